@@ -1,0 +1,59 @@
+package process
+
+import (
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// Output is one pipe that a daemon and everything it executes itself into write to; its lines go to the sink until the last holder
+// has closed it.
+type Output struct {
+	write   *os.File
+	drained chan struct{}
+}
+
+// Line is one line of output. Its text has neither program name, time nor level in it.
+type Line struct {
+	Source string
+	Level  slog.Level // LevelFatal at most
+	Text   string     // valid UTF-8 without NUL, at most 64 KiB of what was written
+}
+
+// pipeSize is what anybody may ask for (pipe(7), pipe-max-size). It is worth having: Slurm's daemons throw a line away when the pipe
+// stays full for some milliseconds, and others stand still.
+const pipeSize = 1 << 20
+
+// NewOutput opens the pipe and starts to read it. sink is called for one line after the other, and has to be quick.
+func NewOutput(source string, sink func(Line)) (*Output, error) {
+	var fds [2]int
+	if err := unix.Pipe2(fds[:], unix.O_CLOEXEC); err != nil {
+		return nil, fmt.Errorf("cannot open a pipe for the output of %s: %w", source, err)
+	}
+	// Our end alone is non-blocking: with the other end so (os.Pipe), daemons would lose what they write to a full pipe.
+	_ = unix.SetNonblock(fds[0], true)
+	_, _ = unix.FcntlInt(uintptr(fds[1]), unix.F_SETPIPE_SZ, pipeSize) // 64 KiB do too
+	o := &Output{write: os.NewFile(uintptr(fds[1]), source), drained: make(chan struct{})}
+	go o.read(os.NewFile(uintptr(fds[0]), source), source, sink)
+	return o, nil
+}
+
+// File is the write end, for Command.Stdout and Command.Stderr.
+func (o *Output) File() *os.File { return o.write }
+
+// Close closes our write end; the children keep theirs.
+func (o *Output) Close() error { return o.write.Close() }
+
+// Drained is closed when the last holder has closed the pipe and every line has been delivered.
+func (o *Output) Drained() <-chan struct{} { return o.drained }
+
+func (o *Output) read(pipe io.ReadCloser, source string, sink func(Line)) {
+	defer close(o.drained)
+	defer pipe.Close()
+	lines := splitter{emit: func(level slog.Level, text string) { sink(Line{source, level, text}) }}
+	_, _ = io.Copy(&lines, pipe) // the read end of a pipe has no error but its end
+	lines.flush()
+}
