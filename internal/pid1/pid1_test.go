@@ -1,0 +1,170 @@
+package pid1
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+)
+
+const limit = 10 * time.Second
+
+func TestRun(t *testing.T) {
+	phases := []struct{ name, role, want string }{
+		{"an orphan's status arrives as it was", "statuses", "exit 7\nsignal terminated\n"},
+		{"an orphan is still a zombie when it is reported", "zombie", "a zombie\n"},
+		{"what ended before body returned is reaped, then body's result returned", "late", "exit 3\nresult 42\n"},
+		{"a closed stderr does not end the program, and children have SIGPIPE as it was", "sigpipe", "broken pipe, default\n"},
+	}
+	for _, way := range ways {
+		for _, phase := range phases {
+			t.Run(way.name+"/"+phase.name, func(t *testing.T) {
+				assert.Equal(t, phase.want, play(t, way.asInit, phase.role))
+			})
+		}
+	}
+}
+
+func TestRunOffTheMainThread(t *testing.T) {
+	_, err := Run(nil, nil)
+	assert.EqualError(t, err, "cannot reap orphans: not on the main goroutine")
+}
+
+// statusesRole leaves two orphans behind, one after the other, and prints how they ended.
+func statusesRole() int {
+	exits := make(chan Exit, 1)
+	return mustRun(func(e Exit) { exits <- e }, func() int {
+		orphan("exit 7")
+		printExit(next(exits))
+		orphan("kill -TERM $$")
+		printExit(next(exits))
+		return 0
+	})
+}
+
+func zombieRole() int {
+	exits := make(chan bool, 1)
+	return mustRun(func(e Exit) { exits <- unix.Kill(e.PID, 0) == nil }, func() int {
+		orphan("exit 0")
+		if next(exits) {
+			fmt.Println("a zombie")
+		}
+		return 0
+	})
+}
+
+// lateRole holds the reaper up until the body has returned.
+func lateRole() int {
+	ended := make(chan struct{})
+	first := true
+	code := mustRun(func(e Exit) {
+		if first { // this orphan holds the thread, the next one ends meanwhile
+			first = false
+			<-ended
+			return
+		}
+		printExit(e)
+	}, func() int {
+		orphan("exit 0")
+		last := orphan("exit 3")
+		defer close(ended)
+		if err := unix.Waitid(unix.P_PID, last, nil, unix.WEXITED|unix.WNOWAIT, nil); err != nil {
+			panic(err)
+		}
+		return 42
+	})
+	fmt.Println("result", code)
+	return 0
+}
+
+func sigpipeRole() int {
+	return mustRun(func(Exit) {}, func() int {
+		r, w, _ := os.Pipe()
+		_ = r.Close()
+		_ = unix.Dup2(int(w.Fd()), 2)
+		_, err := os.Stderr.WriteString("nobody reads this")
+		ignored, _ := exec.Command("sh", "-c", "kill -PIPE $$; echo ignored").Output()
+		fmt.Printf("%v, %s\n", errors.Unwrap(err), cmp.Or(string(ignored), "default"))
+		return 0
+	})
+}
+
+func mustRun(reaped func(Exit), body func() int) int {
+	code, err := Run(reaped, body)
+	if err != nil {
+		panic(err)
+	}
+	return code
+}
+
+// orphan starts a shell whose parent ends at once, and returns its pid.
+func orphan(script string) int {
+	output, err := exec.Command("sh", "-c", "sh -c '"+script+"' >/dev/null & echo $!").Output()
+	if err != nil {
+		panic(err)
+	}
+	pid, err := strconv.Atoi(strings.TrimSpace(string(output)))
+	if err != nil {
+		panic(err)
+	}
+	return pid
+}
+
+func next[T any](c <-chan T) T {
+	select {
+	case v := <-c:
+		return v
+	case <-time.After(limit):
+		panic("nothing came")
+	}
+}
+
+func printExit(e Exit) {
+	if e.Status.Signaled() {
+		fmt.Println("signal", e.Status.Signal())
+		return
+	}
+	fmt.Println("exit", e.Status.ExitStatus())
+}
+
+func TestWaitStatus(t *testing.T) {
+	for _, c := range []struct {
+		code, status int32
+		exit         int
+		signal       unix.Signal
+		core         bool
+	}{
+		{code: 1, status: 0, signal: -1},
+		{code: 1, status: 255, exit: 255, signal: -1},
+		{code: 2, status: 9, exit: -1, signal: unix.SIGKILL},
+		{code: 2, status: 64, exit: -1, signal: 64},
+		{code: 3, status: 11, exit: -1, signal: unix.SIGSEGV, core: true},
+	} {
+		ws := childInfo{code: c.code, status: c.status}.waitStatus()
+		assert.Equal(t, c.exit, ws.ExitStatus(), "%+v", c)
+		assert.Equal(t, c.signal, ws.Signal(), "%+v", c)
+		assert.Equal(t, c.core, ws.CoreDump(), "%+v", c)
+	}
+}
+
+func TestSignals(t *testing.T) {
+	signals, stop := Signals()
+	defer stop()
+	for _, sig := range []unix.Signal{unix.SIGURG, unix.SIGCHLD, unix.SIGHUP} {
+		require.NoError(t, unix.Kill(os.Getpid(), sig))
+	}
+	assert.Equal(t, unix.SIGHUP, next(signals), "SIGURG and SIGCHLD stay away")
+	for _, sig := range []unix.Signal{unix.SIGTERM, unix.SIGINT, unix.SIGQUIT, unix.SIGUSR1, unix.SIGUSR2, unix.SIGWINCH, unix.SIGPWR, sigrtmin3} {
+		require.NoError(t, unix.Kill(os.Getpid(), sig))
+		assert.Equal(t, sig, next(signals))
+	}
+}
