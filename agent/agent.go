@@ -1,0 +1,231 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/slurmlet/slurmlet/cgroup"
+	"github.com/slurmlet/slurmlet/internal/notify"
+	"github.com/slurmlet/slurmlet/internal/process"
+	"github.com/slurmlet/slurmlet/internal/slurm"
+)
+
+// Agent owns one container's life. One goroutine, Run's, owns the state; all
+// others turn the world into events for it.
+type Agent struct {
+	Options
+	resources Resources
+	delegated delegation
+	daemon    daemon
+	notify    *notify.Server
+	output    *process.Output
+	client    slurm.Client
+
+	life   life
+	events chan event
+	over   chan struct{} // closed when nobody reads events any more
+	status atomic.Pointer[Status]
+
+	// asked is cancelled with the question that it belongs to.
+	cancelQuestion context.CancelFunc
+
+	mainLock sync.Mutex // held while a daemon is started, so that its READY meets a known pid
+	main     *process.Process
+
+	lastError atomic.Pointer[LastError]
+}
+
+// Options are the agent's surroundings.
+type Options struct {
+	Config  Config
+	Version string
+	// Root is where the machine's file system begins: "/" but in tests.
+	Root string
+	// Environ is handed on to the daemon, without what is the agent's own.
+	Environ []string
+	// Table is fed by pid1.Run.
+	Table   *process.Table
+	Signals <-chan os.Signal
+	// Observe is told what a log should hold. It must not block for long.
+	Observe func(Notice)
+}
+
+// Notice is something worth a line in the log.
+type Notice struct {
+	Level slog.Level
+	// Source is "slurmlet", or the daemon whose line this is.
+	Source string
+	Text   string
+	Attrs  []slog.Attr
+}
+
+// Source of the agent's own notices.
+const Source = "slurmlet"
+
+// Fault is an error that says with which status the program should exit.
+type Fault struct {
+	Code int
+	Err  error
+}
+
+func (f *Fault) Error() string { return f.Err.Error() }
+func (f *Fault) Unwrap() error { return f.Err }
+
+// Run lives the container's life and returns the program's exit status. It
+// must not run on the main goroutine (internal/pid1).
+func Run(ctx context.Context, o Options) (int, error) {
+	a := &Agent{Options: o, events: make(chan event, 16), over: make(chan struct{})}
+	if err := a.prepare(); err != nil {
+		return codeOf(err), err
+	}
+	defer a.notify.Close()
+	servers, err := a.serve()
+	if err != nil {
+		return codeOf(err), err
+	}
+	defer servers.close()
+	a.listen(ctx)
+	return a.own(), nil
+}
+
+func codeOf(err error) int {
+	var f *Fault
+	if errors.As(err, &f) {
+		return f.Code
+	}
+	return ExitFailure
+}
+
+// prepare does all that can fail for good, before anything is started.
+func (a *Agent) prepare() error {
+	machine := cgroup.NewFS(a.Root)
+	p := plan{
+		registers: a.Config.Role == Slurmd,
+		restarts:  a.Config.Role == Slurmd,
+		stop:      a.Config.Grace - reserve,
+		end:       reserve / 2,
+	}
+	var err error
+	if a.daemon, err = findDaemon(a.Config); err != nil {
+		return err
+	}
+	if a.daemon.booted, err = bootTime(a.Root); err != nil {
+		return err
+	}
+	if a.resources, err = readResources(machine, a.Config); err != nil {
+		return &Fault{ExitConfig, err}
+	}
+	if p.registers {
+		if p.shape, err = NewShape(a.resources, a.Config.Reserve); err != nil {
+			return &Fault{ExitConfig, err}
+		}
+		a.delegated = delegate(machine)
+		a.tell(a.delegated.level(), a.delegated.String())
+	}
+	for _, d := range a.resources.Disagreements {
+		a.tell(slog.LevelWarn, d)
+	}
+	a.life = newLife(p)
+	a.client = slurm.Scontrol{Path: a.daemon.scontrol, Env: a.daemon.scontrolEnv()}
+	return a.open()
+}
+
+// reserve is kept of the grace period for SIGKILL and the agent's own end.
+const reserve = time.Second
+
+func (a *Agent) open() error {
+	if err := os.MkdirAll(a.Config.RunDir, 0o755); err != nil {
+		return fmt.Errorf("cannot make SLURMLET_RUN_DIR: %w", err)
+	}
+	var err error
+	if a.notify, err = notify.Listen(a.notifyPath(), a.daemon.uid(), a.daemon.gid()); err != nil {
+		return err
+	}
+	if a.output, err = process.NewOutput(string(a.Config.Role), a.heard); err != nil {
+		return errors.Join(err, a.notify.Close())
+	}
+	a.publish(a.life)
+	return nil
+}
+
+// heard passes a daemon's line on and remembers its last error: often the only
+// explanation of its end.
+func (a *Agent) heard(line process.Line) {
+	if line.Level >= slog.LevelError {
+		a.lastError.Store(&LastError{At: time.Now(), Text: line.Text})
+	}
+	a.Observe(Notice{Level: line.Level, Source: line.Source, Text: line.Text})
+}
+
+func (a *Agent) tell(level slog.Level, text string, attrs ...slog.Attr) {
+	a.Observe(Notice{Level: level, Source: Source, Text: text, Attrs: attrs})
+}
+
+// own is the owner: it alone touches a.life.
+func (a *Agent) own() int {
+	defer close(a.over)
+	queue := []event{begun{}}
+	for {
+		for len(queue) > 0 {
+			e := queue[0]
+			queue = queue[1:]
+			next, actions := step(a.life, e)
+			a.publish(next)
+			a.life = next
+			for _, action := range actions {
+				queue = append(queue, a.perform(action)...)
+			}
+		}
+		if a.life.state == Exited {
+			return a.life.code
+		}
+		queue = append(queue, <-a.events)
+	}
+}
+
+// post hands an event to the owner; after the end nobody is interested.
+func (a *Agent) post(e event) {
+	select {
+	case a.events <- e:
+	case <-a.over:
+	}
+}
+
+// listen starts the goroutines that turn signals and notifications into events.
+func (a *Agent) listen(ctx context.Context) {
+	go func() {
+		if err := a.notify.Serve(a.isMain, a.notified, a.refused); err != nil {
+			a.tell(slog.LevelError, "cannot receive notifications any more", slog.Any("error", err))
+		}
+	}()
+	go func() {
+		for {
+			select {
+			case s := <-a.Signals:
+				a.signalled(s)
+			case <-ctx.Done():
+				a.post(terminated{"the context's end"})
+				return
+			case <-a.over:
+				return
+			}
+		}
+	}()
+}
+
+func (a *Agent) signalled(s os.Signal) {
+	switch s {
+	case unix.SIGTERM, unix.SIGINT:
+		a.post(terminated{unix.SignalName(s.(unix.Signal))})
+	case unix.SIGHUP:
+		a.post(hungUp{})
+	}
+}

@@ -1,0 +1,127 @@
+package agent
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Config is everything the agent is told. Its reference is the package comment.
+type Config struct {
+	Role        Role
+	Controller  string // host:port, several separated by commas
+	NodeName    string
+	CPULimit    int64 // thousandths of a CPU; 0: none
+	MemoryLimit int64 // bytes; 0: none
+	Reserve     int64 // bytes
+	Grace       time.Duration
+	Listen      string
+	RunDir      string
+	ConfDir     string
+	Daemon      string
+	DaemonArgs  []string
+	SlurmUser   string
+	LogLevel    slog.Level
+}
+
+// DefaultRunDir is SLURMLET_RUN_DIR unless it is set.
+const DefaultRunDir = "/run/slurmlet"
+
+const prefix = "SLURMLET_"
+
+// serviceVariable matches what the kubelet makes from a Service whose name
+// begins with "slurmlet" (enableServiceLinks in a pod's spec).
+var serviceVariable = regexp.MustCompile(`_(SERVICE_HOST|SERVICE_PORT(_[A-Z0-9_]+)?|PORT|PORT_[0-9]+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)$`)
+
+// FromEnv reads the configuration of role from an environment ("NAME=value").
+// The error holds every fault that was found.
+func FromEnv(role Role, environ []string) (Config, error) {
+	given, faults := ours(environ)
+	c := Config{Role: role}
+	for _, v := range variables {
+		value, set := given[v.name]
+		delete(given, v.name)
+		if !set || value == "" {
+			value = v.fallback
+		}
+		if err := v.parse(&c, value); err != nil && v.meant(role) {
+			faults = append(faults, fmt.Errorf("%s: cannot use %q: %w", v.name, value, err))
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(given)) {
+		faults = append(faults, fmt.Errorf("%s: no such variable; there are %s", name, names()))
+	}
+	return c, errors.Join(append(faults, c.Validate())...)
+}
+
+// ours picks the SLURMLET_* variables out of an environment.
+func ours(environ []string) (map[string]string, []error) {
+	given := map[string]string{}
+	var faults []error
+	for _, entry := range environ {
+		name, value, _ := strings.Cut(entry, "=")
+		if !strings.HasPrefix(name, prefix) || serviceVariable.MatchString(name) {
+			continue
+		}
+		if _, twice := given[name]; twice {
+			faults = append(faults, fmt.Errorf("%s: set twice", name))
+		}
+		given[name] = value
+	}
+	return given, faults
+}
+
+func names() string {
+	var all []string
+	for _, v := range variables {
+		all = append(all, v.name)
+	}
+	return strings.Join(all, ", ")
+}
+
+// Validate reports what is wrong with the values together, all of it at once.
+func (c Config) Validate() error {
+	var faults []error
+	if c.Role == Slurmd && c.Controller == "" {
+		faults = append(faults, errors.New("SLURMLET_CONTROLLER: slurmd needs slurmctld's host[:port]"))
+	}
+	if c.Role == Slurmd {
+		if err := checkNodeName(c.NodeName); err != nil {
+			faults = append(faults, fmt.Errorf("SLURMLET_NODE_NAME: cannot use %q: %w", c.NodeName, err))
+		}
+	}
+	return errors.Join(faults...)
+}
+
+// nodeName holds what Slurm takes for one host and not for a hostlist
+// (slurm.conf(5), NodeName), within what is valid for a Kubernetes pod too.
+var nodeName = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9_.-]*[A-Za-z0-9])?$`)
+
+// maxNodeName is Slurm's HOST_NAME_MAX, without the final NUL.
+const maxNodeName = 63
+
+func checkNodeName(name string) error {
+	switch {
+	case !nodeName.MatchString(name):
+		return errors.New("want letters, digits, '-', '_' and '.', with a letter or a digit at both ends")
+	case len(name) > maxNodeName:
+		return fmt.Errorf("want at most %d characters, not %d", maxNodeName, len(name))
+	case slices.Contains([]string{"all", "default", "localhost"}, strings.ToLower(name)):
+		return errors.New("the name has a meaning of its own in slurm.conf")
+	}
+	return nil
+}
+
+func hostname() string {
+	name, err := os.Hostname()
+	if err != nil {
+		return ""
+	}
+	return name
+}

@@ -1,0 +1,165 @@
+package agent
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/prometheus/procfs"
+
+	"github.com/slurmlet/slurmlet/internal/process"
+)
+
+// daemon is what is needed to run the role's daemon.
+type daemon struct {
+	path, scontrol string
+	config         Config
+	// booted is the container's start.
+	booted time.Time
+	// credential is set when the daemon runs as another user than the agent.
+	credential *syscall.Credential
+}
+
+// findDaemon looks everything up, and reports all that is missing at once.
+func findDaemon(c Config) (daemon, error) {
+	d := daemon{config: c}
+	var faults [4]error
+	d.path, faults[0] = find(c.Daemon, string(c.Role))
+	d.scontrol, faults[1] = find("", "scontrol")
+	d.credential, faults[2] = credential(c)
+	faults[3] = checkAuth(c.ConfDir)
+	if err := errors.Join(faults[:]...); err != nil {
+		return daemon{}, &Fault{ExitMissing, err}
+	}
+	return d, nil
+}
+
+// find returns an absolute path: Slurm's daemons execute argv[0] again.
+func find(given, name string) (string, error) {
+	if given == "" {
+		given = name
+	}
+	path, err := exec.LookPath(given)
+	if err != nil {
+		return "", fmt.Errorf("cannot find the program %s: %w", given, errors.Unwrap(err))
+	}
+	return filepath.Abs(path)
+}
+
+// credential makes slurmctld run as SlurmUser: from 25.05 on it must be
+// started as that user to be run with --systemd.
+func credential(c Config) (*syscall.Credential, error) {
+	if c.Role != Slurmctld || os.Geteuid() != 0 || c.SlurmUser == "root" {
+		return nil, nil
+	}
+	u, err := user.Lookup(c.SlurmUser)
+	if err != nil {
+		return nil, fmt.Errorf("SLURMLET_SLURM_USER: cannot find the user %q in /etc/passwd", c.SlurmUser)
+	}
+	uid, uidErr := strconv.ParseUint(u.Uid, 10, 32)
+	gid, gidErr := strconv.ParseUint(u.Gid, 10, 32)
+	if err := errors.Join(uidErr, gidErr); err != nil {
+		return nil, fmt.Errorf("cannot use the user %q of /etc/passwd: %w", c.SlurmUser, err)
+	}
+	return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}, nil
+}
+
+const mungeSocket = "/run/munge/munge.socket.2"
+
+// checkAuth looks for what auth/slurm or auth/munge cannot do without.
+func checkAuth(dir string) error {
+	key, jwks := filepath.Join(dir, "slurm.key"), filepath.Join(dir, "slurm.jwks")
+	for _, path := range []string{key, jwks, mungeSocket} {
+		_, err := os.Stat(path)
+		if err == nil {
+			return nil
+		}
+		if !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("cannot look at the cluster's key: %w", err)
+		}
+	}
+	return fmt.Errorf("cannot find the cluster's key: there is neither %s nor %s (auth/slurm), nor munged's socket %s (auth/munge)", key, jwks, mungeSocket)
+}
+
+func (d daemon) uid() int {
+	if d.credential != nil {
+		return int(d.credential.Uid)
+	}
+	return os.Geteuid()
+}
+
+func (d daemon) gid() int {
+	if d.credential != nil {
+		return int(d.credential.Gid)
+	}
+	return os.Getegid()
+}
+
+// command is the daemon with --systemd: a failed reconfigure then leaves the
+// old process in place, where -D would end it.
+func (d daemon) command(a *Agent, as Shape) process.Command {
+	args := []string{"--systemd"}
+	env := append(slices.DeleteFunc(slices.Clone(a.Environ), agentsOwn), "NOTIFY_SOCKET="+a.notify.Path())
+	if d.config.Role == Slurmd {
+		args = append(args, "-Z", "-N", d.config.NodeName, "-b", "--conf-server", d.config.Controller, "--conf", as.Conf())
+		env = append(env, "SLURMD_BOOT_TIME="+strconv.FormatInt(d.booted.Unix(), 10))
+	} else {
+		args = append(args, "-f", filepath.Join(d.config.ConfDir, "slurm.conf"))
+	}
+	return process.Command{
+		Path: d.path, Args: append(args, d.config.DaemonArgs...), Env: env, Dir: "/", Credential: d.credential,
+		Stdout: a.output.File(), Stderr: a.output.File(),
+	}
+}
+
+// agentsOwn picks what a daemon must not inherit: the agent's settings, a
+// notify socket that is not ours, and INVOCATION_ID, with which slurmd would
+// look for its cgroup through systemd.
+func agentsOwn(entry string) bool {
+	name, _, _ := strings.Cut(entry, "=")
+	return strings.HasPrefix(name, prefix) && !serviceVariable.MatchString(name) ||
+		slices.Contains([]string{"NOTIFY_SOCKET", "INVOCATION_ID", "SLURMD_BOOT_TIME"}, name)
+}
+
+// bootTime is the container's start. slurmd would tell the machine's, and
+// slurmctld takes a boot time that has moved for a reboot, which ends the
+// node's jobs; so it is when PID 1 began, not when this slurmd did.
+func bootTime(root string) (time.Time, error) {
+	proc, err := procfs.NewFS(filepath.Join(root, "proc"))
+	if err != nil {
+		return time.Time{}, fmt.Errorf("cannot open /proc: %w", err)
+	}
+	init, err := proc.Proc(1)
+	if err != nil {
+		return time.Time{}, fmt.Errorf("cannot find PID 1 in /proc: %w", err)
+	}
+	stat, err := init.Stat()
+	if err != nil {
+		return time.Time{}, fmt.Errorf("cannot read /proc/1/stat: %w", err)
+	}
+	seconds, err := stat.StartTime()
+	if err != nil {
+		return time.Time{}, fmt.Errorf("cannot tell when PID 1 began: %w", err)
+	}
+	return time.Unix(int64(seconds), 0), nil
+}
+
+// scontrolEnv tells scontrol where the configuration is.
+func (d daemon) scontrolEnv() []string {
+	env := []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin"}
+	if d.config.Role == Slurmd {
+		return append(env, "SLURM_CONF_SERVER="+d.config.Controller)
+	}
+	return append(env, "SLURM_CONF="+filepath.Join(d.config.ConfDir, "slurm.conf"))
+}
+
+func (a *Agent) notifyPath() string { return filepath.Join(a.Config.RunDir, "notify.sock") }

@@ -1,0 +1,39 @@
+// Package agent is the life of one Slurm container, from its start as PID 1 to
+// its orderly end.
+//
+// # Configuration
+//
+// Everything is set by environment variables. A variable that begins with
+// SLURMLET_ and is not listed here is a fault, as is a value that is not
+// allowed; all faults are reported at once. The variables that Kubernetes makes
+// from Services (…_SERVICE_HOST, …_PORT_6817_TCP and so on) are left alone.
+//
+//	SLURMLET_CONTROLLER     slurmctld's host[:port], several separated by commas; the port is 6817 unless given (slurmd: required)
+//	SLURMLET_NODE_NAME      the node's name in Slurm (slurmd; default: the host name)
+//	SLURMLET_CPU_LIMIT      the container's CPU limit in thousandths of a CPU: resourceFieldRef limits.cpu, divisor 1m (slurmd; default: none)
+//	SLURMLET_MEMORY_LIMIT   the container's memory limit in bytes, or with Ki, Mi, Gi, Ti: resourceFieldRef limits.memory (slurmd; default: none)
+//	SLURMLET_RESERVE_MEMORY memory kept from jobs for the agent and slurmd, in bytes or with Ki, Mi, Gi, Ti (slurmd; default: 64Mi)
+//	SLURMLET_GRACE_PERIOD   from SIGTERM to SIGKILL, as in terminationGracePeriodSeconds: a duration such as 30s or 10m, at least 2s (default: 30s)
+//	SLURMLET_LISTEN         where /livez, /readyz, /startupz and /status are served over HTTP: [host]:port (default: :8817)
+//	SLURMLET_RUN_DIR        the directory of the agent's sockets, an absolute path (default: /run/slurmlet)
+//	SLURMLET_CONF_DIR       Slurm's configuration directory, an absolute path (default: /etc/slurm)
+//	SLURMLET_DAEMON         the daemon's absolute path (default: the role's name, looked up in PATH)
+//	SLURMLET_DAEMON_ARGS    further arguments for the daemon, separated by spaces (default: none)
+//	SLURMLET_SLURM_USER     the user that slurmctld runs as, slurm.conf's SlurmUser (slurmctld; default: slurm)
+//	SLURMLET_LOG_LEVEL      debug, info, warn or error (default: info)
+//
+// # Exit status
+//
+//	0    stopped in order after SIGTERM or SIGINT
+//	1    the agent itself failed
+//	64   wrong usage: unknown role or command (EX_USAGE)
+//	69   "slurmlet status": no agent answers (EX_UNAVAILABLE)
+//	72   something that the container must have is missing: the daemon, scontrol, a key, a user (EX_OSFILE)
+//	75   "slurmlet status": the agent is not Ready (EX_TEMPFAIL)
+//	78   the configuration or a limit has faults (EX_CONFIG)
+//	n    slurmctld ended by itself with status n; 128+n: it was ended by signal n (137: SIGKILL)
+//
+// slurmd that ends by itself does not end the container: its job steps live on
+// and a new slurmd takes them over, after a pause that grows from 100 ms to 30 s
+// with each failure in a row.
+package agent

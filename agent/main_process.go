@@ -1,0 +1,89 @@
+package agent
+
+import (
+	"log/slog"
+	"time"
+
+	"github.com/slurmlet/slurmlet/internal/notify"
+	"github.com/slurmlet/slurmlet/internal/process"
+)
+
+// start starts the daemon. The notify server waits meanwhile: a READY that
+// came before the pid is known would be refused as a stranger's.
+func (a *Agent) start(as Shape) event {
+	a.mainLock.Lock()
+	defer a.mainLock.Unlock()
+	p, err := a.Table.Start(a.daemon.command(a, as))
+	if err != nil {
+		return mainFailed{err}
+	}
+	a.takeOver(p)
+	return mainStarted{pid: p.PID(), at: p.Started()}
+}
+
+// takeOver makes p the main process. It is called with mainLock held.
+func (a *Agent) takeOver(p *process.Process) {
+	a.main = p
+	go a.watch(p)
+}
+
+// watch reports the end of p, after everything that was said before it: the
+// daemon that hands over sends MAINPID and exits at once.
+func (a *Agent) watch(p *process.Process) {
+	<-p.Done()
+	a.notify.Flush()
+	status := p.Status()
+	a.post(mainExited{
+		pid:    p.PID(),
+		code:   status.ExitCode(),
+		what:   a.epitaph(p, status),
+		uptime: time.Since(p.Started()),
+	})
+}
+
+func (a *Agent) epitaph(p *process.Process, status process.Status) string {
+	what := string(a.Config.Role) + ": " + status.String()
+	if last := a.lastError.Load(); last != nil && last.At.After(p.Started()) {
+		what += ": " + last.Text
+	}
+	return what
+}
+
+// isMain accepts the main process's messages, and no other's: users' processes
+// share the pod, and some are the daemon's descendants.
+func (a *Agent) isMain(pid, _, _ int) bool {
+	a.mainLock.Lock()
+	defer a.mainLock.Unlock()
+	return a.main != nil && a.main.PID() == pid
+}
+
+// notified adopts a process that MAINPID names at once, while it is sure to be
+// the one that was meant: its barrier is released when this returns.
+func (a *Agent) notified(m notify.Message) {
+	if m.MainPID != 0 && m.MainPID != m.PID {
+		p, err := a.adopt(m.MainPID)
+		if err != nil {
+			a.tell(slog.LevelError, "cannot follow the daemon's hand-over", slog.Any("error", err), slog.Int("pid", m.MainPID))
+			return
+		}
+		a.post(mainChanged{pid: p.PID(), at: p.Started()})
+	}
+	if m.Ready {
+		a.post(mainReady{})
+	}
+}
+
+func (a *Agent) adopt(pid int) (*process.Process, error) {
+	a.mainLock.Lock()
+	defer a.mainLock.Unlock()
+	p, err := a.Table.Adopt(pid)
+	if err == nil {
+		a.takeOver(p)
+	}
+	return p, err
+}
+
+func (a *Agent) refused(r notify.Refusal) {
+	a.tell(slog.LevelWarn, "a notification was refused",
+		slog.Int("pid", r.PID), slog.Int("uid", r.UID), slog.Any("error", r.Reason), slog.Int("unreported", r.Unreported))
+}

@@ -1,0 +1,90 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/slurmlet/slurmlet/internal/process"
+)
+
+// questionLimit bounds one question to slurmctld. It is above scontrol's own
+// MessageTimeout of 10 s (slurm.conf(5)).
+const questionLimit = 15 * time.Second
+
+// perform does one action. What is known at once comes back as events; the
+// rest is posted later.
+func (a *Agent) perform(act action) []event {
+	switch act := act.(type) {
+	case startMain:
+		return []event{a.start(act.as)}
+	case signalMain:
+		a.signal(act.signal)
+	case ask:
+		a.inquire(func(ctx context.Context) event { return a.answer(ctx, act.number) })
+	case deleteRecord:
+		a.inquire(func(ctx context.Context) event {
+			return carriedOut{act.number, a.client.DeleteNode(ctx, a.Config.NodeName)}
+		})
+	case drainRecord:
+		a.inquire(func(ctx context.Context) event {
+			return carriedOut{act.number, a.client.DrainNode(ctx, a.Config.NodeName, act.reason)}
+		})
+	case resumeRecord:
+		a.inquire(func(ctx context.Context) event {
+			return carriedOut{act.number, a.client.ResumeNode(ctx, a.Config.NodeName)}
+		})
+	case arm:
+		// Spread, so that a thousand nodes do not ask a new slurmctld at once.
+		after := act.after + time.Duration(rand.Int64N(int64(act.after)/5+1))
+		time.AfterFunc(after, func() { a.post(timerFired{act.number}) })
+	case exit:
+		if a.cancelQuestion != nil {
+			a.cancelQuestion()
+		}
+	default:
+		panic(fmt.Sprintf("perform: no such action: %T", act))
+	}
+	return nil
+}
+
+func (a *Agent) answer(ctx context.Context, number int) event {
+	if !a.life.registers {
+		return answered{number: number, err: a.client.Ping(ctx)}
+	}
+	node, err := a.client.Node(ctx, a.Config.NodeName)
+	return answered{number: number, node: node, err: err}
+}
+
+// inquire asks slurmctld in the background; a question that is open still is
+// given up.
+func (a *Agent) inquire(question func(context.Context) event) {
+	if a.cancelQuestion != nil {
+		a.cancelQuestion()
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), questionLimit)
+	a.cancelQuestion = cancel
+	go func() {
+		defer cancel()
+		a.post(question(ctx))
+	}()
+}
+
+var signals = map[mainSignal]unix.Signal{sigTerm: unix.SIGTERM, sigHup: unix.SIGHUP, sigKill: unix.SIGKILL}
+
+func (a *Agent) signal(s mainSignal) {
+	a.mainLock.Lock()
+	defer a.mainLock.Unlock()
+	if a.main == nil {
+		return
+	}
+	err := a.main.Signal(signals[s])
+	if err != nil && !errors.Is(err, process.ErrExited) {
+		a.tell(slog.LevelError, "cannot signal the daemon", slog.Any("error", err), slog.String("signal", string(s)))
+	}
+}

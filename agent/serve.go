@@ -1,0 +1,115 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+// SocketName is the agent's socket in SLURMLET_RUN_DIR: what is served over
+// HTTP, for root (or the agent's user) alone.
+const SocketName = "agent.sock"
+
+type servers []*http.Server
+
+// serve answers on SLURMLET_LISTEN and on the agent's socket.
+func (a *Agent) serve() (servers, error) {
+	tcp, err := net.Listen("tcp", a.Config.Listen)
+	if err != nil {
+		return nil, fmt.Errorf("SLURMLET_LISTEN: %w", err)
+	}
+	local, err := listenSocket(filepath.Join(a.Config.RunDir, SocketName))
+	if err != nil {
+		return nil, errors.Join(err, tcp.Close())
+	}
+	var all servers
+	for _, listener := range []net.Listener{tcp, local} {
+		// Strangers reach the port: none may hold a connection for long.
+		s := &http.Server{Handler: a.handler(), ReadTimeout: 10 * time.Second, WriteTimeout: 10 * time.Second, MaxHeaderBytes: 16 << 10}
+		go func() { _ = s.Serve(listener) }()
+		all = append(all, s)
+	}
+	return all, nil
+}
+
+// listenSocket replaces the socket of an agent that is gone; the directory
+// is the agent's own. Nobody else can connect, not even for a moment: Linux
+// takes the mode of a fresh socket from the umask alone.
+func listenSocket(path string) (net.Listener, error) {
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("cannot replace the agent's socket: %w", err)
+	}
+	hidden, err := os.MkdirTemp(filepath.Dir(path), ".agent-") // 0700
+	if err != nil {
+		return nil, fmt.Errorf("cannot make the agent's socket: %w", err)
+	}
+	defer os.RemoveAll(hidden)
+	inside := filepath.Join(hidden, SocketName)
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: inside, Net: "unix"})
+	if err != nil {
+		return nil, fmt.Errorf("cannot make the agent's socket: %w", err)
+	}
+	l.SetUnlinkOnClose(false)
+	if err := errors.Join(os.Chmod(inside, 0o600), os.Rename(inside, path)); err != nil {
+		return nil, errors.Join(fmt.Errorf("cannot make the agent's socket: %w", err), l.Close())
+	}
+	return l, nil
+}
+
+func (s servers) close() {
+	for _, server := range s {
+		_ = server.Close()
+	}
+}
+
+// handler answers the kubelet's probes and whoever asks for the status.
+func (a *Agent) handler() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /livez", a.probe(func(s Status) bool { return s.State != Exited }))
+	mux.HandleFunc("GET /readyz", a.probe(func(s Status) bool { return s.State.Serving() }))
+	mux.HandleFunc("GET /startupz", a.probe(func(s Status) bool { return s.Started }))
+	mux.HandleFunc("GET /status", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		_ = a.Status().WriteJSON(w) // the reader has gone
+	})
+	return mux
+}
+
+func (a *Agent) probe(good func(Status) bool) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		s := a.Status()
+		if !good(s) {
+			w.WriteHeader(http.StatusServiceUnavailable)
+		}
+		fmt.Fprintln(w, s.State, s.Doing, s.Reason)
+	}
+}
+
+// ErrNoAgent says that no agent answers on the socket.
+var ErrNoAgent = errors.New("no agent answers")
+
+// Ask gets a path, such as /status, from the agent whose sockets are in dir.
+func Ask(ctx context.Context, dir, path string) (*http.Response, error) {
+	client := http.Client{Transport: &http.Transport{
+		DisableKeepAlives: true,
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			var d net.Dialer
+			return d.DialContext(ctx, "unix", filepath.Join(dir, SocketName))
+		},
+	}}
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://agent"+path, nil)
+	if err != nil {
+		return nil, err
+	}
+	response, err := client.Do(request)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrNoAgent, err)
+	}
+	return response, nil
+}

@@ -1,0 +1,175 @@
+package agent
+
+import (
+	"time"
+
+	"github.com/slurmlet/slurmlet/internal/slurm"
+)
+
+// State is where a container stands in its life.
+type State string
+
+// The states. Ready and Reloading serve; the others do not.
+const (
+	Starting  State = "Starting"
+	Ready     State = "Ready"
+	Reloading State = "Reloading" // a re-executed daemon has taken over and is being looked at
+	Stopping  State = "Stopping"
+	Exited    State = "Exited"
+)
+
+// Serving says whether the daemon does its work in this state.
+func (s State) Serving() bool { return s == Ready || s == Reloading }
+
+// doing is what a container that is Starting or Reloading is busy with.
+type doing string
+
+const (
+	asking     doing = "asking for the node record" // before the daemon is started
+	deleting   doing = "deleting an old node record"
+	launching  doing = "waiting for the daemon's READY"
+	confirming doing = "waiting for slurmctld to confirm" // by its ping, or by the node record
+	leaving    doing = "waiting for the old node record to be free"
+	replacing  doing = "stopping slurmd, to register with another size"
+	resuming   doing = "lifting the agent's own drain"
+	pausing    doing = "pausing before the next start"
+	nothing    doing = ""
+)
+
+// plan is what does not change during a life.
+type plan struct {
+	// registers: the daemon must show up as a node record (slurmd); otherwise a
+	// ping must answer (slurmctld).
+	registers bool
+	// restarts: the daemon is started again when it ends by itself.
+	restarts bool
+	shape    Shape
+	// stop is from SIGTERM to SIGKILL of the daemon, end from there to the
+	// agent's exit, whatever is left.
+	stop, end time.Duration
+}
+
+// life is the whole state that step works on: a value without clock or I/O.
+type life struct {
+	plan
+	state State
+	doing doing
+	// reason says what it waits for or what went wrong last.
+	reason string
+	// main is the living main process, 0 for none; starting: one was asked for
+	// and has not been reported yet.
+	main     int
+	starting bool
+	// mainSince is when main began: a record must name a slurmd as young.
+	mainSince time.Time
+	// as is the shape that slurmd registers with: the plan's, or that of an old
+	// record which may not be deleted yet.
+	as Shape
+	// tries counts questions without the hoped-for answer, failures the ends of
+	// the daemon in a row, restarts its starts.
+	tries, failures, starts int
+	// timer is the number of the one that is armed; others that fire are stale.
+	timer int
+	// question is the number of the one that is open; other answers are stale.
+	question int
+	// killed: SIGKILL was sent to the main process.
+	killed bool
+	// wasReady: it has been Ready once.
+	wasReady bool
+	code     int
+}
+
+// newLife is the state before the first event.
+func newLife(p plan) life {
+	return life{plan: p, state: Starting, doing: nothing, as: p.shape}
+}
+
+// event is something that happened in the world.
+type event interface{ event() }
+
+type (
+	begun       struct{}
+	mainStarted struct {
+		pid int
+		at  time.Time
+	}
+	// mainFailed: the daemon could not be started at all.
+	mainFailed struct{ err error }
+	// mainReady: the main process sent READY=1.
+	mainReady struct{}
+	// mainChanged: MAINPID named another process, which was adopted.
+	mainChanged struct {
+		pid int
+		at  time.Time
+	}
+	mainExited struct {
+		pid    int
+		code   int
+		what   string // "exited with status 1", and the daemon's last words
+		uptime time.Duration
+	}
+	// answered: slurmctld's answer to question number; node is the record, nil for none.
+	answered struct {
+		number int
+		node   *slurm.Node
+		err    error
+	}
+	// carriedOut: deleteRecord, drainRecord or resumeRecord of that number is done.
+	carriedOut struct {
+		number int
+		err    error
+	}
+	timerFired struct{ number int }
+	terminated struct{ signal string }
+	hungUp     struct{}
+)
+
+func (begun) event()       {}
+func (mainStarted) event() {}
+func (mainFailed) event()  {}
+func (mainReady) event()   {}
+func (mainChanged) event() {}
+func (mainExited) event()  {}
+func (answered) event()    {}
+func (carriedOut) event()  {}
+func (timerFired) event()  {}
+func (terminated) event()  {}
+func (hungUp) event()      {}
+
+// action is something to do in the world.
+type action interface{ action() }
+
+type (
+	startMain    struct{ as Shape }
+	signalMain   struct{ signal mainSignal }
+	ask          struct{ number int }
+	deleteRecord struct{ number int }
+	drainRecord  struct {
+		number int
+		reason string
+	}
+	resumeRecord struct{ number int }
+	arm          struct {
+		number int
+		after  time.Duration
+	}
+	exit struct{ code int }
+)
+
+// mainSignal is what the main process may be sent.
+type mainSignal string
+
+const (
+	sigTerm mainSignal = "SIGTERM"
+	sigHup  mainSignal = "SIGHUP"
+	sigKill mainSignal = "SIGKILL"
+)
+
+func (startMain) action()    {}
+func (signalMain) action()   {}
+func (ask) action()          {}
+func (deleteRecord) action() {}
+func (drainRecord) action()  {}
+func (resumeRecord) action() {}
+func (arm) action()          {}
+func (exit) action()         {}

@@ -1,0 +1,140 @@
+package agent
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"strings"
+	"text/tabwriter"
+	"time"
+)
+
+// Status is what the agent tells about itself: GET /status, and "slurmlet
+// status -o json".
+type Status struct {
+	Role    Role      `json:"role"`
+	State   State     `json:"state"`
+	Since   time.Time `json:"since"`
+	Doing   string    `json:"doing,omitempty"`
+	Reason  string    `json:"reason,omitempty"`
+	Version string    `json:"version"`
+	// Started says whether the container has been Ready once.
+	Started bool        `json:"started"`
+	Node    *NodeStatus `json:"node,omitempty"`
+	Main    *MainStatus `json:"main,omitempty"`
+	// Restarts counts the daemon's starts after the first.
+	Restarts  int        `json:"restarts"`
+	LastError *LastError `json:"last_error,omitempty"`
+}
+
+// NodeStatus is the node's size, where it comes from, and how it is enforced.
+type NodeStatus struct {
+	Name   string      `json:"name"`
+	Conf   string      `json:"conf"`
+	Shape  Shape       `json:"shape"`
+	Limits Resources   `json:"limits"`
+	Cgroup *delegation `json:"cgroup"`
+}
+
+// MainStatus is the daemon.
+type MainStatus struct {
+	PID   int       `json:"pid"`
+	Since time.Time `json:"since"`
+}
+
+// LastError is the last line of the daemon that was an error.
+type LastError struct {
+	At   time.Time `json:"at"`
+	Text string    `json:"text"`
+}
+
+// Status is the present one; it is safe for concurrent use.
+func (a *Agent) Status() Status {
+	s := *a.status.Load()
+	s.LastError = a.lastError.Load()
+	return s
+}
+
+// publish makes the next state visible, and logs a change that matters.
+func (a *Agent) publish(next life) {
+	since := time.Now()
+	if old := a.status.Load(); old != nil && old.State == next.state {
+		since = old.Since
+	}
+	s := Status{
+		Role: a.Config.Role, State: next.state, Since: since, Doing: string(next.doing), Reason: next.reason,
+		Version: a.Version, Started: next.wasReady, Restarts: next.starts,
+	}
+	if next.main != 0 {
+		s.Main = &MainStatus{PID: next.main, Since: next.mainSince}
+	}
+	if next.registers {
+		s.Node = &NodeStatus{a.Config.NodeName, next.as.Conf(), next.as, a.resources, &a.delegated}
+	}
+	a.status.Store(&s)
+	if a.life.state != next.state || a.life.reason != next.reason {
+		a.tellChange(a.life, next)
+	}
+}
+
+func (a *Agent) tellChange(old, next life) {
+	level := slog.LevelInfo
+	if old.state == next.state {
+		level = slog.LevelWarn // it stays where it is, for another reason
+	}
+	attrs := []slog.Attr{slog.String("state", string(next.state))}
+	if next.reason != "" {
+		attrs = append(attrs, slog.String("reason", next.reason))
+	}
+	if next.main != 0 {
+		attrs = append(attrs, slog.Int("main", next.main))
+	}
+	a.tell(level, "state", attrs...)
+}
+
+// WriteText writes the status for people.
+func (s Status) WriteText(w io.Writer) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	row := func(name, format string, args ...any) { fmt.Fprintf(t, "%s\t%s\n", name, fmt.Sprintf(format, args...)) }
+	row("Role", "%s (slurmlet %s)", s.Role, s.Version)
+	row("State", "%s since %s", strings.Trim(string(s.State)+", "+s.Doing, ", "), s.Since.Format(time.RFC3339))
+	if s.Reason != "" {
+		row("Reason", "%s", s.Reason)
+	}
+	if s.Main != nil {
+		row("Main process", "%d since %s, restarted %d times", s.Main.PID, s.Main.Since.Format(time.RFC3339), s.Restarts)
+	}
+	if s.Node != nil {
+		s.Node.rows(row)
+	}
+	if s.LastError != nil {
+		row("Last error", "%s: %s", s.LastError.At.Format(time.RFC3339), s.LastError.Text)
+	}
+	return t.Flush()
+}
+
+func (n *NodeStatus) rows(row func(name, format string, args ...any)) {
+	row("Node", "%s %s", n.Name, n.Conf)
+	limit := func(name, value, source string) {
+		if source == "" {
+			value, source = "no limit", "none found"
+		}
+		row(name, "%s (%s)", value, source)
+	}
+	limit("CPU quota", fmt.Sprintf("%g CPUs", n.Limits.Quota.Value), n.Limits.Quota.Source)
+	limit("CPU set", n.Limits.CPUSet.Value.String(), n.Limits.CPUSet.Source)
+	limit("Memory", fmt.Sprintf("%.1f MiB", float64(n.Limits.Memory.Value)/mib), n.Limits.Memory.Source)
+	row("Machine", "CPUs %s, %d MiB", n.Limits.Online, n.Limits.MemTotal/mib)
+	for _, d := range n.Limits.Disagreements {
+		row("Note", "%s", d)
+	}
+	row("Cgroup", "%s", n.Cgroup)
+}
+
+// WriteJSON writes the status for programs.
+func (s Status) WriteJSON(w io.Writer) error {
+	e := json.NewEncoder(w)
+	e.SetIndent("", "  ")
+	return e.Encode(s)
+}

@@ -1,0 +1,109 @@
+package agent
+
+import (
+	"fmt"
+	"time"
+)
+
+// step is the agent's whole judgement: what happened goes in, the next state
+// and what to do come out. It is pure; agent.go turns the world into events
+// and actions into the world.
+func step(l life, e event) (life, []action) {
+	switch e := e.(type) {
+	case begun:
+		return l.begin()
+	case mainStarted:
+		return l.started(e)
+	case mainFailed:
+		return l.failed(e)
+	case mainReady:
+		return l.readied()
+	case mainChanged:
+		return l.handedOver(e)
+	case mainExited:
+		return l.exited(e)
+	case answered:
+		return l.answer(e)
+	case carriedOut:
+		return l.done(e)
+	case timerFired:
+		return l.fired(e)
+	case terminated:
+		return l.terminate(e)
+	case hungUp:
+		return l.hangUp()
+	}
+	panic(fmt.Sprintf("step: no such event: %T", e))
+}
+
+// question opens a question; the answer to any earlier one is stale from now on.
+func (l life) ask() (life, []action) {
+	l.question++
+	return l, []action{ask{l.question}}
+}
+
+// wait arms the timer; any earlier one is stale from now on.
+func (l life) wait(d time.Duration) (life, []action) {
+	l.timer++
+	return l, []action{arm{l.timer, d}}
+}
+
+// again waits before the next question, longer from try to try.
+func (l life) again(reason string) (life, []action) {
+	l.reason = reason
+	l.tries++
+	return l.wait(grow(firstTry, l.tries-1, lastTry))
+}
+
+const (
+	// A record shows up some 50 ms after slurmd's READY; a slurmctld that is
+	// away is asked every few seconds.
+	firstTry = 50 * time.Millisecond
+	lastTry  = 5 * time.Second
+	// A daemon that dies is started again at once at first.
+	firstPause = 100 * time.Millisecond
+	lastPause  = 30 * time.Second
+	// steady is how long a daemon must have lived for its end to count as a first failure.
+	steady = time.Minute
+	// lostTries is after how many looks without a record slurmd is told to
+	// register again: slurmctld, its table full, tells slurmd success.
+	lostTries = 6
+)
+
+// grow doubles from first to last.
+func grow(first time.Duration, n int, last time.Duration) time.Duration {
+	if n > 20 || first<<n > last {
+		return last
+	}
+	return first << n
+}
+
+func (l life) launch(as Shape) (life, []action) {
+	l.state, l.doing, l.as, l.starting, l.tries = Starting, launching, as, true, 0
+	return l, []action{startMain{as}}
+}
+
+func (l life) fired(e timerFired) (life, []action) {
+	switch {
+	case e.number != l.timer || l.state == Exited:
+		return l, nil
+	case l.state == Stopping:
+		return l.overdue()
+	case l.doing == pausing:
+		l.starts++
+		return l.begin()
+	case l.doing == replacing:
+		l.killed = true
+		return l, []action{signalMain{sigKill}}
+	case l.doing == launching, l.doing == nothing:
+		return l, nil
+	}
+	return l.ask()
+}
+
+func (l life) hangUp() (life, []action) {
+	if l.main == 0 || l.state == Stopping {
+		return l, nil
+	}
+	return l, []action{signalMain{sigHup}}
+}

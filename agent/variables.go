@@ -1,0 +1,168 @@
+package agent
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"math"
+	"net"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// variable is one SLURMLET_* variable: the line of the package comment as code.
+type variable struct {
+	name     string
+	roles    []Role // nil: all
+	fallback string
+	parse    func(c *Config, value string) error
+}
+
+func (v variable) meant(role Role) bool { return v.roles == nil || slices.Contains(v.roles, role) }
+
+var variables = []variable{
+	{"SLURMLET_CONTROLLER", []Role{Slurmd}, "", func(c *Config, v string) (err error) {
+		c.Controller, err = parseControllers(v)
+		return err
+	}},
+	{"SLURMLET_NODE_NAME", []Role{Slurmd}, hostname(), func(c *Config, v string) error {
+		c.NodeName = v
+		return nil
+	}},
+	{"SLURMLET_CPU_LIMIT", []Role{Slurmd}, "", func(c *Config, v string) (err error) {
+		c.CPULimit, err = parseCount(v)
+		return err
+	}},
+	{"SLURMLET_MEMORY_LIMIT", []Role{Slurmd}, "", func(c *Config, v string) (err error) {
+		c.MemoryLimit, err = parseBytes(v)
+		return err
+	}},
+	{"SLURMLET_RESERVE_MEMORY", []Role{Slurmd}, "64Mi", func(c *Config, v string) (err error) {
+		c.Reserve, err = parseBytes(v)
+		return err
+	}},
+	{"SLURMLET_GRACE_PERIOD", nil, "30s", func(c *Config, v string) (err error) {
+		c.Grace, err = parseGrace(v)
+		return err
+	}},
+	{"SLURMLET_LISTEN", nil, ":8817", func(c *Config, v string) error {
+		c.Listen = v
+		return checkAddress(v)
+	}},
+	{"SLURMLET_RUN_DIR", nil, DefaultRunDir, func(c *Config, v string) error {
+		c.RunDir = v
+		return checkAbsolute(v)
+	}},
+	{"SLURMLET_CONF_DIR", nil, "/etc/slurm", func(c *Config, v string) error {
+		c.ConfDir = v
+		return checkAbsolute(v)
+	}},
+	{"SLURMLET_DAEMON", nil, "", func(c *Config, v string) error {
+		c.Daemon = v
+		if v == "" {
+			return nil
+		}
+		return checkAbsolute(v)
+	}},
+	{"SLURMLET_DAEMON_ARGS", nil, "", func(c *Config, v string) error {
+		c.DaemonArgs = strings.Fields(v)
+		return nil
+	}},
+	{"SLURMLET_SLURM_USER", []Role{Slurmctld}, "slurm", func(c *Config, v string) error {
+		c.SlurmUser = v
+		return nil
+	}},
+	{"SLURMLET_LOG_LEVEL", nil, "info", func(c *Config, v string) (err error) {
+		c.LogLevel, err = parseLevel(v)
+		return err
+	}},
+}
+
+// parseControllers gives every slurmctld its port, so that the value can go
+// into --conf-server and SLURM_CONF_SERVER as it is.
+func parseControllers(text string) (string, error) {
+	if text == "" {
+		return "", nil
+	}
+	var all []string
+	for one := range strings.SplitSeq(text, ",") {
+		host, port, ported := strings.Cut(one, ":")
+		if !ported {
+			port = "6817"
+		}
+		if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 || host == "" || strings.ContainsAny(host, " \t[]") {
+			return "", fmt.Errorf("want host or host:port, several separated by commas, not %q", one)
+		}
+		all = append(all, net.JoinHostPort(host, port))
+	}
+	return strings.Join(all, ","), nil
+}
+
+func parseCount(text string) (int64, error) {
+	if text == "" {
+		return 0, nil
+	}
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || n < 1 {
+		return 0, errors.New("want a positive whole number of thousandths of a CPU")
+	}
+	return n, nil
+}
+
+func parseBytes(text string) (int64, error) {
+	if text == "" {
+		return 0, nil
+	}
+	number, shift := text, 0
+	for i, unit := range []string{"Ki", "Mi", "Gi", "Ti"} {
+		if n, found := strings.CutSuffix(text, unit); found {
+			number, shift = n, 10*(i+1)
+		}
+	}
+	n, err := strconv.ParseInt(number, 10, 64)
+	if err != nil || n < 0 || n > math.MaxInt64>>shift {
+		return 0, errors.New("want a whole number of bytes, or one with Ki, Mi, Gi or Ti")
+	}
+	return n << shift, nil
+}
+
+// minGrace leaves the daemon a second after the reserve that is kept for
+// SIGKILL and the agent's own end.
+const minGrace = 2 * time.Second
+
+func parseGrace(text string) (time.Duration, error) {
+	d, err := time.ParseDuration(text)
+	if err != nil || d < minGrace {
+		return 0, fmt.Errorf("want a duration such as 30s or 10m, at least %v", minGrace)
+	}
+	return d, nil
+}
+
+func checkAddress(text string) error {
+	_, port, err := net.SplitHostPort(text)
+	if err != nil {
+		return errors.New("want [host]:port")
+	}
+	if _, err := strconv.ParseUint(port, 10, 16); err != nil {
+		return errors.New("want [host]:port with a port from 0 to 65535")
+	}
+	return nil
+}
+
+func checkAbsolute(path string) error {
+	if !filepath.IsAbs(path) {
+		return errors.New("want an absolute path")
+	}
+	return nil
+}
+
+func parseLevel(text string) (slog.Level, error) {
+	var level slog.Level
+	if !slices.Contains([]string{"debug", "info", "warn", "error"}, text) {
+		return 0, errors.New("want debug, info, warn or error")
+	}
+	return level, level.UnmarshalText([]byte(text))
+}

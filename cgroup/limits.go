@@ -1,0 +1,194 @@
+// Package cgroup reads what this container may use and prepares the cgroup
+// subtree that is handed to Slurm. It knows cgroup v2 only
+// (Documentation/admin-guide/cgroup-v2.rst in the kernel's sources).
+package cgroup
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/prometheus/procfs"
+)
+
+// ErrNotUnified says that /sys/fs/cgroup is not a cgroup v2 hierarchy, so
+// nothing in it tells what the container may use.
+var ErrNotUnified = errors.New("/sys/fs/cgroup is not a cgroup v2 hierarchy")
+
+// Limits is what the kernel lets this container use. Of several cgroups above
+// one another the tightest counts, as it does in the kernel.
+type Limits struct {
+	// Quota is CPU time in CPUs: cpu.max's quota divided by its period.
+	Quota Bound[float64] `json:"quota"`
+	// CPUSet is where the container may run: cpuset.cpus.effective, bounded
+	// only when it leaves out a CPU that is online.
+	CPUSet Bound[Set] `json:"cpuset"`
+	// Memory is memory.max in bytes.
+	Memory Bound[int64] `json:"memory"`
+}
+
+// Bound is a limit and the file or variable that it was read from. The zero
+// value is no limit.
+type Bound[T any] struct {
+	Value  T      `json:"value"`
+	Source string `json:"source"`
+}
+
+// Bounded says whether there is a limit at all.
+func (b Bound[T]) Bounded() bool { return b.Source != "" }
+
+// FS is a view of the machine below a root directory: "/" in a container, a
+// tree of fixtures in a test.
+type FS struct{ root string }
+
+// NewFS returns the view below root.
+func NewFS(root string) FS { return FS{root: root} }
+
+const mount = "sys/fs/cgroup"
+
+// Limits reads cpu.max, cpuset.cpus.effective and memory.max from the calling
+// process's cgroup up to the top of what it can see. In a cgroup namespace
+// that top is the container's own cgroup.
+func (f FS) Limits() (Limits, error) {
+	own, err := f.own()
+	if err != nil {
+		return Limits{}, err
+	}
+	var l Limits
+	for dir := own; ; dir = path.Dir(dir) {
+		if err := f.tighten(&l, dir); err != nil {
+			return Limits{}, err
+		}
+		if dir == "/" {
+			return l, nil
+		}
+	}
+}
+
+// own is the path of the calling process's cgroup below the mount.
+func (f FS) own() (string, error) {
+	if !f.unified() {
+		return "", ErrNotUnified
+	}
+	proc, err := procfs.NewFS(filepath.Join(f.root, "proc"))
+	if err != nil {
+		return "", fmt.Errorf("cannot open /proc: %w", err)
+	}
+	self, err := proc.Self()
+	if err != nil {
+		return "", fmt.Errorf("cannot find the own process in /proc: %w", err)
+	}
+	groups, err := self.Cgroups()
+	if err != nil {
+		return "", fmt.Errorf("cannot read /proc/self/cgroup: %w", err)
+	}
+	for _, g := range groups {
+		if g.HierarchyID == 0 {
+			return visible(g.Path), nil
+		}
+	}
+	return "", ErrNotUnified
+}
+
+// visible maps a path outside the cgroup namespace ("/../x", seen by a process
+// that was moved out of it) to the top of what can be seen.
+func visible(p string) string {
+	if p = path.Clean(p); strings.HasPrefix(p, "/..") || !strings.HasPrefix(p, "/") {
+		return "/"
+	}
+	return p
+}
+
+func (f FS) unified() bool {
+	_, err := os.Stat(filepath.Join(f.root, mount, "cgroup.controllers"))
+	return err == nil
+}
+
+func (f FS) tighten(l *Limits, dir string) error {
+	return errors.Join(
+		f.limit(dir, "cpu.max", func(text, source string) error {
+			quota, err := parseCPUMax(text)
+			if err == nil && quota > 0 && (!l.Quota.Bounded() || quota < l.Quota.Value) {
+				l.Quota = Bound[float64]{quota, source}
+			}
+			return err
+		}),
+		f.limit(dir, "memory.max", func(text, source string) error {
+			bytes, err := parseMemoryMax(text)
+			if err == nil && bytes >= 0 && (!l.Memory.Bounded() || bytes < l.Memory.Value) {
+				l.Memory = Bound[int64]{bytes, source}
+			}
+			return err
+		}),
+		f.limit(dir, "cpuset.cpus.effective", func(text, source string) error {
+			set, err := ParseSet(text)
+			if err != nil || set.Len() == 0 || l.CPUSet.Bounded() {
+				return err
+			}
+			online, err := f.Online()
+			if err == nil && set.Intersect(online).Len() < online.Len() {
+				l.CPUSet = Bound[Set]{set.Intersect(online), source}
+			}
+			return err
+		}),
+	)
+}
+
+// limit hands the text of one interface file to use. A file that is not there
+// is no limit: its controller is off in this cgroup, or this is the real root.
+func (f FS) limit(dir, name string, use func(text, source string) error) error {
+	source := path.Join("/", mount, dir, name)
+	text, err := os.ReadFile(filepath.Join(f.root, source))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("cannot read %s: %w", source, err)
+	}
+	value := strings.TrimSpace(string(text))
+	if err := use(value, source); err != nil {
+		return fmt.Errorf("%s: cannot use %q: %w", source, value, err)
+	}
+	return nil
+}
+
+// parseCPUMax returns "$MAX $PERIOD" (microseconds) in CPUs, 0 for "max".
+func parseCPUMax(text string) (float64, error) {
+	fields := strings.Fields(text)
+	if len(fields) == 0 || len(fields) > 2 {
+		return 0, errors.New(`want "max" or a quota, and a period, in microseconds`)
+	}
+	period := uint64(100_000)
+	if len(fields) == 2 {
+		p, err := strconv.ParseUint(fields[1], 10, 32)
+		if err != nil || p == 0 {
+			return 0, errors.New("the period is not a positive number of microseconds")
+		}
+		period = p
+	}
+	if fields[0] == "max" {
+		return 0, nil
+	}
+	quota, err := strconv.ParseUint(fields[0], 10, 53)
+	if err != nil || quota == 0 {
+		return 0, errors.New(`the quota is neither "max" nor a positive number of microseconds`)
+	}
+	return float64(quota) / float64(period), nil
+}
+
+// parseMemoryMax returns bytes, -1 for "max".
+func parseMemoryMax(text string) (int64, error) {
+	if text == "max" {
+		return -1, nil
+	}
+	bytes, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || bytes < 0 {
+		return 0, errors.New(`want "max" or a number of bytes`)
+	}
+	return bytes, nil
+}

@@ -1,0 +1,40 @@
+// Slurmlet is the agent: PID 1 of a Slurm container. Its configuration and its
+// exit statuses are in the documentation of package agent.
+package main
+
+import (
+	"fmt"
+	"os"
+
+	"github.com/slurmlet/slurmlet/agent"
+)
+
+// version is set by the linker.
+var version = "development"
+
+const usage = `usage: slurmlet slurmctld|slurmd     run the daemon as PID 1 of its container
+       slurmlet status [-o json]     what the agent in this container is doing
+       slurmlet version
+`
+
+func main() {
+	if len(os.Args) < 2 {
+		fmt.Fprint(os.Stderr, usage)
+		os.Exit(agent.ExitUsage)
+	}
+	switch command, args := os.Args[1], os.Args[2:]; command {
+	case "status":
+		os.Exit(status(args))
+	case "version", "--version":
+		fmt.Println("slurmlet", version)
+	case "help", "-h", "--help":
+		fmt.Print(usage)
+	default:
+		os.Exit(run(command, args))
+	}
+}
+
+func misused(err error) int {
+	fmt.Fprintf(os.Stderr, "slurmlet: %v\n%s", err, usage)
+	return agent.ExitUsage
+}

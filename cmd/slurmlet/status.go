@@ -1,0 +1,64 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/slurmlet/slurmlet/agent"
+)
+
+// status prints what the agent in this container says of itself. The exit
+// status tells whether it is Ready.
+func status(args []string) int {
+	flags := flag.NewFlagSet("status", flag.ContinueOnError)
+	format := flags.String("o", "text", "output `format`: text or json")
+	if err := flags.Parse(args); err != nil {
+		if errors.Is(err, flag.ErrHelp) {
+			return agent.ExitOK
+		}
+		return agent.ExitUsage
+	}
+	if flags.NArg() > 0 || *format != "text" && *format != "json" {
+		return misused(fmt.Errorf("status: want -o text or -o json and nothing else, not %q", args))
+	}
+	s, err := askStatus()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "slurmlet:", err)
+		return agent.ExitUnavailable
+	}
+	print := s.WriteText
+	if *format == "json" {
+		print = s.WriteJSON
+	}
+	if err := print(os.Stdout); err != nil {
+		return agent.ExitFailure
+	}
+	if !s.State.Serving() {
+		return agent.ExitNotReady
+	}
+	return agent.ExitOK
+}
+
+func askStatus() (agent.Status, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	dir := os.Getenv("SLURMLET_RUN_DIR")
+	if dir == "" {
+		dir = agent.DefaultRunDir
+	}
+	response, err := agent.Ask(ctx, dir, "/status")
+	if err != nil {
+		return agent.Status{}, err
+	}
+	defer response.Body.Close()
+	var s agent.Status
+	if err := json.NewDecoder(response.Body).Decode(&s); err != nil {
+		return agent.Status{}, fmt.Errorf("cannot read the agent's answer: %w", err)
+	}
+	return s, nil
+}

@@ -1,0 +1,160 @@
+package slurm
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os/exec"
+	"strings"
+	"time"
+)
+
+// Scontrol is the Client that runs scontrol(1).
+type Scontrol struct {
+	// Path is scontrol's absolute path.
+	Path string
+	// Env is its whole environment: where the configuration is, nothing more.
+	Env []string
+}
+
+var _ Client = Scontrol{}
+
+// Ping asks "scontrol ping"; it answers for every slurmctld, and one that is
+// up is enough: a backup serves as well.
+func (s Scontrol) Ping(ctx context.Context) error {
+	var answer struct {
+		Pings []struct {
+			Hostname string `json:"hostname"`
+			Pinged   string `json:"pinged"`
+		} `json:"pings"`
+	}
+	if err := s.ask(ctx, &answer, "ping", "--json"); err != nil {
+		return err
+	}
+	var down []string
+	for _, p := range answer.Pings {
+		if p.Pinged == "UP" {
+			return nil
+		}
+		down = append(down, p.Hostname+" is "+p.Pinged)
+	}
+	return fmt.Errorf("slurmctld does not answer: %s", strings.Join(down, ", "))
+}
+
+// Node asks "scontrol show node --json".
+func (s Scontrol) Node(ctx context.Context, name string) (*Node, error) {
+	var answer struct {
+		Nodes []Node `json:"nodes"`
+	}
+	if err := s.ask(ctx, &answer, "show", "node", name, "--json"); err != nil {
+		return nil, err
+	}
+	for i := range answer.Nodes {
+		if answer.Nodes[i].Name == name {
+			return &answer.Nodes[i], nil
+		}
+	}
+	return nil, nil
+}
+
+// DeleteNode runs "scontrol delete nodename=".
+func (s Scontrol) DeleteNode(ctx context.Context, name string) error {
+	_, err := s.run(ctx, "delete", "nodename="+name)
+	switch {
+	case err == nil, strings.Contains(err.Error(), "Invalid node name"):
+		return nil
+	case strings.Contains(err.Error(), "busy"):
+		return fmt.Errorf("cannot delete the record of node %s: %w", name, ErrBusy)
+	}
+	return err
+}
+
+// DrainNode runs "scontrol update state=drain".
+func (s Scontrol) DrainNode(ctx context.Context, name, reason string) error {
+	_, err := s.run(ctx, "update", "nodename="+name, "state=drain", "reason="+reason)
+	return err
+}
+
+// ResumeNode runs "scontrol update state=resume".
+func (s Scontrol) ResumeNode(ctx context.Context, name string) error {
+	_, err := s.run(ctx, "update", "nodename="+name, "state=resume")
+	return err
+}
+
+// ask runs scontrol with --json. Its exit status is not enough: some faults
+// are told only in the answer's own list of errors.
+func (s Scontrol) ask(ctx context.Context, answer any, args ...string) error {
+	out, err := s.run(ctx, args...)
+	if err != nil {
+		return err
+	}
+	var faults struct {
+		Errors []struct {
+			Description string `json:"description"`
+			Error       string `json:"error"`
+		} `json:"errors"`
+	}
+	if err := errors.Join(json.Unmarshal(out, &faults), json.Unmarshal(out, answer)); err != nil {
+		return fmt.Errorf("cannot read the answer of scontrol %s: %w", args[0], err)
+	}
+	if len(faults.Errors) > 0 {
+		f := faults.Errors[0]
+		return fmt.Errorf("scontrol %s: %s", strings.Join(args, " "), strings.TrimSpace(f.Description+" "+f.Error))
+	}
+	return nil
+}
+
+func (s Scontrol) run(ctx context.Context, args ...string) ([]byte, error) {
+	cmd := exec.CommandContext(ctx, s.Path, args...)
+	var out, errs bytes.Buffer
+	cmd.Stdout, cmd.Stderr, cmd.Env = &out, &errs, s.Env
+	cmd.WaitDelay = time.Second
+	err := cmd.Run()
+	if err == nil {
+		return out.Bytes(), nil
+	}
+	what := "scontrol " + strings.Join(args, " ")
+	if ctx.Err() != nil {
+		return nil, fmt.Errorf("%s: no answer in time", what)
+	}
+	if said := lastWords(errs.String() + out.String()); said != "" {
+		return nil, fmt.Errorf("%s: %s", what, said)
+	}
+	return nil, fmt.Errorf("%s: %w", what, err)
+}
+
+// lastWords joins what scontrol said into one line, without its prefixes.
+func lastWords(text string) string {
+	var said []string
+	for line := range strings.SplitSeq(text, "\n") {
+		line = strings.TrimSpace(strings.TrimPrefix(line, "scontrol: "))
+		line = strings.TrimPrefix(strings.TrimPrefix(line, "error: "), "fatal: ")
+		if line != "" {
+			said = append(said, line)
+		}
+	}
+	return strings.Join(said, "; ")
+}
+
+// UnmarshalJSON reads {"set": …, "infinite": …, "number": …}, the form of all
+// data_parser versions from 0.0.40 on.
+func (t *Time) UnmarshalJSON(data []byte) error {
+	var v struct {
+		Set    bool  `json:"set"`
+		Number int64 `json:"number"`
+	}
+	if err := json.Unmarshal(data, &v); err != nil {
+		return fmt.Errorf("cannot read a time: %w", err)
+	}
+	if v.Set && v.Number > 0 {
+		t.Time = time.Unix(v.Number, 0)
+	}
+	return nil
+}
+
+// MarshalJSON writes the form that UnmarshalJSON reads.
+func (t Time) MarshalJSON() ([]byte, error) {
+	return json.Marshal(map[string]any{"set": !t.IsZero(), "infinite": false, "number": max(t.Unix(), 0)})
+}

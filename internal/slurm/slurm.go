@@ -1,0 +1,69 @@
+// Package slurm asks Slurm the few things that the agent needs to know, and
+// tells it the few things it must be told. The one implementation runs
+// scontrol(1): it is in every image, speaks its own Slurm version's protocol
+// and uses the cluster's own authentication.
+package slurm
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/slurmlet/slurmlet/cgroup"
+)
+
+// ErrBusy says that slurmctld refused to delete a node record because jobs or
+// reservations use it.
+var ErrBusy = errors.New("the node is busy")
+
+// Client is what the agent asks of a Slurm cluster.
+type Client interface {
+	// Ping returns nil when the primary slurmctld answers.
+	Ping(ctx context.Context) error
+	// Node returns the record of a node, nil when slurmctld answers that it has none.
+	Node(ctx context.Context, name string) (*Node, error)
+	// DeleteNode deletes a node record; one that is gone already is no error.
+	DeleteNode(ctx context.Context, name string) error
+	// DrainNode sets a node to drain: running jobs go on, no new ones come.
+	DrainNode(ctx context.Context, name, reason string) error
+	// ResumeNode lifts a drain.
+	ResumeNode(ctx context.Context, name string) error
+}
+
+// Node is a node record as slurmctld shows it ("scontrol show node --json").
+type Node struct {
+	Name string `json:"name"`
+	// State is the base state and the flags, as in IDLE, DRAIN, DYNAMIC_NORM.
+	State []string `json:"state"`
+	// CPUs is the configured count, EffectiveCPUs what is left for jobs.
+	CPUs          int `json:"cpus"`
+	EffectiveCPUs int `json:"effective_cpus"`
+	// SpecializedCPUs is CpuSpecList, in list format.
+	SpecializedCPUs cgroup.Set `json:"specialized_cpus"`
+	// RealMemory is in MiB.
+	RealMemory int64  `json:"real_memory"`
+	Reason     string `json:"reason"`
+	// SlurmdStart is when the slurmd that registered last was started, to the second.
+	SlurmdStart Time `json:"slurmd_start_time"`
+}
+
+// Is says whether the state holds one of the names.
+func (n *Node) Is(names ...string) bool {
+	return slices.ContainsFunc(n.State, func(s string) bool { return slices.Contains(names, s) })
+}
+
+// Busy says whether jobs hold the node.
+func (n *Node) Busy() bool { return n.Is("ALLOCATED", "MIXED", "COMPLETING") }
+
+// Drained says whether somebody has set the node to drain, with work on it or not.
+func (n *Node) Drained() bool { return n.Is("DRAIN") }
+
+// Invalid says whether slurmctld refused what slurmd registered.
+func (n *Node) Invalid() bool { return n.Is("INVALID_REG") }
+
+// Responding says whether slurmctld counts the node's slurmd as alive.
+func (n *Node) Responding() bool { return !n.Is("DOWN", "UNKNOWN", "NOT_RESPONDING", "FUTURE", "ERROR") }
+
+// Time is a point in time in Slurm's JSON: {"set": true, "number": seconds}.
+type Time struct{ time.Time }
