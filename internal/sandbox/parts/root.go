@@ -1,0 +1,147 @@
+package parts
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+)
+
+// release is a Debian suite with a Slurm in it.
+type release struct {
+	suite string
+	// moving is true when its lists may be older than they say they are
+	// good for, as those of a moving suite are on mirrors that rarely update.
+	moving bool
+}
+
+var releases = map[string]release{
+	"24.11": {suite: "trixie"},
+	"26.05": {suite: "forky", moving: true},
+}
+
+// rootPackages are what a node of any role needs. Debian packages Slurm's
+// plugins (auth/slurm, cgroup/v2, task/affinity) with the daemons.
+var rootPackages = []string{
+	"slurmctld", "slurmd", "slurm-client", "slurmdbd", "slurmrestd", "sackd",
+	"runc", "iproute2", "procps", "strace", "openssh-server", "openssh-client",
+}
+
+// Debian's own uid and gid of the user slurm, the same in every release.
+const slurmID = 64030
+
+// unwanted are paths that dpkg leaves out.
+var unwanted = []string{
+	"/usr/share/doc/*", "/usr/share/man/*", "/usr/share/info/*", "/usr/share/locale/*", "/usr/share/lintian/*",
+}
+
+// finish is run with the root's directory as $1, after the packages are there.
+// alice is who jobs run as.
+const finish = `set -eu
+chroot "$1" useradd --create-home --uid 1000 --shell /bin/bash alice
+mkdir -p "$1/etc/slurm" "$1/var/spool/slurmctld" "$1/var/spool/slurmd" "$1/var/log/slurm"
+chown 64030:64030 "$1/etc/slurm" "$1/var/spool/slurmctld" "$1/var/log/slurm"
+rm -f "$1"/etc/ssh/ssh_host_*
+`
+
+// Root returns the directory of the Debian root file system with Slurm of that
+// version, building it when the cache has none: less than a minute. It takes
+// root's rights to build. The user slurm has uid and gid 64030, and alice 1000.
+func Root(ctx context.Context, slurm string, p Progress) (string, error) {
+	r, ok := releases[slurm]
+	if !ok {
+		return "", fmt.Errorf("cannot make a root file system with Slurm %q: there are %s", slurm, strings.Join(Versions(), ", "))
+	}
+	inputs := slices.Concat([]string{runtime.GOARCH, r.suite, finish}, rootPackages, unwanted)
+	e := entry{name: "root-" + slurm, key: keyOf(inputs...)}
+	dir, err := e.obtain(ctx, p, func(dir string) error { return buildRoot(ctx, dir, slurm, r, p) })
+	return filepath.Join(dir, "root"), err
+}
+
+// buildRoot leaves the file system in dir/root and its list of packages in dir/about.
+func buildRoot(ctx context.Context, dir, slurm string, r release, p Progress) error {
+	started := time.Now()
+	if os.Geteuid() != 0 {
+		return fmt.Errorf("cannot make the files of other users: not root")
+	}
+	m, err := machineMirror()
+	if err != nil {
+		return err
+	}
+	root := filepath.Join(dir, "root")
+	p("root %s: installs %d packages and what they need from %s", slurm, len(rootPackages), r.suite)
+	s := watch(p, "root "+slurm+": did %d of about %d steps of packages", rootSteps, "Unpacking ", "Setting up ")
+	err = command{line: s.line}.run(ctx, "mmdebstrap", bootstrapArgs(r, root, m)...)
+	s.stop()
+	if err != nil {
+		return fmt.Errorf("cannot install: %w", err)
+	}
+	if err := (command{}).run(ctx, "sh", "-c", finish, "sh", root); err != nil {
+		return fmt.Errorf("cannot finish the root file system: %w", err)
+	}
+	if err := checkRoot(root); err != nil {
+		return err
+	}
+	versions, err := (command{}).output(ctx, "dpkg-query", "--admindir="+filepath.Join(root, "var/lib/dpkg"),
+		"--show", "--showformat=${Package} ${Version}\n")
+	if err != nil {
+		return fmt.Errorf("cannot list the packages: %w", err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "about"), []byte(versions), 0o644); err != nil {
+		return fmt.Errorf("cannot note the packages: %w", err)
+	}
+	got := packageVersion(versions, "slurmd")
+	if !strings.HasPrefix(got, slurm) {
+		p("root %s: %s has moved on, this is Slurm %s", slurm, r.suite, got)
+	}
+	p("root %s: done, Slurm %s (%s)", slurm, got, since(started))
+	return nil
+}
+
+// rootSteps is about how many times a package is unpacked or set up, for the progress.
+const rootSteps = 2 * 160
+
+func bootstrapArgs(r release, root string, m mirror) []string {
+	args := []string{"--mode=root", "--variant=minbase", "--format=directory", "--verbose",
+		"--include=" + strings.Join(rootPackages, ",")}
+	for _, path := range unwanted {
+		args = append(args, "--dpkgopt=path-exclude="+path)
+	}
+	if r.moving {
+		args = append(args, `--aptopt=Acquire::Check-Valid-Until "false"`)
+	}
+	args = append(args, r.suite, root)
+	return append(args, m.lines(r.suite)...)
+}
+
+// checkRoot makes sure of what everything else relies on.
+func checkRoot(root string) error {
+	for _, plugin := range []string{"auth_slurm.so", "cgroup_v2.so", "task_affinity.so", "task_cgroup.so"} {
+		found, err := filepath.Glob(filepath.Join(root, "usr/lib/*/slurm*", plugin))
+		if err != nil || len(found) == 0 {
+			return fmt.Errorf("cannot use this Slurm: it has no %s", plugin)
+		}
+	}
+	users, err := os.ReadFile(filepath.Join(root, "etc/passwd"))
+	if err != nil {
+		return fmt.Errorf("cannot read the users: %w", err)
+	}
+	if want := fmt.Sprintf("slurm:x:%d:%d:", slurmID, slurmID); !strings.Contains(string(users), want) {
+		return fmt.Errorf("cannot use this root file system: its user slurm is not %d", slurmID)
+	}
+	return nil
+}
+
+// packageVersion finds name in "package version" lines.
+func packageVersion(list, name string) string {
+	for line := range strings.Lines(list) {
+		if p, v, ok := strings.Cut(strings.TrimSpace(line), " "); ok && p == name {
+			return v
+		}
+	}
+	return ""
+}
