@@ -2,6 +2,8 @@ module github.com/slurmlet/slurmlet
 
 go 1.26.0
 
+toolchain go1.26.8
+
 require (
 	github.com/containerd/cgroups/v3 v3.1.3 // indirect
 	github.com/coreos/go-systemd/v22 v22.7.0 // indirect
