@@ -25,6 +25,9 @@ const (
 // building it when the cache has none: about 9 CPU minutes and 2 GB of disk
 // meanwhile.
 func Kernel(ctx context.Context, p Progress) (string, error) {
+	if runtime.GOARCH != "amd64" {
+		return "", fmt.Errorf("cannot build a kernel: User-Mode Linux runs on amd64, not on %s", runtime.GOARCH)
+	}
 	fragment, patches, err := kernelInputs()
 	if err != nil {
 		return "", err
