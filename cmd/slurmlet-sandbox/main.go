@@ -1,0 +1,54 @@
+// slurmlet-sandbox makes a Slurm cluster out of local pods on one machine, for
+// trying Slurm and for tests. `slurmlet-sandbox help` says how.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+
+	"github.com/slurmlet/slurmlet/internal/sandbox"
+	"github.com/slurmlet/slurmlet/internal/sandbox/server"
+	"golang.org/x/sys/unix"
+)
+
+func main() {
+	// The program is also what runs inside of a sandbox. That has to be on the
+	// main goroutine, and to start nothing from it.
+	if os.Args[0] == server.Init && os.Getpid() == 1 {
+		os.Exit(server.Run("/"))
+	}
+	if len(os.Args) == 3 && os.Args[1] == sandbox.VerbGuest {
+		os.Exit(sandbox.LaunchGuest(os.Args[2]))
+	}
+	if len(os.Args) == 3 && os.Args[1] == sandbox.VerbNative {
+		os.Exit(server.Run(os.Args[2]))
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), unix.SIGINT, unix.SIGTERM)
+	done := make(chan int)
+	go func() { done <- run(ctx, os.Args[1:]) }() // processes are never started from the main goroutine
+	code := <-done
+	stop()
+	os.Exit(code)
+}
+
+// run returns the exit code: a command's own, 2 for bad usage, 1 for what failed.
+func run(ctx context.Context, args []string) int {
+	code, err := dispatch(ctx, args)
+	var usage usageError
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+		return 0
+	case errors.As(err, &usage):
+		fmt.Fprintf(os.Stderr, "%s: %v\n", filepath.Base(os.Args[0]), err)
+		return 2
+	case err != nil:
+		fmt.Fprintf(os.Stderr, "%s: %v\n", filepath.Base(os.Args[0]), err)
+		return 1
+	}
+	return code
+}

@@ -1,0 +1,97 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/slurmlet/slurmlet/internal/sandbox"
+)
+
+// readyLimit is how long the agents may take to be Ready.
+const readyLimit = 60 * time.Second
+
+// cluster makes the pods, waits for them and shows that jobs run.
+func cluster(ctx context.Context, s *sandbox.Sandbox, nodes int) error {
+	say := progress()
+	c, err := s.Cluster()
+	if err != nil {
+		return err
+	}
+	specs := []sandbox.PodSpec{c.Controller(), c.Login()}
+	for i := range nodes {
+		specs = append(specs, c.Node(i))
+	}
+	say("creating pods: %s", podNames(specs))
+	if err := s.CreateAll(ctx, specs...); err != nil {
+		return err
+	}
+	say("waiting until the agents are Ready (at most %v)", readyLimit)
+	if err := s.WaitReady(ctx, readyLimit, say, withAgent(specs)...); err != nil {
+		return err
+	}
+	if nodes == 0 {
+		return nil
+	}
+	for _, one := range tries(nodes) {
+		if err := try(ctx, s, one); err != nil {
+			return err
+		}
+	}
+	fmt.Print(next)
+	return nil
+}
+
+func podNames(specs []sandbox.PodSpec) string {
+	var out []string
+	for _, p := range specs {
+		out = append(out, p.Name)
+	}
+	return strings.Join(out, " ")
+}
+
+func withAgent(specs []sandbox.PodSpec) []string {
+	var out []string
+	for _, p := range specs {
+		if p.Role != "" {
+			out = append(out, p.Name)
+		}
+	}
+	return out
+}
+
+const next = `
+Try next:
+  slurmlet-sandbox exec -it -u alice login bash       a shell for srun and sbatch
+  slurmlet-sandbox exec node-0 slurmlet status        what an agent says
+  slurmlet-sandbox logs -f slurmctld                  its one stream of JSON
+  slurmlet-sandbox scale 3                            one node more
+  slurmlet-sandbox delete node-1                      a pod's end, as a kubelet does it
+  slurmlet-sandbox down                               remove everything
+`
+
+// tries are shown and run in a shell on the login pod, as alice.
+func tries(nodes int) []string {
+	return []string{
+		fmt.Sprintf("srun -N%d hostname", nodes),
+		"sbatch --wait --output=hello.out --wrap 'echo hello from $(hostname) in job $SLURM_JOB_ID' && cat hello.out",
+		"sinfo",
+	}
+}
+
+func try(ctx context.Context, s *sandbox.Sandbox, line string) error {
+	fmt.Printf("\nalice@login$ %s\n", line)
+	ctx, cancel := context.WithTimeoutCause(ctx, readyLimit, fmt.Errorf("no end of it within %v", readyLimit))
+	defer cancel()
+	how := sandbox.How{User: "alice", Dir: sandbox.Workdir}
+	code, err := s.Attach(ctx, "login", how, sandbox.Streams{Stdout: os.Stdout, Stderr: os.Stderr}, "sh", "-c", line)
+	if err == nil && code != 0 {
+		err = fmt.Errorf("exit code %d", code)
+	}
+	if err != nil {
+		return fmt.Errorf("cannot run %q on the login pod: %w", line, err)
+	}
+	return nil
+}

@@ -1,0 +1,39 @@
+package sandbox
+
+import (
+	"encoding/json"
+	"flag"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+var update = flag.Bool("update", false, "write the golden files")
+
+func TestClusterPods(t *testing.T) {
+	c := Cluster{Agent: "/opt/slurmlet", Key: []byte("key"), SlurmConf: slurmConf, CgroupConf: cgroupConf}
+	for _, spec := range []PodSpec{c.Controller(), c.Login(), c.Node(0), c.Node(1)} {
+		t.Run(spec.Name, func(t *testing.T) {
+			require.NoError(t, spec.Validate())
+			got, err := json.MarshalIndent(spec, "", "\t")
+			require.NoError(t, err)
+			golden := filepath.Join("testdata", spec.Name+".json")
+			if *update {
+				require.NoError(t, os.WriteFile(golden, append(got, '\n'), 0o644))
+			}
+			want, err := os.ReadFile(golden)
+			require.NoError(t, err)
+			assert.Equal(t, string(want), string(got)+"\n")
+		})
+	}
+}
+
+// A node's pod must be its own: the next one's volumes may not be changed by it.
+func TestPodsShareNothing(t *testing.T) {
+	c := Cluster{SlurmConf: slurmConf}
+	_ = c.Controller()
+	assert.NotContains(t, c.Node(0).Volumes[1].Files, "slurm.conf")
+}

@@ -1,0 +1,112 @@
+package sandbox
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"strings"
+	"time"
+)
+
+// AgentPort is where the agents in the pods answer.
+const AgentPort = 8817
+
+// AgentStatus is what an agent says of itself, as far as it is needed here.
+type AgentStatus struct {
+	State  string `json:"state"`
+	Doing  string `json:"doing,omitempty"`
+	Reason string `json:"reason,omitempty"`
+}
+
+// Ready is the state of an agent that serves.
+const Ready = "Ready"
+
+func (a AgentStatus) String() string {
+	text := a.State
+	if a.Doing != "" {
+		text += ", " + a.Doing
+	}
+	if a.Reason != "" {
+		text += ": " + a.Reason
+	}
+	return text
+}
+
+// HTTP returns a client whose requests go to the pod that the host part names:
+// http://node-0:8817/metrics.
+func (s *Sandbox) HTTP() *http.Client {
+	return &http.Client{Transport: &http.Transport{
+		DisableKeepAlives: true,
+		DialContext: func(ctx context.Context, _, address string) (net.Conn, error) {
+			return s.client.Dial(ctx, address)
+		},
+	}}
+}
+
+// AgentStatus asks a pod's agent, over HTTP as a kubelet's probe does.
+func (s *Sandbox) AgentStatus(ctx context.Context, pod string) (AgentStatus, error) {
+	var status AgentStatus
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, fmt.Sprintf("http://%s:%d/status", pod, AgentPort), nil)
+	if err != nil {
+		return status, fmt.Errorf("cannot ask pod %s: %v", pod, err)
+	}
+	response, err := s.HTTP().Do(request)
+	if err != nil {
+		return status, fmt.Errorf("cannot ask pod %s: %v", pod, err)
+	}
+	defer response.Body.Close()
+	if err := json.NewDecoder(response.Body).Decode(&status); err != nil {
+		return status, fmt.Errorf("cannot read the status of pod %s: %v", pod, err)
+	}
+	return status, nil
+}
+
+// WaitReady waits until the agents of all pods are Ready, and tells progress
+// what each of them says meanwhile, once for each change.
+func (s *Sandbox) WaitReady(ctx context.Context, limit time.Duration, progress func(string, ...any), pods ...string) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("not ready within %v", limit))
+	defer cancel()
+	var all group
+	for _, pod := range pods {
+		all.run(func() error { return s.waitReady(ctx, pod, progress) })
+	}
+	return all.wait()
+}
+
+func (s *Sandbox) waitReady(ctx context.Context, pod string, progress func(string, ...any)) error {
+	said := ""
+	for {
+		now := "no answer yet"
+		if status, err := s.AgentStatus(ctx, pod); err == nil {
+			now = status.String()
+			if status.State == Ready {
+				progress("%s: %s", pod, now)
+				return nil
+			}
+		}
+		if now != said && ctx.Err() == nil {
+			progress("%s: %s", pod, now)
+			said = now
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("pod %s is %s: %w\n%s", pod, said, context.Cause(ctx), s.lastLines(pod))
+		case <-time.After(200 * time.Millisecond):
+		}
+	}
+}
+
+// lastLines is the end of a pod's log, for an error.
+func (s *Sandbox) lastLines(pod string) string {
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	text, err := s.Logs(ctx, pod)
+	if err != nil {
+		return errors.Join(errors.New("no log"), err).Error()
+	}
+	lines := strings.Split(strings.TrimSpace(text), "\n")
+	return strings.Join(lines[max(0, len(lines)-20):], "\n")
+}

@@ -1,0 +1,143 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+
+	"github.com/slurmlet/slurmlet/internal/pid1"
+	"github.com/slurmlet/slurmlet/internal/sandbox/pod"
+	"github.com/slurmlet/slurmlet/internal/sandbox/remote"
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+)
+
+// server executes commands about the pods of one sandbox.
+type server struct{ kubelet *pod.Kubelet }
+
+// Run is PID 1 of a sandbox: of a guest, or of a pid namespace. It returns the
+// exit code when the sandbox could not be made; else it runs until it is killed. It has to be
+// called from the main goroutine.
+func Run(boot string) int {
+	reaped := make(chan *pod.Kubelet, 1)
+	var kubelet *pod.Kubelet // of the main goroutine
+	code, err := pid1.Run(func(e pid1.Exit) {
+		if kubelet == nil {
+			select {
+			case kubelet = <-reaped:
+			default:
+				return // nothing that ends before there are pods is one
+			}
+		}
+		kubelet.Reaped(e.PID, e.Status)
+	}, func() int { return report(run(boot, reaped)) })
+	if err != nil {
+		return report(err)
+	}
+	if inGuest() {
+		_ = unix.Reboot(unix.LINUX_REBOOT_CMD_POWER_OFF)
+	}
+	return code
+}
+
+// say writes to the console, which the launcher keeps in a file.
+func say(format string, args ...any) { fmt.Fprintf(os.Stderr, "sandbox: "+format+"\n", args...) }
+
+func report(err error) int {
+	if err != nil {
+		say("%v", err)
+		return 1
+	}
+	return 0
+}
+
+// inGuest tells a guest's init by the name the kernel starts it with.
+func inGuest() bool { return os.Getpid() == 1 && os.Args[0] == Init }
+
+// Init is the guest's init, in its boot directory, which is its root.
+const Init = "/init"
+
+func run(boot string, reaper chan<- *pod.Kubelet) error {
+	settings, err := ReadSettings(boot)
+	if err != nil {
+		return err
+	}
+	keys, err := remote.ReadKeys(boot)
+	if err != nil {
+		return err
+	}
+	listen, err := settings.listener()
+	if err != nil {
+		return err
+	}
+	if err := settings.enterRoot(filepath.Join(boot, "scratch")); err != nil {
+		return err
+	}
+	kubelet, err := settings.kubelet()
+	if err != nil {
+		return err
+	}
+	reaper <- kubelet
+	say("ready")
+	return remote.NewServer(keys.Server, keys.Client.PublicKey(), &server{kubelet}).Serve(listen)
+}
+
+// listener is called while the host's files are still the root; the guest's link
+// needs nothing of them.
+func (s Settings) listener() (net.Listener, error) {
+	if !s.Guest {
+		l, err := net.Listen("unix", s.Socket)
+		if err != nil {
+			return nil, fmt.Errorf("cannot listen: %v", err)
+		}
+		return l, nil
+	}
+	if err := setUpLink(); err != nil {
+		return nil, err
+	}
+	l, err := net.Listen("tcp", fmt.Sprintf("%s:%d", GuestAddress, Port))
+	if err != nil {
+		return nil, fmt.Errorf("cannot listen: %v", err)
+	}
+	return l, nil
+}
+
+func setUpLink() error {
+	link, err := netlink.LinkByName(GuestLink)
+	if err != nil {
+		return fmt.Errorf("cannot find %s: %v", GuestLink, err)
+	}
+	address := &netlink.Addr{IPNet: &net.IPNet{IP: net.ParseIP(GuestAddress), Mask: net.CIDRMask(LinkPrefix, 32)}}
+	if err := netlink.AddrAdd(link, address); err != nil {
+		return fmt.Errorf("cannot give %s an address: %v", GuestLink, err)
+	}
+	if err := netlink.LinkSetUp(link); err != nil {
+		return fmt.Errorf("cannot bring up %s: %v", GuestLink, err)
+	}
+	return nil
+}
+
+func (s Settings) kubelet() (*pod.Kubelet, error) {
+	if err := unix.Sethostname([]byte("sandbox")); err != nil {
+		return nil, fmt.Errorf("cannot set host name: %v", err)
+	}
+	if err := os.Setenv("PATH", pod.Path); err != nil {
+		return nil, fmt.Errorf("cannot set PATH: %v", err)
+	}
+	if err := pod.PrepareCgroup(s.Cgroup); err != nil {
+		return nil, err
+	}
+	return pod.NewKubelet(pod.Config{Dir: "/run/sandbox", Cgroup: s.Cgroup, MountHost: s.mountHost, Event: say})
+}
+
+// Dial connects to a pod's address.
+func (s *server) Dial(ctx context.Context, name string, port uint32) (net.Conn, error) {
+	ip, err := s.kubelet.IP(name)
+	if err != nil {
+		return nil, err
+	}
+	var d net.Dialer
+	return d.DialContext(ctx, "tcp", fmt.Sprintf("%s:%d", ip, port))
+}

@@ -1,0 +1,77 @@
+package sandbox
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// Traces are what a sandbox can be recognised by after it went: its namespaces,
+// its directory and its cgroup. A link lives in a namespace, a mount too.
+type Traces struct {
+	name       string
+	namespaces []string // "net:[4026532290]"
+}
+
+var kinds = []string{"pid", "mnt", "net", "uts", "ipc"}
+
+// Traces are taken when a sandbox is up, to be looked at after Down.
+func (s *Sandbox) Traces() Traces {
+	t := s.traces
+	t.name = s.options.Name
+	return t
+}
+
+func (l *launcher) traces() Traces {
+	var t Traces
+	for _, kind := range kinds {
+		its, err1 := os.Readlink(fmt.Sprintf("/proc/%d/ns/%s", l.pid, kind))
+		ours, err2 := os.Readlink("/proc/self/ns/" + kind)
+		if err1 == nil && err2 == nil && its != ours {
+			t.namespaces = append(t.namespaces, its)
+		}
+	}
+	return t
+}
+
+// Left names everything of the sandbox that is still there: processes,
+// namespaces, mounts, cgroups, files. After Down it is empty.
+func (t Traces) Left() []string {
+	left := append(t.processes(), t.mounts()...)
+	paths := []string{filepath.Join(Dir, t.name), filepath.Join(hostCgroup, "slurmlet-sandbox-"+t.name)}
+	for _, path := range paths {
+		if _, err := os.Lstat(path); err == nil {
+			left = append(left, "directory "+path)
+		}
+	}
+	return left
+}
+
+func (t Traces) processes() []string {
+	var left []string
+	links, _ := filepath.Glob("/proc/[0-9]*/task/*/ns/*")
+	for _, link := range links {
+		target, err := os.Readlink(link)
+		if err == nil && slices.Contains(t.namespaces, target) {
+			left = append(left, "process "+strings.Split(link, "/")[2]+" in "+target)
+		}
+	}
+	slices.Sort(left)
+	return slices.Compact(left)
+}
+
+func (t Traces) mounts() []string {
+	data, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil {
+		return []string{"unknown: " + err.Error()}
+	}
+	var left []string
+	for line := range strings.Lines(string(data)) {
+		if strings.Contains(line, filepath.Join(Dir, t.name)+"/") || slices.ContainsFunc(t.namespaces, func(ns string) bool { return strings.Contains(line, " "+ns+" ") }) {
+			left = append(left, "mount "+strings.TrimSpace(line))
+		}
+	}
+	return left
+}
