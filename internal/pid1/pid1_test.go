@@ -77,9 +77,7 @@ func lateRole() int {
 		orphan("exit 0")
 		last := orphan("exit 3")
 		defer close(ended)
-		if err := unix.Waitid(unix.P_PID, last, nil, unix.WEXITED|unix.WNOWAIT, nil); err != nil {
-			panic(err)
-		}
+		must(unix.Waitid(unix.P_PID, last, nil, unix.WEXITED|unix.WNOWAIT, nil))
 		return 42
 	})
 	fmt.Println("result", code)
@@ -100,23 +98,30 @@ func sigpipeRole() int {
 
 func mustRun(reaped func(Exit), body func() int) int {
 	code, err := Run(reaped, body)
-	if err != nil {
-		panic(err)
-	}
+	must(err)
 	return code
 }
 
-// orphan starts a shell whose parent ends at once, and returns its pid.
+// orphan starts a shell that executes script as soon as its parent is over, and returns its pid. (A parent that lives on could
+// collect it.)
 func orphan(script string) int {
-	output, err := exec.Command("sh", "-c", "sh -c '"+script+"' >/dev/null & echo $!").Output()
-	if err != nil {
-		panic(err)
-	}
+	r, w, err := os.Pipe()
+	must(err)
+	defer w.Close() // this is what the shell waits for
+	defer r.Close()
+	cmd := exec.Command("sh", "-c", "sh -c 'read x <&3; "+script+"' >/dev/null 2>&1 & echo $!")
+	cmd.ExtraFiles = []*os.File{r}
+	output, err := cmd.Output()
+	must(err)
 	pid, err := strconv.Atoi(strings.TrimSpace(string(output)))
+	must(err)
+	return pid
+}
+
+func must(err error) {
 	if err != nil {
 		panic(err)
 	}
-	return pid
 }
 
 func next[T any](c <-chan T) T {

@@ -103,10 +103,10 @@ func (t *Table) wait(cmd *exec.Cmd, p *Process) {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.end(p, collect(cmd))
+	t.end(p, waited(cmd))
 }
 
-func collect(cmd *exec.Cmd) Status {
+func waited(cmd *exec.Cmd) Status {
 	err := cmd.Wait()
 	var failed *exec.ExitError
 	if err != nil && !errors.As(err, &failed) {
