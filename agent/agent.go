@@ -39,6 +39,7 @@ type Agent struct {
 
 	mainLock sync.Mutex // held while a daemon is started, so that its READY meets a known pid
 	main     *process.Process
+	former   *process.Process // has handed over and may not have ended yet
 
 	lastError atomic.Pointer[LastError]
 }

@@ -106,11 +106,11 @@ func (d daemon) gid() int {
 
 // command is the daemon with --systemd: a failed reconfigure then leaves the
 // old process in place, where -D would end it.
-func (d daemon) command(a *Agent, as Shape) process.Command {
+func (d daemon) command(a *Agent) process.Command {
 	args := []string{"--systemd"}
 	env := append(slices.DeleteFunc(slices.Clone(a.Environ), agentsOwn), "NOTIFY_SOCKET="+a.notify.Path())
 	if d.config.Role == Slurmd {
-		args = append(args, "-Z", "-N", d.config.NodeName, "-b", "--conf-server", d.config.Controller, "--conf", as.Conf())
+		args = append(args, "-Z", "-N", d.config.NodeName, "-b", "--conf-server", d.config.Controller, "--conf", a.life.shape.Conf())
 		env = append(env, "SLURMD_BOOT_TIME="+strconv.FormatInt(d.booted.Unix(), 10))
 	} else {
 		args = append(args, "-f", filepath.Join(d.config.ConfDir, "slurm.conf"))

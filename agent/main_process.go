@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"fmt"
 	"log/slog"
 	"time"
 
@@ -10,10 +11,10 @@ import (
 
 // start starts the daemon. The notify server waits meanwhile: a READY that
 // came before the pid is known would be refused as a stranger's.
-func (a *Agent) start(as Shape) event {
+func (a *Agent) start() event {
 	a.mainLock.Lock()
 	defer a.mainLock.Unlock()
-	p, err := a.Table.Start(a.daemon.command(a, as))
+	p, err := a.Table.Start(a.daemon.command(a))
 	if err != nil {
 		return mainFailed{err}
 	}
@@ -32,6 +33,7 @@ func (a *Agent) takeOver(p *process.Process) {
 func (a *Agent) watch(p *process.Process) {
 	<-p.Done()
 	a.notify.Flush()
+	a.forget(p)
 	status := p.Status()
 	a.post(mainExited{
 		pid:    p.PID(),
@@ -43,25 +45,26 @@ func (a *Agent) watch(p *process.Process) {
 
 func (a *Agent) epitaph(p *process.Process, status process.Status) string {
 	what := string(a.Config.Role) + ": " + status.String()
-	if last := a.lastError.Load(); last != nil && last.At.After(p.Started()) {
+	if last := a.lastError.Load(); last != nil && last.At.After(p.Started()) && status.Signal == 0 {
 		what += ": " + last.Text
 	}
 	return what
 }
 
 // isMain accepts the main process's messages, and no other's: users' processes
-// share the pod, and some are the daemon's descendants.
+// share the pod, and some are the daemon's descendants. A daemon that has
+// handed over sends its barrier afterwards, so it is heard until its end.
 func (a *Agent) isMain(pid, _, _ int) bool {
 	a.mainLock.Lock()
 	defer a.mainLock.Unlock()
-	return a.main != nil && a.main.PID() == pid
+	return a.main != nil && a.main.PID() == pid || a.former != nil && a.former.PID() == pid
 }
 
 // notified adopts a process that MAINPID names at once, while it is sure to be
 // the one that was meant: its barrier is released when this returns.
 func (a *Agent) notified(m notify.Message) {
 	if m.MainPID != 0 && m.MainPID != m.PID {
-		p, err := a.adopt(m.MainPID)
+		p, err := a.adopt(m.MainPID, m.PID)
 		if err != nil {
 			a.tell(slog.LevelError, "cannot follow the daemon's hand-over", slog.Any("error", err), slog.Int("pid", m.MainPID))
 			return
@@ -73,14 +76,29 @@ func (a *Agent) notified(m notify.Message) {
 	}
 }
 
-func (a *Agent) adopt(pid int) (*process.Process, error) {
+// adopt makes pid the main process, by the word of the present one.
+func (a *Agent) adopt(pid, by int) (*process.Process, error) {
 	a.mainLock.Lock()
 	defer a.mainLock.Unlock()
+	if a.main.PID() != by {
+		return nil, fmt.Errorf("process %d has handed over before", by)
+	}
 	p, err := a.Table.Adopt(pid)
 	if err == nil {
+		a.former = a.main
 		a.takeOver(p)
 	}
 	return p, err
+}
+
+// forget ends the hearing of a former main process: its pid may become
+// somebody else's.
+func (a *Agent) forget(p *process.Process) {
+	a.mainLock.Lock()
+	defer a.mainLock.Unlock()
+	if a.former == p {
+		a.former = nil
+	}
 }
 
 func (a *Agent) refused(r notify.Refusal) {

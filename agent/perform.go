@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"net"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -22,9 +24,11 @@ const questionLimit = 15 * time.Second
 func (a *Agent) perform(act action) []event {
 	switch act := act.(type) {
 	case startMain:
-		return []event{a.start(act.as)}
+		return []event{a.start()}
 	case signalMain:
 		a.signal(act.signal)
+	case reach:
+		a.inquire(func(ctx context.Context) event { return answered{number: act.number, err: a.reach(ctx)} })
 	case ask:
 		a.inquire(func(ctx context.Context) event { return a.answer(ctx, act.number) })
 	case deleteRecord:
@@ -59,6 +63,21 @@ func (a *Agent) answer(ctx context.Context, number int) event {
 	}
 	node, err := a.client.Node(ctx, a.Config.NodeName)
 	return answered{number: number, node: node, err: err}
+}
+
+// reach succeeds when one slurmctld takes connections. A slurmd that cannot get
+// its configuration asks again only after 10 s.
+func (a *Agent) reach(ctx context.Context) error {
+	var faults []error
+	for address := range strings.SplitSeq(a.Config.Controller, ",") {
+		var d net.Dialer
+		conn, err := d.DialContext(ctx, "tcp", address)
+		if err == nil {
+			return conn.Close()
+		}
+		faults = append(faults, fmt.Errorf("cannot reach slurmctld: %w", err))
+	}
+	return errors.Join(faults...)
 }
 
 // inquire asks slurmctld in the background; a question that is open still is

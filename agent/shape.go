@@ -59,11 +59,6 @@ func (s Shape) Conf() string {
 	return conf
 }
 
-// recorded is the shape that a node record has.
-func recorded(n *slurm.Node) Shape {
-	return Shape{CPUs: n.CPUs, Reserved: n.SpecializedCPUs, RealMemory: n.RealMemory}
-}
-
 // differences names the fields in which a node record is not of this shape.
 func (s Shape) differences(n *slurm.Node) string {
 	var fields []string

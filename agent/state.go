@@ -25,13 +25,13 @@ func (s State) Serving() bool { return s == Ready || s == Reloading }
 type doing string
 
 const (
-	asking     doing = "asking for the node record" // before the daemon is started
-	deleting   doing = "deleting an old node record"
+	reaching   doing = "reaching slurmctld"
 	launching  doing = "waiting for the daemon's READY"
 	confirming doing = "waiting for slurmctld to confirm" // by its ping, or by the node record
-	leaving    doing = "waiting for the old node record to be free"
-	replacing  doing = "stopping slurmd, to register with another size"
 	resuming   doing = "lifting the agent's own drain"
+	leaving    doing = "waiting for the old node record to be free"
+	deleting   doing = "deleting the old node record"
+	replacing  doing = "restarting slurmd, to register anew"
 	pausing    doing = "pausing before the next start"
 	nothing    doing = ""
 )
@@ -62,9 +62,6 @@ type life struct {
 	starting bool
 	// mainSince is when main began: a record must name a slurmd as young.
 	mainSince time.Time
-	// as is the shape that slurmd registers with: the plan's, or that of an old
-	// record which may not be deleted yet.
-	as Shape
 	// tries counts questions without the hoped-for answer, failures the ends of
 	// the daemon in a row, restarts its starts.
 	tries, failures, starts int
@@ -81,7 +78,7 @@ type life struct {
 
 // newLife is the state before the first event.
 func newLife(p plan) life {
-	return life{plan: p, state: Starting, doing: nothing, as: p.shape}
+	return life{plan: p, state: Starting, doing: nothing}
 }
 
 // event is something that happened in the world.
@@ -108,7 +105,8 @@ type (
 		what   string // "exited with status 1", and the daemon's last words
 		uptime time.Duration
 	}
-	// answered: slurmctld's answer to question number; node is the record, nil for none.
+	// answered: slurmctld's answer to question number; node is the record, nil
+	// for none. To reach, it means that slurmctld's port takes connections.
 	answered struct {
 		number int
 		node   *slurm.Node
@@ -140,8 +138,9 @@ func (hungUp) event()      {}
 type action interface{ action() }
 
 type (
-	startMain    struct{ as Shape }
+	startMain    struct{}
 	signalMain   struct{ signal mainSignal }
+	reach        struct{ number int }
 	ask          struct{ number int }
 	deleteRecord struct{ number int }
 	drainRecord  struct {
@@ -167,6 +166,7 @@ const (
 
 func (startMain) action()    {}
 func (signalMain) action()   {}
+func (reach) action()        {}
 func (ask) action()          {}
 func (deleteRecord) action() {}
 func (drainRecord) action()  {}

@@ -70,7 +70,7 @@ func (a *Agent) publish(next life) {
 		s.Main = &MainStatus{PID: next.main, Since: next.mainSince}
 	}
 	if next.registers {
-		s.Node = &NodeStatus{a.Config.NodeName, next.as.Conf(), next.as, a.resources, &a.delegated}
+		s.Node = &NodeStatus{a.Config.NodeName, next.shape.Conf(), next.shape, a.resources, &a.delegated}
 	}
 	a.status.Store(&s)
 	if a.life.state != next.state || a.life.reason != next.reason {
@@ -80,8 +80,11 @@ func (a *Agent) publish(next life) {
 
 func (a *Agent) tellChange(old, next life) {
 	level := slog.LevelInfo
-	if old.state == next.state {
-		level = slog.LevelWarn // it stays where it is, for another reason
+	switch {
+	case next.state == old.state && next.tries < 3:
+		level = slog.LevelDebug // nobody is ready at once
+	case next.state == old.state || next.state == Starting:
+		level = slog.LevelWarn // it stays where it is, or falls back
 	}
 	attrs := []slog.Attr{slog.String("state", string(next.state))}
 	if next.reason != "" {

@@ -36,7 +36,7 @@ func step(l life, e event) (life, []action) {
 	panic(fmt.Sprintf("step: no such event: %T", e))
 }
 
-// question opens a question; the answer to any earlier one is stale from now on.
+// ask opens a question; the answer to any earlier one is stale from now on.
 func (l life) ask() (life, []action) {
 	l.question++
 	return l, []action{ask{l.question}}
@@ -56,6 +56,9 @@ func (l life) again(reason string) (life, []action) {
 }
 
 const (
+	// settle is what a daemon is left in peace for after its READY, while it
+	// registers.
+	settle = 10 * time.Millisecond
 	// A record shows up some 50 ms after slurmd's READY; a slurmctld that is
 	// away is asked every few seconds.
 	firstTry = 50 * time.Millisecond
@@ -78,9 +81,9 @@ func grow(first time.Duration, n int, last time.Duration) time.Duration {
 	return first << n
 }
 
-func (l life) launch(as Shape) (life, []action) {
-	l.state, l.doing, l.as, l.starting, l.tries = Starting, launching, as, true, 0
-	return l, []action{startMain{as}}
+func (l life) launch() (life, []action) {
+	l.state, l.doing, l.starting, l.tries = Starting, launching, true, 0
+	return l, []action{startMain{}}
 }
 
 func (l life) fired(e timerFired) (life, []action) {
@@ -97,6 +100,8 @@ func (l life) fired(e timerFired) (life, []action) {
 		return l, []action{signalMain{sigKill}}
 	case l.doing == launching, l.doing == nothing:
 		return l, nil
+	case l.doing == reaching:
+		return l.begin()
 	}
 	return l.ask()
 }

@@ -39,6 +39,7 @@ func (l life) exited(e mainExited) (life, []action) {
 		return l, nil
 	}
 	l.main = 0
+	l.question++ // what was asked about this daemon is stale
 	switch {
 	case l.state == Exited:
 		return l, nil
@@ -48,8 +49,7 @@ func (l life) exited(e mainExited) (life, []action) {
 		l.reason = e.what
 		return l.leaveWith(e.code)
 	case l.doing == replacing:
-		l.state = Starting
-		return l.delete(l.reason)
+		return l.launch()
 	}
 	if e.uptime >= steady {
 		l.failures = 0

@@ -36,7 +36,7 @@ func listen(path string, uid, gid int) (*Server, error) {
 	if err != nil {
 		return nil, errors.Join(err, file.Close())
 	}
-	return &Server{path: path, file: file, conn: conn}, nil
+	return &Server{path: path, file: file, conn: conn, serving: make(chan struct{})}, nil
 }
 
 // socket asks for credentials before there is a name to send to, so that no message lacks them.

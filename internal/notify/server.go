@@ -14,9 +14,13 @@ type Server struct {
 	file *os.File
 	conn syscall.RawConn
 
-	mu    sync.Mutex // held while messages are handled, so that Flush knows when they have been
-	serve handlers
-	limit limiter
+	begin   sync.Once
+	serving chan struct{} // closed by Serve, or by Close
+
+	mu     sync.Mutex // held while messages are handled, so that Flush knows when they have been
+	serve  handlers
+	limit  limiter
+	closed bool
 }
 
 type handlers struct {
@@ -35,7 +39,7 @@ type Refusal struct {
 // errNotAccepted is the Reason of a message whose sender was not accepted.
 var errNotAccepted = errors.New("its sender is not one of ours")
 
-// Serve handles one message after the other until Close, then it returns nil. accept decides on the sender before anything is
+// Serve handles one message after the other until Close, then it returns nil. It is called once. accept decides on the sender before anything is
 // parsed. refused is told of what was turned away: ten in a row, then one a second.
 //
 // A message's file descriptors are closed when handle has returned, so whoever waits for its barrier (sd_notify_barrier(3)) knows
@@ -44,20 +48,22 @@ func (s *Server) Serve(accept func(pid, uid, gid int) bool, handle func(Message)
 	s.mu.Lock()
 	s.serve = handlers{accept, handle, refused}
 	s.mu.Unlock()
+	s.begin.Do(func() { close(s.serving) })
 	var failed error
 	err := s.conn.Read(func(fd uintptr) bool {
 		failed = s.drain(int(fd))
 		return failed != nil
 	})
-	if errors.Is(err, os.ErrClosed) {
+	if s.isClosed() {
 		return nil
 	}
 	return errors.Join(err, failed)
 }
 
 // Flush returns once every message that was in the socket when it was called has been handled. A daemon's exit is judged only
-// after its last words. It does nothing before Serve and after Close.
+// after its last words. It waits for Serve to be called; after Close it does nothing.
 func (s *Server) Flush() {
+	<-s.serving
 	_ = s.conn.Control(func(fd uintptr) { _ = s.drain(int(fd)) }) // an error comes back in Serve
 }
 
@@ -66,16 +72,22 @@ func (s *Server) Path() string { return s.path }
 
 // Close ends Serve and removes the socket.
 func (s *Server) Close() error {
+	s.mu.Lock()
+	s.closed = true
+	s.mu.Unlock()
 	return errors.Join(s.file.Close(), os.Remove(s.path))
+}
+
+func (s *Server) isClosed() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.closed
 }
 
 // drain handles messages until the socket is empty.
 func (s *Server) drain(fd int) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.serve.handle == nil {
-		return nil
-	}
 	for {
 		d, err := receive(fd)
 		if err == errEmpty {

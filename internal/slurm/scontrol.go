@@ -26,8 +26,8 @@ var _ Client = Scontrol{}
 func (s Scontrol) Ping(ctx context.Context) error {
 	var answer struct {
 		Pings []struct {
-			Hostname string `json:"hostname"`
-			Pinged   string `json:"pinged"`
+			Hostname   string `json:"hostname"`
+			Responding bool   `json:"responding"`
 		} `json:"pings"`
 	}
 	if err := s.ask(ctx, &answer, "ping", "--json"); err != nil {
@@ -35,12 +35,12 @@ func (s Scontrol) Ping(ctx context.Context) error {
 	}
 	var down []string
 	for _, p := range answer.Pings {
-		if p.Pinged == "UP" {
+		if p.Responding {
 			return nil
 		}
-		down = append(down, p.Hostname+" is "+p.Pinged)
+		down = append(down, p.Hostname)
 	}
-	return fmt.Errorf("slurmctld does not answer: %s", strings.Join(down, ", "))
+	return fmt.Errorf("slurmctld does not answer on %s", strings.Join(down, ", "))
 }
 
 // Node asks "scontrol show node --json".
@@ -152,9 +152,4 @@ func (t *Time) UnmarshalJSON(data []byte) error {
 		t.Time = time.Unix(v.Number, 0)
 	}
 	return nil
-}
-
-// MarshalJSON writes the form that UnmarshalJSON reads.
-func (t Time) MarshalJSON() ([]byte, error) {
-	return json.Marshal(map[string]any{"set": !t.IsZero(), "infinite": false, "number": max(t.Unix(), 0)})
 }
