@@ -16,6 +16,12 @@ import (
 	"github.com/slurmlet/slurmlet/internal/sandbox/remote"
 )
 
+// The states of a pod.
+const (
+	Running = pod.Running
+	Exited  = pod.Exited
+)
+
 // The words of pods, so that a test needs to import nothing else.
 type (
 	PodSpec   = pod.Spec
