@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 )
@@ -14,13 +15,13 @@ type Server struct {
 	file *os.File
 	conn syscall.RawConn
 
+	closed  atomic.Bool
 	begin   sync.Once
 	serving chan struct{} // closed by Serve, or by Close
 
-	mu     sync.Mutex // held while messages are handled, so that Flush knows when they have been
-	serve  handlers
-	limit  limiter
-	closed bool
+	mu    sync.Mutex // held while messages are handled, so that Flush knows when they have been
+	serve handlers
+	limit limiter
 }
 
 type handlers struct {
@@ -39,8 +40,8 @@ type Refusal struct {
 // errNotAccepted is the Reason of a message whose sender was not accepted.
 var errNotAccepted = errors.New("its sender is not one of ours")
 
-// Serve handles one message after the other until Close, then it returns nil. It is called once. accept decides on the sender before anything is
-// parsed. refused is told of what was turned away: ten in a row, then one a second.
+// Serve handles one message after the other until Close, then it returns nil. It is called once. accept decides on the sender
+// before anything is parsed. refused is told of what was turned away: ten in a row, then one a second.
 //
 // A message's file descriptors are closed when handle has returned, so whoever waits for its barrier (sd_notify_barrier(3)) knows
 // that this message and every earlier one were handled. No handler may wait for a goroutine that calls Flush.
@@ -54,7 +55,7 @@ func (s *Server) Serve(accept func(pid, uid, gid int) bool, handle func(Message)
 		failed = s.drain(int(fd))
 		return failed != nil
 	})
-	if s.isClosed() {
+	if s.closed.Load() {
 		return nil
 	}
 	return errors.Join(err, failed)
@@ -72,16 +73,9 @@ func (s *Server) Path() string { return s.path }
 
 // Close ends Serve and removes the socket.
 func (s *Server) Close() error {
-	s.mu.Lock()
-	s.closed = true
-	s.mu.Unlock()
+	s.closed.Store(true)
+	defer s.begin.Do(func() { close(s.serving) })
 	return errors.Join(s.file.Close(), os.Remove(s.path))
-}
-
-func (s *Server) isClosed() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.closed
 }
 
 // drain handles messages until the socket is empty.

@@ -2,6 +2,7 @@ package notify
 
 import (
 	"errors"
+	"io"
 	"net"
 	"os"
 	"os/exec"
@@ -26,6 +27,7 @@ func TestMain(m *testing.M) {
 		if sent, err := daemon.SdNotify(false, state); err != nil || !sent {
 			os.Exit(1)
 		}
+		_, _ = io.Copy(io.Discard, os.Stdin) // who has been reaped is nobody's descendant
 		os.Exit(0)
 	}
 	os.Exit(m.Run())
@@ -149,14 +151,10 @@ func TestServeAChild(t *testing.T) {
 
 // Another child of ours is no descendant of the daemon.
 func TestServeRefusesAStranger(t *testing.T) {
-	ours := exec.Command("cat")
-	stdin, err := ours.StdinPipe()
-	require.NoError(t, err)
-	require.NoError(t, ours.Start())
-	t.Cleanup(func() { assert.NoError(t, errors.Join(stdin.Close(), ours.Wait())) })
+	ours := child(t, "cat")
 
 	s := newStation(t)
-	s.root = ours.Process.Pid
+	s.root = ours
 	s.serve(t)
 	pid := sendFromAChild(t)
 	want := Refusal{PID: pid, UID: os.Getuid(), GID: os.Getgid(), Reason: errNotAccepted}
@@ -164,13 +162,22 @@ func TestServeRefusesAStranger(t *testing.T) {
 	assert.Empty(t, s.messages)
 }
 
-// sendFromAChild returns the pid of a process that sent READY=1 and has ended.
+// sendFromAChild starts a process that sends READY=1, and returns its pid.
 func sendFromAChild(t *testing.T) int {
 	t.Helper()
-	child := exec.Command("/proc/self/exe")
-	child.Env = append(os.Environ(), sendEnv+"=READY=1", "GORACE=atexit_sleep_ms=0")
-	require.NoError(t, child.Run())
-	return child.Process.Pid
+	return child(t, "/proc/self/exe", sendEnv+"=READY=1", "GORACE=atexit_sleep_ms=0")
+}
+
+// child starts a process that runs until the end of the test, and returns its pid.
+func child(t *testing.T, path string, env ...string) int {
+	t.Helper()
+	cmd := exec.Command(path)
+	cmd.Env = append(os.Environ(), env...)
+	stdin, err := cmd.StdinPipe()
+	require.NoError(t, err)
+	require.NoError(t, cmd.Start())
+	t.Cleanup(func() { assert.NoError(t, errors.Join(stdin.Close(), cmd.Wait())) })
+	return cmd.Process.Pid
 }
 
 func TestServeRefusesWhatItCannotRead(t *testing.T) {
