@@ -1,0 +1,122 @@
+// Bench compares slurmlet with tini and supervisord, and with a bare slurmd:
+//
+//	go run ./e2e/bench [-slurmlet bin/slurmlet]
+//
+// It prints medians of interleaved repetitions, for the machine's speed drifts,
+// and whether they are within slurmlet's budgets. A budget that is exceeded is
+// no failure: timings are no tests.
+//
+// Everything happens in namespaces of its own (PID, mount, network, UTS) that
+// end with the bench, however it ends. That takes root.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"runtime"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/slurmlet/slurmlet/internal/sandbox/parts"
+)
+
+// init keeps the main goroutine on the main thread: the kernel counts the end
+// of the thread that started the inner bench as its parent's (prctl(2),
+// PR_SET_PDEATHSIG).
+func init() { runtime.LockOSThread() }
+
+func main() {
+	s := settings{Roots: map[string]string{}}
+	flag.StringVar(&s.Slurmlet, "slurmlet", "bin/slurmlet", "the `binary` to measure")
+	flag.Parse()
+	if text := os.Getenv(settingsVariable); text != "" {
+		exit(inside(text))
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), unix.SIGINT, unix.SIGTERM)
+	err := outside(ctx, s)
+	stop()
+	exit(err)
+}
+
+func exit(err error) {
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
+
+func progress(format string, args ...any) { fmt.Fprintf(os.Stderr, "bench: "+format+"\n", args...) }
+
+// outside makes what needs the machine's network and files, and starts the
+// inner bench.
+func outside(ctx context.Context, s settings) error {
+	if os.Geteuid() != 0 {
+		return errors.New("cannot make namespaces: not root")
+	}
+	if err := parts.Install(ctx, progress, "bench"); err != nil {
+		return err
+	}
+	for _, version := range parts.Versions() {
+		root, err := parts.Root(ctx, version, progress)
+		if err != nil {
+			return err
+		}
+		s.Roots[version] = root
+	}
+	dir, err := os.MkdirTemp("", "slurmlet-bench-")
+	if err != nil {
+		return fmt.Errorf("cannot make a scratch directory: %w", err)
+	}
+	defer os.RemoveAll(dir)
+	if s.Slurmlet, err = filepath.Abs(s.Slurmlet); err != nil {
+		return fmt.Errorf("cannot find slurmlet: %w", err)
+	}
+	if _, err := os.Stat(s.Slurmlet); err != nil {
+		return fmt.Errorf("cannot find slurmlet; build it first: %w", err)
+	}
+	s.Standin = filepath.Join(dir, "standin")
+	if err := build(ctx, s.Standin); err != nil {
+		return err
+	}
+	return enter(ctx, s)
+}
+
+func build(ctx context.Context, path string) error {
+	cmd := exec.CommandContext(ctx, "go", "build", "-o", path, "github.com/slurmlet/slurmlet/e2e/bench/standin")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("cannot build the stand-in daemon: %w\n%s", err, out)
+	}
+	return nil
+}
+
+// enter runs the inner bench as PID 1 of its own namespace: whatever it leaves
+// behind dies with it, and it dies with us.
+func enter(ctx context.Context, s settings) error {
+	self, err := os.Executable()
+	if err != nil {
+		return fmt.Errorf("cannot find the bench's own program: %w", err)
+	}
+	cmd := exec.CommandContext(ctx, self)
+	cmd.Env = append(os.Environ(), settingsVariable+"="+s.String())
+	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
+	cmd.SysProcAttr = &syscall.SysProcAttr{
+		Cloneflags: unix.CLONE_NEWPID | unix.CLONE_NEWNS | unix.CLONE_NEWNET | unix.CLONE_NEWUTS,
+		Pdeathsig:  unix.SIGKILL,
+	}
+	if err := cmd.Run(); err != nil {
+		if ctx.Err() != nil {
+			return errors.New("interrupted")
+		}
+		return fmt.Errorf("cannot finish: %w", err)
+	}
+	return nil
+}

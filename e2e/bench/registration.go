@@ -1,0 +1,119 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os/exec"
+	"path/filepath"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// slurmResult is how long a node takes from its start to its registration.
+type slurmResult struct {
+	version                  string
+	plain, systemd, slurmlet samples // milliseconds: slurmd -D, slurmd --systemd, slurmlet slurmd
+}
+
+const registrations = 15
+
+// pause lets slurmctld come to rest between two runs.
+const pause = 50 * time.Millisecond
+
+func measureRegistration(s settings, version string) (*slurmResult, error) {
+	c, err := newCluster(s.Roots[version], s.Slurmlet)
+	if err != nil {
+		return nil, err
+	}
+	notify, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: filepath.Join(c.root, "run/notify.sock"), Net: "unixgram"})
+	if err != nil {
+		return nil, fmt.Errorf("cannot listen for notifications: %w", err)
+	}
+	defer notify.Close()
+	go discard(notify)
+	r := &slurmResult{version: version}
+	for round := range registrations + 1 {
+		if round%5 == 0 {
+			progress("Slurm %s, start to IDLE: round %d of %d", version, round, registrations)
+		}
+		for _, kind := range []struct {
+			samples *samples
+			command *exec.Cmd
+		}{{&r.plain, c.slurmd("-D")}, {&r.systemd, c.slurmd("--systemd")}, {&r.slurmlet, c.slurmlet()}} {
+			took, err := c.register(kind.command)
+			if err != nil {
+				return nil, fmt.Errorf("%v: %w", kind.command.Args, err)
+			}
+			if round > 0 { // the first warms the caches
+				kind.samples.add(took)
+			}
+		}
+	}
+	return r, c.close()
+}
+
+// discard takes notifications; the kernel closes the files in them, which is
+// what a barrier's sender waits for.
+func discard(notify *net.UnixConn) {
+	for {
+		if _, err := notify.Read(make([]byte, 4096)); err != nil {
+			return
+		}
+	}
+}
+
+func (c *cluster) slurmd(mode string) *exec.Cmd {
+	cmd := c.command("/usr/sbin/slurmd", mode, "-Z", "-N", node, "-b", "--conf-server", host+":6817", "--conf", "CPUs=1 RealMemory=300")
+	cmd.Env = append(cmd.Env, "NOTIFY_SOCKET=/run/notify.sock")
+	return cmd
+}
+
+// slurmlet has the limits that make it give slurmd the same --conf.
+func (c *cluster) slurmlet() *exec.Cmd {
+	cmd := c.command("/usr/bin/slurmlet", "slurmd")
+	cmd.Env = append(cmd.Env, "SLURMLET_CONTROLLER="+host, "SLURMLET_NODE_NAME="+node,
+		"SLURMLET_CPU_LIMIT=1000", "SLURMLET_MEMORY_LIMIT=364Mi")
+	return cmd
+}
+
+// register runs a node from its start to its registration, and makes slurmctld
+// forget it: with auth/slurm that takes a running slurmd.
+func (c *cluster) register(cmd *exec.Cmd) (time.Duration, error) {
+	time.Sleep(pause)
+	c.forgetRegistrations()
+	began := now()
+	if err := cmd.Start(); err != nil {
+		return 0, fmt.Errorf("cannot start: %w", err)
+	}
+	var took time.Duration
+	select {
+	case at := <-c.registered:
+		took = at.sub(began)
+	case <-time.After(limit):
+		return 0, fmt.Errorf("no registration within %v", limit)
+	}
+	time.Sleep(pause)
+	err := within(limit, "cannot delete the node record", func() bool {
+		return c.command("/usr/bin/scontrol", "delete", "nodename="+node).Run() == nil
+	})
+	return took, errors.Join(err, stop(cmd))
+}
+
+func (c *cluster) forgetRegistrations() {
+	for len(c.registered) > 0 {
+		<-c.registered
+	}
+}
+
+func stop(cmd *exec.Cmd) error {
+	if err := cmd.Process.Signal(unix.SIGTERM); err != nil {
+		return fmt.Errorf("cannot stop: %w", err)
+	}
+	var failed *exec.ExitError
+	if err := cmd.Wait(); err != nil && !errors.As(err, &failed) {
+		return fmt.Errorf("cannot wait for the end: %w", err)
+	}
+	return nil
+}

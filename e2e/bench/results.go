@@ -1,0 +1,79 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"text/tabwriter"
+)
+
+// results is everything that is printed.
+type results struct {
+	binary float64 // 10^6 bytes
+	inits  []*initResult
+	slurms []*slurmResult
+}
+
+// The budgets of slurmlet.
+const (
+	maxStart   = 3   // milliseconds over direct exec
+	maxRSS     = 10  // 10^6 bytes
+	maxWakeups = 0   // in idleFor
+	maxRelay   = .5  // milliseconds
+	maxBinary  = 10  // 10^6 bytes
+	maxToIdle  = 1.1 // of a bare slurmd's time
+)
+
+func (r results) print(w io.Writer) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	v := &verdict{}
+	fmt.Fprintf(t, "\tstart, ms\tover direct\tSIGTERM relay, ms\tidle RSS, MB\twake-ups in %v\n", idleFor)
+	for _, i := range r.inits {
+		start, relay := i.start.median(), i.relay.median()
+		if i.name != "slurmlet" {
+			fmt.Fprintf(t, "%s\t%.2f\t%+.2f\t%.3f\t%.1f\t%d\n", i.name, start, i.over.median(), relay, i.rss, i.wakeups)
+			continue
+		}
+		fmt.Fprintf(t, "%s\t%.2f\t%+.2f %s\t%.3f %s\t%.1f %s\t%d %s\n", i.name, start,
+			i.over.median(), v.judge("start over direct exec, ms", i.over.median(), maxStart),
+			relay, v.judge("SIGTERM relay, ms", relay, maxRelay),
+			i.rss, v.judge("idle RSS, MB", i.rss, maxRSS),
+			i.wakeups, v.judge("wake-ups", float64(i.wakeups), maxWakeups))
+	}
+	fmt.Fprintf(t, "\nbinary, MB\t%.1f %s\n", r.binary, v.judge("binary, MB", r.binary, maxBinary))
+	fmt.Fprint(t, "\nstart to IDLE, ms\tslurmd -D\tslurmd --systemd\tslurmlet\tto -D\tto --systemd\n")
+	for _, s := range r.slurms {
+		what := "start to IDLE, Slurm " + s.version
+		toPlain, toSystemd := s.slurmlet.over(s.plain).median(), s.slurmlet.over(s.systemd).median()
+		fmt.Fprintf(t, "Slurm %s\t%.1f\t%.1f\t%.1f\t%.2f %s\t%.2f %s\n", s.version,
+			s.plain.median(), s.systemd.median(), s.slurmlet.median(),
+			toPlain, v.judge(what+", to slurmd -D", toPlain, maxToIdle),
+			toSystemd, v.judge(what+", to slurmd --systemd", toSystemd, maxToIdle))
+	}
+	fmt.Fprintf(t, "\nMedians of %d rounds (supervisord: %d), %d with Slurm; ratios are medians of the rounds' ratios.\n",
+		rounds, rounds/5, registrations)
+	v.print(t)
+	return t.Flush()
+}
+
+// verdict collects what is over its budget.
+type verdict struct{ over []string }
+
+// judge compares a figure with its budget.
+func (v *verdict) judge(what string, figure, budget float64) string {
+	if figure <= budget {
+		return fmt.Sprintf("(≤ %g: ok)", budget)
+	}
+	v.over = append(v.over, fmt.Sprintf("%s: %.3g, the budget is %g", what, figure, budget))
+	return fmt.Sprintf("(≤ %g: over)", budget)
+}
+
+func (v *verdict) print(w io.Writer) {
+	if len(v.over) == 0 {
+		fmt.Fprintln(w, "Everything is within its budget.")
+		return
+	}
+	fmt.Fprintln(w, "OVER BUDGET:")
+	for _, line := range v.over {
+		fmt.Fprintln(w, " ", line)
+	}
+}
