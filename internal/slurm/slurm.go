@@ -63,7 +63,9 @@ func (n *Node) Drained() bool { return n.Is("DRAIN") }
 func (n *Node) Invalid() bool { return n.Is("INVALID_REG") }
 
 // Responding says whether slurmctld counts the node's slurmd as alive.
-func (n *Node) Responding() bool { return !n.Is("DOWN", "UNKNOWN", "NOT_RESPONDING", "FUTURE", "ERROR") }
+func (n *Node) Responding() bool {
+	return !n.Is("DOWN", "UNKNOWN", "NOT_RESPONDING", "FUTURE", "ERROR")
+}
 
 // Time is a point in time in Slurm's JSON: {"set": true, "number": seconds}.
 type Time struct{ time.Time }

@@ -1,0 +1,222 @@
+package agent
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/slurmlet/slurmlet/internal/slurm"
+)
+
+// world is what the fuzzer plays with the state machine: it carries actions
+// out, in its own time and order, and holds the machine to its invariants.
+type world struct {
+	*testing.T
+	life    life
+	alive   map[int]bool // the daemons that live, and have not been reported dead
+	pids    int
+	starts  int // starts asked for and not reported yet
+	asked   []int
+	changes []int // deletions, drains and resumes
+	timers  []int
+	record  *slurm.Node // the last one that was shown
+	over    bool
+	stopped bool
+}
+
+func FuzzStep(f *testing.F) {
+	f.Add(true, []byte{0, 1, 1, 2, 9, 3, 9, 1, 0})
+	f.Add(true, []byte{0, 1, 1, 2, 9, 3, 9, 1, 0x24, 9, 1, 5, 4, 6, 9, 8})
+	f.Add(false, []byte{0, 2, 3, 9, 1, 5, 4, 8, 9, 9})
+	f.Fuzz(func(t *testing.T, registers bool, script []byte) {
+		w := &world{T: t, alive: map[int]bool{}, life: newLife(plan{
+			registers: registers, restarts: registers, shape: small, stop: time.Second, end: time.Second,
+		})}
+		w.feed(begun{})
+		for _, b := range script {
+			w.happen(b)
+		}
+		w.stop()
+	})
+}
+
+// happen lets one thing happen: the low bits choose what, the high bits how.
+func (w *world) happen(b byte) {
+	how := b >> 4
+	switch b & 15 {
+	case 1, 10:
+		if len(w.asked) > 0 {
+			w.answer(how)
+		}
+	case 2:
+		w.startEnds(how)
+	case 3:
+		w.feed(mainReady{})
+	case 4, 11:
+		w.die(int(how))
+	case 5:
+		w.handOver()
+	case 6:
+		if len(w.changes) > 0 {
+			n := w.changes[0]
+			w.changes = w.changes[1:]
+			w.feed(carriedOut{n, w.maybe(how)})
+		}
+	case 7:
+		w.feed(hungUp{})
+	case 8:
+		if how == 0 {
+			w.feed(terminated{"SIGTERM"})
+		}
+	case 9, 12, 13, 14:
+		if len(w.timers) > 0 {
+			i := int(how) % len(w.timers)
+			n := w.timers[i]
+			w.timers = append(w.timers[:i:i], w.timers[i+1:]...)
+			w.feed(timerFired{n})
+		}
+	}
+}
+
+func (w *world) maybe(how byte) error {
+	if how&1 == 1 {
+		return errors.New("no")
+	}
+	return nil
+}
+
+func (w *world) answer(how byte) {
+	n := w.asked[0]
+	w.asked = w.asked[1:]
+	node := []*slurm.Node{
+		record(), nil, record(bigger), record(bigger, busy), record(bigger, ourDrain), record(bigger, anAdmins),
+		record(anAdmins), record(ourDrain), record(stale), record(tooSmall), record(busy, tooSmall), record(down),
+	}
+	if int(how) >= len(node) {
+		w.feed(answered{number: n, err: errors.New("no")})
+		return
+	}
+	w.record = node[how]
+	w.feed(answered{number: n, node: node[how]})
+}
+
+func (w *world) startEnds(how byte) {
+	if w.starts == 0 {
+		return
+	}
+	w.starts--
+	if how == 15 {
+		w.feed(mainFailed{errors.New("no")})
+		return
+	}
+	w.pids++
+	w.alive[w.pids] = true
+	w.feed(mainStarted{pid: w.pids, at: epoch})
+}
+
+// handOver makes the main process execute itself again.
+func (w *world) handOver() {
+	if !w.alive[w.life.main] {
+		return
+	}
+	w.pids++
+	w.alive[w.pids] = true
+	old := w.life.main
+	w.feed(mainChanged{pid: w.pids, at: epoch})
+	w.exit(old)
+}
+
+func (w *world) die(which int) {
+	for pid := range w.pids + 1 {
+		if w.alive[pid] && which == 0 {
+			w.exit(pid)
+			return
+		}
+		if w.alive[pid] {
+			which--
+		}
+	}
+}
+
+func (w *world) exit(pid int) {
+	if w.alive[pid] {
+		delete(w.alive, pid)
+		w.feed(mainExited{pid: pid, code: 1})
+	}
+}
+
+// feed is one step: what comes back is carried out and checked.
+func (w *world) feed(e event) {
+	if w.over {
+		return
+	}
+	if _, ok := e.(terminated); ok {
+		w.stopped = true
+	}
+	var actions []action
+	w.life, actions = step(w.life, e)
+	for _, a := range actions {
+		w.carryOut(a)
+	}
+	w.check()
+}
+
+func (w *world) carryOut(a action) {
+	switch a := a.(type) {
+	case startMain:
+		require.Empty(w, w.alive, "a second main process")
+		require.Zero(w, w.starts, "a second start")
+		require.False(w, w.stopped, "a start after SIGTERM")
+		w.starts++
+	case signalMain:
+		require.True(w, w.alive[w.life.main], "%s to a process that was reaped, or to none", a.signal)
+	case reach:
+		w.asked = append(w.asked, a.number)
+	case ask:
+		w.asked = append(w.asked, a.number)
+	case deleteRecord:
+		require.False(w, foreign(w.record), "a deleted record takes an admin's drain with it")
+		require.False(w, w.record.Busy(), "jobs run on it")
+		w.changes = append(w.changes, a.number)
+	case drainRecord:
+		require.False(w, foreign(w.record), "an admin's drain gets our reason")
+		w.changes = append(w.changes, a.number)
+	case resumeRecord:
+		require.True(w, own(w.record), "a drain that was not ours is lifted")
+		w.changes = append(w.changes, a.number)
+	case arm:
+		require.Positive(w, a.after)
+		w.timers = append(w.timers, a.number)
+	case exit:
+		w.over = true
+	}
+}
+
+func (w *world) check() {
+	l := w.life
+	if l.state.Serving() {
+		require.True(w, w.alive[l.main], "%s without a living main process", l.state)
+	}
+	if l.main != 0 {
+		require.True(w, w.alive[l.main], "the main process is dead")
+	}
+	require.Equal(w, w.over, l.state == Exited)
+	if !w.over {
+		waits := len(w.asked)+len(w.changes)+len(w.timers)+w.starts > 0 || l.main != 0
+		require.True(w, waits, "nothing will ever happen again: %+v", l)
+	}
+}
+
+// stop: every path from a SIGTERM ends in Exited, at the latest when both timers have fired.
+func (w *world) stop() {
+	w.feed(terminated{"SIGTERM"})
+	for w.starts > 0 && !w.over {
+		w.startEnds(0)
+	}
+	for range 2 {
+		w.feed(timerFired{w.life.timer})
+	}
+	require.True(w, w.over, "not Exited: %+v", w.life)
+}

@@ -1,0 +1,296 @@
+package agent
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/slurmlet/slurmlet/cgroup"
+	"github.com/slurmlet/slurmlet/internal/slurm"
+)
+
+var (
+	small = Shape{CPUs: 1, RealMemory: 448}
+	epoch = time.Date(2026, 11, 21, 1, 2, 3, 500_000_000, time.UTC)
+)
+
+func slurmdLife() life {
+	return newLife(plan{registers: true, restarts: true, shape: small, stop: 29 * time.Second, end: time.Second})
+}
+
+func slurmctldLife() life {
+	return newLife(plan{stop: 29 * time.Second, end: time.Second})
+}
+
+// record is a node record; it starts as that of small, seen with the slurmd of epoch.
+func record(change ...func(*slurm.Node)) *slurm.Node {
+	n := &slurm.Node{
+		Name: "n1", State: []string{"IDLE", "DYNAMIC_NORM"}, CPUs: 1, EffectiveCPUs: 1, RealMemory: 448,
+		SlurmdStart: slurm.Time{Time: epoch.Truncate(time.Second)},
+	}
+	for _, c := range change {
+		c(n)
+	}
+	return n
+}
+
+func bigger(n *slurm.Node)   { n.CPUs, n.EffectiveCPUs = 4, 4 }
+func busy(n *slurm.Node)     { n.State = []string{"MIXED", "DYNAMIC_NORM"} }
+func ourDrain(n *slurm.Node) { n.State, n.Reason = append(n.State, "DRAIN"), reasonResize }
+func anAdmins(n *slurm.Node) { n.State, n.Reason = append(n.State, "DRAIN"), "bad disk" }
+func tooSmall(n *slurm.Node) {
+	n.State, n.Reason = append(n.State, "DRAIN", "INVALID_REG"), "Low socket*core*thread count, Low CPUs"
+}
+func stale(n *slurm.Node) { n.SlurmdStart.Time = epoch.Add(-time.Minute) }
+func down(n *slurm.Node)  { n.State = []string{"DOWN", "DYNAMIC_NORM", "NOT_RESPONDING"} }
+
+// play feeds events to a life; a number of 0 in an answer stands for the open
+// question, and in a timer for the armed one.
+func play(l life, events ...event) (life, []action) {
+	var last []action
+	for _, e := range events {
+		switch typed := e.(type) {
+		case answered:
+			typed.number = l.question
+			e = typed
+		case carriedOut:
+			typed.number = l.question
+			e = typed
+		case timerFired:
+			e = timerFired{l.timer}
+		}
+		l, last = step(l, e)
+	}
+	return l, last
+}
+
+var (
+	up         = []event{begun{}, answered{}, mainStarted{pid: 7, at: epoch}}
+	registered = append(up, mainReady{}, timerFired{})
+)
+
+func TestSlurmdComesUp(t *testing.T) {
+	l, actions := play(slurmdLife(), begun{})
+	require.Equal(t, []action{reach{1}}, actions)
+	l, actions = play(l, answered{err: errors.New("connection refused")})
+	require.Equal(t, []action{arm{1, firstTry}}, actions)
+	require.Equal(t, "connection refused", l.reason)
+	l, actions = play(l, timerFired{})
+	require.Equal(t, []action{reach{2}}, actions)
+	l, actions = play(l, answered{})
+	require.Equal(t, []action{startMain{}}, actions)
+	l, actions = play(l, mainStarted{pid: 7, at: epoch}, mainReady{})
+	require.Equal(t, []action{arm{2, settle}}, actions)
+	l, actions = play(l, timerFired{})
+	require.Equal(t, []action{ask{3}}, actions)
+	require.Equal(t, Starting, l.state, "READY is not yet a registration")
+	l, _ = play(l, answered{node: record()})
+	require.Equal(t, Ready, l.state)
+}
+
+func TestSlurmctldComesUp(t *testing.T) {
+	l, actions := play(slurmctldLife(), begun{})
+	require.Equal(t, []action{startMain{}}, actions)
+	l, _ = play(l, mainStarted{pid: 7, at: epoch}, mainReady{}, timerFired{}, answered{err: errors.New("no answer")})
+	require.Equal(t, Starting, l.state)
+	l, _ = play(l, timerFired{}, answered{})
+	require.Equal(t, Ready, l.state)
+}
+
+// TestRecord is what the agent does about the record that it finds once slurmd has said READY.
+func TestRecord(t *testing.T) {
+	for name, c := range map[string]struct {
+		found  *slurm.Node
+		state  State
+		doing  doing
+		action action
+		reason string
+	}{
+		"the right one":                       {record(), Ready, nothing, nil, ""},
+		"the right one, jobs go on":           {record(busy), Ready, nothing, nil, ""},
+		"the right one, drained by an admin":  {record(anAdmins), Ready, nothing, nil, ""},
+		"the right one, drained by an agent":  {record(ourDrain), Starting, resuming, resumeRecord{3}, ""},
+		"none":                                {nil, Starting, confirming, arm{2, firstTry}, "no record of this node yet"},
+		"of an earlier slurmd":                {record(stale), Starting, confirming, arm{2, firstTry}, "has not seen this slurmd yet"},
+		"down still":                          {record(down), Starting, confirming, arm{2, firstTry}, "DOWN+DYNAMIC_NORM+NOT_RESPONDING"},
+		"another size":                        {record(bigger), Starting, leaving, drainRecord{3, reasonResize}, "CPUTot is 4, not 1"},
+		"another size, busy":                  {record(bigger, busy), Starting, leaving, drainRecord{3, reasonResize}, "draining it"},
+		"another size, busy and drained":      {record(bigger, busy, ourDrain), Starting, leaving, arm{2, firstTry}, "jobs run on it"},
+		"another size, drained":               {record(bigger, ourDrain), Starting, deleting, deleteRecord{3}, "another size"},
+		"another size, drained by an admin":   {record(bigger, anAdmins), Starting, leaving, arm{2, firstTry}, "somebody else has drained the node, which would be lost with the record: bad disk"},
+		"refused by slurmctld":                {record(tooSmall), Starting, deleting, deleteRecord{3}, "refused what slurmd registered: Low socket"},
+		"refused by slurmctld, jobs go on":    {record(busy, tooSmall), Starting, leaving, arm{2, firstTry}, "jobs run on it"},
+		"refused, but an admin's drain stays": {record(tooSmall, func(n *slurm.Node) { n.Reason = "bad disk" }), Starting, leaving, arm{2, firstTry}, "bad disk"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l, _ := play(slurmdLife(), registered...)
+			l, actions := play(l, answered{node: c.found})
+			assert.Equal(t, c.state, l.state)
+			assert.Equal(t, c.doing, l.doing)
+			assert.Contains(t, l.reason, c.reason)
+			if c.action == nil {
+				assert.Empty(t, actions)
+			} else {
+				assert.Equal(t, []action{c.action}, actions)
+			}
+		})
+	}
+}
+
+func TestResize(t *testing.T) {
+	l, _ := play(slurmdLife(), registered...)
+	l, _ = play(l, answered{node: record(bigger, ourDrain)}) // deletes
+	l, actions := play(l, carriedOut{err: slurm.ErrBusy})
+	require.Equal(t, []action{arm{2, firstTry}}, actions, "a job was quicker: look again")
+	l, _ = play(l, timerFired{}, answered{node: record(bigger, ourDrain)})
+	l, actions = play(l, carriedOut{})
+	require.Equal(t, []action{arm{3, l.stop}, signalMain{sigTerm}}, actions, "slurmd of a deleted record is an orphan")
+	l, actions = play(l, mainExited{pid: 7})
+	require.Equal(t, []action{startMain{}}, actions)
+	l, _ = play(l, mainStarted{pid: 8, at: epoch}, mainReady{}, timerFired{}, answered{node: record()})
+	require.Equal(t, Ready, l.state)
+	require.Zero(t, l.starts, "this was no failure")
+}
+
+func TestLostRecordMakesSlurmdRegisterAgain(t *testing.T) {
+	l, _ := play(slurmdLife(), registered...)
+	var actions []action
+	for range lostTries {
+		l, actions = play(l, timerFired{}, answered{})
+	}
+	require.Contains(t, actions, signalMain{sigHup})
+	require.Contains(t, l.reason, "MaxNodeCount")
+}
+
+func TestReconfigure(t *testing.T) {
+	l, _ := play(slurmdLife(), append(registered, answered{node: record()}, mainChanged{pid: 8, at: epoch.Add(time.Minute)})...)
+	require.Equal(t, Reloading, l.state)
+	l, actions := play(l, mainExited{pid: 7})
+	require.Empty(t, actions, "the old one's end is expected")
+	l, _ = play(l, answered{node: record()})
+	require.Equal(t, Reloading, l.state, "the record is that of the old slurmd")
+	l, _ = play(l, timerFired{}, answered{node: record(func(n *slurm.Node) { n.SlurmdStart.Time = epoch.Add(time.Minute) })})
+	require.Equal(t, Ready, l.state)
+	require.Equal(t, 8, l.main)
+}
+
+func TestDaemonEnds(t *testing.T) {
+	ended := mainExited{pid: 7, code: 137, what: "killed by SIGKILL"}
+	l, actions := play(slurmctldLife(), begun{}, mainStarted{pid: 7}, ended)
+	require.Equal(t, []action{exit{137}}, actions, "slurmctld's end is the container's")
+	require.Equal(t, Exited, l.state)
+
+	l, _ = play(slurmdLife(), append(registered, answered{node: record()})...)
+	for _, pause := range []time.Duration{100, 200, 400, 800, 1600} {
+		l, actions = play(l, ended)
+		require.Equal(t, []action{arm{l.timer, pause * time.Millisecond}}, actions)
+		require.Equal(t, "killed by SIGKILL", l.reason)
+		l, _ = play(l, timerFired{}, answered{}, mainStarted{pid: 7, at: epoch})
+	}
+	long := ended
+	long.uptime = steady
+	_, actions = play(l, long)
+	require.Equal(t, []action{arm{l.timer + 1, firstPause}}, actions, "a steady daemon's end is a first failure")
+}
+
+func TestAnswersAboutADeadDaemonAreStale(t *testing.T) {
+	l, _ := play(slurmdLife(), registered...)
+	asked := l.question
+	l, _ = play(l, mainExited{pid: 7})
+	l, _ = step(l, answered{number: asked, node: record()})
+	require.Equal(t, Starting, l.state)
+}
+
+func TestStop(t *testing.T) {
+	for name, c := range map[string]struct {
+		life   life
+		before []event
+		first  []action
+		code   int
+	}{
+		"slurmd before slurmctld is reached": {slurmdLife(), []event{begun{}}, []action{exit{0}}, 0},
+		"slurmd pausing":                     {slurmdLife(), append(up, mainExited{pid: 7, code: 1}), []action{exit{0}}, 0},
+		"slurmd before READY":                {slurmdLife(), up, []action{arm{1, 29 * time.Second}, signalMain{sigTerm}}, 0},
+		"slurmd Ready":                       {slurmdLife(), append(registered, answered{node: record()}), []action{arm{2, 29 * time.Second}, signalMain{sigTerm}}, 0},
+		"slurmctld":                          {slurmctldLife(), []event{begun{}, mainStarted{pid: 7}}, []action{arm{1, 29 * time.Second}, signalMain{sigTerm}}, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l, _ := play(c.life, c.before...)
+			l, actions := play(l, terminated{"SIGTERM"})
+			require.Equal(t, c.first, actions)
+			l, actions = play(l, terminated{"SIGTERM"})
+			require.Empty(t, actions, "a second signal shortens nothing")
+			l, _ = play(l, mainExited{pid: 7, code: c.code})
+			require.Equal(t, Exited, l.state)
+			require.Equal(t, c.code, l.code)
+		})
+	}
+}
+
+func TestStopOfADaemonThatStays(t *testing.T) {
+	l, _ := play(slurmctldLife(), begun{}, mainStarted{pid: 7}, terminated{"SIGTERM"})
+	l, actions := play(l, timerFired{})
+	require.Equal(t, []action{arm{2, time.Second}, signalMain{sigKill}}, actions)
+	killed, _ := play(l, mainExited{pid: 7, code: 137})
+	require.Equal(t, 137, killed.code)
+	immortal, _ := play(l, timerFired{})
+	require.Equal(t, Exited, immortal.state)
+}
+
+func TestStopDuringAHandOver(t *testing.T) {
+	l, _ := play(slurmctldLife(), begun{}, mainStarted{pid: 7}, terminated{"SIGTERM"})
+	l, actions := play(l, mainChanged{pid: 8})
+	require.Equal(t, []action{signalMain{sigTerm}}, actions, "the new one has not got the signal")
+	l, actions = play(l, mainExited{pid: 7})
+	require.Empty(t, actions)
+	l, _ = play(l, mainExited{pid: 8})
+	require.Equal(t, Exited, l.state)
+}
+
+func TestShape(t *testing.T) {
+	eight := must(cgroup.ParseSet("0-7"))
+	limited := func(quota float64, set string, memory int64) Resources {
+		r := Resources{Online: eight, MemTotal: 16 << 30}
+		if quota > 0 {
+			r.Quota = cgroup.Bound[float64]{Value: quota, Source: "cpu.max"}
+		}
+		if set != "" {
+			r.CPUSet = cgroup.Bound[cgroup.Set]{Value: must(cgroup.ParseSet(set)), Source: "cpuset.cpus.effective"}
+		}
+		if memory > 0 {
+			r.Memory = cgroup.Bound[int64]{Value: memory, Source: "memory.max"}
+		}
+		return r
+	}
+	for name, c := range map[string]struct {
+		given Resources
+		conf  string
+	}{
+		"no limit":                  {limited(0, "", 0), "CPUs=8 RealMemory=16320"},
+		"half a CPU":                {limited(0.5, "", 512<<20), "CPUs=1 RealMemory=448"},
+		"one and a half":            {limited(1.5, "", 512<<20), "CPUs=1 RealMemory=448"},
+		"two":                       {limited(2, "", 1<<30), "CPUs=2 RealMemory=960"},
+		"more than there are":       {limited(64, "", 1<<30), "CPUs=8 RealMemory=960"},
+		"pinned":                    {limited(0, "2-3", 1<<30), "CPUs=8 RealMemory=960 CpuSpecList=0-1,4-7"},
+		"pinned, and a quota":       {limited(1, "2-3", 1<<30), "CPUs=8 RealMemory=960 CpuSpecList=0-1,3-7"},
+		"more memory than there is": {limited(1, "", 1<<40), "CPUs=1 RealMemory=16320"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, err := NewShape(c.given, 64<<20)
+			require.NoError(t, err)
+			require.Equal(t, c.conf, s.Conf())
+		})
+	}
+	_, err := NewShape(limited(1, "", 1<<20), 64<<20)
+	require.EqualError(t, err, "memory.max: 1048576 bytes leave no memory for jobs: SLURMLET_RESERVE_MEMORY keeps 67108864 bytes for the agent and slurmd")
+}
+
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return v
+}

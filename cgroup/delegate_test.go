@@ -1,0 +1,34 @@
+package cgroup
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// A plain directory does not move processes out of cgroup.procs: it is the
+// base in which some always stay. Real cgroups are in the e2e tests.
+func TestDelegateGivesUpOnABaseThatIsNeverEmpty(t *testing.T) {
+	f := tree(t, machine("/", map[string]string{"cgroup.procs": "1\n0\n", "slurmlet/cgroup.procs": ""}))
+	_, err := f.Delegate()
+	require.ErrorContains(t, err, "processes stay in it after 100 rounds")
+}
+
+func TestDelegate(t *testing.T) {
+	f := tree(t, machine("/slurmlet", map[string]string{
+		"cgroup.procs": "", "slurmlet/cgroup.procs": "1\n", "cgroup.subtree_control": "",
+	}))
+	_, err := f.Delegate()
+	require.NoError(t, err)
+	// The plain file holds what was written last, where the kernel would add.
+	written, err := os.ReadFile(filepath.Join(f.root, mount, "cgroup.subtree_control"))
+	require.NoError(t, err)
+	require.Equal(t, "+pids", string(written))
+}
+
+func TestDelegateWithoutAWritableTree(t *testing.T) {
+	_, err := NewFS(t.TempDir()).Delegate()
+	require.ErrorIs(t, err, ErrNotUnified)
+}

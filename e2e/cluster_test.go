@@ -1,0 +1,215 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/slurmlet/slurmlet/agent"
+	"github.com/slurmlet/slurmlet/internal/sandbox"
+	"github.com/slurmlet/slurmlet/internal/sandbox/parts"
+	"github.com/slurmlet/slurmlet/internal/slurm"
+)
+
+// limit is how long anything may take that a user would wait for.
+const limit = time.Minute
+
+// cluster is a sandbox with the pods that "make up" makes.
+type cluster struct {
+	*sandbox.Sandbox
+	sandbox.Cluster
+}
+
+// eachVersion runs the cases, in order, on one cluster of each Slurm version.
+// A case leaves the cluster as it found it: all pods Ready.
+func eachVersion(t *testing.T, name string, cases []testCase) {
+	for _, version := range parts.Versions() {
+		t.Run(version, func(t *testing.T) {
+			c := up(t, name+"-"+strings.ReplaceAll(version, ".", "-"), version)
+			for _, one := range cases {
+				t.Run(one.name, func(t *testing.T) { one.run(t, c) })
+			}
+		})
+	}
+}
+
+type testCase struct {
+	name string
+	run  func(t *testing.T, c *cluster)
+}
+
+// up makes a sandbox with a cluster in it, and checks afterwards, whatever
+// happened, that nothing is left of it.
+func up(t *testing.T, name, version string) *cluster {
+	s, err := sandbox.Up(t.Context(), sandbox.Options{Name: name, Slurm: version, Binary: binary(), Progress: t.Logf})
+	require.NoError(t, err)
+	traces := s.Traces()
+	t.Cleanup(func() {
+		if t.Failed() {
+			tellLogs(t, s)
+		}
+		require.NoError(t, s.Down())
+		require.Empty(t, traces.Left(), "left of the sandbox")
+	})
+	pods, err := s.Cluster()
+	require.NoError(t, err)
+	c := &cluster{s, pods}
+	require.NoError(t, s.CreateAll(t.Context(), pods.Controller(), pods.Node(0), pods.Node(1), pods.Login()))
+	c.waitReady(t, sandbox.Controller, "node-0", "node-1")
+	return c
+}
+
+func binary() string {
+	dir, _ := os.Getwd()
+	return filepath.Join(filepath.Dir(dir), "bin", "slurmlet-sandbox")
+}
+
+func tellLogs(t *testing.T, s *sandbox.Sandbox) {
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	pods, _ := s.Status(ctx)
+	for _, p := range pods {
+		log, _ := s.Logs(ctx, p.Name)
+		lines := strings.Split(log, "\n")
+		t.Logf("%+v\n%s", p, strings.Join(lines[max(0, len(lines)-40):], "\n"))
+	}
+	console, _ := os.ReadFile(s.Console())
+	t.Logf("console:\n%s", console)
+}
+
+func (c *cluster) waitReady(t *testing.T, pods ...string) {
+	t.Helper()
+	require.NoError(t, c.WaitReady(t.Context(), limit, t.Logf, pods...))
+}
+
+// until waits for a condition; what it last saw is in the failure.
+func until(t *testing.T, what string, met func() (bool, string)) {
+	t.Helper()
+	end := time.Now().Add(limit)
+	for {
+		ok, saw := met()
+		if ok {
+			return
+		}
+		if time.Now().After(end) {
+			require.Fail(t, fmt.Sprintf("not within %v: %s; saw: %s", limit, what, saw))
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+}
+
+// run runs a command in a pod as root and wants it to succeed.
+func (c *cluster) run(t *testing.T, pod string, args ...string) string {
+	t.Helper()
+	return c.as(t, "root", pod, args...)
+}
+
+func (c *cluster) as(t *testing.T, user, pod string, args ...string) string {
+	t.Helper()
+	stdout, stderr, code, err := c.ExecAs(t.Context(), pod, sandbox.How{User: user, Dir: "/tmp"}, args...)
+	require.NoError(t, err)
+	require.Zero(t, code, "%v: %s%s", args, stdout, stderr)
+	return stdout
+}
+
+// submit submits a script as alice from the login pod and returns the job's number.
+func (c *cluster) submit(t *testing.T, script string, options ...string) string {
+	t.Helper()
+	args := append([]string{"sbatch", "--parsable", "--chdir=/shared", "--output=/shared/%j.out"}, options...)
+	return strings.TrimSpace(c.as(t, "alice", "login", append(args, "--wrap", script)...))
+}
+
+// job returns fields of "scontrol show job".
+func (c *cluster) job(t *testing.T, id string) map[string]string {
+	t.Helper()
+	fields := map[string]string{}
+	for _, field := range strings.Fields(c.run(t, sandbox.Controller, "scontrol", "--oneliner", "show", "job", id)) {
+		key, value, _ := strings.Cut(field, "=")
+		fields[key] = value
+	}
+	return fields
+}
+
+func (c *cluster) waitJob(t *testing.T, id, state string) map[string]string {
+	t.Helper()
+	var job map[string]string
+	until(t, "job "+id+" is "+state, func() (bool, string) {
+		job = c.job(t, id)
+		return job["JobState"] == state, fmt.Sprint(job["JobState"], " ", job["Reason"])
+	})
+	return job
+}
+
+// record is the node's record as slurmctld has it, nil for none.
+func (c *cluster) record(t *testing.T, node string) *slurm.Node {
+	t.Helper()
+	var answer struct {
+		Nodes []slurm.Node `json:"nodes"`
+	}
+	out := c.run(t, sandbox.Controller, "scontrol", "show", "node", node, "--json")
+	require.NoError(t, json.Unmarshal([]byte(out), &answer))
+	if len(answer.Nodes) == 0 {
+		return nil
+	}
+	return &answer.Nodes[0]
+}
+
+// agent is what "slurmlet status -o json" says in a pod. Its exit status tells
+// only whether the agent is Ready.
+func (c *cluster) agent(t *testing.T, pod string) agent.Status {
+	t.Helper()
+	stdout, stderr, _, err := c.Exec(t.Context(), pod, "slurmlet", "status", "-o", "json")
+	require.NoError(t, err)
+	var s agent.Status
+	require.NoError(t, json.Unmarshal([]byte(stdout), &s), stderr)
+	return s
+}
+
+func (c *cluster) pod(t *testing.T, name string) sandbox.PodStatus {
+	t.Helper()
+	pods, err := c.Status(t.Context())
+	require.NoError(t, err)
+	for _, p := range pods {
+		if p.Name == name {
+			return p
+		}
+	}
+	require.Fail(t, "no pod "+name)
+	return sandbox.PodStatus{}
+}
+
+// waitExit waits for the end of a pod's container and returns its status.
+func (c *cluster) waitExit(t *testing.T, name string) int {
+	t.Helper()
+	var p sandbox.PodStatus
+	until(t, name+" has exited", func() (bool, string) {
+		p = c.pod(t, name)
+		return p.State == sandbox.Exited, p.State
+	})
+	return p.ExitCode
+}
+
+// lines returns the pod's log lines of one source.
+func (c *cluster) lines(t *testing.T, pod, source string) []map[string]any {
+	t.Helper()
+	log, err := c.Logs(t.Context(), pod)
+	require.NoError(t, err)
+	var lines []map[string]any
+	for text := range strings.Lines(log) {
+		line := map[string]any{}
+		require.NoError(t, json.Unmarshal([]byte(text), &line), "the log is one JSON stream: %s", text)
+		if line["source"] == source {
+			lines = append(lines, line)
+		}
+	}
+	return lines
+}

@@ -1,0 +1,223 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/slurmlet/slurmlet/agent"
+	"github.com/slurmlet/slurmlet/internal/sandbox"
+)
+
+func TestSlurm(t *testing.T) {
+	eachVersion(t, "e2e", []testCase{
+		{"nodes have the size of their pods", nodesHaveTheirPodsSize},
+		{"jobs run", jobsRun},
+		{"a job over its memory is killed and the node lives", jobOverItsMemory},
+		{"slurmd killed: the job goes on", slurmdKilled},
+		{"20 reconfigures", reconfigures},
+		{"slurmctld stops in order and knows its jobs afterwards", slurmctldStops},
+		{"slurmctld killed: the container ends", slurmctldKilled},
+		{"slurmd waits for slurmctld", slurmdWaits},
+		{"a pod of another size", resized},
+		{"a pod of another size after a crash with a job", resizedAfterACrash},
+		{"names that the agent takes are taken by Slurm", names},
+	})
+}
+
+func nodesHaveTheirPodsSize(t *testing.T, c *cluster) {
+	for node, want := range map[string]struct {
+		cpus   int
+		memory int64
+	}{"node-0": {1, 448}, "node-1": {2, 704}} {
+		record := c.record(t, node)
+		require.NotNil(t, record)
+		assert.Equal(t, want.cpus, record.CPUs, node)
+		assert.Equal(t, want.cpus, record.EffectiveCPUs, node)
+		assert.Equal(t, want.memory, record.RealMemory, node)
+		status := c.agent(t, node)
+		assert.Equal(t, "/sys/fs/cgroup/memory.max", status.Node.Limits.Memory.Source)
+		assert.Equal(t, "/sys/fs/cgroup/cpu.max", status.Node.Limits.Quota.Source)
+		assert.Contains(t, status.Node.Cgroup.Controllers, "memory", status.Node.Cgroup.Error)
+	}
+}
+
+func jobsRun(t *testing.T, c *cluster) {
+	out := c.as(t, "alice", "login", "srun", "-N2", "hostname")
+	assert.ElementsMatch(t, []string{"node-0", "node-1"}, strings.Fields(out))
+	id := c.submit(t, "id -un")
+	c.waitJob(t, id, "COMPLETED")
+	assert.Equal(t, "alice\n", c.run(t, "login", "cat", "/shared/"+id+".out"))
+}
+
+func jobOverItsMemory(t *testing.T, c *cluster) {
+	before := c.agent(t, "node-1").Main.PID
+	id := c.submit(t, "head -c 400m /dev/zero | tail -c 1", "-w", "node-1", "--mem=100")
+	c.waitJob(t, id, "OUT_OF_MEMORY")
+	assert.Equal(t, before, c.agent(t, "node-1").Main.PID)
+	assert.Equal(t, sandbox.Running, c.pod(t, "node-1").State)
+}
+
+func slurmdKilled(t *testing.T, c *cluster) {
+	id := c.submit(t, "sleep 8; echo done", "-w", "node-0", "--no-requeue")
+	c.waitJob(t, id, "RUNNING")
+	before := c.agent(t, "node-0")
+	c.run(t, "node-0", "kill", "-9", strconv.Itoa(before.Main.PID))
+	until(t, "slurmd is back", func() (bool, string) {
+		s := c.agent(t, "node-0")
+		return s.State == agent.Ready && s.Main.PID != before.Main.PID, string(s.State)
+	})
+	assert.Equal(t, before.Restarts+1, c.agent(t, "node-0").Restarts)
+	job := c.waitJob(t, id, "COMPLETED")
+	assert.Equal(t, "0", job["Restarts"])
+	assert.Equal(t, "0:0", job["ExitCode"])
+	assert.Equal(t, "done\n", c.run(t, "login", "cat", "/shared/"+id+".out"))
+}
+
+func reconfigures(t *testing.T, c *cluster) {
+	pods := []string{sandbox.Controller, "node-0", "node-1"}
+	for range 20 {
+		before := map[string]int{}
+		for _, pod := range pods {
+			before[pod] = c.agent(t, pod).Main.PID
+		}
+		c.run(t, sandbox.Controller, "scontrol", "reconfigure")
+		for _, pod := range pods {
+			until(t, pod+" follows the new main process", func() (bool, string) {
+				s := c.agent(t, pod)
+				return s.State == agent.Ready && s.Main.PID != before[pod], string(s.State) + " " + s.Reason
+			})
+			alive := c.run(t, pod, "cat", "/proc/"+strconv.Itoa(c.agent(t, pod).Main.PID)+"/comm")
+			require.Contains(t, alive, "slurm")
+		}
+	}
+	for _, pod := range pods {
+		assert.Zero(t, c.pod(t, pod).Restarts)
+		assert.Zero(t, zombies(t, c, pod), "zombies in %s", pod)
+	}
+	// The log goes on: a step's launch is told by the slurmd that is main now.
+	told := len(c.lines(t, "node-1", "slurmd"))
+	c.as(t, "alice", "login", "srun", "-w", "node-1", "true")
+	until(t, "slurmd's log goes on", func() (bool, string) {
+		now := c.lines(t, "node-1", "slurmd")
+		return len(now) > told, strconv.Itoa(len(now))
+	})
+	assert.NotEmpty(t, c.lines(t, sandbox.Controller, "slurmctld"))
+}
+
+// zombies counts the processes that have ended and were not reaped.
+func zombies(t *testing.T, c *cluster, pod string) int {
+	out := c.run(t, pod, "ps", "-eo", "stat=")
+	n := 0
+	for stat := range strings.Lines(out) {
+		if strings.HasPrefix(stat, "Z") {
+			n++
+		}
+	}
+	return n
+}
+
+func slurmctldStops(t *testing.T, c *cluster) {
+	id := c.submit(t, "true", "--hold")
+	require.NoError(t, c.Restart(t.Context(), sandbox.Controller, limit/2))
+	c.waitReady(t, sandbox.Controller)
+	assert.Equal(t, "PENDING", c.job(t, id)["JobState"])
+	assert.Equal(t, "Exited", lastState(t, c, sandbox.Controller))
+	c.run(t, sandbox.Controller, "scontrol", "release", id)
+	c.waitJob(t, id, "COMPLETED")
+}
+
+// lastState is the last state before the present life that the agent has logged.
+func lastState(t *testing.T, c *cluster, pod string) string {
+	last := ""
+	for _, line := range c.lines(t, pod, agent.Source) {
+		if line["msg"] == "exit" {
+			assert.EqualValues(t, 0, line["status"])
+		}
+		if state, ok := line["state"].(string); ok && line["msg"] == "state" && state == string(agent.Exited) {
+			last = state
+		}
+	}
+	return last
+}
+
+func slurmctldKilled(t *testing.T, c *cluster) {
+	once := c.Controller()
+	once.Restart = "Never"
+	require.NoError(t, c.Delete(t.Context(), sandbox.Controller, limit/2))
+	require.NoError(t, c.Create(t.Context(), once))
+	c.waitReady(t, sandbox.Controller)
+	c.run(t, sandbox.Controller, "kill", "-9", strconv.Itoa(c.agent(t, sandbox.Controller).Main.PID))
+	assert.Equal(t, 137, c.waitExit(t, sandbox.Controller))
+	require.NoError(t, c.Delete(t.Context(), sandbox.Controller, 0))
+	require.NoError(t, c.Create(t.Context(), c.Controller()))
+	c.waitReady(t, sandbox.Controller, "node-0", "node-1")
+}
+
+func slurmdWaits(t *testing.T, c *cluster) {
+	require.NoError(t, c.Delete(t.Context(), sandbox.Controller, limit/2))
+	require.NoError(t, c.Restart(t.Context(), "node-0", limit/2))
+	restarts := c.pod(t, "node-0").Restarts
+	until(t, "the agent tells what it waits for", func() (bool, string) {
+		s := c.agent(t, "node-0")
+		return strings.Contains(s.Reason, "cannot reach slurmctld"), s.Reason
+	})
+	assert.Equal(t, agent.Starting, c.agent(t, "node-0").State)
+	assert.Nil(t, c.agent(t, "node-0").Main, "no slurmd without a slurmctld")
+	require.NoError(t, c.Create(t.Context(), c.Controller()))
+	c.waitReady(t, sandbox.Controller, "node-0")
+	assert.Equal(t, restarts, c.pod(t, "node-0").Restarts, "no crash loop")
+	assert.Equal(t, 0, c.agent(t, "node-0").Restarts)
+}
+
+// resize makes node-0 anew with another size and back.
+func resize(t *testing.T, c *cluster, end func()) {
+	end()
+	other := c.Node(0)
+	other.CPU, other.Memory = 2, 640<<20
+	other.Env["SLURMLET_CPU_LIMIT"], other.Env["SLURMLET_MEMORY_LIMIT"] = "2000", strconv.Itoa(640<<20)
+	require.NoError(t, c.Create(t.Context(), other))
+	c.waitReady(t, "node-0")
+	record := c.record(t, "node-0")
+	assert.Equal(t, []any{2, int64(576)}, []any{record.CPUs, record.RealMemory})
+	assert.False(t, record.Drained(), record.Reason)
+
+	require.NoError(t, c.Delete(t.Context(), "node-0", limit/2))
+	require.NoError(t, c.Create(t.Context(), c.Node(0)))
+	c.waitReady(t, "node-0")
+	record = c.record(t, "node-0")
+	assert.Equal(t, []any{1, int64(448)}, []any{record.CPUs, record.RealMemory})
+	assert.False(t, record.Drained(), record.Reason)
+	assert.Equal(t, "node-0\n", c.as(t, "alice", "login", "srun", "-w", "node-0", "hostname"))
+}
+
+func resized(t *testing.T, c *cluster) {
+	resize(t, c, func() { require.NoError(t, c.Delete(t.Context(), "node-0", limit/2)) })
+}
+
+// resizedAfterACrash: the record holds a job whose processes have died with the
+// pod. Only the new slurmd can tell slurmctld; then the record is free.
+func resizedAfterACrash(t *testing.T, c *cluster) {
+	id := c.submit(t, "sleep 1000", "-w", "node-0", "--requeue")
+	c.waitJob(t, id, "RUNNING")
+	resize(t, c, func() { require.NoError(t, c.Delete(t.Context(), "node-0", 0)) })
+	assert.Equal(t, "PENDING", c.job(t, id)["JobState"], "the job was not lost")
+	c.run(t, sandbox.Controller, "scancel", id)
+}
+
+func names(t *testing.T, c *cluster) {
+	for _, name := range []string{"n", "0", "a.b-c_d", "UPPER", strings.Repeat("x", 63)} {
+		spec := c.Node(2)
+		spec.Env["SLURMLET_NODE_NAME"] = name
+		require.NoError(t, c.Create(t.Context(), spec))
+		c.waitReady(t, spec.Name)
+		require.NotNil(t, c.record(t, name), name)
+		require.NoError(t, c.Delete(t.Context(), spec.Name, limit/2))
+		c.run(t, sandbox.Controller, "scontrol", "delete", "nodename="+name)
+	}
+}

@@ -1,0 +1,35 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"os/exec"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/slurmlet/slurmlet/internal/sandbox"
+)
+
+// TestUpAndDown is "make up" and "make down" as a user has them.
+func TestUpAndDown(t *testing.T) {
+	const name = "e2e-up"
+	out, err := exec.CommandContext(t.Context(), binary(), "up", "-name", name).CombinedOutput()
+	t.Cleanup(func() { _ = sandbox.Down(name) }) // when the test fails before its own
+	require.NoError(t, err, "%s", out)
+	s, err := sandbox.Open(t.Context(), name)
+	require.NoError(t, err)
+	traces := s.Traces()
+	s.Close()
+	for _, want := range []string{"node-0", "node-1", "Ready", "idle", "make down"} {
+		assert.Contains(t, string(out), want)
+	}
+	t.Logf("%s", out)
+
+	out, err = exec.CommandContext(t.Context(), binary(), "exec", "-name", name, "login", "srun", "-N2", "hostname").CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	out, err = exec.CommandContext(t.Context(), binary(), "down", "-name", name).CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	assert.Empty(t, traces.Left())
+}

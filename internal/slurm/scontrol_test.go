@@ -1,0 +1,103 @@
+package slurm
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// scontrol is a program that answers with files and a status, as a recorded
+// scontrol did.
+func scontrol(t *testing.T, stdout, stderr, status string) Scontrol {
+	dir := t.TempDir()
+	script := "#!/bin/sh\necho \"$@\" >> " + dir + "/calls\ncat " + dir + "/out\ncat " + dir + "/err >&2\nexit " + status + "\n"
+	for name, content := range map[string]string{"out": stdout, "err": stderr, "scontrol": script} {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(content), 0o755))
+	}
+	return Scontrol{Path: filepath.Join(dir, "scontrol"), Env: os.Environ()}
+}
+
+func calls(t *testing.T, s Scontrol) string {
+	out, err := os.ReadFile(filepath.Join(filepath.Dir(s.Path), "calls"))
+	require.NoError(t, err)
+	return string(out)
+}
+
+func recorded(t *testing.T, name string) string {
+	out, err := os.ReadFile(filepath.Join("testdata", name))
+	require.NoError(t, err)
+	return string(out)
+}
+
+func TestNode(t *testing.T) {
+	for _, version := range []string{"24.11", "26.05"} {
+		t.Run(version, func(t *testing.T) {
+			s := scontrol(t, recorded(t, "node-"+version+".json"), "", "0")
+			n, err := s.Node(t.Context(), "n1")
+			require.NoError(t, err)
+			assert.Equal(t, "show node n1 --json\n", calls(t, s))
+			assert.Equal(t, []any{"n1", 2, 1, int64(300), "0"}, []any{n.Name, n.CPUs, n.EffectiveCPUs, n.RealMemory, n.SpecializedCPUs.String()})
+			assert.True(t, n.Is("IDLE") && n.Is("DYNAMIC_NORM") && n.Responding())
+			assert.False(t, n.Busy() || n.Drained() || n.Invalid())
+			assert.WithinDuration(t, time.Unix(1795226043, 0), n.SlurmdStart.Time, 24*time.Hour)
+			other, err := s.Node(t.Context(), "n2")
+			require.NoError(t, err)
+			assert.Nil(t, other)
+		})
+	}
+}
+
+func TestNoNode(t *testing.T) {
+	n, err := scontrol(t, `{"nodes": [], "errors": [], "warnings": [{"description": "No nodes to dump"}]}`, "", "0").Node(t.Context(), "n1")
+	require.NoError(t, err)
+	assert.Nil(t, n)
+}
+
+// An error is never taken for "there is no record".
+func TestNoAnswer(t *testing.T) {
+	for name, c := range map[string]struct{ stdout, stderr, status, want string }{
+		"unreachable": {
+			"", "scontrol: error: Unable to contact slurm controller (connect failure)\n", "1",
+			"scontrol show node n1 --json: Unable to contact slurm controller (connect failure)",
+		},
+		"silent":         {"", "", "3", "scontrol show node n1 --json: exit status 3"},
+		"told in JSON":   {`{"nodes": [], "errors": [{"description": "Slurmctld", "error": "is starting"}]}`, "", "0", "Slurmctld is starting"},
+		"no JSON":        {"slurm_load_node error: Zero Bytes", "", "0", "cannot read the answer of scontrol show"},
+		"a strange time": {`{"nodes": [{"name": "n1", "slurmd_start_time": "now"}]}`, "", "0", "cannot read a time"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := scontrol(t, c.stdout, c.stderr, c.status).Node(t.Context(), "n1")
+			require.ErrorContains(t, err, c.want)
+		})
+	}
+}
+
+func TestPing(t *testing.T) {
+	up := `{"pings": [{"hostname": "a", "responding": false}, {"hostname": "b", "responding": true}], "errors": []}`
+	require.NoError(t, scontrol(t, up, "", "0").Ping(t.Context()))
+	down := `{"pings": [{"hostname": "a", "responding": false}, {"hostname": "b", "responding": false}]}`
+	require.EqualError(t, scontrol(t, down, "", "0").Ping(t.Context()), "slurmctld does not answer on a, b")
+}
+
+func TestDeleteNode(t *testing.T) {
+	require.NoError(t, scontrol(t, "", "", "0").DeleteNode(t.Context(), "n1"))
+	gone := scontrol(t, "", "scontrol: error: failed to delete nodes n1\ndelete_node nodename=n1: Invalid node name specified\n", "1")
+	require.NoError(t, gone.DeleteNode(t.Context(), "n1"))
+	busy := scontrol(t, "", "delete_node nodename=n1: Requested nodes are busy\n", "1")
+	require.ErrorIs(t, busy.DeleteNode(t.Context(), "n1"), ErrBusy)
+	away := scontrol(t, "", "scontrol: error: Unable to contact slurm controller (connect failure)\n", "1")
+	err := away.DeleteNode(t.Context(), "n1")
+	require.Error(t, err)
+	require.NotErrorIs(t, err, ErrBusy)
+}
+
+func TestDrainAndResume(t *testing.T) {
+	s := scontrol(t, "", "", "0")
+	require.NoError(t, s.DrainNode(t.Context(), "n1", "slurmlet: why not"))
+	require.NoError(t, s.ResumeNode(t.Context(), "n1"))
+	assert.Equal(t, "update nodename=n1 state=drain reason=slurmlet: why not\nupdate nodename=n1 state=resume\n", calls(t, s))
+}
