@@ -30,7 +30,11 @@ func (a *Agent) perform(act action) []event {
 	case reach:
 		a.inquire(func(ctx context.Context) event { return answered{number: act.number, err: a.reach(ctx)} })
 	case ask:
-		a.inquire(func(ctx context.Context) event { return a.answer(ctx, act.number) })
+		question := a.pingQuestion
+		if a.life.registers {
+			question = a.nodeQuestion
+		}
+		a.inquire(func(ctx context.Context) event { return question(ctx, act.number) })
 	case deleteRecord:
 		a.inquire(func(ctx context.Context) event {
 			return carriedOut{act.number, a.client.DeleteNode(ctx, a.Config.NodeName)}
@@ -57,10 +61,11 @@ func (a *Agent) perform(act action) []event {
 	return nil
 }
 
-func (a *Agent) answer(ctx context.Context, number int) event {
-	if !a.life.registers {
-		return answered{number: number, err: a.client.Ping(ctx)}
-	}
+func (a *Agent) pingQuestion(ctx context.Context, number int) event {
+	return answered{number: number, err: a.client.Ping(ctx)}
+}
+
+func (a *Agent) nodeQuestion(ctx context.Context, number int) event {
 	node, err := a.client.Node(ctx, a.Config.NodeName)
 	return answered{number: number, node: node, err: err}
 }
