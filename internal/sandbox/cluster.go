@@ -37,6 +37,8 @@ const (
 	// slurmUID is user slurm's in Debian's packages.
 	slurmUID = 64030
 	mebibyte = 1 << 20
+	// guaranteed is the oom_score_adj of that QoS class.
+	guaranteed = -997
 )
 
 // Cluster returns the pods for this sandbox. Its key is made once.
@@ -67,7 +69,8 @@ func (c Cluster) Node(i int) PodSpec {
 	if i%2 == 1 {
 		spec.CPU, spec.Memory = 2, 768*mebibyte
 	}
-	spec.OOMGroup = true
+	// Limits and no requests: the kubelet takes it for Guaranteed.
+	spec.OOMGroup, spec.OOMScoreAdj = true, guaranteed
 	spec.Env["SLURMLET_CONTROLLER"] = fmt.Sprintf("%s:%d", Controller, controllerPort)
 	spec.Env["SLURMLET_NODE_NAME"] = name
 	spec.Env["SLURMLET_CPU_LIMIT"] = strconv.Itoa(int(spec.CPU * 1000))
