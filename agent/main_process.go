@@ -19,7 +19,7 @@ func (a *Agent) start() event {
 		return mainFailed{err}
 	}
 	a.takeOver(p)
-	return mainStarted{pid: p.PID(), at: p.Started()}
+	return mainStarted{pid: p.PID(), at: began(a.Root, p)}
 }
 
 // takeOver makes p the main process. It is called with mainLock held.
@@ -69,7 +69,7 @@ func (a *Agent) notified(m notify.Message) {
 			a.tell(slog.LevelError, "cannot follow the daemon's hand-over", slog.Any("error", err), slog.Int("pid", m.MainPID))
 			return
 		}
-		a.post(mainChanged{pid: p.PID(), at: p.Started()})
+		a.post(mainChanged{pid: p.PID(), at: began(a.Root, p)})
 	}
 	if m.Ready {
 		a.post(mainReady{})
