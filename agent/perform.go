@@ -48,9 +48,7 @@ func (a *Agent) perform(act action) []event {
 			return carriedOut{act.number, a.client.ResumeNode(ctx, a.Config.NodeName)}
 		})
 	case arm:
-		// Spread, so that a thousand nodes do not ask a new slurmctld at once.
-		after := act.after + time.Duration(rand.Int64N(int64(act.after)/5+1))
-		time.AfterFunc(after, func() { a.post(timerFired{act.number}) })
+		time.AfterFunc(a.life.spread(act.after), func() { a.post(timerFired{act.number}) })
 	case exit:
 		if a.cancelQuestion != nil {
 			a.cancelQuestion()
@@ -59,6 +57,15 @@ func (a *Agent) perform(act action) []event {
 		panic(fmt.Sprintf("perform: no such action: %T", act))
 	}
 	return nil
+}
+
+// spread makes a thousand nodes not ask a new slurmctld at once. A deadline
+// stays what it is.
+func (l life) spread(wait time.Duration) time.Duration {
+	if l.state == Stopping || l.doing == replacing {
+		return wait
+	}
+	return wait + time.Duration(rand.Int64N(int64(wait)/5+1))
 }
 
 func (a *Agent) pingQuestion(ctx context.Context, number int) event {
