@@ -73,16 +73,19 @@ func (a *Agent) publish(next life) {
 		s.Node = &NodeStatus{a.Config.NodeName, next.shape.Conf(), next.shape, a.resources, &a.delegated}
 	}
 	a.status.Store(&s)
-	if a.life.state != next.state || a.life.reason != next.reason {
+	if a.life.state != next.state || a.life.reason != next.reason || a.life.tries < patience && next.tries == patience {
 		a.tellChange(a.life, next)
 	}
 }
 
+// patience is how many tries are nothing to worry about: nobody is ready at once.
+const patience = 3
+
 func (a *Agent) tellChange(old, next life) {
 	level := slog.LevelInfo
 	switch {
-	case next.state == old.state && next.tries < 3:
-		level = slog.LevelDebug // nobody is ready at once
+	case next.state == old.state && next.tries < patience:
+		level = slog.LevelDebug
 	case next.state == old.state || next.state == Starting:
 		level = slog.LevelWarn // it stays where it is, or falls back
 	}
