@@ -39,13 +39,13 @@ func Run(reaped func(Exit), body func() int) (int, error) {
 		return 0, err
 	}
 	keepSIGPIPEHarmless()
+	done := make(chan int, 1)
+	go func() { done <- body() }()
+
 	children := make(chan os.Signal, 1) // capacity 1: one pending wake-up covers any number of exits
 	signal.Notify(children, unix.SIGCHLD)
 	defer signal.Stop(children)
-
-	done := make(chan int, 1)
-	go func() { done <- body() }()
-	for {
+	for { // what ended before Notify is found by the first look
 		reap(reaped)
 		select {
 		case <-children:
