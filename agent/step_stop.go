@@ -33,6 +33,10 @@ func (l life) leaveWith(code int) (life, []action) {
 	return l, []action{exit{code}}
 }
 
+// endedByTerm is the end of a daemon that was too young to catch SIGTERM: as
+// much in order as the end of one that caught it.
+const endedByTerm = 128 + 15
+
 // exited: a process that was main has ended. Only the present main counts.
 func (l life) exited(e mainExited) (life, []action) {
 	if e.pid != l.main || l.main == 0 {
@@ -43,6 +47,8 @@ func (l life) exited(e mainExited) (life, []action) {
 	switch {
 	case l.state == Exited:
 		return l, nil
+	case l.state == Stopping && e.code == endedByTerm:
+		return l.leaveWith(ExitOK)
 	case l.state == Stopping:
 		return l.leaveWith(e.code)
 	case !l.restarts:
