@@ -1,0 +1,86 @@
+package agent
+
+import (
+	"cmp"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestReference holds the package comment's list of variables and the table of
+// them together: the names in their order, and each one's roles and default.
+func TestReference(t *testing.T) {
+	var want, have []string
+	for _, v := range variables {
+		want = append(want, v.name+" ("+v.reference()+")")
+	}
+	// A line ends with the roles and the default in brackets.
+	line := regexp.MustCompile(`(?m)^\t(SLURMLET_[A-Z_]+) .*(\((?:[^()]*; )?default: [^()]*\)|\([a-z]+: required\))$`)
+	for _, found := range line.FindAllStringSubmatch(packageComment(t), -1) {
+		have = append(have, found[1]+" "+found[2])
+	}
+	require.Equal(t, want, have)
+}
+
+// inWords are the defaults that depend on the machine or the role.
+var inWords = map[string]string{
+	"SLURMLET_NODE_NAME": "the host name",
+	"SLURMLET_DAEMON":    "the role's name, looked up in PATH",
+}
+
+func (v variable) reference() string {
+	var roles []string
+	for _, r := range v.roles {
+		roles = append(roles, string(r))
+		if v.required(r) {
+			return string(r) + ": required"
+		}
+	}
+	fallback := "default: " + cmp.Or(inWords[v.name], v.fallback, "none")
+	return strings.Join(append(roles, fallback), "; ")
+}
+
+// required: a role does not do without.
+func (v variable) required(role Role) bool {
+	enough := []string{"SLURMLET_NODE_NAME=n1", "SLURMLET_CONTROLLER=ctl"}
+	without := slices.DeleteFunc(enough, func(entry string) bool { return strings.HasPrefix(entry, v.name+"=") })
+	_, err := FromEnv(role, without)
+	return v.fallback == "" && err != nil
+}
+
+func TestReferenceOfGracePeriod(t *testing.T) {
+	require.Contains(t, packageComment(t), fmt.Sprintf("at least %v (default: 30s)", minGrace))
+}
+
+// TestReferenceOfExits: every exit status of exit.go is explained, and no other.
+func TestReferenceOfExits(t *testing.T) {
+	var want, have []string
+	file, err := parser.ParseFile(token.NewFileSet(), "exit.go", nil, 0)
+	require.NoError(t, err)
+	ast.Inspect(file, func(n ast.Node) bool {
+		if value, ok := n.(*ast.BasicLit); ok && value.Kind == token.INT {
+			want = append(want, value.Value)
+		}
+		return true
+	})
+	for _, found := range regexp.MustCompile(`(?m)^\t(\d+) `).FindAllStringSubmatch(packageComment(t), -1) {
+		have = append(have, found[1])
+	}
+	require.Equal(t, want, have)
+	require.Contains(t, want, strconv.Itoa(ExitConfig))
+}
+
+func packageComment(t *testing.T) string {
+	t.Helper()
+	file, err := parser.ParseFile(token.NewFileSet(), "doc.go", nil, parser.ParseComments)
+	require.NoError(t, err)
+	return file.Doc.Text()
+}
