@@ -1,0 +1,83 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"slices"
+
+	"golang.org/x/sys/unix"
+)
+
+// partEnv tells a process of a hand-over which one it is.
+const partEnv = "STANDIN_PART"
+
+func daemon() {
+	part := os.Getenv(partEnv)
+	must(os.Unsetenv(partEnv))
+	if part == "intermediate" {
+		fork("successor", os.NewFile(3, "pipe"))
+		return
+	}
+	signals := make(chan os.Signal, 16)
+	if !chosen("young") {
+		signal.Notify(signals, unix.SIGTERM, unix.SIGHUP)
+	}
+	begin(part == "successor")
+	for s := range signals {
+		switch {
+		case s == unix.SIGHUP:
+			handOver()
+		case chosen("stubborn"):
+			note("ignored SIGTERM")
+		default:
+			note("SIGTERM")
+			stall("hold-stop")
+			say("shutdown completing")
+			return
+		}
+	}
+}
+
+func begin(successor bool) {
+	note("start uid=%d", os.Getuid())
+	dump()
+	say("version 26.05.5 runs as %d", os.Getpid())
+	say("error: this is an error of %d", os.Getpid())
+	if chosen("exit-at-start") {
+		say("fatal: cannot read the configuration")
+		os.Exit(1)
+	}
+	if chosen("stranger") {
+		run("stranger")
+	}
+	switch {
+	case successor:
+		takeOver()
+	case !chosen("mute"):
+		announce("READY=1\nMAINPID=%d", os.Getpid())
+	}
+	if name == "slurmd" {
+		register(successor)
+	}
+}
+
+// dump leaves the start's circumstances for the test.
+func dump() {
+	env := os.Environ()
+	slices.Sort(env)
+	cwd, err := os.Getwd()
+	must(err)
+	data, err := json.MarshalIndent(map[string]any{"args": os.Args, "env": env, "dir": cwd}, "", "  ")
+	must(err)
+	must(os.WriteFile(filepath.Join(stage, name+".start"), append(data, '\n'), 0o644))
+}
+
+// run runs this program in another part.
+func run(part string) {
+	cmd := exec.Command(filepath.Join(filepath.Dir(os.Args[0]), part))
+	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
+	must(cmd.Run())
+}

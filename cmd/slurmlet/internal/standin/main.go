@@ -1,0 +1,87 @@
+// Standin plays slurmctld, slurmd and scontrol for the tests of cmd/slurmlet, by the name that it is called by. Its stage is the
+// directory above its own: what it does is written to the file journal there, and files there choose how it behaves:
+//
+//	slurm daemons
+//	  exit-at-start   exit with status 1 instead of starting
+//	  young           do not catch signals yet
+//	  mute            never send READY
+//	  barrier         send BARRIER after every notification and wait until it is released, as Slurm does from 25.11 on
+//	  hold            as long as it is there: stand still in the middle of a hand-over
+//	  straddle        the successor starts in one second of the clock and takes over in another
+//	  stubborn        ignore SIGTERM
+//	  hold-stop       as long as it is there: do not end after SIGTERM
+//	  stranger        let a child claim to be the main process
+//	  lost-at-start   slurmctld's table is full: only a successor's registration makes a record
+//	scontrol
+//	  node.json       the node record
+//	  down            slurmctld cannot be reached
+//	  busy            jobs run on the node
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+var (
+	name  = filepath.Base(os.Args[0])
+	stage = filepath.Dir(filepath.Dir(os.Args[0]))
+	began = time.Now()
+)
+
+func main() {
+	switch name {
+	case "container":
+		must(container(os.Args[1:]))
+	case "slurmctld", "slurmd":
+		daemon()
+	case "scontrol":
+		scontrol(os.Args[1:])
+	case "connect":
+		connect(os.Args[1], os.Args[2])
+	case "stranger":
+		tell("MAINPID=" + fmt.Sprint(os.Getpid()))
+	default:
+		panic("no such part: " + name)
+	}
+}
+
+func chosen(file string) bool {
+	_, err := os.Stat(filepath.Join(stage, file))
+	return err == nil
+}
+
+// stall stands still as long as the file is there.
+func stall(file string) {
+	for chosen(file) {
+		time.Sleep(5 * time.Millisecond)
+	}
+}
+
+// note writes a line into the journal.
+func note(format string, args ...any) {
+	f, err := os.OpenFile(filepath.Join(stage, "journal"), os.O_APPEND|os.O_WRONLY, 0)
+	must(err)
+	defer f.Close()
+	_, err = fmt.Fprintf(f, "%s[%d] %s\n", name, os.Getpid(), fmt.Sprintf(format, args...))
+	must(err)
+}
+
+// say logs as Slurm's daemons do under --systemd.
+func say(format string, args ...any) {
+	fmt.Fprintln(os.Stderr, name+": "+fmt.Sprintf(format, args...))
+}
+
+func fail(lines ...string) {
+	fmt.Fprintln(os.Stderr, strings.Join(lines, "\n"))
+	os.Exit(1)
+}
+
+func must(err error) {
+	if err != nil {
+		panic(err)
+	}
+}

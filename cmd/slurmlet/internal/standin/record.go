@@ -1,0 +1,90 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"golang.org/x/sys/unix"
+)
+
+// record is a node record as "scontrol show node --json" prints it.
+type record struct {
+	Name          string    `json:"name"`
+	State         []string  `json:"state"`
+	CPUs          int       `json:"cpus"`
+	EffectiveCPUs int       `json:"effective_cpus"`
+	CPUSpecList   string    `json:"specialized_cpus"`
+	RealMemory    int64     `json:"real_memory"`
+	Reason        string    `json:"reason"`
+	SlurmdStart   timestamp `json:"slurmd_start_time"`
+}
+
+type timestamp struct {
+	Set      bool  `json:"set"`
+	Infinite bool  `json:"infinite"`
+	Number   int64 `json:"number"`
+}
+
+// register does what slurmctld makes of slurmd's registration: an older record wins over --conf, and nobody tells slurmd.
+func register(successor bool) {
+	change(func(r *record) *record {
+		switch {
+		case r == nil && chosen("lost-at-start") && !successor:
+			return nil
+		case r == nil:
+			r = fromConf()
+		}
+		r.SlurmdStart = timestamp{Set: true, Number: began.Unix()}
+		return r
+	})
+}
+
+func fromConf() *record {
+	r := record{Name: option("-N"), State: []string{"IDLE", "DYNAMIC_NORM"}}
+	_, err := fmt.Sscanf(option("--conf"), "CPUs=%d RealMemory=%d", &r.CPUs, &r.RealMemory)
+	must(err)
+	r.EffectiveCPUs = r.CPUs
+	return &r
+}
+
+func option(name string) string { return os.Args[slices.Index(os.Args, name)+1] }
+
+// change replaces the record by what f makes of it; nil is no record. One process at a time does so.
+func change(f func(*record) *record) {
+	lock, err := os.OpenFile(filepath.Join(stage, "lock"), os.O_CREATE|os.O_RDWR, 0o666)
+	must(err)
+	defer lock.Close()
+	must(unix.Flock(int(lock.Fd()), unix.LOCK_EX))
+	path := filepath.Join(stage, "node.json")
+	next := f(load(path))
+	if next == nil {
+		if err := os.Remove(path); !errors.Is(err, fs.ErrNotExist) {
+			must(err)
+		}
+		return
+	}
+	data, err := json.Marshal(next)
+	must(err)
+	must(os.WriteFile(path+".new", data, 0o644))
+	must(os.Rename(path+".new", path))
+}
+
+func load(path string) *record {
+	f, err := os.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	must(err)
+	defer f.Close()
+	data, err := io.ReadAll(f)
+	must(err)
+	var r record
+	must(json.Unmarshal(data, &r))
+	return &r
+}
