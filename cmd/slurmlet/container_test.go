@@ -1,0 +1,177 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+)
+
+// given is a container before its start.
+type given struct {
+	role string
+	// env is added to the surroundings' own; files are in the stage, where some choose how the stand-ins behave.
+	env   []string
+	files map[string]string
+	// noController: nobody takes slurmd's connections yet.
+	noController bool
+	// subreaper: the agent is an ordinary process and not PID 1.
+	subreaper bool
+}
+
+// container is a running agent with everything around it.
+type container struct {
+	surroundings
+	t          *testing.T
+	agent      *exec.Cmd
+	log        *logbook
+	stderr     bytes.Buffer
+	controller int // a socket that is bound
+	over       chan struct{}
+	before     int // the main process before a hand-over
+}
+
+func start(t *testing.T, g given) *container {
+	t.Helper()
+	if os.Getuid() != 0 {
+		t.Skip("a container needs root")
+	}
+	c := &container{surroundings: surroundings{dir: newStage(t)}, t: t, log: &logbook{}, over: make(chan struct{})}
+	for name, text := range g.files {
+		c.put(name, text)
+	}
+	c.bindController()
+	if !g.noController {
+		c.openController()
+	}
+	c.env = append(c.roleEnv(g.role), g.env...)
+	c.agent = exec.CommandContext(t.Context(), filepath.Join(c.dir, "bin", "container"), slurmlet, g.role)
+	c.agent.SysProcAttr = &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWPID | unix.CLONE_NEWNS, Pdeathsig: unix.SIGKILL}
+	if g.subreaper {
+		c.agent = exec.CommandContext(t.Context(), slurmlet, g.role)
+	}
+	c.agent.Env, c.agent.Stdout, c.agent.Stderr = c.environ(), c.log, &c.stderr
+	require.NoError(t, c.agent.Start())
+	go func() {
+		_ = c.agent.Wait()
+		close(c.over)
+	}()
+	t.Cleanup(c.end)
+	return c
+}
+
+// roleEnv makes a node of one CPU and 300 MiB, whatever the machine is.
+func (c *container) roleEnv(role string) []string {
+	if role == "slurmctld" {
+		return []string{"SLURMLET_SLURM_USER=root"}
+	}
+	return []string{
+		"SLURMLET_NODE_NAME=n1", "SLURMLET_CONTROLLER=" + c.controllerAddress(),
+		"SLURMLET_CPU_LIMIT=1000", "SLURMLET_MEMORY_LIMIT=364Mi",
+	}
+}
+
+// end leaves nothing behind: with PID 1 its whole namespace is gone.
+func (c *container) end() {
+	_ = c.agent.Process.Kill()
+	<-c.over
+	if c.agent.SysProcAttr == nil {
+		c.endDaemons()
+	}
+	_ = unix.Close(c.controller)
+	require.NotContains(c.t, c.stderr.String(), "DATA RACE")
+	require.NotContains(c.t, c.stderr.String(), "panic")
+	if c.t.Failed() {
+		c.t.Logf("log:\n%s\nstderr:\n%s\njournal:\n%s", c.log, &c.stderr, c.journal())
+	}
+}
+
+// endDaemons looks for a subreaper's daemons by what they have written down.
+func (c *container) endDaemons() {
+	for line := range strings.Lines(c.journal()) {
+		_, rest, _ := strings.Cut(line, "[")
+		number, _, _ := strings.Cut(rest, "]")
+		pid, err := strconv.Atoi(number)
+		require.NoError(c.t, err)
+		if exe, _ := os.Readlink(fmt.Sprintf("/proc/%d/exe", pid)); exe == standin {
+			_ = unix.Kill(pid, unix.SIGKILL)
+		}
+	}
+}
+
+func (c *container) path(name string) string { return filepath.Join(c.dir, name) }
+
+func (c *container) put(name, text string) {
+	c.t.Helper()
+	require.NoError(c.t, os.WriteFile(c.path(name), []byte(text), 0o644))
+}
+
+func (c *container) journal() string {
+	text, err := os.ReadFile(c.path("journal"))
+	require.NoError(c.t, err)
+	return string(text)
+}
+
+// bindController takes a port on which connections are refused until openController.
+func (c *container) bindController() {
+	var err error
+	c.controller, err = unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	require.NoError(c.t, err)
+	require.NoError(c.t, unix.Bind(c.controller, &unix.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}))
+}
+
+// openController: the kernel answers those who connect, and that is all that the agent asks.
+func (c *container) openController() { require.NoError(c.t, unix.Listen(c.controller, 100)) }
+
+func (c *container) controllerAddress() string {
+	name, err := unix.Getsockname(c.controller)
+	require.NoError(c.t, err)
+	return fmt.Sprintf("127.0.0.1:%d", name.(*unix.SockaddrInet4).Port)
+}
+
+// outside translates a pid of the container's.
+func (c *container) outside(pid int) int {
+	outside, found := c.pids()[pid]
+	require.True(c.t, found, "there is no process %d in the container", pid)
+	return outside
+}
+
+// pids are those of the container's processes, zombies too, as they are inside and outside.
+func (c *container) pids() map[int]int {
+	ours, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/pid", c.agent.Process.Pid))
+	require.NoError(c.t, err)
+	entries, err := os.ReadDir("/proc")
+	require.NoError(c.t, err)
+	pids := map[int]int{}
+	for _, e := range entries {
+		pid, err := strconv.Atoi(e.Name())
+		if err != nil {
+			continue
+		}
+		if theirs, _ := os.Readlink(fmt.Sprintf("/proc/%d/ns/pid", pid)); theirs == ours {
+			pids[inside(pid)] = pid
+		}
+	}
+	return pids
+}
+
+// inside translates a pid into that of the process's own namespace (pid_namespaces(7), NSpid).
+func inside(pid int) int {
+	status, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	for line := range strings.Lines(string(status)) {
+		if numbers, found := strings.CutPrefix(line, "NSpid:"); found {
+			all := strings.Fields(numbers)
+			pid, _ := strconv.Atoi(all[len(all)-1])
+			return pid
+		}
+	}
+	return 0
+}

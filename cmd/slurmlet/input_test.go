@@ -1,0 +1,174 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/slurmlet/slurmlet/agent"
+)
+
+// TestUsage is about the command line alone.
+func TestUsage(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		args []string
+		code int
+		says string
+	}{
+		{"nothing", nil, 64, "usage: slurmlet slurmctld|slurmd"},
+		{"an unknown role", []string{"slurmdbd"}, 64, `cannot play role "slurmdbd": there are slurmctld, slurmd`},
+		{"an argument too many", []string{"slurmd", "-D"}, 64, `role slurmd takes no arguments, but the environment: ["-D"]`},
+		{"an unknown flag of status", []string{"status", "-x"}, 64, "-x"},
+		{"an unknown format", []string{"status", "-o", "yaml"}, 64, "want -o text or -o json"},
+		{"an argument of status", []string{"status", "n1"}, 64, "want -o text or -o json"},
+		{"status without an agent", []string{"status"}, 69, "no agent answers"},
+		{"help", []string{"help"}, 0, ""},
+		{"version", []string{"version"}, 0, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			have := surroundings{dir: "/nonexistent"}.run(t, c.args...)
+			require.Equal(t, c.code, have.code, have)
+			require.Contains(t, have.stderr, c.says)
+		})
+	}
+}
+
+// TestFaults: each message names the variable or the file, and what is allowed.
+func TestFaults(t *testing.T) {
+	const name = "want letters, digits, '-', '_' and '.', with a letter or a digit at both ends"
+	for _, c := range []struct {
+		name string
+		role string
+		env  string // one variable, besides what a role needs
+		code int
+		says []string
+	}{
+		{"an unknown variable", "slurmd", "SLURMLET_NODENAME=n1", 78, []string{"SLURMLET_NODENAME: no such variable; there are SLURMLET_CONTROLLER, SLURMLET_NODE_NAME,"}},
+		{"no controller", "slurmd", "SLURMLET_CONTROLLER=", 78, []string{"SLURMLET_CONTROLLER: slurmd needs slurmctld's host[:port]"}},
+		{"a port that is none", "slurmd", "SLURMLET_CONTROLLER=ctl:http", 78, []string{`SLURMLET_CONTROLLER: cannot use "ctl:http": want host or host:port`}},
+		{"port 0", "slurmd", "SLURMLET_CONTROLLER=ctl:0", 78, []string{"SLURMLET_CONTROLLER", "want host or host:port"}},
+		{"an empty host among others", "slurmd", "SLURMLET_CONTROLLER=a,,b", 78, []string{"SLURMLET_CONTROLLER", "several separated by commas"}},
+		{"a hostlist", "slurmd", "SLURMLET_NODE_NAME=n[1-4]", 78, []string{`SLURMLET_NODE_NAME: cannot use "n[1-4]": ` + name}},
+		{"two names", "slurmd", "SLURMLET_NODE_NAME=n1,n2", 78, []string{"SLURMLET_NODE_NAME", name}},
+		{"a name with a space", "slurmd", "SLURMLET_NODE_NAME=n 1", 78, []string{"SLURMLET_NODE_NAME", name}},
+		{"a blank name", "slurmd", "SLURMLET_NODE_NAME= ", 78, []string{"SLURMLET_NODE_NAME", name}},
+		{"a long name", "slurmd", "SLURMLET_NODE_NAME=" + strings.Repeat("n", 64), 78, []string{"SLURMLET_NODE_NAME", "want at most 63 characters, not 64"}},
+		{"all nodes", "slurmd", "SLURMLET_NODE_NAME=ALL", 78, []string{"SLURMLET_NODE_NAME", "a meaning of its own in slurm.conf"}},
+		{"the default", "slurmd", "SLURMLET_NODE_NAME=DEFAULT", 78, []string{"SLURMLET_NODE_NAME", "a meaning of its own in slurm.conf"}},
+		{"CPUs in words", "slurmd", "SLURMLET_CPU_LIMIT=two", 78, []string{`SLURMLET_CPU_LIMIT: cannot use "two": want a positive whole number of thousandths of a CPU`}},
+		{"a unit of CPUs", "slurmd", "SLURMLET_CPU_LIMIT=500m", 78, []string{"SLURMLET_CPU_LIMIT", "thousandths of a CPU"}},
+		{"memory in words", "slurmd", "SLURMLET_MEMORY_LIMIT=lots", 78, []string{`SLURMLET_MEMORY_LIMIT: cannot use "lots": want a whole number of bytes, or one with Ki, Mi, Gi or Ti`}},
+		{"too large a number", "slurmd", "SLURMLET_MEMORY_LIMIT=9999999999Gi", 78, []string{"SLURMLET_MEMORY_LIMIT", "want a whole number of bytes"}},
+		{"a negative reserve", "slurmd", "SLURMLET_RESERVE_MEMORY=-1", 78, []string{"SLURMLET_RESERVE_MEMORY", "want a whole number of bytes"}},
+		{"less memory than the reserve", "slurmd", "SLURMLET_MEMORY_LIMIT=32Mi", 78, []string{"SLURMLET_MEMORY_LIMIT: 33554432 bytes leave no memory for jobs: SLURMLET_RESERVE_MEMORY keeps 67108864 bytes"}},
+		{"a grace period in bare seconds", "slurmctld", "SLURMLET_GRACE_PERIOD=30", 78, []string{`SLURMLET_GRACE_PERIOD: cannot use "30": want a duration such as 30s or 10m, at least 2s`}},
+		{"a short grace period", "slurmctld", "SLURMLET_GRACE_PERIOD=1s", 78, []string{"SLURMLET_GRACE_PERIOD", "at least 2s"}},
+		{"a bare port", "slurmctld", "SLURMLET_LISTEN=8817", 78, []string{`SLURMLET_LISTEN: cannot use "8817": want [host]:port`}},
+		{"a port above all", "slurmctld", "SLURMLET_LISTEN=:65536", 78, []string{"SLURMLET_LISTEN", "a port from 0 to 65535"}},
+		{"a relative run directory", "slurmctld", "SLURMLET_RUN_DIR=run", 78, []string{`SLURMLET_RUN_DIR: cannot use "run": want an absolute path`}},
+		{"a relative configuration", "slurmctld", "SLURMLET_CONF_DIR=etc", 78, []string{"SLURMLET_CONF_DIR", "want an absolute path"}},
+		{"a relative daemon", "slurmctld", "SLURMLET_DAEMON=slurmctld", 78, []string{"SLURMLET_DAEMON", "want an absolute path"}},
+		{"a level that is none", "slurmctld", "SLURMLET_LOG_LEVEL=verbose", 78, []string{`SLURMLET_LOG_LEVEL: cannot use "verbose": want debug, info, warn or error`}},
+
+		{"no daemon", "slurmctld", "SLURMLET_DAEMON=/nonexistent/slurmctld", 72, []string{"cannot find the program /nonexistent/slurmctld"}},
+		{"nothing in PATH", "slurmd", "PATH=/nonexistent", 72, []string{"cannot find the program slurmd", "cannot find the program scontrol"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			have := newSurroundings(t, c.role, c.env).run(t, c.role)
+			require.Equal(t, c.code, have.code, have)
+			require.Empty(t, have.stderr)
+			for _, says := range c.says {
+				require.NoError(t, logOf(have).find(entry{"level": "ERROR", "source": "slurmlet", "error": says}), have.stdout)
+			}
+		})
+	}
+}
+
+// newSurroundings are enough for a role; a variable that is given replaces what is there.
+func newSurroundings(t *testing.T, role string, more ...string) surroundings {
+	t.Helper()
+	s := surroundings{dir: newStage(t)}
+	s.env = []string{"SLURMLET_SLURM_USER=root"}
+	if role == "slurmd" {
+		s.env = append(s.env, "SLURMLET_CONTROLLER=127.0.0.1:1", "SLURMLET_NODE_NAME=n1")
+	}
+	s.env = append(s.env, more...)
+	return s
+}
+
+func logOf(o outcome) *logbook {
+	l := new(logbook)
+	_, _ = l.Write([]byte(o.stdout))
+	return l
+}
+
+// TestAllFaults: one run tells everything, a line for each.
+func TestAllFaults(t *testing.T) {
+	t.Parallel()
+	faulty := []string{
+		"SLURMLET_CONTROLLER=:", "SLURMLET_NODE_NAME=a b", "SLURMLET_CPU_LIMIT=0", "SLURMLET_MEMORY_LIMIT=1G", "SLURMLET_RESERVE_MEMORY=x",
+		"SLURMLET_GRACE_PERIOD=0s", "SLURMLET_LISTEN=x", "SLURMLET_RUN_DIR=x", "SLURMLET_CONF_DIR=x", "SLURMLET_DAEMON=x",
+		"SLURMLET_LOG_LEVEL=x", "SLURMLET_X=x",
+	}
+	have := newSurroundings(t, "slurmd", faulty...).run(t, "slurmd")
+	require.Equal(t, agent.ExitConfig, have.code, have)
+	for _, variable := range faulty {
+		name, _, _ := strings.Cut(variable, "=")
+		require.NoError(t, logOf(have).find(entry{"error": name + ": "}), have.stdout)
+	}
+}
+
+// TestMissing: what the container lacks is told in one run, too.
+func TestMissing(t *testing.T) {
+	t.Parallel()
+	if _, err := os.Stat("/run/munge/munge.socket.2"); err == nil || os.Getuid() != 0 {
+		t.Skip("needs root, and no munged")
+	}
+	have := newSurroundings(t, "slurmctld", "PATH=/nonexistent", "SLURMLET_CONF_DIR=/nonexistent", "SLURMLET_SLURM_USER=nosuchuser").run(t, "slurmctld")
+	require.Equal(t, agent.ExitMissing, have.code, have)
+	for _, says := range []string{
+		"cannot find the program slurmctld",
+		"cannot find the program scontrol",
+		"cannot find the cluster's key: there is neither /nonexistent/slurm.key nor /nonexistent/slurm.jwks (auth/slurm), nor munged's socket",
+		`SLURMLET_SLURM_USER: cannot find the user "nosuchuser" in /etc/passwd`,
+	} {
+		require.NoError(t, logOf(have).find(entry{"level": "ERROR", "source": "slurmlet", "error": says}), have.stdout)
+	}
+}
+
+// TestPathsInTheWay are failures of the agent itself.
+func TestPathsInTheWay(t *testing.T) {
+	t.Run("the port is in use", func(t *testing.T) {
+		t.Parallel()
+		port := usedPort(t)
+		have := newSurroundings(t, "slurmctld", "SLURMLET_LISTEN="+port).run(t, "slurmctld")
+		require.Equal(t, agent.ExitFailure, have.code, have)
+		require.NoError(t, logOf(have).find(entry{"error": "SLURMLET_LISTEN: listen tcp " + port}), have.stdout)
+		require.NoError(t, logOf(have).find(entry{"error": "address already in use"}), have.stdout)
+	})
+	t.Run("the run directory is a file", func(t *testing.T) {
+		t.Parallel()
+		s := newSurroundings(t, "slurmctld")
+		require.NoError(t, os.WriteFile(filepath.Join(s.dir, "run"), nil, 0o600))
+		have := s.run(t, "slurmctld")
+		require.Equal(t, agent.ExitFailure, have.code, have)
+		require.NoError(t, logOf(have).find(entry{"error": "cannot make SLURMLET_RUN_DIR"}), have.stdout)
+	})
+}
+
+// TestServiceLinks: what Kubernetes makes of a Service named slurmlet or slurmlet-controller is none of our variables.
+func TestServiceLinks(t *testing.T) {
+	t.Parallel()
+	play(t, given{role: "slurmctld", env: []string{
+		"SLURMLET_SERVICE_HOST=10.0.0.1", "SLURMLET_SERVICE_PORT=6817", "SLURMLET_SERVICE_PORT_SLURMCTLD=6817",
+		"SLURMLET_PORT=tcp://10.0.0.1:6817", "SLURMLET_PORT_6817_TCP=tcp://10.0.0.1:6817", "SLURMLET_PORT_6817_TCP_PROTO=tcp",
+		"SLURMLET_PORT_6817_TCP_PORT=6817", "SLURMLET_PORT_6817_TCP_ADDR=10.0.0.1", "SLURMLET_CONTROLLER_SERVICE_HOST=10.0.0.2",
+		"SLURMLET_CONTROLLER_PORT_6817_TCP_ADDR=10.0.0.2",
+	}}, phase{"it is Ready", nil, []condition{isReady}})
+}

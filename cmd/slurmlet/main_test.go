@@ -1,0 +1,113 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime/debug"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// slurmlet and standin are the programs under test and on the other side of it.
+var slurmlet, standin string
+
+func TestMain(m *testing.M) {
+	dir, err := os.MkdirTemp("", "slurmlet-")
+	if err == nil {
+		slurmlet, standin = filepath.Join(dir, "slurmlet"), filepath.Join(dir, "standin")
+		err = errors.Join(
+			os.Chmod(dir, 0o755), // other users run the stand-in too
+			build(slurmlet, ".", os.Environ(), "-race="+raceEnabled()),
+			build(standin, "./internal/standin", append(os.Environ(), "CGO_ENABLED=0")),
+		)
+	}
+	code := 1
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+	} else {
+		code = m.Run()
+	}
+	_ = os.RemoveAll(dir)
+	os.Exit(code)
+}
+
+func build(output, pkg string, env []string, flags ...string) error {
+	cmd := exec.Command("go", append(append([]string{"build", "-o", output}, flags...), pkg)...)
+	cmd.Env = env
+	if said, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("cannot build %s: %w\n%s", pkg, err, said)
+	}
+	return nil
+}
+
+// raceEnabled says whether the tests were built with -race; the agent is then built so too.
+func raceEnabled() string {
+	info, _ := debug.ReadBuildInfo()
+	for _, s := range info.Settings {
+		if s.Key == "-race" {
+			return s.Value
+		}
+	}
+	return "false"
+}
+
+// surroundings is what a program is run in.
+type surroundings struct {
+	dir string
+	env []string // besides what every one has
+}
+
+// environ: a race detector that has found something must not wait a second before it says so.
+func (s surroundings) environ() []string {
+	return append([]string{
+		"PATH=" + filepath.Join(s.dir, "bin"),
+		"GORACE=atexit_sleep_ms=0",
+		"SLURMLET_RUN_DIR=" + filepath.Join(s.dir, "run"),
+		"SLURMLET_CONF_DIR=" + filepath.Join(s.dir, "conf"),
+		"SLURMLET_LISTEN=127.0.0.1:0",
+	}, s.env...)
+}
+
+// newStage makes a directory with Slurm's programs, a cluster's key and an empty journal in it.
+func newStage(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "slurmlet-") // t.TempDir is too long for a socket, and closed to others
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	require.NoError(t, os.Chmod(dir, 0o777))
+	for _, sub := range []string{"bin", "conf"} {
+		require.NoError(t, os.Mkdir(filepath.Join(dir, sub), 0o755))
+	}
+	for _, name := range []string{"slurmctld", "slurmd", "scontrol", "container", "connect", "stranger"} {
+		require.NoError(t, os.Symlink(standin, filepath.Join(dir, "bin", name)))
+	}
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "conf", "slurm.key"), bytes.Repeat([]byte("k"), 1024), 0o600))
+	journal := filepath.Join(dir, "journal")
+	require.NoError(t, os.WriteFile(journal, nil, 0o666))
+	require.NoError(t, os.Chmod(journal, 0o666))
+	return dir
+}
+
+// outcome is how a program that ends by itself ended.
+type outcome struct {
+	code           int
+	stdout, stderr string
+}
+
+func (s surroundings) run(t *testing.T, args ...string) outcome {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), slurmlet, args...)
+	var stdout, stderr bytes.Buffer
+	cmd.Env, cmd.Stdout, cmd.Stderr = s.environ(), &stdout, &stderr
+	err := cmd.Run()
+	var failed *exec.ExitError
+	if !errors.As(err, &failed) {
+		require.NoError(t, err)
+	}
+	return outcome{cmd.ProcessState.ExitCode(), stdout.String(), stderr.String()}
+}
