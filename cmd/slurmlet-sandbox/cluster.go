@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"flag"
+	"fmt"
 	"strconv"
 	"strings"
 	"time"
@@ -34,7 +35,10 @@ func up(f *flag.FlagSet) action {
 		if *empty {
 			return 0, nil
 		}
-		return 0, cluster(ctx, s, *nodes)
+		if err := cluster(ctx, s, *nodes); err != nil {
+			return 0, fmt.Errorf("%w\nthe sandbox is still up to be looked at; down removes it", err)
+		}
+		return 0, nil
 	}
 }
 

@@ -55,6 +55,7 @@ func (c Cluster) Controller() PodSpec {
 	spec := c.pod(Controller, Controller)
 	spec.Volumes[1].Files["slurm.conf"] = File{Data: []byte(c.SlurmConf)}
 	spec.Volumes[1].Files["cgroup.conf"] = File{Data: []byte(c.CgroupConf)}
+	spec.Volumes[2].UID, spec.Volumes[2].GID = slurmUID, slurmUID
 	spec.Volumes = append(spec.Volumes, Volume{Name: "run-slurmctld", Path: "/run/slurmctld", UID: slurmUID, GID: slurmUID})
 	spec.Volumes = append(spec.Volumes, Volume{Name: "state", Path: "/var/spool/slurmctld", Shared: true, Mode: 0o700, UID: slurmUID, GID: slurmUID})
 	return spec
@@ -99,7 +100,7 @@ func (c Cluster) pod(name, role string) PodSpec {
 		Volumes: []Volume{
 			{Name: "slurmlet", Path: agentPath, HostPath: c.Agent},
 			{Name: "etc", Path: "/etc/slurm", UID: slurmUID, GID: slurmUID, Files: map[string]File{"slurm.key": {Data: c.Key, Mode: 0o600}}},
-			{Name: "run", Path: "/run/slurm", UID: slurmUID, GID: slurmUID},
+			{Name: "run", Path: "/run/slurm"}, // of whom the daemon runs as, or it refuses
 		},
 	}
 }

@@ -65,7 +65,7 @@ func (s *Sandbox) AgentStatus(ctx context.Context, pod string) (AgentStatus, err
 }
 
 // WaitReady waits until the agents of all pods are Ready, and tells progress
-// what each of them says meanwhile, once for each change.
+// what each of them says meanwhile, everything once.
 func (s *Sandbox) WaitReady(ctx context.Context, limit time.Duration, progress func(string, ...any), pods ...string) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("not ready within %v", limit))
 	defer cancel()
@@ -77,7 +77,7 @@ func (s *Sandbox) WaitReady(ctx context.Context, limit time.Duration, progress f
 }
 
 func (s *Sandbox) waitReady(ctx context.Context, pod string, progress func(string, ...any)) error {
-	said := ""
+	said := map[string]bool{}
 	for {
 		now := "no answer yet"
 		if status, err := s.AgentStatus(ctx, pod); err == nil {
@@ -87,13 +87,13 @@ func (s *Sandbox) waitReady(ctx context.Context, pod string, progress func(strin
 				return nil
 			}
 		}
-		if now != said && ctx.Err() == nil {
+		if !said[now] && ctx.Err() == nil {
 			progress("%s: %s", pod, now)
-			said = now
+			said[now] = true
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("pod %s is %s: %w\n%s", pod, said, context.Cause(ctx), s.lastLines(pod))
+			return fmt.Errorf("pod %s is %s: %w\n%s", pod, now, context.Cause(ctx), s.lastLines(pod))
 		case <-time.After(200 * time.Millisecond):
 		}
 	}
