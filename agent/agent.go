@@ -107,7 +107,6 @@ func codeOf(err error) int {
 
 // prepare does all that can fail for good, before anything is started.
 func (a *Agent) prepare() error {
-	machine := cgroup.NewFS(a.Root)
 	p := plan{
 		registers: a.Config.Role == Slurmd,
 		restarts:  a.Config.Role == Slurmd,
@@ -118,25 +117,36 @@ func (a *Agent) prepare() error {
 	if a.daemon, err = findDaemon(a.Config); err != nil {
 		return err
 	}
-	if a.daemon.booted, err = bootTime(a.Root); err != nil {
-		return err
-	}
-	if a.resources, err = readResources(machine, a.Config); err != nil {
-		return &Fault{ExitConfig, err}
-	}
 	if p.registers {
-		if p.shape, err = NewShape(a.resources, a.Config.Reserve); err != nil {
-			return &Fault{ExitConfig, err}
+		if p.shape, err = a.size(); err != nil {
+			return err
 		}
-		a.delegated = delegate(machine)
-		a.tell(a.delegated.level(), a.delegated.String())
-	}
-	for _, d := range a.resources.Disagreements {
-		a.tell(slog.LevelWarn, d)
 	}
 	a.life = newLife(p)
 	a.client = slurm.Scontrol{Path: a.daemon.scontrol, Env: a.daemon.scontrolEnv()}
 	return a.open()
+}
+
+// size finds out what slurmd will register, and hands Slurm its cgroup subtree.
+func (a *Agent) size() (Shape, error) {
+	machine := cgroup.NewFS(a.Root)
+	var err error
+	if a.daemon.booted, err = bootTime(a.Root); err != nil {
+		return Shape{}, err
+	}
+	if a.resources, err = readResources(machine, a.Config); err != nil {
+		return Shape{}, &Fault{ExitConfig, err}
+	}
+	shape, err := NewShape(a.resources, a.Config.Reserve)
+	if err != nil {
+		return Shape{}, &Fault{ExitConfig, err}
+	}
+	a.delegated = delegate(machine)
+	a.tell(a.delegated.level(), a.delegated.String())
+	for _, d := range a.resources.Disagreements {
+		a.tell(slog.LevelWarn, d)
+	}
+	return shape, nil
 }
 
 // reserve is kept of the grace period for SIGKILL and the agent's own end.

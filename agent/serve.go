@@ -9,7 +9,10 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // SocketName is the agent's socket in SLURMLET_RUN_DIR: what is served over
@@ -39,25 +42,19 @@ func (a *Agent) serve() (servers, error) {
 }
 
 // listenSocket replaces the socket of an agent that is gone; the directory
-// is the agent's own. Nobody else can connect, not even for a moment: Linux
-// takes the mode of a fresh socket from the umask alone.
+// is the agent's own. Nobody else can connect, not even for a moment: the name
+// has the socket's mode at once (net/unix/af_unix.c, unix_bind_bsd).
 func listenSocket(path string) (net.Listener, error) {
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("cannot replace the agent's socket: %w", err)
 	}
-	hidden, err := os.MkdirTemp(filepath.Dir(path), ".agent-") // 0700
+	private := net.ListenConfig{Control: func(_, _ string, c syscall.RawConn) (err error) {
+		closed := c.Control(func(fd uintptr) { err = unix.Fchmod(int(fd), 0o600) })
+		return errors.Join(closed, err)
+	}}
+	l, err := private.Listen(context.Background(), "unix", path)
 	if err != nil {
 		return nil, fmt.Errorf("cannot make the agent's socket: %w", err)
-	}
-	defer os.RemoveAll(hidden)
-	inside := filepath.Join(hidden, SocketName)
-	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: inside, Net: "unix"})
-	if err != nil {
-		return nil, fmt.Errorf("cannot make the agent's socket: %w", err)
-	}
-	l.SetUnlinkOnClose(false)
-	if err := errors.Join(os.Chmod(inside, 0o600), os.Rename(inside, path)); err != nil {
-		return nil, errors.Join(fmt.Errorf("cannot make the agent's socket: %w", err), l.Close())
 	}
 	return l, nil
 }
