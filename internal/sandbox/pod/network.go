@@ -133,14 +133,24 @@ func inNamespace(ns int, do func() error) error {
 	})
 }
 
-// onThread runs do on a thread that ends with it, whatever it did to itself.
+// onThread runs do on a thread of its own, which may enter another network
+// namespace and is brought back. It must not end instead: the processes it
+// started, for any goroutine, would go to the main thread, which reaps orphans,
+// and os/exec would not find them.
 func onThread(do func() error) error {
-	result := make(chan error)
-	go func() {
-		runtime.LockOSThread()
-		result <- do()
-	}()
-	return <-result
+	runtime.LockOSThread()
+	home, err := unix.Open("/proc/thread-self/ns/net", unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		runtime.UnlockOSThread()
+		return fmt.Errorf("cannot open own network namespace: %v", err)
+	}
+	defer unix.Close(home)
+	err = do()
+	if back := unix.Setns(home, unix.CLONE_NEWNET); back != nil {
+		panic(fmt.Sprintf("cannot return to own network namespace: %v", back))
+	}
+	runtime.UnlockOSThread()
+	return err
 }
 
 func linkUp(name string) error {
