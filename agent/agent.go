@@ -42,6 +42,7 @@ type Agent struct {
 	former   *process.Process // has handed over and may not have ended yet
 
 	lastError atomic.Pointer[LastError]
+	marks     sync.Map // in the daemon's output: the mark's text and a chan struct{}
 }
 
 // Options are the agent's surroundings.
@@ -170,10 +171,12 @@ func (a *Agent) open() error {
 // heard passes a daemon's line on and remembers its last error: often the only
 // explanation of its end.
 func (a *Agent) heard(line process.Line) {
-	if line.Level >= slog.LevelError {
-		a.lastError.Store(&LastError{At: time.Now(), Text: line.Text})
-	}
-	a.Observe(Notice{Level: line.Level, Source: line.Source, Text: line.Text})
+	a.passMark(line.Text, func(text string) {
+		if line.Level >= slog.LevelError {
+			a.lastError.Store(&LastError{At: time.Now(), Text: text})
+		}
+		a.Observe(Notice{Level: line.Level, Source: line.Source, Text: text})
+	})
 }
 
 func (a *Agent) tell(level slog.Level, text string, attrs ...slog.Attr) {
