@@ -7,6 +7,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"slices"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -24,6 +25,8 @@ func daemon() {
 	signals := make(chan os.Signal, 16)
 	if !chosen("young") {
 		signal.Notify(signals, unix.SIGTERM, unix.SIGHUP)
+	} else {
+		time.AfterFunc(time.Hour, func() {}) // Go ends a program that nothing can wake
 	}
 	begin(part == "successor")
 	for s := range signals {
