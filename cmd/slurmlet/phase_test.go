@@ -46,7 +46,7 @@ func (c *container) await(p phase) {
 		if ended || time.Now().After(deadline) {
 			c.t.Fatalf("%s:\n%v", p.name, err)
 		}
-		time.Sleep(10 * time.Millisecond)
+		<-time.After(10 * time.Millisecond)
 	}
 }
 

@@ -3,7 +3,7 @@ package main
 import (
 	"encoding/json"
 	"os"
-	"os/exec"
+	"os/exec" //nolint:depguard // it plays a daemon, which starts its successor itself
 	"os/signal"
 	"path/filepath"
 	"slices"

@@ -57,7 +57,7 @@ func chosen(file string) bool {
 // stall stands still as long as the file is there.
 func stall(file string) {
 	for chosen(file) {
-		time.Sleep(5 * time.Millisecond)
+		<-time.After(5 * time.Millisecond)
 	}
 }
 
