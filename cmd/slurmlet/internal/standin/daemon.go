@@ -33,15 +33,27 @@ func daemon() {
 		switch {
 		case s == unix.SIGHUP:
 			handOver()
+		case s == unix.SIGUSR1:
+			say("shutdown completing")
+			return
 		case chosen("stubborn"):
 			note("ignored SIGTERM")
 		default:
 			note("SIGTERM")
-			stall("hold-stop")
+			if chosen("hold-stop") {
+				go goOnOnce(signals)
+				continue
+			}
 			say("shutdown completing")
 			return
 		}
 	}
+}
+
+// goOnOnce the file is gone; meanwhile further signals are written down.
+func goOnOnce(signals chan<- os.Signal) {
+	stall("hold-stop")
+	signals <- unix.SIGUSR1
 }
 
 func begin(successor bool) {
