@@ -25,7 +25,7 @@ help: ## this list
 	@grep -hE '^[a-z0-9]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 10
 
 build: ## static binaries in bin/
-	$(BUILD) -o bin/ ./cmd/...
+	$(BUILD) -o bin/ ./cmd/slurmlet ./cmd/slurmlet-sandbox
 
 test: lint unit e2e ## everything that must hold
 

@@ -42,7 +42,6 @@ type Agent struct {
 	former   *process.Process // has handed over and may not have ended yet
 
 	lastError atomic.Pointer[LastError]
-	marks     sync.Map // in the daemon's output: the mark's text and a chan struct{}
 }
 
 // Options are the agent's surroundings.
@@ -142,7 +141,7 @@ func (a *Agent) size() (Shape, error) {
 	if err != nil {
 		return Shape{}, &Fault{ExitConfig, err}
 	}
-	a.delegated = delegate(machine)
+	a.delegated = delegate(machine, a.Config.NodeName)
 	a.tell(a.delegated.level(), a.delegated.String())
 	for _, d := range a.resources.Disagreements {
 		a.tell(slog.LevelWarn, d)
@@ -171,12 +170,10 @@ func (a *Agent) open() error {
 // heard passes a daemon's line on and remembers its last error: often the only
 // explanation of its end.
 func (a *Agent) heard(line process.Line) {
-	a.passMark(line.Text, func(text string) {
-		if line.Level >= slog.LevelError {
-			a.lastError.Store(&LastError{At: time.Now(), Text: text})
-		}
-		a.Observe(Notice{Level: line.Level, Source: line.Source, Text: text})
-	})
+	if line.Level >= slog.LevelError {
+		a.lastError.Store(&LastError{At: time.Now(), Text: line.Text})
+	}
+	a.Observe(Notice{Level: line.Level, Source: line.Source, Text: line.Text})
 }
 
 func (a *Agent) tell(level slog.Level, text string, attrs ...slog.Attr) {

@@ -13,8 +13,8 @@ type delegation struct {
 	Error       string   `json:"error,omitempty"`
 }
 
-func delegate(machine cgroup.FS) delegation {
-	controllers, err := machine.Delegate()
+func delegate(machine cgroup.FS, node string) delegation {
+	controllers, err := machine.Delegate(node)
 	d := delegation{Controllers: controllers}
 	if err != nil {
 		d.Error = err.Error()

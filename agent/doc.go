@@ -31,7 +31,8 @@
 //	72   something that the container must have is missing: the daemon, scontrol, a key, a user (EX_OSFILE)
 //	75   "slurmlet status": the agent is not Ready (EX_TEMPFAIL)
 //	78   the configuration or a limit has faults (EX_CONFIG)
-//	n    slurmctld ended by itself with status n; 128+n: it was ended by signal n (137: SIGKILL)
+//	n    the daemon's own status n: slurmctld ended by itself, or a daemon failed while it was being stopped;
+//	     128+n: it was ended by signal n (137: SIGKILL, also when it did not stop within the grace period)
 //
 // slurmd that ends by itself does not end the container: its job steps live on
 // and a new slurmd takes them over, after a pause that grows from 100 ms to 30 s

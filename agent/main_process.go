@@ -33,7 +33,7 @@ func (a *Agent) takeOver(p *process.Process) {
 func (a *Agent) watch(p *process.Process) {
 	<-p.Done()
 	a.notify.Flush()
-	a.lastWords()
+	a.output.Flush()
 	a.forget(p)
 	status := p.Status()
 	a.post(mainExited{

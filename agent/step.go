@@ -106,8 +106,10 @@ func (l life) fired(e timerFired) (life, []action) {
 	return l.ask()
 }
 
+// hangUp is passed on for the daemon to read its configuration again. One that
+// has not said READY may not catch the signal yet, and reads it anyway.
 func (l life) hangUp() (life, []action) {
-	if l.main == 0 || l.state == Stopping {
+	if l.main == 0 || l.state == Stopping || l.doing == launching {
 		return l, nil
 	}
 	return l, []action{signalMain{sigHup}}

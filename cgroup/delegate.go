@@ -20,8 +20,15 @@ const Leaf = "slurmlet"
 const moveRounds = 100
 
 // Delegate moves every process of the container's cgroup into Leaf, enables
-// all its controllers for the cgroups below, and returns those controllers.
-func (f FS) Delegate() ([]string, error) {
+// all its controllers for the cgroups below, makes the cgroup in which slurmd
+// called node puts its steps, and returns the controllers.
+//
+// slurmd would make that cgroup itself, through systemd, or on its own with
+// cgroup.conf's IgnoreSystemd=yes. With that setting 24.11 moves whatever
+// stands beside it into a cgroup "system" at each start, PID 1 too, and then
+// finds another base at its second reconfigure, which fails. A cgroup that is
+// there already needs neither systemd nor the setting.
+func (f FS) Delegate(node string) ([]string, error) {
 	own, err := f.own()
 	if err != nil {
 		return nil, err
@@ -37,7 +44,14 @@ func (f FS) Delegate() ([]string, error) {
 	if err := moveAll(base, leaf); err != nil {
 		return nil, err
 	}
-	return enable(base)
+	if _, err := enable(base); err != nil {
+		return nil, err
+	}
+	slice := filepath.Join(base, "system.slice")
+	if err := os.MkdirAll(filepath.Join(slice, node+"_slurmstepd.scope"), 0o755); err != nil {
+		return nil, fmt.Errorf("cannot make the cgroup for slurmd's steps: %w", err)
+	}
+	return enable(slice)
 }
 
 func moveAll(from, to string) error {

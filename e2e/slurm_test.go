@@ -57,7 +57,7 @@ func jobsRun(t *testing.T, c *cluster) {
 
 func jobOverItsMemory(t *testing.T, c *cluster) {
 	before := c.agent(t, "node-1").Main.PID
-	id := c.submit(t, "head -c 400m /dev/zero | tail -c 1", "-w", "node-1", "--mem=100")
+	id := c.submit(t, "head -c 400m /dev/zero | tail", "-w", "node-1", "--mem=100")
 	c.waitJob(t, id, "OUT_OF_MEMORY")
 	assert.Equal(t, before, c.agent(t, "node-1").Main.PID)
 	assert.Equal(t, sandbox.Running, c.pod(t, "node-1").State)
@@ -204,7 +204,12 @@ func resized(t *testing.T, c *cluster) {
 // pod. Only the new slurmd can tell slurmctld; then the record is free.
 func resizedAfterACrash(t *testing.T, c *cluster) {
 	id := c.submit(t, "sleep 1000", "-w", "node-0", "--requeue")
-	c.waitJob(t, id, "RUNNING")
+	// A younger job is not missed by slurmctld before slurmd's next registration,
+	// which may be minutes away (BatchStartTimeout and MessageTimeout, 10 s each).
+	until(t, "the job is 25 s old", func() (bool, string) {
+		age := c.job(t, id)["RunTime"]
+		return age >= "00:00:25", age
+	})
 	resize(t, c, func() { require.NoError(t, c.Delete(t.Context(), "node-0", 0)) })
 	assert.Equal(t, "PENDING", c.job(t, id)["JobState"], "the job was not lost")
 	c.run(t, sandbox.Controller, "scancel", id)

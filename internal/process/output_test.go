@@ -1,6 +1,7 @@
 package process
 
 import (
+	"fmt"
 	"strconv"
 	"testing"
 
@@ -77,4 +78,21 @@ func BenchmarkStart(b *testing.B) {
 		require.NoError(b, err)
 		<-p.Done()
 	}
+}
+
+// A daemon that has ended has been heard when Flush returns, its unfinished line too.
+func TestOutputFlush(t *testing.T) {
+	heard := make(chan string, 2)
+	o, err := NewOutput("slurmd", func(l Line) { heard <- l.Text })
+	require.NoError(t, err)
+	for i := range 1000 {
+		_, err := fmt.Fprintf(o.File(), "slurmd: %d\nslurmd: fatal: no ", i)
+		require.NoError(t, err)
+		o.Flush()
+		require.Len(t, heard, 2)
+		require.Equal(t, strconv.Itoa(i), <-heard)
+		require.Equal(t, "no ", <-heard)
+	}
+	require.NoError(t, o.Close())
+	<-o.Drained()
 }
