@@ -18,7 +18,7 @@ func up(f *flag.FlagSet) action {
 	f.StringVar(&o.Name, "name", "default", "the sandbox's `name`")
 	f.StringVar(&o.Slurm, "slurm", parts.Versions()[0], "Slurm's `version`: "+versions)
 	f.StringVar(&o.Agent, "agent", "", "`path` of slurmlet (default: beside this program)")
-	f.IntVar(&o.CPUs, "cpus", 0, "the guest's CPUs, 1 to 8 (default SLURMLET_SANDBOX_CPUS or 2)")
+	f.IntVar(&o.CPUs, "cpus", 0, "the guest's CPUs, 1 to 8 (default SLURMLET_SANDBOX_CPUS or 3)")
 	f.IntVar(&o.Memory, "memory", 4096, "the guest's memory in `MiB`")
 	nodes := f.Int("nodes", 2, "how many nodes")
 	empty := f.Bool("empty", false, "make no pods")

@@ -24,7 +24,7 @@ type Options struct {
 	Binary string
 	// Agent is slurmlet. Default: the one beside Binary.
 	Agent string
-	// CPUs and Memory (MiB) are the guest's. Defaults: SLURMLET_SANDBOX_CPUS or 2; 4096.
+	// CPUs and Memory (MiB) are the guest's. Defaults: SLURMLET_SANDBOX_CPUS or 3, one more than a node has; 4096.
 	CPUs, Memory int
 	// Progress is told what is being done and waited for.
 	Progress func(format string, args ...any)
@@ -32,7 +32,7 @@ type Options struct {
 
 const (
 	cpusVariable  = "SLURMLET_SANDBOX_CPUS"
-	defaultCPUs   = 2
+	defaultCPUs   = 3
 	maxCPUs       = 8 // NR_CPUS of the guest's kernel
 	defaultMemory = 4096
 	program       = "slurmlet-sandbox"
