@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 )
 
@@ -94,7 +95,7 @@ func measureIdle(c *contest, all []contender, results []*initResult) error {
 	progress("idle: %v", idleAfter+idleFor)
 	idle := make([]*running, len(all))
 	before := make([]int, len(all))
-	for i, who := range all {
+	for i, who := range slices.Backward(all) { // supervisord takes its time; the others shall not have been idle for longer
 		var err error
 		if idle[i], err = c.start(who); err != nil {
 			return err

@@ -51,29 +51,9 @@ func (r results) print(w io.Writer) error {
 	}
 	fmt.Fprintf(t, "\nMedians of %d rounds (supervisord: %d), %d with Slurm; ratios are medians of the rounds' ratios.\n",
 		rounds, rounds/5, registrations)
-	v.print(t)
-	return t.Flush()
-}
-
-// verdict collects what is over its budget.
-type verdict struct{ over []string }
-
-// judge compares a figure with its budget.
-func (v *verdict) judge(what string, figure, budget float64) string {
-	if figure <= budget {
-		return fmt.Sprintf("(≤ %g: ok)", budget)
+	if err := t.Flush(); err != nil {
+		return fmt.Errorf("cannot print the results: %w", err)
 	}
-	v.over = append(v.over, fmt.Sprintf("%s: %.3g, the budget is %g", what, figure, budget))
-	return fmt.Sprintf("(≤ %g: over)", budget)
-}
-
-func (v *verdict) print(w io.Writer) {
-	if len(v.over) == 0 {
-		fmt.Fprintln(w, "Everything is within its budget.")
-		return
-	}
-	fmt.Fprintln(w, "OVER BUDGET:")
-	for _, line := range v.over {
-		fmt.Fprintln(w, " ", line)
-	}
+	v.print(w)
+	return nil
 }
