@@ -17,7 +17,8 @@ var machinePackages = map[string][]string{
 	"root":   {"mmdebstrap", "debian-archive-keyring"},
 	// pods on this very machine, without a kernel of ours
 	"native": {"runc", "iproute2", "procps", "mount"},
-	"bench":  {"runc", "iproute2", "procps", "mount"},
+	// what slurmlet is measured beside
+	"bench": {"tini", "supervisor"},
 }
 
 // Install installs the Debian packages that the machine lacks for the things
