@@ -27,11 +27,9 @@ func run(name string, args []string) int {
 		return agent.ExitConfig
 	}
 	table := process.NewTable()
-	signals, stop := pid1.Signals()
-	defer stop()
 	code, err := pid1.Run(
 		func(e pid1.Exit) { table.Reaped(e.PID, e.Status) },
-		func() int { return live(config, table, signals, log) },
+		func() int { return live(config, table, log) },
 	)
 	if err != nil {
 		log.Error(err.Error())
@@ -40,7 +38,9 @@ func run(name string, args []string) int {
 	return code
 }
 
-func live(config agent.Config, table *process.Table, signals <-chan os.Signal, log *slog.Logger) int {
+func live(config agent.Config, table *process.Table, log *slog.Logger) int {
+	signals, stop := pid1.Signals() // not on the main thread, which each signal would cost more switches
+	defer stop()
 	code, err := agent.Run(context.Background(), agent.Options{
 		Config: config, Version: version, Root: "/", Environ: os.Environ(),
 		Table: table, Signals: signals, Observe: observer(log),
