@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -29,11 +30,13 @@ type cluster struct {
 	sandbox.Cluster
 }
 
-// eachVersion runs the cases, in order, on one cluster of each Slurm version.
+// eachVersion runs the cases, in order, on one cluster of each Slurm version;
+// the clusters know nothing of each other.
 // A case leaves the cluster as it found it: all pods Ready.
 func eachVersion(t *testing.T, name string, cases []testCase) {
 	for _, version := range parts.Versions() {
 		t.Run(version, func(t *testing.T) {
+			t.Parallel()
 			c := up(t, name+"-"+strings.ReplaceAll(version, ".", "-"), version)
 			for _, one := range cases {
 				t.Run(one.name, func(t *testing.T) { one.run(t, c) })
@@ -163,14 +166,20 @@ func (c *cluster) record(t *testing.T, node string) *slurm.Node {
 	return &answer.Nodes[0]
 }
 
-// agent is what "slurmlet status -o json" says in a pod. Its exit status tells
-// only whether the agent is Ready.
+// agent is what the agent in a pod tells about itself over HTTP.
 func (c *cluster) agent(t *testing.T, pod string) agent.Status {
 	t.Helper()
-	stdout, stderr, _, err := c.Exec(t.Context(), pod, "slurmlet", "status", "-o", "json")
-	require.NoError(t, err)
 	var s agent.Status
-	require.NoError(t, json.Unmarshal([]byte(stdout), &s), stderr)
+	until(t, "the agent in "+pod+" answers", func() (bool, string) {
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, fmt.Sprintf("http://%s:%d/status", pod, sandbox.AgentPort), nil)
+		require.NoError(t, err)
+		response, err := c.HTTP().Do(request)
+		if err != nil {
+			return false, err.Error()
+		}
+		defer response.Body.Close()
+		return json.NewDecoder(response.Body).Decode(&s) == nil, response.Status
+	})
 	return s
 }
 
