@@ -98,8 +98,7 @@ func Run(ctx context.Context, o Options) (int, error) {
 }
 
 func codeOf(err error) int {
-	var f *Fault
-	if errors.As(err, &f) {
+	if f, ok := errors.AsType[*Fault](err); ok {
 		return f.Code
 	}
 	return ExitFailure

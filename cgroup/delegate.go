@@ -82,7 +82,7 @@ func enable(base string) ([]string, error) {
 	}
 	control := filepath.Join(base, "cgroup.subtree_control")
 	var faults []error
-	for _, name := range strings.Fields(string(controllers)) {
+	for name := range strings.FieldsSeq(string(controllers)) {
 		if err := os.WriteFile(control, []byte("+"+name), 0); err != nil {
 			faults = append(faults, fmt.Errorf("cannot enable the %s controller: %w", name, err))
 		}

@@ -106,7 +106,7 @@ func until(t *testing.T, what string, met func() (bool, string)) {
 		if time.Now().After(end) {
 			require.Fail(t, fmt.Sprintf("not within %v: %s; saw: %s", limit, what, saw))
 		}
-		time.Sleep(100 * time.Millisecond)
+		<-time.After(100 * time.Millisecond)
 	}
 }
 
@@ -135,7 +135,7 @@ func (c *cluster) submit(t *testing.T, script string, options ...string) string 
 func (c *cluster) job(t *testing.T, id string) map[string]string {
 	t.Helper()
 	fields := map[string]string{}
-	for _, field := range strings.Fields(c.run(t, sandbox.Controller, "scontrol", "--oneliner", "show", "job", id)) {
+	for field := range strings.FieldsSeq(c.run(t, sandbox.Controller, "scontrol", "--oneliner", "show", "job", id)) {
 		key, value, _ := strings.Cut(field, "=")
 		fields[key] = value
 	}

@@ -17,7 +17,7 @@ func execute(f *flag.FlagSet) action {
 	return func(ctx context.Context, args []string) (int, error) {
 		how.User = *user
 		return with(ctx, *name, func(s *sandbox.Sandbox) (int, error) {
-			return attached(ctx, how, func(streams sandbox.Streams) (int, error) {
+			return attached(how, func(streams sandbox.Streams) (int, error) {
 				return s.Attach(ctx, args[0], how.How, streams, args[1:]...)
 			})
 		})
@@ -28,7 +28,7 @@ func shell(f *flag.FlagSet) action {
 	name, how := nameFlag(f), howFlags(f)
 	return func(ctx context.Context, args []string) (int, error) {
 		return with(ctx, *name, func(s *sandbox.Sandbox) (int, error) {
-			return attached(ctx, how, func(streams sandbox.Streams) (int, error) {
+			return attached(how, func(streams sandbox.Streams) (int, error) {
 				return s.Shell(ctx, how.How, streams, args...)
 			})
 		})
@@ -52,7 +52,7 @@ func howFlags(f *flag.FlagSet) *how {
 }
 
 // attached runs a command with this program's streams, signals and terminal.
-func attached(ctx context.Context, h *how, run func(sandbox.Streams) (int, error)) (int, error) {
+func attached(h *how, run func(sandbox.Streams) (int, error)) (int, error) {
 	streams := sandbox.Streams{Stdout: os.Stdout, Stderr: os.Stderr}
 	if h.input {
 		streams.Stdin = os.Stdin

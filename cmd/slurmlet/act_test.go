@@ -33,6 +33,7 @@ func remember(c *container) {
 
 // choose and drop files of the stand-ins.
 func choose(name string) act { return func(c *container) { c.put(name, "") } }
+
 func drop(name string) act {
 	return func(c *container) { require.NoError(c.t, os.Remove(c.path(name))) }
 }

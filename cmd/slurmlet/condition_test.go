@@ -72,7 +72,7 @@ func isPaused(n int) condition {
 }
 
 // probes are the HTTP statuses of /livez, /readyz and /startupz.
-func probes(live, ready, startup int) condition {
+func probes(live, ready, startup int) condition { //nolint:unparam // a table names all three
 	return func(c *container) error {
 		for path, want := range map[string]int{"/livez": live, "/readyz": ready, "/startupz": startup} {
 			_, code, err := c.get(path)
@@ -172,8 +172,9 @@ func exits(code int) condition {
 // inOrder: the journal has these texts, one after the other, whatever is between them.
 func inOrder(texts ...string) condition {
 	return func(c *container) error {
-		rest, found := c.journal(), true
+		rest := c.journal()
 		for _, text := range texts {
+			var found bool
 			if _, rest, found = strings.Cut(rest, text); !found {
 				return fmt.Errorf("the journal does not have %q in this order", texts)
 			}

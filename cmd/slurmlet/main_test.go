@@ -105,8 +105,7 @@ func (s surroundings) run(t *testing.T, args ...string) outcome {
 	var stdout, stderr bytes.Buffer
 	cmd.Env, cmd.Stdout, cmd.Stderr = s.environ(), &stdout, &stderr
 	err := cmd.Run()
-	var failed *exec.ExitError
-	if !errors.As(err, &failed) {
+	if _, ok := errors.AsType[*exec.ExitError](err); !ok {
 		require.NoError(t, err)
 	}
 	return outcome{cmd.ProcessState.ExitCode(), stdout.String(), stderr.String()}

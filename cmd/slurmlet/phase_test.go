@@ -66,8 +66,3 @@ func (c *container) check(want []condition) error {
 	}
 	return errors.Join(faults...)
 }
-
-// all is several conditions with one name.
-func all(conditions ...condition) condition {
-	return func(c *container) error { return c.check(conditions) }
-}

@@ -69,17 +69,22 @@ func TestRecord(t *testing.T) {
 				is(agent.Starting, leaving, "somebody else has drained the node, which would be lost with the record: disk is full"),
 				wrote(asked, 4), never("update"), never(deleted), never(sigterm),
 			}},
-			{"the administrator resumes it", []act{scontrol("update", "nodename=n1", "state=resume")},
-				[]condition{isReady, inOrder(drained, deleted, sigterm, newStart)}},
+			{
+				"the administrator resumes it",
+				[]act{scontrol("update", "nodename=n1", "state=resume")},
+				[]condition{isReady, inOrder(drained, deleted, sigterm, newStart)},
+			},
 		},
 	}, {
 		name:  "drained by an administrator while the agent waits for its jobs: it is never deleted",
 		files: record(larger, "busy"),
 		phases: []phase{
 			{"it waits", nil, []condition{is(agent.Starting, leaving, "jobs run on it"), wrote(drained, 1)}},
-			{"the administrator gives another reason, and the jobs end",
+			{
+				"the administrator gives another reason, and the jobs end",
 				[]act{scontrol("update", "nodename=n1", "reason=disk is full"), drop("busy")},
-				[]condition{is(agent.Starting, leaving, "lost with the record: disk is full"), never(deleted), never(resumed)}},
+				[]condition{is(agent.Starting, leaving, "lost with the record: disk is full"), never(deleted), never(resumed)},
+			},
 		},
 	}, {
 		name:  "of the right size, drained by an agent: it is resumed",
@@ -115,8 +120,11 @@ func TestRecord(t *testing.T) {
 		files: nil,
 		phases: []phase{
 			{"it is Ready", nil, []condition{isReady}},
-			{"the record changes", []act{func(c *container) { c.put("node.json", larger) }, signal(unix.SIGHUP)},
-				[]condition{isReady, inOrder("hands over", drained, deleted, sigterm, newStart)}},
+			{
+				"the record changes",
+				[]act{func(c *container) { c.put("node.json", larger) }, signal(unix.SIGHUP)},
+				[]condition{isReady, inOrder("hands over", drained, deleted, sigterm, newStart)},
+			},
 		},
 	}} {
 		t.Run(story.name, func(t *testing.T) {

@@ -53,8 +53,11 @@ func TestSlurmctld(t *testing.T) {
 		given: given{role: "slurmctld", files: map[string]string{"mute": "", "down": ""}},
 		phases: []phase{
 			{"it has not said READY", nil, []condition{is(agent.Starting, launching, ""), probes(200, 503, 503), never("ping"), daemonListens}},
-			{"it says READY, but does not answer", []act{drop("mute"), signal(unix.SIGHUP)},
-				[]condition{is(agent.Starting, confirming, "Unable to contact slurm controller"), probes(200, 503, 503)}},
+			{
+				"it says READY, but does not answer",
+				[]act{drop("mute"), signal(unix.SIGHUP)},
+				[]condition{is(agent.Starting, confirming, "Unable to contact slurm controller"), probes(200, 503, 503)},
+			},
 			{"it answers", []act{drop("down")}, []condition{isReady, probes(200, 200, 200)}},
 		},
 	}, {

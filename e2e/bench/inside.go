@@ -55,7 +55,7 @@ func inside(text string) error {
 	for _, version := range slices.Sorted(maps.Keys(s.Roots)) {
 		l, err := measureRegistration(s, version)
 		if err != nil {
-			return fmt.Errorf("Slurm %s: %w", version, err)
+			return fmt.Errorf("cannot measure Slurm %s: %w", version, err)
 		}
 		r.slurms = append(r.slurms, l)
 	}

@@ -74,8 +74,11 @@ func (c *cluster) layer(lower string) error {
 	}
 	options := fmt.Sprintf("lowerdir=%s,upperdir=%s,workdir=%s/work", lower, upper, scratch)
 	for _, m := range []mount{
-		{"overlay", "", 0, options}, {"proc", "proc", 0, ""}, {"sysfs", "sys", unix.MS_RDONLY, ""},
-		{"tmpfs", "run", 0, "mode=755"}, {"tmpfs", "tmp", 0, ""},
+		{"overlay", "", 0, options},
+		{"proc", "proc", 0, ""},
+		{"sysfs", "sys", unix.MS_RDONLY, ""},
+		{"tmpfs", "run", 0, "mode=755"},
+		{"tmpfs", "tmp", 0, ""},
 	} {
 		m.target = filepath.Join(c.root, m.target)
 		if err := m.mount(); err != nil {

@@ -28,10 +28,18 @@ func TestDescendant(t *testing.T) {
 		pid, root int
 		want      bool
 	}{
-		{10, 10, true}, {11, 10, true}, {12, 10, true}, {12, 1, true},
-		{20, 10, false}, {10, 11, false}, {1, 10, false},
+		{10, 10, true},
+		{11, 10, true},
+		{12, 10, true},
+		{12, 1, true},
+		{20, 10, false},
+		{10, 11, false},
+		{1, 10, false},
 		{30, 1, false}, // put into the pod from outside, as "kubectl exec" does
-		{99, 10, false}, {99, 99, true}, {0, 0, false}, {-1, -1, false},
+		{99, 10, false},
+		{99, 99, true},
+		{0, 0, false},
+		{-1, -1, false},
 	} {
 		assert.Equal(t, c.want, descendant(proc, c.pid, c.root), "%+v", c)
 	}

@@ -88,5 +88,5 @@ func stale(path string) bool {
 		return false
 	}
 	defer unix.Close(fd)
-	return unix.Connect(fd, &unix.SockaddrUnix{Name: path}) == syscall.ECONNREFUSED
+	return errors.Is(unix.Connect(fd, &unix.SockaddrUnix{Name: path}), syscall.ECONNREFUSED)
 }

@@ -27,7 +27,7 @@ func receive(fd int) (datagram, error) {
 	text, control := make([]byte, maxSize), make([]byte, controlSize)
 	n, c, flags, err := recvmsg(fd, text, control)
 	switch {
-	case err == unix.EAGAIN:
+	case errors.Is(err, unix.EAGAIN):
 		return datagram{}, errEmpty
 	case err != nil:
 		return datagram{}, os.NewSyscallError("recvmsg", err)

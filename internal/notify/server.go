@@ -84,7 +84,7 @@ func (s *Server) drain(fd int) error {
 	defer s.mu.Unlock()
 	for {
 		d, err := receive(fd)
-		if err == errEmpty {
+		if errors.Is(err, errEmpty) {
 			return nil
 		}
 		if err != nil {

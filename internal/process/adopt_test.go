@@ -174,11 +174,14 @@ func TestExitsAreBounded(t *testing.T) {
 		code           int
 		known          bool
 	}{
-		{remember: 10}, {remember: 11}, {remember: 12},
+		{remember: 10},
+		{remember: 11},
+		{remember: 12},
 		{take: 10, known: false},
 		{take: 12, code: 12, known: true},
 		{take: 12, known: false},
-		{remember: 11}, {remember: 13},
+		{remember: 11},
+		{remember: 13},
 		{take: 11, code: 11, known: true},
 		{take: 13, code: 13, known: true},
 	} {

@@ -84,8 +84,10 @@ func install(ctx context.Context, names []string, p Progress) error {
 		return fmt.Errorf("cannot read the package lists: %w", err)
 	}
 	// Never wait for another apt-get without end.
-	args := append([]string{"install", "--yes", "--quiet", "--no-install-recommends",
-		"-o", "DPkg::Lock::Timeout=120"}, names...)
+	args := append([]string{
+		"install", "--yes", "--quiet", "--no-install-recommends",
+		"-o", "DPkg::Lock::Timeout=120",
+	}, names...)
 	if err := c.run(ctx, "apt-get", args...); err != nil {
 		return fmt.Errorf("cannot install packages: %w", err)
 	}

@@ -106,8 +106,10 @@ func buildRoot(ctx context.Context, dir, slurm string, r release, p Progress) er
 const rootSteps = 2 * 160
 
 func bootstrapArgs(r release, root string, m mirror) []string {
-	args := []string{"--mode=root", "--variant=minbase", "--format=directory", "--verbose",
-		"--include=" + strings.Join(rootPackages, ",")}
+	args := []string{
+		"--mode=root", "--variant=minbase", "--format=directory", "--verbose",
+		"--include=" + strings.Join(rootPackages, ","),
+	}
 	for _, path := range unwanted {
 		args = append(args, "--dpkgopt=path-exclude="+path)
 	}

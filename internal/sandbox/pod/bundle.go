@@ -92,8 +92,12 @@ func environment(env map[string]string) []string {
 
 func namespaces(at Place) []specs.LinuxNamespace {
 	return []specs.LinuxNamespace{
-		{Type: specs.PIDNamespace}, {Type: specs.MountNamespace}, {Type: specs.UTSNamespace}, {Type: specs.IPCNamespace},
-		{Type: specs.CgroupNamespace}, {Type: specs.NetworkNamespace, Path: at.Netns},
+		{Type: specs.PIDNamespace},
+		{Type: specs.MountNamespace},
+		{Type: specs.UTSNamespace},
+		{Type: specs.IPCNamespace},
+		{Type: specs.CgroupNamespace},
+		{Type: specs.NetworkNamespace, Path: at.Netns},
 	}
 }
 

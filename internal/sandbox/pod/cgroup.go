@@ -73,7 +73,7 @@ func RemoveCgroup(dir string) error {
 		if err = removeTree(dir); err == nil {
 			return nil
 		}
-		time.Sleep(10 * time.Millisecond) // EBUSY until the last process is reaped
+		<-time.After(10 * time.Millisecond) // EBUSY until the last process is reaped
 	}
 	return fmt.Errorf("cannot remove cgroup: %v", err)
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -96,9 +97,9 @@ func (c *container) removeRoot() error {
 	if err != nil {
 		return err
 	}
-	for i := len(points) - 1; i >= 0; i-- {
-		if err := unix.Unmount(points[i], unix.MNT_DETACH); err != nil {
-			return fmt.Errorf("cannot unmount %s: %v", points[i], err)
+	for _, point := range slices.Backward(points) {
+		if err := unix.Unmount(point, unix.MNT_DETACH); err != nil {
+			return fmt.Errorf("cannot unmount %s: %v", point, err)
 		}
 	}
 	return os.RemoveAll(c.dir)

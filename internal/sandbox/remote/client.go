@@ -38,8 +38,7 @@ func (c *Client) Close() error { return c.conn.Close() }
 // Dial connects to a pod's port: "node-0:8817".
 func (c *Client) Dial(ctx context.Context, address string) (net.Conn, error) {
 	conn, err := c.conn.DialContext(ctx, "tcp", address)
-	var refused *ssh.OpenChannelError
-	if errors.As(err, &refused) {
+	if refused, ok := errors.AsType[*ssh.OpenChannelError](err); ok {
 		return nil, fmt.Errorf("cannot connect to %s: %s", address, refused.Message)
 	}
 	if err != nil {
@@ -123,8 +122,7 @@ func passOn(session *ssh.Session, s Streams, stop <-chan struct{}) {
 }
 
 func exitCode(err error) (int, error) {
-	var exit *ssh.ExitError
-	if errors.As(err, &exit) {
+	if exit, ok := errors.AsType[*ssh.ExitError](err); ok {
 		return exit.ExitStatus(), nil
 	}
 	if err != nil {

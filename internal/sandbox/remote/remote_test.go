@@ -97,7 +97,7 @@ func TestLargeStreams(t *testing.T) {
 	code, err := client.Run(t.Context(), []string{"cat"}, Streams{Stdin: strings.NewReader(want), Stdout: &out})
 	require.NoError(t, err)
 	assert.Zero(t, code)
-	assert.True(t, want == out.String())
+	assert.Equal(t, want, out.String())
 }
 
 // A terminal's input never ends: the command's end must be enough.

@@ -136,8 +136,7 @@ func passSignals(cmd *exec.Cmd, signals <-chan string, stop <-chan struct{}) {
 }
 
 func exitCode(err error) (int, error) {
-	var exit *exec.ExitError
-	if errors.As(err, &exit) {
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
 		if status := exit.Sys().(syscall.WaitStatus); status.Signaled() {
 			return 128 + int(status.Signal()), nil
 		}
