@@ -55,7 +55,7 @@ func TestSlurmctld(t *testing.T) {
 			{"it has not said READY", nil, []condition{is(agent.Starting, launching, ""), probes(200, 503, 503), never("ping"), daemonListens}},
 			{
 				"it says READY, but does not answer",
-				[]act{drop("mute"), signal(unix.SIGHUP)},
+				[]act{drop("mute"), signalMain(unix.SIGHUP)},
 				[]condition{is(agent.Starting, confirming, "Unable to contact slurm controller"), probes(200, 503, 503)},
 			},
 			{"it answers", []act{drop("down")}, []condition{isReady, probes(200, 200, 200)}},
