@@ -130,7 +130,7 @@ func (a *Agent) prepare() error {
 func (a *Agent) size() (Shape, error) {
 	machine := cgroup.NewFS(a.Root)
 	var err error
-	if a.daemon.booted, err = bootTime(a.Root); err != nil {
+	if a.daemon.booted, err = startTime(a.Root, 1); err != nil {
 		return Shape{}, err
 	}
 	if a.resources, err = readResources(machine, a.Config); err != nil {

@@ -1,10 +1,14 @@
 package agent
 
 import (
+	"bytes"
+	"fmt"
+	"os"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"time"
 
-	"github.com/prometheus/procfs"
 	"golang.org/x/sys/unix"
 
 	"github.com/slurmlet/slurmlet/internal/process"
@@ -23,32 +27,32 @@ const (
 // second, even, than the one that the node record will name.
 func began(root string, p *process.Process) time.Time {
 	at := p.Started()
-	if age, ok := age(root, p.PID()); ok {
-		if kernels := time.Now().Add(-age); kernels.Before(at) {
-			at = kernels
-		}
+	if kernels, err := startTime(root, p.PID()); err == nil && kernels.Before(at) {
+		at = kernels
 	}
 	return at.Add(-clockLag)
 }
 
-// age is since when a process has been there, by the clock that the kernel
-// took its start from. There is none for a process that is gone.
-func age(root string, pid int) (time.Duration, bool) {
-	proc, err := procfs.NewFS(filepath.Join(root, "proc"))
+// startTime is when a process was started, by the kernel's word
+// (proc_pid_stat(5), starttime: since boot, as CLOCK_BOOTTIME counts).
+func startTime(root string, pid int) (time.Time, error) {
+	path := filepath.Join("/proc", strconv.Itoa(pid), "stat")
+	text, err := os.ReadFile(filepath.Join(root, path))
 	if err != nil {
-		return 0, false
+		return time.Time{}, fmt.Errorf("cannot read %s: %w", path, err)
 	}
-	p, err := proc.Proc(pid)
-	if err != nil {
-		return 0, false
+	// The command's name, in brackets, may hold anything; starttime is the 20th field behind it.
+	fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
+	if len(fields) < 20 {
+		return time.Time{}, fmt.Errorf("%s: cannot find starttime", path)
 	}
-	stat, err := p.Stat()
+	ticks, err := strconv.ParseInt(fields[19], 10, 64)
 	if err != nil {
-		return 0, false
+		return time.Time{}, fmt.Errorf("%s: cannot read starttime: %w", path, err)
 	}
 	var now unix.Timespec
-	if unix.ClockGettime(unix.CLOCK_BOOTTIME, &now) != nil {
-		return 0, false
+	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &now); err != nil {
+		return time.Time{}, fmt.Errorf("cannot read CLOCK_BOOTTIME: %w", err)
 	}
-	return time.Duration(now.Nano()) - time.Duration(stat.Starttime)*userTick, true
+	return time.Now().Add(time.Duration(ticks)*userTick - time.Duration(now.Nano())), nil
 }

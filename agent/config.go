@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -35,9 +36,14 @@ const DefaultRunDir = "/run/slurmlet"
 
 const prefix = "SLURMLET_"
 
-// serviceVariable matches what the kubelet makes from a Service whose name
-// begins with "slurmlet" (enableServiceLinks in a pod's spec).
-var serviceVariable = regexp.MustCompile(`_(SERVICE_HOST|SERVICE_PORT(_[A-Z0-9_]+)?|PORT|PORT_[0-9]+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)$`)
+// fromService says whether the kubelet made a variable from a Service whose
+// name begins with "slurmlet" (enableServiceLinks in a pod's spec).
+func fromService(name string) bool { return serviceVariable().MatchString(name) }
+
+// serviceVariable is compiled when it is needed, which is hardly ever.
+var serviceVariable = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`_(SERVICE_HOST|SERVICE_PORT(_[A-Z0-9_]+)?|PORT|PORT_[0-9]+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)$`)
+})
 
 // FromEnv reads the configuration of role from an environment ("NAME=value").
 // The error holds every fault that was found.
@@ -66,7 +72,7 @@ func ours(environ []string) (map[string]string, []error) {
 	var faults []error
 	for _, entry := range environ {
 		name, value, _ := strings.Cut(entry, "=")
-		if !strings.HasPrefix(name, prefix) || serviceVariable.MatchString(name) {
+		if !strings.HasPrefix(name, prefix) || !known(name) && fromService(name) {
 			continue
 		}
 		if _, twice := given[name]; twice {
@@ -75,6 +81,10 @@ func ours(environ []string) (map[string]string, []error) {
 		given[name] = value
 	}
 	return given, faults
+}
+
+func known(name string) bool {
+	return slices.ContainsFunc(variables, func(v variable) bool { return v.name == name })
 }
 
 func names() string {
@@ -99,16 +109,20 @@ func (c Config) Validate() error {
 	return errors.Join(faults...)
 }
 
-// nodeName holds what Slurm takes for one host and not for a hostlist
-// (slurm.conf(5), NodeName), within what is valid for a Kubernetes pod too.
-var nodeName = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9_.-]*[A-Za-z0-9])?$`)
+// alphanumeric, with punctuation inside, is what Slurm takes for one host and
+// not for a hostlist (slurm.conf(5), NodeName), within what is valid for a
+// Kubernetes pod too.
+const (
+	alphanumeric = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
+	punctuation  = "-_."
+)
 
 // maxNodeName is Slurm's HOST_NAME_MAX, without the final NUL.
 const maxNodeName = 63
 
 func checkNodeName(name string) error {
 	switch {
-	case !nodeName.MatchString(name):
+	case name == "" || strings.Trim(name, alphanumeric+punctuation) != "" || strings.Trim(name, punctuation) != name:
 		return errors.New("want letters, digits, '-', '_' and '.', with a letter or a digit at both ends")
 	case len(name) > maxNodeName:
 		return fmt.Errorf("want at most %d characters, not %d", maxNodeName, len(name))

@@ -14,8 +14,6 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/prometheus/procfs"
-
 	"github.com/slurmlet/slurmlet/internal/process"
 )
 
@@ -23,7 +21,9 @@ import (
 type daemon struct {
 	path, scontrol string
 	config         Config
-	// booted is the container's start.
+	// booted is the container's start, when PID 1 began. slurmd would tell the
+	// machine's, and slurmctld takes a boot time that has moved for a reboot,
+	// which ends the node's jobs.
 	booted time.Time
 	// credential is set when the daemon runs as another user than the agent.
 	credential *syscall.Credential
@@ -126,31 +126,8 @@ func (d daemon) command(a *Agent) process.Command {
 // look for its cgroup through systemd.
 func agentsOwn(entry string) bool {
 	name, _, _ := strings.Cut(entry, "=")
-	return strings.HasPrefix(name, prefix) && !serviceVariable.MatchString(name) ||
+	return strings.HasPrefix(name, prefix) && (known(name) || !fromService(name)) ||
 		slices.Contains([]string{"NOTIFY_SOCKET", "INVOCATION_ID", "SLURMD_BOOT_TIME"}, name)
-}
-
-// bootTime is the container's start. slurmd would tell the machine's, and
-// slurmctld takes a boot time that has moved for a reboot, which ends the
-// node's jobs; so it is when PID 1 began, not when this slurmd did.
-func bootTime(root string) (time.Time, error) {
-	proc, err := procfs.NewFS(filepath.Join(root, "proc"))
-	if err != nil {
-		return time.Time{}, fmt.Errorf("cannot open /proc: %w", err)
-	}
-	init, err := proc.Proc(1)
-	if err != nil {
-		return time.Time{}, fmt.Errorf("cannot find PID 1 in /proc: %w", err)
-	}
-	stat, err := init.Stat()
-	if err != nil {
-		return time.Time{}, fmt.Errorf("cannot read /proc/1/stat: %w", err)
-	}
-	seconds, err := stat.StartTime()
-	if err != nil {
-		return time.Time{}, fmt.Errorf("cannot tell when PID 1 began: %w", err)
-	}
-	return time.Unix(int64(seconds), 0), nil
 }
 
 // scontrolEnv tells scontrol where the configuration is.

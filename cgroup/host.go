@@ -6,8 +6,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-
-	"github.com/prometheus/procfs"
 )
 
 // Online is the set of the machine's CPUs that are online: the CPUs that
@@ -28,16 +26,13 @@ func (f FS) Online() (Set, error) {
 // MemTotal is the machine's memory in bytes (/proc/meminfo): what slurmd
 // reports, whatever the container's limit is.
 func (f FS) MemTotal() (int64, error) {
-	proc, err := procfs.NewFS(filepath.Join(f.root, "proc"))
-	if err != nil {
-		return 0, fmt.Errorf("cannot open /proc: %w", err)
-	}
-	info, err := proc.Meminfo()
+	text, err := os.ReadFile(filepath.Join(f.root, "proc/meminfo"))
 	if err != nil {
 		return 0, fmt.Errorf("cannot read /proc/meminfo: %w", err)
 	}
-	if info.MemTotalBytes == nil || *info.MemTotalBytes == 0 {
-		return 0, errors.New("/proc/meminfo: cannot find MemTotal")
+	var kib int64
+	if _, err := fmt.Sscanf(string(text), "MemTotal: %d kB", &kib); err != nil || kib <= 0 {
+		return 0, errors.New("/proc/meminfo: cannot find MemTotal in its first line")
 	}
-	return int64(*info.MemTotalBytes), nil
+	return kib << 10, nil
 }

@@ -12,8 +12,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-
-	"github.com/prometheus/procfs"
 )
 
 // ErrNotUnified says that /sys/fs/cgroup is not a cgroup v2 hierarchy, so
@@ -75,21 +73,13 @@ func (f FS) own() (string, error) {
 	if !f.unified() {
 		return "", ErrNotUnified
 	}
-	proc, err := procfs.NewFS(filepath.Join(f.root, "proc"))
-	if err != nil {
-		return "", fmt.Errorf("cannot open /proc: %w", err)
-	}
-	self, err := proc.Self()
-	if err != nil {
-		return "", fmt.Errorf("cannot find the own process in /proc: %w", err)
-	}
-	groups, err := self.Cgroups()
+	groups, err := os.ReadFile(filepath.Join(f.root, "proc/self/cgroup"))
 	if err != nil {
 		return "", fmt.Errorf("cannot read /proc/self/cgroup: %w", err)
 	}
-	for _, g := range groups {
-		if g.HierarchyID == 0 {
-			return visible(g.Path), nil
+	for line := range strings.Lines(string(groups)) {
+		if p, found := strings.CutPrefix(strings.TrimSpace(line), "0::"); found {
+			return visible(p), nil
 		}
 	}
 	return "", ErrNotUnified
