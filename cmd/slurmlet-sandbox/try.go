@@ -40,7 +40,7 @@ func cluster(ctx context.Context, s *sandbox.Sandbox, nodes int) error {
 			return err
 		}
 	}
-	fmt.Print(next)
+	fmt.Printf(next, os.Args[0])
 	return nil
 }
 
@@ -62,14 +62,15 @@ func withAgent(specs []sandbox.PodSpec) []string {
 	return out
 }
 
+// next tells what to type; %s is this program as it was called.
 const next = `
-Try next:
-  slurmlet-sandbox exec -it -u alice login bash       a shell for srun and sbatch
-  slurmlet-sandbox exec node-0 slurmlet status        what an agent says
-  slurmlet-sandbox logs -f slurmctld                  its one stream of JSON
-  slurmlet-sandbox scale 3                            one node more
-  slurmlet-sandbox delete node-1                      a pod's end, as a kubelet does it
-  slurmlet-sandbox down                               remove everything
+Try next (make down does what down does):
+  %[1]s exec -it -u alice login bash       a shell for srun and sbatch
+  %[1]s exec node-0 slurmlet status        what an agent says
+  %[1]s logs -f slurmctld                  its one stream of JSON
+  %[1]s scale 3                            one node more
+  %[1]s delete node-1                      a pod's end, as a kubelet does it
+  %[1]s down                               remove everything
 `
 
 // tries are shown and run in a shell on the login pod, as alice.
