@@ -42,7 +42,8 @@ unit: ## tests that need nothing but this machine
 
 e2e: build ## real Slurm in the sandbox, every version
 	$(SANDBOX) install
-	$(GO) test -tags e2e -count=1 -timeout 45m -v ./e2e/...
+	SLURMLET_SANDBOX_TEST=$(CURDIR)/$(SANDBOX) $(GO) test -count=1 -run Real -v ./internal/sandbox
+	$(GO) test -tags e2e -count=1 -timeout 45m -v ./e2e
 
 bench: build ## figures side by side with tini, supervisord and bare slurmd
 	$(GO) test -run '^$$' -bench . -benchmem ./agent/... ./cgroup/... ./internal/...

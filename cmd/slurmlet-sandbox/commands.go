@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/slurmlet/slurmlet/internal/sandbox"
-	"github.com/slurmlet/slurmlet/internal/sandbox/parts"
 )
 
 // usageError is the caller's mistake; its text names what is allowed.
@@ -136,6 +135,6 @@ func with(ctx context.Context, name string, do func(*sandbox.Sandbox) (int, erro
 
 func install(*flag.FlagSet) action {
 	return func(ctx context.Context, args []string) (int, error) {
-		return 0, parts.Install(ctx, progress())
+		return 0, sandbox.Install(ctx, progress())
 	}
 }

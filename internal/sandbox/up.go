@@ -45,7 +45,7 @@ func (s *Sandbox) settle(ctx context.Context) (err error) {
 		return err
 	}
 	if !s.settings.Guest {
-		return nil
+		return s.options.machine(ctx)
 	}
 	s.settings.Cgroup, s.settings.CPUs, s.settings.Memory = "/", s.options.CPUs, s.options.Memory
 	s.settings.Kernel, err = s.options.kernel(ctx)

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-//go:embed kernel
+//go:embed kernel/fragment.config kernel/*.patch
 var kernelFiles embed.FS
 
 const (
@@ -69,6 +69,9 @@ func kernelInputs() (fragment string, patches []patch, err error) {
 // buildKernel leaves the kernel, its configuration and what it was made from in dir.
 func buildKernel(ctx context.Context, dir, fragment string, patches []patch, p Progress) error {
 	started := time.Now()
+	if err := Install(ctx, p, "kernel"); err != nil {
+		return err
+	}
 	m, err := machineMirror()
 	if err != nil {
 		return err

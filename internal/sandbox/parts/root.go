@@ -68,6 +68,9 @@ func buildRoot(ctx context.Context, dir, slurm string, r release, p Progress) er
 	if os.Geteuid() != 0 {
 		return fmt.Errorf("cannot make the files of other users: not root")
 	}
+	if err := Install(ctx, p, "root"); err != nil {
+		return err
+	}
 	m, err := machineMirror()
 	if err != nil {
 		return err
