@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -231,11 +232,14 @@ func (a *Agent) listen(ctx context.Context) {
 	}()
 }
 
+// signalled: what ends a container ends the daemon in order, whichever signal
+// the image has chosen for it; SIGQUIT has no meaning yet.
 func (a *Agent) signalled(s os.Signal) {
 	switch s {
-	case unix.SIGTERM, unix.SIGINT:
-		a.post(terminated{unix.SignalName(s.(unix.Signal))})
 	case unix.SIGHUP:
 		a.post(hungUp{})
+	case unix.SIGQUIT:
+	default:
+		a.post(terminated{cmp.Or(unix.SignalName(s.(unix.Signal)), s.String())})
 	}
 }

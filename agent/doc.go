@@ -24,7 +24,7 @@
 //
 // # Exit status
 //
-//	0    stopped in order after SIGTERM or SIGINT
+//	0    stopped in order after SIGTERM, SIGINT or SIGRTMIN+3
 //	1    the agent itself failed
 //	64   wrong usage: unknown role or command (EX_USAGE)
 //	69   "slurmlet status": no agent answers (EX_UNAVAILABLE)

@@ -71,6 +71,10 @@ const (
 	// lostTries is after how many looks without a record slurmd is told to
 	// register again: slurmctld, its table full, tells slurmd success.
 	lostTries = 6
+	// missedTries is after how many looks at a busy record slurmd is told to
+	// register again: half a minute, when BatchStartTimeout and MessageTimeout
+	// (slurm.conf(5)), 10 s each, are over.
+	missedTries = 12
 )
 
 // grow doubles from first to last.

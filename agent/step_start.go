@@ -134,11 +134,22 @@ func (l life) leave(n *slurm.Node) (life, []action) {
 		l.question++
 		return l, []action{drainRecord{l.question, reasonResize}}
 	case n.Busy():
-		return l.again(what + "; jobs run on it")
+		return l.stillBusy(what)
 	}
 	l.doing, l.reason = deleting, what
 	l.question++
 	return l, []action{deleteRecord{l.question}}
+}
+
+// stillBusy waits for the jobs on the record. Some may be there no more: one
+// that has died with an earlier pod is missed by slurmctld only when slurmd
+// registers, and not while it is thought to be starting.
+func (l life) stillBusy(what string) (life, []action) {
+	l, actions := l.again(what + "; jobs run on it")
+	if l.tries == missedTries && l.main != 0 {
+		actions = append(actions, signalMain{sigHup})
+	}
+	return l, actions
 }
 
 // replace ends slurmd, whose end starts the next one.

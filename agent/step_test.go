@@ -2,6 +2,7 @@ package agent
 
 import (
 	"errors"
+	"slices"
 	"testing"
 	"time"
 
@@ -163,6 +164,20 @@ func TestLostRecordMakesSlurmdRegisterAgain(t *testing.T) {
 	}
 	require.Contains(t, actions, signalMain{sigHup})
 	require.Contains(t, l.reason, "MaxNodeCount")
+}
+
+func TestABusyRecordIsRegisteredAgainOnce(t *testing.T) {
+	l, _ := play(slurmdLife(), registered...)
+	hups := 0
+	for range 3 * missedTries {
+		var actions []action
+		l, actions = play(l, answered{node: record(bigger, busy, ourDrain)})
+		if slices.Contains(actions, action(signalMain{sigHup})) {
+			hups++
+		}
+		l, _ = play(l, timerFired{})
+	}
+	require.Equal(t, 1, hups, "jobs that do run are not to be disturbed for ever")
 }
 
 func TestReconfigure(t *testing.T) {
