@@ -48,6 +48,7 @@ func (l life) answer(e answered) (life, []action) {
 	case e.err != nil:
 		return l.again(e.err.Error())
 	case l.doing == reaching:
+		l.reason = ""
 		return l.launch()
 	case !l.registers:
 		return l.ready()
