@@ -61,7 +61,8 @@ type running struct {
 
 func (c *contest) start(who contender) (*running, error) {
 	cmd := exec.Command(who.argv[0], who.argv[1:]...)
-	cmd.Env = append(os.Environ(), append(who.env, "BENCH_REPORT="+c.fifo)...)
+	// What make exports for the sandbox, SLURMLET_CACHE, the agent would refuse.
+	cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + os.Getenv("HOME"), "BENCH_REPORT=" + c.fifo}, who.env...)
 	output, err := cmd.StdoutPipe()
 	if err != nil {
 		return nil, fmt.Errorf("cannot start %s: %w", who.name, err)
