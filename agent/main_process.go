@@ -81,7 +81,7 @@ func (a *Agent) notified(m notify.Message) {
 func (a *Agent) adopt(pid, by int) (*process.Process, error) {
 	a.mainLock.Lock()
 	defer a.mainLock.Unlock()
-	if a.main.PID() != by {
+	if a.main == nil || a.main.PID() != by {
 		return nil, fmt.Errorf("process %d has handed over before", by)
 	}
 	p, err := a.Table.Adopt(pid)
@@ -92,13 +92,16 @@ func (a *Agent) adopt(pid, by int) (*process.Process, error) {
 	return p, err
 }
 
-// forget ends the hearing of a former main process: its pid may become
+// forget ends the hearing of a process that is over: its pid may become
 // somebody else's.
 func (a *Agent) forget(p *process.Process) {
 	a.mainLock.Lock()
 	defer a.mainLock.Unlock()
 	if a.former == p {
 		a.former = nil
+	}
+	if a.main == p {
+		a.main = nil
 	}
 }
 
