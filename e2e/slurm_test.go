@@ -183,7 +183,9 @@ func resize(t *testing.T, c *cluster, end func()) {
 	other.CPU, other.Memory = 2, 640<<20
 	other.Env["SLURMLET_CPU_LIMIT"], other.Env["SLURMLET_MEMORY_LIMIT"] = "2000", strconv.Itoa(640<<20)
 	require.NoError(t, c.Create(t.Context(), other))
-	c.waitReady(t, "node-0")
+	// A crashed pod's job ends only when slurmctld sends its end again, to the new
+	// pod: "Resending TERMINATE_JOB", more than a minute later.
+	require.NoError(t, c.WaitReady(t.Context(), 4*limit, t.Logf, "node-0"))
 	record := c.record(t, "node-0")
 	assert.Equal(t, []any{2, int64(576)}, []any{record.CPUs, record.RealMemory})
 	assert.False(t, record.Drained(), record.Reason)
