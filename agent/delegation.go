@@ -9,14 +9,14 @@ import (
 
 // delegation is what became of the attempt to hand Slurm a cgroup subtree.
 type delegation struct {
-	Controllers []string `json:"controllers,omitempty"`
-	Error       string   `json:"error,omitempty"`
+	cgroup.Delegation
+	Error string `json:"error,omitempty"`
 }
 
 func delegate(machine cgroup.FS, node string) delegation {
-	controllers, err := machine.Delegate(node)
-	d := delegation{Controllers: controllers}
-	if err != nil {
+	d := delegation{}
+	var err error
+	if d.Delegation, err = machine.Delegate(node); err != nil {
 		d.Error = err.Error()
 	}
 	return d

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -19,39 +20,63 @@ const Leaf = "slurmlet"
 // moveRounds bounds the race with processes that fork while they are moved.
 const moveRounds = 100
 
+// Way is how the container's cgroup became writable.
+type Way string
+
+// The ways.
+const (
+	// Writable: it was so already (containerd's cgroup_writable, CRI-O's
+	// annotation io.kubernetes.cri-o.cgroup2-mount-hierarchy-rw).
+	Writable Way = "writable"
+)
+
+// Delegation is the subtree that was handed to Slurm.
+type Delegation struct {
+	Way Way `json:"way,omitempty"`
+	// Base is the directory of the container's own cgroup, below FS's root.
+	Base string `json:"base,omitempty"`
+	// Steps is the directory below Base in which slurmd makes job_N.
+	Steps string `json:"steps,omitempty"`
+	// Controllers are those that are enabled for jobs, as read back.
+	Controllers []string `json:"controllers,omitempty"`
+}
+
 // Delegate moves every process of the container's cgroup into Leaf, enables
-// all its controllers for the cgroups below, makes the cgroup in which slurmd
-// called node puts its steps, and returns the controllers.
+// all its controllers for the cgroups below, and makes the cgroup in which
+// slurmd called node puts its steps.
 //
 // slurmd would make that cgroup itself, through systemd, or on its own with
 // cgroup.conf's IgnoreSystemd=yes. With that setting 24.11 moves whatever
 // stands beside it into a cgroup "system" at each start, PID 1 too, and then
 // finds another base at its second reconfigure, which fails. A cgroup that is
 // there already needs neither systemd nor the setting.
-func (f FS) Delegate(node string) ([]string, error) {
+func (f FS) Delegate(node string) (Delegation, error) {
 	own, err := f.own()
 	if err != nil {
-		return nil, err
+		return Delegation{}, err
 	}
-	if filepath.Base(own) == Leaf {
-		own = filepath.Dir(own)
+	if path.Base(own) == Leaf {
+		own = path.Dir(own)
 	}
-	base := filepath.Join(f.root, mount, own)
+	d := Delegation{Way: Writable, Base: path.Join("/", mount, own)}
+	base := filepath.Join(f.root, d.Base)
 	leaf := filepath.Join(base, Leaf)
 	if err := os.Mkdir(leaf, 0o755); err != nil && !errors.Is(err, os.ErrExist) {
-		return nil, fmt.Errorf("cannot make a cgroup for the agent: %w", err)
+		return Delegation{}, fmt.Errorf("cannot make a cgroup for the agent: %w", err)
 	}
 	if err := moveAll(base, leaf); err != nil {
-		return nil, err
+		return Delegation{}, err
 	}
 	if _, err := enable(base); err != nil {
-		return nil, err
+		return Delegation{}, err
 	}
-	slice := filepath.Join(base, "system.slice")
-	if err := os.MkdirAll(filepath.Join(slice, node+"_slurmstepd.scope"), 0o755); err != nil {
-		return nil, fmt.Errorf("cannot make the cgroup for slurmd's steps: %w", err)
+	slice := path.Join(d.Base, "system.slice")
+	d.Steps = path.Join(slice, node+"_slurmstepd.scope")
+	if err := os.MkdirAll(filepath.Join(f.root, d.Steps), 0o755); err != nil {
+		return Delegation{}, fmt.Errorf("cannot make the cgroup for slurmd's steps: %w", err)
 	}
-	return enable(slice)
+	d.Controllers, err = enable(filepath.Join(f.root, slice))
+	return d, err
 }
 
 func moveAll(from, to string) error {

@@ -21,8 +21,11 @@ func TestDelegate(t *testing.T) {
 		"cgroup.procs": "", "slurmlet/cgroup.procs": "1\n", "cgroup.subtree_control": "",
 		"system.slice/cgroup.controllers": "memory\n",
 	}))
-	_, err := f.Delegate("n1")
+	d, err := f.Delegate("n1")
 	require.NoError(t, err)
+	require.Equal(t, "/sys/fs/cgroup", d.Base)
+	require.Equal(t, "/sys/fs/cgroup/system.slice/n1_slurmstepd.scope", d.Steps)
+	require.Equal(t, Writable, d.Way)
 	// The plain file holds what was written last, where the kernel would add.
 	written, err := os.ReadFile(filepath.Join(f.root, mount, "cgroup.subtree_control"))
 	require.NoError(t, err)
