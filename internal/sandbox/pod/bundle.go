@@ -45,7 +45,7 @@ func Bundle(s Spec, at Place) *specs.Spec {
 		Linux: &specs.Linux{
 			CgroupsPath:   at.Cgroup,
 			Resources:     resources(s),
-			Namespaces:    namespaces(at),
+			Namespaces:    namespaces(s, at),
 			MaskedPaths:   maskedPaths,
 			ReadonlyPaths: readonlyPaths,
 		},
@@ -90,8 +90,8 @@ func environment(env map[string]string) []string {
 	return out
 }
 
-func namespaces(at Place) []specs.LinuxNamespace {
-	return []specs.LinuxNamespace{
+func namespaces(s Spec, at Place) []specs.LinuxNamespace {
+	all := []specs.LinuxNamespace{
 		{Type: specs.PIDNamespace},
 		{Type: specs.MountNamespace},
 		{Type: specs.UTSNamespace},
@@ -99,6 +99,10 @@ func namespaces(at Place) []specs.LinuxNamespace {
 		{Type: specs.CgroupNamespace},
 		{Type: specs.NetworkNamespace, Path: at.Netns},
 	}
+	if s.HostCgroup {
+		all = slices.DeleteFunc(all, func(n specs.LinuxNamespace) bool { return n.Type == specs.CgroupNamespace })
+	}
+	return all
 }
 
 func resources(s Spec) *specs.LinuxResources {

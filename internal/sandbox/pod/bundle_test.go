@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/opencontainers/runtime-spec/specs-go"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
@@ -53,4 +54,10 @@ func TestQuota(t *testing.T) {
 		assert.Equal(t, quota, *resources(Spec{CPU: cpu}).CPU.Quota, "%v CPUs", cpu)
 	}
 	assert.Nil(t, resources(Spec{}).CPU.Quota)
+}
+
+func TestHostCgroupNamespace(t *testing.T) {
+	own := specs.LinuxNamespace{Type: specs.CgroupNamespace}
+	assert.Contains(t, namespaces(Spec{}, Place{}), own)
+	assert.NotContains(t, namespaces(Spec{HostCgroup: true}, Place{}), own)
 }

@@ -41,6 +41,9 @@ type Spec struct {
 	// CgroupReadOnly mounts the container's cgroup as an unprivileged pod finds
 	// it by default; else it is as with containerd's cgroup_writable.
 	CgroupReadOnly bool `json:"cgroupReadOnly,omitempty"`
+	// HostCgroup leaves the container in the host's cgroup namespace, with all of
+	// the hierarchy in sight: what a privileged pod gets.
+	HostCgroup bool `json:"hostCgroup,omitempty"`
 	// Capabilities replaces the set that containerd gives by default.
 	Capabilities []string `json:"capabilities,omitempty"`
 	Volumes      []Volume `json:"volumes,omitempty"`
