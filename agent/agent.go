@@ -23,6 +23,7 @@ import (
 // others turn the world into events for it.
 type Agent struct {
 	Options
+	machine   cgroup.FS
 	resources Resources
 	delegated delegation
 	daemon    daemon
@@ -127,21 +128,25 @@ func (a *Agent) prepare() error {
 	return a.open()
 }
 
-// size finds out what slurmd will register, and hands Slurm its cgroup subtree.
+// size hands Slurm its cgroup subtree, and finds out what slurmd will register.
 func (a *Agent) size() (Shape, error) {
-	machine := cgroup.NewFS(a.Root)
+	a.machine = cgroup.NewFS(a.Root)
 	var err error
 	if a.daemon.booted, err = startTime(a.Root, 1); err != nil {
 		return Shape{}, err
 	}
-	if a.resources, err = readResources(machine, a.Config); err != nil {
+	// First, because it decides in which cgroup namespace the limits are read.
+	if a.delegated, err = delegate(a.machine, a.Config.Cgroup, a.Config.NodeName); err != nil {
+		return Shape{}, err
+	}
+	a.machine = a.machine.Within(a.delegated.Delegation)
+	if a.resources, err = readResources(a.machine, a.Config); err != nil {
 		return Shape{}, &Fault{ExitConfig, err}
 	}
 	shape, err := NewShape(a.resources, a.Config.Reserve)
 	if err != nil {
 		return Shape{}, &Fault{ExitConfig, err}
 	}
-	a.delegated = delegate(machine, a.Config.NodeName)
 	a.tell(a.delegated.level(), a.delegated.String())
 	for _, d := range a.resources.Disagreements {
 		a.tell(slog.LevelWarn, d)

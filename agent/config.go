@@ -21,6 +21,7 @@ type Config struct {
 	CPULimit    int64 // thousandths of a CPU; 0: none
 	MemoryLimit int64 // bytes; 0: none
 	Reserve     int64 // bytes
+	Cgroup      CgroupMode
 	Grace       time.Duration
 	Listen      string
 	RunDir      string

@@ -1,37 +1,90 @@
 package agent
 
 import (
+	"errors"
+	"fmt"
 	"log/slog"
 	"strings"
 
 	"github.com/slurmlet/slurmlet/cgroup"
 )
 
-// delegation is what became of the attempt to hand Slurm a cgroup subtree.
-type delegation struct {
-	cgroup.Delegation
-	Error string `json:"error,omitempty"`
+// CgroupMode is SLURMLET_CGROUP: how much depends on Slurm's limiting jobs by cgroup.
+type CgroupMode string
+
+// The modes.
+const (
+	CgroupRequire CgroupMode = "require" // exit with ExitCgroup where it cannot
+	CgroupPrefer  CgroupMode = "prefer"  // say so and go on, unless slurmd would touch the host's cgroups
+	CgroupOff     CgroupMode = "off"     // leave cgroups alone
+)
+
+func parseCgroupMode(text string) (CgroupMode, error) {
+	switch mode := CgroupMode(text); mode {
+	case CgroupRequire, CgroupPrefer, CgroupOff:
+		return mode, nil
+	}
+	return "", errors.New("want require, prefer or off")
 }
 
-func delegate(machine cgroup.FS, node string) delegation {
-	d := delegation{}
-	var err error
-	if d.Delegation, err = machine.Delegate(node); err != nil {
-		d.Error = err.Error()
+// delegation is what became of the attempt to hand Slurm a cgroup subtree.
+type delegation struct {
+	Mode CgroupMode `json:"mode"`
+	cgroup.Delegation
+	Error string `json:"error,omitempty"`
+	// Advice says what would change it.
+	Advice string `json:"advice,omitempty"`
+}
+
+// What to do when Slurm has no cgroup subtree.
+const (
+	openTree = "make /sys/fs/cgroup writable in the container (containerd's cgroup_writable=true, CRI-O's annotation " +
+		"io.kubernetes.cri-o.cgroup2-mount-hierarchy-rw, or CAP_SYS_ADMIN)"
+	goWithout = "or have Slurm do without it: cgroup.conf CgroupPlugin=disabled and slurm.conf ProctrackType=proctrack/linuxproc, " +
+		"TaskPlugin=task/none or task/affinity, JobAcctGatherType=jobacct_gather/linux; with other settings slurmd does not start here"
+	leaveHost = "give the container a cgroup namespace of its own (a pod that is not privileged has one), or CAP_SYS_ADMIN to make one"
+	insist    = "or set SLURMLET_CGROUP=off, and slurmd will make cgroups where it finds itself, beside the container and outside its limits"
+)
+
+// delegate hands Slurm the container's cgroup. The error is a Fault: in this
+// mode slurmd must not start.
+func delegate(machine cgroup.FS, mode CgroupMode, node string) (delegation, error) {
+	d := delegation{Mode: mode}
+	if mode == CgroupOff {
+		return d, nil
 	}
-	return d
+	var err error
+	d.Delegation, err = machine.Delegate(node)
+	foreign := errors.Is(err, cgroup.ErrForeign)
+	switch {
+	case foreign:
+		d.Error, d.Advice = err.Error(), leaveHost+", "+insist
+	case err != nil:
+		d.Error, d.Advice = err.Error(), openTree+", "+goWithout
+	}
+	if foreign || mode == CgroupRequire && !d.Complete() {
+		return d, &Fault{ExitCgroup, fmt.Errorf("SLURMLET_CGROUP=%s: %v", mode, d)}
+	}
+	return d, nil
 }
 
 func (d delegation) level() slog.Level {
-	if d.Error != "" {
+	if d.Mode != CgroupOff && !d.Complete() {
 		return slog.LevelWarn
 	}
 	return slog.LevelInfo
 }
 
 func (d delegation) String() string {
-	if d.Error != "" {
-		return "Slurm cannot limit jobs by cgroup: " + d.Error
+	switch {
+	case d.Mode == CgroupOff:
+		return "left alone (SLURMLET_CGROUP=off): jobs are limited as far as slurmd can do it by itself"
+	case d.Error != "":
+		return "Slurm cannot limit jobs by cgroup, neither their memory nor their cores or devices: " + d.Error + ". To change it, " + d.Advice
 	}
-	return "Slurm has a cgroup subtree with the controllers " + strings.Join(d.Controllers, ", ")
+	text := []string{fmt.Sprintf("Slurm has a cgroup subtree (%s) with the controllers %s", d.Way, strings.Join(d.Controllers, ", "))}
+	for _, m := range d.Missing {
+		text = append(text, "without "+m.String())
+	}
+	return strings.Join(text, "; ")
 }

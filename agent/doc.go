@@ -13,6 +13,7 @@
 //	SLURMLET_CPU_LIMIT      the container's CPU limit in thousandths of a CPU: resourceFieldRef limits.cpu, divisor 1m (slurmd; default: none)
 //	SLURMLET_MEMORY_LIMIT   the container's memory limit in bytes, or with Ki, Mi, Gi, Ti: resourceFieldRef limits.memory (slurmd; default: none)
 //	SLURMLET_RESERVE_MEMORY memory kept from jobs for the agent and slurmd, in bytes or with Ki, Mi, Gi, Ti (slurmd; default: 64Mi)
+//	SLURMLET_CGROUP         whether Slurm must be able to limit jobs by cgroup: require, prefer or off, see below (slurmd; default: prefer)
 //	SLURMLET_GRACE_PERIOD   from SIGTERM to SIGKILL, as in terminationGracePeriodSeconds: a duration such as 30s or 10m, at least 2s (default: 30s)
 //	SLURMLET_LISTEN         where /livez, /readyz, /startupz and /status are served over HTTP: [host]:port (default: :8817)
 //	SLURMLET_RUN_DIR        the directory of the agent's sockets, an absolute path (default: /run/slurmlet)
@@ -22,6 +23,28 @@
 //	SLURMLET_SLURM_USER     the user that slurmctld runs as, slurm.conf's SlurmUser (slurmctld; default: slurm)
 //	SLURMLET_LOG_LEVEL      debug, info, warn or error (default: info)
 //
+// # Cgroups
+//
+// slurmd makes a cgroup for every job and step (cgroup.conf(5)), and needs a
+// part of the hierarchy to do it in. Before slurmd starts, the agent makes the
+// container's own cgroup ready for it: every process goes into the leaf
+// "slurmlet", the controllers are enabled and read back. The container's cgroup
+// must be writable for that, which it becomes in one of these ways, tried in order:
+//
+//	writable       it is so already: containerd's cgroup_writable=true, CRI-O's annotation io.kubernetes.cri-o.cgroup2-mount-hierarchy-rw
+//	remounted      it was mounted read-only: with CAP_SYS_ADMIN that one mount is made writable
+//	own namespace  the container sees the host's cgroups, as a privileged pod does: with CAP_SYS_ADMIN the agent, and all that it starts, get a
+//	               cgroup namespace whose root is the container's own cgroup
+//
+// SLURMLET_CGROUP=require makes the agent exit with status 77, before slurmd is
+// started or a node registered, unless there is such a way and the controllers cpu,
+// cpuset and memory are on. With prefer it goes on; the status and one line in
+// the log say what is not enforced, and which settings would change that. A
+// container that sees the host's cgroups and cannot get a namespace of its own
+// is refused by prefer too: slurmd would make its cgroups beside the
+// container's, and nothing would hold jobs to the container's limits. off
+// leaves cgroups alone, whatever that leads to.
+//
 // # Exit status
 //
 //	0    stopped in order after SIGTERM, SIGINT or SIGRTMIN+3
@@ -30,6 +53,7 @@
 //	69   "slurmlet status": no agent answers (EX_UNAVAILABLE)
 //	72   something that the container must have is missing: the daemon, scontrol, a key, a user (EX_OSFILE)
 //	75   "slurmlet status": the agent is not Ready (EX_TEMPFAIL)
+//	77   Slurm cannot limit jobs by cgroup, and SLURMLET_CGROUP does not go without (EX_NOPERM)
 //	78   the configuration or a limit has faults (EX_CONFIG)
 //	n    the daemon's own status n: slurmctld ended by itself, or a daemon failed while it was being stopped;
 //	     128+n: it was ended by signal n (137: SIGKILL, also when it did not stop within the grace period)

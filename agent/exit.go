@@ -9,5 +9,6 @@ const (
 	ExitUnavailable = 69
 	ExitMissing     = 72
 	ExitNotReady    = 75
+	ExitCgroup      = 77
 	ExitConfig      = 78
 )

@@ -44,6 +44,10 @@ var variables = []variable{
 		c.Reserve, err = parseBytes(v)
 		return err
 	}},
+	{"SLURMLET_CGROUP", []Role{Slurmd}, string(CgroupPrefer), func(c *Config, v string) (err error) {
+		c.Cgroup, err = parseCgroupMode(v)
+		return err
+	}},
 	{"SLURMLET_GRACE_PERIOD", nil, "30s", func(c *Config, v string) (err error) {
 		c.Grace, err = parseGrace(v)
 		return err

@@ -7,7 +7,6 @@ import (
 	"path"
 	"path/filepath"
 	"slices"
-	"strings"
 )
 
 // Leaf is the cgroup, one level below the container's, in which the agent and
@@ -16,19 +15,6 @@ import (
 // or its controllers cannot be enabled (cgroup-v2.rst, "No Internal Process
 // Constraint").
 const Leaf = "slurmlet"
-
-// moveRounds bounds the race with processes that fork while they are moved.
-const moveRounds = 100
-
-// Way is how the container's cgroup became writable.
-type Way string
-
-// The ways.
-const (
-	// Writable: it was so already (containerd's cgroup_writable, CRI-O's
-	// annotation io.kubernetes.cri-o.cgroup2-mount-hierarchy-rw).
-	Writable Way = "writable"
-)
 
 // Delegation is the subtree that was handed to Slurm.
 type Delegation struct {
@@ -39,11 +25,23 @@ type Delegation struct {
 	Steps string `json:"steps,omitempty"`
 	// Controllers are those that are enabled for jobs, as read back.
 	Controllers []string `json:"controllers,omitempty"`
+	// Missing are those of Slurm's controllers that are not.
+	Missing []Missing `json:"missing,omitempty"`
+
+	outside *outside
 }
 
-// Delegate moves every process of the container's cgroup into Leaf, enables
-// all its controllers for the cgroups below, and makes the cgroup in which
-// slurmd called node puts its steps.
+// Complete says whether every controller is there that Slurm limits and counts
+// jobs by. Devices are not among them: they are limited by an eBPF program.
+func (d Delegation) Complete() bool {
+	return d.Steps != "" && !slices.ContainsFunc(d.Missing, func(m Missing) bool { return m.Controller != devices })
+}
+
+// Delegate hands Slurm the container's cgroup: it makes it writable, if there
+// is a Way, moves every process into Leaf, enables all controllers for the
+// cgroups below and reads them back, and makes the cgroup in which slurmd
+// called node puts its steps. ErrForeign says that there is nothing to hand over
+// that is the container's own.
 //
 // slurmd would make that cgroup itself, through systemd, or on its own with
 // cgroup.conf's IgnoreSystemd=yes. With that setting 24.11 moves whatever
@@ -51,72 +49,39 @@ type Delegation struct {
 // finds another base at its second reconfigure, which fails. A cgroup that is
 // there already needs neither systemd nor the setting.
 func (f FS) Delegate(node string) (Delegation, error) {
-	own, err := f.own()
+	s, err := f.stand()
 	if err != nil {
 		return Delegation{}, err
 	}
-	if path.Base(own) == Leaf {
-		own = path.Dir(own)
+	d := Delegation{Base: path.Join("/", mount)}
+	if d.Way, d.outside, err = f.open(s); err != nil {
+		return Delegation{}, err
 	}
-	d := Delegation{Way: Writable, Base: path.Join("/", mount, own)}
-	base := filepath.Join(f.root, d.Base)
-	leaf := filepath.Join(base, Leaf)
+	base, leaf := filepath.Join(f.root, d.Base), filepath.Join(f.root, d.Base, Leaf)
 	if err := os.Mkdir(leaf, 0o755); err != nil && !errors.Is(err, os.ErrExist) {
 		return Delegation{}, fmt.Errorf("cannot make a cgroup for the agent: %w", err)
 	}
-	if err := moveAll(base, leaf); err != nil {
-		return Delegation{}, err
-	}
-	if _, err := enable(base); err != nil {
+	refused, err := f.clear(base, leaf)
+	if err != nil {
 		return Delegation{}, err
 	}
 	slice := path.Join(d.Base, "system.slice")
-	d.Steps = path.Join(slice, node+"_slurmstepd.scope")
-	if err := os.MkdirAll(filepath.Join(f.root, d.Steps), 0o755); err != nil {
+	steps := path.Join(slice, node+"_slurmstepd.scope")
+	if err := os.MkdirAll(filepath.Join(f.root, steps), 0o755); err != nil {
 		return Delegation{}, fmt.Errorf("cannot make the cgroup for slurmd's steps: %w", err)
 	}
-	d.Controllers, err = enable(filepath.Join(f.root, slice))
-	return d, err
+	refused = append(refused, enable(filepath.Join(f.root, slice))...)
+	if d.Controllers, err = enabled(filepath.Join(f.root, slice)); err != nil {
+		return Delegation{}, err
+	}
+	d.Missing = append(missing(d.Controllers, refused), f.missingDevices()...)
+	d.Steps = steps
+	return d, nil
 }
 
-func moveAll(from, to string) error {
-	for range moveRounds {
-		procs, err := os.ReadFile(filepath.Join(from, "cgroup.procs"))
-		if err != nil {
-			return fmt.Errorf("cannot list the processes of the container's cgroup: %w", err)
-		}
-		pids := strings.Fields(string(procs))
-		if len(pids) == 0 {
-			return nil
-		}
-		for _, pid := range pids {
-			// A process that has ended meanwhile (ESRCH) is as good as moved; what
-			// really stays behind is seen in the next round.
-			_ = os.WriteFile(filepath.Join(to, "cgroup.procs"), []byte(pid), 0)
-		}
-	}
-	return fmt.Errorf("cannot empty the container's cgroup %s: processes stay in it after %d rounds", from, moveRounds)
-}
-
-// enable turns on, one by one, what the container's cgroup has, and reads back
-// what is on: a controller that the kernel refuses must not cost the others.
-func enable(base string) ([]string, error) {
-	controllers, err := os.ReadFile(filepath.Join(base, "cgroup.controllers"))
-	if err != nil {
-		return nil, fmt.Errorf("cannot list the cgroup's controllers: %w", err)
-	}
-	control := filepath.Join(base, "cgroup.subtree_control")
-	var faults []error
-	for name := range strings.FieldsSeq(string(controllers)) {
-		if err := os.WriteFile(control, []byte("+"+name), 0); err != nil {
-			faults = append(faults, fmt.Errorf("cannot enable the %s controller: %w", name, err))
-		}
-	}
-	on, err := os.ReadFile(control)
-	if err != nil {
-		return nil, fmt.Errorf("cannot read back the enabled controllers: %w", err)
-	}
-	enabled := strings.Fields(string(on))
-	slices.Sort(enabled)
-	return enabled, errors.Join(faults...)
+// Within is the view of the machine after a delegation: with OwnNamespace the
+// limits above the container are out of sight, but they still bind.
+func (f FS) Within(d Delegation) FS {
+	f.outside = d.outside
+	return f
 }

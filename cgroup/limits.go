@@ -42,7 +42,11 @@ func (b Bound[T]) Bounded() bool { return b.Source != "" }
 
 // FS is a view of the machine below a root directory: "/" in a container, a
 // tree of fixtures in a test.
-type FS struct{ root string }
+type FS struct {
+	root string
+	// outside is what Limits reads beyond /sys/fs/cgroup, nil for nothing.
+	outside *outside
+}
 
 // NewFS returns the view below root.
 func NewFS(root string) FS { return FS{root: root} }
@@ -53,33 +57,53 @@ const mount = "sys/fs/cgroup"
 // process's cgroup up to the top of what it can see. In a cgroup namespace
 // that top is the container's own cgroup.
 func (f FS) Limits() (Limits, error) {
-	own, err := f.own()
+	own, err := f.path("self")
 	if err != nil {
 		return Limits{}, err
 	}
 	var l Limits
-	for dir := own; ; dir = path.Dir(dir) {
-		if err := f.tighten(&l, dir); err != nil {
-			return Limits{}, err
-		}
-		if dir == "/" {
-			return l, nil
+	if err := f.climb(&l, hierarchy{read: f.readCgroup, name: "/" + mount}, visible(own)); err != nil || f.outside == nil {
+		return l, err
+	}
+	return l, f.climb(&l, hierarchy{read: f.outside.read, name: "outside the container: "}, f.outside.parent)
+}
+
+// hierarchy is what is seen of it somewhere: how to read a file there, and what
+// the files' names begin with when they are told.
+type hierarchy struct {
+	read func(name string) ([]byte, error)
+	name string
+}
+
+func (f FS) readCgroup(name string) ([]byte, error) {
+	return os.ReadFile(filepath.Join(f.root, mount, name))
+}
+
+func (o *outside) read(name string) ([]byte, error) {
+	return o.tree.ReadFile(strings.TrimPrefix(name, "/"))
+}
+
+// climb takes in the limits of a cgroup and of all above it.
+func (f FS) climb(l *Limits, h hierarchy, dir string) error {
+	for ; ; dir = path.Dir(dir) {
+		if err := f.tighten(l, h, dir); err != nil || dir == "/" {
+			return err
 		}
 	}
 }
 
-// own is the path of the calling process's cgroup below the mount.
-func (f FS) own() (string, error) {
+// path is a process's cgroup as the calling one's cgroup namespace names it.
+func (f FS) path(pid string) (string, error) {
 	if !f.unified() {
 		return "", ErrNotUnified
 	}
-	groups, err := os.ReadFile(filepath.Join(f.root, "proc/self/cgroup"))
+	groups, err := os.ReadFile(filepath.Join(f.root, "proc", pid, "cgroup"))
 	if err != nil {
-		return "", fmt.Errorf("cannot read /proc/self/cgroup: %w", err)
+		return "", fmt.Errorf("cannot read /proc/%s/cgroup: %w", pid, err)
 	}
 	for line := range strings.Lines(string(groups)) {
 		if p, found := strings.CutPrefix(strings.TrimSpace(line), "0::"); found {
-			return visible(p), nil
+			return p, nil
 		}
 	}
 	return "", ErrNotUnified
@@ -88,10 +112,10 @@ func (f FS) own() (string, error) {
 // visible maps a path outside the cgroup namespace ("/../x", seen by a process
 // that was moved out of it) to the top of what can be seen.
 func visible(p string) string {
-	if p = path.Clean(p); strings.HasPrefix(p, "/..") || !strings.HasPrefix(p, "/") {
+	if strings.HasPrefix(p, "/..") {
 		return "/"
 	}
-	return p
+	return path.Clean("/" + p)
 }
 
 func (f FS) unified() bool {
@@ -99,23 +123,23 @@ func (f FS) unified() bool {
 	return err == nil
 }
 
-func (f FS) tighten(l *Limits, dir string) error {
+func (f FS) tighten(l *Limits, h hierarchy, dir string) error {
 	return errors.Join(
-		f.limit(dir, "cpu.max", func(text, source string) error {
+		h.limit(dir, "cpu.max", func(text, source string) error {
 			quota, err := parseCPUMax(text)
 			if err == nil && quota > 0 && (!l.Quota.Bounded() || quota < l.Quota.Value) {
 				l.Quota = Bound[float64]{quota, source}
 			}
 			return err
 		}),
-		f.limit(dir, "memory.max", func(text, source string) error {
+		h.limit(dir, "memory.max", func(text, source string) error {
 			bytes, err := parseMemoryMax(text)
 			if err == nil && bytes >= 0 && (!l.Memory.Bounded() || bytes < l.Memory.Value) {
 				l.Memory = Bound[int64]{bytes, source}
 			}
 			return err
 		}),
-		f.limit(dir, "cpuset.cpus.effective", func(text, source string) error {
+		h.limit(dir, "cpuset.cpus.effective", func(text, source string) error {
 			set, err := ParseSet(text)
 			if err != nil || set.Len() == 0 || l.CPUSet.Bounded() {
 				return err
@@ -131,9 +155,10 @@ func (f FS) tighten(l *Limits, dir string) error {
 
 // limit hands the text of one interface file to use. A file that is not there
 // is no limit: its controller is off in this cgroup, or this is the real root.
-func (f FS) limit(dir, name string, use func(text, source string) error) error {
-	source := path.Join("/", mount, dir, name)
-	text, err := os.ReadFile(filepath.Join(f.root, source))
+func (h hierarchy) limit(dir, name string, use func(text, source string) error) error {
+	file := path.Join(dir, name)
+	source := h.name + file
+	text, err := h.read(file)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}

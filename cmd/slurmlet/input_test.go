@@ -66,6 +66,8 @@ func TestFaults(t *testing.T) {
 		{"too large a number", "slurmd", "SLURMLET_MEMORY_LIMIT=9999999999Gi", 78, []string{"SLURMLET_MEMORY_LIMIT", "want a whole number of bytes"}},
 		{"a negative reserve", "slurmd", "SLURMLET_RESERVE_MEMORY=-1", 78, []string{"SLURMLET_RESERVE_MEMORY", "want a whole number of bytes"}},
 		{"less memory than the reserve", "slurmd", "SLURMLET_MEMORY_LIMIT=32Mi", 78, []string{"SLURMLET_MEMORY_LIMIT: 33554432 bytes leave no memory for jobs: SLURMLET_RESERVE_MEMORY keeps 67108864 bytes"}},
+		{"a cgroup mode that is none", "slurmd", "SLURMLET_CGROUP=yes", 78, []string{`SLURMLET_CGROUP: cannot use "yes": want require, prefer or off`}},
+		{"no cgroup of its own", "slurmd", "SLURMLET_CGROUP=require", 77, []string{"SLURMLET_CGROUP=require: Slurm cannot limit jobs by cgroup", "To change it, "}},
 		{"a grace period in bare seconds", "slurmctld", "SLURMLET_GRACE_PERIOD=30", 78, []string{`SLURMLET_GRACE_PERIOD: cannot use "30": want a duration such as 30s or 10m, at least 2s`}},
 		{"a short grace period", "slurmctld", "SLURMLET_GRACE_PERIOD=1s", 78, []string{"SLURMLET_GRACE_PERIOD", "at least 2s"}},
 		{"a bare port", "slurmctld", "SLURMLET_LISTEN=8817", 78, []string{`SLURMLET_LISTEN: cannot use "8817": want [host]:port`}},

@@ -70,6 +70,7 @@ func (s surroundings) environ() []string {
 		"SLURMLET_RUN_DIR=" + filepath.Join(s.dir, "run"),
 		"SLURMLET_CONF_DIR=" + filepath.Join(s.dir, "conf"),
 		"SLURMLET_LISTEN=127.0.0.1:0",
+		"SLURMLET_CGROUP=off", // the cgroups here are the machine's
 	}, s.env...)
 }
 
