@@ -6,6 +6,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"golang.org/x/sys/unix"
 )
 
 // Online is the set of the machine's CPUs that are online: the CPUs that
@@ -18,7 +20,7 @@ func (f FS) Online() (Set, error) {
 	}
 	set, err := ParseSet(strings.TrimSpace(string(text)))
 	if err != nil {
-		return Set{}, fmt.Errorf("%s: cannot use %q: %w", name, text, err)
+		return Set{}, fmt.Errorf("%s: cannot use %q: %w", name, strings.TrimSpace(string(text)), err)
 	}
 	return set, nil
 }
@@ -35,4 +37,14 @@ func (f FS) MemTotal() (int64, error) {
 		return 0, errors.New("/proc/meminfo: cannot find MemTotal in its first line")
 	}
 	return kib << 10, nil
+}
+
+// DiskSize is the whole size in bytes of the file system that path is in, as
+// slurmd takes it for TmpDisk (statvfs(3)).
+func (f FS) DiskSize(path string) (int64, error) {
+	var s unix.Statfs_t
+	if err := unix.Statfs(filepath.Join(f.root, path), &s); err != nil {
+		return 0, fmt.Errorf("cannot read the size of the file system of %s: %w", path, err)
+	}
+	return int64(s.Blocks) * s.Frsize, nil //nolint:gosec // no disk has 2^63 bytes
 }

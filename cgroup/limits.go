@@ -26,8 +26,12 @@ type Limits struct {
 	// CPUSet is where the container may run: cpuset.cpus.effective, bounded
 	// only when it leaves out a CPU that is online.
 	CPUSet Bound[Set] `json:"cpuset"`
+	// Offline is the CPUs that cpuset.cpus names and that are not online.
+	Offline Bound[Set] `json:"offline,omitzero"`
 	// Memory is memory.max in bytes.
 	Memory Bound[int64] `json:"memory"`
+	// Swap is memory.swap.max in bytes.
+	Swap Bound[int64] `json:"swap"`
 }
 
 // Bound is a limit and the file or variable that it was read from. The zero
@@ -53,19 +57,25 @@ func NewFS(root string) FS { return FS{root: root} }
 
 const mount = "sys/fs/cgroup"
 
-// Limits reads cpu.max, cpuset.cpus.effective and memory.max from the calling
-// process's cgroup up to the top of what it can see. In a cgroup namespace
-// that top is the container's own cgroup.
+// Limits reads cpu.max, cpuset.cpus, cpuset.cpus.effective, memory.max and
+// memory.swap.max from the calling process's cgroup up to the top of what it
+// can see. In a cgroup namespace that top is the container's own cgroup.
 func (f FS) Limits() (Limits, error) {
 	own, err := f.path("self")
 	if err != nil {
 		return Limits{}, err
 	}
+	online, err := f.Online()
+	if err != nil {
+		return Limits{}, err
+	}
 	var l Limits
-	if err := f.climb(&l, hierarchy{read: f.readCgroup, name: "/" + mount}, visible(own)); err != nil || f.outside == nil {
+	inside := hierarchy{read: f.readCgroup, name: "/" + mount}
+	if err := inside.climb(&l, visible(own), online); err != nil || f.outside == nil {
 		return l, err
 	}
-	return l, f.climb(&l, hierarchy{read: f.outside.read, name: "outside the container: "}, f.outside.parent)
+	above := hierarchy{read: f.outside.read, name: "outside the container: "}
+	return l, above.climb(&l, f.outside.parent, online)
 }
 
 // hierarchy is what is seen of it somewhere: how to read a file there, and what
@@ -84,9 +94,9 @@ func (o *outside) read(name string) ([]byte, error) {
 }
 
 // climb takes in the limits of a cgroup and of all above it.
-func (f FS) climb(l *Limits, h hierarchy, dir string) error {
+func (h hierarchy) climb(l *Limits, dir string, online Set) error {
 	for ; ; dir = path.Dir(dir) {
-		if err := f.tighten(l, h, dir); err != nil || dir == "/" {
+		if err := h.tighten(l, dir, online); err != nil || dir == "/" {
 			return err
 		}
 	}
@@ -123,7 +133,7 @@ func (f FS) unified() bool {
 	return err == nil
 }
 
-func (f FS) tighten(l *Limits, h hierarchy, dir string) error {
+func (h hierarchy) tighten(l *Limits, dir string, online Set) error {
 	return errors.Join(
 		h.limit(dir, "cpu.max", func(text, source string) error {
 			quota, err := parseCPUMax(text)
@@ -132,25 +142,34 @@ func (f FS) tighten(l *Limits, h hierarchy, dir string) error {
 			}
 			return err
 		}),
-		h.limit(dir, "memory.max", func(text, source string) error {
-			bytes, err := parseMemoryMax(text)
-			if err == nil && bytes >= 0 && (!l.Memory.Bounded() || bytes < l.Memory.Value) {
-				l.Memory = Bound[int64]{bytes, source}
+		h.limit(dir, "memory.max", bytes(&l.Memory)),
+		h.limit(dir, "memory.swap.max", bytes(&l.Swap)),
+		h.limit(dir, "cpuset.cpus", func(text, source string) error {
+			set, err := parseOnline(text, online)
+			if offline := set.Without(online); offline.Len() > 0 {
+				l.Offline = Bound[Set]{offline, source}
 			}
 			return err
 		}),
 		h.limit(dir, "cpuset.cpus.effective", func(text, source string) error {
-			set, err := ParseSet(text)
-			if err != nil || set.Len() == 0 || l.CPUSet.Bounded() {
-				return err
-			}
-			online, err := f.Online()
-			if err == nil && set.Intersect(online).Len() < online.Len() {
+			set, err := parseOnline(text, online)
+			if err == nil && !l.CPUSet.Bounded() && set.Len() > 0 && online.Without(set).Len() > 0 {
 				l.CPUSet = Bound[Set]{set.Intersect(online), source}
 			}
 			return err
 		}),
 	)
+}
+
+// bytes takes the text of memory.max or memory.swap.max.
+func bytes(b *Bound[int64]) func(text, source string) error {
+	return func(text, source string) error {
+		n, err := parseBytesMax(text)
+		if err == nil && n >= 0 && (!b.Bounded() || n < b.Value) {
+			*b = Bound[int64]{n, source}
+		}
+		return err
+	}
 }
 
 // limit hands the text of one interface file to use. A file that is not there
@@ -196,8 +215,19 @@ func parseCPUMax(text string) (float64, error) {
 	return float64(quota) / float64(period), nil
 }
 
-// parseMemoryMax returns bytes, -1 for "max".
-func parseMemoryMax(text string) (int64, error) {
+// parseOnline refuses CPUs of which none is online. With such a cpuset.cpus the
+// kernel lets the container run wherever its parent may, which is more than it
+// was given.
+func parseOnline(text string, online Set) (Set, error) {
+	set, err := ParseSet(text)
+	if err == nil && set.Len() > 0 && set.Intersect(online).Len() == 0 {
+		return Set{}, fmt.Errorf("none of these CPUs is online; %s are", online)
+	}
+	return set, err
+}
+
+// parseBytesMax returns bytes, -1 for "max".
+func parseBytesMax(text string) (int64, error) {
 	if text == "max" {
 		return -1, nil
 	}

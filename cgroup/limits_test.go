@@ -1,6 +1,7 @@
 package cgroup
 
 import (
+	"io/fs"
 	"os"
 	"path/filepath"
 	"testing"
@@ -71,6 +72,17 @@ func TestLimits(t *testing.T) {
 	}
 }
 
+func TestMoreLimits(t *testing.T) {
+	l, err := tree(t, machine("/leaf", map[string]string{
+		"leaf/memory.swap.max": "max\n", "memory.swap.max": "0\n", "leaf/cpuset.cpus": "\n", "cpuset.cpus": "6-9\n",
+		"leaf/cpuset.cpus.effective": "6-7\n", "cpuset.cpus.effective": "6-7\n",
+	})).Limits()
+	require.NoError(t, err)
+	assert.Equal(t, Bound[int64]{0, "/sys/fs/cgroup/memory.swap.max"}, l.Swap)
+	assert.Equal(t, Bound[Set]{set(t, "8-9"), "/sys/fs/cgroup/cpuset.cpus"}, l.Offline)
+	assert.Equal(t, Bound[Set]{set(t, "6-7"), "/sys/fs/cgroup/leaf/cpuset.cpus.effective"}, l.CPUSet)
+}
+
 func show(l Limits) string {
 	return trim(l.Quota.Value) + " " + l.CPUSet.Value.String() + " " + trim(l.Memory.Value)
 }
@@ -86,6 +98,13 @@ func TestLimitsThatDoNotParse(t *testing.T) {
 		"memory in MiB":   {"memory.max", "512Mi", `want "max" or a number of bytes`},
 		"a CPU too many":  {"cpuset.cpus.effective", "0-9999", `want CPU numbers from 0 to 8191`},
 		"backwards":       {"cpuset.cpus.effective", "3-1", `range "3-1" runs backwards`},
+		"swap in MiB":     {"memory.swap.max", "1Mi", `/sys/fs/cgroup/memory.swap.max: cannot use "1Mi": want "max" or a number of bytes`},
+		"all offline": {
+			"cpuset.cpus", "8-9", `/sys/fs/cgroup/cpuset.cpus: cannot use "8-9": none of these CPUs is online; 0-7 are`,
+		},
+		"all effective ones offline": {
+			"cpuset.cpus.effective", "8", `/sys/fs/cgroup/cpuset.cpus.effective: cannot use "8": none of these CPUs is online; 0-7 are`,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := tree(t, machine("/", map[string]string{c.file: c.content})).Limits()
@@ -112,6 +131,11 @@ func TestMachine(t *testing.T) {
 	assert.Equal(t, int64(16<<20), total)
 	_, err = NewFS(t.TempDir()).MemTotal()
 	require.Error(t, err)
+	root, err := NewFS("/").DiskSize("/")
+	require.NoError(t, err)
+	assert.Positive(t, root)
+	_, err = NewFS("/").DiskSize("/nonexistent")
+	require.ErrorIs(t, err, fs.ErrNotExist)
 }
 
 func FuzzLimits(f *testing.F) {
@@ -121,7 +145,7 @@ func FuzzLimits(f *testing.F) {
 		if quota, err := parseCPUMax(cpu); err == nil && (quota < 0 || quota != quota) {
 			t.Errorf("%q is %v CPUs", cpu, quota)
 		}
-		if bytes, err := parseMemoryMax(memory); err == nil && bytes < -1 {
+		if bytes, err := parseBytesMax(memory); err == nil && bytes < -1 {
 			t.Errorf("%q is %d bytes", memory, bytes)
 		}
 		if s, err := ParseSet(set); err == nil {

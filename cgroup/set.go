@@ -38,7 +38,7 @@ func ParseSet(text string) (Set, error) {
 			return Set{}, fmt.Errorf("range %q runs backwards", part)
 		}
 		for cpu := low; cpu <= high; cpu++ {
-			s.words[cpu/64] |= 1 << (cpu % 64)
+			s.add(cpu)
 		}
 	}
 	return s, nil
@@ -111,14 +111,36 @@ func (s *Set) UnmarshalText(text []byte) error {
 	return err
 }
 
-// First is the n lowest CPUs of the set.
-func (s Set) First(n int) Set {
-	var first Set
-	for cpu := 0; cpu <= maxCPU && n > 0; cpu++ {
-		if s.Has(cpu) {
-			first.words[cpu/64] |= 1 << (cpu % 64)
-			n--
+// SetOf is the set of some CPUs; numbers that no CPU has are left out.
+func SetOf(numbers ...int) Set {
+	var s Set
+	for _, cpu := range numbers {
+		if cpu >= 0 && cpu <= maxCPU {
+			s.add(cpu)
 		}
 	}
-	return first
+	return s
+}
+
+func (s *Set) add(cpu int) { s.words[cpu/64] |= 1 << (cpu % 64) }
+
+// List is the set's CPUs in their order.
+func (s Set) List() []int {
+	var numbers []int
+	for i, w := range s.words {
+		for ; w != 0; w &= w - 1 {
+			numbers = append(numbers, i*64+bits.TrailingZeros64(w))
+		}
+	}
+	return numbers
+}
+
+// first is the set's lowest CPU, -1 of an empty set.
+func (s Set) first() int {
+	for i, w := range s.words {
+		if w != 0 {
+			return i*64 + bits.TrailingZeros64(w)
+		}
+	}
+	return -1
 }

@@ -27,8 +27,9 @@ func TestSet(t *testing.T) {
 	assert.Equal(t, 5, a.Len())
 	assert.Equal(t, "2-3,8", a.Intersect(b).String())
 	assert.Equal(t, "0-1", a.Without(b).String())
-	assert.Equal(t, "0-2", a.First(3).String())
-	assert.Equal(t, a, a.First(99))
+	assert.Equal(t, []int{0, 1, 2, 3, 8}, a.List())
+	assert.Equal(t, a, SetOf(8, 3, 2, 1, 0, 0, -1, 1<<20))
+	assert.Equal(t, []int{0, -1}, []int{a.first(), Set{}.first()})
 	assert.True(t, a.Has(8))
 	assert.False(t, a.Has(-1) || a.Has(4) || a.Has(1<<20))
 }
