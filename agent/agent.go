@@ -44,6 +44,7 @@ type Agent struct {
 	former   *process.Process // has handed over and may not have ended yet
 
 	lastError atomic.Pointer[LastError]
+	fit       fitCheck
 }
 
 // Options are the agent's surroundings.
@@ -195,7 +196,11 @@ func (a *Agent) own() int {
 			queue = queue[1:]
 			next, actions := step(a.life, e)
 			a.publish(next)
+			arrived := next.registers && next.state == Ready && a.life.state != Ready
 			a.life = next
+			if arrived {
+				a.checkFit()
+			}
 			for _, action := range actions {
 				queue = append(queue, a.perform(action)...)
 			}

@@ -30,6 +30,9 @@ type Config struct {
 	DaemonArgs  []string
 	SlurmUser   string
 	LogLevel    slog.Level
+	// StorageLimit is in bytes; 0: none. SpoolDir and TmpDir are slurm.conf's SlurmdSpoolDir and TmpFS.
+	StorageLimit     int64
+	SpoolDir, TmpDir string
 }
 
 // DefaultRunDir is SLURMLET_RUN_DIR unless it is set.

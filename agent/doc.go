@@ -14,6 +14,9 @@
 //	SLURMLET_MEMORY_LIMIT   the container's memory limit in bytes, or with Ki, Mi, Gi, Ti: resourceFieldRef limits.memory (slurmd; default: none)
 //	SLURMLET_RESERVE_MEMORY memory kept from jobs for the agent and slurmd, in bytes or with Ki, Mi, Gi, Ti (slurmd; default: 64Mi)
 //	SLURMLET_CGROUP         whether Slurm must be able to limit jobs by cgroup: require, prefer or off, see below (slurmd; default: prefer)
+//	SLURMLET_STORAGE_LIMIT  the container's limit of local disk in bytes, or with Ki, Mi, Gi, Ti: resourceFieldRef limits.ephemeral-storage (slurmd; default: none)
+//	SLURMLET_SPOOL_DIR      slurm.conf's SlurmdSpoolDir, an absolute path (slurmd; default: /var/spool/slurmd)
+//	SLURMLET_TMP_DIR        slurm.conf's TmpFS, an absolute path (slurmd; default: /tmp)
 //	SLURMLET_GRACE_PERIOD   from SIGTERM to SIGKILL, as in terminationGracePeriodSeconds: a duration such as 30s or 10m, at least 2s (default: 30s)
 //	SLURMLET_LISTEN         where /livez, /readyz, /startupz and /status are served over HTTP: [host]:port (default: :8817)
 //	SLURMLET_RUN_DIR        the directory of the agent's sockets, an absolute path (default: /run/slurmlet)
@@ -44,6 +47,38 @@
 // is refused by prefer too: slurmd would make its cgroups beside the
 // container's, and nothing would hold jobs to the container's limits. off
 // leaves cgroups alone, whatever that leads to.
+//
+// # The node's size
+//
+// slurmd registers what the kernel and the downward API give the container; the
+// tightest wins, and "slurmlet status" tells where each limit came from.
+//
+//   - CPUs: with a quota alone (cpu.max), as many as it pays for, without the
+//     fraction and at least one. In a cpuset, the machine's CPUs, those outside in
+//     CpuSpecList: Slurm binds jobs by the machine's CPUs. A cpuset of whole cores
+//     keeps the machine's sockets, cores and threads, any other is registered
+//     flat, each CPU by itself. With both, the fewer CPUs.
+//   - RealMemory: memory.max, or the machine's memory if that is less, without
+//     SLURMLET_RESERVE_MEMORY. The reserve is for the agent (about 15 MiB), slurmd
+//     (about 10 MiB), and a slurmstepd for each step (some MiB); raise it where
+//     hundreds of steps run at once. Without it, jobs that take no more than they
+//     were given could still have the kernel kill slurmd.
+//   - Swap (memory.swap.max) is not counted: whether jobs may use it is for
+//     cgroup.conf's ConstrainSwapSpace and AllowedSwapSpace to say.
+//   - TmpDisk: the whole size of the file system of TmpFS, or of the spool
+//     directory, or the limit of ephemeral storage, whichever is least. Where a
+//     file system's size changes with its use (ZFS), set SLURMLET_STORAGE_LIMIT.
+//
+// A quota's fraction is not lost: of 1.5 CPUs, Slurm gives jobs one, and half a
+// CPU is left for slurmd, the agent and bursts. cpu.stat's nr_throttled counts
+// the periods (100 ms) in which the container had used up its quota and stood
+// still; with jobs that keep to their CPUs it hardly grows, and it grows steadily
+// where they do not: more threads run than there are CPUs allocated, because
+// with a quota nothing binds a job to fewer CPUs than the machine has.
+//
+// When the node is Ready, and after each reconfigure, the agent compares the
+// cluster's configuration with the pod's limits. What does not go together, the
+// setting that would, and why, is in the status and once in the log.
 //
 // # Exit status
 //

@@ -3,6 +3,8 @@ package agent
 import (
 	"errors"
 	"fmt"
+	"io/fs"
+	"path/filepath"
 
 	"github.com/slurmlet/slurmlet/cgroup"
 )
@@ -11,9 +13,14 @@ import (
 // machine that it stands on.
 type Resources struct {
 	cgroup.Limits
+	// Disk is what TmpDisk can be, in bytes: the least of the spool directory's
+	// file system, TmpFS's, and the limit of ephemeral storage.
+	Disk cgroup.Bound[int64] `json:"disk"`
 	// Online is the machine's CPUs, MemTotal its memory in bytes.
 	Online   cgroup.Set `json:"online"`
 	MemTotal int64      `json:"mem_total"`
+	// Topology is read only where the node is registered with the machine's CPUs.
+	Topology cgroup.Topology `json:"topology,omitzero"`
 	// Disagreements tells where the sources contradict each other.
 	Disagreements []string `json:"disagreements,omitempty"`
 }
@@ -21,20 +28,58 @@ type Resources struct {
 // readResources asks the kernel and adds what the downward API has told. On a
 // machine without cgroup v2 the downward API alone counts.
 func readResources(machine cgroup.FS, c Config) (Resources, error) {
+	online, onlineErr := machine.Online()
+	total, totalErr := machine.MemTotal()
+	if err := errors.Join(onlineErr, totalErr); err != nil {
+		return Resources{}, err
+	}
 	limits, err := machine.Limits()
 	var notes []string
 	if errors.Is(err, cgroup.ErrNotUnified) {
 		notes = append(notes, err.Error()+": only the downward API's limits are known")
 		err = nil
 	}
-	online, onlineErr := machine.Online()
-	total, totalErr := machine.MemTotal()
-	if err := errors.Join(err, onlineErr, totalErr); err != nil {
+	if err != nil {
 		return Resources{}, err
 	}
 	r := Resources{Limits: limits, Online: online, MemTotal: total, Disagreements: notes}
 	r.add(c.CPULimit, c.MemoryLimit)
-	return r, nil
+	r.disagree(r.Offline.Bounded(), "%s names the CPUs %s, which are offline: they are not counted", r.Offline.Source, r.Offline.Value)
+	if r.CPUSet.Bounded() || r.paid() == online.Len() {
+		r.Topology, err = machine.Topology(online)
+	}
+	return r, errors.Join(err, r.addDisk(machine, c))
+}
+
+// addDisk finds the least size of a disk. slurmctld refuses a node whose TmpFS
+// is smaller than the record's TmpDisk, and slurmd, for a TmpFS that is not
+// there, says 0.
+func (r *Resources) addDisk(machine cgroup.FS, c Config) error {
+	tmp, err := machine.DiskSize(c.TmpDir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("SLURMLET_TMP_DIR: %w", err)
+	}
+	spool, err := spoolSize(machine, c.SpoolDir)
+	if err != nil {
+		return fmt.Errorf("SLURMLET_SPOOL_DIR: %w", err)
+	}
+	r.Disk = cgroup.Bound[int64]{Value: tmp, Source: c.TmpDir}
+	if spool < r.Disk.Value {
+		r.Disk = cgroup.Bound[int64]{Value: spool, Source: c.SpoolDir}
+	}
+	if c.StorageLimit > 0 && c.StorageLimit < r.Disk.Value {
+		r.Disk = cgroup.Bound[int64]{Value: c.StorageLimit, Source: "SLURMLET_STORAGE_LIMIT"}
+	}
+	return nil
+}
+
+// spoolSize: slurmd makes its spool directory when it is not there yet.
+func spoolSize(machine cgroup.FS, dir string) (int64, error) {
+	size, err := machine.DiskSize(dir)
+	for ; errors.Is(err, fs.ErrNotExist) && dir != "/"; size, err = machine.DiskSize(dir) {
+		dir = filepath.Dir(dir)
+	}
+	return size, err
 }
 
 // add takes the downward API's limits in: the tightest wins. Where a container

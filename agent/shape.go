@@ -9,52 +9,139 @@ import (
 )
 
 // Shape is a node's size as Slurm knows it: what --conf says when the node
-// registers (slurmd(8)), and what the record must say afterwards.
+// registers (slurmd(8)), and what the record must say afterwards. Two of them
+// can be compared.
 type Shape struct {
-	// CPUs counts the reserved ones too; Reserved is CpuSpecList.
+	// CPUs counts the reserved ones too; Reserved is CpuSpecList, in Slurm's numbers.
 	CPUs     int        `json:"cpus"`
 	Reserved cgroup.Set `json:"reserved"`
-	// RealMemory is in MiB.
+	// Sockets, Cores (of a socket) and Threads (of a core) are a flat node's
+	// CPUs, 1 and 1: each CPU is allocated by itself.
+	Sockets int `json:"sockets"`
+	Cores   int `json:"cores"`
+	Threads int `json:"threads"`
+	// RealMemory and TmpDisk are in MiB; TmpDisk 0 is not registered.
 	RealMemory int64 `json:"real_memory"`
+	TmpDisk    int64 `json:"tmp_disk"`
 }
 
 const mib = 1 << 20
 
 // NewShape sizes the node: with a cpuset the machine's CPUs, those outside
-// reserved, because Slurm's CPU i is the machine's CPU i; with a quota alone
-// the whole CPUs that it pays for. RealMemory is the limit without the reserve
-// (bytes), and never above the machine's: slurmctld refuses a node with less
-// memory than its record.
+// reserved, because Slurm binds jobs by the machine's CPUs; with a quota alone
+// the whole CPUs that it pays for, and at least one. RealMemory is the limit
+// without the reserve (bytes), TmpDisk what there is on disk, and neither is
+// above the machine's: slurmctld refuses a node with less than its record.
 func NewShape(r Resources, reserve int64) (Shape, error) {
 	memory := r.MemTotal
 	source := "/proc/meminfo"
 	if r.Memory.Bounded() && r.Memory.Value < memory {
 		memory, source = r.Memory.Value, r.Memory.Source
 	}
-	s := Shape{RealMemory: (memory - reserve) / mib}
+	s := r.cpus()
+	s.RealMemory, s.TmpDisk = (memory-reserve)/mib, r.Disk.Value/mib
 	if s.RealMemory < 1 {
 		return Shape{}, fmt.Errorf("%s: %d bytes leave no memory for jobs: SLURMLET_RESERVE_MEMORY keeps %d bytes for the agent and slurmd", source, memory, reserve)
 	}
-	s.CPUs, s.Reserved = cpus(r)
 	return s, nil
 }
 
-func cpus(r Resources) (int, cgroup.Set) {
-	paid := r.Online.Len()
-	if r.Quota.Bounded() {
-		paid = max(1, min(paid, int(r.Quota.Value)))
+// paid is how many CPUs there is CPU time for.
+func (r Resources) paid() int {
+	n := r.Online.Len()
+	if r.Quota.Bounded() && r.Quota.Value < float64(n) {
+		n = max(1, int(r.Quota.Value))
 	}
-	if !r.CPUSet.Bounded() {
-		return paid, cgroup.Set{}
-	}
-	return r.Online.Len(), r.Online.Without(r.CPUSet.Value.First(paid))
+	return n
 }
 
+// cpus is the shape's part that is about CPUs.
+func (r Resources) cpus() Shape {
+	switch {
+	case r.CPUSet.Bounded():
+		return r.pinned()
+	case r.paid() < r.Online.Len():
+		return flat(r.paid())
+	}
+	return r.machine(cgroup.Set{})
+}
+
+// flat is a node whose CPUs are nothing to each other.
+func flat(cpus int) Shape { return Shape{CPUs: cpus, Sockets: cpus, Cores: 1, Threads: 1} }
+
+// pinned is the machine with all reserved that the pod may not use. Where
+// Slurm has no number for any of the pod's CPUs, only their count is left, and
+// jobs must not be bound.
+func (r Resources) pinned() Shape {
+	numbers := numbering(r.Online, r.Topology)
+	var own []int
+	for i, cpu := range numbers {
+		if r.CPUSet.Value.Has(cpu) {
+			own = append(own, i)
+		}
+	}
+	if len(own) == 0 {
+		return flat(min(r.paid(), r.CPUSet.Value.Len()))
+	}
+	own = choose(own, r.paid())
+	var all []int
+	for i := range numbers {
+		all = append(all, i)
+	}
+	return r.machine(cgroup.SetOf(all...).Without(cgroup.SetOf(own...)))
+}
+
+// choose picks n of the CPUs that a pod may use, by Slurm's numbers: the first,
+// so that the siblings of a core stay together. Pods that share a cpuset choose
+// the same ones. Somebody who gives the pods of a machine different ones would
+// be asked here, and then for a pod with a quota alone, too.
+func choose(own []int, n int) []int { return own[:min(n, len(own))] }
+
+// machine is the whole machine with some CPUs reserved: as it is built where
+// that can be told in Slurm's words, else flat. Slurm reserves and allocates
+// whole cores, so one that is only partly reserved wants a flat node.
+func (r Resources) machine(reserved cgroup.Set) Shape {
+	s := flat(r.Online.Len())
+	s.Reserved = reserved
+	cores, threads, regular := r.Topology.Regular()
+	if regular && complete(numbering(r.Online, r.Topology)) && whole(reserved, threads) {
+		s.Sockets, s.Cores, s.Threads = len(r.Topology.Packages), cores, threads
+	}
+	return s
+}
+
+// whole says whether a set of Slurm's numbers is one of whole cores.
+func whole(set cgroup.Set, threads int) bool {
+	count := map[int]int{}
+	for _, i := range set.List() {
+		count[i/threads]++
+	}
+	for _, n := range count {
+		if n != threads {
+			return false
+		}
+	}
+	return true
+}
+
+// usable is how many CPUs are left for jobs (CPUEfctv).
+func (s Shape) usable() int { return s.CPUs - s.Reserved.Len() }
+
 // Conf is the text for slurmd's --conf.
-func (s Shape) Conf() string {
-	conf := fmt.Sprintf("CPUs=%d RealMemory=%d", s.CPUs, s.RealMemory)
+func (s Shape) Conf() string { return strings.Join(s.settings(), " ") }
+
+// settings are the parameters of a NodeName line (slurm.conf(5)).
+func (s Shape) settings() []string {
+	conf := []string{fmt.Sprintf("CPUs=%d", s.CPUs)}
+	if s.Cores*s.Threads > 1 {
+		conf = append(conf, fmt.Sprintf("Boards=1 SocketsPerBoard=%d CoresPerSocket=%d ThreadsPerCore=%d", s.Sockets, s.Cores, s.Threads))
+	}
+	conf = append(conf, fmt.Sprintf("RealMemory=%d", s.RealMemory))
+	if s.TmpDisk > 0 {
+		conf = append(conf, fmt.Sprintf("TmpDisk=%d", s.TmpDisk))
+	}
 	if s.Reserved.Len() > 0 {
-		conf += " CpuSpecList=" + s.Reserved.String()
+		conf = append(conf, "CpuSpecList="+s.Reserved.String())
 	}
 	return conf
 }
@@ -68,8 +155,12 @@ func (s Shape) differences(n *slurm.Node) string {
 		}
 	}
 	differ("CPUTot", s.CPUs, n.CPUs)
-	differ("CPUEfctv", s.CPUs-s.Reserved.Len(), n.EffectiveCPUs)
+	differ("CPUEfctv", s.usable(), n.EffectiveCPUs)
 	differ("CPUSpecList", s.Reserved.String(), n.SpecializedCPUs.String())
+	differ("Sockets", s.Sockets, n.Sockets)
+	differ("CoresPerSocket", s.Cores, n.Cores)
+	differ("ThreadsPerCore", s.Threads, n.Threads)
 	differ("RealMemory", s.RealMemory, n.RealMemory)
+	differ("TmpDisk", s.TmpDisk, n.TmpDisk)
 	return strings.Join(fields, ", ")
 }

@@ -35,6 +35,8 @@ type NodeStatus struct {
 	Shape  Shape       `json:"shape"`
 	Limits Resources   `json:"limits"`
 	Cgroup *delegation `json:"cgroup"`
+	// Fit is nil before the cluster's configuration was asked for.
+	Fit *Fit `json:"fit,omitempty"`
 }
 
 // MainStatus is the daemon.
@@ -53,6 +55,11 @@ type LastError struct {
 func (a *Agent) Status() Status {
 	s := *a.status.Load()
 	s.LastError = a.lastError.Load()
+	if s.Node != nil {
+		node := *s.Node
+		node.Fit = a.fit.found.Load()
+		s.Node = &node
+	}
 	return s
 }
 
@@ -70,7 +77,7 @@ func (a *Agent) publish(next life) {
 		s.Main = &MainStatus{PID: next.main, Since: next.mainSince}
 	}
 	if next.registers {
-		s.Node = &NodeStatus{a.Config.NodeName, next.shape.Conf(), next.shape, a.resources, &a.delegated}
+		s.Node = &NodeStatus{Name: a.Config.NodeName, Conf: next.shape.Conf(), Shape: next.shape, Limits: a.resources, Cgroup: &a.delegated}
 	}
 	a.status.Store(&s)
 	if a.life.state != next.state || a.life.reason != next.reason || a.life.tries < patience && next.tries == patience {
@@ -131,11 +138,25 @@ func (n *NodeStatus) rows(row func(name, format string, args ...any)) {
 	limit("CPU quota", fmt.Sprintf("%g CPUs", n.Limits.Quota.Value), n.Limits.Quota.Source)
 	limit("CPU set", n.Limits.CPUSet.Value.String(), n.Limits.CPUSet.Source)
 	limit("Memory", fmt.Sprintf("%.1f MiB", float64(n.Limits.Memory.Value)/mib), n.Limits.Memory.Source)
+	limit("Swap", fmt.Sprintf("%.1f MiB, not counted", float64(n.Limits.Swap.Value)/mib), n.Limits.Swap.Source)
+	limit("Disk", fmt.Sprintf("%d MiB", n.Limits.Disk.Value/mib), n.Limits.Disk.Source)
 	row("Machine", "CPUs %s, %d MiB", n.Limits.Online, n.Limits.MemTotal/mib)
+	if len(n.Limits.Topology.Packages) > 0 {
+		row("Topology", "%s", n.Limits.Topology)
+	}
 	for _, d := range n.Limits.Disagreements {
 		row("Note", "%s", d)
 	}
 	row("Cgroup", "%s", n.Cgroup)
+	if n.Fit == nil {
+		return
+	}
+	for _, m := range n.Fit.Misfits {
+		row("Misfit", "%s", m)
+	}
+	if n.Fit.Error != "" {
+		row("Misfits", "not known: %s", n.Fit.Error)
+	}
 }
 
 // WriteJSON writes the status for programs.

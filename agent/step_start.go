@@ -189,8 +189,9 @@ const reasonResize = reasonPrefix + "the pod is of another size than the record"
 func own(n *slurm.Node) bool { return n.Drained() && strings.HasPrefix(n.Reason, reasonPrefix) }
 
 // foreign says whether somebody else has drained the record. slurmctld's own
-// drain of a node that registered too small ("Low CPUs") is nobody's wish.
+// drain of a node that registered too small ("Low CPUs"), or with another
+// CpuSpecList ("CoreSpec differ"), is nobody's wish.
 func foreign(n *slurm.Node) bool {
-	refused := n.Invalid() && strings.HasPrefix(n.Reason, "Low ")
+	refused := n.Invalid() && (strings.HasPrefix(n.Reason, "Low ") || strings.HasPrefix(n.Reason, "CoreSpec differ"))
 	return n.Drained() && !own(n) && !refused
 }

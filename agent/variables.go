@@ -48,6 +48,18 @@ var variables = []variable{
 		c.Cgroup, err = parseCgroupMode(v)
 		return err
 	}},
+	{"SLURMLET_STORAGE_LIMIT", []Role{Slurmd}, "", func(c *Config, v string) (err error) {
+		c.StorageLimit, err = parseBytes(v)
+		return err
+	}},
+	{"SLURMLET_SPOOL_DIR", []Role{Slurmd}, "/var/spool/slurmd", func(c *Config, v string) error {
+		c.SpoolDir = v
+		return checkAbsolute(v)
+	}},
+	{"SLURMLET_TMP_DIR", []Role{Slurmd}, "/tmp", func(c *Config, v string) error {
+		c.TmpDir = v
+		return checkAbsolute(v)
+	}},
 	{"SLURMLET_GRACE_PERIOD", nil, "30s", func(c *Config, v string) (err error) {
 		c.Grace, err = parseGrace(v)
 		return err

@@ -68,14 +68,14 @@ func start(t *testing.T, g given) *container {
 	return c
 }
 
-// roleEnv makes a node of one CPU and 300 MiB, whatever the machine is.
+// roleEnv makes a node of one CPU, 300 MiB and 100 MiB of disk, whatever the machine is.
 func (c *container) roleEnv(role string) []string {
 	if role == "slurmctld" {
 		return []string{"SLURMLET_SLURM_USER=root"}
 	}
 	return []string{
 		"SLURMLET_NODE_NAME=n1", "SLURMLET_CONTROLLER=" + c.controllerAddress(),
-		"SLURMLET_CPU_LIMIT=1000", "SLURMLET_MEMORY_LIMIT=364Mi",
+		"SLURMLET_CPU_LIMIT=1000", "SLURMLET_MEMORY_LIMIT=364Mi", "SLURMLET_STORAGE_LIMIT=100Mi",
 	}
 }
 
@@ -111,6 +111,7 @@ func (c *container) path(name string) string { return filepath.Join(c.dir, name)
 
 func (c *container) put(name, text string) {
 	c.t.Helper()
+	require.NoError(c.t, os.MkdirAll(filepath.Dir(c.path(name)), 0o755))
 	require.NoError(c.t, os.WriteFile(c.path(name), []byte(text), 0o644))
 }
 

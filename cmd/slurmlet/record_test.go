@@ -8,14 +8,16 @@ import (
 	"github.com/slurmlet/slurmlet/agent"
 )
 
-// The node record that slurmctld has when a pod named n1 of 1 CPU and 300 MiB comes.
+// The node record that slurmctld has when a pod named n1 of 1 CPU, 300 MiB and 100 MiB of disk comes.
 const (
-	larger  = `{"name":"n1","state":["IDLE","DYNAMIC_NORM"],"cpus":8,"effective_cpus":8,"real_memory":9000}`
-	leftBy  = `{"name":"n1","state":["IDLE","DYNAMIC_NORM","DRAIN"],"cpus":1,"effective_cpus":1,"real_memory":300,"reason":`
-	ourOwn  = leftBy + `"slurmlet: the pod is of another size than the record"}`
-	anAdmin = leftBy + `"disk is full"}`
-	refused = `{"name":"n1","state":["IDLE","DYNAMIC_NORM","DRAIN","INVALID_REG"],"cpus":1,"effective_cpus":1,"real_memory":300,` +
-		`"reason":"Low RealMemory (reported:300 < 100.00% of configured:400)"}`
+	larger         = `{"name":"n1","state":["IDLE","DYNAMIC_NORM"],"cpus":8,"effective_cpus":8,"real_memory":9000}`
+	right          = `"cpus":1,"effective_cpus":1,"sockets":1,"cores":1,"threads":1,"real_memory":300,"temporary_disk":100,`
+	leftBy         = `{"name":"n1","state":["IDLE","DYNAMIC_NORM","DRAIN"],` + right + `"reason":`
+	ourOwn         = leftBy + `"slurmlet: the pod is of another size than the record"}`
+	anAdmin        = leftBy + `"disk is full"}`
+	invalid        = `{"name":"n1","state":["IDLE","DYNAMIC_NORM","DRAIN","INVALID_REG"],` + right + `"reason":`
+	refused        = invalid + `"Low RealMemory (reported:300 < 100.00% of configured:400)"}`
+	moved          = invalid + `"CoreSpec differ"}`
 	adminsOfLarger = `{"name":"n1","state":["IDLE","DYNAMIC_NORM","DRAIN"],"cpus":8,"effective_cpus":8,"real_memory":9000,"reason":"disk is full"}`
 
 	drained  = "update nodename=n1 state=drain reason=slurmlet: the pod is of another size than the record"
@@ -105,6 +107,12 @@ func TestRecord(t *testing.T) {
 			{"it is Ready", nil, []condition{
 				isReady, inOrder(newStart, deleted, sigterm, newStart), atMost(newStart, 2),
 			}},
+		},
+	}, {
+		name:  "that slurmctld has made INVALID_REG because the pod now has other CPUs: it is made anew, too",
+		files: record(moved),
+		phases: []phase{
+			{"it is Ready", nil, []condition{isReady, inOrder(newStart, deleted, sigterm, newStart), atMost(newStart, 2)}},
 		},
 	}, {
 		name:  "not to be had, slurmctld being away: slurmd is left alone",

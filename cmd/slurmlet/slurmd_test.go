@@ -129,14 +129,14 @@ func TestStatus(t *testing.T) {
 	require.NoError(t, json.Unmarshal([]byte(told.stdout), &s))
 	require.Equal(t, agent.Ready, s.State)
 	require.Equal(t, "n1", s.Node.Name)
-	require.Equal(t, "CPUs=1 RealMemory=300", s.Node.Conf)
+	require.Equal(t, "CPUs=1 RealMemory=300 TmpDisk=100", s.Node.Conf)
 	require.Equal(t, "SLURMLET_MEMORY_LIMIT", s.Node.Limits.Memory.Source)
 	require.Contains(t, s.LastError.Text, "this is an error of")
 
 	text := c.run(t, "status")
 	require.Equal(t, 0, text.code)
 	require.Regexp(t, `(?m)^State +Ready since`, text.stdout)
-	require.Regexp(t, `(?m)^Node +n1 CPUs=1 RealMemory=300$`, text.stdout)
+	require.Regexp(t, `(?m)^Node +n1 CPUs=1 RealMemory=300 TmpDisk=100$`, text.stdout)
 
 	for path, code := range map[string]int{"/livez": 200, "/readyz": 200, "/startupz": 200, "/status": 200, "/": 404} {
 		require.Equal(t, code, httpStatus(t, port, path), path)

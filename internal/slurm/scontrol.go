@@ -59,6 +59,19 @@ func (s Scontrol) Node(ctx context.Context, name string) (*Node, error) {
 	return nil, nil
 }
 
+// Config asks "scontrol show config", which has no JSON.
+func (s Scontrol) Config(ctx context.Context) (Config, error) {
+	out, err := s.run(ctx, "show", "config")
+	if err != nil {
+		return nil, err
+	}
+	c := ParseConfig(string(out))
+	if c["SLURM_VERSION"] == "" {
+		return nil, errors.New("cannot read the answer of scontrol show config: there is no SLURM_VERSION in it")
+	}
+	return c, nil
+}
+
 // DeleteNode runs "scontrol delete nodename=".
 func (s Scontrol) DeleteNode(ctx context.Context, name string) error {
 	_, err := s.run(ctx, "delete", "nodename="+name)

@@ -23,6 +23,8 @@ type Client interface {
 	Ping(ctx context.Context) error
 	// Node returns the record of a node, nil when slurmctld answers that it has none.
 	Node(ctx context.Context, name string) (*Node, error)
+	// Config returns the cluster's configuration.
+	Config(ctx context.Context) (Config, error)
 	// DeleteNode deletes a node record; one that is gone already is no error.
 	DeleteNode(ctx context.Context, name string) error
 	// DrainNode sets a node to drain: running jobs go on, no new ones come.
@@ -41,8 +43,13 @@ type Node struct {
 	EffectiveCPUs int `json:"effective_cpus"`
 	// SpecializedCPUs is CpuSpecList, in list format.
 	SpecializedCPUs cgroup.Set `json:"specialized_cpus"`
-	// RealMemory is in MiB.
+	// Cores are of one socket, Threads of one core.
+	Sockets int `json:"sockets"`
+	Cores   int `json:"cores"`
+	Threads int `json:"threads"`
+	// RealMemory and TmpDisk are in MiB.
 	RealMemory int64  `json:"real_memory"`
+	TmpDisk    int64  `json:"temporary_disk"`
 	Reason     string `json:"reason"`
 	// SlurmdStart is when the slurmd that registered last was started, to the second.
 	SlurmdStart Time `json:"slurmd_start_time"`

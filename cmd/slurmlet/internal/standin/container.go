@@ -2,12 +2,14 @@ package main
 
 import (
 	"os"
+	"path/filepath"
 
 	"golang.org/x/sys/unix"
 )
 
 // container is started in a pid and a mount namespace of its own and becomes what it is told. It shows a /proc of the container,
-// and no cgroups: an agent that runs slurmd moves every process of its cgroup, which would be the tests' own here.
+// and no cgroups but the files in the stage's directory cgroup, if there is one: an agent that runs slurmd moves every process of
+// its cgroup, which would be the tests' own here.
 func container(command []string) error {
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return os.NewSyscallError("mount /", err)
@@ -17,6 +19,9 @@ func container(command []string) error {
 	}
 	if err := unix.Mount("tmpfs", "/sys/fs/cgroup", "tmpfs", 0, ""); err != nil {
 		return os.NewSyscallError("mount /sys/fs/cgroup", err)
+	}
+	if chosen("cgroup") {
+		must(os.CopyFS("/sys/fs/cgroup", os.DirFS(filepath.Join(stage, "cgroup"))))
 	}
 	return os.NewSyscallError("exec", unix.Exec(command[0], command, os.Environ()))
 }

@@ -1,6 +1,8 @@
 // Standin plays slurmctld, slurmd and scontrol for the tests of cmd/slurmlet, by the name that it is called by. Its stage is the
 // directory above its own: what it does is written to the file journal there, and files there choose how it behaves:
 //
+//	container
+//	  cgroup/         the files of /sys/fs/cgroup
 //	slurm daemons
 //	  exit-at-start   exit with status 1 instead of starting
 //	  young           do not catch signals yet
@@ -16,6 +18,7 @@
 //	  node.json       the node record
 //	  down            slurmctld cannot be reached
 //	  busy            jobs run on the node
+//	  config          the cluster's configuration
 package main
 
 import (

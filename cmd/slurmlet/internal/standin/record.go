@@ -20,7 +20,11 @@ type record struct {
 	CPUs          int       `json:"cpus"`
 	EffectiveCPUs int       `json:"effective_cpus"`
 	CPUSpecList   string    `json:"specialized_cpus"`
+	Sockets       int       `json:"sockets"`
+	Cores         int       `json:"cores"`
+	Threads       int       `json:"threads"`
 	RealMemory    int64     `json:"real_memory"`
+	TmpDisk       int64     `json:"temporary_disk"`
 	Reason        string    `json:"reason"`
 	SlurmdStart   timestamp `json:"slurmd_start_time"`
 }
@@ -47,9 +51,9 @@ func register(successor bool) {
 
 func fromConf() *record {
 	r := record{Name: option("-N"), State: []string{"IDLE", "DYNAMIC_NORM"}}
-	_, err := fmt.Sscanf(option("--conf"), "CPUs=%d RealMemory=%d", &r.CPUs, &r.RealMemory)
+	_, err := fmt.Sscanf(option("--conf"), "CPUs=%d RealMemory=%d TmpDisk=%d", &r.CPUs, &r.RealMemory, &r.TmpDisk)
 	must(err)
-	r.EffectiveCPUs = r.CPUs
+	r.EffectiveCPUs, r.Sockets, r.Cores, r.Threads = r.CPUs, r.CPUs, 1, 1
 	return &r
 }
 

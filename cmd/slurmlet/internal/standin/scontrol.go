@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 )
@@ -17,6 +18,10 @@ func scontrol(args []string) {
 	case "ping":
 		answer("pings", map[string]any{"hostname": "ctl", "responding": true, "mode": "primary"})
 	case "show":
+		if args[1] == "config" {
+			config()
+			return
+		}
 		show(args[2])
 	case "delete":
 		change(func(r *record) *record { return deleted(r, args[1]) })
@@ -46,6 +51,16 @@ func show(node string) {
 		}
 		return r
 	})
+}
+
+// config is what was put there.
+func config() {
+	text, err := os.ReadFile(filepath.Join(stage, "config"))
+	if err != nil {
+		fail("slurm_load_ctl_conf error: Zero Bytes were transmitted or received")
+	}
+	_, err = os.Stdout.Write(text)
+	must(err)
 }
 
 func deleted(r *record, what string) *record {

@@ -1,0 +1,143 @@
+package agent
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/slurmlet/slurmlet/internal/slurm"
+)
+
+// Misfit is a setting of the cluster that does not go with the way this pod is
+// limited.
+type Misfit struct {
+	// Setting is what there is, Instead what would fit and where it is set.
+	Setting string `json:"setting"`
+	Instead string `json:"instead"`
+	Why     string `json:"why"`
+}
+
+func (m Misfit) String() string { return fmt.Sprintf("%s: want %s: %s", m.Setting, m.Instead, m.Why) }
+
+// fit compares the cluster's configuration with this pod: nothing here is
+// wrong by itself, and the node is Ready, but jobs fail on it or are not held to
+// what they were given. binds says whether slurmstepd may bind users' processes.
+func fit(n NodeStatus, dirs Config, binds bool, cluster slurm.Config) []Misfit {
+	f := fitting{NodeStatus: n, cluster: cluster}
+	f.note(f.task("affinity") && !binds, "TaskPlugin", "task/cgroup without task/affinity (slurm.conf), or the capability SYS_NICE for the container",
+		"slurmstepd may not bind users' processes (sched_setaffinity(2)), and every launch fails")
+	f.binding()
+	f.override()
+	f.memory()
+	f.plugins()
+	f.controllers()
+	f.directories(dirs)
+	return f.found
+}
+
+type fitting struct {
+	NodeStatus
+	cluster slurm.Config
+	found   []Misfit
+}
+
+// note notes what the cluster has for key, if it is a misfit.
+func (f *fitting) note(misfit bool, key, instead, why string) {
+	if misfit {
+		f.found = append(f.found, Misfit{key + "=" + f.cluster[key], instead, why})
+	}
+}
+
+func (f *fitting) task(plugin string) bool { return f.cluster.Has("TaskPlugin", "task/"+plugin) }
+
+// confines: jobs get cpusets of their own.
+func (f *fitting) confines() bool { return f.task("cgroup") && f.cluster.Is("ConstrainCores", "yes") }
+
+// binding: Slurm binds jobs to the machine's CPUs by number. That is right in a
+// pod that has CPUs of its own, and in no other.
+func (f *fitting) binding() {
+	own, limits := f.Shape.Reserved.Len() > 0, f.Limits
+	switch {
+	case own && limits.paid() < limits.CPUSet.Value.Len():
+		f.unbound("the pod's quota is of fewer CPUs than its cpuset, and all pods that share the cpuset bind their jobs to the same ones")
+	case own:
+		why := "the pod has CPUs of its own, but its jobs are not held to those that Slurm gives them"
+		f.note(!f.task("cgroup"), "TaskPlugin", "task/cgroup (slurm.conf), with ConstrainCores=yes (cgroup.conf)", why)
+		f.note(f.task("cgroup") && !f.confines(), "ConstrainCores", "yes (cgroup.conf)", why)
+	case limits.CPUSet.Bounded():
+		f.unbound(fmt.Sprintf("Slurm has no number for any of the pod's CPUs %s, because others are offline, and would bind jobs to others, which fails",
+			limits.CPUSet.Value))
+	case f.Shape.CPUs < limits.Online.Len():
+		f.unbound("the pod has a quota and no CPUs of its own, and the jobs of all such pods on a machine are bound to its first CPUs")
+	}
+}
+
+// unbound: jobs are better not bound.
+func (f *fitting) unbound(why string) {
+	f.note(f.task("affinity"), "TaskPlugin", "task/cgroup without task/affinity (slurm.conf)", why)
+	f.note(f.confines(), "ConstrainCores", "no (cgroup.conf): the kernel bounds the CPUs already", why)
+}
+
+// override: slurmd ≥ 25.05 can look at its cgroup itself. What it finds is told
+// by the agent already.
+func (f *fitting) override() {
+	f.note(f.cluster.Has("TaskPluginParam", "SlurmdSpecOverride"), "TaskPluginParam", "no SlurmdSpecOverride (slurm.conf)",
+		"slurmd would take the container's memory limit from RealMemory again, which is without the reserve and so below it: MemSpecLimit becomes absurd")
+}
+
+// memory: who stops a job that takes more than it has asked for.
+func (f *fitting) memory() {
+	allocated := strings.Contains(strings.ToUpper(f.cluster["SelectTypeParameters"]), "MEMORY")
+	f.note(!allocated, "SelectTypeParameters", "CR_Core_Memory or another with Memory (slurm.conf)",
+		"memory is not allocated, so jobs together can be given more than RealMemory and none has a limit of its own")
+	why := "a job that takes too much memory is stopped only by the container's limit, where the kernel chooses among all processes of the pod"
+	bounded := allocated && f.Limits.Memory.Bounded()
+	f.note(bounded && !f.task("cgroup"), "TaskPlugin", "task/cgroup (slurm.conf), with ConstrainRAMSpace=yes (cgroup.conf)", why)
+	f.note(bounded && f.task("cgroup") && !f.cluster.Is("ConstrainRAMSpace", "yes"), "ConstrainRAMSpace", "yes (cgroup.conf)", why)
+	f.note(f.Limits.Swap.Bounded() && f.Limits.Swap.Value > 0 && !f.cluster.Is("ConstrainSwapSpace", "yes"), "ConstrainSwapSpace",
+		"yes (cgroup.conf), with AllowedSwapSpace", "jobs can take the pod's swap, beyond the memory that they have asked for")
+}
+
+// plugins that the agent counts on.
+func (f *fitting) plugins() {
+	f.note(!f.cluster.Is("SelectType", "select/cons_tres"), "SelectType", "select/cons_tres (slurm.conf)",
+		"dynamic nodes need it")
+	f.note(f.delegated() && !f.cluster.Is("ProctrackType", "proctrack/cgroup"), "ProctrackType", "proctrack/cgroup (slurm.conf)",
+		"processes that leave their session outlive their job, and no cgroup bounds it")
+	f.note(f.delegated() && f.cluster.Is("JobAcctGatherType", "jobacct_gather/linux"), "JobAcctGatherType", "jobacct_gather/cgroup (slurm.conf)",
+		"what processes share is counted for each of them, and polling takes the pod's own CPU time")
+	f.note(f.delegated() && !f.cluster.Is("CgroupPlugin", "cgroup/v2") && !f.cluster.Is("CgroupPlugin", "autodetect"), "CgroupPlugin", "cgroup/v2 (cgroup.conf)",
+		"the container's cgroup is handed to Slurm, which does not use it")
+	f.note(f.delegated() && !f.cluster.Is("CgroupMountpoint", "/sys/fs/cgroup"), "CgroupMountpoint", "/sys/fs/cgroup (cgroup.conf)",
+		"that is where a container has its cgroups")
+	f.note(f.delegated() && f.cluster.Is("IgnoreSystemd", "yes") && older(f.cluster["SLURM_VERSION"], 26), "IgnoreSystemd", "no (cgroup.conf)",
+		"the agent prepares what it is for; with it, this slurmd moves PID 1 at every start and refuses its second reconfigure in a container")
+}
+
+// delegated: Slurm has a cgroup subtree. When it has none, that has been told.
+func (f *fitting) delegated() bool { return f.Cgroup != nil && len(f.Cgroup.Controllers) > 0 }
+
+// older: the version's first number is below major.
+func older(version string, major int) bool {
+	first, _, _ := strings.Cut(version, ".")
+	n, err := strconv.Atoi(first)
+	return err == nil && n < major
+}
+
+// controllers that a setting needs and the container's cgroup does not have.
+func (f *fitting) controllers() {
+	for _, need := range []struct{ key, controller string }{{"ConstrainCores", "cpuset"}, {"ConstrainRAMSpace", "memory"}, {"ConstrainSwapSpace", "memory"}} {
+		missing := f.delegated() && !slices.Contains(f.Cgroup.Controllers, need.controller)
+		f.note(missing && f.task("cgroup") && f.cluster.Is(need.key, "yes"), need.key, "no (cgroup.conf), or the controller for the container",
+			"the container's cgroup has no "+need.controller+" controller")
+	}
+}
+
+// directories whose sizes were taken for TmpDisk.
+func (f *fitting) directories(c Config) {
+	f.note(f.cluster["TmpFS"] != c.TmpDir, "TmpFS", "SLURMLET_TMP_DIR="+f.cluster["TmpFS"],
+		"TmpDisk is that of "+c.TmpDir+", and slurmctld refuses a node whose TmpFS is smaller")
+	f.note(f.cluster["SlurmdSpoolDir"] != c.SpoolDir, "SlurmdSpoolDir", "SLURMLET_SPOOL_DIR="+f.cluster["SlurmdSpoolDir"],
+		"TmpDisk is bounded by the file system of "+c.SpoolDir)
+}

@@ -1,0 +1,146 @@
+package agent
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/slurmlet/slurmlet/cgroup"
+	"github.com/slurmlet/slurmlet/internal/slurm"
+)
+
+// cluster is a real slurmctld's answer, with some values changed.
+func cluster(t *testing.T, version string, changes ...string) slurm.Config {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("..", "internal", "slurm", "testdata", "config-"+version+".txt"))
+	require.NoError(t, err)
+	c := slurm.ParseConfig(string(text))
+	for _, change := range changes {
+		key, value, _ := strings.Cut(change, "=")
+		c[key] = value
+	}
+	return c
+}
+
+func withController(names ...string) *delegation {
+	return &delegation{Delegation: cgroup.Delegation{Controllers: names}}
+}
+
+func TestFit(t *testing.T) {
+	quota := given(t, "0-3", plain, 1.5, "")
+	pinned := given(t, "0-3", plain, 0, "1-2")
+	shared := given(t, "0-3", plain, 1, "1-2")
+	unnamed := given(t, "0,2-3", holed, 0, "3")
+	free := given(t, "0-3", plain, 0, "")
+	limited, swapping := quota, quota
+	limited.Memory = cgroup.Bound[int64]{Value: 512 * mib, Source: "memory.max"}
+	swapping.Swap = cgroup.Bound[int64]{Value: 64 * mib, Source: "memory.swap.max"}
+	all := withController("cpuset", "cpu", "memory")
+
+	for name, c := range map[string]struct {
+		pod     Resources
+		cgroup  *delegation
+		changes []string
+		want    []string // settings and the beginning of what would fit
+	}{
+		"a quota, no binding": {quota, all, nil, nil},
+		"a quota and affinity": {
+			quota, all,
+			[]string{"TaskPlugin=task/cgroup,task/affinity"},
+			[]string{"TaskPlugin=task/cgroup,task/affinity: want task/cgroup without task/affinity (slurm.conf): the pod has a quota and no CPUs of its own"},
+		},
+		"a quota and cpusets": {quota, all, []string{"ConstrainCores=yes"}, []string{"ConstrainCores=yes: want no (cgroup.conf)"}},
+		"pinned, no binding":  {pinned, all, nil, []string{"ConstrainCores=no: want yes (cgroup.conf): the pod has CPUs of its own"}},
+		"pinned, no task/cgroup": {
+			pinned, all,
+			[]string{"TaskPlugin=task/affinity", "ConstrainCores=yes"},
+			[]string{"TaskPlugin=task/affinity: want task/cgroup (slurm.conf), with ConstrainCores=yes"},
+		},
+		"pinned, and bound": {pinned, all, []string{"TaskPlugin=task/cgroup,task/affinity", "ConstrainCores=yes"}, nil},
+		"a quota in a cpuset that others may share": {
+			shared, all,
+			[]string{"TaskPlugin=task/affinity,task/cgroup", "ConstrainCores=yes"},
+			[]string{"TaskPlugin=task/affinity,task/cgroup: want task/cgroup without", "ConstrainCores=yes: want no"},
+		},
+		"CPUs without numbers": {
+			unnamed, all,
+			[]string{"ConstrainCores=yes"},
+			[]string{"ConstrainCores=yes: want no (cgroup.conf): the kernel bounds the CPUs already: Slurm has no number for any of the pod's CPUs 3"},
+		},
+		"CPUs without numbers, not bound": {unnamed, all, nil, nil},
+		"no limit, and binding":           {free, all, []string{"TaskPlugin=task/cgroup,task/affinity", "ConstrainCores=yes"}, nil},
+
+		"the cpuset told twice": {
+			quota, all,
+			[]string{"TaskPluginParam=Cores,SlurmdSpecOverride"},
+			[]string{"TaskPluginParam=Cores,SlurmdSpecOverride: want no SlurmdSpecOverride (slurm.conf)"},
+		},
+		"memory that is not allocated": {
+			limited, all,
+			[]string{"SelectTypeParameters=CR_CORE"},
+			[]string{"SelectTypeParameters=CR_CORE: want CR_Core_Memory or another with Memory"},
+		},
+		"memory that is not bounded": {limited, all, []string{"ConstrainRAMSpace=no"}, []string{"ConstrainRAMSpace=no: want yes (cgroup.conf)"}},
+		"nor by task/cgroup":         {limited, all, []string{"TaskPlugin=task/none"}, []string{"TaskPlugin=task/none: want task/cgroup (slurm.conf), with ConstrainRAMSpace=yes"}},
+		"no limit to bound":          {quota, all, []string{"ConstrainRAMSpace=no"}, nil},
+		"swap that is not bounded":   {swapping, all, []string{"ConstrainSwapSpace=no"}, []string{"ConstrainSwapSpace=no: want yes (cgroup.conf), with AllowedSwapSpace"}},
+		"swap that is":               {swapping, all, nil, nil},
+		"no swap":                    {quota, all, []string{"ConstrainSwapSpace=no"}, nil},
+		"another way to select":      {quota, all, []string{"SelectType=select/linear"}, []string{"SelectType=select/linear: want select/cons_tres"}},
+		"processes that get away":    {quota, all, []string{"ProctrackType=proctrack/linuxproc"}, []string{"ProctrackType=proctrack/linuxproc: want proctrack/cgroup"}},
+		"accounting by polling":      {quota, all, []string{"JobAcctGatherType=jobacct_gather/linux"}, []string{"JobAcctGatherType=jobacct_gather/linux: want jobacct_gather/cgroup"}},
+		"no accounting":              {quota, all, []string{"JobAcctGatherType="}, nil},
+		"no use of the cgroup":       {quota, all, []string{"CgroupPlugin=disabled"}, []string{"CgroupPlugin=disabled: want cgroup/v2"}},
+		"cgroup v2 by itself":        {quota, all, []string{"CgroupPlugin=autodetect"}, nil},
+		"cgroups elsewhere":          {quota, all, []string{"CgroupMountpoint=/cgroup"}, []string{"CgroupMountpoint=/cgroup: want /sys/fs/cgroup"}},
+		"PID 1 moved":                {quota, all, []string{"IgnoreSystemd=yes"}, []string{"IgnoreSystemd=yes: want no (cgroup.conf)"}},
+		"PID 1 left where it stands": {quota, all, []string{"IgnoreSystemd=yes", "SLURM_VERSION=26.05.5"}, nil},
+		"a controller that is not there": {
+			quota, withController("cpu", "cpuset"),
+			[]string{"ConstrainSwapSpace=no"},
+			[]string{"ConstrainRAMSpace=yes: want no (cgroup.conf), or the controller for the container: the container's cgroup has no memory controller"},
+		},
+		"no cgroup at all, which has been told": {quota, withController(), []string{"ProctrackType=proctrack/linuxproc", "JobAcctGatherType=jobacct_gather/linux"}, nil},
+		"directories elsewhere": {
+			quota, all,
+			[]string{"TmpFS=/scratch", "SlurmdSpoolDir=/var/spool/slurm"},
+			[]string{"TmpFS=/scratch: want SLURMLET_TMP_DIR=/scratch", "SlurmdSpoolDir=/var/spool/slurm: want SLURMLET_SPOOL_DIR=/var/spool/slurm"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, err := NewShape(c.pod, 0)
+			require.NoError(t, err)
+			have := fit(NodeStatus{Shape: s, Limits: c.pod, Cgroup: c.cgroup}, told(t), true, cluster(t, "24.11", c.changes...))
+			require.Len(t, have, len(c.want), "%v", have)
+			for i, want := range c.want {
+				assert.True(t, strings.HasPrefix(have[i].String(), want), have[i])
+			}
+		})
+	}
+}
+
+// TestFitWithoutSysNice: a container has CAP_SYS_NICE only when its pod asks for it.
+func TestFitWithoutSysNice(t *testing.T) {
+	pinned := given(t, "0-3", plain, 0, "1-2")
+	s, err := NewShape(pinned, 0)
+	require.NoError(t, err)
+	pod := NodeStatus{Shape: s, Limits: pinned, Cgroup: withController("cpuset", "cpu", "memory")}
+	assert.Empty(t, fit(pod, told(t), false, cluster(t, "26.05", "ConstrainCores=yes")))
+	have := fit(pod, told(t), false, cluster(t, "26.05", "ConstrainCores=yes", "TaskPlugin=task/cgroup,task/affinity"))
+	require.Len(t, have, 1)
+	assert.Contains(t, have[0].Instead, "SYS_NICE")
+}
+
+// TestFitOfTheSandbox: what the documents advise is well.
+func TestFitOfTheSandbox(t *testing.T) {
+	for _, version := range []string{"24.11", "26.05"} {
+		r := given(t, "0-3", plain, 1, "")
+		s, err := NewShape(r, 0)
+		require.NoError(t, err)
+		assert.Empty(t, fit(NodeStatus{Shape: s, Limits: r, Cgroup: withController("cpuset", "cpu", "memory")}, told(t), true, cluster(t, version)))
+	}
+}
