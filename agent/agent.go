@@ -23,8 +23,9 @@ import (
 // others turn the world into events for it.
 type Agent struct {
 	Options
-	machine   cgroup.FS
-	resources Resources
+	machine cgroup.FS
+	// atStart is the kernel's limits when the container began.
+	atStart   *cgroup.Limits
 	delegated delegation
 	daemon    daemon
 	notify    *notify.Server
@@ -34,7 +35,9 @@ type Agent struct {
 	life   life
 	events chan event
 	over   chan struct{} // closed when nobody reads events any more
-	status atomic.Pointer[Status]
+	// spoolMade is told when slurmd has made its directories.
+	spoolMade chan struct{}
+	status    atomic.Pointer[Status]
 
 	// asked is cancelled with the question that it belongs to.
 	cancelQuestion context.CancelFunc
@@ -86,7 +89,7 @@ func (f *Fault) Unwrap() error { return f.Err }
 // Run lives the container's life and returns the program's exit status. It
 // must not run on the main goroutine (internal/pid1).
 func Run(ctx context.Context, o Options) (int, error) {
-	a := &Agent{Options: o, events: make(chan event, 16), over: make(chan struct{})}
+	a := &Agent{Options: o, events: make(chan event, 16), over: make(chan struct{}), spoolMade: make(chan struct{}, 1)}
 	if err := a.prepare(); err != nil {
 		return codeOf(err), err
 	}
@@ -119,40 +122,42 @@ func (a *Agent) prepare() error {
 	if a.daemon, err = findDaemon(a.Config); err != nil {
 		return err
 	}
+	a.life = newLife(p, allotment{})
 	if p.registers {
-		if p.shape, err = a.size(); err != nil {
+		if err := a.size(); err != nil {
 			return err
 		}
 	}
-	a.life = newLife(p)
 	a.client = slurm.Scontrol{Path: a.daemon.scontrol, Env: a.daemon.scontrolEnv()}
 	return a.open()
 }
 
 // size hands Slurm its cgroup subtree, and finds out what slurmd will register.
-func (a *Agent) size() (Shape, error) {
+func (a *Agent) size() error {
 	a.machine = cgroup.NewFS(a.Root)
 	var err error
 	if a.daemon.booted, err = startTime(a.Root, 1); err != nil {
-		return Shape{}, err
+		return err
 	}
 	// First, because it decides in which cgroup namespace the limits are read.
 	if a.delegated, err = delegate(a.machine, a.Config.Cgroup, a.Config.NodeName); err != nil {
-		return Shape{}, err
+		return err
 	}
 	a.machine = a.machine.Within(a.delegated.Delegation)
-	if a.resources, err = readResources(a.machine, a.Config); err != nil {
-		return Shape{}, &Fault{ExitConfig, err}
+	a.life.allotment, err = a.measure()
+	if bad, is := errors.AsType[badDescription](err); is {
+		a.life.held = bad.Error()
+	} else if err != nil {
+		return &Fault{ExitConfig, err}
 	}
-	shape, err := NewShape(a.resources, a.Config.Reserve)
-	if err != nil {
-		return Shape{}, &Fault{ExitConfig, err}
+	if limits, err := a.machine.Limits(); err == nil {
+		a.atStart = &limits
 	}
 	a.tell(a.delegated.level(), a.delegated.String())
-	for _, d := range a.resources.Disagreements {
+	for _, d := range a.life.given.Disagreements {
 		a.tell(slog.LevelWarn, d)
 	}
-	return shape, nil
+	return nil
 }
 
 // reserve is kept of the grace period for SIGKILL and the agent's own end.
@@ -222,6 +227,9 @@ func (a *Agent) post(e event) {
 
 // listen starts the goroutines that turn signals and notifications into events.
 func (a *Agent) listen(ctx context.Context) {
+	if a.life.registers {
+		go a.watchPod()
+	}
 	go func() {
 		if err := a.notify.Serve(a.isMain, a.notified, a.refused); err != nil {
 			a.tell(slog.LevelError, "cannot receive notifications any more", slog.Any("error", err))

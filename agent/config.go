@@ -26,6 +26,7 @@ type Config struct {
 	Listen      string
 	RunDir      string
 	ConfDir     string
+	PodInfo     string // directory
 	Daemon      string
 	DaemonArgs  []string
 	SlurmUser   string

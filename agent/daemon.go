@@ -110,7 +110,7 @@ func (d daemon) command(a *Agent) process.Command {
 	args := []string{"--systemd"}
 	env := append(slices.DeleteFunc(slices.Clone(a.Environ), agentsOwn), "NOTIFY_SOCKET="+a.notify.Path())
 	if d.config.Role == Slurmd {
-		args = append(args, "-Z", "-N", d.config.NodeName, "-b", "--conf-server", d.config.Controller, "--conf", a.life.shape.Conf())
+		args = append(args, "-Z", "-N", d.config.NodeName, "-b", "--conf-server", d.config.Controller, "--conf", a.life.shape.Conf()+a.life.traits.conf())
 		env = append(env, "SLURMD_BOOT_TIME="+strconv.FormatInt(d.booted.Unix(), 10))
 	} else {
 		args = append(args, "-f", filepath.Join(d.config.ConfDir, "slurm.conf"))

@@ -21,6 +21,7 @@
 //	SLURMLET_LISTEN         where /livez, /readyz, /startupz and /status are served over HTTP: [host]:port (default: :8817)
 //	SLURMLET_RUN_DIR        the directory of the agent's sockets, an absolute path (default: /run/slurmlet)
 //	SLURMLET_CONF_DIR       Slurm's configuration directory, an absolute path (default: /etc/slurm)
+//	SLURMLET_PODINFO_DIR    where a downward-API volume is mounted, an absolute path; see below (slurmd; default: /etc/podinfo)
 //	SLURMLET_DAEMON         the daemon's absolute path (default: the role's name, looked up in PATH)
 //	SLURMLET_DAEMON_ARGS    further arguments for the daemon, separated by spaces (default: none)
 //	SLURMLET_SLURM_USER     the user that slurmctld runs as, slurm.conf's SlurmUser (slurmctld; default: slurm)
@@ -79,6 +80,36 @@
 // When the node is Ready, and after each reconfigure, the agent compares the
 // cluster's configuration with the pod's limits. What does not go together, the
 // setting that would, and why, is in the status and once in the log.
+//
+// # The pod's description
+//
+// A downward-API volume at SLURMLET_PODINFO_DIR is followed while the container
+// runs. All of its files may be missing.
+//
+//	labels       metadata.labels
+//	annotations  metadata.annotations; they come before labels of the same name
+//	cpu_limit    resourceFieldRef limits.cpu, divisor 1m: in thousandths of a CPU, in SLURMLET_CPU_LIMIT's place
+//	mem_limit    resourceFieldRef limits.memory, divisor 1: in bytes, in SLURMLET_MEMORY_LIMIT's place
+//
+// Labels and annotations that count (slurm.conf(5), node parameters):
+//
+//	slurmlet.dev/features  Features: names, separated by commas
+//	slurmlet.dev/weight    Weight: a whole number
+//	slurmlet.dev/topology  Topology, as in default:rack1 (Slurm 25.05 and later)
+//
+// An edit of them changes the node record at once, as jobs run on; one that is
+// removed goes back to Slurm's default. What cannot be used is told, and the
+// last good values stay; at the start nothing is registered until it is mended.
+//
+// # Resize
+//
+// When the container's limits change (Kubernetes resizes pods in place), the
+// node is drained, its jobs run to their end, and it is registered anew with
+// the new size. The kernel tells the agent of the change (inotify on cpu.max,
+// cpuset.cpus, memory.max and the volume above). Where it cannot, because
+// fs.inotify's limits are reached, the agent looks once a minute.
+// SLURMLET_CPU_LIMIT and SLURMLET_MEMORY_LIMIT cannot follow: each is forgotten
+// when the kernel's own limit of its kind changes.
 //
 // # Exit status
 //

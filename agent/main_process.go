@@ -73,6 +73,10 @@ func (a *Agent) notified(m notify.Message) {
 		a.post(mainChanged{pid: p.PID(), at: began(a.Root, p)})
 	}
 	if m.Ready {
+		select {
+		case a.spoolMade <- struct{}{}:
+		default: // it has been told
+		}
 		a.post(mainReady{})
 	}
 }

@@ -47,6 +47,10 @@ func (a *Agent) perform(act action) []event {
 		a.inquire(func(ctx context.Context) event {
 			return carriedOut{act.number, a.client.ResumeNode(ctx, a.Config.NodeName)}
 		})
+	case updateRecord:
+		a.inquire(func(ctx context.Context) event {
+			return carriedOut{act.number, a.client.UpdateNode(ctx, a.Config.NodeName, act.fields)}
+		})
 	case arm:
 		time.AfterFunc(a.life.spread(act.after), func() { a.post(timerFired{act.number}) })
 	case exit:

@@ -27,7 +27,7 @@ type Resources struct {
 
 // readResources asks the kernel and adds what the downward API has told. On a
 // machine without cgroup v2 the downward API alone counts.
-func readResources(machine cgroup.FS, c Config) (Resources, error) {
+func readResources(machine cgroup.FS, c Config, told downward) (Resources, error) {
 	online, onlineErr := machine.Online()
 	total, totalErr := machine.MemTotal()
 	if err := errors.Join(onlineErr, totalErr); err != nil {
@@ -43,7 +43,7 @@ func readResources(machine cgroup.FS, c Config) (Resources, error) {
 		return Resources{}, err
 	}
 	r := Resources{Limits: limits, Online: online, MemTotal: total, Disagreements: notes}
-	r.add(c.CPULimit, c.MemoryLimit)
+	r.add(told)
 	r.disagree(r.Offline.Bounded(), "%s names the CPUs %s, which are offline: they are not counted", r.Offline.Source, r.Offline.Value)
 	if r.CPUSet.Bounded() || r.paid() == online.Len() {
 		r.Topology, err = machine.Topology(online)
@@ -85,15 +85,31 @@ func spoolSize(machine cgroup.FS, dir string) (int64, error) {
 // add takes the downward API's limits in: the tightest wins. Where a container
 // has no limit, the downward API gives the node's allocatable amount, so only
 // a limit below the cgroup's is worth a word.
-func (r *Resources) add(millicores, memory int64) {
-	if cpus := float64(millicores) / 1000; cpus > 0 && (!r.Quota.Bounded() || cpus < r.Quota.Value) {
-		r.disagree(r.Quota.Bounded(), "SLURMLET_CPU_LIMIT gives %v CPUs, %s %v", cpus, r.Quota.Source, r.Quota.Value)
-		r.Quota = cgroup.Bound[float64]{Value: cpus, Source: "SLURMLET_CPU_LIMIT"}
+func (r *Resources) add(told downward) {
+	if cpus := float64(told.millicores.Value) / 1000; told.millicores.Bounded() && (!r.Quota.Bounded() || cpus < r.Quota.Value) {
+		r.disagree(r.Quota.Bounded(), "%s gives %v CPUs, %s %v", told.millicores.Source, cpus, r.Quota.Source, r.Quota.Value)
+		r.Quota = cgroup.Bound[float64]{Value: cpus, Source: told.millicores.Source}
 	}
-	if memory > 0 && (!r.Memory.Bounded() || memory < r.Memory.Value) {
-		r.disagree(r.Memory.Bounded(), "SLURMLET_MEMORY_LIMIT gives %d bytes, %s %d", memory, r.Memory.Source, r.Memory.Value)
-		r.Memory = cgroup.Bound[int64]{Value: memory, Source: "SLURMLET_MEMORY_LIMIT"}
+	if told.memory.Bounded() && (!r.Memory.Bounded() || told.memory.Value < r.Memory.Value) {
+		r.disagree(r.Memory.Bounded(), "%s gives %d bytes, %s %d", told.memory.Source, told.memory.Value, r.Memory.Source, r.Memory.Value)
+		r.Memory = told.memory
 	}
+}
+
+// downward is the limits that the downward API tells, and where: thousandths of
+// a CPU, and bytes.
+type downward struct{ millicores, memory cgroup.Bound[int64] }
+
+// downward is what the variables tell.
+func (c Config) downward() downward {
+	var d downward
+	if c.CPULimit > 0 {
+		d.millicores = cgroup.Bound[int64]{Value: c.CPULimit, Source: "SLURMLET_CPU_LIMIT"}
+	}
+	if c.MemoryLimit > 0 {
+		d.memory = cgroup.Bound[int64]{Value: c.MemoryLimit, Source: "SLURMLET_MEMORY_LIMIT"}
+	}
+	return d
 }
 
 func (r *Resources) disagree(really bool, format string, args ...any) {

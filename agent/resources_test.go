@@ -83,7 +83,7 @@ func TestResources(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			config := told(t, append(c.environ, limited)...)
-			r, err := readResources(machineTree(t, c.files), config)
+			r, err := read(machineTree(t, c.files), config)
 			require.NoError(t, err)
 			s, err := NewShape(r, config.Reserve)
 			require.NoError(t, err)
@@ -101,12 +101,12 @@ func TestDisk(t *testing.T) {
 		"/tmp":                   {"SLURMLET_STORAGE_LIMIT=1048576Ti"},
 		"SLURMLET_STORAGE_LIMIT": {"SLURMLET_STORAGE_LIMIT=1Mi"},
 	} {
-		r, err := readResources(machine, told(t, append(environ, "SLURMLET_SPOOL_DIR=/not/yet/there")...))
+		r, err := read(machine, told(t, append(environ, "SLURMLET_SPOOL_DIR=/not/yet/there")...))
 		require.NoError(t, err)
 		assert.Equal(t, source, r.Disk.Source)
 		assert.LessOrEqual(t, r.Disk.Value, size)
 	}
-	_, err = readResources(machine, told(t, "SLURMLET_TMP_DIR=/tmp/file/dir"))
+	_, err = read(machine, told(t, "SLURMLET_TMP_DIR=/tmp/file/dir"))
 	require.ErrorContains(t, err, "SLURMLET_TMP_DIR: cannot read the size of the file system of /tmp/file/dir: not a directory")
 }
 
@@ -118,7 +118,12 @@ func TestResourcesThatDoNotParse(t *testing.T) {
 		},
 		`/sys/devices/system/cpu/online: cannot use "all": want CPU numbers from 0 to 8191 and ranges of them, as in 0-2,5`: {"sys/devices/system/cpu/online": "all\n"},
 	} {
-		_, err := readResources(machineTree(t, files), told(t))
+		_, err := read(machineTree(t, files), told(t))
 		require.EqualError(t, err, want)
 	}
+}
+
+// read is readResources with what the variables tell, and no volume.
+func read(machine cgroup.FS, c Config) (Resources, error) {
+	return readResources(machine, c, c.downward())
 }

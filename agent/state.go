@@ -14,21 +14,25 @@ const (
 	Starting  State = "Starting"
 	Ready     State = "Ready"
 	Reloading State = "Reloading" // a re-executed daemon has taken over and is being looked at
+	Resizing  State = "Resizing"  // the pod is of another size than its record, which must be free of jobs to follow
 	Stopping  State = "Stopping"
 	Exited    State = "Exited"
 )
 
-// Serving says whether the daemon does its work in this state.
-func (s State) Serving() bool { return s == Ready || s == Reloading }
+// Serving says whether the daemon does its work in this state. A node that is
+// Resizing runs its jobs to their end, and their names must resolve meanwhile.
+func (s State) Serving() bool { return s == Ready || s == Reloading || s == Resizing }
 
-// doing is what a container that is Starting or Reloading is busy with.
+// doing is what a container is busy with.
 type doing string
 
 const (
+	awaiting   doing = "waiting for a description that can be used"
 	reaching   doing = "reaching slurmctld"
 	launching  doing = "waiting for the daemon's READY"
 	confirming doing = "waiting for slurmctld to confirm" // by its ping, or by the node record
 	resuming   doing = "lifting the agent's own drain"
+	describing doing = "bringing the node record's features, topology and weight up to date"
 	leaving    doing = "waiting for the old node record to be free"
 	deleting   doing = "deleting the old node record"
 	replacing  doing = "restarting slurmd, to register anew"
@@ -43,19 +47,32 @@ type plan struct {
 	registers bool
 	// restarts: the daemon is started again when it ends by itself.
 	restarts bool
-	shape    Shape
 	// stop is from SIGTERM to SIGKILL of the daemon, end from there to the
 	// agent's exit, whatever is left.
 	stop, end time.Duration
 }
 
+// allotment is what the pod was given and what is made of it. It changes when
+// the pod is resized or its annotations are edited.
+type allotment struct {
+	given  Resources
+	shape  Shape
+	traits Traits
+}
+
 // life is the whole state that step works on: a value without clock or I/O.
 type life struct {
 	plan
+	allotment
 	state State
 	doing doing
 	// reason says what it waits for or what went wrong last.
 	reason string
+	// held is why nothing can be started yet, fault why the last change of the pod
+	// could not be followed, refusal why slurmctld did not take the traits.
+	held, fault, refusal string
+	// settled is the traits that were brought to the record's notice.
+	settled Traits
 	// main is the living main process, 0 for none; starting: one was asked for
 	// and has not been reported yet.
 	main     int
@@ -77,8 +94,8 @@ type life struct {
 }
 
 // newLife is the state before the first event.
-func newLife(p plan) life {
-	return life{plan: p, state: Starting, doing: nothing}
+func newLife(p plan, a allotment) life {
+	return life{plan: p, allotment: a, state: Starting, doing: nothing}
 }
 
 // event is something that happened in the world.
@@ -112,11 +129,18 @@ type (
 		node   *slurm.Node
 		err    error
 	}
-	// carriedOut: deleteRecord, drainRecord or resumeRecord of that number is done.
+	// carriedOut: what was to be done to the record under that number is done.
 	carriedOut struct {
 		number int
 		err    error
 	}
+	// measured: the pod was looked at again.
+	measured struct {
+		allotment
+		err error
+	}
+	// stepsEnded: a job's step has ended on this node.
+	stepsEnded struct{}
 	timerFired struct{ number int }
 	terminated struct{ signal string }
 	hungUp     struct{}
@@ -130,6 +154,8 @@ func (mainChanged) event() {}
 func (mainExited) event()  {}
 func (answered) event()    {}
 func (carriedOut) event()  {}
+func (measured) event()    {}
+func (stepsEnded) event()  {}
 func (timerFired) event()  {}
 func (terminated) event()  {}
 func (hungUp) event()      {}
@@ -148,7 +174,12 @@ type (
 		reason string
 	}
 	resumeRecord struct{ number int }
-	arm          struct {
+	// updateRecord changes fields of the record, in scontrol's words.
+	updateRecord struct {
+		number int
+		fields []string
+	}
+	arm struct {
 		number int
 		after  time.Duration
 	}
@@ -171,5 +202,6 @@ func (ask) action()          {}
 func (deleteRecord) action() {}
 func (drainRecord) action()  {}
 func (resumeRecord) action() {}
+func (updateRecord) action() {}
 func (arm) action()          {}
 func (exit) action()         {}

@@ -34,9 +34,14 @@ type NodeStatus struct {
 	Conf   string      `json:"conf"`
 	Shape  Shape       `json:"shape"`
 	Limits Resources   `json:"limits"`
+	Traits Traits      `json:"traits"`
 	Cgroup *delegation `json:"cgroup"`
 	// Fit is nil before the cluster's configuration was asked for.
 	Fit *Fit `json:"fit,omitempty"`
+	// Fault is why the last change of the pod could not be followed, Refusal why
+	// slurmctld did not take the traits.
+	Fault   string `json:"fault,omitempty"`
+	Refusal string `json:"refusal,omitempty"`
 }
 
 // MainStatus is the daemon.
@@ -77,11 +82,20 @@ func (a *Agent) publish(next life) {
 		s.Main = &MainStatus{PID: next.main, Since: next.mainSince}
 	}
 	if next.registers {
-		s.Node = &NodeStatus{Name: a.Config.NodeName, Conf: next.shape.Conf(), Shape: next.shape, Limits: a.resources, Cgroup: &a.delegated}
+		s.Node = &NodeStatus{
+			Name: a.Config.NodeName, Conf: next.shape.Conf() + next.traits.conf(), Shape: next.shape, Limits: next.given,
+			Traits: next.traits, Cgroup: &a.delegated, Fault: next.fault, Refusal: next.refusal,
+		}
 	}
 	a.status.Store(&s)
 	if a.life.state != next.state || a.life.reason != next.reason || a.life.tries < patience && next.tries == patience {
 		a.tellChange(a.life, next)
+	}
+	if next.fault != "" && next.fault != a.life.fault {
+		a.tell(slog.LevelError, "cannot follow the pod's change; the node stays as it is", slog.String("error", next.fault))
+	}
+	if next.refusal != "" && next.refusal != a.life.refusal {
+		a.tell(slog.LevelError, "slurmctld does not take what the pod's annotations say", slog.String("error", next.refusal))
 	}
 }
 
@@ -147,7 +161,14 @@ func (n *NodeStatus) rows(row func(name, format string, args ...any)) {
 	for _, d := range n.Limits.Disagreements {
 		row("Note", "%s", d)
 	}
+	n.Traits.rows(row)
 	row("Cgroup", "%s", n.Cgroup)
+	if n.Fault != "" {
+		row("Fault", "cannot follow the pod's change: %s", n.Fault)
+	}
+	if n.Refusal != "" {
+		row("Fault", "slurmctld does not take what the pod's annotations say: %s", n.Refusal)
+	}
 	if n.Fit == nil {
 		return
 	}
@@ -164,4 +185,15 @@ func (s Status) WriteJSON(w io.Writer) error {
 	e := json.NewEncoder(w)
 	e.SetIndent("", "  ")
 	return e.Encode(s)
+}
+
+func (t Traits) rows(row func(name, format string, args ...any)) {
+	for _, one := range []struct {
+		name string
+		Trait
+	}{{"Features", t.Features}, {"Topology", t.Topology}, {"Weight", t.Weight}} {
+		if one.Given() {
+			row(one.name, "%s (%s)", one.Value, one.Source)
+		}
+	}
 }

@@ -26,6 +26,10 @@ func step(l life, e event) (life, []action) {
 		return l.answer(e)
 	case carriedOut:
 		return l.done(e)
+	case measured:
+		return l.measure(e)
+	case stepsEnded:
+		return l.lookAgain()
 	case timerFired:
 		return l.fired(e)
 	case terminated:
@@ -71,6 +75,11 @@ const (
 	// lostTries is after how many looks without a record slurmd is told to
 	// register again: slurmctld, its table full, tells slurmd success.
 	lostTries = 6
+	// watchedTries is after how many looks at a record that runs its own slurmd's
+	// jobs the end of a step is waited for, and watchedPause how long: a job of
+	// which no step runs any more, but an epilog, ends without a word.
+	watchedTries = 6
+	watchedPause = time.Minute
 	// missedTries is after how many looks at a busy record slurmd is told to
 	// register again: half a minute, when BatchStartTimeout and MessageTimeout
 	// (slurm.conf(5)), 10 s each, are over.
@@ -102,7 +111,7 @@ func (l life) fired(e timerFired) (life, []action) {
 	case l.doing == replacing:
 		l.killed = true
 		return l, []action{signalMain{sigKill}}
-	case l.doing == launching, l.doing == nothing:
+	case l.doing == launching, l.doing == awaiting, l.doing == nothing:
 		return l, nil
 	case l.doing == reaching:
 		return l.begin()

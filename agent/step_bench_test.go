@@ -8,7 +8,7 @@ func BenchmarkStep(b *testing.B) {
 	events := []event{begun{}, mainStarted{pid: 7}, mainReady{}, timerFired{1}, answered{number: 1}, terminated{"SIGTERM"}, mainExited{pid: 7}}
 	b.ReportAllocs()
 	for b.Loop() {
-		l := newLife(plan{})
+		l := newLife(plan{}, allotment{})
 		for _, e := range events {
 			l, _ = step(l, e)
 		}

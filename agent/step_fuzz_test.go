@@ -29,11 +29,13 @@ type world struct {
 func FuzzStep(f *testing.F) {
 	f.Add(true, []byte{0, 1, 1, 2, 9, 3, 9, 1, 0})
 	f.Add(true, []byte{0, 1, 1, 2, 9, 3, 9, 1, 0x24, 9, 1, 5, 4, 6, 9, 8})
+	f.Add(true, []byte{0, 1, 2, 3, 9, 1, 15 | 1<<4, 1, 6, 9, 1 | 4<<4, 6, 4})
+	f.Add(true, []byte{0, 1, 2, 3, 9, 1, 15 | 2<<4, 1, 6, 15, 1, 6 | 1<<4})
 	f.Add(false, []byte{0, 2, 3, 9, 1, 5, 4, 8, 9, 9})
 	f.Fuzz(func(t *testing.T, registers bool, script []byte) {
 		w := &world{T: t, alive: map[int]bool{}, life: newLife(plan{
-			registers: registers, restarts: registers, shape: small, stop: time.Second, end: time.Second,
-		})}
+			registers: registers, restarts: registers, stop: time.Second, end: time.Second,
+		}, allotment{shape: small})}
 		w.feed(begun{})
 		for _, b := range script {
 			w.happen(b)
@@ -66,6 +68,10 @@ func (w *world) happen(b byte) {
 		}
 	case 7:
 		w.feed(hungUp{})
+	case 15:
+		w.change(how)
+	case 0:
+		w.feed(stepsEnded{})
 	case 8:
 		if how == 0 {
 			w.feed(terminated{"SIGTERM"})
@@ -78,6 +84,21 @@ func (w *world) happen(b byte) {
 			w.feed(timerFired{n})
 		}
 	}
+}
+
+// change edits or resizes the pod, back and forth.
+func (w *world) change(how byte) {
+	now := measured{allotment: allotment{shape: small}}
+	if how&1 != 0 {
+		now.shape.CPUs = 4 // as of the bigger record
+	}
+	if how&2 != 0 {
+		now.traits.Weight = Trait{"5", "annotations"}
+	}
+	if how&12 == 12 {
+		now = measured{err: errors.New("no")}
+	}
+	w.feed(now)
 }
 
 func (w *world) maybe(how byte) error {
@@ -185,6 +206,9 @@ func (w *world) carryOut(a action) {
 		w.changes = append(w.changes, a.number)
 	case resumeRecord:
 		require.True(w, own(w.record), "a drain that was not ours is lifted")
+		w.changes = append(w.changes, a.number)
+	case updateRecord:
+		require.NotEmpty(w, a.fields)
 		w.changes = append(w.changes, a.number)
 	case arm:
 		require.Positive(w, a.after)

@@ -19,6 +19,10 @@ func (l life) begin() (life, []action) {
 	if !l.registers {
 		return l.launch()
 	}
+	if l.held != "" {
+		l.doing, l.reason = awaiting, l.held
+		return l, nil
+	}
 	l.doing = reaching
 	l.question++
 	return l, []action{reach{l.question}}
@@ -26,6 +30,7 @@ func (l life) begin() (life, []action) {
 
 func (l life) started(e mainStarted) (life, []action) {
 	l.starting, l.main, l.mainSince, l.killed = false, e.pid, e.at, false
+	l.settled = Traits{} // of this slurmd's record nothing is known yet
 	if l.state == Stopping {
 		return l, []action{signalMain{sigTerm}}
 	}
@@ -63,6 +68,8 @@ func (l life) done(e carriedOut) (life, []action) {
 	switch {
 	case e.number != l.question || l.state == Stopping || l.state == Exited:
 		return l, nil
+	case l.doing == describing:
+		return l.described(e.err)
 	case l.doing == deleting && e.err != nil:
 		l.doing = leaving // a job or a reservation was quicker
 		return l.again(e.err.Error())
@@ -71,7 +78,8 @@ func (l life) done(e carriedOut) (life, []action) {
 	case l.doing == deleting:
 		return l.replace("the old record is deleted")
 	case l.doing == resuming:
-		return l.ready()
+		l.doing = confirming
+		return l.ask()
 	}
 	return l.again(l.reason)
 }
@@ -93,7 +101,7 @@ func (l life) confirm(n *slurm.Node) (life, []action) {
 		l.question++
 		return l, []action{resumeRecord{l.question}}
 	}
-	return l.ready()
+	return l.describe(n)
 }
 
 func (l life) fits(n *slurm.Node) bool { return l.shape.differences(n) == "" && !n.Invalid() }
@@ -115,7 +123,10 @@ func (l life) lost() (life, []action) {
 // leave waits until nothing and nobody holds a record of another size. New
 // jobs are kept away meanwhile; then it is deleted and slurmd registers anew.
 func (l life) leave(n *slurm.Node) (life, []action) {
-	l.state, l.doing = Starting, leaving
+	l.doing = leaving
+	if l.state.Serving() {
+		l.state = Resizing
+	}
 	switch {
 	case n == nil:
 		return l.replace("the old record is gone")
@@ -146,8 +157,13 @@ func (l life) leave(n *slurm.Node) (life, []action) {
 // that has died with an earlier pod is missed by slurmctld only when slurmd
 // registers, and not while it is thought to be starting.
 func (l life) stillBusy(what string) (life, []action) {
-	l, actions := l.again(what + "; jobs run on it")
-	if l.tries == missedTries && l.main != 0 {
+	what += "; jobs run on it"
+	if l.state == Resizing && l.tries >= watchedTries {
+		l.reason = what
+		return l.wait(watchedPause)
+	}
+	l, actions := l.again(what)
+	if l.tries == missedTries && l.state == Starting && l.main != 0 {
 		actions = append(actions, signalMain{sigHup})
 	}
 	return l, actions

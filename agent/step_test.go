@@ -19,11 +19,11 @@ var (
 )
 
 func slurmdLife() life {
-	return newLife(plan{registers: true, restarts: true, shape: small, stop: 29 * time.Second, end: time.Second})
+	return newLife(plan{registers: true, restarts: true, stop: 29 * time.Second, end: time.Second}, allotment{shape: small})
 }
 
 func slurmctldLife() life {
-	return newLife(plan{stop: 29 * time.Second, end: time.Second})
+	return newLife(plan{stop: 29 * time.Second, end: time.Second}, allotment{})
 }
 
 // record is a node record; it starts as that of small, seen with the slurmd of epoch.

@@ -76,6 +76,10 @@ var variables = []variable{
 		c.ConfDir = v
 		return checkAbsolute(v)
 	}},
+	{"SLURMLET_PODINFO_DIR", []Role{Slurmd}, "/etc/podinfo", func(c *Config, v string) error {
+		c.PodInfo = v
+		return checkAbsolute(v)
+	}},
 	{"SLURMLET_DAEMON", nil, "", func(c *Config, v string) error {
 		c.Daemon = v
 		if v == "" {

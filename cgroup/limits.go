@@ -237,3 +237,24 @@ func parseBytesMax(text string) (int64, error) {
 	}
 	return bytes, nil
 }
+
+// LimitFiles lists the files that set what Limits reads, for somebody who
+// watches them: the kernel reports every write to them (inotify(7)).
+func (f FS) LimitFiles() ([]string, error) {
+	own, err := f.path("self")
+	if err != nil {
+		return nil, err
+	}
+	var files []string
+	for dir := visible(own); ; dir = path.Dir(dir) {
+		for _, name := range []string{"cpu.max", "cpuset.cpus", "memory.max", "memory.swap.max"} {
+			file := filepath.Join(f.root, mount, dir, name)
+			if _, err := os.Stat(file); err == nil {
+				files = append(files, file)
+			}
+		}
+		if dir == "/" {
+			return files, nil
+		}
+	}
+}

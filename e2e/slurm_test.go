@@ -26,6 +26,8 @@ func TestSlurm(t *testing.T) {
 		{"slurmd waits for slurmctld", slurmdWaits},
 		{"a pod of another size", resized},
 		{"a pod of another size after a crash with a job", resizedAfterACrash},
+		{"a pod resized in place", resizedInPlace},
+		{"labels and annotations", described},
 		{"names that the agent takes are taken by Slurm", names},
 	})
 }

@@ -76,8 +76,15 @@ func (c Cluster) Node(i int) PodSpec {
 	spec.Env["SLURMLET_NODE_NAME"] = name
 	spec.Env["SLURMLET_CPU_LIMIT"] = strconv.Itoa(int(spec.CPU * 1000))
 	spec.Env["SLURMLET_MEMORY_LIMIT"] = strconv.FormatInt(spec.Memory, 10)
-	spec.Volumes = append(spec.Volumes, shared(), Volume{Name: "spool", Path: "/var/spool/slurmd"})
+	spec.Volumes = append(spec.Volumes, shared(), Volume{Name: "spool", Path: "/var/spool/slurmd"}, podInfo())
 	return spec
+}
+
+// PodInfo is a node's downward-API volume.
+const PodInfo = "podinfo"
+
+func podInfo() Volume {
+	return Volume{Name: PodInfo, Path: "/etc/podinfo", Projected: true, Files: map[string]File{"labels": {}, "annotations": {}}}
 }
 
 // Login is where users work. Its sackd fetches the configuration and vouches for them.

@@ -69,6 +69,11 @@ func (s *Sandbox) Restart(ctx context.Context, pod string, grace time.Duration) 
 	return s.do(ctx, nil, nil, "restart", pod, grace.String())
 }
 
+// Resize changes a pod's limits in place: CPUs, and memory in bytes.
+func (s *Sandbox) Resize(ctx context.Context, pod string, cpu float64, memory int64) error {
+	return s.do(ctx, nil, nil, "resize", pod, strconv.FormatFloat(cpu, 'f', -1, 64), strconv.FormatInt(memory, 10))
+}
+
 // Kill sends a signal ("TERM", "SIGKILL", "9") to the container's PID 1.
 func (s *Sandbox) Kill(ctx context.Context, pod, signal string) error {
 	return s.do(ctx, nil, nil, "kill", pod, signal)

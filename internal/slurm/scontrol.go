@@ -96,6 +96,13 @@ func (s Scontrol) ResumeNode(ctx context.Context, name string) error {
 	return err
 }
 
+// UpdateNode runs "scontrol update". What slurmctld does not know or take is an
+// error; that it did not answer is ErrUnreachable.
+func (s Scontrol) UpdateNode(ctx context.Context, name string, fields []string) error {
+	_, err := s.run(ctx, append([]string{"update", "nodename=" + name}, fields...)...)
+	return err
+}
+
 // ask runs scontrol with --json. Its exit status is not enough: some faults
 // are told only in the answer's own list of errors.
 func (s Scontrol) ask(ctx context.Context, answer any, args ...string) error {
@@ -130,12 +137,34 @@ func (s Scontrol) run(ctx context.Context, args ...string) ([]byte, error) {
 	}
 	what := "scontrol " + strings.Join(args, " ")
 	if ctx.Err() != nil {
-		return nil, fmt.Errorf("%s: no answer in time", what)
+		return nil, &silence{what + ": no answer in time"}
 	}
-	if said := lastWords(errs.String() + out.String()); said != "" {
+	said := lastWords(errs.String() + out.String())
+	if unreachable(said) {
+		return nil, &silence{what + ": " + said}
+	}
+	if said != "" {
 		return nil, fmt.Errorf("%s: %s", what, said)
 	}
 	return nil, fmt.Errorf("%s: %w", what, err)
+}
+
+// silence is ErrUnreachable in scontrol's words.
+type silence struct{ text string }
+
+func (s *silence) Error() string        { return s.text }
+func (s *silence) Is(target error) bool { return target == ErrUnreachable }
+
+// unreachable knows what scontrol says when nobody has answered it: the texts
+// of SLURM_COMMUNICATIONS_…_ERROR and ESLURM_… of the connection
+// (slurm_errno.c), which come with more about the cause.
+func unreachable(said string) bool {
+	for _, text := range []string{"Unable to contact slurm controller", "Socket timed out", "Communication ", "Message send failure", "Message receive failure", "Zero Bytes were transmitted", "sack sockets"} {
+		if strings.Contains(said, text) {
+			return true
+		}
+	}
+	return false
 }
 
 // lastWords joins what scontrol said into one line, without its prefixes.

@@ -95,6 +95,16 @@ func TestDeleteNode(t *testing.T) {
 	require.NotErrorIs(t, err, ErrBusy)
 }
 
+func TestUpdateNode(t *testing.T) {
+	s := scontrol(t, "", "", "0")
+	require.NoError(t, s.UpdateNode(t.Context(), "n1", []string{"weight=5", "availablefeatures=a,b"}))
+	assert.Equal(t, "update nodename=n1 weight=5 availablefeatures=a,b\n", calls(t, s))
+	refused := scontrol(t, "", "scontrol: error: Invalid feature specification\nslurm_update error: Invalid feature specification\n", "1")
+	require.NotErrorIs(t, refused.UpdateNode(t.Context(), "n1", nil), ErrUnreachable)
+	away := scontrol(t, "", "slurm_update error: Unable to contact slurm controller (connect failure)\n", "1")
+	require.ErrorIs(t, away.UpdateNode(t.Context(), "n1", nil), ErrUnreachable)
+}
+
 func TestDrainAndResume(t *testing.T) {
 	s := scontrol(t, "", "", "0")
 	require.NoError(t, s.DrainNode(t.Context(), "n1", "slurmlet: why not"))

@@ -17,6 +17,9 @@ import (
 // reservations use it.
 var ErrBusy = errors.New("the node is busy")
 
+// ErrUnreachable says that there was no answer: neither yes nor no.
+var ErrUnreachable = errors.New("slurmctld does not answer")
+
 // Client is what the agent asks of a Slurm cluster.
 type Client interface {
 	// Ping returns nil when the primary slurmctld answers.
@@ -31,6 +34,8 @@ type Client interface {
 	DrainNode(ctx context.Context, name, reason string) error
 	// ResumeNode lifts a drain.
 	ResumeNode(ctx context.Context, name string) error
+	// UpdateNode changes fields of a node record ("Weight=5"), as jobs run on.
+	UpdateNode(ctx context.Context, name string, fields []string) error
 }
 
 // Node is a node record as slurmctld shows it ("scontrol show node --json").
@@ -51,6 +56,11 @@ type Node struct {
 	RealMemory int64  `json:"real_memory"`
 	TmpDisk    int64  `json:"temporary_disk"`
 	Reason     string `json:"reason"`
+	// Features are the available ones.
+	Features []string `json:"features"`
+	Weight   int64    `json:"weight"`
+	// Topology is where the node stands in the cluster's network (25.05 and later).
+	Topology string `json:"topology"`
 	// SlurmdStart is when the slurmd that registered last was started, to the second.
 	SlurmdStart Time `json:"slurmd_start_time"`
 }

@@ -143,6 +143,31 @@ func (k *Kubelet) Restart(name string, grace time.Duration) error {
 	return k.next(p)
 }
 
+// Resize changes the limits of a running container, as the kubelet does when a
+// pod is resized in place.
+func (k *Kubelet) Resize(name string, cpu float64, memory int64) error {
+	p, err := k.pod(name)
+	if err != nil {
+		return err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	c, err := p.started()
+	if err != nil {
+		return err
+	}
+	spec := p.spec
+	spec.CPU, spec.Memory = cpu, memory
+	if err := spec.Validate(); err != nil {
+		return err
+	}
+	if err := k.engine.update(c.id, resources(spec)); err != nil {
+		return err
+	}
+	p.spec = spec
+	return nil
+}
+
 // Kill sends a signal to PID 1 of the container.
 func (k *Kubelet) Kill(name string, sig unix.Signal) error {
 	p, err := k.pod(name)

@@ -2,12 +2,15 @@ package pod
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
+
+	"github.com/opencontainers/runtime-spec/specs-go"
 )
 
 // engine makes containers out of bundles. It is runc, but for tests.
@@ -16,6 +19,8 @@ type engine interface {
 	// process that is going to be its PID 1.
 	create(id, bundle string, log *os.File) (int, error)
 	start(id string) error
+	// update changes a running container's limits.
+	update(id string, limits *specs.LinuxResources) error
 	// remove kills what is left and removes the cgroup.
 	remove(id string) error
 }
@@ -45,6 +50,20 @@ func (runc) create(id, bundle string, log *os.File) (int, error) {
 func (runc) start(id string) error {
 	if out, err := exec.Command("runc", "start", id).CombinedOutput(); err != nil {
 		return fmt.Errorf("cannot start container %s: %v: %s", id, err, bytes.TrimSpace(out))
+	}
+	return nil
+}
+
+func (runc) update(id string, limits *specs.LinuxResources) error {
+	// Devices cannot be given again, and are not meant.
+	in, err := json.Marshal(specs.LinuxResources{CPU: limits.CPU, Memory: limits.Memory, Unified: limits.Unified})
+	if err != nil {
+		return fmt.Errorf("cannot resize container %s: %v", id, err)
+	}
+	cmd := exec.Command("runc", "update", "--resources", "-", id)
+	cmd.Stdin = bytes.NewReader(in)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("cannot resize container %s: %v: %s", id, err, bytes.TrimSpace(out))
 	}
 	return nil
 }

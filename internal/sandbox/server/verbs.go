@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -27,6 +28,7 @@ type verb struct {
 var verbs = map[string]verb{
 	"create":   {"", (*server).create},
 	"delete":   {"POD GRACE", (*server).delete},
+	"resize":   {"POD CPU MEMORY", (*server).resize},
 	"restart":  {"POD GRACE", (*server).restart},
 	"kill":     {"POD SIGNAL", (*server).kill},
 	"files":    {"POD VOLUME", (*server).files},
@@ -87,6 +89,15 @@ func (s *server) restart(_ context.Context, _ remote.Command, args []string) (in
 		return 0, fmt.Errorf("cannot restart pod: %v", err)
 	}
 	return 0, s.kubelet.Restart(args[0], grace)
+}
+
+func (s *server) resize(_ context.Context, _ remote.Command, args []string) (int, error) {
+	cpu, cpuErr := strconv.ParseFloat(args[1], 64)
+	memory, memoryErr := strconv.ParseInt(args[2], 10, 64)
+	if err := errors.Join(cpuErr, memoryErr); err != nil {
+		return 0, fmt.Errorf("cannot resize pod: %v", err)
+	}
+	return 0, s.kubelet.Resize(args[0], cpu, memory)
 }
 
 func (s *server) kill(_ context.Context, _ remote.Command, args []string) (int, error) {

@@ -1,0 +1,73 @@
+package agent
+
+import (
+	"errors"
+
+	"github.com/slurmlet/slurmlet/internal/slurm"
+)
+
+// measure: the pod was looked at again. What cannot be used changes nothing:
+// the last good size and traits stay.
+func (l life) measure(e measured) (life, []action) {
+	if l.state == Stopping || l.state == Exited {
+		return l, nil
+	}
+	switch {
+	case e.err != nil && l.held != "":
+		l.held = e.err.Error()
+		return l.begin()
+	case e.err != nil:
+		l.fault = e.err.Error()
+		return l, nil
+	}
+	resized := e.shape != l.shape
+	l.held, l.fault, l.given, l.shape, l.traits = "", "", e.given, e.shape, e.traits.after(l.traits)
+	switch {
+	case l.doing == awaiting:
+		return l.begin()
+	case !l.state.Serving():
+		return l, nil // what comes next takes the new values
+	case resized && l.doing != replacing:
+		l.state, l.doing, l.tries = Resizing, leaving, 0
+		return l.ask()
+	case l.state == Ready && (l.traits != l.settled || l.doing == describing):
+		l.doing, l.tries = describing, 0
+		return l.ask()
+	}
+	return l, nil
+}
+
+// lookAgain: the record may be free now. A job ends with several steps at once.
+func (l life) lookAgain() (life, []action) {
+	if l.doing != leaving {
+		return l, nil
+	}
+	l.tries = 0
+	return l.wait(settle)
+}
+
+// describe brings features, topology and weight up to date, once for each
+// change of theirs: slurmctld may write them another way than they were given.
+func (l life) describe(n *slurm.Node) (life, []action) {
+	fields := l.traits.update(n)
+	if l.traits == l.settled || len(fields) == 0 {
+		l.settled, l.refusal = l.traits, ""
+		return l.ready()
+	}
+	l.doing, l.settled = describing, Traits{}
+	l.question++
+	return l, []action{updateRecord{l.question, fields}}
+}
+
+// described: slurmctld has changed the record, or refuses to. A refusal does
+// not keep the node from its work.
+func (l life) described(err error) (life, []action) {
+	if errors.Is(err, slurm.ErrUnreachable) {
+		return l.again(err.Error())
+	}
+	l.settled, l.refusal = l.traits, ""
+	if err != nil {
+		l.refusal = err.Error()
+	}
+	return l.ready()
+}

@@ -1,0 +1,143 @@
+package agent
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/slurmlet/slurmlet/internal/slurm"
+)
+
+// Traits are what the pod's labels and annotations say of the node: the fields
+// of its record that can be changed while jobs run on it.
+type Traits struct {
+	// Features is slurm.conf(5)'s Features, in the order of their names.
+	Features Trait `json:"features"`
+	// Topology is slurm.conf(5)'s Topology (Slurm 25.05 and later).
+	Topology Trait `json:"topology"`
+	// Weight is slurm.conf(5)'s Weight.
+	Weight Trait `json:"weight"`
+}
+
+// Trait is one of them and where it was read. Without a source nobody has asked
+// for it, and the record's own value is left alone.
+type Trait struct {
+	Value  string `json:"value"`
+	Source string `json:"source,omitempty"`
+}
+
+// Given says whether the agent is to set it.
+func (t Trait) Given() bool { return t.Source != "" }
+
+// The labels and annotations.
+const (
+	featuresKey = "slurmlet.dev/features"
+	topologyKey = "slurmlet.dev/topology"
+	weightKey   = "slurmlet.dev/weight"
+)
+
+// newTraits finds the traits in what the downward-API volume at dir has told.
+// The error holds every fault.
+func newTraits(info podInfo, dir string) (Traits, error) {
+	var t Traits
+	read := func(trait *Trait, key string, parse func(string) (string, error)) error {
+		text, source := info.find(dir, key)
+		if source == "" {
+			return nil
+		}
+		value, err := parse(strings.TrimSpace(text))
+		if err != nil {
+			return fmt.Errorf("%s: cannot use %q: %w", source, text, err)
+		}
+		*trait = Trait{value, source}
+		return nil
+	}
+	return t, errors.Join(
+		read(&t.Features, featuresKey, parseFeatures),
+		read(&t.Topology, topologyKey, parseTopology),
+		read(&t.Weight, weightKey, parseWeight),
+	)
+}
+
+// parseFeatures takes what sbatch(1) --constraint can ask for: names without
+// its operators.
+func parseFeatures(text string) (string, error) {
+	if text == "" {
+		return "", nil
+	}
+	names := map[string]bool{}
+	for name := range strings.SplitSeq(text, ",") {
+		name = strings.TrimSpace(name)
+		if name == "" || strings.Trim(name, alphanumeric+punctuation+"=+/@") != "" {
+			return "", fmt.Errorf("want names of letters, digits and -_.=+/@, separated by commas; %q is none", name)
+		}
+		names[name] = true
+	}
+	return strings.Join(slices.Sorted(maps.Keys(names)), ","), nil
+}
+
+func parseTopology(text string) (string, error) {
+	if text == "" || strings.Trim(text, alphanumeric+punctuation+":,") != "" {
+		return "", errors.New("want topology:unit[:…], several separated by commas, as in default:rack1 (slurm.conf(5), Topology)")
+	}
+	return text, nil
+}
+
+func parseWeight(text string) (string, error) {
+	const most = 1<<32 - 3 // two values above are INFINITE and NO_VAL (slurm.h)
+	n, err := strconv.ParseUint(text, 10, 32)
+	if err != nil || n > most {
+		return "", fmt.Errorf("want a whole number from 0 to %d", uint32(most))
+	}
+	return strconv.FormatUint(n, 10), nil
+}
+
+// after is what is to be set once the traits were old: one that is not given
+// any more goes back to Slurm's default.
+func (t Traits) after(old Traits) Traits {
+	back := func(now *Trait, before Trait, value string) {
+		if before.Given() && !now.Given() {
+			*now = Trait{Value: value, Source: "removed from " + strings.TrimPrefix(before.Source, "removed from ")}
+		}
+	}
+	back(&t.Features, old.Features, "")
+	back(&t.Topology, old.Topology, "")
+	back(&t.Weight, old.Weight, "1")
+	return t
+}
+
+// conf is their part of slurmd's --conf.
+func (t Traits) conf() string {
+	conf := ""
+	add := func(key string, t Trait) {
+		if t.Value != "" {
+			conf += " " + key + "=" + t.Value
+		}
+	}
+	add("Feature", t.Features)
+	add("Weight", t.Weight)
+	return conf
+}
+
+// update is what must be changed in a record, in scontrol's words. Both kinds
+// of features are set: the active ones must be among the available ones.
+func (t Traits) update(n *slurm.Node) []string {
+	var fields []string
+	if t.Features.Given() && t.Features.Value != sortedList(n.Features) {
+		fields = append(fields, "availablefeatures="+t.Features.Value, "activefeatures="+t.Features.Value)
+	}
+	if t.Weight.Given() && t.Weight.Value != strconv.FormatInt(n.Weight, 10) {
+		fields = append(fields, "weight="+t.Weight.Value)
+	}
+	if t.Topology.Given() && t.Topology.Value != n.Topology {
+		fields = append(fields, "topology="+t.Topology.Value)
+	}
+	return fields
+}
+
+func sortedList(names []string) string {
+	return strings.Join(slices.Sorted(slices.Values(names)), ",")
+}
