@@ -14,7 +14,7 @@ endif
 export SLURMLET_CACHE := $(CACHE)
 export PATH := $(dir $(GO)):$(PATH)
 BUILD   := CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w -X main.version=$(VERSION)'
-LINT    := $(CACHE)/tools/golangci-lint-$(shell cat .ci/lint/go.sum go.mod | sha256sum | cut -c1-12)
+LINT    := $(CACHE)/tools/golangci-lint-$(shell { cat .ci/lint/go.sum; grep -E '^(go|toolchain) ' go.mod; } | sha256sum | cut -c1-12)
 SANDBOX := bin/slurmlet-sandbox
 FUZZ    ?= 60s
 
