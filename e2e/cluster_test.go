@@ -37,7 +37,7 @@ func eachVersion(t *testing.T, name string, cases []testCase) {
 	for _, version := range parts.Versions() {
 		t.Run(version, func(t *testing.T) {
 			t.Parallel()
-			c := up(t, name+"-"+strings.ReplaceAll(version, ".", "-"), version)
+			c := up(t, fmt.Sprintf("%s-%d-%s", name, os.Getpid(), strings.ReplaceAll(version, ".", "-")), version)
 			for _, one := range cases {
 				t.Run(one.name, func(t *testing.T) { one.run(t, c) })
 			}
