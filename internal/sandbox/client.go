@@ -2,10 +2,12 @@ package sandbox
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"runtime"
 	"strconv"
+	"syscall"
 	"time"
 
 	"github.com/slurmlet/slurmlet/internal/sandbox/remote"
@@ -36,8 +38,22 @@ func (s *Sandbox) dial(ctx context.Context) (net.Conn, error) {
 	}
 	return dialIn(fmt.Sprintf("/proc/%d/ns/net", s.launcher.pid), func() (net.Conn, error) {
 		// A numeric address: the dialer makes its socket on this very thread.
+		d.KeepAliveConfig = net.KeepAliveConfig{Enable: true, Idle: lost / 4, Interval: lost / 4, Count: 3}
+		d.Control = giveUp
 		return d.DialContext(ctx, "tcp", net.JoinHostPort(server.GuestAddress, strconv.Itoa(server.Port)))
 	})
+}
+
+// lost is after how long without a sign of life a guest is gone. One that was
+// killed leaves nobody who would close its connections.
+const lost = time.Minute
+
+// giveUp does for what was sent what keep-alive does for silence (tcp(7)).
+func giveUp(_, _ string, c syscall.RawConn) (err error) {
+	controlled := c.Control(func(fd uintptr) {
+		err = unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT, int(lost.Milliseconds()))
+	})
+	return errors.Join(controlled, err)
 }
 
 // dialIn dials inside a network namespace, on a thread that ends with it.
