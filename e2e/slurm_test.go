@@ -28,6 +28,7 @@ func TestSlurm(t *testing.T) {
 		{"a pod of another size after a crash with a job", resizedAfterACrash},
 		{"a pod resized in place", resizedInPlace},
 		{"labels and annotations", described},
+		{"a pod with slurmd alone", stockSlurmd},
 		{"names that the agent takes are taken by Slurm", names},
 	})
 }
