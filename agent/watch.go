@@ -98,6 +98,7 @@ func (w *watcher) run(events <-chan fsnotify.Event, faults <-chan error, slow <-
 			// Events were lost (fs.inotify.max_queued_events): look at everything.
 			w.agent.tell(slog.LevelWarn, "lost changes of the pod's files; looking at them", slog.Any("error", err))
 			changed.Reset(calm)
+			w.agent.post(stepsEnded{})
 		case <-w.agent.spoolMade:
 			w.addSpool()
 		case <-slow:
@@ -105,7 +106,6 @@ func (w *watcher) run(events <-chan fsnotify.Event, faults <-chan error, slow <-
 		case <-changed.C:
 			now, err := w.agent.measure()
 			w.agent.post(measured{now, err})
-			w.agent.post(stepsEnded{})
 		}
 	}
 }

@@ -22,12 +22,13 @@ const slack = 10 * time.Second
 // resizedInPlace: the pod grows and shrinks while a job runs on it.
 func resizedInPlace(t *testing.T, c *cluster) {
 	for _, size := range []struct {
+		takes  string // the job's CPUs: in the end more than the pod will have
 		cpu    float64
 		memory int64
 		cpus   int
 		real   int64
-	}{{2, 640 << 20, 2, 576}, {1, 512 << 20, 1, 448}} {
-		id := c.submit(t, "sleep 6; echo untouched; date +%s.%N", "-w", "node-0", "--no-requeue")
+	}{{"1", 2, 640 << 20, 2, 576}, {"2", 1, 512 << 20, 1, 448}} {
+		id := c.submit(t, "sleep 6; echo untouched; date +%s.%N", "-w", "node-0", "--no-requeue", "-c", size.takes)
 		c.waitJob(t, id, "RUNNING")
 		restarts := c.agent(t, "node-0").Main.PID
 		require.NoError(t, c.Resize(t.Context(), "node-0", size.cpu, size.memory))
