@@ -60,10 +60,11 @@
 //     keeps the machine's sockets, cores and threads, any other is registered
 //     flat, each CPU by itself. With both, the fewer CPUs.
 //   - RealMemory: memory.max, or the machine's memory if that is less, without
-//     SLURMLET_RESERVE_MEMORY. The reserve is for the agent (about 15 MiB), slurmd
-//     (about 10 MiB), and a slurmstepd for each step (some MiB); raise it where
-//     hundreds of steps run at once. Without it, jobs that take no more than they
-//     were given could still have the kernel kill slurmd.
+//     SLURMLET_RESERVE_MEMORY. An idle container, the agent and slurmd, is charged
+//     some 15 MiB; the rest of the default is for a slurmd that is busy: its forks,
+//     prolog and epilog, logs and sockets. A slurmstepd is charged to its job. Without
+//     a reserve, jobs that take no more than they were given could have the kernel
+//     kill slurmd.
 //   - Swap (memory.swap.max) is not counted: whether jobs may use it is for
 //     cgroup.conf's ConstrainSwapSpace and AllowedSwapSpace to say.
 //   - TmpDisk: the whole size of the file system of TmpFS, or of the spool

@@ -30,6 +30,7 @@ func TestSlurm(t *testing.T) {
 		{"labels and annotations", described},
 		{"a pod with slurmd alone", stockSlurmd},
 		{"names that the agent takes are taken by Slurm", names},
+		{"pods with CPUs of their own", podsWithCPUs},
 	})
 }
 
