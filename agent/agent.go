@@ -25,7 +25,9 @@ type Agent struct {
 	Options
 	machine cgroup.FS
 	// atStart is the kernel's limits when the container began.
-	atStart   *cgroup.Limits
+	atStart *cgroup.Limits
+	// disk is found once: a file system whose size changes is no resize of the pod.
+	disk      cgroup.Bound[int64]
 	delegated delegation
 	daemon    daemon
 	notify    *notify.Server
@@ -145,6 +147,7 @@ func (a *Agent) size() error {
 	}
 	a.machine = a.machine.Within(a.delegated.Delegation)
 	a.life.allotment, err = a.measure()
+	a.disk = a.life.given.Disk
 	if bad, is := errors.AsType[badDescription](err); is {
 		a.life.held = bad.Error()
 	} else if err != nil {

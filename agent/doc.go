@@ -68,8 +68,9 @@
 //   - Swap (memory.swap.max) is not counted: whether jobs may use it is for
 //     cgroup.conf's ConstrainSwapSpace and AllowedSwapSpace to say.
 //   - TmpDisk: the whole size of the file system of TmpFS, or of the spool
-//     directory, or the limit of ephemeral storage, whichever is least. Where a
-//     file system's size changes with its use (ZFS), set SLURMLET_STORAGE_LIMIT.
+//     directory, or the limit of ephemeral storage, whichever is least, when the
+//     container starts. Where a file system's size changes with its use (ZFS), set
+//     SLURMLET_STORAGE_LIMIT: slurmctld refuses a node whose TmpFS has shrunk.
 //
 // A quota's fraction is not lost: of 1.5 CPUs, Slurm gives jobs one, and half a
 // CPU is left for slurmd, the agent and bursts. cpu.stat's nr_throttled counts

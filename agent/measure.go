@@ -14,6 +14,9 @@ func (a *Agent) measure() (allotment, error) {
 	if err != nil {
 		return allotment{}, err
 	}
+	if a.disk.Bounded() {
+		given.Disk = a.disk
+	}
 	shape, err := NewShape(given, a.Config.Reserve)
 	if err != nil {
 		return allotment{}, err

@@ -41,6 +41,7 @@ func TestNode(t *testing.T) {
 			require.NoError(t, err)
 			assert.Equal(t, "show node n1 --json\n", calls(t, s))
 			assert.Equal(t, []any{"n1", 2, 1, int64(300), "0"}, []any{n.Name, n.CPUs, n.EffectiveCPUs, n.RealMemory, n.SpecializedCPUs.String()})
+			assert.Equal(t, []any{2, 1, 1, int64(0)}, []any{n.Sockets, n.Cores, n.Threads, n.TmpDisk})
 			assert.True(t, n.Is("IDLE") && n.Is("DYNAMIC_NORM") && n.Responding())
 			assert.False(t, n.Busy() || n.Drained() || n.Invalid())
 			assert.WithinDuration(t, time.Unix(1795226043, 0), n.SlurmdStart.Time, 24*time.Hour)
