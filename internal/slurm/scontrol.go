@@ -13,8 +13,8 @@ import (
 
 // Scontrol is the Client that runs scontrol(1).
 type Scontrol struct {
-	// Path is scontrol's absolute path.
-	Path string
+	// Path is scontrol's absolute path, Scancel scancel's.
+	Path, Scancel string
 	// Env is its whole environment: where the configuration is, nothing more.
 	Env []string
 }
@@ -127,7 +127,10 @@ func (s Scontrol) ask(ctx context.Context, answer any, args ...string) error {
 }
 
 func (s Scontrol) run(ctx context.Context, args ...string) ([]byte, error) {
-	cmd := exec.CommandContext(ctx, s.Path, args...)
+	return s.command(ctx, "scontrol "+strings.Join(args, " "), exec.CommandContext(ctx, s.Path, args...))
+}
+
+func (s Scontrol) command(ctx context.Context, what string, cmd *exec.Cmd) ([]byte, error) {
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr, cmd.Env = &out, &errs, s.Env
 	cmd.WaitDelay = time.Second
@@ -135,7 +138,6 @@ func (s Scontrol) run(ctx context.Context, args ...string) ([]byte, error) {
 	if err == nil {
 		return out.Bytes(), nil
 	}
-	what := "scontrol " + strings.Join(args, " ")
 	if ctx.Err() != nil {
 		return nil, &silence{what + ": no answer in time"}
 	}
@@ -172,6 +174,7 @@ func lastWords(text string) string {
 	var said []string
 	for line := range strings.SplitSeq(text, "\n") {
 		line = strings.TrimSpace(strings.TrimPrefix(line, "scontrol: "))
+		line = strings.TrimPrefix(line, "scancel: ")
 		line = strings.TrimPrefix(strings.TrimPrefix(line, "error: "), "fatal: ")
 		if line != "" {
 			said = append(said, line)

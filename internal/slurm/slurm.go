@@ -36,6 +36,16 @@ type Client interface {
 	ResumeNode(ctx context.Context, name string) error
 	// UpdateNode changes fields of a node record ("Weight=5"), as jobs run on.
 	UpdateNode(ctx context.Context, name string, fields []string) error
+	// Job returns a job, nil when slurmctld answers that it has none.
+	Job(ctx context.Context, id string) (*Job, error)
+	// Step returns a step ("3.batch"), nil when slurmctld answers that it has none.
+	Step(ctx context.Context, id string) (*Step, error)
+	// CommentJob sets a job's AdminComment.
+	CommentJob(ctx context.Context, id int64, comment string) error
+	// CancelJob ends a job; one that is gone already is no error.
+	CancelJob(ctx context.Context, id int64) error
+	// RequeueJob ends a batch job and has it start anew.
+	RequeueJob(ctx context.Context, id int64) error
 }
 
 // Node is a node record as slurmctld shows it ("scontrol show node --json").
