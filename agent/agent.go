@@ -49,6 +49,7 @@ type Agent struct {
 	former   *process.Process // has handed over and may not have ended yet
 
 	lastError atomic.Pointer[LastError]
+	steps     steps
 	fit       fitCheck
 }
 
@@ -130,7 +131,7 @@ func (a *Agent) prepare() error {
 			return err
 		}
 	}
-	a.client = slurm.Scontrol{Path: a.daemon.scontrol, Env: a.daemon.scontrolEnv()}
+	a.client = slurm.Scontrol{Path: a.daemon.scontrol, Scancel: a.daemon.scancel, Env: a.daemon.scontrolEnv()}
 	return a.open()
 }
 
@@ -160,6 +161,7 @@ func (a *Agent) size() error {
 	for _, d := range a.life.given.Disagreements {
 		a.tell(slog.LevelWarn, d)
 	}
+	a.watchSteps()
 	return nil
 }
 

@@ -22,6 +22,9 @@ type Config struct {
 	MemoryLimit int64 // bytes; 0: none
 	Reserve     int64 // bytes
 	Cgroup      CgroupMode
+	OOMGroup    OOMGroup
+	OOMHeadroom int64 // bytes; 0: none
+	DeadSteps   DeadSteps
 	Grace       time.Duration
 	Listen      string
 	RunDir      string

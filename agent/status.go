@@ -42,6 +42,8 @@ type NodeStatus struct {
 	// slurmctld did not take the traits.
 	Fault   string `json:"fault,omitempty"`
 	Refusal string `json:"refusal,omitempty"`
+	// Steps is what is done in the cgroups of jobs.
+	Steps *StepsStatus `json:"steps,omitempty"`
 }
 
 // MainStatus is the daemon.
@@ -63,6 +65,7 @@ func (a *Agent) Status() Status {
 	if s.Node != nil {
 		node := *s.Node
 		node.Fit = a.fit.found.Load()
+		node.Steps = a.stepsStatus()
 		s.Node = &node
 	}
 	return s
@@ -169,6 +172,7 @@ func (n *NodeStatus) rows(row func(name, format string, args ...any)) {
 	if n.Refusal != "" {
 		row("Fault", "slurmctld does not take what the pod's annotations say: %s", n.Refusal)
 	}
+	row("Steps", "%s", n.Steps)
 	if n.Fit == nil {
 		return
 	}

@@ -60,6 +60,18 @@ var variables = []variable{
 		c.TmpDir = v
 		return checkAbsolute(v)
 	}},
+	{"SLURMLET_OOM_GROUP", []Role{Slurmd}, string(OOMGroupClear), func(c *Config, v string) (err error) {
+		c.OOMGroup, err = parseOOMGroup(v)
+		return err
+	}},
+	{"SLURMLET_OOM_HEADROOM", []Role{Slurmd}, "32Mi", func(c *Config, v string) (err error) {
+		c.OOMHeadroom, err = parseBytes(v)
+		return err
+	}},
+	{"SLURMLET_DEAD_STEPS", []Role{Slurmd}, string(DeadStepsEnd), func(c *Config, v string) (err error) {
+		c.DeadSteps, err = parseDeadSteps(v)
+		return err
+	}},
 	{"SLURMLET_GRACE_PERIOD", nil, "30s", func(c *Config, v string) (err error) {
 		c.Grace, err = parseGrace(v)
 		return err

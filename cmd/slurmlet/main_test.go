@@ -84,7 +84,7 @@ func newStage(t *testing.T) string {
 	for _, sub := range []string{"bin", "conf"} {
 		require.NoError(t, os.Mkdir(filepath.Join(dir, sub), 0o755))
 	}
-	for _, name := range []string{"slurmctld", "slurmd", "scontrol", "container", "connect", "stranger"} {
+	for _, name := range []string{"slurmctld", "slurmd", "scontrol", "scancel", "container", "connect", "stranger"} {
 		require.NoError(t, os.Symlink(standin, filepath.Join(dir, "bin", name)))
 	}
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "conf", "slurm.key"), bytes.Repeat([]byte("k"), 1024), 0o600))

@@ -43,6 +43,8 @@ func main() {
 		daemon()
 	case "scontrol":
 		scontrol(os.Args[1:])
+	case "scancel":
+		note("%s", strings.Join(os.Args[1:], " "))
 	case "connect":
 		connect(os.Args[1], os.Args[2])
 	case "stranger":

@@ -1,0 +1,103 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/slurmlet/slurmlet/cgroup"
+	"github.com/slurmlet/slurmlet/internal/slurm"
+)
+
+// ward is a slurmctld with one job; it keeps what it was told.
+type ward struct {
+	slurm.Client
+	step *slurm.Step
+	job  *slurm.Job
+	told []string
+	err  error
+}
+
+func (w *ward) Step(context.Context, string) (*slurm.Step, error) { return w.step, w.err }
+func (w *ward) Job(context.Context, string) (*slurm.Job, error)   { return w.job, nil }
+
+func (w *ward) CommentJob(_ context.Context, id int64, comment string) error {
+	return w.tell("comment %d %s", id, comment)
+}
+func (w *ward) CancelJob(_ context.Context, id int64) error  { return w.tell("cancel %d", id) }
+func (w *ward) RequeueJob(_ context.Context, id int64) error { return w.tell("requeue %d", id) }
+
+func (w *ward) tell(format string, args ...any) error {
+	w.told = append(w.told, fmt.Sprintf(format, args...))
+	return nil
+}
+
+func TestJobThatHasLostASlurmstepd(t *testing.T) {
+	const comment = "comment 3 slurmlet: slurmstepd of step 3.batch died on n1"
+	running := &slurm.Step{Running: true, Nodes: 1}
+	batch := &slurm.Job{ID: 3, Batch: true, Requeue: true}
+	for name, c := range map[string]struct {
+		do    DeadSteps
+		step  *slurm.Step
+		job   *slurm.Job
+		empty bool
+		said  string
+		told  []string
+	}{
+		"ended":                      {DeadStepsEnd, running, batch, false, "its job is cancelled", []string{comment, "cancel 3"}},
+		"its processes dead already": {DeadStepsEnd, running, batch, true, "its job is cancelled", []string{comment, "cancel 3"}},
+		"an admin's comment": {
+			DeadStepsEnd, running, &slurm.Job{ID: 3, AdminComment: "mine"}, false, "its job is cancelled",
+			[]string{"comment 3 mine; slurmlet: slurmstepd of step 3.batch died on n1", "cancel 3"},
+		},
+		"requeued": {DeadStepsRequeue, running, batch, false, "its job is requeued", []string{comment, "requeue 3"}},
+		"not to be requeued": {
+			DeadStepsRequeue, running, &slurm.Job{ID: 3, Batch: true}, false, "its job is cancelled", []string{comment, "cancel 3"},
+		},
+		"kept":                      {DeadStepsKeep, running, batch, false, "the job is left alone (SLURMLET_DEAD_STEPS=keep)", nil},
+		"over":                      {DeadStepsEnd, &slurm.Step{Nodes: 1}, batch, true, "", nil},
+		"not known":                 {DeadStepsEnd, nil, batch, true, "", nil},
+		"a job that has gone":       {DeadStepsEnd, running, nil, false, "", nil},
+		"empty here, on more nodes": {DeadStepsEnd, &slurm.Step{Running: true, Nodes: 2}, batch, true, "it runs on 2 nodes and had no processes left here, so its job is left alone", nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := &ward{step: c.step, job: c.job}
+			a := &Agent{Options: Options{Config: Config{DeadSteps: c.do, NodeName: "n1"}}, client: w}
+			said, err := a.endJob(t.Context(), cgroup.StepAbandoned{StepID: cgroup.StepID{Job: "3", Step: "batch"}, Populated: !c.empty})
+			require.NoError(t, err)
+			assert.Equal(t, c.said, said)
+			assert.Equal(t, c.told, w.told)
+		})
+	}
+}
+
+// Without an answer nothing is known to be over.
+func TestJobThatCannotBeAskedFor(t *testing.T) {
+	w := &ward{err: errors.New("connection refused")}
+	a := &Agent{client: w}
+	_, err := a.endJob(t.Context(), cgroup.StepAbandoned{})
+	require.Error(t, err)
+	assert.Empty(t, w.told)
+}
+
+func TestStepSettings(t *testing.T) {
+	c, err := FromEnv(Slurmd, []string{"SLURMLET_CONTROLLER=ctl", "SLURMLET_NODE_NAME=n1"})
+	require.NoError(t, err)
+	assert.Equal(t, []any{OOMGroupClear, int64(32 << 20), DeadStepsEnd}, []any{c.OOMGroup, c.OOMHeadroom, c.DeadSteps})
+	_, err = FromEnv(Slurmd, []string{
+		"SLURMLET_CONTROLLER=ctl", "SLURMLET_NODE_NAME=n1",
+		"SLURMLET_OOM_GROUP=no", "SLURMLET_OOM_HEADROOM=a little", "SLURMLET_DEAD_STEPS=bury",
+	})
+	require.Error(t, err)
+	for _, want := range []string{
+		`SLURMLET_OOM_GROUP: cannot use "no": want clear or keep`,
+		`SLURMLET_OOM_HEADROOM: cannot use "a little": want a whole number of bytes, or one with Ki, Mi, Gi or Ti`,
+		`SLURMLET_DEAD_STEPS: cannot use "bury": want end, requeue or keep`,
+	} {
+		assert.Contains(t, err.Error(), want)
+	}
+}
