@@ -19,6 +19,8 @@ func TestSlurm(t *testing.T) {
 		{"nodes have the size of their pods", nodesHaveTheirPodsSize},
 		{"jobs run", jobsRun},
 		{"a job over its memory is killed and the node lives", jobOverItsMemory},
+		{"a job over the container's memory is killed and the node lives", jobOverTheContainersMemory},
+		{"slurmstepd killed: the job ends and says why", slurmstepdKilled},
 		{"slurmd killed: the job goes on", slurmdKilled},
 		{"20 reconfigures", reconfigures},
 		{"slurmctld stops in order and knows its jobs afterwards", slurmctldStops},
@@ -58,14 +60,6 @@ func jobsRun(t *testing.T, c *cluster) {
 	id := c.submit(t, "id -un")
 	c.waitJob(t, id, "COMPLETED")
 	assert.Equal(t, "alice\n", c.run(t, "login", "cat", "/shared/"+id+".out"))
-}
-
-func jobOverItsMemory(t *testing.T, c *cluster) {
-	before := c.agent(t, "node-1").Main.PID
-	id := c.submit(t, "head -c 400m /dev/zero | tail", "-w", "node-1", "--mem=100")
-	c.waitJob(t, id, "OUT_OF_MEMORY")
-	assert.Equal(t, before, c.agent(t, "node-1").Main.PID)
-	assert.Equal(t, sandbox.Running, c.pod(t, "node-1").State)
 }
 
 func slurmdKilled(t *testing.T, c *cluster) {
