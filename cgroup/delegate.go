@@ -21,7 +21,8 @@ type Delegation struct {
 	Way Way `json:"way,omitempty"`
 	// Base is the directory of the container's own cgroup, below FS's root.
 	Base string `json:"base,omitempty"`
-	// Steps is the directory below Base in which slurmd makes job_N.
+	// Steps is the directory below Base in which slurmd makes a cgroup for each
+	// job: job_N in 24.11, the job's SLUID (s5MXM7YB10NP00) in 26.05.
 	Steps string `json:"steps,omitempty"`
 	// Controllers are those that are enabled for jobs, as read back.
 	Controllers []string `json:"controllers,omitempty"`

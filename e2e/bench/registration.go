@@ -74,7 +74,8 @@ func (c *cluster) slurmd(mode string) *exec.Cmd {
 func (c *cluster) slurmlet() *exec.Cmd {
 	cmd := c.command("/usr/bin/slurmlet", "slurmd")
 	cmd.Env = append(cmd.Env, "SLURMLET_CONTROLLER="+host, "SLURMLET_NODE_NAME="+node,
-		"SLURMLET_CPU_LIMIT=1000", "SLURMLET_MEMORY_LIMIT=364Mi")
+		"SLURMLET_CPU_LIMIT=1000", "SLURMLET_MEMORY_LIMIT=364Mi",
+		"SLURMLET_CGROUP=off") // the cgroups here are the machine's
 	return cmd
 }
 
