@@ -3,6 +3,7 @@
 package e2e
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -15,7 +16,7 @@ import (
 )
 
 func TestSlurm(t *testing.T) {
-	eachVersion(t, "e2e", []testCase{
+	eachVersion(t, "e2e", slices.Concat(cgroupCases, []testCase{
 		{"nodes have the size of their pods", nodesHaveTheirPodsSize},
 		{"jobs run", jobsRun},
 		{"a job over its memory is killed and the node lives", jobOverItsMemory},
@@ -33,7 +34,7 @@ func TestSlurm(t *testing.T) {
 		{"a pod with slurmd alone", stockSlurmd},
 		{"names that the agent takes are taken by Slurm", names},
 		{"pods with CPUs of their own", podsWithCPUs},
-	})
+	}))
 }
 
 func nodesHaveTheirPodsSize(t *testing.T, c *cluster) {
