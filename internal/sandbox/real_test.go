@@ -108,7 +108,6 @@ func TestRealTwo(t *testing.T) {
 	_, err := Up(t.Context(), Options{Name: "test-one", Binary: binary(t)})
 	require.ErrorContains(t, err, `sandbox "test-one" is up already`)
 	require.NoError(t, a.launcher.kill())
-	a.traces.end()
 	assert.Empty(t, a.Traces().processes())
 	assert.Equal(t, "same\n", sh(t, b, "same", "hostname"))
 }

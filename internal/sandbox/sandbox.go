@@ -84,7 +84,6 @@ func (s *Sandbox) Down() error {
 		if err := s.launcher.kill(); err != nil {
 			return err
 		}
-		s.traces.end()
 	}
 	if pureV2() {
 		if err := pod.RemoveCgroup(filepath.Join(hostCgroup, s.cgroup())); err != nil {

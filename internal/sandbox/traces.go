@@ -5,11 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
-	"sync/atomic"
-
-	"golang.org/x/sys/unix"
 )
 
 // Traces are what a sandbox can be recognised by after it went: its namespaces,
@@ -17,9 +13,9 @@ import (
 type Traces struct {
 	name       string
 	namespaces []string // "net:[4026532290]"
-	// ended is when Down was done, in clock ticks after boot. The kernel gives a
-	// namespace's number to the next one made, so what started later is another's.
-	ended *atomic.Int64
+	// held keeps the namespaces: the kernel would give their numbers to the next
+	// ones made, of another sandbox.
+	held []*os.File
 }
 
 var kinds = []string{"pid", "mnt", "net", "uts", "ipc"}
@@ -32,12 +28,14 @@ func (s *Sandbox) Traces() Traces {
 }
 
 func (l *launcher) traces() Traces {
-	t := Traces{ended: &atomic.Int64{}}
+	var t Traces
 	for _, kind := range kinds {
-		its, err1 := os.Readlink(fmt.Sprintf("/proc/%d/ns/%s", l.pid, kind))
+		link := fmt.Sprintf("/proc/%d/ns/%s", l.pid, kind)
+		its, err1 := os.Readlink(link)
 		ours, err2 := os.Readlink("/proc/self/ns/" + kind)
-		if err1 == nil && err2 == nil && its != ours {
-			t.namespaces = append(t.namespaces, its)
+		held, err3 := os.Open(link)
+		if err1 == nil && err2 == nil && err3 == nil && its != ours {
+			t.namespaces, t.held = append(t.namespaces, its), append(t.held, held)
 		}
 	}
 	return t
@@ -62,39 +60,13 @@ func (t Traces) processes() []string {
 	for _, link := range links {
 		target, err := os.Readlink(link)
 		pid := strings.Split(link, "/")[2]
-		if err == nil && slices.Contains(t.namespaces, target) && !t.later(pid) {
+		if err == nil && slices.Contains(t.namespaces, target) {
 			left = append(left, "process "+pid+" in "+target)
 		}
 	}
 	slices.Sort(left)
 	return slices.Compact(left)
 }
-
-// later tells whether a process was started after the sandbox had ended.
-func (t Traces) later(pid string) bool {
-	if t.ended == nil || t.ended.Load() == 0 {
-		return false
-	}
-	number, _ := strconv.Atoi(pid)
-	text, err := startTime(number)
-	if err != nil {
-		return true // it has gone meanwhile
-	}
-	start, _ := strconv.ParseInt(text, 10, 64)
-	return start > t.ended.Load()
-}
-
-func (t Traces) end() {
-	if t.ended == nil {
-		return
-	}
-	var now unix.Timespec
-	_ = unix.ClockGettime(unix.CLOCK_BOOTTIME, &now) // the clock is always there
-	t.ended.Store(now.Nano() / (1e9 / ticks))
-}
-
-// ticks are those of /proc in a second (USER_HZ).
-const ticks = 100
 
 func (t Traces) mounts() []string {
 	data, err := os.ReadFile("/proc/self/mountinfo")
