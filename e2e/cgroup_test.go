@@ -48,7 +48,7 @@ func third(t *testing.T, c *cluster, change func(*sandbox.PodSpec)) (node string
 	change(&spec)
 	require.NoError(t, c.Create(t.Context(), spec))
 	return spec.Name, func() {
-		assert.NoError(t, c.Delete(t.Context(), spec.Name, limit/2))
+		assert.NoError(t, c.Delete(t.Context(), spec.Name, grace))
 		if c.record(t, spec.Name) != nil {
 			c.run(t, sandbox.Controller, "scontrol", "delete", "nodename="+spec.Name)
 		}
@@ -130,7 +130,7 @@ func cgroupDisabled(t *testing.T, c *cluster) {
 	controller.Name = "slurmctld-2"
 	controller.Volumes[len(controller.Volumes)-1].Name = "state-2"
 	require.NoError(t, c.Create(t.Context(), controller))
-	defer func() { assert.NoError(t, c.Delete(t.Context(), controller.Name, limit/2)) }()
+	defer func() { assert.NoError(t, c.Delete(t.Context(), controller.Name, grace)) }()
 	node, end := third(t, c, func(s *sandbox.PodSpec) {
 		s.CgroupReadOnly = true
 		s.Env["SLURMLET_CONTROLLER"] = controller.Name

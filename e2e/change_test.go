@@ -125,6 +125,6 @@ func described(t *testing.T, c *cluster) {
 		return refusal != "", refusal
 	})
 	t.Log(c.agent(t, spec.Name).Node.Refusal)
-	require.NoError(t, c.Delete(t.Context(), spec.Name, limit/2))
+	require.NoError(t, c.Delete(t.Context(), spec.Name, grace))
 	c.run(t, sandbox.Controller, "scontrol", "delete", "nodename="+spec.Name)
 }

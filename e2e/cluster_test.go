@@ -21,8 +21,12 @@ import (
 	"github.com/slurmlet/slurmlet/internal/slurm"
 )
 
-// limit is how long anything may take that a user would wait for.
-const limit = time.Minute
+// limit is how long anything may take that a user would wait for, on a busy
+// machine.
+const limit = 2 * time.Minute
+
+// grace is a pod's, as the agents in them are told.
+const grace = 30 * time.Second
 
 // cluster is a sandbox with the pods that "make up" makes.
 type cluster struct {

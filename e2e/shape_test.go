@@ -42,7 +42,7 @@ func podsWithCPUs(t *testing.T, c *cluster) {
 	movesOn(t, c, first)
 
 	for _, name := range []string{first.Name, second.Name, half.Name, plain.Name} {
-		require.NoError(t, c.Delete(t.Context(), name, limit/2))
+		require.NoError(t, c.Delete(t.Context(), name, grace))
 		c.run(t, sandbox.Controller, "scontrol", "delete", "nodename="+name)
 	}
 	c.configure(t, c.Cluster)
@@ -179,7 +179,7 @@ func failsEveryLaunch(t *testing.T, c *cluster, node string) {
 // alone holds its jobs to the CPU, and needs no capability.
 func movesOn(t *testing.T, c *cluster, spec sandbox.PodSpec) {
 	t.Helper()
-	require.NoError(t, c.Delete(t.Context(), spec.Name, limit/2))
+	require.NoError(t, c.Delete(t.Context(), spec.Name, grace))
 	spec.CPUSet = "0"
 	require.NoError(t, c.Create(t.Context(), spec))
 	c.waitReady(t, spec.Name)

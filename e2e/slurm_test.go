@@ -124,7 +124,7 @@ func zombies(t *testing.T, c *cluster, pod string) int {
 
 func slurmctldStops(t *testing.T, c *cluster) {
 	id := c.submit(t, "true", "--hold")
-	require.NoError(t, c.Restart(t.Context(), sandbox.Controller, limit/2))
+	require.NoError(t, c.Restart(t.Context(), sandbox.Controller, grace))
 	c.waitReady(t, sandbox.Controller)
 	assert.Equal(t, "PENDING", c.job(t, id)["JobState"])
 	assert.Equal(t, "Exited", lastState(t, c, sandbox.Controller))
@@ -149,7 +149,7 @@ func lastState(t *testing.T, c *cluster, pod string) string {
 func slurmctldKilled(t *testing.T, c *cluster) {
 	once := c.Controller()
 	once.Restart = "Never"
-	require.NoError(t, c.Delete(t.Context(), sandbox.Controller, limit/2))
+	require.NoError(t, c.Delete(t.Context(), sandbox.Controller, grace))
 	require.NoError(t, c.Create(t.Context(), once))
 	c.waitReady(t, sandbox.Controller)
 	c.run(t, sandbox.Controller, "kill", "-9", strconv.Itoa(c.agent(t, sandbox.Controller).Main.PID))
@@ -160,8 +160,8 @@ func slurmctldKilled(t *testing.T, c *cluster) {
 }
 
 func slurmdWaits(t *testing.T, c *cluster) {
-	require.NoError(t, c.Delete(t.Context(), sandbox.Controller, limit/2))
-	require.NoError(t, c.Restart(t.Context(), "node-0", limit/2))
+	require.NoError(t, c.Delete(t.Context(), sandbox.Controller, grace))
+	require.NoError(t, c.Restart(t.Context(), "node-0", grace))
 	restarts := c.pod(t, "node-0").Restarts
 	until(t, "the agent tells what it waits for", func() (bool, string) {
 		s := c.agent(t, "node-0")
@@ -184,12 +184,12 @@ func resize(t *testing.T, c *cluster, end func()) {
 	require.NoError(t, c.Create(t.Context(), other))
 	// A crashed pod's job ends only when slurmctld sends its end again, to the new
 	// pod: "Resending TERMINATE_JOB", more than a minute later.
-	require.NoError(t, c.WaitReady(t.Context(), 4*limit, t.Logf, "node-0"))
+	require.NoError(t, c.WaitReady(t.Context(), 2*limit, t.Logf, "node-0"))
 	record := c.record(t, "node-0")
 	assert.Equal(t, []any{2, int64(576)}, []any{record.CPUs, record.RealMemory})
 	assert.False(t, record.Drained(), record.Reason)
 
-	require.NoError(t, c.Delete(t.Context(), "node-0", limit/2))
+	require.NoError(t, c.Delete(t.Context(), "node-0", grace))
 	require.NoError(t, c.Create(t.Context(), c.Node(0)))
 	c.waitReady(t, "node-0")
 	record = c.record(t, "node-0")
@@ -199,7 +199,7 @@ func resize(t *testing.T, c *cluster, end func()) {
 }
 
 func resized(t *testing.T, c *cluster) {
-	resize(t, c, func() { require.NoError(t, c.Delete(t.Context(), "node-0", limit/2)) })
+	resize(t, c, func() { require.NoError(t, c.Delete(t.Context(), "node-0", grace)) })
 }
 
 // resizedAfterACrash: the record holds a job whose processes have died with the
@@ -224,7 +224,7 @@ func names(t *testing.T, c *cluster) {
 		require.NoError(t, c.Create(t.Context(), spec))
 		c.waitReady(t, spec.Name)
 		require.NotNil(t, c.record(t, name), name)
-		require.NoError(t, c.Delete(t.Context(), spec.Name, limit/2))
+		require.NoError(t, c.Delete(t.Context(), spec.Name, grace))
 		c.run(t, sandbox.Controller, "scontrol", "delete", "nodename="+name)
 	}
 }

@@ -55,7 +55,7 @@ func (c *cluster) withCgroupConf(t *testing.T, text string) {
 	t.Helper()
 	controller := c.Controller()
 	controller.Volumes[1].Files["cgroup.conf"] = sandbox.File{Data: []byte(text)}
-	require.NoError(t, c.Delete(t.Context(), sandbox.Controller, limit/2))
+	require.NoError(t, c.Delete(t.Context(), sandbox.Controller, grace))
 	require.NoError(t, c.Create(t.Context(), controller))
 	c.waitReady(t, sandbox.Controller)
 }
