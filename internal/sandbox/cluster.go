@@ -167,6 +167,7 @@ SelectTypeParameters=CR_Core_Memory
 ProctrackType=proctrack/cgroup
 TaskPlugin=task/cgroup
 JobAcctGatherType=jobacct_gather/cgroup
+GresTypes=gpu
 MpiDefault=none
 PrologEpilogTimeout=60
 PartitionName=all Nodes=ALL Default=yes State=UP

@@ -27,6 +27,7 @@ type (
 	PodSpec   = pod.Spec
 	PodStatus = pod.Status
 	Volume    = pod.Volume
+	Device    = pod.Device
 	File      = pod.File
 	How       = pod.Exec
 	Streams   = remote.Streams

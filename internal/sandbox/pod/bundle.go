@@ -45,6 +45,7 @@ func Bundle(s Spec, at Place) *specs.Spec {
 		Linux: &specs.Linux{
 			CgroupsPath:   at.Cgroup,
 			Resources:     resources(s),
+			Devices:       deviceNodes(s),
 			Namespaces:    namespaces(s, at),
 			MaskedPaths:   maskedPaths,
 			ReadonlyPaths: readonlyPaths,
@@ -108,7 +109,7 @@ func namespaces(s Spec, at Place) []specs.LinuxNamespace {
 func resources(s Spec) *specs.LinuxResources {
 	r := &specs.LinuxResources{
 		CPU:     &specs.LinuxCPU{Cpus: s.CPUSet},
-		Devices: devices,
+		Devices: allowed(s),
 	}
 	if s.CPU > 0 {
 		quota, period := int64(s.CPU*1000+0.5)*Period/1000, uint64(Period)
@@ -125,8 +126,23 @@ func resources(s Spec) *specs.LinuxResources {
 	return r
 }
 
-// No device but those that the runtime always allows.
-var devices = []specs.LinuxDeviceCgroup{{Allow: false, Access: "rwm"}}
+// allowed: no device but those that the runtime always allows, and the pod's own.
+func allowed(s Spec) []specs.LinuxDeviceCgroup {
+	rules := []specs.LinuxDeviceCgroup{{Allow: false, Access: "rwm"}}
+	for _, d := range s.Devices {
+		rules = append(rules, specs.LinuxDeviceCgroup{Allow: true, Type: "c", Major: &d.Major, Minor: &d.Minor, Access: "rw"})
+	}
+	return rules
+}
+
+func deviceNodes(s Spec) []specs.LinuxDevice {
+	var nodes []specs.LinuxDevice
+	for _, d := range s.Devices {
+		mode := os.FileMode(0o666)
+		nodes = append(nodes, specs.LinuxDevice{Path: d.Path, Type: "c", Major: d.Major, Minor: d.Minor, FileMode: &mode})
+	}
+	return nodes
+}
 
 func systemMounts(s Spec, at Place) []specs.Mount {
 	cgroup := []string{"nosuid", "noexec", "nodev", "relatime", "rw"}

@@ -21,6 +21,7 @@ func TestBundle(t *testing.T) {
 			Name: "node-0", Role: "slurmd", Args: []string{"/usr/local/bin/slurmlet", "slurmd"},
 			Env: map[string]string{"SLURMLET_NODE_NAME": "node-0", "SLURMLET_GRACE_PERIOD": "30s"},
 			CPU: 1.5, CPUSet: "1-2", Memory: 512 << 20, OOMGroup: true, OOMScoreAdj: -997,
+			Devices: []Device{{"/dev/nvidia3", 195, 3}, {"/dev/nvidia-caps/nvidia-cap12", 237, 12}},
 			Volumes: []Volume{
 				{Name: "spool", Path: "/var/spool/slurmd"},
 				{Name: "slurmlet", Path: "/usr/local/bin/slurmlet", HostPath: "/opt/bin/slurmlet"},

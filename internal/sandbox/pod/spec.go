@@ -46,9 +46,18 @@ type Spec struct {
 	HostCgroup bool `json:"hostCgroup,omitempty"`
 	// Capabilities replaces the set that containerd gives by default.
 	Capabilities []string `json:"capabilities,omitempty"`
-	Volumes      []Volume `json:"volumes,omitempty"`
+	// Devices are made in the container, and may be used there.
+	Devices []Device `json:"devices,omitempty"`
+	Volumes []Volume `json:"volumes,omitempty"`
 	// Restart is "Never" (the default) or "Always".
 	Restart string `json:"restart,omitempty"`
+}
+
+// Device is a character device, as a device plugin has the kubelet give one.
+type Device struct {
+	Path  string `json:"path"`
+	Major int64  `json:"major"`
+	Minor int64  `json:"minor"`
 }
 
 // Volume is a directory of the pod's. With nothing but a name and a path it is
@@ -105,6 +114,11 @@ func (s Spec) Validate() error {
 	}
 	if s.Restart != "" && s.Restart != RestartNever && s.Restart != RestartAlways {
 		bad("restart %q: want %s or %s", s.Restart, RestartNever, RestartAlways)
+	}
+	for _, d := range s.Devices {
+		if path.Clean(d.Path) != d.Path || !strings.HasPrefix(d.Path, "/dev/") || d.Major < 0 || d.Minor < 0 {
+			bad("device %q, %d:%d: want a path below /dev and two numbers, 0 or more", d.Path, d.Major, d.Minor)
+		}
 	}
 	for _, v := range s.Volumes {
 		errs = append(errs, v.validate())
