@@ -29,6 +29,7 @@ type Agent struct {
 	// disk is found once: a file system whose size changes is no resize of the pod.
 	disk      cgroup.Bound[int64]
 	delegated delegation
+	gres      gres
 	daemon    daemon
 	notify    *notify.Server
 	output    *process.Output
@@ -118,6 +119,7 @@ func (a *Agent) prepare() error {
 	p := plan{
 		registers: a.Config.Role == Slurmd,
 		restarts:  a.Config.Role == Slurmd,
+		gresConf:  gresConf(a.Config),
 		stop:      a.Config.Grace - reserve,
 		end:       reserve / 2,
 	}
@@ -147,6 +149,9 @@ func (a *Agent) size() error {
 		return err
 	}
 	a.machine = a.machine.Within(a.delegated.Delegation)
+	if a.gres, err = findGres(a.Root, a.Config); err != nil {
+		return &Fault{ExitConfig, err}
+	}
 	a.life.allotment, err = a.measure()
 	a.disk = a.life.given.Disk
 	if bad, is := errors.AsType[badDescription](err); is {
@@ -158,6 +163,9 @@ func (a *Agent) size() error {
 		a.atStart = &limits
 	}
 	a.tell(a.delegated.level(), a.delegated.String())
+	for _, n := range a.gres.Notes {
+		a.tell(slog.LevelWarn, n)
+	}
 	for _, d := range a.life.given.Disagreements {
 		a.tell(slog.LevelWarn, d)
 	}
@@ -171,6 +179,9 @@ const reserve = time.Second
 func (a *Agent) open() error {
 	if err := os.MkdirAll(a.Config.RunDir, 0o755); err != nil {
 		return fmt.Errorf("cannot make SLURMLET_RUN_DIR: %w", err)
+	}
+	if err := a.gres.write(a.Config); err != nil {
+		return err
 	}
 	var err error
 	if a.notify, err = notify.Listen(a.notifyPath(), a.daemon.uid(), a.daemon.gid()); err != nil {

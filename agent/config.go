@@ -11,6 +11,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/slurmlet/slurmlet/internal/devices"
 )
 
 // Config is everything the agent is told. Its reference is the package comment.
@@ -25,6 +27,7 @@ type Config struct {
 	OOMGroup    OOMGroup
 	OOMHeadroom int64 // bytes; 0: none
 	DeadSteps   DeadSteps
+	Gres        devices.Choice
 	Grace       time.Duration
 	Listen      string
 	RunDir      string

@@ -20,9 +20,10 @@
 //	SLURMLET_OOM_GROUP      the container's memory.oom.group, which the kubelet sets to 1: clear it, so that a job at the container's limit does not take slurmd with it, or keep (slurmd; default: clear)
 //	SLURMLET_OOM_HEADROOM   what a job's cgroup gets above its steps' memory limit, for slurmstepd, in bytes or with Ki, Mi, Gi, Ti; 0 for none (slurmd; default: 32Mi)
 //	SLURMLET_DEAD_STEPS     a job that has lost a slurmstepd: end (cancel it), requeue (if it is a batch job that may be, else end) or keep (slurmd; default: end)
+//	SLURMLET_GRES           generic resources: auto (the GPUs that are found), none, or name[:type][:count],… with no more GPUs than are found (slurmd; default: auto)
 //	SLURMLET_GRACE_PERIOD   from SIGTERM to SIGKILL, as in terminationGracePeriodSeconds: a duration such as 30s or 10m, at least 2s (default: 30s)
 //	SLURMLET_LISTEN         where /livez, /readyz, /startupz and /status are served over HTTP: [host]:port (default: :8817)
-//	SLURMLET_RUN_DIR        the directory of the agent's sockets, an absolute path (default: /run/slurmlet)
+//	SLURMLET_RUN_DIR        the directory of the agent's sockets and of gres.conf, an absolute path (default: /run/slurmlet)
 //	SLURMLET_CONF_DIR       Slurm's configuration directory, an absolute path (default: /etc/slurm)
 //	SLURMLET_PODINFO_DIR    where a downward-API volume is mounted, an absolute path; see below (slurmd; default: /etc/podinfo)
 //	SLURMLET_DAEMON         the daemon's absolute path (default: the role's name, looked up in PATH)
@@ -85,6 +86,29 @@
 // When the node is Ready, and after each reconfigure, the agent compares the
 // cluster's configuration with the pod's limits. What does not go together, the
 // setting that would, and why, is in the status and once in the log.
+//
+// # GPUs
+//
+// The agent registers the GPUs whose device nodes the container has (auto), by the
+// types that Slurm's own AutoDetect would give them. slurmd learns which files they
+// are from gres.conf, which is the cluster's and comes from slurmctld; so the agent
+// writes the container's lines to gres.conf in SLURMLET_RUN_DIR, before slurmd
+// starts, and the cluster's configuration has to say
+//
+//	GresTypes=gpu                      in slurm.conf
+//	Include /run/slurmlet/gres.conf    in gres.conf, all of it
+//
+// Slurm takes the Include with its absolute path as it is, and every slurmd reads its
+// own container's file. slurmctld follows it as well, so there must be such a file,
+// without a line, beside it: the agent writes it too. (A daemon that does not find it
+// waits for a minute; slurmd then ends.) Without GresTypes slurmctld drops the GPUs,
+// and the node is registered without them: the status and one line of the log say so.
+// Without the Include slurmctld refuses the node until gres.conf is right and
+// reconfigured; the reason says so.
+//
+// An instance of MIG has the type of its GPU and "_mig", because /proc does not tell its
+// profile: SLURMLET_GRES=gpu:1g.18gb:2 gives it a name. A pod should have one at most:
+// Slurm tells jobs the numbers of their GPUs, CUDA wants an instance's UUID.
 //
 // # The pod's description
 //

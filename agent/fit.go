@@ -32,6 +32,7 @@ func fit(n NodeStatus, dirs Config, binds bool, cluster slurm.Config) []Misfit {
 	f.memory()
 	f.plugins()
 	f.controllers()
+	f.gres(gresConf(dirs))
 	f.directories(dirs)
 	return f.found
 }

@@ -14,6 +14,9 @@ import (
 func (a *Agent) start() event {
 	a.mainLock.Lock()
 	defer a.mainLock.Unlock()
+	if err := a.gres.check(a.Root); err != nil {
+		return mainFailed{err}
+	}
 	p, err := a.Table.Start(a.daemon.command(a))
 	if err != nil {
 		return mainFailed{err}

@@ -21,6 +21,7 @@ func (a *Agent) measure() (allotment, error) {
 	if err != nil {
 		return allotment{}, err
 	}
+	shape.Gres = a.gres.Gres.String()
 	traits, err := newTraits(info, a.Config.PodInfo)
 	if err := errors.Join(infoErr, err); err != nil {
 		return allotment{given, shape, Traits{}}, badDescription{err}

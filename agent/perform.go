@@ -78,6 +78,9 @@ func (a *Agent) pingQuestion(ctx context.Context, number int) event {
 
 func (a *Agent) nodeQuestion(ctx context.Context, number int) event {
 	node, err := a.client.Node(ctx, a.Config.NodeName)
+	if err == nil && node != nil {
+		err = a.knownGres(ctx, node)
+	}
 	return answered{number: number, node: node, err: err}
 }
 

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -23,6 +24,8 @@ type Shape struct {
 	// RealMemory and TmpDisk are in MiB; TmpDisk 0 is not registered.
 	RealMemory int64 `json:"real_memory"`
 	TmpDisk    int64 `json:"tmp_disk"`
+	// Gres is generic resources in Slurm's words, as in gpu:nvidia_h200:2.
+	Gres string `json:"gres"`
 }
 
 const mib = 1 << 20
@@ -143,6 +146,9 @@ func (s Shape) settings() []string {
 	if s.Reserved.Len() > 0 {
 		conf = append(conf, "CpuSpecList="+s.Reserved.String())
 	}
+	if s.Gres != "" {
+		conf = append(conf, "Gres="+s.Gres)
+	}
 	return conf
 }
 
@@ -162,5 +168,6 @@ func (s Shape) differences(n *slurm.Node) string {
 	differ("ThreadsPerCore", s.Threads, n.Threads)
 	differ("RealMemory", s.RealMemory, n.RealMemory)
 	differ("TmpDisk", s.TmpDisk, n.TmpDisk)
+	differ("Gres", cmp.Or(s.Gres, "none"), cmp.Or(recordedGres(s.Gres, n), "none"))
 	return strings.Join(fields, ", ")
 }

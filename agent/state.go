@@ -47,6 +47,8 @@ type plan struct {
 	registers bool
 	// restarts: the daemon is started again when it ends by itself.
 	restarts bool
+	// gresConf is the file that the cluster's gres.conf must include.
+	gresConf string
 	// stop is from SIGTERM to SIGKILL of the daemon, end from there to the
 	// agent's exit, whatever is left.
 	stop, end time.Duration

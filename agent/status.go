@@ -36,6 +36,7 @@ type NodeStatus struct {
 	Limits Resources   `json:"limits"`
 	Traits Traits      `json:"traits"`
 	Cgroup *delegation `json:"cgroup"`
+	Gres   gres        `json:"gres"`
 	// Fit is nil before the cluster's configuration was asked for.
 	Fit *Fit `json:"fit,omitempty"`
 	// Fault is why the last change of the pod could not be followed, Refusal why
@@ -87,7 +88,7 @@ func (a *Agent) publish(next life) {
 	if next.registers {
 		s.Node = &NodeStatus{
 			Name: a.Config.NodeName, Conf: next.shape.Conf() + next.traits.conf(), Shape: next.shape, Limits: next.given,
-			Traits: next.traits, Cgroup: &a.delegated, Fault: next.fault, Refusal: next.refusal,
+			Traits: next.traits, Cgroup: &a.delegated, Gres: a.gres, Fault: next.fault, Refusal: next.refusal,
 		}
 	}
 	a.status.Store(&s)
@@ -166,6 +167,7 @@ func (n *NodeStatus) rows(row func(name, format string, args ...any)) {
 	}
 	n.Traits.rows(row)
 	row("Cgroup", "%s", n.Cgroup)
+	n.Gres.rows(row)
 	if n.Fault != "" {
 		row("Fault", "cannot follow the pod's change: %s", n.Fault)
 	}

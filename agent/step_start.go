@@ -96,7 +96,7 @@ func (l life) confirm(n *slurm.Node) (life, []action) {
 		return l.leave(n)
 	case n.SlurmdStart.Before(l.mainSince.Truncate(time.Second)) || !n.Responding():
 		return l.again("slurmctld has not seen this slurmd yet: the record is " + strings.Join(n.State, "+"))
-	case own(n):
+	case own(n), putRight(n):
 		l.doing = resuming
 		l.question++
 		return l, []action{resumeRecord{l.question}}
@@ -139,6 +139,8 @@ func (l life) leave(n *slurm.Node) (life, []action) {
 		what = "slurmctld has refused what slurmd registered: " + n.Reason
 	}
 	switch {
+	case l.shape.differences(n) == "" && refusedGres(n):
+		return l.again(fmt.Sprintf("%s: the cluster's gres.conf must say \"Include %s\"", what, l.gresConf))
 	case foreign(n):
 		return l.again(fmt.Sprintf("%s; somebody else has drained the node, which would be lost with the record: %s", what, n.Reason))
 	case !n.Drained():
@@ -209,5 +211,5 @@ func own(n *slurm.Node) bool { return n.Drained() && strings.HasPrefix(n.Reason,
 // CpuSpecList ("CoreSpec differ"), is nobody's wish.
 func foreign(n *slurm.Node) bool {
 	refused := n.Invalid() && (strings.HasPrefix(n.Reason, "Low ") || strings.HasPrefix(n.Reason, "CoreSpec differ"))
-	return n.Drained() && !own(n) && !refused
+	return n.Drained() && !own(n) && !refused && !refusedGres(n)
 }

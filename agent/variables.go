@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/slurmlet/slurmlet/internal/devices"
 )
 
 // variable is one SLURMLET_* variable: the line of the package comment as code.
@@ -70,6 +72,10 @@ var variables = []variable{
 	}},
 	{"SLURMLET_DEAD_STEPS", []Role{Slurmd}, string(DeadStepsEnd), func(c *Config, v string) (err error) {
 		c.DeadSteps, err = parseDeadSteps(v)
+		return err
+	}},
+	{"SLURMLET_GRES", []Role{Slurmd}, "auto", func(c *Config, v string) (err error) {
+		c.Gres, err = devices.ParseChoice(v)
 		return err
 	}},
 	{"SLURMLET_GRACE_PERIOD", nil, "30s", func(c *Config, v string) (err error) {

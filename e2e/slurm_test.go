@@ -32,6 +32,7 @@ func TestSlurm(t *testing.T) {
 		{"a pod resized in place", resizedInPlace},
 		{"labels and annotations", described},
 		{"a pod with slurmd alone", stockSlurmd},
+		{"GPUs", gpus},
 		{"names that the agent takes are taken by Slurm", names},
 		{"pods with CPUs of their own", podsWithCPUs},
 	}))

@@ -68,6 +68,9 @@ func TestFaults(t *testing.T) {
 		{"less memory than the reserve", "slurmd", "SLURMLET_MEMORY_LIMIT=32Mi", 78, []string{"SLURMLET_MEMORY_LIMIT: 33554432 bytes leave no memory for jobs: SLURMLET_RESERVE_MEMORY keeps 67108864 bytes"}},
 		{"a cgroup mode that is none", "slurmd", "SLURMLET_CGROUP=yes", 78, []string{`SLURMLET_CGROUP: cannot use "yes": want require, prefer or off`}},
 		{"no cgroup of its own", "slurmd", "SLURMLET_CGROUP=require", 77, []string{"SLURMLET_CGROUP=require: Slurm cannot limit jobs by cgroup", "To change it, "}},
+		{"a GPU's count in words", "slurmd", "SLURMLET_GRES=gpu:h200:x:2", 78, []string{`SLURMLET_GRES: cannot use "gpu:h200:x:2": want auto, none, or a list: want name[:type][:count]`}},
+		{"some GPUs with a type", "slurmd", "SLURMLET_GRES=gpu:1,gpu:h200:1", 78, []string{`SLURMLET_GRES: cannot use "gpu:1,gpu:h200:1"`, "want every gpu with a type, or none"}},
+		{"more GPUs than there are", "slurmd", "SLURMLET_GRES=gpu:h200:99", 78, []string{`SLURMLET_GRES: cannot use "gpu:h200:99": gpu:h200:99: the container has not that many: `}},
 		{"a grace period in bare seconds", "slurmctld", "SLURMLET_GRACE_PERIOD=30", 78, []string{`SLURMLET_GRACE_PERIOD: cannot use "30": want a duration such as 30s or 10m, at least 2s`}},
 		{"a short grace period", "slurmctld", "SLURMLET_GRACE_PERIOD=1s", 78, []string{"SLURMLET_GRACE_PERIOD", "at least 2s"}},
 		{"a bare port", "slurmctld", "SLURMLET_LISTEN=8817", 78, []string{`SLURMLET_LISTEN: cannot use "8817": want [host]:port`}},
@@ -114,7 +117,7 @@ func logOf(o outcome) *logbook {
 func TestAllFaults(t *testing.T) {
 	t.Parallel()
 	faulty := []string{
-		"SLURMLET_CONTROLLER=:", "SLURMLET_NODE_NAME=a b", "SLURMLET_CPU_LIMIT=0", "SLURMLET_MEMORY_LIMIT=1G", "SLURMLET_RESERVE_MEMORY=x",
+		"SLURMLET_CONTROLLER=:", "SLURMLET_NODE_NAME=a b", "SLURMLET_CPU_LIMIT=0", "SLURMLET_MEMORY_LIMIT=1G", "SLURMLET_RESERVE_MEMORY=x", "SLURMLET_GRES=gpu:",
 		"SLURMLET_STORAGE_LIMIT=x", "SLURMLET_SPOOL_DIR=x", "SLURMLET_TMP_DIR=x", "SLURMLET_GRACE_PERIOD=0s", "SLURMLET_LISTEN=x", "SLURMLET_RUN_DIR=x", "SLURMLET_CONF_DIR=x", "SLURMLET_DAEMON=x",
 		"SLURMLET_LOG_LEVEL=x", "SLURMLET_X=x",
 	}

@@ -21,7 +21,8 @@ func TestMachines(t *testing.T) {
 		{"2-of-8", "gpu:nvidia_h200:2", []string{"Name=gpu Type=nvidia_h200 File=/dev/nvidia3,/dev/nvidia5 Flags=nvidia_gpu_env"}, nil},
 		{
 			"pci-order", "gpu:nvidia_h200:8",
-			[]string{"Name=gpu Type=nvidia_h200 File=/dev/nvidia7,/dev/nvidia6,/dev/nvidia5,/dev/nvidia4,/dev/nvidia3,/dev/nvidia2,/dev/nvidia1,/dev/nvidia0 Flags=nvidia_gpu_env"}, nil,
+			[]string{"Name=gpu Type=nvidia_h200 File=/dev/nvidia7,/dev/nvidia6,/dev/nvidia5,/dev/nvidia4,/dev/nvidia3,/dev/nvidia2,/dev/nvidia1,/dev/nvidia0 Flags=nvidia_gpu_env"},
+			nil,
 		},
 		{"mig", "gpu:nvidia_h200:1,gpu:nvidia_a100_mig:2", []string{
 			"Name=gpu Type=nvidia_h200 File=/dev/nvidia0 Flags=nvidia_gpu_env",

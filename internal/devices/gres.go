@@ -27,6 +27,15 @@ func (g Gres) String() string {
 	return strings.Join(all, ",")
 }
 
+// MarshalText and UnmarshalText make JSON hold Slurm's text.
+func (g Gres) MarshalText() ([]byte, error) { return []byte(g.String()), nil }
+
+// UnmarshalText reads what MarshalText wrote.
+func (g *Gres) UnmarshalText(text []byte) error {
+	*g = Recorded(string(text))
+	return nil
+}
+
 func (r Resource) String() string { return r.kind() + ":" + strconv.FormatUint(r.Count, 10) }
 
 // kind is the resource without its count; Slurm does not distinguish cases in types.

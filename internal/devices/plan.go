@@ -31,10 +31,10 @@ func ParseChoice(text string) (Choice, error) {
 
 // Plan is what is registered.
 type Plan struct {
-	Gres Gres
+	Gres Gres `json:"gres"`
 	// Lines are gres.conf's, Files the device nodes in them.
-	Lines []string
-	Files []string
+	Lines []string `json:"lines,omitempty"`
+	Files []string `json:"-"`
 }
 
 // group is the GPUs of one entry of Gres.

@@ -63,9 +63,15 @@ type Node struct {
 	Cores   int `json:"cores"`
 	Threads int `json:"threads"`
 	// RealMemory and TmpDisk are in MiB.
-	RealMemory int64  `json:"real_memory"`
-	TmpDisk    int64  `json:"temporary_disk"`
-	Reason     string `json:"reason"`
+	RealMemory int64 `json:"real_memory"`
+	TmpDisk    int64 `json:"temporary_disk"`
+	// Gres is name[:type]:count, several separated by commas, each with the
+	// sockets in parentheses where gres.conf gave cores.
+	Gres string `json:"gres"`
+	// GresTypes is what slurmctld knows of at all, nil unless it was asked: of a
+	// Gres that is not among them it tells nothing.
+	GresTypes []string `json:"-"`
+	Reason    string   `json:"reason"`
 	// Features are the available ones.
 	Features []string `json:"features"`
 	Weight   int64    `json:"weight"`
