@@ -100,24 +100,12 @@ func TestFitOfGres(t *testing.T) {
 	}
 }
 
-// TestRefusedGres: slurmd found fewer than it was to register, because gres.conf does not say where they are.
+// TestRefusedGres: slurmd found fewer than it was to register, until gres.conf says where they are.
 func TestRefusedGres(t *testing.T) {
-	refused := func(n *slurm.Node) {
-		n.State, n.Reason = append(n.State, "DRAIN", "INVALID_REG"), "gres/gpu count reported lower than configured (0 < 2)"
-	}
 	l, _ := play(slurmdLife(), registered...)
 	l.gresConf = "/run/slurmlet/gres.conf"
-	l, actions := play(l, answered{node: record(refused)})
+	l, _ = play(l, answered{node: record(noGPUs)})
 	assert.Equal(t, `slurmctld has refused what slurmd registered: gres/gpu count reported lower than configured (0 < 2): the cluster's gres.conf must say "Include /run/slurmlet/gres.conf"`, l.reason)
-	assert.NotContains(t, actions, deleteRecord{l.question}, "a new record would be refused as well")
-
-	// gres.conf is put right and reconfigured; slurmctld's drain has stayed.
-	drained := func(n *slurm.Node) { refused(n); n.State = n.State[:3] }
-	l, actions = play(l, timerFired{}, answered{node: record(drained)})
-	assert.Contains(t, actions, resumeRecord{l.question})
-
-	// An earlier pod's record with more GPUs is replaced.
-	fewer, _ := play(slurmdLife(), registered...)
-	fewer, actions = play(fewer, answered{node: record(refused, func(n *slurm.Node) { n.Gres = "gpu:2" })})
-	assert.Contains(t, actions, deleteRecord{fewer.question})
+	l, actions := play(l, timerFired{}, answered{node: record(foundGPUs)})
+	assert.Equal(t, []action{resumeRecord{l.question}}, actions)
 }

@@ -114,6 +114,7 @@ func (w *world) answer(how byte) {
 	node := []*slurm.Node{
 		record(), nil, record(bigger), record(bigger, busy), record(bigger, ourDrain), record(bigger, anAdmins),
 		record(anAdmins), record(ourDrain), record(stale), record(tooSmall), record(busy, tooSmall), record(down),
+		record(noGPUs), record(foundGPUs),
 	}
 	if int(how) >= len(node) {
 		w.feed(answered{number: n, err: errors.New("no")})
@@ -205,7 +206,7 @@ func (w *world) carryOut(a action) {
 		require.False(w, foreign(w.record), "an admin's drain gets our reason")
 		w.changes = append(w.changes, a.number)
 	case resumeRecord:
-		require.True(w, own(w.record), "a drain that was not ours is lifted")
+		require.True(w, own(w.record) || putRight(w.record), "a drain that was not ours is lifted")
 		w.changes = append(w.changes, a.number)
 	case updateRecord:
 		require.NotEmpty(w, a.fields)

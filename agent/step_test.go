@@ -45,6 +45,16 @@ func anAdmins(n *slurm.Node) { n.State, n.Reason = append(n.State, "DRAIN"), "ba
 func tooSmall(n *slurm.Node) {
 	n.State, n.Reason = append(n.State, "DRAIN", "INVALID_REG"), "Low socket*core*thread count, Low CPUs"
 }
+
+// noGPUs: gres.conf did not tell slurmd where they are; foundGPUs: now it does, and slurmctld's drain has stayed.
+func noGPUs(n *slurm.Node) {
+	n.State, n.Reason = append(n.State, "DRAIN", "INVALID_REG"), "gres/gpu count reported lower than configured (0 < 2)"
+}
+
+func foundGPUs(n *slurm.Node) {
+	noGPUs(n)
+	n.State = n.State[:len(n.State)-1]
+}
 func stale(n *slurm.Node) { n.SlurmdStart.Time = epoch.Add(-time.Minute) }
 func down(n *slurm.Node)  { n.State = []string{"DOWN", "DYNAMIC_NORM", "NOT_RESPONDING"} }
 
@@ -122,6 +132,9 @@ func TestRecord(t *testing.T) {
 		"another size, busy and drained":      {record(bigger, busy, ourDrain), Starting, leaving, arm{2, firstTry}, "jobs run on it"},
 		"another size, drained":               {record(bigger, ourDrain), Starting, deleting, deleteRecord{3}, "another size"},
 		"another size, drained by an admin":   {record(bigger, anAdmins), Starting, leaving, arm{2, firstTry}, "somebody else has drained the node, which would be lost with the record: bad disk"},
+		"refused over GPUs":                   {record(noGPUs), Starting, leaving, arm{2, firstTry}, "(0 < 2): the cluster's gres.conf must say"},
+		"refused over GPUs that it had":       {record(noGPUs, bigger), Starting, deleting, deleteRecord{3}, "another size"},
+		"refused over GPUs before":            {record(foundGPUs), Starting, resuming, resumeRecord{3}, ""},
 		"refused by slurmctld":                {record(tooSmall), Starting, deleting, deleteRecord{3}, "refused what slurmd registered: Low socket"},
 		"refused by slurmctld, jobs go on":    {record(busy, tooSmall), Starting, leaving, arm{2, firstTry}, "jobs run on it"},
 		"refused, but an admin's drain stays": {record(tooSmall, func(n *slurm.Node) { n.Reason = "bad disk" }), Starting, leaving, arm{2, firstTry}, "bad disk"},
