@@ -281,13 +281,14 @@ func (c *cluster) beside(t *testing.T, args ...string) string {
 // wants every process there to be in the pod's cgroup, that one in a job's.
 func (c *cluster) waitStep(t *testing.T, pod, number string) {
 	t.Helper()
-	until(t, "sleep "+number+" runs", func() (bool, string) {
+	// A job's cgroup is job_N in 24.11; in 26.05 it has the job's SLUID for its name.
+	users := regexp.MustCompile("/pods/" + pod + "/system.slice/" + pod + "_slurmstepd.scope/[^/]+/step_[^/]+/user/")
+	until(t, "sleep "+number+" runs in its step", func() (bool, string) {
 		for _, p := range c.processes(t, pod) {
 			require.Contains(t, p.cgroup, "/pods/"+pod+"/", "%+v", p)
 			if strings.HasSuffix(p.command, "sleep "+number) && !strings.Contains(p.command, "srun") && !strings.Contains(p.command, "sh") {
-				// A job's cgroup is job_N in 24.11, in 26.05 it has the job's SLUID for its name.
-				require.Regexp(t, "/pods/"+pod+"/system.slice/"+pod+"_slurmstepd.scope/[^/]+/step_[^/]+/user/", p.cgroup, "%+v", p)
-				return true, ""
+				// Its cgroup was read before its command: slurmstepd's child is moved just before it executes that.
+				return users.MatchString(p.cgroup), p.cgroup
 			}
 		}
 		return false, "not there"
