@@ -155,26 +155,22 @@ func (a *Agent) tellAbandoned(step cgroup.StepAbandoned, said string) {
 
 // endJob returns what was done, nothing if slurmctld knows already that the
 // step is over.
-func (a *Agent) endJob(ctx context.Context, abandoned cgroup.StepAbandoned) (string, error) {
+func (a *Agent) endJob(ctx context.Context, step cgroup.StepAbandoned) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, questionLimit)
 	defer cancel()
-	step, err := a.client.Step(ctx, abandoned.String())
-	switch {
-	case err != nil:
-		return "", err
-	case step == nil || !step.Running:
-		return "", nil
-	case a.Config.DeadSteps == DeadStepsKeep:
-		return "the job is left alone (SLURMLET_DEAD_STEPS=keep)", nil
-	case !abandoned.Populated && step.Nodes > 1:
-		// It may have ended in order here, and go on elsewhere.
-		return fmt.Sprintf("it runs on %d nodes and had no processes left here, so its job is left alone", step.Nodes), nil
-	}
-	job, err := a.client.Job(ctx, abandoned.Job)
-	if err != nil || job == nil {
+	job, err := a.client.Job(ctx, step.Job)
+	if err != nil || job == nil || !job.Running() {
 		return "", err
 	}
-	comment := fmt.Sprintf("slurmlet: slurmstepd of step %d.%s died on %s", job.ID, abandoned.Step, a.Config.NodeName)
+	if !step.Populated {
+		if said, ends, err := a.judgeEmpty(ctx, step.StepID); !ends {
+			return said, err
+		}
+	}
+	if a.Config.DeadSteps == DeadStepsKeep {
+		return "its job is left alone (SLURMLET_DEAD_STEPS=keep)", nil
+	}
+	comment := fmt.Sprintf("slurmlet: slurmstepd of step %d.%s died on %s", job.ID, step.Step, a.Config.NodeName)
 	if job.AdminComment != "" {
 		comment = job.AdminComment + "; " + comment
 	}
@@ -185,6 +181,20 @@ func (a *Agent) endJob(ctx context.Context, abandoned cgroup.StepAbandoned) (str
 		return "its job is requeued", a.client.RequeueJob(ctx, job.ID)
 	}
 	return "its job is cancelled", a.client.CancelJob(ctx, job.ID)
+}
+
+// judgeEmpty tells a slurmstepd that died with all its processes from one that
+// has ended in order, and could not remove its cgroup.
+func (a *Agent) judgeEmpty(ctx context.Context, id cgroup.StepID) (said string, ends bool, err error) {
+	step, err := a.client.Step(ctx, id.String())
+	switch {
+	case err != nil || step == nil || !step.Running:
+		return "", false, err
+	case step.Nodes > 1:
+		// It may have ended in order here, and go on elsewhere.
+		return fmt.Sprintf("it runs on %d nodes and had no processes left here, so its job is left alone", step.Nodes), false, nil
+	}
+	return "", true, nil
 }
 
 func (a *Agent) stepsStatus() *StepsStatus {

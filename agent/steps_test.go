@@ -22,8 +22,8 @@ type ward struct {
 	err  error
 }
 
-func (w *ward) Step(context.Context, string) (*slurm.Step, error) { return w.step, w.err }
-func (w *ward) Job(context.Context, string) (*slurm.Job, error)   { return w.job, nil }
+func (w *ward) Step(context.Context, string) (*slurm.Step, error) { return w.step, nil }
+func (w *ward) Job(context.Context, string) (*slurm.Job, error)   { return w.job, w.err }
 
 func (w *ward) CommentJob(_ context.Context, id int64, comment string) error {
 	return w.tell("comment %d %s", id, comment)
@@ -39,7 +39,8 @@ func (w *ward) tell(format string, args ...any) error {
 func TestJobThatHasLostASlurmstepd(t *testing.T) {
 	const comment = "comment 3 slurmlet: slurmstepd of step 3.batch died on n1"
 	running := &slurm.Step{Running: true, Nodes: 1}
-	batch := &slurm.Job{ID: 3, Batch: true, Requeue: true}
+	state := []string{"RUNNING"}
+	batch := &slurm.Job{ID: 3, State: state, Batch: true, Requeue: true}
 	for name, c := range map[string]struct {
 		do    DeadSteps
 		step  *slurm.Step
@@ -51,16 +52,17 @@ func TestJobThatHasLostASlurmstepd(t *testing.T) {
 		"ended":                      {DeadStepsEnd, running, batch, false, "its job is cancelled", []string{comment, "cancel 3"}},
 		"its processes dead already": {DeadStepsEnd, running, batch, true, "its job is cancelled", []string{comment, "cancel 3"}},
 		"an admin's comment": {
-			DeadStepsEnd, running, &slurm.Job{ID: 3, AdminComment: "mine"}, false, "its job is cancelled",
+			DeadStepsEnd, running, &slurm.Job{ID: 3, State: state, AdminComment: "mine"}, false, "its job is cancelled",
 			[]string{"comment 3 mine; slurmlet: slurmstepd of step 3.batch died on n1", "cancel 3"},
 		},
 		"requeued": {DeadStepsRequeue, running, batch, false, "its job is requeued", []string{comment, "requeue 3"}},
 		"not to be requeued": {
-			DeadStepsRequeue, running, &slurm.Job{ID: 3, Batch: true}, false, "its job is cancelled", []string{comment, "cancel 3"},
+			DeadStepsRequeue, running, &slurm.Job{ID: 3, State: state, Batch: true}, false, "its job is cancelled", []string{comment, "cancel 3"},
 		},
-		"kept":                      {DeadStepsKeep, running, batch, false, "the job is left alone (SLURMLET_DEAD_STEPS=keep)", nil},
+		"kept":                      {DeadStepsKeep, running, batch, false, "its job is left alone (SLURMLET_DEAD_STEPS=keep)", nil},
 		"over":                      {DeadStepsEnd, &slurm.Step{Nodes: 1}, batch, true, "", nil},
 		"not known":                 {DeadStepsEnd, nil, batch, true, "", nil},
+		"a job that somebody ends":  {DeadStepsEnd, running, &slurm.Job{ID: 3, State: []string{"CANCELLED", "COMPLETING"}}, false, "", nil},
 		"a job that has gone":       {DeadStepsEnd, running, nil, false, "", nil},
 		"empty here, on more nodes": {DeadStepsEnd, &slurm.Step{Running: true, Nodes: 2}, batch, true, "it runs on 2 nodes and had no processes left here, so its job is left alone", nil},
 	} {

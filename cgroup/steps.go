@@ -85,7 +85,7 @@ func (StepFault) stepEvent()     {}
 
 // settleTime is how long a step may be without its slurmstepd: as slurmstepd
 // comes and goes, it is so for milliseconds.
-const settleTime = time.Second
+const settleTime = 500 * time.Millisecond
 
 // WatchSteps watches dir (Delegation.Steps) until Close. Steps that are there
 // already are taken in.

@@ -4,18 +4,26 @@ import (
 	"context"
 	"fmt"
 	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
 )
 
 // Job is a job as slurmctld shows it ("scontrol show job --json").
 type Job struct {
-	ID           int64  `json:"job_id"`
-	AdminComment string `json:"admin_comment"`
+	ID int64 `json:"job_id"`
+	// State is the base state and the flags, as in RUNNING, COMPLETING.
+	State        []string `json:"job_state"`
+	AdminComment string   `json:"admin_comment"`
 	// Batch and Requeue: it was submitted by sbatch, and may be started anew
 	// (sbatch --requeue, slurm.conf's JobRequeue).
 	Batch   bool `json:"batch_flag"`
 	Requeue bool `json:"requeue"`
+}
+
+// Running says whether the job has nodes and nobody is ending it.
+func (j *Job) Running() bool {
+	return (slices.Contains(j.State, "RUNNING") || slices.Contains(j.State, "SUSPENDED")) && !slices.Contains(j.State, "COMPLETING")
 }
 
 // Step is a step as slurmctld shows it ("scontrol show step").
