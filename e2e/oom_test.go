@@ -42,7 +42,7 @@ func jobOverItsMemory(t *testing.T, c *cluster) {
 	batch := c.submit(t, "head -c 400m /dev/zero | tail", "-w", node, "--mem=100")
 	c.waitJob(t, batch, "OUT_OF_MEMORY")
 
-	n := rounds(6, 200)
+	n := rounds(4, 200)
 	script := fmt.Sprintf(`for i in $(seq %d); do srun -n4 --overcommit %s 2>&1 | grep -qi 'out of memory' || echo round $i; done`, n, hungry)
 	began := time.Now()
 	out := c.as(t, "alice", "login", "salloc", "-Q", "-w", node, "--mem=32", "sh", "-c", script)
@@ -95,7 +95,7 @@ func (c *cluster) waitHeadroom(t *testing.T, node, id string, mebibytes int) {
 // gives up after slurm.conf's KillWait and 2 s.
 func slurmstepdKilled(t *testing.T, c *cluster) {
 	returned := make(chan error, 1)
-	ctx, cancel := context.WithTimeout(t.Context(), limit)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*limit)
 	defer cancel()
 	go func() {
 		_, _, _, err := c.ExecAs(ctx, "login", sandbox.How{User: "alice", Dir: "/tmp"}, "srun", "-w", "node-1", "--mem=50", "-J", "interactive", "sleep", "1000")
@@ -106,10 +106,13 @@ func slurmstepdKilled(t *testing.T, c *cluster) {
 		interactive = strings.TrimSpace(c.run(t, sandbox.Controller, "squeue", "-h", "-n", "interactive", "-t", "RUNNING", "-o", "%i"))
 		return interactive != "", interactive
 	})
-	batch := c.submit(t, "sleep 1000 & sleep 1000", "-w", "node-0", "--mem=50", "--requeue")
+	batch := c.submit(t, "sleep 1000 & sleep 1000", "-w", "node-1", "--mem=50", "--requeue")
 	c.waitJob(t, batch, "RUNNING")
 	c.loseStepd(t, "node-1", interactive, "0")
-	c.loseStepd(t, "node-0", batch, "batch")
+	assert.Equal(t, "RUNNING", c.job(t, batch)["JobState"], "the other job lives")
+	c.loseStepd(t, "node-1", batch, "batch")
+	c.waitNoSteps(t, "node-1")
+	assert.Empty(t, c.run(t, "node-1", "sh", "-c", "pgrep -u alice || true"), "their processes are gone")
 	shortJobs(t, c)
 	assert.NoError(t, <-returned)
 }
@@ -117,20 +120,22 @@ func slurmstepdKilled(t *testing.T, c *cluster) {
 func (c *cluster) loseStepd(t *testing.T, node, id, step string) {
 	t.Helper()
 	before := c.agent(t, node)
+	asked := time.Now()
+	c.run(t, node, "env", "SLURM_CONF_SERVER=slurmctld", "scontrol", "show", "job", id)
+	question := time.Since(asked)
 	killed := seconds(t, c.run(t, node, "sh", "-c", "date +%s; pkill -9 -f 'slurmstepd: .("+id+"[.]"+step+")'"))
 	job := c.waitJob(t, id, "CANCELLED")
 	took := seconds(t, c.run(t, sandbox.Controller, "date", "-d", job["EndTime"], "+%s")) - killed
-	t.Logf("the job ended after %d s", took)
-	assert.LessOrEqual(t, took, 5)
+	t.Logf("the job ended after %d s; a question takes %v", took, question)
+	assert.LessOrEqual(t, took, max(5, int((time.Second+5*question).Seconds())), "a busy machine may need longer for three questions")
 	comment := c.run(t, sandbox.Controller, "scontrol", "show", "job", id)
 	assert.Contains(t, comment, fmt.Sprintf("AdminComment=slurmlet: slurmstepd of step %s.%s died on %s", id, step, node))
 	assert.Equal(t, "0", job["Restarts"])
-	c.waitNoSteps(t, node)
-	assert.Empty(t, c.run(t, node, "sh", "-c", "pgrep -u alice || true"), "its processes are gone")
-	after := c.agent(t, node)
-	assert.Equal(t, before.Main.PID, after.Main.PID)
-	assert.Equal(t, before.Node.Steps.Dead+1, after.Node.Steps.Dead)
-	c.waitReady(t, node)
+	until(t, "the agent counts it", func() (bool, string) {
+		now := c.agent(t, node)
+		return now.Node.Steps.Dead == before.Node.Steps.Dead+1, now.Node.Steps.String()
+	})
+	assert.Equal(t, before.Main.PID, c.agent(t, node).Main.PID)
 }
 
 func seconds(t *testing.T, text string) int {
@@ -152,7 +157,7 @@ func (c *cluster) waitNoSteps(t *testing.T, node string) {
 // Short steps, four at a time, and short batch jobs beside them: what Slurm
 // leaves of them is removed, and none that is in use.
 func shortJobs(t *testing.T, c *cluster) {
-	n := rounds(20, 2000)
+	n := rounds(8, 2000)
 	before := c.agent(t, "node-1")
 	jobs := c.submit(t, "true", "-w", "node-1", "--mem=20", fmt.Sprintf("--array=1-%d", n/4))
 	script := fmt.Sprintf(`for i in $(seq %d); do for j in 1 2 3 4; do srun -n1 --mem=10 --overlap --overcommit true || echo failed & done; wait; done`, n/4)
