@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -230,10 +231,10 @@ func startsAndStops(t *testing.T, c *cluster) {
 	node, end := third(t, c, func(s *sandbox.PodSpec) {
 		s.CPU = 0
 		s.Volumes = append(s.Volumes, sandbox.Volume{Name: "forks", Path: "/forks", HostPath: program})
-		s.Args = []string{"/forks", strconv.Itoa(delegations), "/bin/sh", "-c", fmt.Sprintf(slurmdAgainAndAgain, slurmdStarts)}
+		s.Args = []string{"/forks", strconv.Itoa(delegations), "/bin/sh", "-c", fmt.Sprintf(slurmdAgainAndAgain, slurmdStarts())}
 	})
 	defer end()
-	code := c.waitExit(t, node)
+	code := c.waitExitWithin(t, limit+time.Duration(slurmdStarts())*3*time.Second, node)
 	log, err := c.Logs(t.Context(), node)
 	require.NoError(t, err)
 	require.Zero(t, code, log)
@@ -241,15 +242,15 @@ func startsAndStops(t *testing.T, c *cluster) {
 	assert.Contains(t, log, strconv.Itoa(delegations)+" delegations")
 	after := regexp.MustCompile(`(?m)^after (\d+): (\d+) cgroups$`).FindAllStringSubmatch(log, -1)
 	require.Len(t, after, 2)
-	assert.Equal(t, strconv.Itoa(slurmdStarts), after[1][1])
+	assert.Equal(t, strconv.Itoa(slurmdStarts()), after[1][1])
 	assert.Equal(t, after[0][2], after[1][2], "no start leaves a cgroup behind")
 }
 
-// How often the cgroup is handed over, and how often slurmd itself is started.
-const (
-	delegations  = 200
-	slurmdStarts = 20
-)
+// delegations is how often the cgroup is handed over.
+const delegations = 200
+
+// slurmdStarts is how often slurmd itself is started.
+func slurmdStarts() int { return rounds(20, 200) }
 
 const slurmdAgainAndAgain = `
 mkfifo /tmp/log; exec 3<>/tmp/log; i=0

@@ -101,6 +101,11 @@ func (c *cluster) waitReady(t *testing.T, pods ...string) {
 // until waits for a condition; what it last saw is in the failure.
 func until(t *testing.T, what string, met func() (bool, string)) {
 	t.Helper()
+	within(t, limit, what, met)
+}
+
+func within(t *testing.T, limit time.Duration, what string, met func() (bool, string)) {
+	t.Helper()
 	end := time.Now().Add(limit)
 	for {
 		ok, saw := met()
@@ -203,8 +208,13 @@ func (c *cluster) pod(t *testing.T, name string) sandbox.PodStatus {
 // waitExit waits for the end of a pod's container and returns its status.
 func (c *cluster) waitExit(t *testing.T, name string) int {
 	t.Helper()
+	return c.waitExitWithin(t, limit, name)
+}
+
+func (c *cluster) waitExitWithin(t *testing.T, limit time.Duration, name string) int {
+	t.Helper()
 	var p sandbox.PodStatus
-	until(t, name+" has exited", func() (bool, string) {
+	within(t, limit, name+" has exited", func() (bool, string) {
 		p = c.pod(t, name)
 		return p.State == sandbox.Exited, p.State
 	})
