@@ -49,10 +49,7 @@ func third(t *testing.T, c *cluster, change func(*sandbox.PodSpec)) (node string
 	change(&spec)
 	require.NoError(t, c.Create(t.Context(), spec))
 	return spec.Name, func() {
-		assert.NoError(t, c.Delete(t.Context(), spec.Name, grace))
-		if c.record(t, spec.Name) != nil {
-			c.run(t, sandbox.Controller, "scontrol", "delete", "nodename="+spec.Name)
-		}
+		c.removeNode(t, spec.Name)
 	}
 }
 
@@ -328,7 +325,7 @@ func (c *cluster) processes(t *testing.T, pod string) []runs {
 	require.NotEmpty(t, first, "the pod's agent: %s", out)
 	var inside []runs
 	for _, p := range all {
-		if p.pids == first {
+		if p.pids == first && p.cgroup != "" { // it has ended since its namespace was read
 			inside = append(inside, *p)
 		}
 	}

@@ -125,6 +125,5 @@ func described(t *testing.T, c *cluster) {
 		return refusal != "", refusal
 	})
 	t.Log(c.agent(t, spec.Name).Node.Refusal)
-	require.NoError(t, c.Delete(t.Context(), spec.Name, grace))
-	c.run(t, sandbox.Controller, "scontrol", "delete", "nodename="+spec.Name)
+	c.removeNode(t, spec.Name)
 }

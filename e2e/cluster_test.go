@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/slurmlet/slurmlet/agent"
@@ -96,6 +97,23 @@ func tellLogs(t *testing.T, s *sandbox.Sandbox) {
 func (c *cluster) waitReady(t *testing.T, pods ...string) {
 	t.Helper()
 	require.NoError(t, c.WaitReady(t.Context(), limit, t.Logf, pods...))
+}
+
+// removeNode deletes a pod and its node's record, whatever has become of them:
+// the next case may need the name.
+func (c *cluster) removeNode(t *testing.T, node string) {
+	t.Helper()
+	_, _, _, err := c.Exec(t.Context(), sandbox.Controller, "scancel", "-w", node)
+	assert.NoError(t, err)
+	assert.NoError(t, c.Delete(t.Context(), node, grace))
+	until(t, "the record of "+node+" is deleted", func() (bool, string) {
+		if c.record(t, node) == nil {
+			return true, ""
+		}
+		stdout, stderr, _, err := c.Exec(t.Context(), sandbox.Controller, "scontrol", "delete", "nodename="+node)
+		assert.NoError(t, err)
+		return false, stdout + stderr
+	})
 }
 
 // until waits for a condition; what it last saw is in the failure.

@@ -46,8 +46,7 @@ func gpus(t *testing.T, c *cluster) {
 	gpusAreShared(t, c)
 	gpuVanishes(t, c)
 
-	require.NoError(t, c.Delete(t.Context(), "node-2", limit/2))
-	c.run(t, sandbox.Controller, "scontrol", "delete", "nodename=node-2")
+	c.removeNode(t, "node-2")
 	c.reconfigure(t, "rm gres.conf")
 	c.waitReady(t, sandbox.Controller, "node-0", "node-1")
 }

@@ -42,8 +42,7 @@ func podsWithCPUs(t *testing.T, c *cluster) {
 	movesOn(t, c, first)
 
 	for _, name := range []string{first.Name, second.Name, half.Name, plain.Name} {
-		require.NoError(t, c.Delete(t.Context(), name, grace))
-		c.run(t, sandbox.Controller, "scontrol", "delete", "nodename="+name)
+		c.removeNode(t, name)
 	}
 	c.configure(t, c.Cluster)
 	misfits(t, c, "node-0")

@@ -38,8 +38,7 @@ func stockSlurmd(t *testing.T, c *cluster) {
 	})
 	online := strings.Fields(c.run(t, stock.Name, "cat", "/sys/devices/system/cpu/online"))[0]
 	assert.Equal(t, "0-"+strconv.Itoa(cpus-1), online, "the machine's CPUs, not the pod's")
-	require.NoError(t, c.Delete(t.Context(), stock.Name, 0))
-	c.run(t, sandbox.Controller, "scontrol", "delete", "nodename="+stock.Name)
+	c.removeNode(t, stock.Name)
 
 	stock.CgroupReadOnly = true
 	require.NoError(t, c.Create(t.Context(), stock))
