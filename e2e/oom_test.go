@@ -26,9 +26,6 @@ func rounds(few, all int) int {
 	return few
 }
 
-// hungry takes 200 MiB at once.
-const hungry = "dd if=/dev/zero of=/dev/null bs=200M count=1"
-
 // A job whose steps have all of its memory, each with 4 processes that want
 // more, beside another job on the node. The kubelet's memory.oom.group=1 is on
 // the container (sandbox.Cluster.Node).
@@ -39,11 +36,11 @@ func jobOverItsMemory(t *testing.T, c *cluster) {
 	c.waitHeadroom(t, node, other, 64+32)
 	before := c.agent(t, node)
 
-	batch := c.submit(t, "head -c 400m /dev/zero | tail", "-w", node, "--mem=100")
+	batch := c.submit(t, hog(400), "-w", node, "--mem=100")
 	c.waitJob(t, batch, "OUT_OF_MEMORY")
 
 	n := rounds(4, 200)
-	script := fmt.Sprintf(`for i in $(seq %d); do srun -n4 --overcommit %s 2>&1 | grep -qi 'out of memory' || echo round $i; done`, n, hungry)
+	script := fmt.Sprintf(`for i in $(seq %d); do srun -n4 --overcommit %s 2>&1 | grep -qi 'out of memory' || echo round $i; done`, n, hog(200))
 	began := time.Now()
 	out := c.as(t, "alice", "login", "salloc", "-Q", "-w", node, "--mem=32", "sh", "-c", script)
 	t.Logf("%d rounds in %v", n, time.Since(began))
@@ -190,9 +187,9 @@ func jobOverTheContainersMemory(t *testing.T, c *cluster) {
 	}
 	configure(strings.NewReplacer("ConstrainRAMSpace=yes", "ConstrainRAMSpace=no", "ConstrainSwapSpace=yes", "ConstrainSwapSpace=no").Replace(was))
 	before, restarts := c.agent(t, "node-0").Main.PID, c.pod(t, "node-0").Restarts
-	id := c.submit(t, "dd if=/dev/zero of=/dev/null bs=900M count=1; echo dd: $?", "-w", "node-0")
-	c.waitJob(t, id, "COMPLETED") // the script lives, and sees what has become of dd
-	assert.Equal(t, "dd: 137\n", c.run(t, "login", "sh", "-c", "grep '^dd:' /shared/"+id+".out"))
+	id := c.submit(t, hog(900)+"; echo hog: $?", "-w", "node-0")
+	c.waitJob(t, id, "COMPLETED") // the script lives, and sees what has become of it
+	assert.Equal(t, "hog: 137\n", c.run(t, "login", "sh", "-c", "grep '^hog:' /shared/"+id+".out"))
 	assert.Equal(t, before, c.agent(t, "node-0").Main.PID, "slurmd lives")
 	pod := c.pod(t, "node-0")
 	require.Equal(t, []any{sandbox.Running, restarts}, []any{pod.State, pod.Restarts})
