@@ -152,7 +152,8 @@ func (a *Agent) size() error {
 	if a.gres, err = findGres(a.Root, a.Config); err != nil {
 		return &Fault{ExitConfig, err}
 	}
-	a.life.allotment, err = a.measure()
+	now, err := a.measure()
+	a.life.allotment = &now
 	a.disk = a.life.given.Disk
 	if bad, is := errors.AsType[badDescription](err); is {
 		a.life.held = bad.Error()

@@ -65,7 +65,8 @@ type allotment struct {
 // life is the whole state that step works on: a value without clock or I/O.
 type life struct {
 	plan
-	allotment
+	// allotment is never changed in place, and large: step copies a life.
+	*allotment
 	state State
 	doing doing
 	// reason says what it waits for or what went wrong last.
@@ -97,7 +98,7 @@ type life struct {
 
 // newLife is the state before the first event.
 func newLife(p plan, a allotment) life {
-	return life{plan: p, allotment: a, state: Starting, doing: nothing}
+	return life{plan: p, allotment: &a, state: Starting, doing: nothing}
 }
 
 // event is something that happened in the world.

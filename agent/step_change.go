@@ -21,7 +21,8 @@ func (l life) measure(e measured) (life, []action) {
 		return l, nil
 	}
 	resized := e.shape != l.shape
-	l.held, l.fault, l.given, l.shape, l.traits = "", "", e.given, e.shape, e.traits.after(l.traits)
+	l.held, l.fault = "", ""
+	l.allotment = &allotment{e.given, e.shape, e.traits.after(l.traits)}
 	switch {
 	case l.doing == awaiting:
 		return l.begin()
