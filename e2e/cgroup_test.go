@@ -37,9 +37,8 @@ var sysAdmin = []string{
 	"CAP_SETPCAP", "CAP_NET_BIND_SERVICE", "CAP_SYS_CHROOT", "CAP_KILL", "CAP_AUDIT_WRITE", "CAP_SYS_ADMIN",
 }
 
-// hog takes so many MiB at once, and writes them itself: a process that is
-// killed for want of memory while the kernel writes to it, as in a read from
-// /dev/zero, can bring a User-Mode-Linux kernel down (Linux 7.2, do_op_one_page).
+// hog takes so many MiB at once: one process, which is quicker out of memory
+// than several that take each other's pages away meanwhile.
 func hog(mib int) string { return fmt.Sprintf(`perl -e '$x = "a" x (%d << 20)'`, mib) }
 
 // third is a node more, in a container of another kind; end takes it away, with

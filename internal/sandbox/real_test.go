@@ -64,7 +64,7 @@ func TestRealPods(t *testing.T) {
 		assert.Equal(t, "started\nasked to end\nstarted\n", log)
 	})
 	t.Run("container OOM", func(t *testing.T) {
-		_, _, code, err := s.Exec(ctx, "a", "sh", "-c", "head -c 200m /dev/zero | tail")
+		_, _, code, err := s.Exec(ctx, "a", "perl", "-e", `$x = "a" x (200 << 20)`)
 		require.NoError(t, err)
 		assert.NotZero(t, code)
 		ended := wait(t, s, "a", Exited)
