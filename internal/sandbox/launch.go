@@ -49,12 +49,13 @@ func (s *Sandbox) launch(verb string) error {
 	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("cannot launch sandbox: %v", err)
 	}
-	s.launcher = &launcher{pid: cmd.Process.Pid, ended: make(chan struct{})}
+	l := &launcher{pid: cmd.Process.Pid, ended: make(chan struct{})}
+	s.launcher = l // a second attempt has another
 	go func() {
 		_ = cmd.Wait() // how it ended is on the console
-		close(s.launcher.ended)
+		close(l.ended)
 	}()
-	return s.launcher.write(s.dir)
+	return l.write(s.dir)
 }
 
 func (l *launcher) write(dir string) (err error) {
