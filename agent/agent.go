@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -52,6 +53,11 @@ type Agent struct {
 	lastError atomic.Pointer[LastError]
 	steps     steps
 	fit       fitCheck
+	stepEnds  bell
+	// interrupted: SIGINT was received; only listen's goroutine knows.
+	interrupted bool
+	// stopped is when SIGTERM came; only the owner knows.
+	stopped time.Time
 }
 
 // Options are the agent's surroundings.
@@ -120,8 +126,8 @@ func (a *Agent) prepare() error {
 		registers: a.Config.Role == Slurmd,
 		restarts:  a.Config.Role == Slurmd,
 		gresConf:  gresConf(a.Config),
-		stop:      a.Config.Grace - reserve,
-		end:       reserve / 2,
+		way:       newWayDown(a.Config.Grace, a.Config.JobSignal.Lead),
+		signals:   a.Config.JobSignal.Name != "",
 	}
 	var err error
 	if a.daemon, err = findDaemon(a.Config); err != nil {
@@ -133,7 +139,7 @@ func (a *Agent) prepare() error {
 			return err
 		}
 	}
-	a.client = slurm.Scontrol{Path: a.daemon.scontrol, Scancel: a.daemon.scancel, Env: a.daemon.scontrolEnv()}
+	a.client = slurm.Scontrol{Path: a.daemon.scontrol, Scancel: a.daemon.scancel, Squeue: a.daemon.squeue, Env: a.daemon.scontrolEnv()}
 	return a.open()
 }
 
@@ -173,9 +179,6 @@ func (a *Agent) size() error {
 	a.watchSteps()
 	return nil
 }
-
-// reserve is kept of the grace period for SIGKILL and the agent's own end.
-const reserve = time.Second
 
 func (a *Agent) open() error {
 	if err := os.MkdirAll(a.Config.RunDir, 0o755); err != nil {
@@ -228,6 +231,7 @@ func (a *Agent) own() int {
 			}
 		}
 		if a.life.state == Exited {
+			a.killSteps()
 			return a.life.code
 		}
 		queue = append(queue, <-a.events)
@@ -258,7 +262,7 @@ func (a *Agent) listen(ctx context.Context) {
 			case s := <-a.Signals:
 				a.signalled(s)
 			case <-ctx.Done():
-				a.post(terminated{"the context's end"})
+				a.post(terminated{signal: "the context's end"})
 				return
 			case <-a.over:
 				return
@@ -268,13 +272,23 @@ func (a *Agent) listen(ctx context.Context) {
 }
 
 // signalled: what ends a container ends the daemon in order, whichever signal
-// the image has chosen for it; SIGQUIT has no meaning yet.
+// the image has chosen for it.
 func (a *Agent) signalled(s os.Signal) {
 	switch s {
 	case unix.SIGHUP:
 		a.post(hungUp{})
 	case unix.SIGQUIT:
+		a.dump()
 	default:
-		a.post(terminated{cmp.Or(unix.SignalName(s.(unix.Signal)), s.String())})
+		name := cmp.Or(unix.SignalName(s.(unix.Signal)), s.String())
+		a.post(terminated{signal: name, again: s == unix.SIGINT && a.interrupted})
+		a.interrupted = a.interrupted || s == unix.SIGINT
 	}
+}
+
+// dump logs all there is to know about the agent, for whoever looks for a fault.
+func (a *Agent) dump() {
+	stacks := make([]byte, 1<<20)
+	stacks = stacks[:runtime.Stack(stacks, true)]
+	a.tell(slog.LevelInfo, "SIGQUIT received", slog.Any("status", a.Status()), slog.String("goroutines", string(stacks)))
 }

@@ -29,6 +29,7 @@ type Config struct {
 	DeadSteps   DeadSteps
 	Gres        devices.Choice
 	Grace       time.Duration
+	JobSignal   jobSignal
 	Listen      string
 	RunDir      string
 	ConfDir     string

@@ -19,8 +19,8 @@ import (
 
 // daemon is what is needed to run the role's daemon.
 type daemon struct {
-	path, scontrol, scancel string
-	config                  Config
+	path, scontrol, scancel, squeue string
+	config                          Config
 	// booted is the container's start, when PID 1 began. slurmd would tell the
 	// machine's, and slurmctld takes a boot time that has moved for a reboot,
 	// which ends the node's jobs.
@@ -32,13 +32,14 @@ type daemon struct {
 // findDaemon looks everything up, and reports all that is missing at once.
 func findDaemon(c Config) (daemon, error) {
 	d := daemon{config: c}
-	var faults [5]error
+	var faults [6]error
 	d.path, faults[0] = find(c.Daemon, string(c.Role))
 	d.scontrol, faults[1] = find("", "scontrol")
 	d.credential, faults[2] = credential(c)
 	faults[3] = checkAuth(c.ConfDir)
 	if c.Role == Slurmd {
 		d.scancel, faults[4] = find("", "scancel")
+		d.squeue, faults[5] = find("", "squeue")
 	}
 	if err := errors.Join(faults[:]...); err != nil {
 		return daemon{}, &Fault{ExitMissing, err}

@@ -21,7 +21,8 @@
 //	SLURMLET_OOM_HEADROOM   what a job's cgroup gets above its steps' memory limit, for slurmstepd, in bytes or with Ki, Mi, Gi, Ti; 0 for none (slurmd; default: 32Mi)
 //	SLURMLET_DEAD_STEPS     a job that has lost a slurmstepd: end (cancel it), requeue (if it is a batch job that may be, else end) or keep (slurmd; default: end)
 //	SLURMLET_GRES           generic resources: auto (the GPUs that are found), none, or name[:type][:count],… with no more GPUs than are found (slurmd; default: auto)
-//	SLURMLET_GRACE_PERIOD   from SIGTERM to SIGKILL, as in terminationGracePeriodSeconds: a duration such as 30s or 10m, at least 2s (default: 30s)
+//	SLURMLET_GRACE_PERIOD   from SIGTERM to SIGKILL, as in terminationGracePeriodSeconds: a duration such as 30s or 10m; see below (default: 30s)
+//	SLURMLET_JOB_SIGNAL     a signal for the jobs that still run when the grace period comes to its end, in the form of sbatch --signal: [B:]signal[@seconds] (slurmd; default: none)
 //	SLURMLET_LISTEN         where /livez, /readyz, /startupz and /status are served over HTTP: [host]:port (default: :8817)
 //	SLURMLET_RUN_DIR        the directory of the agent's sockets and of gres.conf, an absolute path (default: /run/slurmlet)
 //	SLURMLET_CONF_DIR       Slurm's configuration directory, an absolute path (default: /etc/slurm)
@@ -140,6 +141,40 @@
 // SLURMLET_CPU_LIMIT and SLURMLET_MEMORY_LIMIT cannot follow: each is forgotten
 // when the kernel's own limit of its kind changes.
 //
+// # The end
+//
+// SIGTERM ends no job while there is time. slurmd's agent drains the node with
+// the reason "slurmlet: pod is terminating" (an admin's drain keeps its own),
+// waits until slurmctld says that no job holds it, deletes the node record,
+// stops slurmd and exits. It asks slurmctld when a step has ended, not at
+// intervals; only for an allocation without a step on this node, which ends
+// without a sign, it looks once a minute. All of it works without any controller of Kubernetes.
+//
+// The grace period bounds it (SLURMLET_GRACE_PERIOD, which must be what the pod's
+// terminationGracePeriodSeconds is). With 30 s, 10 min and 24 h of it:
+//
+//	14.00 s  8m44s    23h58m44s  as long as jobs are waited for; SLURMLET_JOB_SIGNAL goes out its seconds (60 unless given) before
+//	                             then batch jobs that may be are requeued (sbatch --requeue, JobRequeue); a job that may not
+//	                             gets an AdminComment that says so
+//	17.75 s  9m14s    23h59m14s  processes of requeued jobs that ignore SIGTERM are killed
+//	21.50 s  9m44s    23h59m44s  the node is set DOWN: a job that is left ends as NODE_FAIL
+//	23.38 s  9m49s    23h59m49s  what it has left here gets SIGTERM
+//	25.25 s  9m54s    23h59m54s  slurmd gets SIGTERM, whatever has become of the record; then nothing of a step is left
+//	29.00 s  9m59s    23h59m59s  slurmd gets SIGKILL
+//	29.50 s  9m59.5s  23h59m59.5s  the agent exits
+//
+// As long as slurmctld does not answer, nothing counts as drained or deleted: the
+// agent asks again until the time is over, or for a minute where no step runs on
+// the node, and exits with 75 when the record may still be there. The next pod of that name takes the record over and lifts
+// the drain. slurmd that ends by itself meanwhile is started again.
+// slurmctld has the whole grace period to save its state.
+//
+// A second SIGTERM changes nothing. A second SIGINT, as from a terminal, stops
+// the daemon at once. SIGQUIT logs the status and all goroutines.
+//
+// "slurmlet drain" and "slurmlet resume" take the node out of service and back by
+// hand, for jobs that come; a drain that somebody else has set is left alone.
+//
 // # Exit status
 //
 //	0    stopped in order after SIGTERM, SIGINT or SIGRTMIN+3
@@ -147,7 +182,8 @@
 //	64   wrong usage: unknown role or command (EX_USAGE)
 //	69   "slurmlet status": no agent answers (EX_UNAVAILABLE)
 //	72   something that the container must have is missing: the daemon, scontrol, a key, a user (EX_OSFILE)
-//	75   "slurmlet status": the agent is not Ready (EX_TEMPFAIL)
+//	75   "slurmlet status": the agent is not Ready; the agent itself: the time was over, and the node record or
+//	     jobs may be left (EX_TEMPFAIL)
 //	77   Slurm cannot limit jobs by cgroup, and SLURMLET_CGROUP does not go without (EX_NOPERM)
 //	78   the configuration or a limit has faults (EX_CONFIG)
 //	n    the daemon's own status n: slurmctld ended by itself, or a daemon failed while it was being stopped;

@@ -9,6 +9,7 @@ const (
 	ExitUnavailable = 69
 	ExitMissing     = 72
 	ExitNotReady    = 75
+	ExitLeft        = ExitNotReady
 	ExitCgroup      = 77
 	ExitConfig      = 78
 )

@@ -31,7 +31,10 @@ func (a *Agent) perform(act action) []event {
 		a.inquire(func(ctx context.Context) event { return answered{number: act.number, err: a.reach(ctx)} })
 	case ask:
 		question := a.pingQuestion
-		if a.life.registers {
+		switch {
+		case a.life.state == Stopping:
+			question = a.withdrawQuestion
+		case a.life.registers:
 			question = a.nodeQuestion
 		}
 		a.inquire(func(ctx context.Context) event { return question(ctx, act.number) })
@@ -53,6 +56,20 @@ func (a *Agent) perform(act action) []event {
 		})
 	case arm:
 		time.AfterFunc(a.life.spread(act.after), func() { a.post(timerFired{act.number}) })
+	case schedule:
+		time.AfterFunc(act.after, func() { a.post(deadline{act.stage}) })
+	case signalJobs:
+		go a.signalJobs()
+	case requeueJobs:
+		a.inquire(func(ctx context.Context) event { return carriedOut{act.number, a.requeueJobs(ctx)} })
+	case killRequeued:
+		go a.killRequeued()
+	case failRecord:
+		a.inquire(func(ctx context.Context) event {
+			return carriedOut{act.number, a.client.FailNode(ctx, a.Config.NodeName, act.reason)}
+		})
+	case endSteps:
+		go a.endSteps()
 	case exit:
 		if a.cancelQuestion != nil {
 			a.cancelQuestion()

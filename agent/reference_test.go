@@ -2,7 +2,6 @@ package agent
 
 import (
 	"cmp"
-	"fmt"
 	"go/ast"
 	"go/parser"
 	"go/token"
@@ -54,10 +53,6 @@ func (v variable) required(role Role) bool {
 	without := slices.DeleteFunc(enough, func(entry string) bool { return strings.HasPrefix(entry, v.name+"=") })
 	_, err := FromEnv(role, without)
 	return v.fallback == "" && err != nil
-}
-
-func TestReferenceOfGracePeriod(t *testing.T) {
-	require.Contains(t, packageComment(t), fmt.Sprintf("at least %v (default: 30s)", minGrace))
 }
 
 // TestReferenceOfExits: every exit status of exit.go is explained, and no other.

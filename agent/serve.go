@@ -32,9 +32,9 @@ func (a *Agent) serve() (servers, error) {
 		return nil, errors.Join(err, tcp.Close())
 	}
 	var all servers
-	for _, listener := range []net.Listener{tcp, local} {
+	for listener, handler := range map[net.Listener]http.Handler{tcp: a.handler(), local: a.localHandler()} {
 		// Strangers reach the port: none may hold a connection for long.
-		s := &http.Server{Handler: a.handler(), ReadTimeout: 10 * time.Second, WriteTimeout: 10 * time.Second, MaxHeaderBytes: 16 << 10}
+		s := &http.Server{Handler: handler, ReadTimeout: 10 * time.Second, WriteTimeout: 10 * time.Second, MaxHeaderBytes: 16 << 10}
 		go func() { _ = s.Serve(listener) }()
 		all = append(all, s)
 	}
@@ -66,7 +66,7 @@ func (s servers) close() {
 }
 
 // handler answers the kubelet's probes and whoever asks for the status.
-func (a *Agent) handler() http.Handler {
+func (a *Agent) handler() *http.ServeMux {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /livez", a.probe(func(s Status) bool { return s.State != Exited }))
 	mux.HandleFunc("GET /readyz", a.probe(func(s Status) bool { return s.State.Serving() }))
@@ -75,6 +75,17 @@ func (a *Agent) handler() http.Handler {
 		w.Header().Set("Content-Type", "application/json")
 		_ = a.Status().WriteJSON(w) // the reader has gone
 	})
+	return mux
+}
+
+// localHandler also takes commands: who may use the socket is root, or the
+// agent's own user.
+func (a *Agent) localHandler() http.Handler {
+	mux := a.handler()
+	if a.life.registers {
+		mux.HandleFunc("POST /drain", a.command(a.drainCommand))
+		mux.HandleFunc("POST /resume", a.command(a.resumeCommand))
+	}
 	return mux
 }
 
@@ -93,6 +104,15 @@ var ErrNoAgent = errors.New("no agent answers")
 
 // Ask gets a path, such as /status, from the agent whose sockets are in dir.
 func Ask(ctx context.Context, dir, path string) (*http.Response, error) {
+	return send(ctx, dir, http.MethodGet, path)
+}
+
+// Tell posts to a path, such as /drain, of the agent whose sockets are in dir.
+func Tell(ctx context.Context, dir, path string) (*http.Response, error) {
+	return send(ctx, dir, http.MethodPost, path)
+}
+
+func send(ctx context.Context, dir, method, path string) (*http.Response, error) {
 	client := http.Client{Transport: &http.Transport{
 		DisableKeepAlives: true,
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
@@ -100,7 +120,7 @@ func Ask(ctx context.Context, dir, path string) (*http.Response, error) {
 			return d.DialContext(ctx, "unix", filepath.Join(dir, SocketName))
 		},
 	}}
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://agent"+path, nil)
+	request, err := http.NewRequestWithContext(ctx, method, "http://agent"+path, nil)
 	if err != nil {
 		return nil, err
 	}

@@ -38,6 +38,14 @@ const (
 	replacing  doing = "restarting slurmd, to register anew"
 	pausing    doing = "pausing before the next start"
 	nothing    doing = ""
+
+	// On the way down.
+	withdrawing doing = "looking at the node record"
+	draining    doing = "draining the node"
+	finishing   doing = "waiting for the node's jobs to end"
+	requeueing  doing = "requeueing the node's jobs"
+	failing     doing = "setting the node DOWN"
+	ending      doing = "waiting for the daemon to stop"
 )
 
 // plan is what does not change during a life.
@@ -49,9 +57,9 @@ type plan struct {
 	restarts bool
 	// gresConf is the file that the cluster's gres.conf must include.
 	gresConf string
-	// stop is from SIGTERM to SIGKILL of the daemon, end from there to the
-	// agent's exit, whatever is left.
-	stop, end time.Duration
+	way      wayDown
+	// signals: jobs get a signal ahead of their requeue.
+	signals bool
 }
 
 // allotment is what the pod was given and what is made of it. It changes when
@@ -93,7 +101,15 @@ type life struct {
 	killed bool
 	// wasReady: it has been Ready once.
 	wasReady bool
-	code     int
+	// stage is the last deadline of the way down that is over, acted the last that
+	// was followed; refusals counts how often slurmctld kept the record.
+	stage, acted stage
+	refusals     int
+	// jobs are those of the node when slurmctld was asked last, left is what could
+	// not be done before the end.
+	jobs []slurm.Job
+	left string
+	code int
 }
 
 // newLife is the state before the first event.
@@ -130,7 +146,10 @@ type (
 	answered struct {
 		number int
 		node   *slurm.Node
-		err    error
+		// jobs are the node's, steps those that run here; on the way down only.
+		jobs  []slurm.Job
+		steps int
+		err   error
 	}
 	// carriedOut: what was to be done to the record under that number is done.
 	carriedOut struct {
@@ -145,8 +164,13 @@ type (
 	// stepsEnded: a job's step has ended on this node.
 	stepsEnded struct{}
 	timerFired struct{ number int }
-	terminated struct{ signal string }
-	hungUp     struct{}
+	terminated struct {
+		signal string
+		again  bool // a second SIGINT: hurry
+	}
+	// deadline: one of the way down is over.
+	deadline struct{ stage stage }
+	hungUp   struct{}
 )
 
 func (begun) event()       {}
@@ -162,6 +186,7 @@ func (stepsEnded) event()  {}
 func (timerFired) event()  {}
 func (terminated) event()  {}
 func (hungUp) event()      {}
+func (deadline) event()    {}
 
 // action is something to do in the world.
 type action interface{ action() }
@@ -186,7 +211,24 @@ type (
 		number int
 		after  time.Duration
 	}
-	exit struct{ code int }
+	// schedule posts a deadline.
+	schedule struct {
+		stage stage
+		after time.Duration
+	}
+	signalJobs struct{}
+	// requeueJobs requeues those that may be, and tells of those that may not.
+	requeueJobs struct{ number int }
+	// killRequeued kills what runs here of jobs that slurmctld has ended.
+	killRequeued struct{}
+	// failRecord sets the node DOWN: what is left on it ends as NODE_FAIL.
+	failRecord struct {
+		number int
+		reason string
+	}
+	// endSteps asks the steps' processes to end: their jobs are over.
+	endSteps struct{}
+	exit     struct{ code int }
 )
 
 // mainSignal is what the main process may be sent.
@@ -208,3 +250,9 @@ func (resumeRecord) action() {}
 func (updateRecord) action() {}
 func (arm) action()          {}
 func (exit) action()         {}
+func (schedule) action()     {}
+func (signalJobs) action()   {}
+func (requeueJobs) action()  {}
+func (killRequeued) action() {}
+func (failRecord) action()   {}
+func (endSteps) action()     {}

@@ -26,6 +26,8 @@ type Status struct {
 	// Restarts counts the daemon's starts after the first.
 	Restarts  int        `json:"restarts"`
 	LastError *LastError `json:"last_error,omitempty"`
+	// Stopping is nil before SIGTERM.
+	Stopping *StoppingStatus `json:"stopping,omitempty"`
 }
 
 // NodeStatus is the node's size, where it comes from, and how it is enforced.
@@ -91,6 +93,9 @@ func (a *Agent) publish(next life) {
 			Traits: next.traits, Cgroup: &a.delegated, Gres: a.gres, Fault: next.fault, Refusal: next.refusal,
 		}
 	}
+	if next.state == Stopping || next.state == Exited {
+		s.Stopping = a.stopping(next)
+	}
 	a.status.Store(&s)
 	if a.life.state != next.state || a.life.reason != next.reason || a.life.tries < patience && next.tries == patience {
 		a.tellChange(a.life, next)
@@ -138,6 +143,9 @@ func (s Status) WriteText(w io.Writer) error {
 	}
 	if s.Node != nil {
 		s.Node.rows(row)
+	}
+	if s.Stopping != nil {
+		s.Stopping.rows(row)
 	}
 	if s.LastError != nil {
 		row("Last error", "%s: %s", s.LastError.At.Format(time.RFC3339), s.LastError.Text)

@@ -34,6 +34,8 @@ func step(l life, e event) (life, []action) {
 		return l.fired(e)
 	case terminated:
 		return l.terminate(e)
+	case deadline:
+		return l.due(e)
 	case hungUp:
 		return l.hangUp()
 	}
@@ -49,7 +51,7 @@ func (l life) ask() (life, []action) {
 // wait arms the timer; any earlier one is stale from now on.
 func (l life) wait(d time.Duration) (life, []action) {
 	l.timer++
-	return l, []action{arm{l.timer, d}}
+	return l, []action{arm{l.timer, max(d, time.Millisecond)}}
 }
 
 // again waits before the next question, longer from try to try.
@@ -103,8 +105,10 @@ func (l life) fired(e timerFired) (life, []action) {
 	switch {
 	case e.number != l.timer || l.state == Exited:
 		return l, nil
-	case l.state == Stopping:
+	case l.doing == ending:
 		return l.overdue()
+	case l.doing == pausing && l.state == Stopping:
+		return l.relaunch()
 	case l.doing == pausing:
 		l.starts++
 		return l.begin()

@@ -40,7 +40,7 @@ func (l life) measure(e measured) (life, []action) {
 
 // lookAgain: the record may be free now. A job ends with several steps at once.
 func (l life) lookAgain() (life, []action) {
-	if l.doing != leaving {
+	if l.doing != leaving && l.doing != finishing {
 		return l, nil
 	}
 	l.tries = 0

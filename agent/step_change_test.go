@@ -38,7 +38,7 @@ func TestResizeWaitsForTheJobs(t *testing.T) {
 	l, actions = play(l, answered{node: record(ourDrain)})
 	require.Equal(t, []action{deleteRecord{l.question}}, actions)
 	l, actions = play(l, carriedOut{})
-	require.Equal(t, []action{arm{l.timer, l.stop}, signalMain{sigTerm}}, actions)
+	require.Equal(t, []action{arm{l.timer, l.way.End}, signalMain{sigTerm}}, actions)
 	l, actions = play(l, mainExited{pid: 7})
 	require.Equal(t, []action{startMain{}}, actions)
 	l, _ = play(l, mainStarted{pid: 8, at: epoch}, mainReady{}, timerFired{}, answered{node: record(bigger)})

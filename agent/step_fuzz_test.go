@@ -2,6 +2,7 @@ package agent
 
 import (
 	"errors"
+	"slices"
 	"testing"
 	"time"
 
@@ -22,6 +23,7 @@ type world struct {
 	changes []int // deletions, drains and resumes
 	timers  []int
 	record  *slurm.Node // the last one that was shown
+	due     []stage
 	over    bool
 	stopped bool
 }
@@ -34,7 +36,7 @@ func FuzzStep(f *testing.F) {
 	f.Add(false, []byte{0, 2, 3, 9, 1, 5, 4, 8, 9, 9})
 	f.Fuzz(func(t *testing.T, registers bool, script []byte) {
 		w := &world{T: t, alive: map[int]bool{}, life: newLife(plan{
-			registers: registers, restarts: registers, stop: time.Second, end: time.Second,
+			registers: registers, restarts: registers, signals: true, way: newWayDown(30*time.Second, time.Second),
 		}, allotment{shape: small})}
 		w.feed(begun{})
 		for _, b := range script {
@@ -73,8 +75,11 @@ func (w *world) happen(b byte) {
 	case 0:
 		w.feed(stepsEnded{})
 	case 8:
-		if how == 0 {
-			w.feed(terminated{"SIGTERM"})
+		switch {
+		case how == 0:
+			w.feed(terminated{signal: "SIGTERM"})
+		case how < 8 && len(w.due) > 0:
+			w.nextDeadline()
 		}
 	case 9, 12, 13, 14:
 		if len(w.timers) > 0 {
@@ -121,7 +126,13 @@ func (w *world) answer(how byte) {
 		return
 	}
 	w.record = node[how]
-	w.feed(answered{number: n, node: node[how]})
+	w.feed(answered{number: n, node: node[how], steps: int(how & 1)})
+}
+
+func (w *world) nextDeadline() {
+	s := slices.Min(w.due)
+	w.due = slices.DeleteFunc(w.due, func(d stage) bool { return d == s })
+	w.feed(deadline{s})
 }
 
 func (w *world) startEnds(how byte) {
@@ -190,7 +201,7 @@ func (w *world) carryOut(a action) {
 	case startMain:
 		require.Empty(w, w.alive, "a second main process")
 		require.Zero(w, w.starts, "a second start")
-		require.False(w, w.stopped, "a start after SIGTERM")
+		require.False(w, w.stopped && (!w.life.registers || w.life.doing == ending), "a start after SIGTERM")
 		w.starts++
 	case signalMain:
 		require.True(w, w.alive[w.life.main], "%s to a process that was reaped, or to none", a.signal)
@@ -199,7 +210,7 @@ func (w *world) carryOut(a action) {
 	case ask:
 		w.asked = append(w.asked, a.number)
 	case deleteRecord:
-		require.False(w, foreign(w.record), "a deleted record takes an admin's drain with it")
+		require.False(w, foreign(w.record) && !w.stopped, "a deleted record takes an admin's drain with it")
 		require.False(w, w.record.Busy(), "jobs run on it")
 		w.changes = append(w.changes, a.number)
 	case drainRecord:
@@ -211,6 +222,15 @@ func (w *world) carryOut(a action) {
 	case updateRecord:
 		require.NotEmpty(w, a.fields)
 		w.changes = append(w.changes, a.number)
+	case requeueJobs:
+		require.True(w, w.life.stage >= toRequeue && w.record.Busy())
+		w.changes = append(w.changes, a.number)
+	case failRecord:
+		require.True(w, w.life.stage >= toFail && w.record.Busy())
+		w.changes = append(w.changes, a.number)
+	case schedule:
+		require.GreaterOrEqual(w, a.after, time.Duration(0))
+		w.due = append(w.due, a.stage)
 	case arm:
 		require.Positive(w, a.after)
 		w.timers = append(w.timers, a.number)
@@ -229,14 +249,18 @@ func (w *world) check() {
 	}
 	require.Equal(w, w.over, l.state == Exited)
 	if !w.over {
-		waits := len(w.asked)+len(w.changes)+len(w.timers)+w.starts > 0 || l.main != 0
+		waits := len(w.asked)+len(w.changes)+len(w.timers)+len(w.due)+w.starts > 0 || l.main != 0
 		require.True(w, waits, "nothing will ever happen again: %+v", l)
 	}
 }
 
-// stop: every path from a SIGTERM ends in Exited, at the latest when both timers have fired.
+// stop: every path from a SIGTERM ends in Exited, at the latest when all
+// deadlines and both of the last timers are over.
 func (w *world) stop() {
-	w.feed(terminated{"SIGTERM"})
+	w.feed(terminated{signal: "SIGTERM"})
+	for len(w.due) > 0 && !w.over {
+		w.nextDeadline()
+	}
 	for w.starts > 0 && !w.over {
 		w.startEnds(0)
 	}

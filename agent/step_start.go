@@ -31,7 +31,7 @@ func (l life) begin() (life, []action) {
 func (l life) started(e mainStarted) (life, []action) {
 	l.starting, l.main, l.mainSince, l.killed = false, e.pid, e.at, false
 	l.settled = Traits{} // of this slurmd's record nothing is known yet
-	if l.state == Stopping {
+	if l.doing == ending {
 		return l, []action{signalMain{sigTerm}}
 	}
 	return l, nil
@@ -42,14 +42,19 @@ func (l life) readied() (life, []action) {
 		return l, nil
 	}
 	l.doing, l.tries = confirming, 0
+	if l.state == Stopping {
+		l.doing = withdrawing
+	}
 	return l.wait(settle)
 }
 
 // answer takes slurmctld's word on what was asked last.
 func (l life) answer(e answered) (life, []action) {
 	switch {
-	case e.number != l.question || l.state == Stopping || l.state == Exited:
+	case e.number != l.question || l.state == Exited:
 		return l, nil
+	case l.state == Stopping:
+		return l.withdrawn(e)
 	case e.err != nil:
 		return l.again(e.err.Error())
 	case l.doing == reaching:
@@ -66,8 +71,10 @@ func (l life) answer(e answered) (life, []action) {
 // done takes the outcome of a deletion, a drain or its end.
 func (l life) done(e carriedOut) (life, []action) {
 	switch {
-	case e.number != l.question || l.state == Stopping || l.state == Exited:
+	case e.number != l.question || l.state == Exited:
 		return l, nil
+	case l.state == Stopping:
+		return l.withdrawDone(e)
 	case l.doing == describing:
 		return l.described(e.err)
 	case l.doing == deleting && e.err != nil:
@@ -177,7 +184,7 @@ func (l life) replace(reason string) (life, []action) {
 		return l.launch()
 	}
 	l.doing, l.reason = replacing, reason
-	l, actions := l.wait(l.stop)
+	l, actions := l.wait(l.way.End)
 	return l, append(actions, signalMain{sigTerm})
 }
 
@@ -189,7 +196,7 @@ func (l life) handedOver(e mainChanged) (life, []action) {
 	}
 	l.main, l.mainSince, l.killed = e.pid, e.at, false
 	switch {
-	case l.state == Stopping, l.doing == replacing:
+	case l.doing == ending, l.doing == replacing:
 		return l, []action{signalMain{sigTerm}}
 	case l.state == Ready:
 		l.state, l.doing, l.tries = Reloading, confirming, 0

@@ -1,19 +1,51 @@
 package agent
 
-// terminate begins the orderly stop. A second signal shortens nothing.
+import "time"
+
+// terminate begins the orderly stop. A second signal shortens nothing, but for
+// an impatient one: SIGINT twice, in a terminal.
 func (l life) terminate(e terminated) (life, []action) {
-	if l.state == Stopping || l.state == Exited {
+	switch {
+	case l.state == Exited:
+		return l, nil
+	case l.state == Stopping && e.again:
+		return l.end("SIGINT received twice")
+	case l.state == Stopping:
 		return l, nil
 	}
-	l.state, l.doing, l.reason = Stopping, nothing, e.signal+" received"
+	l.state, l.reason = Stopping, e.signal+" received"
+	if !l.registers || !l.inService() {
+		return l.end("")
+	}
+	return l.withdraw()
+}
+
+// end stops the daemon. left is what could not be done before, empty for nothing.
+func (l life) end(left string) (life, []action) {
+	if l.doing == ending {
+		return l, nil
+	}
+	l.doing, l.left = ending, left
+	l.question++ // what was asked is of no interest any more
+	if left != "" {
+		l.reason = left
+	}
 	if l.main == 0 && !l.starting {
 		return l.leaveWith(ExitOK)
 	}
-	l, actions := l.wait(l.stop)
+	l, actions := l.wait(l.stopLimit())
 	if l.main != 0 {
 		actions = append(actions, signalMain{sigTerm})
 	}
 	return l, actions
+}
+
+// stopLimit is how long the daemon gets from SIGTERM to SIGKILL.
+func (l life) stopLimit() time.Duration {
+	if !l.registers {
+		return l.way.End
+	}
+	return l.way.End - l.way.Stop
 }
 
 // overdue: the daemon has not stopped in time; after SIGKILL the agent does
@@ -24,11 +56,16 @@ func (l life) overdue() (life, []action) {
 	}
 	l.killed = true
 	l.reason = "the daemon did not stop in time and was killed"
-	l, actions := l.wait(l.end)
+	l, actions := l.wait(l.way.Exit - l.way.End)
 	return l, append(actions, signalMain{sigKill})
 }
 
+// leaveWith ends the agent. What was left undone is told by the status, unless
+// the daemon's own tells more.
 func (l life) leaveWith(code int) (life, []action) {
+	if code == ExitOK && l.left != "" {
+		code = ExitLeft
+	}
 	l.state, l.doing, l.code = Exited, nothing, code
 	return l, []action{exit{code}}
 }
@@ -47,9 +84,9 @@ func (l life) exited(e mainExited) (life, []action) {
 	switch {
 	case l.state == Exited:
 		return l, nil
-	case l.state == Stopping && e.code == endedByTerm:
+	case l.doing == ending && e.code == endedByTerm:
 		return l.leaveWith(ExitOK)
-	case l.state == Stopping:
+	case l.doing == ending:
 		return l.leaveWith(e.code)
 	case !l.restarts:
 		l.reason = e.what
@@ -67,7 +104,7 @@ func (l life) exited(e mainExited) (life, []action) {
 func (l life) failed(e mainFailed) (life, []action) {
 	l.starting = false
 	switch {
-	case l.state == Stopping:
+	case l.doing == ending:
 		return l.leaveWith(ExitOK)
 	case !l.restarts:
 		l.reason = e.err.Error()
@@ -76,9 +113,14 @@ func (l life) failed(e mainFailed) (life, []action) {
 	return l.pause(e.err.Error())
 }
 
-// pause waits before the daemon is started again, longer from failure to failure.
+// pause waits before the daemon is started again, longer from failure to
+// failure. One that ends while its node is taken out of service is needed too:
+// without it slurmctld cannot be spoken to.
 func (l life) pause(reason string) (life, []action) {
-	l.state, l.doing, l.reason = Starting, pausing, reason
+	if l.state != Stopping {
+		l.state = Starting
+	}
+	l.doing, l.reason = pausing, reason
 	l.failures++
 	return l.wait(grow(firstPause, l.failures-1, lastPause))
 }

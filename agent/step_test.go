@@ -19,11 +19,11 @@ var (
 )
 
 func slurmdLife() life {
-	return newLife(plan{registers: true, restarts: true, stop: 29 * time.Second, end: time.Second}, allotment{shape: small})
+	return newLife(plan{registers: true, restarts: true, way: newWayDown(30*time.Second, 0)}, allotment{shape: small})
 }
 
 func slurmctldLife() life {
-	return newLife(plan{stop: 29 * time.Second, end: time.Second}, allotment{})
+	return newLife(plan{way: newWayDown(30*time.Second, 0)}, allotment{})
 }
 
 // record is a node record; it starts as that of small, seen with the slurmd of epoch.
@@ -161,7 +161,7 @@ func TestResize(t *testing.T) {
 	require.Equal(t, []action{arm{2, firstTry}}, actions, "a job was quicker: look again")
 	l, _ = play(l, timerFired{}, answered{node: record(bigger, ourDrain)})
 	l, actions = play(l, carriedOut{})
-	require.Equal(t, []action{arm{3, l.stop}, signalMain{sigTerm}}, actions, "slurmd of a deleted record is an orphan")
+	require.Equal(t, []action{arm{3, l.way.End}, signalMain{sigTerm}}, actions, "slurmd of a deleted record is an orphan")
 	l, actions = play(l, mainExited{pid: 7})
 	require.Equal(t, []action{startMain{}}, actions)
 	l, _ = play(l, mainStarted{pid: 8, at: epoch}, mainReady{}, timerFired{}, answered{node: record()})
@@ -241,15 +241,14 @@ func TestStop(t *testing.T) {
 	}{
 		"slurmd before slurmctld is reached": {slurmdLife(), []event{begun{}}, []action{exit{0}}, 0},
 		"slurmd pausing":                     {slurmdLife(), append(up, mainExited{pid: 7, code: 1}), []action{exit{0}}, 0},
-		"slurmd before READY":                {slurmdLife(), up, []action{arm{1, 29 * time.Second}, signalMain{sigTerm}}, 0},
-		"slurmd Ready":                       {slurmdLife(), append(registered, answered{node: record()}), []action{arm{2, 29 * time.Second}, signalMain{sigTerm}}, 0},
+		"slurmd before READY":                {slurmdLife(), up, []action{arm{1, 3750 * time.Millisecond}, signalMain{sigTerm}}, 0},
 		"slurmctld":                          {slurmctldLife(), []event{begun{}, mainStarted{pid: 7}}, []action{arm{1, 29 * time.Second}, signalMain{sigTerm}}, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			l, _ := play(c.life, c.before...)
-			l, actions := play(l, terminated{"SIGTERM"})
+			l, actions := play(l, terminated{signal: "SIGTERM"})
 			require.Equal(t, c.first, actions)
-			l, actions = play(l, terminated{"SIGTERM"})
+			l, actions = play(l, terminated{signal: "SIGTERM"})
 			require.Empty(t, actions, "a second signal shortens nothing")
 			l, _ = play(l, mainExited{pid: 7, code: c.code})
 			require.Equal(t, Exited, l.state)
@@ -259,9 +258,9 @@ func TestStop(t *testing.T) {
 }
 
 func TestStopOfADaemonThatStays(t *testing.T) {
-	l, _ := play(slurmctldLife(), begun{}, mainStarted{pid: 7}, terminated{"SIGTERM"})
+	l, _ := play(slurmctldLife(), begun{}, mainStarted{pid: 7}, terminated{signal: "SIGTERM"})
 	l, actions := play(l, timerFired{})
-	require.Equal(t, []action{arm{2, time.Second}, signalMain{sigKill}}, actions)
+	require.Equal(t, []action{arm{2, 500 * time.Millisecond}, signalMain{sigKill}}, actions)
 	killed, _ := play(l, mainExited{pid: 7, code: 137})
 	require.Equal(t, 137, killed.code)
 	immortal, _ := play(l, timerFired{})
@@ -269,7 +268,7 @@ func TestStopOfADaemonThatStays(t *testing.T) {
 }
 
 func TestStopDuringAHandOver(t *testing.T) {
-	l, _ := play(slurmctldLife(), begun{}, mainStarted{pid: 7}, terminated{"SIGTERM"})
+	l, _ := play(slurmctldLife(), begun{}, mainStarted{pid: 7}, terminated{signal: "SIGTERM"})
 	l, actions := play(l, mainChanged{pid: 8})
 	require.Equal(t, []action{signalMain{sigTerm}}, actions, "the new one has not got the signal")
 	l, actions = play(l, mainExited{pid: 7})

@@ -130,6 +130,7 @@ func (a *Agent) abandoned(step cgroup.StepAbandoned) {
 		said, err := a.endJob(ctx, step)
 		if err == nil {
 			a.tellAbandoned(step, said)
+			a.stepEnded() // its socket stays, and tells nobody
 			return
 		}
 		if pause == endingPause { // once is enough
@@ -170,17 +171,17 @@ func (a *Agent) endJob(ctx context.Context, step cgroup.StepAbandoned) (string, 
 	if a.Config.DeadSteps == DeadStepsKeep {
 		return "its job is left alone (SLURMLET_DEAD_STEPS=keep)", nil
 	}
-	comment := fmt.Sprintf("slurmlet: slurmstepd of step %d.%s died on %s", job.ID, step.Step, a.Config.NodeName)
+	comment := fmt.Sprintf("slurmlet: slurmstepd of step %s.%s died on %s", job.Name(), step.Step, a.Config.NodeName)
 	if job.AdminComment != "" {
 		comment = job.AdminComment + "; " + comment
 	}
-	if err := a.client.CommentJob(ctx, job.ID, comment); err != nil {
+	if err := a.client.CommentJob(ctx, job, comment); err != nil {
 		return "", err
 	}
 	if a.Config.DeadSteps == DeadStepsRequeue && job.Batch && job.Requeue {
-		return "its job is requeued", a.client.RequeueJob(ctx, job.ID)
+		return "its job is requeued", a.client.RequeueJob(ctx, job)
 	}
-	return "its job is cancelled", a.client.CancelJob(ctx, job.ID)
+	return "its job is cancelled", a.client.CancelJob(ctx, job)
 }
 
 // judgeEmpty tells a slurmstepd that died with all its processes from one that

@@ -25,11 +25,15 @@ type ward struct {
 func (w *ward) Step(context.Context, string) (*slurm.Step, error) { return w.step, nil }
 func (w *ward) Job(context.Context, string) (*slurm.Job, error)   { return w.job, w.err }
 
-func (w *ward) CommentJob(_ context.Context, id int64, comment string) error {
-	return w.tell("comment %d %s", id, comment)
+func (w *ward) CommentJob(_ context.Context, job *slurm.Job, comment string) error {
+	return w.tell("comment %s %s", job.Name(), comment)
 }
-func (w *ward) CancelJob(_ context.Context, id int64) error  { return w.tell("cancel %d", id) }
-func (w *ward) RequeueJob(_ context.Context, id int64) error { return w.tell("requeue %d", id) }
+func (w *ward) CancelJob(_ context.Context, job *slurm.Job) error {
+	return w.tell("cancel %s", job.Name())
+}
+func (w *ward) RequeueJob(_ context.Context, job *slurm.Job) error {
+	return w.tell("requeue %s", job.Name())
+}
 
 func (w *ward) tell(format string, args ...any) error {
 	w.told = append(w.told, fmt.Sprintf(format, args...))

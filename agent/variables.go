@@ -82,6 +82,10 @@ var variables = []variable{
 		c.Grace, err = parseGrace(v)
 		return err
 	}},
+	{"SLURMLET_JOB_SIGNAL", []Role{Slurmd}, "", func(c *Config, v string) (err error) {
+		c.JobSignal, err = parseJobSignal(v)
+		return err
+	}},
 	{"SLURMLET_LISTEN", nil, ":8817", func(c *Config, v string) error {
 		c.Listen = v
 		return checkAddress(v)
@@ -167,14 +171,10 @@ func parseBytes(text string) (int64, error) {
 	return n << shift, nil
 }
 
-// minGrace leaves the daemon a second after the reserve that is kept for
-// SIGKILL and the agent's own end.
-const minGrace = 2 * time.Second
-
 func parseGrace(text string) (time.Duration, error) {
 	d, err := time.ParseDuration(text)
-	if err != nil || d < minGrace {
-		return 0, fmt.Errorf("want a duration such as 30s or 10m, at least %v", minGrace)
+	if err != nil || d < 0 {
+		return 0, errors.New("want a duration such as 30s or 10m")
 	}
 	return d, nil
 }

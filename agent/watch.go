@@ -92,13 +92,13 @@ func (w *watcher) run(events <-chan fsnotify.Event, faults <-chan error, slow <-
 			case w.changesPod(e):
 				changed.Reset(calm)
 			case w.endsStep(e):
-				w.agent.post(stepsEnded{})
+				w.agent.stepEnded()
 			}
 		case err := <-faults:
 			// Events were lost (fs.inotify.max_queued_events): look at everything.
 			w.agent.tell(slog.LevelWarn, "lost changes of the pod's files; looking at them", slog.Any("error", err))
 			changed.Reset(calm)
-			w.agent.post(stepsEnded{})
+			w.agent.stepEnded()
 		case <-w.agent.spoolMade:
 			w.addSpool()
 		case <-slow:
@@ -119,4 +119,9 @@ func (w *watcher) changesPod(e fsnotify.Event) bool {
 func (w *watcher) endsStep(e fsnotify.Event) bool {
 	name := filepath.Base(e.Name)
 	return e.Has(fsnotify.Remove) && filepath.Dir(e.Name) == w.spool && strings.HasPrefix(name, w.agent.Config.NodeName+"_")
+}
+
+func (a *Agent) stepEnded() {
+	a.stepEnds.ring()
+	a.post(stepsEnded{})
 }

@@ -23,7 +23,7 @@ func (s *Steps) look(st *step) {
 	stop(&st.timer)
 	st.told = false
 	for _, pid := range pids(dir) {
-		if owner := s.stepd(pid); strings.HasSuffix(owner, "."+st.name) {
+		if owner := s.fs.stepd(pid); strings.HasSuffix(owner, "."+st.name) {
 			st.owner = owner
 		}
 	}
@@ -153,7 +153,7 @@ func (s *Steps) lock() (unlock func(), err error) {
 // <dir>/system. Whoever cannot be told from it is taken for it.
 func (s *Steps) parked(st *step) bool {
 	return slices.ContainsFunc(pids(filepath.Join(s.dir, "system")), func(pid string) bool {
-		switch owner := s.stepd(pid); {
+		switch owner := s.fs.stepd(pid); {
 		case owner == nobody:
 			return false
 		case owner == "" || st.owner == "" && !strings.HasPrefix(st.job.name, jobPrefix):
@@ -170,8 +170,8 @@ const nobody = "nobody"
 // stepd returns the step that a process of Slurm's is for, from its title
 // ("slurmstepd: [3.batch]", "slurmstepd: [3.0 stepmgr]"), nobody if it is for
 // none, and "" when that cannot be told (yet).
-func (s *Steps) stepd(pid string) string {
-	command, err := os.ReadFile(filepath.Join(s.root, "proc", pid, "cmdline"))
+func (f FS) stepd(pid string) string {
+	command, err := os.ReadFile(filepath.Join(f.root, "proc", pid, "cmdline"))
 	if errors.Is(err, os.ErrNotExist) || errors.Is(err, unix.ESRCH) {
 		return nobody
 	}

@@ -25,13 +25,14 @@ import (
 // slurmstepd itself takes while it makes or removes a step.
 type Steps struct {
 	StepOptions
-	root, dir string
-	kernel    *inotify
-	watches   map[int]func(happening)
-	jobs      map[string]*job
-	due       chan func()
-	over      chan struct{}
-	full      bool // a watch was refused, and that was told
+	fs      FS
+	dir     string
+	kernel  *inotify
+	watches map[int]func(happening)
+	jobs    map[string]*job
+	due     chan func()
+	over    chan struct{}
+	full    bool // a watch was refused, and that was told
 
 	// Tests have neither seconds nor cgroups.
 	settle time.Duration
@@ -99,7 +100,7 @@ func (f FS) watchSteps(dir string, o StepOptions, settle time.Duration, rmdir fu
 		return nil, err
 	}
 	s := &Steps{
-		StepOptions: o, root: f.root, dir: filepath.Join(f.root, dir), kernel: kernel,
+		StepOptions: o, fs: f, dir: filepath.Join(f.root, dir), kernel: kernel,
 		watches: map[int]func(happening){}, jobs: map[string]*job{},
 		due: make(chan func()), over: make(chan struct{}), settle: settle, rmdir: rmdir,
 	}

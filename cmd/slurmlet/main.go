@@ -14,6 +14,9 @@ var version = "development"
 
 const usage = `usage: slurmlet slurmctld|slurmd     run the daemon as PID 1 of its container
        slurmlet status [-o json]     what the agent in this container is doing
+       slurmlet drain [-reason TEXT] [-wait]
+                                     keep new jobs from this node; wait until none runs on it
+       slurmlet resume               take the node back from "slurmlet drain"
        slurmlet version
 `
 
@@ -25,6 +28,10 @@ func main() {
 	switch command, args := os.Args[1], os.Args[2:]; command {
 	case "status":
 		os.Exit(status(args))
+	case "drain":
+		os.Exit(drain(args))
+	case "resume":
+		os.Exit(resume(args))
 	case "version", "--version":
 		fmt.Println("slurmlet", version)
 	case "help", "-h", "--help":

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -47,11 +48,7 @@ func status(args []string) int {
 func askStatus() (agent.Status, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
-	dir := os.Getenv("SLURMLET_RUN_DIR")
-	if dir == "" {
-		dir = agent.DefaultRunDir
-	}
-	response, err := agent.Ask(ctx, dir, "/status")
+	response, err := agent.Ask(ctx, runDir(), "/status")
 	if err != nil {
 		return agent.Status{}, err
 	}
@@ -62,3 +59,5 @@ func askStatus() (agent.Status, error) {
 	}
 	return s, nil
 }
+
+func runDir() string { return cmp.Or(os.Getenv("SLURMLET_RUN_DIR"), agent.DefaultRunDir) }

@@ -12,6 +12,13 @@ import (
 // Job is a job as slurmctld shows it ("scontrol show job --json").
 type Job struct {
 	ID int64 `json:"job_id"`
+	// ArrayID and TaskID are set in a task of an array, HetID and HetOffset in a
+	// part of a heterogeneous job; HetID is the job_id of its first.
+	ArrayID   Number `json:"array_job_id"`
+	TaskID    Number `json:"array_task_id"`
+	HetID     Number `json:"het_job_id"`
+	HetOffset Number `json:"het_job_offset"`
+	User      string `json:"user_name"`
 	// State is the base state and the flags, as in RUNNING, COMPLETING.
 	State        []string `json:"job_state"`
 	AdminComment string   `json:"admin_comment"`
@@ -19,6 +26,27 @@ type Job struct {
 	// (sbatch --requeue, slurm.conf's JobRequeue).
 	Batch   bool `json:"batch_flag"`
 	Requeue bool `json:"requeue"`
+	// End is when its time limit will end it.
+	End Time `json:"end_time"`
+}
+
+// Number is an optional one in Slurm's JSON.
+type Number struct {
+	Set    bool  `json:"set"`
+	Number int64 `json:"number"`
+}
+
+// Name is the job as Slurm's commands take it: 5, 5_2 for a task of an array,
+// whose number alone may mean the whole array, or 5+1 for a part of a
+// heterogeneous job.
+func (j *Job) Name() string {
+	switch {
+	case j.TaskID.Set && j.ArrayID.Number != 0:
+		return fmt.Sprintf("%d_%d", j.ArrayID.Number, j.TaskID.Number)
+	case j.HetID.Set && j.HetID.Number != 0:
+		return fmt.Sprintf("%d+%d", j.HetID.Number, j.HetOffset.Number)
+	}
+	return strconv.FormatInt(j.ID, 10)
 }
 
 // Running says whether the job has nodes and nobody is ending it.
@@ -45,10 +73,14 @@ func (s Scontrol) Job(ctx context.Context, id string) (*Job, error) {
 		return nil, nil
 	case err != nil:
 		return nil, err
-	case len(answer.Jobs) == 0:
-		return nil, nil
 	}
-	return &answer.Jobs[0], nil
+	for i := range answer.Jobs {
+		// Asked for the first task of an array, scontrol shows all of them.
+		if number, err := strconv.ParseInt(id, 10, 64); err != nil || answer.Jobs[i].ID == number {
+			return &answer.Jobs[i], nil
+		}
+	}
+	return nil, nil
 }
 
 // Step asks "scontrol show step": its JSON has neither batch nor extern steps
@@ -81,15 +113,35 @@ func unknown(err error) bool {
 	return err != nil && (strings.Contains(err.Error(), "Invalid job id") || strings.Contains(err.Error(), "No job steps found"))
 }
 
+// JobsOn asks squeue(1).
+func (s Scontrol) JobsOn(ctx context.Context, node string) ([]string, error) {
+	out, err := s.command(ctx, "squeue", exec.CommandContext(ctx, s.Squeue, "--noheader", "--nodelist="+node, "--states=RUNNING,SUSPENDED,COMPLETING,STOPPED,SIGNALING,STAGE_OUT,CONFIGURING", "--Format=JobID:24"))
+	if err != nil {
+		return nil, err
+	}
+	return strings.Fields(string(out)), nil
+}
+
 // CommentJob runs "scontrol update admincomment=".
-func (s Scontrol) CommentJob(ctx context.Context, id int64, comment string) error {
-	_, err := s.run(ctx, "update", fmt.Sprintf("jobid=%d", id), "admincomment="+comment)
+func (s Scontrol) CommentJob(ctx context.Context, job *Job, comment string) error {
+	_, err := s.run(ctx, "update", "jobid="+job.Name(), "admincomment="+comment)
 	return err
 }
 
-// CancelJob runs scancel(1), which lies beside scontrol.
-func (s Scontrol) CancelJob(ctx context.Context, id int64) error {
-	_, err := s.command(ctx, "scancel", exec.CommandContext(ctx, s.Scancel, strconv.FormatInt(id, 10)))
+// SignalJob runs scancel(1) --signal.
+func (s Scontrol) SignalJob(ctx context.Context, job *Job, signal string, batch bool) error {
+	args := []string{"--signal=" + signal}
+	if batch {
+		args = append(args, "--batch")
+	}
+	return s.scancel(ctx, append(args, job.Name())...)
+}
+
+// CancelJob runs scancel(1).
+func (s Scontrol) CancelJob(ctx context.Context, job *Job) error { return s.scancel(ctx, job.Name()) }
+
+func (s Scontrol) scancel(ctx context.Context, args ...string) error {
+	_, err := s.command(ctx, "scancel", exec.CommandContext(ctx, s.Scancel, args...))
 	if unknown(err) || err != nil && strings.Contains(err.Error(), "already completing or completed") {
 		return nil
 	}
@@ -97,7 +149,11 @@ func (s Scontrol) CancelJob(ctx context.Context, id int64) error {
 }
 
 // RequeueJob runs "scontrol requeue".
-func (s Scontrol) RequeueJob(ctx context.Context, id int64) error {
-	_, err := s.run(ctx, "requeue", strconv.FormatInt(id, 10))
+func (s Scontrol) RequeueJob(ctx context.Context, job *Job) error {
+	name := job.Name()
+	if job.HetID.Set && job.HetID.Number != 0 {
+		name = strconv.FormatInt(job.HetID.Number, 10)
+	}
+	_, err := s.run(ctx, "requeue", name)
 	return err
 }

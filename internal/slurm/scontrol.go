@@ -13,8 +13,8 @@ import (
 
 // Scontrol is the Client that runs scontrol(1).
 type Scontrol struct {
-	// Path is scontrol's absolute path, Scancel scancel's.
-	Path, Scancel string
+	// Path is scontrol's absolute path; the others are those of their names.
+	Path, Scancel, Squeue string
 	// Env is its whole environment: where the configuration is, nothing more.
 	Env []string
 }
@@ -87,6 +87,12 @@ func (s Scontrol) DeleteNode(ctx context.Context, name string) error {
 // DrainNode runs "scontrol update state=drain".
 func (s Scontrol) DrainNode(ctx context.Context, name, reason string) error {
 	_, err := s.run(ctx, "update", "nodename="+name, "state=drain", "reason="+reason)
+	return err
+}
+
+// FailNode runs "scontrol update state=down".
+func (s Scontrol) FailNode(ctx context.Context, name, reason string) error {
+	_, err := s.run(ctx, "update", "nodename="+name, "state=down", "reason="+reason)
 	return err
 }
 

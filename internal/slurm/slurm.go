@@ -32,6 +32,8 @@ type Client interface {
 	DeleteNode(ctx context.Context, name string) error
 	// DrainNode sets a node to drain: running jobs go on, no new ones come.
 	DrainNode(ctx context.Context, name, reason string) error
+	// FailNode sets a node DOWN, which ends what runs on it as NODE_FAIL.
+	FailNode(ctx context.Context, name, reason string) error
 	// ResumeNode lifts a drain.
 	ResumeNode(ctx context.Context, name string) error
 	// UpdateNode changes fields of a node record ("Weight=5"), as jobs run on.
@@ -40,12 +42,18 @@ type Client interface {
 	Job(ctx context.Context, id string) (*Job, error)
 	// Step returns a step ("3.batch"), nil when slurmctld answers that it has none.
 	Step(ctx context.Context, id string) (*Step, error)
+	// JobsOn returns the ids of the jobs that hold a node, for Job.
+	JobsOn(ctx context.Context, node string) ([]string, error)
 	// CommentJob sets a job's AdminComment.
-	CommentJob(ctx context.Context, id int64, comment string) error
+	CommentJob(ctx context.Context, job *Job, comment string) error
+	// SignalJob sends a signal to a job's steps, or to its batch shell alone; a
+	// job that is gone already is no error.
+	SignalJob(ctx context.Context, job *Job, signal string, batch bool) error
 	// CancelJob ends a job; one that is gone already is no error.
-	CancelJob(ctx context.Context, id int64) error
-	// RequeueJob ends a batch job and has it start anew.
-	RequeueJob(ctx context.Context, id int64) error
+	CancelJob(ctx context.Context, job *Job) error
+	// RequeueJob ends a batch job and has it start anew, with all parts of a
+	// heterogeneous one.
+	RequeueJob(ctx context.Context, job *Job) error
 }
 
 // Node is a node record as slurmctld shows it ("scontrol show node --json").

@@ -1,0 +1,142 @@
+package agent
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+)
+
+// manualPrefix marks the drains of "slurmlet drain": the agent itself takes them
+// for an admin's, and only "slurmlet resume" lifts them.
+const manualPrefix = "slurmlet drain: "
+
+// ErrForeignDrain says that somebody else has drained the node.
+var ErrForeignDrain = errors.New("somebody else has drained the node")
+
+// errNoRecord says that there is nothing to drain or resume.
+var errNoRecord = errors.New("slurmctld has no record of this node")
+
+// drain keeps new jobs from the node. One that is drained so already gets the new reason.
+func (a *Agent) drain(ctx context.Context, reason string) error {
+	node, err := a.client.Node(ctx, a.Config.NodeName)
+	switch {
+	case err != nil:
+		return err
+	case node == nil:
+		return errNoRecord
+	case node.Drained() && !strings.HasPrefix(node.Reason, manualPrefix):
+		return fmt.Errorf("%w, and that stays: %s", ErrForeignDrain, node.Reason)
+	}
+	return a.client.DrainNode(ctx, a.Config.NodeName, manualPrefix+reason)
+}
+
+// resume lifts a drain of "slurmlet drain", and no other.
+func (a *Agent) resume(ctx context.Context) error {
+	node, err := a.client.Node(ctx, a.Config.NodeName)
+	switch {
+	case err != nil:
+		return err
+	case node == nil:
+		return errNoRecord
+	case !node.Drained():
+		return nil
+	case !strings.HasPrefix(node.Reason, manualPrefix):
+		return fmt.Errorf("%w, and not by \"slurmlet drain\": %s", ErrForeignDrain, node.Reason)
+	}
+	return a.client.ResumeNode(ctx, a.Config.NodeName)
+}
+
+// untilFree waits until no job holds the node. The end of a step wakes it up.
+func (a *Agent) untilFree(ctx context.Context) error {
+	for tries := 0; ; tries++ {
+		ended := a.stepEnds.next()
+		question, cancel := context.WithTimeout(ctx, questionLimit)
+		node, err := a.client.Node(question, a.Config.NodeName)
+		cancel()
+		switch {
+		case ctx.Err() != nil:
+			return context.Cause(ctx)
+		case err == nil && (node == nil || !node.Busy()):
+			return nil
+		}
+		pause := time.After(grow(firstTry, tries, watchedPause))
+		if err == nil && len(a.stepSockets()) > 0 {
+			pause = nil
+		}
+		select {
+		case <-ended:
+			tries = 0
+		case <-pause:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-a.over:
+			return errors.New("the agent ends")
+		}
+	}
+}
+
+// Answer is what the agent says to a command.
+type Answer struct {
+	Error string `json:"error,omitempty"`
+}
+
+// command answers a request with what do has led to. It may take its time.
+func (a *Agent) command(do func(ctx context.Context, r *http.Request) error) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		patient := http.NewResponseController(w) // a read that is overdue would cancel the request
+		_, _ = patient.SetReadDeadline(time.Time{}), patient.SetWriteDeadline(time.Time{})
+		var answer Answer
+		if err := do(r.Context(), r); err != nil {
+			answer.Error = err.Error()
+			w.WriteHeader(http.StatusConflict)
+		}
+		_ = json.NewEncoder(w).Encode(answer) // the reader has gone
+	}
+}
+
+func (a *Agent) drainCommand(ctx context.Context, r *http.Request) error {
+	question, cancel := context.WithTimeout(ctx, questionLimit)
+	defer cancel()
+	if err := a.drain(question, r.FormValue("reason")); err != nil {
+		return err
+	}
+	if r.FormValue("wait") == "" {
+		return nil
+	}
+	return a.untilFree(ctx)
+}
+
+func (a *Agent) resumeCommand(ctx context.Context, _ *http.Request) error {
+	question, cancel := context.WithTimeout(ctx, questionLimit)
+	defer cancel()
+	return a.resume(question)
+}
+
+// bell wakes up all who wait for the next ring.
+type bell struct {
+	lock sync.Mutex
+	rung chan struct{}
+}
+
+func (b *bell) next() <-chan struct{} {
+	b.lock.Lock()
+	defer b.lock.Unlock()
+	if b.rung == nil {
+		b.rung = make(chan struct{})
+	}
+	return b.rung
+}
+
+func (b *bell) ring() {
+	b.lock.Lock()
+	defer b.lock.Unlock()
+	if b.rung != nil {
+		close(b.rung)
+		b.rung = nil
+	}
+}

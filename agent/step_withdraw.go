@@ -1,0 +1,200 @@
+package agent
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/slurmlet/slurmlet/internal/slurm"
+)
+
+// reasonTerminate is the reason of the drain of a pod that is being deleted.
+const reasonTerminate = reasonPrefix + "pod is terminating"
+
+// inService says whether slurmctld may count on this node: only then is there
+// something to take back before slurmd ends.
+func (l life) inService() bool {
+	switch l.doing {
+	case nothing, confirming, resuming, describing, leaving, deleting:
+		return l.main != 0
+	case launching, pausing:
+		return l.wasReady
+	}
+	return false // it has not registered, or its record is deleted
+}
+
+// withdraw takes the node out of service: no new jobs, the running ones to
+// their end, and then the record. Deadlines bound all of it.
+func (l life) withdraw() (life, []action) {
+	actions := []action{
+		schedule{toRequeue, l.way.Requeue}, schedule{toKill, l.way.Kill}, schedule{toFail, l.way.Fail},
+		schedule{toLeave, l.way.Leave}, schedule{toStop, l.way.Stop},
+	}
+	if l.signals {
+		actions = append(actions, schedule{toSignal, l.way.Signal})
+	}
+	var more []action
+	switch {
+	case l.doing == pausing:
+		l, more = l.relaunch()
+	case l.doing == launching:
+		// READY comes, or the daemon's end.
+	default:
+		l, more = l.lookAtRecord()
+	}
+	return l, append(actions, more...)
+}
+
+func (l life) relaunch() (life, []action) {
+	l.doing, l.starting, l.tries = launching, true, 0
+	l.starts++
+	return l, []action{startMain{}}
+}
+
+func (l life) lookAtRecord() (life, []action) {
+	l.doing, l.tries = withdrawing, 0
+	return l.ask()
+}
+
+// withdrawn takes slurmctld's word on the record. No answer is none: a node is
+// idle, drained or gone only when slurmctld has said so.
+func (l life) withdrawn(e answered) (life, []action) {
+	n := e.node
+	if e.err == nil {
+		l.jobs = e.jobs
+	}
+	switch {
+	case e.err != nil && e.steps == 0 && l.tries >= lonelyTries:
+		return l.end("no step runs here, and slurmctld does not answer; the node record may still be there: " + e.err.Error())
+	case e.err != nil:
+		return l.again(e.err.Error())
+	case n == nil:
+		return l.end("")
+	case !n.Busy() && l.acted >= toFail && e.steps > 0 && l.stage < toLeave:
+		// Its jobs have failed; what runs here still has a moment to end in order.
+		l.doing, l.reason = finishing, "the steps of failed jobs are ending"
+		return l, nil
+	case !n.Busy() && n.Drained() && l.refusals >= mostRefusals:
+		return l.end(l.reason)
+	case !n.Busy() && (n.Drained() || l.refusals == 0):
+		l.doing = deleting
+		l.question++
+		return l, []action{deleteRecord{l.question}}
+	case !n.Drained():
+		l.doing = draining
+		l.question++
+		return l, []action{drainRecord{l.question, reasonTerminate}}
+	case l.stage >= toFail && l.acted < toFail:
+		l.doing, l.reason = failing, "the time for jobs to end is over"
+		l.question++
+		return l, []action{failRecord{l.question, reasonTerminate}}
+	case l.stage >= toRequeue && l.acted < toRequeue:
+		l.doing, l.reason = requeueing, "the time for jobs is over"
+		l.question++
+		return l, []action{requeueJobs{l.question}}
+	}
+	return l.finish(e.steps)
+}
+
+// finish waits for the node's jobs to end.
+func (l life) finish(steps int) (life, []action) {
+	l.doing = finishing
+	switch {
+	case l.stage >= toRequeue:
+		return l.again("jobs are being ended")
+	case steps > 0:
+		// The end of one is told, and wakes nobody up before.
+		l.reason, l.tries = "jobs run on it", 0
+		return l, nil
+	case l.tries >= watchedTries:
+		l.reason = "jobs hold it, without a step here"
+		return l.wait(watchedPause)
+	}
+	return l.again("jobs hold it, without a step here")
+}
+
+// lonelyTries is after how many questions in vain, a minute or more, a node
+// without a step leaves: where a whole cluster is taken down, slurmctld will
+// not come back, and the grace period may be days.
+const lonelyTries = 17
+
+// mostRefusals is how often slurmctld may refuse to delete a record that is
+// drained and free of jobs: a reservation holds it, and it stays.
+const mostRefusals = 3
+
+// withdrawDone takes the outcome of what was done to the record or to jobs.
+func (l life) withdrawDone(e carriedOut) (life, []action) {
+	doing := l.doing
+	l.doing = withdrawing
+	switch {
+	case doing == deleting && errors.Is(e.err, slurm.ErrBusy):
+		l.refusals++
+		return l.again("slurmctld keeps the node's record: " + e.err.Error())
+	case e.err != nil:
+		return l.again(e.err.Error())
+	case doing == deleting:
+		return l.end("")
+	case doing == requeueing:
+		l.acted = toRequeue
+	case doing == failing:
+		l.acted = toFail
+		l, actions := l.lookAtRecord()
+		return l, append(actions, endSteps{})
+	}
+	return l.lookAtRecord()
+}
+
+// stage is what a deadline of the way down is for.
+type stage int
+
+// The stages, in their order.
+const (
+	toWait stage = iota // none is over
+	toSignal
+	toRequeue
+	toKill
+	toFail
+	toLeave
+	toStop
+)
+
+// due: one of the deadlines is over.
+func (l life) due(e deadline) (life, []action) {
+	if l.state != Stopping || l.doing == ending {
+		return l, nil
+	}
+	l.stage = max(l.stage, e.stage)
+	switch {
+	case e.stage == toSignal:
+		return l, []action{signalJobs{}}
+	case e.stage == toKill:
+		return l, []action{killRequeued{}}
+	case e.stage == toLeave && l.main != 0 && l.doing != launching:
+		l, actions := l.lookAtRecord()
+		return l, append(actions, endSteps{})
+	case e.stage == toLeave:
+		return l, []action{endSteps{}}
+	case e.stage == toStop:
+		return l.end(l.undone())
+	case l.main == 0, l.doing == launching:
+		return l, nil // when slurmd is up again
+	}
+	return l.lookAtRecord()
+}
+
+// undone says what was not done when the time was over.
+func (l life) undone() string {
+	text := "the time is over, and the node record may still be there: " + l.reason
+	if len(l.jobs) > 0 {
+		text += "; jobs " + jobList(l.jobs)
+	}
+	return text
+}
+
+func jobList(jobs []slurm.Job) string {
+	var names []string
+	for _, j := range jobs {
+		names = append(names, fmt.Sprintf("%s of %s", j.Name(), j.User))
+	}
+	return strings.Join(names, ", ")
+}

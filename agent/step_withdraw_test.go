@@ -1,0 +1,144 @@
+package agent
+
+import (
+	"errors"
+	"reflect"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/slurmlet/slurmlet/internal/slurm"
+)
+
+// terminating is a drain of our own on the way down; idle is no other state than at first.
+func terminating(n *slurm.Node) { n.State, n.Reason = append(n.State, "DRAIN"), reasonTerminate }
+
+// isReady is a slurmd that serves; isTerminated one that was told to end, and has asked for its record.
+func isReady() life {
+	l, _ := play(slurmdLife(), append(registered, answered{node: record()})...)
+	return l
+}
+
+func isTerminated() life {
+	l, _ := play(isReady(), terminated{signal: "SIGTERM"})
+	return l
+}
+
+func refusal() error { return errors.Join(slurm.ErrBusy) }
+
+func TestWithdrawal(t *testing.T) {
+	l, actions := play(isReady(), terminated{signal: "SIGTERM"})
+	way := l.way
+	require.Equal(t, []action{
+		schedule{toRequeue, way.Requeue}, schedule{toKill, way.Kill}, schedule{toFail, way.Fail}, schedule{toLeave, way.Leave},
+		schedule{toStop, way.Stop}, ask{l.question},
+	}, actions)
+	again, actions := play(l, terminated{signal: "SIGTERM"})
+	require.Empty(t, actions, "a second signal shortens nothing")
+	require.Equal(t, l, again)
+
+	const step1 = 1
+	for name, c := range map[string]struct {
+		events []event
+		doing  doing
+		action action // of this type is one that the last event leads to
+	}{
+		"idle":                              {[]event{answered{node: record()}}, deleting, deleteRecord{}},
+		"idle, deleted":                     {[]event{answered{node: record()}, carriedOut{}}, ending, signalMain{}},
+		"gone already":                      {[]event{answered{}}, ending, signalMain{}},
+		"no answer is none":                 {[]event{answered{err: errors.New("no")}}, withdrawing, arm{}},
+		"a job was quicker":                 {[]event{answered{node: record()}, carriedOut{err: refusal()}}, withdrawing, arm{}},
+		"a job was quicker, drained":        {[]event{answered{node: record()}, carriedOut{err: refusal()}, timerFired{}, answered{node: record(busy)}}, draining, drainRecord{}},
+		"busy":                              {[]event{answered{node: record(busy)}}, draining, drainRecord{}},
+		"busy, cannot be drained":           {[]event{answered{node: record(busy)}, carriedOut{err: errors.New("no")}}, withdrawing, arm{}},
+		"busy, drained":                     {[]event{answered{node: record(busy)}, carriedOut{}}, withdrawing, ask{}},
+		"an admin's drain is kept":          {[]event{answered{node: record(busy, anAdmins), steps: step1}}, finishing, nil},
+		"an admin's drain, and idle":        {[]event{answered{node: record(anAdmins)}}, deleting, deleteRecord{}},
+		"a step runs":                       {[]event{answered{node: record(busy, terminating), steps: step1}}, finishing, nil},
+		"a step has ended":                  {[]event{answered{node: record(busy, terminating), steps: step1}, stepsEnded{}}, finishing, arm{}},
+		"a job without a step here":         {[]event{answered{node: record(busy, terminating)}}, finishing, arm{}},
+		"the last job has ended":            {[]event{answered{node: record(busy, terminating), steps: step1}, stepsEnded{}, timerFired{}, answered{node: record(terminating)}}, deleting, deleteRecord{}},
+		"jobs are requeued":                 {[]event{deadline{toRequeue}, answered{node: record(busy, terminating), steps: step1}}, requeueing, requeueJobs{}},
+		"jobs are requeued once":            {[]event{deadline{toRequeue}, answered{node: record(busy, terminating)}, carriedOut{}, answered{node: record(busy, terminating)}}, finishing, arm{}},
+		"jobs could not be requeued":        {[]event{deadline{toRequeue}, answered{node: record(busy, terminating)}, carriedOut{err: errors.New("no")}, timerFired{}, answered{node: record(busy, terminating)}}, requeueing, requeueJobs{}},
+		"not drained yet at the end":        {[]event{deadline{toRequeue}, answered{node: record(busy)}}, draining, drainRecord{}},
+		"processes are killed":              {[]event{deadline{toRequeue}, deadline{toKill}}, withdrawing, killRequeued{}},
+		"jobs fail":                         {[]event{deadline{toFail}, answered{node: record(busy, terminating)}}, failing, failRecord{}},
+		"failed jobs have a moment":         {[]event{deadline{toFail}, answered{node: record(busy, terminating)}, carriedOut{}, answered{node: record(down), steps: step1}}, finishing, nil},
+		"failed jobs have had it":           {[]event{deadline{toFail}, answered{node: record(busy, terminating)}, carriedOut{}, answered{node: record(down), steps: step1}, deadline{toLeave}, answered{node: record(down), steps: step1}}, deleting, deleteRecord{}},
+		"the time is over":                  {[]event{deadline{toStop}}, ending, signalMain{}},
+		"slurmd dies":                       {[]event{mainExited{pid: 7, code: 1}}, pausing, arm{}},
+		"slurmd dies, and is started again": {[]event{mainExited{pid: 7, code: 1}, timerFired{}}, launching, startMain{}},
+		"slurmd is back":                    {[]event{mainExited{pid: 7, code: 1}, timerFired{}, mainStarted{pid: 8, at: epoch}, mainReady{}, timerFired{}}, withdrawing, ask{}},
+		"slurmd is back late": {[]event{
+			mainExited{pid: 7, code: 1}, deadline{toRequeue}, timerFired{}, mainStarted{pid: 8, at: epoch}, mainReady{}, timerFired{}, answered{node: record(busy, terminating)},
+		}, requeueing, requeueJobs{}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l, actions := play(isTerminated(), c.events...)
+			require.Equal(t, Stopping, l.state)
+			require.Equal(t, c.doing, l.doing)
+			if c.action == nil {
+				require.Empty(t, actions)
+				return
+			}
+			require.True(t, slices.ContainsFunc(actions, func(a action) bool { return reflect.TypeOf(a) == reflect.TypeOf(c.action) }), "%+v", actions)
+		})
+	}
+}
+
+func TestWithdrawalEnds(t *testing.T) {
+	for name, c := range map[string]struct {
+		events []event
+		code   int
+	}{
+		"in order":                 {[]event{answered{node: record()}, carriedOut{}, mainExited{pid: 7}}, 0},
+		"slurmd failed":            {[]event{answered{node: record()}, carriedOut{}, mainExited{pid: 7, code: 3}}, 3},
+		"slurmctld did not answer": {[]event{answered{err: errors.New("no")}, deadline{toStop}, mainExited{pid: 7}}, ExitLeft},
+		"jobs are left":            {[]event{answered{node: record(busy, terminating)}, deadline{toStop}, mainExited{pid: 7}}, ExitLeft},
+		"a reservation keeps the record": {[]event{
+			answered{node: record(terminating)}, carriedOut{err: refusal()}, timerFired{}, answered{node: record(terminating)}, carriedOut{err: refusal()},
+			timerFired{}, answered{node: record(terminating)}, carriedOut{err: refusal()}, timerFired{}, answered{node: record(terminating)}, mainExited{pid: 7},
+		}, ExitLeft},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l, _ := play(isTerminated(), c.events...)
+			require.Equal(t, Exited, l.state)
+			require.Equal(t, c.code, l.code)
+		})
+	}
+}
+
+// TestLonely: a node without steps does not wait for a slurmctld that is gone, one with steps does.
+func TestLonely(t *testing.T) {
+	for steps, state := range []State{Exited, Stopping} {
+		l := isTerminated()
+		for range 3 * lonelyTries {
+			l, _ = play(l, answered{err: errors.New("no"), steps: steps}, timerFired{})
+		}
+		l, _ = play(l, mainExited{pid: 7})
+		require.Equal(t, state, l.state)
+	}
+}
+
+func TestSignalAheadOfTheRequeue(t *testing.T) {
+	l := isReady()
+	l.signals, l.way = true, newWayDown(30*time.Second, 10*time.Second)
+	l, actions := play(l, terminated{signal: "SIGTERM"})
+	require.Contains(t, actions, schedule{toSignal, 4 * time.Second})
+	l, actions = play(l, deadline{toSignal})
+	require.Equal(t, []action{signalJobs{}}, actions)
+	require.Equal(t, withdrawing, l.doing, "what is waited for goes on")
+}
+
+// TestImpatience: SIGINT twice ends the daemon at once, whatever runs.
+func TestImpatience(t *testing.T) {
+	l, _ := play(isTerminated(), answered{node: record(busy, terminating), steps: 1})
+	l, actions := play(l, terminated{signal: "SIGINT", again: true})
+	require.Equal(t, ending, l.doing)
+	require.Contains(t, actions, signalMain{sigTerm})
+	_, actions = play(l, terminated{signal: "SIGINT", again: true})
+	require.Empty(t, actions)
+}

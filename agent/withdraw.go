@@ -1,0 +1,222 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/slurmlet/slurmlet/internal/slurm"
+)
+
+// stepSockets are those of the steps that run here: slurmstepd listens on
+// <node>_<job>.<step> in the spool directory, and removes it when it ends. That
+// of one which was killed stays, and nobody answers.
+func (a *Agent) stepSockets() []string {
+	entries, err := os.ReadDir(filepath.Join(a.Root, a.Config.SpoolDir))
+	if err != nil {
+		return nil // slurmd has not made it
+	}
+	var all []string
+	for _, entry := range entries {
+		step, ours := strings.CutPrefix(entry.Name(), a.Config.NodeName+"_")
+		if ours && entry.Type() == os.ModeSocket && answers(filepath.Join(a.Root, a.Config.SpoolDir, entry.Name())) {
+			all = append(all, step)
+		}
+	}
+	return all
+}
+
+// answers says whether somebody listens on a socket. Only a refusal means that
+// nobody does.
+func answers(path string) bool {
+	conn, err := net.DialTimeout("unix", path, time.Second)
+	if err == nil {
+		conn.Close()
+	}
+	return !errors.Is(err, unix.ECONNREFUSED) && !errors.Is(err, unix.ENOENT)
+}
+
+// withdrawQuestion is what there is to know about the record on the way down.
+func (a *Agent) withdrawQuestion(ctx context.Context, number int) event {
+	node, err := a.client.Node(ctx, a.Config.NodeName)
+	steps := a.stepSockets()
+	if err != nil || node == nil || !node.Busy() {
+		return answered{number: number, node: node, steps: len(steps), err: err}
+	}
+	jobs, err := a.jobsOf(ctx, steps)
+	if err != nil {
+		a.tell(slog.LevelDebug, "cannot tell which jobs run here", slog.Any("error", err)) // only shown
+	}
+	return answered{number: number, node: node, jobs: jobs, steps: len(steps)}
+}
+
+// jobsOf asks for the jobs of steps; without steps, for those that slurmctld
+// counts on the node, which costs it more.
+func (a *Agent) jobsOf(ctx context.Context, steps []string) ([]slurm.Job, error) {
+	var ids []string
+	for _, s := range steps {
+		id, _, _ := strings.Cut(s, ".")
+		ids = append(ids, id)
+	}
+	if len(ids) == 0 {
+		return a.jobsHere(ctx)
+	}
+	slices.Sort(ids)
+	return a.jobs(ctx, slices.Compact(ids))
+}
+
+// jobsHere asks for the jobs that slurmctld counts on the node.
+func (a *Agent) jobsHere(ctx context.Context) ([]slurm.Job, error) {
+	ids, err := a.client.JobsOn(ctx, a.Config.NodeName)
+	if err != nil {
+		return nil, err
+	}
+	return a.jobs(ctx, ids)
+}
+
+func (a *Agent) jobs(ctx context.Context, ids []string) ([]slurm.Job, error) {
+	var all []slurm.Job
+	for _, id := range ids {
+		job, err := a.client.Job(ctx, id)
+		if err != nil {
+			return all, err
+		}
+		if job != nil {
+			all = append(all, *job)
+		}
+	}
+	return all, nil
+}
+
+// requeueJobs requeues what may be, and tells of what may not: it has until
+// the node is set DOWN.
+func (a *Agent) requeueJobs(ctx context.Context) error {
+	jobs, err := a.jobsHere(ctx)
+	if err != nil {
+		return err
+	}
+	var faults []error
+	for i := range jobs {
+		if job := &jobs[i]; job.Running() {
+			faults = append(faults, a.requeue(ctx, job))
+		}
+	}
+	return errors.Join(faults...)
+}
+
+func (a *Agent) requeue(ctx context.Context, job *slurm.Job) error {
+	if job.Batch && job.Requeue {
+		a.tell(slog.LevelWarn, "the pod's time is over: requeueing job "+job.Name(), slog.String("user", job.User))
+		return a.client.RequeueJob(ctx, job)
+	}
+	a.tell(slog.LevelError, "the pod's time is over, and job "+job.Name()+" may not be requeued: it will fail", slog.String("user", job.User))
+	return a.comment(ctx, job, fmt.Sprintf("slurmlet: the pod of %s was terminated, and the job may not be requeued", a.Config.NodeName))
+}
+
+// comment adds to a job's AdminComment, once.
+func (a *Agent) comment(ctx context.Context, job *slurm.Job, text string) error {
+	if strings.Contains(job.AdminComment, text) {
+		return nil
+	}
+	if job.AdminComment != "" {
+		text = job.AdminComment + "; " + text
+	}
+	return a.client.CommentJob(ctx, job, text)
+}
+
+// signalJobs sends SLURMLET_JOB_SIGNAL to each job that runs here, once.
+func (a *Agent) signalJobs() {
+	sent := map[string]bool{}
+	a.untilOver("cannot signal the jobs yet", func(ctx context.Context) error {
+		jobs, err := a.jobsHere(ctx)
+		if err != nil {
+			return err
+		}
+		var faults []error
+		for i := range jobs {
+			job := &jobs[i]
+			if sent[job.Name()] || !job.Running() {
+				continue
+			}
+			err := a.client.SignalJob(ctx, job, a.Config.JobSignal.Name, a.Config.JobSignal.Batch)
+			sent[job.Name()] = err == nil
+			faults = append(faults, err)
+			if err == nil {
+				a.tell(slog.LevelInfo, "signalled job "+job.Name(), slog.String("signal", a.Config.JobSignal.Name))
+			}
+		}
+		return errors.Join(faults...)
+	})
+}
+
+// killRequeued kills what runs here of jobs that slurmctld has ended, and that
+// did not end when they were asked to.
+func (a *Agent) killRequeued() {
+	a.untilOver("cannot tell which jobs have been requeued", func(ctx context.Context) error {
+		steps := a.stepSockets()
+		jobs, err := a.jobsOf(ctx, steps)
+		if err != nil {
+			return err
+		}
+		var running []string
+		for _, job := range jobs {
+			if job.Running() {
+				running = append(running, fmt.Sprint(job.ID))
+			}
+		}
+		return a.endTasks(unix.SIGKILL, func(id string) bool { return id != "" && !slices.Contains(running, id) })
+	})
+}
+
+// endSteps asks what still runs here to end.
+func (a *Agent) endSteps() {
+	if err := a.endTasks(unix.SIGTERM, func(string) bool { return true }); err != nil {
+		a.tell(slog.LevelWarn, "cannot end the steps", slog.Any("error", err))
+	}
+}
+
+func (a *Agent) endTasks(signal unix.Signal, which func(job string) bool) error {
+	if a.delegated.Steps == "" {
+		return nil // they end with the container
+	}
+	return a.machine.EndTasks(a.delegated.Steps, signal, which)
+}
+
+// killSteps leaves no slurmstepd behind: nobody would tell slurmctld of its end.
+func (a *Agent) killSteps() {
+	if a.delegated.Steps == "" {
+		return
+	}
+	if err := a.machine.KillSteps(a.delegated.Steps); err != nil {
+		a.tell(slog.LevelWarn, "cannot end the steps", slog.Any("error", err))
+	}
+}
+
+// untilOver tries until it works, or the agent ends.
+func (a *Agent) untilOver(trouble string, do func(context.Context) error) {
+	for pause := endingPause; ; pause = min(2*pause, longEnding) {
+		ctx, cancel := context.WithTimeout(context.Background(), questionLimit)
+		err := do(ctx)
+		cancel()
+		if err == nil {
+			return
+		}
+		if pause == endingPause { // once is enough
+			a.tell(slog.LevelWarn, trouble, slog.Any("error", err))
+		}
+		select {
+		case <-time.After(pause):
+		case <-a.over:
+			return
+		}
+	}
+}

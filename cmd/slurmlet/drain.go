@@ -1,0 +1,82 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"net/http"
+	"net/url"
+	"os"
+	ossignal "os/signal"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/slurmlet/slurmlet/agent"
+)
+
+// drain keeps new jobs from this container's node.
+func drain(args []string) int {
+	flags := flag.NewFlagSet("drain", flag.ContinueOnError)
+	reason := flags.String("reason", "by hand", "the `text` that sinfo -R shows after \"slurmlet drain: \"")
+	wait := flags.Bool("wait", false, "wait until no job holds the node")
+	if code, done := parse(flags, args); done {
+		return code
+	}
+	if *reason == "" || strings.ContainsAny(*reason, "\n\r") {
+		return misused(fmt.Errorf("drain: want a reason of one line, not %q", *reason))
+	}
+	query := url.Values{"reason": {*reason}}
+	if *wait {
+		query.Set("wait", "1")
+	}
+	return tell("/drain?" + query.Encode())
+}
+
+// resume takes the node back from drain.
+func resume(args []string) int {
+	if code, done := parse(flag.NewFlagSet("resume", flag.ContinueOnError), args); done {
+		return code
+	}
+	return tell("/resume")
+}
+
+// parse reports whether the program is done, and with which status.
+func parse(flags *flag.FlagSet, args []string) (code int, done bool) {
+	switch err := flags.Parse(args); {
+	case errors.Is(err, flag.ErrHelp):
+		return agent.ExitOK, true
+	case err != nil:
+		return agent.ExitUsage, true
+	case flags.NArg() > 0:
+		return misused(fmt.Errorf("%s: no arguments but flags, not %q", flags.Name(), flags.Args())), true
+	}
+	return agent.ExitOK, false
+}
+
+// tell has the agent do something; what it refuses is told.
+func tell(path string) int {
+	ctx, stop := ossignal.NotifyContext(context.Background(), unix.SIGINT, unix.SIGTERM)
+	defer stop()
+	response, err := agent.Tell(ctx, runDir(), path)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "slurmlet:", err)
+		return agent.ExitUnavailable
+	}
+	defer response.Body.Close()
+	var answer agent.Answer
+	switch err := json.NewDecoder(response.Body).Decode(&answer); {
+	case response.StatusCode == http.StatusNotFound:
+		fmt.Fprintln(os.Stderr, "slurmlet: this container is no node: its agent does not run slurmd")
+		return agent.ExitUsage
+	case err != nil:
+		fmt.Fprintln(os.Stderr, "slurmlet: cannot read the agent's answer:", err)
+		return agent.ExitUnavailable
+	case answer.Error != "":
+		fmt.Fprintln(os.Stderr, "slurmlet:", answer.Error)
+		return agent.ExitFailure
+	}
+	return agent.ExitOK
+}
