@@ -37,6 +37,8 @@ var commands = []command{
 	{"create", "", "make a pod from a JSON spec on standard input", create},
 	{"delete", "POD", "end a pod as a kubelet does", remove},
 	{"restart", "POD", "end a pod's container and start the next", restart},
+	{"resize", "POD", "change a pod's limits in place", resize},
+	{"link", "POD up|down", "cut a pod off the network, or connect it again", link},
 	{"kill", "POD SIGNAL", "send a signal to a pod's PID 1", kill},
 	{"install", "", "download and build what sandboxes are made of", install},
 	{"shell", "COMMAND…", "run a command beside the pods, to look at the sandbox itself", shell},

@@ -88,6 +88,27 @@ func restart(f *flag.FlagSet) action {
 	}
 }
 
+func resize(f *flag.FlagSet) action {
+	name, cpu := nameFlag(f), f.Float64("cpu", 0, "how many `CPUs`")
+	memory := f.Int64("memory", 0, "how many `MiB`")
+	return func(ctx context.Context, args []string) (int, error) {
+		if *cpu <= 0 || *memory <= 0 {
+			return 0, usage("resize: want -cpu and -memory, both more than 0")
+		}
+		return with(ctx, *name, func(s *sandbox.Sandbox) (int, error) { return 0, s.Resize(ctx, args[0], *cpu, *memory<<20) })
+	}
+}
+
+func link(f *flag.FlagSet) action {
+	name := nameFlag(f)
+	return func(ctx context.Context, args []string) (int, error) {
+		if args[1] != "up" && args[1] != "down" {
+			return 0, usage("link: want up or down, not %q", args[1])
+		}
+		return with(ctx, *name, func(s *sandbox.Sandbox) (int, error) { return 0, s.Link(ctx, args[0], args[1] == "up") })
+	}
+}
+
 func kill(f *flag.FlagSet) action {
 	name := nameFlag(f)
 	return func(ctx context.Context, args []string) (int, error) {

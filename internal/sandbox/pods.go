@@ -75,6 +75,12 @@ func (s *Sandbox) Resize(ctx context.Context, pod string, cpu float64, memory in
 	return s.do(ctx, nil, nil, "resize", pod, strconv.FormatFloat(cpu, 'f', -1, 64), strconv.FormatInt(memory, 10))
 }
 
+// Link cuts a pod off the network (up: false), or connects it again.
+func (s *Sandbox) Link(ctx context.Context, pod string, up bool) error {
+	state := map[bool]string{true: "up", false: "down"}[up]
+	return s.do(ctx, nil, nil, "link", pod, state)
+}
+
 // Kill sends a signal ("TERM", "SIGKILL", "9") to the container's PID 1.
 func (s *Sandbox) Kill(ctx context.Context, pod, signal string) error {
 	return s.do(ctx, nil, nil, "kill", pod, signal)

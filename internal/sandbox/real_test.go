@@ -40,6 +40,16 @@ func TestRealPods(t *testing.T) {
 		assert.Equal(t, "a\n", sh(t, s, "a", "hostname"))
 		assert.Equal(t, sh(t, s, "a", "getent hosts b"), sh(t, s, "b", "getent hosts b"))
 	})
+	t.Run("link", func(t *testing.T) {
+		reach := "exec 3<>/dev/tcp/10.88.0.1/9"
+		before := sh(t, s, "a", "timeout 5 bash -c '"+reach+"' 2>&1 || true")
+		require.Contains(t, before, "refused", "the bridge answers")
+		require.NoError(t, s.Link(ctx, "a", false))
+		require.NotContains(t, sh(t, s, "a", "timeout 1 bash -c '"+reach+"' 2>&1 || true"), "refused")
+		require.NoError(t, s.Link(ctx, "a", true))
+		require.Contains(t, sh(t, s, "a", "timeout 20 bash -c '"+reach+"' 2>&1 || true"), "refused")
+		require.ErrorContains(t, s.Link(ctx, "none", false), `no pod "none"`)
+	})
 	t.Run("files", func(t *testing.T) {
 		require.NoError(t, s.SetFiles(ctx, "a", "conf", map[string]File{"a.conf": {Data: []byte("2")}}))
 		assert.Equal(t, "2", sh(t, s, "a", "cat /conf/a.conf"))

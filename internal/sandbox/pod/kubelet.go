@@ -143,6 +143,16 @@ func (k *Kubelet) Restart(name string, grace time.Duration) error {
 	return k.next(p)
 }
 
+// Link cuts a pod off the network, or connects it again; its addresses stay.
+func (k *Kubelet) Link(name string, up bool) error {
+	if _, err := k.pod(name); err != nil {
+		return err
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.network.Link(name, up)
+}
+
 // Resize changes the limits of a running container, as the kubelet does when a
 // pod is resized in place.
 func (k *Kubelet) Resize(name string, cpu float64, memory int64) error {
@@ -282,7 +292,9 @@ func (k *Kubelet) connect(p *pod) (err error) {
 func (k *Kubelet) forget(p *pod) error {
 	var errs []error
 	if p.netns != "" {
+		k.mu.Lock()
 		errs = append(errs, k.hosts.Remove(p.spec.Name), k.network.Remove(p.spec.Name))
+		k.mu.Unlock()
 	}
 	errs = append(errs, os.RemoveAll(k.podDir(p.spec.Name)))
 	k.mu.Lock()

@@ -16,6 +16,7 @@ type Network struct {
 	bridge netlink.Link
 	dir    string
 	next   int
+	peers  map[string]string // the bridge's end of each pod's cable
 }
 
 const (
@@ -44,7 +45,7 @@ func NewNetwork(dir string) (*Network, error) {
 	if err := netlink.LinkSetUp(bridge); err != nil {
 		return nil, fmt.Errorf("cannot make bridge: %v", err)
 	}
-	return &Network{bridge: bridge, dir: dir}, nil
+	return &Network{bridge: bridge, dir: dir, peers: map[string]string{}}, nil
 }
 
 // Add makes a pod's network namespace with an address nobody had before: a new
@@ -62,11 +63,29 @@ func (n *Network) Add(pod string) (file, ip string, err error) {
 	if err := n.connect(peer, ns, ip); err != nil {
 		return "", "", fmt.Errorf("cannot connect pod %s: %v", pod, err)
 	}
+	n.peers[pod] = peer
 	return file, ip, nil
+}
+
+// Link pulls a pod's cable out, or plugs it in again.
+func (n *Network) Link(pod string, plugged bool) error {
+	link, err := netlink.LinkByName(n.peers[pod])
+	if err != nil {
+		return fmt.Errorf("cannot find the link of pod %s: %v", pod, err)
+	}
+	set := netlink.LinkSetDown
+	if plugged {
+		set = netlink.LinkSetUp
+	}
+	if err := set(link); err != nil {
+		return fmt.Errorf("cannot set the link of pod %s: %v", pod, err)
+	}
+	return nil
 }
 
 // Remove drops a pod's namespace; its end of the link goes with it.
 func (n *Network) Remove(pod string) error {
+	delete(n.peers, pod)
 	file := filepath.Join(n.dir, pod)
 	if err := unix.Unmount(file, unix.MNT_DETACH); err != nil {
 		return fmt.Errorf("cannot remove network namespace: %v", err)

@@ -31,6 +31,7 @@ var verbs = map[string]verb{
 	"resize":   {"POD CPU MEMORY", (*server).resize},
 	"restart":  {"POD GRACE", (*server).restart},
 	"kill":     {"POD SIGNAL", (*server).kill},
+	"link":     {"POD up|down", (*server).link},
 	"files":    {"POD VOLUME", (*server).files},
 	"status":   {"", (*server).status},
 	"logs":     {"POD FOLLOW", (*server).logs},
@@ -98,6 +99,13 @@ func (s *server) resize(_ context.Context, _ remote.Command, args []string) (int
 		return 0, fmt.Errorf("cannot resize pod: %v", err)
 	}
 	return 0, s.kubelet.Resize(args[0], cpu, memory)
+}
+
+func (s *server) link(_ context.Context, _ remote.Command, args []string) (int, error) {
+	if args[1] != "up" && args[1] != "down" {
+		return 0, fmt.Errorf("cannot set link: want up or down, not %q", args[1])
+	}
+	return 0, s.kubelet.Link(args[0], args[1] == "up")
 }
 
 func (s *server) kill(_ context.Context, _ remote.Command, args []string) (int, error) {
