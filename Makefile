@@ -17,9 +17,10 @@ BUILD   := CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w -X main.version=$
 LINT    := $(CACHE)/tools/golangci-lint-$(shell { cat .ci/lint/go.sum; grep -E '^(go|toolchain) ' go.mod; } | sha256sum | cut -c1-12)
 SANDBOX := bin/slurmlet-sandbox
 FUZZ    ?= 60s
+CHAOS   ?= 10m
 
 .DEFAULT_GOAL := build
-.PHONY: help build test unit e2e bench lint fuzz up down clean
+.PHONY: help build test unit e2e chaos bench lint fuzz up down clean
 
 help: ## this list
 	@grep -hE '^[a-z0-9]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 10
@@ -44,6 +45,9 @@ e2e: build ## real Slurm in the sandbox, every version
 	$(SANDBOX) install
 	SLURMLET_SANDBOX_TEST=$(CURDIR)/$(SANDBOX) $(GO) test -count=1 -run Real -v ./internal/sandbox
 	$(GO) test -tags e2e -count=1 -timeout 45m -v ./e2e
+
+chaos: build ## jobs while pods, daemons and cables fail (CHAOS=10m, SLURMLET_CHAOS_SEED=n repeats one)
+	SLURMLET_CHAOS_TIME=$(CHAOS) $(GO) test -tags e2e -count=1 -timeout 2h -v -run TestChaos ./e2e
 
 bench: build ## figures side by side with tini, supervisord and bare slurmd
 	$(GO) test -run '^$$' -bench . -benchmem ./agent/... ./cgroup/... ./internal/...
