@@ -112,6 +112,9 @@ func (a *Agent) drainCommand(ctx context.Context, r *http.Request) error {
 }
 
 func (a *Agent) resumeCommand(ctx context.Context, _ *http.Request) error {
+	if a.Status().State == Stopping {
+		return errors.New("the pod is terminating: its node takes no jobs any more")
+	}
 	question, cancel := context.WithTimeout(ctx, questionLimit)
 	defer cancel()
 	return a.resume(question)

@@ -114,6 +114,8 @@ const patience = 3
 func (a *Agent) tellChange(old, next life) {
 	level := slog.LevelInfo
 	switch {
+	case next.left != "":
+		level = slog.LevelWarn
 	case next.state == old.state && next.tries < patience:
 		level = slog.LevelDebug
 	case next.state == old.state || next.state == Starting:
