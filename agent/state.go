@@ -101,6 +101,11 @@ type life struct {
 	killed bool
 	// wasReady: it has been Ready once.
 	wasReady bool
+	// seen: slurmctld has seen main register, which comes after its READY.
+	seen bool
+	// bounded: the deadlines of the way down run. stepEnded: a step has ended while
+	// the record was being looked at.
+	bounded, stepEnded bool
 	// stage is the last deadline of the way down that is over, acted the last that
 	// was followed; refusals counts how often slurmctld kept the record.
 	stage, acted stage

@@ -119,6 +119,8 @@ func (l life) fired(e timerFired) (life, []action) {
 		return l, nil
 	case l.doing == reaching:
 		return l.begin()
+	case l.doing == finishing:
+		l.doing = withdrawing // and no step that ends meanwhile cuts the question short
 	}
 	return l.ask()
 }

@@ -40,11 +40,14 @@ func (l life) measure(e measured) (life, []action) {
 
 // lookAgain: the record may be free now. A job ends with several steps at once.
 func (l life) lookAgain() (life, []action) {
-	if l.doing != leaving && l.doing != finishing {
-		return l, nil
+	switch l.doing {
+	case leaving, finishing:
+		l.tries = 0
+		return l.wait(settle)
+	case withdrawing:
+		l.stepEnded = true // the answer that is on its way may not know of it
 	}
-	l.tries = 0
-	return l.wait(settle)
+	return l, nil
 }
 
 // describe brings features, topology and weight up to date, once for each

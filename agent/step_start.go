@@ -29,7 +29,7 @@ func (l life) begin() (life, []action) {
 }
 
 func (l life) started(e mainStarted) (life, []action) {
-	l.starting, l.main, l.mainSince, l.killed = false, e.pid, e.at, false
+	l.starting, l.main, l.mainSince, l.killed, l.seen = false, e.pid, e.at, false, false
 	l.settled = Traits{} // of this slurmd's record nothing is known yet
 	if l.doing == ending {
 		return l, []action{signalMain{sigTerm}}
@@ -50,9 +50,11 @@ func (l life) readied() (life, []action) {
 
 // answer takes slurmctld's word on what was asked last.
 func (l life) answer(e answered) (life, []action) {
-	switch {
-	case e.number != l.question || l.state == Exited:
+	if e.number != l.question || l.state == Exited {
 		return l, nil
+	}
+	l.seen = l.seen || l.sees(e.node)
+	switch {
 	case l.state == Stopping:
 		return l.withdrawn(e)
 	case e.err != nil:
@@ -101,7 +103,7 @@ func (l life) confirm(n *slurm.Node) (life, []action) {
 	case !l.fits(n):
 		l.tries = 0
 		return l.leave(n)
-	case n.SlurmdStart.Before(l.mainSince.Truncate(time.Second)) || !n.Responding():
+	case !l.sees(n) || !n.Responding():
 		return l.again("slurmctld has not seen this slurmd yet: the record is " + strings.Join(n.State, "+"))
 	case own(n), putRight(n):
 		l.doing = resuming
@@ -109,6 +111,11 @@ func (l life) confirm(n *slurm.Node) (life, []action) {
 		return l, []action{resumeRecord{l.question}}
 	}
 	return l.describe(n)
+}
+
+// sees: the record is that of the present slurmd, and not of an earlier one.
+func (l life) sees(n *slurm.Node) bool {
+	return n != nil && !n.SlurmdStart.Before(l.mainSince.Truncate(time.Second))
 }
 
 func (l life) fits(n *slurm.Node) bool { return l.shape.differences(n) == "" && !n.Invalid() }
@@ -194,8 +201,12 @@ func (l life) handedOver(e mainChanged) (life, []action) {
 	if l.state == Exited || l.starting {
 		return l, nil
 	}
-	l.main, l.mainSince, l.killed = e.pid, e.at, false
+	l.main, l.mainSince, l.killed, l.seen = e.pid, e.at, false, false
 	switch {
+	case l.doing == ending && l.bounded && l.left == "" && l.stage < toStop:
+		// It registers, and makes the record anew that was deleted.
+		l.doing, l.tries = withdrawing, 0
+		return l.wait(settle)
 	case l.doing == ending, l.doing == replacing:
 		return l, []action{signalMain{sigTerm}}
 	case l.state == Ready:

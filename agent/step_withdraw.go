@@ -26,18 +26,22 @@ func (l life) inService() bool {
 // withdraw takes the node out of service: no new jobs, the running ones to
 // their end, and then the record. Deadlines bound all of it.
 func (l life) withdraw() (life, []action) {
+	l.bounded = true
 	actions := []action{
-		schedule{toRequeue, l.way.Requeue}, schedule{toKill, l.way.Kill}, schedule{toFail, l.way.Fail},
-		schedule{toLeave, l.way.Leave}, schedule{toStop, l.way.Stop},
+		schedule{toRequeue, l.way.Requeue},
+		schedule{toKill, l.way.Kill},
+		schedule{toFail, l.way.Fail},
+		schedule{toLeave, l.way.Leave},
+		schedule{toStop, l.way.Stop},
 	}
 	if l.signals {
 		actions = append(actions, schedule{toSignal, l.way.Signal})
 	}
 	var more []action
-	switch {
-	case l.doing == pausing:
+	switch l.doing {
+	case pausing:
 		l, more = l.relaunch()
-	case l.doing == launching:
+	case launching:
 		// READY comes, or the daemon's end.
 	default:
 		l, more = l.lookAtRecord()
@@ -68,6 +72,8 @@ func (l life) withdrawn(e answered) (life, []action) {
 		return l.end("no step runs here, and slurmctld does not answer; the node record may still be there: " + e.err.Error())
 	case e.err != nil:
 		return l.again(e.err.Error())
+	case !l.seen && l.tries < unseenTries && (n == nil || !n.Busy()):
+		return l.again("slurmctld has not seen this slurmd yet, which would make the node record anew")
 	case n == nil:
 		return l.end("")
 	case !n.Busy() && l.acted >= toFail && e.steps > 0 && l.stage < toLeave:
@@ -102,6 +108,9 @@ func (l life) finish(steps int) (life, []action) {
 	switch {
 	case l.stage >= toRequeue:
 		return l.again("jobs are being ended")
+	case steps > 0 && l.stepEnded:
+		l.stepEnded, l.reason, l.tries = false, "jobs run on it", 0
+		return l.wait(settle)
 	case steps > 0:
 		// The end of one is told, and wakes nobody up before.
 		l.reason, l.tries = "jobs run on it", 0
@@ -117,6 +126,10 @@ func (l life) finish(steps int) (life, []action) {
 // without a step leaves: where a whole cluster is taken down, slurmctld will
 // not come back, and the grace period may be days.
 const lonelyTries = 17
+
+// unseenTries is for how many questions, most of a second, a slurmd that has
+// just said READY is given to register: it does so within 50 ms.
+const unseenTries = 4
 
 // mostRefusals is how often slurmctld may refuse to delete a record that is
 // drained and free of jobs: a reservation holds it, and it stays.

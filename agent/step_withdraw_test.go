@@ -32,8 +32,12 @@ func TestWithdrawal(t *testing.T) {
 	l, actions := play(isReady(), terminated{signal: "SIGTERM"})
 	way := l.way
 	require.Equal(t, []action{
-		schedule{toRequeue, way.Requeue}, schedule{toKill, way.Kill}, schedule{toFail, way.Fail}, schedule{toLeave, way.Leave},
-		schedule{toStop, way.Stop}, ask{l.question},
+		schedule{toRequeue, way.Requeue},
+		schedule{toKill, way.Kill},
+		schedule{toFail, way.Fail},
+		schedule{toLeave, way.Leave},
+		schedule{toStop, way.Stop},
+		ask{l.question},
 	}, actions)
 	again, actions := play(l, terminated{signal: "SIGTERM"})
 	require.Empty(t, actions, "a second signal shortens nothing")
@@ -45,33 +49,52 @@ func TestWithdrawal(t *testing.T) {
 		doing  doing
 		action action // of this type is one that the last event leads to
 	}{
-		"idle":                              {[]event{answered{node: record()}}, deleting, deleteRecord{}},
-		"idle, deleted":                     {[]event{answered{node: record()}, carriedOut{}}, ending, signalMain{}},
-		"gone already":                      {[]event{answered{}}, ending, signalMain{}},
-		"no answer is none":                 {[]event{answered{err: errors.New("no")}}, withdrawing, arm{}},
-		"a job was quicker":                 {[]event{answered{node: record()}, carriedOut{err: refusal()}}, withdrawing, arm{}},
-		"a job was quicker, drained":        {[]event{answered{node: record()}, carriedOut{err: refusal()}, timerFired{}, answered{node: record(busy)}}, draining, drainRecord{}},
-		"busy":                              {[]event{answered{node: record(busy)}}, draining, drainRecord{}},
-		"busy, cannot be drained":           {[]event{answered{node: record(busy)}, carriedOut{err: errors.New("no")}}, withdrawing, arm{}},
-		"busy, drained":                     {[]event{answered{node: record(busy)}, carriedOut{}}, withdrawing, ask{}},
-		"an admin's drain is kept":          {[]event{answered{node: record(busy, anAdmins), steps: step1}}, finishing, nil},
-		"an admin's drain, and idle":        {[]event{answered{node: record(anAdmins)}}, deleting, deleteRecord{}},
-		"a step runs":                       {[]event{answered{node: record(busy, terminating), steps: step1}}, finishing, nil},
-		"a step has ended":                  {[]event{answered{node: record(busy, terminating), steps: step1}, stepsEnded{}}, finishing, arm{}},
-		"a job without a step here":         {[]event{answered{node: record(busy, terminating)}}, finishing, arm{}},
-		"the last job has ended":            {[]event{answered{node: record(busy, terminating), steps: step1}, stepsEnded{}, timerFired{}, answered{node: record(terminating)}}, deleting, deleteRecord{}},
-		"jobs are requeued":                 {[]event{deadline{toRequeue}, answered{node: record(busy, terminating), steps: step1}}, requeueing, requeueJobs{}},
-		"jobs are requeued once":            {[]event{deadline{toRequeue}, answered{node: record(busy, terminating)}, carriedOut{}, answered{node: record(busy, terminating)}}, finishing, arm{}},
-		"jobs could not be requeued":        {[]event{deadline{toRequeue}, answered{node: record(busy, terminating)}, carriedOut{err: errors.New("no")}, timerFired{}, answered{node: record(busy, terminating)}}, requeueing, requeueJobs{}},
-		"not drained yet at the end":        {[]event{deadline{toRequeue}, answered{node: record(busy)}}, draining, drainRecord{}},
-		"processes are killed":              {[]event{deadline{toRequeue}, deadline{toKill}}, withdrawing, killRequeued{}},
-		"jobs fail":                         {[]event{deadline{toFail}, answered{node: record(busy, terminating)}}, failing, failRecord{}},
-		"failed jobs have a moment":         {[]event{deadline{toFail}, answered{node: record(busy, terminating)}, carriedOut{}, answered{node: record(down), steps: step1}}, finishing, nil},
-		"failed jobs have had it":           {[]event{deadline{toFail}, answered{node: record(busy, terminating)}, carriedOut{}, answered{node: record(down), steps: step1}, deadline{toLeave}, answered{node: record(down), steps: step1}}, deleting, deleteRecord{}},
-		"the time is over":                  {[]event{deadline{toStop}}, ending, signalMain{}},
-		"slurmd dies":                       {[]event{mainExited{pid: 7, code: 1}}, pausing, arm{}},
-		"slurmd dies, and is started again": {[]event{mainExited{pid: 7, code: 1}, timerFired{}}, launching, startMain{}},
-		"slurmd is back":                    {[]event{mainExited{pid: 7, code: 1}, timerFired{}, mainStarted{pid: 8, at: epoch}, mainReady{}, timerFired{}}, withdrawing, ask{}},
+		"idle":                       {[]event{answered{node: record()}}, deleting, deleteRecord{}},
+		"idle, deleted":              {[]event{answered{node: record()}, carriedOut{}}, ending, signalMain{}},
+		"gone already":               {[]event{answered{}}, ending, signalMain{}},
+		"no answer is none":          {[]event{answered{err: errors.New("no")}}, withdrawing, arm{}},
+		"a job was quicker":          {[]event{answered{node: record()}, carriedOut{err: refusal()}}, withdrawing, arm{}},
+		"a job was quicker, drained": {[]event{answered{node: record()}, carriedOut{err: refusal()}, timerFired{}, answered{node: record(busy)}}, draining, drainRecord{}},
+		"busy":                       {[]event{answered{node: record(busy)}}, draining, drainRecord{}},
+		"busy, cannot be drained":    {[]event{answered{node: record(busy)}, carriedOut{err: errors.New("no")}}, withdrawing, arm{}},
+		"busy, drained":              {[]event{answered{node: record(busy)}, carriedOut{}}, withdrawing, ask{}},
+		"an admin's drain is kept":   {[]event{answered{node: record(busy, anAdmins), steps: step1}}, finishing, nil},
+		"an admin's drain, and idle": {[]event{answered{node: record(anAdmins)}}, deleting, deleteRecord{}},
+		"a step runs":                {[]event{answered{node: record(busy, terminating), steps: step1}}, finishing, nil},
+		"a step has ended":           {[]event{answered{node: record(busy, terminating), steps: step1}, stepsEnded{}}, finishing, arm{}},
+		"a step ends while the record is looked at": {[]event{
+			stepsEnded{}, answered{node: record(busy, terminating), steps: step1},
+		}, finishing, arm{}},
+		"steps that end cut no question short": {[]event{
+			answered{node: record(busy, terminating), steps: step1}, stepsEnded{}, timerFired{}, stepsEnded{},
+		}, withdrawing, nil},
+		"slurmd hands over when the record is deleted": {[]event{
+			answered{node: record()}, carriedOut{}, mainChanged{pid: 8, at: epoch},
+		}, withdrawing, arm{}},
+		"slurmd has handed over and registered": {[]event{
+			answered{node: record()}, carriedOut{}, mainChanged{pid: 8, at: epoch}, timerFired{}, answered{node: record()},
+		}, deleting, deleteRecord{}},
+		"slurmd has handed over and not registered yet": {[]event{
+			answered{node: record()}, carriedOut{}, mainChanged{pid: 8, at: epoch}, timerFired{}, answered{},
+		}, withdrawing, arm{}},
+		"slurmd hands over when the time is over": {[]event{deadline{toStop}, mainChanged{pid: 8, at: epoch}}, ending, signalMain{}},
+		"a job without a step here":               {[]event{answered{node: record(busy, terminating)}}, finishing, arm{}},
+		"the last job has ended":                  {[]event{answered{node: record(busy, terminating), steps: step1}, stepsEnded{}, timerFired{}, answered{node: record(terminating)}}, deleting, deleteRecord{}},
+		"jobs are requeued":                       {[]event{deadline{toRequeue}, answered{node: record(busy, terminating), steps: step1}}, requeueing, requeueJobs{}},
+		"jobs are requeued once":                  {[]event{deadline{toRequeue}, answered{node: record(busy, terminating)}, carriedOut{}, answered{node: record(busy, terminating)}}, finishing, arm{}},
+		"jobs could not be requeued":              {[]event{deadline{toRequeue}, answered{node: record(busy, terminating)}, carriedOut{err: errors.New("no")}, timerFired{}, answered{node: record(busy, terminating)}}, requeueing, requeueJobs{}},
+		"not drained yet at the end":              {[]event{deadline{toRequeue}, answered{node: record(busy)}}, draining, drainRecord{}},
+		"processes are killed":                    {[]event{deadline{toRequeue}, deadline{toKill}}, withdrawing, killRequeued{}},
+		"jobs fail":                               {[]event{deadline{toFail}, answered{node: record(busy, terminating)}}, failing, failRecord{}},
+		"failed jobs have a moment":               {[]event{deadline{toFail}, answered{node: record(busy, terminating)}, carriedOut{}, answered{node: record(down), steps: step1}}, finishing, nil},
+		"failed jobs have had it":                 {[]event{deadline{toFail}, answered{node: record(busy, terminating)}, carriedOut{}, answered{node: record(down), steps: step1}, deadline{toLeave}, answered{node: record(down), steps: step1}}, deleting, deleteRecord{}},
+		"the time is over":                        {[]event{deadline{toStop}}, ending, signalMain{}},
+		"slurmd dies":                             {[]event{mainExited{pid: 7, code: 1}}, pausing, arm{}},
+		"slurmd dies, and is started again":       {[]event{mainExited{pid: 7, code: 1}, timerFired{}}, launching, startMain{}},
+		"slurmd is back":                          {[]event{mainExited{pid: 7, code: 1}, timerFired{}, mainStarted{pid: 8, at: epoch}, mainReady{}, timerFired{}}, withdrawing, ask{}},
+		"slurmd is back, and the record is of the one before": {[]event{
+			mainExited{pid: 7, code: 1}, timerFired{}, mainStarted{pid: 8, at: epoch.Add(time.Minute)}, mainReady{}, timerFired{}, answered{node: record(terminating)},
+		}, withdrawing, arm{}},
 		"slurmd is back late": {[]event{
 			mainExited{pid: 7, code: 1}, deadline{toRequeue}, timerFired{}, mainStarted{pid: 8, at: epoch}, mainReady{}, timerFired{}, answered{node: record(busy, terminating)},
 		}, requeueing, requeueJobs{}},
@@ -99,8 +122,17 @@ func TestWithdrawalEnds(t *testing.T) {
 		"slurmctld did not answer": {[]event{answered{err: errors.New("no")}, deadline{toStop}, mainExited{pid: 7}}, ExitLeft},
 		"jobs are left":            {[]event{answered{node: record(busy, terminating)}, deadline{toStop}, mainExited{pid: 7}}, ExitLeft},
 		"a reservation keeps the record": {[]event{
-			answered{node: record(terminating)}, carriedOut{err: refusal()}, timerFired{}, answered{node: record(terminating)}, carriedOut{err: refusal()},
-			timerFired{}, answered{node: record(terminating)}, carriedOut{err: refusal()}, timerFired{}, answered{node: record(terminating)}, mainExited{pid: 7},
+			answered{node: record(terminating)},
+			carriedOut{err: refusal()},
+			timerFired{},
+			answered{node: record(terminating)},
+			carriedOut{err: refusal()},
+			timerFired{},
+			answered{node: record(terminating)},
+			carriedOut{err: refusal()},
+			timerFired{},
+			answered{node: record(terminating)},
+			mainExited{pid: 7},
 		}, ExitLeft},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -109,6 +141,22 @@ func TestWithdrawalEnds(t *testing.T) {
 			require.Equal(t, c.code, l.code)
 		})
 	}
+}
+
+// TestUnseen: a slurmd that has just said READY may register in a moment, and what is not there yet is not gone.
+func TestUnseen(t *testing.T) {
+	l, _ := play(slurmdLife(), append(registered, terminated{signal: "SIGTERM"})...)
+	for range unseenTries {
+		var actions []action
+		l, actions = play(l, answered{})
+		require.Equal(t, withdrawing, l.doing)
+		require.IsType(t, arm{}, actions[0])
+		l, _ = play(l, timerFired{})
+	}
+	gone, _ := play(l, answered{})
+	require.Equal(t, ending, gone.doing)
+	seen, _ := play(l, answered{node: record()})
+	require.Equal(t, deleting, seen.doing)
 }
 
 // TestLonely: a node without steps does not wait for a slurmctld that is gone, one with steps does.
