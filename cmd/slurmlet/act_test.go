@@ -1,8 +1,10 @@
 package main
 
 import (
+	"net"
 	"os"
 	"os/exec"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
@@ -31,6 +33,26 @@ func remember(c *container) {
 	c.before = s.Main.PID
 }
 
+// mark the journal: what calls counts comes after it.
+func mark(c *container) { c.marked = len(c.journal()) }
+
+// pass lets time go by in which nothing must happen.
+func pass(d time.Duration) act { return func(*container) { <-time.After(d) } }
+
+// beginStep and endStep make and remove a step's socket, as slurmstepd does: while it is there, somebody listens.
+func beginStep(step string) act {
+	return func(c *container) {
+		l, err := net.Listen("unix", c.path("spool/n1_"+step))
+		require.NoError(c.t, err)
+		c.t.Cleanup(func() { _ = l.Close() })
+		c.steps[step] = l
+	}
+}
+
+func endStep(step string) act {
+	return func(c *container) { require.NoError(c.t, c.steps[step].Close()) }
+}
+
 // choose and drop files of the stand-ins.
 func choose(name string) act { return func(c *container) { c.put(name, "") } }
 
@@ -45,5 +67,14 @@ func scontrol(args ...string) act {
 	return func(c *container) {
 		said, err := exec.CommandContext(c.t.Context(), c.path("bin/scontrol"), args...).CombinedOutput()
 		require.NoError(c.t, err, string(said))
+	}
+}
+
+// command is what somebody types in the container, what the program says of it and its exit status.
+func command(code int, says string, args ...string) act {
+	return func(c *container) {
+		have := c.run(c.t, args...)
+		require.Equal(c.t, code, have.code, have)
+		require.Contains(c.t, have.stdout+have.stderr, says)
 	}
 }

@@ -3,8 +3,11 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
+	"os"
 	"strings"
 	"time"
 
@@ -153,6 +156,48 @@ func atMost(text string, most int) condition {
 			return fmt.Errorf("the journal has %q %d times", text, n)
 		}
 		return nil
+	}
+}
+
+// calls: that many of Slurm's commands were run since the journal was marked.
+func calls(n int) condition {
+	return func(c *container) error {
+		since, have := c.journal()[c.marked:], 0
+		for line := range strings.Lines(since) {
+			program, _, _ := strings.Cut(line, "[")
+			if program == "scontrol" || program == "squeue" || program == "scancel" {
+				have++
+			}
+		}
+		if have != n {
+			return fmt.Errorf("want %d calls, have %d:\n%s", n, have, since)
+		}
+		return nil
+	}
+}
+
+// recordIs: slurmctld's record has a text in it, or there is none where nothing is wanted.
+func recordIs(want string) condition {
+	return func(c *container) error {
+		text, err := os.ReadFile(c.path("node.json"))
+		if errors.Is(err, fs.ErrNotExist) && want == "" {
+			return nil
+		}
+		if err == nil && (want == "" || !strings.Contains(string(text), want)) {
+			err = fmt.Errorf("want %q in the record, have %s", want, text)
+		}
+		return err
+	}
+}
+
+// jobIs: what slurmctld knows of a job has a text in it.
+func jobIs(id, want string) condition {
+	return func(c *container) error {
+		text, err := os.ReadFile(c.path("jobs/" + id))
+		if err == nil && !strings.Contains(string(text), want) {
+			err = fmt.Errorf("want %q in the job, have %s", want, text)
+		}
+		return err
 	}
 }
 

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -21,6 +22,8 @@ type given struct {
 	// env is added to the surroundings' own; files are in the stage, where some choose how the stand-ins behave.
 	env   []string
 	files map[string]string
+	// steps run on the node, named <job>.<step>.
+	steps []string
 	// noController: nobody takes slurmd's connections yet.
 	noController bool
 	// subreaper: the agent is an ordinary process and not PID 1.
@@ -37,6 +40,8 @@ type container struct {
 	controller int // a socket that is bound
 	over       chan struct{}
 	before     int // the main process before a hand-over
+	marked     int // the journal's length when it was marked
+	steps      map[string]net.Listener
 }
 
 func start(t *testing.T, g given) *container {
@@ -44,9 +49,12 @@ func start(t *testing.T, g given) *container {
 	if os.Getuid() != 0 {
 		t.Skip("a container needs root")
 	}
-	c := &container{surroundings: surroundings{dir: newStage(t)}, t: t, log: &logbook{}, over: make(chan struct{})}
+	c := &container{surroundings: surroundings{dir: newStage(t)}, t: t, log: &logbook{}, over: make(chan struct{}), steps: map[string]net.Listener{}}
 	for name, text := range g.files {
 		c.put(name, text)
+	}
+	for _, step := range g.steps {
+		beginStep(step)(c)
 	}
 	c.bindController()
 	if !g.noController {
@@ -74,7 +82,7 @@ func (c *container) roleEnv(role string) []string {
 		return []string{"SLURMLET_SLURM_USER=root"}
 	}
 	return []string{
-		"SLURMLET_NODE_NAME=n1", "SLURMLET_CONTROLLER=" + c.controllerAddress(),
+		"SLURMLET_NODE_NAME=n1", "SLURMLET_CONTROLLER=" + c.controllerAddress(), "SLURMLET_SPOOL_DIR=" + c.path("spool"),
 		"SLURMLET_CPU_LIMIT=1000", "SLURMLET_MEMORY_LIMIT=364Mi", "SLURMLET_STORAGE_LIMIT=100Mi",
 	}
 }

@@ -81,10 +81,10 @@ func newStage(t *testing.T) string {
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	require.NoError(t, os.Chmod(dir, 0o777))
-	for _, sub := range []string{"bin", "conf"} {
+	for _, sub := range []string{"bin", "conf", "spool", "jobs"} {
 		require.NoError(t, os.Mkdir(filepath.Join(dir, sub), 0o755))
 	}
-	for _, name := range []string{"slurmctld", "slurmd", "scontrol", "scancel", "container", "connect", "stranger"} {
+	for _, name := range []string{"slurmctld", "slurmd", "scontrol", "scancel", "squeue", "container", "connect", "stranger"} {
 		require.NoError(t, os.Symlink(standin, filepath.Join(dir, "bin", name)))
 	}
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "conf", "slurm.key"), bytes.Repeat([]byte("k"), 1024), 0o600))
@@ -102,12 +102,22 @@ type outcome struct {
 
 func (s surroundings) run(t *testing.T, args ...string) outcome {
 	t.Helper()
+	return s.launch(t, args...)()
+}
+
+// launch returns what waits for the program's end.
+func (s surroundings) launch(t *testing.T, args ...string) (wait func() outcome) {
+	t.Helper()
 	cmd := exec.CommandContext(t.Context(), slurmlet, args...)
 	var stdout, stderr bytes.Buffer
 	cmd.Env, cmd.Stdout, cmd.Stderr = s.environ(), &stdout, &stderr
-	err := cmd.Run()
-	if _, ok := errors.AsType[*exec.ExitError](err); !ok {
-		require.NoError(t, err)
+	require.NoError(t, cmd.Start())
+	return func() outcome {
+		t.Helper()
+		err := cmd.Wait()
+		if _, ok := errors.AsType[*exec.ExitError](err); !ok {
+			require.NoError(t, err)
+		}
+		return outcome{cmd.ProcessState.ExitCode(), stdout.String(), stderr.String()}
 	}
-	return outcome{cmd.ProcessState.ExitCode(), stdout.String(), stderr.String()}
 }

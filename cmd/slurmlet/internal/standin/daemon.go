@@ -75,7 +75,10 @@ func begin(successor bool) {
 		announce("READY=1\nMAINPID=%d", os.Getpid())
 	}
 	if name == "slurmd" {
-		register(successor)
+		go func() {
+			stall("late")
+			register(successor)
+		}()
 	}
 }
 

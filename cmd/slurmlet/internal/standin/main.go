@@ -1,4 +1,4 @@
-// Standin plays slurmctld, slurmd and scontrol for the tests of cmd/slurmlet, by the name that it is called by. Its stage is the
+// Standin plays slurmctld, slurmd and Slurm's commands for the tests of cmd/slurmlet, by the name that it is called by. Its stage is the
 // directory above its own: what it does is written to the file journal there, and files there choose how it behaves:
 //
 //	container
@@ -13,11 +13,15 @@
 //	  stubborn        ignore SIGTERM
 //	  hold-stop       as long as it is there: do not end after SIGTERM
 //	  stranger        let a child claim to be the main process
+//	  late            as long as it is there: slurmctld does not see slurmd's registration
 //	  lost-at-start   slurmctld's table is full: only a successor's registration makes a record
-//	scontrol
+//	scontrol, squeue, scancel
 //	  node.json       the node record
 //	  down            slurmctld cannot be reached
-//	  busy            jobs run on the node
+//	  jobs/5          job 5, which runs on the node
+//	  spool/n1_5.0    the socket of a step: as long as one of its is there, a job that was ended is COMPLETING
+//	  busy            jobs run on the node of which no more is known
+//	  reserved        a reservation holds the node
 //	  config          the cluster's configuration
 package main
 
@@ -43,8 +47,14 @@ func main() {
 		daemon()
 	case "scontrol":
 		scontrol(os.Args[1:])
-	case "scancel":
+	case "squeue", "scancel":
 		note("%s", strings.Join(os.Args[1:], " "))
+		if chosen("down") {
+			fail(name + ": error: Unable to contact slurm controller (connect failure)")
+		}
+		if name == "squeue" {
+			squeue()
+		}
 	case "connect":
 		connect(os.Args[1], os.Args[2])
 	case "stranger":

@@ -59,12 +59,19 @@ func fromConf() *record {
 
 func option(name string) string { return os.Args[slices.Index(os.Args, name)+1] }
 
-// change replaces the record by what f makes of it; nil is no record. One process at a time does so.
-func change(f func(*record) *record) {
+// locked: one process at a time changes what slurmctld knows.
+func locked(f func()) {
 	lock, err := os.OpenFile(filepath.Join(stage, "lock"), os.O_CREATE|os.O_RDWR, 0o666)
 	must(err)
 	defer lock.Close()
 	must(unix.Flock(int(lock.Fd()), unix.LOCK_EX))
+	f()
+}
+
+// change replaces the record by what f makes of it; nil is no record.
+func change(f func(*record) *record) { locked(func() { replace(f) }) }
+
+func replace(f func(*record) *record) {
 	path := filepath.Join(stage, "node.json")
 	next := f(load(path))
 	if next == nil {

@@ -18,16 +18,40 @@ func scontrol(args []string) {
 	case "ping":
 		answer("pings", map[string]any{"hostname": "ctl", "responding": true, "mode": "primary"})
 	case "show":
-		if args[1] == "config" {
-			config()
-			return
-		}
-		show(args[2])
+		show(args[1:])
 	case "delete":
 		change(func(r *record) *record { return deleted(r, args[1]) })
 	case "update":
-		change(func(r *record) *record { return updated(r, args[1:]) })
+		update(args[1:])
+	case "requeue":
+		requeue(args[1])
 	}
+}
+
+func show(args []string) {
+	switch args[0] {
+	case "config":
+		config()
+	case "job":
+		showJob(args[1])
+	case "node":
+		showNode(args[1])
+	}
+}
+
+func update(settings []string) {
+	id, ofJob := strings.CutPrefix(settings[0], "jobid=")
+	if !ofJob {
+		change(func(r *record) *record { return updated(r, settings) })
+		return
+	}
+	changeJob(id, func(j *job) {
+		for _, setting := range settings[1:] {
+			if comment, found := strings.CutPrefix(setting, "admincomment="); found {
+				j.AdminComment = comment
+			}
+		}
+	})
 }
 
 func answer(kind string, elements ...any) {
@@ -37,18 +61,20 @@ func answer(kind string, elements ...any) {
 	must(json.NewEncoder(os.Stdout).Encode(map[string]any{kind: elements, "errors": []any{}, "warnings": []any{}}))
 }
 
-func show(node string) {
+func showNode(name string) {
 	change(func(r *record) *record {
-		switch {
-		case r == nil || r.Name != node:
+		if r == nil || r.Name != name {
 			answer("nodes")
-		case chosen("busy"):
-			working := *r
-			working.State = append([]string{"ALLOCATED"}, r.State[1:]...)
-			answer("nodes", working)
-		default:
-			answer("nodes", r)
+			return r
 		}
+		shown := *r
+		switch jobs := jobsHere(); {
+		case chosen("busy"), slices.ContainsFunc(jobs, func(j *job) bool { return j.is("RUNNING") }):
+			shown.State = append([]string{"ALLOCATED"}, r.State[1:]...)
+		case len(jobs) > 0:
+			shown.State = append(slices.Clone(r.State), "COMPLETING")
+		}
+		answer("nodes", shown)
 		return r
 	})
 }
@@ -67,7 +93,7 @@ func deleted(r *record, what string) *record {
 	switch {
 	case r == nil || what != "nodename="+r.Name:
 		fail("slurm_delete_node error: Invalid node name specified")
-	case chosen("busy"):
+	case chosen("busy"), chosen("reserved"), len(jobsHere()) > 0:
 		fail("slurm_delete_node error: Requested nodes are busy")
 	}
 	return nil
@@ -83,6 +109,9 @@ func updated(r *record, settings []string) *record {
 			r.Reason = value
 		case setting == "state=drain":
 			r.State = append(r.State, "DRAIN")
+		case setting == "state=down":
+			r.State[0] = "DOWN"
+			failJobs()
 		case setting == "state=resume":
 			r.State = slices.DeleteFunc(r.State, func(s string) bool { return s == "DRAIN" })
 			r.Reason = ""
