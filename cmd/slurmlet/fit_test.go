@@ -73,7 +73,7 @@ func TestFit(t *testing.T) {
 	}} {
 		t.Run(story.name, func(t *testing.T) {
 			t.Parallel()
-			play(t, given{role: "slurmd", files: story.files}, story.phases...)
+			play(t, given{role: "slurmd", env: []string{"SLURMLET_SPOOL_DIR=/var/spool/slurmd"}, files: story.files}, story.phases...)
 		})
 	}
 }

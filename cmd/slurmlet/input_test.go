@@ -26,6 +26,15 @@ func TestUsage(t *testing.T) {
 		{"an unknown format", []string{"status", "-o", "yaml"}, 64, "want -o text or -o json"},
 		{"an argument of status", []string{"status", "n1"}, 64, "want -o text or -o json"},
 		{"status without an agent", []string{"status"}, 69, "no agent answers"},
+		{"an unknown flag of drain", []string{"drain", "-x"}, 64, "-x"},
+		{"an argument of drain", []string{"drain", "n1"}, 64, `drain: no arguments but flags, not ["n1"]`},
+		{"drain without a reason", []string{"drain", "-reason", ""}, 64, `drain: want a reason of one line, not ""`},
+		{"drain with a reason of two lines", []string{"drain", "-reason", "a\nb"}, 64, `drain: want a reason of one line, not "a\nb"`},
+		{"drain without an agent", []string{"drain", "-wait"}, 69, "no agent answers"},
+		{"drain, its help", []string{"drain", "-h"}, 0, "-reason text"},
+		{"an unknown flag of resume", []string{"resume", "-wait"}, 64, "-wait"},
+		{"an argument of resume", []string{"resume", "n1"}, 64, `resume: no arguments but flags, not ["n1"]`},
+		{"resume without an agent", []string{"resume"}, 69, "no agent answers"},
 		{"help", []string{"help"}, 0, ""},
 		{"version", []string{"version"}, 0, ""},
 	} {
@@ -71,8 +80,10 @@ func TestFaults(t *testing.T) {
 		{"a GPU's count in words", "slurmd", "SLURMLET_GRES=gpu:h200:x:2", 78, []string{`SLURMLET_GRES: cannot use "gpu:h200:x:2": want auto, none, or a list: want name[:type][:count]`}},
 		{"some GPUs with a type", "slurmd", "SLURMLET_GRES=gpu:1,gpu:h200:1", 78, []string{`SLURMLET_GRES: cannot use "gpu:1,gpu:h200:1"`, "want every gpu with a type, or none"}},
 		{"more GPUs than there are", "slurmd", "SLURMLET_GRES=gpu:h200:99", 78, []string{`SLURMLET_GRES: cannot use "gpu:h200:99": gpu:h200:99: the container has not that many: `}},
-		{"a grace period in bare seconds", "slurmctld", "SLURMLET_GRACE_PERIOD=30", 78, []string{`SLURMLET_GRACE_PERIOD: cannot use "30": want a duration such as 30s or 10m, at least 2s`}},
-		{"a short grace period", "slurmctld", "SLURMLET_GRACE_PERIOD=1s", 78, []string{"SLURMLET_GRACE_PERIOD", "at least 2s"}},
+		{"a grace period in bare seconds", "slurmctld", "SLURMLET_GRACE_PERIOD=30", 78, []string{`SLURMLET_GRACE_PERIOD: cannot use "30": want a duration such as 30s or 10m`}},
+		{"a negative grace period", "slurmctld", "SLURMLET_GRACE_PERIOD=-1s", 78, []string{"SLURMLET_GRACE_PERIOD", "want a duration such as 30s or 10m"}},
+		{"a signal that is none", "slurmd", "SLURMLET_JOB_SIGNAL=USR3@60", 78, []string{`SLURMLET_JOB_SIGNAL: cannot use "USR3@60": want [B:]signal[@seconds] as of sbatch --signal`}},
+		{"a signal with a unit of time", "slurmd", "SLURMLET_JOB_SIGNAL=B:USR1@1m", 78, []string{"SLURMLET_JOB_SIGNAL", "want a whole number of seconds"}},
 		{"a bare port", "slurmctld", "SLURMLET_LISTEN=8817", 78, []string{`SLURMLET_LISTEN: cannot use "8817": want [host]:port`}},
 		{"a port above all", "slurmctld", "SLURMLET_LISTEN=:65536", 78, []string{"SLURMLET_LISTEN", "a port from 0 to 65535"}},
 		{"a relative run directory", "slurmctld", "SLURMLET_RUN_DIR=run", 78, []string{`SLURMLET_RUN_DIR: cannot use "run": want an absolute path`}},
@@ -81,7 +92,9 @@ func TestFaults(t *testing.T) {
 		{"a level that is none", "slurmctld", "SLURMLET_LOG_LEVEL=verbose", 78, []string{`SLURMLET_LOG_LEVEL: cannot use "verbose": want debug, info, warn or error`}},
 
 		{"no daemon", "slurmctld", "SLURMLET_DAEMON=/nonexistent/slurmctld", 72, []string{"cannot find the program /nonexistent/slurmctld"}},
-		{"nothing in PATH", "slurmd", "PATH=/nonexistent", 72, []string{"cannot find the program slurmd", "cannot find the program scontrol"}},
+		{"nothing in PATH", "slurmd", "PATH=/nonexistent", 72, []string{
+			"cannot find the program slurmd", "cannot find the program scontrol", "cannot find the program scancel", "cannot find the program squeue",
+		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -118,7 +131,7 @@ func TestAllFaults(t *testing.T) {
 	t.Parallel()
 	faulty := []string{
 		"SLURMLET_CONTROLLER=:", "SLURMLET_NODE_NAME=a b", "SLURMLET_CPU_LIMIT=0", "SLURMLET_MEMORY_LIMIT=1G", "SLURMLET_RESERVE_MEMORY=x", "SLURMLET_GRES=gpu:",
-		"SLURMLET_STORAGE_LIMIT=x", "SLURMLET_SPOOL_DIR=x", "SLURMLET_TMP_DIR=x", "SLURMLET_GRACE_PERIOD=0s", "SLURMLET_LISTEN=x", "SLURMLET_RUN_DIR=x", "SLURMLET_CONF_DIR=x", "SLURMLET_DAEMON=x",
+		"SLURMLET_STORAGE_LIMIT=x", "SLURMLET_SPOOL_DIR=x", "SLURMLET_TMP_DIR=x", "SLURMLET_GRACE_PERIOD=x", "SLURMLET_JOB_SIGNAL=x", "SLURMLET_LISTEN=x", "SLURMLET_RUN_DIR=x", "SLURMLET_CONF_DIR=x", "SLURMLET_DAEMON=x",
 		"SLURMLET_LOG_LEVEL=x", "SLURMLET_X=x",
 	}
 	have := newSurroundings(t, "slurmd", faulty...).run(t, "slurmd")

@@ -11,7 +11,6 @@ import (
 // TestStop sends SIGTERM in every state. The grace period is 30 s where nothing else is said: who is killed at its end comes too
 // late for the phases' limit.
 func TestStop(t *testing.T) {
-	term := []act{signal(unix.SIGTERM)}
 	for _, story := range []struct {
 		name   string
 		given  given
@@ -71,8 +70,8 @@ func TestStop(t *testing.T) {
 		phases: []phase{
 			{"it is Ready", nil, []condition{isReady}},
 			{"it hands over", []act{remember, signal(unix.SIGHUP)}, []condition{wrote("hands over", 1), wrote(newStart, 2)}},
-			{"SIGTERM", term, []condition{is(agent.Stopping, "", "SIGTERM received"), probes(200, 503, 200)}},
-			{"the hand-over goes on", []act{drop("hold")}, []condition{exits(0), wrote(sigterm, 1)}},
+			{"SIGTERM", term, []condition{is(agent.Stopping, stopping, "SIGTERM received"), probes(200, 503, 200)}},
+			{"the hand-over goes on", []act{drop("hold")}, []condition{exits(0), wrote(sigterm, 1), wrote(deleted, 1), recordIs("")}},
 		},
 	}, {
 		name:  "slurmd, while it is paused",
@@ -86,15 +85,16 @@ func TestStop(t *testing.T) {
 		given: given{role: "slurmd", files: record(larger, "busy")},
 		phases: []phase{
 			{"it waits", nil, []condition{is(agent.Starting, leaving, "jobs run on it")}},
-			{"SIGTERM", term, []condition{exits(0), wrote(sigterm, 1), never(deleted)}},
+			{"SIGTERM", term, []condition{is(agent.Stopping, finishing, "jobs hold it"), never(sigterm), never(deleted), never(terminating)}},
+			{"they end", []act{drop("busy")}, leaves},
 		},
 	}, {
 		name:  "a second SIGTERM shortens nothing",
 		given: given{role: "slurmd", files: map[string]string{"hold-stop": ""}},
 		phases: []phase{
 			{"it is Ready", nil, []condition{isReady}},
-			{"SIGTERM", term, []condition{is(agent.Stopping, "", "SIGTERM received"), wrote(sigterm, 1)}},
-			{"again", []act{signal(unix.SIGTERM), signal(unix.SIGINT)}, []condition{is(agent.Stopping, "", "SIGTERM received"), wrote(sigterm, 1)}},
+			{"SIGTERM", term, []condition{is(agent.Stopping, stopping, "SIGTERM received"), wrote(sigterm, 1)}},
+			{"again", []act{signal(unix.SIGTERM), signal(unix.SIGINT)}, []condition{is(agent.Stopping, stopping, "SIGTERM received"), wrote(sigterm, 1)}},
 			{"slurmd ends when it likes", []act{drop("hold-stop")}, []condition{exits(0), atMost(sigterm, 1)}},
 		},
 	}, {
