@@ -17,9 +17,10 @@ func usedPort(t *testing.T) string {
 	return l.Addr().String()
 }
 
+// freePort is of an address on which nobody else in these tests listens, so that nobody takes it meanwhile.
 func freePort(t *testing.T) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	l, err := net.Listen("tcp", "127.0.0.2:0")
 	require.NoError(t, err)
 	require.NoError(t, l.Close())
 	return l.Addr().String()
