@@ -104,8 +104,9 @@ type life struct {
 	// seen: slurmctld has seen main register, which comes after its READY.
 	seen bool
 	// bounded: the deadlines of the way down run. stepEnded: a step has ended while
-	// the record was being looked at.
+	// the record was being looked at; looks counts how often jobs held it still.
 	bounded, stepEnded bool
+	looks              int
 	// stage is the last deadline of the way down that is over, acted the last that
 	// was followed; refusals counts how often slurmctld kept the record.
 	stage, acted stage

@@ -41,9 +41,12 @@ func (l life) measure(e measured) (life, []action) {
 // lookAgain: the record may be free now. A job ends with several steps at once.
 func (l life) lookAgain() (life, []action) {
 	switch l.doing {
-	case leaving, finishing:
+	case leaving:
 		l.tries = 0
 		return l.wait(settle)
+	case finishing:
+		l.tries = 0
+		return l.wait(grow(settle, l.looks, lastLook))
 	case withdrawing:
 		l.stepEnded = true // the answer that is on its way may not know of it
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/slurmlet/slurmlet/internal/slurm"
 )
@@ -108,12 +109,14 @@ func (l life) finish(steps int) (life, []action) {
 	switch {
 	case l.stage >= toRequeue:
 		return l.again("jobs are being ended")
-	case steps > 0 && l.stepEnded:
-		l.stepEnded, l.reason, l.tries = false, "jobs run on it", 0
-		return l.wait(settle)
 	case steps > 0:
 		// The end of one is told, and wakes nobody up before.
 		l.reason, l.tries = "jobs run on it", 0
+		l.looks++
+		if l.stepEnded {
+			l.stepEnded = false
+			return l.lookAgain()
+		}
 		return l, nil
 	case l.tries >= watchedTries:
 		l.reason = "jobs hold it, without a step here"
@@ -126,6 +129,10 @@ func (l life) finish(steps int) (life, []action) {
 // without a step leaves: where a whole cluster is taken down, slurmctld will
 // not come back, and the grace period may be days.
 const lonelyTries = 17
+
+// lastLook is how long after a step's end the record is looked at when many
+// looks have been in vain: a job may have a thousand short steps.
+const lastLook = 500 * time.Millisecond
 
 // unseenTries is for how many questions, most of a second, a slurmd that has
 // just said READY is given to register: it does so within 50 ms.
