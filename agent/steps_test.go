@@ -28,9 +28,11 @@ func (w *ward) Job(context.Context, string) (*slurm.Job, error)   { return w.job
 func (w *ward) CommentJob(_ context.Context, job *slurm.Job, comment string) error {
 	return w.tell("comment %s %s", job.Name(), comment)
 }
+
 func (w *ward) CancelJob(_ context.Context, job *slurm.Job) error {
 	return w.tell("cancel %s", job.Name())
 }
+
 func (w *ward) RequeueJob(_ context.Context, job *slurm.Job) error {
 	return w.tell("requeue %s", job.Name())
 }

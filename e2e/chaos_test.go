@@ -54,7 +54,7 @@ func TestChaos(t *testing.T) {
 	}()
 	for end := time.Now().Add(length); time.Now().Before(end); {
 		m.happen()
-		time.Sleep(time.Duration(m.dice.Int64N(int64(3 * time.Second))))
+		<-time.After(time.Duration(m.dice.Int64N(int64(3 * time.Second))))
 	}
 	<-ended
 	m.calm()
@@ -108,12 +108,10 @@ func (m *mayhem) happen() {
 			return // something is being done to it
 		}
 		m.Logf("chaos: %s (%s)", one.name, node)
-		m.pending.Add(1)
-		go func() {
-			defer m.pending.Done()
+		m.pending.Go(func() {
 			one.do(node)
 			m.release(node)
-		}()
+		})
 		return
 	}
 }
@@ -179,7 +177,7 @@ func (m *mayhem) killSlurmd(node string) {
 
 func (m *mayhem) cut(node string) {
 	m.must("cut "+node, m.Link(m.Context(), node, false))
-	time.Sleep(5 * time.Second)
+	<-time.After(5 * time.Second)
 	m.must("connect "+node, m.Link(m.Context(), node, true))
 }
 

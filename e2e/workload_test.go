@@ -66,7 +66,7 @@ func (w *workload) submitUntil(end time.Time) {
 		if err == nil && code == 0 {
 			w.jobs = append(w.jobs, submitted{k, strings.TrimSpace(out), name})
 		}
-		time.Sleep(time.Duration(w.dice.Int64N(int64(2 * time.Second))))
+		<-time.After(time.Duration(w.dice.Int64N(int64(2 * time.Second))))
 	}
 }
 
