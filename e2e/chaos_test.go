@@ -26,20 +26,19 @@ const chaosGrace = time.Minute
 
 // TestChaos lets a cluster run jobs of all kinds while pods are deleted, killed,
 // cut off and scaled and slurmctld is restarted. Every job must end as it
-// should. SLURMLET_CHAOS_TIME is for how long (2m), SLURMLET_CHAOS_SEED which
-// chaos: the same seed does the same things in the same order.
+// should. SLURMLET_CHAOS_TIME is for how long, SLURMLET_CHAOS_SEED which chaos:
+// the same seed does the same things in the same order.
 func TestChaos(t *testing.T) {
+	text := os.Getenv("SLURMLET_CHAOS_TIME")
+	if text == "" {
+		t.Skip("make chaos sets SLURMLET_CHAOS_TIME")
+	}
+	length, err := time.ParseDuration(text)
+	require.NoError(t, err, "SLURMLET_CHAOS_TIME")
 	seed := uint64(time.Now().UnixNano())
 	if text := os.Getenv("SLURMLET_CHAOS_SEED"); text != "" {
-		var err error
 		seed, err = strconv.ParseUint(text, 10, 64)
 		require.NoError(t, err, "SLURMLET_CHAOS_SEED")
-	}
-	length := 2 * time.Minute
-	if text := os.Getenv("SLURMLET_CHAOS_TIME"); text != "" {
-		var err error
-		length, err = time.ParseDuration(text)
-		require.NoError(t, err, "SLURMLET_CHAOS_TIME")
 	}
 	versions := parts.Versions()
 	version := versions[seed%uint64(len(versions))]
