@@ -12,25 +12,29 @@ import (
 // Job is a job as slurmctld shows it ("scontrol show job --json").
 type Job struct {
 	ID int64 `json:"job_id"`
-	// ArrayID and TaskID are set in a task of an array, HetID and HetOffset in a
-	// part of a heterogeneous job; HetID is the job_id of its first.
-	ArrayID   Number `json:"array_job_id"`
-	TaskID    Number `json:"array_task_id"`
+	// ArrayID and TaskID are those of a task of an array. The task that was
+	// started last has the array's number for its ID.
+	ArrayID Number `json:"array_job_id"`
+	TaskID  Number `json:"array_task_id"`
+	// HetID and HetOffset are those of a part of a heterogeneous job; HetID is
+	// the ID of its leader, which has the batch shell.
 	HetID     Number `json:"het_job_id"`
 	HetOffset Number `json:"het_job_offset"`
 	User      string `json:"user_name"`
-	// State is the base state and the flags, as in RUNNING, COMPLETING.
+	// State is the base state and the flags, as in RUNNING, STOPPED.
 	State        []string `json:"job_state"`
 	AdminComment string   `json:"admin_comment"`
 	// Batch and Requeue: it was submitted by sbatch, and may be started anew
-	// (sbatch --requeue, slurm.conf's JobRequeue).
+	// (sbatch --requeue, slurm.conf's JobRequeue). salloc's have Requeue as well.
 	Batch   bool `json:"batch_flag"`
 	Requeue bool `json:"requeue"`
-	// End is when its time limit will end it.
+	// End is when its time limit will end it, a year after its start where it
+	// has none.
 	End Time `json:"end_time"`
 }
 
-// Number is an optional one in Slurm's JSON.
+// Number is an optional one in Slurm's JSON. In a job that is neither of an
+// array nor heterogeneous, array_job_id and het_job_id are set, and 0.
 type Number struct {
 	Set    bool  `json:"set"`
 	Number int64 `json:"number"`
@@ -43,7 +47,7 @@ func (j *Job) Name() string {
 	switch {
 	case j.TaskID.Set && j.ArrayID.Number != 0:
 		return fmt.Sprintf("%d_%d", j.ArrayID.Number, j.TaskID.Number)
-	case j.HetID.Set && j.HetID.Number != 0:
+	case j.HetID.Number != 0:
 		return fmt.Sprintf("%d+%d", j.HetID.Number, j.HetOffset.Number)
 	}
 	return strconv.FormatInt(j.ID, 10)
@@ -65,7 +69,12 @@ type Step struct {
 // Job asks "scontrol show job --json"; id is a number or an SLUID.
 func (s Scontrol) Job(ctx context.Context, id string) (*Job, error) {
 	var answer struct {
-		Jobs []Job `json:"jobs"`
+		Jobs []struct {
+			Job
+			Step struct {
+				SLUID string `json:"sluid"`
+			} `json:"step_id"`
+		} `json:"jobs"`
 	}
 	err := s.ask(ctx, &answer, "show", "job", id, "--json")
 	switch {
@@ -74,10 +83,11 @@ func (s Scontrol) Job(ctx context.Context, id string) (*Job, error) {
 	case err != nil:
 		return nil, err
 	}
+	// Asked for an array's number or a leader's, scontrol shows all tasks or
+	// parts, in no order.
 	for i := range answer.Jobs {
-		// Asked for the first task of an array, scontrol shows all of them.
-		if number, err := strconv.ParseInt(id, 10, 64); err != nil || answer.Jobs[i].ID == number {
-			return &answer.Jobs[i], nil
+		if job := &answer.Jobs[i]; id == strconv.FormatInt(job.ID, 10) || id == job.Step.SLUID {
+			return &job.Job, nil
 		}
 	}
 	return nil, nil
@@ -113,24 +123,48 @@ func unknown(err error) bool {
 	return err != nil && (strings.Contains(err.Error(), "Invalid job id") || strings.Contains(err.Error(), "No job steps found"))
 }
 
-// JobsOn asks squeue(1).
+// over: slurmctld has answered that the job is unknown, or has ended.
+func over(err error) bool {
+	return unknown(err) || err != nil && (strings.Contains(err.Error(), "already completing or completed") || strings.Contains(err.Error(), "Job has already finished"))
+}
+
+// JobsOn asks squeue(1). Without --states it shows what runs, is suspended or
+// completing, whatever other flags the state has: --states=RUNNING leaves a
+// STOPPED job out. A pending job has no nodes. JobID is a task's or part's own.
 func (s Scontrol) JobsOn(ctx context.Context, node string) ([]string, error) {
-	out, err := s.command(ctx, "squeue", exec.CommandContext(ctx, s.Squeue, "--noheader", "--nodelist="+node, "--states=RUNNING,SUSPENDED,COMPLETING,STOPPED,SIGNALING,STAGE_OUT,CONFIGURING", "--Format=JobID:24"))
+	out, err := s.command(ctx, "squeue", exec.CommandContext(ctx, s.Squeue, "--noheader", "--all", "--nodelist="+node, "--Format=JobID:24"))
 	if err != nil {
+		if strings.Contains(err.Error(), "Invalid node name") {
+			return nil, nil
+		}
 		return nil, err
 	}
-	return strings.Fields(string(out)), nil
+	ids := strings.Fields(string(out))
+	for _, id := range ids {
+		if _, err := strconv.ParseInt(id, 10, 64); err != nil {
+			return nil, fmt.Errorf("cannot read the answer of squeue: %q is no job id", id)
+		}
+	}
+	return ids, nil
 }
 
 // CommentJob runs "scontrol update admincomment=".
 func (s Scontrol) CommentJob(ctx context.Context, job *Job, comment string) error {
 	_, err := s.run(ctx, "update", "jobid="+job.Name(), "admincomment="+comment)
+	if over(err) {
+		return nil
+	}
 	return err
 }
 
-// SignalJob runs scancel(1) --signal.
+// SignalJob runs scancel(1) --signal. When slurmctld will not signal a job as
+// it is, pending or suspended, scancel tries again for a minute and a half.
+// Without --verbose it may fail and say nothing.
 func (s Scontrol) SignalJob(ctx context.Context, job *Job, signal string, batch bool) error {
-	args := []string{"--signal=" + signal}
+	if slices.Contains(job.State, "PENDING") || slices.Contains(job.State, "SUSPENDED") {
+		return fmt.Errorf("cannot signal job %s: it is %s, not RUNNING", job.Name(), strings.Join(job.State, ", "))
+	}
+	args := []string{"--verbose", "--signal=" + signal}
 	if batch {
 		args = append(args, "--batch")
 	}
@@ -142,18 +176,23 @@ func (s Scontrol) CancelJob(ctx context.Context, job *Job) error { return s.scan
 
 func (s Scontrol) scancel(ctx context.Context, args ...string) error {
 	_, err := s.command(ctx, "scancel", exec.CommandContext(ctx, s.Scancel, args...))
-	if unknown(err) || err != nil && strings.Contains(err.Error(), "already completing or completed") {
+	if over(err) {
 		return nil
 	}
 	return err
 }
 
-// RequeueJob runs "scontrol requeue".
+// RequeueJob runs "scontrol requeue incomplete": without that word, a job that
+// has ended meanwhile would run again. A heterogeneous job is requeued by its
+// leader's number and by no other name.
 func (s Scontrol) RequeueJob(ctx context.Context, job *Job) error {
 	name := job.Name()
-	if job.HetID.Set && job.HetID.Number != 0 {
+	if job.HetID.Number != 0 {
 		name = strconv.FormatInt(job.HetID.Number, 10)
 	}
-	_, err := s.run(ctx, "requeue", name)
+	_, err := s.run(ctx, "requeue", "incomplete", name)
+	if over(err) {
+		return nil
+	}
 	return err
 }

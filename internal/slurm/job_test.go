@@ -2,6 +2,7 @@ package slurm
 
 import (
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -39,27 +40,192 @@ func TestStepWithoutAnAnswer(t *testing.T) {
 }
 
 func TestJob(t *testing.T) {
-	s := scontrol(t, `{"jobs": [{"job_id": 5, "admin_comment": "x", "batch_flag": true, "requeue": true, "job_state": ["RUNNING"]}], "errors": []}`, "", "0")
-	job, err := s.Job(t.Context(), "s3ZHM7YA8WME00")
-	require.NoError(t, err)
-	assert.Equal(t, &Job{ID: 5, State: []string{"RUNNING"}, AdminComment: "x", Batch: true, Requeue: true}, job)
-	assert.True(t, job.Running())
-	assert.False(t, (&Job{State: []string{"COMPLETED"}}).Running() || (&Job{State: []string{"RUNNING", "COMPLETING"}}).Running())
-	job, err = scontrol(t, `{"jobs": [], "errors": [{"description": "x", "error": "Invalid job id specified"}]}`, "", "1").Job(t.Context(), "7")
-	require.NoError(t, err)
-	assert.Nil(t, job)
+	for version, c := range map[string]struct{ plain, salloc string }{"24.11": {"3", "10"}, "26.05": {"3", "11"}} {
+		s := scontrol(t, recorded(t, "job-plain-"+version+".json"), "", "0")
+		job, err := s.Job(t.Context(), c.plain)
+		require.NoError(t, err, version)
+		assert.Equal(t, "show job 3 --json\n", calls(t, s))
+		assert.Equal(t, []any{int64(3), "3", "alice", true, true}, []any{job.ID, job.Name(), job.User, job.Batch, job.Requeue}, version)
+		assert.Greater(t, job.End.Unix(), int64(1_790_000_000))
+		job, err = scontrol(t, recorded(t, "job-salloc-"+version+".json"), "", "0").Job(t.Context(), c.salloc)
+		require.NoError(t, err, version)
+		assert.Equal(t, []any{c.salloc, false, true, true}, []any{job.Name(), job.Batch, job.Requeue, job.Running()}, version)
+	}
 }
 
-func TestWhatIsDoneToAJob(t *testing.T) {
-	s := scontrol(t, "", "", "0")
+// The answer about an array's number or a leader's is about all of it.
+func TestJobOfSeveral(t *testing.T) {
+	for file, names := range map[string]map[string]string{
+		"job-array-24.11.json": {"4": "4_2", "9": "4_1", "8": "4_0", "7": ""},
+		"job-array-26.05.json": {"6": "6_2", "13": "6_1", "12": "6_0", "sEGDM7YP4TT200": "6_1", "sEGDM7YP4TT201": ""},
+		"job-het-24.11.json":   {"5": "5+0", "6": "5+1"},
+		"job-het-26.05.json":   {"7": "7+0", "8": "7+1", "sEGDM7YP4S1D00": "7+1"},
+	} {
+		s := scontrol(t, recorded(t, file), "", "0")
+		for id, name := range names {
+			job, err := s.Job(t.Context(), id)
+			require.NoError(t, err, file)
+			if name == "" {
+				assert.Nil(t, job, "%s: %s", file, id)
+				continue
+			}
+			require.NotNil(t, job, "%s: %s", file, id)
+			assert.Equal(t, name, job.Name(), file)
+			assert.True(t, job.Running(), file)
+		}
+	}
+}
+
+func TestNoJob(t *testing.T) {
+	for _, s := range []Scontrol{
+		scontrol(t, recorded(t, "job-none-24.11.json"), "", "0"),
+		scontrol(t, recorded(t, "job-none-26.05.json"), "", "0"),
+		scontrol(t, `{"jobs": [], "errors": [{"description": "x", "error": "Invalid job id specified"}]}`, "", "1"),
+	} {
+		job, err := s.Job(t.Context(), "99")
+		require.NoError(t, err)
+		assert.Nil(t, job)
+	}
+	_, err := scontrol(t, "", "slurm_load_jobs error: Unable to contact slurm controller (connect failure)\n", "1").Job(t.Context(), "99")
+	require.ErrorIs(t, err, ErrUnreachable)
+}
+
+func TestJobName(t *testing.T) {
+	is := func(n int64) Number { return Number{Set: true, Number: n} }
+	for name, job := range map[string]Job{
+		"5":     {ID: 5},
+		"6":     {ID: 6, ArrayID: is(0), HetID: is(0), HetOffset: is(0)},
+		"7_0":   {ID: 8, ArrayID: is(7), TaskID: is(0), HetID: is(0)},
+		"7_3":   {ID: 7, ArrayID: is(7), TaskID: is(3)},
+		"9":     {ID: 9, ArrayID: is(9)}, // the tasks of an array that are still to come
+		"10+0":  {ID: 10, ArrayID: is(0), HetID: is(10), HetOffset: is(0)},
+		"10+11": {ID: 21, ArrayID: is(0), HetID: is(10), HetOffset: is(11)},
+	} {
+		assert.Equal(t, name, job.Name())
+	}
+}
+
+func TestRunning(t *testing.T) {
+	for state, running := range map[string]bool{
+		"RUNNING": true, "RUNNING CONFIGURING": true, "RUNNING STOPPED": true, "SUSPENDED": true,
+		"CANCELLED COMPLETING": false, "PENDING COMPLETING": false, "COMPLETED": false, "NODE_FAIL": false, "PENDING": false,
+	} {
+		assert.Equal(t, running, (&Job{State: strings.Fields(state)}).Running(), state)
+	}
+}
+
+func TestJobsOn(t *testing.T) {
+	s := squeue(scontrol(t, "7                       \n10                      \n4294967294              \n", "", "0"))
+	ids, err := s.JobsOn(t.Context(), "n1")
+	require.NoError(t, err)
+	assert.Equal(t, []string{"7", "10", "4294967294"}, ids)
+	assert.Equal(t, "--noheader --all --nodelist=n1 --Format=JobID:24\n", calls(t, s))
+	for name, s := range map[string]Scontrol{
+		"idle":      scontrol(t, "", "", "0"),
+		"no record": scontrol(t, "", "squeue: error: Invalid node name n1\n", "1"),
+	} {
+		ids, err := squeue(s).JobsOn(t.Context(), "n1")
+		require.NoError(t, err, name)
+		assert.Empty(t, ids, name)
+	}
+}
+
+// An error is never taken for a node without jobs.
+func TestJobsOnWithoutAnAnswer(t *testing.T) {
+	_, err := squeue(scontrol(t, "", "slurm_load_jobs error: Unable to contact slurm controller (connect failure)\n", "1")).JobsOn(t.Context(), "n1")
+	require.ErrorIs(t, err, ErrUnreachable)
+	_, err = squeue(scontrol(t, "7\n5+1\n", "", "0")).JobsOn(t.Context(), "n1")
+	require.EqualError(t, err, `cannot read the answer of squeue: "5+1" is no job id`)
+	_, err = squeue(scontrol(t, "", "squeue: error: Invalid job state specified: FOO\n", "1")).JobsOn(t.Context(), "n1")
+	require.EqualError(t, err, "squeue: Invalid job state specified: FOO")
+}
+
+func squeue(s Scontrol) Scontrol {
+	s.Squeue = s.Path
+	return s
+}
+
+func scancel(s Scontrol) Scontrol {
 	s.Scancel = s.Path
-	require.NoError(t, s.CommentJob(t.Context(), 5, "why, and more"))
-	require.NoError(t, s.CancelJob(t.Context(), 5))
-	require.NoError(t, s.RequeueJob(t.Context(), 5))
-	assert.Equal(t, "update jobid=5 admincomment=why, and more\n5\nrequeue 5\n", calls(t, s))
-	gone := scontrol(t, "", "scancel: error: Kill job error on job id 5: Invalid job id specified", "1")
-	gone.Scancel = gone.Path
-	require.NoError(t, gone.CancelJob(t.Context(), 5))
-	gone.Scancel = filepath.Join(t.TempDir(), "scancel")
-	require.Error(t, gone.CancelJob(t.Context(), 5))
+	return s
+}
+
+var (
+	running = []string{"RUNNING"}
+	task    = &Job{ID: 5, ArrayID: Number{true, 5}, TaskID: Number{true, 2}, State: running}
+	part    = &Job{ID: 8, HetID: Number{true, 7}, HetOffset: Number{true, 1}, State: running}
+)
+
+func TestWhatIsDoneToAJob(t *testing.T) {
+	s := scancel(scontrol(t, "", "", "0"))
+	for _, job := range []*Job{{ID: 3, State: running}, task, part} {
+		require.NoError(t, s.CommentJob(t.Context(), job, "why, and more"))
+		require.NoError(t, s.SignalJob(t.Context(), job, "USR1", false))
+		require.NoError(t, s.SignalJob(t.Context(), job, "TERM", true))
+		require.NoError(t, s.CancelJob(t.Context(), job))
+		require.NoError(t, s.RequeueJob(t.Context(), job))
+	}
+	assert.Equal(t, `update jobid=3 admincomment=why, and more
+--verbose --signal=USR1 3
+--verbose --signal=TERM --batch 3
+3
+requeue incomplete 3
+update jobid=5_2 admincomment=why, and more
+--verbose --signal=USR1 5_2
+--verbose --signal=TERM --batch 5_2
+5_2
+requeue incomplete 5_2
+update jobid=7+1 admincomment=why, and more
+--verbose --signal=USR1 7+1
+--verbose --signal=TERM --batch 7+1
+7+1
+requeue incomplete 7
+`, calls(t, s))
+}
+
+// What Slurm says about a job that has ended, or is forgotten, is no error.
+func TestWhatIsDoneToAJobThatHasEnded(t *testing.T) {
+	for _, c := range []struct{ said, status string }{
+		{"scancel: error: Kill job error on job id 5_2: Invalid job id specified\n", "1"},
+		{"scancel: Terminating job 5_2\nscancel: error: Kill job error on job id 5_2: Job/step already completing or completed\n", "229"},
+		{"Job has already finished for job 5\n", "1"},
+		{"5_2: Job has already finished\n", "1"},
+		{"5_[2]: Invalid job id specified\n", "1"},
+	} {
+		s := scancel(scontrol(t, "", c.said, c.status))
+		assert.NoError(t, s.CommentJob(t.Context(), task, "x"), c.said)
+		assert.NoError(t, s.SignalJob(t.Context(), task, "USR1", true), c.said)
+		assert.NoError(t, s.CancelJob(t.Context(), task), c.said)
+		assert.NoError(t, s.RequeueJob(t.Context(), task), c.said)
+	}
+}
+
+func TestWhatCannotBeDoneToAJob(t *testing.T) {
+	for said, want := range map[string]string{
+		"Requested operation is presently disabled for job 8\n":                                     "scontrol requeue incomplete 7: Requested operation is presently disabled for job 8",
+		"Only batch jobs are accepted or processed for job 8\n":                                     "Only batch jobs",
+		"slurm_requeue error: Unable to contact slurm controller (connect failure) for job 7\n":     "Unable to contact",
+		"Job not heterogeneous job leader for job 8\n":                                              "not heterogeneous job leader",
+		"scancel: error: Kill job error on job id 8: Job can not be altered now, try again later\n": "can not be altered now",
+	} {
+		s := scancel(scontrol(t, "", said, "1"))
+		require.ErrorContains(t, s.RequeueJob(t.Context(), part), want)
+		assert.Error(t, s.CancelJob(t.Context(), part), said)
+		assert.Error(t, s.SignalJob(t.Context(), part, "USR1", false), said)
+		assert.Error(t, s.CommentJob(t.Context(), part, "x"), said)
+	}
+	away := scontrol(t, "", "scontrol: error: _xgetaddrinfo: getaddrinfo() failed: Temporary failure in name resolution\nUnexpected message received for job 7\n", "1")
+	require.ErrorIs(t, away.RequeueJob(t.Context(), part), ErrUnreachable)
+	s := scontrol(t, "", "", "0")
+	s.Scancel = filepath.Join(t.TempDir(), "scancel")
+	require.Error(t, s.CancelJob(t.Context(), part))
+}
+
+// scancel would try for a minute and a half.
+func TestSignalNotTaken(t *testing.T) {
+	s := scontrol(t, "", "", "0") // without scancel
+	err := s.SignalJob(t.Context(), &Job{ID: 5, State: []string{"SUSPENDED"}}, "USR1", false)
+	require.EqualError(t, err, "cannot signal job 5: it is SUSPENDED, not RUNNING")
+	err = s.SignalJob(t.Context(), &Job{ID: 5, State: []string{"PENDING", "COMPLETING"}}, "USR1", false)
+	require.EqualError(t, err, "cannot signal job 5: it is PENDING, COMPLETING, not RUNNING")
 }

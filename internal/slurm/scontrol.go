@@ -165,9 +165,10 @@ func (s *silence) Is(target error) bool { return target == ErrUnreachable }
 
 // unreachable knows what scontrol says when nobody has answered it: the texts
 // of SLURM_COMMUNICATIONS_…_ERROR and ESLURM_… of the connection
-// (slurm_errno.c), which come with more about the cause.
+// (slurm_errno.c), which come with more about the cause. Of a job, scontrol
+// says "Unexpected message received" when none was.
 func unreachable(said string) bool {
-	for _, text := range []string{"Unable to contact slurm controller", "Socket timed out", "Communication ", "Message send failure", "Message receive failure", "Zero Bytes were transmitted", "sack sockets"} {
+	for _, text := range []string{"Unable to contact slurm controller", "Socket timed out", "Communication ", "Message send failure", "Message receive failure", "Zero Bytes were transmitted", "Unexpected message received", "sack sockets"} {
 		if strings.Contains(said, text) {
 			return true
 		}
@@ -180,7 +181,7 @@ func lastWords(text string) string {
 	var said []string
 	for line := range strings.SplitSeq(text, "\n") {
 		line = strings.TrimSpace(strings.TrimPrefix(line, "scontrol: "))
-		line = strings.TrimPrefix(line, "scancel: ")
+		line = strings.TrimPrefix(strings.TrimPrefix(line, "scancel: "), "squeue: ")
 		line = strings.TrimPrefix(strings.TrimPrefix(line, "error: "), "fatal: ")
 		if line != "" {
 			said = append(said, line)

@@ -106,9 +106,13 @@ func TestUpdateNode(t *testing.T) {
 	require.ErrorIs(t, away.UpdateNode(t.Context(), "n1", nil), ErrUnreachable)
 }
 
-func TestDrainAndResume(t *testing.T) {
+func TestDrainFailAndResume(t *testing.T) {
 	s := scontrol(t, "", "", "0")
 	require.NoError(t, s.DrainNode(t.Context(), "n1", "slurmlet: why not"))
+	require.NoError(t, s.FailNode(t.Context(), "n1", "slurmlet: out of time"))
 	require.NoError(t, s.ResumeNode(t.Context(), "n1"))
-	assert.Equal(t, "update nodename=n1 state=drain reason=slurmlet: why not\nupdate nodename=n1 state=resume\n", calls(t, s))
+	assert.Equal(t, "update nodename=n1 state=drain reason=slurmlet: why not\nupdate nodename=n1 state=down reason=slurmlet: out of time\n"+
+		"update nodename=n1 state=resume\n", calls(t, s))
+	gone := scontrol(t, "", "slurm_update error: Invalid node name specified\n", "1")
+	require.ErrorContains(t, gone.FailNode(t.Context(), "n1", "x"), "Invalid node name specified")
 }

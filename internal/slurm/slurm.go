@@ -14,7 +14,7 @@ import (
 )
 
 // ErrBusy says that slurmctld refused to delete a node record because jobs or
-// reservations use it.
+// a reservation that has begun use it.
 var ErrBusy = errors.New("the node is busy")
 
 // ErrUnreachable says that there was no answer: neither yes nor no.
@@ -32,7 +32,10 @@ type Client interface {
 	DeleteNode(ctx context.Context, name string) error
 	// DrainNode sets a node to drain: running jobs go on, no new ones come.
 	DrainNode(ctx context.Context, name, reason string) error
-	// FailNode sets a node DOWN, which ends what runs on it as NODE_FAIL.
+	// FailNode sets a node DOWN, which takes its jobs off it at once: they are
+	// requeued where they may be, with all parts of a heterogeneous one, or end
+	// as NODE_FAIL. Their processes live on until slurmd has ended them, with
+	// KillWait between SIGTERM and SIGKILL.
 	FailNode(ctx context.Context, name, reason string) error
 	// ResumeNode lifts a drain.
 	ResumeNode(ctx context.Context, name string) error
@@ -42,17 +45,22 @@ type Client interface {
 	Job(ctx context.Context, id string) (*Job, error)
 	// Step returns a step ("3.batch"), nil when slurmctld answers that it has none.
 	Step(ctx context.Context, id string) (*Step, error)
-	// JobsOn returns the ids of the jobs that hold a node, for Job.
+	// JobsOn returns the ids of the jobs that hold a node, for Job; of a node
+	// without a record there are none.
 	JobsOn(ctx context.Context, node string) ([]string, error)
-	// CommentJob sets a job's AdminComment.
+	// CommentJob sets a job's AdminComment; one that has ended keeps its own,
+	// which is no error.
 	CommentJob(ctx context.Context, job *Job, comment string) error
-	// SignalJob sends a signal to a job's steps, or to its batch shell alone; a
-	// job that is gone already is no error.
+	// SignalJob sends a signal to a running job's steps, which may be none, or to
+	// its batch shell alone; that of a heterogeneous job is its leader's,
+	// whichever part is named. A job that has ended is no error.
 	SignalJob(ctx context.Context, job *Job, signal string, batch bool) error
-	// CancelJob ends a job; one that is gone already is no error.
+	// CancelJob ends a job, of an array only this task, of a heterogeneous job
+	// only this part, or all with its leader; one that has ended already is no
+	// error.
 	CancelJob(ctx context.Context, job *Job) error
-	// RequeueJob ends a batch job and has it start anew, with all parts of a
-	// heterogeneous one.
+	// RequeueJob ends a running batch job and has it start anew, with all parts
+	// of a heterogeneous one; one that has ended already is no error.
 	RequeueJob(ctx context.Context, job *Job) error
 }
 
