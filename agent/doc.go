@@ -147,8 +147,9 @@
 // the reason "slurmlet: pod is terminating" (an admin's drain keeps its own),
 // waits until slurmctld says that no job holds it, deletes the node record,
 // stops slurmd and exits. It asks slurmctld when a step has ended, not at
-// intervals; only for an allocation without a step on this node, which ends
-// without a sign, it looks once a minute. All of it works without any controller of Kubernetes.
+// intervals; only where no step runs on this node, and the end comes without a
+// sign, it looks every 5 s for an epilog's and once a minute for that of an
+// allocation. All of it works without any controller of Kubernetes.
 //
 // The grace period bounds it (SLURMLET_GRACE_PERIOD, which must be what the pod's
 // terminationGracePeriodSeconds is). With 30 s, 10 min and 24 h of it:

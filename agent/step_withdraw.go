@@ -3,6 +3,7 @@ package agent
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -118,6 +119,9 @@ func (l life) finish(steps int) (life, []action) {
 			return l.lookAgain()
 		}
 		return l, nil
+	case !slices.ContainsFunc(l.jobs, func(j slurm.Job) bool { return j.Running() }):
+		// An epilog, or what a step has left: seconds, and nothing tells of its end.
+		return l.again("its jobs are completing")
 	case l.tries >= watchedTries:
 		l.reason = "jobs hold it, without a step here"
 		return l.wait(watchedPause)

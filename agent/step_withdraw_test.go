@@ -171,6 +171,19 @@ func TestLonely(t *testing.T) {
 	}
 }
 
+// TestNoStepHere: nothing tells of the end of an allocation without a step, nor
+// of that of an epilog, which is soon.
+func TestNoStepHere(t *testing.T) {
+	for state, pause := range map[string]time.Duration{"RUNNING": watchedPause, "COMPLETING": lastTry} {
+		l, actions := isTerminated(), []action(nil)
+		for range 3 * watchedTries {
+			l, _ = play(l, timerFired{})
+			l, actions = play(l, answered{node: record(busy, terminating), jobs: []slurm.Job{{ID: 5, State: []string{state}}}})
+		}
+		require.Equal(t, []action{arm{l.timer, pause}}, actions, state)
+	}
+}
+
 func TestSignalAheadOfTheRequeue(t *testing.T) {
 	l := isReady()
 	l.signals, l.way = true, newWayDown(30*time.Second, 10*time.Second)
