@@ -158,8 +158,8 @@
 //	                             then batch jobs that may be are requeued (sbatch --requeue, JobRequeue); a job that may not
 //	                             gets an AdminComment that says so
 //	17.75 s  9m14s    23h59m14s  processes of requeued jobs that ignore SIGTERM are killed
-//	21.50 s  9m44s    23h59m44s  the node is set DOWN: a job that is left ends as NODE_FAIL
-//	23.38 s  9m49s    23h59m49s  what it has left here gets SIGTERM
+//	21.50 s  9m44s    23h59m44s  the node is set DOWN: a job that is left ends as NODE_FAIL, and its processes get SIGTERM
+//	23.38 s  9m49s    23h59m49s  what it has left here is killed
 //	25.25 s  9m54s    23h59m54s  slurmd gets SIGTERM, whatever has become of the record; then nothing of a step is left
 //	29.00 s  9m59s    23h59m59s  slurmd gets SIGKILL
 //	29.50 s  9m59.5s  23h59m59.5s  the agent exits

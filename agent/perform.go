@@ -69,7 +69,7 @@ func (a *Agent) perform(act action) []event {
 			return carriedOut{act.number, a.client.FailNode(ctx, a.Config.NodeName, act.reason)}
 		})
 	case endSteps:
-		go a.endSteps()
+		go a.endSteps(act.kill)
 	case exit:
 		if a.cancelQuestion != nil {
 			a.cancelQuestion()

@@ -232,8 +232,9 @@ type (
 		number int
 		reason string
 	}
-	// endSteps asks the steps' processes to end: their jobs are over.
-	endSteps struct{}
+	// endSteps asks the steps' processes to end, or kills them: their jobs are
+	// over, or the time is.
+	endSteps struct{ kill bool }
 	exit     struct{ code int }
 )
 

@@ -195,16 +195,21 @@ func (l life) due(e deadline) (life, []action) {
 		return l, []action{killRequeued{}}
 	case e.stage == toLeave && l.main != 0 && l.doing != launching:
 		l, actions := l.lookAtRecord()
-		return l, append(actions, endSteps{})
+		return l, append(actions, l.endSteps())
 	case e.stage == toLeave:
-		return l, []action{endSteps{}}
+		return l, []action{l.endSteps()}
 	case e.stage == toStop:
-		return l.end(l.undone())
+		l, actions := l.end(l.undone())
+		return l, append([]action{endSteps{kill: true}}, actions...)
 	case l.main == 0, l.doing == launching:
 		return l, nil // when slurmd is up again
 	}
 	return l.lookAtRecord()
 }
+
+// endSteps: those of failed jobs have been asked before. slurmd does not stop
+// as long as it ends steps, which takes up to KillWait.
+func (l life) endSteps() action { return endSteps{kill: l.acted >= toFail} }
 
 // undone says what was not done when the time was over.
 func (l life) undone() string {

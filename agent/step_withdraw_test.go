@@ -194,6 +194,19 @@ func TestSignalAheadOfTheRequeue(t *testing.T) {
 	require.Equal(t, withdrawing, l.doing, "what is waited for goes on")
 }
 
+// TestStepsThatStay: what fails is asked to end, and killed before slurmd is stopped, which would wait for it.
+func TestStepsThatStay(t *testing.T) {
+	l, actions := play(isTerminated(), deadline{toFail}, answered{node: record(busy, terminating)}, carriedOut{})
+	require.Contains(t, actions, endSteps{})
+	_, actions = play(l, deadline{toLeave})
+	require.Contains(t, actions, endSteps{kill: true})
+
+	silent, actions := play(isTerminated(), deadline{toFail}, answered{err: errors.New("no")}, deadline{toLeave})
+	require.Contains(t, actions, endSteps{}, "they could not be told before")
+	_, actions = play(silent, deadline{toStop})
+	require.Equal(t, endSteps{kill: true}, actions[0])
+}
+
 // TestImpatience: SIGINT twice ends the daemon at once, whatever runs.
 func TestImpatience(t *testing.T) {
 	l, _ := play(isTerminated(), answered{node: record(busy, terminating), steps: 1})

@@ -177,9 +177,13 @@ func (a *Agent) killRequeued() {
 	})
 }
 
-// endSteps asks what still runs here to end.
-func (a *Agent) endSteps() {
-	if err := a.endTasks(unix.SIGTERM, func(string) bool { return true }); err != nil {
+// endSteps asks what still runs here to end, or kills it.
+func (a *Agent) endSteps(kill bool) {
+	signal := unix.SIGTERM
+	if kill {
+		signal = unix.SIGKILL
+	}
+	if err := a.endTasks(signal, func(string) bool { return true }); err != nil {
 		a.tell(slog.LevelWarn, "cannot end the steps", slog.Any("error", err))
 	}
 }

@@ -20,11 +20,14 @@ import (
 
 // rounds is few, or all of them with SLURMLET_E2E_FULL=1.
 func rounds(few, all int) int {
-	if os.Getenv("SLURMLET_E2E_FULL") == "1" {
+	if withTime() {
 		return all
 	}
 	return few
 }
+
+// withTime says whether the tests may take an hour.
+func withTime() bool { return os.Getenv("SLURMLET_E2E_FULL") == "1" }
 
 // A job whose steps have all of its memory, each with 4 processes that want
 // more, beside another job on the node. The kubelet's memory.oom.group=1 is on

@@ -173,12 +173,12 @@ func failsEveryLaunch(t *testing.T, c *cluster, node string) {
 	}
 }
 
-// movesOn: a pod that comes back with another CPU is registered anew; its old
+// movesOn: a pod that has crashed and comes back with another CPU is registered anew; its old
 // record's CpuSpecList makes slurmctld refuse it ("CoreSpec differ"). task/cgroup
 // alone holds its jobs to the CPU, and needs no capability.
 func movesOn(t *testing.T, c *cluster, spec sandbox.PodSpec) {
 	t.Helper()
-	require.NoError(t, c.Delete(t.Context(), spec.Name, grace))
+	require.NoError(t, c.Delete(t.Context(), spec.Name, 0))
 	spec.CPUSet = "0"
 	require.NoError(t, c.Create(t.Context(), spec))
 	c.waitReady(t, spec.Name)

@@ -16,7 +16,11 @@ import (
 )
 
 func TestSlurm(t *testing.T) {
-	eachVersion(t, "e2e", slices.Concat(cgroupCases, []testCase{
+	drain := drainCases
+	if withTime() {
+		drain = slices.Concat(drain, drainCasesWithTime)
+	}
+	eachVersion(t, "e2e", slices.Concat(cgroupCases, drain, []testCase{
 		{"nodes have the size of their pods", nodesHaveTheirPodsSize},
 		{"jobs run", jobsRun},
 		{"a job over its memory is killed and the node lives", jobOverItsMemory},
@@ -162,7 +166,8 @@ func slurmctldKilled(t *testing.T, c *cluster) {
 
 func slurmdWaits(t *testing.T, c *cluster) {
 	require.NoError(t, c.Delete(t.Context(), sandbox.Controller, grace))
-	require.NoError(t, c.Restart(t.Context(), "node-0", grace))
+	// A crash: with SIGTERM the agent would wait for slurmctld.
+	require.NoError(t, c.Restart(t.Context(), "node-0", 0))
 	restarts := c.pod(t, "node-0").Restarts
 	until(t, "the agent tells what it waits for", func() (bool, string) {
 		s := c.agent(t, "node-0")
@@ -199,8 +204,9 @@ func resize(t *testing.T, c *cluster, end func()) {
 	assert.Equal(t, "node-0\n", c.as(t, "alice", "login", "srun", "-w", "node-0", "hostname"))
 }
 
+// resized: the pod has crashed, or its agent would have deleted the record.
 func resized(t *testing.T, c *cluster) {
-	resize(t, c, func() { require.NoError(t, c.Delete(t.Context(), "node-0", grace)) })
+	resize(t, c, func() { require.NoError(t, c.Delete(t.Context(), "node-0", 0)) })
 }
 
 // resizedAfterACrash: the record holds a job whose processes have died with the
@@ -226,6 +232,6 @@ func names(t *testing.T, c *cluster) {
 		c.waitReady(t, spec.Name)
 		require.NotNil(t, c.record(t, name), name)
 		require.NoError(t, c.Delete(t.Context(), spec.Name, grace))
-		c.run(t, sandbox.Controller, "scontrol", "delete", "nodename="+name)
+		assert.Nil(t, c.record(t, name), name)
 	}
 }

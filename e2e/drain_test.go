@@ -1,0 +1,258 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/slurmlet/slurmlet/agent"
+	"github.com/slurmlet/slurmlet/internal/sandbox"
+)
+
+// drainCases: what becomes of a node's jobs and of its record when its pod is
+// deleted. The other nodes stay, for the jobs that move.
+var drainCases = []testCase{
+	{"a pod deleted: its job ends first", jobEndsFirst},
+	{"an idle pod deleted", idlePodDeleted},
+	{"a pod deleted while an epilog runs", epilogRuns},
+	{"drained by hand", drainedByHand},
+}
+
+// drainCasesWithTime take minutes, and a machine that is not busy.
+var drainCasesWithTime = []testCase{
+	{"grace shorter than the jobs", graceTooShort},
+	{"slurmctld away while a pod is deleted", slurmctldAway},
+}
+
+// reasonTerminate is the reason of the drain of a pod that is deleted.
+const reasonTerminate = "slurmlet: pod is terminating"
+
+// waits is a job that ends when it is let, and tells when.
+const waits = `until [ -e /shared/$SLURM_JOB_ID.end ]; do sleep 0.2; done; date +%s.%N`
+
+func (c *cluster) let(t *testing.T, id string) {
+	t.Helper()
+	c.run(t, "login", "touch", "/shared/"+id+".end")
+}
+
+// leaver is a pod that is going to be deleted, with three CPUs. Its container
+// is not started again, so that its end can be looked at.
+func (c *cluster) leaver(i int, grace time.Duration) sandbox.PodSpec {
+	spec := c.Node(i)
+	spec.Restart = "Never"
+	spec.CPU, spec.Env["SLURMLET_CPU_LIMIT"] = 3, "3000"
+	spec.Env["SLURMLET_GRACE_PERIOD"] = grace.String()
+	return spec
+}
+
+// leavers makes pods, and wants them Ready; end takes away what is left of them.
+func (c *cluster) leavers(t *testing.T, specs ...sandbox.PodSpec) (end func()) {
+	t.Helper()
+	require.NoError(t, c.CreateAll(t.Context(), specs...))
+	var nodes []string
+	for _, s := range specs {
+		nodes = append(nodes, s.Name)
+	}
+	c.waitReady(t, nodes...)
+	return func() {
+		for _, node := range nodes {
+			if t.Failed() {
+				c.removeNode(t, node)
+				continue
+			}
+			assert.NoError(t, c.Delete(t.Context(), node, grace))
+		}
+	}
+}
+
+// terminate begins a pod's deletion: SIGTERM, as the kubelet sends it.
+func (c *cluster) terminate(t *testing.T, nodes ...string) {
+	t.Helper()
+	for _, node := range nodes {
+		require.NoError(t, c.Kill(t.Context(), node, "TERM"))
+	}
+}
+
+// left waits for the end of a pod that was terminated, and wants it without the
+// kubelet's SIGKILL. It returns when it was, and how long after SIGTERM.
+func (c *cluster) left(t *testing.T, node string, grace time.Duration, code int) (at time.Time, took time.Duration) {
+	t.Helper()
+	assert.Equal(t, code, c.waitExit(t, node), "the exit status of %s", node)
+	var asked time.Time
+	for _, line := range c.lines(t, node, agent.Source) {
+		when, err := time.Parse(time.RFC3339Nano, fmt.Sprint(line["time"]))
+		require.NoError(t, err)
+		switch {
+		case line["state"] == string(agent.Stopping) && asked.IsZero():
+			asked = when
+		case line["msg"] == "exit":
+			at = when
+		}
+	}
+	require.False(t, asked.IsZero() || at.IsZero(), "the log of %s tells of SIGTERM and of the exit", node)
+	took = at.Sub(asked)
+	assert.Less(t, took, grace, "%s ended before the kubelet's SIGKILL", node)
+	return at, took
+}
+
+// told is a time that a job wrote with date +%s.%N.
+func told(t *testing.T, text string) time.Time {
+	t.Helper()
+	seconds, fraction, _ := strings.Cut(strings.TrimSpace(text), ".")
+	s, err := strconv.ParseInt(seconds, 10, 64)
+	require.NoError(t, err)
+	ns, err := strconv.ParseInt(fraction, 10, 64)
+	require.NoError(t, err)
+	return time.Unix(s, ns)
+}
+
+// waitDrained waits until a node is drained, and wants the reason.
+func (c *cluster) waitDrained(t *testing.T, node, reason string) {
+	t.Helper()
+	until(t, node+" is drained", func() (bool, string) {
+		r := c.record(t, node)
+		if r == nil {
+			return false, "no record"
+		}
+		return r.Drained() && r.Reason == reason, strings.Join(r.State, "+") + " " + r.Reason
+	})
+}
+
+// waitPatient waits until the agent waits for jobs, and asks nobody.
+func (c *cluster) waitPatient(t *testing.T, node string) {
+	t.Helper()
+	until(t, node+" waits for its jobs", func() (bool, string) {
+		s := c.agent(t, node)
+		return s.State == agent.Stopping && s.Reason == "jobs run on it", string(s.State) + " " + s.Reason
+	})
+}
+
+func jobEndsFirst(t *testing.T, c *cluster) {
+	const node, grace = "node-2", 2 * time.Minute
+	defer c.leavers(t, c.leaver(2, grace))()
+	id := c.submit(t, waits, "-w", node, "--mem=64")
+	c.waitJob(t, id, "RUNNING")
+	c.terminate(t, node)
+	c.waitDrained(t, node, reasonTerminate)
+
+	assert.NotContains(t, c.as(t, "alice", "login", "srun", "--mem=64", "hostname"), node, "a new job goes elsewhere at once")
+	pinned := c.submit(t, "true", "-w", node, "--mem=64")
+	c.waitPatient(t, node)
+	asked := c.questions(t)
+	status, _, code, err := c.Exec(t.Context(), node, "slurmlet", "status")
+	require.NoError(t, err)
+	assert.Equal(t, agent.ExitNotReady, code)
+	assert.Contains(t, status, id+" of alice, RUNNING")
+	<-time.After(3 * time.Second)
+	assert.Equal(t, asked, c.questions(t), "nothing is asked while the job runs")
+	assert.Equal(t, "PENDING", c.job(t, pinned)["JobState"])
+	assert.Equal(t, "RUNNING", c.job(t, id)["JobState"])
+	c.run(t, sandbox.Controller, "scancel", pinned)
+
+	c.let(t, id)
+	at, took := c.left(t, node, grace, agent.ExitOK)
+	after := at.Sub(told(t, c.run(t, "login", "cat", "/shared/"+id+".out")))
+	t.Logf("exit %v after the job's end, %v after SIGTERM", after, took)
+	assert.Less(t, after, slack)
+	job := c.job(t, id)
+	assert.Equal(t, []string{"COMPLETED", "0:0", "0"}, []string{job["JobState"], job["ExitCode"], job["Restarts"]})
+	assert.Nil(t, c.record(t, node))
+}
+
+// questions counts what slurmctld was asked, but for the question itself.
+func (c *cluster) questions(t *testing.T) (n int) {
+	t.Helper()
+	for _, m := range regexp.MustCompile(`(?m)^\s*(REQUEST_\w+)\s.*count:(\d+)`).FindAllStringSubmatch(c.run(t, sandbox.Controller, "sdiag"), -1) {
+		if m[1] != "REQUEST_STATS_INFO" {
+			n += seconds(t, m[2])
+		}
+	}
+	require.NotZero(t, n)
+	return n
+}
+
+func idlePodDeleted(t *testing.T, c *cluster) {
+	const node, grace = "node-2", 30 * time.Second
+	defer c.leavers(t, c.leaver(2, grace))()
+	c.terminate(t, node)
+	_, took := c.left(t, node, grace, agent.ExitOK)
+	t.Logf("exit %v after SIGTERM", took)
+	assert.Less(t, took, slack)
+	assert.Nil(t, c.record(t, node))
+}
+
+// epilogRuns: a job's steps are over, and its epilog still holds the node.
+func epilogRuns(t *testing.T, c *cluster) {
+	const node, grace = "node-2", 2 * time.Minute
+	const epilog = `#!/bin/sh
+[ $SLURMD_NODENAME = node-2 ] || exit 0
+sleep 5
+date +%s.%N > /shared/$SLURM_JOB_ID.epilog
+`
+	c.run(t, "login", "sh", "-c", `printf %s "$1" > /shared/epilog; chmod 755 /shared/epilog`, "sh", epilog)
+	other := c.Cluster
+	other.SlurmConf += "Epilog=/shared/epilog\n"
+	c.configure(t, other)
+	defer c.configure(t, c.Cluster)
+	defer c.leavers(t, c.leaver(2, grace))()
+	id := c.submit(t, "true", "-w", node, "--mem=64")
+	until(t, "the epilog runs", func() (bool, string) {
+		r := c.record(t, node)
+		return r.Is("COMPLETING"), strings.Join(r.State, "+")
+	})
+	c.terminate(t, node)
+	at, took := c.left(t, node, grace, agent.ExitOK)
+	after := at.Sub(told(t, c.run(t, "login", "cat", "/shared/"+id+".epilog")))
+	t.Logf("exit %v after the epilog's end, %v after SIGTERM", after, took)
+	assert.Less(t, after, slack)
+	assert.Equal(t, "COMPLETED", c.job(t, id)["JobState"])
+	assert.Nil(t, c.record(t, node))
+}
+
+// drainedByHand: by "slurmlet drain", and by an admin whose drain nobody lifts.
+func drainedByHand(t *testing.T, c *cluster) {
+	const node, grace = "node-2", 2 * time.Minute
+	defer c.leavers(t, c.leaver(2, grace))()
+	id := c.submit(t, waits, "-w", node, "--mem=64")
+	c.waitJob(t, id, "RUNNING")
+	drained := make(chan string, 1)
+	go func() {
+		stdout, stderr, code, err := c.Exec(t.Context(), node, "slurmlet", "drain", "-wait", "-reason", "new disk")
+		drained <- fmt.Sprint(stdout, stderr, code, err)
+	}()
+	c.waitDrained(t, node, "slurmlet drain: new disk")
+	assert.Empty(t, drained, "it waits for the job")
+	assert.Equal(t, "RUNNING", c.job(t, id)["JobState"])
+	c.let(t, id)
+	assert.Equal(t, "0 <nil>", <-drained)
+	assert.Equal(t, "COMPLETED", c.job(t, id)["JobState"])
+	assert.True(t, c.record(t, node).Drained())
+	c.run(t, node, "slurmlet", "resume")
+	assert.False(t, c.record(t, node).Drained())
+
+	id = c.submit(t, waits, "-w", node, "--mem=64")
+	c.waitJob(t, id, "RUNNING")
+	c.run(t, sandbox.Controller, "scontrol", "update", "nodename="+node, "state=drain", "reason=x")
+	for _, command := range []string{"resume", "drain"} {
+		_, stderr, code, err := c.Exec(t.Context(), node, "slurmlet", command)
+		require.NoError(t, err)
+		assert.Equal(t, agent.ExitFailure, code)
+		assert.Contains(t, stderr, "somebody else has drained the node")
+	}
+	c.waitDrained(t, node, "x")
+	c.terminate(t, node)
+	c.waitPatient(t, node)
+	assert.Equal(t, "x", c.record(t, node).Reason)
+	c.let(t, id)
+	c.left(t, node, grace, agent.ExitOK)
+	assert.Equal(t, "COMPLETED", c.job(t, id)["JobState"])
+	assert.Nil(t, c.record(t, node))
+}
