@@ -98,7 +98,10 @@ func (a *Agent) nodeQuestion(ctx context.Context, number int) event {
 	if err == nil && node != nil {
 		err = a.knownGres(ctx, node)
 	}
-	return answered{number: number, node: node, err: err}
+	if err != nil || node == nil || !node.Busy() {
+		return answered{number: number, node: node, err: err}
+	}
+	return answered{number: number, node: node, steps: len(a.stepSockets())}
 }
 
 // reach succeeds when one slurmctld takes connections. A slurmd that cannot get

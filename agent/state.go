@@ -101,6 +101,9 @@ type life struct {
 	killed bool
 	// wasReady: it has been Ready once.
 	wasReady bool
+	// unclaimed: when it registered, slurmctld counted jobs on the node of which
+	// nothing runs here.
+	unclaimed bool
 	// seen: slurmctld has seen main register, which comes after its READY.
 	seen bool
 	// bounded: the deadlines of the way down run. stepEnded: a step has ended while
@@ -152,7 +155,8 @@ type (
 	answered struct {
 		number int
 		node   *slurm.Node
-		// jobs are the node's, steps those that run here; on the way down only.
+		// steps are those that run here, if the record is busy; jobs are the node's,
+		// on the way down only.
 		jobs  []slurm.Job
 		steps int
 		err   error

@@ -86,6 +86,9 @@ const (
 	// register again: half a minute, when BatchStartTimeout and MessageTimeout
 	// (slurm.conf(5)), 10 s each, are over.
 	missedTries = 12
+	// missedAfter is the same for a node that is Ready, though jobs are counted on
+	// it of which nothing runs.
+	missedAfter = 25 * time.Second
 )
 
 // grow doubles from first to last.
@@ -115,7 +118,9 @@ func (l life) fired(e timerFired) (life, []action) {
 	case l.doing == replacing:
 		l.killed = true
 		return l, []action{signalMain{sigKill}}
-	case l.doing == launching, l.doing == awaiting, l.doing == nothing:
+	case l.doing == nothing:
+		return l.registerAgain()
+	case l.doing == launching, l.doing == awaiting:
 		return l, nil
 	case l.doing == reaching:
 		return l.begin()

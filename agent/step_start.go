@@ -54,6 +54,9 @@ func (l life) answer(e answered) (life, []action) {
 		return l, nil
 	}
 	l.seen = l.seen || l.sees(e.node)
+	if !l.wasReady && e.node != nil {
+		l.unclaimed = e.node.Busy() && e.steps == 0
+	}
 	switch {
 	case l.state == Stopping:
 		return l.withdrawn(e)
@@ -121,8 +124,22 @@ func (l life) sees(n *slurm.Node) bool {
 func (l life) fits(n *slurm.Node) bool { return l.shape.differences(n) == "" && !n.Invalid() }
 
 func (l life) ready() (life, []action) {
+	first := !l.wasReady
 	l.state, l.doing, l.reason, l.tries, l.wasReady = Ready, nothing, "", 0, true
+	if first && l.unclaimed {
+		return l.wait(missedAfter)
+	}
 	return l, nil
+}
+
+// registerAgain has slurmd register again: a job that slurmctld thought to be
+// starting when the node's earlier container died is missed only now.
+func (l life) registerAgain() (life, []action) {
+	if !l.unclaimed || l.state != Ready || l.main == 0 {
+		return l, nil
+	}
+	l.unclaimed = false
+	return l, []action{signalMain{sigHup}}
 }
 
 // lost: slurmctld has no record. SIGHUP makes slurmd register again.

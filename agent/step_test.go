@@ -121,7 +121,7 @@ func TestRecord(t *testing.T) {
 		reason string
 	}{
 		"the right one":                       {record(), Ready, nothing, nil, ""},
-		"the right one, jobs go on":           {record(busy), Ready, nothing, nil, ""},
+		"the right one, jobs go on":           {record(busy), Ready, nothing, arm{2, missedAfter}, ""},
 		"the right one, drained by an admin":  {record(anAdmins), Ready, nothing, nil, ""},
 		"the right one, drained by an agent":  {record(ourDrain), Starting, resuming, resumeRecord{3}, ""},
 		"none":                                {nil, Starting, confirming, arm{2, firstTry}, "no record of this node yet"},
@@ -320,4 +320,31 @@ func must[T any](v T, err error) T {
 		panic(err)
 	}
 	return v
+}
+
+// TestUnclaimedJobs: of a job that slurmctld counts on a fresh container's node, and of which nothing runs, slurmctld is made to hear.
+func TestUnclaimedJobs(t *testing.T) {
+	for name, c := range map[string]struct {
+		found answered
+		again bool
+	}{
+		"a job that nothing is left of": {answered{node: record(busy)}, true},
+		"a job that runs":               {answered{node: record(busy), steps: 1}, false},
+		"no job":                        {answered{node: record()}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l, actions := play(slurmdLife(), append(registered, c.found)...)
+			require.Equal(t, Ready, l.state)
+			if !c.again {
+				require.Empty(t, actions)
+				return
+			}
+			require.Equal(t, []action{arm{l.timer, missedAfter}}, actions)
+			l, actions = play(l, timerFired{})
+			require.Equal(t, []action{signalMain{sigHup}}, actions)
+			l, actions = play(l, mainChanged{pid: 8, at: epoch}, answered{node: record(busy)})
+			require.Equal(t, Ready, l.state)
+			require.Empty(t, actions, "once")
+		})
+	}
 }
