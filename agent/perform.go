@@ -70,6 +70,8 @@ func (a *Agent) perform(act action) []event {
 		})
 	case endSteps:
 		go a.endSteps(act.kill)
+	case killSteps:
+		a.killSteps()
 	case exit:
 		if a.cancelQuestion != nil {
 			a.cancelQuestion()

@@ -239,7 +239,9 @@ type (
 	// endSteps asks the steps' processes to end, or kills them: their jobs are
 	// over, or the time is.
 	endSteps struct{ kill bool }
-	exit     struct{ code int }
+	// killSteps ends steps with their slurmstepd: nobody waits for their word.
+	killSteps struct{}
+	exit      struct{ code int }
 )
 
 // mainSignal is what the main process may be sent.
@@ -267,3 +269,4 @@ func (requeueJobs) action()  {}
 func (killRequeued) action() {}
 func (failRecord) action()   {}
 func (endSteps) action()     {}
+func (killSteps) action()    {}

@@ -34,6 +34,11 @@ func (l life) end(left string) (life, []action) {
 		return l.leaveWith(ExitOK)
 	}
 	l, actions := l.wait(l.stopLimit())
+	if l.acted >= toFail {
+		// slurmd waits for the steps of jobs that slurmctld has failed, and a
+		// slurmstepd may go on telling an srun that is gone (24.11.5).
+		actions = append(actions, killSteps{})
+	}
 	if l.main != 0 {
 		actions = append(actions, signalMain{sigTerm})
 	}

@@ -88,10 +88,13 @@ func TestWithdrawal(t *testing.T) {
 		"jobs fail":                               {[]event{deadline{toFail}, answered{node: record(busy, terminating)}}, failing, failRecord{}},
 		"failed jobs have a moment":               {[]event{deadline{toFail}, answered{node: record(busy, terminating)}, carriedOut{}, answered{node: record(down), steps: step1}}, finishing, nil},
 		"failed jobs have had it":                 {[]event{deadline{toFail}, answered{node: record(busy, terminating)}, carriedOut{}, answered{node: record(down), steps: step1}, deadline{toLeave}, answered{node: record(down), steps: step1}}, deleting, deleteRecord{}},
-		"the time is over":                        {[]event{deadline{toStop}}, ending, signalMain{}},
-		"slurmd dies":                             {[]event{mainExited{pid: 7, code: 1}}, pausing, arm{}},
-		"slurmd dies, and is started again":       {[]event{mainExited{pid: 7, code: 1}, timerFired{}}, launching, startMain{}},
-		"slurmd is back":                          {[]event{mainExited{pid: 7, code: 1}, timerFired{}, mainStarted{pid: 8, at: epoch}, mainReady{}, timerFired{}}, withdrawing, ask{}},
+		"slurmd does not wait for failed steps": {[]event{
+			deadline{toFail}, answered{node: record(busy, terminating)}, carriedOut{}, answered{node: record(down)}, carriedOut{},
+		}, ending, killSteps{}},
+		"the time is over":                  {[]event{deadline{toStop}}, ending, signalMain{}},
+		"slurmd dies":                       {[]event{mainExited{pid: 7, code: 1}}, pausing, arm{}},
+		"slurmd dies, and is started again": {[]event{mainExited{pid: 7, code: 1}, timerFired{}}, launching, startMain{}},
+		"slurmd is back":                    {[]event{mainExited{pid: 7, code: 1}, timerFired{}, mainStarted{pid: 8, at: epoch}, mainReady{}, timerFired{}}, withdrawing, ask{}},
 		"slurmd is back, and the record is of the one before": {[]event{
 			mainExited{pid: 7, code: 1}, timerFired{}, mainStarted{pid: 8, at: epoch.Add(time.Minute)}, mainReady{}, timerFired{}, answered{node: record(terminating)},
 		}, withdrawing, arm{}},

@@ -206,7 +206,7 @@ func TestGrace(t *testing.T) {
 		phases: []phase{
 			{"SIGTERM", []act{awaitReady, signal(unix.SIGTERM)}, []condition{waits, never("requeue")}},
 			{"the time for jobs is over", nil, []condition{
-				wrote("] requeue 5", 1), wrote("update jobid=6 admincomment="+comment, 1), jobIs("5", "PENDING"), jobIs("6", comment),
+				wrote("] requeue incomplete 5", 1), wrote("update jobid=6 admincomment="+comment, 1), jobIs("5", "PENDING"), jobIs("6", comment),
 				is(agent.Stopping, finishing, "jobs are being ended"), never("state=down"),
 				logged(entry{"level": "WARN", "msg": "requeueing job 5", "user": "alice"}),
 				logged(entry{"level": "ERROR", "msg": "job 6 may not be requeued: it will fail", "user": "bob"}),
@@ -221,7 +221,7 @@ func TestGrace(t *testing.T) {
 		given: withJob(grace),
 		phases: []phase{
 			{"SIGTERM", []act{awaitReady, signal(unix.SIGTERM)}, []condition{waits}},
-			{"it is requeued", nil, []condition{wrote("] requeue 5", 1), jobIs("5", "PENDING")}},
+			{"it is requeued", nil, []condition{wrote("] requeue incomplete 5", 1), jobIs("5", "PENDING")}},
 			{"and ends", []act{endStep(aliceScript)}, append(leaves, never("state=down"), never("admincomment"), jobIs("5", "PENDING"))},
 		},
 	}, {
@@ -229,7 +229,7 @@ func TestGrace(t *testing.T) {
 		given: withJob(append([]string{"SLURMLET_JOB_SIGNAL=B:USR1@1"}, grace...)),
 		phases: []phase{
 			{"SIGTERM", []act{awaitReady, signal(unix.SIGTERM)}, []condition{waits, never("scancel")}},
-			{"it is signalled", nil, []condition{wrote("] --signal=USR1 --batch 5", 1), never("requeue"), logged(entry{"msg": "signalled job 5", "signal": "USR1"})}},
+			{"it is signalled", nil, []condition{wrote("] --verbose --signal=USR1 --batch 5", 1), never("requeue"), logged(entry{"msg": "signalled job 5", "signal": "USR1"})}},
 			{"and ends by itself", endJob, append(leaves, atMost("scancel", 1), never("requeue"))},
 		},
 	}, {
@@ -259,7 +259,7 @@ func TestGrace(t *testing.T) {
 		phases: []phase{
 			{"SIGTERM", []act{awaitReady, signal(unix.SIGTERM)}, []condition{waits}},
 			{"slurmctld goes", []act{choose("down")}, []condition{is(agent.Stopping, withdrawing, "Unable to contact"), never("requeue")}},
-			{"and is back", []act{drop("down")}, append(leaves, inOrder("] requeue 5", setDown, deleted, sigterm))},
+			{"and is back", []act{drop("down")}, append(leaves, inOrder("] requeue incomplete 5", setDown, deleted, sigterm))},
 		},
 	}, {
 		name:  "slurmd does not come up again: the agent ends in time",

@@ -24,7 +24,7 @@ func scontrol(args []string) {
 	case "update":
 		update(args[1:])
 	case "requeue":
-		requeue(args[1])
+		requeue(args[2]) // requeue incomplete JOB
 	}
 }
 
