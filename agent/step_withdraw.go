@@ -119,7 +119,7 @@ func (l life) finish(steps int) (life, []action) {
 			return l.lookAgain()
 		}
 		return l, nil
-	case !slices.ContainsFunc(l.jobs, func(j slurm.Job) bool { return j.Running() }):
+	case len(l.jobs) > 0 && !slices.ContainsFunc(l.jobs, func(j slurm.Job) bool { return j.Running() }):
 		// An epilog, or what a step has left: seconds, and nothing tells of its end.
 		return l.again("its jobs are completing")
 	case l.tries >= watchedTries:

@@ -239,7 +239,7 @@ func TestGrace(t *testing.T) {
 			{"SIGTERM", []act{awaitReady, choose("down"), signal(unix.SIGTERM)}, []condition{
 				is(agent.Stopping, withdrawing, "Unable to contact"), logged(entry{"level": "WARN", "msg": "cannot signal the jobs yet"}), never("scancel"),
 			}},
-			{"slurmctld is back", []act{drop("down")}, []condition{waits, wrote("] --signal=USR2 5", 1)}},
+			{"slurmctld is back", []act{drop("down")}, []condition{waits, wrote("] --verbose --signal=USR2 5", 1)}},
 			{"it ends", endJob, append(leaves, atMost("scancel", 1))},
 		},
 	}, {
