@@ -24,11 +24,13 @@ var releases = map[string]release{
 	"26.05": {suite: "forky", moving: true},
 }
 
-// rootPackages are what a node of any role needs. Debian packages Slurm's
-// plugins (auth/slurm, cgroup/v2, task/affinity) with the daemons.
+// rootPackages are what a container of any role needs, and slurmdbd's database.
+// Debian packages most of Slurm's plugins (auth/slurm, cgroup/v2, task/affinity)
+// with the daemons.
 var rootPackages = []string{
-	"slurmctld", "slurmd", "slurm-client", "slurmdbd", "slurmrestd", "sackd",
+	"slurmctld", "slurmd", "slurm-client", "slurmdbd", "slurmrestd", "sackd", "slurm-wlm-jwt-plugin",
 	"runc", "iproute2", "procps", "strace", "openssh-server", "openssh-client",
+	"mariadb-server-core", "mariadb-client-core",
 }
 
 // Debian's own uid and gid of the user slurm, the same in every release.
@@ -125,7 +127,7 @@ func bootstrapArgs(r release, root string, m mirror) []string {
 
 // checkRoot makes sure of what everything else relies on.
 func checkRoot(root string) error {
-	for _, plugin := range []string{"auth_slurm.so", "cgroup_v2.so", "task_affinity.so", "task_cgroup.so"} {
+	for _, plugin := range []string{"auth_slurm.so", "auth_jwt.so", "accounting_storage_mysql.so", "cgroup_v2.so", "task_affinity.so", "task_cgroup.so"} {
 		found, err := filepath.Glob(filepath.Join(root, "usr/lib/*/slurm*", plugin))
 		if err != nil || len(found) == 0 {
 			return fmt.Errorf("cannot use this Slurm: it has no %s", plugin)

@@ -34,7 +34,7 @@ func TestARootWithoutItsPluginsIsRefused(t *testing.T) {
 		require.NoError(t, os.WriteFile(path, []byte(text), 0o644))
 	}
 	const plugins = "usr/lib/x86_64-linux-gnu/slurm-wlm/"
-	for _, name := range []string{"auth_slurm.so", "task_affinity.so", "task_cgroup.so"} {
+	for _, name := range []string{"auth_slurm.so", "auth_jwt.so", "accounting_storage_mysql.so", "task_affinity.so", "task_cgroup.so"} {
 		write(plugins+name, "")
 	}
 	assert.ErrorContains(t, checkRoot(root), "it has no cgroup_v2.so")
