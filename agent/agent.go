@@ -122,16 +122,17 @@ func codeOf(err error) int {
 
 // prepare does all that can fail for good, before anything is started.
 func (a *Agent) prepare() error {
-	p := plan{
-		registers: a.Config.Role == Slurmd,
-		restarts:  a.Config.Role == Slurmd,
-		gresConf:  gresConf(a.Config),
-		way:       newWayDown(a.Config.Grace, a.Config.JobSignal.Lead),
-		signals:   a.Config.JobSignal.Name != "",
-	}
 	var err error
 	if a.daemon, err = findDaemon(a.Config); err != nil {
 		return err
+	}
+	p := plan{
+		registers: a.daemon.registers,
+		restarts:  a.daemon.restarts,
+		reaches:   a.daemon.reach != nil,
+		gresConf:  gresConf(a.Config),
+		way:       newWayDown(a.Config.Grace, a.Config.JobSignal.Lead),
+		signals:   a.Config.JobSignal.Name != "",
 	}
 	a.life = newLife(p, allotment{})
 	if p.registers {
@@ -139,7 +140,8 @@ func (a *Agent) prepare() error {
 			return err
 		}
 	}
-	a.client = slurm.Scontrol{Path: a.daemon.scontrol, Scancel: a.daemon.scancel, Squeue: a.daemon.squeue, Env: a.daemon.scontrolEnv()}
+	programs := a.daemon.programs
+	a.client = slurm.Scontrol{Path: programs["scontrol"], Scancel: programs["scancel"], Squeue: programs["squeue"], Env: a.daemon.scontrolEnv()}
 	return a.open()
 }
 
@@ -191,7 +193,7 @@ func (a *Agent) open() error {
 	if a.notify, err = notify.Listen(a.notifyPath(), a.daemon.uid(), a.daemon.gid()); err != nil {
 		return err
 	}
-	if a.output, err = process.NewOutput(string(a.Config.Role), a.heard); err != nil {
+	if a.output, err = process.NewOutput(a.daemon.program, a.heard); err != nil {
 		return errors.Join(err, a.notify.Close())
 	}
 	a.publish(a.life)

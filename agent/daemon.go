@@ -19,11 +19,12 @@ import (
 
 // daemon is what is needed to run the role's daemon.
 type daemon struct {
-	path, scontrol, scancel, squeue string
-	config                          Config
-	// booted is the container's start, when PID 1 began. slurmd would tell the
-	// machine's, and slurmctld takes a boot time that has moved for a reboot,
-	// which ends the node's jobs.
+	part
+	config Config
+	path   string
+	// programs are the paths of the part's tools, by name.
+	programs map[string]string
+	// booted is the container's start, when PID 1 began.
 	booted time.Time
 	// credential is set when the daemon runs as another user than the agent.
 	credential *syscall.Credential
@@ -31,17 +32,22 @@ type daemon struct {
 
 // findDaemon looks everything up, and reports all that is missing at once.
 func findDaemon(c Config) (daemon, error) {
-	d := daemon{config: c}
-	var faults [6]error
-	d.path, faults[0] = find(c.Daemon, string(c.Role))
-	d.scontrol, faults[1] = find("", "scontrol")
-	d.credential, faults[2] = credential(c)
-	faults[3] = checkAuth(c.ConfDir)
-	if c.Role == Slurmd {
-		d.scancel, faults[4] = find("", "scancel")
-		d.squeue, faults[5] = find("", "squeue")
+	d := daemon{part: partOf(c.Role), config: c, programs: map[string]string{}}
+	var faults []error
+	lookup := func(given, name string) string {
+		path, err := find(given, name)
+		faults = append(faults, err)
+		return path
 	}
-	if err := errors.Join(faults[:]...); err != nil {
+	d.path = lookup(c.Daemon, d.program)
+	for _, tool := range d.tools {
+		d.programs[tool] = lookup("", tool)
+	}
+	var err error
+	if d.user != nil {
+		d.credential, err = credential(d.user(c))
+	}
+	if err := errors.Join(append(faults, err, checkAuth(c.ConfDir))...); err != nil {
 		return daemon{}, &Fault{ExitMissing, err}
 	}
 	return d, nil
@@ -59,20 +65,19 @@ func find(given, name string) (string, error) {
 	return filepath.Abs(path)
 }
 
-// credential makes slurmctld run as SlurmUser: from 25.05 on it must be
-// started as that user to be run with --systemd.
-func credential(c Config) (*syscall.Credential, error) {
-	if c.Role != Slurmctld || os.Geteuid() != 0 || c.SlurmUser == "root" {
+// credential makes the daemon run as a user; nil when that is the agent's own.
+func credential(name string) (*syscall.Credential, error) {
+	if os.Geteuid() != 0 || name == "root" {
 		return nil, nil
 	}
-	u, err := user.Lookup(c.SlurmUser)
+	u, err := user.Lookup(name)
 	if err != nil {
-		return nil, fmt.Errorf("SLURMLET_SLURM_USER: cannot find the user %q in /etc/passwd", c.SlurmUser)
+		return nil, fmt.Errorf("SLURMLET_SLURM_USER: cannot find the user %q in /etc/passwd", name)
 	}
 	uid, uidErr := strconv.ParseUint(u.Uid, 10, 32)
 	gid, gidErr := strconv.ParseUint(u.Gid, 10, 32)
 	if err := errors.Join(uidErr, gidErr); err != nil {
-		return nil, fmt.Errorf("cannot use the user %q of /etc/passwd: %w", c.SlurmUser, err)
+		return nil, fmt.Errorf("cannot use the user %q of /etc/passwd: %w", name, err)
 	}
 	return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}, nil
 }
@@ -111,13 +116,10 @@ func (d daemon) gid() int {
 // command is the daemon with --systemd: a failed reconfigure then leaves the
 // old process in place, where -D would end it.
 func (d daemon) command(a *Agent) process.Command {
-	args := []string{"--systemd"}
+	args := append([]string{"--systemd"}, d.args(a)...)
 	env := append(slices.DeleteFunc(slices.Clone(a.Environ), agentsOwn), "NOTIFY_SOCKET="+a.notify.Path())
-	if d.config.Role == Slurmd {
-		args = append(args, "-Z", "-N", d.config.NodeName, "-b", "--conf-server", d.config.Controller, "--conf", a.life.shape.Conf()+a.life.traits.conf())
-		env = append(env, "SLURMD_BOOT_TIME="+strconv.FormatInt(d.booted.Unix(), 10))
-	} else {
-		args = append(args, "-f", filepath.Join(d.config.ConfDir, "slurm.conf"))
+	if d.env != nil {
+		env = append(env, d.env(a)...)
 	}
 	return process.Command{
 		Path: d.path, Args: append(args, d.config.DaemonArgs...), Env: env, Dir: "/", Credential: d.credential,
@@ -136,11 +138,7 @@ func agentsOwn(entry string) bool {
 
 // scontrolEnv tells scontrol where the configuration is.
 func (d daemon) scontrolEnv() []string {
-	env := []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin"}
-	if d.config.Role == Slurmd {
-		return append(env, "SLURM_CONF_SERVER="+d.config.Controller)
-	}
-	return append(env, "SLURM_CONF="+filepath.Join(d.config.ConfDir, "slurm.conf"))
+	return append([]string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin"}, d.client(d.config)...)
 }
 
 func (a *Agent) notifyPath() string { return filepath.Join(a.Config.RunDir, "notify.sock") }

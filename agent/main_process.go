@@ -48,7 +48,7 @@ func (a *Agent) watch(p *process.Process) {
 }
 
 func (a *Agent) epitaph(p *process.Process, status process.Status) string {
-	what := string(a.Config.Role) + ": " + status.String()
+	what := a.daemon.program + ": " + status.String()
 	if last := a.lastError.Load(); last != nil && last.At.After(p.Started()) && status.Signal == 0 {
 		what += ": " + last.Text
 	}

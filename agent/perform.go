@@ -28,9 +28,9 @@ func (a *Agent) perform(act action) []event {
 	case signalMain:
 		a.signal(act.signal)
 	case reach:
-		a.inquire(func(ctx context.Context) event { return answered{number: act.number, err: a.reach(ctx)} })
+		a.inquire(func(ctx context.Context) event { return answered{number: act.number, err: a.daemon.reach(a, ctx)} })
 	case ask:
-		question := a.pingQuestion
+		question := a.confirmQuestion
 		switch {
 		case a.life.state == Stopping:
 			question = a.withdrawQuestion
@@ -91,9 +91,11 @@ func (l life) spread(wait time.Duration) time.Duration {
 	return wait + time.Duration(rand.Int64N(int64(wait)/5+1))
 }
 
-func (a *Agent) pingQuestion(ctx context.Context, number int) event {
-	return answered{number: number, err: a.client.Ping(ctx)}
+func (a *Agent) confirmQuestion(ctx context.Context, number int) event {
+	return answered{number: number, err: a.daemon.confirm(a, ctx)}
 }
+
+func (a *Agent) ping(ctx context.Context) error { return a.client.Ping(ctx) }
 
 func (a *Agent) nodeQuestion(ctx context.Context, number int) event {
 	node, err := a.client.Node(ctx, a.Config.NodeName)
@@ -106,9 +108,9 @@ func (a *Agent) nodeQuestion(ctx context.Context, number int) event {
 	return answered{number: number, node: node, steps: len(a.stepSockets())}
 }
 
-// reach succeeds when one slurmctld takes connections. A slurmd that cannot get
-// its configuration asks again only after 10 s.
-func (a *Agent) reach(ctx context.Context) error {
+// reachController succeeds when one slurmctld takes connections. A slurmd that
+// cannot get its configuration asks again only after 10 s.
+func (a *Agent) reachController(ctx context.Context) error {
 	var faults []error
 	for address := range strings.SplitSeq(a.Config.Controller, ",") {
 		var d net.Dialer

@@ -1,11 +1,15 @@
 package agent
 
 import (
+	"context"
 	"fmt"
+	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 )
 
-// Role is what a container is in the cluster: the name of its daemon.
+// Role is what a container is in the cluster.
 type Role string
 
 // The roles that the agent can play.
@@ -19,12 +23,78 @@ func Roles() []Role { return []Role{Slurmctld, Slurmd} }
 
 // ParseRole finds a role by its name.
 func ParseRole(name string) (Role, error) {
+	if slices.Contains(Roles(), Role(name)) {
+		return Role(name), nil
+	}
 	var known []string
 	for _, r := range Roles() {
-		if string(r) == name {
-			return r, nil
-		}
 		known = append(known, string(r))
 	}
 	return "", fmt.Errorf("cannot play role %q: there are %s", name, strings.Join(known, ", "))
 }
+
+// part is all that sets a role apart from the others.
+type part struct {
+	// program is its daemon, tools are those that the agent calls.
+	program string
+	tools   []string
+	// user is whose the daemon is; nil: the agent's own user's.
+	user func(Config) string
+	// args and env are the daemon's, before SLURMLET_DAEMON_ARGS and beside what it inherits.
+	args, env func(*Agent) []string
+	// client is the environment of Slurm's commands.
+	client func(Config) []string
+	// registers: the daemon is a node, which is sized before it starts, confirmed
+	// by its record and drained before it ends.
+	registers bool
+	// restarts: it is started again when it ends by itself; otherwise the container
+	// ends with it.
+	restarts bool
+	// reach succeeds when the daemon can be started; nil: it always can.
+	reach func(*Agent, context.Context) error
+	// confirm succeeds when a daemon that has said READY serves; nil for a node.
+	confirm func(*Agent, context.Context) error
+}
+
+// partOf is the table of the roles.
+func partOf(r Role) part {
+	switch r {
+	case Slurmctld:
+		return part{
+			program: "slurmctld", tools: []string{"scontrol"},
+			user: slurmUser, args: slurmctldArgs, client: localConf,
+			confirm: (*Agent).ping,
+		}
+	case Slurmd:
+		return part{
+			program: "slurmd", tools: []string{"scontrol", "scancel", "squeue"},
+			args: slurmdArgs, env: slurmdEnv, client: servedConf,
+			registers: true, restarts: true, reach: (*Agent).reachController,
+		}
+	}
+	panic("no such role: " + string(r))
+}
+
+// slurmUser: from 25.05 on slurmctld must be started as SlurmUser to be run
+// with --systemd.
+func slurmUser(c Config) string { return c.SlurmUser }
+
+func slurmctldArgs(a *Agent) []string {
+	return []string{"-f", filepath.Join(a.Config.ConfDir, "slurm.conf")}
+}
+
+func slurmdArgs(a *Agent) []string {
+	return []string{"-Z", "-N", a.Config.NodeName, "-b", "--conf-server", a.Config.Controller, "--conf", a.life.shape.Conf() + a.life.traits.conf()}
+}
+
+// slurmdEnv: slurmd would tell the machine's boot time, and slurmctld takes one
+// that has moved for a reboot, which ends the node's jobs.
+func slurmdEnv(a *Agent) []string {
+	return []string{"SLURMD_BOOT_TIME=" + strconv.FormatInt(a.daemon.booted.Unix(), 10)}
+}
+
+func localConf(c Config) []string {
+	return []string{"SLURM_CONF=" + filepath.Join(c.ConfDir, "slurm.conf")}
+}
+
+func servedConf(c Config) []string { return []string{"SLURM_CONF_SERVER=" + c.Controller} }

@@ -50,11 +50,9 @@ const (
 
 // plan is what does not change during a life.
 type plan struct {
-	// registers: the daemon must show up as a node record (slurmd); otherwise a
-	// ping must answer (slurmctld).
-	registers bool
-	// restarts: the daemon is started again when it ends by itself.
-	restarts bool
+	// registers, restarts: see part. reaches: something must be reached before the
+	// daemon is started.
+	registers, restarts, reaches bool
 	// gresConf is the file that the cluster's gres.conf must include.
 	gresConf string
 	way      wayDown

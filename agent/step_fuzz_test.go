@@ -36,7 +36,7 @@ func FuzzStep(f *testing.F) {
 	f.Add(false, []byte{0, 2, 3, 9, 1, 5, 4, 8, 9, 9})
 	f.Fuzz(func(t *testing.T, registers bool, script []byte) {
 		w := &world{T: t, alive: map[int]bool{}, life: newLife(plan{
-			registers: registers, restarts: registers, signals: true, way: newWayDown(30*time.Second, time.Second),
+			registers: registers, restarts: registers, reaches: registers, signals: true, way: newWayDown(30*time.Second, time.Second),
 		}, allotment{shape: small})}
 		w.feed(begun{})
 		for _, b := range script {

@@ -8,15 +8,15 @@ import (
 	"github.com/slurmlet/slurmlet/internal/slurm"
 )
 
-// begin starts slurmctld at once, and slurmd as soon as slurmctld can be
-// reached: a slurmd that cannot get its configuration tries again only every
-// 10 s. More cannot be asked before slurmd runs: with auth/slurm it is slurmd
-// that gives scontrol its credentials (sackd(8)).
+// begin starts the daemon as soon as what it needs can be reached: a slurmd that
+// cannot get its configuration tries again only every 10 s. More cannot be asked
+// before it runs: with auth/slurm it is slurmd, or sackd, that gives scontrol its
+// credentials (sackd(8)).
 func (l life) begin() (life, []action) {
 	if l.state != Starting || l.main != 0 || l.starting {
 		return l, nil
 	}
-	if !l.registers {
+	if !l.reaches {
 		return l.launch()
 	}
 	if l.held != "" {

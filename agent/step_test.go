@@ -19,7 +19,7 @@ var (
 )
 
 func slurmdLife() life {
-	return newLife(plan{registers: true, restarts: true, way: newWayDown(30*time.Second, 0)}, allotment{shape: small})
+	return newLife(plan{registers: true, restarts: true, reaches: true, way: newWayDown(30*time.Second, 0)}, allotment{shape: small})
 }
 
 func slurmctldLife() life {
