@@ -39,7 +39,7 @@ $(LINT):
 	$(GO) -C .ci/lint build -o $@ github.com/golangci/golangci-lint/v2/cmd/golangci-lint
 
 unit: ## tests that need nothing but this machine
-	$(GO) test -race ./agent/... ./cgroup/... ./cmd/... ./internal/...
+	$(GO) test -race ./agent/... ./cgroup/... ./cmd/... ./internal/... ./slurmconf/...
 
 e2e: build ## real Slurm in the sandbox, every version
 	$(SANDBOX) install
@@ -50,7 +50,7 @@ chaos: build ## jobs while pods, daemons and cables fail (CHAOS=10m, SLURMLET_CH
 	SLURMLET_CHAOS_TIME=$(CHAOS) $(GO) test -tags e2e -count=1 -timeout 2h -v -run TestChaos ./e2e
 
 bench: build ## figures side by side with tini, supervisord and bare slurmd
-	$(GO) test -run '^$$' -bench . -benchmem ./agent/... ./cgroup/... ./internal/...
+	$(GO) test -run '^$$' -bench . -benchmem ./agent/... ./cgroup/... ./internal/... ./slurmconf/...
 	$(GO) run ./e2e/bench
 
 fuzz: ## every fuzz target for FUZZ=60s

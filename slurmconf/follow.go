@@ -1,0 +1,84 @@
+package slurmconf
+
+import (
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+)
+
+// include reads what a line includes.
+func (w *walk) include(l *Line) {
+	for _, name := range w.named(l) {
+		w.includes++
+		switch {
+		case slices.Contains(w.within, name):
+			w.broken(l, "includes itself: "+strings.Join(append(w.within, name), " → "))
+		case len(w.within) > MaxDepth:
+			w.broken(l, fmt.Sprintf("is nested deeper than %d", MaxDepth))
+		case w.includes > MaxIncludes:
+			if w.includes == MaxIncludes+1 {
+				w.broken(l, fmt.Sprintf("is one of more than %d, and the rest is not read", MaxIncludes))
+			}
+		default:
+			w.follow(l, name)
+		}
+	}
+}
+
+func (w *walk) follow(l *Line, name string) {
+	file, err := w.reader.file(name, l.file.Kind)
+	if err != nil {
+		w.broken(l, "of "+name+": "+err.Error())
+		return
+	}
+	w.file(file, name)
+}
+
+// broken notes what is wrong with an Include, once for a file that is itself
+// included several times.
+func (w *walk) broken(l *Line, why string) {
+	f := Finding{l.Position(), Error, "include", "Include " + l.Include + " " + why, ""}
+	if !slices.Contains(w.findings, f) {
+		w.add(f)
+	}
+}
+
+// named is the files that a line includes, with absolute paths.
+func (w *walk) named(l *Line) []string {
+	if l.file.Kind == PlugstackConf {
+		return w.matching(l)
+	}
+	name, ok := w.expand(l)
+	if !ok {
+		return nil
+	}
+	return []string{w.absolute(name)}
+}
+
+// expand puts in ClusterName, as it is at this point, for %c.
+func (w *walk) expand(l *Line) (string, bool) {
+	if !strings.Contains(l.Include, "%c") {
+		return l.Include, true
+	}
+	cluster, ok := w.conf.Get("ClusterName")
+	if !ok || strings.Contains(cluster.Value, "%c") {
+		w.broken(l, "has %c for ClusterName: want ClusterName above it, in the same file or one that this includes")
+		return "", false
+	}
+	return strings.ReplaceAll(l.Include, "%c", strings.ToLower(cluster.Value)), true
+}
+
+// matching is what a pattern of plugstack.conf matches, relative to the file in
+// which it stands. No match is none.
+func (w *walk) matching(l *Line) []string {
+	pattern := l.Include
+	if !path.IsAbs(pattern) {
+		pattern = path.Join(path.Dir(w.within[len(w.within)-1]), pattern)
+	}
+	names, err := w.glob(pattern)
+	if err != nil {
+		w.broken(l, "is no pattern: "+err.Error())
+	}
+	return names
+}
