@@ -23,6 +23,10 @@
 //     takes from the DEFAULT lines before it.
 //   - [Set] is all the Confs of one configuration directory.
 //
+// [Pair.Replace], [File.Append] and [File.Remove] edit a File and leave every other
+// byte of it as it is. [Pair.Uint], [Pair.Bool] and [Pair.List] read values, and
+// [Conf.Nodes], [Conf.Partitions] and their like are views of records.
+//
 // Reading never fails as a whole. What is wrong is a list of [Finding] with
 // positions; an Error is what Slurm refuses, or worse, a Warning is what Slurm reads
 // otherwise than it is meant. Everything else in the files is there to be used.

@@ -1,0 +1,69 @@
+package slurmconf
+
+import "strings"
+
+// Defaults of slurm.conf(5) that no supported version and no packager changes, for
+// keys that slurmlet asks for. PluginDir and the like depend on the build.
+var defaults = map[string]string{
+	"authtype":          "auth/munge",
+	"killwait":          "30",
+	"messagetimeout":    "10",
+	"proctracktype":     "proctrack/cgroup",
+	"returntoservice":   "0",
+	"selecttype":        "select/cons_tres",
+	"slurmctldport":     "6817",
+	"slurmctldtimeout":  "120",
+	"slurmdport":        "6818",
+	"slurmdspooldir":    "/var/spool/slurmd",
+	"slurmdtimeout":     "300",
+	"slurmduser":        "root",
+	"slurmuser":         "root",
+	"statesavelocation": "/var/spool",
+	"tmpfs":             "/tmp",
+}
+
+// Value is what counts for a key of slurm.conf: what the files say, else
+// Slurm's default where it is the same everywhere, else nothing. from is where the
+// files say it, the zero Position for a default.
+func (c *Conf) Value(key string) (value string, from Position) {
+	if pair, ok := c.Get(key); ok {
+		return pair.Value, pair.Position()
+	}
+	return defaults[strings.ToLower(key)], Position{}
+}
+
+// Controller is a host that slurmctld runs on (SlurmctldHost).
+type Controller struct {
+	// Host is what `hostname -s` says there, Address how others reach it.
+	Host, Address string
+	From          Position
+}
+
+// Controllers are the hosts for slurmctld, the primary one first.
+func (c *Conf) Controllers() []Controller {
+	var all []Controller
+	for _, p := range c.All("SlurmctldHost") {
+		host, address, has := strings.Cut(strings.TrimSuffix(p.Value, ")"), "(")
+		if !has {
+			address = host
+		}
+		all = append(all, Controller{host, address, p.Position()})
+	}
+	if len(all) > 0 {
+		return all
+	}
+	return append(c.former("ControlMachine", "ControlAddr"), c.former("BackupController", "BackupAddr")...)
+}
+
+// former is how controllers were named before SlurmctldHost. It still counts.
+func (c *Conf) former(host, address string) []Controller {
+	name, ok := c.Get(host)
+	if !ok {
+		return nil
+	}
+	at, ok := c.Get(address)
+	if !ok {
+		at = name
+	}
+	return []Controller{{name.Value, at.Value, name.Position()}}
+}
