@@ -58,6 +58,10 @@ type Agent struct {
 	interrupted bool
 	// stopped is when SIGTERM came; only the owner knows.
 	stopped time.Time
+
+	services       []*service
+	servicesStatus atomic.Pointer[[]ServiceStatus]
+	visits         visits
 }
 
 // Options are the agent's surroundings.
@@ -129,6 +133,8 @@ func (a *Agent) prepare() error {
 	p := plan{
 		registers: a.daemon.registers,
 		restarts:  a.daemon.restarts,
+		announces: a.daemon.announces,
+		hosts:     a.daemon.hosts,
 		reaches:   a.daemon.reach != nil,
 		gresConf:  gresConf(a.Config),
 		way:       newWayDown(a.Config.Grace, a.Config.JobSignal.Lead),
@@ -186,10 +192,13 @@ func (a *Agent) open() error {
 	if err := os.MkdirAll(a.Config.RunDir, 0o755); err != nil {
 		return fmt.Errorf("cannot make SLURMLET_RUN_DIR: %w", err)
 	}
-	if err := a.gres.write(a.Config); err != nil {
+	err := errors.Join(a.gres.write(a.Config), a.daemon.makeRuntime())
+	if err == nil && a.daemon.services != nil {
+		a.services, err = a.daemon.services(a)
+	}
+	if err != nil {
 		return err
 	}
-	var err error
 	if a.notify, err = notify.Listen(a.notifyPath(), a.daemon.uid(), a.daemon.gid()); err != nil {
 		return err
 	}
@@ -216,11 +225,15 @@ func (a *Agent) tell(level slog.Level, text string, attrs ...slog.Attr) {
 // own is the owner: it alone touches a.life.
 func (a *Agent) own() int {
 	defer close(a.over)
-	queue := []event{begun{}}
+	queue := append([]event{begun{}}, a.wantServices()...)
 	for {
 		for len(queue) > 0 {
 			e := queue[0]
 			queue = queue[1:]
+			if e, is := e.(ofService); is {
+				queue = append(queue, a.stepService(e)...)
+				continue
+			}
 			next, actions := step(a.life, e)
 			a.publish(next)
 			arrived := next.registers && next.state == Ready && a.life.state != Ready
@@ -234,6 +247,7 @@ func (a *Agent) own() int {
 		}
 		if a.life.state == Exited {
 			a.killSteps()
+			a.endServices()
 			return a.life.code
 		}
 		queue = append(queue, <-a.events)

@@ -37,7 +37,10 @@ type Config struct {
 	Daemon      string
 	DaemonArgs  []string
 	SlurmUser   string
-	LogLevel    slog.Level
+	// SSHDConfig and SSSDConfig are files, HostKeys and AuthorizedKeys directories.
+	SSHDConfig, SSSDConfig   string
+	HostKeys, AuthorizedKeys string
+	LogLevel                 slog.Level
 	// StorageLimit is in bytes; 0: none. SpoolDir and TmpDir are slurm.conf's SlurmdSpoolDir and TmpFS.
 	StorageLimit     int64
 	SpoolDir, TmpDir string
@@ -110,8 +113,8 @@ func names() string {
 // Validate reports what is wrong with the values together, all of it at once.
 func (c Config) Validate() error {
 	var faults []error
-	if c.Role == Slurmd && c.Controller == "" {
-		faults = append(faults, errors.New("SLURMLET_CONTROLLER: slurmd needs slurmctld's host[:port]"))
+	if slices.Contains([]Role{Slurmd, Login}, c.Role) && c.Controller == "" {
+		faults = append(faults, fmt.Errorf("SLURMLET_CONTROLLER: %s needs slurmctld's host[:port]", c.Role))
 	}
 	if c.Role == Slurmd {
 		if err := checkNodeName(c.NodeName); err != nil {

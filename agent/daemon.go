@@ -113,11 +113,28 @@ func (d daemon) gid() int {
 	return os.Getegid()
 }
 
-// command is the daemon with --systemd: a failed reconfigure then leaves the
+// makeRuntime makes the directory for the daemon's sockets (systemd.exec(5),
+// RuntimeDirectory).
+func (d daemon) makeRuntime() error {
+	if d.runtime == "" {
+		return nil
+	}
+	if err := os.MkdirAll(d.runtime, 0o755); err != nil {
+		return fmt.Errorf("cannot make the directory for the sockets of %s: %w", d.program, err)
+	}
+	if err := os.Chown(d.runtime, d.uid(), d.gid()); err != nil {
+		return fmt.Errorf("cannot give %s to the user of %s: %w", d.runtime, d.program, err)
+	}
+	return nil
+}
+
+// command is the daemon with --systemd, if it knows that: a failed reconfigure then leaves the
 // old process in place, where -D would end it.
 func (d daemon) command(a *Agent) process.Command {
-	args := append([]string{"--systemd"}, d.args(a)...)
-	env := append(slices.DeleteFunc(slices.Clone(a.Environ), agentsOwn), "NOTIFY_SOCKET="+a.notify.Path())
+	args, env := d.args(a), slices.DeleteFunc(slices.Clone(a.Environ), agentsOwn)
+	if d.announces {
+		args, env = append([]string{"--systemd"}, args...), append(env, "NOTIFY_SOCKET="+a.notify.Path())
+	}
 	if d.env != nil {
 		env = append(env, d.env(a)...)
 	}

@@ -8,7 +8,7 @@
 // allowed; all faults are reported at once. The variables that Kubernetes makes
 // from Services (…_SERVICE_HOST, …_PORT_6817_TCP and so on) are left alone.
 //
-//	SLURMLET_CONTROLLER     slurmctld's host[:port], several separated by commas; the port is 6817 unless given (slurmd: required)
+//	SLURMLET_CONTROLLER     slurmctld's host[:port], several separated by commas; the port is 6817 unless given (slurmd, login: required)
 //	SLURMLET_NODE_NAME      the node's name in Slurm (slurmd; default: the host name)
 //	SLURMLET_CPU_LIMIT      the container's CPU limit in thousandths of a CPU: resourceFieldRef limits.cpu, divisor 1m (slurmd; default: none)
 //	SLURMLET_MEMORY_LIMIT   the container's memory limit in bytes, or with Ki, Mi, Gi, Ti: resourceFieldRef limits.memory (slurmd; default: none)
@@ -29,7 +29,11 @@
 //	SLURMLET_PODINFO_DIR    where a downward-API volume is mounted, an absolute path; see below (slurmd; default: /etc/podinfo)
 //	SLURMLET_DAEMON         the daemon's absolute path (default: the role's name, looked up in PATH)
 //	SLURMLET_DAEMON_ARGS    further arguments for the daemon, separated by spaces (default: none)
-//	SLURMLET_SLURM_USER     the user that slurmctld runs as, slurm.conf's SlurmUser (slurmctld; default: slurm)
+//	SLURMLET_SSHD_CONFIG    sshd's configuration file, an absolute path (login; default: /etc/ssh/sshd_config)
+//	SLURMLET_SSH_HOST_KEYS  a directory with ssh_host_…_key files, an absolute path; see below (login; default: /var/lib/slurmlet/ssh)
+//	SLURMLET_SSH_AUTHORIZED_KEYS a directory with a file of authorized keys for each user, an absolute path; see below (login; default: /etc/slurmlet/authorized_keys)
+//	SLURMLET_SSSD_CONFIG    sssd's configuration file, an absolute path; sssd runs where there is one (login; default: /etc/sssd/sssd.conf)
+//	SLURMLET_SLURM_USER     the user that slurmctld and sackd run as, slurm.conf's SlurmUser (slurmctld, login; default: slurm)
 //	SLURMLET_LOG_LEVEL      debug, info, warn or error (default: info)
 //
 // # Cgroups
@@ -141,6 +145,32 @@
 // SLURMLET_CPU_LIMIT and SLURMLET_MEMORY_LIMIT cannot follow: each is forgotten
 // when the kernel's own limit of its kind changes.
 //
+// # Login
+//
+// A login pod runs sackd, which vouches for its users and keeps a copy of the
+// cluster's configuration in /run/slurm/conf, where Slurm's commands look for it,
+// and beside it sshd and, where it is configured, sssd. One that dies is started
+// again, after a pause that grows from 100 ms to 30 s with each failure in a row;
+// it touches none of the others, and sessions outlive even sshd. The pod is ready
+// when all of them are.
+//
+// sshd reads SLURMLET_SSHD_CONFIG as it is; the agent adds host keys, and to
+// AuthorizedKeysFile the keys of the mounted directory.
+//
+//   - Host keys: those in SLURMLET_SSH_HOST_KEYS, a Secret, say. Where there are
+//     none, an Ed25519 key is made in it: on a volume it stays the same.
+//   - Authorized keys: in SLURMLET_SSH_AUTHORIZED_KEYS the file alice, in the
+//     format of authorized_keys (sshd(8)), lets alice in. A change of the ConfigMap
+//     or Secret counts at once, for new connections.
+//
+// sshd would refuse files as Kubernetes mounts them, so it gets copies in
+// SLURMLET_RUN_DIR with an owner and a mode that it accepts. Nothing is
+// privileged: sshd needs the capabilities CHOWN, DAC_OVERRIDE, FOWNER, KILL,
+// NET_BIND_SERVICE (for a port below 1024), SETGID, SETUID and SYS_CHROOT, and
+// AUDIT_WRITE where it is built to write to the kernel's audit. All of them are
+// among a container's default ones. SlurmUser must be able to
+// read the cluster's key, and nobody else.
+//
 // # The end
 //
 // SIGTERM ends no job while there is time. slurmd's agent drains the node with
@@ -169,6 +199,12 @@
 // the node, and exits with 75 when the record may still be there. The next pod of that name takes the record over and lifts
 // the drain. slurmd that ends by itself meanwhile is started again.
 // slurmctld has the whole grace period to save its state.
+//
+// A login pod lets nobody in any more: /run/nologin is written, and sshd's port is
+// closed. Whoever is logged in is told on the terminal until when sessions may
+// last, and once more when jobs would be requeued; that is the time above at which
+// a node is set DOWN. Sessions then get SIGTERM, and later SIGKILL, as steps do.
+// sackd lives until the last session is over.
 //
 // A second SIGTERM changes nothing. A second SIGINT, as from a terminal, stops
 // the daemon at once. SIGQUIT logs the status and all goroutines.

@@ -72,6 +72,12 @@ func (a *Agent) perform(act action) []event {
 		go a.endSteps(act.kill)
 	case killSteps:
 		a.killSteps()
+	case seeOff:
+		return a.seeOff(act.until)
+	case warnSessions:
+		a.warnSessions(act.until)
+	case endSessions:
+		a.endSessions(act.kill)
 	case exit:
 		if a.cancelQuestion != nil {
 			a.cancelQuestion()

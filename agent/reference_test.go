@@ -22,7 +22,7 @@ func TestReference(t *testing.T) {
 		want = append(want, v.name+" ("+v.reference()+")")
 	}
 	// A line ends with the roles and the default in brackets.
-	line := regexp.MustCompile(`(?m)^\t(SLURMLET_[A-Z_]+) .*(\((?:[^()]*; )?default: [^()]*\)|\([a-z]+: required\))$`)
+	line := regexp.MustCompile(`(?m)^\t(SLURMLET_[A-Z_]+) .*(\((?:[^()]*; )?default: [^()]*\)|\([a-z, ]+: required\))$`)
 	for _, found := range line.FindAllStringSubmatch(packageComment(t), -1) {
 		have = append(have, found[1]+" "+found[2])
 	}
@@ -37,14 +37,19 @@ var inWords = map[string]string{
 
 func (v variable) reference() string {
 	var roles []string
+	required := false
 	for _, r := range v.roles {
 		roles = append(roles, string(r))
-		if v.required(r) {
-			return string(r) + ": required"
-		}
+		required = required || v.required(r)
+	}
+	if required {
+		return strings.Join(roles, ", ") + ": required"
 	}
 	fallback := "default: " + cmp.Or(inWords[v.name], v.fallback, "none")
-	return strings.Join(append(roles, fallback), "; ")
+	if roles == nil {
+		return fallback
+	}
+	return strings.Join(roles, ", ") + "; " + fallback
 }
 
 // required: a role does not do without.

@@ -16,10 +16,11 @@ type Role string
 const (
 	Slurmctld Role = "slurmctld"
 	Slurmd    Role = "slurmd"
+	Login     Role = "login" // sackd, and the sshd that users come in by
 )
 
 // Roles lists them.
-func Roles() []Role { return []Role{Slurmctld, Slurmd} }
+func Roles() []Role { return []Role{Slurmctld, Slurmd, Login} }
 
 // ParseRole finds a role by its name.
 func ParseRole(name string) (Role, error) {
@@ -40,6 +41,12 @@ type part struct {
 	tools   []string
 	// user is whose the daemon is; nil: the agent's own user's.
 	user func(Config) string
+	// announces: it runs with --systemd, says READY itself and hands over to a
+	// successor (sd_notify(3)); otherwise it runs in the foreground and is asked.
+	announces bool
+	// runtime is the directory that it makes its sockets in, and must own; the agent
+	// makes it, as systemd would.
+	runtime string
 	// args and env are the daemon's, before SLURMLET_DAEMON_ARGS and beside what it inherits.
 	args, env func(*Agent) []string
 	// client is the environment of Slurm's commands.
@@ -47,6 +54,10 @@ type part struct {
 	// registers: the daemon is a node, which is sized before it starts, confirmed
 	// by its record and drained before it ends.
 	registers bool
+	// hosts: people are logged in beside it, who are seen off before it ends.
+	hosts bool
+	// services are the helpers beside it.
+	services func(*Agent) ([]*service, error)
 	// restarts: it is started again when it ends by itself; otherwise the container
 	// ends with it.
 	restarts bool
@@ -62,14 +73,21 @@ func partOf(r Role) part {
 	case Slurmctld:
 		return part{
 			program: "slurmctld", tools: []string{"scontrol"},
-			user: slurmUser, args: slurmctldArgs, client: localConf,
+			user: slurmUser, announces: true, args: slurmctldArgs, client: localConf,
 			confirm: (*Agent).ping,
 		}
 	case Slurmd:
 		return part{
 			program: "slurmd", tools: []string{"scontrol", "scancel", "squeue"},
-			args: slurmdArgs, env: slurmdEnv, client: servedConf,
+			announces: true, args: slurmdArgs, env: slurmdEnv, client: servedConf,
 			registers: true, restarts: true, reach: (*Agent).reachController,
+		}
+	case Login:
+		return part{
+			program: "sackd", tools: []string{"scontrol", "sshd", "ssh-keygen"},
+			user: slurmUser, announces: true, runtime: "/run/slurm", args: sackdArgs, client: cachedConf,
+			hosts: true, services: loginServices,
+			restarts: true, reach: (*Agent).reachController, confirm: (*Agent).ping,
 		}
 	}
 	panic("no such role: " + string(r))
@@ -93,8 +111,13 @@ func slurmdEnv(a *Agent) []string {
 	return []string{"SLURMD_BOOT_TIME=" + strconv.FormatInt(a.daemon.booted.Unix(), 10)}
 }
 
+func sackdArgs(a *Agent) []string { return []string{"--conf-server", a.Config.Controller} }
+
 func localConf(c Config) []string {
 	return []string{"SLURM_CONF=" + filepath.Join(c.ConfDir, "slurm.conf")}
 }
+
+// cachedConf: sackd's copy is found as users' commands find it, in /run/slurm/conf.
+func cachedConf(Config) []string { return nil }
 
 func servedConf(c Config) []string { return []string{"SLURM_CONF_SERVER=" + c.Controller} }

@@ -69,7 +69,7 @@ func (s servers) close() {
 func (a *Agent) handler() *http.ServeMux {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /livez", a.probe(func(s Status) bool { return s.State != Exited }))
-	mux.HandleFunc("GET /readyz", a.probe(func(s Status) bool { return s.State.Serving() }))
+	mux.HandleFunc("GET /readyz", a.probe(Status.Serving))
 	mux.HandleFunc("GET /startupz", a.probe(func(s Status) bool { return s.Started }))
 	mux.HandleFunc("GET /status", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
@@ -91,11 +91,14 @@ func (a *Agent) localHandler() http.Handler {
 
 func (a *Agent) probe(good func(Status) bool) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
-		s := a.Status()
+		s := a.brief()
 		if !good(s) {
 			w.WriteHeader(http.StatusServiceUnavailable)
 		}
 		fmt.Fprintln(w, s.State, s.Doing, s.Reason)
+		for _, one := range s.Services {
+			fmt.Fprintln(w, one.Name, one.State, one.Reason)
+		}
 	}
 }
 

@@ -28,9 +28,9 @@ type doing string
 
 const (
 	awaiting   doing = "waiting for a description that can be used"
-	reaching   doing = "reaching slurmctld"
+	reaching   doing = "reaching what the daemon needs"
 	launching  doing = "waiting for the daemon's READY"
-	confirming doing = "waiting for slurmctld to confirm" // by its ping, or by the node record
+	confirming doing = "waiting for the service to be confirmed" // by a ping, by the node record, or by an answer
 	resuming   doing = "lifting the agent's own drain"
 	describing doing = "bringing the node record's features, topology and weight up to date"
 	leaving    doing = "waiting for the old node record to be free"
@@ -40,6 +40,7 @@ const (
 	nothing    doing = ""
 
 	// On the way down.
+	parting     doing = "waiting for sessions to end"
 	withdrawing doing = "looking at the node record"
 	draining    doing = "draining the node"
 	finishing   doing = "waiting for the node's jobs to end"
@@ -50,9 +51,9 @@ const (
 
 // plan is what does not change during a life.
 type plan struct {
-	// registers, restarts: see part. reaches: something must be reached before the
-	// daemon is started.
-	registers, restarts, reaches bool
+	// registers, restarts, announces, hosts: see part. reaches: something must be
+	// reached before the daemon is started.
+	registers, restarts, announces, hosts, reaches bool
 	// gresConf is the file that the cluster's gres.conf must include.
 	gresConf string
 	way      wayDown
@@ -176,25 +177,28 @@ type (
 		signal string
 		again  bool // a second SIGINT: hurry
 	}
+	// sessionsOver: nobody is logged in any more, and nobody can log in.
+	sessionsOver struct{}
 	// deadline: one of the way down is over.
 	deadline struct{ stage stage }
 	hungUp   struct{}
 )
 
-func (begun) event()       {}
-func (mainStarted) event() {}
-func (mainFailed) event()  {}
-func (mainReady) event()   {}
-func (mainChanged) event() {}
-func (mainExited) event()  {}
-func (answered) event()    {}
-func (carriedOut) event()  {}
-func (measured) event()    {}
-func (stepsEnded) event()  {}
-func (timerFired) event()  {}
-func (terminated) event()  {}
-func (hungUp) event()      {}
-func (deadline) event()    {}
+func (begun) event()        {}
+func (mainStarted) event()  {}
+func (mainFailed) event()   {}
+func (mainReady) event()    {}
+func (mainChanged) event()  {}
+func (mainExited) event()   {}
+func (answered) event()     {}
+func (carriedOut) event()   {}
+func (measured) event()     {}
+func (stepsEnded) event()   {}
+func (timerFired) event()   {}
+func (terminated) event()   {}
+func (hungUp) event()       {}
+func (sessionsOver) event() {}
+func (deadline) event()     {}
 
 // action is something to do in the world.
 type action interface{ action() }
@@ -239,7 +243,14 @@ type (
 	endSteps struct{ kill bool }
 	// killSteps ends steps with their slurmstepd: nobody waits for their word.
 	killSteps struct{}
-	exit      struct{ code int }
+	// seeOff keeps new sessions out, warns those that are there, until so long from
+	// now, and tells when the last is over.
+	seeOff struct{ until time.Duration }
+	// warnSessions warns them again.
+	warnSessions struct{ until time.Duration }
+	// endSessions asks them to end, or kills them.
+	endSessions struct{ kill bool }
+	exit        struct{ code int }
 )
 
 // mainSignal is what the main process may be sent.
@@ -268,3 +279,6 @@ func (killRequeued) action() {}
 func (failRecord) action()   {}
 func (endSteps) action()     {}
 func (killSteps) action()    {}
+func (seeOff) action()       {}
+func (warnSessions) action() {}
+func (endSessions) action()  {}

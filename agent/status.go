@@ -1,10 +1,12 @@
 package agent
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
 	"log/slog"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -26,8 +28,16 @@ type Status struct {
 	// Restarts counts the daemon's starts after the first.
 	Restarts  int        `json:"restarts"`
 	LastError *LastError `json:"last_error,omitempty"`
+	// Services are the helpers beside the daemon, Sessions those who are logged in (login).
+	Services []ServiceStatus `json:"services,omitempty"`
+	Sessions []SessionStatus `json:"sessions,omitempty"`
 	// Stopping is nil before SIGTERM.
 	Stopping *StoppingStatus `json:"stopping,omitempty"`
+}
+
+// Serving says whether the daemon does its work, and every service beside it.
+func (s Status) Serving() bool {
+	return s.State.Serving() && !slices.ContainsFunc(s.Services, func(one ServiceStatus) bool { return one.State != HelperRunning })
 }
 
 // NodeStatus is the node's size, where it comes from, and how it is enforced.
@@ -63,8 +73,18 @@ type LastError struct {
 
 // Status is the present one; it is safe for concurrent use.
 func (a *Agent) Status() Status {
+	s := a.brief()
+	s.Sessions = a.sessions()
+	return s
+}
+
+// brief is all that needs no look at the machine.
+func (a *Agent) brief() Status {
 	s := *a.status.Load()
 	s.LastError = a.lastError.Load()
+	if services := a.servicesStatus.Load(); services != nil {
+		s.Services = *services
+	}
 	if s.Node != nil {
 		node := *s.Node
 		node.Fit = a.fit.found.Load()
@@ -146,6 +166,12 @@ func (s Status) WriteText(w io.Writer) error {
 	if s.Node != nil {
 		s.Node.rows(row)
 	}
+	for _, one := range s.Services {
+		one.rows(row)
+	}
+	for _, one := range s.Sessions {
+		row("Session", "%s from %s since %s, process %d", one.User, cmp.Or(one.From, "an unknown address"), one.Since.Format(time.RFC3339), one.PID)
+	}
 	if s.Stopping != nil {
 		s.Stopping.rows(row)
 	}
@@ -153,6 +179,18 @@ func (s Status) WriteText(w io.Writer) error {
 		row("Last error", "%s: %s", s.LastError.At.Format(time.RFC3339), s.LastError.Text)
 	}
 	return t.Flush()
+}
+
+func (s ServiceStatus) rows(row func(name, format string, args ...any)) {
+	text := fmt.Sprintf("%s, %s since %s", s.Name, s.State, s.Since.Format(time.RFC3339))
+	if s.PID != 0 {
+		text += fmt.Sprintf(", process %d", s.PID)
+	}
+	text += fmt.Sprintf(", restarted %d times", s.Restarts)
+	if s.Reason != "" {
+		text += ": " + s.Reason
+	}
+	row("Service", "%s", text)
 }
 
 func (n *NodeStatus) rows(row func(name, format string, args ...any)) {

@@ -36,6 +36,8 @@ func step(l life, e event) (life, []action) {
 		return l.terminate(e)
 	case deadline:
 		return l.due(e)
+	case sessionsOver:
+		return l.alone()
 	case hungUp:
 		return l.hangUp()
 	}

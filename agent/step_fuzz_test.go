@@ -26,24 +26,37 @@ type world struct {
 	due     []stage
 	over    bool
 	stopped bool
+	// sessions are there, and their end will be told.
+	sessions bool
 }
 
 func FuzzStep(f *testing.F) {
-	f.Add(true, []byte{0, 1, 1, 2, 9, 3, 9, 1, 0})
-	f.Add(true, []byte{0, 1, 1, 2, 9, 3, 9, 1, 0x24, 9, 1, 5, 4, 6, 9, 8})
-	f.Add(true, []byte{0, 1, 2, 3, 9, 1, 15 | 1<<4, 1, 6, 9, 1 | 4<<4, 6, 4})
-	f.Add(true, []byte{0, 1, 2, 3, 9, 1, 15 | 2<<4, 1, 6, 15, 1, 6 | 1<<4})
-	f.Add(false, []byte{0, 2, 3, 9, 1, 5, 4, 8, 9, 9})
-	f.Fuzz(func(t *testing.T, registers bool, script []byte) {
-		w := &world{T: t, alive: map[int]bool{}, life: newLife(plan{
-			registers: registers, restarts: registers, reaches: registers, signals: true, way: newWayDown(30*time.Second, time.Second),
-		}, allotment{shape: small})}
+	f.Add(uint8(0), []byte{0, 1, 1, 2, 9, 3, 9, 1, 0})
+	f.Add(uint8(0), []byte{0, 1, 1, 2, 9, 3, 9, 1, 0x24, 9, 1, 5, 4, 6, 9, 8})
+	f.Add(uint8(0), []byte{0, 1, 2, 3, 9, 1, 15 | 1<<4, 1, 6, 9, 1 | 4<<4, 6, 4})
+	f.Add(uint8(0), []byte{0, 1, 2, 3, 9, 1, 15 | 2<<4, 1, 6, 15, 1, 6 | 1<<4})
+	f.Add(uint8(1), []byte{0, 2, 3, 9, 1, 5, 4, 8, 9, 9})
+	f.Add(uint8(2), []byte{0, 1, 2, 3, 9, 1, 8, 4, 9, 2, 3, 8 | 1<<4, 8 | 1<<4})
+	f.Add(uint8(3), []byte{0, 1, 2, 9, 1, 4, 9, 2})
+	f.Fuzz(func(t *testing.T, role uint8, script []byte) {
+		p := plans[int(role)%len(plans)]
+		p.signals, p.way = true, newWayDown(30*time.Second, time.Second)
+		w := &world{T: t, alive: map[int]bool{}, life: newLife(p, allotment{shape: small})}
 		w.feed(begun{})
 		for _, b := range script {
 			w.happen(b)
 		}
 		w.stop()
 	})
+}
+
+// plans are the kinds of roles: a node, slurmctld, a login pod, and a daemon that
+// has to be asked whether it serves.
+var plans = []plan{
+	{registers: true, restarts: true, announces: true, reaches: true},
+	{announces: true},
+	{restarts: true, announces: true, reaches: true, hosts: true},
+	{restarts: true, reaches: true},
 }
 
 // happen lets one thing happen: the low bits choose what, the high bits how.
@@ -80,6 +93,9 @@ func (w *world) happen(b byte) {
 			w.feed(terminated{signal: "SIGTERM"})
 		case how < 8 && len(w.due) > 0:
 			w.nextDeadline()
+		case w.sessions:
+			w.sessions = false
+			w.feed(sessionsOver{})
 		}
 	case 9, 12, 13, 14:
 		if len(w.timers) > 0 {
@@ -201,7 +217,7 @@ func (w *world) carryOut(a action) {
 	case startMain:
 		require.Empty(w, w.alive, "a second main process")
 		require.Zero(w, w.starts, "a second start")
-		require.False(w, w.stopped && (!w.life.registers || w.life.doing == ending), "a start after SIGTERM")
+		require.False(w, w.stopped && (!w.life.registers && !w.life.hosts || w.life.doing == ending), "a start after SIGTERM")
 		w.starts++
 	case signalMain:
 		require.True(w, w.alive[w.life.main], "%s to a process that was reaped, or to none", a.signal)
@@ -236,6 +252,11 @@ func (w *world) carryOut(a action) {
 	case arm:
 		require.Positive(w, a.after)
 		w.timers = append(w.timers, a.number)
+	case seeOff:
+		require.False(w, w.sessions, "seen off twice")
+		w.sessions = true
+	case warnSessions, endSessions:
+		require.True(w, w.stopped && w.life.hosts)
 	case exit:
 		w.over = true
 	}

@@ -31,8 +31,11 @@ func (l life) begin() (life, []action) {
 func (l life) started(e mainStarted) (life, []action) {
 	l.starting, l.main, l.mainSince, l.killed, l.seen = false, e.pid, e.at, false, false
 	l.settled = Traits{} // of this slurmd's record nothing is known yet
-	if l.doing == ending {
+	switch {
+	case l.doing == ending:
 		return l, []action{signalMain{sigTerm}}
+	case !l.announces:
+		return l.readied() // it will never say so
 	}
 	return l, nil
 }
@@ -42,7 +45,11 @@ func (l life) readied() (life, []action) {
 		return l, nil
 	}
 	l.doing, l.tries = confirming, 0
-	if l.state == Stopping {
+	switch {
+	case l.state == Stopping && l.hosts:
+		l.doing = parting
+		return l, nil
+	case l.state == Stopping:
 		l.doing = withdrawing
 	}
 	return l.wait(settle)

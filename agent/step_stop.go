@@ -14,6 +14,9 @@ func (l life) terminate(e terminated) (life, []action) {
 		return l, nil
 	}
 	l.state, l.reason = Stopping, e.signal+" received"
+	if l.hosts {
+		return l.part()
+	}
 	if !l.registers || !l.inService() {
 		return l.end("")
 	}

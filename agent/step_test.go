@@ -19,11 +19,11 @@ var (
 )
 
 func slurmdLife() life {
-	return newLife(plan{registers: true, restarts: true, reaches: true, way: newWayDown(30*time.Second, 0)}, allotment{shape: small})
+	return newLife(plan{registers: true, restarts: true, announces: true, reaches: true, way: newWayDown(30*time.Second, 0)}, allotment{shape: small})
 }
 
 func slurmctldLife() life {
-	return newLife(plan{way: newWayDown(30*time.Second, 0)}, allotment{})
+	return newLife(plan{announces: true, way: newWayDown(30*time.Second, 0)}, allotment{})
 }
 
 // record is a node record; it starts as that of small, seen with the slurmd of epoch.

@@ -188,6 +188,9 @@ func (l life) due(e deadline) (life, []action) {
 		return l, nil
 	}
 	l.stage = max(l.stage, e.stage)
+	if l.hosts {
+		return l.partingDue(e.stage)
+	}
 	switch {
 	case e.stage == toSignal:
 		return l, []action{signalJobs{}}

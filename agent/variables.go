@@ -26,7 +26,7 @@ type variable struct {
 func (v variable) meant(role Role) bool { return v.roles == nil || slices.Contains(v.roles, role) }
 
 var variables = []variable{
-	{"SLURMLET_CONTROLLER", []Role{Slurmd}, "", func(c *Config, v string) (err error) {
+	{"SLURMLET_CONTROLLER", []Role{Slurmd, Login}, "", func(c *Config, v string) (err error) {
 		c.Controller, err = parseControllers(v)
 		return err
 	}},
@@ -113,7 +113,23 @@ var variables = []variable{
 		c.DaemonArgs = strings.Fields(v)
 		return nil
 	}},
-	{"SLURMLET_SLURM_USER", []Role{Slurmctld}, "slurm", func(c *Config, v string) error {
+	{"SLURMLET_SSHD_CONFIG", []Role{Login}, "/etc/ssh/sshd_config", func(c *Config, v string) error {
+		c.SSHDConfig = v
+		return checkAbsolute(v)
+	}},
+	{"SLURMLET_SSH_HOST_KEYS", []Role{Login}, "/var/lib/slurmlet/ssh", func(c *Config, v string) error {
+		c.HostKeys = v
+		return checkAbsolute(v)
+	}},
+	{"SLURMLET_SSH_AUTHORIZED_KEYS", []Role{Login}, "/etc/slurmlet/authorized_keys", func(c *Config, v string) error {
+		c.AuthorizedKeys = v
+		return checkAbsolute(v)
+	}},
+	{"SLURMLET_SSSD_CONFIG", []Role{Login}, "/etc/sssd/sssd.conf", func(c *Config, v string) error {
+		c.SSSDConfig = v
+		return checkAbsolute(v)
+	}},
+	{"SLURMLET_SLURM_USER", []Role{Slurmctld, Login}, "slurm", func(c *Config, v string) error {
 		c.SlurmUser = v
 		return nil
 	}},

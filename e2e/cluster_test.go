@@ -72,7 +72,7 @@ func up(t *testing.T, name, version string) *cluster {
 	require.NoError(t, err)
 	c := &cluster{s, pods}
 	require.NoError(t, s.CreateAll(t.Context(), pods.Controller(), pods.Node(0), pods.Node(1), pods.Login()))
-	c.waitReady(t, sandbox.Controller, "node-0", "node-1")
+	c.waitReady(t, sandbox.Controller, "node-0", "node-1", "login")
 	return c
 }
 

@@ -20,7 +20,7 @@ func TestSlurm(t *testing.T) {
 	if withTime() {
 		drain = slices.Concat(drain, drainCasesWithTime)
 	}
-	eachVersion(t, "e2e", slices.Concat(cgroupCases, drain, []testCase{
+	eachVersion(t, "e2e", slices.Concat(cgroupCases, drain, loginCases, []testCase{
 		{"nodes have the size of their pods", nodesHaveTheirPodsSize},
 		{"jobs run", jobsRun},
 		{"a job over its memory is killed and the node lives", jobOverItsMemory},

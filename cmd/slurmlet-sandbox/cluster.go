@@ -35,7 +35,7 @@ func up(f *flag.FlagSet) action {
 		if *empty {
 			return 0, nil
 		}
-		if err := cluster(ctx, s, *nodes); err != nil {
+		if err := cluster(ctx, s, o.Name, *nodes); err != nil {
 			return 0, fmt.Errorf("%w\nthe sandbox is still up to be looked at; down removes it", err)
 		}
 		return 0, nil

@@ -32,6 +32,7 @@ var commands = []command{
 	{"down", "", "end the cluster and remove everything of it", down},
 	{"status", "", "show the pods", status},
 	{"exec", "POD COMMAND…", "run a command in a pod", execute},
+	{"dial", "POD:PORT", "connect standard input and output to a pod's port", dial},
 	{"logs", "POD", "show what a pod has written", logs},
 	{"scale", "N", "make or delete nodes until there are N", scale},
 	{"create", "", "make a pod from a JSON spec on standard input", create},

@@ -14,7 +14,7 @@ import (
 const readyLimit = 60 * time.Second
 
 // cluster makes the pods, waits for them and shows that jobs run.
-func cluster(ctx context.Context, s *sandbox.Sandbox, nodes int) error {
+func cluster(ctx context.Context, s *sandbox.Sandbox, name string, nodes int) error {
 	say := progress()
 	c, err := s.Cluster()
 	if err != nil {
@@ -40,7 +40,7 @@ func cluster(ctx context.Context, s *sandbox.Sandbox, nodes int) error {
 			return err
 		}
 	}
-	fmt.Printf(next, os.Args[0])
+	fmt.Printf(next, os.Args[0], sshLine(s, name))
 	return nil
 }
 
@@ -50,6 +50,12 @@ func podNames(specs []sandbox.PodSpec) string {
 		out = append(out, p.Name)
 	}
 	return strings.Join(out, " ")
+}
+
+// sshLine is how to come into the login pod from this machine.
+func sshLine(s *sandbox.Sandbox, name string) string {
+	return fmt.Sprintf("ssh -i %s -o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null -o LogLevel=ERROR -o ProxyCommand='%s dial -name %s login:22' %s@login",
+		s.UserKey(), os.Args[0], name, sandbox.User)
 }
 
 func withAgent(specs []sandbox.PodSpec) []string {
@@ -65,7 +71,9 @@ func withAgent(specs []sandbox.PodSpec) []string {
 // next tells what to type; %s is this program as it was called.
 const next = `
 Try next (make down does what down does):
-  %[1]s exec -it -u alice login bash       a shell for srun and sbatch
+  %[2]s
+                                           where users come in: srun, sbatch
+  %[1]s exec -it -u alice login bash       the same without ssh
   %[1]s exec node-0 slurmlet status        what an agent says
   %[1]s logs -f slurmctld                  its one stream of JSON
   %[1]s scale 3                            one node more

@@ -12,7 +12,8 @@ import (
 // version is set by the linker.
 var version = "development"
 
-const usage = `usage: slurmlet slurmctld|slurmd     run the daemon as PID 1 of its container
+const usage = `usage: slurmlet slurmctld|slurmd|login
+                                     run the role's daemon as PID 1 of its container
        slurmlet status [-o json]     what the agent in this container is doing
        slurmlet drain [-reason TEXT] [-wait]
                                      keep new jobs from this node; wait until none runs on it

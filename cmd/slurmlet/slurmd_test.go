@@ -18,9 +18,9 @@ import (
 )
 
 const (
-	reaching   = "reaching slurmctld"
+	reaching   = "reaching what the daemon needs"
 	launching  = "waiting for the daemon's READY"
-	confirming = "waiting for slurmctld to confirm"
+	confirming = "waiting for the service to be confirmed"
 	leaving    = "waiting for the old node record to be free"
 	pausing    = "pausing before the next start"
 )

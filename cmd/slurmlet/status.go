@@ -39,7 +39,7 @@ func status(args []string) int {
 	if err := print(os.Stdout); err != nil {
 		return agent.ExitFailure
 	}
-	if !s.State.Serving() {
+	if !s.Serving() {
 		return agent.ExitNotReady
 	}
 	return agent.ExitOK

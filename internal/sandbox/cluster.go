@@ -10,6 +10,10 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+
+	"golang.org/x/crypto/ssh"
+
+	"github.com/slurmlet/slurmlet/internal/sandbox/remote"
 )
 
 // Cluster says what the pods of a small Slurm cluster are. A test takes one and
@@ -19,6 +23,8 @@ type Cluster struct {
 	Agent string
 	// Key is Slurm's secret (auth/slurm): 1024 random bytes.
 	Key []byte
+	// AuthorizedKey lets alice into the login pod (authorized_keys).
+	AuthorizedKey []byte
 	// SlurmConf and CgroupConf are the controller's configuration.
 	SlurmConf, CgroupConf string
 }
@@ -47,7 +53,11 @@ func (s *Sandbox) Cluster() (Cluster, error) {
 	if err != nil {
 		return Cluster{}, err
 	}
-	return Cluster{Agent: s.settings.Agent, Key: key, SlurmConf: slurmConf, CgroupConf: cgroupConf}, nil
+	authorized, err := s.authorizedKey()
+	if err != nil {
+		return Cluster{}, err
+	}
+	return Cluster{Agent: s.settings.Agent, Key: key, AuthorizedKey: authorized, SlurmConf: slurmConf, CgroupConf: cgroupConf}, nil
 }
 
 // Controller runs slurmctld, with its state on a volume that outlives the pod.
@@ -87,18 +97,24 @@ func podInfo() Volume {
 	return Volume{Name: PodInfo, Path: "/etc/podinfo", Projected: true, Files: map[string]File{"labels": {}, "annotations": {}}}
 }
 
-// Login is where users work. Its sackd fetches the configuration and vouches for them.
+// User is who works in the sandbox, AuthorizedKeys the login pod's volume of keys.
+const (
+	User           = "alice"
+	AuthorizedKeys = "authorized-keys"
+)
+
+// Login is where users come in by ssh. Its host keys outlive the pod.
 func (c Cluster) Login() PodSpec {
-	spec := c.pod(login, "")
-	spec.Args = []string{"/bin/sh", "-c", fmt.Sprintf(loginScript, Controller, controllerPort)}
-	spec.Volumes = append(spec.Volumes, shared())
+	spec := c.pod(login, login)
+	spec.Env["SLURMLET_CONTROLLER"] = fmt.Sprintf("%s:%d", Controller, controllerPort)
+	spec.Volumes[2] = Volume{Name: "host-keys", Path: "/var/lib/slurmlet/ssh", Shared: true, Mode: 0o700}
+	spec.Volumes = append(spec.Volumes, shared(), Volume{
+		// Open to all, as a ConfigMap's directory is.
+		Name: AuthorizedKeys, Path: "/etc/slurmlet/authorized_keys", Projected: true, Mode: 0o777,
+		Files: map[string]File{User: {Data: c.AuthorizedKey}},
+	})
 	return spec
 }
-
-// The shell reaps, and ends on SIGTERM; sackd waits for the controller.
-const loginScript = `trap 'kill $pid; exit 0' TERM
-/usr/sbin/sackd -D --conf-server %s:%d & pid=$!
-while kill -0 $pid; do wait $pid; done; exit 1`
 
 func (c Cluster) pod(name, role string) PodSpec {
 	return PodSpec{
@@ -131,6 +147,23 @@ func (s *Sandbox) key() ([]byte, error) {
 		return nil, fmt.Errorf("cannot keep Slurm's key: %v", err)
 	}
 	return key, nil
+}
+
+// UserKey is the path of the private key that lets alice into the login pod.
+func (s *Sandbox) UserKey() string { return filepath.Join(s.dir, "id_ed25519") }
+
+// authorizedKey is the line that goes with UserKey, which is made once.
+func (s *Sandbox) authorizedKey() ([]byte, error) {
+	if _, err := os.Stat(s.UserKey()); errors.Is(err, fs.ErrNotExist) {
+		if err := remote.MakeKey(s.UserKey()); err != nil {
+			return nil, err
+		}
+	}
+	key, err := remote.ReadKey(s.UserKey())
+	if err != nil {
+		return nil, err
+	}
+	return ssh.MarshalAuthorizedKey(key.PublicKey()), nil
 }
 
 // nodes lists the nodes' numbers that there are.

@@ -14,7 +14,7 @@ import (
 var update = flag.Bool("update", false, "write the golden files")
 
 func TestClusterPods(t *testing.T) {
-	c := Cluster{Agent: "/opt/slurmlet", Key: []byte("key"), SlurmConf: slurmConf, CgroupConf: cgroupConf}
+	c := Cluster{Agent: "/opt/slurmlet", Key: []byte("key"), AuthorizedKey: []byte("ssh-ed25519 key\n"), SlurmConf: slurmConf, CgroupConf: cgroupConf}
 	for _, spec := range []PodSpec{c.Controller(), c.Login(), c.Node(0), c.Node(1)} {
 		t.Run(spec.Name, func(t *testing.T) {
 			require.NoError(t, spec.Validate())

@@ -19,6 +19,11 @@ type AgentStatus struct {
 	State  string `json:"state"`
 	Doing  string `json:"doing,omitempty"`
 	Reason string `json:"reason,omitempty"`
+	// Services are the helpers beside its daemon.
+	Services []struct {
+		Name  string `json:"name"`
+		State string `json:"state"`
+	} `json:"services,omitempty"`
 }
 
 // Ready is the state of an agent that serves.
@@ -32,7 +37,21 @@ func (a AgentStatus) String() string {
 	if a.Reason != "" {
 		text += ": " + a.Reason
 	}
-	return text
+	parts := []string{text}
+	for _, s := range a.Services {
+		parts = append(parts, s.Name+" "+s.State)
+	}
+	return strings.Join(parts, ", ")
+}
+
+// serves: the daemon does, and all beside it.
+func (a AgentStatus) serves() bool {
+	for _, s := range a.Services {
+		if s.State != Running {
+			return false
+		}
+	}
+	return a.State == Ready
 }
 
 // HTTP returns a client whose requests go to the pod that the host part names:
@@ -82,7 +101,7 @@ func (s *Sandbox) waitReady(ctx context.Context, pod string, progress func(strin
 		now := "no answer yet"
 		if status, err := s.AgentStatus(ctx, pod); err == nil {
 			now = status.String()
-			if status.State == Ready {
+			if status.serves() {
 				progress("%s: %s", pod, now)
 				return nil
 			}

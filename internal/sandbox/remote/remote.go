@@ -31,32 +31,41 @@ const (
 // MakeKeys writes two new keys into dir, readable by their owner only.
 func MakeKeys(dir string) (Keys, error) {
 	for _, name := range []string{serverKey, clientKey} {
-		_, key, err := ed25519.GenerateKey(rand.Reader)
-		if err != nil {
-			return Keys{}, fmt.Errorf("cannot make key: %v", err)
-		}
-		block, err := ssh.MarshalPrivateKey(key, "slurmlet-sandbox")
-		if err != nil {
-			return Keys{}, fmt.Errorf("cannot make key: %v", err)
-		}
-		if err := os.WriteFile(filepath.Join(dir, name), pem.EncodeToMemory(block), 0o600); err != nil {
-			return Keys{}, fmt.Errorf("cannot make key: %v", err)
+		if err := MakeKey(filepath.Join(dir, name)); err != nil {
+			return Keys{}, err
 		}
 	}
 	return ReadKeys(dir)
 }
 
+// MakeKey writes a new private key, readable by its owner only.
+func MakeKey(path string) error {
+	_, key, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		return fmt.Errorf("cannot make key: %v", err)
+	}
+	block, err := ssh.MarshalPrivateKey(key, "slurmlet-sandbox")
+	if err != nil {
+		return fmt.Errorf("cannot make key: %v", err)
+	}
+	if err := os.WriteFile(path, pem.EncodeToMemory(block), 0o600); err != nil {
+		return fmt.Errorf("cannot make key: %v", err)
+	}
+	return nil
+}
+
 // ReadKeys reads what MakeKeys wrote.
 func ReadKeys(dir string) (Keys, error) {
-	server, err := readKey(filepath.Join(dir, serverKey))
+	server, err := ReadKey(filepath.Join(dir, serverKey))
 	if err != nil {
 		return Keys{}, err
 	}
-	client, err := readKey(filepath.Join(dir, clientKey))
+	client, err := ReadKey(filepath.Join(dir, clientKey))
 	return Keys{Server: server, Client: client}, err
 }
 
-func readKey(path string) (ssh.Signer, error) {
+// ReadKey reads what MakeKey wrote.
+func ReadKey(path string) (ssh.Signer, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
 		return nil, fmt.Errorf("cannot read key: %v", err)

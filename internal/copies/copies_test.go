@@ -1,0 +1,126 @@
+package copies
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// project writes files as the kubelet does: links through ..data, which is swapped.
+func project(t *testing.T, dir, version string, files map[string]string) {
+	t.Helper()
+	require.NoError(t, os.MkdirAll(filepath.Join(dir, version), 0o755))
+	for name, text := range files {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, version, name), []byte(text), 0o644))
+	}
+	require.NoError(t, os.Symlink(version, filepath.Join(dir, "..tmp")))
+	require.NoError(t, os.Rename(filepath.Join(dir, "..tmp"), filepath.Join(dir, "..data")))
+	for name := range files {
+		_ = os.Symlink("..data/"+name, filepath.Join(dir, name))
+	}
+}
+
+func newDir(t *testing.T, mode fs.FileMode) Dir {
+	from := t.TempDir()
+	require.NoError(t, os.Chmod(from, 0o777)) // as a ConfigMap's is
+	return Dir{From: from, To: filepath.Join(t.TempDir(), "copy"), Mode: mode, UID: os.Getuid(), GID: os.Getgid()}
+}
+
+func contents(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	out := map[string]string{}
+	for _, e := range entries {
+		text, err := os.ReadFile(filepath.Join(dir, e.Name()))
+		require.NoError(t, err)
+		out[e.Name()] = string(text)
+	}
+	return out
+}
+
+func modeOf(t *testing.T, path string) fs.FileMode {
+	t.Helper()
+	info, err := os.Lstat(path)
+	require.NoError(t, err)
+	return info.Mode()
+}
+
+func TestSync(t *testing.T) {
+	d := newDir(t, 0o600)
+	project(t, d.From, "..1", map[string]string{"a": "1", "b": "1"})
+	changed, err := d.Sync()
+	require.NoError(t, err)
+	assert.ElementsMatch(t, []string{"a", "b"}, changed)
+	assert.Equal(t, map[string]string{"a": "1", "b": "1"}, contents(t, d.To))
+	assert.Equal(t, fs.FileMode(0o600), modeOf(t, filepath.Join(d.To, "a")), "a file, and no link")
+	assert.Equal(t, fs.ModeDir|0o700, modeOf(t, d.To))
+
+	changed, err = d.Sync()
+	require.NoError(t, err)
+	assert.Empty(t, changed)
+
+	project(t, d.From, "..2", map[string]string{"b": "2"})
+	changed, err = d.Sync()
+	require.NoError(t, err)
+	assert.ElementsMatch(t, []string{"a", "b"}, changed)
+	assert.Equal(t, map[string]string{"b": "2"}, contents(t, d.To))
+}
+
+func TestSyncOfPlainFiles(t *testing.T) {
+	d := newDir(t, 0o644)
+	d.Wanted = func(name string) bool { return name != "not" }
+	for _, name := range []string{"a", "not", ".hidden"} {
+		require.NoError(t, os.WriteFile(filepath.Join(d.From, name), []byte("1"), 0o600))
+	}
+	require.NoError(t, os.Mkdir(filepath.Join(d.From, "dir"), 0o755))
+	_, err := d.Sync()
+	require.NoError(t, err)
+	assert.Equal(t, map[string]string{"a": "1"}, contents(t, d.To))
+	assert.Equal(t, fs.ModeDir|0o755, modeOf(t, d.To))
+	assert.Equal(t, fs.FileMode(0o644), modeOf(t, filepath.Join(d.To, "a")))
+}
+
+// TestSyncKeepsTheLast: what cannot be read does not become "deleted".
+func TestSyncKeepsTheLast(t *testing.T) {
+	d := newDir(t, 0o600)
+	path := filepath.Join(d.From, "a")
+	require.NoError(t, os.WriteFile(path, []byte("1"), 0o600))
+	_, err := d.Sync()
+	require.NoError(t, err)
+
+	require.NoError(t, os.WriteFile(path, []byte(strings.Repeat("x", maxSize+1)), 0o600))
+	_, err = d.Sync()
+	require.ErrorContains(t, err, "more than 1048576 bytes")
+	require.NoError(t, os.RemoveAll(d.From))
+	_, err = d.Sync()
+	require.ErrorIs(t, err, fs.ErrNotExist)
+	assert.Equal(t, map[string]string{"a": "1"}, contents(t, d.To))
+}
+
+func TestWatch(t *testing.T) {
+	d := newDir(t, 0o600)
+	project(t, d.From, "..1", map[string]string{"a": "1"})
+	done, told := make(chan struct{}), make(chan []string, 9)
+	defer close(done)
+	require.NoError(t, d.Watch(done, func(changed []string, err error) { told <- changed }))
+	await := func() {
+		t.Helper()
+		select {
+		case changed := <-told:
+			assert.Equal(t, []string{"a"}, changed)
+		case <-time.After(10 * time.Second):
+			t.Fatal("no change was told")
+		}
+	}
+	await()
+	project(t, d.From, "..2", map[string]string{"a": "2"})
+	await()
+	require.Error(t, Dir{From: filepath.Join(d.From, "none")}.Watch(done, nil))
+}
