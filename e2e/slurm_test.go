@@ -39,6 +39,7 @@ func TestSlurm(t *testing.T) {
 		{"GPUs", gpus},
 		{"names that the agent takes are taken by Slurm", names},
 		{"pods with CPUs of their own", podsWithCPUs},
+		{"hostlists as scontrol reads them", hostlists},
 	}))
 }
 
