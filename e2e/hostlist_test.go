@@ -36,8 +36,11 @@ func hostlists(t *testing.T, c *cluster) {
 	t.Logf("SLURMLET_HOSTLIST_SEED=%d", seed)
 	writer := expressionWriter{rand.New(rand.NewPCG(seed, 0))}
 	var expressions []string
-	for range amount {
-		expressions = append(expressions, writer.expression())
+	for len(expressions) < amount {
+		// scontrol's time grows with the square of the hosts.
+		if e := writer.expression(); e != "" && !tooLong(e) {
+			expressions = append(expressions, e)
+		}
 	}
 	start := time.Now()
 	answers := c.askHostlists(t, expressions)
@@ -59,6 +62,11 @@ func hostlists(t *testing.T, c *cluster) {
 	assert.Greater(t, refused, amount/50)
 	assert.Less(t, refused, amount/2)
 	assert.Less(t, lost, amount/20)
+}
+
+func tooLong(expression string) bool {
+	n, err := hostlist.Count(expression)
+	return err == nil && n > 1000
 }
 
 // answer is what `scontrol show` prints of an expression: hostnames, hostlist,
@@ -102,8 +110,8 @@ func (c *cluster) askHostlists(t *testing.T, expressions []string) []answer {
 	require.NoError(t, err)
 	printed := sections(stdout.String(), "@\n")
 	complaints := sections(stderr.String(), "Invalid hostlist: @[\n")
-	require.Equal(t, 3*len(expressions), len(printed))
-	require.Equal(t, 3*len(expressions), len(complaints))
+	// Not require.Len, which would print them all.
+	require.True(t, len(printed) == 3*len(expressions) && len(complaints) == len(printed), "%d and %d answers, %.1000s", len(printed), len(complaints), stderr.String())
 	answers := make([]answer, len(expressions))
 	for i := range answers {
 		if slices.ContainsFunc(complaints[3*i:3*i+3], func(s string) bool { return s != "" }) {
@@ -144,8 +152,8 @@ func (w expressionWriter) expression() string {
 		words[i] = w.word(stem)
 	}
 	expression := strings.Join(words, w.pick(",", ",", ",", ",,"))
-	if expression == "" || w.IntN(25) == 0 {
-		expression = w.damaged(expression + ",")
+	if expression != "" && w.IntN(25) == 0 {
+		expression = w.damaged(expression)
 	}
 	return expression
 }

@@ -18,6 +18,10 @@
 //     before memory is taken for them. Slurm bounds only each range.
 //   - A fault in a bracket that has two more behind it is an error. Slurm logs it
 //     and goes on without these hosts.
+//   - A number that does not fit into 64 bits is an error in brackets, and a part of
+//     the name elsewhere. Slurm takes the greatest number that fits, another host.
+//   - Sorting keeps all hosts. Slurm's loses some where numbers of several widths
+//     overlap: of rack2-095,rack2-[96-119,96-117] it has no rack2-095 afterwards.
 //
 // Host lists are of one dimension, as in every cluster without a Blue Gene.
 // Functions, switch{s1}, are slurmctld's to expand (25.05 and newer); here they
