@@ -57,5 +57,5 @@
 //
 // plugstack.conf has a grammar of its own: required or optional, a plugin and its
 // arguments, or include and a pattern, relative to the file it stands in. There are no
-// continuations, quotes and escapes.
+// continuations, quotes and escapes. YAML (topology.yaml …) is kept as text.
 package slurmconf

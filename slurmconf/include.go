@@ -10,7 +10,7 @@ const include = "include"
 // isInclude: the line begins with Include and white space.
 func isInclude(text string) bool {
 	return len(text) > len(include) && strings.EqualFold(text[:len(include)], include) &&
-		strings.IndexByte(space, text[len(include)]) >= 0
+		isSpace(text[len(include)])
 }
 
 // include takes the name of the file: what stands up to the next white space.
@@ -38,7 +38,7 @@ func (p *parser) include(l *Line, seen logical) {
 // overrun: behind a file's name Slurm looks for white space, and beyond the end
 // of the line, too, for what longer lines before have left there.
 func (p *parser) overrun(l *Line, seen logical) {
-	if strings.IndexByte(space, seen.text[len(seen.text)-1]) < 0 {
+	if !isSpace(seen.text[len(seen.text)-1]) {
 		p.note(Warning, "include", l, 0, "no white space follows the file's name, and Slurm reads on beyond the line", "a line end, or white space before the comment")
 	}
 }

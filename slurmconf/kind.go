@@ -45,30 +45,34 @@ func KindOf(name string) Kind {
 	return SlurmConf
 }
 
-// records are the keys behind which more pairs may stand on a line, in lower
-// case.
+// records are the keys behind which more pairs may stand on a line.
 var records = map[Kind][]string{
-	SlurmConf:        {"nodename", "partitionname", "nodeset", "downnodes", "frontendname", "poweraction", "slurmctldhost"},
-	GresConf:         {"name", "nodename"},
-	TopologyConf:     {"switchname", "blockname", "ringname"},
-	HelpersConf:      {"feature", "nodename"},
-	JobContainerConf: {"nodename", "basepath"},
+	SlurmConf:        {"NodeName", "PartitionName", "NodeSet", "DownNodes", "FrontendName", "PowerAction", "SlurmctldHost"},
+	GresConf:         {"Name", "NodeName"},
+	TopologyConf:     {"SwitchName", "BlockName", "RingName"},
+	HelpersConf:      {"Feature", "NodeName"},
+	JobContainerConf: {"NodeName", "BasePath"},
 }
 
 // lists are the keys that may be set several times, all of which count, and
 // that begin no record.
 var lists = map[Kind][]string{
-	SlurmConf:   {"prolog", "epilog", "prologslurmctld", "epilogslurmctld"},
-	OCIConf:     {"srunargs"},
-	HelpersConf: {"mutuallyexclusive"},
+	SlurmConf:   {"Prolog", "Epilog", "PrologSlurmctld", "EpilogSlurmctld"},
+	OCIConf:     {"SrunArgs"},
+	HelpersConf: {"MutuallyExclusive"},
 }
 
 // IsRecord says whether key begins a record in files of this kind.
-func (k Kind) IsRecord(key string) bool { return slices.Contains(records[k], strings.ToLower(key)) }
+func (k Kind) IsRecord(key string) bool { return contains(records[k], key) }
 
 // IsList says whether key may be set more than once, with every value counting.
 func (k Kind) IsList(key string) bool {
-	return k.IsRecord(key) || slices.Contains(lists[k], strings.ToLower(key))
+	return k.IsRecord(key) || contains(lists[k], key)
+}
+
+// contains: capitals do not matter.
+func contains(keys []string, key string) bool {
+	return slices.ContainsFunc(keys, func(one string) bool { return strings.EqualFold(one, key) })
 }
 
 // yaml says whether the file is YAML.

@@ -35,8 +35,7 @@ func (p Pair) Line() *Line { return p.line }
 func (p *parser) pairs(l *Line, seen logical) {
 	text := seen.text
 	for at := 0; ; {
-		at += len(text[at:]) - len(strings.TrimLeft(text[at:], space))
-		if at == len(text) {
+		if at = skip(text, at); at == len(text) {
 			return
 		}
 		if len(l.Pairs) == 1 && !p.file.Kind.IsRecord(l.Pairs[0].Key) {
@@ -73,7 +72,7 @@ func match(text string, at int) (matched, bool) {
 	}
 	m.keyEnd = at
 	at = skip(text, at)
-	if at < len(text) && strings.IndexByte("-*+/", text[at]) >= 0 {
+	if at < len(text) && text[at] != '=' && strings.IndexByte("-*+/", text[at]) >= 0 {
 		m.operator = text[at]
 		at++
 	}
@@ -92,15 +91,15 @@ func valueEnd(text string, from int) (end int, quoted bool) {
 	if rest := text[from:]; strings.HasPrefix(rest, `"`) {
 		if i := strings.IndexByte(rest[1:], '"'); i >= 0 {
 			end := from + i + 2
-			if end == len(text) || strings.IndexByte(space, text[end]) >= 0 {
+			if end == len(text) || isSpace(text[end]) {
 				return end, true
 			}
 		}
 	}
-	if i := strings.IndexAny(text[from:], space); i >= 0 {
-		return from + i, false
+	for end = from; end < len(text) && !isSpace(text[end]); {
+		end++
 	}
-	return len(text), false
+	return end, false
 }
 
 func isKey(c byte) bool {
@@ -109,8 +108,13 @@ func isKey(c byte) bool {
 
 // skip is where white space that begins at from ends.
 func skip(text string, from int) int {
-	return len(text) - len(strings.TrimLeft(text[from:], space))
+	for from < len(text) && isSpace(text[from]) {
+		from++
+	}
+	return from
 }
+
+func isSpace(c byte) bool { return c == ' ' || '\t' <= c && c <= '\r' }
 
 func (m matched) content() string {
 	if m.quoted {

@@ -1,3 +1,0 @@
-package slurmconf
-
-func (p *parser) yaml(string) {}
