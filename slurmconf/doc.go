@@ -27,6 +27,8 @@
 // byte of it as it is. [Pair.Uint], [Pair.Bool] and [Pair.List] read values, and
 // [Conf.Nodes], [Conf.Partitions] and their like are views of records.
 //
+// [Diff] tells what changes for Slurm from one Set to another.
+//
 // Reading never fails as a whole. What is wrong is a list of [Finding] with
 // positions; an Error is what Slurm refuses, or worse, a Warning is what Slurm reads
 // otherwise than it is meant. Everything else in the files is there to be used.

@@ -1,0 +1,185 @@
+package slurmconf
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+)
+
+// Change is one difference between two configurations, in Slurm's terms.
+type Change struct {
+	File Kind `json:"file"`
+	// Record is the record, such as NodeName=n[1-4] or PartitionName=p; empty for
+	// a key that stands alone, or for the file as a whole.
+	Record string `json:"record,omitempty"`
+	// Key is what has another value. Without one, the record or file has come or
+	// gone.
+	Key string `json:"key,omitempty"`
+	// Old and New are nil where nothing was, or is, set. Slurm's default can be
+	// the value nevertheless.
+	Old *Text `json:"old"`
+	New *Text `json:"new"`
+}
+
+// Text is a value and where it stands.
+type Text struct {
+	Text string   `json:"text"`
+	From Position `json:"from"`
+}
+
+func (c Change) String() string {
+	parts := slices.DeleteFunc([]string{string(c.File), c.Record, c.Key}, func(s string) bool { return s == "" })
+	what := strings.Join(parts, ": ")
+	switch {
+	case c.Key == "" && c.Old == nil:
+		return what + ": new (" + c.New.From.String() + ")"
+	case c.Key == "" && c.New == nil:
+		return what + ": gone (was " + c.Old.From.String() + ")"
+	}
+	from := c.Old
+	if c.New != nil {
+		from = c.New
+	}
+	return what + ": " + c.Old.shown() + " → " + c.New.shown() + " (" + from.From.String() + ")"
+}
+
+func (t *Text) shown() string {
+	if t == nil {
+		return "not set"
+	}
+	return cmp.Or(t.Text, `""`)
+}
+
+// Diff is what changes for Slurm from one configuration to the other: values, not
+// lines. Where they stand, in which order, in which file that is included, and how
+// nodes are put together as hostlists, is no difference where it means none to Slurm.
+func Diff(before, after *Set) []Change {
+	var changes []Change
+	for _, kind := range Kinds {
+		d := diff{kind: kind, before: before.Conf(kind), after: after.Conf(kind)}
+		d.conf()
+		changes = append(changes, d.changes...)
+	}
+	return changes
+}
+
+// diff compares two Confs.
+type diff struct {
+	kind          Kind
+	before, after *Conf
+	changes       []Change
+}
+
+func (d *diff) conf() {
+	switch {
+	case d.before == nil && d.after == nil:
+		return
+	case d.before == nil || d.after == nil:
+		d.add("", "", d.before.whole(), d.after.whole())
+	case d.kind.yaml():
+		d.text()
+		return
+	}
+	for _, key := range d.keys() {
+		switch {
+		case d.kind == PlugstackConf:
+		case key == "nodename" && d.kind == SlurmConf, key == "downnodes", key == "frontendname":
+			d.hosts(key)
+		case key == "slurmctldhost" || !d.kind.IsList(key):
+			d.values(key)
+		case d.kind.IsRecord(key):
+			d.records(key)
+		default:
+			d.values(key)
+		}
+	}
+	d.plugins()
+}
+
+// text tells of the first line of YAML that differs.
+func (d *diff) text() {
+	old, now := strings.SplitAfter(d.before.File.String(), "\n"), strings.SplitAfter(d.after.File.String(), "\n")
+	for i := range max(len(old), len(now)) {
+		was, is := d.before.File.nth(old, i), d.after.File.nth(now, i)
+		if was != is && (was == nil || is == nil || was.Text != is.Text) {
+			d.add("", "text", was, is)
+			return
+		}
+	}
+}
+
+// nth is a line of the file's text, nil behind its end.
+func (f *File) nth(lines []string, i int) *Text {
+	if i >= len(lines) || lines[i] == "" {
+		return nil
+	}
+	return &Text{strings.Trim(lines[i], space), Position{File: f.Name, Line: i + 1}}
+}
+
+// keys are all that begin lines, in lower case and sorted.
+func (d *diff) keys() []string {
+	var keys []string
+	for _, c := range []*Conf{d.before, d.after} {
+		if c != nil {
+			for key := range c.byKey {
+				keys = append(keys, key)
+			}
+		}
+	}
+	slices.Sort(keys)
+	return slices.Compact(keys)
+}
+
+// values compares what a key is given: one value, or a list whose order counts.
+func (d *diff) values(key string) {
+	before, after := d.before.value(d.kind, key), d.after.value(d.kind, key)
+	if !d.kind.equal(key, before, after) {
+		d.add("", cmp.Or(d.after.spelled(key), d.before.spelled(key)), before, after)
+	}
+}
+
+// value is what counts for a key.
+func (c *Conf) value(kind Kind, key string) *Text {
+	all := c.All(key)
+	if len(all) == 0 {
+		return nil
+	}
+	if !kind.IsList(key) {
+		all = all[len(all)-1:]
+	}
+	texts := make([]string, len(all))
+	for i, p := range all {
+		texts[i] = p.Value
+	}
+	return &Text{strings.Join(texts, ", "), all[0].Position()}
+}
+
+// equal: the values are, or one is what the other is by default.
+func (k Kind) equal(key string, a, b *Text) bool {
+	if a != nil && b != nil {
+		return a.Text == b.Text
+	}
+	set := cmp.Or(a, b)
+	standard, ok := defaults[key]
+	return set == nil || ok && k == SlurmConf && set.Text == standard
+}
+
+// spelled is a key as the file has it.
+func (c *Conf) spelled(key string) string {
+	if all := c.All(key); len(all) > 0 {
+		return all[0].Key
+	}
+	return ""
+}
+
+// whole is the file, nil if there is none.
+func (c *Conf) whole() *Text {
+	if c == nil {
+		return nil
+	}
+	return &Text{From: Position{File: c.File.Name}}
+}
+
+func (d *diff) add(record, key string, before, after *Text) {
+	d.changes = append(d.changes, Change{d.kind, record, key, before, after})
+}

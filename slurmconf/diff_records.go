@@ -1,0 +1,163 @@
+package slurmconf
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/slurmlet/slurmlet/slurmconf/hostlist"
+)
+
+// identity is the keys by which records are told apart that begin with the
+// same key. Without an entry the name is enough.
+var identity = map[Kind][]string{
+	GresConf:    {"NodeName", "Name", "Type", "File", "MultipleFiles"},
+	HelpersConf: {"NodeName", "Feature"},
+}
+
+// titled is records by what they are called. Of one that is there twice, the
+// second one is called so, too.
+type titled struct {
+	titles []string
+	record map[string]Record
+}
+
+func (k Kind) titled(records []Record) titled {
+	t := titled{record: map[string]Record{}}
+	for _, r := range records {
+		title := k.title(r)
+		for n := 2; t.record[title].Line != nil; n++ {
+			title = k.title(r) + " (" + strconv.Itoa(n) + ")"
+		}
+		t.titles = append(t.titles, title)
+		t.record[title] = r
+	}
+	return t
+}
+
+// title is what a record is called: NodeName=n1, or NodeName=n1 Name=gpu.
+func (k Kind) title(r Record) string {
+	first := r.Pairs[0]
+	parts := []string{first.Key + "=" + first.Value}
+	for _, key := range identity[k] {
+		if p, ok := r.Get(key); ok && !strings.EqualFold(key, first.Key) {
+			parts = append(parts, key+"="+p.Value)
+		}
+	}
+	return strings.Join(parts, " ")
+}
+
+// records compares records by what they are called.
+func (d *diff) records(key string) {
+	before, after := d.kind.titled(d.before.Records(key)), d.kind.titled(d.after.Records(key))
+	for _, title := range after.titles {
+		if old, ok := before.record[title]; ok {
+			d.record(title, old, after.record[title], nil)
+		} else {
+			d.add(title, "", nil, after.record[title].whole())
+		}
+	}
+	for _, title := range before.titles {
+		if _, ok := after.record[title]; !ok {
+			d.add(title, "", before.record[title].whole(), nil)
+		}
+	}
+	if d.kind == GresConf {
+		d.order(before, after)
+	}
+}
+
+// order tells of the first record that changed places with another one. In
+// gres.conf the order of lines is that of devices.
+func (d *diff) order(before, after titled) {
+	old := slices.DeleteFunc(before.titles, func(t string) bool { return after.record[t].Line == nil })
+	now := slices.DeleteFunc(after.titles, func(t string) bool { return before.record[t].Line == nil })
+	for i, title := range now {
+		if title != old[i] {
+			d.add("", "order", &Text{old[i], before.record[old[i]].Position()}, &Text{title, after.record[title].Position()})
+			return
+		}
+	}
+}
+
+// record compares what two records set, but for the keys to leave out, which
+// are in lower case.
+func (d *diff) record(title string, before, after Record, without []string) {
+	for _, key := range keysOf(before, after) {
+		old, now := before.text(key), after.text(key)
+		if !slices.Contains(without, strings.ToLower(key)) && !same(key, old, now) {
+			d.add(title, key, old, now)
+		}
+	}
+}
+
+// keysOf is what the records set, DEFAULT lines counted, but for their names.
+func keysOf(records ...Record) []string {
+	seen := map[string]bool{}
+	var keys []string
+	for _, r := range records {
+		lines := []*Line{r.Line}
+		for def := r.Defaults; def != nil; def = def.Earlier {
+			lines = append(lines, def.Line)
+		}
+		for _, l := range lines {
+			for _, p := range l.Pairs[1:] {
+				if key := strings.ToLower(p.Key); !seen[key] {
+					seen[key] = true
+					keys = append(keys, p.Key)
+				}
+			}
+		}
+	}
+	return keys
+}
+
+// text is what counts for a key of the record, nil if nothing does.
+func (r Record) text(key string) *Text {
+	if p, ok := r.Get(key); ok {
+		return &Text{p.Value, p.Position()}
+	}
+	return nil
+}
+
+// whole is where the record stands.
+func (r Record) whole() *Text { return &Text{strings.TrimSpace(r.Text()), r.Position()} }
+
+// hostlists are keys whose values are sets of hosts or switches.
+var hostlists = []string{"nodes", "switches", "allocnodes"}
+
+// same: two values mean the same.
+func same(key string, a, b *Text) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	if a.Text == b.Text {
+		return true
+	}
+	if !slices.Contains(hostlists, strings.ToLower(key)) {
+		return false
+	}
+	one, err1 := hostlist.Parse(a.Text)
+	other, err2 := hostlist.Parse(b.Text)
+	return err1 == nil && err2 == nil && one.Sorted().String() == other.Sorted().String()
+}
+
+// plugins compares plugstack.conf, in which the order counts.
+func (d *diff) plugins() {
+	if d.kind != PlugstackConf || d.before == nil || d.after == nil {
+		return
+	}
+	before, after := d.before.stack(), d.after.stack()
+	if before.Text != after.Text {
+		d.add("", "plugins", before, after)
+	}
+}
+
+// stack is the lines of plugstack.conf as one value.
+func (c *Conf) stack() *Text {
+	var lines []string
+	for l := range c.Lines() {
+		lines = append(lines, l.Pairs[0].Key+" "+strings.Join(strings.Fields(l.Pairs[0].Value), " "))
+	}
+	return &Text{strings.Join(lines, ", "), Position{File: c.File.Name}}
+}
