@@ -85,7 +85,7 @@ func (d *diff) order(before, after titled) {
 func (d *diff) record(title string, before, after Record, without []string) {
 	for _, key := range keysOf(before, after) {
 		old, now := before.text(key), after.text(key)
-		if !slices.Contains(without, strings.ToLower(key)) && !same(key, old, now) {
+		if !slices.Contains(without, strings.ToLower(key)) && !same(after, key, old, now) {
 			d.add(title, key, old, now)
 		}
 	}
@@ -126,8 +126,8 @@ func (r Record) whole() *Text { return &Text{strings.TrimSpace(r.Text()), r.Posi
 // hostlists are keys whose values are sets of hosts or switches.
 var hostlists = []string{"nodes", "switches", "allocnodes"}
 
-// same: two values mean the same.
-func same(key string, a, b *Text) bool {
+// same: two values mean the same. Of a ring's nodes the order counts.
+func same(r Record, key string, a, b *Text) bool {
 	if a == nil || b == nil {
 		return a == b
 	}
@@ -139,7 +139,10 @@ func same(key string, a, b *Text) bool {
 	}
 	one, err1 := hostlist.Parse(a.Text)
 	other, err2 := hostlist.Parse(b.Text)
-	return err1 == nil && err2 == nil && one.Sorted().String() == other.Sorted().String()
+	if !strings.EqualFold(r.Pairs[0].Key, "RingName") {
+		one, other = one.Sorted(), other.Sorted()
+	}
+	return err1 == nil && err2 == nil && one.String() == other.String()
 }
 
 // plugins compares plugstack.conf, in which the order counts.

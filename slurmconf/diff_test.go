@@ -81,6 +81,8 @@ func TestDiffOfOtherFiles(t *testing.T) {
 		{"gres.conf", "two nodes", "NodeName=a Name=gpu File=/dev/a\nNodeName=b Name=gpu File=/dev/a\n", "NodeName=a Name=gpu File=/dev/a\nNodeName=b Name=gpu File=/dev/a Cores=1\n", list("NodeName=b Name=gpu File=/dev/a: Cores: not set → 1 (gres.conf:2:39)")},
 		{"cgroup.conf", "a value", "ConstrainCores=no\n", "ConstrainCores=yes\n", list("ConstrainCores: no → yes (cgroup.conf:1:16)")},
 		{"topology.conf", "a switch's nodes written otherwise", "SwitchName=s Nodes=n[1-2]\n", "SwitchName=s Nodes=n2,n1\n", nil},
+		{"topology.conf", "a ring's nodes", "RingName=r Nodes=n[1-2]\n", "RingName=r Nodes=n2,n1\n", list("RingName=r: Nodes: n[1-2] → n2,n1 (topology.conf:1:18)")},
+		{"topology.conf", "a ring's nodes written otherwise", "RingName=r Nodes=n[1-2]\n", "RingName=r Nodes=n1,n2\n", nil},
 		{"plugstack.conf", "the order", "required a\noptional b c\n", "optional b  c\nrequired a\n", list("plugins: required a, optional b c → optional b c, required a (plugstack.conf)")},
 		{"topology.yaml", "anything", "- topology: a\n  flat: true\n", "- topology: a\n  flat: false\n", list("text: flat: true → flat: false (topology.yaml:2)")},
 	} {

@@ -59,5 +59,6 @@
 //
 // plugstack.conf has a grammar of its own: required or optional, a plugin and its
 // arguments, or include and a pattern, relative to the file it stands in. There are no
-// continuations, quotes and escapes. YAML (topology.yaml …) is kept as text.
+// continuations, quotes and escapes. YAML is kept as text: see
+// slurmconf/topology.
 package slurmconf
