@@ -22,6 +22,8 @@ func TestSlurm(t *testing.T) {
 	}
 	eachVersion(t, "e2e", slices.Concat(cgroupCases, drain, loginCases, []testCase{
 		{"nodes have the size of their pods", nodesHaveTheirPodsSize},
+		{"slurm.conf is read as Slurm reads it", configurationIsReadAsSlurmDoes},
+		{"slurm.conf is refused as Slurm refuses it", configurationIsRefusedAsSlurmDoes},
 		{"jobs run", jobsRun},
 		{"a job over its memory is killed and the node lives", jobOverItsMemory},
 		{"a job over the container's memory is killed and the node lives", jobOverTheContainersMemory},
