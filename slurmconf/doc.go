@@ -53,7 +53,8 @@
 //     where all count (SlurmctldHost, Prolog …).
 //   - Include stands at the very beginning of a line, in capitals or not. A relative
 //     name is relative to the directory of slurm.conf, whatever file includes it.
-//     %c is ClusterName in lower case, which must be set before. There are no globs.
+//     %c is ClusterName in lower case, which must be set before. There are no globs,
+//     and white space has to follow the name.
 //   - A NUL ends its line for Slurm, silently. Here it is an Error, as is a byte order
 //     mark. \r is white space.
 //

@@ -50,7 +50,8 @@ func (f Finding) Error() string {
 	return text
 }
 
-// Findings is everything that was found.
+// Findings is everything that was found. It is not an error by itself: a Warning
+// is none, and nil Findings are no nil error. Ask Err.
 type Findings []Finding
 
 // Err is nil unless one of them is an Error: then it is those that are.

@@ -46,3 +46,22 @@ func within(t *testing.T, text string, at slurmconf.Position) {
 		assert.LessOrEqual(t, at.Column, len(lines[at.Line-1])+1)
 	}
 }
+
+// Whatever files include each other, reading ends, and tells of no file that it
+// has not read.
+func FuzzRead(f *testing.F) {
+	f.Add("Include a\nClusterName=b\nInclude %c\n", "Include b\nNodeName=n\n", "Include slurm.conf\nInclude /etc/slurm/a\n")
+	f.Add("NodeName=DEFAULT CPUs=2\nInclude a\n", "ClusterName=%c\nInclude %c\n", "Include ../slurm/../../a\n")
+	f.Fuzz(func(t *testing.T, conf, a, b string) {
+		set, findings := slurmconf.Read(machine(map[string]string{
+			"etc/slurm/slurm.conf": conf, "etc/slurm/a": a, "etc/slurm/b": b, "etc/slurm/plugstack.conf": a,
+		}))
+		for _, found := range findings {
+			assert.NotNil(t, set.File(found.File), found)
+		}
+		for l := range set.Conf(slurmconf.SlurmConf).Lines() {
+			assert.NotNil(t, set.File(l.Position().File))
+		}
+		assert.Empty(t, slurmconf.Diff(set, set))
+	})
+}

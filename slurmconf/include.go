@@ -29,16 +29,21 @@ func (p *parser) include(l *Line, seen logical) {
 		p.note(Error, "include", l, at, fmt.Sprintf("Slurm includes no patterns, such as %q", name), "an Include for each file")
 	case behind < len(text):
 		p.note(Error, "syntax", l, seen.raw(behind), fmt.Sprintf("%s behind Include %s", quote(text[behind:]), name), "one file")
+	case overrun(l, seen):
+		p.note(Error, "include", l, at, "no white space follows the name "+name+", and Slurm reads on behind the line", "a line end, or white space before the comment")
 	default:
 		l.Include = name
-		p.overrun(l, seen)
 	}
 }
 
-// overrun: behind a file's name Slurm looks for white space, and beyond the end
-// of the line, too, for what longer lines before have left there.
-func (p *parser) overrun(l *Line, seen logical) {
-	if !isSpace(seen.text[len(seen.text)-1]) {
-		p.note(Warning, "include", l, 0, "no white space follows the file's name, and Slurm reads on beyond the line", "a line end, or white space before the comment")
+// overrun: behind a file's name Slurm looks for white space, in the comment and
+// beyond the end of the text, too. Wherever it finds some, no more may follow.
+func overrun(l *Line, seen logical) bool {
+	last := len(seen.text) - 1
+	if isSpace(seen.text[last]) {
+		return false
 	}
+	behind := l.text[seen.raw(last)+1:]
+	i := strings.IndexAny(behind, space)
+	return len(seen.pieces) > 0 || i < 0 || strings.Trim(behind[i:], space) != ""
 }

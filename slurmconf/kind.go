@@ -75,5 +75,14 @@ func contains(keys []string, key string) bool {
 	return slices.ContainsFunc(keys, func(one string) bool { return strings.EqualFold(one, key) })
 }
 
+// refusal is what Slurm does about a line that it cannot read: in mpi.conf, of
+// which each plugin takes what it knows, it passes over it.
+func (k Kind) refusal() Severity {
+	if k == MPIConf {
+		return Warning
+	}
+	return Error
+}
+
 // yaml says whether the file is YAML.
 func (k Kind) yaml() bool { return strings.HasSuffix(string(k), ".yaml") }

@@ -39,7 +39,7 @@ func (p *parser) pairs(l *Line, seen logical) {
 			return
 		}
 		if len(l.Pairs) == 1 && !p.file.Kind.IsRecord(l.Pairs[0].Key) {
-			p.note(Error, "syntax", l, seen.raw(at), fmt.Sprintf("%s behind the value of %s", quote(text[at:]), l.Pairs[0].Key),
+			p.note(p.file.Kind.refusal(), "syntax", l, seen.raw(at), fmt.Sprintf("%s behind the value of %s", quote(text[at:]), l.Pairs[0].Key),
 				`one value on a line, between " if it has white space`)
 			return
 		}
@@ -157,7 +157,7 @@ func (p *parser) unreadable(l *Line, seen logical, at int) {
 	case len(trimmed) < len(seen.text) && isInclude(trimmed):
 		want = "Include at the very beginning of a line"
 	}
-	p.note(Error, "syntax", l, seen.raw(at), what, want)
+	p.note(p.file.Kind.refusal(), "syntax", l, seen.raw(at), what, want)
 }
 
 // quote is the beginning of a text, as a finding shows it.

@@ -84,9 +84,14 @@ func TestGrammar(t *testing.T) {
 			list(`1:2: error: cannot read "Include a": want Include at the very beginning of a line`),
 		},
 		{
-			"Include without an end", "Include a#b", nil,
-			list("1:1: warning: no white space follows the file's name, and Slurm reads on beyond the line: want a line end, or white space before the comment"),
+			"Include without a line end", "Include a", nil,
+			list("1:9: error: no white space follows the name a, and Slurm reads on behind the line: want a line end, or white space before the comment"),
 		},
+		{
+			"a comment at the name", "Include a#b c\n", nil,
+			list("1:9: error: no white space follows the name a, and Slurm reads on behind the line: want a line end, or white space before the comment"),
+		},
+		{"a word as comment at the name", "Include a#b\n", nil, nil},
 		{"Include=", "Include=a\n", list("1:9 Include=a"), nil},
 	} {
 		t.Run(c.about, func(t *testing.T) {

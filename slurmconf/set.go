@@ -18,7 +18,8 @@ const (
 	MaxLines = 1 << 18
 )
 
-// Set is all configuration files of one directory, and what they include.
+// Set is all configuration files of one directory, and what they include. One
+// that nobody edits can be used by several goroutines.
 type Set struct {
 	// Files are all that were read, each once, in the order of reading.
 	Files []*File
@@ -71,7 +72,7 @@ type fileID struct {
 
 // conf reads one of Slurm's files.
 func (r *reader) conf(kind Kind, needed bool) {
-	absolute := r.absolute(string(kind))
+	absolute := r.absolute(r.Source.file(kind))
 	file, err := r.file(absolute, kind)
 	switch {
 	case errors.Is(err, errMissing) && !needed:

@@ -123,3 +123,28 @@ func TestIncludesAreBounded(t *testing.T) {
 	assert.Contains(t, findings.Error(), "is one of more than 1000, and the rest is not read")
 	assert.Less(t, len(set.Conf(slurmconf.SlurmConf).All("KillWait")), 1000)
 }
+
+func TestSourceThatWillLieElsewhere(t *testing.T) {
+	files := map[string]string{
+		"stage/candidate.conf": "Include /etc/slurm/nodes\nInclude /srv/more\nInclude nodes\n", "stage/nodes": "KillWait=1\n",
+		"srv/more": "KillWait=2\n", "etc/slurm/nodes": "KillWait=3\n",
+	}
+	fsys := fstest.MapFS{}
+	for name, text := range files {
+		fsys[name] = &fstest.MapFile{Data: []byte(text)}
+	}
+	set, findings := slurmconf.Read(slurmconf.In(fsys, "/stage").As("/etc/slurm/").Named(slurmconf.SlurmConf, "candidate.conf"))
+	require.NoError(t, findings.Err())
+	assert.Equal(t, []string{"nodes:1:10 1", "/srv/more:1:10 2", "nodes:1:10 1"}, places(set.Conf(slurmconf.SlurmConf).All("KillWait")))
+	assert.Equal(t, "candidate.conf", set.Conf(slurmconf.SlurmConf).File.Name)
+
+	_, findings = slurmconf.Read(slurmconf.Source{})
+	assert.ErrorContains(t, findings.Err(), "slurm.conf: error: cannot read slurm.conf: there is no source")
+}
+
+// mpi.conf is read by each plugin, which takes what it knows.
+func TestMPI(t *testing.T) {
+	_, findings := slurmconf.Parse("mpi.conf", "PMIxDebug 1\n")
+	assert.NoError(t, findings.Err())
+	assert.Len(t, findings, 1)
+}

@@ -1,53 +1,90 @@
 package slurmconf
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
 	"strings"
 )
 
-// Source is where configuration files come from.
+// Source is where configuration files come from: a directory of some machine.
+// Relative names in it are relative to the directory, absolute ones are the
+// machine's.
 type Source struct {
 	root fs.FS
-	dir  string
+	// dir is the directory, and as is what files with absolute names take it for.
+	dir, as string
+	names   map[Kind]string
 }
 
-// Dir is a directory of this machine. Absolute names in it are those of the
-// machine.
+// Dir is a directory of this machine.
 func Dir(dir string) Source {
 	if absolute, err := filepath.Abs(dir); err == nil {
 		dir = absolute
 	}
-	return Source{os.DirFS("/"), dir}
+	return Source{root: os.DirFS("/"), dir: dir, as: dir}
 }
 
-// In is the directory dir of another machine, whose root is given. A test gives
-// a fstest.MapFS.
-func In(root fs.FS, dir string) Source { return Source{root, path.Join("/", dir)} }
+// In is a directory of another machine, whose root is given: that of a
+// container, or a fstest.MapFS.
+func In(root fs.FS, dir string) Source {
+	dir = path.Join("/", dir)
+	return Source{root: root, dir: dir, as: dir}
+}
+
+// As is the source as it will be when it lies in another directory: absolute
+// names below that are looked for here.
+func (s Source) As(dir string) Source {
+	s.as = path.Join("/", dir)
+	return s
+}
+
+// Named is the source with another file in the place of one of Slurm's: with
+// slurmctld -f candidate.conf, that is slurm.conf.
+func (s Source) Named(kind Kind, file string) Source {
+	s.names = maps.Clone(s.names)
+	if s.names == nil {
+		s.names = map[Kind]string{}
+	}
+	s.names[kind] = file
+	return s
+}
 
 // errMissing: there is no such file.
 var errMissing = errors.New("there is no such file")
 
+// file is the name of one of Slurm's files.
+func (s Source) file(kind Kind) string { return cmp.Or(s.names[kind], string(kind)) }
+
 // absolute is the path of a file that is named absolutely or relative to the
 // directory.
 func (s Source) absolute(name string) string {
-	if path.IsAbs(name) {
-		return path.Clean(name)
+	if !path.IsAbs(name) {
+		return path.Join(s.dir, name)
 	}
-	return path.Join(s.dir, name)
+	if rest, below := under(s.as, path.Clean(name)); below {
+		return path.Join(s.dir, rest)
+	}
+	return path.Clean(name)
 }
 
 // relative is how positions call a file.
 func (s Source) relative(absolute string) string {
-	if name, below := strings.CutPrefix(absolute, strings.TrimSuffix(s.dir, "/")+"/"); below {
+	if name, below := under(s.dir, absolute); below {
 		return name
 	}
 	return absolute
+}
+
+// under is a path relative to a directory, if it is below that.
+func under(dir, absolute string) (string, bool) {
+	return strings.CutPrefix(absolute, strings.TrimSuffix(dir, "/")+"/")
 }
 
 // inFS is the name of an absolute path in an fs.FS.
@@ -61,6 +98,9 @@ func inFS(absolute string) string {
 // read reads a file, which must be a regular one: a FIFO would be waited for.
 // limit is in bytes.
 func (s Source) read(absolute string, limit int64) (string, error) {
+	if s.root == nil {
+		return "", errors.New("there is no source")
+	}
 	name := inFS(absolute)
 	info, err := fs.Stat(s.root, name)
 	switch {
