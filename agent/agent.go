@@ -50,10 +50,14 @@ type Agent struct {
 	main     *process.Process
 	former   *process.Process // has handed over and may not have ended yet
 
-	lastError atomic.Pointer[LastError]
-	steps     steps
-	fit       fitCheck
-	stepEnds  bell
+	lastError, lastFatal atomic.Pointer[LastError]
+
+	conf conf
+	// missedConf is why slurmd has not the configuration of slurmctld.
+	missedConf atomic.Pointer[string]
+	steps      steps
+	fit        fitCheck
+	stepEnds   bell
 	// interrupted: SIGINT was received; only listen's goroutine knows.
 	interrupted bool
 	// stopped is when SIGTERM came; only the owner knows.
@@ -135,6 +139,7 @@ func (a *Agent) prepare() error {
 		restarts:  a.daemon.restarts,
 		announces: a.daemon.announces,
 		hosts:     a.daemon.hosts,
+		reloads:   a.daemon.reloads,
 		reaches:   a.daemon.reach != nil,
 		gresConf:  gresConf(a.Config),
 		way:       newWayDown(a.Config.Grace, a.Config.JobSignal.Lead),
@@ -205,6 +210,9 @@ func (a *Agent) open() error {
 	if a.output, err = process.NewOutput(a.daemon.program, a.heard); err != nil {
 		return errors.Join(err, a.notify.Close())
 	}
+	if a.life.reloads {
+		a.openConf()
+	}
 	a.publish(a.life)
 	return nil
 }
@@ -214,6 +222,9 @@ func (a *Agent) open() error {
 func (a *Agent) heard(line process.Line) {
 	if line.Level >= slog.LevelError {
 		a.lastError.Store(&LastError{At: time.Now(), Text: line.Text})
+	}
+	if line.Level > slog.LevelError {
+		a.lastFatal.Store(&LastError{At: time.Now(), Text: line.Text})
 	}
 	a.Observe(Notice{Level: line.Level, Source: line.Source, Text: line.Text})
 }
@@ -266,6 +277,10 @@ func (a *Agent) post(e event) {
 func (a *Agent) listen(ctx context.Context) {
 	if a.life.registers {
 		go a.watchPod()
+		go a.followConf()
+	}
+	if a.life.reloads {
+		go a.watchSources()
 	}
 	go func() {
 		if err := a.notify.Serve(a.isMain, a.notified, a.refused); err != nil {

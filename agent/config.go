@@ -34,9 +34,16 @@ type Config struct {
 	RunDir      string
 	ConfDir     string
 	PodInfo     string // directory
-	Daemon      string
-	DaemonArgs  []string
-	SlurmUser   string
+	// ConfSources are directories, ConfDefaults says whether what they are silent about is filled in.
+	ConfSources  []string
+	ConfDefaults bool
+	Preflight    Preflight
+	StateDir     string
+	// AgentPort is that of slurmctld's agent, 0 for none.
+	AgentPort  int
+	Daemon     string
+	DaemonArgs []string
+	SlurmUser  string
 	// SSHDConfig and SSSDConfig are files, HostKeys and AuthorizedKeys directories.
 	SSHDConfig, SSSDConfig   string
 	HostKeys, AuthorizedKeys string

@@ -47,7 +47,7 @@ func findDaemon(c Config) (daemon, error) {
 	if d.user != nil {
 		d.credential, err = credential(d.user(c))
 	}
-	if err := errors.Join(append(faults, err, checkAuth(c.ConfDir))...); err != nil {
+	if err := errors.Join(append(faults, err, checkAuth(c.keyDirs()))...); err != nil {
 		return daemon{}, &Fault{ExitMissing, err}
 	}
 	return d, nil
@@ -85,9 +85,12 @@ func credential(name string) (*syscall.Credential, error) {
 const mungeSocket = "/run/munge/munge.socket.2"
 
 // checkAuth looks for what auth/slurm or auth/munge cannot do without.
-func checkAuth(dir string) error {
-	key, jwks := filepath.Join(dir, "slurm.key"), filepath.Join(dir, "slurm.jwks")
-	for _, path := range []string{key, jwks, mungeSocket} {
+func checkAuth(dirs []string) error {
+	var paths []string
+	for _, dir := range dirs {
+		paths = append(paths, filepath.Join(dir, "slurm.key"), filepath.Join(dir, "slurm.jwks"))
+	}
+	for _, path := range append(paths, mungeSocket) {
 		_, err := os.Stat(path)
 		if err == nil {
 			return nil
@@ -96,7 +99,15 @@ func checkAuth(dir string) error {
 			return fmt.Errorf("cannot look at the cluster's key: %w", err)
 		}
 	}
-	return fmt.Errorf("cannot find the cluster's key: there is neither %s nor %s (auth/slurm), nor munged's socket %s (auth/munge)", key, jwks, mungeSocket)
+	return fmt.Errorf("cannot find the cluster's key: there is neither %s (auth/slurm), nor munged's socket %s (auth/munge)", strings.Join(paths, " nor "), mungeSocket)
+}
+
+// keyDirs is where the cluster's key may be.
+func (c Config) keyDirs() []string {
+	if partOf(c.Role).reloads {
+		return c.ConfSources
+	}
+	return []string{c.ConfDir}
 }
 
 func (d daemon) uid() int {

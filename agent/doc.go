@@ -26,6 +26,11 @@
 //	SLURMLET_LISTEN         where /livez, /readyz, /startupz and /status are served over HTTP: [host]:port (default: :8817)
 //	SLURMLET_RUN_DIR        the directory of the agent's sockets and of gres.conf, an absolute path (default: /run/slurmlet)
 //	SLURMLET_CONF_DIR       Slurm's configuration directory, an absolute path (default: /etc/slurm)
+//	SLURMLET_CONF_SOURCES   directories with slurm.conf and what goes with it, absolute paths separated by colons; see below (slurmctld; default: SLURMLET_CONF_DIR)
+//	SLURMLET_CONF_DEFAULTS  what a cluster of pods needs and slurm.conf does not set is added: on or off, see below (slurmctld; default: on)
+//	SLURMLET_PREFLIGHT      how an edit is looked at before slurmctld gets it: off, parse or full, see below (slurmctld; default: parse)
+//	SLURMLET_STATE_DIR      a directory that outlives the container, where the last good configuration is kept in slurmlet/, an absolute path (slurmctld; default: /var/spool/slurmctld)
+//	SLURMLET_AGENT_PORT     the port of slurmctld's agent, which tells when slurmd has missed a configuration; 0: nobody is asked (slurmd; default: 8817)
 //	SLURMLET_PODINFO_DIR    where a downward-API volume is mounted, an absolute path; see below (slurmd; default: /etc/podinfo)
 //	SLURMLET_DAEMON         the daemon's absolute path (default: the role's name, looked up in PATH)
 //	SLURMLET_DAEMON_ARGS    further arguments for the daemon, separated by spaces (default: none)
@@ -134,6 +139,44 @@
 // An edit of them changes the node record at once, as jobs run on; one that is
 // removed goes back to Slurm's default. What cannot be used is told, and the
 // last good values stay; at the start nothing is registered until it is mended.
+//
+// # slurmctld's configuration
+//
+// slurmctld does not read the directories that people edit (SLURMLET_CONF_SOURCES,
+// such as a ConfigMap's volume). All of their files together are one set, which the
+// agent checks, puts in place as a whole (SLURMLET_RUN_DIR/conf) and has slurmctld
+// reconfigure with. A second after an edit the nodes run with it. An edit that
+// cannot be used changes nothing: the status and the log say which file, which line
+// and why, and the last good set stays. It is kept in SLURMLET_STATE_DIR too, so a
+// container that starts during a bad edit comes up with it and says so; without one
+// the agent exits with 78.
+//
+//	check     the files are there and are text, no more than 8 MiB each and 32 MiB in all; then, with SLURMLET_PREFLIGHT=parse, package
+//	          slurmconf and Slurm's own parser (scontrol) read them; with full, a slurmctld of its own is started with them, on a state
+//	          and in a network of its own
+//	swap      slurmctld sees the old set or the new one, nothing between
+//	reconfigure  (scontrol reconfigure) a new process has taken over and answers, within a minute
+//	confirm   most of the nodes that answer have reconfigured (slurmd_start_time), within half a minute
+//	keep      the set is the last good one
+//
+// When one of them fails, the last good set is put back and reconfigured with: since
+// 25.11 slurmctld pushes what it has refused, too. Edits that come meanwhile wait,
+// and of several the last counts. "slurmlet reload" tries the present content once
+// more, waits, and tells what came of it.
+//
+// Keys (*.key, *.jwks, *.pem, *.p12, slurmdbd.conf) are not copied; the set in place
+// has links to them. Whoever uses scontrol in this container sets
+// SLURM_CONF=/run/slurmlet/conf/slurm.conf, or reads what may be refused. Names with
+// a path before them (Include /etc/slurm/x.conf) are not part of the set.
+//
+// A slurmd that missed the new set, or got one that was taken back, finds out from
+// slurmctld's agent, which tells the hashes of the files (GET /conf), and is
+// restarted to fetch it: after some seconds, three times at most. Jobs live on.
+//
+// With SLURMLET_CONF_DEFAULTS=on the set in place has a few lines more at the end of
+// slurm.conf, and a cgroup.conf if there is none: what a cluster of pods needs, with
+// the reason beside each. Nothing that the files set is changed; what an own value
+// costs is in the status.
 //
 // # Resize
 //

@@ -83,6 +83,9 @@ func (a *Agent) perform(act action) []event {
 			a.cancelQuestion()
 		}
 	default:
+		if a.performReload(act) {
+			return nil
+		}
 		panic(fmt.Sprintf("perform: no such action: %T", act))
 	}
 	return nil

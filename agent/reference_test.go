@@ -31,8 +31,9 @@ func TestReference(t *testing.T) {
 
 // inWords are the defaults that depend on the machine or the role.
 var inWords = map[string]string{
-	"SLURMLET_NODE_NAME": "the host name",
-	"SLURMLET_DAEMON":    "the role's name, looked up in PATH",
+	"SLURMLET_NODE_NAME":    "the host name",
+	"SLURMLET_CONF_SOURCES": "SLURMLET_CONF_DIR",
+	"SLURMLET_DAEMON":       "the role's name, looked up in PATH",
 }
 
 func (v variable) reference() string {

@@ -3,7 +3,6 @@ package agent
 import (
 	"context"
 	"fmt"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -61,6 +60,8 @@ type part struct {
 	// restarts: it is started again when it ends by itself; otherwise the container
 	// ends with it.
 	restarts bool
+	// reloads: its configuration comes from sources, and the agent puts it in place.
+	reloads bool
 	// reach succeeds when the daemon can be started; nil: it always can.
 	reach func(*Agent, context.Context) error
 	// confirm succeeds when a daemon that has said READY serves; nil for a node.
@@ -73,8 +74,8 @@ func partOf(r Role) part {
 	case Slurmctld:
 		return part{
 			program: "slurmctld", tools: []string{"scontrol"},
-			user: slurmUser, announces: true, args: slurmctldArgs, client: localConf,
-			confirm: (*Agent).ping,
+			user: slurmUser, announces: true, args: slurmctldArgs, client: placedConf,
+			reloads: true, confirm: (*Agent).ping,
 		}
 	case Slurmd:
 		return part{
@@ -98,7 +99,7 @@ func partOf(r Role) part {
 func slurmUser(c Config) string { return c.SlurmUser }
 
 func slurmctldArgs(a *Agent) []string {
-	return []string{"-f", filepath.Join(a.Config.ConfDir, "slurm.conf")}
+	return []string{"-f", a.Config.placedConf()}
 }
 
 func slurmdArgs(a *Agent) []string {
@@ -113,9 +114,7 @@ func slurmdEnv(a *Agent) []string {
 
 func sackdArgs(a *Agent) []string { return []string{"--conf-server", a.Config.Controller} }
 
-func localConf(c Config) []string {
-	return []string{"SLURM_CONF=" + filepath.Join(c.ConfDir, "slurm.conf")}
-}
+func placedConf(c Config) []string { return []string{"SLURM_CONF=" + c.placedConf()} }
 
 // cachedConf: sackd's copy is found as users' commands find it, in /run/slurm/conf.
 func cachedConf(Config) []string { return nil }

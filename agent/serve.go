@@ -75,6 +75,9 @@ func (a *Agent) handler() *http.ServeMux {
 		w.Header().Set("Content-Type", "application/json")
 		_ = a.Status().WriteJSON(w) // the reader has gone
 	})
+	if a.life.reloads {
+		mux.HandleFunc("GET /conf", a.conf.feed.serve)
+	}
 	return mux
 }
 
@@ -85,6 +88,9 @@ func (a *Agent) localHandler() http.Handler {
 	if a.life.registers {
 		mux.HandleFunc("POST /drain", a.command(a.drainCommand))
 		mux.HandleFunc("POST /resume", a.command(a.resumeCommand))
+	}
+	if a.life.reloads {
+		mux.HandleFunc("POST /reload", a.command(a.reloadCommand))
 	}
 	return mux
 }

@@ -3,6 +3,7 @@ package agent
 import (
 	"time"
 
+	"github.com/slurmlet/slurmlet/internal/confset"
 	"github.com/slurmlet/slurmlet/internal/slurm"
 )
 
@@ -36,6 +37,7 @@ const (
 	leaving    doing = "waiting for the old node record to be free"
 	deleting   doing = "deleting the old node record"
 	replacing  doing = "restarting slurmd, to register anew"
+	preparing  doing = "finding a configuration to start with"
 	pausing    doing = "pausing before the next start"
 	nothing    doing = ""
 
@@ -57,6 +59,8 @@ type plan struct {
 	// gresConf is the file that the cluster's gres.conf must include.
 	gresConf string
 	way      wayDown
+	// reloads: the configuration is the agent's to put in place (slurmctld).
+	reloads bool
 	// signals: jobs get a signal ahead of their requeue.
 	signals bool
 }
@@ -72,6 +76,7 @@ type allotment struct {
 // life is the whole state that step works on: a value without clock or I/O.
 type life struct {
 	plan
+	configuration
 	// allotment is never changed in place, and large: step copies a life.
 	*allotment
 	state State
@@ -182,6 +187,33 @@ type (
 	// deadline: one of the way down is over.
 	deadline struct{ stage stage }
 	hungUp   struct{}
+	// checked: a set was looked at. It lies ready in the directory staged, unless
+	// err says what is wrong with it.
+	checked struct {
+		number int
+		staged string
+		err    error
+	}
+	placeEnded struct {
+		number int
+		err    error
+	}
+	reconfigureEnded struct {
+		number int
+		err    error
+	}
+	// nodesAsked: of the nodes that answer slurmctld, so many have reconfigured.
+	// silent: slurmctld has not heard yet of some of those that have not.
+	nodesAsked struct {
+		number int
+		took   int
+		missed []string
+		silent bool
+		err    error
+	}
+	reloadTimer struct{ number int }
+	// outdated: slurmd's configuration is not that of slurmctld, and stays so.
+	outdated struct{}
 )
 
 func (begun) event()        {}
@@ -199,6 +231,14 @@ func (terminated) event()   {}
 func (hungUp) event()       {}
 func (sessionsOver) event() {}
 func (deadline) event()     {}
+
+func (edition) event()          {}
+func (checked) event()          {}
+func (placeEnded) event()       {}
+func (reconfigureEnded) event() {}
+func (nodesAsked) event()       {}
+func (reloadTimer) event()      {}
+func (outdated) event()         {}
 
 // action is something to do in the world.
 type action interface{ action() }
@@ -251,6 +291,34 @@ type (
 	// endSessions asks them to end, or kills them.
 	endSessions struct{ kill bool }
 	exit        struct{ code int }
+	// check looks at a set, and stages it.
+	check struct {
+		number int
+		set    *confset.Set
+	}
+	// place makes a set the live one; staged is empty for one that does not lie ready.
+	place struct {
+		number int
+		set    *confset.Set
+		staged string
+	}
+	// reconfigure does as place, and has slurmctld and the nodes read it.
+	reconfigure struct {
+		number int
+		set    *confset.Set
+		staged string
+	}
+	// askNodes asks after a while which nodes have reconfigured.
+	askNodes struct {
+		number int
+		after  time.Duration
+	}
+	// keep makes a set the one that the next container can fall back on.
+	keep      struct{ set *confset.Set }
+	armReload struct {
+		number int
+		after  time.Duration
+	}
 )
 
 // mainSignal is what the main process may be sent.
@@ -282,3 +350,9 @@ func (killSteps) action()    {}
 func (seeOff) action()       {}
 func (warnSessions) action() {}
 func (endSessions) action()  {}
+func (check) action()        {}
+func (place) action()        {}
+func (reconfigure) action()  {}
+func (askNodes) action()     {}
+func (keep) action()         {}
+func (armReload) action()    {}

@@ -31,6 +31,8 @@ type Status struct {
 	// Services are the helpers beside the daemon, Sessions those who are logged in (login).
 	Services []ServiceStatus `json:"services,omitempty"`
 	Sessions []SessionStatus `json:"sessions,omitempty"`
+	// Conf is slurmctld's configuration.
+	Conf *ConfStatus `json:"conf,omitempty"`
 	// Stopping is nil before SIGTERM.
 	Stopping *StoppingStatus `json:"stopping,omitempty"`
 }
@@ -57,6 +59,8 @@ type NodeStatus struct {
 	Refusal string `json:"refusal,omitempty"`
 	// Steps is what is done in the cgroups of jobs.
 	Steps *StepsStatus `json:"steps,omitempty"`
+	// ConfFault is why slurmd has another configuration than slurmctld.
+	ConfFault string `json:"conf_fault,omitempty"`
 }
 
 // MainStatus is the daemon.
@@ -89,7 +93,20 @@ func (a *Agent) brief() Status {
 		node := *s.Node
 		node.Fit = a.fit.found.Load()
 		node.Steps = a.stepsStatus()
+		if fault := a.missedConf.Load(); fault != nil {
+			node.ConfFault = *fault
+		}
 		s.Node = &node
+	}
+	if s.Conf != nil {
+		conf := *s.Conf
+		if unkept := a.conf.unkept.Load(); unkept != nil && *unkept != "" {
+			conf.Faults = append(slices.Clip(conf.Faults), *unkept)
+		}
+		if costs := a.conf.costs.Load(); costs != nil {
+			conf.Costs = *costs
+		}
+		s.Conf = &conf
 	}
 	return s
 }
@@ -116,7 +133,13 @@ func (a *Agent) publish(next life) {
 	if next.state == Stopping || next.state == Exited {
 		s.Stopping = a.stopping(next)
 	}
+	if next.reloads {
+		s.Conf = a.confStatus(next)
+	}
 	a.status.Store(&s)
+	if next.reloads {
+		a.tellReload(a.life, next)
+	}
 	if a.life.state != next.state || a.life.reason != next.reason || a.life.tries < patience && next.tries == patience {
 		a.tellChange(a.life, next)
 	}
@@ -172,6 +195,9 @@ func (s Status) WriteText(w io.Writer) error {
 	for _, one := range s.Sessions {
 		row("Session", "%s from %s since %s, process %d", one.User, cmp.Or(one.From, "an unknown address"), one.Since.Format(time.RFC3339), one.PID)
 	}
+	if s.Conf != nil {
+		s.Conf.rows(row)
+	}
 	if s.Stopping != nil {
 		s.Stopping.rows(row)
 	}
@@ -221,6 +247,9 @@ func (n *NodeStatus) rows(row func(name, format string, args ...any)) {
 	}
 	if n.Refusal != "" {
 		row("Fault", "slurmctld does not take what the pod's annotations say: %s", n.Refusal)
+	}
+	if n.ConfFault != "" {
+		row("Fault", "%s", n.ConfFault)
 	}
 	row("Steps", "%s", n.Steps)
 	if n.Fit == nil {

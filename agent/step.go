@@ -40,6 +40,20 @@ func step(l life, e event) (life, []action) {
 		return l.alone()
 	case hungUp:
 		return l.hangUp()
+	case edition:
+		return l.edited(e)
+	case checked:
+		return l.looked(e)
+	case placeEnded:
+		return l.placed(e)
+	case reconfigureEnded:
+		return l.reconfigured(e)
+	case nodesAsked:
+		return l.count(e)
+	case outdated:
+		return l.refetch()
+	case reloadTimer:
+		return l.reloadDue(e)
 	}
 	panic(fmt.Sprintf("step: no such event: %T", e))
 }
@@ -122,7 +136,7 @@ func (l life) fired(e timerFired) (life, []action) {
 		return l, []action{signalMain{sigKill}}
 	case l.doing == nothing:
 		return l.registerAgain()
-	case l.doing == launching, l.doing == awaiting:
+	case l.doing == launching, l.doing == awaiting, l.doing == preparing:
 		return l, nil
 	case l.doing == reaching:
 		return l.begin()

@@ -28,6 +28,7 @@ type world struct {
 	stopped bool
 	// sessions are there, and their end will be told.
 	sessions bool
+	conf     confWorld
 }
 
 func FuzzStep(f *testing.F) {
@@ -38,10 +39,15 @@ func FuzzStep(f *testing.F) {
 	f.Add(uint8(1), []byte{0, 2, 3, 9, 1, 5, 4, 8, 9, 9})
 	f.Add(uint8(2), []byte{0, 1, 2, 3, 9, 1, 8, 4, 9, 2, 3, 8 | 1<<4, 8 | 1<<4})
 	f.Add(uint8(3), []byte{0, 1, 2, 9, 1, 4, 9, 2})
+	f.Add(uint8(1), []byte{6, 6, 2, 3, 9, 1, 15 | 1<<4, 6, 6, 5, 9, 1, 6})
+	f.Add(uint8(1), []byte{6, 6, 2, 3, 9, 1, 15 | 1<<4, 6, 6 | 1<<4, 6, 5, 9, 1, 15 | 2<<4, 6, 15, 6, 5, 9, 1, 6 | 2<<4, 0, 6, 5, 9, 1})
 	f.Fuzz(func(t *testing.T, role uint8, script []byte) {
 		p := plans[int(role)%len(plans)]
 		p.signals, p.way = true, newWayDown(30*time.Second, time.Second)
 		w := &world{T: t, alive: map[int]bool{}, life: newLife(p, allotment{shape: small})}
+		if p.reloads {
+			w.conf.begin(w, script)
+		}
 		w.feed(begun{})
 		for _, b := range script {
 			w.happen(b)
@@ -54,7 +60,7 @@ func FuzzStep(f *testing.F) {
 // has to be asked whether it serves.
 var plans = []plan{
 	{registers: true, restarts: true, announces: true, reaches: true},
-	{announces: true},
+	{announces: true, reloads: true},
 	{restarts: true, announces: true, reaches: true, hosts: true},
 	{restarts: true, reaches: true},
 }
@@ -62,6 +68,9 @@ var plans = []plan{
 // happen lets one thing happen: the low bits choose what, the high bits how.
 func (w *world) happen(b byte) {
 	how := b >> 4
+	if w.life.reloads && w.conf.happen(w, b&15, how) {
+		return
+	}
 	switch b & 15 {
 	case 1, 10:
 		if len(w.asked) > 0 {
@@ -259,6 +268,8 @@ func (w *world) carryOut(a action) {
 		require.True(w, w.stopped && w.life.hosts)
 	case exit:
 		w.over = true
+	default:
+		w.conf.carryOut(w, a)
 	}
 }
 
@@ -271,8 +282,9 @@ func (w *world) check() {
 		require.True(w, w.alive[l.main], "the main process is dead")
 	}
 	require.Equal(w, w.over, l.state == Exited)
+	w.conf.check(w)
 	if !w.over {
-		waits := len(w.asked)+len(w.changes)+len(w.timers)+len(w.due)+w.starts > 0 || l.main != 0
+		waits := len(w.conf.asked)+len(w.asked)+len(w.changes)+len(w.timers)+len(w.due)+w.starts > 0 || l.main != 0
 		require.True(w, waits, "nothing will ever happen again: %+v", l)
 	}
 }

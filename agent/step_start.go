@@ -16,6 +16,9 @@ func (l life) begin() (life, []action) {
 	if l.state != Starting || l.main != 0 || l.starting {
 		return l, nil
 	}
+	if l.reloads {
+		return l.prepareConf()
+	}
 	if !l.reaches {
 		return l.launch()
 	}
@@ -133,7 +136,10 @@ func (l life) fits(n *slurm.Node) bool { return l.shape.differences(n) == "" && 
 func (l life) ready() (life, []action) {
 	first := !l.wasReady
 	l.state, l.doing, l.reason, l.tries, l.wasReady = Ready, nothing, "", 0, true
-	if first && l.unclaimed {
+	switch {
+	case l.reloads:
+		return l.proven(first)
+	case first && l.unclaimed:
 		return l.wait(missedAfter)
 	}
 	return l, nil

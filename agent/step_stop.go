@@ -96,6 +96,8 @@ func (l life) exited(e mainExited) (life, []action) {
 		return l.leaveWith(ExitOK)
 	case l.doing == ending:
 		return l.leaveWith(e.code)
+	case l.unproven():
+		return l.failedFirst(e.what)
 	case !l.restarts:
 		l.reason = e.what
 		return l.leaveWith(e.code)

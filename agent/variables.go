@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -97,6 +98,26 @@ var variables = []variable{
 	{"SLURMLET_CONF_DIR", nil, "/etc/slurm", func(c *Config, v string) error {
 		c.ConfDir = v
 		return checkAbsolute(v)
+	}},
+	{"SLURMLET_CONF_SOURCES", []Role{Slurmctld}, "", func(c *Config, v string) (err error) {
+		c.ConfSources, err = parseSources(cmp.Or(v, c.ConfDir))
+		return err
+	}},
+	{"SLURMLET_CONF_DEFAULTS", []Role{Slurmctld}, "on", func(c *Config, v string) (err error) {
+		c.ConfDefaults, err = parseSwitch(v)
+		return err
+	}},
+	{"SLURMLET_PREFLIGHT", []Role{Slurmctld}, string(PreflightParse), func(c *Config, v string) (err error) {
+		c.Preflight, err = parsePreflight(v)
+		return err
+	}},
+	{"SLURMLET_STATE_DIR", []Role{Slurmctld}, "/var/spool/slurmctld", func(c *Config, v string) error {
+		c.StateDir = v
+		return checkAbsolute(v)
+	}},
+	{"SLURMLET_AGENT_PORT", []Role{Slurmd}, "8817", func(c *Config, v string) (err error) {
+		c.AgentPort, err = parsePort(v)
+		return err
 	}},
 	{"SLURMLET_PODINFO_DIR", []Role{Slurmd}, "/etc/podinfo", func(c *Config, v string) error {
 		c.PodInfo = v
@@ -204,6 +225,32 @@ func checkAddress(text string) error {
 		return errors.New("want [host]:port with a port from 0 to 65535")
 	}
 	return nil
+}
+
+func parseSources(text string) ([]string, error) {
+	var all []string
+	for dir := range strings.SplitSeq(text, ":") {
+		if !filepath.IsAbs(dir) {
+			return nil, fmt.Errorf("want absolute paths separated by colons, not %q", dir)
+		}
+		all = append(all, filepath.Clean(dir))
+	}
+	return all, nil
+}
+
+func parseSwitch(text string) (bool, error) {
+	if text != "on" && text != "off" {
+		return false, errors.New("want on or off")
+	}
+	return text == "on", nil
+}
+
+func parsePort(text string) (int, error) {
+	n, err := strconv.ParseUint(text, 10, 16)
+	if err != nil {
+		return 0, errors.New("want a port from 0 to 65535")
+	}
+	return int(n), nil
 }
 
 func checkAbsolute(path string) error {

@@ -22,6 +22,8 @@ type given struct {
 	// env is added to the surroundings' own; files are in the stage, where some choose how the stand-ins behave.
 	env   []string
 	files map[string]string
+	// good is the slurm.conf that an earlier slurmctld has left as the last good one.
+	good string
 	// steps run on the node, named <job>.<step>.
 	steps []string
 	// noController: nobody takes slurmd's connections yet.
@@ -52,6 +54,10 @@ func start(t *testing.T, g given) *container {
 	c := &container{surroundings: surroundings{dir: newStage(t)}, t: t, log: &logbook{}, over: make(chan struct{}), steps: map[string]net.Listener{}}
 	for name, text := range g.files {
 		c.put(name, text)
+	}
+	if g.good != "" {
+		c.put("state/slurmlet/conf.1/slurm.conf", g.good)
+		require.NoError(t, os.Symlink("conf.1", c.path("state/slurmlet/conf")))
 	}
 	for _, step := range g.steps {
 		beginStep(step)(c)

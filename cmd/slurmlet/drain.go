@@ -32,7 +32,7 @@ func drain(args []string) int {
 	if *wait {
 		query.Set("wait", "1")
 	}
-	return tell("/drain?" + query.Encode())
+	return tell("/drain?"+query.Encode(), noNode)
 }
 
 // resume takes the node back from drain.
@@ -40,7 +40,7 @@ func resume(args []string) int {
 	if code, done := parse(flag.NewFlagSet("resume", flag.ContinueOnError), args); done {
 		return code
 	}
-	return tell("/resume")
+	return tell("/resume", noNode)
 }
 
 // parse reports whether the program is done, and with which status.
@@ -56,8 +56,10 @@ func parse(flags *flag.FlagSet, args []string) (code int, done bool) {
 	return agent.ExitOK, false
 }
 
-// tell has the agent do something; what it refuses is told.
-func tell(path string) int {
+const noNode = "this container is no node: its agent does not run slurmd"
+
+// tell has the agent do something; what it refuses is told, and whose it is to do.
+func tell(path, whose string) int {
 	ctx, stop := ossignal.NotifyContext(context.Background(), unix.SIGINT, unix.SIGTERM)
 	defer stop()
 	response, err := agent.Tell(ctx, runDir(), path)
@@ -69,7 +71,7 @@ func tell(path string) int {
 	var answer agent.Answer
 	switch err := json.NewDecoder(response.Body).Decode(&answer); {
 	case response.StatusCode == http.StatusNotFound:
-		fmt.Fprintln(os.Stderr, "slurmlet: this container is no node: its agent does not run slurmd")
+		fmt.Fprintln(os.Stderr, "slurmlet: "+whose)
 		return agent.ExitUsage
 	case err != nil:
 		fmt.Fprintln(os.Stderr, "slurmlet: cannot read the agent's answer:", err)

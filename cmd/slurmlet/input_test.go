@@ -35,6 +35,9 @@ func TestUsage(t *testing.T) {
 		{"an unknown flag of resume", []string{"resume", "-wait"}, 64, "-wait"},
 		{"an argument of resume", []string{"resume", "n1"}, 64, `resume: no arguments but flags, not ["n1"]`},
 		{"resume without an agent", []string{"resume"}, 69, "no agent answers"},
+		{"an unknown flag of reload", []string{"reload", "-f"}, 64, "-f"},
+		{"an argument of reload", []string{"reload", "slurm.conf"}, 64, `reload: no arguments but flags, not ["slurm.conf"]`},
+		{"reload without an agent", []string{"reload"}, 69, "no agent answers"},
 		{"help", []string{"help"}, 0, ""},
 		{"version", []string{"version"}, 0, ""},
 	} {
@@ -88,6 +91,11 @@ func TestFaults(t *testing.T) {
 		{"a port above all", "slurmctld", "SLURMLET_LISTEN=:65536", 78, []string{"SLURMLET_LISTEN", "a port from 0 to 65535"}},
 		{"a relative run directory", "slurmctld", "SLURMLET_RUN_DIR=run", 78, []string{`SLURMLET_RUN_DIR: cannot use "run": want an absolute path`}},
 		{"a relative configuration", "slurmctld", "SLURMLET_CONF_DIR=etc", 78, []string{"SLURMLET_CONF_DIR", "want an absolute path"}},
+		{"a relative source", "slurmctld", "SLURMLET_CONF_SOURCES=/etc/slurm:etc", 78, []string{`SLURMLET_CONF_SOURCES: cannot use "/etc/slurm:etc": want absolute paths separated by colons, not "etc"`}},
+		{"a preflight that is none", "slurmctld", "SLURMLET_PREFLIGHT=yes", 78, []string{`SLURMLET_PREFLIGHT: cannot use "yes": want off, parse or full`}},
+		{"defaults that are neither", "slurmctld", "SLURMLET_CONF_DEFAULTS=some", 78, []string{`SLURMLET_CONF_DEFAULTS: cannot use "some": want on or off`}},
+		{"a relative state", "slurmctld", "SLURMLET_STATE_DIR=state", 78, []string{"SLURMLET_STATE_DIR", "want an absolute path"}},
+		{"an agent's port in words", "slurmd", "SLURMLET_AGENT_PORT=http", 78, []string{`SLURMLET_AGENT_PORT: cannot use "http": want a port from 0 to 65535`}},
 		{"a relative daemon", "slurmctld", "SLURMLET_DAEMON=slurmctld", 78, []string{"SLURMLET_DAEMON", "want an absolute path"}},
 		{"a level that is none", "slurmctld", "SLURMLET_LOG_LEVEL=verbose", 78, []string{`SLURMLET_LOG_LEVEL: cannot use "verbose": want debug, info, warn or error`}},
 

@@ -18,6 +18,7 @@ const usage = `usage: slurmlet slurmctld|slurmd|login
        slurmlet drain [-reason TEXT] [-wait]
                                      keep new jobs from this node; wait until none runs on it
        slurmlet resume               take the node back from "slurmlet drain"
+       slurmlet reload               try the configuration as it is now, and wait until it is live or refused
        slurmlet version
 `
 
@@ -33,6 +34,8 @@ func main() {
 		os.Exit(drain(args))
 	case "resume":
 		os.Exit(resume(args))
+	case "reload":
+		os.Exit(reload(args))
 	case "version", "--version":
 		fmt.Println("slurmlet", version)
 	case "help", "-h", "--help":

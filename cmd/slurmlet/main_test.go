@@ -69,6 +69,8 @@ func (s surroundings) environ() []string {
 		"GORACE=atexit_sleep_ms=0",
 		"SLURMLET_RUN_DIR=" + filepath.Join(s.dir, "run"),
 		"SLURMLET_CONF_DIR=" + filepath.Join(s.dir, "conf"),
+		"SLURMLET_STATE_DIR=" + filepath.Join(s.dir, "state"),
+		"SLURMLET_AGENT_PORT=0",
 		"SLURMLET_LISTEN=127.0.0.1:0",
 		"SLURMLET_CGROUP=off", // the cgroups here are the machine's
 	}, s.env...)
@@ -88,11 +90,15 @@ func newStage(t *testing.T) string {
 		require.NoError(t, os.Symlink(standin, filepath.Join(dir, "bin", name)))
 	}
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "conf", "slurm.key"), bytes.Repeat([]byte("k"), 1024), 0o600))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "conf", "slurm.conf"), []byte(firstConf), 0o644))
 	journal := filepath.Join(dir, "journal")
 	require.NoError(t, os.WriteFile(journal, nil, 0o666))
 	require.NoError(t, os.Chmod(journal, 0o666))
 	return dir
 }
+
+// firstConf is a cluster's slurm.conf before anybody edits it.
+const firstConf = "ClusterName=first\nSlurmctldHost=ctl\n"
 
 // outcome is how a program that ends by itself ended.
 type outcome struct {

@@ -63,6 +63,8 @@ func (s *Sandbox) Cluster() (Cluster, error) {
 // Controller runs slurmctld, with its state on a volume that outlives the pod.
 func (c Cluster) Controller() PodSpec {
 	spec := c.pod(Controller, Controller)
+	// Whoever uses scontrol there sees what slurmctld sees.
+	spec.Env["SLURM_CONF"] = "/run/slurmlet/conf/slurm.conf"
 	spec.Volumes[1].Files["slurm.conf"] = File{Data: []byte(c.SlurmConf)}
 	spec.Volumes[1].Files["cgroup.conf"] = File{Data: []byte(c.CgroupConf)}
 	spec.Volumes[2].UID, spec.Volumes[2].GID = slurmUID, slurmUID

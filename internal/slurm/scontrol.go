@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"os/exec"
+	"slices"
 	"strings"
 	"time"
 )
@@ -57,6 +58,29 @@ func (s Scontrol) Node(ctx context.Context, name string) (*Node, error) {
 		}
 	}
 	return nil, nil
+}
+
+// Nodes asks "scontrol show nodes --json".
+func (s Scontrol) Nodes(ctx context.Context) ([]Node, error) {
+	var answer struct {
+		Nodes []Node `json:"nodes"`
+	}
+	err := s.ask(ctx, &answer, "show", "nodes", "--json")
+	return answer.Nodes, err
+}
+
+// Reconfigure runs "scontrol reconfigure".
+func (s Scontrol) Reconfigure(ctx context.Context) error {
+	_, err := s.run(ctx, "reconfigure")
+	return err
+}
+
+// Parse runs "scontrol show hostnames", which reads slurm.conf first.
+func (s Scontrol) Parse(ctx context.Context, path string) error {
+	env := slices.DeleteFunc(slices.Clone(s.Env), func(e string) bool { return strings.HasPrefix(e, "SLURM_CONF") })
+	parser := Scontrol{Path: s.Path, Env: append(env, "SLURM_CONF="+path)}
+	_, err := parser.run(ctx, "show", "hostnames", "a")
+	return err
 }
 
 // Config asks "scontrol show config", which has no JSON.

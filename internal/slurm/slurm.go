@@ -26,6 +26,14 @@ type Client interface {
 	Ping(ctx context.Context) error
 	// Node returns the record of a node, nil when slurmctld answers that it has none.
 	Node(ctx context.Context, name string) (*Node, error)
+	// Nodes returns all node records.
+	Nodes(ctx context.Context) ([]Node, error)
+	// Reconfigure has slurmctld read its configuration again and push it to the
+	// nodes. Success means that slurmctld's successor is up.
+	Reconfigure(ctx context.Context) error
+	// Parse has Slurm's own parser read the slurm.conf at a path, and what it
+	// includes. It asks no daemon.
+	Parse(ctx context.Context, path string) error
 	// Config returns the cluster's configuration.
 	Config(ctx context.Context) (Config, error)
 	// DeleteNode deletes a node record; one that is gone already is no error.

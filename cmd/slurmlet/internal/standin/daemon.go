@@ -7,6 +7,8 @@ import (
 	"os/signal"
 	"path/filepath"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -61,12 +63,16 @@ func begin(successor bool) {
 	dump()
 	say("version 26.05.5 runs as %d", os.Getpid())
 	say("error: this is an error of %d", os.Getpid())
+	readConf()
 	if chosen("exit-at-start") {
 		say("fatal: cannot read the configuration")
 		os.Exit(1)
 	}
 	if chosen("stranger") {
 		run("stranger")
+	}
+	if name == "slurmctld" {
+		must(os.WriteFile(filepath.Join(stage, "slurmctld.pid"), []byte(strconv.Itoa(os.Getpid())), 0o644))
 	}
 	switch {
 	case successor:
@@ -79,6 +85,21 @@ func begin(successor bool) {
 			stall("late")
 			register(successor)
 		}()
+	}
+}
+
+// readConf does what slurmctld does with the cluster's name, and with a node that there is not.
+func readConf() {
+	if name != "slurmctld" {
+		return
+	}
+	text, err := os.ReadFile(option("-f"))
+	must(err)
+	first, _, _ := strings.Cut(string(text), "\n")
+	note("reads %s", first)
+	if strings.Contains(string(text), "nosuch") {
+		say("fatal: Invalid node names in partition x")
+		os.Exit(1)
 	}
 }
 

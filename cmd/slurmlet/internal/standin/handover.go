@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec" //nolint:depguard // it plays a daemon, which starts its successor itself
+	"path/filepath"
 	"strings"
 	"time"
 )
@@ -21,11 +22,19 @@ func handOver() {
 	successor, err := bufio.NewReader(r).ReadString('\n')
 	if err != nil {
 		say("error: Resuming operation, reconfigure failed.")
+		outcome("failed")
 		return
 	}
 	stall("hold")
 	announce("READY=1\nMAINPID=%s", strings.TrimSpace(successor))
+	outcome("done")
 	os.Exit(0)
+}
+
+// outcome is what scontrol reconfigure waits for.
+func outcome(word string) {
+	must(os.WriteFile(filepath.Join(stage, "reconfigured.new"), []byte(word), 0o644))
+	must(os.Rename(filepath.Join(stage, "reconfigured.new"), filepath.Join(stage, "reconfigured")))
 }
 
 // fork starts this daemon again, with pipe as descriptor 3.

@@ -15,6 +15,7 @@
 //	  stranger        let a child claim to be the main process
 //	  late            as long as it is there: slurmctld does not see slurmd's registration
 //	  lost-at-start   slurmctld's table is full: only a successor's registration makes a record
+//	  -f slurm.conf   with a line that has "nosuch" in it: exit with status 1 instead of starting
 //	scontrol, squeue, scancel
 //	  node.json       the node record
 //	  down            slurmctld cannot be reached
@@ -23,6 +24,8 @@
 //	  busy            jobs run on the node of which no more is known
 //	  reserved        a reservation holds the node
 //	  config          the cluster's configuration
+//	  silent          a reconfigure gets no answer, though slurmctld reconfigures
+//	  nodes.json      all node records
 package main
 
 import (

@@ -5,18 +5,24 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // scontrol knows the few commands that the agent gives.
 func scontrol(args []string) {
 	note("%s", strings.Join(args, " "))
-	if chosen("down") {
+	if chosen("down") && strings.Join(args, " ") != "show hostnames a" {
 		fail("scontrol: error: slurm_load_ctl_conf: Unable to contact slurm controller (connect failure)")
 	}
 	switch args[0] {
 	case "ping":
 		answer("pings", map[string]any{"hostname": "ctl", "responding": true, "mode": "primary"})
+	case "reconfigure":
+		reconfigure()
 	case "show":
 		show(args[1:])
 	case "delete":
@@ -36,7 +42,49 @@ func show(args []string) {
 		showJob(args[1])
 	case "node":
 		showNode(args[1])
+	case "nodes":
+		showNodes()
+	case "hostnames":
+		parseConf()
 	}
+}
+
+// reconfigure returns when slurmctld has, or has not.
+func reconfigure() {
+	_ = os.Remove(filepath.Join(stage, "reconfigured"))
+	text, err := os.ReadFile(filepath.Join(stage, "slurmctld.pid"))
+	must(err)
+	pid, err := strconv.Atoi(string(text))
+	must(err)
+	must(unix.Kill(pid, unix.SIGHUP))
+	if chosen("silent") {
+		fail("slurm_reconfigure error: Socket timed out on send/recv operation")
+	}
+	for !chosen("reconfigured") {
+		<-time.After(5 * time.Millisecond)
+	}
+	if word, _ := os.ReadFile(filepath.Join(stage, "reconfigured")); string(word) == "failed" {
+		fail("slurm_reconfigure error: Unspecified error")
+	}
+}
+
+// parseConf is Slurm's parser: it does not know the key Foo.
+func parseConf() {
+	text, err := os.ReadFile(os.Getenv("SLURM_CONF"))
+	must(err)
+	if strings.Contains(string(text), "Foo=") {
+		fail("scontrol: error: _parse_next_key: Parsing error at unrecognized key: Foo", "scontrol: fatal: Unable to process configuration file")
+	}
+}
+
+func showNodes() {
+	text, err := os.ReadFile(filepath.Join(stage, "nodes.json"))
+	if err != nil {
+		answer("nodes")
+		return
+	}
+	_, err = os.Stdout.Write(text)
+	must(err)
 }
 
 func update(settings []string) {

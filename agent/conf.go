@@ -1,0 +1,229 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/slurmlet/slurmlet/internal/confset"
+	"github.com/slurmlet/slurmlet/internal/slurm"
+	"github.com/slurmlet/slurmlet/slurmconf"
+)
+
+// conf is what the agent does with slurmctld's configuration, besides judging
+// (step_reload.go): it reads the sources, and puts sets in place.
+type conf struct {
+	sources []string
+	// live is what the daemon reads, good what the next container can fall back on.
+	live, good confset.Store
+	feed       feed
+	tickets    atomic.Int64
+	judged     bell
+
+	// since is when slurmctld was told to reconfigure last, starts which slurmd each
+	// node had before that has to follow. Only the goroutines of one reload after the other use them.
+	since  time.Time
+	starts map[string]time.Time
+
+	keepLock sync.Mutex
+	toKeep   atomic.Pointer[confset.Set]
+	// unkept is why the last good set could not be kept, empty when it was.
+	unkept atomic.Pointer[string]
+	// costs are those of the live configuration; announcing is held while it is read.
+	costs      atomic.Pointer[[]string]
+	announcing sync.Mutex
+}
+
+// placedConf is what slurmctld and its agent's scontrol read: the set in place,
+// while the sources may hold what is not good.
+func (c Config) placedConf() string { return filepath.Join(c.RunDir, "conf", confset.Main) }
+
+// openConf reads what slurmctld can be started with.
+func (a *Agent) openConf() {
+	uid, gid := a.daemon.uid(), a.daemon.gid()
+	a.conf.sources = a.Config.ConfSources
+	a.conf.live = confset.Store{Dir: a.Config.RunDir, Name: "conf", UID: uid, GID: gid}
+	a.conf.good = confset.Store{Dir: filepath.Join(a.Config.StateDir, "slurmlet"), Name: "conf", UID: uid, GID: gid, Lasting: true}
+	first := a.readSources()
+	good, err := a.conf.good.Load()
+	if err != nil {
+		a.tell(slog.LevelWarn, "there is no good configuration to fall back on", slog.Any("error", err))
+	}
+	if good != nil {
+		good = good.WithKeys(confset.ReadKeys(a.conf.sources))
+	}
+	a.life.good, a.life.next = good, &first
+}
+
+func (a *Agent) readSources() edition {
+	set, err := confset.Read(a.conf.sources)
+	return edition{set: set, err: err, at: time.Now()}
+}
+
+// performReload does one action of a reload. All of them take their time.
+func (a *Agent) performReload(act action) bool {
+	switch act := act.(type) {
+	case check:
+		running := a.life.main != 0
+		go func() {
+			staged, err := a.checkSet(act.set, running)
+			a.post(checked{act.number, staged, err})
+		}()
+	case place:
+		go func() { a.post(placeEnded{act.number, a.place(act.set, act.staged)}) }()
+	case reconfigure:
+		go func() { a.post(reconfigureEnded{act.number, a.reconfigure(act.set, act.staged)}) }()
+	case askNodes:
+		time.AfterFunc(act.after, func() { a.post(a.nodesTook(act.number)) })
+	case keep:
+		a.conf.toKeep.Store(act.set)
+		go a.keepGood()
+	case armReload:
+		time.AfterFunc(act.after, func() { a.post(reloadTimer{act.number}) })
+	default:
+		return false
+	}
+	return true
+}
+
+func (a *Agent) place(set *confset.Set, staged string) error {
+	if staged == "" {
+		var err error
+		if staged, err = a.stage(set); err != nil {
+			return err
+		}
+	}
+	return a.conf.live.Swap(staged)
+}
+
+// reconfigure returns slurmctld's own words for a refusal: scontrol knows no
+// more than that there was one.
+func (a *Agent) reconfigure(set *confset.Set, staged string) error {
+	if err := a.place(set, staged); err != nil {
+		return err
+	}
+	a.conf.feed.hold()
+	a.conf.since = time.Now().Truncate(time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), takeLimit)
+	defer cancel()
+	err := a.client.Reconfigure(ctx)
+	if err == nil || errors.Is(err, slurm.ErrUnreachable) {
+		return err
+	}
+	a.output.Flush()
+	if last := a.lastFatal.Load(); last != nil && !last.At.Before(a.conf.since) {
+		return errors.New("slurmctld: " + set.Named(a.conf.live.Current(), last.Text))
+	}
+	return err
+}
+
+// noteStarts finds the nodes of which something is expected, and which slurmd
+// each of them has.
+func (a *Agent) noteStarts(ctx context.Context) {
+	a.conf.starts = map[string]time.Time{}
+	nodes, err := a.client.Nodes(ctx)
+	if err != nil {
+		return // it is told if slurmctld does not answer afterwards either
+	}
+	for _, n := range nodes {
+		if n.Responding() && !n.SlurmdStart.IsZero() && !n.Is("POWERED_DOWN", "POWERING_DOWN", "POWERING_UP", "REBOOT_ISSUED") {
+			a.conf.starts[n.Name] = n.SlurmdStart.Time
+		}
+	}
+}
+
+// nodesTook asks slurmctld which nodes have another slurmd than before: a
+// reconfigure puts a new process in its place. Two may begin in one second, so
+// one as young as the reconfigure counts too. Clocks differ from node to node.
+func (a *Agent) nodesTook(number int) nodesAsked {
+	ctx, cancel := context.WithTimeout(context.Background(), questionLimit)
+	defer cancel()
+	nodes, err := a.client.Nodes(ctx)
+	answer := nodesAsked{number: number, err: err}
+	for _, n := range nodes {
+		before, expected := a.conf.starts[n.Name]
+		switch {
+		case !expected:
+		case n.SlurmdStart.IsZero():
+			answer.missed = append(answer.missed, n.Name) // not heard of since
+			answer.silent = true
+		case n.SlurmdStart.Equal(before) && before.Before(a.conf.since):
+			answer.missed = append(answer.missed, n.Name)
+		default:
+			answer.took++
+		}
+	}
+	return answer
+}
+
+// keepGood writes the last good set to where the next container finds it. When
+// several are waiting, the last one wins.
+func (a *Agent) keepGood() {
+	a.conf.keepLock.Lock()
+	defer a.conf.keepLock.Unlock()
+	set := a.conf.toKeep.Swap(nil)
+	if set == nil {
+		return
+	}
+	err := os.MkdirAll(a.conf.good.Dir, 0o755)
+	var dir string
+	if err == nil {
+		dir, err = a.conf.good.Stage(set)
+	}
+	if err == nil {
+		err = a.conf.good.Swap(dir)
+	}
+	what := ""
+	if err != nil {
+		what = fmt.Sprintf("cannot keep the last good configuration: %v", err)
+		a.tell(slog.LevelWarn, what+"; a container that starts during a bad edit will not come up")
+	}
+	a.conf.unkept.Store(&what)
+}
+
+// announce tells the nodes' agents of a configuration that is live and stays.
+func (a *Agent) announce() {
+	dir, err := filepath.EvalSymlinks(a.conf.live.Current())
+	if err != nil {
+		return // it is told where it is put in place
+	}
+	go func() {
+		a.conf.announcing.Lock()
+		defer a.conf.announcing.Unlock()
+		set, _ := slurmconf.Read(slurmconf.Dir(dir), slurmconf.SlurmConf)
+		costs := costs(set.Conf(slurmconf.SlurmConf))
+		a.conf.costs.Store(&costs)
+		a.conf.feed.announce(newManifest(served(dir)))
+	}()
+}
+
+// reloadCommand tries what the sources hold now, and waits for the verdict.
+func (a *Agent) reloadCommand(ctx context.Context, _ *http.Request) error {
+	e := a.readSources()
+	e.forced, e.ticket = true, int(a.conf.tickets.Add(1))
+	a.post(e)
+	for {
+		next := a.conf.judged.next()
+		s := a.Status()
+		switch {
+		case s.Conf.judged >= e.ticket:
+			return s.Conf.err()
+		case s.State == Stopping || s.State == Exited:
+			return errors.New("the pod is terminating: its configuration is not changed any more")
+		}
+		select {
+		case <-next:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-a.over:
+			return errors.New("the agent ends")
+		}
+	}
+}

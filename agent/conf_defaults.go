@@ -1,0 +1,121 @@
+package agent
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/slurmlet/slurmlet/internal/confset"
+	"github.com/slurmlet/slurmlet/slurmconf"
+)
+
+// confDefault is a parameter of slurm.conf(5) that a cluster of pods needs with
+// another value than Slurm's own default. Where slurm.conf sets it, it is left
+// alone.
+type confDefault struct {
+	key   string
+	value func(Config) string
+	why   string
+	// cost is what another value leads to, empty for nothing.
+	cost func(value string) string
+}
+
+func is(value string) func(Config) string { return func(Config) string { return value } }
+
+func unless(value, cost string) func(string) string {
+	return func(have string) string {
+		for one := range strings.SplitSeq(have, ",") {
+			if strings.EqualFold(strings.TrimSpace(one), value) {
+				return ""
+			}
+		}
+		return cost
+	}
+}
+
+func free(string) string { return "" }
+
+var confDefaults = []confDefault{
+	{"SlurmUser", func(c Config) string { return c.SlurmUser }, "the user that the agent starts slurmctld as", free},
+	{"StateSaveLocation", func(c Config) string { return c.StateDir }, "where the pod has a volume", free},
+	{"AuthType", is("auth/slurm"), "pods share a key, and run no munged", unless("auth/slurm", "munged must run in every container")},
+	{"AuthInfo", is("use_client_ids"), "users need to be known where they submit only", unless("use_client_ids", "every user of a job must be known in the nodes' containers")},
+	{"CredType", is("cred/slurm"), "goes with auth/slurm", unless("cred/slurm", "nodes of pods are dynamic, and dynamic nodes need credentials")},
+	{"SlurmctldParameters", is("enable_configless"), "nodes have no configuration but slurmctld's", unless("enable_configless", "slurmd does not start: it asks slurmctld for its configuration")},
+	{"MaxNodeCount", is("4096"), "nodes come and go, and this is how many there may be at once (at most 65536)", free},
+	{"ReturnToService", is("2"), "a node whose pod has come back is in service again", unless("2", "a node that was away stays DOWN until somebody resumes it")},
+	{"SelectType", is("select/cons_tres"), "dynamic nodes need it", unless("select/cons_tres", "dynamic nodes do not register")},
+	{"SelectTypeParameters", is("CR_Core_Memory"), "a node's memory is its pod's limit, and shared out like CPUs", free},
+	{"TaskPlugin", is("task/cgroup"), "jobs are held to the memory that they asked for", free},
+	{"PrologEpilogTimeout", is("300"), "in seconds: slurmd waits for a prolog before it stops or reconfigures, by Slurm's default for ever", free},
+}
+
+// defaultCgroupConf is for a set without a cgroup.conf.
+const defaultCgroupConf = `# slurmlet wrote this, because the sources hold no cgroup.conf (cgroup.conf(5)).
+CgroupPlugin=cgroup/v2
+# Jobs are held to the memory that they asked for.
+ConstrainRAMSpace=yes
+ConstrainSwapSpace=yes
+# The pod's quota bounds the CPUs. Bound jobs of all pods of a machine would meet on its first ones.
+ConstrainCores=no
+`
+
+// render adds what slurm.conf is silent about. It comes at the end: the numbers
+// of the lines in Slurm's messages stay those of the user's file.
+func (a *Agent) render(dir string) error {
+	set, findings := slurmconf.Read(slurmconf.Dir(dir), slurmconf.SlurmConf)
+	if findings.Err() != nil {
+		return nil // it is refused
+	}
+	if err := appendTo(filepath.Join(dir, confset.Main), a.Config.rendered(set.Conf(slurmconf.SlurmConf))); err != nil {
+		return err
+	}
+	path := filepath.Join(dir, string(slurmconf.CgroupConf))
+	if _, err := os.Stat(path); err == nil {
+		return nil
+	}
+	return appendTo(path, defaultCgroupConf)
+}
+
+func appendTo(path, text string) error {
+	f, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
+	if err == nil {
+		_, err = f.WriteString(text)
+		if closed := f.Close(); err == nil {
+			err = closed
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("cannot write the defaults: %v", err)
+	}
+	return nil
+}
+
+// rendered is the text of all defaults that are needed, empty for none.
+func (c Config) rendered(conf *slurmconf.Conf) string {
+	var text strings.Builder
+	for _, d := range confDefaults {
+		if _, set := conf.Get(d.key); set {
+			continue
+		}
+		if text.Len() == 0 {
+			text.WriteString("\n\n# slurmlet wrote what follows, because the lines above do not set it (SLURMLET_CONF_DEFAULTS).\n")
+		}
+		fmt.Fprintf(&text, "# %s: %s.\n%s=%s\n", d.key, d.why, d.key, d.value(c))
+	}
+	return text.String()
+}
+
+// costs are what the user's own values lead to in a cluster of pods.
+func costs(conf *slurmconf.Conf) []string {
+	var all []string
+	for _, d := range confDefaults {
+		if have, set := conf.Get(d.key); set {
+			if cost := d.cost(have.Value); cost != "" {
+				all = append(all, fmt.Sprintf("%s: %s=%s: %s", have.Position(), d.key, have.Value, cost))
+			}
+		}
+	}
+	return all
+}

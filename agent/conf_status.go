@@ -1,0 +1,118 @@
+package agent
+
+import (
+	"errors"
+	"log/slog"
+	"strings"
+	"time"
+)
+
+// ConfStatus is what slurmctld runs with, and what is to come.
+type ConfStatus struct {
+	Sources []string `json:"sources"`
+	// Live and Good are hashes: of the set in place, and of the last that slurmctld
+	// and its nodes took. They differ while a set is tried.
+	Live  string `json:"live"`
+	Good  string `json:"good,omitempty"`
+	Doing string `json:"doing,omitempty"`
+	// Refused is the last content of the sources that could not be used.
+	Refused *Refusal `json:"refused,omitempty"`
+	// Took counts the nodes that have taken the live set, Missed names those that
+	// have not.
+	Took   int      `json:"took"`
+	Missed []string `json:"missed,omitempty"`
+	// Faults are why the last good set is not back in place, or was not kept.
+	Faults []string `json:"faults,omitempty"`
+	// Costs are what the user's own values lead to.
+	Costs []string `json:"costs,omitempty"`
+
+	judged  int
+	verdict string
+}
+
+// Refusal says what is wrong with a content of the sources, a line for each fault.
+type Refusal struct {
+	Since time.Time `json:"since"`
+	Hash  string    `json:"hash,omitempty"` // empty for what could not be read
+	Why   []string  `json:"why"`
+}
+
+func (a *Agent) confStatus(next life) *ConfStatus {
+	s := &ConfStatus{Sources: a.conf.sources, Doing: string(next.reloading), Took: next.took, Missed: next.missed, judged: next.judged, verdict: next.verdict}
+	if next.live != nil {
+		s.Live = next.live.Hash
+	}
+	if next.good != nil {
+		s.Good = next.good.Hash
+	}
+	if next.refused != nil {
+		s.Refused = &Refusal{Since: next.refused.at, Why: strings.Split(next.why, "\n")}
+		if next.refused.set != nil {
+			s.Refused.Hash = next.refused.set.Hash
+		}
+	}
+	if next.brooded != "" {
+		s.Faults = append(s.Faults, "cannot put the last good configuration back: "+next.brooded)
+	}
+	return s
+}
+
+// tellReload logs what became of an edit.
+func (a *Agent) tellReload(old, next life) {
+	if next.why != "" && (old.why != next.why || old.refused == nil || next.refused != old.refused && !next.refused.at.Equal(old.refused.at)) {
+		for why := range strings.SplitSeq(next.why, "\n") {
+			a.tell(slog.LevelError, "the configuration is refused; the last good one stays", slog.String("error", why))
+		}
+	}
+	if next.brooded != "" && next.brooded != old.brooded {
+		a.tell(slog.LevelError, "cannot put the last good configuration back", slog.String("error", next.brooded))
+	}
+	if next.wasReady && next.good != nil && (!next.good.Same(old.good) || !old.wasReady) {
+		a.announce()
+		a.tell(slog.LevelInfo, "the configuration is live", slog.String("hash", next.good.Hash), slog.Int("nodes", next.took))
+		if len(next.missed) > 0 {
+			a.tell(slog.LevelWarn, "nodes have not taken the configuration", slog.String("nodes", few(next.missed)))
+		}
+	}
+	if next.judged != old.judged {
+		a.conf.judged.ring()
+	}
+	if old.unsettled && !next.unsettled && next.good.Same(old.good) {
+		a.announce()
+		a.tell(slog.LevelInfo, "the last good configuration is back", slog.String("hash", next.good.Hash))
+	}
+}
+
+func (s *ConfStatus) err() error {
+	if s.verdict != "" {
+		return errors.New(s.verdict)
+	}
+	return nil
+}
+
+// few are enough to know where to look.
+func few(names []string) string {
+	const most = 10
+	if len(names) <= most {
+		return strings.Join(names, ",")
+	}
+	return strings.Join(names[:most], ",") + ",…"
+}
+
+func (s *ConfStatus) rows(row func(name, format string, args ...any)) {
+	row("Configuration", "%s from %s", strings.TrimSpace(s.Live+" "+s.Doing), strings.Join(s.Sources, ", "))
+	if s.Refused != nil {
+		for _, why := range s.Refused.Why {
+			row("Refused", "%s (since %s)", why, s.Refused.Since.Format(time.RFC3339))
+		}
+	}
+	if len(s.Missed) > 0 {
+		row("Not taken by", "%s", few(s.Missed))
+	}
+	for _, f := range s.Faults {
+		row("Fault", "%s", f)
+	}
+	for _, c := range s.Costs {
+		row("Note", "%s", c)
+	}
+}

@@ -1,0 +1,196 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/fsnotify/fsnotify"
+
+	"github.com/slurmlet/slurmlet/internal/confset"
+)
+
+// follower compares what slurmd has of the cluster's configuration with what
+// slurmctld's agent announces. slurmctld pushes a configuration once: a slurmd
+// that misses it, or gets one that is taken back, keeps what it has until it is
+// restarted.
+type follower struct {
+	agent     *Agent
+	cache     string
+	announced manifest
+	// restarts counts those for the present announcement.
+	restarts int
+}
+
+const (
+	// pushTime is what a push may need on its way through the tree; as much is added
+	// by chance, for thousands of slurmds that fetch at once.
+	pushTime = 5 * time.Second
+	// maxRestarts is how often one announcement makes slurmd start anew.
+	maxRestarts = 3
+)
+
+// followConf follows until the agent's end.
+func (a *Agent) followConf() {
+	if a.Config.AgentPort == 0 {
+		return
+	}
+	f := &follower{agent: a, cache: filepath.Join(a.Root, a.Config.SpoolDir, "conf-cache")}
+	news := make(chan manifest)
+	go a.pollConf(news)
+	watcher, err := fsnotify.NewWatcher()
+	var changes <-chan fsnotify.Event
+	if err == nil {
+		defer watcher.Close()
+		changes = watcher.Events
+	}
+	f.run(news, changes, func() {
+		if err == nil {
+			_ = watcher.Add(f.cache) // slurmd makes it, and it is no fault that there is none yet
+		}
+	})
+}
+
+func (f *follower) run(news <-chan manifest, changes <-chan fsnotify.Event, watch func()) {
+	due := time.NewTimer(f.patience())
+	due.Stop()
+	for {
+		select {
+		case <-f.agent.over:
+			return
+		case m := <-news:
+			f.hear(m)
+			watch()
+			due.Reset(f.patience())
+		case <-changes:
+			due.Reset(f.patience())
+		case <-due.C:
+			if f.look() {
+				due.Reset(f.patience())
+			}
+		}
+	}
+}
+
+func (f *follower) hear(m manifest) {
+	if m.hash != f.announced.hash {
+		f.restarts = 0
+	}
+	f.announced = m
+}
+
+// patience grows from restart to restart.
+func (f *follower) patience() time.Duration {
+	wait := pushTime << (2 * f.restarts)
+	return wait + rand.N(wait)
+}
+
+// look has slurmd restarted if it has not what it should have, and says whether
+// it is to be looked at again. While slurmctld tries a configuration, its agent
+// does not answer: only what it says then counts.
+func (f *follower) look() bool {
+	if !f.differs() {
+		return false
+	}
+	m, err := f.agent.askConf("")
+	if err != nil {
+		return true
+	}
+	f.hear(m)
+	select {
+	case <-f.agent.over:
+		return false
+	case <-time.After(f.patience()):
+	}
+	return f.differs() && f.restart()
+}
+
+func (f *follower) differs() bool {
+	differs := f.announced.hash != "" && f.announced.differs(confset.Contents(f.cache, nil))
+	if !differs {
+		f.agent.missedConf.Store(nil)
+	}
+	return differs
+}
+
+func (f *follower) restart() bool {
+	switch {
+	case f.agent.Status().State != Ready:
+		return true
+	case f.restarts == maxRestarts:
+		fault := fmt.Sprintf("slurmd does not get slurmctld's configuration, in %d starts", f.restarts)
+		f.agent.missedConf.Store(&fault)
+		f.agent.tell(slog.LevelError, fault, slog.String("hash", f.announced.hash))
+		return false
+	}
+	f.restarts++
+	f.agent.post(outdated{})
+	return true
+}
+
+// pollConf asks slurmctld's agent for news. One that is not there, or older, is
+// asked again after a while.
+func (a *Agent) pollConf(news chan<- manifest) {
+	last := ""
+	for failures := 0; ; {
+		m, err := a.askConf(last)
+		if err == nil {
+			failures, last = 0, m.hash
+			select {
+			case news <- m:
+			case <-a.over:
+				return
+			}
+			continue
+		}
+		pause := grow(time.Second, failures, time.Minute)
+		failures++
+		select {
+		case <-time.After(pause + rand.N(pause)):
+		case <-a.over:
+			return
+		}
+	}
+}
+
+// askConf returns when the announced configuration is unlike the one named.
+func (a *Agent) askConf(unlike string) (manifest, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), askAgain)
+	defer cancel()
+	var faults []error
+	for address := range strings.SplitSeq(a.Config.Controller, ",") {
+		host, _, _ := net.SplitHostPort(address)
+		m, err := getConf(ctx, fmt.Sprintf("http://%s:%d/conf?unlike=%s", host, a.Config.AgentPort, unlike))
+		if err == nil {
+			return m, nil
+		}
+		faults = append(faults, err)
+	}
+	return manifest{}, errors.Join(faults...)
+}
+
+func getConf(ctx context.Context, url string) (manifest, error) {
+	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: (&net.Dialer{Timeout: 10 * time.Second}).DialContext}}
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return manifest{}, err
+	}
+	response, err := client.Do(request)
+	if err != nil {
+		return manifest{}, err
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(io.LimitReader(response.Body, 1<<20))
+	if err != nil || response.StatusCode != http.StatusOK {
+		return manifest{}, errors.Join(err, errors.New(response.Status))
+	}
+	return parseManifest(string(text))
+}

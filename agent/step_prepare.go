@@ -1,0 +1,84 @@
+package agent
+
+// prepareConf finds the set that slurmctld is started with: what the sources
+// hold if it can be used, else the last good one. One that was good before
+// needs no check.
+func (l life) prepareConf() (life, []action) {
+	e := l.next
+	l.next, l.doing = nil, preparing
+	switch {
+	case e.err != nil:
+		return l.fallBack(e, e.err.Error())
+	case e.set.Same(l.good):
+		return l.inPlace(e, "")
+	}
+	l.trying, l.reloading = e, checking
+	l.put++
+	return l, []action{check{l.put, e.set}}
+}
+
+func (l life) lookedFirst(e checked) (life, []action) {
+	trying := l.trying
+	l.trying, l.reloading = nil, quiet
+	if e.err != nil {
+		return l.fallBack(trying, e.err.Error())
+	}
+	return l.inPlace(trying, e.staged)
+}
+
+// fallBack starts slurmctld with the last good set.
+func (l life) fallBack(refused *edition, why string) (life, []action) {
+	l = l.judge(refused, why)
+	if l.good == nil {
+		l.reason = "cannot use the configuration, and there is no earlier one that was good: " + why
+		return l.leaveWith(ExitConfig)
+	}
+	return l.inPlace(&edition{set: l.good}, "")
+}
+
+// inPlace makes a set the live one before slurmctld is started.
+func (l life) inPlace(e *edition, staged string) (life, []action) {
+	l.live, l.doing = e.set, preparing
+	l.put++
+	return l, []action{place{l.put, e.set, staged}}
+}
+
+func (l life) placed(e placeEnded) (life, []action) {
+	switch {
+	case e.number != l.put || l.doing != preparing || l.isOver():
+		return l, nil
+	case e.err != nil:
+		l.reason = e.err.Error()
+		return l.leaveWith(ExitFailure)
+	}
+	return l.launch()
+}
+
+// failedFirst: slurmctld has ended before it was Ready, with a set that was
+// never good. The last good one gets its turn.
+func (l life) failedFirst(why string) (life, []action) {
+	l.starts++
+	return l.fallBack(&edition{set: l.live}, why)
+}
+
+// unproven: slurmctld was started with a set that was not good before.
+func (l life) unproven() bool {
+	return l.reloads && !l.wasReady && l.good != nil && l.live != nil && !l.live.Same(l.good)
+}
+
+// proven: slurmctld is Ready with the live set.
+func (l life) proven(first bool) (life, []action) {
+	var actions []action
+	if first && !l.live.Same(l.good) {
+		l.good = l.live
+		actions = append(actions, keep{l.good})
+	}
+	switch l.reloading {
+	case reconfiguring, restoring:
+		return l.taken()
+	case quiet:
+		l, more := l.tryNext()
+		return l, append(actions, more...)
+	}
+	return l, actions
+}

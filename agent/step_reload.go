@@ -1,0 +1,310 @@
+package agent
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/slurmlet/slurmlet/internal/confset"
+	"github.com/slurmlet/slurmlet/internal/slurm"
+)
+
+// reloading is what a slurmctld does about its configuration besides.
+type reloading string
+
+const (
+	quiet         reloading = ""
+	checking      reloading = "checking the new configuration"
+	reconfiguring reloading = "waiting for slurmctld to take the new configuration"
+	spreading     reloading = "waiting for the nodes to take the new configuration"
+	restoring     reloading = "putting the last good configuration back"
+	brooding      reloading = "pausing before the last good configuration is put back once more"
+)
+
+// edition is the content of the sources at one time: a set, or why it cannot be
+// used.
+type edition struct {
+	set *confset.Set
+	err error
+	at  time.Time
+	// forced: it is tried though nothing has changed, or it was refused before.
+	forced bool
+	// ticket is the number of the command that waits for the verdict, 0 for none.
+	ticket int
+	// staged is where the set lies ready, once it was checked.
+	staged string
+}
+
+// over puts an edition in the place of one that was not tried yet: whoever
+// waited for that one learns what becomes of this.
+func (e edition) over(former *edition) *edition {
+	if former != nil {
+		e.forced, e.ticket = e.forced || former.forced, max(e.ticket, former.ticket)
+	}
+	return &e
+}
+
+// configuration is that part of a life: what slurmctld runs with and what is
+// to come of the edition after it.
+type configuration struct {
+	reloading reloading
+	// live is in place, good is the last that slurmctld and its nodes took.
+	live, good *confset.Set
+	// next was not looked at yet, trying is, refused was found bad.
+	next, trying, refused *edition
+	why                   string // refused was
+	// brooded is why good could not be put back.
+	brooded string
+	// put is the number of the present action, clock that of the armed timer.
+	put, clock int
+	// before is the main process when slurmctld was told to reconfigure; told: it
+	// has said that it did.
+	before int
+	told   bool
+	// unsettled: live was refused, and good is not back in its place yet.
+	unsettled bool
+	// attempts counts looks at the nodes, or failures to put good back.
+	attempts int
+	// took and missed are the nodes that have taken live, or have not; counted:
+	// slurmctld has told.
+	took    int
+	missed  []string
+	counted bool
+	// judged is the last ticket that has its verdict.
+	judged  int
+	verdict string
+}
+
+const (
+	// takeLimit is how long slurmctld may take to reconfigure and answer.
+	takeLimit = time.Minute
+	// spreadLimit is how long the nodes may take. Pushing through the tree costs
+	// a few seconds on thousands of them.
+	spreadLimit = 30 * time.Second
+	firstLook   = 100 * time.Millisecond
+	// surelyMissed is after how many looks, 6 s in all, nodes that go on with the
+	// slurmd they had, and none that does not, have refused.
+	surelyMissed = 6
+)
+
+// edited: the sources have another content.
+func (l life) edited(e edition) (life, []action) {
+	if !l.reloads || l.isOver() {
+		return l, nil
+	}
+	l.next = e.over(l.next)
+	switch {
+	case l.state != Ready:
+		return l, nil // when it is
+	case l.reloading == spreading && l.mostTook():
+		return l.adopt()
+	case l.reloading == quiet, l.reloading == brooding:
+		return l.tryNext()
+	}
+	return l, nil
+}
+
+// isOver: nothing is changed any more.
+func (l life) isOver() bool { return l.state == Stopping || l.state == Exited }
+
+// tryNext takes up the last content of the sources, if it needs to be.
+func (l life) tryNext() (life, []action) {
+	if l.next == nil || l.state != Ready {
+		return l, nil
+	}
+	e := l.next
+	switch {
+	case e.err != nil:
+		l.next = nil
+		return l.judge(e, e.err.Error()).carryOn()
+	case !e.forced && !l.unsettled && e.set.Same(l.live):
+		l.next, l.refused, l.why = nil, nil, ""
+		return l.judge(e, ""), nil
+	case !e.forced && l.refused != nil && e.set.Same(l.refused.set):
+		l.next = nil
+		return l.judge(e, l.why).carryOn()
+	}
+	l.next, l.trying, l.reloading = nil, e, checking
+	l.put++
+	return l, []action{check{l.put, e.set}}
+}
+
+// judge says what became of an edition; empty: it is live.
+func (l life) judge(e *edition, refusal string) life {
+	if refusal != "" {
+		l.refused, l.why = e, refusal
+	}
+	if e.ticket > 0 {
+		l.judged, l.verdict = e.ticket, refusal
+	}
+	return l
+}
+
+// carryOn: what was refused before it was live has changed nothing.
+func (l life) carryOn() (life, []action) {
+	l.reloading = quiet
+	switch {
+	case l.next != nil && l.state == Ready:
+		return l.tryNext()
+	case l.unsettled:
+		return l.restore()
+	}
+	return l, nil
+}
+
+// looked: the set that is tried was checked, and lies ready.
+func (l life) looked(e checked) (life, []action) {
+	if e.number != l.put || l.reloading != checking || l.isOver() {
+		return l, nil
+	}
+	trying := l.trying
+	switch {
+	case l.doing == preparing:
+		return l.lookedFirst(e)
+	case e.err != nil:
+		l.trying = nil
+		return l.judge(trying, e.err.Error()).carryOn()
+	case l.next != nil:
+		l.next, l.trying = l.next.over(trying), nil
+		return l.carryOn()
+	}
+	tried := *trying
+	tried.staged = e.staged
+	l.trying = &tried
+	return l.reconfigure(reconfiguring, tried.set, tried.staged)
+}
+
+// reconfigure puts a set in the place of the live one and has slurmctld take it.
+func (l life) reconfigure(why reloading, set *confset.Set, staged string) (life, []action) {
+	l.reloading, l.live, l.before, l.told = why, set, l.main, false
+	l.put++
+	l, limit := l.setClock(takeLimit)
+	return l, []action{reconfigure{l.put, set, staged}, limit}
+}
+
+func (l life) setClock(d time.Duration) (life, action) {
+	l.clock++
+	return l, armReload{l.clock, d}
+}
+
+// reconfigured: slurmctld has answered, or not. Without an answer its successor
+// may come up all the same.
+func (l life) reconfigured(e reconfigureEnded) (life, []action) {
+	if e.number != l.put || l.isOver() || l.reloading != reconfiguring && l.reloading != restoring {
+		return l, nil
+	}
+	switch {
+	case e.err == nil, errors.Is(e.err, slurm.ErrUnreachable):
+		l.told = true
+		return l.taken()
+	case l.reloading == restoring:
+		return l.brood(e.err.Error())
+	}
+	return l.refuse(e.err.Error())
+}
+
+// taken is asked when slurmctld has answered, and when it is Ready again: only
+// with both, and with another main process, has it taken the set.
+func (l life) taken() (life, []action) {
+	if !l.told || l.state != Ready || l.main == l.before {
+		return l, nil
+	}
+	if l.reloading == restoring {
+		l.unsettled, l.brooded, l.attempts, l.took, l.missed = false, "", 0, 0, nil
+		l.clock++
+		return l.carryOn()
+	}
+	l.reloading, l.attempts, l.took, l.missed, l.counted = spreading, 0, 0, nil, false
+	l, limit := l.setClock(spreadLimit)
+	l.put++
+	return l, []action{askNodes{l.put, firstLook}, limit}
+}
+
+// refuse: the set that is in place is not good. Its files may be on the nodes
+// already (since 25.11 also when slurmctld has refused them), so the last good
+// one is not only put back, but pushed.
+func (l life) refuse(why string) (life, []action) {
+	refused := l.trying
+	l.trying = nil
+	l = l.judge(refused, why)
+	l.unsettled, l.attempts = true, 0
+	return l.restore()
+}
+
+func (l life) restore() (life, []action) { return l.reconfigure(restoring, l.good, "") }
+
+// brood waits until the last good set is tried again; an edition that comes
+// first may mend all.
+func (l life) brood(why string) (life, []action) {
+	l.reloading, l.brooded = brooding, why
+	l.attempts++
+	l, again := l.setClock(grow(time.Second, l.attempts-1, lastPause))
+	l, actions := l.tryNext()
+	return l, append(actions, again)
+}
+
+// count: so many nodes have taken the new set.
+func (l life) count(e nodesAsked) (life, []action) {
+	if e.number != l.put || l.reloading != spreading || l.isOver() {
+		return l, nil
+	}
+	if e.err == nil {
+		l.took, l.missed, l.counted = e.took, e.missed, true
+	}
+	switch {
+	case e.err == nil && len(e.missed) == 0:
+		return l.adopt()
+	case l.next != nil && l.mostTook():
+		return l.adopt()
+	case e.err == nil && e.took == 0 && !e.silent && l.attempts >= surelyMissed:
+		return l.refuse(l.notTaken())
+	}
+	l.attempts++
+	l.put++
+	return l, []action{askNodes{l.put, grow(firstLook, l.attempts, lastTry)}}
+}
+
+// mostTook: a few nodes that are silent keep nobody from the next edit, nor
+// from this one.
+func (l life) mostTook() bool { return l.took > len(l.missed) }
+
+// notTaken: slurmd says why in its own log, which the agent cannot see from here.
+func (l life) notTaken() string {
+	return fmt.Sprintf("%d of %d nodes do not take it; the log of %s says why", len(l.missed), l.took+len(l.missed), l.missed[0])
+}
+
+// adopt makes the live set the last good one.
+func (l life) adopt() (life, []action) {
+	adopted := l.trying
+	l.good, l.trying, l.refused, l.why = l.live, nil, nil, ""
+	l.reloading, l.unsettled, l.brooded = quiet, false, ""
+	l.clock++
+	l.put++
+	l = l.judge(adopted, "")
+	l, actions := l.tryNext()
+	return l, append([]action{keep{l.good}}, actions...)
+}
+
+// reloadTimer: the time for the present part of a reload is over.
+func (l life) reloadDue(e reloadTimer) (life, []action) {
+	if e.number != l.clock || l.isOver() {
+		return l, nil
+	}
+	switch l.reloading {
+	case reconfiguring:
+		return l.refuse(fmt.Sprintf("slurmctld did not take it within %v", takeLimit))
+	case restoring:
+		return l.brood("slurmctld does not take the last good configuration")
+	case brooding:
+		return l.restore()
+	case spreading:
+		switch {
+		case !l.counted:
+			return l.refuse(fmt.Sprintf("slurmctld did not tell within %v which nodes took it", spreadLimit))
+		case !l.mostTook():
+			return l.refuse(l.notTaken())
+		}
+		return l.adopt()
+	}
+	return l, nil
+}

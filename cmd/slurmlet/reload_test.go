@@ -1,0 +1,240 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+)
+
+// conf is a slurm.conf whose cluster has a name, by which slurmctld tells what it reads.
+func conf(name string, more ...string) string {
+	return strings.Join(append([]string{"ClusterName=" + name, "SlurmctldHost=ctl"}, more...), "\n") + "\n"
+}
+
+// edit writes a file of the sources in one go, as an editor does.
+func edit(name, text string) act {
+	return func(c *container) {
+		c.put("new", text)
+		require.NoError(c.t, os.Rename(c.path("new"), c.path("conf/"+name)))
+	}
+}
+
+// swap does as the kubelet does with a ConfigMap, whatever the directory was before.
+func swap(number int, files map[string]string) act {
+	return func(c *container) {
+		for name, text := range files {
+			c.put(fmt.Sprintf("conf/..%d/%s", number, name), text)
+		}
+		require.NoError(c.t, os.Symlink(fmt.Sprintf("..%d", number), c.path("conf/..data_tmp")))
+		require.NoError(c.t, os.Rename(c.path("conf/..data_tmp"), c.path("conf/..data")))
+	}
+}
+
+func reads(name string) string { return "] reads ClusterName=" + name + "\n" }
+
+// last: the last slurmctld that has started reads this cluster's configuration, and so does whoever asks.
+func last(name string) condition {
+	return func(c *container) error {
+		journal := c.journal()
+		at := strings.LastIndex(journal, " reads ")
+		text, err := os.ReadFile(c.path("run/conf/slurm.conf"))
+		if err != nil {
+			return err
+		}
+		if !strings.HasPrefix(journal[max(0, at):], " reads ClusterName="+name+"\n") || !strings.HasPrefix(string(text), "ClusterName="+name+"\n") {
+			return fmt.Errorf("want %s, slurmctld%.40s…, in place is %.40s", name, journal[max(0, at):], text)
+		}
+		return nil
+	}
+}
+
+// kept is what the next container can fall back on.
+func kept(name string) condition {
+	return func(c *container) error {
+		text, err := os.ReadFile(c.path("state/slurmlet/conf/slurm.conf"))
+		if err == nil && !strings.HasPrefix(string(text), "ClusterName="+name+"\n") {
+			err = fmt.Errorf("want %s kept, have %s", name, text)
+		}
+		return err
+	}
+}
+
+// isRefused: the status and the log say why, and nothing more is going on.
+func isRefused(why string) condition {
+	return func(c *container) error {
+		s, err := c.status()
+		if err != nil {
+			return err
+		}
+		why := strings.ReplaceAll(why, "$", c.path("conf"))
+		if s.Conf.Refused == nil || s.Conf.Doing != "" || !strings.Contains(strings.Join(s.Conf.Refused.Why, "\n"), why) {
+			return fmt.Errorf("want a refusal with %q, have %+v", why, *s.Conf)
+		}
+		return logged(entry{"level": "ERROR", "msg": "the configuration is refused; the last good one stays", "error": strings.Split(why, "\n")[0]})(c)
+	}
+}
+
+func notRefused(c *container) error {
+	s, err := c.status()
+	if err == nil && (s.Conf.Refused != nil || s.Conf.Doing != "") {
+		err = fmt.Errorf("want no refusal, have %+v", *s.Conf)
+	}
+	return err
+}
+
+const reconfigured = "] reconfigure\n"
+
+func TestReload(t *testing.T) {
+	for _, story := range []struct {
+		name   string
+		given  given
+		phases []phase
+	}{{
+		name: "an edit is live, once, and kept",
+		phases: []phase{
+			{"it is Ready", nil, []condition{isReady, last("first"), kept("first"), never(reconfigured), inOrder("hostnames", "start uid")}},
+			{"an edit", []act{edit("slurm.conf", conf("second"))}, []condition{
+				isReady, last("second"), kept("second"), notRefused, logged(entry{"msg": "the configuration is live"}),
+				inOrder("show hostnames a", reconfigured, "hands over", "reads ClusterName=second", "show nodes"),
+			}},
+			{"the same once more", []act{edit("slurm.conf", conf("second")), pass(400 * time.Millisecond)}, []condition{isReady, atMost(reconfigured, 1)}},
+			{"what is no configuration", []act{edit(".slurm.conf.swp", "x"), pass(400 * time.Millisecond)}, []condition{isReady, atMost(reconfigured, 1)}},
+			{"SIGTERM ends it", []act{signal(unix.SIGTERM)}, []condition{exits(0)}},
+		},
+	}, {
+		name: "a ConfigMap's volume is swapped",
+		phases: []phase{
+			{"it is Ready", nil, []condition{isReady, last("first")}},
+			{"a first swap", []act{swap(1, map[string]string{"slurm.conf": conf("second"), "slurm.key": "k"})}, []condition{isReady, last("second"), kept("second")}},
+			{"a second swap", []act{swap(2, map[string]string{"slurm.conf": conf("third"), "slurm.key": "k"})}, []condition{isReady, last("third"), kept("third"), atMost(reconfigured, 2)}},
+		},
+	}, {
+		name: "ten edits at once: the last one, once or twice",
+		phases: []phase{
+			{"it is Ready", nil, []condition{isReady}},
+			{"ten edits", []act{func(c *container) {
+				for n := range 10 {
+					edit("slurm.conf", conf(fmt.Sprintf("edit%d", n)))(c)
+				}
+			}}, []condition{isReady, last("edit9"), kept("edit9"), atMost(reconfigured, 1)}},
+		},
+	}, {
+		name: "an edit during a reconfigure",
+		phases: []phase{
+			{"it is Ready", nil, []condition{isReady}},
+			{"one that takes its time", []act{choose("hold"), edit("slurm.conf", conf("second"))}, []condition{wrote("hands over", 1)}},
+			{"others meanwhile", []act{
+				edit("slurm.conf", conf("third")), pass(300 * time.Millisecond), edit("slurm.conf", conf("fourth")), pass(300 * time.Millisecond), drop("hold"),
+			}, []condition{isReady, last("fourth"), kept("fourth"), never(reads("third")), atMost(reconfigured, 2)}},
+		},
+	}, {
+		name: "what slurmctld refuses is taken back, and reconfigured with",
+		phases: []phase{
+			{"it is Ready", nil, []condition{isReady, last("first")}},
+			{"a partition of a node that there is not", []act{edit("slurm.conf", conf("second", "PartitionName=x Nodes=nosuch"))}, []condition{
+				isReady, last("first"), kept("first"), wrote(reconfigured, 2), isRefused("slurmctld: Invalid node names in partition x"),
+				inOrder("reads ClusterName=second", reconfigured, "reads ClusterName=first"), logged(entry{"level": "INFO", "msg": "the last good configuration is back"}),
+			}},
+			{"looked at again, it stays refused", []act{edit("slurm.conf", conf("second", "PartitionName=x Nodes=nosuch")), pass(400 * time.Millisecond)}, []condition{isReady, last("first"), atMost(reconfigured, 2)}},
+			{"by hand, it is tried", []act{command(1, "slurmctld: Invalid node names in partition x", "reload")}, []condition{isReady, last("first"), wrote(reconfigured, 4)}},
+			{"it is mended", []act{edit("slurm.conf", conf("second"))}, []condition{isReady, last("second"), kept("second"), notRefused}},
+			{"by hand, what is live is tried too", []act{command(0, "", "reload")}, []condition{isReady, last("second"), wrote(reconfigured, 6), notRefused}},
+		},
+	}, {
+		name: "what the check refuses is never seen by slurmctld",
+		phases: []phase{
+			{"it is Ready", nil, []condition{isReady}},
+			{"a key that Slurm's parser does not know", []act{edit("slurm.conf", conf("second", "Foo=bar"))}, []condition{isRefused("$/slurm.conf:3: Slurm's parser: _parse_next_key: Parsing error at unrecognized key: Foo")}},
+			{"a line that is none", []act{edit("slurm.conf", conf("second", "", "Foo"))}, []condition{isRefused("$/slurm.conf:4:")}},
+			{"an empty file", []act{edit("slurm.conf", "")}, []condition{isRefused("$/slurm.conf: the file is empty")}},
+			{"a binary", []act{edit("slurm.conf", "a\n\x00")}, []condition{isRefused("$/slurm.conf:2: want text")}},
+			{"no directory", []act{func(c *container) { require.NoError(c.t, os.Rename(c.path("conf"), c.path("away"))) }}, []condition{isRefused("no such file or directory")}},
+			{"it is back", []act{func(c *container) {
+				require.NoError(c.t, os.WriteFile(c.path("away/slurm.conf"), []byte(conf("third")), 0o644))
+				require.NoError(c.t, os.Rename(c.path("away"), c.path("conf")))
+			}}, []condition{isReady, last("third"), notRefused, never(reads("second")), atMost(reconfigured, 1)}},
+			{"and back to the first", []act{edit("slurm.conf", conf("first"))}, []condition{isReady, last("first"), notRefused}},
+		},
+	}, {
+		name: "slurmctld reconfigures without an answer to scontrol",
+		phases: []phase{
+			{"it is Ready", nil, []condition{isReady}},
+			{"an edit", []act{choose("silent"), edit("slurm.conf", conf("second"))}, []condition{isReady, last("second"), kept("second"), notRefused}},
+		},
+	}, {
+		name: "the nodes that answer are counted",
+		given: given{files: map[string]string{"nodes.json": `{"nodes":[
+			{"name":"a","state":["IDLE"],"slurmd_start_time":{"set":true,"number":100}},
+			{"name":"b","state":["IDLE"],"slurmd_start_time":{"set":true,"number":100}},
+			{"name":"c","state":["DOWN"],"slurmd_start_time":{"set":true,"number":100}}]}`}},
+		phases: []phase{
+			{"it is Ready", nil, []condition{isReady}},
+			{"an edit", []act{edit("slurm.conf", conf("second"))}, []condition{last("second"), kept("first"), wrote("show nodes", 3)}},
+			{"they take it", []act{func(c *container) {
+				c.put("nodes.json", `{"nodes":[{"name":"a","state":["IDLE"],"slurmd_start_time":{"set":true,"number":101}},
+					{"name":"b","state":["IDLE"],"slurmd_start_time":{"set":true,"number":101}},
+					{"name":"c","state":["DOWN"],"slurmd_start_time":{"set":true,"number":100}}]}`)
+			}}, []condition{isReady, kept("second"), logged(entry{"msg": "the configuration is live", "nodes": "2"})}},
+		},
+	}, {
+		name:  "at the start, what cannot be used and nothing to fall back on: it says so and exits",
+		given: given{files: map[string]string{"conf/slurm.conf": conf("first", "", "Foo")}},
+		phases: []phase{{"it exits", nil, []condition{
+			exits(78), never("start uid"), logged(entry{"level": "ERROR", "error": "conf/slurm.conf:4:"}),
+			logged(entry{"state": "Exited", "reason": "cannot use the configuration, and there is no earlier one that was good: "}),
+		}}},
+	}, {
+		name:  "at the start, what cannot be used: the last good one is live, and it says so",
+		given: given{good: conf("good"), files: map[string]string{"conf/slurm.conf": conf("first", "", "Foo")}},
+		phases: []phase{
+			{"it is Ready", nil, []condition{isReady, last("good"), isRefused("$/slurm.conf:4:"), never(reads("first"))}},
+			{"it is mended", []act{edit("slurm.conf", conf("second"))}, []condition{isReady, last("second"), kept("second"), notRefused}},
+		},
+	}, {
+		name:  "at the start, what slurmctld ends over: the last good one is live",
+		given: given{good: conf("good"), files: map[string]string{"conf/slurm.conf": conf("first", "PartitionName=x Nodes=nosuch")}},
+		phases: []phase{{"it is Ready", nil, []condition{
+			isReady, last("good"), kept("good"), isRefused("exit code 1: Invalid node names in partition x"), inOrder("reads ClusterName=first", "reads ClusterName=good"),
+		}}},
+	}, {
+		name:   "at the start, what was good before: no check",
+		given:  given{good: firstConf},
+		phases: []phase{{"it is Ready", nil, []condition{isReady, last("first"), never("hostnames"), notRefused}}},
+	}} {
+		t.Run(story.name, func(t *testing.T) {
+			t.Parallel()
+			story.given.role = "slurmctld"
+			play(t, story.given, story.phases...)
+		})
+	}
+}
+
+// TestRendered: what slurm.conf does not set stands at its end, and what it sets is left alone.
+func TestRendered(t *testing.T) {
+	t.Parallel()
+	c := start(t, given{role: "slurmctld", files: map[string]string{"conf/slurm.conf": conf("c", "ReturnToService=1", "PartitionName=all Nodes=ALL")}})
+	c.await(phase{name: "it is Ready", want: []condition{isReady, func(c *container) error {
+		s, err := c.status()
+		if err == nil && len(s.Conf.Costs) == 0 {
+			err = fmt.Errorf("no costs")
+		}
+		return err
+	}}})
+	for _, name := range []string{"slurm.conf", "cgroup.conf"} {
+		have, err := os.ReadFile(c.path("run/conf/" + name))
+		require.NoError(t, err)
+		want, err := os.ReadFile(filepath.Join("testdata", "rendered", name))
+		require.NoError(t, err)
+		require.Equal(t, string(want), strings.ReplaceAll(string(have), c.dir, "$DIR"))
+	}
+	s, err := c.status()
+	require.NoError(t, err)
+	require.Equal(t, []string{"slurm.conf:3:17: ReturnToService=1: a node that was away stays DOWN until somebody resumes it"}, s.Conf.Costs)
+	require.Contains(t, c.run(t, "status").stdout, "ReturnToService=1: a node that was away")
+}

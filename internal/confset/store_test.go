@@ -1,0 +1,84 @@
+package confset
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestStore(t *testing.T) {
+	source := tree(t, map[string]string{"slurm.conf": "one", "d/script": "#!/bin/sh", "slurm.key": "secret"})
+	require.NoError(t, os.Chmod(filepath.Join(source, "d/script"), 0o755))
+	first, err := Read([]string{source})
+	require.NoError(t, err)
+	s := Store{Dir: t.TempDir(), Name: "conf", UID: os.Getuid(), GID: os.Getgid()}
+	none, err := s.Load()
+	require.NoError(t, err)
+	require.Nil(t, none)
+
+	place := func(set *Set) string {
+		dir, err := s.Stage(set)
+		require.NoError(t, err)
+		require.NoError(t, s.Swap(dir))
+		return dir
+	}
+	dir := place(first)
+	require.Equal(t, s.Current()+".1", dir)
+	text, err := os.ReadFile(filepath.Join(s.Current(), "slurm.conf"))
+	require.NoError(t, err)
+	require.Equal(t, "one", string(text))
+	info, err := os.Stat(filepath.Join(s.Current(), "d/script"))
+	require.NoError(t, err)
+	require.EqualValues(t, 0o755, info.Mode())
+	target, err := os.Readlink(filepath.Join(s.Current(), "slurm.key"))
+	require.NoError(t, err)
+	require.Equal(t, filepath.Join(source, "slurm.key"), target)
+	loaded, err := s.Load()
+	require.NoError(t, err)
+	require.True(t, first.Same(loaded))
+
+	// Whoever reads the one before goes on with it; older ones are gone.
+	for range 3 {
+		place(first.With("slurm.conf", []byte("two")))
+	}
+	numbers, err := s.numbers()
+	require.NoError(t, err)
+	require.Equal(t, []int{3, 4}, numbers)
+}
+
+// TestLasting: what is kept has no keys, and is the same configuration.
+func TestLasting(t *testing.T) {
+	set, err := Read([]string{tree(t, small)})
+	require.NoError(t, err)
+	s := Store{Dir: t.TempDir(), Name: "conf", UID: os.Getuid(), GID: os.Getgid(), Lasting: true}
+	dir, err := s.Stage(set)
+	require.NoError(t, err)
+	require.NoError(t, s.Swap(dir))
+	require.NoFileExists(t, filepath.Join(s.Current(), "slurm.key"))
+	kept, err := s.Load()
+	require.NoError(t, err)
+	require.Equal(t, set.Hash, kept.Hash)
+	require.True(t, set.Same(kept.WithKeys(set)))
+}
+
+// TestStageFails: nothing is left of a set that does not fit.
+func TestStageFails(t *testing.T) {
+	set, err := Read([]string{tree(t, small)})
+	require.NoError(t, err)
+	set.Files[0].Name = "../../nonexistent/\x00"
+	s := Store{Dir: t.TempDir(), Name: "conf", UID: os.Getuid(), GID: os.Getgid()}
+	_, err = s.Stage(set)
+	require.ErrorContains(t, err, "cannot stage the configuration: ")
+	left, err := os.ReadDir(s.Dir)
+	require.NoError(t, err)
+	require.Empty(t, left)
+}
+
+func TestNamed(t *testing.T) {
+	dir := tree(t, small)
+	set, err := Read([]string{dir})
+	require.NoError(t, err)
+	require.Equal(t, "line 3 of "+dir+"/slurm.conf", set.Named("/run/conf.2", "line 3 of /run/conf.2/slurm.conf"))
+}
