@@ -14,13 +14,17 @@ endif
 export SLURMLET_CACHE := $(CACHE)
 export PATH := $(dir $(GO)):$(PATH)
 BUILD   := CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w -X main.version=$(VERSION)'
-LINT    := $(CACHE)/tools/golangci-lint-$(shell { cat .ci/lint/go.sum; grep -E '^(go|toolchain) ' go.mod; } | sha256sum | cut -c1-12)
+# pinned: the name of what a module in .ci is built to: it changes with its versions and with ours of Go
+pinned   = $(CACHE)/tools/$(1)-$(shell { cat .ci/$(2)/go.sum; grep -E '^(go|toolchain) ' go.mod; } | sha256sum | cut -c1-12)
+LINT    := $(call pinned,golangci-lint,lint)
+BUILDX  := $(call pinned,buildx,buildx)
+BUILDKITD := $(call pinned,buildkitd,buildkit)
 SANDBOX := bin/slurmlet-sandbox
 FUZZ    ?= 60s
 CHAOS   ?= 10m
 
 .DEFAULT_GOAL := build
-.PHONY: help build test unit e2e chaos bench lint fuzz up down clean
+.PHONY: help build test unit e2e images chaos bench lint fuzz up down clean
 
 help: ## this list
 	@grep -hE '^[a-z0-9]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 10
@@ -34,9 +38,12 @@ lint: $(LINT) ## gofumpt, vet and the rules of .golangci.yml
 	$(GO) vet ./...
 	$(LINT) run
 
-$(LINT):
-	@echo "builds golangci-lint, pinned in .ci/lint (some minutes, once)"
-	$(GO) -C .ci/lint build -o $@ github.com/golangci/golangci-lint/v2/cmd/golangci-lint
+$(LINT): MODULE = lint
+$(BUILDX): MODULE = buildx
+$(BUILDKITD): MODULE = buildkit
+$(LINT) $(BUILDX) $(BUILDKITD):
+	@echo "builds $(@F), pinned in .ci/$(MODULE) (some minutes, once)"
+	@CGO_ENABLED=0 $(GO) -C .ci/$(MODULE) build -trimpath -ldflags '-s -w' -o $@ tool
 
 unit: ## tests that need nothing but this machine
 	$(GO) test -race ./agent/... ./cgroup/... ./cmd/... ./internal/... ./slurmconf/...
@@ -45,6 +52,10 @@ e2e: build ## real Slurm in the sandbox, every version
 	$(SANDBOX) install
 	SLURMLET_SANDBOX_TEST=$(CURDIR)/$(SANDBOX) $(GO) test -count=1 -run Real -v ./internal/sandbox
 	$(GO) test -tags e2e -count=1 -timeout 45m -v ./e2e
+
+images: $(BUILDX) $(BUILDKITD) ## every image of docker-bake.hcl as an OCI archive in bin/images, without Docker
+	$(BUILD) -o bin/images/linux_$(shell $(GO) env GOARCH)/ ./cmd/slurmlet
+	$(GO) run ./e2e/images -buildx $(BUILDX) -buildkitd $(BUILDKITD) -cache $(CACHE)/buildkit
 
 chaos: build ## jobs while pods, daemons and cables fail (CHAOS=10m, SLURMLET_CHAOS_SEED=n repeats one)
 	SLURMLET_CHAOS_TIME=$(CHAOS) $(GO) test -tags e2e -count=1 -timeout 2h -v -run TestChaos ./e2e

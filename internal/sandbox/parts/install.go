@@ -17,12 +17,14 @@ var machinePackages = map[string][]string{
 	"root":   {"mmdebstrap", "debian-archive-keyring"},
 	// pods on this very machine, without a kernel of ours
 	"native": {"runc", "iproute2", "procps", "mount"},
+	// the steps of an image's build
+	"images": {"runc"},
 	// what slurmlet is measured beside
 	"bench": {"tini", "supervisor"},
 }
 
 // Install installs the Debian packages that the machine lacks for the things
-// asked for: "kernel", "root", "native", "bench"; all of them when none is
+// asked for: "kernel", "root", "native", "images", "bench"; all of them when none is
 // named. It calls apt-get only when something is missing.
 func Install(ctx context.Context, p Progress, what ...string) error {
 	wanted, err := packagesFor(what)

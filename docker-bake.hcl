@@ -1,0 +1,184 @@
+# The images: every role of Slurm, in every version, for amd64 and arm64.
+#
+#   docker buildx bake --print                          what there would be
+#   docker buildx bake slurmd                           one role, every version
+#   docker buildx bake --push                           with REGISTRY and TAG set
+#   ATTEST=1 docker buildx bake --push                  with SBOM and provenance
+#
+# Every variable here can be set in the environment.
+
+variable "REGISTRY" {
+  description = "where the images belong, as in registry.example/slurmlet"
+  default     = "slurmlet"
+}
+
+variable "TAG" {
+  description = "slurmlet's version; an image's tag is <TAG>-<Slurm's version>"
+  default     = "dev"
+}
+
+variable "REVISION" {
+  description = "the commit that this is, for the label"
+  default     = ""
+}
+
+variable "CREATED" {
+  description = "when, in RFC 3339, for the label; and SOURCE_DATE_EPOCH makes layers reproducible"
+  default     = ""
+}
+
+variable "PLATFORMS" {
+  description = "separated by commas"
+  default     = "linux/amd64,linux/arm64"
+}
+
+variable "ATTEST" {
+  description = "1 for an SBOM and provenance with every image"
+  default     = ""
+}
+
+variable "GO" {
+  description = "the image with Go, pinned by tag or digest"
+  default     = "golang:1.26.8-trixie"
+}
+
+# Debian's releases, and the Slurm in each. Pin an image by its date or digest,
+# Slurm by its whole version: DEBIAN_24_11=debian:trixie-<date>-slim
+# SLURM_24_11=24.11.5-4. APT_SOURCES (deb822) takes the place of the image's own
+# sources, a snapshot's for one.
+variable "DEBIAN_24_11" {
+  default = "debian:trixie-slim"
+}
+
+variable "SLURM_24_11" {
+  default = "24.11.*"
+}
+
+variable "DEBIAN_26_05" {
+  default = "debian:forky-slim"
+}
+
+variable "SLURM_26_05" {
+  default = "26.05.*"
+}
+
+variable "APT_SOURCES" {
+  default = ""
+}
+
+variable "EXTRA_PACKAGES" {
+  description = "further Debian packages for slurmd and login, separated by spaces: what jobs need"
+  default     = ""
+}
+
+variable "slurm" {
+  default = [
+    { version = "24.11", debian = DEBIAN_24_11, pin = SLURM_24_11 },
+    { version = "26.05", debian = DEBIAN_26_05, pin = SLURM_26_05 },
+  ]
+}
+
+variable "role" {
+  default = [
+    { name = "slurmctld", packages = "slurmctld" },
+    { name = "slurmd", packages = "slurmd ${EXTRA_PACKAGES}" },
+    { name = "login", packages = "sackd openssh-server ${EXTRA_PACKAGES}" },
+    { name = "slurmdbd", packages = "slurmdbd" },
+    { name = "slurmrestd", packages = "slurmrestd slurm-wlm-basic-plugins" },
+  ]
+}
+
+function "labels" {
+  params = [name, about]
+  result = {
+    "org.opencontainers.image.title"       = "slurmlet ${name}"
+    "org.opencontainers.image.description" = about
+    "org.opencontainers.image.version"     = TAG
+    "org.opencontainers.image.revision"    = REVISION
+    "org.opencontainers.image.created"     = CREATED
+    "org.opencontainers.image.licenses"    = "Apache-2.0"
+  }
+}
+
+# dashed is a version as it can stand in a target's name.
+function "dashed" {
+  params = [version]
+  result = replace(version, ".", "-")
+}
+
+group "default" {
+  targets = ["agent", "role"]
+}
+
+group "slurmctld" {
+  targets = [for s in slurm : "slurmctld-${dashed(s.version)}"]
+}
+
+group "slurmd" {
+  targets = [for s in slurm : "slurmd-${dashed(s.version)}"]
+}
+
+group "login" {
+  targets = [for s in slurm : "login-${dashed(s.version)}"]
+}
+
+group "slurmdbd" {
+  targets = [for s in slurm : "slurmdbd-${dashed(s.version)}"]
+}
+
+group "slurmrestd" {
+  targets = [for s in slurm : "slurmrestd-${dashed(s.version)}"]
+}
+
+target "_common" {
+  context    = "."
+  dockerfile = "images/Dockerfile"
+  platforms  = split(",", PLATFORMS)
+  args       = { GO = GO, VERSION = TAG }
+  attest     = ATTEST == "" ? [] : ["type=sbom", "type=provenance,mode=max"]
+}
+
+target "agent" {
+  inherits = ["_common"]
+  target   = "agent"
+  tags     = ["${REGISTRY}/agent:${TAG}"]
+  labels   = labels("agent", "slurmlet alone, to be copied into a pod")
+}
+
+target "role" {
+  matrix = { r = role, s = slurm }
+  name   = "${r.name}-${dashed(s.version)}"
+
+  inherits = ["_common"]
+  target   = r.name
+  args = {
+    DEBIAN        = s.debian
+    SLURM_VERSION = s.pin
+    APT_SOURCES   = APT_SOURCES
+    PACKAGES      = trimspace(r.packages)
+  }
+  tags = ["${REGISTRY}/${r.name}:${TAG}-${s.version}"]
+  labels = merge(labels(r.name, "Slurm ${s.version}'s ${r.name} under slurmlet"), {
+    "org.opencontainers.image.base.name" = s.debian
+  })
+}
+
+# slurmd and login with enroot and pyxis, from packages of your own in PYXIS
+# (a directory, an image or a URL): Debian has none, and nothing here builds them.
+variable "PYXIS" {
+  default = "images/pyxis"
+}
+
+target "pyxis" {
+  matrix = {
+    r = [for r in role : r if contains(["slurmd", "login"], r.name)]
+    s = slurm
+  }
+  name = "${r.name}-pyxis-${dashed(s.version)}"
+
+  inherits = ["${r.name}-${dashed(s.version)}"]
+  target   = "${r.name}-pyxis"
+  contexts = { pyxis = PYXIS }
+  tags     = ["${REGISTRY}/${r.name}-pyxis:${TAG}-${s.version}"]
+  labels   = { "org.opencontainers.image.title" = "slurmlet ${r.name} with pyxis" }
+}

@@ -1,0 +1,62 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"runtime"
+	"slices"
+	"strings"
+)
+
+// resolve returns the names of all targets that the wanted ones stand for.
+func (s settings) resolve(ctx context.Context) ([]string, error) {
+	cmd := s.command(ctx, append([]string{"bake", "--print"}, s.targets...)...)
+	cmd.Stdout = nil
+	out, err := cmd.Output()
+	if err != nil {
+		return nil, fmt.Errorf("cannot read docker-bake.hcl: %w", err)
+	}
+	var plan struct {
+		Target map[string]any `json:"target"`
+	}
+	if err := json.Unmarshal(out, &plan); err != nil {
+		return nil, fmt.Errorf("cannot read what buildx bake --print says: %w", err)
+	}
+	return slices.Sorted(maps.Keys(plan.Target)), nil
+}
+
+// bake builds targets with the buildkitd at address, for this machine alone.
+func (s settings) bake(ctx context.Context, address string, targets []string, bases map[string]string) error {
+	if err := os.MkdirAll(s.out, 0o755); err != nil {
+		return fmt.Errorf("cannot make the directory for images: %w", err)
+	}
+	create := s.command(ctx, "create", "--name", "slurmlet", "--driver", "remote", "--use", address)
+	create.Stdout = nil
+	if err := create.Run(); err != nil {
+		return fmt.Errorf("cannot tell buildx of buildkitd: %w", err)
+	}
+	args := []string{"bake", "--progress=plain", "--set=*.platform=linux/" + runtime.GOARCH, "--set=*.contexts.compile=" + s.agents}
+	for name, dir := range bases {
+		_, tag, _ := strings.Cut(name, ":")
+		args = append(args, fmt.Sprintf("--set=*.contexts.%s=oci-layout://%s:%s", name, dir, tag))
+	}
+	for _, target := range targets {
+		args = append(args, fmt.Sprintf("--set=%s.output=type=oci,compression=gzip,force-compression=true,dest=%s", target, s.archive(target)))
+	}
+	if err := s.command(ctx, append(args, targets...)...).Run(); err != nil {
+		return fmt.Errorf("cannot build: %w", err)
+	}
+	return nil
+}
+
+// command is buildx, which knows of no builders but ours.
+func (s settings) command(ctx context.Context, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, s.buildx, args...)
+	cmd.Env = append(os.Environ(), "BUILDX_CONFIG="+s.config, "BUILDX_BAKE_ENTITLEMENTS_FS=0")
+	cmd.Stdout, cmd.Stderr = os.Stderr, os.Stderr
+	return cmd
+}

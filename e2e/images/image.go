@@ -1,0 +1,152 @@
+package main
+
+import (
+	"archive/tar"
+	"compress/gzip"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path"
+	"strings"
+
+	v1 "github.com/opencontainers/image-spec/specs-go/v1"
+)
+
+// image is what an OCI archive holds.
+type image struct {
+	manifest v1.Manifest
+	config   v1.Image
+	// files are those that a container sees, by path without the slash before it.
+	files map[string]*tar.Header
+	// all are the paths in any layer: what a later one removes is still there to read.
+	all map[string]bool
+	// compressed and whole are in bytes: what is pulled, and what is unpacked.
+	compressed, whole int64
+}
+
+// openImage reads the archive of one image.
+func openImage(name string) (*image, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, fmt.Errorf("cannot read an image: %w", err)
+	}
+	defer f.Close()
+	a, err := index(f)
+	if err != nil {
+		return nil, fmt.Errorf("cannot read the image %s: %w", name, err)
+	}
+	img := &image{files: map[string]*tar.Header{}, all: map[string]bool{}}
+	if err := img.read(a); err != nil {
+		return nil, fmt.Errorf("cannot read the image %s: %w", name, err)
+	}
+	return img, nil
+}
+
+// archive finds a file's content in an uncompressed archive by its name.
+type archive map[string]*io.SectionReader
+
+func index(f *os.File) (archive, error) {
+	a := archive{}
+	for r := tar.NewReader(f); ; {
+		h, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			return a, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		at, err := f.Seek(0, io.SeekCurrent)
+		if err != nil {
+			return nil, err
+		}
+		a[h.Name] = io.NewSectionReader(f, at, h.Size)
+	}
+}
+
+func (a archive) blob(d v1.Descriptor) (io.Reader, error) {
+	r, ok := a["blobs/"+d.Digest.Algorithm().String()+"/"+d.Digest.Encoded()]
+	if !ok {
+		return nil, fmt.Errorf("it has no blob %s", d.Digest)
+	}
+	return r, nil
+}
+
+func (a archive) decode(d v1.Descriptor, into any) error {
+	r, err := a.blob(d)
+	if err != nil {
+		return err
+	}
+	return json.NewDecoder(r).Decode(into)
+}
+
+func (img *image) read(a archive) error {
+	var all v1.Index
+	if a[v1.ImageIndexFile] == nil {
+		return fmt.Errorf("it has no %s", v1.ImageIndexFile)
+	}
+	if err := json.NewDecoder(a[v1.ImageIndexFile]).Decode(&all); err != nil {
+		return err
+	}
+	if len(all.Manifests) != 1 {
+		return fmt.Errorf("it has %d manifests, not one", len(all.Manifests))
+	}
+	if err := a.decode(all.Manifests[0], &img.manifest); err != nil {
+		return err
+	}
+	if err := a.decode(img.manifest.Config, &img.config); err != nil {
+		return err
+	}
+	for _, layer := range img.manifest.Layers {
+		img.compressed += layer.Size
+		if err := img.readLayer(a, layer); err != nil {
+			return err
+		}
+	}
+	for _, h := range img.files {
+		img.whole += h.Size
+	}
+	return nil
+}
+
+func (img *image) readLayer(a archive, layer v1.Descriptor) error {
+	packed, err := a.blob(layer)
+	if err != nil {
+		return err
+	}
+	plain, err := gzip.NewReader(packed)
+	if err != nil {
+		return err
+	}
+	for r := tar.NewReader(plain); ; {
+		h, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		img.add(h)
+	}
+}
+
+// add follows the image specification's whiteouts (layer.md).
+func (img *image) add(h *tar.Header) {
+	name := strings.Trim(path.Clean(h.Name), "/")
+	dir, base := path.Split(name)
+	gone, isWhiteout := strings.CutPrefix(base, ".wh.")
+	if !isWhiteout {
+		img.files[name], img.all[name] = h, true
+		return
+	}
+	removed := dir + gone
+	if base == ".wh..wh..opq" {
+		removed = strings.TrimSuffix(dir, "/")
+	}
+	for name := range img.files {
+		if name == removed && base != ".wh..wh..opq" || strings.HasPrefix(name, removed+"/") {
+			delete(img.files, name)
+		}
+	}
+}

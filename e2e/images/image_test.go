@@ -1,0 +1,50 @@
+package main
+
+import (
+	"archive/tar"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+)
+
+func imageOf(user string, headers ...*tar.Header) *image {
+	img := &image{files: map[string]*tar.Header{}, all: map[string]bool{}}
+	img.config.Config.User = user
+	img.config.Config.Entrypoint = []string{"slurmlet", "slurmctld"}
+	img.config.Config.Labels = map[string]string{"org.opencontainers.image.title": "t"}
+	img.add(&tar.Header{Name: "usr/local/bin/slurmlet", Mode: 0o755, Typeflag: tar.TypeReg})
+	for _, h := range headers {
+		img.add(h)
+	}
+	return img
+}
+
+func file(name string, mode int64) *tar.Header {
+	return &tar.Header{Name: name, Mode: mode, Typeflag: tar.TypeReg}
+}
+
+func TestFaultsOfAnImage(t *testing.T) {
+	for name, c := range map[string]struct {
+		img  *image
+		want []string
+	}{
+		"none":                     {imageOf("64030:64030"), nil},
+		"a setuid file":            {imageOf("64030:64030", file("./usr/bin/su", 0o4755)), []string{"/usr/bin/su has mode 4755"}},
+		"one that a layer changes": {imageOf("64030:64030", file("usr/bin/su", 0o4755), file("usr/bin/su", 0o755)), nil},
+		"one that a layer removes": {imageOf("64030:64030", file("usr/bin/su", 0o4755), file("usr/bin/.wh.su", 0)), nil},
+		"a key, though removed": {
+			imageOf("64030:64030", file("etc/munge/munge.key", 0o600), file("etc/munge/.wh.munge.key", 0)),
+			[]string{"a layer has /etc/munge/munge.key"},
+		},
+		"a daemon as root": {imageOf(""), []string{"slurmctld runs as root"}},
+	} {
+		assert.Equal(t, c.want, c.img.faults(), name)
+	}
+}
+
+func TestAnOpaqueDirectoryHidesWhatWasInIt(t *testing.T) {
+	img := imageOf("1", file("opt/a", 0o644), file("opt/b/c", 0o644), file("opt/.wh..wh..opq", 0), file("opt/d", 0o644))
+	assert.NotContains(t, img.files, "opt/a")
+	assert.NotContains(t, img.files, "opt/b/c")
+	assert.Contains(t, img.files, "opt/d")
+}

@@ -1,0 +1,88 @@
+// Images builds the images of docker-bake.hcl without a registry and without
+// Docker: with a buildkitd of its own, on Debian images made from the machine's
+// own mirror. It leaves an OCI archive of each in a directory, prints their
+// sizes, and fails when something is in one that must not be.
+//
+//	make images
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"runtime"
+	"syscall"
+	"time"
+
+	"github.com/slurmlet/slurmlet/internal/sandbox/parts"
+)
+
+// settings are where things are: programs, the agent's binaries, the results.
+type settings struct {
+	buildkitd, buildx string
+	agents, out       string
+	cache             string
+	config            string // buildx's, not the user's
+	targets           []string
+}
+
+func main() {
+	s := settings{}
+	flag.StringVar(&s.buildkitd, "buildkitd", "buildkitd", "the program")
+	flag.StringVar(&s.buildx, "buildx", "buildx", "the program")
+	flag.StringVar(&s.agents, "agents", "bin/images", "the directory with linux_<arch>/slurmlet")
+	flag.StringVar(&s.out, "out", "bin/images", "where the archives go")
+	flag.StringVar(&s.cache, "cache", filepath.Join(os.TempDir(), "slurmlet-buildkit"), "what builds leave for the next ones")
+	flag.Parse()
+	s.targets = flag.Args()
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	if err := s.run(ctx, os.Stdout); err != nil {
+		fmt.Fprintln(os.Stderr, "images:", err)
+		os.Exit(1)
+	}
+}
+
+func say(format string, args ...any) { fmt.Fprintf(os.Stderr, "images: "+format+"\n", args...) }
+
+func (s settings) run(ctx context.Context, w io.Writer) (err error) {
+	started := time.Now()
+	if s.config, err = os.MkdirTemp("", "slurmlet-buildx-"); err != nil {
+		return fmt.Errorf("cannot make a directory for buildx: %w", err)
+	}
+	defer os.RemoveAll(s.config)
+	targets, err := s.resolve(ctx)
+	if err != nil {
+		return err
+	}
+	if err := parts.Install(ctx, say, "images"); err != nil {
+		return err
+	}
+	bases := map[string]string{}
+	for _, name := range parts.Bases() {
+		if bases[name], err = parts.Base(ctx, name, say); err != nil {
+			return err
+		}
+	}
+	d, err := startBuildkit(ctx, s.buildkitd, s.cache)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if ended := d.stop(); err == nil {
+			err = ended
+		}
+	}()
+	if err := s.bake(ctx, d.address(), targets, bases); err != nil {
+		return err
+	}
+	fmt.Fprintf(w, "built %d images for %s in %s\n\n", len(targets), runtime.GOARCH, time.Since(started).Round(time.Second))
+	return s.report(w, targets)
+}
+
+// archive is where a target's image goes.
+func (s settings) archive(target string) string { return filepath.Join(s.out, target+".tar") }

@@ -1,0 +1,97 @@
+package main
+
+import (
+	"archive/tar"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+	"text/tabwriter"
+)
+
+// report prints the images and their sizes. The error holds all that is wrong
+// with any of them.
+func (s settings) report(w io.Writer, targets []string) error {
+	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(table, "image\tpulled\tunpacked\tlayers\tfiles\tuser\t")
+	var faults []error
+	for _, target := range targets {
+		img, err := openImage(s.archive(target))
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(table, "%s\t%s\t%s\t%d\t%d\t%s\t\n", target, megabytes(img.compressed), megabytes(img.whole),
+			len(img.manifest.Layers), len(img.files), img.user())
+		for _, fault := range img.faults() {
+			faults = append(faults, fmt.Errorf("%s: %s", target, fault))
+		}
+	}
+	return errors.Join(append(faults, table.Flush())...)
+}
+
+func megabytes(n int64) string { return fmt.Sprintf("%.1f MB", float64(n)/1e6) }
+
+func (img *image) user() string {
+	if img.config.Config.User == "" {
+		return "root"
+	}
+	return img.config.Config.User
+}
+
+// privileged are the setuid and setgid files that an image may have: none.
+var privileged = []string{}
+
+// forbidden are patterns of paths that no layer may hold: package caches and
+// lists, what packages make for one machine, documentation, tools to build with.
+var forbidden = []string{
+	"var/lib/apt/lists/*_*", "var/cache/apt/*.bin", "var/cache/apt/archives/*.deb", "var/log/*.log", "tmp/*",
+	"etc/munge/munge.key", "etc/ssh/ssh_host_*", "etc/slurm/slurm.key", "etc/machine-id", "root/.*history",
+	"usr/share/doc/*", "usr/share/man/*", "usr/lib/debug/*",
+	"usr/bin/gcc*", "usr/bin/cc", "usr/bin/make", "usr/bin/go", "usr/local/bin/*.sh",
+}
+
+// rootOnly are the roles whose daemons start processes as other users.
+var rootOnly = []string{"slurmd", "login"}
+
+func (img *image) faults() []string {
+	var faults []string
+	for _, name := range slices.Sorted(maps.Keys(img.files)) {
+		h := img.files[name]
+		if h.Typeflag == tar.TypeReg && h.Mode&0o6000 != 0 && !slices.Contains(privileged, "/"+name) {
+			faults = append(faults, fmt.Sprintf("/%s has mode %o", name, h.Mode))
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(img.all)) {
+		for _, pattern := range forbidden {
+			if ok, _ := path.Match(pattern, name); ok && !strings.HasPrefix(path.Base(name), ".wh.") {
+				faults = append(faults, fmt.Sprintf("a layer has /%s", name))
+			}
+		}
+	}
+	return append(faults, img.wrongStart()...)
+}
+
+// wrongStart looks at how a container starts, and as whom.
+func (img *image) wrongStart() []string {
+	c := img.config.Config
+	if slices.Equal(c.Entrypoint, []string{"/slurmlet"}) && len(img.files) == 1 {
+		return nil
+	}
+	if len(c.Entrypoint) != 2 || c.Entrypoint[0] != "slurmlet" {
+		return []string{fmt.Sprintf("its ENTRYPOINT is %q, not slurmlet and a role", c.Entrypoint)}
+	}
+	var faults []string
+	if asRoot := img.user() == "root"; asRoot != slices.Contains(rootOnly, c.Entrypoint[1]) {
+		faults = append(faults, fmt.Sprintf("%s runs as %s", c.Entrypoint[1], img.user()))
+	}
+	if h := img.files["usr/local/bin/slurmlet"]; h == nil || h.Mode&0o111 == 0 {
+		faults = append(faults, "it has no program /usr/local/bin/slurmlet")
+	}
+	if c.Labels["org.opencontainers.image.title"] == "" {
+		faults = append(faults, "it has no label org.opencontainers.image.title")
+	}
+	return faults
+}

@@ -1,0 +1,76 @@
+package parts
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"time"
+
+	v1 "github.com/opencontainers/image-spec/specs-go/v1"
+)
+
+// Bases lists the names of the images that Base makes.
+func Bases() []string {
+	var names []string
+	for _, version := range Versions() {
+		names = append(names, baseName(releases[version]))
+	}
+	return names
+}
+
+func baseName(r release) string { return "debian:" + r.suite + "-slim" }
+
+// Base returns the directory of an OCI image layout with the Debian image of
+// that name, as small as the registry's, from the machine's own mirror. Its
+// reference in the layout is its name's tag. It takes root's rights to build.
+func Base(ctx context.Context, name string, p Progress) (string, error) {
+	for _, version := range Versions() {
+		if r := releases[version]; baseName(r) == name {
+			e := entry{name: "base-" + r.suite, key: keyOf(append([]string{runtime.GOARCH, r.suite}, unwanted...)...)}
+			return e.obtain(ctx, p, func(dir string) error { return buildBase(ctx, dir, r, p) })
+		}
+	}
+	return "", fmt.Errorf("cannot make the image %q: there are %s", name, strings.Join(Bases(), ", "))
+}
+
+func buildBase(ctx context.Context, dir string, r release, p Progress) error {
+	started := time.Now()
+	if os.Geteuid() != 0 {
+		return fmt.Errorf("cannot make the files of other users: not root")
+	}
+	if err := Install(ctx, p, "root"); err != nil {
+		return err
+	}
+	m, err := machineMirror()
+	if err != nil {
+		return err
+	}
+	p("base %s: installs Debian's smallest set", r.suite)
+	layer := filepath.Join(dir, "layer.tar")
+	if err := (command{}).run(ctx, "mmdebstrap", baseArgs(r, layer, m)...); err != nil {
+		return fmt.Errorf("cannot install: %w", err)
+	}
+	_, tag, _ := strings.Cut(baseName(r), ":")
+	image := v1.Image{Platform: v1.Platform{OS: "linux", Architecture: runtime.GOARCH}, Config: v1.ImageConfig{
+		Env: []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}, Cmd: []string{"bash"},
+	}}
+	if err := writeLayout(dir, tag, layer, image); err != nil {
+		return err
+	}
+	p("base %s: done (%s)", r.suite, since(started))
+	return nil
+}
+
+func baseArgs(r release, layer string, m mirror) []string {
+	args := []string{"--mode=root", "--variant=minbase", "--format=tar"}
+	for _, path := range unwanted {
+		args = append(args, "--dpkgopt=path-exclude="+path)
+	}
+	if r.moving {
+		args = append(args, `--aptopt=Acquire::Check-Valid-Until "false"`)
+	}
+	return append(append(args, r.suite, layer), m.lines(r.suite)...)
+}
