@@ -17,6 +17,8 @@ BUILD   := CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w -X main.version=$
 # pinned: the name of what a module in .ci is built to: it changes with its versions and with ours of Go
 pinned   = $(CACHE)/tools/$(1)-$(shell { cat .ci/$(2)/go.sum; grep -E '^(go|toolchain) ' go.mod; } | sha256sum | cut -c1-12)
 LINT    := $(call pinned,golangci-lint,lint)
+HELM    := $(call pinned,helm,helm)
+UNTT    := $(call pinned,helm-unittest,helm-unittest)
 BUILDX  := $(call pinned,buildx,buildx)
 BUILDKITD := $(call pinned,buildkitd,buildkit)
 SANDBOX := bin/slurmlet-sandbox
@@ -24,7 +26,7 @@ FUZZ    ?= 60s
 CHAOS   ?= 10m
 
 .DEFAULT_GOAL := build
-.PHONY: help build test unit e2e images chaos bench lint fuzz up down clean
+.PHONY: help build test unit e2e charts images chaos bench lint fuzz up down clean
 
 help: ## this list
 	@grep -hE '^[a-z0-9]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 10
@@ -32,16 +34,18 @@ help: ## this list
 build: ## static binaries in bin/
 	$(BUILD) -o bin/ ./cmd/slurmlet ./cmd/slurmlet-sandbox
 
-test: lint unit e2e ## everything that must hold
+test: lint unit charts e2e ## everything that must hold
 
 lint: $(LINT) ## gofumpt, vet and the rules of .golangci.yml
 	$(GO) vet ./...
 	$(LINT) run
 
 $(LINT): MODULE = lint
+$(HELM): MODULE = helm
+$(UNTT): MODULE = helm-unittest
 $(BUILDX): MODULE = buildx
 $(BUILDKITD): MODULE = buildkit
-$(LINT) $(BUILDX) $(BUILDKITD):
+$(LINT) $(HELM) $(UNTT) $(BUILDX) $(BUILDKITD):
 	@echo "builds $(@F), pinned in .ci/$(MODULE) (some minutes, once)"
 	@CGO_ENABLED=0 $(GO) -C .ci/$(MODULE) build -trimpath -ldflags '-s -w' -o $@ tool
 
@@ -52,6 +56,11 @@ e2e: build ## real Slurm in the sandbox, every version
 	$(SANDBOX) install
 	SLURMLET_SANDBOX_TEST=$(CURDIR)/$(SANDBOX) $(GO) test -count=1 -run Real -v ./internal/sandbox
 	$(GO) test -tags e2e -count=1 -timeout 45m -v ./e2e
+
+charts: $(HELM) $(UNTT) $(BUILDX) ## lint, unit tests and what Kubernetes would refuse (UPDATE=1 writes their READMEs)
+	$(HELM) lint --strict --quiet charts/slurm
+	$(UNTT) charts/slurm
+	HELM=$(HELM) BUILDX=$(BUILDX) $(GO) test -count=1 ./charts ./e2e/images
 
 images: $(BUILDX) $(BUILDKITD) ## every image of docker-bake.hcl as an OCI archive in bin/images, without Docker
 	$(BUILD) -o bin/images/linux_$(shell $(GO) env GOARCH)/ ./cmd/slurmlet

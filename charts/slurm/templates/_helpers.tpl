@@ -1,0 +1,368 @@
+{{- /* Names. A pod's name ends in -slurmctld-0 at most, and is a host name of 63 characters. */}}
+
+{{- define "slurm.name" -}}
+{{ default .Chart.Name .Values.nameOverride | trunc 40 | trimSuffix "-" }}
+{{- end }}
+
+{{- define "slurm.fullname" -}}
+{{- $name := default .Chart.Name .Values.nameOverride }}
+{{- $full := ternary .Release.Name (printf "%s-%s" .Release.Name $name) (contains $name .Release.Name) }}
+{{- default $full .Values.fullnameOverride | trunc 40 | trimSuffix "-" }}
+{{- end }}
+
+{{- define "slurm.serviceAccountName" -}}
+{{ .Values.serviceAccount.name | default (ternary (include "slurm.fullname" .) "default" .Values.serviceAccount.create) }}
+{{- end }}
+
+{{- define "slurm.keys" -}}
+{{ .Values.auth.existingSecret | default (printf "%s-keys" (include "slurm.fullname" .)) }}
+{{- end }}
+
+{{- define "slurm.hostKeys" -}}
+{{ .Values.login.existingHostKeys | default (printf "%s-host-keys" (include "slurm.fullname" .)) }}
+{{- end }}
+
+{{- define "slurm.database" -}}
+{{ .Values.accounting.existingSecret | default (printf "%s-database" (include "slurm.fullname" .)) }}
+{{- end }}
+
+{{- /* Whether the chart runs slurmctld, slurmdbd, MariaDB: "true", or nothing. */}}
+
+{{- define "slurm.ownController" -}}{{ if not .Values.controller.external }}true{{ end }}{{- end }}
+
+{{- define "slurm.ownSlurmdbd" -}}{{ if and .Values.accounting.enabled (not .Values.accounting.external) }}true{{ end }}{{- end }}
+
+{{- define "slurm.ownDatabase" -}}
+{{ if and (include "slurm.ownSlurmdbd" .) (not .Values.accounting.database.host) }}true{{ end }}
+{{- end }}
+
+{{- /* Where slurmctld is, for SLURMLET_CONTROLLER. */}}
+{{- define "slurm.controller" -}}
+{{- if include "slurm.ownController" . -}}
+{{ include "slurm.fullname" . }}-slurmctld:6817
+{{- else -}}
+{{ join "," .Values.controller.external }}
+{{- end }}
+{{- end }}
+
+{{- /*
+A component is what the templates hand around: root, role (a role of slurmlet),
+name (of its objects), spec (its values over the defaults), and set, a node set's name.
+*/}}
+
+{{- define "slurm.labels" -}}
+{{- $labels := include "slurm.selector" . | fromYaml }}
+{{- $_ := set $labels "app.kubernetes.io/managed-by" .root.Release.Service }}
+{{- $_ := set $labels "app.kubernetes.io/part-of" "slurm" }}
+{{- $_ := set $labels "helm.sh/chart" (printf "%s-%s" .root.Chart.Name .root.Chart.Version | replace "+" "_") }}
+{{- mergeOverwrite $labels .root.Values.commonLabels | toYaml }}
+{{- end }}
+
+{{- define "slurm.selector" -}}
+app.kubernetes.io/name: {{ include "slurm.name" .root }}
+app.kubernetes.io/instance: {{ .root.Release.Name }}
+{{- with .role }}
+app.kubernetes.io/component: {{ . }}
+{{- end }}
+{{- with .set }}
+slurmlet.dev/node-set: {{ . }}
+{{- end }}
+{{- end }}
+
+{{- define "slurm.metadata" -}}
+name: {{ .name }}
+namespace: {{ .root.Release.Namespace }}
+labels: {{- include "slurm.labels" . | nindent 2 }}
+{{- end }}
+
+{{- define "slurm.image" -}}
+{{- $i := .root.Values.image }}
+{{- .spec.image | default (printf "%s/%s:%s-%s" $i.registry .role ($i.tag | default .root.Chart.AppVersion) $i.slurm) }}
+{{- end }}
+
+{{- /* Whose a role's processes are. slurmd and login have no entry: they start jobs and sessions as their users. */}}
+{{- define "slurm.uid" -}}
+{{ get (dict "slurmctld" "64030" "slurmdbd" "64030" "slurmrestd" "820") .role }}
+{{- end }}
+
+{{- /* The group of its volumes. sackd in the login pods is SlurmUser's; slurmd is root's. */}}
+{{- define "slurm.gid" -}}
+{{ ternary "64030" (include "slurm.uid" .) (eq .role "login") }}
+{{- end }}
+
+{{- define "slurm.podSecurityContext" -}}
+{{- with include "slurm.uid" . }}
+runAsNonRoot: true
+runAsUser: {{ . }}
+runAsGroup: {{ . }}
+{{- end }}
+{{- with include "slurm.gid" . }}
+# So that it can read the cluster's key
+fsGroup: {{ . }}
+fsGroupChangePolicy: OnRootMismatch
+{{- end }}
+seccompProfile:
+  type: RuntimeDefault
+{{- end }}
+
+{{- define "slurm.securityContext" -}}
+allowPrivilegeEscalation: false
+{{- if include "slurm.uid" . }}
+readOnlyRootFilesystem: true
+{{- end }}
+capabilities:
+  drop: [ALL]
+  {{- with include (printf "slurm.%s.capabilities" .role) . | fromYamlArray }}
+  add: {{- toYaml . | nindent 4 }}
+  {{- end }}
+{{- end }}
+
+{{- /* The default of a map, with what the values change in it. */}}
+{{- define "slurm.changed" -}}
+{{ mergeOverwrite (fromYaml (index . 0)) (index . 1) | toYaml }}
+{{- end }}
+
+{{- define "slurm.probes" -}}
+startupProbe:
+  # Being started may mean to wait for slurmctld: an hour
+  httpGet: {path: /startupz, port: agent}
+  periodSeconds: 1
+  failureThreshold: 3600
+readinessProbe:
+  httpGet: {path: /readyz, port: agent}
+  periodSeconds: 5
+livenessProbe:
+  httpGet: {path: /livez, port: agent}
+  periodSeconds: 10
+  failureThreshold: 6
+{{- end }}
+
+{{- define "slurm.changedProbes" -}}
+{{- $probes := include "slurm.probes" . | fromYaml }}
+{{- range $name, $change := .spec.probes }}
+{{- $_ := set $probes (printf "%sProbe" $name) (mergeOverwrite (get $probes (printf "%sProbe" $name)) $change) }}
+{{- end }}
+{{- toYaml $probes }}
+{{- end }}
+
+{{- define "slurm.sharedVolumes" -}}
+{{- range .root.Values.sharedVolumes }}
+- name: shared-{{ .name }}
+  {{- toYaml .volume | nindent 2 }}
+{{- end }}
+{{- end }}
+
+{{- define "slurm.sharedVolumeMounts" -}}
+{{- range .root.Values.sharedVolumes }}
+- name: shared-{{ .name }}
+  mountPath: {{ .mountPath }}
+  {{- with .subPath }}
+  subPath: {{ . }}
+  {{- end }}
+  {{- with .readOnly }}
+  readOnly: {{ . }}
+  {{- end }}
+{{- end }}
+{{- end }}
+
+{{- /* The cluster's key, whichever there is, for who takes the configuration from slurmctld. */}}
+{{- define "slurm.keyVolume" -}}
+- name: etc-slurm
+  projected:
+    defaultMode: 0440
+    sources:
+      {{- range $key := list "slurm.key" "slurm.jwks" }}
+      - secret:
+          name: {{ include "slurm.keys" $.root }}
+          optional: true
+          items:
+            - {key: {{ $key }}, path: {{ $key }}}
+      {{- end }}
+{{- end }}
+
+{{- /* Writable directories of those whose root file system is not. */}}
+{{- define "slurm.scratchVolumes" -}}
+- name: run
+  emptyDir: {medium: Memory}
+- name: tmp
+  emptyDir: {}
+{{- end }}
+
+{{- define "slurm.scratchVolumeMounts" -}}
+- {name: run, mountPath: /run}
+- {name: tmp, mountPath: /tmp}
+{{- end }}
+
+{{- define "slurm.spread" -}}
+{{- range .spec.topologySpreadConstraints }}
+- {{ merge (deepCopy .) (dict "labelSelector" (dict "matchLabels" (include "slurm.selector" $ | fromYaml))) | toYaml | nindent 2 | trim }}
+{{- end }}
+{{- end }}
+
+{{- /* Peers are found by their pods' names. */}}
+{{- define "slurm.dnsConfig" -}}
+{{- $own := printf "%s.%s.svc.%s" (include "slurm.fullname" .root) .root.Release.Namespace .root.Values.clusterDomain }}
+{{- $dns := omit .spec.dnsConfig "dnsPolicy" }}
+{{- set (deepCopy $dns) "searches" (prepend ($dns.searches | default list) $own) | toYaml }}
+{{- end }}
+
+{{- /*
+The template of a role's pods. The role says its part in slurm.<role>.env,
+.ports, .volumes, .volumeMounts, .capabilities and .annotations.
+*/}}
+{{- define "slurm.podTemplate" -}}
+{{- $s := .spec }}
+{{- $part := printf "slurm.%s" .role }}
+metadata:
+  labels:
+    {{- merge (deepCopy $s.podLabels) (include "slurm.selector" . | fromYaml) .root.Values.commonLabels (dict "slurmlet.dev/cluster" (include "slurm.fullname" .root) "slurmlet.dev/role" .role) | toYaml | nindent 4 }}
+  {{- with merge (deepCopy $s.podAnnotations) (include (printf "%s.annotations" $part) . | fromYaml) }}
+  annotations: {{- toYaml . | nindent 4 }}
+  {{- end }}
+spec:
+  serviceAccountName: {{ include "slurm.serviceAccountName" .root }}
+  automountServiceAccountToken: false
+  enableServiceLinks: false
+  terminationGracePeriodSeconds: {{ int64 $s.terminationGracePeriodSeconds }}
+  {{- with .root.Values.imagePullSecrets }}
+  imagePullSecrets: {{- toYaml . | nindent 4 }}
+  {{- end }}
+  {{- if kindIs "bool" $s.hostUsers }}
+  hostUsers: {{ $s.hostUsers }}
+  {{- end }}
+  {{- with include "slurm.runtimeClassName" . }}
+  runtimeClassName: {{ . }}
+  {{- end }}
+  {{- range $key := list "resourceClaims" "nodeSelector" "tolerations" "affinity" "priorityClassName" "schedulerName" }}
+  {{- with get $s $key }}
+  {{ $key }}: {{- if kindIs "string" . }} {{ . }}{{ else }}{{ toYaml . | nindent 4 }}{{ end }}
+  {{- end }}
+  {{- end }}
+  {{- with include "slurm.spread" . }}
+  topologySpreadConstraints: {{- . | nindent 4 }}
+  {{- end }}
+  {{- with $s.dnsConfig.dnsPolicy }}
+  dnsPolicy: {{ . }}
+  {{- end }}
+  dnsConfig: {{- include "slurm.dnsConfig" . | nindent 4 }}
+  securityContext: {{- include "slurm.changed" (list (include "slurm.podSecurityContext" .) $s.podSecurityContext) | nindent 4 }}
+  {{- with $s.initContainers }}
+  initContainers: {{- toYaml . | nindent 4 }}
+  {{- end }}
+  containers:
+    - name: {{ .role }}
+      image: {{ include "slurm.image" . }}
+      imagePullPolicy: {{ .root.Values.image.pullPolicy }}
+      env:
+        - {name: SLURMLET_GRACE_PERIOD, value: {{ int64 $s.terminationGracePeriodSeconds }}s}
+        - {name: SLURMLET_LOG_LEVEL, value: {{ $s.logLevel }}}
+        {{- include (printf "%s.env" $part) . | nindent 8 }}
+        {{- with $s.env }}
+        {{- toYaml . | nindent 8 }}
+        {{- end }}
+      {{- with $s.envFrom }}
+      envFrom: {{- toYaml . | nindent 8 }}
+      {{- end }}
+      ports:
+        - {name: agent, containerPort: 8817}
+        {{- include (printf "%s.ports" $part) . | nindent 8 }}
+      {{- include "slurm.changedProbes" . | nindent 6 }}
+      {{- with $s.resources }}
+      resources: {{- toYaml . | nindent 8 }}
+      {{- end }}
+      securityContext: {{- include "slurm.changed" (list (include "slurm.securityContext" .) $s.securityContext) | nindent 8 }}
+      volumeMounts:
+        {{- include (printf "%s.volumeMounts" $part) . | nindent 8 }}
+        {{- with $s.extraVolumeMounts }}
+        {{- toYaml . | nindent 8 }}
+        {{- end }}
+    {{- with $s.sidecars }}
+    {{- toYaml . | nindent 4 }}
+    {{- end }}
+  volumes:
+    {{- include (printf "%s.volumes" $part) . | nindent 4 }}
+    {{- with $s.extraVolumes }}
+    {{- toYaml . | nindent 4 }}
+    {{- end }}
+{{- end }}
+
+{{- /* slurmd's runtime class makes its cgroups writable, unless it has one of its own. */}}
+{{- define "slurm.runtimeClassName" -}}
+{{- $cgroup := .root.Values.cgroup }}
+{{- .spec.runtimeClassName | default (ternary $cgroup.runtimeClassName "" (and (eq .role "slurmd") (eq $cgroup.access "runtime"))) }}
+{{- end }}
+
+{{- /* A volume's claim, from the values' persistence. */}}
+{{- define "slurm.claim" -}}
+metadata:
+  name: state
+  labels: {{- include "slurm.selector" . | nindent 4 }}
+spec:
+  accessModes: {{- toYaml .persistence.accessModes | nindent 4 }}
+  {{- with .persistence.storageClassName }}
+  storageClassName: {{ . }}
+  {{- end }}
+  resources:
+    requests:
+      storage: {{ .persistence.size }}
+{{- end }}
+
+{{- /* A Service of .service's type: .port is the port's name, .number its number. ClusterIP is headless where .headless. */}}
+{{- define "slurm.service" -}}
+apiVersion: v1
+kind: Service
+metadata:
+  {{- include "slurm.metadata" . | nindent 2 }}
+  {{- with .service.annotations }}
+  annotations: {{- toYaml . | nindent 4 }}
+  {{- end }}
+spec:
+  type: {{ .service.type }}
+  {{- if and .headless (eq .service.type "ClusterIP") }}
+  clusterIP: None
+  {{- end }}
+  {{- if .headless }}
+  # The daemon's own commands ask it before it is Ready.
+  publishNotReadyAddresses: true
+  {{- end }}
+  {{- with .service.loadBalancerSourceRanges }}
+  loadBalancerSourceRanges: {{- toYaml . | nindent 4 }}
+  {{- end }}
+  selector: {{- include "slurm.selector" . | nindent 4 }}
+  ports:
+    - {name: {{ .port }}, port: {{ .number }}, targetPort: {{ .port }}}
+{{- end }}
+
+{{- define "slurm.podDisruptionBudget" -}}
+{{- if .spec.podDisruptionBudget }}
+---
+apiVersion: policy/v1
+kind: PodDisruptionBudget
+metadata: {{- include "slurm.metadata" . | nindent 2 }}
+spec:
+  selector:
+    matchLabels: {{- include "slurm.selector" . | nindent 6 }}
+  {{- toYaml .spec.podDisruptionBudget | nindent 2 }}
+{{- end }}
+{{- end }}
+
+{{- /* Key=value lines of a list of maps: the later wins, keys are the same in any case, null takes one away. */}}
+{{- define "slurm.lines" -}}
+{{- $lines := dict }}
+{{- range . }}
+{{- range $key, $value := . }}
+{{- $line := printf "%s=%s" $key (include "slurm.scalar" $value) }}
+{{- $_ := set $lines (lower $key) (ternary "" $line (kindIs "invalid" $value)) }}
+{{- end }}
+{{- end }}
+{{- range $lines }}
+{{- with . }}
+{{ . }}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{- /* YAML's numbers are floating ones here: 10000000 would be 1e+07. */}}
+{{- define "slurm.scalar" -}}
+{{- if and (kindIs "float64" .) (eq (floor .) .) }}{{ int64 . }}{{ else }}{{ . }}{{ end }}
+{{- end }}
