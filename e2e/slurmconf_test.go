@@ -96,9 +96,9 @@ func corpus(t *testing.T) []string {
 func configurationIsRefusedAsSlurmDoes(t *testing.T, c *cluster) {
 	for _, text := range []string{
 		"", "KillWait=5 # c\n", "\t KillWait \t=\t5\r\n", "KillWait=\\\n5\n", "KillWait=5\\", "KillWait+=5\n", "MailProg=\"a b\"\n", "MailProg=\"a\"b\n", "MailProg=\"\"\n",
-		"MailProg=a\\#b\n", "# a \\\nKillWait=5\n", "NodeName=a CPUs=4 \\\n Feature=b\n", "Include more\n", "include /tmp/oracle/more #c\n", "Include %c\n",
+		"MailProg=a\\#b\n", "# a \\\nKillWait=5\n", "NodeName=a CPUs=4 \\\n Feature=b\n", "Include more\n", "Include more#c\n", "include /tmp/oracle/more #c\n", "Include %c\n",
 		"KillWait=\n", "\n\nKillWait 5\n", "=5\n", "KillWait=5 SlurmdPort=6\n", "KillWait+ =5\n", "MailProg=\"a b\nKillWait=\n", "MailProg=\"a # b\"\nx\n", "NodeName=a Feature=\n",
-		"NodeName=a \\\n CPUs=4 x\n", "NodeName=a CPUs= Sockets=4 5\n", " Include more\n", "Include more more\n", "Include m*\n", "\xef\xbb\xbf# a\n", "PartitionName=\n", "NodeName=a\\\\ x\n",
+		"NodeName=a \\\n CPUs=4 x\n", "NodeName=a CPUs= Sockets=4 5\n", " Include more\n", "Include more more\n", "Include more#c d\n", "Include m*\n", "\xef\xbb\xbf# a\n", "PartitionName=\n", "NodeName=a\\\\ x\n",
 	} {
 		file, findings := slurmconf.Parse("/tmp/oracle/slurm.conf", text)
 		lines := map[int]bool{}
