@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -18,14 +17,11 @@ import (
 func status(args []string) int {
 	flags := flag.NewFlagSet("status", flag.ContinueOnError)
 	format := flags.String("o", "text", "output `format`: text or json")
-	if err := flags.Parse(args); err != nil {
-		if errors.Is(err, flag.ErrHelp) {
-			return agent.ExitOK
-		}
-		return agent.ExitUsage
+	if code, done := parse(flags, args); done {
+		return code
 	}
-	if flags.NArg() > 0 || *format != "text" && *format != "json" {
-		return misused(fmt.Errorf("status: want -o text or -o json and nothing else, not %q", args))
+	if *format != "text" && *format != "json" {
+		return misused(fmt.Errorf("status: want -o text or -o json, not %q", *format))
 	}
 	s, err := askStatus()
 	if err != nil {
