@@ -56,8 +56,10 @@ type Agent struct {
 	// missedConf is why slurmd has not the configuration of slurmctld.
 	missedConf atomic.Pointer[string]
 	steps      steps
-	fit        fitCheck
-	stepEnds   bell
+	// inherited are the steps of an earlier container that have left their sockets.
+	inherited []string
+	fit       fitCheck
+	stepEnds  bell
 	// interrupted: SIGINT was received; only listen's goroutine knows.
 	interrupted bool
 	// stopped is when SIGTERM came; only the owner knows.
@@ -189,6 +191,9 @@ func (a *Agent) size() error {
 	for _, d := range a.life.given.Disagreements {
 		a.tell(slog.LevelWarn, d)
 	}
+	if _, a.inherited = a.sockets(); len(a.inherited) > 0 {
+		a.life.inherits = true
+	}
 	a.watchSteps()
 	return nil
 }
@@ -312,7 +317,7 @@ func (a *Agent) signalled(s os.Signal) {
 		a.dump()
 	default:
 		name := cmp.Or(unix.SignalName(s.(unix.Signal)), s.String())
-		a.post(terminated{signal: name, again: s == unix.SIGINT && a.interrupted})
+		a.post(terminated{signal: name, again: s == unix.SIGINT && a.interrupted, idle: len(a.stepSockets()) == 0})
 		a.interrupted = a.interrupted || s == unix.SIGINT
 	}
 }

@@ -241,6 +241,12 @@
 // agent asks again until the time is over, or for a minute where no step runs on
 // the node, and exits with 75 when the record may still be there. The next pod of that name takes the record over and lifts
 // the drain. slurmd that ends by itself meanwhile is started again.
+//
+// When the agent itself is killed, its container ends and all jobs in it. The
+// next one has slurmctld requeue those whose batch script ran there, or ends them
+// as NODE_FAIL, within seconds after slurmd has registered; what it cannot be
+// certain of, slurmctld finds out by itself, within half a minute.
+//
 // slurmctld has the whole grace period to save its state.
 //
 // A login pod lets nobody in any more: /run/nologin is written, and sshd's port is

@@ -15,8 +15,8 @@ import (
 // for an admin's, and only "slurmlet resume" lifts them.
 const manualPrefix = "slurmlet drain: "
 
-// ErrForeignDrain says that somebody else has drained the node.
-var ErrForeignDrain = errors.New("somebody else has drained the node")
+// errForeignDrain says that somebody else has drained the node.
+var errForeignDrain = errors.New("somebody else has drained the node")
 
 // errNoRecord says that there is nothing to drain or resume.
 var errNoRecord = errors.New("slurmctld has no record of this node")
@@ -30,7 +30,7 @@ func (a *Agent) drain(ctx context.Context, reason string) error {
 	case node == nil:
 		return errNoRecord
 	case node.Drained() && !strings.HasPrefix(node.Reason, manualPrefix):
-		return fmt.Errorf("%w, and that stays: %s", ErrForeignDrain, node.Reason)
+		return fmt.Errorf("%w, and that stays: %s", errForeignDrain, node.Reason)
 	}
 	return a.client.DrainNode(ctx, a.Config.NodeName, manualPrefix+reason)
 }
@@ -46,7 +46,7 @@ func (a *Agent) resume(ctx context.Context) error {
 	case !node.Drained():
 		return nil
 	case !strings.HasPrefix(node.Reason, manualPrefix):
-		return fmt.Errorf("%w, and not by \"slurmlet drain\": %s", ErrForeignDrain, node.Reason)
+		return fmt.Errorf("%w, and not by \"slurmlet drain\": %s", errForeignDrain, node.Reason)
 	}
 	return a.client.ResumeNode(ctx, a.Config.NodeName)
 }
@@ -64,14 +64,30 @@ func (a *Agent) untilFree(ctx context.Context) error {
 		case err == nil && (node == nil || !node.Busy()):
 			return nil
 		}
-		pause := time.After(grow(firstTry, tries, watchedPause))
-		if err == nil && len(a.stepSockets()) > 0 {
-			pause = nil
+		steps, pause := 0, grow(firstTry, tries, watchedPause)
+		if err == nil {
+			steps = len(a.stepSockets())
 		}
+		if steps > 0 {
+			tries, pause = 0, countEvery
+		}
+		if err := a.untilFewer(ctx, ended, steps, pause); err != nil {
+			return err
+		}
+	}
+}
+
+// untilFewer waits for a step's end, which slurmctld is not asked for, or
+// without steps for a while.
+func (a *Agent) untilFewer(ctx context.Context, ended <-chan struct{}, steps int, pause time.Duration) error {
+	for {
 		select {
 		case <-ended:
-			tries = 0
-		case <-pause:
+			return nil
+		case <-time.After(pause):
+			if steps == 0 || len(a.stepSockets()) < steps {
+				return nil
+			}
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		case <-a.over:

@@ -50,6 +50,8 @@ func (a *Agent) perform(act action) []event {
 		a.inquire(func(ctx context.Context) event {
 			return carriedOut{act.number, a.client.ResumeNode(ctx, a.Config.NodeName)}
 		})
+	case endDeadJobs:
+		a.inquire(func(ctx context.Context) event { return carriedOut{act.number, a.endDeadJobs(ctx)} })
 	case updateRecord:
 		a.inquire(func(ctx context.Context) event {
 			return carriedOut{act.number, a.client.UpdateNode(ctx, a.Config.NodeName, act.fields)}
@@ -58,6 +60,8 @@ func (a *Agent) perform(act action) []event {
 		time.AfterFunc(a.life.spread(act.after), func() { a.post(timerFired{act.number}) })
 	case schedule:
 		time.AfterFunc(act.after, func() { a.post(deadline{act.stage}) })
+	case countSteps:
+		go func() { a.post(stepsCounted{act.number, len(a.stepSockets())}) }()
 	case signalJobs:
 		go a.signalJobs()
 	case requeueJobs:

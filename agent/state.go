@@ -32,6 +32,7 @@ const (
 	reaching   doing = "reaching what the daemon needs"
 	launching  doing = "waiting for the daemon's READY"
 	confirming doing = "waiting for the service to be confirmed" // by a ping, by the node record, or by an answer
+	burying    doing = "ending the jobs that have died with an earlier container"
 	resuming   doing = "lifting the agent's own drain"
 	describing doing = "bringing the node record's features, topology and weight up to date"
 	leaving    doing = "waiting for the old node record to be free"
@@ -108,12 +109,17 @@ type life struct {
 	// unclaimed: when it registered, slurmctld counted jobs on the node of which
 	// nothing runs here.
 	unclaimed bool
+	// inherits: an earlier container has left steps here, whose jobs slurmctld may
+	// take for running. They have not been looked for yet.
+	inherits bool
 	// seen: slurmctld has seen main register, which comes after its READY.
 	seen bool
 	// bounded: the deadlines of the way down run. stepEnded: a step has ended while
 	// the record was being looked at; looks counts how often jobs held it still.
 	bounded, stepEnded bool
 	looks              int
+	// running is how many steps are waited for, 0 while the record is being looked at.
+	running int
 	// stage is the last deadline of the way down that is over, acted the last that
 	// was followed; refusals counts how often slurmctld kept the record.
 	stage, acted stage
@@ -177,10 +183,13 @@ type (
 	}
 	// stepsEnded: a job's step has ended on this node.
 	stepsEnded struct{}
-	timerFired struct{ number int }
-	terminated struct {
+	// stepsCounted: so many run here.
+	stepsCounted struct{ number, steps int }
+	timerFired   struct{ number int }
+	terminated   struct {
 		signal string
 		again  bool // a second SIGINT: hurry
+		idle   bool // no step runs here
 	}
 	// sessionsOver: nobody is logged in any more, and nobody can log in.
 	sessionsOver struct{}
@@ -230,6 +239,7 @@ func (timerFired) event()   {}
 func (terminated) event()   {}
 func (hungUp) event()       {}
 func (sessionsOver) event() {}
+func (stepsCounted) event() {}
 func (deadline) event()     {}
 
 func (edition) event()          {}
@@ -254,6 +264,8 @@ type (
 		reason string
 	}
 	resumeRecord struct{ number int }
+	// endDeadJobs ends those that have died with an earlier container.
+	endDeadJobs struct{ number int }
 	// updateRecord changes fields of the record, in scontrol's words.
 	updateRecord struct {
 		number int
@@ -268,6 +280,8 @@ type (
 		stage stage
 		after time.Duration
 	}
+	// countSteps counts those that run here; slurmctld does not hear of it.
+	countSteps struct{ number int }
 	signalJobs struct{}
 	// requeueJobs requeues those that may be, and tells of those that may not.
 	requeueJobs struct{ number int }
@@ -337,10 +351,12 @@ func (ask) action()          {}
 func (deleteRecord) action() {}
 func (drainRecord) action()  {}
 func (resumeRecord) action() {}
+func (endDeadJobs) action()  {}
 func (updateRecord) action() {}
 func (arm) action()          {}
 func (exit) action()         {}
 func (schedule) action()     {}
+func (countSteps) action()   {}
 func (signalJobs) action()   {}
 func (requeueJobs) action()  {}
 func (killRequeued) action() {}

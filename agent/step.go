@@ -30,6 +30,8 @@ func step(l life, e event) (life, []action) {
 		return l.measure(e)
 	case stepsEnded:
 		return l.lookAgain()
+	case stepsCounted:
+		return l.fewer(e)
 	case timerFired:
 		return l.fired(e)
 	case terminated:
@@ -140,6 +142,8 @@ func (l life) fired(e timerFired) (life, []action) {
 		return l, nil
 	case l.doing == reaching:
 		return l.begin()
+	case l.doing == finishing && l.running > 0:
+		return l.countSteps()
 	case l.doing == finishing:
 		l.doing = withdrawing // and no step that ends meanwhile cuts the question short
 	}

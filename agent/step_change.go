@@ -55,7 +55,7 @@ func (l life) lookAgain() (life, []action) {
 		l.tries = 0
 		return l.wait(settle)
 	case finishing:
-		l.tries = 0
+		l.tries, l.running = 0, 0
 		return l.wait(grow(settle, l.looks, lastLook))
 	case withdrawing:
 		l.stepEnded = true // the answer that is on its way may not know of it

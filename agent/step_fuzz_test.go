@@ -20,6 +20,7 @@ type world struct {
 	pids    int
 	starts  int // starts asked for and not reported yet
 	asked   []int
+	counts  []int
 	changes []int // deletions, drains and resumes
 	timers  []int
 	record  *slurm.Node // the last one that was shown
@@ -48,6 +49,7 @@ func FuzzStep(f *testing.F) {
 		if p.reloads {
 			w.conf.begin(w, script)
 		}
+		w.life.inherits = w.life.registers
 		w.feed(begun{})
 		for _, b := range script {
 			w.happen(b)
@@ -95,7 +97,13 @@ func (w *world) happen(b byte) {
 	case 15:
 		w.change(how)
 	case 0:
-		w.feed(stepsEnded{})
+		if how&1 == 0 || len(w.counts) == 0 {
+			w.feed(stepsEnded{})
+			return
+		}
+		n := w.counts[0]
+		w.counts = w.counts[1:]
+		w.feed(stepsCounted{n, int(how >> 1 & 1)})
 	case 8:
 		switch {
 		case how == 0:
@@ -230,6 +238,9 @@ func (w *world) carryOut(a action) {
 		w.starts++
 	case signalMain:
 		require.True(w, w.alive[w.life.main], "%s to a process that was reaped, or to none", a.signal)
+	case countSteps:
+		require.Equal(w, finishing, w.life.doing)
+		w.counts = append(w.counts, a.number)
 	case reach:
 		w.asked = append(w.asked, a.number)
 	case ask:
@@ -243,6 +254,9 @@ func (w *world) carryOut(a action) {
 		w.changes = append(w.changes, a.number)
 	case resumeRecord:
 		require.True(w, own(w.record) || putRight(w.record), "a drain that was not ours is lifted")
+		w.changes = append(w.changes, a.number)
+	case endDeadJobs:
+		require.True(w, w.record.Busy() && w.life.inherits, "jobs of this container may live")
 		w.changes = append(w.changes, a.number)
 	case updateRecord:
 		require.NotEmpty(w, a.fields)
@@ -284,7 +298,7 @@ func (w *world) check() {
 	require.Equal(w, w.over, l.state == Exited)
 	w.conf.check(w)
 	if !w.over {
-		waits := len(w.conf.asked)+len(w.asked)+len(w.changes)+len(w.timers)+len(w.due)+w.starts > 0 || l.main != 0
+		waits := len(w.conf.asked)+len(w.asked)+len(w.counts)+len(w.changes)+len(w.timers)+len(w.due)+w.starts > 0 || l.main != 0
 		require.True(w, waits, "nothing will ever happen again: %+v", l)
 	}
 }

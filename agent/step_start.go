@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -77,6 +78,8 @@ func (l life) answer(e answered) (life, []action) {
 		return l.launch()
 	case !l.registers:
 		return l.ready()
+	case l.inherits && l.sees(e.node) && e.node.Busy():
+		return l.bury()
 	case l.doing == leaving:
 		return l.leave(e.node)
 	}
@@ -92,6 +95,8 @@ func (l life) done(e carriedOut) (life, []action) {
 		return l.withdrawDone(e)
 	case l.doing == describing:
 		return l.described(e.err)
+	case l.doing == burying:
+		return l.buried(e.err)
 	case l.doing == deleting && e.err != nil:
 		l.doing = leaving // a job or a reservation was quicker
 		return l.again(e.err.Error())
@@ -116,14 +121,35 @@ func (l life) confirm(n *slurm.Node) (life, []action) {
 	case !l.fits(n):
 		l.tries = 0
 		return l.leave(n)
-	case !l.sees(n) || !n.Responding():
-		return l.again("slurmctld has not seen this slurmd yet: the record is " + strings.Join(n.State, "+"))
-	case own(n), putRight(n):
-		l.doing = resuming
+	case l.sees(n) && (own(n) || putRight(n)):
+		l.doing = resuming // also from DOWN, which an earlier agent may have set with its drain
 		l.question++
 		return l, []action{resumeRecord{l.question}}
+	case !l.sees(n) || !n.Responding():
+		return l.again("slurmctld has not seen this slurmd yet: the record is " + strings.Join(n.State, "+"))
 	}
 	return l.describe(n)
+}
+
+// bury looks for jobs that have died with an earlier container, once.
+func (l life) bury() (life, []action) {
+	l.doing = burying
+	l.question++
+	return l, []action{endDeadJobs{l.question}}
+}
+
+// buried: slurmctld knows of them, or will find out by itself. What it refuses
+// does not keep the node from its work.
+func (l life) buried(err error) (life, []action) {
+	if errors.Is(err, slurm.ErrUnreachable) {
+		return l.again(err.Error())
+	}
+	l.inherits = false
+	if l.state == Stopping {
+		return l.lookAtRecord()
+	}
+	l.doing = confirming
+	return l.ask()
 }
 
 // sees: the record is that of the present slurmd, and not of an earlier one.
@@ -194,9 +220,8 @@ func (l life) leave(n *slurm.Node) (life, []action) {
 	case n.Busy():
 		return l.stillBusy(what)
 	}
-	l.doing, l.reason = deleting, what
-	l.question++
-	return l, []action{deleteRecord{l.question}}
+	l.reason = what
+	return l.deleteRecord()
 }
 
 // stillBusy waits for the jobs on the record. Some may be there no more: one

@@ -20,7 +20,7 @@ func (l life) terminate(e terminated) (life, []action) {
 	if !l.registers || !l.inService() {
 		return l.end("")
 	}
-	return l.withdraw()
+	return l.withdraw(e.idle)
 }
 
 // end stops the daemon. left is what could not be done before, empty for nothing.

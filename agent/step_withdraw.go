@@ -17,7 +17,7 @@ const reasonTerminate = reasonPrefix + "pod is terminating"
 // something to take back before slurmd ends.
 func (l life) inService() bool {
 	switch l.doing {
-	case nothing, confirming, resuming, describing, leaving, deleting:
+	case nothing, confirming, burying, resuming, describing, leaving, deleting:
 		return l.main != 0
 	case launching, pausing:
 		return l.wasReady
@@ -27,7 +27,7 @@ func (l life) inService() bool {
 
 // withdraw takes the node out of service: no new jobs, the running ones to
 // their end, and then the record. Deadlines bound all of it.
-func (l life) withdraw() (life, []action) {
+func (l life) withdraw(idle bool) (life, []action) {
 	l.bounded = true
 	actions := []action{
 		schedule{toRequeue, l.way.Requeue},
@@ -40,15 +40,24 @@ func (l life) withdraw() (life, []action) {
 		actions = append(actions, schedule{toSignal, l.way.Signal})
 	}
 	var more []action
-	switch l.doing {
-	case pausing:
+	switch {
+	case l.doing == pausing:
 		l, more = l.relaunch()
-	case launching:
+	case l.doing == launching:
 		// READY comes, or the daemon's end.
+	case l.doing == nothing && l.seen && idle:
+		// slurmctld refuses if a job has come: nothing needs to be asked.
+		l, more = l.deleteRecord()
 	default:
 		l, more = l.lookAtRecord()
 	}
 	return l, append(actions, more...)
+}
+
+func (l life) deleteRecord() (life, []action) {
+	l.doing = deleting
+	l.question++
+	return l, []action{deleteRecord{l.question}}
 }
 
 func (l life) relaunch() (life, []action) {
@@ -58,7 +67,7 @@ func (l life) relaunch() (life, []action) {
 }
 
 func (l life) lookAtRecord() (life, []action) {
-	l.doing, l.tries = withdrawing, 0
+	l.doing, l.tries, l.running = withdrawing, 0, 0
 	return l.ask()
 }
 
@@ -85,9 +94,7 @@ func (l life) withdrawn(e answered) (life, []action) {
 	case !n.Busy() && n.Drained() && l.refusals >= mostRefusals:
 		return l.end(l.reason)
 	case !n.Busy() && (n.Drained() || l.refusals == 0):
-		l.doing = deleting
-		l.question++
-		return l, []action{deleteRecord{l.question}}
+		return l.deleteRecord()
 	case !n.Drained():
 		l.doing = draining
 		l.question++
@@ -100,25 +107,28 @@ func (l life) withdrawn(e answered) (life, []action) {
 		l.doing, l.reason = requeueing, "the time for jobs is over"
 		l.question++
 		return l, []action{requeueJobs{l.question}}
+	case l.inherits && l.stage < toRequeue:
+		return l.bury()
 	}
 	return l.finish(e.steps)
 }
 
 // finish waits for the node's jobs to end.
 func (l life) finish(steps int) (life, []action) {
-	l.doing = finishing
+	l.doing, l.running = finishing, 0
 	switch {
 	case l.stage >= toRequeue:
 		return l.again("jobs are being ended")
 	case steps > 0:
-		// The end of one is told, and wakes nobody up before.
+		// The end of one is told, and slurmctld is not asked before.
 		l.reason, l.tries = "jobs run on it", 0
 		l.looks++
 		if l.stepEnded {
 			l.stepEnded = false
 			return l.lookAgain()
 		}
-		return l, nil
+		l.running = steps
+		return l.wait(countEvery)
 	case len(l.jobs) > 0 && !slices.ContainsFunc(l.jobs, func(j slurm.Job) bool { return j.Running() }):
 		// An epilog, or what a step has left: seconds, and nothing tells of its end.
 		return l.again("its jobs are completing")
@@ -128,6 +138,25 @@ func (l life) finish(steps int) (life, []action) {
 	}
 	return l.again("jobs hold it, without a step here")
 }
+
+// countSteps looks for ends of steps that the kernel has not told.
+func (l life) countSteps() (life, []action) {
+	l.question++
+	return l, []action{countSteps{l.question}}
+}
+
+func (l life) fewer(e stepsCounted) (life, []action) {
+	switch {
+	case e.number != l.question || l.doing != finishing || l.running == 0:
+		return l, nil
+	case e.steps < l.running:
+		return l.lookAgain()
+	}
+	return l.wait(countEvery)
+}
+
+// countEvery is how often the steps that are waited for are counted.
+const countEvery = time.Minute
 
 // lonelyTries is after how many questions in vain, a minute or more, a node
 // without a step leaves: where a whole cluster is taken down, slurmctld will
@@ -151,6 +180,8 @@ func (l life) withdrawDone(e carriedOut) (life, []action) {
 	doing := l.doing
 	l.doing = withdrawing
 	switch {
+	case doing == burying:
+		return l.buried(e.err)
 	case doing == deleting && errors.Is(e.err, slurm.ErrBusy):
 		l.refusals++
 		return l.again("slurmctld keeps the node's record: " + e.err.Error())

@@ -58,9 +58,10 @@ func TestWithdrawal(t *testing.T) {
 		"busy":                       {[]event{answered{node: record(busy)}}, draining, drainRecord{}},
 		"busy, cannot be drained":    {[]event{answered{node: record(busy)}, carriedOut{err: errors.New("no")}}, withdrawing, arm{}},
 		"busy, drained":              {[]event{answered{node: record(busy)}, carriedOut{}}, withdrawing, ask{}},
-		"an admin's drain is kept":   {[]event{answered{node: record(busy, anAdmins), steps: step1}}, finishing, nil},
+		"an admin's drain is kept":   {[]event{answered{node: record(busy, anAdmins), steps: step1}}, finishing, arm{}},
 		"an admin's drain, and idle": {[]event{answered{node: record(anAdmins)}}, deleting, deleteRecord{}},
-		"a step runs":                {[]event{answered{node: record(busy, terminating), steps: step1}}, finishing, nil},
+		"a step runs":                {[]event{answered{node: record(busy, terminating), steps: step1}}, finishing, arm{}},
+		"a minute later":             {[]event{answered{node: record(busy, terminating), steps: step1}, timerFired{}}, finishing, countSteps{}},
 		"a step has ended":           {[]event{answered{node: record(busy, terminating), steps: step1}, stepsEnded{}}, finishing, arm{}},
 		"a step ends while the record is looked at": {[]event{
 			stepsEnded{}, answered{node: record(busy, terminating), steps: step1},
@@ -218,4 +219,42 @@ func TestImpatience(t *testing.T) {
 	require.Contains(t, actions, signalMain{sigTerm})
 	_, actions = play(l, terminated{signal: "SIGINT", again: true})
 	require.Empty(t, actions)
+}
+
+// TestALostEndOfAStep: the steps that are waited for are counted once a minute,
+// and slurmctld is asked when there are fewer.
+func TestALostEndOfAStep(t *testing.T) {
+	l, actions := play(isTerminated(), answered{node: record(busy, terminating), steps: 2})
+	require.Equal(t, []action{arm{l.timer, countEvery}}, actions)
+	for range 3 {
+		l, actions = play(l, timerFired{})
+		require.Equal(t, []action{countSteps{l.question}}, actions)
+		l, actions = play(l, stepsCounted{l.question, 2})
+		require.Equal(t, []action{arm{l.timer, countEvery}}, actions, "nothing is asked")
+	}
+	l, _ = play(l, timerFired{})
+	stale, actions := play(l, stepsEnded{}, stepsCounted{l.question, 1})
+	require.Empty(t, actions, "an end was told meanwhile: %+v", stale)
+	l, actions = play(l, stepsCounted{l.question, 1})
+	require.Equal(t, []action{arm{l.timer, 2 * settle}}, actions)
+	l, actions = play(l, timerFired{})
+	require.Equal(t, []action{ask{l.question}}, actions)
+}
+
+// TestIdle: of a node without a step slurmctld is asked to delete the record at
+// once, which it refuses when a job has come.
+func TestIdle(t *testing.T) {
+	idle := terminated{signal: "SIGTERM", idle: true}
+	l, actions := play(isReady(), idle)
+	require.Contains(t, actions, deleteRecord{l.question})
+	gone, actions := play(l, carriedOut{})
+	require.Equal(t, ending, gone.doing)
+	require.Contains(t, actions, signalMain{sigTerm})
+	l, _ = play(l, carriedOut{err: refusal()}, timerFired{}, answered{node: record(busy)})
+	require.Equal(t, draining, l.doing)
+	resizing, _ := play(isReady(), measured{allotment: allotment{shape: Shape{CPUs: 2}}})
+	for name, other := range map[string]life{"not seen by slurmctld": func() life { l := isReady(); l.seen = false; return l }(), "resizing": resizing} {
+		l, actions = play(other, idle)
+		require.Contains(t, actions, ask{l.question}, name)
+	}
 }

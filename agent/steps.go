@@ -113,11 +113,7 @@ func (a *Agent) stepEvent(e cgroup.StepEvent) {
 }
 
 // endingPatience is how long slurmctld may be away when a job is to be ended.
-const (
-	endingPatience = time.Hour
-	endingPause    = time.Second
-	longEnding     = 30 * time.Second
-)
+const endingPatience = time.Hour
 
 // abandoned has slurmctld end the job of a step that has lost its slurmstepd:
 // nobody else tells it, and the job would be RUNNING until its time is over.
@@ -126,24 +122,14 @@ const (
 func (a *Agent) abandoned(step cgroup.StepAbandoned) {
 	ctx, cancel := context.WithTimeout(context.Background(), endingPatience)
 	defer cancel()
-	for pause := endingPause; ; pause = min(2*pause, longEnding) {
+	a.untilOver(ctx, "cannot end the job of step "+step.String()+", which is without slurmstepd, yet", func(ctx context.Context) error {
 		said, err := a.endJob(ctx, step)
 		if err == nil {
 			a.tellAbandoned(step, said)
 			a.stepEnded() // its socket stays, and tells nobody
-			return
 		}
-		if pause == endingPause { // once is enough
-			a.tell(slog.LevelWarn, "cannot end the job of a step without slurmstepd yet", slog.Any("error", err), slog.String("step", step.String()))
-		}
-		select {
-		case <-time.After(pause):
-		case <-ctx.Done():
-			return
-		case <-a.over:
-			return
-		}
-	}
+		return err
+	})
 }
 
 func (a *Agent) tellAbandoned(step cgroup.StepAbandoned, said string) {
@@ -157,8 +143,6 @@ func (a *Agent) tellAbandoned(step cgroup.StepAbandoned, said string) {
 // endJob returns what was done, nothing if slurmctld knows already that the
 // step is over.
 func (a *Agent) endJob(ctx context.Context, step cgroup.StepAbandoned) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, questionLimit)
-	defer cancel()
 	job, err := a.client.Job(ctx, step.Job)
 	if err != nil || job == nil || !job.Running() {
 		return "", err
@@ -172,10 +156,7 @@ func (a *Agent) endJob(ctx context.Context, step cgroup.StepAbandoned) (string, 
 		return "its job is left alone (SLURMLET_DEAD_STEPS=keep)", nil
 	}
 	comment := fmt.Sprintf("slurmlet: slurmstepd of step %s.%s died on %s", job.Name(), step.Step, a.Config.NodeName)
-	if job.AdminComment != "" {
-		comment = job.AdminComment + "; " + comment
-	}
-	if err := a.client.CommentJob(ctx, job, comment); err != nil {
+	if err := a.comment(ctx, job, comment); err != nil {
 		return "", err
 	}
 	if a.Config.DeadSteps == DeadStepsRequeue && job.Batch && job.Requeue {

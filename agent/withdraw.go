@@ -21,18 +21,26 @@ import (
 // <node>_<job>.<step> in the spool directory, and removes it when it ends. That
 // of one which was killed stays, and nobody answers.
 func (a *Agent) stepSockets() []string {
+	living, _ := a.sockets()
+	return living
+}
+
+func (a *Agent) sockets() (living, dead []string) {
 	entries, err := os.ReadDir(filepath.Join(a.Root, a.Config.SpoolDir))
 	if err != nil {
-		return nil // slurmd has not made it
+		return nil, nil // slurmd has not made it
 	}
-	var all []string
 	for _, entry := range entries {
 		step, ours := strings.CutPrefix(entry.Name(), a.Config.NodeName+"_")
-		if ours && entry.Type() == os.ModeSocket && answers(filepath.Join(a.Root, a.Config.SpoolDir, entry.Name())) {
-			all = append(all, step)
+		switch {
+		case !ours || entry.Type() != os.ModeSocket:
+		case answers(filepath.Join(a.Root, a.Config.SpoolDir, entry.Name())):
+			living = append(living, step)
+		default:
+			dead = append(dead, step)
 		}
 	}
-	return all
+	return living, dead
 }
 
 // answers says whether somebody listens on a socket. Only a refusal means that
@@ -136,7 +144,7 @@ func (a *Agent) comment(ctx context.Context, job *slurm.Job, text string) error 
 // signalJobs sends SLURMLET_JOB_SIGNAL to each job that runs here, once.
 func (a *Agent) signalJobs() {
 	sent := map[string]bool{}
-	a.untilOver("cannot signal the jobs yet", func(ctx context.Context) error {
+	a.untilOver(context.Background(), "cannot signal the jobs yet", func(ctx context.Context) error {
 		jobs, err := a.jobsHere(ctx)
 		if err != nil {
 			return err
@@ -161,7 +169,7 @@ func (a *Agent) signalJobs() {
 // killRequeued kills what runs here of jobs that slurmctld has ended, and that
 // did not end when they were asked to.
 func (a *Agent) killRequeued() {
-	a.untilOver("cannot tell which jobs have been requeued", func(ctx context.Context) error {
+	a.untilOver(context.Background(), "cannot tell which jobs have been requeued", func(ctx context.Context) error {
 		steps := a.stepSockets()
 		jobs, err := a.jobsOf(ctx, steps)
 		if err != nil {
@@ -205,20 +213,27 @@ func (a *Agent) killSteps() {
 	}
 }
 
-// untilOver tries until it works, or the agent ends.
-func (a *Agent) untilOver(trouble string, do func(context.Context) error) {
-	for pause := endingPause; ; pause = min(2*pause, longEnding) {
-		ctx, cancel := context.WithTimeout(context.Background(), questionLimit)
-		err := do(ctx)
+const (
+	firstAgain = time.Second
+	lastAgain  = 30 * time.Second
+)
+
+// untilOver tries until it works, ctx is over or the agent ends.
+func (a *Agent) untilOver(ctx context.Context, trouble string, do func(context.Context) error) {
+	for pause := firstAgain; ; pause = min(2*pause, lastAgain) {
+		question, cancel := context.WithTimeout(ctx, questionLimit)
+		err := do(question)
 		cancel()
 		if err == nil {
 			return
 		}
-		if pause == endingPause { // once is enough
+		if pause == firstAgain { // once is enough
 			a.tell(slog.LevelWarn, trouble, slog.Any("error", err))
 		}
 		select {
 		case <-time.After(pause):
+		case <-ctx.Done():
+			return
 		case <-a.over:
 			return
 		}

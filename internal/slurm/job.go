@@ -28,6 +28,10 @@ type Job struct {
 	// (sbatch --requeue, slurm.conf's JobRequeue). salloc's have Requeue as well.
 	Batch   bool `json:"batch_flag"`
 	Requeue bool `json:"requeue"`
+	// BatchHost is the node with the batch script.
+	BatchHost string `json:"batch_host"`
+	// Start is when it was given its nodes.
+	Start Time `json:"start_time"`
 	// End is when its time limit will end it, a year after its start where it
 	// has none.
 	End Time `json:"end_time"`

@@ -1,0 +1,100 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+
+	"github.com/slurmlet/slurmlet/internal/slurm"
+)
+
+// reasonDead is the reason of the drain under which dead jobs are failed.
+const reasonDead = reasonPrefix + "jobs have died with an earlier container"
+
+// batchStep is the end of a batch script's socket: the number of that step is
+// above all others (slurm/slurm.h, SLURM_BATCH_SCRIPT).
+const batchStep = ".4294967291"
+
+// endDeadJobs has slurmctld end what it counts as running here, and has died
+// with an earlier container. It finds out by itself when slurmd registers, but
+// for jobs that it thinks to be starting (BatchStartTimeout), which it misses
+// only when slurmd registers again.
+func (a *Agent) endDeadJobs(ctx context.Context) error {
+	dead, err := a.deadJobs(ctx)
+	if err == nil {
+		err = errors.Join(a.requeueDeadJobs(ctx, dead), a.failDeadJobs(ctx, dead))
+	}
+	if err != nil && !errors.Is(err, slurm.ErrUnreachable) {
+		a.tell(slog.LevelWarn, "cannot end the jobs that have died with an earlier container", slog.Any("error", err))
+	}
+	return err
+}
+
+func (a *Agent) requeueDeadJobs(ctx context.Context, dead []slurm.Job) error {
+	var faults []error
+	for i := range dead {
+		if job := &dead[i]; job.Requeue {
+			a.tell(slog.LevelWarn, "requeueing job "+job.Name()+", which has died with an earlier container", slog.String("user", job.User))
+			faults = append(faults, a.client.RequeueJob(ctx, job))
+		}
+	}
+	return errors.Join(faults...)
+}
+
+// deadJobs are the batch jobs whose script has left its socket here: it ran in
+// an earlier container, and all of that container's processes have ended with
+// it. Others may live: a script on another node goes on without its steps here,
+// an allocation without any; and a script that has not begun may be on its way.
+func (a *Agent) deadJobs(ctx context.Context) ([]slurm.Job, error) {
+	var ids []string
+	for _, step := range a.inherited {
+		if id, batch := strings.CutSuffix(step, batchStep); batch {
+			ids = append(ids, id)
+		}
+	}
+	jobs, err := a.jobs(ctx, ids)
+	living := a.stepSockets()
+	return slices.DeleteFunc(jobs, func(j slurm.Job) bool {
+		here := j.Running() && j.Batch && j.BatchHost == a.Config.NodeName
+		return !here || !j.Start.Before(a.daemon.booted) || slices.Contains(living, fmt.Sprint(j.ID)+batchStep)
+	}), err
+}
+
+// failDeadJobs has dead jobs that may not be requeued end as NODE_FAIL, by
+// setting the node DOWN, which ends whatever holds it: so only if nothing else
+// does, and nothing new can come. It stays drained, for the agent to resume.
+func (a *Agent) failDeadJobs(ctx context.Context, dead []slurm.Job) error {
+	if !slices.ContainsFunc(dead, func(j slurm.Job) bool { return !j.Requeue }) {
+		return nil
+	}
+	node, err := a.client.Node(ctx, a.Config.NodeName)
+	if err != nil || node == nil || node.Drained() && !own(node) {
+		return err // the drain and its reason are an admin's
+	}
+	if !node.Drained() {
+		if err := a.client.DrainNode(ctx, a.Config.NodeName, reasonDead); err != nil {
+			return err
+		}
+	}
+	holders, err := a.client.JobsOn(ctx, a.Config.NodeName)
+	if err != nil || slices.ContainsFunc(holders, func(id string) bool { return !contains(dead, id) }) {
+		return err
+	}
+	for i := range dead {
+		if job := &dead[i]; !job.Requeue {
+			a.tell(slog.LevelError, "job "+job.Name()+" has died with an earlier container and may not be requeued: it fails", slog.String("user", job.User))
+			err = errors.Join(err, a.comment(ctx, job, fmt.Sprintf("slurmlet: the container of %s ended, and the job may not be requeued", a.Config.NodeName)))
+		}
+	}
+	if err != nil {
+		return err
+	}
+	return a.client.FailNode(ctx, a.Config.NodeName, reasonDead)
+}
+
+func contains(jobs []slurm.Job, id string) bool {
+	return slices.ContainsFunc(jobs, func(j slurm.Job) bool { return fmt.Sprint(j.ID) == id })
+}

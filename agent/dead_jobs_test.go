@@ -1,0 +1,191 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"github.com/slurmlet/slurmlet/internal/slurm"
+)
+
+// morgue is a slurmctld that counts jobs on node n1.
+type morgue struct {
+	ward
+	jobs []slurm.Job
+	node *slurm.Node
+	// new is a job that came before the node was drained.
+	new int64
+}
+
+func (m *morgue) Job(_ context.Context, id string) (*slurm.Job, error) {
+	for i := range m.jobs {
+		if strconv.FormatInt(m.jobs[i].ID, 10) == id {
+			return &m.jobs[i], m.err
+		}
+	}
+	return nil, m.err
+}
+
+func (m *morgue) JobsOn(context.Context, string) (ids []string, _ error) {
+	for _, j := range m.jobs {
+		ids = append(ids, strconv.FormatInt(j.ID, 10))
+	}
+	if m.new != 0 {
+		ids = append(ids, strconv.FormatInt(m.new, 10))
+	}
+	return ids, nil
+}
+
+func (m *morgue) Node(context.Context, string) (*slurm.Node, error) { return m.node, nil }
+func (m *morgue) DrainNode(_ context.Context, _, reason string) error {
+	return m.tell("drain: %s", reason)
+}
+
+func (m *morgue) FailNode(_ context.Context, _, reason string) error {
+	return m.tell("down: %s", reason)
+}
+
+func TestDeadJobs(t *testing.T) {
+	booted := time.Unix(1000, 0)
+	job := func(id int64, requeue bool, change ...func(*slurm.Job)) slurm.Job {
+		j := slurm.Job{ID: id, State: []string{"RUNNING"}, Batch: true, BatchHost: "n1", Requeue: requeue, Start: slurm.Time{Time: time.Unix(990, 0)}}
+		for _, c := range change {
+			c(&j)
+		}
+		return j
+	}
+	elsewhere := func(j *slurm.Job) { j.BatchHost = "n2" }
+	allocation := func(j *slurm.Job) { j.Batch = false }
+	restarted := func(j *slurm.Job) { j.Start.Time = time.Unix(1001, 0) }
+	ending := func(j *slurm.Job) { j.State = []string{"CANCELLED", "COMPLETING"} }
+	const (
+		drain   = "drain: " + reasonDead
+		comment = "comment 4 slurmlet: the container of n1 ended, and the job may not be requeued"
+		down    = "down: " + reasonDead
+	)
+	for name, c := range map[string]struct {
+		jobs  []slurm.Job
+		node  *slurm.Node
+		steps []string // whose sockets were left, 3 and 4's batch steps unless given
+		new   int64
+		told  []string
+	}{
+		"may be requeued":                        {jobs: []slurm.Job{job(3, true)}, told: []string{"requeue 3"}},
+		"may not":                                {jobs: []slurm.Job{job(4, false)}, told: []string{drain, comment, down}},
+		"both kinds":                             {jobs: []slurm.Job{job(3, true), job(4, false)}, told: []string{"requeue 3", drain, comment, down}},
+		"may not, drained by an agent":           {jobs: []slurm.Job{job(4, false)}, node: record(ourDrain), told: []string{comment, down}},
+		"may not, drained by an admin":           {jobs: []slurm.Job{job(4, false)}, node: record(anAdmins)},
+		"may not, and another job lives":         {jobs: []slurm.Job{job(4, false), job(5, false)}, told: []string{drain}},
+		"may not, and a new job has come":        {jobs: []slurm.Job{job(4, false)}, new: 9, told: []string{drain}},
+		"its script has not begun":               {jobs: []slurm.Job{job(3, true)}, steps: []string{}},
+		"a step of a script elsewhere":           {jobs: []slurm.Job{job(3, true)}, steps: []string{"3.0"}},
+		"a script elsewhere":                     {jobs: []slurm.Job{job(3, true, elsewhere)}},
+		"an allocation":                          {jobs: []slurm.Job{job(3, true, allocation)}},
+		"started anew, and to begin":             {jobs: []slurm.Job{job(3, true, restarted)}},
+		"ending":                                 {jobs: []slurm.Job{job(3, true, ending)}},
+		"known no more":                          {},
+		"its script lives, whatever it has left": {jobs: []slurm.Job{job(6, true)}, steps: []string{"6" + batchStep}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if c.node == nil {
+				c.node = record(busy)
+			}
+			if c.steps == nil {
+				c.steps = []string{"3" + batchStep, "4" + batchStep, "4.0"}
+			}
+			m := &morgue{jobs: c.jobs, node: c.node, new: c.new}
+			a := &Agent{
+				Options: Options{Root: t.TempDir(), Config: Config{NodeName: "n1"}, Observe: func(Notice) {}},
+				client:  m, inherited: c.steps, daemon: daemon{booted: booted},
+			}
+			listening(t, filepath.Join(a.Root, "n1_6"+batchStep))
+			require.NoError(t, a.endDeadJobs(t.Context()))
+			assert.Equal(t, c.told, m.told)
+		})
+	}
+}
+
+func TestDeadJobsWithoutAnAnswer(t *testing.T) {
+	m := &morgue{ward: ward{err: slurm.ErrUnreachable}}
+	a := &Agent{
+		Options: Options{Root: t.TempDir(), Config: Config{NodeName: "n1"}, Observe: func(Notice) {}},
+		client:  m, inherited: []string{"3" + batchStep},
+	}
+	require.ErrorIs(t, a.endDeadJobs(t.Context()), slurm.ErrUnreachable)
+	assert.Empty(t, m.told)
+}
+
+func listening(t *testing.T, path string) {
+	l, err := net.Listen("unix", path)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = l.Close() })
+}
+
+func TestSockets(t *testing.T) {
+	a := &Agent{Options: Options{Root: t.TempDir(), Config: Config{NodeName: "n1", SpoolDir: "/spool"}}}
+	living, dead := a.sockets()
+	assert.Empty(t, slices.Concat(living, dead), "slurmd has not made the directory")
+	require.NoError(t, os.Mkdir(filepath.Join(a.Root, "spool"), 0o755))
+	listening(t, filepath.Join(a.Root, "spool", "n1_3.0"))
+	listening(t, filepath.Join(a.Root, "spool", "n2_3.0"))
+	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM, 0)
+	require.NoError(t, err)
+	require.NoError(t, unix.Bind(fd, &unix.SockaddrUnix{Name: filepath.Join(a.Root, "spool", "n1_4"+batchStep)}))
+	require.NoError(t, unix.Close(fd))
+	require.NoError(t, os.WriteFile(filepath.Join(a.Root, "spool", "n1_5.0"), nil, 0o600))
+	living, dead = a.sockets()
+	assert.Equal(t, []string{"3.0"}, living)
+	assert.Equal(t, []string{"4" + batchStep}, dead)
+}
+
+// TestBurying is when dead jobs are looked for: once, when slurmctld has seen this slurmd.
+func TestBurying(t *testing.T) {
+	heir, _ := play(slurmdLife(), registered...)
+	heir.inherits = true
+	l, actions := play(heir, answered{node: record(busy, stale)})
+	require.NotContains(t, actions, endDeadJobs{l.question}, "slurmctld misses most of them when slurmd registers")
+	l, _ = play(heir, answered{node: record()})
+	require.Equal(t, Ready, l.state, "nothing runs here")
+	for name, n := range map[string]*slurm.Node{"": record(busy), "another size": record(busy, bigger), "drained": record(busy, anAdmins)} {
+		l, actions = play(heir, answered{node: n})
+		require.Equal(t, []action{endDeadJobs{l.question}}, actions, name)
+	}
+	again, actions := play(l, carriedOut{err: slurm.ErrUnreachable}, timerFired{}, answered{node: record(busy)})
+	require.Equal(t, []action{endDeadJobs{again.question}}, actions)
+	for _, err := range []error{nil, errors.New("no")} {
+		l, actions = play(again, carriedOut{err: err})
+		require.Equal(t, []action{ask{l.question}}, actions, "what slurmctld refuses keeps no node from its work")
+		l, _ = play(l, answered{node: record(busy), steps: 1})
+		require.Equal(t, Ready, l.state)
+	}
+	dead := record(ourDrain, func(n *slurm.Node) { n.State[0] = "DOWN" })
+	l, actions = play(again, carriedOut{}, answered{node: dead})
+	require.Equal(t, []action{resumeRecord{l.question}}, actions, "set DOWN by this agent, or by one that died then")
+}
+
+func TestBuryingOnTheWayDown(t *testing.T) {
+	heir := isTerminated()
+	heir.inherits = true
+	l, actions := play(heir, answered{node: record(busy)})
+	require.Equal(t, []action{drainRecord{l.question, reasonTerminate}}, actions, "first of all")
+	l, actions = play(l, carriedOut{}, answered{node: record(busy, terminating)})
+	require.Equal(t, []action{endDeadJobs{l.question}}, actions)
+	again, _ := play(l, carriedOut{err: slurm.ErrUnreachable}, timerFired{}, answered{node: record(busy, terminating)})
+	require.Equal(t, burying, again.doing)
+	l, actions = play(l, carriedOut{})
+	require.Equal(t, []action{ask{l.question}}, actions)
+	l, _ = play(l, answered{node: record(busy, terminating), steps: 1})
+	require.Equal(t, finishing, l.doing)
+	l, _ = play(heir, deadline{toRequeue}, answered{node: record(busy, terminating)})
+	require.Equal(t, requeueing, l.doing, "all the same now")
+}
