@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 
 	"github.com/slurmlet/slurmlet/internal/sandbox"
+	"github.com/slurmlet/slurmlet/internal/sandbox/guest"
 	"github.com/slurmlet/slurmlet/internal/sandbox/server"
 	"golang.org/x/sys/unix"
 )
@@ -19,7 +20,7 @@ import (
 func main() {
 	// The program is also what runs inside of a sandbox. That has to be on the
 	// main goroutine, and to start nothing from it.
-	if os.Args[0] == server.Init && os.Getpid() == 1 {
+	if guest.Is() {
 		os.Exit(server.Run("/"))
 	}
 	if len(os.Args) == 3 && os.Args[1] == sandbox.VerbGuest {

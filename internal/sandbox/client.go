@@ -36,7 +36,7 @@ func (s *Sandbox) dial(ctx context.Context) (net.Conn, error) {
 	if !s.settings.Guest {
 		return d.DialContext(ctx, "unix", s.settings.Socket)
 	}
-	return dialIn(fmt.Sprintf("/proc/%d/ns/net", s.launcher.pid), func() (net.Conn, error) {
+	return dialIn(fmt.Sprintf("/proc/%d/ns/net", s.launcher.PID), func() (net.Conn, error) {
 		// A numeric address: the dialer makes its socket on this very thread.
 		d.KeepAliveConfig = net.KeepAliveConfig{Enable: true, Idle: lost / 4, Interval: lost / 4, Count: 3}
 		d.Control = giveUp

@@ -4,10 +4,12 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/slurmlet/slurmlet/internal/sandbox/launcher"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
@@ -98,7 +100,7 @@ func TestRealFailedUp(t *testing.T) {
 	require.NoError(t, os.WriteFile(fake, []byte("#!/bin/sh\necho no luck\nexit 1\n"), 0o700))
 	_, err := Up(t.Context(), Options{Name: "test-failed", Binary: fake})
 	require.ErrorContains(t, err, "no luck")
-	assert.Empty(t, Traces{name: "test-failed"}.Left())
+	assert.Empty(t, left("test-failed"))
 }
 
 func TestRealCancelledUp(t *testing.T) {
@@ -106,7 +108,7 @@ func TestRealCancelledUp(t *testing.T) {
 	defer cancel()
 	_, err := Up(ctx, Options{Name: "test-cancelled", Binary: binary(t)})
 	require.ErrorIs(t, err, context.DeadlineExceeded)
-	assert.Empty(t, Traces{name: "test-cancelled"}.Left())
+	assert.Empty(t, left("test-cancelled"))
 }
 
 // Two sandboxes know nothing of each other, and killing the launcher is enough.
@@ -117,9 +119,15 @@ func TestRealTwo(t *testing.T) {
 	}
 	_, err := Up(t.Context(), Options{Name: "test-one", Binary: binary(t)})
 	require.ErrorContains(t, err, `sandbox "test-one" is up already`)
-	require.NoError(t, a.launcher.kill())
-	assert.Empty(t, a.Traces().processes())
+	traces := a.Traces()
+	require.NoError(t, a.launcher.Kill())
+	assert.Empty(t, traces.Processes())
 	assert.Equal(t, "same\n", sh(t, b, "same", "hostname"))
+}
+
+// left is what is there of a sandbox that never was up.
+func left(name string) []string {
+	return launcher.Traces{Paths: []string{filepath.Join(Dir, name)}}.Left()
 }
 
 func binary(t *testing.T) string {

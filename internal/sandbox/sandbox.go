@@ -18,6 +18,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/slurmlet/slurmlet/internal/sandbox/launcher"
 	"github.com/slurmlet/slurmlet/internal/sandbox/pod"
 	"github.com/slurmlet/slurmlet/internal/sandbox/remote"
 	"github.com/slurmlet/slurmlet/internal/sandbox/server"
@@ -28,9 +29,8 @@ type Sandbox struct {
 	options  Options
 	dir      string
 	settings server.Settings
-	launcher *launcher
+	launcher *launcher.Launcher
 	client   *remote.Client
-	traces   Traces
 }
 
 // Dir holds a directory for every sandbox, and nothing else is written anywhere.
@@ -58,7 +58,7 @@ func Open(ctx context.Context, name string) (*Sandbox, error) {
 	if err := s.find(); err != nil {
 		return nil, err
 	}
-	if s.launcher == nil || !s.launcher.alive() {
+	if s.launcher == nil || !s.launcher.Alive() {
 		return nil, fmt.Errorf("no sandbox %q is up; %s", name, others())
 	}
 	return s, s.connect(ctx, 10*time.Second)
@@ -81,7 +81,7 @@ func Down(name string) error {
 func (s *Sandbox) Down() error {
 	s.Close()
 	if s.launcher != nil {
-		if err := s.launcher.kill(); err != nil {
+		if err := s.launcher.Kill(); err != nil {
 			return err
 		}
 	}
@@ -105,6 +105,17 @@ func (s *Sandbox) Close() {
 	}
 }
 
+// The parts of `slurmlet-sandbox` that Up starts again.
+const (
+	VerbGuest  = "launch-guest"
+	VerbNative = "launch-native"
+)
+
+// Traces are taken while a sandbox is up, to be looked at after Down.
+func (s *Sandbox) Traces() launcher.Traces {
+	return s.launcher.Traces(s.dir, filepath.Join(hostCgroup, s.cgroup()))
+}
+
 // Console is the file with what the sandbox's own kernel and server say.
 func (s *Sandbox) Console() string { return filepath.Join(s.dir, "console.log") }
 
@@ -115,7 +126,7 @@ func (s *Sandbox) Guest() bool { return s.settings.Guest }
 func (s *Sandbox) boot() string { return filepath.Join(s.dir, "boot") }
 
 func (s *Sandbox) find() (err error) {
-	if s.launcher, err = readLauncher(s.dir); err != nil || s.launcher == nil {
+	if s.launcher, err = launcher.Read(s.dir); err != nil || s.launcher == nil {
 		return err
 	}
 	s.settings, err = server.ReadSettings(s.boot())
@@ -128,11 +139,11 @@ func free(name string) error {
 	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	l, err := readLauncher(dir)
+	l, err := launcher.Read(dir)
 	if err != nil {
 		return err
 	}
-	if l != nil && l.alive() {
+	if l != nil && l.Alive() {
 		return fmt.Errorf("sandbox %q is up already: use it, or end it with down", name)
 	}
 	return Down(name)

@@ -6,10 +6,13 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"time"
 
+	"github.com/slurmlet/slurmlet/internal/sandbox/guest"
+	"github.com/slurmlet/slurmlet/internal/sandbox/launcher"
 	"github.com/slurmlet/slurmlet/internal/sandbox/remote"
 	"github.com/slurmlet/slurmlet/internal/sandbox/server"
 )
@@ -69,7 +72,7 @@ func (s *Sandbox) prepare() error {
 	if !s.settings.Guest {
 		return nil
 	}
-	return copyFile(s.options.Binary, filepath.Join(s.boot(), server.Init), 0o700)
+	return copyFile(s.options.Binary, filepath.Join(s.boot(), guest.Init), 0o700)
 }
 
 // bootGuest boots until one answers: a guest with several CPUs can hang.
@@ -84,7 +87,7 @@ func (s *Sandbox) bootGuest(ctx context.Context) error {
 		if err = s.start(ctx, VerbGuest); err == nil || ctx.Err() != nil {
 			return err
 		}
-		if end := s.launcher.kill(); end != nil {
+		if end := s.launcher.Kill(); end != nil {
 			return errors.Join(err, end)
 		}
 	}
@@ -93,10 +96,10 @@ func (s *Sandbox) bootGuest(ctx context.Context) error {
 
 // start launches the server and waits until it answers.
 func (s *Sandbox) start(ctx context.Context, verb string) error {
-	if err := s.launch(verb); err != nil {
+	var err error
+	if s.launcher, err = launcher.Start(exec.Command(s.options.Binary, verb, s.boot()), s.dir, s.Console()); err != nil {
 		return err
 	}
-	s.traces = s.launcher.traces()
 	limit := time.After(bootLimit)
 	for {
 		err := s.connect(ctx, time.Second)
@@ -104,7 +107,7 @@ func (s *Sandbox) start(ctx context.Context, verb string) error {
 			return nil
 		}
 		select {
-		case <-s.launcher.ended:
+		case <-s.launcher.Ended:
 			return fmt.Errorf("the sandbox ended while it started:\n%s", s.consoleTail())
 		case <-limit:
 			return fmt.Errorf("no answer from the sandbox in %v: %v\n%s", bootLimit, err, s.consoleTail())

@@ -8,9 +8,10 @@ import (
 	"path/filepath"
 
 	"github.com/slurmlet/slurmlet/internal/pid1"
+	"github.com/slurmlet/slurmlet/internal/sandbox/guest"
+	"github.com/slurmlet/slurmlet/internal/sandbox/machine"
 	"github.com/slurmlet/slurmlet/internal/sandbox/pod"
 	"github.com/slurmlet/slurmlet/internal/sandbox/remote"
-	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 )
 
@@ -36,8 +37,8 @@ func Run(boot string) int {
 	if err != nil {
 		return report(err)
 	}
-	if inGuest() {
-		_ = unix.Reboot(unix.LINUX_REBOOT_CMD_POWER_OFF)
+	if guest.Is() {
+		guest.PowerOff()
 	}
 	return code
 }
@@ -53,12 +54,6 @@ func report(err error) int {
 	return 0
 }
 
-// inGuest tells a guest's init by the name the kernel starts it with.
-func inGuest() bool { return os.Getpid() == 1 && os.Args[0] == Init }
-
-// Init is the guest's init, in its boot directory, which is its root.
-const Init = "/init"
-
 func run(boot string, reaper chan<- *pod.Kubelet) error {
 	settings, err := ReadSettings(boot)
 	if err != nil {
@@ -72,7 +67,7 @@ func run(boot string, reaper chan<- *pod.Kubelet) error {
 	if err != nil {
 		return err
 	}
-	if err := settings.enterRoot(filepath.Join(boot, "scratch")); err != nil {
+	if err := settings.root().Enter(filepath.Join(boot, "scratch")); err != nil {
 		return err
 	}
 	kubelet, err := settings.kubelet()
@@ -94,7 +89,7 @@ func (s Settings) listener() (net.Listener, error) {
 		}
 		return l, nil
 	}
-	if err := setUpLink(); err != nil {
+	if err := guest.SetUp(guest.Link, GuestAddress, LinkPrefix); err != nil {
 		return nil, err
 	}
 	l, err := net.Listen("tcp", fmt.Sprintf("%s:%d", GuestAddress, Port))
@@ -104,20 +99,7 @@ func (s Settings) listener() (net.Listener, error) {
 	return l, nil
 }
 
-func setUpLink() error {
-	link, err := netlink.LinkByName(GuestLink)
-	if err != nil {
-		return fmt.Errorf("cannot find %s: %v", GuestLink, err)
-	}
-	address := &netlink.Addr{IPNet: &net.IPNet{IP: net.ParseIP(GuestAddress), Mask: net.CIDRMask(LinkPrefix, 32)}}
-	if err := netlink.AddrAdd(link, address); err != nil {
-		return fmt.Errorf("cannot give %s an address: %v", GuestLink, err)
-	}
-	if err := netlink.LinkSetUp(link); err != nil {
-		return fmt.Errorf("cannot bring up %s: %v", GuestLink, err)
-	}
-	return nil
-}
+func (s Settings) root() machine.Root { return machine.Root{Debian: s.Root, Guest: s.Guest} }
 
 func (s Settings) kubelet() (*pod.Kubelet, error) {
 	if err := unix.Sethostname([]byte("sandbox")); err != nil {
@@ -129,7 +111,7 @@ func (s Settings) kubelet() (*pod.Kubelet, error) {
 	if err := pod.PrepareCgroup(s.Cgroup); err != nil {
 		return nil, err
 	}
-	return pod.NewKubelet(pod.Config{Dir: "/run/sandbox", Cgroup: s.Cgroup, MountHost: s.mountHost, Event: say})
+	return pod.NewKubelet(pod.Config{Dir: "/run/sandbox", Cgroup: s.Cgroup, MountHost: s.root().MountHost, Event: say})
 }
 
 // Dial connects to a pod's address.

@@ -32,7 +32,6 @@ type Settings struct {
 
 // The two ends of the link between a guest and its launcher.
 const (
-	GuestLink    = "vec0"
 	GuestAddress = "10.87.0.2"
 	HostAddress  = "10.87.0.1"
 	LinkPrefix   = 30

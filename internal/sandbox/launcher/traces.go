@@ -1,4 +1,4 @@
-package sandbox
+package launcher
 
 import (
 	"fmt"
@@ -9,9 +9,10 @@ import (
 )
 
 // Traces are what a sandbox can be recognised by after it went: its namespaces,
-// its directory and its cgroup. A link lives in a namespace, a mount too.
+// its directories and its cgroups. A link lives in a namespace, a mount too.
 type Traces struct {
-	name       string
+	// Paths are its directories.
+	Paths      []string
 	namespaces []string // "net:[4026532290]"
 	// held keeps the namespaces: the kernel would give their numbers to the next
 	// ones made, of another sandbox.
@@ -20,17 +21,11 @@ type Traces struct {
 
 var kinds = []string{"pid", "mnt", "net", "uts", "ipc"}
 
-// Traces are taken when a sandbox is up, to be looked at after Down.
-func (s *Sandbox) Traces() Traces {
-	t := s.traces
-	t.name = s.options.Name
-	return t
-}
-
-func (l *launcher) traces() Traces {
-	var t Traces
+// Traces are taken while the launcher runs, to be looked at after its end.
+func (l *Launcher) Traces(paths ...string) Traces {
+	t := Traces{Paths: paths}
 	for _, kind := range kinds {
-		link := fmt.Sprintf("/proc/%d/ns/%s", l.pid, kind)
+		link := fmt.Sprintf("/proc/%d/ns/%s", l.PID, kind)
 		its, err1 := os.Readlink(link)
 		ours, err2 := os.Readlink("/proc/self/ns/" + kind)
 		held, err3 := os.Open(link)
@@ -42,11 +37,10 @@ func (l *launcher) traces() Traces {
 }
 
 // Left names everything of the sandbox that is still there: processes,
-// namespaces, mounts, cgroups, files. After Down it is empty.
+// namespaces, mounts, cgroups, files. After its end it is empty.
 func (t Traces) Left() []string {
-	left := append(t.processes(), t.mounts()...)
-	paths := []string{filepath.Join(Dir, t.name), filepath.Join(hostCgroup, "slurmlet-sandbox-"+t.name)}
-	for _, path := range paths {
+	left := append(t.Processes(), t.mounts()...)
+	for _, path := range t.Paths {
 		if _, err := os.Lstat(path); err == nil {
 			left = append(left, "directory "+path)
 		}
@@ -54,7 +48,8 @@ func (t Traces) Left() []string {
 	return left
 }
 
-func (t Traces) processes() []string {
+// Processes names those that still run in one of its namespaces.
+func (t Traces) Processes() []string {
 	var left []string
 	links, _ := filepath.Glob("/proc/[0-9]*/task/*/ns/*")
 	for _, link := range links {
@@ -75,7 +70,9 @@ func (t Traces) mounts() []string {
 	}
 	var left []string
 	for line := range strings.Lines(string(data)) {
-		if strings.Contains(line, filepath.Join(Dir, t.name)+"/") || slices.ContainsFunc(t.namespaces, func(ns string) bool { return strings.Contains(line, " "+ns+" ") }) {
+		ofPath := func(path string) bool { return strings.Contains(line, path+"/") }
+		ofNamespace := func(ns string) bool { return strings.Contains(line, " "+ns+" ") }
+		if slices.ContainsFunc(t.Paths, ofPath) || slices.ContainsFunc(t.namespaces, ofNamespace) {
 			left = append(left, "mount "+strings.TrimSpace(line))
 		}
 	}

@@ -1,0 +1,120 @@
+// Package launcher keeps a process with namespaces of its own, in which
+// everything of a sandbox runs: when it ends, everything is gone.
+package launcher
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Launcher is PID 1 of a pid namespace, as the host sees it.
+type Launcher struct {
+	PID int
+	// start is the time it was started, in clock ticks after boot: with the pid
+	// it names one process for ever.
+	start string
+	// Ended is closed when it ended, if it is this process's child.
+	Ended chan struct{}
+}
+
+const noteFile = "launcher"
+
+// Start starts cmd in fresh pid, mount, network, UTS and IPC namespaces. Its
+// output goes to console, and dir keeps a note of it.
+func Start(cmd *exec.Cmd, dir, console string) (*Launcher, error) {
+	out, err := os.OpenFile(console, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("cannot launch sandbox: %v", err)
+	}
+	defer out.Close()
+	cmd.Stdout, cmd.Stderr = out, out
+	cmd.SysProcAttr = &unix.SysProcAttr{
+		Setsid:     true,
+		Cloneflags: unix.CLONE_NEWPID | unix.CLONE_NEWNS | unix.CLONE_NEWNET | unix.CLONE_NEWUTS | unix.CLONE_NEWIPC,
+	}
+	if err := cmd.Start(); err != nil {
+		return nil, fmt.Errorf("cannot launch sandbox: %v", err)
+	}
+	l := &Launcher{PID: cmd.Process.Pid, Ended: make(chan struct{})}
+	go func() {
+		_ = cmd.Wait() // how it ended is on the console
+		close(l.Ended)
+	}()
+	return l, l.write(dir)
+}
+
+func (l *Launcher) write(dir string) (err error) {
+	if l.start, err = startTime(l.PID); err != nil {
+		return err
+	}
+	line := fmt.Sprintf("%d %s\n", l.PID, l.start)
+	if err := os.WriteFile(filepath.Join(dir, noteFile), []byte(line), 0o600); err != nil {
+		return fmt.Errorf("cannot note the launcher: %v", err)
+	}
+	return nil
+}
+
+// Read finds the launcher that dir has a note of; nil if none was ever started.
+func Read(dir string) (*Launcher, error) {
+	data, err := os.ReadFile(filepath.Join(dir, noteFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("cannot find the launcher: %v", err)
+	}
+	l := &Launcher{}
+	if _, err := fmt.Sscan(string(data), &l.PID, &l.start); err != nil {
+		return nil, fmt.Errorf("cannot read the launcher's note: %v", err)
+	}
+	return l, nil
+}
+
+// Alive tells whether the process still runs; a zombie does not.
+func (l *Launcher) Alive() bool {
+	start, err := startTime(l.PID)
+	return err == nil && start == l.start
+}
+
+// Kill ends the launcher, and with it all of its pid namespace.
+func (l *Launcher) Kill() error {
+	fd, err := unix.PidfdOpen(l.PID, 0)
+	if err != nil || !l.Alive() { // Alive: the one that the descriptor now holds
+		return nil
+	}
+	defer unix.Close(fd)
+	if err := unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0); err != nil && err != unix.ESRCH {
+		return fmt.Errorf("cannot kill the launcher: %v", err)
+	}
+	poll := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
+	if n, err := unix.Poll(poll, int((30 * time.Second).Milliseconds())); err != nil || n == 0 {
+		return fmt.Errorf("cannot wait for the launcher's end: %v", err)
+	}
+	if l.Ended != nil {
+		<-l.Ended
+	}
+	return nil
+}
+
+// startTime is field 22 of /proc/pid/stat (proc(5)), counted from behind the
+// command's name, which may hold anything.
+func startTime(pid int) (string, error) {
+	data, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	if err != nil {
+		return "", fmt.Errorf("cannot look at process %d: %v", pid, err)
+	}
+	fields := strings.Fields(string(data[strings.LastIndexByte(string(data), ')')+1:]))
+	if len(fields) < 20 || fields[0] == "Z" {
+		return "", fmt.Errorf("process %d has ended", pid)
+	}
+	return fields[19], nil
+}
