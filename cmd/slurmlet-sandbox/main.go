@@ -20,7 +20,7 @@ import (
 func main() {
 	// The program is also what runs inside of a sandbox. That has to be on the
 	// main goroutine, and to start nothing from it.
-	if guest.Is() {
+	if guest.Is(server.Init) {
 		os.Exit(server.Run("/"))
 	}
 	if len(os.Args) == 3 && os.Args[1] == sandbox.VerbGuest {

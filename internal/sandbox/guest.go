@@ -36,7 +36,7 @@ func runGuest(boot string) error {
 	if err := errors.Join(machine.OwnMounts(), linkToGuest()); err != nil {
 		return err
 	}
-	cmd, err := guest.Guest{Kernel: settings.Kernel, Boot: boot, CPUs: settings.CPUs, Memory: settings.Memory, Cable: cable}.Command()
+	cmd, err := guest.Guest{Kernel: settings.Kernel, Boot: boot, Init: server.Init, CPUs: settings.CPUs, Memory: settings.Memory, Cable: cable}.Command()
 	if err != nil {
 		return err
 	}

@@ -11,7 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/slurmlet/slurmlet/internal/sandbox/guest"
 	"github.com/slurmlet/slurmlet/internal/sandbox/launcher"
 	"github.com/slurmlet/slurmlet/internal/sandbox/remote"
 	"github.com/slurmlet/slurmlet/internal/sandbox/server"
@@ -72,7 +71,7 @@ func (s *Sandbox) prepare() error {
 	if !s.settings.Guest {
 		return nil
 	}
-	return copyFile(s.options.Binary, filepath.Join(s.boot(), guest.Init), 0o700)
+	return copyFile(s.options.Binary, filepath.Join(s.boot(), server.Init), 0o700)
 }
 
 // bootGuest boots until one answers: a guest with several CPUs can hang.

@@ -17,23 +17,19 @@ import (
 type Guest struct {
 	// Kernel is the program; parts.Kernel makes it.
 	Kernel string
-	// Boot is its first root, with its init at Init.
-	Boot string
+	// Boot is its first root, and Init its init in there: "/init".
+	Boot, Init string
 	// CPUs and Memory (MiB) are its size.
 	CPUs, Memory int
 	// Cable is the host's interface that its Link is the other end of.
 	Cable string
 }
 
-const (
-	// Init is the guest's init, in its boot directory, which is its root.
-	Init = "/init"
-	// Link is the guest's network interface.
-	Link = "vec0"
-)
+// Link is the guest's network interface.
+const Link = "vec0"
 
 // Is tells a guest's init by the name the kernel starts it with.
-func Is() bool { return os.Getpid() == 1 && os.Args[0] == Init }
+func Is(init string) bool { return os.Getpid() == 1 && os.Args[0] == init }
 
 // PowerOff ends the guest that this is the init of.
 func PowerOff() { _ = unix.Reboot(unix.LINUX_REBOOT_CMD_POWER_OFF) }
@@ -56,18 +52,10 @@ func (g Guest) Command() (*exec.Cmd, error) {
 	return cmd, nil
 }
 
-// Forget gives the memory of a guest back that has ended, before the next start.
-func (g Guest) Forget() error {
-	if err := unix.Unmount(filepath.Join(g.Boot, "memory"), unix.MNT_DETACH); err != nil {
-		return fmt.Errorf("cannot unmount the guest's memory: %v", err)
-	}
-	return nil
-}
-
 func (g Guest) args(memory string) []string {
 	return []string{
 		fmt.Sprintf("mem=%dM", g.Memory), fmt.Sprintf("ncpus=%d", g.CPUs),
-		"root=/dev/root", "rootfstype=hostfs", "rootflags=" + g.Boot, "rw", "init=" + Init,
+		"root=/dev/root", "rootfstype=hostfs", "rootflags=" + g.Boot, "rw", "init=" + g.Init,
 		"con=null", "con0=null,fd:1", "con1=null", "seccomp=on", "quiet", "panic=-1",
 		"uml_dir=" + memory + "/",
 		Link + ":transport=raw,ifname=" + g.Cable + ",gro=1",

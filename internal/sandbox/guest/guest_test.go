@@ -7,7 +7,7 @@ import (
 )
 
 func TestArguments(t *testing.T) {
-	args := Guest{Boot: "/run/s/boot", CPUs: 2, Memory: 4096, Cable: "v0"}.args("/run/s/boot/memory")
+	args := Guest{Boot: "/run/s/boot", Init: "/init", CPUs: 2, Memory: 4096, Cable: "v0"}.args("/run/s/boot/memory")
 	assert.Subset(t, args, []string{
 		"mem=4096M", "ncpus=2", "rootfstype=hostfs", "rootflags=/run/s/boot", "init=/init", "seccomp=on",
 		"uml_dir=/run/s/boot/memory/", "vec0:transport=raw,ifname=v0,gro=1",

@@ -80,7 +80,7 @@ func buildRoot(ctx context.Context, dir, slurm string, r release, p Progress) er
 	root := filepath.Join(dir, "root")
 	p("root %s: installs %d packages and what they need from %s", slurm, len(rootPackages), r.suite)
 	s := watch(p, "root "+slurm+": did %d of about %d steps of packages", rootSteps, "Unpacking ", "Setting up ")
-	err = command{line: s.line}.run(ctx, "mmdebstrap", bootstrapArgs(r, root, m)...)
+	err = command{line: s.line}.run(ctx, "mmdebstrap", bootstrapArgs(r, rootPackages, root, m)...)
 	s.stop()
 	if err != nil {
 		return fmt.Errorf("cannot install: %w", err)
@@ -110,10 +110,10 @@ func buildRoot(ctx context.Context, dir, slurm string, r release, p Progress) er
 // rootSteps is about how many times a package is unpacked or set up, for the progress.
 const rootSteps = 2 * 160
 
-func bootstrapArgs(r release, root string, m mirror) []string {
+func bootstrapArgs(r release, packages []string, root string, m mirror) []string {
 	args := []string{
 		"--mode=root", "--variant=minbase", "--format=directory", "--verbose",
-		"--include=" + strings.Join(rootPackages, ","),
+		"--include=" + strings.Join(packages, ","),
 	}
 	for _, path := range unwanted {
 		args = append(args, "--dpkgopt=path-exclude="+path)

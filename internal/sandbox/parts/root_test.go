@@ -20,10 +20,11 @@ func TestAnUnknownSlurmIsRefused(t *testing.T) {
 
 func TestBootstrapArguments(t *testing.T) {
 	m := mirror{uris: []string{"http://m"}, keyring: "/k"}
-	still := bootstrapArgs(release{suite: "trixie"}, "/root", m)
+	still := bootstrapArgs(release{suite: "trixie"}, []string{"a", "b"}, "/root", m)
 	assert.Equal(t, []string{"trixie", "/root", "deb [signed-by=/k] http://m trixie main"}, still[len(still)-3:])
+	assert.Contains(t, still, "--include=a,b")
 	assert.NotContains(t, still, `--aptopt=Acquire::Check-Valid-Until "false"`)
-	assert.Contains(t, bootstrapArgs(release{suite: "forky", moving: true}, "/root", m), `--aptopt=Acquire::Check-Valid-Until "false"`)
+	assert.Contains(t, bootstrapArgs(release{suite: "forky", moving: true}, nil, "/root", m), `--aptopt=Acquire::Check-Valid-Until "false"`)
 }
 
 func TestARootWithoutItsPluginsIsRefused(t *testing.T) {

@@ -37,7 +37,7 @@ func Run(boot string) int {
 	if err != nil {
 		return report(err)
 	}
-	if guest.Is() {
+	if guest.Is(Init) {
 		guest.PowerOff()
 	}
 	return code
@@ -53,6 +53,9 @@ func report(err error) int {
 	}
 	return 0
 }
+
+// Init is the guest's init, in its boot directory, which is its root.
+const Init = "/init"
 
 func run(boot string, reaper chan<- *pod.Kubelet) error {
 	settings, err := ReadSettings(boot)

@@ -5,8 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -16,55 +14,25 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Failed is the exit code of a command that the sandbox itself could not do.
-const Failed = 125
-
-// verb does one thing. Its arguments are what follows the verb.
-type verb struct {
-	arguments string // how many, and what they are
-	do        func(s *server, ctx context.Context, c remote.Command, args []string) (int, error)
-}
-
-var verbs = map[string]verb{
-	"create":   {"", (*server).create},
-	"delete":   {"POD GRACE", (*server).delete},
-	"resize":   {"POD CPU MEMORY", (*server).resize},
-	"restart":  {"POD GRACE", (*server).restart},
-	"kill":     {"POD SIGNAL", (*server).kill},
-	"link":     {"POD up|down", (*server).link},
-	"files":    {"POD VOLUME", (*server).files},
-	"status":   {"", (*server).status},
-	"logs":     {"POD FOLLOW", (*server).logs},
-	"exec":     {"POD HOW COMMAND…", (*server).exec},
-	"shell":    {"HOW COMMAND…", (*server).shell},
-	"shutdown": {"GRACE", (*server).shutdown},
+func (s *server) verbs() remote.Verbs {
+	return remote.Verbs{
+		"create":   {Do: s.create},
+		"delete":   {Arguments: "POD GRACE", Do: s.delete},
+		"resize":   {Arguments: "POD CPU MEMORY", Do: s.resize},
+		"restart":  {Arguments: "POD GRACE", Do: s.restart},
+		"kill":     {Arguments: "POD SIGNAL", Do: s.kill},
+		"link":     {Arguments: "POD up|down", Do: s.link},
+		"files":    {Arguments: "POD VOLUME", Do: s.files},
+		"status":   {Do: s.status},
+		"logs":     {Arguments: "POD FOLLOW", Do: s.logs},
+		"exec":     {Arguments: "POD HOW COMMAND…", Do: s.exec},
+		"shell":    {Arguments: "HOW COMMAND…", Do: s.shell},
+		"shutdown": {Arguments: "GRACE", Do: s.shutdown},
+	}
 }
 
 // Execute does what the client asked for.
-func (s *server) Execute(ctx context.Context, c remote.Command) int {
-	v, known := verbs[c.Args[0]]
-	err := fmt.Errorf("no verb %q; there are: %s", c.Args[0], strings.Join(slices.Sorted(maps.Keys(verbs)), " "))
-	code := 0
-	if known {
-		if err = v.check(c.Args[0], c.Args[1:]); err == nil {
-			code, err = v.do(s, ctx, c, c.Args[1:])
-		}
-	}
-	if err != nil {
-		fmt.Fprintln(c.Stderr, err)
-		return Failed
-	}
-	return code
-}
-
-func (v verb) check(name string, args []string) error {
-	want := strings.Fields(v.arguments)
-	open := strings.HasSuffix(v.arguments, "…")
-	if len(args) == len(want) || open && len(args) > len(want) {
-		return nil
-	}
-	return fmt.Errorf("%s: got %d arguments, want: %s", name, len(args), v.arguments)
-}
+func (s *server) Execute(ctx context.Context, c remote.Command) int { return s.verbs().Execute(ctx, c) }
 
 func (s *server) create(_ context.Context, c remote.Command, _ []string) (int, error) {
 	var spec pod.Spec

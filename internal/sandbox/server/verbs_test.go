@@ -23,7 +23,7 @@ func TestBadCommands(t *testing.T) {
 	} {
 		var out, errs bytes.Buffer
 		code := (&server{}).Execute(t.Context(), remote.Command{Args: args, Stdin: strings.NewReader(`{"nmae":"a"}`), Stdout: &out, Stderr: &errs})
-		assert.Equal(t, Failed, code)
+		assert.Equal(t, remote.Failed, code)
 		assert.Contains(t, errs.String(), want)
 	}
 }

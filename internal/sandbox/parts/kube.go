@@ -1,0 +1,71 @@
+package parts
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+// kubernetes are the programs of a cluster: the control plane, what runs on a
+// node, CoreDNS, kubectl and the pause container's.
+var kubernetes = module{
+	name:     "kube",
+	packages: 2600,
+	tags:     "no_btrfs,no_devmapper,no_zfs,no_rdt",
+	flags:    kubernetesFlags,
+	// The last part of etcd's package path that is not a version.
+	rename: map[string]string{"server": "etcd"},
+}
+
+// Kube returns the directory with Kubernetes' programs, building them when the
+// cache has none: about 12 CPU minutes.
+func Kube(ctx context.Context, p Progress) (string, error) { return kubernetes.obtain(ctx, p) }
+
+// kubernetesFlags tell the programs their version, which they know from their release only.
+func kubernetesFlags(goMod string) string {
+	version := required(goMod, "k8s.io/kubernetes")
+	major, rest, _ := strings.Cut(strings.TrimPrefix(version, "v"), ".")
+	minor, _, _ := strings.Cut(rest, ".")
+	const at = "-X k8s.io/component-base/version."
+	return fmt.Sprintf("%[1]sgitVersion=%[2]s %[1]sgitMajor=%[3]s %[1]sgitMinor=%[4]s %[1]sgitTreeState=clean", at, version, major, minor)
+}
+
+// nodePackages are what a Kubernetes node needs beside Kubernetes' programs.
+var nodePackages = []string{"runc", "iproute2", "nftables", "mount", "procps"}
+
+// nodeSuite is Debian's stable release.
+const nodeSuite = "trixie"
+
+// Node returns the directory of a Debian root file system for a Kubernetes
+// node, building it when the cache has none. It takes root's rights to build.
+func Node(ctx context.Context, p Progress) (string, error) {
+	e := entry{name: "root-node", key: keyOf(append([]string{nodeSuite}, append(nodePackages, unwanted...)...)...)}
+	dir, err := e.obtain(ctx, p, func(dir string) error { return buildNode(ctx, dir, p) })
+	return filepath.Join(dir, "root"), err
+}
+
+func buildNode(ctx context.Context, dir string, p Progress) error {
+	started := time.Now()
+	if os.Geteuid() != 0 {
+		return fmt.Errorf("cannot make the files of other users: not root")
+	}
+	if err := Install(ctx, p, "root"); err != nil {
+		return err
+	}
+	m, err := machineMirror()
+	if err != nil {
+		return err
+	}
+	p("root-node: installs %d packages and what they need from %s", len(nodePackages), nodeSuite)
+	s := watch(p, "root-node: did %d of about %d steps of packages", 2*95, "Unpacking ", "Setting up ")
+	defer s.stop()
+	args := bootstrapArgs(release{suite: nodeSuite}, nodePackages, filepath.Join(dir, "root"), m)
+	if err := (command{line: s.line}).run(ctx, "mmdebstrap", args...); err != nil {
+		return fmt.Errorf("cannot install: %w", err)
+	}
+	p("root-node: done (%s)", since(started))
+	return nil
+}
