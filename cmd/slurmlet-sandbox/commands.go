@@ -43,6 +43,13 @@ var commands = []command{
 	{"kill", "POD SIGNAL", "send a signal to a pod's PID 1", kill},
 	{"install", "", "download and build what sandboxes are made of", install},
 	{"shell", "COMMAND…", "run a command beside the pods, to look at the sandbox itself", shell},
+	{"kube-up", "", "make a Kubernetes cluster", kubeUp},
+	{"kube-down", "", "end the Kubernetes cluster and remove everything of it", kubeDown},
+	{"kube-env", "", "print what a shell needs for kubectl: eval $(slurmlet-sandbox kube-env)", kubeEnv},
+	{"kube-import", "FILE", "give every node the images in an archive", kubeImport},
+	{"kube-exec", "NODE COMMAND…", "run a command on a node", kubeExec},
+	{"kube-power", "NODE on|off", "cut a node's power, or switch it on again", kubePower},
+	{"kube-link", "NODE up|down", "cut a node off the network, or connect it again", kubeLink},
 }
 
 func dispatch(ctx context.Context, args []string) (int, error) {
@@ -95,7 +102,7 @@ func (c command) help(w io.Writer, f *flag.FlagSet) {
 func help(w io.Writer) {
 	fmt.Fprintf(w, "slurmlet-sandbox: a Slurm cluster in local pods\n\n")
 	for _, c := range commands {
-		fmt.Fprintf(w, "  %-8s %-14s %s\n", c.name, c.arguments, c.what)
+		fmt.Fprintf(w, "  %-11s %-14s %s\n", c.name, c.arguments, c.what)
 	}
 	fmt.Fprintf(w, "\nslurmlet-sandbox COMMAND -h shows a command's flags.\n")
 }

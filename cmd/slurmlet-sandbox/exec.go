@@ -42,12 +42,18 @@ type how struct {
 }
 
 func howFlags(f *flag.FlagSet) *how {
+	h := streamFlags(f)
+	f.StringVar(&h.Dir, "w", "", "working `directory` (default the user's home)")
+	f.Func("e", "`NAME=VALUE` for the environment, repeatable", func(v string) error { h.Env = append(h.Env, v); return nil })
+	return h
+}
+
+// streamFlags are those of kubectl exec and docker exec.
+func streamFlags(f *flag.FlagSet) *how {
 	h := &how{}
 	f.BoolVar(&h.input, "i", false, "pass standard input on")
 	f.BoolVar(&h.terminal, "t", false, "give the command a terminal")
 	f.BoolFunc("it", "both -i and -t", func(string) error { h.input, h.terminal = true, true; return nil })
-	f.StringVar(&h.Dir, "w", "", "working `directory` (default the user's home)")
-	f.Func("e", "`NAME=VALUE` for the environment, repeatable", func(v string) error { h.Env = append(h.Env, v); return nil })
 	return h
 }
 

@@ -11,6 +11,9 @@ import (
 	"os/signal"
 	"path/filepath"
 
+	"github.com/slurmlet/slurmlet/internal/kubebed"
+	"github.com/slurmlet/slurmlet/internal/kubebed/fabric"
+	"github.com/slurmlet/slurmlet/internal/kubebed/node"
 	"github.com/slurmlet/slurmlet/internal/sandbox"
 	"github.com/slurmlet/slurmlet/internal/sandbox/guest"
 	"github.com/slurmlet/slurmlet/internal/sandbox/server"
@@ -20,14 +23,8 @@ import (
 func main() {
 	// The program is also what runs inside of a sandbox. That has to be on the
 	// main goroutine, and to start nothing from it.
-	if guest.Is(server.Init) {
-		os.Exit(server.Run("/"))
-	}
-	if len(os.Args) == 3 && os.Args[1] == sandbox.VerbGuest {
-		os.Exit(sandbox.LaunchGuest(os.Args[2]))
-	}
-	if len(os.Args) == 3 && os.Args[1] == sandbox.VerbNative {
-		os.Exit(server.Run(os.Args[2]))
+	if inside := inner(os.Args); inside != nil {
+		os.Exit(inside())
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), unix.SIGINT, unix.SIGTERM)
 	done := make(chan int)
@@ -35,6 +32,25 @@ func main() {
 	code := <-done
 	stop()
 	os.Exit(code)
+}
+
+// inner returns what an init or a launcher is to do, and nil for a user's command.
+func inner(args []string) func() int {
+	switch {
+	case guest.Is(server.Init):
+		return func() int { return server.Run("/") }
+	case guest.Is(node.Init):
+		return func() int { return node.Run("/") }
+	case len(args) == 3 && args[1] == sandbox.VerbGuest:
+		return func() int { return sandbox.LaunchGuest(args[2]) }
+	case len(args) == 3 && args[1] == sandbox.VerbNative:
+		return func() int { return server.Run(args[2]) }
+	case len(args) == 3 && args[1] == kubebed.VerbFabric:
+		return func() int { return fabric.Run(args[2]) }
+	case len(args) == 4 && args[1] == kubebed.VerbNode:
+		return func() int { return fabric.RunNode(args[2], args[3]) }
+	}
+	return nil
 }
 
 // run returns the exit code: a command's own, 2 for bad usage, 1 for what failed.

@@ -81,7 +81,7 @@ func (o *Options) completeCPUs() error {
 
 func (o *Options) completeBinaries() error {
 	if o.Binary == "" {
-		o.Binary = findBinary()
+		o.Binary = FindBinary()
 	}
 	if o.Agent == "" {
 		o.Agent = filepath.Join(filepath.Dir(o.Binary), "slurmlet")
@@ -99,7 +99,9 @@ func (o *Options) completeBinaries() error {
 	return nil
 }
 
-func findBinary() string {
+// FindBinary is where slurmlet-sandbox is: this program, if it is that, or the
+// one in bin/ of the module that the working directory is in.
+func FindBinary() string {
 	if self, err := os.Executable(); err == nil && filepath.Base(self) == program {
 		return self
 	}

@@ -4,13 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"time"
 
+	"github.com/slurmlet/slurmlet/internal/sandbox/guest"
 	"github.com/slurmlet/slurmlet/internal/sandbox/launcher"
 	"github.com/slurmlet/slurmlet/internal/sandbox/remote"
 	"github.com/slurmlet/slurmlet/internal/sandbox/server"
@@ -57,10 +57,8 @@ func (s *Sandbox) settle(ctx context.Context) (err error) {
 // prepare writes the boot directory. In a guest it is the first root, so it has
 // the init and the mount points too.
 func (s *Sandbox) prepare() error {
-	for _, dir := range []string{"dev", "scratch", "memory"} {
-		if err := os.MkdirAll(filepath.Join(s.boot(), dir), 0o700); err != nil {
-			return fmt.Errorf("cannot prepare sandbox: %v", err)
-		}
+	if err := os.MkdirAll(filepath.Join(s.boot(), "scratch"), 0o700); err != nil {
+		return fmt.Errorf("cannot prepare sandbox: %v", err)
 	}
 	if _, err := remote.MakeKeys(s.boot()); err != nil {
 		return err
@@ -71,7 +69,7 @@ func (s *Sandbox) prepare() error {
 	if !s.settings.Guest {
 		return nil
 	}
-	return copyFile(s.options.Binary, filepath.Join(s.boot(), server.Init), 0o700)
+	return guest.Prepare(s.boot(), s.options.Binary, server.Init)
 }
 
 // bootGuest boots until one answers: a guest with several CPUs can hang.
@@ -125,21 +123,4 @@ func (s *Sandbox) consoleTail() string {
 	}
 	lines := strings.Split(strings.TrimSpace(string(data)), "\n")
 	return strings.Join(lines[max(0, len(lines)-15):], "\n")
-}
-
-func copyFile(from, to string, mode os.FileMode) error {
-	in, err := os.Open(from)
-	if err != nil {
-		return fmt.Errorf("cannot copy: %v", err)
-	}
-	defer in.Close()
-	out, err := os.OpenFile(to, os.O_CREATE|os.O_EXCL|os.O_WRONLY, mode)
-	if err != nil {
-		return fmt.Errorf("cannot copy: %v", err)
-	}
-	_, err = io.Copy(out, in)
-	if err = errors.Join(err, out.Close()); err != nil {
-		return fmt.Errorf("cannot copy: %v", err)
-	}
-	return nil
 }

@@ -3,7 +3,9 @@
 package guest
 
 import (
+	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"os/exec"
@@ -60,6 +62,33 @@ func (g Guest) args(memory string) []string {
 		"uml_dir=" + memory + "/",
 		Link + ":transport=raw,ifname=" + g.Cable + ",gro=1",
 	}
+}
+
+// Prepare makes a boot directory: mount points, and program as the init.
+func Prepare(boot, program, init string) error {
+	for _, dir := range []string{"dev", "scratch"} {
+		if err := os.MkdirAll(filepath.Join(boot, dir), 0o700); err != nil {
+			return fmt.Errorf("cannot prepare the guest: %v", err)
+		}
+	}
+	if err := copyFile(program, filepath.Join(boot, init)); err != nil {
+		return fmt.Errorf("cannot prepare the guest: %v", err)
+	}
+	return nil
+}
+
+func copyFile(from, to string) error {
+	in, err := os.Open(from)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	out, err := os.OpenFile(to, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o700)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(out, in)
+	return errors.Join(err, out.Close())
 }
 
 // MakeCable makes a pair of interfaces: the guest's kernel reads and writes

@@ -64,6 +64,20 @@ func ReadKeys(dir string) (Keys, error) {
 	return Keys{Server: server, Client: client}, err
 }
 
+// CopyKeys gives another directory the same keys.
+func CopyKeys(from, to string) error {
+	for _, name := range []string{serverKey, clientKey} {
+		text, err := os.ReadFile(filepath.Join(from, name))
+		if err == nil {
+			err = os.WriteFile(filepath.Join(to, name), text, 0o600)
+		}
+		if err != nil {
+			return fmt.Errorf("cannot copy key: %v", err)
+		}
+	}
+	return nil
+}
+
 // ReadKey reads what MakeKey wrote.
 func ReadKey(path string) (ssh.Signer, error) {
 	data, err := os.ReadFile(path)
