@@ -26,10 +26,10 @@ FUZZ    ?= 60s
 CHAOS   ?= 10m
 
 .DEFAULT_GOAL := build
-.PHONY: help build test unit e2e charts images chaos bench lint fuzz up down clean
+.PHONY: help build test unit e2e e2e-kube charts images chaos bench lint fuzz up down kube-up kube-down clean
 
 help: ## this list
-	@grep -hE '^[a-z0-9]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 10
+	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
 
 build: ## static binaries in bin/
 	$(BUILD) -o bin/ ./cmd/slurmlet ./cmd/slurmlet-sandbox
@@ -66,6 +66,9 @@ images: $(BUILDX) $(BUILDKITD) ## every image of docker-bake.hcl as an OCI archi
 	$(BUILD) -o bin/images/linux_$(shell $(GO) env GOARCH)/ ./cmd/slurmlet
 	$(GO) run ./e2e/images -buildx $(BUILDX) -buildkitd $(BUILDKITD) -cache $(CACHE)/buildkit
 
+e2e-kube: build ## the same on real Kubernetes (compiles it, the first time)
+	$(GO) test -tags e2e -count=1 -timeout 60m -v ./e2e/kube
+
 chaos: build ## jobs while pods, daemons and cables fail (CHAOS=10m, SLURMLET_CHAOS_SEED=n repeats one)
 	SLURMLET_CHAOS_TIME=$(CHAOS) $(GO) test -tags e2e -count=1 -timeout 2h -v -run TestChaos ./e2e
 
@@ -86,6 +89,12 @@ up: build ## a Slurm cluster in local pods (SLURM=24.11 or 26.05)
 
 down: build ## end it, and leave nothing
 	$(SANDBOX) down
+
+kube-up: build ## a Kubernetes cluster of real parts (compiles it, the first time)
+	$(SANDBOX) kube-up
+
+kube-down: build ## end it, and leave nothing
+	$(SANDBOX) kube-down
 
 clean: ## remove bin/; the caches in ~/.cache/slurmlet stay
 	rm -rf bin

@@ -54,7 +54,7 @@ const settleLimit = 5 * time.Minute
 
 // settle waits for everything that a user would wait for.
 func (b *Bed) settle(ctx context.Context) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, settleLimit, fmt.Errorf("Kubernetes is not up after %v", settleLimit))
+	ctx, cancel := context.WithTimeoutCause(ctx, settleLimit, fmt.Errorf("not up after %v", settleLimit))
 	defer cancel()
 	for _, one := range []struct {
 		what string

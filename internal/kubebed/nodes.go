@@ -18,34 +18,34 @@ import (
 // PowerOff is a power cut: the node's machine is gone at once. What it had on
 // its disk is gone too.
 func (b *Bed) PowerOff(ctx context.Context, node string) error {
-	return do(ctx, b.client, nil, nil, "off", node)
+	return do(ctx, b.client, nil, "off", node)
 }
 
 // PowerOn switches a node on that is off. It has no images and no pods.
 func (b *Bed) PowerOn(ctx context.Context, node string) error {
-	return do(ctx, b.client, nil, nil, "on", node)
+	return do(ctx, b.client, nil, "on", node)
 }
 
 // Link cuts a node off the network (up: false), or connects it again.
 func (b *Bed) Link(ctx context.Context, node string, up bool) error {
-	return do(ctx, b.client, nil, nil, "link", node, map[bool]string{true: "up", false: "down"}[up])
+	return do(ctx, b.client, nil, "link", node, map[bool]string{true: "up", false: "down"}[up])
 }
 
 // Start starts one of a node's programs that was stopped: containerd, kubelet or
 // kube-proxy. Stop stops one.
 func (b *Bed) Start(ctx context.Context, node, program string) error {
-	return b.onNode(ctx, node, nil, nil, "start", program)
+	return b.onNode(ctx, node, nil, "start", program)
 }
 
 // Stop stops one of a node's programs.
 func (b *Bed) Stop(ctx context.Context, node, program string) error {
-	return b.onNode(ctx, node, nil, nil, "stop", program)
+	return b.onNode(ctx, node, nil, "stop", program)
 }
 
 // Exec runs a command on a node and returns what it wrote.
 func (b *Bed) Exec(ctx context.Context, node string, args ...string) (string, error) {
 	var out bytes.Buffer
-	err := b.onNode(ctx, node, nil, &out, append([]string{"exec"}, args...)...)
+	err := b.onNode(ctx, node, &out, append([]string{"exec"}, args...)...)
 	return out.String(), err
 }
 
@@ -64,7 +64,7 @@ func (b *Bed) Import(ctx context.Context, path string) error {
 	errs := make([]error, len(b.Nodes()))
 	var all sync.WaitGroup
 	for i, name := range b.Nodes() {
-		all.Go(func() { errs[i] = b.onNode(ctx, name, nil, nil, "import", path) })
+		all.Go(func() { errs[i] = b.onNode(ctx, name, nil, "import", path) })
 	}
 	all.Wait()
 	return errors.Join(errs...)
@@ -76,8 +76,8 @@ func (b *Bed) Dial(ctx context.Context, address string) (net.Conn, error) {
 }
 
 // onNode runs a verb on a node, which either works or says why not.
-func (b *Bed) onNode(ctx context.Context, node string, in io.Reader, out io.Writer, verb ...string) error {
-	return b.withNode(ctx, node, func(c *remote.Client) error { return do(ctx, c, in, out, verb...) })
+func (b *Bed) onNode(ctx context.Context, node string, out io.Writer, verb ...string) error {
+	return b.withNode(ctx, node, func(c *remote.Client) error { return do(ctx, c, out, verb...) })
 }
 
 // withNode opens a connection to a node's server, through the bed's, for the time of use.
@@ -101,9 +101,9 @@ func (b *Bed) withNode(ctx context.Context, name string, use func(*remote.Client
 }
 
 // do runs a verb that either works or says why not.
-func do(ctx context.Context, c *remote.Client, in io.Reader, out io.Writer, verb ...string) error {
+func do(ctx context.Context, c *remote.Client, out io.Writer, verb ...string) error {
 	var said bytes.Buffer
-	code, err := c.Run(ctx, verb, remote.Streams{Stdin: in, Stdout: out, Stderr: &said})
+	code, err := c.Run(ctx, verb, remote.Streams{Stdout: out, Stderr: &said})
 	if err == nil && code != 0 {
 		err = fmt.Errorf("%s: exit code %d: %s", strings.Join(verb, " "), code, strings.TrimSpace(said.String()))
 	}

@@ -17,11 +17,8 @@ import (
 // code when there could be no bed; else it runs until it is killed.
 func Run(dir string) int {
 	code, err := pid1.Run(func(pid1.Exit) {}, func() int {
-		if err := run(dir); err != nil {
-			say("%v", err)
-			return 1
-		}
-		return 0
+		say("%v", run(dir)) // it returns only for an error
+		return 1
 	})
 	if err != nil {
 		say("%v", err)

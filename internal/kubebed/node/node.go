@@ -23,11 +23,8 @@ const Port = 22
 // to be called from the main goroutine.
 func Run(boot string) int {
 	code, err := pid1.Run(func(pid1.Exit) {}, func() int {
-		if err := run(boot); err != nil {
-			say("%v", err)
-			return 1
-		}
-		return 0
+		say("%v", run(boot)) // it returns only for an error
+		return 1
 	})
 	if err != nil {
 		say("%v", err)

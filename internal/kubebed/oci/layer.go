@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 )
@@ -17,7 +19,8 @@ import (
 // everything in it, with its owners and permissions.
 func Layer(w io.Writer, files map[string]string) error {
 	out := tar.NewWriter(w)
-	for to, from := range files {
+	for _, to := range slices.Sorted(maps.Keys(files)) {
+		from := files[to]
 		err := filepath.WalkDir(from, func(path string, d fs.DirEntry, err error) error {
 			if err != nil {
 				return err
