@@ -3,7 +3,6 @@ package kubebed
 import (
 	"bytes"
 	"context"
-	_ "embed"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -44,11 +43,6 @@ func (b *Bed) Environment() []string {
 	return []string{"KUBECONFIG=" + b.Kubeconfig(), "PATH=" + b.settings.Programs + ":" + os.Getenv("PATH")}
 }
 
-// What a cluster has that kubeadm or its cloud would have put there.
-//
-//go:embed addons.yaml
-var addons string
-
 // settleLimit is how long the nodes may take, on a busy machine.
 const settleLimit = 5 * time.Minute
 
@@ -60,7 +54,7 @@ func (b *Bed) settle(ctx context.Context) error {
 		what string
 		do   func(context.Context) error
 	}{
-		{"the API", func(ctx context.Context) error { return b.Apply(ctx, addons) }},
+		{"the API", b.addOn},
 		{"the nodes", b.nodesReady},
 		// Without it the API refuses pods.
 		{"the default service account", func(ctx context.Context) error {

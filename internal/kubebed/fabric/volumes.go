@@ -34,7 +34,8 @@ func shareVolumes(dir string) error {
 }
 
 // openVolumes lets every user write to a new volume, as other provisioners do:
-// the kubelet gives a host path to nobody (fsGroup).
+// the kubelet gives a host path to nobody (fsGroup). On the host, all that a
+// guest makes belongs to root (hostfs).
 func openVolumes(dir string) error {
 	watcher, err := fsnotify.NewWatcher()
 	if err == nil {

@@ -1,6 +1,7 @@
 package node
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -24,6 +25,7 @@ const (
 	// VolumesDir is the same on every node, and where the controller manager
 	// makes volumes: storage that every node reaches.
 	VolumesDir = "/tmp/hostpath_pv"
+	localDir   = "/var/lib/volumes"
 	cgroupRoot = "/sys/fs/cgroup"
 )
 
@@ -60,7 +62,7 @@ func (s Settings) makeMachine(scratch string) error {
 		func() error { return unix.Sethostname([]byte(s.Name)) },
 		func() error { return os.Setenv("PATH", programsDir+":/usr/sbin:/usr/bin:/sbin:/bin") },
 		func() error { return os.Setenv("HOME", "/root") },
-		s.writeHosts, s.describeCPUs, forward, ownCgroup,
+		makeLocalVolumes, s.writeHosts, s.describeCPUs, forward, ownCgroup,
 		// The kubelet's volumes are to be seen by containerd and back.
 		func() error { return machine.Mount("", "/", "", unix.MS_REC|unix.MS_SHARED, "") },
 	}
@@ -73,7 +75,7 @@ func (s Settings) makeMachine(scratch string) error {
 }
 
 func (s Settings) mountDirectories(root machine.Root) error {
-	for _, dir := range []string{programsDir, configDir, logsDir, VolumesDir, "/var/lib/containerd", "/var/lib/kubelet"} {
+	for _, dir := range []string{programsDir, configDir, logsDir, VolumesDir, localDir, "/var/lib/containerd", "/var/lib/kubelet"} {
 		if err := os.MkdirAll(dir, 0o755); err != nil {
 			return err
 		}
@@ -88,8 +90,27 @@ func (s Settings) mountDirectories(root machine.Root) error {
 		return err
 	}
 	// An overlay file system, as the root is, cannot hold those of the containers.
-	for _, dir := range []string{"/var/lib/containerd", "/var/lib/kubelet"} {
+	for _, dir := range []string{"/var/lib/containerd", "/var/lib/kubelet", localDir} {
 		if err := machine.Mount("node", dir, "tmpfs", 0, "mode=755"); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// LocalVolumes are the directories on each node that a persistent volume can be.
+func LocalVolumes() []string {
+	var all []string
+	for i := range 8 {
+		all = append(all, fmt.Sprintf("%s/volume-%d", localDir, i))
+	}
+	return all
+}
+
+// makeLocalVolumes makes them for every user, as provisioners do.
+func makeLocalVolumes() error {
+	for _, dir := range LocalVolumes() {
+		if err := errors.Join(os.MkdirAll(dir, 0o777), os.Chmod(dir, 0o777)); err != nil {
 			return err
 		}
 	}
