@@ -27,7 +27,6 @@ func manifests(nodes []string) (string, error) {
 	return text.String(), nil
 }
 
-// addOn waits for the API, as the first who asks it for something.
 func (b *Bed) addOn(ctx context.Context) error {
 	text, err := manifests(b.Nodes())
 	if err != nil {

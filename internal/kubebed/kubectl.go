@@ -54,7 +54,10 @@ func (b *Bed) settle(ctx context.Context) error {
 		what string
 		do   func(context.Context) error
 	}{
-		{"the API", b.addOn},
+		{"the API", func(ctx context.Context) error {
+			_, err := b.Kubectl(ctx, "get", "--raw", "/readyz")
+			return err
+		}},
 		{"the nodes", b.nodesReady},
 		// Without it the API refuses pods.
 		{"the default service account", func(ctx context.Context) error {
@@ -66,6 +69,9 @@ func (b *Bed) settle(ctx context.Context) error {
 		if err := b.until(ctx, one.do); err != nil {
 			return fmt.Errorf("cannot wait for %s: %w", one.what, err)
 		}
+	}
+	if err := b.addOn(ctx); err != nil {
+		return err
 	}
 	b.options.Progress("Kubernetes %s is up", b.options.Name)
 	return nil
