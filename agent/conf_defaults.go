@@ -1,7 +1,9 @@
 package agent
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -79,17 +81,33 @@ func (a *Agent) render(dir string) error {
 }
 
 func appendTo(path, text string) error {
+	unlock, err := writable(path)
+	if err != nil {
+		return fmt.Errorf("cannot write the defaults: %v", err)
+	}
 	f, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
 	if err == nil {
 		_, err = f.WriteString(text)
-		if closed := f.Close(); err == nil {
-			err = closed
-		}
+		err = errors.Join(err, f.Close(), unlock())
 	}
 	if err != nil {
 		return fmt.Errorf("cannot write the defaults: %v", err)
 	}
 	return nil
+}
+
+// writable lets the owner write to a file that has a volume's mode (0440), which
+// holds for the agent too where it is not root. The mode is put back by unlock.
+func writable(path string) (unlock func() error, err error) {
+	info, err := os.Stat(path)
+	if errors.Is(err, fs.ErrNotExist) || err == nil && info.Mode().Perm()&0o200 != 0 {
+		return func() error { return nil }, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	mode := info.Mode().Perm()
+	return func() error { return os.Chmod(path, mode) }, os.Chmod(path, mode|0o200)
 }
 
 // rendered is the text of all defaults that are needed, empty for none.
