@@ -22,6 +22,7 @@ import (
 )
 
 var cgroupCases = []testCase{
+	{"cgroup: writable, with no more capabilities than the chart gives", chartsCapabilities},
 	{"cgroup: read-only with CAP_SYS_ADMIN", cgroupRemounted},
 	{"cgroup: read-only, required", cgroupRequired},
 	{"cgroup: read-only, preferred", cgroupPreferred},
@@ -70,6 +71,22 @@ func limitsHold(t *testing.T, c *cluster, node string) {
 	id := c.submit(t, hog(400), "-w", node, "--mem=100")
 	c.waitJob(t, id, "OUT_OF_MEMORY")
 	assert.Equal(t, before, c.agent(t, node).Main.PID)
+}
+
+// chartsCapabilities: those of charts/slurm are enough for what slurmd does with
+// jobs of others: start, limit, cancel them, and end in order.
+func chartsCapabilities(t *testing.T, c *cluster) {
+	node, end := third(t, c, func(s *sandbox.PodSpec) {
+		s.Capabilities = []string{"CAP_CHOWN", "CAP_DAC_OVERRIDE", "CAP_FOWNER", "CAP_KILL", "CAP_SETGID", "CAP_SETUID"}
+		s.Env["SLURMLET_CGROUP"] = "require"
+	})
+	defer end()
+	wayIs(t, c, node, cgroup.Writable)
+	limitsHold(t, c, node)
+	id := c.submit(t, "sleep 600", "-w", node)
+	c.waitJob(t, id, "RUNNING")
+	c.as(t, "alice", "login", "scancel", id)
+	c.waitJob(t, id, "CANCELLED")
 }
 
 func cgroupRemounted(t *testing.T, c *cluster) {
