@@ -70,7 +70,6 @@ func TestValuesThatAreRefused(t *testing.T) {
 		"both bounds of a disruption":         "login: {podDisruptionBudget: {minAvailable: 1, maxUnavailable: 1}}",
 		"a grace period without time":         "nodeDefaults: {terminationGracePeriodSeconds: 1}",
 		"a shared volume without a place":     "sharedVolumes: [{name: home, volume: {emptyDir: {}}}]",
-		"more nodes than Slurm has room for":  "slurm: {maxNodes: 100000}",
 		"a Slurm version in other words":      "image: {slurm: 24.11.5}",
 	} {
 		var v any
