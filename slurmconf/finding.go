@@ -10,14 +10,18 @@ import (
 type Severity int
 
 const (
+	// Info: Slurm does as it is told; somebody may want to know what that is.
+	Info Severity = iota + 1
 	// Warning: Slurm reads on, and does something else than was meant.
-	Warning Severity = iota + 1
+	Warning
 	// Error: Slurm refuses the configuration, or nobody should give it to Slurm.
 	Error
 )
 
 func (s Severity) String() string {
 	switch s {
+	case Info:
+		return "info"
 	case Warning:
 		return "warning"
 	case Error:

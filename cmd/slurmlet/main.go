@@ -19,6 +19,8 @@ const usage = `usage: slurmlet slurmctld|slurmd|login
                                      keep new jobs from this node; wait until none runs on it
        slurmlet resume               take the node back from "slurmlet drain"
        slurmlet reload               try the configuration as it is now, and wait until it is live or refused
+       slurmlet check [-o text|json|sarif|github] [-slurm-version V] [-here] FILE|DIR...
+                                     what is wrong with slurm.conf and the files of its family
        slurmlet version
 `
 
@@ -36,6 +38,8 @@ func main() {
 		os.Exit(resume(args))
 	case "reload":
 		os.Exit(reload(args))
+	case "check":
+		os.Exit(checkFiles(args))
 	case "version", "--version":
 		fmt.Println("slurmlet", version)
 	case "help", "-h", "--help":

@@ -21,6 +21,17 @@ func Of(hosts iter.Seq[string]) List {
 	return l
 }
 
+// Concat is the hosts of all lists, one list after the other.
+func Concat(lists ...List) List {
+	var all List
+	for _, l := range lists {
+		for _, s := range l.spans {
+			all.push(s)
+		}
+	}
+	return all
+}
+
 // Len is the number of hosts, duplicates counted.
 func (l List) Len() int { return l.hosts }
 

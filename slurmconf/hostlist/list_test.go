@@ -133,6 +133,14 @@ func TestOf(t *testing.T) {
 	assert.Equal(t, "n[1-3],login,n[1-2],a[[12-13]", Of(slices.Values([]string{"n1", "n2", "n3", "login", "n1", "n2", "a[12", "a[13"})).String())
 }
 
+func TestConcat(t *testing.T) {
+	a, _ := Parse("n[1-2],m")
+	b, _ := Parse("n1,n[3-4]")
+	assert.Equal(t, "n[1-2],m,n[1,3-4]", Concat(a, b).String())
+	assert.Equal(t, 6, Concat(a, b).Len())
+	assert.Equal(t, "n[1-2],m", a.String())
+}
+
 func BenchmarkMillionHosts(b *testing.B) {
 	const million = "rack[0-15]n[00000-62499]"
 	l, err := Parse(million)

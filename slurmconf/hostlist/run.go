@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"math"
 	"slices"
+	"sort"
 )
 
 // run is the numbers from lo to hi.
@@ -27,9 +28,7 @@ func merge(runs []run) []run {
 func subtract(runs, others []run) []run {
 	var left []run
 	for _, r := range runs {
-		for len(others) > 0 && others[0].hi < r.lo {
-			others = others[1:]
-		}
+		others = others[sort.Search(len(others), func(i int) bool { return others[i].hi >= r.lo }):]
 		lo := r.lo
 		for _, o := range others {
 			if o.lo > r.hi {

@@ -1,0 +1,171 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/slurmlet/slurmlet/agent"
+	"github.com/slurmlet/slurmlet/internal/slurm"
+	"github.com/slurmlet/slurmlet/slurmconf"
+	"github.com/slurmlet/slurmlet/slurmconf/check"
+	"github.com/slurmlet/slurmlet/slurmconf/keys"
+	"github.com/slurmlet/slurmlet/slurmconf/report"
+)
+
+// checkFiles judges configurations of Slurm. The exit status is agent.ExitFailure
+// when there is an error among the findings.
+func checkFiles(args []string) int {
+	flags := flag.NewFlagSet("check", flag.ContinueOnError)
+	format := flags.String("o", "text", "output `format`: "+strings.Join(slices.Sorted(maps.Keys(report.Formats)), ", "))
+	version := flags.String("slurm-version", "", "Slurm's `version`: "+strings.Join(keys.Versions, ", ")+" (default: that of scontrol, else the newest)")
+	here := flags.Bool("here", false, "look for the programs, plugins and keys that slurmctld needs, on this machine")
+	if err := flags.Parse(args); err != nil {
+		if errors.Is(err, flag.ErrHelp) {
+			return agent.ExitOK
+		}
+		return agent.ExitUsage
+	}
+	write, known := report.Formats[*format]
+	if flags.NArg() == 0 || !known || *version != "" && !slices.Contains(keys.Versions, *version) {
+		return misused(fmt.Errorf("check: want files or directories, and a known format and version, not %q", args))
+	}
+	j := newJudge(*version, *here)
+	var findings slurmconf.Findings
+	for _, name := range flags.Args() {
+		findings = append(findings, j.judge(name)...)
+	}
+	if err := write(os.Stdout, findings); err != nil {
+		fmt.Fprintln(os.Stderr, "slurmlet: cannot write the findings:", err)
+		return agent.ExitFailure
+	}
+	if findings.Err() != nil {
+		return agent.ExitFailure
+	}
+	return agent.ExitOK
+}
+
+// judge is what configurations are judged with.
+type judge struct {
+	options  check.Options
+	scontrol string // its path, empty if it is not there or of another version
+}
+
+func newJudge(version string, here bool) judge {
+	j := judge{options: check.Options{Version: version}}
+	if here {
+		j.options.Controller = os.DirFS("/")
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	path, found, err := slurm.Find(ctx)
+	if err == nil && slices.Contains(keys.Versions, found) && (version == "" || version == found) {
+		j.scontrol, j.options.Version = path, found
+	}
+	return j
+}
+
+// judge reads a directory, or a file with what it includes. slurm.conf is judged
+// with the files beside it.
+func (j judge) judge(name string) slurmconf.Findings {
+	dir, kinds, src := name, slurmconf.Kinds, slurmconf.Dir(name)
+	info, err := os.Stat(name)
+	if err == nil && !info.IsDir() {
+		dir = filepath.Dir(name)
+		kind := kindOf(name)
+		if kind != slurmconf.SlurmConf {
+			kinds = []slurmconf.Kind{kind}
+		}
+		src = as(name, kind)
+	}
+	set, findings := slurmconf.Read(src, kinds...)
+	more, err := check.Set(set, j.options)
+	if err != nil {
+		panic(err) // The version has been checked.
+	}
+	findings = append(findings, more...)
+	if j.scontrol != "" && findings.Err() == nil && set.Conf(slurmconf.SlurmConf) != nil {
+		findings = append(findings, j.secondOpinion(confOf(name, info))...)
+	}
+	findings.Sort()
+	return place(findings, dir, name)
+}
+
+// kindOf takes cgroup.conf.example and gres.conf.new for what they are meant to be.
+func kindOf(name string) slurmconf.Kind {
+	for _, kind := range slurmconf.Kinds {
+		if strings.HasPrefix(filepath.Base(name)+".", string(kind)+".") {
+			return kind
+		}
+	}
+	return slurmconf.SlurmConf
+}
+
+// secondOpinion asks Slurm's own parser where nothing else has found a fault.
+func (j judge) secondOpinion(conf string) slurmconf.Findings {
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	err := slurm.Scontrol{Path: j.scontrol, Env: []string{"SLURM_CONF=" + conf}}.Parses(ctx)
+	if err == nil {
+		return nil
+	}
+	at := slurmconf.Position{File: string(slurmconf.SlurmConf)}
+	return slurmconf.Findings{{Position: at, Severity: slurmconf.Error, Rule: "scontrol", What: "scontrol cannot read it: " + err.Error()}}
+}
+
+// confOf is the absolute path of slurm.conf.
+func confOf(name string, info fs.FileInfo) string {
+	if info != nil && info.IsDir() {
+		name = filepath.Join(name, string(slurmconf.SlurmConf))
+	}
+	absolute, err := filepath.Abs(name)
+	if err != nil {
+		return name
+	}
+	return absolute
+}
+
+// place makes the names of files those that the user can open.
+func place(findings slurmconf.Findings, dir, name string) slurmconf.Findings {
+	for i, f := range findings {
+		switch {
+		case dir != name && f.File == string(kindOf(name)):
+			findings[i].File = name
+		case f.File != "" && !filepath.IsAbs(f.File):
+			findings[i].File = filepath.Join(dir, f.File)
+		}
+	}
+	return findings
+}
+
+// as is the directory of a file, in which the file has the name that Slurm gives
+// to its kind.
+func as(name string, kind slurmconf.Kind) slurmconf.Source {
+	absolute, err := filepath.Abs(name)
+	if err != nil || filepath.Base(absolute) == string(kind) {
+		return slurmconf.Dir(filepath.Dir(name))
+	}
+	dir := filepath.Dir(absolute)
+	return slurmconf.In(renamed{os.DirFS("/"), strings.TrimPrefix(filepath.Join(dir, string(kind)), "/"), absolute[1:]}, dir)
+}
+
+// renamed has one file under another name.
+type renamed struct {
+	fs.FS
+	from, to string
+}
+
+func (r renamed) Open(name string) (fs.File, error) {
+	if name == r.from {
+		name = r.to
+	}
+	return r.FS.Open(name)
+}

@@ -1,0 +1,33 @@
+package slurm
+
+import (
+	"context"
+	"fmt"
+	"os/exec"
+	"strings"
+)
+
+// Find looks for scontrol in PATH. version is Slurm's, "26.05".
+func Find(ctx context.Context) (path, version string, err error) {
+	if path, err = exec.LookPath("scontrol"); err != nil {
+		return "", "", fmt.Errorf("cannot find scontrol: %v", err)
+	}
+	out, err := Scontrol{Path: path}.run(ctx, "--version")
+	if err != nil {
+		return "", "", err
+	}
+	name, number, _ := strings.Cut(strings.TrimSpace(string(out)), " ")
+	parts := strings.SplitN(number, ".", 3)
+	if name != "slurm" || len(parts) < 2 {
+		return "", "", fmt.Errorf("cannot read scontrol's version: it is %q", out)
+	}
+	return path, parts[0] + "." + parts[1], nil
+}
+
+// Parses says what Slurm's own parser has against the slurm.conf that SLURM_CONF
+// in Env names. No daemon is asked; "scontrol show hostnames" is a command that
+// reads the configuration and needs none.
+func (s Scontrol) Parses(ctx context.Context) error {
+	_, err := s.run(ctx, "show", "hostnames", "a")
+	return err
+}

@@ -1,0 +1,86 @@
+package check
+
+import (
+	"errors"
+	"io/fs"
+	"path"
+	"strings"
+
+	"github.com/slurmlet/slurmlet/slurmconf"
+)
+
+// programs looks for those that run beside slurmctld.
+func (c *checker) programs() {
+	for _, p := range c.conf.Programs() {
+		if p.On != slurmconf.OnController || !path.IsAbs(p.Path) {
+			continue
+		}
+		found, err := fs.Glob(c.Controller, strings.TrimPrefix(path.Clean(p.Path), "/"))
+		if err != nil || len(found) > 0 {
+			continue
+		}
+		severity := slurmconf.Warning
+		if strings.EqualFold(p.Key, "PrologSlurmctld") || strings.EqualFold(p.Key, "EpilogSlurmctld") {
+			severity = slurmconf.Error
+		}
+		c.add(p.Position(), severity, "missing-program", p.Key+" is "+p.Path+", which is not there", "a program that slurmctld can run")
+	}
+}
+
+// loaded are the plugins that slurmctld does not start without.
+var loaded = []string{
+	"AccountingStorageType", "AuthType", "CredType", "HashPlugin", "JobAcctGatherType", "JobCompType",
+	"PreemptType", "PriorityType", "SchedulerType", "SelectType", "TopologyPlugin",
+}
+
+// plugins looks for them in the directories that slurmctld would.
+func (c *checker) plugins() {
+	dirs := c.PluginDir
+	if pair, ok := c.conf.Get("PluginDir"); ok {
+		dirs = pair.Value
+		for dir := range strings.SplitSeq(dirs, ":") {
+			if !c.exists(dir) {
+				c.add(pair.Position(), slurmconf.Error, "missing-plugin", "PluginDir has "+dir+", which is not there", "directories")
+				return
+			}
+		}
+	}
+	if dirs == "" {
+		return
+	}
+	for _, key := range loaded {
+		pair, ok := c.conf.Get(key)
+		kind, name, isPlugin := strings.Cut(pair.Value, "/")
+		if !ok || !isPlugin || name == "none" || name == "default" {
+			continue // Slurm has no plugin for it any more.
+		}
+		if !c.inOneOf(dirs, kind+"_"+name+".so") {
+			c.add(pair.Position(), slurmconf.Error, "missing-plugin", key+" is "+pair.Value+", and there is no "+kind+"_"+name+".so in "+dirs, "a plugin that is installed")
+		}
+	}
+}
+
+func (c *checker) inOneOf(dirs, name string) bool {
+	for dir := range strings.SplitSeq(dirs, ":") {
+		if c.exists(path.Join(dir, name)) {
+			return true
+		}
+	}
+	return false
+}
+
+// key: auth/slurm reads slurm.key or slurm.jwks from the directory of slurm.conf,
+// which mostly is /etc/slurm.
+func (c *checker) key() {
+	kind, at := c.conf.Value("AuthType")
+	if kind != "auth/slurm" || c.exists("/etc/slurm/slurm.key") || c.exists("/etc/slurm/slurm.jwks") {
+		return
+	}
+	c.add(at, slurmconf.Warning, "missing-key-file", "AuthType is auth/slurm, and there is neither /etc/slurm/slurm.key nor slurm.jwks", "the cluster's key")
+}
+
+// exists is true for what cannot be looked at.
+func (c *checker) exists(name string) bool {
+	_, err := fs.Stat(c.Controller, strings.TrimPrefix(path.Clean(name), "/"))
+	return !errors.Is(err, fs.ErrNotExist)
+}

@@ -1,0 +1,120 @@
+package check
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/slurmlet/slurmlet/slurmconf"
+	"github.com/slurmlet/slurmlet/slurmconf/keys"
+)
+
+// strict are the files in which an unknown key ends the daemon that reads them.
+var strict = []slurmconf.Kind{slurmconf.SlurmConf, slurmconf.CgroupConf, slurmconf.GresConf, slurmconf.TopologyConf, slurmconf.SlurmdbdConf}
+
+// keysAndValues checks that the keys of a file are known, and their values of the
+// right type and among those that are allowed.
+func (c *checker) keysAndValues(kind slurmconf.Kind) {
+	if len(keys.Of(c.Version, kind, "")) == 0 {
+		return // Of another grammar.
+	}
+	for line := range c.set.Conf(kind).Lines() {
+		record := ""
+		for i, pair := range line.Pairs {
+			c.pair(kind, record, pair)
+			if i == 0 && kind.IsRecord(pair.Key) {
+				record = pair.Key
+			}
+		}
+	}
+}
+
+func (c *checker) pair(kind slurmconf.Kind, record string, pair slurmconf.Pair) {
+	key, known := c.lookup(kind, record, pair.Key)
+	switch {
+	case !known:
+		c.unknown(kind, record, pair)
+	case !key.In(c.Version):
+		c.add(pair.Line().Position(), severityOf(kind), "unknown-key", fmt.Sprintf("%s is not known to Slurm %s", pair.Key, c.Version), "Slurm "+versionsOf(key))
+	case key.Type == keys.Defunct:
+		c.add(pair.Line().Position(), slurmconf.Warning, "defunct-key", pair.Key+" has no effect any more, and will be refused by a later Slurm", "a configuration without it")
+	default:
+		c.value(kind, record, key, pair)
+	}
+}
+
+// lookup: job_container.conf takes the keys of its records on lines of their own
+// too, and behind BasePath.
+func (c *checker) lookup(kind slurmconf.Kind, record, name string) (keys.Key, bool) {
+	key, known := keys.Lookup(c.Version, kind, record, name)
+	if !known && kind == slurmconf.JobContainerConf {
+		return keys.Lookup(c.Version, kind, "NodeName", name)
+	}
+	return key, known
+}
+
+func (c *checker) unknown(kind slurmconf.Kind, record string, pair slurmconf.Pair) {
+	what := pair.Key + " is not a key of " + string(kind)
+	if record != "" {
+		what = fmt.Sprintf("%s is not a key of a %s line", pair.Key, record)
+	}
+	want := ""
+	if near := nearest(pair.Key, keys.Of(c.Version, kind, record)); near != "" {
+		want = near
+	}
+	c.add(pair.Line().Position(), severityOf(kind), "unknown-key", what, want)
+}
+
+func severityOf(kind slurmconf.Kind) slurmconf.Severity {
+	if slices.Contains(strict, kind) {
+		return slurmconf.Error
+	}
+	return slurmconf.Warning
+}
+
+func versionsOf(key keys.Key) string {
+	switch {
+	case key.Since == keys.Versions[0]:
+		return key.Until + " or older"
+	case key.Until == keys.Versions[len(keys.Versions)-1]:
+		return key.Since + " or newer"
+	default:
+		return key.Since + " to " + key.Until
+	}
+}
+
+// value checks a value by the key's type, as Slurm's parser does, and then by what
+// the daemons say to it.
+func (c *checker) value(kind slurmconf.Kind, record string, key keys.Key, pair slurmconf.Pair) {
+	if err := ofType(key.Type, pair); err != nil {
+		c.findings = append(c.findings, *err)
+		return
+	}
+	if rule, ok := ruleFor(kind, record, key.Name); ok {
+		c.findings = append(c.findings, rule.judge(pair)...)
+	}
+}
+
+func ofType(t keys.Type, pair slurmconf.Pair) *slurmconf.Finding {
+	var err error
+	switch t {
+	case keys.Bool:
+		_, err = pair.Bool()
+	case keys.Uint16:
+		_, err = pair.Uint(math.MaxUint16)
+	case keys.Uint32:
+		_, err = pair.Uint(math.MaxUint32)
+	case keys.Uint64:
+		_, err = pair.Uint(math.MaxUint64)
+	case keys.Float:
+		if _, e := strconv.ParseFloat(strings.TrimSpace(pair.Value), 64); e != nil && !strings.EqualFold(pair.Value, "UNLIMITED") && !strings.EqualFold(pair.Value, "INFINITE") {
+			return &slurmconf.Finding{Position: pair.Position(), Severity: slurmconf.Error, Rule: "value", What: fmt.Sprintf("%s is %q", pair.Key, pair.Value), Want: "a number"}
+		}
+	}
+	if finding, ok := err.(slurmconf.Finding); ok { //nolint:errorlint // Bool and Uint promise it.
+		return &finding
+	}
+	return nil
+}

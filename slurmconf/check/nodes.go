@@ -1,0 +1,204 @@
+package check
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/slurmlet/slurmlet/slurmconf"
+	"github.com/slurmlet/slurmlet/slurmconf/hostlist"
+)
+
+// nodes checks the records of slurm.conf that name nodes. A node that only slurmctld
+// knows, because it is dynamic, can be in a partition by a NodeSet with Feature= or
+// by Nodes=ALL; by its name slurmctld refuses it at its next start.
+func (c *checker) nodes() {
+	n := &nodeNames{checker: c, sets: map[string]slurmconf.NodeSet{}}
+	n.readNodes()
+	n.readNodeSets()
+	n.readPartitions()
+	n.readDownNodes()
+}
+
+type nodeNames struct {
+	*checker
+	known hostlist.Set
+	sets  map[string]slurmconf.NodeSet // by name
+}
+
+func (n *nodeNames) readNodes() {
+	var lists []hostlist.List
+	var first []slurmconf.Pair
+	for _, node := range n.conf.Nodes() {
+		names, ok := n.expand(node.Pairs[0], node.Names)
+		if !ok {
+			continue
+		}
+		lists, first = append(lists, names), append(first, node.Pairs[0])
+		n.sameLength(node, "NodeAddr", node.Addresses, names.Len())
+		n.sameLength(node, "NodeHostname", node.Hostnames, names.Len())
+	}
+	all := hostlist.Concat(lists...)
+	n.known = all.Set()
+	n.fits()
+	if n.known.Len() < all.Len() && n.known.Len() <= maxNodes {
+		n.twice(first, lists)
+	}
+}
+
+// maxNodes is Slurm's MAX_SLURM_NODES.
+const maxNodes = 65536
+
+// twice tells, line by line, of nodes that have a record already.
+func (n *nodeNames) twice(first []slurmconf.Pair, lists []hostlist.List) {
+	at := map[string]slurmconf.Position{}
+	for i, list := range lists {
+		var again []string
+		var earlier slurmconf.Position
+		for name := range list.All() {
+			if before, ok := at[name]; !ok {
+				at[name] = first[i].Line().Position()
+			} else if again = append(again, name); len(again) == 1 {
+				earlier = before
+			}
+		}
+		if len(again) > 0 {
+			what := fmt.Sprintf("%s has a record already, at %s", hostlist.Of(slices.Values(again)), earlier)
+			n.add(first[i].Position(), slurmconf.Error, "duplicate-node", what, "one record for each node")
+		}
+	}
+}
+
+// sameLength: slurm.conf(5), NodeAddr and NodeHostname: one for all, or as many as
+// nodes.
+func (n *nodeNames) sameLength(node slurmconf.Node, key, expression string, nodes int) {
+	pair, ok := node.Get(key)
+	if !ok {
+		return
+	}
+	hosts, ok := n.expand(pair, expression)
+	if ok && hosts.Len() != nodes && hosts.Len() != 1 {
+		n.add(pair.Position(), slurmconf.Error, "node-addresses", fmt.Sprintf("%s has %d hosts for the %d nodes of %s", pair.Key, hosts.Len(), nodes, node.Names), "as many as nodes, or one")
+	}
+}
+
+// fits: the nodes of slurm.conf count for MaxNodeCount too.
+func (n *nodeNames) fits() {
+	pair, ok := n.conf.Get("MaxNodeCount")
+	if !ok {
+		return
+	}
+	most, err := pair.Uint(math.MaxUint32)
+	switch {
+	case err != nil: // Told with all values.
+	case most > maxNodes:
+		n.add(pair.Position(), slurmconf.Error, "node-count", "MaxNodeCount is "+pair.Value, fmt.Sprintf("at most %d", maxNodes))
+	case uint64(n.known.Len()) > most:
+		n.add(pair.Position(), slurmconf.Error, "node-count", fmt.Sprintf("MaxNodeCount is %d, and there are %d nodes here", most, n.known.Len()), "as many, and one for each dynamic node")
+	}
+}
+
+func (n *nodeNames) readNodeSets() {
+	for _, set := range n.conf.NodeSets() {
+		pair := set.Pairs[0]
+		name := set.Name()
+		if n.known.Contains(name) {
+			n.add(pair.Position(), slurmconf.Error, "nodeset-name", "NodeSet "+name+" has the name of a node", "another name")
+		}
+		if earlier, ok := n.sets[name]; ok {
+			n.add(pair.Position(), slurmconf.Warning, "duplicate-nodeset", fmt.Sprintf("NodeSet %s is there already, at %s; only one of both counts", name, earlier.Position()), "one line for each")
+		}
+		n.sets[name] = set
+		if set.Nodes == "" || strings.EqualFold(set.Nodes, "ALL") {
+			continue
+		}
+		if at, ok := set.Get("Nodes"); ok {
+			if list, ok := n.expand(at, set.Nodes); ok {
+				n.unknownIn(at, slurmconf.Warning, "NodeSet "+name, list)
+			}
+		}
+	}
+}
+
+func (n *nodeNames) readPartitions() {
+	seen := map[string]slurmconf.Position{}
+	for _, p := range n.conf.Partitions() {
+		pair := p.Pairs[0]
+		if at, ok := seen[p.Name()]; ok {
+			n.add(pair.Position(), slurmconf.Error, "duplicate-partition", fmt.Sprintf("partition %s is there already, at %s", p.Name(), at), "one line for each")
+		}
+		seen[p.Name()] = p.Position()
+		if at, ok := p.Get("Nodes"); ok && !strings.EqualFold(p.Nodes, "ALL") && p.Nodes != "" {
+			n.partitionNodes(at, p)
+		}
+	}
+	n.defaults()
+}
+
+// partitionNodes are nodes, and NodeSets with the nodes in them.
+func (n *nodeNames) partitionNodes(at slurmconf.Pair, p slurmconf.Partition) {
+	list, ok := n.expand(at, p.Nodes)
+	if !ok {
+		return
+	}
+	n.unknownIn(at, slurmconf.Error, "partition "+p.Name(), list)
+	for name := range list.All() {
+		set, ok := n.sets[name]
+		if !ok || strings.EqualFold(set.Nodes, "ALL") {
+			continue
+		}
+		if inner, err := hostlist.Parse(set.Nodes); err == nil {
+			n.unknownIn(at, slurmconf.Error, "partition "+p.Name()+", by NodeSet "+name, inner)
+		}
+	}
+}
+
+// defaults: of several default partitions slurmctld takes the last one.
+func (n *nodeNames) defaults() {
+	var last *slurmconf.Partition
+	for _, p := range n.conf.Partitions() {
+		pair, ok := p.Line.Get("Default")
+		if !ok || !isYes(pair) {
+			continue
+		}
+		if last != nil {
+			n.add(pair.Position(), slurmconf.Warning, "default-partition", fmt.Sprintf("partition %s is the default, and %s was, at %s", p.Name(), last.Name(), last.Position()), "Default=YES in one")
+		}
+		last = &p
+	}
+}
+
+func (n *nodeNames) readDownNodes() {
+	for _, r := range n.conf.Records("DownNodes") {
+		if list, ok := n.expand(r.Pairs[0], r.Name()); ok {
+			n.unknownIn(r.Pairs[0], slurmconf.Warning, "DownNodes", list)
+		}
+	}
+}
+
+// unknownIn tells of hosts that are neither nodes nor NodeSets here.
+func (n *nodeNames) unknownIn(at slurmconf.Pair, severity slurmconf.Severity, where string, list hostlist.List) {
+	var names []string
+	for name := range list.Set().Difference(n.known).All() {
+		if _, ok := n.sets[name]; !ok {
+			names = append(names, name)
+		}
+	}
+	if len(names) == 0 {
+		return
+	}
+	unknown := hostlist.Of(slices.Values(names)).String()
+	want := "a NodeName or NodeSet line for it; dynamic nodes are in a partition by NodeSet=… Feature=… or Nodes=ALL"
+	n.add(at.Position(), severity, "unknown-node", fmt.Sprintf("%s has %s, which is no node and no NodeSet", where, unknown), want)
+}
+
+// expand is the hosts of an expression, or a finding.
+func (n *nodeNames) expand(at slurmconf.Pair, expression string) (hostlist.List, bool) {
+	list, err := hostlist.Parse(expression)
+	if err != nil {
+		n.add(at.Position(), slurmconf.Error, "hostlist", at.Key+": "+err.Error(), "")
+		return list, false
+	}
+	return list, true
+}
