@@ -42,6 +42,7 @@ func TestSlurm(t *testing.T) {
 		{"names that the agent takes are taken by Slurm", names},
 		{"pods with CPUs of their own", podsWithCPUs},
 		{"hostlists as scontrol reads them", hostlists},
+		{"what slurmlet check refuses, slurmctld refuses", whatCheckRefuses},
 	}))
 }
 

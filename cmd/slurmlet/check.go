@@ -78,7 +78,10 @@ func newJudge(version string, here bool) judge {
 func (j judge) judge(name string) slurmconf.Findings {
 	dir, kinds, src := name, slurmconf.Kinds, slurmconf.Dir(name)
 	info, err := os.Stat(name)
-	if err == nil && !info.IsDir() {
+	if err != nil {
+		return slurmconf.Findings{{Position: slurmconf.Position{File: name}, Severity: slurmconf.Error, Rule: "read", What: "cannot read: " + reason(err)}}
+	}
+	if !info.IsDir() {
 		dir = filepath.Dir(name)
 		kind := kindOf(name)
 		if kind != slurmconf.SlurmConf {
@@ -97,6 +100,14 @@ func (j judge) judge(name string) slurmconf.Findings {
 	}
 	findings.Sort()
 	return place(findings, dir, name)
+}
+
+// reason is the error without the file's name.
+func reason(err error) string {
+	if at, ok := errors.AsType[*fs.PathError](err); ok {
+		return at.Err.Error()
+	}
+	return err.Error()
 }
 
 // kindOf takes cgroup.conf.example and gres.conf.new for what they are meant to be.
@@ -123,7 +134,7 @@ func (j judge) secondOpinion(conf string) slurmconf.Findings {
 
 // confOf is the absolute path of slurm.conf.
 func confOf(name string, info fs.FileInfo) string {
-	if info != nil && info.IsDir() {
+	if info.IsDir() {
 		name = filepath.Join(name, string(slurmconf.SlurmConf))
 	}
 	absolute, err := filepath.Abs(name)

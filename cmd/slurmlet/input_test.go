@@ -38,6 +38,11 @@ func TestUsage(t *testing.T) {
 		{"an unknown flag of reload", []string{"reload", "-f"}, 64, "-f"},
 		{"an argument of reload", []string{"reload", "slurm.conf"}, 64, `reload: no arguments but flags, not ["slurm.conf"]`},
 		{"reload without an agent", []string{"reload"}, 69, "no agent answers"},
+		{"check without a file", []string{"check"}, 64, "check: want files or directories"},
+		{"check, an unknown format", []string{"check", "-o", "xml", "f"}, 64, "check: want files or directories"},
+		{"check, an unknown version", []string{"check", "-slurm-version", "23.11", "f"}, 64, "check: want files or directories"},
+		{"check, an unknown flag", []string{"check", "-x", "f"}, 64, "-x"},
+		{"check, its help", []string{"check", "-h"}, 0, "-slurm-version version"},
 		{"help", []string{"help"}, 0, ""},
 		{"version", []string{"version"}, 0, ""},
 	} {

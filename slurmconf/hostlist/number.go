@@ -30,20 +30,19 @@ func parseNumbers(inside string) ([]numbers, error) {
 // parseRange reads a number or a range. Slurm reads them with C's strtoul: "1-",
 // "+1" and "1a-3" are taken, and everything before the dash counts as width.
 func parseRange(text string) (numbers, error) {
-	invalid := fmt.Errorf("%s is not a number or a range: allowed are 5, 1-5, 001-010 and lists of them", quote(text))
 	low, high, _ := strings.Cut(text, "-")
 	lo, rest, ok := parseNumber(low)
 	if !ok || strings.Contains(text, "x") {
-		return numbers{}, invalid
+		return numbers{}, invalid(text)
 	}
 	hi := lo
 	if high != "" {
 		if hi, rest, ok = parseNumber(high); !ok {
-			return numbers{}, invalid
+			return numbers{}, invalid(text)
 		}
 	}
 	if rest != "" {
-		return numbers{}, invalid
+		return numbers{}, invalid(text)
 	}
 	if lo > hi {
 		return numbers{}, fmt.Errorf("%s begins with its greater number", quote(text))
@@ -52,6 +51,10 @@ func parseRange(text string) (numbers, error) {
 		return numbers{}, fmt.Errorf("%w: the range %s is of more than %d", ErrTooMany, quote(text), MaxRange)
 	}
 	return numbers{lo, hi, len(low)}, nil
+}
+
+func invalid(text string) error {
+	return fmt.Errorf("%s is not a number or a range: allowed are 5, 1-5, 001-010 and lists of them", quote(text))
 }
 
 // parseNumber reads a number as strtoul does, and returns what follows it. A

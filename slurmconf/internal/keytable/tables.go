@@ -42,6 +42,7 @@ var tables = []table{
 	{slurmconf.BurstBufferConf, "", []string{"plugins/burst_buffer/common/burst_buffer_common.c:bb_options"}},
 	{slurmconf.HelpersConf, "", []string{"plugins/node_features/helpers/node_features_helpers.c:conf_options"}},
 	{slurmconf.HelpersConf, "Feature", []string{"plugins/node_features/helpers/node_features_helpers.c:feature_options"}},
+	{slurmconf.HelpersConf, "NodeName", []string{"plugins/node_features/helpers/node_features_helpers.c:feature_options"}},
 	{slurmconf.JobContainerConf, "", []string{
 		"plugins/job_container/tmpfs/read_jcconf.c:options",
 		"plugins/namespace/tmpfs/read_jcconf.c:options",

@@ -1,0 +1,165 @@
+package check
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/slurmlet/slurmlet/slurmconf"
+	"github.com/slurmlet/slurmlet/slurmconf/keys"
+)
+
+var update = flag.Bool("update", false, "write what is found to testdata")
+
+// Each directory has one thing to be found, and a file with all that is. Those in
+// refused are Errors; slurmctld says the same to all of them (e2e).
+func TestSet(t *testing.T) {
+	for _, dir := range directories(t, "testdata/*/*") {
+		t.Run(filepath.Base(dir), func(t *testing.T) {
+			set, findings := slurmconf.Read(slurmconf.Dir(dir))
+			more, err := Set(set, Options{Version: "26.05"})
+			require.NoError(t, err)
+			findings = append(findings, more...)
+			if *update {
+				require.NoError(t, os.WriteFile(dir+"/want", []byte(findings.Error()), 0o644))
+			}
+			want, err := os.ReadFile(dir + "/want")
+			require.NoError(t, err)
+			assert.Equal(t, string(want), findings.Error())
+			assert.Equal(t, filepath.Base(filepath.Dir(dir)) == "refused", findings.Err() != nil)
+		})
+	}
+}
+
+// What Slurm's own parser has read is not refused.
+func TestCorpus(t *testing.T) {
+	for _, dir := range directories(t, "../testdata/*") {
+		set, _ := slurmconf.Read(slurmconf.Dir(dir))
+		findings, err := Set(set, Options{Version: "26.05"})
+		require.NoError(t, err)
+		assert.NoError(t, findings.Err(), dir)
+	}
+}
+
+func directories(t *testing.T, pattern string) []string {
+	dirs, err := filepath.Glob(pattern)
+	require.NoError(t, err)
+	require.NotEmpty(t, dirs)
+	return dirs
+}
+
+func TestVersions(t *testing.T) {
+	set := setOf("PrologTimeout=5\nFrontendName=f\nMetricsType=metrics/openmetrics\n")
+	for version, want := range map[string]string{
+		"24.11": "slurm.conf:3: error: PrologTimeout is not known to Slurm 24.11: want Slurm 25.05 or newer\n" +
+			"slurm.conf:5: error: MetricsType is not known to Slurm 24.11: want Slurm 25.11 or newer",
+		"25.05": "slurm.conf:4: error: FrontendName is not known to Slurm 25.05: want Slurm 24.11 or older\n" +
+			"slurm.conf:5: error: MetricsType is not known to Slurm 25.05: want Slurm 25.11 or newer",
+		"26.05": "slurm.conf:4: error: FrontendName is not known to Slurm 26.05: want Slurm 24.11 or older",
+	} {
+		findings, err := Set(set, Options{Version: version})
+		require.NoError(t, err)
+		assert.Equal(t, want, findings.Err().Error(), version)
+	}
+	newest, err := Set(set, Options{})
+	require.NoError(t, err)
+	again, _ := Set(set, Options{Version: "26.05"})
+	assert.Equal(t, again, newest)
+	_, err = Set(set, Options{Version: "23.02"})
+	assert.EqualError(t, err, "cannot check a configuration of Slurm 23.02: known are [24.11 25.05 25.11 26.05]")
+}
+
+// setOf is a set of one slurm.conf, in which ClusterName and SlurmctldHost are.
+func setOf(text string) *slurmconf.Set {
+	set, _ := slurmconf.Read(slurmconf.In(fstest.MapFS{"etc/slurm.conf": {Data: []byte("ClusterName=c\nSlurmctldHost=h\n" + text)}}, "/etc"))
+	return set
+}
+
+func TestFilesOfTheController(t *testing.T) {
+	set := setOf(`AuthType=auth/slurm
+CredType=cred/slurm
+SelectType=select/cons_res
+PriorityType=priority/none
+PrologSlurmctld=/opt/prolog
+EpilogSlurmctld=/opt/epilogs/*
+MailProg=/usr/bin/mail
+Prolog=/not/here
+`)
+	root := fstest.MapFS{"opt/epilogs/1": {}, "usr/lib/slurm/auth_slurm.so": {}, "usr/lib/slurm/cred_slurm.so": {}}
+	findings, err := Set(set, Options{Version: "24.11", Controller: root, PluginDir: "/usr/lib/slurm"})
+	require.NoError(t, err)
+	assert.Equal(t, `slurm.conf: warning: there are no nodes, and none can register: MaxNodeCount is not set: want MaxNodeCount=number, or NodeName lines
+slurm.conf:3:10: warning: AuthType is auth/slurm, and there is neither /etc/slurm/slurm.key nor slurm.jwks: want the cluster's key
+slurm.conf:5:12: error: SelectType is select/cons_res, and there is no select_cons_res.so in /usr/lib/slurm: want a plugin that is installed
+slurm.conf:7:17: error: PrologSlurmctld is /opt/prolog, which is not there: want a program that slurmctld can run
+slurm.conf:9:10: warning: MailProg is /usr/bin/mail, which is not there: want a program that slurmctld can run
+slurm.conf:10:8: info: Prolog has no time limit: one that hangs keeps its job, and slurmd from ending and from a reconfigure: want PrologEpilogTimeout=seconds`, findings.Error())
+	findings, _ = Set(setOf("PluginDir=/usr/lib/slurm:/opt/slurm\nMaxNodeCount=2\nReturnToService=2\n"), Options{Controller: root})
+	assert.Equal(t, "slurm.conf:3:11: error: PluginDir has /opt/slurm, which is not there: want directories", findings.Error())
+}
+
+func TestRestarts(t *testing.T) {
+	from := setOf("SlurmctldTimeout=100\nSlurmdPort=6818\nSwitchType=switch/hpe_slingshot\n")
+	to := setOf("SlurmctldTimeout=200\nAuthType=auth/slurm\nStateSaveLocation=/new\nSlurmctldPort=7000\n")
+	var said []string
+	for _, r := range Restarts(from, to) {
+		said = append(said, r.Finding().Error())
+	}
+	assert.Equal(t, []string{
+		`slurm.conf:4:10: error: AuthType was "auth/munge" and is "auth/slurm", which needs a restart of everything: ` + terminate,
+		`slurm.conf:6:15: warning: SlurmctldPort was "6817" and is "7000", which needs a restart of everything: ` + listening,
+		`slurm.conf:5:19: error: StateSaveLocation was "/var/spool" and is "/new", which needs a restart of slurmctld: ` + moving,
+		`slurm.conf: error: SwitchType was "switch/hpe_slingshot" and is "", which needs a restart of everything: ` + switching,
+	}, said)
+	assert.Empty(t, Restarts(to, to))
+}
+
+func TestNearest(t *testing.T) {
+	known := keys.Of("26.05", slurmconf.SlurmConf, "")
+	for name, want := range map[string]string{
+		"slurmctldtimeot": "SlurmctldTimeout", "MaxNodesCount": "MaxNodeCount", "PrologTimout": "PrologTimeout",
+		"Licences": "Licenses", "Frobnicate": "", "X": "", "": "",
+	} {
+		assert.Equal(t, want, nearest(name, known), name)
+	}
+}
+
+func BenchmarkSet(b *testing.B) {
+	var text strings.Builder
+	for i := range 10000 {
+		fmt.Fprintf(&text, "NodeName=rack%d-n[%03d-%03d] CPUs=64 RealMemory=256000 Feature=a,b State=UNKNOWN\n", i/10, i%10*4, i%10*4+3)
+	}
+	for i := range 100 {
+		fmt.Fprintf(&text, "PartitionName=p%d Nodes=rack[%d-%d]-n[000-039] MaxTime=7-0 State=UP\n", i, i*10, i*10+9)
+	}
+	set := setOf(text.String())
+	b.ReportAllocs()
+	for b.Loop() {
+		findings, err := Set(set, Options{})
+		require.NoError(b, err)
+		require.NoError(b, findings.Err())
+	}
+}
+
+func FuzzSet(f *testing.F) {
+	for _, dir := range []string{"testdata/*/*/slurm.conf"} {
+		files, _ := filepath.Glob(dir)
+		for _, file := range files {
+			text, _ := os.ReadFile(file)
+			f.Add(string(text))
+		}
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		for _, version := range keys.Versions {
+			_, err := Set(setOf(text), Options{Version: version, Controller: fstest.MapFS{}})
+			require.NoError(t, err)
+		}
+	})
+}
