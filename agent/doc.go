@@ -264,7 +264,7 @@
 // # Exit status
 //
 //	0    stopped in order after SIGTERM, SIGINT or SIGRTMIN+3
-//	1    the agent itself failed
+//	1    the agent itself failed; "slurmlet check": an error is among the findings, and Slurm would refuse the files
 //	64   wrong usage: unknown role or command (EX_USAGE)
 //	69   "slurmlet status": no agent answers (EX_UNAVAILABLE)
 //	72   something that the container must have is missing: the daemon, scontrol, a key, a user (EX_OSFILE)

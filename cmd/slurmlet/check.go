@@ -76,18 +76,18 @@ func newJudge(version string, here bool) judge {
 // judge reads a directory, or a file with what it includes. slurm.conf is judged
 // with the files beside it.
 func (j judge) judge(name string) slurmconf.Findings {
-	dir, kinds, src := name, slurmconf.Kinds, slurmconf.Dir(name)
 	info, err := os.Stat(name)
 	if err != nil {
 		return slurmconf.Findings{{Position: slurmconf.Position{File: name}, Severity: slurmconf.Error, Rule: "read", What: "cannot read: " + reason(err)}}
 	}
+	dir, conf := name, filepath.Join(name, string(slurmconf.SlurmConf))
+	src, kinds := slurmconf.Dir(dir), slurmconf.Kinds
 	if !info.IsDir() {
-		dir = filepath.Dir(name)
+		dir, conf = filepath.Dir(name), name
 		kind := kindOf(name)
-		if kind != slurmconf.SlurmConf {
+		if src = slurmconf.Dir(dir).Named(kind, filepath.Base(name)); kind != slurmconf.SlurmConf {
 			kinds = []slurmconf.Kind{kind}
 		}
-		src = as(name, kind)
 	}
 	set, findings := slurmconf.Read(src, kinds...)
 	more, err := check.Set(set, j.options)
@@ -96,10 +96,35 @@ func (j judge) judge(name string) slurmconf.Findings {
 	}
 	findings = append(findings, more...)
 	if j.scontrol != "" && findings.Err() == nil && set.Conf(slurmconf.SlurmConf) != nil {
-		findings = append(findings, j.secondOpinion(confOf(name, info))...)
+		findings = append(findings, j.secondOpinion(conf)...)
 	}
 	findings.Sort()
-	return place(findings, dir, name)
+	return below(dir, findings)
+}
+
+// secondOpinion asks Slurm's own parser where nothing else has found a fault.
+func (j judge) secondOpinion(conf string) slurmconf.Findings {
+	absolute, err := filepath.Abs(conf)
+	if err == nil {
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		defer cancel()
+		err = slurm.Scontrol{Path: j.scontrol}.Parse(ctx, absolute)
+	}
+	if err == nil {
+		return nil
+	}
+	at := slurmconf.Position{File: filepath.Base(conf)}
+	return slurmconf.Findings{{Position: at, Severity: slurmconf.Error, Rule: "scontrol", What: "Slurm's own parser cannot read it: " + err.Error()}}
+}
+
+// below makes the names of files those that the user can open.
+func below(dir string, findings slurmconf.Findings) slurmconf.Findings {
+	for i, f := range findings {
+		if !filepath.IsAbs(f.File) {
+			findings[i].File = filepath.Join(dir, f.File)
+		}
+	}
+	return findings
 }
 
 // reason is the error without the file's name.
@@ -118,65 +143,4 @@ func kindOf(name string) slurmconf.Kind {
 		}
 	}
 	return slurmconf.SlurmConf
-}
-
-// secondOpinion asks Slurm's own parser where nothing else has found a fault.
-func (j judge) secondOpinion(conf string) slurmconf.Findings {
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-	defer cancel()
-	err := slurm.Scontrol{Path: j.scontrol, Env: []string{"SLURM_CONF=" + conf}}.Parses(ctx)
-	if err == nil {
-		return nil
-	}
-	at := slurmconf.Position{File: string(slurmconf.SlurmConf)}
-	return slurmconf.Findings{{Position: at, Severity: slurmconf.Error, Rule: "scontrol", What: "scontrol cannot read it: " + err.Error()}}
-}
-
-// confOf is the absolute path of slurm.conf.
-func confOf(name string, info fs.FileInfo) string {
-	if info.IsDir() {
-		name = filepath.Join(name, string(slurmconf.SlurmConf))
-	}
-	absolute, err := filepath.Abs(name)
-	if err != nil {
-		return name
-	}
-	return absolute
-}
-
-// place makes the names of files those that the user can open.
-func place(findings slurmconf.Findings, dir, name string) slurmconf.Findings {
-	for i, f := range findings {
-		switch {
-		case dir != name && f.File == string(kindOf(name)):
-			findings[i].File = name
-		case f.File != "" && !filepath.IsAbs(f.File):
-			findings[i].File = filepath.Join(dir, f.File)
-		}
-	}
-	return findings
-}
-
-// as is the directory of a file, in which the file has the name that Slurm gives
-// to its kind.
-func as(name string, kind slurmconf.Kind) slurmconf.Source {
-	absolute, err := filepath.Abs(name)
-	if err != nil || filepath.Base(absolute) == string(kind) {
-		return slurmconf.Dir(filepath.Dir(name))
-	}
-	dir := filepath.Dir(absolute)
-	return slurmconf.In(renamed{os.DirFS("/"), strings.TrimPrefix(filepath.Join(dir, string(kind)), "/"), absolute[1:]}, dir)
-}
-
-// renamed has one file under another name.
-type renamed struct {
-	fs.FS
-	from, to string
-}
-
-func (r renamed) Open(name string) (fs.File, error) {
-	if name == r.from {
-		name = r.to
-	}
-	return r.FS.Open(name)
 }

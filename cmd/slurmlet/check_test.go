@@ -23,10 +23,10 @@ func TestCheckTenFaults(t *testing.T) {
 		at(`7:16: error: SlurmctldDebug is "loud": want quiet, fatal, error, info, verbose, debug, debug2, debug3, debug4, debug5, or 0 to 9`)+
 		at(`8:22: error: SelectTypeParameters has CR_Core and CR_CPU: want one of them`)+
 		at(`9:13: error: PreemptMode is REQUEUE without a PreemptType: want PreemptType=preempt/qos or preempt/partition_prio, or PreemptMode=OFF or GANG`)+
-		at(`11:10: error: n2 has a record already, at slurm.conf:10: want one record for each node`)+
+		at(`11:10: error: n2 has a record already, at ten.conf:10: want one record for each node`)+
 		at(`12:10: error: NodeName: cannot expand hostlist "m[1-": "m[1-" has no ] after its last [`)+
 		at(`13:23: error: partition p has zz, which is no node and no NodeSet: want a NodeName or NodeSet line for it; dynamic nodes are in a partition by NodeSet=… Feature=… or Nodes=ALL`)+
-		at(`14:15: error: partition p is there already, at slurm.conf:13: want one line for each`), have.stdout)
+		at(`14:15: error: partition p is there already, at ten.conf:13: want one line for each`), have.stdout)
 }
 
 const good = "ClusterName=t\nSlurmctldHost=ctl\nNodeName=n1\nPartitionName=p Nodes=ALL\n"
@@ -124,7 +124,7 @@ func TestCheckAsksScontrol(t *testing.T) {
 	require.NoError(t, json.Unmarshal([]byte(have.stdout), &findings))
 	require.Len(t, findings, 1)
 	assert.Equal(t, conf, findings[0]["file"])
-	assert.Contains(t, findings[0]["what"], "scontrol cannot read it")
+	assert.Contains(t, findings[0]["what"], "Slurm's own parser cannot read it")
 	assert.Contains(t, findings[0]["what"], conf+" show hostnames a")
 	assert.Zero(t, surroundings{dir: dir}.run(t, "check", "-slurm-version", "26.05", conf).code)
 	require.NoError(t, os.WriteFile(conf, []byte(good+"MetricsType=metrics/openmetrics\n"), 0o644))

@@ -23,11 +23,3 @@ func Find(ctx context.Context) (path, version string, err error) {
 	}
 	return path, parts[0] + "." + parts[1], nil
 }
-
-// Parses says what Slurm's own parser has against the slurm.conf that SLURM_CONF
-// in Env names. No daemon is asked; "scontrol show hostnames" is a command that
-// reads the configuration and needs none.
-func (s Scontrol) Parses(ctx context.Context) error {
-	_, err := s.run(ctx, "show", "hostnames", "a")
-	return err
-}
