@@ -4,9 +4,10 @@
 //	set, findings := slurmconf.Read(src)
 //	findings = append(findings, check.Set(set, check.Options{Version: "26.05"})...)
 //
-// An Error is what slurmctld or slurmd of that version refuses, each seen with real
-// ones (24.11.5 and 26.05.5), or what loses jobs. What Slurm takes is never an
-// Error, however odd it is.
+// An Error is what slurmctld or slurmd of that version refuses, or what loses jobs.
+// For slurm.conf, cgroup.conf and topology.conf that was tried with slurmctld
+// 24.11.5 and 26.05.5; gres.conf and slurmdbd.conf are by Slurm's source. What Slurm
+// takes is never an Error, however odd it is.
 package check
 
 import (
