@@ -24,6 +24,7 @@ var drainCases = []testCase{
 	{"an idle pod deleted", idlePodDeleted},
 	{"a pod deleted while an epilog runs", epilogRuns},
 	{"drained by hand", drainedByHand},
+	{"the agent killed at each state", agentKilled},
 }
 
 // drainCasesWithTime take minutes, and a machine that is not busy.

@@ -1,0 +1,235 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/slurmlet/slurmlet/agent"
+	"github.com/slurmlet/slurmlet/internal/sandbox"
+)
+
+// victim is the node whose agent is killed.
+const victim = "node-2"
+
+// killPoint is where an agent is killed with SIGKILL, and with it all that runs in its container.
+type killPoint struct {
+	name string
+	// jobs: one that may be requeued and one that may not run on the node, and have begun a moment ago.
+	jobs bool
+	// reach brings the agent to the point.
+	reach func(t *testing.T, c *cluster)
+}
+
+var killPoints = []killPoint{
+	{"Starting, and slurmctld cannot be reached", true, func(t *testing.T, c *cluster) {
+		require.NoError(t, c.Link(t.Context(), victim, false))
+		c.killAgent(t)
+		c.waitDoing(t, agent.Starting, "reaching what the daemon needs")
+	}},
+	{"Starting, before slurmd's READY", true, func(t *testing.T, c *cluster) {
+		c.holdSlurmd(t, victim)
+		c.killAgent(t)
+		c.waitDoing(t, agent.Starting, "waiting for the daemon's READY")
+	}},
+	{"Starting, after slurmd's READY", true, func(t *testing.T, c *cluster) {
+		c.hold(t, victim, "before show node*")
+		c.killAgent(t)
+		c.waitHeld(t, victim)
+		c.waitDoing(t, agent.Starting, "waiting for the service to be confirmed")
+	}},
+	{"Starting, and dead jobs have been requeued", true, func(t *testing.T, c *cluster) {
+		c.hold(t, victim, "after requeue*")
+		c.killAgent(t)
+		c.waitHeld(t, victim)
+	}},
+	{"Starting, and the node is DOWN for dead jobs", true, func(t *testing.T, c *cluster) {
+		c.hold(t, victim, "after update*state=down*")
+		c.killAgent(t)
+		c.waitHeld(t, victim)
+	}},
+	{"Ready and idle", false, func(*testing.T, *cluster) {}},
+	{"Ready, with jobs", true, func(*testing.T, *cluster) {}},
+	{"Reloading", true, func(t *testing.T, c *cluster) {
+		c.hold(t, victim, "before show node*")
+		c.run(t, sandbox.Controller, "scontrol", "reconfigure")
+		c.waitHeld(t, victim)
+		c.waitDoing(t, agent.Reloading, "")
+	}},
+	{"Resizing", true, func(t *testing.T, c *cluster) {
+		require.NoError(t, c.Resize(t.Context(), victim, 2, 640<<20))
+		until(t, "it waits for its jobs", func() (bool, string) {
+			s := c.agent(t, victim)
+			return s.State == agent.Resizing && strings.Contains(s.Reason, "jobs run on it"), string(s.State) + " " + s.Reason
+		})
+	}},
+	{"Stopping, before the drain", true, func(t *testing.T, c *cluster) { c.stopUntil(t, "before update*state=drain*") }},
+	{"Stopping, after the drain", true, func(t *testing.T, c *cluster) { c.stopUntil(t, "after update*state=drain*") }},
+	{"Stopping, waiting for steps", true, func(t *testing.T, c *cluster) {
+		c.terminate(t, victim)
+		c.waitPatient(t, victim)
+	}},
+	{"Stopping, after a requeue", true, func(t *testing.T, c *cluster) { c.stopUntil(t, "after requeue*") }},
+	{"Stopping, after the node was set DOWN", true, func(t *testing.T, c *cluster) { c.stopUntil(t, "after update*state=down*") }},
+	{"Stopping, after the record's deletion", false, func(t *testing.T, c *cluster) { c.stopUntil(t, "after delete*") }},
+}
+
+// agentKilled: whenever the agent dies, the next container of its pod puts
+// Slurm's view right.
+func agentKilled(t *testing.T, c *cluster) {
+	for _, p := range killPoints {
+		t.Run(p.name, func(t *testing.T) { c.killAt(t, p) })
+	}
+	t.Run("Ready, with an old job and a young one", agentKilledWithAnOldJob(c))
+}
+
+// soon is how long Slurm's view of a node may be wrong after its container has
+// started again; the tests share a busy machine.
+const soon, soonEnough = 10 * time.Second, 20 * time.Second
+
+// killGrace has the jobs requeued 14 s, and the node set DOWN 21 s after SIGTERM.
+const killGrace = 30 * time.Second
+
+func (c *cluster) victim() sandbox.PodSpec {
+	spec := holdable(c.leaver(2, killGrace))
+	spec.Restart = "Always"
+	return spec
+}
+
+func (c *cluster) killAt(t *testing.T, p killPoint) {
+	defer c.leavers(t, c.victim())()
+	defer c.free(t)
+	var jobs []string
+	if p.jobs {
+		jobs = c.begin(t, "--requeue", "--no-requeue")
+	}
+	p.reach(t, c)
+	c.killAgent(t)
+	c.free(t)
+	c.isRight(t, jobs)
+}
+
+// free takes away what held or cut off the pod.
+func (c *cluster) free(t *testing.T) {
+	t.Helper()
+	c.letGo(t)
+	require.NoError(t, c.Link(t.Context(), victim, true))
+}
+
+// begin starts a job on the node for each option, which tells how often it began and ended.
+func (c *cluster) begin(t *testing.T, options ...string) (ids []string) {
+	t.Helper()
+	const script = `f=/shared/$SLURM_JOB_ID.runs; echo begin >> $f; until [ -e /shared/$SLURM_JOB_ID.end ]; do sleep 0.2; done; echo end >> $f`
+	for _, option := range options {
+		ids = append(ids, c.submit(t, script, option, "-w", victim, "--mem=64"))
+	}
+	for _, id := range ids {
+		until(t, "job "+id+" has begun", func() (bool, string) {
+			out, _, _, err := c.Exec(t.Context(), "login", "cat", "/shared/"+id+".runs")
+			return out == "begin\n", fmt.Sprint(out, err)
+		})
+	}
+	return ids
+}
+
+// killAgent ends the container, and waits for the next.
+func (c *cluster) killAgent(t *testing.T) {
+	t.Helper()
+	before := c.pod(t, victim).Restarts
+	require.NoError(t, c.Kill(t.Context(), victim, "KILL"))
+	until(t, victim+" is started again", func() (bool, string) {
+		p := c.pod(t, victim)
+		return p.Restarts > before && p.State == sandbox.Running, p.State
+	})
+}
+
+func (c *cluster) waitDoing(t *testing.T, state agent.State, doing string) {
+	t.Helper()
+	until(t, fmt.Sprintf("%s is %s, %s", victim, state, doing), func() (bool, string) {
+		s, said := c.inside(t, victim)
+		return s.State == state && (s.Doing == doing || doing == ""), said
+	})
+}
+
+// inside is what the agent in a pod tells there, where no network is needed.
+func (c *cluster) inside(t *testing.T, pod string) (s agent.Status, said string) {
+	t.Helper()
+	stdout, stderr, _, err := c.Exec(t.Context(), pod, "slurmlet", "status", "-o", "json")
+	require.NoError(t, err)
+	_ = json.Unmarshal([]byte(stdout), &s) // it may be about to start
+	return s, stdout + stderr
+}
+
+// stopUntil ends the pod, and holds its agent on the way down.
+func (c *cluster) stopUntil(t *testing.T, pattern string) {
+	t.Helper()
+	c.hold(t, victim, pattern)
+	c.terminate(t, victim)
+	c.waitHeld(t, victim)
+}
+
+// isRight: soon the node takes jobs, none is said to run on it that has died,
+// and each of them runs again or says that it was lost.
+func (c *cluster) isRight(t *testing.T, jobs []string) {
+	t.Helper()
+	started := time.Now()
+	until(t, "Slurm's view is right", func() (bool, string) {
+		r := c.record(t, victim)
+		if r == nil || !r.Is("IDLE") || r.Drained() || r.Busy() || !r.Responding() {
+			return false, fmt.Sprint(r)
+		}
+		all := c.jobs(t)
+		for _, id := range jobs {
+			if state := all[id]["JobState"]; state != "PENDING" && state != "NODE_FAIL" {
+				return false, id + " is " + state
+			}
+		}
+		return true, ""
+	})
+	took := time.Since(started)
+	t.Logf("right %v after the container's start (%v are wanted)", took, soon)
+	assert.Less(t, took, soonEnough)
+	c.waitReady(t, victim)
+	all := c.jobs(t)
+	for _, id := range jobs {
+		c.endsOnce(t, all[id])
+	}
+	assert.Equal(t, victim+"\n", c.as(t, "alice", "login", "srun", "-w", victim, "--mem=64", "hostname"))
+}
+
+// endsOnce: a job that was requeued runs once more and completes, the other does not.
+func (c *cluster) endsOnce(t *testing.T, job map[string]string) {
+	t.Helper()
+	id, state, runs := job["JobId"], "NODE_FAIL", "begin\n"
+	if job["Requeue"] == "1" {
+		assert.Equal(t, []string{"PENDING", "1"}, []string{job["JobState"], job["Restarts"]}, job[""])
+		c.let(t, id)
+		c.run(t, sandbox.Controller, "scontrol", "update", "jobid="+id, "starttime=now")
+		state, runs = "COMPLETED", "begin\nbegin\nend\n"
+	}
+	job = c.waitJob(t, id, state)
+	assert.Equal(t, runs, c.run(t, "login", "cat", "/shared/"+id+".runs"), job)
+}
+
+// agentKilledWithAnOldJob: an old job, older than BatchStartTimeout, is missed by
+// slurmctld itself as slurmd registers, a young one by the agent.
+func agentKilledWithAnOldJob(c *cluster) func(*testing.T) {
+	return func(t *testing.T) {
+		defer c.leavers(t, c.victim())()
+		old := c.begin(t, "--requeue")
+		until(t, "the job is 25 s old", func() (bool, string) {
+			age := c.job(t, old[0])["RunTime"]
+			return age >= "00:00:25", age
+		})
+		young := c.begin(t, "--no-requeue")
+		c.killAgent(t)
+		c.isRight(t, append(old, young...))
+	}
+}
