@@ -24,13 +24,13 @@ var drainCases = []testCase{
 	{"an idle pod deleted", idlePodDeleted},
 	{"a pod deleted while an epilog runs", epilogRuns},
 	{"drained by hand", drainedByHand},
-	{"the agent killed at each state", agentKilled},
-}
-
-// drainCasesWithTime take minutes, and a machine that is not busy.
-var drainCasesWithTime = []testCase{
+	{"a drain that lasts asks nobody", longDrain},
 	{"grace shorter than the jobs", graceTooShort},
 	{"slurmctld away while a pod is deleted", slurmctldAway},
+	{"slurmctld stops for a while at each step of the way down", slurmctldStopsForAWhile},
+	{"pods are cut off for a while at each step of the way down", linksAreCutForAWhile},
+	{"a pod that is cut off for good is deleted", linkNeverBack},
+	{"the agent killed at each state", agentKilled},
 }
 
 // reasonTerminate is the reason of the drain of a pod that is deleted.
@@ -178,6 +178,29 @@ func (c *cluster) questions(t *testing.T) (n int) {
 	}
 	require.NotZero(t, n)
 	return n
+}
+
+// longDrain: what slurmctld is asked does not grow with the time that a drain takes.
+func longDrain(t *testing.T, c *cluster) {
+	const node = "node-2"
+	first := 30 * time.Second
+	if withTime() {
+		first = 5 * time.Minute
+	}
+	grace := 5 * first
+	defer c.leavers(t, c.leaver(2, grace))()
+	id := c.submit(t, waits, "-w", node, "--mem=64")
+	c.waitJob(t, id, "RUNNING")
+	c.terminate(t, node)
+	c.waitPatient(t, node)
+	asked := c.questions(t)
+	for after := first; after <= 2*first; after += first {
+		<-time.After(first)
+		assert.Equal(t, asked, c.questions(t), "after %v", after)
+	}
+	c.let(t, id)
+	c.left(t, node, grace, agent.ExitOK)
+	assert.Equal(t, "COMPLETED", c.job(t, id)["JobState"])
 }
 
 func idlePodDeleted(t *testing.T, c *cluster) {

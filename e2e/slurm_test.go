@@ -16,11 +16,7 @@ import (
 )
 
 func TestSlurm(t *testing.T) {
-	drain := drainCases
-	if withTime() {
-		drain = slices.Concat(drain, drainCasesWithTime)
-	}
-	eachVersion(t, "e2e", slices.Concat(cgroupCases, drain, loginCases, []testCase{
+	eachVersion(t, "e2e", slices.Concat(cgroupCases, drainCases, loginCases, []testCase{
 		{"nodes have the size of their pods", nodesHaveTheirPodsSize},
 		{"slurm.conf is read as Slurm reads it", configurationIsReadAsSlurmDoes},
 		{"slurm.conf is refused as Slurm refuses it", configurationIsRefusedAsSlurmDoes},
