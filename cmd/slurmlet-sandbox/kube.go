@@ -15,6 +15,11 @@ func kubeUp(f *flag.FlagSet) action {
 	f.StringVar(&o.Name, "name", "default", "the cluster's `name`")
 	f.IntVar(&o.Nodes, "nodes", 2, "how many nodes, 1 to 16")
 	f.IntVar(&o.CPUs, "cpus", 0, "a node's CPUs, 1 to 8 (default 2)")
+	f.Func("image", "`file` with images that every node has: an OCI or docker archive; repeatable", func(path string) (err error) {
+		path, err = filepath.Abs(path)
+		o.Images = append(o.Images, path)
+		return err
+	})
 	f.IntVar(&o.Memory, "memory", 0, "a node's memory in `MiB` (default 6144)")
 	return func(ctx context.Context, _ []string) (int, error) {
 		o.Progress = progress()

@@ -43,17 +43,13 @@ func TestKube(t *testing.T) {
 // up makes a bed with the image, and checks afterwards, whatever happened, that
 // nothing is left of it.
 func up(t *testing.T) *kubebed.Bed {
-	b, err := kubebed.Up(t.Context(), kubebed.Options{Name: fmt.Sprintf("e2e-%d", os.Getpid()), Binary: program("slurmlet-sandbox"), Progress: t.Logf})
+	b, err := kubebed.Up(t.Context(), kubebed.Options{Name: fmt.Sprintf("e2e-%d", os.Getpid()), Binary: program("slurmlet-sandbox"), Images: []string{slurmImage(t)}, Progress: t.Logf})
 	require.NoError(t, err)
 	traces := b.Traces()
 	t.Cleanup(func() {
 		require.NoError(t, b.Down())
 		require.Empty(t, traces.Left(), "left of Kubernetes")
 	})
-	image := slurmImage(t)
-	started := time.Now()
-	require.NoError(t, b.Import(t.Context(), image))
-	t.Logf("image imported in %v", time.Since(started))
 	return b
 }
 

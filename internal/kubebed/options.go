@@ -17,8 +17,10 @@ type Options struct {
 	Name string
 	// Nodes is how many there are, 1 to fabric.MaxNodes. Default: 2.
 	Nodes int
+	// Images are archives on this host, OCI's or docker's, that every node has from its start.
+	Images []string
 	// CPUs and Memory (MiB) are a node's. Defaults: 2 and 6144. Memory is taken
-	// from this machine as it is used; images and volumes are in it.
+	// from this machine as it is used; volumes are in it.
 	CPUs, Memory int
 	// Binary is slurmlet-sandbox. Default: as sandbox.Options has it.
 	Binary string

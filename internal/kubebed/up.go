@@ -54,6 +54,9 @@ func (b *Bed) up(ctx context.Context) error {
 	if err := b.prepare(its); err != nil {
 		return err
 	}
+	if err := b.makeDisk(ctx, its.programs); err != nil {
+		return err
+	}
 	b.options.Progress("starting the control plane and %d nodes (%d CPUs, %d MiB each)", b.options.Nodes, b.options.CPUs, b.options.Memory)
 	if err := b.launch(ctx, door.(*net.TCPListener)); err != nil {
 		return err
@@ -114,6 +117,7 @@ func (b *Bed) prepareNode(i int, its ingredients, s node.Settings) error {
 			return fmt.Errorf("cannot prepare node %s: %v", s.Name, err)
 		}
 	}
+	s.Disk = filepath.Join(b.dir, fabric.Disk)
 	s.Guest, s.Kernel, s.CPUs, s.Memory = true, its.kernel, b.options.CPUs, b.options.Memory
 	s.Debian, s.Programs, s.Logs, s.Volumes = its.debian, its.programs, logs, filepath.Join(b.dir, fabric.Volumes)
 	s.Address, s.Gateway, s.Pods = fabric.Address(i), fabric.Gateway, fabric.Pods(i)

@@ -33,7 +33,7 @@ func runGuest(boot, cable string) error {
 	if err := machine.OwnMounts(); err != nil {
 		return err
 	}
-	cmd, err := guest.Guest{Kernel: s.Kernel, Boot: boot, Init: node.Init, CPUs: s.CPUs, Memory: s.Memory, Cable: cable}.Command()
+	cmd, err := guest.Guest{Kernel: s.Kernel, Boot: boot, Init: node.Init, CPUs: s.CPUs, Memory: s.Memory, Disk: s.Disk, Cable: cable}.Command()
 	if err != nil {
 		return err
 	}

@@ -75,6 +75,7 @@ const (
 	PKI     = "pki"
 	Logs    = "logs"
 	Volumes = "volumes"
+	Disk    = "disk.ext4"
 )
 
 // Boot is the boot directory of a node.

@@ -90,7 +90,10 @@ func (s Settings) mountDirectories(root machine.Root) error {
 		return err
 	}
 	// An overlay file system, as the root is, cannot hold those of the containers.
-	for _, dir := range []string{"/var/lib/containerd", "/var/lib/kubelet", localDir} {
+	if err := machine.Mount(guest.DiskDevice, "/var/lib/containerd", "ext4", unix.MS_NOATIME, ""); err != nil {
+		return err
+	}
+	for _, dir := range []string{"/var/lib/kubelet", localDir} {
 		if err := machine.Mount("node", dir, "tmpfs", 0, "mode=755"); err != nil {
 			return err
 		}

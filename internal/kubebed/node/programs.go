@@ -16,7 +16,6 @@ import (
 	"time"
 
 	"github.com/slurmlet/slurmlet/internal/kubebed/daemon"
-	"github.com/slurmlet/slurmlet/internal/kubebed/oci"
 )
 
 //go:embed files
@@ -39,7 +38,7 @@ func (s Settings) start() (programs, error) {
 		if d.Name != "containerd" {
 			continue
 		}
-		if err := prepareContainerd(d); err != nil {
+		if err := awaitContainerd(d); err != nil {
 			return nil, err
 		}
 	}
@@ -90,15 +89,14 @@ const (
 	containerdLimit  = time.Minute
 )
 
-// prepareContainerd waits until it answers, and gives it the pause container's
-// image, which no pod starts without.
-func prepareContainerd(d *daemon.Daemon) error {
+// awaitContainerd waits until it answers.
+func awaitContainerd(d *daemon.Daemon) error {
 	limit := time.After(containerdLimit)
 	for {
 		conn, err := net.Dial("unix", containerdSocket)
 		if err == nil {
 			conn.Close()
-			return importPause()
+			return nil
 		}
 		select {
 		case <-d.Ended():
@@ -108,31 +106,6 @@ func prepareContainerd(d *daemon.Daemon) error {
 		case <-time.After(20 * time.Millisecond):
 		}
 	}
-}
-
-func importPause() error {
-	layer, err := os.Create("/run/pause.layer")
-	if err != nil {
-		return err
-	}
-	defer os.Remove(layer.Name())
-	defer layer.Close()
-	if err := oci.Layer(layer, map[string]string{"/pause": filepath.Join(programsDir, "pause")}); err != nil {
-		return err
-	}
-	if _, err := layer.Seek(0, 0); err != nil {
-		return err
-	}
-	var image bytes.Buffer
-	if err := (oci.Image{Name: "registry.invalid/pause:1", Entrypoint: []string{"/pause"}, User: "65535"}).Write(&image, layer); err != nil {
-		return err
-	}
-	cmd := ctr("images", "import", "-")
-	cmd.Stdin = &image
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("cannot import the pause image: %v\n%s", err, out)
-	}
-	return nil
 }
 
 // ctr is containerd's client, where the kubelet's images are.

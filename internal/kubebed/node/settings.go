@@ -31,8 +31,9 @@ type Settings struct {
 	Kubelet   []byte `json:"kubelet"`
 	Proxy     []byte `json:"proxy"`
 	Authority []byte `json:"authority"`
-	// Kernel, CPUs and Memory (MiB) are the guest's, for its launcher.
+	// Kernel, Disk, CPUs and Memory (MiB) are the guest's, for its launcher.
 	Kernel string `json:"kernel,omitempty"`
+	Disk   string `json:"disk,omitempty"`
 	CPUs   int    `json:"cpus,omitempty"`
 	Memory int    `json:"memory,omitempty"`
 }

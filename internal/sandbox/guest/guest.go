@@ -23,6 +23,8 @@ type Guest struct {
 	Boot, Init string
 	// CPUs and Memory (MiB) are its size.
 	CPUs, Memory int
+	// Disk is a file on the host, or empty. What the guest writes to it is gone with the guest.
+	Disk string
 	// Cable is the host's interface that its Link is the other end of.
 	Cable string
 }
@@ -43,7 +45,7 @@ func (g Guest) Command() (*exec.Cmd, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("cannot mount the guest's memory: %v", err)
 	}
-	if err := unix.Mount("memory", dir, "tmpfs", 0, fmt.Sprintf("mode=700,size=%dM", g.Memory+64)); err != nil {
+	if err := unix.Mount("memory", dir, "tmpfs", 0, fmt.Sprintf("mode=700,size=%dM", g.room())); err != nil {
 		return nil, fmt.Errorf("cannot mount the guest's memory: %v", err)
 	}
 	cmd := exec.Command(g.Kernel, g.args(dir)...)
@@ -54,14 +56,32 @@ func (g Guest) Command() (*exec.Cmd, error) {
 	return cmd, nil
 }
 
+// written is how much a guest may write to its disk, in MiB.
+const written = 4096
+
+// room is what a guest can fill: its memory, and what it writes to its disk.
+func (g Guest) room() int {
+	if g.Disk == "" {
+		return g.Memory + 64
+	}
+	return g.Memory + 64 + written
+}
+
+// DiskDevice is the guest's disk.
+const DiskDevice = "/dev/ubda"
+
 func (g Guest) args(memory string) []string {
-	return []string{
+	args := []string{
 		fmt.Sprintf("mem=%dM", g.Memory), fmt.Sprintf("ncpus=%d", g.CPUs),
 		"root=/dev/root", "rootfstype=hostfs", "rootflags=" + g.Boot, "rw", "init=" + g.Init,
 		"con=null", "con0=null,fd:1", "con1=null", "seccomp=on", "quiet", "panic=-1",
 		"uml_dir=" + memory + "/",
 		Link + ":transport=raw,ifname=" + g.Cable + ",gro=1",
 	}
+	if g.Disk != "" {
+		args = append(args, "ubd0="+filepath.Join(memory, "disk.cow")+","+g.Disk)
+	}
+	return args
 }
 
 // Prepare makes a boot directory: mount points, and program as the init.

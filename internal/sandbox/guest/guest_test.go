@@ -1,6 +1,7 @@
 package guest
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -12,4 +13,8 @@ func TestArguments(t *testing.T) {
 		"mem=4096M", "ncpus=2", "rootfstype=hostfs", "rootflags=/run/s/boot", "init=/init", "seccomp=on",
 		"uml_dir=/run/s/boot/memory/", "vec0:transport=raw,ifname=v0,gro=1",
 	})
+	assert.NotContains(t, strings.Join(args, " "), "ubd")
+	withDisk := Guest{Memory: 4096, Disk: "/run/d.ext4"}
+	assert.Contains(t, withDisk.args("/m"), "ubd0=/m/disk.cow,/run/d.ext4")
+	assert.Equal(t, 4096+64+written, withDisk.room())
 }
