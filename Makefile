@@ -90,8 +90,12 @@ up: build ## a Slurm cluster in local pods (SLURM=24.11 or 26.05)
 down: build ## end it, and leave nothing
 	$(SANDBOX) down
 
-kube-up: build ## a Kubernetes cluster of real parts (compiles it, the first time)
-	$(SANDBOX) kube-up
+kube-up: build images $(HELM) ## Kubernetes of real parts with the chart on it, and a job (SLURM=24.11 or 26.05)
+	set --; for image in bin/images/*-$(subst .,-,$(SLURM)).tar; do set -- "$$@" -image "$$image"; done; $(SANDBOX) kube-up "$$@"
+	eval "$$($(SANDBOX) kube-env)"; \
+		$(HELM) install slurm charts/slurm -f e2e/kube/values.yaml --set image.slurm=$(SLURM) --wait --timeout 10m && \
+		kubectl exec slurm-login-0 -- sinfo && \
+		kubectl exec slurm-login-0 -- srun -N2 hostname
 
 kube-down: build ## end it, and leave nothing
 	$(SANDBOX) kube-down
