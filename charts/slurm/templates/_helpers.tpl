@@ -47,7 +47,8 @@
 
 {{- /*
 A component is what the templates hand around: root, role (a role of slurmlet),
-name (of its objects), spec (its values over the defaults), and set, a node set's name.
+name (of its objects), spec (its values over the defaults), set, a node set's name, and
+ownName, that of a Service which leads to this one pod.
 */}}
 
 {{- define "slurm.labels" -}}
@@ -245,6 +246,11 @@ spec:
   dnsPolicy: {{ . }}
   {{- end }}
   dnsConfig: {{- include "slurm.dnsConfig" . | nindent 4 }}
+  {{- with .ownName }}
+  # It knows its Service's name by itself: its commands need no DNS, nor a CNI that leads a pod back to itself.
+  hostAliases:
+    - {ip: 127.0.0.1, hostnames: [{{ . }}]}
+  {{- end }}
   securityContext: {{- include "slurm.changed" (list (include "slurm.podSecurityContext" .) $s.podSecurityContext) | nindent 4 }}
   {{- with $s.initContainers }}
   initContainers: {{- toYaml . | nindent 4 }}
@@ -307,7 +313,7 @@ spec:
       storage: {{ .persistence.size }}
 {{- end }}
 
-{{- /* A Service of .service's type: .port is the port's name, .number its number. ClusterIP is headless where .headless. */}}
+{{- /* A Service of .service's type: .port is the port's name, .number its number. With .early it leads to pods that are not Ready, too. */}}
 {{- define "slurm.service" -}}
 apiVersion: v1
 kind: Service
@@ -318,11 +324,8 @@ metadata:
   {{- end }}
 spec:
   type: {{ .service.type }}
-  {{- if and .headless (eq .service.type "ClusterIP") }}
-  clusterIP: None
-  {{- end }}
-  {{- if .headless }}
-  # The daemon's own commands ask it before it is Ready.
+  {{- if .early }}
+  # A daemon serves before its agent says Ready.
   publishNotReadyAddresses: true
   {{- end }}
   {{- with .service.loadBalancerSourceRanges }}
