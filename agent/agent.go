@@ -65,6 +65,8 @@ type Agent struct {
 	// stopped is when SIGTERM came; only the owner knows.
 	stopped time.Time
 
+	// doubted: the owner has been told of trouble, and has not looked yet.
+	doubted        atomic.Bool
 	services       []*service
 	servicesStatus atomic.Pointer[[]ServiceStatus]
 	visits         visits
@@ -203,6 +205,9 @@ func (a *Agent) open() error {
 		return fmt.Errorf("cannot make SLURMLET_RUN_DIR: %w", err)
 	}
 	err := errors.Join(a.gres.write(a.Config), a.daemon.makeRuntime())
+	if err == nil && a.daemon.prepare != nil {
+		err = a.daemon.prepare(a)
+	}
 	if err == nil && a.daemon.services != nil {
 		a.services, err = a.daemon.services(a)
 	}
@@ -227,6 +232,9 @@ func (a *Agent) open() error {
 func (a *Agent) heard(line process.Line) {
 	if line.Level >= slog.LevelError {
 		a.lastError.Store(&LastError{At: time.Now(), Text: line.Text})
+		if t := a.daemon.troubled; t != nil && t(line.Text) && a.doubted.CompareAndSwap(false, true) {
+			a.post(troubled{})
+		}
 	}
 	if line.Level > slog.LevelError {
 		a.lastFatal.Store(&LastError{At: time.Now(), Text: line.Text})
@@ -246,9 +254,12 @@ func (a *Agent) own() int {
 		for len(queue) > 0 {
 			e := queue[0]
 			queue = queue[1:]
-			if e, is := e.(ofService); is {
+			switch e := e.(type) {
+			case ofService:
 				queue = append(queue, a.stepService(e)...)
 				continue
+			case troubled:
+				a.doubted.Store(false)
 			}
 			next, actions := step(a.life, e)
 			a.publish(next)

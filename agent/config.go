@@ -47,7 +47,9 @@ type Config struct {
 	// SSHDConfig and SSSDConfig are files, HostKeys and AuthorizedKeys directories.
 	SSHDConfig, SSSDConfig   string
 	HostKeys, AuthorizedKeys string
-	LogLevel                 slog.Level
+	// RESTAuth and RESTOpenAPI name plugins of slurmrestd's, RESTListen is host:port.
+	RESTUser, RESTListen, RESTAuth, RESTOpenAPI string
+	LogLevel                                    slog.Level
 	// StorageLimit is in bytes; 0: none. SpoolDir and TmpDir are slurm.conf's SlurmdSpoolDir and TmpFS.
 	StorageLimit     int64
 	SpoolDir, TmpDir string

@@ -47,7 +47,10 @@ func findDaemon(c Config) (daemon, error) {
 	if d.user != nil {
 		d.credential, err = credential(d.user(c))
 	}
-	if err := errors.Join(append(faults, err, checkAuth(c.keyDirs()))...); err != nil {
+	if !d.keyless {
+		faults = append(faults, checkAuth(c.keyDirs()))
+	}
+	if err := errors.Join(append(faults, err)...); err != nil {
 		return daemon{}, &Fault{ExitMissing, err}
 	}
 	return d, nil
@@ -66,13 +69,13 @@ func find(given, name string) (string, error) {
 }
 
 // credential makes the daemon run as a user; nil when that is the agent's own.
-func credential(name string) (*syscall.Credential, error) {
+func credential(variable, name string) (*syscall.Credential, error) {
 	if os.Geteuid() != 0 || name == "root" {
 		return nil, nil
 	}
 	u, err := user.Lookup(name)
 	if err != nil {
-		return nil, fmt.Errorf("SLURMLET_SLURM_USER: cannot find the user %q in /etc/passwd", name)
+		return nil, fmt.Errorf("%s: cannot find the user %q in /etc/passwd", variable, name)
 	}
 	uid, uidErr := strconv.ParseUint(u.Uid, 10, 32)
 	gid, gidErr := strconv.ParseUint(u.Gid, 10, 32)
@@ -166,7 +169,11 @@ func agentsOwn(entry string) bool {
 
 // scontrolEnv tells scontrol where the configuration is.
 func (d daemon) scontrolEnv() []string {
-	return append([]string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin"}, d.client(d.config)...)
+	env := []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin"}
+	if d.client == nil {
+		return env
+	}
+	return append(env, d.client(d.config)...)
 }
 
 func (a *Agent) notifyPath() string { return filepath.Join(a.Config.RunDir, "notify.sock") }

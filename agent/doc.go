@@ -38,7 +38,11 @@
 //	SLURMLET_SSH_HOST_KEYS  a directory with ssh_host_…_key files, an absolute path; see below (login; default: /var/lib/slurmlet/ssh)
 //	SLURMLET_SSH_AUTHORIZED_KEYS a directory with a file of authorized keys for each user, an absolute path; see below (login; default: /etc/slurmlet/authorized_keys)
 //	SLURMLET_SSSD_CONFIG    sssd's configuration file, an absolute path; sssd runs where there is one (login; default: /etc/sssd/sssd.conf)
-//	SLURMLET_SLURM_USER     the user that slurmctld and sackd run as, slurm.conf's SlurmUser (slurmctld, login; default: slurm)
+//	SLURMLET_REST_USER      the user that slurmrestd runs as: not root, not SlurmUser, not nobody, or it refuses (slurmrestd; default: daemon)
+//	SLURMLET_REST_LISTEN    where slurmrestd listens: [host]:port (slurmrestd; default: :6820)
+//	SLURMLET_REST_AUTH      slurmrestd's authentication plugins, separated by commas: rest_auth/jwt, rest_auth/local (slurmrestd; default: rest_auth/jwt)
+//	SLURMLET_REST_OPENAPI   slurmrestd's OpenAPI plugins, separated by commas (slurmrestd; default: slurmctld,slurmdbd)
+//	SLURMLET_SLURM_USER     the user that slurmctld, sackd and slurmdbd run as, slurm.conf's SlurmUser (slurmctld, login, slurmdbd; default: slurm)
 //	SLURMLET_LOG_LEVEL      debug, info, warn or error (default: info)
 //
 // # Cgroups
@@ -214,6 +218,34 @@
 // among a container's default ones. SlurmUser must be able to
 // read the cluster's key, and nobody else.
 //
+// # Accounting
+//
+// slurmdbd wants slurmdbd.conf to be SlurmUser's alone, which no file of a Secret
+// is: the agent copies all files of SLURMLET_CONF_DIR, a mounted Secret, to
+// slurmdbd in SLURMLET_RUN_DIR, with mode 0600. AuthAltParameters must name a JWT
+// key there. An edit counts at once, by SIGHUP, or by a restart where slurmdbd can
+// take it in no other way (the database, DbdPort, keys); slurmctld keeps what it has
+// to tell meanwhile. PidFile should be in /run/slurmdbd, which the agent makes.
+//
+// slurmdbd is started when its database lets it log in; the reason says why it
+// does not. When slurmdbd complains of it later, the agent asks the database until
+// it answers, and slurmdbd stays up and Ready: slurmctld keeps its records. An
+// upgrade of the database's schema may take as long as it likes: /livez
+// succeeds, /readyz and /startupz do not.
+//
+// slurmctld waits for slurmdbd only where it has no state yet, and then by itself;
+// its agent's reason has slurmctld's own words. Later it goes on without.
+//
+// # REST
+//
+// slurmrestd reads slurm.conf in SLURMLET_CONF_DIR. With rest_auth/jwt it holds no
+// key: slurmctld and slurmdbd judge the tokens (slurm.conf(5), AuthAltTypes=auth/jwt,
+// AuthAltParameters=jwt_key=). rest_auth/local does not go with it, since slurmrestd
+// then speaks to Slurm as AuthType does: alone, it serves processes of slurmrestd's own
+// user and of root on a unix socket, where a sackd vouches for that user:
+// SLURMLET_DAEMON_ARGS=unix:/run/slurmrestd/slurmrestd.sock makes one in a directory
+// that belongs to the user.
+//
 // # The end
 //
 // SIGTERM ends no job while there is time. slurmd's agent drains the node with
@@ -277,5 +309,5 @@
 //
 // slurmd that ends by itself does not end the container: its job steps live on
 // and a new slurmd takes them over, after a pause that grows from 100 ms to 30 s
-// with each failure in a row.
+// with each failure in a row. So it is with sackd, slurmdbd and slurmrestd.
 package agent

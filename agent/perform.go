@@ -28,7 +28,7 @@ func (a *Agent) perform(act action) []event {
 	case signalMain:
 		a.signal(act.signal)
 	case reach:
-		a.inquire(func(ctx context.Context) event { return answered{number: act.number, err: a.daemon.reach(a, ctx)} })
+		a.inquire(func(ctx context.Context) event { return a.reachQuestion(ctx, act.number) })
 	case ask:
 		question := a.confirmQuestion
 		switch {
@@ -36,6 +36,8 @@ func (a *Agent) perform(act action) []event {
 			question = a.withdrawQuestion
 		case a.life.registers:
 			question = a.nodeQuestion
+		case a.life.doing == doubting:
+			question = a.reachQuestion
 		}
 		a.inquire(func(ctx context.Context) event { return question(ctx, act.number) })
 	case deleteRecord:
@@ -104,8 +106,28 @@ func (l life) spread(wait time.Duration) time.Duration {
 	return wait + time.Duration(rand.Int64N(int64(wait)/5+1))
 }
 
+func (a *Agent) reachQuestion(ctx context.Context, number int) event {
+	return answered{number: number, err: a.daemon.reach(a, ctx)}
+}
+
+// confirmQuestion: a daemon that does not answer often says why.
 func (a *Agent) confirmQuestion(ctx context.Context, number int) event {
-	return answered{number: number, err: a.daemon.confirm(a, ctx)}
+	err := a.daemon.confirm(a, ctx)
+	if said := a.lastWords(); err != nil && said != "" {
+		err = fmt.Errorf("%w; %s: %s", err, a.daemon.program, said)
+	}
+	return answered{number: number, err: err}
+}
+
+// lastWords is the last error of the living daemon, empty for none.
+func (a *Agent) lastWords() string {
+	a.mainLock.Lock()
+	defer a.mainLock.Unlock()
+	last := a.lastError.Load()
+	if last == nil || a.main == nil || last.At.Before(a.main.Started()) {
+		return ""
+	}
+	return last.Text
 }
 
 func (a *Agent) ping(ctx context.Context) error { return a.client.Ping(ctx) }

@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -16,10 +17,13 @@ const (
 	Slurmctld Role = "slurmctld"
 	Slurmd    Role = "slurmd"
 	Login     Role = "login" // sackd, and the sshd that users come in by
+	Slurmdbd  Role = "slurmdbd"
+
+	Slurmrestd Role = "slurmrestd"
 )
 
 // Roles lists them.
-func Roles() []Role { return []Role{Slurmctld, Slurmd, Login} }
+func Roles() []Role { return []Role{Slurmctld, Slurmd, Login, Slurmdbd, Slurmrestd} }
 
 // ParseRole finds a role by its name.
 func ParseRole(name string) (Role, error) {
@@ -38,17 +42,21 @@ type part struct {
 	// program is its daemon, tools are those that the agent calls.
 	program string
 	tools   []string
-	// user is whose the daemon is; nil: the agent's own user's.
-	user func(Config) string
+	// user is whose the daemon is, and the variable that says so; nil: the agent's own user's.
+	user func(Config) (variable, name string)
+	// keyless: it needs no key of the cluster's.
+	keyless bool
 	// announces: it runs with --systemd, says READY itself and hands over to a
 	// successor (sd_notify(3)); otherwise it runs in the foreground and is asked.
 	announces bool
 	// runtime is the directory that it makes its sockets in, and must own; the agent
 	// makes it, as systemd would.
 	runtime string
+	// prepare makes its files ready, before the first start.
+	prepare func(*Agent) error
 	// args and env are the daemon's, before SLURMLET_DAEMON_ARGS and beside what it inherits.
 	args, env func(*Agent) []string
-	// client is the environment of Slurm's commands.
+	// client is the environment of Slurm's commands; nil: that of users.
 	client func(Config) []string
 	// registers: the daemon is a node, which is sized before it starts, confirmed
 	// by its record and drained before it ends.
@@ -66,6 +74,8 @@ type part struct {
 	reach func(*Agent, context.Context) error
 	// confirm succeeds when a daemon that has said READY serves; nil for a node.
 	confirm func(*Agent, context.Context) error
+	// troubled picks those of its errors after which what it needs is reached for again.
+	troubled func(line string) bool
 }
 
 // partOf is the table of the roles.
@@ -86,9 +96,21 @@ func partOf(r Role) part {
 	case Login:
 		return part{
 			program: "sackd", tools: []string{"scontrol", "sshd", "ssh-keygen"},
-			user: slurmUser, announces: true, runtime: "/run/slurm", args: sackdArgs, client: cachedConf,
+			user: slurmUser, announces: true, runtime: "/run/slurm", args: sackdArgs, // its copy is found as users' commands find it, in /run/slurm/conf
 			hosts: true, services: loginServices,
 			restarts: true, reach: (*Agent).reachController, confirm: (*Agent).ping,
+		}
+	case Slurmdbd:
+		return part{
+			program: "slurmdbd",
+			user:    slurmUser, runtime: "/run/slurmdbd", prepare: prepareDBD, args: inForeground, env: dbdEnv,
+			restarts: true, reach: (*Agent).reachDatabase, confirm: (*Agent).confirmDBD, troubled: ofDatabase,
+		}
+	case Slurmrestd:
+		return part{
+			program: "slurmrestd",
+			user:    restUser, keyless: true, runtime: "/run/slurmrestd", args: restArgs, env: restEnv,
+			restarts: true, confirm: (*Agent).confirmREST,
 		}
 	}
 	panic("no such role: " + string(r))
@@ -96,7 +118,10 @@ func partOf(r Role) part {
 
 // slurmUser: from 25.05 on slurmctld must be started as SlurmUser to be run
 // with --systemd.
-func slurmUser(c Config) string { return c.SlurmUser }
+func slurmUser(c Config) (variable, name string) { return "SLURMLET_SLURM_USER", c.SlurmUser }
+
+// restUser: slurmrestd refuses to be root, SlurmUser or nobody.
+func restUser(c Config) (variable, name string) { return "SLURMLET_REST_USER", c.RESTUser }
 
 func slurmctldArgs(a *Agent) []string {
 	return []string{"-f", a.Config.placedConf()}
@@ -116,7 +141,34 @@ func sackdArgs(a *Agent) []string { return []string{"--conf-server", a.Config.Co
 
 func placedConf(c Config) []string { return []string{"SLURM_CONF=" + c.placedConf()} }
 
-// cachedConf: sackd's copy is found as users' commands find it, in /run/slurm/conf.
-func cachedConf(Config) []string { return nil }
+// inForeground is for daemons that do not know --systemd.
+func inForeground(*Agent) []string { return []string{"-D"} }
+
+// dbdEnv: slurmdbd looks for its files beside where slurm.conf would be.
+func dbdEnv(a *Agent) []string {
+	return []string{"SLURM_CONF=" + filepath.Join(a.dbdDir().To, "slurm.conf")}
+}
+
+func restArgs(a *Agent) []string {
+	return []string{"-a", a.Config.RESTAuth, "-s", a.Config.RESTOpenAPI, a.Config.RESTListen}
+}
+
+// restEnv: with any SLURM_JWT slurmrestd passes its clients' tokens on, in the
+// place of AuthType. An unprivileged container may not unshare(2).
+func restEnv(a *Agent) []string {
+	env := []string{"SLURM_CONF=" + filepath.Join(a.Config.ConfDir, "slurm.conf")}
+	if strings.Contains(a.Config.RESTAuth, "jwt") {
+		env = append(env, "SLURM_JWT=daemon")
+	}
+	if slices.ContainsFunc(a.Environ, func(entry string) bool { return strings.HasPrefix(entry, "SLURMRESTD_SECURITY=") }) {
+		return env
+	}
+	return append(env, "SLURMRESTD_SECURITY=disable_unshare_files,disable_unshare_sysv")
+}
+
+// confirmREST: slurmrestd's port answers.
+func (a *Agent) confirmREST(ctx context.Context) error {
+	return connects("tcp", a.Config.RESTListen)(ctx)
+}
 
 func servedConf(c Config) []string { return []string{"SLURM_CONF_SERVER=" + c.Controller} }

@@ -33,6 +33,7 @@ const (
 	launching  doing = "waiting for the daemon's READY"
 	confirming doing = "waiting for the service to be confirmed" // by a ping, by the node record, or by an answer
 	burying    doing = "ending the jobs that have died with an earlier container"
+	doubting   doing = "asking what the daemon needs" // it serves, but has complained
 	resuming   doing = "lifting the agent's own drain"
 	describing doing = "bringing the node record's features, topology and weight up to date"
 	leaving    doing = "waiting for the old node record to be free"
@@ -191,6 +192,10 @@ type (
 		again  bool // a second SIGINT: hurry
 		idle   bool // no step runs here
 	}
+	// troubled: the daemon complains of what it needs.
+	troubled struct{}
+	// filesChanged: the daemon's files have changed, and some only count for a new process.
+	filesChanged struct{ restart bool }
 	// sessionsOver: nobody is logged in any more, and nobody can log in.
 	sessionsOver struct{}
 	// deadline: one of the way down is over.
@@ -240,6 +245,8 @@ func (terminated) event()   {}
 func (hungUp) event()       {}
 func (sessionsOver) event() {}
 func (stepsCounted) event() {}
+func (troubled) event()     {}
+func (filesChanged) event() {}
 func (deadline) event()     {}
 
 func (edition) event()          {}

@@ -40,6 +40,10 @@ func step(l life, e event) (life, []action) {
 		return l.due(e)
 	case sessionsOver:
 		return l.alone()
+	case troubled:
+		return l.doubt()
+	case filesChanged:
+		return l.takeFiles(e)
 	case hungUp:
 		return l.hangUp()
 	case edition:
@@ -157,4 +161,25 @@ func (l life) hangUp() (life, []action) {
 		return l, nil
 	}
 	return l, []action{signalMain{sigHup}}
+}
+
+// doubt asks what a daemon that serves has complained of, until it answers.
+func (l life) doubt() (life, []action) {
+	if l.state != Ready || l.doing != nothing || !l.reaches {
+		return l, nil
+	}
+	l.doing, l.tries = doubting, 0
+	return l.ask()
+}
+
+// takeFiles: a signal is enough for most of a configuration. A start that is
+// still to come takes all of it anyway.
+func (l life) takeFiles(e filesChanged) (life, []action) {
+	switch {
+	case l.state == Stopping || l.main == 0 || l.doing == replacing:
+		return l, nil
+	case e.restart:
+		return l.replace("the configuration has changed")
+	}
+	return l.hangUp()
 }

@@ -98,7 +98,7 @@ func (w *world) happen(b byte) {
 		w.change(how)
 	case 0:
 		if how&1 == 0 || len(w.counts) == 0 {
-			w.feed(stepsEnded{})
+			w.feed([]event{stepsEnded{}, troubled{}, filesChanged{}, filesChanged{restart: true}}[how>>1&3])
 			return
 		}
 		n := w.counts[0]

@@ -76,7 +76,7 @@ func (l life) answer(e answered) (life, []action) {
 	case l.doing == reaching:
 		l.reason = ""
 		return l.launch()
-	case !l.registers:
+	case !l.registers: // confirmed, or what was complained of answers
 		return l.ready()
 	case l.inherits && l.sees(e.node) && e.node.Busy():
 		return l.bury()

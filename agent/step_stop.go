@@ -101,8 +101,11 @@ func (l life) exited(e mainExited) (life, []action) {
 	case !l.restarts:
 		l.reason = e.what
 		return l.leaveWith(e.code)
-	case l.doing == replacing:
+	case l.doing == replacing && l.registers:
 		return l.launch()
+	case l.doing == replacing:
+		l.state = Starting
+		return l.begin()
 	}
 	if e.uptime >= steady {
 		l.failures = 0

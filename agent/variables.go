@@ -150,7 +150,26 @@ var variables = []variable{
 		c.SSSDConfig = v
 		return checkAbsolute(v)
 	}},
-	{"SLURMLET_SLURM_USER", []Role{Slurmctld, Login}, "slurm", func(c *Config, v string) error {
+	{"SLURMLET_REST_USER", []Role{Slurmrestd}, "daemon", func(c *Config, v string) error {
+		c.RESTUser = v
+		if slices.Contains([]string{"root", "nobody"}, v) {
+			return errors.New("slurmrestd does not run as root or nobody")
+		}
+		return nil
+	}},
+	{"SLURMLET_REST_LISTEN", []Role{Slurmrestd}, ":6820", func(c *Config, v string) error {
+		c.RESTListen = v
+		return checkAddress(v)
+	}},
+	{"SLURMLET_REST_AUTH", []Role{Slurmrestd}, "rest_auth/jwt", func(c *Config, v string) error {
+		c.RESTAuth = v
+		return checkList(v)
+	}},
+	{"SLURMLET_REST_OPENAPI", []Role{Slurmrestd}, "slurmctld,slurmdbd", func(c *Config, v string) error {
+		c.RESTOpenAPI = v
+		return checkList(v)
+	}},
+	{"SLURMLET_SLURM_USER", []Role{Slurmctld, Login, Slurmdbd}, "slurm", func(c *Config, v string) error {
 		c.SlurmUser = v
 		return nil
 	}},
@@ -256,6 +275,14 @@ func parsePort(text string) (int, error) {
 func checkAbsolute(path string) error {
 	if !filepath.IsAbs(path) {
 		return errors.New("want an absolute path")
+	}
+	return nil
+}
+
+// checkList accepts names of plugins, separated by commas.
+func checkList(text string) error {
+	if strings.ContainsAny(text, " \t") || slices.Contains(strings.Split(text, ","), "") {
+		return errors.New("want names of plugins, separated by commas")
 	}
 	return nil
 }

@@ -38,17 +38,20 @@ type cluster struct {
 // eachVersion runs the cases, in order, on one cluster of each Slurm version;
 // the clusters know nothing of each other.
 // A case leaves the cluster as it found it: all pods Ready.
-func eachVersion(t *testing.T, name string, cases []testCase) {
+func eachVersion(t *testing.T, name string, start starter, cases []testCase) {
 	for _, version := range parts.Versions() {
 		t.Run(version, func(t *testing.T) {
 			t.Parallel()
-			c := up(t, fmt.Sprintf("%s-%d-%s", name, os.Getpid(), strings.ReplaceAll(version, ".", "-")), version)
+			c := start(t, fmt.Sprintf("%s-%d-%s", name, os.Getpid(), strings.ReplaceAll(version, ".", "-")), version)
 			for _, one := range cases {
 				t.Run(one.name, func(t *testing.T) { one.run(t, c) })
 			}
 		})
 	}
 }
+
+// starter makes a cluster: up, or one with more in it.
+type starter func(t *testing.T, name, version string) *cluster
 
 type testCase struct {
 	name string
@@ -58,6 +61,14 @@ type testCase struct {
 // up makes a sandbox with a cluster in it, and checks afterwards, whatever
 // happened, that nothing is left of it.
 func up(t *testing.T, name, version string) *cluster {
+	c := empty(t, name, version)
+	require.NoError(t, c.CreateAll(t.Context(), c.Controller(), c.Node(0), c.Node(1), c.Login()))
+	c.waitReady(t, sandbox.Controller, "node-0", "node-1", "login")
+	return c
+}
+
+// empty makes a sandbox without pods.
+func empty(t *testing.T, name, version string) *cluster {
 	s, err := sandbox.Up(t.Context(), sandbox.Options{Name: name, Slurm: version, Binary: binary(), Progress: t.Logf})
 	require.NoError(t, err)
 	traces := s.Traces()
@@ -70,10 +81,7 @@ func up(t *testing.T, name, version string) *cluster {
 	})
 	pods, err := s.Cluster()
 	require.NoError(t, err)
-	c := &cluster{s, pods}
-	require.NoError(t, s.CreateAll(t.Context(), pods.Controller(), pods.Node(0), pods.Node(1), pods.Login()))
-	c.waitReady(t, sandbox.Controller, "node-0", "node-1", "login")
-	return c
+	return &cluster{s, pods}
 }
 
 func binary() string {

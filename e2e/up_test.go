@@ -4,6 +4,7 @@ package e2e
 
 import (
 	"os/exec"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -22,10 +23,17 @@ func TestUpAndDown(t *testing.T) {
 	require.NoError(t, err)
 	traces := s.Traces()
 	s.Close()
-	for _, want := range []string{"node-0", "node-1", "Ready", "idle", "make down"} {
+	for _, want := range []string{"node-0", "node-1", "Ready", "idle", "COMPLETED", "200 OK", "make down"} {
 		assert.Contains(t, string(out), want)
 	}
 	t.Logf("%s", out)
+
+	_, line, found := strings.Cut(string(out), "\n  ssh -i ")
+	require.True(t, found, "%s", out)
+	line, _, _ = strings.Cut(line, "\n")
+	out, err = exec.CommandContext(t.Context(), "sh", "-c", "ssh -i "+line+" id -un").CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	assert.Equal(t, "alice\n", string(out))
 
 	out, err = exec.CommandContext(t.Context(), binary(), "exec", "-name", name, "login", "srun", "-N2", "hostname").CombinedOutput()
 	require.NoError(t, err, "%s", out)

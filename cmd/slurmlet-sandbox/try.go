@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"os"
 	"strings"
 	"time"
@@ -10,8 +11,9 @@ import (
 	"github.com/slurmlet/slurmlet/internal/sandbox"
 )
 
-// readyLimit is how long the agents may take to be Ready.
-const readyLimit = 60 * time.Second
+// readyLimit is how long the agents may take to be Ready: the database is made,
+// then slurmdbd's tables, and slurmctld waits for both.
+const readyLimit = 2 * time.Minute
 
 // cluster makes the pods, waits for them and shows that jobs run.
 func cluster(ctx context.Context, s *sandbox.Sandbox, name string, nodes int) error {
@@ -20,7 +22,8 @@ func cluster(ctx context.Context, s *sandbox.Sandbox, name string, nodes int) er
 	if err != nil {
 		return err
 	}
-	specs := []sandbox.PodSpec{c.Controller(), c.Login()}
+	c = c.Accounting()
+	specs := []sandbox.PodSpec{c.Database(), c.Slurmdbd(), c.Controller(), c.Login(), c.REST()}
 	for i := range nodes {
 		specs = append(specs, c.Node(i))
 	}
@@ -39,6 +42,9 @@ func cluster(ctx context.Context, s *sandbox.Sandbox, name string, nodes int) er
 		if err := try(ctx, s, one); err != nil {
 			return err
 		}
+	}
+	if err := tryREST(ctx, s); err != nil {
+		return err
 	}
 	fmt.Printf(next, os.Args[0], sshLine(s, name))
 	return nil
@@ -87,6 +93,7 @@ func tries(nodes int) []string {
 		fmt.Sprintf("srun -N%d hostname", nodes),
 		"sbatch --wait --output=hello.out --wrap 'echo hello from $(hostname) in job $SLURM_JOB_ID' && cat hello.out",
 		"sinfo",
+		"sacct -X -o jobid,jobname,user,nodelist,state",
 	}
 }
 
@@ -101,6 +108,33 @@ func try(ctx context.Context, s *sandbox.Sandbox, line string) error {
 	}
 	if err != nil {
 		return fmt.Errorf("cannot run %q on the login pod: %w", line, err)
+	}
+	return nil
+}
+
+// restPath is one that slurmrestd of every version here has.
+const restPath = "/slurm/v0.0.42/ping"
+
+// tryREST asks slurmrestd with a token of alice's.
+func tryREST(ctx context.Context, s *sandbox.Sandbox) error {
+	token, said, code, err := s.Exec(ctx, sandbox.Controller, "scontrol", "token", "username="+sandbox.User, "lifespan=60")
+	if err != nil || code != 0 {
+		return fmt.Errorf("cannot get a token: %s %w", said, err)
+	}
+	address := fmt.Sprintf("http://%s:%d%s", sandbox.Slurmrestd, sandbox.RESTPort, restPath)
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
+	if err != nil {
+		return fmt.Errorf("cannot ask slurmrestd: %w", err)
+	}
+	request.Header.Set("X-SLURM-USER-TOKEN", strings.TrimPrefix(strings.TrimSpace(token), "SLURM_JWT="))
+	response, err := s.HTTP().Do(request)
+	if err != nil {
+		return fmt.Errorf("cannot ask slurmrestd: %w", err)
+	}
+	defer response.Body.Close()
+	fmt.Printf("\nGET %s, with the token of \"scontrol token username=%s\": %s\n", address, sandbox.User, response.Status)
+	if response.StatusCode != http.StatusOK {
+		return fmt.Errorf("cannot ask slurmrestd: %s", response.Status)
 	}
 	return nil
 }

@@ -20,7 +20,7 @@ func TestUsage(t *testing.T) {
 		says string
 	}{
 		{"nothing", nil, 64, "usage: slurmlet slurmctld|slurmd"},
-		{"an unknown role", []string{"slurmdbd"}, 64, `cannot play role "slurmdbd": there are slurmctld, slurmd`},
+		{"an unknown role", []string{"slurmfoo"}, 64, `cannot play role "slurmfoo": there are slurmctld, slurmd, login, slurmdbd, slurmrestd`},
 		{"an argument too many", []string{"slurmd", "-D"}, 64, `role slurmd takes no arguments, but the environment: ["-D"]`},
 		{"an unknown flag of status", []string{"status", "-x"}, 64, "-x"},
 		{"an unknown format", []string{"status", "-o", "yaml"}, 64, `want -o text or -o json, not "yaml"`},

@@ -12,7 +12,7 @@ import (
 // version is set by the linker.
 var version = "development"
 
-const usage = `usage: slurmlet slurmctld|slurmd|login
+const usage = `usage: slurmlet slurmctld|slurmd|login|slurmdbd|slurmrestd
                                      run the role's daemon as PID 1 of its container
        slurmlet status [-o json]     what the agent in this container is doing
        slurmlet drain [-reason TEXT] [-wait]

@@ -23,6 +23,8 @@ type Cluster struct {
 	Agent string
 	// Key is Slurm's secret (auth/slurm): 1024 random bytes.
 	Key []byte
+	// JWTKey signs the tokens of auth/jwt: 32 random bytes.
+	JWTKey []byte
 	// AuthorizedKey lets alice into the login pod (authorized_keys).
 	AuthorizedKey []byte
 	// SlurmConf and CgroupConf are the controller's configuration.
@@ -53,11 +55,15 @@ func (s *Sandbox) Cluster() (Cluster, error) {
 	if err != nil {
 		return Cluster{}, err
 	}
+	jwt, err := s.jwtKey()
+	if err != nil {
+		return Cluster{}, err
+	}
 	authorized, err := s.authorizedKey()
 	if err != nil {
 		return Cluster{}, err
 	}
-	return Cluster{Agent: s.settings.Agent, Key: key, AuthorizedKey: authorized, SlurmConf: slurmConf, CgroupConf: cgroupConf}, nil
+	return Cluster{Agent: s.settings.Agent, Key: key, JWTKey: jwt, AuthorizedKey: authorized, SlurmConf: slurmConf, CgroupConf: cgroupConf}, nil
 }
 
 // Controller runs slurmctld, with its state on a volume that outlives the pod.
@@ -65,6 +71,7 @@ func (c Cluster) Controller() PodSpec {
 	spec := c.pod(Controller, Controller)
 	// Whoever uses scontrol there sees what slurmctld sees.
 	spec.Env["SLURM_CONF"] = "/run/slurmlet/conf/slurm.conf"
+	spec.Volumes[1].Files[jwtKey] = File{Data: c.JWTKey, Mode: 0o600}
 	spec.Volumes[1].Files["slurm.conf"] = File{Data: []byte(c.SlurmConf)}
 	spec.Volumes[1].Files["cgroup.conf"] = File{Data: []byte(c.CgroupConf)}
 	spec.Volumes[2].UID, spec.Volumes[2].GID = slurmUID, slurmUID
@@ -137,16 +144,18 @@ func shared() Volume {
 }
 
 // key is kept beside the sandbox's own, so that a later Scale finds it.
-func (s *Sandbox) key() ([]byte, error) {
-	path := filepath.Join(s.dir, "slurm.key")
+func (s *Sandbox) key() ([]byte, error) { return secret(filepath.Join(s.dir, "slurm.key"), 1024) }
+
+// secret reads random bytes, which it makes once.
+func secret(path string, size int) ([]byte, error) {
 	key, err := os.ReadFile(path)
 	if !errors.Is(err, fs.ErrNotExist) {
 		return key, err
 	}
-	key = make([]byte, 1024)
+	key = make([]byte, size)
 	_, _ = rand.Read(key) // never fails
 	if err := os.WriteFile(path, key, 0o600); err != nil {
-		return nil, fmt.Errorf("cannot keep Slurm's key: %v", err)
+		return nil, fmt.Errorf("cannot keep a key of Slurm's: %v", err)
 	}
 	return key, nil
 }

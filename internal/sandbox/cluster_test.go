@@ -14,8 +14,8 @@ import (
 var update = flag.Bool("update", false, "write the golden files")
 
 func TestClusterPods(t *testing.T) {
-	c := Cluster{Agent: "/opt/slurmlet", Key: []byte("key"), AuthorizedKey: []byte("ssh-ed25519 key\n"), SlurmConf: slurmConf, CgroupConf: cgroupConf}
-	for _, spec := range []PodSpec{c.Controller(), c.Login(), c.Node(0), c.Node(1)} {
+	c := Cluster{Agent: "/opt/slurmlet", Key: []byte("key"), JWTKey: []byte("jwt"), AuthorizedKey: []byte("ssh-ed25519 key\n"), SlurmConf: slurmConf, CgroupConf: cgroupConf}
+	for _, spec := range []PodSpec{c.Controller(), c.Login(), c.Node(0), c.Node(1), c.Accounting().Database(), c.Accounting().Slurmdbd(), c.Accounting().REST()} {
 		t.Run(spec.Name, func(t *testing.T) {
 			require.NoError(t, spec.Validate())
 			got, err := json.MarshalIndent(spec, "", "\t")

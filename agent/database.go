@@ -1,0 +1,202 @@
+package agent
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-sql-driver/mysql"
+
+	"github.com/slurmlet/slurmlet/internal/copies"
+	"github.com/slurmlet/slurmlet/slurmconf"
+)
+
+// dbd is what the agent must know of slurmdbd.conf(5).
+type dbd struct {
+	// port is DbdPort.
+	port string
+	// storage is how to log in to the database; nil where it is reached by a socket
+	// of its own machine, which slurmdbd finds by itself.
+	storage *mysql.Config
+}
+
+const slurmdbdConf = "slurmdbd.conf"
+
+// databaseLimit is how long the database may take to answer.
+const databaseLimit = 5 * time.Second
+
+// readDBD reads a slurmdbd.conf. Its error never has a value in it.
+func readDBD(text string) (dbd, error) {
+	file, findings := slurmconf.Parse(slurmdbdConf, text)
+	for _, f := range findings {
+		if f.Severity == slurmconf.Error {
+			return dbd{}, fmt.Errorf("cannot read %s: %s is not as slurmdbd.conf(5) wants it", slurmdbdConf, f.Position)
+		}
+	}
+	get := func(key, fallback string) string {
+		value := fallback
+		for _, line := range file.Lines {
+			if pair, found := line.Get(key); found {
+				value = pair.Value
+			}
+		}
+		return value
+	}
+	d := dbd{port: get("DbdPort", "6819")}
+	host := get("StorageHost", "localhost")
+	if host == "localhost" {
+		return d, nil
+	}
+	d.storage = mysql.NewConfig()
+	d.storage.Net, d.storage.Addr = "tcp", net.JoinHostPort(host, get("StoragePort", "3306"))
+	d.storage.User, d.storage.Passwd = get("StorageUser", "root"), get("StoragePass", "")
+	d.storage.Timeout, d.storage.ReadTimeout, d.storage.WriteTimeout = databaseLimit, databaseLimit, databaseLimit
+	d.storage.Logger = &mysql.NopLogger{}
+	var err error
+	d.storage.TLS, err = storageTLS(get("StorageParameters", ""))
+	return d, err
+}
+
+// storageTLS is what SSL_CA, SSL_CERT and SSL_KEY of StorageParameters ask for.
+func storageTLS(parameters string) (*tls.Config, error) {
+	given := map[string]string{}
+	for one := range strings.SplitSeq(parameters, ",") {
+		key, value, _ := strings.Cut(one, "=")
+		given[strings.ToUpper(strings.TrimSpace(key))] = value
+	}
+	if given["SSL_CA"] == "" && given["SSL_CERT"] == "" {
+		return nil, nil
+	}
+	// As libmariadb does unless it is told to, the host's name is not verified.
+	config := &tls.Config{InsecureSkipVerify: given["SSL_CA"] == ""}
+	if path := given["SSL_CA"]; path != "" {
+		pem, err := os.ReadFile(path)
+		if err != nil {
+			return nil, fmt.Errorf("cannot use StorageParameters of %s: %w", slurmdbdConf, err)
+		}
+		config.RootCAs = x509.NewCertPool()
+		config.RootCAs.AppendCertsFromPEM(pem)
+	}
+	if path := given["SSL_CERT"]; path != "" {
+		pair, err := tls.LoadX509KeyPair(path, given["SSL_KEY"])
+		if err != nil {
+			return nil, fmt.Errorf("cannot use StorageParameters of %s: %w", slurmdbdConf, err)
+		}
+		config.Certificates = []tls.Certificate{pair}
+	}
+	return config, nil
+}
+
+// login logs in to the database. slurmdbd makes its database where there is none,
+// so that is not asked for.
+func (d dbd) login(ctx context.Context) error {
+	if d.storage == nil {
+		return nil
+	}
+	connector, err := mysql.NewConnector(d.storage)
+	if err != nil {
+		return fmt.Errorf("cannot reach the database %s: %w", d.storage.Addr, err)
+	}
+	conn, err := connector.Connect(ctx)
+	if err == nil {
+		return conn.Close()
+	}
+	if answer, is := errors.AsType[*mysql.MySQLError](err); is && !slices.Contains(refusals, answer.Number) {
+		return nil // slurmdbd knows better what it can do without
+	}
+	return fmt.Errorf("cannot log in to the database %s: %w", d.storage.Addr, err)
+}
+
+// refusals are what slurmdbd can do nothing with either (mariadb.com, error codes).
+var refusals = []uint16{
+	1040, // too many connections
+	1044, // access denied to the database
+	1045, // access denied: a wrong user or password
+	1129, // host is blocked
+	1130, // host is not allowed
+	1203, // too many connections of this user
+	1698, // access denied, without a password
+	4151, // the account is locked
+}
+
+// dbdDir is where slurmdbd finds its files: a copy for SlurmUser alone, which a
+// Secret's files are not.
+func (a *Agent) dbdDir() copies.Dir {
+	return copies.Dir{From: a.Config.ConfDir, To: filepath.Join(a.Config.RunDir, "slurmdbd"), Mode: 0o600, UID: a.daemon.uid(), GID: a.daemon.gid()}
+}
+
+func (a *Agent) readDBD() (dbd, error) {
+	text, err := os.ReadFile(filepath.Join(a.dbdDir().To, slurmdbdConf))
+	if err != nil {
+		return dbd{}, fmt.Errorf("cannot find %s in %s: %w", slurmdbdConf, a.Config.ConfDir, err)
+	}
+	return readDBD(string(text))
+}
+
+// prepareDBD makes the copy, and keeps it true.
+func prepareDBD(a *Agent) error {
+	dir := a.dbdDir()
+	if _, err := dir.Sync(); err != nil {
+		return err
+	}
+	before, err := a.readDBD()
+	if err != nil {
+		return &Fault{ExitMissing, err}
+	}
+	return dir.Watch(a.over, func(changed []string, err error) {
+		if err != nil {
+			a.tell(slog.LevelError, "cannot follow the configuration; the last one stays", slog.Any("error", err))
+			return
+		}
+		now, err := a.readDBD()
+		if err != nil {
+			a.tell(slog.LevelError, "cannot use the changed configuration", slog.Any("error", err))
+			return
+		}
+		a.tell(slog.LevelInfo, "the configuration has changed", slog.Any("files", changed))
+		a.post(filesChanged{restart: needsRestart(before, now, changed)})
+		before = now
+	})
+}
+
+// needsRestart: SIGHUP takes neither another database nor another port nor keys.
+func needsRestart(before, now dbd, changed []string) bool {
+	if slices.ContainsFunc(changed, func(name string) bool { return name != slurmdbdConf }) || before.port != now.port {
+		return true
+	}
+	a, b := before.storage, now.storage
+	if a == nil || b == nil {
+		return a != b
+	}
+	return a.Addr != b.Addr || a.User != b.User || a.Passwd != b.Passwd || (a.TLS == nil) != (b.TLS == nil)
+}
+
+func (a *Agent) reachDatabase(ctx context.Context) error {
+	d, err := a.readDBD()
+	if err != nil {
+		return err
+	}
+	return d.login(ctx)
+}
+
+func (a *Agent) confirmDBD(ctx context.Context) error {
+	d, err := a.readDBD()
+	if err != nil {
+		return err
+	}
+	return connects("tcp", net.JoinHostPort("127.0.0.1", d.port))(ctx)
+}
+
+// ofDatabase says whether a line of slurmdbd's is of trouble with its database.
+func ofDatabase(line string) bool {
+	return strings.Contains(line, "mysql") || strings.Contains(line, "database")
+}

@@ -1,0 +1,86 @@
+package agent
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+var errNo = errors.New("no")
+
+func TestReadDBD(t *testing.T) {
+	d, err := readDBD("DbdHost=x\nStorageHost=db # there\nstoragepass=\"s e\"\nStorageUser=slurm\nStoragePort=3307\nDbdPort=7000\n")
+	require.NoError(t, err)
+	require.Equal(t, []any{"7000", "db:3307", "slurm", "s e"}, []any{d.port, d.storage.Addr, d.storage.User, d.storage.Passwd})
+	require.Nil(t, d.storage.TLS)
+
+	d, err = readDBD("StorageHost=localhost\nStoragePass=secret\n")
+	require.NoError(t, err)
+	require.Equal(t, dbd{port: "6819"}, d, "a socket is slurmdbd's own affair")
+
+	_, err = readDBD("StorageHost=db\nStorageParameters=SSL_CA=/none/ca.pem\n")
+	require.ErrorContains(t, err, "/none/ca.pem")
+	d, err = readDBD("StorageHost=db\nStorageParameters=SSL_CERT=\n")
+	require.NoError(t, err)
+	require.Nil(t, d.storage.TLS)
+}
+
+// TestNoSecretIsTold: not even where it is the fault.
+func TestNoSecretIsTold(t *testing.T) {
+	for _, text := range []string{"StoragePass secret\n", "StoragePass=secret secret\n", "secret\n", "StorageHost=db\nStoragePass=\"secret\n=\n"} {
+		_, err := readDBD(text)
+		if err != nil {
+			require.NotContains(t, err.Error(), "secret", text)
+		}
+	}
+	_, err := readDBD("secret\n")
+	require.ErrorContains(t, err, "slurmdbd.conf:1")
+}
+
+func TestNeedsRestart(t *testing.T) {
+	read := func(text string) dbd {
+		d, err := readDBD(text)
+		require.NoError(t, err)
+		return d
+	}
+	before := read("StorageHost=db\nStoragePass=a\n")
+	for text, want := range map[string]bool{
+		"StorageHost=db\nStoragePass=a\nDebugLevel=debug\n": false,
+		"StorageHost=db\nStoragePass=b\n":                   true,
+		"StorageHost=other\nStoragePass=a\n":                true,
+		"StorageHost=db\nStoragePass=a\nDbdPort=7000\n":     true,
+		"StorageHost=localhost\nStoragePass=a\n":            true,
+	} {
+		require.Equal(t, want, needsRestart(before, read(text), []string{slurmdbdConf}), text)
+	}
+	require.True(t, needsRestart(before, before, []string{"slurm.key"}))
+}
+
+// TestDatabaseIsAwaited: slurmdbd starts when its database answers, and what it
+// complains of later is asked for without an end of its service.
+func TestDatabaseIsAwaited(t *testing.T) {
+	awaiting := newLife(plan{restarts: true, reaches: true, way: newWayDown(0, 0)}, allotment{})
+	l, actions := play(awaiting, begun{}, answered{err: errNo})
+	require.Equal(t, []any{Starting, reaching, errNo.Error()}, []any{l.state, l.doing, l.reason})
+	require.Equal(t, []action{arm{1, firstTry}}, actions)
+	l, actions = play(l, timerFired{}, answered{}, mainStarted{pid: 7, at: epoch})
+	require.Equal(t, []action{arm{2, settle}}, actions, "it will not say READY")
+	l, _ = play(l, timerFired{}, answered{})
+	require.Equal(t, Ready, l.state)
+
+	l, actions = play(l, troubled{})
+	require.Equal(t, []action{ask{l.question}}, actions)
+	l, _ = play(l, answered{err: errNo}, troubled{})
+	require.Equal(t, []any{Ready, doubting, errNo.Error()}, []any{l.state, l.doing, l.reason})
+	l, _ = play(l, timerFired{}, answered{})
+	require.Equal(t, []any{Ready, nothing, ""}, []any{l.state, l.doing, l.reason})
+
+	_, actions = play(l, filesChanged{})
+	require.Equal(t, []action{signalMain{sigHup}}, actions)
+	l, actions = play(l, filesChanged{restart: true})
+	require.Contains(t, actions, signalMain{sigTerm})
+	l, actions = play(l, mainExited{pid: 7})
+	require.Equal(t, []any{Starting, reaching}, []any{l.state, l.doing})
+	require.Equal(t, []action{reach{l.question}}, actions, "perhaps it is another database")
+}

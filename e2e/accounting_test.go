@@ -1,0 +1,231 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/slurmlet/slurmlet/agent"
+	"github.com/slurmlet/slurmlet/internal/sandbox"
+)
+
+func TestAccounting(t *testing.T) {
+	eachVersion(t, "dbd", upWithAccounting, []testCase{
+		{"sacct tells of a user's jobs", sacctTells},
+		{"the database is away under load", databaseAway},
+		{"slurmdbd is deleted and comes back", slurmdbdDeleted},
+		{"a wrong password is told, and mended while the container runs", wrongPassword},
+		{"users read no key of slurmdbd's", dbdKeys},
+		{"a client that is not ours drives slurmrestd", restDriven},
+	})
+}
+
+// upWithAccounting is up with a database, slurmdbd and slurmrestd.
+func upWithAccounting(t *testing.T, name, version string) *cluster {
+	c := empty(t, name, version)
+	c.Cluster = c.Accounting()
+	require.NoError(t, c.CreateAll(t.Context(), c.Controller(), c.Node(0), c.Login(), c.REST()))
+	until(t, "slurmctld's agent says that slurmdbd is missing", func() (bool, string) {
+		reason := c.agent(t, sandbox.Controller).Reason
+		return strings.Contains(reason, "slurmctld: "), reason
+	})
+	require.NoError(t, c.CreateAll(t.Context(), c.Database(), c.Slurmdbd()))
+	c.waitReady(t, sandbox.Slurmdbd, sandbox.Controller, "node-0", "login", sandbox.Slurmrestd)
+	return c
+}
+
+// accounted waits until the database has a job in its final state.
+func (c *cluster) accounted(t *testing.T, id, state string) {
+	t.Helper()
+	until(t, "job "+id+" is accounted for as "+state, func() (bool, string) {
+		stdout, stderr, _, err := c.ExecAs(t.Context(), "login", sandbox.How{User: sandbox.User}, "sacct", "-n", "-X", "-P", "-o", "state", "-j", id)
+		require.NoError(t, err)
+		return strings.TrimSpace(stdout) == state, stdout + stderr
+	})
+}
+
+func sacctTells(t *testing.T, c *cluster) {
+	client := comeIn(t, c)
+	runSSH(t, client, "srun true")
+	id := strings.TrimSpace(runSSH(t, client, "sbatch --parsable --output=/dev/null --wrap true"))
+	c.accounted(t, id, "COMPLETED")
+	assert.Contains(t, runSSH(t, client, "sacct -n -X -P -o user,state -j "+id), "alice|COMPLETED")
+}
+
+// load submits a job a second for that long and returns their numbers.
+func load(t *testing.T, c *cluster, d time.Duration) []string {
+	t.Helper()
+	var ids []string
+	for end := time.Now().Add(d); time.Now().Before(end); {
+		next := time.After(time.Second)
+		ids = append(ids, c.submit(t, "true", "--mem=10"))
+		<-next
+	}
+	return ids
+}
+
+func awayTime() time.Duration {
+	if withTime() {
+		return time.Minute
+	}
+	return 15 * time.Second
+}
+
+func databaseAway(t *testing.T, c *cluster) {
+	before := c.agent(t, sandbox.Slurmdbd)
+	require.NoError(t, c.Delete(t.Context(), sandbox.Database, grace))
+	ids := load(t, c, awayTime())
+	until(t, "slurmdbd's agent says what is missing", func() (bool, string) {
+		s := c.agent(t, sandbox.Slurmdbd)
+		return strings.Contains(s.Reason, "cannot log in to the database mariadb:3306"), string(s.State) + " " + s.Reason
+	})
+	assert.Equal(t, agent.Ready, c.agent(t, sandbox.Controller).State, "slurmctld goes on")
+	require.NoError(t, c.Create(t.Context(), c.Database()))
+	for _, id := range ids {
+		c.accounted(t, id, "COMPLETED")
+	}
+	until(t, "nothing is missing any more", func() (bool, string) {
+		s := c.agent(t, sandbox.Slurmdbd)
+		return s.State == agent.Ready && s.Reason == "", string(s.State) + " " + s.Reason
+	})
+	assert.LessOrEqual(t, c.agent(t, sandbox.Slurmdbd).Restarts-before.Restarts, 1, "no crash loop")
+}
+
+func slurmdbdDeleted(t *testing.T, c *cluster) {
+	require.NoError(t, c.Delete(t.Context(), sandbox.Slurmdbd, grace))
+	ids := load(t, c, 5*time.Second)
+	require.NoError(t, c.Restart(t.Context(), sandbox.Controller, grace))
+	c.waitReady(t, sandbox.Controller) // it has its state, and does not wait
+	require.NoError(t, c.Create(t.Context(), c.Slurmdbd()))
+	c.waitReady(t, sandbox.Slurmdbd)
+	for _, id := range ids {
+		c.accounted(t, id, "COMPLETED")
+	}
+}
+
+// wrongPassword: an edit of the Secret, and the edit that mends it.
+func wrongPassword(t *testing.T, c *cluster) {
+	before := c.agent(t, sandbox.Slurmdbd)
+	set := func(password string) {
+		require.NoError(t, c.SetFiles(t.Context(), sandbox.Slurmdbd, sandbox.DBDConf, c.DBDFiles(password)))
+	}
+	set("wr0ng")
+	within(t, 5*time.Second, "the reason is in the status", func() (bool, string) {
+		s := c.agent(t, sandbox.Slurmdbd)
+		return s.State == agent.Starting && strings.Contains(s.Reason, "Access denied"), string(s.State) + " " + s.Reason
+	})
+	for path, want := range map[string]int{"/livez": http.StatusOK, "/readyz": http.StatusServiceUnavailable} {
+		response, err := c.HTTP().Get("http://slurmdbd:" + strconv.Itoa(sandbox.AgentPort) + path)
+		require.NoError(t, err)
+		body, err := io.ReadAll(response.Body)
+		require.NoError(t, err)
+		require.NoError(t, response.Body.Close())
+		assert.Equal(t, want, response.StatusCode, path)
+		assert.Contains(t, string(body), "Access denied", path)
+	}
+	assert.Nil(t, c.agent(t, sandbox.Slurmdbd).Main, "no slurmdbd without a database")
+	set(sandbox.DatabasePassword)
+	c.waitReady(t, sandbox.Slurmdbd)
+	assert.Equal(t, before.Restarts, c.agent(t, sandbox.Slurmdbd).Restarts, "no crash loop")
+	assert.Zero(t, c.pod(t, sandbox.Slurmdbd).Restarts)
+	log, err := c.Logs(t.Context(), sandbox.Slurmdbd)
+	require.NoError(t, err)
+	assert.NotContains(t, log, "wr0ng")
+	assert.NotContains(t, log, "StoragePass=")
+}
+
+func dbdKeys(t *testing.T, c *cluster) {
+	const look = `for f in /run/slurmlet/slurmdbd/slurmdbd.conf /run/slurmlet/slurmdbd/slurm.key /run/slurmlet/slurmdbd/jwt_hs256.key; do
+  head -c1 $f >/dev/null 2>&1 && echo can read $f; done
+slurmlet status 2>&1 | grep -q 'permission denied' || echo has the status from the socket`
+	assert.Empty(t, c.as(t, sandbox.User, sandbox.Slurmdbd, "sh", "-c", look))
+	assert.Equal(t, "600 slurm\n", c.run(t, sandbox.Slurmdbd, "stat", "-c", "%a %U", "/run/slurmlet/slurmdbd/slurmdbd.conf"))
+}
+
+// restDriven: e2e/rest, with SlinkyProject's client, is a module of its own.
+func restDriven(t *testing.T, c *cluster) {
+	program := filepath.Join(t.TempDir(), "rest")
+	build := exec.CommandContext(t.Context(), "go", "build", "-o", program, ".")
+	build.Dir = "rest"
+	said, err := build.CombinedOutput()
+	require.NoError(t, err, "%s", said)
+	server := forward(t, c, "slurmrestd:"+strconv.Itoa(sandbox.RESTPort))
+	drive := func(token string) (string, error) {
+		cmd := exec.CommandContext(t.Context(), program, server)
+		cmd.Env = append(os.Environ(), "SLURM_JWT="+token)
+		out, err := cmd.CombinedOutput()
+		return string(out), err
+	}
+	good := c.token(t, "60")
+	out, err := drive(good)
+	require.NoError(t, err, out)
+	var found struct {
+		Nodes                        []string
+		Submitted, Listed, Cancelled string
+	}
+	require.NoError(t, json.Unmarshal([]byte(out), &found))
+	assert.Equal(t, []string{"node-0"}, found.Nodes)
+	assert.Equal(t, sandbox.User, found.Listed)
+	c.accounted(t, found.Submitted, "COMPLETED")
+	c.accounted(t, found.Cancelled, "CANCELLED by 1000")
+
+	short := c.token(t, "1")
+	<-time.After(2 * time.Second) // what it says of itself
+	for name, token := range map[string]string{
+		"bad": good[:len(good)-2] + "xx", "expired": short, "foreign": foreignToken(t), "none": "x",
+	} {
+		out, err := drive(token)
+		require.Error(t, err, name)
+		assert.Regexp(t, "(?i)unauthorized|authentication|protocol", out, name)
+	}
+	assert.Equal(t, "daemon\n", c.run(t, sandbox.Slurmrestd, "stat", "-c", "%U", "/proc/"+strconv.Itoa(c.agent(t, sandbox.Slurmrestd).Main.PID)))
+}
+
+// token is one of alice's that is good for that many seconds.
+func (c *cluster) token(t *testing.T, seconds string) string {
+	t.Helper()
+	_, token, found := strings.Cut(strings.TrimSpace(c.run(t, sandbox.Controller, "scontrol", "token", "username="+sandbox.User, "lifespan="+seconds)), "=")
+	require.True(t, found)
+	return token
+}
+
+// forward listens on this machine for connections to a pod's port.
+func forward(t *testing.T, c *cluster, address string) (url string) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = l.Close() })
+	go func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer conn.Close()
+				to, err := c.Dial(context.WithoutCancel(t.Context()), address)
+				if err != nil {
+					return
+				}
+				defer to.Close()
+				go func() { _, _ = io.Copy(to, conn) }()
+				_, _ = io.Copy(conn, to)
+			}()
+		}
+	}()
+	return "http://" + l.Addr().String()
+}
