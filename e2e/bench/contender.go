@@ -5,6 +5,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+
+	"github.com/slurmlet/slurmlet/e2e/native"
 )
 
 // contender is one way to start the stand-in daemon.
@@ -25,9 +27,14 @@ const direct = "direct exec"
 // contenders also lays out the files that they need below dir.
 func contenders(dir string, s settings) ([]contender, error) {
 	conf := filepath.Join(dir, "supervisord.conf")
+	slurm := filepath.Join(dir, "slurm")
+	if err := os.Mkdir(slurm, 0o755); err != nil {
+		return nil, fmt.Errorf("cannot lay out the contenders' files: %w", err)
+	}
 	files := map[string]string{
-		filepath.Join(dir, "slurm.key"): "not a real one",
-		conf:                            fmt.Sprintf(supervisordConf, dir, s.Standin),
+		filepath.Join(slurm, "slurm.conf"): "ClusterName=bench\nSlurmctldHost=" + native.Host + "\nPartitionName=all Nodes=ALL\n",
+		filepath.Join(slurm, "slurm.key"):  "not a real one",
+		conf:                               fmt.Sprintf(supervisordConf, dir, s.Standin),
 	}
 	for path, text := range files {
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
@@ -40,7 +47,7 @@ func contenders(dir string, s settings) ([]contender, error) {
 	return located([]contender{
 		{name: direct, argv: []string{s.Standin}, every: 1},
 		{name: "slurmlet", argv: []string{s.Slurmlet, "slurmctld"}, every: 1, ready: `"state":"Ready"`, env: []string{
-			"SLURMLET_DAEMON=" + s.Standin, "SLURMLET_CONF_DIR=" + dir, "SLURMLET_RUN_DIR=" + filepath.Join(dir, "run"),
+			"SLURMLET_DAEMON=" + s.Standin, "SLURMLET_CONF_DIR=" + slurm, "SLURMLET_STATE_DIR=" + filepath.Join(dir, "state"), "SLURMLET_RUN_DIR=" + filepath.Join(dir, "run"),
 			"SLURMLET_LISTEN=127.0.0.1:0", "SLURMLET_SLURM_USER=root", "PATH=" + dir,
 		}},
 		{name: "tini", argv: []string{"tini", "-s", "--", s.Standin}, every: 1},

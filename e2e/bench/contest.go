@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/slurmlet/slurmlet/e2e/native"
 )
 
 // contest runs contenders and hears their stand-in daemons.
@@ -25,9 +27,6 @@ type report struct {
 	what string
 	at   moment
 }
-
-// limit bounds every wait for something that takes no second, supervisord's start apart.
-const limit = 20 * time.Second
 
 func newContest(dir string) (*contest, error) {
 	c := &contest{fifo: filepath.Join(dir, "report"), reports: make(chan report, 16)}
@@ -98,8 +97,8 @@ func rest(output io.Reader, who contender) error {
 	select {
 	case <-ready:
 		return nil
-	case <-time.After(limit):
-		return fmt.Errorf("%s: it did not say %q within %v", who.name, who.ready, limit)
+	case <-time.After(native.Limit):
+		return fmt.Errorf("%s: it did not say %q within %v", who.name, who.ready, native.Limit)
 	}
 }
 
@@ -110,8 +109,8 @@ func (c *contest) wait(what string) (moment, error) {
 			return 0, fmt.Errorf("the stand-in daemon reported %q, not %q", r.what, what)
 		}
 		return r.at, nil
-	case <-time.After(limit):
-		return 0, fmt.Errorf("the stand-in daemon did not report %q within %v", what, limit)
+	case <-time.After(native.Limit):
+		return 0, fmt.Errorf("the stand-in daemon did not report %q within %v", what, native.Limit)
 	}
 }
 

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"slices"
 	"time"
+
+	"github.com/slurmlet/slurmlet/e2e/native"
 )
 
 // initResult is what one init costs.
@@ -29,7 +31,7 @@ const (
 )
 
 func measureInits(s settings) ([]*initResult, error) {
-	dir := filepath.Join(scratch, "inits")
+	dir := filepath.Join(native.Scratch, "inits")
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		return nil, fmt.Errorf("cannot make a directory: %w", err)
 	}

@@ -6,37 +6,29 @@
 // and whether they are within slurmlet's budgets. A budget that is exceeded is
 // no failure: timings are no tests.
 //
-// Everything happens in namespaces of its own (PID, mount, network, UTS) that
-// end with the bench, however it ends. That takes root.
+// Everything happens in namespaces of its own (e2e/native). That takes root.
 package main
 
 import (
 	"context"
-	"errors"
 	"flag"
 	"fmt"
 	"os"
 	"os/exec"
 	"os/signal"
 	"path/filepath"
-	"runtime"
-	"syscall"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/slurmlet/slurmlet/e2e/native"
 	"github.com/slurmlet/slurmlet/internal/sandbox/parts"
 )
-
-// init keeps the main goroutine on the main thread: the kernel counts the end
-// of the thread that started the inner bench as its parent's (prctl(2),
-// PR_SET_PDEATHSIG).
-func init() { runtime.LockOSThread() }
 
 func main() {
 	s := settings{Roots: map[string]string{}}
 	flag.StringVar(&s.Slurmlet, "slurmlet", "bin/slurmlet", "the `binary` to measure")
 	flag.Parse()
-	if text := os.Getenv(settingsVariable); text != "" {
+	if text := native.Inside(); text != "" {
 		exit(inside(text))
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), unix.SIGINT, unix.SIGTERM)
@@ -58,9 +50,6 @@ func progress(format string, args ...any) { fmt.Fprintf(os.Stderr, "bench: "+for
 // outside makes what needs the machine's network and files, and starts the
 // inner bench.
 func outside(ctx context.Context, s settings) error {
-	if os.Geteuid() != 0 {
-		return errors.New("cannot make namespaces: not root")
-	}
 	if err := parts.Install(ctx, progress, "bench"); err != nil {
 		return err
 	}
@@ -86,7 +75,7 @@ func outside(ctx context.Context, s settings) error {
 	if err := build(ctx, s.Standin); err != nil {
 		return err
 	}
-	return enter(ctx, s)
+	return native.Enter(ctx, s.String())
 }
 
 func build(ctx context.Context, path string) error {
@@ -94,29 +83,6 @@ func build(ctx context.Context, path string) error {
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("cannot build the stand-in daemon: %w\n%s", err, out)
-	}
-	return nil
-}
-
-// enter runs the inner bench as PID 1 of its own namespace: whatever it leaves
-// behind dies with it, and it dies with us.
-func enter(ctx context.Context, s settings) error {
-	self, err := os.Executable()
-	if err != nil {
-		return fmt.Errorf("cannot find the bench's own program: %w", err)
-	}
-	cmd := exec.CommandContext(ctx, self)
-	cmd.Env = append(os.Environ(), settingsVariable+"="+s.String())
-	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
-	cmd.SysProcAttr = &syscall.SysProcAttr{
-		Cloneflags: unix.CLONE_NEWPID | unix.CLONE_NEWNS | unix.CLONE_NEWNET | unix.CLONE_NEWUTS,
-		Pdeathsig:  unix.SIGKILL,
-	}
-	if err := cmd.Run(); err != nil {
-		if ctx.Err() != nil {
-			return errors.New("interrupted")
-		}
-		return fmt.Errorf("cannot finish: %w", err)
 	}
 	return nil
 }

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/slurmlet/slurmlet/e2e/native"
 )
 
 // slurmResult is how long a node takes from its start to its registration.
@@ -27,7 +29,7 @@ func measureRegistration(s settings, version string) (*slurmResult, error) {
 	if err != nil {
 		return nil, err
 	}
-	notify, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: filepath.Join(c.root, "run/notify.sock"), Net: "unixgram"})
+	notify, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: filepath.Join(c.Root, "run/notify.sock"), Net: "unixgram"})
 	if err != nil {
 		return nil, fmt.Errorf("cannot listen for notifications: %w", err)
 	}
@@ -51,7 +53,7 @@ func measureRegistration(s settings, version string) (*slurmResult, error) {
 			}
 		}
 	}
-	return r, c.close()
+	return r, c.Close()
 }
 
 // discard takes notifications; the kernel closes the files in them, which is
@@ -65,15 +67,15 @@ func discard(notify *net.UnixConn) {
 }
 
 func (c *cluster) slurmd(mode string) *exec.Cmd {
-	cmd := c.command("/usr/sbin/slurmd", mode, "-Z", "-N", node, "-b", "--conf-server", host+":6817", "--conf", "CPUs=1 RealMemory=300")
+	cmd := c.Command("/usr/sbin/slurmd", mode, "-Z", "-N", node, "-b", "--conf-server", native.Host+":6817", "--conf", "CPUs=1 RealMemory=300")
 	cmd.Env = append(cmd.Env, "NOTIFY_SOCKET=/run/notify.sock")
 	return cmd
 }
 
 // slurmlet has the limits that make it give slurmd the same --conf.
 func (c *cluster) slurmlet() *exec.Cmd {
-	cmd := c.command("/usr/bin/slurmlet", "slurmd")
-	cmd.Env = append(cmd.Env, "SLURMLET_CONTROLLER="+host, "SLURMLET_NODE_NAME="+node,
+	cmd := c.Command("/usr/bin/slurmlet", "slurmd")
+	cmd.Env = append(cmd.Env, "SLURMLET_CONTROLLER="+native.Host, "SLURMLET_NODE_NAME="+node,
 		"SLURMLET_CPU_LIMIT=1000", "SLURMLET_MEMORY_LIMIT=364Mi",
 		"SLURMLET_CGROUP=off") // the cgroups here are the machine's
 	return cmd
@@ -92,12 +94,12 @@ func (c *cluster) register(cmd *exec.Cmd) (time.Duration, error) {
 	select {
 	case at := <-c.registered:
 		took = at.sub(began)
-	case <-time.After(limit):
-		return 0, fmt.Errorf("no registration within %v", limit)
+	case <-time.After(native.Limit):
+		return 0, fmt.Errorf("no registration within %v", native.Limit)
 	}
 	time.Sleep(pause)
-	err := within(limit, "cannot delete the node record", func() bool {
-		return c.command("/usr/bin/scontrol", "delete", "nodename="+node).Run() == nil
+	err := native.Within(native.Limit, "cannot delete the node record", func() bool {
+		return c.Command("/usr/bin/scontrol", "delete", "nodename="+node).Run() == nil
 	})
 	return took, errors.Join(err, stop(cmd))
 }

@@ -1,0 +1,204 @@
+package native
+
+import (
+	"bufio"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Cluster is a real slurmctld in a root file system of its own.
+type Cluster struct {
+	// Root is a layer over that of Slurm's version; it is thrown away in the end.
+	Root  string
+	Nodes []*Node
+}
+
+// Options are what makes one cluster differ from another.
+type Options struct {
+	// Lower is the root file system with Slurm, Slurmlet the agent's binary.
+	Lower, Slurmlet string
+	// Nodes is how many there can be; they have names n1, n2 and so on.
+	Nodes int
+	// Aliases are further names of slurmctld's machine.
+	Aliases []string
+	// SlurmConf is lines of slurm.conf, besides those of every cluster.
+	SlurmConf string
+}
+
+// slurmID is the user slurm of the root file systems.
+const slurmID = 64030
+
+const slurmConf = `ClusterName=native
+SlurmctldHost=` + Host + `
+SlurmUser=slurm
+AuthType=auth/slurm
+CredType=cred/slurm
+AuthInfo=use_client_ids
+StateSaveLocation=/run/slurmctld/state
+SlurmdSpoolDir=/run/spool
+SlurmctldPidFile=/run/slurmctld/slurmctld.pid
+SlurmdPidFile=/run/slurmd.pid
+ReturnToService=2
+SelectType=select/cons_tres
+SelectTypeParameters=CR_Core_Memory
+ProctrackType=proctrack/linuxproc
+TaskPlugin=task/none
+JobAcctGatherType=jobacct_gather/none
+MpiDefault=none
+PartitionName=all Nodes=ALL Default=yes State=UP
+`
+
+// NewCluster lays the files out; Control starts slurmctld.
+func NewCluster(o Options) (*Cluster, error) {
+	c := &Cluster{Root: filepath.Join(Scratch, "root")}
+	for i := range o.Nodes {
+		c.Nodes = append(c.Nodes, newNode(i))
+	}
+	if err := c.layer(o.Lower); err != nil {
+		return nil, err
+	}
+	return c, c.configure(o)
+}
+
+// layer puts a file system over lower that is thrown away in the end. Its /sys
+// has no cgroups: slurmlet would prepare the machine's.
+func (c *Cluster) layer(lower string) error {
+	upper := filepath.Join(Scratch, "upper")
+	for _, dir := range []string{c.Root, upper, filepath.Join(Scratch, "work")} {
+		if err := errors.Join(os.RemoveAll(dir), os.Mkdir(dir, 0o755)); err != nil {
+			return fmt.Errorf("cannot make a layer: %w", err)
+		}
+	}
+	options := fmt.Sprintf("lowerdir=%s,upperdir=%s,workdir=%s/work", lower, upper, Scratch)
+	for _, m := range []mount{
+		{"overlay", "", 0, options},
+		{"proc", "proc", 0, ""},
+		{"sysfs", "sys", unix.MS_RDONLY, ""},
+		{"tmpfs", "run", 0, "mode=755"},
+		{"tmpfs", "tmp", 0, ""},
+	} {
+		m.target = filepath.Join(c.Root, m.target)
+		if err := m.mount(); err != nil {
+			return err
+		}
+	}
+	if err := unix.Mount("/dev", filepath.Join(c.Root, "dev"), "", unix.MS_BIND|unix.MS_REC, ""); err != nil {
+		return fmt.Errorf("cannot mount /dev: %w", err)
+	}
+	return nil
+}
+
+func (c *Cluster) configure(o Options) error {
+	program, err := os.ReadFile(o.Slurmlet)
+	if err != nil {
+		return fmt.Errorf("cannot read slurmlet: %w", err)
+	}
+	key := make([]byte, 1024)
+	_, _ = rand.Read(key) // it never fails
+	for _, f := range []struct {
+		path  string
+		mode  os.FileMode
+		bytes []byte
+	}{
+		{"usr/bin/slurmlet", 0o755, program},
+		{"etc/hosts", 0o644, []byte(c.hosts(o.Aliases))},
+		{"etc/slurm/slurm.conf", 0o644, []byte(slurmConf + o.SlurmConf)},
+		{"etc/slurm/cgroup.conf", 0o644, []byte("CgroupPlugin=disabled\n")},
+		{"etc/slurm/slurm.key", 0o600, key},
+	} {
+		if err := os.WriteFile(filepath.Join(c.Root, f.path), f.bytes, f.mode); err != nil {
+			return fmt.Errorf("cannot configure Slurm: %w", err)
+		}
+	}
+	err = os.MkdirAll(filepath.Join(c.Root, "run/slurmctld/state"), 0o755)
+	for _, path := range []string{"etc/slurm/slurm.key", "run/slurmctld", "run/slurmctld/state"} {
+		err = errors.Join(err, os.Chown(filepath.Join(c.Root, path), slurmID, slurmID))
+	}
+	if err != nil {
+		return fmt.Errorf("cannot configure Slurm: %w", err)
+	}
+	return nil
+}
+
+func (c *Cluster) hosts(aliases []string) string {
+	var text strings.Builder
+	fmt.Fprintf(&text, "127.0.0.1 localhost\n%s %s %s\n", Address, Host, strings.Join(aliases, " "))
+	for _, n := range c.Nodes {
+		fmt.Fprintf(&text, "%s %s\n", n.IP, n.Name)
+	}
+	return text.String()
+}
+
+// Control starts slurmctld and waits until it answers; heard gets its lines.
+func (c *Cluster) Control(heard func(line string)) error {
+	cmd := c.Command("/usr/sbin/slurmctld", "-D")
+	cmd.SysProcAttr.Credential = &syscall.Credential{Uid: slurmID, Gid: slurmID}
+	said, err := cmd.StderrPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		return fmt.Errorf("cannot start slurmctld: %w", err)
+	}
+	go lines(said, heard)
+	return Within(Limit, "slurmctld does not answer", func() bool {
+		out, err := c.Command("/usr/bin/scontrol", "ping").Output()
+		return err == nil && strings.Contains(string(out), "UP")
+	})
+}
+
+func lines(from io.Reader, to func(string)) {
+	for scan := bufio.NewScanner(from); scan.Scan(); {
+		to(scan.Text())
+	}
+	_, _ = io.Copy(io.Discard, from) // a line that is too long shall not block who says it
+}
+
+// Command is one in the cluster's root, beside slurmctld.
+func (c *Cluster) Command(path string, args ...string) *exec.Cmd {
+	cmd := exec.Command(path, args...)
+	cmd.Dir = "/"
+	cmd.Env = []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin"}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Chroot: c.Root}
+	return cmd
+}
+
+// Close ends what runs, in this cluster and beside it; the place of the file
+// system is the next cluster's.
+func (c *Cluster) Close() error {
+	if err := KillAll(); err != nil {
+		return err
+	}
+	if err := unix.Unmount(c.Root, unix.MNT_DETACH); err != nil {
+		return fmt.Errorf("cannot unmount %s: %w", c.Root, err)
+	}
+	return nil
+}
+
+// Limit bounds every wait for something that takes no second.
+const Limit = 20 * time.Second
+
+// Within waits for good.
+func Within(limit time.Duration, complaint string, good func() bool) error {
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	defer cancel()
+	for !good() {
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("%s within %v", complaint, limit)
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+	return nil
+}

@@ -1,0 +1,123 @@
+package native
+
+import (
+	"fmt"
+	"net"
+	"os"
+
+	"github.com/vishvananda/netlink"
+	"github.com/vishvananda/netns"
+	"golang.org/x/sys/unix"
+)
+
+// Host is slurmctld's host name, that of the namespaces themselves, and Address
+// is its address.
+const (
+	Host    = "ctl"
+	Address = "10.88.0.1"
+)
+
+// network: with no address but lo's, Slurm listens nowhere.
+func network() error {
+	if err := os.WriteFile("/proc/sys/net/ipv4/ip_forward", []byte("1"), 0); err != nil {
+		return fmt.Errorf("cannot make the network: %w", err)
+	}
+	veth := &netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: "ctl0"}, PeerName: "ctl1"}
+	if err := netlink.LinkAdd(veth); err != nil {
+		return fmt.Errorf("cannot add a network interface: %w", err)
+	}
+	if err := netlink.AddrAdd(veth, &netlink.Addr{IPNet: alone(net.ParseIP(Address))}); err != nil {
+		return fmt.Errorf("cannot give the network interface its address: %w", err)
+	}
+	for _, name := range []string{"lo", "ctl0", "ctl1"} {
+		link, err := netlink.LinkByName(name)
+		if err != nil {
+			return fmt.Errorf("cannot find the network interface %s: %w", name, err)
+		}
+		if err := netlink.LinkSetUp(link); err != nil {
+			return fmt.Errorf("cannot bring up the network interface %s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+// Both ends of every cable have the same hardware addresses: no two cables meet.
+var (
+	ctlMAC  = net.HardwareAddr{2, 0, 0, 0, 0, 1}
+	nodeMAC = net.HardwareAddr{2, 0, 0, 0, 0, 2}
+)
+
+// connect lays a cable into the network namespace of a process. It is routed,
+// and both ends know each other's hardware address: a bridge takes 1023 cables,
+// and ARP 1024 neighbours on the whole machine (arp(7), gc_thresh3), which are
+// not ours to raise.
+func connect(name string, pid int, ip net.IP) error {
+	ns, err := netns.GetFromPid(pid)
+	if err != nil {
+		return fmt.Errorf("cannot find the network namespace: %w", err)
+	}
+	defer ns.Close()
+	inner, err := netlink.NewHandleAt(ns, unix.NETLINK_ROUTE)
+	if err != nil {
+		return fmt.Errorf("cannot enter the network namespace: %w", err)
+	}
+	defer inner.Close()
+	outer, err := netlink.NewHandle(unix.NETLINK_ROUTE)
+	if err != nil {
+		return fmt.Errorf("cannot speak to the kernel: %w", err)
+	}
+	defer outer.Close()
+	err = outer.LinkAdd(&netlink.Veth{
+		LinkAttrs: netlink.LinkAttrs{Name: name, HardwareAddr: ctlMAC},
+		PeerName:  "eth0", PeerHardwareAddr: nodeMAC, PeerNamespace: netlink.NsPid(pid),
+	})
+	if err != nil {
+		return fmt.Errorf("cannot add a network interface: %w", err)
+	}
+	if err := plug(inner, "eth0", ip, net.ParseIP(Address), ctlMAC); err != nil {
+		return err
+	}
+	if err := route(inner, "eth0", &net.IPNet{IP: net.IPv4zero, Mask: net.CIDRMask(0, 32)}, net.ParseIP(Address)); err != nil {
+		return err
+	}
+	return plug(outer, name, nil, ip, nodeMAC)
+}
+
+// plug brings one end up, with its own address if there is one, and the way to
+// the other.
+func plug(h *netlink.Handle, name string, own, other net.IP, mac net.HardwareAddr) error {
+	link, err := h.LinkByName(name)
+	if err != nil {
+		return fmt.Errorf("cannot find the network interface %s: %w", name, err)
+	}
+	if own != nil {
+		if err := h.AddrAdd(link, &netlink.Addr{IPNet: alone(own)}); err != nil {
+			return fmt.Errorf("cannot give %s its address: %w", name, err)
+		}
+	}
+	if err := h.LinkSetUp(link); err != nil {
+		return fmt.Errorf("cannot bring up %s: %w", name, err)
+	}
+	neighbour := &netlink.Neigh{LinkIndex: link.Attrs().Index, State: netlink.NUD_PERMANENT, IP: other, HardwareAddr: mac}
+	if err := h.NeighSet(neighbour); err != nil {
+		return fmt.Errorf("cannot tell %s its neighbour: %w", name, err)
+	}
+	return route(h, name, alone(other), nil)
+}
+
+func route(h *netlink.Handle, name string, to *net.IPNet, via net.IP) error {
+	link, err := h.LinkByName(name)
+	if err == nil {
+		r := &netlink.Route{LinkIndex: link.Attrs().Index, Dst: to, Gw: via}
+		if via == nil {
+			r.Scope = netlink.SCOPE_LINK
+		}
+		err = h.RouteAdd(r)
+	}
+	if err != nil {
+		return fmt.Errorf("cannot add a route on %s: %w", name, err)
+	}
+	return nil
+}
+
+func alone(ip net.IP) *net.IPNet { return &net.IPNet{IP: ip, Mask: net.CIDRMask(32, 32)} }

@@ -1,0 +1,126 @@
+package native
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os/exec"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Node is a small pod: slurmlet slurmd as PID 1 of its own PID, mount, network
+// and UTS namespaces, with its own /run, which holds slurmd's spool directory.
+// The rest of the root file system is the cluster's.
+type Node struct {
+	Name string
+	IP   net.IP
+	// Ready is closed when the agent says so, Exited when it has ended.
+	Ready, Exited chan struct{}
+	// Status is the exit status and End the time, once it has exited.
+	Status int
+	End    time.Time
+
+	cmd  *exec.Cmd
+	lock sync.Mutex
+	log  []string
+}
+
+func newNode(i int) *Node {
+	return &Node{
+		Name: fmt.Sprintf("n%d", i+1), IP: net.IPv4(10, 88, byte(1+i/250), byte(1+i%250)),
+		Ready: make(chan struct{}), Exited: make(chan struct{}),
+	}
+}
+
+// furnish is the first process of a node. It waits for its cable.
+const furnish = `set -e
+read -r plugged
+mount -t proc proc /proc
+mount -t tmpfs -o mode=755 tmpfs /run
+echo "$0" > /proc/sys/kernel/hostname
+exec slurmlet slurmd`
+
+// Start starts a node of one CPU and 300 MiB for jobs; the kernel does not hold
+// it to them.
+func (c *Cluster) Start(n *Node, environ ...string) error {
+	n.cmd = c.Command("/bin/sh", "-c", furnish, n.Name)
+	n.cmd.Env = append(n.cmd.Env, append([]string{
+		"SLURMLET_CONTROLLER=" + Host, "SLURMLET_CPU_LIMIT=1000", "SLURMLET_MEMORY_LIMIT=364Mi", "SLURMLET_SPOOL_DIR=/run/spool",
+		"SLURMLET_CGROUP=off", // the cgroups here are the machine's
+	}, environ...)...)
+	n.cmd.SysProcAttr.Cloneflags = unix.CLONE_NEWPID | unix.CLONE_NEWNS | unix.CLONE_NEWNET | unix.CLONE_NEWUTS
+	plugged, err := n.cmd.StdinPipe()
+	if err != nil {
+		return fmt.Errorf("cannot start %s: %w", n.Name, err)
+	}
+	said, err := n.cmd.StdoutPipe()
+	if err != nil {
+		return fmt.Errorf("cannot start %s: %w", n.Name, err)
+	}
+	n.cmd.Stderr = n.cmd.Stdout
+	if err := n.cmd.Start(); err != nil {
+		return fmt.Errorf("cannot start %s: %w", n.Name, err)
+	}
+	go n.follow(func() { lines(said, n.hear) })
+	if err := connect(n.Name, n.cmd.Process.Pid, n.IP); err != nil {
+		return fmt.Errorf("cannot connect %s: %w", n.Name, err)
+	}
+	if _, err := plugged.Write([]byte("\n")); err != nil {
+		return fmt.Errorf("cannot start %s: %w", n.Name, err)
+	}
+	return nil
+}
+
+// Started says whether it was started.
+func (n *Node) Started() bool { return n.cmd != nil }
+
+// Ended says whether it has exited.
+func (n *Node) Ended() bool {
+	select {
+	case <-n.Exited:
+		return true
+	default:
+		return false
+	}
+}
+
+func (n *Node) follow(hear func()) {
+	hear() // until all that can write has ended
+	n.End = time.Now()
+	_ = n.cmd.Wait() // its status says the same
+	n.Status = n.cmd.ProcessState.Sys().(syscall.WaitStatus).ExitStatus()
+	close(n.Exited)
+}
+
+func (n *Node) hear(line string) {
+	n.lock.Lock()
+	defer n.lock.Unlock()
+	n.log = append(n.log, line)
+	select {
+	case <-n.Ready:
+	default:
+		if strings.Contains(line, `"state":"Ready"`) {
+			close(n.Ready)
+		}
+	}
+}
+
+// Log is what the agent and slurmd have said.
+func (n *Node) Log() []string {
+	n.lock.Lock()
+	defer n.lock.Unlock()
+	return append([]string(nil), n.log...)
+}
+
+// Terminate sends SIGTERM, as the kubelet does when a pod is deleted.
+func (n *Node) Terminate() error {
+	if err := n.cmd.Process.Signal(unix.SIGTERM); err != nil && !errors.Is(err, unix.ESRCH) {
+		return fmt.Errorf("cannot terminate %s: %w", n.Name, err)
+	}
+	return nil
+}
