@@ -24,9 +24,10 @@ BUILDKITD := $(call pinned,buildkitd,buildkit)
 SANDBOX := bin/slurmlet-sandbox
 FUZZ    ?= 60s
 CHAOS   ?= 10m
+NODES   ?= 500
 
 .DEFAULT_GOAL := build
-.PHONY: help build test unit e2e e2e-kube charts images chaos bench lint fuzz up down kube-up kube-down clean
+.PHONY: help build test unit e2e e2e-kube charts images chaos scale bench lint fuzz up down kube-up kube-down clean
 
 help: ## this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
@@ -71,6 +72,9 @@ e2e-kube: build ## the same on real Kubernetes (compiles it, the first time)
 
 chaos: build ## jobs while pods, daemons and cables fail (CHAOS=10m, SLURMLET_CHAOS_SEED=n repeats one)
 	SLURMLET_CHAOS_TIME=$(CHAOS) $(GO) test -tags e2e -count=1 -timeout 2h -v -run TestChaos ./e2e
+
+scale: build ## a cluster of 500 nodes drained at once, natively (NODES=500)
+	$(GO) run ./e2e/scale -nodes $(NODES)
 
 bench: build ## figures side by side with tini, supervisord and bare slurmd
 	$(GO) test -run '^$$' -bench . -benchmem ./agent/... ./cgroup/... ./internal/... ./slurmconf/...

@@ -1,0 +1,89 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"runtime"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/slurmlet/slurmlet/e2e/native"
+)
+
+// pinger runs "scontrol ping", one after the other.
+type pinger struct {
+	cluster *native.Cluster
+	pings   pings
+}
+
+// pings are how long scontrol ping took, from its start to its end.
+type pings struct {
+	took   durations
+	failed int
+}
+
+// between pings slurmctld is left alone.
+const between = 20 * time.Millisecond
+
+func (p *pinger) ping() {
+	<-time.After(between)
+	began := time.Now()
+	var out []byte
+	err := urgently(func() (err error) {
+		out, err = p.cluster.Command("/usr/bin/scontrol", "ping").Output()
+		return err
+	})
+	p.pings.took = append(p.pings.took, time.Since(began))
+	if err != nil || !bytes.Contains(out, []byte("is UP")) {
+		p.pings.failed++
+	}
+}
+
+// start pings until it is stopped, which can be done twice.
+func (p *pinger) start() (stop func()) {
+	stopping, stopped := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(stopped)
+		for {
+			select {
+			case <-stopping:
+				return
+			default:
+				p.ping()
+			}
+		}
+	}()
+	return func() {
+		select {
+		case <-stopped:
+		default:
+			close(stopping)
+			<-stopped
+		}
+	}
+}
+
+func (p pings) answered() error {
+	if p.failed > 0 {
+		return fmt.Errorf("%d of %d pings were not answered", p.failed, len(p.took))
+	}
+	return nil
+}
+
+// better is a priority (setpriority(2)).
+const better = -10
+
+// urgently gives what do starts a better priority.
+func urgently(do func() error) error {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	if err := unix.Setpriority(unix.PRIO_PROCESS, 0, better); err != nil {
+		return fmt.Errorf("cannot set a priority: %w", err)
+	}
+	err := do()
+	if err := unix.Setpriority(unix.PRIO_PROCESS, 0, 0); err != nil {
+		return fmt.Errorf("cannot set a priority: %w", err)
+	}
+	return err
+}

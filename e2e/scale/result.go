@@ -1,0 +1,93 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+)
+
+// result is what one cluster's drain has shown.
+type result struct {
+	version string
+	started time.Duration
+	memory  int64 // bytes, of all processes
+	// idle are from SIGTERM to the exit, busy from the jobs' end.
+	idle, busy  durations
+	rest, drain pings
+	asked       asked
+}
+
+func (r result) answered() error { return errors.Join(r.rest.answered(), r.drain.answered()) }
+
+func (r result) print(w io.Writer) error {
+	nodes := len(r.idle) + len(r.busy)
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintf(t, "Slurm %s, %d nodes\tp50\tp99\tmax\n", r.version, nodes)
+	for _, row := range []struct {
+		what string
+		took durations
+	}{
+		{"scontrol ping, at rest", r.rest.took},
+		{"scontrol ping, during the drain", r.drain.took},
+		{fmt.Sprintf("%d idle nodes, SIGTERM to exit", len(r.idle)), r.idle},
+		{fmt.Sprintf("%d nodes, their jobs' end to exit", len(r.busy)), r.busy},
+	} {
+		fmt.Fprintf(t, "%s\t%v\t%v\t%v\n", row.what, row.took.at(.5), row.took.at(.99), row.took.at(1))
+	}
+	if err := t.Flush(); err != nil {
+		return fmt.Errorf("cannot print the results: %w", err)
+	}
+	fmt.Fprintf(w, "started in %v, %d MiB in all; %d pings, all answered; every agent exited with 0, no record is left, %d jobs COMPLETED\n",
+		r.started.Round(time.Second), r.memory>>20, len(r.drain.took), len(r.busy))
+	fmt.Fprint(w, "slurmctld was asked, for each node:")
+	for _, rpc := range slices.Sorted(maps.Keys(r.asked)) {
+		if rpc != "REQUEST_PING" {
+			fmt.Fprintf(w, " %s %.2f", rpc, float64(r.asked[rpc])/float64(nodes))
+		}
+	}
+	fmt.Fprint(w, "\n\n")
+	return nil
+}
+
+type durations []time.Duration
+
+// at is the duration that a part of all is not above.
+func (d durations) at(part float64) time.Duration {
+	if len(d) == 0 {
+		return 0
+	}
+	sorted := slices.Sorted(slices.Values(d))
+	return sorted[int(math.Ceil(part*float64(len(d))))-1].Round(100 * time.Microsecond)
+}
+
+// memory is what all processes of the namespace have, shared pages in equal
+// parts (proc_pid_smaps(5), Pss).
+func memory() (int64, error) {
+	files, err := filepath.Glob("/proc/[0-9]*/smaps_rollup")
+	if err != nil {
+		return 0, fmt.Errorf("cannot find processes: %w", err)
+	}
+	var sum int64
+	for _, file := range files {
+		text, _ := os.ReadFile(file) // a process may have ended
+		for line := range strings.Lines(string(text)) {
+			if words := strings.Fields(line); len(words) == 3 && words[0] == "Pss:" {
+				kib, err := strconv.ParseInt(words[1], 10, 64)
+				if err != nil {
+					return 0, fmt.Errorf("cannot read %s: %w", file, err)
+				}
+				sum += kib << 10
+			}
+		}
+	}
+	return sum, nil
+}

@@ -1,0 +1,69 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"github.com/slurmlet/slurmlet/internal/sandbox/launcher"
+)
+
+// TestScale drains a small cluster at once, natively; "make scale" does it with
+// 500 nodes.
+func TestScale(t *testing.T) {
+	program := filepath.Join(t.TempDir(), "scale")
+	out, err := exec.Command("go", "build", "-o", program, "./scale").CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	arguments := []string{"-nodes", "30", "-slurmlet", filepath.Join(filepath.Dir(binary()), "slurmlet")}
+
+	t.Run("all nodes drained at once", func(t *testing.T) {
+		out, err := exec.CommandContext(t.Context(), program, arguments...).CombinedOutput()
+		t.Logf("%s", out)
+		require.NoError(t, err)
+	})
+	t.Run("a run that is killed leaves nothing", func(t *testing.T) {
+		cmd := exec.CommandContext(t.Context(), program, arguments...)
+		said, err := cmd.StderrPipe()
+		require.NoError(t, err)
+		require.NoError(t, cmd.Start())
+		lines := bufio.NewScanner(said)
+		require.True(t, lines.Scan(), "it says how many nodes are Ready")
+		traces := inner(t, cmd.Process.Pid).Traces()
+		require.NotEmpty(t, traces.Processes())
+		require.NoError(t, cmd.Process.Signal(unix.SIGKILL))
+		assert.Error(t, cmd.Wait())
+		until(t, "nothing is left", func() (bool, string) {
+			left := traces.Left()
+			return len(left) == 0, strings.Join(left, "\n")
+		})
+	})
+}
+
+// inner is the process in namespaces of its own that a program has started.
+func inner(t *testing.T, pid int) *launcher.Launcher {
+	t.Helper()
+	files, err := filepath.Glob("/proc/[0-9]*/status")
+	require.NoError(t, err)
+	for _, file := range files {
+		text, _ := os.ReadFile(file) // the process may have ended
+		if !strings.Contains(string(text), fmt.Sprintf("\nPPid:\t%d\n", pid)) {
+			continue
+		}
+		child, err := strconv.Atoi(filepath.Base(filepath.Dir(file)))
+		require.NoError(t, err)
+		return &launcher.Launcher{PID: child}
+	}
+	require.Fail(t, "it has started no process")
+	return nil
+}
