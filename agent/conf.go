@@ -119,7 +119,8 @@ func (a *Agent) reconfigure(set *confset.Set, staged string) error {
 	}
 	a.output.Flush()
 	if last := a.lastFatal.Load(); last != nil && !last.At.Before(a.conf.since) {
-		return errors.New("slurmctld: " + set.Named(a.conf.live.Current(), last.Text))
+		conf, _ := slurmconf.Read(slurmconf.Dir(a.conf.live.Current()))
+		return errors.New(where(conf, set, last.Text) + "slurmctld: " + set.Named(a.conf.live.Current(), last.Text))
 	}
 	return err
 }

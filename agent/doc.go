@@ -28,7 +28,7 @@
 //	SLURMLET_CONF_DIR       Slurm's configuration directory, an absolute path (default: /etc/slurm)
 //	SLURMLET_CONF_SOURCES   directories with slurm.conf and what goes with it, absolute paths separated by colons; see below (slurmctld; default: SLURMLET_CONF_DIR)
 //	SLURMLET_CONF_DEFAULTS  what a cluster of pods needs and slurm.conf does not set is added: on or off, see below (slurmctld; default: on)
-//	SLURMLET_PREFLIGHT      how an edit is looked at before slurmctld gets it: off, parse or full, see below (slurmctld; default: parse)
+//	SLURMLET_PREFLIGHT      how an edit is looked at before slurmctld gets it: off or parse, see below (slurmctld; default: parse)
 //	SLURMLET_STATE_DIR      a directory that outlives the container, where the last good configuration is kept in slurmlet/, an absolute path (slurmctld; default: /var/spool/slurmctld)
 //	SLURMLET_AGENT_PORT     the port of slurmctld's agent, which tells when slurmd has missed a configuration; 0: nobody is asked (slurmd; default: 8817)
 //	SLURMLET_PODINFO_DIR    where a downward-API volume is mounted, an absolute path; see below (slurmd; default: /etc/podinfo)
@@ -156,8 +156,7 @@
 // the agent exits with 78.
 //
 //	check     the files are there and are text, no more than 8 MiB each and 32 MiB in all; then, with SLURMLET_PREFLIGHT=parse, package
-//	          slurmconf and Slurm's own parser (scontrol) read them; with full, a slurmctld of its own is started with them, on a state
-//	          and in a network of its own
+//	          slurmconf and Slurm's own parser (scontrol) read them
 //	swap      slurmctld sees the old set or the new one, nothing between
 //	reconfigure  (scontrol reconfigure) a new process has taken over and answers, within a minute
 //	confirm   most of the nodes that answer have reconfigured (slurmd_start_time), within half a minute

@@ -3,7 +3,6 @@ package agent
 import (
 	"context"
 	"errors"
-	"fmt"
 	"path/filepath"
 	"strings"
 	"time"
@@ -15,19 +14,18 @@ import (
 // Preflight says how a configuration is looked at before slurmctld gets it.
 type Preflight string
 
-// The kinds of preflight, each with all that the one before it does.
+// The kinds of preflight.
 const (
 	PreflightOff   Preflight = "off"   // the files must be there and be text
 	PreflightParse Preflight = "parse" // checked by package slurmconf, and read by Slurm's own parser
-	PreflightFull  Preflight = "full"  // a slurmctld starts with it, on state of its own
 )
 
 func parsePreflight(text string) (Preflight, error) {
 	switch p := Preflight(text); p {
-	case PreflightOff, PreflightParse, PreflightFull:
+	case PreflightOff, PreflightParse:
 		return p, nil
 	}
-	return "", errors.New("want off, parse or full")
+	return "", errors.New("want off or parse")
 }
 
 // parserLimit bounds Slurm's parser, which waits for a missing include for a minute.
@@ -72,7 +70,7 @@ func (a *Agent) preflight(ctx context.Context, set *confset.Set, staged string) 
 	}
 	conf, findings := slurmconf.Read(slurmconf.Dir(staged))
 	if findings.Err() != nil {
-		return faults(set, findings)
+		return errors.New(set.Named(staged, faults(set, findings).Error()))
 	}
 	ctx, cancel := context.WithTimeout(ctx, parserLimit)
 	defer cancel()
@@ -100,24 +98,4 @@ func source(set *confset.Set, name string) string {
 		return f.Source
 	}
 	return name
-}
-
-// where looks for the line of a key that Slurm's parser names without its place.
-func where(conf *slurmconf.Set, set *confset.Set, said string) string {
-	_, key, found := strings.Cut(said, "unrecognized key: ")
-	key, _, _ = strings.Cut(key, ";")
-	if !found {
-		return ""
-	}
-	for _, kind := range slurmconf.Kinds {
-		for line := range conf.Conf(kind).Lines() {
-			for _, pair := range line.Pairs {
-				if strings.EqualFold(pair.Key, key) {
-					at := pair.Position()
-					return fmt.Sprintf("%s:%d: ", source(set, at.File), at.Line)
-				}
-			}
-		}
-	}
-	return ""
 }

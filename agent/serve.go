@@ -91,6 +91,7 @@ func (a *Agent) localHandler() http.Handler {
 	}
 	if a.life.reloads {
 		mux.HandleFunc("POST /reload", a.command(a.reloadCommand))
+		mux.HandleFunc("GET /diff", a.serveDiff)
 	}
 	return mux
 }

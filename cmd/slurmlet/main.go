@@ -21,6 +21,7 @@ const usage = `usage: slurmlet slurmctld|slurmd|login|slurmdbd|slurmrestd
        slurmlet reload               try the configuration as it is now, and wait until it is live or refused
        slurmlet check [-o text|json|sarif|github] [-slurm-version V] [-here] FILE|DIR...
                                      what is wrong with slurm.conf and the files of its family
+       slurmlet diff                 what the configuration's sources hold beside what is live
        slurmlet version
 `
 
@@ -36,6 +37,8 @@ func main() {
 		os.Exit(drain(args))
 	case "resume":
 		os.Exit(resume(args))
+	case "diff":
+		os.Exit(diff(args))
 	case "reload":
 		os.Exit(reload(args))
 	case "check":

@@ -137,12 +137,16 @@ func TestReload(t *testing.T) {
 		name: "what slurmctld refuses is taken back, and reconfigured with",
 		phases: []phase{
 			{"it is Ready", nil, []condition{isReady, last("first")}},
+			{"no difference", []act{command(0, "", "diff")}, nil},
 			{"a partition of a node that there is not", []act{edit("slurm.conf", conf("second", "PartitionName=x Nodes=nosuch"))}, []condition{
-				isReady, last("first"), kept("first"), wrote(reconfigured, 2), isRefused("slurmctld: Invalid node names in partition x"),
+				isReady, last("first"), kept("first"), wrote(reconfigured, 2), isRefused("$/slurm.conf:3: slurmctld: Invalid node names in partition x"),
 				inOrder("reads ClusterName=second", reconfigured, "reads ClusterName=first"), logged(entry{"level": "INFO", "msg": "the last good configuration is back"}),
 			}},
+			{"what is not live is told", []act{
+				command(1, "slurm.conf: ClusterName: first → second (slurm.conf:1:13)\nslurm.conf: PartitionName=x: new (slurm.conf:3)\nrefused: ", "diff"),
+			}, nil},
 			{"looked at again, it stays refused", []act{edit("slurm.conf", conf("second", "PartitionName=x Nodes=nosuch")), pass(400 * time.Millisecond)}, []condition{isReady, last("first"), atMost(reconfigured, 2)}},
-			{"by hand, it is tried", []act{command(1, "slurmctld: Invalid node names in partition x", "reload")}, []condition{isReady, last("first"), wrote(reconfigured, 4)}},
+			{"by hand, it is tried", []act{command(1, "slurm.conf:3: slurmctld: Invalid node names in partition x", "reload")}, []condition{isReady, last("first"), wrote(reconfigured, 4)}},
 			{"it is mended", []act{edit("slurm.conf", conf("second"))}, []condition{isReady, last("second"), kept("second"), notRefused}},
 			{"by hand, what is live is tried too", []act{command(0, "", "reload")}, []condition{isReady, last("second"), wrote(reconfigured, 6), notRefused}},
 		},

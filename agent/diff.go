@@ -1,0 +1,86 @@
+package agent
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/slurmlet/slurmlet/internal/confset"
+	"github.com/slurmlet/slurmlet/slurmconf"
+)
+
+// Difference is what the sources hold beside what slurmctld runs with.
+type Difference struct {
+	// Changes are in Slurm's terms, of what it reads.
+	Changes []slurmconf.Change `json:"changes,omitempty"`
+	// Files are others, such as job_submit.lua, that differ.
+	Files []string `json:"files,omitempty"`
+	// Refused says why the sources' content is not live, if it was tried.
+	Refused *Refusal `json:"refused,omitempty"`
+	// Error says why there is nothing to compare.
+	Error string `json:"error,omitempty"`
+}
+
+// Empty says whether there is none.
+func (d Difference) Empty() bool {
+	return len(d.Changes)+len(d.Files) == 0 && d.Refused == nil && d.Error == ""
+}
+
+func (a *Agent) serveDiff(w http.ResponseWriter, _ *http.Request) {
+	d := a.difference()
+	d.Refused = a.Status().Conf.Refused
+	_ = json.NewEncoder(w).Encode(d) // the reader has gone
+}
+
+func (a *Agent) difference() Difference {
+	dir, err := os.MkdirTemp(a.Config.RunDir, "diff-")
+	if err != nil {
+		return Difference{Error: err.Error()}
+	}
+	defer os.RemoveAll(dir)
+	e := a.readSources()
+	if e.err != nil {
+		return Difference{Error: e.err.Error()}
+	}
+	staged, err := confset.Store{Dir: dir, Name: "conf", UID: os.Geteuid(), GID: os.Getegid()}.Stage(e.set)
+	if err == nil && a.Config.ConfDefaults {
+		err = a.render(staged)
+	}
+	if err != nil {
+		return Difference{Error: err.Error()}
+	}
+	live := a.conf.live.Current()
+	before, _ := slurmconf.Read(slurmconf.Dir(live))
+	after, findings := slurmconf.Read(slurmconf.Dir(staged))
+	d := Difference{Changes: slurmconf.Diff(before, after), Files: otherFiles(live, staged)}
+	if findings.Err() != nil {
+		d.Error = faults(e.set, findings).Error()
+	}
+	return d
+}
+
+// otherFiles are those of which slurmconf tells no change, and that differ.
+func otherFiles(before, after string) []string {
+	was, is := confset.Contents(before, nil), confset.Contents(after, nil)
+	var all []string
+	for name, data := range is {
+		if old, found := was[name]; !found || !bytes.Equal(old, data) {
+			all = append(all, name)
+		}
+	}
+	for name := range was {
+		if _, found := is[name]; !found {
+			all = append(all, name)
+		}
+	}
+	all = slices.DeleteFunc(all, func(name string) bool {
+		return slices.Contains(slurmconf.Kinds, slurmconf.Kind(name)) || cmp.Or(filepath.Ext(name), ".conf") == ".conf"
+	})
+	slices.SortFunc(all, strings.Compare)
+	return all
+}

@@ -1,0 +1,119 @@
+package agent
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/slurmlet/slurmlet/internal/confset"
+	"github.com/slurmlet/slurmlet/internal/slurm"
+)
+
+var (
+	first  = &confset.Set{Hash: "first"}
+	second = &confset.Set{Hash: "second"}
+	third  = &confset.Set{Hash: "third"}
+)
+
+// running is a slurmctld, process 1, that is Ready with the first set.
+func running() life {
+	l := newLife(plan{announces: true, reloads: true, way: newWayDown(30*time.Second, 0)}, allotment{})
+	l.state, l.main, l.wasReady, l.live, l.good = Ready, 1, true, first, first
+	return l
+}
+
+// the events of a reload, in the words of the tables below.
+func edits(s *confset.Set) func(life) event { return func(life) event { return edition{set: s} } }
+
+func looks(err error) func(life) event {
+	return func(l life) event { return checked{l.put, "staged", err} }
+}
+
+func replies(err error) func(life) event {
+	return func(l life) event { return reconfigureEnded{l.put, err} }
+}
+
+func handsOver(l life) event { return mainChanged{pid: l.main + 1, at: epoch} }
+
+func pings(l life) event { return answered{number: l.question} }
+
+func nodesSay(took int, missed ...string) func(life) event {
+	return func(l life) event { return nodesAsked{number: l.put, took: took, missed: missed} }
+}
+
+func timesOut(l life) event { return reloadTimer{l.clock} }
+
+func terminates(life) event { return terminated{signal: "SIGTERM"} }
+
+func TestStepReload(t *testing.T) {
+	type events = []func(life) event
+	takes := events{looks(nil), replies(nil), handsOver, pings}
+	for _, c := range []struct {
+		name       string
+		events     events
+		doing      reloading
+		live, good *confset.Set
+		refused    string
+		last       action // of the last event, nil for none
+	}{
+		{"the same again", events{edits(first)}, quiet, first, first, "", nil},
+		{"an edit is checked", events{edits(second)}, checking, first, first, "", check{1, second}},
+		{"and put in place", events{edits(second), looks(nil)}, reconfiguring, second, first, "", reconfigure{2, second, "staged"}},
+		{"a check that fails changes nothing", events{edits(second), looks(errNo)}, quiet, first, first, "no", nil},
+		{"the answer alone is not enough", events{edits(second), looks(nil), replies(nil)}, reconfiguring, second, first, "", nil},
+		{"nor is the hand-over", events{edits(second), looks(nil), handsOver, pings}, reconfiguring, second, first, "", nil},
+		{"both are", append(events{edits(second)}, takes...), spreading, second, first, "", askNodes{3, firstLook}},
+		{"no answer, but a hand-over", events{edits(second), looks(nil), replies(slurm.ErrUnreachable), handsOver, pings}, spreading, second, first, "", askNodes{3, firstLook}},
+		{"the nodes have it", append(append(events{edits(second)}, takes...), nodesSay(3)), quiet, second, second, "", keep{second}},
+		{"some nodes have not yet", append(append(events{edits(second)}, takes...), nodesSay(2, "a")), spreading, second, first, "", askNodes{4, 2 * firstLook}},
+		{"and do not get it", append(append(events{edits(second)}, takes...), nodesSay(2, "a"), timesOut), quiet, second, second, "", keep{second}},
+		{
+			"most do not get it", append(append(events{edits(second)}, takes...), nodesSay(1, "a"), timesOut),
+			restoring, first, first, "1 of 2 nodes do not take it; the log of a says why",
+			reconfigure{5, first, ""},
+		},
+		{"slurmctld does not tell", append(append(events{edits(second)}, takes...), timesOut), restoring, first, first, "slurmctld did not tell within 30s which nodes took it", reconfigure{4, first, ""}},
+		{"slurmctld refuses: the last good one, and a reconfigure", events{edits(second), looks(nil), replies(errNo)}, restoring, first, first, "no", reconfigure{3, first, ""}},
+		{"slurmctld is silent: the same", events{edits(second), looks(nil), timesOut}, restoring, first, first, "slurmctld did not take it within 1m0s", reconfigure{3, first, ""}},
+		{"it is back", events{edits(second), looks(nil), replies(errNo), replies(nil), handsOver, pings}, quiet, first, first, "no", nil},
+		{"it cannot be put back, and is tried again", events{edits(second), looks(nil), replies(errNo), replies(errNo), timesOut}, restoring, first, first, "no", reconfigure{4, first, ""}},
+		{"what was refused is not tried again", events{edits(second), looks(errNo), edits(second)}, quiet, first, first, "no", nil},
+		{"back to what is live", events{edits(second), looks(errNo), edits(first)}, quiet, first, first, "", nil},
+		{"an edit during the check: only the last", events{edits(second), edits(third), looks(nil)}, checking, first, first, "", check{2, third}},
+		{"an edit during the reconfigure waits", events{edits(second), looks(nil), edits(third)}, reconfiguring, second, first, "", nil},
+		{"until it is its turn", append(append(events{edits(second)}, takes...), edits(third), nodesSay(3)), checking, second, second, "", check{5, third}},
+		{"a few silent nodes do not keep it", append(append(events{edits(second)}, takes...), nodesSay(3, "a"), edits(third)), checking, second, second, "", check{6, third}},
+		{"an edit while the last good one cannot be put back", events{edits(second), looks(nil), replies(errNo), replies(errNo), edits(third)}, checking, first, first, "no", check{4, third}},
+		{"after SIGTERM nothing", events{edits(second), terminates, looks(nil)}, checking, first, first, "", nil},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			l, actions := running(), []action(nil)
+			for _, e := range c.events {
+				l, actions = step(l, e(l))
+			}
+			require.Equal(t, c.doing, l.reloading)
+			require.Equal(t, c.live, l.live)
+			require.Equal(t, c.good, l.good)
+			require.Equal(t, c.refused, l.why)
+			if c.last == nil {
+				require.Empty(t, actions)
+			} else {
+				require.Contains(t, actions, c.last)
+			}
+		})
+	}
+}
+
+// TestStepVerdict: whoever waits for a verdict gets that of the last content.
+func TestStepVerdict(t *testing.T) {
+	l := running()
+	l, _ = step(l, edition{set: first, forced: true, ticket: 1})
+	require.Equal(t, checking, l.reloading, "what is live is tried if it is forced")
+	l, _ = step(l, edition{set: second})
+	l, _ = step(l, checked{l.put, "staged", nil})
+	require.Zero(t, l.judged)
+	l, _ = step(l, checked{l.put, "staged", errNo})
+	require.Equal(t, 1, l.judged)
+	require.Equal(t, "no", l.verdict)
+}

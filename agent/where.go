@@ -1,0 +1,55 @@
+package agent
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/slurmlet/slurmlet/internal/confset"
+	"github.com/slurmlet/slurmlet/slurmconf"
+)
+
+// where looks for the line that Slurm has complained of without naming it, by the
+// words of its complaint: "path:line: ", or nothing. Of several lines that fit
+// equally well it is the last, which is the one that counts.
+func where(conf *slurmconf.Set, set *confset.Set, said string) string {
+	words := wordsOf(said)
+	var best slurmconf.Position
+	most := 0
+	for _, kind := range slurmconf.Kinds {
+		for line := range conf.Conf(kind).Lines() {
+			for _, pair := range line.Pairs {
+				if fits := likeness(pair, words); fits >= max(most, 1) {
+					most, best = fits, pair.Position()
+				}
+			}
+		}
+	}
+	if most == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%s:%d: ", source(set, best.File), best.Line)
+}
+
+// likeness is 3 for a key and its value, 2 for a key that is not known, 1 for a
+// value that is not in every other line; 0 is none.
+func likeness(pair slurmconf.Pair, words map[string]bool) int {
+	key, value := strings.ToLower(pair.Key), strings.ToLower(pair.Value)
+	named := words[key] || words[strings.TrimSuffix(key, "name")] // "partition x" is PartitionName=x
+	switch {
+	case named && words[value]:
+		return 3
+	case named && words["unrecognized"]:
+		return 2
+	case words[value] && len(value) > 3:
+		return 1
+	}
+	return 0
+}
+
+func wordsOf(text string) map[string]bool {
+	words := map[string]bool{}
+	for word := range strings.FieldsFuncSeq(strings.ToLower(text), func(r rune) bool { return strings.ContainsRune(" \t\n\"':;,()", r) }) {
+		words[strings.TrimSuffix(word, ".")] = true
+	}
+	return words
+}
