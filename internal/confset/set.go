@@ -71,10 +71,14 @@ func (s *Set) With(name string, data []byte) *Set {
 func (s *Set) WithKeys(other *Set) *Set { return newSet(s.Files, other.Keys) }
 
 // Named gives a text that Slurm has written about a set at dir the names of the
-// sources, where people edit.
+// sources, where people edit; a file that is in none of them would be beside
+// slurm.conf.
 func (s *Set) Named(dir, text string) string {
 	for _, f := range s.Files {
 		text = strings.ReplaceAll(text, filepath.Join(dir, f.Name), f.Source)
+	}
+	if main, found := s.File(Main); found {
+		text = strings.ReplaceAll(text, dir+"/", filepath.Dir(main.Source)+"/")
 	}
 	return text
 }

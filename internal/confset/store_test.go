@@ -81,4 +81,5 @@ func TestNamed(t *testing.T) {
 	set, err := Read([]string{dir})
 	require.NoError(t, err)
 	require.Equal(t, "line 3 of "+dir+"/slurm.conf", set.Named("/run/conf.2", "line 3 of /run/conf.2/slurm.conf"))
+	require.Equal(t, "no "+dir+"/nosuch.conf", set.Named("/run/conf.2", "no /run/conf.2/nosuch.conf"))
 }
