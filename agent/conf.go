@@ -36,9 +36,10 @@ type conf struct {
 	toKeep   atomic.Pointer[confset.Set]
 	// unkept is why the last good set could not be kept, empty when it was.
 	unkept atomic.Pointer[string]
-	// costs are those of the live configuration; announcing is held while it is read.
-	costs      atomic.Pointer[[]string]
+	// notes are on the live configuration; announcing is held while it is read.
+	notes      atomic.Pointer[confNotes]
 	announcing sync.Mutex
+	build      atomic.Pointer[build]
 }
 
 // placedConf is what slurmctld and its agent's scontrol read: the set in place,
@@ -73,8 +74,8 @@ func (a *Agent) performReload(act action) bool {
 	case check:
 		running := a.life.main != 0
 		go func() {
-			staged, err := a.checkSet(act.set, running)
-			a.post(checked{act.number, staged, err})
+			staged, changes, err := a.checkSet(act.set, running)
+			a.post(checked{act.number, staged, changes, err})
 		}()
 	case place:
 		go func() { a.post(placeEnded{act.number, a.place(act.set, act.staged)}) }()
@@ -189,8 +190,9 @@ func (a *Agent) keepGood() {
 	a.conf.unkept.Store(&what)
 }
 
-// announce tells the nodes' agents of a configuration that is live and stays.
-func (a *Agent) announce() {
+// announce tells the nodes' agents of a configuration that is live and stays,
+// and the log what there is to say about it.
+func (a *Agent) announce(set *confset.Set) {
 	dir, err := filepath.EvalSymlinks(a.conf.live.Current())
 	if err != nil {
 		return // it is told where it is put in place
@@ -198,10 +200,8 @@ func (a *Agent) announce() {
 	go func() {
 		a.conf.announcing.Lock()
 		defer a.conf.announcing.Unlock()
-		set, _ := slurmconf.Read(slurmconf.Dir(dir), slurmconf.SlurmConf)
-		costs := costs(set.Conf(slurmconf.SlurmConf))
-		a.conf.costs.Store(&costs)
 		a.conf.feed.announce(newManifest(served(dir)))
+		a.note(set, dir)
 	}()
 }
 

@@ -124,16 +124,3 @@ func (c Config) rendered(conf *slurmconf.Conf) string {
 	}
 	return text.String()
 }
-
-// costs are what the user's own values lead to in a cluster of pods.
-func costs(conf *slurmconf.Conf) []string {
-	var all []string
-	for _, d := range confDefaults {
-		if have, set := conf.Get(d.key); set {
-			if cost := d.cost(have.Value); cost != "" {
-				all = append(all, fmt.Sprintf("%s: %s=%s: %s", have.Position(), d.key, have.Value, cost))
-			}
-		}
-	}
-	return all
-}

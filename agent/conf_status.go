@@ -25,6 +25,8 @@ type ConfStatus struct {
 	Faults []string `json:"faults,omitempty"`
 	// Costs are what the user's own values lead to.
 	Costs []string `json:"costs,omitempty"`
+	// Warnings are what Slurm reads otherwise than it is probably meant.
+	Warnings []string `json:"warnings,omitempty"`
 
 	judged  int
 	verdict string
@@ -68,7 +70,7 @@ func (a *Agent) tellReload(old, next life) {
 		a.tell(slog.LevelError, "cannot put the last good configuration back", slog.String("error", next.brooded))
 	}
 	if next.wasReady && next.good != nil && (!next.good.Same(old.good) || !old.wasReady) {
-		a.announce()
+		a.announce(next.good)
 		a.tell(slog.LevelInfo, "the configuration is live", slog.String("hash", next.good.Hash), slog.Int("nodes", next.took))
 		if len(next.missed) > 0 {
 			a.tell(slog.LevelWarn, "nodes have not taken the configuration", slog.String("nodes", few(next.missed)))
@@ -78,7 +80,7 @@ func (a *Agent) tellReload(old, next life) {
 		a.conf.judged.ring()
 	}
 	if old.unsettled && !next.unsettled && next.good.Same(old.good) {
-		a.announce()
+		a.announce(next.good)
 		a.tell(slog.LevelInfo, "the last good configuration is back", slog.String("hash", next.good.Hash))
 	}
 }
@@ -114,5 +116,8 @@ func (s *ConfStatus) rows(row func(name, format string, args ...any)) {
 	}
 	for _, c := range s.Costs {
 		row("Note", "%s", c)
+	}
+	for _, w := range s.Warnings {
+		row("Warning", "%s", w)
 	}
 }

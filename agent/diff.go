@@ -2,11 +2,10 @@ package agent
 
 import (
 	"bytes"
-	"cmp"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -57,16 +56,39 @@ func (a *Agent) difference() Difference {
 	live := a.conf.live.Current()
 	before, _ := slurmconf.Read(slurmconf.Dir(live))
 	after, findings := slurmconf.Read(slurmconf.Dir(staged))
-	d := Difference{Changes: slurmconf.Diff(before, after), Files: otherFiles(live, staged)}
-	if findings.Err() != nil {
-		d.Error = faults(e.set, findings).Error()
+	return Difference{
+		Changes: slurmconf.Diff(before, after), Files: otherFiles(live, staged, slices.Concat(before.Files, after.Files)),
+		Error: strings.Join(lines(e.set, staged, findings, slurmconf.Error), "\n"),
 	}
-	return d
 }
 
-// otherFiles are those of which slurmconf tells no change, and that differ.
-func otherFiles(before, after string) []string {
+// mostChanges are enough to know where to look for what a daemon does not like;
+// "slurmlet diff" tells all.
+const mostChanges = 10
+
+// changes is what slurmctld, which reads the set at live, would see another.
+func (c candidate) changes(live string) []string {
+	var all []string
+	for _, change := range slurmconf.Diff(c.before, c.conf) {
+		all = append(all, "changed: "+change.String())
+	}
+	for _, name := range otherFiles(live, c.dir, slices.Concat(c.before.Files, c.conf.Files)) {
+		all = append(all, "changed: "+name)
+	}
+	if more := len(all) - mostChanges; more > 0 {
+		all = append(all[:mostChanges], fmt.Sprintf("changed: %d more", more))
+	}
+	return all
+}
+
+// otherFiles are those that differ, without those of which slurmconf tells what
+// has changed.
+func otherFiles(before, after string, told []*slurmconf.File) []string {
 	was, is := confset.Contents(before, nil), confset.Contents(after, nil)
+	for _, f := range told {
+		delete(was, f.Name)
+		delete(is, f.Name)
+	}
 	var all []string
 	for name, data := range is {
 		if old, found := was[name]; !found || !bytes.Equal(old, data) {
@@ -78,9 +100,6 @@ func otherFiles(before, after string) []string {
 			all = append(all, name)
 		}
 	}
-	all = slices.DeleteFunc(all, func(name string) bool {
-		return slices.Contains(slurmconf.Kinds, slurmconf.Kind(name)) || cmp.Or(filepath.Ext(name), ".conf") == ".conf"
-	})
-	slices.SortFunc(all, strings.Compare)
+	slices.Sort(all)
 	return all
 }

@@ -155,8 +155,8 @@
 // container that starts during a bad edit comes up with it and says so; without one
 // the agent exits with 78.
 //
-//	check     the files are there and are text, no more than 8 MiB each and 32 MiB in all; then, with SLURMLET_PREFLIGHT=parse, package
-//	          slurmconf and Slurm's own parser (scontrol) read them
+//	check     the files are there and are text, no more than 8 MiB each and 32 MiB in all; then, with SLURMLET_PREFLIGHT=parse, packages
+//	          slurmconf and slurmconf/check judge them, and Slurm's own parser (scontrol) reads them
 //	swap      slurmctld sees the old set or the new one, nothing between
 //	reconfigure  (scontrol reconfigure) a new process has taken over and answers, within a minute
 //	confirm   most of the nodes that answer have reconfigured (slurmd_start_time), within half a minute
@@ -166,6 +166,18 @@
 // 25.11 slurmctld pushes what it has refused, too. Edits that come meanwhile wait,
 // and of several the last counts. "slurmlet reload" tries the present content once
 // more, waits, and tells what came of it.
+//
+// What the check refuses, Slurm would. What Slurm takes and is probably meant
+// otherwise is live, and told in the status and the log. Keys that Slurm's own parser
+// knows are never refused; of a Slurm whose version slurmconf/check does not know, it
+// is the only judge.
+//
+// Some settings cannot be changed by a reconfigure: AuthType, ClusterName,
+// StateSaveLocation and SwitchType, with which jobs would be lost, and SlurmctldPort
+// and SlurmdPort, with which the daemons would not find each other. An edit of them is
+// refused as long as slurmctld runs, with the daemons that would have to be restarted.
+// A slurmctld that starts takes what the sources hold then: to change the port of a
+// cluster, edit it, and delete the pods.
 //
 // Keys (*.key, *.jwks, *.pem, *.p12, slurmdbd.conf) are not copied; the set in place
 // has links to them. Whoever uses scontrol in this container sets

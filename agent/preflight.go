@@ -3,12 +3,16 @@ package agent
 import (
 	"context"
 	"errors"
+	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/slurmlet/slurmlet/internal/confset"
 	"github.com/slurmlet/slurmlet/slurmconf"
+	confcheck "github.com/slurmlet/slurmlet/slurmconf/check"
+	"github.com/slurmlet/slurmlet/slurmconf/keys"
 )
 
 // Preflight says how a configuration is looked at before slurmctld gets it.
@@ -31,6 +35,10 @@ func parsePreflight(text string) (Preflight, error) {
 // parserLimit bounds Slurm's parser, which waits for a missing include for a minute.
 const parserLimit = 5 * time.Second
 
+// ofController are the files that slurmctld and its nodes read. slurmdbd.conf is
+// for another daemon, whatever is wrong with it.
+var ofController = slices.DeleteFunc(slices.Clone(slurmconf.Kinds), func(k slurmconf.Kind) bool { return k == slurmconf.SlurmdbdConf })
+
 // stage writes a set beside the live one, with the agent's defaults in it.
 func (a *Agent) stage(set *confset.Set) (string, error) {
 	dir, err := a.conf.live.Stage(set)
@@ -42,9 +50,19 @@ func (a *Agent) stage(set *confset.Set) (string, error) {
 	return dir, err
 }
 
+// candidate is a set that lies ready at dir to be looked at.
+type candidate struct {
+	*confset.Set
+	dir      string
+	conf     *slurmconf.Set
+	findings slurmconf.Findings
+	// before is what slurmctld runs with, nil before its start.
+	before *slurmconf.Set
+}
+
 // checkSet stages a set and looks at it; what is wrong has the name of the
 // source, where people edit.
-func (a *Agent) checkSet(set *confset.Set, running bool) (string, error) {
+func (a *Agent) checkSet(set *confset.Set, running bool) (staged string, changes []string, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), questionLimit)
 	defer cancel()
 	noted := make(chan struct{})
@@ -54,43 +72,120 @@ func (a *Agent) checkSet(set *confset.Set, running bool) (string, error) {
 			a.noteStarts(ctx)
 		}
 	}()
-	staged, err := a.stage(set)
-	if err == nil {
-		if err = a.preflight(ctx, set, staged); err != nil {
+	if staged, err = a.stage(set); err == nil {
+		c := candidate{Set: set, dir: staged}
+		c.conf, c.findings = slurmconf.Read(slurmconf.Dir(staged), ofController...)
+		if running {
+			c.before, _ = slurmconf.Read(slurmconf.Dir(a.conf.live.Current()), ofController...)
+			changes = c.changes(a.conf.live.Current())
+		}
+		if err = a.preflight(ctx, c); err != nil {
 			a.conf.live.Drop(staged)
 		}
 	}
 	<-noted
-	return staged, err
+	return staged, changes, err
 }
 
-func (a *Agent) preflight(ctx context.Context, set *confset.Set, staged string) error {
+func (a *Agent) preflight(ctx context.Context, c candidate) error {
 	if a.Config.Preflight == PreflightOff {
 		return nil
 	}
-	conf, findings := slurmconf.Read(slurmconf.Dir(staged))
-	if findings.Err() != nil {
-		return errors.New(set.Named(staged, faults(set, findings).Error()))
-	}
-	ctx, cancel := context.WithTimeout(ctx, parserLimit)
-	defer cancel()
-	if err := a.client.Parse(ctx, filepath.Join(staged, confset.Main)); err != nil {
-		_, said, _ := strings.Cut(err.Error(), ": ")
-		return errors.New(where(conf, set, said) + "Slurm's parser: " + set.Named(staged, said))
-	}
-	return nil
-}
-
-// faults are the findings that are errors, under the names of the sources.
-func faults(set *confset.Set, findings slurmconf.Findings) error {
-	var lines []string
-	for _, f := range findings {
-		if f.Severity == slurmconf.Error {
-			f.File = source(set, f.File)
-			lines = append(lines, f.Error())
+	var refusal error
+	findings := a.judged(ctx, c.conf, c.dir, c.before != nil)
+	if c.findings.Err() == nil {
+		if refusal = a.parsed(ctx, c); refusal == nil {
+			findings = taken(c.conf, findings)
 		}
 	}
-	return errors.New(strings.Join(lines, "\n"))
+	findings = append(findings, c.findings...)
+	if c.before != nil && c.findings.Err() == nil { // else the defaults are not in it
+		findings = append(findings, restarts(c.before, c.conf)...)
+	}
+	if findings.Err() != nil {
+		findings.Sort()
+		return errors.New(strings.Join(lines(c.Set, c.dir, findings, slurmconf.Error), "\n"))
+	}
+	return refusal
+}
+
+// parsed is what Slurm's own parser says.
+func (a *Agent) parsed(ctx context.Context, c candidate) error {
+	ctx, cancel := context.WithTimeout(ctx, parserLimit)
+	defer cancel()
+	err := a.client.Parse(ctx, filepath.Join(c.dir, confset.Main))
+	if err == nil {
+		return nil
+	}
+	_, said, _ := strings.Cut(err.Error(), ": ")
+	return errors.New(where(c.conf, c.Set, said) + "Slurm's parser: " + c.Named(c.dir, said))
+}
+
+// judged is what package check says. Of a Slurm that it does not know it says
+// nothing: a newer one may take what those before it did not.
+func (a *Agent) judged(ctx context.Context, conf *slurmconf.Set, dir string, running bool) slurmconf.Findings {
+	build := a.slurmBuild(ctx, running)
+	if !slices.Contains(keys.Versions, build.version) {
+		return nil
+	}
+	findings, _ := confcheck.Set(conf, confcheck.Options{Version: build.version, Controller: os.DirFS("/"), PluginDir: build.plugins, ConfDir: dir})
+	return findings
+}
+
+// build is what is known of this container's Slurm: its version ("26.05") and where
+// its plugins are, empty until a slurmctld runs that can be asked.
+type build struct{ version, plugins string }
+
+func (a *Agent) slurmBuild(ctx context.Context, running bool) build {
+	var known build
+	if b := a.conf.build.Load(); b != nil {
+		known = *b
+	}
+	if known.version == "" {
+		known.version, _ = a.client.Version(ctx) // asked again next time
+	}
+	if known.plugins == "" && running {
+		cluster, _ := a.client.Config(ctx)
+		known.plugins = cluster["PluginDir"]
+	}
+	a.conf.build.Store(&known)
+	return known
+}
+
+// taken makes keys that the table does not have, and Slurm's own parser has just
+// taken, Warnings: this Slurm was built with more of them.
+func taken(conf *slurmconf.Set, findings slurmconf.Findings) slurmconf.Findings {
+	for i, f := range findings {
+		if f.Rule == "unknown-key" && conf.File(f.File).Kind == slurmconf.SlurmConf {
+			findings[i].Severity = slurmconf.Warning
+		}
+	}
+	return findings
+}
+
+// restarts are the changes that a reconfigure does not make. All of them are
+// refused as long as slurmctld runs: those that lose jobs, and another port, under
+// which neither scontrol nor the nodes would find it.
+func restarts(from, to *slurmconf.Set) slurmconf.Findings {
+	var all slurmconf.Findings
+	for _, r := range confcheck.Restarts(from, to) {
+		f := r.Finding()
+		f.Severity, f.Want = slurmconf.Error, "the old value until then"
+		all = append(all, f)
+	}
+	return all
+}
+
+// lines are the findings of a severity, one a line, under the names of the sources.
+func lines(set *confset.Set, dir string, findings slurmconf.Findings, severity slurmconf.Severity) []string {
+	var all []string
+	for _, f := range findings {
+		if f.Severity == severity {
+			f.File = source(set, f.File)
+			all = append(all, set.Named(dir, f.Error()))
+		}
+	}
+	return all
 }
 
 func source(set *confset.Set, name string) string {

@@ -202,11 +202,12 @@ type (
 	deadline struct{ stage stage }
 	hungUp   struct{}
 	// checked: a set was looked at. It lies ready in the directory staged, unless
-	// err says what is wrong with it.
+	// err says what is wrong with it; changes is what it changes.
 	checked struct {
-		number int
-		staged string
-		err    error
+		number  int
+		staged  string
+		changes []string
+		err     error
 	}
 	placeEnded struct {
 		number int

@@ -103,8 +103,8 @@ func (a *Agent) brief() Status {
 		if unkept := a.conf.unkept.Load(); unkept != nil && *unkept != "" {
 			conf.Faults = append(slices.Clip(conf.Faults), *unkept)
 		}
-		if costs := a.conf.costs.Load(); costs != nil {
-			conf.Costs = *costs
+		if notes := a.conf.notes.Load(); notes != nil {
+			conf.Costs, conf.Warnings = notes.costs, notes.warnings
 		}
 		s.Conf = &conf
 	}

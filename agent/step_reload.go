@@ -3,6 +3,7 @@ package agent
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/slurmlet/slurmlet/internal/confset"
@@ -31,8 +32,10 @@ type edition struct {
 	forced bool
 	// ticket is the number of the command that waits for the verdict, 0 for none.
 	ticket int
-	// staged is where the set lies ready, once it was checked.
-	staged string
+	// staged is where the set lies ready, once it was checked, changes what it
+	// changes.
+	staged  string
+	changes []string
 }
 
 // over puts an edition in the place of one that was not tried yet: whoever
@@ -169,7 +172,7 @@ func (l life) looked(e checked) (life, []action) {
 		return l.carryOn()
 	}
 	tried := *trying
-	tried.staged = e.staged
+	tried.staged, tried.changes = e.staged, e.changes
 	l.trying = &tried
 	return l.reconfigure(reconfiguring, tried.set, tried.staged)
 }
@@ -222,11 +225,12 @@ func (l life) taken() (life, []action) {
 
 // refuse: the set that is in place is not good. Its files may be on the nodes
 // already (since 25.11 also when slurmctld has refused them), so the last good
-// one is not only put back, but pushed.
+// one is not only put back, but pushed. Daemons seldom tell the line that they do
+// not like, so those that were changed are named.
 func (l life) refuse(why string) (life, []action) {
 	refused := l.trying
 	l.trying = nil
-	l = l.judge(refused, why)
+	l = l.judge(refused, strings.Join(append([]string{why}, refused.changes...), "\n"))
 	l.unsettled, l.attempts = true, 0
 	return l.restore()
 }

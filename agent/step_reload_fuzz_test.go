@@ -76,7 +76,7 @@ func (c *confWorld) answer(w *world, a action, how byte) {
 		if err == nil {
 			c.sound = append(c.sound, a.set)
 		}
-		w.feed(checked{a.number, "staged", err})
+		w.feed(checked{a.number, "staged", nil, err})
 	case place:
 		w.feed(placeEnded{a.number, w.maybe(how >> 3)})
 	case reconfigure:

@@ -27,7 +27,7 @@ func running() life {
 func edits(s *confset.Set) func(life) event { return func(life) event { return edition{set: s} } }
 
 func looks(err error) func(life) event {
-	return func(l life) event { return checked{l.put, "staged", err} }
+	return func(l life) event { return checked{l.put, "staged", nil, err} }
 }
 
 func replies(err error) func(life) event {
@@ -111,9 +111,9 @@ func TestStepVerdict(t *testing.T) {
 	l, _ = step(l, edition{set: first, forced: true, ticket: 1})
 	require.Equal(t, checking, l.reloading, "what is live is tried if it is forced")
 	l, _ = step(l, edition{set: second})
-	l, _ = step(l, checked{l.put, "staged", nil})
+	l, _ = step(l, checked{l.put, "staged", nil, nil})
 	require.Zero(t, l.judged)
-	l, _ = step(l, checked{l.put, "staged", errNo})
+	l, _ = step(l, checked{l.put, "staged", nil, errNo})
 	require.Equal(t, 1, l.judged)
 	require.Equal(t, "no", l.verdict)
 }

@@ -40,6 +40,8 @@ func likeness(pair slurmconf.Pair, words map[string]bool) int {
 		return 3
 	case named && words["unrecognized"]:
 		return 2
+	case key == "slurmctldhost": // often named like the daemon that complains
+		return 0
 	case words[value] && len(value) > 3:
 		return 1
 	}

@@ -168,9 +168,9 @@ const confAt = "/etc/slurm/slurm.conf:"
 var badSlurmConfs = []badEdit{
 	{name: "a line that is none", text: add("Foo"), says: confAt},
 	{name: "an unknown key", text: add("Foo=bar"), says: confAt},
-	{name: "an unknown node in a partition", text: add("PartitionName=x Nodes=nosuch"), says: confAt + "23: slurmctld: Invalid node names in partition x"},
-	{name: "a plugin that slurmctld does not find", text: set("SelectType", "select/nosuch"), says: ""},
-	{name: "a plugin that slurmd does not find", text: set("TaskPlugin", "task/nosuch"), says: ""},
+	{name: "an unknown node in a partition", text: add("PartitionName=x Nodes=nosuch"), says: confAt + "23:23: error: partition x has nosuch"},
+	{name: "a plugin that slurmctld does not find", text: set("SchedulerType", "sched/nosuch"), says: confAt + "23:15: error: SchedulerType is sched/nosuch"},
+	{name: "a plugin that slurmd does not find", text: set("TaskPlugin", "task/nosuch"), says: "changed: slurm.conf: TaskPlugin: task/cgroup → task/nosuch (slurm.conf:22:12)"},
 	{name: "half a file", text: func(conf string) string { return conf[:strings.Index(conf, "PartitionName=")+5] }, says: confAt},
 	{name: "an empty file", text: only(""), says: "/etc/slurm/slurm.conf: the file is empty"},
 	{name: "a binary", text: func(conf string) string { return conf + "\x7fELF\x00\x01" }, says: confAt},
@@ -183,12 +183,14 @@ var badSlurmConfs = []badEdit{
 	{name: "parameters that are none", text: set("SelectTypeParameters", "CR_Nonsense"), says: confAt},
 	{name: "authentication that there is not", text: set("AuthType", "auth/nosuch"), says: confAt},
 	{name: "a partition's state that is none", text: add("PartitionName=x Nodes=ALL State=SOON"), says: confAt},
+	{name: "another port", text: set("SlurmctldPort", "6917"), says: confAt + "23:15: error: SlurmctldPort was \"6817\" and is \"6917\", which needs a restart of everything"},
+	{name: "another cluster's name", text: set("ClusterName", "other"), says: "which needs a restart of everything"},
 	{name: "a line of gres.conf that is none", file: "gres.conf", text: only("Foo\n"), says: "/etc/slurm/gres.conf:1:"},
 	{name: "a line of cgroup.conf that is none", file: "cgroup.conf", text: only("Foo\n"), says: "/etc/slurm/cgroup.conf:1:"},
-	{name: "a cgroup plugin that there is not", file: "cgroup.conf", text: only("CgroupPlugin=cgroup/v7\n"), says: ""},
+	{name: "a cgroup plugin that there is not", file: "cgroup.conf", text: only("CgroupPlugin=cgroup/v7\n"), says: "changed: cgroup.conf: CgroupPlugin: cgroup/v2 → cgroup/v7 (cgroup.conf:1:14)"},
 }
 
-// badEdits: 20 of them, and with SLURMLET_E2E_FULL=1 ten times as many, every one after four good ones.
+// badEdits: 22 of them, and with SLURMLET_E2E_FULL=1 ten times as many, every one after four good ones.
 func badEdits(t *testing.T, c *cluster) {
 	withConfigMap(t, c, "", func(e *editing) {
 		id := e.submit(t, "for i in $(seq 100000); do sleep 0.1; test -e /shared/stop && exit 0; done", "-N2", "--no-requeue")

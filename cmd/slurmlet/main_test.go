@@ -98,7 +98,7 @@ func newStage(t *testing.T) string {
 }
 
 // firstConf is a cluster's slurm.conf before anybody edits it.
-const firstConf = "ClusterName=first\nSlurmctldHost=ctl\n"
+const firstConf = "MailDomain=first\nClusterName=c\nSlurmctldHost=ctl\n"
 
 // outcome is how a program that ends by itself ended.
 type outcome struct {

@@ -12,9 +12,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// conf is a slurm.conf whose cluster has a name, by which slurmctld tells what it reads.
+// conf is a slurm.conf with a name in its first line, by which slurmctld tells what it reads.
 func conf(name string, more ...string) string {
-	return strings.Join(append([]string{"ClusterName=" + name, "SlurmctldHost=ctl"}, more...), "\n") + "\n"
+	return strings.Join(append([]string{"MailDomain=" + name, "ClusterName=c", "SlurmctldHost=ctl"}, more...), "\n") + "\n"
 }
 
 // edit writes a file of the sources in one go, as an editor does.
@@ -36,7 +36,7 @@ func swap(number int, files map[string]string) act {
 	}
 }
 
-func reads(name string) string { return "] reads ClusterName=" + name + "\n" }
+func reads(name string) string { return "] reads MailDomain=" + name + "\n" }
 
 // last: the last slurmctld that has started reads this cluster's configuration, and so does whoever asks.
 func last(name string) condition {
@@ -47,7 +47,7 @@ func last(name string) condition {
 		if err != nil {
 			return err
 		}
-		if !strings.HasPrefix(journal[max(0, at):], " reads ClusterName="+name+"\n") || !strings.HasPrefix(string(text), "ClusterName="+name+"\n") {
+		if !strings.HasPrefix(journal[max(0, at):], " reads MailDomain="+name+"\n") || !strings.HasPrefix(string(text), "MailDomain="+name+"\n") {
 			return fmt.Errorf("want %s, slurmctld%.40s…, in place is %.40s", name, journal[max(0, at):], text)
 		}
 		return nil
@@ -58,7 +58,7 @@ func last(name string) condition {
 func kept(name string) condition {
 	return func(c *container) error {
 		text, err := os.ReadFile(c.path("state/slurmlet/conf/slurm.conf"))
-		if err == nil && !strings.HasPrefix(string(text), "ClusterName="+name+"\n") {
+		if err == nil && !strings.HasPrefix(string(text), "MailDomain="+name+"\n") {
 			err = fmt.Errorf("want %s kept, have %s", name, text)
 		}
 		return err
@@ -88,6 +88,17 @@ func notRefused(c *container) error {
 	return err
 }
 
+// warns: the status has this warning and no other; empty for none.
+func warns(warning string) condition {
+	return func(c *container) error {
+		s, err := c.status()
+		if have := strings.Join(s.Conf.Warnings, "\n"); err == nil && have != strings.ReplaceAll(warning, "$", c.path("conf")) {
+			err = fmt.Errorf("want the warning %q, have %q", warning, have)
+		}
+		return err
+	}
+}
+
 const reconfigured = "] reconfigure\n"
 
 func TestReload(t *testing.T) {
@@ -101,7 +112,7 @@ func TestReload(t *testing.T) {
 			{"it is Ready", nil, []condition{isReady, last("first"), kept("first"), never(reconfigured), inOrder("hostnames", "start uid")}},
 			{"an edit", []act{edit("slurm.conf", conf("second"))}, []condition{
 				isReady, last("second"), kept("second"), notRefused, logged(entry{"msg": "the configuration is live"}),
-				inOrder("show hostnames a", reconfigured, "hands over", "reads ClusterName=second", "show nodes"),
+				inOrder("show hostnames a", reconfigured, "hands over", "reads MailDomain=second", "show nodes"),
 			}},
 			{"the same once more", []act{edit("slurm.conf", conf("second")), pass(400 * time.Millisecond)}, []condition{isReady, atMost(reconfigured, 1)}},
 			{"what is no configuration", []act{edit(".slurm.conf.swp", "x"), pass(400 * time.Millisecond)}, []condition{isReady, atMost(reconfigured, 1)}},
@@ -138,15 +149,15 @@ func TestReload(t *testing.T) {
 		phases: []phase{
 			{"it is Ready", nil, []condition{isReady, last("first")}},
 			{"no difference", []act{command(0, "", "diff")}, nil},
-			{"a partition of a node that there is not", []act{edit("slurm.conf", conf("second", "PartitionName=x Nodes=nosuch"))}, []condition{
-				isReady, last("first"), kept("first"), wrote(reconfigured, 2), isRefused("$/slurm.conf:3: slurmctld: Invalid node names in partition x"),
-				inOrder("reads ClusterName=second", reconfigured, "reads ClusterName=first"), logged(entry{"level": "INFO", "msg": "the last good configuration is back"}),
+			{"a plugin that there is not", []act{edit("slurm.conf", conf("second", "SchedulerType=sched/nosuch"))}, []condition{
+				isReady, last("first"), kept("first"), wrote(reconfigured, 2), isRefused("slurmctld: failed to initialize sched plugin\nchanged: slurm.conf: MailDomain: first → second (slurm.conf:1:12)\nchanged: slurm.conf: SchedulerType: not set → sched/nosuch (slurm.conf:4:15)"),
+				inOrder("reads MailDomain=second", reconfigured, "reads MailDomain=first"), logged(entry{"level": "INFO", "msg": "the last good configuration is back"}),
 			}},
 			{"what is not live is told", []act{
-				command(1, "slurm.conf: ClusterName: first → second (slurm.conf:1:13)\nslurm.conf: PartitionName=x: new (slurm.conf:3)\nrefused: ", "diff"),
+				command(1, "slurm.conf: MailDomain: first → second (slurm.conf:1:12)\nslurm.conf: SchedulerType: not set → sched/nosuch (slurm.conf:4:15)\nrefused: ", "diff"),
 			}, nil},
-			{"looked at again, it stays refused", []act{edit("slurm.conf", conf("second", "PartitionName=x Nodes=nosuch")), pass(400 * time.Millisecond)}, []condition{isReady, last("first"), atMost(reconfigured, 2)}},
-			{"by hand, it is tried", []act{command(1, "slurm.conf:3: slurmctld: Invalid node names in partition x", "reload")}, []condition{isReady, last("first"), wrote(reconfigured, 4)}},
+			{"looked at again, it stays refused", []act{edit("slurm.conf", conf("second", "SchedulerType=sched/nosuch")), pass(400 * time.Millisecond)}, []condition{isReady, last("first"), atMost(reconfigured, 2)}},
+			{"by hand, it is tried", []act{command(1, "slurmctld: failed to initialize sched plugin", "reload")}, []condition{isReady, last("first"), wrote(reconfigured, 4)}},
 			{"it is mended", []act{edit("slurm.conf", conf("second"))}, []condition{isReady, last("second"), kept("second"), notRefused}},
 			{"by hand, what is live is tried too", []act{command(0, "", "reload")}, []condition{isReady, last("second"), wrote(reconfigured, 6), notRefused}},
 		},
@@ -154,8 +165,13 @@ func TestReload(t *testing.T) {
 		name: "what the check refuses is never seen by slurmctld",
 		phases: []phase{
 			{"it is Ready", nil, []condition{isReady}},
-			{"a key that Slurm's parser does not know", []act{edit("slurm.conf", conf("second", "Foo=bar"))}, []condition{isRefused("$/slurm.conf:3: Slurm's parser: _parse_next_key: Parsing error at unrecognized key: Foo")}},
-			{"a line that is none", []act{edit("slurm.conf", conf("second", "", "Foo"))}, []condition{isRefused("$/slurm.conf:4:")}},
+			{"a key that nobody knows", []act{edit("slurm.conf", conf("second", "Foo=bar"))}, []condition{isRefused("$/slurm.conf:4: error: Foo is not a key of slurm.conf")}},
+			{"what only Slurm's parser refuses", []act{edit("slurm.conf", conf("second", "MailProg=Foo=bar"))}, []condition{isRefused("Slurm's parser: _parse_next_key: Parsing error at unrecognized key: Foo")}},
+			{"a line that is none", []act{edit("slurm.conf", conf("second", "", "Foo"))}, []condition{isRefused("$/slurm.conf:5:")}},
+			{"a node that there is not", []act{edit("slurm.conf", conf("second", "PartitionName=x Nodes=a"))}, []condition{isRefused("$/slurm.conf:4:23: error: partition x has a, which is no node and no NodeSet")}},
+			{"what needs a restart", []act{edit("slurm.conf", conf("second", "SlurmctldPort=7000"))}, []condition{isRefused("$/slurm.conf:4:15: error: SlurmctldPort was \"6817\" and is \"7000\", which needs a restart of everything: ")}},
+			{"two files at once", []act{edit("cgroup.conf", "Foo=bar\n"), edit("slurm.conf", conf("second", "Foo=bar"))}, []condition{isRefused("$/cgroup.conf:1: error: Foo is not a key of cgroup.conf\n$/slurm.conf:4: error: Foo is not")}},
+			{"the other as it was", []act{func(c *container) { require.NoError(c.t, os.Remove(c.path("conf/cgroup.conf"))) }}, nil},
 			{"an empty file", []act{edit("slurm.conf", "")}, []condition{isRefused("$/slurm.conf: the file is empty")}},
 			{"a binary", []act{edit("slurm.conf", "a\n\x00")}, []condition{isRefused("$/slurm.conf:2: want text")}},
 			{"no directory", []act{func(c *container) { require.NoError(c.t, os.Rename(c.path("conf"), c.path("away"))) }}, []condition{isRefused("no such file or directory")}},
@@ -165,6 +181,25 @@ func TestReload(t *testing.T) {
 			}}, []condition{isReady, last("third"), notRefused, never(reads("second")), atMost(reconfigured, 1)}},
 			{"and back to the first", []act{edit("slurm.conf", conf("first"))}, []condition{isReady, last("first"), notRefused}},
 		},
+	}, {
+		name: "what Slurm takes and nobody may have meant is live, and told",
+		phases: []phase{
+			{"it is Ready", nil, []condition{isReady}},
+			{"keys twice", []act{edit("slurm.conf", conf("second", "MailDomain=third"))}, []condition{isReady, last("second"), notRefused, warns("$/slurm.conf:4: warning: MailDomain is set already, at slurm.conf:1; the last value counts: want it once")}},
+			{"once", []act{edit("slurm.conf", conf("third"))}, []condition{isReady, last("third"), warns("")}},
+		},
+	}, {
+		name:  "without a preflight, slurmctld has the first word",
+		given: given{env: []string{"SLURMLET_PREFLIGHT=off"}},
+		phases: []phase{
+			{"it is Ready", nil, []condition{isReady}},
+			{"another port", []act{edit("slurm.conf", conf("second", "SlurmctldPort=7000"))}, []condition{isReady, last("second"), notRefused, never("hostnames")}},
+			{"a node that there is not", []act{edit("slurm.conf", conf("third", "PartitionName=x Nodes=nosuch"))}, []condition{isReady, last("second"), isRefused("$/slurm.conf:4: slurmctld: Invalid node names in partition x")}},
+		},
+	}, {
+		name:   "what needs a restart is taken by a slurmctld that starts",
+		given:  given{good: conf("good"), files: map[string]string{"conf/slurm.conf": conf("first", "SlurmctldPort=7000")}},
+		phases: []phase{{"it is Ready", nil, []condition{isReady, last("first"), kept("first"), notRefused}}},
 	}, {
 		name: "slurmctld reconfigures without an answer to scontrol",
 		phases: []phase{
@@ -190,21 +225,21 @@ func TestReload(t *testing.T) {
 		name:  "at the start, what cannot be used and nothing to fall back on: it says so and exits",
 		given: given{files: map[string]string{"conf/slurm.conf": conf("first", "", "Foo")}},
 		phases: []phase{{"it exits", nil, []condition{
-			exits(78), never("start uid"), logged(entry{"level": "ERROR", "error": "conf/slurm.conf:4:"}),
+			exits(78), never("start uid"), logged(entry{"level": "ERROR", "error": "conf/slurm.conf:5:"}),
 			logged(entry{"state": "Exited", "reason": "cannot use the configuration, and there is no earlier one that was good: "}),
 		}}},
 	}, {
 		name:  "at the start, what cannot be used: the last good one is live, and it says so",
 		given: given{good: conf("good"), files: map[string]string{"conf/slurm.conf": conf("first", "", "Foo")}},
 		phases: []phase{
-			{"it is Ready", nil, []condition{isReady, last("good"), isRefused("$/slurm.conf:4:"), never(reads("first"))}},
+			{"it is Ready", nil, []condition{isReady, last("good"), isRefused("$/slurm.conf:5:"), never(reads("first"))}},
 			{"it is mended", []act{edit("slurm.conf", conf("second"))}, []condition{isReady, last("second"), kept("second"), notRefused}},
 		},
 	}, {
 		name:  "at the start, what slurmctld ends over: the last good one is live",
-		given: given{good: conf("good"), files: map[string]string{"conf/slurm.conf": conf("first", "PartitionName=x Nodes=nosuch")}},
+		given: given{good: conf("good"), files: map[string]string{"conf/slurm.conf": conf("first", "SchedulerType=sched/nosuch")}},
 		phases: []phase{{"it is Ready", nil, []condition{
-			isReady, last("good"), kept("good"), isRefused("exit code 1: Invalid node names in partition x"), inOrder("reads ClusterName=first", "reads ClusterName=good"),
+			isReady, last("good"), kept("good"), isRefused("exit code 1: failed to initialize sched plugin"), inOrder("reads MailDomain=first", "reads MailDomain=good"),
 		}}},
 	}, {
 		name:   "at the start, what was good before: no check",
@@ -239,6 +274,6 @@ func TestRendered(t *testing.T) {
 	}
 	s, err := c.status()
 	require.NoError(t, err)
-	require.Equal(t, []string{"slurm.conf:3:17: ReturnToService=1: a node that was away stays DOWN until somebody resumes it"}, s.Conf.Costs)
+	require.Equal(t, []string{c.path("conf/slurm.conf") + ":4:17: ReturnToService=1: a node that was away stays DOWN until somebody resumes it"}, s.Conf.Costs)
 	require.Contains(t, c.run(t, "status").stdout, "ReturnToService=1: a node that was away")
 }

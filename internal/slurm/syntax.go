@@ -12,14 +12,20 @@ func Find(ctx context.Context) (path, version string, err error) {
 	if path, err = exec.LookPath("scontrol"); err != nil {
 		return "", "", fmt.Errorf("cannot find scontrol: %v", err)
 	}
-	out, err := Scontrol{Path: path}.run(ctx, "--version")
+	version, err = Scontrol{Path: path}.Version(ctx)
+	return path, version, err
+}
+
+// Version runs "scontrol --version".
+func (s Scontrol) Version(ctx context.Context) (string, error) {
+	out, err := s.run(ctx, "--version")
 	if err != nil {
-		return "", "", err
+		return "", err
 	}
 	name, number, _ := strings.Cut(strings.TrimSpace(string(out)), " ")
 	parts := strings.SplitN(number, ".", 3)
 	if name != "slurm" || len(parts) < 2 {
-		return "", "", fmt.Errorf("cannot read scontrol's version: it is %q", out)
+		return "", fmt.Errorf("cannot read scontrol's version: it is %q", out)
 	}
-	return path, parts[0] + "." + parts[1], nil
+	return parts[0] + "." + parts[1], nil
 }

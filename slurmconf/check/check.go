@@ -31,6 +31,9 @@ type Options struct {
 	// PluginDir is where the plugins of that host's build are, where slurm.conf
 	// does not say it. Empty: they are not looked for.
 	PluginDir string
+	// ConfDir is where the configuration will be on that host, with the keys beside
+	// it. Empty: /etc/slurm.
+	ConfDir string
 }
 
 // Set checks all files of a configuration, and them against each other. The error

@@ -1,6 +1,7 @@
 package check
 
 import (
+	"cmp"
 	"errors"
 	"io/fs"
 	"path"
@@ -69,14 +70,14 @@ func (c *checker) inOneOf(dirs, name string) bool {
 	return false
 }
 
-// key: auth/slurm reads slurm.key or slurm.jwks from the directory of slurm.conf,
-// which mostly is /etc/slurm.
+// key: auth/slurm reads slurm.key or slurm.jwks from the directory of slurm.conf.
 func (c *checker) key() {
+	dir := cmp.Or(c.ConfDir, "/etc/slurm")
 	kind, at := c.conf.Value("AuthType")
-	if kind != "auth/slurm" || c.exists("/etc/slurm/slurm.key") || c.exists("/etc/slurm/slurm.jwks") {
+	if kind != "auth/slurm" || c.exists(path.Join(dir, "slurm.key")) || c.exists(path.Join(dir, "slurm.jwks")) {
 		return
 	}
-	c.add(at, slurmconf.Warning, "missing-key-file", "AuthType is auth/slurm, and there is neither /etc/slurm/slurm.key nor slurm.jwks", "the cluster's key")
+	c.add(at, slurmconf.Warning, "missing-key-file", "AuthType is auth/slurm, and there is neither "+dir+"/slurm.key nor slurm.jwks", "the cluster's key")
 }
 
 // exists is true for what cannot be looked at.

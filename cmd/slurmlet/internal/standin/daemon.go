@@ -88,7 +88,7 @@ func begin(successor bool) {
 	}
 }
 
-// readConf does what slurmctld does with the cluster's name, and with a node that there is not.
+// readConf tells the first line, and does what slurmctld does with a plugin or a node that there is not.
 func readConf() {
 	if name != "slurmctld" {
 		return
@@ -97,7 +97,11 @@ func readConf() {
 	must(err)
 	first, _, _ := strings.Cut(string(text), "\n")
 	note("reads %s", first)
-	if strings.Contains(string(text), "nosuch") {
+	switch {
+	case strings.Contains(string(text), "sched/nosuch"):
+		say("fatal: failed to initialize sched plugin")
+		os.Exit(1)
+	case strings.Contains(string(text), "nosuch"):
 		say("fatal: Invalid node names in partition x")
 		os.Exit(1)
 	}
