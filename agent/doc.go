@@ -263,7 +263,9 @@
 // the reason "slurmlet: pod is terminating" (an admin's drain keeps its own),
 // waits until slurmctld says that no job holds it, deletes the node record,
 // stops slurmd and exits. It asks slurmctld when a step has ended, not at
-// intervals; only where no step runs on this node, and the end comes without a
+// intervals. The kernel tells of that end (inotify on the spool directory); where
+// it cannot, because fs.inotify's limits are reached, the agent looks for it every
+// second, and slurmctld notices nothing of that. Only where no step runs on this node, and the end comes without a
 // sign, it looks every 5 s for an epilog's and once a minute for that of an
 // allocation. All of it works without any controller of Kubernetes.
 //

@@ -21,6 +21,8 @@ const (
 	// lookEvery is how often the limits are looked at where the kernel cannot tell
 	// that they changed (fs.inotify.max_user_instances and max_user_watches).
 	lookEvery = time.Minute
+	// glanceEvery is the same for the ends of steps, which are waited for.
+	glanceEvery = time.Second
 )
 
 // watcher turns changes of the pod into events: of its limits, of the
@@ -33,6 +35,8 @@ type watcher struct {
 	info, spool string
 	// spooled: the spool directory is watched, which slurmd may have to make first.
 	spooled bool
+	// steps are the sockets that were in it at the last glance.
+	steps []string
 }
 
 // watchPod watches until the agent's end.
@@ -70,19 +74,47 @@ func (w *watcher) add() error {
 	if err := w.files.Add(w.info); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	w.addSpool()
+	_ = w.addSpool() // slurmd may not have made it
 	return nil
 }
 
 // addSpool is tried again as long as slurmd has not made its directory.
-func (w *watcher) addSpool() {
-	if !w.spooled && w.files != nil {
-		w.spooled = w.files.Add(w.spool) == nil
+func (w *watcher) addSpool() error {
+	if w.files == nil {
+		return errors.New("there is no inotify instance")
+	}
+	if w.spooled {
+		return nil
+	}
+	err := w.files.Add(w.spool)
+	w.spooled = err == nil
+	return err
+}
+
+// watchSpool watches a directory that slurmd has made; where that cannot be had,
+// it returns when to glance at it.
+func (w *watcher) watchSpool() <-chan time.Time {
+	err := w.addSpool()
+	if err == nil || errors.Is(err, fs.ErrNotExist) { // SlurmdSpoolDir is another one, which fit.go tells
+		return nil
+	}
+	w.agent.tell(slog.LevelWarn, "the kernel cannot tell of the ends of steps: they are looked for every "+glanceEvery.String(), slog.Any("error", err))
+	w.steps = w.agent.stepNames()
+	return time.Tick(glanceEvery)
+}
+
+// glance looks for sockets that have gone.
+func (w *watcher) glance() {
+	before := w.steps
+	w.steps = w.agent.stepNames()
+	if slices.ContainsFunc(before, func(step string) bool { return !slices.Contains(w.steps, step) }) {
+		w.agent.stepEnded()
 	}
 }
 
 func (w *watcher) run(events <-chan fsnotify.Event, faults <-chan error, slow <-chan time.Time) {
 	changed := time.NewTimer(calm) // what was missed between the first look and the watch
+	var glances <-chan time.Time
 	for {
 		select {
 		case <-w.agent.over:
@@ -100,7 +132,11 @@ func (w *watcher) run(events <-chan fsnotify.Event, faults <-chan error, slow <-
 			changed.Reset(calm)
 			w.agent.stepEnded()
 		case <-w.agent.spoolMade:
-			w.addSpool()
+			if glances == nil {
+				glances = w.watchSpool()
+			}
+		case <-glances:
+			w.glance()
 		case <-slow:
 			changed.Reset(calm)
 		case <-changed.C:

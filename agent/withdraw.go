@@ -26,21 +26,29 @@ func (a *Agent) stepSockets() []string {
 }
 
 func (a *Agent) sockets() (living, dead []string) {
-	entries, err := os.ReadDir(filepath.Join(a.Root, a.Config.SpoolDir))
-	if err != nil {
-		return nil, nil // slurmd has not made it
-	}
-	for _, entry := range entries {
-		step, ours := strings.CutPrefix(entry.Name(), a.Config.NodeName+"_")
-		switch {
-		case !ours || entry.Type() != os.ModeSocket:
-		case answers(filepath.Join(a.Root, a.Config.SpoolDir, entry.Name())):
+	for _, step := range a.stepNames() {
+		if answers(filepath.Join(a.Root, a.Config.SpoolDir, a.Config.NodeName+"_"+step)) {
 			living = append(living, step)
-		default:
+		} else {
 			dead = append(dead, step)
 		}
 	}
 	return living, dead
+}
+
+// stepNames are those of all sockets, <job>.<step>, whether somebody listens or not.
+func (a *Agent) stepNames() []string {
+	entries, err := os.ReadDir(filepath.Join(a.Root, a.Config.SpoolDir))
+	if err != nil {
+		return nil // slurmd has not made it
+	}
+	var all []string
+	for _, entry := range entries {
+		if step, ours := strings.CutPrefix(entry.Name(), a.Config.NodeName+"_"); ours && entry.Type() == os.ModeSocket {
+			all = append(all, step)
+		}
+	}
+	return all
 }
 
 // answers says whether somebody listens on a socket. Only a refusal means that
