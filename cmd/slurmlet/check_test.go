@@ -114,7 +114,7 @@ func TestCheckAsksScontrol(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	require.NoError(t, os.Mkdir(filepath.Join(dir, "bin"), 0o755))
-	script := "#!/bin/sh\nif [ $1 = --version ]; then echo slurm 25.05.3; exit; fi\necho \"$SLURM_CONF $*\" >&2; exit 1\n"
+	script := "#!/bin/sh\nif [ $1 = -V ]; then echo slurm-wlm 25.05.3; exit; fi\necho \"$SLURM_CONF $*\" >&2; exit 1\n"
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "bin", "scontrol"), []byte(script), 0o755))
 	conf := filepath.Join(dir, "slurm.conf")
 	require.NoError(t, os.WriteFile(conf, []byte(good), 0o644))

@@ -34,8 +34,6 @@ type Client interface {
 	// Parse has Slurm's own parser read the slurm.conf at a path, and what it
 	// includes. It asks no daemon.
 	Parse(ctx context.Context, path string) error
-	// Version is that of this machine's Slurm: "26.05".
-	Version(ctx context.Context) (string, error)
 	// Config returns the cluster's configuration.
 	Config(ctx context.Context) (Config, error)
 	// DeleteNode deletes a node record; one that is gone already is no error.

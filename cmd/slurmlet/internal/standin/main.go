@@ -32,6 +32,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 )
@@ -47,6 +48,10 @@ func main() {
 	case "container":
 		must(container(os.Args[1:]))
 	case "slurmctld", "slurmd":
+		if slices.Contains(os.Args, "-V") {
+			fmt.Println("slurm-wlm 26.05.5")
+			return
+		}
 		daemon()
 	case "scontrol":
 		scontrol(os.Args[1:])

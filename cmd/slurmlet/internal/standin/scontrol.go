@@ -2,7 +2,6 @@ package main
 
 import (
 	"encoding/json"
-	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -15,10 +14,6 @@ import (
 
 // scontrol knows the few commands that the agent gives.
 func scontrol(args []string) {
-	if args[0] == "--version" {
-		fmt.Println("slurm 26.05.5")
-		return
-	}
 	note("%s", strings.Join(args, " "))
 	if chosen("down") && strings.Join(args, " ") != "show hostnames a" {
 		fail("scontrol: error: slurm_load_ctl_conf: Unable to contact slurm controller (connect failure)")
