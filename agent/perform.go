@@ -97,10 +97,10 @@ func (a *Agent) perform(act action) []event {
 	return nil
 }
 
-// spread makes a thousand nodes not ask a new slurmctld at once. A deadline
-// stays what it is.
+// spread makes a thousand nodes not ask a new slurmctld at once, nor one that
+// was away when all of them got SIGTERM. A deadline stays what it is.
 func (l life) spread(wait time.Duration) time.Duration {
-	if l.state == Stopping || l.doing == replacing {
+	if l.doing == ending || l.doing == replacing {
 		return wait
 	}
 	return wait + time.Duration(rand.Int64N(int64(wait)/5+1))

@@ -14,7 +14,8 @@ func TestSpread(t *testing.T) {
 		life  life
 		exact bool
 	}{
-		{life{state: Stopping}, true},
+		{life{state: Stopping, doing: ending}, true},
+		{life{state: Stopping, doing: withdrawing}, false},
 		{life{state: Starting, doing: replacing}, true},
 		{life{state: Starting, doing: reaching}, false},
 		{life{state: Starting, doing: confirming}, false},
