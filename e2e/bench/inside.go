@@ -40,7 +40,7 @@ func inside(text string) error {
 		return err
 	}
 	for _, version := range slices.Sorted(maps.Keys(s.Roots)) {
-		l, err := measureRegistration(s, version)
+		l, err := measureSlurm(s, version)
 		if err != nil {
 			return fmt.Errorf("cannot measure Slurm %s: %w", version, err)
 		}

@@ -13,32 +13,27 @@ import (
 	"github.com/slurmlet/slurmlet/e2e/native"
 )
 
-// slurmResult is how long a node takes from its start to its registration.
-type slurmResult struct {
-	version                  string
+// registrations are how long a node takes from its start to its registration.
+type registrations struct {
 	plain, systemd, slurmlet samples // milliseconds: slurmd -D, slurmd --systemd, slurmlet slurmd
 }
 
-const registrations = 15
+const slurmRounds = 15
 
 // pause lets slurmctld come to rest between two runs.
 const pause = 50 * time.Millisecond
 
-func measureRegistration(s settings, version string) (*slurmResult, error) {
-	c, err := newCluster(s.Roots[version], s.Slurmlet)
-	if err != nil {
-		return nil, err
-	}
+func (c *cluster) measureRegistrations() (registrations, error) {
+	var r registrations
 	notify, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: filepath.Join(c.Root, "run/notify.sock"), Net: "unixgram"})
 	if err != nil {
-		return nil, fmt.Errorf("cannot listen for notifications: %w", err)
+		return r, fmt.Errorf("cannot listen for notifications: %w", err)
 	}
 	defer notify.Close()
 	go discard(notify)
-	r := &slurmResult{version: version}
-	for round := range registrations + 1 {
+	for round := range slurmRounds + 1 {
 		if round%5 == 0 {
-			progress("Slurm %s, start to IDLE: round %d of %d", version, round, registrations)
+			progress("Slurm %s, start to IDLE: round %d of %d", c.version, round, slurmRounds)
 		}
 		for _, kind := range []struct {
 			samples *samples
@@ -46,14 +41,14 @@ func measureRegistration(s settings, version string) (*slurmResult, error) {
 		}{{&r.plain, c.slurmd("-D")}, {&r.systemd, c.slurmd("--systemd")}, {&r.slurmlet, c.slurmlet()}} {
 			took, err := c.register(kind.command)
 			if err != nil {
-				return nil, fmt.Errorf("%v: %w", kind.command.Args, err)
+				return r, fmt.Errorf("%v: %w", kind.command.Args, err)
 			}
 			if round > 0 { // the first warms the caches
 				kind.samples.add(took)
 			}
 		}
 	}
-	return r, c.Close()
+	return r, nil
 }
 
 // discard takes notifications; the kernel closes the files in them, which is
@@ -77,31 +72,42 @@ func (c *cluster) slurmlet() *exec.Cmd {
 	cmd := c.Command("/usr/bin/slurmlet", "slurmd")
 	cmd.Env = append(cmd.Env, "SLURMLET_CONTROLLER="+native.Host, "SLURMLET_NODE_NAME="+node,
 		"SLURMLET_CPU_LIMIT=1000", "SLURMLET_MEMORY_LIMIT=364Mi",
+		"SLURMLET_SPOOL_DIR=/run/spool", "SLURMLET_AGENT_PORT=0", "SLURMLET_GRACE_PERIOD=10m",
 		"SLURMLET_CGROUP=off") // the cgroups here are the machine's
 	return cmd
 }
 
 // register runs a node from its start to its registration, and makes slurmctld
-// forget it: with auth/slurm that takes a running slurmd.
+// forget it.
 func (c *cluster) register(cmd *exec.Cmd) (time.Duration, error) {
+	took, err := c.start(cmd)
+	if err != nil {
+		return 0, err
+	}
+	time.Sleep(pause)
+	return took, errors.Join(c.deleteRecord(), stop(cmd))
+}
+
+// start starts a node and waits until it has registered.
+func (c *cluster) start(cmd *exec.Cmd) (time.Duration, error) {
 	time.Sleep(pause)
 	c.forgetRegistrations()
 	began := now()
 	if err := cmd.Start(); err != nil {
 		return 0, fmt.Errorf("cannot start: %w", err)
 	}
-	var took time.Duration
 	select {
 	case at := <-c.registered:
-		took = at.sub(began)
+		return at.sub(began), nil
 	case <-time.After(native.Limit):
 		return 0, fmt.Errorf("no registration within %v", native.Limit)
 	}
-	time.Sleep(pause)
-	err := native.Within(native.Limit, "cannot delete the node record", func() bool {
+}
+
+func (c *cluster) deleteRecord() error {
+	return native.Within(native.Limit, "cannot delete the node record", func() bool {
 		return c.Command("/usr/bin/scontrol", "delete", "nodename="+node).Run() == nil
 	})
-	return took, errors.Join(err, stop(cmd))
 }
 
 func (c *cluster) forgetRegistrations() {

@@ -15,12 +15,14 @@ type results struct {
 
 // The budgets of slurmlet.
 const (
-	maxStart   = 3   // milliseconds over direct exec
-	maxRSS     = 10  // 10^6 bytes
-	maxWakeups = 0   // in idleFor
-	maxRelay   = .5  // milliseconds
-	maxBinary  = 10  // 10^6 bytes
-	maxToIdle  = 1.1 // of a bare slurmd's time
+	maxStart   = 3    // milliseconds over direct exec
+	maxRSS     = 10   // 10^6 bytes
+	maxWakeups = 0    // in idleFor
+	maxRelay   = .5   // milliseconds
+	maxBinary  = 10   // 10^6 bytes
+	maxToIdle  = 1.1  // of a bare slurmd's time
+	maxIdle    = 500  // milliseconds from SIGTERM to the exit, with the record gone
+	maxBusy    = 1000 // milliseconds from the job's end to the exit
 )
 
 func (r results) print(w io.Writer) error {
@@ -49,8 +51,15 @@ func (r results) print(w io.Writer) error {
 			toPlain, v.judge(what+", to slurmd -D", toPlain, maxToIdle),
 			toSystemd, v.judge(what+", to slurmd --systemd", toSystemd, maxToIdle))
 	}
+	fmt.Fprint(t, "\nto the exit, ms\tslurmd -D\tpreStop hook, slurmd -D\tslurmlet, idle\tslurmlet, from its job's end\n")
+	for _, s := range r.slurms {
+		idle, busy := s.idle.median(), s.busy.median()
+		fmt.Fprintf(t, "Slurm %s\t%.1f\t%.1f\t%.1f %s\t%.1f %s\n", s.version, s.bare.median(), s.hooked.median(),
+			idle, v.judge("SIGTERM to exit, Slurm "+s.version+", ms", idle, maxIdle),
+			busy, v.judge("job's end to exit, Slurm "+s.version+", ms", busy, maxBusy))
+	}
 	fmt.Fprintf(t, "\nMedians of %d rounds (supervisord: %d), %d with Slurm; ratios are medians of the rounds' ratios.\n",
-		rounds, rounds/5, registrations)
+		rounds, rounds/5, slurmRounds)
 	if err := t.Flush(); err != nil {
 		return fmt.Errorf("cannot print the results: %w", err)
 	}

@@ -9,6 +9,7 @@ import (
 // cluster is a real slurmctld whose log is heard.
 type cluster struct {
 	*native.Cluster
+	version    string
 	registered chan moment // when slurmctld has taken the node in
 }
 
@@ -20,14 +21,31 @@ SlurmctldParameters=enable_configless
 MaxNodeCount=16
 `
 
-func newCluster(lower, slurmlet string) (*cluster, error) {
-	c := &cluster{registered: make(chan moment, 16)}
+// slurmResult is what was measured with one version.
+type slurmResult struct {
+	version string
+	registrations
+	waysDown
+}
+
+func measureSlurm(s settings, version string) (*slurmResult, error) {
+	c := &cluster{version: version, registered: make(chan moment, 16)}
 	var err error
-	c.Cluster, err = native.NewCluster(native.Options{Lower: lower, Slurmlet: slurmlet, Aliases: []string{node}, SlurmConf: slurmConf})
+	c.Cluster, err = native.NewCluster(native.Options{Lower: s.Roots[version], Slurmlet: s.Slurmlet, Aliases: []string{node}, SlurmConf: slurmConf})
 	if err != nil {
 		return nil, err
 	}
-	return c, c.Control(c.hear)
+	if err := c.Control(c.hear); err != nil {
+		return nil, err
+	}
+	r := &slurmResult{version: version}
+	if r.registrations, err = c.measureRegistrations(); err != nil {
+		return nil, err
+	}
+	if r.waysDown, err = c.measureWaysDown(); err != nil {
+		return nil, err
+	}
+	return r, c.Close()
 }
 
 // hear looks for the moment that a registration is complete, which slurmctld

@@ -22,6 +22,10 @@ type Cluster struct {
 	// Root is a layer over that of Slurm's version; it is thrown away in the end.
 	Root  string
 	Nodes []*Node
+	// Nice is how much nicer the nodes are to others than slurmctld (nice(1)).
+	Nice int
+	// Controller is slurmctld, once it was started.
+	Controller *exec.Cmd
 }
 
 // Options are what makes one cluster differ from another.
@@ -151,6 +155,7 @@ func (c *Cluster) Control(heard func(line string)) error {
 	if err != nil {
 		return fmt.Errorf("cannot start slurmctld: %w", err)
 	}
+	c.Controller = cmd
 	go lines(said, heard)
 	return Within(Limit, "slurmctld does not answer", func() bool {
 		out, err := c.Command("/usr/bin/scontrol", "ping").Output()

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"os/exec"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -43,12 +44,12 @@ read -r plugged
 mount -t proc proc /proc
 mount -t tmpfs -o mode=755 tmpfs /run
 echo "$0" > /proc/sys/kernel/hostname
-exec slurmlet slurmd`
+exec nice -n "$1" slurmlet slurmd`
 
 // Start starts a node of one CPU and 300 MiB for jobs; the kernel does not hold
 // it to them.
 func (c *Cluster) Start(n *Node, environ ...string) error {
-	n.cmd = c.Command("/bin/sh", "-c", furnish, n.Name)
+	n.cmd = c.Command("/bin/sh", "-c", furnish, n.Name, strconv.Itoa(c.Nice))
 	n.cmd.Env = append(n.cmd.Env, append([]string{
 		"SLURMLET_CONTROLLER=" + Host, "SLURMLET_CPU_LIMIT=1000", "SLURMLET_MEMORY_LIMIT=364Mi", "SLURMLET_SPOOL_DIR=/run/spool",
 		"SLURMLET_CGROUP=off", // the cgroups here are the machine's

@@ -37,6 +37,7 @@ func drainAll(s settings, l lower) (err error) {
 	if err != nil {
 		return err
 	}
+	c.Nice = better
 	t := &trial{Cluster: c, result: result{version: l.Version}}
 	defer func() {
 		if err != nil {
@@ -44,16 +45,12 @@ func drainAll(s settings, l lower) (err error) {
 		}
 		err = errors.Join(err, c.Close())
 	}()
-	for _, act := range []func() error{t.control, t.startNodes, t.submit, t.rest, t.drain, t.check} {
+	for _, act := range []func() error{func() error { return t.Control(t.log.add) }, t.startNodes, t.submit, t.rest, t.drain, t.check} {
 		if err := act(); err != nil {
 			return err
 		}
 	}
 	return t.result.print(os.Stdout)
-}
-
-func (t *trial) control() error {
-	return urgently(func() error { return t.Control(t.log.add) })
 }
 
 // restFor is how many pings are made before anything happens.
@@ -68,15 +65,35 @@ func (t *trial) rest() error {
 	return nil
 }
 
-// drain sends SIGTERM to all nodes, and lets the jobs end when the last node
-// without one has gone.
+// drain counts and times what slurmctld does meanwhile.
 func (t *trial) drain() error {
 	if err := t.resetCounts(); err != nil {
 		return err
 	}
+	before, err := processorTime(t.Controller.Process.Pid)
+	if err != nil {
+		return err
+	}
 	p := &pinger{cluster: t.Cluster}
 	stop := p.start()
-	defer stop()
+	err = t.terminate()
+	stop()
+	if err != nil {
+		return err
+	}
+	t.result.drain = p.pings
+	after, err := processorTime(t.Controller.Process.Pid)
+	if err != nil {
+		return err
+	}
+	t.result.spent = after - before
+	t.result.asked, err = t.counts()
+	return err
+}
+
+// terminate sends SIGTERM to all nodes, and lets the jobs end when the last node
+// without one has gone.
+func (t *trial) terminate() error {
 	progress("Slurm %s: SIGTERM to %d nodes", t.result.version, len(t.Nodes))
 	began := time.Now()
 	for _, n := range t.Nodes {
@@ -95,15 +112,10 @@ func (t *trial) drain() error {
 		}
 	}
 	released := time.Now()
-	if err := t.jobs.release(); err != nil {
-		return err
+	if err := t.jobs.gate.Open(); err != nil {
+		return fmt.Errorf("cannot end the jobs: %w", err)
 	}
-	if t.result.busy, err = exits(busy, released); err != nil {
-		return err
-	}
-	stop()
-	t.result.drain = p.pings
-	t.result.asked, err = t.counts()
+	t.result.busy, err = exits(busy, released)
 	return err
 }
 
@@ -142,7 +154,7 @@ func (t *trial) noRecords() error {
 	var answer struct {
 		Nodes []struct{ Name string }
 	}
-	if err := ask(t.Cluster, &answer, "/usr/bin/scontrol", "show", "nodes"); err != nil {
+	if err := t.Ask(&answer, "/usr/bin/scontrol", "show", "nodes"); err != nil {
 		return err
 	}
 	if len(answer.Nodes) > 0 {

@@ -6,8 +6,8 @@
 // SIGTERM at the same moment. It fails unless slurmctld answers throughout, every
 // agent exits with 0, no node record is left, and all jobs have completed.
 //
-// slurmctld and the pings have a better priority than the nodes (nice -10): in
-// life slurmctld has a machine of its own, and here all share one.
+// slurmctld and the pings have a better priority than the nodes: in life
+// slurmctld has a machine of its own, and here all share one.
 package main
 
 import (
@@ -18,6 +18,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"runtime"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -85,7 +86,20 @@ func outside(ctx context.Context, s settings, versions []string) error {
 	if err != nil {
 		return fmt.Errorf("cannot write the settings: %w", err)
 	}
-	return native.Enter(ctx, string(text))
+	return urgently(func() error { return native.Enter(ctx, string(text)) })
+}
+
+// better is how much better the priority is that the nodes do not have.
+const better = 10
+
+// urgently gives what do starts a better priority (setpriority(2)).
+func urgently(do func() error) error {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	if err := unix.Setpriority(unix.PRIO_PROCESS, 0, -better); err != nil {
+		return fmt.Errorf("cannot set a priority: %w", err)
+	}
+	return do()
 }
 
 func inside(text string) error {

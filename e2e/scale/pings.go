@@ -3,10 +3,7 @@ package main
 import (
 	"bytes"
 	"fmt"
-	"runtime"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/slurmlet/slurmlet/e2e/native"
 )
@@ -29,18 +26,14 @@ const between = 20 * time.Millisecond
 func (p *pinger) ping() {
 	<-time.After(between)
 	began := time.Now()
-	var out []byte
-	err := urgently(func() (err error) {
-		out, err = p.cluster.Command("/usr/bin/scontrol", "ping").Output()
-		return err
-	})
+	out, err := p.cluster.Command("/usr/bin/scontrol", "ping").Output()
 	p.pings.took = append(p.pings.took, time.Since(began))
 	if err != nil || !bytes.Contains(out, []byte("is UP")) {
 		p.pings.failed++
 	}
 }
 
-// start pings until it is stopped, which can be done twice.
+// start pings until it is stopped.
 func (p *pinger) start() (stop func()) {
 	stopping, stopped := make(chan struct{}), make(chan struct{})
 	go func() {
@@ -55,12 +48,8 @@ func (p *pinger) start() (stop func()) {
 		}
 	}()
 	return func() {
-		select {
-		case <-stopped:
-		default:
-			close(stopping)
-			<-stopped
-		}
+		close(stopping)
+		<-stopped
 	}
 }
 
@@ -69,21 +58,4 @@ func (p pings) answered() error {
 		return fmt.Errorf("%d of %d pings were not answered", p.failed, len(p.took))
 	}
 	return nil
-}
-
-// better is a priority (setpriority(2)).
-const better = -10
-
-// urgently gives what do starts a better priority.
-func urgently(do func() error) error {
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	if err := unix.Setpriority(unix.PRIO_PROCESS, 0, better); err != nil {
-		return fmt.Errorf("cannot set a priority: %w", err)
-	}
-	err := do()
-	if err := unix.Setpriority(unix.PRIO_PROCESS, 0, 0); err != nil {
-		return fmt.Errorf("cannot set a priority: %w", err)
-	}
-	return err
 }

@@ -6,11 +6,7 @@ import (
 	"io"
 	"maps"
 	"math"
-	"os"
-	"path/filepath"
 	"slices"
-	"strconv"
-	"strings"
 	"text/tabwriter"
 	"time"
 )
@@ -24,6 +20,8 @@ type result struct {
 	idle, busy  durations
 	rest, drain pings
 	asked       asked
+	// spent is slurmctld's processor time for the drain.
+	spent time.Duration
 }
 
 func (r result) answered() error { return errors.Join(r.rest.answered(), r.drain.answered()) }
@@ -48,7 +46,7 @@ func (r result) print(w io.Writer) error {
 	}
 	fmt.Fprintf(w, "started in %v, %d MiB in all; %d pings, all answered; every agent exited with 0, no record is left, %d jobs COMPLETED\n",
 		r.started.Round(time.Second), r.memory>>20, len(r.drain.took), len(r.busy))
-	fmt.Fprint(w, "slurmctld was asked, for each node:")
+	fmt.Fprintf(w, "slurmctld took %v of a processor, and was asked, for each node:", r.spent)
 	for _, rpc := range slices.Sorted(maps.Keys(r.asked)) {
 		if rpc != "REQUEST_PING" {
 			fmt.Fprintf(w, " %s %.2f", rpc, float64(r.asked[rpc])/float64(nodes))
@@ -67,27 +65,4 @@ func (d durations) at(part float64) time.Duration {
 	}
 	sorted := slices.Sorted(slices.Values(d))
 	return sorted[int(math.Ceil(part*float64(len(d))))-1].Round(100 * time.Microsecond)
-}
-
-// memory is what all processes of the namespace have, shared pages in equal
-// parts (proc_pid_smaps(5), Pss).
-func memory() (int64, error) {
-	files, err := filepath.Glob("/proc/[0-9]*/smaps_rollup")
-	if err != nil {
-		return 0, fmt.Errorf("cannot find processes: %w", err)
-	}
-	var sum int64
-	for _, file := range files {
-		text, _ := os.ReadFile(file) // a process may have ended
-		for line := range strings.Lines(string(text)) {
-			if words := strings.Fields(line); len(words) == 3 && words[0] == "Pss:" {
-				kib, err := strconv.ParseInt(words[1], 10, 64)
-				if err != nil {
-					return 0, fmt.Errorf("cannot read %s: %w", file, err)
-				}
-				sum += kib << 10
-			}
-		}
-	}
-	return sum, nil
 }

@@ -1,23 +1,6 @@
 package main
 
-import (
-	"encoding/json"
-	"fmt"
-
-	"github.com/slurmlet/slurmlet/e2e/native"
-)
-
-// ask runs a command of Slurm's with --json.
-func ask(c *native.Cluster, answer any, path string, args ...string) error {
-	out, err := c.Command(path, append(args, "--json")...).Output()
-	if err == nil {
-		err = json.Unmarshal(out, answer)
-	}
-	if err != nil {
-		return fmt.Errorf("cannot ask %s: %w", path, err)
-	}
-	return nil
-}
+import "fmt"
 
 // asked counts the remote procedure calls that slurmctld has had, by type.
 type asked map[string]int
@@ -38,7 +21,7 @@ func (t *trial) counts() (asked, error) {
 			} `json:"rpcs_by_message_type"`
 		} `json:"statistics"`
 	}
-	if err := ask(t.Cluster, &answer, "/usr/bin/sdiag"); err != nil {
+	if err := t.Ask(&answer, "/usr/bin/sdiag"); err != nil {
 		return nil, err
 	}
 	a := asked{}
