@@ -92,7 +92,7 @@ EpilogSlurmctld=/opt/epilogs/*
 MailProg=/usr/bin/mail
 Prolog=/not/here
 `)
-	root := fstest.MapFS{"opt/epilogs/1": {}, "usr/lib/slurm/auth_slurm.so": {}, "usr/lib/slurm/cred_slurm.so": {}}
+	root := fstest.MapFS{"opt/epilogs/1": {}, "usr/lib/slurm/auth_slurm.so": {}}
 	findings, err := Set(set, Options{Version: "24.11", Controller: root, PluginDir: "/usr/lib/slurm"})
 	require.NoError(t, err)
 	assert.Equal(t, `slurm.conf: warning: there are no nodes, and none can register: MaxNodeCount is not set: want MaxNodeCount=number, or NodeName lines

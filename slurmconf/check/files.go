@@ -28,9 +28,10 @@ func (c *checker) programs() {
 	}
 }
 
-// loaded are the plugins that slurmctld does not start without.
+// loaded are the plugins that slurmctld does not start without, but for those of
+// CredType: cred/slurm is in auth_slurm.so.
 var loaded = []string{
-	"AccountingStorageType", "AuthType", "CredType", "HashPlugin", "JobAcctGatherType", "JobCompType",
+	"AccountingStorageType", "AuthType", "HashPlugin", "JobAcctGatherType", "JobCompType",
 	"PreemptType", "PriorityType", "SchedulerType", "SelectType", "TopologyPlugin",
 }
 
