@@ -2,6 +2,7 @@ package main
 
 import (
 	"archive/tar"
+	"bufio"
 	"compress/gzip"
 	"encoding/json"
 	"errors"
@@ -22,6 +23,8 @@ type image struct {
 	files map[string]*tar.Header
 	// all are the paths in any layer: what a later one removes is still there to read.
 	all map[string]bool
+	// keys are the paths of private keys in any layer.
+	keys []string
 	// compressed and whole are in bytes: what is pulled, and what is unpacked.
 	compressed, whole int64
 }
@@ -127,8 +130,23 @@ func (img *image) readLayer(a archive, layer v1.Descriptor) error {
 		if err != nil {
 			return err
 		}
+		if err := img.look(h, r); err != nil {
+			return err
+		}
 		img.add(h)
 	}
+}
+
+// look finds private keys in PEM (RFC 7468) and OpenSSH's format.
+func (img *image) look(h *tar.Header, content io.Reader) error {
+	first, err := bufio.NewReader(io.LimitReader(content, 64)).ReadString('\n')
+	if err != nil && !errors.Is(err, io.EOF) {
+		return err
+	}
+	if strings.HasPrefix(first, "-----BEGIN ") && strings.Contains(first, "PRIVATE KEY-----") {
+		img.keys = append(img.keys, strings.Trim(path.Clean(h.Name), "/"))
+	}
+	return nil
 }
 
 // add follows the image specification's whiteouts (layer.md).

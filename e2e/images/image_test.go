@@ -2,8 +2,11 @@ package main
 
 import (
 	"archive/tar"
+	"strings"
 	"testing"
 
+	"github.com/opencontainers/go-digest"
+	v1 "github.com/opencontainers/image-spec/specs-go/v1"
 	"github.com/stretchr/testify/assert"
 )
 
@@ -36,10 +39,37 @@ func TestFaultsOfAnImage(t *testing.T) {
 			imageOf("64030:64030", file("etc/munge/munge.key", 0o600), file("etc/munge/.wh.munge.key", 0)),
 			[]string{"a layer has /etc/munge/munge.key"},
 		},
-		"a daemon as root": {imageOf(""), []string{"slurmctld runs as root"}},
+		"one that is too large": {large(), []string{"60.1 MB are pulled, more than 60.0 MB"}},
+		"a daemon as root":      {imageOf(""), []string{"slurmctld runs as root"}},
 	} {
 		assert.Equal(t, c.want, c.img.faults(), name)
 	}
+}
+
+func large() *image {
+	img := imageOf("64030:64030")
+	img.compressed = 60.1e6
+	return img
+}
+
+func TestPrivateKeysAreFoundInLayers(t *testing.T) {
+	for text, want := range map[string][]string{
+		"-----BEGIN OPENSSH PRIVATE KEY-----\nb3Bl": {"opt/key"},
+		"-----BEGIN PRIVATE KEY-----\nMC4C":         {"opt/key"},
+		"-----BEGIN CERTIFICATE-----\nMIIB":         nil,
+		"PRIVATE KEY":                               nil,
+		"":                                          nil,
+	} {
+		img := imageOf("1")
+		assert.NoError(t, img.look(file("./opt/key", 0o600), strings.NewReader(text)))
+		assert.Equal(t, want, img.keys, text)
+	}
+}
+
+func TestLayersOfOneImageAlone(t *testing.T) {
+	img := imageOf("1")
+	img.manifest.Layers = []v1.Descriptor{{Digest: "sha256:a", Size: 30}, {Digest: "sha256:b", Size: 4}}
+	assert.EqualValues(t, 4, img.alone(map[digest.Digest]int{"sha256:a": 5, "sha256:b": 1}))
 }
 
 func TestAnOpaqueDirectoryHidesWhatWasInIt(t *testing.T) {

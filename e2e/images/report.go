@@ -10,26 +10,48 @@ import (
 	"slices"
 	"strings"
 	"text/tabwriter"
+
+	"github.com/opencontainers/go-digest"
 )
 
 // report prints the images and their sizes. The error holds all that is wrong
 // with any of them.
 func (s settings) report(w io.Writer, targets []string) error {
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(table, "image\tpulled\tunpacked\tlayers\tfiles\tuser\t")
-	var faults []error
+	fmt.Fprintln(table, "image\tpulled\talone\tunpacked\tlayers\tfiles\tuser\t")
+	all := map[string]*image{}
+	layers := map[digest.Digest]int{}
 	for _, target := range targets {
 		img, err := openImage(s.archive(target))
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(table, "%s\t%s\t%s\t%d\t%d\t%s\t\n", target, megabytes(img.compressed), megabytes(img.whole),
+		all[target] = img
+		for _, layer := range img.manifest.Layers {
+			layers[layer.Digest]++
+		}
+	}
+	var faults []error
+	for _, target := range targets {
+		img := all[target]
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%d\t%d\t%s\t\n", target, megabytes(img.compressed), megabytes(img.alone(layers)), megabytes(img.whole),
 			len(img.manifest.Layers), len(img.files), img.user())
 		for _, fault := range img.faults() {
 			faults = append(faults, fmt.Errorf("%s: %s", target, fault))
 		}
 	}
 	return errors.Join(append(faults, table.Flush())...)
+}
+
+// alone is how much of it is pulled where all other images are there already;
+// layers says in how many images each is.
+func (img *image) alone(layers map[digest.Digest]int) (bytes int64) {
+	for _, layer := range img.manifest.Layers {
+		if layers[layer.Digest] == 1 {
+			bytes += layer.Size
+		}
+	}
+	return bytes
 }
 
 func megabytes(n int64) string { return fmt.Sprintf("%.1f MB", float64(n)/1e6) }
@@ -53,11 +75,17 @@ var forbidden = []string{
 	"usr/bin/gcc*", "usr/bin/cc", "usr/bin/make", "usr/bin/go", "usr/local/bin/*.sh",
 }
 
+// mostPulled is what no image may exceed, in bytes: they have 43 to 50 MB.
+const mostPulled = 60e6
+
 // rootOnly are the roles whose daemons start processes as other users.
 var rootOnly = []string{"slurmd", "login"}
 
 func (img *image) faults() []string {
 	var faults []string
+	if img.compressed > mostPulled {
+		faults = append(faults, fmt.Sprintf("%s are pulled, more than %s", megabytes(img.compressed), megabytes(mostPulled)))
+	}
 	for _, name := range slices.Sorted(maps.Keys(img.files)) {
 		h := img.files[name]
 		if h.Typeflag == tar.TypeReg && h.Mode&0o6000 != 0 && !slices.Contains(privileged, "/"+name) {
@@ -70,6 +98,9 @@ func (img *image) faults() []string {
 				faults = append(faults, fmt.Sprintf("a layer has /%s", name))
 			}
 		}
+	}
+	for _, name := range img.keys {
+		faults = append(faults, fmt.Sprintf("a layer has a private key, /%s", name))
 	}
 	return append(faults, img.wrongStart()...)
 }
