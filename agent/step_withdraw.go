@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -77,6 +78,9 @@ func (l life) withdrawn(e answered) (life, []action) {
 	n := e.node
 	if e.err == nil {
 		l.jobs = e.jobs
+	}
+	if errors.Is(e.err, context.DeadlineExceeded) {
+		l.tries += lateTries
 	}
 	switch {
 	case e.err != nil && e.steps == 0 && l.tries >= lonelyTries:
@@ -162,6 +166,10 @@ const countEvery = time.Minute
 // without a step leaves: where a whole cluster is taken down, slurmctld will
 // not come back, and the grace period may be days.
 const lonelyTries = 17
+
+// lateTries is how many further tries a question counts for that has taken all
+// of questionLimit: where slurmctld's Service is gone with it, none takes less.
+const lateTries = int(questionLimit/lastTry) + 1
 
 // lastLook is how long after a step's end the record is looked at when many
 // looks have been in vain: a job may have a thousand short steps.

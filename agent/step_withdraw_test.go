@@ -1,7 +1,9 @@
 package agent
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"reflect"
 	"slices"
 	"testing"
@@ -173,6 +175,23 @@ func TestLonely(t *testing.T) {
 		l, _ = play(l, mainExited{pid: 7})
 		require.Equal(t, state, l.state)
 	}
+}
+
+// TestLonelyWithoutAService: a question may take all the time that it has, as
+// one to a name does that DNS does not know any more.
+func TestLonelyWithoutAService(t *testing.T) {
+	l, took := isTerminated(), time.Duration(0)
+	for l.doing == withdrawing && took < time.Hour {
+		var actions []action
+		l, actions = play(l, answered{err: fmt.Errorf("late: %w", context.DeadlineExceeded)})
+		took += questionLimit
+		if pause, armed := actions[0].(arm); armed {
+			took += pause.after
+			l, _ = play(l, timerFired{})
+		}
+	}
+	require.Equal(t, ending, l.doing)
+	require.InDelta(t, 75*time.Second, took, float64(15*time.Second))
 }
 
 // TestNoStepHere: nothing tells of the end of an allocation without a step, nor

@@ -169,11 +169,11 @@ func (s Scontrol) command(ctx context.Context, what string, cmd *exec.Cmd) ([]by
 		return out.Bytes(), nil
 	}
 	if ctx.Err() != nil {
-		return nil, &silence{what + ": no answer in time"}
+		return nil, &silence{what + ": no answer in time", true}
 	}
 	said := lastWords(errs.String() + out.String())
 	if unreachable(said) {
-		return nil, &silence{what + ": " + said}
+		return nil, &silence{what + ": " + said, false}
 	}
 	if said != "" {
 		return nil, fmt.Errorf("%s: %s", what, said)
@@ -181,11 +181,18 @@ func (s Scontrol) command(ctx context.Context, what string, cmd *exec.Cmd) ([]by
 	return nil, fmt.Errorf("%s: %w", what, err)
 }
 
-// silence is ErrUnreachable in scontrol's words.
-type silence struct{ text string }
+// silence is ErrUnreachable in scontrol's words, and context.DeadlineExceeded
+// where scontrol was still trying when the time for the question was over.
+type silence struct {
+	text string
+	late bool
+}
 
-func (s *silence) Error() string        { return s.text }
-func (s *silence) Is(target error) bool { return target == ErrUnreachable }
+func (s *silence) Error() string { return s.text }
+
+func (s *silence) Is(target error) bool {
+	return target == ErrUnreachable || s.late && target == context.DeadlineExceeded
+}
 
 // unreachable knows what scontrol says when nobody has answered it: the texts
 // of SLURM_COMMUNICATIONS_…_ERROR and ESLURM_… of the connection

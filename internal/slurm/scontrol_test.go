@@ -1,6 +1,7 @@
 package slurm
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 	"testing"
@@ -115,4 +116,12 @@ func TestDrainFailAndResume(t *testing.T) {
 		"update nodename=n1 state=resume\n", calls(t, s))
 	gone := scontrol(t, "", "slurm_update error: Invalid node name specified\n", "1")
 	require.ErrorContains(t, gone.FailNode(t.Context(), "n1", "x"), "Invalid node name specified")
+}
+
+func TestNoAnswerInTime(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 0)
+	defer cancel()
+	err := scontrol(t, "", "", "0").UpdateNode(ctx, "n1", nil)
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	require.ErrorIs(t, err, ErrUnreachable)
 }
