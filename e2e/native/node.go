@@ -20,8 +20,9 @@ import (
 type Node struct {
 	Name string
 	IP   net.IP
-	// Ready is closed when the agent says so, Exited when it has ended.
-	Ready, Exited chan struct{}
+	// Ready is closed when the agent says so, Waiting when it waits for the node's
+	// jobs after SIGTERM, Exited when it has ended.
+	Ready, Waiting, Exited chan struct{}
 	// Status is the exit status and End the time, once it has exited.
 	Status int
 	End    time.Time
@@ -34,7 +35,7 @@ type Node struct {
 func newNode(i int) *Node {
 	return &Node{
 		Name: fmt.Sprintf("n%d", i+1), IP: net.IPv4(10, 88, byte(1+i/250), byte(1+i%250)),
-		Ready: make(chan struct{}), Exited: make(chan struct{}),
+		Ready: make(chan struct{}), Waiting: make(chan struct{}), Exited: make(chan struct{}),
 	}
 }
 
@@ -52,7 +53,8 @@ func (c *Cluster) Start(n *Node, environ ...string) error {
 	n.cmd = c.Command("/bin/sh", "-c", furnish, n.Name, strconv.Itoa(c.Nice))
 	n.cmd.Env = append(n.cmd.Env, append([]string{
 		"SLURMLET_CONTROLLER=" + Host, "SLURMLET_CPU_LIMIT=1000", "SLURMLET_MEMORY_LIMIT=364Mi", "SLURMLET_SPOOL_DIR=/run/spool",
-		"SLURMLET_CGROUP=off", // the cgroups here are the machine's
+		"SLURMLET_LOG_LEVEL=debug", // Waiting is told on debug only
+		"SLURMLET_CGROUP=off",      // the cgroups here are the machine's
 	}, environ...)...)
 	n.cmd.SysProcAttr.Cloneflags = unix.CLONE_NEWPID | unix.CLONE_NEWNS | unix.CLONE_NEWNET | unix.CLONE_NEWUTS
 	plugged, err := n.cmd.StdinPipe()
@@ -102,11 +104,17 @@ func (n *Node) hear(line string) {
 	n.lock.Lock()
 	defer n.lock.Unlock()
 	n.log = append(n.log, line)
+	closeOn(n.Ready, strings.Contains(line, `"state":"Ready"`))
+	closeOn(n.Waiting, strings.Contains(line, `"reason":"jobs run on it"`))
+}
+
+// closeOn closes a channel once.
+func closeOn(c chan struct{}, is bool) {
 	select {
-	case <-n.Ready:
+	case <-c:
 	default:
-		if strings.Contains(line, `"state":"Ready"`) {
-			close(n.Ready)
+		if is {
+			close(c)
 		}
 	}
 }

@@ -38,7 +38,7 @@ func drainAll(s settings, l lower) (err error) {
 		return err
 	}
 	c.Nice = better
-	t := &trial{Cluster: c, result: result{version: l.Version}}
+	t := &trial{Cluster: c, jobs: jobs{count: s.Jobs}, result: result{version: l.Version}}
 	defer func() {
 		if err != nil {
 			t.explain()
@@ -91,8 +91,8 @@ func (t *trial) drain() error {
 	return err
 }
 
-// terminate sends SIGTERM to all nodes, and lets the jobs end when the last node
-// without one has gone.
+// terminate sends SIGTERM to all nodes, and lets the jobs end when the nodes
+// without one have gone and the others wait.
 func (t *trial) terminate() error {
 	progress("Slurm %s: SIGTERM to %d nodes", t.result.version, len(t.Nodes))
 	began := time.Now()
@@ -106,10 +106,8 @@ func (t *trial) terminate() error {
 	if t.result.idle, err = exits(idle, began); err != nil {
 		return err
 	}
-	for _, n := range busy {
-		if n.Ended() {
-			return fmt.Errorf("%s has left its job", n.Name)
-		}
+	if err := waiting(busy); err != nil {
+		return err
 	}
 	released := time.Now()
 	if err := t.jobs.gate.Open(); err != nil {
@@ -117,6 +115,21 @@ func (t *trial) terminate() error {
 	}
 	t.result.busy, err = exits(busy, released)
 	return err
+}
+
+// waiting wants nodes to wait for their jobs.
+func waiting(nodes []*native.Node) error {
+	limit := time.After(exitLimit)
+	for _, n := range nodes {
+		select {
+		case <-n.Waiting:
+		case <-n.Exited:
+			return fmt.Errorf("%s has left its job", n.Name)
+		case <-limit:
+			return fmt.Errorf("%s does not wait for its job within %v", n.Name, exitLimit)
+		}
+	}
+	return nil
 }
 
 // exits waits for the ends of nodes, and returns how long after began they were.

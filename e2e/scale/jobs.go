@@ -7,18 +7,18 @@ import (
 	"github.com/slurmlet/slurmlet/e2e/native"
 )
 
-// jobs are those that run on some of the nodes: one on every tenth.
+// jobs are those that run on some of the nodes.
 type jobs struct {
-	gate *native.Gate
-	ids  []string
+	// count is how many there are to be, one on a node.
+	count int
+	gate  *native.Gate
+	ids   []string
 }
 
-const everyTenth = 10
-
-// divide tells the nodes with a job from those without.
+// divide tells the nodes with a job from those without, which lie between them.
 func (j *jobs) divide(nodes []*native.Node) (busy, idle []*native.Node) {
 	for i, n := range nodes {
-		if i%everyTenth == 0 {
+		if i*j.count/len(nodes) < (i+1)*j.count/len(nodes) {
 			busy = append(busy, n)
 		} else {
 			idle = append(idle, n)
@@ -27,7 +27,7 @@ func (j *jobs) divide(nodes []*native.Node) (busy, idle []*native.Node) {
 	return busy, idle
 }
 
-// submit has a job on every tenth node, and waits until all run.
+// submit has a job on each of the busy nodes, and waits until all run.
 func (t *trial) submit() error {
 	var err error
 	if t.jobs.gate, err = t.NewGate(); err != nil {

@@ -1,6 +1,6 @@
 // Scale drains a cluster of many dynamic nodes at once, with real daemons:
 //
-//	go run ./e2e/scale [-nodes 500] [-slurm 24.11,26.05] [-slurmlet bin/slurmlet]
+//	go run ./e2e/scale [-nodes 500] [-jobs 50] [-slurm 24.11,26.05] [-slurmlet bin/slurmlet]
 //
 // Every node is a small pod of its own (native.Node), some run jobs, and all get
 // SIGTERM at the same moment. It fails unless slurmctld answers throughout, every
@@ -32,6 +32,7 @@ func main() {
 	versions := flag.String("slurm", strings.Join(parts.Versions(), ","), "`versions` of Slurm, one cluster of each after the other")
 	flag.StringVar(&s.Slurmlet, "slurmlet", "bin/slurmlet", "the agent's `binary`")
 	flag.IntVar(&s.Nodes, "nodes", 500, "how many `nodes` a cluster has")
+	flag.IntVar(&s.Jobs, "jobs", -1, "on how many nodes a `job` runs (default a tenth)")
 	flag.Parse()
 	if text := native.Inside(); text != "" {
 		exit(inside(text))
@@ -56,6 +57,7 @@ func progress(format string, args ...any) { fmt.Fprintf(os.Stderr, "scale: "+for
 type settings struct {
 	Slurmlet string // absolute path
 	Nodes    int
+	Jobs     int
 	Clusters []lower
 }
 
@@ -67,6 +69,12 @@ const mostNodes = 5000 // addresses are 10.88.1.1 to 10.88.20.250
 func outside(ctx context.Context, s settings, versions []string) error {
 	if s.Nodes < 1 || s.Nodes > mostNodes {
 		return fmt.Errorf("cannot use -nodes %d: want 1 to %d", s.Nodes, mostNodes)
+	}
+	if s.Jobs < 0 {
+		s.Jobs = (s.Nodes + 9) / 10
+	}
+	if s.Jobs > s.Nodes {
+		return fmt.Errorf("cannot use -jobs %d: want one for each of %d nodes at most", s.Jobs, s.Nodes)
 	}
 	for _, version := range versions {
 		root, err := parts.Root(ctx, version, progress)

@@ -46,7 +46,10 @@ func (t *trial) startNodes() error {
 	}
 	t.result.started = time.Since(began)
 	var err error
-	t.result.memory, err = memory()
+	if t.result.memory, err = memory(); err != nil {
+		return err
+	}
+	t.result.askedAtStart, err = t.counts()
 	return err
 }
 

@@ -14,10 +14,11 @@ type pinger struct {
 	pings   pings
 }
 
-// pings are how long scontrol ping took, from its start to its end.
+// pings are how long scontrol ping took, from its start to its end, and bare how
+// long scontrol takes that asks nobody: what the machine is the reason of.
 type pings struct {
-	took   durations
-	failed int
+	took, bare durations
+	failed     int
 }
 
 // between pings slurmctld is left alone.
@@ -25,12 +26,21 @@ const between = 20 * time.Millisecond
 
 func (p *pinger) ping() {
 	<-time.After(between)
-	began := time.Now()
-	out, err := p.cluster.Command("/usr/bin/scontrol", "ping").Output()
-	p.pings.took = append(p.pings.took, time.Since(began))
-	if err != nil || !bytes.Contains(out, []byte("is UP")) {
+	_ = p.run(&p.pings.bare, "show", "hostnames", "n1")
+	if out := p.run(&p.pings.took, "ping"); !bytes.Contains(out, []byte("is UP")) {
 		p.pings.failed++
 	}
+}
+
+// run returns what scontrol says, nothing if it fails.
+func (p *pinger) run(took *durations, args ...string) []byte {
+	began := time.Now()
+	out, err := p.cluster.Command("/usr/bin/scontrol", args...).Output()
+	*took = append(*took, time.Since(began))
+	if err != nil {
+		return nil
+	}
+	return out
 }
 
 // start pings until it is stopped.

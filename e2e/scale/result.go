@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"math"
 	"slices"
 	"text/tabwriter"
@@ -19,9 +18,9 @@ type result struct {
 	// idle are from SIGTERM to the exit, busy from the jobs' end.
 	idle, busy  durations
 	rest, drain pings
-	asked       asked
-	// spent is slurmctld's processor time for the drain.
-	spent time.Duration
+	// asked is what slurmctld was, spent its processor time for the drain.
+	askedAtStart, asked asked
+	spent               time.Duration
 }
 
 func (r result) answered() error { return errors.Join(r.rest.answered(), r.drain.answered()) }
@@ -35,7 +34,9 @@ func (r result) print(w io.Writer) error {
 		took durations
 	}{
 		{"scontrol ping, at rest", r.rest.took},
+		{"  scontrol without a question", r.rest.bare},
 		{"scontrol ping, during the drain", r.drain.took},
+		{"  scontrol without a question", r.drain.bare},
 		{fmt.Sprintf("%d idle nodes, SIGTERM to exit", len(r.idle)), r.idle},
 		{fmt.Sprintf("%d nodes, their jobs' end to exit", len(r.busy)), r.busy},
 	} {
@@ -46,13 +47,8 @@ func (r result) print(w io.Writer) error {
 	}
 	fmt.Fprintf(w, "started in %v, %d MiB in all; %d pings, all answered; every agent exited with 0, no record is left, %d jobs COMPLETED\n",
 		r.started.Round(time.Second), r.memory>>20, len(r.drain.took), len(r.busy))
-	fmt.Fprintf(w, "slurmctld took %v of a processor, and was asked, for each node:", r.spent)
-	for _, rpc := range slices.Sorted(maps.Keys(r.asked)) {
-		if rpc != "REQUEST_PING" {
-			fmt.Fprintf(w, " %s %.2f", rpc, float64(r.asked[rpc])/float64(nodes))
-		}
-	}
-	fmt.Fprint(w, "\n\n")
+	fmt.Fprintf(w, "slurmctld took %v of a processor for the drain; what it was asked, for each node:\n  at the start %s\n  for the drain %s\n\n",
+		r.spent, r.askedAtStart.each(nodes), r.asked.each(nodes))
 	return nil
 }
 
