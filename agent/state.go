@@ -110,6 +110,8 @@ type life struct {
 	// unclaimed: when it registered, slurmctld counted jobs on the node of which
 	// nothing runs here.
 	unclaimed bool
+	// deleted: slurmctld has deleted the record on the way down, and has not told of another since.
+	deleted bool
 	// inherits: an earlier container has left steps here, whose jobs slurmctld may
 	// take for running. They have not been looked for yet.
 	inherits bool

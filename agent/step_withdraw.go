@@ -78,11 +78,14 @@ func (l life) withdrawn(e answered) (life, []action) {
 	n := e.node
 	if e.err == nil {
 		l.jobs = e.jobs
+		l.deleted = l.deleted && n == nil
 	}
 	if errors.Is(e.err, context.DeadlineExceeded) {
 		l.tries += lateTries
 	}
 	switch {
+	case l.deleted && l.seen:
+		return l.end("")
 	case e.err != nil && e.steps == 0 && l.tries >= lonelyTries:
 		return l.end("no step runs here, and slurmctld does not answer; the node record may still be there: " + e.err.Error())
 	case e.err != nil:
@@ -196,7 +199,8 @@ func (l life) withdrawDone(e carriedOut) (life, []action) {
 	case e.err != nil:
 		return l.again(e.err.Error())
 	case doing == deleting:
-		return l.end("")
+		// A registration that slurmd had on its way makes the record anew, and jobs would come.
+		l.deleted = true
 	case doing == requeueing:
 		l.acted = toRequeue
 	case doing == failing:
@@ -255,6 +259,9 @@ func (l life) endSteps() action { return endSteps{kill: l.acted >= toFail} }
 
 // undone says what was not done when the time was over.
 func (l life) undone() string {
+	if l.deleted {
+		return ""
+	}
 	text := "the time is over, and the node record may still be there: " + l.reason
 	if len(l.jobs) > 0 {
 		text += "; jobs " + jobList(l.jobs)

@@ -52,7 +52,8 @@ func TestWithdrawal(t *testing.T) {
 		action action // of this type is one that the last event leads to
 	}{
 		"idle":                       {[]event{answered{node: record()}}, deleting, deleteRecord{}},
-		"idle, deleted":              {[]event{answered{node: record()}, carriedOut{}}, ending, signalMain{}},
+		"idle, deleted":              {[]event{answered{node: record()}, carriedOut{}}, withdrawing, ask{}},
+		"idle, and it stays deleted": {[]event{answered{node: record()}, carriedOut{}, answered{}}, ending, signalMain{}},
 		"gone already":               {[]event{answered{}}, ending, signalMain{}},
 		"no answer is none":          {[]event{answered{err: errors.New("no")}}, withdrawing, arm{}},
 		"a job was quicker":          {[]event{answered{node: record()}, carriedOut{err: refusal()}}, withdrawing, arm{}},
@@ -72,13 +73,16 @@ func TestWithdrawal(t *testing.T) {
 			answered{node: record(busy, terminating), steps: step1}, stepsEnded{}, timerFired{}, stepsEnded{},
 		}, withdrawing, nil},
 		"slurmd hands over when the record is deleted": {[]event{
-			answered{node: record()}, carriedOut{}, mainChanged{pid: 8, at: epoch},
+			answered{node: record()}, carriedOut{}, answered{}, mainChanged{pid: 8, at: epoch},
+		}, withdrawing, arm{}},
+		"slurmd hands over while that is looked at": {[]event{
+			answered{node: record()}, carriedOut{}, mainChanged{pid: 8, at: epoch}, answered{},
 		}, withdrawing, arm{}},
 		"slurmd has handed over and registered": {[]event{
-			answered{node: record()}, carriedOut{}, mainChanged{pid: 8, at: epoch}, timerFired{}, answered{node: record()},
+			answered{node: record()}, carriedOut{}, answered{}, mainChanged{pid: 8, at: epoch}, timerFired{}, answered{node: record()},
 		}, deleting, deleteRecord{}},
 		"slurmd has handed over and not registered yet": {[]event{
-			answered{node: record()}, carriedOut{}, mainChanged{pid: 8, at: epoch}, timerFired{}, answered{},
+			answered{node: record()}, carriedOut{}, answered{}, mainChanged{pid: 8, at: epoch}, timerFired{}, answered{},
 		}, withdrawing, arm{}},
 		"slurmd hands over when the time is over": {[]event{deadline{toStop}, mainChanged{pid: 8, at: epoch}}, ending, signalMain{}},
 		"a job without a step here":               {[]event{answered{node: record(busy, terminating)}}, finishing, arm{}},
@@ -92,7 +96,7 @@ func TestWithdrawal(t *testing.T) {
 		"failed jobs have a moment":               {[]event{deadline{toFail}, answered{node: record(busy, terminating)}, carriedOut{}, answered{node: record(down), steps: step1}}, finishing, nil},
 		"failed jobs have had it":                 {[]event{deadline{toFail}, answered{node: record(busy, terminating)}, carriedOut{}, answered{node: record(down), steps: step1}, deadline{toLeave}, answered{node: record(down), steps: step1}}, deleting, deleteRecord{}},
 		"slurmd does not wait for failed steps": {[]event{
-			deadline{toFail}, answered{node: record(busy, terminating)}, carriedOut{}, answered{node: record(down)}, carriedOut{},
+			deadline{toFail}, answered{node: record(busy, terminating)}, carriedOut{}, answered{node: record(down)}, carriedOut{}, answered{},
 		}, ending, killSteps{}},
 		"the time is over":                  {[]event{deadline{toStop}}, ending, signalMain{}},
 		"slurmd dies":                       {[]event{mainExited{pid: 7, code: 1}}, pausing, arm{}},
@@ -123,8 +127,8 @@ func TestWithdrawalEnds(t *testing.T) {
 		events []event
 		code   int
 	}{
-		"in order":                 {[]event{answered{node: record()}, carriedOut{}, mainExited{pid: 7}}, 0},
-		"slurmd failed":            {[]event{answered{node: record()}, carriedOut{}, mainExited{pid: 7, code: 3}}, 3},
+		"in order":                 {[]event{answered{node: record()}, carriedOut{}, answered{}, mainExited{pid: 7}}, 0},
+		"slurmd failed":            {[]event{answered{node: record()}, carriedOut{}, answered{}, mainExited{pid: 7, code: 3}}, 3},
 		"slurmctld did not answer": {[]event{answered{err: errors.New("no")}, deadline{toStop}, mainExited{pid: 7}}, ExitLeft},
 		"jobs are left":            {[]event{answered{node: record(busy, terminating)}, deadline{toStop}, mainExited{pid: 7}}, ExitLeft},
 		"a reservation keeps the record": {[]event{
@@ -163,6 +167,25 @@ func TestUnseen(t *testing.T) {
 	require.Equal(t, ending, gone.doing)
 	seen, _ := play(l, answered{node: record()})
 	require.Equal(t, deleting, seen.doing)
+}
+
+// TestMadeAnew: slurmd may have been registering while its record was deleted.
+func TestMadeAnew(t *testing.T) {
+	l, _ := play(isReady(), terminated{signal: "SIGTERM", idle: true})
+	l, actions := play(l, carriedOut{})
+	require.Equal(t, []action{ask{l.question}}, actions)
+	for name, unanswered := range map[string]event{"no answer": answered{err: errors.New("no")}, "no time": deadline{toStop}} {
+		end, _ := play(l, unanswered)
+		require.Equal(t, ending, end.doing, name)
+		end, _ = play(end, mainExited{pid: 7})
+		require.Equal(t, ExitOK, end.code, "slurmctld has said that it is deleted")
+	}
+	again, actions := play(l, answered{node: record()})
+	require.Equal(t, []action{deleteRecord{again.question}}, actions)
+	unsure, _ := play(again, carriedOut{err: errors.New("no")}, timerFired{}, answered{err: errors.New("no")})
+	require.Equal(t, withdrawing, unsure.doing)
+	taken, _ := play(l, answered{node: record(busy)})
+	require.Equal(t, draining, taken.doing, "a job has come")
 }
 
 // TestLonely: a node without steps does not wait for a slurmctld that is gone, one with steps does.
@@ -266,7 +289,7 @@ func TestIdle(t *testing.T) {
 	idle := terminated{signal: "SIGTERM", idle: true}
 	l, actions := play(isReady(), idle)
 	require.Contains(t, actions, deleteRecord{l.question})
-	gone, actions := play(l, carriedOut{})
+	gone, actions := play(l, carriedOut{}, answered{})
 	require.Equal(t, ending, gone.doing)
 	require.Contains(t, actions, signalMain{sigTerm})
 	l, _ = play(l, carriedOut{err: refusal()}, timerFired{}, answered{node: record(busy)})

@@ -49,8 +49,8 @@ var (
 	waits = is(agent.Stopping, finishing, "jobs run on it")
 	// endJob: slurmctld knows of it when the step ends.
 	endJob = []act{mark, drop("jobs/5"), endStep(aliceScript)}
-	// leaves in order: the record is deleted before slurmd is stopped.
-	leaves = []condition{exits(0), inOrder(deleted, sigterm), recordIs(""), atMost(sigterm, 1)}
+	// leaves in order: the record is deleted, and stays so, before slurmd is stopped.
+	leaves = []condition{exits(0), inOrder(deleted, asked, sigterm), recordIs(""), atMost(sigterm, 1)}
 )
 
 // TestWayDown is what SIGTERM does to a node that is Ready, while there is time.
@@ -64,7 +64,7 @@ func TestWayDown(t *testing.T) {
 		given: given{role: "slurmd"},
 		phases: []phase{
 			{"it is Ready", nil, settled},
-			{"SIGTERM", term, append(leaves, calls(1), never("update"))},
+			{"SIGTERM", term, append(leaves, calls(2), never("update"))},
 		},
 	}, {
 		name:  "busy: it is drained and waited for, without a further question",
@@ -73,7 +73,7 @@ func TestWayDown(t *testing.T) {
 			{"it is Ready", nil, settled},
 			{"SIGTERM", term, []condition{waits, inOrder(asked, terminating, asked), calls(5), probes(200, 503, 200)}},
 			{"time goes by", []act{mark, pass(time.Second)}, []condition{waits, calls(0), never(sigterm), never(deleted)}},
-			{"the job ends", endJob, append(leaves, calls(2), atMost(terminating, 1))},
+			{"the job ends", endJob, append(leaves, calls(3), atMost(terminating, 1))},
 		},
 	}, {
 		name: "busy with two jobs: the end of the first is not that of the last",
