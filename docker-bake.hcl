@@ -80,11 +80,11 @@ variable "slurm" {
 
 variable "role" {
   default = [
-    { name = "slurmctld", packages = "slurmctld" },
+    { name = "slurmctld", packages = "slurmctld slurm-wlm-jwt-plugin" },
     { name = "slurmd", packages = "slurmd ${EXTRA_PACKAGES}" },
     { name = "login", packages = "sackd openssh-server ${EXTRA_PACKAGES}" },
-    { name = "slurmdbd", packages = "slurmdbd" },
-    { name = "slurmrestd", packages = "slurmrestd slurm-wlm-basic-plugins" },
+    { name = "slurmdbd", packages = "slurmdbd slurm-wlm-jwt-plugin" },
+    { name = "slurmrestd", packages = "slurmrestd slurm-wlm-basic-plugins slurm-wlm-jwt-plugin" },
   ]
 }
 
