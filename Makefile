@@ -67,8 +67,8 @@ images: $(BUILDX) $(BUILDKITD) ## every image of docker-bake.hcl as an OCI archi
 	$(BUILD) -o bin/images/linux_$(shell $(GO) env GOARCH)/ ./cmd/slurmlet
 	$(GO) run ./e2e/images -buildx $(BUILDX) -buildkitd $(BUILDKITD) -cache $(CACHE)/buildkit
 
-e2e-kube: build ## the same on real Kubernetes (compiles it, the first time)
-	$(GO) test -tags e2e -count=1 -timeout 60m -v ./e2e/kube
+e2e-kube: build images $(HELM) ## the chart on real Kubernetes, and what happens to it (SLURM=24.11 or 26.05)
+	HELM=$(HELM) SLURM=$(SLURM) $(GO) test -tags e2e -count=1 -timeout 60m -v ./e2e/kube
 
 chaos: build ## jobs while pods, daemons and cables fail (CHAOS=10m, SLURMLET_CHAOS_SEED=n repeats one)
 	SLURMLET_CHAOS_TIME=$(CHAOS) $(GO) test -tags e2e -count=1 -timeout 2h -v -run TestChaos ./e2e

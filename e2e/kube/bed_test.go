@@ -3,6 +3,7 @@
 package kube
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -13,94 +14,115 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/slurmlet/slurmlet/internal/kubebed"
-	"github.com/slurmlet/slurmlet/internal/kubebed/oci"
-	"github.com/slurmlet/slurmlet/internal/sandbox/parts"
 )
 
 // limit is how long anything may take that a user would wait for, on a busy
 // machine. Kubernetes gives up on a silent node after 50 s.
 const limit = 4 * time.Minute
 
-// TestKube runs everything, in order, on one bed. A case leaves it as it found it.
+// TestKube runs everything, in order, on one bed with one release of the chart.
+// A case leaves it as it found it: two nodes, a pod on each, all Ready.
 func TestKube(t *testing.T) {
-	b := up(t)
+	c := up(t)
 	for _, one := range []struct {
 		name string
-		run  func(*testing.T, *kubebed.Bed)
+		run  func(*testing.T, *cluster)
 	}{
+		{"what values files make is taken by the API", dryRun},
 		{"a container at its limit is killed alone, and another is resized in place", limits},
-		{"Slurm in pods", slurm},
-		{"a kubelet that restarts", kubeletRestarts},
-		{"a node whose cable is pulled out", cable},
-		{"a node that loses power", power},
+		{"the chart is installed, and its test passes", install},
+		{"jobs know their limits", jobLimits},
+		{"jobs on several nodes find each other by name", rendezvous},
+		{"a node is resized in place", resize},
+		{"a pod with a job on it is deleted", deletePod},
+		{"a machine is drained", drain},
+		{"a node set is scaled down and up", scale},
+		{"slurmctld is rolled out anew", restartController},
+		{"slurm.conf is changed", changeConf},
+		{"a kubelet restarts", kubeletRestarts},
+		{"a machine is cut off", cable},
+		{"a machine loses power", power},
+		{"another image is rolled out", changeImage},
+		{"the chart is uninstalled", uninstall},
+		{"accounting and REST, on the claims of before", accounting},
+		{"these are uninstalled, too", uninstall},
 	} {
-		if !t.Run(one.name, func(t *testing.T) { one.run(t, b) }) {
+		if !t.Run(one.name, func(t *testing.T) { one.run(t, c) }) {
 			return // the rest would fail for the same reason
 		}
 	}
 }
 
-// up makes a bed with the image, and checks afterwards, whatever happened, that
-// nothing is left of it.
-func up(t *testing.T) *kubebed.Bed {
-	b, err := kubebed.Up(t.Context(), kubebed.Options{Name: fmt.Sprintf("e2e-%d", os.Getpid()), Binary: program("slurmlet-sandbox"), Images: []string{slurmImage(t)}, Progress: t.Logf})
+// cluster is a bed, and what is needed to have the chart on it.
+type cluster struct {
+	*kubebed.Bed
+	helm    string // the program
+	version string // Slurm's, as in 24.11
+}
+
+// up makes a bed with the images of `make images`, and checks afterwards,
+// whatever happened, that nothing is left of it.
+func up(t *testing.T) *cluster {
+	c := &cluster{helm: os.Getenv("HELM"), version: os.Getenv("SLURM")}
+	if c.helm == "" || c.version == "" {
+		t.Skip("HELM and SLURM are not set: run make e2e-kube")
+	}
+	images, err := filepath.Glob(repository("bin/images/*-" + strings.ReplaceAll(c.version, ".", "-") + ".tar"))
 	require.NoError(t, err)
-	traces := b.Traces()
+	require.NotEmpty(t, images, "make images")
+	c.Bed, err = kubebed.Up(t.Context(), kubebed.Options{
+		Name: fmt.Sprintf("e2e-%d", os.Getpid()), Binary: repository("bin/slurmlet-sandbox"), Images: append(images, writeDatabaseImage(t)), Progress: t.Logf,
+	})
+	require.NoError(t, err)
+	traces := c.Traces()
+	// What the chart makes is let in, unless it asks for the capability.
+	c.kubectl(t, "label", "namespace", "default", "pod-security.kubernetes.io/enforce=baseline")
 	t.Cleanup(func() {
-		require.NoError(t, b.Down())
+		if t.Failed() {
+			c.tell(t)
+		}
+		require.NoError(t, c.Down())
 		require.Empty(t, traces.Left(), "left of Kubernetes")
 	})
-	return b
+	return c
 }
 
-// slurmImage is Debian's Slurm with slurmlet in it.
-func slurmImage(t *testing.T) string {
-	root, err := parts.Root(t.Context(), "24.11", t.Logf)
-	require.NoError(t, err)
-	dir := t.TempDir()
-	layer, err := os.Create(filepath.Join(dir, "layer"))
-	require.NoError(t, err)
-	defer layer.Close()
-	require.NoError(t, oci.Layer(layer, map[string]string{"/": root, "/usr/local/bin/slurmlet": program("slurmlet")}))
-	_, err = layer.Seek(0, 0)
-	require.NoError(t, err)
-	image, err := os.Create(filepath.Join(dir, "slurm.tar"))
-	require.NoError(t, err)
-	defer image.Close()
-	path := []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}
-	require.NoError(t, oci.Image{Name: "registry.invalid/slurm:1", Env: path}.Write(image, layer))
-	return image.Name()
-}
-
-// program is one of ours, in bin/.
-func program(name string) string {
+// repository is a path in it.
+func repository(path string) string {
 	dir, _ := os.Getwd()
-	return filepath.Join(dir, "..", "..", "bin", name)
+	return filepath.Join(dir, "..", "..", path)
 }
 
-func apply(t *testing.T, b *kubebed.Bed, file string) {
+// tell puts what one would look at into the log of a test that has failed.
+func (c *cluster) tell(t *testing.T) {
+	for _, args := range [][]string{
+		{"get", "pods", "-o", "wide"},
+		{"get", "events", "--sort-by=.lastTimestamp"},
+		{"logs", "-l", "slurmlet.dev/cluster", "--prefix", "--tail", "40"},
+	} {
+		out, err := c.Kubectl(context.WithoutCancel(t.Context()), args...) // it has ended by now
+		t.Log(out, err)
+	}
+}
+
+func (c *cluster) apply(t *testing.T, file string) {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("testdata", file))
 	require.NoError(t, err)
-	require.NoError(t, b.Apply(t.Context(), string(text)))
+	require.NoError(t, c.Apply(t.Context(), strings.ReplaceAll(string(text), "24.11", c.version)))
 }
 
-func remove(t *testing.T, b *kubebed.Bed, file string) {
+func (c *cluster) kubectl(t *testing.T, args ...string) string {
 	t.Helper()
-	kubectl(t, b, "delete", "--wait", "-f", filepath.Join("testdata", file))
-}
-
-func kubectl(t *testing.T, b *kubebed.Bed, args ...string) string {
-	t.Helper()
-	out, err := b.Kubectl(t.Context(), args...)
+	out, err := c.Kubectl(t.Context(), args...)
 	require.NoError(t, err)
 	return strings.TrimSpace(out)
 }
 
 // field is one value of an object, by its JSON path.
-func field(t *testing.T, b *kubebed.Bed, object, path string) string {
+func (c *cluster) field(t *testing.T, object, path string) string {
 	t.Helper()
-	return kubectl(t, b, "get", object, "-o", "jsonpath={"+path+"}")
+	return c.kubectl(t, "get", object, "-o", "jsonpath={"+path+"}")
 }
 
 // until waits for a condition; what it last saw is in the failure.

@@ -7,50 +7,63 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-
-	"github.com/slurmlet/slurmlet/internal/kubebed"
 )
 
-// second is the node that things happen to.
+// second is the machine that things happen to.
 const second = "kube-2"
 
-func nodeBecomes(t *testing.T, b *kubebed.Bed, want string) {
+func (c *cluster) machineBecomes(t *testing.T, want string) {
 	t.Helper()
 	until(t, second+"'s Ready is "+want, func() (bool, string) {
-		saw := field(t, b, "node/"+second, ".status.conditions[?(@.type=='Ready')].status")
+		saw := c.field(t, "node/"+second, ".status.conditions[?(@.type=='Ready')].status")
 		return saw == want, saw
 	})
 }
 
-// A kubelet is restarted in a moment; its containers know nothing of it.
-func kubeletRestarts(t *testing.T, b *kubebed.Bed) {
-	before, err := b.Exec(t.Context(), second, "pidof", "kubelet", "containerd")
+// A kubelet is restarted in a moment; containers and jobs know nothing of it.
+func kubeletRestarts(t *testing.T, c *cluster) {
+	pods := c.pods(t)
+	j := c.running(t, "sleep 20", "-w", c.onSecond(t))
+	before, err := c.Exec(t.Context(), second, "pidof", "kubelet", "containerd")
 	require.NoError(t, err)
-	require.NoError(t, b.Stop(t.Context(), second, "kubelet"))
-	_, err = b.Exec(t.Context(), second, "pidof", "kubelet")
+	require.NoError(t, c.Stop(t.Context(), second, "kubelet"))
+	_, err = c.Exec(t.Context(), second, "pidof", "kubelet")
 	require.Error(t, err)
-	require.NoError(t, b.Start(t.Context(), second, "kubelet"))
-	nodeBecomes(t, b, "True")
-	after, err := b.Exec(t.Context(), second, "pidof", "kubelet", "containerd")
+	require.NoError(t, c.Start(t.Context(), second, "kubelet"))
+	after, err := c.Exec(t.Context(), second, "pidof", "kubelet", "containerd")
 	require.NoError(t, err)
 	assert.NotEqual(t, before, after)
+	c.machineBecomes(t, "True")
+	j.completes(t, "0")
+	c.bothIdle(t)
+	assert.Equal(t, pods, c.pods(t))
 }
 
-func cable(t *testing.T, b *kubebed.Bed) {
-	require.NoError(t, b.Link(t.Context(), second, false))
-	nodeBecomes(t, b, "Unknown")
-	require.NoError(t, b.Link(t.Context(), second, true))
-	nodeBecomes(t, b, "True")
+// A machine without a network goes on with its job; slurmctld hears of its end
+// when it is back.
+func cable(t *testing.T, c *cluster) {
+	j := c.running(t, "sleep 20", "-w", c.onSecond(t))
+	require.NoError(t, c.Link(t.Context(), second, false))
+	c.machineBecomes(t, "Unknown")
+	assert.Equal(t, "RUNNING", j.is(t, "JobState"))
+	require.NoError(t, c.Link(t.Context(), second, true))
+	c.machineBecomes(t, "True")
+	j.completes(t, "0")
+	c.bothIdle(t)
 }
 
-func power(t *testing.T, b *kubebed.Bed) {
-	boot := func() string { return field(t, b, "node/"+second, ".status.nodeInfo.bootID") }
+// What a power cut takes, begins again.
+func power(t *testing.T, c *cluster) {
+	boot := func() string { return c.field(t, "node/"+second, ".status.nodeInfo.bootID") }
 	before := boot()
-	require.NoError(t, b.PowerOff(t.Context(), second))
-	_, err := b.Exec(t.Context(), second, "true")
+	j := c.running(t, "sleep 20", "-w", c.onSecond(t))
+	require.NoError(t, c.PowerOff(t.Context(), second))
+	_, err := c.Exec(t.Context(), second, "true")
 	require.Error(t, err)
-	nodeBecomes(t, b, "Unknown")
-	require.NoError(t, b.PowerOn(t.Context(), second))
-	nodeBecomes(t, b, "True")
+	c.machineBecomes(t, "Unknown")
+	require.NoError(t, c.PowerOn(t.Context(), second))
+	c.machineBecomes(t, "True")
 	assert.NotEqual(t, before, boot())
+	j.completes(t, "1")
+	c.bothIdle(t)
 }

@@ -14,16 +14,17 @@ import (
 
 // Kubectl runs kubectl and returns what it wrote to standard output.
 func (b *Bed) Kubectl(ctx context.Context, args ...string) (string, error) {
-	return b.kubectl(ctx, "", args...)
+	return b.KubectlOn(ctx, "", args...)
 }
 
 // Apply makes what the manifests say (kubectl apply).
 func (b *Bed) Apply(ctx context.Context, manifests string) error {
-	_, err := b.kubectl(ctx, manifests, "apply", "-f", "-")
+	_, err := b.KubectlOn(ctx, manifests, "apply", "-f", "-")
 	return err
 }
 
-func (b *Bed) kubectl(ctx context.Context, stdin string, args ...string) (string, error) {
+// KubectlOn is Kubectl with standard input.
+func (b *Bed) KubectlOn(ctx context.Context, stdin string, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, filepath.Join(b.settings.Programs, "kubectl"), args...)
 	cmd.Env = append(os.Environ(), b.Environment()...)
 	var out, said bytes.Buffer

@@ -1,0 +1,61 @@
+//go:build e2e
+
+package kube
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/slurmlet/slurmlet/internal/kubebed/oci"
+	"github.com/slurmlet/slurmlet/internal/sandbox/parts"
+)
+
+const databaseImage = "registry.invalid/mariadb:1"
+
+// accounting: the chart's own MariaDB, slurmdbd and slurmrestd, in a new release
+// of the same name.
+func accounting(t *testing.T, c *cluster) {
+	c.install(t, "--set", "accounting.enabled=true,rest.enabled=true,accounting.mariadb.image="+databaseImage)
+	t.Run("a job is in the database", func(t *testing.T) {
+		j := c.submit(t, "true")
+		until(t, "sacct has it", func() (bool, string) {
+			saw := c.ask(t, "sacct -n -P -X -o JobID,State -j "+j.id)
+			return saw == j.id+"|COMPLETED", saw
+		})
+	})
+	t.Run("slurmrestd serves whoever has a token", func(t *testing.T) {
+		const get = `perl -MIO::Socket::INET -e '
+			my $s = IO::Socket::INET->new("slurm-slurmrestd:6820") or die $@;
+			print $s "GET /slurm/v0.0.42/nodes HTTP/1.1\r\nHost: slurm\r\nConnection: close\r\nX-SLURM-USER-TOKEN: $ENV{SLURM_JWT}\r\n\r\n";
+			print while <$s>'`
+		answer := c.slurm(t, "export $(scontrol token username=root); "+get)
+		assert.Contains(t, answer, "200 OK")
+		assert.Contains(t, answer, `"hostname": "slurm-cpu-0"`)
+		answer = c.slurm(t, "export SLURM_JWT=none; "+get)
+		assert.NotContains(t, answer, "200 OK")
+		assert.NotContains(t, answer, "slurm-cpu-0")
+	})
+}
+
+// writeDatabaseImage makes an archive with Debian's MariaDB, as the sandbox has it.
+func writeDatabaseImage(t *testing.T) string {
+	root, err := parts.Root(t.Context(), "24.11", t.Logf)
+	require.NoError(t, err)
+	dir := t.TempDir()
+	layer, err := os.Create(filepath.Join(dir, "layer"))
+	require.NoError(t, err)
+	defer layer.Close()
+	require.NoError(t, oci.Layer(layer, map[string]string{"/": root}))
+	_, err = layer.Seek(0, 0)
+	require.NoError(t, err)
+	image, err := os.Create(filepath.Join(dir, "mariadb.tar"))
+	require.NoError(t, err)
+	defer image.Close()
+	path := []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}
+	require.NoError(t, oci.Image{Name: databaseImage, Env: path}.Write(image, layer))
+	return image.Name()
+}

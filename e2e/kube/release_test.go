@@ -1,0 +1,112 @@
+//go:build e2e
+
+package kube
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// release is the chart's name and its release's, and so the beginning of all names.
+const release = "slurm"
+
+// set is the only node set.
+const set = "statefulset/slurm-cpu"
+
+// ofBed are the values of `make kube-up`, and those that the tests need besides.
+func (c *cluster) ofBed() []string {
+	return []string{"-f", "values.yaml", "-f", "testdata/values.yaml", "--set", "image.slurm=" + c.version}
+}
+
+func install(t *testing.T, c *cluster) {
+	c.install(t)
+	assert.Contains(t, c.runHelm(t, "test", release, "--timeout", limit.String()), "Succeeded")
+}
+
+func (c *cluster) install(t *testing.T, args ...string) {
+	t.Helper()
+	c.runHelm(t, slices.Concat([]string{"install", release, chart, "--wait", "--timeout", limit.String()}, c.ofBed(), args)...)
+	c.bothIdle(t)
+}
+
+const chart = "../../charts/slurm"
+
+// upgrade changes the release by further values.
+func (c *cluster) upgrade(t *testing.T, args ...string) {
+	t.Helper()
+	c.runHelm(t, append([]string{"upgrade", release, chart, "--reuse-values"}, args...)...)
+}
+
+// uninstall leaves the claims that the notes name, and nothing else.
+func uninstall(t *testing.T, c *cluster) {
+	notes := c.runHelm(t, "get", "notes", release)
+	c.runHelm(t, "uninstall", release, "--wait", "--timeout", limit.String())
+	until(t, "the pods have ended", func() (bool, string) {
+		saw := c.kubectl(t, "get", "pods", "-o", "name")
+		return saw == "", saw
+	})
+	var named []string
+	for line := range strings.Lines(notes) {
+		if claim, _, _ := strings.Cut(strings.TrimSpace(line), " "); strings.HasPrefix(claim, "state-") {
+			named = append(named, "persistentvolumeclaim/"+claim)
+		}
+	}
+	assert.NotEmpty(t, named)
+	assert.ElementsMatch(t, named, c.objects(t))
+}
+
+// objects are all in the namespace but what Kubernetes itself has in each.
+func (c *cluster) objects(t *testing.T) []string {
+	t.Helper()
+	kinds := strings.Fields(c.kubectl(t, "api-resources", "--verbs=list", "--namespaced", "-o", "name"))
+	kinds = slices.DeleteFunc(kinds, func(kind string) bool { return strings.HasPrefix(kind, "events") || kind == "endpoints" })
+	all := strings.Fields(c.kubectl(t, "get", strings.Join(kinds, ","), "-o", "name"))
+	return slices.DeleteFunc(all, func(name string) bool {
+		return slices.Contains([]string{"configmap/kube-root-ca.crt", "serviceaccount/default", "service/kubernetes", "endpointslice.discovery.k8s.io/kubernetes"}, name)
+	})
+}
+
+// dryRun has the API server judge all that the values files render, as admission
+// would: those for kinds of clusters, and those that the chart is checked with.
+func dryRun(t *testing.T, c *cluster) {
+	clusters, err := filepath.Glob(chart + "/values-*.yaml")
+	require.NoError(t, err)
+	checks, err := filepath.Glob(chart + "/ci/*.yaml")
+	require.NoError(t, err)
+	require.Len(t, clusters, 4)
+	for _, values := range append(clusters, checks...) {
+		t.Run(filepath.Base(values), func(t *testing.T) {
+			manifests := filepath.Join(t.TempDir(), "manifests.yaml")
+			rendered := withoutCustom(c.runHelm(t, "template", "dry", chart, "--namespace", "default", "--no-hooks", "-f", values))
+			require.NoError(t, os.WriteFile(manifests, []byte(rendered), 0o600))
+			c.kubectl(t, "create", "--dry-run=server", "-f", manifests)
+		})
+	}
+	assert.Empty(t, c.objects(t), "a dry run has made something")
+}
+
+// withoutCustom leaves out what is of kinds that only an operator brings along.
+func withoutCustom(manifests string) string {
+	return strings.Join(slices.DeleteFunc(strings.Split(manifests, "\n---\n"), func(one string) bool {
+		return strings.Contains(one, "kind: ScaledObject") || strings.Contains(one, "kind: PodMonitor")
+	}), "\n---\n")
+}
+
+func (c *cluster) runHelm(t *testing.T, args ...string) string {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), c.helm, args...)
+	cmd.Env = append(os.Environ(), c.Environment()...)
+	var said bytes.Buffer
+	cmd.Stderr = &said
+	out, err := cmd.Output()
+	require.NoError(t, err, "helm %v: %s", args, said.String())
+	return string(out)
+}
