@@ -105,8 +105,9 @@ func (p plane) coredns() *daemon.Daemon {
 	return &daemon.Daemon{Name: "coredns", Args: []string{"-conf", filepath.Join(p.dir, "Corefile")}}
 }
 
-// corefile is kubeadm's, but for other names than the cluster's, which nobody
-// here can tell.
+// corefile is a usual one, but for other names than the cluster's, which nobody
+// here can tell. Like many, unlike kubeadm's, it caches the cluster's own names,
+// and that they do not exist.
 var corefile = strings.TrimLeft(`
 .:53 {
 	bind %s
