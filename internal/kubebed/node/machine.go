@@ -90,7 +90,10 @@ func (s Settings) mountDirectories(root machine.Root) error {
 		return err
 	}
 	// An overlay file system, as the root is, cannot hold those of the containers.
-	if err := machine.Mount(guest.DiskDevice, "/var/lib/containerd", "ext4", unix.MS_NOATIME, ""); err != nil {
+	// Nobody checks this one, so its inode tables may stay as they are: ext4 would
+	// clear them by requests that the guest's disk refuses, and once one of its
+	// answers was lost among them, and every sync on the node hung.
+	if err := machine.Mount(guest.DiskDevice, "/var/lib/containerd", "ext4", unix.MS_NOATIME, "noinit_itable"); err != nil {
 		return err
 	}
 	for _, dir := range []string{"/var/lib/kubelet", localDir} {
