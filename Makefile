@@ -26,6 +26,9 @@ FUZZ    ?= 60s
 CHAOS   ?= 10m
 NODES   ?= 500
 
+# pipefail is not in every sh.
+SHELL := /bin/bash
+
 .DEFAULT_GOAL := build
 .PHONY: help build test unit e2e e2e-kube charts images chaos scale bench lint fuzz up down kube-up kube-down clean
 
@@ -56,7 +59,9 @@ unit: ## tests that need nothing but this machine
 e2e: build ## real Slurm in the sandbox, every version
 	$(SANDBOX) install
 	SLURMLET_SANDBOX_TEST=$(CURDIR)/$(SANDBOX) $(GO) test -count=1 -run Real -v ./internal/sandbox
-	$(GO) test -tags e2e -count=1 -timeout 45m -v ./e2e
+	@mkdir -p bin
+	set -o pipefail; $(GO) test -tags e2e -count=1 -timeout 60m -v ./e2e 2>&1 | tee bin/e2e.log || \
+		{ echo; echo 'what failed, out of bin/e2e.log:'; grep -A 14 -E 'Error Trace:|^panic: |^fatal error: ' bin/e2e.log | head -n 200; exit 1; }
 
 charts: $(HELM) $(UNTT) $(BUILDX) ## lint, unit tests and what Kubernetes would refuse (UPDATE=1 writes their READMEs)
 	$(HELM) lint --strict --quiet charts/slurm

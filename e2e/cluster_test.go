@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -29,10 +30,14 @@ const limit = 2 * time.Minute
 // grace is a pod's, as the agents in them are told.
 const grace = 30 * time.Second
 
+// patience is how many cases of one cluster may fail before the rest is let be.
+const patience = 5
+
 // cluster is a sandbox with the pods that "make up" makes.
 type cluster struct {
 	*sandbox.Sandbox
 	sandbox.Cluster
+	end func()
 }
 
 // eachVersion runs the cases, in order, on one cluster of each Slurm version;
@@ -42,9 +47,18 @@ func eachVersion(t *testing.T, name string, start starter, cases []testCase) {
 	for _, version := range parts.Versions() {
 		t.Run(version, func(t *testing.T) {
 			t.Parallel()
-			c := start(t, fmt.Sprintf("%s-%d-%s", name, os.Getpid(), strings.ReplaceAll(version, ".", "-")), version)
+			name := fmt.Sprintf("%s-%d-%s", name, os.Getpid(), strings.ReplaceAll(version, ".", "-"))
+			c := start(t, name, version)
+			failed := 0
 			for _, one := range cases {
-				t.Run(one.name, func(t *testing.T) { one.run(t, c) })
+				if t.Run(one.name, func(t *testing.T) { one.run(t, c) }) {
+					continue
+				}
+				// Whatever it left, the next case does not suffer from it.
+				failed++
+				require.Less(t, failed, patience, "no more cases are run")
+				c.end()
+				c = start(t, fmt.Sprintf("%s-%d", name, failed), version)
 			}
 		})
 	}
@@ -71,17 +85,19 @@ func up(t *testing.T, name, version string) *cluster {
 func empty(t *testing.T, name, version string) *cluster {
 	s, err := sandbox.Up(t.Context(), sandbox.Options{Name: name, Slurm: version, Binary: binary(), Progress: t.Logf})
 	require.NoError(t, err)
+	c := &cluster{Sandbox: s}
 	traces := s.Traces()
-	t.Cleanup(func() {
+	c.end = sync.OnceFunc(func() {
 		if t.Failed() {
 			tellLogs(t, s)
 		}
 		require.NoError(t, s.Down())
 		require.Empty(t, traces.Left(), "left of the sandbox")
 	})
-	pods, err := s.Cluster()
+	t.Cleanup(c.end)
+	c.Cluster, err = s.Cluster()
 	require.NoError(t, err)
-	return &cluster{s, pods}
+	return c
 }
 
 func binary() string {

@@ -154,6 +154,9 @@ func (c *cluster) wereRequeued(t *testing.T, names ...string) {
 	}
 }
 
+// lives is a job that tells until when it lived; whenever it is killed, a whole time is there.
+const lives = `f=/shared/$SLURM_JOB_ID.now; while :; do date +%s.%N > $f.new; mv $f.new $f; sleep 0.2; done`
+
 // slurmctldAway: nothing counts as done that slurmctld has not said. One pod's
 // slurmctld comes back in time, the other's does not.
 func slurmctldAway(t *testing.T, c *cluster) {
@@ -161,7 +164,7 @@ func slurmctldAway(t *testing.T, c *cluster) {
 	late := c.leaver(3, hurried)
 	defer c.leavers(t, c.leaver(2, patient), late)()
 	saved := c.submit(t, waits, "-w", "node-2", "--mem=64", "--no-requeue")
-	lost := c.submit(t, `while :; do date +%s.%N > /shared/$SLURM_JOB_ID.now; sleep 0.2; done`, "-w", "node-3", "--mem=64", "--requeue")
+	lost := c.submit(t, lives, "-w", "node-3", "--mem=64", "--requeue")
 	c.waitJob(t, saved, "RUNNING")
 	c.waitJob(t, lost, "RUNNING")
 	c.terminate(t, "node-3")

@@ -150,13 +150,13 @@ func (c *cluster) beginToLeave(t *testing.T) map[string]string {
 // are to be requeued, let their jobs live as long as there is time, and end. The
 // next pods of these names take the records over.
 func linkNeverBack(t *testing.T, c *cluster) {
-	const short, lives = 40 * time.Second, 19 * time.Second // slurmd is stopped after 34 s
+	const short, least = 40 * time.Second, 19 * time.Second // slurmd is stopped after 34 s
 	nodes := []string{"node-2", "node-3"}
 	defer c.leavers(t, c.leaver(2, short), holdable(c.leaver(3, short)))()
 	defer c.letGo(t)
 	jobs := map[string]string{}
 	for _, node := range nodes {
-		jobs[node] = c.submit(t, `while :; do date +%s.%N > /shared/$SLURM_JOB_ID.now; sleep 0.2; done`, "-w", node, "--mem=64", "--requeue")
+		jobs[node] = c.submit(t, lives, "-w", node, "--mem=64", "--requeue")
 		c.waitJob(t, jobs[node], "RUNNING")
 	}
 	c.hold(t, "node-3", "before requeue*")
@@ -170,7 +170,7 @@ func linkNeverBack(t *testing.T, c *cluster) {
 		at, took := c.left(t, node, short, agent.ExitLeft)
 		lived := took - at.Sub(told(t, c.run(t, "login", "cat", "/shared/"+jobs[node]+".now")))
 		t.Logf("%s: exit %v after SIGTERM; the job lived for %v", node, took, lived)
-		assert.Greater(t, lived, lives, "no job is killed before the time is over")
+		assert.Greater(t, lived, least, "no job is killed before the time is over")
 	}
 	for i, node := range nodes {
 		require.NoError(t, c.Delete(t.Context(), node, 0))
