@@ -71,10 +71,10 @@ func (a *Agent) failDeadJobs(ctx context.Context, dead []slurm.Job) error {
 		return nil
 	}
 	node, err := a.client.Node(ctx, a.Config.NodeName)
-	if err != nil || node == nil || node.Drained() && !own(node) {
+	if err != nil || node == nil || foreign(node) {
 		return err // the drain and its reason are an admin's
 	}
-	if !node.Drained() {
+	if !own(node) { // or drained by slurmctld, because slurmd has another size than the record
 		if err := a.client.DrainNode(ctx, a.Config.NodeName, reasonDead); err != nil {
 			return err
 		}

@@ -84,6 +84,7 @@ func TestDeadJobs(t *testing.T) {
 		"may not":                                {jobs: []slurm.Job{job(4, false)}, told: []string{drain, comment, down}},
 		"both kinds":                             {jobs: []slurm.Job{job(3, true), job(4, false)}, told: []string{"requeue 3", drain, comment, down}},
 		"may not, drained by an agent":           {jobs: []slurm.Job{job(4, false)}, node: record(ourDrain), told: []string{comment, down}},
+		"may not, drained by slurmctld":          {jobs: []slurm.Job{job(4, false)}, node: record(tooSmall), told: []string{drain, comment, down}},
 		"may not, drained by an admin":           {jobs: []slurm.Job{job(4, false)}, node: record(anAdmins)},
 		"may not, and another job lives":         {jobs: []slurm.Job{job(4, false), job(5, false)}, told: []string{drain}},
 		"may not, and a new job has come":        {jobs: []slurm.Job{job(4, false)}, new: 9, told: []string{drain}},

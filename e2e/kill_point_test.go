@@ -195,7 +195,11 @@ func (c *cluster) isRight(t *testing.T, jobs []string) {
 	})
 	took := time.Since(started)
 	t.Logf("right %v after the container's start (%v are wanted)", took, soon)
-	assert.Less(t, took, soonEnough)
+	if !assert.Less(t, took, soonEnough) {
+		log, err := c.Logs(t.Context(), victim)
+		t.Log(err, log)
+		t.Log(c.Logs(t.Context(), sandbox.Controller))
+	}
 	c.waitReady(t, victim)
 	all := c.jobs(t)
 	for _, id := range jobs {
