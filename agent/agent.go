@@ -52,6 +52,8 @@ type Agent struct {
 
 	lastError, lastFatal atomic.Pointer[LastError]
 
+	unit unit
+	keys clusterKeys
 	conf conf
 	// missedConf is why slurmd has not the configuration of slurmctld.
 	missedConf atomic.Pointer[string]
@@ -204,7 +206,7 @@ func (a *Agent) open() error {
 	if err := os.MkdirAll(a.Config.RunDir, 0o755); err != nil {
 		return fmt.Errorf("cannot make SLURMLET_RUN_DIR: %w", err)
 	}
-	err := errors.Join(a.gres.write(a.Config), a.daemon.makeRuntime())
+	err := errors.Join(a.gres.write(a.Config), a.daemon.makeRuntime(), a.openKeys())
 	if err == nil && a.daemon.prepare != nil {
 		err = a.daemon.prepare(a)
 	}
@@ -254,15 +256,21 @@ func (a *Agent) own() int {
 		for len(queue) > 0 {
 			e := queue[0]
 			queue = queue[1:]
+			if a.ofUnit(e) {
+				continue
+			}
 			switch e := e.(type) {
 			case ofService:
 				queue = append(queue, a.stepService(e)...)
 				continue
 			case troubled:
 				a.doubted.Store(false)
+			case hungUp:
+				a.informOfReload()
 			}
 			next, actions := step(a.life, e)
 			a.publish(next)
+			a.inform(a.unit.follow(next))
 			arrived := next.registers && next.state == Ready && a.life.state != Ready
 			a.life = next
 			if arrived {
@@ -298,6 +306,7 @@ func (a *Agent) listen(ctx context.Context) {
 	if a.life.reloads {
 		go a.watchSources()
 	}
+	go a.watchdog()
 	go func() {
 		if err := a.notify.Serve(a.isMain, a.notified, a.refused); err != nil {
 			a.tell(slog.LevelError, "cannot receive notifications any more", slog.Any("error", err))

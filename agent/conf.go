@@ -65,6 +65,7 @@ func (a *Agent) openConf() {
 
 func (a *Agent) readSources() edition {
 	set, err := confset.Read(a.conf.sources)
+	err = errors.Join(a.takeKeys(), err)
 	return edition{set: set, err: err, at: time.Now()}
 }
 

@@ -3,7 +3,6 @@ package agent
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"os/exec"
 	"os/user"
@@ -26,6 +25,8 @@ type daemon struct {
 	programs map[string]string
 	// booted is the container's start, when PID 1 began.
 	booted time.Time
+	// keys is the directory with auth/slurm's keys; empty: it needs none, or has munged.
+	keys string
 	// credential is set when the daemon runs as another user than the agent.
 	credential *syscall.Credential
 }
@@ -47,10 +48,12 @@ func findDaemon(c Config) (daemon, error) {
 	if d.user != nil {
 		d.credential, err = credential(d.user(c))
 	}
+	faults = append(faults, err)
 	if !d.keyless {
-		faults = append(faults, checkAuth(c.keyDirs()))
+		d.keys, err = findKeys(c.keyDirs(), d.keyOwners())
+		faults = append(faults, err)
 	}
-	if err := errors.Join(append(faults, err)...); err != nil {
+	if err := errors.Join(faults...); err != nil {
 		return daemon{}, &Fault{ExitMissing, err}
 	}
 	return d, nil
@@ -83,34 +86,6 @@ func credential(variable, name string) (*syscall.Credential, error) {
 		return nil, fmt.Errorf("cannot use the user %q of /etc/passwd: %w", name, err)
 	}
 	return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}, nil
-}
-
-const mungeSocket = "/run/munge/munge.socket.2"
-
-// checkAuth looks for what auth/slurm or auth/munge cannot do without.
-func checkAuth(dirs []string) error {
-	var paths []string
-	for _, dir := range dirs {
-		paths = append(paths, filepath.Join(dir, "slurm.key"), filepath.Join(dir, "slurm.jwks"))
-	}
-	for _, path := range append(paths, mungeSocket) {
-		_, err := os.Stat(path)
-		if err == nil {
-			return nil
-		}
-		if !errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("cannot look at the cluster's key: %w", err)
-		}
-	}
-	return fmt.Errorf("cannot find the cluster's key: there is neither %s (auth/slurm), nor munged's socket %s (auth/munge)", strings.Join(paths, " nor "), mungeSocket)
-}
-
-// keyDirs is where the cluster's key may be.
-func (c Config) keyDirs() []string {
-	if partOf(c.Role).reloads {
-		return c.ConfSources
-	}
-	return []string{c.ConfDir}
 }
 
 func (d daemon) uid() int {
@@ -149,6 +124,7 @@ func (d daemon) command(a *Agent) process.Command {
 	if d.announces {
 		args, env = append([]string{"--systemd"}, args...), append(env, "NOTIFY_SOCKET="+a.notify.Path())
 	}
+	env = append(env, a.keyEnv()...)
 	if d.env != nil {
 		env = append(env, d.env(a)...)
 	}
@@ -159,12 +135,12 @@ func (d daemon) command(a *Agent) process.Command {
 }
 
 // agentsOwn picks what a daemon must not inherit: the agent's settings, a
-// notify socket that is not ours, and INVOCATION_ID, with which slurmd would
+// notify socket and a watchdog that are not ours, and INVOCATION_ID, with which slurmd would
 // look for its cgroup through systemd.
 func agentsOwn(entry string) bool {
 	name, _, _ := strings.Cut(entry, "=")
 	return strings.HasPrefix(name, prefix) && (known(name) || !fromService(name)) ||
-		slices.Contains([]string{"NOTIFY_SOCKET", "INVOCATION_ID", "SLURMD_BOOT_TIME"}, name)
+		slices.Contains([]string{"NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID", "INVOCATION_ID", "SLURMD_BOOT_TIME"}, name)
 }
 
 // scontrolEnv tells scontrol where the configuration is.

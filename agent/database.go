@@ -17,6 +17,7 @@ import (
 	"github.com/go-sql-driver/mysql"
 
 	"github.com/slurmlet/slurmlet/internal/copies"
+	"github.com/slurmlet/slurmlet/internal/keyring"
 	"github.com/slurmlet/slurmlet/slurmconf"
 )
 
@@ -131,7 +132,10 @@ var refusals = []uint16{
 // dbdDir is where slurmdbd finds its files: a copy for SlurmUser alone, which a
 // Secret's files are not.
 func (a *Agent) dbdDir() copies.Dir {
-	return copies.Dir{From: a.Config.ConfDir, To: filepath.Join(a.Config.RunDir, "slurmdbd"), Mode: 0o600, UID: a.daemon.uid(), GID: a.daemon.gid()}
+	return copies.Dir{
+		From: a.Config.ConfDir, To: filepath.Join(a.Config.RunDir, "slurmdbd"), Mode: 0o600, UID: a.daemon.uid(), GID: a.daemon.gid(),
+		Wanted: func(name string) bool { return !keyring.IsKeyFile(name) }, // which have a copy of their own
+	}
 }
 
 func (a *Agent) readDBD() (dbd, error) {

@@ -226,8 +226,30 @@
 // privileged: sshd needs the capabilities CHOWN, DAC_OVERRIDE, FOWNER, KILL,
 // NET_BIND_SERVICE (for a port below 1024), SETGID, SETUID and SYS_CHROOT, and
 // AUDIT_WRITE where it is built to write to the kernel's audit. All of them are
-// among a container's default ones. SlurmUser must be able to
-// read the cluster's key, and nobody else.
+// among a container's default ones.
+//
+// # The cluster's keys
+//
+// Whoever has a key of auth/slurm's is root in the cluster. slurm.key and slurm.jwks
+// are refused where others may read them (want 0600, or a Secret's defaultMode 0400)
+// or where their owner is neither root nor SlurmUser. The daemon gets a copy in
+// SLURMLET_RUN_DIR. A key is never in a log, an argument or the status, which tells
+// the keys' names.
+//
+// slurm.key cannot be changed while the cluster runs: what is signed with one is
+// refused by all that have the other. It is rotated with slurm.jwks in its place
+// (both may be there, slurm.jwks counts), by edits of the Secret:
+//
+//	slurmlet jwks slurm.key 2026.key              both are accepted, the first signs
+//	slurmlet jwks -expire 1h 2026.key slurm.key   the new one signs; the old one's time runs
+//	slurmlet jwks 2026.key                        at any time after that
+//
+// The next edit waits until "slurmlet status" in every pod tells of the one before
+// it, with a main process that is younger. Each agent reads an edit as soon as its
+// volume has it, and has the daemon hand over to a new process, so that jobs go on
+// and come; slurmdbd is restarted. An edit that the daemons with the former keys
+// would not understand is refused, and the status says why. A container takes what is
+// there when it starts.
 //
 // # Accounting
 //
@@ -235,7 +257,7 @@
 // is: the agent copies all files of SLURMLET_CONF_DIR, a mounted Secret, to
 // slurmdbd in SLURMLET_RUN_DIR, with mode 0600. AuthAltParameters must name a JWT
 // key there. An edit counts at once, by SIGHUP, or by a restart where slurmdbd can
-// take it in no other way (the database, DbdPort, keys); slurmctld keeps what it has
+// take it in no other way (the database, DbdPort, JWT keys); slurmctld keeps what it has
 // to tell meanwhile. PidFile should be in /run/slurmdbd, which the agent makes.
 //
 // slurmdbd is started when its database lets it log in; the reason says why it
@@ -256,6 +278,19 @@
 // user and of root on a unix socket, where a sackd vouches for that user:
 // SLURMLET_DAEMON_ARGS=unix:/run/slurmrestd/slurmrestd.sock makes one in a directory
 // that belongs to the user.
+//
+// # systemd
+//
+// On a machine without Kubernetes the agent runs as a unit (images/slurmlet@.service
+// in the source): of Type=notify-reload, or notify. The unit is active when the node
+// is registered; its status text is the agent's state and reason; a reload is over
+// when the daemon's successor is confirmed, or a minute has passed; a stop is the end
+// as below, so that TimeoutStopSec must be no less than SLURMLET_GRACE_PERIOD. With
+// WatchdogSec, systemd hears of the agent twice in that time.
+//
+// PrivatePIDs (systemd 257) makes the agent the first process of a pid namespace, and
+// PrivateMounts and Delegate let it have a cgroup namespace of its own, as in a
+// container. Without them slurmd would make its cgroups beside the unit's.
 //
 // # The end
 //

@@ -96,7 +96,7 @@ func partOf(r Role) part {
 	case Login:
 		return part{
 			program: "sackd", tools: []string{"scontrol", "sshd", "ssh-keygen"},
-			user: slurmUser, announces: true, runtime: "/run/slurm", args: sackdArgs, // its copy is found as users' commands find it, in /run/slurm/conf
+			user: slurmUser, announces: true, runtime: "/run/slurm", args: sackdArgs, env: (*Agent).fetchEnv, // its copy is found as users' commands find it, in /run/slurm/conf
 			hosts: true, services: loginServices,
 			restarts: true, reach: (*Agent).reachController, confirm: (*Agent).ping,
 		}
@@ -134,7 +134,7 @@ func slurmdArgs(a *Agent) []string {
 // slurmdEnv: slurmd would tell the machine's boot time, and slurmctld takes one
 // that has moved for a reboot, which ends the node's jobs.
 func slurmdEnv(a *Agent) []string {
-	return []string{"SLURMD_BOOT_TIME=" + strconv.FormatInt(a.daemon.booted.Unix(), 10)}
+	return append(a.fetchEnv(), "SLURMD_BOOT_TIME="+strconv.FormatInt(a.daemon.booted.Unix(), 10))
 }
 
 func sackdArgs(a *Agent) []string { return []string{"--conf-server", a.Config.Controller} }

@@ -96,6 +96,8 @@ type life struct {
 	starting bool
 	// mainSince is when main began: a record must name a slurmd as young.
 	mainSince time.Time
+	// filesSince is when the files changed that main must have read.
+	filesSince time.Time
 	// tries counts questions without the hoped-for answer, failures the ends of
 	// the daemon in a row, restarts its starts.
 	tries, failures, starts int
@@ -196,8 +198,12 @@ type (
 	}
 	// troubled: the daemon complains of what it needs.
 	troubled struct{}
-	// filesChanged: the daemon's files have changed, and some only count for a new process.
-	filesChanged struct{ restart bool }
+	// filesChanged: the daemon's files have changed, and some only count for a new
+	// process. With since, it is known that a process which began before has not read them.
+	filesChanged struct {
+		restart bool
+		since   time.Time
+	}
 	// sessionsOver: nobody is logged in any more, and nobody can log in.
 	sessionsOver struct{}
 	// deadline: one of the way down is over.

@@ -31,6 +31,8 @@ type Status struct {
 	// Services are the helpers beside the daemon, Sessions those who are logged in (login).
 	Services []ServiceStatus `json:"services,omitempty"`
 	Sessions []SessionStatus `json:"sessions,omitempty"`
+	// Keys are auth/slurm's, by their names.
+	Keys *KeysStatus `json:"keys,omitempty"`
 	// Conf is slurmctld's configuration.
 	Conf *ConfStatus `json:"conf,omitempty"`
 	// Stopping is nil before SIGTERM.
@@ -85,7 +87,7 @@ func (a *Agent) Status() Status {
 // brief is all that needs no look at the machine.
 func (a *Agent) brief() Status {
 	s := *a.status.Load()
-	s.LastError = a.lastError.Load()
+	s.LastError, s.Keys = a.lastError.Load(), a.keys.status.Load()
 	if services := a.servicesStatus.Load(); services != nil {
 		s.Services = *services
 	}
@@ -194,6 +196,9 @@ func (s Status) WriteText(w io.Writer) error {
 	}
 	for _, one := range s.Sessions {
 		row("Session", "%s from %s since %s, process %d", one.User, cmp.Or(one.From, "an unknown address"), one.Since.Format(time.RFC3339), one.PID)
+	}
+	if s.Keys != nil {
+		s.Keys.rows(row)
 	}
 	if s.Conf != nil {
 		s.Conf.rows(row)

@@ -175,6 +175,7 @@ func (l life) doubt() (life, []action) {
 // takeFiles: a signal is enough for most of a configuration. A start that is
 // still to come takes all of it anyway.
 func (l life) takeFiles(e filesChanged) (life, []action) {
+	l.filesSince = e.since
 	switch {
 	case l.state == Stopping || l.main == 0 || l.doing == replacing:
 		return l, nil

@@ -163,6 +163,8 @@ func (l life) ready() (life, []action) {
 	first := !l.wasReady
 	l.state, l.doing, l.reason, l.tries, l.wasReady = Ready, nothing, "", 0, true
 	switch {
+	case l.mainSince.Before(l.filesSince): // it was on its way already
+		return l.hangUp()
 	case l.reloads:
 		return l.proven(first)
 	case first && l.unclaimed:

@@ -136,7 +136,11 @@ func helpersKilled(t *testing.T, c *cluster) {
 	if withTime() {
 		deaths = 10
 	}
-	sshd := func() agent.ServiceStatus { return c.agent(t, "login").Services[0] }
+	sshd := func() agent.ServiceStatus {
+		s := c.agent(t, "login")
+		require.NotEmpty(t, s.Services, "no sshd: %s, %s", s.State, s.Reason)
+		return s.Services[0]
+	}
 	first := sshd()
 	require.Equal(t, "sshd", first.Name)
 	for range deaths {
@@ -162,10 +166,11 @@ func helpersKilled(t *testing.T, c *cluster) {
 
 	for range deaths {
 		before := c.agent(t, "login")
+		require.NotNil(t, before.Main, "no sackd: %s, %s", before.State, before.Reason)
 		c.run(t, "login", "kill", "-9", strconv.Itoa(before.Main.PID))
 		until(t, "sackd is back", func() (bool, string) {
 			s := c.agent(t, "login")
-			return s.State == agent.Ready && s.Main.PID != before.Main.PID, string(s.State) + " " + s.Reason
+			return s.State == agent.Ready && s.Main != nil && s.Main.PID != before.Main.PID, string(s.State) + " " + s.Reason
 		})
 		assert.Equal(t, before.Services[0].PID, sshd().PID, "sshd is not touched")
 	}
@@ -173,20 +178,35 @@ func helpersKilled(t *testing.T, c *cluster) {
 	assert.Zero(t, zombies(t, c, "login"))
 }
 
-// usersReachNothing: as another user, and as a job's.
+// usersReachNothing: as another user, and as a job's, in every pod with an agent.
 func usersReachNothing(t *testing.T, c *cluster) {
-	const look = `for f in /run/slurmlet/agent.sock /run/slurmlet/notify.sock; do
+	for _, pod := range []string{"login", "node-0", sandbox.Controller} {
+		for _, user := range []string{sandbox.User, "nobody"} {
+			assert.Empty(t, c.as(t, user, pod, "sh", "-c", lookForSecrets), "%s in %s", user, pod)
+		}
+	}
+	assert.Empty(t, c.as(t, sandbox.User, "login", "srun", "-w", "node-0", "sh", "-c", lookForSecrets), "a job")
+	id := c.submit(t, lookForSecrets, "-w", "node-0")
+	c.waitJob(t, id, "COMPLETED")
+	assert.Empty(t, c.run(t, "login", "cat", sandbox.Workdir+"/"+id+".out"), "a batch job")
+	roots := c.run(t, "login", "sh", "-c", lookForSecrets)
+	for _, can := range []string{"can read /run/slurmlet/keys/slurm.key", "can speak to the notify socket", "has the status from the socket"} {
+		assert.Contains(t, roots, can, "the way is right: root comes through")
+	}
+}
+
+// lookForSecrets says what a user can do with the agent's sockets and keys that
+// only the agent and the daemons may. The message to the notify socket is a
+// datagram, so that whoever may connect may speak.
+const lookForSecrets = `for f in /run/slurmlet/agent.sock /run/slurmlet/notify.sock; do
   test -w $f && echo can write $f; done
-for f in /etc/slurm/slurm.key /run/slurmlet/ssh_host_keys/ssh_host_ed25519_key /var/lib/slurmlet/ssh/ssh_host_ed25519_key /proc/1/environ; do
+for f in /etc/slurm/*.key /etc/slurm/slurmdbd.conf /run/slurmlet/keys/* /run/slurmlet/keys/slurm.key /run/slurmlet/slurmdbd/* /run/slurmlet/slurmdbd/slurmdbd.conf \
+  /run/slurmlet/ssh_host_keys/ssh_host_ed25519_key /var/lib/slurmlet/ssh/ssh_host_ed25519_key /proc/1/environ; do
   head -c1 $f >/dev/null 2>&1 && echo can read $f; done
 slurmlet status 2>&1 | grep -q 'permission denied' || echo has the status from the socket
 slurmlet drain 2>&1 | grep -q 'permission denied' || echo may drain
+perl -e 'use Socket; socket(S, AF_UNIX, SOCK_DGRAM, 0) or die; send(S, "STOPPING=1\n", 0, sockaddr_un("/run/slurmlet/notify.sock")) and print "can speak to the notify socket\n"'
 true`
-	for _, pod := range []string{"login", "node-0"} {
-		assert.Empty(t, c.as(t, sandbox.User, pod, "sh", "-c", look), pod)
-	}
-	assert.Empty(t, c.as(t, sandbox.User, "login", "srun", "-w", "node-0", "sh", "-c", look), "a job")
-}
 
 // loginEnds: nobody new comes in, who is there is told and has time.
 func loginEnds(t *testing.T, c *cluster) {

@@ -39,6 +39,7 @@ func TestSlurm(t *testing.T) {
 		{"pods with CPUs of their own", podsWithCPUs},
 		{"hostlists as scontrol reads them", hostlists},
 		{"what slurmlet check refuses, slurmctld refuses", whatCheckRefuses},
+		{"a node under systemd", underSystemd},
 	}))
 }
 

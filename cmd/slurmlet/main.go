@@ -22,6 +22,8 @@ const usage = `usage: slurmlet slurmctld|slurmd|login|slurmdbd|slurmrestd
        slurmlet check [-o text|json|sarif|github] [-slurm-version V] [-here] FILE|DIR...
                                      what is wrong with slurm.conf and the files of its family
        slurmlet diff                 what the configuration's sources hold beside what is live
+       slurmlet jwks [-expire DURATION] KEY...
+                                     a slurm.jwks of keys such as slurm.key, each named after its file; the first signs
        slurmlet version
 `
 
@@ -43,6 +45,8 @@ func main() {
 		os.Exit(reload(args))
 	case "check":
 		os.Exit(checkFiles(args))
+	case "jwks":
+		os.Exit(jwks(args))
 	case "version", "--version":
 		fmt.Println("slurmlet", version)
 	case "help", "-h", "--help":

@@ -89,13 +89,16 @@ func newStage(t *testing.T) string {
 	for _, name := range []string{"slurmctld", "slurmd", "scontrol", "scancel", "squeue", "container", "connect", "stranger"} {
 		require.NoError(t, os.Symlink(standin, filepath.Join(dir, "bin", name)))
 	}
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "conf", "slurm.key"), bytes.Repeat([]byte("k"), 1024), 0o600))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "conf", "slurm.key"), []byte(firstKey), 0o600))
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "conf", "slurm.conf"), []byte(firstConf), 0o644))
 	journal := filepath.Join(dir, "journal")
 	require.NoError(t, os.WriteFile(journal, nil, 0o666))
 	require.NoError(t, os.Chmod(journal, 0o666))
 	return dir
 }
+
+// firstKey is a cluster's key before anybody edits it.
+const firstKey = "a key of sixteen bytes, and more"
 
 // firstConf is a cluster's slurm.conf before anybody edits it.
 const firstConf = "MailDomain=first\nClusterName=c\nSlurmctldHost=ctl\n"

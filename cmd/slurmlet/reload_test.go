@@ -10,6 +10,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
+
+	"github.com/slurmlet/slurmlet/internal/keyring"
 )
 
 // conf is a slurm.conf with a name in its first line, by which slurmctld tells what it reads.
@@ -21,6 +23,9 @@ func conf(name string, more ...string) string {
 func edit(name, text string) act {
 	return func(c *container) {
 		c.put("new", text)
+		if keyring.IsKeyFile(name) {
+			require.NoError(c.t, os.Chmod(c.path("new"), 0o600))
+		}
 		require.NoError(c.t, os.Rename(c.path("new"), c.path("conf/"+name)))
 	}
 }
@@ -99,6 +104,11 @@ func warns(warning string) condition {
 	}
 }
 
+// bothKeys are firstKey, which signs, and another one.
+const bothKeys = `{"keys":[
+	{"kid":"first","kty":"oct","alg":"HS256","k":"YSBrZXkgb2Ygc2l4dGVlbiBieXRlcywgYW5kIG1vcmU="},
+	{"kid":"other","kty":"oct","alg":"HS256","k":"YW5vdGhlciBrZXkgb2Ygc2l4dGVlbiBieXRlcw=="}]}`
+
 const reconfigured = "] reconfigure\n"
 
 func TestReload(t *testing.T) {
@@ -122,8 +132,22 @@ func TestReload(t *testing.T) {
 		name: "a ConfigMap's volume is swapped",
 		phases: []phase{
 			{"it is Ready", nil, []condition{isReady, last("first")}},
-			{"a first swap", []act{swap(1, map[string]string{"slurm.conf": conf("second"), "slurm.key": "k"})}, []condition{isReady, last("second"), kept("second")}},
-			{"a second swap", []act{swap(2, map[string]string{"slurm.conf": conf("third"), "slurm.key": "k"})}, []condition{isReady, last("third"), kept("third"), atMost(reconfigured, 2)}},
+			{"a first swap", []act{swap(1, map[string]string{"slurm.conf": conf("second"), "slurm.key": firstKey})}, []condition{isReady, last("second"), kept("second")}},
+			{"a second swap", []act{swap(2, map[string]string{"slurm.conf": conf("third"), "slurm.key": firstKey})}, []condition{isReady, last("third"), kept("third"), atMost(reconfigured, 2)}},
+		},
+	}, {
+		name: "a key's change that the nodes would not understand is refused, and one that they do is live",
+		phases: []phase{
+			{"it is Ready", nil, []condition{isReady}},
+			{"another key", []act{edit("slurm.key", "another key of sixteen bytes")}, []condition{
+				isReady, isRefused("cannot take the keys in $: others still sign with the key of slurm.key"), never(reconfigured), never("another key"),
+			}},
+			{"the key as it was", []act{edit("slurm.key", firstKey)}, []condition{isReady, notRefused, never(reconfigured)}},
+			{"both of them", []act{edit("slurm.jwks", bothKeys)}, []condition{isReady, notRefused, inOrder(reconfigured, "hands over"), never("another key")}},
+			{"a key that all can read", []act{func(c *container) { require.NoError(c.t, os.Chmod(c.path("conf/slurm.jwks"), 0o644)) }, edit("slurm.key", firstKey)}, []condition{
+				isReady, isRefused("cannot use the cluster's key: $/slurm.jwks has mode 0644"),
+			}},
+			{"no JSON", []act{edit("slurm.jwks", "{k")}, []condition{isReady, isRefused("cannot use slurm.jwks: want JSON")}},
 		},
 	}, {
 		name: "ten edits at once: the last one, once or twice",

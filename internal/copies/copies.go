@@ -22,6 +22,8 @@ type Dir struct {
 	UID, GID int
 	// Wanted picks files by their names; nil: all.
 	Wanted func(name string) bool
+	// Check refuses what From holds, as a whole: nothing is copied then. nil: all is well.
+	Check func(files map[string][]byte) error
 }
 
 // maxSize is that of a Secret or a ConfigMap.
@@ -32,6 +34,9 @@ const maxSize = 1 << 20
 // files that could be copied.
 func (d Dir) Sync() (changed []string, err error) {
 	files, err := d.read()
+	if err == nil && d.Check != nil {
+		err = d.Check(files)
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -1,6 +1,7 @@
 package copies
 
 import (
+	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -102,6 +103,24 @@ func TestSyncKeepsTheLast(t *testing.T) {
 	_, err = d.Sync()
 	require.ErrorIs(t, err, fs.ErrNotExist)
 	assert.Equal(t, map[string]string{"a": "1"}, contents(t, d.To))
+}
+
+// TestSyncChecks: what is refused is not even copied in part.
+func TestSyncChecks(t *testing.T) {
+	d := newDir(t, 0o600)
+	d.Check = func(files map[string][]byte) error {
+		if string(files["a"]) == "bad" {
+			return errors.New("no")
+		}
+		return nil
+	}
+	project(t, d.From, "..1", map[string]string{"a": "1", "b": "1"})
+	_, err := d.Sync()
+	require.NoError(t, err)
+	project(t, d.From, "..2", map[string]string{"a": "bad", "b": "2"})
+	_, err = d.Sync()
+	require.EqualError(t, err, "no")
+	assert.Equal(t, map[string]string{"a": "1", "b": "1"}, contents(t, d.To))
 }
 
 func TestWatch(t *testing.T) {

@@ -59,7 +59,7 @@ const databaseInit = `CREATE USER IF NOT EXISTS slurm@'%%' IDENTIFIED BY '%s';
 GRANT ALL ON slurm_acct_db.* TO slurm@'%%';
 `
 
-// Slurmdbd finds its files as a Secret has them: root's, and readable by others.
+// Slurmdbd finds its files as a Secret has them: root's.
 func (c Cluster) Slurmdbd() PodSpec {
 	spec := c.pod(Slurmdbd, Slurmdbd)
 	spec.Volumes = append(spec.Volumes[:1:1], Volume{Name: DBDConf, Path: "/etc/slurm", Projected: true, Files: c.DBDFiles(DatabasePassword)})
@@ -69,9 +69,9 @@ func (c Cluster) Slurmdbd() PodSpec {
 // DBDFiles are those of slurmdbd's volume.
 func (c Cluster) DBDFiles(password string) map[string]File {
 	return map[string]File{
-		"slurmdbd.conf": {Data: []byte(fmt.Sprintf(slurmdbdConf, password))},
-		"slurm.key":     {Data: c.Key},
-		jwtKey:          {Data: c.JWTKey},
+		"slurmdbd.conf": {Data: []byte(fmt.Sprintf(slurmdbdConf, password)), Mode: 0o400},
+		"slurm.key":     {Data: c.Key, Mode: 0o400},
+		jwtKey:          {Data: c.JWTKey, Mode: 0o400},
 	}
 }
 
