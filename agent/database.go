@@ -77,15 +77,15 @@ func storageTLS(parameters string) (*tls.Config, error) {
 	if given["SSL_CA"] == "" && given["SSL_CERT"] == "" {
 		return nil, nil
 	}
-	// As libmariadb does unless it is told to, the host's name is not verified.
-	config := &tls.Config{InsecureSkipVerify: given["SSL_CA"] == ""}
+	// libmariadb looks at the host's name only where it is told to, so VerifyConnection
+	// looks at the chain alone.
+	config := &tls.Config{InsecureSkipVerify: true}
 	if path := given["SSL_CA"]; path != "" {
-		pem, err := os.ReadFile(path)
+		roots, err := readRoots(path)
 		if err != nil {
 			return nil, fmt.Errorf("cannot use StorageParameters of %s: %w", slurmdbdConf, err)
 		}
-		config.RootCAs = x509.NewCertPool()
-		config.RootCAs.AppendCertsFromPEM(pem)
+		config.VerifyConnection = signedBy(roots)
 	}
 	if path := given["SSL_CERT"]; path != "" {
 		pair, err := tls.LoadX509KeyPair(path, given["SSL_KEY"])
@@ -95,6 +95,30 @@ func storageTLS(parameters string) (*tls.Config, error) {
 		config.Certificates = []tls.Certificate{pair}
 	}
 	return config, nil
+}
+
+func readRoots(path string) (*x509.CertPool, error) {
+	pem, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	roots := x509.NewCertPool()
+	if !roots.AppendCertsFromPEM(pem) {
+		return nil, fmt.Errorf("there is no certificate in %s", path)
+	}
+	return roots, nil
+}
+
+// signedBy accepts a server whose certificate comes from one of the roots.
+func signedBy(roots *x509.CertPool) func(tls.ConnectionState) error {
+	return func(s tls.ConnectionState) error {
+		between := x509.NewCertPool()
+		for _, c := range s.PeerCertificates[1:] {
+			between.AddCert(c)
+		}
+		_, err := s.PeerCertificates[0].Verify(x509.VerifyOptions{Roots: roots, Intermediates: between})
+		return err
+	}
 }
 
 // login logs in to the database. slurmdbd makes its database where there is none,

@@ -1,8 +1,19 @@
 package agent
 
 import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
 	"errors"
+	"math/big"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -24,6 +35,41 @@ func TestReadDBD(t *testing.T) {
 	d, err = readDBD("StorageHost=db\nStorageParameters=SSL_CERT=\n")
 	require.NoError(t, err)
 	require.Nil(t, d.storage.TLS)
+}
+
+// TestStorageTLS: the database's certificate must come from SSL_CA, whatever name
+// it is for.
+func TestStorageTLS(t *testing.T) {
+	server := httptest.NewTLSServer(nil)
+	defer server.Close()
+	ca := filepath.Join(t.TempDir(), "ca.pem")
+	dial := func(parameters string) error {
+		config, err := storageTLS(parameters)
+		require.NoError(t, err)
+		config.ServerName = "another.name"
+		conn, err := tls.Dial("tcp", server.Listener.Addr().String(), config)
+		if err == nil {
+			err = conn.Close()
+		}
+		return err
+	}
+	write := func(der []byte) {
+		require.NoError(t, os.WriteFile(ca, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), 0o600))
+	}
+	write(server.Certificate().Raw)
+	require.NoError(t, dial("SSL_CA="+ca))
+
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	require.NoError(t, err)
+	other := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true}
+	der, err := x509.CreateCertificate(rand.Reader, other, other, key.Public(), key)
+	require.NoError(t, err)
+	write(der)
+	require.ErrorContains(t, dial("ssl_ca="+ca), "unknown authority")
+
+	require.NoError(t, os.WriteFile(ca, []byte("none"), 0o600))
+	_, err = storageTLS("SSL_CA=" + ca)
+	require.ErrorContains(t, err, "there is no certificate in "+ca)
 }
 
 // TestNoSecretIsTold: not even where it is the fault.

@@ -175,6 +175,18 @@ func TestMissing(t *testing.T) {
 	}
 }
 
+// TestOpenKey: a key that every user of the container can read is refused before
+// anything is started with it.
+func TestOpenKey(t *testing.T) {
+	t.Parallel()
+	s := newSurroundings(t, "slurmd")
+	key := filepath.Join(s.dir, "conf", "slurm.key")
+	require.NoError(t, os.Chmod(key, 0o644))
+	have := s.run(t, "slurmd")
+	require.Equal(t, agent.ExitMissing, have.code, have)
+	require.NoError(t, logOf(have).find(entry{"level": "ERROR", "error": "cannot use the cluster's key: " + key + " has mode 0644"}), have.stdout)
+}
+
 // TestPathsInTheWay are failures of the agent itself.
 func TestPathsInTheWay(t *testing.T) {
 	t.Run("the port is in use", func(t *testing.T) {
