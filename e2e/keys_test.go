@@ -31,7 +31,7 @@ func keyRotated(t *testing.T, c *cluster) {
 	}
 	var ids []string
 	for range running {
-		ids = append(ids, c.submit(t, "sleep 300; srun true", "-p", "many", "--mem=10", "--no-requeue"))
+		ids = append(ids, c.submit(t, "sleep 3000; srun true", "-p", "many", "--mem=10", "--no-requeue"))
 	}
 	for _, id := range ids {
 		c.waitJob(t, id, "RUNNING")
@@ -75,7 +75,7 @@ func keyRotated(t *testing.T, c *cluster) {
 		job := c.job(t, id)
 		assert.Equal(t, []string{"RUNNING", "0"}, []string{job["JobState"], job["Restarts"]}, id)
 	}
-	c.run(t, "node-0", "pkill", "-f", "^sleep 300") // they go on to their last step
+	c.run(t, "node-0", "pkill", "-f", "^sleep 3000") // they go on to their last step
 	t.Logf("%d jobs came during the rotation", len(late))
 	c.accounted(t, "COMPLETED", append(ids, late...)...)
 	c.keysAreSecret(t, next)
