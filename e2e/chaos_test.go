@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/slurmlet/slurmlet/internal/sandbox"
@@ -25,9 +26,9 @@ const chaosNodes = 8
 const chaosGrace = time.Minute
 
 // TestChaos lets a cluster run jobs of all kinds while pods are deleted, killed,
-// cut off and scaled and slurmctld is restarted. Every job must end as it
-// should. SLURMLET_CHAOS_TIME is for how long, SLURMLET_CHAOS_SEED which chaos:
-// the same seed does the same things in the same order.
+// cut off and scaled, slurmctld is restarted and slurm.conf is edited. Every job
+// must end as it should. SLURMLET_CHAOS_TIME is for how long, SLURMLET_CHAOS_SEED
+// which chaos: the same seed does the same things in the same order.
 func TestChaos(t *testing.T) {
 	text := os.Getenv("SLURMLET_CHAOS_TIME")
 	if text == "" {
@@ -43,7 +44,10 @@ func TestChaos(t *testing.T) {
 	versions := parts.Versions()
 	version := versions[seed%uint64(len(versions))]
 	t.Logf("to repeat it: SLURMLET_CHAOS_SEED=%d SLURMLET_CHAOS_TIME=%v (Slurm %s)", seed, length, version)
-	m := &mayhem{T: t, cluster: up(t, fmt.Sprintf("chaos-%d", os.Getpid()), version), dice: rand.New(rand.NewPCG(seed, 0)), nodes: map[string]bool{}}
+	c := up(t, fmt.Sprintf("chaos-%d", os.Getpid()), version)
+	controller, e := c.configMap()
+	c.replace(t, controller)
+	m := &mayhem{T: t, editing: e, dice: rand.New(rand.NewPCG(seed, 0)), nodes: map[string]bool{}}
 	m.scaleTo(chaosNodes)
 	w := newWorkload(m.cluster, rand.New(rand.NewPCG(seed, 1)))
 	ended := make(chan struct{})
@@ -63,13 +67,14 @@ func TestChaos(t *testing.T) {
 // mayhem does things to a cluster.
 type mayhem struct {
 	*testing.T
-	*cluster
+	*editing
 	dice *rand.Rand
 	// nodes are the pods there should be; false while something is done to one.
 	lock    sync.Mutex
 	nodes   map[string]bool
 	made    int
 	hard    int // pods killed
+	edits   int
 	pending sync.WaitGroup
 }
 
@@ -79,16 +84,18 @@ func (m *mayhem) happen() {
 	things := []struct {
 		weight int
 		name   string
-		do     func(node string)
+		toNode func(node string) // nothing else is done to that node meanwhile
+		do     func()
 	}{
-		{4, "a pod is deleted, and comes back", m.replace},
-		{2, "a container is killed", m.kill},
-		{2, "slurmd is killed", m.killSlurmd},
-		{2, "a cable is pulled out", m.cut},
-		{1, "a node less", m.less},
-		{1, "a node more", m.more},
-		{1, "slurmctld is restarted", m.restartController},
-		{1, "a reconfigure", m.reconfigure},
+		{4, "a pod is deleted, and comes back", m.replace, nil},
+		{2, "a container is killed", m.kill, nil},
+		{2, "slurmd is killed", m.killSlurmd, nil},
+		{2, "a cable is pulled out", m.cut, nil},
+		{1, "a node less", m.less, nil},
+		{1, "a node more", nil, m.more},
+		{1, "slurmctld is restarted", nil, m.restartController},
+		{1, "a reconfigure", nil, m.reconfigure},
+		{2, "an edit of slurm.conf", nil, m.edit},
 	}
 	total := 0
 	for _, one := range things {
@@ -96,21 +103,19 @@ func (m *mayhem) happen() {
 	}
 	which, node := m.dice.IntN(total), chaosNode(m.dice.IntN(chaosNodes))
 	for _, one := range things {
-		if which -= one.weight; which >= 0 {
+		switch which -= one.weight; {
+		case which >= 0:
 			continue
+		case one.do != nil:
+			m.Logf("chaos: %s", one.name)
+			m.pending.Go(one.do)
+		case m.hold(node):
+			m.Logf("chaos: %s (%s)", one.name, node)
+			m.pending.Go(func() {
+				one.toNode(node)
+				m.release(node)
+			})
 		}
-		switch {
-		case one.name == "a node more":
-			node = chaosNode(m.made)
-			m.made++
-		case !m.hold(node):
-			return // something is being done to it
-		}
-		m.Logf("chaos: %s (%s)", one.name, node)
-		m.pending.Go(func() {
-			one.do(node)
-			m.release(node)
-		})
 		return
 	}
 }
@@ -187,21 +192,41 @@ func (m *mayhem) less(node string) {
 	m.lock.Unlock()
 }
 
-func (m *mayhem) more(node string) {
+func (m *mayhem) more() {
+	m.lock.Lock()
+	node := chaosNode(m.made)
+	m.made++
+	m.lock.Unlock()
 	m.must("create "+node, m.Create(m.Context(), m.node(node)))
 	m.lock.Lock()
 	m.nodes[node] = true
 	m.lock.Unlock()
 }
 
-func (m *mayhem) restartController(string) {
+func (m *mayhem) restartController() {
 	m.must("restart slurmctld", m.Restart(m.Context(), sandbox.Controller, grace))
 }
 
 // reconfigure may meet a slurmctld that is starting.
-func (m *mayhem) reconfigure(string) {
+func (m *mayhem) reconfigure() {
 	_, _, _, err := m.Exec(m.Context(), sandbox.Controller, "scontrol", "reconfigure")
 	m.must("reconfigure", err)
+}
+
+// edit changes slurm.conf's file; every fifth time it is spoilt for some seconds.
+func (m *mayhem) edit() {
+	m.lock.Lock()
+	defer m.lock.Unlock()
+	m.edits++
+	if m.edits%5 == 0 {
+		bad := badSlurmConfs[m.edits/5%len(badSlurmConfs)]
+		m.Logf("chaos: %s", bad.name)
+		m.must("spoil a file", m.SetFiles(m.Context(), sandbox.Controller, "etc", m.spoilt(bad)))
+		<-time.After(3 * time.Second)
+	} else {
+		m.files = m.with("slurm.conf", set("PrologEpilogTimeout", strconv.Itoa(100+m.edits))(m.conf()))
+	}
+	m.must("edit slurm.conf", m.SetFiles(m.Context(), sandbox.Controller, "etc", m.files))
 }
 
 // scaleTo makes the nodes that the cluster has not made by itself.
@@ -217,10 +242,15 @@ func (m *mayhem) scaleTo(n int) {
 	m.waitAll()
 }
 
-// calm waits until all is as it should be again.
+// calm waits until all is as it should be again. An edit may have been refused,
+// of which slurmctld or the nodes heard too late: the next one is taken.
 func (m *mayhem) calm() {
 	m.pending.Wait()
 	m.waitAll()
+	m.files = m.with("slurm.conf", set("PrologEpilogTimeout", "99")(m.conf()))
+	m.swap(m.T, m.files)
+	m.waitLive(m.T, "")
+	assert.Contains(m, m.run(m.T, sandbox.Controller, "cat", "/run/slurmlet/conf/slurm.conf"), m.conf(), "the last edit is live")
 }
 
 func (m *mayhem) waitAll() {

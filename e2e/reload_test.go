@@ -3,6 +3,8 @@
 package e2e
 
 import (
+	"cmp"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"os"
@@ -33,8 +35,8 @@ type editing struct {
 	files map[string]sandbox.File
 }
 
-// withConfigMap runs f with such a slurmctld, and puts the usual one back.
-func withConfigMap(t *testing.T, c *cluster, conf string, f func(e *editing)) {
+// configMap is slurmctld's pod with such a volume.
+func (c *cluster) configMap() (sandbox.PodSpec, *editing) {
 	spec := c.Controller()
 	e := &editing{cluster: c}
 	for i := range spec.Volumes {
@@ -43,16 +45,26 @@ func withConfigMap(t *testing.T, c *cluster, conf string, f func(e *editing)) {
 			e.files = spec.Volumes[i].Files
 		}
 	}
+	return spec, e
+}
+
+// withConfigMap runs f with such a slurmctld, and puts the usual one back.
+func withConfigMap(t *testing.T, c *cluster, conf string, f func(e *editing)) {
+	spec, e := c.configMap()
 	if conf != "" {
 		e.files["slurm.conf"] = sandbox.File{Data: []byte(conf)}
 		delete(e.files, "cgroup.conf")
 	}
-	require.NoError(t, c.Delete(t.Context(), sandbox.Controller, grace))
-	require.NoError(t, c.Create(t.Context(), spec))
-	c.waitReady(t, sandbox.Controller, "node-0", "node-1")
+	c.replace(t, spec)
 	f(e)
+	c.replace(t, c.Controller())
+}
+
+// replace has another pod run slurmctld.
+func (c *cluster) replace(t *testing.T, controller sandbox.PodSpec) {
+	t.Helper()
 	require.NoError(t, c.Delete(t.Context(), sandbox.Controller, grace))
-	require.NoError(t, c.Create(t.Context(), c.Controller()))
+	require.NoError(t, c.Create(t.Context(), controller))
 	c.waitReady(t, sandbox.Controller, "node-0", "node-1")
 }
 
@@ -76,9 +88,14 @@ func (e *editing) waitLive(t *testing.T, former string) string {
 	var s *agent.ConfStatus
 	until(t, "the edit is live", func() (bool, string) {
 		s = e.agent(t, sandbox.Controller).Conf
-		return s.Good != former && s.Live == s.Good && s.Doing == "" && s.Refused == nil, fmt.Sprintf("%+v", *s)
+		return s.Good != former && s.Live == s.Good && s.Doing == "" && s.Refused == nil, tells(s)
 	})
 	return s.Good
+}
+
+func tells(s *agent.ConfStatus) string {
+	text, _ := json.Marshal(s) // cannot fail
+	return string(text)
 }
 
 func (e *editing) inCaches(t *testing.T, text string) {
@@ -131,7 +148,7 @@ func editIsLive(t *testing.T, c *cluster) {
 		until(t, "the last edit is live", func() (bool, string) {
 			s := e.agent(t, sandbox.Controller).Conf
 			out := e.run(t, sandbox.Controller, "scontrol", "show", "config")
-			return strings.Contains(out, "PrologEpilogTimeout     = 89") && s.Doing == "" && s.Live == s.Good, fmt.Sprintf("%+v", *s)
+			return strings.Contains(out, "PrologEpilogTimeout     = 89") && s.Doing == "" && s.Live == s.Good, tells(s)
 		})
 		e.inCaches(t, "PrologEpilogTimeout=89")
 	})
@@ -232,17 +249,18 @@ func reloadRounds() int {
 	return 1
 }
 
+func (e *editing) spoilt(bad badEdit) map[string]sandbox.File {
+	file := cmp.Or(bad.file, "slurm.conf")
+	return e.with(file, bad.text(string(e.files[file].Data)))
+}
+
 func (e *editing) refuses(t *testing.T, bad badEdit) {
-	file := "slurm.conf"
-	if bad.file != "" {
-		file = bad.file
-	}
 	since := time.Now()
-	e.swap(t, e.with(file, bad.text(string(e.files[file].Data))))
+	e.swap(t, e.spoilt(bad))
 	var s *agent.ConfStatus
 	until(t, "it is refused", func() (bool, string) {
 		s = e.agent(t, sandbox.Controller).Conf
-		return s.Refused != nil && s.Refused.Since.After(since.Add(-time.Second)) && s.Doing == "" && s.Live == s.Good, fmt.Sprintf("%+v", *s)
+		return s.Refused != nil && s.Refused.Since.After(since.Add(-time.Second)) && s.Doing == "" && s.Live == s.Good, tells(s)
 	})
 	t.Logf("%v: %s", time.Since(since).Round(10*time.Millisecond), strings.Join(s.Refused.Why, "\n"))
 	assert.Contains(t, strings.Join(s.Refused.Why, "\n"), bad.says)
@@ -268,7 +286,7 @@ func killedAfterABadEdit(t *testing.T, c *cluster) {
 			e.waitReady(t, sandbox.Controller, "node-0", "node-1")
 			until(t, "it says what was refused", func() (bool, string) {
 				s := e.agent(t, sandbox.Controller).Conf
-				return s.Refused != nil && s.Live == good && s.Doing == "", fmt.Sprintf("%+v", *s)
+				return s.Refused != nil && s.Live == good && s.Doing == "", tells(s)
 			})
 		}
 		assert.Equal(t, "0", e.waitJob(t, id, "COMPLETED")["Restarts"])
@@ -284,7 +302,7 @@ func missedEdit(t *testing.T, c *cluster) {
 		e.swap(t, e.with("slurm.conf", strings.Replace(e.conf(), "PrologEpilogTimeout=60", "PrologEpilogTimeout=75", 1)))
 		until(t, "the others have it", func() (bool, string) {
 			s := e.agent(t, sandbox.Controller).Conf
-			return s.Good != good || s.Refused != nil, fmt.Sprintf("%+v", *s)
+			return s.Good != good || s.Refused != nil, tells(s)
 		})
 		t.Logf("%+v", *e.agent(t, sandbox.Controller).Conf)
 		require.NoError(t, e.Link(t.Context(), "node-1", true))
