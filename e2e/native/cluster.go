@@ -22,8 +22,6 @@ type Cluster struct {
 	// Root is a layer over that of Slurm's version; it is thrown away in the end.
 	Root  string
 	Nodes []*Node
-	// Nice is how much nicer the nodes are to others than slurmctld (nice(1)).
-	Nice int
 	// Controller is slurmctld, once it was started.
 	Controller *exec.Cmd
 }

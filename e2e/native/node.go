@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net"
 	"os/exec"
-	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -39,18 +38,19 @@ func newNode(i int) *Node {
 	}
 }
 
-// furnish is the first process of a node. It waits for its cable.
+// furnish is the first process of a node. It waits for its cable. Where we have
+// a real-time priority, which slurmctld shares, a node has none.
 const furnish = `set -e
 read -r plugged
 mount -t proc proc /proc
 mount -t tmpfs -o mode=755 tmpfs /run
 echo "$0" > /proc/sys/kernel/hostname
-exec nice -n "$1" slurmlet slurmd`
+exec chrt --other 0 slurmlet slurmd`
 
 // Start starts a node of one CPU and 300 MiB for jobs; the kernel does not hold
 // it to them.
 func (c *Cluster) Start(n *Node, environ ...string) error {
-	n.cmd = c.Command("/bin/sh", "-c", furnish, n.Name, strconv.Itoa(c.Nice))
+	n.cmd = c.Command("/bin/sh", "-c", furnish, n.Name)
 	n.cmd.Env = append(n.cmd.Env, append([]string{
 		"SLURMLET_CONTROLLER=" + Host, "SLURMLET_CPU_LIMIT=1000", "SLURMLET_MEMORY_LIMIT=364Mi", "SLURMLET_SPOOL_DIR=/run/spool",
 		"SLURMLET_LOG_LEVEL=debug", // Waiting is told on debug only

@@ -37,7 +37,6 @@ func drainAll(s settings, l lower) (err error) {
 	if err != nil {
 		return err
 	}
-	c.Nice = better
 	t := &trial{Cluster: c, jobs: jobs{count: s.Jobs}, result: result{version: l.Version}}
 	defer func() {
 		if err != nil {

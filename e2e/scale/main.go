@@ -6,7 +6,7 @@
 // SIGTERM at the same moment. It fails unless slurmctld answers throughout, every
 // agent exits with 0, no node record is left, and all jobs have completed.
 //
-// slurmctld and the pings have a better priority than the nodes: in life
+// slurmctld and the pings come before the nodes (SCHED_RR, sched(7)): in life
 // slurmctld has a machine of its own, and here all share one.
 package main
 
@@ -97,15 +97,12 @@ func outside(ctx context.Context, s settings, versions []string) error {
 	return urgently(func() error { return native.Enter(ctx, string(text)) })
 }
 
-// better is how much better the priority is that the nodes do not have.
-const better = 10
-
-// urgently gives what do starts a better priority (setpriority(2)).
+// urgently gives what do starts a real-time priority.
 func urgently(do func() error) error {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	if err := unix.Setpriority(unix.PRIO_PROCESS, 0, -better); err != nil {
-		return fmt.Errorf("cannot set a priority: %w", err)
+	if err := unix.SchedSetAttr(0, &unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_RR, Priority: 1}, 0); err != nil {
+		return fmt.Errorf("cannot have a real-time priority: %w", err)
 	}
 	return do()
 }

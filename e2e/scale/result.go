@@ -38,7 +38,7 @@ func (r result) print(w io.Writer) error {
 		{"scontrol ping, during the drain", r.drain.took},
 		{"  scontrol without a question", r.drain.bare},
 		{fmt.Sprintf("%d idle nodes, SIGTERM to exit", len(r.idle)), r.idle},
-		{fmt.Sprintf("%d nodes, their jobs' end to exit", len(r.busy)), r.busy},
+		{fmt.Sprintf("%d busy nodes, their jobs' end to exit", len(r.busy)), r.busy},
 	} {
 		fmt.Fprintf(t, "%s\t%v\t%v\t%v\n", row.what, row.took.at(.5), row.took.at(.99), row.took.at(1))
 	}
