@@ -124,22 +124,38 @@ func TestSyncChecks(t *testing.T) {
 }
 
 func TestWatch(t *testing.T) {
-	d := newDir(t, 0o600)
-	project(t, d.From, "..1", map[string]string{"a": "1"})
-	done, told := make(chan struct{}), make(chan []string, 9)
-	defer close(done)
-	require.NoError(t, d.Watch(done, func(changed []string, err error) { told <- changed }))
-	await := func() {
-		t.Helper()
-		select {
-		case changed := <-told:
-			assert.Equal(t, []string{"a"}, changed)
-		case <-time.After(10 * time.Second):
-			t.Fatal("no change was told")
-		}
+	slow := make(chan time.Time)
+	for name, c := range map[string]struct {
+		watch func(Dir, <-chan struct{}, func([]string, error)) error
+		// later is when a change is noticed without the kernel's word.
+		later func()
+	}{
+		"the kernel tells": {Dir.Watch, func() {}},
+		"inotify cannot be had": {func(d Dir, done <-chan struct{}, tell func([]string, error)) error {
+			go d.follow(done, nil, nil, slow, tell)
+			return nil
+		}, func() { slow <- time.Now() }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := newDir(t, 0o600)
+			project(t, d.From, "..1", map[string]string{"a": "1"})
+			done, told := make(chan struct{}), make(chan []string, 9)
+			defer close(done)
+			require.NoError(t, c.watch(d, done, func(changed []string, err error) { told <- changed }))
+			await := func() {
+				t.Helper()
+				select {
+				case changed := <-told:
+					assert.Equal(t, []string{"a"}, changed)
+				case <-time.After(10 * time.Second):
+					t.Fatal("no change was told")
+				}
+			}
+			await()
+			project(t, d.From, "..2", map[string]string{"a": "2"})
+			c.later()
+			await()
+		})
 	}
-	await()
-	project(t, d.From, "..2", map[string]string{"a": "2"})
-	await()
-	require.Error(t, Dir{From: filepath.Join(d.From, "none")}.Watch(done, nil))
+	require.Error(t, Dir{From: filepath.Join(t.TempDir(), "none")}.Watch(nil, nil))
 }
