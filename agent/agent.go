@@ -55,7 +55,7 @@ type Agent struct {
 	unit unit
 	keys clusterKeys
 	conf conf
-	// missedConf is why slurmd has not the configuration of slurmctld.
+	// missedConf is why the daemon has not the configuration of slurmctld.
 	missedConf atomic.Pointer[string]
 	steps      steps
 	// inherited are the steps of an earlier container that have left their sockets.
@@ -301,6 +301,8 @@ func (a *Agent) post(e event) {
 func (a *Agent) listen(ctx context.Context) {
 	if a.life.registers {
 		go a.watchPod()
+	}
+	if a.daemon.copy != nil {
 		go a.followConf()
 	}
 	if a.life.reloads {

@@ -6,10 +6,12 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 
 	"github.com/slurmlet/slurmlet/internal/confset"
 	"github.com/slurmlet/slurmlet/slurmconf"
+	"github.com/slurmlet/slurmlet/slurmconf/hostlist"
 )
 
 // confDefault is a parameter of slurm.conf(5) that a cluster of pods needs with
@@ -21,6 +23,8 @@ type confDefault struct {
 	why   string
 	// cost is what another value leads to, empty for nothing.
 	cost func(value string) string
+	// with is the key of a default without whose value Slurm does not take this one.
+	with string
 }
 
 func is(value string) func(Config) string { return func(Config) string { return value } }
@@ -38,19 +42,26 @@ func unless(value, cost string) func(string) string {
 
 func free(string) string { return "" }
 
+func noCredentials(have string) string {
+	if strings.EqualFold(have, "cred/none") {
+		return "nodes of pods are dynamic, and dynamic nodes need credentials"
+	}
+	return ""
+}
+
 var confDefaults = []confDefault{
-	{"SlurmUser", func(c Config) string { return c.SlurmUser }, "the user that the agent starts slurmctld as", free},
-	{"StateSaveLocation", func(c Config) string { return c.StateDir }, "where the pod has a volume", free},
-	{"AuthType", is("auth/slurm"), "pods share a key, and run no munged", unless("auth/slurm", "munged must run in every container")},
-	{"AuthInfo", is("use_client_ids"), "users need to be known where they submit only", unless("use_client_ids", "every user of a job must be known in the nodes' containers")},
-	{"CredType", is("cred/slurm"), "goes with auth/slurm", unless("cred/slurm", "nodes of pods are dynamic, and dynamic nodes need credentials")},
-	{"SlurmctldParameters", is("enable_configless"), "nodes have no configuration but slurmctld's", unless("enable_configless", "slurmd does not start: it asks slurmctld for its configuration")},
-	{"MaxNodeCount", is("4096"), "nodes come and go, and this is how many there may be at once (at most 65536)", free},
-	{"ReturnToService", is("2"), "a node whose pod has come back is in service again", unless("2", "a node that was away stays DOWN until somebody resumes it")},
-	{"SelectType", is("select/cons_tres"), "dynamic nodes need it", unless("select/cons_tres", "dynamic nodes do not register")},
-	{"SelectTypeParameters", is("CR_Core_Memory"), "a node's memory is its pod's limit, and shared out like CPUs", free},
-	{"TaskPlugin", is("task/cgroup"), "jobs are held to the memory that they asked for", free},
-	{"PrologEpilogTimeout", is("300"), "in seconds: slurmd waits for a prolog before it stops or reconfigures, by Slurm's default for ever", free},
+	{"SlurmUser", func(c Config) string { return c.SlurmUser }, "the user that the agent starts slurmctld as", free, ""},
+	{"StateSaveLocation", func(c Config) string { return c.StateDir }, "where the pod has a volume", free, ""},
+	{"AuthType", is("auth/slurm"), "pods share a key, and run no munged", unless("auth/slurm", "munged must run in every container"), ""},
+	{"AuthInfo", is("use_client_ids"), "users need to be known where they submit only", unless("use_client_ids", "every user of a job must be known in the nodes' containers"), "AuthType"},
+	{"CredType", is("cred/slurm"), "goes with auth/slurm", noCredentials, "AuthType"},
+	{"SlurmctldParameters", is("enable_configless"), "nodes have no configuration but slurmctld's", unless("enable_configless", "slurmd does not start: it asks slurmctld for its configuration"), ""},
+	{"MaxNodeCount", is("4096"), "nodes come and go, and this is how many there may be at once (at most 65536)", free, "SelectType"},
+	{"ReturnToService", is("2"), "a node whose pod has come back is in service again", unless("2", "a node that was away stays DOWN until somebody resumes it"), ""},
+	{"SelectType", is("select/cons_tres"), "dynamic nodes need it", unless("select/cons_tres", "dynamic nodes do not register"), ""},
+	{"SelectTypeParameters", is("CR_Core_Memory"), "a node's memory is its pod's limit, and shared out like CPUs", free, "SelectType"},
+	{"TaskPlugin", is("task/cgroup"), "jobs are held to the memory that they asked for", free, ""},
+	{"PrologEpilogTimeout", is("300"), "in seconds: slurmd waits for a prolog before it stops or reconfigures, by Slurm's default for ever", free, ""},
 }
 
 // defaultCgroupConf is for a set without a cgroup.conf.
@@ -114,7 +125,7 @@ func writable(path string) (unlock func() error, err error) {
 func (c Config) rendered(conf *slurmconf.Conf) string {
 	var text strings.Builder
 	for _, d := range confDefaults {
-		if _, set := conf.Get(d.key); set {
+		if _, set := conf.Get(d.key); set || !c.fits(d, conf) {
 			continue
 		}
 		if text.Len() == 0 {
@@ -123,4 +134,26 @@ func (c Config) rendered(conf *slurmconf.Conf) string {
 		fmt.Fprintf(&text, "# %s: %s.\n%s=%s\n", d.key, d.why, d.key, d.value(c))
 	}
 	return text.String()
+}
+
+// fits: with the user's own value of another key, Slurm may not take a default.
+func (c Config) fits(d confDefault, conf *slurmconf.Conf) bool {
+	if most, _ := strconv.Atoi(d.value(c)); d.key == "MaxNodeCount" && named(conf) > most {
+		return false
+	}
+	for _, other := range confDefaults {
+		if have, set := conf.Get(other.key); other.key == d.with && set {
+			return have.Value == other.value(c)
+		}
+	}
+	return true
+}
+
+// named is how many nodes a file names.
+func named(conf *slurmconf.Conf) (n int) {
+	for _, node := range conf.Nodes() {
+		list, _ := hostlist.Parse(node.Names) // what is wrong is told by the check
+		n += list.Len()
+	}
+	return n
 }

@@ -30,7 +30,7 @@
 //	SLURMLET_CONF_DEFAULTS  what a cluster of pods needs and slurm.conf does not set is added: on or off, see below (slurmctld; default: on)
 //	SLURMLET_PREFLIGHT      how an edit is looked at before slurmctld gets it: off or parse, see below (slurmctld; default: parse)
 //	SLURMLET_STATE_DIR      a directory that outlives the container, where the last good configuration is kept in slurmlet/, an absolute path (slurmctld; default: /var/spool/slurmctld)
-//	SLURMLET_AGENT_PORT     the port of slurmctld's agent, which tells when slurmd has missed a configuration; 0: nobody is asked (slurmd; default: 8817)
+//	SLURMLET_AGENT_PORT     the port of slurmctld's agent, which tells when slurmd or sackd has missed a configuration; 0: nobody is asked (slurmd, login; default: 8817)
 //	SLURMLET_PODINFO_DIR    where a downward-API volume is mounted, an absolute path; see below (slurmd; default: /etc/podinfo)
 //	SLURMLET_DAEMON         the daemon's absolute path (default: the role's name, looked up in PATH)
 //	SLURMLET_DAEMON_ARGS    further arguments for the daemon, separated by spaces (default: none)
@@ -184,9 +184,10 @@
 // SLURM_CONF=/run/slurmlet/conf/slurm.conf, or reads what may be refused. Names with
 // a path before them (Include /etc/slurm/x.conf) are not part of the set.
 //
-// A slurmd that missed the new set, or got one that was taken back, finds out from
-// slurmctld's agent, which tells the hashes of the files (GET /conf), and is
-// restarted to fetch it: after some seconds, three times at most. Jobs live on.
+// A slurmd or sackd that missed the new set, or got one that was taken back, finds
+// out from slurmctld's agent, which tells the hashes of the files (GET /conf), and is
+// restarted to fetch it: after some seconds, three times at most. Jobs and sessions
+// live on.
 //
 // With SLURMLET_CONF_DEFAULTS=on the set in place has a few lines more at the end of
 // slurm.conf, and a cgroup.conf if there is none: what a cluster of pods needs, with

@@ -18,8 +18,8 @@ import (
 	"github.com/slurmlet/slurmlet/internal/confset"
 )
 
-// follower compares what slurmd has of the cluster's configuration with what
-// slurmctld's agent announces. slurmctld pushes a configuration once: a slurmd
+// follower compares what slurmd or sackd has of the cluster's configuration with
+// what slurmctld's agent announces. slurmctld pushes a configuration once: a daemon
 // that misses it, or gets one that is taken back, keeps what it has until it is
 // restarted.
 type follower struct {
@@ -32,9 +32,9 @@ type follower struct {
 
 const (
 	// pushTime is what a push may need on its way through the tree; as much is added
-	// by chance, for thousands of slurmds that fetch at once.
+	// by chance, for thousands that fetch at once.
 	pushTime = 5 * time.Second
-	// maxRestarts is how often one announcement makes slurmd start anew.
+	// maxRestarts is how often one announcement makes the daemon start anew.
 	maxRestarts = 3
 )
 
@@ -43,7 +43,7 @@ func (a *Agent) followConf() {
 	if a.Config.AgentPort == 0 {
 		return
 	}
-	f := &follower{agent: a, cache: filepath.Join(a.Root, a.Config.SpoolDir, "conf-cache")}
+	f := &follower{agent: a, cache: filepath.Join(a.Root, a.daemon.copy(a.Config))}
 	news := make(chan manifest)
 	go a.pollConf(news)
 	watcher, err := fsnotify.NewWatcher()
@@ -54,7 +54,7 @@ func (a *Agent) followConf() {
 	}
 	f.run(news, changes, func() {
 		if err == nil {
-			_ = watcher.Add(f.cache) // slurmd makes it, and it is no fault that there is none yet
+			_ = watcher.Add(f.cache) // the daemon makes it, and it is no fault that there is none yet
 		}
 	})
 }
@@ -93,7 +93,7 @@ func (f *follower) patience() time.Duration {
 	return wait + rand.N(wait)
 }
 
-// look has slurmd restarted if it has not what it should have, and says whether
+// look has the daemon restarted if it has not what it should have, and says whether
 // it is to be looked at again. While slurmctld tries a configuration, its agent
 // does not answer: only what it says then counts.
 func (f *follower) look() bool {
@@ -126,7 +126,7 @@ func (f *follower) restart() bool {
 	case f.agent.Status().State != Ready:
 		return true
 	case f.restarts == maxRestarts:
-		fault := fmt.Sprintf("slurmd does not get slurmctld's configuration, in %d starts", f.restarts)
+		fault := fmt.Sprintf("%s does not get slurmctld's configuration, in %d starts", f.agent.daemon.program, f.restarts)
 		f.agent.missedConf.Store(&fault)
 		f.agent.tell(slog.LevelError, fault, slog.String("hash", f.announced.hash))
 		return false

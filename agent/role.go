@@ -70,6 +70,9 @@ type part struct {
 	restarts bool
 	// reloads: its configuration comes from sources, and the agent puts it in place.
 	reloads bool
+	// copy is where the daemon keeps what it has fetched of the cluster's
+	// configuration; nil: it fetches none.
+	copy func(Config) string
 	// reach succeeds when the daemon can be started; nil: it always can.
 	reach func(*Agent, context.Context) error
 	// confirm succeeds when a daemon that has said READY serves; nil for a node.
@@ -91,14 +94,14 @@ func partOf(r Role) part {
 		return part{
 			program: "slurmd", tools: []string{"scontrol", "scancel", "squeue"},
 			announces: true, args: slurmdArgs, env: slurmdEnv, client: servedConf,
-			registers: true, restarts: true, reach: (*Agent).reachController,
+			registers: true, restarts: true, copy: confCache, reach: (*Agent).reachController,
 		}
 	case Login:
 		return part{
 			program: "sackd", tools: []string{"scontrol", "sshd", "ssh-keygen"},
 			user: slurmUser, announces: true, runtime: "/run/slurm", args: sackdArgs, env: (*Agent).fetchEnv, // its copy is found as users' commands find it, in /run/slurm/conf
 			hosts: true, services: loginServices,
-			restarts: true, reach: (*Agent).reachController, confirm: (*Agent).ping,
+			restarts: true, copy: is("/run/slurm/conf"), reach: (*Agent).reachController, confirm: (*Agent).ping,
 		}
 	case Slurmdbd:
 		return part{
@@ -126,6 +129,8 @@ func restUser(c Config) (variable, name string) { return "SLURMLET_REST_USER", c
 func slurmctldArgs(a *Agent) []string {
 	return []string{"-f", a.Config.placedConf()}
 }
+
+func confCache(c Config) string { return filepath.Join(c.SpoolDir, "conf-cache") }
 
 func slurmdArgs(a *Agent) []string {
 	return []string{"-Z", "-N", a.Config.NodeName, "-b", "--conf-server", a.Config.Controller, "--conf", a.life.shape.Conf() + a.life.traits.conf()}

@@ -235,7 +235,7 @@ type (
 		err    error
 	}
 	reloadTimer struct{ number int }
-	// outdated: slurmd's configuration is not that of slurmctld, and stays so.
+	// outdated: the daemon's configuration is not that of slurmctld, and stays so.
 	outdated struct{}
 )
 

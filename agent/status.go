@@ -35,6 +35,8 @@ type Status struct {
 	Keys *KeysStatus `json:"keys,omitempty"`
 	// Conf is slurmctld's configuration.
 	Conf *ConfStatus `json:"conf,omitempty"`
+	// ConfFault is why slurmd or sackd has another configuration than slurmctld.
+	ConfFault string `json:"conf_fault,omitempty"`
 	// Stopping is nil before SIGTERM.
 	Stopping *StoppingStatus `json:"stopping,omitempty"`
 }
@@ -61,8 +63,6 @@ type NodeStatus struct {
 	Refusal string `json:"refusal,omitempty"`
 	// Steps is what is done in the cgroups of jobs.
 	Steps *StepsStatus `json:"steps,omitempty"`
-	// ConfFault is why slurmd has another configuration than slurmctld.
-	ConfFault string `json:"conf_fault,omitempty"`
 }
 
 // MainStatus is the daemon.
@@ -95,10 +95,10 @@ func (a *Agent) brief() Status {
 		node := *s.Node
 		node.Fit = a.fit.found.Load()
 		node.Steps = a.stepsStatus()
-		if fault := a.missedConf.Load(); fault != nil {
-			node.ConfFault = *fault
-		}
 		s.Node = &node
+	}
+	if fault := a.missedConf.Load(); fault != nil {
+		s.ConfFault = *fault
 	}
 	if s.Conf != nil {
 		conf := *s.Conf
@@ -203,6 +203,9 @@ func (s Status) WriteText(w io.Writer) error {
 	if s.Conf != nil {
 		s.Conf.rows(row)
 	}
+	if s.ConfFault != "" {
+		row("Fault", "%s", s.ConfFault)
+	}
 	if s.Stopping != nil {
 		s.Stopping.rows(row)
 	}
@@ -252,9 +255,6 @@ func (n *NodeStatus) rows(row func(name, format string, args ...any)) {
 	}
 	if n.Refusal != "" {
 		row("Fault", "slurmctld does not take what the pod's annotations say: %s", n.Refusal)
-	}
-	if n.ConfFault != "" {
-		row("Fault", "%s", n.ConfFault)
 	}
 	row("Steps", "%s", n.Steps)
 	if n.Fit == nil {

@@ -38,14 +38,14 @@ func (l life) measure(e measured) (life, []action) {
 	return l, nil
 }
 
-// refetch restarts slurmd, which asks for the configuration when it starts only.
-// Its jobs live on.
+// refetch restarts slurmd or sackd, which ask for the configuration when they start
+// only. Jobs and sessions live on.
 func (l life) refetch() (life, []action) {
 	if l.state != Ready || l.main == 0 || l.doing == replacing {
 		return l, nil
 	}
 	l.state = Reloading
-	return l.replace("slurmd has missed a configuration, and fetches it by its start")
+	return l.replace("the daemon has missed a configuration, and fetches it by its start")
 }
 
 // lookAgain: the record may be free now. A job ends with several steps at once.

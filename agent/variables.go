@@ -115,7 +115,7 @@ var variables = []variable{
 		c.StateDir = v
 		return checkAbsolute(v)
 	}},
-	{"SLURMLET_AGENT_PORT", []Role{Slurmd}, "8817", func(c *Config, v string) (err error) {
+	{"SLURMLET_AGENT_PORT", []Role{Slurmd, Login}, "8817", func(c *Config, v string) (err error) {
 		c.AgentPort, err = parsePort(v)
 		return err
 	}},
