@@ -85,7 +85,7 @@ func setOf(text string) *slurmconf.Set {
 func TestFilesOfTheController(t *testing.T) {
 	set := setOf(`AuthType=auth/slurm
 CredType=cred/slurm
-SelectType=select/cons_res
+SelectType=select/nosuch
 PriorityType=priority/none
 PrologSlurmctld=/opt/prolog
 EpilogSlurmctld=/opt/epilogs/*
@@ -97,7 +97,7 @@ Prolog=/not/here
 	require.NoError(t, err)
 	assert.Equal(t, `slurm.conf: warning: there are no nodes, and none can register: MaxNodeCount is not set: want MaxNodeCount=number, or NodeName lines
 slurm.conf:3:10: warning: AuthType is auth/slurm, and there is neither /etc/slurm/slurm.key nor slurm.jwks: want the cluster's key
-slurm.conf:5:12: error: SelectType is select/cons_res, and there is no select_cons_res.so in /usr/lib/slurm: want a plugin that is installed
+slurm.conf:5:12: error: SelectType is select/nosuch, and there is no select_nosuch.so in /usr/lib/slurm: want a plugin that is installed
 slurm.conf:7:17: error: PrologSlurmctld is /opt/prolog, which is not there: want a program that slurmctld can run
 slurm.conf:9:10: warning: MailProg is /usr/bin/mail, which is not there: want a program that slurmctld can run
 slurm.conf:10:8: info: Prolog has no time limit: one that hangs keeps its job, and slurmd from ending and from a reconfigure: want PrologEpilogTimeout=seconds`, findings.Error())

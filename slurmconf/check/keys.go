@@ -92,6 +92,9 @@ func (c *checker) value(kind slurmconf.Kind, record string, key keys.Key, pair s
 		c.findings = append(c.findings, *err)
 		return
 	}
+	if record == "" {
+		c.removed(kind, pair)
+	}
 	if rule, ok := ruleFor(kind, record, key.Name); ok {
 		c.findings = append(c.findings, rule.judge(pair)...)
 	}
