@@ -213,6 +213,11 @@
 // it touches none of the others, and sessions outlive even sshd. The pod is ready
 // when all of them are.
 //
+// sackd takes a new configuration from slurmctld only when it runs as slurm.conf's
+// SlurmUser (SLURMLET_SLURM_USER), in 24.11 and 26.05 alike: otherwise it cannot verify
+// who has sent it, and is restarted to fetch each one. So is one that was away:
+// slurmctld forgets a sackd that it does not reach.
+//
 // sshd reads SLURMLET_SSHD_CONFIG as it is; the agent adds host keys, and to
 // AuthorizedKeysFile the keys of the mounted directory.
 //

@@ -29,7 +29,7 @@ var reloadCases = []testCase{
 	{"a slurm.conf of three lines", threeLines},
 }
 
-// editing is slurmctld with a ConfigMap's volume at /etc/slurm.
+// editing is slurmctld with files at /etc/slurm that are edited, of a ConfigMap's volume or plain ones.
 type editing struct {
 	*cluster
 	files map[string]sandbox.File
