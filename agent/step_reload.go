@@ -119,6 +119,11 @@ func (l life) tryNext() (life, []action) {
 	switch {
 	case e.err != nil:
 		l.next = nil
+		if l.refused != nil && l.why == e.err.Error() {
+			again := *e
+			again.at = l.refused.at // it is known, and since when
+			e = &again
+		}
 		return l.judge(e, e.err.Error()).carryOn()
 	case !e.forced && !l.unsettled && e.set.Same(l.live):
 		l.next, l.refused, l.why = nil, nil, ""

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"errors"
 	"testing"
 	"time"
 
@@ -103,6 +104,17 @@ func TestStepReload(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestStepRefusedSince: what is read once more, and is as bad as before, is no news.
+func TestStepRefusedSince(t *testing.T) {
+	at := func(second int) time.Time { return epoch.Add(time.Duration(second) * time.Second) }
+	l := running()
+	l, _ = step(l, edition{err: errNo, at: at(1)})
+	l, _ = step(l, edition{err: errNo, at: at(2)})
+	require.Equal(t, at(1), l.refused.at)
+	l, _ = step(l, edition{err: errors.New("another"), at: at(3)})
+	require.Equal(t, at(3), l.refused.at)
 }
 
 // TestStepVerdict: whoever waits for a verdict gets that of the last content.
