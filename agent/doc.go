@@ -323,6 +323,9 @@
 //	29.00 s  9m59s    23h59m59s  slurmd gets SIGKILL
 //	29.50 s  9m59.5s  23h59m59.5s  the agent exits
 //
+// slurmd that stops before jobs are requeued has as long for it as there is from
+// then to its SIGKILL: 15 s, 1m15s and 1m15s.
+//
 // As long as slurmctld does not answer, nothing counts as drained or deleted: the
 // agent asks again until the time is over, or for a minute where no step runs on
 // the node, and exits with 75 when the record may still be there. The next pod of that name takes the record over and lifts

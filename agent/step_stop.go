@@ -48,10 +48,15 @@ func (l life) end(left string) (life, []action) {
 	return l, actions
 }
 
-// stopLimit is how long the daemon gets from SIGTERM to SIGKILL.
+// stopLimit is how long the daemon gets from SIGTERM to SIGKILL. Before jobs are
+// requeued it is certain to have more: on a machine that stops many pods at once,
+// slurmd may need it.
 func (l life) stopLimit() time.Duration {
-	if !l.registers {
+	switch {
+	case !l.registers:
 		return l.way.End
+	case l.stage < toRequeue:
+		return l.way.End - l.way.Requeue
 	}
 	return l.way.End - l.way.Stop
 }

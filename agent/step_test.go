@@ -232,6 +232,23 @@ func TestAnswersAboutADeadDaemonAreStale(t *testing.T) {
 	require.Equal(t, Starting, l.state)
 }
 
+// TestStopLimit: slurmd has its time before the agent's own ends, whenever the
+// stop begins.
+func TestStopLimit(t *testing.T) {
+	l := slurmdLife()
+	for stage, c := range map[stage]struct{ want, latest time.Duration }{
+		toWait:    {15 * time.Second, l.way.Requeue},
+		toSignal:  {15 * time.Second, l.way.Requeue},
+		toRequeue: {3750 * time.Millisecond, l.way.Kill},
+		toFail:    {3750 * time.Millisecond, l.way.Leave},
+		toStop:    {3750 * time.Millisecond, l.way.Stop},
+	} {
+		l.stage = stage
+		require.Equal(t, c.want, l.stopLimit(), "%d", stage)
+		require.LessOrEqual(t, c.latest+l.stopLimit(), l.way.End, "%d", stage)
+	}
+}
+
 func TestStop(t *testing.T) {
 	for name, c := range map[string]struct {
 		life   life
@@ -241,7 +258,7 @@ func TestStop(t *testing.T) {
 	}{
 		"slurmd before slurmctld is reached": {slurmdLife(), []event{begun{}}, []action{exit{0}}, 0},
 		"slurmd pausing":                     {slurmdLife(), append(up, mainExited{pid: 7, code: 1}), []action{exit{0}}, 0},
-		"slurmd before READY":                {slurmdLife(), up, []action{arm{1, 3750 * time.Millisecond}, signalMain{sigTerm}}, 0},
+		"slurmd before READY":                {slurmdLife(), up, []action{arm{1, 15 * time.Second}, signalMain{sigTerm}}, 0},
 		"slurmctld":                          {slurmctldLife(), []event{begun{}, mainStarted{pid: 7}}, []action{arm{1, 29 * time.Second}, signalMain{sigTerm}}, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
