@@ -27,6 +27,7 @@ var reloadCases = []testCase{
 	{"killed right after a bad edit", killedAfterABadEdit},
 	{"a node that missed an edit fetches it", missedEdit},
 	{"a slurm.conf of three lines", threeLines},
+	{"edits of a plain file", plainEdits},
 }
 
 // editing is slurmctld with files at /etc/slurm that are edited, of a ConfigMap's volume or plain ones.
@@ -332,4 +333,42 @@ func threeLines(t *testing.T, c *cluster) {
 		assert.ElementsMatch(t, []string{"node-0", "node-1"}, strings.Fields(out))
 		assert.Empty(t, e.agent(t, sandbox.Controller).Conf.Costs)
 	})
+}
+
+// plainEdits: in place, by an editor's rename, many at once, during a reconfigure, and while slurmctld is down. The last
+// content wins, and nothing is reconfigured for those between.
+func plainEdits(t *testing.T, c *cluster) {
+	e := &editing{cluster: c}
+	edit := func(from, to int, around string) {
+		t.Helper()
+		replace := fmt.Sprintf("sed -i s/PrologEpilogTimeout=%d/PrologEpilogTimeout=%d/ /etc/slurm/slurm.conf", from, to)
+		_, _, _, err := e.Exec(t.Context(), sandbox.Controller, "sh", "-c", fmt.Sprintf(around, replace))
+		require.NoError(t, err)
+		text := fmt.Sprintf("PrologEpilogTimeout=%d", to)
+		until(t, text+" is live", func() (bool, string) {
+			have, _, _, _ := e.Exec(t.Context(), sandbox.Controller, "cat", "/run/slurmlet/conf/slurm.conf")
+			return strings.Contains(have, text), have
+		})
+		e.waitReady(t, sandbox.Controller)
+		e.waitLive(t, "")
+		e.inCopies(t, text)
+	}
+	lives := func() (n int) {
+		for _, line := range e.lines(t, sandbox.Controller, agent.Source) {
+			if line["msg"] == "the configuration is live" {
+				n++
+			}
+		}
+		return n
+	}
+	edit(60, 61, `f=/etc/slurm/slurm.conf; cp $f /tmp/c; sed -i s/PrologEpilogTimeout=60/PrologEpilogTimeout=61/ /tmp/c; : %.0s; cat /tmp/c > $f`)
+	edit(61, 62, "%s")
+	before := lives()
+	edit(62, 79, `%.0sfor i in $(seq 62 78); do sed -i s/PrologEpilogTimeout=$i/PrologEpilogTimeout=$((i + 1))/ /etc/slurm/slurm.conf; done`)
+	assert.LessOrEqual(t, lives()-before, 3)
+	edit(79, 80, "scontrol reconfigure & sleep 0.2; %s; wait")
+	edit(80, 81, "%s; pkill -9 -x slurmctld")
+	e.waitReady(t, sandbox.Controller, "node-0", "node-1")
+	assert.Contains(t, e.run(t, sandbox.Controller, "scontrol", "show", "config"), "PrologEpilogTimeout     = 81")
+	c.replace(t, c.Controller())
 }
