@@ -1,6 +1,7 @@
 // Standin is the daemon that the bench's inits start: it writes CLOCK_MONOTONIC
 // to the fifo $BENCH_REPORT when it begins and when SIGTERM arrives, and tells
-// READY as slurmctld would. Under the name scontrol it answers a ping.
+// READY as slurmctld would. It tells a version (-V); under the name scontrol it
+// answers a ping.
 package main
 
 import (
@@ -9,6 +10,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
 
 	"golang.org/x/sys/unix"
 )
@@ -20,6 +22,10 @@ const pong = `{"pings":[{"hostname":"x","responding":true}],"errors":[]}`
 func main() {
 	if filepath.Base(os.Args[0]) == "scontrol" {
 		fmt.Println(pong)
+		return
+	}
+	if slices.Contains(os.Args, "-V") {
+		fmt.Println("slurm 26.05.5")
 		return
 	}
 	if err := serve(); err != nil {
