@@ -226,7 +226,7 @@ func TestGrace(t *testing.T) {
 		},
 	}, {
 		name:  "jobs are signalled before, once, and the batch script alone",
-		given: withJob(append([]string{"SLURMLET_JOB_SIGNAL=B:USR1@1"}, grace...)),
+		given: withJob([]string{"SLURMLET_JOB_SIGNAL=B:USR1@4", "SLURMLET_GRACE_PERIOD=16s"}), // signalled at 3 s, requeued at 7 s
 		phases: []phase{
 			{"SIGTERM", []act{awaitReady, signal(unix.SIGTERM)}, []condition{waits, never("scancel")}},
 			{"it is signalled", nil, []condition{wrote("] --verbose --signal=USR1 --batch 5", 1), never("requeue"), logged(entry{"msg": "signalled job 5", "signal": "USR1"})}},
