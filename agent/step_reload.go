@@ -85,9 +85,9 @@ const (
 	// a few seconds on thousands of them.
 	spreadLimit = 30 * time.Second
 	firstLook   = 100 * time.Millisecond
-	// surelyMissed is after how many looks, 6 s in all, nodes that go on with the
+	// surelyMissed is after how many looks, 11 s in all, nodes that go on with the
 	// slurmd they had, and none that does not, have refused.
-	surelyMissed = 6
+	surelyMissed = 7
 )
 
 // edited: the sources have another content.
