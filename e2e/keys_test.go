@@ -95,6 +95,10 @@ func (c *cluster) waitKeys(t *testing.T, pod, what, signs string, accept []strin
 	})
 }
 
+// lostInHandOver is what Slurm's commands say, after MessageTimeout, of a request
+// that slurmctld had taken when it handed over: any reconfigure may do it.
+const lostInHandOver = "Socket timed out on send/recv operation"
+
 // submitUntilDone submits a job a second and returns their numbers.
 func submitUntilDone(t *testing.T, c *cluster, done <-chan struct{}) []string {
 	var ids []string
@@ -107,6 +111,10 @@ func submitUntilDone(t *testing.T, c *cluster, done <-chan struct{}) []string {
 		}
 		stdout, stderr, code, err := c.ExecAs(t.Context(), "login", sandbox.How{User: sandbox.User, Dir: "/tmp"},
 			"sbatch", "--parsable", "--output=/dev/null", "--no-requeue", "-p", "many", "--mem=10", "--wrap", "true")
+		if strings.Contains(stderr, lostInHandOver) {
+			t.Log(stderr)
+			continue
+		}
 		if !assert.NoError(t, err) || !assert.Zero(t, code, "%s", stderr) {
 			continue
 		}
