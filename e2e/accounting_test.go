@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -25,15 +26,16 @@ import (
 )
 
 func TestAccounting(t *testing.T) {
-	eachVersion(t, "dbd", upWithAccounting, []testCase{
+	eachVersion(t, "dbd", upWithAccounting, slices.Concat([]testCase{
 		{"sacct tells of a user's jobs", sacctTells},
 		{"the database is away under load", databaseAway},
 		{"slurmdbd is deleted and comes back", slurmdbdDeleted},
 		{"a wrong password is told, and mended while the container runs", wrongPassword},
 		{"users read no key of slurmdbd's", dbdKeys},
 		{"a client that is not ours drives slurmrestd", restDriven},
+	}, inTime([]testCase{
 		{"the cluster's key is rotated as jobs run", keyRotated},
-	})
+	})))
 }
 
 // upWithAccounting is up with a database, slurmdbd and slurmrestd.

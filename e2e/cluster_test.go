@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -66,6 +67,15 @@ func eachVersion(t *testing.T, name string, start starter, cases []testCase) {
 
 // starter makes a cluster: up, or one with more in it.
 type starter func(t *testing.T, name, version string) *cluster
+
+// inTime are cases that need a quarter of an hour and a machine for themselves:
+// they run with SLURMLET_E2E_FULL=1.
+func inTime(cases ...[]testCase) []testCase {
+	if !withTime() {
+		return nil
+	}
+	return slices.Concat(cases...)
+}
 
 type testCase struct {
 	name string

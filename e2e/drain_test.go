@@ -24,6 +24,10 @@ var drainCases = []testCase{
 	{"an idle pod deleted", idlePodDeleted},
 	{"a pod deleted while an epilog runs", epilogRuns},
 	{"drained by hand", drainedByHand},
+}
+
+// longDrainCases take a quarter of an hour.
+var longDrainCases = []testCase{
 	{"a drain that lasts asks nobody", longDrain},
 	{"grace shorter than the jobs", graceTooShort},
 	{"slurmctld away while a pod is deleted", slurmctldAway},

@@ -25,23 +25,15 @@ var keyHolders = map[string]string{sandbox.Controller: "etc", "node-0": "etc", "
 // keyRotated: from slurm.key to another one in the three edits that it takes. The
 // pods get them in any order, as from kubelets.
 func keyRotated(t *testing.T, c *cluster) {
-	running := 6
-	if withTime() {
-		running = 20
-	}
 	var ids []string
-	for range running {
+	for range 20 {
 		ids = append(ids, c.submit(t, "sleep 3000; srun true", "-p", "many", "--mem=10", "--no-requeue"))
 	}
 	for _, id := range ids {
 		c.waitJob(t, id, "RUNNING")
 	}
-	done, came := make(chan struct{}), make(chan []string, 1)
-	if withTime() {
-		go func() { came <- submitUntilDone(t, c, done) }()
-	} else {
-		came <- nil
-	}
+	done, came := make(chan struct{}), make(chan []string)
+	go func() { came <- submitUntilDone(t, c, done) }()
 
 	next := make([]byte, 1024)
 	_, _ = rand.Read(next)

@@ -16,7 +16,7 @@ import (
 )
 
 func TestSlurm(t *testing.T) {
-	eachVersion(t, "e2e", up, slices.Concat(cgroupCases, drainCases, reloadCases, loginCases, []testCase{
+	eachVersion(t, "e2e", up, slices.Concat(cgroupCases, drainCases, inTime(longDrainCases, reloadCases, systemdCases), loginCases, []testCase{
 		{"nodes have the size of their pods", nodesHaveTheirPodsSize},
 		{"slurm.conf is read as Slurm reads it", configurationIsReadAsSlurmDoes},
 		{"slurm.conf is refused as Slurm refuses it", configurationIsRefusedAsSlurmDoes},
@@ -39,7 +39,6 @@ func TestSlurm(t *testing.T) {
 		{"pods with CPUs of their own", podsWithCPUs},
 		{"hostlists as scontrol reads them", hostlists},
 		{"what slurmlet check refuses, slurmctld refuses", whatCheckRefuses},
-		{"a node under systemd", underSystemd},
 	}))
 }
 

@@ -68,6 +68,8 @@ func (c *cluster) waitUnit(t *testing.T, state string) {
 	})
 }
 
+var systemdCases = []testCase{{"a node under systemd", underSystemd}}
+
 // underSystemd: a node of a cluster that is elsewhere.
 func underSystemd(t *testing.T, c *cluster) {
 	require.NoError(t, c.Delete(t.Context(), sandbox.Controller, grace))
