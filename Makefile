@@ -56,11 +56,11 @@ $(LINT) $(HELM) $(UNTT) $(BUILDX) $(BUILDKITD):
 unit: ## tests that need nothing but this machine
 	$(GO) test -race ./agent/... ./cgroup/... ./cmd/... ./internal/... ./slurmconf/...
 
-e2e: build ## real Slurm in the sandbox, every version
+e2e: build ## real Slurm in the sandbox, every version (SLURMLET_E2E_FULL=1: also what takes hours)
 	$(SANDBOX) install
 	SLURMLET_SANDBOX_TEST=$(CURDIR)/$(SANDBOX) $(GO) test -count=1 -run Real -v ./internal/sandbox
 	@mkdir -p bin
-	set -o pipefail; $(GO) test -tags e2e -count=1 -timeout 60m -v ./e2e 2>&1 | tee bin/e2e.log || \
+	set -o pipefail; $(GO) test -tags e2e -count=1 -timeout $(if $(SLURMLET_E2E_FULL),6h,60m) -v ./e2e 2>&1 | tee bin/e2e.log || \
 		{ echo; echo 'what failed, out of bin/e2e.log:'; grep -A 14 -E 'Error Trace:|^panic: |^fatal error: ' bin/e2e.log | head -n 200; exit 1; }
 
 charts: $(HELM) $(UNTT) $(BUILDX) ## lint, unit tests and what Kubernetes would refuse (UPDATE=1 writes their READMEs)
