@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/slurmlet/slurmlet/internal/slurm"
 )
@@ -58,9 +59,43 @@ func (a *Agent) deadJobs(ctx context.Context) ([]slurm.Job, error) {
 	jobs, err := a.jobs(ctx, ids)
 	living := a.stepSockets()
 	return slices.DeleteFunc(jobs, func(j slurm.Job) bool {
-		here := j.Running() && j.Batch && j.BatchHost == a.Config.NodeName
-		return !here || !j.Start.Before(a.daemon.booted) || slices.Contains(living, fmt.Sprint(j.ID)+batchStep)
+		return !a.hasBegun(&j) || !j.Start.Before(a.daemon.booted) || slices.Contains(living, fmt.Sprint(j.ID)+batchStep)
 	}), err
+}
+
+// launchTime is how long slurmctld takes a job to be starting: BatchStartTimeout
+// and MessageTimeout (slurm.conf(5)).
+const launchTime = 20 * time.Second
+
+// lostJobs are the batch jobs that slurmctld counts as running here, and whose
+// script does not run.
+func (a *Agent) lostJobs(ctx context.Context) ([]string, error) {
+	node, err := a.client.Node(ctx, a.Config.NodeName)
+	if err != nil || node == nil || !node.Busy() {
+		return nil, err
+	}
+	jobs, err := a.jobsHere(ctx)
+	if err != nil {
+		return nil, err
+	}
+	living := a.stepSockets()
+	var lost []string
+	for i := range jobs {
+		if job := &jobs[i]; a.hasBegun(job) && time.Since(job.Start.Time) > launchTime && !slices.Contains(living, fmt.Sprint(job.ID)+batchStep) {
+			lost = append(lost, job.Name())
+		}
+	}
+	if len(lost) > 0 {
+		a.tell(slog.LevelWarn, "slurmctld counts jobs as running here that are not: slurmd registers again", slog.String("jobs", strings.Join(lost, ",")))
+	}
+	return lost, nil
+}
+
+// hasBegun: slurmctld takes the job's script for running here. Not so while a
+// prolog runs (CONFIGURING), or in the other parts of a heterogeneous job.
+func (a *Agent) hasBegun(job *slurm.Job) bool {
+	return job.Running() && !slices.Contains(job.State, "CONFIGURING") &&
+		job.Batch && job.BatchHost == a.Config.NodeName && job.HetOffset.Number == 0
 }
 
 // failDeadJobs has dead jobs that may not be requeued end as NODE_FAIL, by

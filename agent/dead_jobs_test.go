@@ -116,6 +116,42 @@ func TestDeadJobs(t *testing.T) {
 	}
 }
 
+// TestLostJobs: a job whose script slurmctld thinks to be here, and that never came.
+func TestLostJobs(t *testing.T) {
+	job := func(change ...func(*slurm.Job)) slurm.Job {
+		j := slurm.Job{ID: 3, State: []string{"RUNNING"}, Batch: true, BatchHost: "n1", Start: slurm.Time{Time: time.Now().Add(-time.Minute)}}
+		for _, c := range change {
+			c(&j)
+		}
+		return j
+	}
+	for name, c := range map[string]struct {
+		job  slurm.Job
+		lost []string
+	}{
+		"lost":                         {job(), []string{"3"}},
+		"its script runs":              {job(func(j *slurm.Job) { j.ID = 6 }), nil},
+		"it may be on its way":         {job(func(j *slurm.Job) { j.Start.Time = time.Now() }), nil},
+		"its prolog runs":              {job(func(j *slurm.Job) { j.State = append(j.State, "CONFIGURING") }), nil},
+		"its script is elsewhere":      {job(func(j *slurm.Job) { j.BatchHost = "n2" }), nil},
+		"a part without a script":      {job(func(j *slurm.Job) { j.HetOffset.Number = 1 }), nil},
+		"an allocation has no script":  {job(func(j *slurm.Job) { j.Batch = false }), nil},
+		"slurmctld is ending it":       {job(func(j *slurm.Job) { j.State = []string{"COMPLETED", "COMPLETING"} }), nil},
+		"suspended before it was sent": {job(func(j *slurm.Job) { j.State = []string{"SUSPENDED"} }), []string{"3"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a := &Agent{
+				Options: Options{Root: t.TempDir(), Config: Config{NodeName: "n1"}, Observe: func(Notice) {}},
+				client:  &morgue{jobs: []slurm.Job{c.job}, node: record(busy)},
+			}
+			listening(t, filepath.Join(a.Root, "n1_6"+batchStep))
+			lost, err := a.lostJobs(t.Context())
+			require.NoError(t, err)
+			assert.Equal(t, c.lost, lost)
+		})
+	}
+}
+
 func TestDeadJobsWithoutAnAnswer(t *testing.T) {
 	m := &morgue{ward: ward{err: slurm.ErrUnreachable}}
 	a := &Agent{

@@ -151,6 +151,9 @@ func (a *Agent) pollConf(news chan<- manifest) {
 			}
 			continue
 		}
+		if failures == 0 && !errors.Is(err, context.DeadlineExceeded) {
+			a.post(controllerLost{})
+		}
 		pause := grow(time.Second, failures, time.Minute)
 		failures++
 		select {

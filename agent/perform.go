@@ -54,6 +54,11 @@ func (a *Agent) perform(act action) []event {
 		})
 	case endDeadJobs:
 		a.inquire(func(ctx context.Context) event { return carriedOut{act.number, a.endDeadJobs(ctx)} })
+	case seekLost:
+		a.inquire(func(ctx context.Context) event {
+			lost, err := a.lostJobs(ctx)
+			return lostSought{act.number, lost, err}
+		})
 	case updateRecord:
 		a.inquire(func(ctx context.Context) event {
 			return carriedOut{act.number, a.client.UpdateNode(ctx, a.Config.NodeName, act.fields)}
@@ -100,8 +105,11 @@ func (a *Agent) perform(act action) []event {
 // spread makes a thousand nodes not ask a new slurmctld at once, nor one that
 // was away when all of them got SIGTERM. A deadline stays what it is.
 func (l life) spread(wait time.Duration) time.Duration {
-	if l.doing == ending || l.doing == replacing {
+	switch l.doing {
+	case ending, replacing:
 		return wait
+	case nothing: // nobody waits for it
+		return wait + rand.N(wait)
 	}
 	return wait + time.Duration(rand.Int64N(int64(wait)/5+1))
 }

@@ -109,9 +109,11 @@ type life struct {
 	killed bool
 	// wasReady: it has been Ready once.
 	wasReady bool
-	// unclaimed: when it registered, slurmctld counted jobs on the node of which
-	// nothing runs here.
+	// unclaimed: slurmctld may count jobs on the node of which nothing runs here, as
+	// it did when the node registered first, or because it was started anew itself.
 	unclaimed bool
+	// seeks counts how often such jobs were found.
+	seeks int
 	// deleted: slurmctld has deleted the record on the way down, and has not told of another since.
 	deleted bool
 	// inherits: an earlier container has left steps here, whose jobs slurmctld may
@@ -237,6 +239,14 @@ type (
 	reloadTimer struct{ number int }
 	// outdated: the daemon's configuration is not that of slurmctld, and stays so.
 	outdated struct{}
+	// controllerLost: slurmctld's agent has ended, and slurmctld with it.
+	controllerLost struct{}
+	// lostSought: slurmctld counts so many jobs as running here that are not.
+	lostSought struct {
+		number int
+		lost   []string
+		err    error
+	}
 )
 
 func (begun) event()        {}
@@ -265,6 +275,8 @@ func (reconfigureEnded) event() {}
 func (nodesAsked) event()       {}
 func (reloadTimer) event()      {}
 func (outdated) event()         {}
+func (controllerLost) event()   {}
+func (lostSought) event()       {}
 
 // action is something to do in the world.
 type action interface{ action() }
@@ -282,6 +294,8 @@ type (
 	resumeRecord struct{ number int }
 	// endDeadJobs ends those that have died with an earlier container.
 	endDeadJobs struct{ number int }
+	// seekLost looks for jobs that slurmctld counts as running here, and that are not.
+	seekLost struct{ number int }
 	// updateRecord changes fields of the record, in scontrol's words.
 	updateRecord struct {
 		number int
@@ -368,6 +382,7 @@ func (deleteRecord) action() {}
 func (drainRecord) action()  {}
 func (resumeRecord) action() {}
 func (endDeadJobs) action()  {}
+func (seekLost) action()     {}
 func (updateRecord) action() {}
 func (arm) action()          {}
 func (exit) action()         {}

@@ -58,6 +58,10 @@ func step(l life, e event) (life, []action) {
 		return l.count(e)
 	case outdated:
 		return l.refetch()
+	case controllerLost:
+		return l.mistrust()
+	case lostSought:
+		return l.sought(e)
 	case reloadTimer:
 		return l.reloadDue(e)
 	}
@@ -108,8 +112,8 @@ const (
 	// register again: half a minute, when BatchStartTimeout and MessageTimeout
 	// (slurm.conf(5)), 10 s each, are over.
 	missedTries = 12
-	// missedAfter is the same for a node that is Ready, though jobs are counted on
-	// it of which nothing runs.
+	// missedAfter is after how long a node that is Ready looks for jobs that are
+	// counted on it, and of which nothing runs.
 	missedAfter = 25 * time.Second
 )
 
@@ -141,7 +145,7 @@ func (l life) fired(e timerFired) (life, []action) {
 		l.killed = true
 		return l, []action{signalMain{sigKill}}
 	case l.doing == nothing:
-		return l.registerAgain()
+		return l.seek()
 	case l.doing == launching, l.doing == awaiting, l.doing == preparing:
 		return l, nil
 	case l.doing == reaching:

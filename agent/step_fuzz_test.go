@@ -38,6 +38,7 @@ func FuzzStep(f *testing.F) {
 	f.Add(uint8(0), []byte{0, 1, 2, 3, 9, 1, 15 | 1<<4, 1, 6, 9, 1 | 4<<4, 6, 4})
 	f.Add(uint8(0), []byte{0, 1, 2, 3, 9, 1, 15 | 2<<4, 1, 6, 15, 1, 6 | 1<<4})
 	f.Add(uint8(1), []byte{0, 2, 3, 9, 1, 5, 4, 8, 9, 9})
+	f.Add(uint8(0), []byte{0, 1, 2, 3, 9, 1, 0x80, 9, 0xa0, 5, 1, 9, 0xa0, 4, 2, 3})
 	f.Add(uint8(2), []byte{0, 1, 2, 3, 9, 1, 8, 4, 9, 2, 3, 8 | 1<<4, 8 | 1<<4})
 	f.Add(uint8(3), []byte{0, 1, 2, 9, 1, 4, 9, 2})
 	f.Add(uint8(1), []byte{6, 6, 2, 3, 9, 1, 15 | 1<<4, 6, 6, 5, 9, 1, 6})
@@ -98,7 +99,10 @@ func (w *world) happen(b byte) {
 		w.change(how)
 	case 0:
 		if how&1 == 0 || len(w.counts) == 0 {
-			w.feed([]event{stepsEnded{}, troubled{}, filesChanged{}, filesChanged{restart: true}}[how>>1&3])
+			lost := lostSought{number: w.life.question, lost: make([]string, how>>3)}
+			w.feed([]event{
+				stepsEnded{}, troubled{}, filesChanged{}, filesChanged{restart: true}, controllerLost{}, lost, lost, controllerLost{},
+			}[how>>1&7])
 			return
 		}
 		n := w.counts[0]
@@ -255,6 +259,9 @@ func (w *world) carryOut(a action) {
 	case resumeRecord:
 		require.True(w, own(w.record) || putRight(w.record), "a drain that was not ours is lifted")
 		w.changes = append(w.changes, a.number)
+	case seekLost:
+		require.False(w, w.stopped)
+		require.Equal(w, Ready, w.life.state)
 	case endDeadJobs:
 		require.True(w, w.record.Busy() && w.life.inherits, "jobs of this container may live")
 		w.changes = append(w.changes, a.number)

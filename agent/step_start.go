@@ -66,7 +66,7 @@ func (l life) answer(e answered) (life, []action) {
 	}
 	l.seen = l.seen || l.sees(e.node)
 	if !l.wasReady && e.node != nil {
-		l.unclaimed = e.node.Busy() && e.steps == 0
+		l.unclaimed = l.unclaimed || e.node.Busy() && e.steps == 0
 	}
 	switch {
 	case l.state == Stopping:
@@ -167,20 +167,10 @@ func (l life) ready() (life, []action) {
 		return l.hangUp()
 	case l.reloads:
 		return l.proven(first)
-	case first && l.unclaimed:
+	case l.unclaimed:
 		return l.wait(missedAfter)
 	}
 	return l, nil
-}
-
-// registerAgain has slurmd register again: a job that slurmctld thought to be
-// starting when the node's earlier container died is missed only now.
-func (l life) registerAgain() (life, []action) {
-	if !l.unclaimed || l.state != Ready || l.main == 0 {
-		return l, nil
-	}
-	l.unclaimed = false
-	return l, []action{signalMain{sigHup}}
 }
 
 // lost: slurmctld has no record. SIGHUP makes slurmd register again.

@@ -67,6 +67,9 @@ func play(l life, events ...event) (life, []action) {
 		case answered:
 			typed.number = l.question
 			e = typed
+		case lostSought:
+			typed.number = l.question
+			e = typed
 		case carriedOut:
 			typed.number = l.question
 			e = typed
@@ -358,10 +361,45 @@ func TestUnclaimedJobs(t *testing.T) {
 			}
 			require.Equal(t, []action{arm{l.timer, missedAfter}}, actions)
 			l, actions = play(l, timerFired{})
+			require.Equal(t, []action{seekLost{l.question}}, actions)
+			l, actions = play(l, lostSought{lost: []string{"3"}})
 			require.Equal(t, []action{signalMain{sigHup}}, actions)
-			l, actions = play(l, mainChanged{pid: 8, at: epoch}, answered{node: record(busy)})
+			l, actions = play(l, mainChanged{pid: 8, at: epoch}, answered{node: record()})
 			require.Equal(t, Ready, l.state)
-			require.Empty(t, actions, "once")
+			require.Equal(t, []action{arm{l.timer, missedAfter}}, actions, "it looks whether that was of use")
+			l, actions = play(l, timerFired{}, lostSought{}, timerFired{})
+			require.Empty(t, actions)
+		})
+	}
+}
+
+// TestSlurmctldStartsAnew: what it was about to start when it was stopped has never come here.
+func TestSlurmctldStartsAnew(t *testing.T) {
+	serving, _ := play(slurmdLife(), append(registered, answered{node: record()})...)
+	seeking, _ := play(serving, controllerLost{}, timerFired{})
+	for name, c := range map[string]struct {
+		life   life
+		events []event
+		then   action // nil for nothing
+	}{
+		"a node waits first":               {serving, []event{controllerLost{}}, arm{serving.timer + 1, missedAfter}},
+		"and looks then":                   {serving, []event{controllerLost{}, timerFired{}}, seekLost{serving.question + 1}},
+		"a job is missing":                 {seeking, []event{lostSought{lost: []string{"3"}}}, signalMain{sigHup}},
+		"no job is missing":                {seeking, []event{lostSought{}}, nil},
+		"slurmctld does not answer yet":    {seeking, []event{lostSought{err: errors.New("refused")}}, arm{seeking.timer + 1, missedAfter}},
+		"a job that is never found":        {seeking, []event{lostSought{lost: []string{"3"}}, timerFired{}, lostSought{lost: []string{"3"}}, timerFired{}, lostSought{lost: []string{"3"}}, timerFired{}}, nil},
+		"the pod is on its way down":       {seeking, []event{terminated{signal: "SIGTERM"}, lostSought{lost: []string{"3"}}}, nil},
+		"it is on its way down already":    {serving, []event{terminated{signal: "SIGTERM"}, controllerLost{}}, nil},
+		"the node is still to be Ready":    {slurmdLife(), append([]event{controllerLost{}}, append(registered, answered{node: record()})...), arm{2, missedAfter}},
+		"a login pod has no jobs to count": {newLife(plan{announces: true, hosts: true}, allotment{}), []event{controllerLost{}}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, actions := play(c.life, c.events...)
+			if c.then == nil {
+				require.Empty(t, actions)
+				return
+			}
+			require.Equal(t, []action{c.then}, actions)
 		})
 	}
 }
