@@ -36,6 +36,8 @@ type conf struct {
 	toKeep   atomic.Pointer[confset.Set]
 	// unkept is why the last good set could not be kept, empty when it was.
 	unkept atomic.Pointer[string]
+	// last is the last edit that was taken; only the owner knows.
+	last *ReloadStatus
 	// notes are on the live configuration; announcing is held while it is read.
 	notes      atomic.Pointer[confNotes]
 	announcing sync.Mutex

@@ -21,6 +21,8 @@ type ConfStatus struct {
 	// have not.
 	Took   int      `json:"took"`
 	Missed []string `json:"missed,omitempty"`
+	// Reloads is what has become of edits.
+	Reloads ReloadsStatus `json:"reloads"`
 	// Faults are why the last good set is not back in place, or was not kept.
 	Faults []string `json:"faults,omitempty"`
 	// Costs are what the user's own values lead to.
@@ -39,8 +41,29 @@ type Refusal struct {
 	Why   []string  `json:"why"`
 }
 
+// ReloadsStatus counts edits since the container's start.
+type ReloadsStatus struct {
+	// Taken are those that stayed, Refused those that slurmctld never had, RolledBack
+	// those in whose place the last good configuration was put back.
+	Taken      int `json:"taken"`
+	Refused    int `json:"refused"`
+	RolledBack int `json:"rolled_back"`
+	// Last is the last that was taken, nil for none.
+	Last *ReloadStatus `json:"last,omitempty"`
+}
+
+// ReloadStatus is an edit that slurmctld and its nodes have taken.
+type ReloadStatus struct {
+	At time.Time `json:"at"`
+	// Seconds is how long it took, from the agent's reading the edit to At.
+	Seconds float64 `json:"seconds"`
+}
+
 func (a *Agent) confStatus(next life) *ConfStatus {
-	s := &ConfStatus{Sources: a.conf.sources, Doing: string(next.reloading), Took: next.took, Missed: next.missed, judged: next.judged, verdict: next.verdict}
+	s := &ConfStatus{
+		Sources: a.conf.sources, Doing: string(next.reloading), Took: next.took, Missed: next.missed, Reloads: a.reloads(next),
+		judged: next.judged, verdict: next.verdict,
+	}
 	if next.live != nil {
 		s.Live = next.live.Hash
 	}
@@ -57,6 +80,15 @@ func (a *Agent) confStatus(next life) *ConfStatus {
 		s.Faults = append(s.Faults, "cannot put the last good configuration back: "+next.brooded)
 	}
 	return s
+}
+
+// reloads is called once for each change of a life, which has no clock.
+func (a *Agent) reloads(next life) ReloadsStatus {
+	o := next.outcomes
+	if now := time.Now(); o.taken != a.life.outcomes.taken {
+		a.conf.last = &ReloadStatus{At: now, Seconds: now.Sub(o.edited).Seconds()}
+	}
+	return ReloadsStatus{Taken: o.taken, Refused: o.refused, RolledBack: o.rolledBack, Last: a.conf.last}
 }
 
 // tellReload logs what became of an edit.

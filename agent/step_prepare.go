@@ -8,7 +8,7 @@ func (l life) prepareConf() (life, []action) {
 	l.next, l.doing = nil, preparing
 	switch {
 	case e.err != nil:
-		return l.fallBack(e, e.err.Error())
+		return l.refuseUnseen(e, e.err).fallBack()
 	case e.set.Same(l.good):
 		return l.inPlace(e, "")
 	}
@@ -21,16 +21,15 @@ func (l life) lookedFirst(e checked) (life, []action) {
 	trying := l.trying
 	l.trying, l.reloading = nil, quiet
 	if e.err != nil {
-		return l.fallBack(trying, e.err.Error())
+		return l.refuseUnseen(trying, e.err).fallBack()
 	}
 	return l.inPlace(trying, e.staged)
 }
 
 // fallBack starts slurmctld with the last good set.
-func (l life) fallBack(refused *edition, why string) (life, []action) {
-	l = l.judge(refused, why)
+func (l life) fallBack() (life, []action) {
 	if l.good == nil {
-		l.reason = "cannot use the configuration, and there is no earlier one that was good: " + why
+		l.reason = "cannot use the configuration, and there is no earlier one that was good: " + l.why
 		return l.leaveWith(ExitConfig)
 	}
 	return l.inPlace(&edition{set: l.good}, "")
@@ -58,7 +57,8 @@ func (l life) placed(e placeEnded) (life, []action) {
 // never good. The last good one gets its turn.
 func (l life) failedFirst(why string) (life, []action) {
 	l.starts++
-	return l.fallBack(&edition{set: l.live}, why)
+	l.outcomes.rolledBack++
+	return l.judge(&edition{set: l.live}, why).fallBack()
 }
 
 // unproven: slurmctld was started with a set that was not good before.

@@ -70,12 +70,20 @@ type configuration struct {
 	attempts int
 	// took and missed are the nodes that have taken live, or have not; counted:
 	// slurmctld has told.
-	took    int
-	missed  []string
-	counted bool
+	took     int
+	missed   []string
+	counted  bool
+	outcomes outcomes
 	// judged is the last ticket that has its verdict.
 	judged  int
 	verdict string
+}
+
+// outcomes counts editions by what became of them.
+type outcomes struct {
+	taken, refused, rolledBack int
+	// edited is when the last that was taken was read.
+	edited time.Time
 }
 
 const (
@@ -122,9 +130,9 @@ func (l life) tryNext() (life, []action) {
 		if l.refused != nil && l.why == e.err.Error() {
 			again := *e
 			again.at = l.refused.at // it is known, and since when
-			e = &again
+			return l.judge(&again, l.why).carryOn()
 		}
-		return l.judge(e, e.err.Error()).carryOn()
+		return l.refuseUnseen(e, e.err).carryOn()
 	case !e.forced && !l.unsettled && e.set.Same(l.live):
 		l.next, l.refused, l.why = nil, nil, ""
 		return l.judge(e, ""), nil
@@ -146,6 +154,12 @@ func (l life) judge(e *edition, refusal string) life {
 		l.judged, l.verdict = e.ticket, refusal
 	}
 	return l
+}
+
+// refuseUnseen refuses what slurmctld has not had.
+func (l life) refuseUnseen(e *edition, why error) life {
+	l.outcomes.refused++
+	return l.judge(e, why.Error())
 }
 
 // carryOn: what was refused before it was live has changed nothing.
@@ -171,7 +185,7 @@ func (l life) looked(e checked) (life, []action) {
 		return l.lookedFirst(e)
 	case e.err != nil:
 		l.trying = nil
-		return l.judge(trying, e.err.Error()).carryOn()
+		return l.refuseUnseen(trying, e.err).carryOn()
 	case l.next != nil:
 		l.next, l.trying = l.next.over(trying), nil
 		return l.carryOn()
@@ -235,6 +249,7 @@ func (l life) taken() (life, []action) {
 func (l life) refuse(why string) (life, []action) {
 	refused := l.trying
 	l.trying = nil
+	l.outcomes.rolledBack++
 	l = l.judge(refused, strings.Join(append([]string{why}, refused.changes...), "\n"))
 	l.unsettled, l.attempts = true, 0
 	return l.restore()
@@ -287,6 +302,8 @@ func (l life) adopt() (life, []action) {
 	adopted := l.trying
 	l.good, l.trying, l.refused, l.why = l.live, nil, nil, ""
 	l.reloading, l.unsettled, l.brooded = quiet, false, ""
+	l.outcomes.taken++
+	l.outcomes.edited = adopted.at
 	l.clock++
 	l.put++
 	l = l.judge(adopted, "")

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"errors"
+	"slices"
 	"testing"
 	"time"
 
@@ -115,6 +116,52 @@ func TestStepRefusedSince(t *testing.T) {
 	require.Equal(t, at(1), l.refused.at)
 	l, _ = step(l, edition{err: errors.New("another"), at: at(3)})
 	require.Equal(t, at(3), l.refused.at)
+}
+
+// TestStepOutcomes: an edit is counted once, by what became of it.
+func TestStepOutcomes(t *testing.T) {
+	type events = []func(life) event
+	tries := func(s *confset.Set) func(life) event { return func(life) event { return edition{set: s, at: epoch} } }
+	fails := func(why string) func(life) event { return func(life) event { return edition{err: errors.New(why)} } }
+	begins := func(life) event { return begun{} }
+	inPlace := func(l life) event { return placeEnded{l.put, nil} }
+	ends := func(l life) event { return mainExited{pid: l.main, code: 1, what: "no"} }
+	up := func(life) event { return mainStarted{pid: 1, at: epoch} }
+	takes := events{tries(second), looks(nil), replies(nil), handsOver, pings}
+	atStart := running()
+	atStart.state, atStart.main, atStart.wasReady, atStart.live = Starting, 0, false, nil
+	bad, other := atStart, atStart
+	bad.next, other.next = &edition{err: errNo}, &edition{set: second}
+	for _, c := range []struct {
+		name   string
+		life   life
+		events events
+		want   outcomes
+	}{
+		{"one that is tried still", running(), takes, outcomes{}},
+		{"all nodes have it", running(), append(slices.Clone(takes), nodesSay(3)), outcomes{taken: 1, edited: epoch}},
+		{"most nodes have it", running(), append(slices.Clone(takes), nodesSay(3, "a"), timesOut), outcomes{taken: 1, edited: epoch}},
+		{"most nodes have not", running(), append(slices.Clone(takes), nodesSay(1, "a"), timesOut), outcomes{rolledBack: 1}},
+		{"slurmctld does not take it", running(), events{tries(second), looks(nil), replies(errNo)}, outcomes{rolledBack: 1}},
+		{"nor the last good one at once", running(), events{tries(second), looks(nil), replies(errNo), replies(errNo), timesOut, replies(nil), handsOver, pings}, outcomes{rolledBack: 1}},
+		{"the check refuses it", running(), events{tries(second), looks(errNo)}, outcomes{refused: 1}},
+		{"it is read again", running(), events{tries(second), looks(errNo), tries(second)}, outcomes{refused: 1}},
+		{"it cannot be read", running(), events{fails("x"), fails("x")}, outcomes{refused: 1}},
+		{"and not for another reason either", running(), events{fails("x"), fails("y")}, outcomes{refused: 2}},
+		{"another comes during the check", running(), events{tries(second), tries(third), looks(nil), looks(errNo)}, outcomes{refused: 1}},
+		{"nothing is new", running(), events{tries(first)}, outcomes{}},
+		{"at the start, it cannot be read", bad, events{begins}, outcomes{refused: 1}},
+		{"at the start, the check refuses it", other, events{begins, looks(errNo)}, outcomes{refused: 1}},
+		{"at the start, slurmctld ends over it", other, events{begins, looks(nil), inPlace, up, ends}, outcomes{rolledBack: 1}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			l := c.life
+			for _, e := range c.events {
+				l, _ = step(l, e(l))
+			}
+			require.Equal(t, c.want, l.outcomes)
+		})
+	}
 }
 
 // TestStepVerdict: whoever waits for a verdict gets that of the last content.
