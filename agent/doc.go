@@ -23,7 +23,7 @@
 //	SLURMLET_GRES           generic resources: auto (the GPUs that are found), none, or name[:type][:count],… with no more GPUs than are found (slurmd; default: auto)
 //	SLURMLET_GRACE_PERIOD   from SIGTERM to SIGKILL, as in terminationGracePeriodSeconds: a duration such as 30s or 10m; see below (default: 30s)
 //	SLURMLET_JOB_SIGNAL     a signal for the jobs that still run when the grace period comes to its end, in the form of sbatch --signal: [B:]signal[@seconds] (slurmd; default: none)
-//	SLURMLET_LISTEN         where /livez, /readyz, /startupz and /status are served over HTTP: [host]:port (default: :8817)
+//	SLURMLET_LISTEN         where /livez, /readyz, /startupz, /status and /metrics are served over HTTP: [host]:port (default: :8817)
 //	SLURMLET_RUN_DIR        the directory of the agent's sockets and of gres.conf, an absolute path (default: /run/slurmlet)
 //	SLURMLET_CONF_DIR       Slurm's configuration directory, an absolute path (default: /etc/slurm)
 //	SLURMLET_CONF_SOURCES   directories with slurm.conf and what goes with it, absolute paths separated by colons; see below (slurmctld; default: SLURMLET_CONF_DIR)
@@ -349,6 +349,79 @@
 //
 // "slurmlet drain" and "slurmlet resume" take the node out of service and back by
 // hand, for jobs that come; a drain that somebody else has set is left alone.
+//
+// # Metrics
+//
+// GET /metrics is for Prometheus: the status in numbers. None of its texts is in it,
+// which are what people and daemons have written; of names only those of files, keys
+// and nodes. Nobody is asked for it: of jobs and other nodes it tells what slurmctld
+// said last. Counters begin with the container, times are seconds since 1970, and what
+// is not known is not there.
+//
+// Every role (keys: where auth/slurm is used):
+//
+//	slurmlet_build_info{version,role}             1, with slurmlet's version and the container's role
+//	slurmlet_state{state}                         1 for the state that the container is in, 0 for the others
+//	slurmlet_state_start_time_seconds             When the container came into this state
+//	slurmlet_ready                                1 while the daemon does its work, and every service beside it: /readyz succeeds
+//	slurmlet_started                              1 once the container has been Ready: /startupz succeeds
+//	slurmlet_daemon_running                       1 while there is a main process
+//	slurmlet_daemon_restarts_total                Starts of the daemon after the first, without its hand-overs to a new process
+//	slurmlet_daemon_start_time_seconds            When the main process began
+//	slurmlet_daemon_last_error_timestamp_seconds  When the daemon's last line that was an error came
+//	slurmlet_keys_info{signs}                     1, with the name of the key of auth/slurm that signs
+//	slurmlet_keys_accepted                        Keys that the daemon accepts
+//	slurmlet_keys_timestamp_seconds               When the keys were put in place
+//	slurmlet_keys_first_expiry_timestamp_seconds  When the first of the keys expires, if one does
+//	slurmlet_keys_refused                         1 while the mounted keys are others, which cannot be used
+//
+// From SIGTERM on:
+//
+//	slurmlet_stopping_start_time_seconds               When SIGTERM came
+//	slurmlet_stopping_deadline_timestamp_seconds       When the agent exits at the latest
+//	slurmlet_stopping_jobs_deadline_timestamp_seconds  When jobs that still run are requeued or fail (slurmd)
+//	slurmlet_stopping_jobs                             Jobs that the end waits for (slurmd)
+//	slurmlet_stopping_left                             1 if something could not be done in time, and the node record or jobs may be left
+//
+// slurmctld:
+//
+//	slurmlet_config_info{hash}                    1, with the hash of the configuration in place
+//	slurmlet_config_reloading                     1 while an edit is tried, or the last good configuration is put back
+//	slurmlet_config_reloads_total{outcome}        Edits by what became of them: taken, refused before slurmctld had them, or rolled_back after
+//	slurmlet_config_nodes_taken                   Nodes that have taken the last edit
+//	slurmlet_config_nodes_missed                  Nodes that have not taken the last edit; the status names them
+//	slurmlet_config_refused                       1 while the sources hold what cannot be used; the status says why
+//	slurmlet_config_refused_info{file,line}       1, with the place of the first fault that has one
+//	slurmlet_config_refused_timestamp_seconds     When that was refused
+//	slurmlet_config_faults                        Reasons why the last good configuration is not back in place, or was not kept
+//	slurmlet_config_last_taken_timestamp_seconds  When slurmctld and its nodes had taken the last edit
+//	slurmlet_config_last_taken_duration_seconds   How long the last edit that was taken had needed, from when the agent read it
+//
+// slurmd and login:
+//
+//	slurmlet_config_missed  1 while the daemon has another configuration than slurmctld, in spite of restarts
+//
+// slurmd:
+//
+//	slurmlet_node_info{node}               1, with the node's name in Slurm
+//	slurmlet_node_cpus                     CPUs for jobs (CPUEfctv)
+//	slurmlet_node_memory_bytes             Memory for jobs (RealMemory)
+//	slurmlet_node_tmp_disk_bytes           Disk for jobs (TmpDisk)
+//	slurmlet_node_gres{name,type}          Generic resources for jobs (Gres)
+//	slurmlet_node_misfits                  Settings of the cluster that do not go with the pod's limits, once they are known
+//	slurmlet_node_fault                    1 while a change of the pod cannot be followed
+//	slurmlet_node_refused                  1 while slurmctld does not take what the pod's annotations say
+//	slurmlet_cgroup_enforced               1 if Slurm has a cgroup subtree with all controllers that it limits jobs by
+//	slurmlet_steps_watched                 1 if the agent looks after the cgroups of jobs
+//	slurmlet_steps_oom_kills_total         Processes of jobs that the kernel has killed for want of memory
+//	slurmlet_steps_dead_total              Steps that have lost their slurmstepd
+//	slurmlet_steps_leftover_cgroups_total  Empty cgroups that Slurm had left and the agent has removed
+//
+// login:
+//
+//	slurmlet_sessions                         Users' sessions
+//	slurmlet_service_running{service}         1 while the service serves: sshd, sssd
+//	slurmlet_service_restarts_total{service}  Starts of the service after the first
 //
 // # Exit status
 //

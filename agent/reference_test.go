@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	dto "github.com/prometheus/client_model/go"
 	"github.com/stretchr/testify/require"
 )
 
@@ -77,6 +78,33 @@ func TestReferenceOfExits(t *testing.T) {
 	}
 	require.Equal(t, want, have)
 	require.Contains(t, want, strconv.Itoa(ExitConfig))
+}
+
+// TestReferenceOfMetrics: every metric that the statuses of TestMetrics have is
+// explained by its HELP, and no other.
+func TestReferenceOfMetrics(t *testing.T) {
+	want := map[string]string{}
+	for _, s := range statuses {
+		for name, family := range families(t, s) {
+			want[name+labels(family)] = family.GetHelp()
+		}
+	}
+	have := map[string]string{}
+	for _, found := range regexp.MustCompile(`(?m)^\t(slurmlet_\S+) +(.*)$`).FindAllStringSubmatch(packageComment(t), -1) {
+		have[found[1]] = found[2]
+	}
+	require.Equal(t, want, have)
+}
+
+func labels(family *dto.MetricFamily) string {
+	var names []string
+	for _, pair := range family.GetMetric()[0].GetLabel() {
+		names = append(names, pair.GetName())
+	}
+	if names == nil {
+		return ""
+	}
+	return "{" + strings.Join(names, ",") + "}"
 }
 
 func packageComment(t *testing.T) string {

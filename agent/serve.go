@@ -65,7 +65,8 @@ func (s servers) close() {
 	}
 }
 
-// handler answers the kubelet's probes and whoever asks for the status.
+// handler answers the kubelet's probes and whoever asks for the status or its
+// numbers.
 func (a *Agent) handler() *http.ServeMux {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /livez", a.probe(func(s Status) bool { return s.State != Exited }))
@@ -74,6 +75,10 @@ func (a *Agent) handler() *http.ServeMux {
 	mux.HandleFunc("GET /status", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		_ = a.Status().WriteJSON(w) // the reader has gone
+	})
+	mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", metricsType)
+		_ = a.Status().WriteMetrics(w)
 	})
 	if a.life.reloads {
 		mux.HandleFunc("GET /conf", a.conf.feed.serve)

@@ -122,6 +122,7 @@ func TestReload(t *testing.T) {
 			{"it is Ready", nil, []condition{isReady, last("first"), kept("first"), never(reconfigured), inOrder("hostnames", "start uid")}},
 			{"an edit", []act{edit("slurm.conf", conf("second"))}, []condition{
 				isReady, last("second"), kept("second"), notRefused, logged(entry{"msg": "the configuration is live"}),
+				measures(`slurmlet_config_reloads_total{outcome="taken"} 1`, "slurmlet_config_refused 0"), notMeasured("slurmlet_config_refused_info"),
 				inOrder("show hostnames a", reconfigured, "hands over", "reads MailDomain=second", "show nodes"),
 			}},
 			{"the same once more", []act{edit("slurm.conf", conf("second")), pass(400 * time.Millisecond)}, []condition{isReady, atMost(reconfigured, 1)}},
@@ -176,6 +177,7 @@ func TestReload(t *testing.T) {
 			{"a plugin that there is not", []act{edit("slurm.conf", conf("second", "SchedulerType=sched/nosuch"))}, []condition{
 				isReady, last("first"), kept("first"), wrote(reconfigured, 2), isRefused("slurmctld: failed to initialize sched plugin\nchanged: slurm.conf: MailDomain: first → second (slurm.conf:1:12)\nchanged: slurm.conf: SchedulerType: not set → sched/nosuch (slurm.conf:4:15)"),
 				inOrder("reads MailDomain=second", reconfigured, "reads MailDomain=first"), logged(entry{"level": "INFO", "msg": "the last good configuration is back"}),
+				measures("slurmlet_config_refused 1", `slurmlet_config_reloads_total{outcome="rolled_back"} 1`), notMeasured("nosuch"), notMeasured("sched plugin"),
 			}},
 			{"what is not live is told", []act{
 				command(1, "slurm.conf: MailDomain: first → second (slurm.conf:1:12)\nslurm.conf: SchedulerType: not set → sched/nosuch (slurm.conf:4:15)\nrefused: ", "diff"),
@@ -189,7 +191,10 @@ func TestReload(t *testing.T) {
 		name: "what the check refuses is never seen by slurmctld",
 		phases: []phase{
 			{"it is Ready", nil, []condition{isReady}},
-			{"a key that nobody knows", []act{edit("slurm.conf", conf("second", "Foo=bar"))}, []condition{isRefused("$/slurm.conf:4: error: Foo is not a key of slurm.conf")}},
+			{"a key that nobody knows", []act{edit("slurm.conf", conf("second", "Foo=bar"))}, []condition{
+				isRefused("$/slurm.conf:4: error: Foo is not a key of slurm.conf"),
+				measures("slurmlet_config_refused 1", `slurmlet_config_refused_info{file="slurm.conf",line="4"} 1`, `slurmlet_config_reloads_total{outcome="refused"} 1`),
+			}},
 			{"what only Slurm's parser refuses", []act{edit("slurm.conf", conf("second", "MailProg=Foo=bar"))}, []condition{isRefused("Slurm's parser: _parse_next_key: Parsing error at unrecognized key: Foo")}},
 			{"a line that is none", []act{edit("slurm.conf", conf("second", "", "Foo"))}, []condition{isRefused("$/slurm.conf:5:")}},
 			{"a node that there is not", []act{edit("slurm.conf", conf("second", "PartitionName=x Nodes=a"))}, []condition{isRefused("$/slurm.conf:4:23: error: partition x has a, which is no node and no NodeSet")}},
@@ -198,7 +203,8 @@ func TestReload(t *testing.T) {
 			{"the other as it was", []act{func(c *container) { require.NoError(c.t, os.Remove(c.path("conf/cgroup.conf"))) }}, nil},
 			{"an empty file", []act{edit("slurm.conf", "")}, []condition{isRefused("$/slurm.conf: the file is empty")}},
 			{"a binary", []act{edit("slurm.conf", "a\n\x00")}, []condition{isRefused("$/slurm.conf:2: want text")}},
-			{"no directory", []act{func(c *container) { require.NoError(c.t, os.Rename(c.path("conf"), c.path("away"))) }}, []condition{isRefused("no such file or directory")}},
+			{"its place is told", nil, []condition{measures(`slurmlet_config_refused_info{file="slurm.conf",line="2"} 1`)}},
+			{"no directory", []act{func(c *container) { require.NoError(c.t, os.Rename(c.path("conf"), c.path("away"))) }}, []condition{isRefused("no such file or directory"), notMeasured("slurmlet_config_refused_info")}},
 			{"it is back", []act{func(c *container) {
 				require.NoError(c.t, os.WriteFile(c.path("away/slurm.conf"), []byte(conf("third")), 0o644))
 				require.NoError(c.t, os.Rename(c.path("away"), c.path("conf")))

@@ -59,9 +59,9 @@ func TestSlurmd(t *testing.T) {
 		name:  "is restarted when it is killed, for its steps live on",
 		given: given{role: "slurmd"},
 		phases: []phase{
-			{"it is Ready", nil, []condition{isReady}},
+			{"it is Ready", nil, []condition{isReady, measures("slurmlet_daemon_restarts_total 0", `slurmlet_node_info{node="n1"} 1`, "slurmlet_node_memory_bytes 314572800")}},
 			{"SIGKILL", []act{signalMain(unix.SIGKILL)}, []condition{
-				isReady, restarts(1), probes(200, 200, 200), logged(entry{"source": "slurmlet", "reason": "killed by SIGKILL"}),
+				isReady, restarts(1), probes(200, 200, 200), measures("slurmlet_ready 1", "slurmlet_daemon_restarts_total 1"), logged(entry{"source": "slurmlet", "reason": "killed by SIGKILL"}),
 			}},
 			{"and again", []act{signalMain(unix.SIGKILL)}, []condition{isReady, restarts(2)}},
 		},

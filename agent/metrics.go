@@ -1,0 +1,132 @@
+package agent
+
+import (
+	"bytes"
+	"io"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// metricsType is Prometheus' text format.
+const metricsType = "text/plain; version=0.0.4; charset=utf-8"
+
+// WriteMetrics writes the status for Prometheus, in its text format 0.0.4: GET
+// /metrics. It has no other source than the status, which everybody may read, and
+// the texts for people are not in it.
+func (s Status) WriteMetrics(w io.Writer) error {
+	var e exposition
+	tell(&e, ofAll, &s)
+	tell(&e, ofMain, s.Main)
+	tell(&e, ofLastError, s.LastError)
+	tell(&e, ofKeys, s.Keys)
+	tell(&e, ofStopping, s.Stopping)
+	if s.Conf != nil {
+		tell(&e, ofConf, s.Conf)
+		tell(&e, ofReload, s.Conf.Reloads.Last)
+		tell(&e, ofRefusal, s.Conf.Refused)
+	}
+	if s.Role == Slurmd || s.Role == Login {
+		tell(&e, ofCopy, &s)
+	}
+	if s.Node != nil {
+		tell(&e, ofNode, s.Node)
+		tell(&e, ofSteps, s.Node.Steps)
+	}
+	if s.Role == Login {
+		tell(&e, ofLogin, &s)
+	}
+	_, err := w.Write(e.Bytes())
+	return err
+}
+
+// metric is what there is to tell of a T; no sample where it is not known. One whose
+// name ends in _total is a counter, all others are gauges.
+type metric[T any] struct {
+	// name is without "slurmlet_"; labels are separated by commas.
+	name, labels, help string
+	samples            func(*T) []sample
+}
+
+// sample has the labels' values in the order of the metric's labels.
+type sample struct {
+	value  float64
+	labels []string
+}
+
+func amount[N int | int64 | uint64 | float64](n N, labels ...string) []sample {
+	return []sample{{float64(n), labels}}
+}
+
+func whether(holds bool, labels ...string) []sample {
+	if holds {
+		return amount(1, labels...)
+	}
+	return amount(0, labels...)
+}
+
+func ofEach[T any](all []T, samples func(T) []sample) (found []sample) {
+	for _, one := range all {
+		found = append(found, samples(one)...)
+	}
+	return found
+}
+
+// moment is in seconds since 1970, to the millisecond; none for the zero time.
+func moment(t time.Time) []sample {
+	if t.IsZero() {
+		return nil
+	}
+	return amount(float64(t.UnixMilli()) / 1000)
+}
+
+// exposition is a text in Prometheus' format
+// (https://prometheus.io/docs/instrumenting/exposition_formats/).
+type exposition struct{ bytes.Buffer }
+
+// tell adds the metrics of what there is, and none of what is nil.
+func tell[T any](e *exposition, metrics []metric[T], of *T) {
+	if of == nil {
+		return
+	}
+	for _, m := range metrics {
+		samples := m.samples(of)
+		if len(samples) > 0 {
+			e.head(m.name, m.help)
+		}
+		for _, s := range samples {
+			e.add(m.name, m.labels, s)
+		}
+	}
+}
+
+func (e *exposition) head(name, help string) {
+	kind := "gauge"
+	if strings.HasSuffix(name, "_total") {
+		kind = "counter"
+	}
+	e.WriteString("# HELP slurmlet_" + name + " " + help + "\n# TYPE slurmlet_" + name + " " + kind + "\n")
+}
+
+func (e *exposition) add(name, labels string, s sample) {
+	e.WriteString("slurmlet_" + name)
+	for i, value := range s.labels {
+		label, rest, _ := strings.Cut(labels, ",")
+		labels = rest
+		e.WriteByte("{,"[min(i, 1)])
+		e.WriteString(label + `="` + labelValue(value) + `"`)
+	}
+	if len(s.labels) > 0 {
+		e.WriteByte('}')
+	}
+	e.WriteString(" " + strconv.FormatFloat(s.value, 'f', -1, 64) + "\n")
+}
+
+// mostLabel is above what a name of Slurm's or of a file's needs, in bytes.
+const mostLabel = 255
+
+// labelValue is a name that people give: of any length, and not always UTF-8.
+func labelValue(name string) string {
+	name = strings.ToValidUTF8(name[:min(len(name), mostLabel)], "�")
+	return strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`).Replace(name)
+}

@@ -1,0 +1,162 @@
+package agent
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/slurmlet/slurmlet/internal/devices"
+)
+
+// ofAll are the metrics of every container. The package comment lists them all.
+var ofAll = []metric[Status]{
+	{"build_info", "version,role", "1, with slurmlet's version and the container's role", func(s *Status) []sample { return amount(1, s.Version, string(s.Role)) }},
+	{"state", "state", "1 for the state that the container is in, 0 for the others", states},
+	{"state_start_time_seconds", "", "When the container came into this state", func(s *Status) []sample { return moment(s.Since) }},
+	{"ready", "", "1 while the daemon does its work, and every service beside it: /readyz succeeds", func(s *Status) []sample { return whether(s.Serving()) }},
+	{"started", "", "1 once the container has been Ready: /startupz succeeds", func(s *Status) []sample { return whether(s.Started) }},
+	{"daemon_running", "", "1 while there is a main process", func(s *Status) []sample { return whether(s.Main != nil) }},
+	{"daemon_restarts_total", "", "Starts of the daemon after the first, without its hand-overs to a new process", func(s *Status) []sample { return amount(s.Restarts) }},
+}
+
+func states(s *Status) []sample {
+	all := []State{Starting, Ready, Reloading, Resizing, Stopping, Exited}
+	return ofEach(all, func(state State) []sample { return whether(s.State == state, string(state)) })
+}
+
+var ofMain = []metric[MainStatus]{
+	{"daemon_start_time_seconds", "", "When the main process began", func(m *MainStatus) []sample { return moment(m.Since) }},
+}
+
+var ofLastError = []metric[LastError]{
+	{"daemon_last_error_timestamp_seconds", "", "When the daemon's last line that was an error came", func(e *LastError) []sample { return moment(e.At) }},
+}
+
+var ofKeys = []metric[KeysStatus]{
+	{"keys_info", "signs", "1, with the name of the key of auth/slurm that signs", func(k *KeysStatus) []sample { return amount(1, k.Signs) }},
+	{"keys_accepted", "", "Keys that the daemon accepts", func(k *KeysStatus) []sample { return amount(len(k.Accepts)) }},
+	{"keys_timestamp_seconds", "", "When the keys were put in place", func(k *KeysStatus) []sample { return moment(k.Since) }},
+	{"keys_first_expiry_timestamp_seconds", "", "When the first of the keys expires, if one does", func(k *KeysStatus) []sample { return moment(k.firstExpiry()) }},
+	{"keys_refused", "", "1 while the mounted keys are others, which cannot be used", func(k *KeysStatus) []sample { return whether(k.Refused != "") }},
+}
+
+func (s *KeysStatus) firstExpiry() (first time.Time) {
+	for _, key := range s.Accepts {
+		if key.Expires != nil && (first.IsZero() || key.Expires.Before(first)) {
+			first = *key.Expires
+		}
+	}
+	return first
+}
+
+var ofStopping = []metric[StoppingStatus]{
+	{"stopping_start_time_seconds", "", "When SIGTERM came", func(s *StoppingStatus) []sample { return moment(s.Since) }},
+	{"stopping_deadline_timestamp_seconds", "", "When the agent exits at the latest", func(s *StoppingStatus) []sample { return moment(s.Until) }},
+	{"stopping_jobs_deadline_timestamp_seconds", "", "When jobs that still run are requeued or fail (slurmd)", func(s *StoppingStatus) []sample {
+		if s.JobsUntil == nil {
+			return nil
+		}
+		return moment(*s.JobsUntil)
+	}},
+	{"stopping_jobs", "", "Jobs that the end waits for (slurmd)", func(s *StoppingStatus) []sample { return amount(len(s.Jobs)) }},
+	{"stopping_left", "", "1 if something could not be done in time, and the node record or jobs may be left", func(s *StoppingStatus) []sample { return whether(s.Left != "") }},
+}
+
+var ofConf = []metric[ConfStatus]{
+	{"config_info", "hash", "1, with the hash of the configuration in place", func(c *ConfStatus) []sample {
+		if c.Live == "" {
+			return nil
+		}
+		return amount(1, c.Live)
+	}},
+	{"config_reloading", "", "1 while an edit is tried, or the last good configuration is put back", func(c *ConfStatus) []sample { return whether(c.Doing != "") }},
+	{"config_reloads_total", "outcome", "Edits by what became of them: taken, refused before slurmctld had them, or rolled_back after", func(c *ConfStatus) []sample {
+		r := c.Reloads
+		return slices.Concat(amount(r.Taken, "taken"), amount(r.Refused, "refused"), amount(r.RolledBack, "rolled_back"))
+	}},
+	{"config_nodes_taken", "", "Nodes that have taken the last edit", func(c *ConfStatus) []sample { return amount(c.Took) }},
+	{"config_nodes_missed", "", "Nodes that have not taken the last edit; the status names them", func(c *ConfStatus) []sample { return amount(len(c.Missed)) }},
+	{"config_refused", "", "1 while the sources hold what cannot be used; the status says why", func(c *ConfStatus) []sample { return whether(c.Refused != nil) }},
+	{"config_refused_info", "file,line", "1, with the place of the first fault that has one", places},
+	{"config_faults", "", "Reasons why the last good configuration is not back in place, or was not kept", func(c *ConfStatus) []sample { return amount(len(c.Faults)) }},
+}
+
+// places has the place that a line of the refusal begins with, and nothing of what
+// follows: the words may be anybody's.
+func places(c *ConfStatus) []sample {
+	if c.Refused == nil {
+		return nil
+	}
+	for _, why := range c.Refused.Why {
+		for _, source := range c.Sources {
+			place, _, found := strings.Cut(strings.TrimPrefix(why, source+"/"), ": ")
+			if found && strings.HasPrefix(why, source+"/") {
+				return amount(1, fileAndLine(place)...)
+			}
+		}
+	}
+	return nil
+}
+
+// fileAndLine reads file, file:line and file:line:column.
+func fileAndLine(place string) []string {
+	file, line := place, ""
+	for range 2 {
+		colon := strings.LastIndexByte(file, ':')
+		if _, err := strconv.ParseUint(file[colon+1:], 10, 32); colon < 0 || err != nil {
+			break
+		}
+		file, line = file[:colon], file[colon+1:]
+	}
+	return []string{file, line}
+}
+
+var ofReload = []metric[ReloadStatus]{
+	{"config_last_taken_timestamp_seconds", "", "When slurmctld and its nodes had taken the last edit", func(r *ReloadStatus) []sample { return moment(r.At) }},
+	{"config_last_taken_duration_seconds", "", "How long the last edit that was taken had needed, from when the agent read it", func(r *ReloadStatus) []sample { return amount(r.Seconds) }},
+}
+
+var ofRefusal = []metric[Refusal]{
+	{"config_refused_timestamp_seconds", "", "When that was refused", func(r *Refusal) []sample { return moment(r.Since) }},
+}
+
+var ofCopy = []metric[Status]{
+	{"config_missed", "", "1 while the daemon has another configuration than slurmctld, in spite of restarts", func(s *Status) []sample { return whether(s.ConfFault != "") }},
+}
+
+var ofNode = []metric[NodeStatus]{
+	{"node_info", "node", "1, with the node's name in Slurm", func(n *NodeStatus) []sample { return amount(1, n.Name) }},
+	{"node_cpus", "", "CPUs for jobs (CPUEfctv)", func(n *NodeStatus) []sample { return amount(n.Shape.usable()) }},
+	{"node_memory_bytes", "", "Memory for jobs (RealMemory)", func(n *NodeStatus) []sample { return amount(n.Shape.RealMemory * mib) }},
+	{"node_tmp_disk_bytes", "", "Disk for jobs (TmpDisk)", func(n *NodeStatus) []sample { return amount(n.Shape.TmpDisk * mib) }},
+	{"node_gres", "name,type", "Generic resources for jobs (Gres)", func(n *NodeStatus) []sample {
+		return ofEach(n.Gres.Gres, func(r devices.Resource) []sample { return amount(r.Count, r.Name, r.Type) })
+	}},
+	{"node_misfits", "", "Settings of the cluster that do not go with the pod's limits, once they are known", func(n *NodeStatus) []sample {
+		if n.Fit == nil || n.Fit.Error != "" {
+			return nil
+		}
+		return amount(len(n.Fit.Misfits))
+	}},
+	{"node_fault", "", "1 while a change of the pod cannot be followed", func(n *NodeStatus) []sample { return whether(n.Fault != "") }},
+	{"node_refused", "", "1 while slurmctld does not take what the pod's annotations say", func(n *NodeStatus) []sample { return whether(n.Refusal != "") }},
+	{"cgroup_enforced", "", "1 if Slurm has a cgroup subtree with all controllers that it limits jobs by", func(n *NodeStatus) []sample { return whether(n.Cgroup != nil && n.Cgroup.Complete()) }},
+}
+
+var ofSteps = []metric[StepsStatus]{
+	{"steps_watched", "", "1 if the agent looks after the cgroups of jobs", func(s *StepsStatus) []sample { return whether(s.Watching) }},
+	{"steps_oom_kills_total", "", "Processes of jobs that the kernel has killed for want of memory", func(s *StepsStatus) []sample { return amount(s.OOMKills) }},
+	{"steps_dead_total", "", "Steps that have lost their slurmstepd", func(s *StepsStatus) []sample { return amount(s.Dead) }},
+	{"steps_leftover_cgroups_total", "", "Empty cgroups that Slurm had left and the agent has removed", func(s *StepsStatus) []sample { return amount(s.Leftovers) }},
+}
+
+var ofLogin = []metric[Status]{
+	{"sessions", "", "Users' sessions", func(s *Status) []sample { return amount(len(s.Sessions)) }},
+	{"service_running", "service", "1 while the service serves: sshd, sssd", func(s *Status) []sample {
+		return ofEach(s.Services, func(one ServiceStatus) []sample { return whether(one.State == HelperRunning, one.Name) })
+	}},
+	{"service_restarts_total", "service", "Starts of the service after the first", func(s *Status) []sample {
+		return ofEach(s.Services, func(one ServiceStatus) []sample { return amount(one.Restarts, one.Name) })
+	}},
+}

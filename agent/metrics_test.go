@@ -1,0 +1,144 @@
+package agent
+
+import (
+	"bytes"
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
+	dto "github.com/prometheus/client_model/go"
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/slurmlet/slurmlet/cgroup"
+	"github.com/slurmlet/slurmlet/internal/devices"
+)
+
+var update = flag.Bool("update", false, "write the golden files")
+
+// noon and later are times of the statuses below.
+var (
+	noon  = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	later = noon.Add(90*time.Second + 250*time.Millisecond)
+)
+
+var statuses = map[string]Status{
+	"slurmctld": {
+		Role: Slurmctld, State: Ready, Since: noon, Version: "v1", Started: true, Main: &MainStatus{PID: 7, Since: noon},
+		Keys: &KeysStatus{Signs: "2026", Since: noon, Accepts: []KeyStatus{{Name: "2026"}, {Name: "slurm.key", Expires: &later}}},
+		Conf: &ConfStatus{
+			Sources: []string{"/etc/slurm"}, Live: "5feceb66ffc8", Good: "5feceb66ffc8", Took: 3, Missed: []string{"node-7"},
+			Reloads: ReloadsStatus{Taken: 2, Refused: 1, Last: &ReloadStatus{At: later, Seconds: 1.75}},
+		},
+	},
+	"slurmctld-refused": {
+		Role: Slurmctld, State: Reloading, Since: noon, Version: "v1", Started: true, Main: &MainStatus{PID: 9, Since: noon}, LastError: &LastError{At: later, Text: "a secret"},
+		Keys: &KeysStatus{Signs: "slurm.key", Since: noon, Accepts: []KeyStatus{{Name: "slurm.key"}}, Refused: "a secret"},
+		Conf: &ConfStatus{
+			Sources: []string{"/etc/slurm", "/etc/slurm-more"}, Live: "5feceb66ffc8", Good: "5feceb66ffc8", Doing: string(restoring), Reloads: ReloadsStatus{Refused: 1, RolledBack: 2},
+			Refused: &Refusal{Since: later, Why: []string{"slurmctld: a secret", "/etc/slurm-more/parts/nodes.conf:4:12: error: a secret", "/etc/slurm/slurm.conf:9: error: a secret"}},
+			Faults:  []string{"a secret", "another"},
+		},
+	},
+	"slurmd": {
+		Role: Slurmd, State: Ready, Since: noon, Version: "v1", Started: true, Main: &MainStatus{PID: 7, Since: later}, Restarts: 3,
+		Node: &NodeStatus{
+			Name: "node-0", Shape: Shape{CPUs: 16, Reserved: cgroup.SetOf(0, 1, 2, 3), RealMemory: 3072, TmpDisk: 1024}, Fit: &Fit{Misfits: []Misfit{{Setting: "TaskPlugin=task/affinity"}}},
+			Gres:   gres{Plan: devices.Plan{Gres: devices.Gres{{Name: "gpu", Type: "nvidia_h200", Count: 2}, {Name: "shard", Count: 8}}}},
+			Cgroup: &delegation{Mode: CgroupPrefer, Delegation: cgroup.Delegation{Steps: "system.slice/node-0_slurmstepd.scope", Missing: []cgroup.Missing{{Controller: "devices"}}}},
+			Steps:  &StepsStatus{Watching: true, OOMKills: 5, Dead: 1, Leftovers: 2},
+		},
+	},
+	"slurmd-stopping": {
+		Role: Slurmd, State: Stopping, Since: noon, Version: "v1", Started: true, ConfFault: "a secret",
+		Node: &NodeStatus{
+			Name: "node-0", Shape: Shape{CPUs: 1, RealMemory: 448}, Fit: &Fit{Error: "no answer"}, Fault: "a secret", Refusal: "a secret",
+			Cgroup: &delegation{Mode: CgroupPrefer, Error: "a secret", Delegation: cgroup.Delegation{Steps: "x", Missing: []cgroup.Missing{{Controller: "memory"}}}},
+			Steps:  &StepsStatus{},
+		},
+		Stopping: &StoppingStatus{Since: noon, JobsUntil: &later, Until: later.Add(time.Minute), Jobs: []JobStatus{{ID: "1", User: "a secret"}, {ID: "2"}}, Left: "a secret"},
+	},
+	"login": {
+		Role: Login, State: Ready, Since: noon, Version: "v1", Started: true, Main: &MainStatus{PID: 7, Since: noon},
+		Sessions: []SessionStatus{{User: "a secret", From: "a secret"}, {User: "bob"}},
+		Services: []ServiceStatus{{Name: "sssd", State: HelperRunning}, {Name: "sshd", State: HelperBackoff, Reason: "a secret", Restarts: 4}},
+	},
+	"login-stopping": {
+		Role: Login, State: Stopping, Since: noon, Version: "v1", Started: true, Main: &MainStatus{PID: 7, Since: noon},
+		Services: []ServiceStatus{{Name: "sshd", State: HelperStopped}}, Stopping: &StoppingStatus{Since: noon, Until: later},
+	},
+	"starting": {Role: Slurmdbd, State: Starting, Since: noon, Doing: string(reaching), Reason: "a secret", Version: "v1"},
+	"names": {
+		Role: Slurmctld, State: Exited, Since: noon, Version: "a \"quoted\"\nversion\\",
+		Keys: &KeysStatus{Signs: strings.Repeat("é", 200)},
+		Conf: &ConfStatus{Sources: []string{"/etc/slurm"}, Refused: &Refusal{Why: []string{"/etc/slurm/a:1\xff.conf: the file is empty"}}},
+	},
+}
+
+func TestMetrics(t *testing.T) {
+	for name, s := range statuses {
+		t.Run(name, func(t *testing.T) {
+			var have strings.Builder
+			require.NoError(t, s.WriteMetrics(&have))
+			golden := filepath.Join("testdata", "metrics", name+".prom")
+			if *update {
+				require.NoError(t, os.WriteFile(golden, []byte(have.String()), 0o644))
+			}
+			want, err := os.ReadFile(golden)
+			require.NoError(t, err)
+			assert.Equal(t, string(want), have.String())
+			assert.NotContains(t, have.String(), "secret", "what people are told is not in it")
+
+			problems, err := promlint.New(strings.NewReader(have.String())).Lint()
+			require.NoError(t, err)
+			assert.Empty(t, problems)
+		})
+	}
+}
+
+// TestMetricsLabels: names of any kind come out as they went in, but for what is no UTF-8 or too long.
+func TestMetricsLabels(t *testing.T) {
+	all := families(t, statuses["names"])
+	label := func(family string, n int) string { return all[family].GetMetric()[0].GetLabel()[n].GetValue() }
+	assert.Equal(t, "a \"quoted\"\nversion\\", label("slurmlet_build_info", 0))
+	assert.Equal(t, "a:1�.conf", label("slurmlet_config_refused_info", 0))
+	assert.Empty(t, label("slurmlet_config_refused_info", 1))
+	assert.Equal(t, strings.Repeat("é", 127)+"�", label("slurmlet_keys_info", 0))
+}
+
+// families are what Prometheus' own parser reads.
+func families(t *testing.T, s Status) map[string]*dto.MetricFamily {
+	t.Helper()
+	var text bytes.Buffer
+	require.NoError(t, s.WriteMetrics(&text))
+	parser := expfmt.NewTextParser(model.LegacyValidation)
+	all, err := parser.TextToMetricFamilies(&text)
+	require.NoError(t, err)
+	return all
+}
+
+func TestPlaces(t *testing.T) {
+	for why, want := range map[string][]string{
+		"/etc/slurm/slurm.conf:4: error: no":          {"slurm.conf", "4"},
+		"/etc/slurm/slurm.conf:4:12: error: no":       {"slurm.conf", "4"},
+		"/etc/slurm/slurm.conf: the file is empty":    {"slurm.conf", ""},
+		"/etc/slurm/parts/a.conf:7: no":               {"parts/a.conf", "7"},
+		"/etc/slurm/a:b.conf:7: no":                   {"a:b.conf", "7"},
+		"/etc/slurm/slurm.conf":                       nil,
+		"/etc/slurmdbd.conf:7: no":                    nil,
+		"cannot find slurm.conf in /etc/slurm: no":    nil,
+		"slurmctld: /etc/slurm/slurm.conf:4: refused": nil,
+	} {
+		var have []string
+		for _, s := range places(&ConfStatus{Sources: []string{"/etc/slurm"}, Refused: &Refusal{Why: []string{why}}}) {
+			have = s.labels
+		}
+		assert.Equal(t, want, have, why)
+	}
+}
