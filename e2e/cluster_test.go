@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -242,6 +243,17 @@ func (c *cluster) agent(t *testing.T, pod string) agent.Status {
 		return json.NewDecoder(response.Body).Decode(&s) == nil, response.Status
 	})
 	return s
+}
+
+// measures: a line is in the metrics of a pod's agent.
+func (c *cluster) measures(t *testing.T, pod, line string) {
+	t.Helper()
+	response, err := c.HTTP().Get(fmt.Sprintf("http://%s:%d/metrics", pod, sandbox.AgentPort))
+	require.NoError(t, err)
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	require.NoError(t, err)
+	assert.Contains(t, strings.Split(string(text), "\n"), line)
 }
 
 func (c *cluster) pod(t *testing.T, name string) sandbox.PodStatus {

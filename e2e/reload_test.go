@@ -272,6 +272,7 @@ func (e *editing) refuses(t *testing.T, bad badEdit) {
 	})
 	t.Logf("%v: %s", time.Since(since).Round(10*time.Millisecond), strings.Join(s.Refused.Why, "\n"))
 	assert.Contains(t, strings.Join(s.Refused.Why, "\n"), bad.says)
+	e.measures(t, sandbox.Controller, "slurmlet_config_refused 1")
 	good := e.run(t, sandbox.Controller, "cat", "/run/slurmlet/conf/slurm.conf")
 	for _, node := range []string{"node-0", "node-1"} {
 		until(t, "the last good one is in the cache", func() (bool, string) {
