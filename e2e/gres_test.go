@@ -54,7 +54,7 @@ func gpus(t *testing.T, c *cluster) {
 // reconfigure changes the cluster's configuration and has every daemon read it.
 func (c *cluster) reconfigure(t *testing.T, script string) {
 	t.Helper()
-	c.run(t, sandbox.Controller, "sh", "-ec", "cd /etc/slurm; "+script+"; scontrol reconfigure")
+	c.run(t, sandbox.Controller, "sh", "-ec", "cd /etc/slurm; "+script+"; slurmlet reload")
 }
 
 // gpusAreShared: two jobs have one each, a third waits for it.

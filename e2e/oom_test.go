@@ -185,7 +185,7 @@ func jobOverTheContainersMemory(t *testing.T, c *cluster) {
 	was := c.run(t, sandbox.Controller, "cat", conf)
 	configure := func(text string) {
 		before := c.agent(t, "node-0").Main.PID
-		c.run(t, sandbox.Controller, "sh", "-c", `printf %s "$1" > "$2"; scontrol reconfigure`, "sh", text, conf)
+		c.run(t, sandbox.Controller, "sh", "-c", `printf %s "$1" > "$2"; slurmlet reload`, "sh", text, conf)
 		until(t, "slurmd has reconfigured", func() (bool, string) {
 			s := c.agent(t, "node-0")
 			return s.Main.PID != before && s.State == sandbox.Ready, string(s.State)

@@ -71,7 +71,7 @@ func (c *cluster) configure(t *testing.T, to sandbox.Cluster) {
 	}
 	files := map[string]sandbox.File{"slurm.conf": {Data: []byte(to.SlurmConf)}, "cgroup.conf": {Data: []byte(to.CgroupConf)}}
 	require.NoError(t, c.SetFiles(t.Context(), sandbox.Controller, "etc", files))
-	c.run(t, sandbox.Controller, "scontrol", "reconfigure")
+	c.run(t, sandbox.Controller, "slurmlet", "reload")
 	for pod, pid := range before {
 		until(t, pod+" works with the new files", func() (bool, string) {
 			s := c.agent(t, pod)

@@ -53,7 +53,7 @@ func Start(cmd *exec.Cmd, dir, console string) (*Launcher, error) {
 }
 
 func (l *Launcher) write(dir string) (err error) {
-	if l.start, err = startTime(l.PID); err != nil {
+	if l.start, err = startTime(l.proc()); err != nil {
 		return err
 	}
 	line := fmt.Sprintf("%d %s\n", l.PID, l.start)
@@ -81,7 +81,7 @@ func Read(dir string) (*Launcher, error) {
 
 // Alive tells whether the process still runs; a zombie does not.
 func (l *Launcher) Alive() bool {
-	start, err := startTime(l.PID)
+	start, err := startTime(l.proc())
 	return err == nil && start == l.start
 }
 
@@ -105,16 +105,18 @@ func (l *Launcher) Kill() error {
 	return nil
 }
 
-// startTime is field 22 of /proc/pid/stat (proc(5)), counted from behind the
-// command's name, which may hold anything.
-func startTime(pid int) (string, error) {
-	data, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+func (l *Launcher) proc() string { return "/proc/" + strconv.Itoa(l.PID) }
+
+// startTime is field 22 of stat in a directory of /proc (proc(5)), counted from
+// behind the command's name, which may hold anything.
+func startTime(proc string) (string, error) {
+	data, err := os.ReadFile(filepath.Join(proc, "stat"))
 	if err != nil {
-		return "", fmt.Errorf("cannot look at process %d: %v", pid, err)
+		return "", fmt.Errorf("cannot look at a process: %v", err)
 	}
 	fields := strings.Fields(string(data[strings.LastIndexByte(string(data), ')')+1:]))
 	if len(fields) < 20 || fields[0] == "Z" {
-		return "", fmt.Errorf("process %d has ended", pid)
+		return "", fmt.Errorf("%s has ended", proc)
 	}
 	return fields[19], nil
 }

@@ -1,12 +1,14 @@
 package launcher
 
 import (
+	"errors"
 	"os"
 	"os/exec"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 )
 
 func TestLauncherIsOneProcessForEver(t *testing.T) {
@@ -45,4 +47,22 @@ func TestTracesFindThisProcess(t *testing.T) {
 func TestTracesFindDirectories(t *testing.T) {
 	dir := t.TempDir()
 	assert.Equal(t, []string{"directory " + dir}, Traces{Paths: []string{dir, dir + "/none"}}.Left())
+}
+
+// TestTracesOfAZombie: a process that has ended is gone, though nobody has waited for it yet.
+func TestTracesOfAZombie(t *testing.T) {
+	cmd := exec.Command("sleep", "60")
+	cmd.SysProcAttr = &unix.SysProcAttr{Cloneflags: unix.CLONE_NEWPID}
+	if err := cmd.Start(); errors.Is(err, unix.EPERM) {
+		t.Skip("namespaces need root")
+	} else {
+		require.NoError(t, err)
+	}
+	l := &Launcher{PID: cmd.Process.Pid}
+	require.NoError(t, l.write(t.TempDir()))
+	traces := l.Traces()
+	require.NotEmpty(t, traces.Left())
+	require.NoError(t, l.Kill())
+	assert.Empty(t, traces.Left())
+	_ = cmd.Wait()
 }

@@ -48,19 +48,26 @@ func (t Traces) Left() []string {
 	return left
 }
 
-// Processes names those that still run in one of its namespaces.
+// Processes names those that still run in one of its namespaces. One that has
+// ended and waits for its parent, which may be the machine's PID 1, does not.
 func (t Traces) Processes() []string {
 	var left []string
 	links, _ := filepath.Glob("/proc/[0-9]*/task/*/ns/*")
 	for _, link := range links {
 		target, err := os.Readlink(link)
 		pid := strings.Split(link, "/")[2]
-		if err == nil && slices.Contains(t.namespaces, target) {
+		if err == nil && slices.Contains(t.namespaces, target) && runs(filepath.Dir(filepath.Dir(link))) {
 			left = append(left, "process "+pid+" in "+target)
 		}
 	}
 	slices.Sort(left)
 	return slices.Compact(left)
+}
+
+// runs says whether the thread of that directory in /proc has not ended.
+func runs(thread string) bool {
+	_, err := startTime(thread)
+	return err == nil
 }
 
 func (t Traces) mounts() []string {
