@@ -54,11 +54,11 @@ func (l life) placed(e placeEnded) (life, []action) {
 }
 
 // failedFirst: slurmctld has ended before it was Ready, with a set that was
-// never good. The last good one gets its turn.
+// never good, as is told since it began. The last good one gets its turn.
 func (l life) failedFirst(why string) (life, []action) {
 	l.starts++
 	l.outcomes.rolledBack++
-	return l.judge(&edition{set: l.live}, why).fallBack()
+	return l.judge(&edition{set: l.live, at: l.mainSince}, why).fallBack()
 }
 
 // unproven: slurmctld was started with a set that was not good before.

@@ -125,24 +125,32 @@ func (l life) tryNext() (life, []action) {
 	}
 	e := l.next
 	switch {
-	case e.err != nil:
-		l.next = nil
-		if l.refused != nil && l.why == e.err.Error() {
-			again := *e
-			again.at = l.refused.at // it is known, and since when
-			return l.judge(&again, l.why).carryOn()
-		}
-		return l.refuseUnseen(e, e.err).carryOn()
-	case !e.forced && !l.unsettled && e.set.Same(l.live):
+	case e.err == nil && !e.forced && !l.unsettled && e.set.Same(l.live):
 		l.next, l.refused, l.why = nil, nil, ""
 		return l.judge(e, ""), nil
-	case !e.forced && l.refused != nil && e.set.Same(l.refused.set):
+	case l.knows(e):
+		again := *e
+		again.at = l.refused.at // that it is refused is no news
 		l.next = nil
-		return l.judge(e, l.why).carryOn()
+		return l.judge(&again, l.why).carryOn()
+	case e.err != nil:
+		l.next = nil
+		return l.refuseUnseen(e, e.err).carryOn()
 	}
 	l.next, l.trying, l.reloading = nil, e, checking
 	l.put++
 	return l, []action{check{l.put, e.set}}
+}
+
+// knows: it was refused before.
+func (l life) knows(e *edition) bool {
+	switch {
+	case l.refused == nil:
+		return false
+	case e.err != nil:
+		return l.why == e.err.Error()
+	}
+	return !e.forced && e.set.Same(l.refused.set)
 }
 
 // judge says what became of an edition; empty: it is live.

@@ -116,6 +116,13 @@ func TestStepRefusedSince(t *testing.T) {
 	require.Equal(t, at(1), l.refused.at)
 	l, _ = step(l, edition{err: errors.New("another"), at: at(3)})
 	require.Equal(t, at(3), l.refused.at)
+	l, _ = step(l, edition{set: second, at: at(4)})
+	l, _ = step(l, checked{l.put, "staged", nil, errNo})
+	l, _ = step(l, edition{set: second, at: at(5)})
+	require.Equal(t, at(4), l.refused.at)
+	l, _ = step(l, edition{set: second, at: at(6), forced: true})
+	l, _ = step(l, checked{l.put, "staged", nil, errNo})
+	require.Equal(t, at(6), l.refused.at, "it was tried again")
 }
 
 // TestStepOutcomes: an edit is counted once, by what became of it.

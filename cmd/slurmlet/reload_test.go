@@ -78,7 +78,7 @@ func isRefused(why string) condition {
 			return err
 		}
 		why := strings.ReplaceAll(why, "$", c.path("conf"))
-		if s.Conf.Refused == nil || s.Conf.Doing != "" || !strings.Contains(strings.Join(s.Conf.Refused.Why, "\n"), why) {
+		if s.Conf.Refused == nil || s.Conf.Refused.Since.IsZero() || s.Conf.Doing != "" || !strings.Contains(strings.Join(s.Conf.Refused.Why, "\n"), why) {
 			return fmt.Errorf("want a refusal with %q, have %+v", why, *s.Conf)
 		}
 		return logged(entry{"level": "ERROR", "msg": "the configuration is refused; the last good one stays", "error": strings.Split(why, "\n")[0]})(c)
