@@ -367,7 +367,7 @@ func TestUnclaimedJobs(t *testing.T) {
 			l, actions = play(l, mainChanged{pid: 8, at: epoch}, answered{node: record()})
 			require.Equal(t, Ready, l.state)
 			require.Equal(t, []action{arm{l.timer, missedAfter}}, actions, "it looks whether that was of use")
-			l, actions = play(l, timerFired{}, lostSought{}, timerFired{})
+			_, actions = play(l, timerFired{}, lostSought{}, timerFired{})
 			require.Empty(t, actions)
 		})
 	}
