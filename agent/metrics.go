@@ -109,15 +109,13 @@ func (e *exposition) head(name, help string) {
 }
 
 func (e *exposition) add(name, labels string, s sample) {
-	e.WriteString("slurmlet_" + name)
-	for i, value := range s.labels {
-		label, rest, _ := strings.Cut(labels, ",")
-		labels = rest
-		e.WriteByte("{,"[min(i, 1)])
-		e.WriteString(label + `="` + labelValue(value) + `"`)
+	var pairs []string
+	for i, label := range strings.FieldsFunc(labels, func(r rune) bool { return r == ',' }) {
+		pairs = append(pairs, label+`="`+labelValue(s.labels[i])+`"`)
 	}
-	if len(s.labels) > 0 {
-		e.WriteByte('}')
+	e.WriteString("slurmlet_" + name)
+	if pairs != nil {
+		e.WriteString("{" + strings.Join(pairs, ",") + "}")
 	}
 	e.WriteString(" " + strconv.FormatFloat(s.value, 'f', -1, 64) + "\n")
 }
@@ -127,6 +125,7 @@ const mostLabel = 255
 
 // labelValue is a name that people give: of any length, and not always UTF-8.
 func labelValue(name string) string {
-	name = strings.ToValidUTF8(name[:min(len(name), mostLabel)], "�")
+	name = strings.ToValidUTF8(name, "�")
+	name = strings.ToValidUTF8(name[:min(len(name), mostLabel)], "")
 	return strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`).Replace(name)
 }

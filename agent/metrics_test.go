@@ -109,7 +109,27 @@ func TestMetricsLabels(t *testing.T) {
 	assert.Equal(t, "a \"quoted\"\nversion\\", label("slurmlet_build_info", 0))
 	assert.Equal(t, "a:1�.conf", label("slurmlet_config_refused_info", 0))
 	assert.Empty(t, label("slurmlet_config_refused_info", 1))
-	assert.Equal(t, strings.Repeat("é", 127)+"�", label("slurmlet_keys_info", 0))
+	assert.Equal(t, strings.Repeat("é", 127), label("slurmlet_keys_info", 0))
+}
+
+// FuzzMetrics: whatever people have named and daemons have said, Prometheus reads the metrics, and no name is long.
+func FuzzMetrics(f *testing.F) {
+	f.Add("/etc/slurm/slurm.conf:4:12: error: no", "2026", "v1")
+	f.Add("/etc/slurm/\"\n}: \xff", "\\\"\n\xc3", "{a=\"b\"} 1 2")
+	f.Fuzz(func(t *testing.T, why, key, version string) {
+		all := families(t, Status{
+			Role: Slurmctld, Version: version, Keys: &KeysStatus{Signs: key},
+			Conf: &ConfStatus{Sources: []string{"/etc/slurm"}, Refused: &Refusal{Why: []string{why}}},
+		})
+		for name, family := range all {
+			for _, pair := range family.GetMetric()[0].GetLabel() {
+				require.LessOrEqual(t, len(pair.GetValue()), mostLabel, name)
+			}
+		}
+		if info, found := all["slurmlet_config_refused_info"]; found {
+			require.NotContains(t, info.GetMetric()[0].GetLabel()[0].GetValue(), ": ", "more than a place")
+		}
+	})
 }
 
 // families are what Prometheus' own parser reads.
