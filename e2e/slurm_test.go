@@ -27,6 +27,7 @@ func TestSlurm(t *testing.T) {
 		{"slurmd killed: the job goes on", slurmdKilled},
 		{"20 reconfigures", reconfigures},
 		{"slurmctld stops in order and knows its jobs afterwards", slurmctldStops},
+		{"slurmctld stops with a job's launch still to be sent", launchIsLost},
 		{"slurmctld killed: the container ends", slurmctldKilled},
 		{"slurmd waits for slurmctld", slurmdWaits},
 		{"a pod of another size", resized},
@@ -149,6 +150,26 @@ func lastState(t *testing.T, c *cluster, pod string) string {
 		}
 	}
 	return last
+}
+
+// launchIsLost: a job is RUNNING for slurmctld, and its node has never heard of it. Slurm asks what runs there
+// after up to twenty minutes.
+func launchIsLost(t *testing.T, c *cluster) {
+	require.NoError(t, c.Link(t.Context(), "node-0", false))
+	defer func() { assert.NoError(t, c.Link(t.Context(), "node-0", true)) }()
+	id := c.submit(t, "echo run >> /shared/lost", "-w", "node-0", "--requeue")
+	c.waitJob(t, id, "RUNNING")
+	require.NoError(t, c.Restart(t.Context(), sandbox.Controller, grace))
+	c.waitReady(t, sandbox.Controller)
+	require.NoError(t, c.Link(t.Context(), "node-0", true))
+	until(t, "slurmctld knows that the job does not run", func() (bool, string) {
+		job := c.job(t, id)
+		return job["Restarts"] == "1" || job["JobState"] == "COMPLETED", job["JobState"] // or the launch was not lost, after all
+	})
+	c.waitReady(t, "node-0", "node-1", "login")
+	c.run(t, sandbox.Controller, "sh", "-c", "scontrol update jobid="+id+" starttime=now || true") // a requeued job waits for a minute or two
+	c.waitJob(t, id, "COMPLETED")
+	assert.Equal(t, "run\n", c.run(t, "login", "cat", "/shared/lost"), "once")
 }
 
 func slurmctldKilled(t *testing.T, c *cluster) {
