@@ -248,8 +248,9 @@ func (m *mayhem) calm() {
 	m.pending.Wait()
 	m.waitAll()
 	m.files = m.with("slurm.conf", set("PrologEpilogTimeout", "99")(m.conf()))
+	former := m.agent(m.T, sandbox.Controller).Conf.Good
 	m.swap(m.T, m.files)
-	m.waitLive(m.T, "")
+	m.waitLive(m.T, former)
 	assert.Contains(m, m.run(m.T, sandbox.Controller, "cat", "/run/slurmlet/conf/slurm.conf"), m.conf(), "the last edit is live")
 }
 

@@ -172,15 +172,16 @@ func jobEndsFirst(t *testing.T, c *cluster) {
 	assert.Nil(t, c.record(t, node))
 }
 
-// questions counts what slurmctld was asked, but for the question itself.
-func (c *cluster) questions(t *testing.T) (n int) {
+// questions counts what slurmctld was asked, of each kind, but for the question itself.
+func (c *cluster) questions(t *testing.T) map[string]int {
 	t.Helper()
+	n := map[string]int{}
 	for _, m := range regexp.MustCompile(`(?m)^\s*(REQUEST_\w+)\s.*count:(\d+)`).FindAllStringSubmatch(c.run(t, sandbox.Controller, "sdiag"), -1) {
 		if m[1] != "REQUEST_STATS_INFO" {
-			n += seconds(t, m[2])
+			n[m[1]] = seconds(t, m[2])
 		}
 	}
-	require.NotZero(t, n)
+	require.NotEmpty(t, n)
 	return n
 }
 
