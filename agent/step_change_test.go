@@ -38,11 +38,24 @@ func TestResizeWaitsForTheJobs(t *testing.T) {
 	l, actions = play(l, answered{node: record(ourDrain)})
 	require.Equal(t, []action{deleteRecord{l.question}}, actions)
 	l, actions = play(l, carriedOut{})
-	require.Equal(t, []action{arm{l.timer, l.way.End}, signalMain{sigTerm}}, actions)
+	require.Equal(t, []action{arm{l.timer, min(l.way.End, replaceTime)}, signalMain{sigTerm}}, actions)
 	l, actions = play(l, mainExited{pid: 7})
 	require.Equal(t, []action{startMain{}}, actions)
 	l, _ = play(l, mainStarted{pid: 8, at: epoch}, mainReady{}, timerFired{}, answered{node: record(bigger)})
 	require.Equal(t, Ready, l.state)
+}
+
+// TestNextSlurmd: a slurmd that does not stop keeps the node from its work.
+func TestNextSlurmd(t *testing.T) {
+	l := slurmdLife()
+	l.way = newWayDown(24*time.Hour, 0)
+	l, _ = play(l, append(registered, answered{node: record()})...)
+	l, actions := play(l, outdated{})
+	require.Equal(t, []action{arm{l.timer, replaceTime}, signalMain{sigTerm}}, actions)
+	l, actions = play(l, timerFired{})
+	require.Equal(t, []action{signalMain{sigKill}}, actions)
+	_, actions = play(l, mainExited{pid: 7})
+	require.Equal(t, []action{startMain{}}, actions)
 }
 
 func TestResizeAndBack(t *testing.T) {

@@ -232,13 +232,19 @@ func (l life) stillBusy(what string) (life, []action) {
 	return l, actions
 }
 
+// replaceTime is how long slurmd may take to stop when another is to take its
+// place. It serves nobody meanwhile, and waits for a prolog, an epilog or a job
+// that does not end for up to PrologEpilogTimeout, for ever by default (slurm.conf(5));
+// jobs outlive it, and slurmctld says again what it did not answer.
+const replaceTime = 30 * time.Second
+
 // replace ends slurmd, whose end starts the next one.
 func (l life) replace(reason string) (life, []action) {
 	if l.main == 0 {
 		return l.launch()
 	}
 	l.doing, l.reason = replacing, reason
-	l, actions := l.wait(l.way.End)
+	l, actions := l.wait(min(l.way.End, replaceTime))
 	return l, append(actions, signalMain{sigTerm})
 }
 

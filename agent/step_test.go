@@ -164,7 +164,7 @@ func TestResize(t *testing.T) {
 	require.Equal(t, []action{arm{2, firstTry}}, actions, "a job was quicker: look again")
 	l, _ = play(l, timerFired{}, answered{node: record(bigger, ourDrain)})
 	l, actions = play(l, carriedOut{})
-	require.Equal(t, []action{arm{3, l.way.End}, signalMain{sigTerm}}, actions, "slurmd of a deleted record is an orphan")
+	require.Equal(t, []action{arm{3, min(l.way.End, replaceTime)}, signalMain{sigTerm}}, actions, "slurmd of a deleted record is an orphan")
 	l, actions = play(l, mainExited{pid: 7})
 	require.Equal(t, []action{startMain{}}, actions)
 	l, _ = play(l, mainStarted{pid: 8, at: epoch}, mainReady{}, timerFired{}, answered{node: record()})

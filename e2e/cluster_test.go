@@ -100,7 +100,7 @@ func empty(t *testing.T, name, version string) *cluster {
 	traces := s.Traces()
 	c.end = sync.OnceFunc(func() {
 		if t.Failed() {
-			tellLogs(t, s)
+			tellLogs(t, s, name)
 		}
 		require.NoError(t, s.Down())
 		require.Empty(t, traces.Left(), "left of the sandbox")
@@ -116,12 +116,21 @@ func binary() string {
 	return filepath.Join(filepath.Dir(dir), "bin", "slurmlet-sandbox")
 }
 
-func tellLogs(t *testing.T, s *sandbox.Sandbox) {
+// tellLogs shows the last lines of each pod, and keeps all of them in bin/logs.
+func tellLogs(t *testing.T, s *sandbox.Sandbox, name string) {
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
+	dir := filepath.Join(filepath.Dir(binary()), "logs", name)
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		t.Log(err)
+	}
+	t.Log("all logs: " + dir)
 	pods, _ := s.Status(ctx)
 	for _, p := range pods {
 		log, _ := s.Logs(ctx, p.Name)
+		if err := os.WriteFile(filepath.Join(dir, p.Name+".log"), []byte(log), 0o644); err != nil {
+			t.Log(err)
+		}
 		lines := strings.Split(log, "\n")
 		t.Logf("%+v\n%s", p, strings.Join(lines[max(0, len(lines)-40):], "\n"))
 	}
