@@ -81,6 +81,8 @@ func (a *Agent) perform(act action) []event {
 		})
 	case endSteps:
 		go a.endSteps(act.kill)
+	case holdSteps:
+		a.holdSteps()
 	case killSteps:
 		a.killSteps()
 	case seeOff:

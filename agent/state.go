@@ -325,6 +325,8 @@ type (
 	// endSteps asks the steps' processes to end, or kills them: their jobs are
 	// over, or the time is.
 	endSteps struct{ kill bool }
+	// holdSteps keeps the steps' slurmstepd from telling of ends from now on.
+	holdSteps struct{}
 	// killSteps ends steps with their slurmstepd: nobody waits for their word.
 	killSteps struct{}
 	// seeOff keeps new sessions out, warns those that are there, until so long from
@@ -393,6 +395,7 @@ func (requeueJobs) action()  {}
 func (killRequeued) action() {}
 func (failRecord) action()   {}
 func (endSteps) action()     {}
+func (holdSteps) action()    {}
 func (killSteps) action()    {}
 func (seeOff) action()       {}
 func (warnSessions) action() {}

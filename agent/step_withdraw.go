@@ -241,9 +241,12 @@ func (l life) due(e deadline) (life, []action) {
 		return l, []action{killRequeued{}}
 	case e.stage == toLeave && l.main != 0 && l.doing != launching:
 		l, actions := l.lookAtRecord()
-		return l, append(actions, l.endSteps())
+		return l, append(actions, l.endSteps()...)
 	case e.stage == toLeave:
-		return l, []action{l.endSteps()}
+		return l, l.endSteps()
+	case e.stage == toStop && l.acted < toRequeue:
+		l, actions := l.end(l.undone())
+		return l, append([]action{killSteps{}}, actions...)
 	case e.stage == toStop:
 		l, actions := l.end(l.undone())
 		return l, append([]action{endSteps{kill: true}}, actions...)
@@ -254,8 +257,15 @@ func (l life) due(e deadline) (life, []action) {
 }
 
 // endSteps: those of failed jobs have been asked before. slurmd does not stop
-// as long as it ends steps, which takes up to KillWait.
-func (l life) endSteps() action { return endSteps{kill: l.acted >= toFail} }
+// as long as it ends steps, which takes up to KillWait. A slurmctld that could not
+// be told to requeue the jobs must not be told either that they have ended, which
+// they did not by themselves: it misses them, and requeues them then.
+func (l life) endSteps() []action {
+	if l.acted < toRequeue {
+		return []action{holdSteps{}, endSteps{}}
+	}
+	return []action{endSteps{kill: l.acted >= toFail}}
+}
 
 // undone says what was not done when the time was over.
 func (l life) undone() string {

@@ -247,10 +247,20 @@ func TestStepsThatStay(t *testing.T) {
 	_, actions = play(l, deadline{toLeave})
 	require.Contains(t, actions, endSteps{kill: true})
 
-	silent, actions := play(isTerminated(), deadline{toFail}, answered{err: errors.New("no")}, deadline{toLeave})
-	require.Contains(t, actions, endSteps{}, "they could not be told before")
-	_, actions = play(silent, deadline{toStop})
+	l, actions = play(isTerminated(), deadline{toRequeue}, answered{node: record(busy, terminating)}, carriedOut{}, deadline{toLeave})
+	require.Contains(t, actions, endSteps{}, "slurmctld has requeued what may be, and waits for the end of what runs here")
+	require.NotContains(t, actions, holdSteps{})
+	_, actions = play(l, deadline{toStop})
 	require.Equal(t, endSteps{kill: true}, actions[0])
+}
+
+// TestStepsOfJobsThatCouldNotBeRequeued: with the word of their end, which is not their own, they would have FAILED.
+func TestStepsOfJobsThatCouldNotBeRequeued(t *testing.T) {
+	silent, actions := play(isTerminated(), deadline{toRequeue}, answered{err: errors.New("no")}, deadline{toFail}, answered{err: errors.New("no")}, deadline{toLeave})
+	require.Equal(t, []action{holdSteps{}, endSteps{}}, actions[len(actions)-2:], "users' programs may catch SIGTERM")
+	_, actions = play(silent, deadline{toStop})
+	require.Equal(t, killSteps{}, actions[0])
+	require.NotContains(t, actions, endSteps{kill: true})
 }
 
 // TestImpatience: SIGINT twice ends the daemon at once, whatever runs.

@@ -211,6 +211,13 @@ func (a *Agent) endTasks(signal unix.Signal, which func(job string) bool) error 
 	return a.machine.EndTasks(a.delegated.Steps, signal, which)
 }
 
+// holdSteps keeps slurmstepd from telling slurmctld how its tasks have ended.
+func (a *Agent) holdSteps() {
+	if a.delegated.Steps != "" {
+		a.machine.HoldSteps(a.delegated.Steps)
+	}
+}
+
 // killSteps leaves no slurmstepd behind: nobody would tell slurmctld of its end.
 func (a *Agent) killSteps() {
 	if a.delegated.Steps == "" {

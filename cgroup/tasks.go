@@ -45,6 +45,19 @@ func (f FS) KillAll(dir string) error {
 	return nil
 }
 
+// HoldSteps stops the slurmstepd of the steps below dir (SIGSTOP): what they run
+// lives on, and whatever becomes of it nobody hears of it. KillSteps ends them.
+func (f FS) HoldSteps(dir string) {
+	for _, name := range children(filepath.Join(f.root, dir)) {
+		path := filepath.Join(f.root, dir, name)
+		for _, entry := range children(path) {
+			if isJob(name) && strings.HasPrefix(entry, stepPrefix) {
+				signalAll(filepath.Join(path, entry, "slurm"), unix.SIGSTOP)
+			}
+		}
+	}
+}
+
 // KillSteps kills the steps below dir with their slurmstepd.
 func (f FS) KillSteps(dir string) error {
 	var faults []error

@@ -199,10 +199,11 @@ func slurmctldAway(t *testing.T, c *cluster) {
 		r := c.record(t, "node-3")
 		return !r.Drained() && r.Responding(), strings.Join(r.State, "+") + " " + r.Reason
 	})
-	// slurmctld misses the job when slurmd registers, but not soon after its own start.
-	job = c.job(t, lost)
-	t.Logf("the lost job is %s", job["JobState"])
-	assert.Contains(t, []string{"RUNNING", "PENDING"}, job["JobState"])
+	// slurmctld was never told how its processes were ended, and misses it when slurmd registers.
+	until(t, "the lost job is started anew", func() (bool, string) {
+		job = c.job(t, lost)
+		return job["Restarts"] == "1", job["JobState"]
+	})
 	c.run(t, sandbox.Controller, "scancel", lost)
 	until(t, "the next pod is idle", func() (bool, string) {
 		r := c.record(t, "node-3")
