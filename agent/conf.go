@@ -54,6 +54,7 @@ func (a *Agent) openConf() {
 	a.conf.sources = a.Config.ConfSources
 	a.conf.live = confset.Store{Dir: a.Config.RunDir, Name: "conf", UID: uid, GID: gid}
 	a.conf.good = confset.Store{Dir: filepath.Join(a.Config.StateDir, "slurmlet"), Name: "conf", UID: uid, GID: gid, Lasting: true}
+	_ = os.RemoveAll(a.Config.trialDir()) // what a crash has left of it
 	first := a.readSources()
 	good, err := a.conf.good.Load()
 	if err != nil {

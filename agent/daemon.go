@@ -120,18 +120,22 @@ func (d daemon) makeRuntime() error {
 // command is the daemon with --systemd, if it knows that: a failed reconfigure then leaves the
 // old process in place, where -D would end it.
 func (d daemon) command(a *Agent) process.Command {
-	args, env := d.args(a), slices.DeleteFunc(slices.Clone(a.Environ), agentsOwn)
+	args, env := d.args(a), d.environ(a)
 	if d.announces {
 		args, env = append([]string{"--systemd"}, args...), append(env, "NOTIFY_SOCKET="+a.notify.Path())
-	}
-	env = append(env, a.keyEnv()...)
-	if d.env != nil {
-		env = append(env, d.env(a)...)
 	}
 	return process.Command{
 		Path: d.path, Args: append(args, d.config.DaemonArgs...), Env: env, Dir: "/", Credential: d.credential,
 		Stdout: a.output.File(), Stderr: a.output.File(),
 	}
+}
+
+func (d daemon) environ(a *Agent) []string {
+	env := append(slices.DeleteFunc(slices.Clone(a.Environ), agentsOwn), a.keyEnv()...)
+	if d.env != nil {
+		env = append(env, d.env(a)...)
+	}
+	return env
 }
 
 // agentsOwn picks what a daemon must not inherit: the agent's settings, a

@@ -28,7 +28,7 @@
 //	SLURMLET_CONF_DIR       Slurm's configuration directory, an absolute path (default: /etc/slurm)
 //	SLURMLET_CONF_SOURCES   directories with slurm.conf and what goes with it, absolute paths separated by colons; see below (slurmctld; default: SLURMLET_CONF_DIR)
 //	SLURMLET_CONF_DEFAULTS  what a cluster of pods needs and slurm.conf does not set is added: on or off, see below (slurmctld; default: on)
-//	SLURMLET_PREFLIGHT      how an edit is looked at before slurmctld gets it: off or parse, see below (slurmctld; default: parse)
+//	SLURMLET_PREFLIGHT      how an edit is looked at before slurmctld gets it: off, parse or full, see below (slurmctld; default: parse)
 //	SLURMLET_STATE_DIR      a directory that outlives the container, where the last good configuration is kept in slurmlet/, an absolute path (slurmctld; default: /var/spool/slurmctld)
 //	SLURMLET_AGENT_PORT     the port of slurmctld's agent, which tells when slurmd or sackd has missed a configuration, and by its end when slurmctld starts anew; 0: nobody is asked (slurmd, login; default: 8817)
 //	SLURMLET_PODINFO_DIR    where a downward-API volume is mounted, an absolute path; see below (slurmd; default: /etc/podinfo)
@@ -156,7 +156,8 @@
 // the agent exits with 78.
 //
 //	check     the files are there and are text, no more than 8 MiB each and 32 MiB in all; then, with SLURMLET_PREFLIGHT=parse, packages
-//	          slurmconf and slurmconf/check judge them, and Slurm's own parser (scontrol) reads them
+//	          slurmconf and slurmconf/check judge them, and Slurm's own parser (scontrol) reads them; with full, a second slurmctld is
+//	          started with them besides
 //	swap      slurmctld sees the old set or the new one, nothing between
 //	reconfigure  (scontrol reconfigure) a new process has taken over and answers, within a minute
 //	confirm   most of the nodes that answer have reconfigured (slurmd_start_time), within half a minute
@@ -171,6 +172,19 @@
 // otherwise is live, and told in the status and the log. Keys that Slurm's own parser
 // knows are never refused; of a Slurm whose version slurmconf/check does not know, it
 // is the only judge.
+//
+// With SLURMLET_PREFLIGHT=full, what slurmctld itself ends over is known before the
+// living one has seen it (Licenses=a:b:c, a job_submit.lua that is missing). The second
+// slurmctld runs as the same user in SLURMLET_RUN_DIR/trial, and is killed when it serves
+// its port, or ends; an edit takes some tenths of a second more, and the container needs
+// the memory of an idle slurmctld besides. It harms nobody: it has a state, a PID file and
+// a free port of its own, is the only SlurmctldHost, and cannot connect to anything but
+// unix sockets (seccomp(2)), so that no node, slurmdbd or other slurmctld hears of it.
+// What it was not tried with is not refused: jobs, nodes and reservations; SwitchType,
+// JobCompType, BurstBufferType and the programs of slurmctld, which it goes without;
+// addresses of nodes. Of accounts it knows what slurmctld has kept in StateSaveLocation.
+// Where it cannot be started, or does not say within 15 s what becomes of it, the edit
+// goes on without, and a line of the log says so.
 //
 // Some settings cannot be changed by a reconfigure: AuthType, ClusterName,
 // StateSaveLocation and SwitchType, with which jobs would be lost, and SlurmctldPort

@@ -24,14 +24,15 @@ type Preflight string
 const (
 	PreflightOff   Preflight = "off"   // the files must be there and be text
 	PreflightParse Preflight = "parse" // checked by package slurmconf, and read by Slurm's own parser
+	PreflightFull  Preflight = "full"  // and a throw-away slurmctld comes up with it
 )
 
 func parsePreflight(text string) (Preflight, error) {
 	switch p := Preflight(text); p {
-	case PreflightOff, PreflightParse:
+	case PreflightOff, PreflightParse, PreflightFull:
 		return p, nil
 	}
-	return "", errors.New("want off or parse")
+	return "", errors.New("want off, parse or full")
 }
 
 // parserLimit bounds Slurm's parser, which needs hundredths of a second where the
@@ -43,11 +44,13 @@ const parserLimit = 15 * time.Second
 var ofController = slices.DeleteFunc(slices.Clone(slurmconf.Kinds), func(k slurmconf.Kind) bool { return k == slurmconf.SlurmdbdConf })
 
 // stage writes a set beside the live one, with the agent's defaults in it.
-func (a *Agent) stage(set *confset.Set) (string, error) {
-	dir, err := a.conf.live.Stage(set)
+func (a *Agent) stage(set *confset.Set) (string, error) { return a.stageIn(a.conf.live, set) }
+
+func (a *Agent) stageIn(store confset.Store, set *confset.Set) (string, error) {
+	dir, err := store.Stage(set)
 	if err == nil && a.Config.ConfDefaults {
 		if err = a.render(dir); err != nil {
-			a.conf.live.Drop(dir)
+			store.Drop(dir)
 		}
 	}
 	return dir, err
@@ -109,6 +112,9 @@ func (a *Agent) preflight(ctx context.Context, c candidate) error {
 	if findings.Err() != nil {
 		findings.Sort()
 		return errors.New(strings.Join(lines(c.Set, c.dir, findings, slurmconf.Error), "\n"))
+	}
+	if refusal == nil && a.Config.Preflight == PreflightFull {
+		refusal = a.tried(c)
 	}
 	return refusal
 }

@@ -12,13 +12,14 @@ import (
 // words of its complaint: "path:line: ", or nothing. Of several lines that fit
 // equally well it is the last, which is the one that counts.
 func where(conf *slurmconf.Set, set *confset.Set, said string) string {
+	said = strings.ToLower(said)
 	words := wordsOf(said)
 	var best slurmconf.Position
 	most := 0
 	for _, kind := range slurmconf.Kinds {
 		for line := range conf.Conf(kind).Lines() {
 			for _, pair := range line.Pairs {
-				if fits := likeness(pair, words); fits >= max(most, 1) {
+				if fits := likeness(pair, said, words); fits >= max(most, 1) {
 					most, best = fits, pair.Position()
 				}
 			}
@@ -32,25 +33,28 @@ func where(conf *slurmconf.Set, set *confset.Set, said string) string {
 
 // likeness is 3 for a key and its value, 2 for a key that is not known, 1 for a
 // value that is not in every other line; 0 is none.
-func likeness(pair slurmconf.Pair, words map[string]bool) int {
+func likeness(pair slurmconf.Pair, said string, words map[string]bool) int {
 	key, value := strings.ToLower(pair.Key), strings.ToLower(pair.Value)
 	named := words[key] || words[strings.TrimSuffix(key, "name")] // "partition x" is PartitionName=x
+	whole := words[value] || strings.ContainsAny(value, separators) && strings.Contains(said, value)
 	switch {
-	case named && words[value]:
+	case named && whole:
 		return 3
 	case named && words["unrecognized"]:
 		return 2
 	case key == "slurmctldhost": // often named like the daemon that complains
 		return 0
-	case words[value] && len(value) > 3:
+	case whole && len(value) > 3:
 		return 1
 	}
 	return 0
 }
 
+const separators = " \t\n\"':;,()"
+
 func wordsOf(text string) map[string]bool {
 	words := map[string]bool{}
-	for word := range strings.FieldsFuncSeq(strings.ToLower(text), func(r rune) bool { return strings.ContainsRune(" \t\n\"':;,()", r) }) {
+	for word := range strings.FieldsFuncSeq(text, func(r rune) bool { return strings.ContainsRune(separators, r) }) {
 		words[strings.TrimSuffix(word, ".")] = true
 	}
 	return words

@@ -28,6 +28,7 @@ var reloadCases = []testCase{
 	{"a node that missed an edit fetches it", missedEdit},
 	{"a slurm.conf of three lines", threeLines},
 	{"edits of a plain file", plainEdits},
+	{"what slurmctld ends over is tried before", fullPreflight},
 }
 
 // editing is slurmctld with files at /etc/slurm that are edited, of a ConfigMap's volume or plain ones.

@@ -99,7 +99,7 @@ func TestFaults(t *testing.T) {
 		{"a relative run directory", "slurmctld", "SLURMLET_RUN_DIR=run", 78, []string{`SLURMLET_RUN_DIR: cannot use "run": want an absolute path`}},
 		{"a relative configuration", "slurmctld", "SLURMLET_CONF_DIR=etc", 78, []string{"SLURMLET_CONF_DIR", "want an absolute path"}},
 		{"a relative source", "slurmctld", "SLURMLET_CONF_SOURCES=/etc/slurm:etc", 78, []string{`SLURMLET_CONF_SOURCES: cannot use "/etc/slurm:etc": want absolute paths separated by colons, not "etc"`}},
-		{"a preflight that is none", "slurmctld", "SLURMLET_PREFLIGHT=yes", 78, []string{`SLURMLET_PREFLIGHT: cannot use "yes": want off or parse`}},
+		{"a preflight that is none", "slurmctld", "SLURMLET_PREFLIGHT=yes", 78, []string{`SLURMLET_PREFLIGHT: cannot use "yes": want off, parse or full`}},
 		{"defaults that are neither", "slurmctld", "SLURMLET_CONF_DEFAULTS=some", 78, []string{`SLURMLET_CONF_DEFAULTS: cannot use "some": want on or off`}},
 		{"a relative state", "slurmctld", "SLURMLET_STATE_DIR=state", 78, []string{"SLURMLET_STATE_DIR", "want an absolute path"}},
 		{"an agent's port in words", "slurmd", "SLURMLET_AGENT_PORT=http", 78, []string{`SLURMLET_AGENT_PORT: cannot use "http": want a port from 0 to 65535`}},

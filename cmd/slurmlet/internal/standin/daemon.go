@@ -97,11 +97,16 @@ func readConf() {
 	must(err)
 	first, _, _ := strings.Cut(string(text), "\n")
 	note("reads %s", first)
+	refuse(string(text))
+}
+
+func refuse(conf string) {
 	switch {
-	case strings.Contains(string(text), "sched/nosuch"):
+	case strings.Contains(conf, "sched/nosuch"):
+		say("error: cannot find sched plugin for sched/nosuch")
 		say("fatal: failed to initialize sched plugin")
 		os.Exit(1)
-	case strings.Contains(string(text), "nosuch"):
+	case strings.Contains(conf, "nosuch"):
 		say("fatal: Invalid node names in partition x")
 		os.Exit(1)
 	}

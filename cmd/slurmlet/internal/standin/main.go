@@ -16,6 +16,7 @@
 //	  late            as long as it is there: slurmctld does not see slurmd's registration
 //	  lost-at-start   slurmctld's table is full: only a successor's registration makes a record
 //	  -f slurm.conf   with a line that has "nosuch" in it: exit with status 1 instead of starting
+//	  killed          slurmctld on trial (-D) is killed
 //	scontrol, squeue, scancel
 //	  node.json       the node record
 //	  down            slurmctld cannot be reached
@@ -51,6 +52,9 @@ func main() {
 		if slices.Contains(os.Args, "-V") {
 			fmt.Println("slurm-wlm 26.05.5")
 			return
+		}
+		if slices.Contains(os.Args, "-D") {
+			trial()
 		}
 		daemon()
 	case "scontrol":

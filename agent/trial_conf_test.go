@@ -1,0 +1,87 @@
+package agent
+
+import (
+	"log/slog"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/slurmlet/slurmlet/internal/process"
+	"github.com/slurmlet/slurmlet/slurmconf"
+)
+
+// onTrial is a candidate of these files.
+func onTrial(t *testing.T, files map[string]string) *trial {
+	t.Helper()
+	root := fstest.MapFS{}
+	for name, text := range files {
+		root["c/"+name] = &fstest.MapFile{Data: []byte(text)}
+	}
+	conf, findings := slurmconf.Read(slurmconf.In(root, "/c"), slurmconf.SlurmConf)
+	require.NoError(t, findings.Err())
+	return &trial{set: candidate{conf: conf}, dir: "/t", port: 4000}
+}
+
+// ownOnTrial are the settings of every trial.
+const ownOnTrial = "SlurmctldPort=4000\nStateSaveLocation=/t/state\nSlurmctldPidFile=/t/pid\nSlurmctldDebug=info\nSlurmctldSyslogDebug=quiet\nMailProg=/bin/true\n"
+
+func TestTrialText(t *testing.T) {
+	here := hostname()
+	for name, c := range map[string]struct {
+		files      map[string]string
+		kept, gets string
+	}{
+		"what harms nobody":               {files: map[string]string{"slurm.conf": "ClusterName=c\nTaskPlugin=task/none # ours\nTaskProlog=/a\\#b\n"}, kept: "ClusterName=c\nTaskPlugin=task/none # ours\nTaskProlog=/a\\#b\n"},
+		"an Include":                      {files: map[string]string{"slurm.conf": "KillWait=1\nInclude more.conf\nWaitTime=2\n", "more.conf": "statesavelocation=/x\nMinJobAge=3\n"}, kept: "KillWait=1\nMinJobAge=3\nWaitTime=2\n"},
+		"a file that a backslash ends":    {files: map[string]string{"slurm.conf": "Include more.conf\nWaitTime=2\n", "more.conf": "MinJobAge=3\\"}, kept: "MinJobAge=3\\\n\nWaitTime=2\n"},
+		"this host":                       {files: map[string]string{"slurm.conf": "SlurmctldHost=a\nSlurmctldHost=" + here + "(10.0.0.1)\n"}, gets: "SlurmctldHost=" + here + "(127.0.0.1)\n"},
+		"another host":                    {files: map[string]string{"slurm.conf": "SlurmctldHost=a(10.0.0.1)\n"}, gets: "SlurmctldHost=a(127.0.0.1)\n"},
+		"hosts as they were named before": {files: map[string]string{"slurm.conf": "ControlMachine=a\nControlAddr=b\nBackupController=d\n"}, gets: "SlurmctldHost=a(127.0.0.1)\n"},
+		"auth/slurm":                      {files: map[string]string{"slurm.conf": "AuthType=auth/slurm\n"}, kept: "AuthType=auth/slurm\n", gets: "AuthInfo=disable_sack\n"},
+		"auth/slurm with more":            {files: map[string]string{"slurm.conf": "AuthType=auth/slurm\nAuthInfo=use_client_ids\n"}, kept: "AuthType=auth/slurm\n", gets: "AuthInfo=use_client_ids,disable_sack\n"},
+		"auth/munge":                      {files: map[string]string{"slurm.conf": "AuthType=auth/munge\nAuthInfo=socket=/x\n"}, kept: "AuthType=auth/munge\n", gets: "AuthInfo=socket=/x\n"},
+		"programs":                        {files: map[string]string{"slurm.conf": "ResumeProgram=/x\nResumeFailProgram=/x\nSlurmctldPrimaryOffProg=/x\n"}, gets: "ResumeProgram=/bin/true\n"},
+		"nodes":                           {files: map[string]string{"slurm.conf": "NodeName=DEFAULT CPUs=2\nNodeName=a,b[1-2] Feature=x # y\n"}, kept: "NodeName=DEFAULT CPUs=2\nNodeName=a,b[1-2] Feature=x NodeAddr=127.0.0.1\n"},
+		"nodes with addresses":            {files: map[string]string{"slurm.conf": "NodeName=a[1-2] nodeaddr=b[1-2] CPUs=2\nNodeName=c NodeAddr=d\n"}, kept: "NodeName=a[1-2] CPUs=2 NodeAddr=127.0.0.1\nNodeName=c NodeAddr=127.0.0.1\n"},
+		"nodes with too few addresses":    {files: map[string]string{"slurm.conf": "NodeName=a[1-3] NodeAddr=b[1-2]\n"}, kept: "NodeName=a[1-3] NodeAddr=b[1-2]\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			have, kept := strings.CutPrefix(onTrial(t, c.files).text(), c.kept)
+			require.True(t, kept, have)
+			want := strings.Split(c.gets+ownOnTrial, "\n")
+			require.ElementsMatch(t, want, strings.Split(have, "\n"))
+		})
+	}
+}
+
+// TestTrialRead: what a slurmctld on trial is given says the same as the candidate, but for what is the trial's own.
+func TestTrialRead(t *testing.T) {
+	const conf = "ClusterName=c\nPluginDir=\"/a b\"\nNodeName=a[1-2] \\\n Feature=\"x,y\" Reason=\"it's \\\\ here\"\nPartitionName=p Nodes=ALL\n"
+	given := onTrial(t, map[string]string{"slurm.conf": conf})
+	after := onTrial(t, map[string]string{"slurm.conf": given.text()})
+	require.Equal(t, given.slurmConf().Nodes()[0].Features, after.slurmConf().Nodes()[0].Features)
+	reason, _ := after.slurmConf().Nodes()[0].Get("Reason")
+	require.Equal(t, `it's \ here`, reason.Value)
+	require.Equal(t, after.text(), onTrial(t, map[string]string{"slurm.conf": after.text()}).text(), "nothing is left to be changed")
+}
+
+func TestLastWords(t *testing.T) {
+	for _, c := range []struct{ said, want string }{
+		{"", ""},
+		{"info: it begins", ""},
+		{"error: MailProg is invalid\ninfo: going on\nfatal: no plugin", "no plugin"},
+		{"info: going on\nerror: not found\nerror: not found\nerror: cannot create\nfatal: no plugin", "not found; cannot create; no plugin"},
+		{"error: no controller\ninfo: bye", "no controller"},
+		{"error: /t/state/jobs is not there\nerror: NOTE: Trying backup state save file.\nfatal: bad", "bad"},
+		{"error: 1\nerror: 2\nerror: 3\nerror: 4\nfatal: 5", "2; 3; 4; 5"},
+	} {
+		w := lastWords{besides: "/t/state/"}
+		for line := range strings.SplitSeq(c.said, "\n") {
+			level, text, _ := strings.Cut(line, ": ")
+			w.hear(process.Line{Level: map[string]slog.Level{"error": slog.LevelError, "fatal": process.LevelFatal}[level], Text: text})
+		}
+		require.Equal(t, c.want, w.String(), c.said)
+	}
+}

@@ -1,0 +1,104 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// tries is what slurmctld writes down when it is on trial with a configuration.
+func tries(name string) string { return "] tries MailDomain=" + name + " " }
+
+// cleared: nothing of a trial is left, no file and no process.
+func cleared(c *container) error {
+	if _, err := os.Stat(c.path("run/trial")); !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("there is a trial's directory still: %v", err)
+	}
+	return processes(2)(c)
+}
+
+// TestTrial: with SLURMLET_PREFLIGHT=full, a slurmctld that nobody sees has an edit before the one that everybody uses.
+func TestTrial(t *testing.T) {
+	for _, story := range []struct {
+		name   string
+		given  given
+		phases []phase
+	}{{
+		name:  "slurmctld comes up with an edit, and it is live",
+		given: given{good: firstConf, env: []string{"SLURMLET_SLURM_USER=nobody"}, files: map[string]string{"run/trial/state/job_state": "of another life"}},
+		phases: []phase{
+			{"it is Ready, with what was good before", nil, []condition{isReady, last("first"), never("tries"), cleared}},
+			{"an edit", []act{edit("slurm.conf", conf("second"))}, []condition{
+				isReady, last("second"), kept("second"), notRefused, cleared,
+				inOrder("show hostnames a", tries("second")+"uid=65534 -D -i", "connects to itself: dial tcp", "network is unreachable", reconfigured, reads("second")),
+			}},
+		},
+	}, {
+		name: "what slurmctld does not come up with is refused, and the living one never sees it",
+		phases: []phase{
+			{"it is Ready, and was tried", nil, []condition{isReady, inOrder(tries("first"), reads("first")), cleared}},
+			{"a plugin that there is not", []act{remember, edit("slurm.conf", conf("second", "SchedulerType=sched/nosuch"))}, []condition{
+				isReady, stays, last("first"), never(reconfigured), never(reads("second")), cleared,
+				isRefused("$/slurm.conf:4: slurmctld, on trial: cannot find sched plugin for sched/nosuch; failed to initialize sched plugin"),
+			}},
+			{"by hand, it is tried again", []act{command(1, "slurmctld, on trial", "reload")}, []condition{isReady, stays, wrote(tries("second"), 2), never(reconfigured), cleared}},
+			{"it is mended", []act{edit("slurm.conf", conf("third"))}, []condition{isReady, last("third"), kept("third"), notRefused, cleared}},
+		},
+	}, {
+		name: "what the check refuses is not tried",
+		phases: []phase{
+			{"it is Ready", nil, []condition{isReady}},
+			{"a key that nobody knows", []act{edit("slurm.conf", conf("second", "Foo=bar"))}, []condition{isRefused("$/slurm.conf:4: error: Foo is not a key"), never(tries("second"))}},
+			{"what Slurm's parser refuses", []act{edit("slurm.conf", conf("second", "MailProg=Foo=bar"))}, []condition{isRefused("Slurm's parser"), never(tries("second"))}},
+		},
+	}, {
+		name: "a trial that cannot be had refuses nothing",
+		phases: []phase{
+			{"it is Ready", nil, []condition{isReady}},
+			{"slurmctld on trial is killed", []act{choose("killed"), edit("slurm.conf", conf("second"))}, []condition{
+				isReady, last("second"), notRefused, cleared,
+				logged(entry{"level": "WARN", "msg": "going on without a throw-away slurmctld", "error": "it was killed: the container may be short of memory"}),
+			}},
+			{"nobody knows the accounts", []act{edit("slurm.conf", conf("third", "AccountingStorageType=accounting_storage/slurmdbd"))}, []condition{
+				isReady, last("third"), notRefused, never(tries("third")), cleared, logged(entry{"level": "WARN", "error": "slurmctld has not kept yet what slurmdbd tells"}),
+			}},
+		},
+	}, {
+		name:   "at the start, what slurmctld does not come up with: the last good one is live",
+		given:  given{good: conf("good"), files: map[string]string{"conf/slurm.conf": conf("first", "SchedulerType=sched/nosuch")}},
+		phases: []phase{{"it is Ready", nil, []condition{isReady, last("good"), isRefused("slurmctld, on trial"), never(reads("first")), cleared}}},
+	}} {
+		t.Run(story.name, func(t *testing.T) {
+			t.Parallel()
+			story.given.role = "slurmctld"
+			story.given.env = append(story.given.env, "SLURMLET_PREFLIGHT=full")
+			play(t, story.given, story.phases...)
+		})
+	}
+}
+
+// TestTrialConf: the whole of what slurmctld is given on trial.
+func TestTrialConf(t *testing.T) {
+	t.Parallel()
+	host, err := os.Hostname()
+	require.NoError(t, err)
+	text, err := os.ReadFile(filepath.Join("testdata", "trial", "given.conf"))
+	require.NoError(t, err)
+	c := start(t, given{role: "slurmctld", env: []string{"SLURMLET_PREFLIGHT=full"}, files: map[string]string{
+		"conf/slurm.conf": strings.ReplaceAll(string(text), "$HOST", host), "conf/nodes.conf": "NodeName=c[1-2]\n",
+	}})
+	c.await(phase{name: "it is Ready", want: []condition{isReady}})
+	have, err := os.ReadFile(c.path("trial.conf"))
+	require.NoError(t, err)
+	want, err := os.ReadFile(filepath.Join("testdata", "trial", "slurm.conf"))
+	require.NoError(t, err)
+	port := regexp.MustCompile(`(?m)^SlurmctldPort=\d+$`)
+	require.Equal(t, string(want), strings.NewReplacer(c.dir, "$DIR", host, "$HOST").Replace(port.ReplaceAllString(string(have), "SlurmctldPort=PORT")))
+}
