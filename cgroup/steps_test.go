@@ -35,10 +35,10 @@ func newSlurm(t *testing.T, files map[string]string) *slurm {
 // step is a step's cgroup with or without its slurmstepd and its processes.
 func (s *slurm) step(path string, slurmstepd, tasks bool) {
 	populated := map[bool]string{false: "populated 0\nfrozen 0\n", true: "populated 1\nfrozen 0\n"}
-	s.write(scope+"/"+path+"/cgroup.events", populated[slurmstepd || tasks])
 	s.write(scope+"/"+path+"/cgroup.kill", "")
 	s.write(scope+"/"+path+"/slurm/cgroup.events", populated[slurmstepd])
 	s.write(scope+"/"+path+"/user/cgroup.events", populated[tasks])
+	s.write(scope+"/"+path+"/cgroup.events", populated[slurmstepd || tasks]) // it may be removed now
 }
 
 func (s *slurm) write(name, content string) {
