@@ -63,6 +63,7 @@ func TestValuesThatAreRefused(t *testing.T) {
 		"a node set that is no host name":      "nodeSets: {CPU: {}}",
 		"a negative number of nodes":           "nodeSets: {cpu: {replicas: -1}}",
 		"a workload that there is not":         "nodeDefaults: {workload: Job}",
+		"a look at edits that there is not":    "controller: {preflight: start}",
 		"a way to cgroups that there is not":   "cgroup: {access: privileged}",
 		"memory in units that the agent lacks": "nodeDefaults: {reserveMemory: 64M}",
 		"another end of a job without a step":  "nodeSets: {cpu: {deadSteps: restart}}",
