@@ -46,6 +46,8 @@ func TestChaos(t *testing.T) {
 	t.Logf("to repeat it: SLURMLET_CHAOS_SEED=%d SLURMLET_CHAOS_TIME=%v (Slurm %s)", seed, length, version)
 	c := up(t, fmt.Sprintf("chaos-%d", os.Getpid()), version)
 	controller, e := c.configMap()
+	// A pod that was scaled away while slurmctld was away is missed by nobody but slurmctld.
+	e.files["slurm.conf"] = sandbox.File{Data: []byte(set("SlurmdTimeout", "60")(e.conf()))}
 	c.replace(t, controller)
 	m := &mayhem{T: t, editing: e, dice: rand.New(rand.NewPCG(seed, 0)), nodes: map[string]bool{}}
 	m.scaleTo(chaosNodes)

@@ -73,7 +73,7 @@ func (w *workload) submitUntil(end time.Time) {
 // judge waits for the end of all jobs and says how each has ended.
 func (w *workload) judge(t *testing.T, blows int) {
 	require.NotEmpty(t, w.jobs)
-	within(t, 2*limit, "the queue is empty", func() (bool, string) {
+	within(t, 3*limit, "the queue is empty", func() (bool, string) {
 		left := w.run(t, sandbox.Controller, "squeue", "--noheader", "--array", "--format=%i %r %T %N %j")
 		for line := range strings.Lines(left) {
 			// A job that was requeued may not begin for two minutes.
