@@ -100,11 +100,13 @@ down: build ## end it, and leave nothing
 	$(SANDBOX) down
 
 kube-up: build images $(HELM) ## Kubernetes of real parts with the chart on it, and a job (SLURM=24.11 or 26.05)
+	ln -sf $(HELM) bin/helm
 	set --; for image in bin/images/*-$(subst .,-,$(SLURM)).tar; do set -- "$$@" -image "$$image"; done; $(SANDBOX) kube-up "$$@"
 	eval "$$($(SANDBOX) kube-env)"; \
-		$(HELM) install slurm charts/slurm -f e2e/kube/values.yaml --set image.slurm=$(SLURM) --wait --timeout 10m && \
+		helm install slurm charts/slurm -f e2e/kube/values.yaml --set image.slurm=$(SLURM) --wait --timeout 10m && \
 		kubectl exec slurm-login-0 -- sinfo && \
 		kubectl exec slurm-login-0 -- srun -N2 hostname
+	@printf '\nkubectl and helm use it in a shell after\n\n    eval $$(bin/slurmlet-sandbox kube-env)\n\nmake kube-down ends it.\n'
 
 kube-down: build ## end it, and leave nothing
 	$(SANDBOX) kube-down

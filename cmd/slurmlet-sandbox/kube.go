@@ -4,6 +4,7 @@ import (
 	"context"
 	"flag"
 	"fmt"
+	"os"
 	"path/filepath"
 
 	"github.com/slurmlet/slurmlet/internal/kubebed"
@@ -40,7 +41,12 @@ func kubeDown(f *flag.FlagSet) action {
 
 func kubeEnv(f *flag.FlagSet) action {
 	return withBed(f, func(_ context.Context, b *kubebed.Bed, _ []string) (int, error) {
-		fmt.Printf("export KUBECONFIG=%s PATH=%s:\"$PATH\"\n", b.Kubeconfig(), b.Programs())
+		own, err := os.Executable()
+		if err != nil {
+			return 0, fmt.Errorf("cannot find this program: %v", err)
+		}
+		// helm is beside it, where `make kube-up` has put it.
+		fmt.Printf("export KUBECONFIG=%s PATH=%s:%s:\"$PATH\"\n", b.Kubeconfig(), b.Programs(), filepath.Dir(own))
 		return 0, nil
 	})
 }
