@@ -158,7 +158,7 @@ func (a *Agent) prepare() error {
 		}
 	}
 	programs := a.daemon.programs
-	a.client = slurm.Scontrol{Path: programs["scontrol"], Scancel: programs["scancel"], Squeue: programs["squeue"], Env: a.daemon.scontrolEnv()}
+	a.client = slurm.Scontrol{Path: programs["scontrol"], Scancel: programs["scancel"], Squeue: programs["squeue"], Sdiag: programs["sdiag"], Env: a.daemon.scontrolEnv()}
 	return a.open()
 }
 

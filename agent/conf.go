@@ -81,6 +81,11 @@ func (a *Agent) performReload(act action) bool {
 			staged, changes, err := a.checkSet(act.set, running)
 			a.post(checked{act.number, staged, changes, err})
 		}()
+	case awaitLaunches:
+		go func() {
+			a.awaitLaunches()
+			a.post(launchesOver(act))
+		}()
 	case place:
 		go func() { a.post(placeEnded{act.number, a.place(act.set, act.staged)}) }()
 	case reconfigure:

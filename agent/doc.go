@@ -158,6 +158,7 @@
 //	check     the files are there and are text, no more than 8 MiB each and 32 MiB in all; then, with SLURMLET_PREFLIGHT=parse, packages
 //	          slurmconf and slurmconf/check judge them, and Slurm's own parser (scontrol) reads them; with full, a second slurmctld is
 //	          started with them besides
+//	wait      while slurmctld tells nodes of jobs (sdiag's agent count), which the next step would drop: at most ten seconds
 //	swap      slurmctld sees the old set or the new one, nothing between
 //	reconfigure  (scontrol reconfigure) a new process has taken over and answers, within a minute
 //	confirm   most of the nodes that answer have reconfigured (slurmd_start_time), within half a minute
@@ -443,7 +444,7 @@
 //	1    the agent itself failed; "slurmlet check": an error is among the findings, and Slurm would refuse the files
 //	64   wrong usage: unknown role or command (EX_USAGE)
 //	69   "slurmlet status": no agent answers (EX_UNAVAILABLE)
-//	72   something that the container must have is missing: the daemon, scontrol, a key, a user (EX_OSFILE)
+//	72   something that the container must have is missing: the daemon, scontrol, sdiag, a key, a user (EX_OSFILE)
 //	75   "slurmlet status": the agent is not Ready; the agent itself: the time was over, and the node record or
 //	     jobs may be left (EX_TEMPFAIL)
 //	77   Slurm cannot limit jobs by cgroup, and SLURMLET_CGROUP does not go without (EX_NOPERM)

@@ -86,7 +86,7 @@ func partOf(r Role) part {
 	switch r {
 	case Slurmctld:
 		return part{
-			program: "slurmctld", tools: []string{"scontrol"},
+			program: "slurmctld", tools: []string{"scontrol", "sdiag"},
 			user: slurmUser, announces: true, args: slurmctldArgs, client: placedConf,
 			reloads: true, confirm: (*Agent).ping,
 		}

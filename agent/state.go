@@ -219,7 +219,9 @@ type (
 		changes []string
 		err     error
 	}
-	placeEnded struct {
+	// launchesOver: slurmctld has told the nodes what it had to, or was waited for long enough.
+	launchesOver struct{ number int }
+	placeEnded   struct {
 		number int
 		err    error
 	}
@@ -271,6 +273,7 @@ func (deadline) event()     {}
 func (edition) event()          {}
 func (checked) event()          {}
 func (placeEnded) event()       {}
+func (launchesOver) event()     {}
 func (reconfigureEnded) event() {}
 func (nodesAsked) event()       {}
 func (reloadTimer) event()      {}
@@ -342,6 +345,8 @@ type (
 		number int
 		set    *confset.Set
 	}
+	// awaitLaunches waits until slurmctld has told the nodes what it has to.
+	awaitLaunches struct{ number int }
 	// place makes a set the live one; staged is empty for one that does not lie ready.
 	place struct {
 		number int
@@ -376,33 +381,34 @@ const (
 	sigKill mainSignal = "SIGKILL"
 )
 
-func (startMain) action()    {}
-func (signalMain) action()   {}
-func (reach) action()        {}
-func (ask) action()          {}
-func (deleteRecord) action() {}
-func (drainRecord) action()  {}
-func (resumeRecord) action() {}
-func (endDeadJobs) action()  {}
-func (seekLost) action()     {}
-func (updateRecord) action() {}
-func (arm) action()          {}
-func (exit) action()         {}
-func (schedule) action()     {}
-func (countSteps) action()   {}
-func (signalJobs) action()   {}
-func (requeueJobs) action()  {}
-func (killRequeued) action() {}
-func (failRecord) action()   {}
-func (endSteps) action()     {}
-func (holdSteps) action()    {}
-func (killSteps) action()    {}
-func (seeOff) action()       {}
-func (warnSessions) action() {}
-func (endSessions) action()  {}
-func (check) action()        {}
-func (place) action()        {}
-func (reconfigure) action()  {}
-func (askNodes) action()     {}
-func (keep) action()         {}
-func (armReload) action()    {}
+func (startMain) action()     {}
+func (signalMain) action()    {}
+func (reach) action()         {}
+func (ask) action()           {}
+func (deleteRecord) action()  {}
+func (drainRecord) action()   {}
+func (resumeRecord) action()  {}
+func (endDeadJobs) action()   {}
+func (seekLost) action()      {}
+func (updateRecord) action()  {}
+func (arm) action()           {}
+func (exit) action()          {}
+func (schedule) action()      {}
+func (countSteps) action()    {}
+func (signalJobs) action()    {}
+func (requeueJobs) action()   {}
+func (killRequeued) action()  {}
+func (failRecord) action()    {}
+func (endSteps) action()      {}
+func (holdSteps) action()     {}
+func (killSteps) action()     {}
+func (seeOff) action()        {}
+func (warnSessions) action()  {}
+func (endSessions) action()   {}
+func (check) action()         {}
+func (awaitLaunches) action() {}
+func (place) action()         {}
+func (reconfigure) action()   {}
+func (askNodes) action()      {}
+func (keep) action()          {}
+func (armReload) action()     {}

@@ -50,6 +50,8 @@ func step(l life, e event) (life, []action) {
 		return l.edited(e)
 	case checked:
 		return l.looked(e)
+	case launchesOver:
+		return l.launched(e)
 	case placeEnded:
 		return l.placed(e)
 	case reconfigureEnded:

@@ -16,6 +16,7 @@ type reloading string
 const (
 	quiet         reloading = ""
 	checking      reloading = "checking the new configuration"
+	sending       reloading = "waiting for slurmctld to launch the jobs that it has started"
 	reconfiguring reloading = "waiting for slurmctld to take the new configuration"
 	spreading     reloading = "waiting for the nodes to take the new configuration"
 	restoring     reloading = "putting the last good configuration back"
@@ -200,8 +201,21 @@ func (l life) looked(e checked) (life, []action) {
 	}
 	tried := *trying
 	tried.staged, tried.changes = e.staged, e.changes
-	l.trying = &tried
-	return l.reconfigure(reconfiguring, tried.set, tried.staged)
+	l.trying, l.reloading = &tried, sending
+	l.put++
+	return l, []action{awaitLaunches{l.put}}
+}
+
+// launched: a reconfigure loses no launch any more, or cannot wait longer.
+func (l life) launched(e launchesOver) (life, []action) {
+	if e.number != l.put || l.reloading != sending || l.isOver() {
+		return l, nil
+	}
+	if l.next != nil {
+		l.next, l.trying = l.next.over(l.trying), nil
+		return l.carryOn()
+	}
+	return l.reconfigure(reconfiguring, l.trying.set, l.trying.staged)
 }
 
 // reconfigure puts a set in the place of the live one and has slurmctld take it.

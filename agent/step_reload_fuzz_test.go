@@ -13,7 +13,7 @@ import (
 
 // confWorld is what the fuzzer does to slurmctld's configuration.
 type confWorld struct {
-	asked  []action // checks, places, reconfigures and looks at the nodes, without an answer yet
+	asked  []action // checks, waits, places, reconfigures and looks at the nodes, without an answer yet
 	clocks []int
 	// kept is the last good set on the volume, live what is in place, sound what was checked.
 	kept, live *confset.Set
@@ -77,6 +77,8 @@ func (c *confWorld) answer(w *world, a action, how byte) {
 			c.sound = append(c.sound, a.set)
 		}
 		w.feed(checked{a.number, "staged", nil, err})
+	case awaitLaunches:
+		w.feed(launchesOver(a))
 	case place:
 		w.feed(placeEnded{a.number, w.maybe(how >> 3)})
 	case reconfigure:
@@ -92,7 +94,7 @@ func (c *confWorld) answer(w *world, a action, how byte) {
 
 func (c *confWorld) carryOut(w *world, a action) {
 	switch a := a.(type) {
-	case check, askNodes:
+	case check, awaitLaunches, askNodes:
 		c.asked = append(c.asked, a)
 	case place:
 		require.Zero(w, w.life.main, "slurmctld reads a configuration that is being replaced")

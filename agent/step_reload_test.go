@@ -32,6 +32,8 @@ func looks(err error) func(life) event {
 	return func(l life) event { return checked{l.put, "staged", nil, err} }
 }
 
+func settles(l life) event { return launchesOver{l.put} }
+
 func replies(err error) func(life) event {
 	return func(l life) event { return reconfigureEnded{l.put, err} }
 }
@@ -50,7 +52,7 @@ func terminates(life) event { return terminated{signal: "SIGTERM"} }
 
 func TestStepReload(t *testing.T) {
 	type events = []func(life) event
-	takes := events{looks(nil), replies(nil), handsOver, pings}
+	takes := events{looks(nil), settles, replies(nil), handsOver, pings}
 	for _, c := range []struct {
 		name       string
 		events     events
@@ -61,32 +63,35 @@ func TestStepReload(t *testing.T) {
 	}{
 		{"the same again", events{edits(first)}, quiet, first, first, "", nil},
 		{"an edit is checked", events{edits(second)}, checking, first, first, "", check{1, second}},
-		{"and put in place", events{edits(second), looks(nil)}, reconfiguring, second, first, "", reconfigure{2, second, "staged"}},
+		{"then launches are waited for", events{edits(second), looks(nil)}, sending, first, first, "", awaitLaunches{2}},
+		{"and it is put in place", events{edits(second), looks(nil), settles}, reconfiguring, second, first, "", reconfigure{3, second, "staged"}},
 		{"a check that fails changes nothing", events{edits(second), looks(errNo)}, quiet, first, first, "no", nil},
-		{"the answer alone is not enough", events{edits(second), looks(nil), replies(nil)}, reconfiguring, second, first, "", nil},
-		{"nor is the hand-over", events{edits(second), looks(nil), handsOver, pings}, reconfiguring, second, first, "", nil},
-		{"both are", append(events{edits(second)}, takes...), spreading, second, first, "", askNodes{3, firstLook}},
-		{"no answer, but a hand-over", events{edits(second), looks(nil), replies(slurm.ErrUnreachable), handsOver, pings}, spreading, second, first, "", askNodes{3, firstLook}},
+		{"the answer alone is not enough", events{edits(second), looks(nil), settles, replies(nil)}, reconfiguring, second, first, "", nil},
+		{"nor is the hand-over", events{edits(second), looks(nil), settles, handsOver, pings}, reconfiguring, second, first, "", nil},
+		{"both are", append(events{edits(second)}, takes...), spreading, second, first, "", askNodes{4, firstLook}},
+		{"no answer, but a hand-over", events{edits(second), looks(nil), settles, replies(slurm.ErrUnreachable), handsOver, pings}, spreading, second, first, "", askNodes{4, firstLook}},
 		{"the nodes have it", append(append(events{edits(second)}, takes...), nodesSay(3)), quiet, second, second, "", keep{second}},
-		{"some nodes have not yet", append(append(events{edits(second)}, takes...), nodesSay(2, "a")), spreading, second, first, "", askNodes{4, 2 * firstLook}},
+		{"some nodes have not yet", append(append(events{edits(second)}, takes...), nodesSay(2, "a")), spreading, second, first, "", askNodes{5, 2 * firstLook}},
 		{"and do not get it", append(append(events{edits(second)}, takes...), nodesSay(2, "a"), timesOut), quiet, second, second, "", keep{second}},
 		{
 			"most do not get it", append(append(events{edits(second)}, takes...), nodesSay(1, "a"), timesOut),
 			restoring, first, first, "1 of 2 nodes do not take it; the log of a says why",
-			reconfigure{5, first, ""},
+			reconfigure{6, first, ""},
 		},
-		{"slurmctld does not tell", append(append(events{edits(second)}, takes...), timesOut), restoring, first, first, "slurmctld did not tell within 30s which nodes took it", reconfigure{4, first, ""}},
-		{"slurmctld refuses: the last good one, and a reconfigure", events{edits(second), looks(nil), replies(errNo)}, restoring, first, first, "no", reconfigure{3, first, ""}},
-		{"slurmctld is silent: the same", events{edits(second), looks(nil), timesOut}, restoring, first, first, "slurmctld did not take it within 1m0s", reconfigure{3, first, ""}},
-		{"it is back", events{edits(second), looks(nil), replies(errNo), replies(nil), handsOver, pings}, quiet, first, first, "no", nil},
-		{"it cannot be put back, and is tried again", events{edits(second), looks(nil), replies(errNo), replies(errNo), timesOut}, restoring, first, first, "no", reconfigure{4, first, ""}},
+		{"slurmctld does not tell", append(append(events{edits(second)}, takes...), timesOut), restoring, first, first, "slurmctld did not tell within 30s which nodes took it", reconfigure{5, first, ""}},
+		{"slurmctld refuses: the last good one, and a reconfigure", events{edits(second), looks(nil), settles, replies(errNo)}, restoring, first, first, "no", reconfigure{4, first, ""}},
+		{"slurmctld is silent: the same", events{edits(second), looks(nil), settles, timesOut}, restoring, first, first, "slurmctld did not take it within 1m0s", reconfigure{4, first, ""}},
+		{"it is back", events{edits(second), looks(nil), settles, replies(errNo), replies(nil), handsOver, pings}, quiet, first, first, "no", nil},
+		{"it cannot be put back, and is tried again", events{edits(second), looks(nil), settles, replies(errNo), replies(errNo), timesOut}, restoring, first, first, "no", reconfigure{5, first, ""}},
 		{"what was refused is not tried again", events{edits(second), looks(errNo), edits(second)}, quiet, first, first, "no", nil},
 		{"back to what is live", events{edits(second), looks(errNo), edits(first)}, quiet, first, first, "", nil},
 		{"an edit during the check: only the last", events{edits(second), edits(third), looks(nil)}, checking, first, first, "", check{2, third}},
-		{"an edit during the reconfigure waits", events{edits(second), looks(nil), edits(third)}, reconfiguring, second, first, "", nil},
-		{"until it is its turn", append(append(events{edits(second)}, takes...), edits(third), nodesSay(3)), checking, second, second, "", check{5, third}},
-		{"a few silent nodes do not keep it", append(append(events{edits(second)}, takes...), nodesSay(3, "a"), edits(third)), checking, second, second, "", check{6, third}},
-		{"an edit while the last good one cannot be put back", events{edits(second), looks(nil), replies(errNo), replies(errNo), edits(third)}, checking, first, first, "no", check{4, third}},
+		{"an edit during the wait for launches: only the last", events{edits(second), looks(nil), edits(third), settles}, checking, first, first, "", check{3, third}},
+		{"an edit during the reconfigure waits", events{edits(second), looks(nil), settles, edits(third)}, reconfiguring, second, first, "", nil},
+		{"until it is its turn", append(append(events{edits(second)}, takes...), edits(third), nodesSay(3)), checking, second, second, "", check{6, third}},
+		{"a few silent nodes do not keep it", append(append(events{edits(second)}, takes...), nodesSay(3, "a"), edits(third)), checking, second, second, "", check{7, third}},
+		{"an edit while the last good one cannot be put back", events{edits(second), looks(nil), settles, replies(errNo), replies(errNo), edits(third)}, checking, first, first, "no", check{5, third}},
+		{"after SIGTERM nothing is waited for", events{edits(second), looks(nil), terminates, settles}, sending, first, first, "", nil},
 		{"after SIGTERM nothing", events{edits(second), terminates, looks(nil)}, checking, first, first, "", nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -134,7 +139,7 @@ func TestStepOutcomes(t *testing.T) {
 	inPlace := func(l life) event { return placeEnded{l.put, nil} }
 	ends := func(l life) event { return mainExited{pid: l.main, code: 1, what: "no"} }
 	up := func(life) event { return mainStarted{pid: 1, at: epoch} }
-	takes := events{tries(second), looks(nil), replies(nil), handsOver, pings}
+	takes := events{tries(second), looks(nil), settles, replies(nil), handsOver, pings}
 	atStart := running()
 	atStart.state, atStart.main, atStart.wasReady, atStart.live = Starting, 0, false, nil
 	bad, other := atStart, atStart
@@ -149,8 +154,8 @@ func TestStepOutcomes(t *testing.T) {
 		{"all nodes have it", running(), append(slices.Clone(takes), nodesSay(3)), outcomes{taken: 1, edited: epoch}},
 		{"most nodes have it", running(), append(slices.Clone(takes), nodesSay(3, "a"), timesOut), outcomes{taken: 1, edited: epoch}},
 		{"most nodes have not", running(), append(slices.Clone(takes), nodesSay(1, "a"), timesOut), outcomes{rolledBack: 1}},
-		{"slurmctld does not take it", running(), events{tries(second), looks(nil), replies(errNo)}, outcomes{rolledBack: 1}},
-		{"nor the last good one at once", running(), events{tries(second), looks(nil), replies(errNo), replies(errNo), timesOut, replies(nil), handsOver, pings}, outcomes{rolledBack: 1}},
+		{"slurmctld does not take it", running(), events{tries(second), looks(nil), settles, replies(errNo)}, outcomes{rolledBack: 1}},
+		{"nor the last good one at once", running(), events{tries(second), looks(nil), settles, replies(errNo), replies(errNo), timesOut, replies(nil), handsOver, pings}, outcomes{rolledBack: 1}},
 		{"the check refuses it", running(), events{tries(second), looks(errNo)}, outcomes{refused: 1}},
 		{"it is read again", running(), events{tries(second), looks(errNo), tries(second)}, outcomes{refused: 1}},
 		{"it cannot be read", running(), events{fails("x"), fails("x")}, outcomes{refused: 1}},

@@ -85,6 +85,17 @@ func isRefused(why string) condition {
 	}
 }
 
+// does: this is going on.
+func does(what string) condition {
+	return func(c *container) error {
+		s, err := c.status()
+		if err == nil && s.Conf.Doing != what {
+			err = fmt.Errorf("want %s, have %+v", what, *s.Conf)
+		}
+		return err
+	}
+}
+
 func notRefused(c *container) error {
 	s, err := c.status()
 	if err == nil && (s.Conf.Refused != nil || s.Conf.Doing != "") {
@@ -128,6 +139,14 @@ func TestReload(t *testing.T) {
 			{"the same once more", []act{edit("slurm.conf", conf("second")), pass(400 * time.Millisecond)}, []condition{isReady, atMost(reconfigured, 1)}},
 			{"what is no configuration", []act{edit(".slurm.conf.swp", "x"), pass(400 * time.Millisecond)}, []condition{isReady, atMost(reconfigured, 1)}},
 			{"SIGTERM ends it", []act{signal(unix.SIGTERM)}, []condition{exits(0)}},
+		},
+	}, {
+		name: "an edit waits for jobs that are being launched",
+		phases: []phase{
+			{"it is Ready", nil, []condition{isReady}},
+			{"an edit", []act{choose("launching"), edit("slurm.conf", conf("second"))}, []condition{isReady, last("first"), never(reconfigured), does("waiting for slurmctld to launch the jobs that it has started")}},
+			{"a second one", []act{edit("slurm.conf", conf("third"))}, []condition{isReady, last("first"), never(reconfigured)}},
+			{"they are launched", []act{drop("launching")}, []condition{isReady, last("third"), kept("third"), never(reads("second")), wrote(reconfigured, 1), atMost(reconfigured, 1), notRefused}},
 		},
 	}, {
 		name: "a ConfigMap's volume is swapped",

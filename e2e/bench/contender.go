@@ -41,8 +41,10 @@ func contenders(dir string, s settings) ([]contender, error) {
 			return nil, fmt.Errorf("cannot lay out the contenders' files: %w", err)
 		}
 	}
-	if err := os.Symlink(s.Standin, filepath.Join(dir, "scontrol")); err != nil {
-		return nil, fmt.Errorf("cannot lay out the contenders' files: %w", err)
+	for _, tool := range []string{"scontrol", "sdiag"} { // the agent's; it calls only the first here
+		if err := os.Symlink(s.Standin, filepath.Join(dir, tool)); err != nil {
+			return nil, fmt.Errorf("cannot lay out the contenders' files: %w", err)
+		}
 	}
 	return located([]contender{
 		{name: direct, argv: []string{s.Standin}, every: 1},

@@ -15,7 +15,7 @@ import (
 // Scontrol is the Client that runs scontrol(1).
 type Scontrol struct {
 	// Path is scontrol's absolute path; the others are those of their names.
-	Path, Scancel, Squeue string
+	Path, Scancel, Squeue, Sdiag string
 	// Env is its whole environment: where the configuration is, nothing more.
 	Env []string
 }
@@ -140,6 +140,11 @@ func (s Scontrol) ask(ctx context.Context, answer any, args ...string) error {
 	if err != nil {
 		return err
 	}
+	return read("scontrol "+strings.Join(args, " "), out, answer)
+}
+
+// read reads what a command of Slurm's answers to --json.
+func read(what string, out []byte, answer any) error {
 	var faults struct {
 		Errors []struct {
 			Description string `json:"description"`
@@ -147,11 +152,11 @@ func (s Scontrol) ask(ctx context.Context, answer any, args ...string) error {
 		} `json:"errors"`
 	}
 	if err := errors.Join(json.Unmarshal(out, &faults), json.Unmarshal(out, answer)); err != nil {
-		return fmt.Errorf("cannot read the answer of scontrol %s: %w", args[0], err)
+		return fmt.Errorf("cannot read the answer of %s: %w", what, err)
 	}
 	if len(faults.Errors) > 0 {
 		f := faults.Errors[0]
-		return fmt.Errorf("scontrol %s: %s", strings.Join(args, " "), strings.TrimSpace(f.Description+" "+f.Error))
+		return fmt.Errorf("%s: %s", what, strings.TrimSpace(f.Description+" "+f.Error))
 	}
 	return nil
 }

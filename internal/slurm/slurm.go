@@ -31,6 +31,8 @@ type Client interface {
 	// Reconfigure has slurmctld read its configuration again and push it to the
 	// nodes. Success means that slurmctld's successor is up.
 	Reconfigure(ctx context.Context) error
+	// Outgoing returns what slurmctld has to tell the nodes.
+	Outgoing(ctx context.Context) (Outgoing, error)
 	// Parse has Slurm's own parser read the slurm.conf at a path, and what it
 	// includes. It asks no daemon.
 	Parse(ctx context.Context, path string) error

@@ -67,6 +67,8 @@ func main() {
 		if name == "squeue" {
 			squeue()
 		}
+	case "sdiag":
+		sdiag()
 	case "connect":
 		connect(os.Args[1], os.Args[2])
 	case "stranger":

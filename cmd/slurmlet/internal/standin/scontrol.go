@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -85,6 +86,15 @@ func showNodes() {
 	}
 	_, err = os.Stdout.Write(text)
 	must(err)
+}
+
+// sdiag tells what slurmctld has to tell the nodes.
+func sdiag() {
+	agents := 0
+	if chosen("launching") {
+		agents = 1
+	}
+	fmt.Printf(`{"statistics": {"agent_count": %d, "agent_queue_size": 0}, "errors": []}`, agents)
 }
 
 func update(settings []string) {
