@@ -11,6 +11,10 @@ import (
 	"github.com/slurmlet/slurmlet/internal/confset"
 )
 
+// Debounce is how long the sources have to stay as they are before they are read: an
+// edit is often more than one change.
+const Debounce = calm
+
 // sourceWatcher turns changes of the configuration's sources into editions. A
 // ConfigMap's volume tells of them in its directory, by a new ..data.
 type sourceWatcher struct {
@@ -68,20 +72,20 @@ func (w *sourceWatcher) run(slow <-chan time.Time) {
 	if w.files != nil {
 		events, faults = w.files.Events, w.files.Errors
 	}
-	changed := time.NewTimer(calm) // what was missed between the first read and the watch
+	changed := time.NewTimer(Debounce) // what was missed between the first read and the watch
 	for {
 		select {
 		case <-w.agent.over:
 			return
 		case e := <-events:
 			if w.concerns(e.Name) {
-				changed.Reset(calm)
+				changed.Reset(Debounce)
 			}
 		case err := <-faults:
 			w.agent.tell(slog.LevelWarn, "lost changes of the configuration; reading it", slog.Any("error", err))
-			changed.Reset(calm)
+			changed.Reset(Debounce)
 		case <-slow:
-			changed.Reset(calm)
+			changed.Reset(Debounce)
 		case <-changed.C:
 			if w.files != nil {
 				_ = w.add() // a directory that vanishes meanwhile has an event of its own

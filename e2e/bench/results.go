@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"io"
 	"text/tabwriter"
+
+	"github.com/slurmlet/slurmlet/agent"
 )
 
 // results is everything that is printed.
@@ -23,6 +25,7 @@ const (
 	maxToIdle  = 1.1  // of a bare slurmd's time
 	maxIdle    = 500  // milliseconds from SIGTERM to the exit, with the record gone
 	maxBusy    = 1000 // milliseconds from the job's end to the exit
+	maxEdit    = 1.2  // of a bare scontrol reconfigure's time, without the debounce
 )
 
 func (r results) print(w io.Writer) error {
@@ -57,6 +60,19 @@ func (r results) print(w io.Writer) error {
 		fmt.Fprintf(t, "Slurm %s\t%.1f\t%.1f\t%.1f %s\t%.1f %s\n", s.version, s.bare.median(), s.hooked.median(),
 			idle, v.judge("SIGTERM to exit, Slurm "+s.version+", ms", idle, maxIdle),
 			busy, v.judge("job's end to exit, Slurm "+s.version+", ms", busy, maxBusy))
+	}
+	fmt.Fprintf(t, "\nan edit to the last of %d nodes, ms\tscontrol reconfigure\tslurmlet\tits debounce\twithout it, to scontrol\n", editNodes)
+	for _, s := range r.slurms {
+		for _, e := range []struct {
+			preflight string
+			edits
+			verdict *verdict
+		}{{"parse", s.parse, v}, {"full", s.full, &verdict{}}} {
+			what := fmt.Sprintf("Slurm %s, SLURMLET_PREFLIGHT=%s", s.version, e.preflight)
+			over := e.undelayed().over(e.bare).median()
+			fmt.Fprintf(t, "%s\t%.0f\t%.0f\t%d\t%.2f %s\n", what, e.bare.median(), e.edited.median(), agent.Debounce.Milliseconds(),
+				over, e.verdict.judge("edit, "+what+", to scontrol reconfigure", over, maxEdit))
+		}
 	}
 	fmt.Fprintf(t, "\nMedians of %d rounds (supervisord: %d), %d with Slurm; ratios are medians of the rounds' ratios.\n",
 		rounds, rounds/5, slurmRounds)

@@ -26,6 +26,7 @@ type slurmResult struct {
 	version string
 	registrations
 	waysDown
+	parse, full edits // by SLURMLET_PREFLIGHT
 }
 
 func measureSlurm(s settings, version string) (*slurmResult, error) {
@@ -45,7 +46,14 @@ func measureSlurm(s settings, version string) (*slurmResult, error) {
 	if r.waysDown, err = c.measureWaysDown(); err != nil {
 		return nil, err
 	}
-	return r, c.Close()
+	if err := c.Close(); err != nil {
+		return nil, err
+	}
+	if r.parse, err = measureEdits(s, version, "parse"); err != nil {
+		return nil, err
+	}
+	r.full, err = measureEdits(s, version, "full")
+	return r, err
 }
 
 // hear looks for the moment that a registration is complete, which slurmctld

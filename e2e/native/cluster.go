@@ -115,6 +115,7 @@ func (c *Cluster) configure(o Options) error {
 	}{
 		{"usr/bin/slurmlet", 0o755, program},
 		{"etc/hosts", 0o644, []byte(c.hosts(o.Aliases))},
+		{"etc/nsswitch.conf", 0o644, []byte("passwd: files\ngroup: files\nhosts: files\n")}, // slurmd waits 5 s for a DNS server that is not there
 		{"etc/slurm/slurm.conf", 0o644, []byte(slurmConf + o.SlurmConf)},
 		{"etc/slurm/cgroup.conf", 0o644, []byte("CgroupPlugin=disabled\n")},
 		{"etc/slurm/slurm.key", 0o600, key},
@@ -155,6 +156,28 @@ func (c *Cluster) Control(heard func(line string)) error {
 	}
 	c.Controller = cmd
 	go lines(said, heard)
+	return c.answers()
+}
+
+// ControlBySlurmlet starts slurmctld under its agent and waits until it answers.
+// Its sources are edited in dir, a path in the cluster's root; heard gets the agent's
+// lines.
+func (c *Cluster) ControlBySlurmlet(dir string, heard func(line string), environ ...string) error {
+	cmd := c.Command("/usr/bin/slurmlet", "slurmctld")
+	cmd.Env = append(cmd.Env, append([]string{"SLURMLET_CONF_SOURCES=" + dir, "SLURMLET_STATE_DIR=/run/slurmctld/state"}, environ...)...)
+	said, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		return fmt.Errorf("cannot start slurmctld's agent: %w", err)
+	}
+	c.Controller = cmd
+	go lines(said, heard)
+	return c.answers()
+}
+
+func (c *Cluster) answers() error {
 	return Within(Limit, "slurmctld does not answer", func() bool {
 		out, err := c.Command("/usr/bin/scontrol", "ping").Output()
 		return err == nil && strings.Contains(string(out), "UP")
@@ -182,6 +205,9 @@ func (c *Cluster) Command(path string, args ...string) *exec.Cmd {
 func (c *Cluster) Close() error {
 	if err := KillAll(); err != nil {
 		return err
+	}
+	if c.Controller != nil {
+		_ = c.Controller.Wait() // the next one needs its ports
 	}
 	if err := unix.Unmount(c.Root, unix.MNT_DETACH); err != nil {
 		return fmt.Errorf("cannot unmount %s: %w", c.Root, err)

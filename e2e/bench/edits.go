@@ -1,0 +1,226 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/slurmlet/slurmlet/agent"
+	"github.com/slurmlet/slurmlet/e2e/native"
+)
+
+// edits are how long a change of slurm.conf takes to the last node's new slurmd.
+type edits struct {
+	// bare is from scontrol reconfigure on, edited from the swap of ..data in a
+	// ConfigMap's volume on.
+	bare, edited samples
+}
+
+// undelayed is edited without the agent's debounce.
+func (e edits) undelayed() samples {
+	all := make(samples, 0, len(e.edited))
+	for _, took := range e.edited {
+		all = append(all, took-float64(agent.Debounce.Milliseconds()))
+	}
+	return all
+}
+
+const (
+	editNodes  = 3
+	editRounds = 10
+	// volume is a ConfigMap's, in the cluster's root.
+	volume = "/run/volume"
+)
+
+var volumeFiles = []string{"slurm.conf", "cgroup.conf", "slurm.key"}
+
+func measureEdits(s settings, version, preflight string) (edits, error) {
+	var e edits
+	c, err := native.NewCluster(native.Options{Lower: s.Roots[version], Slurmlet: s.Slurmlet, Nodes: editNodes, SlurmConf: slurmConf})
+	if err != nil {
+		return e, err
+	}
+	b := &editBench{Cluster: c, live: make(chan struct{}, 16)}
+	if err := b.begin(preflight); err != nil {
+		return e, err
+	}
+	for round := range editRounds + 1 {
+		if round%5 == 0 {
+			progress("Slurm %s, edits, preflight %s: round %d of %d", version, preflight, round, editRounds)
+		}
+		for _, way := range []struct {
+			samples *samples
+			change  func() (time.Time, error)
+		}{{&e.bare, b.reconfigure}, {&e.edited, b.edit}} {
+			took, err := b.measure(way.change)
+			if err != nil {
+				return e, err
+			}
+			if round > 0 { // the first warms the caches
+				way.samples.add(took)
+			}
+		}
+	}
+	return e, c.Close()
+}
+
+// editBench is a cluster of which every daemon has its agent.
+type editBench struct {
+	*native.Cluster
+	// live gets something when slurmctld's agent says that an edit is live.
+	live   chan struct{}
+	number int
+}
+
+func (b *editBench) begin(preflight string) error {
+	if err := os.Mkdir(filepath.Join(b.Root, volume), 0o755); err != nil {
+		return fmt.Errorf("cannot make a volume: %w", err)
+	}
+	if _, err := b.swap(); err != nil {
+		return err
+	}
+	for _, name := range volumeFiles {
+		if err := os.Symlink(filepath.Join("..data", name), filepath.Join(b.Root, volume, name)); err != nil {
+			return fmt.Errorf("cannot make a volume: %w", err)
+		}
+	}
+	heard := func(line string) {
+		if strings.Contains(line, `"the configuration is live"`) {
+			b.live <- struct{}{}
+		}
+	}
+	if err := b.ControlBySlurmlet(volume, heard, "SLURMLET_PREFLIGHT="+preflight); err != nil {
+		return err
+	}
+	for _, n := range b.Nodes {
+		if err := b.Start(n); err != nil {
+			return err
+		}
+	}
+	if err := b.isLive(); err != nil {
+		return err
+	}
+	return b.each(func(n *native.Node) bool {
+		select {
+		case <-n.Ready:
+			return true
+		default:
+			return false
+		}
+	})
+}
+
+// swap does as the kubelet does when a ConfigMap was edited, and returns when it did.
+func (b *editBench) swap() (time.Time, error) {
+	b.number++
+	dir := filepath.Join(b.Root, volume)
+	next, former := fmt.Sprintf("..%d", b.number), fmt.Sprintf("..%d", b.number-1)
+	err := os.Mkdir(filepath.Join(dir, next), 0o755)
+	for _, name := range volumeFiles {
+		var text []byte
+		if err == nil {
+			text, err = os.ReadFile(filepath.Join(b.Root, "etc/slurm", name))
+		}
+		if name == "slurm.conf" {
+			text = fmt.Appendf(text, "PrologEpilogTimeout=%d\n", 100+b.number)
+		}
+		if err == nil {
+			err = os.WriteFile(filepath.Join(dir, next, name), text, 0o600)
+		}
+	}
+	if err == nil {
+		err = os.Symlink(next, filepath.Join(dir, "..data_tmp"))
+	}
+	at := time.Now()
+	if err == nil {
+		err = os.Rename(filepath.Join(dir, "..data_tmp"), filepath.Join(dir, "..data"))
+	}
+	if err == nil {
+		err = os.RemoveAll(filepath.Join(dir, former))
+	}
+	if err != nil {
+		err = fmt.Errorf("cannot edit slurm.conf: %w", err)
+	}
+	return at, err
+}
+
+func (b *editBench) edit() (time.Time, error) {
+	at, err := b.swap()
+	if err != nil {
+		return at, err
+	}
+	return at, b.isLive()
+}
+
+func (b *editBench) isLive() error {
+	select {
+	case <-b.live:
+		return nil
+	case <-time.After(native.Limit):
+		return fmt.Errorf("an edit is not live within %v", native.Limit)
+	}
+}
+
+func (b *editBench) reconfigure() (time.Time, error) {
+	cmd := b.Command("/usr/bin/scontrol", "reconfigure")
+	cmd.Env = append(cmd.Env, "SLURM_CONF=/run/slurmlet/conf/slurm.conf")
+	at := time.Now()
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return at, fmt.Errorf("cannot reconfigure: %w: %s", err, out)
+	}
+	return at, nil
+}
+
+// measure makes a change and waits until every node has another slurmd, and is Ready.
+func (b *editBench) measure(change func() (time.Time, error)) (time.Duration, error) {
+	time.Sleep(pause)
+	before := map[*native.Node]int{}
+	for _, n := range b.Nodes {
+		before[n] = len(n.Log())
+	}
+	at, err := change()
+	if err != nil {
+		return 0, err
+	}
+	last := at
+	err = b.each(func(n *native.Node) bool {
+		handedOver := handOver(n.Log()[before[n]:])
+		if handedOver.After(last) {
+			last = handedOver
+		}
+		return !handedOver.IsZero()
+	})
+	return last.Sub(at), err
+}
+
+func (b *editBench) each(is func(*native.Node) bool) error {
+	for _, n := range b.Nodes {
+		if err := native.Within(native.Limit, n.Name+" does not follow", func() bool { return is(n) }); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// handOver is when a node's agent has told of another slurmd, once it is Ready with it.
+func handOver(log []string) (at time.Time) {
+	for _, line := range log {
+		var said struct {
+			Time  time.Time
+			State agent.State
+		}
+		if !strings.Contains(line, `"msg":"state"`) || json.Unmarshal([]byte(line), &said) != nil {
+			continue
+		}
+		switch {
+		case said.State == agent.Reloading && at.IsZero():
+			at = said.Time
+		case said.State == agent.Ready && !at.IsZero():
+			return at
+		}
+	}
+	return time.Time{}
+}
