@@ -7,6 +7,7 @@ import (
 	"testing/fstest"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 
 	"github.com/slurmlet/slurmlet/internal/process"
 	"github.com/slurmlet/slurmlet/slurmconf"
@@ -65,6 +66,41 @@ func TestTrialRead(t *testing.T) {
 	reason, _ := after.slurmConf().Nodes()[0].Get("Reason")
 	require.Equal(t, `it's \ here`, reason.Value)
 	require.Equal(t, after.text(), onTrial(t, map[string]string{"slurm.conf": after.text()}).text(), "nothing is left to be changed")
+}
+
+// TestTrialJudged: what is not the configuration's fault refuses nothing.
+func TestTrialJudged(t *testing.T) {
+	const accounted = "AccountingStorageType=accounting_storage/slurmdbd\n"
+	exit := process.Status{Code: 1}
+	for _, c := range []struct {
+		name, conf, said string
+		status           process.Status
+		why, fault       string
+	}{
+		{"a fault", "", "Invalid Port 0", exit, "Invalid Port 0", ""},
+		{"a fault without a word", "", "", exit, "exit code 1", ""},
+		{"a crash", "", "", process.Status{Signal: unix.SIGSEGV}, "killed by SIGSEGV", ""},
+		{"the kernel's OOM killer", "", "Invalid Port 0", process.Status{Signal: unix.SIGKILL}, "", "short of memory"},
+		{"a port that was free a moment ago", "", "Unable to listen to file descriptors. Existing slurmctld process likely already is listening on the ports.", exit, "", "somebody else has taken its port 4000"},
+		{"a QOS that slurmdbd may have", accounted, "Partition q has an invalid qos (new), please check your configuration", exit, "", "slurmdbd may know better"},
+		{"a QOS without a slurmdbd", "", "Partition q has an invalid qos (new), please check your configuration", exit, "Partition q has an invalid qos (new), please check your configuration", ""},
+		{"a TRES that slurmdbd is to be told of", accounted, "Problem adding tres to the database, can't continue until database is able to make new tres", exit, "", "slurmdbd may know better"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			tried := onTrial(t, map[string]string{"slurm.conf": c.conf})
+			if c.said != "" {
+				tried.said.besides = "/t/state/"
+				tried.said.hear(process.Line{Level: process.LevelFatal, Text: c.said})
+			}
+			why, err := tried.judged(c.status)
+			require.Equal(t, c.why, why)
+			if c.fault == "" {
+				require.NoError(t, err)
+			} else {
+				require.ErrorContains(t, err, c.fault)
+			}
+		})
+	}
 }
 
 func TestLastWords(t *testing.T) {
