@@ -307,6 +307,7 @@ func (a *Agent) listen(ctx context.Context) {
 	}
 	if a.life.reloads {
 		go a.watchSources()
+		go a.seeRegistered()
 	}
 	go a.watchdog()
 	go func() {

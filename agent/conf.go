@@ -83,7 +83,9 @@ func (a *Agent) performReload(act action) bool {
 		}()
 	case awaitLaunches:
 		go func() {
-			a.awaitLaunches()
+			if a.awaitLaunches() {
+				a.noteStarts(context.Background()) // a slurmd may have been started meanwhile
+			}
 			a.post(launchesOver(act))
 		}()
 	case place:

@@ -288,7 +288,9 @@
 // succeeds, /readyz and /startupz do not.
 //
 // slurmctld waits for slurmdbd only where it has no state yet, and then by itself;
-// its agent's reason has slurmctld's own words. Later it goes on without.
+// its agent's reason has slurmctld's own words. Later it goes on without. It would
+// never tell a slurmdbd of its cluster then that does not know it yet, and no job would be
+// accounted for: its agent asks slurmdbd, and has slurmctld reconfigure once.
 //
 // # REST
 //

@@ -24,30 +24,27 @@ const (
 	queueLimit = time.Second
 )
 
-// awaitLaunches waits until slurmctld has told the nodes what it had to. Where
-// that cannot be known, nobody is kept from an edit.
-func (a *Agent) awaitLaunches() {
+// awaitLaunches waits until slurmctld has told the nodes what it had to, and says
+// whether that took time. Where it cannot be known, nobody is kept from an edit.
+func (a *Agent) awaitLaunches() (waited bool) {
 	ctx, cancel := context.WithTimeout(context.Background(), sendLimit+questionLimit)
 	defer cancel()
 	began := time.Now()
 	for attempt := 0; ; attempt++ {
 		o, err := a.client.Outgoing(ctx)
-		waited := time.Since(began)
+		since := time.Since(began)
 		switch {
 		case err != nil:
 			a.tell(slog.LevelWarn, "cannot ask whether jobs are being launched; the reconfigure does not wait for them", slog.Any("error", err))
-			return
-		case holds(o, waited):
+			return false
+		case holds(o, since):
 			<-time.After(grow(firstLook, attempt, time.Second))
 			continue
 		case o.Sending > 0:
 			a.tell(slog.LevelWarn, "slurmctld reconfigures while it tells nodes of jobs: batch jobs that it launches now may fail",
-				slog.Int("messages", o.Sending), slog.Duration("waited", waited))
+				slog.Int("messages", o.Sending), slog.Duration("waited", since))
 		}
-		if attempt > 0 {
-			a.noteStarts(ctx) // a slurmd may have been started meanwhile
-		}
-		return
+		return attempt > 0
 	}
 }
 

@@ -17,9 +17,14 @@ import (
 const databaseImage = "registry.invalid/mariadb:1"
 
 // accounting: the chart's own MariaDB, slurmdbd and slurmrestd, in a new release
-// of the same name.
+// of the same name. slurmctld has its state of before, so that it does not wait for
+// slurmdbd, which takes longer to start and has never heard of the cluster.
 func accounting(t *testing.T, c *cluster) {
 	c.install(t, "--set", "accounting.enabled=true,rest.enabled=true,accounting.mariadb.image="+databaseImage)
+	until(t, "slurmdbd knows the cluster", func() (bool, string) {
+		saw := c.ask(t, "sacctmgr -n -P show cluster format=Cluster")
+		return saw == release, saw
+	})
 	t.Run("a job is in the database", func(t *testing.T) {
 		j := c.submit(t, "true")
 		until(t, "sacct has it", func() (bool, string) {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -81,6 +82,14 @@ func (s Scontrol) Parse(ctx context.Context, path string) error {
 	parser := Scontrol{Path: s.Path, Env: append(env, "SLURM_CONF="+path)}
 	_, err := parser.run(ctx, "show", "hostnames", "a")
 	return err
+}
+
+// Registered asks "sacctmgr show cluster", which is beside scontrol. Names of
+// clusters are in small letters there.
+func (s Scontrol) Registered(ctx context.Context, cluster string) (bool, error) {
+	sacctmgr := exec.CommandContext(ctx, filepath.Join(filepath.Dir(s.Path), "sacctmgr"), "--noheader", "--parsable2", "show", "cluster", "format=Cluster")
+	out, err := s.command(ctx, "sacctmgr show cluster", sacctmgr)
+	return slices.Contains(strings.Fields(string(out)), strings.ToLower(cluster)), err
 }
 
 // Config asks "scontrol show config", which has no JSON.

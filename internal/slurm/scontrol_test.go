@@ -85,6 +85,22 @@ func TestPing(t *testing.T) {
 	require.EqualError(t, scontrol(t, down, "", "0").Ping(t.Context()), "slurmctld does not answer on a, b")
 }
 
+func TestRegistered(t *testing.T) {
+	s := scontrol(t, "centre\nslurm_1\n", "", "0")
+	require.NoError(t, os.Symlink(s.Path, filepath.Join(filepath.Dir(s.Path), "sacctmgr")))
+	for cluster, want := range map[string]bool{"centre": true, "Slurm_1": true, "slurm": false} {
+		registered, err := s.Registered(t.Context(), cluster)
+		require.NoError(t, err)
+		assert.Equal(t, want, registered, cluster)
+	}
+	assert.Contains(t, calls(t, s), "--noheader --parsable2 show cluster format=Cluster\n")
+
+	s = scontrol(t, "", "sacctmgr: error: Sending PersistInit msg: Connection refused\n", "1")
+	require.NoError(t, os.Symlink(s.Path, filepath.Join(filepath.Dir(s.Path), "sacctmgr")))
+	_, err := s.Registered(t.Context(), "centre")
+	require.ErrorContains(t, err, "sacctmgr show cluster: ")
+}
+
 func TestDeleteNode(t *testing.T) {
 	require.NoError(t, scontrol(t, "", "", "0").DeleteNode(t.Context(), "n1"))
 	gone := scontrol(t, "", "scontrol: error: failed to delete nodes n1\ndelete_node nodename=n1: Invalid node name specified\n", "1")

@@ -1,7 +1,7 @@
 // Package slurm asks Slurm the few things that the agent needs to know, and
 // tells it the few things it must be told. The one implementation runs
-// scontrol(1): it is in every image, speaks its own Slurm version's protocol
-// and uses the cluster's own authentication.
+// scontrol(1) and its kind: they are in every image, speak their own Slurm version's
+// protocol and use the cluster's own authentication.
 package slurm
 
 import (
@@ -36,6 +36,8 @@ type Client interface {
 	// Parse has Slurm's own parser read the slurm.conf at a path, and what it
 	// includes. It asks no daemon.
 	Parse(ctx context.Context, path string) error
+	// Registered says whether slurmdbd knows a cluster.
+	Registered(ctx context.Context, cluster string) (bool, error)
 	// Config returns the cluster's configuration.
 	Config(ctx context.Context) (Config, error)
 	// DeleteNode deletes a node record; one that is gone already is no error.

@@ -1,0 +1,80 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/slurmlet/slurmlet/internal/confset"
+	"github.com/slurmlet/slurmlet/internal/slurm"
+)
+
+// registry is a slurmdbd with these clusters, or with an error, and the slurmctld
+// of another one, which registers as it reconfigures.
+type registry struct {
+	slurm.Client
+	clusters      []string
+	err           error
+	reconfigured  int
+	asked         []string
+	reconfigureBy error
+}
+
+func (r *registry) Registered(_ context.Context, cluster string) (bool, error) {
+	r.asked = append(r.asked, cluster)
+	return slices.Contains(r.clusters, cluster), r.err
+}
+
+func (r *registry) Outgoing(context.Context) (slurm.Outgoing, error) { return slurm.Outgoing{}, nil }
+
+func (r *registry) Reconfigure(context.Context) error {
+	r.reconfigured++
+	return r.reconfigureBy
+}
+
+func TestAClusterIsRegistered(t *testing.T) {
+	now := time.Unix(1000, 0)
+	soon, later := now.Add(15*time.Second), now.Add(10*time.Minute)
+	const accounted = "ClusterName=c1\nAccountingStorageType=accounting_storage/slurmdbd\n"
+	for name, c := range map[string]struct {
+		conf         string
+		before       registration
+		slurmdbd     registry
+		want         registration
+		reconfigured int
+		said         bool
+	}{
+		"without accounting nobody is asked":      {conf: "ClusterName=c1\n", slurmdbd: registry{err: errors.New("asked")}, want: registration{known: 7}},
+		"slurmdbd knows it":                       {conf: accounted, slurmdbd: registry{clusters: []string{"c0", "c1"}}, want: registration{known: 7}},
+		"slurmdbd knows others":                   {conf: accounted, slurmdbd: registry{clusters: []string{"c0"}}, want: registration{next: soon, retry: later}, reconfigured: 1, said: true},
+		"no answer is neither":                    {conf: accounted, slurmdbd: registry{err: errors.New("connection refused")}, want: registration{next: soon}},
+		"it has reconfigured for it just now":     {conf: accounted, before: registration{retry: later}, want: registration{next: soon, retry: later}},
+		"and it has helped":                       {conf: accounted, before: registration{retry: later}, slurmdbd: registry{clusters: []string{"c1"}}, want: registration{known: 7}},
+		"slurmctld does not follow: tried later":  {conf: accounted, slurmdbd: registry{reconfigureBy: errors.New("busy")}, want: registration{next: soon, retry: later}, reconfigured: 1, said: true},
+		"a configuration that cannot be read now": {want: registration{next: soon}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			if c.conf != "" {
+				require.NoError(t, os.Mkdir(filepath.Join(dir, "conf"), 0o755))
+				require.NoError(t, os.WriteFile(filepath.Join(dir, "conf", confset.Main), []byte(c.conf), 0o644))
+			}
+			said := false
+			a := &Agent{client: &c.slurmdbd, Options: Options{Observe: func(Notice) { said = true }}}
+			a.conf.live = confset.Store{Dir: dir, Name: "conf"}
+			assert.Equal(t, c.want, a.register(c.before, 7, now))
+			assert.Equal(t, c.reconfigured, c.slurmdbd.reconfigured)
+			assert.Equal(t, c.said, said)
+			for _, asked := range c.slurmdbd.asked {
+				assert.Equal(t, "c1", asked)
+			}
+		})
+	}
+}
