@@ -83,9 +83,7 @@ func (a *Agent) performReload(act action) bool {
 		}()
 	case awaitLaunches:
 		go func() {
-			if a.awaitLaunches() {
-				a.noteStarts(context.Background()) // a slurmd may have been started meanwhile
-			}
+			a.awaitLaunches(a.noteStarts) // a slurmd may have been started meanwhile
 			a.post(launchesOver(act))
 		}()
 	case place:

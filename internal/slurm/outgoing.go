@@ -11,8 +11,8 @@ import (
 type Outgoing struct {
 	// Sending are on their way, or without an answer yet: at most 30 s, or MessageTimeout.
 	Sending int
-	// Queued wait for their turn, or have failed and are sent once more after a
-	// minute. Launches of batch jobs are sent only once.
+	// Queued wait for their turn, which takes seconds on a busy machine, or have
+	// failed and are sent once more after a minute; not so launches of batch jobs.
 	Queued int
 }
 

@@ -27,6 +27,9 @@
 //	  config          the cluster's configuration
 //	  silent          a reconfigure gets no answer, though slurmctld reconfigures
 //	  nodes.json      all node records
+//	sdiag
+//	  launching       slurmctld waits for a node's answer
+//	  mute            there are no statistics
 package main
 
 import (

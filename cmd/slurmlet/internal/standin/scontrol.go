@@ -90,6 +90,9 @@ func showNodes() {
 
 // sdiag tells what slurmctld has to tell the nodes.
 func sdiag() {
+	if chosen("mute") {
+		fail("slurm_get_statistics: Unspecified error")
+	}
 	agents := 0
 	if chosen("launching") {
 		agents = 1
