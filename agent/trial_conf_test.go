@@ -111,6 +111,7 @@ func TestLastWords(t *testing.T) {
 		{"info: going on\nerror: not found\nerror: not found\nerror: cannot create\nfatal: no plugin", "not found; cannot create; no plugin"},
 		{"error: no controller\ninfo: bye", "no controller"},
 		{"error: /t/state/jobs is not there\nerror: NOTE: Trying backup state save file.\nfatal: bad", "bad"},
+		{"error: High latency for 1000 calls to gettimeofday(): 999 microseconds\nerror: Job accounting information gathered, but not stored\nfatal: bad", "bad"},
 		{"error: 1\nerror: 2\nerror: 3\nerror: 4\nfatal: 5", "2; 3; 4; 5"},
 	} {
 		w := lastWords{besides: "/t/state/"}

@@ -66,6 +66,9 @@ type lastWords struct {
 	final  []string
 }
 
+// unrelated are errors that any slurmctld may tell as it starts, and goes on.
+var unrelated = []string{"NOTE: Trying backup", "High latency for ", "Job accounting information gathered"}
+
 // mostWords are enough to see what they are about.
 const mostWords = 4
 
@@ -73,7 +76,7 @@ func (w *lastWords) hear(l process.Line) {
 	w.lock.Lock()
 	defer w.lock.Unlock()
 	switch {
-	case strings.Contains(l.Text, w.besides), strings.HasPrefix(l.Text, "NOTE: Trying backup"):
+	case strings.Contains(l.Text, w.besides), slices.ContainsFunc(unrelated, func(s string) bool { return strings.HasPrefix(l.Text, s) }):
 	case l.Level < slog.LevelError:
 		w.final = nil
 	default:
