@@ -95,22 +95,34 @@ func (f *follower) patience() time.Duration {
 
 // look has the daemon restarted if it has not what it should have, and says whether
 // it is to be looked at again. While slurmctld tries a configuration, its agent
-// does not answer: only what it says then counts.
+// does not answer: only what it says then counts, and only if nothing comes after it.
 func (f *follower) look() bool {
 	if !f.differs() {
 		return false
 	}
-	m, err := f.agent.askConf("")
-	if err != nil {
+	if _, err := f.ask(); err != nil {
 		return true
 	}
-	f.hear(m)
 	select {
 	case <-f.agent.over:
 		return false
 	case <-time.After(f.patience()):
 	}
+	if news, err := f.ask(); news || err != nil {
+		return true
+	}
 	return f.differs() && f.restart()
+}
+
+// ask says whether another configuration has been announced.
+func (f *follower) ask() (news bool, err error) {
+	m, err := f.agent.askConf("")
+	if err != nil {
+		return false, err
+	}
+	news = m.hash != f.announced.hash
+	f.hear(m)
+	return news, nil
 }
 
 func (f *follower) differs() bool {
