@@ -22,10 +22,16 @@ func serveFeed(t *testing.T) (*feed, string) {
 	f := &feed{}
 	s := httptest.NewServer(http.HandlerFunc(f.serve))
 	t.Cleanup(func() {
-		f.drop(func(waiter) bool { return true })
+		f.hangUp()
 		s.Close()
 	})
 	return f, s.URL + "/conf"
+}
+
+func (f *feed) hangUp() {
+	f.lock.Lock()
+	defer f.lock.Unlock()
+	f.drop(func(waiter) bool { return true })
 }
 
 func (f *feed) count() int {

@@ -151,19 +151,24 @@ func (f *follower) restart() bool {
 // pollConf asks slurmctld's agent for news. One that is not there, or older, is
 // asked again after a while.
 func (a *Agent) pollConf(news chan<- manifest) {
-	last := ""
+	last, met := "", false
 	for failures := 0; ; {
 		m, err := a.askConf(last)
-		if err == nil {
-			failures, last = 0, m.hash
+		switch {
+		case err == nil:
+			failures, last, met = 0, m.hash, true
 			select {
 			case news <- m:
 			case <-a.over:
 				return
 			}
 			continue
-		}
-		if failures == 0 && !errors.Is(err, context.DeadlineExceeded) {
+		case errors.Is(err, errNoNews):
+			failures = 0
+		case errors.Is(err, errHungUp):
+			failures = 0
+			a.post(controllerLost{})
+		case met && failures < mostLost: // it may have been back between two questions
 			a.post(controllerLost{})
 		}
 		pause := grow(time.Second, failures, time.Minute)
@@ -175,6 +180,17 @@ func (a *Agent) pollConf(news chan<- manifest) {
 		}
 	}
 }
+
+// mostLost is how many questions in vain, ten minutes, say that slurmctld is away.
+// Where its agent does not come back, slurmctld is not looked at for ever.
+const mostLost = 12
+
+var (
+	// errNoNews: nothing else was announced within askAgain.
+	errNoNews = errors.New("no news")
+	// errHungUp: slurmctld's agent was there, and is gone.
+	errHungUp = errors.New("slurmctld's agent has hung up")
+)
 
 // askConf returns when the announced configuration is unlike the one named.
 func (a *Agent) askConf(unlike string) (manifest, error) {
@@ -199,8 +215,15 @@ func getConf(ctx context.Context, url string) (manifest, error) {
 		return manifest{}, err
 	}
 	response, err := client.Do(request)
-	if err != nil {
+	var dial *net.OpError
+	switch {
+	case err == nil:
+	case errors.As(err, &dial) && dial.Op == "dial":
 		return manifest{}, err
+	case ctx.Err() != nil:
+		return manifest{}, errNoNews
+	default:
+		return manifest{}, fmt.Errorf("%w: %w", errHungUp, err)
 	}
 	defer response.Body.Close()
 	text, err := io.ReadAll(io.LimitReader(response.Body, 1<<20))
