@@ -17,21 +17,24 @@ func signal(s unix.Signal) act {
 
 // signalMain reaches the daemon.
 func signalMain(s unix.Signal) act {
-	return func(c *container) {
-		s0, err := c.status()
-		require.NoError(c.t, err)
-		require.NotNil(c.t, s0.Main)
-		require.NoError(c.t, unix.Kill(c.outside(s0.Main.PID), s))
-	}
+	return func(c *container) { require.NoError(c.t, unix.Kill(c.outside(c.main()), s)) }
+}
+
+// main is the main process, of which the status tells a little after it has begun.
+func (c *container) main() (pid int) {
+	c.t.Helper()
+	require.Eventually(c.t, func() bool {
+		s, err := c.status()
+		if err == nil && s.Main != nil {
+			pid = s.Main.PID
+		}
+		return pid != 0
+	}, limit, 5*time.Millisecond)
+	return pid
 }
 
 // remember the main process, so that another one can be told from it.
-func remember(c *container) {
-	s, err := c.status()
-	require.NoError(c.t, err)
-	require.NotNil(c.t, s.Main)
-	c.before = s.Main.PID
-}
+func remember(c *container) { c.before = c.main() }
 
 // mark the journal: what calls counts comes after it.
 func mark(c *container) { c.marked = len(c.journal()) }
