@@ -59,7 +59,7 @@ func (a *Agent) deadJobs(ctx context.Context) ([]slurm.Job, error) {
 	jobs, err := a.jobs(ctx, ids)
 	living := a.stepSockets()
 	return slices.DeleteFunc(jobs, func(j slurm.Job) bool {
-		return !a.hasBegun(&j) || !j.Start.Before(a.daemon.booted) || slices.Contains(living, fmt.Sprint(j.ID)+batchStep)
+		return !a.hasBegun(&j) || !j.Start.Before(a.daemon.booted) || hasScript(living, &j)
 	}), err
 }
 
@@ -81,7 +81,7 @@ func (a *Agent) lostJobs(ctx context.Context) ([]string, error) {
 	living := a.stepSockets()
 	var lost []string
 	for i := range jobs {
-		if job := &jobs[i]; a.hasBegun(job) && time.Since(job.Start.Time) > launchTime && !slices.Contains(living, fmt.Sprint(job.ID)+batchStep) {
+		if job := &jobs[i]; a.hasBegun(job) && time.Since(job.Start.Time) > launchTime && !hasScript(living, job) {
 			lost = append(lost, job.Name())
 		}
 	}
@@ -89,6 +89,11 @@ func (a *Agent) lostJobs(ctx context.Context) ([]string, error) {
 		a.tell(slog.LevelWarn, "slurmctld counts jobs as running here that are not: slurmd registers again", slog.String("jobs", strings.Join(lost, ",")))
 	}
 	return lost, nil
+}
+
+// hasScript: the job's script is among the steps that run.
+func hasScript(living []string, job *slurm.Job) bool {
+	return slices.Contains(living, fmt.Sprint(job.ID)+batchStep)
 }
 
 // hasBegun: slurmctld takes the job's script for running here. Not so while a

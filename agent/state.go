@@ -243,7 +243,7 @@ type (
 	outdated struct{}
 	// controllerLost: slurmctld's agent has ended, and slurmctld with it.
 	controllerLost struct{}
-	// lostSought: slurmctld counts so many jobs as running here that are not.
+	// lostSought: slurmctld counts these jobs as running here, and they are not.
 	lostSought struct {
 		number int
 		lost   []string
