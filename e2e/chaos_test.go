@@ -221,7 +221,8 @@ func (m *mayhem) edit() {
 	defer m.lock.Unlock()
 	m.edits++
 	if m.edits%5 == 0 {
-		bad := badSlurmConfs[m.edits/5%len(badSlurmConfs)]
+		all := allBadEdits()
+		bad := all[m.edits/5%len(all)]
 		m.Logf("chaos: %s", bad.name)
 		m.must("spoil a file", m.SetFiles(m.Context(), sandbox.Controller, "etc", m.spoilt(bad)))
 		<-time.After(3 * time.Second)

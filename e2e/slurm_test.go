@@ -16,7 +16,7 @@ import (
 )
 
 func TestSlurm(t *testing.T) {
-	eachVersion(t, "e2e", up, slices.Concat(cgroupCases, drainCases, inTime(longDrainCases, reloadCases, systemdCases), loginCases, []testCase{
+	eachVersion(t, "e2e", up, slices.Concat(cgroupCases, drainCases, inTime(longDrainCases, longReloadCases, systemdCases), loginCases, reloadCases, []testCase{
 		{"nodes have the size of their pods", nodesHaveTheirPodsSize},
 		{"slurm.conf is read as Slurm reads it", configurationIsReadAsSlurmDoes},
 		{"slurm.conf is refused as Slurm refuses it", configurationIsRefusedAsSlurmDoes},

@@ -33,7 +33,7 @@ func fullPreflight(t *testing.T, c *cluster) {
 		for n := range 5 {
 			e.swap(t, e.with("slurm.conf", set("PrologEpilogTimeout", fmt.Sprint(70+n))(e.conf())))
 			good = e.waitLive(t, good)
-			took[preflight] = append(took[preflight], e.sinceSwap(t, e.run(t, sandbox.Controller, "stat", "-c", "%.9Y", "/etc/slurm/..data")))
+			took[preflight] = append(took[preflight], e.sinceSwap(t))
 			e.waitReady(t, sandbox.Controller, "node-0", "node-1")
 		}
 	}
