@@ -27,20 +27,11 @@ const chaosGrace = time.Minute
 
 // TestChaos lets a cluster run jobs of all kinds while pods are deleted, killed,
 // cut off and scaled, slurmctld is restarted and slurm.conf is edited. Every job
-// must end as it should. SLURMLET_CHAOS_TIME is for how long, SLURMLET_CHAOS_SEED
-// which chaos: the same seed does the same things in the same order.
+// must end as it should. SLURMLET_CHAOS_TIME is for how long, two minutes by
+// default; SLURMLET_CHAOS_SEED is which chaos: the same seed does the same things
+// in the same order.
 func TestChaos(t *testing.T) {
-	text := os.Getenv("SLURMLET_CHAOS_TIME")
-	if text == "" {
-		t.Skip("make chaos sets SLURMLET_CHAOS_TIME")
-	}
-	length, err := time.ParseDuration(text)
-	require.NoError(t, err, "SLURMLET_CHAOS_TIME")
-	seed := uint64(time.Now().UnixNano())
-	if text := os.Getenv("SLURMLET_CHAOS_SEED"); text != "" {
-		seed, err = strconv.ParseUint(text, 10, 64)
-		require.NoError(t, err, "SLURMLET_CHAOS_SEED")
-	}
+	length, seed := chaosPlan(t)
 	versions := parts.Versions()
 	version := versions[seed%uint64(len(versions))]
 	t.Logf("to repeat it: SLURMLET_CHAOS_SEED=%d SLURMLET_CHAOS_TIME=%v (Slurm %s)", seed, length, version)
@@ -64,6 +55,23 @@ func TestChaos(t *testing.T) {
 	<-ended
 	m.calm()
 	w.judge(t, m.blows())
+}
+
+// chaosPlan is what was asked for: always the same by default, for `make test` is
+// no lottery; `make chaos` draws a seed.
+func chaosPlan(t *testing.T) (length time.Duration, seed uint64) {
+	length, seed = 2*time.Minute, 3
+	var err error
+	if text := os.Getenv("SLURMLET_CHAOS_TIME"); text != "" {
+		length, err = time.ParseDuration(text)
+		require.NoError(t, err, "SLURMLET_CHAOS_TIME")
+		seed = uint64(time.Now().UnixNano())
+	}
+	if text := os.Getenv("SLURMLET_CHAOS_SEED"); text != "" {
+		seed, err = strconv.ParseUint(text, 10, 64)
+		require.NoError(t, err, "SLURMLET_CHAOS_SEED")
+	}
+	return length, seed
 }
 
 // mayhem does things to a cluster.
