@@ -37,8 +37,10 @@ func TestChaos(t *testing.T) {
 	t.Logf("to repeat it: SLURMLET_CHAOS_SEED=%d SLURMLET_CHAOS_TIME=%v (Slurm %s)", seed, length, version)
 	c := up(t, fmt.Sprintf("chaos-%d", os.Getpid()), version)
 	controller, e := c.configMap()
-	// A pod that was scaled away while slurmctld was away is missed by nobody but slurmctld.
-	e.files["slurm.conf"] = sandbox.File{Data: []byte(set("SlurmdTimeout", "60")(e.conf()))}
+	// A pod that was scaled away while slurmctld was away is missed by nobody but
+	// slurmctld; and every job is asked for in the end.
+	conf := set("SlurmdTimeout", "60")(set("MinJobAge", "7200")(e.conf()))
+	e.files["slurm.conf"] = sandbox.File{Data: []byte(conf)}
 	c.replace(t, controller)
 	m := &mayhem{T: t, editing: e, dice: rand.New(rand.NewPCG(seed, 0)), nodes: map[string]bool{}}
 	m.scaleTo(chaosNodes)
@@ -86,6 +88,8 @@ type mayhem struct {
 	hard    int // pods killed
 	edits   int
 	pending sync.WaitGroup
+	// restarting is held while slurmctld is.
+	restarting sync.Mutex
 }
 
 // happen does one thing, which may go on for a while beside the next. What is
@@ -213,7 +217,13 @@ func (m *mayhem) more() {
 	m.lock.Unlock()
 }
 
+// restartController restarts it unless it is being restarted: the next one's
+// SIGTERM would meet a PID 1 that has not begun to run, to which it is nothing.
 func (m *mayhem) restartController() {
+	if !m.restarting.TryLock() {
+		return
+	}
+	defer m.restarting.Unlock()
 	m.must("restart slurmctld", m.Restart(m.Context(), sandbox.Controller, grace))
 }
 
