@@ -84,6 +84,8 @@ scale: build ## a cluster of 500 nodes drained at once, natively (NODES=500)
 bench: build ## figures side by side with tini, supervisord and bare slurmd
 	$(GO) test -run '^$$' -bench . -benchmem ./agent/... ./cgroup/... ./internal/... ./slurmconf/...
 	$(GO) run ./e2e/bench
+	$(SANDBOX) install
+	set -o pipefail; $(GO) test -tags e2e -count=1 -parallel 1 -v -run 'TestSlurm/.*/a_pod_resized_in_place' ./e2e | grep -E '^ +--- |resized to|FAIL'
 
 fuzz: ## every fuzz target for FUZZ=60s
 	@for package in $$($(GO) list ./...); do \
