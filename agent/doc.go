@@ -167,7 +167,9 @@
 // When one of them fails, the last good set is put back and reconfigured with: since
 // 25.11 slurmctld pushes what it has refused, too. Edits that come meanwhile wait,
 // and of several the last counts. "slurmlet reload" tries the present content once
-// more, waits, and tells what came of it.
+// more, waits, and tells what came of it. A slurmctld that answers none of three
+// reconfigures in a row, for three minutes, hangs: it is ended, by SIGKILL if it must
+// be, and the container with it, so that the next one starts with its state.
 //
 // What the check refuses, Slurm would. What Slurm takes and is probably meant
 // otherwise is live, and told in the status and the log. Keys that Slurm's own parser

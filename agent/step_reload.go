@@ -65,6 +65,8 @@ type configuration struct {
 	// has said that it did.
 	before int
 	told   bool
+	// silent counts reconfigures in a row that had neither an answer nor a successor.
+	silent int
 	// unsettled: live was refused, and good is not back in its place yet.
 	unsettled bool
 	// attempts counts looks at the nodes, or failures to put good back.
@@ -97,6 +99,9 @@ const (
 	// surelyMissed is after how many looks, 11 s in all, nodes that go on with the
 	// slurmd they had, and none that does not, have refused.
 	surelyMissed = 7
+	// hangs is after how many reconfigures without an answer slurmctld will give none:
+	// it takes no connections while it waits for its threads to end, without a limit.
+	hangs = 3
 )
 
 // edited: the sources have another content.
@@ -222,6 +227,7 @@ func (l life) launched(e launchesOver) (life, []action) {
 func (l life) reconfigure(why reloading, set *confset.Set, staged string) (life, []action) {
 	l.reloading, l.live, l.before, l.told = why, set, l.main, false
 	l.put++
+	l.silent++
 	l, limit := l.setClock(takeLimit)
 	return l, []action{reconfigure{l.put, set, staged}, limit}
 }
@@ -236,6 +242,9 @@ func (l life) setClock(d time.Duration) (life, action) {
 func (l life) reconfigured(e reconfigureEnded) (life, []action) {
 	if e.number != l.put || l.isOver() || l.reloading != reconfiguring && l.reloading != restoring {
 		return l, nil
+	}
+	if !errors.Is(e.err, slurm.ErrUnreachable) {
+		l.silent = 0
 	}
 	switch {
 	case e.err == nil, errors.Is(e.err, slurm.ErrUnreachable):
@@ -277,7 +286,21 @@ func (l life) refuse(why string) (life, []action) {
 	return l.restore()
 }
 
-func (l life) restore() (life, []action) { return l.reconfigure(restoring, l.good, "") }
+func (l life) restore() (life, []action) {
+	if l.silent >= hangs {
+		return l.endHung()
+	}
+	return l.reconfigure(restoring, l.good, "")
+}
+
+// endHung ends a slurmctld that can be spoken to no more, and the container with it:
+// the next one starts with its state. Jobs run on meanwhile.
+func (l life) endHung() (life, []action) {
+	l.reloading = restoring
+	l.put++
+	l.clock++ // nothing that is under way matters any more
+	return l.replace(fmt.Sprintf("slurmctld hangs: %d reconfigures in a row had no answer within %v", l.silent, takeLimit))
+}
 
 // brood waits until the last good set is tried again; an edition that comes
 // first may mend all.

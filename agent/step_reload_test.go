@@ -53,6 +53,8 @@ func terminates(life) event { return terminated{signal: "SIGTERM"} }
 func TestStepReload(t *testing.T) {
 	type events = []func(life) event
 	takes := events{looks(nil), settles, replies(nil), handsOver, pings}
+	unanswered := replies(slurm.ErrUnreachable)
+	silence := events{unanswered, timesOut, unanswered, timesOut, timesOut, unanswered, timesOut, timesOut}
 	for _, c := range []struct {
 		name       string
 		events     events
@@ -83,6 +85,8 @@ func TestStepReload(t *testing.T) {
 		{"slurmctld is silent: the same", events{edits(second), looks(nil), settles, timesOut}, restoring, first, first, "slurmctld did not take it within 1m0s", reconfigure{4, first, ""}},
 		{"it is back", events{edits(second), looks(nil), settles, replies(errNo), replies(nil), handsOver, pings}, quiet, first, first, "no", nil},
 		{"it cannot be put back, and is tried again", events{edits(second), looks(nil), settles, replies(errNo), replies(errNo), timesOut}, restoring, first, first, "no", reconfigure{5, first, ""}},
+		{"slurmctld does not answer at all: it is ended", append(events{edits(second), looks(nil), settles}, silence...), restoring, first, first, "slurmctld did not take it within 1m0s", signalMain{sigTerm}},
+		{"an answer in between: it is not", append(append(events{edits(second), looks(nil), settles}, silence[:3]...), replies(errNo), timesOut), restoring, first, first, "slurmctld did not take it within 1m0s", reconfigure{5, first, ""}},
 		{"what was refused is not tried again", events{edits(second), looks(errNo), edits(second)}, quiet, first, first, "no", nil},
 		{"back to what is live", events{edits(second), looks(errNo), edits(first)}, quiet, first, first, "", nil},
 		{"an edit during the check: only the last", events{edits(second), edits(third), looks(nil)}, checking, first, first, "", check{2, third}},
@@ -109,6 +113,30 @@ func TestStepReload(t *testing.T) {
 				require.Contains(t, actions, c.last)
 			}
 		})
+	}
+}
+
+// TestStepHung: a slurmctld that hangs ends its container, whatever SIGTERM does to it.
+func TestStepHung(t *testing.T) {
+	hung := running()
+	hung, _ = step(hung, edition{set: second})
+	hung, _ = step(hung, checked{hung.put, "staged", nil, nil})
+	hung, _ = step(hung, launchesOver{hung.put})
+	for range 2 * hangs {
+		hung, _ = step(hung, reloadTimer{hung.clock})
+	}
+	require.Equal(t, replacing, hung.doing)
+	const why = "slurmctld hangs: 3 reconfigures in a row had no answer within 1m0s"
+	require.Equal(t, why, hung.reason)
+	deaf, actions := step(hung, timerFired{hung.timer})
+	require.Equal(t, []action{signalMain{sigKill}}, actions)
+	for name, end := range map[string]mainExited{
+		"ends":      {pid: 1, code: 0, what: "slurmctld exited with 0"},
+		"is killed": {pid: 1, code: 137, what: "slurmctld was killed"},
+	} {
+		gone, actions := step(deaf, end)
+		require.Equal(t, []action{exit{ExitFailure}}, actions, name)
+		require.Equal(t, why, gone.reason, name)
 	}
 }
 

@@ -254,7 +254,7 @@ func (l life) handedOver(e mainChanged) (life, []action) {
 	if l.state == Exited || l.starting {
 		return l, nil
 	}
-	l.main, l.mainSince, l.killed, l.seen = e.pid, e.at, false, false
+	l.main, l.mainSince, l.killed, l.seen, l.silent = e.pid, e.at, false, false, 0
 	switch {
 	case l.doing == ending && l.bounded && l.left == "" && l.stage < toStop:
 		// It registers, and makes the record anew that was deleted.

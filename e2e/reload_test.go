@@ -27,6 +27,7 @@ var longReloadCases = []testCase{
 	{"a node that missed an edit fetches it", missedEdit},
 	{"a slurm.conf of three lines", threeLines},
 	{"edits of a plain file", plainEdits},
+	{"slurmctld that hangs in a reconfigure", hungController},
 	{"what slurmctld ends over is tried before", fullPreflight},
 }
 
@@ -190,6 +191,29 @@ func (e *editing) killedAfterABadOne(t *testing.T) {
 	}
 	e.let(t, id)
 	assert.Equal(t, "0", e.waitJob(t, id, "COMPLETED")["Restarts"])
+}
+
+// hungController: slurmctld waits for its threads before it reconfigures, and for ever
+// if one of them does; meanwhile nobody can speak to it.
+func hungController(t *testing.T, c *cluster) {
+	withConfigMap(t, c, "", func(e *editing) {
+		id := e.submit(t, waits, "-w", "node-0", "--no-requeue")
+		e.waitJob(t, id, "RUNNING")
+		former := e.agent(t, sandbox.Controller)
+		restarts := e.pod(t, sandbox.Controller).Restarts
+		e.run(t, sandbox.Controller, "kill", "-STOP", strconv.Itoa(former.Main.PID))
+		e.swap(t, e.with("slurm.conf", strings.Replace(e.conf(), "PrologEpilogTimeout=60", "PrologEpilogTimeout=76", 1)))
+		within(t, 6*time.Minute, "another container", func() (bool, string) {
+			<-time.After(time.Second)
+			return e.pod(t, sandbox.Controller).Restarts > restarts, tells(e.agent(t, sandbox.Controller).Conf)
+		})
+		assert.Contains(t, fmt.Sprint(e.lines(t, sandbox.Controller, agent.Source)), "slurmctld hangs")
+		e.waitReady(t, sandbox.Controller, "node-0", "node-1")
+		e.waitLive(t, former.Conf.Good)
+		e.inCopies(t, "PrologEpilogTimeout=76")
+		e.let(t, id)
+		assert.Equal(t, "0", e.waitJob(t, id, "COMPLETED")["Restarts"])
+	})
 }
 
 // missedEdit: the cables of a node and of the login pod are out when the configuration is pushed.
