@@ -160,7 +160,7 @@
 //	          started with them besides
 //	wait      while slurmctld tells nodes of jobs (sdiag's agent count), which the next step would drop: at most ten seconds
 //	swap      slurmctld sees the old set or the new one, nothing between
-//	reconfigure  (scontrol reconfigure) a new process has taken over and answers, within a minute
+//	reconfigure  (scontrol reconfigure) a new process has taken over and answers, within two minutes
 //	confirm   most of the nodes that answer have reconfigured (slurmd_start_time), within half a minute
 //	keep      the set is the last good one
 //
@@ -168,7 +168,7 @@
 // 25.11 slurmctld pushes what it has refused, too. Edits that come meanwhile wait,
 // and of several the last counts. "slurmlet reload" tries the present content once
 // more, waits, and tells what came of it. A slurmctld that answers none of three
-// reconfigures in a row, for three minutes, hangs: it is ended, by SIGKILL if it must
+// reconfigures in a row, for six minutes, hangs: it is ended, by SIGKILL if it must
 // be, and the container with it, so that the next one starts with its state.
 //
 // What the check refuses, Slurm would. What Slurm takes and is probably meant

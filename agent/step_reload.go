@@ -90,8 +90,9 @@ type outcomes struct {
 }
 
 const (
-	// takeLimit is how long slurmctld may take to reconfigure and answer.
-	takeLimit = time.Minute
+	// takeLimit is how long slurmctld may take to reconfigure and answer: before it
+	// begins, it waits for the answers of nodes that give none.
+	takeLimit = 2 * time.Minute
 	// spreadLimit is how long the nodes may take. Pushing through the tree costs
 	// a few seconds on thousands of them.
 	spreadLimit = 30 * time.Second

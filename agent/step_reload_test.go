@@ -82,11 +82,11 @@ func TestStepReload(t *testing.T) {
 		},
 		{"slurmctld does not tell", append(append(events{edits(second)}, takes...), timesOut), restoring, first, first, "slurmctld did not tell within 30s which nodes took it", reconfigure{5, first, ""}},
 		{"slurmctld refuses: the last good one, and a reconfigure", events{edits(second), looks(nil), settles, replies(errNo)}, restoring, first, first, "no", reconfigure{4, first, ""}},
-		{"slurmctld is silent: the same", events{edits(second), looks(nil), settles, timesOut}, restoring, first, first, "slurmctld did not take it within 1m0s", reconfigure{4, first, ""}},
+		{"slurmctld is silent: the same", events{edits(second), looks(nil), settles, timesOut}, restoring, first, first, "slurmctld did not take it within 2m0s", reconfigure{4, first, ""}},
 		{"it is back", events{edits(second), looks(nil), settles, replies(errNo), replies(nil), handsOver, pings}, quiet, first, first, "no", nil},
 		{"it cannot be put back, and is tried again", events{edits(second), looks(nil), settles, replies(errNo), replies(errNo), timesOut}, restoring, first, first, "no", reconfigure{5, first, ""}},
-		{"slurmctld does not answer at all: it is ended", append(events{edits(second), looks(nil), settles}, silence...), restoring, first, first, "slurmctld did not take it within 1m0s", signalMain{sigTerm}},
-		{"an answer in between: it is not", append(append(events{edits(second), looks(nil), settles}, silence[:3]...), replies(errNo), timesOut), restoring, first, first, "slurmctld did not take it within 1m0s", reconfigure{5, first, ""}},
+		{"slurmctld does not answer at all: it is ended", append(events{edits(second), looks(nil), settles}, silence...), restoring, first, first, "slurmctld did not take it within 2m0s", signalMain{sigTerm}},
+		{"an answer in between: it is not", append(append(events{edits(second), looks(nil), settles}, silence[:3]...), replies(errNo), timesOut), restoring, first, first, "slurmctld did not take it within 2m0s", reconfigure{5, first, ""}},
 		{"what was refused is not tried again", events{edits(second), looks(errNo), edits(second)}, quiet, first, first, "no", nil},
 		{"back to what is live", events{edits(second), looks(errNo), edits(first)}, quiet, first, first, "", nil},
 		{"an edit during the check: only the last", events{edits(second), edits(third), looks(nil)}, checking, first, first, "", check{2, third}},
@@ -126,7 +126,7 @@ func TestStepHung(t *testing.T) {
 		hung, _ = step(hung, reloadTimer{hung.clock})
 	}
 	require.Equal(t, replacing, hung.doing)
-	const why = "slurmctld hangs: 3 reconfigures in a row had no answer within 1m0s"
+	const why = "slurmctld hangs: 3 reconfigures in a row had no answer within 2m0s"
 	require.Equal(t, why, hung.reason)
 	deaf, actions := step(hung, timerFired{hung.timer})
 	require.Equal(t, []action{signalMain{sigKill}}, actions)

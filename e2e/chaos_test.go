@@ -19,8 +19,11 @@ import (
 	"github.com/slurmlet/slurmlet/internal/sandbox/parts"
 )
 
-// chaosNodes is how many nodes there are when nothing was scaled.
-const chaosNodes = 8
+// chaosNodes is how many nodes there are at first, mostNodes how many there may be.
+const (
+	chaosNodes = 8
+	mostNodes  = chaosNodes + 2
+)
 
 // chaosGrace is above what any job of chaos takes: a pod that is deleted loses none.
 const chaosGrace = time.Minute
@@ -84,7 +87,6 @@ type mayhem struct {
 	// nodes are the pods there should be; false while something is done to one.
 	lock    sync.Mutex
 	nodes   map[string]bool
-	made    int
 	hard    int // pods killed
 	edits   int
 	pending sync.WaitGroup
@@ -115,7 +117,7 @@ func (m *mayhem) happen() {
 	for _, one := range things {
 		total += one.weight
 	}
-	which, node := m.dice.IntN(total), chaosNode(m.dice.IntN(chaosNodes))
+	which, node := m.dice.IntN(total), chaosNode(m.dice.IntN(mostNodes))
 	for _, one := range things {
 		switch which -= one.weight; {
 		case which >= 0:
@@ -206,15 +208,29 @@ func (m *mayhem) less(node string) {
 	m.lock.Unlock()
 }
 
+// more makes the first node that there is not, unless there are enough: of a name that
+// was another pod's, as those of a StatefulSet are.
 func (m *mayhem) more() {
-	m.lock.Lock()
-	node := chaosNode(m.made)
-	m.made++
-	m.lock.Unlock()
+	node, ok := m.missing()
+	if !ok {
+		return
+	}
 	m.must("create "+node, m.Create(m.Context(), m.node(node)))
+	m.release(node)
+}
+
+// missing holds a node that is not there.
+func (m *mayhem) missing() (node string, ok bool) {
 	m.lock.Lock()
-	m.nodes[node] = true
-	m.lock.Unlock()
+	defer m.lock.Unlock()
+	for i := range mostNodes {
+		node = chaosNode(i)
+		if _, there := m.nodes[node]; !there {
+			m.nodes[node] = false
+			return node, true
+		}
+	}
+	return "", false
 }
 
 // restartController restarts it unless it is being restarted: the next one's
@@ -252,9 +268,9 @@ func (m *mayhem) edit() {
 
 // scaleTo makes the nodes that the cluster has not made by itself.
 func (m *mayhem) scaleTo(n int) {
-	for ; m.made < n; m.made++ {
-		name := chaosNode(m.made)
-		if m.made < 2 {
+	for i := range n {
+		name := chaosNode(i)
+		if i < 2 {
 			require.NoError(m, m.Delete(m.Context(), name, grace)) // of another grace period
 		}
 		require.NoError(m, m.Create(m.Context(), m.node(name)))

@@ -203,7 +203,7 @@ func hungController(t *testing.T, c *cluster) {
 		restarts := e.pod(t, sandbox.Controller).Restarts
 		e.run(t, sandbox.Controller, "kill", "-STOP", strconv.Itoa(former.Main.PID))
 		e.swap(t, e.with("slurm.conf", strings.Replace(e.conf(), "PrologEpilogTimeout=60", "PrologEpilogTimeout=76", 1)))
-		within(t, 6*time.Minute, "another container", func() (bool, string) {
+		within(t, 8*time.Minute, "another container", func() (bool, string) {
 			<-time.After(time.Second)
 			return e.pod(t, sandbox.Controller).Restarts > restarts, tells(e.agent(t, sandbox.Controller).Conf)
 		})
