@@ -72,13 +72,14 @@ func sacctTells(t *testing.T, c *cluster) {
 	assert.Contains(t, runSSH(t, client, "sacct -n -X -P -o user,state -j "+id), "alice|COMPLETED")
 }
 
-// load submits a job a second for that long and returns their numbers.
+// load submits a job a second for that long and returns their numbers. They run
+// beside each other: one after the other, they would take longer than to come.
 func load(t *testing.T, c *cluster, d time.Duration) []string {
 	t.Helper()
 	var ids []string
 	for end := time.Now().Add(d); time.Now().Before(end); {
 		next := time.After(time.Second)
-		ids = append(ids, c.submit(t, "true", "--mem=10"))
+		ids = append(ids, c.submit(t, "true", "-p", "many", "--mem=10"))
 		<-next
 	}
 	return ids
