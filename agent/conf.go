@@ -83,8 +83,8 @@ func (a *Agent) performReload(act action) bool {
 		}()
 	case awaitLaunches:
 		go func() {
-			a.awaitLaunches(a.noteStarts) // a slurmd may have been started meanwhile
-			a.post(launchesOver(act))
+			a.awaitLaunches(act.limit, a.noteStarts) // a slurmd may have been started meanwhile
+			a.post(launchesOver{act.number})
 		}()
 	case place:
 		go func() { a.post(placeEnded{act.number, a.place(act.set, act.staged)}) }()

@@ -158,7 +158,7 @@
 //	check     the files are there and are text, no more than 8 MiB each and 32 MiB in all; then, with SLURMLET_PREFLIGHT=parse, packages
 //	          slurmconf and slurmconf/check judge them, and Slurm's own parser (scontrol) reads them; with full, a second slurmctld is
 //	          started with them besides
-//	wait      while slurmctld tells nodes of jobs (sdiag's agent count), which the next step would drop: at most ten seconds
+//	wait      while slurmctld tells nodes of jobs (sdiag's agent count), which the next step would drop: at most ten seconds, forty for keys
 //	swap      slurmctld sees the old set or the new one, nothing between
 //	reconfigure  (scontrol reconfigure) a new process has taken over and answers, within two minutes
 //	confirm   most of the nodes that answer have reconfigured (slurmd_start_time), within half a minute

@@ -19,12 +19,17 @@ import (
 // dead, not at all, and what is for it stays in the queue.
 const sendLimit = 10 * time.Second
 
+// keySendLimit is the same for new keys, which come to all daemons of a cluster at
+// once: slurmd answers late, launches pile up, and are told in bursts until they have
+// become few again. Nobody waits for keys; both kinds are accepted meanwhile.
+const keySendLimit = 40 * time.Second
+
 // awaitLaunches waits until slurmctld has told the nodes what it had to. What is to
 // be done before the reconfigure, if that took time, is done before slurmctld is
 // asked for the last time: the next launch may come at any moment. Where it cannot
 // be known, nobody is kept from an edit.
-func (a *Agent) awaitLaunches(before func(context.Context)) {
-	ctx, cancel := context.WithTimeout(context.Background(), sendLimit+questionLimit)
+func (a *Agent) awaitLaunches(limit time.Duration, before func(context.Context)) {
+	ctx, cancel := context.WithTimeout(context.Background(), limit+questionLimit)
 	defer cancel()
 	began, done := time.Now(), true
 	for {
@@ -39,7 +44,7 @@ func (a *Agent) awaitLaunches(before func(context.Context)) {
 		case quiet:
 			before(ctx)
 			done = true
-		case time.Since(began) >= sendLimit:
+		case time.Since(began) >= limit:
 			a.tell(slog.LevelWarn, "slurmctld reconfigures while it tells nodes of jobs: batch jobs that it launches now may fail",
 				slog.Int("sending", o.Sending), slog.Int("queued", o.Queued))
 			return

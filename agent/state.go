@@ -345,8 +345,12 @@ type (
 		number int
 		set    *confset.Set
 	}
-	// awaitLaunches waits until slurmctld has told the nodes what it has to.
-	awaitLaunches struct{ number int }
+	// awaitLaunches waits until slurmctld has told the nodes what it has to, no longer
+	// than limit.
+	awaitLaunches struct {
+		number int
+		limit  time.Duration
+	}
 	// place makes a set the live one; staged is empty for one that does not lie ready.
 	place struct {
 		number int

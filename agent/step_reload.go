@@ -209,7 +209,15 @@ func (l life) looked(e checked) (life, []action) {
 	tried.staged, tried.changes = e.staged, e.changes
 	l.trying, l.reloading = &tried, sending
 	l.put++
-	return l, []action{awaitLaunches{l.put}}
+	return l, []action{awaitLaunches{l.put, l.patience(tried.set)}}
+}
+
+// patience is how long launches may keep a set from slurmctld.
+func (l life) patience(set *confset.Set) time.Duration {
+	if l.live != nil && set.KeyHash != l.live.KeyHash {
+		return keySendLimit
+	}
+	return sendLimit
 }
 
 // launched: a reconfigure loses no launch any more, or cannot wait longer.

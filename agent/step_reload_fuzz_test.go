@@ -78,7 +78,7 @@ func (c *confWorld) answer(w *world, a action, how byte) {
 		}
 		w.feed(checked{a.number, "staged", nil, err})
 	case awaitLaunches:
-		w.feed(launchesOver(a))
+		w.feed(launchesOver{a.number})
 	case place:
 		w.feed(placeEnded{a.number, w.maybe(how >> 3)})
 	case reconfigure:

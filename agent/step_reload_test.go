@@ -13,9 +13,10 @@ import (
 )
 
 var (
-	first  = &confset.Set{Hash: "first"}
-	second = &confset.Set{Hash: "second"}
-	third  = &confset.Set{Hash: "third"}
+	first   = &confset.Set{Hash: "first"}
+	second  = &confset.Set{Hash: "second"}
+	third   = &confset.Set{Hash: "third"}
+	rekeyed = &confset.Set{Hash: "first", KeyHash: "young"}
 )
 
 // running is a slurmctld, process 1, that is Ready with the first set.
@@ -65,7 +66,8 @@ func TestStepReload(t *testing.T) {
 	}{
 		{"the same again", events{edits(first)}, quiet, first, first, "", nil},
 		{"an edit is checked", events{edits(second)}, checking, first, first, "", check{1, second}},
-		{"then launches are waited for", events{edits(second), looks(nil)}, sending, first, first, "", awaitLaunches{2}},
+		{"then launches are waited for", events{edits(second), looks(nil)}, sending, first, first, "", awaitLaunches{2, sendLimit}},
+		{"longer for other keys", events{edits(rekeyed), looks(nil)}, sending, first, first, "", awaitLaunches{2, keySendLimit}},
 		{"and it is put in place", events{edits(second), looks(nil), settles}, reconfiguring, second, first, "", reconfigure{3, second, "staged"}},
 		{"a check that fails changes nothing", events{edits(second), looks(errNo)}, quiet, first, first, "no", nil},
 		{"the answer alone is not enough", events{edits(second), looks(nil), settles, replies(nil)}, reconfiguring, second, first, "", nil},
