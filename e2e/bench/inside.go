@@ -15,6 +15,7 @@ type settings struct {
 	Slurmlet string            // absolute paths
 	Standin  string            //
 	Roots    map[string]string // by Slurm's version
+	Edits    bool              // and nothing else
 }
 
 func (s settings) String() string {
@@ -31,13 +32,10 @@ func inside(text string) error {
 		return err
 	}
 	var r results
-	size, err := os.Stat(s.Slurmlet)
-	if err != nil {
-		return fmt.Errorf("cannot measure the binary: %w", err)
-	}
-	r.binary = float64(size.Size()) / mega
-	if r.inits, err = measureInits(s); err != nil {
-		return err
+	if !s.Edits {
+		if err := r.measureInits(s); err != nil {
+			return err
+		}
 	}
 	for _, version := range slices.Sorted(maps.Keys(s.Roots)) {
 		l, err := measureSlurm(s, version)
@@ -47,4 +45,14 @@ func inside(text string) error {
 		r.slurms = append(r.slurms, l)
 	}
 	return r.print(os.Stdout)
+}
+
+func (r *results) measureInits(s settings) error {
+	size, err := os.Stat(s.Slurmlet)
+	if err != nil {
+		return fmt.Errorf("cannot measure the binary: %w", err)
+	}
+	r.binary = float64(size.Size()) / mega
+	r.inits, err = measureInits(s)
+	return err
 }

@@ -31,6 +31,22 @@ const (
 func (r results) print(w io.Writer) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	v := &verdict{}
+	r.printInits(t, v)
+	r.printNode(t, v)
+	r.printEdits(t, v)
+	fmt.Fprintf(t, "\nMedians of %d rounds (supervisord: %d), %d with Slurm, %d of edits; ratios are medians of the rounds' ratios.\n",
+		rounds, rounds/5, slurmRounds, editRounds)
+	if err := t.Flush(); err != nil {
+		return fmt.Errorf("cannot print the results: %w", err)
+	}
+	v.print(w)
+	return nil
+}
+
+func (r results) printInits(t io.Writer, v *verdict) {
+	if len(r.inits) == 0 {
+		return
+	}
 	fmt.Fprintf(t, "\tstart, ms\tover direct\tSIGTERM relay, ms\tidle RSS, MB\twake-ups in %v\n", idleFor)
 	for _, i := range r.inits {
 		start, relay := i.start.median(), i.relay.median()
@@ -45,6 +61,13 @@ func (r results) print(w io.Writer) error {
 			i.wakeups, v.judge("wake-ups", float64(i.wakeups), maxWakeups))
 	}
 	fmt.Fprintf(t, "\nbinary, MB\t%.1f %s\n", r.binary, v.judge("binary, MB", r.binary, maxBinary))
+}
+
+// printNode prints a node's registrations and ways down.
+func (r results) printNode(t io.Writer, v *verdict) {
+	if len(r.inits) == 0 {
+		return
+	}
 	fmt.Fprint(t, "\nstart to IDLE, ms\tslurmd -D\tslurmd --systemd\tslurmlet\tto -D\tto --systemd\n")
 	for _, s := range r.slurms {
 		what := "start to IDLE, Slurm " + s.version
@@ -61,6 +84,9 @@ func (r results) print(w io.Writer) error {
 			idle, v.judge("SIGTERM to exit, Slurm "+s.version+", ms", idle, maxIdle),
 			busy, v.judge("job's end to exit, Slurm "+s.version+", ms", busy, maxBusy))
 	}
+}
+
+func (r results) printEdits(t io.Writer, v *verdict) {
 	fmt.Fprintf(t, "\nan edit to the last of %d nodes, ms\tscontrol reconfigure\tslurmlet\tits debounce\twithout it, to scontrol\n", editNodes)
 	for _, s := range r.slurms {
 		for _, e := range []struct {
@@ -74,11 +100,4 @@ func (r results) print(w io.Writer) error {
 				over, e.verdict.judge("edit, "+what+", to scontrol reconfigure", over, maxEdit))
 		}
 	}
-	fmt.Fprintf(t, "\nMedians of %d rounds (supervisord: %d), %d with Slurm; ratios are medians of the rounds' ratios.\n",
-		rounds, rounds/5, slurmRounds)
-	if err := t.Flush(); err != nil {
-		return fmt.Errorf("cannot print the results: %w", err)
-	}
-	v.print(w)
-	return nil
 }

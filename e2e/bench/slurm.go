@@ -30,30 +30,37 @@ type slurmResult struct {
 }
 
 func measureSlurm(s settings, version string) (*slurmResult, error) {
-	c := &cluster{version: version, registered: make(chan moment, 16)}
-	var err error
-	c.Cluster, err = native.NewCluster(native.Options{Lower: s.Roots[version], Slurmlet: s.Slurmlet, Aliases: []string{node}, SlurmConf: slurmConf})
-	if err != nil {
-		return nil, err
-	}
-	if err := c.Control(c.hear); err != nil {
-		return nil, err
-	}
 	r := &slurmResult{version: version}
-	if r.registrations, err = c.measureRegistrations(); err != nil {
-		return nil, err
+	if !s.Edits {
+		if err := r.measureNode(s); err != nil {
+			return nil, err
+		}
 	}
-	if r.waysDown, err = c.measureWaysDown(); err != nil {
-		return nil, err
-	}
-	if err := c.Close(); err != nil {
-		return nil, err
-	}
+	var err error
 	if r.parse, err = measureEdits(s, version, "parse"); err != nil {
 		return nil, err
 	}
 	r.full, err = measureEdits(s, version, "full")
 	return r, err
+}
+
+func (r *slurmResult) measureNode(s settings) error {
+	c := &cluster{version: r.version, registered: make(chan moment, 16)}
+	var err error
+	c.Cluster, err = native.NewCluster(native.Options{Lower: s.Roots[r.version], Slurmlet: s.Slurmlet, Aliases: []string{node}, SlurmConf: slurmConf})
+	if err != nil {
+		return err
+	}
+	if err := c.Control(c.hear); err != nil {
+		return err
+	}
+	if r.registrations, err = c.measureRegistrations(); err != nil {
+		return err
+	}
+	if r.waysDown, err = c.measureWaysDown(); err != nil {
+		return err
+	}
+	return c.Close()
 }
 
 // hear looks for the moment that a registration is complete, which slurmctld
