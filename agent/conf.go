@@ -31,6 +31,8 @@ type conf struct {
 	// node had before that has to follow. Only the goroutines of one reload after the other use them.
 	since  time.Time
 	starts map[string]time.Time
+	// ahead is what was noted when an edit began, nil when it was used.
+	ahead atomic.Pointer[noting]
 
 	keepLock sync.Mutex
 	toKeep   atomic.Pointer[confset.Set]
@@ -83,7 +85,7 @@ func (a *Agent) performReload(act action) bool {
 		}()
 	case awaitLaunches:
 		go func() {
-			a.awaitLaunches(act.limit, a.noteStarts) // a slurmd may have been started meanwhile
+			a.awaitLaunches(act.limit, func() { a.conf.starts = a.noteStarts().starts() }) // a slurmd may have been started meanwhile
 			a.post(launchesOver{act.number})
 		}()
 	case place:
@@ -133,45 +135,6 @@ func (a *Agent) reconfigure(set *confset.Set, staged string) error {
 		return errors.New(where(conf, set, last.Text) + "slurmctld: " + set.Named(a.conf.live.Current(), last.Text))
 	}
 	return err
-}
-
-// noteStarts finds the nodes of which something is expected, and which slurmd
-// each of them has.
-func (a *Agent) noteStarts(ctx context.Context) {
-	a.conf.starts = map[string]time.Time{}
-	nodes, err := a.client.Nodes(ctx)
-	if err != nil {
-		return // it is told if slurmctld does not answer afterwards either
-	}
-	for _, n := range nodes {
-		if n.Responding() && !n.SlurmdStart.IsZero() && !n.Is("POWERED_DOWN", "POWERING_DOWN", "POWERING_UP", "REBOOT_ISSUED") {
-			a.conf.starts[n.Name] = n.SlurmdStart.Time
-		}
-	}
-}
-
-// nodesTook asks slurmctld which nodes have another slurmd than before: a
-// reconfigure puts a new process in its place. Two may begin in one second, so
-// one as young as the reconfigure counts too. Clocks differ from node to node.
-func (a *Agent) nodesTook(number int) nodesAsked {
-	ctx, cancel := context.WithTimeout(context.Background(), questionLimit)
-	defer cancel()
-	nodes, err := a.client.Nodes(ctx)
-	answer := nodesAsked{number: number, err: err}
-	for _, n := range nodes {
-		before, expected := a.conf.starts[n.Name]
-		switch {
-		case !expected:
-		case n.SlurmdStart.IsZero():
-			answer.missed = append(answer.missed, n.Name) // not heard of since
-			answer.silent = true
-		case n.SlurmdStart.Equal(before) && before.Before(a.conf.since):
-			answer.missed = append(answer.missed, n.Name)
-		default:
-			answer.took++
-		}
-	}
-	return answer
 }
 
 // keepGood writes the last good set to where the next container finds it. When

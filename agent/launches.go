@@ -28,7 +28,7 @@ const keySendLimit = 40 * time.Second
 // be done before the reconfigure, if that took time, is done before slurmctld is
 // asked for the last time: the next launch may come at any moment. Where it cannot
 // be known, nobody is kept from an edit.
-func (a *Agent) awaitLaunches(limit time.Duration, before func(context.Context)) {
+func (a *Agent) awaitLaunches(limit time.Duration, before func()) {
 	ctx, cancel := context.WithTimeout(context.Background(), limit+questionLimit)
 	defer cancel()
 	began, done := time.Now(), true
@@ -42,7 +42,7 @@ func (a *Agent) awaitLaunches(limit time.Duration, before func(context.Context))
 		case quiet && done:
 			return
 		case quiet:
-			before(ctx)
+			before()
 			done = true
 		case time.Since(began) >= limit:
 			a.tell(slog.LevelWarn, "slurmctld reconfigures while it tells nodes of jobs: batch jobs that it launches now may fail",

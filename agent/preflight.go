@@ -71,13 +71,10 @@ type candidate struct {
 func (a *Agent) checkSet(set *confset.Set, running bool) (staged string, changes []string, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), questionLimit)
 	defer cancel()
-	noted := make(chan struct{})
-	go func() {
-		defer close(noted)
-		if running {
-			a.noteStarts(ctx)
-		}
-	}()
+	if running {
+		before := a.foreseen()
+		defer func() { a.conf.starts = before.starts() }()
+	}
 	if staged, err = a.stage(set); err == nil {
 		c := candidate{Set: set, dir: staged}
 		c.conf, c.findings = slurmconf.Read(slurmconf.Dir(staged), ofController...)
@@ -89,7 +86,6 @@ func (a *Agent) checkSet(set *confset.Set, running bool) (staged string, changes
 			a.conf.live.Drop(staged)
 		}
 	}
-	<-noted
 	return staged, changes, err
 }
 

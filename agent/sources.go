@@ -79,6 +79,7 @@ func (w *sourceWatcher) run(slow <-chan time.Time) {
 			return
 		case e := <-events:
 			if w.concerns(e.Name) {
+				w.agent.foresee()
 				changed.Reset(Debounce)
 			}
 		case err := <-faults:

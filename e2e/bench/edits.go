@@ -31,6 +31,9 @@ func (e edits) undelayed() samples {
 const (
 	editNodes  = 3
 	editRounds = 10
+	// editPause is rest between two: what is left of the one before makes slurmctld
+	// slow to take the next, by hundreds of milliseconds.
+	editPause = 500 * time.Millisecond
 	// volume is a ConfigMap's, in the cluster's root.
 	volume = "/run/volume"
 )
@@ -176,7 +179,7 @@ func (b *editBench) reconfigure() (time.Time, error) {
 
 // measure makes a change and waits until every node has another slurmd, and is Ready.
 func (b *editBench) measure(change func() (time.Time, error)) (time.Duration, error) {
-	time.Sleep(pause)
+	time.Sleep(editPause)
 	before := map[*native.Node]int{}
 	for _, n := range b.Nodes {
 		before[n] = len(n.Log())
