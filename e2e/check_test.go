@@ -18,7 +18,8 @@ import (
 
 // tryOut starts a slurmctld on each configuration below /tmp/check, with a state,
 // a port and a PID file that nothing else has and without the socket that the
-// cluster's slurmctld listens on, and waits for what becomes of it.
+// cluster's slurmctld listens on, and waits for what becomes of it: a thread may end
+// it while another one says that it runs.
 const tryOut = `
 for dir in /tmp/check/*/*; do
 	cd $dir && mkdir state && cp /etc/slurm/slurm.key .
@@ -28,8 +29,8 @@ for dir in /tmp/check/*/*; do
 	pid=$! becomes= waited=0
 	while [ -z "$becomes" ] && [ $((waited += 1)) -lt 300 ]; do
 		sleep 0.1
-		if grep -q 'Running as primary controller' log; then becomes=runs; kill -9 $pid
-		elif ! kill -0 $pid 2> /dev/null; then becomes=ended; fi
+		if grep -q fatal: log || ! kill -0 $pid 2> /dev/null; then becomes=ended
+		elif grep -q 'Running as primary controller' log; then becomes=runs; kill -9 $pid; fi
 	done
 	wait $pid
 	echo ${becomes:-hangs} ${dir#/tmp/check/} $(grep -m1 fatal: log)

@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"fmt"
 	"math"
+	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -34,7 +35,7 @@ func configurationIsReadAsSlurmDoes(t *testing.T, c *cluster) {
 	seen := 0
 	for _, file := range corpus(t) {
 		set, findings := slurmconf.Read(slurmconf.Dir(filepath.Dir(file)), slurmconf.SlurmConf)
-		require.NoError(t, findings.Err())
+		require.NoError(t, findings.Err(), file)
 		conf, text := set.Conf(slurmconf.SlurmConf), ""
 		for _, key := range shown {
 			for _, p := range conf.All(key) {
@@ -84,11 +85,16 @@ func different(conf *slurmconf.Conf, config map[string]string) string {
 	return differ
 }
 
+// corpus is slurmconf's, and each slurm.conf in a directory of SLURMLET_CORPUS: files of others are not ours to keep.
 func corpus(t *testing.T) []string {
-	files, err := filepath.Glob("../slurmconf/testdata/*/slurm.conf")
-	require.NoError(t, err)
-	require.NotEmpty(t, files)
-	return files
+	var all []string
+	for _, dir := range []string{"../slurmconf/testdata", os.Getenv("SLURMLET_CORPUS")} {
+		files, err := filepath.Glob(filepath.Join(dir, "*", "slurm.conf"))
+		require.NoError(t, err)
+		all = append(all, files...)
+	}
+	require.Greater(t, len(all), 10)
+	return all
 }
 
 // configurationIsRefusedAsSlurmDoes: scontrol reads a file and says which lines

@@ -22,6 +22,7 @@ func (c *checker) contradictions() {
 	c.gres()
 	c.dynamicNodes()
 	c.timeouts()
+	c.removedOption()
 }
 
 // has says whether a list of words in slurm.conf has one of these, and where.

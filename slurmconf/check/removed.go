@@ -37,3 +37,13 @@ func (c *checker) removed(kind slurmconf.Kind, pair slurmconf.Pair) {
 		c.add(pair.Position(), slurmconf.Error, "removed-plugin", "SelectType is select/cons_res, which is in Slurm no more", "select/cons_tres")
 	}
 }
+
+// removedOption: src/plugins/sched/backfill/backfill.c; builtin.c still takes it.
+func (c *checker) removedOption() {
+	plugin, _ := c.conf.Value("SchedulerType")
+	pair, _ := c.conf.Get("SchedulerParameters")
+	options := strings.ToLower(pair.Value)
+	if plugin != "sched/builtin" && strings.Contains(options, "max_job_bf=") && !strings.Contains(options, "bf_max_job_test=") {
+		c.add(pair.Position(), slurmconf.Error, "removed-option", "SchedulerParameters has max_job_bf, which is in Slurm no more, which ends over it", "bf_max_job_test")
+	}
+}
