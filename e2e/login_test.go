@@ -4,6 +4,7 @@ package e2e
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -128,41 +129,36 @@ func sshKeys(t *testing.T, c *cluster) {
 	comeIn(t, c)
 }
 
-// helpersKilled: sshd and sackd come back each time, with a growing pause, and a
-// session is none the worse for it.
+// sssdStandIn is what the agent wants of sssd: Debian's forky has none.
+const sssdStandIn = `#!/usr/bin/perl
+use Socket;
+my $mode = (stat $ARGV[-1])[2] & 07777;
+$mode == 0600 or die sprintf "%s has mode %o\n", $ARGV[-1], $mode;
+mkdir for "/var/lib/sss", "/var/lib/sss/pipes";
+unlink "/var/lib/sss/pipes/nss";
+socket(S, AF_UNIX, SOCK_STREAM, 0) && bind(S, sockaddr_un("/var/lib/sss/pipes/nss")) && listen(S, 5) or die "cannot listen: $!\n";
+accept(C, S) while 1;
+`
+
+// helpersKilled: sssd, sshd and sackd come back each time, with a growing pause,
+// and a session is none the worse for it.
 func helpersKilled(t *testing.T, c *cluster) {
+	spec := c.Login()
+	spec.Volumes = append(
+		spec.Volumes,
+		sandbox.Volume{Name: "sssd", Path: "/usr/local/sbin", Files: map[string]sandbox.File{"sssd": {Data: []byte(sssdStandIn), Mode: 0o755}}},
+		sandbox.Volume{Name: "sssd-conf", Path: "/etc/sssd", Projected: true, Files: map[string]sandbox.File{"sssd.conf": {Data: []byte("[sssd]\n"), Mode: 0o644}}},
+	)
+	c.replace(t, spec)
 	client := comeIn(t, c)
 	deaths := 3
 	if withTime() {
 		deaths = 10
 	}
-	sshd := func() agent.ServiceStatus {
-		s := c.agent(t, "login")
-		require.NotEmpty(t, s.Services, "no sshd: %s, %s", s.State, s.Reason)
-		return s.Services[0]
-	}
-	first := sshd()
-	require.Equal(t, "sshd", first.Name)
-	for range deaths {
-		c.run(t, "login", "kill", "-9", strconv.Itoa(sshd().PID))
-		until(t, "sshd is back", func() (bool, string) {
-			s := sshd()
-			return s.State == agent.HelperRunning && s.PID != first.PID, fmt.Sprint(s)
-		})
-		first = sshd()
+	for _, name := range []string{"sssd", "sshd"} {
+		c.helperKilled(t, name, deaths)
 		require.Equal(t, "alice\n", runSSH(t, client, "id -un"))
 	}
-	assert.GreaterOrEqual(t, first.Restarts, deaths)
-	var backoff []time.Time
-	for _, line := range c.lines(t, "login", agent.Source) {
-		if line["service"] == "sshd" && line["state"] == string(agent.HelperBackoff) {
-			at, err := time.Parse(time.RFC3339, line["time"].(string))
-			require.NoError(t, err)
-			backoff = append(backoff, at)
-		}
-	}
-	last := backoff[len(backoff)-deaths:]
-	assert.Greater(t, last[deaths-1].Sub(last[deaths-2]), 100*time.Millisecond<<(deaths-2), "the pause doubles")
 
 	for range deaths {
 		before := c.agent(t, "login")
@@ -172,10 +168,46 @@ func helpersKilled(t *testing.T, c *cluster) {
 			s := c.agent(t, "login")
 			return s.State == agent.Ready && s.Main != nil && s.Main.PID != before.Main.PID, string(s.State) + " " + s.Reason
 		})
-		assert.Equal(t, before.Services[0].PID, sshd().PID, "sshd is not touched")
+		assert.Equal(t, before.Services, c.agent(t, "login").Services, "they are not touched")
 	}
 	assert.Contains(t, runSSH(t, client, "srun -w node-1 hostname"), "node-1")
 	assert.Zero(t, zombies(t, c, "login"))
+	require.NoError(t, client.Close())
+	c.replace(t, c.Login())
+}
+
+// helperKilled kills a helper of the login pod's as often as that.
+func (c *cluster) helperKilled(t *testing.T, name string, deaths int) {
+	t.Helper()
+	first := c.helper(t, name)
+	for range deaths {
+		c.run(t, "login", "kill", "-9", strconv.Itoa(c.helper(t, name).PID))
+		until(t, name+" is back", func() (bool, string) {
+			s := c.helper(t, name)
+			return s.State == agent.HelperRunning && s.PID != first.PID, fmt.Sprint(s)
+		})
+		first = c.helper(t, name)
+	}
+	assert.GreaterOrEqual(t, first.Restarts, deaths)
+	var backoff []time.Time
+	for _, line := range c.lines(t, "login", agent.Source) {
+		if line["service"] == name && line["state"] == string(agent.HelperBackoff) {
+			at, err := time.Parse(time.RFC3339, line["time"].(string))
+			require.NoError(t, err)
+			backoff = append(backoff, at)
+		}
+	}
+	last := backoff[len(backoff)-deaths:]
+	assert.Greater(t, last[deaths-1].Sub(last[deaths-2]), 100*time.Millisecond<<(deaths-2), "the pause doubles")
+}
+
+// helper is one of the login pod's, as its agent tells of it.
+func (c *cluster) helper(t *testing.T, name string) agent.ServiceStatus {
+	t.Helper()
+	s := c.agent(t, "login")
+	i := slices.IndexFunc(s.Services, func(s agent.ServiceStatus) bool { return s.Name == name })
+	require.NotEqual(t, -1, i, "no %s: %s, %s", name, s.State, s.Reason)
+	return s.Services[i]
 }
 
 // usersReachNothing: as another user, and as a job's, in every pod with an agent.
@@ -260,17 +292,13 @@ func loginEnds(t *testing.T, c *cluster) {
 
 // fewCapabilities: those that the documentation names.
 func fewCapabilities(t *testing.T, c *cluster) {
-	require.NoError(t, c.Delete(t.Context(), "login", grace))
 	spec := c.Login()
 	for _, name := range []string{"CHOWN", "DAC_OVERRIDE", "FOWNER", "KILL", "NET_BIND_SERVICE", "SETGID", "SETUID", "SYS_CHROOT", "AUDIT_WRITE"} {
 		spec.Capabilities = append(spec.Capabilities, "CAP_"+name)
 	}
-	require.NoError(t, c.Create(t.Context(), spec))
-	c.waitReady(t, "login")
+	c.replace(t, spec)
 	client := comeIn(t, c)
 	assert.Equal(t, "node-0\n", runSSH(t, client, "srun -w node-0 hostname"))
 	require.NoError(t, client.Close())
-	require.NoError(t, c.Delete(t.Context(), "login", grace))
-	require.NoError(t, c.Create(t.Context(), c.Login()))
-	c.waitReady(t, "login")
+	c.replace(t, c.Login())
 }

@@ -72,12 +72,12 @@ func withConfigMap(t *testing.T, c *cluster, conf string, f func(e *editing)) {
 	c.replace(t, c.Controller())
 }
 
-// replace has another pod run slurmctld.
-func (c *cluster) replace(t *testing.T, controller sandbox.PodSpec) {
+// replace has another pod in the place of the one with its name.
+func (c *cluster) replace(t *testing.T, spec sandbox.PodSpec) {
 	t.Helper()
-	require.NoError(t, c.Delete(t.Context(), sandbox.Controller, grace))
-	require.NoError(t, c.Create(t.Context(), controller))
-	c.waitReady(t, sandbox.Controller, "node-0", "node-1")
+	require.NoError(t, c.Delete(t.Context(), spec.Name, grace))
+	require.NoError(t, c.Create(t.Context(), spec))
+	c.waitReady(t, spec.Name, "node-0", "node-1")
 }
 
 // with is the files with one of them changed.
