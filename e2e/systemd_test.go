@@ -18,37 +18,43 @@ import (
 
 // The machine beside the cluster, and the unit in it.
 const (
-	outside = "outside"
-	theUnit = "slurmlet@slurmd.service"
+	outside        = "outside"
+	theUnit        = "slurmlet@slurmd.service"
+	controllerUnit = "slurmlet@slurmctld.service"
 )
 
 // machine is one with Debian's systemd, as far as it runs in a container, and the
-// unit file that users get.
-func machine(t *testing.T, c *cluster) sandbox.PodSpec {
+// unit file that users get: what the pod runs otherwise, it runs as unit.
+func machine(t *testing.T, pod sandbox.PodSpec, unit string) sandbox.PodSpec {
 	t.Helper()
 	text, err := os.ReadFile("../images/slurmlet@.service")
 	require.NoError(t, err)
-	spec := c.Node(2)
-	env := "SLURMLET_CONTROLLER=" + spec.Env["SLURMLET_CONTROLLER"] + "\nSLURMLET_NODE_NAME=" + outside + "\n" // systemd takes its host name from the image
-	spec.Name, spec.Role = outside, ""
-	spec.Env = map[string]string{"container": "oci"}
-	spec.Args = []string{"/usr/lib/systemd/systemd", "--unit=" + theUnit}
+	var env strings.Builder
+	for _, name := range []string{"SLURM_CONF", "SLURMLET_CONTROLLER", "SLURMLET_NODE_NAME"} {
+		if value, set := pod.Env[name]; set {
+			env.WriteString(name + "=" + value + "\n")
+		}
+	}
+	settings := pod.Role + ".env"
+	pod.Role, pod.Env = "", map[string]string{"container": "oci"}
+	// systemd takes its host name from the image, if it is not told.
+	pod.Args = []string{"/usr/lib/systemd/systemd", "--unit=" + unit, "systemd.hostname=" + pod.Name}
 	for _, name := range []string{
 		"AUDIT_CONTROL", "AUDIT_WRITE", "CHOWN", "DAC_OVERRIDE", "DAC_READ_SEARCH", "FOWNER", "FSETID", "IPC_OWNER", "KILL", "NET_ADMIN", "NET_BIND_SERVICE", "SETFCAP",
 		"SETGID", "SETPCAP", "SETUID", "SYS_ADMIN", "SYS_CHROOT", "SYS_NICE", "SYS_PTRACE", "SYS_RESOURCE",
 	} {
-		spec.Capabilities = append(spec.Capabilities, "CAP_"+name)
+		pod.Capabilities = append(pod.Capabilities, "CAP_"+name)
 	}
-	spec.Volumes = append(
-		spec.Volumes,
+	pod.Volumes = append(
+		pod.Volumes,
 		sandbox.Volume{Name: "units", Path: "/etc/systemd/system", Files: map[string]sandbox.File{"slurmlet@.service": {Data: text}}},
-		sandbox.Volume{Name: "settings", Path: "/etc/slurmlet", Files: map[string]sandbox.File{"slurmd.env": {Data: []byte(env)}}},
+		sandbox.Volume{Name: "settings", Path: "/etc/slurmlet", Files: map[string]sandbox.File{settings: {Data: []byte(env.String())}}},
 		// An alarm sooner than after half a minute.
-		sandbox.Volume{Name: "drop-in", Path: "/etc/systemd/system.control/" + theUnit + ".d", Files: map[string]sandbox.File{
+		sandbox.Volume{Name: "drop-in", Path: "/etc/systemd/system.control/" + unit + ".d", Files: map[string]sandbox.File{
 			"watchdog.conf": {Data: []byte("[Service]\nWatchdogSec=5s\nRestartSec=100ms\n")},
 		}},
 	)
-	return spec
+	return pod
 }
 
 // property is what systemd says of the unit.
@@ -68,12 +74,17 @@ func (c *cluster) waitUnit(t *testing.T, state string) {
 	})
 }
 
-var systemdCases = []testCase{{"a node under systemd", underSystemd}}
+var systemdCases = []testCase{
+	{"a node under systemd", underSystemd},
+	{"slurmctld under systemd", controllerUnderSystemd},
+}
 
 // underSystemd: a node of a cluster that is elsewhere.
 func underSystemd(t *testing.T, c *cluster) {
 	require.NoError(t, c.Delete(t.Context(), sandbox.Controller, grace))
-	require.NoError(t, c.Create(t.Context(), machine(t, c)))
+	spec := c.Node(2)
+	spec.Name, spec.Env["SLURMLET_NODE_NAME"] = outside, outside
+	require.NoError(t, c.Create(t.Context(), machine(t, spec, theUnit)))
 	until(t, "the unit says what it waits for", func() (bool, string) {
 		text := c.property(t, "StatusText")
 		return strings.Contains(text, "cannot reach slurmctld"), text
@@ -119,5 +130,22 @@ func underSystemd(t *testing.T, c *cluster) {
 		assert.Less(t, time.Since(began), time.Duration(limit)*time.Minute)
 	})
 	require.NoError(t, c.Delete(t.Context(), outside, 0))
+	c.waitReady(t, sandbox.Controller, "node-0", "node-1", "login")
+}
+
+// controllerUnderSystemd: the reverse, nodes in pods and slurmctld elsewhere.
+func controllerUnderSystemd(t *testing.T, c *cluster) {
+	id := c.submit(t, "sleep 20; echo done", "-w", "node-0", "--no-requeue")
+	c.waitJob(t, id, "RUNNING")
+	c.replace(t, machine(t, c.Controller(), controllerUnit))
+	assert.Equal(t, "active\n", c.run(t, sandbox.Controller, "systemctl", "is-active", controllerUnit))
+	assert.ElementsMatch(t, []string{"node-0", "node-1"}, strings.Fields(c.as(t, sandbox.User, "login", "srun", "-N2", "hostname")))
+	before := c.agent(t, sandbox.Controller).Main.PID
+	c.run(t, sandbox.Controller, "systemctl", "reload", controllerUnit)
+	assert.NotEqual(t, before, c.agent(t, sandbox.Controller).Main.PID)
+	assert.Equal(t, "0", c.waitJob(t, id, "COMPLETED")["Restarts"])
+	c.run(t, sandbox.Controller, "systemctl", "stop", controllerUnit)
+	require.NoError(t, c.Delete(t.Context(), sandbox.Controller, 0))
+	require.NoError(t, c.Create(t.Context(), c.Controller()))
 	c.waitReady(t, sandbox.Controller, "node-0", "node-1", "login")
 }
