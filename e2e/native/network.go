@@ -1,6 +1,7 @@
 package native
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -67,11 +68,16 @@ func connect(name string, pid int, ip net.IP) error {
 		return fmt.Errorf("cannot speak to the kernel: %w", err)
 	}
 	defer outer.Close()
-	err = outer.LinkAdd(&netlink.Veth{
+	cable := &netlink.Veth{
 		LinkAttrs: netlink.LinkAttrs{Name: name, HardwareAddr: ctlMAC},
 		PeerName:  "eth0", PeerHardwareAddr: nodeMAC, PeerNamespace: netlink.NsPid(pid),
+	}
+	// The kernel removes that of an earlier node some time after its namespace.
+	gone := Within(Limit, "an earlier "+name+" is not gone", func() bool {
+		err = outer.LinkAdd(cable)
+		return !errors.Is(err, unix.EEXIST)
 	})
-	if err != nil {
+	if err := errors.Join(err, gone); err != nil {
 		return fmt.Errorf("cannot add a network interface: %w", err)
 	}
 	if err := plug(inner, "eth0", ip, net.ParseIP(Address), ctlMAC); err != nil {
