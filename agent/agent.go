@@ -62,6 +62,7 @@ type Agent struct {
 	inherited []string
 	fit       fitCheck
 	stepEnds  bell
+	published bell // a status
 	// interrupted: SIGINT was received; only listen's goroutine knows.
 	interrupted bool
 	// stopped is when SIGTERM came; only the owner knows.

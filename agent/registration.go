@@ -10,8 +10,8 @@ import (
 )
 
 const (
-	// registrationTick is between looks at what is known here already.
-	registrationTick = 5 * time.Second
+	// registrationTime is what slurmctld gets to register its cluster by itself.
+	registrationTime = 5 * time.Second
 	// registrationPause is between questions to slurmdbd, registrationTrust between
 	// reconfigures that have not helped.
 	registrationPause, registrationTrust = 15 * time.Second, 10 * time.Minute
@@ -19,8 +19,8 @@ const (
 
 // registration is what the agent knows of the cluster's in slurmdbd.
 type registration struct {
-	// known is the slurmctld that slurmdbd knows the cluster of.
-	known int
+	// known is the slurmctld that slurmdbd knows the cluster of, seen the last one.
+	known, seen int
 	// next is when to ask again, retry when to reconfigure again, at the earliest.
 	next, retry time.Time
 }
@@ -30,31 +30,40 @@ type registration struct {
 // from its state while slurmdbd is away goes on without, and if slurmdbd has never
 // heard of this cluster, it drops all it is told of its jobs.
 func (a *Agent) seeRegistered() {
-	ticker := time.NewTicker(registrationTick)
-	defer ticker.Stop()
 	var r registration
 	for {
-		select {
-		case now := <-ticker.C:
-			s := a.status.Load()
-			if s.State == Ready && s.Main != nil && s.Main.PID != r.known && !now.Before(r.next) {
-				r = a.register(r, s.Main.PID, now)
+		news := a.published.next()
+		var due <-chan time.Time
+		if s := a.status.Load(); s.State == Ready && s.Main != nil && s.Main.PID != r.known {
+			r = a.register(r, s.Main.PID, time.Now())
+			if r.known != s.Main.PID {
+				due = time.After(time.Until(r.next))
 			}
+		}
+		select {
+		case <-news:
+		case <-due:
 		case <-a.over:
 			return
 		}
 	}
 }
 
-// register asks slurmdbd about the cluster of a running slurmctld.
+// register asks slurmdbd about the cluster of a running slurmctld, when it is time to.
 func (a *Agent) register(r registration, pid int, now time.Time) registration {
-	r.next = now.Add(registrationPause)
 	cluster, accounts := accountedAs(a.conf.live.Current())
 	switch {
-	case cluster == "": // it is being put in place
-		return r
-	case !accounts:
+	case cluster != "" && !accounts:
 		return registration{known: pid}
+	case r.seen != pid:
+		r.seen, r.next = pid, now.Add(registrationTime)
+		return r
+	case now.Before(r.next):
+		return r
+	}
+	r.next = now.Add(registrationPause)
+	if cluster == "" { // it is being put in place
+		return r
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), takeLimit)
 	defer cancel()

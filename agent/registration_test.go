@@ -42,6 +42,7 @@ func (r *registry) Reconfigure(context.Context) error {
 func TestAClusterIsRegistered(t *testing.T) {
 	now := time.Unix(1000, 0)
 	soon, later := now.Add(15*time.Second), now.Add(10*time.Minute)
+	seen := registration{seen: 7}
 	const accounted = "ClusterName=c1\nAccountingStorageType=accounting_storage/slurmdbd\n"
 	for name, c := range map[string]struct {
 		conf         string
@@ -52,13 +53,15 @@ func TestAClusterIsRegistered(t *testing.T) {
 		said         bool
 	}{
 		"without accounting nobody is asked":      {conf: "ClusterName=c1\n", slurmdbd: registry{err: errors.New("asked")}, want: registration{known: 7}},
-		"slurmdbd knows it":                       {conf: accounted, slurmdbd: registry{clusters: []string{"c0", "c1"}}, want: registration{known: 7}},
-		"slurmdbd knows others":                   {conf: accounted, slurmdbd: registry{clusters: []string{"c0"}}, want: registration{next: soon, retry: later}, reconfigured: 1, said: true},
-		"no answer is neither":                    {conf: accounted, slurmdbd: registry{err: errors.New("connection refused")}, want: registration{next: soon}},
-		"it has reconfigured for it just now":     {conf: accounted, before: registration{retry: later}, want: registration{next: soon, retry: later}},
-		"and it has helped":                       {conf: accounted, before: registration{retry: later}, slurmdbd: registry{clusters: []string{"c1"}}, want: registration{known: 7}},
-		"slurmctld does not follow: tried later":  {conf: accounted, slurmdbd: registry{reconfigureBy: errors.New("busy")}, want: registration{next: soon, retry: later}, reconfigured: 1, said: true},
-		"a configuration that cannot be read now": {want: registration{next: soon}},
+		"it has just begun, and may do it itself": {conf: accounted, before: registration{seen: 6}, slurmdbd: registry{err: errors.New("asked")}, want: registration{seen: 7, next: now.Add(5 * time.Second)}},
+		"it is not time yet":                      {conf: accounted, before: registration{seen: 7, next: soon}, slurmdbd: registry{err: errors.New("asked")}, want: registration{seen: 7, next: soon}},
+		"slurmdbd knows it":                       {conf: accounted, before: seen, slurmdbd: registry{clusters: []string{"c0", "c1"}}, want: registration{known: 7}},
+		"slurmdbd knows others":                   {conf: accounted, before: seen, slurmdbd: registry{clusters: []string{"c0"}}, want: registration{seen: 7, next: soon, retry: later}, reconfigured: 1, said: true},
+		"no answer is neither":                    {conf: accounted, before: seen, slurmdbd: registry{err: errors.New("connection refused")}, want: registration{seen: 7, next: soon}},
+		"it has reconfigured for it just now":     {conf: accounted, before: registration{seen: 7, retry: later}, want: registration{seen: 7, next: soon, retry: later}},
+		"and it has helped":                       {conf: accounted, before: registration{seen: 7, retry: later}, slurmdbd: registry{clusters: []string{"c1"}}, want: registration{known: 7}},
+		"slurmctld does not follow: tried later":  {conf: accounted, before: seen, slurmdbd: registry{reconfigureBy: errors.New("busy")}, want: registration{seen: 7, next: soon, retry: later}, reconfigured: 1, said: true},
+		"a configuration that cannot be read now": {before: seen, want: registration{seen: 7, next: soon}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()

@@ -139,6 +139,7 @@ func (a *Agent) publish(next life) {
 		s.Conf = a.confStatus(next)
 	}
 	a.status.Store(&s)
+	a.published.ring()
 	if next.reloads {
 		a.tellReload(a.life, next)
 	}
