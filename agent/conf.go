@@ -31,8 +31,12 @@ type conf struct {
 	// node had before that has to follow. Only the goroutines of one reload after the other use them.
 	since  time.Time
 	starts map[string]time.Time
-	// ahead is what was noted when an edit began, nil when it was used.
-	ahead atomic.Pointer[noting]
+	// ahead is what was noted when an edit began, rehearsed what was checked of it; nil
+	// when they were used.
+	ahead     atomic.Pointer[noting]
+	rehearsed atomic.Pointer[rehearsal]
+	// staging is held while a set is written: a rehearsal's may be at any time.
+	staging sync.Mutex
 
 	keepLock sync.Mutex
 	toKeep   atomic.Pointer[confset.Set]
@@ -80,7 +84,7 @@ func (a *Agent) performReload(act action) bool {
 	case check:
 		running := a.life.main != 0
 		go func() {
-			staged, changes, err := a.checkSet(act.set, running)
+			staged, changes, err := a.checkEdition(act.set, running)
 			a.post(checked{act.number, staged, changes, err})
 		}()
 	case awaitLaunches:

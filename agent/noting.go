@@ -13,21 +13,26 @@ type noting struct {
 	found map[string]time.Time
 }
 
-// foresight is how old a noting may be that was begun with an edit. A slurmd that
-// starts anew after it counts as one that took the edit.
+// foresight is how old a noting, or a rehearsal, may be that was begun with an edit. A
+// slurmd that starts anew after a noting counts as one that took the edit.
 const foresight = time.Second
 
 // foresee begins to note while an edit is left in peace until it is complete: it
 // takes slurmctld longer to answer than everything else before a reconfigure. During
 // a reload, slurmds are about to be replaced, and it comes too early.
 func (a *Agent) foresee() {
-	s := a.status.Load()
-	if s.State != Ready || s.Conf == nil || s.Conf.Doing != string(quiet) {
+	if !a.atRest() {
 		return
 	}
 	if n := a.conf.ahead.Load(); n == nil || !n.fresh() {
 		a.conf.ahead.Store(a.noteStarts())
 	}
+}
+
+// atRest: an edit would be taken up at once.
+func (a *Agent) atRest() bool {
+	s := a.status.Load()
+	return s.State == Ready && s.Conf != nil && s.Conf.Doing == string(quiet)
 }
 
 // foreseen is the noting that was begun with the edit, or a new one.

@@ -44,7 +44,11 @@ const parserLimit = 15 * time.Second
 var ofController = slices.DeleteFunc(slices.Clone(slurmconf.Kinds), func(k slurmconf.Kind) bool { return k == slurmconf.SlurmdbdConf })
 
 // stage writes a set beside the live one, with the agent's defaults in it.
-func (a *Agent) stage(set *confset.Set) (string, error) { return a.stageIn(a.conf.live, set) }
+func (a *Agent) stage(set *confset.Set) (string, error) {
+	a.conf.staging.Lock()
+	defer a.conf.staging.Unlock()
+	return a.stageIn(a.conf.live, set)
+}
 
 func (a *Agent) stageIn(store confset.Store, set *confset.Set) (string, error) {
 	dir, err := store.Stage(set)
@@ -66,15 +70,24 @@ type candidate struct {
 	before *slurmconf.Set
 }
 
+// checkEdition is checkSet for a set that is to be live next, with all that is ready for it.
+func (a *Agent) checkEdition(set *confset.Set, running bool) (staged string, changes []string, err error) {
+	if !running {
+		return a.checkSet(set, false)
+	}
+	before := a.foreseen()
+	defer func() { a.conf.starts = before.starts() }()
+	if r := a.rehearsedSet(set); r != nil {
+		return r.staged, r.changes, nil
+	}
+	return a.checkSet(set, true)
+}
+
 // checkSet stages a set and looks at it; what is wrong has the name of the
 // source, where people edit.
 func (a *Agent) checkSet(set *confset.Set, running bool) (staged string, changes []string, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), questionLimit)
 	defer cancel()
-	if running {
-		before := a.foreseen()
-		defer func() { a.conf.starts = before.starts() }()
-	}
 	if staged, err = a.stage(set); err == nil {
 		c := candidate{Set: set, dir: staged}
 		c.conf, c.findings = slurmconf.Read(slurmconf.Dir(staged), ofController...)

@@ -73,6 +73,7 @@ func (w *sourceWatcher) run(slow <-chan time.Time) {
 		events, faults = w.files.Events, w.files.Errors
 	}
 	changed := time.NewTimer(Debounce) // what was missed between the first read and the watch
+	calmed := time.NewTimer(rehearsalCalm)
 	for {
 		select {
 		case <-w.agent.over:
@@ -80,6 +81,7 @@ func (w *sourceWatcher) run(slow <-chan time.Time) {
 		case e := <-events:
 			if w.concerns(e.Name) {
 				w.agent.foresee()
+				calmed.Reset(rehearsalCalm)
 				changed.Reset(Debounce)
 			}
 		case err := <-faults:
@@ -87,6 +89,8 @@ func (w *sourceWatcher) run(slow <-chan time.Time) {
 			changed.Reset(Debounce)
 		case <-slow:
 			changed.Reset(Debounce)
+		case <-calmed.C:
+			w.agent.rehearse()
 		case <-changed.C:
 			if w.files != nil {
 				_ = w.add() // a directory that vanishes meanwhile has an event of its own

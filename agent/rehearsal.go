@@ -1,0 +1,77 @@
+package agent
+
+import (
+	"os"
+	"time"
+
+	"github.com/slurmlet/slurmlet/internal/confset"
+)
+
+// rehearsal is a check that is made while an edit is left in peace: most edits are
+// complete long before that time is over, and their check has been made then.
+type rehearsal struct {
+	began time.Time
+	// live is the configuration that it was compared with.
+	live    string
+	set     *confset.Set
+	over    chan struct{}
+	staged  string
+	changes []string
+	err     error
+}
+
+// rehearsalCalm is how long the sources have to stay as they are before a rehearsal.
+const rehearsalCalm = Debounce / 3
+
+// rehearse checks what the sources hold now, at a time at which an edit would be
+// checked at once. A throw-away slurmctld is not started for what may be half of one.
+func (a *Agent) rehearse() {
+	if !a.atRest() || a.Config.Preflight == PreflightFull {
+		return
+	}
+	set, err := confset.Read(a.conf.sources)
+	if err != nil {
+		return // it may be complete soon
+	}
+	r := &rehearsal{began: time.Now(), live: a.livePlace(), set: set, over: make(chan struct{})}
+	if former := a.conf.rehearsed.Swap(r); former != nil {
+		go a.dismiss(former)
+	}
+	go func() {
+		defer close(r.over)
+		r.staged, r.changes, r.err = a.checkSet(set, true)
+	}()
+	time.AfterFunc(foresight, func() {
+		if a.conf.rehearsed.CompareAndSwap(r, nil) {
+			a.dismiss(r)
+		}
+	})
+}
+
+// rehearsedSet is the rehearsal of a set, nil where there was none that counts. One
+// that was refused is checked once more: it may have met what was changed at that time.
+func (a *Agent) rehearsedSet(set *confset.Set) *rehearsal {
+	r := a.conf.rehearsed.Swap(nil)
+	if r == nil {
+		return nil
+	}
+	<-r.over
+	if r.err == nil && r.set.Same(set) && r.live == a.livePlace() && time.Since(r.began) < foresight {
+		return r
+	}
+	a.dismiss(r)
+	return nil
+}
+
+func (a *Agent) dismiss(r *rehearsal) {
+	<-r.over
+	if r.staged != "" {
+		a.conf.live.Drop(r.staged)
+	}
+}
+
+// livePlace is another for each set that is put in place.
+func (a *Agent) livePlace() string {
+	target, _ := os.Readlink(a.conf.live.Current())
+	return target
+}
