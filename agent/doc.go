@@ -270,7 +270,8 @@
 // The next edit waits until "slurmlet status" in every pod tells of the one before
 // it, with a main process that is younger. Each agent reads an edit as soon as its
 // volume has it, and has the daemon hand over to a new process, so that jobs go on
-// and come; slurmdbd is restarted. An edit that the daemons with the former keys
+// and come; slurmdbd is restarted, and slurmd follows slurmctld or, 15 seconds later,
+// its own volume. An edit that the daemons with the former keys
 // would not understand is refused, and the status says why. A container takes what is
 // there when it starts.
 //

@@ -50,6 +50,11 @@ type KeyStatus struct {
 	Expires *time.Time `json:"expires,omitempty"`
 }
 
+// slurmdKeyPause is how long slurmd goes on with its former keys. slurmctld, which may
+// get the new ones at the same time, has every slurmd reconfigure itself then, and
+// loses no launch only where they all answer.
+const slurmdKeyPause = 15 * time.Second
+
 const mungeSocket = "/run/munge/munge.socket.2"
 
 // keyDirs is where the cluster's key may be.
@@ -135,7 +140,12 @@ func (a *Agent) openKeys() error {
 			return
 		}
 		a.tell(slog.LevelInfo, "the cluster's keys have changed", slog.Any("keys", a.keys.status.Load()))
-		a.post(filesChanged{restart: !a.daemon.announces, since: time.Now()})
+		read := filesChanged{restart: !a.daemon.announces, since: time.Now()}
+		if a.Config.Role == Slurmd {
+			time.AfterFunc(slurmdKeyPause, func() { a.post(read) })
+			return
+		}
+		a.post(read)
 	})
 }
 

@@ -98,4 +98,6 @@ func TestNewKeysAreRead(t *testing.T) {
 	l, actions = play(l, answered{})
 	require.Empty(t, actions)
 	require.Equal(t, Ready, l.state)
+	_, actions = play(l, filesChanged{since: at(5)})
+	require.Empty(t, actions, "9 has read them")
 }

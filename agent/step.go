@@ -179,10 +179,12 @@ func (l life) doubt() (life, []action) {
 }
 
 // takeFiles: a signal is enough for most of a configuration. A start that is
-// still to come takes all of it anyway.
+// still to come takes all of it anyway, and one that came since has taken it.
 func (l life) takeFiles(e filesChanged) (life, []action) {
 	l.filesSince = e.since
 	switch {
+	case !e.since.IsZero() && l.mainSince.After(e.since):
+		return l, nil
 	case l.state == Stopping || l.main == 0 || l.doing == replacing:
 		return l, nil
 	case e.restart:
