@@ -242,6 +242,7 @@ func (a *Agent) heard(line process.Line) {
 	if line.Level > slog.LevelError {
 		a.lastFatal.Store(&LastError{At: time.Now(), Text: line.Text})
 	}
+	a.heardLastWords(line.Text)
 	a.Observe(Notice{Level: line.Level, Source: line.Source, Text: line.Text})
 }
 

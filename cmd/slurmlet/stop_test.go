@@ -74,6 +74,14 @@ func TestStop(t *testing.T) {
 			{"the hand-over goes on", []act{drop("hold")}, []condition{exits(0), wrote(sigterm, 1), wrote(deleted, 1), recordIs("")}},
 		},
 	}, {
+		name:  "slurmd, after a hand-over that hung: the successor is known",
+		given: given{role: "slurmd", files: map[string]string{"hang": ""}},
+		phases: []phase{
+			{"it is Ready", nil, []condition{isReady}},
+			{"it hands over", []act{remember, signal(unix.SIGHUP)}, []condition{isReady, handedOver, logged(entry{"level": "WARN", "msg": "the daemon's hand-over hung"})}},
+			{"SIGTERM", term, []condition{exits(0), wrote(sigterm, 1), wrote(deleted, 1), recordIs("")}},
+		},
+	}, {
 		name:  "slurmd, while it is paused",
 		given: given{role: "slurmd", files: map[string]string{"exit-at-start": ""}},
 		phases: []phase{

@@ -54,3 +54,21 @@ func parentOf(proc fs.FS, pid int) (int, error) {
 	}
 	return strconv.Atoi(string(fields[1]))
 }
+
+// Children are the processes whose parent pid is, by /proc; zombies among them.
+func Children(pid int) []int { return children(os.DirFS("/proc"), pid) }
+
+func children(proc fs.FS, pid int) []int {
+	entries, _ := fs.ReadDir(proc, ".") // without /proc there are none to be found
+	var all []int
+	for _, e := range entries {
+		child, err := strconv.Atoi(e.Name())
+		if err != nil {
+			continue
+		}
+		if parent, err := parentOf(proc, child); err == nil && parent == pid {
+			all = append(all, child)
+		}
+	}
+	return all
+}

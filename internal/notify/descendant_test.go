@@ -45,6 +45,14 @@ func TestDescendant(t *testing.T) {
 	}
 }
 
+func TestChildren(t *testing.T) {
+	proc := tree(map[int]int{1: 0, 10: 1, 11: 10, 12: 11, 13: 10, 30: 0})
+	proc["self/stat"] = &fstest.MapFile{Data: []byte("11 (a) S 10 0")}
+	assert.Equal(t, []int{11, 13}, children(proc, 10))
+	assert.Empty(t, children(proc, 12))
+	assert.Empty(t, children(fstest.MapFS{}, 10))
+}
+
 // moving is a /proc whose process 11 ends at the first look at it; its child goes to 10.
 type moving struct {
 	fstest.MapFS

@@ -22,6 +22,7 @@ func daemon() {
 	must(os.Unsetenv(partEnv))
 	if part == "intermediate" {
 		fork("successor", os.NewFile(3, "pipe"))
+		stall("hang")
 		return
 	}
 	signals := make(chan os.Signal, 16)

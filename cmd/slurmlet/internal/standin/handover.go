@@ -18,8 +18,11 @@ func handOver() {
 	must(err)
 	intermediate := fork("intermediate", w)
 	must(w.Close())
-	must(intermediate.Wait())
 	successor, err := bufio.NewReader(r).ReadString('\n')
+	if err == nil {
+		say("Relinquishing control to new %s process (%s)", name, strings.TrimSpace(successor))
+	}
+	_ = intermediate.Wait() // the daemons do not ask how it ended either
 	if err != nil {
 		say("error: Resuming operation, reconfigure failed.")
 		outcome("failed")
