@@ -35,8 +35,9 @@ type conf struct {
 	// when they were used.
 	ahead     atomic.Pointer[noting]
 	rehearsed atomic.Pointer[rehearsal]
-	// staging is held while a set is written: a rehearsal's may be at any time.
-	staging sync.Mutex
+	// staging is held while a set is written, trying while one is tried: a rehearsal's
+	// may be at any time.
+	staging, trying sync.Mutex
 
 	keepLock sync.Mutex
 	toKeep   atomic.Pointer[confset.Set]

@@ -73,21 +73,19 @@ type candidate struct {
 // checkEdition is checkSet for a set that is to be live next, with all that is ready for it.
 func (a *Agent) checkEdition(set *confset.Set, running bool) (staged string, changes []string, err error) {
 	if !running {
-		return a.checkSet(set, false)
+		return a.checkSet(context.Background(), set, false)
 	}
 	before := a.foreseen()
 	defer func() { a.conf.starts = before.starts() }()
 	if r := a.rehearsedSet(set); r != nil {
 		return r.staged, r.changes, nil
 	}
-	return a.checkSet(set, true)
+	return a.checkSet(context.Background(), set, true)
 }
 
 // checkSet stages a set and looks at it; what is wrong has the name of the
 // source, where people edit.
-func (a *Agent) checkSet(set *confset.Set, running bool) (staged string, changes []string, err error) {
-	ctx, cancel := context.WithTimeout(context.Background(), questionLimit)
-	defer cancel()
+func (a *Agent) checkSet(ctx context.Context, set *confset.Set, running bool) (staged string, changes []string, err error) {
 	if staged, err = a.stage(set); err == nil {
 		c := candidate{Set: set, dir: staged}
 		c.conf, c.findings = slurmconf.Read(slurmconf.Dir(staged), ofController...)
@@ -97,6 +95,7 @@ func (a *Agent) checkSet(set *confset.Set, running bool) (staged string, changes
 		}
 		if err = a.preflight(ctx, c); err != nil {
 			a.conf.live.Drop(staged)
+			return "", nil, err
 		}
 	}
 	return staged, changes, err
@@ -110,7 +109,7 @@ func (a *Agent) preflight(ctx context.Context, c candidate) error {
 	findings := a.judged(ctx, c.conf, c.dir, c.before != nil)
 	if c.findings.Err() == nil {
 		var said bool
-		if said, refusal = a.parsed(c); said && refusal == nil {
+		if said, refusal = a.parsed(ctx, c); said && refusal == nil {
 			findings = taken(c.conf, findings)
 		}
 	}
@@ -123,21 +122,23 @@ func (a *Agent) preflight(ctx context.Context, c candidate) error {
 		return errors.New(strings.Join(lines(c.Set, c.dir, findings, slurmconf.Error), "\n"))
 	}
 	if refusal == nil && a.Config.Preflight == PreflightFull {
-		refusal = a.tried(c)
+		refusal = a.tried(ctx, c)
 	}
 	return refusal
 }
 
 // parsed is what Slurm's own parser says. Where it says nothing in time, slurmctld
 // will: a container that is short of CPU is no fault of its configuration.
-func (a *Agent) parsed(c candidate) (said bool, refusal error) {
-	ctx, cancel := context.WithTimeout(context.Background(), parserLimit)
+func (a *Agent) parsed(ctx context.Context, c candidate) (said bool, refusal error) {
+	limited, cancel := context.WithTimeout(ctx, parserLimit)
 	defer cancel()
-	err := a.client.Parse(ctx, filepath.Join(c.dir, confset.Main))
+	err := a.client.Parse(limited, filepath.Join(c.dir, confset.Main))
 	switch {
 	case err == nil:
 		return true, nil
 	case ctx.Err() != nil:
+		return false, ctx.Err()
+	case limited.Err() != nil:
 		a.tell(slog.LevelWarn, "going on without Slurm's parser", slog.Any("error", err))
 		return false, nil
 	}
@@ -161,6 +162,8 @@ func (a *Agent) judged(ctx context.Context, conf *slurmconf.Set, dir string, run
 type build struct{ version, plugins string }
 
 func (a *Agent) slurmBuild(ctx context.Context, running bool) build {
+	ctx, cancel := context.WithTimeout(ctx, questionLimit)
+	defer cancel()
 	var known build
 	if b := a.conf.build.Load(); b != nil {
 		known = *b

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"context"
 	"os"
 	"time"
 
@@ -14,6 +15,7 @@ type rehearsal struct {
 	// live is the configuration that it was compared with.
 	live    string
 	set     *confset.Set
+	cancel  context.CancelFunc
 	over    chan struct{}
 	staged  string
 	changes []string
@@ -24,22 +26,23 @@ type rehearsal struct {
 const rehearsalCalm = Debounce / 3
 
 // rehearse checks what the sources hold now, at a time at which an edit would be
-// checked at once. A throw-away slurmctld is not started for what may be half of one.
+// checked at once.
 func (a *Agent) rehearse() {
-	if !a.atRest() || a.Config.Preflight == PreflightFull {
+	if !a.atRest() {
 		return
 	}
 	set, err := confset.Read(a.conf.sources)
 	if err != nil {
 		return // it may be complete soon
 	}
-	r := &rehearsal{began: time.Now(), live: a.livePlace(), set: set, over: make(chan struct{})}
+	ctx, cancel := context.WithCancel(context.Background())
+	r := &rehearsal{began: time.Now(), live: a.livePlace(), set: set, cancel: cancel, over: make(chan struct{})}
 	if former := a.conf.rehearsed.Swap(r); former != nil {
 		go a.dismiss(former)
 	}
 	go func() {
 		defer close(r.over)
-		r.staged, r.changes, r.err = a.checkSet(set, true)
+		r.staged, r.changes, r.err = a.checkSet(ctx, set, true)
 	}()
 	time.AfterFunc(foresight, func() {
 		if a.conf.rehearsed.CompareAndSwap(r, nil) {
@@ -55,15 +58,17 @@ func (a *Agent) rehearsedSet(set *confset.Set) *rehearsal {
 	if r == nil {
 		return nil
 	}
-	<-r.over
-	if r.err == nil && r.set.Same(set) && r.live == a.livePlace() && time.Since(r.began) < foresight {
-		return r
+	if r.set.Same(set) && r.live == a.livePlace() && time.Since(r.began) < foresight {
+		if <-r.over; r.err == nil {
+			return r
+		}
 	}
 	a.dismiss(r)
 	return nil
 }
 
 func (a *Agent) dismiss(r *rehearsal) {
+	r.cancel()
 	<-r.over
 	if r.staged != "" {
 		a.conf.live.Drop(r.staged)

@@ -22,10 +22,15 @@ type reader struct {
 	roll
 	asked atomic.Int32
 	err   error
+	hangs bool
 }
 
-func (r *reader) Parse(context.Context, string) error {
+func (r *reader) Parse(ctx context.Context, _ string) error {
 	r.asked.Add(1)
+	if r.hangs {
+		<-ctx.Done()
+		return ctx.Err()
+	}
 	return r.err
 }
 
@@ -87,10 +92,17 @@ func TestRehearse(t *testing.T) {
 	}
 }
 
-func TestNoThrowAwaySlurmctldForHalfAnEdit(t *testing.T) {
-	a := rehearsing(t, &reader{}, PreflightFull, quiet)
+// TestDismiss: a parser that takes its time is not waited for.
+func TestDismiss(t *testing.T) {
+	r := &reader{hangs: true}
+	a := rehearsing(t, r, PreflightParse, quiet)
+	change("ClusterName=c1\nPrologEpilogTimeout=5\n")(t, a)
 	a.rehearse()
-	assert.Nil(t, a.conf.rehearsed.Load())
+	change("ClusterName=c1\nPrologEpilogTimeout=6\n")(t, a)
+	assert.Nil(t, a.rehearsedSet(a.readSources().set))
+	left, err := filepath.Glob(a.conf.live.Current() + ".*")
+	require.NoError(t, err)
+	assert.Len(t, left, 1, "nothing of it is left")
 }
 
 // rehearsing has a live configuration.

@@ -38,11 +38,18 @@ func (c Config) trialDir() string { return filepath.Join(c.RunDir, "trial") }
 
 // tried is what a throw-away slurmctld says. Where it cannot be had, or says nothing
 // in time, the real one will: that is no fault of the configuration.
-func (a *Agent) tried(c candidate) (refusal error) {
+func (a *Agent) tried(ctx context.Context, c candidate) (refusal error) {
+	a.conf.trying.Lock() // a rehearsal's may go on still
+	defer a.conf.trying.Unlock()
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
 	t := &trial{agent: a, set: c, dir: a.Config.trialDir()}
 	defer os.RemoveAll(t.dir)
-	why, err := t.run()
+	why, err := t.run(ctx)
 	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
 	case err != nil:
 		a.tell(slog.LevelWarn, "going on without a throw-away slurmctld", slog.Any("error", err))
 		return nil
@@ -54,7 +61,7 @@ func (a *Agent) tried(c candidate) (refusal error) {
 
 // run returns why slurmctld does not come up, nothing if it does. An error is what
 // keeps it from being tried.
-func (t *trial) run() (why string, err error) {
+func (t *trial) run(ctx context.Context) (why string, err error) {
 	if err := t.furnish(); err != nil {
 		return "", err
 	}
@@ -68,7 +75,7 @@ func (t *trial) run() (why string, err error) {
 	if err != nil {
 		return "", err
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), trialLimit)
+	ctx, cancel := context.WithTimeout(ctx, trialLimit)
 	defer cancel()
 	defer func() { p.Stop(ctx, unix.SIGKILL) }()
 	// Of two slurmctlds in a container that is short of memory, this one has to go.
