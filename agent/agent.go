@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"runtime"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -233,7 +234,8 @@ func (a *Agent) open() error {
 // heard passes a daemon's line on and remembers its last error: often the only
 // explanation of its end.
 func (a *Agent) heard(line process.Line) {
-	if line.Level >= slog.LevelError {
+	usual := a.daemon.usual != "" && strings.HasPrefix(line.Text, a.daemon.usual)
+	if line.Level >= slog.LevelError && !usual {
 		a.lastError.Store(&LastError{At: time.Now(), Text: line.Text})
 		if t := a.daemon.troubled; t != nil && t(line.Text) && a.doubted.CompareAndSwap(false, true) {
 			a.post(troubled{})

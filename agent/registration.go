@@ -3,7 +3,6 @@ package agent
 import (
 	"context"
 	"log/slog"
-	"strings"
 	"time"
 
 	"github.com/slurmlet/slurmlet/slurmconf"
@@ -93,5 +92,5 @@ func accountedAs(dir string) (cluster string, accounts bool) {
 	conf := set.Conf(slurmconf.SlurmConf)
 	storage, _ := conf.Get("AccountingStorageType")
 	name, _ := conf.Get("ClusterName")
-	return name.Value, strings.HasSuffix(storage.Value, "slurmdbd")
+	return name.Value, isSlurmdbd(storage.Value)
 }

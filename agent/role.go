@@ -77,6 +77,8 @@ type part struct {
 	reach func(*Agent, context.Context) error
 	// confirm succeeds when a daemon that has said READY serves; nil for a node.
 	confirm func(*Agent, context.Context) error
+	// usual is the beginning of an error that it writes wherever the agent runs it.
+	usual string
 	// troubled picks those of its errors after which what it needs is reached for again.
 	troubled func(line string) bool
 }
@@ -95,6 +97,7 @@ func partOf(r Role) part {
 			program: "slurmd", tools: []string{"scontrol", "scancel", "squeue"},
 			announces: true, args: slurmdArgs, env: slurmdEnv, client: servedConf,
 			registers: true, restarts: true, copy: confCache, reach: (*Agent).reachController,
+			usual: "Node configuration differs from hardware", // the pod is a part of the machine
 		}
 	case Login:
 		return part{

@@ -45,7 +45,11 @@ func (a *Agent) tried(ctx context.Context, c candidate) (refusal error) {
 		return ctx.Err()
 	}
 	t := &trial{agent: a, set: c, dir: a.Config.trialDir()}
-	defer os.RemoveAll(t.dir)
+	defer func() {
+		if err := os.RemoveAll(t.dir); err != nil {
+			a.tell(slog.LevelWarn, "cannot remove what a throw-away slurmctld has left", slog.Any("error", err))
+		}
+	}()
 	why, err := t.run(ctx)
 	switch {
 	case ctx.Err() != nil:
@@ -190,7 +194,12 @@ func (t *trial) takeAccounts() error {
 // accounted: the cluster has a slurmdbd.
 func (t *trial) accounted() bool {
 	storage, _ := t.slurmConf().Value("AccountingStorageType")
-	return strings.HasSuffix(storage, "slurmdbd")
+	return isSlurmdbd(storage)
+}
+
+// isSlurmdbd of AccountingStorageType, with the plugin's kind before it or without.
+func isSlurmdbd(storage string) bool {
+	return strings.TrimPrefix(storage, "accounting_storage/") == "slurmdbd"
 }
 
 // ofAccounts: a QOS may be younger than what slurmctld has kept, and what is to be
