@@ -35,6 +35,8 @@ type conf struct {
 	// when they were used.
 	ahead     atomic.Pointer[noting]
 	rehearsed atomic.Pointer[rehearsal]
+	// holding: jobs are not started until the reconfigure is over.
+	holding atomic.Bool
 	// staging is held while a set is written, trying while one is tried: a rehearsal's
 	// may be at any time.
 	staging, trying sync.Mutex
@@ -85,6 +87,7 @@ func (a *Agent) performReload(act action) bool {
 	case check:
 		running := a.life.main != 0
 		go func() {
+			a.releaseJobs() // an edit that was overtaken held them
 			staged, changes, err := a.checkEdition(act.set, running)
 			a.post(checked{act.number, staged, changes, err})
 		}()
@@ -96,7 +99,11 @@ func (a *Agent) performReload(act action) bool {
 	case place:
 		go func() { a.post(placeEnded{act.number, a.place(act.set, act.staged)}) }()
 	case reconfigure:
-		go func() { a.post(reconfigureEnded{act.number, a.reconfigure(act.set, act.staged)}) }()
+		go func() {
+			err := a.reconfigure(act.set, act.staged)
+			a.releaseJobs()
+			a.post(reconfigureEnded{act.number, err})
+		}()
 	case askNodes:
 		time.AfterFunc(act.after, func() { a.post(a.nodesTook(act.number)) })
 	case keep:

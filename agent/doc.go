@@ -158,7 +158,8 @@
 //	check     the files are there and are text, no more than 8 MiB each and 32 MiB in all; then, with SLURMLET_PREFLIGHT=parse, packages
 //	          slurmconf and slurmconf/check judge them, and Slurm's own parser (scontrol) reads them; with full, a second slurmctld is
 //	          started with them besides
-//	wait      while slurmctld tells nodes of jobs (sdiag's agent count), which the next step would drop: at most ten seconds, forty for keys
+//	wait      while slurmctld tells nodes of jobs (sdiag's agent count), which the next step would drop: at most ten seconds, forty for keys;
+//	          after three seconds no jobs are started until the next step is over (the reservation slurmlet-reconfigure, of one minute)
 //	swap      slurmctld sees the old set or the new one, nothing between
 //	reconfigure  (scontrol reconfigure) a new process has taken over and answers, within two minutes
 //	confirm   most of the nodes that answer have reconfigured (slurmd_start_time), within half a minute

@@ -24,6 +24,14 @@ const sendLimit = 10 * time.Second
 // become few again. Nobody waits for keys; both kinds are accepted meanwhile.
 const keySendLimit = 40 * time.Second
 
+const (
+	// holdAfter is how long slurmctld may go on to start jobs: where it always has
+	// launches to tell of, there is no moment for a reconfigure.
+	holdAfter = 3 * time.Second
+	// hold is the reservation that keeps jobs from being started.
+	hold = "slurmlet-reconfigure"
+)
+
 // awaitLaunches waits until slurmctld has told the nodes what it had to. What is to
 // be done before the reconfigure, if that took time, is done before slurmctld is
 // asked for the last time: the next launch may come at any moment. Where it cannot
@@ -32,6 +40,7 @@ func (a *Agent) awaitLaunches(limit time.Duration, before func()) {
 	ctx, cancel := context.WithTimeout(context.Background(), limit+questionLimit)
 	defer cancel()
 	began, done := time.Now(), true
+	patience := time.After(holdAfter)
 	for {
 		o, err := a.client.Outgoing(ctx)
 		quiet := o == slurm.Outgoing{}
@@ -50,7 +59,33 @@ func (a *Agent) awaitLaunches(limit time.Duration, before func()) {
 			return
 		default:
 			done = false
-			<-time.After(firstLook)
+			select {
+			case <-patience:
+				a.holdJobs(ctx)
+			case <-time.After(firstLook):
+			}
 		}
+	}
+}
+
+// holdJobs keeps slurmctld from starting jobs until the reconfigure is over. Whatever
+// becomes of the agent, a minute later they are started again.
+func (a *Agent) holdJobs(ctx context.Context) {
+	if err := a.client.Reserve(ctx, hold); err != nil {
+		a.tell(slog.LevelWarn, "cannot keep jobs from being started during a reconfigure", slog.Any("error", err))
+		return
+	}
+	a.conf.holding.Store(true)
+}
+
+// releaseJobs lets them start again. Without an answer they do when the minute is over.
+func (a *Agent) releaseJobs() {
+	if !a.conf.holding.CompareAndSwap(true, false) {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), questionLimit)
+	defer cancel()
+	if err := a.client.Unreserve(ctx, hold); err != nil {
+		a.tell(slog.LevelWarn, "jobs are held for up to a minute", slog.String("reservation", hold), slog.Any("error", err))
 	}
 }

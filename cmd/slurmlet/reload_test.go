@@ -146,7 +146,8 @@ func TestReload(t *testing.T) {
 			{"it is Ready", nil, []condition{isReady}},
 			{"an edit", []act{choose("launching"), edit("slurm.conf", conf("second"))}, []condition{isReady, last("first"), never(reconfigured), does("waiting for slurmctld to launch the jobs that it has started")}},
 			{"a second one", []act{edit("slurm.conf", conf("third"))}, []condition{isReady, last("first"), never(reconfigured)}},
-			{"they are launched", []act{drop("launching")}, []condition{isReady, last("third"), kept("third"), atMost(reconfigured, 2), notRefused}}, // it may not have heard of the third yet
+			{"no more of them are started", nil, []condition{wrote("create reservation reservationname=slurmlet-reconfigure", 1), never(reconfigured)}},
+			{"they are launched", []act{drop("launching")}, []condition{isReady, last("third"), kept("third"), atMost(reconfigured, 2), notRefused, wrote("delete reservationname=slurmlet-reconfigure", 1)}}, // it may not have heard of the third yet
 			{"nobody can tell whether any are", []act{choose("mute"), edit("slurm.conf", conf("fourth"))}, []condition{
 				isReady, last("fourth"), notRefused, logged(entry{"level": "WARN", "msg": "cannot ask whether jobs are being launched; the reconfigure does not wait for them"}),
 			}},

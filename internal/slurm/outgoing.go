@@ -37,3 +37,16 @@ func (s Scontrol) Outgoing(ctx context.Context) (Outgoing, error) {
 	}
 	return Outgoing{Sending: *agents, Queued: *queue}, nil
 }
+
+// Reserve runs "scontrol create reservation". Duration is in minutes; jobs that run are
+// left alone, and so are other reservations.
+func (s Scontrol) Reserve(ctx context.Context, name string) error {
+	_, err := s.run(ctx, "create", "reservation", "reservationname="+name, "starttime=now", "duration=1", "users=root", "nodes=ALL", "flags=ignore_jobs,overlap")
+	return err
+}
+
+// Unreserve runs "scontrol delete".
+func (s Scontrol) Unreserve(ctx context.Context, name string) error {
+	_, err := s.run(ctx, "delete", "reservationname="+name)
+	return err
+}

@@ -44,3 +44,12 @@ func TestNoOutgoing(t *testing.T) {
 		})
 	}
 }
+
+func TestReserve(t *testing.T) {
+	s := scontrol(t, "", "", "0")
+	require.NoError(t, s.Reserve(t.Context(), "x"))
+	require.NoError(t, s.Unreserve(t.Context(), "x"))
+	assert.Equal(t, "create reservation reservationname=x starttime=now duration=1 users=root nodes=ALL flags=ignore_jobs,overlap\ndelete reservationname=x\n", calls(t, s))
+	refused := scontrol(t, "", "Error creating the reservation: Duplicate reservation name\n", "1")
+	require.ErrorContains(t, refused.Reserve(t.Context(), "x"), "Duplicate reservation name")
+}

@@ -33,6 +33,10 @@ type Client interface {
 	Reconfigure(ctx context.Context) error
 	// Outgoing returns what slurmctld has to tell the nodes.
 	Outgoing(ctx context.Context) (Outgoing, error)
+	// Reserve keeps jobs from being started on any node for a minute, by a reservation
+	// of that name; Unreserve ends it.
+	Reserve(ctx context.Context, name string) error
+	Unreserve(ctx context.Context, name string) error
 	// Parse has Slurm's own parser read the slurm.conf at a path, and what it
 	// includes. It asks no daemon.
 	Parse(ctx context.Context, path string) error

@@ -1,0 +1,79 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/slurmlet/slurmlet/internal/slurm"
+)
+
+// busyController launches jobs for so long, or until they are held.
+type busyController struct {
+	slurm.Client
+	busy    time.Duration
+	began   time.Time
+	refuses error
+	// lingers is how long it takes to launch what was started before they were held.
+	lingers  time.Duration
+	held     time.Time
+	reserved []string
+}
+
+func (b *busyController) Outgoing(context.Context) (slurm.Outgoing, error) {
+	if time.Since(b.began) >= b.busy || !b.held.IsZero() && time.Since(b.held) >= b.lingers {
+		return slurm.Outgoing{}, nil
+	}
+	return slurm.Outgoing{Sending: 1}, nil
+}
+
+func (b *busyController) Reserve(_ context.Context, name string) error {
+	b.reserved = append(b.reserved, "+"+name)
+	if b.refuses == nil {
+		b.held = time.Now()
+	}
+	return b.refuses
+}
+
+func (b *busyController) Unreserve(_ context.Context, name string) error {
+	b.reserved = append(b.reserved, "-"+name)
+	return nil
+}
+
+func TestAwaitLaunches(t *testing.T) {
+	held := []string{"+slurmlet-reconfigure", "-slurmlet-reconfigure"}
+	for name, c := range map[string]struct {
+		slurmctld busyController
+		takes     time.Duration
+		reserved  []string
+		told      int
+	}{
+		"nothing is launched":             {},
+		"launches come to an end":         {slurmctld: busyController{busy: 2 * time.Second}, takes: 2 * time.Second},
+		"there are always some: a pause":  {slurmctld: busyController{busy: time.Hour, lingers: time.Second}, takes: 4 * time.Second, reserved: held},
+		"a node does not answer":          {slurmctld: busyController{busy: time.Hour, lingers: time.Hour}, takes: 10 * time.Second, reserved: held, told: 1},
+		"jobs cannot be kept from coming": {slurmctld: busyController{busy: time.Hour, refuses: errors.New("no")}, takes: 10 * time.Second, reserved: held[:1], told: 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c.slurmctld.began = time.Now()
+				told := 0
+				a := &Agent{client: &c.slurmctld, Options: Options{Observe: func(Notice) { told++ }}}
+				again := 0
+				a.awaitLaunches(sendLimit, func() { again++ })
+				assert.Equal(t, c.takes, time.Since(c.slurmctld.began))
+				a.releaseJobs()
+				a.releaseJobs()
+				assert.Equal(t, c.reserved, c.slurmctld.reserved)
+				assert.Equal(t, c.told, told)
+				if c.takes > 0 && c.told == 0 {
+					assert.Equal(t, 1, again, "what took time before is done once more")
+				}
+			})
+		})
+	}
+}
