@@ -12,6 +12,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+	"unicode"
 
 	"golang.org/x/sys/unix"
 
@@ -235,7 +236,8 @@ func (a *Agent) open() error {
 // explanation of its end.
 func (a *Agent) heard(line process.Line) {
 	usual := a.daemon.usual != "" && strings.HasPrefix(line.Text, a.daemon.usual)
-	if line.Level >= slog.LevelError && !usual {
+	frame := !strings.ContainsFunc(line.Text, unicode.IsLetter) // of a warning in large letters
+	if line.Level >= slog.LevelError && !usual && !frame {
 		a.lastError.Store(&LastError{At: time.Now(), Text: line.Text})
 		if t := a.daemon.troubled; t != nil && t(line.Text) && a.doubted.CompareAndSwap(false, true) {
 			a.post(troubled{})

@@ -2,9 +2,12 @@ package agent
 
 import (
 	"log/slog"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/slurmlet/slurmlet/internal/process"
 )
@@ -19,6 +22,7 @@ func TestTheLastErrorIsOne(t *testing.T) {
 	}{
 		{Slurmd, process.Line{Level: slog.LevelError, Text: "cannot bind"}, true},
 		{Slurmd, process.Line{Level: slog.LevelError, Text: usual}, false},
+		{Slurmctld, process.Line{Level: slog.LevelError, Text: "####################"}, false},
 		{Slurmd, process.Line{Level: slog.LevelInfo, Text: "slurmd started"}, false},
 		{Slurmctld, process.Line{Level: slog.LevelError, Text: usual}, true},
 	} {
@@ -27,5 +31,21 @@ func TestTheLastErrorIsOne(t *testing.T) {
 		a.heard(c.line)
 		assert.Equal(t, c.error, a.lastError.Load() != nil, "%v", c.line)
 		assert.Equal(t, 1, heard, "the log has every line")
+	}
+}
+
+func TestAnErrorBeforeReadyIsAnEarlierOne(t *testing.T) {
+	at := time.Unix(1000, 0)
+	for _, c := range []struct {
+		status Status
+		row    string
+	}{
+		{Status{State: Ready, Since: at.Add(time.Second), LastError: &LastError{At: at}}, "Earlier error"},
+		{Status{State: Ready, Since: at, LastError: &LastError{At: at.Add(time.Second)}}, "Last error"},
+		{Status{State: Starting, Since: at.Add(time.Second), LastError: &LastError{At: at}}, "Last error"},
+	} {
+		var text strings.Builder
+		require.NoError(t, c.status.WriteText(&text))
+		assert.Contains(t, text.String(), c.row)
 	}
 }

@@ -211,7 +211,11 @@ func (s Status) WriteText(w io.Writer) error {
 		s.Stopping.rows(row)
 	}
 	if s.LastError != nil {
-		row("Last error", "%s: %s", s.LastError.At.Format(time.RFC3339), s.LastError.Text)
+		name := "Last error"
+		if s.State == Ready && s.LastError.At.Before(s.Since) {
+			name = "Earlier error"
+		}
+		row(name, "%s: %s", s.LastError.At.Format(time.RFC3339), s.LastError.Text)
 	}
 	return t.Flush()
 }
