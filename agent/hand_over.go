@@ -2,27 +2,36 @@ package agent
 
 import (
 	"log/slog"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/slurmlet/slurmlet/internal/process"
 )
 
-// handOverTime is what a daemon has from its last words to the message that names its
+// handOverTime is what slurmd has from its last words to the message that names its
 // successor. In between it waits for one process to end.
 const handOverTime = 3 * time.Second
 
-// heardLastWords: slurmd, slurmctld and sackd say so when their successor is up. That one
-// is forked by a fork, and the process between calls exit(3), as a copy of one with
-// threads, whose locks nobody will release: about one of some hundred hangs there, on a
-// machine with several CPUs (slurmd 24.11). The daemon would wait for it for ever, and
-// nobody would learn who took over: the next reconfigure, and the pod's end, would miss
-// the slurmd that runs.
+// relinquishing begins the last words of a slurmd whose successor is up; its pid follows.
+const relinquishing = "Relinquishing control to new slurmd process ("
+
+// heardLastWords: the successor is forked by a fork, and the process between calls
+// exit(3), as a copy of one with threads, whose locks nobody will release: about one of
+// some hundred hangs there, on a machine with several CPUs (24.11). slurmd would wait for
+// it for ever, and nobody would learn who took over: the next reconfigure, and the pod's
+// end, would miss the slurmd that runs.
 func (a *Agent) heardLastWords(text string) {
-	if strings.HasPrefix(text, "Relinquishing control to new ") {
-		main := a.mainProcess()
-		time.AfterFunc(handOverTime, func() { a.freeHandOver(main) })
+	rest, found := strings.CutPrefix(text, relinquishing)
+	if !found || a.Config.Role != Slurmd {
+		return
 	}
+	successor, err := strconv.Atoi(strings.TrimSuffix(rest, ")"))
+	main, said := a.mainProcess(), time.Now()
+	if err != nil || main == nil || main.PID() == successor { // the message may be heard first
+		return
+	}
+	time.AfterFunc(handOverTime, func() { a.freeHandOver(main, said) })
 }
 
 func (a *Agent) mainProcess() *process.Process {
@@ -31,12 +40,17 @@ func (a *Agent) mainProcess() *process.Process {
 	return a.main
 }
 
-// freeHandOver ends what keeps the main process from its end, which it has announced.
-func (a *Agent) freeHandOver(main *process.Process) {
-	if main == nil || a.mainProcess() != main {
+// freeHandOver ends what keeps the main process from its end, which it has announced: a
+// fork that is older than its last words.
+func (a *Agent) freeHandOver(main *process.Process, said time.Time) {
+	if a.mainProcess() != main {
 		return
 	}
-	if ended := main.EndForks(); ended > 0 {
-		a.tell(slog.LevelWarn, "the daemon's hand-over hung: a process that it had forked did not end, and was killed", slog.Int("main", main.PID()))
+	ended := main.EndForks(func(pid int) bool {
+		at, err := startTime(a.Root, pid)
+		return err == nil && at.Before(said)
+	})
+	if ended > 0 {
+		a.tell(slog.LevelWarn, "slurmd's hand-over hung: a process that it had forked did not end, and was killed", slog.Int("main", main.PID()))
 	}
 }

@@ -78,7 +78,7 @@ func TestStop(t *testing.T) {
 		given: given{role: "slurmd", files: map[string]string{"hang": ""}},
 		phases: []phase{
 			{"it is Ready", nil, []condition{isReady}},
-			{"it hands over", []act{remember, signal(unix.SIGHUP)}, []condition{isReady, handedOver, logged(entry{"level": "WARN", "msg": "the daemon's hand-over hung"})}},
+			{"it hands over", []act{remember, signal(unix.SIGHUP)}, []condition{isReady, handedOver, logged(entry{"level": "WARN", "msg": "slurmd's hand-over hung"})}},
 			{"SIGTERM", term, []condition{exits(0), wrote(sigterm, 1), wrote(deleted, 1), recordIs("")}},
 		},
 	}, {

@@ -19,14 +19,19 @@ func TestEndForks(t *testing.T) {
 	other, err := strconv.Atoi(strings.TrimSpace(out.text(t)))
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = unix.Kill(other, unix.SIGKILL) })
-	assert.Equal(t, 1, p.EndForks())
+	all, none := func(int) bool { return true }, func(pid int) bool {
+		assert.NotEqual(t, other, pid, "it executes another program")
+		return false
+	}
+	assert.Zero(t, p.EndForks(none))
+	assert.Equal(t, 1, p.EndForks(all))
 	assert.Equal(t, strconv.Itoa(128+int(unix.SIGKILL)), out.text(t), "the parent goes on")
-	assert.Zero(t, p.EndForks(), "what executes another program is left alone")
+	assert.Zero(t, p.EndForks(all), "what executes another program is left alone")
 	assert.NoError(t, unix.Kill(other, 0))
 }
 
 func TestEndForksOfWhatIsOver(t *testing.T) {
 	p := start(t, shell("exit"))
 	ended(t, p)
-	assert.Zero(t, p.EndForks())
+	assert.Zero(t, p.EndForks(func(int) bool { return true }))
 }
