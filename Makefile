@@ -102,8 +102,8 @@ down: build ## end it, and leave nothing
 	$(SANDBOX) down
 
 kube-up: build images $(HELM) ## Kubernetes of real parts with the chart on it, and a job (SLURM=24.11 or 26.05)
-	ln -sf $(HELM) bin/helm
-	set --; for image in bin/images/*-$(subst .,-,$(SLURM)).tar; do set -- "$$@" -image "$$image"; done; $(SANDBOX) kube-up "$$@"
+	@ln -sf $(HELM) bin/helm
+	@set --; for image in bin/images/*-$(subst .,-,$(SLURM)).tar; do set -- "$$@" -image "$$image"; done; $(SANDBOX) kube-up "$$@" >/dev/null
 	eval "$$($(SANDBOX) kube-env)"; \
 		helm install slurm charts/slurm -f e2e/kube/values.yaml --set image.slurm=$(SLURM) --wait --timeout 10m && \
 		kubectl exec slurm-login-0 -- sinfo && \

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
@@ -47,8 +48,19 @@ func (s settings) bake(ctx context.Context, address string, targets []string, ba
 	for _, target := range targets {
 		args = append(args, fmt.Sprintf("--set=%s.output=type=oci,compression=gzip,force-compression=true,dest=%s", target, s.archive(target)))
 	}
-	if err := s.command(ctx, append(args, targets...)...).Run(); err != nil {
-		return fmt.Errorf("cannot build: %w", err)
+	return s.watched(s.command(ctx, append(args, targets...)...))
+}
+
+// watched runs a build, of which the terminal sees the steps and a file everything.
+func (s settings) watched(build *exec.Cmd) error {
+	log, err := os.Create(filepath.Join(s.out, "bake.log"))
+	if err != nil {
+		return fmt.Errorf("cannot make the build's log: %w", err)
+	}
+	defer log.Close()
+	build.Stderr = newProgress(log, say)
+	if err := build.Run(); err != nil {
+		return fmt.Errorf("cannot build: %w; the end of %s:\n%s", err, log.Name(), lastLines(log.Name(), 60))
 	}
 	return nil
 }
