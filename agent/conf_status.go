@@ -5,6 +5,8 @@ import (
 	"log/slog"
 	"strings"
 	"time"
+
+	"github.com/slurmlet/slurmlet/internal/confset"
 )
 
 // ConfStatus is what slurmctld runs with, and what is to come.
@@ -32,6 +34,8 @@ type ConfStatus struct {
 
 	judged  int
 	verdict string
+	// live is the set in place, nil for none.
+	live *confset.Set
 }
 
 // Refusal says what is wrong with a content of the sources, a line for each fault.
@@ -62,7 +66,7 @@ type ReloadStatus struct {
 func (a *Agent) confStatus(next life) *ConfStatus {
 	s := &ConfStatus{
 		Sources: a.conf.sources, Doing: string(next.reloading), Took: next.took, Missed: next.missed, Reloads: a.reloads(next),
-		judged: next.judged, verdict: next.verdict,
+		judged: next.judged, verdict: next.verdict, live: next.live,
 	}
 	if next.live != nil {
 		s.Live = next.live.Hash

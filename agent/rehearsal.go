@@ -32,7 +32,7 @@ func (a *Agent) rehearse() {
 		return
 	}
 	set, err := confset.Read(a.conf.sources)
-	if err != nil {
+	if err != nil || set.Same(a.status.Load().Conf.live) {
 		return // it may be complete soon
 	}
 	ctx, cancel := context.WithCancel(context.Background())

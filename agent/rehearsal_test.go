@@ -105,15 +105,24 @@ func TestDismiss(t *testing.T) {
 	assert.Len(t, left, 1, "nothing of it is left")
 }
 
+// TestNothingToRehearse: files that were written anew as they are need no rehearsal.
+func TestNothingToRehearse(t *testing.T) {
+	a := rehearsing(t, &reader{}, PreflightParse, quiet)
+	change("ClusterName=c1\n")(t, a)
+	a.rehearse()
+	assert.Nil(t, a.conf.rehearsed.Load())
+}
+
 // rehearsing has a live configuration.
 func rehearsing(t *testing.T, r *reader, preflight Preflight, doing reloading) *Agent {
 	a := &Agent{client: r}
 	a.Config.Preflight = cmp.Or(preflight, PreflightParse)
 	a.conf.sources = []string{t.TempDir()}
 	a.conf.live = confset.Store{Dir: t.TempDir(), Name: "conf", UID: os.Getuid(), GID: os.Getgid()}
-	a.status.Store(&Status{State: Ready, Conf: &ConfStatus{Doing: string(doing)}})
 	change("ClusterName=c1\n")(t, a)
-	require.NoError(t, a.place(a.readSources().set, ""))
+	live := a.readSources().set
+	a.status.Store(&Status{State: Ready, Conf: &ConfStatus{Doing: string(doing), live: live}})
+	require.NoError(t, a.place(live, ""))
 	return a
 }
 
