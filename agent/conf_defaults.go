@@ -49,9 +49,19 @@ func noCredentials(have string) string {
 	return ""
 }
 
+// stateSaveLocation is a directory that slurmctld makes, for itself alone: many a volume comes
+// with mode 0777. A volume with a cluster's state at its top is taken as it is,
+// because a slurmctld that finds none starts without jobs.
+func (c Config) stateSaveLocation() string {
+	if _, err := os.Lstat(filepath.Join(c.StateDir, "clustername")); !errors.Is(err, fs.ErrNotExist) {
+		return c.StateDir
+	}
+	return filepath.Join(c.StateDir, "state")
+}
+
 var confDefaults = []confDefault{
 	{"SlurmUser", func(c Config) string { return c.SlurmUser }, "the user that the agent starts slurmctld as", free, ""},
-	{"StateSaveLocation", func(c Config) string { return c.StateDir }, "where the pod has a volume", free, ""},
+	{"StateSaveLocation", Config.stateSaveLocation, "on the pod's volume, which may itself be open to everybody", free, ""},
 	{"AuthType", is("auth/slurm"), "pods share a key, and run no munged", unless("auth/slurm", "munged must run in every container"), ""},
 	{"AuthInfo", is("use_client_ids"), "users need to be known where they submit only", unless("use_client_ids", "every user of a job must be known in the nodes' containers"), "AuthType"},
 	{"CredType", is("cred/slurm"), "goes with auth/slurm", noCredentials, "AuthType"},

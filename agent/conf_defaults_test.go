@@ -76,3 +76,15 @@ func TestDefaultsFit(t *testing.T) {
 		})
 	}
 }
+
+// TestStateIsFound: the state of a volume that another agent, or an operator, has filled is gone on with.
+func TestStateIsFound(t *testing.T) {
+	c := Config{StateDir: t.TempDir()}
+	own := filepath.Join(c.StateDir, "state")
+	assert.Equal(t, own, c.stateSaveLocation())
+	require.NoError(t, os.Mkdir(own, 0o700))
+	require.NoError(t, os.WriteFile(filepath.Join(own, "clustername"), nil, 0o600))
+	assert.Equal(t, own, c.stateSaveLocation())
+	require.NoError(t, os.WriteFile(filepath.Join(c.StateDir, "clustername"), nil, 0o600))
+	assert.Equal(t, c.StateDir, c.stateSaveLocation())
+}

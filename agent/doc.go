@@ -29,7 +29,7 @@
 //	SLURMLET_CONF_SOURCES   directories with slurm.conf and what goes with it, absolute paths separated by colons; see below (slurmctld; default: SLURMLET_CONF_DIR)
 //	SLURMLET_CONF_DEFAULTS  what a cluster of pods needs and slurm.conf does not set is added: on or off, see below (slurmctld; default: on)
 //	SLURMLET_PREFLIGHT      how an edit is looked at before slurmctld gets it: off, parse or full, see below (slurmctld; default: parse)
-//	SLURMLET_STATE_DIR      a directory that outlives the container, where the last good configuration is kept in slurmlet/, an absolute path (slurmctld; default: /var/spool/slurmctld)
+//	SLURMLET_STATE_DIR      a directory that outlives the container, where the last good configuration is kept in slurmlet/ and, unless slurm.conf says where, slurmctld's state in state/ (at its top if it is there already), an absolute path (slurmctld; default: /var/spool/slurmctld)
 //	SLURMLET_AGENT_PORT     the port of slurmctld's agent, which tells when slurmd or sackd has missed a configuration, and by its end when slurmctld starts anew; 0: nobody is asked (slurmd, login; default: 8817)
 //	SLURMLET_PODINFO_DIR    where a downward-API volume is mounted, an absolute path; see below (slurmd; default: /etc/podinfo)
 //	SLURMLET_DAEMON         the daemon's absolute path (default: the role's name, looked up in PATH)

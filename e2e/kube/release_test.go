@@ -29,6 +29,7 @@ func (c *cluster) ofBed() []string {
 func install(t *testing.T, c *cluster) {
 	c.install(t)
 	assert.Contains(t, c.runHelm(t, "test", release, "--timeout", limit.String()), "Succeeded")
+	assert.NotContains(t, c.kubectl(t, "logs", "slurm-slurmctld-0"), "DIRECTORY IS WORLD WRITABLE", "the volume of the state is")
 }
 
 func (c *cluster) install(t *testing.T, args ...string) {
