@@ -77,7 +77,13 @@ func create(f *flag.FlagSet) action {
 func remove(f *flag.FlagSet) action {
 	name, grace := nameFlag(f), f.Duration("grace", 30*time.Second, "`time` between SIGTERM and SIGKILL")
 	return func(ctx context.Context, args []string) (int, error) {
-		return with(ctx, *name, func(s *sandbox.Sandbox) (int, error) { return 0, s.Delete(ctx, args[0], *grace) })
+		return with(ctx, *name, func(s *sandbox.Sandbox) (int, error) {
+			last, err := s.End(ctx, args[0], *grace)
+			if err == nil {
+				fmt.Printf("%s ended with exit status %d\n", args[0], last.ExitCode)
+			}
+			return 0, err
+		})
 	}
 }
 

@@ -15,7 +15,7 @@ import (
 
 // resolve returns the names of all targets that the wanted ones stand for.
 func (s settings) resolve(ctx context.Context) ([]string, error) {
-	cmd := s.command(ctx, append([]string{"bake", "--print"}, s.targets...)...)
+	cmd := s.command(ctx, append([]string{"bake", "--print", "--progress=quiet"}, s.targets...)...)
 	cmd.Stdout = nil
 	out, err := cmd.Output()
 	if err != nil {

@@ -61,7 +61,20 @@ func (s *Sandbox) CreateAll(ctx context.Context, specs ...PodSpec) error {
 
 // Delete ends a pod as the kubelet does, and returns when nothing is left of it.
 func (s *Sandbox) Delete(ctx context.Context, pod string, grace time.Duration) error {
-	return s.do(ctx, nil, nil, "delete", pod, grace.String())
+	_, err := s.End(ctx, pod, grace)
+	return err
+}
+
+// End deletes a pod and returns how its container ended.
+func (s *Sandbox) End(ctx context.Context, pod string, grace time.Duration) (last PodStatus, err error) {
+	var out bytes.Buffer
+	if err := s.do(ctx, nil, &out, "delete", pod, grace.String()); err != nil {
+		return last, err
+	}
+	if err := json.Unmarshal(out.Bytes(), &last); err != nil {
+		return last, fmt.Errorf("cannot read how pod %s ended: %v", pod, err)
+	}
+	return last, nil
 }
 
 // Restart ends the pod's container as the kubelet does and starts the next: a

@@ -88,7 +88,9 @@ func TestRealPods(t *testing.T) {
 		assert.Equal(t, "SIGKILL", wait(t, s, "b", Exited).Signal)
 	})
 	t.Run("delete", func(t *testing.T) {
-		require.NoError(t, s.Delete(ctx, "a", time.Second))
+		last, err := s.End(ctx, "a", time.Second)
+		require.NoError(t, err)
+		assert.Equal(t, 137, last.ExitCode)
 		require.ErrorContains(t, s.Delete(ctx, "a", time.Second), `no pod "a"; there are: b`)
 	})
 }

@@ -103,26 +103,27 @@ func (k *Kubelet) Create(spec Spec) error {
 }
 
 // Delete ends a pod as the kubelet does: SIGTERM, and SIGKILL after the grace
-// period. It returns when nothing is left of it.
-func (k *Kubelet) Delete(name string, grace time.Duration) error {
+// period. It returns when nothing is left of it, and how its container ended.
+func (k *Kubelet) Delete(name string, grace time.Duration) (last Status, err error) {
 	p, err := k.pod(name)
 	if err != nil {
-		return err
+		return last, err
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	select {
 	case <-p.stopping:
-		return fmt.Errorf("cannot delete pod %s: it was just deleted", name)
+		return last, fmt.Errorf("cannot delete pod %s: it was just deleted", name)
 	default:
 		close(p.stopping)
 	}
 	if c := p.container(); c != nil {
 		if err := c.stop(grace); err != nil {
-			return err
+			return last, err
 		}
+		last = k.status(p, c)
 	}
-	return k.forget(p)
+	return last, k.forget(p)
 }
 
 // Restart ends the container and starts the next, with the same address and volumes.
@@ -218,7 +219,7 @@ func (k *Kubelet) Shutdown(grace time.Duration) error {
 	names := k.names()
 	errs := make([]error, len(names))
 	for i, name := range names {
-		all.Go(func() { errs[i] = k.Delete(name, grace) })
+		all.Go(func() { _, errs[i] = k.Delete(name, grace) })
 	}
 	all.Wait()
 	return errors.Join(errs...)

@@ -44,12 +44,16 @@ func (s *server) create(_ context.Context, c remote.Command, _ []string) (int, e
 	return 0, s.kubelet.Create(spec)
 }
 
-func (s *server) delete(_ context.Context, _ remote.Command, args []string) (int, error) {
+func (s *server) delete(_ context.Context, c remote.Command, args []string) (int, error) {
 	grace, err := time.ParseDuration(args[1])
 	if err != nil {
 		return 0, fmt.Errorf("cannot delete pod: %v", err)
 	}
-	return 0, s.kubelet.Delete(args[0], grace)
+	last, err := s.kubelet.Delete(args[0], grace)
+	if err != nil {
+		return 0, err
+	}
+	return 0, json.NewEncoder(c.Stdout).Encode(last)
 }
 
 func (s *server) restart(_ context.Context, _ remote.Command, args []string) (int, error) {
