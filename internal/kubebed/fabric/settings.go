@@ -3,10 +3,10 @@
 package fabric
 
 import (
-	"encoding/json"
 	"fmt"
-	"os"
 	"path/filepath"
+
+	"github.com/slurmlet/slurmlet/internal/sandbox/remote"
 )
 
 // Settings are what a bed is told, in its directory, beside its keys.
@@ -22,32 +22,11 @@ type Settings struct {
 	Port int `json:"port"`
 }
 
-const settingsFile = "fabric.json"
-
 // Write puts the settings into the bed's directory.
-func (s Settings) Write(dir string) error {
-	data, err := json.Marshal(s)
-	if err == nil {
-		err = os.WriteFile(filepath.Join(dir, settingsFile), data, 0o600)
-	}
-	if err != nil {
-		return fmt.Errorf("cannot write settings: %v", err)
-	}
-	return nil
-}
+func (s Settings) Write(dir string) error { return remote.WriteSettings(dir, s) }
 
 // Read reads what Write wrote.
-func Read(dir string) (Settings, error) {
-	var s Settings
-	data, err := os.ReadFile(filepath.Join(dir, settingsFile))
-	if err == nil {
-		err = json.Unmarshal(data, &s)
-	}
-	if err != nil {
-		return s, fmt.Errorf("cannot read settings: %v", err)
-	}
-	return s, nil
-}
+func Read(dir string) (Settings, error) { return remote.ReadSettings[Settings](dir) }
 
 // The bed's network. The control plane and CoreDNS are at Gateway.
 const (

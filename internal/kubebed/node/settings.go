@@ -2,12 +2,7 @@
 // containerd, the kubelet and kube-proxy in it, and serves commands.
 package node
 
-import (
-	"encoding/json"
-	"fmt"
-	"os"
-	"path/filepath"
-)
+import "github.com/slurmlet/slurmlet/internal/sandbox/remote"
 
 // Settings are what a node is told, in its boot directory, beside its keys.
 type Settings struct {
@@ -38,29 +33,8 @@ type Settings struct {
 	Memory int    `json:"memory,omitempty"`
 }
 
-const settingsFile = "node.json"
-
 // Write puts the settings into the boot directory.
-func (s Settings) Write(boot string) error {
-	data, err := json.Marshal(s)
-	if err == nil {
-		err = os.WriteFile(filepath.Join(boot, settingsFile), data, 0o600)
-	}
-	if err != nil {
-		return fmt.Errorf("cannot write settings: %v", err)
-	}
-	return nil
-}
+func (s Settings) Write(boot string) error { return remote.WriteSettings(boot, s) }
 
 // Read reads what Write wrote.
-func Read(boot string) (Settings, error) {
-	var s Settings
-	data, err := os.ReadFile(filepath.Join(boot, settingsFile))
-	if err == nil {
-		err = json.Unmarshal(data, &s)
-	}
-	if err != nil {
-		return s, fmt.Errorf("cannot read settings: %v", err)
-	}
-	return s, nil
-}
+func Read(boot string) (Settings, error) { return remote.ReadSettings[Settings](boot) }

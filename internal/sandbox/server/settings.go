@@ -2,12 +2,7 @@
 // need, natively or in a User-Mode-Linux guest, and serves commands about them.
 package server
 
-import (
-	"encoding/json"
-	"fmt"
-	"os"
-	"path/filepath"
-)
+import "github.com/slurmlet/slurmlet/internal/sandbox/remote"
 
 // Settings are what a server is told by the launcher, in the boot directory,
 // beside its keys.
@@ -38,29 +33,8 @@ const (
 	Port         = 22
 )
 
-const settingsFile = "settings.json"
-
 // Write puts the settings into the boot directory.
-func (s Settings) Write(boot string) error {
-	data, err := json.Marshal(s)
-	if err == nil {
-		err = os.WriteFile(filepath.Join(boot, settingsFile), data, 0o600)
-	}
-	if err != nil {
-		return fmt.Errorf("cannot write settings: %v", err)
-	}
-	return nil
-}
+func (s Settings) Write(boot string) error { return remote.WriteSettings(boot, s) }
 
 // ReadSettings reads what Write wrote.
-func ReadSettings(boot string) (Settings, error) {
-	var s Settings
-	data, err := os.ReadFile(filepath.Join(boot, settingsFile))
-	if err == nil {
-		err = json.Unmarshal(data, &s)
-	}
-	if err != nil {
-		return s, fmt.Errorf("cannot read settings: %v", err)
-	}
-	return s, nil
-}
+func ReadSettings(boot string) (Settings, error) { return remote.ReadSettings[Settings](boot) }
