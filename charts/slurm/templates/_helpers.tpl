@@ -66,7 +66,7 @@ app.kubernetes.io/instance: {{ .root.Release.Name }}
 app.kubernetes.io/component: {{ . }}
 {{- end }}
 {{- with .set }}
-slurmlet.dev/node-set: {{ . }}
+slurmlet.dev/node-set: {{ . | quote }}
 {{- end }}
 {{- end }}
 
@@ -86,19 +86,12 @@ labels: {{- include "slurm.labels" . | nindent 2 }}
 {{ get (dict "slurmctld" "64030" "slurmdbd" "64030" "slurmrestd" "820") .role }}
 {{- end }}
 
-{{- /* The group of its volumes. sackd in the login pods is SlurmUser's; slurmd is root's. */}}
-{{- define "slurm.gid" -}}
-{{ ternary "64030" (include "slurm.uid" .) (eq .role "login") }}
-{{- end }}
-
 {{- define "slurm.podSecurityContext" -}}
 {{- with include "slurm.uid" . }}
 runAsNonRoot: true
 runAsUser: {{ . }}
 runAsGroup: {{ . }}
-{{- end }}
-{{- with include "slurm.gid" . }}
-# So that it can read the cluster's key
+# So that it can read the cluster's key. The agents of slurmd and login are root, and a group of everybody's homes would be wrong.
 fsGroup: {{ . }}
 fsGroupChangePolicy: OnRootMismatch
 {{- end }}
@@ -106,10 +99,19 @@ seccompProfile:
   type: RuntimeDefault
 {{- end }}
 
+{{- /* Whether its agent makes a cgroup writable: "true", or nothing. */}}
+{{- define "slurm.remounts" -}}
+{{ if and (eq .role "slurmd") (eq .root.Values.cgroup.access "capability") }}true{{ end }}
+{{- end }}
+
 {{- define "slurm.securityContext" -}}
 allowPrivilegeEscalation: false
 {{- if include "slurm.uid" . }}
 readOnlyRootFilesystem: true
+{{- end }}
+{{- if and (include "slurm.remounts" .) (semverCompare ">=1.30.0-0" .root.Capabilities.KubeVersion.Version) }}
+# The runtime's profile denies every mount; on machines without AppArmor this is nothing
+appArmorProfile: {type: Unconfined}
 {{- end }}
 capabilities:
   drop: [ALL]
@@ -141,7 +143,11 @@ livenessProbe:
 {{- define "slurm.changedProbes" -}}
 {{- $probes := include "slurm.probes" . | fromYaml }}
 {{- range $name, $change := .spec.probes }}
-{{- $_ := set $probes (printf "%sProbe" $name) (mergeOverwrite (get $probes (printf "%sProbe" $name)) $change) }}
+{{- $probe := get $probes (printf "%sProbe" $name) }}
+{{- if or $change.exec $change.tcpSocket $change.grpc }}
+{{- $_ := unset $probe "httpGet" }}
+{{- end }}
+{{- $_ := set $probes (printf "%sProbe" $name) (mergeOverwrite $probe $change) }}
 {{- end }}
 {{- toYaml $probes }}
 {{- end }}
@@ -259,6 +265,7 @@ spec:
     - name: {{ .role }}
       image: {{ include "slurm.image" . }}
       imagePullPolicy: {{ .root.Values.image.pullPolicy }}
+      command: {{ append $s.command .role | toJson }}
       env:
         - {name: SLURMLET_GRACE_PERIOD, value: {{ int64 $s.terminationGracePeriodSeconds }}s}
         - {name: SLURMLET_LOG_LEVEL, value: {{ $s.logLevel }}}
@@ -337,6 +344,9 @@ spec:
 {{- end }}
 
 {{- define "slurm.podDisruptionBudget" -}}
+{{- if gt (len .spec.podDisruptionBudget) 1 }}
+{{- fail (printf "%s: podDisruptionBudget has both minAvailable and maxUnavailable, here and in the defaults together: set it in one place" .name) }}
+{{- end }}
 {{- if .spec.podDisruptionBudget }}
 ---
 apiVersion: policy/v1
