@@ -72,6 +72,12 @@ func TestValuesThatAreRefused(t *testing.T) {
 		"a file outside of the directory":      "slurm: {files: {../x: x}}",
 		"both bounds of a disruption":          "login: {podDisruptionBudget: {minAvailable: 1, maxUnavailable: 1}}",
 		"a grace period without time":          "nodeDefaults: {terminationGracePeriodSeconds: 1}",
+		"a password in lines":                  `accounting: {database: {password: "a\nb"}}`,
+		"a password in quotes":                 `accounting: {database: {password: '"a"'}}`,
+		"a password with a quote and a blank":  `accounting: {database: {password: 'a "b'}}`,
+		"a policy that Services lack":          "controller: {service: {externalTrafficPolicy: local}}",
+		"MariaDB's tolerations as a map":       "accounting: {mariadb: {tolerations: {}}}",
+		"a value that MariaDB has not":         "accounting: {mariadb: {sidecars: []}}",
 		"a shared volume without a place":      "sharedVolumes: [{name: home, volume: {emptyDir: {}}}]",
 		"a Slurm version in other words":       "image: {slurm: 24.11.5}",
 	} {

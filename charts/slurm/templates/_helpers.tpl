@@ -36,6 +36,31 @@
 {{ if and (include "slurm.ownSlurmdbd" .) (not .Values.accounting.database.host) }}true{{ end }}
 {{- end }}
 
+{{- /* The same in all templates of one rendering, as what is generated stays in the values. */}}
+{{- define "slurm.databasePassword" -}}
+{{- $db := .Values.accounting.database }}
+{{- if not $db.password }}
+{{- $given := false }}
+{{- range $key, $_ := .Values.accounting.conf }}
+{{- $given = or $given (eq (lower $key) "storagepass") }}
+{{- end }}
+{{- if and $db.host (not $given) }}
+{{- fail "accounting.database.host needs the password of that database: accounting.database.password, or accounting.existingSecret" }}
+{{- end }}
+{{- $old := (lookup "v1" "Secret" .Release.Namespace (include "slurm.database" .)).data | default dict }}
+{{- $_ := set $db "password" (get $old "password" | b64dec | default (randAlphaNum 32)) }}
+{{- end }}
+{{- $db.password }}
+{{- end }}
+
+{{- define "slurm.initSQL" -}}
+{{- $db := .Values.accounting.database -}}
+CREATE DATABASE IF NOT EXISTS `{{ $db.name }}`;
+CREATE USER IF NOT EXISTS '{{ $db.user }}'@'%';
+ALTER USER '{{ $db.user }}'@'%' IDENTIFIED BY '{{ include "slurm.databasePassword" . | replace "\\" "\\\\" | replace "'" "\\'" }}';
+GRANT ALL ON `{{ $db.name }}`.* TO '{{ $db.user }}'@'%';
+{{- end }}
+
 {{- /* Where slurmctld is, for SLURMLET_CONTROLLER. */}}
 {{- define "slurm.controller" -}}
 {{- if include "slurm.ownController" . -}}
@@ -234,19 +259,8 @@ spec:
   {{- with .root.Values.imagePullSecrets }}
   imagePullSecrets: {{- toYaml . | nindent 4 }}
   {{- end }}
-  {{- if kindIs "bool" $s.hostUsers }}
-  hostUsers: {{ $s.hostUsers }}
-  {{- end }}
-  {{- with include "slurm.runtimeClassName" . }}
-  runtimeClassName: {{ . }}
-  {{- end }}
-  {{- range $key := list "resourceClaims" "nodeSelector" "tolerations" "affinity" "priorityClassName" "schedulerName" }}
-  {{- with get $s $key }}
-  {{ $key }}: {{- if kindIs "string" . }} {{ . }}{{ else }}{{ toYaml . | nindent 4 }}{{ end }}
-  {{- end }}
-  {{- end }}
-  {{- with include "slurm.spread" . }}
-  topologySpreadConstraints: {{- . | nindent 4 }}
+  {{- with include "slurm.scheduling" . | trim }}
+  {{- . | nindent 2 }}
   {{- end }}
   {{- with $s.dnsConfig.dnsPolicy }}
   dnsPolicy: {{ . }}
@@ -299,6 +313,24 @@ spec:
     {{- end }}
 {{- end }}
 
+{{- /* Where and how a pod is run; MariaDB's too. */}}
+{{- define "slurm.scheduling" -}}
+{{- if kindIs "bool" .spec.hostUsers }}
+hostUsers: {{ .spec.hostUsers }}
+{{- end }}
+{{- with include "slurm.runtimeClassName" . }}
+runtimeClassName: {{ . }}
+{{- end }}
+{{- range $key := list "resourceClaims" "nodeSelector" "tolerations" "affinity" "priorityClassName" "schedulerName" }}
+{{- with get $.spec $key }}
+{{ $key }}: {{- if kindIs "string" . }} {{ . }}{{ else }}{{ toYaml . | nindent 2 }}{{ end }}
+{{- end }}
+{{- end }}
+{{- with include "slurm.spread" . }}
+topologySpreadConstraints: {{- . | nindent 2 }}
+{{- end }}
+{{- end }}
+
 {{- /* slurmd's runtime class makes its cgroups writable, unless it has one of its own. */}}
 {{- define "slurm.runtimeClassName" -}}
 {{- $cgroup := .root.Values.cgroup }}
@@ -335,6 +367,9 @@ spec:
   # A daemon serves before its agent says Ready.
   publishNotReadyAddresses: true
   {{- end }}
+  {{- if and .service.externalTrafficPolicy (ne .service.type "ClusterIP") }}
+  externalTrafficPolicy: {{ .service.externalTrafficPolicy }}
+  {{- end }}
   {{- with .service.loadBalancerSourceRanges }}
   loadBalancerSourceRanges: {{- toYaml . | nindent 4 }}
   {{- end }}
@@ -359,13 +394,16 @@ spec:
 {{- end }}
 {{- end }}
 
-{{- /* Key=value lines of a list of maps: the later wins, keys are the same in any case, null takes one away. */}}
+{{- /* Key=value lines of a list of maps: the later wins, keys are the same in any case, null takes one away, a list is as many lines. */}}
 {{- define "slurm.lines" -}}
 {{- $lines := dict }}
 {{- range . }}
 {{- range $key, $value := . }}
-{{- $line := printf "%s=%s" $key (include "slurm.scalar" $value) }}
-{{- $_ := set $lines (lower $key) (ternary "" $line (kindIs "invalid" $value)) }}
+{{- $own := list }}
+{{- range (ternary $value (list $value) (kindIs "slice" $value)) }}
+{{- $own = append $own (printf "%s=%s" $key (include "slurm.scalar" .)) }}
+{{- end }}
+{{- $_ := set $lines (lower $key) (ternary "" (join "\n" $own) (kindIs "invalid" $value)) }}
 {{- end }}
 {{- end }}
 {{- range $lines }}
