@@ -25,12 +25,11 @@ func accounting(t *testing.T, c *cluster) {
 		saw := c.ask(t, "sacctmgr -n -P show cluster format=Cluster")
 		return saw == release, saw
 	})
-	t.Run("a job is in the database", func(t *testing.T) {
-		j := c.submit(t, "true")
-		until(t, "sacct has it", func() (bool, string) {
-			saw := c.ask(t, "sacct -n -P -X -o JobID,State -j "+j.id)
-			return saw == j.id+"|COMPLETED", saw
-		})
+	t.Run("a job is in the database", func(t *testing.T) { c.accounts(t) })
+	t.Run("another password reaches MariaDB and slurmdbd", func(t *testing.T) {
+		c.upgrade(t, "--set-literal", "accounting.database.password=it's #1, \\so it is")
+		c.kubectl(t, "rollout", "status", "statefulset/slurm-mariadb", "--timeout", limit.String())
+		c.accounts(t)
 	})
 	t.Run("slurmrestd serves whoever has a token", func(t *testing.T) {
 		const get = `perl -MIO::Socket::INET -e '
@@ -43,6 +42,16 @@ func accounting(t *testing.T, c *cluster) {
 		answer = c.slurm(t, "export SLURM_JWT=none; "+get)
 		assert.NotContains(t, answer, "200 OK")
 		assert.NotContains(t, answer, "slurm-cpu-0")
+	})
+}
+
+// accounts runs a job that sacct tells of.
+func (c *cluster) accounts(t *testing.T) {
+	t.Helper()
+	j := c.submit(t, "true")
+	until(t, "sacct has it", func() (bool, string) {
+		saw := c.ask(t, "sacct -n -P -X -o JobID,State -j "+j.id)
+		return saw == j.id+"|COMPLETED", saw
 	})
 }
 
