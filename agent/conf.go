@@ -31,6 +31,8 @@ type conf struct {
 	// node had before that has to follow. Only the goroutines of one reload after the other use them.
 	since  time.Time
 	starts map[string]time.Time
+	// departure is of the set that was checked last. They alone use it, too.
+	departure departure
 	// ahead is what was noted when an edit began, rehearsed what was checked of it; nil
 	// when they were used.
 	ahead     atomic.Pointer[noting]
@@ -85,16 +87,27 @@ func (a *Agent) readSources() edition {
 func (a *Agent) performReload(act action) bool {
 	switch act := act.(type) {
 	case check:
-		running := a.life.main != 0
+		running, good := a.life.main != 0, a.life.good
 		go func() {
 			a.releaseJobs() // an edit that was overtaken held them
-			staged, changes, err := a.checkEdition(act.set, running)
-			a.post(checked{act.number, staged, changes, err})
+			var i inspection
+			var err error
+			if running {
+				i, err = a.checkEdition(act.set)
+			} else {
+				i, err = a.checkFirst(act.set, good)
+			}
+			a.post(checked{act.number, i.staged, i.changes, err})
 		}()
 	case awaitLaunches:
 		go func() {
 			a.awaitLaunches(act.limit, func() { a.conf.starts = a.noteStarts().starts() }) // a slurmd may have been started meanwhile
-			a.post(launchesOver{act.number})
+
+			err := a.departs(a.conf.departure) // and jobs may have come
+			if err != nil {
+				a.releaseJobs()
+			}
+			a.post(launchesOver{act.number, err})
 		}()
 	case place:
 		go func() { a.post(placeEnded{act.number, a.place(act.set, act.staged)}) }()

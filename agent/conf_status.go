@@ -97,7 +97,8 @@ func (a *Agent) reloads(next life) ReloadsStatus {
 
 // tellReload logs what became of an edit.
 func (a *Agent) tellReload(old, next life) {
-	if next.why != "" && (old.why != next.why || old.refused == nil || next.refused != old.refused && !next.refused.at.Equal(old.refused.at)) {
+	again := old.refused != nil && next.refused != nil && old.refused.inUse && next.refused.inUse && old.refused.at.Equal(next.refused.at)
+	if next.why != "" && !again && (old.why != next.why || old.refused == nil || next.refused != old.refused && !next.refused.at.Equal(old.refused.at)) {
 		for why := range strings.SplitSeq(next.why, "\n") {
 			a.tell(slog.LevelError, "the configuration is refused; the last good one stays", slog.String("error", why))
 		}

@@ -158,6 +158,7 @@
 //	check     the files are there and are text, no more than 8 MiB each and 32 MiB in all; then, with SLURMLET_PREFLIGHT=parse, packages
 //	          slurmconf and slurmconf/check judge them, and Slurm's own parser (scontrol) reads them; with full, a second slurmctld is
 //	          started with them besides
+//	          and slurmctld has no jobs in a partition that is not there any more
 //	wait      while slurmctld tells nodes of jobs (sdiag's agent count), which the next step would drop: at most ten seconds, forty for keys;
 //	          after three seconds no jobs are started until the next step is over (the reservation slurmlet-reconfigure, of one minute)
 //	swap      slurmctld sees the old set or the new one, nothing between
@@ -196,6 +197,18 @@
 // refused as long as slurmctld runs, with the daemons that would have to be restarted.
 // A slurmctld that starts takes what the sources hold then: to change the port of a
 // cluster, edit it, and delete the pods.
+//
+// A partition that an edit takes away, or gives another name, has its jobs to their end
+// first: slurmctld would end them at once, those that wait too. As long as it has any,
+// or does not tell, the edit is refused, with the jobs' names, and looked at again
+// every 20 seconds; when they are over it is live. With State=DRAIN in its place, or
+// scontrol update PartitionName=… State=DRAIN, no new ones come. A job that waits for
+// several partitions needs all of them up to 25.05, and one of them since 25.11. Up to
+// 25.05 one that was submitted for several, and runs, ends with any of them, and slurmctld
+// tells only the one that it runs in: it is not guarded. A slurmctld that starts cannot be
+// asked, so it is started with the last good set, and the edit comes after; unless that
+// set does not work, or the edit changes what only a start can. With SLURMLET_PREFLIGHT=off
+// nobody is asked.
 //
 // Keys (*.key, *.jwks, *.pem, *.p12, slurmdbd.conf) are not copied; the set in place
 // has links to them. Whoever uses scontrol in this container sets
@@ -450,7 +463,7 @@
 //	1    the agent itself failed; "slurmlet check": an error is among the findings, and Slurm would refuse the files
 //	64   wrong usage: unknown role or command (EX_USAGE)
 //	69   "slurmlet status": no agent answers (EX_UNAVAILABLE)
-//	72   something that the container must have is missing: the daemon, scontrol, sdiag, a key, a user (EX_OSFILE)
+//	72   something that the container must have is missing: the daemon, scontrol, sdiag, squeue, a key, a user (EX_OSFILE)
 //	75   "slurmlet status": the agent is not Ready; the agent itself: the time was over, and the node record or
 //	     jobs may be left (EX_TEMPFAIL)
 //	77   Slurm cannot limit jobs by cgroup, and SLURMLET_CGROUP does not go without (EX_NOPERM)

@@ -70,35 +70,72 @@ type candidate struct {
 	before *slurmconf.Set
 }
 
-// checkEdition is checkSet for a set that is to be live next, with all that is ready for it.
-func (a *Agent) checkEdition(set *confset.Set, running bool) (staged string, changes []string, err error) {
-	if !running {
-		return a.checkSet(context.Background(), set, false)
+// inspection is what came of a look at a set that can be used.
+type inspection struct {
+	// staged is where it lies ready, changes what it changes, gone the partitions that it takes away.
+	staged  string
+	changes []string
+	gone    []slurmconf.Partition
+}
+
+// checkFirst is checkSet for a set that slurmctld is to be started with.
+func (a *Agent) checkFirst(set, good *confset.Set) (inspection, error) {
+	i, err := a.checkSet(context.Background(), set, false)
+	if err != nil {
+		return i, err
+	}
+	return a.orDrop(i, a.departsFirst(good, set, i.staged))
+}
+
+// checkEdition is checkSet for a set that is to be live next, with all that is ready for
+// it. What slurmctld has jobs of is asked now, whenever the rest was looked at.
+func (a *Agent) checkEdition(set *confset.Set) (inspection, error) {
+	if err := a.departsAgain(set); err != nil {
+		return inspection{}, err
 	}
 	before := a.foreseen()
 	defer func() { a.conf.starts = before.starts() }()
+	i, err := a.rehearsedOrChecked(set)
+	if err != nil {
+		return i, err
+	}
+	a.conf.departure = departure{set, a.livePlace(), i.gone}
+	return a.orDrop(i, a.departs(a.conf.departure))
+}
+
+func (a *Agent) rehearsedOrChecked(set *confset.Set) (inspection, error) {
 	if r := a.rehearsedSet(set); r != nil {
-		return r.staged, r.changes, nil
+		return r.inspection, nil
 	}
 	return a.checkSet(context.Background(), set, true)
 }
 
+// orDrop leaves nothing of a set that is refused.
+func (a *Agent) orDrop(i inspection, err error) (inspection, error) {
+	if err == nil {
+		return i, nil
+	}
+	a.conf.live.Drop(i.staged)
+	return inspection{}, err
+}
+
 // checkSet stages a set and looks at it; what is wrong has the name of the
 // source, where people edit.
-func (a *Agent) checkSet(ctx context.Context, set *confset.Set, running bool) (staged string, changes []string, err error) {
-	if staged, err = a.stage(set); err == nil {
-		c := candidate{Set: set, dir: staged}
-		c.conf, c.findings = slurmconf.Read(slurmconf.Dir(staged), ofController...)
-		if running {
-			c.before, _ = slurmconf.Read(slurmconf.Dir(a.conf.live.Current()), ofController...)
-			changes = c.changes(a.conf.live.Current())
-		}
-		if err = a.preflight(ctx, c); err != nil {
-			a.conf.live.Drop(staged)
-			return "", nil, err
-		}
+func (a *Agent) checkSet(ctx context.Context, set *confset.Set, running bool) (inspection, error) {
+	staged, err := a.stage(set)
+	if err != nil {
+		return inspection{}, err
 	}
-	return staged, changes, err
+	i, c := inspection{staged: staged}, candidate{Set: set, dir: staged}
+	c.conf, c.findings = slurmconf.Read(slurmconf.Dir(staged), ofController...)
+	if running {
+		c.before, _ = slurmconf.Read(slurmconf.Dir(a.conf.live.Current()), ofController...)
+		i.changes = c.changes(a.conf.live.Current())
+	}
+	if running && a.Config.Preflight != PreflightOff {
+		i.gone = gone(c.before, c.conf)
+	}
+	return a.orDrop(i, a.preflight(ctx, c))
 }
 
 func (a *Agent) preflight(ctx context.Context, c candidate) error {

@@ -13,13 +13,12 @@ import (
 type rehearsal struct {
 	began time.Time
 	// live is the configuration that it was compared with.
-	live    string
-	set     *confset.Set
-	cancel  context.CancelFunc
-	over    chan struct{}
-	staged  string
-	changes []string
-	err     error
+	live   string
+	set    *confset.Set
+	cancel context.CancelFunc
+	over   chan struct{}
+	inspection
+	err error
 }
 
 // rehearsalCalm is how long the sources have to stay as they are before a rehearsal.
@@ -42,7 +41,7 @@ func (a *Agent) rehearse() {
 	}
 	go func() {
 		defer close(r.over)
-		r.staged, r.changes, r.err = a.checkSet(ctx, set, true)
+		r.inspection, r.err = a.checkSet(ctx, set, true)
 	}()
 	time.AfterFunc(foresight, func() {
 		if a.conf.rehearsed.CompareAndSwap(r, nil) {

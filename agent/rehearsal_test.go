@@ -78,11 +78,11 @@ func TestRehearse(t *testing.T) {
 			}
 			edit := a.readSources()
 			require.NoError(t, edit.err)
-			staged, _, err := a.checkEdition(edit.set, true)
+			i, err := a.checkEdition(edit.set)
 			assert.Equal(t, c.refusal != nil, err != nil, "%v", err)
 			assert.EqualValues(t, c.after, r.asked.Load())
 			if err == nil {
-				assert.NoError(t, a.place(edit.set, staged))
+				assert.NoError(t, a.place(edit.set, i.staged))
 				assert.FileExists(t, filepath.Join(a.conf.live.Current(), confset.Main))
 			}
 			left, err := filepath.Glob(a.conf.live.Current() + ".*")

@@ -88,7 +88,7 @@ func partOf(r Role) part {
 	switch r {
 	case Slurmctld:
 		return part{
-			program: "slurmctld", tools: []string{"scontrol", "sdiag"},
+			program: "slurmctld", tools: []string{"scontrol", "sdiag", "squeue"},
 			user: slurmUser, announces: true, args: slurmctldArgs, client: placedConf,
 			reloads: true, confirm: (*Agent).ping,
 		}

@@ -219,9 +219,13 @@ type (
 		changes []string
 		err     error
 	}
-	// launchesOver: slurmctld has told the nodes what it had to, or was waited for long enough.
-	launchesOver struct{ number int }
-	placeEnded   struct {
+	// launchesOver: slurmctld has told the nodes what it had to, or was waited for long
+	// enough; err says what keeps the set from being used after all.
+	launchesOver struct {
+		number int
+		err    error
+	}
+	placeEnded struct {
 		number int
 		err    error
 	}

@@ -20,7 +20,15 @@ func (l life) prepareConf() (life, []action) {
 func (l life) lookedFirst(e checked) (life, []action) {
 	trying := l.trying
 	l.trying, l.reloading = nil, quiet
-	if e.err != nil {
+	switch {
+	case isInUse(e.err): // it is for a slurmctld that runs to say
+		later := *trying
+		later.inUse = true
+		if l.next == nil {
+			l.next = &later
+		}
+		return l.fallBack()
+	case e.err != nil:
 		return l.refuseUnseen(trying, e.err).fallBack()
 	}
 	return l.inPlace(trying, e.staged)
@@ -59,6 +67,19 @@ func (l life) failedFirst(why string) (life, []action) {
 	l.starts++
 	l.outcomes.rolledBack++
 	return l.judge(&edition{set: l.live, at: l.mainSince}, why).fallBack()
+}
+
+// postponed: slurmctld has ended before it was Ready with the last good set, though
+// there is one that was put off only for the jobs' sake. What it ended over may be mended there.
+func (l life) postponed() bool {
+	return l.reloads && !l.wasReady && l.next != nil && l.next.inUse
+}
+
+func (l life) startPostponed() (life, []action) {
+	e := l.next
+	l.next = nil
+	l.starts++
+	return l.inPlace(e, "")
 }
 
 // unproven: slurmctld was started with a set that was not good before.

@@ -37,6 +37,9 @@ type edition struct {
 	// changes.
 	staged  string
 	changes []string
+	// inUse: it was refused because of jobs that need what it takes away, and is tried
+	// again.
+	inUse bool
 }
 
 // over puts an edition in the place of one that was not tried yet: whoever
@@ -103,6 +106,8 @@ const (
 	// hangs is after how many reconfigures without an answer slurmctld will give none:
 	// it takes no connections while it waits for its threads to end, without a limit.
 	hangs = 3
+	// inUsePause is how long an edit that jobs keep from being used waits for the next look at them.
+	inUsePause = 20 * time.Second
 )
 
 // edited: the sources have another content.
@@ -137,7 +142,7 @@ func (l life) tryNext() (life, []action) {
 		return l.judge(e, ""), nil
 	case l.knows(e):
 		again := *e
-		again.at = l.refused.at // that it is refused is no news
+		again.at, again.inUse = l.refused.at, l.refused.inUse // that it is refused is no news
 		l.next = nil
 		return l.judge(&again, l.why).carryOn()
 	case e.err != nil:
@@ -157,7 +162,7 @@ func (l life) knows(e *edition) bool {
 	case e.err != nil:
 		return l.why == e.err.Error()
 	}
-	return !e.forced && e.set.Same(l.refused.set)
+	return !e.forced && !e.inUse && e.set.Same(l.refused.set)
 }
 
 // judge says what became of an edition; empty: it is live.
@@ -173,8 +178,12 @@ func (l life) judge(e *edition, refusal string) life {
 
 // refuseUnseen refuses what slurmctld has not had.
 func (l life) refuseUnseen(e *edition, why error) life {
-	l.outcomes.refused++
-	return l.judge(e, why.Error())
+	refused := *e
+	refused.inUse = isInUse(why)
+	if again := e.inUse && refused.inUse && l.refused != nil; !again {
+		l.outcomes.refused++
+	}
+	return l.judge(&refused, why.Error())
 }
 
 // carryOn: what was refused before it was live has changed nothing.
@@ -185,8 +194,21 @@ func (l life) carryOn() (life, []action) {
 		return l.tryNext()
 	case l.unsettled:
 		return l.restore()
+	case l.refused != nil && l.refused.inUse:
+		l, again := l.setClock(inUsePause)
+		return l, []action{again}
 	}
 	return l, nil
+}
+
+// tryAgain: the jobs that kept an edit from being used may be over.
+func (l life) tryAgain() (life, []action) {
+	if l.refused == nil || !l.refused.inUse || l.next != nil {
+		return l, nil
+	}
+	again := *l.refused
+	again.forced, again.ticket = false, 0
+	return l.edited(again)
 }
 
 // looked: the set that is tried was checked, and lies ready.
@@ -225,9 +247,13 @@ func (l life) launched(e launchesOver) (life, []action) {
 	if e.number != l.put || l.reloading != sending || l.isOver() {
 		return l, nil
 	}
-	if l.next != nil {
-		l.next, l.trying = l.next.over(l.trying), nil
+	switch trying := l.trying; {
+	case l.next != nil:
+		l.next, l.trying = l.next.over(trying), nil
 		return l.carryOn()
+	case e.err != nil:
+		l.trying = nil
+		return l.refuseUnseen(trying, e.err).carryOn()
 	}
 	return l.reconfigure(reconfiguring, l.trying.set, l.trying.staged)
 }
@@ -371,6 +397,8 @@ func (l life) reloadDue(e reloadTimer) (life, []action) {
 		return l, nil
 	}
 	switch l.reloading {
+	case quiet:
+		return l.tryAgain()
 	case reconfiguring:
 		return l.refuse(fmt.Sprintf("slurmctld did not take it within %v", takeLimit))
 	case restoring:

@@ -73,12 +73,15 @@ func (c *confWorld) answer(w *world, a action, how byte) {
 	switch a := a.(type) {
 	case check:
 		err := w.maybe(how)
-		if err == nil {
+		if how&3 == 3 && w.life.good != nil {
+			err = w.keptByJobs(how)
+		}
+		if err == nil || w.life.doing == preparing && isInUse(err) {
 			c.sound = append(c.sound, a.set)
 		}
 		w.feed(checked{a.number, "staged", nil, err})
 	case awaitLaunches:
-		w.feed(launchesOver{a.number})
+		w.feed(launchesOver{a.number, w.keptByJobs(how)})
 	case place:
 		w.feed(placeEnded{a.number, w.maybe(how >> 3)})
 	case reconfigure:
@@ -90,6 +93,13 @@ func (c *confWorld) answer(w *world, a action, how byte) {
 	case askNodes:
 		w.feed(nodesAsked{number: a.number, took: int(how & 3), missed: make([]string, how>>2), silent: how&1 == 1})
 	}
+}
+
+func (w *world) keptByJobs(how byte) error {
+	if how&1 == 1 {
+		return inUse{"jobs"}
+	}
+	return nil
 }
 
 func (c *confWorld) carryOut(w *world, a action) {
@@ -133,6 +143,7 @@ func (c *confWorld) check(w *world) {
 		require.False(w, c.pushed, "nodes keep a refused set")
 		require.Nil(w, l.trying)
 		require.True(w, l.next == nil || l.state != Ready, "an edit is forgotten")
+		require.True(w, l.next != nil || l.refused == nil || !l.refused.inUse || slices.Contains(c.clocks, l.clock), "an edit that jobs keep is forgotten")
 		return
 	}
 	require.True(w, len(c.asked) > 0 || slices.Contains(c.clocks, l.clock), "the reload %s hangs", l.reloading)

@@ -33,7 +33,12 @@ func looks(err error) func(life) event {
 	return func(l life) event { return checked{l.put, "staged", nil, err} }
 }
 
-func settles(l life) event { return launchesOver{l.put} }
+// jobsAppear while launches are waited for.
+func jobsAppear(l life) event { return launchesOver{l.put, errJobs} }
+
+var errJobs = inUse{"jobs are in it"}
+
+func settles(l life) event { return launchesOver{number: l.put} }
 
 func replies(err error) func(life) event {
 	return func(l life) event { return reconfigureEnded{l.put, err} }
@@ -97,6 +102,19 @@ func TestStepReload(t *testing.T) {
 		{"until it is its turn", append(append(events{edits(second)}, takes...), edits(third), nodesSay(3)), checking, second, second, "", check{6, third}},
 		{"a few silent nodes do not keep it", append(append(events{edits(second)}, takes...), nodesSay(3, "a"), edits(third)), checking, second, second, "", check{7, third}},
 		{"an edit while the last good one cannot be put back", events{edits(second), looks(nil), settles, replies(errNo), replies(errNo), edits(third)}, checking, first, first, "no", check{5, third}},
+		{"jobs keep it: it waits", events{edits(second), looks(errJobs)}, quiet, first, first, "jobs are in it", armReload{1, inUsePause}},
+		{"and is looked at again", events{edits(second), looks(errJobs), timesOut}, checking, first, first, "jobs are in it", check{2, second}},
+		{"and again", events{edits(second), looks(errJobs), timesOut, looks(errJobs)}, quiet, first, first, "jobs are in it", armReload{2, inUsePause}},
+		{"until they are over", events{edits(second), looks(errJobs), timesOut, looks(nil), settles}, reconfiguring, second, first, "jobs are in it", reconfigure{4, second, "staged"}},
+		{"read once more, it waits on", events{edits(second), looks(errJobs), edits(second)}, quiet, first, first, "jobs are in it", armReload{2, inUsePause}},
+		{"back to what is live, nothing waits", events{edits(second), looks(errJobs), edits(first), timesOut}, quiet, first, first, "", nil},
+		{"another edit takes its place", events{edits(second), looks(errJobs), edits(third), looks(errNo), timesOut}, quiet, first, first, "no", nil},
+		{"other faults are found first", events{edits(second), looks(errJobs), timesOut, looks(errNo), timesOut}, quiet, first, first, "no", nil},
+		{"jobs come while launches are waited for", events{edits(second), looks(nil), jobsAppear}, quiet, first, first, "jobs are in it", armReload{1, inUsePause}},
+		{"an edit and jobs come then", events{edits(second), looks(nil), edits(third), jobsAppear}, checking, first, first, "", check{3, third}},
+		{"slurmctld is reconfigured by somebody else meanwhile", events{edits(second), looks(errJobs), handsOver, timesOut, pings}, checking, first, first, "jobs are in it", check{2, second}},
+		{"the last good one goes back first", events{edits(second), looks(nil), settles, replies(errNo), edits(third), replies(nil), handsOver, pings, looks(errJobs)}, quiet, first, first, "jobs are in it", armReload{4, inUsePause}},
+		{"after SIGTERM no jobs are waited for", events{edits(second), looks(errJobs), terminates, timesOut}, quiet, first, first, "jobs are in it", nil},
 		{"after SIGTERM nothing is waited for", events{edits(second), looks(nil), terminates, settles}, sending, first, first, "", nil},
 		{"after SIGTERM nothing", events{edits(second), terminates, looks(nil)}, checking, first, first, "", nil},
 	} {
@@ -123,7 +141,7 @@ func TestStepHung(t *testing.T) {
 	hung := running()
 	hung, _ = step(hung, edition{set: second})
 	hung, _ = step(hung, checked{hung.put, "staged", nil, nil})
-	hung, _ = step(hung, launchesOver{hung.put})
+	hung, _ = step(hung, launchesOver{number: hung.put})
 	for range 2 * hangs {
 		hung, _ = step(hung, reloadTimer{hung.clock})
 	}
@@ -191,9 +209,12 @@ func TestStepOutcomes(t *testing.T) {
 		{"it cannot be read", running(), events{fails("x"), fails("x")}, outcomes{refused: 1}},
 		{"and not for another reason either", running(), events{fails("x"), fails("y")}, outcomes{refused: 2}},
 		{"another comes during the check", running(), events{tries(second), tries(third), looks(nil), looks(errNo)}, outcomes{refused: 1}},
+		{"jobs keep it, for long", running(), events{tries(second), looks(errJobs), timesOut, looks(errJobs), timesOut, looks(errJobs)}, outcomes{refused: 1}},
+		{"jobs keep it, then something else", running(), events{tries(second), looks(errJobs), timesOut, looks(errNo)}, outcomes{refused: 2}},
 		{"nothing is new", running(), events{tries(first)}, outcomes{}},
 		{"at the start, it cannot be read", bad, events{begins}, outcomes{refused: 1}},
 		{"at the start, the check refuses it", other, events{begins, looks(errNo)}, outcomes{refused: 1}},
+		{"at the start, there may be jobs", other, events{begins, looks(errJobs), inPlace, up}, outcomes{}},
 		{"at the start, slurmctld ends over it", other, events{begins, looks(nil), inPlace, up, ends}, outcomes{rolledBack: 1}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -204,6 +225,52 @@ func TestStepOutcomes(t *testing.T) {
 			require.Equal(t, c.want, l.outcomes)
 		})
 	}
+}
+
+// TestStepKept: an edit that jobs keep has one beginning, and one verdict.
+func TestStepKept(t *testing.T) {
+	l := running()
+	l, _ = step(l, edition{set: second, at: epoch, forced: true, ticket: 3})
+	l, _ = step(l, checked{l.put, "", nil, errJobs})
+	require.Equal(t, 3, l.judged)
+	l, _ = step(l, edition{set: second, forced: true, ticket: 4, at: epoch.Add(time.Second)})
+	l, _ = step(l, checked{l.put, "", nil, errJobs})
+	require.Equal(t, 4, l.judged, "by hand it is tried at once")
+	since := l.refused.at
+	l, _ = step(l, reloadTimer{l.clock})
+	l, _ = step(l, checked{l.put, "", nil, inUse{"fewer jobs are in it"}})
+	require.Equal(t, since, l.refused.at)
+	require.Equal(t, "fewer jobs are in it", l.why)
+	require.Equal(t, 4, l.judged)
+}
+
+// TestStepPostponed: a set that there may be jobs for waits for a slurmctld that can tell.
+func TestStepPostponed(t *testing.T) {
+	begin := func() life {
+		l := running()
+		l.state, l.main, l.wasReady, l.live = Starting, 0, false, nil
+		l.next = &edition{set: second, at: epoch}
+		for _, e := range []func(life) event{
+			func(life) event { return begun{} }, looks(errJobs), func(l life) event { return placeEnded{l.put, nil} },
+			func(life) event { return mainStarted{pid: 1, at: epoch} },
+		} {
+			l, _ = step(l, e(l))
+		}
+		require.Equal(t, first, l.live, "the last good one is started with")
+		return l
+	}
+	ready, _ := step(begin(), mainReady{})
+	ready, _ = step(ready, timerFired{ready.timer})
+	ready, actions := step(ready, pings(ready))
+	require.Equal(t, Ready, ready.state)
+	require.Equal(t, []action{check{ready.put, second}}, actions)
+
+	ended, actions := step(begin(), mainExited{pid: 1, code: 1, what: "no"})
+	require.Equal(t, []action{place{ended.put, second, ""}}, actions, "slurmctld does not run with the last good one")
+	other := begin()
+	other, _ = step(other, edition{set: third})
+	_, actions = step(other, mainExited{pid: 1, code: 1, what: "no"})
+	require.Equal(t, []action{exit{1}}, actions, "the last was not looked at")
 }
 
 // TestStepVerdict: whoever waits for a verdict gets that of the last content.

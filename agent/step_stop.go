@@ -103,6 +103,8 @@ func (l life) exited(e mainExited) (life, []action) {
 		return l.leaveWith(e.code)
 	case l.unproven():
 		return l.failedFirst(e.what)
+	case l.postponed():
+		return l.startPostponed()
 	case !l.restarts && l.doing == replacing: // for a reason of the agent's
 		return l.leaveWith(ExitFailure)
 	case !l.restarts:

@@ -37,6 +37,7 @@ func configMapEdits(t *testing.T, c *cluster) {
 		t.Run("an edit is live on all nodes", e.isLive)
 		t.Run("the last of many edits is live", e.lastIsLive)
 		t.Run("bad edits under running jobs", e.badUnderJobs)
+		t.Run("a partition with jobs is not taken away", e.partitionStays)
 		t.Run("killed right after a bad edit", e.killedAfterABadOne)
 	})
 }
@@ -286,4 +287,73 @@ func plainEdits(t *testing.T, c *cluster) {
 	e.waitReady(t, sandbox.Controller, "node-0", "node-1")
 	assert.Contains(t, e.run(t, sandbox.Controller, "scontrol", "show", "config"), "PrologEpilogTimeout     = 81")
 	c.replace(t, c.Controller())
+}
+
+// partitionStays: a partition that is taken away has its jobs to their end first.
+func (e *editing) partitionStays(t *testing.T) {
+	without, with := e.files, e.with("slurm.conf", e.conf()+"PartitionName=extra Nodes=ALL\n")
+	former := e.agent(t, sandbox.Controller).Conf.Good
+	e.swap(t, with)
+	good := e.waitLive(t, former)
+	first := e.submit(t, waits, "-p", "extra", "-w", "node-0", "--no-requeue")
+	e.waitJob(t, first, "RUNNING")
+	waiting := e.submit(t, "echo ran", "-p", "extra", "--hold")
+	choosy := e.submit(t, "echo ran", "-p", "extra,all", "--hold")
+
+	e.swap(t, without)
+	why := e.waitKept(t, good, first, waiting)
+	old := strings.Contains(e.run(t, sandbox.Controller, "scontrol", "-V"), "24.11")
+	assert.Equal(t, old, strings.Contains(why, choosy), "until 25.05 a job needs all of its partitions: %s", why)
+	<-time.After(25 * time.Second) // it is looked at again
+	e.waitKept(t, good, first, waiting)
+	assert.Equal(t, []string{"RUNNING", "PENDING", "PENDING"}, []string{e.job(t, first)["JobState"], e.job(t, waiting)["JobState"], e.job(t, choosy)["JobState"]})
+	assert.Len(t, e.refusals(t, "PartitionName=extra"), 1, "it is said once")
+
+	// A slurmctld that starts cannot be asked: it comes up with the last good set.
+	require.NoError(t, e.Restart(t.Context(), sandbox.Controller, grace))
+	e.waitReady(t, sandbox.Controller, "node-0", "node-1")
+	e.waitKept(t, good, first, waiting)
+	assert.Equal(t, "RUNNING", e.job(t, first)["JobState"])
+
+	e.run(t, sandbox.Controller, "scancel", waiting)
+	if old {
+		e.run(t, sandbox.Controller, "scontrol", "update", "jobid="+choosy, "partition=all")
+	}
+	e.let(t, first)
+	assert.Equal(t, "0", e.waitJob(t, first, "COMPLETED")["Restarts"])
+	since := time.Now()
+	assert.Equal(t, former, e.waitLive(t, good))
+	t.Logf("the edit is live %v after the last job's end", time.Since(since).Round(100*time.Millisecond))
+	assert.Less(t, time.Since(since), 45*time.Second)
+	assert.NotContains(t, e.run(t, sandbox.Controller, "scontrol", "show", "partition"), "PartitionName=extra")
+	e.run(t, sandbox.Controller, "scontrol", "release", choosy)
+	e.waitJob(t, choosy, "COMPLETED")
+}
+
+// waitKept waits until an edit is refused because of these jobs, and returns what is said.
+func (e *editing) waitKept(t *testing.T, good string, jobs ...string) string {
+	t.Helper()
+	why := ""
+	until(t, "jobs keep the edit from being used", func() (bool, string) {
+		s := e.agent(t, sandbox.Controller).Conf
+		if s.Refused != nil {
+			why = strings.Join(s.Refused.Why, "\n")
+		}
+		return s.Refused != nil && s.Doing == "" && s.Live == good && s.Good == good, tells(s)
+	})
+	assert.Contains(t, why, "/etc/slurm/slurm.conf: error: PartitionName=extra is not there any more, but ")
+	for _, id := range jobs {
+		assert.Contains(t, why, id)
+	}
+	return why
+}
+
+// refusals are the log's lines about edits that were refused, with these words.
+func (e *editing) refusals(t *testing.T, words string) (all []map[string]any) {
+	for _, line := range e.lines(t, sandbox.Controller, agent.Source) {
+		if line["msg"] == "the configuration is refused; the last good one stays" && strings.Contains(fmt.Sprint(line["error"]), words) {
+			all = append(all, line)
+		}
+	}
+	return all
 }

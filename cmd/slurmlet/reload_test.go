@@ -41,6 +41,13 @@ func swap(number int, files map[string]string) act {
 	}
 }
 
+// waitsIn: another job waits in a partition.
+func waitsIn(job, partition string) act {
+	return func(c *container) {
+		c.put("jobs/"+job, fmt.Sprintf(`{"job_id":%s,"job_state":["PENDING"],"partition":%q}`, job, partition))
+	}
+}
+
 func reads(name string) string { return "] reads MailDomain=" + name + "\n" }
 
 // last: the last slurmctld that has started reads this cluster's configuration, and so does whoever asks.
@@ -234,6 +241,58 @@ func TestReload(t *testing.T) {
 			}}, []condition{isReady, last("third"), notRefused, never(reads("second")), atMost(reconfigured, 1)}},
 			{"and back to the first", []act{edit("slurm.conf", conf("first"))}, []condition{isReady, last("first"), notRefused}},
 		},
+	}, {
+		name: "a partition that has jobs is not taken away",
+		given: given{files: map[string]string{
+			"conf/slurm.conf": conf("first", "PartitionName=all Nodes=ALL", "PartitionName=gpu Nodes=ALL"),
+			"jobs/5":          `{"job_id":5,"job_state":["RUNNING"],"partition":"gpu"}`, "jobs/6": `{"job_id":6,"job_state":["RUNNING"],"partition":"all"}`,
+			"jobs/7": `{"job_id":7,"job_state":["COMPLETED"],"partition":"gpu"}`,
+		}},
+		phases: []phase{
+			{"it is Ready", nil, []condition{isReady, last("first")}},
+			{"it is taken away", []act{edit("slurm.conf", conf("second", "PartitionName=all Nodes=ALL"))}, []condition{
+				isReady, isRefused("$/slurm.conf: error: PartitionName=gpu is not there any more, but job 5 is in it, and slurmctld would end it: want it back, with State=DRAIN, until its jobs are over"),
+				last("first"), never(reconfigured), measures("slurmlet_config_refused 1", `slurmlet_config_reloads_total{outcome="refused"} 1`),
+			}},
+			{"two of them", []act{waitsIn("8", "gpu"), command(1, "PartitionName=gpu is not there any more, but 2 jobs are in it (5,8), and slurmctld would end them", "reload")}, nil},
+			{"nobody can tell", []act{choose("down"), command(1, "PartitionName=gpu is not there any more, but slurmctld does not tell whether there are jobs in it: squeue: ", "reload"), drop("down")}, nil},
+			{"it is there again, and another setting", []act{edit("slurm.conf", conf("third", "PartitionName=all Nodes=ALL", "PartitionName=gpu Nodes=ALL State=DRAIN"))}, []condition{isReady, last("third"), kept("third"), notRefused}},
+			{"they are over", []act{drop("jobs/5"), drop("jobs/8"), choose("launching"), edit("slurm.conf", conf("fourth", "PartitionName=all Nodes=ALL"))}, []condition{
+				isReady, last("third"), does("waiting for slurmctld to launch the jobs that it has started"),
+			}},
+			{"one comes while launches are waited for", []act{waitsIn("9", "gpu"), drop("launching")}, []condition{isReady, last("third"), isRefused("job 9 is in it"), atMost(reconfigured, 1)}},
+			{"it is over", []act{drop("jobs/9"), command(0, "", "reload")}, []condition{isReady, last("fourth"), kept("fourth"), notRefused}},
+		},
+	}, {
+		name: "at the start, a partition that may have jobs: slurmctld comes up with the last good one, and is asked",
+		given: given{good: conf("good", "PartitionName=all Nodes=ALL", "PartitionName=gpu Nodes=ALL"), files: map[string]string{
+			"conf/slurm.conf": conf("first", "PartitionName=all Nodes=ALL"), "jobs/5": `{"job_id":5,"job_state":["PENDING"],"partition":"gpu"}`,
+		}},
+		phases: []phase{
+			{"it is Ready", nil, []condition{isReady, last("good"), kept("good"), isRefused("PartitionName=gpu is not there any more, but job 5 is in it"), never(reads("first"))}},
+			{"the job is over", []act{drop("jobs/5"), command(0, "", "reload")}, []condition{isReady, last("first"), kept("first"), notRefused}},
+		},
+	}, {
+		name: "at the start, a partition without jobs: it is gone once slurmctld has said so",
+		given: given{
+			good:  conf("good", "PartitionName=all Nodes=ALL", "PartitionName=gpu Nodes=ALL"),
+			files: map[string]string{"conf/slurm.conf": conf("first", "PartitionName=all Nodes=ALL")},
+		},
+		phases: []phase{{"it is Ready", nil, []condition{isReady, last("first"), kept("first"), notRefused, inOrder(reads("good"), "--format=%i %P", reconfigured, reads("first"))}}},
+	}, {
+		name: "at the start, a partition that may have jobs, and what only a start can change: it is taken",
+		given: given{
+			good:  conf("good", "PartitionName=all Nodes=ALL", "PartitionName=gpu Nodes=ALL"),
+			files: map[string]string{"conf/slurm.conf": conf("first", "PartitionName=all Nodes=ALL", "SlurmctldPort=7000")},
+		},
+		phases: []phase{{"it is Ready", nil, []condition{isReady, last("first"), kept("first"), notRefused, never(reconfigured)}}},
+	}, {
+		name: "at the start, a partition that may have jobs, and slurmctld does not come up with the last good one: it is taken",
+		given: given{
+			good:  conf("good", "PartitionName=all Nodes=ALL", "PartitionName=gpu Nodes=ALL", "SchedulerType=sched/nosuch"),
+			files: map[string]string{"conf/slurm.conf": conf("first", "PartitionName=all Nodes=ALL")},
+		},
+		phases: []phase{{"it is Ready", nil, []condition{isReady, last("first"), kept("first"), notRefused, inOrder(reads("good"), reads("first"))}}},
 	}, {
 		name: "what Slurm takes and nobody may have meant is live, and told",
 		phases: []phase{

@@ -152,6 +152,32 @@ func (s Scontrol) JobsOn(ctx context.Context, node string) ([]string, error) {
 	return ids, nil
 }
 
+// Unfinished is a job that waits, runs, is suspended or completing.
+type Unfinished struct {
+	// Name is one for people: 5, 5_2, 5_[3-9] or 5+1.
+	Name string
+	// Partitions are those that it waits for, or the one that it runs in.
+	Partitions []string
+}
+
+// Unfinished asks squeue(1), whose default these states are; tasks of an array that wait
+// have one line. --all is for hidden partitions too.
+func (s Scontrol) Unfinished(ctx context.Context) ([]Unfinished, error) {
+	out, err := s.command(ctx, "squeue", exec.CommandContext(ctx, s.Squeue, "--noheader", "--all", "--local", "--format=%i %P"))
+	if err != nil {
+		return nil, err
+	}
+	var all []Unfinished
+	for line := range strings.Lines(string(out)) {
+		fields := strings.Fields(line)
+		if len(fields) != 2 {
+			return nil, fmt.Errorf("cannot read the answer of squeue: want a job and its partitions, not %q", line)
+		}
+		all = append(all, Unfinished{fields[0], strings.Split(fields[1], ",")})
+	}
+	return all, nil
+}
+
 // CommentJob runs "scontrol update admincomment=".
 func (s Scontrol) CommentJob(ctx context.Context, job *Job, comment string) error {
 	_, err := s.run(ctx, "update", "jobid="+job.Name(), "admincomment="+comment)

@@ -229,3 +229,28 @@ func TestSignalNotTaken(t *testing.T) {
 	err = s.SignalJob(t.Context(), &Job{ID: 5, State: []string{"PENDING", "COMPLETING"}}, "USR1", false)
 	require.EqualError(t, err, "cannot signal job 5: it is PENDING, COMPLETING, not RUNNING")
 }
+
+func TestUnfinished(t *testing.T) {
+	s := scontrol(t, "3 all\n4_[0-3%2] cpu,gpu\n5+1 gpu\n", "", "0")
+	s.Squeue = s.Path
+	jobs, err := s.Unfinished(t.Context())
+	require.NoError(t, err)
+	assert.Equal(t, []Unfinished{{"3", []string{"all"}}, {"4_[0-3%2]", []string{"cpu", "gpu"}}, {"5+1", []string{"gpu"}}}, jobs)
+	assert.Equal(t, "--noheader --all --local --format=%i %P\n", calls(t, s))
+
+	s = scontrol(t, "", "", "0")
+	s.Squeue = s.Path
+	jobs, err = s.Unfinished(t.Context())
+	require.NoError(t, err)
+	assert.Empty(t, jobs)
+
+	s = scontrol(t, "3 all\n4\n", "", "0")
+	s.Squeue = s.Path
+	_, err = s.Unfinished(t.Context())
+	require.ErrorContains(t, err, `cannot read the answer of squeue: want a job and its partitions, not "4\n"`)
+
+	s = scontrol(t, "", "slurm_load_jobs error: Unable to contact slurm controller (connect failure)", "1")
+	s.Squeue = s.Path
+	_, err = s.Unfinished(t.Context())
+	require.ErrorIs(t, err, ErrUnreachable)
+}

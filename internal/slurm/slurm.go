@@ -64,6 +64,8 @@ type Client interface {
 	// JobsOn returns the ids of the jobs that hold a node, for Job; of a node
 	// without a record there are none.
 	JobsOn(ctx context.Context, node string) ([]string, error)
+	// Unfinished returns the jobs that slurmctld has not done with, in any partition.
+	Unfinished(ctx context.Context) ([]Unfinished, error)
 	// CommentJob sets a job's AdminComment; one that has ended keeps its own,
 	// which is no error.
 	CommentJob(ctx context.Context, job *Job, comment string) error

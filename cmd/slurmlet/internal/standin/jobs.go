@@ -15,6 +15,7 @@ import (
 type job struct {
 	ID           int64     `json:"job_id"`
 	User         string    `json:"user_name"`
+	Partition    string    `json:"partition"`
 	State        []string  `json:"job_state"`
 	AdminComment string    `json:"admin_comment"`
 	Batch        bool      `json:"batch_flag"`
@@ -42,12 +43,14 @@ func loadJob(id string) *job {
 func (j *job) is(state string) bool { return slices.Contains(j.State, state) }
 
 // jobsHere are those that hold the node.
-func jobsHere() []*job {
+func jobsHere() []*job { return jobsThatAre("RUNNING", "COMPLETING") }
+
+func jobsThatAre(states ...string) []*job {
 	paths, err := filepath.Glob(jobPath("*"))
 	must(err)
 	var all []*job
 	for _, path := range paths {
-		if j := loadJob(filepath.Base(path)); j != nil && (j.is("RUNNING") || j.is("COMPLETING")) {
+		if j := loadJob(filepath.Base(path)); j != nil && slices.ContainsFunc(states, j.is) {
 			all = append(all, j)
 		}
 	}
@@ -104,8 +107,14 @@ func showJob(id string) {
 	answer("jobs", j)
 }
 
-// squeue tells the numbers of the jobs that hold the node, as the agent asks for them.
-func squeue() {
+// squeue tells the numbers of the jobs that hold the node, or the partitions of all, as the agent asks for them.
+func squeue(args []string) {
+	if slices.Contains(args, "--format=%i %P") {
+		for _, j := range jobsThatAre("PENDING", "RUNNING", "SUSPENDED", "COMPLETING") {
+			fmt.Println(j.ID, j.Partition)
+		}
+		return
+	}
 	for _, j := range jobsHere() {
 		fmt.Printf("%-24d\n", j.ID)
 	}

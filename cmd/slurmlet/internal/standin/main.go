@@ -20,7 +20,7 @@
 //	scontrol, squeue, scancel
 //	  node.json       the node record
 //	  down            slurmctld cannot be reached
-//	  jobs/5          job 5, which runs on the node
+//	  jobs/5          job 5, which runs on the node, or waits, in a partition
 //	  spool/n1_5.0    the socket of a step: as long as one of its is there, a job that was ended is COMPLETING
 //	  busy            jobs run on the node of which no more is known
 //	  reserved        a reservation holds the node
@@ -68,7 +68,7 @@ func main() {
 			fail(name + ": error: Unable to contact slurm controller (connect failure)")
 		}
 		if name == "squeue" {
-			squeue()
+			squeue(os.Args[1:])
 		}
 	case "sdiag":
 		sdiag()
