@@ -43,6 +43,7 @@ func TestKube(t *testing.T) {
 		{"a node set is scaled down and up", scale},
 		{"slurmctld is rolled out anew", restartController},
 		{"slurm.conf is changed", changeConf},
+		{"a node set is taken away", removeSet},
 		{"a kubelet restarts", kubeletRestarts},
 		{"a machine is cut off", cable},
 		{"a machine loses power", power},

@@ -37,6 +37,28 @@ func changeConf(t *testing.T, c *cluster) {
 	assert.Equal(t, before, c.pods(t), "pods are restarted")
 }
 
+// removeSet: a node set goes with its partition, and not before its jobs are over.
+func removeSet(t *testing.T, c *cluster) {
+	c.upgrade(t, "--set", "nodeSets.extra.replicas=1")
+	until(t, "its partition has a node", func() (bool, string) {
+		saw := c.ask(t, "sinfo -h -p extra -o '%D %T'")
+		return saw == "1 idle", saw
+	})
+	j := c.running(t, "sleep 95", "-p", "extra")
+	c.runHelm(t, append([]string{"upgrade", release, chart}, c.ofBed()...)...)
+	until(t, "slurmctld's agent waits for the job", func() (bool, string) {
+		saw := c.kubectl(t, "exec", "slurm-slurmctld-0", "--", "slurmlet", "status")
+		return strings.Contains(saw, "job "+j.id+" is in it"), saw
+	})
+	j.completes(t, "0")
+	c.gone(t, "slurm-extra-0")
+	until(t, "its partition is gone", func() (bool, string) {
+		saw := c.ask(t, "sinfo -h -o %R | sort -u | xargs")
+		return saw == "all cpu", saw
+	})
+	c.bothIdle(t)
+}
+
 // delivered is when the kubelet has put the ConfigMap's files in place.
 func (c *cluster) delivered(t *testing.T) time.Time {
 	t.Helper()
