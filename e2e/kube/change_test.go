@@ -39,12 +39,12 @@ func changeConf(t *testing.T, c *cluster) {
 
 // removeSet: a node set goes with its partition, and not before its jobs are over.
 func removeSet(t *testing.T, c *cluster) {
-	c.upgrade(t, "--set", "nodeSets.extra.replicas=1")
+	c.upgrade(t, "--set", "nodeSets.extra.replicas=1,nodeSets.extra.terminationGracePeriodSeconds=300")
 	until(t, "its partition has a node", func() (bool, string) {
 		saw := c.ask(t, "sinfo -h -p extra -o '%D %T'")
 		return saw == "1 idle", saw
 	})
-	j := c.running(t, "sleep 95", "-p", "extra")
+	j := c.running(t, "sleep 150", "-p", "extra") // longer than a kubelet takes to deliver the edit
 	c.runHelm(t, append([]string{"upgrade", release, chart}, c.ofBed()...)...)
 	until(t, "slurmctld's agent waits for the job", func() (bool, string) {
 		saw := c.kubectl(t, "exec", "slurm-slurmctld-0", "--", "slurmlet", "status")
