@@ -66,6 +66,10 @@ func (a *Agent) openConf() {
 	a.conf.live = confset.Store{Dir: a.Config.RunDir, Name: "conf", UID: uid, GID: gid}
 	a.conf.good = confset.Store{Dir: filepath.Join(a.Config.StateDir, "slurmlet"), Name: "conf", UID: uid, GID: gid, Lasting: true}
 	_ = os.RemoveAll(a.Config.trialDir()) // what a crash has left of it
+	// slurmctld makes its directory, and not the one above; it tells what cannot be made.
+	if os.Mkdir(a.Config.StateDir, 0o755) == nil {
+		_ = os.Chown(a.Config.StateDir, uid, gid)
+	}
 	first := a.readSources()
 	good, err := a.conf.good.Load()
 	if err != nil {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"slices"
 	"strings"
 
@@ -124,8 +123,7 @@ func (a *Agent) departsFirst(good, set *confset.Set, staged string) error {
 	}
 	dir, err := a.stage(good)
 	if err != nil {
-		a.tell(slog.LevelWarn, "cannot compare the configuration with the last good one", slog.Any("error", err))
-		return nil
+		return inUse{"cannot compare the configuration with the last good one: " + err.Error()}
 	}
 	defer a.conf.live.Drop(dir)
 	before, _ := slurmconf.Read(slurmconf.Dir(dir), slurmconf.SlurmConf)
