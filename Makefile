@@ -25,12 +25,15 @@ SANDBOX := bin/slurmlet-sandbox
 FUZZ    ?= 60s
 CHAOS   ?= 10m
 NODES   ?= 500
+E2E     := $(GO) test -tags e2e -count=1 -timeout $(if $(SLURMLET_E2E_FULL),6h,75m) -v
+STEPS   ?= 100000
+MUTATIONS ?= 1000
 
 # pipefail is not in every sh.
 SHELL := /bin/bash
 
 .DEFAULT_GOAL := build
-.PHONY: help build test unit e2e e2e-kube charts images chaos scale bench lint fuzz up down kube-up kube-down clean
+.PHONY: help build test unit e2e e2e-kube charts images chaos scale steps oracle bench short lint fuzz up down kube-up kube-down clean
 
 help: ## this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
@@ -38,7 +41,7 @@ help: ## this list
 build: ## static binaries in bin/
 	$(BUILD) -o bin/ ./cmd/slurmlet ./cmd/slurmlet-sandbox
 
-test: lint unit charts e2e ## everything that must hold
+test: lint unit charts e2e short ## everything that must hold
 
 lint: $(LINT) ## gofumpt, vet and the rules of .golangci.yml
 	$(GO) vet ./...
@@ -59,8 +62,9 @@ unit: ## tests that need nothing but this machine
 e2e: build ## real Slurm in the sandbox, every version (SLURMLET_E2E_FULL=1: also what takes hours)
 	$(SANDBOX) install
 	SLURMLET_SANDBOX_TEST=$(CURDIR)/$(SANDBOX) $(GO) test -count=1 -run Real -v ./internal/sandbox
+	$(E2E) ./e2e/stranger
 	@mkdir -p bin
-	set -o pipefail; $(GO) test -tags e2e -count=1 -timeout $(if $(SLURMLET_E2E_FULL),6h,60m) -v ./e2e 2>&1 | tee bin/e2e.log || \
+	set -o pipefail; { $(E2E) -parallel 8 ./e2e/hang ./e2e/edits && $(E2E) ./e2e; } 2>&1 | tee bin/e2e.log || \
 		{ echo; echo 'what failed, out of bin/e2e.log:'; grep -A 14 -E 'Error Trace:|^panic: |^fatal error: ' bin/e2e.log | head -n 200; exit 1; }
 
 charts: $(HELM) $(UNTT) $(BUILDX) ## lint, unit tests and what Kubernetes would refuse (UPDATE=1 writes their READMEs)
@@ -81,11 +85,23 @@ chaos: build ## jobs while pods, daemons and cables fail (CHAOS=10m, SLURMLET_CH
 scale: build ## a cluster of 500 nodes drained at once, natively (NODES=500)
 	$(GO) run ./e2e/scale -nodes $(NODES)
 
+steps: build ## 100,000 job steps on one node, and what its agent keeps of them (STEPS=100000)
+	$(GO) run ./e2e/steps -steps $(STEPS)
+
+oracle: ## what slurmlet check says beside what real Slurm does: all cases, and MUTATIONS=1000 (ARGS='-seed 1 -run name')
+	$(GO) run ./e2e/oracle -mutations $(MUTATIONS) $(ARGS)
+
 bench: build ## figures side by side with tini, supervisord and bare slurmd
 	$(GO) test -run '^$$' -bench . -benchmem ./agent/... ./cgroup/... ./internal/... ./slurmconf/...
 	$(GO) run ./e2e/bench
 	$(SANDBOX) install
 	set -o pipefail; $(GO) test -tags e2e -count=1 -parallel 1 -v -run 'TestSlurm/.*/a_pod_resized_in_place' ./e2e | grep -E '^ +--- |resized to|FAIL'
+
+short: build ## short forms of bench, scale and steps, so that they work when they are wanted
+	$(SANDBOX) install
+	$(GO) run ./e2e/bench -short
+	$(GO) run ./e2e/scale -nodes 8 -jobs 2
+	$(GO) run ./e2e/steps -steps 2000 -run 5
 
 fuzz: ## every fuzz target for FUZZ=60s
 	@for package in $$($(GO) list ./...); do \

@@ -9,7 +9,7 @@
 
 variable "REGISTRY" {
   description = "where the images belong, as in registry.example/slurmlet"
-  default     = "slurmlet"
+  default     = "docker.io/slurmlet"
 }
 
 variable "TAG" {
@@ -39,15 +39,15 @@ variable "ATTEST" {
 
 variable "GO" {
   description = "the image with Go, pinned by tag or digest"
-  default     = "golang:1.26.8-trixie"
+  default     = "docker.io/library/golang:1.26.8-trixie"
 }
 
 # Debian's releases, and the Slurm in each. Pin an image by its date or digest,
-# Slurm by its whole version: DEBIAN_24_11=debian:trixie-<date>-slim
+# Slurm by its whole version: DEBIAN_24_11=docker.io/library/debian:trixie-<date>-slim
 # SLURM_24_11=24.11.5-4. APT_SOURCES (deb822) takes the place of the image's own
 # sources, a snapshot's for one.
 variable "DEBIAN_24_11" {
-  default = "debian:trixie-slim"
+  default = "docker.io/library/debian:trixie-slim"
 }
 
 variable "SLURM_24_11" {
@@ -55,7 +55,7 @@ variable "SLURM_24_11" {
 }
 
 variable "DEBIAN_26_05" {
-  default = "debian:forky-slim"
+  default = "docker.io/library/debian:forky-slim"
 }
 
 variable "SLURM_26_05" {
@@ -67,7 +67,7 @@ variable "APT_SOURCES" {
 }
 
 variable "EXTRA_PACKAGES" {
-  description = "further Debian packages for slurmd and login, separated by spaces: what jobs need"
+  description = "further Debian packages for slurmd, login, slurmctld and slurmdbd, separated by spaces: what jobs, their prologs and the users' names need"
   default     = ""
 }
 
@@ -80,10 +80,10 @@ variable "slurm" {
 
 variable "role" {
   default = [
-    { name = "slurmctld", packages = "slurmctld slurm-wlm-jwt-plugin" },
-    { name = "slurmd", packages = "slurmd ${EXTRA_PACKAGES}" },
+    { name = "slurmctld", packages = "slurmctld slurm-wlm-jwt-plugin ${EXTRA_PACKAGES}" },
+    { name = "slurmd", packages = "slurmd sackd ${EXTRA_PACKAGES}" },
     { name = "login", packages = "sackd openssh-server ${EXTRA_PACKAGES}" },
-    { name = "slurmdbd", packages = "slurmdbd slurm-wlm-jwt-plugin" },
+    { name = "slurmdbd", packages = "slurmdbd slurm-wlm-jwt-plugin ${EXTRA_PACKAGES}" },
     { name = "slurmrestd", packages = "slurmrestd slurm-wlm-basic-plugins slurm-wlm-jwt-plugin" },
   ]
 }
@@ -154,6 +154,7 @@ target "role" {
   args = {
     DEBIAN        = s.debian
     SLURM_VERSION = s.pin
+    SLURM_RELEASE = s.version
     APT_SOURCES   = APT_SOURCES
     PACKAGES      = trimspace(r.packages)
   }

@@ -20,6 +20,7 @@ import (
 	"github.com/slurmlet/slurmlet/internal/notify"
 	"github.com/slurmlet/slurmlet/internal/process"
 	"github.com/slurmlet/slurmlet/internal/slurm"
+	"github.com/slurmlet/slurmlet/slurmconf"
 )
 
 // Agent owns one container's life. One goroutine, Run's, owns the state; all
@@ -47,6 +48,16 @@ type Agent struct {
 
 	// asked is cancelled with the question that it belongs to.
 	cancelQuestion context.CancelFunc
+
+	// voice is the sackd that speaks in slurmd's place; only one goroutine starts it.
+	voice atomic.Pointer[process.Process]
+	// listening: somebody waits for slurmd's answer; heardAt is when that began last.
+	listening atomic.Bool
+	heardAt   atomic.Int64
+	// spoolHangs: the file system of the spool directory does not answer.
+	spoolHangs atomic.Bool
+	// silentLimit is wayDown's, in nanoseconds: the owner's word to whoever listens.
+	silentLimit atomic.Int64
 
 	mainLock sync.Mutex // held while a daemon is started, so that its READY meets a known pid
 	main     *process.Process
@@ -90,6 +101,8 @@ type Options struct {
 	Signals <-chan os.Signal
 	// Observe is told what a log should hold. It must not block for long.
 	Observe func(Notice)
+	// LinesLost is how many lines nobody read in time.
+	LinesLost func() int64
 }
 
 // Notice is something worth a line in the log.
@@ -152,6 +165,7 @@ func (a *Agent) prepare() error {
 		reaches:   a.daemon.reach != nil,
 		gresConf:  gresConf(a.Config),
 		way:       newWayDown(a.Config.Grace, a.Config.JobSignal.Lead),
+		lead:      a.Config.JobSignal.Lead,
 		signals:   a.Config.JobSignal.Name != "",
 	}
 	a.life = newLife(p, allotment{})
@@ -161,7 +175,10 @@ func (a *Agent) prepare() error {
 		}
 	}
 	programs := a.daemon.programs
-	a.client = slurm.Scontrol{Path: programs["scontrol"], Scancel: programs["scancel"], Squeue: programs["squeue"], Sdiag: programs["sdiag"], Env: a.daemon.scontrolEnv()}
+	a.client = slurm.Scontrol{
+		Path: programs["scontrol"], Scancel: programs["scancel"], Squeue: programs["squeue"], Sdiag: programs["sdiag"],
+		Env: a.daemon.scontrolEnv(), Asked: a.listenToSlurmd(),
+	}
 	return a.open()
 }
 
@@ -235,6 +252,7 @@ func (a *Agent) open() error {
 // heard passes a daemon's line on and remembers its last error: often the only
 // explanation of its end.
 func (a *Agent) heard(line process.Line) {
+	line.Text = slurmconf.Hide(line.Text)
 	usual := a.daemon.usual != "" && strings.HasPrefix(line.Text, a.daemon.usual)
 	frame := !strings.ContainsFunc(line.Text, unicode.IsLetter) // of a warning in large letters
 	if line.Level >= slog.LevelError && !usual && !frame {
@@ -257,6 +275,7 @@ func (a *Agent) tell(level slog.Level, text string, attrs ...slog.Attr) {
 // own is the owner: it alone touches a.life.
 func (a *Agent) own() int {
 	defer close(a.over)
+	a.silentLimit.Store(int64(a.life.way.silentLimit()))
 	queue := append([]event{begun{}}, a.wantServices()...)
 	for {
 		for len(queue) > 0 {
@@ -277,8 +296,12 @@ func (a *Agent) own() int {
 			next, actions := step(a.life, e)
 			a.publish(next)
 			a.inform(a.unit.follow(next))
+			if next.registers && next.state == Stopping && a.life.state != Stopping {
+				go a.listenWhileStopping()
+			}
 			arrived := next.registers && next.state == Ready && a.life.state != Ready
 			a.life = next
+			a.silentLimit.Store(int64(next.way.silentLimit()))
 			if arrived {
 				a.checkFit()
 			}
@@ -289,6 +312,7 @@ func (a *Agent) own() int {
 		if a.life.state == Exited {
 			a.killSteps()
 			a.endServices()
+			a.endVoice()
 			return a.life.code
 		}
 		queue = append(queue, <-a.events)
@@ -311,6 +335,9 @@ func (a *Agent) listen(ctx context.Context) {
 	if a.daemon.copy != nil {
 		go a.followConf()
 	}
+	if a.daemon.hosts {
+		go a.followSessions()
+	}
 	if a.life.reloads {
 		go a.watchSources()
 		go a.seeRegistered()
@@ -327,7 +354,7 @@ func (a *Agent) listen(ctx context.Context) {
 			case s := <-a.Signals:
 				a.signalled(s)
 			case <-ctx.Done():
-				a.post(terminated{signal: "the context's end"})
+				a.post(terminated{at: time.Now(), signal: "the context's end"})
 				return
 			case <-a.over:
 				return
@@ -346,7 +373,7 @@ func (a *Agent) signalled(s os.Signal) {
 		a.dump()
 	default:
 		name := cmp.Or(unix.SignalName(s.(unix.Signal)), s.String())
-		a.post(terminated{signal: name, again: s == unix.SIGINT && a.interrupted, idle: len(a.stepSockets()) == 0})
+		a.post(terminated{at: time.Now(), signal: name, again: s == unix.SIGINT && a.interrupted, idle: len(a.stepSockets()) == 0})
 		a.interrupted = a.interrupted || s == unix.SIGINT
 	}
 }

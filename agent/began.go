@@ -33,6 +33,19 @@ func began(root string, p *process.Process) time.Time {
 	return at.Add(-clockLag)
 }
 
+// beganByNow is the main process, and when it began by the clock as it goes now: one
+// that was stepped back since moves what slurmd has taken for its start.
+func (a *Agent) beganByNow(main *process.Process) (pid int, at time.Time) {
+	if main == nil {
+		return 0, time.Time{}
+	}
+	kernels, err := startTime(a.Root, main.PID())
+	if err != nil {
+		return 0, time.Time{} // it has ended
+	}
+	return main.PID(), kernels.Add(-clockLag).Round(0)
+}
+
 // startTime is when a process was started, by the kernel's word
 // (proc_pid_stat(5), starttime: since boot, as CLOCK_BOOTTIME counts).
 func startTime(root string, pid int) (time.Time, error) {

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 
 	"github.com/slurmlet/slurmlet/internal/process"
 )
@@ -22,4 +23,21 @@ func TestBegan(t *testing.T) {
 
 	<-p.Done()
 	require.Equal(t, p.Started().Add(-clockLag), began("/", p), "nothing is known of a process that is gone")
+}
+
+// TestBeganByTheClockOfNow: what is said of the main process has no monotonic reading,
+// which a step of the clock would not move.
+func TestBeganByTheClockOfNow(t *testing.T) {
+	a := &Agent{Options: Options{Root: "/"}}
+	pid, at := a.beganByNow(nil)
+	require.Zero(t, pid)
+	require.True(t, at.IsZero())
+
+	p, err := process.NewTable().Start(process.Command{Path: "/bin/sleep", Args: []string{"1000"}})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, p.Signal(unix.SIGKILL)) }()
+	pid, at = a.beganByNow(p)
+	require.Equal(t, p.PID(), pid)
+	require.WithinDuration(t, p.Started(), at, time.Second)
+	require.Equal(t, at.Round(0), at)
 }

@@ -28,9 +28,12 @@ type conf struct {
 	judged     bell
 
 	// since is when slurmctld was told to reconfigure last, starts which slurmd each
-	// node had before that has to follow. Only the goroutines of one reload after the other use them.
-	since  time.Time
-	starts map[string]time.Time
+	// node had before that has to follow, nil if nobody knows; addresses are of those that
+	// had not followed when slurmctld was asked last. Only the goroutines of one reload after
+	// the other use them.
+	since     time.Time
+	starts    map[string]time.Time
+	addresses map[string]string
 	// departure is of the set that was checked last. They alone use it, too.
 	departure departure
 	// ahead is what was noted when an edit began, rehearsed what was checked of it; nil
@@ -64,11 +67,11 @@ func (a *Agent) openConf() {
 	uid, gid := a.daemon.uid(), a.daemon.gid()
 	a.conf.sources = a.Config.ConfSources
 	a.conf.live = confset.Store{Dir: a.Config.RunDir, Name: "conf", UID: uid, GID: gid}
-	a.conf.good = confset.Store{Dir: filepath.Join(a.Config.StateDir, "slurmlet"), Name: "conf", UID: uid, GID: gid, Lasting: true}
+	a.conf.good = confset.Store{Dir: a.Config.StateDir, Sub: "slurmlet", Name: "conf", UID: uid, GID: gid, Lasting: true}
 	_ = os.RemoveAll(a.Config.trialDir()) // what a crash has left of it
 	// slurmctld makes its directory, and not the one above; it tells what cannot be made.
 	if os.Mkdir(a.Config.StateDir, 0o755) == nil {
-		_ = os.Chown(a.Config.StateDir, uid, gid)
+		_ = os.Lchown(a.Config.StateDir, uid, gid)
 	}
 	first := a.readSources()
 	good, err := a.conf.good.Load()
@@ -101,13 +104,12 @@ func (a *Agent) performReload(act action) bool {
 			} else {
 				i, err = a.checkFirst(act.set, good)
 			}
-			a.post(checked{act.number, i.staged, i.changes, err})
+			a.post(checked{act.number, i.staged, i.changes, i.anew, err})
 		}()
 	case awaitLaunches:
 		go func() {
-			a.awaitLaunches(act.limit, func() { a.conf.starts = a.noteStarts().starts() }) // a slurmd may have been started meanwhile
-
-			err := a.departs(a.conf.departure) // and jobs may have come
+			a.awaitLaunches(act.limit, a.conf.starts != nil, a.noteBefore) // a slurmd may have been started meanwhile
+			err := a.departs(a.conf.departure)                             // and jobs may have come
 			if err != nil {
 				a.releaseJobs()
 			}
@@ -122,7 +124,11 @@ func (a *Agent) performReload(act action) bool {
 			a.post(reconfigureEnded{act.number, err})
 		}()
 	case askNodes:
-		time.AfterFunc(act.after, func() { a.post(a.nodesTook(act.number)) })
+		go func() {
+			a.urge(act.urge)
+			<-time.After(act.after)
+			a.post(a.nodesTook(act.number, canaryOf(act.urge)))
+		}()
 	case keep:
 		a.conf.toKeep.Store(act.set)
 		go a.keepGood()
@@ -151,6 +157,7 @@ func (a *Agent) reconfigure(set *confset.Set, staged string) error {
 		return err
 	}
 	a.conf.feed.hold()
+	a.conf.addresses = nil
 	a.conf.since = time.Now().Truncate(time.Second)
 	ctx, cancel := context.WithTimeout(context.Background(), takeLimit)
 	defer cancel()
@@ -175,10 +182,10 @@ func (a *Agent) keepGood() {
 	if set == nil {
 		return
 	}
-	err := os.MkdirAll(a.conf.good.Dir, 0o755)
+	err := os.MkdirAll(a.Config.StateDir, 0o755)
 	var dir string
 	if err == nil {
-		dir, err = a.conf.good.Stage(set)
+		dir, err = a.conf.good.Stage(set, nil)
 	}
 	if err == nil {
 		err = a.conf.good.Swap(dir)
@@ -201,7 +208,8 @@ func (a *Agent) announce(set *confset.Set) {
 	go func() {
 		a.conf.announcing.Lock()
 		defer a.conf.announcing.Unlock()
-		a.conf.feed.announce(newManifest(served(dir)))
+		files, nodes := served(dir)
+		a.conf.feed.announce(newManifest(files), nodes)
 		a.note(set, dir)
 	}()
 }

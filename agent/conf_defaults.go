@@ -86,30 +86,17 @@ ConstrainCores=no
 
 // render adds what slurm.conf is silent about. It comes at the end: the numbers
 // of the lines in Slurm's messages stay those of the user's file.
-func (a *Agent) render(dir string) error {
-	set, findings := slurmconf.Read(slurmconf.Dir(dir), slurmconf.SlurmConf)
+func (a *Agent) render(dir *os.Root) error {
+	if !a.Config.ConfDefaults {
+		return nil
+	}
+	set, findings := slurmconf.Read(slurmconf.Dir(dir.Name()), slurmconf.SlurmConf)
 	if findings.Err() != nil {
 		return nil // it is refused
 	}
-	if err := appendTo(filepath.Join(dir, confset.Main), a.Config.rendered(set.Conf(slurmconf.SlurmConf))); err != nil {
-		return err
-	}
-	path := filepath.Join(dir, string(slurmconf.CgroupConf))
-	if _, err := os.Stat(path); err == nil {
-		return nil
-	}
-	return appendTo(path, defaultCgroupConf)
-}
-
-func appendTo(path, text string) error {
-	unlock, err := writable(path)
-	if err != nil {
-		return fmt.Errorf("cannot write the defaults: %v", err)
-	}
-	f, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
-	if err == nil {
-		_, err = f.WriteString(text)
-		err = errors.Join(err, f.Close(), unlock())
+	err := appendTo(dir, confset.Main, a.Config.rendered(set.Conf(slurmconf.SlurmConf)))
+	if _, missing := dir.Stat(string(slurmconf.CgroupConf)); err == nil && missing != nil {
+		err = appendTo(dir, string(slurmconf.CgroupConf), defaultCgroupConf)
 	}
 	if err != nil {
 		return fmt.Errorf("cannot write the defaults: %v", err)
@@ -117,18 +104,13 @@ func appendTo(path, text string) error {
 	return nil
 }
 
-// writable lets the owner write to a file that has a volume's mode (0440), which
-// holds for the agent too where it is not root. The mode is put back by unlock.
-func writable(path string) (unlock func() error, err error) {
-	info, err := os.Stat(path)
-	if errors.Is(err, fs.ErrNotExist) || err == nil && info.Mode().Perm()&0o200 != 0 {
-		return func() error { return nil }, nil
-	}
+func appendTo(dir *os.Root, name, text string) error {
+	f, err := dir.OpenFile(name, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	mode := info.Mode().Perm()
-	return func() error { return os.Chmod(path, mode) }, os.Chmod(path, mode|0o200)
+	_, err = f.WriteString(text)
+	return errors.Join(err, f.Close())
 }
 
 // rendered is the text of all defaults that are needed, empty for none.

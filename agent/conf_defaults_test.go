@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
+	"github.com/slurmlet/slurmlet/internal/confset"
 	"github.com/slurmlet/slurmlet/slurmconf"
 	confcheck "github.com/slurmlet/slurmlet/slurmconf/check"
 )
@@ -19,30 +20,34 @@ import (
 // A volume's files may have no permission to write, and an agent that is not
 // root has no way around that.
 func TestDefaultsAreAddedToAFileWithAVolumesMode(t *testing.T) {
-	const nobody = 65534
-	dir := t.TempDir()
-	path := filepath.Join(dir, "slurm.conf")
-	require.NoError(t, os.WriteFile(path, []byte("ClusterName=a\n"), 0o440))
+	source, store := t.TempDir(), confset.Store{Dir: t.TempDir(), Name: "conf", UID: os.Geteuid(), GID: os.Getegid()}
+	require.NoError(t, os.WriteFile(filepath.Join(source, "slurm.conf"), []byte("ClusterName=a\nSlurmctldHost=h\n"), 0o440))
+	set, err := confset.Read([]string{source})
+	require.NoError(t, err)
 	if os.Geteuid() == 0 {
-		require.NoError(t, os.Chmod(filepath.Dir(dir), 0o755))
-		require.NoError(t, os.Chown(dir, nobody, nobody))
-		require.NoError(t, os.Chown(path, nobody, nobody))
+		store.UID = nobody
+		require.NoError(t, os.Chmod(filepath.Dir(store.Dir), 0o755)) //nolint:gosec // t.TempDir keeps others out
+		require.NoError(t, os.Chown(store.Dir, nobody, -1))
 	}
+	a := &Agent{Options: Options{Config: Config{ConfDefaults: true, SlurmUser: "slurm", StateDir: "/state"}}}
+	var dir string
 	failed := make(chan error)
 	go func() {
 		runtime.LockOSThread() // the thread ends with the goroutine, and nobody else gets its user
 		if os.Geteuid() == 0 {
 			_, _ = unix.SetfsuidRetUid(nobody)
 		}
-		failed <- appendTo(path, "SlurmUser=slurm\n")
+		var err error
+		dir, err = store.Stage(set, a.render)
+		failed <- err
 	}()
 	require.NoError(t, <-failed)
-	info, err := os.Stat(path)
+	info, err := os.Stat(filepath.Join(dir, "slurm.conf"))
 	require.NoError(t, err)
 	assert.Equal(t, os.FileMode(0o440), info.Mode().Perm())
-	text, err := os.ReadFile(path)
+	text, err := os.ReadFile(filepath.Join(dir, "slurm.conf"))
 	require.NoError(t, err)
-	assert.Equal(t, "ClusterName=a\nSlurmUser=slurm\n", string(text))
+	assert.Contains(t, string(text), "\nSlurmUser=slurm\n")
 }
 
 // TestDefaultsFit: a default is not added where Slurm would refuse it beside the user's own values.
@@ -62,11 +67,14 @@ func TestDefaultsFit(t *testing.T) {
 			dir := t.TempDir()
 			path := filepath.Join(dir, "slurm.conf")
 			require.NoError(t, os.WriteFile(path, []byte(start+c.own), 0o644))
-			a := &Agent{Options: Options{Config: Config{SlurmUser: "slurm", StateDir: "/state"}}}
-			require.NoError(t, a.render(dir))
+			a := &Agent{Options: Options{Config: Config{ConfDefaults: true, SlurmUser: "slurm", StateDir: "/state"}}}
+			root, err := os.OpenRoot(dir)
+			require.NoError(t, err)
+			defer root.Close()
+			require.NoError(t, a.render(root))
 			set, findings := slurmconf.Read(slurmconf.Dir(dir), slurmconf.SlurmConf)
 			require.NoError(t, findings.Err())
-			findings, err := confcheck.Set(set, confcheck.Options{})
+			findings, err = confcheck.Set(set, confcheck.Options{})
 			require.NoError(t, err)
 			require.NoError(t, findings.Err())
 			for _, d := range confDefaults {

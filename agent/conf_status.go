@@ -3,6 +3,7 @@ package agent
 import (
 	"errors"
 	"log/slog"
+	"slices"
 	"strings"
 	"time"
 
@@ -65,8 +66,11 @@ type ReloadStatus struct {
 
 func (a *Agent) confStatus(next life) *ConfStatus {
 	s := &ConfStatus{
-		Sources: a.conf.sources, Doing: string(next.reloading), Took: next.took, Missed: next.missed, Reloads: a.reloads(next),
+		Sources: a.conf.sources, Doing: string(next.reloading), Took: next.took, Missed: slices.Concat(next.missed, next.unheard), Reloads: a.reloads(next),
 		judged: next.judged, verdict: next.verdict, live: next.live,
+	}
+	if next.reloading == spreading || next.reloading == restarting {
+		s.Doing = next.awaits()
 	}
 	if next.live != nil {
 		s.Live = next.live.Hash
@@ -103,14 +107,20 @@ func (a *Agent) tellReload(old, next life) {
 			a.tell(slog.LevelError, "the configuration is refused; the last good one stays", slog.String("error", why))
 		}
 	}
+	if next.canary != "" && next.canary != old.canary {
+		a.tell(slog.LevelWarn, "most nodes have not taken the configuration: slurmd of one is restarted into it", slog.String("node", next.canary), slog.Int("nodes", len(next.missed)))
+	}
+	if next.urged && !old.urged {
+		a.tell(slog.LevelInfo, "it came up with it: so are the others", slog.String("nodes", few(next.missed)))
+	}
 	if next.brooded != "" && next.brooded != old.brooded {
 		a.tell(slog.LevelError, "cannot put the last good configuration back", slog.String("error", next.brooded))
 	}
-	if next.wasReady && next.good != nil && (!next.good.Same(old.good) || !old.wasReady) {
+	if next.wasReady && next.good != nil && !next.unsettled && (!next.good.Same(old.good) || !old.wasReady) {
 		a.announce(next.good)
 		a.tell(slog.LevelInfo, "the configuration is live", slog.String("hash", next.good.Hash), slog.Int("nodes", next.took))
-		if len(next.missed) > 0 {
-			a.tell(slog.LevelWarn, "nodes have not taken the configuration", slog.String("nodes", few(next.missed)))
+		if missed := slices.Concat(next.missed, next.unheard); len(missed) > 0 {
+			a.tell(slog.LevelWarn, "nodes have not taken the configuration", slog.String("nodes", few(missed)))
 		}
 	}
 	if next.judged != old.judged {

@@ -93,7 +93,7 @@ func (a *Agent) lostJobs(ctx context.Context) ([]string, error) {
 
 // hasScript: the job's script is among the steps that run.
 func hasScript(living []string, job *slurm.Job) bool {
-	return slices.Contains(living, fmt.Sprint(job.ID)+batchStep)
+	return slices.Contains(living, fmt.Sprint(job.ID)+batchStep) || slices.Contains(living, unknownStep)
 }
 
 // hasBegun: slurmctld takes the job's script for running here. Not so while a

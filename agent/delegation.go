@@ -38,8 +38,9 @@ type delegation struct {
 
 // What to do when Slurm has no cgroup subtree.
 const (
-	openTree = "make /sys/fs/cgroup writable in the container (containerd's cgroup_writable=true, CRI-O's annotation " +
-		"io.kubernetes.cri-o.cgroup2-mount-hierarchy-rw, or CAP_SYS_ADMIN)"
+	openTree = "make /sys/fs/cgroup writable in the container (containerd's cgroup_writable=true in the handler of the pod's runtime class, " +
+		"CRI-O's annotation io.kubernetes.cri-o.cgroup2-mount-hierarchy-rw, which the handler's allowed_annotations must list, or CAP_SYS_ADMIN)"
+	turnOn    = "and set SLURMLET_CGROUP=require (the chart: cgroup.runtimeClassName, or cgroup.access)"
 	goWithout = "or have Slurm do without it: cgroup.conf CgroupPlugin=disabled and slurm.conf ProctrackType=proctrack/linuxproc, " +
 		"TaskPlugin=task/none or task/affinity, JobAcctGatherType=jobacct_gather/linux; with other settings slurmd does not start here"
 	leaveHost = "give the container a cgroup namespace of its own (a pod that is not privileged has one), or CAP_SYS_ADMIN to make one"
@@ -51,6 +52,7 @@ const (
 func delegate(machine cgroup.FS, mode CgroupMode, node string) (delegation, error) {
 	d := delegation{Mode: mode}
 	if mode == CgroupOff {
+		d.Advice = openTree + ", " + turnOn
 		return d, nil
 	}
 	var err error
@@ -78,7 +80,7 @@ func (d delegation) level() slog.Level {
 func (d delegation) String() string {
 	switch {
 	case d.Mode == CgroupOff:
-		return "left alone (SLURMLET_CGROUP=off): jobs are limited as far as slurmd can do it by itself"
+		return "no cgroup of the agent's holds a job to its memory, cores or devices (SLURMLET_CGROUP=off). To change it, " + d.Advice
 	case d.Error != "":
 		return "Slurm cannot limit jobs by cgroup, neither their memory nor their cores or devices: " + d.Error + ". To change it, " + d.Advice
 	}

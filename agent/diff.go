@@ -46,10 +46,7 @@ func (a *Agent) difference() Difference {
 	if e.err != nil {
 		return Difference{Error: e.err.Error()}
 	}
-	staged, err := confset.Store{Dir: dir, Name: "conf", UID: os.Geteuid(), GID: os.Getegid()}.Stage(e.set)
-	if err == nil && a.Config.ConfDefaults {
-		err = a.render(staged)
-	}
+	staged, err := confset.Store{Dir: dir, Name: "conf", UID: os.Geteuid(), GID: os.Getegid()}.Stage(e.set, a.render)
 	if err != nil {
 		return Difference{Error: err.Error()}
 	}

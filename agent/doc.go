@@ -23,7 +23,7 @@
 //	SLURMLET_GRES           generic resources: auto (the GPUs that are found), none, or name[:type][:count],… with no more GPUs than are found (slurmd; default: auto)
 //	SLURMLET_GRACE_PERIOD   from SIGTERM to SIGKILL, as in terminationGracePeriodSeconds: a duration such as 30s or 10m; see below (default: 30s)
 //	SLURMLET_JOB_SIGNAL     a signal for the jobs that still run when the grace period comes to its end, in the form of sbatch --signal: [B:]signal[@seconds] (slurmd; default: none)
-//	SLURMLET_LISTEN         where /livez, /readyz, /startupz, /status and /metrics are served over HTTP: [host]:port (default: :8817)
+//	SLURMLET_LISTEN         where /livez, /readyz, /startupz, /metrics and a short /status are served over HTTP: [host]:port; see below (default: :8817)
 //	SLURMLET_RUN_DIR        the directory of the agent's sockets and of gres.conf, an absolute path (default: /run/slurmlet)
 //	SLURMLET_CONF_DIR       Slurm's configuration directory, an absolute path (default: /etc/slurm)
 //	SLURMLET_CONF_SOURCES   directories with slurm.conf and what goes with it, absolute paths separated by colons; see below (slurmctld; default: SLURMLET_CONF_DIR)
@@ -37,7 +37,7 @@
 //	SLURMLET_SSHD_CONFIG    sshd's configuration file, an absolute path (login; default: /etc/ssh/sshd_config)
 //	SLURMLET_SSH_HOST_KEYS  a directory with ssh_host_…_key files, an absolute path; see below (login; default: /var/lib/slurmlet/ssh)
 //	SLURMLET_SSH_AUTHORIZED_KEYS a directory with a file of authorized keys for each user, an absolute path; see below (login; default: /etc/slurmlet/authorized_keys)
-//	SLURMLET_SSSD_CONFIG    sssd's configuration file, an absolute path; sssd runs where there is one (login; default: /etc/sssd/sssd.conf)
+//	SLURMLET_SSSD_CONFIG    sssd's configuration file, an absolute path; sssd runs where there is one (slurmd, login; default: /etc/sssd/sssd.conf)
 //	SLURMLET_REST_USER      the user that slurmrestd runs as: not root, not SlurmUser, not nobody, or it refuses (slurmrestd; default: daemon)
 //	SLURMLET_REST_LISTEN    where slurmrestd listens: [host]:port (slurmrestd; default: :6820)
 //	SLURMLET_REST_AUTH      slurmrestd's authentication plugins, separated by commas: rest_auth/jwt, rest_auth/local (slurmrestd; default: rest_auth/jwt)
@@ -65,7 +65,12 @@
 // container that sees the host's cgroups and cannot get a namespace of its own
 // is refused by prefer too: slurmd would make its cgroups beside the
 // container's, and nothing would hold jobs to the container's limits. off
-// leaves cgroups alone, whatever that leads to.
+// leaves cgroups alone: with cgroup.conf's CgroupPlugin=disabled no cgroup holds a
+// job to its memory and cores, and the status says what would change that. There
+// JobAcctGatherParams=OverMemoryKill has slurmd end a job over its memory when it
+// looks (JobAcctGatherFrequency). A faster one fills the container, where the kernel
+// ends every process: the kubelet sets memory.oom.group, and a mount that is
+// read-only keeps the agent from clearing it.
 //
 // # The node's size
 //
@@ -140,6 +145,12 @@
 //	slurmlet.dev/weight    Weight: a whole number
 //	slurmlet.dev/topology  Topology, as in default:rack1 (Slurm 25.05 and later)
 //
+// Annotations of the time that the pod has to end, where it is less than
+// SLURMLET_GRACE_PERIOD (see The end):
+//
+//	slurmlet.dev/grace-period  from SIGTERM to SIGKILL: a duration such as 30s or 10m
+//	slurmlet.dev/deadline      when SIGKILL comes, whenever SIGTERM does: a time such as 2006-01-02T15:04:05Z (RFC 3339)
+//
 // An edit of them changes the node record at once, as jobs run on; one that is
 // removed goes back to Slurm's default. What cannot be used is told, and the
 // last good values stay; at the start nothing is registered until it is mended.
@@ -163,7 +174,7 @@
 //	          after three seconds no jobs are started until the next step is over (the reservation slurmlet-reconfigure, of one minute)
 //	swap      slurmctld sees the old set or the new one, nothing between
 //	reconfigure  (scontrol reconfigure) a new process has taken over and answers, within two minutes
-//	confirm   most of the nodes that answer have reconfigured (slurmd_start_time), within half a minute
+//	confirm   most of the nodes that answer have reconfigured (slurmd_start_time)
 //	keep      the set is the last good one
 //
 // When one of them fails, the last good set is put back and reconfigured with: since
@@ -210,6 +221,11 @@
 // set does not work, or the edit changes what only a start can. With SLURMLET_PREFLIGHT=off
 // nobody is asked.
 //
+// Scripts, files that begin with #!, are executable in the set in place for whoever
+// may read them, whatever mode a ConfigMap's volume has: slurmctld runs them as
+// PrologSlurmctld=/run/slurmlet/conf/begin.sh, and ships Prolog=prolog.sh, a name
+// without a path, to the nodes. Other files are not executable.
+//
 // Keys (*.key, *.jwks, *.pem, *.p12, slurmdbd.conf) are not copied; the set in place
 // has links to them. Whoever uses scontrol in this container sets
 // SLURM_CONF=/run/slurmlet/conf/slurm.conf, or reads what may be refused. Names with
@@ -219,6 +235,20 @@
 // out from slurmctld's agent, which tells the hashes of the files (GET /conf), and is
 // restarted to fetch it: after some seconds, three times at most. Jobs and sessions
 // live on.
+//
+// No answer refuses nothing. While slurmctld is silent, or its nodes have not registered
+// yet, the agent waits, and the status says for whom. Nodes that have answered decide: if
+// most of them go on with the slurmd that they had, slurmd on one of them, an idle one if
+// there is one, is restarted into the new set. Where it comes up, the others that have not
+// followed are restarted too (a slurmd 24.11 that runs with IgnoreSystemd=yes cannot
+// reconfigure, for one); where it does not within a minute, the last good set goes back.
+// A slurmctld that answers nothing for six minutes is ended, and the next one starts with
+// the edit. Where slurmctld answers and none of its nodes does, the new set stays, is not
+// kept as the last good one, and another edit takes its place after 30 seconds.
+//
+// A slurmctld that is started with another set than the last good one reconfigures with it
+// at once, and its nodes decide as about any edit. Not so where only a start can change it:
+// the agents of the nodes have their daemons restarted then.
 //
 // With SLURMLET_CONF_DEFAULTS=on the set in place has a few lines more at the end of
 // slurm.conf, and a cgroup.conf if there is none: what a cluster of pods needs, with
@@ -248,6 +278,10 @@
 // SlurmUser (SLURMLET_SLURM_USER), in 24.11 and 26.05 alike: otherwise it cannot verify
 // who has sent it, and is restarted to fetch each one. So is one that was away:
 // slurmctld forgets a sackd that it does not reach.
+//
+// A slurmd's container has sssd in the same way: a job's users and groups are looked up
+// there. The node is ready when sssd answers, and its jobs run on when it dies. sssd
+// needs some 100 MiB of SLURMLET_RESERVE_MEMORY. Under systemd the machine's own is left alone.
 //
 // sshd reads SLURMLET_SSHD_CONFIG as it is; the agent adds host keys, and to
 // AuthorizedKeysFile the keys of the mounted directory.
@@ -344,8 +378,30 @@
 // sign, it looks every 5 s for an epilog's and once a minute for that of an
 // allocation. All of it works without any controller of Kubernetes.
 //
-// The grace period bounds it (SLURMLET_GRACE_PERIOD, which must be what the pod's
-// terminationGracePeriodSeconds is). With 30 s, 10 min and 24 h of it:
+// A node is in service from slurmd's READY on, until slurmctld has deleted its record,
+// whatever slurmd is doing when SIGTERM comes. With auth/slurm, scontrol gets its
+// credentials from slurmd, so that slurmctld cannot be asked without it. Its steps do
+// not need it. On the way down, and before, the agent does the following:
+//
+//	slurmd is dead or restarts           The agent starts it as soon as slurmctld's port answers.
+//	slurmd is not READY, for a third     The agent kills it and starts another, if slurmctld's port
+//	of the time that jobs have           answers; at the latest after 15 s, longer with each failure.
+//	slurmd's socket does not answer      The agent kills it and starts another, if slurmctld's port
+//	for as long, or 30 s                 answers. It looks at the socket when a question to slurmctld
+//	                                     takes longer than a second, and once a minute at one of the
+//	                                     kubelet's probes.
+//	slurmctld says NOT_RESPONDING        On the way down, the agent restarts slurmd, once.
+//	SIGKILL does not end slurmd, or it   On the way down, the agent starts a sackd in slurmd's place.
+//	has failed to start three times      scontrol gets its credentials from it. The agent exits with
+//	                                     137 if slurmd is still there then.
+//	slurmctld cannot be reached          The agent looks for it until the deadlines below.
+//
+// Without sackd in the image, the agent waits for slurmd until the deadlines. Where the
+// file system of the spool directory does not answer, the agent takes the steps there for
+// living ones.
+//
+// The grace period bounds it (SLURMLET_GRACE_PERIOD, which must be no more than the pod's
+// terminationGracePeriodSeconds). With 30 s, 10 min and 24 h of it:
 //
 //	14.00 s  8m44s    23h58m44s  as long as jobs are waited for; SLURMLET_JOB_SIGNAL goes out its seconds (60 unless given) before
 //	                             then batch jobs that may be are requeued (sbatch --requeue, JobRequeue); a job that may not
@@ -356,6 +412,19 @@
 //	25.25 s  9m54s    23h59m54s  slurmd gets SIGTERM, whatever has become of the record; then nothing of a step is left
 //	29.00 s  9m59s    23h59m59s  slurmd gets SIGKILL
 //	29.50 s  9m59.5s  23h59m59.5s  the agent exits
+//
+// A cluster often grants a pod less than its terminationGracePeriodSeconds. The kubelet
+// does not tell a container so, and its SIGKILL would find the jobs running. Whoever
+// knows it tells the agent, and the least time counts:
+//
+//   - SLURMLET_GRACE_PERIOD, where every deletion of the pod is bounded.
+//   - The annotations above. They must be there before the pod is deleted: the kubelet
+//     does not update the volumes of a pod that is on its way down. A deadline
+//     that is over when SIGTERM comes was wrong, and counts for nothing.
+//   - "slurmlet deadline 90s" (or a time), by kubectl exec, at any time, on the way down too.
+//
+// On the way down, the time that is left then is divided as a grace period is. No
+// deadline is ever put off. What cannot be used changes nothing, and is told.
 //
 // slurmd that stops before jobs are requeued has as long for it as there is from
 // then to its SIGKILL: 15 s, 1m15s and 1m15s.
@@ -384,6 +453,27 @@
 // "slurmlet drain" and "slurmlet resume" take the node out of service and back by
 // hand, for jobs that come; a drain that somebody else has set is left alone.
 //
+// # Log
+//
+// The standard output is one JSON object a line: the agent's lines (source
+// "slurmlet") and the daemon's. Nobody waits for whoever reads it. A reader that
+// stands still costs lines: the agent keeps 1 MiB of them for it, counts those that it
+// loses after that, and says how many they were where they would stand. At its end it
+// gives the reader a quarter of a second.
+//
+// # The port and the socket
+//
+// Everybody who reaches SLURMLET_LISTEN may ask: there the agent tells its state, whether it
+// is Ready, its version and the hashes of slurmctld's configuration (/status), its numbers
+// (/metrics), what a probe wants to know, and slurmctld's agent waits with whoever wants to
+// hear of another configuration (/conf). Requests are GET or HEAD without a body and with a head
+// of 8 KiB at most, and come to their end within ten seconds. There are at most 256 connections
+// (slurmctld: 1024), and besides twice as many as there can be nodes, and 1024, that wait; of too
+// many, the address with the most loses its oldest.
+//
+// SLURMLET_RUN_DIR/agent.sock is for root and the agent's own user: there is the whole status,
+// and there are the commands.
+//
 // # Metrics
 //
 // GET /metrics is for Prometheus: the status in numbers. None of its texts is in it,
@@ -401,6 +491,7 @@
 //	slurmlet_started                              1 once the container has been Ready: /startupz succeeds
 //	slurmlet_daemon_running                       1 while there is a main process
 //	slurmlet_daemon_restarts_total                Starts of the daemon after the first, without its hand-overs to a new process
+//	slurmlet_log_lines_lost_total                 Lines of the log that nobody read in time
 //	slurmlet_daemon_start_time_seconds            When the main process began
 //	slurmlet_daemon_last_error_timestamp_seconds  When the daemon's last line that was an error came
 //	slurmlet_keys_info{signs}                     1, with the name of the key of auth/slurm that signs
@@ -462,9 +553,9 @@
 //	0    stopped in order after SIGTERM, SIGINT or SIGRTMIN+3
 //	1    the agent itself failed; "slurmlet check": an error is among the findings, and Slurm would refuse the files
 //	64   wrong usage: unknown role or command (EX_USAGE)
-//	69   "slurmlet status": no agent answers (EX_UNAVAILABLE)
+//	69   "slurmlet status", "slurmlet probe": no agent answers (EX_UNAVAILABLE)
 //	72   something that the container must have is missing: the daemon, scontrol, sdiag, squeue, a key, a user (EX_OSFILE)
-//	75   "slurmlet status": the agent is not Ready; the agent itself: the time was over, and the node record or
+//	75   "slurmlet status", "slurmlet probe": the agent is not Ready; the agent itself: the time was over, and the node record or
 //	     jobs may be left (EX_TEMPFAIL)
 //	77   Slurm cannot limit jobs by cgroup, and SLURMLET_CGROUP does not go without (EX_NOPERM)
 //	78   the configuration or a limit has faults (EX_CONFIG)

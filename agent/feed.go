@@ -2,15 +2,16 @@ package agent
 
 import (
 	"fmt"
-	"net"
 	"net/http"
+	"net/netip"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/slurmlet/slurmlet/internal/confset"
+	"github.com/slurmlet/slurmlet/internal/publichttp"
 	"github.com/slurmlet/slurmlet/slurmconf"
 )
 
@@ -18,114 +19,80 @@ import (
 // is sure to keep it, so that a slurmd that missed it can fetch it. Everybody can
 // ask, so it tells hashes only, of what every node has anyway.
 //
-// Thousands of nodes wait here for the next change. Each costs a connection and
-// nothing that runs: no goroutine, no buffer.
+// Thousands of nodes wait here for the next change. Whoever announces waits for none of
+// them: it tells the port, whose goroutine owns now and all connections.
 type feed struct {
-	lock    sync.Mutex
-	now     manifest
-	waiting []waiter // the oldest first
-}
-
-type waiter struct {
-	net.Conn
-	host, unlike string
-	since        time.Time
+	port *publichttp.Server
+	now  manifest
 }
 
 const (
-	// maxWaiting is how many connections wait at most, maxPerHost how many of one
-	// address: a user's processes must not keep the nodes out, and many nodes may
-	// come from behind one address.
-	maxWaiting = 1 << 15
-	maxPerHost = 1 << 9
 	// longestWait is after how long a connection is closed: its other end may be
 	// gone. Whoever waits asks again before.
 	longestWait = 15 * time.Minute
 	askAgain    = 10 * time.Minute
+	// mostUnknown is how many may wait before the cluster's size is known.
+	mostUnknown = 1 << 15
 )
 
 // serve answers at once with what is not like the hash in the query, or when it is not any more.
 func (f *feed) serve(w http.ResponseWriter, r *http.Request) {
-	f.lock.Lock()
-	defer f.lock.Unlock()
-	if f.now.hash != "" && f.now.hash != r.FormValue("unlike") {
-		fmt.Fprint(w, f.now)
+	unlike := r.URL.Query().Get("unlike")
+	if f.now.hash == "" || f.now.hash == unlike {
+		publichttp.Wait(w, tagOf(r.RemoteAddr, unlike))
 		return
 	}
-	conn, _, err := http.NewResponseController(w).Hijack()
-	if err != nil {
-		http.Error(w, err.Error(), http.StatusInternalServerError)
-		return
-	}
-	host, _, _ := net.SplitHostPort(r.RemoteAddr)
-	f.add(waiter{conn, host, r.FormValue("unlike"), time.Now()})
-}
-
-// add makes room, first of those that are too old.
-func (f *feed) add(w waiter) {
-	_ = w.SetDeadline(time.Time{})
-	f.drop(func(o waiter) bool { return w.since.Sub(o.since) > longestWait })
-	same := 0
-	for _, o := range f.waiting {
-		if o.host == w.host {
-			same++
-		}
-	}
-	switch {
-	case same >= maxPerHost:
-		f.dropOldest(func(o waiter) bool { return o.host == w.host })
-	case len(f.waiting) >= maxWaiting:
-		f.dropOldest(func(waiter) bool { return true })
-	}
-	f.waiting = append(f.waiting, w)
-}
-
-func (f *feed) drop(which func(waiter) bool) {
-	f.waiting = slices.DeleteFunc(f.waiting, func(o waiter) bool {
-		if !which(o) {
-			return false
-		}
-		_ = o.Close()
-		return true
-	})
-}
-
-func (f *feed) dropOldest(which func(waiter) bool) {
-	if i := slices.IndexFunc(f.waiting, which); i >= 0 {
-		_ = f.waiting[i].Close()
-		f.waiting = slices.Delete(f.waiting, i, i+1)
-	}
+	fmt.Fprint(w, f.now)
 }
 
 // hold lets everybody wait: what slurmctld has now may be taken back.
 func (f *feed) hold() {
-	f.lock.Lock()
-	defer f.lock.Unlock()
-	f.now = manifest{}
+	f.port.Do(func() { f.now = manifest{} })
 }
 
-// announce answers those who wait for another one.
-func (f *feed) announce(m manifest) {
-	f.lock.Lock()
-	defer f.lock.Unlock()
-	f.now = m
-	text := m.String()
-	answer := fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%s", len(text), text)
-	f.drop(func(w waiter) bool {
-		if w.unlike == m.hash {
-			return false
-		}
-		_ = w.SetWriteDeadline(time.Now().Add(time.Second)) // it fits into the socket's buffer
-		_, _ = w.Write([]byte(answer))
-		return true
+// announce answers those who wait for another one. Of nodes there may be so many.
+func (f *feed) announce(m manifest, nodes int) {
+	f.port.Do(func() {
+		f.now = m
+		f.port.SetWaiting(room(nodes))
+		f.port.Answer(func(tag string) bool { _, unlike := parseTag(tag); return unlike != m.hash }, "text/plain; charset=utf-8", m.String())
 	})
 }
+
+// tagOf says who waits: from which address, and what it has already.
+func tagOf(from, unlike string) string {
+	if at, err := netip.ParseAddrPort(from); err == nil {
+		from = at.Addr().Unmap().String()
+	}
+	return from + " " + unlike
+}
+
+func parseTag(tag string) (host, unlike string) {
+	host, unlike, _ = strings.Cut(tag, " ")
+	return host, unlike
+}
+
+// mostNodes is how many nodes there may be by slurm.conf.
+func mostNodes(conf *slurmconf.Conf) int {
+	if conf == nil {
+		return 0
+	}
+	value, _ := conf.Value("MaxNodeCount")
+	dynamic, _ := strconv.Atoi(value) // what is no number is told by the check
+	return max(dynamic, named(conf))
+}
+
+// room is for how many connections that wait. The nodes have half of it and more, so that,
+// even if all of them come from one address, another one has more when there is no room left.
+func room(nodes int) int { return 2*nodes + 1<<10 }
 
 // manifest is the hashes of the files that nodes get of a configuration, by the
 // hashes of their names, and the hash of it all.
 type manifest struct {
 	hash  string
 	files map[string]string
+	// urged is not nil when slurmd is to be restarted for it, within so long.
+	urged *time.Duration
 }
 
 func newManifest(files map[string][]byte) manifest {
@@ -183,8 +150,9 @@ var servedFiles = []string{
 	"namespace.yaml", "oci.conf", "plugstack.conf", "scrun.lua", "slurm.conf", "topology.conf", "topology.yaml",
 }
 
-// served reads what slurmctld sends of the configuration at dir.
-func served(dir string) map[string][]byte {
+// served reads what slurmctld sends of the configuration at dir, and how many nodes
+// there may be by it.
+func served(dir string) (files map[string][]byte, nodes int) {
 	set, _ := slurmconf.Read(slurmconf.Dir(dir))
 	names := slices.Clone(servedFiles)
 	for _, f := range set.Files {
@@ -192,5 +160,5 @@ func served(dir string) map[string][]byte {
 			names = append(names, f.Name)
 		}
 	}
-	return confset.Contents(dir, names)
+	return confset.Contents(dir, names), mostNodes(set.Conf(slurmconf.SlurmConf))
 }

@@ -1,48 +1,49 @@
 package agent
 
 import (
-	"context"
 	"fmt"
-	"io"
+	"net"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/slurmlet/slurmlet/internal/publichttp"
 )
 
 func manifestOf(text string) manifest {
 	return newManifest(map[string][]byte{"slurm.conf": []byte(text)})
 }
 
+// mostTested is how many nodes wait in these tests at most.
+const mostTested = 16
+
 func serveFeed(t *testing.T) (*feed, string) {
 	f := &feed{}
-	s := httptest.NewServer(http.HandlerFunc(f.serve))
-	t.Cleanup(func() {
-		f.hangUp()
-		s.Close()
-	})
-	return f, s.URL + "/conf"
+	p, err := publichttp.Listen("127.0.0.1:0", http.HandlerFunc(f.serve), publichttp.Limits{Active: 100, Waiting: 100, Timeout: time.Minute, WaitTimeout: time.Minute})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, p.Close()) })
+	f.port = p
+	return f, "http://" + p.Addr().String() + "/conf"
 }
 
+// hangUp ends those that wait.
 func (f *feed) hangUp() {
-	f.lock.Lock()
-	defer f.lock.Unlock()
-	f.drop(func(waiter) bool { return true })
+	f.port.Do(func() { f.port.SetWaiting(0) })
 }
 
 func (f *feed) count() int {
-	f.lock.Lock()
-	defer f.lock.Unlock()
-	return len(f.waiting)
+	n := make(chan int, 1)
+	f.port.Do(func() { n <- f.port.Waiting() })
+	return <-n
 }
 
 func awaitWaiting(t *testing.T, f *feed, n int) {
 	t.Helper()
-	require.Eventually(t, func() bool { return f.count() == n }, 5*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return f.count() == n }, 20*time.Second, time.Millisecond)
 }
 
 type newsOf struct {
@@ -66,7 +67,7 @@ func TestFeed(t *testing.T) {
 
 	early := poll(t, url)
 	awaitWaiting(t, f, 1)
-	f.announce(first)
+	f.announce(first, mostTested)
 	got := <-early
 	require.NoError(t, got.err)
 	require.Equal(t, first, got.manifest)
@@ -79,51 +80,54 @@ func TestFeed(t *testing.T) {
 	f.hold()
 	fresh := poll(t, url)
 	awaitWaiting(t, f, 2)
-	f.announce(first) // it was taken back
+	f.announce(first, mostTested) // it was taken back
 	got = <-fresh
 	require.Equal(t, first, got.manifest)
 	require.Equal(t, 1, f.count(), "it has the first already")
-	f.announce(second)
+	f.announce(second, mostTested)
 	got = <-waits
 	require.Equal(t, second, got.manifest)
 	require.Zero(t, f.count())
 }
 
-// TestFeedIsBounded: one address cannot take all the room, and what is too old goes.
-func TestFeedIsBounded(t *testing.T) {
+// TestFeedHasRoom: a stranger who opens as many connections as there may be is in no node's way.
+func TestFeedHasRoom(t *testing.T) {
 	f, url := serveFeed(t)
-	f.announce(manifestOf("first"))
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	wait := func() {
-		request, err := http.NewRequestWithContext(ctx, http.MethodGet, url+"?unlike="+manifestOf("first").hash, nil)
+	first := manifestOf("first")
+	f.announce(first, mostTested)
+	var nodes []<-chan newsOf
+	for range mostTested {
+		nodes = append(nodes, poll(t, url+"?unlike="+first.hash))
+	}
+	awaitWaiting(t, f, mostTested)
+	stranger := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 2)}}
+	for range 2 * room(mostTested) {
+		conn, err := stranger.Dial("tcp", f.port.Addr().String())
 		require.NoError(t, err)
-		go func() {
-			if response, err := (&http.Client{Transport: &http.Transport{}}).Do(request); err == nil {
-				_, _ = io.Copy(io.Discard, response.Body)
-				_ = response.Body.Close()
-			}
-		}()
+		t.Cleanup(func() { _ = conn.Close() })
+		_, err = fmt.Fprintf(conn, "GET /conf?unlike=%s HTTP/1.1\r\nHost: x\r\n\r\n", first.hash)
+		require.NoError(t, err)
 	}
-	for range 10 {
-		wait()
+	awaitWaiting(t, f, room(mostTested))
+	f.announce(manifestOf("second"), mostTested)
+	for _, node := range nodes {
+		got := <-node
+		require.NoError(t, got.err)
+		require.Equal(t, manifestOf("second"), got.manifest)
 	}
-	awaitWaiting(t, f, 10)
-	f.lock.Lock()
-	for len(f.waiting) < maxPerHost {
-		f.waiting = append(f.waiting, waiter{Conn: f.waiting[0].Conn, host: f.waiting[0].host, since: f.waiting[0].since})
-	}
-	f.lock.Unlock()
-	wait()
-	require.Never(t, func() bool { return f.count() > maxPerHost }, 200*time.Millisecond, 10*time.Millisecond)
+}
 
-	f.lock.Lock()
-	for i := range f.waiting {
-		f.waiting[i].since = time.Now().Add(-longestWait - time.Second)
+func TestMostNodes(t *testing.T) {
+	for text, want := range map[string]int{
+		"": 0, "MaxNodeCount=64\n": 64, "MaxNodeCount=lots\n": 0, "NodeName=n[1-5]\n": 5, "MaxNodeCount=4\nNodeName=n[1-5]\n": 5,
+	} {
+		dir := t.TempDir()
+		require.NoError(t, os.WriteFile(filepath.Join(dir, "slurm.conf"), []byte(text), 0o644))
+		_, nodes := served(dir)
+		require.Equal(t, want, nodes, text)
 	}
-	f.lock.Unlock()
-	wait()
-	awaitWaiting(t, f, 1)
+	_, nodes := served(t.TempDir())
+	require.Zero(t, nodes)
 }
 
 func TestManifest(t *testing.T) {
@@ -168,7 +172,8 @@ func TestServed(t *testing.T) {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644))
 	}
 	var names []string
-	for name := range served(dir) {
+	files, _ := served(dir)
+	for name := range files {
 		names = append(names, name)
 	}
 	require.ElementsMatch(t, []string{"slurm.conf", "nodes.conf", "cgroup.conf"}, names)

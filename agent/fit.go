@@ -94,6 +94,9 @@ func (f *fitting) memory() {
 		"memory is not allocated, so jobs together can be given more than RealMemory and none has a limit of its own")
 	why := "a job that takes too much memory is stopped only by the container's limit, where the kernel chooses among all processes of the pod"
 	bounded := allocated && f.Limits.Memory.Bounded()
+	f.note(bounded && f.without() && !f.cluster.Has("JobAcctGatherParams", "OverMemoryKill"), "JobAcctGatherParams", "OverMemoryKill (slurm.conf)",
+		"nothing else ends a job that takes too much memory but the container's limit, which may end all jobs of the pod")
+	bounded = bounded && !f.without()
 	f.note(bounded && !f.task("cgroup"), "TaskPlugin", "task/cgroup (slurm.conf), with ConstrainRAMSpace=yes (cgroup.conf)", why)
 	f.note(bounded && f.task("cgroup") && !f.cluster.Is("ConstrainRAMSpace", "yes"), "ConstrainRAMSpace", "yes (cgroup.conf)", why)
 	f.note(f.Limits.Swap.Bounded() && f.Limits.Swap.Value > 0 && !f.cluster.Is("ConstrainSwapSpace", "yes"), "ConstrainSwapSpace",
@@ -112,12 +115,17 @@ func (f *fitting) plugins() {
 		"the container's cgroup is handed to Slurm, which does not use it")
 	f.note(f.delegated() && !f.cluster.Is("CgroupMountpoint", "/sys/fs/cgroup"), "CgroupMountpoint", "/sys/fs/cgroup (cgroup.conf)",
 		"that is where a container has its cgroups")
+	f.note(f.without(), "CgroupPlugin", "cgroup/v2 (cgroup.conf), SLURMLET_CGROUP=require, and a cgroup that slurmd can write (the chart: cgroup.runtimeClassName, or cgroup.access)",
+		"no cgroup holds a job to its memory, cores and devices, and processes that leave their session outlive their job")
 	f.note(f.delegated() && f.cluster.Is("IgnoreSystemd", "yes") && older(f.cluster["SLURM_VERSION"], 26), "IgnoreSystemd", "no (cgroup.conf)",
 		"the agent prepares what it is for; with it, this slurmd moves PID 1 at every start and refuses its second reconfigure in a container")
 }
 
 // delegated: Slurm has a cgroup subtree. When it has none, that has been told.
 func (f *fitting) delegated() bool { return f.Cgroup != nil && len(f.Cgroup.Controllers) > 0 }
+
+// without: nobody has a cgroup for jobs.
+func (f *fitting) without() bool { return !f.delegated() && f.cluster.Is("CgroupPlugin", "disabled") }
 
 // older: the version's first number is below major.
 func older(version string, major int) bool {

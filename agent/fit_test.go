@@ -26,6 +26,11 @@ func cluster(t *testing.T, version string, changes ...string) slurm.Config {
 	return c
 }
 
+// without is a cluster's configuration without cgroups, and what is changed in it besides.
+func without(changes ...string) []string {
+	return append(changes, "CgroupPlugin=disabled", "ProctrackType=proctrack/linuxproc", "TaskPlugin=task/none", "JobAcctGatherType=jobacct_gather/linux")
+}
+
 func withController(names ...string) *delegation {
 	return &delegation{Delegation: cgroup.Delegation{Controllers: names}}
 }
@@ -105,6 +110,20 @@ func TestFit(t *testing.T) {
 			[]string{"ConstrainRAMSpace=yes: want no (cgroup.conf), or the controller for the container: the container's cgroup has no memory controller"},
 		},
 		"no cgroup at all, which has been told": {quota, withController(), []string{"ProctrackType=proctrack/linuxproc", "JobAcctGatherType=jobacct_gather/linux"}, nil},
+		"no cgroups for Slurm, and memory that nobody looks after": {
+			limited, &delegation{Mode: CgroupOff},
+			without("JobAcctGatherParams=(null)"),
+			[]string{
+				"JobAcctGatherParams=(null): want OverMemoryKill (slurm.conf): nothing else ends a job that takes too much memory",
+				"CgroupPlugin=disabled: want cgroup/v2 (cgroup.conf), SLURMLET_CGROUP=require, and a cgroup that slurmd can write",
+			},
+		},
+		"no cgroups for Slurm, which looks after memory itself": {
+			limited, &delegation{Mode: CgroupOff},
+			without("JobAcctGatherParams=OverMemoryKill,NoShared"),
+			[]string{"CgroupPlugin=disabled: want cgroup/v2"},
+		},
+		"cgroups that slurmd makes itself": {limited, &delegation{Mode: CgroupOff}, nil, nil},
 		"directories elsewhere": {
 			quota, all,
 			[]string{"TmpFS=/scratch", "SlurmdSpoolDir=/var/spool/slurm"},

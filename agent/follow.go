@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
 	"math/rand/v2"
 	"net"
@@ -28,6 +29,10 @@ type follower struct {
 	announced manifest
 	// restarts counts those for the present announcement.
 	restarts int
+	// urged is the hash of the set that slurmctld's agent had the daemon restarted for last, at
+	// urgedAt.
+	urged   string
+	urgedAt time.Time
 }
 
 const (
@@ -48,29 +53,38 @@ func (a *Agent) followConf() {
 	go a.pollConf(news)
 	watcher, err := fsnotify.NewWatcher()
 	var changes <-chan fsnotify.Event
+	var faults <-chan error
 	if err == nil {
 		defer watcher.Close()
-		changes = watcher.Events
+		changes, faults = watcher.Events, watcher.Errors
 	}
-	f.run(news, changes, func() {
-		if err == nil {
-			_ = watcher.Add(f.cache) // the daemon makes it, and it is no fault that there is none yet
+	f.run(news, changes, faults, func() error {
+		if err != nil {
+			return err
 		}
+		return watcher.Add(f.cache)
 	})
 }
 
-func (f *follower) run(news <-chan manifest, changes <-chan fsnotify.Event, watch func()) {
+func (f *follower) run(news <-chan manifest, changes <-chan fsnotify.Event, faults <-chan error, watch func() error) {
 	due := time.NewTimer(f.patience())
 	due.Stop()
+	var slow <-chan time.Time
 	for {
 		select {
 		case <-f.agent.over:
 			return
 		case m := <-news:
 			f.hear(m)
-			watch()
+			if err := watch(); err != nil && slow == nil {
+				slow = f.slow(err)
+			}
 			due.Reset(f.patience())
 		case <-changes:
+			due.Reset(f.patience())
+		case <-faults: //nolint:errcheck // some changes were lost: look
+			due.Reset(f.patience())
+		case <-slow:
 			due.Reset(f.patience())
 		case <-due.C:
 			if f.look() {
@@ -80,7 +94,24 @@ func (f *follower) run(news <-chan manifest, changes <-chan fsnotify.Event, watc
 	}
 }
 
+// slow is when to look at a copy that cannot be watched. The daemon makes it, and it is no
+// fault that there is none yet.
+func (f *follower) slow(err error) <-chan time.Time {
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	f.agent.tell(slog.LevelWarn, "the kernel cannot tell of changes of the copy of the configuration: it is looked at every "+lookEvery.String(), slog.Any("error", err))
+	return time.Tick(lookEvery)
+}
+
 func (f *follower) hear(m manifest) {
+	if m.urged != nil {
+		f.restartFor(m)
+		return
+	}
+	if m.hash != f.urged {
+		f.urged = ""
+	}
 	if m.hash != f.announced.hash {
 		f.restarts = 0
 	}
@@ -120,7 +151,7 @@ func (f *follower) ask() (news bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	news = m.hash != f.announced.hash
+	news = m.hash != f.announced.hash || m.urged != nil
 	f.hear(m)
 	return news, nil
 }
@@ -208,8 +239,12 @@ func (a *Agent) askConf(unlike string) (manifest, error) {
 	return manifest{}, errors.Join(faults...)
 }
 
+// lively: slurmctld's pod may go without a word, and its address with it. Half a minute later
+// its agent is looked for where the next one is.
+var lively = net.KeepAliveConfig{Enable: true, Idle: 15 * time.Second, Interval: 5 * time.Second, Count: 3}
+
 func getConf(ctx context.Context, url string) (manifest, error) {
-	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: (&net.Dialer{Timeout: 10 * time.Second}).DialContext}}
+	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: (&net.Dialer{Timeout: 10 * time.Second, KeepAliveConfig: lively}).DialContext}}
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		return manifest{}, err
@@ -230,5 +265,7 @@ func getConf(ctx context.Context, url string) (manifest, error) {
 	if err != nil || response.StatusCode != http.StatusOK {
 		return manifest{}, errors.Join(err, errors.New(response.Status))
 	}
-	return parseManifest(string(text))
+	m, err := parseManifest(string(text))
+	m.urged = urgedBy(response.Header.Get("Content-Type"))
+	return m, err
 }

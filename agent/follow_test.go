@@ -5,9 +5,12 @@ import (
 	"net/url"
 	"strconv"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"github.com/fsnotify/fsnotify"
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 )
 
 // TestFollowerAsks: what is announced while a daemon is given time for what came
@@ -21,7 +24,7 @@ func TestFollowerAsks(t *testing.T) {
 	f := &follower{agent: &Agent{Options: Options{Config: Config{Controller: u.Hostname() + ":6817", AgentPort: port}}}}
 
 	first, second := manifestOf("first"), manifestOf("second")
-	feed.announce(first)
+	feed.announce(first, mostTested)
 	for _, c := range []struct {
 		what      string
 		announced manifest
@@ -32,7 +35,7 @@ func TestFollowerAsks(t *testing.T) {
 		{"another", second, true},
 		{"the same again", second, false},
 	} {
-		feed.announce(c.announced)
+		feed.announce(c.announced, mostTested)
 		f.restarts = 1
 		news, err := f.ask()
 		require.NoError(t, err, c.what)
@@ -45,7 +48,7 @@ func TestFollowerAsks(t *testing.T) {
 // TestHowAQuestionEnds: only a slurmctld that was there has gone.
 func TestHowAQuestionEnds(t *testing.T) {
 	f, url := serveFeed(t)
-	f.announce(manifestOf("first"))
+	f.announce(manifestOf("first"), mostTested)
 	held := url + "?unlike=" + manifestOf("first").hash
 
 	waits := poll(t, held)
@@ -75,7 +78,7 @@ func TestSlurmctldIsAway(t *testing.T) {
 		Options: Options{Config: Config{Controller: u.Hostname() + ":6817", AgentPort: port}},
 		events:  make(chan event, 8), over: make(chan struct{}),
 	}
-	f.announce(manifestOf("first"))
+	f.announce(manifestOf("first"), mostTested)
 	news := make(chan manifest)
 	go a.pollConf(news)
 	defer close(a.over)
@@ -84,5 +87,45 @@ func TestSlurmctldIsAway(t *testing.T) {
 		awaitWaiting(t, f, 1)
 		f.hangUp()
 		require.Equal(t, controllerLost{}, <-a.events)
+	}
+}
+
+// TestFollowerWithoutTheKernel: what inotify has lost, or cannot be had for, is looked at.
+func TestFollowerWithoutTheKernel(t *testing.T) {
+	for name, c := range map[string]struct {
+		watch error
+		told  string
+	}{
+		"an overflow": {nil, ""},
+		"no watches":  {unix.ENOSPC, "the kernel cannot tell of changes of the copy of the configuration: it is looked at every 1m0s"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var told []string
+				a := &Agent{Options: Options{Observe: func(n Notice) { told = append(told, n.Text) }}, over: make(chan struct{})}
+				f := &follower{agent: a, cache: t.TempDir()}
+				old := "missed"
+				a.missedConf.Store(&old)
+				news, faults := make(chan manifest), make(chan error)
+				go f.run(news, nil, faults, func() error { return c.watch })
+				news <- newManifest(nil)
+				<-time.After(2 * pushTime) // in a bubble it costs no time
+				synctest.Wait()
+				require.Nil(t, a.missedConf.Load(), "it is looked at once after the news")
+
+				a.missedConf.Store(&old)
+				if c.watch == nil {
+					faults <- fsnotify.ErrEventOverflow
+					faults <- fsnotify.ErrEventOverflow // nobody is held up
+				}
+				<-time.After(lookEvery + 2*pushTime)
+				synctest.Wait()
+				require.Nil(t, a.missedConf.Load())
+				if c.told != "" {
+					require.Equal(t, []string{c.told}, told)
+				}
+				close(a.over)
+			})
+		})
 	}
 }

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"time"
 
@@ -33,44 +34,73 @@ const (
 )
 
 // awaitLaunches waits until slurmctld has told the nodes what it had to. What is to
-// be done before the reconfigure, if that took time, is done before slurmctld is
-// asked for the last time: the next launch may come at any moment. Where it cannot
-// be known, nobody is kept from an edit.
-func (a *Agent) awaitLaunches(limit time.Duration, before func()) {
-	ctx, cancel := context.WithTimeout(context.Background(), limit+questionLimit)
-	defer cancel()
-	began, done := time.Now(), true
-	patience := time.After(holdAfter)
-	for {
-		o, err := a.client.Outgoing(ctx)
-		quiet := o == slurm.Outgoing{}
+// be noted before the reconfigure, if that took time or was not noted yet, is noted before
+// slurmctld is asked for the last time: the next launch may come at any moment. No answer is
+// not "none": a slurmctld without one is asked again, and the limit counts from its first.
+func (a *Agent) awaitLaunches(limit time.Duration, noted bool, note func() bool) {
+	began, held, silent := time.Now(), false, false
+	for answered, tries := began, 0; ; tries++ {
+		o, err := a.outgoing()
+		quiet := err == nil && o == slurm.Outgoing{}
+		if silent && err == nil {
+			answered = time.Now()
+		}
+		silent = err != nil
 		switch {
-		case err != nil:
+		case err != nil && time.Since(began) >= limitOfSilence(err, limit):
 			a.tell(slog.LevelWarn, "cannot ask whether jobs are being launched; the reconfigure does not wait for them", slog.Any("error", err))
 			return
-		case quiet && done:
+		case err != nil:
+			a.rest(grow(firstLook, tries, lastTry))
+			continue
+		case quiet && noted:
 			return
-		case quiet:
-			before()
-			done = true
-		case time.Since(began) >= limit:
-			a.tell(slog.LevelWarn, "slurmctld reconfigures while it tells nodes of jobs: batch jobs that it launches now may fail",
-				slog.Int("sending", o.Sending), slog.Int("queued", o.Queued))
+		case time.Since(answered) >= limit:
+			a.tell(slog.LevelWarn, "slurmctld reconfigures while it tells nodes of jobs, or does not tell of its nodes: batch jobs that it launches now may fail",
+				slog.Int("sending", o.Sending), slog.Int("queued", o.Queued), slog.Bool("nodes", noted))
 			return
-		default:
-			done = false
-			select {
-			case <-patience:
-				a.holdJobs(ctx)
-			case <-time.After(firstLook):
-			}
+		case quiet && note():
+			noted = true
+			continue
+		case !quiet:
+			noted = false
 		}
+		if !quiet && !held && time.Since(answered) >= holdAfter {
+			a.holdJobs()
+			held = true
+			continue
+		}
+		a.rest(firstLook)
+	}
+}
+
+// limitOfSilence: a slurmctld that does not answer would not take a configuration either.
+func limitOfSilence(err error, limit time.Duration) time.Duration {
+	if errors.Is(err, slurm.ErrUnreachable) {
+		return takeLimit
+	}
+	return limit
+}
+
+func (a *Agent) outgoing() (slurm.Outgoing, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), questionLimit)
+	defer cancel()
+	return a.client.Outgoing(ctx)
+}
+
+// rest is cut short by the agent's end.
+func (a *Agent) rest(d time.Duration) {
+	select {
+	case <-time.After(d):
+	case <-a.over:
 	}
 }
 
 // holdJobs keeps slurmctld from starting jobs until the reconfigure is over. Whatever
 // becomes of the agent, a minute later they are started again.
-func (a *Agent) holdJobs(ctx context.Context) {
+func (a *Agent) holdJobs() {
+	ctx, cancel := context.WithTimeout(context.Background(), questionLimit)
+	defer cancel()
 	if err := a.client.Reserve(ctx, hold); err != nil {
 		a.tell(slog.LevelWarn, "cannot keep jobs from being started during a reconfigure", slog.Any("error", err))
 		return

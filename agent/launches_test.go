@@ -19,12 +19,17 @@ type busyController struct {
 	began   time.Time
 	refuses error
 	// lingers is how long it takes to launch what was started before they were held.
-	lingers  time.Duration
-	held     time.Time
+	lingers time.Duration
+	held    time.Time
+	// mute is how long it gives no answer.
+	mute     time.Duration
 	reserved []string
 }
 
 func (b *busyController) Outgoing(context.Context) (slurm.Outgoing, error) {
+	if time.Since(b.began) < b.mute {
+		return slurm.Outgoing{}, slurm.ErrUnreachable
+	}
 	if time.Since(b.began) >= b.busy || !b.held.IsZero() && time.Since(b.held) >= b.lingers {
 		return slurm.Outgoing{}, nil
 	}
@@ -56,6 +61,8 @@ func TestAwaitLaunches(t *testing.T) {
 		"launches come to an end":         {slurmctld: busyController{busy: 2 * time.Second}, takes: 2 * time.Second},
 		"there are always some: a pause":  {slurmctld: busyController{busy: time.Hour, lingers: time.Second}, takes: 4 * time.Second, reserved: held},
 		"a node does not answer":          {slurmctld: busyController{busy: time.Hour, lingers: time.Hour}, takes: 10 * time.Second, reserved: held, told: 1},
+		"there is no answer for a while":  {slurmctld: busyController{mute: 40 * time.Second, busy: 43 * time.Second}, takes: 43 * time.Second},
+		"there is none at all":            {slurmctld: busyController{mute: time.Hour}, takes: 121300 * time.Millisecond, told: 1},
 		"jobs cannot be kept from coming": {slurmctld: busyController{busy: time.Hour, refuses: errors.New("no")}, takes: 10 * time.Second, reserved: held[:1], told: 2},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -64,7 +71,7 @@ func TestAwaitLaunches(t *testing.T) {
 				told := 0
 				a := &Agent{client: &c.slurmctld, Options: Options{Observe: func(Notice) { told++ }}}
 				again := 0
-				a.awaitLaunches(sendLimit, func() { again++ })
+				a.awaitLaunches(sendLimit, true, func() bool { again++; return true })
 				assert.Equal(t, c.takes, time.Since(c.slurmctld.began))
 				a.releaseJobs()
 				a.releaseJobs()

@@ -20,7 +20,6 @@ const (
 	nologin = "/run/nologin"
 	// privsepDir is sshd's, which it does not make itself.
 	privsepDir = "/run/sshd"
-	sssdSocket = "/var/lib/sss/pipes/nss"
 )
 
 // setupLimit is how long sshd may read its configuration, or ssh-keygen make a key.
@@ -43,30 +42,6 @@ func loginServices(a *Agent) ([]*service, error) {
 	}
 	server.after = directory.name
 	return []*service{directory, server}, nil
-}
-
-// sssd answers for users; nil where it is not configured. It wants its
-// configuration to be root's alone.
-func (a *Agent) sssd() (*service, error) {
-	path := a.Config.SSSDConfig
-	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	program, err := find("", "sssd")
-	if err != nil {
-		return nil, &Fault{ExitMissing, fmt.Errorf("SLURMLET_SSSD_CONFIG: there is %s, but %w", path, err)}
-	}
-	config := copies.Dir{
-		From: filepath.Dir(path), To: filepath.Join(a.Config.RunDir, "sssd"), Mode: 0o600, UID: os.Geteuid(), GID: os.Getegid(),
-		Wanted: func(name string) bool { return name == filepath.Base(path) },
-	}
-	if _, err := config.Sync(); err != nil {
-		return nil, err
-	}
-	return a.newService(service{
-		name: "sssd", answers: connects("unix", sssdSocket),
-		command: process.Command{Path: program, Args: []string{"-i", "--logger=stderr", "-c", filepath.Join(config.To, filepath.Base(path))}, Env: servicePath},
-	}, func(string) {})
 }
 
 // servicePath is all that services inherit: sshd would answer to a notify socket,
@@ -155,4 +130,5 @@ func (a *Agent) sshdSaid(line string) {
 	if pending, err := sshd.Pending(a.Root); err == nil {
 		a.visits.logins.Add(user, from, pending)
 	}
+	a.visits.entered.ring()
 }

@@ -17,6 +17,9 @@ func (a *Agent) start() event {
 	if err := a.gres.check(a.Root); err != nil {
 		return mainFailed{err}
 	}
+	if err := a.machine.Reclaim(a.delegated.Delegation); err != nil {
+		a.tell(slog.LevelWarn, "cannot put the container's cgroups right before slurmd starts", slog.Any("error", err))
+	}
 	p, err := a.Table.Start(a.daemon.command(a))
 	if err != nil {
 		return mainFailed{err}

@@ -136,6 +136,22 @@ func (a *Agent) resumeCommand(ctx context.Context, _ *http.Request) error {
 	return a.resume(question)
 }
 
+// deadlineCommand is the word of whoever knows when the pod is killed, and comes
+// in by exec: the kubelet does not bring the annotations of a pod up to date that
+// is on its way down.
+func (a *Agent) deadlineCommand(_ context.Context, r *http.Request) error {
+	now := time.Now()
+	at, err := parseDeadline(r.FormValue("at"))
+	switch {
+	case err != nil:
+		return fmt.Errorf("cannot use the deadline %q: %w", r.FormValue("at"), err)
+	case !at.After(now):
+		return fmt.Errorf("the deadline %s is over", at.Format(time.RFC3339))
+	}
+	a.post(ordered{now, at})
+	return nil
+}
+
 // bell wakes up all who wait for the next ring.
 type bell struct {
 	lock sync.Mutex

@@ -22,11 +22,12 @@ func (a *Agent) measure() (allotment, error) {
 		return allotment{}, err
 	}
 	shape.Gres = a.gres.Gres.String()
+	granted, grantedErr := newGranted(info, a.Config.PodInfo)
 	traits, err := newTraits(info, a.Config.PodInfo)
-	if err := errors.Join(infoErr, err); err != nil {
-		return allotment{given, shape, Traits{}}, badDescription{err}
+	if err := errors.Join(infoErr, err, grantedErr); err != nil {
+		return allotment{given, shape, Traits{}, granted}, badDescription{err}
 	}
-	return allotment{given, shape, traits}, nil
+	return allotment{given, shape, traits, granted}, nil
 }
 
 // told is the downward API's limits as they are now. The volume's files follow

@@ -12,8 +12,8 @@ import (
 const metricsType = "text/plain; version=0.0.4; charset=utf-8"
 
 // WriteMetrics writes the status for Prometheus, in its text format 0.0.4: GET
-// /metrics. It has no other source than the status, which everybody may read, and
-// the texts for people are not in it.
+// /metrics. Everybody may read it who reaches the port: it has numbers, and none of the
+// texts for people.
 func (s Status) WriteMetrics(w io.Writer) error {
 	var e exposition
 	tell(&e, ofAll, &s)

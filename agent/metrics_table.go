@@ -18,6 +18,7 @@ var ofAll = []metric[Status]{
 	{"started", "", "1 once the container has been Ready: /startupz succeeds", func(s *Status) []sample { return whether(s.Started) }},
 	{"daemon_running", "", "1 while there is a main process", func(s *Status) []sample { return whether(s.Main != nil) }},
 	{"daemon_restarts_total", "", "Starts of the daemon after the first, without its hand-overs to a new process", func(s *Status) []sample { return amount(s.Restarts) }},
+	{"log_lines_lost_total", "", "Lines of the log that nobody read in time", func(s *Status) []sample { return amount(s.LinesLost) }},
 }
 
 func states(s *Status) []sample {

@@ -2,7 +2,10 @@ package agent
 
 import (
 	"context"
+	"slices"
 	"time"
+
+	"github.com/slurmlet/slurmlet/internal/slurm"
 )
 
 // noting finds the nodes of which something is expected, and which slurmd each of
@@ -11,6 +14,7 @@ type noting struct {
 	began time.Time
 	over  chan struct{}
 	found map[string]time.Time
+	err   error
 }
 
 // foresight is how old a noting, or a rehearsal, may be that was begun with an edit. A
@@ -49,9 +53,10 @@ func (a *Agent) noteStarts() *noting {
 		defer close(n.over)
 		ctx, cancel := context.WithTimeout(context.Background(), questionLimit)
 		defer cancel()
-		nodes, _ := a.client.Nodes(ctx) // it is told if slurmctld does not answer afterwards either
-		for _, one := range nodes {
-			if one.Responding() && !one.SlurmdStart.IsZero() && !one.Is("POWERED_DOWN", "POWERING_DOWN", "POWERING_UP", "REBOOT_ISSUED") {
+		nodes, err := a.client.Nodes(ctx)
+		n.err = err
+		for i := range nodes {
+			if one := &nodes[i]; follows(one) {
 				n.found[one.Name] = one.SlurmdStart.Time
 			}
 		}
@@ -59,33 +64,92 @@ func (a *Agent) noteStarts() *noting {
 	return n
 }
 
+// follows: it takes a configuration, as far as slurmctld knows. One that has not registered
+// with this slurmctld yet, as after its start, is no exception.
+func follows(n *slurm.Node) bool {
+	return n.Responding() && !n.Is("POWERED_DOWN", "POWERING_DOWN", "POWERING_UP", "REBOOT_ISSUED")
+}
+
 func (n *noting) fresh() bool { return time.Since(n.began) < foresight }
 
+// starts are nil if slurmctld did not tell, and empty if there are no nodes.
 func (n *noting) starts() map[string]time.Time {
 	<-n.over
+	if n.err != nil {
+		return nil
+	}
 	return n.found
+}
+
+// noteBefore notes what the next reconfigure is compared with, and says whether slurmctld told.
+func (a *Agent) noteBefore() bool {
+	a.conf.starts = a.noteStarts().starts()
+	return a.conf.starts != nil
 }
 
 // nodesTook asks slurmctld which nodes have another slurmd than before: a
 // reconfigure puts a new process in its place. Two may begin in one second, so
-// one as young as the reconfigure counts too. Clocks differ from node to node.
-func (a *Agent) nodesTook(number int) nodesAsked {
+// one as young as the reconfigure counts too. Clocks differ from node to node, so that
+// age alone decides only where nobody knows which slurmd there was.
+func (a *Agent) nodesTook(number int, canary string) nodesAsked {
 	ctx, cancel := context.WithTimeout(context.Background(), questionLimit)
 	defer cancel()
+	began := time.Now()
 	nodes, err := a.client.Nodes(ctx)
-	answer := nodesAsked{number: number, err: err}
-	for _, n := range nodes {
+	answer := nodesAsked{number: number, err: err, cost: time.Since(began)}
+	a.conf.addresses = map[string]string{}
+	var missed []*slurm.Node
+	for i := range nodes {
+		n := &nodes[i]
 		before, expected := a.conf.starts[n.Name]
+		if a.conf.starts == nil {
+			expected = follows(n)
+		}
 		switch {
 		case !expected:
 		case n.SlurmdStart.IsZero():
-			answer.missed = append(answer.missed, n.Name) // not heard of since
-			answer.silent = true
-		case n.SlurmdStart.Equal(before) && before.Before(a.conf.since):
-			answer.missed = append(answer.missed, n.Name)
-		default:
+			answer.unheard = append(answer.unheard, n.Name)
+		case a.isOther(before, n.SlurmdStart.Time):
 			answer.took++
+			answer.canary = answer.canary || n.Name == canary
+		default:
+			missed = append(missed, n)
+			a.conf.addresses[n.Name] = n.Address
 		}
 	}
+	answer.missed = a.ranked(missed)
 	return answer
+}
+
+// ranked puts the nodes first whose slurmd had best be restarted first: whose agents hear
+// of it, and then those without jobs.
+func (a *Agent) ranked(nodes []*slurm.Node) []string {
+	if len(nodes) == 0 {
+		return nil
+	}
+	hear := a.conf.feed.hosts()
+	rank := func(n *slurm.Node) (r int) {
+		if !hear[n.Address] {
+			r += 2
+		}
+		if n.Busy() {
+			r++
+		}
+		return r
+	}
+	slices.SortStableFunc(nodes, func(x, y *slurm.Node) int { return rank(x) - rank(y) })
+	names := make([]string, len(nodes))
+	for i, n := range nodes {
+		names[i] = n.Name
+	}
+	return names
+}
+
+// isOther: a node has another slurmd than before the reconfigure. The zero time: nobody
+// knows what it had.
+func (a *Agent) isOther(before, now time.Time) bool {
+	if before.IsZero() {
+		return !now.Before(a.conf.since)
+	}
+	return !now.Equal(before) || !before.Before(a.conf.since)
 }

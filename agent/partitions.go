@@ -113,24 +113,3 @@ func (a *Agent) departsAgain(set *confset.Set) error {
 	}
 	return nil
 }
-
-// departsFirst is what can be known before slurmctld runs: it has jobs in the
-// partitions of the last good set, maybe. What only a start can change is no less
-// urgent, though.
-func (a *Agent) departsFirst(good, set *confset.Set, staged string) error {
-	if good == nil || a.Config.Preflight == PreflightOff {
-		return nil
-	}
-	dir, err := a.stage(good)
-	if err != nil {
-		return inUse{"cannot compare the configuration with the last good one: " + err.Error()}
-	}
-	defer a.conf.live.Drop(dir)
-	before, _ := slurmconf.Read(slurmconf.Dir(dir), slurmconf.SlurmConf)
-	after, _ := slurmconf.Read(slurmconf.Dir(staged), slurmconf.SlurmConf)
-	if len(restarts(before, after)) > 0 {
-		return nil
-	}
-	d := departure{set: set, gone: gone(before, after)}
-	return d.refusal(func(string) string { return "slurmctld can tell only when it runs whether there are jobs in it" })
-}

@@ -40,6 +40,8 @@ func (a *Agent) perform(act action) []event {
 			question = a.reachQuestion
 		}
 		a.inquire(func(ctx context.Context) event { return question(ctx, act.number) })
+	case speak:
+		a.inquire(func(ctx context.Context) event { return carriedOut{act.number, a.speak(ctx)} })
 	case deleteRecord:
 		a.inquire(func(ctx context.Context) event {
 			return carriedOut{act.number, a.client.DeleteNode(ctx, a.Config.NodeName)}
@@ -117,7 +119,15 @@ func (l life) spread(wait time.Duration) time.Duration {
 }
 
 func (a *Agent) reachQuestion(ctx context.Context, number int) event {
-	return answered{number: number, err: a.daemon.reach(a, ctx)}
+	return answered{number: number, err: a.daemon.reach(a, ctx), steps: a.stepsHere()}
+}
+
+// stepsHere counts the steps of a node.
+func (a *Agent) stepsHere() int {
+	if !a.daemon.registers {
+		return 0
+	}
+	return len(a.stepSockets())
 }
 
 // confirmQuestion: a daemon that does not answer often says why.
@@ -147,10 +157,12 @@ func (a *Agent) nodeQuestion(ctx context.Context, number int) event {
 	if err == nil && node != nil {
 		err = a.knownGres(ctx, node)
 	}
-	if err != nil || node == nil || !node.Busy() {
-		return answered{number: number, node: node, err: err}
+	e := answered{number: number, node: node, err: err}
+	e.main, e.began = a.beganByNow(a.mainProcess())
+	if err == nil && node != nil && node.Busy() {
+		e.steps = len(a.stepSockets())
 	}
-	return answered{number: number, node: node, steps: len(a.stepSockets())}
+	return e
 }
 
 // reachController succeeds when one slurmctld takes connections. A slurmd that

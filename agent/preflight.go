@@ -3,8 +3,10 @@ package agent
 import (
 	"context"
 	"errors"
+	"io/fs"
 	"log/slog"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -51,13 +53,7 @@ func (a *Agent) stage(set *confset.Set) (string, error) {
 }
 
 func (a *Agent) stageIn(store confset.Store, set *confset.Set) (string, error) {
-	dir, err := store.Stage(set)
-	if err == nil && a.Config.ConfDefaults {
-		if err = a.render(dir); err != nil {
-			store.Drop(dir)
-		}
-	}
-	return dir, err
+	return store.Stage(set, a.render)
 }
 
 // candidate is a set that lies ready at dir to be looked at.
@@ -72,19 +68,47 @@ type candidate struct {
 
 // inspection is what came of a look at a set that can be used.
 type inspection struct {
-	// staged is where it lies ready, changes what it changes, gone the partitions that it takes away.
+	// staged is where it lies ready, changes what it changes, gone the partitions that it takes
+	// away. anew: some of it counts for a slurmctld that starts only.
 	staged  string
 	changes []string
 	gone    []slurmconf.Partition
+	anew    bool
 }
 
-// checkFirst is checkSet for a set that slurmctld is to be started with.
+// checkFirst is checkSet for a set that slurmctld is to be started with. What can be known
+// before it runs is compared with the last good set: slurmctld has jobs in its partitions,
+// maybe, and nodes that run with it.
 func (a *Agent) checkFirst(set, good *confset.Set) (inspection, error) {
 	i, err := a.checkSet(context.Background(), set, false)
 	if err != nil {
 		return i, err
 	}
-	return a.orDrop(i, a.departsFirst(good, set, i.staged))
+	if good == nil {
+		return i, nil
+	}
+	before, err := a.lastGood(good)
+	if err != nil {
+		return a.orDrop(i, err)
+	}
+	after, _ := slurmconf.Read(slurmconf.Dir(i.staged), ofController...)
+	i.anew = len(confcheck.Restarts(before, after)) > 0
+	if i.anew || a.Config.Preflight == PreflightOff {
+		return i, nil // what only a start can change is no less urgent than jobs
+	}
+	d := departure{set: set, gone: gone(before, after)}
+	return a.orDrop(i, d.refusal(func(string) string { return "slurmctld can tell only when it runs whether there are jobs in it" }))
+}
+
+// lastGood is the last good set as slurmctld would read it.
+func (a *Agent) lastGood(good *confset.Set) (*slurmconf.Set, error) {
+	dir, err := a.stage(good)
+	if err != nil {
+		return nil, inUse{"cannot compare the configuration with the last good one: " + err.Error()}
+	}
+	defer a.conf.live.Drop(dir)
+	conf, _ := slurmconf.Read(slurmconf.Dir(dir), ofController...)
+	return conf, nil
 }
 
 // checkEdition is checkSet for a set that is to be live next, with all that is ready for
@@ -135,20 +159,24 @@ func (a *Agent) checkSet(ctx context.Context, set *confset.Set, running bool) (i
 	if running && a.Config.Preflight != PreflightOff {
 		i.gone = gone(c.before, c.conf)
 	}
-	return a.orDrop(i, a.preflight(ctx, c))
+	if err := a.preflight(ctx, c); err != nil {
+		return a.orDrop(i, err)
+	}
+	if running && a.Config.Preflight != PreflightOff {
+		a.tellWaiting(c)
+	}
+	return i, nil
 }
 
 func (a *Agent) preflight(ctx context.Context, c candidate) error {
 	if a.Config.Preflight == PreflightOff {
 		return nil
 	}
-	var refusal error
+	parsed := a.parsing(ctx, c)
 	findings := a.judged(ctx, c.conf, c.dir, c.before != nil)
-	if c.findings.Err() == nil {
-		var said bool
-		if said, refusal = a.parsed(ctx, c); said && refusal == nil {
-			findings = taken(c.conf, findings)
-		}
+	said, refusal := parsed()
+	if said && refusal == nil {
+		findings = taken(c.conf, findings)
 	}
 	findings = append(findings, c.findings...)
 	if c.before != nil && c.findings.Err() == nil { // else the defaults are not in it
@@ -162,6 +190,37 @@ func (a *Agent) preflight(ctx context.Context, c candidate) error {
 		refusal = a.tried(ctx, c)
 	}
 	return refusal
+}
+
+// tellWaiting says what slurmd takes as it starts only.
+func (a *Agent) tellWaiting(c candidate) {
+	for _, r := range confcheck.Restarts(c.before, c.conf) {
+		if f := r.Finding(); r.Waits {
+			f.File = source(c.Set, f.File)
+			a.tell(slog.LevelWarn, "slurmd that does not take the edit is restarted into it; its jobs run on", slog.String("warning", c.Named(c.dir, f.Error())))
+		}
+	}
+}
+
+// parsing has Slurm's own parser read what can be read, while slurmctld is asked for its
+// version: at a start, slurmctld waits for both.
+func (a *Agent) parsing(ctx context.Context, c candidate) (wait func() (said bool, refusal error)) {
+	if c.findings.Err() != nil {
+		return func() (bool, error) { return false, nil }
+	}
+	type answer struct {
+		said    bool
+		refusal error
+	}
+	answers := make(chan answer, 1)
+	go func() {
+		said, refusal := a.parsed(ctx, c)
+		answers <- answer{said, refusal}
+	}()
+	return func() (bool, error) {
+		got := <-answers
+		return got.said, got.refusal
+	}
 }
 
 // parsed is what Slurm's own parser says. Where it says nothing in time, slurmctld
@@ -179,7 +238,7 @@ func (a *Agent) parsed(ctx context.Context, c candidate) (said bool, refusal err
 		a.tell(slog.LevelWarn, "going on without Slurm's parser", slog.Any("error", err))
 		return false, nil
 	}
-	_, words, _ := strings.Cut(err.Error(), ": ")
+	_, words, _ := strings.Cut(slurmconf.Hide(err.Error()), ": ")
 	return true, errors.New(where(c.conf, c.Set, words) + "Slurm's parser: " + c.Named(c.dir, words))
 }
 
@@ -190,9 +249,32 @@ func (a *Agent) judged(ctx context.Context, conf *slurmconf.Set, dir string, run
 	if !slices.Contains(keys.Versions, build.version) {
 		return nil
 	}
-	findings, _ := confcheck.Set(conf, confcheck.Options{Version: build.version, Controller: os.DirFS("/"), PluginDir: build.plugins, ConfDir: dir})
+	findings, _ := confcheck.Set(conf, confcheck.Options{Version: build.version, Controller: a.machineWith(dir), PluginDir: build.plugins, ConfDir: dir})
 	return findings
 }
+
+// machineWith is the machine as slurmctld sees it once the set in dir is live: its
+// scripts are where the configuration names them.
+func (a *Agent) machineWith(dir string) fs.FS {
+	live := strings.TrimPrefix(filepath.Dir(a.Config.placedConf()), "/")
+	return withLive{os.DirFS("/"), live, strings.TrimPrefix(dir, "/")}
+}
+
+// withLive is a file system with the directory staged in the place of live.
+type withLive struct {
+	fs.FS
+	live, staged string
+}
+
+func (w withLive) place(name string) string {
+	if inside, found := strings.CutPrefix(name+"/", w.live+"/"); found {
+		return path.Join(w.staged, inside)
+	}
+	return name
+}
+
+func (w withLive) Open(name string) (fs.File, error)     { return w.FS.Open(w.place(name)) }
+func (w withLive) Stat(name string) (fs.FileInfo, error) { return fs.Stat(w.FS, w.place(name)) }
 
 // build is what is known of this container's Slurm: its version ("26.05") and where
 // its plugins are, empty until a slurmctld runs that can be asked.
@@ -227,14 +309,16 @@ func taken(conf *slurmconf.Set, findings slurmconf.Findings) slurmconf.Findings 
 	return findings
 }
 
-// restarts are the changes that a reconfigure does not make. All of them are
-// refused as long as slurmctld runs: those that lose jobs, and another port, under
-// which neither scontrol nor the nodes would find it.
+// restarts are the changes that a reconfigure does not make. Those that cannot wait for
+// a restart are refused as long as slurmctld runs: those that lose jobs, and another port,
+// under which neither scontrol nor the nodes would find it.
 func restarts(from, to *slurmconf.Set) slurmconf.Findings {
 	var all slurmconf.Findings
 	for _, r := range confcheck.Restarts(from, to) {
 		f := r.Finding()
-		f.Severity, f.Want = slurmconf.Error, "the old value until then"
+		if !r.Waits {
+			f.Severity, f.Want = slurmconf.Error, "the old value until then"
+		}
 		all = append(all, f)
 	}
 	return all

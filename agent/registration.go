@@ -77,7 +77,7 @@ func (a *Agent) register(r registration, pid int, now time.Time) registration {
 	}
 	a.tell(slog.LevelWarn, "slurmdbd does not know this cluster, and keeps nothing of its jobs: slurmctld reconfigures, and registers it", slog.String("cluster", cluster))
 	r.retry = now.Add(registrationTrust)
-	a.awaitLaunches(sendLimit, func() {})
+	a.awaitLaunches(sendLimit, true, func() bool { return true })
 	defer a.releaseJobs()
 	// A slurmctld of 24.11 refuses the id that slurmdbd gives the cluster; the one
 	// that stays in its place takes it.

@@ -96,7 +96,7 @@ func partOf(r Role) part {
 		return part{
 			program: "slurmd", tools: []string{"scontrol", "scancel", "squeue"},
 			announces: true, args: slurmdArgs, env: slurmdEnv, client: servedConf,
-			registers: true, restarts: true, copy: confCache, reach: (*Agent).reachController,
+			registers: true, services: nodeServices, restarts: true, copy: confCache, reach: (*Agent).reachController,
 			usual: "Node configuration differs from hardware", // the pod is a part of the machine
 		}
 	case Login:

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"net"
 	"net/http"
 	"os"
@@ -13,32 +14,49 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/slurmlet/slurmlet/internal/publichttp"
 )
 
-// SocketName is the agent's socket in SLURMLET_RUN_DIR: what is served over
+// SocketName is the agent's socket in SLURMLET_RUN_DIR: the whole status and commands over
 // HTTP, for root (or the agent's user) alone.
 const SocketName = "agent.sock"
 
-type servers []*http.Server
+// servers are the port, which strangers reach, and the socket.
+type servers struct {
+	port   *publichttp.Server
+	socket *http.Server
+}
+
+const (
+	// mostVisitors is how many connections the port has at most that ask; those that wait for
+	// slurmctld's configuration are not counted. With 10,000 nodes that ask at once, a
+	// thousand are on their way at the same time.
+	mostVisitors, mostAtController = 1 << 8, 1 << 10
+	// visitPatience is how long a stranger may take to ask, and to read the answer.
+	visitPatience = 10 * time.Second
+)
 
 // serve answers on SLURMLET_LISTEN and on the agent's socket.
 func (a *Agent) serve() (servers, error) {
-	tcp, err := net.Listen("tcp", a.Config.Listen)
-	if err != nil {
-		return nil, fmt.Errorf("SLURMLET_LISTEN: %w", err)
-	}
 	local, err := listenSocket(filepath.Join(a.Config.RunDir, SocketName))
 	if err != nil {
-		return nil, errors.Join(err, tcp.Close())
+		return servers{}, err
 	}
-	var all servers
-	for listener, handler := range map[net.Listener]http.Handler{tcp: a.handler(), local: a.localHandler()} {
-		// Strangers reach the port: none may hold a connection for long.
-		s := &http.Server{Handler: handler, ReadTimeout: 10 * time.Second, WriteTimeout: 10 * time.Second, MaxHeaderBytes: 16 << 10}
-		go func() { _ = s.Serve(listener) }()
-		all = append(all, s)
+	limits := publichttp.Limits{Active: mostVisitors, Timeout: visitPatience, WaitTimeout: longestWait, Report: func(err error) {
+		a.tell(slog.LevelError, "the agent's port", slog.Any("error", err))
+	}}
+	if a.life.reloads {
+		limits.Active, limits.Waiting = mostAtController, mostUnknown
 	}
-	return all, nil
+	port, err := publichttp.Listen(a.Config.Listen, a.publicHandler(), limits)
+	if err != nil {
+		return servers{}, errors.Join(fmt.Errorf("SLURMLET_LISTEN: %w", err), local.Close())
+	}
+	a.conf.feed.port = port
+	socket := &http.Server{Handler: a.localHandler(), ReadTimeout: 10 * time.Second, WriteTimeout: 10 * time.Second}
+	go func() { _ = socket.Serve(local) }()
+	return servers{port, socket}, nil
 }
 
 // listenSocket replaces the socket of an agent that is gone; the directory
@@ -60,25 +78,29 @@ func listenSocket(path string) (net.Listener, error) {
 }
 
 func (s servers) close() {
-	for _, server := range s {
-		_ = server.Close()
-	}
+	_ = errors.Join(s.port.Close(), s.socket.Close()) // the process ends
 }
 
-// handler answers the kubelet's probes and whoever asks for the status or its
-// numbers.
-func (a *Agent) handler() *http.ServeMux {
+// handler answers probes and whoever asks for numbers.
+func (a *Agent) handler(probe func(good func(Status) bool) http.HandlerFunc) *http.ServeMux {
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /livez", a.probe(func(s Status) bool { return s.State != Exited }))
-	mux.HandleFunc("GET /readyz", a.probe(Status.Serving))
-	mux.HandleFunc("GET /startupz", a.probe(func(s Status) bool { return s.Started }))
-	mux.HandleFunc("GET /status", func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Type", "application/json")
-		_ = a.Status().WriteJSON(w) // the reader has gone
-	})
+	mux.HandleFunc("GET /livez", probe(func(s Status) bool { return s.State != Exited }))
+	mux.HandleFunc("GET /readyz", probe(Status.Serving))
+	mux.HandleFunc("GET /startupz", probe(func(s Status) bool { return s.Started }))
 	mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", metricsType)
-		_ = a.Status().WriteMetrics(w)
+		_ = a.counted().WriteMetrics(w) // the reader has gone
+	})
+	return mux
+}
+
+// publicHandler is for the port, which everybody may reach: it tells no text, no user, no
+// job, and what is asked there costs next to nothing.
+func (a *Agent) publicHandler() *http.ServeMux {
+	mux := a.handler(a.publicProbe)
+	mux.HandleFunc("GET /status", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		_ = a.brief().public().writeJSON(w)
 	})
 	if a.life.reloads {
 		mux.HandleFunc("GET /conf", a.conf.feed.serve)
@@ -86,13 +108,18 @@ func (a *Agent) handler() *http.ServeMux {
 	return mux
 }
 
-// localHandler also takes commands: who may use the socket is root, or the
+// localHandler tells everything and takes commands: who may use the socket is root, or the
 // agent's own user.
 func (a *Agent) localHandler() http.Handler {
-	mux := a.handler()
+	mux := a.handler(a.probe)
+	mux.HandleFunc("GET /status", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		_ = a.Status().WriteJSON(w)
+	})
 	if a.life.registers {
 		mux.HandleFunc("POST /drain", a.command(a.drainCommand))
 		mux.HandleFunc("POST /resume", a.command(a.resumeCommand))
+		mux.HandleFunc("POST /deadline", a.command(a.deadlineCommand))
 	}
 	if a.life.reloads {
 		mux.HandleFunc("POST /reload", a.command(a.reloadCommand))
@@ -101,8 +128,21 @@ func (a *Agent) localHandler() http.Handler {
 	return mux
 }
 
+// publicProbe says in a word what the status code means.
+func (a *Agent) publicProbe(good func(Status) bool) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		a.listenAtProbe() // once a minute, whoever asks
+		s := a.brief()
+		if !good(s) {
+			w.WriteHeader(http.StatusServiceUnavailable)
+		}
+		fmt.Fprintln(w, s.State)
+	}
+}
+
 func (a *Agent) probe(good func(Status) bool) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
+		a.listenAtProbe()
 		s := a.brief()
 		if !good(s) {
 			w.WriteHeader(http.StatusServiceUnavailable)

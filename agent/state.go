@@ -3,6 +3,7 @@ package agent
 import (
 	"time"
 
+	"github.com/slurmlet/slurmlet/cgroup"
 	"github.com/slurmlet/slurmlet/internal/confset"
 	"github.com/slurmlet/slurmlet/internal/slurm"
 )
@@ -45,6 +46,7 @@ const (
 
 	// On the way down.
 	parting     doing = "waiting for sessions to end"
+	speaking    doing = "starting sackd, to ask slurmctld without slurmd"
 	withdrawing doing = "looking at the node record"
 	draining    doing = "draining the node"
 	finishing   doing = "waiting for the node's jobs to end"
@@ -60,7 +62,10 @@ type plan struct {
 	registers, restarts, announces, hosts, reaches bool
 	// gresConf is the file that the cluster's gres.conf must include.
 	gresConf string
-	way      wayDown
+	// way is that of SLURMLET_GRACE_PERIOD until SIGTERM comes, and less time is
+	// granted (hasten). lead is that of the jobs' signal.
+	way  wayDown
+	lead time.Duration
 	// reloads: the configuration is the agent's to put in place (slurmctld).
 	reloads bool
 	// signals: jobs get a signal ahead of their requeue.
@@ -70,9 +75,10 @@ type plan struct {
 // allotment is what the pod was given and what is made of it. It changes when
 // the pod is resized or its annotations are edited.
 type allotment struct {
-	given  Resources
-	shape  Shape
-	traits Traits
+	given   Resources
+	shape   Shape
+	traits  Traits
+	granted granted
 }
 
 // life is the whole state that step works on: a value without clock or I/O.
@@ -114,21 +120,34 @@ type life struct {
 	unclaimed bool
 	// seeks counts how often such jobs were found.
 	seeks int
-	// deleted: slurmctld has deleted the record on the way down, and has not told of another since.
-	deleted bool
+	// listed: slurmctld may have a record of this node. It has deleted it, or has said
+	// that there is none, when this is false again, and no slurmd has begun since that
+	// would make another.
+	listed bool
 	// inherits: an earlier container has left steps here, whose jobs slurmctld may
 	// take for running. They have not been looked for yet.
 	inherits bool
 	// seen: slurmctld has seen main register, which comes after its READY.
 	seen bool
+	// voiced: scontrol has its credentials from a sackd of the agent's. voiceless: none could be started.
+	voiced, voiceless bool
+	// revived: slurmd was restarted because slurmctld had no answer of it.
+	revived bool
 	// bounded: the deadlines of the way down run. stepEnded: a step has ended while
 	// the record was being looked at; looks counts how often jobs held it still.
 	bounded, stepEnded bool
 	looks              int
 	// running is how many steps are waited for, 0 while the record is being looked at.
 	running int
-	// stage is the last deadline of the way down that is over, acted the last that
-	// was followed; refusals counts how often slurmctld kept the record.
+	// stoppedAt is when SIGTERM came, ordered a deadline that somebody has set by
+	// hand, by who grants less time than SLURMLET_GRACE_PERIOD.
+	stoppedAt time.Time
+	ordered   cgroup.Bound[time.Time]
+	by        string
+	// passed are the deadlines of the way down that are over, stage is the last of
+	// them, acted the last that was followed; refusals counts how often slurmctld
+	// kept the record.
+	passed       [toStop + 1]bool
 	stage, acted stage
 	refusals     int
 	// jobs are those of the node when slurmctld was asked last, left is what could
@@ -177,6 +196,12 @@ type (
 		jobs  []slurm.Job
 		steps int
 		err   error
+		// counted: jobs are all that slurmctld knows of.
+		counted bool
+		// main is the process that was main when it was asked, and began when that one
+		// began, by the clock as it goes now.
+		main  int
+		began time.Time
 	}
 	// carriedOut: what was to be done to the record under that number is done.
 	carriedOut struct {
@@ -186,18 +211,25 @@ type (
 	// measured: the pod was looked at again.
 	measured struct {
 		allotment
+		at  time.Time
 		err error
 	}
+	// ordered: somebody has set a deadline by hand.
+	ordered struct{ at, deadline time.Time }
 	// stepsEnded: a job's step has ended on this node.
 	stepsEnded struct{}
 	// stepsCounted: so many run here.
 	stepsCounted struct{ number, steps int }
 	timerFired   struct{ number int }
 	terminated   struct {
+		at     time.Time
 		signal string
 		again  bool // a second SIGINT: hurry
 		idle   bool // no step runs here
 	}
+	// mainSilent: the main process takes connections on its socket and does not answer
+	// them, though slurmctld can be reached.
+	mainSilent struct{ pid int }
 	// troubled: the daemon complains of what it needs.
 	troubled struct{}
 	// filesChanged: the daemon's files have changed, and some only count for a new
@@ -212,11 +244,13 @@ type (
 	deadline struct{ stage stage }
 	hungUp   struct{}
 	// checked: a set was looked at. It lies ready in the directory staged, unless
-	// err says what is wrong with it; changes is what it changes.
+	// err says what is wrong with it; changes is what it changes. anew: some of it counts
+	// for a slurmctld that starts only.
 	checked struct {
 		number  int
 		staged  string
 		changes []string
+		anew    bool
 		err     error
 	}
 	// launchesOver: slurmctld has told the nodes what it had to, or was waited for long
@@ -233,14 +267,16 @@ type (
 		number int
 		err    error
 	}
-	// nodesAsked: of the nodes that answer slurmctld, so many have reconfigured.
-	// silent: slurmctld has not heard yet of some of those that have not.
+	// nodesAsked: so many nodes have another slurmd since the reconfigure; missed have
+	// answered slurmctld with the one that they had, of the unheard it has heard nothing yet.
+	// canary: the one whose slurmd was to be restarted is among the first. To ask took cost.
 	nodesAsked struct {
-		number int
-		took   int
-		missed []string
-		silent bool
-		err    error
+		number          int
+		took            int
+		missed, unheard []string
+		canary          bool
+		cost            time.Duration
+		err             error
 	}
 	reloadTimer struct{ number int }
 	// outdated: the daemon's configuration is not that of slurmctld, and stays so.
@@ -264,6 +300,7 @@ func (mainExited) event()   {}
 func (answered) event()     {}
 func (carriedOut) event()   {}
 func (measured) event()     {}
+func (ordered) event()      {}
 func (stepsEnded) event()   {}
 func (timerFired) event()   {}
 func (terminated) event()   {}
@@ -271,6 +308,7 @@ func (hungUp) event()       {}
 func (sessionsOver) event() {}
 func (stepsCounted) event() {}
 func (troubled) event()     {}
+func (mainSilent) event()   {}
 func (filesChanged) event() {}
 func (deadline) event()     {}
 
@@ -289,10 +327,12 @@ func (lostSought) event()       {}
 type action interface{ action() }
 
 type (
-	startMain    struct{}
-	signalMain   struct{ signal mainSignal }
-	reach        struct{ number int }
-	ask          struct{ number int }
+	startMain  struct{}
+	signalMain struct{ signal mainSignal }
+	reach      struct{ number int }
+	ask        struct{ number int }
+	// speak starts a sackd, from which scontrol has its credentials then.
+	speak        struct{ number int }
 	deleteRecord struct{ number int }
 	drainRecord  struct {
 		number int
@@ -367,10 +407,12 @@ type (
 		set    *confset.Set
 		staged string
 	}
-	// askNodes asks after a while which nodes have reconfigured.
+	// askNodes asks after a while which nodes have reconfigured. Before, it has the
+	// slurmds of some restarted.
 	askNodes struct {
 		number int
 		after  time.Duration
+		urge   []string
 	}
 	// keep makes a set the one that the next container can fall back on.
 	keep      struct{ set *confset.Set }
@@ -393,6 +435,7 @@ func (startMain) action()     {}
 func (signalMain) action()    {}
 func (reach) action()         {}
 func (ask) action()           {}
+func (speak) action()         {}
 func (deleteRecord) action()  {}
 func (drainRecord) action()   {}
 func (resumeRecord) action()  {}

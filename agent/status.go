@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// Status is what the agent tells about itself: GET /status, and "slurmlet
+// Status is what the agent tells about itself: GET /status on its socket, and "slurmlet
 // status -o json".
 type Status struct {
 	Role    Role      `json:"role"`
@@ -37,6 +37,8 @@ type Status struct {
 	Conf *ConfStatus `json:"conf,omitempty"`
 	// ConfFault is why slurmd or sackd has another configuration than slurmctld.
 	ConfFault string `json:"conf_fault,omitempty"`
+	// LinesLost are lines of the log that nobody read in time.
+	LinesLost int64 `json:"lines_lost,omitempty"`
 	// Stopping is nil before SIGTERM.
 	Stopping *StoppingStatus `json:"stopping,omitempty"`
 }
@@ -48,13 +50,15 @@ func (s Status) Serving() bool {
 
 // NodeStatus is the node's size, where it comes from, and how it is enforced.
 type NodeStatus struct {
-	Name   string      `json:"name"`
-	Conf   string      `json:"conf"`
-	Shape  Shape       `json:"shape"`
-	Limits Resources   `json:"limits"`
-	Traits Traits      `json:"traits"`
-	Cgroup *delegation `json:"cgroup"`
-	Gres   gres        `json:"gres"`
+	Name   string    `json:"name"`
+	Conf   string    `json:"conf"`
+	Shape  Shape     `json:"shape"`
+	Limits Resources `json:"limits"`
+	Traits Traits    `json:"traits"`
+	// Granted is the time to end that others than SLURMLET_GRACE_PERIOD give the pod.
+	Granted granted     `json:"granted"`
+	Cgroup  *delegation `json:"cgroup"`
+	Gres    gres        `json:"gres"`
 	// Fit is nil before the cluster's configuration was asked for.
 	Fit *Fit `json:"fit,omitempty"`
 	// Fault is why the last change of the pod could not be followed, Refusal why
@@ -97,6 +101,9 @@ func (a *Agent) brief() Status {
 		node.Steps = a.stepsStatus()
 		s.Node = &node
 	}
+	if a.LinesLost != nil {
+		s.LinesLost = a.LinesLost()
+	}
 	if fault := a.missedConf.Load(); fault != nil {
 		s.ConfFault = *fault
 	}
@@ -129,7 +136,7 @@ func (a *Agent) publish(next life) {
 	if next.registers {
 		s.Node = &NodeStatus{
 			Name: a.Config.NodeName, Conf: next.shape.Conf() + next.traits.conf(), Shape: next.shape, Limits: next.given,
-			Traits: next.traits, Cgroup: &a.delegated, Gres: a.gres, Fault: next.fault, Refusal: next.refusal,
+			Traits: next.traits, Granted: next.granted.sooner(next.ordered), Cgroup: &a.delegated, Gres: a.gres, Fault: next.fault, Refusal: next.refusal,
 		}
 	}
 	if next.state == Stopping || next.state == Exited {
@@ -140,6 +147,7 @@ func (a *Agent) publish(next life) {
 	}
 	a.status.Store(&s)
 	a.published.ring()
+	a.tellHaste(next)
 	if next.reloads {
 		a.tellReload(a.life, next)
 	}
@@ -207,6 +215,9 @@ func (s Status) WriteText(w io.Writer) error {
 	if s.ConfFault != "" {
 		row("Fault", "%s", s.ConfFault)
 	}
+	if s.LinesLost > 0 {
+		row("Log", "%d lines were lost: nobody read the container's output in time", s.LinesLost)
+	}
 	if s.Stopping != nil {
 		s.Stopping.rows(row)
 	}
@@ -253,6 +264,7 @@ func (n *NodeStatus) rows(row func(name, format string, args ...any)) {
 		row("Note", "%s", d)
 	}
 	n.Traits.rows(row)
+	n.Granted.rows(row)
 	row("Cgroup", "%s", n.Cgroup)
 	n.Gres.rows(row)
 	if n.Fault != "" {

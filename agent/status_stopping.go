@@ -1,6 +1,8 @@
 package agent
 
 import (
+	"cmp"
+	"log/slog"
 	"strings"
 	"time"
 )
@@ -12,6 +14,8 @@ type StoppingStatus struct {
 	// Until when the agent exits at the latest.
 	JobsUntil *time.Time `json:"jobs_until,omitempty"`
 	Until     time.Time  `json:"until"`
+	// By is who grants less time than SLURMLET_GRACE_PERIOD, empty for nobody.
+	By string `json:"by,omitempty"`
 	// Jobs are those of the node when slurmctld was asked last.
 	Jobs []JobStatus `json:"jobs,omitempty"`
 	// Left is what could not be done.
@@ -28,12 +32,12 @@ type JobStatus struct {
 	Requeue bool `json:"requeue"`
 }
 
-// stopping is what SIGTERM, which came when Stopping began, has led to so far.
+// stopping is what SIGTERM has led to so far.
 func (a *Agent) stopping(next life) *StoppingStatus {
 	if a.stopped.IsZero() {
-		a.stopped = time.Now()
+		a.stopped = cmp.Or(next.stoppedAt, time.Now()) // a daemon has ended without SIGTERM
 	}
-	s := &StoppingStatus{Since: a.stopped, Until: a.stopped.Add(next.way.Exit), Left: next.left}
+	s := &StoppingStatus{Since: a.stopped, Until: a.stopped.Add(next.way.Exit), By: next.by, Left: next.left}
 	if next.registers {
 		until := a.stopped.Add(next.way.Requeue)
 		s.JobsUntil = &until
@@ -45,11 +49,15 @@ func (a *Agent) stopping(next life) *StoppingStatus {
 }
 
 func (s *StoppingStatus) rows(row func(name, format string, args ...any)) {
+	text := "since " + s.Since.Format(time.RFC3339)
 	if s.JobsUntil != nil {
-		row("Waiting", "since %s, for jobs until %s, at most until %s", s.Since.Format(time.RFC3339), s.JobsUntil.Format(time.RFC3339), s.Until.Format(time.RFC3339))
-	} else {
-		row("Waiting", "since %s, at most until %s", s.Since.Format(time.RFC3339), s.Until.Format(time.RFC3339))
+		text += ", for jobs until " + s.JobsUntil.Format(time.RFC3339)
 	}
+	text += ", at most until " + s.Until.Format(time.RFC3339)
+	if s.By != "" {
+		text += " (" + s.By + ")"
+	}
+	row("Waiting", "%s", text)
 	for _, j := range s.Jobs {
 		then := "may not be requeued"
 		if j.Requeue {
@@ -59,5 +67,26 @@ func (s *StoppingStatus) rows(row func(name, format string, args ...any)) {
 	}
 	if s.Left != "" {
 		row("Left", "%s", s.Left)
+	}
+}
+
+// tellHaste: a pod that is on its way down, or begins it, has less time than was thought.
+func (a *Agent) tellHaste(next life) {
+	if s := a.status.Load().Stopping; s != nil && next.way != a.life.way {
+		attrs := []slog.Attr{slog.Time("until", s.Until), slog.String("by", s.By)}
+		if s.JobsUntil != nil {
+			attrs = append(attrs, slog.Time("jobs_until", *s.JobsUntil))
+		}
+		a.tell(slog.LevelWarn, "the pod has less time to end than before", attrs...)
+	}
+}
+
+// rows: what is granted now, before SIGTERM.
+func (g granted) rows(row func(name, format string, args ...any)) {
+	if g.GracePeriod.Bounded() {
+		row("Grace period", "%s (%s)", g.GracePeriod.Value, g.GracePeriod.Source)
+	}
+	if g.Deadline.Bounded() {
+		row("Deadline", "%s (%s)", g.Deadline.Value.Format(time.RFC3339), g.Deadline.Source)
 	}
 }

@@ -22,12 +22,16 @@ func step(l life, e event) (life, []action) {
 		return l.handedOver(e)
 	case mainExited:
 		return l.exited(e)
+	case mainSilent:
+		return l.replaceHung(e)
 	case answered:
 		return l.answer(e)
 	case carriedOut:
 		return l.done(e)
 	case measured:
 		return l.measure(e)
+	case ordered:
+		return l.order(e)
 	case stepsEnded:
 		return l.lookAgain()
 	case stepsCounted:
@@ -144,10 +148,11 @@ func (l life) fired(e timerFired) (life, []action) {
 		l.starts++
 		return l.begin()
 	case l.doing == replacing:
-		l.killed = true
-		return l, []action{signalMain{sigKill}}
+		return l.overdueReplaced()
 	case l.doing == nothing:
 		return l.seek()
+	case l.state == Stopping && (l.doing == launching || l.doing == reaching):
+		return l.reach()
 	case l.doing == launching, l.doing == awaiting, l.doing == preparing:
 		return l, nil
 	case l.doing == reaching:

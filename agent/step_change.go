@@ -9,10 +9,13 @@ import (
 // measure: the pod was looked at again. What cannot be used changes nothing:
 // the last good size and traits stay.
 func (l life) measure(e measured) (life, []action) {
-	if l.state == Stopping || l.state == Exited {
-		return l, nil
+	l.allotment = l.with(e)
+	if l.state == Stopping {
+		return l.hastenBy(e)
 	}
 	switch {
+	case l.state == Exited:
+		return l, nil
 	case e.err != nil && l.held != "":
 		l.held = e.err.Error()
 		return l.begin()
@@ -22,7 +25,7 @@ func (l life) measure(e measured) (life, []action) {
 	}
 	resized := e.shape != l.shape
 	l.held, l.fault = "", ""
-	l.allotment = &allotment{e.given, e.shape, e.traits.after(l.traits)}
+	l.allotment = &allotment{e.given, e.shape, e.traits.after(l.traits), e.granted}
 	switch {
 	case l.doing == awaiting:
 		return l.begin()

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/slurmlet/slurmlet/cgroup"
 	"github.com/slurmlet/slurmlet/internal/slurm"
 )
 
@@ -27,6 +28,11 @@ type world struct {
 	due     []stage
 	over    bool
 	stopped bool
+	// served: the node was Ready once; gone: slurmctld has said that it has no record
+	// of it, and no slurmd has begun since that could make another.
+	served, gone bool
+	// reaching: what is asked is slurmctld's port, and no record.
+	reaching bool
 	// sessions are there, and their end will be told.
 	sessions bool
 	conf     confWorld
@@ -37,26 +43,32 @@ func FuzzStep(f *testing.F) {
 	f.Add(uint8(0), []byte{0, 1, 1, 2, 9, 3, 9, 1, 0x24, 9, 1, 5, 4, 6, 9, 8})
 	f.Add(uint8(0), []byte{0, 1, 2, 3, 9, 1, 15 | 1<<4, 1, 6, 9, 1 | 4<<4, 6, 4})
 	f.Add(uint8(0), []byte{0, 1, 2, 3, 9, 1, 15 | 2<<4, 1, 6, 15, 1, 6 | 1<<4})
+	f.Add(uint8(0), []byte{0, 1, 2, 3, 9, 1, 13 << 4, 8, 4, 9, 1, 2, 3, 9, 1, 6, 1 | 1<<4, 4})
+	f.Add(uint8(0), []byte{0, 1, 2, 3, 9, 1, 4, 9, 9, 8, 1, 2, 3, 9, 1 | 15<<4, 9, 1 | 10<<4, 6, 1})
+	f.Add(uint8(0), []byte{0, 1, 2, 3, 9, 1, 15 | 1<<4, 1, 6, 8, 5, 4, 9, 1, 2})
 	f.Add(uint8(1), []byte{0, 2, 3, 9, 1, 5, 4, 8, 9, 9})
 	f.Add(uint8(0), []byte{0, 1, 2, 3, 9, 1, 0x80, 9, 0xa0, 5, 1, 9, 0xa0, 4, 2, 3})
 	f.Add(uint8(2), []byte{0, 1, 2, 3, 9, 1, 8, 4, 9, 2, 3, 8 | 1<<4, 8 | 1<<4})
 	f.Add(uint8(3), []byte{0, 1, 2, 9, 1, 4, 9, 2})
 	f.Add(uint8(1), []byte{6, 6, 2, 3, 9, 1, 15 | 1<<4, 6, 6, 5, 9, 1, 6})
 	f.Add(uint8(1), []byte{6, 6, 2, 3, 9, 1, 15 | 1<<4, 6, 6 | 1<<4, 6, 5, 9, 1, 15 | 2<<4, 6, 15, 6, 5, 9, 1, 6 | 2<<4, 0, 6, 5, 9, 1})
-	f.Fuzz(func(t *testing.T, role uint8, script []byte) {
-		p := plans[int(role)%len(plans)]
-		p.signals, p.way = true, newWayDown(30*time.Second, time.Second)
-		w := &world{T: t, alive: map[int]bool{}, life: newLife(p, allotment{shape: small})}
-		if p.reloads {
-			w.conf.begin(w, script)
-		}
-		w.life.inherits = w.life.registers
-		w.feed(begun{})
-		for _, b := range script {
-			w.happen(b)
-		}
-		w.stop()
-	})
+	f.Fuzz(playScript)
+}
+
+// playScript has a world happen to a life.
+func playScript(t *testing.T, role uint8, script []byte) {
+	p := plans[int(role)%len(plans)]
+	p.signals, p.way = true, newWayDown(30*time.Second, time.Second)
+	w := &world{T: t, alive: map[int]bool{}, life: newLife(p, allotment{shape: small})}
+	if p.reloads {
+		w.conf.begin(w, script)
+	}
+	w.life.inherits = w.life.registers && len(script)%2 == 0
+	w.feed(begun{})
+	for _, b := range script {
+		w.happen(b)
+	}
+	w.stop()
 }
 
 // plans are the kinds of roles: a node, slurmctld, a login pod, and a daemon that
@@ -101,7 +113,7 @@ func (w *world) happen(b byte) {
 		if how&1 == 0 || len(w.counts) == 0 {
 			lost := lostSought{number: w.life.question, lost: make([]string, how>>3)}
 			w.feed([]event{
-				stepsEnded{}, troubled{}, filesChanged{}, filesChanged{restart: true}, controllerLost{}, lost, lost, controllerLost{},
+				stepsEnded{}, troubled{}, filesChanged{}, filesChanged{restart: true}, controllerLost{}, lost, outdated{}, mainSilent{w.life.main},
 			}[how>>1&7])
 			return
 		}
@@ -111,7 +123,7 @@ func (w *world) happen(b byte) {
 	case 8:
 		switch {
 		case how == 0:
-			w.feed(terminated{signal: "SIGTERM"})
+			w.feed(terminated{signal: "SIGTERM", at: epoch})
 		case how < 8 && len(w.due) > 0:
 			w.nextDeadline()
 		case w.sessions:
@@ -137,6 +149,10 @@ func (w *world) change(how byte) {
 	if how&2 != 0 {
 		now.traits.Weight = Trait{"5", "annotations"}
 	}
+	if how&12 == 8 {
+		now.at = epoch.Add(time.Duration(how) * time.Second)
+		now.granted.Deadline = cgroup.Bound[time.Time]{Value: now.at.Add(time.Duration(how&3) * 10 * time.Second), Source: "annotations"}
+	}
 	if how&12 == 12 {
 		now = measured{err: errors.New("no")}
 	}
@@ -156,19 +172,19 @@ func (w *world) answer(how byte) {
 	node := []*slurm.Node{
 		record(), nil, record(bigger), record(bigger, busy), record(bigger, ourDrain), record(bigger, anAdmins),
 		record(anAdmins), record(ourDrain), record(stale), record(tooSmall), record(busy, tooSmall), record(down),
-		record(noGPUs), record(foundGPUs),
+		record(noGPUs), record(foundGPUs), record(busy, notResponding),
 	}
 	if int(how) >= len(node) {
 		w.feed(answered{number: n, err: errors.New("no")})
 		return
 	}
 	w.record = node[how]
-	w.feed(answered{number: n, node: node[how], steps: int(how & 1)})
+	w.feed(answered{number: n, node: node[how], steps: int(how & 1), counted: how&1 == 0})
 }
 
 func (w *world) nextDeadline() {
 	s := slices.Min(w.due)
-	w.due = slices.DeleteFunc(w.due, func(d stage) bool { return d == s })
+	w.due = slices.Delete(w.due, slices.Index(w.due, s), slices.Index(w.due, s)+1)
 	w.feed(deadline{s})
 }
 
@@ -213,7 +229,11 @@ func (w *world) die(which int) {
 func (w *world) exit(pid int) {
 	if w.alive[pid] {
 		delete(w.alive, pid)
-		w.feed(mainExited{pid: pid, code: 1})
+		code := 1
+		if w.stopped {
+			code = ExitOK
+		}
+		w.feed(mainExited{pid: pid, code: code})
 	}
 }
 
@@ -222,15 +242,37 @@ func (w *world) feed(e event) {
 	if w.over {
 		return
 	}
-	if _, ok := e.(terminated); ok {
-		w.stopped = true
-	}
+	w.listen(e)
+	_, terminates := e.(terminated)
+	first := terminates && !w.stopped
+	w.stopped = w.stopped || terminates
 	var actions []action
 	w.life, actions = step(w.life, e)
+	if w.served && !w.gone && first {
+		require.Contains(w, actions, schedule{toStop, w.life.way.Stop}, "a node in service is not taken out of it: %+v", w.life)
+		require.NotEqual(w, ending, w.life.doing, "a node in service is dropped")
+	}
+	w.served = w.served || w.life.registers && w.life.state == Ready
 	for _, a := range actions {
 		w.carryOut(a)
 	}
 	w.check()
+}
+
+// listen is what the world knows of slurmctld's own words on the record.
+func (w *world) listen(e event) {
+	switch e := e.(type) {
+	case mainStarted, mainChanged:
+		w.gone = false
+	case answered:
+		if e.number == w.life.question && e.err == nil && !w.reaching {
+			w.gone = e.node == nil
+		}
+	case carriedOut:
+		if e.number == w.life.question && e.err == nil && w.life.doing == deleting {
+			w.gone = true
+		}
+	}
 }
 
 func (w *world) carryOut(a action) {
@@ -246,9 +288,9 @@ func (w *world) carryOut(a action) {
 		require.Equal(w, finishing, w.life.doing)
 		w.counts = append(w.counts, a.number)
 	case reach:
-		w.asked = append(w.asked, a.number)
+		w.asked, w.reaching = append(w.asked, a.number), true
 	case ask:
-		w.asked = append(w.asked, a.number)
+		w.asked, w.reaching = append(w.asked, a.number), false
 	case deleteRecord:
 		require.False(w, foreign(w.record) && !w.stopped, "a deleted record takes an admin's drain with it")
 		require.False(w, w.record.Busy(), "jobs run on it")
@@ -262,6 +304,9 @@ func (w *world) carryOut(a action) {
 	case seekLost:
 		require.False(w, w.stopped)
 		require.Equal(w, Ready, w.life.state)
+	case speak:
+		require.True(w, w.stopped && w.life.maySpeak())
+		w.changes = append(w.changes, a.number)
 	case endDeadJobs:
 		require.True(w, w.record.Busy() && w.life.inherits, "jobs of this container may live")
 		w.changes = append(w.changes, a.number)
@@ -272,7 +317,8 @@ func (w *world) carryOut(a action) {
 		require.True(w, w.life.stage >= toRequeue && w.record.Busy())
 		w.changes = append(w.changes, a.number)
 	case failRecord:
-		require.True(w, w.life.stage >= toFail && w.record.Busy())
+		require.True(w, w.record.Busy())
+		require.True(w, w.life.stage >= toFail || w.life.voiced, "jobs run on it")
 		w.changes = append(w.changes, a.number)
 	case killSteps:
 		require.True(w, w.life.acted >= toFail || w.life.stage == toStop, "a job that may run on lives as long as slurmd")
@@ -289,6 +335,7 @@ func (w *world) carryOut(a action) {
 		require.True(w, w.stopped && w.life.hosts)
 	case exit:
 		w.over = true
+		require.False(w, w.served && !w.gone && a.code == ExitOK, "the record may still be there, and the exit status says it is not: %+v", w.life)
 	default:
 		w.conf.carryOut(w, a)
 	}
@@ -313,7 +360,7 @@ func (w *world) check() {
 // stop: every path from a SIGTERM ends in Exited, at the latest when all
 // deadlines and both of the last timers are over.
 func (w *world) stop() {
-	w.feed(terminated{signal: "SIGTERM"})
+	w.feed(terminated{signal: "SIGTERM", at: epoch})
 	for len(w.due) > 0 && !w.over {
 		w.nextDeadline()
 	}

@@ -24,13 +24,15 @@ func (l life) lookedFirst(e checked) (life, []action) {
 	case isInUse(e.err): // it is for a slurmctld that runs to say
 		later := *trying
 		later.inUse = true
-		if l.next == nil {
-			l.next = &later
+		if l.next != nil {
+			later = *l.next.over(&later)
 		}
+		l.next = &later
 		return l.fallBack()
 	case e.err != nil:
 		return l.refuseUnseen(trying, e.err).fallBack()
 	}
+	l.anew = e.anew
 	return l.inPlace(trying, e.staged)
 }
 
@@ -41,6 +43,14 @@ func (l life) fallBack() (life, []action) {
 		return l.leaveWith(ExitConfig)
 	}
 	return l.inPlace(&edition{set: l.good}, "")
+}
+
+// tryStarted has slurmctld reconfigure with the set that it was started with, which
+// pushes it to the nodes.
+func (l life) tryStarted() (life, []action) {
+	l.trying, l.unsettled, l.reloading = &edition{set: l.live, at: l.mainSince}, true, sending
+	l.put++
+	return l, []action{awaitLaunches{l.put, l.patience(l.live)}}
 }
 
 // inPlace makes a set the live one before slurmctld is started.
@@ -87,10 +97,15 @@ func (l life) unproven() bool {
 	return l.reloads && !l.wasReady && l.good != nil && l.live != nil && !l.live.Same(l.good)
 }
 
-// proven: slurmctld is Ready with the live set.
+// proven: slurmctld is Ready with the live set. Its nodes may run with the last good one:
+// then they have their say as about any other edit.
 func (l life) proven(first bool) (life, []action) {
 	var actions []action
-	if first && !l.live.Same(l.good) {
+	switch {
+	case !first || l.live.Same(l.good):
+	case l.good != nil && !l.anew:
+		return l.tryStarted()
+	default:
 		l.good = l.live
 		actions = append(actions, keep{l.good})
 	}

@@ -19,6 +19,7 @@ const (
 	sending       reloading = "waiting for slurmctld to launch the jobs that it has started"
 	reconfiguring reloading = "waiting for slurmctld to take the new configuration"
 	spreading     reloading = "waiting for the nodes to take the new configuration"
+	restarting    reloading = "having slurmd restarted into the new configuration on one node"
 	restoring     reloading = "putting the last good configuration back"
 	brooding      reloading = "pausing before the last good configuration is put back once more"
 )
@@ -43,10 +44,12 @@ type edition struct {
 }
 
 // over puts an edition in the place of one that was not tried yet: whoever
-// waited for that one learns what becomes of this.
+// waited for that one learns what becomes of this. The same set, read once more, is put
+// off as before.
 func (e edition) over(former *edition) *edition {
 	if former != nil {
 		e.forced, e.ticket = e.forced || former.forced, max(e.ticket, former.ticket)
+		e.inUse = e.inUse || former.inUse && e.set.Same(former.set)
 	}
 	return &e
 }
@@ -70,15 +73,15 @@ type configuration struct {
 	told   bool
 	// silent counts reconfigures in a row that had neither an answer nor a successor.
 	silent int
-	// unsettled: live was refused, and good is not back in its place yet.
+	// unsettled: live was refused, or is not known to be good yet, and good is not back in
+	// its place.
 	unsettled bool
+	// anew: slurmctld was started with what a reconfigure does not change: good cannot be
+	// put back while it runs.
+	anew bool
 	// attempts counts looks at the nodes, or failures to put good back.
 	attempts int
-	// took and missed are the nodes that have taken live, or have not; counted:
-	// slurmctld has told.
-	took     int
-	missed   []string
-	counted  bool
+	following
 	outcomes outcomes
 	// judged is the last ticket that has its verdict.
 	judged  int
@@ -96,13 +99,6 @@ const (
 	// takeLimit is how long slurmctld may take to reconfigure and answer: before it
 	// begins, it waits for the answers of nodes that give none.
 	takeLimit = 2 * time.Minute
-	// spreadLimit is how long the nodes may take. Pushing through the tree costs
-	// a few seconds on thousands of them.
-	spreadLimit = 30 * time.Second
-	firstLook   = 100 * time.Millisecond
-	// surelyMissed is after how many looks, 11 s in all, nodes that go on with the
-	// slurmd they had, and none that does not, have refused.
-	surelyMissed = 7
 	// hangs is after how many reconfigures without an answer slurmctld will give none:
 	// it takes no connections while it waits for its threads to end, without a limit.
 	hangs = 3
@@ -291,6 +287,14 @@ func (l life) reconfigured(e reconfigureEnded) (life, []action) {
 	return l.refuse(e.err.Error())
 }
 
+// reconfigureAgain: slurmctld is silent, which is no refusal.
+func (l life) reconfigureAgain() (life, []action) {
+	if l.silent >= hangs {
+		return l.endHung(l.hanging())
+	}
+	return l.reconfigure(reconfiguring, l.trying.set, "")
+}
+
 // taken is asked when slurmctld has answered, and when it is Ready again: only
 // with both, and with another main process, has it taken the set.
 func (l life) taken() (life, []action) {
@@ -298,14 +302,11 @@ func (l life) taken() (life, []action) {
 		return l, nil
 	}
 	if l.reloading == restoring {
-		l.unsettled, l.brooded, l.attempts, l.took, l.missed = false, "", 0, 0, nil
+		l.unsettled, l.brooded, l.attempts, l.following = false, "", 0, following{}
 		l.clock++
 		return l.carryOn()
 	}
-	l.reloading, l.attempts, l.took, l.missed, l.counted = spreading, 0, 0, nil, false
-	l, limit := l.setClock(spreadLimit)
-	l.put++
-	return l, []action{askNodes{l.put, firstLook}, limit}
+	return l.spreadOut()
 }
 
 // refuse: the set that is in place is not good. Its files may be on the nodes
@@ -323,18 +324,22 @@ func (l life) refuse(why string) (life, []action) {
 
 func (l life) restore() (life, []action) {
 	if l.silent >= hangs {
-		return l.endHung()
+		return l.endHung(l.hanging())
 	}
 	return l.reconfigure(restoring, l.good, "")
 }
 
 // endHung ends a slurmctld that can be spoken to no more, and the container with it:
 // the next one starts with its state. Jobs run on meanwhile.
-func (l life) endHung() (life, []action) {
+func (l life) endHung(why string) (life, []action) {
 	l.reloading = restoring
 	l.put++
 	l.clock++ // nothing that is under way matters any more
-	return l.replace(fmt.Sprintf("slurmctld hangs: %d reconfigures in a row had no answer within %v", l.silent, takeLimit))
+	return l.replace(why)
+}
+
+func (l life) hanging() string {
+	return fmt.Sprintf("slurmctld hangs: %d reconfigures in a row had no answer within %v", l.silent, takeLimit)
 }
 
 // brood waits until the last good set is tried again; an edition that comes
@@ -347,50 +352,6 @@ func (l life) brood(why string) (life, []action) {
 	return l, append(actions, again)
 }
 
-// count: so many nodes have taken the new set.
-func (l life) count(e nodesAsked) (life, []action) {
-	if e.number != l.put || l.reloading != spreading || l.isOver() {
-		return l, nil
-	}
-	if e.err == nil {
-		l.took, l.missed, l.counted = e.took, e.missed, true
-	}
-	switch {
-	case e.err == nil && len(e.missed) == 0:
-		return l.adopt()
-	case l.next != nil && l.mostTook():
-		return l.adopt()
-	case e.err == nil && e.took == 0 && !e.silent && l.attempts >= surelyMissed:
-		return l.refuse(l.notTaken())
-	}
-	l.attempts++
-	l.put++
-	return l, []action{askNodes{l.put, grow(firstLook, l.attempts, lastTry)}}
-}
-
-// mostTook: a few nodes that are silent keep nobody from the next edit, nor
-// from this one.
-func (l life) mostTook() bool { return l.took > len(l.missed) }
-
-// notTaken: slurmd says why in its own log, which the agent cannot see from here.
-func (l life) notTaken() string {
-	return fmt.Sprintf("%d of %d nodes do not take it; the log of %s says why", len(l.missed), l.took+len(l.missed), l.missed[0])
-}
-
-// adopt makes the live set the last good one.
-func (l life) adopt() (life, []action) {
-	adopted := l.trying
-	l.good, l.trying, l.refused, l.why = l.live, nil, nil, ""
-	l.reloading, l.unsettled, l.brooded = quiet, false, ""
-	l.outcomes.taken++
-	l.outcomes.edited = adopted.at
-	l.clock++
-	l.put++
-	l = l.judge(adopted, "")
-	l, actions := l.tryNext()
-	return l, append([]action{keep{l.good}}, actions...)
-}
-
 // reloadTimer: the time for the present part of a reload is over.
 func (l life) reloadDue(e reloadTimer) (life, []action) {
 	if e.number != l.clock || l.isOver() {
@@ -400,19 +361,13 @@ func (l life) reloadDue(e reloadTimer) (life, []action) {
 	case quiet:
 		return l.tryAgain()
 	case reconfiguring:
-		return l.refuse(fmt.Sprintf("slurmctld did not take it within %v", takeLimit))
+		return l.reconfigureAgain()
 	case restoring:
 		return l.brood("slurmctld does not take the last good configuration")
 	case brooding:
 		return l.restore()
-	case spreading:
-		switch {
-		case !l.counted:
-			return l.refuse(fmt.Sprintf("slurmctld did not tell within %v which nodes took it", spreadLimit))
-		case !l.mostTook():
-			return l.refuse(l.notTaken())
-		}
-		return l.adopt()
+	case spreading, restarting:
+		return l.spreadDue()
 	}
 	return l, nil
 }

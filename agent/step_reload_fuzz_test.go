@@ -79,7 +79,7 @@ func (c *confWorld) answer(w *world, a action, how byte) {
 		if err == nil || w.life.doing == preparing && isInUse(err) {
 			c.sound = append(c.sound, a.set)
 		}
-		w.feed(checked{a.number, "staged", nil, err})
+		w.feed(checked{a.number, "staged", nil, how&8 != 0, err})
 	case awaitLaunches:
 		w.feed(launchesOver{a.number, w.keptByJobs(how)})
 	case place:
@@ -91,8 +91,24 @@ func (c *confWorld) answer(w *world, a action, how byte) {
 		}
 		w.feed(reconfigureEnded{a.number, err})
 	case askNodes:
-		w.feed(nodesAsked{number: a.number, took: int(how & 3), missed: make([]string, how>>2), silent: how&1 == 1})
+		c.tell(w, a, how)
 	}
+}
+
+// tell: of up to seven nodes, some have another slurmd, some have not, and of some slurmctld
+// has not heard; or it tells nothing.
+func (c *confWorld) tell(w *world, a askNodes, how byte) {
+	for _, n := range a.urge {
+		require.NotEmpty(w, n)
+	}
+	e := nodesAsked{number: a.number, took: int(how & 1), missed: []string{"a", "b", "c"}[:how>>1&3], canary: how>>3 == 1}
+	switch {
+	case how == 15:
+		e = nodesAsked{number: a.number, err: slurm.ErrUnreachable}
+	case how&3 == 1:
+		e.unheard = []string{"d", "e"}
+	}
+	w.feed(e)
 }
 
 func (w *world) keptByJobs(how byte) error {

@@ -35,6 +35,7 @@ func (l life) begin() (life, []action) {
 func (l life) started(e mainStarted) (life, []action) {
 	l.starting, l.main, l.mainSince, l.killed, l.seen = false, e.pid, e.at, false, false
 	l.settled = Traits{} // of this slurmd's record nothing is known yet
+	l.listed = l.listed || l.wasReady
 	switch {
 	case l.doing == ending:
 		return l, []action{signalMain{sigTerm}}
@@ -48,7 +49,7 @@ func (l life) readied() (life, []action) {
 	if l.doing != launching || l.main == 0 {
 		return l, nil
 	}
-	l.doing, l.tries = confirming, 0
+	l.doing, l.tries, l.listed = confirming, 0, true
 	switch {
 	case l.state == Stopping && l.hosts:
 		l.doing = parting
@@ -64,11 +65,18 @@ func (l life) answer(e answered) (life, []action) {
 	if e.number != l.question || l.state == Exited {
 		return l, nil
 	}
+	if e.main != 0 && e.main == l.main && e.began.Before(l.mainSince) {
+		l.mainSince = e.began // the clock was stepped back
+	}
 	l.seen = l.seen || l.sees(e.node)
 	if !l.wasReady && e.node != nil {
 		l.unclaimed = l.unclaimed || e.node.Busy() && e.steps == 0
 	}
 	switch {
+	case l.state == Stopping && l.doing == reaching:
+		return l.reached(e)
+	case l.state == Stopping && l.doing == launching:
+		return l.stillSilent(e)
 	case l.state == Stopping:
 		return l.withdrawn(e)
 	case e.err != nil:
@@ -91,6 +99,8 @@ func (l life) done(e carriedOut) (life, []action) {
 	switch {
 	case e.number != l.question || l.state == Exited:
 		return l, nil
+	case l.state == Stopping && l.doing == speaking:
+		return l.spoken(e)
 	case l.state == Stopping:
 		return l.withdrawDone(e)
 	case l.doing == describing:
@@ -103,7 +113,7 @@ func (l life) done(e carriedOut) (life, []action) {
 	case e.err != nil:
 		return l.again(e.err.Error())
 	case l.doing == deleting:
-		return l.replace("the old record is deleted")
+		return l.unlisted().replace("the old record is deleted")
 	case l.doing == resuming:
 		l.doing = confirming
 		return l.ask()
@@ -191,7 +201,7 @@ func (l life) leave(n *slurm.Node) (life, []action) {
 	}
 	switch {
 	case n == nil:
-		return l.replace("the old record is gone")
+		return l.unlisted().replace("the old record is gone")
 	case l.fits(n):
 		l.doing = confirming
 		return l.confirm(n)
@@ -255,11 +265,15 @@ func (l life) handedOver(e mainChanged) (life, []action) {
 		return l, nil
 	}
 	l.main, l.mainSince, l.killed, l.seen, l.silent = e.pid, e.at, false, false, 0
+	l.listed = true
 	switch {
 	case l.doing == ending && l.bounded && l.left == "" && l.stage < toStop:
 		// It registers, and makes the record anew that was deleted.
 		l.doing, l.tries = withdrawing, 0
 		return l.wait(settle)
+	case l.doing == ending && l.registers && l.left == "":
+		l.left = "slurmd has handed over as the time was over, and its successor may have registered"
+		return l, []action{signalMain{sigTerm}}
 	case l.doing == ending, l.doing == replacing:
 		return l, []action{signalMain{sigTerm}}
 	case l.state == Ready:

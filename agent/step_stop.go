@@ -13,12 +13,19 @@ func (l life) terminate(e terminated) (life, []action) {
 	case l.state == Stopping:
 		return l, nil
 	}
-	l.state, l.reason = Stopping, e.signal+" received"
+	l.state, l.reason, l.stoppedAt = Stopping, e.signal+" received", e.at
+	if l.granted.outlived(e.at) {
+		l.reason += "; the deadline of " + l.granted.Deadline.Source + " was over before, and counts for nothing"
+	}
+	l, _ = l.hasten(e.at)
 	if l.hosts {
 		return l.part()
 	}
-	if !l.registers || !l.inService() {
+	switch {
+	case !l.registers:
 		return l.end("")
+	case !l.inService():
+		return l.leaveUnlisted()
 	}
 	return l.withdraw(e.idle)
 }
@@ -33,8 +40,11 @@ func (l life) end(left string) (life, []action) {
 	if left != "" {
 		l.reason = left
 	}
-	if l.main == 0 && !l.starting {
+	switch {
+	case l.main == 0 && !l.starting:
 		return l.leaveWith(ExitOK)
+	case l.killed && !l.maySpeak():
+		return l.leaveWith(128 + 9) // SIGKILL has not ended it, and SIGTERM will not
 	}
 	l, actions := l.wait(l.stopLimit())
 	if l.acted >= toFail {
@@ -110,6 +120,8 @@ func (l life) exited(e mainExited) (life, []action) {
 	case !l.restarts:
 		l.reason = e.what
 		return l.leaveWith(e.code)
+	case l.doing == replacing && l.state == Stopping:
+		return l.relaunch()
 	case l.doing == replacing && l.registers:
 		return l.launch()
 	case l.doing == replacing:

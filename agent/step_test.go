@@ -252,6 +252,28 @@ func TestStopLimit(t *testing.T) {
 	}
 }
 
+// TestClockSteppedBack: slurmd, whose first look at the clock came after the step, has
+// registered an earlier start than the agent had expected of it.
+func TestClockSteppedBack(t *testing.T) {
+	earlier := epoch.Add(-time.Hour)
+	stepped := func(n *slurm.Node) { n.SlurmdStart = slurm.Time{Time: earlier.Truncate(time.Second)} }
+	l, _ := play(slurmdLife(), append(registered, answered{node: record(stepped), main: 7, began: earlier})...)
+	require.Equal(t, Ready, l.state)
+
+	for name, e := range map[string]answered{
+		"the clock is right":          {node: record(stepped), main: 7, began: epoch},
+		"another slurmd was asked of": {node: record(stepped), main: 6, began: earlier},
+		"nothing is known of it":      {node: record(stepped)},
+	} {
+		l, _ = play(slurmdLife(), append(registered, e)...)
+		require.Equal(t, Starting, l.state, "%s: the record is that of an earlier slurmd", name)
+	}
+
+	l, _ = play(isTerminated(), mainExited{pid: 7}, timerFired{}, answered{}, mainStarted{pid: 8, at: epoch.Add(time.Hour)}, mainReady{}, timerFired{})
+	l, actions := play(l, answered{node: record(), main: 8, began: epoch})
+	require.Contains(t, actions, action(deleteRecord{l.question}), "on the way down as well")
+}
+
 func TestStop(t *testing.T) {
 	for name, c := range map[string]struct {
 		life   life

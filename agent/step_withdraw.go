@@ -15,37 +15,48 @@ import (
 const reasonTerminate = reasonPrefix + "pod is terminating"
 
 // inService says whether slurmctld may count on this node: only then is there
-// something to take back before slurmd ends.
-func (l life) inService() bool {
-	switch l.doing {
-	case nothing, confirming, burying, resuming, describing, leaving, deleting:
-		return l.main != 0
-	case launching, pausing:
-		return l.wasReady
+// something to take back before slurmd ends. What it is doing says nothing about
+// that: jobs live on while slurmd is dead, restarted or unreachable.
+func (l life) inService() bool { return l.listed || l.inherits }
+
+// unlisted: slurmctld has said that it has no record of this node.
+func (l life) unlisted() life {
+	l.listed, l.inherits = false, false
+	return l
+}
+
+// leaveUnlisted ends slurmd without more ado: slurmctld does not know this node. A
+// slurmd that hands over meanwhile makes it known.
+func (l life) leaveUnlisted() (life, []action) {
+	ends := l.doing == replacing
+	l, actions := l.end("")
+	if !ends {
+		return l, actions // it has not been READY
 	}
-	return false // it has not registered, or its record is deleted
+	l, deadlines := l.bind()
+	return l, append(deadlines, actions...)
+}
+
+// bind schedules the deadlines of the way down.
+func (l life) bind() (life, []action) {
+	l.bounded = true
+	return l, l.schedules(0)
 }
 
 // withdraw takes the node out of service: no new jobs, the running ones to
 // their end, and then the record. Deadlines bound all of it.
 func (l life) withdraw(idle bool) (life, []action) {
-	l.bounded = true
-	actions := []action{
-		schedule{toRequeue, l.way.Requeue},
-		schedule{toKill, l.way.Kill},
-		schedule{toFail, l.way.Fail},
-		schedule{toLeave, l.way.Leave},
-		schedule{toStop, l.way.Stop},
-	}
-	if l.signals {
-		actions = append(actions, schedule{toSignal, l.way.Signal})
-	}
+	l, actions := l.bind()
 	var more []action
 	switch {
-	case l.doing == pausing:
+	case l.doing == awaiting:
+		l, more = l.end("slurmd cannot be started, and an earlier container's node record may still be there: " + l.held)
+	case l.doing == replacing:
+		l, more = l.wait(l.restartLimit()) // its end starts the next one
+	case l.main == 0 && !l.starting:
 		l, more = l.relaunch()
 	case l.doing == launching:
-		// READY comes, or the daemon's end.
+		l, more = l.wait(l.restartLimit()) // READY comes, or the daemon's end
 	case l.doing == nothing && l.seen && idle:
 		// slurmctld refuses if a job has come: nothing needs to be asked.
 		l, more = l.deleteRecord()
@@ -55,16 +66,29 @@ func (l life) withdraw(idle bool) (life, []action) {
 	return l, append(actions, more...)
 }
 
+// schedules are the deadlines that are still to come, elapsed after SIGTERM.
+func (l life) schedules(elapsed time.Duration) []action {
+	var actions []action
+	add := func(s stage, at time.Duration) {
+		if !l.passed[s] {
+			actions = append(actions, schedule{s, max(at-elapsed, 0)})
+		}
+	}
+	add(toRequeue, l.way.Requeue)
+	add(toKill, l.way.Kill)
+	add(toFail, l.way.Fail)
+	add(toLeave, l.way.Leave)
+	add(toStop, l.way.Stop)
+	if l.signals {
+		add(toSignal, l.way.Signal)
+	}
+	return actions
+}
+
 func (l life) deleteRecord() (life, []action) {
 	l.doing = deleting
 	l.question++
 	return l, []action{deleteRecord{l.question}}
-}
-
-func (l life) relaunch() (life, []action) {
-	l.doing, l.starting, l.tries = launching, true, 0
-	l.starts++
-	return l, []action{startMain{}}
 }
 
 func (l life) lookAtRecord() (life, []action) {
@@ -78,22 +102,17 @@ func (l life) withdrawn(e answered) (life, []action) {
 	n := e.node
 	if e.err == nil {
 		l.jobs = e.jobs
-		l.deleted = l.deleted && n == nil
-	}
-	if errors.Is(e.err, context.DeadlineExceeded) {
-		l.tries += lateTries
+		l.listed = l.listed || n != nil
 	}
 	switch {
-	case l.deleted && l.seen:
+	case !l.listed && l.seen:
 		return l.end("")
-	case e.err != nil && e.steps == 0 && l.tries >= lonelyTries:
-		return l.end("no step runs here, and slurmctld does not answer; the node record may still be there: " + e.err.Error())
 	case e.err != nil:
-		return l.again(e.err.Error())
+		return l.unanswered(e)
 	case !l.seen && l.tries < unseenTries && (n == nil || !n.Busy()):
 		return l.again("slurmctld has not seen this slurmd yet, which would make the node record anew")
 	case n == nil:
-		return l.end("")
+		return l.unlisted().end("")
 	case !n.Busy() && l.acted >= toFail && e.steps > 0 && l.stage < toLeave:
 		// Its jobs have failed; what runs here still has a moment to end in order.
 		l.doing, l.reason = finishing, "the steps of failed jobs are ending"
@@ -106,7 +125,10 @@ func (l life) withdrawn(e answered) (life, []action) {
 		l.doing = draining
 		l.question++
 		return l, []action{drainRecord{l.question, reasonTerminate}}
-	case l.stage >= toFail && l.acted < toFail:
+	case n.Is("NOT_RESPONDING") && l.seen && !l.voiced && !l.revived:
+		l.revived = true
+		return l.replaceSoon("slurmctld has no answer of slurmd")
+	case (l.stage >= toFail || l.onlyCompleting(e)) && l.acted < toFail:
 		l.doing, l.reason = failing, "the time for jobs to end is over"
 		l.question++
 		return l, []action{failRecord{l.question, reasonTerminate}}
@@ -118,6 +140,18 @@ func (l life) withdrawn(e answered) (life, []action) {
 		return l.bury()
 	}
 	return l.finish(e.steps)
+}
+
+// unanswered asks again. A slurmctld that does not answer a node without a step is
+// not waited for to the end.
+func (l life) unanswered(e answered) (life, []action) {
+	if errors.Is(e.err, context.DeadlineExceeded) {
+		l.tries += lateTries
+	}
+	if e.steps == 0 && l.tries >= lonelyTries {
+		return l.end("no step runs here, and slurmctld does not answer; the node record may still be there: " + e.err.Error())
+	}
+	return l.again(e.err.Error())
 }
 
 // finish waits for the node's jobs to end.
@@ -200,7 +234,7 @@ func (l life) withdrawDone(e carriedOut) (life, []action) {
 		return l.again(e.err.Error())
 	case doing == deleting:
 		// A registration that slurmd had on its way makes the record anew, and jobs would come.
-		l.deleted = true
+		l = l.unlisted()
 	case doing == requeueing:
 		l.acted = toRequeue
 	case doing == failing:
@@ -230,7 +264,10 @@ func (l life) due(e deadline) (life, []action) {
 	if l.state != Stopping || l.doing == ending {
 		return l, nil
 	}
-	l.stage = max(l.stage, e.stage)
+	if l.passed[e.stage] {
+		return l, nil // it was brought forward
+	}
+	l.passed[e.stage], l.stage = true, max(l.stage, e.stage)
 	if l.hosts {
 		return l.partingDue(e.stage)
 	}
@@ -239,7 +276,7 @@ func (l life) due(e deadline) (life, []action) {
 		return l, []action{signalJobs{}}
 	case e.stage == toKill:
 		return l, []action{killRequeued{}}
-	case e.stage == toLeave && l.main != 0 && l.doing != launching:
+	case e.stage == toLeave && !l.isSilent():
 		l, actions := l.lookAtRecord()
 		return l, append(actions, l.endSteps()...)
 	case e.stage == toLeave:
@@ -250,7 +287,7 @@ func (l life) due(e deadline) (life, []action) {
 	case e.stage == toStop:
 		l, actions := l.end(l.undone())
 		return l, append([]action{endSteps{kill: true}}, actions...)
-	case l.main == 0, l.doing == launching:
+	case l.isSilent():
 		return l, nil // when slurmd is up again
 	}
 	return l.lookAtRecord()
@@ -269,7 +306,7 @@ func (l life) endSteps() []action {
 
 // undone says what was not done when the time was over.
 func (l life) undone() string {
-	if l.deleted {
+	if !l.inService() {
 		return ""
 	}
 	text := "the time is over, and the node record may still be there: " + l.reason

@@ -100,13 +100,13 @@ func TestWithdrawal(t *testing.T) {
 		}, ending, killSteps{}},
 		"the time is over":                  {[]event{deadline{toStop}}, ending, signalMain{}},
 		"slurmd dies":                       {[]event{mainExited{pid: 7, code: 1}}, pausing, arm{}},
-		"slurmd dies, and is started again": {[]event{mainExited{pid: 7, code: 1}, timerFired{}}, launching, startMain{}},
-		"slurmd is back":                    {[]event{mainExited{pid: 7, code: 1}, timerFired{}, mainStarted{pid: 8, at: epoch}, mainReady{}, timerFired{}}, withdrawing, ask{}},
+		"slurmd dies, and is started again": {[]event{mainExited{pid: 7, code: 1}, timerFired{}, answered{}}, launching, startMain{}},
+		"slurmd is back":                    {[]event{mainExited{pid: 7, code: 1}, timerFired{}, answered{}, mainStarted{pid: 8, at: epoch}, mainReady{}, timerFired{}}, withdrawing, ask{}},
 		"slurmd is back, and the record is of the one before": {[]event{
-			mainExited{pid: 7, code: 1}, timerFired{}, mainStarted{pid: 8, at: epoch.Add(time.Minute)}, mainReady{}, timerFired{}, answered{node: record(terminating)},
+			mainExited{pid: 7, code: 1}, timerFired{}, answered{}, mainStarted{pid: 8, at: epoch.Add(time.Minute)}, mainReady{}, timerFired{}, answered{node: record(terminating)},
 		}, withdrawing, arm{}},
 		"slurmd is back late": {[]event{
-			mainExited{pid: 7, code: 1}, deadline{toRequeue}, timerFired{}, mainStarted{pid: 8, at: epoch}, mainReady{}, timerFired{}, answered{node: record(busy, terminating)},
+			mainExited{pid: 7, code: 1}, deadline{toRequeue}, timerFired{}, answered{}, mainStarted{pid: 8, at: epoch}, mainReady{}, timerFired{}, answered{node: record(busy, terminating)},
 		}, requeueing, requeueJobs{}},
 	} {
 		t.Run(name, func(t *testing.T) {

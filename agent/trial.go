@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"os"
@@ -122,16 +123,13 @@ func (t *trial) judged(status process.Status) (why string, err error) {
 	return words, nil
 }
 
-// furnish lays out what is its own.
+// furnish lays out what is its own, and gives it to its user last.
 func (t *trial) furnish() error {
 	uid, gid := t.agent.daemon.uid(), t.agent.daemon.gid()
 	err := os.RemoveAll(t.dir)
 	for _, dir := range []string{t.dir, t.state()} {
 		if err == nil {
 			err = os.Mkdir(dir, 0o700)
-		}
-		if err == nil {
-			err = os.Chown(dir, uid, gid)
 		}
 	}
 	if err != nil {
@@ -143,10 +141,17 @@ func (t *trial) furnish() error {
 	if t.port, err = freePort(); err != nil {
 		return err
 	}
+	if err := t.takeAccounts(); err != nil {
+		return err
+	}
+	// conf.1 is slurmctld's by now, but nobody else gets into t.dir yet.
 	if err := t.write(filepath.Join(t.conf(), confset.Main), []byte(t.text())); err != nil {
 		return err
 	}
-	return t.takeAccounts()
+	if err := errors.Join(os.Chown(t.state(), uid, gid), os.Chown(t.dir, uid, gid)); err != nil {
+		return fmt.Errorf("cannot make room for it: %v", err)
+	}
+	return nil
 }
 
 // conf is where the first set of a store is staged.
@@ -175,7 +180,7 @@ var accounts = []string{"clustername", "assoc_mgr_state", "last_tres"}
 func (t *trial) takeAccounts() error {
 	from, _ := t.slurmConf().Value("StateSaveLocation")
 	for _, name := range accounts {
-		data, err := os.ReadFile(filepath.Join(from, name))
+		data, err := readBelow(from, name)
 		switch {
 		case err == nil:
 			err = t.write(filepath.Join(t.state(), name), data)
@@ -189,6 +194,24 @@ func (t *trial) takeAccounts() error {
 		}
 	}
 	return nil
+}
+
+// readBelow reads a file in a directory that is SlurmUser's: it is no way to another.
+func readBelow(dir, name string) ([]byte, error) {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close()
+	f, err := root.OpenFile(name, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
+		return nil, errors.Join(err, fmt.Errorf("%s is no file", f.Name()))
+	}
+	return io.ReadAll(f)
 }
 
 // accounted: the cluster has a slurmdbd.

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/slurmlet/slurmlet/internal/process"
+	"github.com/slurmlet/slurmlet/slurmconf"
 )
 
 // serving returns a channel that is closed when slurmctld takes a connection: it listens early, and serves when
@@ -73,6 +74,7 @@ var unrelated = []string{"NOTE: Trying backup", "High latency for ", "Job accoun
 const mostWords = 4
 
 func (w *lastWords) hear(l process.Line) {
+	l.Text = slurmconf.Hide(l.Text)
 	w.lock.Lock()
 	defer w.lock.Unlock()
 	switch {

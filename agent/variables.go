@@ -146,7 +146,7 @@ var variables = []variable{
 		c.AuthorizedKeys = v
 		return checkAbsolute(v)
 	}},
-	{"SLURMLET_SSSD_CONFIG", []Role{Login}, "/etc/sssd/sssd.conf", func(c *Config, v string) error {
+	{"SLURMLET_SSSD_CONFIG", []Role{Slurmd, Login}, "/etc/sssd/sssd.conf", func(c *Config, v string) error {
 		c.SSSDConfig = v
 		return checkAbsolute(v)
 	}},

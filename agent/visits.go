@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -15,6 +16,9 @@ import (
 // visits are the sessions of a login pod.
 type visits struct {
 	logins sshd.Logins
+	// count is how many sessions there are; entered rings when there may be another one.
+	count   atomic.Int64
+	entered bell
 }
 
 // SessionStatus is somebody who is logged in.

@@ -141,7 +141,7 @@ func (w *watcher) run(events <-chan fsnotify.Event, faults <-chan error, slow <-
 			changed.Reset(calm)
 		case <-changed.C:
 			now, err := w.agent.measure()
-			w.agent.post(measured{now, err})
+			w.agent.post(measured{now, time.Now(), err})
 		}
 	}
 }

@@ -55,6 +55,22 @@ func newWayDown(grace, lead time.Duration) wayDown {
 	return w
 }
 
+// within is the way down when, elapsed after SIGTERM, no more than left remains:
+// that is divided as a grace period is, and nothing comes later than before.
+func (w wayDown) within(elapsed, left, lead time.Duration) wayDown {
+	n := newWayDown(left, lead)
+	return wayDown{
+		Signal:  min(w.Signal, elapsed+n.Signal),
+		Requeue: min(w.Requeue, elapsed+n.Requeue),
+		Kill:    min(w.Kill, elapsed+n.Kill),
+		Fail:    min(w.Fail, elapsed+n.Fail),
+		Leave:   min(w.Leave, elapsed+n.Leave),
+		Stop:    min(w.Stop, elapsed+n.Stop),
+		End:     min(w.End, elapsed+n.End),
+		Exit:    min(w.Exit, elapsed+n.Exit),
+	}
+}
+
 // jobSignal is SLURMLET_JOB_SIGNAL, in the form of sbatch --signal.
 type jobSignal struct {
 	// Name is the signal as scancel(1) takes it; empty for none.

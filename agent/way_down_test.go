@@ -43,6 +43,35 @@ func FuzzWayDown(f *testing.F) {
 	})
 }
 
+func TestWayDownWithin(t *testing.T) {
+	const s, day = time.Second, 24 * time.Hour
+	whole := newWayDown(day, 0)
+	require.Equal(t, newWayDown(30*s, 0), whole.within(0, 30*s, 0), "at SIGTERM")
+	hour := whole.within(time.Hour, 30*s, 0)
+	require.Equal(t, []time.Duration{time.Hour + 14*s, time.Hour + 29500*time.Millisecond}, []time.Duration{hour.Requeue, hour.Exit}, "an hour later")
+	require.Equal(t, hour, hour.within(time.Hour+5*s, 25*s, 0), "the same end, looked at again")
+	require.Equal(t, hour, hour.within(time.Hour+5*s, day, 0), "nothing is put off")
+	require.Equal(t, time.Minute, whole.within(time.Minute, -s, 0).Exit, "it is over")
+}
+
+func FuzzWayDownWithin(f *testing.F) {
+	f.Add(int64(24*time.Hour), int64(time.Hour), int64(30*time.Second), int64(time.Minute))
+	f.Fuzz(func(t *testing.T, grace, elapsed, left, lead int64) {
+		const most = int64(1 << 60)
+		late := time.Duration(min(max(elapsed, 0), most))
+		w := newWayDown(time.Duration(grace), time.Duration(min(max(lead, 0), most)))
+		n := w.within(late, time.Duration(min(left, most)), time.Duration(min(max(lead, 0), most)))
+		before := time.Duration(0)
+		for i, at := range []time.Duration{n.Signal, n.Requeue, n.Kill, n.Fail, n.Leave, n.Stop, n.End, n.Exit} {
+			require.GreaterOrEqual(t, at, before, "%+v", n)
+			require.LessOrEqual(t, at, []time.Duration{w.Signal, w.Requeue, w.Kill, w.Fail, w.Leave, w.Stop, w.End, w.Exit}[i], "nothing is put off")
+			before = at
+		}
+		require.LessOrEqual(t, n.Exit, late+max(time.Duration(left), 0), "it ends in time")
+		require.Equal(t, n, n.within(late, time.Duration(min(left, most)), time.Duration(min(max(lead, 0), most))), "once is enough")
+	})
+}
+
 func TestJobSignal(t *testing.T) {
 	for text, want := range map[string]jobSignal{
 		"":             {},

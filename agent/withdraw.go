@@ -25,7 +25,37 @@ func (a *Agent) stepSockets() []string {
 	return living
 }
 
+// socketsLimit bounds a look at the spool directory, and unknownStep stands for the
+// steps there where its file system does not answer. It counts as one that lives.
+const (
+	socketsLimit = 5 * time.Second
+	unknownStep  = "?"
+)
+
 func (a *Agent) sockets() (living, dead []string) {
+	if a.spoolHangs.Load() {
+		return []string{unknownStep}, nil // somebody waits for it still
+	}
+	looked := make(chan struct{})
+	var l, d []string
+	go func() {
+		l, d = a.lookAtSockets()
+		close(looked)
+	}()
+	select {
+	case <-looked:
+		return l, d
+	case <-time.After(socketsLimit):
+	}
+	a.spoolHangs.Store(true)
+	go func() {
+		<-looked
+		a.spoolHangs.Store(false)
+	}()
+	return []string{unknownStep}, nil
+}
+
+func (a *Agent) lookAtSockets() (living, dead []string) {
 	for _, step := range a.stepNames() {
 		if answers(filepath.Join(a.Root, a.Config.SpoolDir, a.Config.NodeName+"_"+step)) {
 			living = append(living, step)
@@ -65,14 +95,17 @@ func answers(path string) bool {
 func (a *Agent) withdrawQuestion(ctx context.Context, number int) event {
 	node, err := a.client.Node(ctx, a.Config.NodeName)
 	steps := a.stepSockets()
+	e := answered{number: number, node: node, steps: len(steps), err: err}
+	e.main, e.began = a.beganByNow(a.mainProcess())
 	if err != nil || node == nil || !node.Busy() {
-		return answered{number: number, node: node, steps: len(steps), err: err}
+		return e
 	}
-	jobs, err := a.jobsOf(ctx, steps)
+	e.jobs, err = a.jobsOf(ctx, steps)
+	e.counted = err == nil && len(steps) == 0
 	if err != nil {
 		a.tell(slog.LevelDebug, "cannot tell which jobs run here", slog.Any("error", err)) // only shown
 	}
-	return answered{number: number, node: node, jobs: jobs, steps: len(steps)}
+	return e
 }
 
 // jobsOf asks for the jobs of steps; without steps, for those that slurmctld
@@ -80,8 +113,9 @@ func (a *Agent) withdrawQuestion(ctx context.Context, number int) event {
 func (a *Agent) jobsOf(ctx context.Context, steps []string) ([]slurm.Job, error) {
 	var ids []string
 	for _, s := range steps {
-		id, _, _ := strings.Cut(s, ".")
-		ids = append(ids, id)
+		if id, _, known := strings.Cut(s, "."); known {
+			ids = append(ids, id)
+		}
 	}
 	if len(ids) == 0 {
 		return a.jobsHere(ctx)

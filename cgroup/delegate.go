@@ -60,7 +60,7 @@ func (f FS) Delegate(node string) (Delegation, error) {
 	}
 	base, leaf := filepath.Join(f.root, d.Base), filepath.Join(f.root, d.Base, Leaf)
 	if err := os.Mkdir(leaf, 0o755); err != nil && !errors.Is(err, os.ErrExist) {
-		return Delegation{}, fmt.Errorf("cannot make a cgroup for the agent: %w", err)
+		return Delegation{}, noLeaf(err)
 	}
 	refused, err := f.clear(base, leaf)
 	if err != nil {
@@ -78,6 +78,15 @@ func (f FS) Delegate(node string) (Delegation, error) {
 	d.Missing = append(missing(d.Controllers, refused), f.missingDevices()...)
 	d.Steps = steps
 	return d, nil
+}
+
+// noLeaf says why a cgroup that is mounted writable cannot be written.
+func noLeaf(err error) error {
+	if errors.Is(err, os.ErrPermission) {
+		return fmt.Errorf("cannot make a cgroup for the agent (SELinux refuses it unless the machine has container_manage_cgroup on, "+
+			"setsebool -P container_manage_cgroup on; or the cgroup is not root's here): %w", err)
+	}
+	return fmt.Errorf("cannot make a cgroup for the agent: %w", err)
 }
 
 // Within is the view of the machine after a delegation: with OwnNamespace the

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 )
 
 // In a plain directory nothing moves and nothing is enabled: what the kernel
@@ -27,6 +28,13 @@ func TestDelegate(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, "+pids", string(written))
 	assert.False(t, d.Complete(), "only what is read back counts: %v", d.Missing)
+}
+
+// SELinux is not to be seen from inside; a user's first search should find it.
+func TestDelegateSaysWhatElseRefuses(t *testing.T) {
+	denied := &os.PathError{Op: "mkdir", Path: "/sys/fs/cgroup/slurmlet", Err: unix.EACCES}
+	assert.ErrorContains(t, noLeaf(denied), "container_manage_cgroup")
+	assert.NotContains(t, noLeaf(&os.PathError{Op: "mkdir", Path: "x", Err: unix.ENOSPC}).Error(), "SELinux")
 }
 
 func TestDelegateWithoutCgroup2(t *testing.T) {

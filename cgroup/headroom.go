@@ -23,7 +23,7 @@ func (s *Steps) guard(j *job) {
 		return
 	}
 	for _, name := range guarded {
-		s.fault(s.watch(filepath.Join(j.path, name), watchFile, func(happening) { s.raise(j) }))
+		s.fault(s.hold(j.held, j.path, name, watchFile, func(happening) { s.raise(j) }))
 	}
 	s.raise(j)
 }

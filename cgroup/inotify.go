@@ -1,6 +1,7 @@
 package cgroup
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -28,15 +29,21 @@ type happening struct {
 
 func (h happening) is(mask uint32) bool { return h.mask&mask != 0 }
 
+// errNoInstance is what a missing instance answers.
+var errNoInstance = errors.New("there is no inotify instance")
+
 func newInotify() (*inotify, error) {
 	fd, err := unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK)
 	if err != nil {
-		return nil, fmt.Errorf("cannot have an inotify instance: %w (sysctl fs.inotify.max_user_instances)", err)
+		return nil, fmt.Errorf("cannot have an inotify instance: %w", err)
 	}
 	return &inotify{os.NewFile(uintptr(fd), "inotify")}, nil
 }
 
 func (i *inotify) add(path string, mask uint32) (int, error) {
+	if i == nil {
+		return 0, errNoInstance
+	}
 	raw, err := i.file.SyscallConn()
 	if err != nil {
 		return 0, err
@@ -50,6 +57,14 @@ func (i *inotify) add(path string, mask uint32) (int, error) {
 		return 0, &os.PathError{Op: "watch", Path: path, Err: addErr}
 	}
 	return watch, nil
+}
+
+// remove gives a watch back. One that the kernel has taken away with its file is
+// no fault.
+func (i *inotify) remove(watch int) {
+	if raw, err := i.file.SyscallConn(); err == nil {
+		_ = raw.Control(func(fd uintptr) { _, _ = unix.InotifyRmWatch(int(fd), uint32(watch)) }) //nolint:gosec // it is the kernel's number
+	}
 }
 
 // read waits for events. After close it returns an error.

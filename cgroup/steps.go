@@ -3,7 +3,6 @@ package cgroup
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"time"
@@ -21,22 +20,28 @@ import (
 //
 // Nothing is polled: the kernel tells what is made, removed, written and
 // emptied (inotify(7), cgroup-v2.rst). A timer runs only for a step that may
-// have lost its slurmstepd. Whatever is changed is changed under the lock that
-// slurmstepd itself takes while it makes or removes a step.
+// have lost its slurmstepd, and where inotify's limits are reached. Whatever is
+// changed is changed under the lock that slurmstepd itself takes while it makes
+// or removes a step.
 type Steps struct {
 	StepOptions
 	fs      FS
 	dir     string
-	kernel  *inotify
+	kernel  *inotify // nil where max_user_instances is reached
 	watches map[int]func(happening)
+	// itself are the watches of dir.
+	itself  held
 	jobs    map[string]*job
+	batches chan []happening
 	due     chan func()
 	over    chan struct{}
-	full    bool // a watch was refused, and that was told
+	// lacking looks again at everything where a watch was refused, which lacked says.
+	lacking *time.Timer
+	lacked  bool
 
 	// Tests have neither seconds nor cgroups.
-	settle time.Duration
-	rmdir  func(string) error
+	settle, again time.Duration
+	rmdir         func(string) error
 }
 
 // StepOptions say what Steps does.
@@ -84,41 +89,56 @@ func (StepAbandoned) stepEvent() {}
 func (StepRemoved) stepEvent()   {}
 func (StepFault) stepEvent()     {}
 
-// settleTime is how long a step may be without its slurmstepd: as slurmstepd
-// comes and goes, it is so for milliseconds.
-const settleTime = 500 * time.Millisecond
+const (
+	// settleTime is how long a step may be without its slurmstepd: as slurmstepd
+	// comes and goes, it is so for milliseconds.
+	settleTime = 500 * time.Millisecond
+	// againTime is between two looks at everything where inotify's limits are reached.
+	againTime = 5 * time.Second
+)
 
 // WatchSteps watches dir (Delegation.Steps) until Close. Steps that are there
 // already are taken in.
 func (f FS) WatchSteps(dir string, o StepOptions) (*Steps, error) {
-	return f.watchSteps(dir, o, settleTime, func(path string) error { return unix.Rmdir(path) })
+	return f.newSteps(dir, o).begin()
 }
 
-func (f FS) watchSteps(dir string, o StepOptions, settle time.Duration, rmdir func(string) error) (*Steps, error) {
-	kernel, err := newInotify()
+func (f FS) newSteps(dir string, o StepOptions) *Steps {
+	return &Steps{
+		StepOptions: o, fs: f, dir: filepath.Join(f.root, dir),
+		watches: map[int]func(happening){}, itself: held{}, jobs: map[string]*job{},
+		batches: make(chan []happening), due: make(chan func()), over: make(chan struct{}),
+		settle: settleTime, again: againTime, rmdir: func(path string) error { return unix.Rmdir(path) },
+	}
+}
+
+func (s *Steps) begin() (*Steps, error) {
+	_, err := os.Stat(s.dir)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("cannot watch the cgroups of steps: %w", err)
 	}
-	s := &Steps{
-		StepOptions: o, fs: f, dir: filepath.Join(f.root, dir), kernel: kernel,
-		watches: map[int]func(happening){}, jobs: map[string]*job{},
-		due: make(chan func()), over: make(chan struct{}), settle: settle, rmdir: rmdir,
-	}
-	if err := s.watch(s.dir, watchDir, s.inScope); err != nil {
-		return nil, errors.Join(fmt.Errorf("cannot watch the cgroups of steps: %w", err), kernel.close())
+	if s.kernel, err = newInotify(); err != nil {
+		s.lack(err)
 	}
 	s.scan(true)
-	batches := make(chan []happening)
-	go s.read(batches)
-	go s.run(batches)
+	if s.kernel != nil {
+		go s.read()
+	}
+	go s.run()
 	return s, nil
 }
 
 // Close ends the watch. What is under way may still be told.
-func (s *Steps) Close() error { return s.kernel.close() }
+func (s *Steps) Close() error {
+	if s.kernel == nil {
+		close(s.batches)
+		return nil
+	}
+	return s.kernel.close()
+}
 
-func (s *Steps) read(batches chan<- []happening) {
-	defer close(batches)
+func (s *Steps) read() {
+	defer close(s.batches)
 	for buffer := make([]byte, 16<<10); ; {
 		batch, err := s.kernel.read(buffer)
 		if errors.Is(err, os.ErrClosed) {
@@ -128,16 +148,16 @@ func (s *Steps) read(batches chan<- []happening) {
 			s.Observe(StepFault{fmt.Errorf("cannot watch the cgroups of steps any more: %w", err)})
 			return
 		}
-		batches <- batch
+		s.batches <- batch
 	}
 }
 
 // run is the owner of all that Steps knows.
-func (s *Steps) run(batches <-chan []happening) {
+func (s *Steps) run() {
 	defer close(s.over)
 	for {
 		select {
-		case batch, open := <-batches:
+		case batch, open := <-s.batches:
 			if !open {
 				return
 			}
@@ -171,27 +191,4 @@ func (s *Steps) after(wait time.Duration, f func()) *time.Timer {
 		case <-s.over:
 		}
 	})
-}
-
-// watch calls react for every event. What has gone meanwhile is no fault for
-// the caller: its parent tells of that.
-func (s *Steps) watch(path string, mask uint32, react func(happening)) error {
-	watch, err := s.kernel.add(path, mask)
-	if err != nil {
-		return err
-	}
-	s.watches[watch] = react
-	return nil
-}
-
-// fault tells of an error, unless it only says that something has gone.
-func (s *Steps) fault(err error) {
-	switch {
-	case err == nil || errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENODEV):
-	case !errors.Is(err, unix.ENOSPC):
-		s.Observe(StepFault{err})
-	case !s.full:
-		s.full = true
-		s.Observe(StepFault{fmt.Errorf("cannot watch every step: %w (sysctl fs.inotify.max_user_watches)", err)})
-	}
 }

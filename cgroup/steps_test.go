@@ -55,7 +55,10 @@ func (s *slurm) read(name string) string {
 
 func (s *slurm) watch(o StepOptions) {
 	o.Observe = func(e StepEvent) { s.events <- e }
-	w, err := NewFS(s.root).watchSteps("/"+scope, o, 5*time.Millisecond, os.RemoveAll)
+	awaitInstance(s.t)
+	steps := NewFS(s.root).newSteps("/"+scope, o)
+	steps.settle, steps.again, steps.rmdir = 5*time.Millisecond, 20*time.Millisecond, os.RemoveAll
+	w, err := steps.begin()
 	require.NoError(s.t, err)
 	s.t.Cleanup(func() { require.NoError(s.t, w.Close()) })
 }

@@ -17,6 +17,7 @@ type job struct {
 	steps      map[string]*step
 	timer      *time.Timer
 	wait       time.Duration
+	held       held
 	// wrote is what Steps itself has written, by interface file.
 	wrote map[string]int64
 	// found: it was there before Steps was.
@@ -33,6 +34,7 @@ type step struct {
 	timer *time.Timer
 	wait  time.Duration
 	told  bool
+	held  held
 }
 
 func (st *step) id() StepID {
@@ -56,21 +58,17 @@ func isJob(name string) bool {
 	return len(name) == sluid && name[0] == 's' && strings.Trim(name[1:], "0123456789ABCDEFGHJKMNPQRSTVWXYZ") == ""
 }
 
-// scan takes in what is there: at the start, and when events were lost.
+// scan takes in what is there: at the start, when events were lost, and where
+// there are no watches.
 func (s *Steps) scan(first bool) {
-	for name := range s.jobs {
-		if gone(filepath.Join(s.dir, name)) {
+	s.fault(s.hold(s.itself, s.dir, whole, watchDir, s.inScope))
+	for name, j := range s.jobs {
+		if !s.still(j.held, j.path) {
 			s.forget(name)
 		}
 	}
 	for _, name := range children(s.dir) {
 		s.takeJob(name, first)
-	}
-	for _, j := range s.jobs {
-		s.raise(j)
-		for _, st := range j.steps {
-			s.look(st)
-		}
 	}
 }
 
@@ -86,10 +84,17 @@ func (s *Steps) forget(name string) {
 	if j := s.jobs[name]; j != nil {
 		stop(&j.timer)
 		for _, st := range j.steps {
-			stop(&st.timer)
+			s.forgetStep(st)
 		}
+		s.releaseAll(j.held)
 		delete(s.jobs, name)
 	}
+}
+
+func (s *Steps) forgetStep(st *step) {
+	stop(&st.timer)
+	s.releaseAll(st.held)
+	delete(st.job.steps, st.name)
 }
 
 // takeJob watches first and lists afterwards: what is made in between is seen
@@ -100,13 +105,19 @@ func (s *Steps) takeJob(name string, found bool) {
 	}
 	j := s.jobs[name]
 	if j == nil {
-		j = &job{name: name, path: filepath.Join(s.dir, name), steps: map[string]*step{}, wrote: map[string]int64{}, found: found}
-		if err := s.watch(j.path, watchDir, func(h happening) { s.inJob(j, h) }); err != nil {
-			s.fault(err)
-			return
-		}
+		j = &job{name: name, path: filepath.Join(s.dir, name), steps: map[string]*step{}, wrote: map[string]int64{}, held: held{}, found: found}
 		s.jobs[name] = j
-		s.guard(j)
+	}
+	if err := s.hold(j.held, j.path, whole, watchDir, func(h happening) { s.inJob(j, h) }); err != nil {
+		s.fault(err)
+		s.forget(name)
+		return
+	}
+	s.guard(j)
+	for _, st := range j.steps {
+		if !s.still(st.held, st.path) {
+			s.forgetStep(st)
+		}
 	}
 	for _, entry := range children(j.path) {
 		s.takeStep(j, entry)
@@ -122,8 +133,7 @@ func (s *Steps) inJob(j *job, h happening) {
 		return
 	}
 	if st := j.steps[strings.TrimPrefix(h.name, stepPrefix)]; st != nil {
-		stop(&st.timer)
-		delete(j.steps, st.name)
+		s.forgetStep(st)
 	}
 	if len(j.steps) == 0 {
 		s.armJob(j)
@@ -132,23 +142,30 @@ func (s *Steps) inJob(j *job, h happening) {
 
 func (s *Steps) takeStep(j *job, entry string) {
 	name, found := strings.CutPrefix(entry, stepPrefix)
-	if !found || j.steps[name] != nil {
+	if !found {
 		return
 	}
-	st := &step{job: j, name: name, path: filepath.Join(j.path, entry)}
-	if err := s.watch(st.path, watchDir, func(h happening) { s.follow(st) }); err != nil {
+	st := j.steps[name]
+	if st == nil {
+		st = &step{job: j, name: name, path: filepath.Join(j.path, entry), held: held{}}
+	}
+	if err := s.hold(st.held, st.path, whole, watchDir, func(happening) { s.follow(st) }); err != nil {
 		s.fault(err)
 		return
 	}
 	j.steps[name] = st
 	stop(&j.timer)
-	s.fault(s.watch(filepath.Join(st.path, "cgroup.events"), watchFile, func(happening) { s.look(st) }))
+	s.fault(s.hold(st.held, st.path, "cgroup.events", watchFile, func(happening) { s.look(st) }))
 	s.follow(st)
 }
 
 // follow watches the cgroup of the step's slurmstepd, once there is one.
 func (s *Steps) follow(st *step) {
-	s.fault(s.watch(filepath.Join(st.path, "slurm", "cgroup.events"), watchFile, func(happening) { s.look(st) }))
+	const events = "slurm/cgroup.events"
+	if err := s.hold(st.held, st.path, events, watchFile, func(happening) { s.look(st) }); err != nil {
+		s.fault(err)
+		s.release(st.held, events)
+	}
 	s.look(st)
 }
 

@@ -49,7 +49,8 @@ var badEdits = []badEdit{
 	{name: "a line that is none", text: add("Foo"), says: confAt},
 	{name: "an unknown node in a partition", text: add("PartitionName=x Nodes=nosuch"), says: confAt + "23:23: error: partition x has nosuch"},
 	{name: "an empty file", text: only(""), says: "/etc/slurm/slurm.conf: the file is empty"},
-	{name: "licenses that slurmctld alone refuses", text: add("Licenses=foo:bar:1:2"), says: confAt + "23: slurmctld: Invalid configured licenses"},
+	{name: "licenses that are none", text: add("Licenses=foo:bar:1:2"), says: confAt + "23:10: error: Licenses is"},
+	{name: "a plugin that slurmctld alone refuses", text: add("JobSubmitPlugins=job_submit/nosuch"), says: "job_submit/nosuch"},
 }
 
 // moreBadEdits are tried with SLURMLET_E2E_FULL=1. What only the nodes do not take is noticed when none of them

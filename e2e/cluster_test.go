@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -223,6 +222,22 @@ func (c *cluster) waitJob(t *testing.T, id, state string) map[string]string {
 	return job
 }
 
+// completesAnew waits for the end of a job that was requeued. Slurm holds it back for two
+// minutes, and does so again if it was told otherwise while the job was still COMPLETING.
+func (c *cluster) completesAnew(t *testing.T, id string) map[string]string {
+	t.Helper()
+	var job map[string]string
+	until(t, "job "+id+" is COMPLETED", func() (bool, string) {
+		job = c.job(t, id)
+		if job["Reason"] == "BeginTime" {
+			_, _, _, err := c.Exec(t.Context(), sandbox.Controller, "scontrol", "update", "jobid="+id, "starttime=now")
+			require.NoError(t, err)
+		}
+		return job["JobState"] == "COMPLETED", fmt.Sprint(job["JobState"], " ", job["Reason"])
+	})
+	return job
+}
+
 // record is the node's record as slurmctld has it, nil for none.
 func (c *cluster) record(t *testing.T, node string) *slurm.Node {
 	t.Helper()
@@ -237,19 +252,14 @@ func (c *cluster) record(t *testing.T, node string) *slurm.Node {
 	return &answer.Nodes[0]
 }
 
-// agent is what the agent in a pod tells about itself over HTTP.
+// agent is what the agent in a pod tells about itself on its socket.
 func (c *cluster) agent(t *testing.T, pod string) agent.Status {
 	t.Helper()
 	var s agent.Status
 	until(t, "the agent in "+pod+" answers", func() (bool, string) {
-		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, fmt.Sprintf("http://%s:%d/status", pod, sandbox.AgentPort), nil)
-		require.NoError(t, err)
-		response, err := c.HTTP().Do(request)
-		if err != nil {
-			return false, err.Error()
-		}
-		defer response.Body.Close()
-		return json.NewDecoder(response.Body).Decode(&s) == nil, response.Status
+		s = agent.Status{} // nothing is left of an answer that ended too early
+		err := c.AskAgent(t.Context(), pod, &s)
+		return err == nil, fmt.Sprint(err)
 	})
 	return s
 }
@@ -257,12 +267,17 @@ func (c *cluster) agent(t *testing.T, pod string) agent.Status {
 // measures: a line is in the metrics of a pod's agent.
 func (c *cluster) measures(t *testing.T, pod, line string) {
 	t.Helper()
+	assert.Contains(t, c.metrics(t, pod), line)
+}
+
+func (c *cluster) metrics(t *testing.T, pod string) []string {
+	t.Helper()
 	response, err := c.HTTP().Get(fmt.Sprintf("http://%s:%d/metrics", pod, sandbox.AgentPort))
 	require.NoError(t, err)
 	defer response.Body.Close()
 	text, err := io.ReadAll(response.Body)
 	require.NoError(t, err)
-	assert.Contains(t, strings.Split(string(text), "\n"), line)
+	return strings.Split(string(text), "\n")
 }
 
 func (c *cluster) pod(t *testing.T, name string) sandbox.PodStatus {

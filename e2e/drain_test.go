@@ -23,7 +23,10 @@ var drainCases = []testCase{
 	{"a pod deleted: its job ends first", jobEndsFirst},
 	{"an idle pod deleted", idlePodDeleted},
 	{"a pod deleted while an epilog runs", epilogRuns},
+	{"pods that are killed sooner than they believe", killedSooner},
 	{"drained by hand", drainedByHand},
+	{"a pod deleted while its slurmd is dead and slurmctld cut off", slurmdDeadAndCutOff},
+	{"a pod deleted while its slurmd hangs", slurmdHangs},
 }
 
 // longDrainCases take a quarter of an hour.

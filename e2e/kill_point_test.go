@@ -32,7 +32,7 @@ var killPoints = []killPoint{
 	{"Starting, and slurmctld cannot be reached", true, func(t *testing.T, c *cluster) {
 		require.NoError(t, c.Link(t.Context(), victim, false))
 		c.killAgent(t)
-		c.waitDoing(t, agent.Starting, "reaching what the daemon needs")
+		c.waitDoing(t, agent.Starting, reaching)
 	}},
 	{"Starting, before slurmd's READY", true, func(t *testing.T, c *cluster) {
 		c.holdSlurmd(t, victim)
@@ -63,6 +63,18 @@ var killPoints = []killPoint{
 		c.waitHeld(t, victim)
 		c.waitDoing(t, agent.Reloading, "")
 	}},
+	{"replacing slurmd, which hangs", true, func(t *testing.T, c *cluster) { c.outdate(t) }},
+	{"replacing slurmd, which hangs, on the way down", true, func(t *testing.T, c *cluster) {
+		c.outdate(t)
+		c.terminate(t, victim)
+		c.waitDoing(t, agent.Stopping, replacing)
+	}},
+	{"reaching slurmctld, and slurmd is dead", true, func(t *testing.T, c *cluster) { c.loseSlurmd(t, agent.Starting) }},
+	{"reaching slurmctld, and slurmd is dead, on the way down", true, func(t *testing.T, c *cluster) {
+		c.loseSlurmd(t, agent.Starting)
+		c.terminate(t, victim)
+		c.waitDoing(t, agent.Stopping, reaching)
+	}},
 	{"Resizing", true, func(t *testing.T, c *cluster) {
 		require.NoError(t, c.Resize(t.Context(), victim, 2, 640<<20))
 		until(t, "it waits for its jobs", func() (bool, string) {
@@ -81,6 +93,29 @@ var killPoints = []killPoint{
 	{"Stopping, after the record's deletion", false, func(t *testing.T, c *cluster) { c.stopUntil(t, "after delete*") }},
 }
 
+// What the agent says that it does.
+const (
+	replacing = "restarting slurmd, to register anew"
+	reaching  = "reaching what the daemon needs"
+)
+
+// outdate has the agent restart a slurmd that does not end, for a configuration that it
+// seems to have missed.
+func (c *cluster) outdate(t *testing.T) {
+	t.Helper()
+	c.run(t, victim, "pkill", "-STOP", "-x", "slurmd")
+	c.run(t, victim, "sh", "-c", "echo '# not of slurmctld' >> /var/spool/slurmd/conf-cache/slurm.conf")
+	c.waitDoing(t, agent.Reloading, replacing)
+}
+
+// loseSlurmd kills slurmd while slurmctld is cut off.
+func (c *cluster) loseSlurmd(t *testing.T, state agent.State) {
+	t.Helper()
+	require.NoError(t, c.Link(t.Context(), victim, false))
+	c.run(t, victim, "pkill", "-9", "-x", "slurmd")
+	c.waitDoing(t, state, reaching)
+}
+
 // agentKilled: whenever the agent dies, the next container of its pod puts
 // Slurm's view right.
 func agentKilled(t *testing.T, c *cluster) {
@@ -91,8 +126,9 @@ func agentKilled(t *testing.T, c *cluster) {
 }
 
 // soon is how long Slurm's view of a node may be wrong after its container has
-// started again; the tests share a busy machine.
-const soon, soonEnough = 10 * time.Second, 20 * time.Second
+// started again; the tests share a busy machine, and a connection that was tried while
+// the pod was cut off is tried again by TCP after up to 8 s only.
+const soon, soonEnough = 10 * time.Second, 40 * time.Second
 
 // killGrace has the jobs requeued 14 s, and the node set DOWN 21 s after SIGTERM.
 const killGrace = 30 * time.Second
@@ -107,6 +143,11 @@ func (c *cluster) killAt(t *testing.T, p killPoint) {
 	defer c.leavers(t, c.victim())()
 	defer c.free(t)
 	var jobs []string
+	if strings.HasPrefix(p.name, "replacing") {
+		// The agent watches slurmd's copy of the configuration if it is there when it asks for news.
+		c.killAgent(t)
+		c.waitReady(t, victim)
+	}
 	if p.jobs {
 		jobs = c.begin(t, "--requeue", "--no-requeue")
 	}

@@ -88,11 +88,17 @@ func comesIn(t *testing.T, c *cluster) {
 	assert.Equal(t, "10.88.0.1", sessions[0].From)
 	assert.WithinDuration(t, time.Now(), sessions[0].Since, time.Minute)
 	assert.Contains(t, c.run(t, "login", "slurmlet", "status"), "alice from 10.88.0.1 since")
+	counts := func(sessions int) {
+		line := fmt.Sprintf("slurmlet_sessions %d", sessions)
+		until(t, line, func() (bool, string) { return slices.Contains(c.metrics(t, "login"), line), "another number" })
+	}
+	counts(1)
 	require.NoError(t, client.Close())
 	until(t, "the session is over", func() (bool, string) {
 		now := c.agent(t, "login").Sessions
 		return len(now) == 0, fmt.Sprint(now)
 	})
+	counts(0)
 }
 
 // sshKeys: a key counts as soon as the volume has it, and no longer; the host's

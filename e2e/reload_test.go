@@ -38,6 +38,7 @@ func configMapEdits(t *testing.T, c *cluster) {
 		t.Run("the last of many edits is live", e.lastIsLive)
 		t.Run("bad edits under running jobs", e.badUnderJobs)
 		t.Run("a partition with jobs is not taken away", e.partitionStays)
+		t.Run("scripts are run", e.scriptsRun)
 		t.Run("killed right after a bad edit", e.killedAfterABadOne)
 	})
 }

@@ -32,6 +32,11 @@ func TestScale(t *testing.T) {
 		t.Logf("%s", out)
 		require.NoError(t, err)
 	})
+	t.Run("a network of IPv6 alone", func(t *testing.T) {
+		out, err := exec.CommandContext(t.Context(), program, "-nodes", "3", "-jobs", "2", "-ipv6", "-slurmlet", arguments[3]).CombinedOutput()
+		t.Logf("%s", out)
+		require.NoError(t, err)
+	})
 	t.Run("a run that is killed leaves nothing", func(t *testing.T) {
 		cmd := exec.CommandContext(t.Context(), program, arguments...)
 		said, err := cmd.StderrPipe()

@@ -16,10 +16,8 @@ import (
 
 // onlyAtStart are edits that neither slurmlet's check nor Slurm's parser minds.
 var onlyAtStart = []badEdit{
-	{name: "licenses that are none", text: add("Licenses=foo:bar:1:2"), says: confAt + "23: slurmctld, on trial: Invalid configured licenses: foo:bar:1:2"},
+	{name: "a plugin that there is not", text: add("JobSubmitPlugins=job_submit/nosuch"), says: "slurmctld, on trial: "},
 	{name: "a script that is missing", text: add("JobSubmitPlugins=lua"), says: "Unable to stat /etc/slurm/job_submit.lua"},
-	{name: "weights of what is not counted", text: add("PartitionName=x Nodes=ALL TRESBillingWeights=foo=1"), says: confAt + "23: slurmctld, on trial: TRES weight 'foo' is not"},
-	{name: "a port that is none", text: add("NodeName=x Port=0"), says: "slurmctld, on trial: Invalid Port 0"},
 }
 
 // fullPreflight: the living slurmctld never hears of an edit that ends it, and a good one takes not much longer.

@@ -50,6 +50,16 @@ func (t *Text) shown() string {
 	return cmp.Or(t.Text, `""`)
 }
 
+func (t *Text) hidden(key string) *Text {
+	switch {
+	case t == nil:
+		return nil
+	case IsSecret(key):
+		return &Text{Hidden, t.From}
+	}
+	return &Text{Hide(t.Text), t.From}
+}
+
 // Diff is what changes for Slurm from one configuration to the other: values, not
 // lines. Where they stand, in which order, in which file that is included, and how
 // nodes are put together as hostlists, is no difference where it means none to Slurm.
@@ -180,6 +190,8 @@ func (c *Conf) whole() *Text {
 	return &Text{From: Position{File: c.File.Name}}
 }
 
+// add tells that a secret has changed, and not from what to what.
 func (d *diff) add(record, key string, before, after *Text) {
+	before, after = before.hidden(key), after.hidden(key)
 	d.changes = append(d.changes, Change{d.kind, record, key, before, after})
 }

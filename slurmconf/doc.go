@@ -55,8 +55,8 @@
 //     name is relative to the directory of slurm.conf, whatever file includes it.
 //     %c is ClusterName in lower case, which must be set before. There are no globs,
 //     and white space has to follow the name.
-//   - A NUL ends its line for Slurm, silently. Here it is an Error, as is a byte order
-//     mark. \r is white space.
+//   - A NUL ends its line for Slurm, silently, which is a Warning. A byte order mark is
+//     part of the first key. \r is white space.
 //
 // plugstack.conf has a grammar of its own: required or optional, a plugin and its
 // arguments, or include and a pattern, relative to the file it stands in. There are no

@@ -146,7 +146,7 @@ func (p *parser) line(l *Line, seen logical) {
 // bytes that no text has, and that Slurm passes over or stumbles on.
 func (p *parser) bytes(l *Line) {
 	if at := strings.IndexByte(l.text, 0); at >= 0 {
-		p.note(Error, "binary", l, at, "a NUL byte, which hides the rest of the line from Slurm", "text")
+		p.note(Warning, "binary", l, at, "a NUL byte, which hides the rest of the line from Slurm", "text")
 	}
 	if l.number == 1 && strings.HasPrefix(l.text, "\xef\xbb\xbf") {
 		p.note(Error, "byte-order-mark", l, 0, "a byte order mark, which Slurm takes for part of the first key", "UTF-8 without it")

@@ -1,6 +1,7 @@
 package slurmconf
 
 import (
+	"errors"
 	"fmt"
 	"path"
 	"slices"
@@ -14,12 +15,12 @@ func (w *walk) include(l *Line) {
 		switch {
 		case slices.Contains(w.within, name):
 			w.broken(l, "includes itself: "+strings.Join(append(w.within, name), " → "))
-		case len(w.within) > MaxDepth:
-			w.broken(l, fmt.Sprintf("is nested deeper than %d", MaxDepth))
 		case w.includes > MaxIncludes:
 			if w.includes == MaxIncludes+1 {
 				w.broken(l, fmt.Sprintf("is one of more than %d, and the rest is not read", MaxIncludes))
 			}
+		case len(w.within) > MaxDepth:
+			w.broken(l, fmt.Sprintf("is nested deeper than %d", MaxDepth))
 		default:
 			w.follow(l, name)
 		}
@@ -28,17 +29,27 @@ func (w *walk) include(l *Line) {
 
 func (w *walk) follow(l *Line, name string) {
 	file, err := w.reader.file(name, l.file.Kind)
-	if err != nil {
-		w.broken(l, "of "+name+": "+err.Error())
-		return
+	if meant := path.Clean(l.Include); errors.Is(err, errMissing) && path.IsAbs(meant) && meant != name && !slices.Contains(w.within, meant) {
+		if other, otherErr := w.reader.file(meant, l.file.Kind); otherErr == nil {
+			file, name, err = other, meant, nil // It is there already, where the others will be.
+		}
 	}
-	w.file(file, name)
+	switch {
+	case errors.Is(err, errDirectory):
+		w.note(Warning, l, "of "+name+": "+err.Error())
+	case err != nil:
+		w.broken(l, "of "+name+": "+err.Error())
+	default:
+		w.file(file, name)
+	}
 }
 
 // broken notes what is wrong with an Include, once for a file that is itself
 // included several times.
-func (w *walk) broken(l *Line, why string) {
-	f := Finding{l.Position(), Error, "include", "Include " + l.Include + " " + why, ""}
+func (w *walk) broken(l *Line, why string) { w.note(Error, l, why) }
+
+func (w *walk) note(severity Severity, l *Line, why string) {
+	f := Finding{l.Position(), severity, "include", "Include " + l.Include + " " + why, ""}
 	if !slices.Contains(w.findings, f) {
 		w.add(f)
 	}

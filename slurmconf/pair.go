@@ -39,8 +39,11 @@ func (p *parser) pairs(l *Line, seen logical) {
 			return
 		}
 		if len(l.Pairs) == 1 && !p.file.Kind.IsRecord(l.Pairs[0].Key) {
-			p.note(p.file.Kind.refusal(), "syntax", l, seen.raw(at), fmt.Sprintf("%s behind the value of %s", quote(text[at:]), l.Pairs[0].Key),
-				`one value on a line, between " if it has white space`)
+			want := `one value on a line, between " if it has white space`
+			if next, ok := match(text, at); ok {
+				want = text[next.key:next.keyEnd] + " on a line of its own"
+			}
+			p.note(p.file.Kind.refusal(), "syntax", l, seen.raw(at), fmt.Sprintf("%s behind the value of %s", quote(text[at:]), l.Pairs[0].Key), want)
 			return
 		}
 		m, ok := match(text, at)
@@ -130,9 +133,35 @@ func (m matched) pair(l *Line, seen logical) Pair {
 	}
 }
 
+// unseen are characters that look like white space or like nothing, and that Slurm
+// takes for letters.
+var unseen = []struct{ text, name string }{
+	{"\u00a0", "no-break space (U+00A0)"},
+	{"\u200b", "zero-width space (U+200B)"},
+	{"\u202f", "narrow no-break space (U+202F)"},
+	{"\u2003", "em space (U+2003)"},
+	{"\ufeff", "zero-width no-break space (U+FEFF)"},
+}
+
+// isUnseen is the first of them in a text, and where it is.
+func isUnseen(text string) (name string, at int) {
+	if strings.IndexFunc(text, func(r rune) bool { return r > 126 }) < 0 {
+		return "", -1
+	}
+	for _, u := range unseen {
+		if at := strings.Index(text, u.text); at >= 0 {
+			return u.name, at
+		}
+	}
+	return "", -1
+}
+
 // doubtful notes what Slurm reads, but not as it looks.
 func (p *parser) doubtful(l *Line, seen logical, m matched) {
 	key, value := m.text[m.key:m.keyEnd], m.content()
+	if name, at := isUnseen(m.text[m.value:m.end]); at >= 0 {
+		p.note(Warning, "unseen", l, seen.raw(m.value+at), fmt.Sprintf("the value of %s has a %s, which is a letter to Slurm", key, name), "white space, or nothing")
+	}
 	if m.operator != '=' {
 		p.note(Warning, "operator", l, seen.raw(m.keyEnd), fmt.Sprintf("Slurm takes %s%c= for %s=", key, m.operator, key), "=")
 	}
@@ -151,6 +180,14 @@ func (p *parser) unreadable(l *Line, seen logical, at int) {
 	if m, _ := match(seen.text, at); m.value > 0 {
 		what, want = m.text[m.key:m.keyEnd]+" has no value", `one, or "" for an empty value`
 	}
+	if len(l.Pairs) > 0 && want == "Key=value" {
+		if last := l.Pairs[len(l.Pairs)-1]; !strings.HasPrefix(l.text[last.value:last.end], `"`) {
+			want = fmt.Sprintf(`Key=value, or %s="%s %s" if that is all one value`, last.Key, last.Value, firstWord(seen.text[at:]))
+		}
+	}
+	if name, i := isUnseen(firstWord(seen.text[at:])); i >= 0 && at > 0 {
+		what, want = fmt.Sprintf("%s, which has a %s", what, name), "white space, or nothing"
+	}
 	switch trimmed := strings.TrimLeft(seen.text, space); {
 	case len(l.Pairs) == maxPairs:
 		what, want = "more than "+fmt.Sprint(maxPairs)+" values on a line", "fewer"
@@ -158,6 +195,14 @@ func (p *parser) unreadable(l *Line, seen logical, at int) {
 		want = "Include at the very beginning of a line"
 	}
 	p.note(p.file.Kind.refusal(), "syntax", l, seen.raw(at), what, want)
+}
+
+// firstWord is what stands before the next white space.
+func firstWord(text string) string {
+	if i := strings.IndexAny(text, space); i >= 0 {
+		return text[:i]
+	}
+	return text
 }
 
 // quote is the beginning of a text, as a finding shows it.

@@ -40,8 +40,20 @@ func TestGrammar(t *testing.T) {
 		{"no =", "KillWait 5\n", nil, list(`1:1: error: cannot read "KillWait 5": want Key=value`)},
 		{"no key", "=5\n", nil, list(`1:1: error: cannot read "=5": want Key=value`)},
 		{
+			"a value of two words", "NodeName=a Reason=not now State=DOWN\n", list("1:10 NodeName=a", "1:19 Reason=not"),
+			list(`1:23: error: cannot read "now State=DOWN": want Key=value, or Reason="not now" if that is all one value`),
+		},
+		{
+			"a no-break space between values", "NodeName=a \u00a0CPUs=4\n", list("1:10 NodeName=a"),
+			list("1:12: error: cannot read \"\\u00a0CPUs=4\", which has a no-break space (U+00A0): want white space, or nothing"),
+		},
+		{
+			"a no-break space in a value", "NodeName=a\u00a0CPUs=4\n", list("1:10 NodeName=a\u00a0CPUs=4"),
+			list("1:11: warning: the value of NodeName has a no-break space (U+00A0), which is a letter to Slurm: want white space, or nothing"),
+		},
+		{
 			"two values", "KillWait=5 SlurmdPort=6\n", list("1:10 KillWait=5"),
-			list(`1:12: error: "SlurmdPort=6" behind the value of KillWait: want one value on a line, between " if it has white space`),
+			list(`1:12: error: "SlurmdPort=6" behind the value of KillWait: want SlurmdPort on a line of its own`),
 		},
 		{
 			"a record", "NodeName=n[1-2] CPUs=4 \\\n Feature=\"a b\"\n",
@@ -74,7 +86,7 @@ func TestGrammar(t *testing.T) {
 		},
 		{
 			"a NUL", "KillWait=5\x006\n", list("1:10 KillWait=5"),
-			list("1:11: error: a NUL byte, which hides the rest of the line from Slurm: want text"),
+			list("1:11: warning: a NUL byte, which hides the rest of the line from Slurm: want text"),
 		},
 		{"Include without a file", "Include \n", nil, list("1:1: error: Include without a file: want the name of one")},
 		{"Include of a pattern", "include conf.d/*\n", nil, list(`1:9: error: Slurm includes no patterns, such as "conf.d/*": want an Include for each file`)},

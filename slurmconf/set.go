@@ -6,14 +6,15 @@ import (
 )
 
 // Bounds of what one configuration may hold. Slurm has none, and ends where
-// its stack or its file descriptors do.
+// its stack or its file descriptors do. What is beyond them is an Error, because nobody
+// has read it.
 const (
 	// MaxSetSize is that of all its files together, in bytes.
 	MaxSetSize = 2 * MaxFileSize
 	// MaxDepth is how deep Includes may be nested.
-	MaxDepth = 16
+	MaxDepth = 500
 	// MaxIncludes is how often one of Slurm's files may include another.
-	MaxIncludes = 1000
+	MaxIncludes = 10000
 	// MaxLines is how many lines one of Slurm's files may have in the end.
 	MaxLines = 1 << 18
 )
@@ -52,6 +53,7 @@ func Read(from Source, kinds ...Kind) (*Set, Findings) {
 		r.conf(kind, i == 0)
 	}
 	r.found.Sort()
+	r.set.Hide(r.found)
 	return r.set, r.found
 }
 

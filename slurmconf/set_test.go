@@ -84,7 +84,7 @@ func TestBrokenInclude(t *testing.T) {
 		{
 			"a directory",
 			map[string]string{"etc/slurm/slurm.conf": "Include a\n", "etc/slurm/a/b": ""},
-			"slurm.conf:1: error: Include a of /etc/slurm/a: is not a regular file",
+			"slurm.conf:1: warning: Include a of /etc/slurm/a: is a directory, of which Slurm reads nothing",
 		},
 		{
 			"no cluster name",
@@ -106,7 +106,7 @@ func TestBrokenInclude(t *testing.T) {
 		t.Run(c.about, func(t *testing.T) {
 			_, findings := slurmconf.Read(machine(c.files))
 			assert.Equal(t, c.findings, findings.Error())
-			assert.Error(t, findings.Err())
+			assert.Equal(t, strings.Contains(c.findings, "error: "), findings.Err() != nil)
 		})
 	}
 }
@@ -114,14 +114,14 @@ func TestBrokenInclude(t *testing.T) {
 // Each of the files includes the next one twice.
 func TestIncludesAreBounded(t *testing.T) {
 	files := map[string]string{"etc/slurm/slurm.conf": "Include 1\nInclude 1\n"}
-	for i := 1; i < 100; i++ {
+	for i := 1; i < 600; i++ {
 		files["etc/slurm/"+strconv.Itoa(i)] = strings.Repeat("Include "+strconv.Itoa(i+1)+"\n", 2) + "KillWait=1\n"
 	}
 	set, findings := slurmconf.Read(machine(files))
 	require.Error(t, findings.Err())
-	assert.Contains(t, findings.Error(), "is nested deeper than 16")
-	assert.Contains(t, findings.Error(), "is one of more than 1000, and the rest is not read")
-	assert.Less(t, len(set.Conf(slurmconf.SlurmConf).All("KillWait")), 1000)
+	assert.Contains(t, findings.Error(), "is nested deeper than 500")
+	assert.Contains(t, findings.Error(), "is one of more than 10000, and the rest is not read")
+	assert.Less(t, len(set.Conf(slurmconf.SlurmConf).All("KillWait")), 10000)
 }
 
 func TestSourceThatWillLieElsewhere(t *testing.T) {

@@ -56,8 +56,12 @@ func (s Source) Named(kind Kind, file string) Source {
 	return s
 }
 
-// errMissing: there is no such file.
-var errMissing = errors.New("there is no such file")
+// errMissing: there is no such file. errDirectory: it is one, of which Slurm reads
+// nothing.
+var (
+	errMissing   = errors.New("there is no such file")
+	errDirectory = errors.New("is a directory, of which Slurm reads nothing")
+)
 
 // file is the name of one of Slurm's files.
 func (s Source) file(kind Kind) string { return cmp.Or(s.names[kind], string(kind)) }
@@ -108,6 +112,8 @@ func (s Source) read(absolute string, limit int64) (string, error) {
 		return "", errMissing
 	case err != nil:
 		return "", err
+	case info.IsDir():
+		return "", errDirectory
 	case !info.Mode().IsRegular():
 		return "", errors.New("is not a regular file")
 	case info.Size() > limit:

@@ -13,7 +13,8 @@ const Infinite = math.MaxUint64
 
 // Uint is the value as Slurm reads numbers: decimal, octal behind 0 (010 is 8),
 // hexadecimal behind 0x; UNLIMITED and INFINITE are [Infinite]. max is what the key's
-// type holds: [math.MaxUint16] and so on. The error is a [Finding].
+// type holds: [math.MaxUint16] and so on. Numbers of more than 16 bits can end in k,
+// for 1024 times as much; Slurm knows no other unit. The error is a [Finding].
 func (p Pair) Uint(max uint64) (uint64, error) {
 	switch {
 	case strings.EqualFold(p.Value, "UNLIMITED"), strings.EqualFold(p.Value, "INFINITE"):
@@ -22,7 +23,12 @@ func (p Pair) Uint(max uint64) (uint64, error) {
 		return 0, nil
 	}
 	text := strings.TrimPrefix(strings.TrimLeft(p.Value, space), "+")
+	unit := uint64(1)
+	if short := strings.TrimRight(text, "kK"); max > math.MaxUint16 && len(text)-len(short) == 1 {
+		text, unit = short, 1024
+	}
 	n, err := strconv.ParseUint(octal(text), 0, 64)
+	n *= unit
 	if errors.Is(err, strconv.ErrRange) || err == nil && n > max {
 		return 0, p.wrong(fmt.Sprintf("at most %d", max))
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"net"
 	"os"
 	"os/exec"
@@ -61,6 +62,14 @@ func choose(name string) act { return func(c *container) { c.put(name, "") } }
 
 func drop(name string) act {
 	return func(c *container) { require.NoError(c.t, os.Remove(c.path(name))) }
+}
+
+// annotate makes this the only annotation of the pod, in the kubelet's way.
+func annotate(name, value string) act {
+	return func(c *container) {
+		c.put("podinfo/new", fmt.Sprintf("%s=%q\n", name, value))
+		require.NoError(c.t, os.Rename(c.path("podinfo/new"), c.path("podinfo/annotations")))
+	}
 }
 
 func openController(c *container) { c.openController() }

@@ -81,11 +81,13 @@ func (j judge) judge(name string) slurmconf.Findings {
 		return slurmconf.Findings{{Position: slurmconf.Position{File: name}, Severity: slurmconf.Error, Rule: "read", What: "cannot read: " + reason(err)}}
 	}
 	dir, conf := name, filepath.Join(name, string(slurmconf.SlurmConf))
-	src, kinds := slurmconf.Dir(dir), slurmconf.Kinds
+	// Where the files will be, absolute Includes are beside them.
+	src, kinds := slurmconf.Dir(dir).As("/etc/slurm"), slurmconf.Kinds
 	if !info.IsDir() {
 		dir, conf = filepath.Dir(name), name
+		src = slurmconf.Dir(dir).As("/etc/slurm")
 		kind := kindOf(name)
-		if src = slurmconf.Dir(dir).Named(kind, filepath.Base(name)); kind != slurmconf.SlurmConf {
+		if src = src.Named(kind, filepath.Base(name)); kind != slurmconf.SlurmConf {
 			kinds = []slurmconf.Kind{kind}
 		}
 	}
@@ -114,7 +116,7 @@ func (j judge) secondOpinion(conf string) slurmconf.Findings {
 		return nil
 	}
 	at := slurmconf.Position{File: filepath.Base(conf)}
-	return slurmconf.Findings{{Position: at, Severity: slurmconf.Error, Rule: "scontrol", What: "Slurm's own parser cannot read it: " + err.Error()}}
+	return slurmconf.Findings{{Position: at, Severity: slurmconf.Error, Rule: "scontrol", What: "Slurm's own parser cannot read it: " + slurmconf.Hide(err.Error())}}
 }
 
 // below makes the names of files those that the user can open.

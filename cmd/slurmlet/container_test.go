@@ -22,6 +22,8 @@ type given struct {
 	// env is added to the surroundings' own; files are in the stage, where some choose how the stand-ins behave.
 	env   []string
 	files map[string]string
+	// links lead from files of the stage to others.
+	links map[string]string
 	// good is the slurm.conf that an earlier slurmctld has left as the last good one.
 	good string
 	// steps run on the node, named <job>.<step>.
@@ -30,14 +32,17 @@ type given struct {
 	noController bool
 	// subreaper: the agent is an ordinary process and not PID 1.
 	subreaper bool
+	// unread: nobody reads the agent's output, until somebody does (readOutput).
+	unread bool
 }
 
 // container is a running agent with everything around it.
 type container struct {
 	surroundings
-	t          *testing.T
+	t          testing.TB
 	agent      *exec.Cmd
 	log        *logbook
+	output     *os.File // nil where it goes to log
 	stderr     bytes.Buffer
 	controller int // a socket that is bound
 	over       chan struct{}
@@ -46,7 +51,7 @@ type container struct {
 	steps      map[string]net.Listener
 }
 
-func start(t *testing.T, g given) *container {
+func start(t testing.TB, g given) *container {
 	t.Helper()
 	if os.Getuid() != 0 {
 		t.Skip("a container needs root")
@@ -54,6 +59,10 @@ func start(t *testing.T, g given) *container {
 	c := &container{surroundings: surroundings{dir: newStage(t)}, t: t, log: &logbook{}, over: make(chan struct{}), steps: map[string]net.Listener{}}
 	for name, text := range g.files {
 		c.put(name, text)
+	}
+	for name, target := range g.links {
+		require.NoError(t, os.MkdirAll(filepath.Dir(c.path(name)), 0o755))
+		require.NoError(t, os.Symlink(c.path(target), c.path(name)))
 	}
 	if g.good != "" {
 		c.put("state/slurmlet/conf.1/slurm.conf", g.good)
@@ -73,7 +82,9 @@ func start(t *testing.T, g given) *container {
 		c.agent = exec.CommandContext(t.Context(), slurmlet, g.role)
 	}
 	c.agent.Env, c.agent.Stdout, c.agent.Stderr = c.environ(), c.log, &c.stderr
+	begun := c.keepUnread(g.unread)
 	require.NoError(t, c.agent.Start())
+	begun()
 	go func() {
 		_ = c.agent.Wait()
 		close(c.over)
@@ -89,6 +100,7 @@ func (c *container) roleEnv(role string) []string {
 	}
 	return []string{
 		"SLURMLET_NODE_NAME=n1", "SLURMLET_CONTROLLER=" + c.controllerAddress(), "SLURMLET_SPOOL_DIR=" + c.path("spool"),
+		"SLURMLET_PODINFO_DIR=" + c.path("podinfo"),
 		"SLURMLET_CPU_LIMIT=1000", "SLURMLET_MEMORY_LIMIT=364Mi", "SLURMLET_STORAGE_LIMIT=100Mi",
 	}
 }

@@ -1,19 +1,41 @@
 package main
 
 import (
+	"bytes"
 	"context"
+	"io"
 	"log/slog"
-	"os"
 	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/slurmlet/slurmlet/agent"
+	"github.com/slurmlet/slurmlet/internal/outlet"
 )
+
+const (
+	// mostWaiting is what the log keeps for a reader that stands still, in bytes.
+	mostWaiting = 512 << 10
+	// flushTime is what the program's end waits for that reader: the grace period's last
+	// half second is the agent's.
+	flushTime = 250 * time.Millisecond
+)
+
+// newOutput is the log's way out: whoever logs never waits for whoever reads.
+func newOutput() *outlet.Outlet {
+	return outlet.New(outlet.Descriptor(unix.Stdout), mostWaiting, func(lost int) []byte {
+		var line bytes.Buffer
+		slog.New(slog.NewJSONHandler(&line, nil)).Warn("lines were lost: nobody read the container's output", "source", agent.Source, "lines", lost)
+		return line.Bytes()
+	})
+}
 
 // newLog writes one JSON stream: the agent's lines and the daemon's, told apart
 // by their source. The daemon's lines have the level that the daemon chose by
 // slurm.conf; the agent's own setting does not hide them.
-func newLog(level slog.Level) *slog.Logger {
-	return slog.New(ownLevel{slog.NewJSONHandler(os.Stdout, &slog.HandlerOptions{Level: slog.LevelDebug}), level})
+func newLog(output io.Writer, level slog.Level) *slog.Logger {
+	return slog.New(ownLevel{slog.NewJSONHandler(output, &slog.HandlerOptions{Level: slog.LevelDebug}), level})
 }
 
 type ownLevel struct {

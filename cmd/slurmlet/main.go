@@ -15,9 +15,13 @@ var version = "development"
 const usage = `usage: slurmlet slurmctld|slurmd|login|slurmdbd|slurmrestd
                                      run the role's daemon as PID 1 of its container
        slurmlet status [-o json]     what the agent in this container is doing
+       slurmlet probe startup|readiness|liveness
+                                     what a kubelet's probe wants to know, from the agent's socket
        slurmlet drain [-reason TEXT] [-wait]
                                      keep new jobs from this node; wait until none runs on it
        slurmlet resume               take the node back from "slurmlet drain"
+       slurmlet deadline DURATION|TIME
+                                     the pod is killed then: jobs that still run are requeued before
        slurmlet reload               try the configuration as it is now, and wait until it is live or refused
        slurmlet check [-o text|json|sarif|github] [-slurm-version V] [-here] FILE|DIR...
                                      what is wrong with slurm.conf and the files of its family
@@ -35,10 +39,14 @@ func main() {
 	switch command, args := os.Args[1], os.Args[2:]; command {
 	case "status":
 		os.Exit(status(args))
+	case "probe":
+		os.Exit(probe(args))
 	case "drain":
 		os.Exit(drain(args))
 	case "resume":
 		os.Exit(resume(args))
+	case "deadline":
+		os.Exit(deadline(args))
 	case "diff":
 		os.Exit(diff(args))
 	case "reload":

@@ -77,13 +77,13 @@ func (s surroundings) environ() []string {
 }
 
 // newStage makes a directory with Slurm's programs, a cluster's key and an empty journal in it.
-func newStage(t *testing.T) string {
+func newStage(t testing.TB) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "slurmlet-") // t.TempDir is too long for a socket, and closed to others
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	require.NoError(t, os.Chmod(dir, 0o777))
-	for _, sub := range []string{"bin", "conf", "spool", "jobs"} {
+	for _, sub := range []string{"bin", "conf", "spool", "jobs", "podinfo"} {
 		require.NoError(t, os.Mkdir(filepath.Join(dir, sub), 0o755))
 	}
 	for _, name := range []string{"slurmctld", "slurmd", "scontrol", "scancel", "squeue", "sdiag", "container", "connect", "stranger"} {
@@ -109,13 +109,13 @@ type outcome struct {
 	stdout, stderr string
 }
 
-func (s surroundings) run(t *testing.T, args ...string) outcome {
+func (s surroundings) run(t testing.TB, args ...string) outcome {
 	t.Helper()
 	return s.launch(t, args...)()
 }
 
 // launch returns what waits for the program's end.
-func (s surroundings) launch(t *testing.T, args ...string) (wait func() outcome) {
+func (s surroundings) launch(t testing.TB, args ...string) (wait func() outcome) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), slurmlet, args...)
 	var stdout, stderr bytes.Buffer

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"io"
 	"net"
 	"net/http"
 	"testing"
@@ -18,7 +19,7 @@ func usedPort(t *testing.T) string {
 }
 
 // freePort is of an address on which nobody else in these tests listens, so that nobody takes it meanwhile.
-func freePort(t *testing.T) string {
+func freePort(t testing.TB) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.2:0")
 	require.NoError(t, err)
@@ -32,4 +33,15 @@ func httpStatus(t *testing.T, address, path string) int {
 	require.NoError(t, err)
 	require.NoError(t, response.Body.Close())
 	return response.StatusCode
+}
+
+// fetch is what strangers are told.
+func fetch(t *testing.T, address, path string) string {
+	t.Helper()
+	response, err := http.Get("http://" + address + path)
+	require.NoError(t, err)
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	require.NoError(t, err)
+	return string(text)
 }

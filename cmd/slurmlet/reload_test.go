@@ -204,16 +204,16 @@ func TestReload(t *testing.T) {
 		phases: []phase{
 			{"it is Ready", nil, []condition{isReady, last("first")}},
 			{"no difference", []act{command(0, "", "diff")}, nil},
-			{"a plugin that there is not", []act{edit("slurm.conf", conf("second", "SchedulerType=sched/nosuch"))}, []condition{
-				isReady, last("first"), kept("first"), wrote(reconfigured, 2), isRefused("slurmctld: failed to initialize sched plugin\nchanged: slurm.conf: MailDomain: first → second (slurm.conf:1:12)\nchanged: slurm.conf: SchedulerType: not set → sched/nosuch (slurm.conf:4:15)"),
+			{"a plugin that there is not", []act{edit("slurm.conf", conf("second", "JobSubmitPlugins=job_submit/nosuch"))}, []condition{
+				isReady, last("first"), kept("first"), wrote(reconfigured, 2), isRefused("slurmctld: failed to initialize job_submit plugin\nchanged: slurm.conf: JobSubmitPlugins: not set → job_submit/nosuch (slurm.conf:4:18)\nchanged: slurm.conf: MailDomain: first → second (slurm.conf:1:12)"),
 				inOrder("reads MailDomain=second", reconfigured, "reads MailDomain=first"), logged(entry{"level": "INFO", "msg": "the last good configuration is back"}),
-				measures("slurmlet_config_refused 1", `slurmlet_config_reloads_total{outcome="rolled_back"} 1`), notMeasured("nosuch"), notMeasured("sched plugin"),
+				measures("slurmlet_config_refused 1", `slurmlet_config_reloads_total{outcome="rolled_back"} 1`), notMeasured("nosuch"), notMeasured("job_submit plugin"),
 			}},
 			{"what is not live is told", []act{
-				command(1, "slurm.conf: MailDomain: first → second (slurm.conf:1:12)\nslurm.conf: SchedulerType: not set → sched/nosuch (slurm.conf:4:15)\nrefused: ", "diff"),
+				command(1, "slurm.conf: JobSubmitPlugins: not set → job_submit/nosuch (slurm.conf:4:18)\nslurm.conf: MailDomain: first → second (slurm.conf:1:12)\nrefused: ", "diff"),
 			}, nil},
-			{"looked at again, it stays refused", []act{edit("slurm.conf", conf("second", "SchedulerType=sched/nosuch")), pass(400 * time.Millisecond)}, []condition{isReady, last("first"), atMost(reconfigured, 2)}},
-			{"by hand, it is tried", []act{command(1, "slurmctld: failed to initialize sched plugin", "reload")}, []condition{isReady, last("first"), wrote(reconfigured, 4)}},
+			{"looked at again, it stays refused", []act{edit("slurm.conf", conf("second", "JobSubmitPlugins=job_submit/nosuch")), pass(400 * time.Millisecond)}, []condition{isReady, last("first"), atMost(reconfigured, 2)}},
+			{"by hand, it is tried", []act{command(1, "slurmctld: failed to initialize job_submit plugin", "reload")}, []condition{isReady, last("first"), wrote(reconfigured, 4)}},
 			{"it is mended", []act{edit("slurm.conf", conf("second"))}, []condition{isReady, last("second"), kept("second"), notRefused}},
 			{"by hand, what is live is tried too", []act{command(0, "", "reload")}, []condition{isReady, last("second"), wrote(reconfigured, 6), notRefused}},
 		},
@@ -289,10 +289,13 @@ func TestReload(t *testing.T) {
 	}, {
 		name: "at the start, a partition that may have jobs, and slurmctld does not come up with the last good one: it is taken",
 		given: given{
-			good:  conf("good", "PartitionName=all Nodes=ALL", "PartitionName=gpu Nodes=ALL", "SchedulerType=sched/nosuch"),
-			files: map[string]string{"conf/slurm.conf": conf("first", "PartitionName=all Nodes=ALL")},
+			good:  conf("good", "PartitionName=all Nodes=ALL", "PartitionName=gpu Nodes=ALL", "JobSubmitPlugins=job_submit/nosuch"),
+			files: map[string]string{"conf/slurm.conf": conf("first", "PartitionName=all Nodes=ALL"), "slow": ""},
 		},
-		phases: []phase{{"it is Ready", nil, []condition{isReady, last("first"), kept("first"), notRefused, inOrder(reads("good"), reads("first"))}}},
+		phases: []phase{
+			{"slurmctld takes longer to end than the sources to be read once more", nil, []condition{wrote(reads("good"), 1)}},
+			{"it is Ready", []act{pass(400 * time.Millisecond), drop("slow")}, []condition{isReady, last("first"), kept("first"), notRefused, inOrder(reads("good"), reads("first"))}},
+		},
 	}, {
 		name: "what Slurm takes and nobody may have meant is live, and told",
 		phases: []phase{
@@ -349,9 +352,9 @@ func TestReload(t *testing.T) {
 		},
 	}, {
 		name:  "at the start, what slurmctld ends over: the last good one is live",
-		given: given{good: conf("good"), files: map[string]string{"conf/slurm.conf": conf("first", "SchedulerType=sched/nosuch")}},
+		given: given{good: conf("good"), files: map[string]string{"conf/slurm.conf": conf("first", "JobSubmitPlugins=job_submit/nosuch")}},
 		phases: []phase{{"it is Ready", nil, []condition{
-			isReady, last("good"), kept("good"), isRefused("exit code 1: failed to initialize sched plugin"), inOrder("reads MailDomain=first", "reads MailDomain=good"),
+			isReady, last("good"), kept("good"), isRefused("exit code 1: failed to initialize job_submit plugin"), inOrder("reads MailDomain=first", "reads MailDomain=good"),
 		}}},
 	}, {
 		name:   "at the start, what was good before: no check",

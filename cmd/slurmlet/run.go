@@ -21,7 +21,9 @@ func run(name string, args []string) int {
 		return misused(fmt.Errorf("role %s takes no arguments, but the environment: %q", role, args))
 	}
 	config, err := agent.FromEnv(role, os.Environ())
-	log := newLog(config.LogLevel)
+	output := newOutput()
+	defer output.Flush(flushTime)
+	log := newLog(output, config.LogLevel)
 	if err != nil {
 		logFaults(log, "the configuration has faults", err)
 		return agent.ExitConfig
@@ -29,7 +31,7 @@ func run(name string, args []string) int {
 	table := process.NewTable()
 	code, err := pid1.Run(
 		func(e pid1.Exit) { table.Reaped(e.PID, e.Status) },
-		func() int { return live(config, table, log) },
+		func() int { return live(config, table, log, output.Lost) },
 	)
 	if err != nil {
 		log.Error(err.Error())
@@ -38,12 +40,12 @@ func run(name string, args []string) int {
 	return code
 }
 
-func live(config agent.Config, table *process.Table, log *slog.Logger) int {
+func live(config agent.Config, table *process.Table, log *slog.Logger, lost func() int64) int {
 	signals, stop := pid1.Signals() // not on the main thread, which each signal would cost more switches
 	defer stop()
 	code, err := agent.Run(context.Background(), agent.Options{
 		Config: config, Version: version, Root: "/", Environ: os.Environ(),
-		Table: table, Signals: signals, Observe: observer(log),
+		Table: table, Signals: signals, Observe: observer(log), LinesLost: lost,
 	})
 	if err != nil {
 		logFaults(log, "cannot run "+string(config.Role), err)

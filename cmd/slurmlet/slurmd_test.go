@@ -120,6 +120,13 @@ func TestStatus(t *testing.T) {
 	c.await(phase{name: "it waits", want: []condition{is(agent.Starting, reaching, "connection refused")}})
 	require.Equal(t, 75, c.run(t, "status").code)
 	require.Equal(t, 503, httpStatus(t, port, "/readyz"))
+	require.Equal(t, 69, surroundings{dir: t.TempDir()}.run(t, "probe", "liveness").code)
+	require.Equal(t, 64, c.run(t, "probe", "luck").code)
+	for name, code := range map[string]int{"startup": 75, "readiness": 75, "liveness": 0} {
+		have := c.run(t, "probe", name)
+		require.Equal(t, code, have.code, name)
+		require.Contains(t, have.stdout, "connection refused", "the kubelet shows the reason")
+	}
 
 	c.openController()
 	c.await(phase{name: "it is Ready", want: []condition{isReady}})
@@ -138,6 +145,9 @@ func TestStatus(t *testing.T) {
 	require.Regexp(t, `(?m)^State +Ready since`, text.stdout)
 	require.Regexp(t, `(?m)^Node +n1 CPUs=1 RealMemory=300 TmpDisk=100$`, text.stdout)
 
+	for _, name := range []string{"startup", "readiness", "liveness"} {
+		require.Equal(t, 0, c.run(t, "probe", name).code, name)
+	}
 	for path, code := range map[string]int{"/livez": 200, "/readyz": 200, "/startupz": 200, "/status": 200, "/": 404} {
 		require.Equal(t, code, httpStatus(t, port, path), path)
 	}

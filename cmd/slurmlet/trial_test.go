@@ -44,9 +44,9 @@ func TestTrial(t *testing.T) {
 		name: "what slurmctld does not come up with is refused, and the living one never sees it",
 		phases: []phase{
 			{"it is Ready, and was tried", nil, []condition{isReady, inOrder(tries("first"), reads("first")), cleared}},
-			{"a plugin that there is not", []act{remember, edit("slurm.conf", conf("second", "SchedulerType=sched/nosuch"))}, []condition{
+			{"a plugin that there is not", []act{remember, edit("slurm.conf", conf("second", "JobSubmitPlugins=job_submit/nosuch"))}, []condition{
 				isReady, stays, last("first"), never(reconfigured), never(reads("second")), cleared,
-				isRefused("$/slurm.conf:4: slurmctld, on trial: cannot find sched plugin for sched/nosuch; failed to initialize sched plugin"),
+				isRefused("$/slurm.conf:4: slurmctld, on trial: cannot find job_submit plugin for job_submit/nosuch; failed to initialize job_submit plugin"),
 			}},
 			{"by hand, it is tried again", []act{command(1, "slurmctld, on trial", "reload")}, []condition{isReady, stays, wrote(tries("second"), 2), never(reconfigured), cleared}},
 			{"it is mended", []act{edit("slurm.conf", conf("third"))}, []condition{isReady, last("third"), kept("third"), notRefused, cleared}},
@@ -72,7 +72,7 @@ func TestTrial(t *testing.T) {
 		},
 	}, {
 		name:   "at the start, what slurmctld does not come up with: the last good one is live",
-		given:  given{good: conf("good"), files: map[string]string{"conf/slurm.conf": conf("first", "SchedulerType=sched/nosuch")}},
+		given:  given{good: conf("good"), files: map[string]string{"conf/slurm.conf": conf("first", "JobSubmitPlugins=job_submit/nosuch")}},
 		phases: []phase{{"it is Ready", nil, []condition{isReady, last("good"), isRefused("slurmctld, on trial"), never(reads("first")), cleared}}},
 	}} {
 		t.Run(story.name, func(t *testing.T) {

@@ -41,7 +41,7 @@ func contenders(dir string, s settings) ([]contender, error) {
 			return nil, fmt.Errorf("cannot lay out the contenders' files: %w", err)
 		}
 	}
-	for _, tool := range []string{"scontrol", "sdiag"} { // the agent's; it calls only the first here
+	for _, tool := range []string{"scontrol", "sdiag", "squeue"} { // the agent's
 		if err := os.Symlink(s.Standin, filepath.Join(dir, tool)); err != nil {
 			return nil, fmt.Errorf("cannot lay out the contenders' files: %w", err)
 		}
@@ -53,7 +53,7 @@ func contenders(dir string, s settings) ([]contender, error) {
 			"SLURMLET_LISTEN=127.0.0.1:0", "SLURMLET_SLURM_USER=root", "PATH=" + dir,
 		}},
 		{name: "tini", argv: []string{"tini", "-s", "--", s.Standin}, every: 1},
-		{name: "supervisord", argv: []string{"supervisord", "-n", "-c", conf}, every: 5},
+		{name: "supervisord", argv: []string{"supervisord", "-n", "-c", conf}, every: todo.supervised},
 	})
 }
 

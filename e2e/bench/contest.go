@@ -1,14 +1,11 @@
 package main
 
 import (
-	"bufio"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -54,63 +51,54 @@ func newContest(dir string) (*contest, error) {
 type running struct {
 	*exec.Cmd
 	contest *contest
+	output  *output
 	// took is from just before the fork to the daemon's first instructions.
 	took time.Duration
 }
 
 func (c *contest) start(who contender) (*running, error) {
-	cmd := exec.Command(who.argv[0], who.argv[1:]...)
+	r := &running{Cmd: exec.Command(who.argv[0], who.argv[1:]...), contest: c, output: newOutput(who.ready)}
 	// What make exports for the sandbox, SLURMLET_CACHE, the agent would refuse.
-	cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + os.Getenv("HOME"), "BENCH_REPORT=" + c.fifo}, who.env...)
-	output, err := cmd.StdoutPipe()
+	r.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + os.Getenv("HOME"), "BENCH_REPORT=" + c.fifo}, who.env...)
+	pipe, err := r.StdoutPipe()
 	if err != nil {
 		return nil, fmt.Errorf("cannot start %s: %w", who.name, err)
 	}
+	r.Stderr = r.Stdout
 	began := now()
-	if err := cmd.Start(); err != nil {
+	if err := r.Start(); err != nil {
 		return nil, fmt.Errorf("cannot start %s: %w", who.name, err)
 	}
-	at, err := c.wait("start")
+	go r.output.read(pipe)
+	at, err := r.hear("start")
+	if err == nil {
+		r.took = at.sub(began)
+		err = r.output.rest()
+	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", who.name, err)
 	}
-	return &running{cmd, c, at.sub(began)}, rest(output, who)
+	return r, nil
 }
 
-// rest waits for the text that says so, and drops all other output.
-func rest(output io.Reader, who contender) error {
-	ready := make(chan struct{})
-	go func() {
-		lines := bufio.NewScanner(output)
-		for said := who.ready == ""; ; {
-			if said {
-				close(ready)
-				_, _ = io.Copy(io.Discard, output)
-				return
-			}
-			if !lines.Scan() {
-				return
-			}
-			said = strings.Contains(lines.Text(), who.ready)
-		}
-	}()
-	select {
-	case <-ready:
-		return nil
-	case <-time.After(native.Limit):
-		return fmt.Errorf("%s: it did not say %q within %v", who.name, who.ready, native.Limit)
-	}
-}
+// lastWord is how long a daemon's word may be on its way when the contender has ended.
+const lastWord = time.Second
 
-func (c *contest) wait(what string) (moment, error) {
-	select {
-	case r := <-c.reports:
-		if r.what != what {
-			return 0, fmt.Errorf("the stand-in daemon reported %q, not %q", r.what, what)
+// hear waits for the daemon's word. Where the contender fails, its own words say why.
+func (r *running) hear(what string) (moment, error) {
+	deadline, ended := time.After(native.Limit), r.output.ended
+	for {
+		select {
+		case said := <-r.contest.reports:
+			if said.what != what {
+				return 0, fmt.Errorf("the stand-in daemon reported %q, not %q", said.what, what)
+			}
+			return said.at, nil
+		case <-ended:
+			deadline, ended = time.After(lastWord), nil
+		case <-deadline:
+			return 0, fmt.Errorf("the stand-in daemon did not report %q; the last words are:\n%s", what, r.output)
 		}
-		return r.at, nil
-	case <-time.After(native.Limit):
-		return 0, fmt.Errorf("the stand-in daemon did not report %q within %v", what, native.Limit)
 	}
 }
 
@@ -120,10 +108,11 @@ func (r *running) stop() (time.Duration, error) {
 	if err := r.Process.Signal(unix.SIGTERM); err != nil {
 		return 0, fmt.Errorf("cannot signal %s: %w", r.Path, err)
 	}
-	at, err := r.contest.wait("SIGTERM")
+	at, err := r.hear("SIGTERM")
 	if err != nil {
 		return 0, fmt.Errorf("%s: %w", r.Path, err)
 	}
+	<-r.output.ended // Wait closes the pipe
 	var failed *exec.ExitError
 	if err := r.Wait(); err != nil && !errors.As(err, &failed) { // tini tells by its status how its child ended
 		return 0, fmt.Errorf("cannot wait for %s: %w", r.Path, err)

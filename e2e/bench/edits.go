@@ -3,8 +3,8 @@ package main
 import (
 	"encoding/json"
 	"fmt"
-	"os"
-	"path/filepath"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -29,16 +29,13 @@ func (e edits) undelayed() samples {
 }
 
 const (
-	editNodes  = 3
-	editRounds = 10
+	editNodes = 3
 	// editPause is rest between two: what is left of the one before makes slurmctld
 	// slow to take the next, by hundreds of milliseconds.
 	editPause = 500 * time.Millisecond
 	// volume is a ConfigMap's, in the cluster's root.
 	volume = "/run/volume"
 )
-
-var volumeFiles = []string{"slurm.conf", "cgroup.conf", "slurm.key"}
 
 func measureEdits(s settings, version, preflight string) (edits, error) {
 	var e edits
@@ -50,9 +47,9 @@ func measureEdits(s settings, version, preflight string) (edits, error) {
 	if err := b.begin(preflight); err != nil {
 		return e, err
 	}
-	for round := range editRounds + 1 {
+	for round := range todo.edits + 1 {
 		if round%5 == 0 {
-			progress("Slurm %s, edits, preflight %s: round %d of %d", version, preflight, round, editRounds)
+			progress("Slurm %s, edits, preflight %s: round %d of %d", version, preflight, round, todo.edits)
 		}
 		for _, way := range []struct {
 			samples *samples
@@ -75,20 +72,18 @@ type editBench struct {
 	*native.Cluster
 	// live gets something when slurmctld's agent says that an edit is live.
 	live   chan struct{}
+	volume *native.Volume
+	files  map[string][]byte
 	number int
 }
 
 func (b *editBench) begin(preflight string) error {
-	if err := os.Mkdir(filepath.Join(b.Root, volume), 0o755); err != nil {
-		return fmt.Errorf("cannot make a volume: %w", err)
-	}
-	if _, err := b.swap(); err != nil {
+	var err error
+	if b.files, err = b.Sources(); err != nil {
 		return err
 	}
-	for _, name := range volumeFiles {
-		if err := os.Symlink(filepath.Join("..data", name), filepath.Join(b.Root, volume, name)); err != nil {
-			return fmt.Errorf("cannot make a volume: %w", err)
-		}
+	if b.volume, err = b.NewVolume(volume, b.edited()); err != nil {
+		return err
 	}
 	heard := func(line string) {
 		if strings.Contains(line, `"the configuration is live"`) {
@@ -116,42 +111,16 @@ func (b *editBench) begin(preflight string) error {
 	})
 }
 
-// swap does as the kubelet does when a ConfigMap was edited, and returns when it did.
-func (b *editBench) swap() (time.Time, error) {
+// edited is the sources with another value.
+func (b *editBench) edited() map[string][]byte {
 	b.number++
-	dir := filepath.Join(b.Root, volume)
-	next, former := fmt.Sprintf("..%d", b.number), fmt.Sprintf("..%d", b.number-1)
-	err := os.Mkdir(filepath.Join(dir, next), 0o755)
-	for _, name := range volumeFiles {
-		var text []byte
-		if err == nil {
-			text, err = os.ReadFile(filepath.Join(b.Root, "etc/slurm", name))
-		}
-		if name == "slurm.conf" {
-			text = fmt.Appendf(text, "PrologEpilogTimeout=%d\n", 100+b.number)
-		}
-		if err == nil {
-			err = os.WriteFile(filepath.Join(dir, next, name), text, 0o600)
-		}
-	}
-	if err == nil {
-		err = os.Symlink(next, filepath.Join(dir, "..data_tmp"))
-	}
-	at := time.Now()
-	if err == nil {
-		err = os.Rename(filepath.Join(dir, "..data_tmp"), filepath.Join(dir, "..data"))
-	}
-	if err == nil {
-		err = os.RemoveAll(filepath.Join(dir, former))
-	}
-	if err != nil {
-		err = fmt.Errorf("cannot edit slurm.conf: %w", err)
-	}
-	return at, err
+	files := maps.Clone(b.files)
+	files["slurm.conf"] = fmt.Appendf(slices.Clip(files["slurm.conf"]), "PrologEpilogTimeout=%d\n", 100+b.number)
+	return files
 }
 
 func (b *editBench) edit() (time.Time, error) {
-	at, err := b.swap()
+	at, err := b.volume.Swap(b.edited())
 	if err != nil {
 		return at, err
 	}

@@ -20,15 +20,8 @@ type initResult struct {
 	wakeups            int
 }
 
-const (
-	// rounds is enough for a stable median, and supervisord's few are 1.2 s each.
-	rounds = 25
-	// settled is how long a contender is left alone before it is signalled.
-	settled = 30 * time.Millisecond
-	// idleAfter is how long one is Ready before it counts as idle, idleFor how long it is watched.
-	idleAfter = 2 * time.Second
-	idleFor   = 10 * time.Second
-)
+// settled is how long a contender is left alone before it is signalled.
+const settled = 30 * time.Millisecond
 
 func measureInits(s settings) ([]*initResult, error) {
 	dir := filepath.Join(native.Scratch, "inits")
@@ -56,9 +49,9 @@ func measureInits(s settings) ([]*initResult, error) {
 // measureStarts starts and stops the contenders, round by round. The first
 // round warms the caches and does not count.
 func measureStarts(c *contest, all []contender, results []*initResult) error {
-	for round := range rounds + 1 {
+	for round := range todo.inits + 1 {
 		if round%5 == 0 {
-			progress("start and SIGTERM: round %d of %d", round, rounds)
+			progress("start and SIGTERM: round %d of %d", round, todo.inits)
 		}
 		var direct time.Duration
 		for i, who := range all {
@@ -94,7 +87,7 @@ func startOnce(c *contest, who contender) (start, relay time.Duration, err error
 
 // measureIdle watches all contenders at the same time.
 func measureIdle(c *contest, all []contender, results []*initResult) error {
-	progress("idle: %v", idleAfter+idleFor)
+	progress("idle: %v", todo.idleAfter+todo.idleFor)
 	idle := make([]*running, len(all))
 	before := make([]int, len(all))
 	for i, who := range slices.Backward(all) { // supervisord takes its time; the others shall not have been idle for longer
@@ -103,14 +96,14 @@ func measureIdle(c *contest, all []contender, results []*initResult) error {
 			return err
 		}
 	}
-	time.Sleep(idleAfter)
+	time.Sleep(todo.idleAfter)
 	for i, r := range idle {
 		var err error
 		if before[i], err = contextSwitches(r.Process.Pid); err != nil {
 			return err
 		}
 	}
-	time.Sleep(idleFor)
+	time.Sleep(todo.idleFor)
 	for i, r := range idle {
 		after, err := contextSwitches(r.Process.Pid)
 		if err != nil {

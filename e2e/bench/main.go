@@ -1,6 +1,6 @@
 // Bench compares slurmlet with tini and supervisord, and with a bare slurmd:
 //
-//	go run ./e2e/bench [-slurmlet bin/slurmlet] [-edits]
+//	go run ./e2e/bench [-slurmlet bin/slurmlet] [-edits] [-short]
 //
 // It prints medians of interleaved repetitions, for the machine's speed drifts,
 // and whether they are within slurmlet's budgets. A budget that is exceeded is
@@ -28,6 +28,7 @@ func main() {
 	s := settings{Roots: map[string]string{}}
 	flag.StringVar(&s.Slurmlet, "slurmlet", "bin/slurmlet", "the `binary` to measure")
 	flag.BoolVar(&s.Edits, "edits", false, "measure edits of slurm.conf alone")
+	flag.BoolVar(&s.Short, "short", false, "one round of each, with one version of Slurm, to see that it works")
 	flag.Parse()
 	if text := native.Inside(); text != "" {
 		exit(inside(text))

@@ -18,8 +18,6 @@ type registrations struct {
 	plain, systemd, slurmlet samples // milliseconds: slurmd -D, slurmd --systemd, slurmlet slurmd
 }
 
-const slurmRounds = 15
-
 // pause lets slurmctld come to rest between two runs.
 const pause = 50 * time.Millisecond
 
@@ -31,9 +29,9 @@ func (c *cluster) measureRegistrations() (registrations, error) {
 	}
 	defer notify.Close()
 	go discard(notify)
-	for round := range slurmRounds + 1 {
+	for round := range todo.slurm + 1 {
 		if round%5 == 0 {
-			progress("Slurm %s, start to IDLE: round %d of %d", c.version, round, slurmRounds)
+			progress("Slurm %s, start to IDLE: round %d of %d", c.version, round, todo.slurm)
 		}
 		for _, kind := range []struct {
 			samples *samples

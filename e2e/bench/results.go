@@ -19,7 +19,7 @@ type results struct {
 const (
 	maxStart   = 3    // milliseconds over direct exec
 	maxRSS     = 10   // 10^6 bytes
-	maxWakeups = 0    // in idleFor
+	maxWakeups = 0    // in effort.idleFor
 	maxRelay   = .5   // milliseconds
 	maxBinary  = 10   // 10^6 bytes
 	maxToIdle  = 1.1  // of a bare slurmd's time
@@ -35,7 +35,7 @@ func (r results) print(w io.Writer) error {
 	r.printNode(t, v)
 	r.printEdits(t, v)
 	fmt.Fprintf(t, "\nMedians of %d rounds (supervisord: %d), %d with Slurm, %d of edits; ratios are medians of the rounds' ratios.\n",
-		rounds, rounds/5, slurmRounds, editRounds)
+		todo.inits, todo.inits/todo.supervised, todo.slurm, todo.edits)
 	if err := t.Flush(); err != nil {
 		return fmt.Errorf("cannot print the results: %w", err)
 	}
@@ -47,7 +47,7 @@ func (r results) printInits(t io.Writer, v *verdict) {
 	if len(r.inits) == 0 {
 		return
 	}
-	fmt.Fprintf(t, "\tstart, ms\tover direct\tSIGTERM relay, ms\tidle RSS, MB\twake-ups in %v\n", idleFor)
+	fmt.Fprintf(t, "\tstart, ms\tover direct\tSIGTERM relay, ms\tidle RSS, MB\twake-ups in %v\n", todo.idleFor)
 	for _, i := range r.inits {
 		start, relay := i.start.median(), i.relay.median()
 		if i.name != "slurmlet" {

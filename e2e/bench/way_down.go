@@ -25,9 +25,9 @@ const hook = `scontrol update nodename=` + node + ` state=down reason=preStop &&
 
 func (c *cluster) measureWaysDown() (waysDown, error) {
 	var w waysDown
-	for round := range slurmRounds + 1 {
+	for round := range todo.slurm + 1 {
 		if round%5 == 0 {
-			progress("Slurm %s, to the exit: round %d of %d", c.version, round, slurmRounds)
+			progress("Slurm %s, to the exit: round %d of %d", c.version, round, todo.slurm)
 		}
 		for _, way := range []struct {
 			what    string

@@ -50,7 +50,12 @@ func TestKube(t *testing.T) {
 		{"another image is rolled out", changeImage},
 		{"the chart is uninstalled", uninstall},
 		{"accounting and REST, on the claims of before", accounting},
+		{"a stranger holds 2,000 half-sent requests on every agent's port", besieged},
 		{"these are uninstalled, too", uninstall},
+		{"the chart is installed with no values at all", bare},
+		{"and where Pod Security is restricted", restricted},
+		{"cgroups by the capability", capability},
+		{"nodes without limits", wholeMachines},
 	} {
 		if !t.Run(one.name, func(t *testing.T) { one.run(t, c) }) {
 			return // the rest would fail for the same reason
@@ -63,6 +68,8 @@ type cluster struct {
 	*kubebed.Bed
 	helm    string // the program
 	version string // Slurm's, as in 24.11
+	// namespace is where kubectl and helm are, empty for default.
+	namespace string
 }
 
 // up makes a bed with the images of `make images`, and checks afterwards,

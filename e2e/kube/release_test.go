@@ -103,6 +103,9 @@ func withoutCustom(manifests string) string {
 
 func (c *cluster) runHelm(t *testing.T, args ...string) string {
 	t.Helper()
+	if c.namespace != "" {
+		args = append(args, "--namespace", c.namespace)
+	}
 	cmd := exec.CommandContext(t.Context(), c.helm, args...)
 	cmd.Env = append(os.Environ(), c.Environment()...)
 	var said bytes.Buffer

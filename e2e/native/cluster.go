@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -36,6 +37,8 @@ type Options struct {
 	Aliases []string
 	// SlurmConf is lines of slurm.conf, besides those of every cluster.
 	SlurmConf string
+	// IPv6: nodes have no address of another family, and names none either.
+	IPv6 bool
 }
 
 // slurmID is the user slurm of the root file systems.
@@ -67,22 +70,31 @@ func NewCluster(o Options) (*Cluster, error) {
 	for i := range o.Nodes {
 		c.Nodes = append(c.Nodes, newNode(i))
 	}
-	if err := c.layer(o.Lower); err != nil {
+	if o.IPv6 {
+		o.SlurmConf += "CommunicationParameters=EnableIPv6\n"
+		for i, n := range c.Nodes {
+			n.IP = net.ParseIP(fmt.Sprintf("fd88::1:%x", i+1))
+		}
+		if err := network6(); err != nil {
+			return nil, err
+		}
+	}
+	if err := Layer(c.Root, o.Lower); err != nil {
 		return nil, err
 	}
 	return c, c.configure(o)
 }
 
-// layer puts a file system over lower that is thrown away in the end. Its /sys
-// has no cgroups: slurmlet would prepare the machine's.
-func (c *Cluster) layer(lower string) error {
-	upper := filepath.Join(Scratch, "upper")
-	for _, dir := range []string{c.Root, upper, filepath.Join(Scratch, "work")} {
+// Layer puts a file system over lower, at root, that is thrown away in the end. Its
+// /sys has no cgroups: slurmlet would prepare the machine's.
+func Layer(root, lower string) error {
+	upper, work := root+".upper", root+".work"
+	for _, dir := range []string{root, upper, work} {
 		if err := errors.Join(os.RemoveAll(dir), os.Mkdir(dir, 0o755)); err != nil {
 			return fmt.Errorf("cannot make a layer: %w", err)
 		}
 	}
-	options := fmt.Sprintf("lowerdir=%s,upperdir=%s,workdir=%s/work", lower, upper, Scratch)
+	options := fmt.Sprintf("lowerdir=%s,upperdir=%s,workdir=%s", lower, upper, work)
 	for _, m := range []mount{
 		{"overlay", "", 0, options},
 		{"proc", "proc", 0, ""},
@@ -90,12 +102,12 @@ func (c *Cluster) layer(lower string) error {
 		{"tmpfs", "run", 0, "mode=755"},
 		{"tmpfs", "tmp", 0, ""},
 	} {
-		m.target = filepath.Join(c.Root, m.target)
+		m.target = filepath.Join(root, m.target)
 		if err := m.mount(); err != nil {
 			return err
 		}
 	}
-	if err := unix.Mount("/dev", filepath.Join(c.Root, "dev"), "", unix.MS_BIND|unix.MS_REC, ""); err != nil {
+	if err := unix.Mount("/dev", filepath.Join(root, "dev"), "", unix.MS_BIND|unix.MS_REC, ""); err != nil {
 		return fmt.Errorf("cannot mount /dev: %w", err)
 	}
 	return nil
@@ -114,7 +126,7 @@ func (c *Cluster) configure(o Options) error {
 		bytes []byte
 	}{
 		{"usr/bin/slurmlet", 0o755, program},
-		{"etc/hosts", 0o644, []byte(c.hosts(o.Aliases))},
+		{"etc/hosts", 0o644, []byte(c.hosts(o))},
 		{"etc/nsswitch.conf", 0o644, []byte("passwd: files\ngroup: files\nhosts: files\n")}, // slurmd waits 5 s for a DNS server that is not there
 		{"etc/slurm/slurm.conf", 0o644, []byte(slurmConf + o.SlurmConf)},
 		{"etc/slurm/cgroup.conf", 0o644, []byte("CgroupPlugin=disabled\n")},
@@ -134,9 +146,13 @@ func (c *Cluster) configure(o Options) error {
 	return nil
 }
 
-func (c *Cluster) hosts(aliases []string) string {
+func (c *Cluster) hosts(o Options) string {
 	var text strings.Builder
-	fmt.Fprintf(&text, "127.0.0.1 localhost\n%s %s %s\n", Address, Host, strings.Join(aliases, " "))
+	own := Address
+	if o.IPv6 {
+		own = address6
+	}
+	fmt.Fprintf(&text, "127.0.0.1 localhost\n%s %s %s\n", own, Host, strings.Join(o.Aliases, " "))
 	for _, n := range c.Nodes {
 		fmt.Fprintf(&text, "%s %s\n", n.IP, n.Name)
 	}

@@ -1,7 +1,8 @@
 // Package native runs Slurm clusters on this machine's own kernel, in namespaces
 // (PID, mount, network, UTS) that end with the program that made them, however
 // it ends: no process, mount, interface or file is left of them. That takes root.
-// The machine's cgroups are neither seen nor touched.
+// The machine's cgroups are neither seen nor touched, but for one that a Node was
+// given.
 package native
 
 import (

@@ -16,7 +16,32 @@ import (
 const (
 	Host    = "ctl"
 	Address = "10.88.0.1"
+	// address6 is the one where there is no other family.
+	address6 = "fd88::1"
 )
+
+// gateway is slurmctld's address in the family of another.
+func gateway(ip net.IP) net.IP {
+	if ip.To4() == nil {
+		return net.ParseIP(address6)
+	}
+	return net.ParseIP(Address)
+}
+
+// network6 gives slurmctld's machine an address for nodes that have IPv6 alone.
+func network6() error {
+	if err := os.WriteFile("/proc/sys/net/ipv6/conf/all/forwarding", []byte("1"), 0); err != nil {
+		return fmt.Errorf("cannot make the network: %w", err)
+	}
+	link, err := netlink.LinkByName("ctl0")
+	if err == nil {
+		err = netlink.AddrReplace(link, address(net.ParseIP(address6))) // of an earlier cluster
+	}
+	if err != nil {
+		return fmt.Errorf("cannot give the network interface its address: %w", err)
+	}
+	return nil
+}
 
 // network: with no address but lo's, Slurm listens nowhere.
 func network() error {
@@ -27,7 +52,7 @@ func network() error {
 	if err := netlink.LinkAdd(veth); err != nil {
 		return fmt.Errorf("cannot add a network interface: %w", err)
 	}
-	if err := netlink.AddrAdd(veth, &netlink.Addr{IPNet: alone(net.ParseIP(Address))}); err != nil {
+	if err := netlink.AddrAdd(veth, address(net.ParseIP(Address))); err != nil {
 		return fmt.Errorf("cannot give the network interface its address: %w", err)
 	}
 	for _, name := range []string{"lo", "ctl0", "ctl1"} {
@@ -80,10 +105,10 @@ func connect(name string, pid int, ip net.IP) error {
 	if err := errors.Join(err, gone); err != nil {
 		return fmt.Errorf("cannot add a network interface: %w", err)
 	}
-	if err := plug(inner, "eth0", ip, net.ParseIP(Address), ctlMAC); err != nil {
+	if err := plug(inner, "eth0", ip, gateway(ip), ctlMAC); err != nil {
 		return err
 	}
-	if err := route(inner, "eth0", &net.IPNet{IP: net.IPv4zero, Mask: net.CIDRMask(0, 32)}, net.ParseIP(Address)); err != nil {
+	if err := route(inner, "eth0", anywhere(ip), gateway(ip)); err != nil {
 		return err
 	}
 	return plug(outer, name, nil, ip, nodeMAC)
@@ -97,7 +122,7 @@ func plug(h *netlink.Handle, name string, own, other net.IP, mac net.HardwareAdd
 		return fmt.Errorf("cannot find the network interface %s: %w", name, err)
 	}
 	if own != nil {
-		if err := h.AddrAdd(link, &netlink.Addr{IPNet: alone(own)}); err != nil {
+		if err := h.AddrAdd(link, address(own)); err != nil {
 			return fmt.Errorf("cannot give %s its address: %w", name, err)
 		}
 	}
@@ -126,4 +151,25 @@ func route(h *netlink.Handle, name string, to *net.IPNet, via net.IP) error {
 	return nil
 }
 
-func alone(ip net.IP) *net.IPNet { return &net.IPNet{IP: ip, Mask: net.CIDRMask(32, 32)} }
+// address is used at once: nobody else has it, which IPv6 would look for.
+func address(ip net.IP) *netlink.Addr {
+	a := &netlink.Addr{IPNet: alone(ip)}
+	if ip.To4() == nil {
+		a.Flags = unix.IFA_F_NODAD
+	}
+	return a
+}
+
+func alone(ip net.IP) *net.IPNet { return &net.IPNet{IP: ip, Mask: net.CIDRMask(bits(ip), bits(ip))} }
+
+// anywhere is the network of all addresses of ip's family.
+func anywhere(ip net.IP) *net.IPNet {
+	return &net.IPNet{IP: make(net.IP, bits(ip)/8), Mask: net.CIDRMask(0, bits(ip))}
+}
+
+func bits(ip net.IP) int {
+	if ip.To4() == nil {
+		return 8 * net.IPv6len
+	}
+	return 8 * net.IPv4len
+}

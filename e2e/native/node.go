@@ -4,7 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os"
 	"os/exec"
+	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -22,6 +25,9 @@ type Node struct {
 	// Ready is closed when the agent says so, Waiting when it waits for the node's
 	// jobs after SIGTERM, Exited when it has ended.
 	Ready, Waiting, Exited chan struct{}
+	// Cgroup is a cgroup v2 of the machine's that is the node's own; empty: none is
+	// seen.
+	Cgroup string
 	// Status is the exit status and End the time, once it has exited.
 	Status int
 	End    time.Time
@@ -45,12 +51,15 @@ read -r plugged
 mount -t proc proc /proc
 mount -t tmpfs -o mode=755 tmpfs /run
 echo "$0" > /proc/sys/kernel/hostname
+if [ -n "$1" ]; then
+	exec unshare --cgroup sh -ec 'mount -t cgroup2 cgroup2 /sys/fs/cgroup; exec chrt --other 0 slurmlet slurmd'
+fi
 exec chrt --other 0 slurmlet slurmd`
 
 // Start starts a node of one CPU and 300 MiB for jobs; the kernel does not hold
 // it to them.
 func (c *Cluster) Start(n *Node, environ ...string) error {
-	n.cmd = c.Command("/bin/sh", "-c", furnish, n.Name)
+	n.cmd = c.Command("/bin/sh", "-c", furnish, n.Name, n.Cgroup)
 	n.cmd.Env = append(n.cmd.Env, append([]string{
 		"SLURMLET_CONTROLLER=" + Host, "SLURMLET_CPU_LIMIT=1000", "SLURMLET_MEMORY_LIMIT=364Mi", "SLURMLET_SPOOL_DIR=/run/spool",
 		"SLURMLET_LOG_LEVEL=debug", // Waiting is told on debug only
@@ -73,11 +82,24 @@ func (c *Cluster) Start(n *Node, environ ...string) error {
 	if err := connect(n.Name, n.cmd.Process.Pid, n.IP); err != nil {
 		return fmt.Errorf("cannot connect %s: %w", n.Name, err)
 	}
+	if err := n.enterCgroup(); err != nil {
+		return fmt.Errorf("cannot start %s: %w", n.Name, err)
+	}
 	if _, err := plugged.Write([]byte("\n")); err != nil {
 		return fmt.Errorf("cannot start %s: %w", n.Name, err)
 	}
 	return nil
 }
+
+func (n *Node) enterCgroup() error {
+	if n.Cgroup == "" {
+		return nil
+	}
+	return os.WriteFile(filepath.Join(n.Cgroup, "cgroup.procs"), []byte(strconv.Itoa(n.PID())), 0)
+}
+
+// PID is the agent's, as it is seen beside slurmctld.
+func (n *Node) PID() int { return n.cmd.Process.Pid }
 
 // Started says whether it was started.
 func (n *Node) Started() bool { return n.cmd != nil }

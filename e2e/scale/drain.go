@@ -33,7 +33,7 @@ type trial struct {
 }
 
 func drainAll(s settings, l lower) (err error) {
-	c, err := native.NewCluster(native.Options{Lower: l.Root, Slurmlet: s.Slurmlet, Nodes: s.Nodes, SlurmConf: slurmConf})
+	c, err := native.NewCluster(native.Options{Lower: l.Root, Slurmlet: s.Slurmlet, Nodes: s.Nodes, SlurmConf: slurmConf, IPv6: s.IPv6})
 	if err != nil {
 		return err
 	}

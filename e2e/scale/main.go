@@ -33,6 +33,7 @@ func main() {
 	flag.StringVar(&s.Slurmlet, "slurmlet", "bin/slurmlet", "the agent's `binary`")
 	flag.IntVar(&s.Nodes, "nodes", 500, "how many `nodes` a cluster has")
 	flag.IntVar(&s.Jobs, "jobs", -1, "on how many nodes a `job` runs (default a tenth)")
+	flag.BoolVar(&s.IPv6, "ipv6", false, "the network has IPv6 addresses alone")
 	flag.Parse()
 	if text := native.Inside(); text != "" {
 		exit(inside(text))
@@ -58,6 +59,7 @@ type settings struct {
 	Slurmlet string // absolute path
 	Nodes    int
 	Jobs     int
+	IPv6     bool
 	Clusters []lower
 }
 

@@ -12,6 +12,8 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+
+	"golang.org/x/sys/unix"
 )
 
 // What a set may hold. A ConfigMap holds 1 MiB, and a slurm.conf that names
@@ -70,10 +72,38 @@ func Dirs(dir string) ([]string, error) {
 func readOnce(dirs []string) (*Set, error) {
 	r := reader{from: map[string]string{}}
 	for _, dir := range dirs {
-		if err := walk(dir, func(path, name string, entry fs.DirEntry) error { return r.take(dir, path, name, entry) }); err != nil {
+		if err := walk(dir, func(path, name string, entry fs.DirEntry) error { return r.take(dir, name, entry, at(path)) }); err != nil {
 			r.fault(err)
 		}
 	}
+	return r.set(dirs)
+}
+
+// readRoot reads the files of one directory, and nothing outside of it; keys are
+// links out of it.
+func readRoot(dir *os.Root) (*Set, error) {
+	r := reader{from: map[string]string{}}
+	err := fs.WalkDir(dir.FS(), ".", func(name string, entry fs.DirEntry, err error) error {
+		if err != nil || name == "." || isKey(name) {
+			return err
+		}
+		if passedOver(entry.Name()) {
+			if entry.IsDir() {
+				return fs.SkipDir
+			}
+			return nil
+		}
+		return r.take(dir.Name(), name, entry, func() (*os.File, error) {
+			return dir.OpenFile(name, os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOFOLLOW, 0)
+		})
+	})
+	if err != nil {
+		r.fault(fmt.Errorf("cannot read the configuration: %v", err))
+	}
+	return r.set([]string{dir.Name()})
+}
+
+func (r *reader) set(dirs []string) (*Set, error) {
 	main := slices.IndexFunc(r.files, func(f File) bool { return f.Name == Main })
 	switch {
 	case len(r.faults) > 0:
@@ -155,7 +185,7 @@ type reader struct {
 
 func (r *reader) fault(err error) { r.faults = append(r.faults, err) }
 
-func (r *reader) take(dir, path, name string, entry fs.DirEntry) error {
+func (r *reader) take(dir, name string, entry fs.DirEntry, open opener) error {
 	if entry.IsDir() {
 		return nil
 	}
@@ -165,7 +195,7 @@ func (r *reader) take(dir, path, name string, entry fs.DirEntry) error {
 		return nil
 	}
 	r.from[name] = source
-	data, mode, err := readFile(path, source)
+	data, mode, err := readFile(open, source)
 	r.bytes += int64(len(data))
 	switch {
 	case err != nil:
@@ -179,14 +209,32 @@ func (r *reader) take(dir, path, name string, entry fs.DirEntry) error {
 	case isKey(name):
 		r.keys = append(r.keys, Key{Name: name, Target: source, digest: sha256.Sum256(data)})
 	default:
-		r.files = append(r.files, File{Name: name, Data: data, Mode: mode, Source: source})
+		r.files = append(r.files, File{Name: name, Data: data, Mode: executable(mode, data), Source: source})
 	}
 	return nil
 }
 
-// readFile never reads more than it may, nor waits for a pipe's other end.
-func readFile(path, source string) ([]byte, fs.FileMode, error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+// executable: whoever may read a script may run it, and nobody runs anything else. A
+// ConfigMap's volume has one mode for all, mostly 0644: with that, slurmctld could not
+// start PrologSlurmctld, nor would the nodes get an executable Prolog.
+func executable(mode fs.FileMode, data []byte) fs.FileMode {
+	mode &^= 0o111
+	if bytes.HasPrefix(data, []byte("#!")) {
+		mode |= mode & 0o444 >> 2
+	}
+	return mode
+}
+
+// opener opens a file, and never waits for a pipe's other end.
+type opener func() (*os.File, error)
+
+func at(path string) opener {
+	return func() (*os.File, error) { return os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0) }
+}
+
+// readFile never reads more than it may.
+func readFile(open opener, source string) ([]byte, fs.FileMode, error) {
+	f, err := open()
 	if err != nil {
 		return nil, 0, fmt.Errorf("%s: cannot read it: %v", source, errors.Unwrap(err))
 	}
@@ -227,7 +275,7 @@ func ReadKeys(dirs []string) *Set {
 	for _, dir := range dirs {
 		_ = walk(dir, func(path, name string, entry fs.DirEntry) error {
 			if isKey(name) {
-				return r.take(dir, path, name, entry)
+				return r.take(dir, name, entry, at(path))
 			}
 			return nil
 		})
@@ -247,7 +295,7 @@ func Contents(dir string, names []string) map[string][]byte {
 	found := map[string][]byte{}
 	for _, name := range names {
 		path := filepath.Join(dir, name)
-		if data, _, err := readFile(path, path); err == nil {
+		if data, _, err := readFile(at(path), path); err == nil {
 			found[name] = data
 		}
 	}

@@ -3,6 +3,7 @@ package confset
 import (
 	"bytes"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -58,6 +59,21 @@ func TestRead(t *testing.T) {
 			require.Equal(t, File{"slurm.conf", []byte("ClusterName=c\n"), 0o644, filepath.Join(dir, "slurm.conf")}, set.Files[1])
 			require.Equal(t, []Key{{Name: "slurm.key", Target: filepath.Join(dir, "slurm.key"), digest: set.Keys[0].digest}}, set.Keys)
 		})
+	}
+}
+
+// TestReadScripts: what slurmctld and the nodes run is executable, whatever the volume's mode is.
+func TestReadScripts(t *testing.T) {
+	dir := volume(t, map[string]string{"prolog": "#!/bin/sh\n", "private": "#!/bin/sh\n", "slurm.conf": "ClusterName=c\n"})
+	for name, mode := range map[string]fs.FileMode{"prolog": 0o644, "private": 0o440, "slurm.conf": 0o555} {
+		require.NoError(t, os.Chmod(filepath.Join(dir, name), mode))
+	}
+	set, err := Read([]string{dir})
+	require.NoError(t, err)
+	for name, want := range map[string]fs.FileMode{"prolog": 0o755, "private": 0o550, "slurm.conf": 0o444} {
+		f, found := set.File(name)
+		require.True(t, found, name)
+		require.Equal(t, want, f.Mode, name)
 	}
 }
 

@@ -11,10 +11,15 @@ import (
 	"strings"
 )
 
-// Store is a place for sets of which one is current: the link Name in Dir. A
+// Store is a place for sets of which one is current: the link Name in Dir/Sub. A
 // set is staged beside it first, whole, and becomes current by one rename.
+//
+// The directories may be those of a user whom root must not trust: everything
+// happens below Dir (os.Root), and a set that is staged is given to its owner last.
 type Store struct {
-	Dir, Name string
+	Dir string
+	// Sub is a directory in Dir, which Stage makes; empty: Dir itself.
+	Sub, Name string
 	// UID and GID are the files' owner.
 	UID, GID int
 	// Lasting: what is current must be so after a crash of the machine, too, and
@@ -23,68 +28,123 @@ type Store struct {
 }
 
 // Current is the path through which the current set is seen.
-func (s Store) Current() string { return filepath.Join(s.Dir, s.Name) }
+func (s Store) Current() string { return filepath.Join(s.Dir, s.Sub, s.Name) }
 
-// Stage writes a set beside the current one and returns its directory.
-func (s Store) Stage(set *Set) (dir string, err error) {
-	numbers, err := s.numbers()
+func (s Store) open() (*os.Root, error) {
+	root, err := os.OpenRoot(s.Dir)
+	if err != nil || s.Sub == "" {
+		return root, err
+	}
+	defer root.Close()
+	return root.OpenRoot(s.Sub)
+}
+
+func (s Store) openOrMake() (*os.Root, error) {
+	if s.Sub == "" {
+		return s.open()
+	}
+	root, err := os.OpenRoot(s.Dir)
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close()
+	if err := root.Mkdir(s.Sub, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
+		return nil, err
+	}
+	return root.OpenRoot(s.Sub)
+}
+
+// Stage writes a set beside the current one and returns its directory. complete, if
+// there is one, adds to it before its owner has it.
+func (s Store) Stage(set *Set, complete func(*os.Root) error) (dir string, err error) {
+	root, err := s.openOrMake()
 	if err != nil {
 		return "", fmt.Errorf("cannot stage the configuration: %v", err)
 	}
-	next := 1
-	if len(numbers) > 0 {
-		next = numbers[len(numbers)-1] + 1
+	defer root.Close()
+	number, err := s.next(root)
+	if err == nil {
+		err = s.write(root, s.numbered(number), set, complete)
 	}
-	dir = s.path(next)
-	if err := s.write(dir, set); err != nil {
-		_ = os.RemoveAll(dir)
+	if err != nil {
 		return "", fmt.Errorf("cannot stage the configuration: %v", err)
 	}
-	return dir, nil
+	return s.Current() + "." + strconv.Itoa(number), nil
 }
 
 // Swap makes a staged set the current one and removes all others, but for the
 // one before it: somebody may be reading it.
 func (s Store) Swap(dir string) error {
-	former, _ := os.Readlink(s.Current())
-	next := s.Current() + ".new"
-	err := os.Remove(next)
-	if err == nil || errors.Is(err, fs.ErrNotExist) {
-		err = os.Symlink(filepath.Base(dir), next)
+	root, err := s.open()
+	if err != nil {
+		return fmt.Errorf("cannot put the configuration in place: %v", err)
+	}
+	defer root.Close()
+	former, _ := root.Readlink(s.Name)
+	next := s.Name + ".new"
+	if err = root.Remove(next); err == nil || errors.Is(err, fs.ErrNotExist) {
+		err = root.Symlink(filepath.Base(dir), next)
 	}
 	if err == nil {
-		err = os.Rename(next, s.Current())
+		err = root.Rename(next, s.Name)
 	}
 	if err == nil && s.Lasting {
-		err = syncDir(s.Dir)
+		err = syncDir(root)
 	}
 	if err != nil {
 		return fmt.Errorf("cannot put the configuration in place: %v", err)
 	}
-	s.clear(filepath.Base(dir), former)
+	s.clear(root, filepath.Base(dir), former)
 	return nil
 }
 
 // Drop removes a staged set that will not be current.
-func (s Store) Drop(dir string) { _ = os.RemoveAll(dir) }
+func (s Store) Drop(dir string) {
+	if root, err := s.open(); err == nil {
+		defer root.Close()
+		_ = root.RemoveAll(filepath.Base(dir))
+	}
+}
 
-// Load reads the current set, nil when there is none.
+// Load reads the current set without its keys, nil when there is none. A link in it
+// leads nowhere.
 func (s Store) Load() (*Set, error) {
-	target, err := filepath.EvalSymlinks(s.Current())
+	set, err := s.load()
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
 	if err != nil {
 		return nil, fmt.Errorf("cannot read the last good configuration: %v", err)
 	}
-	return Read([]string{target})
+	return set, nil
 }
 
-func (s Store) path(number int) string { return s.Current() + "." + strconv.Itoa(number) }
+func (s Store) load() (*Set, error) {
+	root, err := s.open()
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close()
+	target, err := root.Readlink(s.Name)
+	if err != nil {
+		return nil, err
+	}
+	if !strings.HasPrefix(target, s.Name+".") || filepath.Base(target) != target {
+		return nil, fmt.Errorf("%s is a link to %s, which is no set of this agent's", s.Current(), target)
+	}
+	dir, err := root.OpenRoot(target)
+	if err != nil {
+		return nil, err
+	}
+	defer dir.Close()
+	return readRoot(dir)
+}
+
+func (s Store) numbered(number int) string { return s.Name + "." + strconv.Itoa(number) }
 
 // numbers are those of the staged sets, sorted.
-func (s Store) numbers() ([]int, error) {
-	entries, err := os.ReadDir(s.Dir)
+func (s Store) numbers(root *os.Root) ([]int, error) {
+	entries, err := fs.ReadDir(root.FS(), ".")
 	if err != nil {
 		return nil, err
 	}
@@ -99,61 +159,25 @@ func (s Store) numbers() ([]int, error) {
 	return numbers, nil
 }
 
-func (s Store) clear(keep ...string) {
-	numbers, _ := s.numbers()
+func (s Store) next(root *os.Root) (int, error) {
+	numbers, err := s.numbers(root)
+	if err != nil || len(numbers) == 0 {
+		return 1, err
+	}
+	return numbers[len(numbers)-1] + 1, nil
+}
+
+func (s Store) clear(root *os.Root, keep ...string) {
+	numbers, _ := s.numbers(root)
 	for _, n := range numbers {
-		if dir := s.path(n); filepath.Base(dir) != keep[0] && filepath.Base(dir) != keep[1] {
-			_ = os.RemoveAll(dir)
+		if name := s.numbered(n); !slices.Contains(keep, name) {
+			_ = root.RemoveAll(name)
 		}
 	}
 }
 
-func (s Store) write(dir string, set *Set) error {
-	if err := s.makeDir(dir); err != nil {
-		return err
-	}
-	for _, f := range set.Files {
-		if err := s.writeFile(filepath.Join(dir, f.Name), f); err != nil {
-			return err
-		}
-	}
-	if s.Lasting {
-		return syncDir(dir)
-	}
-	for _, key := range set.Keys {
-		path := filepath.Join(dir, key.Name)
-		if err := errors.Join(s.makeDir(filepath.Dir(path)), os.Symlink(key.Target, path)); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (s Store) makeDir(dir string) error {
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return err
-	}
-	return os.Chown(dir, s.UID, s.GID)
-}
-
-func (s Store) writeFile(path string, f File) error {
-	if err := s.makeDir(filepath.Dir(path)); err != nil {
-		return err
-	}
-	out, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = out.Write(f.Data)
-	err = errors.Join(err, out.Chown(s.UID, s.GID), out.Chmod(f.Mode))
-	if s.Lasting {
-		err = errors.Join(err, out.Sync())
-	}
-	return errors.Join(err, out.Close())
-}
-
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
+func syncDir(root *os.Root) error {
+	d, err := root.Open(".")
 	if err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package confset
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"testing"
@@ -19,7 +20,7 @@ func TestStore(t *testing.T) {
 	require.Nil(t, none)
 
 	place := func(set *Set) string {
-		dir, err := s.Stage(set)
+		dir, err := s.Stage(set, nil)
 		require.NoError(t, err)
 		require.NoError(t, s.Swap(dir))
 		return dir
@@ -37,13 +38,16 @@ func TestStore(t *testing.T) {
 	require.Equal(t, filepath.Join(source, "slurm.key"), target)
 	loaded, err := s.Load()
 	require.NoError(t, err)
-	require.True(t, first.Same(loaded))
+	require.True(t, first.Same(loaded.WithKeys(first)))
 
 	// Whoever reads the one before goes on with it; older ones are gone.
 	for range 3 {
 		place(first.With("slurm.conf", []byte("two")))
 	}
-	numbers, err := s.numbers()
+	root, err := os.OpenRoot(s.Dir)
+	require.NoError(t, err)
+	defer root.Close()
+	numbers, err := s.numbers(root)
 	require.NoError(t, err)
 	require.Equal(t, []int{3, 4}, numbers)
 }
@@ -53,7 +57,7 @@ func TestLasting(t *testing.T) {
 	set, err := Read([]string{tree(t, small)})
 	require.NoError(t, err)
 	s := Store{Dir: t.TempDir(), Name: "conf", UID: os.Getuid(), GID: os.Getgid(), Lasting: true}
-	dir, err := s.Stage(set)
+	dir, err := s.Stage(set, nil)
 	require.NoError(t, err)
 	require.NoError(t, s.Swap(dir))
 	require.NoFileExists(t, filepath.Join(s.Current(), "slurm.key"))
@@ -63,13 +67,58 @@ func TestLasting(t *testing.T) {
 	require.True(t, set.Same(kept.WithKeys(set)))
 }
 
+// TestGivenAwayLast: as long as a set is not whole, its owner does not get in.
+func TestGivenAwayLast(t *testing.T) {
+	set, err := Read([]string{tree(t, small)})
+	require.NoError(t, err)
+	s := Store{Dir: t.TempDir(), Sub: "sub", Name: "conf", UID: os.Getuid(), GID: os.Getgid()}
+	dir, err := s.Stage(set, func(dir *os.Root) error {
+		info, err := dir.Stat(".")
+		require.NoError(t, err)
+		require.Equal(t, os.ModeDir|0o700, info.Mode())
+		return dir.WriteFile("added.conf", []byte("added"), 0o600)
+	})
+	require.NoError(t, err)
+	require.Equal(t, filepath.Join(s.Dir, "sub", "conf.1"), dir)
+	for name, mode := range map[string]os.FileMode{".": os.ModeDir | 0o755, "added.conf": 0o644} {
+		info, err := os.Stat(filepath.Join(dir, name))
+		require.NoError(t, err)
+		require.Equal(t, mode, info.Mode(), name)
+	}
+}
+
+// TestLoadStaysInside: a link leads nowhere, not even to a file that root may read.
+func TestLoadStaysInside(t *testing.T) {
+	elsewhere := tree(t, map[string]string{"slurm.conf": "ClusterName=x\n", "job_submit.lua": "secret"})
+	for name, plant := range map[string]func(s Store) error{
+		"the current set": func(s Store) error { return os.Symlink(elsewhere, s.Current()) },
+		"a relative one":  func(s Store) error { return os.Symlink("../"+filepath.Base(elsewhere), s.Current()) },
+		"a set": func(s Store) error {
+			return errors.Join(os.Symlink(elsewhere, s.Current()+".1"), os.Symlink("conf.1", s.Current()))
+		},
+		"a file in a set": func(s Store) error {
+			return errors.Join(os.Mkdir(s.Current()+".1", 0o755), os.Symlink("conf.1", s.Current()),
+				os.WriteFile(s.Current()+".1/slurm.conf", []byte("ClusterName=y\n"), 0o600),
+				os.Symlink(filepath.Join(elsewhere, "job_submit.lua"), s.Current()+".1/job_submit.lua"))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := Store{Dir: t.TempDir(), Name: "conf", UID: os.Getuid(), GID: os.Getgid(), Lasting: true}
+			require.NoError(t, plant(s))
+			set, err := s.Load()
+			require.ErrorContains(t, err, "cannot read the last good configuration: ")
+			require.Nil(t, set)
+		})
+	}
+}
+
 // TestStageFails: nothing is left of a set that does not fit.
 func TestStageFails(t *testing.T) {
 	set, err := Read([]string{tree(t, small)})
 	require.NoError(t, err)
 	set.Files[0].Name = "../../nonexistent/\x00"
 	s := Store{Dir: t.TempDir(), Name: "conf", UID: os.Getuid(), GID: os.Getgid()}
-	_, err = s.Stage(set)
+	_, err = s.Stage(set, nil)
 	require.ErrorContains(t, err, "cannot stage the configuration: ")
 	left, err := os.ReadDir(s.Dir)
 	require.NoError(t, err)

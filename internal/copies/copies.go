@@ -11,6 +11,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"golang.org/x/sys/unix"
 )
 
 // Dir is one copy.
@@ -74,15 +76,16 @@ func (d Dir) read() (map[string][]byte, error) {
 		if info, err := os.Stat(path); err != nil || !info.Mode().IsRegular() {
 			continue
 		}
-		if files[e.Name()], err = readFile(path); err != nil {
+		if files[e.Name()], err = readFile(path, 0); err != nil {
 			return nil, fmt.Errorf("cannot copy %s: %w", filepath.Join(d.From, e.Name()), err)
 		}
 	}
 	return files, nil
 }
 
-func readFile(path string) ([]byte, error) {
-	f, err := os.Open(path)
+// readFile waits for nobody, whatever it is that has the name by now.
+func readFile(path string, flags int) ([]byte, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK|flags, 0)
 	if err != nil {
 		return nil, err
 	}
@@ -111,7 +114,8 @@ func (d Dir) makeDir() error {
 // write replaces a file at once. Its content is never readable by others.
 func (d Dir) write(name string, data []byte) (changed bool, err error) {
 	path := filepath.Join(d.To, name)
-	if old, err := os.ReadFile(path); err == nil && bytes.Equal(old, data) {
+	// The copy's owner can put anything in its place.
+	if old, err := readFile(path, unix.O_NOFOLLOW); err == nil && bytes.Equal(old, data) {
 		return false, nil
 	}
 	f, err := os.CreateTemp(d.To, ".new-")

@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 )
 
 // project writes files as the kubelet does: links through ..data, which is swapped.
@@ -158,4 +159,27 @@ func TestWatch(t *testing.T) {
 		})
 	}
 	require.Error(t, Dir{From: filepath.Join(t.TempDir(), "none")}.Watch(nil, nil))
+}
+
+// TestOwnerPutsOtherThingsInPlace: the copy is its owner's, who can remove what is in it.
+func TestOwnerPutsOtherThingsInPlace(t *testing.T) {
+	d := newDir(t, 0o600)
+	project(t, d.From, "..1", map[string]string{"a": "1", "b": "1"})
+	_, err := d.Sync()
+	require.NoError(t, err)
+	elsewhere := filepath.Join(t.TempDir(), "elsewhere")
+	require.NoError(t, os.WriteFile(elsewhere, []byte("1"), 0o600))
+	for _, name := range []string{"a", "b"} {
+		require.NoError(t, os.Remove(filepath.Join(d.To, name)))
+	}
+	require.NoError(t, os.Symlink(elsewhere, filepath.Join(d.To, "a")))
+	require.NoError(t, unix.Mkfifo(filepath.Join(d.To, "b"), 0o600))
+	changed, err := d.Sync()
+	require.NoError(t, err)
+	assert.ElementsMatch(t, []string{"a", "b"}, changed)
+	assert.Equal(t, map[string]string{"a": "1", "b": "1"}, contents(t, d.To))
+	assert.Zero(t, modeOf(t, filepath.Join(d.To, "a")).Type(), "a file, and no link")
+	text, err := os.ReadFile(elsewhere)
+	require.NoError(t, err)
+	assert.Equal(t, "1", string(text))
 }

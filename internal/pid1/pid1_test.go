@@ -62,19 +62,21 @@ func zombieRole() int {
 	})
 }
 
-// lateRole holds the reaper up until the body has returned.
+// lateRole holds the reaper up with a first orphan until a second one has ended and the body has returned.
 func lateRole() int {
-	ended := make(chan struct{})
+	held, ended := make(chan bool, 1), make(chan struct{})
 	first := true
 	code := mustRun(func(e Exit) {
-		if first { // this orphan holds the thread, the next one ends meanwhile
+		if first {
 			first = false
+			held <- true
 			<-ended
 			return
 		}
 		printExit(e)
 	}, func() int {
 		orphan("exit 0")
+		next(held) // the second one must not end before it
 		last := orphan("exit 3")
 		defer close(ended)
 		must(unix.Waitid(unix.P_PID, last, nil, unix.WEXITED|unix.WNOWAIT, nil))

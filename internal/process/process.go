@@ -28,7 +28,7 @@ type Process struct {
 // PID is the process's number, which may belong to somebody else once Done is closed.
 func (p *Process) PID() int { return p.pid }
 
-// Started is when the process was started, or adopted.
+// Started is when the process was started, or adopted: no later than it began, if we have started it.
 func (p *Process) Started() time.Time { return p.started }
 
 // Done is closed when the process is over and Status is known.

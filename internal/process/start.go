@@ -79,13 +79,14 @@ func (c Command) cmd() *exec.Cmd {
 func (t *Table) start(cmd *exec.Cmd) (*Process, error) {
 	t.starting.RLock()
 	defer t.starting.RUnlock()
+	began := time.Now() // the child may have spoken, and ended, before this runs on
 	if err := cmd.Start(); err != nil {
 		return nil, err
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	p := &Process{
-		pid: cmd.Process.Pid, started: time.Now(), done: make(chan struct{}), mu: &t.mu,
+		pid: cmd.Process.Pid, started: began, done: make(chan struct{}), mu: &t.mu,
 		send: sender(cmd), close: func() error { return nil },
 	}
 	t.living[p.pid] = p

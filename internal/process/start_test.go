@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -58,6 +59,30 @@ func TestStartAsAnotherUser(t *testing.T) {
 	c.Stdout, c.Credential = out.File(), &syscall.Credential{Uid: 64030, Gid: 64031}
 	assert.Equal(t, Status{}, ended(t, start(t, c)))
 	assert.Equal(t, []string{"64030", "64031", "64031"}, []string{out.text(t), out.text(t), out.text(t)})
+}
+
+// What a process has said is younger than its start, also where the machine is so busy that Start ends long after the process.
+func TestStartedBeforeItSpeaks(t *testing.T) {
+	said := make(chan time.Time, 1)
+	out, err := NewOutput("test", func(Line) { said <- time.Now() })
+	require.NoError(t, err)
+	c := shell("echo fatal: no")
+	c.Stdout = out.File()
+	var p *Process
+	table.mu.Lock()
+	begun := make(chan struct{})
+	go func() {
+		defer close(begun)
+		p, err = table.Start(c)
+	}()
+	at := <-said
+	table.mu.Unlock()
+	next(t, begun)
+	require.NoError(t, err)
+	require.True(t, at.After(p.Started()), "it was said %v before the start", p.Started().Sub(at))
+	require.Equal(t, Status{}, ended(t, p))
+	require.NoError(t, out.Close())
+	next(t, out.Drained())
 }
 
 func TestStartFails(t *testing.T) {

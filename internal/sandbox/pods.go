@@ -169,7 +169,8 @@ func (s *Sandbox) Shell(ctx context.Context, how How, streams Streams, args ...s
 	return s.client.Run(ctx, append([]string{"shell", string(text)}, args...), streams)
 }
 
-// Dial connects to a pod's port: "node-0:8817".
+// Dial connects to a pod's port, "node-0:8817", or to a socket in a pod,
+// "node-0:/run/slurmlet/agent.sock".
 func (s *Sandbox) Dial(ctx context.Context, address string) (net.Conn, error) {
 	return s.client.Dial(ctx, address)
 }

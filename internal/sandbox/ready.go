@@ -65,22 +65,46 @@ func (s *Sandbox) HTTP() *http.Client {
 	}}
 }
 
-// AgentStatus asks a pod's agent, over HTTP as a kubelet's probe does.
-func (s *Sandbox) AgentStatus(ctx context.Context, pod string) (AgentStatus, error) {
-	var status AgentStatus
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, fmt.Sprintf("http://%s:%d/status", pod, AgentPort), nil)
+// agentSocket is where an agent tells all it knows: its port tells strangers less.
+const agentSocket = "/run/slurmlet/agent.sock"
+
+// Agent returns a client whose requests go to the socket of the agent in the pod that
+// the host part names: http://node-0/status.
+func (s *Sandbox) Agent() *http.Client {
+	return &http.Client{Transport: &http.Transport{
+		DisableKeepAlives: true,
+		DialContext: func(ctx context.Context, _, address string) (net.Conn, error) {
+			pod, _, err := net.SplitHostPort(address)
+			if err != nil {
+				return nil, err
+			}
+			return s.client.Dial(ctx, pod+":"+agentSocket)
+		},
+	}}
+}
+
+// AskAgent reads into status what the agent in a pod tells of itself.
+func (s *Sandbox) AskAgent(ctx context.Context, pod string, status any) error {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+pod+"/status", nil)
 	if err != nil {
-		return status, fmt.Errorf("cannot ask pod %s: %v", pod, err)
+		return fmt.Errorf("cannot ask pod %s: %v", pod, err)
 	}
-	response, err := s.HTTP().Do(request)
+	response, err := s.Agent().Do(request)
 	if err != nil {
-		return status, fmt.Errorf("cannot ask pod %s: %v", pod, err)
+		return fmt.Errorf("cannot ask pod %s: %v", pod, err)
 	}
 	defer response.Body.Close()
-	if err := json.NewDecoder(response.Body).Decode(&status); err != nil {
-		return status, fmt.Errorf("cannot read the status of pod %s: %v", pod, err)
+	if err := json.NewDecoder(response.Body).Decode(status); err != nil {
+		return fmt.Errorf("cannot read the status of pod %s: %v", pod, err)
 	}
-	return status, nil
+	return nil
+}
+
+// AgentStatus asks the agent in a pod.
+func (s *Sandbox) AgentStatus(ctx context.Context, pod string) (AgentStatus, error) {
+	var status AgentStatus
+	err := s.AskAgent(ctx, pod, &status)
+	return status, err
 }
 
 // WaitReady waits until the agents of all pods are Ready, and tells progress

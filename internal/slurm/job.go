@@ -86,6 +86,8 @@ func (s Scontrol) Job(ctx context.Context, id string) (*Job, error) {
 		return nil, nil
 	case err != nil:
 		return nil, err
+	case answer.Jobs == nil:
+		return nil, listless("show job", "jobs")
 	}
 	// Asked for an array's number or a leader's, scontrol shows all tasks or
 	// parts, in no order.

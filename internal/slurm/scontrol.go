@@ -19,6 +19,8 @@ type Scontrol struct {
 	Path, Scancel, Squeue, Sdiag string
 	// Env is its whole environment: where the configuration is, nothing more.
 	Env []string
+	// Asked, if there is one, is called with each command; the context ends with it.
+	Asked func(context.Context)
 }
 
 var _ Client = Scontrol{}
@@ -53,6 +55,9 @@ func (s Scontrol) Node(ctx context.Context, name string) (*Node, error) {
 	if err := s.ask(ctx, &answer, "show", "node", name, "--json"); err != nil {
 		return nil, err
 	}
+	if answer.Nodes == nil {
+		return nil, listless("show node", "nodes")
+	}
 	for i := range answer.Nodes {
 		if answer.Nodes[i].Name == name {
 			return &answer.Nodes[i], nil
@@ -67,7 +72,15 @@ func (s Scontrol) Nodes(ctx context.Context) ([]Node, error) {
 		Nodes []Node `json:"nodes"`
 	}
 	err := s.ask(ctx, &answer, "show", "nodes", "--json")
+	if err == nil && answer.Nodes == nil {
+		err = listless("show nodes", "nodes")
+	}
 	return answer.Nodes, err
+}
+
+// listless is an answer without the list that it should have: that is not an empty one.
+func listless(command, list string) error {
+	return fmt.Errorf("cannot read the answer of scontrol %s: there is no list %q in it", command, list)
 }
 
 // Reconfigure runs "scontrol reconfigure".
@@ -111,7 +124,7 @@ func (s Scontrol) DeleteNode(ctx context.Context, name string) error {
 	switch {
 	case err == nil, strings.Contains(err.Error(), "Invalid node name"):
 		return nil
-	case strings.Contains(err.Error(), "busy"):
+	case strings.Contains(err.Error(), "Requested nodes are busy"): // no name has spaces in it
 		return fmt.Errorf("cannot delete the record of node %s: %w", name, ErrBusy)
 	}
 	return err
@@ -178,7 +191,12 @@ func (s Scontrol) command(ctx context.Context, what string, cmd *exec.Cmd) ([]by
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr, cmd.Env = &out, &errs, s.Env
 	cmd.WaitDelay = time.Second
-	err := cmd.Run()
+	if s.Asked != nil {
+		asked, answered := context.WithCancel(ctx)
+		defer answered()
+		s.Asked(asked)
+	}
+	err := run(ctx, cmd)
 	if err == nil {
 		return out.Bytes(), nil
 	}
@@ -193,6 +211,27 @@ func (s Scontrol) command(ctx context.Context, what string, cmd *exec.Cmd) ([]by
 		return nil, fmt.Errorf("%s: %s", what, said)
 	}
 	return nil, fmt.Errorf("%s: %w", what, err)
+}
+
+// run runs a command. One that even SIGKILL does not end, because it waits for a file
+// system that does not answer, is left to itself.
+func run(ctx context.Context, cmd *exec.Cmd) error {
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	select {
+	case err := <-ended:
+		return err
+	case <-ctx.Done():
+	}
+	select {
+	case err := <-ended:
+		return err
+	case <-time.After(2 * cmd.WaitDelay):
+		return ctx.Err()
+	}
 }
 
 // silence is ErrUnreachable in scontrol's words, and context.DeadlineExceeded

@@ -78,6 +78,22 @@ func TestNoAnswer(t *testing.T) {
 	}
 }
 
+// An answer without the list is no empty list.
+func TestNoList(t *testing.T) {
+	for _, out := range []string{`{"errors": [], "warnings": []}`, `{"nodes": null, "jobs": null}`} {
+		s := scontrol(t, out, "", "0")
+		_, err := s.Node(t.Context(), "n1")
+		require.ErrorContains(t, err, `there is no list "nodes" in it`)
+		_, err = s.Nodes(t.Context())
+		require.ErrorContains(t, err, `there is no list "nodes" in it`)
+		_, err = s.Job(t.Context(), "1")
+		require.ErrorContains(t, err, `there is no list "jobs" in it`)
+	}
+	nodes, err := scontrol(t, `{"nodes": [], "errors": []}`, "", "0").Nodes(t.Context())
+	require.NoError(t, err)
+	require.Empty(t, nodes)
+}
+
 func TestPing(t *testing.T) {
 	up := `{"pings": [{"hostname": "a", "responding": false}, {"hostname": "b", "responding": true}], "errors": []}`
 	require.NoError(t, scontrol(t, up, "", "0").Ping(t.Context()))
@@ -111,6 +127,9 @@ func TestDeleteNode(t *testing.T) {
 	err := away.DeleteNode(t.Context(), "n1")
 	require.Error(t, err)
 	require.NotErrorIs(t, err, ErrBusy)
+	require.NotErrorIs(t, away.DeleteNode(t.Context(), "busy-0"), ErrBusy, "the name of a node says nothing")
+	refused := scontrol(t, "", "delete_node nodename=busy-0: Access/permission denied\n", "1")
+	require.NotErrorIs(t, refused.DeleteNode(t.Context(), "busy-0"), ErrBusy)
 }
 
 func TestUpdateNode(t *testing.T) {

@@ -85,6 +85,8 @@ type Client interface {
 // Node is a node record as slurmctld shows it ("scontrol show node --json").
 type Node struct {
 	Name string `json:"name"`
+	// Address is NodeAddr: of a dynamic node, where its last registration came from.
+	Address string `json:"address"`
 	// State is the base state and the flags, as in IDLE, DRAIN, DYNAMIC_NORM.
 	State []string `json:"state"`
 	// CPUs is the configured count, EffectiveCPUs what is left for jobs.

@@ -4,10 +4,25 @@
 //	set, findings := slurmconf.Read(src)
 //	findings = append(findings, check.Set(set, check.Options{Version: "26.05"})...)
 //
-// An Error is what slurmctld or slurmd of that version refuses, or what loses jobs.
-// For slurm.conf, cgroup.conf and topology.conf that was tried with slurmctld
-// 24.11.5 and 26.05.5; gres.conf and slurmdbd.conf are by Slurm's source. What Slurm
-// takes is never an Error, however odd it is.
+// An Error is what slurmctld, slurmd or slurmdbd of that version refuses, or what
+// loses jobs. What Slurm takes is never an Error, however odd it is. The cases in
+// testdata have what daemons of 24.11.5 and 26.05.5 did and said, and "make oracle"
+// asks them again: slurmctld for slurm.conf, cgroup.conf and topology.conf, slurmd -G
+// for gres.conf, and slurmdbd, up to its question for the database, for slurmdbd.conf.
+//
+// Not judged here, although Slurm does:
+//
+//   - topology.yaml: its parser would cost each start of the agent 0.2 ms; see
+//     [github.com/slurmlet/slurmlet/slurmconf/topology].
+//   - files, users and devices of other machines, such as File=/dev/nvidia0, and
+//     what a database knows.
+//   - names of plugins that a cluster may have made itself: they are Warnings where
+//     nothing of Slurm's is similar. With [Options.Controller] the files are looked at.
+//   - more than 65,536 nodes in several lines, of which slurmctld needs a minute to
+//     find that its table is full: that is an Error, and no case.
+//   - what is beyond the bounds of slurmconf (a file of 4 MiB, 131,072 lines, 10,000
+//     Includes, 500 of them within each other): Slurm takes that, and here it is an
+//     Error, because nobody has read it.
 package check
 
 import (
@@ -49,6 +64,8 @@ func Set(set *slurmconf.Set, options Options) (slurmconf.Findings, error) {
 	for _, kind := range slurmconf.Kinds {
 		c.keysAndValues(kind)
 	}
+	c.gresConf()
+	c.slurmdbd()
 	if c.conf != nil {
 		c.singles()
 		c.nodes()
@@ -59,8 +76,13 @@ func Set(set *slurmconf.Set, options Options) (slurmconf.Findings, error) {
 			c.plugins()
 			c.key()
 		}
+		if !c.knowsPlugins() {
+			c.pluginNames()
+		}
 	}
+	c.tellMore()
 	c.findings.Sort()
+	set.Hide(c.findings)
 	return slices.Compact(c.findings), nil
 }
 
@@ -70,10 +92,49 @@ type checker struct {
 	set      *slurmconf.Set
 	conf     *slurmconf.Conf // slurm.conf, nil if there is none
 	findings slurmconf.Findings
+	told     map[about]int
+}
+
+// about is what findings are counted by.
+type about struct {
+	file     string
+	severity slurmconf.Severity
+}
+
+// maxFindings is how many of each severity are told of one file.
+const maxFindings = 100
+
+func (c *checker) room(at slurmconf.Position, severity slurmconf.Severity) bool {
+	return c.told[about{at.File, severity}] < maxFindings
+}
+
+// more counts one that is not told.
+func (c *checker) more(at slurmconf.Position, severity slurmconf.Severity) {
+	if c.told == nil {
+		c.told = map[about]int{}
+	}
+	c.told[about{at.File, severity}]++
+}
+
+func (c *checker) find(f slurmconf.Finding) {
+	if c.room(f.Position, f.Severity) {
+		c.findings = append(c.findings, f)
+	}
+	c.more(f.Position, f.Severity)
 }
 
 func (c *checker) add(at slurmconf.Position, severity slurmconf.Severity, rule, what, want string) {
-	c.findings = append(c.findings, slurmconf.Finding{Position: at, Severity: severity, Rule: rule, What: what, Want: want})
+	c.find(slurmconf.Finding{Position: at, Severity: severity, Rule: rule, What: what, Want: want})
+}
+
+// tellMore says how many were not told.
+func (c *checker) tellMore() {
+	for of, n := range c.told {
+		if n > maxFindings {
+			what := fmt.Sprintf("%d more %ss are not told", n-maxFindings, of.severity)
+			c.findings = append(c.findings, slurmconf.Finding{Position: slurmconf.Position{File: of.file}, Severity: of.severity, Rule: "too-many", What: what})
+		}
+	}
 }
 
 // start is where a file is spoken of as a whole.

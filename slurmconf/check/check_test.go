@@ -3,8 +3,10 @@ package check
 import (
 	"flag"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -13,28 +15,63 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/slurmlet/slurmlet/slurmconf"
+	"github.com/slurmlet/slurmlet/slurmconf/check/cases"
 	"github.com/slurmlet/slurmlet/slurmconf/keys"
 )
 
 var update = flag.Bool("update", false, "write what is found to testdata")
 
-// Each directory has one thing to be found, and a file with all that is. Those in
-// refused are Errors; slurmctld says the same to all of them (e2e).
-func TestSet(t *testing.T) {
-	for _, dir := range directories(t, "testdata/*/*") {
-		t.Run(filepath.Base(dir), func(t *testing.T) {
-			set, findings := slurmconf.Read(slurmconf.Dir(dir))
-			more, err := Set(set, Options{Version: "26.05"})
-			require.NoError(t, err)
-			findings = append(findings, more...)
-			if *update {
-				require.NoError(t, os.WriteFile(dir+"/want", []byte(findings.Error()), 0o644))
-			}
-			want, err := os.ReadFile(dir + "/want")
-			require.NoError(t, err)
-			assert.Equal(t, string(want), findings.Error())
-			assert.Equal(t, filepath.Base(filepath.Dir(dir)) == "refused", findings.Err() != nil)
-		})
+// A case is judged as Slurm judges it, which "make oracle" has asked, and the words
+// are those that are noted.
+func TestCases(t *testing.T) {
+	topics, err := cases.Read("testdata")
+	require.NoError(t, err)
+	for _, topic := range topics {
+		for _, c := range topic.Cases {
+			t.Run(strings.TrimSuffix(filepath.Base(topic.Path), ".txt")+"/"+c.Name, func(t *testing.T) { judge(t, c) })
+		}
+		if *update {
+			require.NoError(t, topic.Write())
+		}
+		written, err := os.ReadFile(topic.Path)
+		require.NoError(t, err)
+		assert.Equal(t, topic.String(), string(written), "-update brings it into its order")
+	}
+}
+
+func judge(t *testing.T, c *cases.Case) {
+	files := fstest.MapFS{}
+	for name, text := range c.Files {
+		file := &fstest.MapFile{Data: []byte(text)}
+		if dir, isDir := strings.CutSuffix(name, "/"); isDir {
+			name, file.Mode = dir, fs.ModeDir
+		}
+		files["etc/slurm/"+name] = file
+	}
+	texts := map[string]string{}
+	for _, version := range cases.Versions {
+		var kinds []slurmconf.Kind
+		if c.Daemon == "slurmdbd" {
+			kinds = []slurmconf.Kind{slurmconf.SlurmdbdConf}
+		}
+		set, findings := slurmconf.Read(slurmconf.In(files, "/etc/slurm"), kinds...)
+		more, err := Set(set, Options{Version: version})
+		require.NoError(t, err)
+		findings = append(findings, more...)
+		findings.Sort()
+		if texts[version] = findings.Error(); findings != nil {
+			texts[version] += "\n"
+		}
+		if !*update {
+			assert.Equal(t, c.Finds(version), texts[version], version)
+		}
+		if says, ok := c.Says(version); assert.True(t, ok, "nobody has asked Slurm") && c.Because() == "" {
+			assert.Equal(t, says.Refused, findings.Err() != nil, "%s: Slurm says %s", version, says.Says)
+			assert.False(t, says.Says != "" && len(findings) == 0, "%s: Slurm says %s", version, says.Says)
+		}
+	}
+	if *update {
+		c.SetFinds(texts)
 	}
 }
 
@@ -59,6 +96,7 @@ func TestVersions(t *testing.T) {
 	set := setOf("PrologTimeout=5\nFrontendName=f\nMetricsType=metrics/openmetrics\n")
 	for version, want := range map[string]string{
 		"24.11": "slurm.conf:3: error: PrologTimeout is not known to Slurm 24.11: want Slurm 25.05 or newer\n" +
+			"slurm.conf:4: error: FrontendName is for Slurm that is built with --enable-front-end, every other ends over it: want a configuration without it\n" +
 			"slurm.conf:5: error: MetricsType is not known to Slurm 24.11: want Slurm 25.11 or newer",
 		"25.05": "slurm.conf:4: error: FrontendName is not known to Slurm 25.05: want Slurm 24.11 or older\n" +
 			"slurm.conf:5: error: MetricsType is not known to Slurm 25.05: want Slurm 25.11 or newer",
@@ -91,6 +129,7 @@ PrologSlurmctld=/opt/prolog
 EpilogSlurmctld=/opt/epilogs/*
 MailProg=/usr/bin/mail
 Prolog=/not/here
+PartitionName=p Nodes=ALL
 `)
 	root := fstest.MapFS{"opt/epilogs/1": {}, "usr/lib/slurm/auth_slurm.so": {}}
 	findings, err := Set(set, Options{Version: "24.11", Controller: root, PluginDir: "/usr/lib/slurm"})
@@ -101,7 +140,7 @@ slurm.conf:5:12: error: SelectType is select/nosuch, and there is no select_nosu
 slurm.conf:7:17: error: PrologSlurmctld is /opt/prolog, which is not there: want a program that slurmctld can run
 slurm.conf:9:10: warning: MailProg is /usr/bin/mail, which is not there: want a program that slurmctld can run
 slurm.conf:10:8: info: Prolog has no time limit: one that hangs keeps its job, and slurmd from ending and from a reconfigure: want PrologEpilogTimeout=seconds`, findings.Error())
-	findings, _ = Set(setOf("PluginDir=/usr/lib/slurm:/opt/slurm\nMaxNodeCount=2\nReturnToService=2\n"), Options{Controller: root})
+	findings, _ = Set(setOf("PluginDir=/usr/lib/slurm:/opt/slurm\nMaxNodeCount=2\nReturnToService=2\nPartitionName=p Nodes=ALL\n"), Options{Controller: root})
 	assert.Equal(t, "slurm.conf:3:11: error: PluginDir has /opt/slurm, which is not there: want directories", findings.Error())
 }
 
@@ -119,6 +158,16 @@ func TestRestarts(t *testing.T) {
 		`slurm.conf: error: SwitchType was "switch/hpe_slingshot" and is "", which needs a restart of everything: ` + switching,
 	}, said)
 	assert.Empty(t, Restarts(to, to))
+
+	text := func(conf string) *slurmconf.Set {
+		set, _ := slurmconf.Read(slurmconf.In(fstest.MapFS{"etc/slurm.conf": {Data: []byte("ClusterName=c\nSlurmctldTimeout=100\nSlurmdPort=6818\nSwitchType=switch/hpe_slingshot\n")}, "etc/cgroup.conf": {Data: []byte(conf)}}, "/etc"))
+		return set
+	}
+	assert.Empty(t, Restarts(from, text("IgnoreSystemd=No\n")), "cgroup.conf is new, and says what it is without")
+	changes := Restarts(text(""), text("\nIgnoreSystemd=Yes\n"))
+	require.Len(t, changes, 1)
+	assert.True(t, changes[0].Waits)
+	assert.Equal(t, `cgroup.conf:2:15: warning: IgnoreSystemd was "no" and is "yes", which needs a restart of slurmd: `+scoping, changes[0].Finding().Error())
 }
 
 func TestNearest(t *testing.T) {
@@ -129,6 +178,24 @@ func TestNearest(t *testing.T) {
 	} {
 		assert.Equal(t, want, nearest(name, known), name)
 	}
+}
+
+// A file of another program has thousands of unknown keys.
+func TestFindingsAreBounded(t *testing.T) {
+	var text strings.Builder
+	for i := range 120000 {
+		fmt.Fprintf(&text, "SlurmctldTimeou%d=1\n", i)
+	}
+	set := setOf(text.String())
+	var before, after runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	findings, err := Set(set, Options{})
+	runtime.ReadMemStats(&after)
+	require.NoError(t, err)
+	assert.Len(t, findings.Err(), 101)
+	assert.Contains(t, findings.Error(), "slurm.conf: error: 119900 more errors are not told")
+	assert.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(text.Len()*60))
 }
 
 func BenchmarkSet(b *testing.B) {
@@ -149,11 +216,11 @@ func BenchmarkSet(b *testing.B) {
 }
 
 func FuzzSet(f *testing.F) {
-	for _, dir := range []string{"testdata/*/*/slurm.conf"} {
-		files, _ := filepath.Glob(dir)
-		for _, file := range files {
-			text, _ := os.ReadFile(file)
-			f.Add(string(text))
+	topics, err := cases.Read("testdata")
+	require.NoError(f, err)
+	for _, topic := range topics {
+		for _, c := range topic.Cases {
+			f.Add(c.Files["slurm.conf"])
 		}
 	}
 	f.Fuzz(func(t *testing.T, text string) {

@@ -23,6 +23,15 @@ func (c *checker) contradictions() {
 	c.dynamicNodes()
 	c.timeouts()
 	c.removedOption()
+	c.exclusive()
+	c.taskParameters()
+	c.security()
+	c.networks()
+	c.priorities()
+	c.schedulerOptions()
+	c.accounting()
+	c.powerSaving()
+	c.partitionOptions()
 }
 
 // has says whether a list of words in slurm.conf has one of these, and where.
@@ -38,9 +47,16 @@ func (c *checker) preemption() {
 	plugin, _ := c.conf.Value("PreemptType")
 	none := plugin == "" || plugin == "preempt/none"
 	mode, set := c.conf.Get("PreemptMode")
-	_, active := c.has("PreemptMode", "suspend", "requeue", "cancel")
+	_, active := c.has("PreemptMode", "suspend", "on", "requeue", "cancel")
+	_, within := c.has("PreemptMode", "within")
+	if modes := modesOf(mode); len(modes) > 1 {
+		c.add(mode.Position(), slurmconf.Error, "preemption", "PreemptMode has "+strings.Join(modes, " and "), "one of them")
+		return
+	}
 	switch _, gang := c.has("PreemptMode", "gang"); {
-	case none && active:
+	case gang && within:
+		c.add(mode.Position(), slurmconf.Error, "preemption", "PreemptMode has GANG and WITHIN", "one of both")
+	case none && (active || within):
 		c.add(mode.Position(), slurmconf.Error, "preemption", fmt.Sprintf("PreemptMode is %s without a PreemptType", mode.Value), "PreemptType=preempt/qos or preempt/partition_prio, or PreemptMode=OFF or GANG")
 	case (plugin == "preempt/qos" || plugin == "preempt/partition_prio") && !active:
 		at := mode
@@ -48,11 +64,21 @@ func (c *checker) preemption() {
 			at, _ = c.conf.Get("PreemptType")
 		}
 		c.add(at.Position(), slurmconf.Error, "preemption", fmt.Sprintf("PreemptType is %s, and PreemptMode says not what becomes of the jobs", plugin), "PreemptMode=CANCEL, REQUEUE or SUSPEND,GANG")
-	case !none && !gang:
-		if _, suspend := c.has("PreemptMode", "suspend"); suspend {
+	case !gang && !within:
+		if _, suspend := c.has("PreemptMode", "suspend", "on"); suspend {
 			c.add(mode.Position(), slurmconf.Error, "preemption", "PreemptMode is SUSPEND without GANG, which wakes the jobs up", "PreemptMode=SUSPEND,GANG")
 		}
 	}
+}
+
+// modesOf are the values of PreemptMode of which there can be one.
+func modesOf(pair slurmconf.Pair) (modes []string) {
+	for _, one := range pair.List() {
+		if oneOf("off", "cluster", "cancel", "requeue", "suspend", "on")(one) {
+			modes = append(modes, one)
+		}
+	}
+	return modes
 }
 
 // selection: what is allocated is said once.
@@ -72,10 +98,26 @@ func (c *checker) selection() {
 	case perCore && len(units) == 1 && strings.HasPrefix(strings.ToLower(units[0]), "cr_cpu"):
 		c.add(pair.Position(), slurmconf.Error, "selection", "SelectTypeParameters has CR_ONE_TASK_PER_CORE and "+units[0], "CR_Core or CR_Core_Memory")
 	}
+	plugin, _ := c.conf.Value("SelectType")
+	c.allocated(pair, plugin, units)
 	if most, ok := c.conf.Get("MaxNodeCount"); ok {
-		if plugin, _ := c.conf.Value("SelectType"); !strings.Contains(plugin, "cons_tres") {
+		if !strings.Contains(plugin, "cons_tres") {
 			c.add(most.Position(), slurmconf.Error, "selection", "MaxNodeCount is set, and SelectType is "+plugin, "SelectType=select/cons_tres")
 		}
+	}
+}
+
+// allocated: each plugin allocates other units.
+func (c *checker) allocated(pair slurmconf.Pair, plugin string, units []string) {
+	memory := len(units) == 1 && strings.EqualFold(units[0], "CR_Memory")
+	switch {
+	case plugin == "select/linear" && len(units) == 1 && !memory:
+		c.add(pair.Position(), slurmconf.Error, "selection", "SelectTypeParameters has "+units[0]+", and SelectType is "+plugin, "CR_Memory, or SelectType=select/cons_tres")
+	case plugin == "select/cons_tres" && pair.Value != "" && (memory || len(units) == 0):
+		c.add(pair.Position(), slurmconf.Error, "selection", "SelectTypeParameters does not say what is allocated besides memory", "CR_Core_Memory, CR_CPU_Memory or CR_Socket_Memory")
+	}
+	if topology, at := c.conf.Value("TopologyPlugin"); strings.EqualFold(topology, "topology/tree") && strings.EqualFold(plugin, "select/linear") {
+		c.add(at, slurmconf.Error, "selection", "TopologyPlugin is topology/tree, and SelectType is select/linear", "SelectType=select/cons_tres")
 	}
 }
 
@@ -107,11 +149,6 @@ func (c *checker) logs() {
 }
 
 func (c *checker) jobNumbers() {
-	if pair, ok := c.conf.Get("MaxJobCount"); ok {
-		if n, err := pair.Uint(math.MaxUint32); err == nil && n == 0 {
-			c.add(pair.Position(), slurmconf.Error, "job-count", "MaxJobCount is 0", "at least 1")
-		}
-	}
 	pair, ok := c.conf.Get("FirstJobId")
 	first, err := pair.Uint(math.MaxUint32)
 	if !ok || err != nil {
@@ -122,6 +159,7 @@ func (c *checker) jobNumbers() {
 		if last, err = most.Uint(math.MaxUint32); err != nil {
 			return
 		}
+		last = min(last, maxJobID)
 	}
 	if first > last {
 		c.add(pair.Position(), slurmconf.Error, "job-count", fmt.Sprintf("FirstJobId is %d, and MaxJobId %d", first, last), "a smaller FirstJobId")

@@ -62,6 +62,12 @@ func (c *checker) plugins() {
 	}
 }
 
+// knowsPlugins: they were looked for where they are.
+func (c *checker) knowsPlugins() bool {
+	_, set := c.conf.Get("PluginDir")
+	return c.Controller != nil && (set || c.PluginDir != "")
+}
+
 func (c *checker) inOneOf(dirs, name string) bool {
 	for dir := range strings.SplitSeq(dirs, ":") {
 		if c.exists(path.Join(dir, name)) {

@@ -24,6 +24,7 @@ func (c *checker) keysAndValues(kind slurmconf.Kind) {
 		record := ""
 		for i, pair := range line.Pairs {
 			c.pair(kind, record, pair)
+			c.ofDefault(record, pair)
 			if i == 0 && kind.IsRecord(pair.Key) {
 				record = pair.Key
 			}
@@ -45,6 +46,14 @@ func (c *checker) pair(kind slurmconf.Kind, record string, pair slurmconf.Pair) 
 	}
 }
 
+// ofDefault: what each node has for itself, no DEFAULT line can say.
+func (c *checker) ofDefault(record string, pair slurmconf.Pair) {
+	names := pair.Line().Pairs[0]
+	if strings.EqualFold(record, "NodeName") && strings.EqualFold(names.Value, "DEFAULT") && oneOf("NodeAddr", "NodeHostname", "BcastAddr")(pair.Key) {
+		c.add(pair.Position(), slurmconf.Error, "default", pair.Key+" stands behind NodeName=DEFAULT", "it on the nodes' own lines")
+	}
+}
+
 // lookup: job_container.conf takes the keys of its records on lines of their own
 // too, and behind BasePath.
 func (c *checker) lookup(kind slurmconf.Kind, record, name string) (keys.Key, bool) {
@@ -60,11 +69,31 @@ func (c *checker) unknown(kind slurmconf.Kind, record string, pair slurmconf.Pai
 	if record != "" {
 		what = fmt.Sprintf("%s is not a key of a %s line", pair.Key, record)
 	}
-	want := ""
-	if near := nearest(pair.Key, keys.Of(c.Version, kind, record)); near != "" {
-		want = near
+	severity, at := severityOf(kind), pair.Line().Position()
+	if !c.room(at, severity) {
+		c.more(at, severity)
+		return
 	}
-	c.add(pair.Line().Position(), severityOf(kind), "unknown-key", what, want)
+	c.add(at, severity, "unknown-key", what, c.meant(kind, record, pair))
+}
+
+// meant is what somebody may have wanted to write in the place of an unknown key.
+func (c *checker) meant(kind slurmconf.Kind, record string, pair slurmconf.Pair) string {
+	if strings.EqualFold(pair.Key, "Include") {
+		return "Include " + pair.Value + ", with white space in the place of the ="
+	}
+	if near := nearest(pair.Key, keys.Of(c.Version, kind, record)); near != "" {
+		return near
+	}
+	if record != "" || kind != slurmconf.SlurmConf {
+		return ""
+	}
+	for _, of := range []string{"NodeName", "PartitionName"} {
+		if key, known := keys.Lookup(c.Version, kind, of, pair.Key); known && key.In(c.Version) {
+			return fmt.Sprintf(`it on a %s line; one that goes on ends in a \`, of)
+		}
+	}
+	return ""
 }
 
 func severityOf(kind slurmconf.Kind) slurmconf.Severity {
@@ -88,16 +117,46 @@ func versionsOf(key keys.Key) string {
 // value checks a value by the key's type, as Slurm's parser does, and then by what
 // the daemons say to it.
 func (c *checker) value(kind slurmconf.Kind, record string, key keys.Key, pair slurmconf.Pair) {
-	if err := ofType(key.Type, pair); err != nil {
-		c.findings = append(c.findings, *err)
+	if found := ofType(key.Type, pair); found != nil {
+		if mebibytes(key.Name) {
+			found.Want = inMebibytes(pair.Value, found.Want)
+		}
+		c.find(*found)
 		return
 	}
 	if record == "" {
 		c.removed(kind, pair)
 	}
-	if rule, ok := ruleFor(kind, record, key.Name); ok {
-		c.findings = append(c.findings, rule.judge(pair)...)
+	name := strings.ToLower(key.Name)
+	if record != "" {
+		name = strings.ToLower(record) + " " + name
 	}
+	c.bounds(kind, name, pair)
+	if rule, ok := ruleFor(kind, name); ok {
+		for _, found := range rule.judge(c.Version, pair) {
+			c.find(found)
+		}
+	}
+}
+
+// mebibytes says whether a key counts memory or disk.
+func mebibytes(key string) bool {
+	return strings.Contains(key, "Mem") && !strings.Contains(key, "Swappiness") || key == "TmpDisk"
+}
+
+// inMebibytes is a number with a unit as Slurm wants it.
+func inMebibytes(value, otherwise string) string {
+	number, unit := strings.TrimRight(value, "iIbB"), uint64(0)
+	for name, size := range map[string]uint64{"m": 1, "g": 1 << 10, "t": 1 << 20} {
+		if short, ok := strings.CutSuffix(strings.ToLower(number), name); ok {
+			number, unit = short, size
+		}
+	}
+	n, err := strconv.ParseUint(number, 10, 32)
+	if err != nil || unit == 0 {
+		return otherwise
+	}
+	return fmt.Sprintf("a number of MiB: %d", n*unit)
 }
 
 func ofType(t keys.Type, pair slurmconf.Pair) *slurmconf.Finding {

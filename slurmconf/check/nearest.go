@@ -6,14 +6,42 @@ import (
 	"github.com/slurmlet/slurmlet/slurmconf/keys"
 )
 
-// nearest is the key that was probably meant: one that two mistakes, or in a short
-// name one, make of it. Empty when there is none.
+// nearest is the key that was probably meant: one that begins with the name, or that
+// two mistakes, or in a short name one, make of it. Empty when there is none.
 func nearest(name string, known []keys.Key) string {
+	names := make([]string, len(known))
+	for i, key := range known {
+		names[i] = key.Name
+	}
+	return nearestOf(name, names)
+}
+
+func nearestOf(name string, known []string) string {
+	name = strings.ToLower(name)
 	best, least := "", min(len(name)/3, 2)+1
 	for _, key := range known {
-		if d := distance(strings.ToLower(name), strings.ToLower(key.Name), least); d < least {
-			best, least = key.Name, d
+		if d := distance(name, strings.ToLower(key), least); d < least {
+			best, least = key, d
 		}
+	}
+	if best == "" && len(name) > 5 {
+		best = beginning(name, known)
+	}
+	return best
+}
+
+// beginning is the only one that begins with the name, or with which that begins.
+func beginning(name string, known []string) string {
+	best := ""
+	for _, key := range known {
+		lower := strings.ToLower(key)
+		if !strings.HasPrefix(lower, name) && (len(lower) < 4 || !strings.HasPrefix(name, lower)) {
+			continue
+		}
+		if best != "" {
+			return ""
+		}
+		best = key
 	}
 	return best
 }

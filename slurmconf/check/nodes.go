@@ -35,9 +35,12 @@ func (n *nodeNames) readNodes() {
 		if !ok {
 			continue
 		}
+		n.shape(node)
+		n.reserved(node)
 		lists, first = append(lists, names), append(first, node.Pairs[0])
 		n.sameLength(node, "NodeAddr", node.Addresses, names.Len())
 		n.sameLength(node, "NodeHostname", node.Hostnames, names.Len())
+		n.further(node, names.Len())
 	}
 	all := hostlist.Concat(lists...)
 	n.known = all.Set()
@@ -79,7 +82,44 @@ func (n *nodeNames) sameLength(node slurmconf.Node, key, expression string, node
 	}
 	hosts, ok := n.expand(pair, expression)
 	if ok && hosts.Len() != nodes && hosts.Len() != 1 {
-		n.add(pair.Position(), slurmconf.Error, "node-addresses", fmt.Sprintf("%s has %d hosts for the %d nodes of %s", pair.Key, hosts.Len(), nodes, node.Names), "as many as nodes, or one")
+		n.add(pair.Position(), slurmconf.Error, "node-addresses", fmt.Sprintf("%s has %d values for the %d nodes of %s", pair.Key, hosts.Len(), nodes, node.Names), "as many as nodes, or one")
+	}
+}
+
+// reserved: names that a node cannot have.
+func (n *nodeNames) reserved(node slurmconf.Node) {
+	switch {
+	case node.Names == "":
+		n.add(node.Pairs[0].Position(), slurmconf.Error, "node-name", "NodeName is empty", "a name")
+	case strings.EqualFold(node.Names, "ALL"):
+		n.add(node.Pairs[0].Position(), slurmconf.Error, "node-name", "NodeName is ALL, which is all of them", "another name")
+	}
+}
+
+// further: one port and broadcast address for all, or as many as nodes. A range of
+// ports goes without brackets.
+func (n *nodeNames) further(node slurmconf.Node, nodes int) {
+	if pair, ok := node.Line.Get("BcastAddr"); ok {
+		n.sameLength(node, "BcastAddr", pair.Value, nodes)
+	}
+	pair, ok := node.Get("Port")
+	if !ok || pair.Value == "" {
+		return
+	}
+	expression := pair.Value
+	if expression[0] != '[' && strings.ContainsAny(expression, "-,") {
+		expression = "[" + expression + "]"
+	}
+	n.sameLength(node, "Port", expression, nodes)
+	list, err := hostlist.Parse(expression)
+	if err != nil || list.Len() != nodes && list.Len() != 1 {
+		return
+	}
+	for port := range list.All() {
+		if p := integerAtStart(port); p <= 0 || p > math.MaxUint16 {
+			n.add(pair.Position(), slurmconf.Error, "node-port", "Port has "+port, "1 to 65535")
+			return
+		}
 	}
 }
 
@@ -87,6 +127,9 @@ func (n *nodeNames) sameLength(node slurmconf.Node, key, expression string, node
 func (n *nodeNames) fits() {
 	pair, ok := n.conf.Get("MaxNodeCount")
 	if !ok {
+		if n.known.Len() >= maxNodes {
+			n.add(n.start(), slurmconf.Error, "node-count", fmt.Sprintf("there are %d nodes", n.known.Len()), fmt.Sprintf("less than %d", maxNodes))
+		}
 		return
 	}
 	most, err := pair.Uint(math.MaxUint32)
@@ -114,7 +157,7 @@ func (n *nodeNames) readNodeSets() {
 			continue
 		}
 		if at, ok := set.Get("Nodes"); ok {
-			if list, ok := n.expand(at, set.Nodes); ok {
+			if list, ok := n.expandOr(slurmconf.Warning, at, set.Nodes); ok {
 				n.unknownIn(at, slurmconf.Warning, "NodeSet "+name, list)
 			}
 		}
@@ -148,8 +191,12 @@ func (n *nodeNames) partitionNodes(at slurmconf.Pair, p slurmconf.Partition) {
 		if !ok || strings.EqualFold(set.Nodes, "ALL") {
 			continue
 		}
-		if inner, err := hostlist.Parse(set.Nodes); err == nil {
-			n.unknownIn(at, slurmconf.Error, "partition "+p.Name()+", by NodeSet "+name, inner)
+		inner, err := hostlist.Parse(set.Nodes)
+		switch {
+		case err == nil:
+			n.strangers(at, slurmconf.Error, "partition "+p.Name()+", by NodeSet "+name, inner, n.known.Contains)
+		case n.Version < "25.05":
+			n.add(at.Position(), slurmconf.Error, "hostlist", "partition "+p.Name()+", by NodeSet "+name+": "+err.Error(), "")
 		}
 	}
 }
@@ -171,7 +218,7 @@ func (n *nodeNames) defaults() {
 
 func (n *nodeNames) readDownNodes() {
 	for _, r := range n.conf.Records("DownNodes") {
-		if list, ok := n.expand(r.Pairs[0], r.Name()); ok {
+		if list, ok := n.expandOr(slurmconf.Warning, r.Pairs[0], r.Name()); ok {
 			n.unknownIn(r.Pairs[0], slurmconf.Warning, "DownNodes", list)
 		}
 	}
@@ -179,9 +226,14 @@ func (n *nodeNames) readDownNodes() {
 
 // unknownIn tells of hosts that are neither nodes nor NodeSets here.
 func (n *nodeNames) unknownIn(at slurmconf.Pair, severity slurmconf.Severity, where string, list hostlist.List) {
+	n.strangers(at, severity, where, list, func(name string) bool { _, ok := n.sets[name]; return ok })
+}
+
+// strangers tells of hosts that are no nodes, but for those that are known otherwise.
+func (n *nodeNames) strangers(at slurmconf.Pair, severity slurmconf.Severity, where string, list hostlist.List, known func(string) bool) {
 	var names []string
 	for name := range list.Set().Difference(n.known).All() {
-		if _, ok := n.sets[name]; !ok {
+		if !known(name) {
 			names = append(names, name)
 		}
 	}
@@ -195,9 +247,13 @@ func (n *nodeNames) unknownIn(at slurmconf.Pair, severity slurmconf.Severity, wh
 
 // expand is the hosts of an expression, or a finding.
 func (n *nodeNames) expand(at slurmconf.Pair, expression string) (hostlist.List, bool) {
+	return n.expandOr(slurmconf.Error, at, expression)
+}
+
+func (n *nodeNames) expandOr(severity slurmconf.Severity, at slurmconf.Pair, expression string) (hostlist.List, bool) {
 	list, err := hostlist.Parse(expression)
 	if err != nil {
-		n.add(at.Position(), slurmconf.Error, "hostlist", at.Key+": "+err.Error(), "")
+		n.add(at.Position(), severity, "hostlist", at.Key+": "+err.Error(), "")
 		return list, false
 	}
 	return list, true

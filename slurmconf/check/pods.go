@@ -58,6 +58,7 @@ func (c *checker) dynamicNodes() {
 // gres: slurmctld logs a kind that it does not know, and ignores it.
 func (c *checker) gres() {
 	types, _ := c.conf.Get("GresTypes")
+	c.gresTypes(types)
 	for _, node := range c.conf.Nodes() {
 		pair, _ := node.Get("Gres")
 		for _, one := range pair.List() {
@@ -65,6 +66,25 @@ func (c *checker) gres() {
 			if !slices.Contains(types.List(), name) {
 				c.add(pair.Position(), slurmconf.Warning, "gres", fmt.Sprintf("%s has Gres=%s, and GresTypes has no %s", node.Names, one, name), "GresTypes="+name)
 			}
+		}
+	}
+}
+
+// gresTypes: src/interfaces/gres.c, gres_init.
+func (c *checker) gresTypes(pair slurmconf.Pair) {
+	seen := map[string]bool{}
+	for _, one := range pair.List() {
+		if seen[one] {
+			c.add(pair.Position(), slurmconf.Warning, "gres", "GresTypes has "+one+" twice", "it once")
+		}
+		seen[one] = true
+	}
+	for _, shared := range []string{"shard", "mps"} {
+		if seen[shared] && !seen["gpu"] {
+			c.add(pair.Position(), slurmconf.Error, "gres", "GresTypes has "+shared+" and no gpu", "gpu,"+shared)
+		}
+		if plugin, _ := c.conf.Value("SelectType"); seen[shared] && plugin == "select/linear" {
+			c.add(pair.Position(), slurmconf.Error, "gres", "GresTypes has "+shared+", and SelectType is "+plugin, "SelectType=select/cons_tres")
 		}
 	}
 }

@@ -29,12 +29,12 @@ func (c *checker) removed(kind slurmconf.Kind, pair slurmconf.Pair) {
 		return
 	}
 	switch n, err := pair.Uint(1 << 16); {
+	case key == "frontendname":
+		c.add(pair.Line().Position(), slurmconf.Error, "removed-key", "FrontendName is for Slurm that is built with --enable-front-end, every other ends over it", "a configuration without it")
 	case key == "fastschedule" && err == nil && n == 1:
 		c.add(pair.Line().Position(), slurmconf.Warning, "removed-key", "FastSchedule=1 has no effect any more", "a configuration without it")
 	case key == "fastschedule" && err == nil:
 		c.add(pair.Line().Position(), slurmconf.Error, "removed-key", fmt.Sprintf("FastSchedule=%d is in Slurm no more, which ends over it", n), "SlurmdParameters=config_overrides in the place of 2, nothing in that of 0")
-	case key == "selecttype" && pair.Value == "select/cons_res":
-		c.add(pair.Position(), slurmconf.Error, "removed-plugin", "SelectType is select/cons_res, which is in Slurm no more", "select/cons_tres")
 	}
 }
 

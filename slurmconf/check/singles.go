@@ -9,14 +9,36 @@ import (
 
 // singles tells of keys that are missing, and of those that are set twice.
 func (c *checker) singles() {
-	if _, ok := c.conf.Get("ClusterName"); !ok {
+	if name, _ := c.conf.Get("ClusterName"); name.Value == "" {
 		c.add(c.start(), slurmconf.Error, "missing-key", "there is no ClusterName", "ClusterName=name")
 	}
 	if len(c.conf.Controllers()) == 0 {
 		c.add(c.start(), slurmconf.Error, "missing-key", "there is no SlurmctldHost", "SlurmctldHost=name, or name(address)")
 	}
+	c.controllers()
 	for _, kind := range slurmconf.Kinds {
 		c.repeated(kind)
+	}
+}
+
+// controllers: src/common/read_config.c, _parse_slurmctld_host and _load_slurmctld_host.
+func (c *checker) controllers() {
+	at := map[string]slurmconf.Position{}
+	hosts := c.conf.All("SlurmctldHost")
+	for _, pair := range hosts {
+		host, address, open := strings.Cut(pair.Value, "(")
+		if open != strings.Contains(pair.Value, ")") || open && strings.IndexByte(address, ')') != len(address)-1 {
+			c.add(pair.Position(), slurmconf.Error, "controller", "SlurmctldHost is "+pair.Value, "name, or name(address)")
+		}
+		if earlier, ok := at[host]; ok {
+			c.add(pair.Position(), slurmconf.Error, "controller", fmt.Sprintf("SlurmctldHost %s is there already, at %s", host, earlier), "one line for each host")
+		}
+		at[host] = pair.Line().Position()
+	}
+	for _, key := range []string{"ControlMachine", "ControlAddr", "BackupController", "BackupAddr"} {
+		if pair, ok := c.conf.Get(key); ok && len(hosts) > 0 {
+			c.ignored(pair, "SlurmctldHost")
+		}
 	}
 }
 

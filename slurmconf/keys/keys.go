@@ -1,5 +1,6 @@
 // Package keys knows the keys that each version of Slurm reads from slurm.conf
-// and the files of its family, as Slurm's own parser is told them.
+// and the files of its family, as Slurm's own parser is told them, and the names of its
+// plugins.
 package keys
 
 import (
@@ -33,6 +34,8 @@ const (
 	Float   Type = "float"
 	List    Type = "array" // may be set more than once, or begins a record
 	Defunct Type = "defunct"
+
+	plugin Type = "plugin" // no key: see Plugins
 )
 
 // Key is a key of a file, or of a record in it.
@@ -79,6 +82,19 @@ func Of(version string, file slurmconf.Kind, record string) (all []Key) {
 	slices.SortFunc(all, func(a, b Key) int { return strings.Compare(a.Name, b.Name) })
 	return all
 }
+
+// Plugins are those that a version has of a kind ("select"), without the kind.
+func Plugins(version, kind string) (names []string) {
+	for _, k := range Of(version, plugins, "") {
+		if name, ok := strings.CutPrefix(k.Name, kind+"/"); ok {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// plugins is the heading of the plugins' names.
+const plugins slurmconf.Kind = "plugins"
 
 type heading struct {
 	file   slurmconf.Kind

@@ -40,7 +40,7 @@ func TestLookup(t *testing.T) {
 
 // TestTable: each line of the table says something that can be used.
 func TestTable(t *testing.T) {
-	types := []Type{String, Bool, Uint16, Uint32, Uint64, Float, List, Defunct}
+	types := []Type{String, Bool, Uint16, Uint32, Uint64, Float, List, Defunct, plugin}
 	for h, table := range parsed() {
 		require.True(t, len(table) > 0 || h.record == "slurmctldhost", h)
 		for _, all := range table {

@@ -10,8 +10,51 @@
 {{- default $full .Values.fullnameOverride | trunc 40 | trimSuffix "-" }}
 {{- end }}
 
+{{- /* A component's: its own, the one for all, or the one of its role. */}}
 {{- define "slurm.serviceAccountName" -}}
-{{ .Values.serviceAccount.name | default (ternary (include "slurm.fullname" .) "default" .Values.serviceAccount.create) }}
+{{- $a := .root.Values.serviceAccount }}
+{{- .spec.serviceAccountName | default $a.name | default (ternary (printf "%s-%s" (include "slurm.fullname" .root) .role) "default" $a.create) }}
+{{- end }}
+
+{{- /* The node set that stands in for the user's, as long as there are none. */}}
+{{- define "slurm.defaultNodeSets" -}}
+{{- with .Values.defaultNodeSet }}
+{{ . }}: {replicas: 2}
+{{- end }}
+{{- end }}
+
+{{- /* The login sets: the one that login describes has no name. */}}
+{{- define "slurm.loginSets" -}}
+{{- $sets := dict }}
+{{- range $set, $values := .Values.loginSets }}
+{{- if dig "enabled" true ($values | default dict) }}
+{{- $_ := set $sets $set ($values | default dict) }}
+{{- end }}
+{{- end }}
+{{- if .Values.login.enabled }}
+{{- $_ := set $sets "" dict }}
+{{- end }}
+{{- toYaml $sets }}
+{{- end }}
+
+{{- /* What cgroup.access says, or follows from cgroup.runtimeClassName. */}}
+{{- define "slurm.cgroupAccess" -}}
+{{ .Values.cgroup.access | default (empty .Values.cgroup.runtimeClassName | ternary "none" "runtime") }}
+{{- end }}
+
+{{- /* What Pod Security's level the namespace must allow: hostPath and further capabilities are beyond baseline. */}}
+{{- define "slurm.podSecurity" -}}
+{{- $baseline := list "AUDIT_WRITE" "CHOWN" "DAC_OVERRIDE" "FOWNER" "FSETID" "KILL" "MKNOD" "NET_BIND_SERVICE" "SETFCAP" "SETGID" "SETPCAP" "SETUID" "SYS_CHROOT" }}
+{{- $beyond := eq (include "slurm.cgroupAccess" .) "capability" }}
+{{- range .Values.sharedVolumes }}
+{{- $beyond = or $beyond (hasKey .volume "hostPath") }}
+{{- end }}
+{{- range $set, $values := .Values.nodeSets | default (include "slurm.defaultNodeSets" . | fromYaml) }}
+{{- range (mergeOverwrite (deepCopy $.Values.nodeDefaults) (deepCopy ($values | default dict))).capabilities }}
+{{- $beyond = or $beyond (not (has . $baseline)) }}
+{{- end }}
+{{- end }}
+{{- ternary "privileged" "baseline" $beyond }}
 {{- end }}
 
 {{- define "slurm.keys" -}}
@@ -87,7 +130,7 @@ ownName, that of a Service which leads to this one pod.
 {{- define "slurm.selector" -}}
 app.kubernetes.io/name: {{ include "slurm.name" .root }}
 app.kubernetes.io/instance: {{ .root.Release.Name }}
-{{- with .role }}
+{{- with .component | default .role }}
 app.kubernetes.io/component: {{ . }}
 {{- end }}
 {{- with .set }}
@@ -104,6 +147,11 @@ labels: {{- include "slurm.labels" . | nindent 2 }}
 {{- define "slurm.image" -}}
 {{- $i := .root.Values.image }}
 {{- .spec.image | default (printf "%s/%s:%s-%s" $i.registry .role ($i.tag | default .root.Chart.AppVersion) $i.slurm) }}
+{{- end }}
+
+{{- /* From SIGTERM to SIGKILL: the agent must know which comes first. */}}
+{{- define "slurm.gracePeriod" -}}
+{{ min (int64 .terminationGracePeriodSeconds) (int64 (.deletionGracePeriodSeconds | default .terminationGracePeriodSeconds)) }}
 {{- end }}
 
 {{- /* Whose a role's processes are. slurmd and login have no entry: they start jobs and sessions as their users. */}}
@@ -126,7 +174,7 @@ seccompProfile:
 
 {{- /* Whether its agent makes a cgroup writable: "true", or nothing. */}}
 {{- define "slurm.remounts" -}}
-{{ if and (eq .role "slurmd") (eq .root.Values.cgroup.access "capability") }}true{{ end }}
+{{ if and (eq .role "slurmd") (eq (include "slurm.cgroupAccess" .root) "capability") }}true{{ end }}
 {{- end }}
 
 {{- define "slurm.securityContext" -}}
@@ -160,17 +208,21 @@ readinessProbe:
   httpGet: {path: /readyz, port: agent}
   periodSeconds: 5
 livenessProbe:
-  httpGet: {path: /livez, port: agent}
-  periodSeconds: 10
-  failureThreshold: 6
+  # The one that ends a container, and jobs with it: on the agent's socket, where no stranger is in its way
+  exec: {command: {{ concat .spec.command (list "probe" "liveness") | toJson }}}
+  periodSeconds: 60
+  timeoutSeconds: 30
+  failureThreshold: 5
 {{- end }}
 
 {{- define "slurm.changedProbes" -}}
 {{- $probes := include "slurm.probes" . | fromYaml }}
 {{- range $name, $change := .spec.probes }}
 {{- $probe := get $probes (printf "%sProbe" $name) }}
-{{- if or $change.exec $change.tcpSocket $change.grpc }}
-{{- $_ := unset $probe "httpGet" }}
+{{- range $how := list "exec" "httpGet" "tcpSocket" "grpc" }}
+{{- if get $change $how }}
+{{- $probe = omit $probe "exec" "httpGet" }}
+{{- end }}
 {{- end }}
 {{- $_ := set $probes (printf "%sProbe" $name) (mergeOverwrite $probe $change) }}
 {{- end }}
@@ -212,6 +264,63 @@ livenessProbe:
       {{- end }}
 {{- end }}
 
+{{- /*
+sssd, where users are in a directory. The agents of slurmd and login are root, and run it beside the daemon.
+Those of slurmctld and slurmdbd are not: it has a container of its own, and they share its sockets.
+*/}}
+{{- define "slurm.sssdApart" -}}
+{{ if and .spec.sssdSecret (include "slurm.uid" .) }}true{{ end }}
+{{- end }}
+
+{{- define "slurm.sssdVolumes" -}}
+{{- with .spec.sssdSecret }}
+- name: sssd
+  secret:
+    secretName: {{ . }}
+    defaultMode: 0400
+{{- end }}
+{{- if include "slurm.sssdApart" . }}
+- name: sssd-pipes
+  emptyDir: {medium: Memory}
+{{- end }}
+{{- end }}
+
+{{- define "slurm.sssdVolumeMounts" -}}
+{{- if include "slurm.sssdApart" . }}
+- {name: sssd-pipes, mountPath: /var/lib/sss/pipes, readOnly: true}
+{{- else if .spec.sssdSecret }}
+- {name: sssd, mountPath: /etc/sssd, readOnly: true}
+{{- end }}
+{{- end }}
+
+{{- /* sssd wants its configuration to be root's alone, which no file of a Secret is in a pod with an fsGroup. */}}
+{{- define "slurm.sssdContainer" -}}
+- name: sssd
+  image: {{ include "slurm.image" . }}
+  imagePullPolicy: {{ .root.Values.image.pullPolicy }}
+  command:
+    - sh
+    - -euc
+    - |
+      # An fsGroup makes directories setgid; sssd refuses sockets that are not root's.
+      install -d -g root -m 00755 /var/lib/sss/pipes
+      install -d -g root -m 00700 /etc/sssd /var/lib/sss/pipes/private
+      install -m 600 /etc/slurmlet/sssd/* /etc/sssd/
+      exec sssd -i --logger=stderr
+  securityContext:
+    runAsNonRoot: false
+    runAsUser: 0
+    runAsGroup: 0
+    allowPrivilegeEscalation: false
+    capabilities:
+      drop: [ALL]
+      add: [CHOWN, DAC_OVERRIDE, FOWNER, KILL, SETGID, SETUID]
+  resources: {requests: {cpu: 10m, memory: 100Mi}}
+  volumeMounts:
+    - {name: sssd, mountPath: /etc/slurmlet/sssd, readOnly: true}
+    - {name: sssd-pipes, mountPath: /var/lib/sss/pipes}
+{{- end }}
+
 {{- /* Writable directories of those whose root file system is not. */}}
 {{- define "slurm.scratchVolumes" -}}
 - name: run
@@ -244,6 +353,7 @@ The template of a role's pods. The role says its part in slurm.<role>.env,
 */}}
 {{- define "slurm.podTemplate" -}}
 {{- $s := .spec }}
+{{- include "slurm.dropNulls" $s.resources }}
 {{- $part := printf "slurm.%s" .role }}
 metadata:
   labels:
@@ -252,7 +362,7 @@ metadata:
   annotations: {{- toYaml . | nindent 4 }}
   {{- end }}
 spec:
-  serviceAccountName: {{ include "slurm.serviceAccountName" .root }}
+  serviceAccountName: {{ include "slurm.serviceAccountName" . }}
   automountServiceAccountToken: false
   enableServiceLinks: false
   terminationGracePeriodSeconds: {{ int64 $s.terminationGracePeriodSeconds }}
@@ -281,7 +391,7 @@ spec:
       imagePullPolicy: {{ .root.Values.image.pullPolicy }}
       command: {{ append $s.command .role | toJson }}
       env:
-        - {name: SLURMLET_GRACE_PERIOD, value: {{ int64 $s.terminationGracePeriodSeconds }}s}
+        - {name: SLURMLET_GRACE_PERIOD, value: {{ include "slurm.gracePeriod" $s }}s}
         - {name: SLURMLET_LOG_LEVEL, value: {{ $s.logLevel }}}
         {{- include (printf "%s.env" $part) . | nindent 8 }}
         {{- with $s.env }}
@@ -303,6 +413,9 @@ spec:
         {{- with $s.extraVolumeMounts }}
         {{- toYaml . | nindent 8 }}
         {{- end }}
+    {{- if and (include "slurm.sssdApart" .) (ne .role "slurmrestd") }}
+    {{- include "slurm.sssdContainer" . | nindent 4 }}
+    {{- end }}
     {{- with $s.sidecars }}
     {{- toYaml . | nindent 4 }}
     {{- end }}
@@ -321,20 +434,54 @@ hostUsers: {{ .spec.hostUsers }}
 {{- with include "slurm.runtimeClassName" . }}
 runtimeClassName: {{ . }}
 {{- end }}
-{{- range $key := list "resourceClaims" "nodeSelector" "tolerations" "affinity" "priorityClassName" "schedulerName" }}
+{{- range $key := list "resourceClaims" "nodeSelector" "tolerations" "priorityClassName" "schedulerName" }}
 {{- with get $.spec $key }}
 {{ $key }}: {{- if kindIs "string" . }} {{ . }}{{ else }}{{ toYaml . | nindent 2 }}{{ end }}
 {{- end }}
+{{- end }}
+{{- with include "slurm.affinity" . | fromYaml }}
+affinity: {{- toYaml . | nindent 2 }}
 {{- end }}
 {{- with include "slurm.spread" . }}
 topologySpreadConstraints: {{- . | nindent 2 }}
 {{- end }}
 {{- end }}
 
+{{- /* Takes away what a set's null takes away from the defaults: Kubernetes would read 0. */}}
+{{- define "slurm.dropNulls" -}}
+{{- range $kind := list "limits" "requests" }}
+{{- $amounts := get $ $kind | default dict }}
+{{- range $name, $amount := $amounts }}
+{{- if kindIs "invalid" $amount }}
+{{- $_ := unset $amounts $name }}
+{{- end }}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{- /* "true" where a limit is missing: the node registers the machine's CPUs, or memory. */}}
+{{- define "slurm.unlimited" -}}
+{{- $limits := (.resources | default dict).limits | default dict }}
+{{- if not (and $limits.cpu $limits.memory) }}true{{ end }}
+{{- end }}
+
+{{- /* A node that registers its machine shares it with no other node, of no cluster. */}}
+{{- define "slurm.affinity" -}}
+{{- $affinity := deepCopy (.spec.affinity | default dict) }}
+{{- if and (eq .role "slurmd") (include "slurm.unlimited" .spec) }}
+{{- $anti := $affinity.podAntiAffinity | default dict }}
+{{- $key := "requiredDuringSchedulingIgnoredDuringExecution" }}
+{{- $alone := dict "topologyKey" "kubernetes.io/hostname" "namespaceSelector" dict "labelSelector" (dict "matchLabels" (dict "slurmlet.dev/role" "slurmd")) }}
+{{- $_ := set $anti $key (append (get $anti $key | default list) $alone) }}
+{{- $_ := set $affinity "podAntiAffinity" $anti }}
+{{- end }}
+{{- toYaml $affinity }}
+{{- end }}
+
 {{- /* slurmd's runtime class makes its cgroups writable, unless it has one of its own. */}}
 {{- define "slurm.runtimeClassName" -}}
-{{- $cgroup := .root.Values.cgroup }}
-{{- .spec.runtimeClassName | default (ternary $cgroup.runtimeClassName "" (and (eq .role "slurmd") (eq $cgroup.access "runtime"))) }}
+{{- $writable := and (eq .role "slurmd") (eq (include "slurm.cgroupAccess" .root) "runtime") }}
+{{- .spec.runtimeClassName | default (ternary .root.Values.cgroup.runtimeClassName "" $writable) }}
 {{- end }}
 
 {{- /* A volume's claim, from the values' persistence. */}}
@@ -352,6 +499,20 @@ spec:
       storage: {{ .persistence.size }}
 {{- end }}
 
+{{- define "slurm.families" -}}
+{{- with .Values.ipFamilyPolicy }}
+ipFamilyPolicy: {{ . }}
+{{- end }}
+{{- with .Values.ipFamilies }}
+ipFamilies: {{ toJson . }}
+{{- end }}
+{{- end }}
+
+{{- /* "true" where the cluster speaks IPv6, which Slurm must be told. */}}
+{{- define "slurm.speaksIPv6" -}}
+{{ if or (has "IPv6" .Values.ipFamilies) (contains "DualStack" .Values.ipFamilyPolicy) }}true{{ end }}
+{{- end }}
+
 {{- /* A Service of .service's type: .port is the port's name, .number its number. With .early it leads to pods that are not Ready, too. */}}
 {{- define "slurm.service" -}}
 apiVersion: v1
@@ -367,6 +528,7 @@ spec:
   # A daemon serves before its agent says Ready.
   publishNotReadyAddresses: true
   {{- end }}
+  {{- include "slurm.families" .root | nindent 2 }}
   {{- if and .service.externalTrafficPolicy (ne .service.type "ClusterIP") }}
   externalTrafficPolicy: {{ .service.externalTrafficPolicy }}
   {{- end }}

@@ -1,7 +1,7 @@
 // Standin is the daemon that the bench's inits start: it writes CLOCK_MONOTONIC
 // to the fifo $BENCH_REPORT when it begins and when SIGTERM arrives, and tells
 // READY as slurmctld would. It tells a version (-V); under the name scontrol it
-// answers a ping.
+// answers a ping, and under that of another tool that there is nothing.
 package main
 
 import (
@@ -20,8 +20,11 @@ var began = monotonic()
 const pong = `{"pings":[{"hostname":"x","responding":true}],"errors":[]}`
 
 func main() {
-	if filepath.Base(os.Args[0]) == "scontrol" {
+	switch filepath.Base(os.Args[0]) {
+	case "scontrol":
 		fmt.Println(pong)
+		return
+	case "sdiag", "squeue":
 		return
 	}
 	if slices.Contains(os.Args, "-V") {

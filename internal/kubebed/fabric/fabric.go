@@ -100,7 +100,7 @@ func (s *server) link(_ context.Context, _ remote.Command, args []string) (int, 
 }
 
 // Dial connects to a port on the bed's network: of a node, or of a pod.
-func (s *server) Dial(ctx context.Context, host string, port uint32) (net.Conn, error) {
+func (s *server) Dial(ctx context.Context, host, port string) (net.Conn, error) {
 	var d net.Dialer
-	return d.DialContext(ctx, "tcp", fmt.Sprintf("%s:%d", host, port))
+	return d.DialContext(ctx, "tcp", net.JoinHostPort(host, port))
 }

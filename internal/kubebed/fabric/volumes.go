@@ -45,14 +45,25 @@ func openVolumes(dir string) error {
 		return fmt.Errorf("cannot share volumes: %v", err)
 	}
 	go func() {
-		for event := range watcher.Events {
-			if !event.Has(fsnotify.Create) {
-				continue
-			}
-			if err := os.Chmod(event.Name, 0o777); err != nil {
-				say("a volume stays closed: %v", err)
+		for {
+			select {
+			case event := <-watcher.Events:
+				if event.Has(fsnotify.Create) {
+					openVolume(event.Name)
+				}
+			case <-watcher.Errors: //nolint:errcheck // some volumes were missed
+				made, _ := filepath.Glob(filepath.Join(dir, "*")) // the pattern is good
+				for _, volume := range made {
+					openVolume(volume)
+				}
 			}
 		}
 	}()
 	return nil
+}
+
+func openVolume(path string) {
+	if err := os.Chmod(path, 0o777); err != nil {
+		say("a volume stays closed: %v", err)
+	}
 }

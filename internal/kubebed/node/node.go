@@ -73,7 +73,7 @@ type server struct {
 }
 
 // Dial connects to a port that the node can reach.
-func (s *server) Dial(ctx context.Context, host string, port uint32) (net.Conn, error) {
+func (s *server) Dial(ctx context.Context, host, port string) (net.Conn, error) {
 	var d net.Dialer
-	return d.DialContext(ctx, "tcp", fmt.Sprintf("%s:%d", host, port))
+	return d.DialContext(ctx, "tcp", net.JoinHostPort(host, port))
 }

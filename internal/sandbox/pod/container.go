@@ -43,6 +43,16 @@ func (c *container) signal(sig unix.Signal) error {
 	return nil
 }
 
+// path leads through the mounts of the container's PID 1 (proc_pid_root(5)).
+func (c *container) path(path string) (string, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.ended() {
+		return "", fmt.Errorf("cannot look into %s: its container has ended", c.id)
+	}
+	return filepath.Join("/proc", strconv.Itoa(c.pid), "root", path), nil
+}
+
 func (c *container) ended() bool {
 	select {
 	case <-c.exited:

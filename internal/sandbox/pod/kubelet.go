@@ -233,6 +233,19 @@ func (k *Kubelet) Log(name string) (string, error) {
 	return filepath.Join(k.podDir(name), "log"), nil
 }
 
+// Path is where a file of a pod's container is for this process, volumes included.
+func (k *Kubelet) Path(name, path string) (string, error) {
+	p, err := k.pod(name)
+	if err != nil {
+		return "", err
+	}
+	c, err := p.started()
+	if err != nil {
+		return "", err
+	}
+	return c.path(path)
+}
+
 // IP is a pod's address.
 func (k *Kubelet) IP(name string) (string, error) {
 	p, err := k.pod(name)

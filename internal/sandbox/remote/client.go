@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"strings"
 	"time"
 
 	"golang.org/x/crypto/ssh"
@@ -35,9 +36,14 @@ func NewClient(conn net.Conn, keys Keys, limit time.Duration) (*Client, error) {
 // Close ends the connection and every command on it.
 func (c *Client) Close() error { return c.conn.Close() }
 
-// Dial connects to a pod's port: "node-0:8817".
+// Dial connects to a pod's port, "node-0:8817", or to a socket in a pod,
+// "node-0:/run/slurmlet/agent.sock".
 func (c *Client) Dial(ctx context.Context, address string) (net.Conn, error) {
-	conn, err := c.conn.DialContext(ctx, "tcp", address)
+	network := "tcp"
+	if strings.Contains(address, ":/") {
+		network = "unix"
+	}
+	conn, err := c.conn.DialContext(ctx, network, address)
 	if refused, ok := errors.AsType[*ssh.OpenChannelError](err); ok {
 		return nil, fmt.Errorf("cannot connect to %s: %s", address, refused.Message)
 	}

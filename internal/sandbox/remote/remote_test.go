@@ -46,9 +46,9 @@ func (f *fake) Execute(ctx context.Context, c Command) int {
 	return 0
 }
 
-func (f *fake) Dial(ctx context.Context, pod string, port uint32) (net.Conn, error) {
-	if pod != "web" || port != 80 {
-		return nil, fmt.Errorf("no pod %q", pod)
+func (f *fake) Dial(ctx context.Context, pod, to string) (net.Conn, error) {
+	if pod != "web" || to != "80" && to != "/run/web.sock" {
+		return nil, fmt.Errorf("no %s in pod %q", to, pod)
 	}
 	var d net.Dialer
 	return d.DialContext(ctx, "tcp", f.web)
@@ -160,7 +160,17 @@ func TestDial(t *testing.T) {
 	assert.Equal(t, "hello /readyz", string(body))
 
 	_, err = client.Dial(t.Context(), "other:80")
-	assert.ErrorContains(t, err, `no pod "other"`)
+	assert.ErrorContains(t, err, `no 80 in pod "other"`)
+
+	for address, refusal := range map[string]string{"web:/run/web.sock": "", "web:/run/other": "no /run/other in pod \"web\""} {
+		conn, err := client.Dial(t.Context(), address)
+		if refusal != "" {
+			assert.ErrorContains(t, err, refusal)
+			continue
+		}
+		require.NoError(t, err)
+		assert.NoError(t, conn.Close())
+	}
 }
 
 func TestOnlyItsOwnClient(t *testing.T) {

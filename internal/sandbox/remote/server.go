@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"strconv"
+	"strings"
 
 	"golang.org/x/crypto/ssh"
 )
@@ -15,8 +17,8 @@ import (
 type Executor interface {
 	// Execute returns the exit code. ctx ends with the client's connection.
 	Execute(ctx context.Context, c Command) int
-	// Dial connects to a port of a pod.
-	Dial(ctx context.Context, pod string, port uint32) (net.Conn, error)
+	// Dial connects to a port of a pod ("8817"), or to a socket in it ("/run/slurmlet/agent.sock").
+	Dial(ctx context.Context, pod, to string) (net.Conn, error)
 }
 
 // Command is one request.
@@ -79,15 +81,17 @@ func (s *Server) connection(conn net.Conn) {
 		case "session":
 			go s.session(ctx, c)
 		case "direct-tcpip":
-			go s.forward(ctx, c)
+			go s.forwardPort(ctx, c)
+		case "direct-streamlocal@openssh.com":
+			go s.forwardSocket(ctx, c)
 		default:
-			_ = c.Reject(ssh.UnknownChannelType, "want session or direct-tcpip")
+			_ = c.Reject(ssh.UnknownChannelType, "want session, direct-tcpip or direct-streamlocal@openssh.com")
 		}
 	}
 }
 
-// forward joins a channel with a pod's port (RFC 4254, 7.2).
-func (s *Server) forward(ctx context.Context, c ssh.NewChannel) {
+// forwardPort joins a channel with a pod's port (RFC 4254, 7.2).
+func (s *Server) forwardPort(ctx context.Context, c ssh.NewChannel) {
 	var to struct {
 		Host       string
 		Port       uint32
@@ -98,7 +102,31 @@ func (s *Server) forward(ctx context.Context, c ssh.NewChannel) {
 		_ = c.Reject(ssh.ConnectionFailed, err.Error())
 		return
 	}
-	conn, err := s.executor.Dial(ctx, to.Host, to.Port)
+	s.forward(ctx, c, to.Host, strconv.FormatUint(uint64(to.Port), 10))
+}
+
+// forwardSocket joins a channel with a socket in a pod: "node-0:/run/slurmlet/agent.sock"
+// (OpenSSH's PROTOCOL, 2.4).
+func (s *Server) forwardSocket(ctx context.Context, c ssh.NewChannel) {
+	var to struct {
+		Path         string
+		Reserved     string
+		ReservedPort uint32
+	}
+	if err := ssh.Unmarshal(c.ExtraData(), &to); err != nil {
+		_ = c.Reject(ssh.ConnectionFailed, err.Error())
+		return
+	}
+	pod, path, found := strings.Cut(to.Path, ":")
+	if !found || !strings.HasPrefix(path, "/") {
+		_ = c.Reject(ssh.ConnectionFailed, fmt.Sprintf("want POD:/PATH, not %q", to.Path))
+		return
+	}
+	s.forward(ctx, c, pod, path)
+}
+
+func (s *Server) forward(ctx context.Context, c ssh.NewChannel, pod, to string) {
+	conn, err := s.executor.Dial(ctx, pod, to)
 	if err != nil {
 		_ = c.Reject(ssh.ConnectionFailed, err.Error())
 		return

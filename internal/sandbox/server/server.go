@@ -6,6 +6,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/slurmlet/slurmlet/internal/pid1"
 	"github.com/slurmlet/slurmlet/internal/sandbox/guest"
@@ -117,12 +118,19 @@ func (s Settings) kubelet() (*pod.Kubelet, error) {
 	return pod.NewKubelet(pod.Config{Dir: "/run/sandbox", Cgroup: s.Cgroup, MountHost: s.root().MountHost, Event: say})
 }
 
-// Dial connects to a pod's address.
-func (s *server) Dial(ctx context.Context, name string, port uint32) (net.Conn, error) {
+// Dial connects to a port of a pod, or to a socket in it.
+func (s *server) Dial(ctx context.Context, name, to string) (net.Conn, error) {
+	var d net.Dialer
+	if strings.HasPrefix(to, "/") {
+		socket, err := s.kubelet.Path(name, to)
+		if err != nil {
+			return nil, err
+		}
+		return d.DialContext(ctx, "unix", socket)
+	}
 	ip, err := s.kubelet.IP(name)
 	if err != nil {
 		return nil, err
 	}
-	var d net.Dialer
-	return d.DialContext(ctx, "tcp", fmt.Sprintf("%s:%d", ip, port))
+	return d.DialContext(ctx, "tcp", net.JoinHostPort(ip, to))
 }

@@ -49,6 +49,9 @@ func run(sources fs.FS, out io.Writer) error {
 			return fmt.Errorf("cannot make the keys of %s: %v", t.file, err)
 		}
 	}
+	if err := writePlugins(w, sources); err != nil {
+		return err
+	}
 	return w.Flush()
 }
 

@@ -26,8 +26,16 @@ func TestRun(t *testing.T) {
 	for version, text := range map[string]string{"24.11": oldSource, "25.05": newSource, "25.11": newSource, "26.05": newSource} {
 		sources[version+"/src/common/read_config.c"] = &fstest.MapFile{Data: []byte(text)}
 	}
+	for _, dir := range []string{"24.11/src/plugins/select/old", "26.05/src/plugins/select/new", "26.05/src/plugins/select/common", "26.05/src/plugins/auth/slurm"} {
+		sources[dir+"/Makefile.am"] = &fstest.MapFile{}
+	}
+	for _, version := range []string{"25.05", "25.11"} {
+		sources[version+"/src/plugins/select/old/Makefile.am"] = &fstest.MapFile{}
+	}
 	var out strings.Builder
 	require.NoError(t, run(sources, &out))
+	_, plugins, _ := strings.Cut(out.String(), "\nplugins\n")
+	assert.Equal(t, "\tauth/slurm plugin 26.05-26.05\n\tcred/slurm plugin 26.05-26.05\n\tselect/new plugin 26.05-26.05\n\tselect/old plugin 24.11-25.11\n", plugins)
 	table, _, _ := strings.Cut(out.String(), "slurm.conf NodeName\n")
 	_, table, _ = strings.Cut(table, "\n")
 	assert.Equal(t, `slurm.conf

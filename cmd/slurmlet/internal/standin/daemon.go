@@ -64,6 +64,7 @@ func begin(successor bool) {
 	dump()
 	say("version 26.05.5 runs as %d", os.Getpid())
 	say("error: this is an error of %d", os.Getpid())
+	chat()
 	readConf()
 	if chosen("exit-at-start") {
 		say("fatal: cannot read the configuration")
@@ -98,18 +99,28 @@ func readConf() {
 	must(err)
 	first, _, _ := strings.Cut(string(text), "\n")
 	note("reads %s", first)
+	stall("slow")
 	refuse(string(text))
 }
 
 func refuse(conf string) {
 	switch {
-	case strings.Contains(conf, "sched/nosuch"):
-		say("error: cannot find sched plugin for sched/nosuch")
-		say("fatal: failed to initialize sched plugin")
+	case strings.Contains(conf, "job_submit/nosuch"):
+		say("error: cannot find job_submit plugin for job_submit/nosuch")
+		say("fatal: failed to initialize job_submit plugin")
 		os.Exit(1)
 	case strings.Contains(conf, "nosuch"):
 		say("fatal: Invalid node names in partition x")
 		os.Exit(1)
+	}
+}
+
+// chat says much at once, as slurmctld on debug does.
+func chat() {
+	if chosen("chatty") {
+		for i := range 60_000 { // several megabytes
+			say("debug2: line %d, which says a little about what nobody asks for", i)
+		}
 	}
 }
 

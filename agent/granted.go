@@ -1,0 +1,94 @@
+package agent
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/slurmlet/slurmlet/cgroup"
+)
+
+// granted is how much time somebody gives the pod to end, where that may be
+// less than SLURMLET_GRACE_PERIOD: a machine that goes away, an autoscaler that
+// waits for nobody longer than ten minutes.
+type granted struct {
+	// GracePeriod is from SIGTERM on.
+	GracePeriod cgroup.Bound[time.Duration] `json:"grace_period"`
+	// Deadline is when SIGKILL comes, whenever SIGTERM does.
+	Deadline cgroup.Bound[time.Time] `json:"deadline"`
+}
+
+// The annotations; a label cannot hold a time.
+const (
+	gracePeriodKey = "slurmlet.dev/grace-period"
+	deadlineKey    = "slurmlet.dev/deadline"
+)
+
+// newGranted finds it in what the downward-API volume at dir has told. The
+// error holds every fault; what is right beside a fault counts.
+func newGranted(info podInfo, dir string) (granted, error) {
+	var g granted
+	return g, errors.Join(
+		readGranted(&g.GracePeriod, info, dir, gracePeriodKey, parseGrace),
+		readGranted(&g.Deadline, info, dir, deadlineKey, parseDeadline),
+	)
+}
+
+func readGranted[T any](bound *cgroup.Bound[T], info podInfo, dir, key string, parse func(string) (T, error)) error {
+	text, source := info.find(dir, key)
+	if source == "" {
+		return nil
+	}
+	value, err := parse(strings.TrimSpace(text))
+	if err != nil {
+		return fmt.Errorf("%s: cannot use %q: %w", source, text, err)
+	}
+	*bound = cgroup.Bound[T]{Value: value, Source: source}
+	return nil
+}
+
+func parseDeadline(text string) (time.Time, error) {
+	at, err := time.Parse(time.RFC3339, text)
+	if err != nil {
+		return time.Time{}, errors.New("want a time as in 2006-01-02T15:04:05Z")
+	}
+	return at, nil
+}
+
+// or is g, and what it lacks is other's.
+func (g granted) or(other granted) granted {
+	if !g.GracePeriod.Bounded() {
+		g.GracePeriod = other.GracePeriod
+	}
+	if !g.Deadline.Bounded() {
+		g.Deadline = other.Deadline
+	}
+	return g
+}
+
+// sooner is the earlier deadline of the two.
+func (g granted) sooner(deadline cgroup.Bound[time.Time]) granted {
+	if deadline.Bounded() && (!g.Deadline.Bounded() || deadline.Value.Before(g.Deadline.Value)) {
+		g.Deadline = deadline
+	}
+	return g
+}
+
+// end is when SIGKILL comes to a pod that got SIGTERM at since; it is not bounded
+// where nothing is granted. A deadline that SIGTERM has outlived was wrong.
+func (g granted) end(since time.Time) cgroup.Bound[time.Time] {
+	var end granted
+	if g.GracePeriod.Bounded() {
+		end.Deadline = cgroup.Bound[time.Time]{Value: since.Add(g.GracePeriod.Value), Source: g.GracePeriod.Source}
+	}
+	if g.outlived(since) {
+		return end.Deadline
+	}
+	return end.sooner(g.Deadline).Deadline
+}
+
+// outlived says whether the deadline was over before SIGTERM came.
+func (g granted) outlived(since time.Time) bool {
+	return g.Deadline.Bounded() && g.Deadline.Value.Before(since)
+}

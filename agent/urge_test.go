@@ -1,0 +1,91 @@
+package agent
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/slurmlet/slurmlet/internal/slurm"
+)
+
+// TestUrge: only the nodes that are named hear of a set that is tried, and once.
+func TestUrge(t *testing.T) {
+	f, url := serveFeed(t)
+	first, second := manifestOf("first"), manifestOf("second")
+	f.announce(first, mostTested)
+	f.hold()
+	node := poll(t, url+"?unlike="+first.hash)
+	awaitWaiting(t, f, 1)
+	require.Equal(t, map[string]bool{"127.0.0.1": true}, f.hosts())
+	f.urge(second, map[string]bool{"10.88.0.9": true}, 0)
+	require.Equal(t, 1, f.count(), "it is another node's")
+
+	f.urge(second, map[string]bool{"127.0.0.1": true}, 20*time.Millisecond)
+	got := <-node
+	require.NoError(t, got.err)
+	require.Equal(t, second.hash, got.hash)
+	require.NotNil(t, got.urged)
+	require.Equal(t, 20*time.Millisecond, *got.urged)
+
+	node = poll(t, url+"?unlike="+second.hash)
+	awaitWaiting(t, f, 1)
+	f.urge(second, map[string]bool{"127.0.0.1": true}, 0)
+	require.Equal(t, 1, f.count(), "it has heard of it")
+	f.announce(first, mostTested)
+	got = <-node
+	require.Equal(t, first, got.manifest, "it was taken back, which is news as ever")
+	require.Nil(t, got.urged)
+}
+
+// TestRanked: slurmd is restarted first where its agent hears of it, and no jobs run.
+func TestRanked(t *testing.T) {
+	f, url := serveFeed(t)
+	waits := poll(t, url)
+	awaitWaiting(t, f, 1)
+	a := &Agent{}
+	a.conf.feed.port = f.port
+	got := a.ranked([]*slurm.Node{
+		{Name: "a", Address: "10.0.0.1", State: []string{"IDLE"}},
+		{Name: "b", Address: "10.0.0.2", State: []string{"MIXED"}},
+		{Name: "c", Address: "127.0.0.1", State: []string{"ALLOCATED"}},
+		{Name: "d", Address: "127.0.0.1", State: []string{"IDLE"}},
+		{Name: "e", Address: "10.0.0.3", State: []string{"IDLE"}},
+	})
+	require.Equal(t, []string{"d", "c", "a", "e", "b"}, got)
+	f.hangUp()
+	require.Error(t, (<-waits).err)
+}
+
+func TestUrgedBy(t *testing.T) {
+	for contentType, want := range map[string]time.Duration{
+		urgeType(0): 0, urgeType(3 * time.Second): 3 * time.Second, urgeType(time.Hour): longestUrge,
+		"text/plain; charset=utf-8": -1, "text/plain": -1, "": -1, "text/plain; restart=soon": -1, "text/plain; restart=-5": -1, "text/plain; restart=99999999999": -1, "restart": -1,
+	} {
+		got := urgedBy(contentType)
+		if want < 0 {
+			require.Nil(t, got, contentType)
+			continue
+		}
+		require.NotNil(t, got, contentType)
+		require.Equal(t, want, *got, contentType)
+	}
+}
+
+// TestUrged: slurmd is restarted, though its copy is what is tried: it runs with another.
+func TestUrged(t *testing.T) {
+	a := &Agent{events: make(chan event, 1), over: make(chan struct{})}
+	defer close(a.over)
+	f := &follower{agent: a, cache: t.TempDir()}
+	news := make(chan manifest)
+	go f.run(news, nil, nil, func() error { return nil })
+	m, within := manifestOf("second"), time.Millisecond
+	m.urged = &within
+	news <- m
+	require.Equal(t, outdated{}, <-a.events)
+	news <- m // it may come by a question that is open as well
+	news <- manifestOf("first")
+	require.Empty(t, a.events)
+	news <- m
+	require.Equal(t, outdated{}, <-a.events, "it is tried once more")
+}

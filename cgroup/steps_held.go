@@ -1,0 +1,91 @@
+package cgroup
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+)
+
+// held are the watches of a cgroup and of files in it, by name; whole is the
+// cgroup's own. They have to be given back: of a removed cgroup the kernel sends
+// no IN_IGNORED and keeps the watch, which counts against max_user_watches.
+type held map[string]int
+
+const whole = "."
+
+// hold calls react for every event. What is held already is held once. What has
+// gone meanwhile is an error, and no fault: its parent tells of that. Where no
+// watch can be had, everything is looked at again and again.
+func (s *Steps) hold(h held, dir, name string, mask uint32, react func(happening)) error {
+	watch, err := s.kernel.add(filepath.Join(dir, name), mask)
+	if errors.Is(err, unix.ENOSPC) || errors.Is(err, errNoInstance) {
+		s.lack(err)
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if former, found := h[name]; found && former != watch {
+		s.release(h, name)
+	}
+	h[name] = watch
+	s.watches[watch] = react
+	return nil
+}
+
+// release gives watches back.
+func (s *Steps) release(h held, names ...string) {
+	for _, name := range names {
+		if watch, found := h[name]; found {
+			delete(h, name)
+			delete(s.watches, watch)
+			s.kernel.remove(watch)
+		}
+	}
+}
+
+func (s *Steps) releaseAll(h held) {
+	for name := range h {
+		s.release(h, name)
+	}
+}
+
+// still says whether a cgroup is the one that is watched. Where events were lost,
+// another may have come in its place.
+func (s *Steps) still(h held, dir string) bool {
+	former, found := h[whole]
+	if !found {
+		return !gone(dir)
+	}
+	watch, err := s.kernel.add(dir, watchDir)
+	if err == nil && watch != former {
+		s.kernel.remove(watch)
+	}
+	return watch == former || err != nil && !gone(dir)
+}
+
+// lack has everything looked at after a while, until nothing is lacking. It is
+// told once.
+func (s *Steps) lack(err error) {
+	if !s.lacked {
+		s.lacked = true
+		s.Observe(StepFault{fmt.Errorf("cannot watch every step: %w (sysctl fs.inotify.max_user_watches and max_user_instances); they are looked at every %v", err, s.again)})
+	}
+	if s.lacking == nil {
+		s.lacking = s.after(s.again, func() {
+			s.lacking = nil
+			s.scan(false)
+			s.lacked = s.lacking != nil
+		})
+	}
+}
+
+// fault tells of an error, unless it only says that something has gone.
+func (s *Steps) fault(err error) {
+	if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, unix.ENODEV) {
+		s.Observe(StepFault{err})
+	}
+}

@@ -1,0 +1,52 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/slurmlet/slurmlet/agent"
+	"github.com/slurmlet/slurmlet/internal/sandbox"
+)
+
+// anotherSet: slurmd 24.11 that runs with IgnoreSystemd=yes cannot reconfigure from there.
+// Edits go live all the same, and a job outlives them.
+func anotherSet(t *testing.T, c *cluster) {
+	id := c.submit(t, waits, "-N2", "--no-requeue")
+	c.waitJob(t, id, "RUNNING")
+	c.reconfigure(t, "echo IgnoreSystemd=yes >> cgroup.conf")
+	for n := range 3 {
+		c.reconfigure(t, fmt.Sprintf("sed -i s/^PrologEpilogTimeout=.*/PrologEpilogTimeout=%d/ slurm.conf", 62+n))
+	}
+	c.nodesIgnoreSystemd(t, true)
+	c.reconfigure(t, "sed -i /IgnoreSystemd/d cgroup.conf; sed -i s/^PrologEpilogTimeout=.*/PrologEpilogTimeout=60/ slurm.conf")
+	c.nodesIgnoreSystemd(t, false)
+
+	assert.Equal(t, "RUNNING", c.job(t, id)["JobState"])
+	c.let(t, id)
+	c.waitJob(t, id, "COMPLETED")
+	c.as(t, "alice", "login", "srun", "-N2", "true")
+}
+
+// nodesIgnoreSystemd waits until slurmctld's agent is at rest, and wants every node to have
+// taken what is live: a cgroup.conf with that setting, or without.
+func (c *cluster) nodesIgnoreSystemd(t *testing.T, has bool) {
+	t.Helper()
+	var conf *agent.ConfStatus
+	until(t, "slurmctld's agent is at rest", func() (bool, string) {
+		s := c.agent(t, sandbox.Controller)
+		conf = s.Conf
+		return s.State == agent.Ready && conf.Doing == "", conf.Doing
+	})
+	assert.Nil(t, conf.Refused)
+	assert.Equal(t, conf.Live, conf.Good)
+	assert.Equal(t, 2, conf.Took)
+	c.waitReady(t, "node-0", "node-1")
+	for _, node := range []string{"node-0", "node-1"} {
+		assert.Equal(t, has, strings.Contains(c.run(t, node, "cat", "/var/spool/slurmd/conf-cache/cgroup.conf"), "IgnoreSystemd=yes"), node)
+	}
+}

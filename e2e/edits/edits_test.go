@@ -1,0 +1,105 @@
+//go:build e2e
+
+package edits
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/slurmlet/slurmlet/e2e/native"
+	"github.com/slurmlet/slurmlet/internal/sandbox/parts"
+)
+
+// settings are what those inside the namespaces are told by those outside.
+type settings struct {
+	Case, Version, Root, Slurmlet string
+	Nodes                         int
+}
+
+// cases happen to a cluster of their own each.
+var cases = []struct {
+	name string
+	// long: with SLURMLET_E2E_FULL=1 only.
+	long bool
+	// preflight is the agent's.
+	preflight string
+	happens   func(e *edits) error
+}{
+	{"slurmctld is stopped while the nodes take an edit", false, "parse", stoppedIn(spreading)},
+	{"slurmctld is stopped before it reconfigures", true, "parse", stoppedFirst},
+	{"slurmctld is stopped in the reconfigure", true, "parse", stoppedIn(reconfiguring)},
+	{"slurmctld does not tell of nodes, and they take an edit", false, "parse", deafTo(good)},
+	{"slurmctld does not tell of nodes, and none takes an edit", false, "off", deafTo(bad)},
+}
+
+func TestMain(m *testing.M) {
+	if text := native.Inside(); text != "" {
+		if err := inside(text); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+func TestEdits(t *testing.T) {
+	full := os.Getenv("SLURMLET_E2E_FULL") == "1"
+	slurmlet, err := filepath.Abs("../../bin/slurmlet")
+	require.NoError(t, err)
+	for _, version := range parts.Versions() {
+		root, err := parts.Root(t.Context(), version, t.Logf)
+		require.NoError(t, err)
+		for _, one := range cases {
+			if one.long && !full {
+				continue
+			}
+			t.Run(version+" "+one.name, func(t *testing.T) {
+				if !full {
+					t.Parallel() // it waits most of the time; 100 nodes take the machine for themselves
+				}
+				s := settings{Case: one.name, Version: version, Root: root, Slurmlet: slurmlet, Nodes: 5}
+				if full {
+					s.Nodes = 100
+				}
+				text, err := json.Marshal(s)
+				require.NoError(t, err)
+				ctx, cancel := context.WithTimeout(t.Context(), 20*time.Minute)
+				defer cancel()
+				require.NoError(t, native.Enter(ctx, string(text)), "the cluster's own words are above")
+			})
+		}
+	}
+}
+
+func inside(text string) error {
+	var s settings
+	if err := json.Unmarshal([]byte(text), &s); err != nil {
+		return fmt.Errorf("cannot read the settings: %w", err)
+	}
+	if err := native.Furnish(); err != nil {
+		return err
+	}
+	for _, one := range cases {
+		if one.name != s.Case {
+			continue
+		}
+		e, err := begin(s, one.preflight)
+		if err != nil {
+			return err
+		}
+		if err = one.happens(e); err != nil {
+			e.explain()
+		}
+		return errors.Join(err, e.Close())
+	}
+	return fmt.Errorf("there is no case %q", s.Case)
+}

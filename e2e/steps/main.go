@@ -1,0 +1,100 @@
+// Steps lets many job steps come and go on one node, and shows what is left of
+// them in its agent:
+//
+//	go run ./e2e/steps [-steps 100000] [-run 200] [-slurm 24.11] [-slurmlet bin/slurmlet]
+//
+// The node is a small pod (native.Node) with real daemons, whose cgroup is a
+// real cgroup v2, with or without controllers. Some steps are run by srun. slurmd
+// makes no cgroups where there are no controllers, so the cgroups of the many are
+// made and removed here, as slurmstepd does it, as fast as it goes. It fails
+// unless the agent has as many watches and file descriptors in the end as at the
+// start, and is still Ready.
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/slurmlet/slurmlet/e2e/native"
+	"github.com/slurmlet/slurmlet/internal/sandbox/parts"
+)
+
+// settings are what those inside the namespaces are told by those outside.
+type settings struct {
+	Slurmlet string // absolute path
+	Root     string // a root file system with Slurm
+	Cgroup   string // the node's
+	Steps    int    // how many have their cgroups made here
+	Run      int    // how many srun runs
+}
+
+func main() {
+	var s settings
+	version := flag.String("slurm", parts.Versions()[0], "`version` of Slurm")
+	flag.StringVar(&s.Slurmlet, "slurmlet", "bin/slurmlet", "the agent's `binary`")
+	flag.IntVar(&s.Steps, "steps", 100_000, "how many `steps` come and go as cgroups")
+	flag.IntVar(&s.Run, "run", 200, "how many `steps` srun runs")
+	flag.Parse()
+	if text := native.Inside(); text != "" {
+		exit(inside(text))
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), unix.SIGINT, unix.SIGTERM)
+	err := outside(ctx, s, *version)
+	stop()
+	exit(err)
+}
+
+func exit(err error) {
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "steps:", err)
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
+
+func progress(format string, args ...any) { fmt.Fprintf(os.Stderr, "steps: "+format+"\n", args...) }
+
+func outside(ctx context.Context, s settings, version string) (err error) {
+	if s.Root, err = parts.Root(ctx, version, progress); err != nil {
+		return err
+	}
+	if s.Slurmlet, err = filepath.Abs(s.Slurmlet); err == nil {
+		_, err = os.Stat(s.Slurmlet)
+	}
+	if err != nil {
+		return fmt.Errorf("cannot find slurmlet; build it first: %w", err)
+	}
+	if s.Cgroup, err = makeCgroup(); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, removeAll(s.Cgroup)) }()
+	text, err := json.Marshal(s)
+	if err != nil {
+		return fmt.Errorf("cannot write the settings: %w", err)
+	}
+	return native.Enter(ctx, string(text))
+}
+
+func inside(text string) (err error) {
+	var s settings
+	if err := json.Unmarshal([]byte(text), &s); err != nil {
+		return fmt.Errorf("cannot read the settings: %w", err)
+	}
+	if err := native.Furnish(); err != nil {
+		return err
+	}
+	c, err := native.NewCluster(native.Options{Lower: s.Root, Slurmlet: s.Slurmlet, Nodes: 1, SlurmConf: slurmConf})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, c.Close()) }()
+	return (&trial{Cluster: c, node: c.Nodes[0], settings: s}).run()
+}

@@ -1,0 +1,225 @@
+package publichttp
+
+import (
+	"bytes"
+	"container/list"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/netip"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// client is a connection.
+type client struct {
+	fd    int
+	from  netip.AddrPort
+	phase phase
+	// tag is what Wait was given.
+	tag string
+	// rest is what the kernel has not taken yet of the answer.
+	rest []byte
+	// halfClosed: the other end says nothing more, though it may listen (shutdown(2)).
+	halfClosed bool
+
+	set           *clientSet
+	peer          *peer
+	since         time.Time
+	inAge, inPeer *list.Element
+}
+
+type phase int
+
+const (
+	reading phase = iota
+	parked
+	writing
+)
+
+// handle does what events on a connection lead to.
+func (s *Server) handle(c *client, events uint32) {
+	c.halfClosed = c.halfClosed || events&unix.EPOLLRDHUP != 0
+	switch {
+	case events&(unix.EPOLLERR|unix.EPOLLHUP) != 0:
+		s.close(c)
+	case c.phase == reading && events&(unix.EPOLLIN|unix.EPOLLRDHUP) != 0:
+		s.read(c)
+	case c.phase == parked && events&(unix.EPOLLIN|unix.EPOLLRDHUP) != 0: // it is gone, or says what nobody has asked
+		s.reset(c)
+	case c.phase == writing:
+		s.flush(c)
+	}
+}
+
+// read answers if the request's head is whole.
+func (s *Server) read(c *client) {
+	n, _, err := unix.Recvfrom(c.fd, s.head[:], unix.MSG_PEEK|unix.MSG_DONTWAIT)
+	switch {
+	case errors.Is(err, unix.EAGAIN), errors.Is(err, unix.EINTR):
+		return
+	case err != nil || n == 0:
+		s.close(c)
+		return
+	}
+	size := hasHead(s.head[:n])
+	switch {
+	case size > 0:
+		_, _ = unix.Read(c.fd, s.head[:size]) // what a socket has not given away resets it at its end
+		s.parse(c, s.head[:size], n > size)
+	case n == len(s.head):
+		s.respond(c, refusal(http.StatusRequestHeaderFieldsTooLarge))
+	case c.halfClosed:
+		s.close(c)
+	}
+}
+
+func (s *Server) parse(c *client, head []byte, more bool) {
+	s.reader.Reset(bytes.NewReader(head))
+	r, err := http.ReadRequest(s.reader)
+	switch {
+	case err != nil:
+		s.respond(c, refusal(http.StatusBadRequest))
+	case r.Method != http.MethodGet && r.Method != http.MethodHead:
+		s.respond(c, refusal(http.StatusMethodNotAllowed))
+	case r.ContentLength != 0 || len(r.TransferEncoding) > 0 || more:
+		s.respond(c, refusal(http.StatusRequestEntityTooLarge))
+	default:
+		s.runTodo() // Do may have been called since the last look at who is there
+		r.RemoteAddr = c.from.String()
+		a := s.call(r)
+		if a.parked {
+			s.park(c, a.tag)
+			return
+		}
+		s.respond(c, a.text(r.Method == http.MethodHead))
+	}
+}
+
+// call outlives a fault of the handler's: this is the process that all others depend on.
+func (s *Server) call(r *http.Request) (a *response) {
+	a = &response{header: http.Header{}, code: http.StatusOK}
+	defer func() {
+		if fault := recover(); fault != nil {
+			s.report(fmt.Errorf("cannot answer %s: %v", r.URL.Path, fault))
+			a = &response{header: http.Header{}, code: http.StatusInternalServerError}
+		}
+	}()
+	s.handler.ServeHTTP(a, r)
+	return a
+}
+
+// park lets a client wait.
+func (s *Server) park(c *client, tag string) {
+	if c.halfClosed {
+		s.close(c)
+		return
+	}
+	if s.waiting.full() {
+		s.evict(&s.waiting)
+	}
+	c.phase, c.tag = parked, tag
+	c.set.remove(c)
+	s.waiting.add(c, time.Now())
+	_ = unix.SetsockoptInt(c.fd, unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT, 0) // a single probe that is lost ends nothing
+}
+
+// Answer answers those who wait and are chosen by their tags. Do calls it.
+func (s *Server) Answer(chosen func(tag string) bool, contentType, text string) {
+	a := response{header: http.Header{"Content-Type": {contentType}}, code: http.StatusOK}
+	_, _ = a.body.WriteString(text)
+	bytes := a.text(false)
+	for _, c := range s.clients {
+		if c.phase == parked && chosen(c.tag) {
+			s.respond(c, bytes)
+		}
+	}
+}
+
+// SetWaiting changes how many may wait. Do calls it.
+func (s *Server) SetWaiting(waiting int) {
+	for s.waiting.limit = min(waiting, mostFiles()/2); s.waiting.byAge.Len() > s.waiting.limit; {
+		s.evict(&s.waiting)
+	}
+}
+
+// Waiting is how many wait. Do calls it.
+func (s *Server) Waiting() (n int) {
+	for _, c := range s.clients {
+		if c.phase == parked {
+			n++
+		}
+	}
+	return n
+}
+
+// respond writes what the kernel takes. The connection counts as active until the
+// other end has read it all: a kernel keeps what nobody reads for minutes.
+func (s *Server) respond(c *client, text []byte) {
+	c.phase, c.tag, c.rest = writing, "", text
+	s.flush(c)
+}
+
+func (s *Server) flush(c *client) {
+	for len(c.rest) > 0 {
+		n, err := unix.Write(c.fd, c.rest)
+		switch {
+		case errors.Is(err, unix.EINTR):
+		case errors.Is(err, unix.EAGAIN):
+			return
+		case err != nil:
+			s.close(c)
+			return
+		default:
+			if c.rest = c.rest[n:]; len(c.rest) == 0 {
+				_ = unix.Shutdown(c.fd, unix.SHUT_WR)
+			}
+		}
+	}
+	if c.halfClosed {
+		s.close(c)
+	}
+}
+
+// response is an http.ResponseWriter that writes later.
+type response struct {
+	header http.Header
+	code   int
+	body   bytes.Buffer
+	parked bool
+	tag    string
+}
+
+func (a *response) Header() http.Header            { return a.header }
+func (a *response) WriteHeader(code int)           { a.code = code }
+func (a *response) Write(text []byte) (int, error) { return a.body.Write(text) }
+
+func (a *response) WriteString(text string) (int, error) { return a.body.WriteString(text) }
+
+// Wait puts the answer off until Answer; w is that of a handler of a Server's.
+func Wait(w http.ResponseWriter, tag string) { w.(*response).parked, w.(*response).tag = true, tag }
+
+func refusal(code int) []byte {
+	a := response{header: http.Header{}, code: code}
+	fmt.Fprintln(&a, http.StatusText(code))
+	return a.text(false)
+}
+
+// text is the answer as it is sent.
+func (a *response) text(headOnly bool) []byte {
+	var b bytes.Buffer
+	if a.header.Get("Content-Type") == "" {
+		a.header.Set("Content-Type", "text/plain; charset=utf-8")
+	}
+	a.header.Set("Content-Length", fmt.Sprint(a.body.Len()))
+	a.header.Set("Date", time.Now().UTC().Format(http.TimeFormat))
+	a.header.Set("Connection", "close")
+	fmt.Fprintf(&b, "HTTP/1.1 %d %s\r\n", a.code, http.StatusText(a.code))
+	_ = a.header.Write(&b) // to memory
+	b.WriteString("\r\n")
+	if !headOnly {
+		_, _ = a.body.WriteTo(&b)
+	}
+	return b.Bytes()
+}
