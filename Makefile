@@ -39,13 +39,13 @@ help: ## this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
 
 build: ## static binaries in bin/
-	$(BUILD) -o bin/ ./cmd/slurmlet ./cmd/slurmlet-sandbox
+	$(BUILD) -o bin/ ./cmd/slurmlet ./e2e/slurmlet-sandbox
 
 test: lint unit charts e2e short ## everything that must hold
 
 lint: $(LINT) ## gofumpt, vet and the rules of .golangci.yml
-	$(GO) vet ./...
-	$(LINT) run
+	$(GO) vet ./... ./e2e/...
+	$(LINT) run ./... ./e2e/...
 
 $(LINT): MODULE = lint
 $(HELM): MODULE = helm
@@ -57,11 +57,11 @@ $(LINT) $(HELM) $(UNTT) $(BUILDX) $(BUILDKITD):
 	@CGO_ENABLED=0 $(GO) -C .ci/$(MODULE) build -trimpath -ldflags '-s -w' -o $@ tool
 
 unit: ## tests that need nothing but this machine
-	$(GO) test -race ./agent/... ./cgroup/... ./cmd/... ./internal/... ./slurmconf/...
+	$(GO) test -race ./... ./e2e/sandbox/... ./e2e/kubecluster/... ./e2e/slurmlet-sandbox/...
 
 e2e: build ## real Slurm in the sandbox, every version (SLURMLET_E2E_FULL=1: also what takes hours)
 	$(SANDBOX) install
-	SLURMLET_SANDBOX_TEST=$(CURDIR)/$(SANDBOX) $(GO) test -count=1 -run Real -v ./internal/sandbox
+	SLURMLET_SANDBOX_TEST=$(CURDIR)/$(SANDBOX) $(GO) test -count=1 -run Real -v ./e2e/sandbox
 	$(E2E) ./e2e/stranger
 	@mkdir -p bin
 	set -o pipefail; { $(E2E) -parallel 8 ./e2e/hang ./e2e/edits && $(E2E) ./e2e; } 2>&1 | tee bin/e2e.log || \
@@ -70,7 +70,7 @@ e2e: build ## real Slurm in the sandbox, every version (SLURMLET_E2E_FULL=1: als
 charts: $(HELM) $(UNTT) $(BUILDX) ## lint, unit tests and what Kubernetes would refuse (UPDATE=1 writes their READMEs)
 	$(HELM) lint --strict --quiet charts/slurm
 	$(UNTT) charts/slurm
-	HELM=$(HELM) BUILDX=$(BUILDX) $(GO) test -count=1 ./charts ./e2e/images
+	HELM=$(HELM) BUILDX=$(BUILDX) $(GO) test -count=1 ./e2e/charts ./e2e/images
 
 images: $(BUILDX) $(BUILDKITD) ## every image of docker-bake.hcl as an OCI archive in bin/images, without Docker
 	$(BUILD) -o bin/images/linux_$(shell $(GO) env GOARCH)/ ./cmd/slurmlet
@@ -104,7 +104,7 @@ short: build ## short forms of bench, scale and steps, so that they work when th
 	$(GO) run ./e2e/steps -steps 2000 -run 5
 
 fuzz: ## every fuzz target for FUZZ=60s
-	@for package in $$($(GO) list ./...); do \
+	@for package in $$($(GO) list ./... ./e2e/...); do \
 		for target in $$($(GO) test -list '^Fuzz' $$package | grep ^Fuzz); do \
 			echo "$$package $$target"; \
 			$(GO) test -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZ) $$package || exit 1; \

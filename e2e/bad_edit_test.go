@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/assert"
 
 	"github.com/slurmlet/slurmlet/agent"
-	"github.com/slurmlet/slurmlet/internal/sandbox"
+	"github.com/slurmlet/slurmlet/e2e/sandbox"
 )
 
 // badEdit is a slurm.conf that somebody has spoilt, or other files, and what the refusal must name.

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/slurmlet/slurmlet/agent"
-	"github.com/slurmlet/slurmlet/internal/sandbox"
+	"github.com/slurmlet/slurmlet/e2e/sandbox"
 )
 
 // slack is how long a resize may take beyond the end of the last job: less than 2 s

@@ -15,8 +15,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/slurmlet/slurmlet/internal/sandbox"
-	"github.com/slurmlet/slurmlet/internal/sandbox/parts"
+	"github.com/slurmlet/slurmlet/e2e/sandbox"
+	"github.com/slurmlet/slurmlet/e2e/sandbox/parts"
 )
 
 // chaosNodes is how many nodes there are at first, mostNodes how many there may be.

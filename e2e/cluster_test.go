@@ -19,8 +19,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/slurmlet/slurmlet/agent"
-	"github.com/slurmlet/slurmlet/internal/sandbox"
-	"github.com/slurmlet/slurmlet/internal/sandbox/parts"
+	"github.com/slurmlet/slurmlet/e2e/sandbox"
+	"github.com/slurmlet/slurmlet/e2e/sandbox/parts"
 	"github.com/slurmlet/slurmlet/internal/slurm"
 )
 

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/slurmlet/slurmlet/agent"
-	"github.com/slurmlet/slurmlet/internal/sandbox"
+	"github.com/slurmlet/slurmlet/e2e/sandbox"
 )
 
 // gpus: a pod that was given two GPUs, from a cluster that knows of none to jobs

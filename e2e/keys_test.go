@@ -15,8 +15,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/slurmlet/slurmlet/agent"
+	"github.com/slurmlet/slurmlet/e2e/sandbox"
 	"github.com/slurmlet/slurmlet/internal/keyring"
-	"github.com/slurmlet/slurmlet/internal/sandbox"
 )
 
 // keyHolders are the pods with the cluster's key, and their volumes of it.

@@ -15,8 +15,8 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"github.com/slurmlet/slurmlet/agent"
-	"github.com/slurmlet/slurmlet/internal/sandbox"
-	"github.com/slurmlet/slurmlet/internal/sandbox/remote"
+	"github.com/slurmlet/slurmlet/e2e/sandbox"
+	"github.com/slurmlet/slurmlet/e2e/sandbox/remote"
 )
 
 var loginCases = []testCase{

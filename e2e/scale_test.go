@@ -16,7 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
-	"github.com/slurmlet/slurmlet/internal/sandbox/launcher"
+	"github.com/slurmlet/slurmlet/e2e/sandbox/launcher"
 )
 
 // TestScale drains a small cluster at once, natively; "make scale" does it with

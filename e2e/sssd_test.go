@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/slurmlet/slurmlet/agent"
-	"github.com/slurmlet/slurmlet/internal/sandbox"
+	"github.com/slurmlet/slurmlet/e2e/sandbox"
 )
 
 // sssdOnANode: it runs beside slurmd and comes back when it dies, a job runs on, and

@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/slurmlet/slurmlet/internal/sandbox"
+	"github.com/slurmlet/slurmlet/e2e/sandbox"
 )
 
 // kind is a kind of job. Each of its parts writes a line when it begins and one

@@ -21,7 +21,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/slurmlet/slurmlet/e2e/native"
-	"github.com/slurmlet/slurmlet/internal/sandbox/parts"
+	"github.com/slurmlet/slurmlet/e2e/sandbox/parts"
 )
 
 func main() {

@@ -18,7 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/slurmlet/slurmlet/e2e/native"
-	"github.com/slurmlet/slurmlet/internal/sandbox/parts"
+	"github.com/slurmlet/slurmlet/e2e/sandbox/parts"
 )
 
 // settings are what those inside the namespaces are told by those outside.

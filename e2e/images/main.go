@@ -18,7 +18,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/slurmlet/slurmlet/internal/sandbox/parts"
+	"github.com/slurmlet/slurmlet/e2e/sandbox/parts"
 )
 
 // settings are where things are: programs, the agent's binaries, the results.

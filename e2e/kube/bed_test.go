@@ -13,7 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/slurmlet/slurmlet/internal/kubebed"
+	"github.com/slurmlet/slurmlet/e2e/kubecluster"
 )
 
 // limit is how long anything may take that a user would wait for, on a machine
@@ -65,7 +65,7 @@ func TestKube(t *testing.T) {
 
 // cluster is a bed, and what is needed to have the chart on it.
 type cluster struct {
-	*kubebed.Bed
+	*kubecluster.Bed
 	helm    string // the program
 	version string // Slurm's, as in 24.11
 	// namespace is where kubectl and helm are, empty for default.
@@ -83,7 +83,7 @@ func up(t *testing.T) *cluster {
 	require.NoError(t, err)
 	require.NotEmpty(t, images, "make images")
 	images = append(images, repository("bin/images/agent.tar"), writeDatabaseImage(t))
-	c.Bed, err = kubebed.Up(t.Context(), kubebed.Options{
+	c.Bed, err = kubecluster.Up(t.Context(), kubecluster.Options{
 		Name: fmt.Sprintf("e2e-%d", os.Getpid()), Binary: repository("bin/slurmlet-sandbox"), Images: images, Progress: t.Logf,
 	})
 	require.NoError(t, err)

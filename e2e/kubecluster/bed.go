@@ -1,0 +1,158 @@
+// Package kubecluster is a small Kubernetes cluster on one machine, made of the
+// real parts: etcd, the API server, the controller manager, the scheduler and
+// CoreDNS in a network of their own, and nodes with containerd, runc, kubelet
+// and kube-proxy. A node is a User-Mode-Linux guest, so pods have real limits
+// (cgroup v2), and a power cut, a pulled cable and a lost kubelet are real too.
+//
+// A bed is a process (its launcher) with namespaces of its own, and a directory
+// below Dir. It outlives the program that made it, until Down.
+package kubecluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/slurmlet/slurmlet/e2e/kubecluster/fabric"
+	"github.com/slurmlet/slurmlet/e2e/sandbox/launcher"
+	"github.com/slurmlet/slurmlet/e2e/sandbox/remote"
+)
+
+// Bed is one that is up.
+type Bed struct {
+	options  Options
+	dir      string
+	settings fabric.Settings
+	keys     remote.Keys
+	launcher *launcher.Launcher
+	client   *remote.Client
+}
+
+// Dir holds a directory for every bed.
+const Dir = "/run/slurmlet-kube"
+
+// The parts of `slurmlet-sandbox` that a bed starts again.
+const (
+	VerbFabric = "launch-kube"
+	VerbNode   = fabric.VerbNode
+)
+
+// Open finds a bed that is up.
+func Open(ctx context.Context, name string) (*Bed, error) {
+	b := &Bed{options: Options{Name: name, Progress: silent}, dir: filepath.Join(Dir, name)}
+	if err := b.find(); err != nil {
+		return nil, err
+	}
+	if b.launcher == nil || !b.launcher.Alive() {
+		return nil, fmt.Errorf("no Kubernetes %q is up; %s", name, others())
+	}
+	return b, b.connect(ctx)
+}
+
+// Down ends a bed and everything in it, also one that is only half there.
+func Down(name string) error {
+	b := &Bed{options: Options{Name: name}, dir: filepath.Join(Dir, name)}
+	if _, err := os.Stat(b.dir); errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("no Kubernetes %q is up; %s", name, others())
+	}
+	if err := b.find(); err != nil {
+		return err
+	}
+	return b.Down()
+}
+
+// Down ends the bed and everything in it.
+func (b *Bed) Down() error {
+	b.Close()
+	if b.launcher != nil {
+		if err := b.launcher.Kill(); err != nil {
+			return err
+		}
+	}
+	if err := os.RemoveAll(b.dir); err != nil {
+		return fmt.Errorf("cannot remove Kubernetes: %v", err)
+	}
+	_ = os.Remove(Dir) // stays while there are other beds
+	return nil
+}
+
+// Close ends this program's connection; the bed stays up.
+func (b *Bed) Close() {
+	if b.client != nil {
+		b.client.Close()
+		b.client = nil
+	}
+}
+
+// Nodes are the nodes' names.
+func (b *Bed) Nodes() []string { return b.settings.Nodes }
+
+// Logs is the directory with what the control plane has written; Log of a node
+// is beside it.
+func (b *Bed) Logs() string { return filepath.Join(b.dir, fabric.Logs) }
+
+// Console is the file with what the bed itself says.
+func (b *Bed) Console() string { return filepath.Join(b.dir, "console.log") }
+
+// Traces are taken while a bed is up, to be looked at after Down.
+func (b *Bed) Traces() launcher.Traces { return b.launcher.Traces(b.dir) }
+
+func (b *Bed) find() (err error) {
+	if b.launcher, err = launcher.Read(b.dir); err != nil || b.launcher == nil {
+		return err
+	}
+	b.settings, err = fabric.Read(b.dir)
+	return err
+}
+
+const greetingLimit = 10 * time.Second
+
+// connect greets the bed's server, once.
+func (b *Bed) connect(ctx context.Context) (err error) {
+	if b.keys, err = remote.ReadKeys(b.dir); err != nil {
+		return err
+	}
+	var d net.Dialer
+	conn, err := d.DialContext(ctx, "unix", filepath.Join(b.dir, fabric.Socket))
+	if err != nil {
+		return fmt.Errorf("cannot reach Kubernetes %q: %v", b.options.Name, err)
+	}
+	b.client, err = remote.NewClient(conn, b.keys, greetingLimit)
+	return err
+}
+
+// free makes sure that no bed of that name is up, and removes a dead one.
+func free(name string) error {
+	dir := filepath.Join(Dir, name)
+	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	l, err := launcher.Read(dir)
+	if err != nil {
+		return err
+	}
+	if l != nil && l.Alive() {
+		return fmt.Errorf("kubernetes %q is up already: use it, or end it with kube-down", name)
+	}
+	return Down(name)
+}
+
+func others() string {
+	entries, _ := os.ReadDir(Dir)
+	var names []string
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	slices.Sort(names)
+	if len(names) == 0 {
+		return "make one with kube-up"
+	}
+	return "there are: " + strings.Join(names, " ")
+}

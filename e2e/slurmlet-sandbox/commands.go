@@ -1,0 +1,150 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/slurmlet/slurmlet/e2e/sandbox"
+)
+
+// usageError is the caller's mistake; its text names what is allowed.
+type usageError struct{ error }
+
+func usage(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
+
+// command is one of the program's. prepare declares its flags and returns what
+// is to be done with the arguments that are left.
+type command struct {
+	name, arguments, what string
+	prepare               func(f *flag.FlagSet) action
+}
+
+type action func(ctx context.Context, args []string) (code int, err error)
+
+var commands = []command{
+	{"up", "", "make the cluster: slurmctld, nodes and a login pod", up},
+	{"down", "", "end the cluster and remove everything of it", down},
+	{"status", "", "show the pods", status},
+	{"exec", "POD COMMAND…", "run a command in a pod", execute},
+	{"dial", "POD:PORT", "connect standard input and output to a pod's port", dial},
+	{"logs", "POD", "show what a pod has written", logs},
+	{"scale", "N", "make or delete nodes until there are N", scale},
+	{"create", "", "make a pod from a JSON spec on standard input", create},
+	{"delete", "POD", "end a pod as a kubelet does", remove},
+	{"restart", "POD", "end a pod's container and start the next", restart},
+	{"resize", "POD", "change a pod's limits in place", resize},
+	{"link", "POD up|down", "cut a pod off the network, or connect it again", link},
+	{"kill", "POD SIGNAL", "send a signal to a pod's PID 1", kill},
+	{"install", "", "download and build what sandboxes are made of", install},
+	{"shell", "COMMAND…", "run a command beside the pods, to look at the sandbox itself", shell},
+	{"kube-up", "", "make a Kubernetes cluster", kubeUp},
+	{"kube-down", "", "end the Kubernetes cluster and remove everything of it", kubeDown},
+	{"kube-env", "", "print what a shell needs for kubectl: eval $(slurmlet-sandbox kube-env)", kubeEnv},
+	{"kube-import", "FILE", "give every node the images in an archive", kubeImport},
+	{"kube-exec", "NODE COMMAND…", "run a command on a node", kubeExec},
+	{"kube-power", "NODE on|off", "cut a node's power, or switch it on again", kubePower},
+	{"kube-link", "NODE up|down", "cut a node off the network, or connect it again", kubeLink},
+}
+
+func dispatch(ctx context.Context, args []string) (int, error) {
+	if len(args) == 0 || args[0] == "help" || args[0] == "-h" || args[0] == "--help" {
+		help(os.Stdout)
+		return 0, nil
+	}
+	for _, c := range commands {
+		if c.name == args[0] {
+			return c.run(ctx, args[1:])
+		}
+	}
+	return 0, usage("no command %q; there are: %s", args[0], names())
+}
+
+func (c command) run(ctx context.Context, args []string) (int, error) {
+	f := flag.NewFlagSet(c.name, flag.ContinueOnError)
+	f.SetOutput(io.Discard)
+	do := c.prepare(f)
+	if err := f.Parse(args); errors.Is(err, flag.ErrHelp) {
+		c.help(os.Stdout, f)
+		return 0, err
+	} else if err != nil {
+		return 0, usage("%s: %v; allowed: %s", c.name, err, flags(f))
+	}
+	if err := c.check(f.Args()); err != nil {
+		return 0, err
+	}
+	return do(ctx, f.Args())
+}
+
+func (c command) check(args []string) error {
+	want := strings.Fields(c.arguments)
+	open := strings.HasSuffix(c.arguments, "…")
+	if len(args) == len(want) || open && len(args) > len(want) {
+		return nil
+	}
+	if c.arguments == "" {
+		return usage("%s: takes no arguments, got: %s", c.name, strings.Join(args, " "))
+	}
+	return usage("%s: want %s after the flags, got %d arguments", c.name, c.arguments, len(args))
+}
+
+func (c command) help(w io.Writer, f *flag.FlagSet) {
+	fmt.Fprintf(w, "slurmlet-sandbox %s [flags] %s\n  %s\n", c.name, c.arguments, c.what)
+	f.SetOutput(w)
+	f.PrintDefaults()
+}
+
+func help(w io.Writer) {
+	fmt.Fprintf(w, "slurmlet-sandbox: a Slurm cluster in local pods\n\n")
+	for _, c := range commands {
+		fmt.Fprintf(w, "  %-11s %-14s %s\n", c.name, c.arguments, c.what)
+	}
+	fmt.Fprintf(w, "\nslurmlet-sandbox COMMAND -h shows a command's flags.\n")
+}
+
+func names() string {
+	var out []string
+	for _, c := range commands {
+		out = append(out, c.name)
+	}
+	return strings.Join(out, " ")
+}
+
+func flags(f *flag.FlagSet) string {
+	var out []string
+	f.VisitAll(func(one *flag.Flag) { out = append(out, "-"+one.Name) })
+	return strings.Join(out, " ")
+}
+
+// progress prints a line with the seconds since the program started.
+func progress() func(string, ...any) {
+	begin := time.Now()
+	return func(format string, args ...any) {
+		fmt.Fprintf(os.Stderr, "[%5.1f s] %s\n", time.Since(begin).Seconds(), fmt.Sprintf(format, args...))
+	}
+}
+
+func nameFlag(f *flag.FlagSet) *string {
+	return f.String("name", "default", "the sandbox's `name`")
+}
+
+// with opens the sandbox for the time of do.
+func with(ctx context.Context, name string, do func(*sandbox.Sandbox) (int, error)) (int, error) {
+	s, err := sandbox.Open(ctx, name)
+	if err != nil {
+		return 0, err
+	}
+	defer s.Close()
+	return do(s)
+}
+
+func install(*flag.FlagSet) action {
+	return func(ctx context.Context, args []string) (int, error) {
+		return 0, sandbox.Install(ctx, progress())
+	}
+}

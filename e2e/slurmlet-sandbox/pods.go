@@ -1,0 +1,123 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"text/tabwriter"
+	"time"
+
+	"github.com/slurmlet/slurmlet/e2e/sandbox"
+)
+
+func status(f *flag.FlagSet) action {
+	name, output := nameFlag(f), f.String("o", "text", "`format`: text or json")
+	return func(ctx context.Context, _ []string) (int, error) {
+		if *output != "text" && *output != "json" {
+			return 0, usage("status: -o %s: want text or json", *output)
+		}
+		return with(ctx, *name, func(s *sandbox.Sandbox) (int, error) {
+			pods, err := s.Status(ctx)
+			if err != nil {
+				return 0, err
+			}
+			if *output == "json" {
+				return 0, json.NewEncoder(os.Stdout).Encode(pods)
+			}
+			return 0, table(pods)
+		})
+	}
+}
+
+func table(pods []sandbox.PodStatus) error {
+	w := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "POD\tROLE\tSLURM\tSTATE\tEXIT\tRESTARTS\tIP\tAGE")
+	for _, p := range pods {
+		exit := "-"
+		if p.State != "Running" {
+			exit = fmt.Sprint(p.ExitCode)
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%d\t%s\t%v\n", p.Name, p.Role, p.Image, p.State, exit, p.Restarts, p.IP, time.Since(p.Started).Round(time.Second))
+	}
+	return w.Flush()
+}
+
+func logs(f *flag.FlagSet) action {
+	name, follow := nameFlag(f), f.Bool("f", false, "go on until the pod is deleted")
+	return func(ctx context.Context, args []string) (int, error) {
+		return with(ctx, *name, func(s *sandbox.Sandbox) (int, error) {
+			if *follow {
+				return 0, s.Follow(ctx, args[0], os.Stdout)
+			}
+			text, err := s.Logs(ctx, args[0])
+			fmt.Print(text)
+			return 0, err
+		})
+	}
+}
+
+func create(f *flag.FlagSet) action {
+	name := nameFlag(f)
+	return func(ctx context.Context, _ []string) (int, error) {
+		var spec sandbox.PodSpec
+		in := json.NewDecoder(os.Stdin)
+		in.DisallowUnknownFields()
+		if err := in.Decode(&spec); err != nil {
+			return 0, usage("create: cannot read the pod's spec: %v", err)
+		}
+		if err := spec.Validate(); err != nil {
+			return 0, usage("create: %v", err)
+		}
+		return with(ctx, *name, func(s *sandbox.Sandbox) (int, error) { return 0, s.Create(ctx, spec) })
+	}
+}
+
+func remove(f *flag.FlagSet) action {
+	name, grace := nameFlag(f), f.Duration("grace", 30*time.Second, "`time` between SIGTERM and SIGKILL")
+	return func(ctx context.Context, args []string) (int, error) {
+		return with(ctx, *name, func(s *sandbox.Sandbox) (int, error) {
+			last, err := s.End(ctx, args[0], *grace)
+			if err == nil {
+				fmt.Printf("%s ended with exit status %d\n", args[0], last.ExitCode)
+			}
+			return 0, err
+		})
+	}
+}
+
+func restart(f *flag.FlagSet) action {
+	name, grace := nameFlag(f), f.Duration("grace", 30*time.Second, "`time` between SIGTERM and SIGKILL")
+	return func(ctx context.Context, args []string) (int, error) {
+		return with(ctx, *name, func(s *sandbox.Sandbox) (int, error) { return 0, s.Restart(ctx, args[0], *grace) })
+	}
+}
+
+func resize(f *flag.FlagSet) action {
+	name, cpu := nameFlag(f), f.Float64("cpu", 0, "how many `CPUs`")
+	memory := f.Int64("memory", 0, "how many `MiB`")
+	return func(ctx context.Context, args []string) (int, error) {
+		if *cpu <= 0 || *memory <= 0 {
+			return 0, usage("resize: want -cpu and -memory, both more than 0")
+		}
+		return with(ctx, *name, func(s *sandbox.Sandbox) (int, error) { return 0, s.Resize(ctx, args[0], *cpu, *memory<<20) })
+	}
+}
+
+func link(f *flag.FlagSet) action {
+	name := nameFlag(f)
+	return func(ctx context.Context, args []string) (int, error) {
+		if args[1] != "up" && args[1] != "down" {
+			return 0, usage("link: want up or down, not %q", args[1])
+		}
+		return with(ctx, *name, func(s *sandbox.Sandbox) (int, error) { return 0, s.Link(ctx, args[0], args[1] == "up") })
+	}
+}
+
+func kill(f *flag.FlagSet) action {
+	name := nameFlag(f)
+	return func(ctx context.Context, args []string) (int, error) {
+		return with(ctx, *name, func(s *sandbox.Sandbox) (int, error) { return 0, s.Kill(ctx, args[0], args[1]) })
+	}
+}
