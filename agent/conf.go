@@ -94,16 +94,14 @@ func (a *Agent) readSources() edition {
 func (a *Agent) performReload(act action) bool {
 	switch act := act.(type) {
 	case check:
-		running, good := a.life.main != 0, a.life.good
 		go func() {
 			a.releaseJobs() // an edit that was overtaken held them
-			var i inspection
-			var err error
-			if running {
-				i, err = a.checkEdition(act.set)
-			} else {
-				i, err = a.checkFirst(act.set, good)
-			}
+			i, err := a.checkEdition(act.set)
+			a.post(checked{act.number, i.staged, i.changes, i.anew, err})
+		}()
+	case checkFirst:
+		go func() {
+			i, err := a.checkFirst(act.set, act.good)
 			a.post(checked{act.number, i.staged, i.changes, i.anew, err})
 		}()
 	case awaitLaunches:

@@ -384,10 +384,15 @@ type (
 	// endSessions asks them to end, or kills them.
 	endSessions struct{ kill bool }
 	exit        struct{ code int }
-	// check looks at a set, and stages it.
+	// check looks at a set for the slurmctld that runs, and stages it.
 	check struct {
 		number int
 		set    *confset.Set
+	}
+	// checkFirst does so before slurmctld runs; good is nil where no set was good before.
+	checkFirst struct {
+		number    int
+		set, good *confset.Set
 	}
 	// awaitLaunches waits until slurmctld has told the nodes what it has to, no longer
 	// than limit.
@@ -457,6 +462,7 @@ func (seeOff) action()        {}
 func (warnSessions) action()  {}
 func (endSessions) action()   {}
 func (check) action()         {}
+func (checkFirst) action()    {}
 func (awaitLaunches) action() {}
 func (place) action()         {}
 func (reconfigure) action()   {}

@@ -14,7 +14,7 @@ func (l life) prepareConf() (life, []action) {
 	}
 	l.trying, l.reloading = e, checking
 	l.put++
-	return l, []action{check{l.put, e.set}}
+	return l, []action{checkFirst{l.put, e.set, l.good}}
 }
 
 func (l life) lookedFirst(e checked) (life, []action) {

@@ -80,6 +80,8 @@ func (c *confWorld) answer(w *world, a action, how byte) {
 			c.sound = append(c.sound, a.set)
 		}
 		w.feed(checked{a.number, "staged", nil, how&8 != 0, err})
+	case checkFirst:
+		c.answer(w, check{a.number, a.set}, how)
 	case awaitLaunches:
 		w.feed(launchesOver{a.number, w.keptByJobs(how)})
 	case place:
@@ -120,7 +122,7 @@ func (w *world) keptByJobs(how byte) error {
 
 func (c *confWorld) carryOut(w *world, a action) {
 	switch a := a.(type) {
-	case check, awaitLaunches, askNodes:
+	case check, checkFirst, awaitLaunches, askNodes:
 		c.asked = append(c.asked, a)
 	case place:
 		require.Zero(w, w.life.main, "slurmctld reads a configuration that is being replaced")
