@@ -54,7 +54,7 @@ $(BUILDX): MODULE = buildx
 $(BUILDKITD): MODULE = buildkit
 $(LINT) $(HELM) $(UNTT) $(BUILDX) $(BUILDKITD):
 	@echo "builds $(@F), pinned in .ci/$(MODULE) (some minutes, once)"
-	@CGO_ENABLED=0 $(GO) -C .ci/$(MODULE) build -trimpath -ldflags '-s -w' -o $@ tool
+	@CGO_ENABLED=0 GOWORK=off $(GO) -C .ci/$(MODULE) build -trimpath -ldflags '-s -w' -o $@ tool
 
 unit: ## tests that need nothing but this machine
 	$(GO) test -race ./... ./e2e/sandbox/... ./e2e/kubecluster/... ./e2e/slurmlet-sandbox/...
