@@ -14,9 +14,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/fsnotify/fsnotify"
-
 	"github.com/slurmlet/slurmlet/internal/confset"
+	"github.com/slurmlet/slurmlet/internal/watch"
 )
 
 // follower compares what slurmd or sackd has of the cluster's configuration with
@@ -24,8 +23,11 @@ import (
 // that misses it, or gets one that is taken back, keeps what it has until it is
 // restarted.
 type follower struct {
-	agent     *Agent
-	cache     string
+	*watch.Watcher
+	agent *Agent
+	cache string
+	// unwatched: the kernel cannot report changes of the copy.
+	unwatched bool
 	announced manifest
 	// restarts counts those for the present announcement.
 	restarts int
@@ -43,65 +45,38 @@ const (
 	maxRestarts = 3
 )
 
+// newFollower of the copy that the daemon keeps at cache.
+func newFollower(a *Agent, cache string, o watch.Options) *follower {
+	f := &follower{agent: a, cache: cache}
+	o.Done, o.Calm = a.over, f.patience
+	o.Changed = func() {
+		if f.look() {
+			f.Look()
+		}
+	}
+	f.Watcher = watch.New(o)
+	return f
+}
+
 // followConf follows until the agent's end.
 func (a *Agent) followConf() {
 	if a.Config.AgentPort == 0 {
 		return
 	}
-	f := &follower{agent: a, cache: filepath.Join(a.Root, a.daemon.copy(a.Config))}
-	news := make(chan manifest)
-	go a.pollConf(news)
-	watcher, err := fsnotify.NewWatcher()
-	var changes <-chan fsnotify.Event
-	var faults <-chan error
-	if err == nil {
-		defer watcher.Close()
-		changes, faults = watcher.Events, watcher.Errors
-	}
-	f.run(news, changes, faults, func() error {
-		if err != nil {
-			return err
-		}
-		return watcher.Add(f.cache)
-	})
+	f := newFollower(a, filepath.Join(a.Root, a.daemon.copy(a.Config)), watch.Options{})
+	go a.pollConf(func(m manifest) bool { return f.Do(func() { f.take(m) }) })
+	f.Run()
 }
 
-func (f *follower) run(news <-chan manifest, changes <-chan fsnotify.Event, faults <-chan error, watch func() error) {
-	due := time.NewTimer(f.patience())
-	due.Stop()
-	var slow <-chan time.Time
-	for {
-		select {
-		case <-f.agent.over:
-			return
-		case m := <-news:
-			f.hear(m)
-			if err := watch(); err != nil && slow == nil {
-				slow = f.slow(err)
-			}
-			due.Reset(f.patience())
-		case <-changes:
-			due.Reset(f.patience())
-		case <-faults: //nolint:errcheck // some changes were lost: look
-			due.Reset(f.patience())
-		case <-slow:
-			due.Reset(f.patience())
-		case <-due.C:
-			if f.look() {
-				due.Reset(f.patience())
-			}
-		}
+// take hears of an announcement. The daemon makes its copy, so it may not be there before.
+func (f *follower) take(m manifest) {
+	f.hear(m)
+	if err := f.Add(f.cache); err != nil && !errors.Is(err, fs.ErrNotExist) && !f.unwatched {
+		f.unwatched = true
+		f.agent.tell(slog.LevelWarn, "the kernel cannot tell of changes of the copy of the configuration: it is looked at every "+watch.Every.String(), slog.Any("error", err))
+		f.Tick(watch.Every)
 	}
-}
-
-// slow is when to look at a copy that cannot be watched. The daemon makes it, and it is no
-// fault that there is none yet.
-func (f *follower) slow(err error) <-chan time.Time {
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	f.agent.tell(slog.LevelWarn, "the kernel cannot tell of changes of the copy of the configuration: it is looked at every "+lookEvery.String(), slog.Any("error", err))
-	return time.Tick(lookEvery)
+	f.Look()
 }
 
 func (f *follower) hear(m manifest) {
@@ -179,18 +154,16 @@ func (f *follower) restart() bool {
 	return true
 }
 
-// pollConf asks slurmctld's agent for news. One that is not there, or older, is
+// pollConf asks slurmctld's agent for news, until take returns false. One that is not there, or older, is
 // asked again after a while.
-func (a *Agent) pollConf(news chan<- manifest) {
+func (a *Agent) pollConf(take func(manifest) bool) {
 	last, met := "", false
 	for failures := 0; ; {
 		m, err := a.askConf(last)
 		switch {
 		case err == nil:
 			failures, last, met = 0, m.hash, true
-			select {
-			case news <- m:
-			case <-a.over:
+			if !take(m) {
 				return
 			}
 			continue

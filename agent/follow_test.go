@@ -11,6 +11,8 @@ import (
 	"github.com/fsnotify/fsnotify"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
+
+	"github.com/slurmlet/slurmlet/internal/watch"
 )
 
 // TestFollowerAsks: what is announced while a daemon is given time for what came
@@ -80,7 +82,14 @@ func TestSlurmctldIsAway(t *testing.T) {
 	}
 	f.announce(manifestOf("first"), mostTested)
 	news := make(chan manifest)
-	go a.pollConf(news)
+	go a.pollConf(func(m manifest) bool {
+		select {
+		case news <- m:
+			return true
+		case <-a.over:
+			return false
+		}
+	})
 	defer close(a.over)
 	require.Equal(t, manifestOf("first"), <-news)
 	for range 2 {
@@ -90,42 +99,25 @@ func TestSlurmctldIsAway(t *testing.T) {
 	}
 }
 
-// TestFollowerWithoutTheKernel: what inotify has lost, or cannot be had for, is looked at.
+// TestFollowerWithoutTheKernel: the copy is looked at from time to time.
 func TestFollowerWithoutTheKernel(t *testing.T) {
-	for name, c := range map[string]struct {
-		watch error
-		told  string
-	}{
-		"an overflow": {nil, ""},
-		"no watches":  {unix.ENOSPC, "the kernel cannot tell of changes of the copy of the configuration: it is looked at every 1m0s"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				var told []string
-				a := &Agent{Options: Options{Observe: func(n Notice) { told = append(told, n.Text) }}, over: make(chan struct{})}
-				f := &follower{agent: a, cache: t.TempDir()}
-				old := "missed"
-				a.missedConf.Store(&old)
-				news, faults := make(chan manifest), make(chan error)
-				go f.run(news, nil, faults, func() error { return c.watch })
-				news <- newManifest(nil)
-				<-time.After(2 * pushTime) // in a bubble it costs no time
-				synctest.Wait()
-				require.Nil(t, a.missedConf.Load(), "it is looked at once after the news")
+	synctest.Test(t, func(t *testing.T) {
+		var told []string
+		a := &Agent{Options: Options{Observe: func(n Notice) { told = append(told, n.Text) }}, over: make(chan struct{})}
+		defer close(a.over)
+		f := newFollower(a, t.TempDir(), watch.Options{Open: func() (*fsnotify.Watcher, error) { return nil, unix.ENOSPC }})
+		old := "missed"
+		a.missedConf.Store(&old)
+		go f.Run()
+		f.Do(func() { f.take(newManifest(nil)) })
+		<-time.After(2 * pushTime) // in a bubble it costs no time
+		synctest.Wait()
+		require.Nil(t, a.missedConf.Load(), "it is looked at once after the news")
 
-				a.missedConf.Store(&old)
-				if c.watch == nil {
-					faults <- fsnotify.ErrEventOverflow
-					faults <- fsnotify.ErrEventOverflow // nobody is held up
-				}
-				<-time.After(lookEvery + 2*pushTime)
-				synctest.Wait()
-				require.Nil(t, a.missedConf.Load())
-				if c.told != "" {
-					require.Equal(t, []string{c.told}, told)
-				}
-				close(a.over)
-			})
-		})
-	}
+		a.missedConf.Store(&old)
+		<-time.After(watch.Every + 2*pushTime)
+		synctest.Wait()
+		require.Nil(t, a.missedConf.Load())
+		require.Equal(t, []string{"the kernel cannot tell of changes of the copy of the configuration: it is looked at every 1m0s"}, told)
+	})
 }

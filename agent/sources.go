@@ -9,6 +9,7 @@ import (
 	"github.com/fsnotify/fsnotify"
 
 	"github.com/slurmlet/slurmlet/internal/confset"
+	"github.com/slurmlet/slurmlet/internal/watch"
 )
 
 // Debounce is how long the sources have to stay as they are before they are read: an
@@ -16,10 +17,10 @@ import (
 const Debounce = calm
 
 // sourceWatcher turns changes of the configuration's sources into editions. A
-// ConfigMap's volume tells of them in its directory, by a new ..data.
+// ConfigMap's volume reports them in its directory, by a new ..data.
 type sourceWatcher struct {
-	agent *Agent
-	files *fsnotify.Watcher
+	*watch.Watcher
+	sources []string
 	// inside are the directories with the sources' files in them, watched those
 	// and the sources' parents.
 	inside, watched []string
@@ -27,18 +28,34 @@ type sourceWatcher struct {
 
 // watchSources watches until the agent's end.
 func (a *Agent) watchSources() {
-	w := &sourceWatcher{agent: a}
-	var err error
-	var slow <-chan time.Time
-	if w.files, err = fsnotify.NewWatcher(); err == nil {
-		defer w.files.Close()
-		err = w.add()
+	w := &sourceWatcher{sources: a.conf.sources}
+	var rehearsal *time.Timer
+	w.Watcher = watch.New(watch.Options{
+		Done: a.over,
+		Calm: watch.For(Debounce),
+		Concerns: func(e fsnotify.Event) bool {
+			concerns := w.concerns(e.Name)
+			if concerns {
+				a.foresee()
+				rehearsal.Reset(rehearsalCalm)
+			}
+			return concerns
+		},
+		Lost: func(err error) {
+			a.tell(slog.LevelWarn, "lost changes of the configuration; reading it", slog.Any("error", err))
+		},
+		Changed: func() {
+			_ = w.add() // a directory that vanishes meanwhile has an event of its own
+			a.post(a.readSources())
+		},
+	})
+	rehearsal = time.AfterFunc(rehearsalCalm, func() { w.Do(a.rehearse) })
+	if err := w.add(); err != nil {
+		a.tell(slog.LevelWarn, "the kernel cannot tell of an edit: the configuration is looked at every "+watch.Every.String(), slog.Any("error", err))
+		w.Tick(watch.Every)
 	}
-	if err != nil {
-		a.tell(slog.LevelWarn, "the kernel cannot tell of an edit: the configuration is looked at every "+lookEvery.String(), slog.Any("error", err))
-		slow = time.Tick(lookEvery)
-	}
-	w.run(slow)
+	w.Look() // an edit between the first read and the watch has no event
+	w.Run()
 }
 
 // add watches what is there now, and the sources' parents: a directory that
@@ -46,61 +63,27 @@ func (a *Agent) watchSources() {
 func (w *sourceWatcher) add() error {
 	w.inside = nil
 	var now []string
-	for _, source := range w.agent.conf.sources {
+	for _, source := range w.sources {
 		now = append(now, filepath.Dir(source))
-		dirs, _ := confset.Dirs(source) // what is missing is told by whoever reads it
+		dirs, _ := confset.Dirs(source) // whoever reads the sources reports what is missing
 		w.inside = append(w.inside, dirs...)
 	}
 	now = append(now, w.inside...)
 	for _, dir := range w.watched {
 		if !slices.Contains(now, dir) {
-			_ = w.files.Remove(dir) // gone, most likely
+			w.Remove(dir)
 		}
 	}
 	w.watched = now
 	for _, dir := range now {
-		if err := w.files.Add(dir); err != nil {
+		if err := w.Add(dir); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (w *sourceWatcher) run(slow <-chan time.Time) {
-	var events <-chan fsnotify.Event
-	var faults <-chan error
-	if w.files != nil {
-		events, faults = w.files.Events, w.files.Errors
-	}
-	changed := time.NewTimer(Debounce) // what was missed between the first read and the watch
-	calmed := time.NewTimer(rehearsalCalm)
-	for {
-		select {
-		case <-w.agent.over:
-			return
-		case e := <-events:
-			if w.concerns(e.Name) {
-				w.agent.foresee()
-				calmed.Reset(rehearsalCalm)
-				changed.Reset(Debounce)
-			}
-		case err := <-faults:
-			w.agent.tell(slog.LevelWarn, "lost changes of the configuration; reading it", slog.Any("error", err))
-			changed.Reset(Debounce)
-		case <-slow:
-			changed.Reset(Debounce)
-		case <-calmed.C:
-			w.agent.rehearse()
-		case <-changed.C:
-			if w.files != nil {
-				_ = w.add() // a directory that vanishes meanwhile has an event of its own
-			}
-			w.agent.post(w.agent.readSources())
-		}
-	}
-}
-
-// concerns: in a parent, only the source itself.
+// concerns: in a parent, only the source itself is.
 func (w *sourceWatcher) concerns(path string) bool {
-	return slices.Contains(w.inside, filepath.Dir(path)) || slices.Contains(w.agent.conf.sources, path)
+	return slices.Contains(w.inside, filepath.Dir(path)) || slices.Contains(w.sources, path)
 }

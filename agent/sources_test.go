@@ -10,24 +10,21 @@ import (
 
 	"github.com/fsnotify/fsnotify"
 	"github.com/stretchr/testify/require"
+
+	"github.com/slurmlet/slurmlet/internal/watch"
 )
 
 // TestEditsLeaveNoWatches: each edit of a ConfigMap is a new directory, and the end of another.
 func TestEditsLeaveNoWatches(t *testing.T) {
 	source := t.TempDir()
-	var files *fsnotify.Watcher
+	over := make(chan struct{})
+	defer close(over)
+	w := &sourceWatcher{sources: []string{source}}
 	require.Eventually(t, func() bool { // what else runs on the machine may hold all instances for a while
-		var err error
-		files, err = fsnotify.NewWatcher()
-		return err == nil
+		w.Watcher = watch.New(watch.Options{Done: over, Concerns: func(fsnotify.Event) bool { return false }})
+		return w.Add(source) == nil
 	}, time.Minute, 50*time.Millisecond, "sysctl fs.inotify.max_user_instances")
-	defer files.Close()
-	go func() {
-		for range files.Events { //nolint:revive // they are not looked at here
-		}
-	}()
-	w := &sourceWatcher{agent: &Agent{}, files: files}
-	w.agent.conf.sources = []string{source}
+	go w.Run()
 	edit := func(version int) {
 		name := fmt.Sprintf("..%d", version)
 		require.NoError(t, os.MkdirAll(filepath.Join(source, name, "sub"), 0o755))

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/slurmlet/slurmlet/internal/slurm"
+	"github.com/slurmlet/slurmlet/internal/watch"
 )
 
 // TestUrge: only the nodes that are named hear of a set that is tried, and once.
@@ -76,16 +77,16 @@ func TestUrgedBy(t *testing.T) {
 func TestUrged(t *testing.T) {
 	a := &Agent{events: make(chan event, 1), over: make(chan struct{})}
 	defer close(a.over)
-	f := &follower{agent: a, cache: t.TempDir()}
-	news := make(chan manifest)
-	go f.run(news, nil, nil, func() error { return nil })
+	f := newFollower(a, t.TempDir(), watch.Options{})
+	go f.Run()
+	take := func(m manifest) { f.Do(func() { f.take(m) }) }
 	m, within := manifestOf("second"), time.Millisecond
 	m.urged = &within
-	news <- m
+	take(m)
 	require.Equal(t, outdated{}, <-a.events)
-	news <- m // it may come by a question that is open as well
-	news <- manifestOf("first")
+	take(m) // it may come by a question that is open as well
+	take(manifestOf("first"))
 	require.Empty(t, a.events)
-	news <- m
+	take(m)
 	require.Equal(t, outdated{}, <-a.events, "it is tried once more")
 }

@@ -11,20 +11,21 @@ import (
 	"github.com/fsnotify/fsnotify"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 
 	"github.com/slurmlet/slurmlet/cgroup"
+	"github.com/slurmlet/slurmlet/internal/watch"
 )
 
 // watched is an agent whose pod is watched, with the events and notices it gets.
 type watched struct {
 	*watcher
-	faults  chan error
 	notices []Notice
 }
 
 // watching runs a watcher without inotify, in a bubble of synctest.
 func watching(t *testing.T) *watched {
-	w := &watched{faults: make(chan error)}
+	w := &watched{}
 	a := &Agent{
 		Options: Options{
 			Root: t.TempDir(), Config: Config{NodeName: "n1", SpoolDir: "/spool"},
@@ -34,8 +35,9 @@ func watching(t *testing.T) *watched {
 	}
 	a.machine = cgroup.NewFS(a.Root)
 	require.NoError(t, os.Mkdir(filepath.Join(a.Root, "spool"), 0o755))
-	w.watcher = &watcher{agent: a, spool: filepath.Join(a.Root, "spool")}
-	go w.run(nil, w.faults, nil)
+	w.watcher = newWatcher(a, watch.Options{Open: func() (*fsnotify.Watcher, error) { return nil, unix.EMFILE }})
+	go w.awaitSpool()
+	go w.Run()
 	return w
 }
 
@@ -82,7 +84,7 @@ func TestWithoutInotify(t *testing.T) {
 func TestLostEvents(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := watching(t)
-		w.faults <- fsnotify.ErrEventOverflow
+		w.Do(func() { w.lost(fsnotify.ErrEventOverflow) })
 		assert.Equal(t, 1, w.told())
 		assert.Len(t, w.notices, 1)
 		close(w.agent.over)

@@ -2,16 +2,20 @@ package copies
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
+	"testing/synctest"
 
+	"github.com/fsnotify/fsnotify"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
+
+	"github.com/slurmlet/slurmlet/internal/watch"
 )
 
 // project writes files as the kubelet does: links through ..data, which is swapped.
@@ -124,41 +128,31 @@ func TestSyncChecks(t *testing.T) {
 	assert.Equal(t, map[string]string{"a": "1", "b": "1"}, contents(t, d.To))
 }
 
+// TestWatch: each change is copied and reported, with the kernel's reports and without.
 func TestWatch(t *testing.T) {
-	slow := make(chan time.Time)
-	for name, c := range map[string]struct {
-		watch func(Dir, <-chan struct{}, func([]string, error)) error
-		// later is when a change is noticed without the kernel's word.
-		later func()
-	}{
-		"the kernel tells": {Dir.Watch, func() {}},
-		"inotify cannot be had": {func(d Dir, done <-chan struct{}, tell func([]string, error)) error {
-			go d.follow(done, nil, nil, slow, tell)
-			return nil
-		}, func() { slow <- time.Now() }},
-	} {
-		t.Run(name, func(t *testing.T) {
-			d := newDir(t, 0o600)
-			project(t, d.From, "..1", map[string]string{"a": "1"})
-			done, told := make(chan struct{}), make(chan []string, 9)
-			defer close(done)
-			require.NoError(t, c.watch(d, done, func(changed []string, err error) { told <- changed }))
-			await := func() {
-				t.Helper()
-				select {
-				case changed := <-told:
-					assert.Equal(t, []string{"a"}, changed)
-				case <-time.After(10 * time.Second):
-					t.Fatal("no change was told")
-				}
-			}
-			await()
-			project(t, d.From, "..2", map[string]string{"a": "2"})
-			c.later()
-			await()
+	follow := func(t *testing.T, d Dir, o watch.Options) {
+		done, reported := make(chan struct{}), make(chan []string, 9)
+		defer close(done)
+		o.Done = done
+		go d.watch(o, func(changed []string, err error) {
+			assert.NoError(t, err)
+			reported <- changed
 		})
+		for version := range 2 {
+			require.Equal(t, []string{"a"}, <-reported)
+			project(t, d.From, fmt.Sprintf("..%d", version+2), map[string]string{"a": fmt.Sprint(version + 2)})
+		}
+		require.Equal(t, []string{"a"}, <-reported)
 	}
-	require.Error(t, Dir{From: filepath.Join(t.TempDir(), "none")}.Watch(nil, nil))
+	d := newDir(t, 0o600)
+	project(t, d.From, "..1", map[string]string{"a": "1"})
+	follow(t, d, watch.Options{})
+
+	require.NoError(t, os.RemoveAll(d.To))
+	synctest.Test(t, func(t *testing.T) { // a minute costs no time in a bubble
+		follow(t, d, watch.Options{Open: func() (*fsnotify.Watcher, error) { return nil, unix.EMFILE }})
+	})
+	require.ErrorIs(t, Dir{From: filepath.Join(t.TempDir(), "none")}.Watch(nil, nil), fs.ErrNotExist)
 }
 
 // TestOwnerPutsOtherThingsInPlace: the copy is its owner's, who can remove what is in it.
