@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/slurmlet/slurmlet/cgroup"
+	"github.com/slurmlet/slurmlet/internal/nodesize"
 	"github.com/slurmlet/slurmlet/internal/notify"
 	"github.com/slurmlet/slurmlet/internal/process"
 	"github.com/slurmlet/slurmlet/internal/slurm"
@@ -28,12 +29,10 @@ import (
 type Agent struct {
 	Options
 	machine cgroup.FS
-	// atStart is the kernel's limits when the container began.
-	atStart *cgroup.Limits
-	// disk is found once: a file system whose size changes is no resize of the pod.
-	disk      cgroup.Bound[int64]
+	// sizing is what the environment says about the pod, and what was found at the start.
+	sizing    nodesize.Options
 	delegated delegation
-	gres      gres
+	gres      nodesize.Gres
 	daemon    daemon
 	notify    *notify.Server
 	output    *process.Output
@@ -72,10 +71,10 @@ type Agent struct {
 	missedConf atomic.Pointer[string]
 	steps      steps
 	// inherited are the steps of an earlier container that have left their sockets.
-	inherited []string
-	fit       fitCheck
-	stepEnds  bell
-	published bell // a status
+	inherited  []string
+	mismatches mismatchCheck
+	stepEnds   bell
+	published  bell // a status
 	// interrupted: SIGINT was received; only listen's goroutine knows.
 	interrupted bool
 	// stopped is when SIGTERM came; only the owner knows.
@@ -168,7 +167,7 @@ func (a *Agent) prepare() error {
 		lead:      a.Config.JobSignal.Lead,
 		signals:   a.Config.JobSignal.Name != "",
 	}
-	a.life = newLife(p, allotment{})
+	a.life = newLife(p, nodesize.Allocation{})
 	if p.registers {
 		if err := a.size(); err != nil {
 			return err
@@ -194,25 +193,27 @@ func (a *Agent) size() error {
 		return err
 	}
 	a.machine = a.machine.Within(a.delegated.Delegation)
-	if a.gres, err = findGres(a.Root, a.Config); err != nil {
+	if a.gres, err = nodesize.FindGres(a.Root, a.Config.Gres); err != nil {
 		return &Fault{ExitConfig, err}
 	}
-	now, err := a.measure()
-	a.life.allotment = &now
-	a.disk = a.life.given.Disk
-	if bad, is := errors.AsType[badDescription](err); is {
+	a.sizing = a.Config.sizing(a.Root)
+	a.sizing.Gres = a.gres.Gres.String()
+	now, err := nodesize.Measure(a.machine, a.sizing)
+	a.life.Allocation = &now
+	a.sizing.Disk = a.life.Resources.Disk
+	if bad, is := errors.AsType[nodesize.PodInfoError](err); is {
 		a.life.held = bad.Error()
 	} else if err != nil {
 		return &Fault{ExitConfig, err}
 	}
 	if limits, err := a.machine.Limits(); err == nil {
-		a.atStart = &limits
+		a.sizing.AtStart = &limits
 	}
 	a.tell(a.delegated.level(), a.delegated.String())
 	for _, n := range a.gres.Notes {
 		a.tell(slog.LevelWarn, n)
 	}
-	for _, d := range a.life.given.Disagreements {
+	for _, d := range a.life.Resources.Disagreements {
 		a.tell(slog.LevelWarn, d)
 	}
 	if _, a.inherited = a.sockets(); len(a.inherited) > 0 {
@@ -226,7 +227,7 @@ func (a *Agent) open() error {
 	if err := os.MkdirAll(a.Config.RunDir, 0o755); err != nil {
 		return fmt.Errorf("cannot make SLURMLET_RUN_DIR: %w", err)
 	}
-	err := errors.Join(a.gres.write(a.Config), a.daemon.makeRuntime(), a.openKeys())
+	err := errors.Join(a.gres.Write(gresConf(a.Config)), a.daemon.makeRuntime(), a.openKeys())
 	if err == nil && a.daemon.prepare != nil {
 		err = a.daemon.prepare(a)
 	}
@@ -303,7 +304,7 @@ func (a *Agent) own() int {
 			a.life = next
 			a.silentLimit.Store(int64(next.way.silentLimit()))
 			if arrived {
-				a.checkFit()
+				a.checkMismatches()
 			}
 			for _, action := range actions {
 				queue = append(queue, a.perform(action)...)

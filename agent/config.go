@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"maps"
 	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -13,6 +14,7 @@ import (
 	"time"
 
 	"github.com/slurmlet/slurmlet/internal/devices"
+	"github.com/slurmlet/slurmlet/internal/nodesize"
 )
 
 // Config is everything the agent is told. Its reference is the package comment.
@@ -155,6 +157,17 @@ func checkNodeName(name string) error {
 	}
 	return nil
 }
+
+// sizing is what the variables say about the size of the node.
+func (c Config) sizing(root string) nodesize.Options {
+	return nodesize.Options{
+		Root: root, PodInfo: c.PodInfo, CPULimit: c.CPULimit, MemoryLimit: c.MemoryLimit, StorageLimit: c.StorageLimit,
+		Reserve: c.Reserve, SpoolDir: c.SpoolDir, TmpDir: c.TmpDir,
+	}
+}
+
+// gresConf is the file that the cluster's gres.conf includes.
+func gresConf(c Config) string { return filepath.Join(c.RunDir, "gres.conf") }
 
 func hostname() string {
 	name, err := os.Hostname()

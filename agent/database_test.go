@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/slurmlet/slurmlet/internal/nodesize"
 )
 
 var errNo = errors.New("no")
@@ -106,7 +108,7 @@ func TestNeedsRestart(t *testing.T) {
 // TestDatabaseIsAwaited: slurmdbd starts when its database answers, and what it
 // complains of later is asked for without an end of its service.
 func TestDatabaseIsAwaited(t *testing.T) {
-	awaiting := newLife(plan{restarts: true, reaches: true, way: newWayDown(0, 0)}, allotment{})
+	awaiting := newLife(plan{restarts: true, reaches: true, way: newWayDown(0, 0)}, nodesize.Allocation{})
 	l, actions := play(awaiting, begun{}, answered{err: errNo})
 	require.Equal(t, []any{Starting, reaching, errNo.Error()}, []any{l.state, l.doing, l.reason})
 	require.Equal(t, []action{arm{1, firstTry}}, actions)

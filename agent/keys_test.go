@@ -10,6 +10,7 @@ import (
 
 	"github.com/slurmlet/slurmlet/internal/copies"
 	"github.com/slurmlet/slurmlet/internal/keyring"
+	"github.com/slurmlet/slurmlet/internal/nodesize"
 )
 
 func TestFindKeys(t *testing.T) {
@@ -86,7 +87,7 @@ func TestKeysAreFollowed(t *testing.T) {
 // told once more.
 func TestNewKeysAreRead(t *testing.T) {
 	at := func(seconds int) time.Time { return epoch.Add(time.Duration(seconds) * time.Second) }
-	l := newLife(plan{restarts: true, announces: true, way: newWayDown(0, 0)}, allotment{})
+	l := newLife(plan{restarts: true, announces: true, way: newWayDown(0, 0)}, nodesize.Allocation{})
 	l, _ = play(l, begun{}, mainStarted{pid: 7, at: at(0)}, mainReady{}, timerFired{}, answered{})
 	require.Equal(t, Ready, l.state)
 	l, actions := play(l, filesChanged{since: at(5)})

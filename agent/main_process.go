@@ -14,7 +14,7 @@ import (
 func (a *Agent) start() event {
 	a.mainLock.Lock()
 	defer a.mainLock.Unlock()
-	if err := a.gres.check(a.Root); err != nil {
+	if err := a.gres.Check(a.Root); err != nil {
 		return mainFailed{err}
 	}
 	if err := a.machine.Reclaim(a.delegated.Delegation); err != nil {

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/slurmlet/slurmlet/internal/nodesize"
 )
 
 // manualPrefix marks the drains of "slurmlet drain": the agent itself takes them
@@ -141,7 +143,7 @@ func (a *Agent) resumeCommand(ctx context.Context, _ *http.Request) error {
 // is on its way down.
 func (a *Agent) deadlineCommand(_ context.Context, r *http.Request) error {
 	now := time.Now()
-	at, err := parseDeadline(r.FormValue("at"))
+	at, err := nodesize.ParseDeadline(r.FormValue("at"))
 	switch {
 	case err != nil:
 		return fmt.Errorf("cannot use the deadline %q: %w", r.FormValue("at"), err)

@@ -128,17 +128,17 @@ var ofCopy = []metric[Status]{
 
 var ofNode = []metric[NodeStatus]{
 	{"node_info", "node", "1, with the node's name in Slurm", func(n *NodeStatus) []sample { return amount(1, n.Name) }},
-	{"node_cpus", "", "CPUs for jobs (CPUEfctv)", func(n *NodeStatus) []sample { return amount(n.Shape.usable()) }},
-	{"node_memory_bytes", "", "Memory for jobs (RealMemory)", func(n *NodeStatus) []sample { return amount(n.Shape.RealMemory * mib) }},
-	{"node_tmp_disk_bytes", "", "Disk for jobs (TmpDisk)", func(n *NodeStatus) []sample { return amount(n.Shape.TmpDisk * mib) }},
+	{"node_cpus", "", "CPUs for jobs (CPUEfctv)", func(n *NodeStatus) []sample { return amount(n.Size.Usable()) }},
+	{"node_memory_bytes", "", "Memory for jobs (RealMemory)", func(n *NodeStatus) []sample { return amount(n.Size.RealMemory * mib) }},
+	{"node_tmp_disk_bytes", "", "Disk for jobs (TmpDisk)", func(n *NodeStatus) []sample { return amount(n.Size.TmpDisk * mib) }},
 	{"node_gres", "name,type", "Generic resources for jobs (Gres)", func(n *NodeStatus) []sample {
 		return ofEach(n.Gres.Gres, func(r devices.Resource) []sample { return amount(r.Count, r.Name, r.Type) })
 	}},
 	{"node_misfits", "", "Settings of the cluster that do not go with the pod's limits, once they are known", func(n *NodeStatus) []sample {
-		if n.Fit == nil || n.Fit.Error != "" {
+		if n.Mismatches == nil || n.Mismatches.Error != "" {
 			return nil
 		}
-		return amount(len(n.Fit.Misfits))
+		return amount(len(n.Mismatches.Mismatches))
 	}},
 	{"node_fault", "", "1 while a change of the pod cannot be followed", func(n *NodeStatus) []sample { return whether(n.Fault != "") }},
 	{"node_refused", "", "1 while slurmctld does not take what the pod's annotations say", func(n *NodeStatus) []sample { return whether(n.Refusal != "") }},

@@ -18,6 +18,7 @@ import (
 
 	"github.com/slurmlet/slurmlet/cgroup"
 	"github.com/slurmlet/slurmlet/internal/devices"
+	"github.com/slurmlet/slurmlet/internal/nodesize"
 )
 
 var update = flag.Bool("update", false, "write the golden files")
@@ -49,8 +50,8 @@ var statuses = map[string]Status{
 	"slurmd": {
 		Role: Slurmd, State: Ready, Since: noon, Version: "v1", Started: true, Main: &MainStatus{PID: 7, Since: later}, Restarts: 3,
 		Node: &NodeStatus{
-			Name: "node-0", Shape: Shape{CPUs: 16, Reserved: cgroup.SetOf(0, 1, 2, 3), RealMemory: 3072, TmpDisk: 1024}, Fit: &Fit{Misfits: []Misfit{{Setting: "TaskPlugin=task/affinity"}}},
-			Gres:   gres{Plan: devices.Plan{Gres: devices.Gres{{Name: "gpu", Type: "nvidia_h200", Count: 2}, {Name: "shard", Count: 8}}}},
+			Name: "node-0", Size: nodesize.Size{CPUs: 16, Reserved: cgroup.SetOf(0, 1, 2, 3), RealMemory: 3072, TmpDisk: 1024}, Mismatches: &MismatchStatus{Mismatches: []nodesize.Mismatch{{Setting: "TaskPlugin=task/affinity"}}},
+			Gres:   nodesize.Gres{Plan: devices.Plan{Gres: devices.Gres{{Name: "gpu", Type: "nvidia_h200", Count: 2}, {Name: "shard", Count: 8}}}},
 			Cgroup: &delegation{Mode: CgroupPrefer, Delegation: cgroup.Delegation{Steps: "system.slice/node-0_slurmstepd.scope", Missing: []cgroup.Missing{{Controller: "devices"}}}},
 			Steps:  &StepsStatus{Watching: true, OOMKills: 5, Dead: 1, Leftovers: 2},
 		},
@@ -58,7 +59,7 @@ var statuses = map[string]Status{
 	"slurmd-stopping": {
 		Role: Slurmd, State: Stopping, Since: noon, Version: "v1", Started: true, ConfFault: "a secret",
 		Node: &NodeStatus{
-			Name: "node-0", Shape: Shape{CPUs: 1, RealMemory: 448}, Fit: &Fit{Error: "no answer"}, Fault: "a secret", Refusal: "a secret",
+			Name: "node-0", Size: nodesize.Size{CPUs: 1, RealMemory: 448}, Mismatches: &MismatchStatus{Error: "no answer"}, Fault: "a secret", Refusal: "a secret",
 			Cgroup: &delegation{Mode: CgroupPrefer, Error: "a secret", Delegation: cgroup.Delegation{Steps: "x", Missing: []cgroup.Missing{{Controller: "memory"}}}},
 			Steps:  &StepsStatus{},
 		},

@@ -12,7 +12,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/slurmlet/slurmlet/internal/devices"
 	"github.com/slurmlet/slurmlet/internal/process"
+	"github.com/slurmlet/slurmlet/internal/slurm"
 )
 
 // questionLimit bounds one question to slurmctld. It is above scontrol's own
@@ -163,6 +165,20 @@ func (a *Agent) nodeQuestion(ctx context.Context, number int) event {
 		e.steps = len(a.stepSockets())
 	}
 	return e
+}
+
+// knownGres asks what slurmctld knows of at all when its record has not what
+// was registered: of other names it tells nobody.
+func (a *Agent) knownGres(ctx context.Context, n *slurm.Node) error {
+	if !a.gres.Gres.Differs(devices.Recorded(n.Gres), nil) {
+		return nil
+	}
+	cluster, err := a.client.Config(ctx)
+	if err != nil {
+		return err
+	}
+	n.GresTypes = strings.Split(cluster["GresTypes"], ",")
+	return nil
 }
 
 // reachController succeeds when one slurmctld takes connections. A slurmd that

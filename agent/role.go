@@ -136,7 +136,7 @@ func slurmctldArgs(a *Agent) []string {
 func confCache(c Config) string { return filepath.Join(c.SpoolDir, "conf-cache") }
 
 func slurmdArgs(a *Agent) []string {
-	return []string{"-Z", "-N", a.Config.NodeName, "-b", "--conf-server", a.Config.Controller, "--conf", a.life.shape.Conf() + a.life.traits.conf()}
+	return []string{"-Z", "-N", a.Config.NodeName, "-b", "--conf-server", a.Config.Controller, "--conf", a.life.Size.Conf() + a.life.Traits.Conf()}
 }
 
 // slurmdEnv: slurmd would tell the machine's boot time, and slurmctld takes one

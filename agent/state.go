@@ -5,6 +5,7 @@ import (
 
 	"github.com/slurmlet/slurmlet/cgroup"
 	"github.com/slurmlet/slurmlet/internal/confset"
+	"github.com/slurmlet/slurmlet/internal/nodesize"
 	"github.com/slurmlet/slurmlet/internal/slurm"
 )
 
@@ -72,21 +73,12 @@ type plan struct {
 	signals bool
 }
 
-// allotment is what the pod was given and what is made of it. It changes when
-// the pod is resized or its annotations are edited.
-type allotment struct {
-	given   Resources
-	shape   Shape
-	traits  Traits
-	granted granted
-}
-
 // life is the whole state that step works on: a value without clock or I/O.
 type life struct {
 	plan
 	configuration
-	// allotment is never changed in place, and large: step copies a life.
-	*allotment
+	// Allocation is never changed in place, and large: step copies a life.
+	*nodesize.Allocation
 	state State
 	doing doing
 	// reason says what it waits for or what went wrong last.
@@ -95,7 +87,7 @@ type life struct {
 	// could not be followed, refusal why slurmctld did not take the traits.
 	held, fault, refusal string
 	// settled is the traits that were brought to the record's notice.
-	settled Traits
+	settled nodesize.Traits
 	// main is the living main process, 0 for none; starting: one was asked for
 	// and has not been reported yet.
 	main     int
@@ -158,8 +150,8 @@ type life struct {
 }
 
 // newLife is the state before the first event.
-func newLife(p plan, a allotment) life {
-	return life{plan: p, allotment: &a, state: Starting, doing: nothing}
+func newLife(p plan, a nodesize.Allocation) life {
+	return life{plan: p, Allocation: &a, state: Starting, doing: nothing}
 }
 
 // event is something that happened in the world.
@@ -210,7 +202,7 @@ type (
 	}
 	// measured: the pod was looked at again.
 	measured struct {
-		allotment
+		nodesize.Allocation
 		at  time.Time
 		err error
 	}

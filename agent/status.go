@@ -10,6 +10,8 @@ import (
 	"strings"
 	"text/tabwriter"
 	"time"
+
+	"github.com/slurmlet/slurmlet/internal/nodesize"
 )
 
 // Status is what the agent tells about itself: GET /status on its socket, and "slurmlet
@@ -50,17 +52,17 @@ func (s Status) Serving() bool {
 
 // NodeStatus is the node's size, where it comes from, and how it is enforced.
 type NodeStatus struct {
-	Name   string    `json:"name"`
-	Conf   string    `json:"conf"`
-	Shape  Shape     `json:"shape"`
-	Limits Resources `json:"limits"`
-	Traits Traits    `json:"traits"`
+	Name   string             `json:"name"`
+	Conf   string             `json:"conf"`
+	Size   nodesize.Size      `json:"shape"`
+	Limits nodesize.Resources `json:"limits"`
+	Traits nodesize.Traits    `json:"traits"`
 	// Granted is the time to end that others than SLURMLET_GRACE_PERIOD give the pod.
-	Granted granted     `json:"granted"`
-	Cgroup  *delegation `json:"cgroup"`
-	Gres    gres        `json:"gres"`
+	Grace  nodesize.Grace `json:"granted"`
+	Cgroup *delegation    `json:"cgroup"`
+	Gres   nodesize.Gres  `json:"gres"`
 	// Fit is nil before the cluster's configuration was asked for.
-	Fit *Fit `json:"fit,omitempty"`
+	Mismatches *MismatchStatus `json:"fit,omitempty"`
 	// Fault is why the last change of the pod could not be followed, Refusal why
 	// slurmctld did not take the traits.
 	Fault   string `json:"fault,omitempty"`
@@ -97,7 +99,7 @@ func (a *Agent) brief() Status {
 	}
 	if s.Node != nil {
 		node := *s.Node
-		node.Fit = a.fit.found.Load()
+		node.Mismatches = a.mismatches.found.Load()
 		node.Steps = a.stepsStatus()
 		s.Node = &node
 	}
@@ -135,8 +137,8 @@ func (a *Agent) publish(next life) {
 	}
 	if next.registers {
 		s.Node = &NodeStatus{
-			Name: a.Config.NodeName, Conf: next.shape.Conf() + next.traits.conf(), Shape: next.shape, Limits: next.given,
-			Traits: next.traits, Granted: next.granted.sooner(next.ordered), Cgroup: &a.delegated, Gres: a.gres, Fault: next.fault, Refusal: next.refusal,
+			Name: a.Config.NodeName, Conf: next.Size.Conf() + next.Traits.Conf(), Size: next.Size, Limits: next.Resources,
+			Traits: next.Traits, Grace: next.Grace.Sooner(next.ordered), Cgroup: &a.delegated, Gres: a.gres, Fault: next.fault, Refusal: next.refusal,
 		}
 	}
 	if next.state == Stopping || next.state == Exited {
@@ -161,6 +163,9 @@ func (a *Agent) publish(next life) {
 		a.tell(slog.LevelError, "slurmctld does not take what the pod's annotations say", slog.String("error", next.refusal))
 	}
 }
+
+// mib is bytes of a MiB.
+const mib = 1 << 20
 
 // patience is how many tries are nothing to worry about: nobody is ready at once.
 const patience = 3
@@ -263,10 +268,10 @@ func (n *NodeStatus) rows(row func(name, format string, args ...any)) {
 	for _, d := range n.Limits.Disagreements {
 		row("Note", "%s", d)
 	}
-	n.Traits.rows(row)
-	n.Granted.rows(row)
+	traitRows(n.Traits, row)
+	graceRows(n.Grace, row)
 	row("Cgroup", "%s", n.Cgroup)
-	n.Gres.rows(row)
+	gresRows(n.Gres, row)
 	if n.Fault != "" {
 		row("Fault", "cannot follow the pod's change: %s", n.Fault)
 	}
@@ -274,14 +279,14 @@ func (n *NodeStatus) rows(row func(name, format string, args ...any)) {
 		row("Fault", "slurmctld does not take what the pod's annotations say: %s", n.Refusal)
 	}
 	row("Steps", "%s", n.Steps)
-	if n.Fit == nil {
+	if n.Mismatches == nil {
 		return
 	}
-	for _, m := range n.Fit.Misfits {
+	for _, m := range n.Mismatches.Mismatches {
 		row("Misfit", "%s", m)
 	}
-	if n.Fit.Error != "" {
-		row("Misfits", "not known: %s", n.Fit.Error)
+	if n.Mismatches.Error != "" {
+		row("Misfits", "not known: %s", n.Mismatches.Error)
 	}
 }
 
@@ -292,13 +297,22 @@ func (s Status) WriteJSON(w io.Writer) error {
 	return e.Encode(s)
 }
 
-func (t Traits) rows(row func(name, format string, args ...any)) {
+func traitRows(t nodesize.Traits, row func(name, format string, args ...any)) {
 	for _, one := range []struct {
 		name string
-		Trait
+		nodesize.Trait
 	}{{"Features", t.Features}, {"Topology", t.Topology}, {"Weight", t.Weight}} {
 		if one.Given() {
 			row(one.name, "%s (%s)", one.Value, one.Source)
 		}
+	}
+}
+
+func gresRows(g nodesize.Gres, row func(name, format string, args ...any)) {
+	for _, line := range g.Lines {
+		row("Device", "%s", line)
+	}
+	for _, note := range g.Notes {
+		row("Note", "%s", note)
 	}
 }

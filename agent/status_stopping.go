@@ -5,6 +5,8 @@ import (
 	"log/slog"
 	"strings"
 	"time"
+
+	"github.com/slurmlet/slurmlet/internal/nodesize"
 )
 
 // StoppingStatus is what the end of the container waits for, and until when.
@@ -82,7 +84,7 @@ func (a *Agent) tellHaste(next life) {
 }
 
 // rows: what is granted now, before SIGTERM.
-func (g granted) rows(row func(name, format string, args ...any)) {
+func graceRows(g nodesize.Grace, row func(name, format string, args ...any)) {
 	if g.GracePeriod.Bounded() {
 		row("Grace period", "%s (%s)", g.GracePeriod.Value, g.GracePeriod.Source)
 	}

@@ -3,13 +3,14 @@ package agent
 import (
 	"errors"
 
+	"github.com/slurmlet/slurmlet/internal/nodesize"
 	"github.com/slurmlet/slurmlet/internal/slurm"
 )
 
 // measure: the pod was looked at again. What cannot be used changes nothing:
 // the last good size and traits stay.
 func (l life) measure(e measured) (life, []action) {
-	l.allotment = l.with(e)
+	l = l.takeGrace(e)
 	if l.state == Stopping {
 		return l.hastenBy(e)
 	}
@@ -23,9 +24,9 @@ func (l life) measure(e measured) (life, []action) {
 		l.fault = e.err.Error()
 		return l, nil
 	}
-	resized := e.shape != l.shape
+	resized := e.Size != l.Size
 	l.held, l.fault = "", ""
-	l.allotment = &allotment{e.given, e.shape, e.traits.after(l.traits), e.granted}
+	l.Allocation = &nodesize.Allocation{Resources: e.Resources, Size: e.Size, Traits: e.Traits.After(l.Traits), Grace: e.Grace}
 	switch {
 	case l.doing == awaiting:
 		return l.begin()
@@ -34,7 +35,7 @@ func (l life) measure(e measured) (life, []action) {
 	case resized && l.doing != replacing:
 		l.state, l.doing, l.tries = Resizing, leaving, 0
 		return l.ask()
-	case l.state == Ready && (l.traits != l.settled || l.doing == describing):
+	case l.state == Ready && (l.Traits != l.settled || l.doing == describing):
 		l.doing, l.tries = describing, 0
 		return l.ask()
 	}
@@ -69,12 +70,12 @@ func (l life) lookAgain() (life, []action) {
 // describe brings features, topology and weight up to date, once for each
 // change of theirs: slurmctld may write them another way than they were given.
 func (l life) describe(n *slurm.Node) (life, []action) {
-	fields := l.traits.update(n)
-	if l.traits == l.settled || len(fields) == 0 {
-		l.settled, l.refusal = l.traits, ""
+	fields := l.Traits.Update(n)
+	if l.Traits == l.settled || len(fields) == 0 {
+		l.settled, l.refusal = l.Traits, ""
 		return l.ready()
 	}
-	l.doing, l.settled = describing, Traits{}
+	l.doing, l.settled = describing, nodesize.Traits{}
 	l.question++
 	return l, []action{updateRecord{l.question, fields}}
 }
@@ -85,7 +86,7 @@ func (l life) described(err error) (life, []action) {
 	if errors.Is(err, slurm.ErrUnreachable) {
 		return l.again(err.Error())
 	}
-	l.settled, l.refusal = l.traits, ""
+	l.settled, l.refusal = l.Traits, ""
 	if err != nil {
 		l.refusal = err.Error()
 	}

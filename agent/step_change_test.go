@@ -8,13 +8,14 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/slurmlet/slurmlet/internal/nodesize"
 	"github.com/slurmlet/slurmlet/internal/slurm"
 )
 
 var (
 	readied = append(registered, answered{node: record()})
-	grown   = measured{allotment: allotment{shape: Shape{CPUs: 4, RealMemory: 448}}}
-	back    = measured{allotment: allotment{shape: small}}
+	grown   = measured{Allocation: nodesize.Allocation{Size: nodesize.Size{CPUs: 4, RealMemory: 448}}}
+	back    = measured{Allocation: nodesize.Allocation{Size: small}}
 )
 
 func TestResizeWaitsForTheJobs(t *testing.T) {
@@ -89,7 +90,7 @@ func TestWhatCannotBeReadChangesNothing(t *testing.T) {
 	l, actions := play(l, measured{err: errors.New("cpu.max: no")})
 	require.Empty(t, actions)
 	require.Equal(t, Ready, l.state)
-	require.Equal(t, small, l.shape)
+	require.Equal(t, small, l.Size)
 	require.Equal(t, "cpu.max: no", l.fault)
 	l, actions = play(l, back)
 	require.Empty(t, actions)
@@ -111,7 +112,7 @@ func TestABadDescriptionAtTheStartIsWaitedOut(t *testing.T) {
 // weighted is an edit of the annotation slurmlet.dev/weight.
 func weighted(weight string) measured {
 	now := back
-	now.traits.Weight = Trait{weight, "annotations"}
+	now.Traits.Weight = nodesize.Trait{Value: weight, Source: "annotations"}
 	return now
 }
 
@@ -155,7 +156,7 @@ func TestAnEditOfTheTraitsDuringAnother(t *testing.T) {
 
 func TestAnOlderRecordGetsTheTraitsBeforeReady(t *testing.T) {
 	life := slurmdLife()
-	life.traits.Features = Trait{"a,b", "labels"}
+	life.Traits.Features = nodesize.Trait{Value: "a,b", Source: "labels"}
 	l, _ := play(life, registered...)
 	l, actions := play(l, answered{node: record(func(n *slurm.Node) { n.Features = []string{"c"} })})
 	require.Equal(t, []action{updateRecord{l.question, []string{"availablefeatures=a,b", "activefeatures=a,b"}}}, actions)

@@ -5,23 +5,25 @@ import (
 	"time"
 
 	"github.com/slurmlet/slurmlet/cgroup"
+	"github.com/slurmlet/slurmlet/internal/nodesize"
 )
 
-// with is the allotment with the time that the pod's annotations grant now. What
-// cannot be used changes nothing.
-func (a *allotment) with(e measured) *allotment {
-	next := *a
-	next.granted = e.granted
+// takeGrace takes the time to end that the pod's annotations grant now. What cannot
+// be used changes nothing.
+func (l life) takeGrace(e measured) life {
+	next := *l.Allocation
+	next.Grace = e.Grace
 	if e.err != nil {
-		next.granted = e.granted.or(a.granted)
+		next.Grace = e.Grace.Or(l.Grace)
 	}
-	return &next
+	l.Allocation = &next
+	return l
 }
 
 // hastenBy: on the way down only the time that is granted still counts.
 func (l life) hastenBy(e measured) (life, []action) {
 	l.fault = ""
-	if bad, is := errors.AsType[badDescription](e.err); is {
+	if bad, is := errors.AsType[nodesize.PodInfoError](e.err); is {
 		l.fault = bad.Error()
 	}
 	return l.hasten(e.at)
@@ -29,7 +31,7 @@ func (l life) hastenBy(e measured) (life, []action) {
 
 // order: somebody has set a deadline by hand, and the earliest counts.
 func (l life) order(e ordered) (life, []action) {
-	l.ordered = granted{Deadline: l.ordered}.sooner(cgroup.Bound[time.Time]{Value: e.deadline, Source: "slurmlet deadline"}).Deadline
+	l.ordered = nodesize.Grace{Deadline: l.ordered}.Sooner(cgroup.Bound[time.Time]{Value: e.deadline, Source: "slurmlet deadline"}).Deadline
 	if l.state != Stopping {
 		return l, nil
 	}
@@ -39,7 +41,7 @@ func (l life) order(e ordered) (life, []action) {
 // hasten brings the deadlines of the way down forward where less time is granted
 // than they were made for. None is ever put off: jobs may have been told.
 func (l life) hasten(now time.Time) (life, []action) {
-	end := l.granted.sooner(l.ordered).end(l.stoppedAt)
+	end := l.Grace.Sooner(l.ordered).End(l.stoppedAt)
 	if !end.Bounded() {
 		return l, nil
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/slurmlet/slurmlet/cgroup"
+	"github.com/slurmlet/slurmlet/internal/nodesize"
 	"github.com/slurmlet/slurmlet/internal/slurm"
 )
 
@@ -59,7 +60,7 @@ func FuzzStep(f *testing.F) {
 func playScript(t *testing.T, role uint8, script []byte) {
 	p := plans[int(role)%len(plans)]
 	p.signals, p.way = true, newWayDown(30*time.Second, time.Second)
-	w := &world{T: t, alive: map[int]bool{}, life: newLife(p, allotment{shape: small})}
+	w := &world{T: t, alive: map[int]bool{}, life: newLife(p, nodesize.Allocation{Size: small})}
 	if p.reloads {
 		w.conf.begin(w, script)
 	}
@@ -142,16 +143,16 @@ func (w *world) happen(b byte) {
 
 // change edits or resizes the pod, back and forth.
 func (w *world) change(how byte) {
-	now := measured{allotment: allotment{shape: small}}
+	now := measured{Allocation: nodesize.Allocation{Size: small}}
 	if how&1 != 0 {
-		now.shape.CPUs = 4 // as of the bigger record
+		now.Size.CPUs = 4 // as of the bigger record
 	}
 	if how&2 != 0 {
-		now.traits.Weight = Trait{"5", "annotations"}
+		now.Traits.Weight = nodesize.Trait{Value: "5", Source: "annotations"}
 	}
 	if how&12 == 8 {
 		now.at = epoch.Add(time.Duration(how) * time.Second)
-		now.granted.Deadline = cgroup.Bound[time.Time]{Value: now.at.Add(time.Duration(how&3) * 10 * time.Second), Source: "annotations"}
+		now.Grace.Deadline = cgroup.Bound[time.Time]{Value: now.at.Add(time.Duration(how&3) * 10 * time.Second), Source: "annotations"}
 	}
 	if how&12 == 12 {
 		now = measured{err: errors.New("no")}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/slurmlet/slurmlet/internal/nodesize"
 	"github.com/slurmlet/slurmlet/internal/slurm"
 )
 
@@ -30,7 +31,7 @@ var activities = []struct {
 	{"an old record is being deleted", after(answered{node: record(bigger, ourDrain)}), Starting, deleting, withdrawing, false},
 	{"an old record is deleted", after(answered{node: record(bigger, ourDrain)}, carriedOut{}), Starting, replacing, ending, true},
 	{"Ready", after(answered{node: record()}), Ready, nothing, withdrawing, false},
-	{"Ready, traits are described", after(answered{node: record()}, measured{allotment: allotment{shape: small, traits: Traits{Weight: Trait{"5", "annotations"}}}}), Ready, describing, withdrawing, false},
+	{"Ready, traits are described", after(answered{node: record()}, measured{Allocation: nodesize.Allocation{Size: small, Traits: nodesize.Traits{Weight: nodesize.Trait{Value: "5", Source: "annotations"}}}}), Ready, describing, withdrawing, false},
 	{"a configuration was missed", after(answered{node: record()}, outdated{}), Reloading, replacing, replacing, false},
 	{"a configuration is fetched again", after(answered{node: record()}, outdated{}, mainExited{pid: 7}), Starting, launching, launching, false},
 	{"keys have changed", after(answered{node: record()}, filesChanged{restart: true}), Ready, replacing, replacing, false},
@@ -39,16 +40,16 @@ var activities = []struct {
 	{"slurmd died, and is started again", after(answered{node: record()}, mainExited{pid: 7}, timerFired{}, answered{}), Starting, launching, launching, false},
 	{"slurmd died, and is READY again", after(answered{node: record()}, mainExited{pid: 7}, timerFired{}, answered{}, mainStarted{pid: 8, at: epoch}, mainReady{}), Starting, confirming, withdrawing, false},
 	{"slurmd has handed over", after(answered{node: record()}, mainChanged{pid: 8, at: epoch}), Reloading, confirming, withdrawing, false},
-	{"resizing, its jobs run", after(answered{node: record()}, measured{allotment: allotment{shape: larger}}, answered{node: record(busy)}), Resizing, leaving, withdrawing, false},
-	{"resizing, the record is deleted", after(answered{node: record()}, measured{allotment: allotment{shape: larger}}, answered{node: record(ourDrain)}, carriedOut{}), Resizing, replacing, ending, true},
-	{"resizing, keys have changed", after(answered{node: record()}, measured{allotment: allotment{shape: larger}}, answered{node: record(busy)}, filesChanged{restart: true}), Resizing, replacing, replacing, false},
-	{"resizing, slurmd is started anew", after(answered{node: record()}, measured{allotment: allotment{shape: larger}}, answered{node: record(ourDrain)}, carriedOut{}, mainExited{pid: 7}, mainStarted{pid: 8, at: epoch}), Starting, launching, launching, false},
+	{"resizing, its jobs run", after(answered{node: record()}, measured{Allocation: nodesize.Allocation{Size: larger}}, answered{node: record(busy)}), Resizing, leaving, withdrawing, false},
+	{"resizing, the record is deleted", after(answered{node: record()}, measured{Allocation: nodesize.Allocation{Size: larger}}, answered{node: record(ourDrain)}, carriedOut{}), Resizing, replacing, ending, true},
+	{"resizing, keys have changed", after(answered{node: record()}, measured{Allocation: nodesize.Allocation{Size: larger}}, answered{node: record(busy)}, filesChanged{restart: true}), Resizing, replacing, replacing, false},
+	{"resizing, slurmd is started anew", after(answered{node: record()}, measured{Allocation: nodesize.Allocation{Size: larger}}, answered{node: record(ourDrain)}, carriedOut{}, mainExited{pid: 7}, mainStarted{pid: 8, at: epoch}), Starting, launching, launching, false},
 }
 
 // after is what follows a registration.
 func after(events ...event) []event { return slices.Concat(registered, events) }
 
-var larger = Shape{CPUs: 4}
+var larger = nodesize.Size{CPUs: 4}
 
 // TestInServiceWhateverItDoes: a node that was in service, and whose record is not
 // deleted, is taken out of it in order, whatever it is doing when SIGTERM comes.

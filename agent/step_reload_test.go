@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/slurmlet/slurmlet/internal/confset"
+	"github.com/slurmlet/slurmlet/internal/nodesize"
 	"github.com/slurmlet/slurmlet/internal/slurm"
 )
 
@@ -21,7 +22,7 @@ var (
 
 // running is a slurmctld, process 1, that is Ready with the first set.
 func running() life {
-	l := newLife(plan{announces: true, reloads: true, way: newWayDown(30*time.Second, 0)}, allotment{})
+	l := newLife(plan{announces: true, reloads: true, way: newWayDown(30*time.Second, 0)}, nodesize.Allocation{})
 	l.state, l.main, l.wasReady, l.live, l.good = Ready, 1, true, first, first
 	return l
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/slurmlet/slurmlet/internal/nodesize"
 	"github.com/slurmlet/slurmlet/internal/slurm"
 )
 
@@ -34,7 +35,7 @@ func (l life) begin() (life, []action) {
 
 func (l life) started(e mainStarted) (life, []action) {
 	l.starting, l.main, l.mainSince, l.killed, l.seen = false, e.pid, e.at, false, false
-	l.settled = Traits{} // of this slurmd's record nothing is known yet
+	l.settled = nodesize.Traits{} // of this slurmd's record nothing is known yet
 	l.listed = l.listed || l.wasReady
 	switch {
 	case l.doing == ending:
@@ -167,7 +168,7 @@ func (l life) sees(n *slurm.Node) bool {
 	return n != nil && !n.SlurmdStart.Before(l.mainSince.Truncate(time.Second))
 }
 
-func (l life) fits(n *slurm.Node) bool { return l.shape.differences(n) == "" && !n.Invalid() }
+func (l life) fits(n *slurm.Node) bool { return l.Size.Diff(n) == "" && !n.Invalid() }
 
 func (l life) ready() (life, []action) {
 	first := !l.wasReady
@@ -206,12 +207,12 @@ func (l life) leave(n *slurm.Node) (life, []action) {
 		l.doing = confirming
 		return l.confirm(n)
 	}
-	what := "the record is of another size: " + l.shape.differences(n)
-	if l.shape.differences(n) == "" {
+	what := "the record is of another size: " + l.Size.Diff(n)
+	if l.Size.Diff(n) == "" {
 		what = "slurmctld has refused what slurmd registered: " + n.Reason
 	}
 	switch {
-	case l.shape.differences(n) == "" && refusedGres(n):
+	case l.Size.Diff(n) == "" && refusedGres(n):
 		return l.again(fmt.Sprintf("%s: the cluster's gres.conf must say \"Include %s\"", what, l.gresConf))
 	case foreign(n):
 		return l.again(fmt.Sprintf("%s; somebody else has drained the node, which would be lost with the record: %s", what, n.Reason))
@@ -297,4 +298,13 @@ func own(n *slurm.Node) bool { return n.Drained() && strings.HasPrefix(n.Reason,
 func foreign(n *slurm.Node) bool {
 	refused := n.Invalid() && (strings.HasPrefix(n.Reason, "Low ") || strings.HasPrefix(n.Reason, "CoreSpec differ"))
 	return n.Drained() && !own(n) && !refused && !refusedGres(n)
+}
+
+// refusedGres says whether slurmctld has refused a node because slurmd found
+// fewer devices than it was to register: gres.conf did not tell it where.
+func refusedGres(n *slurm.Node) bool { return n.Invalid() && strings.HasPrefix(n.Reason, "gres/") }
+
+// putRight says whether such a refusal is over, and its drain has stayed.
+func putRight(n *slurm.Node) bool {
+	return n.Drained() && !n.Invalid() && strings.HasPrefix(n.Reason, "gres/")
 }

@@ -14,8 +14,8 @@ func (l life) terminate(e terminated) (life, []action) {
 		return l, nil
 	}
 	l.state, l.reason, l.stoppedAt = Stopping, e.signal+" received", e.at
-	if l.granted.outlived(e.at) {
-		l.reason += "; the deadline of " + l.granted.Deadline.Source + " was over before, and counts for nothing"
+	if l.Grace.Outlived(e.at) {
+		l.reason += "; the deadline of " + l.Grace.Deadline.Source + " was over before, and counts for nothing"
 	}
 	l, _ = l.hasten(e.at)
 	if l.hosts {

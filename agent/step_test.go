@@ -9,21 +9,21 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/slurmlet/slurmlet/cgroup"
+	"github.com/slurmlet/slurmlet/internal/nodesize"
 	"github.com/slurmlet/slurmlet/internal/slurm"
 )
 
 var (
-	small = Shape{CPUs: 1, RealMemory: 448}
+	small = nodesize.Size{CPUs: 1, RealMemory: 448}
 	epoch = time.Date(2026, 11, 21, 1, 2, 3, 500_000_000, time.UTC)
 )
 
 func slurmdLife() life {
-	return newLife(plan{registers: true, restarts: true, announces: true, reaches: true, way: newWayDown(30*time.Second, 0)}, allotment{shape: small})
+	return newLife(plan{registers: true, restarts: true, announces: true, reaches: true, way: newWayDown(30*time.Second, 0)}, nodesize.Allocation{Size: small})
 }
 
 func slurmctldLife() life {
-	return newLife(plan{announces: true, way: newWayDown(30*time.Second, 0)}, allotment{})
+	return newLife(plan{announces: true, way: newWayDown(30*time.Second, 0)}, nodesize.Allocation{})
 }
 
 // record is a node record; it starts as that of small, seen with the slurmd of epoch.
@@ -319,44 +319,6 @@ func TestStopDuringAHandOver(t *testing.T) {
 	require.Equal(t, Exited, l.state)
 }
 
-func TestShape(t *testing.T) {
-	eight := must(cgroup.ParseSet("0-7"))
-	limited := func(quota float64, set string, memory int64) Resources {
-		r := Resources{Online: eight, MemTotal: 16 << 30}
-		if quota > 0 {
-			r.Quota = cgroup.Bound[float64]{Value: quota, Source: "cpu.max"}
-		}
-		if set != "" {
-			r.CPUSet = cgroup.Bound[cgroup.Set]{Value: must(cgroup.ParseSet(set)), Source: "cpuset.cpus.effective"}
-		}
-		if memory > 0 {
-			r.Memory = cgroup.Bound[int64]{Value: memory, Source: "memory.max"}
-		}
-		return r
-	}
-	for name, c := range map[string]struct {
-		given Resources
-		conf  string
-	}{
-		"no limit":                  {limited(0, "", 0), "CPUs=8 RealMemory=16320"},
-		"half a CPU":                {limited(0.5, "", 512<<20), "CPUs=1 RealMemory=448"},
-		"one and a half":            {limited(1.5, "", 512<<20), "CPUs=1 RealMemory=448"},
-		"two":                       {limited(2, "", 1<<30), "CPUs=2 RealMemory=960"},
-		"more than there are":       {limited(64, "", 1<<30), "CPUs=8 RealMemory=960"},
-		"pinned":                    {limited(0, "2-3", 1<<30), "CPUs=8 RealMemory=960 CpuSpecList=0-1,4-7"},
-		"pinned, and a quota":       {limited(1, "2-3", 1<<30), "CPUs=8 RealMemory=960 CpuSpecList=0-1,3-7"},
-		"more memory than there is": {limited(1, "", 1<<40), "CPUs=1 RealMemory=16320"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			s, err := NewShape(c.given, 64<<20)
-			require.NoError(t, err)
-			require.Equal(t, c.conf, s.Conf())
-		})
-	}
-	_, err := NewShape(limited(1, "", 1<<20), 64<<20)
-	require.EqualError(t, err, "memory.max: 1048576 bytes leave no memory for jobs: SLURMLET_RESERVE_MEMORY keeps 67108864 bytes for the agent and slurmd")
-}
-
 func must[T any](v T, err error) T {
 	if err != nil {
 		panic(err)
@@ -413,7 +375,7 @@ func TestSlurmctldStartsAnew(t *testing.T) {
 		"the pod is on its way down":       {seeking, []event{terminated{signal: "SIGTERM"}, lostSought{lost: []string{"3"}}}, nil},
 		"it is on its way down already":    {serving, []event{terminated{signal: "SIGTERM"}, controllerLost{}}, nil},
 		"the node is still to be Ready":    {slurmdLife(), append([]event{controllerLost{}}, append(registered, answered{node: record()})...), arm{2, missedAfter}},
-		"a login pod has no jobs to count": {newLife(plan{announces: true, hosts: true}, allotment{}), []event{controllerLost{}}, nil},
+		"a login pod has no jobs to count": {newLife(plan{announces: true, hosts: true}, nodesize.Allocation{}), []event{controllerLost{}}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, actions := play(c.life, c.events...)
@@ -424,4 +386,14 @@ func TestSlurmctldStartsAnew(t *testing.T) {
 			require.Equal(t, []action{c.then}, actions)
 		})
 	}
+}
+
+// TestRefusedGres: slurmd found fewer than it was to register, until gres.conf says where they are.
+func TestRefusedGres(t *testing.T) {
+	l, _ := play(slurmdLife(), registered...)
+	l.gresConf = "/run/slurmlet/gres.conf"
+	l, _ = play(l, answered{node: record(noGPUs)})
+	assert.Equal(t, `slurmctld has refused what slurmd registered: gres/gpu count reported lower than configured (0 < 2): the cluster's gres.conf must say "Include /run/slurmlet/gres.conf"`, l.reason)
+	l, actions := play(l, timerFired{}, answered{node: record(foundGPUs)})
+	assert.Equal(t, []action{resumeRecord{l.question}}, actions)
 }

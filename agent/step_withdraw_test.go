@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/slurmlet/slurmlet/internal/nodesize"
 	"github.com/slurmlet/slurmlet/internal/slurm"
 )
 
@@ -304,7 +305,7 @@ func TestIdle(t *testing.T) {
 	require.Contains(t, actions, signalMain{sigTerm})
 	l, _ = play(l, carriedOut{err: refusal()}, timerFired{}, answered{node: record(busy)})
 	require.Equal(t, draining, l.doing)
-	resizing, _ := play(isReady(), measured{allotment: allotment{shape: Shape{CPUs: 2}}})
+	resizing, _ := play(isReady(), measured{Allocation: nodesize.Allocation{Size: nodesize.Size{CPUs: 2}}})
 	for name, other := range map[string]life{"not seen by slurmctld": func() life { l := isReady(); l.seen = false; return l }(), "resizing": resizing} {
 		l, actions = play(other, idle)
 		require.Contains(t, actions, ask{l.question}, name)

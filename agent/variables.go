@@ -5,15 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"math"
 	"net"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/slurmlet/slurmlet/internal/devices"
+	"github.com/slurmlet/slurmlet/internal/nodesize"
 )
 
 // variable is one SLURMLET_* variable: the line of the package comment as code.
@@ -36,15 +35,15 @@ var variables = []variable{
 		return nil
 	}},
 	{"SLURMLET_CPU_LIMIT", []Role{Slurmd}, "", func(c *Config, v string) (err error) {
-		c.CPULimit, err = parseCount(v)
+		c.CPULimit, err = nodesize.ParseMillicores(v)
 		return err
 	}},
 	{"SLURMLET_MEMORY_LIMIT", []Role{Slurmd}, "", func(c *Config, v string) (err error) {
-		c.MemoryLimit, err = parseBytes(v)
+		c.MemoryLimit, err = nodesize.ParseBytes(v)
 		return err
 	}},
 	{"SLURMLET_RESERVE_MEMORY", []Role{Slurmd}, "64Mi", func(c *Config, v string) (err error) {
-		c.Reserve, err = parseBytes(v)
+		c.Reserve, err = nodesize.ParseBytes(v)
 		return err
 	}},
 	{"SLURMLET_CGROUP", []Role{Slurmd}, string(CgroupPrefer), func(c *Config, v string) (err error) {
@@ -52,7 +51,7 @@ var variables = []variable{
 		return err
 	}},
 	{"SLURMLET_STORAGE_LIMIT", []Role{Slurmd}, "", func(c *Config, v string) (err error) {
-		c.StorageLimit, err = parseBytes(v)
+		c.StorageLimit, err = nodesize.ParseBytes(v)
 		return err
 	}},
 	{"SLURMLET_SPOOL_DIR", []Role{Slurmd}, "/var/spool/slurmd", func(c *Config, v string) error {
@@ -68,7 +67,7 @@ var variables = []variable{
 		return err
 	}},
 	{"SLURMLET_OOM_HEADROOM", []Role{Slurmd}, "32Mi", func(c *Config, v string) (err error) {
-		c.OOMHeadroom, err = parseBytes(v)
+		c.OOMHeadroom, err = nodesize.ParseBytes(v)
 		return err
 	}},
 	{"SLURMLET_DEAD_STEPS", []Role{Slurmd}, string(DeadStepsEnd), func(c *Config, v string) (err error) {
@@ -80,7 +79,7 @@ var variables = []variable{
 		return err
 	}},
 	{"SLURMLET_GRACE_PERIOD", nil, "30s", func(c *Config, v string) (err error) {
-		c.Grace, err = parseGrace(v)
+		c.Grace, err = nodesize.ParseGracePeriod(v)
 		return err
 	}},
 	{"SLURMLET_JOB_SIGNAL", []Role{Slurmd}, "", func(c *Config, v string) (err error) {
@@ -197,42 +196,6 @@ func parseControllers(text string) (string, error) {
 		all = append(all, net.JoinHostPort(host, port))
 	}
 	return strings.Join(all, ","), nil
-}
-
-func parseCount(text string) (int64, error) {
-	if text == "" {
-		return 0, nil
-	}
-	n, err := strconv.ParseInt(text, 10, 64)
-	if err != nil || n < 1 {
-		return 0, errors.New("want a positive whole number of thousandths of a CPU")
-	}
-	return n, nil
-}
-
-func parseBytes(text string) (int64, error) {
-	if text == "" {
-		return 0, nil
-	}
-	number, shift := text, 0
-	for i, unit := range []string{"Ki", "Mi", "Gi", "Ti"} {
-		if n, found := strings.CutSuffix(text, unit); found {
-			number, shift = n, 10*(i+1)
-		}
-	}
-	n, err := strconv.ParseInt(number, 10, 64)
-	if err != nil || n < 0 || n > math.MaxInt64>>shift {
-		return 0, errors.New("want a whole number of bytes, or one with Ki, Mi, Gi or Ti")
-	}
-	return n << shift, nil
-}
-
-func parseGrace(text string) (time.Duration, error) {
-	d, err := time.ParseDuration(text)
-	if err != nil || d < 0 {
-		return 0, errors.New("want a duration such as 30s or 10m")
-	}
-	return d, nil
 }
 
 func checkAddress(text string) error {

@@ -12,6 +12,7 @@ import (
 	"github.com/fsnotify/fsnotify"
 
 	"github.com/slurmlet/slurmlet/cgroup"
+	"github.com/slurmlet/slurmlet/internal/nodesize"
 	"github.com/slurmlet/slurmlet/internal/watch"
 )
 
@@ -38,7 +39,7 @@ func newWatcher(a *Agent, o watch.Options) *watcher {
 	w := &watcher{agent: a, info: filepath.Join(a.Root, a.Config.PodInfo), spool: filepath.Join(a.Root, a.Config.SpoolDir)}
 	o.Done, o.Calm, o.Concerns, o.Lost = a.over, watch.For(calm), w.concerns, w.lost
 	o.Changed = func() {
-		now, err := a.measure()
+		now, err := nodesize.Measure(a.machine, a.sizing)
 		a.post(measured{now, time.Now(), err})
 	}
 	w.Watcher = watch.New(o)
@@ -86,7 +87,7 @@ func (w *watcher) awaitSpool() {
 		case <-w.agent.spoolMade:
 		}
 		err := w.Add(w.spool)
-		if err != nil && !errors.Is(err, fs.ErrNotExist) { // SlurmdSpoolDir is another one, which fit.go tells
+		if err != nil && !errors.Is(err, fs.ErrNotExist) { // SlurmdSpoolDir is another one, which nodesize.Mismatches tells
 			w.agent.tell(slog.LevelWarn, "the kernel cannot tell of the ends of steps: they are looked for every "+glanceEvery.String(), slog.Any("error", err))
 			w.glance()
 			return

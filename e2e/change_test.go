@@ -41,7 +41,7 @@ func resizedInPlace(t *testing.T, c *cluster) {
 		until(t, "the node is Ready with the new size", func() (bool, string) {
 			<-time.After(time.Second) // a status more costs the pod's one CPU what is measured here
 			s := c.agent(t, "node-0")
-			return s.State == agent.Ready && s.Node.Shape.CPUs == size.cpus, string(s.State) + " " + s.Reason
+			return s.State == agent.Ready && s.Node.Size.CPUs == size.cpus, string(s.State) + " " + s.Reason
 		})
 		ready := c.agent(t, "node-0").Since
 		record := c.record(t, "node-0")

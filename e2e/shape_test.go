@@ -131,11 +131,11 @@ func ownCPUs(t *testing.T, c *cluster, first, second string) {
 func misfits(t *testing.T, c *cluster, node string, want ...string) {
 	t.Helper()
 	until(t, node+" has compared the cluster's configuration with its pod", func() (bool, string) {
-		found := c.agent(t, node).Node.Fit
-		if found == nil || len(found.Misfits) != len(want) {
+		found := c.agent(t, node).Node.Mismatches
+		if found == nil || len(found.Mismatches) != len(want) {
 			return false, stringOf(found)
 		}
-		for i, m := range found.Misfits {
+		for i, m := range found.Mismatches {
 			if !strings.HasPrefix(m.String(), want[i]) {
 				return false, m.String()
 			}
@@ -144,12 +144,12 @@ func misfits(t *testing.T, c *cluster, node string, want ...string) {
 	})
 }
 
-func stringOf(found *agent.Fit) string {
+func stringOf(found *agent.MismatchStatus) string {
 	if found == nil {
 		return "nothing"
 	}
 	text := found.Error
-	for _, m := range found.Misfits {
+	for _, m := range found.Mismatches {
 		text += "; " + m.String()
 	}
 	return text

@@ -5,55 +5,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/slurmlet/slurmlet/cgroup"
+	"github.com/slurmlet/slurmlet/internal/nodesize"
 )
-
-func grantedOf(t *testing.T, pairs map[string]string) granted {
-	t.Helper()
-	g, err := newGranted(podInfo{annotations: pairs}, "/etc/podinfo")
-	require.NoError(t, err)
-	return g
-}
-
-func TestGranted(t *testing.T) {
-	since := time.Date(2026, 1, 2, 3, 4, 0, 0, time.UTC)
-	for name, c := range map[string]struct {
-		pairs map[string]string
-		want  time.Duration
-		by    string
-	}{
-		"nothing":                     {nil, 0, ""},
-		"a grace period":              {map[string]string{gracePeriodKey: "10m"}, 10 * time.Minute, gracePeriodKey},
-		"none at all":                 {map[string]string{gracePeriodKey: "0s"}, 0, gracePeriodKey},
-		"a deadline":                  {map[string]string{deadlineKey: "2026-01-02T03:04:30Z"}, 30 * time.Second, deadlineKey},
-		"a deadline of another zone":  {map[string]string{deadlineKey: "2026-01-02T05:04:30+02:00"}, 30 * time.Second, deadlineKey},
-		"the tightest: the deadline":  {map[string]string{gracePeriodKey: "10m", deadlineKey: "2026-01-02T03:04:30Z"}, 30 * time.Second, deadlineKey},
-		"the tightest: the period":    {map[string]string{gracePeriodKey: "20s", deadlineKey: "2026-01-02T03:04:30Z"}, 20 * time.Second, gracePeriodKey},
-		"a deadline that was no end":  {map[string]string{deadlineKey: "2026-01-02T03:03:59Z"}, 0, ""},
-		"such a one, and a period":    {map[string]string{gracePeriodKey: "20s", deadlineKey: "2026-01-02T03:03:59Z"}, 20 * time.Second, gracePeriodKey},
-		"blanks around it are no sin": {map[string]string{gracePeriodKey: " 20s\n"}, 20 * time.Second, gracePeriodKey},
-	} {
-		end := grantedOf(t, c.pairs).end(since)
-		if c.by == "" {
-			assert.False(t, end.Bounded(), name)
-			continue
-		}
-		assert.Equal(t, "/etc/podinfo/annotations: "+c.by, end.Source, name)
-		assert.True(t, since.Add(c.want).Equal(end.Value), "%s: %s", name, end.Value)
-	}
-	for key, texts := range map[string][]string{gracePeriodKey: {"", "10", "-1s", "soon"}, deadlineKey: {"", "30s", "2026-01-02", "1767323070", "2026-01-02T03:04:30"}} {
-		for _, text := range texts {
-			_, err := newGranted(podInfo{annotations: map[string]string{key: text}}, "/etc/podinfo")
-			require.ErrorContains(t, err, "/etc/podinfo/annotations: "+key+": cannot use", text)
-		}
-	}
-	g, err := newGranted(podInfo{annotations: map[string]string{gracePeriodKey: "x", deadlineKey: "2026-01-02T03:04:30Z"}}, "/etc/podinfo")
-	require.Error(t, err)
-	require.True(t, g.Deadline.Bounded(), "what is right beside a fault counts")
-}
 
 // stoppingNode is a node on its way down for an hour of a day, with a job.
 func stoppingNode(t *testing.T) life {
@@ -67,7 +23,7 @@ func stoppingNode(t *testing.T) life {
 }
 
 func annotated(at time.Time, deadline time.Time) measured {
-	return measured{allotment: allotment{shape: small, granted: granted{Deadline: cgroup.Bound[time.Time]{Value: deadline, Source: "annotations"}}}, at: at}
+	return measured{Allocation: nodesize.Allocation{Size: small, Grace: nodesize.Grace{Deadline: cgroup.Bound[time.Time]{Value: deadline, Source: "annotations"}}}, at: at}
 }
 
 func TestHasten(t *testing.T) {
@@ -106,7 +62,7 @@ func TestHastenByHand(t *testing.T) {
 // TestHastenFaults: what cannot be used changes nothing, and is told.
 func TestHastenFaults(t *testing.T) {
 	now := epoch.Add(time.Hour)
-	bad := measured{at: now, err: badDescription{errors.New("annotations: no")}}
+	bad := measured{at: now, err: nodesize.PodInfoError{Err: errors.New("annotations: no")}}
 	l, actions := play(stoppingNode(t), bad)
 	require.Empty(t, actions)
 	require.Equal(t, "annotations: no", l.fault)

@@ -1,4 +1,4 @@
-package agent
+package nodesize
 
 import (
 	"cmp"
@@ -9,10 +9,10 @@ import (
 	"github.com/slurmlet/slurmlet/internal/slurm"
 )
 
-// Shape is a node's size as Slurm knows it: what --conf says when the node
+// Size is a node's size as Slurm knows it: what --conf says when the node
 // registers (slurmd(8)), and what the record must say afterwards. Two of them
 // can be compared.
-type Shape struct {
+type Size struct {
 	// CPUs counts the reserved ones too; Reserved is CpuSpecList, in Slurm's numbers.
 	CPUs     int        `json:"cpus"`
 	Reserved cgroup.Set `json:"reserved"`
@@ -28,14 +28,14 @@ type Shape struct {
 	Gres string `json:"gres"`
 }
 
-const mib = 1 << 20
+const mib = 1 << 20 // moved
 
-// NewShape sizes the node: with a cpuset the machine's CPUs, those outside
+// NewSize sizes the node: with a cpuset the machine's CPUs, those outside
 // reserved, because Slurm binds jobs by the machine's CPUs; with a quota alone
 // the whole CPUs that it pays for, and at least one. RealMemory is the limit
 // without the reserve (bytes), TmpDisk what there is on disk, and neither is
 // above the machine's: slurmctld refuses a node with less than its record.
-func NewShape(r Resources, reserve int64) (Shape, error) {
+func NewSize(r Resources, reserve int64) (Size, error) {
 	memory := r.MemTotal
 	source := "/proc/meminfo"
 	if r.Memory.Bounded() && r.Memory.Value < memory {
@@ -44,7 +44,7 @@ func NewShape(r Resources, reserve int64) (Shape, error) {
 	s := r.cpus()
 	s.RealMemory, s.TmpDisk = (memory-reserve)/mib, r.Disk.Value/mib
 	if s.RealMemory < 1 {
-		return Shape{}, fmt.Errorf("%s: %d bytes leave no memory for jobs: SLURMLET_RESERVE_MEMORY keeps %d bytes for the agent and slurmd", source, memory, reserve)
+		return Size{}, fmt.Errorf("%s: %d bytes leave no memory for jobs: SLURMLET_RESERVE_MEMORY keeps %d bytes for the agent and slurmd", source, memory, reserve)
 	}
 	return s, nil
 }
@@ -58,8 +58,8 @@ func (r Resources) paid() int {
 	return n
 }
 
-// cpus is the shape's part that is about CPUs.
-func (r Resources) cpus() Shape {
+// cpus is the part of the size that is about CPUs.
+func (r Resources) cpus() Size {
 	switch {
 	case r.CPUSet.Bounded():
 		return r.pinned()
@@ -70,12 +70,12 @@ func (r Resources) cpus() Shape {
 }
 
 // flat is a node whose CPUs are nothing to each other.
-func flat(cpus int) Shape { return Shape{CPUs: cpus, Sockets: cpus, Cores: 1, Threads: 1} }
+func flat(cpus int) Size { return Size{CPUs: cpus, Sockets: cpus, Cores: 1, Threads: 1} }
 
 // pinned is the machine with all reserved that the pod may not use. Where
 // Slurm has no number for any of the pod's CPUs, only their count is left, and
 // jobs must not be bound.
-func (r Resources) pinned() Shape {
+func (r Resources) pinned() Size {
 	numbers := numbering(r.Online, r.Topology)
 	var own []int
 	for i, cpu := range numbers {
@@ -103,7 +103,7 @@ func choose(own []int, n int) []int { return own[:min(n, len(own))] }
 // machine is the whole machine with some CPUs reserved: as it is built where
 // that can be told in Slurm's words, else flat. Slurm reserves and allocates
 // whole cores, so one that is only partly reserved wants a flat node.
-func (r Resources) machine(reserved cgroup.Set) Shape {
+func (r Resources) machine(reserved cgroup.Set) Size {
 	s := flat(r.Online.Len())
 	s.Reserved = reserved
 	cores, threads, regular := r.Topology.Regular()
@@ -127,14 +127,14 @@ func whole(set cgroup.Set, threads int) bool {
 	return true
 }
 
-// usable is how many CPUs are left for jobs (CPUEfctv).
-func (s Shape) usable() int { return s.CPUs - s.Reserved.Len() }
+// Usable is how many CPUs are left for jobs (CPUEfctv).
+func (s Size) Usable() int { return s.CPUs - s.Reserved.Len() }
 
 // Conf is the text for slurmd's --conf.
-func (s Shape) Conf() string { return strings.Join(s.settings(), " ") }
+func (s Size) Conf() string { return strings.Join(s.settings(), " ") }
 
 // settings are the parameters of a NodeName line (slurm.conf(5)).
-func (s Shape) settings() []string {
+func (s Size) settings() []string {
 	conf := []string{fmt.Sprintf("CPUs=%d", s.CPUs)}
 	if s.Cores*s.Threads > 1 {
 		conf = append(conf, fmt.Sprintf("Boards=1 SocketsPerBoard=%d CoresPerSocket=%d ThreadsPerCore=%d", s.Sockets, s.Cores, s.Threads))
@@ -152,8 +152,8 @@ func (s Shape) settings() []string {
 	return conf
 }
 
-// differences names the fields in which a node record is not of this shape.
-func (s Shape) differences(n *slurm.Node) string {
+// Diff names the fields in which a node record is not of this size, empty for none.
+func (s Size) Diff(n *slurm.Node) string {
 	var fields []string
 	differ := func(field string, want, have any) {
 		if want != have {
@@ -161,7 +161,7 @@ func (s Shape) differences(n *slurm.Node) string {
 		}
 	}
 	differ("CPUTot", s.CPUs, n.CPUs)
-	differ("CPUEfctv", s.usable(), n.EffectiveCPUs)
+	differ("CPUEfctv", s.Usable(), n.EffectiveCPUs)
 	differ("CPUSpecList", s.Reserved.String(), n.SpecializedCPUs.String())
 	differ("Sockets", s.Sockets, n.Sockets)
 	differ("CoresPerSocket", s.Cores, n.Cores)

@@ -1,4 +1,4 @@
-package agent
+package nodesize
 
 import (
 	"fmt"
@@ -9,56 +9,73 @@ import (
 	"github.com/slurmlet/slurmlet/internal/slurm"
 )
 
-// Misfit is a setting of the cluster that does not go with the way this pod is
+// Mismatch is a setting of the cluster that does not go with the way this pod is
 // limited.
-type Misfit struct {
+type Mismatch struct {
 	// Setting is what there is, Instead what would fit and where it is set.
 	Setting string `json:"setting"`
 	Instead string `json:"instead"`
 	Why     string `json:"why"`
 }
 
-func (m Misfit) String() string { return fmt.Sprintf("%s: want %s: %s", m.Setting, m.Instead, m.Why) }
+func (m Mismatch) String() string { return fmt.Sprintf("%s: want %s: %s", m.Setting, m.Instead, m.Why) }
 
-// fit compares the cluster's configuration with this pod: nothing here is
+// Pod is what the cluster's configuration is compared with.
+type Pod struct {
+	Size   Size
+	Limits Resources
+	Gres   Gres
+	// Controllers are those of the cgroup subtree that Slurm has, none without one.
+	Controllers []string
+	// MayBind says whether slurmstepd may bind users' processes to CPUs.
+	MayBind bool
+	// SpoolDir and TmpDir are the directories whose sizes were taken for TmpDisk.
+	SpoolDir, TmpDir string
+	// GresConf is the file that the cluster's gres.conf must include.
+	GresConf string
+}
+
+// Mismatches compares the cluster's configuration with a pod: nothing here is
 // wrong by itself, and the node is Ready, but jobs fail on it or are not held to
-// what they were given. binds says whether slurmstepd may bind users' processes.
-func fit(n NodeStatus, dirs Config, binds bool, cluster slurm.Config) []Misfit {
-	f := fitting{NodeStatus: n, cluster: cluster}
-	f.note(f.task("affinity") && !binds, "TaskPlugin", "task/cgroup without task/affinity (slurm.conf), or the capability SYS_NICE for the container",
+// what they were given.
+func Mismatches(p Pod, cluster slurm.Config) []Mismatch {
+	f := comparison{Pod: p, cluster: cluster}
+	f.note(f.task("affinity") && !f.MayBind, "TaskPlugin", "task/cgroup without task/affinity (slurm.conf), or the capability SYS_NICE for the container",
 		"slurmstepd may not bind users' processes (sched_setaffinity(2)), and every launch fails")
 	f.binding()
 	f.override()
 	f.memory()
 	f.plugins()
 	f.controllers()
-	f.gres(gresConf(dirs))
-	f.directories(dirs)
+	f.gres()
+	f.directories()
 	return f.found
 }
 
-type fitting struct {
-	NodeStatus
+type comparison struct {
+	Pod
 	cluster slurm.Config
-	found   []Misfit
+	found   []Mismatch
 }
 
-// note notes what the cluster has for key, if it is a misfit.
-func (f *fitting) note(misfit bool, key, instead, why string) {
-	if misfit {
-		f.found = append(f.found, Misfit{key + "=" + f.cluster[key], instead, why})
+// note notes what the cluster has for key, if it is a mismatch.
+func (f *comparison) note(mismatch bool, key, instead, why string) {
+	if mismatch {
+		f.found = append(f.found, Mismatch{key + "=" + f.cluster[key], instead, why})
 	}
 }
 
-func (f *fitting) task(plugin string) bool { return f.cluster.Has("TaskPlugin", "task/"+plugin) }
+func (f *comparison) task(plugin string) bool { return f.cluster.Has("TaskPlugin", "task/"+plugin) }
 
 // confines: jobs get cpusets of their own.
-func (f *fitting) confines() bool { return f.task("cgroup") && f.cluster.Is("ConstrainCores", "yes") }
+func (f *comparison) confines() bool {
+	return f.task("cgroup") && f.cluster.Is("ConstrainCores", "yes")
+}
 
 // binding: Slurm binds jobs to the machine's CPUs by number. That is right in a
 // pod that has CPUs of its own, and in no other.
-func (f *fitting) binding() {
-	own, limits := f.Shape.Reserved.Len() > 0, f.Limits
+func (f *comparison) binding() {
+	own, limits := f.Size.Reserved.Len() > 0, f.Limits
 	switch {
 	case own && limits.paid() < limits.CPUSet.Value.Len():
 		f.unbound("the pod's quota is of fewer CPUs than its cpuset, and all pods that share the cpuset bind their jobs to the same ones")
@@ -69,26 +86,26 @@ func (f *fitting) binding() {
 	case limits.CPUSet.Bounded():
 		f.unbound(fmt.Sprintf("Slurm has no number for any of the pod's CPUs %s, because others are offline, and would bind jobs to others, which fails",
 			limits.CPUSet.Value))
-	case f.Shape.CPUs < limits.Online.Len():
+	case f.Size.CPUs < limits.Online.Len():
 		f.unbound("the pod has a quota and no CPUs of its own, and the jobs of all such pods on a machine are bound to its first CPUs")
 	}
 }
 
 // unbound: jobs are better not bound.
-func (f *fitting) unbound(why string) {
+func (f *comparison) unbound(why string) {
 	f.note(f.task("affinity"), "TaskPlugin", "task/cgroup without task/affinity (slurm.conf)", why)
 	f.note(f.confines(), "ConstrainCores", "no (cgroup.conf): the kernel bounds the CPUs already", why)
 }
 
 // override: slurmd ≥ 25.05 can look at its cgroup itself. What it finds is told
 // by the agent already.
-func (f *fitting) override() {
+func (f *comparison) override() {
 	f.note(f.cluster.Has("TaskPluginParam", "SlurmdSpecOverride"), "TaskPluginParam", "no SlurmdSpecOverride (slurm.conf)",
 		"slurmd would take the container's memory limit from RealMemory again, which is without the reserve and so below it: MemSpecLimit becomes absurd")
 }
 
 // memory: who stops a job that takes more than it has asked for.
-func (f *fitting) memory() {
+func (f *comparison) memory() {
 	allocated := strings.Contains(strings.ToUpper(f.cluster["SelectTypeParameters"]), "MEMORY")
 	f.note(!allocated, "SelectTypeParameters", "CR_Core_Memory or another with Memory (slurm.conf)",
 		"memory is not allocated, so jobs together can be given more than RealMemory and none has a limit of its own")
@@ -104,7 +121,7 @@ func (f *fitting) memory() {
 }
 
 // plugins that the agent counts on.
-func (f *fitting) plugins() {
+func (f *comparison) plugins() {
 	f.note(!f.cluster.Is("SelectType", "select/cons_tres"), "SelectType", "select/cons_tres (slurm.conf)",
 		"dynamic nodes need it")
 	f.note(f.delegated() && !f.cluster.Is("ProctrackType", "proctrack/cgroup"), "ProctrackType", "proctrack/cgroup (slurm.conf)",
@@ -122,10 +139,12 @@ func (f *fitting) plugins() {
 }
 
 // delegated: Slurm has a cgroup subtree. When it has none, that has been told.
-func (f *fitting) delegated() bool { return f.Cgroup != nil && len(f.Cgroup.Controllers) > 0 }
+func (f *comparison) delegated() bool { return len(f.Controllers) > 0 }
 
 // without: nobody has a cgroup for jobs.
-func (f *fitting) without() bool { return !f.delegated() && f.cluster.Is("CgroupPlugin", "disabled") }
+func (f *comparison) without() bool {
+	return !f.delegated() && f.cluster.Is("CgroupPlugin", "disabled")
+}
 
 // older: the version's first number is below major.
 func older(version string, major int) bool {
@@ -135,18 +154,18 @@ func older(version string, major int) bool {
 }
 
 // controllers that a setting needs and the container's cgroup does not have.
-func (f *fitting) controllers() {
+func (f *comparison) controllers() {
 	for _, need := range []struct{ key, controller string }{{"ConstrainCores", "cpuset"}, {"ConstrainRAMSpace", "memory"}, {"ConstrainSwapSpace", "memory"}} {
-		missing := f.delegated() && !slices.Contains(f.Cgroup.Controllers, need.controller)
+		missing := f.delegated() && !slices.Contains(f.Controllers, need.controller)
 		f.note(missing && f.task("cgroup") && f.cluster.Is(need.key, "yes"), need.key, "no (cgroup.conf), or the controller for the container",
 			"the container's cgroup has no "+need.controller+" controller")
 	}
 }
 
 // directories whose sizes were taken for TmpDisk.
-func (f *fitting) directories(c Config) {
-	f.note(f.cluster["TmpFS"] != c.TmpDir, "TmpFS", "SLURMLET_TMP_DIR="+f.cluster["TmpFS"],
-		"TmpDisk is that of "+c.TmpDir+", and slurmctld refuses a node whose TmpFS is smaller")
-	f.note(f.cluster["SlurmdSpoolDir"] != c.SpoolDir, "SlurmdSpoolDir", "SLURMLET_SPOOL_DIR="+f.cluster["SlurmdSpoolDir"],
-		"TmpDisk is bounded by the file system of "+c.SpoolDir)
+func (f *comparison) directories() {
+	f.note(f.cluster["TmpFS"] != f.TmpDir, "TmpFS", "SLURMLET_TMP_DIR="+f.cluster["TmpFS"],
+		"TmpDisk is that of "+f.TmpDir+", and slurmctld refuses a node whose TmpFS is smaller")
+	f.note(f.cluster["SlurmdSpoolDir"] != f.SpoolDir, "SlurmdSpoolDir", "SLURMLET_SPOOL_DIR="+f.cluster["SlurmdSpoolDir"],
+		"TmpDisk is bounded by the file system of "+f.SpoolDir)
 }

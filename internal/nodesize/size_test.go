@@ -1,4 +1,4 @@
-package agent
+package nodesize
 
 import (
 	"slices"
@@ -51,7 +51,7 @@ func given(t testing.TB, online string, machine cgroup.Topology, quota float64, 
 	return r
 }
 
-func TestShapeOfCPUs(t *testing.T) {
+func TestSizeOfCPUs(t *testing.T) {
 	for name, c := range map[string]struct {
 		online  string
 		machine cgroup.Topology
@@ -100,16 +100,16 @@ func TestShapeOfCPUs(t *testing.T) {
 		"a sibling offline, pinned to a whole core": {"0,2-3", lopsided, 0, "0,2", "CPUs=3 CpuSpecList=1", 2},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s, err := NewShape(given(t, c.online, c.machine, c.quota, c.own), 96*mib)
+			s, err := NewSize(given(t, c.online, c.machine, c.quota, c.own), 96*mib)
 			require.NoError(t, err)
 			assert.Equal(t, c.want, strings.Replace(s.Conf(), " RealMemory=4000", "", 1))
-			assert.Equal(t, c.usable, s.usable())
+			assert.Equal(t, c.usable, s.Usable())
 			assert.Equal(t, s.CPUs, s.Sockets*s.Cores*s.Threads)
 		})
 	}
 }
 
-func TestShapeOfMemoryAndDisk(t *testing.T) {
+func TestSizeOfMemoryAndDisk(t *testing.T) {
 	for name, c := range map[string]struct {
 		limit, reserve, disk int64
 		want                 string
@@ -129,27 +129,27 @@ func TestShapeOfMemoryAndDisk(t *testing.T) {
 			if c.limit > 0 {
 				r.Memory = cgroup.Bound[int64]{Value: c.limit, Source: "memory.max"}
 			}
-			s, err := NewShape(r, c.reserve)
+			s, err := NewSize(r, c.reserve)
 			require.NoError(t, err)
 			assert.Equal(t, "CPUs=1 "+c.want, s.Conf())
 		})
 	}
 }
 
-func TestShapeWithoutMemory(t *testing.T) {
+func TestSizeWithoutMemory(t *testing.T) {
 	r := given(t, "0", silent, 0, "")
 	r.Memory = cgroup.Bound[int64]{Value: mib, Source: "/sys/fs/cgroup/memory.max"}
-	_, err := NewShape(r, 64*mib)
+	_, err := NewSize(r, 64*mib)
 	require.EqualError(t, err, "/sys/fs/cgroup/memory.max: 1048576 bytes leave no memory for jobs: "+
 		"SLURMLET_RESERVE_MEMORY keeps 67108864 bytes for the agent and slurmd")
 }
 
-func TestDifferences(t *testing.T) {
-	s := Shape{CPUs: 8, Reserved: cpuSet(t, "0-3"), Sockets: 2, Cores: 2, Threads: 2, RealMemory: 448, TmpDisk: 100}
+func TestDiff(t *testing.T) {
+	s := Size{CPUs: 8, Reserved: cpuSet(t, "0-3"), Sockets: 2, Cores: 2, Threads: 2, RealMemory: 448, TmpDisk: 100}
 	same := slurm.Node{
 		CPUs: 8, EffectiveCPUs: 4, SpecializedCPUs: cpuSet(t, "0-3"), Sockets: 2, Cores: 2, Threads: 2, RealMemory: 448, TmpDisk: 100,
 	}
-	assert.Empty(t, s.differences(&same))
+	assert.Empty(t, s.Diff(&same))
 	for want, change := range map[string]func(n *slurm.Node){
 		"CPUTot is 4, not 8":          func(n *slurm.Node) { n.CPUs = 4 },
 		"CPUEfctv is 8, not 4":        func(n *slurm.Node) { n.EffectiveCPUs = 8 },
@@ -164,13 +164,13 @@ func TestDifferences(t *testing.T) {
 	} {
 		other := same
 		change(&other)
-		assert.Equal(t, want, s.differences(&other))
+		assert.Equal(t, want, s.Diff(&other))
 	}
 }
 
-// FuzzShape: a node never has more than its pod was given, and never nothing;
+// FuzzSize: a node never has more than its pod was given, and never nothing;
 // the numbers of its CPUs are the pod's.
-func FuzzShape(f *testing.F) {
+func FuzzSize(f *testing.F) {
 	f.Add("0-7", uint8(2), uint8(2), true, 1.5, "1,5", int64(512*mib), int64(64*mib), int64(mib))
 	f.Add("0,2-3", uint8(1), uint8(1), false, 0.0, "3", int64(0), int64(0), int64(0))
 	f.Add("0-63", uint8(8), uint8(1), true, 64.0, "", int64(1)<<62, int64(0), int64(1)<<62)
@@ -188,7 +188,7 @@ func FuzzShape(f *testing.F) {
 		if memory > 0 {
 			r.Memory = cgroup.Bound[int64]{Value: memory, Source: "memory.max"}
 		}
-		s, err := NewShape(r, reserve)
+		s, err := NewSize(r, reserve)
 		if err != nil {
 			have := r.MemTotal
 			if memory > 0 {
@@ -197,21 +197,21 @@ func FuzzShape(f *testing.F) {
 			require.Less(t, have-reserve, int64(mib))
 			return
 		}
-		checkShape(t, r, s)
+		checkSize(t, r, s)
 	})
 }
 
-func checkShape(t *testing.T, r Resources, s Shape) {
+func checkSize(t *testing.T, r Resources, s Size) {
 	t.Helper()
-	require.GreaterOrEqual(t, s.usable(), 1)
-	require.LessOrEqual(t, s.usable(), r.Online.Len())
+	require.GreaterOrEqual(t, s.Usable(), 1)
+	require.LessOrEqual(t, s.Usable(), r.Online.Len())
 	require.LessOrEqual(t, s.CPUs, r.Online.Len())
 	require.Equal(t, s.CPUs, s.Sockets*s.Cores*s.Threads)
 	require.GreaterOrEqual(t, s.RealMemory, int64(1))
 	require.LessOrEqual(t, s.RealMemory*mib, r.MemTotal)
 	require.LessOrEqual(t, s.TmpDisk*mib, r.Disk.Value)
 	if r.Quota.Bounded() {
-		require.LessOrEqual(t, float64(s.usable()), max(1, r.Quota.Value))
+		require.LessOrEqual(t, float64(s.Usable()), max(1, r.Quota.Value))
 	}
 	if r.Memory.Bounded() {
 		require.LessOrEqual(t, s.RealMemory*mib, r.Memory.Value)
@@ -219,7 +219,7 @@ func checkShape(t *testing.T, r Resources, s Shape) {
 	if !r.CPUSet.Bounded() {
 		return
 	}
-	require.LessOrEqual(t, s.usable(), r.CPUSet.Value.Len())
+	require.LessOrEqual(t, s.Usable(), r.CPUSet.Value.Len())
 	for i, cpu := range numbering(r.Online, r.Topology) {
 		if s.Reserved.Len() > 0 && !s.Reserved.Has(i) {
 			require.True(t, r.CPUSet.Value.Has(cpu), "%d is the machine's %d", i, cpu)
@@ -253,4 +253,42 @@ func anyMachine(cpus cgroup.Set, cores, threads int, far bool) cgroup.Topology {
 		t.Packages = append(t.Packages, p)
 	}
 	return t
+}
+
+func TestSize(t *testing.T) {
+	eight := cpuSet(t, "0-7")
+	limited := func(quota float64, set string, memory int64) Resources {
+		r := Resources{Online: eight, MemTotal: 16 << 30}
+		if quota > 0 {
+			r.Quota = cgroup.Bound[float64]{Value: quota, Source: "cpu.max"}
+		}
+		if set != "" {
+			r.CPUSet = cgroup.Bound[cgroup.Set]{Value: cpuSet(t, set), Source: "cpuset.cpus.effective"}
+		}
+		if memory > 0 {
+			r.Memory = cgroup.Bound[int64]{Value: memory, Source: "memory.max"}
+		}
+		return r
+	}
+	for name, c := range map[string]struct {
+		given Resources
+		conf  string
+	}{
+		"no limit":                  {limited(0, "", 0), "CPUs=8 RealMemory=16320"},
+		"half a CPU":                {limited(0.5, "", 512<<20), "CPUs=1 RealMemory=448"},
+		"one and a half":            {limited(1.5, "", 512<<20), "CPUs=1 RealMemory=448"},
+		"two":                       {limited(2, "", 1<<30), "CPUs=2 RealMemory=960"},
+		"more than there are":       {limited(64, "", 1<<30), "CPUs=8 RealMemory=960"},
+		"pinned":                    {limited(0, "2-3", 1<<30), "CPUs=8 RealMemory=960 CpuSpecList=0-1,4-7"},
+		"pinned, and a quota":       {limited(1, "2-3", 1<<30), "CPUs=8 RealMemory=960 CpuSpecList=0-1,3-7"},
+		"more memory than there is": {limited(1, "", 1<<40), "CPUs=1 RealMemory=16320"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, err := NewSize(c.given, 64<<20)
+			require.NoError(t, err)
+			require.Equal(t, c.conf, s.Conf())
+		})
+	}
+	_, err := NewSize(limited(1, "", 1<<20), 64<<20)
+	require.EqualError(t, err, "memory.max: 1048576 bytes leave no memory for jobs: SLURMLET_RESERVE_MEMORY keeps 67108864 bytes for the agent and slurmd")
 }

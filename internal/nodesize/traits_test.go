@@ -1,4 +1,4 @@
-package agent
+package nodesize
 
 import (
 	"os"
@@ -47,15 +47,15 @@ func TestTraits(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			traits, err := traitsOf(t, map[string]string{labelsFile: c.labels, annotationsFile: c.annotations})
 			require.NoError(t, err)
-			assert.Equal(t, c.conf, traits.conf())
-			assert.Equal(t, c.update, traits.update(&slurm.Node{Features: []string{"old"}, Weight: 7}))
+			assert.Equal(t, c.conf, traits.Conf())
+			assert.Equal(t, c.update, traits.Update(&slurm.Node{Features: []string{"old"}, Weight: 7}))
 		})
 	}
 }
 
 func TestTraitsThatTheRecordHas(t *testing.T) {
 	traits := Traits{Features: Trait{"a,b", "x"}, Weight: Trait{"5", "x"}, Topology: Trait{"t:r", "x"}}
-	require.Empty(t, traits.update(&slurm.Node{Features: []string{"b", "a"}, Weight: 5, Topology: "t:r"}))
+	require.Empty(t, traits.Update(&slurm.Node{Features: []string{"b", "a"}, Weight: 5, Topology: "t:r"}))
 }
 
 func TestBadTraits(t *testing.T) {
@@ -101,13 +101,13 @@ func FuzzTraits(f *testing.F) {
 			return
 		}
 		// One word per field: nothing else can be smuggled into a command of scontrol's.
-		fields := traits.update(&slurm.Node{Weight: -1})
+		fields := traits.Update(&slurm.Node{Weight: -1})
 		for _, field := range fields {
 			require.Len(t, strings.Fields(field), 1, field)
 			_, value, _ := strings.Cut(field, "=")
 			require.NotContains(t, value, "\x00")
 		}
-		for word := range strings.FieldsSeq(traits.conf()) {
+		for word := range strings.FieldsSeq(traits.Conf()) {
 			require.Regexp(t, `^(Feature|Weight)=[^\s]+$`, word)
 		}
 	})

@@ -1,4 +1,4 @@
-package agent
+package nodesize
 
 import (
 	"cmp"
@@ -50,11 +50,11 @@ func readPodInfo(root, dir string) (podInfo, error) {
 		read(labelsFile, func(text string) (err error) { p.labels, err = parsePairs(text); return err }),
 		read(annotationsFile, func(text string) (err error) { p.annotations, err = parsePairs(text); return err }),
 		read(cpuFile, func(text string) (err error) {
-			p.limits.millicores, err = parseLimit(text, filepath.Join(dir, cpuFile), parseCount)
+			p.limits.millicores, err = parseLimit(text, filepath.Join(dir, cpuFile), ParseMillicores)
 			return err
 		}),
 		read(memoryFile, func(text string) (err error) {
-			p.limits.memory, err = parseLimit(text, filepath.Join(dir, memoryFile), parseBytes)
+			p.limits.memory, err = parseLimit(text, filepath.Join(dir, memoryFile), ParseBytes)
 			return err
 		}),
 	)

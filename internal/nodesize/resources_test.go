@@ -1,4 +1,4 @@
-package agent
+package nodesize
 
 import (
 	"maps"
@@ -37,31 +37,30 @@ func machineTree(t *testing.T, files map[string]string) cgroup.FS {
 	return cgroup.NewFS(root)
 }
 
-// told is a configuration of a slurmd's pod.
-func told(t *testing.T, environ ...string) Config {
-	t.Helper()
-	c, err := FromEnv(Slurmd, append(environ, "SLURMLET_CONTROLLER=c", "SLURMLET_NODE_NAME=n", "SLURMLET_RESERVE_MEMORY=0"))
-	require.NoError(t, err)
-	return c
-}
+// defaults are those of the variables, without a reserve.
+var defaults = Options{SpoolDir: "/var/spool/slurmd", TmpDir: "/tmp"}
 
 func TestResources(t *testing.T) {
-	const limited = "SLURMLET_STORAGE_LIMIT=10Mi"
+	limited := defaults
+	limited.StorageLimit = 10 * mib
+	smaller, elsewhere := limited, limited
+	smaller.CPULimit, smaller.MemoryLimit = 2000, 50*mib
+	elsewhere.TmpDir = "/nonexistent"
 	for name, c := range map[string]struct {
 		files   map[string]string
-		environ []string
+		options Options
 		conf    string
 		notes   []string
 	}{
-		"no limit at all": {nil, nil, "CPUs=4 Boards=1 SocketsPerBoard=1 CoresPerSocket=2 ThreadsPerCore=2 RealMemory=4096 TmpDisk=10", nil},
+		"no limit at all": {nil, limited, "CPUs=4 Boards=1 SocketsPerBoard=1 CoresPerSocket=2 ThreadsPerCore=2 RealMemory=4096 TmpDisk=10", nil},
 		"limits of the cgroup": {
 			map[string]string{"sys/fs/cgroup/cpu.max": "150000 100000\n", "sys/fs/cgroup/memory.max": "104857600\n"},
-			nil,
+			limited,
 			"CPUs=1 RealMemory=100 TmpDisk=10", nil,
 		},
 		"tighter ones of the downward API": {
 			map[string]string{"sys/fs/cgroup/cpu.max": "300000 100000\n", "sys/fs/cgroup/memory.max": "104857600\n"},
-			[]string{"SLURMLET_CPU_LIMIT=2000", "SLURMLET_MEMORY_LIMIT=50Mi"},
+			smaller,
 			"CPUs=2 RealMemory=50 TmpDisk=10",
 			[]string{
 				"SLURMLET_CPU_LIMIT gives 2 CPUs, /sys/fs/cgroup/cpu.max 3",
@@ -70,22 +69,21 @@ func TestResources(t *testing.T) {
 		},
 		"pinned to a core": {
 			map[string]string{"sys/fs/cgroup/cpuset.cpus.effective": "1,3\n"},
-			nil,
+			limited,
 			"CPUs=4 Boards=1 SocketsPerBoard=1 CoresPerSocket=2 ThreadsPerCore=2 RealMemory=4096 TmpDisk=10 CpuSpecList=0-1", nil,
 		},
 		"pinned to a CPU that is offline, too": {
 			map[string]string{"sys/fs/cgroup/cpuset.cpus.effective": "1\n", "sys/fs/cgroup/cpuset.cpus": "1,9\n"},
-			nil,
+			limited,
 			"CPUs=4 RealMemory=4096 TmpDisk=10 CpuSpecList=0-1,3",
 			[]string{"/sys/fs/cgroup/cpuset.cpus names the CPUs 9, which are offline: they are not counted"},
 		},
-		"no TmpFS": {nil, []string{"SLURMLET_TMP_DIR=/nonexistent"}, "CPUs=4 Boards=1 SocketsPerBoard=1 CoresPerSocket=2 ThreadsPerCore=2 RealMemory=4096", nil},
+		"no TmpFS": {nil, elsewhere, "CPUs=4 Boards=1 SocketsPerBoard=1 CoresPerSocket=2 ThreadsPerCore=2 RealMemory=4096", nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			config := told(t, append(c.environ, limited)...)
-			r, err := read(machineTree(t, c.files), config)
+			r, err := read(machineTree(t, c.files), c.options)
 			require.NoError(t, err)
-			s, err := NewShape(r, config.Reserve)
+			s, err := NewSize(r, 0)
 			require.NoError(t, err)
 			assert.Equal(t, c.conf, s.Conf())
 			assert.Equal(t, c.notes, r.Disagreements)
@@ -97,16 +95,13 @@ func TestDisk(t *testing.T) {
 	machine := machineTree(t, nil)
 	size, err := machine.DiskSize("/tmp")
 	require.NoError(t, err)
-	for source, environ := range map[string][]string{
-		"/tmp":                   {"SLURMLET_STORAGE_LIMIT=1048576Ti"},
-		"SLURMLET_STORAGE_LIMIT": {"SLURMLET_STORAGE_LIMIT=1Mi"},
-	} {
-		r, err := read(machine, told(t, append(environ, "SLURMLET_SPOOL_DIR=/not/yet/there")...))
+	for source, limit := range map[string]int64{"/tmp": 1 << 60, "SLURMLET_STORAGE_LIMIT": mib} {
+		r, err := read(machine, Options{TmpDir: "/tmp", SpoolDir: "/not/yet/there", StorageLimit: limit})
 		require.NoError(t, err)
 		assert.Equal(t, source, r.Disk.Source)
 		assert.LessOrEqual(t, r.Disk.Value, size)
 	}
-	_, err = read(machine, told(t, "SLURMLET_TMP_DIR=/tmp/file/dir"))
+	_, err = read(machine, Options{TmpDir: "/tmp/file/dir"})
 	require.ErrorContains(t, err, "SLURMLET_TMP_DIR: cannot read the size of the file system of /tmp/file/dir: not a directory")
 }
 
@@ -118,12 +113,12 @@ func TestResourcesThatDoNotParse(t *testing.T) {
 		},
 		`/sys/devices/system/cpu/online: cannot use "all": want CPU numbers from 0 to 8191 and ranges of them, as in 0-2,5`: {"sys/devices/system/cpu/online": "all\n"},
 	} {
-		_, err := read(machineTree(t, files), told(t))
+		_, err := read(machineTree(t, files), defaults)
 		require.EqualError(t, err, want)
 	}
 }
 
 // read is readResources with what the variables tell, and no volume.
-func read(machine cgroup.FS, c Config) (Resources, error) {
-	return readResources(machine, c, c.downward())
+func read(machine cgroup.FS, o Options) (Resources, error) {
+	return readResources(machine, o, o.downward())
 }

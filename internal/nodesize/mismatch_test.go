@@ -1,4 +1,4 @@
-package agent
+package nodesize
 
 import (
 	"os"
@@ -16,7 +16,7 @@ import (
 // cluster is a real slurmctld's answer, with some values changed.
 func cluster(t *testing.T, version string, changes ...string) slurm.Config {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join("..", "internal", "slurm", "testdata", "config-"+version+".txt"))
+	text, err := os.ReadFile(filepath.Join("..", "slurm", "testdata", "config-"+version+".txt"))
 	require.NoError(t, err)
 	c := slurm.ParseConfig(string(text))
 	for _, change := range changes {
@@ -31,11 +31,18 @@ func without(changes ...string) []string {
 	return append(changes, "CgroupPlugin=disabled", "ProctrackType=proctrack/linuxproc", "TaskPlugin=task/none", "JobAcctGatherType=jobacct_gather/linux")
 }
 
-func withController(names ...string) *delegation {
-	return &delegation{Delegation: cgroup.Delegation{Controllers: names}}
+// podOf has a Slurm with a cgroup subtree of these controllers, and the default directories.
+func podOf(s Size, limits Resources, controllers ...string) Pod {
+	return Pod{
+		Size: s, Limits: limits, Controllers: controllers, MayBind: true,
+		SpoolDir: "/var/spool/slurmd", TmpDir: "/tmp", GresConf: "/run/slurmlet/gres.conf",
+	}
 }
 
-func TestFit(t *testing.T) {
+// all are the controllers that Slurm uses.
+var all = []string{"cpuset", "cpu", "memory"}
+
+func TestMismatches(t *testing.T) {
 	quota := given(t, "0-3", plain, 1.5, "")
 	pinned := given(t, "0-3", plain, 0, "1-2")
 	shared := given(t, "0-3", plain, 1, "1-2")
@@ -44,13 +51,12 @@ func TestFit(t *testing.T) {
 	limited, swapping := quota, quota
 	limited.Memory = cgroup.Bound[int64]{Value: 512 * mib, Source: "memory.max"}
 	swapping.Swap = cgroup.Bound[int64]{Value: 64 * mib, Source: "memory.swap.max"}
-	all := withController("cpuset", "cpu", "memory")
 
 	for name, c := range map[string]struct {
-		pod     Resources
-		cgroup  *delegation
-		changes []string
-		want    []string // settings and the beginning of what would fit
+		pod         Resources
+		controllers []string
+		changes     []string
+		want        []string // settings and the beginning of what would fit
 	}{
 		"a quota, no binding": {quota, all, nil, nil},
 		"a quota and affinity": {
@@ -105,13 +111,13 @@ func TestFit(t *testing.T) {
 		"PID 1 moved":                {quota, all, []string{"IgnoreSystemd=yes"}, []string{"IgnoreSystemd=yes: want no (cgroup.conf)"}},
 		"PID 1 left where it stands": {quota, all, []string{"IgnoreSystemd=yes", "SLURM_VERSION=26.05.5"}, nil},
 		"a controller that is not there": {
-			quota, withController("cpu", "cpuset"),
+			quota, []string{"cpu", "cpuset"},
 			[]string{"ConstrainSwapSpace=no"},
 			[]string{"ConstrainRAMSpace=yes: want no (cgroup.conf), or the controller for the container: the container's cgroup has no memory controller"},
 		},
-		"no cgroup at all, which has been told": {quota, withController(), []string{"ProctrackType=proctrack/linuxproc", "JobAcctGatherType=jobacct_gather/linux"}, nil},
+		"no cgroup at all, which has been told": {quota, nil, []string{"ProctrackType=proctrack/linuxproc", "JobAcctGatherType=jobacct_gather/linux"}, nil},
 		"no cgroups for Slurm, and memory that nobody looks after": {
-			limited, &delegation{Mode: CgroupOff},
+			limited, nil,
 			without("JobAcctGatherParams=(null)"),
 			[]string{
 				"JobAcctGatherParams=(null): want OverMemoryKill (slurm.conf): nothing else ends a job that takes too much memory",
@@ -119,11 +125,11 @@ func TestFit(t *testing.T) {
 			},
 		},
 		"no cgroups for Slurm, which looks after memory itself": {
-			limited, &delegation{Mode: CgroupOff},
+			limited, nil,
 			without("JobAcctGatherParams=OverMemoryKill,NoShared"),
 			[]string{"CgroupPlugin=disabled: want cgroup/v2"},
 		},
-		"cgroups that slurmd makes itself": {limited, &delegation{Mode: CgroupOff}, nil, nil},
+		"cgroups that slurmd makes itself": {limited, nil, nil, nil},
 		"directories elsewhere": {
 			quota, all,
 			[]string{"TmpFS=/scratch", "SlurmdSpoolDir=/var/spool/slurm"},
@@ -131,9 +137,9 @@ func TestFit(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s, err := NewShape(c.pod, 0)
+			s, err := NewSize(c.pod, 0)
 			require.NoError(t, err)
-			have := fit(NodeStatus{Shape: s, Limits: c.pod, Cgroup: c.cgroup}, told(t), true, cluster(t, "24.11", c.changes...))
+			have := Mismatches(podOf(s, c.pod, c.controllers...), cluster(t, "24.11", c.changes...))
 			require.Len(t, have, len(c.want), "%v", have)
 			for i, want := range c.want {
 				assert.True(t, strings.HasPrefix(have[i].String(), want), have[i])
@@ -142,24 +148,25 @@ func TestFit(t *testing.T) {
 	}
 }
 
-// TestFitWithoutSysNice: a container has CAP_SYS_NICE only when its pod asks for it.
-func TestFitWithoutSysNice(t *testing.T) {
+// TestMismatchWithoutSysNice: a container has CAP_SYS_NICE only when its pod asks for it.
+func TestMismatchWithoutSysNice(t *testing.T) {
 	pinned := given(t, "0-3", plain, 0, "1-2")
-	s, err := NewShape(pinned, 0)
+	s, err := NewSize(pinned, 0)
 	require.NoError(t, err)
-	pod := NodeStatus{Shape: s, Limits: pinned, Cgroup: withController("cpuset", "cpu", "memory")}
-	assert.Empty(t, fit(pod, told(t), false, cluster(t, "26.05", "ConstrainCores=yes")))
-	have := fit(pod, told(t), false, cluster(t, "26.05", "ConstrainCores=yes", "TaskPlugin=task/cgroup,task/affinity"))
+	pod := podOf(s, pinned, all...)
+	pod.MayBind = false
+	assert.Empty(t, Mismatches(pod, cluster(t, "26.05", "ConstrainCores=yes")))
+	have := Mismatches(pod, cluster(t, "26.05", "ConstrainCores=yes", "TaskPlugin=task/cgroup,task/affinity"))
 	require.Len(t, have, 1)
 	assert.Contains(t, have[0].Instead, "SYS_NICE")
 }
 
-// TestFitOfTheSandbox: what the documents advise is well.
-func TestFitOfTheSandbox(t *testing.T) {
+// TestMismatchesOfTheSandbox: what the documents advise is well.
+func TestMismatchesOfTheSandbox(t *testing.T) {
 	for _, version := range []string{"24.11", "26.05"} {
 		r := given(t, "0-3", plain, 1, "")
-		s, err := NewShape(r, 0)
+		s, err := NewSize(r, 0)
 		require.NoError(t, err)
-		assert.Empty(t, fit(NodeStatus{Shape: s, Limits: r, Cgroup: withController("cpuset", "cpu", "memory")}, told(t), true, cluster(t, version)))
+		assert.Empty(t, Mismatches(podOf(s, r, all...), cluster(t, version)))
 	}
 }

@@ -1,4 +1,4 @@
-package agent
+package nodesize
 
 import (
 	"errors"
@@ -27,7 +27,7 @@ type Resources struct {
 
 // readResources asks the kernel and adds what the downward API has told. On a
 // machine without cgroup v2 the downward API alone counts.
-func readResources(machine cgroup.FS, c Config, told downward) (Resources, error) {
+func readResources(machine cgroup.FS, o Options, told downward) (Resources, error) {
 	online, onlineErr := machine.Online()
 	total, totalErr := machine.MemTotal()
 	if err := errors.Join(onlineErr, totalErr); err != nil {
@@ -48,27 +48,27 @@ func readResources(machine cgroup.FS, c Config, told downward) (Resources, error
 	if r.CPUSet.Bounded() || r.paid() == online.Len() {
 		r.Topology, err = machine.Topology(online)
 	}
-	return r, errors.Join(err, r.addDisk(machine, c))
+	return r, errors.Join(err, r.addDisk(machine, o))
 }
 
 // addDisk finds the least size of a disk. slurmctld refuses a node whose TmpFS
 // is smaller than the record's TmpDisk, and slurmd, for a TmpFS that is not
 // there, says 0.
-func (r *Resources) addDisk(machine cgroup.FS, c Config) error {
-	tmp, err := machine.DiskSize(c.TmpDir)
+func (r *Resources) addDisk(machine cgroup.FS, o Options) error {
+	tmp, err := machine.DiskSize(o.TmpDir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("SLURMLET_TMP_DIR: %w", err)
 	}
-	spool, err := spoolSize(machine, c.SpoolDir)
+	spool, err := spoolSize(machine, o.SpoolDir)
 	if err != nil {
 		return fmt.Errorf("SLURMLET_SPOOL_DIR: %w", err)
 	}
-	r.Disk = cgroup.Bound[int64]{Value: tmp, Source: c.TmpDir}
+	r.Disk = cgroup.Bound[int64]{Value: tmp, Source: o.TmpDir}
 	if spool < r.Disk.Value {
-		r.Disk = cgroup.Bound[int64]{Value: spool, Source: c.SpoolDir}
+		r.Disk = cgroup.Bound[int64]{Value: spool, Source: o.SpoolDir}
 	}
-	if c.StorageLimit > 0 && c.StorageLimit < r.Disk.Value {
-		r.Disk = cgroup.Bound[int64]{Value: c.StorageLimit, Source: "SLURMLET_STORAGE_LIMIT"}
+	if o.StorageLimit > 0 && o.StorageLimit < r.Disk.Value {
+		r.Disk = cgroup.Bound[int64]{Value: o.StorageLimit, Source: "SLURMLET_STORAGE_LIMIT"}
 	}
 	return nil
 }
@@ -101,13 +101,13 @@ func (r *Resources) add(told downward) {
 type downward struct{ millicores, memory cgroup.Bound[int64] }
 
 // downward is what the variables tell.
-func (c Config) downward() downward {
+func (o Options) downward() downward {
 	var d downward
-	if c.CPULimit > 0 {
-		d.millicores = cgroup.Bound[int64]{Value: c.CPULimit, Source: "SLURMLET_CPU_LIMIT"}
+	if o.CPULimit > 0 {
+		d.millicores = cgroup.Bound[int64]{Value: o.CPULimit, Source: "SLURMLET_CPU_LIMIT"}
 	}
-	if c.MemoryLimit > 0 {
-		d.memory = cgroup.Bound[int64]{Value: c.MemoryLimit, Source: "SLURMLET_MEMORY_LIMIT"}
+	if o.MemoryLimit > 0 {
+		d.memory = cgroup.Bound[int64]{Value: o.MemoryLimit, Source: "SLURMLET_MEMORY_LIMIT"}
 	}
 	return d
 }

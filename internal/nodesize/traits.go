@@ -1,4 +1,4 @@
-package agent
+package nodesize
 
 import (
 	"errors"
@@ -31,6 +31,9 @@ type Trait struct {
 
 // Given says whether the agent is to set it.
 func (t Trait) Given() bool { return t.Source != "" }
+
+// word is the characters of which names consist (slurm.conf(5)).
+const word = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_."
 
 // The labels and annotations.
 const (
@@ -71,7 +74,7 @@ func parseFeatures(text string) (string, error) {
 	names := map[string]bool{}
 	for name := range strings.SplitSeq(text, ",") {
 		name = strings.TrimSpace(name)
-		if name == "" || strings.Trim(name, alphanumeric+punctuation+"=+/@") != "" {
+		if name == "" || strings.Trim(name, word+"=+/@") != "" {
 			return "", fmt.Errorf("want names of letters, digits and -_.=+/@, separated by commas; %q is none", name)
 		}
 		names[name] = true
@@ -80,7 +83,7 @@ func parseFeatures(text string) (string, error) {
 }
 
 func parseTopology(text string) (string, error) {
-	if text == "" || strings.Trim(text, alphanumeric+punctuation+":,") != "" {
+	if text == "" || strings.Trim(text, word+":,") != "" {
 		return "", errors.New("want topology:unit[:…], several separated by commas, as in default:rack1 (slurm.conf(5), Topology)")
 	}
 	return text, nil
@@ -95,9 +98,9 @@ func parseWeight(text string) (string, error) {
 	return strconv.FormatUint(n, 10), nil
 }
 
-// after is what is to be set once the traits were old: one that is not given
+// After is what is to be set once the traits were old: one that is not given
 // any more goes back to Slurm's default.
-func (t Traits) after(old Traits) Traits {
+func (t Traits) After(old Traits) Traits {
 	back := func(now *Trait, before Trait, value string) {
 		if before.Given() && !now.Given() {
 			*now = Trait{Value: value, Source: "removed from " + strings.TrimPrefix(before.Source, "removed from ")}
@@ -109,8 +112,8 @@ func (t Traits) after(old Traits) Traits {
 	return t
 }
 
-// conf is their part of slurmd's --conf.
-func (t Traits) conf() string {
+// Conf is their part of slurmd's --conf.
+func (t Traits) Conf() string {
 	conf := ""
 	add := func(key string, t Trait) {
 		if t.Value != "" {
@@ -122,9 +125,9 @@ func (t Traits) conf() string {
 	return conf
 }
 
-// update is what must be changed in a record, in scontrol's words. Both kinds
+// Update is what must be changed in a record, in scontrol's words. Both kinds
 // of features are set: the active ones must be among the available ones.
-func (t Traits) update(n *slurm.Node) []string {
+func (t Traits) Update(n *slurm.Node) []string {
 	var fields []string
 	if t.Features.Given() && t.Features.Value != sortedList(n.Features) {
 		fields = append(fields, "availablefeatures="+t.Features.Value, "activefeatures="+t.Features.Value)

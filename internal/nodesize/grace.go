@@ -1,4 +1,4 @@
-package agent
+package nodesize
 
 import (
 	"errors"
@@ -9,10 +9,10 @@ import (
 	"github.com/slurmlet/slurmlet/cgroup"
 )
 
-// granted is how much time somebody gives the pod to end, where that may be
+// Grace is how much time somebody gives the pod to end, where that may be
 // less than SLURMLET_GRACE_PERIOD: a machine that goes away, an autoscaler that
 // waits for nobody longer than ten minutes.
-type granted struct {
+type Grace struct {
 	// GracePeriod is from SIGTERM on.
 	GracePeriod cgroup.Bound[time.Duration] `json:"grace_period"`
 	// Deadline is when SIGKILL comes, whenever SIGTERM does.
@@ -25,17 +25,17 @@ const (
 	deadlineKey    = "slurmlet.dev/deadline"
 )
 
-// newGranted finds it in what the downward-API volume at dir has told. The
+// newGrace finds it in what the downward-API volume at dir has told. The
 // error holds every fault; what is right beside a fault counts.
-func newGranted(info podInfo, dir string) (granted, error) {
-	var g granted
+func newGrace(info podInfo, dir string) (Grace, error) {
+	var g Grace
 	return g, errors.Join(
-		readGranted(&g.GracePeriod, info, dir, gracePeriodKey, parseGrace),
-		readGranted(&g.Deadline, info, dir, deadlineKey, parseDeadline),
+		readGrace(&g.GracePeriod, info, dir, gracePeriodKey, ParseGracePeriod),
+		readGrace(&g.Deadline, info, dir, deadlineKey, ParseDeadline),
 	)
 }
 
-func readGranted[T any](bound *cgroup.Bound[T], info podInfo, dir, key string, parse func(string) (T, error)) error {
+func readGrace[T any](bound *cgroup.Bound[T], info podInfo, dir, key string, parse func(string) (T, error)) error {
 	text, source := info.find(dir, key)
 	if source == "" {
 		return nil
@@ -48,7 +48,7 @@ func readGranted[T any](bound *cgroup.Bound[T], info podInfo, dir, key string, p
 	return nil
 }
 
-func parseDeadline(text string) (time.Time, error) {
+func ParseDeadline(text string) (time.Time, error) {
 	at, err := time.Parse(time.RFC3339, text)
 	if err != nil {
 		return time.Time{}, errors.New("want a time as in 2006-01-02T15:04:05Z")
@@ -56,8 +56,8 @@ func parseDeadline(text string) (time.Time, error) {
 	return at, nil
 }
 
-// or is g, and what it lacks is other's.
-func (g granted) or(other granted) granted {
+// Or is g, and what it lacks is other's.
+func (g Grace) Or(other Grace) Grace {
 	if !g.GracePeriod.Bounded() {
 		g.GracePeriod = other.GracePeriod
 	}
@@ -67,28 +67,28 @@ func (g granted) or(other granted) granted {
 	return g
 }
 
-// sooner is the earlier deadline of the two.
-func (g granted) sooner(deadline cgroup.Bound[time.Time]) granted {
+// Sooner is the earlier deadline of the two.
+func (g Grace) Sooner(deadline cgroup.Bound[time.Time]) Grace {
 	if deadline.Bounded() && (!g.Deadline.Bounded() || deadline.Value.Before(g.Deadline.Value)) {
 		g.Deadline = deadline
 	}
 	return g
 }
 
-// end is when SIGKILL comes to a pod that got SIGTERM at since; it is not bounded
-// where nothing is granted. A deadline that SIGTERM has outlived was wrong.
-func (g granted) end(since time.Time) cgroup.Bound[time.Time] {
-	var end granted
+// End is when SIGKILL comes to a pod that got SIGTERM at since; it is not bounded
+// where no time is granted. A deadline that SIGTERM has outlived was wrong.
+func (g Grace) End(since time.Time) cgroup.Bound[time.Time] {
+	var end Grace
 	if g.GracePeriod.Bounded() {
 		end.Deadline = cgroup.Bound[time.Time]{Value: since.Add(g.GracePeriod.Value), Source: g.GracePeriod.Source}
 	}
-	if g.outlived(since) {
+	if g.Outlived(since) {
 		return end.Deadline
 	}
-	return end.sooner(g.Deadline).Deadline
+	return end.Sooner(g.Deadline).Deadline
 }
 
-// outlived says whether the deadline was over before SIGTERM came.
-func (g granted) outlived(since time.Time) bool {
+// Outlived says whether the deadline was over before SIGTERM came.
+func (g Grace) Outlived(since time.Time) bool {
 	return g.Deadline.Bounded() && g.Deadline.Value.Before(since)
 }

@@ -1,0 +1,79 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/slurmlet/slurmlet/internal/nodesize"
+	"github.com/slurmlet/slurmlet/internal/slurm"
+)
+
+// MismatchStatus is what came of comparing the cluster's configuration with this pod.
+type MismatchStatus struct {
+	Mismatches []nodesize.Mismatch `json:"misfits,omitempty"`
+	// Error says why the configuration could not be had.
+	Error string `json:"error,omitempty"`
+}
+
+// mismatchCheck asks for the cluster's configuration when the node is Ready, and
+// after each reconfigure: never on the way there, where it would compete with
+// slurmd's registration for the pod's CPU.
+type mismatchCheck struct {
+	found  atomic.Pointer[MismatchStatus]
+	cancel context.CancelFunc
+
+	lock sync.Mutex
+	told []nodesize.Mismatch
+}
+
+// checkMismatches is called by the owner. What it asks for is in nobody's way: its
+// answer, or none, changes no state.
+func (a *Agent) checkMismatches() {
+	if a.mismatches.cancel != nil {
+		a.mismatches.cancel()
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), questionLimit)
+	a.mismatches.cancel = cancel
+	node := *a.status.Load().Node
+	go func() {
+		defer cancel()
+		cluster, err := a.client.Config(ctx)
+		if !errors.Is(ctx.Err(), context.Canceled) { // a later one has taken over
+			a.compared(node, cluster, err)
+		}
+	}()
+}
+
+func (a *Agent) compared(node NodeStatus, cluster slurm.Config, err error) {
+	if err != nil {
+		a.mismatches.found.Store(&MismatchStatus{Error: err.Error()})
+		return
+	}
+	mismatches := nodesize.Mismatches(nodesize.Pod{
+		Size: node.Size, Limits: node.Limits, Gres: node.Gres, Controllers: node.Cgroup.Controllers, MayBind: mayBind(),
+		SpoolDir: a.Config.SpoolDir, TmpDir: a.Config.TmpDir, GresConf: gresConf(a.Config),
+	}, cluster)
+	a.mismatches.found.Store(&MismatchStatus{Mismatches: mismatches})
+	a.mismatches.lock.Lock()
+	defer a.mismatches.lock.Unlock()
+	for _, m := range mismatches {
+		if !slices.Contains(a.mismatches.told, m) {
+			a.mismatches.told = append(a.mismatches.told, m)
+			a.tell(slog.LevelWarn, "the cluster's configuration does not fit this pod",
+				slog.String("setting", m.Setting), slog.String("instead", m.Instead), slog.String("why", m.Why))
+		}
+	}
+}
+
+// mayBind says whether root in this container may have CAP_SYS_NICE, which is
+// what slurmstepd needs to bind another user's process.
+func mayBind() bool {
+	has, err := unix.PrctlRetInt(unix.PR_CAPBSET_READ, unix.CAP_SYS_NICE, 0, 0, 0)
+	return err == nil && has == 1
+}
