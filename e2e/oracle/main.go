@@ -5,7 +5,7 @@
 //
 // It runs slurmctld, slurmdbd or slurmd -G of each version on every case of
 // slurmconf/check/testdata, and slurmctld on mutations of configurations, in
-// namespaces that end with it. It fails when a case's verdict or words are not those
+// namespaces that end with it. Their sleeps are over at once. It fails when a case's verdict or words are not those
 // that are noted there, when a mutation is refused by check and taken by Slurm, or
 // when more than 2 % of the mutations are judged otherwise in any way.
 //

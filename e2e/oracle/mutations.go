@@ -26,7 +26,7 @@ type mutant struct {
 // tally is how check and Slurm agree about mutants.
 type tally struct {
 	sync.Mutex
-	asked, agree, missed, falseErrors, hang int
+	asked, agree, refused, missed, falseErrors, hang int
 }
 
 // mutations asks every version about many changed configurations. Their lines come
@@ -52,8 +52,8 @@ func (s *settings) mutations() (wrong bool, err error) {
 	}
 	var t tally
 	_ = inParallel(len(mutants), func(i int) error { s.compare(&t, mutants[i]); return nil })
-	fmt.Printf("%d mutations of %d configurations, seed %d, Slurm %s: %d of %d verdicts agree (%.1f %%), %d missed, %d false errors, %d without a verdict of Slurm's (%v)\n",
-		len(mutants), len(seeds), s.Seed, s.versions(), t.agree, t.asked, 100*float64(t.agree)/float64(max(t.asked, 1)), t.missed, t.falseErrors, t.hang, time.Since(started).Round(time.Second))
+	fmt.Printf("%d mutations of %d configurations, seed %d, Slurm %s: %d of %d verdicts agree (%.1f %%; both refuse %d), %d missed, %d false errors, %d without a verdict of Slurm's (%v)\n",
+		len(mutants), len(seeds), s.Seed, s.versions(), t.agree, t.asked, 100*float64(t.agree)/float64(max(t.asked, 1)), t.refused, t.missed, t.falseErrors, t.hang, time.Since(started).Round(time.Second))
 	return t.falseErrors > 0 || t.agree*100 < t.asked*98, nil
 }
 
@@ -65,7 +65,7 @@ func (s *settings) compare(t *tally, m mutant) {
 		switch {
 		case err != nil:
 			t.hang++
-			fmt.Printf("%s, %s, Slurm %s: no verdict: %.300v\n", m.of, m.change, one.Version, err)
+			fmt.Printf("%s, %s, Slurm %s: no verdict: %v\n", m.of, m.change, one.Version, err)
 		case refused && found.Err() == nil:
 			t.asked++
 			t.missed++
@@ -77,6 +77,9 @@ func (s *settings) compare(t *tally, m mutant) {
 		default:
 			t.asked++
 			t.agree++
+			if refused {
+				t.refused++
+			}
 		}
 		t.Unlock()
 	}
