@@ -67,10 +67,10 @@ e2e: build ## real Slurm in the sandbox, every version (SLURMLET_E2E_FULL=1: als
 	set -o pipefail; { $(E2E) -parallel 8 ./e2e/hang ./e2e/edits && $(E2E) ./e2e; } 2>&1 | tee bin/e2e.log || \
 		{ echo; echo 'what failed, out of bin/e2e.log:'; grep -A 14 -E 'Error Trace:|^panic: |^fatal error: ' bin/e2e.log | head -n 200; exit 1; }
 
-charts: $(HELM) $(UNTT) $(BUILDX) ## lint, unit tests and what Kubernetes would refuse (UPDATE=1 writes their READMEs)
+charts: $(HELM) $(UNTT) $(BUILDX) ## the charts, the images' definition and the papers (UPDATE=1 writes the chart's README)
 	$(HELM) lint --strict --quiet charts/slurm
 	$(UNTT) charts/slurm
-	HELM=$(HELM) BUILDX=$(BUILDX) $(GO) test -count=1 ./e2e/charts ./e2e/images
+	HELM=$(HELM) BUILDX=$(BUILDX) $(GO) test -count=1 ./e2e/charts ./e2e/images ./e2e/papers
 
 images: $(BUILDX) $(BUILDKITD) ## every image of docker-bake.hcl as an OCI archive in bin/images, without Docker
 	$(BUILD) -o bin/images/linux_$(shell $(GO) env GOARCH)/ ./cmd/slurmlet

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -130,8 +131,11 @@ func progress() func(string, ...any) {
 }
 
 func nameFlag(f *flag.FlagSet) *string {
-	return f.String("name", "default", "the sandbox's `name`")
+	return f.String("name", defaultName(), "the sandbox's `name`")
 }
+
+// defaultName is the name that the environment gives, or "default".
+func defaultName() string { return cmp.Or(os.Getenv("SLURMLET_SANDBOX_NAME"), "default") }
 
 // with opens the sandbox for the time of do.
 func with(ctx context.Context, name string, do func(*sandbox.Sandbox) (int, error)) (int, error) {

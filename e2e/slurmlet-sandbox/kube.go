@@ -13,7 +13,7 @@ import (
 
 func kubeUp(f *flag.FlagSet) action {
 	var o kubecluster.Options
-	f.StringVar(&o.Name, "name", "default", "the cluster's `name`")
+	f.StringVar(&o.Name, "name", defaultName(), "the cluster's `name`")
 	f.IntVar(&o.Nodes, "nodes", 2, "how many nodes, 1 to 16")
 	f.IntVar(&o.CPUs, "cpus", 0, "a node's CPUs, 1 to 8 (default 2)")
 	f.Func("image", "`file` with images that every node has: an OCI or docker archive; repeatable", func(path string) (err error) {
@@ -92,7 +92,7 @@ func kubeLink(f *flag.FlagSet) action {
 }
 
 func kubeName(f *flag.FlagSet) *string {
-	return f.String("name", "default", "the cluster's `name`")
+	return f.String("name", defaultName(), "the cluster's `name`")
 }
 
 // withBed opens the bed for the time of do.
