@@ -40,7 +40,9 @@ type Agent struct {
 
 	life   life
 	events chan event
-	over   chan struct{} // closed when nobody reads events any more
+	// alive ends with the agent.
+	alive context.Context
+	over  chan struct{} // closed when nobody reads events any more
 	// spoolMade is told when slurmd has made its directories.
 	spoolMade chan struct{}
 	status    atomic.Pointer[Status]
@@ -128,7 +130,9 @@ func (f *Fault) Unwrap() error { return f.Err }
 // Run lives the container's life and returns the program's exit status. It
 // must not run on the main goroutine (internal/pid1).
 func Run(ctx context.Context, o Options) (int, error) {
-	a := &Agent{Options: o, events: make(chan event, 16), over: make(chan struct{}), spoolMade: make(chan struct{}, 1)}
+	alive, end := context.WithCancel(context.WithoutCancel(ctx))
+	defer end()
+	a := &Agent{Options: o, alive: alive, events: make(chan event, 16), over: make(chan struct{}), spoolMade: make(chan struct{}, 1)}
 	if err := a.prepare(); err != nil {
 		return codeOf(err), err
 	}
@@ -340,7 +344,7 @@ func (a *Agent) listen(ctx context.Context) {
 		go a.followSessions()
 	}
 	if a.life.reloads {
-		go a.watchSources()
+		go a.conf.Watch(a.alive, func() { a.post(a.readSources()) })
 		go a.seeRegistered()
 	}
 	go a.watchdog()

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/slurmlet/slurmlet/internal/confset"
+	"github.com/slurmlet/slurmlet/internal/reconfig"
 )
 
 // ConfStatus is what slurmctld runs with, and what is to come.
@@ -35,16 +35,13 @@ type ConfStatus struct {
 
 	judged  int
 	verdict string
-	// live is the set in place, nil for none.
-	live *confset.Set
 }
 
-// Refusal says what is wrong with a content of the sources, a line for each fault.
-type Refusal struct {
-	Since time.Time `json:"since"`
-	Hash  string    `json:"hash,omitempty"` // empty for what could not be read
-	Why   []string  `json:"why"`
-}
+// Refusal says what is wrong with a content of the sources.
+type Refusal = reconfig.Refusal
+
+// Difference is how the content of the sources differs from what slurmctld runs with.
+type Difference = reconfig.Difference
 
 // ReloadsStatus counts edits since the container's start.
 type ReloadsStatus struct {
@@ -66,8 +63,8 @@ type ReloadStatus struct {
 
 func (a *Agent) confStatus(next life) *ConfStatus {
 	s := &ConfStatus{
-		Sources: a.conf.sources, Doing: string(next.reloading), Took: next.took, Missed: slices.Concat(next.missed, next.unheard), Reloads: a.reloads(next),
-		judged: next.judged, verdict: next.verdict, live: next.live,
+		Sources: a.conf.Sources, Doing: string(next.reloading), Took: next.took, Missed: slices.Concat(next.missed, next.unheard), Reloads: a.reloads(next),
+		judged: next.judged, verdict: next.verdict,
 	}
 	if next.reloading == spreading || next.reloading == restarting {
 		s.Doing = next.awaits()
@@ -117,7 +114,7 @@ func (a *Agent) tellReload(old, next life) {
 		a.tell(slog.LevelError, "cannot put the last good configuration back", slog.String("error", next.brooded))
 	}
 	if next.wasReady && next.good != nil && !next.unsettled && (!next.good.Same(old.good) || !old.wasReady) {
-		a.announce(next.good)
+		a.conf.Announce(a.alive, next.good)
 		a.tell(slog.LevelInfo, "the configuration is live", slog.String("hash", next.good.Hash), slog.Int("nodes", next.took))
 		if missed := slices.Concat(next.missed, next.unheard); len(missed) > 0 {
 			a.tell(slog.LevelWarn, "nodes have not taken the configuration", slog.String("nodes", few(missed)))
@@ -127,7 +124,7 @@ func (a *Agent) tellReload(old, next life) {
 		a.conf.judged.ring()
 	}
 	if old.unsettled && !next.unsettled && next.good.Same(old.good) {
-		a.announce(next.good)
+		a.conf.Announce(a.alive, next.good)
 		a.tell(slog.LevelInfo, "the last good configuration is back", slog.String("hash", next.good.Hash))
 	}
 }

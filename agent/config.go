@@ -15,6 +15,7 @@ import (
 
 	"github.com/slurmlet/slurmlet/internal/devices"
 	"github.com/slurmlet/slurmlet/internal/nodesize"
+	"github.com/slurmlet/slurmlet/internal/reconfig"
 )
 
 // Config is everything the agent is told. Its reference is the package comment.
@@ -39,7 +40,7 @@ type Config struct {
 	// ConfSources are directories, ConfDefaults says whether what they are silent about is filled in.
 	ConfSources  []string
 	ConfDefaults bool
-	Preflight    Preflight
+	Preflight    reconfig.Preflight
 	StateDir     string
 	// AgentPort is that of slurmctld's agent, 0 for none.
 	AgentPort  int

@@ -79,7 +79,7 @@ func mostNodes(conf *slurmconf.Conf) int {
 	}
 	value, _ := conf.Value("MaxNodeCount")
 	dynamic, _ := strconv.Atoi(value) // what is no number is told by the check
-	return max(dynamic, named(conf))
+	return max(dynamic, conf.NodeCount())
 }
 
 // room is for how many connections that wait. The nodes have half of it and more, so that,

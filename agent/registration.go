@@ -50,7 +50,7 @@ func (a *Agent) seeRegistered() {
 
 // register asks slurmdbd about the cluster of a running slurmctld, when it is time to.
 func (a *Agent) register(r registration, pid int, now time.Time) registration {
-	cluster, accounts := accountedAs(a.conf.live.Current())
+	cluster, accounts := accountedAs(a.conf.Live())
 	switch {
 	case cluster != "" && !accounts:
 		return registration{known: pid}
@@ -77,11 +77,9 @@ func (a *Agent) register(r registration, pid int, now time.Time) registration {
 	}
 	a.tell(slog.LevelWarn, "slurmdbd does not know this cluster, and keeps nothing of its jobs: slurmctld reconfigures, and registers it", slog.String("cluster", cluster))
 	r.retry = now.Add(registrationTrust)
-	a.awaitLaunches(sendLimit, true, func() bool { return true })
-	defer a.releaseJobs()
 	// A slurmctld of 24.11 refuses the id that slurmdbd gives the cluster; the one
 	// that stays in its place takes it.
-	if err := a.client.Reconfigure(ctx); err != nil {
+	if err := a.conf.ReconfigureAgain(ctx); err != nil {
 		a.tell(slog.LevelWarn, "slurmctld has not reconfigured to register its cluster", slog.Any("error", err))
 	}
 	return r
@@ -91,7 +89,6 @@ func (a *Agent) register(r registration, pid int, now time.Time) registration {
 func accountedAs(dir string) (cluster string, accounts bool) {
 	set, _ := slurmconf.Read(slurmconf.Dir(dir), slurmconf.SlurmConf)
 	conf := set.Conf(slurmconf.SlurmConf)
-	storage, _ := conf.Get("AccountingStorageType")
 	name, _ := conf.Get("ClusterName")
-	return name.Value, isSlurmdbd(storage.Value)
+	return name.Value, conf.Accounted()
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/slurmlet/slurmlet/internal/confset"
+	"github.com/slurmlet/slurmlet/internal/reconfig"
 	"github.com/slurmlet/slurmlet/internal/slurm"
 )
 
@@ -71,7 +72,8 @@ func TestAClusterIsRegistered(t *testing.T) {
 			}
 			said := false
 			a := &Agent{client: &c.slurmdbd, Options: Options{Observe: func(Notice) { said = true }}}
-			a.conf.live = confset.Store{Dir: dir, Name: "conf"}
+			a.conf.Reloader, _ = reconfig.Open(reconfig.Options{RunDir: dir, StateDir: t.TempDir(), Client: &c.slurmdbd, Log: a.tell})
+			said = false
 			assert.Equal(t, c.want, a.register(c.before, 7, now))
 			assert.Equal(t, c.reconfigured, c.slurmdbd.reconfigured)
 			assert.Equal(t, c.said, said)

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/slurmlet/slurmlet/internal/reconfig"
 )
 
 // Role is what a container is in the cluster.
@@ -104,7 +106,7 @@ func partOf(r Role) part {
 			program: "sackd", tools: []string{"scontrol", "sshd", "ssh-keygen"},
 			user: slurmUser, announces: true, runtime: "/run/slurm", args: sackdArgs, env: (*Agent).fetchEnv, // its copy is found as users' commands find it, in /run/slurm/conf
 			hosts: true, services: loginServices,
-			restarts: true, copy: is("/run/slurm/conf"), reach: (*Agent).reachController, confirm: (*Agent).ping,
+			restarts: true, copy: sackdCache, reach: (*Agent).reachController, confirm: (*Agent).ping,
 		}
 	case Slurmdbd:
 		return part{
@@ -130,10 +132,13 @@ func slurmUser(c Config) (variable, name string) { return "SLURMLET_SLURM_USER",
 func restUser(c Config) (variable, name string) { return "SLURMLET_REST_USER", c.RESTUser }
 
 func slurmctldArgs(a *Agent) []string {
-	return []string{"-f", a.Config.placedConf()}
+	return []string{"-f", reconfig.LivePath(a.Config.RunDir)}
 }
 
 func confCache(c Config) string { return filepath.Join(c.SpoolDir, "conf-cache") }
+
+// sackdCache is where users' commands look for sackd's copy.
+func sackdCache(Config) string { return "/run/slurm/conf" }
 
 func slurmdArgs(a *Agent) []string {
 	return []string{"-Z", "-N", a.Config.NodeName, "-b", "--conf-server", a.Config.Controller, "--conf", a.life.Size.Conf() + a.life.Traits.Conf()}
@@ -147,7 +152,7 @@ func slurmdEnv(a *Agent) []string {
 
 func sackdArgs(a *Agent) []string { return []string{"--conf-server", a.Config.Controller} }
 
-func placedConf(c Config) []string { return []string{"SLURM_CONF=" + c.placedConf()} }
+func placedConf(c Config) []string { return []string{"SLURM_CONF=" + reconfig.LivePath(c.RunDir)} }
 
 // inForeground is for daemons that do not know --systemd.
 func inForeground(*Agent) []string { return []string{"-D"} }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/slurmlet/slurmlet/internal/nodesize"
+	"github.com/slurmlet/slurmlet/internal/reconfig"
 )
 
 // Status is what the agent tells about itself: GET /status on its socket, and "slurmlet
@@ -111,12 +112,10 @@ func (a *Agent) brief() Status {
 	}
 	if s.Conf != nil {
 		conf := *s.Conf
-		if unkept := a.conf.unkept.Load(); unkept != nil && *unkept != "" {
-			conf.Faults = append(slices.Clip(conf.Faults), *unkept)
+		if unkept := a.conf.Unkept(); unkept != "" {
+			conf.Faults = append(slices.Clip(conf.Faults), unkept)
 		}
-		if notes := a.conf.notes.Load(); notes != nil {
-			conf.Costs, conf.Warnings = notes.costs, notes.warnings
-		}
+		conf.Costs, conf.Warnings = a.conf.Notes()
 		s.Conf = &conf
 	}
 	return s
@@ -146,6 +145,7 @@ func (a *Agent) publish(next life) {
 	}
 	if next.reloads {
 		s.Conf = a.confStatus(next)
+		a.conf.See(reconfig.View{Idle: next.state == Ready && next.reloading == quiet, Live: next.live, Good: next.good})
 	}
 	a.status.Store(&s)
 	a.published.ring()

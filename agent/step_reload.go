@@ -371,3 +371,21 @@ func (l life) reloadDue(e reloadTimer) (life, []action) {
 	}
 	return l, nil
 }
+
+// inUse is why a set cannot be used as long as there are jobs that need what it takes
+// away, or nobody can tell whether there are.
+type inUse struct{ why string }
+
+func (e inUse) Error() string { return e.why }
+
+func isInUse(err error) bool { return errors.As(err, &inUse{}) }
+
+// sendLimit is how long a reconfigure waits. A slurmd that reconfigures itself
+// answers afterwards, five seconds later where DNS does not answer it; one that is
+// dead, not at all, and what is for it stays in the queue.
+const sendLimit = 10 * time.Second
+
+// keySendLimit is the same for new keys, which come to all daemons of a cluster at
+// once: slurmd answers late, launches pile up, and are told in bursts until they have
+// become few again. Nobody waits for keys; both kinds are accepted meanwhile.
+const keySendLimit = 40 * time.Second

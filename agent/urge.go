@@ -1,13 +1,8 @@
 package agent
 
 import (
-	"cmp"
-	"context"
 	"math/rand/v2"
 	"mime"
-	"net"
-	"net/netip"
-	"path/filepath"
 	"strconv"
 	"time"
 )
@@ -21,53 +16,9 @@ import (
 const urgeParameter = "restart"
 
 const (
-	// urgePace is how long a slurmd has for its start before the next one's: thousands
-	// fetch the configuration.
-	urgePace = 2 * time.Millisecond
 	// longestUrge bounds what is heard from slurmctld's agent.
 	longestUrge = 30 * time.Second
 )
-
-// canaryOf is the node that is watched: the first, of all that are urged.
-func canaryOf(nodes []string) string {
-	if len(nodes) == 0 {
-		return ""
-	}
-	return nodes[0]
-}
-
-// urge has the slurmds of nodes restarted. Each agent hears of it once.
-func (a *Agent) urge(nodes []string) {
-	if len(nodes) == 0 {
-		return
-	}
-	hosts := map[string]bool{}
-	ctx, cancel := context.WithTimeout(context.Background(), questionLimit)
-	defer cancel()
-	for _, n := range nodes {
-		for _, at := range resolved(ctx, cmp.Or(a.conf.addresses[n], n)) {
-			hosts[at] = true
-		}
-	}
-	if len(hosts) == 0 {
-		return
-	}
-	dir, err := filepath.EvalSymlinks(a.conf.live.Current())
-	if err != nil {
-		return // it is told where it is put in place
-	}
-	files, _ := served(dir)
-	a.conf.feed.urge(newManifest(files), hosts, time.Duration(len(hosts))*urgePace)
-}
-
-// resolved: NodeAddr is a name where nobody has registered from an address yet.
-func resolved(ctx context.Context, address string) []string {
-	if at, err := netip.ParseAddr(address); err == nil {
-		return []string{at.Unmap().String()}
-	}
-	all, _ := net.DefaultResolver.LookupHost(ctx, address) // who cannot be found cannot wait here
-	return all
-}
 
 // urge answers those who wait on some hosts.
 func (f *feed) urge(m manifest, hosts map[string]bool, within time.Duration) {

@@ -6,7 +6,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/slurmlet/slurmlet/internal/slurm"
 	"github.com/slurmlet/slurmlet/internal/watch"
 )
 
@@ -37,25 +36,6 @@ func TestUrge(t *testing.T) {
 	got = <-node
 	require.Equal(t, first, got.manifest, "it was taken back, which is news as ever")
 	require.Nil(t, got.urged)
-}
-
-// TestRanked: slurmd is restarted first where its agent hears of it, and no jobs run.
-func TestRanked(t *testing.T) {
-	f, url := serveFeed(t)
-	waits := poll(t, url)
-	awaitWaiting(t, f, 1)
-	a := &Agent{}
-	a.conf.feed.port = f.port
-	got := a.ranked([]*slurm.Node{
-		{Name: "a", Address: "10.0.0.1", State: []string{"IDLE"}},
-		{Name: "b", Address: "10.0.0.2", State: []string{"MIXED"}},
-		{Name: "c", Address: "127.0.0.1", State: []string{"ALLOCATED"}},
-		{Name: "d", Address: "127.0.0.1", State: []string{"IDLE"}},
-		{Name: "e", Address: "10.0.0.3", State: []string{"IDLE"}},
-	})
-	require.Equal(t, []string{"d", "c", "a", "e", "b"}, got)
-	f.hangUp()
-	require.Error(t, (<-waits).err)
 }
 
 func TestUrgedBy(t *testing.T) {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/slurmlet/slurmlet/internal/devices"
 	"github.com/slurmlet/slurmlet/internal/nodesize"
+	"github.com/slurmlet/slurmlet/internal/reconfig"
 )
 
 // variable is one SLURMLET_* variable: the line of the package comment as code.
@@ -106,8 +107,8 @@ var variables = []variable{
 		c.ConfDefaults, err = parseSwitch(v)
 		return err
 	}},
-	{"SLURMLET_PREFLIGHT", []Role{Slurmctld}, string(PreflightParse), func(c *Config, v string) (err error) {
-		c.Preflight, err = parsePreflight(v)
+	{"SLURMLET_PREFLIGHT", []Role{Slurmctld}, string(reconfig.PreflightParse), func(c *Config, v string) (err error) {
+		c.Preflight, err = reconfig.ParsePreflight(v)
 		return err
 	}},
 	{"SLURMLET_STATE_DIR", []Role{Slurmctld}, "/var/spool/slurmctld", func(c *Config, v string) error {

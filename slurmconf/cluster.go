@@ -32,6 +32,13 @@ func (c *Conf) Value(key string) (value string, from Position) {
 	return defaults[strings.ToLower(key)], Position{}
 }
 
+// Accounted says whether the cluster has a slurmdbd (AccountingStorageType, with the plugin's
+// kind before it or without).
+func (c *Conf) Accounted() bool {
+	storage, _ := c.Value("AccountingStorageType")
+	return strings.TrimPrefix(storage, "accounting_storage/") == "slurmdbd"
+}
+
 // Controller is a host that slurmctld runs on (SlurmctldHost).
 type Controller struct {
 	// Host is what `hostname -s` says there, Address how others reach it.

@@ -1,5 +1,7 @@
 package slurmconf
 
+import "github.com/slurmlet/slurmlet/slurmconf/hostlist"
+
 // Node is a NodeName record. Names, Hostnames and Addresses are hostlists of
 // the same length, and the nth of each belong together.
 type Node struct {
@@ -19,6 +21,15 @@ func (c *Conf) Nodes() []Node {
 		nodes = append(nodes, n)
 	}
 	return nodes
+}
+
+// NodeCount is how many nodes slurm.conf names. A list that Slurm cannot read counts as none.
+func (c *Conf) NodeCount() (n int) {
+	for _, node := range c.Nodes() {
+		list, _ := hostlist.Parse(node.Names) // package check reports what is wrong
+		n += list.Len()
+	}
+	return n
 }
 
 // features: Feature goes before Features, and both before DEFAULT's.

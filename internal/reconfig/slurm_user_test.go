@@ -1,4 +1,4 @@
-package agent
+package reconfig
 
 import (
 	"os"
@@ -33,8 +33,8 @@ func TestStagedForSlurmUser(t *testing.T) {
 	}
 	run, made := t.TempDir(), filepath.Join(t.TempDir(), "made")
 	require.NoError(t, os.Chmod(filepath.Dir(run), 0o755)) //nolint:gosec // t.TempDir keeps others out
-	a := &Agent{Options: Options{Config: Config{RunDir: run, StateDir: "/state", ConfDefaults: true}}}
-	a.conf.live = confset.Store{Dir: run, Name: "conf", UID: nobody, GID: nobody}
+	r := &Reloader{Options: Options{RunDir: run, StateDir: "/state", Defaults: true}}
+	r.live = confset.Store{Dir: run, Name: "conf", UID: nobody, GID: nobody}
 	source := t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(source, confset.Main), []byte("ClusterName=c\nSlurmctldHost=h\n"), 0o600))
 	set, err := confset.Read([]string{source})
@@ -54,20 +54,20 @@ func TestStagedForSlurmUser(t *testing.T) {
 		}
 	}()
 	for range 300 {
-		dir, err := a.stage(set)
+		dir, err := r.stage(set)
 		if err == nil {
 			_, err = os.Stat(filepath.Join(dir, confset.Main))
 			require.NoError(t, err)
 		}
-		a.conf.live.Drop(filepath.Join(run, "conf.1"))
+		r.live.Drop(filepath.Join(run, "conf.1"))
 	}
 	close(over)
 	<-ended
 	assert.NoFileExists(t, made)
 }
 
-// TestTrialReadsNothingForSlurmUser: what a trial gets of StateSaveLocation is SlurmUser's.
-func TestTrialReadsNothingForSlurmUser(t *testing.T) {
+// TestDryRunReadsNothingForSlurmUser: SlurmUser owns what a dry run gets of StateSaveLocation.
+func TestDryRunReadsNothingForSlurmUser(t *testing.T) {
 	state := t.TempDir()
 	require.NoError(t, os.Symlink(secret(t), filepath.Join(state, "clustername")))
 	require.NoError(t, unix.Mkfifo(filepath.Join(state, "assoc_mgr_state"), 0o600))
@@ -76,13 +76,13 @@ func TestTrialReadsNothingForSlurmUser(t *testing.T) {
 	require.NoError(t, os.WriteFile(conf, []byte("ClusterName=c\nSlurmctldHost=h\nStateSaveLocation="+state+"\n"), 0o600))
 	parsed, findings := slurmconf.Read(slurmconf.Dir(filepath.Dir(conf)), slurmconf.SlurmConf)
 	require.NoError(t, findings.Err())
-	tr := &trial{agent: &Agent{}, dir: t.TempDir(), set: candidate{conf: parsed}}
-	require.NoError(t, os.Mkdir(tr.state(), 0o700))
+	d := &dryRun{Reloader: &Reloader{}, dir: t.TempDir(), set: candidate{conf: parsed}}
+	require.NoError(t, os.Mkdir(d.state(), 0o700))
 	done := make(chan error, 1)
-	go func() { done <- tr.takeAccounts() }()
+	go func() { done <- d.takeAccounts() }()
 	require.Eventually(t, func() bool { return len(done) == 1 }, 10*time.Second, 10*time.Millisecond, "it waits for the other end of a pipe")
 	require.NoError(t, <-done)
-	assert.NoFileExists(t, filepath.Join(tr.state(), "clustername"))
-	assert.NoFileExists(t, filepath.Join(tr.state(), "assoc_mgr_state"))
-	assert.FileExists(t, filepath.Join(tr.state(), "last_tres"))
+	assert.NoFileExists(t, filepath.Join(d.state(), "clustername"))
+	assert.NoFileExists(t, filepath.Join(d.state(), "assoc_mgr_state"))
+	assert.FileExists(t, filepath.Join(d.state(), "last_tres"))
 }

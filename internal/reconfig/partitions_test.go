@@ -1,4 +1,4 @@
-package agent
+package reconfig
 
 import (
 	"context"
@@ -63,7 +63,7 @@ func TestGone(t *testing.T) {
 }
 
 func TestLost(t *testing.T) {
-	d := departure{gone: gone(readConf(t, "PartitionName=a\nPartitionName=b\nPartitionName=c\n"), readConf(t, "PartitionName=c\n"))}
+	d := removedPartitions{gone: gone(readConf(t, "PartitionName=a\nPartitionName=b\nPartitionName=c\n"), readConf(t, "PartitionName=c\n"))}
 	jobs := []slurm.Unfinished{
 		{Name: "1", Partitions: []string{"a"}},
 		{Name: "2", Partitions: []string{"c"}},
@@ -82,83 +82,82 @@ func TestLost(t *testing.T) {
 	}
 }
 
-// TestDeparts: what is asked, when, and what is said.
-func TestDeparts(t *testing.T) {
+// TestMayGo: what is asked, when, and what is said.
+func TestMayGo(t *testing.T) {
 	q := &queue{jobs: []slurm.Unfinished{{Name: "7", Partitions: []string{"a"}}, {Name: "8_[0-3]", Partitions: []string{"a", "b"}}, {Name: "9", Partitions: []string{"c"}}}}
-	a := rehearsing(t, &q.reader, PreflightParse, quiet)
-	a.client = q
-	a.conf.build.Store(&build{version: "24.11", plugins: "/nowhere"})
+	r := opened(t, q, PreflightParse)
+	r.build.Store(&build{version: "24.11", plugins: "/nowhere"})
 	conf := func(text string) *confset.Set {
-		change("ClusterName=c1\nSlurmctldHost=ctl\n"+text)(t, a)
-		return a.readSources().set
+		change("ClusterName=c1\nSlurmctldHost=ctl\n"+text)(t, r)
+		return read(t, r)
 	}
-	require.NoError(t, a.place(conf("PartitionName=a\nPartitionName=b\nPartitionName=c\n"), ""))
-	_, err := a.checkEdition(conf("PartitionName=a\nPartitionName=b\nPartitionName=c\nPartitionName=d\n"))
+	require.NoError(t, r.Place(conf("PartitionName=a\nPartitionName=b\nPartitionName=c\n"), ""))
+	_, err := r.CheckEdit(t.Context(), conf("PartitionName=a\nPartitionName=b\nPartitionName=c\nPartitionName=d\n"))
 	require.NoError(t, err)
-	assert.Zero(t, q.looks, "nothing goes, nobody is asked")
+	assert.Zero(t, q.looks, "nothing goes, so slurmctld is not asked")
 
-	at := filepath.Join(a.conf.sources[0], confset.Main) + ": error: PartitionName="
+	at := filepath.Join(r.Sources[0], confset.Main) + ": error: PartitionName="
 	const helps = ": want it back, with State=DRAIN, until its jobs are over; the edit is tried again every 20s"
 	fewer := conf("PartitionName=c\n")
-	a.rehearse()
-	<-a.conf.rehearsed.Load().over
-	assert.Zero(t, q.looks, "jobs come and go after a rehearsal")
-	_, err = a.checkEdition(fewer)
+	r.precheck(t.Context())
+	<-r.prechecked.Load().over
+	assert.Zero(t, q.looks, "jobs come and go after a precheck")
+	_, err = r.CheckEdit(t.Context(), fewer)
 	require.EqualError(t, err, at+"a is not there any more, but 2 jobs are in it (7,8_[0-3]), and slurmctld would end them"+helps+"\n"+
 		at+"b is not there any more, but job 8_[0-3] is in it, and slurmctld would end it"+helps)
-	assert.True(t, isInUse(err))
+	require.ErrorAs(t, err, &InUse{})
 
 	parses := q.asked.Load()
 	q.fault = slurm.ErrUnreachable
-	_, err = a.checkEdition(fewer)
+	_, err = r.CheckEdit(t.Context(), fewer)
 	require.ErrorContains(t, err, at+"b is not there any more, but slurmctld does not tell whether there are jobs in it: slurmctld does not answer")
-	assert.True(t, isInUse(err))
-	assert.Equal(t, parses, q.asked.Load(), "the same set is not looked at as long as there are jobs")
+	require.ErrorAs(t, err, &InUse{})
+	assert.Equal(t, parses, q.asked.Load(), "the same set is not checked as long as there are jobs")
 
 	q.fault, q.jobs = nil, q.jobs[2:]
-	i, err := a.checkEdition(fewer)
+	i, err := r.CheckEdit(t.Context(), fewer)
 	require.NoError(t, err)
-	assert.FileExists(t, filepath.Join(i.staged, confset.Main))
-	require.NoError(t, a.departs(a.conf.departure))
-	require.NoError(t, a.place(fewer, i.staged))
+	assert.FileExists(t, filepath.Join(i.Staged, confset.Main))
+	require.NoError(t, r.mayGo(t.Context(), r.attempt.known().removed))
+	require.NoError(t, r.Place(fewer, i.Staged))
 
-	left, err := filepath.Glob(a.conf.live.Current() + ".*")
+	left, err := filepath.Glob(r.Live() + ".*")
 	require.NoError(t, err)
 	assert.LessOrEqual(t, len(left), 2, "the live set and the one before it")
 }
 
-// TestDepartsFirst: before slurmctld runs.
-func TestDepartsFirst(t *testing.T) {
+// TestMayGoFirst: before slurmctld runs.
+func TestMayGoFirst(t *testing.T) {
 	for name, c := range map[string]struct {
 		good, set string
 		preflight Preflight
 		waits     bool
 	}{
-		"the first start":            {set: "PartitionName=a\n"},
-		"the partitions stay":        {good: "PartitionName=a\n", set: "PartitionName=a\nPartitionName=b\n"},
-		"one goes":                   {good: "PartitionName=a\nPartitionName=b\n", set: "PartitionName=a\n", waits: true},
-		"with a port":                {good: "PartitionName=a\nPartitionName=b\n", set: "PartitionName=a\nSlurmctldPort=7000\n"},
-		"nothing is to be looked at": {good: "PartitionName=a\n", set: "PartitionName=b\n", preflight: PreflightOff},
+		"the first start":          {set: "PartitionName=a\n"},
+		"the partitions stay":      {good: "PartitionName=a\n", set: "PartitionName=a\nPartitionName=b\n"},
+		"one goes":                 {good: "PartitionName=a\nPartitionName=b\n", set: "PartitionName=a\n", waits: true},
+		"with a port":              {good: "PartitionName=a\nPartitionName=b\n", set: "PartitionName=a\nSlurmctldPort=7000\n"},
+		"nothing is to be checked": {good: "PartitionName=a\n", set: "PartitionName=b\n", preflight: PreflightOff},
 	} {
 		t.Run(name, func(t *testing.T) {
-			a := rehearsing(t, &reader{}, c.preflight, quiet)
-			a.conf.build.Store(&build{version: "26.05", plugins: "/nowhere"})
+			r := opened(t, &reader{}, c.preflight)
+			r.build.Store(&build{version: "26.05", plugins: "/nowhere"})
 			var good *confset.Set
 			if c.good != "" {
-				change("ClusterName=c1\nSlurmctldHost=ctl\n"+c.good)(t, a)
-				good = a.readSources().set
+				change("ClusterName=c1\nSlurmctldHost=ctl\n"+c.good)(t, r)
+				good = read(t, r)
 			}
-			change("ClusterName=c1\nSlurmctldHost=ctl\n"+c.set)(t, a)
-			i, err := a.checkFirst(a.readSources().set, good)
-			assert.Equal(t, c.waits, isInUse(err), "%v", err)
-			left, globErr := filepath.Glob(a.conf.live.Current() + ".*")
+			change("ClusterName=c1\nSlurmctldHost=ctl\n"+c.set)(t, r)
+			i, err := r.CheckFirst(t.Context(), read(t, r), good)
+			left, globErr := filepath.Glob(r.Live() + ".*")
 			require.NoError(t, globErr)
 			if c.waits {
+				require.ErrorAs(t, err, &InUse{})
 				assert.Len(t, left, 1, "nothing of it is left")
 				return
 			}
 			require.NoError(t, err)
-			assert.DirExists(t, i.staged)
+			assert.DirExists(t, i.Staged)
 			assert.Len(t, left, 2)
 		})
 	}

@@ -1,8 +1,9 @@
-package agent
+package reconfig
 
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -69,12 +70,12 @@ func TestAwaitLaunches(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				c.slurmctld.began = time.Now()
 				told := 0
-				a := &Agent{client: &c.slurmctld, Options: Options{Observe: func(Notice) { told++ }}}
+				r := &Reloader{Options: Options{Client: &c.slurmctld, Log: func(slog.Level, string, ...slog.Attr) { told++ }}}
 				again := 0
-				a.awaitLaunches(sendLimit, true, func() bool { again++; return true })
+				r.awaitLaunches(t.Context(), SendLimit, true, func() bool { again++; return true })
 				assert.Equal(t, c.takes, time.Since(c.slurmctld.began))
-				a.releaseJobs()
-				a.releaseJobs()
+				r.ReleaseJobs()
+				r.ReleaseJobs()
 				assert.Equal(t, c.reserved, c.slurmctld.reserved)
 				assert.Equal(t, c.told, told)
 				if c.takes > 0 && c.told == 0 {

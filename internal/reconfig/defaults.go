@@ -1,4 +1,4 @@
-package agent
+package reconfig
 
 import (
 	"errors"
@@ -11,15 +11,13 @@ import (
 
 	"github.com/slurmlet/slurmlet/internal/confset"
 	"github.com/slurmlet/slurmlet/slurmconf"
-	"github.com/slurmlet/slurmlet/slurmconf/hostlist"
 )
 
-// confDefault is a parameter of slurm.conf(5) that a cluster of pods needs with
-// another value than Slurm's own default. Where slurm.conf sets it, it is left
-// alone.
-type confDefault struct {
+// parameter is one of slurm.conf(5) that a cluster of pods needs with another value than
+// Slurm's own default. Where slurm.conf sets it, its value stays.
+type parameter struct {
 	key   string
-	value func(Config) string
+	value func(Options) string
 	why   string
 	// cost is what another value leads to, empty for nothing.
 	cost func(value string) string
@@ -27,7 +25,7 @@ type confDefault struct {
 	with string
 }
 
-func is(value string) func(Config) string { return func(Config) string { return value } }
+func is(value string) func(Options) string { return func(Options) string { return value } }
 
 func unless(value, cost string) func(string) string {
 	return func(have string) string {
@@ -52,16 +50,16 @@ func noCredentials(have string) string {
 // stateSaveLocation is a directory that slurmctld makes, for itself alone: many a volume comes
 // with mode 0777. A volume with a cluster's state at its top is taken as it is,
 // because a slurmctld that finds none starts without jobs.
-func (c Config) stateSaveLocation() string {
-	if _, err := os.Lstat(filepath.Join(c.StateDir, "clustername")); !errors.Is(err, fs.ErrNotExist) {
-		return c.StateDir
+func (o Options) stateSaveLocation() string {
+	if _, err := os.Lstat(filepath.Join(o.StateDir, "clustername")); !errors.Is(err, fs.ErrNotExist) {
+		return o.StateDir
 	}
-	return filepath.Join(c.StateDir, "state")
+	return filepath.Join(o.StateDir, "state")
 }
 
-var confDefaults = []confDefault{
-	{"SlurmUser", func(c Config) string { return c.SlurmUser }, "the user that the agent starts slurmctld as", free, ""},
-	{"StateSaveLocation", Config.stateSaveLocation, "on the pod's volume, which may itself be open to everybody", free, ""},
+var defaults = []parameter{
+	{"SlurmUser", func(o Options) string { return o.SlurmUser }, "the user that the agent starts slurmctld as", free, ""},
+	{"StateSaveLocation", Options.stateSaveLocation, "on the pod's volume, which may itself be open to everybody", free, ""},
 	{"AuthType", is("auth/slurm"), "pods share a key, and run no munged", unless("auth/slurm", "munged must run in every container"), ""},
 	{"AuthInfo", is("use_client_ids"), "users need to be known where they submit only", unless("use_client_ids", "every user of a job must be known in the nodes' containers"), "AuthType"},
 	{"CredType", is("cred/slurm"), "goes with auth/slurm", noCredentials, "AuthType"},
@@ -84,17 +82,17 @@ ConstrainSwapSpace=yes
 ConstrainCores=no
 `
 
-// render adds what slurm.conf is silent about. It comes at the end: the numbers
+// addDefaults writes what slurm.conf does not set. It comes at the end: the numbers
 // of the lines in Slurm's messages stay those of the user's file.
-func (a *Agent) render(dir *os.Root) error {
-	if !a.Config.ConfDefaults {
+func (o Options) addDefaults(dir *os.Root) error {
+	if !o.Defaults {
 		return nil
 	}
 	set, findings := slurmconf.Read(slurmconf.Dir(dir.Name()), slurmconf.SlurmConf)
 	if findings.Err() != nil {
 		return nil // it is refused
 	}
-	err := appendTo(dir, confset.Main, a.Config.rendered(set.Conf(slurmconf.SlurmConf)))
+	err := appendTo(dir, confset.Main, o.rendered(set.Conf(slurmconf.SlurmConf)))
 	if _, missing := dir.Stat(string(slurmconf.CgroupConf)); err == nil && missing != nil {
 		err = appendTo(dir, string(slurmconf.CgroupConf), defaultCgroupConf)
 	}
@@ -114,38 +112,29 @@ func appendTo(dir *os.Root, name, text string) error {
 }
 
 // rendered is the text of all defaults that are needed, empty for none.
-func (c Config) rendered(conf *slurmconf.Conf) string {
+func (o Options) rendered(conf *slurmconf.Conf) string {
 	var text strings.Builder
-	for _, d := range confDefaults {
-		if _, set := conf.Get(d.key); set || !c.fits(d, conf) {
+	for _, d := range defaults {
+		if _, set := conf.Get(d.key); set || !o.fits(d, conf) {
 			continue
 		}
 		if text.Len() == 0 {
 			text.WriteString("\n\n# slurmlet wrote what follows, because the lines above do not set it (SLURMLET_CONF_DEFAULTS).\n")
 		}
-		fmt.Fprintf(&text, "# %s: %s.\n%s=%s\n", d.key, d.why, d.key, d.value(c))
+		fmt.Fprintf(&text, "# %s: %s.\n%s=%s\n", d.key, d.why, d.key, d.value(o))
 	}
 	return text.String()
 }
 
 // fits: with the user's own value of another key, Slurm may not take a default.
-func (c Config) fits(d confDefault, conf *slurmconf.Conf) bool {
-	if most, _ := strconv.Atoi(d.value(c)); d.key == "MaxNodeCount" && named(conf) > most {
+func (o Options) fits(d parameter, conf *slurmconf.Conf) bool {
+	if most, _ := strconv.Atoi(d.value(o)); d.key == "MaxNodeCount" && conf.NodeCount() > most {
 		return false
 	}
-	for _, other := range confDefaults {
+	for _, other := range defaults {
 		if have, set := conf.Get(other.key); other.key == d.with && set {
-			return have.Value == other.value(c)
+			return have.Value == other.value(o)
 		}
 	}
 	return true
-}
-
-// named is how many nodes a file names.
-func named(conf *slurmconf.Conf) (n int) {
-	for _, node := range conf.Nodes() {
-		list, _ := hostlist.Parse(node.Names) // what is wrong is told by the check
-		n += list.Len()
-	}
-	return n
 }

@@ -1,6 +1,7 @@
-package agent
+package reconfig
 
 import (
+	"context"
 	"log/slog"
 	"path/filepath"
 	"slices"
@@ -14,44 +15,44 @@ import (
 
 // Debounce is how long the sources have to stay as they are before they are read: an
 // edit is often more than one change.
-const Debounce = calm
+const Debounce = 100 * time.Millisecond
 
-// sourceWatcher turns changes of the configuration's sources into editions. A
-// ConfigMap's volume reports them in its directory, by a new ..data.
-type sourceWatcher struct {
+// watcher watches the sources. A ConfigMap's volume reports an edit in its directory, by a
+// new ..data.
+type watcher struct {
 	*watch.Watcher
 	sources []string
-	// inside are the directories with the sources' files in them, watched those
+	// inside are the directories with the sources' files in them, watched are those
 	// and the sources' parents.
 	inside, watched []string
 }
 
-// watchSources watches until the agent's end.
-func (a *Agent) watchSources() {
-	w := &sourceWatcher{sources: a.conf.sources}
-	var rehearsal *time.Timer
+// Watch calls read once when it begins and after each edit, until ctx ends.
+func (r *Reloader) Watch(ctx context.Context, read func()) {
+	w := &watcher{sources: r.Sources}
+	var calm *time.Timer
 	w.Watcher = watch.New(watch.Options{
-		Done: a.over,
+		Done: ctx.Done(),
 		Calm: watch.For(Debounce),
 		Concerns: func(e fsnotify.Event) bool {
 			concerns := w.concerns(e.Name)
 			if concerns {
-				a.foresee()
-				rehearsal.Reset(rehearsalCalm)
+				r.prefetch(ctx)
+				calm.Reset(precheckCalm)
 			}
 			return concerns
 		},
 		Lost: func(err error) {
-			a.tell(slog.LevelWarn, "lost changes of the configuration; reading it", slog.Any("error", err))
+			r.Log(slog.LevelWarn, "the kernel has lost changes of the configuration; the agent reads it", slog.Any("error", err))
 		},
 		Changed: func() {
 			_ = w.add() // a directory that vanishes meanwhile has an event of its own
-			a.post(a.readSources())
+			read()
 		},
 	})
-	rehearsal = time.AfterFunc(rehearsalCalm, func() { w.Do(a.rehearse) })
+	calm = time.AfterFunc(precheckCalm, func() { w.Do(func() { r.precheck(ctx) }) })
 	if err := w.add(); err != nil {
-		a.tell(slog.LevelWarn, "the kernel cannot tell of an edit: the configuration is looked at every "+watch.Every.String(), slog.Any("error", err))
+		r.Log(slog.LevelWarn, "the kernel cannot tell of an edit: the configuration is read every "+watch.Every.String(), slog.Any("error", err))
 		w.Tick(watch.Every)
 	}
 	w.Look() // an edit between the first read and the watch has no event
@@ -60,12 +61,12 @@ func (a *Agent) watchSources() {
 
 // add watches what is there now, and the sources' parents: a directory that
 // vanishes may come back.
-func (w *sourceWatcher) add() error {
+func (w *watcher) add() error {
 	w.inside = nil
 	var now []string
 	for _, source := range w.sources {
 		now = append(now, filepath.Dir(source))
-		dirs, _ := confset.Dirs(source) // whoever reads the sources reports what is missing
+		dirs, _ := confset.Dirs(source) // Read reports what is missing
 		w.inside = append(w.inside, dirs...)
 	}
 	now = append(now, w.inside...)
@@ -84,6 +85,6 @@ func (w *sourceWatcher) add() error {
 }
 
 // concerns: in a parent, only the source itself is.
-func (w *sourceWatcher) concerns(path string) bool {
+func (w *watcher) concerns(path string) bool {
 	return slices.Contains(w.inside, filepath.Dir(path)) || slices.Contains(w.sources, path)
 }

@@ -1,19 +1,18 @@
-package agent
+package reconfig
 
 import (
 	"bytes"
-	"encoding/json"
 	"fmt"
-	"net/http"
 	"os"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/slurmlet/slurmlet/internal/confset"
 	"github.com/slurmlet/slurmlet/slurmconf"
 )
 
-// Difference is what the sources hold beside what slurmctld runs with.
+// Difference is how the content of the sources differs from what slurmctld runs with.
 type Difference struct {
 	// Changes are in Slurm's terms, of what it reads.
 	Changes []slurmconf.Change `json:"changes,omitempty"`
@@ -25,37 +24,38 @@ type Difference struct {
 	Error string `json:"error,omitempty"`
 }
 
+// Refusal says what is wrong with a content of the sources, a line for each fault.
+type Refusal struct {
+	Since time.Time `json:"since"`
+	Hash  string    `json:"hash,omitempty"` // empty for what could not be read
+	Why   []string  `json:"why"`
+}
+
 // Empty says whether there is none.
 func (d Difference) Empty() bool {
 	return len(d.Changes)+len(d.Files) == 0 && d.Refused == nil && d.Error == ""
 }
 
-func (a *Agent) serveDiff(w http.ResponseWriter, _ *http.Request) {
-	d := a.difference()
-	d.Refused = a.Status().Conf.Refused
-	_ = json.NewEncoder(w).Encode(d) // the reader has gone
-}
-
-func (a *Agent) difference() Difference {
-	dir, err := os.MkdirTemp(a.Config.RunDir, "diff-")
+// Difference reads the sources and compares them with the live set.
+func (r *Reloader) Difference() Difference {
+	dir, err := os.MkdirTemp(r.RunDir, "diff-")
 	if err != nil {
 		return Difference{Error: err.Error()}
 	}
 	defer os.RemoveAll(dir)
-	e := a.readSources()
-	if e.err != nil {
-		return Difference{Error: e.err.Error()}
-	}
-	staged, err := confset.Store{Dir: dir, Name: "conf", UID: os.Geteuid(), GID: os.Getegid()}.Stage(e.set, a.render)
+	set, err := r.Read()
 	if err != nil {
 		return Difference{Error: err.Error()}
 	}
-	live := a.conf.live.Current()
-	before, _ := slurmconf.Read(slurmconf.Dir(live))
+	staged, err := r.stageIn(confset.Store{Dir: dir, Name: "conf", UID: os.Geteuid(), GID: os.Getegid()}, set)
+	if err != nil {
+		return Difference{Error: err.Error()}
+	}
+	before, _ := slurmconf.Read(slurmconf.Dir(r.Live()))
 	after, findings := slurmconf.Read(slurmconf.Dir(staged))
 	return Difference{
-		Changes: slurmconf.Diff(before, after), Files: otherFiles(live, staged, slices.Concat(before.Files, after.Files)),
-		Error: strings.Join(lines(e.set, staged, findings, slurmconf.Error), "\n"),
+		Changes: slurmconf.Diff(before, after), Files: otherFiles(r.Live(), staged, slices.Concat(before.Files, after.Files)),
+		Error: strings.Join(lines(set, staged, findings, slurmconf.Error), "\n"),
 	}
 }
 
@@ -63,7 +63,7 @@ func (a *Agent) difference() Difference {
 // "slurmlet diff" tells all.
 const mostChanges = 10
 
-// changes is what slurmctld, which reads the set at live, would see another.
+// changes is how the set differs from the one at live, which slurmctld reads.
 func (c candidate) changes(live string) []string {
 	var all []string
 	for _, change := range slurmconf.Diff(c.before, c.conf) {
@@ -78,8 +78,7 @@ func (c candidate) changes(live string) []string {
 	return all
 }
 
-// otherFiles are those that differ, without those of which slurmconf tells what
-// has changed.
+// otherFiles are those that differ, without those whose changes slurmconf tells.
 func otherFiles(before, after string, told []*slurmconf.File) []string {
 	was, is := confset.Contents(before, nil), confset.Contents(after, nil)
 	for _, f := range told {

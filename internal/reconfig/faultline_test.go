@@ -1,4 +1,4 @@
-package agent
+package reconfig
 
 import (
 	"os"
@@ -11,8 +11,8 @@ import (
 	"github.com/slurmlet/slurmlet/slurmconf"
 )
 
-// TestWhere: the complaints are Slurm's, of 24.11.5 and 26.05.5.
-func TestWhere(t *testing.T) {
+// TestProbableLine: the complaints are Slurm's, of 24.11.5 and 26.05.5.
+func TestProbableLine(t *testing.T) {
 	dir := t.TempDir()
 	const text = "ClusterName=c\nMaxNodeCount=lots\nReturnToService=maybe\nSelectTypeParameters=CR_Nonsense\nAuthType=auth/nosuch\n" +
 		"Foo=bar\nPartitionName=all Nodes=ALL\nPartitionName=x Nodes=nosuch State=SOON\n" +
@@ -32,7 +32,7 @@ func TestWhere(t *testing.T) {
 		"TRES weight 'foo' is not a configured TRES type.; failed to parse tres weights str 'foo=1'":            ":10: ",
 		"Invalid node names in partition x":                                                                     ":8: ",
 	} {
-		require.Equal(t, filepath.Join(dir, "slurm.conf")+line, where(conf, set, said), said)
+		require.Equal(t, filepath.Join(dir, "slurm.conf")+line, probableLine(conf, set, said), said)
 	}
-	require.Empty(t, where(conf, set, "Unspecified error"))
+	require.Empty(t, probableLine(conf, set, "Unspecified error"))
 }

@@ -1,4 +1,4 @@
-package agent
+package reconfig
 
 import (
 	"fmt"
@@ -19,7 +19,7 @@ func TestEditsLeaveNoWatches(t *testing.T) {
 	source := t.TempDir()
 	over := make(chan struct{})
 	defer close(over)
-	w := &sourceWatcher{sources: []string{source}}
+	w := &watcher{sources: []string{source}}
 	require.Eventually(t, func() bool { // what else runs on the machine may hold all instances for a while
 		w.Watcher = watch.New(watch.Options{Done: over, Concerns: func(fsnotify.Event) bool { return false }})
 		return w.Add(source) == nil

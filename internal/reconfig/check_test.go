@@ -1,4 +1,4 @@
-package agent
+package reconfig
 
 import (
 	"io/fs"

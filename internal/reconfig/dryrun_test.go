@@ -1,7 +1,8 @@
-package agent
+package reconfig
 
 import (
 	"log/slog"
+	"os"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -13,8 +14,8 @@ import (
 	"github.com/slurmlet/slurmlet/slurmconf"
 )
 
-// onTrial is a candidate of these files.
-func onTrial(t *testing.T, files map[string]string) *trial {
+// inDryRun is a dry run of these files.
+func inDryRun(t *testing.T, files map[string]string) *dryRun {
 	t.Helper()
 	root := fstest.MapFS{}
 	for name, text := range files {
@@ -22,14 +23,15 @@ func onTrial(t *testing.T, files map[string]string) *trial {
 	}
 	conf, findings := slurmconf.Read(slurmconf.In(root, "/c"), slurmconf.SlurmConf)
 	require.NoError(t, findings.Err())
-	return &trial{set: candidate{conf: conf}, dir: "/t", port: 4000}
+	return &dryRun{set: candidate{conf: conf}, dir: "/t", port: 4000}
 }
 
-// ownOnTrial are the settings of every trial.
-const ownOnTrial = "SlurmctldPort=4000\nStateSaveLocation=/t/state\nSlurmctldPidFile=/t/pid\nSlurmctldDebug=info\nSlurmctldSyslogDebug=quiet\nMailProg=/bin/true\n"
+// ownInDryRun are the settings of every dry run.
+const ownInDryRun = "SlurmctldPort=4000\nStateSaveLocation=/t/state\nSlurmctldPidFile=/t/pid\nSlurmctldDebug=info\nSlurmctldSyslogDebug=quiet\nMailProg=/bin/true\n"
 
-func TestTrialText(t *testing.T) {
-	here := hostname()
+func TestDryRunText(t *testing.T) {
+	here, err := os.Hostname()
+	require.NoError(t, err)
 	for name, c := range map[string]struct {
 		files      map[string]string
 		kept, gets string
@@ -49,27 +51,27 @@ func TestTrialText(t *testing.T) {
 		"nodes with too few addresses":    {files: map[string]string{"slurm.conf": "NodeName=a[1-3] NodeAddr=b[1-2]\n"}, kept: "NodeName=a[1-3] NodeAddr=b[1-2]\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			have, kept := strings.CutPrefix(onTrial(t, c.files).text(), c.kept)
+			have, kept := strings.CutPrefix(inDryRun(t, c.files).text(), c.kept)
 			require.True(t, kept, have)
-			want := strings.Split(c.gets+ownOnTrial, "\n")
+			want := strings.Split(c.gets+ownInDryRun, "\n")
 			require.ElementsMatch(t, want, strings.Split(have, "\n"))
 		})
 	}
 }
 
-// TestTrialRead: what a slurmctld on trial is given says the same as the candidate, but for what is the trial's own.
-func TestTrialRead(t *testing.T) {
+// TestDryRunRead: slurmctld is given the same configuration as the candidate, but for the settings of the dry run.
+func TestDryRunRead(t *testing.T) {
 	const conf = "ClusterName=c\nPluginDir=\"/a b\"\nNodeName=a[1-2] \\\n Feature=\"x,y\" Reason=\"it's \\\\ here\"\nPartitionName=p Nodes=ALL\n"
-	given := onTrial(t, map[string]string{"slurm.conf": conf})
-	after := onTrial(t, map[string]string{"slurm.conf": given.text()})
+	given := inDryRun(t, map[string]string{"slurm.conf": conf})
+	after := inDryRun(t, map[string]string{"slurm.conf": given.text()})
 	require.Equal(t, given.slurmConf().Nodes()[0].Features, after.slurmConf().Nodes()[0].Features)
 	reason, _ := after.slurmConf().Nodes()[0].Get("Reason")
 	require.Equal(t, `it's \ here`, reason.Value)
-	require.Equal(t, after.text(), onTrial(t, map[string]string{"slurm.conf": after.text()}).text(), "nothing is left to be changed")
+	require.Equal(t, after.text(), inDryRun(t, map[string]string{"slurm.conf": after.text()}).text(), "nothing is left to be changed")
 }
 
-// TestTrialJudged: what is not the configuration's fault refuses nothing.
-func TestTrialJudged(t *testing.T) {
+// TestDryRunResult: what is not the configuration's fault refuses nothing.
+func TestDryRunResult(t *testing.T) {
 	const accounted = "AccountingStorageType=accounting_storage/slurmdbd\n"
 	exit := process.Status{Code: 1}
 	for _, c := range []struct {
@@ -87,12 +89,12 @@ func TestTrialJudged(t *testing.T) {
 		{"a TRES that slurmdbd is to be told of", accounted, "Problem adding tres to the database, can't continue until database is able to make new tres", exit, "", "slurmdbd may know better"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			tried := onTrial(t, map[string]string{"slurm.conf": c.conf})
+			tried := inDryRun(t, map[string]string{"slurm.conf": c.conf})
 			if c.said != "" {
 				tried.said.besides = "/t/state/"
 				tried.said.hear(process.Line{Level: process.LevelFatal, Text: c.said})
 			}
-			why, err := tried.judged(c.status)
+			why, err := tried.result(c.status)
 			require.Equal(t, c.why, why)
 			if c.fault == "" {
 				require.NoError(t, err)

@@ -1,4 +1,4 @@
-package agent
+package reconfig
 
 import (
 	"fmt"
@@ -8,19 +8,19 @@ import (
 	"github.com/slurmlet/slurmlet/slurmconf"
 )
 
-// where looks for the line that Slurm has complained of without naming it, by the
-// words of its complaint: "path:line: ", or nothing. Of several lines that fit
-// equally well it is the last, which is the one that counts.
-func where(conf *slurmconf.Set, set *confset.Set, said string) string {
-	said = strings.ToLower(said)
-	words := wordsOf(said)
+// probableLine guesses the line that Slurm has complained of without naming it. It compares
+// the words of the complaint with each line, and returns "path:line: ", or nothing. Of several
+// lines that are equally alike it takes the last, which is the one that counts.
+func probableLine(conf *slurmconf.Set, set *confset.Set, complaint string) string {
+	complaint = strings.ToLower(complaint)
+	words := wordsOf(complaint)
 	var best slurmconf.Position
 	most := 0
 	for _, kind := range slurmconf.Kinds {
 		for line := range conf.Conf(kind).Lines() {
 			for _, pair := range line.Pairs {
-				if fits := likeness(pair, said, words); fits >= max(most, 1) {
-					most, best = fits, pair.Position()
+				if alike := likeness(pair, complaint, words); alike >= max(most, 1) {
+					most, best = alike, pair.Position()
 				}
 			}
 		}
@@ -33,10 +33,10 @@ func where(conf *slurmconf.Set, set *confset.Set, said string) string {
 
 // likeness is 3 for a key and its value, 2 for a key that is not known, 1 for a
 // value that is not in every other line; 0 is none.
-func likeness(pair slurmconf.Pair, said string, words map[string]bool) int {
+func likeness(pair slurmconf.Pair, complaint string, words map[string]bool) int {
 	key, value := strings.ToLower(pair.Key), strings.ToLower(pair.Value)
 	named := words[key] || words[strings.TrimSuffix(key, "name")] // "partition x" is PartitionName=x
-	whole := words[value] || strings.ContainsAny(value, separators) && strings.Contains(said, value)
+	whole := words[value] || strings.ContainsAny(value, separators) && strings.Contains(complaint, value)
 	switch {
 	case named && whole:
 		return 3

@@ -1,4 +1,4 @@
-package agent
+package reconfig
 
 import (
 	"os"
@@ -29,7 +29,7 @@ func TestDefaultsAreAddedToAFileWithAVolumesMode(t *testing.T) {
 		require.NoError(t, os.Chmod(filepath.Dir(store.Dir), 0o755)) //nolint:gosec // t.TempDir keeps others out
 		require.NoError(t, os.Chown(store.Dir, nobody, -1))
 	}
-	a := &Agent{Options: Options{Config: Config{ConfDefaults: true, SlurmUser: "slurm", StateDir: "/state"}}}
+	o := Options{Defaults: true, SlurmUser: "slurm", StateDir: "/state"}
 	var dir string
 	failed := make(chan error)
 	go func() {
@@ -38,7 +38,7 @@ func TestDefaultsAreAddedToAFileWithAVolumesMode(t *testing.T) {
 			_, _ = unix.SetfsuidRetUid(nobody)
 		}
 		var err error
-		dir, err = store.Stage(set, a.render)
+		dir, err = store.Stage(set, o.addDefaults)
 		failed <- err
 	}()
 	require.NoError(t, <-failed)
@@ -67,17 +67,17 @@ func TestDefaultsFit(t *testing.T) {
 			dir := t.TempDir()
 			path := filepath.Join(dir, "slurm.conf")
 			require.NoError(t, os.WriteFile(path, []byte(start+c.own), 0o644))
-			a := &Agent{Options: Options{Config: Config{ConfDefaults: true, SlurmUser: "slurm", StateDir: "/state"}}}
+			o := Options{Defaults: true, SlurmUser: "slurm", StateDir: "/state"}
 			root, err := os.OpenRoot(dir)
 			require.NoError(t, err)
 			defer root.Close()
-			require.NoError(t, a.render(root))
+			require.NoError(t, o.addDefaults(root))
 			set, findings := slurmconf.Read(slurmconf.Dir(dir), slurmconf.SlurmConf)
 			require.NoError(t, findings.Err())
 			findings, err = confcheck.Set(set, confcheck.Options{})
 			require.NoError(t, err)
 			require.NoError(t, findings.Err())
-			for _, d := range confDefaults {
+			for _, d := range defaults {
 				added := len(set.Conf(slurmconf.SlurmConf).All(d.key)) > 0 && !strings.Contains(start+c.own, "\n"+d.key+"=")
 				assert.Equal(t, !slices.Contains(c.without, d.key), added, d.key)
 			}
@@ -87,12 +87,12 @@ func TestDefaultsFit(t *testing.T) {
 
 // TestStateIsFound: the state of a volume that another agent, or an operator, has filled is gone on with.
 func TestStateIsFound(t *testing.T) {
-	c := Config{StateDir: t.TempDir()}
-	own := filepath.Join(c.StateDir, "state")
-	assert.Equal(t, own, c.stateSaveLocation())
+	o := Options{StateDir: t.TempDir()}
+	own := filepath.Join(o.StateDir, "state")
+	assert.Equal(t, own, o.stateSaveLocation())
 	require.NoError(t, os.Mkdir(own, 0o700))
 	require.NoError(t, os.WriteFile(filepath.Join(own, "clustername"), nil, 0o600))
-	assert.Equal(t, own, c.stateSaveLocation())
-	require.NoError(t, os.WriteFile(filepath.Join(c.StateDir, "clustername"), nil, 0o600))
-	assert.Equal(t, c.StateDir, c.stateSaveLocation())
+	assert.Equal(t, own, o.stateSaveLocation())
+	require.NoError(t, os.WriteFile(filepath.Join(o.StateDir, "clustername"), nil, 0o600))
+	assert.Equal(t, o.StateDir, o.stateSaveLocation())
 }

@@ -1,0 +1,56 @@
+package reconfig
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+
+	"github.com/slurmlet/slurmlet/internal/confset"
+	"github.com/slurmlet/slurmlet/slurmconf"
+)
+
+// notes are what somebody may want to know of a configuration that works.
+type notes struct {
+	costs, warnings []string
+}
+
+// mostWarnings are enough for the status and the log; "slurmlet check" tells all.
+const mostWarnings = 20
+
+// note looks at the live configuration once more, for what nobody has to mend.
+func (r *Reloader) note(ctx context.Context, set *confset.Set, dir string) {
+	ctx, cancel := context.WithTimeout(ctx, questionLimit)
+	defer cancel()
+	conf, findings := slurmconf.Read(slurmconf.Dir(dir), ofController...)
+	if r.Preflight != PreflightOff {
+		findings = append(findings, taken(conf, r.findings(ctx, conf, dir, true))...)
+	}
+	findings.Sort()
+	found := notes{costs: costs(set, conf.Conf(slurmconf.SlurmConf)), warnings: lines(set, dir, findings, slurmconf.Warning)}
+	if more := len(found.warnings) - mostWarnings; more > 0 {
+		found.warnings = append(found.warnings[:mostWarnings], fmt.Sprintf("and %d more", more))
+	}
+	if former := r.notes.Swap(&found); former == nil || !slices.Equal(former.warnings, found.warnings) {
+		for _, w := range found.warnings {
+			r.Log(slog.LevelWarn, "the configuration may not do what it says", slog.String("warning", w))
+		}
+	}
+}
+
+// costs are what the user's own values lead to in a cluster of pods.
+func costs(set *confset.Set, conf *slurmconf.Conf) []string {
+	var all []string
+	for _, d := range defaults {
+		have, isSet := conf.Get(d.key)
+		if !isSet {
+			continue
+		}
+		if cost := d.cost(have.Value); cost != "" {
+			at := have.Position()
+			at.File = source(set, at.File)
+			all = append(all, fmt.Sprintf("%s: %s=%s: %s", at, d.key, have.Value, cost))
+		}
+	}
+	return all
+}

@@ -1,0 +1,275 @@
+// Package reconfig brings slurmctld's configuration from an edit of its sources to live:
+// it reads the sources, checks what they hold, puts it in place, has slurmctld and the nodes
+// read it, and keeps the last good set for the next container. It decides nothing: each
+// step is an action of internal/lifecycle, and what came of it is an event.
+package reconfig
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/slurmlet/slurmlet/internal/confset"
+	"github.com/slurmlet/slurmlet/internal/process"
+	"github.com/slurmlet/slurmlet/internal/slurm"
+	"github.com/slurmlet/slurmlet/slurmconf"
+)
+
+// Options are a Reloader's surroundings.
+type Options struct {
+	// Sources are the directories in which people edit.
+	Sources []string
+	// RunDir holds the live set, StateDir the last good one.
+	RunDir, StateDir string
+	Preflight        Preflight
+	// Defaults: parameters that slurm.conf does not set get the values that a cluster of
+	// pods needs. SlurmUser is one of them.
+	Defaults  bool
+	SlurmUser string
+	Daemon    Daemon
+	Table     *process.Table
+	Client    slurm.Client
+	Feed      Feed
+	// CopyKeys brings the daemon's copy of auth/slurm's keys up to date.
+	CopyKeys func() error
+	// Fatal returns slurmctld's last fatal line since a time, "" for none.
+	Fatal func(since time.Time) string
+	Log   func(slog.Level, string, ...slog.Attr)
+}
+
+// Daemon is the slurmctld of this container.
+type Daemon struct {
+	Path string
+	Env  []string
+	// Credential is nil when slurmctld runs as the agent's own user.
+	Credential *syscall.Credential
+}
+
+func (d Daemon) uid() int {
+	if d.Credential != nil {
+		return int(d.Credential.Uid)
+	}
+	return os.Geteuid()
+}
+
+func (d Daemon) gid() int {
+	if d.Credential != nil {
+		return int(d.Credential.Gid)
+	}
+	return os.Getegid()
+}
+
+// Feed tells the nodes' agents which configuration slurmctld has.
+type Feed interface {
+	// Hold keeps everything from the nodes until Announce: slurmctld may yet refuse the set.
+	Hold()
+	// Announce tells all nodes of the set in dir.
+	Announce(dir string)
+	// Restart has the slurmds on some hosts restarted into the set in dir, within a time.
+	Restart(dir string, hosts map[string]bool, within time.Duration)
+	// Hosts are the addresses of the agents that listen now.
+	Hosts() map[string]bool
+}
+
+// Reloader owns slurmctld's configuration. Its methods are safe for concurrent use.
+type Reloader struct {
+	Options
+	// live is what the daemon reads, good is what the next container can fall back on.
+	live, good confset.Store
+
+	seen    atomic.Pointer[View]
+	attempt attempt
+
+	// prefetched and prechecked were begun with an edit, nil when they were used.
+	prefetched atomic.Pointer[nodeStarts]
+	prechecked atomic.Pointer[precheck]
+	// staging is held while a set is written, trying during a dry run: a precheck's may
+	// be at any time.
+	staging, trying sync.Mutex
+	// held: slurmctld starts no jobs until the reconfigure is over.
+	held atomic.Bool
+
+	keeping sync.Mutex
+	// unkept is why the last good set could not be kept, empty when it was.
+	unkept atomic.Pointer[string]
+	// notes are on the live configuration; announcing is held while it is read.
+	notes      atomic.Pointer[notes]
+	announcing sync.Mutex
+	build      atomic.Pointer[build]
+}
+
+// questionLimit bounds one question to slurmctld. It is above scontrol's own
+// MessageTimeout of 10 s (slurm.conf(5)).
+const questionLimit = 15 * time.Second
+
+// attempt is what the actions of one reload tell each other. The lock is for an action that
+// is still under way when the next reload begins.
+type attempt struct {
+	lock sync.Mutex
+	facts
+}
+
+type facts struct {
+	baseline
+	// addresses are of the nodes that had not followed when slurmctld was asked last.
+	addresses map[string]string
+	// removed is of the set that was checked last.
+	removed removedPartitions
+}
+
+func (a *attempt) known() facts {
+	a.lock.Lock()
+	defer a.lock.Unlock()
+	return a.facts
+}
+
+func (a *attempt) learn(change func(*facts)) {
+	a.lock.Lock()
+	defer a.lock.Unlock()
+	change(&a.facts)
+}
+
+// LivePath is the slurm.conf that slurmctld and its scontrol read, in a SLURMLET_RUN_DIR.
+func LivePath(runDir string) string { return filepath.Join(runDir, "conf", confset.Main) }
+
+// Open makes the directories ready. It returns the last good set, nil for none.
+func Open(o Options) (*Reloader, *confset.Set) {
+	uid, gid := o.Daemon.uid(), o.Daemon.gid()
+	r := &Reloader{
+		Options: o,
+		live:    confset.Store{Dir: o.RunDir, Name: "conf", UID: uid, GID: gid},
+		good:    confset.Store{Dir: o.StateDir, Sub: "slurmlet", Name: "conf", UID: uid, GID: gid, Lasting: true},
+	}
+	_ = os.RemoveAll(r.dryRunDir()) // a crash may have left it
+	// slurmctld makes its directory, and not the one above; it reports what cannot be made.
+	if os.Mkdir(o.StateDir, 0o755) == nil {
+		_ = os.Lchown(o.StateDir, uid, gid)
+	}
+	good, err := r.good.Load()
+	if err != nil {
+		r.Log(slog.LevelWarn, "there is no good configuration to fall back on", slog.Any("error", err))
+	}
+	if good != nil {
+		good = good.WithKeys(confset.ReadKeys(o.Sources))
+	}
+	return r, good
+}
+
+// Live is the directory of the live set.
+func (r *Reloader) Live() string { return r.live.Current() }
+
+// livePlace is another for each set that is put in place.
+func (r *Reloader) livePlace() string {
+	target, _ := os.Readlink(r.live.Current())
+	return target
+}
+
+// Read reads what the sources hold now.
+func (r *Reloader) Read() (*confset.Set, error) {
+	set, err := confset.Read(r.Sources)
+	return set, errors.Join(r.CopyKeys(), err)
+}
+
+// Place makes a set the live one; staged is empty for a set that is not staged yet.
+func (r *Reloader) Place(set *confset.Set, staged string) error {
+	if staged == "" {
+		var err error
+		if staged, err = r.stage(set); err != nil {
+			return err
+		}
+	}
+	return r.live.Swap(staged)
+}
+
+// Reconfigure places a set and has slurmctld and the nodes read it. It returns slurmctld's
+// own words for a refusal: scontrol only knows that slurmctld refused.
+func (r *Reloader) Reconfigure(ctx context.Context, set *confset.Set, staged string) error {
+	defer r.ReleaseJobs()
+	if err := r.Place(set, staged); err != nil {
+		return err
+	}
+	r.Feed.Hold()
+	since := time.Now().Truncate(time.Second)
+	r.attempt.learn(func(f *facts) { f.since, f.addresses = since, nil })
+	ctx, cancel := context.WithTimeout(ctx, reconfigureLimit)
+	defer cancel()
+	err := r.Client.Reconfigure(ctx)
+	if err == nil || errors.Is(err, slurm.ErrUnreachable) {
+		return err
+	}
+	if words := r.Fatal(since); words != "" {
+		conf, _ := slurmconf.Read(slurmconf.Dir(r.live.Current()))
+		return errors.New(probableLine(conf, set, words) + "slurmctld: " + set.Named(r.live.Current(), words))
+	}
+	return err
+}
+
+// Keep writes the last good set to where the next container finds it. It takes the one that
+// is good by now, so that the later of two writers never has the older set.
+func (r *Reloader) Keep() {
+	r.keeping.Lock()
+	defer r.keeping.Unlock()
+	err := os.MkdirAll(r.StateDir, 0o755)
+	var dir string
+	if err == nil {
+		dir, err = r.good.Stage(r.seen.Load().Good, nil)
+	}
+	if err == nil {
+		err = r.good.Swap(dir)
+	}
+	what := ""
+	if err != nil {
+		what = fmt.Sprintf("cannot keep the last good configuration: %v", err)
+		r.Log(slog.LevelWarn, what+"; a container that starts during a bad edit will not come up")
+	}
+	r.unkept.Store(&what)
+}
+
+// Announce tells the nodes' agents of a configuration that is live and stays, and logs what
+// there is to say about it. It does not wait for that.
+func (r *Reloader) Announce(ctx context.Context, set *confset.Set) {
+	dir, err := filepath.EvalSymlinks(r.live.Current())
+	if err != nil {
+		return // Place has reported it
+	}
+	go func() {
+		r.announcing.Lock()
+		defer r.announcing.Unlock()
+		r.Feed.Announce(dir)
+		r.note(ctx, set, dir)
+	}()
+}
+
+// Notes are what the user's own values lead to, and what Slurm reads otherwise than it is
+// probably meant.
+func (r *Reloader) Notes() (costs, warnings []string) {
+	if n := r.notes.Load(); n != nil {
+		return n.costs, n.warnings
+	}
+	return nil, nil
+}
+
+// Unkept is why the last good set could not be kept, empty when it was.
+func (r *Reloader) Unkept() string {
+	if why := r.unkept.Load(); why != nil {
+		return *why
+	}
+	return ""
+}
+
+// View is what a Reloader knows of the container's state.
+type View struct {
+	// Idle: an edit would be taken up at once.
+	Idle       bool
+	Live, Good *confset.Set
+}
+
+// See tells of the present state.
+func (r *Reloader) See(v View) { r.seen.Store(&v) }
