@@ -247,8 +247,8 @@
 // kept as the last good one, and another edit takes its place after 30 seconds.
 //
 // A slurmctld that is started with another set than the last good one reconfigures with it
-// at once, and its nodes decide as about any edit. Not so where only a start can change it:
-// the agents of the nodes have their daemons restarted then.
+// at once, and its nodes decide as about any edit. Not so where only a start of slurmctld can
+// change it: the agents of the nodes have their daemons restarted then.
 //
 // With SLURMLET_CONF_DEFAULTS=on the set in place has a few lines more at the end of
 // slurm.conf, and a cgroup.conf if there is none: what a cluster of pods needs, with

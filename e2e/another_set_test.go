@@ -23,7 +23,13 @@ func anotherSet(t *testing.T, c *cluster) {
 		c.reconfigure(t, fmt.Sprintf("sed -i s/^PrologEpilogTimeout=.*/PrologEpilogTimeout=%d/ slurm.conf", 62+n))
 	}
 	c.nodesIgnoreSystemd(t, true)
-	c.reconfigure(t, "sed -i /IgnoreSystemd/d cgroup.conf; sed -i s/^PrologEpilogTimeout=.*/PrologEpilogTimeout=60/ slurm.conf")
+	c.replace(t, c.Controller()) // which starts with another set than its nodes run with
+	c.nodesIgnoreSystemd(t, false)
+	another := c.Cluster
+	another.CgroupConf += "IgnoreSystemd=yes\n"
+	c.replace(t, another.Controller())
+	c.nodesIgnoreSystemd(t, true)
+	c.reconfigure(t, "sed -i /IgnoreSystemd/d cgroup.conf")
 	c.nodesIgnoreSystemd(t, false)
 
 	assert.Equal(t, "RUNNING", c.job(t, id)["JobState"])

@@ -93,7 +93,7 @@ func (r *Reloader) CheckFirst(ctx context.Context, set, good *confset.Set) (Insp
 		return r.orDrop(i, err)
 	}
 	after, _ := slurmconf.Read(slurmconf.Dir(i.Staged), ofController...)
-	i.Anew = len(confcheck.Restarts(before, after)) > 0
+	i.Anew = slices.ContainsFunc(confcheck.Restarts(before, after), func(one confcheck.Restart) bool { return !one.Waits })
 	if i.Anew || r.Preflight == PreflightOff {
 		return i, nil // what only a start can change is no less urgent than jobs
 	}

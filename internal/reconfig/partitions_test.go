@@ -130,13 +130,16 @@ func TestMayGo(t *testing.T) {
 func TestMayGoFirst(t *testing.T) {
 	for name, c := range map[string]struct {
 		good, set string
+		cgroup    string
 		preflight Preflight
 		waits     bool
+		anew      bool
 	}{
 		"the first start":          {set: "PartitionName=a\n"},
 		"the partitions stay":      {good: "PartitionName=a\n", set: "PartitionName=a\nPartitionName=b\n"},
 		"one goes":                 {good: "PartitionName=a\nPartitionName=b\n", set: "PartitionName=a\n", waits: true},
-		"with a port":              {good: "PartitionName=a\nPartitionName=b\n", set: "PartitionName=a\nSlurmctldPort=7000\n"},
+		"with a port":              {good: "PartitionName=a\nPartitionName=b\n", set: "PartitionName=a\nSlurmctldPort=7000\n", anew: true},
+		"slurmd can be restarted":  {good: "PartitionName=a\n", set: "PartitionName=a\n", cgroup: "IgnoreSystemd=yes\n"},
 		"nothing is to be checked": {good: "PartitionName=a\n", set: "PartitionName=b\n", preflight: PreflightOff},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -148,6 +151,7 @@ func TestMayGoFirst(t *testing.T) {
 				good = read(t, r)
 			}
 			change("ClusterName=c1\nSlurmctldHost=ctl\n"+c.set)(t, r)
+			require.NoError(t, os.WriteFile(filepath.Join(r.Sources[0], string(slurmconf.CgroupConf)), []byte(c.cgroup), 0o600))
 			i, err := r.CheckFirst(t.Context(), read(t, r), good)
 			left, globErr := filepath.Glob(r.Live() + ".*")
 			require.NoError(t, globErr)
@@ -158,6 +162,7 @@ func TestMayGoFirst(t *testing.T) {
 			}
 			require.NoError(t, err)
 			assert.DirExists(t, i.Staged)
+			assert.Equal(t, c.anew, i.Anew)
 			assert.Len(t, left, 2)
 		})
 	}
