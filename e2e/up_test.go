@@ -52,7 +52,9 @@ func TestUpAndDown(t *testing.T) {
 	_, line, found := strings.Cut(out, "\n  ssh -i ")
 	require.True(t, found, "%s", out)
 	line, _, _ = strings.Cut(line, "\n")
-	answer, err := exec.CommandContext(t.Context(), "sh", "-c", "ssh -i "+line+" id -un").CombinedOutput()
+	ssh := exec.CommandContext(t.Context(), "sh", "-c", "ssh -i "+line+" id -un")
+	ssh.Dir = root
+	answer, err := ssh.CombinedOutput()
 	require.NoError(t, err, "%s", answer)
 	assert.Equal(t, "alice\n", string(answer))
 

@@ -234,3 +234,40 @@ func TestInstalls(t *testing.T) {
 		"helm install slurm charts/slurm \\\n  -f x.yaml # here\nhelm install slurm oci://registry.example/slurm\n"}
 	assert.Equal(t, [][]string{{"slurm", "charts/slurm", "--set", "a=b,c=d"}, {"slurm", "charts/slurm", "-f", "x.yaml"}}, b.Installs())
 }
+
+// TestRooms: ARCHITECTURE.md names every package, and its arrows point down.
+func TestRooms(t *testing.T) {
+	p, err := Read(root, "ARCHITECTURE.md")
+	require.NoError(t, err)
+	faults, err := Misplaced(root, p.Rooms())
+	require.NoError(t, err)
+	assert.Empty(t, faults)
+	for name := range p.Rooms() {
+		assert.DirExists(t, filepath.Join(root, name))
+	}
+}
+
+func TestMisplaced(t *testing.T) {
+	dir := t.TempDir()
+	for name, text := range map[string]string{
+		"agent/a.go":        "package agent\nimport _ \"" + module + "/internal/b\"\n",
+		"agent/a_test.go":   "package agent\nimport _ \"" + module + "/cmd/c\"\n",
+		"internal/b/b.go":   "package b\nimport (\n\"fmt\"\n_ \"" + module + "/agent\"\n)\n",
+		"internal/x/x.go":   "package x\n",
+		"internal/x/y.go":   "package x\n",
+		"internal/b/d/d.go": "package d\n",
+		"e2e/t/u/u.go":      "package u\nimport _ \"" + module + "/agent\"\n",
+	} {
+		require.NoError(t, os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o755))
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644))
+	}
+	table := Paper{Lines: []string{"| package | |", "|---|---|", "| agent | the loop |", "| internal/b, charts | b |", "| e2e/t | tests |"}}
+	assert.Equal(t, map[string]int{"agent": 1, "internal/b": 2, "charts": 2, "e2e/t": 3}, table.Rooms())
+	faults, err := Misplaced(dir, table.Rooms())
+	require.NoError(t, err)
+	assert.Equal(t, []string{
+		"internal/b/b.go imports " + "agent, which ARCHITECTURE.md has above internal/b",
+		"ARCHITECTURE.md does not name internal/b/d",
+		"ARCHITECTURE.md does not name internal/x",
+	}, faults)
+}

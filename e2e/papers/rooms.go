@@ -1,0 +1,108 @@
+package papers
+
+import (
+	"fmt"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// module is the import path of the repository's root.
+const module = "github.com/slurmlet/slurmlet"
+
+var row = regexp.MustCompile(`^\| ((?:agent|cgroup|charts|cmd|e2e|images|internal|slurmconf)[\w/, .-]*) \|`)
+
+// Rooms are the packages that the table of a paper names, with their rows from 1.
+// A row may name several.
+func (p Paper) Rooms() map[string]int {
+	rooms := map[string]int{}
+	n := 0
+	for _, line := range p.Lines {
+		if m := row.FindStringSubmatch(line); m != nil {
+			n++
+			for name := range strings.SplitSeq(m[1], ", ") {
+				rooms[name] = n
+			}
+		}
+	}
+	return rooms
+}
+
+// Misplaced are the packages below root that rooms does not name, and the imports
+// that lead from a row to one above it. A package of e2e may be below a named one.
+// Only code of the product has a direction: e2e may import all of it.
+func Misplaced(root string, rooms map[string]int) ([]string, error) {
+	var faults []string
+	err := filepath.WalkDir(root, func(file string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		name, err := filepath.Rel(root, file)
+		name = filepath.ToSlash(name)
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && name != "." && (strings.HasPrefix(d.Name(), ".") || slices.Contains([]string{"bin", "testdata"}, d.Name())):
+			return fs.SkipDir
+		case d.IsDir() || filepath.Ext(name) != ".go":
+			return nil
+		}
+		room := path.Dir(name)
+		if !placed(rooms, room) {
+			if fault := "ARCHITECTURE.md does not name " + room; !slices.Contains(faults, fault) {
+				faults = append(faults, fault)
+			}
+			return nil
+		}
+		if strings.HasSuffix(name, "_test.go") || strings.HasPrefix(name, "e2e/") {
+			return nil
+		}
+		up, err := upward(root, name, rooms)
+		faults = append(faults, up...)
+		return err
+	})
+	return faults, err
+}
+
+func placed(rooms map[string]int, room string) bool {
+	for ; room != "."; room = path.Dir(room) {
+		if rooms[room] > 0 {
+			return true
+		}
+		if !strings.HasPrefix(room, "e2e/") {
+			return false
+		}
+	}
+	return false
+}
+
+// upward are the imports of a file that lead to a row above its package's.
+func upward(root, name string, rooms map[string]int) ([]string, error) {
+	text, err := os.ReadFile(filepath.Join(root, name))
+	if err != nil {
+		return nil, err
+	}
+	f, err := parser.ParseFile(token.NewFileSet(), name, text, parser.ImportsOnly)
+	if err != nil {
+		return nil, err
+	}
+	var faults []string
+	for _, one := range f.Imports {
+		imported, err := strconv.Unquote(one.Path.Value)
+		if err != nil {
+			return nil, err
+		}
+		to, ours := strings.CutPrefix(imported, module+"/")
+		if ours && rooms[to] < rooms[path.Dir(name)] {
+			faults = append(faults, fmt.Sprintf("%s imports %s, which ARCHITECTURE.md has above %s", name, to, path.Dir(name)))
+		}
+	}
+	return faults, nil
+}
