@@ -191,7 +191,7 @@
 //
 // With SLURMLET_PREFLIGHT=full, what slurmctld itself ends over is known before the
 // living one has seen it (Licenses=a:b:c, a job_submit.lua that is missing). The second
-// slurmctld runs as the same user in SLURMLET_RUN_DIR/trial, and is killed when it serves
+// slurmctld runs as the same user in SLURMLET_RUN_DIR/dryrun, and is killed when it serves
 // its port, or ends; an edit takes some tenths of a second more, and the container needs
 // the memory of an idle slurmctld besides. It harms nobody: it has a state, a PID file and
 // a free port of its own, is the only SlurmctldHost, and cannot connect to anything but

@@ -39,7 +39,7 @@ type dryRun struct {
 const dryRunLimit = 15 * time.Second
 
 // dryRunDir has one name, so that the next agent finds what a crash has left of it.
-func (r *Reloader) dryRunDir() string { return filepath.Join(r.RunDir, "trial") }
+func (r *Reloader) dryRunDir() string { return filepath.Join(r.RunDir, "dryrun") }
 
 // dryRun returns what a slurmctld says that does not come up with the candidate. Where a dry
 // run is impossible or takes too long, the configuration is not refused: the running slurmctld
@@ -53,7 +53,7 @@ func (r *Reloader) dryRun(ctx context.Context, c candidate) (refusal error) {
 	d := &dryRun{Reloader: r, set: c, dir: r.dryRunDir()}
 	defer func() {
 		if err := os.RemoveAll(d.dir); err != nil {
-			r.Log(slog.LevelWarn, "cannot remove what a throw-away slurmctld has left", slog.Any("error", err))
+			r.Log(slog.LevelWarn, "cannot remove what a dry run has left", slog.Any("error", err))
 		}
 	}()
 	why, err := d.run(ctx)
@@ -61,12 +61,12 @@ func (r *Reloader) dryRun(ctx context.Context, c candidate) (refusal error) {
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case err != nil:
-		r.Log(slog.LevelWarn, "going on without a throw-away slurmctld", slog.Any("error", err))
+		r.Log(slog.LevelWarn, "the check goes on without a dry run", slog.Any("error", err))
 		return nil
 	case why == "":
 		return nil
 	}
-	return errors.New(probableLine(c.conf, c.Set, why) + "slurmctld, on trial: " + c.Named(d.conf(), why))
+	return errors.New(probableLine(c.conf, c.Set, why) + "slurmctld (dry run): " + c.Named(d.conf(), why))
 }
 
 // run returns why slurmctld does not come up, nothing if it does. An error says why

@@ -28,7 +28,7 @@ func (d *dryRun) furnish() error {
 		}
 	}
 	if err != nil {
-		return fmt.Errorf("cannot make room for it: %v", err)
+		return fmt.Errorf("cannot make the files of the dry run: %v", err)
 	}
 	if _, err = d.stageIn(confset.Store{Dir: d.dir, Name: "conf", UID: uid, GID: gid}, d.set.Set); err != nil {
 		return err
@@ -44,7 +44,7 @@ func (d *dryRun) furnish() error {
 		return err
 	}
 	if err := errors.Join(os.Chown(d.state(), uid, gid), os.Chown(d.dir, uid, gid)); err != nil {
-		return fmt.Errorf("cannot make room for it: %v", err)
+		return fmt.Errorf("cannot make the files of the dry run: %v", err)
 	}
 	return nil
 }
@@ -62,7 +62,7 @@ func (d *dryRun) write(path string, data []byte) error {
 		err = os.Chown(path, d.Daemon.uid(), d.Daemon.gid())
 	}
 	if err != nil {
-		return fmt.Errorf("cannot make room for it: %v", err)
+		return fmt.Errorf("cannot make the files of the dry run: %v", err)
 	}
 	return nil
 }

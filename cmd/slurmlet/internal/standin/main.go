@@ -17,7 +17,7 @@
 //	  late            as long as it is there: slurmctld does not see slurmd's registration
 //	  lost-at-start   slurmctld's table is full: only a successor's registration makes a record
 //	  -f slurm.conf   with a line that has "nosuch" in it: exit with status 1 instead of starting
-//	  killed          slurmctld on trial (-D) is killed
+//	  killed          slurmctld in a dry run (-D) is killed
 //	scontrol, squeue, scancel
 //	  node.json       the node record
 //	  down            slurmctld cannot be reached
@@ -58,7 +58,7 @@ func main() {
 			return
 		}
 		if slices.Contains(os.Args, "-D") {
-			trial()
+			dryRun()
 		}
 		daemon()
 	case "scontrol":

@@ -16,11 +16,11 @@ const handOverTime = 3 * time.Second
 // relinquishing begins the last words of a slurmd whose successor is up; its pid follows.
 const relinquishing = "Relinquishing control to new slurmd process ("
 
-// heardLastWords: the successor is forked by a fork, and the process between calls
-// exit(3), as a copy of one with threads, whose locks nobody will release: about one of
-// some hundred hangs there, on a machine with several CPUs (24.11). slurmd would wait for
-// it for ever, and nobody would learn who took over: the next reconfigure, and the pod's
-// end, would miss the slurmd that runs.
+// heardLastWords watches a slurmd that re-executes itself. slurmd forks twice for its
+// successor, and the process between calls exit(3) as a copy of a process with threads, whose
+// locks stay taken: about one of some hundred hangs there, on a machine with several CPUs
+// (24.11). slurmd would wait for it for ever, and the agent would not learn the successor's
+// pid: the next reconfigure, and the pod's end, would miss the slurmd that runs.
 func (a *Agent) heardLastWords(text string) {
 	rest, found := strings.CutPrefix(text, relinquishing)
 	if !found || a.Config.Role != Slurmd {

@@ -16,7 +16,7 @@ import (
 
 // onlyAtStart are edits that neither slurmlet's check nor Slurm's parser minds.
 var onlyAtStart = []badEdit{
-	{name: "a plugin that there is not", text: add("JobSubmitPlugins=job_submit/nosuch"), says: "slurmctld, on trial: "},
+	{name: "a plugin that there is not", text: add("JobSubmitPlugins=job_submit/nosuch"), says: "slurmctld (dry run): "},
 	{name: "a script that is missing", text: add("JobSubmitPlugins=lua"), says: "Unable to stat /etc/slurm/job_submit.lua"},
 }
 
@@ -38,7 +38,7 @@ func fullPreflight(t *testing.T, c *cluster) {
 	for _, all := range took {
 		slices.Sort(all)
 	}
-	t.Logf("from the swap of ..data to the last node's new slurmd, with the parser %v, with a trial %v", took["parse"], took["full"])
+	t.Logf("from the swap of ..data to the last node's new slurmd, with the parser %v, with a dry run %v", took["parse"], took["full"])
 	before := e.agent(t, sandbox.Controller).Main.PID
 	heard := len(e.lines(t, sandbox.Controller, "slurmctld"))
 	for _, bad := range onlyAtStart {
@@ -49,9 +49,9 @@ func fullPreflight(t *testing.T, c *cluster) {
 		assert.NotContains(t, strings.ToLower(fmt.Sprint(line["msg"])), "reconfigur")
 	}
 	for _, line := range e.lines(t, sandbox.Controller, "slurmlet") {
-		assert.NotContains(t, line["msg"], "going on without")
+		assert.NotContains(t, line["msg"], "goes on without")
 	}
-	assert.Empty(t, e.run(t, sandbox.Controller, "find", "/run/slurmlet", "-name", "trial*"))
+	assert.Empty(t, e.run(t, sandbox.Controller, "find", "/run/slurmlet", "-name", "dryrun*"))
 	e.swap(t, e.files)
 	e.waitLive(t, "")
 	c.replace(t, c.Controller())

@@ -9,16 +9,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// trial is slurmctld in the foreground: it leaves its configuration for the test, tries to connect to itself, and serves its port,
+// dryRun is slurmctld in the foreground: it leaves its configuration for the test, tries to connect to itself, and serves its port,
 // unless something is wrong.
-func trial() {
+func dryRun() {
 	text, err := os.ReadFile(option("-f"))
 	must(err)
-	must(os.WriteFile(filepath.Join(stage, "trial.conf"), text, 0o644))
+	must(os.WriteFile(filepath.Join(stage, "dryrun.conf"), text, 0o644))
 	first, _, _ := strings.Cut(string(text), "\n")
 	note("tries %s uid=%d %s", first, os.Getuid(), strings.Join(os.Args[1:3], " "))
 	say("error: Could not open node state file %s/node_state: No such file or directory", setting(string(text), "StateSaveLocation"))
-	say("version 26.05.5 is on trial")
+	say("version 26.05.5 is in a dry run")
 	refuse(string(text))
 	if chosen("killed") {
 		must(unix.Kill(os.Getpid(), unix.SIGKILL))
