@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/slurmlet/slurmlet/cgroup"
+	"github.com/slurmlet/slurmlet/internal/login"
 	"github.com/slurmlet/slurmlet/internal/nodesize"
 	"github.com/slurmlet/slurmlet/internal/notify"
 	"github.com/slurmlet/slurmlet/internal/process"
@@ -83,10 +84,9 @@ type Agent struct {
 	stopped time.Time
 
 	// doubted: the owner has been told of trouble, and has not looked yet.
-	doubted        atomic.Bool
-	services       []*service
-	servicesStatus atomic.Pointer[[]ServiceStatus]
-	visits         visits
+	doubted atomic.Bool
+	// login is what users come in by.
+	login *login.Login
 }
 
 // Options are the agent's surroundings.
@@ -117,15 +117,6 @@ type Notice struct {
 
 // Source of the agent's own notices.
 const Source = "slurmlet"
-
-// Fault is an error that says with which status the program should exit.
-type Fault struct {
-	Code int
-	Err  error
-}
-
-func (f *Fault) Error() string { return f.Err.Error() }
-func (f *Fault) Unwrap() error { return f.Err }
 
 // Run lives the container's life and returns the program's exit status. It
 // must not run on the main goroutine (internal/pid1).
@@ -189,7 +180,7 @@ func (a *Agent) prepare() error {
 func (a *Agent) size() error {
 	a.machine = cgroup.NewFS(a.Root)
 	var err error
-	if a.daemon.booted, err = startTime(a.Root, 1); err != nil {
+	if a.daemon.booted, err = process.StartTime(a.Root, 1); err != nil {
 		return err
 	}
 	// First, because it decides in which cgroup namespace the limits are read.
@@ -198,7 +189,7 @@ func (a *Agent) size() error {
 	}
 	a.machine = a.machine.Within(a.delegated.Delegation)
 	if a.gres, err = nodesize.FindGres(a.Root, a.Config.Gres); err != nil {
-		return &Fault{ExitConfig, err}
+		return &Fault{Code: ExitConfig, Err: err}
 	}
 	a.sizing = a.Config.sizing(a.Root)
 	a.sizing.Gres = a.gres.Gres.String()
@@ -208,7 +199,7 @@ func (a *Agent) size() error {
 	if bad, is := errors.AsType[nodesize.PodInfoError](err); is {
 		a.life.held = bad.Error()
 	} else if err != nil {
-		return &Fault{ExitConfig, err}
+		return &Fault{Code: ExitConfig, Err: err}
 	}
 	if limits, err := a.machine.Limits(); err == nil {
 		a.sizing.AtStart = &limits
@@ -235,8 +226,8 @@ func (a *Agent) open() error {
 	if err == nil && a.daemon.prepare != nil {
 		err = a.daemon.prepare(a)
 	}
-	if err == nil && a.daemon.services != nil {
-		a.services, err = a.daemon.services(a)
+	if err == nil {
+		a.login, err = login.Open(a.loginOptions())
 	}
 	if err != nil {
 		return err
@@ -281,7 +272,8 @@ func (a *Agent) tell(level slog.Level, text string, attrs ...slog.Attr) {
 func (a *Agent) own() int {
 	defer close(a.over)
 	a.silentLimit.Store(int64(a.life.way.silentLimit()))
-	queue := append([]event{begun{}}, a.wantServices()...)
+	a.login.Start()
+	queue := []event{begun{}}
 	for {
 		for len(queue) > 0 {
 			e := queue[0]
@@ -289,10 +281,7 @@ func (a *Agent) own() int {
 			if a.ofUnit(e) {
 				continue
 			}
-			switch e := e.(type) {
-			case ofService:
-				queue = append(queue, a.stepService(e)...)
-				continue
+			switch e.(type) {
 			case troubled:
 				a.doubted.Store(false)
 			case hungUp:
@@ -316,7 +305,7 @@ func (a *Agent) own() int {
 		}
 		if a.life.state == Exited {
 			a.killSteps()
-			a.endServices()
+			a.login.Close()
 			a.endVoice()
 			return a.life.code
 		}
@@ -339,9 +328,6 @@ func (a *Agent) listen(ctx context.Context) {
 	}
 	if a.daemon.copy != nil {
 		go a.followConf()
-	}
-	if a.daemon.hosts {
-		go a.followSessions()
 	}
 	if a.life.reloads {
 		go a.conf.Watch(a.alive, func() { a.post(a.readSources()) })

@@ -1,10 +1,10 @@
 package agent
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"os/user"
 	"path/filepath"
 	"slices"
@@ -36,7 +36,7 @@ func findDaemon(c Config) (daemon, error) {
 	d := daemon{part: partOf(c.Role), config: c, programs: map[string]string{}}
 	var faults []error
 	lookup := func(given, name string) string {
-		path, err := find(given, name)
+		path, err := process.Find(cmp.Or(given, name))
 		faults = append(faults, err)
 		return path
 	}
@@ -54,21 +54,9 @@ func findDaemon(c Config) (daemon, error) {
 		faults = append(faults, err)
 	}
 	if err := errors.Join(faults...); err != nil {
-		return daemon{}, &Fault{ExitMissing, err}
+		return daemon{}, &Fault{Code: ExitMissing, Err: err}
 	}
 	return d, nil
-}
-
-// find returns an absolute path: Slurm's daemons execute argv[0] again.
-func find(given, name string) (string, error) {
-	if given == "" {
-		given = name
-	}
-	path, err := exec.LookPath(given)
-	if err != nil {
-		return "", fmt.Errorf("cannot find the program %s: %w", given, errors.Unwrap(err))
-	}
-	return filepath.Abs(path)
 }
 
 // credential makes the daemon run as a user; nil when that is the agent's own.

@@ -18,6 +18,7 @@ import (
 
 	"github.com/slurmlet/slurmlet/internal/copies"
 	"github.com/slurmlet/slurmlet/internal/keyring"
+	"github.com/slurmlet/slurmlet/internal/process"
 	"github.com/slurmlet/slurmlet/slurmconf"
 )
 
@@ -178,7 +179,7 @@ func prepareDBD(a *Agent) error {
 	}
 	before, err := a.readDBD()
 	if err != nil {
-		return &Fault{ExitMissing, err}
+		return &Fault{Code: ExitMissing, Err: err}
 	}
 	return dir.Watch(a.over, func(changed []string, err error) {
 		if err != nil {
@@ -221,7 +222,7 @@ func (a *Agent) confirmDBD(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return connects("tcp", net.JoinHostPort("127.0.0.1", d.port))(ctx)
+	return process.Answers(ctx, "tcp", net.JoinHostPort("127.0.0.1", d.port))
 }
 
 // ofDatabase says whether a line of slurmdbd's is of trouble with its database.

@@ -65,7 +65,7 @@ func delegate(machine cgroup.FS, mode CgroupMode, node string) (delegation, erro
 		d.Error, d.Advice = err.Error(), openTree+", "+goWithout
 	}
 	if foreign || mode == CgroupRequire && !d.Complete() {
-		return d, &Fault{ExitCgroup, fmt.Errorf("SLURMLET_CGROUP=%s: %v", mode, d)}
+		return d, &Fault{Code: ExitCgroup, Err: fmt.Errorf("SLURMLET_CGROUP=%s: %v", mode, d)}
 	}
 	return d, nil
 }

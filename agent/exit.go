@@ -1,15 +1,19 @@
 package agent
 
-// Exit statuses of cmd/slurmlet, from sysexits.h where it has one; the package
-// comment explains them.
+import "github.com/slurmlet/slurmlet/internal/exitcode"
+
+// Exit statuses of cmd/slurmlet; the package comment explains them.
 const (
-	ExitOK          = 0
-	ExitFailure     = 1
-	ExitUsage       = 64
-	ExitUnavailable = 69
-	ExitMissing     = 72
-	ExitNotReady    = 75
-	ExitLeft        = ExitNotReady
-	ExitCgroup      = 77
-	ExitConfig      = 78
+	ExitOK          = exitcode.OK
+	ExitFailure     = exitcode.Failure
+	ExitUsage       = exitcode.Usage
+	ExitUnavailable = exitcode.Unavailable
+	ExitMissing     = exitcode.Missing
+	ExitNotReady    = exitcode.NotReady
+	ExitLeft        = exitcode.Left
+	ExitCgroup      = exitcode.Cgroup
+	ExitConfig      = exitcode.Config
 )
+
+// Fault is an error that says with which status the program should exit.
+type Fault = exitcode.Fault

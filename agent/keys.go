@@ -129,7 +129,7 @@ func (a *Agent) openKeys() error {
 		Wanted: keyring.IsKeyFile, Check: a.keys.judge,
 	}
 	if err := a.takeKeys(); err != nil {
-		return &Fault{ExitConfig, err}
+		return &Fault{Code: ExitConfig, Err: err}
 	}
 	if a.life.reloads {
 		return nil

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/slurmlet/slurmlet/internal/devices"
+	"github.com/slurmlet/slurmlet/internal/login"
 )
 
 // ofAll are the metrics of every container. The package comment lists them all.
@@ -155,9 +156,9 @@ var ofSteps = []metric[StepsStatus]{
 var ofLogin = []metric[Status]{
 	{"sessions", "", "Users' sessions", func(s *Status) []sample { return amount(len(s.Sessions)) }},
 	{"service_running", "service", "1 while the service serves: sshd, sssd", func(s *Status) []sample {
-		return ofEach(s.Services, func(one ServiceStatus) []sample { return whether(one.State == HelperRunning, one.Name) })
+		return ofEach(s.Services, func(one login.ServiceStatus) []sample { return whether(one.State == login.Running, one.Name) })
 	}},
 	{"service_restarts_total", "service", "Starts of the service after the first", func(s *Status) []sample {
-		return ofEach(s.Services, func(one ServiceStatus) []sample { return amount(one.Restarts, one.Name) })
+		return ofEach(s.Services, func(one login.ServiceStatus) []sample { return amount(one.Restarts, one.Name) })
 	}},
 }

@@ -18,6 +18,7 @@ import (
 
 	"github.com/slurmlet/slurmlet/cgroup"
 	"github.com/slurmlet/slurmlet/internal/devices"
+	"github.com/slurmlet/slurmlet/internal/login"
 	"github.com/slurmlet/slurmlet/internal/nodesize"
 )
 
@@ -67,12 +68,12 @@ var statuses = map[string]Status{
 	},
 	"login": {
 		Role: Login, State: Ready, Since: noon, Version: "v1", Started: true, Main: &MainStatus{PID: 7, Since: noon},
-		Sessions: []SessionStatus{{User: "a secret", From: "a secret"}, {User: "bob"}},
-		Services: []ServiceStatus{{Name: "sssd", State: HelperRunning}, {Name: "sshd", State: HelperBackoff, Reason: "a secret", Restarts: 4}},
+		Sessions: []login.SessionStatus{{User: "a secret", From: "a secret"}, {User: "bob"}},
+		Services: []login.ServiceStatus{{Name: "sssd", State: login.Running}, {Name: "sshd", State: login.Backoff, Reason: "a secret", Restarts: 4}},
 	},
 	"login-stopping": {
 		Role: Login, State: Stopping, Since: noon, Version: "v1", Started: true, Main: &MainStatus{PID: 7, Since: noon},
-		Services: []ServiceStatus{{Name: "sshd", State: HelperStopped}}, Stopping: &StoppingStatus{Since: noon, Until: later},
+		Services: []login.ServiceStatus{{Name: "sshd", State: login.Stopped}}, Stopping: &StoppingStatus{Since: noon, Until: later},
 	},
 	"starting": {Role: Slurmdbd, State: Starting, Since: noon, Doing: string(reaching), Reason: "a secret", Version: "v1"},
 	"names": {

@@ -90,11 +90,11 @@ func (a *Agent) perform(act action) []event {
 	case killSteps:
 		a.killSteps()
 	case seeOff:
-		return a.seeOff(act.until)
+		a.login.DrainSessions(act.until, func() { a.post(sessionsOver{}) })
 	case warnSessions:
-		a.warnSessions(act.until)
+		a.login.WarnSessions(act.until)
 	case endSessions:
-		a.endSessions(act.kill)
+		a.login.EndSessions(act.kill)
 	case exit:
 		if a.cancelQuestion != nil {
 			a.cancelQuestion()

@@ -47,7 +47,7 @@ func (a *Agent) freeHandOver(main *process.Process, said time.Time) {
 		return
 	}
 	ended := main.EndForks(func(pid int) bool {
-		at, err := startTime(a.Root, pid)
+		at, err := process.StartTime(a.Root, pid)
 		return err == nil && at.Before(said)
 	})
 	if ended > 0 {

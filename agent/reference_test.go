@@ -62,10 +62,10 @@ func (v variable) required(role Role) bool {
 	return v.fallback == "" && err != nil
 }
 
-// TestReferenceOfExits: every exit status of exit.go is explained, and no other.
+// TestReferenceOfExits: every exit status of package exitcode is explained, and no other.
 func TestReferenceOfExits(t *testing.T) {
 	var want, have []string
-	file, err := parser.ParseFile(token.NewFileSet(), "exit.go", nil, 0)
+	file, err := parser.ParseFile(token.NewFileSet(), "../internal/exitcode/exitcode.go", nil, 0)
 	require.NoError(t, err)
 	ast.Inspect(file, func(n ast.Node) bool {
 		if value, ok := n.(*ast.BasicLit); ok && value.Kind == token.INT {

@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/slurmlet/slurmlet/internal/login"
+	"github.com/slurmlet/slurmlet/internal/process"
 	"github.com/slurmlet/slurmlet/internal/reconfig"
 )
 
@@ -65,8 +67,8 @@ type part struct {
 	registers bool
 	// hosts: people are logged in beside it, who are seen off before it ends.
 	hosts bool
-	// services are the helpers beside it.
-	services func(*Agent) ([]*service, error)
+	// login is what users come in by, beside it; nil: nothing.
+	login func(*Agent, *login.Options)
 	// restarts: it is started again when it ends by itself; otherwise the container
 	// ends with it.
 	restarts bool
@@ -98,14 +100,14 @@ func partOf(r Role) part {
 		return part{
 			program: "slurmd", tools: []string{"scontrol", "scancel", "squeue"},
 			announces: true, args: slurmdArgs, env: slurmdEnv, client: servedConf,
-			registers: true, services: nodeServices, restarts: true, copy: confCache, reach: (*Agent).reachController,
+			registers: true, login: (*Agent).nodeLogin, restarts: true, copy: confCache, reach: (*Agent).reachController,
 			usual: "Node configuration differs from hardware", // the pod is a part of the machine
 		}
 	case Login:
 		return part{
 			program: "sackd", tools: []string{"scontrol", "sshd", "ssh-keygen"},
 			user: slurmUser, announces: true, runtime: "/run/slurm", args: sackdArgs, env: (*Agent).fetchEnv, // its copy is found as users' commands find it, in /run/slurm/conf
-			hosts: true, services: loginServices,
+			hosts: true, login: (*Agent).userLogin,
 			restarts: true, copy: sackdCache, reach: (*Agent).reachController, confirm: (*Agent).ping,
 		}
 	case Slurmdbd:
@@ -181,7 +183,7 @@ func restEnv(a *Agent) []string {
 
 // confirmREST: slurmrestd's port answers.
 func (a *Agent) confirmREST(ctx context.Context) error {
-	return connects("tcp", a.Config.RESTListen)(ctx)
+	return process.Answers(ctx, "tcp", a.Config.RESTListen)
 }
 
 func servedConf(c Config) []string { return []string{"SLURM_CONF_SERVER=" + c.Controller} }

@@ -11,6 +11,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/slurmlet/slurmlet/internal/login"
 	"github.com/slurmlet/slurmlet/internal/nodesize"
 	"github.com/slurmlet/slurmlet/internal/reconfig"
 )
@@ -32,8 +33,8 @@ type Status struct {
 	Restarts  int        `json:"restarts"`
 	LastError *LastError `json:"last_error,omitempty"`
 	// Services are the helpers beside the daemon, Sessions those who are logged in (login).
-	Services []ServiceStatus `json:"services,omitempty"`
-	Sessions []SessionStatus `json:"sessions,omitempty"`
+	Services []login.ServiceStatus `json:"services,omitempty"`
+	Sessions []login.SessionStatus `json:"sessions,omitempty"`
 	// Keys are auth/slurm's, by their names.
 	Keys *KeysStatus `json:"keys,omitempty"`
 	// Conf is slurmctld's configuration.
@@ -48,7 +49,7 @@ type Status struct {
 
 // Serving says whether the daemon does its work, and every service beside it.
 func (s Status) Serving() bool {
-	return s.State.Serving() && !slices.ContainsFunc(s.Services, func(one ServiceStatus) bool { return one.State != HelperRunning })
+	return s.State.Serving() && !slices.ContainsFunc(s.Services, func(one login.ServiceStatus) bool { return one.State != login.Running })
 }
 
 // NodeStatus is the node's size, where it comes from, and how it is enforced.
@@ -87,7 +88,14 @@ type LastError struct {
 // Status is the present one; it is safe for concurrent use.
 func (a *Agent) Status() Status {
 	s := a.brief()
-	s.Sessions = a.sessions()
+	s.Sessions = a.login.Sessions()
+	return s
+}
+
+// counted has as many sessions as there are, and nothing of them.
+func (a *Agent) counted() Status {
+	s := a.brief()
+	s.Sessions = make([]login.SessionStatus, a.login.Count())
 	return s
 }
 
@@ -95,9 +103,7 @@ func (a *Agent) Status() Status {
 func (a *Agent) brief() Status {
 	s := *a.status.Load()
 	s.LastError, s.Keys = a.lastError.Load(), a.keys.status.Load()
-	if services := a.servicesStatus.Load(); services != nil {
-		s.Services = *services
-	}
+	s.Services = a.login.Services()
 	if s.Node != nil {
 		node := *s.Node
 		node.Mismatches = a.mismatches.found.Load()
@@ -206,7 +212,7 @@ func (s Status) WriteText(w io.Writer) error {
 		s.Node.rows(row)
 	}
 	for _, one := range s.Services {
-		one.rows(row)
+		serviceRow(one, row)
 	}
 	for _, one := range s.Sessions {
 		row("Session", "%s from %s since %s, process %d", one.User, cmp.Or(one.From, "an unknown address"), one.Since.Format(time.RFC3339), one.PID)
@@ -236,7 +242,7 @@ func (s Status) WriteText(w io.Writer) error {
 	return t.Flush()
 }
 
-func (s ServiceStatus) rows(row func(name, format string, args ...any)) {
+func serviceRow(s login.ServiceStatus, row func(name, format string, args ...any)) {
 	text := fmt.Sprintf("%s, %s since %s", s.Name, s.State, s.Since.Format(time.RFC3339))
 	if s.PID != 0 {
 		text += fmt.Sprintf(", process %d", s.PID)

@@ -3,6 +3,8 @@ package agent
 import (
 	"fmt"
 	"time"
+
+	"github.com/slurmlet/slurmlet/internal/backoff"
 )
 
 // step is the agent's whole judgement: what happened goes in, the next state
@@ -99,13 +101,12 @@ const (
 	settle = 10 * time.Millisecond
 	// A record shows up some 50 ms after slurmd's READY; a slurmctld that is
 	// away is asked every few seconds.
-	firstTry = 50 * time.Millisecond
-	lastTry  = 5 * time.Second
+	firstTry = backoff.FirstTry
+	lastTry  = backoff.LastTry
 	// A daemon that dies is started again at once at first.
-	firstPause = 100 * time.Millisecond
-	lastPause  = 30 * time.Second
-	// steady is how long a daemon must have lived for its end to count as a first failure.
-	steady = time.Minute
+	firstPause = backoff.FirstPause
+	lastPause  = backoff.LastPause
+	steady     = backoff.Steady
 	// lostTries is after how many looks without a record slurmd is told to
 	// register again: slurmctld, its table full, tells slurmd success.
 	lostTries = 6
@@ -123,12 +124,8 @@ const (
 	missedAfter = 25 * time.Second
 )
 
-// grow doubles from first to last.
 func grow(first time.Duration, n int, last time.Duration) time.Duration {
-	if n > 20 || first<<n > last {
-		return last
-	}
-	return first << n
+	return backoff.Grow(first, n, last)
 }
 
 func (l life) launch() (life, []action) {

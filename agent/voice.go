@@ -114,7 +114,7 @@ func (a *Agent) speak(ctx context.Context) error {
 	if a.daemon.keys == "" {
 		return errors.New("the cluster does not use auth/slurm")
 	}
-	path, err := find("", "sackd")
+	path, err := process.Find("sackd")
 	if err != nil {
 		return err
 	}

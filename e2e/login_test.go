@@ -17,6 +17,7 @@ import (
 	"github.com/slurmlet/slurmlet/agent"
 	"github.com/slurmlet/slurmlet/e2e/sandbox"
 	"github.com/slurmlet/slurmlet/e2e/sandbox/remote"
+	"github.com/slurmlet/slurmlet/internal/login"
 )
 
 var loginCases = []testCase{
@@ -190,14 +191,14 @@ func (c *cluster) helperKilled(t *testing.T, name string, deaths int) {
 		c.run(t, "login", "kill", "-9", strconv.Itoa(c.helper(t, name).PID))
 		until(t, name+" is back", func() (bool, string) {
 			s := c.helper(t, name)
-			return s.State == agent.HelperRunning && s.PID != first.PID, fmt.Sprint(s)
+			return s.State == login.Running && s.PID != first.PID, fmt.Sprint(s)
 		})
 		first = c.helper(t, name)
 	}
 	assert.GreaterOrEqual(t, first.Restarts, deaths)
 	var backoff []time.Time
 	for _, line := range c.lines(t, "login", agent.Source) {
-		if line["service"] == name && line["state"] == string(agent.HelperBackoff) {
+		if line["service"] == name && line["state"] == string(login.Backoff) {
 			at, err := time.Parse(time.RFC3339, line["time"].(string))
 			require.NoError(t, err)
 			backoff = append(backoff, at)
@@ -208,10 +209,10 @@ func (c *cluster) helperKilled(t *testing.T, name string, deaths int) {
 }
 
 // helper is one of the login pod's, as its agent tells of it.
-func (c *cluster) helper(t *testing.T, name string) agent.ServiceStatus {
+func (c *cluster) helper(t *testing.T, name string) login.ServiceStatus {
 	t.Helper()
 	s := c.agent(t, "login")
-	i := slices.IndexFunc(s.Services, func(s agent.ServiceStatus) bool { return s.Name == name })
+	i := slices.IndexFunc(s.Services, func(s login.ServiceStatus) bool { return s.Name == name })
 	require.NotEqual(t, -1, i, "no %s: %s, %s", name, s.State, s.Reason)
 	return s.Services[i]
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/slurmlet/slurmlet/agent"
 	"github.com/slurmlet/slurmlet/e2e/sandbox"
+	"github.com/slurmlet/slurmlet/internal/login"
 )
 
 // sssdOnANode: it runs beside slurmd and comes back when it dies, a job runs on, and
@@ -31,7 +32,7 @@ func sssdOnANode(t *testing.T, c *cluster) {
 		until(t, "sssd runs on the node", func() (bool, string) {
 			for _, s := range c.agent(t, node).Services {
 				pid = s.PID
-				return s.Name == "sssd" && s.State == agent.HelperRunning && pid != other, string(s.State) + " " + s.Reason
+				return s.Name == "sssd" && s.State == login.Running && pid != other, string(s.State) + " " + s.Reason
 			}
 			return false, "there is no such service"
 		})

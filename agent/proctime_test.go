@@ -19,7 +19,7 @@ func TestBegan(t *testing.T) {
 
 	at := began("/", p)
 	require.True(t, at.Before(after), "%v, started before %v", at, after)
-	require.True(t, at.After(before.Add(-userTick-clockLag-time.Second)), "%v, started after %v", at, before)
+	require.True(t, at.After(before.Add(-clockLag-time.Second)), "%v, started after %v", at, before)
 
 	<-p.Done()
 	require.Equal(t, p.Started().Add(-clockLag), began("/", p), "nothing is known of a process that is gone")

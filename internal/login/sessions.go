@@ -1,0 +1,193 @@
+package login
+
+import (
+	"fmt"
+	"log/slog"
+	"os"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/slurmlet/slurmlet/internal/process"
+	"github.com/slurmlet/slurmlet/internal/sshd"
+)
+
+// SessionStatus is somebody who is logged in.
+type SessionStatus struct {
+	User string `json:"user"`
+	// From is an address; empty when sshd's log has not told it.
+	From  string    `json:"from,omitempty"`
+	Since time.Time `json:"since"`
+	PID   int       `json:"pid"`
+}
+
+// Sessions lists those that there are. It searches /proc.
+func (l *Login) Sessions() []SessionStatus {
+	if l.SSHD == "" {
+		return nil
+	}
+	var all []SessionStatus
+	for _, s := range l.find() {
+		if since, err := process.StartTime(l.Root, s.PID); err == nil {
+			all = append(all, SessionStatus{s.User, l.logins.From(s), since, s.PID})
+		}
+	}
+	return all
+}
+
+// Count is how many sessions there are, and searches nothing.
+func (l *Login) Count() int { return int(l.count.Load()) }
+
+func (l *Login) find() []sshd.Session {
+	found, err := sshd.Sessions(l.Root)
+	if err != nil {
+		l.Log(slog.LevelError, "cannot list the sessions", slog.Any("error", err))
+	}
+	return found
+}
+
+// processes are those of the sessions.
+func (l *Login) processes() []*process.Process {
+	var all []*process.Process
+	for _, s := range l.find() {
+		if p, err := l.Table.Adopt(s.PID); err == nil {
+			all = append(all, p)
+		}
+	}
+	return all
+}
+
+// After these times a session exists that sshd has accepted.
+const settled, settledAtLast = time.Second, 10 * time.Second
+
+// countSessions counts when sshd has let somebody in and when a session has ended, so that
+// nobody who asks for the number has /proc searched.
+func (l *Login) countSessions() {
+	due := time.NewTimer(0)
+	again := false
+	followed := map[int]bool{}
+	ended := make(chan int)
+	for {
+		select {
+		case <-l.Done:
+			return
+		case <-l.accepted:
+			again = true
+			due.Reset(settled)
+		case pid := <-ended:
+			delete(followed, pid)
+			due.Reset(0)
+		case <-due.C:
+			all := l.processes()
+			l.count.Store(int64(len(all)))
+			for _, p := range all {
+				if !followed[p.PID()] {
+					followed[p.PID()] = true
+					go l.reportEnd(p, ended)
+				}
+			}
+			if again {
+				again = false
+				due.Reset(settledAtLast)
+			}
+		}
+	}
+}
+
+func (l *Login) reportEnd(p *process.Process, ended chan<- int) {
+	select {
+	case <-p.Done():
+	case <-l.Done:
+		return
+	}
+	select {
+	case ended <- p.PID():
+	case <-l.Done:
+	}
+}
+
+// DrainSessions keeps new sessions out, and warns those that may stay until so long from now:
+// nologin turns away whoever is just coming in, and then sshd's port is closed. Sessions outlive
+// the sshd that took their connection. over runs when the last one has ended.
+func (l *Login) DrainSessions(until time.Duration, over func()) {
+	if err := os.WriteFile(nologin, []byte(notice(until)), 0o644); err != nil {
+		l.Log(slog.LevelWarn, "cannot keep logins out", slog.Any("error", err))
+	}
+	l.WarnSessions(until)
+	go func() {
+		if l.awaitSessions() {
+			over()
+		}
+	}()
+	for _, s := range l.services {
+		if s.name == "sshd" {
+			s.stop()
+		}
+	}
+}
+
+// notice is what users read.
+func notice(left time.Duration) string {
+	return fmt.Sprintf("\r\nslurmlet: this login node is being stopped. Sessions end at %s (in %v). Jobs go on.\r\n",
+		time.Now().Add(left).Format("15:04:05 MST"), left.Round(time.Second))
+}
+
+// WarnSessions writes to the terminals, as wall(1) does where there is a utmp.
+func (l *Login) WarnSessions(left time.Duration) {
+	text := []byte(notice(left))
+	found, err := sshd.Sessions(l.Root)
+	if err != nil {
+		l.Log(slog.LevelWarn, "cannot warn the sessions", slog.Any("error", err))
+	}
+	for _, s := range found {
+		terminals, err := sshd.Terminals(l.Root, s)
+		for _, path := range terminals {
+			if failed := writeTerminal(path, text); failed != nil {
+				err = failed
+			}
+		}
+		if err != nil {
+			l.Log(slog.LevelWarn, "cannot warn a session", slog.String("user", s.User), slog.Any("error", err))
+		}
+	}
+}
+
+// writeTerminal never waits: one that was stopped (Ctrl-S) takes nothing.
+func writeTerminal(path string, text []byte) error {
+	f, err := os.OpenFile(path, os.O_WRONLY|unix.O_NOCTTY|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if err := f.SetWriteDeadline(time.Now().Add(time.Second)); err != nil {
+		return err
+	}
+	_, err = f.Write(text)
+	return err
+}
+
+// awaitSessions waits for one after the other, until there is none.
+func (l *Login) awaitSessions() bool {
+	for {
+		all := l.processes()
+		if len(all) == 0 {
+			return true
+		}
+		select {
+		case <-all[0].Done():
+		case <-l.Done:
+			return false
+		}
+	}
+}
+
+// EndSessions asks the sessions to end, or kills them.
+func (l *Login) EndSessions(kill bool) {
+	sig := unix.SIGTERM
+	if kill {
+		sig = unix.SIGKILL
+	}
+	for _, p := range l.processes() {
+		_ = p.Signal(sig) // it is over
+	}
+}
