@@ -67,7 +67,7 @@ func TestDryRun(t *testing.T) {
 				logged(entry{"level": "WARN", "msg": "the check goes on without a dry run", "error": "it was killed: the container may be short of memory"}),
 			}},
 			{"nobody knows the accounts", []act{edit("slurm.conf", conf("third", "AccountingStorageType=accounting_storage/slurmdbd"))}, []condition{
-				isReady, last("third"), notRefused, never(tries("third")), cleared, logged(entry{"level": "WARN", "error": "slurmctld has not kept yet what slurmdbd tells"}),
+				isReady, last("third"), notRefused, never(tries("third")), cleared, logged(entry{"level": "WARN", "error": "slurmctld has not stored yet what slurmdbd knows"}),
 			}},
 		},
 	}, {

@@ -60,7 +60,7 @@ func (r *Reloader) Difference() Difference {
 }
 
 // mostChanges are enough to know where to look for what a daemon does not like;
-// "slurmlet diff" tells all.
+// "slurmlet diff" lists all.
 const mostChanges = 10
 
 // changes is how the set differs from the one at live, which slurmctld reads.
@@ -78,10 +78,10 @@ func (c candidate) changes(live string) []string {
 	return all
 }
 
-// otherFiles are those that differ, without those whose changes slurmconf tells.
-func otherFiles(before, after string, told []*slurmconf.File) []string {
+// otherFiles are those that differ, without the files whose changes slurmconf reports.
+func otherFiles(before, after string, reported []*slurmconf.File) []string {
 	was, is := confset.Contents(before, nil), confset.Contents(after, nil)
-	for _, f := range told {
+	for _, f := range reported {
 		delete(was, f.Name)
 		delete(is, f.Name)
 	}

@@ -23,8 +23,8 @@ import (
 )
 
 // dryRun is a slurmctld that is started with a candidate, to see whether it comes up,
-// and is killed then. It harms nobody: it has files and a state of its own, it can connect to
-// nothing, and its configuration names no programs (dryrun_conf.go).
+// and is killed then. It disturbs no other process: it has files and a state of its own, it can
+// connect to nothing, and its configuration names no programs (dryrun_conf.go).
 type dryRun struct {
 	*Reloader
 	set candidate
@@ -109,14 +109,14 @@ func (d *dryRun) command(out *process.Output) process.Command {
 	}
 }
 
-// result tells which ends are the configuration's fault.
+// result says why slurmctld has ended. An error is an end that is not the configuration's fault.
 func (d *dryRun) result(status process.Status) (why string, err error) {
 	words := d.said.String()
 	switch {
 	case status.Signal == unix.SIGKILL:
 		return "", errors.New("it was killed: the container may be short of memory")
 	case strings.Contains(words, "already is listening"):
-		return "", fmt.Errorf("somebody else has taken its port %d", d.port)
+		return "", fmt.Errorf("another process has taken its port %d", d.port)
 	case d.slurmConf().Accounted() && ofAccounts(words):
 		return "", fmt.Errorf("slurmdbd may know better: %s", words)
 	case words == "":
@@ -125,8 +125,8 @@ func (d *dryRun) result(status process.Status) (why string, err error) {
 	return words, nil
 }
 
-// ofAccounts: a QOS may be younger than what slurmctld has kept, and what is to be
-// counted is new to slurmdbd until the real slurmctld tells it.
+// ofAccounts: a QOS may be younger than what slurmctld has stored, and slurmdbd does not know a
+// new TRES until the running slurmctld reports it.
 func ofAccounts(words string) bool {
 	return strings.Contains(words, "invalid qos") || strings.Contains(words, "tres to the database")
 }
@@ -172,8 +172,8 @@ func takes(ctx context.Context, address string) bool {
 	return err == nil
 }
 
-// lastWords are the errors that a daemon tells right before its end: the fatal one often
-// says less than those that have led to it.
+// lastWords are the errors that a daemon logs right before its end: the fatal line often
+// says less than the lines before it.
 type lastWords struct {
 	// besides is in lines that do not count.
 	besides string
@@ -183,7 +183,7 @@ type lastWords struct {
 	final  []string
 }
 
-// unrelated are errors that any slurmctld may tell as it starts, and goes on.
+// unrelated are errors that any slurmctld may log as it starts, and goes on.
 var unrelated = []string{"NOTE: Trying backup", "High latency for ", "Job accounting information gathered"}
 
 // mostWords are enough to see what they are about.

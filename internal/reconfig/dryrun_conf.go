@@ -39,7 +39,7 @@ func (d *dryRun) furnish() error {
 	if err := d.takeAccounts(); err != nil {
 		return err
 	}
-	// conf.1 is slurmctld's by now, but nobody else gets into d.dir yet.
+	// slurmctld's user owns conf.1 by now, but no other process gets into d.dir yet.
 	if err := d.write(filepath.Join(d.conf(), confset.Main), []byte(d.text())); err != nil {
 		return err
 	}
@@ -54,7 +54,7 @@ func (d *dryRun) conf() string { return filepath.Join(d.dir, "conf.1") }
 
 func (d *dryRun) state() string { return filepath.Join(d.dir, "state") }
 
-// write makes a file that is slurmctld's alone, whatever was there.
+// write makes a file that only slurmctld reads, whatever was there.
 func (d *dryRun) write(path string, data []byte) error {
 	_ = os.Remove(path)
 	err := os.WriteFile(path, data, 0o600)
@@ -68,7 +68,7 @@ func (d *dryRun) write(path string, data []byte) error {
 }
 
 // accounts are the files of StateSaveLocation in which slurmctld keeps the cluster's
-// name and what slurmdbd has told. It starts with them when slurmdbd is away, as it always is
+// name and what it knows from slurmdbd. It starts with them when slurmdbd is away, as it always is
 // in a dry run.
 var accounts = []string{"clustername", "assoc_mgr_state", "last_tres"}
 
@@ -80,7 +80,7 @@ func (d *dryRun) takeAccounts() error {
 		case err == nil:
 			err = d.write(filepath.Join(d.state(), name), data)
 		case d.slurmConf().Accounted():
-			err = fmt.Errorf("slurmctld has not kept yet what slurmdbd tells: %v", err)
+			err = fmt.Errorf("slurmctld has not stored yet what slurmdbd knows: %v", err)
 		default:
 			err = nil
 		}
@@ -91,7 +91,7 @@ func (d *dryRun) takeAccounts() error {
 	return nil
 }
 
-// readBelow reads a file in a directory that is SlurmUser's: it is no way to another.
+// readBelow reads a file in a directory that SlurmUser owns. It follows no link out of it.
 func readBelow(dir, name string) ([]byte, error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
@@ -109,7 +109,7 @@ func readBelow(dir, name string) ([]byte, error) {
 	return io.ReadAll(f)
 }
 
-// freePort is one that nobody has now.
+// freePort is a port that no process has now.
 func freePort() (int, error) {
 	l, err := net.Listen("tcp", ":0")
 	if err != nil {
@@ -128,7 +128,7 @@ type dryRunSetting struct {
 }
 
 var dryRunSettings = []dryRunSetting{
-	// It is the only slurmctld that it knows of, and where nobody looks for it.
+	// It knows of no other slurmctld, and listens where no client looks for one.
 	{"SlurmctldHost", (*dryRun).host},
 	{"SlurmctldPort", func(d *dryRun) string { return strconv.Itoa(d.port) }},
 	{"SlurmctldAddr", nil},
@@ -140,7 +140,7 @@ var dryRunSettings = []dryRunSetting{
 	{"StateSaveLocation", (*dryRun).state},
 	{"SlurmctldPidFile", func(d *dryRun) string { return filepath.Join(d.dir, "pid") }},
 	{"AuthInfo", (*dryRun).authInfo},
-	// It says what it has to say to the agent, in a form that the agent reads.
+	// It logs to the agent, in a form that the agent reads.
 	{"SlurmctldDebug", says("info")},
 	{"SlurmctldSyslogDebug", says("quiet")},
 	{"SlurmctldLogFile", nil},
@@ -148,7 +148,7 @@ var dryRunSettings = []dryRunSetting{
 	{"SlurmSchedLogLevel", nil},
 	{"LogTimeFormat", nil},
 	{"DebugFlags", nil},
-	// It runs nobody's programs; plugins may insist on the first two, and it misses the third.
+	// It runs no program. Plugins may insist on the first two; slurmctld complains without the third.
 	{"SuspendProgram", idle("SuspendProgram")},
 	{"ResumeProgram", idle("ResumeProgram")},
 	{"MailProg", says(idleProgram)},
@@ -165,7 +165,7 @@ func says(value string) func(*dryRun) string { return func(*dryRun) string { ret
 
 const idleProgram = "/bin/true"
 
-// idle puts a program that does nothing in the place of one that is set.
+// idle replaces a program that is set with one that does nothing.
 func idle(key string) func(*dryRun) string {
 	return func(d *dryRun) string {
 		if _, set := d.slurmConf().Get(key); set {
@@ -175,7 +175,7 @@ func idle(key string) func(*dryRun) string {
 	}
 }
 
-// host is this one, which slurmctld wants to find among its own, without the others.
+// host is this host alone: slurmctld must find itself among its hosts.
 func (d *dryRun) host() string {
 	all := d.slurmConf().Controllers()
 	if len(all) == 0 {
@@ -187,7 +187,7 @@ func (d *dryRun) host() string {
 	return all[max(here, 0)].Host + "(127.0.0.1)"
 }
 
-// authInfo keeps auth/slurm from the socket at which the living slurmctld vouches for
+// authInfo keeps auth/slurm from the socket at which the running slurmctld vouches for
 // users.
 func (d *dryRun) authInfo() string {
 	info, _ := d.slurmConf().Value("AuthInfo")
@@ -223,7 +223,7 @@ func (d *dryRun) text() string {
 	return b.String()
 }
 
-// ended is a line that nothing continues, also where a file ends in a backslash.
+// ended ends a line, also where a file ends in a backslash, which would continue it.
 func ended(line string) string {
 	if strings.HasSuffix(line, "\n") {
 		return line
@@ -250,12 +250,11 @@ func unreached(l *slurmconf.Line) string {
 }
 
 func count(hosts string) int {
-	list, _ := hostlist.Parse(hosts) // what is wrong was told by the check
+	list, _ := hostlist.Parse(hosts) // the check has reported what is wrong
 	return list.Len()
 }
 
-// written is a line with settings, or nothing where Slurm's grammar has no way to write
-// them: they were read from a line, so it has.
+// written is a line with settings. They were read from a line, so Slurm's grammar can write them.
 func written(settings ...slurmconf.Setting) string {
 	file, _ := slurmconf.Parse(string(slurmconf.SlurmConf), "")
 	_ = file.Append("", settings...)

@@ -83,7 +83,7 @@ func TestDryRunResult(t *testing.T) {
 		{"a fault without a word", "", "", exit, "exit code 1", ""},
 		{"a crash", "", "", process.Status{Signal: unix.SIGSEGV}, "killed by SIGSEGV", ""},
 		{"the kernel's OOM killer", "", "Invalid Port 0", process.Status{Signal: unix.SIGKILL}, "", "short of memory"},
-		{"a port that was free a moment ago", "", "Unable to listen to file descriptors. Existing slurmctld process likely already is listening on the ports.", exit, "", "somebody else has taken its port 4000"},
+		{"a port that was free a moment ago", "", "Unable to listen to file descriptors. Existing slurmctld process likely already is listening on the ports.", exit, "", "another process has taken its port 4000"},
 		{"a QOS that slurmdbd may have", accounted, "Partition q has an invalid qos (new), please check your configuration", exit, "", "slurmdbd may know better"},
 		{"a QOS without a slurmdbd", "", "Partition q has an invalid qos (new), please check your configuration", exit, "Partition q has an invalid qos (new), please check your configuration", ""},
 		{"a TRES that slurmdbd is to be told of", accounted, "Problem adding tres to the database, can't continue until database is able to make new tres", exit, "", "slurmdbd may know better"},

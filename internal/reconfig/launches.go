@@ -74,7 +74,7 @@ func (r *Reloader) awaitLaunches(ctx context.Context, limit time.Duration, noted
 		case quiet && noted:
 			return
 		case time.Since(answered) >= limit:
-			r.Log(slog.LevelWarn, "slurmctld reconfigures while it sends jobs to nodes, or does not tell of its nodes: batch jobs that it launches now may fail",
+			r.Log(slog.LevelWarn, "slurmctld reconfigures while it sends jobs to nodes, or does not list its nodes: batch jobs that it launches now may fail",
 				slog.Int("sending", o.Sending), slog.Int("queued", o.Queued), slog.Bool("nodes", noted))
 			return
 		case quiet && note():

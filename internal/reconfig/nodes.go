@@ -18,10 +18,10 @@ import (
 
 // baseline is what the nodes are compared with.
 type baseline struct {
-	// since is when slurmctld was told to reconfigure last.
+	// since is when scontrol reconfigure ran last.
 	since time.Time
 	// starts is when the slurmd of each node that has to follow started, nil if slurmctld
-	// did not tell, and empty if there are no nodes.
+	// did not answer, and empty if there are no nodes.
 	starts map[string]time.Time
 }
 
@@ -97,7 +97,7 @@ func follows(n *slurm.Node) bool {
 }
 
 // noteStarts brings the node starts of the present reload up to date, and says whether
-// slurmctld told them.
+// slurmctld answered.
 func (r *Reloader) noteStarts(ctx context.Context) bool {
 	starts := r.askStarts(ctx).answer()
 	r.attempt.learn(func(f *facts) { f.starts = starts })

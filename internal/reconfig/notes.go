@@ -15,10 +15,10 @@ type notes struct {
 	costs, warnings []string
 }
 
-// mostWarnings are enough for the status and the log; "slurmlet check" tells all.
+// mostWarnings are enough for the status and the log; "slurmlet check" lists all.
 const mostWarnings = 20
 
-// note looks at the live configuration once more, for what nobody has to mend.
+// note checks the live configuration once more, for findings that refuse nothing.
 func (r *Reloader) note(ctx context.Context, set *confset.Set, dir string) {
 	ctx, cancel := context.WithTimeout(ctx, questionLimit)
 	defer cancel()
