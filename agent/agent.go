@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"path/filepath"
 	"runtime"
 	"strings"
 	"sync"
@@ -17,6 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/slurmlet/slurmlet/cgroup"
+	"github.com/slurmlet/slurmlet/internal/confsync"
 	"github.com/slurmlet/slurmlet/internal/login"
 	"github.com/slurmlet/slurmlet/internal/nodesize"
 	"github.com/slurmlet/slurmlet/internal/notify"
@@ -70,9 +72,9 @@ type Agent struct {
 	unit unit
 	keys clusterKeys
 	conf conf
-	// missedConf is why the daemon has not the configuration of slurmctld.
-	missedConf atomic.Pointer[string]
-	steps      steps
+	// follower is nil where the daemon fetches no configuration.
+	follower *confsync.Follower
+	steps    steps
 	// inherited are the steps of an earlier container that have left their sockets.
 	inherited  []string
 	mismatches mismatchCheck
@@ -241,8 +243,23 @@ func (a *Agent) open() error {
 	if a.life.reloads {
 		a.openConf()
 	}
+	if a.daemon.copy != nil && a.Config.AgentPort != 0 {
+		a.follower = a.newFollower()
+	}
 	a.publish(a.life)
 	return nil
+}
+
+// newFollower follows the configuration that the daemon fetches from slurmctld.
+func (a *Agent) newFollower() *confsync.Follower {
+	return confsync.NewFollower(confsync.FollowerOptions{
+		Controller: a.Config.Controller, AgentPort: a.Config.AgentPort,
+		Program: a.daemon.program, Copy: filepath.Join(a.Root, a.daemon.copy(a.Config)),
+		Done: a.over, Log: a.tell,
+		Ready:   func() bool { return a.status.Load().State == Ready },
+		Restart: func() { a.post(outdated{}) },
+		Lost:    func() { a.post(controllerLost{}) },
+	})
 }
 
 // heard passes a daemon's line on and remembers its last error: often the only
@@ -326,8 +343,8 @@ func (a *Agent) listen(ctx context.Context) {
 	if a.life.registers {
 		go a.watchPod()
 	}
-	if a.daemon.copy != nil {
-		go a.followConf()
+	if a.follower != nil {
+		go a.follower.Run()
 	}
 	if a.life.reloads {
 		go a.conf.Watch(a.alive, func() { a.post(a.readSources()) })

@@ -8,13 +8,14 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/slurmlet/slurmlet/internal/confsync"
 	"github.com/slurmlet/slurmlet/internal/reconfig"
 )
 
 // conf is slurmctld's configuration, and those who wait for it.
 type conf struct {
 	*reconfig.Reloader
-	feed    feed
+	feed    confsync.Feed
 	tickets atomic.Int64
 	judged  bell
 	// last is the last edit that was taken; only the owner knows.
@@ -38,7 +39,7 @@ func (a *Agent) openConf() {
 		Sources: a.Config.ConfSources, RunDir: a.Config.RunDir, StateDir: a.Config.StateDir, Preflight: a.Config.Preflight,
 		Defaults: a.Config.ConfDefaults, SlurmUser: a.Config.SlurmUser,
 		Daemon: reconfig.Daemon{Path: a.daemon.path, Env: a.daemon.environ(a), Credential: a.daemon.credential},
-		Table:  a.Table, Client: a.client, Feed: nodeFeed{&a.conf.feed}, CopyKeys: a.takeKeys, Fatal: a.fatalSince, Log: a.tell,
+		Table:  a.Table, Client: a.client, Feed: &a.conf.feed, CopyKeys: a.takeKeys, Fatal: a.fatalSince, Log: a.tell,
 	})
 	first := a.readSources()
 	a.life.next = &first
@@ -129,20 +130,4 @@ func (a *Agent) serveDiff(w http.ResponseWriter, _ *http.Request) {
 	d := a.conf.Difference()
 	d.Refused = a.Status().Conf.Refused
 	_ = json.NewEncoder(w).Encode(d) // the reader has gone
-}
-
-// nodeFeed is the feed as a reload uses it.
-type nodeFeed struct{ *feed }
-
-func (f nodeFeed) Hold()                  { f.hold() }
-func (f nodeFeed) Hosts() map[string]bool { return f.hosts() }
-
-func (f nodeFeed) Announce(dir string) {
-	files, nodes := served(dir)
-	f.announce(newManifest(files), nodes)
-}
-
-func (f nodeFeed) Restart(dir string, hosts map[string]bool, within time.Duration) {
-	files, _ := served(dir)
-	f.urge(newManifest(files), hosts, within)
 }

@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/slurmlet/slurmlet/internal/confsync"
 	"github.com/slurmlet/slurmlet/internal/publichttp"
 )
 
@@ -43,17 +44,17 @@ func (a *Agent) serve() (servers, error) {
 	if err != nil {
 		return servers{}, err
 	}
-	limits := publichttp.Limits{Active: mostVisitors, Timeout: visitPatience, WaitTimeout: longestWait, Report: func(err error) {
+	limits := publichttp.Limits{Active: mostVisitors, Timeout: visitPatience, WaitTimeout: confsync.LongestWait, Report: func(err error) {
 		a.tell(slog.LevelError, "the agent's port", slog.Any("error", err))
 	}}
 	if a.life.reloads {
-		limits.Active, limits.Waiting = mostAtController, mostUnknown
+		limits.Active, limits.Waiting = mostAtController, confsync.MostUnknown
 	}
 	port, err := publichttp.Listen(a.Config.Listen, a.publicHandler(), limits)
 	if err != nil {
 		return servers{}, errors.Join(fmt.Errorf("SLURMLET_LISTEN: %w", err), local.Close())
 	}
-	a.conf.feed.port = port
+	a.conf.feed.Serve(port)
 	socket := &http.Server{Handler: a.localHandler(), ReadTimeout: 10 * time.Second, WriteTimeout: 10 * time.Second}
 	go func() { _ = socket.Serve(local) }()
 	return servers{port, socket}, nil
@@ -103,7 +104,7 @@ func (a *Agent) publicHandler() *http.ServeMux {
 		_ = a.brief().public().writeJSON(w)
 	})
 	if a.life.reloads {
-		mux.HandleFunc("GET /conf", a.conf.feed.serve)
+		mux.Handle("GET /conf", &a.conf.feed)
 	}
 	return mux
 }

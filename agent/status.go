@@ -113,8 +113,8 @@ func (a *Agent) brief() Status {
 	if a.LinesLost != nil {
 		s.LinesLost = a.LinesLost()
 	}
-	if fault := a.missedConf.Load(); fault != nil {
-		s.ConfFault = *fault
+	if a.follower != nil {
+		s.ConfFault = a.follower.Fault()
 	}
 	if s.Conf != nil {
 		conf := *s.Conf

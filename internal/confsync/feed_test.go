@@ -1,9 +1,8 @@
-package agent
+package confsync
 
 import (
 	"fmt"
 	"net"
-	"net/http"
 	"os"
 	"path/filepath"
 	"testing"
@@ -21,27 +20,27 @@ func manifestOf(text string) manifest {
 // mostTested is how many nodes wait in these tests at most.
 const mostTested = 16
 
-func serveFeed(t *testing.T) (*feed, string) {
-	f := &feed{}
-	p, err := publichttp.Listen("127.0.0.1:0", http.HandlerFunc(f.serve), publichttp.Limits{Active: 100, Waiting: 100, Timeout: time.Minute, WaitTimeout: time.Minute})
+func serveFeed(t *testing.T) (*Feed, string) {
+	f := &Feed{}
+	p, err := publichttp.Listen("127.0.0.1:0", f, publichttp.Limits{Active: 100, Waiting: 100, Timeout: time.Minute, WaitTimeout: time.Minute})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, p.Close()) })
-	f.port = p
+	f.Serve(p)
 	return f, "http://" + p.Addr().String() + "/conf"
 }
 
 // hangUp ends those that wait.
-func (f *feed) hangUp() {
+func (f *Feed) hangUp() {
 	f.port.Do(func() { f.port.SetWaiting(0) })
 }
 
-func (f *feed) count() int {
+func (f *Feed) count() int {
 	n := make(chan int, 1)
 	f.port.Do(func() { n <- f.port.Waiting() })
 	return <-n
 }
 
-func awaitWaiting(t *testing.T, f *feed, n int) {
+func awaitWaiting(t *testing.T, f *Feed, n int) {
 	t.Helper()
 	require.Eventually(t, func() bool { return f.count() == n }, 20*time.Second, time.Millisecond)
 }
@@ -54,7 +53,7 @@ type newsOf struct {
 func poll(t *testing.T, url string) <-chan newsOf {
 	answer := make(chan newsOf, 1)
 	go func() {
-		m, err := getConf(t.Context(), url)
+		m, err := getManifest(t.Context(), url)
 		answer <- newsOf{m, err}
 	}()
 	return answer
@@ -77,7 +76,7 @@ func TestFeed(t *testing.T) {
 
 	waits := poll(t, url+"?unlike="+first.hash)
 	awaitWaiting(t, f, 1)
-	f.hold()
+	f.Hold()
 	fresh := poll(t, url)
 	awaitWaiting(t, f, 2)
 	f.announce(first, mostTested) // it was taken back

@@ -1,7 +1,8 @@
-package agent
+package confsync
 
 import (
 	"context"
+	"log/slog"
 	"net/url"
 	"strconv"
 	"testing"
@@ -23,7 +24,7 @@ func TestFollowerAsks(t *testing.T) {
 	require.NoError(t, err)
 	port, err := strconv.Atoi(u.Port())
 	require.NoError(t, err)
-	f := &follower{agent: &Agent{Options: Options{Config: Config{Controller: u.Hostname() + ":6817", AgentPort: port}}}}
+	f := NewFollower(FollowerOptions{Controller: u.Hostname() + ":6817", AgentPort: port})
 
 	first, second := manifestOf("first"), manifestOf("second")
 	feed.announce(first, mostTested)
@@ -60,10 +61,10 @@ func TestHowAQuestionEnds(t *testing.T) {
 
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	_, err := getConf(ctx, held)
+	_, err := getManifest(ctx, held)
 	require.ErrorIs(t, err, errNoNews)
 
-	_, err = getConf(t.Context(), "http://127.0.0.1:1/conf") // tcpmux, which nobody has
+	_, err = getManifest(t.Context(), "http://127.0.0.1:1/conf") // tcpmux, which nobody has
 	require.Error(t, err)
 	require.NotErrorIs(t, err, errHungUp)
 	require.NotErrorIs(t, err, errNoNews)
@@ -76,26 +77,26 @@ func TestSlurmctldIsAway(t *testing.T) {
 	require.NoError(t, err)
 	port, err := strconv.Atoi(u.Port())
 	require.NoError(t, err)
-	a := &Agent{
-		Options: Options{Config: Config{Controller: u.Hostname() + ":6817", AgentPort: port}},
-		events:  make(chan event, 8), over: make(chan struct{}),
-	}
+	done, lost := make(chan struct{}), make(chan struct{}, 8)
+	defer close(done)
+	follower := NewFollower(FollowerOptions{
+		Controller: u.Hostname() + ":6817", AgentPort: port, Done: done, Lost: func() { lost <- struct{}{} },
+	})
 	f.announce(manifestOf("first"), mostTested)
 	news := make(chan manifest)
-	go a.pollConf(func(m manifest) bool {
+	go follower.poll(func(m manifest) bool {
 		select {
 		case news <- m:
 			return true
-		case <-a.over:
+		case <-done:
 			return false
 		}
 	})
-	defer close(a.over)
 	require.Equal(t, manifestOf("first"), <-news)
 	for range 2 {
 		awaitWaiting(t, f, 1)
 		f.hangUp()
-		require.Equal(t, controllerLost{}, <-a.events)
+		<-lost
 	}
 }
 
@@ -103,21 +104,24 @@ func TestSlurmctldIsAway(t *testing.T) {
 func TestFollowerWithoutTheKernel(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var told []string
-		a := &Agent{Options: Options{Observe: func(n Notice) { told = append(told, n.Text) }}, over: make(chan struct{})}
-		defer close(a.over)
-		f := newFollower(a, t.TempDir(), watch.Options{Open: func() (*fsnotify.Watcher, error) { return nil, unix.ENOSPC }})
+		done := make(chan struct{})
+		defer close(done)
+		f := newFollower(FollowerOptions{
+			Copy: t.TempDir(), Done: done,
+			Log: func(_ slog.Level, text string, _ ...slog.Attr) { told = append(told, text) },
+		}, watch.Options{Open: func() (*fsnotify.Watcher, error) { return nil, unix.ENOSPC }})
 		old := "missed"
-		a.missedConf.Store(&old)
-		go f.Run()
-		f.Do(func() { f.take(newManifest(nil)) })
+		f.fault.Store(&old)
+		go f.files.Run()
+		f.files.Do(func() { f.take(newManifest(nil)) })
 		<-time.After(2 * pushTime) // in a bubble it costs no time
 		synctest.Wait()
-		require.Nil(t, a.missedConf.Load(), "it is looked at once after the news")
+		require.Empty(t, f.Fault(), "it is looked at once after the news")
 
-		a.missedConf.Store(&old)
+		f.fault.Store(&old)
 		<-time.After(watch.Every + 2*pushTime)
 		synctest.Wait()
-		require.Nil(t, a.missedConf.Load())
+		require.Empty(t, f.Fault())
 		require.Equal(t, []string{"the kernel cannot tell of changes of the copy of the configuration: it is looked at every 1m0s"}, told)
 	})
 }
