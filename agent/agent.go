@@ -19,6 +19,7 @@ import (
 
 	"github.com/slurmlet/slurmlet/cgroup"
 	"github.com/slurmlet/slurmlet/internal/confsync"
+	"github.com/slurmlet/slurmlet/internal/lifecycle"
 	"github.com/slurmlet/slurmlet/internal/login"
 	"github.com/slurmlet/slurmlet/internal/nodesize"
 	"github.com/slurmlet/slurmlet/internal/notify"
@@ -41,8 +42,8 @@ type Agent struct {
 	output    *process.Output
 	client    slurm.Client
 
-	life   life
-	events chan event
+	life   lifecycle.State
+	events chan lifecycle.Event
 	// alive ends with the agent.
 	alive context.Context
 	over  chan struct{} // closed when nobody reads events any more
@@ -125,7 +126,7 @@ const Source = "slurmlet"
 func Run(ctx context.Context, o Options) (int, error) {
 	alive, end := context.WithCancel(context.WithoutCancel(ctx))
 	defer end()
-	a := &Agent{Options: o, alive: alive, events: make(chan event, 16), over: make(chan struct{}), spoolMade: make(chan struct{}, 1)}
+	a := &Agent{Options: o, alive: alive, events: make(chan lifecycle.Event, 16), over: make(chan struct{}), spoolMade: make(chan struct{}, 1)}
 	if err := a.prepare(); err != nil {
 		return codeOf(err), err
 	}
@@ -152,20 +153,20 @@ func (a *Agent) prepare() error {
 	if a.daemon, err = findDaemon(a.Config); err != nil {
 		return err
 	}
-	p := plan{
-		registers: a.daemon.registers,
-		restarts:  a.daemon.restarts,
-		announces: a.daemon.announces,
-		hosts:     a.daemon.hosts,
-		reloads:   a.daemon.reloads,
-		reaches:   a.daemon.reach != nil,
-		gresConf:  gresConf(a.Config),
-		way:       newWayDown(a.Config.Grace, a.Config.JobSignal.Lead),
-		lead:      a.Config.JobSignal.Lead,
-		signals:   a.Config.JobSignal.Name != "",
+	p := lifecycle.Plan{
+		Registers: a.daemon.registers,
+		Restarts:  a.daemon.restarts,
+		Announces: a.daemon.announces,
+		Hosts:     a.daemon.hosts,
+		Reloads:   a.daemon.reloads,
+		Reaches:   a.daemon.reach != nil,
+		GresConf:  gresConf(a.Config),
+		Deadlines: lifecycle.NewDeadlines(a.Config.Grace, a.Config.JobSignal.Lead),
+		Lead:      a.Config.JobSignal.Lead,
+		Signals:   a.Config.JobSignal.Name != "",
 	}
-	a.life = newLife(p, nodesize.Allocation{})
-	if p.registers {
+	a.life = lifecycle.New(p, nodesize.Allocation{})
+	if p.Registers {
 		if err := a.size(); err != nil {
 			return err
 		}
@@ -199,7 +200,7 @@ func (a *Agent) size() error {
 	a.life.Allocation = &now
 	a.sizing.Disk = a.life.Resources.Disk
 	if bad, is := errors.AsType[nodesize.PodInfoError](err); is {
-		a.life.held = bad.Error()
+		a.life.Held = bad.Error()
 	} else if err != nil {
 		return &Fault{Code: ExitConfig, Err: err}
 	}
@@ -214,7 +215,7 @@ func (a *Agent) size() error {
 		a.tell(slog.LevelWarn, d)
 	}
 	if _, a.inherited = a.sockets(); len(a.inherited) > 0 {
-		a.life.inherits = true
+		a.life.Inherits = true
 	}
 	a.watchSteps()
 	return nil
@@ -240,7 +241,7 @@ func (a *Agent) open() error {
 	if a.output, err = process.NewOutput(a.daemon.program, a.heard); err != nil {
 		return errors.Join(err, a.notify.Close())
 	}
-	if a.life.reloads {
+	if a.life.Reloads {
 		a.openConf()
 	}
 	if a.daemon.copy != nil && a.Config.AgentPort != 0 {
@@ -256,9 +257,9 @@ func (a *Agent) newFollower() *confsync.Follower {
 		Controller: a.Config.Controller, AgentPort: a.Config.AgentPort,
 		Program: a.daemon.program, Copy: filepath.Join(a.Root, a.daemon.copy(a.Config)),
 		Done: a.over, Log: a.tell,
-		Ready:   func() bool { return a.status.Load().State == Ready },
-		Restart: func() { a.post(outdated{}) },
-		Lost:    func() { a.post(controllerLost{}) },
+		Ready:   func() bool { return a.status.Load().State == lifecycle.Ready },
+		Restart: func() { a.post(lifecycle.Outdated{}) },
+		Lost:    func() { a.post(lifecycle.ControllerLost{}) },
 	})
 }
 
@@ -271,7 +272,7 @@ func (a *Agent) heard(line process.Line) {
 	if line.Level >= slog.LevelError && !usual && !frame {
 		a.lastError.Store(&LastError{At: time.Now(), Text: line.Text})
 		if t := a.daemon.troubled; t != nil && t(line.Text) && a.doubted.CompareAndSwap(false, true) {
-			a.post(troubled{})
+			a.post(lifecycle.Troubled{})
 		}
 	}
 	if line.Level > slog.LevelError {
@@ -288,9 +289,9 @@ func (a *Agent) tell(level slog.Level, text string, attrs ...slog.Attr) {
 // own is the owner: it alone touches a.life.
 func (a *Agent) own() int {
 	defer close(a.over)
-	a.silentLimit.Store(int64(a.life.way.silentLimit()))
+	a.silentLimit.Store(int64(a.life.Deadlines.SilentLimit()))
 	a.login.Start()
-	queue := []event{begun{}}
+	queue := []lifecycle.Event{lifecycle.Begun{}}
 	for {
 		for len(queue) > 0 {
 			e := queue[0]
@@ -299,20 +300,20 @@ func (a *Agent) own() int {
 				continue
 			}
 			switch e.(type) {
-			case troubled:
+			case lifecycle.Troubled:
 				a.doubted.Store(false)
-			case hungUp:
+			case lifecycle.HungUp:
 				a.informOfReload()
 			}
-			next, actions := step(a.life, e)
+			next, actions := lifecycle.Step(a.life, e)
 			a.publish(next)
 			a.inform(a.unit.follow(next))
-			if next.registers && next.state == Stopping && a.life.state != Stopping {
+			if next.Registers && next.Phase == lifecycle.Stopping && a.life.Phase != lifecycle.Stopping {
 				go a.listenWhileStopping()
 			}
-			arrived := next.registers && next.state == Ready && a.life.state != Ready
+			arrived := next.Registers && next.Phase == lifecycle.Ready && a.life.Phase != lifecycle.Ready
 			a.life = next
-			a.silentLimit.Store(int64(next.way.silentLimit()))
+			a.silentLimit.Store(int64(next.Deadlines.SilentLimit()))
 			if arrived {
 				a.checkMismatches()
 			}
@@ -320,18 +321,18 @@ func (a *Agent) own() int {
 				queue = append(queue, a.perform(action)...)
 			}
 		}
-		if a.life.state == Exited {
+		if a.life.Phase == lifecycle.Exited {
 			a.killSteps()
 			a.login.Close()
 			a.endVoice()
-			return a.life.code
+			return a.life.Code
 		}
 		queue = append(queue, <-a.events)
 	}
 }
 
 // post hands an event to the owner; after the end nobody is interested.
-func (a *Agent) post(e event) {
+func (a *Agent) post(e lifecycle.Event) {
 	select {
 	case a.events <- e:
 	case <-a.over:
@@ -340,13 +341,13 @@ func (a *Agent) post(e event) {
 
 // listen starts the goroutines that turn signals and notifications into events.
 func (a *Agent) listen(ctx context.Context) {
-	if a.life.registers {
+	if a.life.Registers {
 		go a.watchPod()
 	}
 	if a.follower != nil {
 		go a.follower.Run()
 	}
-	if a.life.reloads {
+	if a.life.Reloads {
 		go a.conf.Watch(a.alive, func() { a.post(a.readSources()) })
 		go a.seeRegistered()
 	}
@@ -362,7 +363,7 @@ func (a *Agent) listen(ctx context.Context) {
 			case s := <-a.Signals:
 				a.signalled(s)
 			case <-ctx.Done():
-				a.post(terminated{at: time.Now(), signal: "the context's end"})
+				a.post(lifecycle.Terminated{At: time.Now(), Signal: "the context's end"})
 				return
 			case <-a.over:
 				return
@@ -376,12 +377,12 @@ func (a *Agent) listen(ctx context.Context) {
 func (a *Agent) signalled(s os.Signal) {
 	switch s {
 	case unix.SIGHUP:
-		a.post(hungUp{})
+		a.post(lifecycle.HungUp{})
 	case unix.SIGQUIT:
 		a.dump()
 	default:
 		name := cmp.Or(unix.SignalName(s.(unix.Signal)), s.String())
-		a.post(terminated{at: time.Now(), signal: name, again: s == unix.SIGINT && a.interrupted, idle: len(a.stepSockets()) == 0})
+		a.post(lifecycle.Terminated{At: time.Now(), Signal: name, Again: s == unix.SIGINT && a.interrupted, Idle: len(a.stepSockets()) == 0})
 		a.interrupted = a.interrupted || s == unix.SIGINT
 	}
 }

@@ -10,6 +10,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/slurmlet/slurmlet/internal/backoff"
+	"github.com/slurmlet/slurmlet/internal/lifecycle"
 	"github.com/slurmlet/slurmlet/internal/nodesize"
 )
 
@@ -66,12 +68,12 @@ func (a *Agent) untilFree(ctx context.Context) error {
 		case err == nil && (node == nil || !node.Busy()):
 			return nil
 		}
-		steps, pause := 0, grow(firstTry, tries, watchedPause)
+		steps, pause := 0, backoff.Grow(backoff.FirstTry, tries, lifecycle.WatchedPause)
 		if err == nil {
 			steps = len(a.stepSockets())
 		}
 		if steps > 0 {
-			tries, pause = 0, countEvery
+			tries, pause = 0, lifecycle.CountEvery
 		}
 		if err := a.untilFewer(ctx, ended, steps, pause); err != nil {
 			return err
@@ -130,7 +132,7 @@ func (a *Agent) drainCommand(ctx context.Context, r *http.Request) error {
 }
 
 func (a *Agent) resumeCommand(ctx context.Context, _ *http.Request) error {
-	if a.Status().State == Stopping {
+	if a.Status().State == lifecycle.Stopping {
 		return errors.New("the pod is terminating: its node takes no jobs any more")
 	}
 	question, cancel := context.WithTimeout(ctx, questionLimit)
@@ -150,7 +152,7 @@ func (a *Agent) deadlineCommand(_ context.Context, r *http.Request) error {
 	case !at.After(now):
 		return fmt.Errorf("the deadline %s is over", at.Format(time.RFC3339))
 	}
-	a.post(ordered{now, at})
+	a.post(lifecycle.DeadlineSet{At: now, Deadline: at})
 	return nil
 }
 

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/slurmlet/slurmlet/internal/confsync"
+	"github.com/slurmlet/slurmlet/internal/lifecycle"
 	"github.com/slurmlet/slurmlet/internal/reconfig"
 )
 
@@ -28,21 +29,21 @@ const Debounce = reconfig.Debounce
 // ofLife is an error as step knows it.
 func ofLife(err error) error {
 	if kept, is := errors.AsType[reconfig.InUse](err); is {
-		return inUse{kept.Why}
+		return lifecycle.InUse{Why: kept.Why}
 	}
 	return err
 }
 
 // openConf reads what slurmctld can be started with.
 func (a *Agent) openConf() {
-	a.conf.Reloader, a.life.good = reconfig.Open(reconfig.Options{
+	a.conf.Reloader, a.life.Good = reconfig.Open(reconfig.Options{
 		Sources: a.Config.ConfSources, RunDir: a.Config.RunDir, StateDir: a.Config.StateDir, Preflight: a.Config.Preflight,
 		Defaults: a.Config.ConfDefaults, SlurmUser: a.Config.SlurmUser,
 		Daemon: reconfig.Daemon{Path: a.daemon.path, Env: a.daemon.environ(a), Credential: a.daemon.credential},
 		Table:  a.Table, Client: a.client, Feed: &a.conf.feed, CopyKeys: a.takeKeys, Fatal: a.fatalSince, Log: a.tell,
 	})
 	first := a.readSources()
-	a.life.next = &first
+	a.life.Next = &first
 }
 
 // fatalSince is the daemon's last fatal line since a time, empty for none.
@@ -54,45 +55,47 @@ func (a *Agent) fatalSince(since time.Time) string {
 	return ""
 }
 
-func (a *Agent) readSources() edition {
+func (a *Agent) readSources() lifecycle.Revision {
 	set, err := a.conf.Read()
-	return edition{set: set, err: err, at: time.Now()}
+	return lifecycle.Revision{Set: set, Err: err, At: time.Now()}
 }
 
 // performReload does one action of a reload. All of them take their time.
-func (a *Agent) performReload(act action) bool {
-	if act, is := act.(armReload); is {
-		time.AfterFunc(act.after, func() { a.post(reloadTimer{act.number}) })
+func (a *Agent) performReload(act lifecycle.Action) bool {
+	if act, is := act.(lifecycle.ArmReload); is {
+		time.AfterFunc(act.After, func() { a.post(lifecycle.ReloadTimerFired{Number: act.Number}) })
 		return true
 	}
-	var do func(context.Context) event
+	var do func(context.Context) lifecycle.Event
 	switch act := act.(type) {
-	case check:
-		do = func(ctx context.Context) event {
-			i, err := a.conf.CheckEdit(ctx, act.set)
-			return checked{act.number, i.Staged, i.Changes, i.Anew, ofLife(err)}
+	case lifecycle.Check:
+		do = func(ctx context.Context) lifecycle.Event {
+			i, err := a.conf.CheckEdit(ctx, act.Set)
+			return lifecycle.Checked{Number: act.Number, Staged: i.Staged, Changes: i.Changes, Anew: i.Anew, Err: ofLife(err)}
 		}
-	case checkFirst:
-		do = func(ctx context.Context) event {
-			i, err := a.conf.CheckFirst(ctx, act.set, act.good)
-			return checked{act.number, i.Staged, i.Changes, i.Anew, ofLife(err)}
+	case lifecycle.CheckFirst:
+		do = func(ctx context.Context) lifecycle.Event {
+			i, err := a.conf.CheckFirst(ctx, act.Set, act.Good)
+			return lifecycle.Checked{Number: act.Number, Staged: i.Staged, Changes: i.Changes, Anew: i.Anew, Err: ofLife(err)}
 		}
-	case awaitLaunches:
-		do = func(ctx context.Context) event {
-			return launchesOver{act.number, ofLife(a.conf.AwaitLaunches(ctx, act.limit))}
+	case lifecycle.AwaitLaunches:
+		do = func(ctx context.Context) lifecycle.Event {
+			return lifecycle.LaunchesOver{Number: act.Number, Err: ofLife(a.conf.AwaitLaunches(ctx, act.Limit))}
 		}
-	case place:
-		do = func(context.Context) event { return placeEnded{act.number, a.conf.Place(act.set, act.staged)} }
-	case reconfigure:
-		do = func(ctx context.Context) event {
-			return reconfigureEnded{act.number, a.conf.Reconfigure(ctx, act.set, act.staged)}
+	case lifecycle.Place:
+		do = func(context.Context) lifecycle.Event {
+			return lifecycle.PlaceEnded{Number: act.Number, Err: a.conf.Place(act.Set, act.Staged)}
 		}
-	case askNodes:
-		do = func(ctx context.Context) event {
-			n, err := a.conf.AskNodes(ctx, act.urge, act.after)
-			return nodesAsked{act.number, n.Took, n.Missed, n.Unheard, n.Canary, n.Cost, err}
+	case lifecycle.Reconfigure:
+		do = func(ctx context.Context) lifecycle.Event {
+			return lifecycle.ReconfigureEnded{Number: act.Number, Err: a.conf.Reconfigure(ctx, act.Set, act.Staged)}
 		}
-	case keep:
+	case lifecycle.AskNodes:
+		do = func(ctx context.Context) lifecycle.Event {
+			n, err := a.conf.AskNodes(ctx, act.Restart, act.After)
+			return lifecycle.NodesAsked{Number: act.Number, Took: n.Took, Missed: n.Missed, Unheard: n.Unheard, Canary: n.Canary, Cost: n.Cost, Err: err}
+		}
+	case lifecycle.Keep:
 		go a.conf.Keep()
 		return true
 	default:
@@ -105,15 +108,15 @@ func (a *Agent) performReload(act action) bool {
 // reloadCommand tries what the sources hold now, and waits for the verdict.
 func (a *Agent) reloadCommand(ctx context.Context, _ *http.Request) error {
 	e := a.readSources()
-	e.forced, e.ticket = true, int(a.conf.tickets.Add(1))
+	e.Forced, e.Request = true, int(a.conf.tickets.Add(1))
 	a.post(e)
 	for {
 		next := a.conf.judged.next()
 		s := a.Status()
 		switch {
-		case s.Conf.judged >= e.ticket:
+		case s.Conf.judged >= e.Request:
 			return s.Conf.err()
-		case s.State == Stopping || s.State == Exited:
+		case s.State == lifecycle.Stopping || s.State == lifecycle.Exited:
 			return errors.New("the pod is terminating: its configuration is not changed any more")
 		}
 		select {

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/slurmlet/slurmlet/internal/lifecycle"
 	"github.com/slurmlet/slurmlet/internal/reconfig"
 )
 
@@ -61,71 +62,71 @@ type ReloadStatus struct {
 	Seconds float64 `json:"seconds"`
 }
 
-func (a *Agent) confStatus(next life) *ConfStatus {
+func (a *Agent) confStatus(next lifecycle.State) *ConfStatus {
 	s := &ConfStatus{
-		Sources: a.conf.Sources, Doing: string(next.reloading), Took: next.took, Missed: slices.Concat(next.missed, next.unheard), Reloads: a.reloads(next),
-		judged: next.judged, verdict: next.verdict,
+		Sources: a.conf.Sources, Doing: string(next.ConfActivity), Took: next.Took, Missed: slices.Concat(next.Missed, next.Unheard), Reloads: a.reloads(next),
+		judged: next.Resolved, verdict: next.Result,
 	}
-	if next.reloading == spreading || next.reloading == restarting {
-		s.Doing = next.awaits()
+	if next.ConfActivity == lifecycle.Spreading || next.ConfActivity == lifecycle.RestartingOne {
+		s.Doing = next.Awaits()
 	}
-	if next.live != nil {
-		s.Live = next.live.Hash
+	if next.Live != nil {
+		s.Live = next.Live.Hash
 	}
-	if next.good != nil {
-		s.Good = next.good.Hash
+	if next.Good != nil {
+		s.Good = next.Good.Hash
 	}
-	if next.refused != nil {
-		s.Refused = &Refusal{Since: next.refused.at, Why: strings.Split(next.why, "\n")}
-		if next.refused.set != nil {
-			s.Refused.Hash = next.refused.set.Hash
+	if next.Refused != nil {
+		s.Refused = &Refusal{Since: next.Refused.At, Why: strings.Split(next.Why, "\n")}
+		if next.Refused.Set != nil {
+			s.Refused.Hash = next.Refused.Set.Hash
 		}
 	}
-	if next.brooded != "" {
-		s.Faults = append(s.Faults, "cannot put the last good configuration back: "+next.brooded)
+	if next.NotRestored != "" {
+		s.Faults = append(s.Faults, "cannot put the last good configuration back: "+next.NotRestored)
 	}
 	return s
 }
 
 // reloads is called once for each change of a life, which has no clock.
-func (a *Agent) reloads(next life) ReloadsStatus {
-	o := next.outcomes
-	if now := time.Now(); o.taken != a.life.outcomes.taken {
-		a.conf.last = &ReloadStatus{At: now, Seconds: now.Sub(o.edited).Seconds()}
+func (a *Agent) reloads(next lifecycle.State) ReloadsStatus {
+	o := next.Outcomes
+	if now := time.Now(); o.Taken != a.life.Outcomes.Taken {
+		a.conf.last = &ReloadStatus{At: now, Seconds: now.Sub(o.ReadAt).Seconds()}
 	}
-	return ReloadsStatus{Taken: o.taken, Refused: o.refused, RolledBack: o.rolledBack, Last: a.conf.last}
+	return ReloadsStatus{Taken: o.Taken, Refused: o.Refused, RolledBack: o.RolledBack, Last: a.conf.last}
 }
 
 // tellReload logs what became of an edit.
-func (a *Agent) tellReload(old, next life) {
-	again := old.refused != nil && next.refused != nil && old.refused.inUse && next.refused.inUse && old.refused.at.Equal(next.refused.at)
-	if next.why != "" && !again && (old.why != next.why || old.refused == nil || next.refused != old.refused && !next.refused.at.Equal(old.refused.at)) {
-		for why := range strings.SplitSeq(next.why, "\n") {
+func (a *Agent) tellReload(old, next lifecycle.State) {
+	again := old.Refused != nil && next.Refused != nil && old.Refused.InUse && next.Refused.InUse && old.Refused.At.Equal(next.Refused.At)
+	if next.Why != "" && !again && (old.Why != next.Why || old.Refused == nil || next.Refused != old.Refused && !next.Refused.At.Equal(old.Refused.At)) {
+		for why := range strings.SplitSeq(next.Why, "\n") {
 			a.tell(slog.LevelError, "the configuration is refused; the last good one stays", slog.String("error", why))
 		}
 	}
-	if next.canary != "" && next.canary != old.canary {
-		a.tell(slog.LevelWarn, "most nodes have not taken the configuration: slurmd of one is restarted into it", slog.String("node", next.canary), slog.Int("nodes", len(next.missed)))
+	if next.Canary != "" && next.Canary != old.Canary {
+		a.tell(slog.LevelWarn, "most nodes have not taken the configuration: slurmd of one is restarted into it", slog.String("node", next.Canary), slog.Int("nodes", len(next.Missed)))
 	}
-	if next.urged && !old.urged {
-		a.tell(slog.LevelInfo, "it came up with it: so are the others", slog.String("nodes", few(next.missed)))
+	if next.RestartAll && !old.RestartAll {
+		a.tell(slog.LevelInfo, "it came up with it: so are the others", slog.String("nodes", few(next.Missed)))
 	}
-	if next.brooded != "" && next.brooded != old.brooded {
-		a.tell(slog.LevelError, "cannot put the last good configuration back", slog.String("error", next.brooded))
+	if next.NotRestored != "" && next.NotRestored != old.NotRestored {
+		a.tell(slog.LevelError, "cannot put the last good configuration back", slog.String("error", next.NotRestored))
 	}
-	if next.wasReady && next.good != nil && !next.unsettled && (!next.good.Same(old.good) || !old.wasReady) {
-		a.conf.Announce(a.alive, next.good)
-		a.tell(slog.LevelInfo, "the configuration is live", slog.String("hash", next.good.Hash), slog.Int("nodes", next.took))
-		if missed := slices.Concat(next.missed, next.unheard); len(missed) > 0 {
+	if next.WasReady && next.Good != nil && !next.Unsettled && (!next.Good.Same(old.Good) || !old.WasReady) {
+		a.conf.Announce(a.alive, next.Good)
+		a.tell(slog.LevelInfo, "the configuration is live", slog.String("hash", next.Good.Hash), slog.Int("nodes", next.Took))
+		if missed := slices.Concat(next.Missed, next.Unheard); len(missed) > 0 {
 			a.tell(slog.LevelWarn, "nodes have not taken the configuration", slog.String("nodes", few(missed)))
 		}
 	}
-	if next.judged != old.judged {
+	if next.Resolved != old.Resolved {
 		a.conf.judged.ring()
 	}
-	if old.unsettled && !next.unsettled && next.good.Same(old.good) {
-		a.conf.Announce(a.alive, next.good)
-		a.tell(slog.LevelInfo, "the last good configuration is back", slog.String("hash", next.good.Hash))
+	if old.Unsettled && !next.Unsettled && next.Good.Same(old.Good) {
+		a.conf.Announce(a.alive, next.Good)
+		a.tell(slog.LevelInfo, "the last good configuration is back", slog.String("hash", next.Good.Hash))
 	}
 }
 

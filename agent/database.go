@@ -18,6 +18,7 @@ import (
 
 	"github.com/slurmlet/slurmlet/internal/copies"
 	"github.com/slurmlet/slurmlet/internal/keyring"
+	"github.com/slurmlet/slurmlet/internal/lifecycle"
 	"github.com/slurmlet/slurmlet/internal/process"
 	"github.com/slurmlet/slurmlet/slurmconf"
 )
@@ -192,7 +193,7 @@ func prepareDBD(a *Agent) error {
 			return
 		}
 		a.tell(slog.LevelInfo, "the configuration has changed", slog.Any("files", changed))
-		a.post(filesChanged{restart: needsRestart(before, now, changed)})
+		a.post(lifecycle.FilesChanged{Restart: needsRestart(before, now, changed)})
 		before = now
 	})
 }

@@ -16,8 +16,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-
-	"github.com/slurmlet/slurmlet/internal/nodesize"
 )
 
 var errNo = errors.New("no")
@@ -103,32 +101,4 @@ func TestNeedsRestart(t *testing.T) {
 		require.Equal(t, want, needsRestart(before, read(text), []string{slurmdbdConf}), text)
 	}
 	require.True(t, needsRestart(before, before, []string{"slurm.key"}))
-}
-
-// TestDatabaseIsAwaited: slurmdbd starts when its database answers, and what it
-// complains of later is asked for without an end of its service.
-func TestDatabaseIsAwaited(t *testing.T) {
-	awaiting := newLife(plan{restarts: true, reaches: true, way: newWayDown(0, 0)}, nodesize.Allocation{})
-	l, actions := play(awaiting, begun{}, answered{err: errNo})
-	require.Equal(t, []any{Starting, reaching, errNo.Error()}, []any{l.state, l.doing, l.reason})
-	require.Equal(t, []action{arm{1, firstTry}}, actions)
-	l, actions = play(l, timerFired{}, answered{}, mainStarted{pid: 7, at: epoch})
-	require.Equal(t, []action{arm{2, settle}}, actions, "it will not say READY")
-	l, _ = play(l, timerFired{}, answered{})
-	require.Equal(t, Ready, l.state)
-
-	l, actions = play(l, troubled{})
-	require.Equal(t, []action{ask{l.question}}, actions)
-	l, _ = play(l, answered{err: errNo}, troubled{})
-	require.Equal(t, []any{Ready, doubting, errNo.Error()}, []any{l.state, l.doing, l.reason})
-	l, _ = play(l, timerFired{}, answered{})
-	require.Equal(t, []any{Ready, nothing, ""}, []any{l.state, l.doing, l.reason})
-
-	_, actions = play(l, filesChanged{})
-	require.Equal(t, []action{signalMain{sigHup}}, actions)
-	l, actions = play(l, filesChanged{restart: true})
-	require.Contains(t, actions, signalMain{sigTerm})
-	l, actions = play(l, mainExited{pid: 7})
-	require.Equal(t, []any{Starting, reaching}, []any{l.state, l.doing})
-	require.Equal(t, []action{reach{l.question}}, actions, "perhaps it is another database")
 }

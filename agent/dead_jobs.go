@@ -9,11 +9,12 @@ import (
 	"strings"
 	"time"
 
+	"github.com/slurmlet/slurmlet/internal/lifecycle"
 	"github.com/slurmlet/slurmlet/internal/slurm"
 )
 
 // reasonDead is the reason of the drain under which dead jobs are failed.
-const reasonDead = reasonPrefix + "jobs have died with an earlier container"
+const reasonDead = lifecycle.ReasonPrefix + "jobs have died with an earlier container"
 
 // batchStep is the end of a batch script's socket: the number of that step is
 // above all others (slurm/slurm.h, SLURM_BATCH_SCRIPT).
@@ -111,10 +112,10 @@ func (a *Agent) failDeadJobs(ctx context.Context, dead []slurm.Job) error {
 		return nil
 	}
 	node, err := a.client.Node(ctx, a.Config.NodeName)
-	if err != nil || node == nil || foreign(node) {
+	if err != nil || node == nil || lifecycle.Foreign(node) {
 		return err // the drain and its reason are an admin's
 	}
-	if !own(node) { // or drained by slurmctld, because slurmd has another size than the record
+	if !lifecycle.Own(node) { // or drained by slurmctld, because slurmd has another size than the record
 		if err := a.client.DrainNode(ctx, a.Config.NodeName, reasonDead); err != nil {
 			return err
 		}

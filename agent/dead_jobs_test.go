@@ -2,7 +2,6 @@ package agent
 
 import (
 	"context"
-	"errors"
 	"net"
 	"os"
 	"path/filepath"
@@ -55,6 +54,11 @@ func (m *morgue) FailNode(_ context.Context, _, reason string) error {
 	return m.tell("down: %s", reason)
 }
 
+// record is a node record in these states, drained for a reason.
+func record(reason string, states ...string) *slurm.Node {
+	return &slurm.Node{Name: "n1", State: states, Reason: reason}
+}
+
 func TestDeadJobs(t *testing.T) {
 	booted := time.Unix(1000, 0)
 	job := func(id int64, requeue bool, change ...func(*slurm.Job)) slurm.Job {
@@ -83,9 +87,9 @@ func TestDeadJobs(t *testing.T) {
 		"may be requeued":                        {jobs: []slurm.Job{job(3, true)}, told: []string{"requeue 3"}},
 		"may not":                                {jobs: []slurm.Job{job(4, false)}, told: []string{drain, comment, down}},
 		"both kinds":                             {jobs: []slurm.Job{job(3, true), job(4, false)}, told: []string{"requeue 3", drain, comment, down}},
-		"may not, drained by an agent":           {jobs: []slurm.Job{job(4, false)}, node: record(ourDrain), told: []string{comment, down}},
-		"may not, drained by slurmctld":          {jobs: []slurm.Job{job(4, false)}, node: record(tooSmall), told: []string{drain, comment, down}},
-		"may not, drained by an admin":           {jobs: []slurm.Job{job(4, false)}, node: record(anAdmins)},
+		"may not, drained by an agent":           {jobs: []slurm.Job{job(4, false)}, node: record(reasonDead, "IDLE", "DRAIN"), told: []string{comment, down}},
+		"may not, drained by slurmctld":          {jobs: []slurm.Job{job(4, false)}, node: record("Low socket*core*thread count, Low CPUs", "IDLE", "DRAIN", "INVALID_REG"), told: []string{drain, comment, down}},
+		"may not, drained by an admin":           {jobs: []slurm.Job{job(4, false)}, node: record("bad disk", "IDLE", "DRAIN")},
 		"may not, and another job lives":         {jobs: []slurm.Job{job(4, false), job(5, false)}, told: []string{drain}},
 		"may not, and a new job has come":        {jobs: []slurm.Job{job(4, false)}, new: 9, told: []string{drain}},
 		"its script has not begun":               {jobs: []slurm.Job{job(3, true)}, steps: []string{}},
@@ -99,7 +103,7 @@ func TestDeadJobs(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			if c.node == nil {
-				c.node = record(busy)
+				c.node = record("", "MIXED")
 			}
 			if c.steps == nil {
 				c.steps = []string{"3" + batchStep, "4" + batchStep, "4.0"}
@@ -142,7 +146,7 @@ func TestLostJobs(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			a := &Agent{
 				Options: Options{Root: t.TempDir(), Config: Config{NodeName: "n1"}, Observe: func(Notice) {}},
-				client:  &morgue{jobs: []slurm.Job{c.job}, node: record(busy)},
+				client:  &morgue{jobs: []slurm.Job{c.job}, node: record("", "MIXED")},
 			}
 			listening(t, filepath.Join(a.Root, "n1_6"+batchStep))
 			lost, err := a.lostJobs(t.Context())
@@ -183,46 +187,4 @@ func TestSockets(t *testing.T) {
 	living, dead = a.sockets()
 	assert.Equal(t, []string{"3.0"}, living)
 	assert.Equal(t, []string{"4" + batchStep}, dead)
-}
-
-// TestBurying is when dead jobs are looked for: once, when slurmctld has seen this slurmd.
-func TestBurying(t *testing.T) {
-	heir, _ := play(slurmdLife(), registered...)
-	heir.inherits = true
-	l, actions := play(heir, answered{node: record(busy, stale)})
-	require.NotContains(t, actions, endDeadJobs{l.question}, "slurmctld misses most of them when slurmd registers")
-	l, _ = play(heir, answered{node: record()})
-	require.Equal(t, Ready, l.state, "nothing runs here")
-	for name, n := range map[string]*slurm.Node{"": record(busy), "another size": record(busy, bigger), "drained": record(busy, anAdmins)} {
-		l, actions = play(heir, answered{node: n})
-		require.Equal(t, []action{endDeadJobs{l.question}}, actions, name)
-	}
-	again, actions := play(l, carriedOut{err: slurm.ErrUnreachable}, timerFired{}, answered{node: record(busy)})
-	require.Equal(t, []action{endDeadJobs{again.question}}, actions)
-	for _, err := range []error{nil, errors.New("no")} {
-		l, actions = play(again, carriedOut{err: err})
-		require.Equal(t, []action{ask{l.question}}, actions, "what slurmctld refuses keeps no node from its work")
-		l, _ = play(l, answered{node: record(busy), steps: 1})
-		require.Equal(t, Ready, l.state)
-	}
-	dead := record(ourDrain, func(n *slurm.Node) { n.State[0] = "DOWN" })
-	l, actions = play(again, carriedOut{}, answered{node: dead})
-	require.Equal(t, []action{resumeRecord{l.question}}, actions, "set DOWN by this agent, or by one that died then")
-}
-
-func TestBuryingOnTheWayDown(t *testing.T) {
-	heir := isTerminated()
-	heir.inherits = true
-	l, actions := play(heir, answered{node: record(busy)})
-	require.Equal(t, []action{drainRecord{l.question, reasonTerminate}}, actions, "first of all")
-	l, actions = play(l, carriedOut{}, answered{node: record(busy, terminating)})
-	require.Equal(t, []action{endDeadJobs{l.question}}, actions)
-	again, _ := play(l, carriedOut{err: slurm.ErrUnreachable}, timerFired{}, answered{node: record(busy, terminating)})
-	require.Equal(t, burying, again.doing)
-	l, actions = play(l, carriedOut{})
-	require.Equal(t, []action{ask{l.question}}, actions)
-	l, _ = play(l, answered{node: record(busy, terminating), steps: 1})
-	require.Equal(t, finishing, l.doing)
-	l, _ = play(heir, deadline{toRequeue}, answered{node: record(busy, terminating)})
-	require.Equal(t, requeueing, l.doing, "all the same now")
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/slurmlet/slurmlet/internal/lifecycle"
 	"github.com/slurmlet/slurmlet/internal/process"
 )
 
@@ -40,9 +41,9 @@ func TestAnErrorBeforeReadyIsAnEarlierOne(t *testing.T) {
 		status Status
 		row    string
 	}{
-		{Status{State: Ready, Since: at.Add(time.Second), LastError: &LastError{At: at}}, "Earlier error"},
-		{Status{State: Ready, Since: at, LastError: &LastError{At: at.Add(time.Second)}}, "Last error"},
-		{Status{State: Starting, Since: at.Add(time.Second), LastError: &LastError{At: at}}, "Last error"},
+		{Status{State: lifecycle.Ready, Since: at.Add(time.Second), LastError: &LastError{At: at}}, "Earlier error"},
+		{Status{State: lifecycle.Ready, Since: at, LastError: &LastError{At: at.Add(time.Second)}}, "Last error"},
+		{Status{State: lifecycle.Starting, Since: at.Add(time.Second), LastError: &LastError{At: at}}, "Last error"},
 	} {
 		var text strings.Builder
 		require.NoError(t, c.status.WriteText(&text))

@@ -19,6 +19,7 @@ import (
 
 	"github.com/slurmlet/slurmlet/internal/copies"
 	"github.com/slurmlet/slurmlet/internal/keyring"
+	"github.com/slurmlet/slurmlet/internal/lifecycle"
 )
 
 // clusterKeys are auth/slurm's keys as the daemon has them: a copy of those that are
@@ -131,7 +132,7 @@ func (a *Agent) openKeys() error {
 	if err := a.takeKeys(); err != nil {
 		return &Fault{Code: ExitConfig, Err: err}
 	}
-	if a.life.reloads {
+	if a.life.Reloads {
 		return nil
 	}
 	return a.keys.copy.Watch(a.over, func(changed []string, err error) {
@@ -140,7 +141,7 @@ func (a *Agent) openKeys() error {
 			return
 		}
 		a.tell(slog.LevelInfo, "the cluster's keys have changed", slog.Any("keys", a.keys.status.Load()))
-		read := filesChanged{restart: !a.daemon.announces, since: time.Now()}
+		read := lifecycle.FilesChanged{Restart: !a.daemon.announces, Since: time.Now()}
 		if a.Config.Role == Slurmd {
 			time.AfterFunc(slurmdKeyPause, func() { a.post(read) })
 			return

@@ -10,7 +10,6 @@ import (
 
 	"github.com/slurmlet/slurmlet/internal/copies"
 	"github.com/slurmlet/slurmlet/internal/keyring"
-	"github.com/slurmlet/slurmlet/internal/nodesize"
 )
 
 func TestFindKeys(t *testing.T) {
@@ -81,24 +80,4 @@ func TestKeysAreFollowed(t *testing.T) {
 	_, err = k.copy.Sync()
 	require.Error(t, err)
 	require.Equal(t, now, k.status.Load(), "what cannot be read is not gone")
-}
-
-// TestNewKeysAreRead: a daemon that was about to hand over when its keys changed is
-// told once more.
-func TestNewKeysAreRead(t *testing.T) {
-	at := func(seconds int) time.Time { return epoch.Add(time.Duration(seconds) * time.Second) }
-	l := newLife(plan{restarts: true, announces: true, way: newWayDown(0, 0)}, nodesize.Allocation{})
-	l, _ = play(l, begun{}, mainStarted{pid: 7, at: at(0)}, mainReady{}, timerFired{}, answered{})
-	require.Equal(t, Ready, l.state)
-	l, actions := play(l, filesChanged{since: at(5)})
-	require.Equal(t, []action{signalMain{sigHup}}, actions)
-	l, _ = play(l, mainChanged{pid: 8, at: at(4)})
-	l, actions = play(l, answered{})
-	require.Equal(t, []action{signalMain{sigHup}}, actions, "8 was on its way before")
-	l, _ = play(l, mainChanged{pid: 9, at: at(6)})
-	l, actions = play(l, answered{})
-	require.Empty(t, actions)
-	require.Equal(t, Ready, l.state)
-	_, actions = play(l, filesChanged{since: at(5)})
-	require.Empty(t, actions, "9 has read them")
 }

@@ -5,27 +5,28 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/slurmlet/slurmlet/internal/lifecycle"
 	"github.com/slurmlet/slurmlet/internal/notify"
 	"github.com/slurmlet/slurmlet/internal/process"
 )
 
 // start starts the daemon. The notify server waits meanwhile: a READY that
 // came before the pid is known would be refused as a stranger's.
-func (a *Agent) start() event {
+func (a *Agent) start() lifecycle.Event {
 	a.mainLock.Lock()
 	defer a.mainLock.Unlock()
 	if err := a.gres.Check(a.Root); err != nil {
-		return mainFailed{err}
+		return lifecycle.MainFailed{Err: err}
 	}
 	if err := a.machine.Reclaim(a.delegated.Delegation); err != nil {
 		a.tell(slog.LevelWarn, "cannot put the container's cgroups right before slurmd starts", slog.Any("error", err))
 	}
 	p, err := a.Table.Start(a.daemon.command(a))
 	if err != nil {
-		return mainFailed{err}
+		return lifecycle.MainFailed{Err: err}
 	}
 	a.takeOver(p)
-	return mainStarted{pid: p.PID(), at: began(a.Root, p)}
+	return lifecycle.MainStarted{PID: p.PID(), At: began(a.Root, p)}
 }
 
 // takeOver makes p the main process. It is called with mainLock held.
@@ -42,11 +43,11 @@ func (a *Agent) watch(p *process.Process) {
 	a.output.Flush()
 	a.forget(p)
 	status := p.Status()
-	a.post(mainExited{
-		pid:    p.PID(),
-		code:   status.ExitCode(),
-		what:   a.epitaph(p, status),
-		uptime: time.Since(p.Started()),
+	a.post(lifecycle.MainExited{
+		PID:    p.PID(),
+		Code:   status.ExitCode(),
+		What:   a.epitaph(p, status),
+		Uptime: time.Since(p.Started()),
 	})
 }
 
@@ -76,14 +77,14 @@ func (a *Agent) notified(m notify.Message) {
 			a.tell(slog.LevelError, "cannot follow the daemon's hand-over", slog.Any("error", err), slog.Int("pid", m.MainPID))
 			return
 		}
-		a.post(mainChanged{pid: p.PID(), at: began(a.Root, p)})
+		a.post(lifecycle.MainChanged{PID: p.PID(), At: began(a.Root, p)})
 	}
 	if m.Ready {
 		select {
 		case a.spoolMade <- struct{}{}:
 		default: // it has been told
 		}
-		a.post(mainReady{})
+		a.post(lifecycle.MainReady{})
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/slurmlet/slurmlet/internal/devices"
+	"github.com/slurmlet/slurmlet/internal/lifecycle"
 	"github.com/slurmlet/slurmlet/internal/login"
 )
 
@@ -23,8 +24,8 @@ var ofAll = []metric[Status]{
 }
 
 func states(s *Status) []sample {
-	all := []State{Starting, Ready, Reloading, Resizing, Stopping, Exited}
-	return ofEach(all, func(state State) []sample { return whether(s.State == state, string(state)) })
+	all := []lifecycle.Phase{lifecycle.Starting, lifecycle.Ready, lifecycle.Reloading, lifecycle.Resizing, lifecycle.Stopping, lifecycle.Exited}
+	return ofEach(all, func(state lifecycle.Phase) []sample { return whether(s.State == state, string(state)) })
 }
 
 var ofMain = []metric[MainStatus]{

@@ -18,6 +18,7 @@ import (
 
 	"github.com/slurmlet/slurmlet/cgroup"
 	"github.com/slurmlet/slurmlet/internal/devices"
+	"github.com/slurmlet/slurmlet/internal/lifecycle"
 	"github.com/slurmlet/slurmlet/internal/login"
 	"github.com/slurmlet/slurmlet/internal/nodesize"
 )
@@ -32,7 +33,7 @@ var (
 
 var statuses = map[string]Status{
 	"slurmctld": {
-		Role: Slurmctld, State: Ready, Since: noon, Version: "v1", Started: true, Main: &MainStatus{PID: 7, Since: noon},
+		Role: Slurmctld, State: lifecycle.Ready, Since: noon, Version: "v1", Started: true, Main: &MainStatus{PID: 7, Since: noon},
 		Keys: &KeysStatus{Signs: "2026", Since: noon, Accepts: []KeyStatus{{Name: "2026"}, {Name: "slurm.key", Expires: &later}}},
 		Conf: &ConfStatus{
 			Sources: []string{"/etc/slurm"}, Live: "5feceb66ffc8", Good: "5feceb66ffc8", Took: 3, Missed: []string{"node-7"},
@@ -40,16 +41,16 @@ var statuses = map[string]Status{
 		},
 	},
 	"slurmctld-refused": {
-		Role: Slurmctld, State: Reloading, Since: noon, Version: "v1", Started: true, Main: &MainStatus{PID: 9, Since: noon}, LastError: &LastError{At: later, Text: "a secret"},
+		Role: Slurmctld, State: lifecycle.Reloading, Since: noon, Version: "v1", Started: true, Main: &MainStatus{PID: 9, Since: noon}, LastError: &LastError{At: later, Text: "a secret"},
 		Keys: &KeysStatus{Signs: "slurm.key", Since: noon, Accepts: []KeyStatus{{Name: "slurm.key"}}, Refused: "a secret"},
 		Conf: &ConfStatus{
-			Sources: []string{"/etc/slurm", "/etc/slurm-more"}, Live: "5feceb66ffc8", Good: "5feceb66ffc8", Doing: string(restoring), Reloads: ReloadsStatus{Refused: 1, RolledBack: 2},
+			Sources: []string{"/etc/slurm", "/etc/slurm-more"}, Live: "5feceb66ffc8", Good: "5feceb66ffc8", Doing: string(lifecycle.Restoring), Reloads: ReloadsStatus{Refused: 1, RolledBack: 2},
 			Refused: &Refusal{Since: later, Why: []string{"slurmctld: a secret", "/etc/slurm-more/parts/nodes.conf:4:12: error: a secret", "/etc/slurm/slurm.conf:9: error: a secret"}},
 			Faults:  []string{"a secret", "another"},
 		},
 	},
 	"slurmd": {
-		Role: Slurmd, State: Ready, Since: noon, Version: "v1", Started: true, Main: &MainStatus{PID: 7, Since: later}, Restarts: 3,
+		Role: Slurmd, State: lifecycle.Ready, Since: noon, Version: "v1", Started: true, Main: &MainStatus{PID: 7, Since: later}, Restarts: 3,
 		Node: &NodeStatus{
 			Name: "node-0", Size: nodesize.Size{CPUs: 16, Reserved: cgroup.SetOf(0, 1, 2, 3), RealMemory: 3072, TmpDisk: 1024}, Mismatches: &MismatchStatus{Mismatches: []nodesize.Mismatch{{Setting: "TaskPlugin=task/affinity"}}},
 			Gres:   nodesize.Gres{Plan: devices.Plan{Gres: devices.Gres{{Name: "gpu", Type: "nvidia_h200", Count: 2}, {Name: "shard", Count: 8}}}},
@@ -58,7 +59,7 @@ var statuses = map[string]Status{
 		},
 	},
 	"slurmd-stopping": {
-		Role: Slurmd, State: Stopping, Since: noon, Version: "v1", Started: true, ConfFault: "a secret",
+		Role: Slurmd, State: lifecycle.Stopping, Since: noon, Version: "v1", Started: true, ConfFault: "a secret",
 		Node: &NodeStatus{
 			Name: "node-0", Size: nodesize.Size{CPUs: 1, RealMemory: 448}, Mismatches: &MismatchStatus{Error: "no answer"}, Fault: "a secret", Refusal: "a secret",
 			Cgroup: &delegation{Mode: CgroupPrefer, Error: "a secret", Delegation: cgroup.Delegation{Steps: "x", Missing: []cgroup.Missing{{Controller: "memory"}}}},
@@ -67,17 +68,17 @@ var statuses = map[string]Status{
 		Stopping: &StoppingStatus{Since: noon, JobsUntil: &later, Until: later.Add(time.Minute), Jobs: []JobStatus{{ID: "1", User: "a secret"}, {ID: "2"}}, Left: "a secret"},
 	},
 	"login": {
-		Role: Login, State: Ready, Since: noon, Version: "v1", Started: true, Main: &MainStatus{PID: 7, Since: noon},
+		Role: Login, State: lifecycle.Ready, Since: noon, Version: "v1", Started: true, Main: &MainStatus{PID: 7, Since: noon},
 		Sessions: []login.SessionStatus{{User: "a secret", From: "a secret"}, {User: "bob"}},
 		Services: []login.ServiceStatus{{Name: "sssd", State: login.Running}, {Name: "sshd", State: login.Backoff, Reason: "a secret", Restarts: 4}},
 	},
 	"login-stopping": {
-		Role: Login, State: Stopping, Since: noon, Version: "v1", Started: true, Main: &MainStatus{PID: 7, Since: noon},
+		Role: Login, State: lifecycle.Stopping, Since: noon, Version: "v1", Started: true, Main: &MainStatus{PID: 7, Since: noon},
 		Services: []login.ServiceStatus{{Name: "sshd", State: login.Stopped}}, Stopping: &StoppingStatus{Since: noon, Until: later},
 	},
-	"starting": {Role: Slurmdbd, State: Starting, Since: noon, Doing: string(reaching), Reason: "a secret", Version: "v1"},
+	"starting": {Role: Slurmdbd, State: lifecycle.Starting, Since: noon, Doing: string(lifecycle.Reaching), Reason: "a secret", Version: "v1"},
 	"names": {
-		Role: Slurmctld, State: Exited, Since: noon, Version: "a \"quoted\"\nversion\\",
+		Role: Slurmctld, State: lifecycle.Exited, Since: noon, Version: "a \"quoted\"\nversion\\",
 		Keys: &KeysStatus{Signs: strings.Repeat("é", 200)},
 		Conf: &ConfStatus{Sources: []string{"/etc/slurm"}, Refused: &Refusal{Why: []string{"/etc/slurm/a:1\xff.conf: the file is empty"}}},
 	},

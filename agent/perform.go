@@ -13,89 +13,94 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/slurmlet/slurmlet/internal/devices"
+	"github.com/slurmlet/slurmlet/internal/lifecycle"
 	"github.com/slurmlet/slurmlet/internal/process"
 	"github.com/slurmlet/slurmlet/internal/slurm"
 )
 
-// questionLimit bounds one question to slurmctld. It is above scontrol's own
-// MessageTimeout of 10 s (slurm.conf(5)).
-const questionLimit = 15 * time.Second
+const questionLimit = lifecycle.QuestionLimit
 
 // perform does one action. What is known at once comes back as events; the
 // rest is posted later.
-func (a *Agent) perform(act action) []event {
+func (a *Agent) perform(act lifecycle.Action) []lifecycle.Event {
 	switch act := act.(type) {
-	case startMain:
-		return []event{a.start()}
-	case signalMain:
-		a.signal(act.signal)
-	case reach:
-		a.inquire(func(ctx context.Context) event { return a.reachQuestion(ctx, act.number) })
-	case ask:
+	case lifecycle.StartMain:
+		return []lifecycle.Event{a.start()}
+	case lifecycle.SignalMain:
+		a.signal(act.Signal)
+	case lifecycle.Reach:
+		a.inquire(func(ctx context.Context) lifecycle.Event { return a.reachQuestion(ctx, act.Number) })
+	case lifecycle.Ask:
 		question := a.confirmQuestion
 		switch {
-		case a.life.state == Stopping:
+		case a.life.Phase == lifecycle.Stopping:
 			question = a.withdrawQuestion
-		case a.life.registers:
+		case a.life.Registers:
 			question = a.nodeQuestion
-		case a.life.doing == doubting:
+		case a.life.Activity == lifecycle.Doubting:
 			question = a.reachQuestion
 		}
-		a.inquire(func(ctx context.Context) event { return question(ctx, act.number) })
-	case speak:
-		a.inquire(func(ctx context.Context) event { return carriedOut{act.number, a.speak(ctx)} })
-	case deleteRecord:
-		a.inquire(func(ctx context.Context) event {
-			return carriedOut{act.number, a.client.DeleteNode(ctx, a.Config.NodeName)}
+		a.inquire(func(ctx context.Context) lifecycle.Event { return question(ctx, act.Number) })
+	case lifecycle.StartSackd:
+		a.inquire(func(ctx context.Context) lifecycle.Event {
+			return lifecycle.Done{Number: act.Number, Err: a.speak(ctx)}
 		})
-	case drainRecord:
-		a.inquire(func(ctx context.Context) event {
-			return carriedOut{act.number, a.client.DrainNode(ctx, a.Config.NodeName, act.reason)}
+	case lifecycle.DeleteRecord:
+		a.inquire(func(ctx context.Context) lifecycle.Event {
+			return lifecycle.Done{Number: act.Number, Err: a.client.DeleteNode(ctx, a.Config.NodeName)}
 		})
-	case resumeRecord:
-		a.inquire(func(ctx context.Context) event {
-			return carriedOut{act.number, a.client.ResumeNode(ctx, a.Config.NodeName)}
+	case lifecycle.DrainRecord:
+		a.inquire(func(ctx context.Context) lifecycle.Event {
+			return lifecycle.Done{Number: act.Number, Err: a.client.DrainNode(ctx, a.Config.NodeName, act.Reason)}
 		})
-	case endDeadJobs:
-		a.inquire(func(ctx context.Context) event { return carriedOut{act.number, a.endDeadJobs(ctx)} })
-	case seekLost:
-		a.inquire(func(ctx context.Context) event {
+	case lifecycle.ResumeRecord:
+		a.inquire(func(ctx context.Context) lifecycle.Event {
+			return lifecycle.Done{Number: act.Number, Err: a.client.ResumeNode(ctx, a.Config.NodeName)}
+		})
+	case lifecycle.EndStaleJobs:
+		a.inquire(func(ctx context.Context) lifecycle.Event {
+			return lifecycle.Done{Number: act.Number, Err: a.endDeadJobs(ctx)}
+		})
+	case lifecycle.FindLostJobs:
+		a.inquire(func(ctx context.Context) lifecycle.Event {
 			lost, err := a.lostJobs(ctx)
-			return lostSought{act.number, lost, err}
+			return lifecycle.LostJobsFound{Number: act.Number, Lost: lost, Err: err}
 		})
-	case updateRecord:
-		a.inquire(func(ctx context.Context) event {
-			return carriedOut{act.number, a.client.UpdateNode(ctx, a.Config.NodeName, act.fields)}
+	case lifecycle.UpdateRecord:
+		a.inquire(func(ctx context.Context) lifecycle.Event {
+			return lifecycle.Done{Number: act.Number, Err: a.client.UpdateNode(ctx, a.Config.NodeName, act.Fields)}
 		})
-	case arm:
-		time.AfterFunc(a.life.spread(act.after), func() { a.post(timerFired{act.number}) })
-	case schedule:
-		time.AfterFunc(act.after, func() { a.post(deadline{act.stage}) })
-	case countSteps:
-		go func() { a.post(stepsCounted{act.number, len(a.stepSockets())}) }()
-	case signalJobs:
+	case lifecycle.Arm:
+		time.AfterFunc(spread(a.life, act.After), func() { a.post(lifecycle.TimerFired{Number: act.Number}) })
+	case lifecycle.Schedule:
+		time.AfterFunc(act.After, func() { a.post(lifecycle.DeadlinePassed{Stage: act.Stage}) })
+	case lifecycle.CountSteps:
+		go func() { a.post(lifecycle.StepsCounted{Number: act.Number, Steps: len(a.stepSockets())}) }()
+	case lifecycle.SignalJobs:
 		go a.signalJobs()
-	case requeueJobs:
-		a.inquire(func(ctx context.Context) event { return carriedOut{act.number, a.requeueJobs(ctx)} })
-	case killRequeued:
-		go a.killRequeued()
-	case failRecord:
-		a.inquire(func(ctx context.Context) event {
-			return carriedOut{act.number, a.client.FailNode(ctx, a.Config.NodeName, act.reason)}
+	case lifecycle.RequeueJobs:
+		a.inquire(func(ctx context.Context) lifecycle.Event {
+			return lifecycle.Done{Number: act.Number, Err: a.requeueJobs(ctx)}
 		})
-	case endSteps:
-		go a.endSteps(act.kill)
-	case holdSteps:
+	case lifecycle.KillRequeued:
+		go a.killRequeued()
+	case lifecycle.FailRecord:
+		a.inquire(func(ctx context.Context) lifecycle.Event {
+			return lifecycle.Done{Number: act.Number, Err: a.client.FailNode(ctx, a.Config.NodeName, act.Reason)}
+		})
+	case lifecycle.EndSteps:
+		go a.endSteps(act.Kill)
+	case lifecycle.HoldSteps:
 		a.holdSteps()
-	case killSteps:
+	case lifecycle.KillSteps:
 		a.killSteps()
-	case seeOff:
-		a.login.DrainSessions(act.until, func() { a.post(sessionsOver{}) })
-	case warnSessions:
-		a.login.WarnSessions(act.until)
-	case endSessions:
-		a.login.EndSessions(act.kill)
-	case exit:
+	case lifecycle.DrainSessions:
+		a.login.DrainSessions(act.Until, func() { a.post(lifecycle.SessionsOver{}) })
+	case lifecycle.WarnSessions:
+		a.login.WarnSessions(act.Until)
+	case lifecycle.EndSessions:
+		a.login.EndSessions(act.Kill)
+	case lifecycle.Exit:
 		if a.cancelQuestion != nil {
 			a.cancelQuestion()
 		}
@@ -110,19 +115,23 @@ func (a *Agent) perform(act action) []event {
 
 // spread makes a thousand nodes not ask a new slurmctld at once, nor one that
 // was away when all of them got SIGTERM. A deadline stays what it is.
-func (l life) spread(wait time.Duration) time.Duration {
-	switch l.doing {
-	case ending, replacing:
+func spread(l lifecycle.State, wait time.Duration) time.Duration {
+	switch l.Activity {
+	case lifecycle.Ending, lifecycle.Replacing:
 		return wait
-	case nothing: // nobody waits for it
+	case lifecycle.Idle: // nobody waits for it
 		return wait + rand.N(wait)
 	}
 	return wait + time.Duration(rand.Int64N(int64(wait)/5+1))
 }
 
-func (a *Agent) reachQuestion(ctx context.Context, number int) event {
-	return answered{number: number, err: a.daemon.reach(a, ctx), steps: a.stepsHere()}
+func (a *Agent) reachQuestion(ctx context.Context, number int) lifecycle.Event {
+	err := a.daemon.reach(a, ctx)
+	return lifecycle.Answered{Number: number, Err: err, Late: isLate(err), Steps: a.stepsHere()}
 }
+
+// isLate: the question has taken all of questionLimit.
+func isLate(err error) bool { return errors.Is(err, context.DeadlineExceeded) }
 
 // stepsHere counts the steps of a node.
 func (a *Agent) stepsHere() int {
@@ -133,12 +142,12 @@ func (a *Agent) stepsHere() int {
 }
 
 // confirmQuestion: a daemon that does not answer often says why.
-func (a *Agent) confirmQuestion(ctx context.Context, number int) event {
+func (a *Agent) confirmQuestion(ctx context.Context, number int) lifecycle.Event {
 	err := a.daemon.confirm(a, ctx)
 	if said := a.lastWords(); err != nil && said != "" {
 		err = fmt.Errorf("%w; %s: %s", err, a.daemon.program, said)
 	}
-	return answered{number: number, err: err}
+	return lifecycle.Answered{Number: number, Err: err, Late: isLate(err)}
 }
 
 // lastWords is the last error of the living daemon, empty for none.
@@ -154,15 +163,15 @@ func (a *Agent) lastWords() string {
 
 func (a *Agent) ping(ctx context.Context) error { return a.client.Ping(ctx) }
 
-func (a *Agent) nodeQuestion(ctx context.Context, number int) event {
+func (a *Agent) nodeQuestion(ctx context.Context, number int) lifecycle.Event {
 	node, err := a.client.Node(ctx, a.Config.NodeName)
 	if err == nil && node != nil {
 		err = a.knownGres(ctx, node)
 	}
-	e := answered{number: number, node: node, err: err}
-	e.main, e.began = a.beganByNow(a.mainProcess())
+	e := lifecycle.Answered{Number: number, Node: node, Err: err, Late: isLate(err)}
+	e.Main, e.Began = a.beganByNow(a.mainProcess())
 	if err == nil && node != nil && node.Busy() {
-		e.steps = len(a.stepSockets())
+		e.Steps = len(a.stepSockets())
 	}
 	return e
 }
@@ -198,7 +207,7 @@ func (a *Agent) reachController(ctx context.Context) error {
 
 // inquire asks slurmctld in the background; a question that is open still is
 // given up.
-func (a *Agent) inquire(question func(context.Context) event) {
+func (a *Agent) inquire(question func(context.Context) lifecycle.Event) {
 	if a.cancelQuestion != nil {
 		a.cancelQuestion()
 	}
@@ -210,9 +219,9 @@ func (a *Agent) inquire(question func(context.Context) event) {
 	}()
 }
 
-var signals = map[mainSignal]unix.Signal{sigTerm: unix.SIGTERM, sigHup: unix.SIGHUP, sigKill: unix.SIGKILL}
+var signals = map[lifecycle.MainSignal]unix.Signal{lifecycle.SigTerm: unix.SIGTERM, lifecycle.SigHup: unix.SIGHUP, lifecycle.SigKill: unix.SIGKILL}
 
-func (a *Agent) signal(s mainSignal) {
+func (a *Agent) signal(s lifecycle.MainSignal) {
 	a.mainLock.Lock()
 	defer a.mainLock.Unlock()
 	if a.main == nil {

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/slurmlet/slurmlet/internal/lifecycle"
 	"github.com/slurmlet/slurmlet/slurmconf"
 )
 
@@ -33,7 +34,7 @@ func (a *Agent) seeRegistered() {
 	for {
 		news := a.published.next()
 		var due <-chan time.Time
-		if s := a.status.Load(); s.State == Ready && s.Main != nil && s.Main.PID != r.known {
+		if s := a.status.Load(); s.State == lifecycle.Ready && s.Main != nil && s.Main.PID != r.known {
 			r = a.register(r, s.Main.PID, time.Now())
 			if r.known != s.Main.PID {
 				due = time.After(time.Until(r.next))
@@ -64,7 +65,7 @@ func (a *Agent) register(r registration, pid int, now time.Time) registration {
 	if cluster == "" { // it is being put in place
 		return r
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), takeLimit)
+	ctx, cancel := context.WithTimeout(context.Background(), lifecycle.TakeLimit)
 	defer cancel()
 	registered, err := a.client.Registered(ctx, cluster)
 	switch {

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/slurmlet/slurmlet/internal/confsync"
+	"github.com/slurmlet/slurmlet/internal/lifecycle"
 	"github.com/slurmlet/slurmlet/internal/publichttp"
 )
 
@@ -47,7 +48,7 @@ func (a *Agent) serve() (servers, error) {
 	limits := publichttp.Limits{Active: mostVisitors, Timeout: visitPatience, WaitTimeout: confsync.LongestWait, Report: func(err error) {
 		a.tell(slog.LevelError, "the agent's port", slog.Any("error", err))
 	}}
-	if a.life.reloads {
+	if a.life.Reloads {
 		limits.Active, limits.Waiting = mostAtController, confsync.MostUnknown
 	}
 	port, err := publichttp.Listen(a.Config.Listen, a.publicHandler(), limits)
@@ -85,7 +86,7 @@ func (s servers) close() {
 // handler answers probes and whoever asks for numbers.
 func (a *Agent) handler(probe func(good func(Status) bool) http.HandlerFunc) *http.ServeMux {
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /livez", probe(func(s Status) bool { return s.State != Exited }))
+	mux.HandleFunc("GET /livez", probe(func(s Status) bool { return s.State != lifecycle.Exited }))
 	mux.HandleFunc("GET /readyz", probe(Status.Serving))
 	mux.HandleFunc("GET /startupz", probe(func(s Status) bool { return s.Started }))
 	mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, _ *http.Request) {
@@ -103,7 +104,7 @@ func (a *Agent) publicHandler() *http.ServeMux {
 		w.Header().Set("Content-Type", "application/json")
 		_ = a.brief().public().writeJSON(w)
 	})
-	if a.life.reloads {
+	if a.life.Reloads {
 		mux.Handle("GET /conf", &a.conf.feed)
 	}
 	return mux
@@ -117,12 +118,12 @@ func (a *Agent) localHandler() http.Handler {
 		w.Header().Set("Content-Type", "application/json")
 		_ = a.Status().WriteJSON(w)
 	})
-	if a.life.registers {
+	if a.life.Registers {
 		mux.HandleFunc("POST /drain", a.command(a.drainCommand))
 		mux.HandleFunc("POST /resume", a.command(a.resumeCommand))
 		mux.HandleFunc("POST /deadline", a.command(a.deadlineCommand))
 	}
-	if a.life.reloads {
+	if a.life.Reloads {
 		mux.HandleFunc("POST /reload", a.command(a.reloadCommand))
 		mux.HandleFunc("GET /diff", a.serveDiff)
 	}

@@ -5,27 +5,29 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/slurmlet/slurmlet/internal/lifecycle"
 )
 
 // TestSpread: what is asked again is spread; a deadline is not, or the kubelet
 // would be quicker.
 func TestSpread(t *testing.T) {
 	for _, c := range []struct {
-		life  life
+		life  lifecycle.State
 		exact bool
 	}{
-		{life{state: Stopping, doing: ending}, true},
-		{life{state: Stopping, doing: withdrawing}, false},
-		{life{state: Starting, doing: replacing}, true},
-		{life{state: Starting, doing: reaching}, false},
-		{life{state: Starting, doing: confirming}, false},
-		{life{state: Starting, doing: leaving}, false},
-		{life{state: Starting, doing: pausing}, false},
+		{lifecycle.State{Phase: lifecycle.Stopping, Activity: lifecycle.Ending}, true},
+		{lifecycle.State{Phase: lifecycle.Stopping, Activity: lifecycle.Withdrawing}, false},
+		{lifecycle.State{Phase: lifecycle.Starting, Activity: lifecycle.Replacing}, true},
+		{lifecycle.State{Phase: lifecycle.Starting, Activity: lifecycle.Reaching}, false},
+		{lifecycle.State{Phase: lifecycle.Starting, Activity: lifecycle.Confirming}, false},
+		{lifecycle.State{Phase: lifecycle.Starting, Activity: lifecycle.Leaving}, false},
+		{lifecycle.State{Phase: lifecycle.Starting, Activity: lifecycle.Pausing}, false},
 	} {
 		const wait = time.Hour
 		var longer int
 		for range 100 {
-			after := c.life.spread(wait)
+			after := spread(c.life, wait)
 			require.GreaterOrEqual(t, after, wait)
 			require.LessOrEqual(t, after, wait+wait/5)
 			if after > wait {

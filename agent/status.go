@@ -11,6 +11,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/slurmlet/slurmlet/internal/lifecycle"
 	"github.com/slurmlet/slurmlet/internal/login"
 	"github.com/slurmlet/slurmlet/internal/nodesize"
 	"github.com/slurmlet/slurmlet/internal/reconfig"
@@ -19,12 +20,12 @@ import (
 // Status is what the agent tells about itself: GET /status on its socket, and "slurmlet
 // status -o json".
 type Status struct {
-	Role    Role      `json:"role"`
-	State   State     `json:"state"`
-	Since   time.Time `json:"since"`
-	Doing   string    `json:"doing,omitempty"`
-	Reason  string    `json:"reason,omitempty"`
-	Version string    `json:"version"`
+	Role    Role            `json:"role"`
+	State   lifecycle.Phase `json:"state"`
+	Since   time.Time       `json:"since"`
+	Doing   string          `json:"doing,omitempty"`
+	Reason  string          `json:"reason,omitempty"`
+	Version string          `json:"version"`
 	// Started says whether the container has been Ready once.
 	Started bool        `json:"started"`
 	Node    *NodeStatus `json:"node,omitempty"`
@@ -128,45 +129,45 @@ func (a *Agent) brief() Status {
 }
 
 // publish makes the next state visible, and logs a change that matters.
-func (a *Agent) publish(next life) {
+func (a *Agent) publish(next lifecycle.State) {
 	since := time.Now()
-	if old := a.status.Load(); old != nil && old.State == next.state {
+	if old := a.status.Load(); old != nil && old.State == next.Phase {
 		since = old.Since
 	}
 	s := Status{
-		Role: a.Config.Role, State: next.state, Since: since, Doing: string(next.doing), Reason: next.reason,
-		Version: a.Version, Started: next.wasReady, Restarts: next.starts,
+		Role: a.Config.Role, State: next.Phase, Since: since, Doing: string(next.Activity), Reason: next.Reason,
+		Version: a.Version, Started: next.WasReady, Restarts: next.Starts,
 	}
-	if next.main != 0 {
-		s.Main = &MainStatus{PID: next.main, Since: next.mainSince}
+	if next.Main != 0 {
+		s.Main = &MainStatus{PID: next.Main, Since: next.MainSince}
 	}
-	if next.registers {
+	if next.Registers {
 		s.Node = &NodeStatus{
 			Name: a.Config.NodeName, Conf: next.Size.Conf() + next.Traits.Conf(), Size: next.Size, Limits: next.Resources,
-			Traits: next.Traits, Grace: next.Grace.Sooner(next.ordered), Cgroup: &a.delegated, Gres: a.gres, Fault: next.fault, Refusal: next.refusal,
+			Traits: next.Traits, Grace: next.Grace.Sooner(next.Deadline), Cgroup: &a.delegated, Gres: a.gres, Fault: next.Fault, Refusal: next.Refusal,
 		}
 	}
-	if next.state == Stopping || next.state == Exited {
+	if next.Phase == lifecycle.Stopping || next.Phase == lifecycle.Exited {
 		s.Stopping = a.stopping(next)
 	}
-	if next.reloads {
+	if next.Reloads {
 		s.Conf = a.confStatus(next)
-		a.conf.See(reconfig.View{Idle: next.state == Ready && next.reloading == quiet, Live: next.live, Good: next.good})
+		a.conf.See(reconfig.View{Idle: next.Phase == lifecycle.Ready && next.ConfActivity == lifecycle.ConfIdle, Live: next.Live, Good: next.Good})
 	}
 	a.status.Store(&s)
 	a.published.ring()
 	a.tellHaste(next)
-	if next.reloads {
+	if next.Reloads {
 		a.tellReload(a.life, next)
 	}
-	if a.life.state != next.state || a.life.reason != next.reason || a.life.tries < patience && next.tries == patience {
+	if a.life.Phase != next.Phase || a.life.Reason != next.Reason || a.life.Tries < patience && next.Tries == patience {
 		a.tellChange(a.life, next)
 	}
-	if next.fault != "" && next.fault != a.life.fault {
-		a.tell(slog.LevelError, "cannot follow the pod's change; the node stays as it is", slog.String("error", next.fault))
+	if next.Fault != "" && next.Fault != a.life.Fault {
+		a.tell(slog.LevelError, "cannot follow the pod's change; the node stays as it is", slog.String("error", next.Fault))
 	}
-	if next.refusal != "" && next.refusal != a.life.refusal {
-		a.tell(slog.LevelError, "slurmctld does not take what the pod's annotations say", slog.String("error", next.refusal))
+	if next.Refusal != "" && next.Refusal != a.life.Refusal {
+		a.tell(slog.LevelError, "slurmctld does not take what the pod's annotations say", slog.String("error", next.Refusal))
 	}
 }
 
@@ -176,22 +177,22 @@ const mib = 1 << 20
 // patience is how many tries are nothing to worry about: nobody is ready at once.
 const patience = 3
 
-func (a *Agent) tellChange(old, next life) {
+func (a *Agent) tellChange(old, next lifecycle.State) {
 	level := slog.LevelInfo
 	switch {
-	case next.left != "":
+	case next.Left != "":
 		level = slog.LevelWarn
-	case next.state == old.state && next.tries < patience:
+	case next.Phase == old.Phase && next.Tries < patience:
 		level = slog.LevelDebug
-	case next.state == old.state || next.state == Starting:
+	case next.Phase == old.Phase || next.Phase == lifecycle.Starting:
 		level = slog.LevelWarn // it stays where it is, or falls back
 	}
-	attrs := []slog.Attr{slog.String("state", string(next.state))}
-	if next.reason != "" {
-		attrs = append(attrs, slog.String("reason", next.reason))
+	attrs := []slog.Attr{slog.String("state", string(next.Phase))}
+	if next.Reason != "" {
+		attrs = append(attrs, slog.String("reason", next.Reason))
 	}
-	if next.main != 0 {
-		attrs = append(attrs, slog.Int("main", next.main))
+	if next.Main != 0 {
+		attrs = append(attrs, slog.Int("main", next.Main))
 	}
 	a.tell(level, "state", attrs...)
 }
@@ -234,7 +235,7 @@ func (s Status) WriteText(w io.Writer) error {
 	}
 	if s.LastError != nil {
 		name := "Last error"
-		if s.State == Ready && s.LastError.At.Before(s.Since) {
+		if s.State == lifecycle.Ready && s.LastError.At.Before(s.Since) {
 			name = "Earlier error"
 		}
 		row(name, "%s: %s", s.LastError.At.Format(time.RFC3339), s.LastError.Text)

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/slurmlet/slurmlet/internal/lifecycle"
 	"github.com/slurmlet/slurmlet/internal/nodesize"
 )
 
@@ -35,16 +36,16 @@ type JobStatus struct {
 }
 
 // stopping is what SIGTERM has led to so far.
-func (a *Agent) stopping(next life) *StoppingStatus {
+func (a *Agent) stopping(next lifecycle.State) *StoppingStatus {
 	if a.stopped.IsZero() {
-		a.stopped = cmp.Or(next.stoppedAt, time.Now()) // a daemon has ended without SIGTERM
+		a.stopped = cmp.Or(next.StoppedAt, time.Now()) // a daemon has ended without SIGTERM
 	}
-	s := &StoppingStatus{Since: a.stopped, Until: a.stopped.Add(next.way.Exit), By: next.by, Left: next.left}
-	if next.registers {
-		until := a.stopped.Add(next.way.Requeue)
+	s := &StoppingStatus{Since: a.stopped, Until: a.stopped.Add(next.Deadlines.Exit), By: next.HastenedBy, Left: next.Left}
+	if next.Registers {
+		until := a.stopped.Add(next.Deadlines.Requeue)
 		s.JobsUntil = &until
 	}
-	for _, j := range next.jobs {
+	for _, j := range next.Jobs {
 		s.Jobs = append(s.Jobs, JobStatus{j.Name(), j.User, strings.Join(j.State, "+"), j.End.Time, j.Batch && j.Requeue})
 	}
 	return s
@@ -73,8 +74,8 @@ func (s *StoppingStatus) rows(row func(name, format string, args ...any)) {
 }
 
 // tellHaste: a pod that is on its way down, or begins it, has less time than was thought.
-func (a *Agent) tellHaste(next life) {
-	if s := a.status.Load().Stopping; s != nil && next.way != a.life.way {
+func (a *Agent) tellHaste(next lifecycle.State) {
+	if s := a.status.Load().Stopping; s != nil && next.Deadlines != a.life.Deadlines {
 		attrs := []slog.Attr{slog.Time("until", s.Until), slog.String("by", s.By)}
 		if s.JobsUntil != nil {
 			attrs = append(attrs, slog.Time("jobs_until", *s.JobsUntil))

@@ -9,6 +9,8 @@ import (
 
 	systemd "github.com/coreos/go-systemd/v22/daemon"
 	"golang.org/x/sys/unix"
+
+	"github.com/slurmlet/slurmlet/internal/lifecycle"
 )
 
 // unit is the agent as systemd sees it, where it runs as a unit of Type=notify or
@@ -32,13 +34,13 @@ const (
 
 // hungUp: the unit reloads until another process has taken the daemon's place. What
 // reads its configuration in place has done so at once.
-func (u unit) hungUp(l life) unit {
+func (u unit) hungUp(l lifecycle.State) unit {
 	if u.phase != active {
 		return u
 	}
 	u.phase = reloadingNow
-	if l.announces {
-		u.reloads = l.main
+	if l.Announces {
+		u.reloads = l.Main
 	}
 	return u
 }
@@ -53,20 +55,20 @@ func (u unit) gaveUp(main int) unit {
 
 // follow is the unit of a life. It is active when the node is registered, and stays
 // so when the daemon is started again.
-func (u unit) follow(l life) unit {
-	if u.reloads != l.main {
+func (u unit) follow(l lifecycle.State) unit {
+	if u.reloads != l.Main {
 		u.reloads = 0 // its successor is what counts
 	}
 	switch {
-	case l.isOver():
+	case l.IsOver():
 		u.phase = deactivating
-	case l.state == Reloading && u.phase == active:
+	case l.Phase == lifecycle.Reloading && u.phase == active:
 		u.phase = reloadingNow
-	case l.state.Serving() && l.state != Reloading && u.reloads == 0:
+	case l.Phase.Serving() && l.Phase != lifecycle.Reloading && u.reloads == 0:
 		u.phase = active
 	}
-	u.status = string(l.state)
-	for _, more := range []string{string(l.doing), l.reason} {
+	u.status = string(l.Phase)
+	for _, more := range []string{string(l.Activity), l.Reason} {
 		if more != "" {
 			u.status += ", " + more
 		}
@@ -114,7 +116,7 @@ func (a *Agent) inform(next unit) {
 func (a *Agent) informOfReload() {
 	a.inform(a.unit.hungUp(a.life))
 	if main := a.unit.reloads; main != 0 {
-		time.AfterFunc(takeLimit, func() { a.post(reloadOverdue{main}) })
+		time.AfterFunc(lifecycle.TakeLimit, func() { a.post(reloadOverdue{main}) })
 		return
 	}
 	a.inform(a.unit.follow(a.life))
@@ -146,7 +148,7 @@ func (a *Agent) watchdog() {
 }
 
 // ofUnit says whether an event is of the unit alone.
-func (a *Agent) ofUnit(e event) bool {
+func (a *Agent) ofUnit(e lifecycle.Event) bool {
 	switch e := e.(type) {
 	case pulse:
 		_, _ = systemd.SdNotify(false, systemd.SdNotifyWatchdog)
@@ -164,6 +166,3 @@ type (
 	// reloadOverdue: main has had its time to read its configuration.
 	reloadOverdue struct{ main int }
 )
-
-func (pulse) event()         {}
-func (reloadOverdue) event() {}

@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/slurmlet/slurmlet/internal/lifecycle"
 	"github.com/slurmlet/slurmlet/internal/process"
 )
 
@@ -82,7 +83,7 @@ func (a *Agent) listenFor(limit time.Duration) {
 	defer cancel()
 	if a.reachController(ctx) == nil {
 		a.tell(slog.LevelError, "slurmd hangs: it takes connections on its socket and does not answer them", slog.String("socket", sackSocket), slog.Duration("for", limit))
-		a.post(mainSilent{main.PID()})
+		a.post(lifecycle.MainSilent{PID: main.PID()})
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/fsnotify/fsnotify"
 
 	"github.com/slurmlet/slurmlet/cgroup"
+	"github.com/slurmlet/slurmlet/internal/lifecycle"
 	"github.com/slurmlet/slurmlet/internal/nodesize"
 	"github.com/slurmlet/slurmlet/internal/watch"
 )
@@ -40,7 +41,7 @@ func newWatcher(a *Agent, o watch.Options) *watcher {
 	o.Done, o.Calm, o.Concerns, o.Lost = a.over, watch.For(calm), w.concerns, w.lost
 	o.Changed = func() {
 		now, err := nodesize.Measure(a.machine, a.sizing)
-		a.post(measured{now, time.Now(), err})
+		a.post(lifecycle.Measured{Allocation: now, At: time.Now(), Err: err})
 	}
 	w.Watcher = watch.New(o)
 	return w
@@ -136,5 +137,5 @@ func (w *watcher) endsStep(e fsnotify.Event) bool {
 
 func (a *Agent) stepEnded() {
 	a.stepEnds.ring()
-	a.post(stepsEnded{})
+	a.post(lifecycle.StepsEnded{})
 }

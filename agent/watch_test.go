@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/slurmlet/slurmlet/cgroup"
+	"github.com/slurmlet/slurmlet/internal/lifecycle"
 	"github.com/slurmlet/slurmlet/internal/watch"
 )
 
@@ -31,7 +32,7 @@ func watching(t *testing.T) *watched {
 			Root: t.TempDir(), Config: Config{NodeName: "n1", SpoolDir: "/spool"},
 			Observe: func(n Notice) { w.notices = append(w.notices, n) },
 		},
-		events: make(chan event, 16), over: make(chan struct{}), spoolMade: make(chan struct{}, 1),
+		events: make(chan lifecycle.Event, 16), over: make(chan struct{}), spoolMade: make(chan struct{}, 1),
 	}
 	a.machine = cgroup.NewFS(a.Root)
 	require.NoError(t, os.Mkdir(filepath.Join(a.Root, "spool"), 0o755))
@@ -47,7 +48,7 @@ func (w *watched) socket(step string) string { return filepath.Join(w.spool, "n1
 func (w *watched) told() (ends int) {
 	synctest.Wait()
 	for len(w.agent.events) > 0 {
-		if _, is := (<-w.agent.events).(stepsEnded); is {
+		if _, is := (<-w.agent.events).(lifecycle.StepsEnded); is {
 			ends++
 		}
 	}

@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/slurmlet/slurmlet/internal/lifecycle"
 	"github.com/slurmlet/slurmlet/internal/slurm"
 )
 
@@ -92,16 +93,16 @@ func answers(path string) bool {
 }
 
 // withdrawQuestion is what there is to know about the record on the way down.
-func (a *Agent) withdrawQuestion(ctx context.Context, number int) event {
+func (a *Agent) withdrawQuestion(ctx context.Context, number int) lifecycle.Event {
 	node, err := a.client.Node(ctx, a.Config.NodeName)
 	steps := a.stepSockets()
-	e := answered{number: number, node: node, steps: len(steps), err: err}
-	e.main, e.began = a.beganByNow(a.mainProcess())
+	e := lifecycle.Answered{Number: number, Node: node, Steps: len(steps), Err: err, Late: isLate(err)}
+	e.Main, e.Began = a.beganByNow(a.mainProcess())
 	if err != nil || node == nil || !node.Busy() {
 		return e
 	}
-	e.jobs, err = a.jobsOf(ctx, steps)
-	e.counted = err == nil && len(steps) == 0
+	e.Jobs, err = a.jobsOf(ctx, steps)
+	e.Counted = err == nil && len(steps) == 0
 	if err != nil {
 		a.tell(slog.LevelDebug, "cannot tell which jobs run here", slog.Any("error", err)) // only shown
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/slurmlet/slurmlet/agent"
 	"github.com/slurmlet/slurmlet/e2e/sandbox"
+	"github.com/slurmlet/slurmlet/internal/lifecycle"
 )
 
 // anotherSet: slurmd 24.11 that runs with IgnoreSystemd=yes cannot reconfigure from there.
@@ -46,7 +47,7 @@ func (c *cluster) nodesIgnoreSystemd(t *testing.T, has bool) {
 	until(t, "slurmctld's agent is at rest", func() (bool, string) {
 		s := c.agent(t, sandbox.Controller)
 		conf = s.Conf
-		return s.State == agent.Ready && conf.Doing == "", conf.Doing
+		return s.State == lifecycle.Ready && conf.Doing == "", conf.Doing
 	})
 	assert.Nil(t, conf.Refused)
 	assert.Equal(t, conf.Live, conf.Good)

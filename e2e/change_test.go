@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/slurmlet/slurmlet/agent"
 	"github.com/slurmlet/slurmlet/e2e/sandbox"
+	"github.com/slurmlet/slurmlet/internal/lifecycle"
 )
 
 // slack is how long a resize may take beyond the end of the last job: less than 2 s
@@ -34,14 +34,14 @@ func resizedInPlace(t *testing.T, c *cluster) {
 		require.NoError(t, c.Resize(t.Context(), "node-0", size.cpu, size.memory))
 		until(t, "the agent notices", func() (bool, string) {
 			s := c.agent(t, "node-0")
-			return s.State == agent.Resizing && strings.Contains(s.Reason, "jobs run on it"), string(s.State) + " " + s.Reason
+			return s.State == lifecycle.Resizing && strings.Contains(s.Reason, "jobs run on it"), string(s.State) + " " + s.Reason
 		})
 		assert.Equal(t, "RUNNING", c.job(t, id)["JobState"])
 		assert.Equal(t, restarts, c.agent(t, "node-0").Main.PID, "slurmd is left alone as long as jobs run")
 		until(t, "the node is Ready with the new size", func() (bool, string) {
 			<-time.After(time.Second) // a status more costs the pod's one CPU what is measured here
 			s := c.agent(t, "node-0")
-			return s.State == agent.Ready && s.Node.Size.CPUs == size.cpus, string(s.State) + " " + s.Reason
+			return s.State == lifecycle.Ready && s.Node.Size.CPUs == size.cpus, string(s.State) + " " + s.Reason
 		})
 		ready := c.agent(t, "node-0").Since
 		record := c.record(t, "node-0")
@@ -114,7 +114,7 @@ func described(t *testing.T, c *cluster) {
 		return strings.Contains(fault, `cannot use "heavy"`), fault
 	})
 	has("label", 9)
-	assert.Equal(t, agent.Ready, c.agent(t, spec.Name).State)
+	assert.Equal(t, lifecycle.Ready, c.agent(t, spec.Name).State)
 	edit("")
 	has("label", 1)
 	assert.Empty(t, c.agent(t, spec.Name).Node.Fault)

@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/slurmlet/slurmlet/agent"
 	"github.com/slurmlet/slurmlet/e2e/sandbox"
+	"github.com/slurmlet/slurmlet/internal/lifecycle"
 )
 
 // gpus: a pod that was given two GPUs, from a cluster that knows of none to jobs
@@ -90,7 +90,7 @@ func gpuVanishes(t *testing.T, c *cluster) {
 		s := c.agent(t, "node-2")
 		return strings.Contains(s.Reason, "/dev/nvidia1 is no device any more, and gpu:2 was to be registered with it"), s.Reason
 	})
-	assert.Equal(t, agent.Starting, c.agent(t, "node-2").State)
+	assert.Equal(t, lifecycle.Starting, c.agent(t, "node-2").State)
 	assert.Equal(t, "gpu:2", c.record(t, "node-2").Gres)
 	c.run(t, "node-2", "mv", "/dev/gone", "/dev/nvidia1")
 	c.waitReady(t, "node-2")

@@ -14,6 +14,7 @@ import (
 
 	"github.com/slurmlet/slurmlet/agent"
 	"github.com/slurmlet/slurmlet/e2e/sandbox"
+	"github.com/slurmlet/slurmlet/internal/lifecycle"
 )
 
 // victim is the node whose agent is killed.
@@ -32,18 +33,18 @@ var killPoints = []killPoint{
 	{"Starting, and slurmctld cannot be reached", true, func(t *testing.T, c *cluster) {
 		require.NoError(t, c.Link(t.Context(), victim, false))
 		c.killAgent(t)
-		c.waitDoing(t, agent.Starting, reaching)
+		c.waitDoing(t, lifecycle.Starting, reaching)
 	}},
 	{"Starting, before slurmd's READY", true, func(t *testing.T, c *cluster) {
 		c.holdSlurmd(t, victim)
 		c.killAgent(t)
-		c.waitDoing(t, agent.Starting, "waiting for the daemon's READY")
+		c.waitDoing(t, lifecycle.Starting, "waiting for the daemon's READY")
 	}},
 	{"Starting, after slurmd's READY", true, func(t *testing.T, c *cluster) {
 		c.hold(t, victim, "before show node*")
 		c.killAgent(t)
 		c.waitHeld(t, victim)
-		c.waitDoing(t, agent.Starting, "waiting for the service to be confirmed")
+		c.waitDoing(t, lifecycle.Starting, "waiting for the service to be confirmed")
 	}},
 	{"Starting, and dead jobs have been requeued", true, func(t *testing.T, c *cluster) {
 		c.hold(t, victim, "after requeue*")
@@ -61,25 +62,25 @@ var killPoints = []killPoint{
 		c.hold(t, victim, "before show node*")
 		c.run(t, sandbox.Controller, "scontrol", "reconfigure")
 		c.waitHeld(t, victim)
-		c.waitDoing(t, agent.Reloading, "")
+		c.waitDoing(t, lifecycle.Reloading, "")
 	}},
 	{"replacing slurmd, which hangs", true, func(t *testing.T, c *cluster) { c.outdate(t) }},
 	{"replacing slurmd, which hangs, on the way down", true, func(t *testing.T, c *cluster) {
 		c.outdate(t)
 		c.terminate(t, victim)
-		c.waitDoing(t, agent.Stopping, replacing)
+		c.waitDoing(t, lifecycle.Stopping, replacing)
 	}},
-	{"reaching slurmctld, and slurmd is dead", true, func(t *testing.T, c *cluster) { c.loseSlurmd(t, agent.Starting) }},
+	{"reaching slurmctld, and slurmd is dead", true, func(t *testing.T, c *cluster) { c.loseSlurmd(t, lifecycle.Starting) }},
 	{"reaching slurmctld, and slurmd is dead, on the way down", true, func(t *testing.T, c *cluster) {
-		c.loseSlurmd(t, agent.Starting)
+		c.loseSlurmd(t, lifecycle.Starting)
 		c.terminate(t, victim)
-		c.waitDoing(t, agent.Stopping, reaching)
+		c.waitDoing(t, lifecycle.Stopping, reaching)
 	}},
 	{"Resizing", true, func(t *testing.T, c *cluster) {
 		require.NoError(t, c.Resize(t.Context(), victim, 2, 640<<20))
 		until(t, "it waits for its jobs", func() (bool, string) {
 			s := c.agent(t, victim)
-			return s.State == agent.Resizing && strings.Contains(s.Reason, "jobs run on it"), string(s.State) + " " + s.Reason
+			return s.State == lifecycle.Resizing && strings.Contains(s.Reason, "jobs run on it"), string(s.State) + " " + s.Reason
 		})
 	}},
 	{"Stopping, before the drain", true, func(t *testing.T, c *cluster) { c.stopUntil(t, "before update*state=drain*") }},
@@ -105,11 +106,11 @@ func (c *cluster) outdate(t *testing.T) {
 	t.Helper()
 	c.run(t, victim, "pkill", "-STOP", "-x", "slurmd")
 	c.run(t, victim, "sh", "-c", "echo '# not of slurmctld' >> /var/spool/slurmd/conf-cache/slurm.conf")
-	c.waitDoing(t, agent.Reloading, replacing)
+	c.waitDoing(t, lifecycle.Reloading, replacing)
 }
 
 // loseSlurmd kills slurmd while slurmctld is cut off.
-func (c *cluster) loseSlurmd(t *testing.T, state agent.State) {
+func (c *cluster) loseSlurmd(t *testing.T, state lifecycle.Phase) {
 	t.Helper()
 	require.NoError(t, c.Link(t.Context(), victim, false))
 	c.run(t, victim, "pkill", "-9", "-x", "slurmd")
@@ -191,7 +192,7 @@ func (c *cluster) killAgent(t *testing.T) {
 	})
 }
 
-func (c *cluster) waitDoing(t *testing.T, state agent.State, doing string) {
+func (c *cluster) waitDoing(t *testing.T, state lifecycle.Phase, doing string) {
 	t.Helper()
 	until(t, fmt.Sprintf("%s is %s, %s", victim, state, doing), func() (bool, string) {
 		s, said := c.inside(t, victim)

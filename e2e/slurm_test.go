@@ -13,6 +13,7 @@ import (
 
 	"github.com/slurmlet/slurmlet/agent"
 	"github.com/slurmlet/slurmlet/e2e/sandbox"
+	"github.com/slurmlet/slurmlet/internal/lifecycle"
 )
 
 func TestSlurm(t *testing.T) {
@@ -77,7 +78,7 @@ func slurmdKilled(t *testing.T, c *cluster) {
 	c.run(t, "node-0", "kill", "-9", strconv.Itoa(before.Main.PID))
 	until(t, "slurmd is back", func() (bool, string) {
 		s := c.agent(t, "node-0")
-		return s.State == agent.Ready && s.Main.PID != before.Main.PID, string(s.State)
+		return s.State == lifecycle.Ready && s.Main.PID != before.Main.PID, string(s.State)
 	})
 	assert.Equal(t, before.Restarts+1, c.agent(t, "node-0").Restarts)
 	job := c.waitJob(t, id, "COMPLETED")
@@ -97,7 +98,7 @@ func reconfigures(t *testing.T, c *cluster) {
 		for pod, daemon := range daemons {
 			until(t, pod+" follows the new main process", func() (bool, string) {
 				s := c.agent(t, pod)
-				return s.State == agent.Ready && s.Main.PID != before[pod], string(s.State) + " " + s.Reason
+				return s.State == lifecycle.Ready && s.Main.PID != before[pod], string(s.State) + " " + s.Reason
 			})
 			require.Greater(t, len(c.lines(t, pod, daemon)), told[pod], "the daemon's log in %s goes on", pod)
 		}
@@ -146,7 +147,7 @@ func lastState(t *testing.T, c *cluster, pod string) string {
 		if line["msg"] == "exit" {
 			assert.EqualValues(t, 0, line["status"])
 		}
-		if state, ok := line["state"].(string); ok && line["msg"] == "state" && state == string(agent.Exited) {
+		if state, ok := line["state"].(string); ok && line["msg"] == "state" && state == string(lifecycle.Exited) {
 			last = state
 		}
 	}
@@ -194,7 +195,7 @@ func slurmdWaits(t *testing.T, c *cluster) {
 		s := c.agent(t, "node-0")
 		return strings.Contains(s.Reason, "cannot reach slurmctld"), s.Reason
 	})
-	assert.Equal(t, agent.Starting, c.agent(t, "node-0").State)
+	assert.Equal(t, lifecycle.Starting, c.agent(t, "node-0").State)
 	assert.Nil(t, c.agent(t, "node-0").Main, "no slurmd without a slurmctld")
 	require.NoError(t, c.Create(t.Context(), c.Controller()))
 	c.waitReady(t, sandbox.Controller, "node-0")

@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/slurmlet/slurmlet/agent"
 	"github.com/slurmlet/slurmlet/e2e/sandbox"
+	"github.com/slurmlet/slurmlet/internal/lifecycle"
 )
 
 // The machine beside the cluster, and the unit in it.
@@ -102,7 +102,7 @@ func underSystemd(t *testing.T, c *cluster) {
 		before := c.agent(t, outside).Main.PID
 		c.run(t, outside, "systemctl", "reload", theUnit)
 		now := c.agent(t, outside)
-		assert.Equal(t, agent.Ready, now.State, "it is over when the command is")
+		assert.Equal(t, lifecycle.Ready, now.State, "it is over when the command is")
 		assert.NotEqual(t, before, now.Main.PID)
 		assert.Equal(t, "active", c.property(t, "ActiveState"))
 	})

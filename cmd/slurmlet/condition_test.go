@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/slurmlet/slurmlet/agent"
+	"github.com/slurmlet/slurmlet/internal/lifecycle"
 )
 
 // status asks the agent's socket.
@@ -37,7 +38,7 @@ func (c *container) get(path string) (body []byte, code int, err error) {
 }
 
 // is compares what the status says in words.
-func is(state agent.State, doing, reason string) condition {
+func is(state lifecycle.Phase, doing, reason string) condition {
 	return func(c *container) error {
 		s, err := c.status()
 		if err != nil {
@@ -50,7 +51,7 @@ func is(state agent.State, doing, reason string) condition {
 	}
 }
 
-var isReady = is(agent.Ready, "", "")
+var isReady = is(lifecycle.Ready, "", "")
 
 // restarts is at least that many.
 func restarts(n int) condition {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/slurmlet/slurmlet/agent"
 	"github.com/slurmlet/slurmlet/e2e/native"
+	"github.com/slurmlet/slurmlet/internal/lifecycle"
 )
 
 // edits are how long a change of slurm.conf takes to the last node's new slurmd.
@@ -182,15 +183,15 @@ func handOver(log []string) (at time.Time) {
 	for _, line := range log {
 		var said struct {
 			Time  time.Time
-			State agent.State
+			State lifecycle.Phase
 		}
 		if !strings.Contains(line, `"msg":"state"`) || json.Unmarshal([]byte(line), &said) != nil {
 			continue
 		}
 		switch {
-		case said.State == agent.Reloading && at.IsZero():
+		case said.State == lifecycle.Reloading && at.IsZero():
 			at = said.Time
-		case said.State == agent.Ready && !at.IsZero():
+		case said.State == lifecycle.Ready && !at.IsZero():
 			return at
 		}
 	}

@@ -1,42 +1,43 @@
-package agent
+package lifecycle
 
 import (
 	"errors"
 
+	"github.com/slurmlet/slurmlet/internal/backoff"
 	"github.com/slurmlet/slurmlet/internal/nodesize"
 	"github.com/slurmlet/slurmlet/internal/slurm"
 )
 
 // measure: the pod was looked at again. What cannot be used changes nothing:
 // the last good size and traits stay.
-func (l life) measure(e measured) (life, []action) {
+func (l State) measure(e Measured) (State, []Action) {
 	l = l.takeGrace(e)
-	if l.state == Stopping {
+	if l.Phase == Stopping {
 		return l.hastenBy(e)
 	}
 	switch {
-	case l.state == Exited:
+	case l.Phase == Exited:
 		return l, nil
-	case e.err != nil && l.held != "":
-		l.held = e.err.Error()
+	case e.Err != nil && l.Held != "":
+		l.Held = e.Err.Error()
 		return l.begin()
-	case e.err != nil:
-		l.fault = e.err.Error()
+	case e.Err != nil:
+		l.Fault = e.Err.Error()
 		return l, nil
 	}
 	resized := e.Size != l.Size
-	l.held, l.fault = "", ""
+	l.Held, l.Fault = "", ""
 	l.Allocation = &nodesize.Allocation{Resources: e.Resources, Size: e.Size, Traits: e.Traits.After(l.Traits), Grace: e.Grace}
 	switch {
-	case l.doing == awaiting:
+	case l.Activity == AwaitingDescription:
 		return l.begin()
-	case !l.state.Serving():
+	case !l.Phase.Serving():
 		return l, nil // what comes next takes the new values
-	case resized && l.doing != replacing:
-		l.state, l.doing, l.tries = Resizing, leaving, 0
+	case resized && l.Activity != Replacing:
+		l.Phase, l.Activity, l.Tries = Resizing, Leaving, 0
 		return l.ask()
-	case l.state == Ready && (l.Traits != l.settled || l.doing == describing):
-		l.doing, l.tries = describing, 0
+	case l.Phase == Ready && (l.Traits != l.settled || l.Activity == Describing):
+		l.Activity, l.Tries = Describing, 0
 		return l.ask()
 	}
 	return l, nil
@@ -44,24 +45,24 @@ func (l life) measure(e measured) (life, []action) {
 
 // refetch restarts slurmd or sackd, which ask for the configuration when they start
 // only. Jobs and sessions live on.
-func (l life) refetch() (life, []action) {
-	if l.state != Ready || l.main == 0 || l.doing == replacing {
+func (l State) refetch() (State, []Action) {
+	if l.Phase != Ready || l.Main == 0 || l.Activity == Replacing {
 		return l, nil
 	}
-	l.state = Reloading
+	l.Phase = Reloading
 	return l.replace("the daemon has missed a configuration, and fetches it by its start")
 }
 
 // lookAgain: the record may be free now. A job ends with several steps at once.
-func (l life) lookAgain() (life, []action) {
-	switch l.doing {
-	case leaving:
-		l.tries = 0
+func (l State) lookAgain() (State, []Action) {
+	switch l.Activity {
+	case Leaving:
+		l.Tries = 0
 		return l.wait(settle)
-	case finishing:
-		l.tries, l.running = 0, 0
-		return l.wait(grow(settle, l.looks, lastLook))
-	case withdrawing:
+	case Finishing:
+		l.Tries, l.running = 0, 0
+		return l.wait(backoff.Grow(settle, l.looks, lastLook))
+	case Withdrawing:
 		l.stepEnded = true // the answer that is on its way may not know of it
 	}
 	return l, nil
@@ -69,26 +70,26 @@ func (l life) lookAgain() (life, []action) {
 
 // describe brings features, topology and weight up to date, once for each
 // change of theirs: slurmctld may write them another way than they were given.
-func (l life) describe(n *slurm.Node) (life, []action) {
+func (l State) describe(n *slurm.Node) (State, []Action) {
 	fields := l.Traits.Update(n)
 	if l.Traits == l.settled || len(fields) == 0 {
-		l.settled, l.refusal = l.Traits, ""
+		l.settled, l.Refusal = l.Traits, ""
 		return l.ready()
 	}
-	l.doing, l.settled = describing, nodesize.Traits{}
+	l.Activity, l.settled = Describing, nodesize.Traits{}
 	l.question++
-	return l, []action{updateRecord{l.question, fields}}
+	return l, []Action{UpdateRecord{l.question, fields}}
 }
 
 // described: slurmctld has changed the record, or refuses to. A refusal does
 // not keep the node from its work.
-func (l life) described(err error) (life, []action) {
+func (l State) described(err error) (State, []Action) {
 	if errors.Is(err, slurm.ErrUnreachable) {
 		return l.again(err.Error())
 	}
-	l.settled, l.refusal = l.Traits, ""
+	l.settled, l.Refusal = l.Traits, ""
 	if err != nil {
-		l.refusal = err.Error()
+		l.Refusal = err.Error()
 	}
 	return l.ready()
 }

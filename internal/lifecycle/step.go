@@ -1,4 +1,4 @@
-package agent
+package lifecycle
 
 import (
 	"fmt"
@@ -7,106 +7,98 @@ import (
 	"github.com/slurmlet/slurmlet/internal/backoff"
 )
 
-// step is the agent's whole judgement: what happened goes in, the next state
+// Step is the agent's whole judgement: what happened goes in, the next state
 // and what to do come out. It is pure; agent.go turns the world into events
 // and actions into the world.
-func step(l life, e event) (life, []action) {
+func Step(l State, e Event) (State, []Action) {
 	switch e := e.(type) {
-	case begun:
+	case Begun:
 		return l.begin()
-	case mainStarted:
+	case MainStarted:
 		return l.started(e)
-	case mainFailed:
+	case MainFailed:
 		return l.failed(e)
-	case mainReady:
+	case MainReady:
 		return l.readied()
-	case mainChanged:
+	case MainChanged:
 		return l.handedOver(e)
-	case mainExited:
+	case MainExited:
 		return l.exited(e)
-	case mainSilent:
+	case MainSilent:
 		return l.replaceHung(e)
-	case answered:
+	case Answered:
 		return l.answer(e)
-	case carriedOut:
+	case Done:
 		return l.done(e)
-	case measured:
+	case Measured:
 		return l.measure(e)
-	case ordered:
+	case DeadlineSet:
 		return l.order(e)
-	case stepsEnded:
+	case StepsEnded:
 		return l.lookAgain()
-	case stepsCounted:
+	case StepsCounted:
 		return l.fewer(e)
-	case timerFired:
+	case TimerFired:
 		return l.fired(e)
-	case terminated:
+	case Terminated:
 		return l.terminate(e)
-	case deadline:
+	case DeadlinePassed:
 		return l.due(e)
-	case sessionsOver:
+	case SessionsOver:
 		return l.alone()
-	case troubled:
+	case Troubled:
 		return l.doubt()
-	case filesChanged:
+	case FilesChanged:
 		return l.takeFiles(e)
-	case hungUp:
+	case HungUp:
 		return l.hangUp()
-	case edition:
+	case Revision:
 		return l.edited(e)
-	case checked:
+	case Checked:
 		return l.looked(e)
-	case launchesOver:
+	case LaunchesOver:
 		return l.launched(e)
-	case placeEnded:
+	case PlaceEnded:
 		return l.placed(e)
-	case reconfigureEnded:
+	case ReconfigureEnded:
 		return l.reconfigured(e)
-	case nodesAsked:
+	case NodesAsked:
 		return l.count(e)
-	case outdated:
+	case Outdated:
 		return l.refetch()
-	case controllerLost:
+	case ControllerLost:
 		return l.mistrust()
-	case lostSought:
+	case LostJobsFound:
 		return l.sought(e)
-	case reloadTimer:
+	case ReloadTimerFired:
 		return l.reloadDue(e)
 	}
 	panic(fmt.Sprintf("step: no such event: %T", e))
 }
 
 // ask opens a question; the answer to any earlier one is stale from now on.
-func (l life) ask() (life, []action) {
+func (l State) ask() (State, []Action) {
 	l.question++
-	return l, []action{ask{l.question}}
+	return l, []Action{Ask{l.question}}
 }
 
 // wait arms the timer; any earlier one is stale from now on.
-func (l life) wait(d time.Duration) (life, []action) {
+func (l State) wait(d time.Duration) (State, []Action) {
 	l.timer++
-	return l, []action{arm{l.timer, max(d, time.Millisecond)}}
+	return l, []Action{Arm{l.timer, max(d, time.Millisecond)}}
 }
 
 // again waits before the next question, longer from try to try.
-func (l life) again(reason string) (life, []action) {
-	l.reason = reason
-	l.tries++
-	return l.wait(grow(firstTry, l.tries-1, lastTry))
+func (l State) again(reason string) (State, []Action) {
+	l.Reason = reason
+	l.Tries++
+	return l.wait(backoff.Grow(backoff.FirstTry, l.Tries-1, backoff.LastTry))
 }
 
 const (
 	// settle is what a daemon is left in peace for after its READY, while it
 	// registers.
 	settle = 10 * time.Millisecond
-	// A record shows up some 50 ms after slurmd's READY; a slurmctld that is
-	// away is asked every few seconds.
-	firstTry = backoff.FirstTry
-	lastTry  = backoff.LastTry
-	// A daemon that dies is started again at once at first.
-	firstPause = backoff.FirstPause
-	lastPause  = backoff.LastPause
-	steady     = backoff.Steady
 	// lostTries is after how many looks without a record slurmd is told to
 	// register again: slurmctld, its table full, tells slurmd success.
 	lostTries = 6
@@ -114,7 +106,7 @@ const (
 	// jobs the end of a step is waited for, and watchedPause how long: a job of
 	// which no step runs any more, but an epilog, ends without a word.
 	watchedTries = 6
-	watchedPause = time.Minute
+	WatchedPause = time.Minute
 	// missedTries is after how many looks at a busy record slurmd is told to
 	// register again: half a minute, when BatchStartTimeout and MessageTimeout
 	// (slurm.conf(5)), 10 s each, are over.
@@ -124,73 +116,73 @@ const (
 	missedAfter = 25 * time.Second
 )
 
-func grow(first time.Duration, n int, last time.Duration) time.Duration {
-	return backoff.Grow(first, n, last)
+func (l State) launch() (State, []Action) {
+	l.Phase, l.Activity, l.starting, l.Tries = Starting, Launching, true, 0
+	return l, []Action{StartMain{}}
 }
 
-func (l life) launch() (life, []action) {
-	l.state, l.doing, l.starting, l.tries = Starting, launching, true, 0
-	return l, []action{startMain{}}
-}
-
-func (l life) fired(e timerFired) (life, []action) {
+func (l State) fired(e TimerFired) (State, []Action) {
 	switch {
-	case e.number != l.timer || l.state == Exited:
+	case e.Number != l.timer || l.Phase == Exited:
 		return l, nil
-	case l.doing == ending:
+	case l.Activity == Ending:
 		return l.overdue()
-	case l.doing == pausing && l.state == Stopping:
+	case l.Activity == Pausing && l.Phase == Stopping:
 		return l.relaunch()
-	case l.doing == pausing:
-		l.starts++
+	case l.Activity == Pausing:
+		l.Starts++
 		return l.begin()
-	case l.doing == replacing:
+	case l.Activity == Replacing:
 		return l.overdueReplaced()
-	case l.doing == nothing:
+	case l.Activity == Idle:
 		return l.seek()
-	case l.state == Stopping && (l.doing == launching || l.doing == reaching):
+	case l.Phase == Stopping && (l.Activity == Launching || l.Activity == Reaching):
 		return l.reach()
-	case l.doing == launching, l.doing == awaiting, l.doing == preparing:
+	case l.Activity == Launching, l.Activity == AwaitingDescription, l.Activity == Preparing:
 		return l, nil
-	case l.doing == reaching:
+	case l.Activity == Reaching:
 		return l.begin()
-	case l.doing == finishing && l.running > 0:
+	case l.Activity == Finishing && l.running > 0:
 		return l.countSteps()
-	case l.doing == finishing:
-		l.doing = withdrawing // and no step that ends meanwhile cuts the question short
+	case l.Activity == Finishing:
+		l.Activity = Withdrawing // and no step that ends meanwhile cuts the question short
 	}
 	return l.ask()
 }
 
 // hangUp is passed on for the daemon to read its configuration again. One that
 // has not said READY may not catch the signal yet, and reads it anyway.
-func (l life) hangUp() (life, []action) {
-	if l.main == 0 || l.state == Stopping || l.doing == launching {
+func (l State) hangUp() (State, []Action) {
+	if l.Main == 0 || l.Phase == Stopping || l.Activity == Launching {
 		return l, nil
 	}
-	return l, []action{signalMain{sigHup}}
+	return l, []Action{SignalMain{SigHup}}
 }
 
 // doubt asks what a daemon that serves has complained of, until it answers.
-func (l life) doubt() (life, []action) {
-	if l.state != Ready || l.doing != nothing || !l.reaches {
+func (l State) doubt() (State, []Action) {
+	if l.Phase != Ready || l.Activity != Idle || !l.Reaches {
 		return l, nil
 	}
-	l.doing, l.tries = doubting, 0
+	l.Activity, l.Tries = Doubting, 0
 	return l.ask()
 }
 
 // takeFiles: a signal is enough for most of a configuration. A start that is
 // still to come takes all of it anyway, and one that came since has taken it.
-func (l life) takeFiles(e filesChanged) (life, []action) {
-	l.filesSince = e.since
+func (l State) takeFiles(e FilesChanged) (State, []Action) {
+	l.filesSince = e.Since
 	switch {
-	case !e.since.IsZero() && l.mainSince.After(e.since):
+	case !e.Since.IsZero() && l.MainSince.After(e.Since):
 		return l, nil
-	case l.state == Stopping || l.main == 0 || l.doing == replacing:
+	case l.Phase == Stopping || l.Main == 0 || l.Activity == Replacing:
 		return l, nil
-	case e.restart:
+	case e.Restart:
 		return l.replace("the configuration has changed")
 	}
 	return l.hangUp()
 }
+
+// QuestionLimit bounds one question to slurmctld. It is above scontrol's own
+// MessageTimeout of 10 s (slurm.conf(5)).
+const QuestionLimit = 15 * time.Second

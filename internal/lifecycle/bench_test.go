@@ -1,4 +1,4 @@
-package agent
+package lifecycle
 
 import (
 	"testing"
@@ -9,15 +9,15 @@ import (
 // BenchmarkStep is a start of slurmctld up to Ready, and its end: what the
 // judgement itself costs beside the processes that it is about.
 func BenchmarkStep(b *testing.B) {
-	events := []event{begun{}, mainStarted{pid: 7}, mainReady{}, timerFired{1}, answered{number: 1}, terminated{signal: "SIGTERM"}, mainExited{pid: 7}}
+	events := []Event{Begun{}, MainStarted{PID: 7}, MainReady{}, TimerFired{1}, Answered{Number: 1}, Terminated{Signal: "SIGTERM"}, MainExited{PID: 7}}
 	b.ReportAllocs()
 	for b.Loop() {
-		l := newLife(plan{}, nodesize.Allocation{})
+		l := New(Plan{}, nodesize.Allocation{})
 		for _, e := range events {
-			l, _ = step(l, e)
+			l, _ = Step(l, e)
 		}
-		if l.state != Exited {
-			b.Fatalf("it ended as %s", l.state)
+		if l.Phase != Exited {
+			b.Fatalf("it ended as %s", l.Phase)
 		}
 	}
 }

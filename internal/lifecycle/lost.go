@@ -1,4 +1,4 @@
-package agent
+package lifecycle
 
 // A job of which nothing runs here is one that slurmctld has only begun to start:
 // the node's container died, or slurmctld itself was stopped with the launch still
@@ -10,36 +10,36 @@ package agent
 const maxSeeks = 3
 
 // mistrust: slurmctld has been started anew.
-func (l life) mistrust() (life, []action) {
-	if !l.registers || l.state == Stopping || l.state == Exited {
+func (l State) mistrust() (State, []Action) {
+	if !l.Registers || l.Phase == Stopping || l.Phase == Exited {
 		return l, nil
 	}
 	l.unclaimed, l.seeks = true, 0
-	if l.state != Ready || l.doing != nothing {
+	if l.Phase != Ready || l.Activity != Idle {
 		return l, nil // ready looks at it
 	}
 	return l.wait(missedAfter)
 }
 
-func (l life) seek() (life, []action) {
-	if !l.unclaimed || l.state != Ready || l.main == 0 {
+func (l State) seek() (State, []Action) {
+	if !l.unclaimed || l.Phase != Ready || l.Main == 0 {
 		return l, nil
 	}
 	l.question++
-	return l, []action{seekLost{l.question}}
+	return l, []Action{FindLostJobs{l.question}}
 }
 
 // sought has slurmd register again, which tells slurmctld of all jobs that run here.
-func (l life) sought(e lostSought) (life, []action) {
+func (l State) sought(e LostJobsFound) (State, []Action) {
 	switch {
-	case e.number != l.question || l.state != Ready || l.doing != nothing:
+	case e.Number != l.question || l.Phase != Ready || l.Activity != Idle:
 		return l, nil
-	case e.err != nil:
+	case e.Err != nil:
 		return l.wait(missedAfter)
 	}
 	l.seeks++
-	l.unclaimed = len(e.lost) > 0 && l.seeks < maxSeeks
-	if len(e.lost) == 0 {
+	l.unclaimed = len(e.Lost) > 0 && l.seeks < maxSeeks
+	if len(e.Lost) == 0 {
 		return l, nil
 	}
 	return l.hangUp() // ready looks again

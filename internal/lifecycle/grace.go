@@ -1,4 +1,4 @@
-package agent
+package lifecycle
 
 import (
 	"errors"
@@ -10,10 +10,10 @@ import (
 
 // takeGrace takes the time to end that the pod's annotations grant now. What cannot
 // be used changes nothing.
-func (l life) takeGrace(e measured) life {
+func (l State) takeGrace(e Measured) State {
 	next := *l.Allocation
 	next.Grace = e.Grace
-	if e.err != nil {
+	if e.Err != nil {
 		next.Grace = e.Grace.Or(l.Grace)
 	}
 	l.Allocation = &next
@@ -21,36 +21,36 @@ func (l life) takeGrace(e measured) life {
 }
 
 // hastenBy: on the way down only the time that is granted still counts.
-func (l life) hastenBy(e measured) (life, []action) {
-	l.fault = ""
-	if bad, is := errors.AsType[nodesize.PodInfoError](e.err); is {
-		l.fault = bad.Error()
+func (l State) hastenBy(e Measured) (State, []Action) {
+	l.Fault = ""
+	if bad, is := errors.AsType[nodesize.PodInfoError](e.Err); is {
+		l.Fault = bad.Error()
 	}
-	return l.hasten(e.at)
+	return l.hasten(e.At)
 }
 
 // order: somebody has set a deadline by hand, and the earliest counts.
-func (l life) order(e ordered) (life, []action) {
-	l.ordered = nodesize.Grace{Deadline: l.ordered}.Sooner(cgroup.Bound[time.Time]{Value: e.deadline, Source: "slurmlet deadline"}).Deadline
-	if l.state != Stopping {
+func (l State) order(e DeadlineSet) (State, []Action) {
+	l.Deadline = nodesize.Grace{Deadline: l.Deadline}.Sooner(cgroup.Bound[time.Time]{Value: e.Deadline, Source: "slurmlet deadline"}).Deadline
+	if l.Phase != Stopping {
 		return l, nil
 	}
-	return l.hasten(e.at)
+	return l.hasten(e.At)
 }
 
 // hasten brings the deadlines of the way down forward where less time is granted
 // than they were made for. None is ever put off: jobs may have been told.
-func (l life) hasten(now time.Time) (life, []action) {
-	end := l.Grace.Sooner(l.ordered).End(l.stoppedAt)
+func (l State) hasten(now time.Time) (State, []Action) {
+	end := l.Grace.Sooner(l.Deadline).End(l.StoppedAt)
 	if !end.Bounded() {
 		return l, nil
 	}
-	elapsed := now.Sub(l.stoppedAt)
-	way := l.way.within(elapsed, end.Value.Sub(now), l.lead)
-	if way == l.way {
+	elapsed := now.Sub(l.StoppedAt)
+	way := l.Deadlines.within(elapsed, end.Value.Sub(now), l.Lead)
+	if way == l.Deadlines {
 		return l, nil
 	}
-	l.way, l.by = way, end.Source
+	l.Deadlines, l.HastenedBy = way, end.Source
 	if !l.bounded {
 		return l, nil
 	}

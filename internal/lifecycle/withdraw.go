@@ -1,34 +1,34 @@
-package agent
+package lifecycle
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/slurmlet/slurmlet/internal/backoff"
 	"github.com/slurmlet/slurmlet/internal/slurm"
 )
 
 // reasonTerminate is the reason of the drain of a pod that is being deleted.
-const reasonTerminate = reasonPrefix + "pod is terminating"
+const reasonTerminate = ReasonPrefix + "pod is terminating"
 
 // inService says whether slurmctld may count on this node: only then is there
 // something to take back before slurmd ends. What it is doing says nothing about
 // that: jobs live on while slurmd is dead, restarted or unreachable.
-func (l life) inService() bool { return l.listed || l.inherits }
+func (l State) inService() bool { return l.listed || l.Inherits }
 
 // unlisted: slurmctld has said that it has no record of this node.
-func (l life) unlisted() life {
-	l.listed, l.inherits = false, false
+func (l State) unlisted() State {
+	l.listed, l.Inherits = false, false
 	return l
 }
 
 // leaveUnlisted ends slurmd without more ado: slurmctld does not know this node. A
 // slurmd that hands over meanwhile makes it known.
-func (l life) leaveUnlisted() (life, []action) {
-	ends := l.doing == replacing
+func (l State) leaveUnlisted() (State, []Action) {
+	ends := l.Activity == Replacing
 	l, actions := l.end("")
 	if !ends {
 		return l, actions // it has not been READY
@@ -38,26 +38,26 @@ func (l life) leaveUnlisted() (life, []action) {
 }
 
 // bind schedules the deadlines of the way down.
-func (l life) bind() (life, []action) {
+func (l State) bind() (State, []Action) {
 	l.bounded = true
 	return l, l.schedules(0)
 }
 
 // withdraw takes the node out of service: no new jobs, the running ones to
 // their end, and then the record. Deadlines bound all of it.
-func (l life) withdraw(idle bool) (life, []action) {
+func (l State) withdraw(idle bool) (State, []Action) {
 	l, actions := l.bind()
-	var more []action
+	var more []Action
 	switch {
-	case l.doing == awaiting:
-		l, more = l.end("slurmd cannot be started, and an earlier container's node record may still be there: " + l.held)
-	case l.doing == replacing:
+	case l.Activity == AwaitingDescription:
+		l, more = l.end("slurmd cannot be started, and an earlier container's node record may still be there: " + l.Held)
+	case l.Activity == Replacing:
 		l, more = l.wait(l.restartLimit()) // its end starts the next one
-	case l.main == 0 && !l.starting:
+	case l.Main == 0 && !l.starting:
 		l, more = l.relaunch()
-	case l.doing == launching:
+	case l.Activity == Launching:
 		l, more = l.wait(l.restartLimit()) // READY comes, or the daemon's end
-	case l.doing == nothing && l.seen && idle:
+	case l.Activity == Idle && l.seen && idle:
 		// slurmctld refuses if a job has come: nothing needs to be asked.
 		l, more = l.deleteRecord()
 	default:
@@ -67,137 +67,137 @@ func (l life) withdraw(idle bool) (life, []action) {
 }
 
 // schedules are the deadlines that are still to come, elapsed after SIGTERM.
-func (l life) schedules(elapsed time.Duration) []action {
-	var actions []action
-	add := func(s stage, at time.Duration) {
+func (l State) schedules(elapsed time.Duration) []Action {
+	var actions []Action
+	add := func(s Stage, at time.Duration) {
 		if !l.passed[s] {
-			actions = append(actions, schedule{s, max(at-elapsed, 0)})
+			actions = append(actions, Schedule{s, max(at-elapsed, 0)})
 		}
 	}
-	add(toRequeue, l.way.Requeue)
-	add(toKill, l.way.Kill)
-	add(toFail, l.way.Fail)
-	add(toLeave, l.way.Leave)
-	add(toStop, l.way.Stop)
-	if l.signals {
-		add(toSignal, l.way.Signal)
+	add(toRequeue, l.Deadlines.Requeue)
+	add(toKill, l.Deadlines.Kill)
+	add(toFail, l.Deadlines.Fail)
+	add(toLeave, l.Deadlines.Leave)
+	add(toStop, l.Deadlines.Stop)
+	if l.Signals {
+		add(toSignal, l.Deadlines.Signal)
 	}
 	return actions
 }
 
-func (l life) deleteRecord() (life, []action) {
-	l.doing = deleting
+func (l State) deleteRecord() (State, []Action) {
+	l.Activity = Deleting
 	l.question++
-	return l, []action{deleteRecord{l.question}}
+	return l, []Action{DeleteRecord{l.question}}
 }
 
-func (l life) lookAtRecord() (life, []action) {
-	l.doing, l.tries, l.running = withdrawing, 0, 0
+func (l State) lookAtRecord() (State, []Action) {
+	l.Activity, l.Tries, l.running = Withdrawing, 0, 0
 	return l.ask()
 }
 
 // withdrawn takes slurmctld's word on the record. No answer is none: a node is
 // idle, drained or gone only when slurmctld has said so.
-func (l life) withdrawn(e answered) (life, []action) {
-	n := e.node
-	if e.err == nil {
-		l.jobs = e.jobs
+func (l State) withdrawn(e Answered) (State, []Action) {
+	n := e.Node
+	if e.Err == nil {
+		l.Jobs = e.Jobs
 		l.listed = l.listed || n != nil
 	}
 	switch {
 	case !l.listed && l.seen:
 		return l.end("")
-	case e.err != nil:
+	case e.Err != nil:
 		return l.unanswered(e)
-	case !l.seen && l.tries < unseenTries && (n == nil || !n.Busy()):
+	case !l.seen && l.Tries < unseenTries && (n == nil || !n.Busy()):
 		return l.again("slurmctld has not seen this slurmd yet, which would make the node record anew")
 	case n == nil:
 		return l.unlisted().end("")
-	case !n.Busy() && l.acted >= toFail && e.steps > 0 && l.stage < toLeave:
+	case !n.Busy() && l.acted >= toFail && e.Steps > 0 && l.stage < toLeave:
 		// Its jobs have failed; what runs here still has a moment to end in order.
-		l.doing, l.reason = finishing, "the steps of failed jobs are ending"
+		l.Activity, l.Reason = Finishing, "the steps of failed jobs are ending"
 		return l, nil
 	case !n.Busy() && n.Drained() && l.refusals >= mostRefusals:
-		return l.end(l.reason)
+		return l.end(l.Reason)
 	case !n.Busy() && (n.Drained() || l.refusals == 0):
 		return l.deleteRecord()
 	case !n.Drained():
-		l.doing = draining
+		l.Activity = Draining
 		l.question++
-		return l, []action{drainRecord{l.question, reasonTerminate}}
-	case n.Is("NOT_RESPONDING") && l.seen && !l.voiced && !l.revived:
+		return l, []Action{DrainRecord{l.question, reasonTerminate}}
+	case n.Is("NOT_RESPONDING") && l.seen && !l.hasSackd && !l.revived:
 		l.revived = true
 		return l.replaceSoon("slurmctld has no answer of slurmd")
 	case (l.stage >= toFail || l.onlyCompleting(e)) && l.acted < toFail:
-		l.doing, l.reason = failing, "the time for jobs to end is over"
+		l.Activity, l.Reason = Failing, "the time for jobs to end is over"
 		l.question++
-		return l, []action{failRecord{l.question, reasonTerminate}}
+		return l, []Action{FailRecord{l.question, reasonTerminate}}
 	case l.stage >= toRequeue && l.acted < toRequeue:
-		l.doing, l.reason = requeueing, "the time for jobs is over"
+		l.Activity, l.Reason = Requeueing, "the time for jobs is over"
 		l.question++
-		return l, []action{requeueJobs{l.question}}
-	case l.inherits && l.stage < toRequeue:
+		return l, []Action{RequeueJobs{l.question}}
+	case l.Inherits && l.stage < toRequeue:
 		return l.bury()
 	}
-	return l.finish(e.steps)
+	return l.finish(e.Steps)
 }
 
 // unanswered asks again. A slurmctld that does not answer a node without a step is
 // not waited for to the end.
-func (l life) unanswered(e answered) (life, []action) {
-	if errors.Is(e.err, context.DeadlineExceeded) {
-		l.tries += lateTries
+func (l State) unanswered(e Answered) (State, []Action) {
+	if e.Late {
+		l.Tries += lateTries
 	}
-	if e.steps == 0 && l.tries >= lonelyTries {
-		return l.end("no step runs here, and slurmctld does not answer; the node record may still be there: " + e.err.Error())
+	if e.Steps == 0 && l.Tries >= lonelyTries {
+		return l.end("no step runs here, and slurmctld does not answer; the node record may still be there: " + e.Err.Error())
 	}
-	return l.again(e.err.Error())
+	return l.again(e.Err.Error())
 }
 
 // finish waits for the node's jobs to end.
-func (l life) finish(steps int) (life, []action) {
-	l.doing, l.running = finishing, 0
+func (l State) finish(steps int) (State, []Action) {
+	l.Activity, l.running = Finishing, 0
 	switch {
 	case l.stage >= toRequeue:
 		return l.again("jobs are being ended")
 	case steps > 0:
 		// The end of one is told, and slurmctld is not asked before.
-		l.reason, l.tries = "jobs run on it", 0
+		l.Reason, l.Tries = "jobs run on it", 0
 		l.looks++
 		if l.stepEnded {
 			l.stepEnded = false
 			return l.lookAgain()
 		}
 		l.running = steps
-		return l.wait(countEvery)
-	case len(l.jobs) > 0 && !slices.ContainsFunc(l.jobs, func(j slurm.Job) bool { return j.Running() }):
+		return l.wait(CountEvery)
+	case len(l.Jobs) > 0 && !slices.ContainsFunc(l.Jobs, func(j slurm.Job) bool { return j.Running() }):
 		// An epilog, or what a step has left: seconds, and nothing tells of its end.
 		return l.again("its jobs are completing")
-	case l.tries >= watchedTries:
-		l.reason = "jobs hold it, without a step here"
-		return l.wait(watchedPause)
+	case l.Tries >= watchedTries:
+		l.Reason = "jobs hold it, without a step here"
+		return l.wait(WatchedPause)
 	}
 	return l.again("jobs hold it, without a step here")
 }
 
 // countSteps looks for ends of steps that the kernel has not told.
-func (l life) countSteps() (life, []action) {
+func (l State) countSteps() (State, []Action) {
 	l.question++
-	return l, []action{countSteps{l.question}}
+	return l, []Action{CountSteps{l.question}}
 }
 
-func (l life) fewer(e stepsCounted) (life, []action) {
+func (l State) fewer(e StepsCounted) (State, []Action) {
 	switch {
-	case e.number != l.question || l.doing != finishing || l.running == 0:
+	case e.Number != l.question || l.Activity != Finishing || l.running == 0:
 		return l, nil
-	case e.steps < l.running:
+	case e.Steps < l.running:
 		return l.lookAgain()
 	}
-	return l.wait(countEvery)
+	return l.wait(CountEvery)
 }
 
-// countEvery is how often the steps that are waited for are counted.
-const countEvery = time.Minute
+// CountEvery is how often the steps that are waited for are counted.
+const CountEvery = time.Minute
 
 // lonelyTries is after how many questions in vain, a minute or more, a node
 // without a step leaves: where a whole cluster is taken down, slurmctld will
@@ -205,8 +205,8 @@ const countEvery = time.Minute
 const lonelyTries = 17
 
 // lateTries is how many further tries a question counts for that has taken all
-// of questionLimit: where slurmctld's Service is gone with it, none takes less.
-const lateTries = int(questionLimit/lastTry) + 1
+// of QuestionLimit: where slurmctld's Service is gone with it, none takes less.
+const lateTries = int(QuestionLimit/backoff.LastTry) + 1
 
 // lastLook is how long after a step's end the record is looked at when many
 // looks have been in vain: a job may have a thousand short steps.
@@ -221,36 +221,36 @@ const unseenTries = 4
 const mostRefusals = 3
 
 // withdrawDone takes the outcome of what was done to the record or to jobs.
-func (l life) withdrawDone(e carriedOut) (life, []action) {
-	doing := l.doing
-	l.doing = withdrawing
+func (l State) withdrawDone(e Done) (State, []Action) {
+	doing := l.Activity
+	l.Activity = Withdrawing
 	switch {
-	case doing == burying:
-		return l.buried(e.err)
-	case doing == deleting && errors.Is(e.err, slurm.ErrBusy):
+	case doing == EndingStaleJobs:
+		return l.buried(e.Err)
+	case doing == Deleting && errors.Is(e.Err, slurm.ErrBusy):
 		l.refusals++
-		return l.again("slurmctld keeps the node's record: " + e.err.Error())
-	case e.err != nil:
-		return l.again(e.err.Error())
-	case doing == deleting:
+		return l.again("slurmctld keeps the node's record: " + e.Err.Error())
+	case e.Err != nil:
+		return l.again(e.Err.Error())
+	case doing == Deleting:
 		// A registration that slurmd had on its way makes the record anew, and jobs would come.
 		l = l.unlisted()
-	case doing == requeueing:
+	case doing == Requeueing:
 		l.acted = toRequeue
-	case doing == failing:
+	case doing == Failing:
 		l.acted = toFail
 		l, actions := l.lookAtRecord()
-		return l, append(actions, endSteps{})
+		return l, append(actions, EndSteps{})
 	}
 	return l.lookAtRecord()
 }
 
-// stage is what a deadline of the way down is for.
-type stage int
+// Stage is what a deadline of the way down is for.
+type Stage int
 
 // The stages, in their order.
 const (
-	toWait stage = iota // none is over
+	toWait Stage = iota // none is over
 	toSignal
 	toRequeue
 	toKill
@@ -260,33 +260,33 @@ const (
 )
 
 // due: one of the deadlines is over.
-func (l life) due(e deadline) (life, []action) {
-	if l.state != Stopping || l.doing == ending {
+func (l State) due(e DeadlinePassed) (State, []Action) {
+	if l.Phase != Stopping || l.Activity == Ending {
 		return l, nil
 	}
-	if l.passed[e.stage] {
+	if l.passed[e.Stage] {
 		return l, nil // it was brought forward
 	}
-	l.passed[e.stage], l.stage = true, max(l.stage, e.stage)
-	if l.hosts {
-		return l.partingDue(e.stage)
+	l.passed[e.Stage], l.stage = true, max(l.stage, e.Stage)
+	if l.Hosts {
+		return l.partingDue(e.Stage)
 	}
 	switch {
-	case e.stage == toSignal:
-		return l, []action{signalJobs{}}
-	case e.stage == toKill:
-		return l, []action{killRequeued{}}
-	case e.stage == toLeave && !l.isSilent():
+	case e.Stage == toSignal:
+		return l, []Action{SignalJobs{}}
+	case e.Stage == toKill:
+		return l, []Action{KillRequeued{}}
+	case e.Stage == toLeave && !l.isSilent():
 		l, actions := l.lookAtRecord()
 		return l, append(actions, l.endSteps()...)
-	case e.stage == toLeave:
+	case e.Stage == toLeave:
 		return l, l.endSteps()
-	case e.stage == toStop && l.acted < toRequeue:
+	case e.Stage == toStop && l.acted < toRequeue:
 		l, actions := l.end(l.undone())
-		return l, append([]action{killSteps{}}, actions...)
-	case e.stage == toStop:
+		return l, append([]Action{KillSteps{}}, actions...)
+	case e.Stage == toStop:
 		l, actions := l.end(l.undone())
-		return l, append([]action{endSteps{kill: true}}, actions...)
+		return l, append([]Action{EndSteps{Kill: true}}, actions...)
 	case l.isSilent():
 		return l, nil // when slurmd is up again
 	}
@@ -297,21 +297,21 @@ func (l life) due(e deadline) (life, []action) {
 // as long as it ends steps, which takes up to KillWait. A slurmctld that could not
 // be told to requeue the jobs must not be told either that they have ended, which
 // they did not by themselves: it misses them, and requeues them then.
-func (l life) endSteps() []action {
+func (l State) endSteps() []Action {
 	if l.acted < toRequeue {
-		return []action{holdSteps{}, endSteps{}}
+		return []Action{HoldSteps{}, EndSteps{}}
 	}
-	return []action{endSteps{kill: l.acted >= toFail}}
+	return []Action{EndSteps{Kill: l.acted >= toFail}}
 }
 
 // undone says what was not done when the time was over.
-func (l life) undone() string {
+func (l State) undone() string {
 	if !l.inService() {
 		return ""
 	}
-	text := "the time is over, and the node record may still be there: " + l.reason
-	if len(l.jobs) > 0 {
-		text += "; jobs " + jobList(l.jobs)
+	text := "the time is over, and the node record may still be there: " + l.Reason
+	if len(l.Jobs) > 0 {
+		text += "; jobs " + jobList(l.Jobs)
 	}
 	return text
 }

@@ -1,4 +1,4 @@
-package agent
+package lifecycle
 
 import (
 	"errors"
@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/slurmlet/slurmlet/cgroup"
+	"github.com/slurmlet/slurmlet/internal/exitcode"
 	"github.com/slurmlet/slurmlet/internal/nodesize"
 	"github.com/slurmlet/slurmlet/internal/slurm"
 )
@@ -17,7 +18,7 @@ import (
 // out, in its own time and order, and holds the machine to its invariants.
 type world struct {
 	*testing.T
-	life    life
+	life    State
 	alive   map[int]bool // the daemons that live, and have not been reported dead
 	pids    int
 	starts  int // starts asked for and not reported yet
@@ -26,7 +27,7 @@ type world struct {
 	changes []int // deletions, drains and resumes
 	timers  []int
 	record  *slurm.Node // the last one that was shown
-	due     []stage
+	due     []Stage
 	over    bool
 	stopped bool
 	// served: the node was Ready once; gone: slurmctld has said that it has no record
@@ -59,13 +60,13 @@ func FuzzStep(f *testing.F) {
 // playScript has a world happen to a life.
 func playScript(t *testing.T, role uint8, script []byte) {
 	p := plans[int(role)%len(plans)]
-	p.signals, p.way = true, newWayDown(30*time.Second, time.Second)
-	w := &world{T: t, alive: map[int]bool{}, life: newLife(p, nodesize.Allocation{Size: small})}
-	if p.reloads {
+	p.Signals, p.Deadlines = true, NewDeadlines(30*time.Second, time.Second)
+	w := &world{T: t, alive: map[int]bool{}, life: New(p, nodesize.Allocation{Size: small})}
+	if p.Reloads {
 		w.conf.begin(w, script)
 	}
-	w.life.inherits = w.life.registers && len(script)%2 == 0
-	w.feed(begun{})
+	w.life.Inherits = w.life.Registers && len(script)%2 == 0
+	w.feed(Begun{})
 	for _, b := range script {
 		w.happen(b)
 	}
@@ -74,17 +75,17 @@ func playScript(t *testing.T, role uint8, script []byte) {
 
 // plans are the kinds of roles: a node, slurmctld, a login pod, and a daemon that
 // has to be asked whether it serves.
-var plans = []plan{
-	{registers: true, restarts: true, announces: true, reaches: true},
-	{announces: true, reloads: true},
-	{restarts: true, announces: true, reaches: true, hosts: true},
-	{restarts: true, reaches: true},
+var plans = []Plan{
+	{Registers: true, Restarts: true, Announces: true, Reaches: true},
+	{Announces: true, Reloads: true},
+	{Restarts: true, Announces: true, Reaches: true, Hosts: true},
+	{Restarts: true, Reaches: true},
 }
 
 // happen lets one thing happen: the low bits choose what, the high bits how.
 func (w *world) happen(b byte) {
 	how := b >> 4
-	if w.life.reloads && w.conf.happen(w, b&15, how) {
+	if w.life.Reloads && w.conf.happen(w, b&15, how) {
 		return
 	}
 	switch b & 15 {
@@ -95,7 +96,7 @@ func (w *world) happen(b byte) {
 	case 2:
 		w.startEnds(how)
 	case 3:
-		w.feed(mainReady{})
+		w.feed(MainReady{})
 	case 4, 11:
 		w.die(int(how))
 	case 5:
@@ -104,46 +105,46 @@ func (w *world) happen(b byte) {
 		if len(w.changes) > 0 {
 			n := w.changes[0]
 			w.changes = w.changes[1:]
-			w.feed(carriedOut{n, w.maybe(how)})
+			w.feed(Done{n, w.maybe(how)})
 		}
 	case 7:
-		w.feed(hungUp{})
+		w.feed(HungUp{})
 	case 15:
 		w.change(how)
 	case 0:
 		if how&1 == 0 || len(w.counts) == 0 {
-			lost := lostSought{number: w.life.question, lost: make([]string, how>>3)}
-			w.feed([]event{
-				stepsEnded{}, troubled{}, filesChanged{}, filesChanged{restart: true}, controllerLost{}, lost, outdated{}, mainSilent{w.life.main},
+			lost := LostJobsFound{Number: w.life.question, Lost: make([]string, how>>3)}
+			w.feed([]Event{
+				StepsEnded{}, Troubled{}, FilesChanged{}, FilesChanged{Restart: true}, ControllerLost{}, lost, Outdated{}, MainSilent{w.life.Main},
 			}[how>>1&7])
 			return
 		}
 		n := w.counts[0]
 		w.counts = w.counts[1:]
-		w.feed(stepsCounted{n, int(how >> 1 & 1)})
+		w.feed(StepsCounted{n, int(how >> 1 & 1)})
 	case 8:
 		switch {
 		case how == 0:
-			w.feed(terminated{signal: "SIGTERM", at: epoch})
+			w.feed(Terminated{Signal: "SIGTERM", At: epoch})
 		case how < 8 && len(w.due) > 0:
 			w.nextDeadline()
 		case w.sessions:
 			w.sessions = false
-			w.feed(sessionsOver{})
+			w.feed(SessionsOver{})
 		}
 	case 9, 12, 13, 14:
 		if len(w.timers) > 0 {
 			i := int(how) % len(w.timers)
 			n := w.timers[i]
 			w.timers = append(w.timers[:i:i], w.timers[i+1:]...)
-			w.feed(timerFired{n})
+			w.feed(TimerFired{n})
 		}
 	}
 }
 
 // change edits or resizes the pod, back and forth.
 func (w *world) change(how byte) {
-	now := measured{Allocation: nodesize.Allocation{Size: small}}
+	now := Measured{Allocation: nodesize.Allocation{Size: small}}
 	if how&1 != 0 {
 		now.Size.CPUs = 4 // as of the bigger record
 	}
@@ -151,11 +152,11 @@ func (w *world) change(how byte) {
 		now.Traits.Weight = nodesize.Trait{Value: "5", Source: "annotations"}
 	}
 	if how&12 == 8 {
-		now.at = epoch.Add(time.Duration(how) * time.Second)
-		now.Grace.Deadline = cgroup.Bound[time.Time]{Value: now.at.Add(time.Duration(how&3) * 10 * time.Second), Source: "annotations"}
+		now.At = epoch.Add(time.Duration(how) * time.Second)
+		now.Grace.Deadline = cgroup.Bound[time.Time]{Value: now.At.Add(time.Duration(how&3) * 10 * time.Second), Source: "annotations"}
 	}
 	if how&12 == 12 {
-		now = measured{err: errors.New("no")}
+		now = Measured{Err: errors.New("no")}
 	}
 	w.feed(now)
 }
@@ -176,17 +177,17 @@ func (w *world) answer(how byte) {
 		record(noGPUs), record(foundGPUs), record(busy, notResponding),
 	}
 	if int(how) >= len(node) {
-		w.feed(answered{number: n, err: errors.New("no")})
+		w.feed(Answered{Number: n, Err: errors.New("no")})
 		return
 	}
 	w.record = node[how]
-	w.feed(answered{number: n, node: node[how], steps: int(how & 1), counted: how&1 == 0})
+	w.feed(Answered{Number: n, Node: node[how], Steps: int(how & 1), Counted: how&1 == 0})
 }
 
 func (w *world) nextDeadline() {
 	s := slices.Min(w.due)
 	w.due = slices.Delete(w.due, slices.Index(w.due, s), slices.Index(w.due, s)+1)
-	w.feed(deadline{s})
+	w.feed(DeadlinePassed{s})
 }
 
 func (w *world) startEnds(how byte) {
@@ -195,23 +196,23 @@ func (w *world) startEnds(how byte) {
 	}
 	w.starts--
 	if how == 15 {
-		w.feed(mainFailed{errors.New("no")})
+		w.feed(MainFailed{errors.New("no")})
 		return
 	}
 	w.pids++
 	w.alive[w.pids] = true
-	w.feed(mainStarted{pid: w.pids, at: epoch})
+	w.feed(MainStarted{PID: w.pids, At: epoch})
 }
 
 // handOver makes the main process execute itself again.
 func (w *world) handOver() {
-	if !w.alive[w.life.main] {
+	if !w.alive[w.life.Main] {
 		return
 	}
 	w.pids++
 	w.alive[w.pids] = true
-	old := w.life.main
-	w.feed(mainChanged{pid: w.pids, at: epoch})
+	old := w.life.Main
+	w.feed(MainChanged{PID: w.pids, At: epoch})
 	w.exit(old)
 }
 
@@ -232,28 +233,28 @@ func (w *world) exit(pid int) {
 		delete(w.alive, pid)
 		code := 1
 		if w.stopped {
-			code = ExitOK
+			code = exitcode.OK
 		}
-		w.feed(mainExited{pid: pid, code: code})
+		w.feed(MainExited{PID: pid, Code: code})
 	}
 }
 
 // feed is one step: what comes back is carried out and checked.
-func (w *world) feed(e event) {
+func (w *world) feed(e Event) {
 	if w.over {
 		return
 	}
 	w.listen(e)
-	_, terminates := e.(terminated)
+	_, terminates := e.(Terminated)
 	first := terminates && !w.stopped
 	w.stopped = w.stopped || terminates
-	var actions []action
-	w.life, actions = step(w.life, e)
+	var actions []Action
+	w.life, actions = Step(w.life, e)
 	if w.served && !w.gone && first {
-		require.Contains(w, actions, schedule{toStop, w.life.way.Stop}, "a node in service is not taken out of it: %+v", w.life)
-		require.NotEqual(w, ending, w.life.doing, "a node in service is dropped")
+		require.Contains(w, actions, Schedule{toStop, w.life.Deadlines.Stop}, "a node in service is not taken out of it: %+v", w.life)
+		require.NotEqual(w, Ending, w.life.Activity, "a node in service is dropped")
 	}
-	w.served = w.served || w.life.registers && w.life.state == Ready
+	w.served = w.served || w.life.Registers && w.life.Phase == Ready
 	for _, a := range actions {
 		w.carryOut(a)
 	}
@@ -261,82 +262,82 @@ func (w *world) feed(e event) {
 }
 
 // listen is what the world knows of slurmctld's own words on the record.
-func (w *world) listen(e event) {
+func (w *world) listen(e Event) {
 	switch e := e.(type) {
-	case mainStarted, mainChanged:
+	case MainStarted, MainChanged:
 		w.gone = false
-	case answered:
-		if e.number == w.life.question && e.err == nil && !w.reaching {
-			w.gone = e.node == nil
+	case Answered:
+		if e.Number == w.life.question && e.Err == nil && !w.reaching {
+			w.gone = e.Node == nil
 		}
-	case carriedOut:
-		if e.number == w.life.question && e.err == nil && w.life.doing == deleting {
+	case Done:
+		if e.Number == w.life.question && e.Err == nil && w.life.Activity == Deleting {
 			w.gone = true
 		}
 	}
 }
 
-func (w *world) carryOut(a action) {
+func (w *world) carryOut(a Action) {
 	switch a := a.(type) {
-	case startMain:
+	case StartMain:
 		require.Empty(w, w.alive, "a second main process")
 		require.Zero(w, w.starts, "a second start")
-		require.False(w, w.stopped && (!w.life.registers && !w.life.hosts || w.life.doing == ending), "a start after SIGTERM")
+		require.False(w, w.stopped && (!w.life.Registers && !w.life.Hosts || w.life.Activity == Ending), "a start after SIGTERM")
 		w.starts++
-	case signalMain:
-		require.True(w, w.alive[w.life.main], "%s to a process that was reaped, or to none", a.signal)
-	case countSteps:
-		require.Equal(w, finishing, w.life.doing)
-		w.counts = append(w.counts, a.number)
-	case reach:
-		w.asked, w.reaching = append(w.asked, a.number), true
-	case ask:
-		w.asked, w.reaching = append(w.asked, a.number), false
-	case deleteRecord:
-		require.False(w, foreign(w.record) && !w.stopped, "a deleted record takes an admin's drain with it")
+	case SignalMain:
+		require.True(w, w.alive[w.life.Main], "%s to a process that was reaped, or to none", a.Signal)
+	case CountSteps:
+		require.Equal(w, Finishing, w.life.Activity)
+		w.counts = append(w.counts, a.Number)
+	case Reach:
+		w.asked, w.reaching = append(w.asked, a.Number), true
+	case Ask:
+		w.asked, w.reaching = append(w.asked, a.Number), false
+	case DeleteRecord:
+		require.False(w, Foreign(w.record) && !w.stopped, "a deleted record takes an admin's drain with it")
 		require.False(w, w.record.Busy(), "jobs run on it")
-		w.changes = append(w.changes, a.number)
-	case drainRecord:
-		require.False(w, foreign(w.record), "an admin's drain gets our reason")
-		w.changes = append(w.changes, a.number)
-	case resumeRecord:
-		require.True(w, own(w.record) || putRight(w.record), "a drain that was not ours is lifted")
-		w.changes = append(w.changes, a.number)
-	case seekLost:
+		w.changes = append(w.changes, a.Number)
+	case DrainRecord:
+		require.False(w, Foreign(w.record), "an admin's drain gets our reason")
+		w.changes = append(w.changes, a.Number)
+	case ResumeRecord:
+		require.True(w, Own(w.record) || putRight(w.record), "a drain that was not ours is lifted")
+		w.changes = append(w.changes, a.Number)
+	case FindLostJobs:
 		require.False(w, w.stopped)
-		require.Equal(w, Ready, w.life.state)
-	case speak:
+		require.Equal(w, Ready, w.life.Phase)
+	case StartSackd:
 		require.True(w, w.stopped && w.life.maySpeak())
-		w.changes = append(w.changes, a.number)
-	case endDeadJobs:
-		require.True(w, w.record.Busy() && w.life.inherits, "jobs of this container may live")
-		w.changes = append(w.changes, a.number)
-	case updateRecord:
-		require.NotEmpty(w, a.fields)
-		w.changes = append(w.changes, a.number)
-	case requeueJobs:
+		w.changes = append(w.changes, a.Number)
+	case EndStaleJobs:
+		require.True(w, w.record.Busy() && w.life.Inherits, "jobs of this container may live")
+		w.changes = append(w.changes, a.Number)
+	case UpdateRecord:
+		require.NotEmpty(w, a.Fields)
+		w.changes = append(w.changes, a.Number)
+	case RequeueJobs:
 		require.True(w, w.life.stage >= toRequeue && w.record.Busy())
-		w.changes = append(w.changes, a.number)
-	case failRecord:
+		w.changes = append(w.changes, a.Number)
+	case FailRecord:
 		require.True(w, w.record.Busy())
-		require.True(w, w.life.stage >= toFail || w.life.voiced, "jobs run on it")
-		w.changes = append(w.changes, a.number)
-	case killSteps:
+		require.True(w, w.life.stage >= toFail || w.life.hasSackd, "jobs run on it")
+		w.changes = append(w.changes, a.Number)
+	case KillSteps:
 		require.True(w, w.life.acted >= toFail || w.life.stage == toStop, "a job that may run on lives as long as slurmd")
-	case schedule:
-		require.GreaterOrEqual(w, a.after, time.Duration(0))
-		w.due = append(w.due, a.stage)
-	case arm:
-		require.Positive(w, a.after)
-		w.timers = append(w.timers, a.number)
-	case seeOff:
+	case Schedule:
+		require.GreaterOrEqual(w, a.After, time.Duration(0))
+		w.due = append(w.due, a.Stage)
+	case Arm:
+		require.Positive(w, a.After)
+		w.timers = append(w.timers, a.Number)
+	case DrainSessions:
 		require.False(w, w.sessions, "seen off twice")
 		w.sessions = true
-	case warnSessions, endSessions:
-		require.True(w, w.stopped && w.life.hosts)
-	case exit:
+	case WarnSessions, EndSessions:
+		require.True(w, w.stopped && w.life.Hosts)
+	case Exit:
 		w.over = true
-		require.False(w, w.served && !w.gone && a.code == ExitOK, "the record may still be there, and the exit status says it is not: %+v", w.life)
+		require.False(w, w.served && !w.gone && a.Code == exitcode.OK, "the record may still be there, and the exit status says it is not: %+v", w.life)
 	default:
 		w.conf.carryOut(w, a)
 	}
@@ -344,16 +345,16 @@ func (w *world) carryOut(a action) {
 
 func (w *world) check() {
 	l := w.life
-	if l.state.Serving() {
-		require.True(w, w.alive[l.main], "%s without a living main process", l.state)
+	if l.Phase.Serving() {
+		require.True(w, w.alive[l.Main], "%s without a living main process", l.Phase)
 	}
-	if l.main != 0 {
-		require.True(w, w.alive[l.main], "the main process is dead")
+	if l.Main != 0 {
+		require.True(w, w.alive[l.Main], "the main process is dead")
 	}
-	require.Equal(w, w.over, l.state == Exited)
+	require.Equal(w, w.over, l.Phase == Exited)
 	w.conf.check(w)
 	if !w.over {
-		waits := len(w.conf.asked)+len(w.asked)+len(w.counts)+len(w.changes)+len(w.timers)+len(w.due)+w.starts > 0 || l.main != 0
+		waits := len(w.conf.asked)+len(w.asked)+len(w.counts)+len(w.changes)+len(w.timers)+len(w.due)+w.starts > 0 || l.Main != 0
 		require.True(w, waits, "nothing will ever happen again: %+v", l)
 	}
 }
@@ -361,7 +362,7 @@ func (w *world) check() {
 // stop: every path from a SIGTERM ends in Exited, at the latest when all
 // deadlines and both of the last timers are over.
 func (w *world) stop() {
-	w.feed(terminated{signal: "SIGTERM", at: epoch})
+	w.feed(Terminated{Signal: "SIGTERM", At: epoch})
 	for len(w.due) > 0 && !w.over {
 		w.nextDeadline()
 	}
@@ -369,7 +370,7 @@ func (w *world) stop() {
 		w.startEnds(0)
 	}
 	for range 2 {
-		w.feed(timerFired{w.life.timer})
+		w.feed(TimerFired{w.life.timer})
 	}
 	require.True(w, w.over, "not Exited: %+v", w.life)
 }

@@ -1,0 +1,168 @@
+package lifecycle
+
+import (
+	"errors"
+	"slices"
+	"strconv"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/slurmlet/slurmlet/internal/confset"
+	"github.com/slurmlet/slurmlet/internal/slurm"
+)
+
+// confWorld is what the fuzzer does to slurmctld's configuration.
+type confWorld struct {
+	asked  []Action // checks, waits, places, reconfigures and looks at the nodes, without an answer yet
+	clocks []int
+	// kept is the last good set on the volume, live what is in place, sound what was checked.
+	kept, live *confset.Set
+	sound      []*confset.Set
+	// pushed: what slurmctld, or the nodes, have refused may be on the nodes, until another set is pushed.
+	pushed bool
+}
+
+func confSet(n byte) *confset.Set { return &confset.Set{Hash: strconv.Itoa(int(n))} }
+
+func confEdition(how byte) Revision {
+	if how == 15 {
+		return Revision{Err: errors.New("the directory is gone")}
+	}
+	return Revision{Set: confSet(how & 3), Forced: how&4 != 0, Request: int(how >> 3)}
+}
+
+// begin: what there is at the start is for the script's first byte to say.
+func (c *confWorld) begin(w *world, script []byte) {
+	how := byte(0)
+	if len(script) > 0 {
+		how = script[0] >> 4
+	}
+	first := confEdition(how)
+	w.life.Next = &first
+	if how&8 == 0 {
+		c.kept = confSet(9)
+		w.life.Good = c.kept
+	}
+}
+
+// happen lets something happen to the configuration, in the place of what only slurmd knows.
+func (c *confWorld) happen(w *world, what, how byte) bool {
+	switch what {
+	case 15:
+		w.feed(confEdition(how))
+	case 6:
+		if len(c.asked) > 0 {
+			a := c.asked[0]
+			c.asked = c.asked[1:]
+			c.answer(w, a, how)
+		}
+	case 0:
+		if len(c.clocks) > 0 {
+			i := int(how) % len(c.clocks)
+			n := c.clocks[i]
+			c.clocks = slices.Delete(c.clocks, i, i+1)
+			w.feed(ReloadTimerFired{n})
+		}
+	default:
+		return false
+	}
+	return true
+}
+
+func (c *confWorld) answer(w *world, a Action, how byte) {
+	switch a := a.(type) {
+	case Check:
+		err := w.maybe(how)
+		if how&3 == 3 && w.life.Good != nil {
+			err = w.keptByJobs(how)
+		}
+		if err == nil || w.life.Activity == Preparing && IsInUse(err) {
+			c.sound = append(c.sound, a.Set)
+		}
+		w.feed(Checked{a.Number, "staged", nil, how&8 != 0, err})
+	case CheckFirst:
+		c.answer(w, Check{a.Number, a.Set}, how)
+	case AwaitLaunches:
+		w.feed(LaunchesOver{a.Number, w.keptByJobs(how)})
+	case Place:
+		w.feed(PlaceEnded{a.Number, w.maybe(how >> 3)})
+	case Reconfigure:
+		err := w.maybe(how)
+		if how == 2 {
+			err = slurm.ErrUnreachable
+		}
+		w.feed(ReconfigureEnded{a.Number, err})
+	case AskNodes:
+		c.tell(w, a, how)
+	}
+}
+
+// tell: of up to seven nodes, some have another slurmd, some have not, and of some slurmctld
+// has not heard; or it tells nothing.
+func (c *confWorld) tell(w *world, a AskNodes, how byte) {
+	for _, n := range a.Restart {
+		require.NotEmpty(w, n)
+	}
+	e := NodesAsked{Number: a.Number, Took: int(how & 1), Missed: []string{"a", "b", "c"}[:how>>1&3], Canary: how>>3 == 1}
+	switch {
+	case how == 15:
+		e = NodesAsked{Number: a.Number, Err: slurm.ErrUnreachable}
+	case how&3 == 1:
+		e.Unheard = []string{"d", "e"}
+	}
+	w.feed(e)
+}
+
+func (w *world) keptByJobs(how byte) error {
+	if how&1 == 1 {
+		return InUse{"jobs"}
+	}
+	return nil
+}
+
+func (c *confWorld) carryOut(w *world, a Action) {
+	switch a := a.(type) {
+	case Check, CheckFirst, AwaitLaunches, AskNodes:
+		c.asked = append(c.asked, a)
+	case Place:
+		require.Zero(w, w.life.Main, "slurmctld reads a configuration that is being replaced")
+		c.put(w, a.Set)
+		c.asked = append(c.asked, a)
+	case Reconfigure:
+		require.False(w, w.stopped, "a reconfigure after SIGTERM")
+		c.put(w, a.Set)
+		c.asked = append(c.asked, a)
+		c.pushed = !a.Set.Same(w.life.Good)
+	case Keep:
+		require.True(w, a.Set.Same(c.live), "a set is kept that is not in place")
+		c.kept, c.pushed = a.Set, false
+	case ArmReload:
+		require.Positive(w, a.After)
+		c.clocks = append(c.clocks, a.Number)
+	}
+}
+
+// put: only a set that was checked or was good is ever in place.
+func (c *confWorld) put(w *world, set *confset.Set) {
+	sound := slices.ContainsFunc(append(c.sound, c.kept, w.life.Good), func(s *confset.Set) bool { return s != nil && s.Same(set) })
+	require.True(w, sound, "an unchecked set is put in place")
+	c.live = set
+}
+
+func (c *confWorld) check(w *world) {
+	l := w.life
+	if w.stopped || !l.WasReady || !l.Phase.Serving() {
+		return
+	}
+	if l.ConfActivity == ConfIdle {
+		require.True(w, l.Live.Same(l.Good), "a refused set stays live")
+		require.True(w, c.live.Same(l.Good), "a refused set stays in place")
+		require.True(w, c.kept.Same(l.Good), "the last good set is not kept")
+		require.False(w, c.pushed, "nodes keep a refused set")
+		require.Nil(w, l.trying)
+		require.True(w, l.Next == nil || l.Phase != Ready, "an edit is forgotten")
+		require.True(w, l.Next != nil || l.Refused == nil || !l.Refused.InUse || slices.Contains(c.clocks, l.clock), "an edit that jobs keep is forgotten")
+		return
+	}
+	require.True(w, len(c.asked) > 0 || slices.Contains(c.clocks, l.clock), "the reload %s hangs", l.ConfActivity)
+}

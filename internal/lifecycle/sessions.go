@@ -1,0 +1,48 @@
+package lifecycle
+
+// part sees the sessions of a login pod off: nobody new comes in, who is there is
+// told until when, and is waited for. The daemon that vouches for them stays.
+func (l State) part() (State, []Action) {
+	l.timer++
+	l.question++ // nothing is confirmed any more
+	if l.Activity != Launching && l.Activity != Pausing {
+		l.Activity = AwaitingSessions
+	}
+	actions := []Action{
+		DrainSessions{l.Deadlines.Fail},
+		Schedule{toSignal, l.Deadlines.Signal},
+		Schedule{toFail, l.Deadlines.Fail},
+		Schedule{toLeave, l.Deadlines.Leave},
+		Schedule{toStop, l.Deadlines.Stop},
+	}
+	if l.Activity == Pausing {
+		l, more := l.relaunch()
+		return l, append(actions, more...)
+	}
+	return l, actions
+}
+
+// partingDue: one of the deadlines is over. Sessions are asked to end where a
+// node's jobs fail.
+func (l State) partingDue(s Stage) (State, []Action) {
+	switch s {
+	case toSignal:
+		return l, []Action{WarnSessions{l.Deadlines.Fail - l.Deadlines.Signal}}
+	case toFail:
+		l.Reason = "the time for sessions is over"
+		return l, []Action{EndSessions{}}
+	case toLeave:
+		return l, []Action{EndSessions{Kill: true}}
+	case toStop:
+		return l.end("")
+	}
+	return l, nil
+}
+
+// alone: the last session is over.
+func (l State) alone() (State, []Action) {
+	if l.Phase != Stopping {
+		return l, nil
+	}
+	return l.end("")
+}

@@ -1,0 +1,158 @@
+package lifecycle
+
+import (
+	"slices"
+	"time"
+
+	"github.com/slurmlet/slurmlet/internal/backoff"
+	"github.com/slurmlet/slurmlet/internal/slurm"
+)
+
+// With auth/slurm it is slurmd that gives scontrol its credentials (sackd(8)). A node
+// that is to be taken out of service while its slurmd is dead, hangs, or is being
+// restarted, needs another slurmd first. Its steps live on meanwhile, and the
+// deadlines run. Where slurmd does not come up, or cannot even be killed because it
+// waits for a file system that does not answer, a sackd takes its place.
+
+// isSilent: nobody is there that would let slurmctld be asked.
+func (l State) isSilent() bool {
+	return !l.hasSackd && (l.Main == 0 || l.Activity == Launching || l.Activity == Replacing || l.Activity == StartingSackd)
+}
+
+// mostRestart bounds restartLimit. A slurmd that could not get its configuration tries
+// again after 10 s.
+const mostRestart = 15 * time.Second
+
+// restartLimit is how long slurmd may take for what it does within a second, before it is
+// killed on the way down: twice of it leaves some of the time that jobs have.
+func (l State) restartLimit() time.Duration {
+	return min(l.Deadlines.Requeue/3, mostRestart) << min(l.failures, 4)
+}
+
+// SilentLimit is how long slurmd may be silent before it is killed. It is as long as
+// when it is restarted: with a reconfigure it waits for prologs and epilogs too.
+func (w Deadlines) SilentLimit() time.Duration { return min(w.Requeue/3, replaceTime) }
+
+// replaceHung kills a slurmd that hangs; its end starts the next one.
+func (l State) replaceHung(e MainSilent) (State, []Action) {
+	if !l.Registers || e.PID != l.Main || l.Main == 0 || l.killed || l.Activity == Ending || l.Phase == Exited {
+		return l, nil
+	}
+	l.Activity, l.Reason, l.killed = Replacing, "slurmd hangs: it does not answer on its socket, though slurmctld can be reached", true
+	l.question++ // what was asked gets no answer
+	l, actions := l.wait(l.restartLimit())
+	return l, append(actions, SignalMain{SigKill})
+}
+
+// replaceSoon restarts slurmd on the way down.
+func (l State) replaceSoon(reason string) (State, []Action) {
+	l.Activity, l.Reason = Replacing, reason
+	l, actions := l.wait(l.restartLimit())
+	return l, append(actions, SignalMain{SigTerm})
+}
+
+// overdueReplaced: slurmd has not stopped in time to be replaced.
+func (l State) overdueReplaced() (State, []Action) {
+	switch {
+	case l.Main == 0:
+		return l, nil
+	case l.killed && l.Phase == Stopping:
+		return l.speak("slurmd hangs and cannot be killed")
+	case l.killed:
+		l.Reason = "slurmd hangs and cannot be killed: does a file system that it uses not answer?"
+		return l, nil
+	}
+	l.killed = true
+	if l.Phase != Stopping {
+		return l, []Action{SignalMain{SigKill}}
+	}
+	l, actions := l.wait(l.restartLimit())
+	return l, append(actions, SignalMain{SigKill})
+}
+
+// relaunch starts slurmd anew, as soon as slurmctld can be reached: one that cannot
+// get its configuration tries again only every 10 s.
+func (l State) relaunch() (State, []Action) {
+	l.Activity, l.Tries = Reaching, 0
+	l.timer++
+	return l.reach()
+}
+
+func (l State) reach() (State, []Action) {
+	l.question++
+	return l, []Action{Reach{l.question}}
+}
+
+const (
+	// mutedFailures is how often in a row slurmd may fail to start before a sackd speaks.
+	mutedFailures = 3
+	// mostFailures, most of a minute, is how often before a node without a step leaves.
+	mostFailures = 10
+)
+
+// reached: slurmctld's port takes connections, or does not.
+func (l State) reached(e Answered) (State, []Action) {
+	switch {
+	case e.Err != nil:
+		return l.unanswered(e)
+	case l.failures >= mutedFailures && l.maySpeak():
+		return l.speak(l.Reason)
+	case l.failures > mostFailures && e.Steps == 0 && !l.hasSackd:
+		return l.end("no step runs here, and slurmd does not start; the node record may still be there: " + l.Reason)
+	}
+	l.Activity, l.starting = Launching, true
+	l.Starts++
+	l, actions := l.wait(l.restartLimit())
+	return l, append([]Action{StartMain{}}, actions...)
+}
+
+// stillSilent: slurmd is not READY yet. Where slurmctld can be reached, a new one comes
+// up sooner than this.
+func (l State) stillSilent(e Answered) (State, []Action) {
+	switch {
+	case e.Err != nil && e.Steps == 0 && l.Tries >= lonelyTries:
+		return l.end("no step runs here, and slurmctld does not answer; the node record may still be there: " + e.Err.Error())
+	case e.Err != nil, l.Main == 0:
+		l.Tries += int(mostRestart / backoff.LastTry)
+		return l.wait(l.restartLimit())
+	case l.killed && l.maySpeak():
+		return l.speak("slurmd hangs and cannot be killed")
+	}
+	l.killed, l.Reason = true, "slurmd hangs: it is not READY, though slurmctld can be reached"
+	l, actions := l.wait(l.restartLimit())
+	return l, append(actions, SignalMain{SigKill})
+}
+
+func (l State) maySpeak() bool { return !l.hasSackd && !l.noSackd }
+
+// speak has a sackd take slurmd's place for scontrol.
+func (l State) speak(reason string) (State, []Action) {
+	if !l.maySpeak() {
+		return l.wait(mostRestart) // its end, or a deadline, comes
+	}
+	l.Activity, l.Reason = StartingSackd, reason
+	l.timer++
+	l.question++
+	return l, []Action{StartSackd{l.question}}
+}
+
+func (l State) spoken(e Done) (State, []Action) {
+	if e.Err == nil {
+		l.hasSackd = true
+		return l.lookAtRecord()
+	}
+	l.noSackd, l.Reason = true, l.Reason+"; "+e.Err.Error()
+	if l.Main == 0 {
+		return l.relaunch()
+	}
+	l.Activity = Replacing
+	return l.wait(mostRestart)
+}
+
+// onlyCompleting: nothing of a job runs any more, and there is no slurmd to clean up after it:
+// it would be COMPLETING for ever. Setting the node DOWN ends that, and changes nothing
+// about how the job has ended.
+func (l State) onlyCompleting(e Answered) bool {
+	return l.hasSackd && (l.Main == 0 || l.killed) && e.Steps == 0 && e.Counted &&
+		!slices.ContainsFunc(e.Jobs, func(j slurm.Job) bool { return j.Running() })
+}

@@ -1,0 +1,310 @@
+package lifecycle
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/slurmlet/slurmlet/internal/nodesize"
+	"github.com/slurmlet/slurmlet/internal/slurm"
+)
+
+// begin starts the daemon as soon as what it needs can be reached: a slurmd that
+// cannot get its configuration tries again only every 10 s. More cannot be asked
+// before it runs: with auth/slurm it is slurmd, or sackd, that gives scontrol its
+// credentials (sackd(8)).
+func (l State) begin() (State, []Action) {
+	if l.Phase != Starting || l.Main != 0 || l.starting {
+		return l, nil
+	}
+	if l.Reloads {
+		return l.prepareConf()
+	}
+	if !l.Reaches {
+		return l.launch()
+	}
+	if l.Held != "" {
+		l.Activity, l.Reason = AwaitingDescription, l.Held
+		return l, nil
+	}
+	l.Activity = Reaching
+	l.question++
+	return l, []Action{Reach{l.question}}
+}
+
+func (l State) started(e MainStarted) (State, []Action) {
+	l.starting, l.Main, l.MainSince, l.killed, l.seen = false, e.PID, e.At, false, false
+	l.settled = nodesize.Traits{} // of this slurmd's record nothing is known yet
+	l.listed = l.listed || l.WasReady
+	switch {
+	case l.Activity == Ending:
+		return l, []Action{SignalMain{SigTerm}}
+	case !l.Announces:
+		return l.readied() // it will never say so
+	}
+	return l, nil
+}
+
+func (l State) readied() (State, []Action) {
+	if l.Activity != Launching || l.Main == 0 {
+		return l, nil
+	}
+	l.Activity, l.Tries, l.listed = Confirming, 0, true
+	switch {
+	case l.Phase == Stopping && l.Hosts:
+		l.Activity = AwaitingSessions
+		return l, nil
+	case l.Phase == Stopping:
+		l.Activity = Withdrawing
+	}
+	return l.wait(settle)
+}
+
+// answer takes slurmctld's word on what was asked last.
+func (l State) answer(e Answered) (State, []Action) {
+	if e.Number != l.question || l.Phase == Exited {
+		return l, nil
+	}
+	if e.Main != 0 && e.Main == l.Main && e.Began.Before(l.MainSince) {
+		l.MainSince = e.Began // the clock was stepped back
+	}
+	l.seen = l.seen || l.sees(e.Node)
+	if !l.WasReady && e.Node != nil {
+		l.unclaimed = l.unclaimed || e.Node.Busy() && e.Steps == 0
+	}
+	switch {
+	case l.Phase == Stopping && l.Activity == Reaching:
+		return l.reached(e)
+	case l.Phase == Stopping && l.Activity == Launching:
+		return l.stillSilent(e)
+	case l.Phase == Stopping:
+		return l.withdrawn(e)
+	case e.Err != nil:
+		return l.again(e.Err.Error())
+	case l.Activity == Reaching:
+		l.Reason = ""
+		return l.launch()
+	case !l.Registers: // confirmed, or what was complained of answers
+		return l.ready()
+	case l.Inherits && l.sees(e.Node) && e.Node.Busy():
+		return l.bury()
+	case l.Activity == Leaving:
+		return l.leave(e.Node)
+	}
+	return l.confirm(e.Node)
+}
+
+// done takes the outcome of a deletion, a drain or its end.
+func (l State) done(e Done) (State, []Action) {
+	switch {
+	case e.Number != l.question || l.Phase == Exited:
+		return l, nil
+	case l.Phase == Stopping && l.Activity == StartingSackd:
+		return l.spoken(e)
+	case l.Phase == Stopping:
+		return l.withdrawDone(e)
+	case l.Activity == Describing:
+		return l.described(e.Err)
+	case l.Activity == EndingStaleJobs:
+		return l.buried(e.Err)
+	case l.Activity == Deleting && e.Err != nil:
+		l.Activity = Leaving // a job or a reservation was quicker
+		return l.again(e.Err.Error())
+	case e.Err != nil:
+		return l.again(e.Err.Error())
+	case l.Activity == Deleting:
+		return l.unlisted().replace("the old record is deleted")
+	case l.Activity == Resuming:
+		l.Activity = Confirming
+		return l.ask()
+	}
+	return l.again(l.Reason)
+}
+
+// confirm compares the record with what slurmd has registered. slurmd cannot:
+// it is told success even when it was refused, and an older record silently
+// wins over --conf.
+func (l State) confirm(n *slurm.Node) (State, []Action) {
+	switch {
+	case n == nil:
+		return l.lost()
+	case !l.fits(n):
+		l.Tries = 0
+		return l.leave(n)
+	case l.sees(n) && (Own(n) || putRight(n)):
+		l.Activity = Resuming // also from DOWN, which an earlier agent may have set with its drain
+		l.question++
+		return l, []Action{ResumeRecord{l.question}}
+	case !l.sees(n) || !n.Responding():
+		return l.again("slurmctld has not seen this slurmd yet: the record is " + strings.Join(n.State, "+"))
+	}
+	return l.describe(n)
+}
+
+// bury looks for jobs that have died with an earlier container, once.
+func (l State) bury() (State, []Action) {
+	l.Activity = EndingStaleJobs
+	l.question++
+	return l, []Action{EndStaleJobs{l.question}}
+}
+
+// buried: slurmctld knows of them, or will find out by itself. What it refuses
+// does not keep the node from its work.
+func (l State) buried(err error) (State, []Action) {
+	if errors.Is(err, slurm.ErrUnreachable) {
+		return l.again(err.Error())
+	}
+	l.Inherits = false
+	if l.Phase == Stopping {
+		return l.lookAtRecord()
+	}
+	l.Activity = Confirming
+	return l.ask()
+}
+
+// sees: the record is that of the present slurmd, and not of an earlier one.
+func (l State) sees(n *slurm.Node) bool {
+	return n != nil && !n.SlurmdStart.Before(l.MainSince.Truncate(time.Second))
+}
+
+func (l State) fits(n *slurm.Node) bool { return l.Size.Diff(n) == "" && !n.Invalid() }
+
+func (l State) ready() (State, []Action) {
+	first := !l.WasReady
+	l.Phase, l.Activity, l.Reason, l.Tries, l.WasReady = Ready, Idle, "", 0, true
+	switch {
+	case l.MainSince.Before(l.filesSince): // it was on its way already
+		return l.hangUp()
+	case l.Reloads:
+		return l.proven(first)
+	case l.unclaimed:
+		return l.wait(missedAfter)
+	}
+	return l, nil
+}
+
+// lost: slurmctld has no record. SIGHUP makes slurmd register again.
+func (l State) lost() (State, []Action) {
+	if l.Tries+1 < lostTries {
+		return l.again("slurmctld has no record of this node yet")
+	}
+	l, actions := l.again("slurmctld has no record of this node: is MaxNodeCount reached?")
+	return l, append(actions, SignalMain{SigHup})
+}
+
+// leave waits until nothing and nobody holds a record of another size. New
+// jobs are kept away meanwhile; then it is deleted and slurmd registers anew.
+func (l State) leave(n *slurm.Node) (State, []Action) {
+	l.Activity = Leaving
+	if l.Phase.Serving() {
+		l.Phase = Resizing
+	}
+	switch {
+	case n == nil:
+		return l.unlisted().replace("the old record is gone")
+	case l.fits(n):
+		l.Activity = Confirming
+		return l.confirm(n)
+	}
+	what := "the record is of another size: " + l.Size.Diff(n)
+	if l.Size.Diff(n) == "" {
+		what = "slurmctld has refused what slurmd registered: " + n.Reason
+	}
+	switch {
+	case l.Size.Diff(n) == "" && refusedGres(n):
+		return l.again(fmt.Sprintf("%s: the cluster's gres.conf must say \"Include %s\"", what, l.GresConf))
+	case Foreign(n):
+		return l.again(fmt.Sprintf("%s; somebody else has drained the node, which would be lost with the record: %s", what, n.Reason))
+	case !n.Drained():
+		l.Reason = what + "; draining it"
+		l.question++
+		return l, []Action{DrainRecord{l.question, reasonResize}}
+	case n.Busy():
+		return l.stillBusy(what)
+	}
+	l.Reason = what
+	return l.deleteRecord()
+}
+
+// stillBusy waits for the jobs on the record. Some may be there no more: one
+// that has died with an earlier pod is missed by slurmctld only when slurmd
+// registers, and not while it is thought to be starting.
+func (l State) stillBusy(what string) (State, []Action) {
+	what += "; jobs run on it"
+	if l.Phase == Resizing && l.Tries >= watchedTries {
+		l.Reason = what
+		return l.wait(WatchedPause)
+	}
+	l, actions := l.again(what)
+	if l.Tries == missedTries && l.Phase == Starting && l.Main != 0 {
+		actions = append(actions, SignalMain{SigHup})
+	}
+	return l, actions
+}
+
+// replaceTime is how long slurmd may take to stop when another is to take its
+// place. It serves nobody meanwhile, and waits for a prolog, an epilog or a job
+// that does not end for up to PrologEpilogTimeout, for ever by default (slurm.conf(5));
+// jobs outlive it, and slurmctld says again what it did not answer.
+const replaceTime = 30 * time.Second
+
+// replace ends slurmd, whose end starts the next one.
+func (l State) replace(reason string) (State, []Action) {
+	if l.Main == 0 {
+		return l.launch()
+	}
+	l.Activity, l.Reason = Replacing, reason
+	l, actions := l.wait(min(l.Deadlines.End, replaceTime))
+	return l, append(actions, SignalMain{SigTerm})
+}
+
+// handedOver: a reconfigure has put another process in the main one's place
+// (sd_notify(3), MAINPID).
+func (l State) handedOver(e MainChanged) (State, []Action) {
+	if l.Phase == Exited || l.starting {
+		return l, nil
+	}
+	l.Main, l.MainSince, l.killed, l.seen, l.silent = e.PID, e.At, false, false, 0
+	l.listed = true
+	switch {
+	case l.Activity == Ending && l.bounded && l.Left == "" && l.stage < toStop:
+		// It registers, and makes the record anew that was deleted.
+		l.Activity, l.Tries = Withdrawing, 0
+		return l.wait(settle)
+	case l.Activity == Ending && l.Registers && l.Left == "":
+		l.Left = "slurmd has handed over as the time was over, and its successor may have registered"
+		return l, []Action{SignalMain{SigTerm}}
+	case l.Activity == Ending, l.Activity == Replacing:
+		return l, []Action{SignalMain{SigTerm}}
+	case l.Phase == Ready:
+		l.Phase, l.Activity, l.Tries = Reloading, Confirming, 0
+		return l.ask()
+	}
+	return l, nil
+}
+
+// ReasonPrefix marks the drains that are ours: no other is ever lifted.
+const ReasonPrefix = "slurmlet: "
+
+const reasonResize = ReasonPrefix + "the pod is of another size than the record"
+
+// Own says whether the drain on a record was set by an agent.
+func Own(n *slurm.Node) bool { return n.Drained() && strings.HasPrefix(n.Reason, ReasonPrefix) }
+
+// Foreign says whether somebody else has drained the record. slurmctld's own
+// drain of a node that registered too small ("Low CPUs"), or with another
+// CpuSpecList ("CoreSpec differ"), is nobody's wish.
+func Foreign(n *slurm.Node) bool {
+	refused := n.Invalid() && (strings.HasPrefix(n.Reason, "Low ") || strings.HasPrefix(n.Reason, "CoreSpec differ"))
+	return n.Drained() && !Own(n) && !refused && !refusedGres(n)
+}
+
+// refusedGres says whether slurmctld has refused a node because slurmd found
+// fewer devices than it was to register: gres.conf did not tell it where.
+func refusedGres(n *slurm.Node) bool { return n.Invalid() && strings.HasPrefix(n.Reason, "gres/") }
+
+// putRight says whether such a refusal is over, and its drain has stayed.
+func putRight(n *slurm.Node) bool {
+	return n.Drained() && !n.Invalid() && strings.HasPrefix(n.Reason, "gres/")
+}

@@ -1,0 +1,165 @@
+package lifecycle
+
+import (
+	"time"
+
+	"github.com/slurmlet/slurmlet/internal/backoff"
+	"github.com/slurmlet/slurmlet/internal/exitcode"
+)
+
+// terminate begins the orderly stop. A second signal shortens nothing, but for
+// an impatient one: SIGINT twice, in a terminal.
+func (l State) terminate(e Terminated) (State, []Action) {
+	switch {
+	case l.Phase == Exited:
+		return l, nil
+	case l.Phase == Stopping && e.Again:
+		return l.end("SIGINT received twice")
+	case l.Phase == Stopping:
+		return l, nil
+	}
+	l.Phase, l.Reason, l.StoppedAt = Stopping, e.Signal+" received", e.At
+	if l.Grace.Outlived(e.At) {
+		l.Reason += "; the deadline of " + l.Grace.Deadline.Source + " was over before, and counts for nothing"
+	}
+	l, _ = l.hasten(e.At)
+	if l.Hosts {
+		return l.part()
+	}
+	switch {
+	case !l.Registers:
+		return l.end("")
+	case !l.inService():
+		return l.leaveUnlisted()
+	}
+	return l.withdraw(e.Idle)
+}
+
+// end stops the daemon. left is what could not be done before, empty for nothing.
+func (l State) end(left string) (State, []Action) {
+	if l.Activity == Ending {
+		return l, nil
+	}
+	l.Activity, l.Left = Ending, left
+	l.question++ // what was asked is of no interest any more
+	if left != "" {
+		l.Reason = left
+	}
+	switch {
+	case l.Main == 0 && !l.starting:
+		return l.leaveWith(exitcode.OK)
+	case l.killed && !l.maySpeak():
+		return l.leaveWith(128 + 9) // SIGKILL has not ended it, and SIGTERM will not
+	}
+	l, actions := l.wait(l.stopLimit())
+	if l.acted >= toFail {
+		// slurmd waits for the steps of jobs that slurmctld has failed, and a
+		// slurmstepd may go on telling an srun that is gone (24.11.5).
+		actions = append(actions, KillSteps{})
+	}
+	if l.Main != 0 {
+		actions = append(actions, SignalMain{SigTerm})
+	}
+	return l, actions
+}
+
+// stopLimit is how long the daemon gets from SIGTERM to SIGKILL. Before jobs are
+// requeued it is certain to have more: on a machine that stops many pods at once,
+// slurmd may need it.
+func (l State) stopLimit() time.Duration {
+	switch {
+	case !l.Registers:
+		return l.Deadlines.End
+	case l.stage < toRequeue:
+		return l.Deadlines.End - l.Deadlines.Requeue
+	}
+	return l.Deadlines.End - l.Deadlines.Stop
+}
+
+// overdue: the daemon has not stopped in time; after SIGKILL the agent does
+// not wait for ever either.
+func (l State) overdue() (State, []Action) {
+	if l.killed || l.Main == 0 {
+		return l.leaveWith(128 + 9)
+	}
+	l.killed = true
+	l.Reason = "the daemon did not stop in time and was killed"
+	l, actions := l.wait(l.Deadlines.Exit - l.Deadlines.End)
+	return l, append(actions, SignalMain{SigKill})
+}
+
+// leaveWith ends the agent. What was left undone is told by the status, unless
+// the daemon's own tells more.
+func (l State) leaveWith(code int) (State, []Action) {
+	if code == exitcode.OK && l.Left != "" {
+		code = exitcode.Left
+	}
+	l.Phase, l.Activity, l.Code = Exited, Idle, code
+	return l, []Action{Exit{code}}
+}
+
+// endedByTerm is the end of a daemon that was too young to catch SIGTERM: as
+// much in order as the end of one that caught it.
+const endedByTerm = 128 + 15
+
+// exited: a process that was main has ended. Only the present main counts.
+func (l State) exited(e MainExited) (State, []Action) {
+	if e.PID != l.Main || l.Main == 0 {
+		return l, nil
+	}
+	l.Main = 0
+	l.question++ // what was asked about this daemon is stale
+	switch {
+	case l.Phase == Exited:
+		return l, nil
+	case l.Activity == Ending && e.Code == endedByTerm:
+		return l.leaveWith(exitcode.OK)
+	case l.Activity == Ending:
+		return l.leaveWith(e.Code)
+	case l.unproven():
+		return l.failedFirst(e.What)
+	case l.postponed():
+		return l.startPostponed()
+	case !l.Restarts && l.Activity == Replacing: // for a reason of the agent's
+		return l.leaveWith(exitcode.Failure)
+	case !l.Restarts:
+		l.Reason = e.What
+		return l.leaveWith(e.Code)
+	case l.Activity == Replacing && l.Phase == Stopping:
+		return l.relaunch()
+	case l.Activity == Replacing && l.Registers:
+		return l.launch()
+	case l.Activity == Replacing:
+		l.Phase = Starting
+		return l.begin()
+	}
+	if e.Uptime >= backoff.Steady {
+		l.failures = 0
+	}
+	return l.pause(e.What)
+}
+
+// failed: the daemon could not be started at all.
+func (l State) failed(e MainFailed) (State, []Action) {
+	l.starting = false
+	switch {
+	case l.Activity == Ending:
+		return l.leaveWith(exitcode.OK)
+	case !l.Restarts:
+		l.Reason = e.Err.Error()
+		return l.leaveWith(exitcode.Failure)
+	}
+	return l.pause(e.Err.Error())
+}
+
+// pause waits before the daemon is started again, longer from failure to
+// failure. One that ends while its node is taken out of service is needed too:
+// without it slurmctld cannot be spoken to.
+func (l State) pause(reason string) (State, []Action) {
+	if l.Phase != Stopping {
+		l.Phase = Starting
+	}
+	l.Activity, l.Reason = Pausing, reason
+	l.failures++
+	return l.wait(backoff.Grow(backoff.FirstPause, l.failures-1, backoff.LastPause))
+}
