@@ -34,6 +34,7 @@ func TestKube(t *testing.T) {
 		{"a container at its limit is killed alone, and another is resized in place", limits},
 		{"images start as the users that they declare", images},
 		{"the chart is installed, and its test passes", install},
+		{"the commands of OPERATIONS.md work", papersCommands},
 		{"Prometheus finds every agent by the chart's PodMonitor", metrics},
 		{"jobs know their limits", jobLimits},
 		{"jobs on several nodes find each other by name", rendezvous},
@@ -84,7 +85,7 @@ func up(t *testing.T) *cluster {
 	require.NotEmpty(t, images, "make images")
 	images = append(images, repository("bin/images/agent.tar"), writeDatabaseImage(t))
 	c.Bed, err = kubecluster.Up(t.Context(), kubecluster.Options{
-		Name: fmt.Sprintf("e2e-%d", os.Getpid()), Binary: repository("bin/slurmlet-sandbox"), Images: images, Progress: t.Logf,
+		Name: bedName(), Binary: repository("bin/slurmlet-sandbox"), Images: images, Progress: t.Logf,
 	})
 	require.NoError(t, err)
 	traces := c.Traces()
@@ -99,6 +100,9 @@ func up(t *testing.T) *cluster {
 	})
 	return c
 }
+
+// bedName is this process' own.
+func bedName() string { return fmt.Sprintf("e2e-%d", os.Getpid()) }
 
 // repository is a path in it.
 func repository(path string) string {
