@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/slurmlet/slurmlet/cgroup"
+	"github.com/slurmlet/slurmlet/internal/accounting"
 	"github.com/slurmlet/slurmlet/internal/confsync"
 	"github.com/slurmlet/slurmlet/internal/lifecycle"
 	"github.com/slurmlet/slurmlet/internal/login"
@@ -88,6 +89,8 @@ type Agent struct {
 
 	// doubted: the owner has been told of trouble, and has not looked yet.
 	doubted atomic.Bool
+	// database is slurmdbd's, nil for other roles.
+	database *accounting.Database
 	// login is what users come in by.
 	login *login.Login
 }
@@ -349,7 +352,7 @@ func (a *Agent) listen(ctx context.Context) {
 	}
 	if a.life.Reloads {
 		go a.conf.Watch(a.alive, func() { a.post(a.readSources()) })
-		go a.seeRegistered()
+		go a.registration().Run()
 	}
 	go a.watchdog()
 	go func() {

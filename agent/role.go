@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/slurmlet/slurmlet/internal/accounting"
 	"github.com/slurmlet/slurmlet/internal/login"
 	"github.com/slurmlet/slurmlet/internal/process"
 	"github.com/slurmlet/slurmlet/internal/reconfig"
@@ -113,8 +114,8 @@ func partOf(r Role) part {
 	case Slurmdbd:
 		return part{
 			program: "slurmdbd",
-			user:    slurmUser, runtime: "/run/slurmdbd", prepare: prepareDBD, args: inForeground, env: dbdEnv,
-			restarts: true, reach: (*Agent).reachDatabase, confirm: (*Agent).confirmDBD, troubled: ofDatabase,
+			user:    slurmUser, runtime: "/run/slurmdbd", prepare: (*Agent).openDatabase, args: inForeground, env: dbdEnv,
+			restarts: true, reach: (*Agent).reachDatabase, confirm: (*Agent).confirmDBD, troubled: accounting.Troubled,
 		}
 	case Slurmrestd:
 		return part{
@@ -161,7 +162,7 @@ func inForeground(*Agent) []string { return []string{"-D"} }
 
 // dbdEnv: slurmdbd looks for its files beside where slurm.conf would be.
 func dbdEnv(a *Agent) []string {
-	return []string{"SLURM_CONF=" + filepath.Join(a.dbdDir().To, "slurm.conf")}
+	return []string{"SLURM_CONF=" + filepath.Join(a.database.Dir(), "slurm.conf")}
 }
 
 func restArgs(a *Agent) []string {

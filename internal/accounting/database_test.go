@@ -1,4 +1,4 @@
-package agent
+package accounting
 
 import (
 	"crypto/ecdsa"
@@ -7,7 +7,6 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
-	"errors"
 	"math/big"
 	"net/http/httptest"
 	"os"
@@ -17,8 +16,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 )
-
-var errNo = errors.New("no")
 
 func TestReadDBD(t *testing.T) {
 	d, err := readDBD("DbdHost=x\nStorageHost=db # there\nstoragepass=\"s e\"\nStorageUser=slurm\nStoragePort=3307\nDbdPort=7000\n")

@@ -1,4 +1,4 @@
-package agent
+package accounting
 
 import (
 	"context"
@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/slurmlet/slurmlet/internal/lifecycle"
+	"github.com/slurmlet/slurmlet/internal/slurm"
 	"github.com/slurmlet/slurmlet/slurmconf"
 )
 
@@ -17,6 +18,26 @@ const (
 	registrationPause, registrationTrust = 15 * time.Second, 10 * time.Minute
 )
 
+// Registration has slurmctld register its cluster with slurmdbd where it has not.
+// slurmctld does that as it starts and reconfigures, and not later: one that starts
+// from its state while slurmdbd is away goes on without, and if slurmdbd has never
+// heard of this cluster, it drops all it is told of its jobs.
+type Registration struct {
+	// Controller is the pid of a slurmctld that serves, 0 for none; news is closed when that
+	// may have changed.
+	Controller func() (pid int, news <-chan struct{})
+	// Live is the directory with slurmctld's configuration.
+	Live   func() string
+	Client slurm.Client
+	// Reconfigure has slurmctld reconfigure.
+	Reconfigure func(context.Context) error
+	// Done is closed when the agent has ended.
+	Done <-chan struct{}
+	Log  func(level slog.Level, text string, attrs ...slog.Attr)
+
+	registration
+}
+
 // registration is what the agent knows of the cluster's in slurmdbd.
 type registration struct {
 	// known is the slurmctld that slurmdbd knows the cluster of, seen the last one.
@@ -25,65 +46,62 @@ type registration struct {
 	next, retry time.Time
 }
 
-// seeRegistered has slurmctld register its cluster with slurmdbd where it has not.
-// slurmctld does that as it starts and reconfigures, and not later: one that starts
-// from its state while slurmdbd is away goes on without, and if slurmdbd has never
-// heard of this cluster, it drops all it is told of its jobs.
-func (a *Agent) seeRegistered() {
-	var r registration
+// Run looks after the registration until Done.
+func (r *Registration) Run() {
 	for {
-		news := a.published.next()
+		pid, news := r.Controller()
 		var due <-chan time.Time
-		if s := a.status.Load(); s.State == lifecycle.Ready && s.Main != nil && s.Main.PID != r.known {
-			r = a.register(r, s.Main.PID, time.Now())
-			if r.known != s.Main.PID {
+		if pid != 0 && pid != r.known {
+			r.look(pid, time.Now())
+			if r.known != pid {
 				due = time.After(time.Until(r.next))
 			}
 		}
 		select {
 		case <-news:
 		case <-due:
-		case <-a.over:
+		case <-r.Done:
 			return
 		}
 	}
 }
 
-// register asks slurmdbd about the cluster of a running slurmctld, when it is time to.
-func (a *Agent) register(r registration, pid int, now time.Time) registration {
-	cluster, accounts := accountedAs(a.conf.Live())
+// look asks slurmdbd about the cluster of a running slurmctld, when it is time to.
+func (r *Registration) look(pid int, now time.Time) {
+	cluster, accounts := accountedAs(r.Live())
 	switch {
 	case cluster != "" && !accounts:
-		return registration{known: pid}
+		r.registration = registration{known: pid}
+		return
 	case r.seen != pid:
 		r.seen, r.next = pid, now.Add(registrationTime)
-		return r
+		return
 	case now.Before(r.next):
-		return r
+		return
 	}
 	r.next = now.Add(registrationPause)
 	if cluster == "" { // it is being put in place
-		return r
+		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), lifecycle.TakeLimit)
 	defer cancel()
-	registered, err := a.client.Registered(ctx, cluster)
+	registered, err := r.Client.Registered(ctx, cluster)
 	switch {
 	case err != nil: // slurmctld tells of it itself
-		return r
+		return
 	case registered:
-		return registration{known: pid}
+		r.registration = registration{known: pid}
+		return
 	case now.Before(r.retry):
-		return r
+		return
 	}
-	a.tell(slog.LevelWarn, "slurmdbd does not know this cluster, and keeps nothing of its jobs: slurmctld reconfigures, and registers it", slog.String("cluster", cluster))
+	r.Log(slog.LevelWarn, "slurmdbd does not know this cluster, and keeps nothing of its jobs: slurmctld reconfigures, and registers it", slog.String("cluster", cluster))
 	r.retry = now.Add(registrationTrust)
 	// A slurmctld of 24.11 refuses the id that slurmdbd gives the cluster; the one
 	// that stays in its place takes it.
-	if err := a.conf.ReconfigureAgain(ctx); err != nil {
-		a.tell(slog.LevelWarn, "slurmctld has not reconfigured to register its cluster", slog.Any("error", err))
+	if err := r.Reconfigure(ctx); err != nil {
+		r.Log(slog.LevelWarn, "slurmctld has not reconfigured to register its cluster", slog.Any("error", err))
 	}
-	return r
 }
 
 // accountedAs reads of the set in dir as what slurmdbd knows the cluster, if it does.

@@ -1,8 +1,9 @@
-package agent
+package accounting
 
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
@@ -13,7 +14,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/slurmlet/slurmlet/internal/confset"
-	"github.com/slurmlet/slurmlet/internal/reconfig"
 	"github.com/slurmlet/slurmlet/internal/slurm"
 )
 
@@ -32,8 +32,6 @@ func (r *registry) Registered(_ context.Context, cluster string) (bool, error) {
 	r.asked = append(r.asked, cluster)
 	return slices.Contains(r.clusters, cluster), r.err
 }
-
-func (r *registry) Outgoing(context.Context) (slurm.Outgoing, error) { return slurm.Outgoing{}, nil }
 
 func (r *registry) Reconfigure(context.Context) error {
 	r.reconfigured++
@@ -67,14 +65,15 @@ func TestAClusterIsRegistered(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
 			if c.conf != "" {
-				require.NoError(t, os.Mkdir(filepath.Join(dir, "conf"), 0o755))
-				require.NoError(t, os.WriteFile(filepath.Join(dir, "conf", confset.Main), []byte(c.conf), 0o644))
+				require.NoError(t, os.WriteFile(filepath.Join(dir, confset.Main), []byte(c.conf), 0o644))
 			}
 			said := false
-			a := &Agent{client: &c.slurmdbd, Options: Options{Observe: func(Notice) { said = true }}}
-			a.conf.Reloader, _ = reconfig.Open(reconfig.Options{RunDir: dir, StateDir: t.TempDir(), Client: &c.slurmdbd, Log: a.tell})
-			said = false
-			assert.Equal(t, c.want, a.register(c.before, 7, now))
+			r := &Registration{
+				Live: func() string { return dir }, Client: &c.slurmdbd, Reconfigure: c.slurmdbd.Reconfigure,
+				Log: func(slog.Level, string, ...slog.Attr) { said = true }, registration: c.before,
+			}
+			r.look(7, now)
+			assert.Equal(t, c.want, r.registration)
 			assert.Equal(t, c.reconfigured, c.slurmdbd.reconfigured)
 			assert.Equal(t, c.said, said)
 			for _, asked := range c.slurmdbd.asked {

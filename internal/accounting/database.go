@@ -1,4 +1,6 @@
-package agent
+// Package accounting asks slurmdbd's database in slurmdbd's place, and has slurmctld register its
+// cluster with slurmdbd.
+package accounting
 
 import (
 	"context"
@@ -17,8 +19,8 @@ import (
 	"github.com/go-sql-driver/mysql"
 
 	"github.com/slurmlet/slurmlet/internal/copies"
+	"github.com/slurmlet/slurmlet/internal/exitcode"
 	"github.com/slurmlet/slurmlet/internal/keyring"
-	"github.com/slurmlet/slurmlet/internal/lifecycle"
 	"github.com/slurmlet/slurmlet/internal/process"
 	"github.com/slurmlet/slurmlet/slurmconf"
 )
@@ -155,47 +157,68 @@ var refusals = []uint16{
 	4151, // the account is locked
 }
 
-// dbdDir is where slurmdbd finds its files: a copy for SlurmUser alone, which a
+// Options are the surroundings of a Database.
+type Options struct {
+	// ConfDir has slurmdbd's files, RunDir is the agent's own directory.
+	ConfDir, RunDir string
+	// UID and GID are SlurmUser's.
+	UID, GID int
+	// Done is closed when the agent has ended.
+	Done <-chan struct{}
+	// Changed reports other files: slurmdbd is to read them, or to be restarted.
+	Changed func(restart bool)
+	Log     func(level slog.Level, text string, attrs ...slog.Attr)
+}
+
+// Database is slurmdbd's, by its slurmdbd.conf.
+type Database struct {
+	Options
+	copy copies.Dir
+}
+
+// NewDatabase makes a Database. slurmdbd finds its files in a copy for SlurmUser alone, which a
 // Secret's files are not.
-func (a *Agent) dbdDir() copies.Dir {
-	return copies.Dir{
-		From: a.Config.ConfDir, To: filepath.Join(a.Config.RunDir, "slurmdbd"), Mode: 0o600, UID: a.daemon.uid(), GID: a.daemon.gid(),
+func NewDatabase(o Options) *Database {
+	return &Database{o, copies.Dir{
+		From: o.ConfDir, To: filepath.Join(o.RunDir, "slurmdbd"), Mode: 0o600, UID: o.UID, GID: o.GID,
 		Wanted: func(name string) bool { return !keyring.IsKeyFile(name) }, // which have a copy of their own
-	}
+	}}
 }
 
-func (a *Agent) readDBD() (dbd, error) {
-	text, err := os.ReadFile(filepath.Join(a.dbdDir().To, slurmdbdConf))
-	if err != nil {
-		return dbd{}, fmt.Errorf("cannot find %s in %s: %w", slurmdbdConf, a.Config.ConfDir, err)
-	}
-	return readDBD(string(text))
-}
+// Dir is where slurmdbd finds its files.
+func (d *Database) Dir() string { return d.copy.To }
 
-// prepareDBD makes the copy, and keeps it true.
-func prepareDBD(a *Agent) error {
-	dir := a.dbdDir()
-	if _, err := dir.Sync(); err != nil {
+// Open makes the copy, and keeps it up to date.
+func (d *Database) Open() error {
+	if _, err := d.copy.Sync(); err != nil {
 		return err
 	}
-	before, err := a.readDBD()
+	before, err := d.read()
 	if err != nil {
-		return &Fault{Code: ExitMissing, Err: err}
+		return &exitcode.Fault{Code: exitcode.Missing, Err: err}
 	}
-	return dir.Watch(a.over, func(changed []string, err error) {
+	return d.copy.Watch(d.Done, func(changed []string, err error) {
 		if err != nil {
-			a.tell(slog.LevelError, "cannot follow the configuration; the last one stays", slog.Any("error", err))
+			d.Log(slog.LevelError, "cannot follow the configuration; the last one stays", slog.Any("error", err))
 			return
 		}
-		now, err := a.readDBD()
+		now, err := d.read()
 		if err != nil {
-			a.tell(slog.LevelError, "cannot use the changed configuration", slog.Any("error", err))
+			d.Log(slog.LevelError, "cannot use the changed configuration", slog.Any("error", err))
 			return
 		}
-		a.tell(slog.LevelInfo, "the configuration has changed", slog.Any("files", changed))
-		a.post(lifecycle.FilesChanged{Restart: needsRestart(before, now, changed)})
+		d.Log(slog.LevelInfo, "the configuration has changed", slog.Any("files", changed))
+		d.Changed(needsRestart(before, now, changed))
 		before = now
 	})
+}
+
+func (d *Database) read() (dbd, error) {
+	text, err := os.ReadFile(filepath.Join(d.copy.To, slurmdbdConf))
+	if err != nil {
+		return dbd{}, fmt.Errorf("cannot find %s in %s: %w", slurmdbdConf, d.ConfDir, err)
+	}
+	return readDBD(string(text))
 }
 
 // needsRestart: SIGHUP takes neither another database nor another port nor keys.
@@ -210,23 +233,25 @@ func needsRestart(before, now dbd, changed []string) bool {
 	return a.Addr != b.Addr || a.User != b.User || a.Passwd != b.Passwd || (a.TLS == nil) != (b.TLS == nil)
 }
 
-func (a *Agent) reachDatabase(ctx context.Context) error {
-	d, err := a.readDBD()
+// Reach succeeds when slurmdbd can log in to its database.
+func (d *Database) Reach(ctx context.Context) error {
+	now, err := d.read()
 	if err != nil {
 		return err
 	}
-	return d.login(ctx)
+	return now.login(ctx)
 }
 
-func (a *Agent) confirmDBD(ctx context.Context) error {
-	d, err := a.readDBD()
+// Confirm succeeds when slurmdbd takes connections.
+func (d *Database) Confirm(ctx context.Context) error {
+	now, err := d.read()
 	if err != nil {
 		return err
 	}
-	return process.Answers(ctx, "tcp", net.JoinHostPort("127.0.0.1", d.port))
+	return process.Answers(ctx, "tcp", net.JoinHostPort("127.0.0.1", now.port))
 }
 
-// ofDatabase says whether a line of slurmdbd's is of trouble with its database.
-func ofDatabase(line string) bool {
+// Troubled says whether a line of slurmdbd's is of trouble with its database.
+func Troubled(line string) bool {
 	return strings.Contains(line, "mysql") || strings.Contains(line, "database")
 }
