@@ -21,6 +21,7 @@ HELM    := $(call pinned,helm,helm)
 UNTT    := $(call pinned,helm-unittest,helm-unittest)
 BUILDX  := $(call pinned,buildx,buildx)
 BUILDKITD := $(call pinned,buildkitd,buildkit)
+ACTIONLINT := $(call pinned,actionlint,actionlint)
 SANDBOX := bin/slurmlet-sandbox
 FUZZ    ?= 60s
 CHAOS   ?= 10m
@@ -52,7 +53,8 @@ $(HELM): MODULE = helm
 $(UNTT): MODULE = helm-unittest
 $(BUILDX): MODULE = buildx
 $(BUILDKITD): MODULE = buildkit
-$(LINT) $(HELM) $(UNTT) $(BUILDX) $(BUILDKITD):
+$(ACTIONLINT): MODULE = actionlint
+$(LINT) $(HELM) $(UNTT) $(BUILDX) $(BUILDKITD) $(ACTIONLINT):
 	@echo "builds $(@F), pinned in .ci/$(MODULE) (some minutes, once)"
 	@CGO_ENABLED=0 GOWORK=off $(GO) -C .ci/$(MODULE) build -trimpath -ldflags '-s -w' -o $@ tool
 
@@ -128,6 +130,11 @@ kube-up: build images $(HELM) ## Kubernetes of real parts with the chart on it, 
 
 kube-down: build ## end it, and leave nothing
 	$(SANDBOX) kube-down
+
+.PHONY: hooks
+
+hooks: $(ACTIONLINT) ## the GitHub Action, the pre-commit hook and the workflows, as far as they go without GitHub
+	ACTIONLINT=$(ACTIONLINT) $(GO) test -tags e2e -count=1 -v ./e2e/hooks
 
 clean: ## remove bin/; the caches in ~/.cache/slurmlet stay
 	rm -rf bin

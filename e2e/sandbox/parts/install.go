@@ -19,13 +19,15 @@ var machinePackages = map[string][]string{
 	"native": {"runc", "iproute2", "procps", "mount"},
 	// the steps of an image's build
 	"images": {"runc"},
+	// what runs slurmlet check before a commit
+	"hooks": {"pre-commit"},
 	// what slurmlet is measured beside
 	"bench": {"tini", "supervisor"},
 }
 
 // Install installs the Debian packages that the machine lacks for the things
-// asked for: "kernel", "root", "native", "images", "bench"; all of them when none is
-// named. It calls apt-get only when something is missing.
+// asked for: "kernel", "root", "native", "images", "hooks", "bench"; all of them when
+// none is named. It calls apt-get only when something is missing.
 func Install(ctx context.Context, p Progress, what ...string) error {
 	wanted, err := packagesFor(what)
 	if err != nil {
