@@ -24,7 +24,7 @@ type Options struct {
 	Concerns func(fsnotify.Event) bool
 	// Lost runs when the kernel has dropped events. That counts as a change, too.
 	Lost func(error)
-	// Open is fsnotify.NewWatcher but in tests.
+	// Open gives a test's Watcher an inotify instance of its own. All others share one.
 	Open func() (*fsnotify.Watcher, error)
 }
 
@@ -32,41 +32,31 @@ type Options struct {
 // goroutine.
 type Watcher struct {
 	Options
-	files *fsnotify.Watcher // nil where the kernel has no inotify instance left
-	err   error             // says why
+	files *instance
+	mail  mailbox
 	due   *time.Timer
 	ticks <-chan time.Time
 	calls chan func()
 }
 
-// New makes a Watcher of nothing yet. Add reports that inotify is not available.
+// New makes a Watcher of nothing yet.
 func New(o Options) *Watcher {
-	if o.Open == nil {
-		o.Open = fsnotify.NewWatcher
-	}
-	w := &Watcher{Options: o, due: time.NewTimer(time.Hour), calls: make(chan func())}
+	w := &Watcher{Options: o, files: shared, mail: mailbox{wake: make(chan struct{}, 1)}, due: time.NewTimer(time.Hour), calls: make(chan func())}
 	w.due.Stop()
-	w.files, w.err = o.Open()
+	if o.Open != nil {
+		w.files = &instance{open: o.Open}
+	}
 	return w
 }
 
 // For is a Calm that is always the same.
 func For(d time.Duration) func() time.Duration { return func() time.Duration { return d } }
 
-// Add watches a file or a directory.
-func (w *Watcher) Add(path string) error {
-	if w.err != nil {
-		return w.err
-	}
-	return w.files.Add(path)
-}
+// Add watches a file or a directory. It fails where inotify is not available.
+func (w *Watcher) Add(path string) error { return w.files.add(w, path) }
 
 // Remove stops watching a path.
-func (w *Watcher) Remove(path string) {
-	if w.err == nil {
-		_ = w.files.Remove(path) // the kernel has removed it, most likely
-	}
-}
+func (w *Watcher) Remove(path string) { w.files.remove(w, path) }
 
 // Look treats the files as changed.
 func (w *Watcher) Look() { w.due.Reset(w.Calm()) }
@@ -87,25 +77,13 @@ func (w *Watcher) Do(f func()) bool {
 
 // Run watches until Done.
 func (w *Watcher) Run() {
-	var events <-chan fsnotify.Event
-	var faults <-chan error
-	if w.err == nil {
-		defer w.files.Close()
-		events, faults = w.files.Events, w.files.Errors
-	}
+	defer w.files.removeAll(w)
 	for {
 		select {
 		case <-w.Done:
 			return
-		case e := <-events:
-			if w.Concerns == nil || w.Concerns(e) {
-				w.Look()
-			}
-		case err := <-faults:
-			if w.Lost != nil {
-				w.Lost(err)
-			}
-			w.Look()
+		case <-w.mail.wake:
+			w.heed(w.mail.take())
 		case <-w.ticks:
 			w.Look()
 		case f := <-w.calls:
@@ -114,4 +92,19 @@ func (w *Watcher) Run() {
 			w.Changed()
 		}
 	}
+}
+
+func (w *Watcher) heed(events []fsnotify.Event, lost error) {
+	for _, e := range events {
+		if w.Concerns == nil || w.Concerns(e) {
+			w.Look()
+		}
+	}
+	if lost == nil {
+		return
+	}
+	if w.Lost != nil {
+		w.Lost(lost)
+	}
+	w.Look()
 }

@@ -59,17 +59,16 @@ func TestLost(t *testing.T) {
 		Concerns: func(fsnotify.Event) bool { return false },
 		Lost:     func(err error) { lost <- err },
 		Changed:  func() { changed <- struct{}{} },
+		Open:     fsnotify.NewWatcher,
 	})
 	files := []string{filepath.Join(dir, "a"), filepath.Join(dir, "b")}
 	write(t, files[0])
 	write(t, files[1])
-	busy, full := make(chan struct{}), make(chan struct{})
-	go w.Do(func() { close(busy); <-full })
-	<-busy
+	w.files.pathsLock.Lock()  // nobody takes fsnotify's events
 	for i := range 2 * most { // fsnotify has read some thousand of them already
 		require.NoError(t, os.Chmod(files[i%2], 0o600)) // the kernel merges events that are the same
 	}
-	close(full)
+	w.files.pathsLock.Unlock()
 	require.ErrorIs(t, <-lost, fsnotify.ErrEventOverflow)
 	<-changed
 }
@@ -98,4 +97,81 @@ func TestCalm(t *testing.T) {
 		close(done)
 		assert.False(t, w.Do(func() {}))
 	})
+}
+
+// TestOneInstance: all Watchers of a process cost one inotify instance, while there are any.
+func TestOneInstance(t *testing.T) {
+	require.Eventually(t, func() bool { // the Watchers of other tests have ended
+		shared.mu.Lock()
+		defer shared.mu.Unlock()
+		return shared.files == nil
+	}, 10*time.Second, time.Millisecond)
+	before := instances(t)
+	dir, other := t.TempDir(), t.TempDir()
+	type one struct {
+		*Watcher
+		done    chan struct{}
+		ended   chan struct{}
+		changed chan struct{}
+	}
+	begin := func(paths ...string) one {
+		o := one{done: make(chan struct{}), ended: make(chan struct{}), changed: make(chan struct{}, 9)}
+		o.Watcher = New(Options{Done: o.done, Calm: For(time.Millisecond), Changed: func() { o.changed <- struct{}{} }})
+		for _, path := range paths {
+			require.NoError(t, o.Add(path))
+		}
+		go func() { o.Run(); close(o.ended) }()
+		return o
+	}
+	end := func(o one) { close(o.done); <-o.ended }
+
+	first, second, third := begin(dir), begin(dir, other), begin(other+"/")
+	assert.Equal(t, before+1, instances(t))
+	write(t, filepath.Join(dir, "a"))
+	<-first.changed
+	<-second.changed
+	assert.Empty(t, third.changed)
+
+	end(first)
+	write(t, filepath.Join(dir, "b"))
+	<-second.changed
+	require.NoError(t, os.RemoveAll(other))
+	<-second.changed
+	<-third.changed
+	require.NoError(t, os.Mkdir(other, 0o755))
+	require.NoError(t, third.Add(other))
+	write(t, filepath.Join(other, "a"))
+	<-third.changed
+
+	end(second)
+	end(third)
+	require.Eventually(t, func() bool { return instances(t) == before }, 10*time.Second, time.Millisecond, "the last Watcher's end is the instance's")
+	fourth := begin(other)
+	write(t, filepath.Join(other, "b"))
+	<-fourth.changed
+	end(fourth)
+}
+
+// instances counts this process's inotify instances.
+func instances(t *testing.T) (n int) {
+	fds, err := os.ReadDir("/proc/self/fd")
+	require.NoError(t, err)
+	for _, fd := range fds {
+		if to, _ := os.Readlink("/proc/self/fd/" + fd.Name()); strings.Contains(to, "inotify") {
+			n++
+		}
+	}
+	return n
+}
+
+func TestMailboxThatIsFull(t *testing.T) {
+	m := mailbox{wake: make(chan struct{}, 1)}
+	for i := range mostMail + 1 {
+		m.put(fsnotify.Event{Name: strconv.Itoa(i)})
+		m.put(fsnotify.Event{Name: strconv.Itoa(i)})
+	}
+	_, err := m.take()
+	assert.ErrorIs(t, err, fsnotify.ErrEventOverflow)
+	_, err = m.take()
+	assert.NoError(t, err)
 }
