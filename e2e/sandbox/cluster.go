@@ -63,7 +63,12 @@ func (s *Sandbox) Cluster() (Cluster, error) {
 	if err != nil {
 		return Cluster{}, err
 	}
-	return Cluster{Agent: s.settings.Agent, Key: key, JWTKey: jwt, AuthorizedKey: authorized, SlurmConf: slurmConf, CgroupConf: cgroupConf}, nil
+	c := Cluster{Agent: s.settings.Agent, Key: key, JWTKey: jwt, AuthorizedKey: authorized, SlurmConf: slurmConf, CgroupConf: cgroupConf}
+	if s.settings.NoLimits {
+		c.SlurmConf = withoutCgroups.Replace(c.SlurmConf)
+		c.CgroupConf = "CgroupPlugin=disabled\n"
+	}
+	return c, nil
 }
 
 // Controller runs slurmctld, with its state on a volume that outlives the pod.
@@ -216,6 +221,11 @@ MpiDefault=none
 PrologEpilogTimeout=60
 PartitionName=all Nodes=ALL Default=yes State=UP
 `
+
+// withoutCgroups has Slurm find and count the processes of a job without cgroups.
+var withoutCgroups = strings.NewReplacer(
+	"proctrack/cgroup", "proctrack/linuxproc", "task/cgroup", "task/none", "jobacct_gather/cgroup", "jobacct_gather/linux",
+)
 
 // cgroup.conf(5). The pod's quota bounds the CPUs, so ConstrainCores is off:
 // pods on one machine would all be pinned to its first CPUs. The agent prepares

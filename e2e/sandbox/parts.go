@@ -15,8 +15,9 @@ const partsDir = "SLURMLET_SANDBOX_PARTS"
 
 // Install makes ready whatever a sandbox on this machine is made of, for every
 // version of Slurm: programs, the kernel where one is needed, root file systems.
-func Install(ctx context.Context, progress func(string, ...any)) error {
-	o := Options{Progress: progress}
+// Without limits, no kernel is needed.
+func Install(ctx context.Context, limits bool, progress func(string, ...any)) error {
+	o := Options{Progress: progress, NoLimits: !limits}
 	if err := o.machine(ctx); err != nil {
 		return err
 	}
@@ -30,7 +31,7 @@ func Install(ctx context.Context, progress func(string, ...any)) error {
 
 // machine gives this machine what it needs to run pods.
 func (o Options) machine(ctx context.Context) error {
-	if pureV2() {
+	if pureV2() || o.NoLimits {
 		return parts.Install(ctx, o.Progress, "native")
 	}
 	_, err := o.kernel(ctx)

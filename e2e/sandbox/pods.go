@@ -144,9 +144,11 @@ func (s *Sandbox) Exec(ctx context.Context, pod string, args ...string) (stdout,
 	return s.ExecAs(ctx, pod, How{}, args...)
 }
 
-// ExecAs runs a command as a user, in a directory, with more environment.
+// ExecAs runs a command as a user, in a directory, with more environment. Nobody speaks to it while it runs, so it
+// goes the short way; Attach goes the way of "kubectl exec".
 func (s *Sandbox) ExecAs(ctx context.Context, pod string, how How, args ...string) (stdout, stderr string, code int, err error) {
 	var out, errs bytes.Buffer
+	how.Enter = true
 	code, err = s.Attach(ctx, pod, how, Streams{Stdout: &out, Stderr: &errs}, args...)
 	return out.String(), errs.String(), code, err
 }

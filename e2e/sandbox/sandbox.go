@@ -85,10 +85,8 @@ func (s *Sandbox) Down() error {
 			return err
 		}
 	}
-	if pureV2() {
-		if err := pod.RemoveCgroup(filepath.Join(hostCgroup, s.cgroup())); err != nil {
-			return err
-		}
+	if err := pod.RemoveCgroup(s.cgroupDir()); err != nil {
+		return err
 	}
 	if err := os.RemoveAll(s.dir); err != nil {
 		return fmt.Errorf("cannot remove sandbox: %v", err)
@@ -113,7 +111,7 @@ const (
 
 // Traces are taken while a sandbox is up, to be looked at after Down.
 func (s *Sandbox) Traces() launcher.Traces {
-	return s.launcher.Traces(s.dir, filepath.Join(hostCgroup, s.cgroup()))
+	return s.launcher.Traces(s.dir, s.cgroupDir())
 }
 
 // Console is the file with what the sandbox's own kernel and server say.

@@ -31,7 +31,7 @@ func (s *Sandbox) up(ctx context.Context) error {
 		return err
 	}
 	if !s.settings.Guest {
-		s.options.Progress("starting the sandbox natively (this host has cgroup v2)")
+		s.options.Progress("starting the sandbox natively")
 		if err := s.makeCgroup(); err != nil {
 			return err
 		}
@@ -42,7 +42,7 @@ func (s *Sandbox) up(ctx context.Context) error {
 
 // settle decides what the sandbox stands on.
 func (s *Sandbox) settle(ctx context.Context) (err error) {
-	s.settings = server.Settings{Name: s.options.Name, Slurm: s.options.Slurm, Agent: s.options.Agent, Guest: !pureV2(), Cgroup: s.cgroup(), Socket: filepath.Join(s.dir, "socket")}
+	s.settings = server.Settings{Name: s.options.Name, Slurm: s.options.Slurm, Agent: s.options.Agent, Guest: !pureV2() && !s.options.NoLimits, NoLimits: s.options.NoLimits, Cgroup: s.cgroup(), Socket: filepath.Join(s.dir, "socket")}
 	if s.settings.Root, err = s.options.root(ctx, s.options.Slurm); err != nil {
 		return err
 	}

@@ -20,6 +20,7 @@ func up(f *flag.FlagSet) action {
 	f.StringVar(&o.Agent, "agent", "", "`path` of slurmlet (default: beside this program)")
 	f.IntVar(&o.CPUs, "cpus", 0, "the guest's CPUs, 1 to 8 (default SLURMLET_SANDBOX_CPUS or 3)")
 	f.IntVar(&o.Memory, "memory", 4096, "the guest's memory in `MiB`")
+	f.BoolVar(&o.NoLimits, "no-limits", false, "pods without limits, which run natively on every host, and jobs without cgroups")
 	nodes := f.Int("nodes", 2, "how many nodes")
 	empty := f.Bool("empty", false, "make no pods")
 	return func(ctx context.Context, _ []string) (int, error) {

@@ -147,8 +147,9 @@ func with(ctx context.Context, name string, do func(*sandbox.Sandbox) (int, erro
 	return do(s)
 }
 
-func install(*flag.FlagSet) action {
-	return func(ctx context.Context, args []string) (int, error) {
-		return 0, sandbox.Install(ctx, progress())
+func install(f *flag.FlagSet) action {
+	noLimits := f.Bool("no-limits", false, "only what pods without limits need: no kernel")
+	return func(ctx context.Context, _ []string) (int, error) {
+		return 0, sandbox.Install(ctx, !*noLimits, progress())
 	}
 }

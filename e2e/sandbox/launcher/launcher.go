@@ -95,8 +95,7 @@ func (l *Launcher) Kill() error {
 	if err := unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0); err != nil && err != unix.ESRCH {
 		return fmt.Errorf("cannot kill the launcher: %v", err)
 	}
-	poll := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
-	if n, err := unix.Poll(poll, int((30 * time.Second).Milliseconds())); err != nil || n == 0 {
+	if err := ended(fd, 30*time.Second); err != nil {
 		return fmt.Errorf("cannot wait for the launcher's end: %v", err)
 	}
 	if l.Ended != nil {
@@ -119,4 +118,21 @@ func startTime(proc string) (string, error) {
 		return "", fmt.Errorf("%s has ended", proc)
 	}
 	return fields[19], nil
+}
+
+// ended waits for the end of the process that a pidfd holds.
+func ended(fd int, limit time.Duration) error {
+	end := time.Now().Add(limit)
+	for {
+		n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, int(max(0, time.Until(end)).Milliseconds()))
+		switch {
+		case err == unix.EINTR && time.Now().Before(end): // the Go runtime's own signals do that
+		case err != nil:
+			return err
+		case n == 0:
+			return fmt.Errorf("it goes on after %v", limit)
+		default:
+			return nil
+		}
+	}
 }

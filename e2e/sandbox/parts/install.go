@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -33,6 +34,11 @@ func Install(ctx context.Context, p Progress, what ...string) error {
 	if err != nil {
 		return err
 	}
+	unlock, err := packagesLock(ctx, p)
+	if err != nil {
+		return err
+	}
+	defer unlock()
 	text, err := (command{}).output(ctx, "dpkg-query", "--show", "--showformat=${db:Status-Status} ${Package}\n")
 	if err != nil {
 		return fmt.Errorf("cannot list the installed packages: %w", err)
@@ -46,6 +52,18 @@ func Install(ctx context.Context, p Progress, what ...string) error {
 		return fmt.Errorf("cannot install packages: not root; install them yourself: apt-get install %s", strings.Join(missing, " "))
 	}
 	return install(ctx, missing, p)
+}
+
+// packagesLock keeps programs of ours from updating apt's lists at the same time, for which apt-get does not wait.
+func packagesLock(ctx context.Context, p Progress) (unlock func(), err error) {
+	cache, err := cacheDir()
+	if err == nil {
+		err = os.MkdirAll(cache, 0o755)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("cannot lock the package lists: %w", err)
+	}
+	return lock(ctx, filepath.Join(cache, "packages.lock"), func() { p("packages: waits for another process that installs some") })
 }
 
 // packagesFor merges the lists for what.

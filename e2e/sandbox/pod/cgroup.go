@@ -19,8 +19,8 @@ const cgroupMount = "/sys/fs/cgroup"
 
 // PrepareCgroup makes base (a path below the cgroup2 mount point, "/" for all of
 // it) a place where pods can have limits: this process moves to base/server and
-// every controller is enabled for base/pods/*.
-func PrepareCgroup(base string) error {
+// with limits, every controller is enabled for base/pods/*.
+func PrepareCgroup(base string, limits bool) error {
 	root := filepath.Join(cgroupMount, base)
 	for _, dir := range []string{"server", "pods"} {
 		if err := os.MkdirAll(filepath.Join(root, dir), 0o755); err != nil {
@@ -30,6 +30,9 @@ func PrepareCgroup(base string) error {
 	self := strconv.Itoa(os.Getpid())
 	if err := os.WriteFile(filepath.Join(root, "server/cgroup.procs"), []byte(self), 0); err != nil {
 		return fmt.Errorf("cannot move to own cgroup: %v", err)
+	}
+	if !limits {
+		return nil
 	}
 	for _, dir := range []string{root, filepath.Join(root, "pods")} {
 		if err := EnableControllers(dir, nil); err != nil {

@@ -3,14 +3,17 @@ package pod
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 )
@@ -23,6 +26,9 @@ type Exec struct {
 	Dir string   `json:"dir,omitempty"`
 	Env []string `json:"env,omitempty"`
 	TTY bool     `json:"tty,omitempty"`
+	// Enter joins the container with nsenter in place of "runc exec", at a fifth of the processor's time.
+	// The command gets no signals.
+	Enter bool `json:"enter,omitempty"`
 }
 
 // Command runs args in the pod's container. It dies with the container and with ctx.
@@ -42,10 +48,66 @@ func (k *Kubelet) Command(ctx context.Context, name string, how Exec, args []str
 	if err != nil {
 		return nil, fmt.Errorf("cannot exec in pod %s: %v", name, err)
 	}
+	if how.Enter {
+		return c.enter(ctx, p.spec, how, who, args)
+	}
 	pidFile := filepath.Join(c.dir, fmt.Sprintf("exec-%d", k.execs.Add(1)))
 	cmd := exec.CommandContext(ctx, "runc", execArgs(c.id, pidFile, how, who, args)...)
 	cmd.Cancel = func() error { return killFrom(pidFile) }
 	return cmd, nil
+}
+
+// enter runs args with the namespaces, the cgroup, the capabilities and the environment of the container.
+// The command dies with nsenter, and nsenter with ctx.
+func (c *container) enter(ctx context.Context, spec Spec, how Exec, who user, args []string) (*exec.Cmd, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.ended() {
+		return nil, fmt.Errorf("cannot exec in pod %s: its container ended: %s", spec.Name, describe(c.status))
+	}
+	dir, err := c.initCgroup()
+	if err != nil {
+		return nil, fmt.Errorf("cannot exec in pod %s: %v", spec.Name, err)
+	}
+	cgroup, err := os.Open(dir)
+	if err != nil {
+		return nil, fmt.Errorf("cannot exec in pod %s: %v", spec.Name, err)
+	}
+	cmd := exec.CommandContext(ctx, "nsenter", enterArgs(c.pid, spec, how, who, args)...)
+	cmd.Env = slices.Concat(environment(spec.Env), []string{"HOME=" + who.home, "USER=" + who.name}, how.Env)
+	cmd.SysProcAttr = &syscall.SysProcAttr{UseCgroupFD: true, CgroupFD: int(cgroup.Fd())}
+	context.AfterFunc(ctx, func() { cgroup.Close() })
+	return cmd, nil
+}
+
+// initCgroup is the directory of PID 1's cgroup.
+func (c *container) initCgroup() (string, error) {
+	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", c.pid))
+	if err != nil {
+		return "", err
+	}
+	for line := range strings.Lines(string(data)) {
+		if path, ok := strings.CutPrefix(strings.TrimSpace(line), "0::"); ok {
+			return filepath.Join(cgroupMount, path), nil
+		}
+	}
+	return "", errors.New("PID 1 is in no cgroup of version 2")
+}
+
+func enterArgs(pid int, spec Spec, how Exec, who user, args []string) []string {
+	groups := []string{strconv.Itoa(who.gid)}
+	for _, gid := range who.groups {
+		groups = append(groups, strconv.Itoa(gid))
+	}
+	bounding := "-all"
+	for _, name := range process(spec).Capabilities.Bounding {
+		bounding += ",+" + strings.ToLower(strings.TrimPrefix(name, "CAP_"))
+	}
+	return append([]string{
+		"--target", strconv.Itoa(pid), "--mount", "--uts", "--ipc", "--net", "--pid", "--cgroup", "--root", "--wdns=" + cmp.Or(how.Dir, who.home), "--",
+		"setpriv", "--reuid", strconv.Itoa(who.uid), "--regid", strconv.Itoa(who.gid), "--groups", strings.Join(groups, ","),
+		"--bounding-set", bounding, "--inh-caps", "-all", "--pdeathsig", "KILL", "--",
+	}, args...)
 }
 
 // killFrom kills the process inside the container: runc, when killed, leaves it.

@@ -16,7 +16,11 @@ func (k *Kubelet) start(p *pod) error {
 	c := &container{id: name, dir: filepath.Join(k.podDir(p.spec.Name), name), exited: make(chan struct{}), gone: make(chan struct{})}
 	place, err := k.prepare(p, c)
 	if err == nil {
-		err = writeBundle(c.dir, Bundle(p.spec, place))
+		bundle := Bundle(p.spec, place)
+		if k.config.NoLimits {
+			bundle.Process.Rlimits = nil
+		}
+		err = writeBundle(c.dir, bundle)
 	}
 	if err == nil {
 		err = k.run(p, c)

@@ -112,10 +112,10 @@ func (s Settings) kubelet() (*pod.Kubelet, error) {
 	if err := os.Setenv("PATH", pod.Path); err != nil {
 		return nil, fmt.Errorf("cannot set PATH: %v", err)
 	}
-	if err := pod.PrepareCgroup(s.Cgroup); err != nil {
+	if err := pod.PrepareCgroup(s.Cgroup, !s.NoLimits); err != nil {
 		return nil, err
 	}
-	return pod.NewKubelet(pod.Config{Dir: "/run/sandbox", Cgroup: s.Cgroup, MountHost: s.root().MountHost, Event: say})
+	return pod.NewKubelet(pod.Config{Dir: "/run/sandbox", Cgroup: s.Cgroup, NoLimits: s.NoLimits, MountHost: s.root().MountHost, Event: say})
 }
 
 // Dial connects to a port of a pod, or to a socket in it.

@@ -10,6 +10,8 @@ type Settings struct {
 	Name string `json:"name"`
 	// Guest: this is a machine of its own and the host's files come by hostfs.
 	Guest bool `json:"guest"`
+	// NoLimits: no controller is asked for, and pods' limits are left out.
+	NoLimits bool `json:"noLimits,omitempty"`
 	// Slurm is the version in Root, the host's directory with a Debian that has runc.
 	Slurm string `json:"slurm"`
 	Root  string `json:"root"`
