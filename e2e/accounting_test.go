@@ -26,21 +26,20 @@ import (
 )
 
 func TestAccounting(t *testing.T) {
-	eachVersion(t, "dbd", upWithAccounting, slices.Concat([]testCase{
-		{"sacct tells of a user's jobs", sacctTells},
-		{"the database is away under load", databaseAway},
-		{"slurmdbd is deleted and comes back", slurmdbdDeleted},
-		{"a wrong password is told, and mended while the container runs", wrongPassword},
-		{"users read no key of slurmdbd's", dbdKeys},
-		{"a client that is not ours drives slurmrestd", restDriven},
+	eachVersion(t, bed{name: "dbd", clusters: 1, noLimits: true, start: upWithAccounting}, slices.Concat([]testCase{
+		{"sacct tells of a user's jobs", sacctTells, both},
+		{"the database is away under load", databaseAway, both},
+		{"slurmdbd is deleted and comes back", slurmdbdDeleted, both},
+		{"a wrong password is told, and mended while the container runs", wrongPassword, both},
+		{"users read no key of slurmdbd's", dbdKeys, both},
+		{"a client that is not ours drives slurmrestd", restDriven, both},
 	}, inTime([]testCase{
-		{"the cluster's key is rotated as jobs run", keyRotated},
+		{"the cluster's key is rotated as jobs run", keyRotated, both},
 	})))
 }
 
 // upWithAccounting is up with a database, slurmdbd and slurmrestd.
-func upWithAccounting(t *testing.T, name, version string) *cluster {
-	c := empty(t, name, version)
+func upWithAccounting(t *testing.T, c *cluster) {
 	c.Cluster = c.Accounting()
 	c.SlurmConf += "PartitionName=many Nodes=ALL OverSubscribe=FORCE:50\n" // more jobs at once than the machine has CPUs
 	require.NoError(t, c.CreateAll(t.Context(), c.Controller(), c.Node(0), c.Login(), c.REST()))
@@ -50,7 +49,6 @@ func upWithAccounting(t *testing.T, name, version string) *cluster {
 	})
 	require.NoError(t, c.CreateAll(t.Context(), c.Database(), c.Slurmdbd()))
 	c.waitReady(t, sandbox.Slurmdbd, sandbox.Controller, "node-0", "login", sandbox.Slurmrestd)
-	return c
 }
 
 // accounted waits until the database has the jobs in a final state, and each of
@@ -165,6 +163,7 @@ func restDriven(t *testing.T, c *cluster) {
 	program := filepath.Join(t.TempDir(), "rest")
 	build := exec.CommandContext(t.Context(), "go", "build", "-o", program, ".")
 	build.Dir = "rest"
+	build.Env = append(os.Environ(), "GOWORK=off")
 	said, err := build.CombinedOutput()
 	require.NoError(t, err, "%s", said)
 	server := forward(t, c, "slurmrestd:"+strconv.Itoa(sandbox.RESTPort))

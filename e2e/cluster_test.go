@@ -11,7 +11,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -20,6 +19,7 @@ import (
 
 	"github.com/slurmlet/slurmlet/agent"
 	"github.com/slurmlet/slurmlet/e2e/sandbox"
+	"github.com/slurmlet/slurmlet/e2e/sandbox/launcher"
 	"github.com/slurmlet/slurmlet/e2e/sandbox/parts"
 	"github.com/slurmlet/slurmlet/internal/slurm"
 )
@@ -38,37 +38,81 @@ const patience = 5
 type cluster struct {
 	*sandbox.Sandbox
 	sandbox.Cluster
-	end func()
+	traces launcher.Traces
+	name   string
 }
 
-// eachVersion runs the cases, in order, on one cluster of each Slurm version;
-// the clusters know nothing of each other.
-// A case leaves the cluster as it found it: all pods Ready.
-func eachVersion(t *testing.T, name string, start starter, cases []testCase) {
-	for _, version := range parts.Versions() {
-		t.Run(version, func(t *testing.T) {
-			t.Parallel()
-			name := fmt.Sprintf("%s-%d-%s", name, os.Getpid(), strings.ReplaceAll(version, ".", "-"))
-			c := start(t, name, version)
-			failed := 0
-			for _, one := range cases {
-				if t.Run(one.name, func(t *testing.T) { one.run(t, c) }) {
-					continue
-				}
-				// Whatever it left, the next case does not suffer from it.
-				failed++
-				require.Less(t, failed, patience, "no more cases are run")
-				c.end()
-				c = start(t, fmt.Sprintf("%s-%d", name, failed), version)
+// bed is what the clusters of a test stand on.
+type bed struct {
+	name string
+	// clusters is how many of each version share the cases.
+	clusters int
+	noLimits bool
+	start    starter
+}
+
+// eachVersion runs every case on a cluster of one Slurm version or of each. The clusters take the cases from a queue,
+// run them one after the other, and know nothing of each other. A case leaves its cluster as it found it: all pods Ready.
+func eachVersion(t *testing.T, b bed, cases []testCase) {
+	t.Parallel()
+	for at, version := range parts.Versions() {
+		queue := make(chan testCase, len(cases))
+		for i, one := range cases {
+			if one.on == both || withTime() || i%len(parts.Versions()) == at {
+				queue <- one
 			}
-		})
+		}
+		close(queue)
+		for n := range b.clusters {
+			t.Run(version, func(t *testing.T) {
+				t.Parallel()
+				s := &series{bed: b, version: version}
+				s.name = fmt.Sprintf("%s-%d-%d-%s", b.name, os.Getpid(), n, strings.ReplaceAll(version, ".", "-"))
+				defer func() { s.end(t) }()
+				for one := range queue {
+					s.run(t, one)
+				}
+			})
+		}
 	}
 }
 
-// starter makes a cluster: up, or one with more in it.
-type starter func(t *testing.T, name, version string) *cluster
+// series is what one cluster after the other runs.
+type series struct {
+	bed
+	version string
+	cluster *cluster
+	failed  int
+}
 
-// inTime are cases that need a quarter of an hour and a machine for themselves:
+// run runs a case. The cluster is made by the first case that -run lets through, and anew after a case that failed:
+// whatever that one left, the next does not suffer from it.
+func (s *series) run(t *testing.T, one testCase) {
+	passed := t.Run(one.name, func(t *testing.T) {
+		if s.cluster == nil {
+			s.cluster = empty(t, sandbox.Options{Name: fmt.Sprintf("%s-%d", s.name, s.failed), Slurm: s.version, NoLimits: s.noLimits})
+			s.start(t, s.cluster)
+		}
+		one.run(t, s.cluster)
+	})
+	if !passed {
+		s.end(t)
+		s.failed++
+		require.Less(t, s.failed, patience, "no more cases are run")
+	}
+}
+
+func (s *series) end(t *testing.T) {
+	if s.cluster != nil {
+		s.cluster.end(t)
+		s.cluster = nil
+	}
+}
+
+// starter makes a cluster's pods: up, or one with more of them.
+type starter func(t *testing.T, c *cluster)
+
+// inTime are cases that need minutes and a machine for themselves:
 // they run with SLURMLET_E2E_FULL=1.
 func inTime(cases ...[]testCase) []testCase {
 	if !withTime() {
@@ -80,34 +124,49 @@ func inTime(cases ...[]testCase) []testCase {
 type testCase struct {
 	name string
 	run  func(t *testing.T, c *cluster)
+	on   versions
 }
 
-// up makes a sandbox with a cluster in it, and checks afterwards, whatever
-// happened, that nothing is left of it.
-func up(t *testing.T, name, version string) *cluster {
-	c := empty(t, name, version)
+// versions says on which Slurm versions a case runs. SLURMLET_E2E_FULL=1 runs each on both.
+type versions bool
+
+const (
+	// either is for a case whose code, ours and Slurm's, does the same on each version.
+	either versions = false
+	both   versions = true
+)
+
+// upAlone makes a sandbox without limits, with a cluster in it, for one test.
+func upAlone(t *testing.T, name, version string) *cluster {
+	c := empty(t, sandbox.Options{Name: name, Slurm: version, NoLimits: true})
+	t.Cleanup(func() { c.end(t) })
+	up(t, c)
+	return c
+}
+
+func up(t *testing.T, c *cluster) {
 	require.NoError(t, c.CreateAll(t.Context(), c.Controller(), c.Node(0), c.Node(1), c.Login()))
 	c.waitReady(t, sandbox.Controller, "node-0", "node-1", "login")
+}
+
+// empty makes a sandbox without pods. Its end is the caller's.
+func empty(t *testing.T, o sandbox.Options) *cluster {
+	o.Binary, o.Progress = binary(), t.Logf
+	s, err := sandbox.Up(context.WithoutCancel(t.Context()), o)
+	require.NoError(t, err)
+	c := &cluster{Sandbox: s, traces: s.Traces(), name: o.Name}
+	c.Cluster, err = s.Cluster()
+	assert.NoError(t, err)
 	return c
 }
 
-// empty makes a sandbox without pods.
-func empty(t *testing.T, name, version string) *cluster {
-	s, err := sandbox.Up(t.Context(), sandbox.Options{Name: name, Slurm: version, Binary: binary(), Progress: t.Logf})
-	require.NoError(t, err)
-	c := &cluster{Sandbox: s}
-	traces := s.Traces()
-	c.end = sync.OnceFunc(func() {
-		if t.Failed() {
-			tellLogs(t, s, name)
-		}
-		require.NoError(t, s.Down())
-		require.Empty(t, traces.Left(), "left of the sandbox")
-	})
-	t.Cleanup(c.end)
-	c.Cluster, err = s.Cluster()
-	require.NoError(t, err)
-	return c
+// end removes the sandbox, and checks that nothing is left of it, whatever happened.
+func (c *cluster) end(t *testing.T) {
+	if t.Failed() {
+		tellLogs(t, c.Sandbox, c.name)
+	}
+	assert.NoError(t, c.Down())
+	assert.Empty(t, c.traces.Left(), "left of the sandbox")
 }
 
 func binary() string {
@@ -165,10 +224,12 @@ func until(t *testing.T, what string, met func() (bool, string)) {
 	within(t, limit, what, met)
 }
 
+// within asks no more than half of the time: a question keeps the machine from what is waited for.
 func within(t *testing.T, limit time.Duration, what string, met func() (bool, string)) {
 	t.Helper()
 	end := time.Now().Add(limit)
 	for {
+		asked := time.Now()
 		ok, saw := met()
 		if ok {
 			return
@@ -176,7 +237,7 @@ func within(t *testing.T, limit time.Duration, what string, met func() (bool, st
 		if time.Now().After(end) {
 			require.Fail(t, fmt.Sprintf("not within %v: %s; saw: %s", limit, what, saw))
 		}
-		<-time.After(100 * time.Millisecond)
+		<-time.After(max(100*time.Millisecond, min(time.Since(asked), time.Second)))
 	}
 }
 

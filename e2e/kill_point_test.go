@@ -76,13 +76,6 @@ var killPoints = []killPoint{
 		c.terminate(t, victim)
 		c.waitDoing(t, lifecycle.Stopping, reaching)
 	}},
-	{"Resizing", true, func(t *testing.T, c *cluster) {
-		require.NoError(t, c.Resize(t.Context(), victim, 2, 640<<20))
-		until(t, "it waits for its jobs", func() (bool, string) {
-			s := c.agent(t, victim)
-			return s.State == lifecycle.Resizing && strings.Contains(s.Reason, "jobs run on it"), string(s.State) + " " + s.Reason
-		})
-	}},
 	{"Stopping, before the drain", true, func(t *testing.T, c *cluster) { c.stopUntil(t, "before update*state=drain*") }},
 	{"Stopping, after the drain", true, func(t *testing.T, c *cluster) { c.stopUntil(t, "after update*state=drain*") }},
 	{"Stopping, waiting for steps", true, func(t *testing.T, c *cluster) {
@@ -117,13 +110,24 @@ func (c *cluster) loseSlurmd(t *testing.T, state lifecycle.Phase) {
 	c.waitDoing(t, state, reaching)
 }
 
-// agentKilled: whenever the agent dies, the next container of its pod puts
-// Slurm's view right.
-func agentKilled(t *testing.T, c *cluster) {
+// resizing needs a cgroup with a limit that can change.
+var resizing = killPoint{"Resizing", true, func(t *testing.T, c *cluster) {
+	require.NoError(t, c.Resize(t.Context(), victim, 2, 640<<20))
+	until(t, "it waits for its jobs", func() (bool, string) {
+		s := c.agent(t, victim)
+		return s.State == lifecycle.Resizing && strings.Contains(s.Reason, "jobs run on it"), string(s.State) + " " + s.Reason
+	})
+}}
+
+func agentKilledResizing(t *testing.T, c *cluster) { c.killAt(t, resizing) }
+
+// killCases: whenever the agent dies, the next container of its pod puts Slurm's view right.
+func killCases() []testCase {
+	cases := []testCase{{"the agent killed: Ready, with an old job and a young one", agentKilledWithAnOldJob, either}}
 	for _, p := range killPoints {
-		t.Run(p.name, func(t *testing.T) { c.killAt(t, p) })
+		cases = append(cases, testCase{"the agent killed: " + p.name, func(t *testing.T, c *cluster) { c.killAt(t, p) }, either})
 	}
-	t.Run("Ready, with an old job and a young one", agentKilledWithAnOldJob(c))
+	return cases
 }
 
 // soon is how long Slurm's view of a node may be wrong after its container has
@@ -266,16 +270,14 @@ func (c *cluster) endsOnce(t *testing.T, job map[string]string) {
 
 // agentKilledWithAnOldJob: an old job, older than BatchStartTimeout, is missed by
 // slurmctld itself as slurmd registers, a young one by the agent.
-func agentKilledWithAnOldJob(c *cluster) func(*testing.T) {
-	return func(t *testing.T) {
-		defer c.leavers(t, c.victim())()
-		old := c.begin(t, "--requeue")
-		until(t, "the job is 25 s old", func() (bool, string) {
-			age := c.job(t, old[0])["RunTime"]
-			return age >= "00:00:25", age
-		})
-		young := c.begin(t, "--no-requeue")
-		c.killAgent(t)
-		c.isRight(t, append(old, young...))
-	}
+func agentKilledWithAnOldJob(t *testing.T, c *cluster) {
+	defer c.leavers(t, c.victim())()
+	old := c.begin(t, "--requeue")
+	until(t, "the job is 25 s old", func() (bool, string) {
+		age := c.job(t, old[0])["RunTime"]
+		return age >= "00:00:25", age
+	})
+	young := c.begin(t, "--no-requeue")
+	c.killAgent(t)
+	c.isRight(t, append(old, young...))
 }

@@ -22,12 +22,12 @@ import (
 )
 
 var loginCases = []testCase{
-	{"a user comes in by ssh and runs jobs", comesIn},
-	{"authorized keys and host keys", sshKeys},
-	{"helpers and sackd killed: sessions go on", helpersKilled},
-	{"users reach neither the agent's sockets nor keys", usersReachNothing},
-	{"a login pod is deleted with a session open", loginEnds},
-	{"a login pod needs few capabilities", fewCapabilities},
+	{"a user comes in by ssh and runs jobs", comesIn, both},
+	{"authorized keys and host keys", sshKeys, both},
+	{"helpers and sackd killed: sessions go on", helpersKilled, both},
+	{"users reach neither the agent's sockets nor keys", usersReachNothing, both},
+	{"a login pod is deleted with a session open", loginEnds, both},
+	{"a login pod needs few capabilities", fewCapabilities, both},
 }
 
 // dialSSH connects to the login pod from outside, as alice.

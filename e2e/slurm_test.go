@@ -16,32 +16,49 @@ import (
 	"github.com/slurmlet/slurmlet/internal/lifecycle"
 )
 
+// TestSlurm has what does not depend on the limits of pods. It runs natively on every machine.
 func TestSlurm(t *testing.T) {
-	eachVersion(t, "e2e", up, slices.Concat(cgroupCases, drainCases, inTime(longDrainCases, longReloadCases, systemdCases), loginCases, reloadCases, []testCase{
-		{"nodes have the size of their pods", nodesHaveTheirPodsSize},
-		{"slurm.conf is read as Slurm reads it", configurationIsReadAsSlurmDoes},
-		{"slurm.conf is refused as Slurm refuses it", configurationIsRefusedAsSlurmDoes},
-		{"jobs run", jobsRun},
-		{"a job over its memory is killed and the node lives", jobOverItsMemory},
-		{"a job over the container's memory is killed and the node lives", jobOverTheContainersMemory},
-		{"slurmstepd killed: the job ends and says why", slurmstepdKilled},
-		{"slurmd killed: the job goes on", slurmdKilled},
-		{"20 reconfigures", reconfigures},
-		{"slurmctld stops in order and knows its jobs afterwards", slurmctldStops},
-		{"slurmctld stops with a job's launch still to be sent", launchIsLost},
-		{"slurmctld killed: the container ends", slurmctldKilled},
-		{"slurmd waits for slurmctld", slurmdWaits},
-		{"a pod of another size", resized},
-		{"a pod of another size after a crash with a job", resizedAfterACrash},
-		{"a pod resized in place", resizedInPlace},
-		{"labels and annotations", described},
-		{"a pod with slurmd alone", stockSlurmd},
-		{"nodes that run with another configuration", anotherSet},
-		{"GPUs", gpus},
-		{"sssd on a node", sssdOnANode},
-		{"names that the agent takes are taken by Slurm", names},
-		{"pods with CPUs of their own", podsWithCPUs},
-		{"hostlists as scontrol reads them", hostlists},
+	first := []testCase{{"a drain that lasts asks nobody", longDrain, either}} // agents ask again a while after an edit
+	slow := inTime([]testCase{{"slurmctld that hangs in a reconfigure", hungController, both}})
+	eachVersion(t, bed{name: "e2e", clusters: 4, noLimits: true, start: up}, slices.Concat(first, slow, reloadCases, drainCases, killCases(), loginCases, []testCase{
+		{"slurm.conf is read as Slurm reads it", configurationIsReadAsSlurmDoes, both},
+		{"slurm.conf is refused as Slurm refuses it", configurationIsRefusedAsSlurmDoes, both},
+		{"slurmctld stops in order and knows its jobs afterwards", slurmctldStops, both},
+		{"slurmctld stops with a job's launch still to be sent", launchIsLost, both},
+		{"slurmctld killed: the container ends", slurmctldKilled, both},
+		{"slurmd waits for slurmctld", slurmdWaits, both},
+		{"labels and annotations", described, both},
+		{"sssd on a node", sssdOnANode, both},
+		{"names that the agent takes are taken by Slurm", names, both},
+		{"hostlists as scontrol reads them", hostlists, both},
+	}))
+}
+
+var longCases = []testCase{
+	{"grace shorter than the jobs", graceTooShort, both}, // its nodes have three CPUs
+	{"a slurm.conf of three lines", threeLines, both},    // Slurm's own defaults want cgroups
+}
+
+// TestLimits has what depends on cgroup v2 with its controllers. It runs in User-Mode Linux where a machine has them on
+// cgroup v1, twenty times slower.
+func TestLimits(t *testing.T) {
+	eachVersion(t, bed{name: "limits", clusters: 2, start: up}, slices.Concat(cgroupCases, inTime(systemdCases), inTime(longCases), []testCase{
+		{"nodes have the size of their pods", nodesHaveTheirPodsSize, both},
+		{"jobs run", jobsRun, both},
+		{"a pod deleted: its job ends first", jobEndsFirst, either},
+		{"a job over its memory is killed and the node lives", jobOverItsMemory, both},
+		{"a job over the container's memory is killed and the node lives", jobOverTheContainersMemory, either},
+		{"slurmstepd killed: the job ends and says why", slurmstepdKilled, either},
+		{"slurmd killed: the job goes on", slurmdKilled, both},
+		{"20 reconfigures", reconfigures, both},
+		{"a pod of another size", resized, both},
+		{"a pod of another size after a crash with a job", resizedAfterACrash, either},
+		{"a pod resized in place", resizedInPlace, either},
+		{"a pod with slurmd alone", stockSlurmd, either},
+		{"nodes that run with another configuration", anotherSet, both},
+		{"the agent killed while its pod is resized", agentKilledResizing, either},
+		{"GPUs", gpus, both},
+		{"pods with CPUs of their own", podsWithCPUs, either},
 	}))
 }
 
@@ -179,7 +196,8 @@ func slurmctldKilled(t *testing.T, c *cluster) {
 	require.NoError(t, c.Delete(t.Context(), sandbox.Controller, grace))
 	require.NoError(t, c.Create(t.Context(), once))
 	c.waitReady(t, sandbox.Controller)
-	c.run(t, sandbox.Controller, "kill", "-9", strconv.Itoa(c.agent(t, sandbox.Controller).Main.PID))
+	_, _, _, err := c.Exec(t.Context(), sandbox.Controller, "kill", "-9", strconv.Itoa(c.agent(t, sandbox.Controller).Main.PID))
+	require.NoError(t, err) // the container's end may be kill's, too
 	assert.Equal(t, 137, c.waitExit(t, sandbox.Controller))
 	require.NoError(t, c.Delete(t.Context(), sandbox.Controller, 0))
 	require.NoError(t, c.Create(t.Context(), c.Controller()))

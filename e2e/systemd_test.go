@@ -75,8 +75,8 @@ func (c *cluster) waitUnit(t *testing.T, state string) {
 }
 
 var systemdCases = []testCase{
-	{"a node under systemd", underSystemd},
-	{"slurmctld under systemd", controllerUnderSystemd},
+	{"a node under systemd", underSystemd, either},
+	{"slurmctld under systemd", controllerUnderSystemd, either},
 }
 
 // underSystemd: a node of a cluster that is elsewhere.

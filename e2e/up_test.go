@@ -19,6 +19,7 @@ import (
 // TestUpAndDown runs the commands that README.md and OPERATIONS.md give for the
 // sandbox, in their order, as a user would: from `make up` to `make down`.
 func TestUpAndDown(t *testing.T) {
+	t.Parallel()
 	const name = "e2e-up"
 	root := filepath.Dir(filepath.Dir(binary()))
 	var blocks []papers.Block
