@@ -28,13 +28,16 @@ CHAOS   ?= 10m
 NODES   ?= 500
 E2E     := $(GO) test -tags e2e -count=1 -timeout $(if $(SLURMLET_E2E_FULL),6h,75m) -v
 STEPS   ?= 100000
+# The suite has built already when it runs a target.
+BUILT   ?= build
+SUITE   := BUILT= $(GO) run ./e2e/suite -make '$(MAKE)'
 MUTATIONS ?= 1000
 
 # pipefail is not in every sh.
 SHELL := /bin/bash
 
 .DEFAULT_GOAL := build
-.PHONY: help build test unit e2e e2e-kube charts images chaos scale steps oracle bench short lint fuzz up down kube-up kube-down clean
+.PHONY: help build test test-full unit e2e tools roots kernel native limits kube e2e-kube charts images chaos scale steps oracle bench short lint fuzz up down kube-up kube-down clean
 
 help: ## this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
@@ -42,7 +45,14 @@ help: ## this list
 build: ## static binaries in bin/
 	$(BUILD) -o bin/ ./cmd/slurmlet ./e2e/slurmlet-sandbox
 
-test: lint unit charts e2e short ## everything that must hold
+test: build ## everything that must hold, in some ten minutes (bin/test has the logs)
+	$(SUITE)
+
+test-full: build ## every case on every version: hours
+	SLURMLET_E2E_FULL=1 $(SUITE)
+	$(MAKE) oracle steps scale chaos fuzz
+	$(MAKE) e2e-kube SLURM=24.11
+	$(MAKE) e2e-kube SLURM=26.05
 
 lint: $(LINT) ## gofumpt, vet and the rules of .golangci.yml
 	$(GO) vet ./... ./e2e/...
@@ -59,15 +69,25 @@ $(LINT) $(HELM) $(UNTT) $(BUILDX) $(BUILDKITD) $(ACTIONLINT):
 	@CGO_ENABLED=0 GOWORK=off $(GO) -C .ci/$(MODULE) build -trimpath -ldflags '-s -w' -o $@ tool
 
 unit: ## tests that need nothing but this machine
-	$(GO) test -race ./... ./e2e/sandbox/... ./e2e/kubecluster/... ./e2e/slurmlet-sandbox/...
+	$(GO) test -race ./... ./e2e/sandbox/... ./e2e/kubecluster/... ./e2e/slurmlet-sandbox/... ./e2e/suite
 
 e2e: build ## real Slurm in the sandbox, every version (SLURMLET_E2E_FULL=1: also what takes hours)
+	$(SUITE) roots native kernel limits
+
+tools: $(HELM) $(UNTT) $(BUILDX) $(BUILDKITD)
+
+roots: $(BUILT)
+	$(SANDBOX) install -no-limits
+
+kernel: $(BUILT)
 	$(SANDBOX) install
+
+native: $(BUILT) ## of e2e, what runs without limits, natively on every machine
+	$(E2E) -parallel 12 -skip 'TestLimits|TestUpAndDown' ./e2e ./e2e/hang ./e2e/edits ./e2e/stranger
+
+limits: $(BUILT) ## of e2e, what needs cgroup v2: in User-Mode Linux where the machine has v1
 	SLURMLET_SANDBOX_TEST=$(CURDIR)/$(SANDBOX) $(GO) test -count=1 -run Real -v ./e2e/sandbox
-	$(E2E) ./e2e/stranger
-	@mkdir -p bin
-	set -o pipefail; { $(E2E) -parallel 8 ./e2e/hang ./e2e/edits && $(E2E) ./e2e; } 2>&1 | tee bin/e2e.log || \
-		{ echo; echo 'what failed, out of bin/e2e.log:'; grep -A 14 -E 'Error Trace:|^panic: |^fatal error: ' bin/e2e.log | head -n 200; exit 1; }
+	$(E2E) -parallel 4 -run 'TestLimits|TestUpAndDown' ./e2e
 
 charts: $(HELM) $(UNTT) $(BUILDX) ## the charts, the images' definition and the papers (UPDATE=1 writes the chart's README)
 	$(HELM) lint --strict --quiet charts/slurm
@@ -80,6 +100,10 @@ images: $(BUILDX) $(BUILDKITD) ## every image of docker-bake.hcl as an OCI archi
 
 e2e-kube: build images $(HELM) ## the chart on real Kubernetes, and what happens to it (SLURM=24.11 or 26.05)
 	HELM=$(HELM) SLURM=$(SLURM) $(GO) test -tags e2e -count=1 -timeout 60m -v ./e2e/kube
+
+kube: $(BUILT) $(HELM) ## of e2e-kube, one whole install: jobs, a pod deleted under one, uninstall
+	HELM=$(HELM) SLURM=$(SLURM) $(GO) test -tags e2e -count=1 -timeout 30m -v ./e2e/kube \
+		-run 'TestKube/(the_chart_is_(installed|uninstalled)|jobs_on_several|a_pod_with_a_job)'
 
 chaos: build ## jobs while pods, daemons and cables fail (CHAOS=10m, SLURMLET_CHAOS_SEED=n repeats one)
 	SLURMLET_CHAOS_TIME=$(CHAOS) $(GO) test -tags e2e -count=1 -timeout 2h -v -run TestChaos ./e2e
@@ -99,8 +123,7 @@ bench: build ## figures side by side with tini, supervisord and bare slurmd
 	$(SANDBOX) install
 	set -o pipefail; $(GO) test -tags e2e -count=1 -parallel 1 -v -run 'TestSlurm/.*/a_pod_resized_in_place' ./e2e | grep -E '^ +--- |resized to|FAIL'
 
-short: build ## short forms of bench, scale and steps, so that they work when they are wanted
-	$(SANDBOX) install
+short: $(BUILT) ## short forms of bench, scale and steps, so that they work when they are wanted
 	$(GO) run ./e2e/bench -short
 	$(GO) run ./e2e/scale -nodes 8 -jobs 2
 	$(GO) run ./e2e/steps -steps 2000 -run 5

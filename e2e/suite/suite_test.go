@@ -1,0 +1,84 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// play runs steps whose program is a shell script that gets the step's name.
+func play(t *testing.T, beside int, script string, chosen ...step) (*suite, bool) {
+	dir := t.TempDir()
+	program := filepath.Join(dir, "make")
+	require.NoError(t, os.WriteFile(program, []byte("#!/bin/sh\ncd "+dir+"\n"+script), 0o755))
+	s := &suite{program: program, logs: dir, began: time.Now(), slots: make(chan struct{}, beside), runs: map[string]*run{}}
+	return s, s.runAll(t.Context(), chosen)
+}
+
+func TestStepsWaitForWhatTheyNeed(t *testing.T) {
+	s, ok := play(t, 2, `[ $1 != b ] || [ -e a ] || exit 1; touch $1`,
+		step{name: "b", needs: []string{"a"}, limit: time.Minute}, step{name: "a", limit: time.Minute})
+	assert.True(t, ok)
+	assert.NoError(t, s.runs["b"].err)
+}
+
+func TestAStepThatFails(t *testing.T) {
+	s, ok := play(t, 1, `echo "--- FAIL: TestX"; [ $1 = c ]`,
+		step{name: "a", limit: time.Minute}, step{name: "b", needs: []string{"a"}, limit: time.Minute}, step{name: "c", limit: time.Minute})
+	assert.False(t, ok)
+	assert.EqualError(t, s.runs["b"].err, "not run: a failed")
+	assert.NoError(t, s.runs["c"].err, "the others are run")
+	assert.Equal(t, "--- FAIL: TestX\n", whatFailed(s.log(s.runs["a"])))
+}
+
+func TestAStepThatDoesNotEnd(t *testing.T) {
+	s, ok := play(t, 1, `sleep 1000 & echo $! > child; wait`, step{name: "a", limit: 300 * time.Millisecond})
+	assert.False(t, ok)
+	assert.EqualError(t, s.runs["a"].err, "it was not over after 300ms")
+	child, err := os.ReadFile(filepath.Join(s.logs, "child"))
+	require.NoError(t, err)
+	assert.Eventually(t, func() bool {
+		stat, err := os.ReadFile("/proc/" + strings.TrimSpace(string(child)) + "/stat")
+		return err != nil || strings.Contains(string(stat), ") Z ")
+	}, 10*time.Second, 10*time.Millisecond, "its processes end with it")
+}
+
+func TestInterrupted(t *testing.T) {
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(errors.New("interrupted"))
+	s := &suite{program: "true", logs: t.TempDir(), slots: make(chan struct{}, 1), runs: map[string]*run{}}
+	assert.False(t, s.runAll(ctx, []step{{name: "a", limit: time.Minute}}))
+	assert.EqualError(t, s.runs["a"].err, "interrupted")
+}
+
+func TestChoose(t *testing.T) {
+	all, err := choose(nil)
+	require.NoError(t, err)
+	assert.Equal(t, steps, all)
+	some, err := choose([]string{"native", "lint"})
+	require.NoError(t, err)
+	require.Len(t, some, 2)
+	assert.Empty(t, some[0].needs, "what was not chosen is there already")
+	_, err = choose([]string{"lnt"})
+	assert.ErrorContains(t, err, `no step "lnt"; there are: roots native`)
+}
+
+func TestWhatFailed(t *testing.T) {
+	log := filepath.Join(t.TempDir(), "log")
+	assert.Contains(t, whatFailed(log), "no such file")
+	require.NoError(t, os.WriteFile(log, []byte(strings.Repeat("ok\n", 100)+"boom"), 0o644))
+	assert.Equal(t, 60, strings.Count(whatFailed(log), "\n")+1)
+	assert.Equal(t, "boom", lastLine(log))
+	require.NoError(t, os.WriteFile(log, []byte("noise\n    --- FAIL: TestA/b (1s)\n        Error Trace: x\n"+strings.Repeat("more\n", 30)), 0o644))
+	told := whatFailed(log)
+	assert.NotContains(t, told, "noise")
+	assert.Contains(t, told, "TestA/b")
+	assert.Equal(t, 1+after, strings.Count(told, "\n"))
+}
