@@ -10,7 +10,7 @@ import (
 // openDatabase has the files of slurmdbd copied for it.
 func (a *Agent) openDatabase() error {
 	a.database = accounting.NewDatabase(accounting.Options{
-		ConfDir: a.Config.ConfDir, RunDir: a.Config.RunDir, UID: a.daemon.uid(), GID: a.daemon.gid(), Done: a.over, Log: a.tell,
+		ConfDir: a.Config.ConfDir, RunDir: a.Config.RunDir, UID: a.daemon.uid(), GID: a.daemon.gid(), Done: a.over, Log: a.log,
 		Changed: func(restart bool) { a.post(lifecycle.FilesChanged{Restart: restart}) },
 	})
 	return a.database.Open()
@@ -29,6 +29,6 @@ func (a *Agent) registration() *accounting.Registration {
 			}
 			return 0, news
 		},
-		Live: a.conf.Live, Client: a.client, Reconfigure: a.conf.ReconfigureAgain, Done: a.over, Log: a.tell,
+		Live: a.conf.Live, Client: a.client, Reconfigure: a.conf.ReconfigureAgain, Done: a.over, Log: a.log,
 	}
 }

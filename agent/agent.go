@@ -55,15 +55,11 @@ type Agent struct {
 	// asked is cancelled with the question that it belongs to.
 	cancelQuestion context.CancelFunc
 
-	// voice is the sackd that speaks in slurmd's place; only one goroutine starts it.
-	voice atomic.Pointer[process.Process]
-	// listening: somebody waits for slurmd's answer; heardAt is when that began last.
-	listening atomic.Bool
-	heardAt   atomic.Int64
+	// sackd gives scontrol its credentials in slurmd's place; only one goroutine starts it.
+	sackd atomic.Pointer[process.Process]
+	hang  *hangCheck
 	// spoolHangs: the file system of the spool directory does not answer.
 	spoolHangs atomic.Bool
-	// silentLimit is wayDown's, in nanoseconds: the owner's word to whoever listens.
-	silentLimit atomic.Int64
 
 	mainLock sync.Mutex // held while a daemon is started, so that its READY meets a known pid
 	main     *process.Process
@@ -175,9 +171,10 @@ func (a *Agent) prepare() error {
 		}
 	}
 	programs := a.daemon.programs
+	a.hang = a.newHangCheck()
 	a.client = slurm.Scontrol{
 		Path: programs["scontrol"], Scancel: programs["scancel"], Squeue: programs["squeue"], Sdiag: programs["sdiag"],
-		Env: a.daemon.scontrolEnv(), Asked: a.listenToSlurmd(),
+		Env: a.daemon.scontrolEnv(), Asked: a.hang.asked,
 	}
 	return a.open()
 }
@@ -210,12 +207,12 @@ func (a *Agent) size() error {
 	if limits, err := a.machine.Limits(); err == nil {
 		a.sizing.AtStart = &limits
 	}
-	a.tell(a.delegated.level(), a.delegated.String())
+	a.log(a.delegated.level(), a.delegated.String())
 	for _, n := range a.gres.Notes {
-		a.tell(slog.LevelWarn, n)
+		a.log(slog.LevelWarn, n)
 	}
 	for _, d := range a.life.Resources.Disagreements {
-		a.tell(slog.LevelWarn, d)
+		a.log(slog.LevelWarn, d)
 	}
 	if _, a.inherited = a.sockets(); len(a.inherited) > 0 {
 		a.life.Inherits = true
@@ -259,7 +256,7 @@ func (a *Agent) newFollower() *confsync.Follower {
 	return confsync.NewFollower(confsync.FollowerOptions{
 		Controller: a.Config.Controller, AgentPort: a.Config.AgentPort,
 		Program: a.daemon.program, Copy: filepath.Join(a.Root, a.daemon.copy(a.Config)),
-		Done: a.over, Log: a.tell,
+		Done: a.over, Log: a.log,
 		Ready:   func() bool { return a.status.Load().State == lifecycle.Ready },
 		Restart: func() { a.post(lifecycle.Outdated{}) },
 		Lost:    func() { a.post(lifecycle.ControllerLost{}) },
@@ -285,14 +282,14 @@ func (a *Agent) heard(line process.Line) {
 	a.Observe(Notice{Level: line.Level, Source: line.Source, Text: line.Text})
 }
 
-func (a *Agent) tell(level slog.Level, text string, attrs ...slog.Attr) {
+func (a *Agent) log(level slog.Level, text string, attrs ...slog.Attr) {
 	a.Observe(Notice{Level: level, Source: Source, Text: text, Attrs: attrs})
 }
 
 // own is the owner: it alone touches a.life.
 func (a *Agent) own() int {
 	defer close(a.over)
-	a.silentLimit.Store(int64(a.life.Deadlines.SilentLimit()))
+	a.hang.setLimit(a.life.Deadlines.SilentLimit())
 	a.login.Start()
 	queue := []lifecycle.Event{lifecycle.Begun{}}
 	for {
@@ -312,11 +309,11 @@ func (a *Agent) own() int {
 			a.publish(next)
 			a.inform(a.unit.follow(next))
 			if next.Registers && next.Phase == lifecycle.Stopping && a.life.Phase != lifecycle.Stopping {
-				go a.listenWhileStopping()
+				go a.hang.whileStopping()
 			}
 			arrived := next.Registers && next.Phase == lifecycle.Ready && a.life.Phase != lifecycle.Ready
 			a.life = next
-			a.silentLimit.Store(int64(next.Deadlines.SilentLimit()))
+			a.hang.setLimit(next.Deadlines.SilentLimit())
 			if arrived {
 				a.checkMismatches()
 			}
@@ -327,7 +324,7 @@ func (a *Agent) own() int {
 		if a.life.Phase == lifecycle.Exited {
 			a.killSteps()
 			a.login.Close()
-			a.endVoice()
+			a.killSackd()
 			return a.life.Code
 		}
 		queue = append(queue, <-a.events)
@@ -357,7 +354,7 @@ func (a *Agent) listen(ctx context.Context) {
 	go a.watchdog()
 	go func() {
 		if err := a.notify.Serve(a.isMain, a.notified, a.refused); err != nil {
-			a.tell(slog.LevelError, "cannot receive notifications any more", slog.Any("error", err))
+			a.log(slog.LevelError, "cannot receive notifications any more", slog.Any("error", err))
 		}
 	}()
 	go func() {
@@ -394,5 +391,5 @@ func (a *Agent) signalled(s os.Signal) {
 func (a *Agent) dump() {
 	stacks := make([]byte, 1<<20)
 	stacks = stacks[:runtime.Stack(stacks, true)]
-	a.tell(slog.LevelInfo, "SIGQUIT received", slog.Any("status", a.Status()), slog.String("goroutines", string(stacks)))
+	a.log(slog.LevelInfo, "SIGQUIT received", slog.Any("status", a.Status()), slog.String("goroutines", string(stacks)))
 }

@@ -40,7 +40,7 @@ func (a *Agent) openConf() {
 		Sources: a.Config.ConfSources, RunDir: a.Config.RunDir, StateDir: a.Config.StateDir, Preflight: a.Config.Preflight,
 		Defaults: a.Config.ConfDefaults, SlurmUser: a.Config.SlurmUser,
 		Daemon: reconfig.Daemon{Path: a.daemon.path, Env: a.daemon.environ(a), Credential: a.daemon.credential},
-		Table:  a.Table, Client: a.client, Feed: &a.conf.feed, CopyKeys: a.takeKeys, Fatal: a.fatalSince, Log: a.tell,
+		Table:  a.Table, Client: a.client, Feed: &a.conf.feed, CopyKeys: a.takeKeys, Fatal: a.fatalSince, Log: a.log,
 	})
 	first := a.readSources()
 	a.life.Next = &first

@@ -97,28 +97,28 @@ func (a *Agent) reloads(next lifecycle.State) ReloadsStatus {
 	return ReloadsStatus{Taken: o.Taken, Refused: o.Refused, RolledBack: o.RolledBack, Last: a.conf.last}
 }
 
-// tellReload logs what became of an edit.
-func (a *Agent) tellReload(old, next lifecycle.State) {
+// logReload logs what became of an edit.
+func (a *Agent) logReload(old, next lifecycle.State) {
 	again := old.Refused != nil && next.Refused != nil && old.Refused.InUse && next.Refused.InUse && old.Refused.At.Equal(next.Refused.At)
 	if next.Why != "" && !again && (old.Why != next.Why || old.Refused == nil || next.Refused != old.Refused && !next.Refused.At.Equal(old.Refused.At)) {
 		for why := range strings.SplitSeq(next.Why, "\n") {
-			a.tell(slog.LevelError, "the configuration is refused; the last good one stays", slog.String("error", why))
+			a.log(slog.LevelError, "the configuration is refused; the last good one stays", slog.String("error", why))
 		}
 	}
 	if next.Canary != "" && next.Canary != old.Canary {
-		a.tell(slog.LevelWarn, "most nodes have not taken the configuration: slurmd of one is restarted into it", slog.String("node", next.Canary), slog.Int("nodes", len(next.Missed)))
+		a.log(slog.LevelWarn, "most nodes have not taken the configuration: slurmd of one is restarted into it", slog.String("node", next.Canary), slog.Int("nodes", len(next.Missed)))
 	}
 	if next.RestartAll && !old.RestartAll {
-		a.tell(slog.LevelInfo, "it came up with it: so are the others", slog.String("nodes", few(next.Missed)))
+		a.log(slog.LevelInfo, "it came up with it: so are the others", slog.String("nodes", few(next.Missed)))
 	}
 	if next.NotRestored != "" && next.NotRestored != old.NotRestored {
-		a.tell(slog.LevelError, "cannot put the last good configuration back", slog.String("error", next.NotRestored))
+		a.log(slog.LevelError, "cannot put the last good configuration back", slog.String("error", next.NotRestored))
 	}
 	if next.WasReady && next.Good != nil && !next.Unsettled && (!next.Good.Same(old.Good) || !old.WasReady) {
 		a.conf.Announce(a.alive, next.Good)
-		a.tell(slog.LevelInfo, "the configuration is live", slog.String("hash", next.Good.Hash), slog.Int("nodes", next.Took))
+		a.log(slog.LevelInfo, "the configuration is live", slog.String("hash", next.Good.Hash), slog.Int("nodes", next.Took))
 		if missed := slices.Concat(next.Missed, next.Unheard); len(missed) > 0 {
-			a.tell(slog.LevelWarn, "nodes have not taken the configuration", slog.String("nodes", few(missed)))
+			a.log(slog.LevelWarn, "nodes have not taken the configuration", slog.String("nodes", few(missed)))
 		}
 	}
 	if next.Resolved != old.Resolved {
@@ -126,7 +126,7 @@ func (a *Agent) tellReload(old, next lifecycle.State) {
 	}
 	if old.Unsettled && !next.Unsettled && next.Good.Same(old.Good) {
 		a.conf.Announce(a.alive, next.Good)
-		a.tell(slog.LevelInfo, "the last good configuration is back", slog.String("hash", next.Good.Hash))
+		a.log(slog.LevelInfo, "the last good configuration is back", slog.String("hash", next.Good.Hash))
 	}
 }
 

@@ -18,6 +18,6 @@ func TestNotLiveYet(t *testing.T) {
 	l.Live, l.Good, l.Unsettled, l.ConfActivity = &confset.Set{Hash: "second"}, &confset.Set{Hash: "first"}, true, lifecycle.AwaitingLaunches
 	starting := l
 	starting.WasReady, starting.ConfActivity = false, lifecycle.ConfIdle
-	a.tellReload(starting, l)
+	a.logReload(starting, l)
 	require.Empty(t, said)
 }

@@ -30,7 +30,7 @@ func (a *Agent) endDeadJobs(ctx context.Context) error {
 		err = errors.Join(a.requeueDeadJobs(ctx, dead), a.failDeadJobs(ctx, dead))
 	}
 	if err != nil && !errors.Is(err, slurm.ErrUnreachable) {
-		a.tell(slog.LevelWarn, "cannot end the jobs that have died with an earlier container", slog.Any("error", err))
+		a.log(slog.LevelWarn, "cannot end the jobs that have died with an earlier container", slog.Any("error", err))
 	}
 	return err
 }
@@ -39,7 +39,7 @@ func (a *Agent) requeueDeadJobs(ctx context.Context, dead []slurm.Job) error {
 	var faults []error
 	for i := range dead {
 		if job := &dead[i]; job.Requeue {
-			a.tell(slog.LevelWarn, "requeueing job "+job.Name()+", which has died with an earlier container", slog.String("user", job.User))
+			a.log(slog.LevelWarn, "requeueing job "+job.Name()+", which has died with an earlier container", slog.String("user", job.User))
 			faults = append(faults, a.client.RequeueJob(ctx, job))
 		}
 	}
@@ -87,7 +87,7 @@ func (a *Agent) lostJobs(ctx context.Context) ([]string, error) {
 		}
 	}
 	if len(lost) > 0 {
-		a.tell(slog.LevelWarn, "slurmctld counts jobs as running here that are not: slurmd registers again", slog.String("jobs", strings.Join(lost, ",")))
+		a.log(slog.LevelWarn, "slurmctld counts jobs as running here that are not: slurmd registers again", slog.String("jobs", strings.Join(lost, ",")))
 	}
 	return lost, nil
 }
@@ -126,7 +126,7 @@ func (a *Agent) failDeadJobs(ctx context.Context, dead []slurm.Job) error {
 	}
 	for i := range dead {
 		if job := &dead[i]; !job.Requeue {
-			a.tell(slog.LevelError, "job "+job.Name()+" has died with an earlier container and may not be requeued: it fails", slog.String("user", job.User))
+			a.log(slog.LevelError, "job "+job.Name()+" has died with an earlier container and may not be requeued: it fails", slog.String("user", job.User))
 			err = errors.Join(err, a.comment(ctx, job, fmt.Sprintf("slurmlet: the container of %s ended, and the job may not be requeued", a.Config.NodeName)))
 		}
 	}

@@ -137,10 +137,10 @@ func (a *Agent) openKeys() error {
 	}
 	return a.keys.copy.Watch(a.over, func(changed []string, err error) {
 		if err != nil {
-			a.tell(slog.LevelError, "the changed keys are refused; the last ones stay", slog.Any("error", err))
+			a.log(slog.LevelError, "the changed keys are refused; the last ones stay", slog.Any("error", err))
 			return
 		}
-		a.tell(slog.LevelInfo, "the cluster's keys have changed", slog.Any("keys", a.keys.status.Load()))
+		a.log(slog.LevelInfo, "the cluster's keys have changed", slog.Any("keys", a.keys.status.Load()))
 		read := lifecycle.FilesChanged{Restart: !a.daemon.announces, Since: time.Now()}
 		if a.Config.Role == Slurmd {
 			time.AfterFunc(slurmdKeyPause, func() { a.post(read) })

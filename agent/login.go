@@ -7,7 +7,7 @@ import (
 
 func (a *Agent) loginOptions() login.Options {
 	o := login.Options{
-		Root: a.Root, RunDir: a.Config.RunDir, Table: a.Table, Done: a.over, Log: a.tell,
+		Root: a.Root, RunDir: a.Config.RunDir, Table: a.Table, Done: a.over, Log: a.log,
 		Heard: func(line process.Line) {
 			a.Observe(Notice{Level: line.Level, Source: line.Source, Text: line.Text})
 		},

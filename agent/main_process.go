@@ -19,7 +19,7 @@ func (a *Agent) start() lifecycle.Event {
 		return lifecycle.MainFailed{Err: err}
 	}
 	if err := a.machine.Reclaim(a.delegated.Delegation); err != nil {
-		a.tell(slog.LevelWarn, "cannot put the container's cgroups right before slurmd starts", slog.Any("error", err))
+		a.log(slog.LevelWarn, "cannot put the container's cgroups right before slurmd starts", slog.Any("error", err))
 	}
 	p, err := a.Table.Start(a.daemon.command(a))
 	if err != nil {
@@ -74,7 +74,7 @@ func (a *Agent) notified(m notify.Message) {
 	if m.MainPID != 0 && m.MainPID != m.PID {
 		p, err := a.adopt(m.MainPID, m.PID)
 		if err != nil {
-			a.tell(slog.LevelError, "cannot follow the daemon's hand-over", slog.Any("error", err), slog.Int("pid", m.MainPID))
+			a.log(slog.LevelError, "cannot follow the daemon's hand-over", slog.Any("error", err), slog.Int("pid", m.MainPID))
 			return
 		}
 		a.post(lifecycle.MainChanged{PID: p.PID(), At: began(a.Root, p)})
@@ -117,6 +117,6 @@ func (a *Agent) forget(p *process.Process) {
 }
 
 func (a *Agent) refused(r notify.Refusal) {
-	a.tell(slog.LevelWarn, "a notification was refused",
+	a.log(slog.LevelWarn, "a notification was refused",
 		slog.Int("pid", r.PID), slog.Int("uid", r.UID), slog.Any("error", r.Reason), slog.Int("unreported", r.Unreported))
 }

@@ -16,25 +16,25 @@ const metricsType = "text/plain; version=0.0.4; charset=utf-8"
 // texts for people.
 func (s Status) WriteMetrics(w io.Writer) error {
 	var e exposition
-	tell(&e, ofAll, &s)
-	tell(&e, ofMain, s.Main)
-	tell(&e, ofLastError, s.LastError)
-	tell(&e, ofKeys, s.Keys)
-	tell(&e, ofStopping, s.Stopping)
+	expose(&e, ofAll, &s)
+	expose(&e, ofMain, s.Main)
+	expose(&e, ofLastError, s.LastError)
+	expose(&e, ofKeys, s.Keys)
+	expose(&e, ofStopping, s.Stopping)
 	if s.Conf != nil {
-		tell(&e, ofConf, s.Conf)
-		tell(&e, ofReload, s.Conf.Reloads.Last)
-		tell(&e, ofRefusal, s.Conf.Refused)
+		expose(&e, ofConf, s.Conf)
+		expose(&e, ofReload, s.Conf.Reloads.Last)
+		expose(&e, ofRefusal, s.Conf.Refused)
 	}
 	if s.Role == Slurmd || s.Role == Login {
-		tell(&e, ofCopy, &s)
+		expose(&e, ofCopy, &s)
 	}
 	if s.Node != nil {
-		tell(&e, ofNode, s.Node)
-		tell(&e, ofSteps, s.Node.Steps)
+		expose(&e, ofNode, s.Node)
+		expose(&e, ofSteps, s.Node.Steps)
 	}
 	if s.Role == Login {
-		tell(&e, ofLogin, &s)
+		expose(&e, ofLogin, &s)
 	}
 	_, err := w.Write(e.Bytes())
 	return err
@@ -84,8 +84,8 @@ func moment(t time.Time) []sample {
 // (https://prometheus.io/docs/instrumenting/exposition_formats/).
 type exposition struct{ bytes.Buffer }
 
-// tell adds the metrics of what there is, and none of what is nil.
-func tell[T any](e *exposition, metrics []metric[T], of *T) {
+// expose adds the metrics of what there is, and none of what is nil.
+func expose[T any](e *exposition, metrics []metric[T], of *T) {
 	if of == nil {
 		return
 	}

@@ -65,7 +65,7 @@ func (a *Agent) compared(node NodeStatus, cluster slurm.Config, err error) {
 	for _, m := range mismatches {
 		if !slices.Contains(a.mismatches.told, m) {
 			a.mismatches.told = append(a.mismatches.told, m)
-			a.tell(slog.LevelWarn, "the cluster's configuration does not fit this pod",
+			a.log(slog.LevelWarn, "the cluster's configuration does not fit this pod",
 				slog.String("setting", m.Setting), slog.String("instead", m.Instead), slog.String("why", m.Why))
 		}
 	}

@@ -43,7 +43,7 @@ func (a *Agent) perform(act lifecycle.Action) []lifecycle.Event {
 		a.inquire(func(ctx context.Context) lifecycle.Event { return question(ctx, act.Number) })
 	case lifecycle.StartSackd:
 		a.inquire(func(ctx context.Context) lifecycle.Event {
-			return lifecycle.Done{Number: act.Number, Err: a.speak(ctx)}
+			return lifecycle.Done{Number: act.Number, Err: a.startSackd(ctx)}
 		})
 	case lifecycle.DeleteRecord:
 		a.inquire(func(ctx context.Context) lifecycle.Event {
@@ -229,6 +229,6 @@ func (a *Agent) signal(s lifecycle.MainSignal) {
 	}
 	err := a.main.Signal(signals[s])
 	if err != nil && !errors.Is(err, process.ErrExited) {
-		a.tell(slog.LevelError, "cannot signal the daemon", slog.Any("error", err), slog.String("signal", string(s)))
+		a.log(slog.LevelError, "cannot signal the daemon", slog.Any("error", err), slog.String("signal", string(s)))
 	}
 }

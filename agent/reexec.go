@@ -51,6 +51,6 @@ func (a *Agent) freeHandOver(main *process.Process, said time.Time) {
 		return err == nil && at.Before(said)
 	})
 	if ended > 0 {
-		a.tell(slog.LevelWarn, "slurmd's hand-over hung: a process that it had forked did not end, and was killed", slog.Int("main", main.PID()))
+		a.log(slog.LevelWarn, "slurmd's hand-over hung: a process that it had forked did not end, and was killed", slog.Int("main", main.PID()))
 	}
 }

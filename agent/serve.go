@@ -46,7 +46,7 @@ func (a *Agent) serve() (servers, error) {
 		return servers{}, err
 	}
 	limits := publichttp.Limits{Active: mostVisitors, Timeout: visitPatience, WaitTimeout: confsync.LongestWait, Report: func(err error) {
-		a.tell(slog.LevelError, "the agent's port", slog.Any("error", err))
+		a.log(slog.LevelError, "the agent's port", slog.Any("error", err))
 	}}
 	if a.life.Reloads {
 		limits.Active, limits.Waiting = mostAtController, confsync.MostUnknown
@@ -133,7 +133,7 @@ func (a *Agent) localHandler() http.Handler {
 // publicProbe says in a word what the status code means.
 func (a *Agent) publicProbe(good func(Status) bool) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
-		a.listenAtProbe() // once a minute, whoever asks
+		a.hang.atProbe() // once a minute, whoever asks
 		s := a.brief()
 		if !good(s) {
 			w.WriteHeader(http.StatusServiceUnavailable)
@@ -144,7 +144,7 @@ func (a *Agent) publicProbe(good func(Status) bool) http.HandlerFunc {
 
 func (a *Agent) probe(good func(Status) bool) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
-		a.listenAtProbe()
+		a.hang.atProbe()
 		s := a.brief()
 		if !good(s) {
 			w.WriteHeader(http.StatusServiceUnavailable)

@@ -156,18 +156,18 @@ func (a *Agent) publish(next lifecycle.State) {
 	}
 	a.status.Store(&s)
 	a.published.ring()
-	a.tellHaste(next)
+	a.logHaste(next)
 	if next.Reloads {
-		a.tellReload(a.life, next)
+		a.logReload(a.life, next)
 	}
 	if a.life.Phase != next.Phase || a.life.Reason != next.Reason || a.life.Tries < patience && next.Tries == patience {
-		a.tellChange(a.life, next)
+		a.logChange(a.life, next)
 	}
 	if next.Fault != "" && next.Fault != a.life.Fault {
-		a.tell(slog.LevelError, "cannot follow the pod's change; the node stays as it is", slog.String("error", next.Fault))
+		a.log(slog.LevelError, "cannot follow the pod's change; the node stays as it is", slog.String("error", next.Fault))
 	}
 	if next.Refusal != "" && next.Refusal != a.life.Refusal {
-		a.tell(slog.LevelError, "slurmctld does not take what the pod's annotations say", slog.String("error", next.Refusal))
+		a.log(slog.LevelError, "slurmctld does not take what the pod's annotations say", slog.String("error", next.Refusal))
 	}
 }
 
@@ -177,7 +177,7 @@ const mib = 1 << 20
 // patience is how many tries are nothing to worry about: nobody is ready at once.
 const patience = 3
 
-func (a *Agent) tellChange(old, next lifecycle.State) {
+func (a *Agent) logChange(old, next lifecycle.State) {
 	level := slog.LevelInfo
 	switch {
 	case next.Left != "":
@@ -194,7 +194,7 @@ func (a *Agent) tellChange(old, next lifecycle.State) {
 	if next.Main != 0 {
 		attrs = append(attrs, slog.Int("main", next.Main))
 	}
-	a.tell(level, "state", attrs...)
+	a.log(level, "state", attrs...)
 }
 
 // WriteText writes the status for people.

@@ -73,14 +73,14 @@ func (s *StoppingStatus) rows(row func(name, format string, args ...any)) {
 	}
 }
 
-// tellHaste: a pod that is on its way down, or begins it, has less time than was thought.
-func (a *Agent) tellHaste(next lifecycle.State) {
+// logHaste: a pod that is on its way down, or begins it, has less time than was thought.
+func (a *Agent) logHaste(next lifecycle.State) {
 	if s := a.status.Load().Stopping; s != nil && next.Deadlines != a.life.Deadlines {
 		attrs := []slog.Attr{slog.Time("until", s.Until), slog.String("by", s.By)}
 		if s.JobsUntil != nil {
 			attrs = append(attrs, slog.Time("jobs_until", *s.JobsUntil))
 		}
-		a.tell(slog.LevelWarn, "the pod has less time to end than before", attrs...)
+		a.log(slog.LevelWarn, "the pod has less time to end than before", attrs...)
 	}
 }
 

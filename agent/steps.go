@@ -94,7 +94,7 @@ func (a *Agent) watchSteps() {
 func (a *Agent) stepsFault(err error) {
 	if err != nil {
 		a.steps.errors = append(a.steps.errors, err.Error())
-		a.tell(slog.LevelWarn, err.Error())
+		a.log(slog.LevelWarn, err.Error())
 	}
 }
 
@@ -104,11 +104,11 @@ func (a *Agent) stepEvent(e cgroup.StepEvent) {
 		go a.abandoned(e)
 	case cgroup.StepRemoved:
 		a.steps.taken.Add(1)
-		a.tell(slog.LevelInfo, "removed an empty cgroup that Slurm had left", slog.String("cgroup", e.Dir))
+		a.log(slog.LevelInfo, "removed an empty cgroup that Slurm had left", slog.String("cgroup", e.Dir))
 	case cgroup.StepFault:
 		text := e.Err.Error()
 		a.steps.fault.Store(&text)
-		a.tell(slog.LevelWarn, text)
+		a.log(slog.LevelWarn, text)
 	}
 }
 
@@ -125,19 +125,19 @@ func (a *Agent) abandoned(step cgroup.StepAbandoned) {
 	a.untilOver(ctx, "cannot end the job of step "+step.String()+", which is without slurmstepd, yet", func(ctx context.Context) error {
 		said, err := a.endJob(ctx, step)
 		if err == nil {
-			a.tellAbandoned(step, said)
+			a.logOrphaned(step, said)
 			a.stepEnded() // its socket stays, and tells nobody
 		}
 		return err
 	})
 }
 
-func (a *Agent) tellAbandoned(step cgroup.StepAbandoned, said string) {
+func (a *Agent) logOrphaned(step cgroup.StepAbandoned, said string) {
 	if said == "" {
 		return // it has ended in order; only its cgroup was left
 	}
 	a.steps.ended.Add(1)
-	a.tell(slog.LevelError, "the slurmstepd of a step has died: "+said, slog.String("step", step.String()))
+	a.log(slog.LevelError, "the slurmstepd of a step has died: "+said, slog.String("step", step.String()))
 }
 
 // endJob returns what was done, nothing if slurmctld knows already that the

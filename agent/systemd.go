@@ -106,7 +106,7 @@ func (a *Agent) inform(next unit) {
 		_, err = systemd.SdNotify(false, message)
 	}
 	if err != nil {
-		a.tell(slog.LevelWarn, "cannot tell systemd", slog.Any("error", err))
+		a.log(slog.LevelWarn, "cannot tell systemd", slog.Any("error", err))
 	}
 	a.unit = next
 }
@@ -130,7 +130,7 @@ func (a *Agent) watchdog() {
 	}
 	every, err := systemd.SdWatchdogEnabled(false)
 	if err != nil {
-		a.tell(slog.LevelWarn, "cannot serve systemd's watchdog", slog.Any("error", err))
+		a.log(slog.LevelWarn, "cannot serve systemd's watchdog", slog.Any("error", err))
 	}
 	if err != nil || every == 0 {
 		return

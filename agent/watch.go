@@ -51,7 +51,7 @@ func newWatcher(a *Agent, o watch.Options) *watcher {
 func (a *Agent) watchPod() {
 	w := newWatcher(a, watch.Options{})
 	if err := w.add(); err != nil {
-		a.tell(slog.LevelWarn, "the kernel cannot tell of a resize: the limits are looked at every "+watch.Every.String(), slog.Any("error", err))
+		a.log(slog.LevelWarn, "the kernel cannot tell of a resize: the limits are looked at every "+watch.Every.String(), slog.Any("error", err))
 		w.Tick(watch.Every)
 	}
 	go w.awaitSpool()
@@ -89,7 +89,7 @@ func (w *watcher) awaitSpool() {
 		}
 		err := w.Add(w.spool)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) { // SlurmdSpoolDir is another one, which nodesize.Mismatches tells
-			w.agent.tell(slog.LevelWarn, "the kernel cannot tell of the ends of steps: they are looked for every "+glanceEvery.String(), slog.Any("error", err))
+			w.agent.log(slog.LevelWarn, "the kernel cannot tell of the ends of steps: they are looked for every "+glanceEvery.String(), slog.Any("error", err))
 			w.glance()
 			return
 		}
@@ -117,7 +117,7 @@ func (w *watcher) glance() {
 // lost: the kernel has dropped events (fs.inotify.max_queued_events). Any of them may have
 // been the end of a step.
 func (w *watcher) lost(err error) {
-	w.agent.tell(slog.LevelWarn, "lost changes of the pod's files; looking at them", slog.Any("error", err))
+	w.agent.log(slog.LevelWarn, "lost changes of the pod's files; looking at them", slog.Any("error", err))
 	w.agent.stepEnded()
 }
 

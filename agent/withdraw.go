@@ -104,7 +104,7 @@ func (a *Agent) withdrawQuestion(ctx context.Context, number int) lifecycle.Even
 	e.Jobs, err = a.jobsOf(ctx, steps)
 	e.Counted = err == nil && len(steps) == 0
 	if err != nil {
-		a.tell(slog.LevelDebug, "cannot tell which jobs run here", slog.Any("error", err)) // only shown
+		a.log(slog.LevelDebug, "cannot tell which jobs run here", slog.Any("error", err)) // only shown
 	}
 	return e
 }
@@ -166,10 +166,10 @@ func (a *Agent) requeueJobs(ctx context.Context) error {
 
 func (a *Agent) requeue(ctx context.Context, job *slurm.Job) error {
 	if job.Batch && job.Requeue {
-		a.tell(slog.LevelWarn, "the pod's time is over: requeueing job "+job.Name(), slog.String("user", job.User))
+		a.log(slog.LevelWarn, "the pod's time is over: requeueing job "+job.Name(), slog.String("user", job.User))
 		return a.client.RequeueJob(ctx, job)
 	}
-	a.tell(slog.LevelError, "the pod's time is over, and job "+job.Name()+" may not be requeued: it will fail", slog.String("user", job.User))
+	a.log(slog.LevelError, "the pod's time is over, and job "+job.Name()+" may not be requeued: it will fail", slog.String("user", job.User))
 	return a.comment(ctx, job, fmt.Sprintf("slurmlet: the pod of %s was terminated, and the job may not be requeued", a.Config.NodeName))
 }
 
@@ -202,7 +202,7 @@ func (a *Agent) signalJobs() {
 			sent[job.Name()] = err == nil
 			faults = append(faults, err)
 			if err == nil {
-				a.tell(slog.LevelInfo, "signalled job "+job.Name(), slog.String("signal", a.Config.JobSignal.Name))
+				a.log(slog.LevelInfo, "signalled job "+job.Name(), slog.String("signal", a.Config.JobSignal.Name))
 			}
 		}
 		return errors.Join(faults...)
@@ -235,7 +235,7 @@ func (a *Agent) endSteps(kill bool) {
 		signal = unix.SIGKILL
 	}
 	if err := a.endTasks(signal, func(string) bool { return true }); err != nil {
-		a.tell(slog.LevelWarn, "cannot end the steps", slog.Any("error", err))
+		a.log(slog.LevelWarn, "cannot end the steps", slog.Any("error", err))
 	}
 }
 
@@ -259,7 +259,7 @@ func (a *Agent) killSteps() {
 		return
 	}
 	if err := a.machine.KillSteps(a.delegated.Steps); err != nil {
-		a.tell(slog.LevelWarn, "cannot end the steps", slog.Any("error", err))
+		a.log(slog.LevelWarn, "cannot end the steps", slog.Any("error", err))
 	}
 }
 
@@ -278,7 +278,7 @@ func (a *Agent) untilOver(ctx context.Context, trouble string, do func(context.C
 			return
 		}
 		if pause == firstAgain { // once is enough
-			a.tell(slog.LevelWarn, trouble, slog.Any("error", err))
+			a.log(slog.LevelWarn, trouble, slog.Any("error", err))
 		}
 		select {
 		case <-time.After(pause):

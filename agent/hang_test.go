@@ -1,6 +1,8 @@
 package agent
 
 import (
+	"context"
+	"errors"
 	"net"
 	"path/filepath"
 	"testing"
@@ -9,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
+	"github.com/slurmlet/slurmlet/internal/process"
 	"github.com/slurmlet/slurmlet/internal/slurm"
 )
 
@@ -62,23 +65,54 @@ func TestIsSilentToMany(t *testing.T) {
 	}
 }
 
-// TestListensWhileItAsks: a question that takes long has slurmd listened to, one that is
-// answered does not, and a probe does so once in a while.
-func TestListensWhileItAsks(t *testing.T) {
+// TestHangCheck: a probe has slurmd checked once in a while, and nobody is checked twice at a time.
+func TestHangCheck(t *testing.T) {
 	dir := t.TempDir()
 	a := &Agent{Options: Options{Root: dir}, over: make(chan struct{})}
-	require.Nil(t, a.listenToSlurmd(), "it has no slurmd")
+	require.Nil(t, a.newHangCheck(), "it has no slurmd")
 	a.daemon.registers = true
-	require.Nil(t, a.listenToSlurmd(), "scontrol's credentials come from munged")
+	require.Nil(t, a.newHangCheck(), "scontrol's credentials come from munged")
 	a.daemon.keys = dir
-	require.NotNil(t, a.listenToSlurmd())
-	a.listening.Store(true) // whoever listens already keeps others from it
-	before := a.heardAt.Load()
-	a.listenAtProbe()
-	first := a.heardAt.Load()
+	h := a.newHangCheck()
+	h.checking.Store(true) // whoever waits already keeps others from it
+	before := h.probed.Load()
+	h.atProbe()
+	first := h.probed.Load()
 	require.Greater(t, first, before)
-	a.listenAtProbe()
-	require.Equal(t, first, a.heardAt.Load(), "not again within the minute")
+	h.atProbe()
+	require.Equal(t, first, h.probed.Load(), "not again within the minute")
+}
+
+// TestHangIsReported: a question that takes long has slurmd checked, where slurmctld answers.
+func TestHangIsReported(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "socket")
+	listener, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
+	require.NoError(t, err)
+	defer listener.Close()
+	p, err := process.NewTable().Start(process.Command{Path: "/bin/sleep", Args: []string{"1000"}})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, p.Signal(unix.SIGKILL)) }()
+	var away error
+	hanging := make(chan int, 1)
+	h := &hangCheck{
+		socket: path, done: make(chan struct{}),
+		main:  func() *process.Process { return p },
+		reach: func(context.Context) error { return away },
+		hangs: func(pid int, _ time.Duration) { hanging <- pid },
+	}
+	h.setLimit(time.Millisecond)
+	h.asked(t.Context())
+	require.Equal(t, p.PID(), <-hanging)
+
+	away = errors.New("slurmctld is away")
+	h.check()
+	require.Empty(t, hanging)
+
+	var none *hangCheck
+	none.setLimit(time.Second)
+	none.asked(t.Context())
+	none.atProbe()
+	none.whileStopping()
 }
 
 // TestSpoolThatDoesNotAnswer: steps that nobody can look for may live.
