@@ -207,6 +207,7 @@ func TestProse(t *testing.T) {
 		"the same heading":      {"# A `b`: c\n# A b c\n[see](x.md#a-b-c-1)\n", ""},
 		"no such heading":       {"# One\n[see](#two)\n", "x.md:2: no heading #two in x.md"},
 		"no such file":          {"[see](y.md)\n", "x.md:1: no file y.md"},
+		"a link in two lines":   {"[see\nit](y.md)\n", "x.md:1: no file y.md"},
 		"another host":          {"[see](https://example.org/y.md)\n", ""},
 		"a target":              {"Run `make up`, and make sure.\n", ""},
 		"no such target":        {"Run `make down`.\n", "x.md:1: no target of make down"},

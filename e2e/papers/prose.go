@@ -99,32 +99,51 @@ var (
 // Links to other hosts are not followed.
 func (p Paper) BrokenLinks(root string) ([]string, error) {
 	var broken []string
-	for i, line := range p.prose() {
-		for _, m := range link.FindAllStringSubmatch(span.ReplaceAllString(line, "``"), -1) {
-			target, err := url.Parse(m[1])
-			if err != nil || target.Scheme != "" {
-				continue
-			}
-			to := p
-			if target.Path != "" {
-				file := path.Join(path.Dir(p.Path), target.Path)
-				if _, err := os.Stat(filepath.Join(root, file)); err != nil {
-					broken = append(broken, fmt.Sprintf("%s:%d: no file %s", p.Path, i+1, file))
-					continue
-				}
-				if target.Fragment == "" {
-					continue
-				}
-				if to, err = Read(root, file); err != nil {
-					return nil, err
-				}
-			}
-			if !to.Anchors()[target.Fragment] {
-				broken = append(broken, fmt.Sprintf("%s:%d: no heading #%s in %s", p.Path, i+1, target.Fragment, to.Path))
-			}
+	text := p.withoutCode()
+	for _, at := range link.FindAllStringSubmatchIndex(text, -1) {
+		line, target := 1+strings.Count(text[:at[0]], "\n"), text[at[2]:at[3]]
+		why, err := p.broken(root, target)
+		if err != nil {
+			return nil, err
+		}
+		if why != "" {
+			broken = append(broken, fmt.Sprintf("%s:%d: %s", p.Path, line, why))
 		}
 	}
 	return broken, nil
+}
+
+// broken says why a link leads nowhere, empty if it leads somewhere.
+func (p Paper) broken(root, to string) (string, error) {
+	target, err := url.Parse(to)
+	if err != nil || target.Scheme != "" {
+		return "", err
+	}
+	if target.Path != "" {
+		file := path.Join(path.Dir(p.Path), target.Path)
+		if _, err := os.Stat(filepath.Join(root, file)); err != nil {
+			return "no file " + file, nil
+		}
+		if target.Fragment == "" {
+			return "", nil
+		}
+		if p, err = Read(root, file); err != nil {
+			return "", err
+		}
+	}
+	if !p.Anchors()[target.Fragment] {
+		return fmt.Sprintf("no heading #%s in %s", target.Fragment, p.Path), nil
+	}
+	return "", nil
+}
+
+// withoutCode is the text with empty lines for fenced blocks, and nothing in its spans of code.
+func (p Paper) withoutCode() string {
+	lines := make([]string, len(p.Lines))
+	for i, line := range p.prose() {
+		lines[i] = span.ReplaceAllString(line, "``")
+	}
+	return strings.Join(lines, "\n")
 }
 
 // Code yields what is written as code: fenced blocks line by line, and spans in backticks.
