@@ -72,7 +72,7 @@ var rules = map[string]rule{
 	"requeueexit":                   {list: true, pattern: exitCodes, want: "numbers from 0 to 255, and ranges of them", severity: slurmconf.Warning},
 	"requeueexithold":               {list: true, pattern: exitCodes, want: "numbers from 0 to 255, and ranges of them", severity: slurmconf.Warning},
 	"bcastexclude":                  {list: true, words: "none", pattern: `/.*`, want: "absolute paths"},
-	"suspendtime":                   {words: "NONE INFINITE", pattern: `-1|\d+`, want: "seconds", takes: seconds32},
+	"suspendtime":                   {words: "NONE INFINITE", pattern: `-1|\d{1,9}`, want: "seconds, at most 999999999", takes: seconds32},
 	"suspendexcstates":              {list: true, words: "CLOUD DOWN DRAIN DYNAMIC_FUTURE DYNAMIC_NORM FAIL INVALID_REG MAINTENANCE NOT_RESPONDING PERFCTRS PLANNED RESERVED", severity: slurmconf.Warning},
 
 	"partitionname state":                {words: "UP DOWN DRAIN INACTIVE", takes: matches(`(?i)(UP|DOWN|DRAIN|INACTIVE).*`)},
@@ -83,7 +83,7 @@ var rules = map[string]rule{
 	"partitionname selecttypeparameters": {words: "CR_Core CR_Core_Memory CR_Socket CR_Socket_Memory", takes: matches(`(?i)CR_(Core|Socket).*`)},
 	"partitionname preemptmode":          {list: true, words: "off cancel requeue suspend within priority@25.05", severity: slurmconf.Warning},
 	"partitionname cpubind":              {list: true, words: binding, severity: slurmconf.Warning},
-	"partitionname suspendtime":          {words: "INFINITE", pattern: `-1|\d+`, want: "seconds", takes: seconds32},
+	"partitionname suspendtime":          {words: "INFINITE", pattern: `-1|\d{1,9}`, want: "seconds, at most 999999999", takes: seconds32},
 	"nodename cpubind":                   {list: true, words: binding, severity: slurmconf.Warning},
 	"nodename state":                     {words: "UNKNOWN IDLE DOWN ALLOCATED ERROR MIXED FUTURE", pattern: `(?i)(CLOUD|DRAIN|FAIL|EXTERNAL).*`, want: "CLOUD, DRAIN, FAIL, FAILING or EXTERNAL"},
 	"downnodes state":                    {words: "DOWN FAIL FAILING UNKNOWN DRAIN", severity: slurmconf.Warning},

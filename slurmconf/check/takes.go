@@ -99,7 +99,7 @@ func seconds32(value string) bool {
 	if digits == "" {
 		return !strings.HasPrefix(value, "-")
 	}
-	n, err := strconv.ParseUint(digits, 10, 64)
+	n, err := strconv.ParseUint(strings.TrimPrefix(digits, "+"), 10, 64)
 	return err == nil && n <= math.MaxUint32
 }
 
