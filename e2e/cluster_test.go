@@ -151,7 +151,7 @@ func up(t *testing.T, c *cluster) {
 
 // empty makes a sandbox without pods. Its end is the caller's.
 func empty(t *testing.T, o sandbox.Options) *cluster {
-	o.Binary, o.Progress = binary(), t.Logf
+	o.Binary, o.With, o.Progress = binary(), os.Getpid(), t.Logf
 	s, err := sandbox.Up(context.WithoutCancel(t.Context()), o)
 	require.NoError(t, err)
 	c := &cluster{Sandbox: s, traces: s.Traces(), name: o.Name}

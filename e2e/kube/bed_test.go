@@ -85,7 +85,7 @@ func up(t *testing.T) *cluster {
 	require.NotEmpty(t, images, "make images")
 	images = append(images, repository("bin/images/agent.tar"), writeDatabaseImage(t))
 	c.Bed, err = kubecluster.Up(t.Context(), kubecluster.Options{
-		Name: bedName(), Binary: repository("bin/slurmlet-sandbox"), Images: images, Progress: t.Logf,
+		Name: bedName(), Binary: repository("bin/slurmlet-sandbox"), Images: images, With: os.Getpid(), Progress: t.Logf,
 	})
 	require.NoError(t, err)
 	traces := c.Traces()

@@ -5,7 +5,8 @@
 // (cgroup v2), and a power cut, a pulled cable and a lost kubelet are real too.
 //
 // A bed is a process (its launcher) with namespaces of its own, and a directory
-// below Dir. It outlives the program that made it, until Down.
+// below Dir. It outlives the program that made it, until Down, unless Options.With says
+// otherwise.
 package kubecluster
 
 import (
@@ -32,6 +33,7 @@ type Bed struct {
 	settings fabric.Settings
 	keys     remote.Keys
 	launcher *launcher.Launcher
+	guard    *launcher.Guard
 	client   *remote.Client
 }
 
@@ -42,7 +44,13 @@ const Dir = "/run/slurmlet-kube"
 const (
 	VerbFabric = "launch-kube"
 	VerbNode   = fabric.VerbNode
+	VerbGuard  = "guard-kube"
 )
+
+// RunGuard removes a bed when the process that Options.With named has ended.
+func RunGuard(name string) int {
+	return launcher.RunGuard(filepath.Join(Dir, name), func() error { return Down(name) })
+}
 
 // Open finds a bed that is up.
 func Open(ctx context.Context, name string) (*Bed, error) {
@@ -71,6 +79,7 @@ func Down(name string) error {
 // Down ends the bed and everything in it.
 func (b *Bed) Down() error {
 	b.Close()
+	b.guard.Stop()
 	if b.launcher != nil {
 		if err := b.launcher.Kill(); err != nil {
 			return err

@@ -24,6 +24,8 @@ type Options struct {
 	CPUs, Memory int
 	// Binary is slurmlet-sandbox. Default: as sandbox.Options has it.
 	Binary string
+	// With is a process with whose end the bed ends too. Default: the bed outlives every process.
+	With int
 	// Progress is told what is being done and waited for.
 	Progress func(format string, args ...any)
 }

@@ -54,6 +54,11 @@ func (b *Bed) up(ctx context.Context) error {
 	if err := b.prepare(its); err != nil {
 		return err
 	}
+	if b.options.With != 0 {
+		if b.guard, err = launcher.StartGuard(exec.Command(b.options.Binary, VerbGuard, b.options.Name), b.dir, b.options.With); err != nil {
+			return err
+		}
+	}
 	if err := b.makeDisk(ctx, its.programs); err != nil {
 		return err
 	}

@@ -29,6 +29,9 @@ type Options struct {
 	// NoLimits: pods have no limits, which lets them run natively, twenty times as fast as in a guest, where the host
 	// has no pure cgroup v2. Slurm does without cgroups then.
 	NoLimits bool
+	// With is a process with whose end the sandbox ends too. Default: the sandbox outlives
+	// every process.
+	With int
 	// Progress is told what is being done and waited for.
 	Progress func(format string, args ...any)
 }

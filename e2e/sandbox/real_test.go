@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -125,6 +126,19 @@ func TestRealTwo(t *testing.T) {
 	require.NoError(t, a.launcher.Kill())
 	assert.Empty(t, traces.Processes())
 	assert.Equal(t, "same\n", sh(t, b, "same", "hostname"))
+}
+
+// TestRealGuard: a sandbox whose maker is killed leaves nothing.
+func TestRealGuard(t *testing.T) {
+	maker := exec.Command("sleep", "1000")
+	require.NoError(t, maker.Start())
+	t.Cleanup(func() { _ = maker.Process.Kill(); _ = maker.Wait() })
+	s, err := Up(t.Context(), Options{Name: "test-guard", Binary: binary(t), With: maker.Process.Pid, Progress: t.Logf})
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, s.Down()) })
+	traces := s.Traces()
+	require.NoError(t, maker.Process.Kill())
+	require.Eventually(t, func() bool { return len(traces.Left()) == 0 }, time.Minute, 50*time.Millisecond, "%v", traces.Left())
 }
 
 // left is what is there of a sandbox that never was up.

@@ -4,7 +4,8 @@
 // guest elsewhere; who uses it need not know which.
 //
 // A sandbox is a process (its launcher) with namespaces of its own, and a
-// directory below Dir. It outlives the program that made it, until Down.
+// directory below Dir. It outlives the program that made it, until Down, unless
+// Options.With says otherwise.
 package sandbox
 
 import (
@@ -30,6 +31,7 @@ type Sandbox struct {
 	dir      string
 	settings server.Settings
 	launcher *launcher.Launcher
+	guard    *launcher.Guard
 	client   *remote.Client
 }
 
@@ -80,6 +82,7 @@ func Down(name string) error {
 // Down ends the sandbox and everything in it.
 func (s *Sandbox) Down() error {
 	s.Close()
+	s.guard.Stop()
 	if s.launcher != nil {
 		if err := s.launcher.Kill(); err != nil {
 			return err
@@ -107,7 +110,13 @@ func (s *Sandbox) Close() {
 const (
 	VerbGuest  = "launch-guest"
 	VerbNative = "launch-native"
+	VerbGuard  = "guard"
 )
+
+// RunGuard removes a sandbox when the process that Options.With named has ended.
+func RunGuard(name string) int {
+	return launcher.RunGuard(filepath.Join(Dir, name), func() error { return Down(name) })
+}
 
 // Traces are taken while a sandbox is up, to be looked at after Down.
 func (s *Sandbox) Traces() launcher.Traces {

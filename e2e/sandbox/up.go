@@ -30,6 +30,9 @@ func (s *Sandbox) up(ctx context.Context) error {
 	if err := s.prepare(); err != nil {
 		return err
 	}
+	if err := s.follow(); err != nil {
+		return err
+	}
 	if !s.settings.Guest {
 		s.options.Progress("starting the sandbox natively")
 		if err := s.makeCgroup(); err != nil {
@@ -70,6 +73,14 @@ func (s *Sandbox) prepare() error {
 		return nil
 	}
 	return guest.Prepare(s.boot(), s.options.Binary, server.Init)
+}
+
+// follow has a guard remove the sandbox when another process has ended.
+func (s *Sandbox) follow() (err error) {
+	if s.options.With != 0 {
+		s.guard, err = launcher.StartGuard(exec.Command(s.options.Binary, VerbGuard, s.options.Name), s.dir, s.options.With)
+	}
+	return err
 }
 
 // bootGuest boots until one answers: a guest with several CPUs can hang.

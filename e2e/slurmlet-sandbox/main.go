@@ -34,7 +34,7 @@ func main() {
 	os.Exit(code)
 }
 
-// inner returns what an init or a launcher is to do, and nil for a user's command.
+// inner returns what an init, a launcher or a guard is to do, and nil for a user's command.
 func inner(args []string) func() int {
 	switch {
 	case guest.Is(server.Init):
@@ -45,6 +45,10 @@ func inner(args []string) func() int {
 		return func() int { return sandbox.LaunchGuest(args[2]) }
 	case len(args) == 3 && args[1] == sandbox.VerbNative:
 		return func() int { return server.Run(args[2]) }
+	case len(args) == 3 && args[1] == sandbox.VerbGuard:
+		return func() int { return sandbox.RunGuard(args[2]) }
+	case len(args) == 3 && args[1] == kubecluster.VerbGuard:
+		return func() int { return kubecluster.RunGuard(args[2]) }
 	case len(args) == 3 && args[1] == kubecluster.VerbFabric:
 		return func() int { return fabric.Run(args[2]) }
 	case len(args) == 4 && args[1] == kubecluster.VerbNode:
