@@ -76,10 +76,13 @@ func (c *checker) pluginNames() {
 	}
 }
 
-// pluginName: capitals matter. What Slurm does not have may be the cluster's own.
+// pluginName: capitals matter, but in topology/default. What Slurm does not have may be the cluster's own.
 func (c *checker) pluginName(k pluginKey, pair slurmconf.Pair, value string) {
 	known := keys.Plugins(c.Version, k.kind)
 	name, whole := strings.CutPrefix(value, k.kind+"/")
+	if k.kind == "topology" && c.Version >= "25.05" && oneOf("default", "topology/default")(value) {
+		return // It is the word for topology/flat.
+	}
 	if k.kind == "acct_gather_energy" {
 		name = strings.ReplaceAll(name, "rsmi", "gpu")
 	}
