@@ -25,6 +25,7 @@ import (
 	"github.com/slurmlet/slurmlet/internal/nodesize"
 	"github.com/slurmlet/slurmlet/internal/notify"
 	"github.com/slurmlet/slurmlet/internal/process"
+	"github.com/slurmlet/slurmlet/internal/reconfig"
 	"github.com/slurmlet/slurmlet/internal/slurm"
 	"github.com/slurmlet/slurmlet/slurmconf"
 )
@@ -69,7 +70,9 @@ type Agent struct {
 
 	unit unit
 	keys clusterKeys
-	conf conf
+	// conf is slurmctld's configuration, nil for other roles; feed tells the nodes' agents of it.
+	conf *reconfig.Reloader
+	feed confsync.Feed
 	// follower is nil where the daemon fetches no configuration.
 	follower *confsync.Follower
 	steps    steps
@@ -348,7 +351,7 @@ func (a *Agent) listen(ctx context.Context) {
 		go a.follower.Run()
 	}
 	if a.life.Reloads {
-		go a.conf.Watch(a.alive, func() { a.post(a.readSources()) })
+		go a.conf.Watch(a.alive, a.post)
 		go a.registration().Run()
 	}
 	go a.watchdog()

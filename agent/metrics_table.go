@@ -9,6 +9,7 @@ import (
 	"github.com/slurmlet/slurmlet/internal/devices"
 	"github.com/slurmlet/slurmlet/internal/lifecycle"
 	"github.com/slurmlet/slurmlet/internal/login"
+	"github.com/slurmlet/slurmlet/internal/reconfig"
 )
 
 // ofAll are the metrics of every container. The package comment lists them all.
@@ -66,28 +67,28 @@ var ofStopping = []metric[StoppingStatus]{
 	{"stopping_left", "", "1 if something could not be done in time, and the node record or jobs may be left", func(s *StoppingStatus) []sample { return whether(s.Left != "") }},
 }
 
-var ofConf = []metric[ConfStatus]{
-	{"config_info", "hash", "1, with the hash of the configuration in place", func(c *ConfStatus) []sample {
+var ofConf = []metric[reconfig.Status]{
+	{"config_info", "hash", "1, with the hash of the configuration in place", func(c *reconfig.Status) []sample {
 		if c.Live == "" {
 			return nil
 		}
 		return amount(1, c.Live)
 	}},
-	{"config_reloading", "", "1 while an edit is tried, or the last good configuration is put back", func(c *ConfStatus) []sample { return whether(c.Doing != "") }},
-	{"config_reloads_total", "outcome", "Edits by what became of them: taken, refused before slurmctld had them, or rolled_back after", func(c *ConfStatus) []sample {
+	{"config_reloading", "", "1 while an edit is tried, or the last good configuration is put back", func(c *reconfig.Status) []sample { return whether(c.Doing != "") }},
+	{"config_reloads_total", "outcome", "Edits by what became of them: taken, refused before slurmctld had them, or rolled_back after", func(c *reconfig.Status) []sample {
 		r := c.Reloads
 		return slices.Concat(amount(r.Taken, "taken"), amount(r.Refused, "refused"), amount(r.RolledBack, "rolled_back"))
 	}},
-	{"config_nodes_taken", "", "Nodes that have taken the last edit", func(c *ConfStatus) []sample { return amount(c.Took) }},
-	{"config_nodes_missed", "", "Nodes that have not taken the last edit; the status names them", func(c *ConfStatus) []sample { return amount(len(c.Missed)) }},
-	{"config_refused", "", "1 while the sources hold what cannot be used; the status says why", func(c *ConfStatus) []sample { return whether(c.Refused != nil) }},
+	{"config_nodes_taken", "", "Nodes that have taken the last edit", func(c *reconfig.Status) []sample { return amount(c.Took) }},
+	{"config_nodes_missed", "", "Nodes that have not taken the last edit; the status names them", func(c *reconfig.Status) []sample { return amount(len(c.Missed)) }},
+	{"config_refused", "", "1 while the sources hold what cannot be used; the status says why", func(c *reconfig.Status) []sample { return whether(c.Refused != nil) }},
 	{"config_refused_info", "file,line", "1, with the place of the first fault that has one", places},
-	{"config_faults", "", "Reasons why the last good configuration is not back in place, or was not kept", func(c *ConfStatus) []sample { return amount(len(c.Faults)) }},
+	{"config_faults", "", "Reasons why the last good configuration is not back in place, or was not kept", func(c *reconfig.Status) []sample { return amount(len(c.Faults)) }},
 }
 
 // places has the place that a line of the refusal begins with, and nothing of what
 // follows: the words may be anybody's.
-func places(c *ConfStatus) []sample {
+func places(c *reconfig.Status) []sample {
 	if c.Refused == nil {
 		return nil
 	}
@@ -115,13 +116,13 @@ func fileAndLine(place string) []string {
 	return []string{file, line}
 }
 
-var ofReload = []metric[ReloadStatus]{
-	{"config_last_taken_timestamp_seconds", "", "When slurmctld and its nodes had taken the last edit", func(r *ReloadStatus) []sample { return moment(r.At) }},
-	{"config_last_taken_duration_seconds", "", "How long the last edit that was taken had needed, from when the agent read it", func(r *ReloadStatus) []sample { return amount(r.Seconds) }},
+var ofReload = []metric[reconfig.Reload]{
+	{"config_last_taken_timestamp_seconds", "", "When slurmctld and its nodes had taken the last edit", func(r *reconfig.Reload) []sample { return moment(r.At) }},
+	{"config_last_taken_duration_seconds", "", "How long the last edit that was taken had needed, from when the agent read it", func(r *reconfig.Reload) []sample { return amount(r.Seconds) }},
 }
 
-var ofRefusal = []metric[Refusal]{
-	{"config_refused_timestamp_seconds", "", "When that was refused", func(r *Refusal) []sample { return moment(r.Since) }},
+var ofRefusal = []metric[reconfig.Refusal]{
+	{"config_refused_timestamp_seconds", "", "When that was refused", func(r *reconfig.Refusal) []sample { return moment(r.Since) }},
 }
 
 var ofCopy = []metric[Status]{

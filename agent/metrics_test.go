@@ -21,6 +21,7 @@ import (
 	"github.com/slurmlet/slurmlet/internal/lifecycle"
 	"github.com/slurmlet/slurmlet/internal/login"
 	"github.com/slurmlet/slurmlet/internal/nodesize"
+	"github.com/slurmlet/slurmlet/internal/reconfig"
 )
 
 var update = flag.Bool("update", false, "write the golden files")
@@ -35,17 +36,17 @@ var statuses = map[string]Status{
 	"slurmctld": {
 		Role: Slurmctld, State: lifecycle.Ready, Since: noon, Version: "v1", Started: true, Main: &MainStatus{PID: 7, Since: noon},
 		Keys: &KeysStatus{Signs: "2026", Since: noon, Accepts: []KeyStatus{{Name: "2026"}, {Name: "slurm.key", Expires: &later}}},
-		Conf: &ConfStatus{
+		Conf: &reconfig.Status{
 			Sources: []string{"/etc/slurm"}, Live: "5feceb66ffc8", Good: "5feceb66ffc8", Took: 3, Missed: []string{"node-7"},
-			Reloads: ReloadsStatus{Taken: 2, Refused: 1, Last: &ReloadStatus{At: later, Seconds: 1.75}},
+			Reloads: reconfig.Reloads{Taken: 2, Refused: 1, Last: &reconfig.Reload{At: later, Seconds: 1.75}},
 		},
 	},
 	"slurmctld-refused": {
 		Role: Slurmctld, State: lifecycle.Reloading, Since: noon, Version: "v1", Started: true, Main: &MainStatus{PID: 9, Since: noon}, LastError: &LastError{At: later, Text: "a secret"},
 		Keys: &KeysStatus{Signs: "slurm.key", Since: noon, Accepts: []KeyStatus{{Name: "slurm.key"}}, Refused: "a secret"},
-		Conf: &ConfStatus{
-			Sources: []string{"/etc/slurm", "/etc/slurm-more"}, Live: "5feceb66ffc8", Good: "5feceb66ffc8", Doing: string(lifecycle.Restoring), Reloads: ReloadsStatus{Refused: 1, RolledBack: 2},
-			Refused: &Refusal{Since: later, Why: []string{"slurmctld: a secret", "/etc/slurm-more/parts/nodes.conf:4:12: error: a secret", "/etc/slurm/slurm.conf:9: error: a secret"}},
+		Conf: &reconfig.Status{
+			Sources: []string{"/etc/slurm", "/etc/slurm-more"}, Live: "5feceb66ffc8", Good: "5feceb66ffc8", Doing: string(lifecycle.Restoring), Reloads: reconfig.Reloads{Refused: 1, RolledBack: 2},
+			Refused: &reconfig.Refusal{Since: later, Why: []string{"slurmctld: a secret", "/etc/slurm-more/parts/nodes.conf:4:12: error: a secret", "/etc/slurm/slurm.conf:9: error: a secret"}},
 			Faults:  []string{"a secret", "another"},
 		},
 	},
@@ -80,7 +81,7 @@ var statuses = map[string]Status{
 	"names": {
 		Role: Slurmctld, State: lifecycle.Exited, Since: noon, Version: "a \"quoted\"\nversion\\",
 		Keys: &KeysStatus{Signs: strings.Repeat("é", 200)},
-		Conf: &ConfStatus{Sources: []string{"/etc/slurm"}, Refused: &Refusal{Why: []string{"/etc/slurm/a:1\xff.conf: the file is empty"}}},
+		Conf: &reconfig.Status{Sources: []string{"/etc/slurm"}, Refused: &reconfig.Refusal{Why: []string{"/etc/slurm/a:1\xff.conf: the file is empty"}}},
 	},
 }
 
@@ -122,7 +123,7 @@ func FuzzMetrics(f *testing.F) {
 	f.Fuzz(func(t *testing.T, why, key, version string) {
 		all := families(t, Status{
 			Role: Slurmctld, Version: version, Keys: &KeysStatus{Signs: key},
-			Conf: &ConfStatus{Sources: []string{"/etc/slurm"}, Refused: &Refusal{Why: []string{why}}},
+			Conf: &reconfig.Status{Sources: []string{"/etc/slurm"}, Refused: &reconfig.Refusal{Why: []string{why}}},
 		})
 		for name, family := range all {
 			for _, pair := range family.GetMetric()[0].GetLabel() {
@@ -159,7 +160,7 @@ func TestPlaces(t *testing.T) {
 		"slurmctld: /etc/slurm/slurm.conf:4: refused": nil,
 	} {
 		var have []string
-		for _, s := range places(&ConfStatus{Sources: []string{"/etc/slurm"}, Refused: &Refusal{Why: []string{why}}}) {
+		for _, s := range places(&reconfig.Status{Sources: []string{"/etc/slurm"}, Refused: &reconfig.Refusal{Why: []string{why}}}) {
 			have = s.labels
 		}
 		assert.Equal(t, want, have, why)

@@ -104,10 +104,15 @@ func (a *Agent) perform(act lifecycle.Action) []lifecycle.Event {
 		if a.cancelQuestion != nil {
 			a.cancelQuestion()
 		}
+	case lifecycle.ArmReload:
+		time.AfterFunc(act.After, func() { a.post(lifecycle.ReloadTimerFired{Number: act.Number}) })
+	case lifecycle.Check, lifecycle.CheckFirst, lifecycle.AwaitLaunches, lifecycle.Place, lifecycle.Reconfigure, lifecycle.AskNodes, lifecycle.Keep:
+		go func() {
+			if e := a.conf.Do(a.alive, act); e != nil {
+				a.post(e)
+			}
+		}()
 	default:
-		if a.performReload(act) {
-			return nil
-		}
 		panic(fmt.Sprintf("perform: no such action: %T", act))
 	}
 	return nil

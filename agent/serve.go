@@ -55,7 +55,7 @@ func (a *Agent) serve() (servers, error) {
 	if err != nil {
 		return servers{}, errors.Join(fmt.Errorf("SLURMLET_LISTEN: %w", err), local.Close())
 	}
-	a.conf.feed.Serve(port)
+	a.feed.Serve(port)
 	socket := &http.Server{Handler: a.localHandler(), ReadTimeout: 10 * time.Second, WriteTimeout: 10 * time.Second}
 	go func() { _ = socket.Serve(local) }()
 	return servers{port, socket}, nil
@@ -105,7 +105,7 @@ func (a *Agent) publicHandler() *http.ServeMux {
 		_ = a.brief().public().writeJSON(w)
 	})
 	if a.life.Reloads {
-		mux.Handle("GET /conf", &a.conf.feed)
+		mux.Handle("GET /conf", &a.feed)
 	}
 	return mux
 }
@@ -124,7 +124,7 @@ func (a *Agent) localHandler() http.Handler {
 		mux.HandleFunc("POST /deadline", a.command(a.deadlineCommand))
 	}
 	if a.life.Reloads {
-		mux.HandleFunc("POST /reload", a.command(a.reloadCommand))
+		mux.HandleFunc("POST /reload", a.command(func(ctx context.Context, _ *http.Request) error { return a.conf.Reload(ctx, a.post) }))
 		mux.HandleFunc("GET /diff", a.serveDiff)
 	}
 	return mux

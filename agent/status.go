@@ -39,7 +39,7 @@ type Status struct {
 	// Keys are auth/slurm's, by their names.
 	Keys *KeysStatus `json:"keys,omitempty"`
 	// Conf is slurmctld's configuration.
-	Conf *ConfStatus `json:"conf,omitempty"`
+	Conf *reconfig.Status `json:"conf,omitempty"`
 	// ConfFault is why slurmd or sackd has another configuration than slurmctld.
 	ConfFault string `json:"conf_fault,omitempty"`
 	// LinesLost are lines of the log that nobody read in time.
@@ -118,12 +118,7 @@ func (a *Agent) brief() Status {
 		s.ConfFault = a.follower.Fault()
 	}
 	if s.Conf != nil {
-		conf := *s.Conf
-		if unkept := a.conf.Unkept(); unkept != "" {
-			conf.Faults = append(slices.Clip(conf.Faults), unkept)
-		}
-		conf.Costs, conf.Warnings = a.conf.Notes()
-		s.Conf = &conf
+		s.Conf = a.conf.Complete(*s.Conf)
 	}
 	return s
 }
@@ -151,14 +146,13 @@ func (a *Agent) publish(next lifecycle.State) {
 		s.Stopping = a.stopping(next)
 	}
 	if next.Reloads {
-		s.Conf = a.confStatus(next)
-		a.conf.See(reconfig.View{Idle: next.Phase == lifecycle.Ready && next.ConfActivity == lifecycle.ConfIdle, Live: next.Live, Good: next.Good})
+		s.Conf = a.conf.Status(next)
 	}
 	a.status.Store(&s)
 	a.published.ring()
 	a.logHaste(next)
 	if next.Reloads {
-		a.logReload(a.life, next)
+		a.conf.Report(a.alive, next, s.Conf)
 	}
 	if a.life.Phase != next.Phase || a.life.Reason != next.Reason || a.life.Tries < patience && next.Tries == patience {
 		a.logChange(a.life, next)
@@ -222,7 +216,7 @@ func (s Status) WriteText(w io.Writer) error {
 		s.Keys.rows(row)
 	}
 	if s.Conf != nil {
-		s.Conf.rows(row)
+		s.Conf.Rows(row)
 	}
 	if s.ConfFault != "" {
 		row("Fault", "%s", s.ConfFault)

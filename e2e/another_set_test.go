@@ -9,9 +9,9 @@ import (
 
 	"github.com/stretchr/testify/assert"
 
-	"github.com/slurmlet/slurmlet/agent"
 	"github.com/slurmlet/slurmlet/e2e/sandbox"
 	"github.com/slurmlet/slurmlet/internal/lifecycle"
+	"github.com/slurmlet/slurmlet/internal/reconfig"
 )
 
 // anotherSet: slurmd 24.11 that runs with IgnoreSystemd=yes cannot reconfigure from there.
@@ -43,7 +43,7 @@ func anotherSet(t *testing.T, c *cluster) {
 // taken what is live: a cgroup.conf with that setting, or without.
 func (c *cluster) nodesIgnoreSystemd(t *testing.T, has bool) {
 	t.Helper()
-	var conf *agent.ConfStatus
+	var conf *reconfig.Status
 	until(t, "slurmctld's agent is at rest", func() (bool, string) {
 		s := c.agent(t, sandbox.Controller)
 		conf = s.Conf

@@ -12,8 +12,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 
-	"github.com/slurmlet/slurmlet/agent"
 	"github.com/slurmlet/slurmlet/e2e/sandbox"
+	"github.com/slurmlet/slurmlet/internal/reconfig"
 )
 
 // badEdit is a slurm.conf that somebody has spoilt, or other files, and what the refusal must name.
@@ -121,7 +121,7 @@ func (e *editing) spoilt(bad badEdit) map[string]sandbox.File {
 func (e *editing) refuses(t *testing.T, bad badEdit) {
 	since, before := time.Now(), e.agent(t, sandbox.Controller).Conf.Refused
 	e.swap(t, e.spoilt(bad))
-	var s *agent.ConfStatus
+	var s *reconfig.Status
 	until(t, "it is refused", func() (bool, string) {
 		s = e.agent(t, sandbox.Controller).Conf
 		return s.Refused != nil && (before == nil || s.Refused.Since.After(before.Since)) && s.Doing == "" && s.Live == s.Good, tells(s)

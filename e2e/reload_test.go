@@ -16,6 +16,7 @@ import (
 
 	"github.com/slurmlet/slurmlet/agent"
 	"github.com/slurmlet/slurmlet/e2e/sandbox"
+	"github.com/slurmlet/slurmlet/internal/reconfig"
 )
 
 var reloadCases = []testCase{
@@ -93,7 +94,7 @@ func (e *editing) swap(t *testing.T, files map[string]sandbox.File) {
 // waitLive waits until slurmctld and both nodes have what is live, and returns when slurmctld's agent was sure of it.
 func (e *editing) waitLive(t *testing.T, former string) string {
 	t.Helper()
-	var s *agent.ConfStatus
+	var s *reconfig.Status
 	until(t, "the edit is live", func() (bool, string) {
 		s = e.agent(t, sandbox.Controller).Conf
 		return s.Good != former && s.Live == s.Good && s.Doing == "" && s.Refused == nil, tells(s)
@@ -101,7 +102,7 @@ func (e *editing) waitLive(t *testing.T, former string) string {
 	return s.Good
 }
 
-func tells(s *agent.ConfStatus) string {
+func tells(s *reconfig.Status) string {
 	text, _ := json.Marshal(s) // cannot fail
 	return string(text)
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/slurmlet/slurmlet/agent"
+	"github.com/slurmlet/slurmlet/internal/reconfig"
 )
 
 // diff prints what the sources of the configuration hold beside what slurmctld
@@ -30,7 +31,7 @@ func diff(args []string) int {
 		fmt.Fprintln(os.Stderr, "slurmlet: "+noConf)
 		return agent.ExitUsage
 	}
-	var d agent.Difference
+	var d reconfig.Difference
 	if err := json.NewDecoder(response.Body).Decode(&d); err != nil {
 		fmt.Fprintln(os.Stderr, "slurmlet: cannot read the agent's answer:", err)
 		return agent.ExitUnavailable
@@ -42,7 +43,7 @@ func diff(args []string) int {
 	return agent.ExitFailure
 }
 
-func printDifference(d agent.Difference) {
+func printDifference(d reconfig.Difference) {
 	for _, c := range d.Changes {
 		fmt.Println(c)
 	}

@@ -8,9 +8,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/slurmlet/slurmlet/agent"
 	"github.com/slurmlet/slurmlet/e2e/native"
 	"github.com/slurmlet/slurmlet/internal/lifecycle"
+	"github.com/slurmlet/slurmlet/internal/reconfig"
 )
 
 // edits are how long a change of slurm.conf takes to the last node's new slurmd.
@@ -24,7 +24,7 @@ type edits struct {
 func (e edits) undelayed() samples {
 	all := make(samples, 0, len(e.edited))
 	for _, took := range e.edited {
-		all = append(all, took-float64(agent.Debounce.Milliseconds()))
+		all = append(all, took-float64(reconfig.Debounce.Milliseconds()))
 	}
 	return all
 }

@@ -5,7 +5,7 @@ import (
 	"io"
 	"text/tabwriter"
 
-	"github.com/slurmlet/slurmlet/agent"
+	"github.com/slurmlet/slurmlet/internal/reconfig"
 )
 
 // results is everything that is printed.
@@ -96,7 +96,7 @@ func (r results) printEdits(t io.Writer, v *verdict) {
 		}{{"parse", s.parse, v}, {"full", s.full, &verdict{}}} {
 			what := fmt.Sprintf("Slurm %s, SLURMLET_PREFLIGHT=%s", s.version, e.preflight)
 			over := e.undelayed().over(e.bare).median()
-			fmt.Fprintf(t, "%s\t%.0f\t%.0f\t%d\t%.2f %s\n", what, e.bare.median(), e.edited.median(), agent.Debounce.Milliseconds(),
+			fmt.Fprintf(t, "%s\t%.0f\t%.0f\t%d\t%.2f %s\n", what, e.bare.median(), e.edited.median(), reconfig.Debounce.Milliseconds(),
 				over, e.verdict.judge("edit, "+what+", to scontrol reconfigure", over, maxEdit))
 		}
 	}

@@ -236,7 +236,7 @@ func (l State) patience(set *confset.Set) time.Duration {
 	if l.Live != nil && set.KeyHash != l.Live.KeyHash {
 		return keySendLimit
 	}
-	return sendLimit
+	return SendLimit
 }
 
 // launched: a reconfigure loses no launch any more, or cannot wait longer.
@@ -381,10 +381,10 @@ func (e InUse) Error() string { return e.Why }
 
 func IsInUse(err error) bool { return errors.As(err, &InUse{}) }
 
-// sendLimit is how long a reconfigure waits. A slurmd that reconfigures itself
+// SendLimit is how long a reconfigure waits. A slurmd that reconfigures itself
 // answers afterwards, five seconds later where DNS does not answer it; one that is
 // dead, not at all, and what is for it stays in the queue.
-const sendLimit = 10 * time.Second
+const SendLimit = 10 * time.Second
 
 // keySendLimit is the same for new keys, which come to all daemons of a cluster at
 // once: slurmd answers late, launches pile up, and are told in bursts until they have

@@ -88,7 +88,7 @@ func TestStepReload(t *testing.T) {
 	}{
 		{"the same again", events{edits(first)}, ConfIdle, first, first, "", nil},
 		{"an edit is checked", events{edits(second)}, Checking, first, first, "", Check{1, second}},
-		{"then launches are waited for", events{edits(second), looks(nil)}, AwaitingLaunches, first, first, "", AwaitLaunches{2, sendLimit}},
+		{"then launches are waited for", events{edits(second), looks(nil)}, AwaitingLaunches, first, first, "", AwaitLaunches{2, SendLimit}},
 		{"longer for other keys", events{edits(rekeyed), looks(nil)}, AwaitingLaunches, first, first, "", AwaitLaunches{2, keySendLimit}},
 		{"and it is put in place", events{edits(second), looks(nil), settles}, Reconfiguring, second, first, "", Reconfigure{3, second, "staged"}},
 		{"a check that fails changes nothing", events{edits(second), looks(errNo)}, ConfIdle, first, first, "no", nil},
@@ -335,7 +335,7 @@ func TestStepStarted(t *testing.T) {
 		live, good *confset.Set
 		last       Action
 	}{
-		{"it is told to reconfigure", false, first, events{pings}, AwaitingLaunches, second, first, AwaitLaunches{3, sendLimit}},
+		{"it is told to reconfigure", false, first, events{pings}, AwaitingLaunches, second, first, AwaitLaunches{3, SendLimit}},
 		{"as by an edit", false, first, events{pings, settles}, Reconfiguring, second, first, Reconfigure{4, second, ""}},
 		{"the nodes take it", false, first, events{pings, settles, replies(nil), handsOver, pings, nodesSay(3)}, ConfIdle, second, second, Keep{second}},
 		{"they run with another, and go on with it", false, first, slices.Concat(events{pings, settles, replies(nil), handsOver, pings}, slices.Repeat(events{nodesSay(0, "a")}, surelyMissed+1), events{nodesSay(0, "a"), timesOut}), Restoring, first, first, Reconfigure{15, first, ""}},

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/slurmlet/slurmlet/internal/confset"
+	"github.com/slurmlet/slurmlet/internal/lifecycle"
 	"github.com/slurmlet/slurmlet/internal/slurm"
 	"github.com/slurmlet/slurmlet/slurmconf"
 	confcheck "github.com/slurmlet/slurmlet/slurmconf/check"
@@ -67,20 +68,20 @@ type candidate struct {
 	before *slurmconf.Set
 }
 
-// Inspection is the result of a check that refuses nothing.
-type Inspection struct {
-	// Staged is where the set lies, Changes is what it changes, and gone are the partitions
-	// that it takes away. Anew: some of it counts for a slurmctld that starts only.
-	Staged  string
-	Changes []string
+// inspection is the result of a check that refuses nothing.
+type inspection struct {
+	// staged is where the set lies, changes is what it changes, and gone are the partitions
+	// that it takes away. anew: some of it counts for a slurmctld that starts only.
+	staged  string
+	changes []string
 	gone    []slurmconf.Partition
-	Anew    bool
+	anew    bool
 }
 
-// CheckFirst checks a set before slurmctld runs. It compares the set with the last good one
+// checkFirst checks a set before slurmctld runs. It compares the set with the last good one
 // as far as that is possible then: slurmctld may have jobs in its partitions, and nodes that
 // run with it.
-func (r *Reloader) CheckFirst(ctx context.Context, set, good *confset.Set) (Inspection, error) {
+func (r *Reloader) checkFirst(ctx context.Context, set, good *confset.Set) (inspection, error) {
 	i, err := r.checkSet(ctx, set, false)
 	if err != nil {
 		return i, err
@@ -92,9 +93,9 @@ func (r *Reloader) CheckFirst(ctx context.Context, set, good *confset.Set) (Insp
 	if err != nil {
 		return r.orDrop(i, err)
 	}
-	after, _ := slurmconf.Read(slurmconf.Dir(i.Staged), ofController...)
-	i.Anew = slices.ContainsFunc(confcheck.Restarts(before, after), func(one confcheck.Restart) bool { return !one.Waits })
-	if i.Anew || r.Preflight == PreflightOff {
+	after, _ := slurmconf.Read(slurmconf.Dir(i.staged), ofController...)
+	i.anew = slices.ContainsFunc(confcheck.Restarts(before, after), func(one confcheck.Restart) bool { return !one.Waits })
+	if i.anew || r.Preflight == PreflightOff {
 		return i, nil // what only a start can change is no less urgent than jobs
 	}
 	removed := removedPartitions{set: set, gone: gone(before, after)}
@@ -105,19 +106,19 @@ func (r *Reloader) CheckFirst(ctx context.Context, set, good *confset.Set) (Insp
 func (r *Reloader) lastGood(good *confset.Set) (*slurmconf.Set, error) {
 	dir, err := r.stage(good)
 	if err != nil {
-		return nil, InUse{"cannot compare the configuration with the last good one: " + err.Error()}
+		return nil, lifecycle.InUse{Why: "cannot compare the configuration with the last good one: " + err.Error()}
 	}
 	defer r.live.Drop(dir)
 	conf, _ := slurmconf.Read(slurmconf.Dir(dir), ofController...)
 	return conf, nil
 }
 
-// CheckEdit checks a set for the slurmctld that runs. A precheck may have done so already, but
+// checkEdit checks a set for the slurmctld that runs. A precheck may have done so already, but
 // for the jobs in the partitions that the set removes.
-func (r *Reloader) CheckEdit(ctx context.Context, set *confset.Set) (Inspection, error) {
-	r.ReleaseJobs() // an edit that was overtaken may have held them
+func (r *Reloader) checkEdit(ctx context.Context, set *confset.Set) (inspection, error) {
+	r.releaseJobs() // an edit that was overtaken may have held them
 	if err := r.stillInUse(ctx, set); err != nil {
-		return Inspection{}, err
+		return inspection{}, err
 	}
 	starts := r.nodeStarts(ctx)
 	defer func() {
@@ -137,26 +138,26 @@ func (r *Reloader) CheckEdit(ctx context.Context, set *confset.Set) (Inspection,
 }
 
 // orDrop leaves nothing of a set that is refused.
-func (r *Reloader) orDrop(i Inspection, err error) (Inspection, error) {
+func (r *Reloader) orDrop(i inspection, err error) (inspection, error) {
 	if err == nil {
 		return i, nil
 	}
-	r.live.Drop(i.Staged)
-	return Inspection{}, err
+	r.live.Drop(i.staged)
+	return inspection{}, err
 }
 
 // checkSet stages a set and checks it. The refusal names the files of the sources, where
 // people edit.
-func (r *Reloader) checkSet(ctx context.Context, set *confset.Set, running bool) (Inspection, error) {
+func (r *Reloader) checkSet(ctx context.Context, set *confset.Set, running bool) (inspection, error) {
 	staged, err := r.stage(set)
 	if err != nil {
-		return Inspection{}, err
+		return inspection{}, err
 	}
-	i, c := Inspection{Staged: staged}, candidate{Set: set, dir: staged}
+	i, c := inspection{staged: staged}, candidate{Set: set, dir: staged}
 	c.conf, c.findings = slurmconf.Read(slurmconf.Dir(staged), ofController...)
 	if running {
 		c.before, _ = slurmconf.Read(slurmconf.Dir(r.live.Current()), ofController...)
-		i.Changes = c.changes(r.live.Current())
+		i.changes = c.changes(r.live.Current())
 	}
 	if running && r.Preflight != PreflightOff {
 		i.gone = gone(c.before, c.conf)
@@ -282,7 +283,7 @@ func (w withLive) Stat(name string) (fs.FileInfo, error) { return fs.Stat(w.FS, 
 type build struct{ version, plugins string }
 
 func (r *Reloader) slurmBuild(ctx context.Context, running bool) build {
-	ctx, cancel := context.WithTimeout(ctx, questionLimit)
+	ctx, cancel := context.WithTimeout(ctx, lifecycle.QuestionLimit)
 	defer cancel()
 	var known build
 	if b := r.build.Load(); b != nil {

@@ -6,7 +6,6 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/slurmlet/slurmlet/internal/confset"
 	"github.com/slurmlet/slurmlet/slurmconf"
@@ -24,13 +23,6 @@ type Difference struct {
 	Error string `json:"error,omitempty"`
 }
 
-// Refusal says what is wrong with a content of the sources, a line for each fault.
-type Refusal struct {
-	Since time.Time `json:"since"`
-	Hash  string    `json:"hash,omitempty"` // empty for what could not be read
-	Why   []string  `json:"why"`
-}
-
 // Empty says whether there is none.
 func (d Difference) Empty() bool {
 	return len(d.Changes)+len(d.Files) == 0 && d.Refused == nil && d.Error == ""
@@ -38,16 +30,22 @@ func (d Difference) Empty() bool {
 
 // Difference reads the sources and compares them with the live set.
 func (r *Reloader) Difference() Difference {
+	d := r.difference()
+	d.Refused = r.seen.Load().Refused
+	return d
+}
+
+func (r *Reloader) difference() Difference {
 	dir, err := os.MkdirTemp(r.RunDir, "diff-")
 	if err != nil {
 		return Difference{Error: err.Error()}
 	}
 	defer os.RemoveAll(dir)
-	set, err := r.Read()
-	if err != nil {
-		return Difference{Error: err.Error()}
+	now := r.Read()
+	if now.Err != nil {
+		return Difference{Error: now.Err.Error()}
 	}
-	staged, err := r.stageIn(confset.Store{Dir: dir, Name: "conf", UID: os.Geteuid(), GID: os.Getegid()}, set)
+	staged, err := r.stageIn(confset.Store{Dir: dir, Name: "conf", UID: os.Geteuid(), GID: os.Getegid()}, now.Set)
 	if err != nil {
 		return Difference{Error: err.Error()}
 	}
@@ -55,7 +53,7 @@ func (r *Reloader) Difference() Difference {
 	after, findings := slurmconf.Read(slurmconf.Dir(staged))
 	return Difference{
 		Changes: slurmconf.Diff(before, after), Files: otherFiles(r.Live(), staged, slices.Concat(before.Files, after.Files)),
-		Error: strings.Join(lines(set, staged, findings, slurmconf.Error), "\n"),
+		Error: strings.Join(lines(now.Set, staged, findings, slurmconf.Error), "\n"),
 	}
 }
 

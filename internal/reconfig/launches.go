@@ -6,6 +6,8 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/slurmlet/slurmlet/internal/backoff"
+	"github.com/slurmlet/slurmlet/internal/lifecycle"
 	"github.com/slurmlet/slurmlet/internal/slurm"
 )
 
@@ -14,48 +16,38 @@ import (
 // running until slurmd registers much later, and fails it then; or slurmd cannot confirm that
 // it has the launch, and cancels the job. The job is requeued only if it may be.
 
-// SendLimit is how long a reconfigure waits for launches. A slurmd that reconfigures itself
-// answers afterwards, five seconds later where DNS does not answer it. A slurmd that is dead
-// does not answer, and its messages stay in the queue.
-const SendLimit = 10 * time.Second
-
 const (
-	// reconfigureLimit is how long slurmctld may take to reconfigure and answer: before it
-	// begins, it waits for the answers of nodes that give none.
-	reconfigureLimit = 2 * time.Minute
 	// holdAfter is how long slurmctld may go on to start jobs. Where it always has
 	// launches to send, there is no moment for a reconfigure.
 	holdAfter = 3 * time.Second
 	// hold is the reservation that keeps jobs from being started.
 	hold = "slurmlet-reconfigure"
-	// firstLook and lastLook bound the pauses between questions.
-	firstLook, lastLook = 100 * time.Millisecond, 5 * time.Second
 )
 
-// AwaitLaunches waits until slurmctld has sent the nodes what it had for them, and notes the
-// node starts before. It returns an InUse if the checked set cannot be used after all.
-func (r *Reloader) AwaitLaunches(ctx context.Context, limit time.Duration) error {
+// awaitLaunches waits until slurmctld has sent the nodes what it had for them, and notes the
+// node starts before. It returns a lifecycle.InUse if the checked set cannot be used after all.
+func (r *Reloader) awaitLaunches(ctx context.Context, limit time.Duration) error {
 	// A slurmd may have been started meanwhile.
-	r.awaitLaunches(ctx, limit, r.attempt.known().starts != nil, func() bool { return r.noteStarts(ctx) })
+	r.untilQuiet(ctx, limit, r.attempt.known().starts != nil, func() bool { return r.noteStarts(ctx) })
 	err := r.mayGo(ctx, r.attempt.known().removed) // and jobs may have come
 	if err != nil {
-		r.ReleaseJobs()
+		r.releaseJobs()
 	}
 	return err
 }
 
 // ReconfigureAgain has slurmctld reconfigure with what is live, at a moment that loses no launch.
 func (r *Reloader) ReconfigureAgain(ctx context.Context) error {
-	r.awaitLaunches(ctx, SendLimit, true, func() bool { return true })
-	defer r.ReleaseJobs()
+	r.untilQuiet(ctx, lifecycle.SendLimit, true, func() bool { return true })
+	defer r.releaseJobs()
 	return r.Client.Reconfigure(ctx)
 }
 
-// awaitLaunches: what note notes before the reconfigure, if that took time or was not noted
+// untilQuiet: what note notes before the reconfigure, if that took time or was not noted
 // yet, is noted before slurmctld is asked for the last time: the next launch may come at any
 // moment. No answer is not "none": a slurmctld without one is asked again, and the limit
 // counts from its first.
-func (r *Reloader) awaitLaunches(ctx context.Context, limit time.Duration, noted bool, note func() bool) {
+func (r *Reloader) untilQuiet(ctx context.Context, limit time.Duration, noted bool, note func() bool) {
 	began, held, silent := time.Now(), false, false
 	for answered, tries := began, 0; ctx.Err() == nil; tries++ {
 		o, err := r.outgoing(ctx)
@@ -69,7 +61,7 @@ func (r *Reloader) awaitLaunches(ctx context.Context, limit time.Duration, noted
 			r.Log(slog.LevelWarn, "cannot ask whether jobs are being launched; the reconfigure does not wait for them", slog.Any("error", err))
 			return
 		case err != nil:
-			pause(ctx, min(firstLook<<min(tries, 10), lastLook))
+			pause(ctx, backoff.Grow(lifecycle.FirstLook, tries, backoff.LastTry))
 			continue
 		case quiet && noted:
 			return
@@ -88,20 +80,20 @@ func (r *Reloader) awaitLaunches(ctx context.Context, limit time.Duration, noted
 			held = true
 			continue
 		}
-		pause(ctx, firstLook)
+		pause(ctx, lifecycle.FirstLook)
 	}
 }
 
 // limitOfSilence: a slurmctld that does not answer would not take a configuration either.
 func limitOfSilence(err error, limit time.Duration) time.Duration {
 	if errors.Is(err, slurm.ErrUnreachable) {
-		return reconfigureLimit
+		return lifecycle.TakeLimit
 	}
 	return limit
 }
 
 func (r *Reloader) outgoing(ctx context.Context) (slurm.Outgoing, error) {
-	ctx, cancel := context.WithTimeout(ctx, questionLimit)
+	ctx, cancel := context.WithTimeout(ctx, lifecycle.QuestionLimit)
 	defer cancel()
 	return r.Client.Outgoing(ctx)
 }
@@ -109,7 +101,7 @@ func (r *Reloader) outgoing(ctx context.Context) (slurm.Outgoing, error) {
 // holdJobs keeps slurmctld from starting jobs until the reconfigure is over. Whatever
 // becomes of the agent, slurmctld starts them again a minute later.
 func (r *Reloader) holdJobs(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, questionLimit)
+	ctx, cancel := context.WithTimeout(ctx, lifecycle.QuestionLimit)
 	defer cancel()
 	if err := r.Client.Reserve(ctx, hold); err != nil {
 		r.Log(slog.LevelWarn, "cannot keep jobs from being started during a reconfigure", slog.Any("error", err))
@@ -118,13 +110,13 @@ func (r *Reloader) holdJobs(ctx context.Context) {
 	r.held.Store(true)
 }
 
-// ReleaseJobs lets them start again, also when the agent ends. Without an answer they start
+// releaseJobs lets them start again, also when the agent ends. Without an answer they start
 // when the minute is over.
-func (r *Reloader) ReleaseJobs() {
+func (r *Reloader) releaseJobs() {
 	if !r.held.CompareAndSwap(true, false) {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), questionLimit)
+	ctx, cancel := context.WithTimeout(context.Background(), lifecycle.QuestionLimit)
 	defer cancel()
 	if err := r.Client.Unreserve(ctx, hold); err != nil {
 		r.Log(slog.LevelWarn, "jobs are held for up to a minute", slog.String("reservation", hold), slog.Any("error", err))

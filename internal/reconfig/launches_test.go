@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 
+	"github.com/slurmlet/slurmlet/internal/lifecycle"
 	"github.com/slurmlet/slurmlet/internal/slurm"
 )
 
@@ -72,10 +73,10 @@ func TestAwaitLaunches(t *testing.T) {
 				told := 0
 				r := &Reloader{Options: Options{Client: &c.slurmctld, Log: func(slog.Level, string, ...slog.Attr) { told++ }}}
 				again := 0
-				r.awaitLaunches(t.Context(), SendLimit, true, func() bool { again++; return true })
+				r.untilQuiet(t.Context(), lifecycle.SendLimit, true, func() bool { again++; return true })
 				assert.Equal(t, c.takes, time.Since(c.slurmctld.began))
-				r.ReleaseJobs()
-				r.ReleaseJobs()
+				r.releaseJobs()
+				r.releaseJobs()
 				assert.Equal(t, c.reserved, c.slurmctld.reserved)
 				assert.Equal(t, c.told, told)
 				if c.takes > 0 && c.told == 0 {

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/slurmlet/slurmlet/internal/lifecycle"
 	"github.com/slurmlet/slurmlet/internal/slurm"
 )
 
@@ -47,7 +48,7 @@ type nodeStarts struct {
 // slurmctld needs longer to answer than everything else before a reconfigure. During a
 // reload slurmds are about to be replaced, and the answer would be of no use.
 func (r *Reloader) prefetch(ctx context.Context) {
-	if !r.seen.Load().Idle {
+	if !r.seen.Load().idle() {
 		return
 	}
 	if n := r.prefetched.Load(); n == nil || !n.fresh() {
@@ -67,7 +68,7 @@ func (r *Reloader) askStarts(ctx context.Context) *nodeStarts {
 	n := &nodeStarts{asked: time.Now(), over: make(chan struct{})}
 	go func() {
 		defer close(n.over)
-		ctx, cancel := context.WithTimeout(ctx, questionLimit)
+		ctx, cancel := context.WithTimeout(ctx, lifecycle.QuestionLimit)
 		defer cancel()
 		nodes, err := r.Client.Nodes(ctx)
 		if err != nil {
@@ -104,28 +105,16 @@ func (r *Reloader) noteStarts(ctx context.Context) bool {
 	return starts != nil
 }
 
-// Followers are the nodes after a reconfigure.
-type Followers struct {
-	// Took counts the nodes that have another slurmd since. Missed have answered slurmctld
-	// with the slurmd that they had. Of the Unheard slurmctld has heard nothing yet.
-	Took            int
-	Missed, Unheard []string
-	// Canary: the first node of those that were to be restarted is among the first.
-	Canary bool
-	// Cost is how long slurmctld needed for the answer.
-	Cost time.Duration
-}
-
-// AskNodes asks after a while which nodes have taken the live set. Before, it has the
+// askNodes asks after a while which nodes have taken the live set. Before, it has the
 // slurmds of some restarted.
-func (r *Reloader) AskNodes(ctx context.Context, restart []string, after time.Duration) (Followers, error) {
-	r.restart(ctx, restart)
-	pause(ctx, after)
-	ctx, cancel := context.WithTimeout(ctx, questionLimit)
+func (r *Reloader) askNodes(ctx context.Context, act lifecycle.AskNodes) lifecycle.Event {
+	r.restart(ctx, act.Restart)
+	pause(ctx, act.After)
+	ctx, cancel := context.WithTimeout(ctx, lifecycle.QuestionLimit)
 	defer cancel()
 	began := time.Now()
 	nodes, err := r.Client.Nodes(ctx)
-	found := Followers{Cost: time.Since(began)}
+	found := lifecycle.NodesAsked{Number: act.Number, Cost: time.Since(began), Err: err}
 	known, addresses := r.attempt.known(), map[string]string{}
 	var missed []*slurm.Node
 	for i := range nodes {
@@ -140,7 +129,7 @@ func (r *Reloader) AskNodes(ctx context.Context, restart []string, after time.Du
 			found.Unheard = append(found.Unheard, n.Name)
 		case known.took(before, n.SlurmdStart.Time):
 			found.Took++
-			found.Canary = found.Canary || len(restart) > 0 && n.Name == restart[0]
+			found.Canary = found.Canary || len(act.Restart) > 0 && n.Name == act.Restart[0]
 		default:
 			missed = append(missed, n)
 			addresses[n.Name] = n.Address
@@ -148,7 +137,7 @@ func (r *Reloader) AskNodes(ctx context.Context, restart []string, after time.Du
 	}
 	r.attempt.learn(func(f *facts) { f.addresses = addresses })
 	found.Missed = r.ranked(missed)
-	return found, err
+	return found
 }
 
 // ranked puts the nodes first whose slurmd had best be restarted first: those whose agents
@@ -185,7 +174,7 @@ func (r *Reloader) restart(ctx context.Context, nodes []string) {
 		return
 	}
 	hosts, addresses := map[string]bool{}, r.attempt.known().addresses
-	ctx, cancel := context.WithTimeout(ctx, questionLimit)
+	ctx, cancel := context.WithTimeout(ctx, lifecycle.QuestionLimit)
 	defer cancel()
 	for _, n := range nodes {
 		for _, at := range resolved(ctx, cmp.Or(addresses[n], n)) {
@@ -197,7 +186,7 @@ func (r *Reloader) restart(ctx context.Context, nodes []string) {
 	}
 	dir, err := filepath.EvalSymlinks(r.live.Current())
 	if err != nil {
-		return // Place has reported it
+		return // place has reported it
 	}
 	r.Feed.Restart(dir, hosts, time.Duration(len(hosts))*restartPace)
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/slurmlet/slurmlet/internal/lifecycle"
 	"github.com/slurmlet/slurmlet/internal/slurm"
 )
 
@@ -46,7 +47,12 @@ func TestPrefetch(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			slurmctld := &roll{}
 			r := &Reloader{Options: Options{Client: slurmctld}}
-			r.See(View{Idle: !c.busy})
+			see(t, r, func(s *lifecycle.State) {
+				s.Phase = lifecycle.Ready
+				if c.busy {
+					s.ConfActivity = lifecycle.Spreading
+				}
+			})
 			for range c.events {
 				r.prefetch(t.Context())
 			}
@@ -91,15 +97,18 @@ func TestNoBaseline(t *testing.T) {
 	require.False(t, r.noteStarts(t.Context()))
 	r.attempt.since = time.Unix(2000, 0)
 	slurmctld.mute = false
-	found, err := r.AskNodes(t.Context(), nil, 0)
-	require.NoError(t, err)
+	ask := func() lifecycle.NodesAsked {
+		return r.askNodes(t.Context(), lifecycle.AskNodes{}).(lifecycle.NodesAsked)
+	}
+	found := ask()
+	require.NoError(t, found.Err)
 	require.Zero(t, found.Took)
 	require.Len(t, found.Missed, 100, "their slurmds are older than the reconfigure")
 	for i := range slurmctld.nodes {
 		slurmctld.nodes[i].SlurmdStart.Time = time.Unix(2000+int64(i)%2, 0)
 	}
-	found, err = r.AskNodes(t.Context(), nil, 0)
-	require.NoError(t, err)
+	found = ask()
+	require.NoError(t, found.Err)
 	require.Equal(t, 100, found.Took, "their slurmds are as young as the reconfigure, or younger")
 	require.Empty(t, found.Missed)
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/slurmlet/slurmlet/internal/confset"
+	"github.com/slurmlet/slurmlet/internal/lifecycle"
 	"github.com/slurmlet/slurmlet/slurmconf"
 )
 
@@ -20,7 +21,7 @@ const mostWarnings = 20
 
 // note checks the live configuration once more, for findings that refuse nothing.
 func (r *Reloader) note(ctx context.Context, set *confset.Set, dir string) {
-	ctx, cancel := context.WithTimeout(ctx, questionLimit)
+	ctx, cancel := context.WithTimeout(ctx, lifecycle.QuestionLimit)
 	defer cancel()
 	conf, findings := slurmconf.Read(slurmconf.Dir(dir), ofController...)
 	if r.Preflight != PreflightOff {

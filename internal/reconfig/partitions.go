@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/slurmlet/slurmlet/internal/confset"
+	"github.com/slurmlet/slurmlet/internal/lifecycle"
 	"github.com/slurmlet/slurmlet/internal/slurm"
 	"github.com/slurmlet/slurmlet/slurmconf"
 	"github.com/slurmlet/slurmlet/slurmconf/keys"
@@ -16,15 +16,6 @@ import (
 // slurmctld ends the jobs of a partition that a reconfigure does not find any more, at
 // once, pending and running ones (_sync_jobs_to_conf in its read_config.c). So a set without
 // the partition waits for them.
-
-// InUse is why a set cannot be used as long as there are jobs that need what it takes
-// away, or slurmctld does not tell whether there are.
-type InUse struct{ Why string }
-
-func (e InUse) Error() string { return e.Why }
-
-// inUsePause is how long an edit that jobs keep from being used waits for the next look at them.
-const inUsePause = 20 * time.Second
 
 // removedPartitions are the partitions that a set takes away from the live one.
 type removedPartitions struct {
@@ -44,12 +35,12 @@ func gone(before, after *slurmconf.Set) []slurmconf.Partition {
 	return slices.DeleteFunc(before.Conf(slurmconf.SlurmConf).Partitions(), func(p slurmconf.Partition) bool { return stays[p.Name()] })
 }
 
-// mayGo asks slurmctld whether the partitions can go. It returns an InUse if not.
+// mayGo asks slurmctld whether the partitions can go. It returns a lifecycle.InUse if not.
 func (r *Reloader) mayGo(ctx context.Context, removed removedPartitions) error {
 	if len(removed.gone) == 0 {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, questionLimit)
+	ctx, cancel := context.WithTimeout(ctx, lifecycle.QuestionLimit)
 	defer cancel()
 	jobs, err := r.Client.Unfinished(ctx)
 	if err != nil {
@@ -109,21 +100,12 @@ func (p removedPartitions) refusal(why func(name string) string) error {
 		finding := slurmconf.Finding{
 			Position: slurmconf.Position{File: source(p.set, one.Line.Position().File)}, Severity: slurmconf.Error, Rule: "partition",
 			What: fmt.Sprintf("PartitionName=%s is not there any more, but %s", one.Name(), because),
-			Want: "it back, with State=DRAIN, until its jobs are over; the edit is tried again every " + inUsePause.String(),
+			Want: "it back, with State=DRAIN, until its jobs are over; the edit is tried again every " + lifecycle.InUsePause.String(),
 		}
 		all = append(all, finding.Error())
 	}
 	if all == nil {
 		return nil
 	}
-	return InUse{strings.Join(all, "\n")}
-}
-
-// few are enough to know where to look.
-func few(names []string) string {
-	const most = 10
-	if len(names) <= most {
-		return strings.Join(names, ",")
-	}
-	return strings.Join(names[:most], ",") + ",…"
+	return lifecycle.InUse{Why: strings.Join(all, "\n")}
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/slurmlet/slurmlet/internal/confset"
+	"github.com/slurmlet/slurmlet/internal/lifecycle"
 	"github.com/slurmlet/slurmlet/internal/slurm"
 	"github.com/slurmlet/slurmlet/slurmconf"
 )
@@ -91,8 +92,8 @@ func TestMayGo(t *testing.T) {
 		change("ClusterName=c1\nSlurmctldHost=ctl\n"+text)(t, r)
 		return read(t, r)
 	}
-	require.NoError(t, r.Place(conf("PartitionName=a\nPartitionName=b\nPartitionName=c\n"), ""))
-	_, err := r.CheckEdit(t.Context(), conf("PartitionName=a\nPartitionName=b\nPartitionName=c\nPartitionName=d\n"))
+	require.NoError(t, r.place(conf("PartitionName=a\nPartitionName=b\nPartitionName=c\n"), ""))
+	_, err := r.checkEdit(t.Context(), conf("PartitionName=a\nPartitionName=b\nPartitionName=c\nPartitionName=d\n"))
 	require.NoError(t, err)
 	assert.Zero(t, q.looks, "nothing goes, so slurmctld is not asked")
 
@@ -102,24 +103,24 @@ func TestMayGo(t *testing.T) {
 	r.precheck(t.Context())
 	<-r.prechecked.Load().over
 	assert.Zero(t, q.looks, "jobs come and go after a precheck")
-	_, err = r.CheckEdit(t.Context(), fewer)
+	_, err = r.checkEdit(t.Context(), fewer)
 	require.EqualError(t, err, at+"a is not there any more, but 2 jobs are in it (7,8_[0-3]), and slurmctld would end them"+helps+"\n"+
 		at+"b is not there any more, but job 8_[0-3] is in it, and slurmctld would end it"+helps)
-	require.ErrorAs(t, err, &InUse{})
+	require.ErrorAs(t, err, &lifecycle.InUse{})
 
 	parses := q.asked.Load()
 	q.fault = slurm.ErrUnreachable
-	_, err = r.CheckEdit(t.Context(), fewer)
+	_, err = r.checkEdit(t.Context(), fewer)
 	require.ErrorContains(t, err, at+"b is not there any more, but slurmctld does not tell whether there are jobs in it: slurmctld does not answer")
-	require.ErrorAs(t, err, &InUse{})
+	require.ErrorAs(t, err, &lifecycle.InUse{})
 	assert.Equal(t, parses, q.asked.Load(), "the same set is not checked as long as there are jobs")
 
 	q.fault, q.jobs = nil, q.jobs[2:]
-	i, err := r.CheckEdit(t.Context(), fewer)
+	i, err := r.checkEdit(t.Context(), fewer)
 	require.NoError(t, err)
-	assert.FileExists(t, filepath.Join(i.Staged, confset.Main))
+	assert.FileExists(t, filepath.Join(i.staged, confset.Main))
 	require.NoError(t, r.mayGo(t.Context(), r.attempt.known().removed))
-	require.NoError(t, r.Place(fewer, i.Staged))
+	require.NoError(t, r.place(fewer, i.staged))
 
 	left, err := filepath.Glob(r.Live() + ".*")
 	require.NoError(t, err)
@@ -152,17 +153,17 @@ func TestMayGoFirst(t *testing.T) {
 			}
 			change("ClusterName=c1\nSlurmctldHost=ctl\n"+c.set)(t, r)
 			require.NoError(t, os.WriteFile(filepath.Join(r.Sources[0], string(slurmconf.CgroupConf)), []byte(c.cgroup), 0o600))
-			i, err := r.CheckFirst(t.Context(), read(t, r), good)
+			i, err := r.checkFirst(t.Context(), read(t, r), good)
 			left, globErr := filepath.Glob(r.Live() + ".*")
 			require.NoError(t, globErr)
 			if c.waits {
-				require.ErrorAs(t, err, &InUse{})
+				require.ErrorAs(t, err, &lifecycle.InUse{})
 				assert.Len(t, left, 1, "nothing of it is left")
 				return
 			}
 			require.NoError(t, err)
-			assert.DirExists(t, i.Staged)
-			assert.Equal(t, c.anew, i.Anew)
+			assert.DirExists(t, i.staged)
+			assert.Equal(t, c.anew, i.anew)
 			assert.Len(t, left, 2)
 		})
 	}

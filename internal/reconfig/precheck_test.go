@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/slurmlet/slurmlet/internal/confset"
+	"github.com/slurmlet/slurmlet/internal/lifecycle"
 	"github.com/slurmlet/slurmlet/internal/slurm"
 )
 
@@ -57,7 +58,7 @@ func TestPrecheck(t *testing.T) {
 		}},
 		"a refusal is no verdict yet": {refusal: errors.New("scontrol: no"), before: 1, after: 2},
 		"another set is live meanwhile": {before: 1, after: 2, between: func(t *testing.T, r *Reloader) {
-			require.NoError(t, r.Place(read(t, r), ""))
+			require.NoError(t, r.place(read(t, r), ""))
 		}},
 		"it is too old": {before: 1, after: 2, between: func(_ *testing.T, r *Reloader) {
 			r.prechecked.Load().began = time.Now().Add(-headStart)
@@ -68,7 +69,9 @@ func TestPrecheck(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			parser := &reader{err: c.refusal}
 			r := opened(t, parser, c.preflight)
-			r.See(View{Idle: !c.busy, Live: r.seen.Load().Live})
+			if c.busy {
+				see(t, r, func(s *lifecycle.State) { s.ConfActivity = lifecycle.Spreading })
+			}
 			change("ClusterName=c1\nPrologEpilogTimeout=5\n")(t, r)
 			r.precheck(t.Context())
 			if p := r.prechecked.Load(); p != nil {
@@ -79,11 +82,11 @@ func TestPrecheck(t *testing.T) {
 				c.between(t, r)
 			}
 			edit := read(t, r)
-			i, err := r.CheckEdit(t.Context(), edit)
+			i, err := r.checkEdit(t.Context(), edit)
 			assert.Equal(t, c.refusal != nil, err != nil, "%v", err)
 			assert.EqualValues(t, c.after, parser.asked.Load())
 			if err == nil {
-				assert.NoError(t, r.Place(edit, i.Staged))
+				assert.NoError(t, r.place(edit, i.staged))
 				assert.FileExists(t, filepath.Join(r.Live(), confset.Main))
 			}
 			left, err := filepath.Glob(r.Live() + ".*")
@@ -123,16 +126,26 @@ func opened(t *testing.T, slurmctld slurm.Client, preflight Preflight) *Reloader
 	require.Nil(t, good)
 	change("ClusterName=c1\n")(t, r)
 	live := read(t, r)
-	require.NoError(t, r.Place(live, ""))
-	r.See(View{Idle: true, Live: live})
+	require.NoError(t, r.place(live, ""))
+	see(t, r, func(s *lifecycle.State) { s.Phase, s.Live = lifecycle.Ready, live })
 	return r
+}
+
+// see changes the state that the Reloader knows of.
+func see(t *testing.T, r *Reloader, change func(*lifecycle.State)) {
+	var next lifecycle.State
+	if now := r.seen.Load(); now != nil {
+		next = now.state
+	}
+	change(&next)
+	r.Report(t.Context(), next, r.Status(next))
 }
 
 func read(t *testing.T, r *Reloader) *confset.Set {
 	t.Helper()
-	set, err := r.Read()
-	require.NoError(t, err)
-	return set
+	now := r.Read()
+	require.NoError(t, now.Err)
+	return now.Set
 }
 
 func change(text string) func(*testing.T, *Reloader) {

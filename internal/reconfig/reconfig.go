@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/slurmlet/slurmlet/internal/confset"
+	"github.com/slurmlet/slurmlet/internal/lifecycle"
 	"github.com/slurmlet/slurmlet/internal/process"
 	"github.com/slurmlet/slurmlet/internal/slurm"
 	"github.com/slurmlet/slurmlet/slurmconf"
@@ -84,8 +85,11 @@ type Reloader struct {
 	// live is what the daemon reads, good is what the next container can fall back on.
 	live, good confset.Store
 
-	seen    atomic.Pointer[View]
+	// seen is the last state that Report was given.
+	seen    atomic.Pointer[view]
 	attempt attempt
+	// requests counts the calls of Reload.
+	requests atomic.Int64
 
 	// prefetched and prechecked were begun with an edit, nil when they were used.
 	prefetched atomic.Pointer[nodeStarts]
@@ -104,10 +108,6 @@ type Reloader struct {
 	announcing sync.Mutex
 	build      atomic.Pointer[build]
 }
-
-// questionLimit bounds one question to slurmctld. It is above scontrol's own
-// MessageTimeout of 10 s (slurm.conf(5)).
-const questionLimit = 15 * time.Second
 
 // attempt is what the actions of one reload tell each other. The lock is for an action that
 // is still under way when the next reload begins.
@@ -162,6 +162,53 @@ func Open(o Options) (*Reloader, *confset.Set) {
 	return r, good
 }
 
+// Do carries out one action of a reload. It returns what the action has led to, nil for nothing.
+func (r *Reloader) Do(ctx context.Context, act lifecycle.Action) lifecycle.Event {
+	switch act := act.(type) {
+	case lifecycle.Check:
+		i, err := r.checkEdit(ctx, act.Set)
+		return lifecycle.Checked{Number: act.Number, Staged: i.staged, Changes: i.changes, Anew: i.anew, Err: err}
+	case lifecycle.CheckFirst:
+		i, err := r.checkFirst(ctx, act.Set, act.Good)
+		return lifecycle.Checked{Number: act.Number, Staged: i.staged, Changes: i.changes, Anew: i.anew, Err: err}
+	case lifecycle.AwaitLaunches:
+		return lifecycle.LaunchesOver{Number: act.Number, Err: r.awaitLaunches(ctx, act.Limit)}
+	case lifecycle.Place:
+		return lifecycle.PlaceEnded{Number: act.Number, Err: r.place(act.Set, act.Staged)}
+	case lifecycle.Reconfigure:
+		return lifecycle.ReconfigureEnded{Number: act.Number, Err: r.reconfigure(ctx, act.Set, act.Staged)}
+	case lifecycle.AskNodes:
+		return r.askNodes(ctx, act)
+	case lifecycle.Keep:
+		r.keep()
+		return nil
+	}
+	panic(fmt.Sprintf("reconfig: no such action: %T", act))
+}
+
+// Reload tries what the sources hold now, and waits for the result.
+func (r *Reloader) Reload(ctx context.Context, post func(lifecycle.Event)) error {
+	revision := r.Read()
+	revision.Forced, revision.Request = true, int(r.requests.Add(1))
+	post(revision)
+	for {
+		now := r.seen.Load()
+		switch {
+		case now.state.Resolved >= revision.Request && now.state.Result != "":
+			return errors.New(now.state.Result)
+		case now.state.Resolved >= revision.Request:
+			return nil
+		case now.ending():
+			return errors.New("the pod is terminating: its configuration is not changed any more")
+		}
+		select {
+		case <-now.replaced:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
 // Live is the directory of the live set.
 func (r *Reloader) Live() string { return r.live.Current() }
 
@@ -172,13 +219,13 @@ func (r *Reloader) livePlace() string {
 }
 
 // Read reads what the sources hold now.
-func (r *Reloader) Read() (*confset.Set, error) {
+func (r *Reloader) Read() lifecycle.Revision {
 	set, err := confset.Read(r.Sources)
-	return set, errors.Join(r.CopyKeys(), err)
+	return lifecycle.Revision{Set: set, Err: errors.Join(r.CopyKeys(), err), At: time.Now()}
 }
 
-// Place makes a set the live one; staged is empty for a set that is not staged yet.
-func (r *Reloader) Place(set *confset.Set, staged string) error {
+// place makes a set the live one; staged is empty for a set that is not staged yet.
+func (r *Reloader) place(set *confset.Set, staged string) error {
 	if staged == "" {
 		var err error
 		if staged, err = r.stage(set); err != nil {
@@ -188,17 +235,17 @@ func (r *Reloader) Place(set *confset.Set, staged string) error {
 	return r.live.Swap(staged)
 }
 
-// Reconfigure places a set and has slurmctld and the nodes read it. It returns slurmctld's
+// reconfigure places a set and has slurmctld and the nodes read it. It returns slurmctld's
 // own words for a refusal: scontrol only knows that slurmctld refused.
-func (r *Reloader) Reconfigure(ctx context.Context, set *confset.Set, staged string) error {
-	defer r.ReleaseJobs()
-	if err := r.Place(set, staged); err != nil {
+func (r *Reloader) reconfigure(ctx context.Context, set *confset.Set, staged string) error {
+	defer r.releaseJobs()
+	if err := r.place(set, staged); err != nil {
 		return err
 	}
 	r.Feed.Hold()
 	since := time.Now().Truncate(time.Second)
 	r.attempt.learn(func(f *facts) { f.since, f.addresses = since, nil })
-	ctx, cancel := context.WithTimeout(ctx, reconfigureLimit)
+	ctx, cancel := context.WithTimeout(ctx, lifecycle.TakeLimit)
 	defer cancel()
 	err := r.Client.Reconfigure(ctx)
 	if err == nil || errors.Is(err, slurm.ErrUnreachable) {
@@ -211,15 +258,15 @@ func (r *Reloader) Reconfigure(ctx context.Context, set *confset.Set, staged str
 	return err
 }
 
-// Keep writes the last good set to where the next container finds it. It takes the one that
+// keep writes the last good set to where the next container finds it. It takes the one that
 // is good by now, so that the later of two writers never has the older set.
-func (r *Reloader) Keep() {
+func (r *Reloader) keep() {
 	r.keeping.Lock()
 	defer r.keeping.Unlock()
 	err := os.MkdirAll(r.StateDir, 0o755)
 	var dir string
 	if err == nil {
-		dir, err = r.good.Stage(r.seen.Load().Good, nil)
+		dir, err = r.good.Stage(r.seen.Load().state.Good, nil)
 	}
 	if err == nil {
 		err = r.good.Swap(dir)
@@ -231,45 +278,3 @@ func (r *Reloader) Keep() {
 	}
 	r.unkept.Store(&what)
 }
-
-// Announce tells the nodes' agents of a configuration that is live and stays, and logs what
-// there is to say about it. It does not wait for that.
-func (r *Reloader) Announce(ctx context.Context, set *confset.Set) {
-	dir, err := filepath.EvalSymlinks(r.live.Current())
-	if err != nil {
-		return // Place has reported it
-	}
-	go func() {
-		r.announcing.Lock()
-		defer r.announcing.Unlock()
-		r.Feed.Announce(dir)
-		r.note(ctx, set, dir)
-	}()
-}
-
-// Notes are what the user's own values lead to, and what Slurm reads otherwise than it is
-// probably meant.
-func (r *Reloader) Notes() (costs, warnings []string) {
-	if n := r.notes.Load(); n != nil {
-		return n.costs, n.warnings
-	}
-	return nil, nil
-}
-
-// Unkept is why the last good set could not be kept, empty when it was.
-func (r *Reloader) Unkept() string {
-	if why := r.unkept.Load(); why != nil {
-		return *why
-	}
-	return ""
-}
-
-// View is what a Reloader knows of the container's state.
-type View struct {
-	// Idle: an edit would be taken up at once.
-	Idle       bool
-	Live, Good *confset.Set
-}
-
-// See tells of the present state.
-func (r *Reloader) See(v View) { r.seen.Store(&v) }

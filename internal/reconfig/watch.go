@@ -10,6 +10,7 @@ import (
 	"github.com/fsnotify/fsnotify"
 
 	"github.com/slurmlet/slurmlet/internal/confset"
+	"github.com/slurmlet/slurmlet/internal/lifecycle"
 	"github.com/slurmlet/slurmlet/internal/watch"
 )
 
@@ -27,8 +28,8 @@ type watcher struct {
 	inside, watched []string
 }
 
-// Watch calls read once when it begins and after each edit, until ctx ends.
-func (r *Reloader) Watch(ctx context.Context, read func()) {
+// Watch reads the sources once when it begins and after each edit, until ctx ends.
+func (r *Reloader) Watch(ctx context.Context, post func(lifecycle.Event)) {
 	w := &watcher{sources: r.Sources}
 	var calm *time.Timer
 	w.Watcher = watch.New(watch.Options{
@@ -47,7 +48,7 @@ func (r *Reloader) Watch(ctx context.Context, read func()) {
 		},
 		Changed: func() {
 			_ = w.add() // a directory that vanishes meanwhile has an event of its own
-			read()
+			post(r.Read())
 		},
 	})
 	calm = time.AfterFunc(precheckCalm, func() { w.Do(func() { r.precheck(ctx) }) })
@@ -98,8 +99,8 @@ type precheck struct {
 	set    *confset.Set
 	cancel context.CancelFunc
 	over   chan struct{}
-	// Inspection and err are its result, once over is closed.
-	Inspection
+	// inspection and err are its result, once over is closed.
+	inspection
 	err error
 }
 
@@ -114,11 +115,11 @@ const (
 // precheck checks what the sources hold now, if an edit would be checked at once.
 func (r *Reloader) precheck(ctx context.Context) {
 	now := r.seen.Load()
-	if !now.Idle {
+	if !now.idle() {
 		return
 	}
 	set, err := confset.Read(r.Sources)
-	if err != nil || set.Same(now.Live) {
+	if err != nil || set.Same(now.state.Live) {
 		return // the edit may not be complete
 	}
 	ctx, cancel := context.WithCancel(ctx)
@@ -128,7 +129,7 @@ func (r *Reloader) precheck(ctx context.Context) {
 	}
 	go func() {
 		defer close(p.over)
-		p.Inspection, p.err = r.checkSet(ctx, set, true)
+		p.inspection, p.err = r.checkSet(ctx, set, true)
 	}()
 	time.AfterFunc(headStart, func() {
 		if r.prechecked.CompareAndSwap(p, nil) {
@@ -139,25 +140,25 @@ func (r *Reloader) precheck(ctx context.Context) {
 
 // takePrecheck returns what a precheck of this set found, and false if none
 // counts. A refusal does not count: the sources may have changed while they were prechecked.
-func (r *Reloader) takePrecheck(set *confset.Set) (Inspection, bool) {
+func (r *Reloader) takePrecheck(set *confset.Set) (inspection, bool) {
 	p := r.prechecked.Swap(nil)
 	if p == nil {
-		return Inspection{}, false
+		return inspection{}, false
 	}
 	if p.set.Same(set) && p.place == r.livePlace() && time.Since(p.began) < headStart {
 		if <-p.over; p.err == nil {
-			return p.Inspection, true
+			return p.inspection, true
 		}
 	}
 	r.dismiss(p)
-	return Inspection{}, false
+	return inspection{}, false
 }
 
 // dismiss ends a precheck, and leaves nothing of its set.
 func (r *Reloader) dismiss(p *precheck) {
 	p.cancel()
 	<-p.over
-	if p.Staged != "" {
-		r.live.Drop(p.Staged)
+	if p.staged != "" {
+		r.live.Drop(p.staged)
 	}
 }
