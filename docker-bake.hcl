@@ -82,7 +82,7 @@ variable "role" {
   default = [
     { name = "slurmctld", packages = "slurmctld slurm-wlm-jwt-plugin ${EXTRA_PACKAGES}" },
     { name = "slurmd", packages = "slurmd sackd ${EXTRA_PACKAGES}" },
-    { name = "login", packages = "sackd openssh-server ${EXTRA_PACKAGES}" },
+    { name = "login", packages = "sackd openssh-server curl ${EXTRA_PACKAGES}" },
     { name = "slurmdbd", packages = "slurmdbd slurm-wlm-jwt-plugin ${EXTRA_PACKAGES}" },
     { name = "slurmrestd", packages = "slurmrestd slurm-wlm-basic-plugins slurm-wlm-jwt-plugin" },
   ]

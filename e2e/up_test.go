@@ -6,6 +6,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -35,7 +37,7 @@ func TestUpAndDown(t *testing.T) {
 	run := func(t *testing.T, block papers.Block) string {
 		cmd := block.Command(t.Context())
 		cmd.Dir = root
-		cmd.Env = append(os.Environ(), "SLURMLET_SANDBOX_NAME="+name)
+		cmd.Env = append(os.Environ(), "SLURMLET_SANDBOX_NAME="+name, "SLURMLET_SANDBOX_WITH="+strconv.Itoa(os.Getpid()))
 		out, err := cmd.CombinedOutput()
 		require.NoError(t, err, "%s", out)
 		t.Logf("%s%s", block.Text, out)
@@ -49,7 +51,7 @@ func TestUpAndDown(t *testing.T) {
 	s, err := sandbox.Open(t.Context(), name)
 	require.NoError(t, err)
 	traces := s.Traces()
-	s.Close()
+	defer s.Close()
 	_, line, found := strings.Cut(out, "\n  ssh -i ")
 	require.True(t, found, "%s", out)
 	line, _, _ = strings.Cut(line, "\n")
@@ -59,10 +61,43 @@ func TestUpAndDown(t *testing.T) {
 	require.NoError(t, err, "%s", answer)
 	assert.Equal(t, "alice\n", string(answer))
 
+	eachSaysWhatItDid(t, s, out)
 	for _, block := range blocks[1:] {
 		if !t.Run(block.String(), func(t *testing.T) { run(t, block) }) {
 			return // the others count on what this one does
 		}
 	}
 	assert.Empty(t, traces.Left())
+}
+
+// eachSaysWhatItDid runs commands on a third node, and the request to slurmrestd that up has
+// printed.
+func eachSaysWhatItDid(t *testing.T, s *sandbox.Sandbox, up string) {
+	t.Helper()
+	_, request, found := strings.Cut(up, "exec -u alice login ")
+	require.True(t, found, "%s", up)
+	request, _, _ = strings.Cut(request, "\n")
+	out, err := exec.CommandContext(t.Context(), "sh", "-c", binary()+" exec -name e2e-up -u alice login "+request).CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	assert.Contains(t, string(out), `"pings"`)
+
+	for _, c := range []struct{ does, says string }{
+		{"scale 3", "node-2: sinfo says idle\n"},
+		{"exec login srun -w node-2 hostname", "node-2\n"},
+		{"link node-2 down", "pod node-2 is cut off the network\n"},
+		{"link node-2 up", "pod node-2 is on the network again\n"},
+		{"resize -cpu 1 -memory 400 node-2", "pod node-2 has 1 CPUs and 400 MiB now\n"},
+		{"kill node-2 WINCH", "signal WINCH is sent to PID 1 of pod node-2\n"},
+		{"restart node-2", "the container of pod node-2 ended, and the next one runs\n"},
+		{"delete node-2", "pod node-2 ended with exit status 0, and is deleted\n"},
+		{"scale 2", "the cluster has 2 nodes\n"},
+	} {
+		verb, arguments, _ := strings.Cut(c.does, " ")
+		out, err := exec.CommandContext(t.Context(), binary(), slices.Concat([]string{verb, "-name", "e2e-up"}, strings.Fields(arguments))...).CombinedOutput()
+		require.NoError(t, err, "%s: %s", c.does, out)
+		assert.Contains(t, string(out), c.says, c.does)
+		if verb == "restart" {
+			require.NoError(t, s.WaitReady(t.Context(), limit, t.Logf, "node-2"))
+		}
+	}
 }

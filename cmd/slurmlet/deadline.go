@@ -26,7 +26,7 @@ func deadline(args []string) int {
 		return misused(fmt.Errorf("deadline: cannot use %q: %w", flags.Arg(0), err))
 	}
 	query := url.Values{"at": {at.Format(time.RFC3339Nano)}}
-	return tell("/deadline?"+query.Encode(), noNode)
+	return tell("/deadline?"+query.Encode(), "the agent reckons with SIGKILL at "+at.Format(time.RFC3339), noNode)
 }
 
 // parseWhen takes a duration from now, or a time.

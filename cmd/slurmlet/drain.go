@@ -32,7 +32,11 @@ func drain(args []string) int {
 	if *wait {
 		query.Set("wait", "1")
 	}
-	return tell("/drain?"+query.Encode(), noNode)
+	done := "the node is drained: " + *reason
+	if *wait {
+		done += "; no job holds it"
+	}
+	return tell("/drain?"+query.Encode(), done, noNode)
 }
 
 // resume takes the node back from drain.
@@ -40,7 +44,7 @@ func resume(args []string) int {
 	if code, done := parse(flag.NewFlagSet("resume", flag.ContinueOnError), args); done {
 		return code
 	}
-	return tell("/resume", noNode)
+	return tell("/resume", "the node is resumed", noNode)
 }
 
 // parse reports whether the program is done, and with which status.
@@ -58,8 +62,9 @@ func parse(flags *flag.FlagSet, args []string) (code int, done bool) {
 
 const noNode = "this container is no node: its agent does not run slurmd"
 
-// tell has the agent do something; what it refuses is told, and whose it is to do.
-func tell(path, whose string) int {
+// tell has the agent do something, and prints that it is done. What the agent refuses is told,
+// and whose it is to do.
+func tell(path, done, whose string) int {
 	ctx, stop := ossignal.NotifyContext(context.Background(), unix.SIGINT, unix.SIGTERM)
 	defer stop()
 	response, err := agent.Tell(ctx, runDir(), path)
@@ -80,5 +85,6 @@ func tell(path, whose string) int {
 		fmt.Fprintln(os.Stderr, "slurmlet:", answer.Error)
 		return agent.ExitFailure
 	}
+	fmt.Println(done)
 	return agent.ExitOK
 }

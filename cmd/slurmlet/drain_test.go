@@ -23,12 +23,12 @@ func TestDrain(t *testing.T) {
 		name:  "drained and resumed by hand",
 		given: withJob(nil),
 		phases: []phase{
-			{"drain, with jobs on the node", []act{awaitReady, command(0, "", "drain", "-reason", "the disk is slow")}, []condition{
+			{"drain, with jobs on the node", []act{awaitReady, command(0, "the node is drained: the disk is slow\n", "drain", "-reason", "the disk is slow")}, []condition{
 				wrote(byHand+"the disk is slow", 1), recordIs("slurmlet drain: the disk is slow"), isReady, probes(200, 200, 200),
 			}},
 			{"another reason", []act{command(0, "", "drain")}, []condition{recordIs("slurmlet drain: by hand")}},
 			{"a reload does not lift it", []act{remember, signal(unix.SIGHUP)}, []condition{handedOver, isReady, recordIs("slurmlet drain: by hand"), never(resumed)}},
-			{"resume", []act{command(0, "", "resume")}, []condition{wrote(resumed, 1), recordIs(`"reason":""`)}},
+			{"resume", []act{command(0, "the node is resumed\n", "resume")}, []condition{wrote(resumed, 1), recordIs(`"reason":""`)}},
 			{"resume when nothing is drained", []act{command(0, "", "resume")}, []condition{atMost(resumed, 1)}},
 		},
 	}, {

@@ -21,6 +21,7 @@ func up(f *flag.FlagSet) action {
 	f.IntVar(&o.CPUs, "cpus", 0, "the guest's CPUs, 1 to 8 (default SLURMLET_SANDBOX_CPUS or 3)")
 	f.IntVar(&o.Memory, "memory", 4096, "the guest's memory in `MiB`")
 	f.BoolVar(&o.NoLimits, "no-limits", false, "pods without limits, which run natively on every host, and jobs without cgroups")
+	f.IntVar(&o.With, "with", defaultWith(), "the `pid` of a process with whose end the sandbox ends too")
 	nodes := f.Int("nodes", 2, "how many nodes")
 	empty := f.Bool("empty", false, "make no pods")
 	return func(ctx context.Context, _ []string) (int, error) {
@@ -34,7 +35,7 @@ func up(f *flag.FlagSet) action {
 		}
 		defer s.Close()
 		if *empty {
-			return 0, nil
+			return did(nil, "sandbox %q is up, without pods", o.Name)
 		}
 		if err := cluster(ctx, s, o.Name, *nodes); err != nil {
 			return 0, fmt.Errorf("%w\nthe sandbox is still up to be looked at; down removes it", err)
@@ -52,7 +53,7 @@ func down(f *flag.FlagSet) action {
 				return 0, err
 			}
 		}
-		return 0, sandbox.Down(*name)
+		return did(sandbox.Down(*name), "sandbox %q is down, and nothing of it is left", *name)
 	}
 }
 
@@ -64,7 +65,7 @@ func scale(f *flag.FlagSet) action {
 			return 0, usage("scale: %q: want a number of nodes, 0 to %d", args[0], sandbox.MaxNodes)
 		}
 		return with(ctx, *name, func(s *sandbox.Sandbox) (int, error) {
-			return 0, s.Scale(ctx, n, *grace, progress())
+			return did(s.Scale(ctx, n, *grace, progress()), "the cluster has %d nodes", n)
 		})
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strconv"
 	"strings"
 	"time"
 
@@ -137,6 +138,12 @@ func nameFlag(f *flag.FlagSet) *string {
 // defaultName is the name that the environment gives, or "default".
 func defaultName() string { return cmp.Or(os.Getenv("SLURMLET_SANDBOX_NAME"), "default") }
 
+// defaultWith is the process that the environment gives: a test's, for one. 0 is none.
+func defaultWith() int {
+	pid, _ := strconv.Atoi(os.Getenv("SLURMLET_SANDBOX_WITH"))
+	return pid
+}
+
 // with opens the sandbox for the time of do.
 func with(ctx context.Context, name string, do func(*sandbox.Sandbox) (int, error)) (int, error) {
 	s, err := sandbox.Open(ctx, name)
@@ -147,9 +154,17 @@ func with(ctx context.Context, name string, do func(*sandbox.Sandbox) (int, erro
 	return do(s)
 }
 
+// did prints what a command has done, if it has.
+func did(err error, format string, args ...any) (int, error) {
+	if err == nil {
+		fmt.Printf(format+"\n", args...)
+	}
+	return 0, err
+}
+
 func install(f *flag.FlagSet) action {
 	noLimits := f.Bool("no-limits", false, "only what pods without limits need: no kernel")
 	return func(ctx context.Context, _ []string) (int, error) {
-		return 0, sandbox.Install(ctx, !*noLimits, progress())
+		return did(sandbox.Install(ctx, !*noLimits, progress()), "what sandboxes are made of is in the cache")
 	}
 }

@@ -22,6 +22,7 @@ func kubeUp(f *flag.FlagSet) action {
 		return err
 	})
 	f.IntVar(&o.Memory, "memory", 0, "a node's memory in `MiB` (default 6144)")
+	f.IntVar(&o.With, "with", defaultWith(), "the `pid` of a process with whose end the cluster ends too")
 	return func(ctx context.Context, _ []string) (int, error) {
 		o.Progress = progress()
 		b, err := kubecluster.Up(ctx, o)
@@ -36,7 +37,9 @@ func kubeUp(f *flag.FlagSet) action {
 
 func kubeDown(f *flag.FlagSet) action {
 	name := kubeName(f)
-	return func(context.Context, []string) (int, error) { return 0, kubecluster.Down(*name) }
+	return func(context.Context, []string) (int, error) {
+		return did(kubecluster.Down(*name), "Kubernetes %q is down, and nothing of it is left", *name)
+	}
 }
 
 func kubeEnv(f *flag.FlagSet) action {
@@ -57,7 +60,7 @@ func kubeImport(f *flag.FlagSet) action {
 		if err != nil {
 			return 0, err
 		}
-		return 0, b.Import(ctx, path)
+		return did(b.Import(ctx, path), "every node has the images in %s", args[0])
 	})
 }
 
@@ -74,9 +77,9 @@ func kubePower(f *flag.FlagSet) action {
 	return withBed(f, func(ctx context.Context, b *kubecluster.Bed, args []string) (int, error) {
 		switch args[1] {
 		case "on":
-			return 0, b.PowerOn(ctx, args[0])
+			return did(b.PowerOn(ctx, args[0]), "node %s is switched on, and boots", args[0])
 		case "off":
-			return 0, b.PowerOff(ctx, args[0])
+			return did(b.PowerOff(ctx, args[0]), "node %s has no power", args[0])
 		}
 		return 0, usage("kube-power: want on or off, not %q", args[1])
 	})
@@ -87,7 +90,7 @@ func kubeLink(f *flag.FlagSet) action {
 		if args[1] != "up" && args[1] != "down" {
 			return 0, usage("kube-link: want up or down, not %q", args[1])
 		}
-		return 0, b.Link(ctx, args[0], args[1] == "up")
+		return did(b.Link(ctx, args[0], args[1] == "up"), "node %s is %s", args[0], reach[args[1]])
 	})
 }
 

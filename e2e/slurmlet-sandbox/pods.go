@@ -70,7 +70,9 @@ func create(f *flag.FlagSet) action {
 		if err := spec.Validate(); err != nil {
 			return 0, usage("create: %v", err)
 		}
-		return with(ctx, *name, func(s *sandbox.Sandbox) (int, error) { return 0, s.Create(ctx, spec) })
+		return with(ctx, *name, func(s *sandbox.Sandbox) (int, error) {
+			return did(s.Create(ctx, spec), "pod %s is created", spec.Name)
+		})
 	}
 }
 
@@ -79,10 +81,7 @@ func remove(f *flag.FlagSet) action {
 	return func(ctx context.Context, args []string) (int, error) {
 		return with(ctx, *name, func(s *sandbox.Sandbox) (int, error) {
 			last, err := s.End(ctx, args[0], *grace)
-			if err == nil {
-				fmt.Printf("%s ended with exit status %d\n", args[0], last.ExitCode)
-			}
-			return 0, err
+			return did(err, "pod %s ended with exit status %d, and is deleted", args[0], last.ExitCode)
 		})
 	}
 }
@@ -90,7 +89,9 @@ func remove(f *flag.FlagSet) action {
 func restart(f *flag.FlagSet) action {
 	name, grace := nameFlag(f), f.Duration("grace", 30*time.Second, "`time` between SIGTERM and SIGKILL")
 	return func(ctx context.Context, args []string) (int, error) {
-		return with(ctx, *name, func(s *sandbox.Sandbox) (int, error) { return 0, s.Restart(ctx, args[0], *grace) })
+		return with(ctx, *name, func(s *sandbox.Sandbox) (int, error) {
+			return did(s.Restart(ctx, args[0], *grace), "the container of pod %s ended, and the next one runs", args[0])
+		})
 	}
 }
 
@@ -101,9 +102,14 @@ func resize(f *flag.FlagSet) action {
 		if *cpu <= 0 || *memory <= 0 {
 			return 0, usage("resize: want -cpu and -memory, both more than 0")
 		}
-		return with(ctx, *name, func(s *sandbox.Sandbox) (int, error) { return 0, s.Resize(ctx, args[0], *cpu, *memory<<20) })
+		return with(ctx, *name, func(s *sandbox.Sandbox) (int, error) {
+			return did(s.Resize(ctx, args[0], *cpu, *memory<<20), "pod %s has %v CPUs and %d MiB now", args[0], *cpu, *memory)
+		})
 	}
 }
+
+// reach is where a link leaves a pod or a node.
+var reach = map[string]string{"up": "on the network again", "down": "cut off the network"}
 
 func link(f *flag.FlagSet) action {
 	name := nameFlag(f)
@@ -111,13 +117,17 @@ func link(f *flag.FlagSet) action {
 		if args[1] != "up" && args[1] != "down" {
 			return 0, usage("link: want up or down, not %q", args[1])
 		}
-		return with(ctx, *name, func(s *sandbox.Sandbox) (int, error) { return 0, s.Link(ctx, args[0], args[1] == "up") })
+		return with(ctx, *name, func(s *sandbox.Sandbox) (int, error) {
+			return did(s.Link(ctx, args[0], args[1] == "up"), "pod %s is %s", args[0], reach[args[1]])
+		})
 	}
 }
 
 func kill(f *flag.FlagSet) action {
 	name := nameFlag(f)
 	return func(ctx context.Context, args []string) (int, error) {
-		return with(ctx, *name, func(s *sandbox.Sandbox) (int, error) { return 0, s.Kill(ctx, args[0], args[1]) })
+		return with(ctx, *name, func(s *sandbox.Sandbox) (int, error) {
+			return did(s.Kill(ctx, args[0], args[1]), "signal %s is sent to PID 1 of pod %s", args[1], args[0])
+		})
 	}
 }

@@ -46,7 +46,7 @@ func cluster(ctx context.Context, s *sandbox.Sandbox, name string, nodes int) er
 	if err := tryREST(ctx, s); err != nil {
 		return err
 	}
-	fmt.Printf(next, os.Args[0], sshLine(s, name))
+	fmt.Printf(next, os.Args[0], sshLine(s, name), sandbox.Slurmrestd, sandbox.RESTPort, restPath)
 	return nil
 }
 
@@ -83,6 +83,8 @@ Try next (make down does what down does):
   %[1]s exec node-0 slurmlet status        what an agent says
   %[1]s logs -f slurmctld                  its one stream of JSON
   %[1]s scale 3                            one node more
+  %[1]s exec -u alice login sh -c 'curl -sH "X-SLURM-USER-TOKEN: $(scontrol token | cut -d= -f2)" http://%[3]s:%[4]d%[5]s'
+                                           what slurmrestd says to alice
   %[1]s delete node-1                      a pod's end, as a kubelet does it
   %[1]s down                               remove everything
 `

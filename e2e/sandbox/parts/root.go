@@ -29,7 +29,7 @@ var releases = map[string]release{
 // with the daemons.
 var rootPackages = []string{
 	"slurmctld", "slurmd", "slurm-client", "slurmdbd", "slurmrestd", "sackd", "slurm-wlm-jwt-plugin",
-	"runc", "iproute2", "procps", "strace", "openssh-server", "openssh-client",
+	"runc", "iproute2", "procps", "strace", "openssh-server", "openssh-client", "curl",
 	"mariadb-server-core", "mariadb-client-core",
 }
 
