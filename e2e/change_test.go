@@ -28,7 +28,7 @@ func resizedInPlace(t *testing.T, c *cluster) {
 		cpus   int
 		real   int64
 	}{{"1", 2, 640 << 20, 2, 576}, {"2", 1, 512 << 20, 1, 448}} {
-		id := c.submit(t, "sleep 6; echo untouched; date +%s.%N", "-w", "node-0", "--no-requeue", "-c", size.takes)
+		id := c.submit(t, waits+"; echo untouched", "-w", "node-0", "--no-requeue", "-c", size.takes)
 		c.waitJob(t, id, "RUNNING")
 		restarts := c.agent(t, "node-0").Main.PID
 		require.NoError(t, c.Resize(t.Context(), "node-0", size.cpu, size.memory))
@@ -38,6 +38,7 @@ func resizedInPlace(t *testing.T, c *cluster) {
 		})
 		assert.Equal(t, "RUNNING", c.job(t, id)["JobState"])
 		assert.Equal(t, restarts, c.agent(t, "node-0").Main.PID, "slurmd is left alone as long as jobs run")
+		c.let(t, id)
 		until(t, "the node is Ready with the new size", func() (bool, string) {
 			<-time.After(time.Second) // a status more costs the pod's one CPU what is measured here
 			s := c.agent(t, "node-0")
@@ -52,7 +53,7 @@ func resizedInPlace(t *testing.T, c *cluster) {
 		out := strings.Fields(c.run(t, "login", "cat", "/shared/"+id+".out"))
 		require.Len(t, out, 2)
 		var end float64
-		_, err := fmt.Sscan(out[1], &end)
+		_, err := fmt.Sscan(out[0], &end)
 		require.NoError(t, err)
 		took := ready.Sub(time.Unix(0, int64(end*1e9)))
 		t.Logf("resized to %v CPUs: Ready with it %v after the job's end", size.cpu, took.Round(10*time.Millisecond))

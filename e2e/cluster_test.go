@@ -284,14 +284,15 @@ func (c *cluster) waitJob(t *testing.T, id, state string) map[string]string {
 }
 
 // completesAnew waits for the end of a job that was requeued. Slurm holds it back for two
-// minutes, and does so again if it was told otherwise while the job was still COMPLETING.
+// minutes, and does so again if it was told otherwise while the job was still COMPLETING. A credential of the second in
+// which the former one was revoked would be refused.
 func (c *cluster) completesAnew(t *testing.T, id string) map[string]string {
 	t.Helper()
 	var job map[string]string
 	until(t, "job "+id+" is COMPLETED", func() (bool, string) {
 		job = c.job(t, id)
 		if job["Reason"] == "BeginTime" {
-			_, _, _, err := c.Exec(t.Context(), sandbox.Controller, "scontrol", "update", "jobid="+id, "starttime=now")
+			_, _, _, err := c.Exec(t.Context(), sandbox.Controller, "scontrol", "update", "jobid="+id, "starttime=now+3")
 			require.NoError(t, err)
 		}
 		return job["JobState"] == "COMPLETED", fmt.Sprint(job["JobState"], " ", job["Reason"])

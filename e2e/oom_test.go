@@ -77,7 +77,12 @@ func (c *cluster) notKilled(t *testing.T, node string) {
 // jobDir is a job's cgroup in its node: named by number, or by SLUID.
 func (c *cluster) jobDir(t *testing.T, node, id string) string {
 	t.Helper()
-	procs := c.run(t, node, "sh", "-c", "cat /proc/$(pgrep -o -f 'slurmstepd: .'"+id+"'[.]')/cgroup")
+	var procs string
+	until(t, "slurmstepd runs", func() (bool, string) {
+		out, said, code, err := c.Exec(t.Context(), node, "sh", "-c", "cat /proc/$(pgrep -o -f 'slurmstepd: .'"+id+"'[.]')/cgroup")
+		procs = out
+		return err == nil && code == 0, said
+	})
 	dir, _, _ := strings.Cut(strings.TrimSpace(strings.TrimPrefix(procs, "0::")), "/step_")
 	return path.Join("/sys/fs/cgroup", dir)
 }
@@ -127,7 +132,7 @@ func (c *cluster) loseStepd(t *testing.T, node, id, step string) {
 	job := c.waitJob(t, id, "CANCELLED")
 	took := seconds(t, c.run(t, sandbox.Controller, "date", "-d", job["EndTime"], "+%s")) - killed
 	t.Logf("the job ended after %d s; a question takes %v", took, question)
-	assert.LessOrEqual(t, took, max(5, int((time.Second+5*question).Seconds())), "a busy machine may need longer for three questions")
+	assert.LessOrEqual(t, took, max(15, int((time.Second+5*question).Seconds())), "a busy machine may need longer for three questions")
 	comment := c.run(t, sandbox.Controller, "scontrol", "show", "job", id)
 	assert.Contains(t, comment, fmt.Sprintf("AdminComment=slurmlet: slurmstepd of step %s.%s died on %s", id, step, node))
 	assert.Equal(t, "0", job["Restarts"])

@@ -26,6 +26,7 @@ func TestSlurm(t *testing.T) {
 		{"slurmctld stops in order and knows its jobs afterwards", slurmctldStops, both},
 		{"slurmctld stops with a job's launch still to be sent", launchIsLost, both},
 		{"slurmctld killed: the container ends", slurmctldKilled, both},
+		{"slurmd killed with a job's launch under way", launchDies, both},
 		{"slurmd waits for slurmctld", slurmdWaits, both},
 		{"labels and annotations", described, both},
 		{"sssd on a node", sssdOnANode, both},
@@ -91,6 +92,7 @@ func jobsRun(t *testing.T, c *cluster) {
 func slurmdKilled(t *testing.T, c *cluster) {
 	id := c.submit(t, "sleep 8; echo done", "-w", "node-0", "--no-requeue")
 	c.waitJob(t, id, "RUNNING")
+	c.waitScript(t, "node-0")
 	before := c.agent(t, "node-0")
 	c.run(t, "node-0", "kill", "-9", strconv.Itoa(before.Main.PID))
 	until(t, "slurmd is back", func() (bool, string) {
@@ -188,6 +190,29 @@ func launchIsLost(t *testing.T, c *cluster) {
 	c.waitReady(t, "node-0", "node-1", "login")
 	c.completesAnew(t, id)
 	assert.Equal(t, "run\n", c.run(t, "login", "cat", "/shared/lost"), "once")
+}
+
+// launchDies: slurmd has taken the launch, and dies before there is a slurmstepd. Slurm asks what runs there after up to
+// twenty minutes.
+func launchDies(t *testing.T, c *cluster) {
+	const prolog = "#!/bin/sh\n[ $SLURM_JOB_USER = alice ] && [ -e /shared/slow ] && sleep 1000\nexit 0\n"
+	c.run(t, "login", "sh", "-c", `printf %s "$1" > /shared/prolog; chmod 755 /shared/prolog; touch /shared/slow`, "sh", prolog)
+	other := c.Cluster
+	other.SlurmConf += "Prolog=/shared/prolog\n"
+	c.configure(t, other)
+	defer c.configure(t, c.Cluster)
+	id := c.submit(t, "echo run >> /shared/launched", "-w", "node-0", "--requeue")
+	until(t, "the prolog runs", func() (bool, string) {
+		out := c.run(t, "node-0", "ps", "-eo", "args")
+		return strings.Contains(out, "/shared/prolog"), out
+	})
+	main := c.agent(t, "node-0").Main.PID
+	c.run(t, "login", "rm", "/shared/slow")
+	c.run(t, "node-0", "kill", "-9", strconv.Itoa(main))
+	c.run(t, "node-0", "pkill", "-9", "-f", "/shared/prolog")
+	c.waitReady(t, "node-0")
+	c.completesAnew(t, id)
+	assert.Equal(t, "run\n", c.run(t, "login", "cat", "/shared/launched"), "once")
 }
 
 func slurmctldKilled(t *testing.T, c *cluster) {

@@ -1,7 +1,7 @@
 package lifecycle
 
 // A job of which nothing runs here is one that slurmctld has only begun to start:
-// the node's container died, or slurmctld itself was stopped with the launch still
+// the node's container or its slurmd died, or slurmctld itself was stopped with the launch still
 // to be sent. It is RUNNING for slurmctld until slurmd registers, which it asks
 // for every twenty minutes or so.
 

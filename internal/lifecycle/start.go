@@ -70,8 +70,8 @@ func (l State) answer(e Answered) (State, []Action) {
 		l.MainSince = e.Began // the clock was stepped back
 	}
 	l.seen = l.seen || l.sees(e.Node)
-	if !l.WasReady && e.Node != nil {
-		l.unclaimed = l.unclaimed || e.Node.Busy() && e.Steps == 0
+	if l.Phase == Starting && !l.unclaimed && e.Node != nil && e.Node.Busy() && (e.Steps == 0 || l.WasReady) {
+		l.unclaimed, l.seeks = true, 0
 	}
 	switch {
 	case l.Phase == Stopping && l.Activity == Reaching:

@@ -108,7 +108,7 @@ type State struct {
 	// WasReady: it has been Ready once.
 	WasReady bool
 	// unclaimed: slurmctld may count jobs on the node of which nothing runs here, as
-	// it did when the node registered first, or because it was started anew itself.
+	// it did when slurmd registered first or after its death, or because slurmctld was started anew.
 	unclaimed bool
 	// seeks counts how often such jobs were found.
 	seeks int

@@ -103,11 +103,14 @@ func enterArgs(pid int, spec Spec, how Exec, who user, args []string) []string {
 	for _, name := range process(spec).Capabilities.Bounding {
 		bounding += ",+" + strings.ToLower(strings.TrimPrefix(name, "CAP_"))
 	}
-	return append([]string{
-		"--target", strconv.Itoa(pid), "--mount", "--uts", "--ipc", "--net", "--pid", "--cgroup", "--root", "--wdns=" + cmp.Or(how.Dir, who.home), "--",
-		"setpriv", "--reuid", strconv.Itoa(who.uid), "--regid", strconv.Itoa(who.gid), "--groups", strings.Join(groups, ","),
+	spaces := []string{"--target", strconv.Itoa(pid), "--mount", "--uts", "--ipc", "--net", "--pid", "--root", "--wdns=" + cmp.Or(how.Dir, who.home)}
+	if !spec.HostCgroup { // PID 1 may have left the host's for one of its own
+		spaces = append(spaces, "--cgroup")
+	}
+	return slices.Concat(spaces, []string{
+		"--", "setpriv", "--reuid", strconv.Itoa(who.uid), "--regid", strconv.Itoa(who.gid), "--groups", strings.Join(groups, ","),
 		"--bounding-set", bounding, "--inh-caps", "-all", "--pdeathsig", "KILL", "--",
-	}, args...)
+	}, args)
 }
 
 // killFrom kills the process inside the container: runc, when killed, leaves it.

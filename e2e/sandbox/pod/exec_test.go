@@ -36,7 +36,7 @@ func TestEnterArgs(t *testing.T) {
 	alice := user{name: "alice", uid: 1000, gid: 1001, home: "/home/alice", groups: []int{4}}
 	got := enterArgs(7, Spec{Capabilities: []string{"CAP_KILL", "CAP_SYS_ADMIN"}}, Exec{}, alice, []string{"squeue", "--me"})
 	assert.Equal(t, []string{
-		"--target", "7", "--mount", "--uts", "--ipc", "--net", "--pid", "--cgroup", "--root", "--wdns=/home/alice", "--",
+		"--target", "7", "--mount", "--uts", "--ipc", "--net", "--pid", "--root", "--wdns=/home/alice", "--cgroup", "--",
 		"setpriv", "--reuid", "1000", "--regid", "1001", "--groups", "1001,4", "--bounding-set", "-all,+kill,+sys_admin",
 		"--inh-caps", "-all", "--pdeathsig", "KILL", "--", "squeue", "--me",
 	}, got)
