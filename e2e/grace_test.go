@@ -144,7 +144,7 @@ func (c *cluster) wereRequeued(t *testing.T, names ...string) {
 	for _, name := range names {
 		assert.Equal(t, []string{"PENDING", "1"}, []string{all[name]["JobState"], all[name]["Restarts"]}, all[name][""])
 	}
-	c.run(t, sandbox.Controller, "scontrol", "update", "jobid="+strings.Join(names, ","), "starttime=now")
+	c.run(t, sandbox.Controller, "scontrol", "update", "jobid="+strings.Join(names, ","), "starttime=now+3")
 	all = c.waitJobs(t, "COMPLETED", names...)
 	written := strings.Fields(c.run(t, "login", "sh", "-c", "grep . /shared/*.runs"))
 	for _, name := range names {

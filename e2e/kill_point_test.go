@@ -261,7 +261,7 @@ func (c *cluster) endsOnce(t *testing.T, job map[string]string) {
 	if job["Requeue"] == "1" {
 		assert.Equal(t, []string{"PENDING", "1"}, []string{job["JobState"], job["Restarts"]}, job[""])
 		c.let(t, id)
-		c.run(t, sandbox.Controller, "scontrol", "update", "jobid="+id, "starttime=now")
+		c.run(t, sandbox.Controller, "scontrol", "update", "jobid="+id, "starttime=now+3")
 		state, runs = "COMPLETED", "begin\nbegin\nend\n"
 	}
 	job = c.waitJob(t, id, state)

@@ -23,8 +23,8 @@ func TestRestart(t *testing.T) {
 	got := <-node
 	require.NoError(t, got.err)
 	require.Equal(t, second.hash, got.hash)
-	require.NotNil(t, got.manifest.restart)
-	require.Equal(t, 20*time.Millisecond, *got.manifest.restart)
+	require.NotNil(t, got.restart)
+	require.Equal(t, 20*time.Millisecond, *got.restart)
 
 	node = poll(t, url+"?unlike="+second.hash)
 	awaitWaiting(t, f, 1)
@@ -33,7 +33,7 @@ func TestRestart(t *testing.T) {
 	f.announce(first, mostTested)
 	got = <-node
 	require.Equal(t, first, got.manifest, "it was taken back, which is news as ever")
-	require.Nil(t, got.manifest.restart)
+	require.Nil(t, got.restart)
 }
 
 func TestParseRestart(t *testing.T) {

@@ -320,13 +320,6 @@ func TestStopDuringAHandOver(t *testing.T) {
 	require.Equal(t, Exited, l.Phase)
 }
 
-func must[T any](v T, err error) T {
-	if err != nil {
-		panic(err)
-	}
-	return v
-}
-
 // TestUnclaimedJobs: of a job that slurmctld counts on a fresh container's node, and of which nothing runs, slurmctld is made to hear.
 func TestUnclaimedJobs(t *testing.T) {
 	for name, c := range map[string]struct {

@@ -111,7 +111,8 @@ func TestMismatches(t *testing.T) {
 		"PID 1 moved":                {quota, all, []string{"IgnoreSystemd=yes"}, []string{"IgnoreSystemd=yes: want no (cgroup.conf)"}},
 		"PID 1 left where it stands": {quota, all, []string{"IgnoreSystemd=yes", "SLURM_VERSION=26.05.5"}, nil},
 		"a controller that is not there": {
-			quota, []string{"cpu", "cpuset"},
+			quota,
+			[]string{"cpu", "cpuset"},
 			[]string{"ConstrainSwapSpace=no"},
 			[]string{"ConstrainRAMSpace=yes: want no (cgroup.conf), or the controller for the container: the container's cgroup has no memory controller"},
 		},

@@ -99,9 +99,9 @@ func enterArgs(pid int, spec Spec, how Exec, who user, args []string) []string {
 	for _, gid := range who.groups {
 		groups = append(groups, strconv.Itoa(gid))
 	}
-	bounding := "-all"
+	bounding := []string{"-all"}
 	for _, name := range process(spec).Capabilities.Bounding {
-		bounding += ",+" + strings.ToLower(strings.TrimPrefix(name, "CAP_"))
+		bounding = append(bounding, "+"+strings.ToLower(strings.TrimPrefix(name, "CAP_")))
 	}
 	spaces := []string{"--target", strconv.Itoa(pid), "--mount", "--uts", "--ipc", "--net", "--pid", "--root", "--wdns=" + cmp.Or(how.Dir, who.home)}
 	if !spec.HostCgroup { // PID 1 may have left the host's for one of its own
@@ -109,7 +109,7 @@ func enterArgs(pid int, spec Spec, how Exec, who user, args []string) []string {
 	}
 	return slices.Concat(spaces, []string{
 		"--", "setpriv", "--reuid", strconv.Itoa(who.uid), "--regid", strconv.Itoa(who.gid), "--groups", strings.Join(groups, ","),
-		"--bounding-set", bounding, "--inh-caps", "-all", "--pdeathsig", "KILL", "--",
+		"--bounding-set", strings.Join(bounding, ","), "--inh-caps", "-all", "--pdeathsig", "KILL", "--",
 	}, args)
 }
 
