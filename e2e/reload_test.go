@@ -115,8 +115,9 @@ func (e *editing) inCopies(t *testing.T, text string) {
 	t.Helper()
 	for pod, dir := range copies {
 		until(t, pod+" has the text", func() (bool, string) {
-			have := e.run(t, pod, "cat", dir+"/slurm.conf")
-			return strings.Contains(have, text), have
+			have, missing, _, err := e.Exec(t.Context(), pod, "cat", dir+"/slurm.conf") // a sackd that is restarted has none for a moment
+			require.NoError(t, err)
+			return strings.Contains(have, text), have + missing
 		})
 	}
 }
