@@ -8,29 +8,34 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 )
 
-// resolve returns the names of all targets that the wanted ones stand for.
-func (s settings) resolve(ctx context.Context) ([]string, error) {
+// resolve returns the names of all targets that the wanted ones stand for, and
+// whether any of them is built on Debian.
+func (s settings) resolve(ctx context.Context) (targets []string, onDebian bool, err error) {
 	cmd := s.command(ctx, append([]string{"bake", "--print", "--progress=quiet"}, s.targets...)...)
 	cmd.Stdout = nil
 	out, err := cmd.Output()
 	if err != nil {
-		return nil, fmt.Errorf("cannot read docker-bake.hcl: %w", err)
+		return nil, false, fmt.Errorf("cannot read docker-bake.hcl: %w", err)
 	}
 	var plan struct {
-		Target map[string]any `json:"target"`
+		Target map[string]struct {
+			Args map[string]string `json:"args"`
+		} `json:"target"`
 	}
 	if err := json.Unmarshal(out, &plan); err != nil {
-		return nil, fmt.Errorf("cannot read what buildx bake --print says: %w", err)
+		return nil, false, fmt.Errorf("cannot read what buildx bake --print says: %w", err)
 	}
-	return slices.Sorted(maps.Keys(plan.Target)), nil
+	for _, target := range plan.Target {
+		onDebian = onDebian || target.Args["DEBIAN"] != ""
+	}
+	return slices.Sorted(maps.Keys(plan.Target)), onDebian, nil
 }
 
-// bake builds targets with the buildkitd at address, for this machine alone.
+// bake builds targets with the buildkitd at address, for one architecture.
 func (s settings) bake(ctx context.Context, address string, targets []string, bases map[string]string) error {
 	if err := os.MkdirAll(s.out, 0o755); err != nil {
 		return fmt.Errorf("cannot make the directory for images: %w", err)
@@ -40,13 +45,17 @@ func (s settings) bake(ctx context.Context, address string, targets []string, ba
 	if err := create.Run(); err != nil {
 		return fmt.Errorf("cannot tell buildx of buildkitd: %w", err)
 	}
-	args := []string{"bake", "--progress=plain", "--set=*.platform=linux/" + runtime.GOARCH, "--set=*.contexts.compile=" + s.agents}
+	args := []string{"bake", "--progress=plain", "--set=*.platform=linux/" + s.arch, "--set=*.contexts.compile=" + s.agents}
 	for name, dir := range bases {
 		_, tag, _ := strings.Cut(name, ":")
 		args = append(args, fmt.Sprintf("--set=*.contexts.%s=oci-layout://%s:%s", name, dir, tag))
 	}
+	output := "type=oci,compression=gzip,force-compression=true"
+	if os.Getenv("SOURCE_DATE_EPOCH") != "" {
+		output += ",rewrite-timestamp=true"
+	}
 	for _, target := range targets {
-		args = append(args, fmt.Sprintf("--set=%s.output=type=oci,compression=gzip,force-compression=true,dest=%s", target, s.archive(target)))
+		args = append(args, fmt.Sprintf("--set=%s.output=%s,dest=%s", target, output, s.archive(target)))
 	}
 	return s.watched(s.command(ctx, append(args, targets...)...))
 }

@@ -4,10 +4,16 @@
 // sizes, and fails when something is in one that must not be.
 //
 //	make images
+//
+// With -arch it builds for another architecture: qemu-user runs the programs of
+// that architecture, and the kernel is told so as long as the build lasts
+// (binfmt_misc). With SOURCE_DATE_EPOCH in the environment, that is the time of
+// every file in the layers that is younger.
 package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -25,6 +31,7 @@ import (
 type settings struct {
 	buildkitd, buildx string
 	agents, out       string
+	arch              string // as Go calls it
 	cache             string
 	config            string // buildx's, not the user's
 	targets           []string
@@ -36,6 +43,7 @@ func main() {
 	flag.StringVar(&s.buildx, "buildx", "buildx", "the program")
 	flag.StringVar(&s.agents, "agents", "bin/images", "the directory with linux_<arch>/slurmlet")
 	flag.StringVar(&s.out, "out", "bin/images", "where the archives go")
+	flag.StringVar(&s.arch, "arch", runtime.GOARCH, "the `architecture` to build for, amd64 or arm64")
 	flag.StringVar(&s.cache, "cache", filepath.Join(os.TempDir(), "slurmlet-buildkit"), "what builds leave for the next ones")
 	flag.Parse()
 	s.targets = flag.Args()
@@ -55,7 +63,7 @@ func (s settings) run(ctx context.Context, w io.Writer) (err error) {
 		return fmt.Errorf("cannot make a directory for buildx: %w", err)
 	}
 	defer os.RemoveAll(s.config)
-	targets, err := s.resolve(ctx)
+	targets, onDebian, err := s.resolve(ctx)
 	if err != nil {
 		return err
 	}
@@ -63,9 +71,16 @@ func (s settings) run(ctx context.Context, w io.Writer) (err error) {
 		return err
 	}
 	bases := map[string]string{}
-	for _, name := range parts.Bases() {
-		if bases[name], err = parts.Base(ctx, name, say); err != nil {
+	if onDebian {
+		native, err := emulate(ctx, s.arch)
+		if err != nil {
 			return err
+		}
+		defer func() { err = errors.Join(err, native()) }()
+		for _, name := range parts.Bases() {
+			if bases[name], err = parts.Base(ctx, name, s.arch, say); err != nil {
+				return err
+			}
 		}
 	}
 	d, err := startBuildkit(ctx, s.buildkitd, s.cache)
@@ -80,7 +95,7 @@ func (s settings) run(ctx context.Context, w io.Writer) (err error) {
 	if err := s.bake(ctx, d.address(), targets, bases); err != nil {
 		return err
 	}
-	fmt.Fprintf(w, "built %d images for %s in %s\n\n", len(targets), runtime.GOARCH, time.Since(started).Round(time.Second))
+	fmt.Fprintf(w, "built %d images for %s in %s\n\n", len(targets), s.arch, time.Since(started).Round(time.Second))
 	return s.report(w, targets)
 }
 

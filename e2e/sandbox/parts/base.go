@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"time"
 
@@ -25,18 +24,19 @@ func baseName(r release) string { return "debian:" + r.suite + "-slim" }
 
 // Base returns the directory of an OCI image layout with the Debian image of
 // that name, as small as the registry's, from the machine's own mirror. Its
-// reference in the layout is its name's tag. It takes root's rights to build.
-func Base(ctx context.Context, name string, p Progress) (string, error) {
+// reference in the layout is its name's tag. It takes root's rights to build,
+// and a kernel that runs programs of arch (as Go and Debian call it).
+func Base(ctx context.Context, name, arch string, p Progress) (string, error) {
 	for _, version := range Versions() {
 		if r := releases[version]; baseName(r) == name {
-			e := entry{name: "base-" + r.suite, key: keyOf(append([]string{runtime.GOARCH, r.suite}, unwanted...)...)}
-			return e.obtain(ctx, p, func(dir string) error { return buildBase(ctx, dir, r, p) })
+			e := entry{name: "base-" + r.suite, key: keyOf(append([]string{arch, r.suite}, unwanted...)...)}
+			return e.obtain(ctx, p, func(dir string) error { return buildBase(ctx, dir, arch, r, p) })
 		}
 	}
 	return "", fmt.Errorf("cannot make the image %q: there are %s", name, strings.Join(Bases(), ", "))
 }
 
-func buildBase(ctx context.Context, dir string, r release, p Progress) error {
+func buildBase(ctx context.Context, dir, arch string, r release, p Progress) error {
 	started := time.Now()
 	if os.Geteuid() != 0 {
 		return fmt.Errorf("cannot make the files of other users: not root")
@@ -48,13 +48,13 @@ func buildBase(ctx context.Context, dir string, r release, p Progress) error {
 	if err != nil {
 		return err
 	}
-	p("base %s: installs Debian's smallest set", r.suite)
+	p("base %s: installs Debian's smallest set for %s", r.suite, arch)
 	layer := filepath.Join(dir, "layer.tar")
-	if err := (command{}).run(ctx, "mmdebstrap", baseArgs(r, layer, m)...); err != nil {
+	if err := (command{}).run(ctx, "mmdebstrap", baseArgs(r, arch, layer, m)...); err != nil {
 		return fmt.Errorf("cannot install: %w", err)
 	}
 	_, tag, _ := strings.Cut(baseName(r), ":")
-	image := v1.Image{Platform: v1.Platform{OS: "linux", Architecture: runtime.GOARCH}, Config: v1.ImageConfig{
+	image := v1.Image{Platform: v1.Platform{OS: "linux", Architecture: arch}, Config: v1.ImageConfig{
 		Env: []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}, Cmd: []string{"bash"},
 	}}
 	if err := writeLayout(dir, tag, layer, image); err != nil {
@@ -64,8 +64,8 @@ func buildBase(ctx context.Context, dir string, r release, p Progress) error {
 	return nil
 }
 
-func baseArgs(r release, layer string, m mirror) []string {
-	args := []string{"--mode=root", "--variant=minbase", "--format=tar"}
+func baseArgs(r release, arch, layer string, m mirror) []string {
+	args := []string{"--mode=root", "--architectures=" + arch, "--variant=minbase", "--format=tar"}
 	for _, path := range unwanted {
 		args = append(args, "--dpkgopt=path-exclude="+path)
 	}

@@ -13,14 +13,15 @@ import (
 )
 
 func TestAnUnknownBaseIsRefused(t *testing.T) {
-	_, err := Base(t.Context(), "debian:sid-slim", silent)
+	_, err := Base(t.Context(), "debian:sid-slim", "amd64", silent)
 	assert.EqualError(t, err, `cannot make the image "debian:sid-slim": there are debian:trixie-slim, debian:forky-slim`)
 }
 
 func TestBaseArguments(t *testing.T) {
 	m := mirror{uris: []string{"http://m"}, keyring: "/k"}
-	args := baseArgs(release{suite: "trixie"}, "/layer.tar", m)
+	args := baseArgs(release{suite: "trixie"}, "arm64", "/layer.tar", m)
 	assert.Equal(t, []string{"trixie", "/layer.tar", "deb [signed-by=/k] http://m trixie main"}, args[len(args)-3:])
+	assert.Contains(t, args, "--architectures=arm64")
 	assert.NotContains(t, args, `--aptopt=Acquire::Check-Valid-Until "false"`)
 }
 

@@ -20,6 +20,8 @@ var machinePackages = map[string][]string{
 	"native": {"runc", "iproute2", "procps", "mount"},
 	// the steps of an image's build
 	"images": {"runc"},
+	// images for another architecture
+	"emulation": {"qemu-user-static", "arch-test"},
 	// what runs slurmlet check before a commit
 	"hooks": {"pre-commit"},
 	// what slurmlet is measured beside
@@ -27,8 +29,8 @@ var machinePackages = map[string][]string{
 }
 
 // Install installs the Debian packages that the machine lacks for the things
-// asked for: "kernel", "root", "native", "images", "hooks", "bench"; all of them when
-// none is named. It calls apt-get only when something is missing.
+// asked for: "kernel", "root", "native", "images", "emulation", "hooks", "bench"; all of
+// them when none is named. It calls apt-get only when something is missing.
 func Install(ctx context.Context, p Progress, what ...string) error {
 	wanted, err := packagesFor(what)
 	if err != nil {
