@@ -21,6 +21,8 @@ HELM    := $(call pinned,helm,helm)
 UNTT    := $(call pinned,helm-unittest,helm-unittest)
 BUILDX  := $(call pinned,buildx,buildx)
 BUILDKITD := $(call pinned,buildkitd,buildkit)
+COSIGN  := $(call pinned,cosign,cosign)
+DISTRIBUTION := $(call pinned,registry,registry)
 ACTIONLINT := $(call pinned,actionlint,actionlint)
 SANDBOX := bin/slurmlet-sandbox
 FUZZ    ?= 60s
@@ -63,8 +65,10 @@ $(HELM): MODULE = helm
 $(UNTT): MODULE = helm-unittest
 $(BUILDX): MODULE = buildx
 $(BUILDKITD): MODULE = buildkit
+$(COSIGN): MODULE = cosign
+$(DISTRIBUTION): MODULE = registry
 $(ACTIONLINT): MODULE = actionlint
-$(LINT) $(HELM) $(UNTT) $(BUILDX) $(BUILDKITD) $(ACTIONLINT):
+$(LINT) $(HELM) $(UNTT) $(BUILDX) $(BUILDKITD) $(COSIGN) $(DISTRIBUTION) $(ACTIONLINT):
 	@echo "builds $(@F), pinned in .ci/$(MODULE) (some minutes, once)"
 	@CGO_ENABLED=0 GOWORK=off $(GO) -C .ci/$(MODULE) build -trimpath -ldflags '-s -w' -o $@ tool
 
@@ -154,7 +158,27 @@ kube-up: build images $(HELM) ## Kubernetes of real parts with the chart on it, 
 kube-down: build ## end it, and leave nothing
 	$(SANDBOX) kube-down
 
-.PHONY: hooks
+# What a release is built with: KEY is cosign's, BUILDER the URI of who builds, and AMD64 and
+# ARM64 are the images of docker-bake.hcl for each architecture.
+KEY     ?=
+REGISTRY ?=
+BUILDER ?= urn:slurmlet:make-release
+AMD64   ?= default
+ARM64   ?= default
+RELEASED := $(HELM) $(COSIGN) $(DISTRIBUTION) $(BUILDX) $(BUILDKITD)
+.PHONY: release release-push release-test hooks
+
+release: $(RELEASED) ## images, charts, programs, SBOMs and provenance of a tag, signed (VERSION=v0.1.0 KEY=… REGISTRY=…)
+	$(GO) run ./e2e/release build -version '$(VERSION)' -registry '$(REGISTRY)' -key '$(KEY)' -builder '$(BUILDER)' \
+		-amd64 '$(AMD64)' -arm64 '$(ARM64)' -helm $(HELM) -cosign $(COSIGN) -distribution $(DISTRIBUTION) \
+		-buildx $(BUILDX) -buildkitd $(BUILDKITD) -cache $(CACHE)/buildkit
+
+release-push: ## what make release has built to the registry (VERSION=v0.1.0 REGISTRY=…)
+	$(GO) run ./e2e/release push -version '$(VERSION)' -registry '$(REGISTRY)'
+
+release-test: $(RELEASED) ## a release of HEAD, pushed to a real registry here, pulled, verified and run
+	HELM=$(HELM) COSIGN=$(COSIGN) DISTRIBUTION=$(DISTRIBUTION) BUILDX=$(BUILDX) BUILDKITD=$(BUILDKITD) BUILDKIT_CACHE=$(CACHE)/buildkit \
+		$(GO) test -tags e2e -count=1 -timeout 60m -v ./e2e/release
 
 hooks: $(ACTIONLINT) ## the GitHub Action, the pre-commit hook and the workflows, as far as they go without GitHub
 	ACTIONLINT=$(ACTIONLINT) $(GO) test -tags e2e -count=1 -v ./e2e/hooks

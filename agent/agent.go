@@ -90,7 +90,7 @@ type Agent struct {
 	doubted atomic.Bool
 	// database is slurmdbd's, nil for other roles.
 	database *accounting.Database
-	// login has sshd, sssd and the users' sessions.
+	// login is what users come in by.
 	login *login.Login
 }
 

@@ -29,7 +29,7 @@ const (
 	checkEvery = time.Minute
 )
 
-// hangCheck finds a slurmd that hangs. scontrol waits for ever when slurmd gives it no credentials.
+// hangCheck finds a slurmd that hangs. Without slurmd's credentials scontrol waits for ever.
 // A nil hangCheck checks nothing.
 type hangCheck struct {
 	socket string

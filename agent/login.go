@@ -18,8 +18,8 @@ func (a *Agent) loginOptions() login.Options {
 	return o
 }
 
-// nodeLogin runs sssd, because slurmd looks up the users of jobs. Where there is a systemd, it
-// runs sssd itself.
+// nodeLogin is sssd, which jobs' users are looked up by. On a machine with systemd it is
+// systemd's to run.
 func (a *Agent) nodeLogin(o *login.Options) {
 	if !supervised() {
 		o.SSSDConfig = a.Config.SSSDConfig

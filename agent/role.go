@@ -68,7 +68,7 @@ type part struct {
 	registers bool
 	// hosts: people are logged in beside it, who are seen off before it ends.
 	hosts bool
-	// login sets which of sshd and sssd run beside it; nil: none.
+	// login is what users come in by, beside it; nil: nothing.
 	login func(*Agent, *login.Options)
 	// restarts: it is started again when it ends by itself; otherwise the container
 	// ends with it.

@@ -31,12 +31,17 @@ require (
 	github.com/godbus/dbus/v5 v5.1.0 // indirect
 	github.com/munnerz/goautoneg v0.0.0-20191010083416-a7dc8b61c822 // indirect
 	github.com/sirupsen/logrus v1.9.3 // indirect
+	github.com/spdx/tools-golang v0.5.7
 	go.uber.org/goleak v1.3.0 // indirect
 	golang.org/x/exp v0.0.0-20241108190413-2d47ceb2692f // indirect
+	golang.org/x/sync v0.24.0 // indirect
 	golang.org/x/text v0.43.0 // indirect
 	google.golang.org/protobuf v1.36.11 // indirect
+	oras.land/oras-go/v2 v2.7.0
 )
 
 require github.com/slurmlet/slurmlet v0.0.0
+
+require github.com/anchore/go-struct-converter v0.1.0 // indirect
 
 replace github.com/slurmlet/slurmlet => ../

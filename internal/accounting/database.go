@@ -1,5 +1,5 @@
-// Package accounting logs in to slurmdbd's database before slurmdbd does, and has slurmctld
-// register its cluster with slurmdbd.
+// Package accounting asks slurmdbd's database in slurmdbd's place, and has slurmctld register its
+// cluster with slurmdbd.
 package accounting
 
 import (

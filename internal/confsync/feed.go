@@ -19,8 +19,8 @@ import (
 // slurmctld is sure to keep it, so that a slurmd that missed it can fetch it. Everybody can
 // ask, so it gives hashes only, of what every node has anyway.
 //
-// Thousands of nodes wait here for the next change. An announcement waits for none of them,
-// because the port's goroutine owns now and all connections.
+// Thousands of nodes wait here for the next change. Whoever announces waits for none of
+// them: the port's goroutine owns now and all connections.
 type Feed struct {
 	port *publichttp.Server
 	now  manifest

@@ -1,4 +1,4 @@
-// Package login supervises sshd and sssd beside a daemon, and looks after the users' sessions.
+// Package login runs what users come in by: sshd, sssd before it, and their sessions.
 package login
 
 import (
@@ -93,7 +93,7 @@ func (l *Login) Close() {
 	}
 }
 
-// Services returns the status of each service.
+// Services are those that there are.
 func (l *Login) Services() []ServiceStatus {
 	var all []ServiceStatus
 	for _, s := range l.services {

@@ -53,8 +53,8 @@ type service struct {
 	// wanted ends when the service is to stop, patience when it must be killed.
 	wanted, patience context.Context
 	stop, kill       context.CancelFunc
-	// tried is closed when the service has answered, or has failed, for the first time; over
-	// when its goroutine has ended.
+	// tried is closed when it has answered, or failed, for the first time, and over when its
+	// goroutine has ended.
 	tried, over chan struct{}
 	// now is the goroutine's, status what others see of it.
 	now    ServiceStatus

@@ -12,7 +12,7 @@ import (
 	"github.com/slurmlet/slurmlet/internal/sshd"
 )
 
-// SessionStatus is one user's session.
+// SessionStatus is somebody who is logged in.
 type SessionStatus struct {
 	User string `json:"user"`
 	// From is an address; empty when sshd's log has not told it.
@@ -21,7 +21,7 @@ type SessionStatus struct {
 	PID   int       `json:"pid"`
 }
 
-// Sessions lists the sessions. It searches /proc.
+// Sessions lists those that there are. It searches /proc.
 func (l *Login) Sessions() []SessionStatus {
 	if l.SSHD == "" {
 		return nil
@@ -35,7 +35,7 @@ func (l *Login) Sessions() []SessionStatus {
 	return all
 }
 
-// Count returns how many sessions there are. It searches nothing.
+// Count is how many sessions there are, and searches nothing.
 func (l *Login) Count() int { return int(l.count.Load()) }
 
 func (l *Login) find() []sshd.Session {
@@ -126,7 +126,7 @@ func (l *Login) DrainSessions(until time.Duration, over func()) {
 	}
 }
 
-// notice is the text on the users' terminals.
+// notice is what users read.
 func notice(left time.Duration) string {
 	return fmt.Sprintf("\r\nslurmlet: this login node is being stopped. Sessions end at %s (in %v). Jobs go on.\r\n",
 		time.Now().Add(left).Format("15:04:05 MST"), left.Round(time.Second))

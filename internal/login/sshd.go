@@ -26,8 +26,8 @@ const (
 // setupLimit is how long sshd may read its configuration, or ssh-keygen make a key.
 const setupLimit = 20 * time.Second
 
-// sshd serves the users' logins. Its configuration is the image's or the user's; the agent adds
-// host keys and authorized keys only.
+// sshd is what users come in by. Its configuration is the image's or the user's;
+// only host keys and authorized keys are added.
 func (l *Login) sshd() (*service, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), setupLimit)
 	defer cancel()

@@ -1,0 +1,98 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"time"
+)
+
+// architectures are those that everything is built for, as Go calls them.
+var architectures = []string{"amd64", "arm64"}
+
+// release is one that is being built.
+type release struct {
+	settings
+	source
+	work string // a directory for what is not part of it
+
+	artifacts []*artifact
+}
+
+func (s settings) build(ctx context.Context) (err error) {
+	started := time.Now()
+	if s.key == "" {
+		return errors.New("want a key that signs: KEY=cosign.key; cosign generate-key-pair makes one")
+	}
+	from, err := tagged(ctx, s.version)
+	if err != nil {
+		return err
+	}
+	if _, err := os.Stat(s.out); err == nil {
+		return fmt.Errorf("cannot release into %s: it is there already", s.out)
+	}
+	work, err := os.MkdirTemp("", "slurmlet-release-")
+	if err != nil {
+		return fmt.Errorf("cannot make a directory to work in: %w", err)
+	}
+	defer os.RemoveAll(work)
+	if err := os.MkdirAll(s.out, 0o755); err != nil {
+		return fmt.Errorf("cannot make the release's directory: %w", err)
+	}
+	defer func() {
+		if err != nil { // no half release looks like one
+			err = errors.Join(err, os.RemoveAll(s.out))
+		}
+	}()
+	r := &release{settings: s, source: from, work: work}
+	for _, step := range []func(context.Context) error{r.programs, r.chart, r.images, r.bills, r.provenance, r.sign, r.sums} {
+		if err := step(ctx); err != nil {
+			return err
+		}
+	}
+	say("%s is in %s (%s)", s.version, s.out, time.Since(started).Round(time.Second))
+	return nil
+}
+
+// environ is for everything that builds: its time is the commit's.
+func (r *release) environ(more ...string) []string {
+	return append(append(os.Environ(), "SOURCE_DATE_EPOCH="+strconv.FormatInt(r.when.Unix(), 10)), more...)
+}
+
+// program is where the program for arch is.
+func (r *release) program(arch string) string {
+	return filepath.Join(r.out, fmt.Sprintf("slurmlet-%s-linux-%s", r.version, arch))
+}
+
+// programs compiles slurmlet: for download, and for the images.
+func (r *release) programs(ctx context.Context) error {
+	for _, arch := range architectures {
+		say("compiles slurmlet for %s", arch)
+		compile := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false",
+			"-ldflags", "-s -w -X main.version="+r.version, "-o", r.program(arch), "./cmd/slurmlet")
+		compile.Env = r.environ("CGO_ENABLED=0", "GOOS=linux", "GOARCH="+arch)
+		if _, err := output(compile); err != nil {
+			return err
+		}
+		dir := filepath.Join(r.work, "agents", "linux_"+arch)
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			return fmt.Errorf("cannot make a directory for the images' agent: %w", err)
+		}
+		program, err := os.ReadFile(r.program(arch))
+		if err != nil {
+			return fmt.Errorf("cannot read the program: %w", err)
+		}
+		name := filepath.Join(dir, "slurmlet")
+		if err := os.WriteFile(name, program, 0o755); err != nil {
+			return fmt.Errorf("cannot copy the program for the images: %w", err)
+		}
+		if err := os.Chtimes(name, r.when, r.when); err != nil {
+			return fmt.Errorf("cannot set the program's time: %w", err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,118 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// sign signs every image and the chart, and attests to their SBOMs and their
+// provenance. Cosign signs in a registry, so one lives as long as this takes, and
+// the layouts get back what cosign has added.
+func (r *release) sign(ctx context.Context) error {
+	say("signs %d artifacts", len(r.artifacts))
+	dir := filepath.Join(r.work, "registry")
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return fmt.Errorf("cannot make the registry's directory: %w", err)
+	}
+	local, err := startRegistry(ctx, r.distribution, dir)
+	if err != nil {
+		return err
+	}
+	defer local.stop()
+	there := r.settings
+	there.registry, there.plainHTTP = local.address, true
+	for _, a := range r.artifacts {
+		if err := r.signOne(ctx, there, a); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *release) signOne(ctx context.Context, there settings, a *artifact) error {
+	layout, err := r.store(ctx, a.repository)
+	if err != nil {
+		return err
+	}
+	remote, err := there.remote(a.repository)
+	if err != nil {
+		return err
+	}
+	if err := copyAll(ctx, layout, remote, a.nodes()); err != nil {
+		return err
+	}
+	name := there.registry + "/" + a.repository + "@"
+	top := name + a.top.Digest.String()
+	if err := r.runCosign(ctx, "sign", "--recursive", top); err != nil {
+		return err
+	}
+	if err := r.runCosign(ctx, "attest", "--type", "slsaprovenance1", "--predicate", r.predicatePath(), top); err != nil {
+		return err
+	}
+	for _, img := range a.images {
+		bill := r.billPath(billOf(a, img))
+		if err := r.runCosign(ctx, "attest", "--type", "spdxjson", "--predicate", bill, name+img.manifest.Digest.String()); err != nil {
+			return err
+		}
+	}
+	return copyAll(ctx, remote, layout, a.nodes())
+}
+
+// What cosign would ask the public Sigstore for: which services sign along, and
+// whose certificates count. A key needs neither.
+const (
+	noServices = `{"mediaType": "application/vnd.dev.sigstore.signingconfig.v0.2+json", "rekorTlogConfig": {}, "tsaConfig": {}}`
+	nobody     = `{"mediaType": "application/vnd.dev.sigstore.trustedroot+json;version=0.1"}`
+)
+
+// runCosign runs cosign, which signs with the key.
+func (r *release) runCosign(ctx context.Context, verb string, args ...string) error {
+	config, root := filepath.Join(r.work, "signing-config.json"), filepath.Join(r.work, "trusted-root.json")
+	for name, text := range map[string]string{config: noServices, root: nobody} {
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			return fmt.Errorf("cannot write cosign's settings: %w", err)
+		}
+	}
+	args = slices.Concat([]string{verb, "--yes", "--key", r.key, "--signing-config", config, "--trusted-root", root}, args)
+	cmd := exec.CommandContext(ctx, r.cosign, args...)
+	var said bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &said, &said
+	if err := cmd.Run(); err != nil {
+		return fmt.Errorf("cannot run cosign %s: %w\n%s", verb, err, said.String())
+	}
+	return nil
+}
+
+// sums writes what to pull, and the checksums, and signs them.
+func (r *release) sums(ctx context.Context) error {
+	var pull strings.Builder
+	for _, a := range r.artifacts {
+		fmt.Fprintf(&pull, "%s@%s %s\n", a.repository, a.top.Digest, a.tag)
+	}
+	if err := os.WriteFile(filepath.Join(r.out, "digests.txt"), []byte(pull.String()), 0o644); err != nil {
+		return fmt.Errorf("cannot write the digests: %w", err)
+	}
+	names, err := r.files()
+	if err != nil {
+		return err
+	}
+	var text strings.Builder
+	for _, name := range names {
+		sum, err := hashOf(filepath.Join(r.out, name))
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(&text, "%s  %s\n", sum, name)
+	}
+	path := filepath.Join(r.out, "SHA256SUMS")
+	if err := os.WriteFile(path, []byte(text.String()), 0o644); err != nil {
+		return fmt.Errorf("cannot write the checksums: %w", err)
+	}
+	return r.runCosign(ctx, "sign-blob", "--bundle", path+".sigstore.json", path)
+}
