@@ -140,8 +140,8 @@ fuzz: ## every fuzz target for FUZZ=60s
 		done; \
 	done
 
-up: build ## a Slurm cluster in local pods (SLURM=24.11 or 26.05)
-	$(SANDBOX) up -slurm $(SLURM)
+up: build ## a Slurm cluster in local pods (SLURM=24.11 or 26.05; LIMITS=no needs no kernel)
+	$(SANDBOX) up -slurm $(SLURM) $(if $(filter no,$(LIMITS)),-no-limits)
 
 down: build ## end it, and leave nothing
 	$(SANDBOX) down

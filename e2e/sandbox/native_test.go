@@ -19,12 +19,12 @@ mkdir -p /mnt/bin /mnt/parts/root-%[1]s
 mount -t hostfs -o %[2]s none /mnt/bin
 mount -t hostfs -o %[3]s none /mnt/parts/root-%[1]s
 sandbox() { c=$1; shift; /mnt/bin/%[4]s $c -name native "$@"; }
-sandbox up -empty -slurm %[1]s
-echo '{"name":"a","cpu":1.5,"args":["sleep","1000"]}' | sandbox create
+sandbox up -empty -slurm %[1]s >&2
+echo '{"name":"a","cpu":1.5,"args":["sleep","1000"]}' | sandbox create >&2
 sandbox exec a sh -c 'cat /proc/self/cgroup /sys/fs/cgroup/cpu.max; mkdir /sys/fs/cgroup/own'
-sandbox restart -grace 1s a
+sandbox restart -grace 1s a >&2
 sandbox exec a hostname
-sandbox down
+sandbox down >&2
 find /sys/fs/cgroup /run -path '*slurmlet-sandbox*'
 grep slurmlet-sandbox /proc/mounts || true
 `
