@@ -64,7 +64,7 @@ func TestDryRun(t *testing.T) {
 			{"it is Ready", nil, []condition{isReady}},
 			{"the dry run is killed", []act{choose("killed"), edit("slurm.conf", conf("second"))}, []condition{
 				isReady, last("second"), notRefused, cleared,
-				logged(entry{"level": "WARN", "msg": "the check goes on without a dry run", "error": "it was killed: the container may be short of memory"}),
+				logged(entry{"level": "WARN", "msg": "the check goes on without a dry run", "error": "slurmctld was killed: the container may be short of memory"}),
 			}},
 			{"nobody knows the accounts", []act{edit("slurm.conf", conf("third", "AccountingStorageType=accounting_storage/slurmdbd"))}, []condition{
 				isReady, last("third"), notRefused, never(tries("third")), cleared, logged(entry{"level": "WARN", "error": "slurmctld has not stored yet what slurmdbd knows"}),

@@ -114,7 +114,7 @@ func (d *dryRun) result(status process.Status) (why string, err error) {
 	words := d.said.String()
 	switch {
 	case status.Signal == unix.SIGKILL:
-		return "", errors.New("it was killed: the container may be short of memory")
+		return "", errors.New("slurmctld was killed: the container may be short of memory")
 	case strings.Contains(words, "already is listening"):
 		return "", fmt.Errorf("another process has taken its port %d", d.port)
 	case d.slurmConf().Accounted() && ofAccounts(words):

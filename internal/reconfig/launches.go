@@ -119,6 +119,6 @@ func (r *Reloader) releaseJobs() {
 	ctx, cancel := context.WithTimeout(context.Background(), lifecycle.QuestionLimit)
 	defer cancel()
 	if err := r.Client.Unreserve(ctx, hold); err != nil {
-		r.Log(slog.LevelWarn, "jobs are held for up to a minute", slog.String("reservation", hold), slog.Any("error", err))
+		r.Log(slog.LevelWarn, "cannot delete the reservation: slurmctld starts no jobs for up to a minute", slog.String("reservation", hold), slog.Any("error", err))
 	}
 }

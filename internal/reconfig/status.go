@@ -140,10 +140,10 @@ func (r *Reloader) Report(ctx context.Context, next lifecycle.State, status *Sta
 	old := former.state
 	r.reportRefusal(old, next)
 	if next.Canary != "" && next.Canary != old.Canary {
-		r.Log(slog.LevelWarn, "most nodes have not taken the configuration: slurmd of one is restarted into it", slog.String("node", next.Canary), slog.Int("nodes", len(next.Missed)))
+		r.Log(slog.LevelWarn, "most nodes have not taken the configuration: the agent has slurmd of one restarted into it", slog.String("node", next.Canary), slog.Int("nodes", len(next.Missed)))
 	}
 	if next.RestartAll && !old.RestartAll {
-		r.Log(slog.LevelInfo, "it came up with it: so are the others", slog.String("nodes", few(next.Missed)))
+		r.Log(slog.LevelInfo, "that slurmd came up with the configuration: the others are restarted, too", slog.String("nodes", few(next.Missed)))
 	}
 	if next.NotRestored != "" && next.NotRestored != old.NotRestored {
 		r.Log(slog.LevelError, "cannot put the last good configuration back", slog.String("error", next.NotRestored))

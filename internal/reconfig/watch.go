@@ -53,7 +53,7 @@ func (r *Reloader) Watch(ctx context.Context, post func(lifecycle.Event)) {
 	})
 	calm = time.AfterFunc(precheckCalm, func() { w.Do(func() { r.precheck(ctx) }) })
 	if err := w.add(); err != nil {
-		r.Log(slog.LevelWarn, "the kernel cannot tell of an edit: the configuration is read every "+watch.Every.String(), slog.Any("error", err))
+		r.Log(slog.LevelWarn, "the kernel cannot report edits: the agent reads the configuration every "+watch.Every.String(), slog.Any("error", err))
 		w.Tick(watch.Every)
 	}
 	w.Look() // an edit between the first read and the watch has no event
