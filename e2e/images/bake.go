@@ -13,13 +13,13 @@ import (
 )
 
 // resolve returns the names of all targets that the wanted ones stand for, and
-// whether any of them is built on Debian.
-func (s settings) resolve(ctx context.Context) (targets []string, onDebian bool, err error) {
+// those of the Debian images that they are built on.
+func (s settings) resolve(ctx context.Context) (targets, bases []string, err error) {
 	cmd := s.command(ctx, append([]string{"bake", "--print", "--progress=quiet"}, s.targets...)...)
 	cmd.Stdout = nil
 	out, err := cmd.Output()
 	if err != nil {
-		return nil, false, fmt.Errorf("cannot read docker-bake.hcl: %w", err)
+		return nil, nil, fmt.Errorf("cannot read docker-bake.hcl: %w", err)
 	}
 	var plan struct {
 		Target map[string]struct {
@@ -27,12 +27,12 @@ func (s settings) resolve(ctx context.Context) (targets []string, onDebian bool,
 		} `json:"target"`
 	}
 	if err := json.Unmarshal(out, &plan); err != nil {
-		return nil, false, fmt.Errorf("cannot read what buildx bake --print says: %w", err)
+		return nil, nil, fmt.Errorf("cannot read what buildx bake --print says: %w", err)
 	}
 	for _, target := range plan.Target {
-		onDebian = onDebian || target.Args["DEBIAN"] != ""
+		bases = append(bases, target.Args["DEBIAN"])
 	}
-	return slices.Sorted(maps.Keys(plan.Target)), onDebian, nil
+	return slices.Sorted(maps.Keys(plan.Target)), bases, nil
 }
 
 // bake builds targets with the buildkitd at address, for one architecture.

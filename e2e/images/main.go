@@ -21,6 +21,8 @@ import (
 	"os/signal"
 	"path/filepath"
 	"runtime"
+	"slices"
+	"strings"
 	"syscall"
 	"time"
 
@@ -63,24 +65,27 @@ func (s settings) run(ctx context.Context, w io.Writer) (err error) {
 		return fmt.Errorf("cannot make a directory for buildx: %w", err)
 	}
 	defer os.RemoveAll(s.config)
-	targets, onDebian, err := s.resolve(ctx)
+	targets, wanted, err := s.resolve(ctx)
 	if err != nil {
 		return err
 	}
 	if err := parts.Install(ctx, say, "images"); err != nil {
 		return err
 	}
+	names := slices.DeleteFunc(parts.Bases(), func(name string) bool {
+		return !slices.ContainsFunc(wanted, func(image string) bool { return strings.HasSuffix(image, "/"+name) })
+	})
 	bases := map[string]string{}
-	if onDebian {
-		native, err := emulate(ctx, s.arch)
-		if err != nil {
+	if len(names) > 0 {
+		var native func() error
+		if native, err = emulate(ctx, s.arch); err != nil {
 			return err
 		}
 		defer func() { err = errors.Join(err, native()) }()
-		for _, name := range parts.Bases() {
-			if bases[name], err = parts.Base(ctx, name, s.arch, say); err != nil {
-				return err
-			}
+	}
+	for _, name := range names {
+		if bases[name], err = parts.Base(ctx, name, s.arch, say); err != nil {
+			return err
 		}
 	}
 	d, err := startBuildkit(ctx, s.buildkitd, s.cache)

@@ -3,13 +3,13 @@ package main
 import (
 	"bufio"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"strings"
 	"syscall"
 	"time"
 )
@@ -19,6 +19,7 @@ type loopback struct {
 	address string // 127.0.0.1:40001
 	cmd     *exec.Cmd
 	ended   chan struct{}
+	said    []string // before it was up
 }
 
 const registryConfiguration = `version: 0.1
@@ -63,7 +64,7 @@ func startRegistry(ctx context.Context, program, dir string) (*loopback, error) 
 	case l.address = <-up:
 		return l, nil
 	case <-l.ended:
-		return nil, errors.New("cannot start the registry: it has ended")
+		return nil, fmt.Errorf("cannot start the registry: it has ended:\n%s", strings.Join(l.said, "\n"))
 	case <-ctx.Done():
 		l.stop()
 		return nil, fmt.Errorf("cannot reach the registry: %w", ctx.Err())
@@ -80,7 +81,7 @@ func (l *loopback) follow(log io.Reader, up chan<- string) {
 			told = true
 			up <- m[1]
 		} else if !told {
-			say("registry: %s", lines.Text())
+			l.said = append(l.said, lines.Text())
 		}
 	}
 	_, _ = io.Copy(io.Discard, log) // a line that was too long for the scanner
