@@ -1,0 +1,67 @@
+package reconfig
+
+import (
+	"log/slog"
+	"os"
+	"syscall"
+	"time"
+
+	"github.com/slurmlet/slurmlet/internal/process"
+	"github.com/slurmlet/slurmlet/internal/slurm"
+)
+
+// Options are a Reloader's surroundings.
+type Options struct {
+	// Sources are the directories in which people edit.
+	Sources []string
+	// RunDir holds the live set, StateDir the last good one.
+	RunDir, StateDir string
+	Preflight        Preflight
+	// Defaults: parameters that slurm.conf does not set get the values that a cluster of
+	// pods needs. SlurmUser is one of them.
+	Defaults  bool
+	SlurmUser string
+	Daemon    Daemon
+	Table     *process.Table
+	Client    slurm.Client
+	Feed      Feed
+	// CopyKeys brings the daemon's copy of auth/slurm's keys up to date.
+	CopyKeys func() error
+	// Fatal returns slurmctld's last fatal line since a time, "" for none.
+	Fatal func(since time.Time) string
+	Log   func(slog.Level, string, ...slog.Attr)
+}
+
+// Daemon is the slurmctld of this container.
+type Daemon struct {
+	Path string
+	Env  []string
+	// Credential is nil when slurmctld runs as the agent's own user.
+	Credential *syscall.Credential
+}
+
+func (d Daemon) uid() int {
+	if d.Credential != nil {
+		return int(d.Credential.Uid)
+	}
+	return os.Geteuid()
+}
+
+func (d Daemon) gid() int {
+	if d.Credential != nil {
+		return int(d.Credential.Gid)
+	}
+	return os.Getegid()
+}
+
+// Feed tells the nodes' agents which configuration slurmctld has.
+type Feed interface {
+	// Hold keeps everything from the nodes until Announce: slurmctld may yet refuse the set.
+	Hold()
+	// Announce tells all nodes of the set in dir.
+	Announce(dir string)
+	// Restart has the slurmds on some hosts restarted into the set in dir, within a time.
+	Restart(dir string, hosts map[string]bool, within time.Duration)
+	// Hosts are the addresses of the agents that listen now.
+	Hosts() map[string]bool
+}
