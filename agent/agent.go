@@ -314,20 +314,13 @@ func (a *Agent) own() int {
 			if next.Registers && next.Phase == lifecycle.Stopping && a.life.Phase != lifecycle.Stopping {
 				go a.hang.whileStopping()
 			}
-			arrived := next.Registers && next.Phase == lifecycle.Ready && a.life.Phase != lifecycle.Ready
 			a.life = next
 			a.hang.setLimit(next.Deadlines.SilentLimit())
-			if arrived {
-				a.checkMismatches()
-			}
 			for _, action := range actions {
 				queue = append(queue, a.perform(action)...)
 			}
 		}
 		if a.life.Phase == lifecycle.Exited {
-			a.killSteps()
-			a.login.Close()
-			a.killSackd()
 			return a.life.Code
 		}
 		queue = append(queue, <-a.events)

@@ -45,7 +45,7 @@ var statuses = map[string]Status{
 		Role: Slurmctld, State: lifecycle.Reloading, Since: noon, Version: "v1", Started: true, Main: &MainStatus{PID: 9, Since: noon}, LastError: &LastError{At: later, Text: "a secret"},
 		Keys: &KeysStatus{Signs: "slurm.key", Since: noon, Accepts: []KeyStatus{{Name: "slurm.key"}}, Refused: "a secret"},
 		Conf: &reconfig.Status{
-			Sources: []string{"/etc/slurm", "/etc/slurm-more"}, Live: "5feceb66ffc8", Good: "5feceb66ffc8", Doing: string(lifecycle.Restoring), Reloads: reconfig.Reloads{Refused: 1, RolledBack: 2},
+			Sources: []string{"/etc/slurm", "/etc/slurm-more"}, Live: "5feceb66ffc8", Good: "5feceb66ffc8", Doing: lifecycle.Restoring.String(), Reloads: reconfig.Reloads{Refused: 1, RolledBack: 2},
 			Refused: &reconfig.Refusal{Since: later, Why: []string{"slurmctld: a secret", "/etc/slurm-more/parts/nodes.conf:4:12: error: a secret", "/etc/slurm/slurm.conf:9: error: a secret"}},
 			Faults:  []string{"a secret", "another"},
 		},
@@ -77,7 +77,7 @@ var statuses = map[string]Status{
 		Role: Login, State: lifecycle.Stopping, Since: noon, Version: "v1", Started: true, Main: &MainStatus{PID: 7, Since: noon},
 		Services: []login.ServiceStatus{{Name: "sshd", State: login.Stopped}}, Stopping: &StoppingStatus{Since: noon, Until: later},
 	},
-	"starting": {Role: Slurmdbd, State: lifecycle.Starting, Since: noon, Doing: string(lifecycle.Reaching), Reason: "a secret", Version: "v1"},
+	"starting": {Role: Slurmdbd, State: lifecycle.Starting, Since: noon, Doing: lifecycle.Reaching.String(), Reason: "a secret", Version: "v1"},
 	"names": {
 		Role: Slurmctld, State: lifecycle.Exited, Since: noon, Version: "a \"quoted\"\nversion\\",
 		Keys: &KeysStatus{Signs: strings.Repeat("é", 200)},

@@ -30,45 +30,22 @@ func (a *Agent) perform(act lifecycle.Action) []lifecycle.Event {
 		a.signal(act.Signal)
 	case lifecycle.Reach:
 		a.inquire(func(ctx context.Context) lifecycle.Event { return a.reachQuestion(ctx, act.Number) })
-	case lifecycle.Ask:
-		question := a.confirmQuestion
-		switch {
-		case a.life.Phase == lifecycle.Stopping:
-			question = a.withdrawQuestion
-		case a.life.Registers:
-			question = a.nodeQuestion
-		case a.life.Activity == lifecycle.Doubting:
-			question = a.reachQuestion
-		}
-		a.inquire(func(ctx context.Context) lifecycle.Event { return question(ctx, act.Number) })
-	case lifecycle.StartSackd:
+	case lifecycle.Confirm:
+		a.inquire(func(ctx context.Context) lifecycle.Event { return a.confirmQuestion(ctx, act.Number) })
+	case lifecycle.AskNode:
+		a.inquire(func(ctx context.Context) lifecycle.Event { return a.nodeQuestion(ctx, act.Number) })
+	case lifecycle.AskJobs:
+		a.inquire(func(ctx context.Context) lifecycle.Event { return a.withdrawQuestion(ctx, act.Number) })
+	case lifecycle.Change:
 		a.inquire(func(ctx context.Context) lifecycle.Event {
-			return lifecycle.Done{Number: act.Number, Err: a.startSackd(ctx)}
+			return lifecycle.Done{Number: act.Number, Err: a.change(ctx, act)}
 		})
-	case lifecycle.DeleteRecord:
-		a.inquire(func(ctx context.Context) lifecycle.Event {
-			return lifecycle.Done{Number: act.Number, Err: a.client.DeleteNode(ctx, a.Config.NodeName)}
-		})
-	case lifecycle.DrainRecord:
-		a.inquire(func(ctx context.Context) lifecycle.Event {
-			return lifecycle.Done{Number: act.Number, Err: a.client.DrainNode(ctx, a.Config.NodeName, act.Reason)}
-		})
-	case lifecycle.ResumeRecord:
-		a.inquire(func(ctx context.Context) lifecycle.Event {
-			return lifecycle.Done{Number: act.Number, Err: a.client.ResumeNode(ctx, a.Config.NodeName)}
-		})
-	case lifecycle.EndStaleJobs:
-		a.inquire(func(ctx context.Context) lifecycle.Event {
-			return lifecycle.Done{Number: act.Number, Err: a.endDeadJobs(ctx)}
-		})
+	case lifecycle.CompareCluster:
+		a.checkMismatches()
 	case lifecycle.FindLostJobs:
 		a.inquire(func(ctx context.Context) lifecycle.Event {
 			lost, err := a.lostJobs(ctx)
 			return lifecycle.LostJobsFound{Number: act.Number, Lost: lost, Err: err}
-		})
-	case lifecycle.UpdateRecord:
-		a.inquire(func(ctx context.Context) lifecycle.Event {
-			return lifecycle.Done{Number: act.Number, Err: a.client.UpdateNode(ctx, a.Config.NodeName, act.Fields)}
 		})
 	case lifecycle.Arm:
 		time.AfterFunc(spread(a.life, act.After), func() { a.post(lifecycle.TimerFired{Number: act.Number}) })
@@ -78,16 +55,8 @@ func (a *Agent) perform(act lifecycle.Action) []lifecycle.Event {
 		go func() { a.post(lifecycle.StepsCounted{Number: act.Number, Steps: len(a.stepSockets())}) }()
 	case lifecycle.SignalJobs:
 		go a.signalJobs()
-	case lifecycle.RequeueJobs:
-		a.inquire(func(ctx context.Context) lifecycle.Event {
-			return lifecycle.Done{Number: act.Number, Err: a.requeueJobs(ctx)}
-		})
 	case lifecycle.KillRequeued:
 		go a.killRequeued()
-	case lifecycle.FailRecord:
-		a.inquire(func(ctx context.Context) lifecycle.Event {
-			return lifecycle.Done{Number: act.Number, Err: a.client.FailNode(ctx, a.Config.NodeName, act.Reason)}
-		})
 	case lifecycle.EndSteps:
 		go a.endSteps(act.Kill)
 	case lifecycle.HoldSteps:
@@ -101,9 +70,7 @@ func (a *Agent) perform(act lifecycle.Action) []lifecycle.Event {
 	case lifecycle.EndSessions:
 		a.login.EndSessions(act.Kill)
 	case lifecycle.Exit:
-		if a.cancelQuestion != nil {
-			a.cancelQuestion()
-		}
+		a.exit()
 	case lifecycle.ArmReload:
 		time.AfterFunc(act.After, func() { a.post(lifecycle.ReloadTimerFired{Number: act.Number}) })
 	case lifecycle.Check, lifecycle.CheckFirst, lifecycle.AwaitLaunches, lifecycle.Place, lifecycle.Reconfigure, lifecycle.AskNodes, lifecycle.Keep:
@@ -116,6 +83,40 @@ func (a *Agent) perform(act lifecycle.Action) []lifecycle.Event {
 		panic(fmt.Sprintf("perform: no such action: %T", act))
 	}
 	return nil
+}
+
+// change changes the node record or its jobs.
+func (a *Agent) change(ctx context.Context, c lifecycle.Change) error {
+	node := a.Config.NodeName
+	switch c.Verb {
+	case lifecycle.DeleteNode:
+		return a.client.DeleteNode(ctx, node)
+	case lifecycle.DrainNode:
+		return a.client.DrainNode(ctx, node, c.Reason)
+	case lifecycle.ResumeNode:
+		return a.client.ResumeNode(ctx, node)
+	case lifecycle.UpdateNode:
+		return a.client.UpdateNode(ctx, node, c.Fields)
+	case lifecycle.FailNode:
+		return a.client.FailNode(ctx, node, c.Reason)
+	case lifecycle.RequeueJobs:
+		return a.requeueJobs(ctx)
+	case lifecycle.EndStaleJobs:
+		return a.endDeadJobs(ctx)
+	case lifecycle.StartSackd:
+		return a.startSackd(ctx)
+	}
+	panic(fmt.Sprintf("change: no such verb: %d", c.Verb))
+}
+
+// exit ends what still runs here when the daemon's life is over.
+func (a *Agent) exit() {
+	if a.cancelQuestion != nil {
+		a.cancelQuestion()
+	}
+	a.killSteps()
+	a.login.Close()
+	a.killSackd()
 }
 
 // spread makes a thousand nodes not ask a new slurmctld at once, nor one that

@@ -130,7 +130,7 @@ func (a *Agent) publish(next lifecycle.State) {
 		since = old.Since
 	}
 	s := Status{
-		Role: a.Config.Role, State: next.Phase, Since: since, Doing: string(next.Activity), Reason: next.Reason,
+		Role: a.Config.Role, State: next.Phase, Since: since, Doing: next.Activity.String(), Reason: next.Reason,
 		Version: a.Version, Started: next.WasReady, Restarts: next.Starts,
 	}
 	if next.Main != 0 {

@@ -68,7 +68,7 @@ func (u unit) follow(l lifecycle.State) unit {
 		u.phase = active
 	}
 	u.status = string(l.Phase)
-	for _, more := range []string{string(l.Activity), l.Reason} {
+	for _, more := range []string{l.Activity.String(), l.Reason} {
 		if more != "" {
 			u.status += ", " + more
 		}

@@ -48,7 +48,7 @@ func TestUnit(t *testing.T) {
 	hears("it is back", u.follow(node), "STATUS=Ready")
 
 	node.Phase, node.Activity = lifecycle.Stopping, lifecycle.Finishing
-	hears("systemctl stop", u.follow(node), "STATUS=Stopping, "+string(lifecycle.Finishing)+"\nSTOPPING=1")
+	hears("systemctl stop", u.follow(node), "STATUS=Stopping, "+lifecycle.Finishing.String()+"\nSTOPPING=1")
 	hears("too late", u.hungUp(node), "")
 
 	rest := lifecycle.State{Phase: lifecycle.Ready, Main: 5}

@@ -78,7 +78,7 @@ func (l State) describe(n *slurm.Node) (State, []Action) {
 	}
 	l.Activity, l.settled = Describing, nodesize.Traits{}
 	l.question++
-	return l, []Action{UpdateRecord{l.question, fields}}
+	return l, []Action{Change{Number: l.question, Verb: UpdateNode, Fields: fields}}
 }
 
 // described: slurmctld has changed the record, or refuses to. A refusal does

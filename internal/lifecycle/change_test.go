@@ -23,9 +23,9 @@ func TestResizeWaitsForTheJobs(t *testing.T) {
 	l, _ := play(slurmdLife(), readied...)
 	l, actions := play(l, grown)
 	require.Equal(t, Resizing, l.Phase)
-	require.Equal(t, []Action{Ask{l.question}}, actions)
+	require.Equal(t, []Action{AskNode{l.question}}, actions)
 	l, actions = play(l, Answered{Node: record(busy)})
-	require.Equal(t, []Action{DrainRecord{l.question, reasonResize}}, actions)
+	require.Equal(t, []Action{Change{Number: l.question, Verb: DrainNode, Reason: reasonResize}}, actions)
 	l, _ = play(l, Done{}, TimerFired{})
 	for range watchedTries {
 		l, actions = play(l, Answered{Node: record(busy, ourDrain)})
@@ -36,9 +36,9 @@ func TestResizeWaitsForTheJobs(t *testing.T) {
 	require.Equal(t, []Action{Arm{l.timer, WatchedPause}}, actions, "the end of a step is waited for, not asked for")
 	require.True(t, l.Phase.Serving())
 	l, actions = play(l, StepsEnded{}, TimerFired{})
-	require.Equal(t, []Action{Ask{l.question}}, actions)
+	require.Equal(t, []Action{AskNode{l.question}}, actions)
 	l, actions = play(l, Answered{Node: record(ourDrain)})
-	require.Equal(t, []Action{DeleteRecord{l.question}}, actions)
+	require.Equal(t, []Action{Change{Number: l.question, Verb: DeleteNode}}, actions)
 	l, actions = play(l, Done{})
 	require.Equal(t, []Action{Arm{l.timer, min(l.Deadlines.End, replaceTime)}, SignalMain{SigTerm}}, actions)
 	l, actions = play(l, MainExited{PID: 7})
@@ -64,7 +64,7 @@ func TestResizeAndBack(t *testing.T) {
 	l, _ := play(slurmdLife(), append(readied, grown, Answered{Node: record(busy)}, Done{}, TimerFired{}, Answered{Node: record(busy, ourDrain)})...)
 	l, _ = play(l, back)
 	l, actions := play(l, Answered{Node: record(busy, ourDrain)})
-	require.Equal(t, []Action{ResumeRecord{l.question}}, actions)
+	require.Equal(t, []Action{Change{Number: l.question, Verb: ResumeNode}}, actions)
 	l, _ = play(l, Done{}, Answered{Node: record(busy)})
 	require.Equal(t, Ready, l.Phase)
 	require.Equal(t, 7, l.Main, "slurmd was not disturbed")
@@ -82,8 +82,8 @@ func TestResizeBeforeReady(t *testing.T) {
 	l, _ := play(slurmdLife(), append(up, grown)...)
 	require.Equal(t, Starting, l.Phase)
 	l, _ = play(l, MainReady{}, TimerFired{})
-	_, actions := play(l, Answered{Node: record()})
-	require.IsType(t, DrainRecord{}, actions[0], "slurmd was started with the old size")
+	l, actions := play(l, Answered{Node: record()})
+	require.Equal(t, Change{Number: l.question, Verb: DrainNode, Reason: reasonResize}, actions[0], "slurmd was started with the old size")
 }
 
 func TestWhatCannotBeReadChangesNothing(t *testing.T) {
@@ -123,14 +123,14 @@ func TestTraitsAreAppliedLive(t *testing.T) {
 	l, _ := play(slurmdLife(), readied...)
 	l, actions := play(l, weighted("5"))
 	require.Equal(t, Ready, l.Phase)
-	require.Equal(t, []Action{Ask{l.question}}, actions)
+	require.Equal(t, []Action{AskNode{l.question}}, actions)
 	l, actions = play(l, Answered{Node: record(busy, weight(1))})
-	require.Equal(t, []Action{UpdateRecord{l.question, []string{"weight=5"}}}, actions)
+	require.Equal(t, []Action{Change{Number: l.question, Verb: UpdateNode, Fields: []string{"weight=5"}}}, actions)
 
 	away, actions := play(l, Done{Err: fmt.Errorf("away: %w", slurm.ErrUnreachable)})
 	require.Equal(t, []Action{Arm{l.timer + 1, backoff.FirstTry}}, actions, "no answer is no refusal")
 	_, actions = play(away, TimerFired{})
-	require.IsType(t, Ask{}, actions[0])
+	require.IsType(t, AskNode{}, actions[0])
 
 	refused, actions := play(l, Done{Err: errors.New("no such parameter")})
 	require.Empty(t, actions)
@@ -144,15 +144,15 @@ func TestTraitsAreAppliedLive(t *testing.T) {
 	require.Empty(t, actions)
 	l, _ = play(l, back)
 	l, actions = play(l, Answered{Node: record(busy, weight(5))})
-	require.Equal(t, []Action{UpdateRecord{l.question, []string{"weight=1"}}}, actions, "removed: Slurm's default")
+	require.Equal(t, []Action{Change{Number: l.question, Verb: UpdateNode, Fields: []string{"weight=1"}}}, actions, "removed: Slurm's default")
 	_, actions = play(refused, back)
-	require.IsType(t, Ask{}, actions[0])
+	require.IsType(t, AskNode{}, actions[0])
 }
 
 func TestAnEditOfTheTraitsDuringAnother(t *testing.T) {
 	l, _ := play(slurmdLife(), append(readied, weighted("5"), Answered{Node: record(weight(1))}, weighted("1"))...)
 	l, actions := play(l, Answered{Node: record(weight(5))})
-	require.Equal(t, []Action{UpdateRecord{l.question, []string{"weight=1"}}}, actions)
+	require.Equal(t, []Action{Change{Number: l.question, Verb: UpdateNode, Fields: []string{"weight=1"}}}, actions)
 }
 
 func TestAnOlderRecordGetsTheTraitsBeforeReady(t *testing.T) {
@@ -160,7 +160,7 @@ func TestAnOlderRecordGetsTheTraitsBeforeReady(t *testing.T) {
 	life.Traits.Features = nodesize.Trait{Value: "a,b", Source: "labels"}
 	l, _ := play(life, registered...)
 	l, actions := play(l, Answered{Node: record(func(n *slurm.Node) { n.Features = []string{"c"} })})
-	require.Equal(t, []Action{UpdateRecord{l.question, []string{"availablefeatures=a,b", "activefeatures=a,b"}}}, actions)
+	require.Equal(t, []Action{Change{Number: l.question, Verb: UpdateNode, Fields: []string{"availablefeatures=a,b", "activefeatures=a,b"}}}, actions)
 	require.Equal(t, Starting, l.Phase)
 	l, _ = play(l, Done{})
 	require.Equal(t, Ready, l.Phase)

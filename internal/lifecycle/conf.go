@@ -11,20 +11,6 @@ import (
 	"github.com/slurmlet/slurmlet/internal/slurm"
 )
 
-// ConfActivity is what a slurmctld does about its configuration besides.
-type ConfActivity string
-
-const (
-	ConfIdle         ConfActivity = ""
-	Checking         ConfActivity = "checking the new configuration"
-	AwaitingLaunches ConfActivity = "waiting for slurmctld to launch the jobs that it has started"
-	Reconfiguring    ConfActivity = "waiting for slurmctld to take the new configuration"
-	Spreading        ConfActivity = "waiting for the nodes to take the new configuration"
-	RestartingOne    ConfActivity = "having slurmd restarted into the new configuration on one node"
-	Restoring        ConfActivity = "putting the last good configuration back"
-	BackingOff       ConfActivity = "pausing before the last good configuration is put back once more"
-)
-
 // Revision is the content of the sources at one time: a set, or why it cannot be
 // used.
 type Revision struct {

@@ -291,37 +291,18 @@ func (w *world) carryOut(a Action) {
 		w.counts = append(w.counts, a.Number)
 	case Reach:
 		w.asked, w.reaching = append(w.asked, a.Number), true
-	case Ask:
+	case AskNode:
 		w.asked, w.reaching = append(w.asked, a.Number), false
-	case DeleteRecord:
-		require.False(w, Foreign(w.record) && !w.stopped, "a deleted record takes an admin's drain with it")
-		require.False(w, w.record.Busy(), "jobs run on it")
-		w.changes = append(w.changes, a.Number)
-	case DrainRecord:
-		require.False(w, Foreign(w.record), "an admin's drain gets our reason")
-		w.changes = append(w.changes, a.Number)
-	case ResumeRecord:
-		require.True(w, Own(w.record) || putRight(w.record), "a drain that was not ours is lifted")
+	case AskJobs:
+		w.asked, w.reaching = append(w.asked, a.Number), false
+	case Confirm:
+		w.asked, w.reaching = append(w.asked, a.Number), false
+	case Change:
+		w.checkChange(a)
 		w.changes = append(w.changes, a.Number)
 	case FindLostJobs:
 		require.False(w, w.stopped)
 		require.Equal(w, Ready, w.life.Phase)
-	case StartSackd:
-		require.True(w, w.stopped && w.life.maySpeak())
-		w.changes = append(w.changes, a.Number)
-	case EndStaleJobs:
-		require.True(w, w.record.Busy() && w.life.Inherits, "jobs of this container may live")
-		w.changes = append(w.changes, a.Number)
-	case UpdateRecord:
-		require.NotEmpty(w, a.Fields)
-		w.changes = append(w.changes, a.Number)
-	case RequeueJobs:
-		require.True(w, w.life.stage >= toRequeue && w.record.Busy())
-		w.changes = append(w.changes, a.Number)
-	case FailRecord:
-		require.True(w, w.record.Busy())
-		require.True(w, w.life.stage >= toFail || w.life.hasSackd, "jobs run on it")
-		w.changes = append(w.changes, a.Number)
 	case KillSteps:
 		require.True(w, w.life.acted >= toFail || w.life.stage == toStop, "a job that may run on lives as long as slurmd")
 	case Schedule:
@@ -340,6 +321,30 @@ func (w *world) carryOut(a Action) {
 		require.False(w, w.served && !w.gone && a.Code == exitcode.OK, "the record may still be there, and the exit status says it is not: %+v", w.life)
 	default:
 		w.conf.carryOut(w, a)
+	}
+}
+
+// checkChange: what is changed may be changed now.
+func (w *world) checkChange(a Change) {
+	switch a.Verb {
+	case DeleteNode:
+		require.False(w, Foreign(w.record) && !w.stopped, "a deleted record takes an admin's drain with it")
+		require.False(w, w.record.Busy(), "jobs run on it")
+	case DrainNode:
+		require.False(w, Foreign(w.record), "an admin's drain gets our reason")
+	case ResumeNode:
+		require.True(w, Own(w.record) || putRight(w.record), "a drain that was not ours is lifted")
+	case EndStaleJobs:
+		require.True(w, w.record.Busy() && w.life.Inherits, "jobs of this container may live")
+	case UpdateNode:
+		require.NotEmpty(w, a.Fields)
+	case RequeueJobs:
+		require.True(w, w.life.stage >= toRequeue && w.record.Busy())
+	case FailNode:
+		require.True(w, w.record.Busy())
+		require.True(w, w.life.stage >= toFail || w.life.hasSackd, "jobs run on it")
+	case StartSackd:
+		require.True(w, w.stopped && w.life.maySpeak())
 	}
 }
 

@@ -23,9 +23,9 @@ var activities = []struct {
 	// dropped: it has never been in service, or slurmctld has deleted its record.
 	dropped bool
 }{
-	{"never started, slurmctld cannot be reached", []Event{Begun{}, Answered{Err: errors.New("no")}}, Starting, Reaching, "", true},
+	{"never started, slurmctld cannot be reached", []Event{Begun{}, Answered{Err: errors.New("no")}}, Starting, Reaching, Idle, true},
 	{"never started, and now it is", []Event{Begun{}, Answered{}}, Starting, Launching, Ending, true},
-	{"never READY, slurmd died", []Event{Begun{}, Answered{}, MainStarted{PID: 7, At: epoch}, MainExited{PID: 7}}, Starting, Pausing, "", true},
+	{"never READY, slurmd died", []Event{Begun{}, Answered{}, MainStarted{PID: 7, At: epoch}, MainExited{PID: 7}}, Starting, Pausing, Idle, true},
 	{"READY", slices.Concat(up, []Event{MainReady{}}), Starting, Confirming, Withdrawing, false},
 	{"an old record is waited for", after(Answered{Node: record(bigger, busy, ourDrain)}), Starting, Leaving, Withdrawing, false},
 	{"an old record is being deleted", after(Answered{Node: record(bigger, ourDrain)}), Starting, Deleting, Withdrawing, false},
@@ -95,9 +95,9 @@ func TestSlurmdIsBackOnTheWayDown(t *testing.T) {
 			l, _ = play(l, MainStarted{PID: 9, At: epoch.Add(time.Minute)}, MainReady{}, TimerFired{})
 			require.Equal(t, Withdrawing, l.Activity)
 			l, actions := play(l, Answered{Node: record(busy), Steps: 1})
-			require.Contains(t, actions, Action(DrainRecord{l.question, reasonTerminate}))
+			require.Contains(t, actions, Action(Change{Number: l.question, Verb: DrainNode, Reason: reasonTerminate}))
 			l, actions = play(l, Done{}, Answered{Node: record(busy, terminating), Steps: 1})
-			require.Contains(t, actions, Action(RequeueJobs{l.question}))
+			require.Contains(t, actions, Action(Change{Number: l.question, Verb: RequeueJobs}))
 		})
 	}
 }

@@ -133,7 +133,7 @@ func (l State) speak(reason string) (State, []Action) {
 	l.Activity, l.Reason = StartingSackd, reason
 	l.timer++
 	l.question++
-	return l, []Action{StartSackd{l.question}}
+	return l, []Action{Change{Number: l.question, Verb: StartSackd}}
 }
 
 func (l State) spoken(e Done) (State, []Action) {

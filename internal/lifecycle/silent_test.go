@@ -60,7 +60,7 @@ func TestSlurmdThatIsNotReady(t *testing.T) {
 	l, actions = play(l, Answered{Steps: 1})
 	require.Contains(t, actions, Action(SignalMain{SigKill}))
 	l, actions = play(l, TimerFired{}, Answered{Steps: 1})
-	require.Equal(t, []Action{StartSackd{l.question}}, actions, "SIGKILL did not end it")
+	require.Equal(t, []Action{Change{Number: l.question, Verb: StartSackd}}, actions, "SIGKILL did not end it")
 }
 
 // TestSackdSpeaks: where slurmd cannot be killed, or does not start, a sackd gives
@@ -69,7 +69,7 @@ func TestSackdSpeaks(t *testing.T) {
 	l := isSpeaking()
 	require.Equal(t, StartingSackd, l.Activity)
 	l, actions := play(l, Done{})
-	require.Equal(t, []Action{Ask{l.question}}, actions)
+	require.Equal(t, []Action{AskJobs{l.question}}, actions)
 	for range unseenTries {
 		l, _ = play(l, Answered{Node: record(busy), Steps: 1}, TimerFired{})
 	}
@@ -100,7 +100,7 @@ func TestSackdSpeaks(t *testing.T) {
 		l, _ = play(l, TimerFired{}, Answered{Steps: 1}, MainFailed{errors.New("no")})
 	}
 	l, actions = play(l, TimerFired{}, Answered{Steps: 1})
-	require.Equal(t, []Action{StartSackd{l.question}}, actions)
+	require.Equal(t, []Action{Change{Number: l.question, Verb: StartSackd}}, actions)
 }
 
 // TestNobodySpeaks: without sackd the deadlines are what is left, and the status says so.
@@ -108,7 +108,7 @@ func TestNobodySpeaks(t *testing.T) {
 	l, actions := play(isSpeaking(), Done{Err: errors.New("cannot find the program sackd")})
 	require.IsType(t, Arm{}, actions[0])
 	_, actions = play(l, TimerFired{})
-	require.NotContains(t, actions, StartSackd{l.question})
+	require.NotContains(t, actions, Change{Number: l.question, Verb: StartSackd})
 	back, _ := play(l, MainExited{PID: 7})
 	require.Equal(t, Reaching, back.Activity, "it could be killed after all")
 	l, actions = play(l, DeadlinePassed{toLeave}, DeadlinePassed{toStop})

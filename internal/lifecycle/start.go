@@ -135,7 +135,7 @@ func (l State) confirm(n *slurm.Node) (State, []Action) {
 	case l.sees(n) && (Own(n) || putRight(n)):
 		l.Activity = Resuming // also from DOWN, which an earlier agent may have set with its drain
 		l.question++
-		return l, []Action{ResumeRecord{l.question}}
+		return l, []Action{Change{Number: l.question, Verb: ResumeNode}}
 	case !l.sees(n) || !n.Responding():
 		return l.again("slurmctld has not seen this slurmd yet: the record is " + strings.Join(n.State, "+"))
 	}
@@ -146,7 +146,7 @@ func (l State) confirm(n *slurm.Node) (State, []Action) {
 func (l State) bury() (State, []Action) {
 	l.Activity = EndingStaleJobs
 	l.question++
-	return l, []Action{EndStaleJobs{l.question}}
+	return l, []Action{Change{Number: l.question, Verb: EndStaleJobs}}
 }
 
 // buried: slurmctld knows of them, or will find out by itself. What it refuses
@@ -219,7 +219,7 @@ func (l State) leave(n *slurm.Node) (State, []Action) {
 	case !n.Drained():
 		l.Reason = what + "; draining it"
 		l.question++
-		return l, []Action{DrainRecord{l.question, reasonResize}}
+		return l, []Action{Change{Number: l.question, Verb: DrainNode, Reason: reasonResize}}
 	case n.Busy():
 		return l.stillBusy(what)
 	}

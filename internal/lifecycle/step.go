@@ -11,6 +11,33 @@ import (
 // and what to do come out. It is pure; agent.go turns the world into events
 // and actions into the world.
 func Step(l State, e Event) (State, []Action) {
+	next, actions := l.take(e)
+	return next, append(l.consequences(next), actions...)
+}
+
+// consequences are the actions that follow from a change of the state, whatever event
+// has led to it.
+func (l State) consequences(next State) []Action {
+	var actions []Action
+	if next.Registers && next.Phase == Ready && l.Phase != Ready {
+		actions = append(actions, CompareCluster{})
+	}
+	if next.Reloads && next.announces(l) {
+		actions = append(actions, Announce{next.Good})
+	}
+	return actions
+}
+
+// announces says whether the last good set has become live, or is back in its place.
+func (l State) announces(former State) bool {
+	if l.WasReady && l.Good != nil && !l.Unsettled && (!l.Good.Same(former.Good) || !former.WasReady) {
+		return true
+	}
+	return former.Unsettled && !l.Unsettled && l.Good.Same(former.Good)
+}
+
+// take passes an event to the method that knows what to do.
+func (l State) take(e Event) (State, []Action) {
 	switch e := e.(type) {
 	case Begun:
 		return l.begin()
@@ -79,7 +106,15 @@ func Step(l State, e Event) (State, []Action) {
 // ask opens a question; the answer to any earlier one is stale from now on.
 func (l State) ask() (State, []Action) {
 	l.question++
-	return l, []Action{Ask{l.question}}
+	switch {
+	case l.Phase == Stopping:
+		return l, []Action{AskJobs{l.question}}
+	case l.Registers:
+		return l, []Action{AskNode{l.question}}
+	case l.Activity == Doubting:
+		return l, []Action{Reach{l.question}}
+	}
+	return l, []Action{Confirm{l.question}}
 }
 
 // wait arms the timer; any earlier one is stale from now on.

@@ -100,7 +100,7 @@ func TestSlurmdComesUp(t *testing.T) {
 	l, actions = play(l, MainStarted{PID: 7, At: epoch}, MainReady{})
 	require.Equal(t, []Action{Arm{2, settle}}, actions)
 	l, actions = play(l, TimerFired{})
-	require.Equal(t, []Action{Ask{3}}, actions)
+	require.Equal(t, []Action{AskNode{3}}, actions)
 	require.Equal(t, Starting, l.Phase, "READY is not yet a registration")
 	l, _ = play(l, Answered{Node: record()})
 	require.Equal(t, Ready, l.Phase)
@@ -127,19 +127,19 @@ func TestRecord(t *testing.T) {
 		"the right one":                       {record(), Ready, Idle, nil, ""},
 		"the right one, jobs go on":           {record(busy), Ready, Idle, Arm{2, missedAfter}, ""},
 		"the right one, drained by an admin":  {record(anAdmins), Ready, Idle, nil, ""},
-		"the right one, drained by an agent":  {record(ourDrain), Starting, Resuming, ResumeRecord{3}, ""},
+		"the right one, drained by an agent":  {record(ourDrain), Starting, Resuming, Change{Number: 3, Verb: ResumeNode}, ""},
 		"none":                                {nil, Starting, Confirming, Arm{2, backoff.FirstTry}, "no record of this node yet"},
 		"of an earlier slurmd":                {record(stale), Starting, Confirming, Arm{2, backoff.FirstTry}, "has not seen this slurmd yet"},
 		"down still":                          {record(down), Starting, Confirming, Arm{2, backoff.FirstTry}, "DOWN+DYNAMIC_NORM+NOT_RESPONDING"},
-		"another size":                        {record(bigger), Starting, Leaving, DrainRecord{3, reasonResize}, "CPUTot is 4, not 1"},
-		"another size, busy":                  {record(bigger, busy), Starting, Leaving, DrainRecord{3, reasonResize}, "draining it"},
+		"another size":                        {record(bigger), Starting, Leaving, Change{Number: 3, Verb: DrainNode, Reason: reasonResize}, "CPUTot is 4, not 1"},
+		"another size, busy":                  {record(bigger, busy), Starting, Leaving, Change{Number: 3, Verb: DrainNode, Reason: reasonResize}, "draining it"},
 		"another size, busy and drained":      {record(bigger, busy, ourDrain), Starting, Leaving, Arm{2, backoff.FirstTry}, "jobs run on it"},
-		"another size, drained":               {record(bigger, ourDrain), Starting, Deleting, DeleteRecord{3}, "another size"},
+		"another size, drained":               {record(bigger, ourDrain), Starting, Deleting, Change{Number: 3, Verb: DeleteNode}, "another size"},
 		"another size, drained by an admin":   {record(bigger, anAdmins), Starting, Leaving, Arm{2, backoff.FirstTry}, "somebody else has drained the node, which would be lost with the record: bad disk"},
 		"refused over GPUs":                   {record(noGPUs), Starting, Leaving, Arm{2, backoff.FirstTry}, "(0 < 2): the cluster's gres.conf must say"},
-		"refused over GPUs that it had":       {record(noGPUs, bigger), Starting, Deleting, DeleteRecord{3}, "another size"},
-		"refused over GPUs before":            {record(foundGPUs), Starting, Resuming, ResumeRecord{3}, ""},
-		"refused by slurmctld":                {record(tooSmall), Starting, Deleting, DeleteRecord{3}, "refused what slurmd registered: Low socket"},
+		"refused over GPUs that it had":       {record(noGPUs, bigger), Starting, Deleting, Change{Number: 3, Verb: DeleteNode}, "another size"},
+		"refused over GPUs before":            {record(foundGPUs), Starting, Resuming, Change{Number: 3, Verb: ResumeNode}, ""},
+		"refused by slurmctld":                {record(tooSmall), Starting, Deleting, Change{Number: 3, Verb: DeleteNode}, "refused what slurmd registered: Low socket"},
 		"refused by slurmctld, jobs go on":    {record(busy, tooSmall), Starting, Leaving, Arm{2, backoff.FirstTry}, "jobs run on it"},
 		"refused, but an admin's drain stays": {record(tooSmall, func(n *slurm.Node) { n.Reason = "bad disk" }), Starting, Leaving, Arm{2, backoff.FirstTry}, "bad disk"},
 	} {
@@ -149,11 +149,14 @@ func TestRecord(t *testing.T) {
 			assert.Equal(t, c.state, l.Phase)
 			assert.Equal(t, c.doing, l.Activity)
 			assert.Contains(t, l.Reason, c.reason)
-			if c.action == nil {
-				assert.Empty(t, actions)
-			} else {
-				assert.Equal(t, []Action{c.action}, actions)
+			var want []Action
+			if c.state == Ready {
+				want = append(want, CompareCluster{})
 			}
+			if c.action != nil {
+				want = append(want, c.action)
+			}
+			assert.Equal(t, want, actions)
 		})
 	}
 }
@@ -272,7 +275,7 @@ func TestClockSteppedBack(t *testing.T) {
 
 	l, _ = play(isTerminated(), MainExited{PID: 7}, TimerFired{}, Answered{}, MainStarted{PID: 8, At: epoch.Add(time.Hour)}, MainReady{}, TimerFired{})
 	l, actions := play(l, Answered{Node: record(), Main: 8, Began: epoch})
-	require.Contains(t, actions, Action(DeleteRecord{l.question}), "on the way down as well")
+	require.Contains(t, actions, Action(Change{Number: l.question, Verb: DeleteNode}), "on the way down as well")
 }
 
 func TestStop(t *testing.T) {
@@ -334,17 +337,17 @@ func TestUnclaimedJobs(t *testing.T) {
 			l, actions := play(slurmdLife(), append(registered, c.found)...)
 			require.Equal(t, Ready, l.Phase)
 			if !c.again {
-				require.Empty(t, actions)
+				require.Equal(t, []Action{CompareCluster{}}, actions)
 				return
 			}
-			require.Equal(t, []Action{Arm{l.timer, missedAfter}}, actions)
+			require.Equal(t, []Action{CompareCluster{}, Arm{l.timer, missedAfter}}, actions)
 			l, actions = play(l, TimerFired{})
 			require.Equal(t, []Action{FindLostJobs{l.question}}, actions)
 			l, actions = play(l, LostJobsFound{Lost: []string{"3"}})
 			require.Equal(t, []Action{SignalMain{SigHup}}, actions)
 			l, actions = play(l, MainChanged{PID: 8, At: epoch}, Answered{Node: record()})
 			require.Equal(t, Ready, l.Phase)
-			require.Equal(t, []Action{Arm{l.timer, missedAfter}}, actions, "it looks whether that was of use")
+			require.Equal(t, []Action{CompareCluster{}, Arm{l.timer, missedAfter}}, actions, "it looks whether that was of use")
 			_, actions = play(l, TimerFired{}, LostJobsFound{}, TimerFired{})
 			require.Empty(t, actions)
 		})
@@ -390,7 +393,7 @@ func TestSlurmctldStartsAnew(t *testing.T) {
 				require.Empty(t, actions)
 				return
 			}
-			require.Equal(t, []Action{c.then}, actions)
+			require.Equal(t, c.then, actions[len(actions)-1])
 		})
 	}
 }
@@ -402,7 +405,7 @@ func TestRefusedGres(t *testing.T) {
 	l, _ = play(l, Answered{Node: record(noGPUs)})
 	assert.Equal(t, `slurmctld has refused what slurmd registered: gres/gpu count reported lower than configured (0 < 2): the cluster's gres.conf must say "Include /run/slurmlet/gres.conf"`, l.Reason)
 	l, actions := play(l, TimerFired{}, Answered{Node: record(foundGPUs)})
-	assert.Equal(t, []Action{ResumeRecord{l.question}}, actions)
+	assert.Equal(t, []Action{Change{Number: l.question, Verb: ResumeNode}}, actions)
 }
 
 // TestDatabaseIsAwaited: slurmdbd starts when its database answers, and what it
@@ -418,7 +421,7 @@ func TestDatabaseIsAwaited(t *testing.T) {
 	require.Equal(t, Ready, l.Phase)
 
 	l, actions = play(l, Troubled{})
-	require.Equal(t, []Action{Ask{l.question}}, actions)
+	require.Equal(t, []Action{Reach{l.question}}, actions)
 	l, _ = play(l, Answered{Err: errNo}, Troubled{})
 	require.Equal(t, []any{Ready, Doubting, errNo.Error()}, []any{l.Phase, l.Activity, l.Reason})
 	l, _ = play(l, TimerFired{}, Answered{})

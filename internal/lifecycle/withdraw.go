@@ -88,7 +88,7 @@ func (l State) schedules(elapsed time.Duration) []Action {
 func (l State) deleteRecord() (State, []Action) {
 	l.Activity = Deleting
 	l.question++
-	return l, []Action{DeleteRecord{l.question}}
+	return l, []Action{Change{Number: l.question, Verb: DeleteNode}}
 }
 
 func (l State) lookAtRecord() (State, []Action) {
@@ -124,18 +124,18 @@ func (l State) withdrawn(e Answered) (State, []Action) {
 	case !n.Drained():
 		l.Activity = Draining
 		l.question++
-		return l, []Action{DrainRecord{l.question, reasonTerminate}}
+		return l, []Action{Change{Number: l.question, Verb: DrainNode, Reason: reasonTerminate}}
 	case n.Is("NOT_RESPONDING") && l.seen && !l.hasSackd && !l.revived:
 		l.revived = true
 		return l.replaceSoon("slurmctld has no answer of slurmd")
 	case (l.stage >= toFail || l.onlyCompleting(e)) && l.acted < toFail:
 		l.Activity, l.Reason = Failing, "the time for jobs to end is over"
 		l.question++
-		return l, []Action{FailRecord{l.question, reasonTerminate}}
+		return l, []Action{Change{Number: l.question, Verb: FailNode, Reason: reasonTerminate}}
 	case l.stage >= toRequeue && l.acted < toRequeue:
 		l.Activity, l.Reason = Requeueing, "the time for jobs is over"
 		l.question++
-		return l, []Action{RequeueJobs{l.question}}
+		return l, []Action{Change{Number: l.question, Verb: RequeueJobs}}
 	case l.Inherits && l.stage < toRequeue:
 		return l.bury()
 	}

@@ -81,7 +81,7 @@ func (v *view) ending() bool {
 // Status is that of the next state, which Report has not been given yet.
 func (r *Reloader) Status(next lifecycle.State) *Status {
 	s := &Status{
-		Sources: r.Sources, Doing: string(next.ConfActivity), Took: next.Took, Missed: slices.Concat(next.Missed, next.Unheard),
+		Sources: r.Sources, Doing: next.ConfActivity.String(), Took: next.Took, Missed: slices.Concat(next.Missed, next.Unheard),
 		Reloads: r.seen.Load().reloads(next.Outcomes, time.Now()),
 	}
 	if next.ConfActivity == lifecycle.Spreading || next.ConfActivity == lifecycle.RestartingOne {

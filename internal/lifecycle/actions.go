@@ -1,0 +1,137 @@
+package lifecycle
+
+import (
+	"time"
+
+	"github.com/slurmlet/slurmlet/internal/confset"
+)
+
+// Action is something to do in the world.
+type Action any
+
+type (
+	StartMain  struct{}
+	SignalMain struct{ Signal MainSignal }
+	// Reach asks whether what the daemon needs can be reached.
+	Reach struct{ Number int }
+	// Confirm asks whether the service answers.
+	Confirm struct{ Number int }
+	// AskNode asks slurmctld for the node record.
+	AskNode struct{ Number int }
+	// AskJobs asks for the node record, and for the jobs that hold it.
+	AskJobs struct{ Number int }
+	// Change changes the record or its jobs. Done answers it.
+	Change struct {
+		Number int
+		Verb   Verb
+		// Reason is that of a drain and of DOWN.
+		Reason string
+		// Fields are those of an update, in scontrol's words.
+		Fields []string
+	}
+	// CompareCluster compares the cluster's configuration with the pod.
+	CompareCluster struct{}
+	// FindLostJobs looks for jobs that slurmctld counts as running here, and that are not.
+	FindLostJobs struct{ Number int }
+	Arm          struct {
+		Number int
+		After  time.Duration
+	}
+	// Schedule posts a deadline.
+	Schedule struct {
+		Stage Stage
+		After time.Duration
+	}
+	// CountSteps counts those that run here; slurmctld does not hear of it.
+	CountSteps struct{ Number int }
+	SignalJobs struct{}
+	// KillRequeued kills what runs here of jobs that slurmctld has ended.
+	KillRequeued struct{}
+	// EndSteps asks the steps' processes to end, or kills them: their jobs are
+	// over, or the time is.
+	EndSteps struct{ Kill bool }
+	// HoldSteps keeps the steps' slurmstepd from telling of ends from now on.
+	HoldSteps struct{}
+	// KillSteps ends steps with their slurmstepd: nobody waits for their word.
+	KillSteps struct{}
+	// DrainSessions keeps new sessions out, warns those that are there, until so long from
+	// now, and tells when the last is over.
+	DrainSessions struct{ Until time.Duration }
+	// WarnSessions warns them again.
+	WarnSessions struct{ Until time.Duration }
+	// EndSessions asks them to end, or kills them.
+	EndSessions struct{ Kill bool }
+	// Exit ends what still runs here, and the agent.
+	Exit struct{ Code int }
+	// Check looks at a set for the slurmctld that runs, and stages it.
+	Check struct {
+		Number int
+		Set    *confset.Set
+	}
+	// CheckFirst does so before slurmctld runs; good is nil where no set was good before.
+	CheckFirst struct {
+		Number    int
+		Set, Good *confset.Set
+	}
+	// AwaitLaunches waits until slurmctld has told the nodes what it has to, no longer
+	// than limit.
+	AwaitLaunches struct {
+		Number int
+		Limit  time.Duration
+	}
+	// Place makes a set the live one; staged is empty for one that does not lie ready.
+	Place struct {
+		Number int
+		Set    *confset.Set
+		Staged string
+	}
+	// Reconfigure does as place, and has slurmctld and the nodes read it.
+	Reconfigure struct {
+		Number int
+		Set    *confset.Set
+		Staged string
+	}
+	// AskNodes asks after a while which nodes have reconfigured. Before, it has the
+	// slurmds of some restarted.
+	AskNodes struct {
+		Number  int
+		After   time.Duration
+		Restart []string
+	}
+	// Announce tells the agents of the nodes which set is live.
+	Announce struct{ Set *confset.Set }
+	// Keep makes a set the one that the next container can fall back on.
+	Keep      struct{ Set *confset.Set }
+	ArmReload struct {
+		Number int
+		After  time.Duration
+	}
+)
+
+// Verb is what is to be changed.
+type Verb int
+
+// The verbs.
+const (
+	DeleteNode Verb = iota
+	DrainNode
+	ResumeNode
+	UpdateNode
+	// FailNode sets the node DOWN: what is left on it ends as NODE_FAIL.
+	FailNode
+	// RequeueJobs requeues the jobs that may be, and logs those that may not.
+	RequeueJobs
+	// EndStaleJobs ends the jobs that have died with an earlier container.
+	EndStaleJobs
+	// StartSackd starts a sackd, from which scontrol has its credentials then.
+	StartSackd
+)
+
+// MainSignal is what the main process may be sent.
+type MainSignal string
+
+const (
+	SigTerm MainSignal = "SIGTERM"
+	SigHup  MainSignal = "SIGHUP"
+	SigKill MainSignal = "SIGKILL"
+)

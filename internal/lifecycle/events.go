@@ -1,0 +1,139 @@
+package lifecycle
+
+import (
+	"time"
+
+	"github.com/slurmlet/slurmlet/internal/nodesize"
+	"github.com/slurmlet/slurmlet/internal/slurm"
+)
+
+// Event is something that happened in the world.
+type Event any
+
+type (
+	Begun       struct{}
+	MainStarted struct {
+		PID int
+		At  time.Time
+	}
+	// MainFailed: the daemon could not be started at all.
+	MainFailed struct{ Err error }
+	// MainReady: the main process sent READY=1.
+	MainReady struct{}
+	// MainChanged: MAINPID named another process, which was adopted.
+	MainChanged struct {
+		PID int
+		At  time.Time
+	}
+	MainExited struct {
+		PID    int
+		Code   int
+		What   string // "exited with status 1", and the daemon's last words
+		Uptime time.Duration
+	}
+	// Answered: slurmctld's answer to question number; node is the record, nil
+	// for none. To reach, it means that slurmctld's port takes connections.
+	Answered struct {
+		Number int
+		Node   *slurm.Node
+		// steps are those that run here, if the record is busy; jobs are the node's,
+		// on the way down only.
+		Jobs  []slurm.Job
+		Steps int
+		Err   error
+		// Late: the question has taken all of QuestionLimit.
+		Late bool
+		// Counted: jobs are all that slurmctld knows of.
+		Counted bool
+		// Main is the process that was main when it was asked, and began when that one
+		// began, by the clock as it goes now.
+		Main  int
+		Began time.Time
+	}
+	// Done: what was to be done to the record under that number is done.
+	Done struct {
+		Number int
+		Err    error
+	}
+	// Measured: the pod was looked at again.
+	Measured struct {
+		nodesize.Allocation
+		At  time.Time
+		Err error
+	}
+	// DeadlineSet: somebody has set a deadline by hand.
+	DeadlineSet struct{ At, Deadline time.Time }
+	// StepsEnded: a job's step has ended on this node.
+	StepsEnded struct{}
+	// StepsCounted: so many run here.
+	StepsCounted struct{ Number, Steps int }
+	TimerFired   struct{ Number int }
+	Terminated   struct {
+		At     time.Time
+		Signal string
+		Again  bool // a second SIGINT: hurry
+		Idle   bool // no step runs here
+	}
+	// MainSilent: the main process takes connections on its socket and does not answer
+	// them, though slurmctld can be reached.
+	MainSilent struct{ PID int }
+	// Troubled: the daemon complains of what it needs.
+	Troubled struct{}
+	// FilesChanged: the daemon's files have changed, and some only count for a new
+	// process. With since, it is known that a process which began before has not read them.
+	FilesChanged struct {
+		Restart bool
+		Since   time.Time
+	}
+	// SessionsOver: nobody is logged in any more, and nobody can log in.
+	SessionsOver struct{}
+	// DeadlinePassed: one of the way down is over.
+	DeadlinePassed struct{ Stage Stage }
+	HungUp         struct{}
+	// Checked: a set was looked at. It lies ready in the directory staged, unless
+	// err says what is wrong with it; changes is what it changes. anew: some of it counts
+	// for a slurmctld that starts only.
+	Checked struct {
+		Number  int
+		Staged  string
+		Changes []string
+		Anew    bool
+		Err     error
+	}
+	// LaunchesOver: slurmctld has told the nodes what it had to, or was waited for long
+	// enough; err says what keeps the set from being used after all.
+	LaunchesOver struct {
+		Number int
+		Err    error
+	}
+	PlaceEnded struct {
+		Number int
+		Err    error
+	}
+	ReconfigureEnded struct {
+		Number int
+		Err    error
+	}
+	// NodesAsked: so many nodes have another slurmd since the reconfigure; missed have
+	// answered slurmctld with the one that they had, of the unheard it has heard nothing yet.
+	// canary: the one whose slurmd was to be restarted is among the first. To ask took cost.
+	NodesAsked struct {
+		Number          int
+		Took            int
+		Missed, Unheard []string
+		Canary          bool
+		Cost            time.Duration
+		Err             error
+	}
+	ReloadTimerFired struct{ Number int }
+	// Outdated: the daemon's configuration is not that of slurmctld, and stays so.
+	Outdated struct{}
+	// ControllerLost: slurmctld's agent has ended, and slurmctld with it.
+	ControllerLost struct{}
+	// LostJobsFound: slurmctld counts these jobs as running here, and they are not.
+	LostJobsFound struct {
+		Number int
+		Lost   []string
+		Err    error
+	}
+)
