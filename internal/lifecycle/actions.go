@@ -98,8 +98,6 @@ type (
 		After   time.Duration
 		Restart []string
 	}
-	// Announce tells the agents of the nodes which set is live.
-	Announce struct{ Set *confset.Set }
 	// Keep makes a set the one that the next container can fall back on.
 	Keep      struct{ Set *confset.Set }
 	ArmReload struct {

@@ -19,7 +19,7 @@ type Revision struct {
 	At  time.Time
 	// Forced: it is tried though nothing has changed, or it was refused before.
 	Forced bool
-	// Request is the number of the command that waits for the verdict, 0 for none.
+	// Request is the number of the command that waits for the result, 0 for none.
 	Request int
 	// staged is where the set lies ready, once it was checked, changes what it
 	// changes.
@@ -70,12 +70,12 @@ type configuration struct {
 	attempts int
 	following
 	Outcomes Outcomes
-	// Resolved is the last ticket that has its verdict.
+	// Resolved is the last request that has its result.
 	Resolved int
 	Result   string
 }
 
-// Outcomes counts editions by what became of them.
+// Outcomes counts revisions by what became of them.
 type Outcomes struct {
 	Taken, Refused, RolledBack int
 	// ReadAt is when the last that was taken was read.
@@ -122,12 +122,12 @@ func (l State) tryNext() (State, []Action) {
 	switch {
 	case e.Err == nil && !e.Forced && !l.Unsettled && e.Set.Same(l.Live):
 		l.Next, l.Refused, l.Why = nil, nil, ""
-		return l.judge(e, ""), nil
+		return l.resolve(e, ""), nil
 	case l.knows(e):
 		again := *e
 		again.At, again.InUse = l.Refused.At, l.Refused.InUse // that it is refused is no news
 		l.Next = nil
-		return l.judge(&again, l.Why).carryOn()
+		return l.resolve(&again, l.Why).carryOn()
 	case e.Err != nil:
 		l.Next = nil
 		return l.refuseUnseen(e, e.Err).carryOn()
@@ -148,8 +148,8 @@ func (l State) knows(e *Revision) bool {
 	return !e.Forced && !e.InUse && e.Set.Same(l.Refused.Set)
 }
 
-// judge says what became of an edition; empty: it is live.
-func (l State) judge(e *Revision, refusal string) State {
+// resolve says what became of a revision; empty: it is live.
+func (l State) resolve(e *Revision, refusal string) State {
 	if refusal != "" {
 		l.Refused, l.Why = e, refusal
 	}
@@ -166,7 +166,7 @@ func (l State) refuseUnseen(e *Revision, why error) State {
 	if again := e.InUse && refused.InUse && l.Refused != nil; !again {
 		l.Outcomes.Refused++
 	}
-	return l.judge(&refused, why.Error())
+	return l.resolve(&refused, why.Error())
 }
 
 // carryOn: what was refused before it was live has changed nothing.
@@ -304,7 +304,7 @@ func (l State) refuse(why string) (State, []Action) {
 	refused := l.trying
 	l.trying = nil
 	l.Outcomes.RolledBack++
-	l = l.judge(refused, strings.Join(append([]string{why}, refused.changes...), "\n"))
+	l = l.resolve(refused, strings.Join(append([]string{why}, refused.changes...), "\n"))
 	l.Unsettled, l.attempts = true, 0
 	return l.restore()
 }

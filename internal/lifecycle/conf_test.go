@@ -122,7 +122,7 @@ func TestStepReload(t *testing.T) {
 		{"half of the nodes have not registered yet", append(append(events{edits(second)}, takes...), nodesSaySilent(1, "a"), timesOut), Spreading, second, first, "", ArmReload{3, spreadLimit}},
 		{"slurmctld refuses: the last good one, and a reconfigure", events{edits(second), looks(nil), settles, replies(errNo)}, Restoring, first, first, "no", Reconfigure{4, first, ""}},
 		{"slurmctld is silent, which is no refusal", events{edits(second), looks(nil), settles, timesOut}, Reconfiguring, second, first, "", Reconfigure{4, second, ""}},
-		{"it is back", events{edits(second), looks(nil), settles, replies(errNo), replies(nil), handsOver, pings}, ConfIdle, first, first, "no", Announce{first}},
+		{"it is back", events{edits(second), looks(nil), settles, replies(errNo), replies(nil), handsOver, pings}, ConfIdle, first, first, "no", nil},
 		{"it cannot be put back, and is tried again", events{edits(second), looks(nil), settles, replies(errNo), replies(errNo), timesOut}, Restoring, first, first, "no", Reconfigure{5, first, ""}},
 		{"slurmctld does not answer at all: it is ended", append(events{edits(second), looks(nil), settles}, silence...), Restoring, second, first, "", SignalMain{SigTerm}},
 		{"an answer in between: it is not", append(append(events{edits(second), looks(nil), settles}, silence[:4]...), replies(errNo)), Restoring, first, first, "no", Reconfigure{6, first, ""}},
@@ -297,7 +297,7 @@ func TestStepPostponed(t *testing.T) {
 	ready, _ = Step(ready, TimerFired{ready.timer})
 	ready, actions := Step(ready, pings(ready))
 	require.Equal(t, Ready, ready.Phase)
-	require.Equal(t, []Action{Announce{first}, Check{ready.put, second}}, actions)
+	require.Equal(t, []Action{Check{ready.put, second}}, actions)
 
 	ended, actions := Step(begin(), MainExited{PID: 1, Code: 1, What: "no"})
 	require.Equal(t, []Action{Place{ended.put, second, ""}}, actions, "slurmctld does not run with the last good one")
@@ -370,4 +370,15 @@ func TestStepVerdict(t *testing.T) {
 	l, _ = Step(l, Checked{l.put, "staged", nil, false, errNo})
 	require.Equal(t, 1, l.Resolved)
 	require.Equal(t, "no", l.Result)
+}
+
+// TestRestartedNodeIsSilent: slurmctld, started anew, has heard of no node when the time of
+// the one whose slurmd was restarted is over.
+func TestRestartedNodeIsSilent(t *testing.T) {
+	l := running()
+	l.ConfActivity, l.Live, l.trying = RestartingOne, second, &Revision{Set: second}
+	l.Canary, l.counted, l.Unheard = "a", true, []string{"a", "b"}
+	l, _ = Step(l, ReloadTimerFired{l.clock})
+	require.Equal(t, Restoring, l.ConfActivity)
+	require.Contains(t, l.Why, "the log of a says why")
 }

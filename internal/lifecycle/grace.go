@@ -30,12 +30,9 @@ func (l State) hastenBy(e Measured) (State, []Action) {
 }
 
 // order: somebody has set a deadline by hand, and the earliest counts.
-func (l State) order(e DeadlineSet) (State, []Action) {
+func (l State) order(e DeadlineSet) State {
 	l.Deadline = nodesize.Grace{Deadline: l.Deadline}.Sooner(cgroup.Bound[time.Time]{Value: e.Deadline, Source: "slurmlet deadline"}).Deadline
-	if l.Phase != Stopping {
-		return l, nil
-	}
-	return l.hasten(e.At)
+	return l
 }
 
 // hasten brings the deadlines of the way down forward where less time is granted

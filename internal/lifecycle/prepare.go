@@ -78,7 +78,7 @@ func (l State) placed(e PlaceEnded) (State, []Action) {
 func (l State) failedFirst(why string) (State, []Action) {
 	l.Starts++
 	l.Outcomes.RolledBack++
-	return l.judge(&Revision{Set: l.Live, At: l.MainSince}, why).fallBack()
+	return l.resolve(&Revision{Set: l.Live, At: l.MainSince}, why).fallBack()
 }
 
 // postponed: slurmctld has ended before it was Ready with the last good set, though

@@ -38,11 +38,3 @@ func (l State) partingDue(s Stage) (State, []Action) {
 	}
 	return l, nil
 }
-
-// alone: the last session is over.
-func (l State) alone() (State, []Action) {
-	if l.Phase != Stopping {
-		return l, nil
-	}
-	return l.end("")
-}

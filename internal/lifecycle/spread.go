@@ -121,7 +121,11 @@ func (l State) mostTook() bool { return l.Took > len(l.Missed)+len(l.Unheard) }
 
 // notTaken: slurmd says why in its own log, which the agent cannot see from here.
 func (l State) notTaken() string {
-	return fmt.Sprintf("%d of %d nodes do not take it; the log of %s says why", len(l.Missed), l.Took+len(l.Missed)+len(l.Unheard), l.Missed[0])
+	node := l.Canary // slurmctld may have been told of no node since
+	if len(l.Missed) > 0 {
+		node = l.Missed[0]
+	}
+	return fmt.Sprintf("%d of %d nodes do not take it; the log of %s says why", len(l.Missed), l.Took+len(l.Missed)+len(l.Unheard), node)
 }
 
 // spreadDue: the nodes have had their time. No answer is neither yes nor no: only
@@ -225,7 +229,7 @@ func (l State) adopt() (State, []Action) {
 	l.Outcomes.ReadAt = adopted.At
 	l.clock++
 	l.put++
-	l = l.judge(adopted, "")
+	l = l.resolve(adopted, "")
 	l, actions := l.tryNext()
 	return l, append([]Action{Keep{l.Good}}, actions...)
 }

@@ -18,29 +18,32 @@ func Step(l State, e Event) (State, []Action) {
 // consequences are the actions that follow from a change of the state, whatever event
 // has led to it.
 func (l State) consequences(next State) []Action {
-	var actions []Action
 	if next.Registers && next.Phase == Ready && l.Phase != Ready {
-		actions = append(actions, CompareCluster{})
+		return []Action{CompareCluster{}}
 	}
-	if next.Reloads && next.announces(l) {
-		actions = append(actions, Announce{next.Good})
-	}
-	return actions
+	return nil
 }
 
-// announces says whether the last good set has become live, or is back in its place.
-func (l State) announces(former State) bool {
-	if l.WasReady && l.Good != nil && !l.Unsettled && (!l.Good.Same(former.Good) || !former.WasReady) {
-		return true
-	}
-	return former.Unsettled && !l.Unsettled && l.Good.Same(former.Good)
-}
-
-// take passes an event to the method that knows what to do.
+// take passes an event to the phase that the container is in.
 func (l State) take(e Event) (State, []Action) {
+	switch l.Phase {
+	case Starting:
+		return l.whileStarting(e)
+	case Ready:
+		return l.whileReady(e)
+	case Reloading:
+		return l.whileReloading(e)
+	case Resizing:
+		return l.whileResizing(e)
+	case Stopping:
+		return l.whileStopping(e)
+	}
+	return l, nil // Exited: nothing happens any more
+}
+
+// beforeStopping takes the events that mean the same in every phase before SIGTERM.
+func (l State) beforeStopping(e Event) (State, []Action) {
 	switch e := e.(type) {
-	case Begun:
-		return l.begin()
 	case MainStarted:
 		return l.started(e)
 	case MainFailed:
@@ -60,25 +63,19 @@ func (l State) take(e Event) (State, []Action) {
 	case Measured:
 		return l.measure(e)
 	case DeadlineSet:
-		return l.order(e)
+		return l.order(e), nil
 	case StepsEnded:
 		return l.lookAgain()
-	case StepsCounted:
-		return l.fewer(e)
 	case TimerFired:
 		return l.fired(e)
 	case Terminated:
 		return l.terminate(e)
-	case DeadlinePassed:
-		return l.due(e)
-	case SessionsOver:
-		return l.alone()
-	case Troubled:
-		return l.doubt()
 	case FilesChanged:
 		return l.takeFiles(e)
 	case HungUp:
 		return l.hangUp()
+	case ControllerLost:
+		return l.controllerLost()
 	case Revision:
 		return l.edited(e)
 	case Checked:
@@ -91,16 +88,12 @@ func (l State) take(e Event) (State, []Action) {
 		return l.reconfigured(e)
 	case NodesAsked:
 		return l.count(e)
-	case Outdated:
-		return l.refetch()
-	case ControllerLost:
-		return l.mistrust()
-	case LostJobsFound:
-		return l.sought(e)
 	case ReloadTimerFired:
 		return l.reloadDue(e)
+	case Begun, StepsCounted, DeadlinePassed, SessionsOver, Troubled, Outdated, LostJobsFound:
+		return l, nil
 	}
-	panic(fmt.Sprintf("step: no such event: %T", e))
+	panic(fmt.Sprintf("Step: no such event: %T", e))
 }
 
 // ask opens a question; the answer to any earlier one is stale from now on.
@@ -158,29 +151,19 @@ func (l State) launch() (State, []Action) {
 
 func (l State) fired(e TimerFired) (State, []Action) {
 	switch {
-	case e.Number != l.timer || l.Phase == Exited:
+	case e.Number != l.timer:
 		return l, nil
-	case l.Activity == Ending:
-		return l.overdue()
-	case l.Activity == Pausing && l.Phase == Stopping:
-		return l.relaunch()
 	case l.Activity == Pausing:
 		l.Starts++
 		return l.begin()
 	case l.Activity == Replacing:
 		return l.overdueReplaced()
 	case l.Activity == Idle:
-		return l.seek()
-	case l.Phase == Stopping && (l.Activity == Launching || l.Activity == Reaching):
-		return l.reach()
+		return l.findLost()
 	case l.Activity == Launching, l.Activity == AwaitingDescription, l.Activity == Preparing:
 		return l, nil
 	case l.Activity == Reaching:
 		return l.begin()
-	case l.Activity == Finishing && l.running > 0:
-		return l.countSteps()
-	case l.Activity == Finishing:
-		l.Activity = Withdrawing // and no step that ends meanwhile cuts the question short
 	}
 	return l.ask()
 }
@@ -188,19 +171,10 @@ func (l State) fired(e TimerFired) (State, []Action) {
 // hangUp is passed on for the daemon to read its configuration again. One that
 // has not said READY may not catch the signal yet, and reads it anyway.
 func (l State) hangUp() (State, []Action) {
-	if l.Main == 0 || l.Phase == Stopping || l.Activity == Launching {
+	if l.Main == 0 || l.Activity == Launching {
 		return l, nil
 	}
 	return l, []Action{SignalMain{SigHup}}
-}
-
-// doubt asks what a daemon that serves has complained of, until it answers.
-func (l State) doubt() (State, []Action) {
-	if l.Phase != Ready || l.Activity != Idle || !l.Reaches {
-		return l, nil
-	}
-	l.Activity, l.Tries = Doubting, 0
-	return l.ask()
 }
 
 // takeFiles: a signal is enough for most of a configuration. A start that is
@@ -210,7 +184,7 @@ func (l State) takeFiles(e FilesChanged) (State, []Action) {
 	switch {
 	case !e.Since.IsZero() && l.MainSince.After(e.Since):
 		return l, nil
-	case l.Phase == Stopping || l.Main == 0 || l.Activity == Replacing:
+	case l.Main == 0 || l.Activity == Replacing:
 		return l, nil
 	case e.Restart:
 		return l.replace("the configuration has changed")

@@ -261,7 +261,7 @@ const (
 
 // due: one of the deadlines is over.
 func (l State) due(e DeadlinePassed) (State, []Action) {
-	if l.Phase != Stopping || l.Activity == Ending {
+	if l.Activity == Ending {
 		return l, nil
 	}
 	if l.passed[e.Stage] {

@@ -1,23 +1,118 @@
 package lifecycle
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/slurmlet/slurmlet/internal/backoff"
 	"github.com/slurmlet/slurmlet/internal/exitcode"
 )
 
-// terminate begins the orderly stop. A second signal shortens nothing, but for
-// an impatient one: SIGINT twice, in a terminal.
-func (l State) terminate(e Terminated) (State, []Action) {
-	switch {
-	case l.Phase == Exited:
+// whileStopping takes an event after SIGTERM. The configuration is not changed any more.
+func (l State) whileStopping(e Event) (State, []Action) {
+	switch e := e.(type) {
+	case MainStarted:
+		return l.started(e)
+	case MainFailed:
+		return l.failed(e)
+	case MainReady:
+		return l.readied()
+	case MainChanged:
+		return l.handedOver(e)
+	case MainExited:
+		return l.exited(e)
+	case MainSilent:
+		return l.replaceHung(e)
+	case Answered:
+		return l.answerStopping(e)
+	case Done:
+		return l.doneStopping(e)
+	case Measured:
+		return l.takeGrace(e).hastenBy(e)
+	case DeadlineSet:
+		return l.order(e).hasten(e.At)
+	case StepsEnded:
+		return l.lookAgain()
+	case StepsCounted:
+		return l.fewer(e)
+	case TimerFired:
+		return l.firedStopping(e)
+	case Terminated:
+		return l.hurry(e)
+	case DeadlinePassed:
+		return l.due(e)
+	case SessionsOver:
+		return l.end("")
+	case FilesChanged:
+		l.filesSince = e.Since
 		return l, nil
-	case l.Phase == Stopping && e.Again:
-		return l.end("SIGINT received twice")
-	case l.Phase == Stopping:
+	case Begun, HungUp, Troubled, Outdated, ControllerLost, LostJobsFound,
+		Revision, Checked, LaunchesOver, PlaceEnded, ReconfigureEnded, NodesAsked, ReloadTimerFired:
 		return l, nil
 	}
+	panic(fmt.Sprintf("Step: no such event: %T", e))
+}
+
+// answerStopping takes slurmctld's word on the way down.
+func (l State) answerStopping(e Answered) (State, []Action) {
+	if e.Number != l.question {
+		return l, nil
+	}
+	l = l.note(e)
+	switch l.Activity {
+	case Reaching:
+		return l.reached(e)
+	case Launching:
+		return l.stillSilent(e)
+	}
+	return l.withdrawn(e)
+}
+
+// doneStopping takes the outcome of a change on the way down.
+func (l State) doneStopping(e Done) (State, []Action) {
+	switch {
+	case e.Number != l.question:
+		return l, nil
+	case l.Activity == StartingSackd:
+		return l.spoken(e)
+	}
+	return l.withdrawDone(e)
+}
+
+// firedStopping: what was waited for on the way down has not come in time.
+func (l State) firedStopping(e TimerFired) (State, []Action) {
+	switch {
+	case e.Number != l.timer:
+		return l, nil
+	case l.Activity == Ending:
+		return l.overdue()
+	case l.Activity == Pausing:
+		return l.relaunch()
+	case l.Activity == Replacing:
+		return l.overdueReplaced()
+	case l.Activity == Launching, l.Activity == Reaching:
+		return l.reach()
+	case l.Activity == Idle, l.Activity == AwaitingDescription, l.Activity == Preparing:
+		return l, nil
+	case l.Activity == Finishing && l.running > 0:
+		return l.countSteps()
+	case l.Activity == Finishing:
+		l.Activity = Withdrawing // and no step that ends meanwhile cuts the question short
+	}
+	return l.ask()
+}
+
+// hurry: a second signal shortens nothing, but for an impatient one: SIGINT twice, in a
+// terminal.
+func (l State) hurry(e Terminated) (State, []Action) {
+	if e.Again {
+		return l.end("SIGINT received twice")
+	}
+	return l, nil
+}
+
+// terminate begins the orderly stop.
+func (l State) terminate(e Terminated) (State, []Action) {
 	l.Phase, l.Reason, l.StoppedAt = Stopping, e.Signal+" received", e.At
 	if l.Grace.Outlived(e.At) {
 		l.Reason += "; the deadline of " + l.Grace.Deadline.Source + " was over before, and counts for nothing"

@@ -2,13 +2,20 @@ package lifecycle
 
 import (
 	"errors"
-	"fmt"
 	"strings"
 	"time"
 
 	"github.com/slurmlet/slurmlet/internal/nodesize"
 	"github.com/slurmlet/slurmlet/internal/slurm"
 )
+
+// whileStarting takes an event of a container that does not serve yet, or not any more.
+func (l State) whileStarting(e Event) (State, []Action) {
+	if _, begins := e.(Begun); begins {
+		return l.begin()
+	}
+	return l.beforeStopping(e)
+}
 
 // begin starts the daemon as soon as what it needs can be reached: a slurmd that
 // cannot get its configuration tries again only every 10 s. More cannot be asked
@@ -63,23 +70,14 @@ func (l State) readied() (State, []Action) {
 
 // answer takes slurmctld's word on what was asked last.
 func (l State) answer(e Answered) (State, []Action) {
-	if e.Number != l.question || l.Phase == Exited {
+	if e.Number != l.question {
 		return l, nil
 	}
-	if e.Main != 0 && e.Main == l.Main && e.Began.Before(l.MainSince) {
-		l.MainSince = e.Began // the clock was stepped back
-	}
-	l.seen = l.seen || l.sees(e.Node)
+	l = l.note(e)
 	if l.Phase == Starting && !l.unclaimed && e.Node != nil && e.Node.Busy() && (e.Steps == 0 || l.WasReady) {
-		l.unclaimed, l.seeks = true, 0
+		l.unclaimed, l.reconciles = true, 0
 	}
 	switch {
-	case l.Phase == Stopping && l.Activity == Reaching:
-		return l.reached(e)
-	case l.Phase == Stopping && l.Activity == Launching:
-		return l.stillSilent(e)
-	case l.Phase == Stopping:
-		return l.withdrawn(e)
 	case e.Err != nil:
 		return l.again(e.Err.Error())
 	case l.Activity == Reaching:
@@ -95,15 +93,20 @@ func (l State) answer(e Answered) (State, []Action) {
 	return l.confirm(e.Node)
 }
 
+// note keeps what slurmctld's word tells in every phase.
+func (l State) note(e Answered) State {
+	if e.Main != 0 && e.Main == l.Main && e.Began.Before(l.MainSince) {
+		l.MainSince = e.Began // the clock was stepped back
+	}
+	l.seen = l.seen || l.sees(e.Node)
+	return l
+}
+
 // done takes the outcome of a deletion, a drain or its end.
 func (l State) done(e Done) (State, []Action) {
 	switch {
-	case e.Number != l.question || l.Phase == Exited:
+	case e.Number != l.question:
 		return l, nil
-	case l.Phase == Stopping && l.Activity == StartingSackd:
-		return l.spoken(e)
-	case l.Phase == Stopping:
-		return l.withdrawDone(e)
 	case l.Activity == Describing:
 		return l.described(e.Err)
 	case l.Activity == EndingStaleJobs:
@@ -170,20 +173,6 @@ func (l State) sees(n *slurm.Node) bool {
 
 func (l State) fits(n *slurm.Node) bool { return l.Size.Diff(n) == "" && !n.Invalid() }
 
-func (l State) ready() (State, []Action) {
-	first := !l.WasReady
-	l.Phase, l.Activity, l.Reason, l.Tries, l.WasReady = Ready, Idle, "", 0, true
-	switch {
-	case l.MainSince.Before(l.filesSince): // it was on its way already
-		return l.hangUp()
-	case l.Reloads:
-		return l.proven(first)
-	case l.unclaimed:
-		return l.wait(missedAfter)
-	}
-	return l, nil
-}
-
 // lost: slurmctld has no record. SIGHUP makes slurmd register again.
 func (l State) lost() (State, []Action) {
 	if l.Tries+1 < lostTries {
@@ -191,56 +180,6 @@ func (l State) lost() (State, []Action) {
 	}
 	l, actions := l.again("slurmctld has no record of this node: is MaxNodeCount reached?")
 	return l, append(actions, SignalMain{SigHup})
-}
-
-// leave waits until nothing and nobody holds a record of another size. New
-// jobs are kept away meanwhile; then it is deleted and slurmd registers anew.
-func (l State) leave(n *slurm.Node) (State, []Action) {
-	l.Activity = Leaving
-	if l.Phase.Serving() {
-		l.Phase = Resizing
-	}
-	switch {
-	case n == nil:
-		return l.unlisted().replace("the old record is gone")
-	case l.fits(n):
-		l.Activity = Confirming
-		return l.confirm(n)
-	}
-	what := "the record is of another size: " + l.Size.Diff(n)
-	if l.Size.Diff(n) == "" {
-		what = "slurmctld has refused what slurmd registered: " + n.Reason
-	}
-	switch {
-	case l.Size.Diff(n) == "" && refusedGres(n):
-		return l.again(fmt.Sprintf("%s: the cluster's gres.conf must say \"Include %s\"", what, l.GresConf))
-	case Foreign(n):
-		return l.again(fmt.Sprintf("%s; somebody else has drained the node, which would be lost with the record: %s", what, n.Reason))
-	case !n.Drained():
-		l.Reason = what + "; draining it"
-		l.question++
-		return l, []Action{Change{Number: l.question, Verb: DrainNode, Reason: reasonResize}}
-	case n.Busy():
-		return l.stillBusy(what)
-	}
-	l.Reason = what
-	return l.deleteRecord()
-}
-
-// stillBusy waits for the jobs on the record. Some may be there no more: one
-// that has died with an earlier pod is missed by slurmctld only when slurmd
-// registers, and not while it is thought to be starting.
-func (l State) stillBusy(what string) (State, []Action) {
-	what += "; jobs run on it"
-	if l.Phase == Resizing && l.Tries >= watchedTries {
-		l.Reason = what
-		return l.wait(WatchedPause)
-	}
-	l, actions := l.again(what)
-	if l.Tries == missedTries && l.Phase == Starting && l.Main != 0 {
-		actions = append(actions, SignalMain{SigHup})
-	}
-	return l, actions
 }
 
 // replaceTime is how long slurmd may take to stop when another is to take its
@@ -257,31 +196,6 @@ func (l State) replace(reason string) (State, []Action) {
 	l.Activity, l.Reason = Replacing, reason
 	l, actions := l.wait(min(l.Deadlines.End, replaceTime))
 	return l, append(actions, SignalMain{SigTerm})
-}
-
-// handedOver: a reconfigure has put another process in the main one's place
-// (sd_notify(3), MAINPID).
-func (l State) handedOver(e MainChanged) (State, []Action) {
-	if l.Phase == Exited || l.starting {
-		return l, nil
-	}
-	l.Main, l.MainSince, l.killed, l.seen, l.silent = e.PID, e.At, false, false, 0
-	l.listed = true
-	switch {
-	case l.Activity == Ending && l.bounded && l.Left == "" && l.stage < toStop:
-		// It registers, and makes the record anew that was deleted.
-		l.Activity, l.Tries = Withdrawing, 0
-		return l.wait(settle)
-	case l.Activity == Ending && l.Registers && l.Left == "":
-		l.Left = "slurmd has handed over as the time was over, and its successor may have registered"
-		return l, []Action{SignalMain{SigTerm}}
-	case l.Activity == Ending, l.Activity == Replacing:
-		return l, []Action{SignalMain{SigTerm}}
-	case l.Phase == Ready:
-		l.Phase, l.Activity, l.Tries = Reloading, Confirming, 0
-		return l.ask()
-	}
-	return l, nil
 }
 
 // ReasonPrefix marks the drains that are ours: no other is ever lifted.

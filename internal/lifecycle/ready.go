@@ -1,0 +1,126 @@
+package lifecycle
+
+import (
+	"errors"
+
+	"github.com/slurmlet/slurmlet/internal/nodesize"
+	"github.com/slurmlet/slurmlet/internal/slurm"
+)
+
+// whileReady takes an event of a container that serves.
+func (l State) whileReady(e Event) (State, []Action) {
+	switch e := e.(type) {
+	case Troubled:
+		return l.doubt()
+	case Outdated:
+		return l.refetch()
+	case LostJobsFound:
+		return l.reconcile(e)
+	}
+	return l.beforeStopping(e)
+}
+
+func (l State) ready() (State, []Action) {
+	first := !l.WasReady
+	l.Phase, l.Activity, l.Reason, l.Tries, l.WasReady = Ready, Idle, "", 0, true
+	switch {
+	case l.MainSince.Before(l.filesSince): // it was on its way already
+		return l.hangUp()
+	case l.Reloads:
+		return l.proven(first)
+	case l.unclaimed:
+		return l.wait(missedAfter)
+	}
+	return l, nil
+}
+
+// doubt asks what a daemon that serves has complained of, until it answers.
+func (l State) doubt() (State, []Action) {
+	if l.Activity != Idle || !l.Reaches {
+		return l, nil
+	}
+	l.Activity, l.Tries = Doubting, 0
+	return l.ask()
+}
+
+// refetch restarts slurmd or sackd, which ask for the configuration when they start
+// only. Jobs and sessions live on.
+func (l State) refetch() (State, []Action) {
+	if l.Main == 0 || l.Activity == Replacing {
+		return l, nil
+	}
+	l.Phase = Reloading
+	return l.replace("the daemon has missed a configuration, and fetches it by its start")
+}
+
+// describe brings features, topology and weight up to date, once for each
+// change of theirs: slurmctld may write them another way than they were given.
+func (l State) describe(n *slurm.Node) (State, []Action) {
+	fields := l.Traits.Update(n)
+	if l.Traits == l.settled || len(fields) == 0 {
+		l.settled, l.Refusal = l.Traits, ""
+		return l.ready()
+	}
+	l.Activity, l.settled = Describing, nodesize.Traits{}
+	l.question++
+	return l, []Action{Change{Number: l.question, Verb: UpdateNode, Fields: fields}}
+}
+
+// described: slurmctld has changed the record, or refuses to. A refusal does
+// not keep the node from its work.
+func (l State) described(err error) (State, []Action) {
+	if errors.Is(err, slurm.ErrUnreachable) {
+		return l.again(err.Error())
+	}
+	l.settled, l.Refusal = l.Traits, ""
+	if err != nil {
+		l.Refusal = err.Error()
+	}
+	return l.ready()
+}
+
+// A job of which nothing runs here is one that slurmctld has only begun to start:
+// the node's container or its slurmd died, or slurmctld itself was stopped with the launch still
+// to be sent. It is RUNNING for slurmctld until slurmd registers, which it asks
+// for every twenty minutes or so.
+
+// mostReconciles is how often slurmd registers again for them: the first time may be
+// too early for slurmctld (BatchStartTimeout).
+const mostReconciles = 3
+
+// controllerLost: slurmctld has been started anew.
+func (l State) controllerLost() (State, []Action) {
+	if !l.Registers {
+		return l, nil
+	}
+	l.unclaimed, l.reconciles = true, 0
+	if l.Phase != Ready || l.Activity != Idle {
+		return l, nil // ready looks at it
+	}
+	return l.wait(missedAfter)
+}
+
+// findLost looks for such jobs.
+func (l State) findLost() (State, []Action) {
+	if !l.unclaimed || l.Phase != Ready || l.Main == 0 {
+		return l, nil
+	}
+	l.question++
+	return l, []Action{FindLostJobs{l.question}}
+}
+
+// reconcile has slurmd register again, which tells slurmctld of all jobs that run here.
+func (l State) reconcile(e LostJobsFound) (State, []Action) {
+	switch {
+	case e.Number != l.question || l.Activity != Idle:
+		return l, nil
+	case e.Err != nil:
+		return l.wait(missedAfter)
+	}
+	l.reconciles++
+	l.unclaimed = len(e.Lost) > 0 && l.reconciles < mostReconciles
+	if len(e.Lost) == 0 {
+		return l, nil
+	}
+	return l.hangUp() // ready looks again
+}

@@ -1,0 +1,30 @@
+package lifecycle
+
+// whileReloading takes an event of a container whose daemon has handed over, and is
+// confirmed anew.
+func (l State) whileReloading(e Event) (State, []Action) { return l.beforeStopping(e) }
+
+// handedOver: a reconfigure has put another process in the main one's place
+// (sd_notify(3), MAINPID).
+func (l State) handedOver(e MainChanged) (State, []Action) {
+	if l.Phase == Exited || l.starting {
+		return l, nil
+	}
+	l.Main, l.MainSince, l.killed, l.seen, l.silent = e.PID, e.At, false, false, 0
+	l.listed = true
+	switch {
+	case l.Activity == Ending && l.bounded && l.Left == "" && l.stage < toStop:
+		// It registers, and makes the record anew that was deleted.
+		l.Activity, l.Tries = Withdrawing, 0
+		return l.wait(settle)
+	case l.Activity == Ending && l.Registers && l.Left == "":
+		l.Left = "slurmd has handed over as the time was over, and its successor may have registered"
+		return l, []Action{SignalMain{SigTerm}}
+	case l.Activity == Ending, l.Activity == Replacing:
+		return l, []Action{SignalMain{SigTerm}}
+	case l.Phase == Ready:
+		l.Phase, l.Activity, l.Tries = Reloading, Confirming, 0
+		return l.ask()
+	}
+	return l, nil
+}
