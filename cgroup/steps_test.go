@@ -92,21 +92,23 @@ func (s *slurm) quiet() {
 func TestHeadroom(t *testing.T) {
 	const limit, raised = 100 << 20, "136314880" // and 30 MiB
 	s := newSlurm(t, map[string]string{
-		scope + "/job_3/memory.max":                     strconv.Itoa(limit),
-		scope + "/job_3/memory.high":                    strconv.Itoa(limit),
-		scope + "/job_3/step_0/user/memory.max":         strconv.Itoa(limit),
-		scope + "/job_4/memory.max":                     "max\n",
-		scope + "/job_4/memory.high":                    "max\n",
-		scope + "/job_5/memory.max":                     strconv.Itoa(limit + 30<<20),
-		scope + "/job_5/memory.high":                    strconv.Itoa(limit + 30<<20),
-		scope + "/job_5/step_batch/user/memory.max":     strconv.Itoa(limit),
-		scope + "/job_5/step_batch/user/memory.high":    strconv.Itoa(limit),
-		scope + "/job_5/step_extern/user/memory.max":    "max",
-		scope + "/s3ZHM7YA8WME00/memory.max":            strconv.Itoa(limit),
-		scope + "/s3ZHM7YA8WME00/memory.high":           strconv.Itoa(limit),
-		scope + "/slurmd/memory.max":                    strconv.Itoa(limit),
-		scope + "/job_3/step_0/slurm/cgroup.events":     "populated 1\n",
-		scope + "/job_5/step_batch/slurm/cgroup.events": "populated 1\n",
+		scope + "/job_3/memory.max":                          strconv.Itoa(limit),
+		scope + "/job_3/memory.high":                         strconv.Itoa(limit),
+		scope + "/job_3/step_0/user/memory.max":              strconv.Itoa(limit),
+		scope + "/job_4/memory.max":                          "max\n",
+		scope + "/job_4/memory.high":                         "max\n",
+		scope + "/job_5/memory.max":                          strconv.Itoa(limit + 30<<20),
+		scope + "/job_5/memory.high":                         strconv.Itoa(limit + 30<<20),
+		scope + "/job_5/step_batch/user/memory.max":          strconv.Itoa(limit),
+		scope + "/job_5/step_batch/user/memory.high":         strconv.Itoa(limit),
+		scope + "/job_5/step_extern/user/memory.max":         "max",
+		scope + "/s3ZHM7YA8WME00/memory.max":                 strconv.Itoa(limit),
+		scope + "/s3ZHM7YA8WME00/memory.high":                strconv.Itoa(limit),
+		scope + "/slurmd/memory.max":                         strconv.Itoa(limit),
+		scope + "/job_3/step_0/slurm/cgroup.events":          "populated 1\n", // a job without a step is removed
+		scope + "/job_4/step_0/slurm/cgroup.events":          "populated 1\n",
+		scope + "/job_5/step_batch/slurm/cgroup.events":      "populated 1\n",
+		scope + "/s3ZHM7YA8WME00/step_0/slurm/cgroup.events": "populated 1\n",
 	})
 	s.watch(StepOptions{Headroom: 30 << 20})
 	for _, job := range []string{"job_3", "s3ZHM7YA8WME00"} {

@@ -261,7 +261,7 @@ func drainedByHand(t *testing.T, c *cluster) {
 	assert.Empty(t, drained, "it waits for the job")
 	assert.Equal(t, "RUNNING", c.job(t, id)["JobState"])
 	c.let(t, id)
-	assert.Equal(t, "0 <nil>", <-drained)
+	assert.Equal(t, "the node is drained: new disk; no job holds it\n0 <nil>", <-drained)
 	assert.Equal(t, "COMPLETED", c.job(t, id)["JobState"])
 	assert.True(t, c.record(t, node).Drained())
 	c.run(t, node, "slurmlet", "resume")
