@@ -11,18 +11,21 @@ import (
 
 var (
 	call     = regexp.MustCompile("`(\\w+)`")
-	inFile   = regexp.MustCompile(`\(([\w/]+\.go)\)`)
+	inFile   = regexp.MustCompile(`\(([\w./-]+)\)`)
 	numbered = regexp.MustCompile(`^\d+\. `)
 )
 
-// Walk is a list of functions in the order in which the program comes through them.
+// Walk is a list of functions and other names, in the order in which the program or
+// a reader comes through them.
 type Walk struct {
 	Files []string // each once, in order
-	Wrong []string // functions that are not in the file that the walk names
+	Wrong []string // names that are not in the file that the walk names
 }
 
-// Walk reads the numbered list below a heading. An item names functions in
-// backticks, and then their file in parentheses.
+// Walk reads the numbered list below a heading. An item has names in backticks, and
+// then their file in parentheses. In Go, a name is one of a function, a type, a
+// variable, a row of a table or a line of the package comment. Any other file has the
+// name somewhere in its text.
 func (p Paper) Walk(root, heading string) (Walk, error) {
 	var w Walk
 	for _, item := range p.items(heading) {
@@ -35,8 +38,8 @@ func (p Paper) Walk(root, heading string) (Walk, error) {
 				return w, err
 			}
 			for _, m := range call.FindAllStringSubmatch(item[from:at[0]], -1) {
-				if !regexp.MustCompile(`(?m)^func (\([^)]*\) )?` + m[1] + `\(`).Match(text) {
-					w.Wrong = append(w.Wrong, fmt.Sprintf("%s has no function %s", name, m[1]))
+				if !named(name, m[1]).Match(text) {
+					w.Wrong = append(w.Wrong, fmt.Sprintf("%s has no %s", name, m[1]))
 				}
 			}
 			if !slices.Contains(w.Files, name) {
@@ -46,6 +49,14 @@ func (p Paper) Walk(root, heading string) (Walk, error) {
 		}
 	}
 	return w, nil
+}
+
+// named finds a name where the file declares it.
+func named(file, name string) *regexp.Regexp {
+	if filepath.Ext(file) != ".go" {
+		return regexp.MustCompile(`\b` + name + `\b`)
+	}
+	return regexp.MustCompile(`(?m)^(?:func (?:\([^)]*\) )?` + name + `\(|(?:type|var|const) ` + name + `\b|//\t` + name + `\b|\t\{"` + name + `")`)
 }
 
 // items are those of the numbered lists below a heading, each in one line.
