@@ -3,7 +3,6 @@ package papers
 import (
 	"fmt"
 	"io/fs"
-	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -18,7 +17,6 @@ var (
 	goTest   = regexp.MustCompile(`\b(?:Test|Fuzz|Benchmark)[A-Z]\w*`)
 	goFunc   = regexp.MustCompile(`(?m)^func (?:Test|Fuzz|Benchmark)[A-Z]\w*`)
 	inTree   = regexp.MustCompile(`(?:^|[\s(])((?:agent|cgroup|charts|cmd|e2e|images|internal|slurmconf|\.ci)/[\w./@-]*\w)`)
-	setting  = regexp.MustCompile(`(?m)^//\t(SLURMLET_\w+)`)
 )
 
 // Names are those that the papers may use, because the code has them.
@@ -99,17 +97,4 @@ func (n Names) Unknown(p Paper) []string {
 		}
 	}
 	return unknown
-}
-
-// Settings are the agent's environment variables, which its package comment lists.
-func Settings(root string) ([]string, error) {
-	text, err := os.ReadFile(filepath.Join(root, "agent", "doc.go"))
-	if err != nil {
-		return nil, err
-	}
-	names := map[string]bool{}
-	for _, m := range setting.FindAllStringSubmatch(string(text), -1) {
-		names[m[1]] = true
-	}
-	return slices.Sorted(maps.Keys(names)), nil
 }

@@ -44,19 +44,6 @@ func TestTheREADMEIsShort(t *testing.T) {
 	assert.LessOrEqual(t, len(p.Lines), 120)
 }
 
-// TestEverySettingIsDescribed: OPERATIONS.md has all environment variables of the agent.
-func TestEverySettingIsDescribed(t *testing.T) {
-	settings, err := Settings(root)
-	require.NoError(t, err)
-	require.Contains(t, settings, "SLURMLET_CONTROLLER")
-	p, err := Read(root, "OPERATIONS.md")
-	require.NoError(t, err)
-	text := strings.Join(p.Lines, "\n")
-	for _, name := range settings {
-		assert.Contains(t, text, "\n| `"+name+"` |")
-	}
-}
-
 // TestCommands parses every block of commands, and runs those that need no cluster.
 func TestCommands(t *testing.T) {
 	programs := t.TempDir()
