@@ -27,7 +27,7 @@ func TestReference(t *testing.T) {
 	for _, found := range line.FindAllStringSubmatch(packageComment(t), -1) {
 		have = append(have, found[1]+" "+found[2])
 	}
-	require.Equal(t, want, have)
+	require.Equal(t, want, have, "variables.go (expected) and doc.go (actual): the same variables in the same order, with roles and default")
 }
 
 // inWords are the defaults that depend on the machine or the role.
@@ -76,7 +76,7 @@ func TestReferenceOfExits(t *testing.T) {
 	for _, found := range regexp.MustCompile(`(?m)^\t(\d+) `).FindAllStringSubmatch(packageComment(t), -1) {
 		have = append(have, found[1])
 	}
-	require.Equal(t, want, have)
+	require.Equal(t, want, have, "internal/exitcode/exitcode.go (expected) and doc.go (actual): the same numbers in the same order")
 	require.Contains(t, want, strconv.Itoa(ExitConfig))
 }
 
@@ -93,7 +93,7 @@ func TestReferenceOfMetrics(t *testing.T) {
 	for _, found := range regexp.MustCompile(`(?m)^\t(slurmlet_\S+) +(.*)$`).FindAllStringSubmatch(packageComment(t), -1) {
 		have[found[1]] = found[2]
 	}
-	require.Equal(t, want, have)
+	require.Equal(t, want, have, "metrics_table.go (expected), by the statuses of metrics_test.go, and doc.go (actual): the same metrics, labels and texts")
 }
 
 func labels(family *dto.MetricFamily) string {

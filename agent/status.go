@@ -60,11 +60,11 @@ type NodeStatus struct {
 	Size   nodesize.Size      `json:"shape"`
 	Limits nodesize.Resources `json:"limits"`
 	Traits nodesize.Traits    `json:"traits"`
-	// Granted is the time to end that others than SLURMLET_GRACE_PERIOD give the pod.
+	// Grace is the time to end that others than SLURMLET_GRACE_PERIOD give the pod.
 	Grace  nodesize.Grace `json:"granted"`
 	Cgroup *delegation    `json:"cgroup"`
 	Gres   nodesize.Gres  `json:"gres"`
-	// Fit is nil before the cluster's configuration was asked for.
+	// Mismatches is nil before the cluster's configuration was asked for.
 	Mismatches *MismatchStatus `json:"fit,omitempty"`
 	// Fault is why the last change of the pod could not be followed, Refusal why
 	// slurmctld did not take the traits.
