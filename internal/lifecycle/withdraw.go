@@ -276,7 +276,7 @@ func (l State) due(e DeadlinePassed) (State, []Action) {
 		return l, []Action{SignalJobs{}}
 	case e.Stage == toKill:
 		return l, []Action{KillRequeued{}}
-	case e.Stage == toLeave && !l.isSilent():
+	case e.Stage == toLeave && !l.isSilent() && l.Activity != Failing: // else the answer leads to the record
 		l, actions := l.lookAtRecord()
 		return l, append(actions, l.endSteps()...)
 	case e.Stage == toLeave:

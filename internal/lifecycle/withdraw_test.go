@@ -319,3 +319,15 @@ func TestIdle(t *testing.T) {
 		require.Contains(t, actions, AskJobs{l.question}, name)
 	}
 }
+
+// TestLeaveWhileTheNodeIsSetDown: slurmctld hears once that the node is DOWN.
+func TestLeaveWhileTheNodeIsSetDown(t *testing.T) {
+	failing := isTerminated()
+	failing.Activity, failing.stage = Failing, toFail
+	l, actions := play(failing, DeadlinePassed{Stage: toLeave})
+	require.Equal(t, failing.question, l.question, "the answer still counts")
+	require.NotContains(t, actions, AskNode{l.question})
+	l, actions = play(l, Done{Number: failing.question})
+	require.Equal(t, toFail, l.acted)
+	require.NotEmpty(t, actions, "the record is looked at then")
+}
