@@ -15,9 +15,9 @@ import (
 	"github.com/slurmlet/slurmlet/internal/lifecycle"
 )
 
-// slack is how long a resize may take beyond the end of the last job: less than 2 s
-// when nothing else runs, which "make bench" shows; but this is a test.
-const slack = 10 * time.Second
+// slack is how long a resize or an exit may take beyond the end of the last job: less than 2 s
+// when nothing else runs, which "make bench" shows; but a test's machine is busy.
+const slack = time.Minute
 
 // resizedInPlace: the pod grows and shrinks while a job runs on it.
 func resizedInPlace(t *testing.T, c *cluster) {

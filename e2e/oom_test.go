@@ -78,10 +78,10 @@ func (c *cluster) notKilled(t *testing.T, node string) {
 func (c *cluster) jobDir(t *testing.T, node, id string) string {
 	t.Helper()
 	var procs string
-	until(t, "slurmstepd runs", func() (bool, string) {
+	until(t, "slurmstepd is in its cgroup", func() (bool, string) {
 		out, said, code, err := c.Exec(t.Context(), node, "sh", "-c", "cat /proc/$(pgrep -o -f 'slurmstepd: .'"+id+"'[.]')/cgroup")
 		procs = out
-		return err == nil && code == 0, said
+		return err == nil && code == 0 && strings.Contains(out, "/step_"), out + said // it moves there at first
 	})
 	dir, _, _ := strings.Cut(strings.TrimSpace(strings.TrimPrefix(procs, "0::")), "/step_")
 	return path.Join("/sys/fs/cgroup", dir)
