@@ -1,0 +1,41 @@
+package papers
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/slurmlet/slurmlet/internal/lifecycle"
+)
+
+// TestDeadlinesAreRight: the papers have the times that the agent computes.
+func TestDeadlinesAreRight(t *testing.T) {
+	graces := []time.Duration{30 * time.Second, 10 * time.Minute, 24 * time.Hour}
+
+	rows, err := Deadlines(root)
+	require.NoError(t, err)
+	var want [][3]time.Duration
+	for i, grace := range graces {
+		w := lifecycle.NewDeadlines(grace, 0)
+		for j, at := range []time.Duration{w.Requeue, w.Kill, w.Fail, w.Leave, w.Stop, w.End, w.Exit} {
+			if i == 0 {
+				want = append(want, [3]time.Duration{})
+			}
+			want[j][i] = at.Round(10 * time.Millisecond)
+		}
+	}
+	assert.Equal(t, want, rows, "the table of agent/doc.go (actual) has requeue, kill, fail, leave, stop, end and exit by lifecycle.NewDeadlines (expected)")
+
+	p, err := Read(root, "OPERATIONS.md")
+	require.NoError(t, err)
+	rows, err = p.Deadlines()
+	require.NoError(t, err)
+	want = nil
+	for _, grace := range append(graces, 30*time.Second) { // the last is the quick start's, in a sentence
+		jobs := lifecycle.NewDeadlines(grace, 0).Requeue
+		want = append(want, [3]time.Duration{grace, jobs, grace - jobs})
+	}
+	assert.Equal(t, want, rows, "OPERATIONS.md (actual): grace period, the jobs' part and the rest by lifecycle.NewDeadlines (expected)")
+}
