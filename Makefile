@@ -125,7 +125,7 @@ bench: build ## figures side by side with tini, supervisord and bare slurmd
 	$(GO) test -run '^$$' -bench . -benchmem ./agent/... ./cgroup/... ./internal/... ./slurmconf/...
 	$(GO) run ./e2e/bench
 	$(SANDBOX) install
-	set -o pipefail; $(GO) test -tags e2e -count=1 -parallel 1 -v -run 'TestSlurm/.*/a_pod_resized_in_place' ./e2e | grep -E '^ +--- |resized to|FAIL'
+	set -o pipefail; $(GO) test -tags e2e -count=1 -parallel 1 -v -run 'TestLimits/.*/a_pod_resized_in_place' ./e2e | grep -E '^ +--- .*/a_pod|resized to|FAIL'
 
 short: $(BUILT) ## short forms of bench, scale and steps, so that they work when they are wanted
 	$(GO) run ./e2e/bench -short
