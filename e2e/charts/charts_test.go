@@ -42,14 +42,14 @@ func TestEveryValueIsExplained(t *testing.T) {
 	}
 }
 
-func TestEveryValueIsUsedByATest(t *testing.T) {
+func TestEveryValueIsSetByATest(t *testing.T) {
 	known := leaves(schemaOf(t))
 	var found []string
 	for _, path := range valueSets(t) {
 		found = append(found, used(readMap(t, path), known)...)
 	}
 	for _, leaf := range known {
-		assert.True(t, slices.Contains(found, leaf) || leaf == "global", "no value set in slurm/ci sets %s", leaf)
+		assert.True(t, slices.Contains(found, leaf) || leaf == "global", "no value set in charts/slurm/ci sets %s", leaf)
 	}
 }
 
