@@ -87,7 +87,7 @@ kernel: $(BUILT)
 	$(SANDBOX) install
 
 native: $(BUILT) ## of e2e, what runs without limits, natively on every machine
-	$(E2E) -parallel 12 -skip 'TestLimits|TestUpAndDown' ./e2e ./e2e/hang ./e2e/edits ./e2e/stranger
+	$(E2E) -p 1 -parallel 12 -skip 'TestLimits|TestUpAndDown' ./e2e/stranger ./e2e/hang ./e2e/edits ./e2e
 
 limits: $(BUILT) ## of e2e, what needs cgroup v2: in User-Mode Linux where the machine has v1
 	SLURMLET_SANDBOX_TEST=$(CURDIR)/$(SANDBOX) $(GO) test -count=1 -run Real -v ./e2e/sandbox
@@ -106,7 +106,7 @@ e2e-kube: build images $(HELM) ## the chart on real Kubernetes, and what happens
 	HELM=$(HELM) SLURM=$(SLURM) $(GO) test -tags e2e -count=1 -timeout 60m -v ./e2e/kube
 
 kube: $(BUILT) $(HELM) ## of e2e-kube, one whole install: jobs, a pod deleted under one, uninstall
-	HELM=$(HELM) SLURM=$(SLURM) $(GO) test -tags e2e -count=1 -timeout 30m -v ./e2e/kube \
+	HELM=$(HELM) SLURM=$(SLURM) $(GO) test -tags e2e -count=1 -timeout 55m -v ./e2e/kube \
 		-run 'TestKube/(the_chart_is_(installed|uninstalled)|jobs_on_several|a_pod_with_a_job)'
 
 chaos: build ## jobs while pods, daemons and cables fail (CHAOS=10m, SLURMLET_CHAOS_SEED=n repeats one)

@@ -29,7 +29,6 @@ var drainCases = []testCase{
 	{"pods are cut off for a while at each step of the way down", linksAreCutForAWhile, both},
 	{"a pod deleted while its slurmd hangs", slurmdHangs, both},
 	{"a pod deleted while an epilog runs", epilogRuns, both},
-	{"a pod deleted: its job ends first", jobEndsFirst, both},
 	{"an idle pod deleted", idlePodDeleted, both},
 	{"drained by hand", drainedByHand, both},
 }

@@ -18,7 +18,10 @@ import (
 
 // TestSlurm has what does not depend on the limits of pods. It runs natively on every machine.
 func TestSlurm(t *testing.T) {
-	first := []testCase{{"a drain that lasts asks nobody", longDrain, either}} // agents ask again a while after an edit
+	first := []testCase{ // on a fresh cluster, because agents ask again for a while after an edit
+		{"a drain that lasts asks nobody", longDrain, either},
+		{"a pod deleted: its job ends first", jobEndsFirst, both},
+	}
 	slow := inTime([]testCase{{"slurmctld that hangs in a reconfigure", hungController, both}})
 	eachVersion(t, bed{name: "e2e", clusters: 4, noLimits: true, start: up}, slices.Concat(first, slow, reloadCases, drainCases, killCases(), loginCases, []testCase{
 		{"slurm.conf is read as Slurm reads it", configurationIsReadAsSlurmDoes, both},

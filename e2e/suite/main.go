@@ -28,21 +28,23 @@ type step struct {
 	// needs are steps that must have ended well.
 	needs []string
 	limit time.Duration
+	// alone: no other step runs beside it. Its agents have seconds for what they do.
+	alone bool
 }
 
 // steps are in the order in which they begin, as far as beside lets them.
 var steps = []step{
-	{"roots", "Slurm's root file systems", nil, 20 * time.Minute},
-	{"native", "real Slurm, both versions, without limits", []string{"roots"}, 30 * time.Minute},
-	{"kernel", "the kernel of the sandbox", []string{"roots"}, 40 * time.Minute},
-	{"lint", "vet and the linters", nil, 30 * time.Minute},
-	{"unit", "tests that need nothing but this machine", nil, 30 * time.Minute},
-	{"limits", "real Slurm, both versions, with cgroup v2", []string{"kernel"}, 40 * time.Minute},
-	{"tools", "helm, its unit tests, buildx and buildkitd", nil, 30 * time.Minute},
-	{"charts", "the charts, the images' definition and the papers", []string{"tools"}, 30 * time.Minute},
-	{"images", "the images", []string{"tools"}, 40 * time.Minute},
-	{"kube", "the chart on real Kubernetes", []string{"images", "kernel"}, 40 * time.Minute},
-	{"short", "short forms of bench, scale and steps", []string{"roots"}, 20 * time.Minute},
+	{"roots", "Slurm's root file systems", nil, 20 * time.Minute, true},
+	{"native", "real Slurm, both versions, without limits", []string{"roots"}, 30 * time.Minute, true},
+	{"lint", "vet and the linters", nil, 30 * time.Minute, false},
+	{"unit", "tests that need nothing but this machine", nil, 30 * time.Minute, false},
+	{"tools", "helm, its unit tests, buildx and buildkitd", nil, 30 * time.Minute, false},
+	{"kernel", "the kernel of the sandbox", []string{"roots"}, 40 * time.Minute, false},
+	{"limits", "real Slurm, both versions, with cgroup v2", []string{"kernel"}, 40 * time.Minute, false},
+	{"images", "the images", []string{"tools"}, 40 * time.Minute, false},
+	{"charts", "the charts, the images' definition and the papers", []string{"tools"}, 30 * time.Minute, false},
+	{"kube", "the chart on real Kubernetes", []string{"images", "kernel"}, 60 * time.Minute, false},
+	{"short", "short forms of bench, scale and steps", []string{"roots"}, 20 * time.Minute, true},
 }
 
 // report is how often the suite says what runs.
@@ -50,7 +52,7 @@ const report = 30 * time.Second
 
 func main() {
 	program := flag.String("make", "make", "the `program` that runs a step, with the step's name as its argument")
-	beside := flag.Int("beside", 3, "`how many` steps run beside each other")
+	beside := flag.Int("beside", 2, "`how many` steps run beside each other")
 	logs := flag.String("logs", "bin/test", "the `directory` of the steps' logs")
 	flag.Parse()
 	chosen, err := choose(flag.Args())
@@ -100,6 +102,7 @@ type suite struct {
 	program, logs string
 	began         time.Time
 	slots         chan struct{}
+	choosing      sync.Mutex
 	out           sync.Mutex
 
 	lock sync.Mutex
@@ -164,8 +167,12 @@ func (s *suite) take(ctx context.Context, r *run, mine, next chan struct{}) {
 			return
 		}
 	}
-	s.slots <- struct{}{}
-	defer func() { <-s.slots }()
+	slots := 1
+	if r.alone {
+		slots = cap(s.slots)
+	}
+	s.occupy(slots)
+	defer s.vacate(slots)
 	if len(r.needs) == 0 {
 		close(next)
 	}
@@ -173,6 +180,21 @@ func (s *suite) take(ctx context.Context, r *run, mine, next chan struct{}) {
 		return
 	}
 	s.execute(ctx, r)
+}
+
+// occupy takes the slots one after the other. Only one step does so at a time, or two could wait for each other.
+func (s *suite) occupy(n int) {
+	s.choosing.Lock()
+	defer s.choosing.Unlock()
+	for range n {
+		s.slots <- struct{}{}
+	}
+}
+
+func (s *suite) vacate(n int) {
+	for range n {
+		<-s.slots
+	}
 }
 
 func (s *suite) execute(ctx context.Context, r *run) {

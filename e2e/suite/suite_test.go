@@ -82,3 +82,9 @@ func TestWhatFailed(t *testing.T) {
 	assert.Contains(t, told, "TestA/b")
 	assert.Equal(t, 1+after, strings.Count(told, "\n"))
 }
+
+func TestAStepAlone(t *testing.T) {
+	_, ok := play(t, 2, `mkdir one || exit 1; sleep 0.1; rmdir one`,
+		step{name: "a", limit: time.Minute, alone: true}, step{name: "b", limit: time.Minute, alone: true}, step{name: "c", limit: time.Minute})
+	assert.True(t, ok)
+}
