@@ -153,12 +153,15 @@ func (s *suite) runAll(ctx context.Context, chosen []step) bool {
 	}
 }
 
-// take waits for what the step needs and for a slot. A step that still needs another lets the next one go first.
+// take waits for what the step needs and for a slot. A step that needs another lets the next one go first, unless it
+// runs alone: the next one would keep it waiting.
 func (s *suite) take(ctx context.Context, r *run, mine, next chan struct{}) {
 	defer close(r.ended)
 	<-mine
-	if len(r.needs) > 0 {
-		close(next)
+	release := sync.OnceFunc(func() { close(next) })
+	defer release()
+	if len(r.needs) > 0 && !r.alone {
+		release()
 	}
 	for _, need := range r.needs {
 		if <-s.runs[need].ended; s.runs[need].err != nil {
@@ -173,9 +176,7 @@ func (s *suite) take(ctx context.Context, r *run, mine, next chan struct{}) {
 	}
 	s.occupy(slots)
 	defer s.vacate(slots)
-	if len(r.needs) == 0 {
-		close(next)
-	}
+	release()
 	if r.err = context.Cause(ctx); r.err != nil {
 		return
 	}

@@ -84,7 +84,8 @@ func TestWhatFailed(t *testing.T) {
 }
 
 func TestAStepAlone(t *testing.T) {
-	_, ok := play(t, 2, `mkdir one || exit 1; sleep 0.1; rmdir one`,
-		step{name: "a", limit: time.Minute, alone: true}, step{name: "b", limit: time.Minute, alone: true}, step{name: "c", limit: time.Minute})
+	s, ok := play(t, 2, `mkdir one || exit 1; sleep 0.1; rmdir one`,
+		step{name: "a", limit: time.Minute, alone: true}, step{name: "b", needs: []string{"a"}, limit: time.Minute, alone: true}, step{name: "c", limit: time.Minute})
 	assert.True(t, ok)
+	assert.True(t, s.runs["b"].began.Before(s.runs["c"].began), "what comes after it does not go first")
 }
