@@ -44,7 +44,7 @@ var longCases = []testCase{
 }
 
 // TestLimits has what depends on cgroup v2 with its controllers. It runs in User-Mode Linux where a machine has them on
-// cgroup v1, twenty times slower.
+// cgroup v1, many times slower.
 func TestLimits(t *testing.T) {
 	eachVersion(t, bed{name: "limits", clusters: 2, start: up}, slices.Concat(cgroupCases, inTime(systemdCases), inTime(longCases), []testCase{
 		{"nodes have the size of their pods", nodesHaveTheirPodsSize, both},

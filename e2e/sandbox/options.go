@@ -26,7 +26,7 @@ type Options struct {
 	Agent string
 	// CPUs and Memory (MiB) are the guest's. Defaults: SLURMLET_SANDBOX_CPUS or 3, one more than a node has; 4096.
 	CPUs, Memory int
-	// NoLimits: pods have no limits, which lets them run natively, twenty times as fast as in a guest, where the host
+	// NoLimits: pods have no limits, which lets them run natively, many times as fast as in a guest, where the host
 	// has no pure cgroup v2. Slurm does without cgroups then.
 	NoLimits bool
 	// With is a process with whose end the sandbox ends too. Default: the sandbox outlives
