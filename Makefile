@@ -27,7 +27,7 @@ ACTIONLINT := $(call pinned,actionlint,actionlint)
 SANDBOX := bin/slurmlet-sandbox
 FUZZ    ?= 60s
 CHAOS   ?= 10m
-NODES   ?= 500
+NODES   ?= 125,500
 E2E     := $(GO) test -tags e2e -count=1 -timeout $(if $(SLURMLET_E2E_FULL),6h,75m) -v
 STEPS   ?= 100000
 # The suite has built already when it runs a target.
@@ -112,8 +112,8 @@ kube: $(BUILT) $(HELM) ## of e2e-kube, one whole install: jobs, a pod deleted un
 chaos: build ## jobs while pods, daemons and cables fail (CHAOS=10m, SLURMLET_CHAOS_SEED=n repeats one)
 	SLURMLET_CHAOS_TIME=$(CHAOS) $(GO) test -tags e2e -count=1 -timeout 2h -v -run TestChaos ./e2e
 
-scale: build ## a cluster of 500 nodes drained at once, natively (NODES=500)
-	$(GO) run ./e2e/scale -nodes $(NODES)
+scale: build ## what many nodes cost slurmctld: starts, edits, restarts, mass ends, natively (NODES=125,500, ARGS='-do edit')
+	$(GO) run ./e2e/scale -nodes $(NODES) $(ARGS)
 
 steps: build ## 100,000 job steps on one node, and what its agent keeps of them (STEPS=100000)
 	$(GO) run ./e2e/steps -steps $(STEPS)
@@ -129,7 +129,7 @@ bench: build ## figures side by side with tini, supervisord and bare slurmd
 
 short: $(BUILT) ## short forms of bench, scale and steps, so that they work when they are wanted
 	$(GO) run ./e2e/bench -short
-	$(GO) run ./e2e/scale -nodes 8 -jobs 2
+	$(GO) run ./e2e/scale -nodes 8 -jobs 2 -idle 2s -hold 2s -slurm $(SLURM)
 	$(GO) run ./e2e/steps -steps 2000 -run 5
 
 fuzz: ## every fuzz target for FUZZ=60s

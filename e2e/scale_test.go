@@ -19,21 +19,22 @@ import (
 	"github.com/slurmlet/slurmlet/e2e/sandbox/launcher"
 )
 
-// TestScale drains a small cluster at once, natively; "make scale" does it with
+// TestScale has everything happen to a small cluster, natively; "make scale" does it with
 // 500 nodes.
 func TestScale(t *testing.T) {
 	program := filepath.Join(t.TempDir(), "scale")
 	out, err := exec.Command("go", "build", "-o", program, "./scale").CombinedOutput()
 	require.NoError(t, err, "%s", out)
-	arguments := []string{"-nodes", "30", "-slurmlet", filepath.Join(filepath.Dir(binary()), "slurmlet")}
+	slurmlet := filepath.Join(filepath.Dir(binary()), "slurmlet")
+	arguments := []string{"-nodes", "30", "-do", "edit,restart,ends,drain", "-slurmlet", slurmlet}
 
-	t.Run("all nodes drained at once", func(t *testing.T) {
+	t.Run("an edit, a restart and mass ends", func(t *testing.T) {
 		out, err := exec.CommandContext(t.Context(), program, arguments...).CombinedOutput()
 		t.Logf("%s", out)
 		require.NoError(t, err)
 	})
 	t.Run("a network of IPv6 alone", func(t *testing.T) {
-		out, err := exec.CommandContext(t.Context(), program, "-nodes", "3", "-jobs", "2", "-ipv6", "-slurmlet", arguments[3]).CombinedOutput()
+		out, err := exec.CommandContext(t.Context(), program, "-nodes", "4", "-jobs", "2", "-ipv6", "-do", "drain", "-slurmlet", slurmlet).CombinedOutput()
 		t.Logf("%s", out)
 		require.NoError(t, err)
 	})

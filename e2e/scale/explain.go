@@ -3,8 +3,6 @@ package main
 import (
 	"slices"
 	"sync"
-
-	"github.com/slurmlet/slurmlet/e2e/native"
 )
 
 // tail keeps the last lines of slurmctld's log.
@@ -40,7 +38,7 @@ func (t *trial) explain() {
 	}
 	told := 0
 	for _, n := range t.Nodes {
-		if !n.Started() || good(n) || told == 3 {
+		if !n.Started() || n.Ended() && n.Status == 0 || told == 3 {
 			continue
 		}
 		told++
@@ -49,5 +47,3 @@ func (t *trial) explain() {
 		}
 	}
 }
-
-func good(n *native.Node) bool { return n.Ended() && n.Status == 0 }

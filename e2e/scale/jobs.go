@@ -3,22 +3,21 @@ package main
 import (
 	"fmt"
 	"slices"
+	"strconv"
 
 	"github.com/slurmlet/slurmlet/e2e/native"
 )
 
-// jobs are those that run on some of the nodes.
+// jobs are those that run on some of the nodes, one on each.
 type jobs struct {
-	// count is how many there are to be, one on a node.
-	count int
-	gate  *native.Gate
-	ids   []string
+	gate *native.Gate
+	ids  []string
 }
 
-// divide tells the nodes with a job from those without, which lie between them.
-func (j *jobs) divide(nodes []*native.Node) (busy, idle []*native.Node) {
+// divide tells so many nodes that get a job from those without, which lie between them.
+func divide(nodes []*native.Node, count int) (busy, idle []*native.Node) {
 	for i, n := range nodes {
-		if i*j.count/len(nodes) < (i+1)*j.count/len(nodes) {
+		if i*count/len(nodes) < (i+1)*count/len(nodes) {
 			busy = append(busy, n)
 		} else {
 			idle = append(idle, n)
@@ -27,50 +26,73 @@ func (j *jobs) divide(nodes []*native.Node) (busy, idle []*native.Node) {
 	return busy, idle
 }
 
-// submit has a job on each of the busy nodes, and waits until all run.
-func (t *trial) submit() error {
+// submit has a job on each of these nodes, and waits until all run.
+func (t *trial) submit(busy []*native.Node) (*jobs, error) {
+	j := &jobs{}
 	var err error
-	if t.jobs.gate, err = t.NewGate(); err != nil {
-		return err
+	if j.gate, err = t.NewGate(); err != nil {
+		return nil, err
 	}
-	busy, _ := t.jobs.divide(t.Nodes)
 	for _, n := range busy {
 		id, err := t.Submit(n.Name)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		t.jobs.ids = append(t.jobs.ids, id)
+		j.ids = append(j.ids, id)
 	}
-	return native.Within(native.Limit, "not all jobs run", func() bool {
-		running, err := t.jobs.in(t.Cluster, "RUNNING")
-		return err == nil && running == len(t.jobs.ids)
+	return j, t.await(manyLimit, "all jobs run", func() (bool, string) {
+		running, err := j.in(t, false, "RUNNING")
+		return err == nil && running == len(j.ids), fmt.Sprintf("%d of %d do (%v)", running, len(j.ids), err)
 	})
 }
 
-// in counts the jobs in a state. None was ever started twice, or it is not counted.
-func (j *jobs) in(c *native.Cluster, state string) (int, error) {
+// in counts the jobs in one of the states. Unless they may be restarted, only those count that
+// were started once.
+func (j *jobs) in(t *trial, restarted bool, states ...string) (int, error) {
 	var answer struct {
 		Jobs []struct {
+			ID       int      `json:"job_id"`
 			State    []string `json:"job_state"`
 			Restarts int      `json:"restart_cnt"`
 		}
 	}
-	if err := c.Ask(&answer, "/usr/bin/scontrol", "show", "jobs"); err != nil {
+	if err := t.Ask(&answer, "/usr/bin/scontrol", "show", "jobs"); err != nil {
 		return 0, err
 	}
 	count := 0
 	for _, job := range answer.Jobs {
-		if slices.Contains(job.State, state) && job.Restarts == 0 {
+		is := slices.ContainsFunc(job.State, func(s string) bool { return slices.Contains(states, s) })
+		if is && slices.Contains(j.ids, strconv.Itoa(job.ID)) && (restarted || job.Restarts == 0) {
 			count++
 		}
 	}
 	return count, nil
 }
 
-func (j *jobs) check(c *native.Cluster) error {
-	completed, err := j.in(c, "COMPLETED")
+func (j *jobs) completed(t *trial) error {
+	completed, err := j.in(t, false, "COMPLETED")
 	if err == nil && completed != len(j.ids) {
 		err = fmt.Errorf("%d of %d jobs are COMPLETED", completed, len(j.ids))
 	}
 	return err
+}
+
+// kept wants every job to be there still: it was requeued, and waits for its node.
+func (j *jobs) kept(t *trial) error {
+	pending, err := j.in(t, true, "PENDING")
+	if err == nil && pending != len(j.ids) {
+		err = fmt.Errorf("%d of %d jobs are PENDING again", pending, len(j.ids))
+	}
+	return err
+}
+
+// end takes jobs away that nobody waits for.
+func (j *jobs) end(t *trial) error {
+	if len(j.ids) == 0 {
+		return nil
+	}
+	if out, err := t.Command("/usr/bin/scancel", j.ids...).CombinedOutput(); err != nil {
+		return fmt.Errorf("cannot cancel the jobs: %w: %s", err, out)
+	}
+	return j.gate.Open()
 }

@@ -1,13 +1,28 @@
-// Scale drains a cluster of many dynamic nodes at once, with real daemons:
+// Scale measures what a cluster of many dynamic nodes costs slurmctld, with real daemons:
 //
-//	go run ./e2e/scale [-nodes 500] [-jobs 50] [-slurm 24.11,26.05] [-slurmlet bin/slurmlet]
+//	go run ./e2e/scale [-nodes 500] [-slurm 24.11,26.05] [-do start,idle,edit,…] [-slurmlet bin/slurmlet]
 //
-// Every node is a small pod of its own (native.Node), some run jobs, and all get
-// SIGTERM at the same moment. It fails unless slurmctld answers throughout, every
-// agent exits with 0, no node record is left, and all jobs have completed.
+// Every node is a small pod of its own (native.Node), and slurmctld runs under its agent. The
+// scenarios come in this order:
 //
-// slurmctld and the pings come before the nodes (SCHED_RR, sched(7)): in life
-// slurmctld has a machine of its own, and here all share one.
+//	start    all nodes start, a few at a time; -starters says how many
+//	idle     nothing happens for -idle
+//	edit     a bare "scontrol reconfigure", and then an edit of slurm.conf, until the last node has it
+//	restart  slurmctld's agent gets SIGTERM and is started anew, until every node responds
+//	hold     slurmctld is stopped (SIGSTOP) for -hold and continued, until it answers a user
+//	ends     a quarter of all nodes get SIGTERM at once, with 30 s of grace and a job on every
+//	         second one of them, while a user asks squeue and scontrol ping
+//	drain    the other nodes get SIGTERM at once; -jobs of them run a job that ends later
+//
+// For each it prints a table: the remote procedure calls that slurmctld was asked by type, with
+// their times (sdiag), the processor time of slurmctld and of its agent, the bytes that slurmctld
+// has sent, the time it took, and how long users waited. With two sizes (-nodes 125,500) it
+// prints the exponents of growth from the first to the last. Every scenario fails unless
+// slurmctld answers its users, every agent that was ended exits with 0, its record is gone, and
+// no job is lost.
+//
+// slurmctld and the users come before the nodes (SCHED_RR, sched(7)): in life slurmctld has a
+// machine of its own, and here all share one.
 package main
 
 import (
@@ -19,7 +34,10 @@ import (
 	"os/signal"
 	"path/filepath"
 	"runtime"
+	"slices"
+	"strconv"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -30,16 +48,24 @@ import (
 func main() {
 	var s settings
 	versions := flag.String("slurm", strings.Join(parts.Versions(), ","), "`versions` of Slurm, one cluster of each after the other")
+	sizes := flag.String("nodes", "500", "how many `nodes` a cluster has; several numbers for one cluster after the other, and the growth")
+	do := flag.String("do", strings.Join(names(scenarios), ","), "the `scenarios`, in the order above")
 	flag.StringVar(&s.Slurmlet, "slurmlet", "bin/slurmlet", "the agent's `binary`")
-	flag.IntVar(&s.Nodes, "nodes", 500, "how many `nodes` a cluster has")
-	flag.IntVar(&s.Jobs, "jobs", -1, "on how many nodes a `job` runs (default a tenth)")
+	flag.IntVar(&s.Jobs, "jobs", -1, "on how many nodes a `job` runs that drain waits for (default a tenth of all)")
+	flag.IntVar(&s.Starters, "starters", 8, "how many nodes start at the same `time`")
+	flag.DurationVar(&s.Idle, "idle", time.Minute, "how `long` nothing happens")
+	flag.DurationVar(&s.Hold, "hold", time.Minute, "how `long` slurmctld is stopped")
+	flag.StringVar(&s.SlurmConf, "conf", "", "further `lines` of slurm.conf, separated by semicolons")
 	flag.BoolVar(&s.IPv6, "ipv6", false, "the network has IPv6 addresses alone")
 	flag.Parse()
 	if text := native.Inside(); text != "" {
 		exit(inside(text))
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), unix.SIGINT, unix.SIGTERM)
-	err := outside(ctx, s, strings.Split(*versions, ","))
+	err := s.parse(*sizes, *do)
+	if err == nil {
+		err = outside(ctx, s, strings.Split(*versions, ","))
+	}
 	stop()
 	exit(err)
 }
@@ -56,11 +82,15 @@ func progress(format string, args ...any) { fmt.Fprintf(os.Stderr, "scale: "+for
 
 // settings are what those inside the namespaces are told by those outside.
 type settings struct {
-	Slurmlet string // absolute path
-	Nodes    int
-	Jobs     int
-	IPv6     bool
-	Clusters []lower
+	Slurmlet   string // absolute path
+	Sizes      []int
+	Do         []string
+	Jobs       int
+	Starters   int
+	Idle, Hold time.Duration
+	SlurmConf  string
+	IPv6       bool
+	Clusters   []lower
 }
 
 // lower is a root file system with a version of Slurm.
@@ -68,16 +98,29 @@ type lower struct{ Version, Root string }
 
 const mostNodes = 5000 // addresses are 10.88.1.1 to 10.88.20.250
 
+// parse takes the flags that are lists.
+func (s *settings) parse(sizes, do string) error {
+	for text := range strings.SplitSeq(sizes, ",") {
+		n, err := strconv.Atoi(text)
+		if err != nil || n < 1 || n > mostNodes {
+			return fmt.Errorf("cannot use -nodes %s: want 1 to %d", text, mostNodes)
+		}
+		if s.Jobs > n {
+			return fmt.Errorf("cannot use -jobs %d: want one for each of %d nodes at most", s.Jobs, n)
+		}
+		s.Sizes = append(s.Sizes, n)
+	}
+	s.Do = strings.Split(do, ",")
+	for _, name := range s.Do {
+		if !slices.Contains(names(scenarios), name) {
+			return fmt.Errorf("cannot do %q: want some of %s", name, strings.Join(names(scenarios), ", "))
+		}
+	}
+	s.SlurmConf = strings.ReplaceAll(s.SlurmConf, ";", "\n") + "\n"
+	return nil
+}
+
 func outside(ctx context.Context, s settings, versions []string) error {
-	if s.Nodes < 1 || s.Nodes > mostNodes {
-		return fmt.Errorf("cannot use -nodes %d: want 1 to %d", s.Nodes, mostNodes)
-	}
-	if s.Jobs < 0 {
-		s.Jobs = (s.Nodes + 9) / 10
-	}
-	if s.Jobs > s.Nodes {
-		return fmt.Errorf("cannot use -jobs %d: want one for each of %d nodes at most", s.Jobs, s.Nodes)
-	}
 	for _, version := range versions {
 		root, err := parts.Root(ctx, version, progress)
 		if err != nil {
@@ -118,8 +161,16 @@ func inside(text string) error {
 		return err
 	}
 	for _, l := range s.Clusters {
-		if err := drainAll(s, l); err != nil {
-			return fmt.Errorf("cannot drain the cluster of Slurm %s: %w", l.Version, err)
+		var results []result
+		for _, nodes := range s.Sizes {
+			r, err := run(s, l, nodes)
+			if err != nil {
+				return fmt.Errorf("cannot measure the cluster of Slurm %s with %d nodes: %w", l.Version, nodes, err)
+			}
+			results = append(results, r)
+		}
+		if err := printGrowth(os.Stdout, results); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -2,6 +2,10 @@ package main
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -10,32 +14,41 @@ import (
 )
 
 const (
-	// starters is how many nodes start at the same time.
-	starters = 8
 	// readyLimit is for one node among so many.
-	readyLimit = time.Minute
+	readyLimit = 2 * time.Minute
+	// grace is the pods' grace period: longer than anything here takes. shortGrace is that of those
+	// that go first.
+	grace, shortGrace = 10 * time.Minute, 30 * time.Second
 )
+
+// first are those that go first, a quarter.
+func (t *trial) first() []*native.Node { return t.Nodes[:len(t.Nodes)/4] }
 
 // startNodes starts all nodes, some at a time, and waits until they are Ready.
 func (t *trial) startNodes() error {
-	began := time.Now()
 	var (
 		next   atomic.Int64
 		fault  atomic.Pointer[error]
 		ending sync.WaitGroup
+		lock   sync.Mutex
+		took   durations
 	)
-	for range starters {
+	for range t.settings.Starters {
 		ending.Go(func() {
 			for fault.Load() == nil {
 				i := int(next.Add(1)) - 1
 				if i >= len(t.Nodes) {
 					return
 				}
+				began := time.Now()
 				if err := t.startNode(t.Nodes[i]); err != nil {
 					fault.CompareAndSwap(nil, &err)
 				}
+				lock.Lock()
+				took = append(took, time.Since(began))
+				lock.Unlock()
 				if part := max(len(t.Nodes)/5, 1); (i+1)%part == 0 {
-					progress("Slurm %s: node %d of %d is Ready", t.result.version, i+1, len(t.Nodes))
+					t.progress("node %d is Ready", i+1)
 				}
 			}
 		})
@@ -44,18 +57,18 @@ func (t *trial) startNodes() error {
 	if err := fault.Load(); err != nil {
 		return *err
 	}
-	t.result.started = time.Since(began)
-	var err error
-	if t.result.memory, err = memory(); err != nil {
-		return err
-	}
-	t.result.askedAtStart, err = t.counts()
+	used, err := memory()
+	t.say("%d at a time; from a node's start until it is Ready: p50 %v, p99 %v, most %v; all processes have %d MiB",
+		t.settings.Starters, took.at(.5), took.at(.99), took.at(1), used>>20)
 	return err
 }
 
 func (t *trial) startNode(n *native.Node) error {
-	// No agent stands beside this slurmctld.
-	if err := t.Start(n, "SLURMLET_AGENT_PORT=0", "SLURMLET_GRACE_PERIOD="+grace.String()); err != nil {
+	period := grace
+	if slices.Contains(t.first(), n) {
+		period = shortGrace
+	}
+	if err := t.Start(n, "SLURMLET_GRACE_PERIOD="+period.String()); err != nil {
 		return err
 	}
 	select {
@@ -66,4 +79,20 @@ func (t *trial) startNode(n *native.Node) error {
 	case <-time.After(readyLimit):
 		return fmt.Errorf("%s is not Ready within %v", n.Name, readyLimit)
 	}
+}
+
+// living are the nodes that have not ended.
+func (t *trial) living() []*native.Node {
+	return slices.DeleteFunc(slices.Clone(t.Nodes), (*native.Node).Ended)
+}
+
+// configuration is slurm.conf as a node's slurmd has it, and when it got that.
+func configuration(n *native.Node) (text string, at time.Time) {
+	path := filepath.Join("/proc", strconv.Itoa(n.PID()), "root/run/spool/conf-cache/slurm.conf")
+	info, err := os.Stat(path)
+	if err != nil {
+		return "", at
+	}
+	data, _ := os.ReadFile(path) // it may be replaced at this moment
+	return string(data), info.ModTime()
 }

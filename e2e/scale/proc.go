@@ -32,23 +32,26 @@ func memory() (int64, error) {
 	return sum, nil
 }
 
-// processorTime is what a process has had of all processors, to 10 ms
-// (proc_pid_stat(5), utime and stime).
-func processorTime(pid int) (time.Duration, error) {
+// processorTime is what a process and its ended children have had of all processors, to 10 ms
+// (proc_pid_stat(5), utime to cstime).
+func processorTime(pid int) (usage, error) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
-		return 0, fmt.Errorf("cannot look at a process: %w", err)
+		return usage{}, fmt.Errorf("cannot look at a process: %w", err)
 	}
 	_, rest, _ := strings.Cut(string(text), ") ") // the name may hold spaces
-	var ticks int64
-	for i, field := range strings.Fields(rest) {
-		if i == 11 || i == 12 {
-			n, err := strconv.ParseInt(field, 10, 64)
-			if err != nil {
-				return 0, fmt.Errorf("cannot read /proc/%d/stat: %w", pid, err)
-			}
-			ticks += n
+	fields := strings.Fields(rest)
+	const tick = 10 * time.Millisecond
+	var times [4]time.Duration
+	for i := range times {
+		if len(fields) < 15 {
+			return usage{}, fmt.Errorf("cannot read /proc/%d/stat", pid)
 		}
+		n, err := strconv.ParseInt(fields[11+i], 10, 64)
+		if err != nil {
+			return usage{}, fmt.Errorf("cannot read /proc/%d/stat: %w", pid, err)
+		}
+		times[i] = time.Duration(n) * tick
 	}
-	return time.Duration(ticks) * 10 * time.Millisecond, nil
+	return usage{own: times[0] + times[1], children: times[2] + times[3]}, nil
 }

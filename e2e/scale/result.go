@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -10,46 +9,114 @@ import (
 	"time"
 )
 
-// result is what one cluster's drain has shown.
+// result is what one cluster's scenarios have shown.
 type result struct {
-	version string
-	started time.Duration
-	memory  int64 // bytes, of all processes
-	// idle are from SIGTERM to the exit, busy from the jobs' end.
-	idle, busy  durations
-	rest, drain pings
-	// asked is what slurmctld was, spent its processor time for the drain.
-	askedAtStart, asked asked
-	spent               time.Duration
+	version  string
+	nodes    int
+	measures []measure
 }
 
-func (r result) answered() error { return errors.Join(r.rest.answered(), r.drain.answered()) }
+// measure is what one scenario took.
+type measure struct {
+	scenario string
+	took     time.Duration
+	asked    asked
+	// controller and agent are the processor time of slurmctld and of its agent, with all commands
+	// that it ran.
+	controller, agent time.Duration
+	// sent and agentSent are the bytes that they have sent, in connections that are closed; lost:
+	// some were not counted.
+	sent, agentSent int64
+	lost            bool
+	users           users
+	lines           []string
+}
 
-func (r result) print(w io.Writer) error {
-	nodes := len(r.idle) + len(r.busy)
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(t, "Slurm %s, %d nodes\tp50\tp99\tmax\n", r.version, nodes)
-	for _, row := range []struct {
-		what string
-		took durations
-	}{
-		{"scontrol ping, at rest", r.rest.took},
-		{"  scontrol without a question", r.rest.bare},
-		{"scontrol ping, during the drain", r.drain.took},
-		{"  scontrol without a question", r.drain.bare},
-		{fmt.Sprintf("%d idle nodes, SIGTERM to exit", len(r.idle)), r.idle},
-		{fmt.Sprintf("%d busy nodes, their jobs' end to exit", len(r.busy)), r.busy},
-	} {
-		fmt.Fprintf(t, "%s\t%v\t%v\t%v\n", row.what, row.took.at(.5), row.took.at(.99), row.took.at(1))
+func (m measure) print(w io.Writer, of result) error {
+	fmt.Fprintf(w, "\n%s: Slurm %s, %d nodes\n", m.scenario, of.version, of.nodes)
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprint(t, "  questions to slurmctld\tcount\ttotal\tmean\t\n")
+	for _, name := range m.asked.types() {
+		c := m.asked[name]
+		if c.count == 0 {
+			continue
+		}
+		fmt.Fprintf(t, "  %s\t%d\t%v\t%v\t\n", name, c.count, tidy(c.took), tidy(c.took/time.Duration(c.count)))
+	}
+	if len(m.users.ping) > 0 {
+		fmt.Fprint(t, "  a user's\tp50\tp99\tmost\t\n")
+		for _, row := range []struct {
+			what string
+			took durations
+		}{{"squeue", m.users.squeue}, {"scontrol ping", m.users.ping}, {"scontrol that asks nobody", m.users.bare}} {
+			fmt.Fprintf(t, "  %s\t%v\t%v\t%v\t\n", row.what, row.took.at(.5), row.took.at(.99), row.took.at(1))
+		}
 	}
 	if err := t.Flush(); err != nil {
 		return fmt.Errorf("cannot print the results: %w", err)
 	}
-	fmt.Fprintf(w, "started in %v, %d MiB in all; %d pings, all answered; every agent exited with 0, no record is left, %d jobs COMPLETED\n",
-		r.started.Round(time.Second), r.memory>>20, len(r.drain.took), len(r.busy))
-	fmt.Fprintf(w, "slurmctld took %v of a processor for the drain; what it was asked, for each node:\n  at the start %s\n  for the drain %s\n\n",
-		r.spent, r.askedAtStart.each(nodes), r.asked.each(nodes))
+	lost := ""
+	if m.lost {
+		lost = " (and more: the kernel could not tell of all)"
+	}
+	fmt.Fprintf(w, "  took %v; processor time: slurmctld %v, its agent %v; sent: slurmctld %s, its agent %s%s\n",
+		tidy(m.took), tidy(m.controller), tidy(m.agent), size(m.sent), size(m.agentSent), lost)
+	for _, line := range m.lines {
+		fmt.Fprintf(w, "  %s\n", line)
+	}
 	return nil
+}
+
+// printGrowth compares the first and the last of clusters of the same version.
+func printGrowth(w io.Writer, results []result) error {
+	if len(results) < 2 {
+		return nil
+	}
+	a, b := results[0], results[len(results)-1]
+	fmt.Fprintf(w, "\nSlurm %s, growth from %d to %d nodes: with an exponent of 1, twice the nodes cost twice as much\n", a.version, a.nodes, b.nodes)
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprint(t, "  scenario\tquestions\ttheir time\tprocessor time\tbytes sent\ttime\t\n")
+	for i, x := range a.measures {
+		y := b.measures[i]
+		grown := func(from, to float64) string { return exponent(from, to, float64(b.nodes)/float64(a.nodes)) }
+		fmt.Fprintf(t, "  %s\t%s\t%s\t%s\t%s\t%s\t\n", x.scenario,
+			grown(float64(x.asked.others()), float64(y.asked.others())), grown(x.asked.time().Seconds(), y.asked.time().Seconds()),
+			grown(x.controller.Seconds(), y.controller.Seconds()), grown(float64(x.sent), float64(y.sent)), grown(x.took.Seconds(), y.took.Seconds()))
+	}
+	if err := t.Flush(); err != nil {
+		return fmt.Errorf("cannot print the growth: %w", err)
+	}
+	return nil
+}
+
+// exponent is n in to = from × ratio^n.
+func exponent(from, to, ratio float64) string {
+	if from <= 0 || to <= 0 || ratio == 1 {
+		return "-"
+	}
+	return fmt.Sprintf("%.2f", math.Log(to/from)/math.Log(ratio))
+}
+
+func tidy(d time.Duration) time.Duration {
+	switch {
+	case d > time.Minute:
+		return d.Round(time.Second)
+	case d > time.Second:
+		return d.Round(10 * time.Millisecond)
+	case d > 10*time.Millisecond:
+		return d.Round(time.Millisecond)
+	}
+	return d.Round(10 * time.Microsecond)
+}
+
+func size(n int64) string {
+	switch {
+	case n >= 10<<20:
+		return fmt.Sprintf("%d MiB", n>>20)
+	case n >= 10<<10:
+		return fmt.Sprintf("%d KiB", n>>10)
+	}
+	return fmt.Sprintf("%d bytes", n)
 }
 
 type durations []time.Duration
@@ -60,5 +127,5 @@ func (d durations) at(part float64) time.Duration {
 		return 0
 	}
 	sorted := slices.Sorted(slices.Values(d))
-	return sorted[int(math.Ceil(part*float64(len(d))))-1].Round(100 * time.Microsecond)
+	return tidy(sorted[int(math.Ceil(part*float64(len(d))))-1])
 }

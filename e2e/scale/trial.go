@@ -1,0 +1,181 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/slurmlet/slurmlet/e2e/native"
+)
+
+// slurmConf is what a site of some thousand nodes sets:
+//   - conmgr_max_connections is 26.05's default; 24.11 has 50, and lets the
+//     others wait in the kernel's queue.
+//   - TreeWidth stays 16, and MessageTimeout 10 s, their defaults: with 500
+//     nodes slurmctld's messages go through three ranks, as from 23.11 on they
+//     can with dynamic nodes.
+//   - MinJobAge keeps the jobs until they have been counted.
+const slurmConf = `SlurmctldParameters=enable_configless,conmgr_max_connections=512
+MaxNodeCount=8192
+MinJobAge=3600
+`
+
+// volume is the ConfigMap's of slurmctld's agent, in the cluster's root.
+const volume = "/run/volume"
+
+// scenario is one of the things that happen to a cluster.
+type scenario struct {
+	name string
+	act  func(*trial) error
+	// asks: users ask slurmctld meanwhile.
+	asks bool
+}
+
+// scenarios in their order.
+var scenarios = []scenario{
+	{"start", (*trial).startNodes, false},
+	{"idle", (*trial).idle, false},
+	{"edit", (*trial).edit, true},
+	{"restart", (*trial).restart, false},
+	{"hold", (*trial).hold, false},
+	{"ends", (*trial).ends, true},
+	{"drain", (*trial).drain, true},
+}
+
+func names(all []scenario) (names []string) {
+	for _, s := range all {
+		names = append(names, s.name)
+	}
+	return names
+}
+
+// trial is one cluster's life.
+type trial struct {
+	*native.Cluster
+	settings settings
+	version  string
+	volume   *native.Volume
+	files    map[string][]byte
+	meter    *meter
+	traffic  *traffic
+	// lines are what the scenario that runs has to say besides its measures.
+	lines []string
+	log   tail
+}
+
+// run has everything happen to a cluster of so many nodes.
+func run(s settings, l lower, nodes int) (r result, err error) {
+	c, err := native.NewCluster(native.Options{Lower: l.Root, Slurmlet: s.Slurmlet, Nodes: nodes, SlurmConf: slurmConf + s.SlurmConf, IPv6: s.IPv6})
+	if err != nil {
+		return r, err
+	}
+	t := &trial{Cluster: c, settings: s, version: l.Version}
+	defer func() {
+		if err != nil {
+			t.explain()
+		}
+		err = errors.Join(err, c.Close())
+	}()
+	if t.traffic, err = watchTraffic(); err != nil {
+		return r, err
+	}
+	defer t.traffic.close()
+	if err := t.control(); err != nil {
+		return r, err
+	}
+	r = result{version: l.Version, nodes: nodes}
+	for _, sc := range scenarios {
+		if !slices.Contains(s.Do, sc.name) && sc.name != "start" {
+			continue
+		}
+		t.progress("%s", sc.name)
+		m, err := t.measure(sc)
+		if err != nil {
+			return r, fmt.Errorf("%s: %w", sc.name, err)
+		}
+		if err := m.print(os.Stdout, r); err != nil {
+			return r, err
+		}
+		r.measures = append(r.measures, m)
+	}
+	return r, nil
+}
+
+func (t *trial) progress(format string, args ...any) {
+	progress("Slurm %s, %d nodes: "+format, append([]any{t.version, len(t.Nodes)}, args...)...)
+}
+
+// say adds a line to the scenario's table.
+func (t *trial) say(format string, args ...any) {
+	t.lines = append(t.lines, fmt.Sprintf(format, args...))
+}
+
+// control starts slurmctld under its agent.
+func (t *trial) control() error {
+	if t.volume == nil {
+		var err error
+		if t.files, err = t.Sources(); err != nil {
+			return err
+		}
+		if t.volume, err = t.NewVolume(volume, t.files); err != nil {
+			return err
+		}
+	}
+	return t.ControlBySlurmlet(volume, t.log.add)
+}
+
+// await waits for good, and says every ten seconds what for.
+func (t *trial) await(limit time.Duration, what string, good func() (bool, string)) error {
+	const every = 10 * time.Second
+	said, state := time.Now(), ""
+	err := native.Within(limit, what+": not", func() bool {
+		is, now := good()
+		if state = now; time.Since(said) > every && !is {
+			said = time.Now()
+			t.progress("waits until %s: %s", what, state)
+		}
+		return is
+	})
+	if err != nil && state != "" {
+		return fmt.Errorf("%w: %s", err, state)
+	}
+	return err
+}
+
+// measure has one scenario happen.
+func (t *trial) measure(sc scenario) (measure, error) {
+	if err := t.resetCounts(); err != nil {
+		return measure{}, err
+	}
+	t.lines, t.meter = nil, newMeter(t)
+	stop := func() {}
+	users := &users{cluster: t.Cluster}
+	if sc.asks {
+		stop = users.start()
+	}
+	began := time.Now()
+	err := sc.act(t)
+	stop()
+	m := measure{scenario: sc.name, took: time.Since(began), users: *users}
+	if err == nil {
+		err = errors.Join(t.meter.finish(&m), users.answered())
+	}
+	m.lines = t.lines
+	return m, err
+}
+
+// signalController sends a signal to slurmctld itself.
+func (t *trial) signalController(signal unix.Signal) error {
+	pid, err := t.meter.slurmctld()
+	if err == nil {
+		err = unix.Kill(pid, signal)
+	}
+	if err != nil {
+		return fmt.Errorf("cannot signal slurmctld: %w", err)
+	}
+	return nil
+}
