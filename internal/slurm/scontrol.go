@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -64,18 +65,6 @@ func (s Scontrol) Node(ctx context.Context, name string) (*Node, error) {
 		}
 	}
 	return nil, nil
-}
-
-// Nodes asks "scontrol show nodes --json".
-func (s Scontrol) Nodes(ctx context.Context) ([]Node, error) {
-	var answer struct {
-		Nodes []Node `json:"nodes"`
-	}
-	err := s.ask(ctx, &answer, "show", "nodes", "--json")
-	if err == nil && answer.Nodes == nil {
-		err = listless("show nodes", "nodes")
-	}
-	return answer.Nodes, err
 }
 
 // listless is an answer without the list that it should have: that is not an empty one.
@@ -167,20 +156,26 @@ func (s Scontrol) ask(ctx context.Context, answer any, args ...string) error {
 
 // read reads what a command of Slurm's answers to --json.
 func read(what string, out []byte, answer any) error {
-	var faults struct {
-		Errors []struct {
-			Description string `json:"description"`
-			Error       string `json:"error"`
-		} `json:"errors"`
+	var told struct {
+		Errors faults `json:"errors"`
 	}
-	if err := errors.Join(json.Unmarshal(out, &faults), json.Unmarshal(out, answer)); err != nil {
+	if err := errors.Join(json.Unmarshal(out, &told), json.Unmarshal(out, answer)); err != nil {
 		return fmt.Errorf("cannot read the answer of %s: %w", what, err)
 	}
-	if len(faults.Errors) > 0 {
-		f := faults.Errors[0]
-		return fmt.Errorf("%s: %s", what, strings.TrimSpace(f.Description+" "+f.Error))
+	return told.Errors.first(what)
+}
+
+// faults are the errors that an answer lists.
+type faults []struct {
+	Description string `json:"description"`
+	Error       string `json:"error"`
+}
+
+func (f faults) first(what string) error {
+	if len(f) == 0 {
+		return nil
 	}
-	return nil
+	return fmt.Errorf("%s: %s", what, strings.TrimSpace(f[0].Description+" "+f[0].Error))
 }
 
 func (s Scontrol) run(ctx context.Context, args ...string) ([]byte, error) {
@@ -188,8 +183,18 @@ func (s Scontrol) run(ctx context.Context, args ...string) ([]byte, error) {
 }
 
 func (s Scontrol) command(ctx context.Context, what string, cmd *exec.Cmd) ([]byte, error) {
-	var out, errs bytes.Buffer
-	cmd.Stdout, cmd.Stderr, cmd.Env = &out, &errs, s.Env
+	var out bytes.Buffer
+	if err := s.commandTo(ctx, what, cmd, &out, out.String); err != nil {
+		return nil, err
+	}
+	return out.Bytes(), nil
+}
+
+// commandTo runs a command that writes its answer to out. Some commands print the cause of a
+// failure there, which printed returns.
+func (s Scontrol) commandTo(ctx context.Context, what string, cmd *exec.Cmd, out io.Writer, printed func() string) error {
+	var errs bytes.Buffer
+	cmd.Stdout, cmd.Stderr, cmd.Env = out, &errs, s.Env
 	cmd.WaitDelay = time.Second
 	if s.Asked != nil {
 		asked, answered := context.WithCancel(ctx)
@@ -198,19 +203,19 @@ func (s Scontrol) command(ctx context.Context, what string, cmd *exec.Cmd) ([]by
 	}
 	err := run(ctx, cmd)
 	if err == nil {
-		return out.Bytes(), nil
+		return nil
 	}
 	if ctx.Err() != nil {
-		return nil, &silence{what + ": no answer in time", true}
+		return &silence{what + ": no answer in time", true}
 	}
-	said := lastWords(errs.String() + out.String())
+	said := lastWords(errs.String() + printed())
 	if unreachable(said) {
-		return nil, &silence{what + ": " + said, false}
+		return &silence{what + ": " + said, false}
 	}
 	if said != "" {
-		return nil, fmt.Errorf("%s: %s", what, said)
+		return fmt.Errorf("%s: %s", what, said)
 	}
-	return nil, fmt.Errorf("%s: %w", what, err)
+	return fmt.Errorf("%s: %w", what, err)
 }
 
 // run runs a command. One that even SIGKILL does not end, because it waits for a file
