@@ -25,6 +25,7 @@ import (
 	"github.com/slurmlet/slurmlet/internal/nodesize"
 	"github.com/slurmlet/slurmlet/internal/notify"
 	"github.com/slurmlet/slurmlet/internal/process"
+	"github.com/slurmlet/slurmlet/internal/proof"
 	"github.com/slurmlet/slurmlet/internal/reconfig"
 	"github.com/slurmlet/slurmlet/internal/slurm"
 	"github.com/slurmlet/slurmlet/slurmconf"
@@ -256,7 +257,12 @@ func (a *Agent) open() error {
 
 // newFollower follows the configuration that the daemon fetches from slurmctld.
 func (a *Agent) newFollower() *confsync.Follower {
+	node := ""
+	if a.daemon.registers {
+		node = a.Config.NodeName
+	}
 	return confsync.NewFollower(confsync.FollowerOptions{
+		Prover: a.prover(), Node: node,
 		Controller: a.Config.Controller, AgentPort: a.Config.AgentPort,
 		Program: a.daemon.program, Copy: filepath.Join(a.Root, a.daemon.copy(a.Config)),
 		Done: a.over, Log: a.log,
@@ -265,6 +271,9 @@ func (a *Agent) newFollower() *confsync.Follower {
 		Lost:    func() { a.post(lifecycle.ControllerLost{}) },
 	})
 }
+
+// prover proves to slurmctld's agent that this one has the cluster's key.
+func (a *Agent) prover() *proof.Client { return &proof.Client{Keys: a.keys.current.Load} }
 
 // heard passes a daemon's line on and remembers its last error: often the only
 // explanation of its end.

@@ -463,6 +463,12 @@
 // (slurmctld: 1024) are open. Besides, twice as many as there can be nodes, and 1024, may wait.
 // If there are too many, the address with the most loses its oldest.
 //
+// An agent that has auth/slurm's key signs its request to slurmctld's agent with it, over a
+// challenge that it asks for first (/challenge), and takes a signed answer alone. It then waits
+// in its node's name, apart from strangers, who never take its place. So many nodes as there are
+// may come from one address. When slurmctld's agent is new, 10,000 of them come back within ten
+// seconds. Where the cluster has munge, and no such key, they wait as strangers do.
+//
 // SLURMLET_RUN_DIR/agent.sock is for root and the agent's own user. It serves the whole status
 // and the commands.
 //

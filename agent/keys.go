@@ -28,10 +28,12 @@ type clusterKeys struct {
 	copy   copies.Dir
 	owners []uint32
 	// lock is held while the copy is brought up to date.
-	lock   sync.Mutex
-	ring   *keyring.Ring
-	since  time.Time
-	status atomic.Pointer[KeysStatus]
+	lock sync.Mutex
+	ring *keyring.Ring
+	// current is the ring for others than the copy's goroutine.
+	current atomic.Pointer[keyring.Ring]
+	since   time.Time
+	status  atomic.Pointer[KeysStatus]
 }
 
 // KeysStatus tells of auth/slurm's keys, and nothing that is secret.
@@ -175,6 +177,7 @@ func (k *clusterKeys) judge(files map[string][]byte) error {
 	}
 	if err == nil && !reflect.DeepEqual(ring, k.ring) {
 		k.ring, k.since = ring, time.Now()
+		k.current.Store(ring)
 	}
 	k.publish(err)
 	return err

@@ -17,6 +17,7 @@ import (
 
 	"github.com/slurmlet/slurmlet/internal/confsync"
 	"github.com/slurmlet/slurmlet/internal/lifecycle"
+	"github.com/slurmlet/slurmlet/internal/proof"
 	"github.com/slurmlet/slurmlet/internal/publichttp"
 )
 
@@ -51,11 +52,12 @@ func (a *Agent) serve() (servers, error) {
 	if a.life.Reloads {
 		limits.Active, limits.Waiting = mostAtController, confsync.MostUnknown
 	}
-	port, err := publichttp.Listen(a.Config.Listen, a.publicHandler(), limits)
+	verifier := &proof.Verifier{Keys: a.keys.current.Load}
+	port, err := publichttp.Listen(a.Config.Listen, a.publicHandler(verifier), limits)
 	if err != nil {
 		return servers{}, errors.Join(fmt.Errorf("SLURMLET_LISTEN: %w", err), local.Close())
 	}
-	a.feed.Serve(port)
+	a.feed.Serve(port, verifier)
 	socket := &http.Server{Handler: a.localHandler(), ReadTimeout: 10 * time.Second, WriteTimeout: 10 * time.Second}
 	go func() { _ = socket.Serve(local) }()
 	return servers{port, socket}, nil
@@ -98,7 +100,7 @@ func (a *Agent) handler(probe func(good func(Status) bool) http.HandlerFunc) *ht
 
 // publicHandler is for the port, which everybody may reach: it tells no text, no user, no
 // job, and what is asked there costs next to nothing.
-func (a *Agent) publicHandler() *http.ServeMux {
+func (a *Agent) publicHandler(verifier *proof.Verifier) *http.ServeMux {
 	mux := a.handler(a.publicProbe)
 	mux.HandleFunc("GET /status", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
@@ -106,6 +108,7 @@ func (a *Agent) publicHandler() *http.ServeMux {
 	})
 	if a.life.Reloads {
 		mux.Handle("GET /conf", &a.feed)
+		mux.Handle("GET "+proof.ChallengePath, verifier)
 	}
 	return mux
 }

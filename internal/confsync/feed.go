@@ -4,13 +4,13 @@
 package confsync
 
 import (
-	"fmt"
+	"mime"
 	"net/http"
 	"net/netip"
 	"strconv"
-	"strings"
 	"time"
 
+	"github.com/slurmlet/slurmlet/internal/proof"
 	"github.com/slurmlet/slurmlet/internal/publichttp"
 	"github.com/slurmlet/slurmlet/slurmconf"
 )
@@ -20,14 +20,37 @@ import (
 // ask, so it gives hashes only, of what every node has anyway.
 //
 // Thousands of nodes wait here for the next change. Whoever announces waits for none of
-// them: the port's goroutine owns now and all connections.
+// them: the port's goroutine owns now, the verifier and all connections.
+//
+// An agent that proves that it has the cluster's key gets signed answers, and strangers never
+// take its place.
 type Feed struct {
-	port *publichttp.Server
-	now  manifest
+	port     *publichttp.Server
+	verifier *proof.Verifier
+	now      manifest
 }
 
-// Serve gives the feed its port, before anything else is asked of it.
-func (f *Feed) Serve(port *publichttp.Server) { f.port = port }
+// Serve gives the feed its port, and what judges proofs there, before anything else is asked of it.
+func (f *Feed) Serve(port *publichttp.Server, v *proof.Verifier) { f.port, f.verifier = port, v }
+
+// nodeParameter of the query is the name of the node whose agent asks.
+const nodeParameter = "node"
+
+// waiter is one that asks: from which address, what it has already, and who signs its answer, nil
+// for a stranger.
+type waiter struct {
+	host, unlike string
+	signer       *proof.Signer
+}
+
+func (w waiter) answer(to http.ResponseWriter, kind, text string) {
+	if w.signer != nil {
+		w.signer.Answer(to, kind, text)
+		return
+	}
+	to.Header().Set("Content-Type", kind)
+	_, _ = to.Write([]byte(text)) // to memory
+}
 
 const (
 	// LongestWait is after how long a connection is closed: its other end may be
@@ -41,13 +64,27 @@ const (
 // ServeHTTP answers at once when the hash in the query is another than that of the announced
 // configuration. Otherwise the answer is the next announcement.
 func (f *Feed) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	unlike := r.URL.Query().Get("unlike")
-	if f.now.hash == "" || f.now.hash == unlike {
-		publichttp.Wait(w, tagOf(r.RemoteAddr, unlike))
+	one, name := waiter{host: hostOf(r.RemoteAddr), unlike: r.URL.Query().Get("unlike")}, ""
+	if r.Header.Get("Authorization") != "" {
+		var err error
+		if one.signer, err = f.verifier.Verify(r); err != nil {
+			http.Error(w, "the request is refused: "+err.Error(), http.StatusUnauthorized)
+			return
+		}
+		if name = r.URL.Query().Get(nodeParameter); name == "" {
+			name = "at " + one.host // which is no node's name
+		}
+	}
+	if f.now.hash == "" || f.now.hash == one.unlike {
+		publichttp.WaitAs(w, name, one)
 		return
 	}
-	fmt.Fprint(w, f.now)
+	one.answer(w, announcementType(f.port.Known()), f.now.String())
 }
+
+// Follows says whether the agent of a node waits here, from this address. The port's goroutine
+// calls it.
+func (f *Feed) Follows(node string, from netip.Addr) bool { return f.port.Waits(node, from) }
 
 // Hold lets everybody wait: slurmctld may yet refuse what it has now.
 func (f *Feed) Hold() {
@@ -65,21 +102,36 @@ func (f *Feed) announce(m manifest, nodes int) {
 	f.port.Do(func() {
 		f.now = m
 		f.port.SetWaiting(room(nodes))
-		f.port.Answer(func(tag string) bool { _, unlike := parseTag(tag); return unlike != m.hash }, "text/plain; charset=utf-8", m.String())
+		text, kind := m.String(), announcementType(f.port.Known())
+		f.answer(kind, text, func(w waiter) bool { return w.unlike != m.hash })
 	})
 }
 
-// tagOf says who waits: from which address, and what it has already.
-func tagOf(from, unlike string) string {
-	if at, err := netip.ParseAddrPort(from); err == nil {
-		from = at.Addr().Unmap().String()
-	}
-	return from + " " + unlike
+// answer answers those that are chosen. The port's goroutine calls it.
+func (f *Feed) answer(kind, text string, chosen func(waiter) bool) {
+	f.port.Answer(func(tag any, w http.ResponseWriter) bool {
+		one, ours := tag.(waiter)
+		if !ours || !chosen(one) {
+			return false
+		}
+		one.answer(w, kind, text)
+		return true
+	})
 }
 
-func parseTag(tag string) (host, unlike string) {
-	host, unlike, _ = strings.Cut(tag, " ")
-	return host, unlike
+func hostOf(address string) string {
+	if at, err := netip.ParseAddrPort(address); err == nil {
+		return at.Addr().Unmap().String()
+	}
+	return address
+}
+
+// nodesParameter of the answer's type is how many agents have proved themselves and wait: so many
+// will ask at once when this one is gone.
+const nodesParameter = "nodes"
+
+func announcementType(nodes int) string {
+	return mime.FormatMediaType("text/plain", map[string]string{"charset": "utf-8", nodesParameter: strconv.Itoa(nodes)})
 }
 
 // mostNodes is how many nodes there may be by slurm.conf.

@@ -1,8 +1,10 @@
 package confsync
 
 import (
+	"context"
 	"fmt"
 	"net"
+	"net/url"
 	"os"
 	"path/filepath"
 	"testing"
@@ -10,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/slurmlet/slurmlet/internal/proof"
 	"github.com/slurmlet/slurmlet/internal/publichttp"
 )
 
@@ -25,7 +28,7 @@ func serveFeed(t *testing.T) (*Feed, string) {
 	p, err := publichttp.Listen("127.0.0.1:0", f, publichttp.Limits{Active: 100, Waiting: 100, Timeout: time.Minute, WaitTimeout: time.Minute})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, p.Close()) })
-	f.Serve(p)
+	f.Serve(p, &proof.Verifier{Keys: ringOf("a")})
 	return f, "http://" + p.Addr().String() + "/conf"
 }
 
@@ -53,10 +56,18 @@ type newsOf struct {
 func poll(t *testing.T, url string) <-chan newsOf {
 	answer := make(chan newsOf, 1)
 	go func() {
-		m, err := getManifest(t.Context(), url)
+		m, err := manifestAt(t.Context(), nil, url)
 		answer <- newsOf{m, err}
 	}()
 	return answer
+}
+
+func manifestAt(ctx context.Context, prover *proof.Client, at string) (manifest, error) {
+	u, err := url.Parse(at)
+	if err != nil {
+		return manifest{}, err
+	}
+	return getManifest(ctx, prover, u.Host, u.RequestURI())
 }
 
 // TestFeed: news are told at once, and what is known already, or may be taken back, is not.

@@ -4,18 +4,19 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"log/slog"
 	"math/rand/v2"
 	"net"
-	"net/http"
+	"net/url"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
 
 	"github.com/slurmlet/slurmlet/internal/backoff"
 	"github.com/slurmlet/slurmlet/internal/confset"
+	"github.com/slurmlet/slurmlet/internal/proof"
 	"github.com/slurmlet/slurmlet/internal/watch"
 )
 
@@ -25,6 +26,10 @@ type FollowerOptions struct {
 	// the agents beside them.
 	Controller string
 	AgentPort  int
+	// Prover proves that this agent has the cluster's key; nil: it cannot. Node is the name of
+	// its node, empty for none.
+	Prover *proof.Client
+	Node   string
 	// Program is the daemon, Copy the directory in which it keeps the configuration.
 	Program, Copy string
 	// Done is closed when the agent has ended.
@@ -48,6 +53,8 @@ type Follower struct {
 	// unwatched: the kernel cannot report changes of the copy.
 	unwatched bool
 	announced manifest
+	// nodes is how many agents follow, as far as slurmctld's agent has said.
+	nodes atomic.Int64
 	// restarts counts those for the present announcement.
 	restarts int
 	// restarted is the hash of the set that slurmctld's agent had the daemon restarted for
@@ -206,7 +213,8 @@ func (f *Follower) poll(take func(manifest) bool) {
 		switch {
 		case err == nil:
 			failures, last, met = 0, m.hash, true
-			if !take(m) {
+			f.nodes.Store(int64(m.nodes))
+			if !take(m) || !f.pause(rand.N(f.spread()+1)) {
 				return
 			}
 			continue
@@ -220,12 +228,31 @@ func (f *Follower) poll(take func(manifest) bool) {
 		}
 		pause := backoff.Grow(time.Second, failures, time.Minute)
 		failures++
-		select {
-		case <-time.After(pause + rand.N(pause)):
-		case <-f.Done:
+		if !f.pause(pause + rand.N(max(pause, f.spread()))) {
 			return
 		}
 	}
+}
+
+func (f *Follower) pause(wait time.Duration) bool {
+	select {
+	case <-time.After(wait):
+		return true
+	case <-f.Done:
+		return false
+	}
+}
+
+const (
+	// spreadEach is the time that is added for each agent, all of which ask at once when
+	// slurmctld's is new: it gets a thousand a second.
+	spreadEach = time.Millisecond
+	mostSpread = time.Minute
+)
+
+// spread is over what time all agents' next questions lie.
+func (f *Follower) spread() time.Duration {
+	return min(time.Duration(f.nodes.Load())*spreadEach, mostSpread)
 }
 
 // mostLost is how many questions in vain, ten minutes, say that slurmctld is away.
@@ -243,10 +270,14 @@ var (
 func (f *Follower) get(unlike string) (manifest, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), askAgain)
 	defer cancel()
+	query := url.Values{"unlike": {unlike}}
+	if f.Node != "" {
+		query.Set(nodeParameter, f.Node)
+	}
 	var faults []error
 	for address := range strings.SplitSeq(f.Controller, ",") {
 		host, _, _ := net.SplitHostPort(address)
-		m, err := getManifest(ctx, fmt.Sprintf("http://%s:%d/conf?unlike=%s", host, f.AgentPort, unlike))
+		m, err := getManifest(ctx, f.Prover, net.JoinHostPort(host, strconv.Itoa(f.AgentPort)), "/conf?"+query.Encode())
 		if err == nil {
 			return m, nil
 		}
@@ -255,33 +286,33 @@ func (f *Follower) get(unlike string) (manifest, error) {
 	return manifest{}, errors.Join(faults...)
 }
 
-// lively: slurmctld's pod may go without a word, and its address with it. Half a minute later
-// its agent is looked for where the next one is.
-var lively = net.KeepAliveConfig{Enable: true, Idle: 15 * time.Second, Interval: 5 * time.Second, Count: 3}
-
-func getManifest(ctx context.Context, url string) (manifest, error) {
-	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: (&net.Dialer{Timeout: 10 * time.Second, KeepAliveConfig: lively}).DialContext}}
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
-	if err != nil {
-		return manifest{}, err
-	}
-	response, err := client.Do(request)
+func getManifest(ctx context.Context, prover *proof.Client, address, path string) (manifest, error) {
+	answer, err := fetch(ctx, prover, address, path)
 	var dial *net.OpError
+	var status *proof.Status
 	switch {
 	case err == nil:
-	case errors.As(err, &dial) && dial.Op == "dial":
+	case errors.As(err, &dial) && dial.Op == "dial", errors.As(err, &status), errors.Is(err, proof.ErrNotProved):
 		return manifest{}, err
 	case ctx.Err() != nil:
 		return manifest{}, errNoNews
 	default:
 		return manifest{}, fmt.Errorf("%w: %w", errHungUp, err)
 	}
-	defer response.Body.Close()
-	text, err := io.ReadAll(io.LimitReader(response.Body, 1<<20))
-	if err != nil || response.StatusCode != http.StatusOK {
-		return manifest{}, errors.Join(err, errors.New(response.Status))
-	}
-	m, err := parseManifest(string(text))
-	m.restart = parseRestart(response.Header.Get("Content-Type"))
+	m, err := parseManifest(answer.Text)
+	m.restart = parseRestart(answer.Kind)
+	m.nodes = max(0, int(parameter(answer.Kind, nodesParameter)))
 	return m, err
+}
+
+// fetch proves itself where it can. Where slurmctld's agent asks for no proof, or believes none, this
+// one gets what strangers get.
+func fetch(ctx context.Context, prover *proof.Client, address, path string) (proof.Answer, error) {
+	if prover != nil {
+		answer, err := prover.Get(ctx, address, path)
+		if !errors.Is(err, proof.ErrNoKey) && !errors.Is(err, proof.ErrNotOffered) && !errors.Is(err, proof.ErrRefused) {
+			return answer, err
+		}
+	}
+	return proof.GetUnsigned(ctx, address, path)
 }

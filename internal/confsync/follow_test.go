@@ -61,10 +61,10 @@ func TestHowAQuestionEnds(t *testing.T) {
 
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	_, err := getManifest(ctx, held)
+	_, err := manifestAt(ctx, nil, held)
 	require.ErrorIs(t, err, errNoNews)
 
-	_, err = getManifest(t.Context(), "http://127.0.0.1:1/conf") // tcpmux, which nobody has
+	_, err = manifestAt(t.Context(), nil, "http://127.0.0.1:1/conf") // tcpmux, which nobody has
 	require.Error(t, err)
 	require.NotErrorIs(t, err, errHungUp)
 	require.NotErrorIs(t, err, errNoNews)

@@ -18,6 +18,8 @@ type manifest struct {
 	files map[string]string
 	// restart is not nil when slurmd is to be restarted for it, within so long.
 	restart *time.Duration
+	// nodes is how many agents follow, as far as was announced.
+	nodes int
 }
 
 func newManifest(files map[string][]byte) manifest {

@@ -25,10 +25,7 @@ func (f *Feed) Restart(dir string, hosts map[string]bool, within time.Duration) 
 
 func (f *Feed) restart(m manifest, hosts map[string]bool, within time.Duration) {
 	f.port.Do(func() {
-		f.port.Answer(func(tag string) bool {
-			host, unlike := parseTag(tag)
-			return hosts[host] && unlike != m.hash
-		}, restartType(within), m.String())
+		f.answer(restartType(within), m.String(), func(w waiter) bool { return hosts[w.host] && w.unlike != m.hash })
 	})
 }
 
@@ -37,11 +34,10 @@ func (f *Feed) Hosts() map[string]bool {
 	found := make(chan map[string]bool, 1)
 	f.port.Do(func() {
 		all := map[string]bool{}
-		f.port.Answer(func(tag string) bool {
-			host, _ := parseTag(tag)
-			all[host] = true
+		f.answer("", "", func(w waiter) bool {
+			all[w.host] = true
 			return false
-		}, "", "")
+		})
 		found <- all
 	})
 	select {
@@ -59,11 +55,20 @@ func restartType(within time.Duration) string {
 // parseRestart is within which time the answer of slurmctld's agent has slurmd restarted,
 // nil for not at all.
 func parseRestart(contentType string) *time.Duration {
-	_, parameters, err := mime.ParseMediaType(contentType)
-	ms, wrong := strconv.ParseUint(parameters[restartParameter], 10, 31)
-	if err != nil || wrong != nil {
+	ms := parameter(contentType, restartParameter)
+	if ms < 0 {
 		return nil
 	}
 	within := min(time.Duration(ms)*time.Millisecond, longestRestart)
 	return &within
+}
+
+// parameter is a number among those of an answer's type, -1 for none.
+func parameter(contentType, name string) int64 {
+	_, parameters, err := mime.ParseMediaType(contentType)
+	n, wrong := strconv.ParseUint(parameters[name], 10, 31)
+	if err != nil || wrong != nil {
+		return -1
+	}
+	return int64(n)
 }

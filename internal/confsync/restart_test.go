@@ -1,6 +1,7 @@
 package confsync
 
 import (
+	"log/slog"
 	"testing"
 	"time"
 
@@ -55,7 +56,7 @@ func TestParseRestart(t *testing.T) {
 func TestRestarted(t *testing.T) {
 	done, restarts := make(chan struct{}), make(chan struct{}, 1)
 	defer close(done)
-	f := NewFollower(FollowerOptions{Copy: t.TempDir(), Done: done, Restart: func() { restarts <- struct{}{} }})
+	f := NewFollower(FollowerOptions{Copy: t.TempDir(), Done: done, Restart: func() { restarts <- struct{}{} }, Log: func(slog.Level, string, ...slog.Attr) {}})
 	go f.files.Run()
 	take := func(m manifest) { f.files.Do(func() { f.take(m) }) }
 	m, within := manifestOf("second"), time.Millisecond

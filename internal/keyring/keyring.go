@@ -57,16 +57,23 @@ func (r *Ring) Signer() Key { return r.Keys[r.Default] }
 // accepts says whether what a key has signed is believed. Who has slurm.key looks
 // at no name; what has no name is tried with the key that signs.
 func (r *Ring) accepts(signer Key, now time.Time) bool {
+	known := r.named(signer.Name)
+	return bytes.Equal(known.secret, signer.secret) && !known.expired(now)
+}
+
+// named is the key that judges what a signer of this name has signed, without a secret if there
+// is none.
+func (r *Ring) named(name string) Key {
 	known := r.Signer()
-	if known.Name != "" && signer.Name != "" {
-		known = Key{}
-		for _, k := range r.Keys {
-			if k.Name == signer.Name {
-				known = k
-			}
+	if known.Name == "" || name == "" {
+		return known
+	}
+	for _, k := range r.Keys {
+		if k.Name == name {
+			return k
 		}
 	}
-	return bytes.Equal(known.secret, signer.secret) && !known.expired(now)
+	return Key{}
 }
 
 func (k Key) expired(now time.Time) bool { return !k.Expires.IsZero() && !now.Before(k.Expires) }

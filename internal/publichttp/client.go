@@ -17,8 +17,8 @@ type client struct {
 	fd    int
 	from  netip.AddrPort
 	phase phase
-	// tag is what Wait was given.
-	tag string
+	// waiter is not nil while it waits.
+	waiter *Waiter
 	// rest is what the kernel has not taken yet of the answer.
 	rest []byte
 	// halfClosed: the other end says nothing more, though it may listen (shutdown(2)).
@@ -89,8 +89,8 @@ func (s *Server) parse(c *client, head []byte, more bool) {
 		s.runTodo() // Do may have been called since the last look at who is there
 		r.RemoteAddr = c.from.String()
 		a := s.call(r)
-		if a.parked {
-			s.park(c, a.tag)
+		if a.waiter != nil {
+			s.park(c, a.waiter)
 			return
 		}
 		s.respond(c, a.text(r.Method == http.MethodHead))
@@ -99,7 +99,7 @@ func (s *Server) parse(c *client, head []byte, more bool) {
 
 // call outlives a fault of the handler's: this is the process that all others depend on.
 func (s *Server) call(r *http.Request) (a *response) {
-	a = &response{header: http.Header{}, code: http.StatusOK}
+	a = newResponse()
 	defer func() {
 		if fault := recover(); fault != nil {
 			s.report(fmt.Errorf("cannot answer %s: %v", r.URL.Path, fault))
@@ -110,54 +110,11 @@ func (s *Server) call(r *http.Request) (a *response) {
 	return a
 }
 
-// park lets a client wait.
-func (s *Server) park(c *client, tag string) {
-	if c.halfClosed {
-		s.close(c)
-		return
-	}
-	if s.waiting.full() {
-		s.evict(&s.waiting)
-	}
-	c.phase, c.tag = parked, tag
-	c.set.remove(c)
-	s.waiting.add(c, time.Now())
-	_ = unix.SetsockoptInt(c.fd, unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT, 0) // a single probe that is lost ends nothing
-}
-
-// Answer answers those who wait and are chosen by their tags. Do calls it.
-func (s *Server) Answer(chosen func(tag string) bool, contentType, text string) {
-	a := response{header: http.Header{"Content-Type": {contentType}}, code: http.StatusOK}
-	_, _ = a.body.WriteString(text)
-	bytes := a.text(false)
-	for _, c := range s.clients {
-		if c.phase == parked && chosen(c.tag) {
-			s.respond(c, bytes)
-		}
-	}
-}
-
-// SetWaiting changes how many may wait. Do calls it.
-func (s *Server) SetWaiting(waiting int) {
-	for s.waiting.limit = min(waiting, mostFiles()/2); s.waiting.byAge.Len() > s.waiting.limit; {
-		s.evict(&s.waiting)
-	}
-}
-
-// Waiting is how many wait. Do calls it.
-func (s *Server) Waiting() (n int) {
-	for _, c := range s.clients {
-		if c.phase == parked {
-			n++
-		}
-	}
-	return n
-}
-
 // respond writes what the kernel takes. The connection counts as active until the
 // other end has read it all: a kernel keeps what nobody reads for minutes.
 func (s *Server) respond(c *client, text []byte) {
-	c.phase, c.tag, c.rest = writing, "", text
+	c.leave()
+	c.phase, c.rest = writing, text
 	s.flush(c)
 }
 
@@ -187,18 +144,16 @@ type response struct {
 	header http.Header
 	code   int
 	body   bytes.Buffer
-	parked bool
-	tag    string
+	waiter *Waiter
 }
+
+func newResponse() *response { return &response{header: http.Header{}, code: http.StatusOK} }
 
 func (a *response) Header() http.Header            { return a.header }
 func (a *response) WriteHeader(code int)           { a.code = code }
 func (a *response) Write(text []byte) (int, error) { return a.body.Write(text) }
 
 func (a *response) WriteString(text string) (int, error) { return a.body.WriteString(text) }
-
-// Wait puts the answer off until Answer; w is that of a handler of a Server's.
-func Wait(w http.ResponseWriter, tag string) { w.(*response).parked, w.(*response).tag = true, tag }
 
 func refusal(code int) []byte {
 	a := response{header: http.Header{}, code: code}

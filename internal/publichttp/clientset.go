@@ -7,26 +7,40 @@ import (
 	"time"
 )
 
-// clientSet bounds how many connections there are. When there are too many, the address with
-// the most connections loses its oldest. A stranger with thousands of them keeps nobody else
-// out, and nodes behind one address (NAT) may use all the room that is left.
+// clientSet bounds how many connections there are. When there are too many, the peer with the
+// most connections loses its oldest. A stranger with thousands of them keeps nobody else out,
+// and nodes behind one address (NAT) may use all the room that is left.
 type clientSet struct {
 	limit   int
 	timeout time.Duration
 	byAge   *list.List // of *client, the oldest first
-	peers   map[netip.Addr]*peer
+	peers   map[peerKey]*peer
 	busiest busiest
 }
 
-// peer is what there is of one address.
+// peerKey is a stranger's address, or the name that a client has proved.
+type peerKey struct {
+	addr netip.Addr
+	name string
+}
+
+// keyOf is whose client c is.
+func keyOf(c *client) peerKey {
+	if c.waiter != nil && c.waiter.name != "" {
+		return peerKey{name: c.waiter.name}
+	}
+	return peerKey{addr: c.from.Addr()}
+}
+
+// peer is what there is of one key.
 type peer struct {
-	addr    netip.Addr
+	key     peerKey
 	clients *list.List // the oldest first
 	index   int        // in busiest
 }
 
 func newClientSet(limit int, timeout time.Duration) clientSet {
-	return clientSet{limit: limit, timeout: timeout, byAge: list.New(), peers: map[netip.Addr]*peer{}}
+	return clientSet{limit: limit, timeout: timeout, byAge: list.New(), peers: map[peerKey]*peer{}}
 }
 
 func (s *clientSet) full() bool { return s.byAge.Len() >= s.limit }
@@ -55,11 +69,11 @@ func (s *clientSet) victim() *client {
 }
 
 func (s *clientSet) add(c *client, now time.Time) {
-	addr := c.from.Addr()
-	p := s.peers[addr]
+	key := keyOf(c)
+	p := s.peers[key]
 	if p == nil {
-		p = &peer{addr: addr, clients: list.New()}
-		s.peers[addr] = p
+		p = &peer{key: key, clients: list.New()}
+		s.peers[key] = p
 		heap.Push(&s.busiest, p)
 	}
 	c.set, c.peer, c.since = s, p, now
@@ -75,7 +89,7 @@ func (s *clientSet) remove(c *client) {
 		return
 	}
 	heap.Remove(&s.busiest, c.peer.index)
-	delete(s.peers, c.peer.addr)
+	delete(s.peers, c.peer.key)
 }
 
 // busiest has the peer with the most clients at its top (container/heap).

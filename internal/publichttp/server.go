@@ -6,6 +6,9 @@
 // its head is complete; until then the bytes stay in the kernel. A slow client runs out of time.
 // When there are too many connections, the address with the most loses its oldest.
 //
+// A handler may let a client wait for its answer (Wait). Clients that have proved their names to
+// the handler wait apart from strangers (WaitAs), who end no connection of theirs.
+//
 // net/http needs a goroutine and 18 kB for each half-sent request, and has no such limits.
 //
 // Requests are GET or HEAD without a body. Every answer ends its connection.
@@ -32,7 +35,8 @@ import (
 type Limits struct {
 	// Active is how many connections there may be that ask, or read their answer.
 	Active int
-	// Waiting is how many may wait for an answer that is not there yet (Wait).
+	// Waiting is how many strangers may wait for an answer that is not there yet (Wait), and
+	// how many of those that have proved their names (WaitAs).
 	Waiting int
 	// Timeout is how long a client may take to ask, and to read; WaitTimeout is
 	// after how long one that waits is hung up.
@@ -55,8 +59,10 @@ type Server struct {
 	ended    chan struct{}
 
 	// Only serve's goroutine touches these.
-	clients         map[int]*client // by file descriptor
-	active, waiting clientSet
+	clients                map[int]*client // by file descriptor
+	active, waiting, known clientSet
+	// mostParked bounds those that wait, strangers or not, by the file descriptors that there are.
+	mostParked int
 	// pausedUntil is until when the server accepts nobody: it has no file descriptors left.
 	pausedUntil time.Time
 	events      [128]unix.EpollEvent
@@ -77,7 +83,9 @@ func Listen(address string, handler http.Handler, limits Limits) (*Server, error
 	defer l.Close() // its socket lives on
 	s := &Server{
 		handler: handler, report: limits.Report, listener: -1, name: l.Addr(), ended: make(chan struct{}), clients: map[int]*client{}, reader: bufio.NewReader(nil),
-		active: newClientSet(min(limits.Active, mostFiles()/8), limits.Timeout), waiting: newClientSet(min(limits.Waiting, mostFiles()/2), limits.WaitTimeout),
+		active:  newClientSet(min(limits.Active, mostFiles()/8), limits.Timeout),
+		waiting: newClientSet(mostWaiting(limits.Waiting), limits.WaitTimeout), known: newClientSet(mostWaiting(limits.Waiting), limits.WaitTimeout),
+		mostParked: mostFiles() * 3 / 4,
 	}
 	if err := s.open(l.(*net.TCPListener)); err != nil {
 		return nil, errors.Join(fmt.Errorf("cannot listen: %w", err), s.shut())
@@ -94,6 +102,9 @@ func mostFiles() int {
 	}
 	return int(min(l.Cur, 1<<20))
 }
+
+// mostWaiting leaves file descriptors to the others.
+func mostWaiting(waiting int) int { return min(waiting, mostFiles()/2) }
 
 // frugal bounds what the kernel keeps for a connection, which inherits it: no more than a head comes in, and what nobody acknowledges does not stay.
 func frugal(_, _ string, c syscall.RawConn) (err error) {
@@ -200,7 +211,7 @@ func (s *Server) takeTodo() []func() {
 	defer s.lock.Unlock()
 	todo := s.todo
 	s.todo = nil
-	deadline := earliest(s.active.deadline(), s.waiting.deadline(), s.pausedUntil)
+	deadline := earliest(s.active.deadline(), s.waiting.deadline(), s.known.deadline(), s.pausedUntil)
 	if len(todo) > 0 {
 		deadline = time.Unix(1, 0)
 	}
@@ -277,7 +288,7 @@ func addressOf(from unix.Sockaddr) netip.AddrPort {
 
 // expire hangs up on those who have had their time.
 func (s *Server) expire(now time.Time) {
-	for _, set := range []*clientSet{&s.active, &s.waiting} {
+	for _, set := range []*clientSet{&s.active, &s.waiting, &s.known} {
 		for d := set.deadline(); !d.IsZero() && !now.Before(d); d = set.deadline() {
 			s.reset(set.oldest())
 		}
@@ -304,6 +315,7 @@ func (s *Server) reset(c *client) {
 }
 
 func (s *Server) close(c *client) {
+	c.leave()
 	c.set.remove(c)
 	delete(s.clients, c.fd)
 	_ = unix.Close(c.fd)

@@ -184,7 +184,12 @@ func TestWait(t *testing.T) {
 	hungUp(t, waiting[2])
 	require.NoError(t, waiting[3].Close())
 	awaits(t, p, 2)
-	p.Do(func() { p.Answer(func(tag string) bool { return tag == "b" }, "text/plain", "news") })
+	p.Do(func() {
+		p.Answer(func(tag any, w http.ResponseWriter) bool {
+			fmt.Fprint(w, "news")
+			return tag == "b"
+		})
+	})
 	_, text := hear(t, waiting[1])
 	require.Equal(t, "news", text)
 	awaits(t, p, 1)
