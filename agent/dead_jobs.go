@@ -68,19 +68,26 @@ func (a *Agent) deadJobs(ctx context.Context) ([]slurm.Job, error) {
 // and MessageTimeout (slurm.conf(5)).
 const launchTime = 20 * time.Second
 
-// lostJobs are the batch jobs that slurmctld counts as running here, and whose
-// script does not run.
-func (a *Agent) lostJobs(ctx context.Context) ([]string, error) {
+// findLost looks for what slurmctld counts as running here, and does not run.
+func (a *Agent) findLost(ctx context.Context, number int) lifecycle.Event {
+	found := lifecycle.LostJobsFound{Number: number}
 	node, err := a.client.Node(ctx, a.Config.NodeName)
 	if err != nil || node == nil || !node.Busy() {
-		return nil, err
+		found.Err = err
+		return found
 	}
 	jobs, err := a.jobsHere(ctx)
-	if err != nil {
-		return nil, err
+	if err == nil {
+		living := a.stepSockets()
+		found.Lost = a.lostJobs(jobs, living)
+		err = a.endLostSteps(ctx, jobs, living)
 	}
-	living := a.stepSockets()
-	var lost []string
+	found.Err = err
+	return found
+}
+
+// lostJobs are the batch jobs whose script does not run.
+func (a *Agent) lostJobs(jobs []slurm.Job, living []string) (lost []string) {
 	for i := range jobs {
 		if job := &jobs[i]; a.hasBegun(job) && time.Since(job.Start.Time) > launchTime && !hasScript(living, job) {
 			lost = append(lost, job.Name())
@@ -89,7 +96,7 @@ func (a *Agent) lostJobs(ctx context.Context) ([]string, error) {
 	if len(lost) > 0 {
 		a.log(slog.LevelWarn, "slurmctld counts jobs as running here that are not: slurmd registers again", slog.String("jobs", strings.Join(lost, ",")))
 	}
-	return lost, nil
+	return lost
 }
 
 // hasScript: the job's script is among the steps that run.

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
+	"github.com/slurmlet/slurmlet/internal/lifecycle"
 	"github.com/slurmlet/slurmlet/internal/slurm"
 )
 
@@ -22,6 +23,8 @@ type morgue struct {
 	ward
 	jobs []slurm.Job
 	node *slurm.Node
+	// steps are those of each job.
+	steps []slurm.Step
 	// new is a job that came before the node was drained.
 	new int64
 }
@@ -149,9 +152,8 @@ func TestLostJobs(t *testing.T) {
 				client:  &morgue{jobs: []slurm.Job{c.job}, node: record("", "MIXED")},
 			}
 			listening(t, filepath.Join(a.Root, "n1_6"+batchStep))
-			lost, err := a.lostJobs(t.Context())
-			require.NoError(t, err)
-			assert.Equal(t, c.lost, lost)
+			found := a.findLost(t.Context(), 5)
+			assert.Equal(t, lifecycle.LostJobsFound{Number: 5, Lost: c.lost}, found)
 		})
 	}
 }

@@ -430,8 +430,14 @@
 //
 // When the agent itself is killed, its container ends with all jobs in it. The next one has
 // slurmctld requeue those whose batch script ran there, or ends them as NODE_FAIL, within
-// seconds after slurmd has registered. slurmctld finds out the rest by itself, within half a
+// seconds after slurmd has registered. slurmctld finds out other jobs by itself, within half a
 // minute.
+//
+// A step of srun's that dies with its container while srun runs on another node or in a
+// login pod does not end srun: srun sees a connection that was closed in order, and waits
+// until the job's time is over (24.11.5 and 26.05.5). From 25 s after it is Ready, the agent
+// looks for such steps. It requeues the job if it is a batch job that allows it, and cancels
+// it otherwise. With SLURMLET_DEAD_STEPS=keep it leaves the job alone.
 //
 // slurmctld has the whole grace period to save its state.
 //

@@ -43,10 +43,7 @@ func (a *Agent) perform(act lifecycle.Action) []lifecycle.Event {
 	case lifecycle.CompareCluster:
 		a.checkMismatches()
 	case lifecycle.FindLostJobs:
-		a.inquire(func(ctx context.Context) lifecycle.Event {
-			lost, err := a.lostJobs(ctx)
-			return lifecycle.LostJobsFound{Number: act.Number, Lost: lost, Err: err}
-		})
+		a.inquire(func(ctx context.Context) lifecycle.Event { return a.findLost(ctx, act.Number) })
 	case lifecycle.Arm:
 		time.AfterFunc(spread(a.life, act.After), func() { a.post(lifecycle.TimerFired{Number: act.Number}) })
 	case lifecycle.Schedule:

@@ -30,6 +30,7 @@ var drainCases = []testCase{
 	{"a pod deleted while its slurmd hangs", slurmdHangs, both},
 	{"a pod deleted while an epilog runs", epilogRuns, both},
 	{"an idle pod deleted", idlePodDeleted, both},
+	{"a container ends with steps that sruns elsewhere wait for", stepsDie, either},
 	{"drained by hand", drainedByHand, both},
 }
 

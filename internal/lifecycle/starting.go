@@ -74,7 +74,7 @@ func (l State) answer(e Answered) (State, []Action) {
 		return l, nil
 	}
 	l = l.note(e)
-	if l.Phase == Starting && !l.unclaimed && e.Node != nil && e.Node.Busy() && (e.Steps == 0 || l.WasReady) {
+	if l.Phase == Starting && !l.unclaimed && e.Node != nil && e.Node.Busy() && (e.Steps == 0 || l.WasReady || l.Inherits) {
 		l.unclaimed, l.reconciles = true, 0
 	}
 	switch {

@@ -354,6 +354,16 @@ func TestUnclaimedJobs(t *testing.T) {
 	}
 }
 
+// TestStepsLeftBehind: beside jobs of its own, a fresh container looks for what has died with an earlier one.
+func TestStepsLeftBehind(t *testing.T) {
+	l := slurmdLife()
+	l.Inherits = true
+	runs := Answered{Node: record(busy), Steps: 1}
+	l, actions := play(l, append(registered, runs, Done{}, runs)...)
+	require.Equal(t, Ready, l.Phase)
+	require.Equal(t, []Action{CompareCluster{}, Arm{l.timer, missedAfter}}, actions)
+}
+
 // TestSlurmdDiesWithALaunch: other jobs run on, and the one that was being launched is looked for.
 func TestSlurmdDiesWithALaunch(t *testing.T) {
 	serving, _ := play(slurmdLife(), append(registered, Answered{Node: record()})...)

@@ -1,8 +1,11 @@
 package slurm
 
 import (
+	"fmt"
 	"slices"
+	"strconv"
 	"strings"
+	"time"
 )
 
 // Config is the cluster's configuration as slurmctld works with it: slurm.conf's
@@ -27,6 +30,16 @@ func ParseConfig(text string) Config {
 		c[key] = value
 	}
 	return c
+}
+
+// Seconds reads a parameter that is shown in seconds ("10 sec").
+func (c Config) Seconds(key string) (time.Duration, error) {
+	number, unit, _ := strings.Cut(c[key], " ")
+	seconds, err := strconv.Atoi(number)
+	if err != nil || unit != "sec" {
+		return 0, fmt.Errorf("cannot read the answer of scontrol show config: want seconds, not %s=%q", key, c[key])
+	}
+	return time.Duration(seconds) * time.Second, nil
 }
 
 // Is says whether a parameter has the value; capitals do not matter.

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // Job is a job as slurmctld shows it ("scontrol show job --json").
@@ -64,10 +65,14 @@ func (j *Job) Running() bool {
 
 // Step is a step as slurmctld shows it ("scontrol show step").
 type Step struct {
+	// ID is for people: 3.0, 3.batch, 3.extern or 3.interactive.
+	ID string
 	// Running: slurmctld waits for its end.
 	Running bool
-	// Nodes is how many nodes it runs on.
+	// Nodes is how many nodes it runs on, Hosts a host list of them.
 	Nodes int
+	Hosts string
+	Start time.Time
 }
 
 // Job asks "scontrol show job --json"; id is a number or an SLUID.
@@ -99,29 +104,56 @@ func (s Scontrol) Job(ctx context.Context, id string) (*Job, error) {
 	return nil, nil
 }
 
-// Step asks "scontrol show step": its JSON has neither batch nor extern steps
-// by name.
+// Step asks "scontrol show step".
 func (s Scontrol) Step(ctx context.Context, id string) (*Step, error) {
-	out, err := s.run(ctx, "--oneliner", "show", "step", id)
+	steps, err := s.Steps(ctx, id)
+	if err != nil || len(steps) == 0 {
+		return nil, err
+	}
+	return &steps[0], nil
+}
+
+// Steps asks "scontrol show step": its JSON has neither batch nor extern steps
+// by name. SLURM_TIME_FORMAT (scontrol(1)) makes its times seconds since 1970.
+func (s Scontrol) Steps(ctx context.Context, job string) ([]Step, error) {
+	what := exec.CommandContext(ctx, s.Path, "--oneliner", "show", "step", job)
+	s.Env = append(slices.Clip(s.Env), "SLURM_TIME_FORMAT=%s")
+	out, err := s.command(ctx, "scontrol show step "+job, what)
 	switch {
 	case unknown(err):
 		return nil, nil
 	case err != nil:
 		return nil, err
 	}
+	var steps []Step
+	for line := range strings.Lines(string(out)) {
+		if !strings.HasPrefix(line, "StepId=") {
+			continue
+		}
+		step, err := parseStep(line)
+		if err != nil {
+			return nil, fmt.Errorf("cannot read the answer of scontrol show step %s: %w", job, err)
+		}
+		steps = append(steps, step)
+	}
+	return steps, nil
+}
+
+func parseStep(line string) (Step, error) {
 	fields := map[string]string{}
-	for field := range strings.FieldsSeq(string(out)) {
+	for field := range strings.FieldsSeq(line) {
 		key, value, _ := strings.Cut(field, "=")
 		fields[key] = value
 	}
-	if fields["StepId"] == "" {
-		return nil, nil
-	}
 	nodes, err := strconv.Atoi(fields["Nodes"])
 	if err != nil {
-		return nil, fmt.Errorf("cannot read the answer of scontrol show step %s: Nodes=%q", id, fields["Nodes"])
+		return Step{}, fmt.Errorf("Nodes=%q", fields["Nodes"])
 	}
-	return &Step{fields["State"] == "RUNNING", nodes}, nil
+	start, err := strconv.ParseInt(fields["StartTime"], 10, 64)
+	if err != nil {
+		return Step{}, fmt.Errorf("StartTime=%q", fields["StartTime"])
+	}
+	return Step{fields["StepId"], fields["State"] == "RUNNING", nodes, fields["NodeList"], time.Unix(start, 0)}, nil
 }
 
 // unknown: slurmctld has answered that there is no such job or step.

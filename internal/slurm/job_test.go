@@ -4,20 +4,31 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
 
-const batchStep = "StepId=4.batch UserId=1000 StartTime=2026-11-21T05:41:36 TimeLimit=UNLIMITED State=RUNNING Partition=all NodeList=node-1 Nodes=1 CPUs=0 Tasks=1 " +
+const batchStep = "StepId=4.batch UserId=1000 StartTime=1795239696 TimeLimit=UNLIMITED State=RUNNING Partition=all NodeList=node-1 Nodes=1 CPUs=0 Tasks=1 " +
 	"Name=batch Network=(null) TRES=(null) ResvPorts=(null) CPUFreqReq=Default SrunHost:Pid=(null):0\n"
 
 func TestStep(t *testing.T) {
 	s := scontrol(t, batchStep, "", "0")
 	step, err := s.Step(t.Context(), "4.batch")
 	require.NoError(t, err)
-	assert.Equal(t, &Step{Running: true, Nodes: 1}, step)
+	assert.Equal(t, &Step{"4.batch", true, 1, "node-1", time.Unix(1795239696, 0)}, step)
 	assert.Equal(t, "--oneliner show step 4.batch\n", calls(t, s))
+}
+
+func TestSteps(t *testing.T) {
+	s := scontrol(t, batchStep+strings.ReplaceAll(strings.Replace(batchStep, "4.batch", "4.0", 1), "NodeList=node-1 Nodes=1", "NodeList=node-[1-2] Nodes=2"), "", "0")
+	steps, err := s.Steps(t.Context(), "4")
+	require.NoError(t, err)
+	began := time.Unix(1795239696, 0)
+	assert.Equal(t, []Step{{"4.batch", true, 1, "node-1", began}, {"4.0", true, 2, "node-[1-2]", began}}, steps)
+	_, err = scontrol(t, strings.Replace(batchStep, "1795239696", "2026-11-21T05:41:36", 1), "", "0").Steps(t.Context(), "4")
+	require.ErrorContains(t, err, `StartTime="2026-11-21T05:41:36"`)
 }
 
 func TestNoStep(t *testing.T) {

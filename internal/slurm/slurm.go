@@ -61,6 +61,8 @@ type Client interface {
 	Job(ctx context.Context, id string) (*Job, error)
 	// Step returns a step ("3.batch"), nil when slurmctld answers that it has none.
 	Step(ctx context.Context, id string) (*Step, error)
+	// Steps returns a job's steps, none of a job that slurmctld does not know.
+	Steps(ctx context.Context, job string) ([]Step, error)
 	// JobsOn returns the ids of the jobs that hold a node, for Job; of a node
 	// without a record there are none.
 	JobsOn(ctx context.Context, node string) ([]string, error)
