@@ -58,7 +58,7 @@ func eachVersion(t *testing.T, b bed, cases []testCase) {
 	for at, version := range parts.Versions() {
 		queue := make(chan testCase, len(cases))
 		for i, one := range cases {
-			if one.on == both || withTime() || i%len(parts.Versions()) == at {
+			if withTime() || one.on == both || one.on == versions(version) || one.on == either && i%len(parts.Versions()) == at {
 				queue <- one
 			}
 		}
@@ -127,13 +127,15 @@ type testCase struct {
 	on   versions
 }
 
-// versions says on which Slurm versions a case runs. SLURMLET_E2E_FULL=1 runs each on both.
-type versions bool
+// versions says on which Slurm versions a case runs, or names the one. SLURMLET_E2E_FULL=1 runs each on both.
+type versions string
 
 const (
 	// either is for a case whose code, ours and Slurm's, does the same on each version.
-	either versions = false
-	both   versions = true
+	either versions = "either"
+	both   versions = "both"
+	// only2411 is for what 24.11 alone is known to do.
+	only2411 versions = "24.11"
 )
 
 // upAlone makes a sandbox without limits, with a cluster in it, for one test.

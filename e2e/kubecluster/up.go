@@ -77,6 +77,12 @@ func (b *Bed) up(ctx context.Context) error {
 // ingredients are what a bed is made of.
 type ingredients struct{ programs, debian, kernel string }
 
+// Install builds what a bed is made of, as far as the cache lacks it.
+func Install(ctx context.Context, progress func(string, ...any)) error {
+	_, err := (&Bed{options: Options{Progress: progress}}).parts(ctx)
+	return err
+}
+
 func (b *Bed) parts(ctx context.Context) (i ingredients, err error) {
 	if i.kernel, err = parts.Kernel(ctx, b.options.Progress); err != nil {
 		return i, err

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/slurmlet/slurmlet/e2e/kubecluster"
 	"github.com/slurmlet/slurmlet/e2e/sandbox"
 )
 
@@ -164,7 +165,11 @@ func did(err error, format string, args ...any) (int, error) {
 
 func install(f *flag.FlagSet) action {
 	noLimits := f.Bool("no-limits", false, "only what pods without limits need: no kernel")
+	kubernetes := f.Bool("kubernetes", false, "what kube-up needs instead")
 	return func(ctx context.Context, _ []string) (int, error) {
+		if *kubernetes {
+			return did(kubecluster.Install(ctx, progress()), "what a Kubernetes cluster is made of is in the cache")
+		}
 		return did(sandbox.Install(ctx, !*noLimits, progress()), "what sandboxes are made of is in the cache")
 	}
 }

@@ -28,23 +28,35 @@ type step struct {
 	// needs are steps that must have ended well.
 	needs []string
 	limit time.Duration
-	// alone: no other step runs beside it. Its agents have seconds for what they do.
-	alone bool
+	kind  kind
 }
+
+// kind says what a step may run beside.
+type kind int
+
+const (
+	// loud is for clusters with time to spare, beside each other.
+	loud kind = iota
+	// alone is for clusters whose agents have seconds for what they do: only calm steps run beside them.
+	alone
+	// calm is for what computes, on the time that the others leave (nice(1)).
+	calm
+)
 
 // steps are in the order in which they begin, as far as beside lets them.
 var steps = []step{
-	{"roots", "Slurm's root file systems", nil, 20 * time.Minute, true},
-	{"native", "real Slurm, both versions, without limits", []string{"roots"}, 30 * time.Minute, true},
-	{"lint", "vet and the linters", nil, 30 * time.Minute, false},
-	{"unit", "tests that need nothing but this machine", nil, 30 * time.Minute, false},
-	{"tools", "helm, its unit tests, buildx and buildkitd", nil, 30 * time.Minute, false},
-	{"kernel", "the kernel of the sandbox", []string{"roots"}, 40 * time.Minute, false},
-	{"limits", "real Slurm, both versions, with cgroup v2", []string{"kernel"}, 40 * time.Minute, false},
-	{"images", "the images", []string{"tools"}, 40 * time.Minute, false},
-	{"charts", "the charts, the images' definition and the papers", []string{"tools"}, 30 * time.Minute, false},
-	{"kube", "the chart on real Kubernetes", []string{"images", "kernel"}, 60 * time.Minute, false},
-	{"short", "short forms of bench, scale and steps", []string{"roots"}, 20 * time.Minute, false},
+	{"roots", "Slurm's root file systems", nil, 20 * time.Minute, alone},
+	{"native", "real Slurm, both versions, without limits", []string{"roots"}, 30 * time.Minute, alone},
+	{"tools", "helm, its unit tests, buildx and buildkitd", nil, 30 * time.Minute, calm},
+	{"kernel", "the kernel of the sandbox", []string{"roots"}, 40 * time.Minute, calm},
+	{"kubernetes", "the programs of Kubernetes", []string{"kernel"}, 50 * time.Minute, calm},
+	{"lint", "vet and the linters", nil, 30 * time.Minute, calm},
+	{"unit", "tests that need nothing but this machine", nil, 30 * time.Minute, calm},
+	{"images", "the images", []string{"tools"}, 40 * time.Minute, calm},
+	{"charts", "the charts, the images' definition and the papers", []string{"tools"}, 30 * time.Minute, calm},
+	{"limits", "real Slurm, both versions, with cgroup v2", []string{"kernel"}, 40 * time.Minute, loud},
+	{"kube", "the chart on real Kubernetes", []string{"images", "kubernetes"}, 60 * time.Minute, loud},
+	{"short", "short forms of bench, scale and steps", []string{"roots"}, 20 * time.Minute, loud},
 }
 
 // report is how often the suite says what runs.
@@ -102,8 +114,9 @@ type suite struct {
 	program, logs string
 	began         time.Time
 	slots         chan struct{}
-	choosing      sync.Mutex
-	out           sync.Mutex
+	// quiet is locked by a step that runs alone, and read-locked by the loud ones.
+	quiet sync.RWMutex
+	out   sync.Mutex
 
 	lock sync.Mutex
 	runs map[string]*run
@@ -153,29 +166,26 @@ func (s *suite) runAll(ctx context.Context, chosen []step) bool {
 	}
 }
 
-// take waits for what the step needs and for a slot. A step that needs another lets the next one go first, unless it
-// runs alone: the next one would keep it waiting.
+// take waits for what the step needs, for quiet, and for a slot. A step that needs another lets the next one go first,
+// unless it runs alone: the next one would keep it waiting.
 func (s *suite) take(ctx context.Context, r *run, mine, next chan struct{}) {
 	defer close(r.ended)
 	<-mine
 	release := sync.OnceFunc(func() { close(next) })
 	defer release()
-	if len(r.needs) > 0 && !r.alone {
+	if len(r.needs) > 0 && r.kind != alone {
 		release()
 	}
 	for _, need := range r.needs {
 		if <-s.runs[need].ended; s.runs[need].err != nil {
 			r.err = fmt.Errorf("not run: %s failed", need)
-			s.say("%-7s %v", r.name, r.err)
+			s.say("%-10s %v", r.name, r.err)
 			return
 		}
 	}
-	slots := 1
-	if r.alone {
-		slots = cap(s.slots)
-	}
-	s.occupy(slots)
-	defer s.vacate(slots)
+	defer s.hush(r.kind)()
+	s.slots <- struct{}{}
+	defer func() { <-s.slots }()
 	release()
 	if r.err = context.Cause(ctx); r.err != nil {
 		return
@@ -183,31 +193,33 @@ func (s *suite) take(ctx context.Context, r *run, mine, next chan struct{}) {
 	s.execute(ctx, r)
 }
 
-// occupy takes the slots one after the other. Only one step does so at a time, or two could wait for each other.
-func (s *suite) occupy(n int) {
-	s.choosing.Lock()
-	defer s.choosing.Unlock()
-	for range n {
-		s.slots <- struct{}{}
+// hush waits until a step of that kind may run.
+func (s *suite) hush(k kind) (over func()) {
+	switch k {
+	case alone:
+		s.quiet.Lock()
+		return s.quiet.Unlock
+	case loud:
+		s.quiet.RLock()
+		return s.quiet.RUnlock
 	}
-}
-
-func (s *suite) vacate(n int) {
-	for range n {
-		<-s.slots
-	}
+	return func() {}
 }
 
 func (s *suite) execute(ctx context.Context, r *run) {
 	s.lock.Lock()
 	r.began = time.Now()
 	s.lock.Unlock()
-	s.say("%-7s begins: %s (%s)", r.name, r.what, s.log(r))
-	r.err = command(ctx, r.limit, s.log(r), s.program, r.name)
+	s.say("%-10s begins: %s (%s)", r.name, r.what, s.log(r))
+	program := []string{s.program, r.name}
+	if r.kind == calm {
+		program = append([]string{"nice", "-n", "19"}, program...)
+	}
+	r.err = command(ctx, r.limit, s.log(r), program[0], program[1:]...)
 	s.lock.Lock()
 	r.took = time.Since(r.began)
 	s.lock.Unlock()
-	s.say("%-7s %s after %s", r.name, outcome(r), clock(r.took))
+	s.say("%-10s %s after %s", r.name, outcome(r), clock(r.took))
 }
 
 func outcome(r *run) string {
@@ -230,7 +242,7 @@ func (s *suite) tellProgress() {
 	s.lock.Unlock()
 	slices.SortFunc(running, func(a, b *run) int { return cmp.Compare(a.name, b.name) })
 	for _, r := range running {
-		s.say("%-7s runs since %s: %s", r.name, clock(time.Since(r.began)), lastLine(s.log(r)))
+		s.say("%-10s runs since %s: %s", r.name, clock(time.Since(r.began)), lastLine(s.log(r)))
 	}
 }
 
@@ -246,8 +258,8 @@ func (s *suite) tellEnd(chosen []step) (ok bool) {
 	for _, one := range chosen {
 		r := s.runs[one.name]
 		ok = ok && r.err == nil
-		fmt.Printf("%-7s %6s  %s\n", r.name, clock(r.took), outcome(r))
+		fmt.Printf("%-10s %6s  %s\n", r.name, clock(r.took), outcome(r))
 	}
-	fmt.Printf("%-7s %6s\n", "all", clock(time.Since(s.began)))
+	fmt.Printf("%-10s %6s\n", "all", clock(time.Since(s.began)))
 	return ok
 }

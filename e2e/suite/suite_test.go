@@ -85,7 +85,13 @@ func TestWhatFailed(t *testing.T) {
 
 func TestAStepAlone(t *testing.T) {
 	s, ok := play(t, 2, `mkdir one || exit 1; sleep 0.1; rmdir one`,
-		step{name: "a", limit: time.Minute, alone: true}, step{name: "b", needs: []string{"a"}, limit: time.Minute, alone: true}, step{name: "c", limit: time.Minute})
+		step{name: "a", limit: time.Minute, kind: alone}, step{name: "b", needs: []string{"a"}, limit: time.Minute, kind: alone}, step{name: "c", limit: time.Minute})
 	assert.True(t, ok)
 	assert.True(t, s.runs["b"].began.Before(s.runs["c"].began), "what comes after it does not go first")
+}
+
+func TestCalmSteps(t *testing.T) {
+	_, ok := play(t, 2, `until [ -e over ]; do [ $1 = calm ] && nice > over; sleep 0.1; done; [ $(cat over) = 19 ]`,
+		step{name: "first", limit: time.Minute, kind: alone}, step{name: "calm", limit: time.Minute, kind: calm}, step{name: "last", limit: time.Minute})
+	assert.True(t, ok, "a calm step runs beside one that runs alone")
 }

@@ -16,13 +16,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-var full = flag.Bool("torture.full", false, "torture with 100,000 children and 10,000 orphans, -short or not")
+var full = flag.Bool("torture.full", false, "torture with 100,000 children and 10,000 orphans")
 
 // TestTorture is why this package works as it does: children of os/exec and orphans by the ten thousands, together. No status
 // may be lost, none may be taken for another, and no zombie may be left.
 func TestTorture(t *testing.T) {
-	children := 100_000
-	if testing.Short() && !*full {
+	children := 20_000
+	switch {
+	case *full:
+		children = 100_000
+	case testing.Short():
 		children = 2_000
 	}
 	child := buildChild(t)
