@@ -78,7 +78,8 @@ func (t *trial) edit() error {
 	if err := t.settled(calm); err != nil {
 		return err
 	}
-	return t.keeps(line)
+	t.fault = t.keeps(line)
+	return nil
 }
 
 // keeps wants every node to have the edit still: it was not taken back.

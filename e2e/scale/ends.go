@@ -35,9 +35,7 @@ func (t *trial) ends() error {
 		return err
 	}
 	t.say("from SIGTERM to exit, with %v of grace: p50 %v, p99 %v, most %v", shortGrace, took.at(.5), took.at(.99), took.at(1))
-	if err := errors.Join(good(gone), t.noRecords(gone), jobs.kept(t)); err != nil {
-		return err
-	}
+	t.fault = errors.Join(good(gone), t.noRecords(gone), jobs.kept(t))
 	return jobs.end(t)
 }
 
@@ -79,7 +77,8 @@ func (t *trial) drain() error {
 	}
 	t.say("from SIGTERM to exit, %d idle nodes: p50 %v, p99 %v, most %v", len(idle), tookIdle.at(.5), tookIdle.at(.99), tookIdle.at(1))
 	t.say("from their jobs' end to exit, %d busy nodes: p50 %v, p99 %v, most %v", len(busy), tookBusy.at(.5), tookBusy.at(.99), tookBusy.at(1))
-	return errors.Join(good(nodes), t.noRecords(nodes), jobs.completed(t))
+	t.fault = errors.Join(good(nodes), t.noRecords(nodes), jobs.completed(t))
+	return nil
 }
 
 func terminate(nodes []*native.Node) error {
@@ -123,13 +122,14 @@ func exits(nodes []*native.Node, began time.Time) (durations, error) {
 
 // good wants every agent to have exited with 0.
 func good(nodes []*native.Node) error {
-	var faults []error
+	counts := map[int]int{}
 	for _, n := range nodes {
-		if n.Status != 0 {
-			faults = append(faults, fmt.Errorf("%s exited with %d", n.Name, n.Status))
-		}
+		counts[n.Status]++
 	}
-	return errors.Join(faults...)
+	if counts[0] == len(nodes) {
+		return nil
+	}
+	return fmt.Errorf("agents exited with (status:agents) %v", counts)
 }
 
 // noRecords wants slurmctld to have no record of nodes.

@@ -41,14 +41,13 @@ func (t *trial) submit(busy []*native.Node) (*jobs, error) {
 		j.ids = append(j.ids, id)
 	}
 	return j, t.await(manyLimit, "all jobs run", func() (bool, string) {
-		running, err := j.in(t, false, "RUNNING")
-		return err == nil && running == len(j.ids), fmt.Sprintf("%d of %d do (%v)", running, len(j.ids), err)
+		states, _, err := j.states(t)
+		return err == nil && states["RUNNING"] == len(j.ids), fmt.Sprint(states, err)
 	})
 }
 
-// in counts the jobs in one of the states. Unless they may be restarted, only those count that
-// were started once.
-func (j *jobs) in(t *trial, restarted bool, states ...string) (int, error) {
+// states counts the jobs in each of their states. restarted tells those that were started again.
+func (j *jobs) states(t *trial) (states map[string]int, restarted int, err error) {
 	var answer struct {
 		Jobs []struct {
 			ID       int      `json:"job_id"`
@@ -57,31 +56,34 @@ func (j *jobs) in(t *trial, restarted bool, states ...string) (int, error) {
 		}
 	}
 	if err := t.Ask(&answer, "/usr/bin/scontrol", "show", "jobs"); err != nil {
-		return 0, err
+		return nil, 0, err
 	}
-	count := 0
+	states = map[string]int{}
 	for _, job := range answer.Jobs {
-		is := slices.ContainsFunc(job.State, func(s string) bool { return slices.Contains(states, s) })
-		if is && slices.Contains(j.ids, strconv.Itoa(job.ID)) && (restarted || job.Restarts == 0) {
-			count++
+		if !slices.Contains(j.ids, strconv.Itoa(job.ID)) {
+			continue
+		}
+		states[job.State[0]]++
+		if job.Restarts > 0 {
+			restarted++
 		}
 	}
-	return count, nil
+	return states, restarted, nil
 }
 
 func (j *jobs) completed(t *trial) error {
-	completed, err := j.in(t, false, "COMPLETED")
-	if err == nil && completed != len(j.ids) {
-		err = fmt.Errorf("%d of %d jobs are COMPLETED", completed, len(j.ids))
+	states, restarted, err := j.states(t)
+	if err == nil && (states["COMPLETED"] != len(j.ids) || restarted > 0) {
+		err = fmt.Errorf("of %d jobs, %d were started again, and not all are COMPLETED: %v", len(j.ids), restarted, states)
 	}
 	return err
 }
 
 // kept wants every job to be there still: it was requeued, and waits for its node.
 func (j *jobs) kept(t *trial) error {
-	pending, err := j.in(t, true, "PENDING")
-	if err == nil && pending != len(j.ids) {
-		err = fmt.Errorf("%d of %d jobs are PENDING again", pending, len(j.ids))
+	states, _, err := j.states(t)
+	if err == nil && states["PENDING"] != len(j.ids) {
+		err = fmt.Errorf("of %d jobs, not all are PENDING again: %v", len(j.ids), states)
 	}
 	return err
 }
@@ -91,7 +93,7 @@ func (j *jobs) end(t *trial) error {
 	if len(j.ids) == 0 {
 		return nil
 	}
-	if out, err := t.Command("/usr/bin/scancel", j.ids...).CombinedOutput(); err != nil {
+	if out, err := t.Command("/usr/bin/scancel", append([]string{"--quiet"}, j.ids...)...).CombinedOutput(); err != nil {
 		return fmt.Errorf("cannot cancel the jobs: %w: %s", err, out)
 	}
 	return j.gate.Open()

@@ -14,6 +14,9 @@
 //	         second one of them, while a user asks squeue and scontrol ping
 //	drain    the other nodes get SIGTERM at once; -jobs of them run a job that ends later
 //
+// With -records 10000, there are as many further records of nodes that are powered down, so that
+// each question and each registration costs what it costs in a cluster of that size.
+//
 // For each it prints a table: the remote procedure calls that slurmctld was asked by type, with
 // their times (sdiag), the processor time of slurmctld and of its agent, the bytes that slurmctld
 // has sent, the time it took, and how long users waited. With two sizes (-nodes 125,500) it
@@ -28,6 +31,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -56,6 +60,8 @@ func main() {
 	flag.DurationVar(&s.Idle, "idle", time.Minute, "how `long` nothing happens")
 	flag.DurationVar(&s.Hold, "hold", time.Minute, "how `long` slurmctld is stopped")
 	flag.StringVar(&s.SlurmConf, "conf", "", "further `lines` of slurm.conf, separated by semicolons")
+	flag.IntVar(&s.Records, "records", 0, "how many further node `records` there are, of nodes that are powered down")
+	flag.StringVar(&s.Beforehand, "beforehand", "", "the `state` (FUTURE or CLOUD) in which all nodes' records are created before the nodes start; empty: each node makes its own")
 	flag.BoolVar(&s.IPv6, "ipv6", false, "the network has IPv6 addresses alone")
 	flag.Parse()
 	if text := native.Inside(); text != "" {
@@ -86,6 +92,8 @@ type settings struct {
 	Sizes      []int
 	Do         []string
 	Jobs       int
+	Records    int
+	Beforehand string
 	Starters   int
 	Idle, Hold time.Duration
 	SlurmConf  string
@@ -160,6 +168,7 @@ func inside(text string) error {
 	if err := native.Furnish(); err != nil {
 		return err
 	}
+	failed := false
 	for _, l := range s.Clusters {
 		var results []result
 		for _, nodes := range s.Sizes {
@@ -167,11 +176,14 @@ func inside(text string) error {
 			if err != nil {
 				return fmt.Errorf("cannot measure the cluster of Slurm %s with %d nodes: %w", l.Version, nodes, err)
 			}
-			results = append(results, r)
+			results, failed = append(results, r), failed || r.failed()
 		}
 		if err := printGrowth(os.Stdout, results); err != nil {
 			return err
 		}
+	}
+	if failed {
+		return errors.New("something FAILED, see above")
 	}
 	return nil
 }

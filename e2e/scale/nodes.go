@@ -10,6 +10,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/slurmlet/slurmlet/e2e/native"
 )
 
@@ -23,6 +25,37 @@ const (
 
 // first are those that go first, a quarter.
 func (t *trial) first() []*native.Node { return t.Nodes[:len(t.Nodes)/4] }
+
+// createRecords makes records that no node has registered for.
+func (t *trial) createRecords() error {
+	if t.settings.Records > 0 {
+		if err := t.create(fmt.Sprintf("r[1-%d]", t.settings.Records), "CLOUD"); err != nil {
+			return err
+		}
+	}
+	if t.settings.Beforehand == "" {
+		return nil
+	}
+	return t.create(fmt.Sprintf("n[1-%d]", len(t.Nodes)), t.settings.Beforehand)
+}
+
+// create has slurmctld make records of the size of native.Node. A node that no limit bounds
+// registers all of its /tmp as TmpDisk.
+func (t *trial) create(names, state string) error {
+	began := time.Now()
+	var disk unix.Statfs_t
+	err := unix.Statfs(filepath.Join(t.Root, "tmp"), &disk)
+	var out []byte
+	if err == nil {
+		size := fmt.Sprintf("TmpDisk=%d", disk.Blocks*uint64(disk.Bsize)>>20) //nolint:gosec // a size is not negative
+		out, err = t.Command("/usr/bin/scontrol", "create", "nodename="+names, "CPUs=1", "RealMemory=300", size, "State="+state).CombinedOutput()
+	}
+	if err != nil {
+		return fmt.Errorf("cannot create the records of %s: %w: %s", names, err, out)
+	}
+	t.progress("the records of %s are created, State=%s, in %v", names, state, tidy(time.Since(began)))
+	return nil
+}
 
 // startNodes starts all nodes, some at a time, and waits until they are Ready.
 func (t *trial) startNodes() error {

@@ -52,7 +52,9 @@ func (t *trial) responding() error {
 		}
 		good := 0
 		for _, n := range answer.Nodes {
-			if !slices.ContainsFunc(n.State, func(s string) bool { return slices.Contains([]string{"DOWN", "UNKNOWN", "NOT_RESPONDING"}, s) }) {
+			if !slices.ContainsFunc(n.State, func(s string) bool {
+				return slices.Contains([]string{"DOWN", "UNKNOWN", "NOT_RESPONDING", "POWERED_DOWN"}, s)
+			}) {
 				good++
 			}
 		}

@@ -5,6 +5,7 @@ import (
 	"io"
 	"math"
 	"slices"
+	"strings"
 	"text/tabwriter"
 	"time"
 )
@@ -13,6 +14,7 @@ import (
 type result struct {
 	version  string
 	nodes    int
+	records  int
 	measures []measure
 }
 
@@ -30,10 +32,20 @@ type measure struct {
 	lost            bool
 	users           users
 	lines           []string
+	fault           error
+}
+
+// failed says whether anything was not as it should be.
+func (r result) failed() bool {
+	return slices.ContainsFunc(r.measures, func(m measure) bool { return m.fault != nil })
 }
 
 func (m measure) print(w io.Writer, of result) error {
-	fmt.Fprintf(w, "\n%s: Slurm %s, %d nodes\n", m.scenario, of.version, of.nodes)
+	fmt.Fprintf(w, "\n%s: Slurm %s, %d nodes", m.scenario, of.version, of.nodes)
+	if of.records > 0 {
+		fmt.Fprintf(w, " and %d further records", of.records)
+	}
+	fmt.Fprintln(w)
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprint(t, "  questions to slurmctld\tcount\ttotal\tmean\t\n")
 	for _, name := range m.asked.types() {
@@ -63,6 +75,9 @@ func (m measure) print(w io.Writer, of result) error {
 		tidy(m.took), tidy(m.controller), tidy(m.agent), size(m.sent), size(m.agentSent), lost)
 	for _, line := range m.lines {
 		fmt.Fprintf(w, "  %s\n", line)
+	}
+	if m.fault != nil {
+		fmt.Fprintf(w, "  FAILED: %s\n", strings.ReplaceAll(m.fault.Error(), "\n", "\n  "))
 	}
 	return nil
 }

@@ -20,7 +20,7 @@ import (
 //     can with dynamic nodes.
 //   - MinJobAge keeps the jobs until they have been counted.
 const slurmConf = `SlurmctldParameters=enable_configless,conmgr_max_connections=512
-MaxNodeCount=8192
+MaxNodeCount=16384
 MinJobAge=3600
 `
 
@@ -64,6 +64,8 @@ type trial struct {
 	traffic  *traffic
 	// lines are what the scenario that runs has to say besides its measures.
 	lines []string
+	// fault is what it should not have led to; the others happen all the same.
+	fault error
 	log   tail
 }
 
@@ -87,7 +89,10 @@ func run(s settings, l lower, nodes int) (r result, err error) {
 	if err := t.control(); err != nil {
 		return r, err
 	}
-	r = result{version: l.Version, nodes: nodes}
+	if err := t.createRecords(); err != nil {
+		return r, err
+	}
+	r = result{version: l.Version, nodes: nodes, records: s.Records}
 	for _, sc := range scenarios {
 		if !slices.Contains(s.Do, sc.name) && sc.name != "start" {
 			continue
@@ -99,6 +104,9 @@ func run(s settings, l lower, nodes int) (r result, err error) {
 		}
 		if err := m.print(os.Stdout, r); err != nil {
 			return r, err
+		}
+		if m.fault != nil {
+			t.explain()
 		}
 		r.measures = append(r.measures, m)
 	}
@@ -151,7 +159,7 @@ func (t *trial) measure(sc scenario) (measure, error) {
 	if err := t.resetCounts(); err != nil {
 		return measure{}, err
 	}
-	t.lines, t.meter = nil, newMeter(t)
+	t.lines, t.fault, t.meter = nil, nil, newMeter(t)
 	stop := func() {}
 	users := &users{cluster: t.Cluster}
 	if sc.asks {
@@ -162,8 +170,9 @@ func (t *trial) measure(sc scenario) (measure, error) {
 	stop()
 	m := measure{scenario: sc.name, took: time.Since(began), users: *users}
 	if err == nil {
-		err = errors.Join(t.meter.finish(&m), users.answered())
+		err = t.meter.finish(&m)
 	}
+	m.fault = errors.Join(t.fault, users.answered())
 	m.lines = t.lines
 	return m, err
 }
