@@ -254,7 +254,8 @@
 // With SLURMLET_CONF_DEFAULTS=on the set in place has some lines more at the end of
 // slurm.conf, and a cgroup.conf if there is none. They hold what a cluster of pods needs,
 // with the reason beside each. They change nothing that the files set. The status says what
-// a value of your own costs.
+// a value of your own costs. conmgr_max_connections, TreeWidth and MessageTimeout follow from
+// MaxNodeCount.
 //
 // # Resize
 //

@@ -154,10 +154,26 @@ func (m *meter) finish(to *measure) error {
 		to.agent += u.own - was.own + u.children - was.children
 	}
 	to.agent = max(to.agent, 0)
+	to.memory = m.resident()
 	to.sent = m.trial.traffic.controller.Load() - m.controller
 	to.agentSent = m.trial.traffic.agent.Load() - m.agent
 	to.lost = m.trial.traffic.lost.Load()
 	return nil
+}
+
+// resident is what slurmctld has in memory, in bytes (proc_pid_statm(5)), 0 when it has gone.
+func (m *meter) resident() int64 {
+	pid, err := m.slurmctld()
+	if err != nil {
+		return 0
+	}
+	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/statm", pid)) // it may be reconfiguring
+	words := strings.Fields(string(text))
+	if len(words) < 2 {
+		return 0
+	}
+	pages, _ := strconv.ParseInt(words[1], 10, 64) // the kernel writes numbers
+	return pages * int64(os.Getpagesize())
 }
 
 // settled waits until slurmctld is asked nothing for so long, but by the bench.

@@ -29,10 +29,12 @@ type measure struct {
 	// sent and agentSent are the bytes that they have sent, in connections that are closed; lost:
 	// some were not counted.
 	sent, agentSent int64
-	lost            bool
-	users           users
-	lines           []string
-	fault           error
+	// memory is what slurmctld has in the end.
+	memory int64
+	lost   bool
+	users  users
+	lines  []string
+	fault  error
 }
 
 // failed says whether anything was not as it should be.
@@ -71,8 +73,8 @@ func (m measure) print(w io.Writer, of result) error {
 	if m.lost {
 		lost = " (and more: the kernel could not tell of all)"
 	}
-	fmt.Fprintf(w, "  took %v; processor time: slurmctld %v, its agent %v; sent: slurmctld %s, its agent %s%s\n",
-		tidy(m.took), tidy(m.controller), tidy(m.agent), size(m.sent), size(m.agentSent), lost)
+	fmt.Fprintf(w, "  took %v; processor time: slurmctld %v, its agent %v; sent: slurmctld %s, its agent %s%s; slurmctld's memory: %s\n",
+		tidy(m.took), tidy(m.controller), tidy(m.agent), size(m.sent), size(m.agentSent), lost, size(m.memory))
 	for _, line := range m.lines {
 		fmt.Fprintf(w, "  %s\n", line)
 	}

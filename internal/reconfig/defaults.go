@@ -16,8 +16,9 @@ import (
 // parameter is one of slurm.conf(5) that a cluster of pods needs with another value than
 // Slurm's own default. Where slurm.conf sets it, its value stays.
 type parameter struct {
-	key   string
-	value func(Options) string
+	key string
+	// value is empty where Slurm's own default is right.
+	value func(Options, *slurmconf.Conf) string
 	why   string
 	// cost is what another value leads to, empty for nothing.
 	cost func(value string) string
@@ -25,7 +26,9 @@ type parameter struct {
 	with string
 }
 
-func is(value string) func(Options) string { return func(Options) string { return value } }
+func is(value string) func(Options, *slurmconf.Conf) string {
+	return func(Options, *slurmconf.Conf) string { return value }
+}
 
 func unless(value, cost string) func(string) string {
 	return func(have string) string {
@@ -57,14 +60,55 @@ func (o Options) stateSaveLocation() string {
 	return filepath.Join(o.StateDir, "state")
 }
 
+// defaultNodes is how many nodes there may be where slurm.conf does not say it.
+const defaultNodes = "4096"
+
+// mostNodes is how many nodes there may be.
+func mostNodes(conf *slurmconf.Conf) int {
+	most, set := conf.Get("MaxNodeCount")
+	if !set {
+		most.Value = defaultNodes
+	}
+	n, _ := strconv.Atoi(most.Value) // the check tells what is no number
+	return max(n, conf.NodeCount())
+}
+
+// slurmctldParameters: 512 connections are the default from Slurm 25.05 on. In a large cluster as
+// many agents may wait for slurmctld at once as it has just joined, and users stand behind them.
+func slurmctldParameters(_ Options, conf *slurmconf.Conf) string {
+	connections := 512
+	if mostNodes(conf) > slurmconf.DefaultTree {
+		connections = 1024
+	}
+	return fmt.Sprintf("enable_configless,conmgr_max_connections=%d", connections)
+}
+
+func treeWidth(_ Options, conf *slurmconf.Conf) string {
+	if nodes := mostNodes(conf); nodes > slurmconf.DefaultTree {
+		return strconv.Itoa(slurmconf.TreeWidth(nodes))
+	}
+	return ""
+}
+
+// messageTimeout: with three hops, an answer through the tree may take six times as long. That
+// stays below Slurm's SlurmdTimeout, 300 s, after which nodes are set DOWN.
+func messageTimeout(_ Options, conf *slurmconf.Conf) string {
+	if mostNodes(conf) > slurmconf.DefaultTree {
+		return "30"
+	}
+	return ""
+}
+
 var defaults = []parameter{
-	{"SlurmUser", func(o Options) string { return o.SlurmUser }, "the user that the agent starts slurmctld as", free, ""},
-	{"StateSaveLocation", Options.stateSaveLocation, "on the pod's volume, which may itself be open to everybody", free, ""},
+	{"SlurmUser", func(o Options, _ *slurmconf.Conf) string { return o.SlurmUser }, "the user that the agent starts slurmctld as", free, ""},
+	{"StateSaveLocation", func(o Options, _ *slurmconf.Conf) string { return o.stateSaveLocation() }, "on the pod's volume, which may itself be open to everybody", free, ""},
 	{"AuthType", is("auth/slurm"), "pods share a key, and run no munged", unless("auth/slurm", "munged must run in every container"), ""},
 	{"AuthInfo", is("use_client_ids"), "users need to be known where they submit only", unless("use_client_ids", "every user of a job must be known in the nodes' containers"), "AuthType"},
 	{"CredType", is("cred/slurm"), "goes with auth/slurm", noCredentials, "AuthType"},
-	{"SlurmctldParameters", is("enable_configless"), "nodes have no configuration but slurmctld's", unless("enable_configless", "slurmd does not start: it asks slurmctld for its configuration"), ""},
-	{"MaxNodeCount", is("4096"), "nodes come and go, and this is how many there may be at once (at most 65536)", free, "SelectType"},
+	{"SlurmctldParameters", slurmctldParameters, "nodes have no configuration but slurmctld's, and many may ask at once (24.11 serves 50 connections by default)", unless("enable_configless", "slurmd does not start: it asks slurmctld for its configuration"), ""},
+	{"MaxNodeCount", is(defaultNodes), "nodes come and go, and this is how many there may be at once (at most 65536)", free, "SelectType"},
+	{"TreeWidth", treeWidth, "a message reaches every node through three slurmds, as it does with Slurm's default up to 4368 nodes", free, ""},
+	{"MessageTimeout", messageTimeout, "in seconds: slurmctld may take longer than Slurm's default to answer while thousands of nodes join, and whoever gives up asks again", free, ""},
 	{"ReturnToService", is("2"), "a node whose pod has come back is in service again", unless("2", "a node that was away stays DOWN until somebody resumes it"), ""},
 	{"SelectType", is("select/cons_tres"), "dynamic nodes need it", unless("select/cons_tres", "dynamic nodes do not register"), ""},
 	{"SelectTypeParameters", is("CR_Core_Memory"), "a node's memory is its pod's limit, and shared out like CPUs", free, "SelectType"},
@@ -115,25 +159,26 @@ func appendTo(dir *os.Root, name, text string) error {
 func (o Options) rendered(conf *slurmconf.Conf) string {
 	var text strings.Builder
 	for _, d := range defaults {
-		if _, set := conf.Get(d.key); set || !o.fits(d, conf) {
+		value := d.value(o, conf)
+		if _, set := conf.Get(d.key); set || value == "" || !o.fits(d, conf) {
 			continue
 		}
 		if text.Len() == 0 {
 			text.WriteString("\n\n# slurmlet wrote what follows, because the lines above do not set it (SLURMLET_CONF_DEFAULTS).\n")
 		}
-		fmt.Fprintf(&text, "# %s: %s.\n%s=%s\n", d.key, d.why, d.key, d.value(o))
+		fmt.Fprintf(&text, "# %s: %s.\n%s=%s\n", d.key, d.why, d.key, value)
 	}
 	return text.String()
 }
 
 // fits: with the user's own value of another key, Slurm may not take a default.
 func (o Options) fits(d parameter, conf *slurmconf.Conf) bool {
-	if most, _ := strconv.Atoi(d.value(o)); d.key == "MaxNodeCount" && conf.NodeCount() > most {
+	if most, _ := strconv.Atoi(d.value(o, conf)); d.key == "MaxNodeCount" && conf.NodeCount() > most {
 		return false
 	}
 	for _, other := range defaults {
 		if have, set := conf.Get(other.key); other.key == d.with && set {
-			return have.Value == other.value(o)
+			return have.Value == other.value(o, conf)
 		}
 	}
 	return true

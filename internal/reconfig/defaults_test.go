@@ -15,6 +15,7 @@ import (
 	"github.com/slurmlet/slurmlet/internal/confset"
 	"github.com/slurmlet/slurmlet/slurmconf"
 	confcheck "github.com/slurmlet/slurmlet/slurmconf/check"
+	"github.com/slurmlet/slurmlet/slurmconf/keys"
 )
 
 // A volume's files may have no permission to write, and an agent that is not
@@ -53,15 +54,17 @@ func TestDefaultsAreAddedToAFileWithAVolumesMode(t *testing.T) {
 // TestDefaultsFit: a default is not added where Slurm would refuse it beside the user's own values.
 func TestDefaultsFit(t *testing.T) {
 	const start = "ClusterName=c\nSlurmctldHost=h\n"
+	small := []string{"TreeWidth", "MessageTimeout"} // Slurm's own are right
 	for _, c := range []struct {
 		name, own string
 		without   []string
 	}{
-		{"nothing of its own", "", nil},
-		{"no dynamic nodes", "SelectType=select/linear\nNodeName=n[1-4]\n", []string{"MaxNodeCount", "SelectType", "SelectTypeParameters"}},
-		{"the same value", "SelectType=select/cons_tres\n", []string{"SelectType"}},
-		{"munge", "AuthType=auth/munge\n", []string{"AuthType", "AuthInfo", "CredType"}},
+		{"nothing of its own", "", small},
+		{"no dynamic nodes", "SelectType=select/linear\nNodeName=n[1-4]\n", append([]string{"MaxNodeCount", "SelectType", "SelectTypeParameters"}, small...)},
+		{"the same value", "SelectType=select/cons_tres\n", append([]string{"SelectType"}, small...)},
+		{"munge", "AuthType=auth/munge\n", append([]string{"AuthType", "AuthInfo", "CredType"}, small...)},
 		{"more nodes than a default of ours", "NodeName=n[1-5000]\n", []string{"MaxNodeCount"}},
+		{"a large cluster", "MaxNodeCount=10000\n", []string{"MaxNodeCount"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -95,4 +98,45 @@ func TestStateIsFound(t *testing.T) {
 	assert.Equal(t, own, o.stateSaveLocation())
 	require.NoError(t, os.WriteFile(filepath.Join(o.StateDir, "clustername"), nil, 0o600))
 	assert.Equal(t, o.StateDir, o.stateSaveLocation())
+}
+
+// TestDefaultsBySize: what a cluster's size asks for is added, and the check has nothing against it
+// on any version.
+func TestDefaultsBySize(t *testing.T) {
+	for _, c := range []struct {
+		own                            string
+		parameters, treeWidth, timeout string
+	}{
+		{"", "enable_configless,conmgr_max_connections=512", "", ""},
+		{"MaxNodeCount=500\n", "enable_configless,conmgr_max_connections=512", "", ""},
+		{"MaxNodeCount=4368\n", "enable_configless,conmgr_max_connections=512", "", ""},
+		{"MaxNodeCount=4369\n", "enable_configless,conmgr_max_connections=1024", "17", "30"},
+		{"MaxNodeCount=10000\n", "enable_configless,conmgr_max_connections=1024", "22", "30"},
+		{"MaxNodeCount=10000\nTreeWidth=50\n", "enable_configless,conmgr_max_connections=1024", "50", "30"},
+		{"MaxNodeCount=65536\n", "enable_configless,conmgr_max_connections=1024", "40", "30"},
+		{"MaxNodeCount=lots\n", "enable_configless,conmgr_max_connections=512", "", ""},
+		{"NodeName=n[1-5000]\n", "enable_configless,conmgr_max_connections=1024", "17", "30"},
+	} {
+		t.Run(strings.TrimSpace(c.own), func(t *testing.T) {
+			dir := t.TempDir()
+			require.NoError(t, os.WriteFile(filepath.Join(dir, "slurm.conf"), []byte("ClusterName=c\nSlurmctldHost=h\n"+c.own), 0o644))
+			root, err := os.OpenRoot(dir)
+			require.NoError(t, err)
+			defer root.Close()
+			require.NoError(t, Options{Defaults: true, SlurmUser: "slurm", StateDir: "/state"}.addDefaults(root))
+			set, findings := slurmconf.Read(slurmconf.Dir(dir), slurmconf.SlurmConf)
+			require.NoError(t, findings.Err())
+			for key, want := range map[string]string{"SlurmctldParameters": c.parameters, "TreeWidth": c.treeWidth, "MessageTimeout": c.timeout} {
+				have, _ := set.Conf(slurmconf.SlurmConf).Get(key)
+				assert.Equal(t, want, have.Value, key)
+			}
+			for _, version := range keys.Versions {
+				findings, err := confcheck.Set(set, confcheck.Options{Version: version})
+				require.NoError(t, err)
+				for _, f := range findings {
+					assert.NotEqual(t, "many-nodes", f.Rule, "%s: %s", version, f)
+				}
+			}
+		})
+	}
 }

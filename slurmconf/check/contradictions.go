@@ -21,6 +21,7 @@ func (c *checker) contradictions() {
 	c.memory()
 	c.gres()
 	c.dynamicNodes()
+	c.manyNodes()
 	c.timeouts()
 	c.removedOption()
 	c.exclusive()

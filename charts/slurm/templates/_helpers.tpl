@@ -23,6 +23,18 @@
 {{- end }}
 {{- end }}
 
+{{- /* How many nodes the sets may have. How many a DaemonSet has, nobody knows here. */}}
+{{- define "slurm.nodes" -}}
+{{- $nodes := 0 }}
+{{- range $set, $values := .Values.nodeSets | default (include "slurm.defaultNodeSets" . | fromYaml) }}
+{{- $spec := mergeOverwrite (deepCopy $.Values.nodeDefaults) (deepCopy ($values | default dict)) }}
+{{- if ne $spec.workload "DaemonSet" }}
+{{- $nodes = add $nodes (ternary $spec.autoscaling.maxReplicas $spec.replicas $spec.autoscaling.enabled) }}
+{{- end }}
+{{- end }}
+{{- $nodes }}
+{{- end }}
+
 {{- /* The login sets: the one that login describes has no name. */}}
 {{- define "slurm.loginSets" -}}
 {{- $sets := dict }}
