@@ -1,9 +1,5 @@
 package lifecycle
 
-// whileReloading takes an event of a container whose daemon has handed over, and is
-// confirmed anew.
-func (l State) whileReloading(e Event) (State, []Action) { return l.beforeStopping(e) }
-
 // handedOver: a reconfigure has put another process in the main one's place
 // (sd_notify(3), MAINPID).
 func (l State) handedOver(e MainChanged) (State, []Action) {

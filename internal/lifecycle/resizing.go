@@ -6,9 +6,6 @@ import (
 	"github.com/slurmlet/slurmlet/internal/slurm"
 )
 
-// whileResizing takes an event of a node whose record is of another size than the pod.
-func (l State) whileResizing(e Event) (State, []Action) { return l.beforeStopping(e) }
-
 // leave waits until nothing and nobody holds a record of another size. New
 // jobs are kept away meanwhile; then it is deleted and slurmd registers anew.
 func (l State) leave(n *slurm.Node) (State, []Action) {

@@ -24,25 +24,12 @@ func (l State) consequences(next State) []Action {
 	return nil
 }
 
-// take passes an event to the phase that the container is in.
+// take has the phase that the container is in take an event. What the main process does
+// means the same in all of them.
 func (l State) take(e Event) (State, []Action) {
-	switch l.Phase {
-	case Starting:
-		return l.whileStarting(e)
-	case Ready:
-		return l.whileReady(e)
-	case Reloading:
-		return l.whileReloading(e)
-	case Resizing:
-		return l.whileResizing(e)
-	case Stopping:
-		return l.whileStopping(e)
+	if l.Phase == Exited {
+		return l, nil // nothing happens any more
 	}
-	return l, nil // Exited: nothing happens any more
-}
-
-// beforeStopping takes the events that mean the same in every phase before SIGTERM.
-func (l State) beforeStopping(e Event) (State, []Action) {
 	switch e := e.(type) {
 	case MainStarted:
 		return l.started(e)
@@ -56,6 +43,21 @@ func (l State) beforeStopping(e Event) (State, []Action) {
 		return l.exited(e)
 	case MainSilent:
 		return l.replaceHung(e)
+	}
+	switch l.Phase {
+	case Starting:
+		return l.whileStarting(e)
+	case Ready:
+		return l.whileReady(e)
+	case Stopping:
+		return l.whileStopping(e)
+	}
+	return l.beforeStopping(e) // Reloading, Resizing
+}
+
+// beforeStopping takes the events that mean the same in every phase before SIGTERM.
+func (l State) beforeStopping(e Event) (State, []Action) {
+	switch e := e.(type) {
 	case Answered:
 		return l.answer(e)
 	case Done:

@@ -11,18 +11,6 @@ import (
 // whileStopping takes an event after SIGTERM. The configuration is not changed any more.
 func (l State) whileStopping(e Event) (State, []Action) {
 	switch e := e.(type) {
-	case MainStarted:
-		return l.started(e)
-	case MainFailed:
-		return l.failed(e)
-	case MainReady:
-		return l.readied()
-	case MainChanged:
-		return l.handedOver(e)
-	case MainExited:
-		return l.exited(e)
-	case MainSilent:
-		return l.replaceHung(e)
 	case Answered:
 		return l.answerStopping(e)
 	case Done:
