@@ -99,7 +99,7 @@ func (a *Agent) change(ctx context.Context, c lifecycle.Change) error {
 	case lifecycle.RequeueJobs:
 		return a.requeueJobs(ctx)
 	case lifecycle.EndStaleJobs:
-		return a.endDeadJobs(ctx)
+		return a.endStaleJobs(ctx)
 	case lifecycle.StartSackd:
 		return a.startSackd(ctx)
 	}

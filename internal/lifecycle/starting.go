@@ -86,7 +86,7 @@ func (l State) answer(e Answered) (State, []Action) {
 	case !l.Registers: // confirmed, or what was complained of answers
 		return l.ready()
 	case l.Inherits && l.sees(e.Node) && e.Node.Busy():
-		return l.bury()
+		return l.endStaleJobs()
 	case l.Activity == Leaving:
 		return l.leave(e.Node)
 	}
@@ -110,7 +110,7 @@ func (l State) done(e Done) (State, []Action) {
 	case l.Activity == Describing:
 		return l.described(e.Err)
 	case l.Activity == EndingStaleJobs:
-		return l.buried(e.Err)
+		return l.staleJobsEnded(e.Err)
 	case l.Activity == Deleting && e.Err != nil:
 		l.Activity = Leaving // a job or a reservation was quicker
 		return l.again(e.Err.Error())
@@ -145,16 +145,16 @@ func (l State) confirm(n *slurm.Node) (State, []Action) {
 	return l.describe(n)
 }
 
-// bury looks for jobs that have died with an earlier container, once.
-func (l State) bury() (State, []Action) {
+// endStaleJobs looks for jobs that have died with an earlier container, once.
+func (l State) endStaleJobs() (State, []Action) {
 	l.Activity = EndingStaleJobs
 	l.question++
 	return l, []Action{Change{Number: l.question, Verb: EndStaleJobs}}
 }
 
-// buried: slurmctld knows of them, or will find out by itself. What it refuses
+// staleJobsEnded: slurmctld knows of them, or will find out by itself. What it refuses
 // does not keep the node from its work.
-func (l State) buried(err error) (State, []Action) {
+func (l State) staleJobsEnded(err error) (State, []Action) {
 	if errors.Is(err, slurm.ErrUnreachable) {
 		return l.again(err.Error())
 	}

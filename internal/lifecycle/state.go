@@ -73,7 +73,7 @@ type State struct {
 	Inherits bool
 	// seen: slurmctld has seen main register, which comes after its READY.
 	seen bool
-	// hasSackd: scontrol has its credentials from a sackd of the agent's. voiceless: none could be started.
+	// hasSackd: scontrol has its credentials from a sackd of the agent's. noSackd: none could be started.
 	hasSackd, noSackd bool
 	// revived: slurmd was restarted because slurmctld had no answer of it.
 	revived bool

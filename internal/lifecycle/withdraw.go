@@ -137,7 +137,7 @@ func (l State) withdrawn(e Answered) (State, []Action) {
 		l.question++
 		return l, []Action{Change{Number: l.question, Verb: RequeueJobs}}
 	case l.Inherits && l.stage < toRequeue:
-		return l.bury()
+		return l.endStaleJobs()
 	}
 	return l.finish(e.Steps)
 }
@@ -226,7 +226,7 @@ func (l State) withdrawDone(e Done) (State, []Action) {
 	l.Activity = Withdrawing
 	switch {
 	case doing == EndingStaleJobs:
-		return l.buried(e.Err)
+		return l.staleJobsEnded(e.Err)
 	case doing == Deleting && errors.Is(e.Err, slurm.ErrBusy):
 		l.refusals++
 		return l.again("slurmctld keeps the node's record: " + e.Err.Error())

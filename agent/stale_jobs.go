@@ -13,21 +13,21 @@ import (
 	"github.com/slurmlet/slurmlet/internal/slurm"
 )
 
-// reasonDead is the reason of the drain under which dead jobs are failed.
-const reasonDead = lifecycle.ReasonPrefix + "jobs have died with an earlier container"
+// reasonStale is the reason of the drain under which dead jobs are failed.
+const reasonStale = lifecycle.ReasonPrefix + "jobs have died with an earlier container"
 
 // batchStep is the end of a batch script's socket: the number of that step is
 // above all others (slurm/slurm.h, SLURM_BATCH_SCRIPT).
 const batchStep = ".4294967291"
 
-// endDeadJobs has slurmctld end what it counts as running here, and has died
+// endStaleJobs has slurmctld end what it counts as running here, and has died
 // with an earlier container. It finds out by itself when slurmd registers, but
 // for jobs that it thinks to be starting (BatchStartTimeout), which it misses
 // only when slurmd registers again.
-func (a *Agent) endDeadJobs(ctx context.Context) error {
-	dead, err := a.deadJobs(ctx)
+func (a *Agent) endStaleJobs(ctx context.Context) error {
+	dead, err := a.staleJobs(ctx)
 	if err == nil {
-		err = errors.Join(a.requeueDeadJobs(ctx, dead), a.failDeadJobs(ctx, dead))
+		err = errors.Join(a.requeueStaleJobs(ctx, dead), a.failStaleJobs(ctx, dead))
 	}
 	if err != nil && !errors.Is(err, slurm.ErrUnreachable) {
 		a.log(slog.LevelWarn, "cannot end the jobs that have died with an earlier container", slog.Any("error", err))
@@ -35,7 +35,7 @@ func (a *Agent) endDeadJobs(ctx context.Context) error {
 	return err
 }
 
-func (a *Agent) requeueDeadJobs(ctx context.Context, dead []slurm.Job) error {
+func (a *Agent) requeueStaleJobs(ctx context.Context, dead []slurm.Job) error {
 	var faults []error
 	for i := range dead {
 		if job := &dead[i]; job.Requeue {
@@ -46,11 +46,11 @@ func (a *Agent) requeueDeadJobs(ctx context.Context, dead []slurm.Job) error {
 	return errors.Join(faults...)
 }
 
-// deadJobs are the batch jobs whose script has left its socket here: it ran in
+// staleJobs are the batch jobs whose script has left its socket here: it ran in
 // an earlier container, and all of that container's processes have ended with
 // it. Others may live: a script on another node goes on without its steps here,
 // an allocation without any; and a script that has not begun may be on its way.
-func (a *Agent) deadJobs(ctx context.Context) ([]slurm.Job, error) {
+func (a *Agent) staleJobs(ctx context.Context) ([]slurm.Job, error) {
 	var ids []string
 	for _, step := range a.inherited {
 		if id, batch := strings.CutSuffix(step, batchStep); batch {
@@ -111,10 +111,10 @@ func (a *Agent) hasBegun(job *slurm.Job) bool {
 		job.Batch && job.BatchHost == a.Config.NodeName && job.HetOffset.Number == 0
 }
 
-// failDeadJobs has dead jobs that may not be requeued end as NODE_FAIL, by
+// failStaleJobs has dead jobs that may not be requeued end as NODE_FAIL, by
 // setting the node DOWN, which ends whatever holds it: so only if nothing else
 // does, and nothing new can come. It stays drained, for the agent to resume.
-func (a *Agent) failDeadJobs(ctx context.Context, dead []slurm.Job) error {
+func (a *Agent) failStaleJobs(ctx context.Context, dead []slurm.Job) error {
 	if !slices.ContainsFunc(dead, func(j slurm.Job) bool { return !j.Requeue }) {
 		return nil
 	}
@@ -123,7 +123,7 @@ func (a *Agent) failDeadJobs(ctx context.Context, dead []slurm.Job) error {
 		return err // the drain and its reason are an admin's
 	}
 	if !lifecycle.Own(node) { // or drained by slurmctld, because slurmd has another size than the record
-		if err := a.client.DrainNode(ctx, a.Config.NodeName, reasonDead); err != nil {
+		if err := a.client.DrainNode(ctx, a.Config.NodeName, reasonStale); err != nil {
 			return err
 		}
 	}
@@ -140,7 +140,7 @@ func (a *Agent) failDeadJobs(ctx context.Context, dead []slurm.Job) error {
 	if err != nil {
 		return err
 	}
-	return a.client.FailNode(ctx, a.Config.NodeName, reasonDead)
+	return a.client.FailNode(ctx, a.Config.NodeName, reasonStale)
 }
 
 func contains(jobs []slurm.Job, id string) bool {

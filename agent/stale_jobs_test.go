@@ -18,8 +18,8 @@ import (
 	"github.com/slurmlet/slurmlet/internal/slurm"
 )
 
-// morgue is a slurmctld that counts jobs on node n1.
-type morgue struct {
+// staleCluster is a slurmctld that counts jobs on node n1.
+type staleCluster struct {
 	ward
 	jobs []slurm.Job
 	node *slurm.Node
@@ -29,7 +29,7 @@ type morgue struct {
 	new int64
 }
 
-func (m *morgue) Job(_ context.Context, id string) (*slurm.Job, error) {
+func (m *staleCluster) Job(_ context.Context, id string) (*slurm.Job, error) {
 	for i := range m.jobs {
 		if strconv.FormatInt(m.jobs[i].ID, 10) == id {
 			return &m.jobs[i], m.err
@@ -38,7 +38,7 @@ func (m *morgue) Job(_ context.Context, id string) (*slurm.Job, error) {
 	return nil, m.err
 }
 
-func (m *morgue) JobsOn(context.Context, string) (ids []string, _ error) {
+func (m *staleCluster) JobsOn(context.Context, string) (ids []string, _ error) {
 	for _, j := range m.jobs {
 		ids = append(ids, strconv.FormatInt(j.ID, 10))
 	}
@@ -48,12 +48,12 @@ func (m *morgue) JobsOn(context.Context, string) (ids []string, _ error) {
 	return ids, nil
 }
 
-func (m *morgue) Node(context.Context, string) (*slurm.Node, error) { return m.node, nil }
-func (m *morgue) DrainNode(_ context.Context, _, reason string) error {
+func (m *staleCluster) Node(context.Context, string) (*slurm.Node, error) { return m.node, nil }
+func (m *staleCluster) DrainNode(_ context.Context, _, reason string) error {
 	return m.tell("drain: %s", reason)
 }
 
-func (m *morgue) FailNode(_ context.Context, _, reason string) error {
+func (m *staleCluster) FailNode(_ context.Context, _, reason string) error {
 	return m.tell("down: %s", reason)
 }
 
@@ -62,7 +62,7 @@ func record(reason string, states ...string) *slurm.Node {
 	return &slurm.Node{Name: "n1", State: states, Reason: reason}
 }
 
-func TestDeadJobs(t *testing.T) {
+func TestStaleJobs(t *testing.T) {
 	booted := time.Unix(1000, 0)
 	job := func(id int64, requeue bool, change ...func(*slurm.Job)) slurm.Job {
 		j := slurm.Job{ID: id, State: []string{"RUNNING"}, Batch: true, BatchHost: "n1", Requeue: requeue, Start: slurm.Time{Time: time.Unix(990, 0)}}
@@ -76,9 +76,9 @@ func TestDeadJobs(t *testing.T) {
 	restarted := func(j *slurm.Job) { j.Start.Time = time.Unix(1001, 0) }
 	ending := func(j *slurm.Job) { j.State = []string{"CANCELLED", "COMPLETING"} }
 	const (
-		drain   = "drain: " + reasonDead
+		drain   = "drain: " + reasonStale
 		comment = "comment 4 slurmlet: the container of n1 ended, and the job may not be requeued"
-		down    = "down: " + reasonDead
+		down    = "down: " + reasonStale
 	)
 	for name, c := range map[string]struct {
 		jobs  []slurm.Job
@@ -90,7 +90,7 @@ func TestDeadJobs(t *testing.T) {
 		"may be requeued":                        {jobs: []slurm.Job{job(3, true)}, told: []string{"requeue 3"}},
 		"may not":                                {jobs: []slurm.Job{job(4, false)}, told: []string{drain, comment, down}},
 		"both kinds":                             {jobs: []slurm.Job{job(3, true), job(4, false)}, told: []string{"requeue 3", drain, comment, down}},
-		"may not, drained by an agent":           {jobs: []slurm.Job{job(4, false)}, node: record(reasonDead, "IDLE", "DRAIN"), told: []string{comment, down}},
+		"may not, drained by an agent":           {jobs: []slurm.Job{job(4, false)}, node: record(reasonStale, "IDLE", "DRAIN"), told: []string{comment, down}},
 		"may not, drained by slurmctld":          {jobs: []slurm.Job{job(4, false)}, node: record("Low socket*core*thread count, Low CPUs", "IDLE", "DRAIN", "INVALID_REG"), told: []string{drain, comment, down}},
 		"may not, drained by an admin":           {jobs: []slurm.Job{job(4, false)}, node: record("bad disk", "IDLE", "DRAIN")},
 		"may not, and another job lives":         {jobs: []slurm.Job{job(4, false), job(5, false)}, told: []string{drain}},
@@ -111,13 +111,13 @@ func TestDeadJobs(t *testing.T) {
 			if c.steps == nil {
 				c.steps = []string{"3" + batchStep, "4" + batchStep, "4.0"}
 			}
-			m := &morgue{jobs: c.jobs, node: c.node, new: c.new}
+			m := &staleCluster{jobs: c.jobs, node: c.node, new: c.new}
 			a := &Agent{
 				Options: Options{Root: t.TempDir(), Config: Config{NodeName: "n1"}, Observe: func(Notice) {}},
 				client:  m, inherited: c.steps, daemon: daemon{booted: booted},
 			}
 			listening(t, filepath.Join(a.Root, "n1_6"+batchStep))
-			require.NoError(t, a.endDeadJobs(t.Context()))
+			require.NoError(t, a.endStaleJobs(t.Context()))
 			assert.Equal(t, c.told, m.told)
 		})
 	}
@@ -149,7 +149,7 @@ func TestLostJobs(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			a := &Agent{
 				Options: Options{Root: t.TempDir(), Config: Config{NodeName: "n1"}, Observe: func(Notice) {}},
-				client:  &morgue{jobs: []slurm.Job{c.job}, node: record("", "MIXED")},
+				client:  &staleCluster{jobs: []slurm.Job{c.job}, node: record("", "MIXED")},
 			}
 			listening(t, filepath.Join(a.Root, "n1_6"+batchStep))
 			found := a.findLost(t.Context(), 5)
@@ -158,13 +158,13 @@ func TestLostJobs(t *testing.T) {
 	}
 }
 
-func TestDeadJobsWithoutAnAnswer(t *testing.T) {
-	m := &morgue{ward: ward{err: slurm.ErrUnreachable}}
+func TestStaleJobsWithoutAnAnswer(t *testing.T) {
+	m := &staleCluster{ward: ward{err: slurm.ErrUnreachable}}
 	a := &Agent{
 		Options: Options{Root: t.TempDir(), Config: Config{NodeName: "n1"}, Observe: func(Notice) {}},
 		client:  m, inherited: []string{"3" + batchStep},
 	}
-	require.ErrorIs(t, a.endDeadJobs(t.Context()), slurm.ErrUnreachable)
+	require.ErrorIs(t, a.endStaleJobs(t.Context()), slurm.ErrUnreachable)
 	assert.Empty(t, m.told)
 }
 

@@ -13,8 +13,8 @@ import (
 	"github.com/slurmlet/slurmlet/internal/slurm"
 )
 
-func (m *morgue) Steps(context.Context, string) ([]slurm.Step, error) { return m.steps, nil }
-func (m *morgue) Config(context.Context) (slurm.Config, error) {
+func (m *staleCluster) Steps(context.Context, string) ([]slurm.Step, error) { return m.steps, nil }
+func (m *staleCluster) Config(context.Context) (slurm.Config, error) {
 	return slurm.Config{"MessageTimeout": "10 sec"}, nil
 }
 
@@ -67,7 +67,7 @@ func TestLostSteps(t *testing.T) {
 		"the job's cgroup (job_container)": {job: job, step: with(func(s *slurm.Step) { s.ID = "3.extern" }), inherited: left},
 	} {
 		t.Run(name, func(t *testing.T) {
-			m := &morgue{jobs: []slurm.Job{c.job}, node: record("", "MIXED"), steps: []slurm.Step{c.step}}
+			m := &staleCluster{jobs: []slurm.Job{c.job}, node: record("", "MIXED"), steps: []slurm.Step{c.step}}
 			a := &Agent{
 				Options: Options{Root: t.TempDir(), Config: Config{NodeName: "n1", DeadSteps: c.do}, Observe: func(Notice) {}},
 				client:  m, inherited: c.inherited, daemon: daemon{booted: booted},
