@@ -13,6 +13,7 @@ import (
 // TestOracle asks real Slurm about some of the cases of slurmconf/check and some
 // mutations; "make oracle" asks about all.
 func TestOracle(t *testing.T) {
+	t.Parallel()
 	program := filepath.Join(t.TempDir(), "oracle")
 	out, err := exec.Command("go", "build", "-o", program, "./oracle").CombinedOutput()
 	require.NoError(t, err, "%s", out)

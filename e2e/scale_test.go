@@ -22,6 +22,7 @@ import (
 // TestScale has everything happen to a small cluster, natively; "make scale" does it with
 // 500 nodes.
 func TestScale(t *testing.T) {
+	t.Parallel()
 	program := filepath.Join(t.TempDir(), "scale")
 	out, err := exec.Command("go", "build", "-o", program, "./scale").CombinedOutput()
 	require.NoError(t, err, "%s", out)
