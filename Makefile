@@ -79,7 +79,7 @@ unit: ## tests that need nothing but this machine
 e2e: build ## real Slurm in the sandbox, every version (SLURMLET_E2E_FULL=1: also what takes hours)
 	$(SUITE) roots native kernel limits
 
-tools: $(HELM) $(UNTT) $(BUILDX) $(BUILDKITD) $(DISTRIBUTION)
+tools: $(HELM) $(UNTT) $(BUILDX) $(BUILDKITD)
 
 roots: $(BUILT)
 	$(SANDBOX) install -no-limits
@@ -91,7 +91,7 @@ kubernetes: $(BUILT)
 	$(SANDBOX) install -kubernetes
 
 native: $(BUILT) ## of e2e, what runs without limits, natively on every machine
-	$(E2E) -p 4 -parallel 16 -skip 'TestLimits|TestUpAndDown' ./e2e ./e2e/stranger ./e2e/hang ./e2e/edits
+	$(E2E) -p 4 -parallel 16 -skip 'TestLimits|TestUpAndDown' ./e2e ./e2e/stranger ./e2e/hang ./e2e/ends ./e2e/edits
 
 limits: $(BUILT) ## of e2e, what needs cgroup v2: in User-Mode Linux where the machine has v1
 	SLURMLET_SANDBOX_TEST=$(CURDIR)/$(SANDBOX) $(GO) test -count=1 -run Real -v ./e2e/sandbox
@@ -106,11 +106,11 @@ images: $(BUILDX) $(BUILDKITD) ## every image of docker-bake.hcl as an OCI archi
 	$(BUILD) -o bin/images/linux_$(shell $(GO) env GOARCH)/ ./cmd/slurmlet
 	$(GO) run ./e2e/images -buildx $(BUILDX) -buildkitd $(BUILDKITD) -cache $(CACHE)/buildkit
 
-e2e-kube: build images $(HELM) $(DISTRIBUTION) ## the chart on real Kubernetes, and what happens to it (SLURM=24.11 or 26.05)
-	HELM=$(HELM) DISTRIBUTION=$(DISTRIBUTION) SLURM=$(SLURM) $(GO) test -tags e2e -count=1 -timeout 60m -v ./e2e/kube
+e2e-kube: build images $(HELM) ## the chart on real Kubernetes, and what happens to it (SLURM=24.11 or 26.05)
+	HELM=$(HELM) SLURM=$(SLURM) $(GO) test -tags e2e -count=1 -timeout 60m -v ./e2e/kube
 
-kube: $(BUILT) $(HELM) $(DISTRIBUTION) ## of e2e-kube, one whole install: jobs, a pod deleted under one, uninstall
-	HELM=$(HELM) DISTRIBUTION=$(DISTRIBUTION) SLURM=$(SLURM) $(GO) test -tags e2e -count=1 -timeout 55m -v ./e2e/kube \
+kube: $(BUILT) $(HELM) ## of e2e-kube, one whole install: jobs, a pod deleted under one, uninstall
+	HELM=$(HELM) SLURM=$(SLURM) $(GO) test -tags e2e -count=1 -timeout 55m -v ./e2e/kube \
 		-run 'TestKube/(the_chart_is_(installed,_and|uninstalled)|a_pod_with_a_job)'
 
 chaos: build ## jobs while pods, daemons and cables fail (CHAOS=10m, SLURMLET_CHAOS_SEED=n repeats one)

@@ -22,6 +22,7 @@ import (
 	"github.com/slurmlet/slurmlet/internal/confsync"
 	"github.com/slurmlet/slurmlet/internal/lifecycle"
 	"github.com/slurmlet/slurmlet/internal/login"
+	"github.com/slurmlet/slurmlet/internal/merge"
 	"github.com/slurmlet/slurmlet/internal/nodesize"
 	"github.com/slurmlet/slurmlet/internal/notify"
 	"github.com/slurmlet/slurmlet/internal/process"
@@ -44,6 +45,9 @@ type Agent struct {
 	notify    *notify.Server
 	output    *process.Output
 	client    slurm.Client
+	// asker asks slurmctld's agent for changes of the node's record, and slurmctld itself where
+	// that is away.
+	asker *merge.Asker
 
 	life   lifecycle.State
 	events chan lifecycle.Event
@@ -180,6 +184,7 @@ func (a *Agent) prepare() error {
 		Path: programs["scontrol"], Scancel: programs["scancel"], Squeue: programs["squeue"], Sdiag: programs["sdiag"],
 		Env: a.daemon.scontrolEnv(), Asked: a.hang.asked,
 	}
+	a.asker = &merge.Asker{Prover: a.prover(), Controller: a.Config.Controller, AgentPort: a.Config.AgentPort, Log: a.log}
 	return a.open()
 }
 

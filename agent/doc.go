@@ -374,6 +374,16 @@
 // If no step runs on this node, the agent looks every 5 s for an epilog's end, and once a
 // minute for the end of an allocation. No controller of Kubernetes takes part.
 //
+// Many nodes may end at the same moment, and each deletion of a record makes slurmctld rebuild
+// tables of all nodes. The agent therefore asks slurmctld's agent to drain, resume, fail (DOWN)
+// or delete its node (GET /change, signed with auth/slurm's key). That one collects requests for
+// 50 ms, runs one scontrol for all, and tells each what slurmctld has said of its node. If
+// slurmctld refuses a list, its agent asks again for the nodes that are not known to be done. It
+// takes a request for a node from the address alone where that node's agent follows the
+// configuration. Where it is away, refuses, or does not answer (2 s; 10 s if it has begun), the
+// agent runs scontrol itself. So it does with munge, and with SLURMLET_AGENT_PORT=0. Jobs are
+// requeued one by one, because slurmctld takes one request for each job anyway.
+//
 // A node is in service from slurmd's READY until slurmctld has deleted its record, whatever
 // slurmd does when SIGTERM comes. With auth/slurm, scontrol gets its credentials from slurmd,
 // so the agent cannot ask slurmctld without it. The steps do not need slurmd. On the way

@@ -14,6 +14,7 @@ import (
 
 	"github.com/slurmlet/slurmlet/internal/devices"
 	"github.com/slurmlet/slurmlet/internal/lifecycle"
+	"github.com/slurmlet/slurmlet/internal/merge"
 	"github.com/slurmlet/slurmlet/internal/process"
 	"github.com/slurmlet/slurmlet/internal/slurm"
 )
@@ -87,15 +88,15 @@ func (a *Agent) change(ctx context.Context, c lifecycle.Change) error {
 	node := a.Config.NodeName
 	switch c.Verb {
 	case lifecycle.DeleteNode:
-		return a.client.DeleteNode(ctx, node)
+		return a.asker.Change(ctx, merge.Change{Verb: merge.Delete, Node: node}, func(ctx context.Context) error { return a.client.DeleteNode(ctx, node) })
 	case lifecycle.DrainNode:
-		return a.client.DrainNode(ctx, node, c.Reason)
+		return a.asker.Change(ctx, merge.Change{Verb: merge.Drain, Node: node, Reason: c.Reason}, func(ctx context.Context) error { return a.client.DrainNode(ctx, node, c.Reason) })
 	case lifecycle.ResumeNode:
-		return a.client.ResumeNode(ctx, node)
+		return a.asker.Change(ctx, merge.Change{Verb: merge.Resume, Node: node}, func(ctx context.Context) error { return a.client.ResumeNode(ctx, node) })
+	case lifecycle.FailNode:
+		return a.asker.Change(ctx, merge.Change{Verb: merge.Fail, Node: node, Reason: c.Reason}, func(ctx context.Context) error { return a.client.FailNode(ctx, node, c.Reason) })
 	case lifecycle.UpdateNode:
 		return a.client.UpdateNode(ctx, node, c.Fields)
-	case lifecycle.FailNode:
-		return a.client.FailNode(ctx, node, c.Reason)
 	case lifecycle.RequeueJobs:
 		return a.requeueJobs(ctx)
 	case lifecycle.EndStaleJobs:

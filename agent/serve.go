@@ -17,6 +17,7 @@ import (
 
 	"github.com/slurmlet/slurmlet/internal/confsync"
 	"github.com/slurmlet/slurmlet/internal/lifecycle"
+	"github.com/slurmlet/slurmlet/internal/merge"
 	"github.com/slurmlet/slurmlet/internal/proof"
 	"github.com/slurmlet/slurmlet/internal/publichttp"
 )
@@ -53,11 +54,13 @@ func (a *Agent) serve() (servers, error) {
 		limits.Active, limits.Waiting = mostAtController, confsync.MostUnknown
 	}
 	verifier := &proof.Verifier{Keys: a.keys.current.Load}
-	port, err := publichttp.Listen(a.Config.Listen, a.publicHandler(verifier), limits)
+	a.feed.Verifier = verifier
+	merger := &merge.Merger{Slurm: a.client, Verifier: verifier, Done: a.over, Log: a.log}
+	port, err := publichttp.Listen(a.Config.Listen, a.publicHandler(verifier, merger), limits)
 	if err != nil {
 		return servers{}, errors.Join(fmt.Errorf("SLURMLET_LISTEN: %w", err), local.Close())
 	}
-	a.feed.Serve(port, verifier)
+	a.feed.Serve(port)
 	socket := &http.Server{Handler: a.localHandler(), ReadTimeout: 10 * time.Second, WriteTimeout: 10 * time.Second}
 	go func() { _ = socket.Serve(local) }()
 	return servers{port, socket}, nil
@@ -100,7 +103,7 @@ func (a *Agent) handler(probe func(good func(Status) bool) http.HandlerFunc) *ht
 
 // publicHandler is for the port, which everybody may reach: it tells no text, no user, no
 // job, and what is asked there costs next to nothing.
-func (a *Agent) publicHandler(verifier *proof.Verifier) *http.ServeMux {
+func (a *Agent) publicHandler(verifier *proof.Verifier, merger *merge.Merger) *http.ServeMux {
 	mux := a.handler(a.publicProbe)
 	mux.HandleFunc("GET /status", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
@@ -109,6 +112,7 @@ func (a *Agent) publicHandler(verifier *proof.Verifier) *http.ServeMux {
 	if a.life.Reloads {
 		mux.Handle("GET /conf", &a.feed)
 		mux.Handle("GET "+proof.ChallengePath, verifier)
+		mux.Handle("GET "+merge.Path, merger)
 	}
 	return mux
 }

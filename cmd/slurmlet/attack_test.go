@@ -27,7 +27,7 @@ var rude = []string{
 	form("GET", 1<<20, ""), form("POST", 1<<20, "; filename=\"x\""), "POST /drain HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\nhello",
 	"GET /conf HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nffffffff\r\n", "GET /conf?unlike=x HTTP/1.1\r\nHost: x\r\n\r\n",
 	"GET /challenge HTTP/1.1\r\nHost: x\r\n\r\n", "GET /conf?node=n1 HTTP/1.1\r\nHost: x\r\nAuthorization: Slurmlet1 " + strings.Repeat("00 ", 500) + "\r\n\r\n",
-	"GET /conf?node=n1 HTTP/1.1\r\nHost: x\r\nAuthorization: Slurmlet1 " + strings.Repeat("0", 32) + " " + strings.Repeat("1", 32) + " " + strings.Repeat("2", 64) + " \r\n\r\n",
+	"GET /conf?node=n1 HTTP/1.1\r\nHost: x\r\nAuthorization: Slurmlet1 " + strings.Repeat("0", 32) + " " + strings.Repeat("1", 32) + " " + strings.Repeat("2", 64) + ".\r\n\r\n",
 	"GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: keep-alive\r\n\r\nGET /metrics HTTP/1.1\r\nHost: x\r\n\r\n", "GET /" + strings.Repeat("../", 1000) + " HTTP/1.1\r\nHost: x\r\n\r\n",
 	"GET /status HTTP/1.1\r\n" + strings.Repeat("A:\r\n", 3000), "GET http://x:0/%zz HTTP/9.9\r\n\r\n", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "\r\n\r\n", "\x00\x00\r\n\r\n",
 	"GET /status HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nUpgrade: h2c\r\n\r\n", "OPTIONS * HTTP/1.1\r\nHost: x\r\n\r\n", "HEAD /status HTTP/1.1\r\nHost: x\r\n\r\n",

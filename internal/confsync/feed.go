@@ -25,13 +25,14 @@ import (
 // An agent that proves that it has the cluster's key gets signed answers, and strangers never
 // take its place.
 type Feed struct {
+	// Verifier judges proofs.
+	Verifier *proof.Verifier
 	port     *publichttp.Server
-	verifier *proof.Verifier
 	now      manifest
 }
 
-// Serve gives the feed its port, and what judges proofs there, before anything else is asked of it.
-func (f *Feed) Serve(port *publichttp.Server, v *proof.Verifier) { f.port, f.verifier = port, v }
+// Serve gives the feed its port, before it has anything to announce.
+func (f *Feed) Serve(port *publichttp.Server) { f.port = port }
 
 // nodeParameter of the query is the name of the node whose agent asks.
 const nodeParameter = "node"
@@ -67,7 +68,7 @@ func (f *Feed) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	one, name := waiter{host: hostOf(r.RemoteAddr), unlike: r.URL.Query().Get("unlike")}, ""
 	if r.Header.Get("Authorization") != "" {
 		var err error
-		if one.signer, err = f.verifier.Verify(r); err != nil {
+		if one.signer, err = f.Verifier.Verify(r); err != nil {
 			http.Error(w, "the request is refused: "+err.Error(), http.StatusUnauthorized)
 			return
 		}
@@ -79,12 +80,8 @@ func (f *Feed) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		publichttp.WaitAs(w, name, one)
 		return
 	}
-	one.answer(w, announcementType(f.port.Known()), f.now.String())
+	one.answer(w, announcementType(publichttp.ServerOf(w).Known()), f.now.String())
 }
-
-// Follows says whether the agent of a node waits here, from this address. The port's goroutine
-// calls it.
-func (f *Feed) Follows(node string, from netip.Addr) bool { return f.port.Waits(node, from) }
 
 // Hold lets everybody wait: slurmctld may yet refuse what it has now.
 func (f *Feed) Hold() {

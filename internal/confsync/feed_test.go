@@ -24,11 +24,11 @@ func manifestOf(text string) manifest {
 const mostTested = 16
 
 func serveFeed(t *testing.T) (*Feed, string) {
-	f := &Feed{}
+	f := &Feed{Verifier: &proof.Verifier{Keys: ringOf("a")}}
 	p, err := publichttp.Listen("127.0.0.1:0", f, publichttp.Limits{Active: 100, Waiting: 100, Timeout: time.Minute, WaitTimeout: time.Minute})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, p.Close()) })
-	f.Serve(p, &proof.Verifier{Keys: ringOf("a")})
+	f.Serve(p)
 	return f, "http://" + p.Addr().String() + "/conf"
 }
 

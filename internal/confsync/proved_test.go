@@ -33,20 +33,20 @@ func ringOf(name string) func() *keyring.Ring {
 
 // provedFeed has its challenge beside it, as on the agent's port.
 func provedFeed(t *testing.T, key string) (*Feed, string) {
-	f, v, mux := &Feed{}, &proof.Verifier{Keys: ringOf(key)}, http.NewServeMux()
+	f, mux := &Feed{Verifier: &proof.Verifier{Keys: ringOf(key)}}, http.NewServeMux()
 	mux.Handle("GET /conf", f)
-	mux.Handle("GET "+proof.ChallengePath, v)
+	mux.Handle("GET "+proof.ChallengePath, f.Verifier)
 	p, err := publichttp.Listen("127.0.0.1:0", mux, publichttp.Limits{Active: 100, Waiting: 100, Timeout: time.Minute, WaitTimeout: time.Minute})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, p.Close()) })
-	f.Serve(p, v)
+	f.Serve(p)
 	return f, "http://" + p.Addr().String() + "/conf"
 }
 
-// follows is what the port's goroutine would say of node n1.
-func (f *Feed) followsNow(node, from string) bool {
+// follows says whether the agent of a node waits, from this address.
+func (f *Feed) follows(node, from string) bool {
 	is := make(chan bool, 1)
-	f.port.Do(func() { is <- f.Follows(node, netip.MustParseAddr(from)) })
+	f.port.Do(func() { is <- f.port.Waits(node, netip.MustParseAddr(from)) })
 	return <-is
 }
 
@@ -73,9 +73,9 @@ func TestProvedFollower(t *testing.T) {
 				news <- newsOf{m, err}
 			}()
 			awaitWaiting(t, f, 1)
-			require.Equal(t, c.proved, f.followsNow("n1", "127.0.0.1"))
-			require.False(t, f.followsNow("n2", "127.0.0.1"))
-			require.False(t, f.followsNow("n1", "127.0.0.2"))
+			require.Equal(t, c.proved, f.follows("n1", "127.0.0.1"))
+			require.False(t, f.follows("n2", "127.0.0.1"))
+			require.False(t, f.follows("n1", "127.0.0.2"))
 			f.announce(second, mostTested)
 			got := <-news
 			require.NoError(t, got.err)
@@ -112,7 +112,7 @@ func TestStrangersEvictNoNode(t *testing.T) {
 	}
 	awaitWaiting(t, f, 2*mostTested)
 	for i := range mostTested {
-		require.True(t, f.followsNow("n"+strconv.Itoa(i), "127.0.0.1"))
+		require.True(t, f.follows("n"+strconv.Itoa(i), "127.0.0.1"))
 	}
 	f.announce(second, 0)
 	for range mostTested {

@@ -86,13 +86,13 @@ type signature struct {
 	mac []byte
 }
 
-// String is the form in which it is sent. The name of a key may have any character.
+// String is the form in which it is sent. The name of a key may have any character, or none.
 func (s signature) String() string {
-	return hex.EncodeToString(s.mac) + " " + hex.EncodeToString([]byte(s.key))
+	return hex.EncodeToString(s.mac) + "." + hex.EncodeToString([]byte(s.key))
 }
 
 func parseSignature(text string) (signature, error) {
-	mac, key, found := strings.Cut(text, " ")
+	mac, key, found := strings.Cut(text, ".")
 	if !found || len(mac) != hex.EncodedLen(keyring.MACSize) {
 		return signature{}, ErrForm
 	}

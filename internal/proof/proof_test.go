@@ -20,6 +20,12 @@ import (
 func ring(t testing.TB, names ...string) func() *keyring.Ring {
 	t.Helper()
 	r := &keyring.Ring{}
+	if names[0] == keyring.KeyFile { // its key has no name
+		var err error
+		r, err = keyring.Parse(map[string][]byte{keyring.KeyFile: bytes.Repeat([]byte("k"), 1024)})
+		require.NoError(t, err)
+		return func() *keyring.Ring { return r }
+	}
 	for _, name := range names {
 		key, err := keyring.NewKey(name, bytes.Repeat([]byte(name), 16), time.Time{})
 		require.NoError(t, err)
@@ -183,6 +189,7 @@ func TestGet(t *testing.T) {
 		want           error
 	}{
 		{"as it was sent", []string{"a"}, []string{"a"}, nil, nil},
+		{"with slurm.key", []string{keyring.KeyFile}, []string{keyring.KeyFile}, nil, nil},
 		{"another cluster's agent asks", []string{"a"}, []string{"c"}, nil, ErrRefused},
 		{"one without a key asks", []string{"a"}, nil, nil, ErrNoKey},
 		{"one without a key answers", nil, []string{"a"}, nil, ErrNotOffered},

@@ -99,7 +99,7 @@ func (s *Server) parse(c *client, head []byte, more bool) {
 
 // call outlives a fault of the handler's: this is the process that all others depend on.
 func (s *Server) call(r *http.Request) (a *response) {
-	a = newResponse()
+	a = s.newResponse()
 	defer func() {
 		if fault := recover(); fault != nil {
 			s.report(fmt.Errorf("cannot answer %s: %v", r.URL.Path, fault))
@@ -144,10 +144,13 @@ type response struct {
 	header http.Header
 	code   int
 	body   bytes.Buffer
+	server *Server
 	waiter *Waiter
 }
 
-func newResponse() *response { return &response{header: http.Header{}, code: http.StatusOK} }
+func (s *Server) newResponse() *response {
+	return &response{header: http.Header{}, code: http.StatusOK, server: s}
+}
 
 func (a *response) Header() http.Header            { return a.header }
 func (a *response) WriteHeader(code int)           { a.code = code }

@@ -263,11 +263,16 @@ func TestDoComesFirst(t *testing.T) {
 // TestTimeIsOver: who asks, reads or waits for too long is hung up, and nothing of it stays.
 func TestTimeIsOver(t *testing.T) {
 	p := open(t, Limits{Active: 10, Waiting: 10, Timeout: 200 * time.Millisecond, WaitTimeout: 300 * time.Millisecond})
+	var all []*net.TCPConn
 	for _, text := range []string{"", "GET /short HTTP/1.1\r\nHo", "GET /long HTTP/1.1\r\nHost: x\r\n\r\n", "GET /wait HTTP/1.1\r\nHost: x\r\n\r\n"} {
-		say(t, from(t, p, 1), text)
+		conn := from(t, p, 1)
+		say(t, conn, text)
+		all = append(all, conn)
 	}
-	awaits(t, p, 4)
-	awaits(t, p, 0)
+	for _, i := range []int{0, 1, 3} {
+		hungUp(t, all[i])
+	}
+	awaits(t, p, 0) // the one that does not read its answer, too
 	conn := from(t, p, 1)
 	say(t, conn, "GET /short HTTP/1.1\r\n\r\n")
 	code, _ := hear(t, conn)

@@ -27,6 +27,9 @@ func WaitAs(w http.ResponseWriter, name string, tag any) *Waiter {
 	return waiter
 }
 
+// ServerOf is the server whose handler w is for.
+func ServerOf(w http.ResponseWriter) *Server { return w.(*response).server }
+
 // Gone says whether the client waits no more. Do calls it.
 func (w *Waiter) Gone() bool { return w.client == nil }
 
@@ -76,7 +79,7 @@ func (s *Server) Answer(answer func(tag any, w http.ResponseWriter) bool) {
 		for e := set.byAge.Front(); e != nil; {
 			c := e.Value.(*client)
 			e = e.Next() // an answer may remove it
-			if a := newResponse(); c.waiter != nil && answer(c.waiter.tag, a) {
+			if a := s.newResponse(); c.waiter != nil && answer(c.waiter.tag, a) {
 				s.respond(c, a.text(false))
 			}
 		}
@@ -88,7 +91,7 @@ func (s *Server) AnswerOne(w *Waiter, answer func(http.ResponseWriter)) {
 	if w.Gone() {
 		return
 	}
-	a := newResponse()
+	a := s.newResponse()
 	answer(a)
 	s.respond(w.client, a.text(false))
 }

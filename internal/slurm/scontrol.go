@@ -9,6 +9,7 @@ import (
 	"io"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -118,6 +119,21 @@ func (s Scontrol) DeleteNode(ctx context.Context, name string) error {
 	}
 	return err
 }
+
+// DeleteNodes runs "scontrol delete nodename=" for a host list. slurmctld deletes those that it can,
+// and says which it has not (24.11.5, 26.05.5).
+func (s Scontrol) DeleteNodes(ctx context.Context, names string) (kept string, err error) {
+	_, err = s.run(ctx, "delete", "nodename="+names)
+	if err == nil || errors.Is(err, ErrUnreachable) {
+		return "", err
+	}
+	if said := keptNodes.FindStringSubmatch(err.Error()); said != nil {
+		kept = said[1]
+	}
+	return kept, err
+}
+
+var keptNodes = regexp.MustCompile(`failed to delete nodes ([^\s;]+)`)
 
 // DrainNode runs "scontrol update state=drain".
 func (s Scontrol) DrainNode(ctx context.Context, name, reason string) error {

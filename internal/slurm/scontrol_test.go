@@ -2,6 +2,7 @@ package slurm
 
 import (
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"testing"
@@ -159,4 +160,29 @@ func TestNoAnswerInTime(t *testing.T) {
 	err := scontrol(t, "", "", "0").UpdateNode(ctx, "n1", nil)
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 	require.ErrorIs(t, err, ErrUnreachable)
+}
+
+// TestDeleteNodes: of a list, slurmctld says what it has not deleted (recorded from 24.11.5 and 26.05.5).
+func TestDeleteNodes(t *testing.T) {
+	for name, c := range map[string]struct{ stderr, status, kept, says string }{
+		"all":        {"", "0", "", ""},
+		"one busy":   {"scontrol: error: failed to delete nodes n2\ndelete_node nodename=n1,n2,n3: Requested nodes are busy\n", "1", "n2", "busy"},
+		"some gone":  {"scontrol: error: failed to delete nodes n[3-5],nope\ndelete_node nodename=n[3-6],nope: Invalid node name specified\n", "1", "n[3-5],nope", "Invalid node name"},
+		"not named":  {"delete_node nodename=n1,n2: Requested nodes are busy\n", "1", "", "busy"},
+		"no answer":  {"scontrol: error: Unable to contact slurm controller (connect failure)\n", "1", "", "Unable to contact"},
+		"no command": {"", "1", "", "exit status 1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := scontrol(t, "", c.stderr, c.status)
+			kept, err := s.DeleteNodes(t.Context(), "n1,n2,n3")
+			assert.Equal(t, "delete nodename=n1,n2,n3\n", calls(t, s))
+			assert.Equal(t, c.kept, kept)
+			if c.says == "" {
+				require.NoError(t, err)
+				return
+			}
+			require.ErrorContains(t, err, c.says)
+			assert.Equal(t, name == "no answer", errors.Is(err, ErrUnreachable))
+		})
+	}
 }

@@ -46,7 +46,11 @@ type Client interface {
 	Config(ctx context.Context) (Config, error)
 	// DeleteNode deletes a node record; one that is gone already is no error.
 	DeleteNode(ctx context.Context, name string) error
-	// DrainNode sets a node to drain: running jobs go on, no new ones come.
+	// DeleteNodes deletes the records of a host list. With an error, kept is a host list of
+	// those that are not deleted, empty where slurmctld has not named them.
+	DeleteNodes(ctx context.Context, names string) (kept string, err error)
+	// DrainNode sets a node to drain: running jobs go on, no new ones come. The name may be a
+	// host list, as in FailNode and ResumeNode; an error may then be for some of them.
 	DrainNode(ctx context.Context, name, reason string) error
 	// FailNode sets a node DOWN, which takes its jobs off it at once: they are
 	// requeued where they may be, with all parts of a heterogeneous one, or end

@@ -1,0 +1,92 @@
+package merge
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/slurmlet/slurmlet/internal/proof"
+	"github.com/slurmlet/slurmlet/internal/slurm"
+)
+
+const (
+	// askLimit is how long slurmctld's agent may take: longer than startLimit and commandLimit.
+	askLimit = startLimit + commandLimit + time.Second
+	// awayFor is how long slurmctld's agent is not asked after it has not answered.
+	awayFor = 30 * time.Second
+)
+
+// Asker is the side of a node's agent.
+type Asker struct {
+	// Prover proves that this agent has the cluster's key.
+	Prover *proof.Client
+	// Controller is host:port of slurmctld, several separated by commas; AgentPort is that of
+	// the agents beside them, 0 for none.
+	Controller string
+	AgentPort  int
+	Log        func(level slog.Level, text string, attrs ...slog.Attr)
+
+	// back is when slurmctld's agent is asked again, in nanoseconds since 1970.
+	back atomic.Int64
+}
+
+// Change has slurmctld make a change. The answer is what slurmctld has said: to its agent, or where
+// that is away, refuses or does not say, to the direct question.
+func (a *Asker) Change(ctx context.Context, c Change, direct func(context.Context) error) error {
+	r, err := a.ask(ctx, c)
+	if err == nil && r.word == unasked {
+		err = errors.New(r.text)
+	}
+	if err != nil {
+		a.Log(slog.LevelDebug, "asks slurmctld itself", slog.String("change", string(c.Verb)), slog.Any("error", err))
+		return direct(ctx)
+	}
+	return r.err(c)
+}
+
+// errAway: nobody is asked.
+var errAway = errors.New("slurmctld's agent is not asked")
+
+func (a *Asker) ask(ctx context.Context, c Change) (result, error) {
+	if err := c.check(); err != nil {
+		return result{}, err
+	}
+	if a.AgentPort == 0 || time.Now().UnixNano() < a.back.Load() {
+		return result{}, errAway
+	}
+	ctx, cancel := context.WithTimeout(ctx, askLimit)
+	defer cancel()
+	var faults []error
+	for address := range strings.SplitSeq(a.Controller, ",") {
+		host, _, _ := net.SplitHostPort(address)
+		answer, err := a.Prover.Get(ctx, net.JoinHostPort(host, strconv.Itoa(a.AgentPort)), c.path())
+		if err == nil {
+			return parseResult(answer.Text)
+		}
+		faults = append(faults, err)
+	}
+	err := errors.Join(faults...)
+	if !errors.Is(err, proof.ErrRefused) {
+		a.back.Store(time.Now().Add(awayFor).UnixNano())
+	}
+	return result{}, err
+}
+
+// err is what a direct question would have returned.
+func (r result) err(c Change) error {
+	switch r.word {
+	case done:
+		return nil
+	case busy:
+		return fmt.Errorf("cannot delete the record of node %s: %w", c.Node, slurm.ErrBusy)
+	case silent:
+		return fmt.Errorf("%w: %s", slurm.ErrUnreachable, r.text)
+	}
+	return errors.New(r.text)
+}

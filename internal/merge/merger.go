@@ -1,0 +1,157 @@
+package merge
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/netip"
+	"time"
+
+	"github.com/slurmlet/slurmlet/internal/proof"
+	"github.com/slurmlet/slurmlet/internal/publichttp"
+)
+
+const (
+	// calm is how long changes are collected.
+	calm = 50 * time.Millisecond
+	// startLimit is how old a change may be when its command begins. The agent that has asked
+	// for it waits for askLimit.
+	startLimit = 4 * time.Second
+)
+
+// Merger is slurmctld's agent's side. The port's goroutine calls ServeHTTP and owns the lanes.
+type Merger struct {
+	Slurm Slurm
+	// Verifier judges who asks.
+	Verifier *proof.Verifier
+	// Done is closed when the agent has ended.
+	Done <-chan struct{}
+	Log  func(level slog.Level, text string, attrs ...slog.Attr)
+
+	lanes map[Verb]*lane
+}
+
+// lane is the changes of one verb, whose commands run one after the other.
+type lane struct {
+	port    *publichttp.Server
+	waiting []asked
+	running bool
+}
+
+// asked is a change that an agent waits for.
+type asked struct {
+	Change
+	at     time.Time
+	signer *proof.Signer
+	waiter *publichttp.Waiter
+}
+
+// ServeHTTP takes a change. Nothing is kept of one that is refused. A node's own agent is the one
+// that waits in its name for the configuration's news, at the same address.
+func (m *Merger) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	signer, err := m.Verifier.Verify(r)
+	if err != nil {
+		http.Error(w, "the request is refused: "+err.Error(), http.StatusUnauthorized)
+		return
+	}
+	c, err := parseChange(r.URL.Query())
+	if err != nil {
+		http.Error(w, "the change is refused: "+err.Error(), http.StatusBadRequest)
+		return
+	}
+	port := publichttp.ServerOf(w)
+	if from, err := netip.ParseAddrPort(r.RemoteAddr); err != nil || !port.Waits(c.Node, from.Addr()) {
+		reply(signer, w, result{unasked, "slurmctld's agent does not know that this is the node's own agent"})
+		return
+	}
+	l := m.lane(c.Verb, port)
+	l.waiting = append(l.waiting, asked{c, time.Now(), signer, publichttp.WaitAs(w, c.Node, nil)})
+	if !l.running {
+		l.running = true
+		go m.run(l)
+	}
+}
+
+func (m *Merger) lane(v Verb, port *publichttp.Server) *lane {
+	if m.lanes == nil {
+		m.lanes = map[Verb]*lane{}
+	}
+	if m.lanes[v] == nil {
+		m.lanes[v] = &lane{port: port}
+	}
+	return m.lanes[v]
+}
+
+func reply(s *proof.Signer, w http.ResponseWriter, r result) {
+	s.Answer(w, "text/plain; charset=utf-8", r.String())
+}
+
+// run makes the changes of a lane, until there are no more.
+func (m *Merger) run(l *lane) {
+	for {
+		select {
+		case <-time.After(calm):
+		case <-m.Done:
+			return
+		}
+		all := m.take(l)
+		if len(all) == 0 {
+			return
+		}
+		m.makeAll(l.port, all)
+	}
+}
+
+// take takes what waits in a lane. An agent that has gone has asked slurmctld itself, and its node
+// may be another one's by now.
+func (m *Merger) take(l *lane) []asked {
+	taken := make(chan []asked, 1)
+	l.port.Do(func() {
+		var all []asked
+		for _, one := range l.waiting {
+			if !one.waiter.Gone() {
+				all = append(all, one)
+			}
+		}
+		l.waiting, l.running = nil, len(all) > 0
+		taken <- all
+	})
+	select {
+	case all := <-taken:
+		return all
+	case <-m.Done:
+		return nil // the port is closed
+	}
+}
+
+// makeAll has slurmctld make changes, and answers those that wait for them.
+func (m *Merger) makeAll(port *publichttp.Server, all []asked) {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	oldest, changes := all[0].at, make([]Change, len(all))
+	for i, one := range all {
+		changes[i] = one.Change
+	}
+	for _, g := range groupsOf(changes) {
+		a := applier{slurm: m.Slurm, results: map[string]result{}, late: func() bool { return time.Since(oldest) > startLimit }}
+		a.apply(ctx, *g)
+		m.report(g, a)
+		port.Do(func() {
+			for _, one := range all {
+				if r, is := a.results[one.Node]; is && one.Reason == g.reason {
+					port.AnswerOne(one.waiter, func(w http.ResponseWriter) { reply(one.signer, w, r) })
+				}
+			}
+		})
+	}
+}
+
+func (m *Merger) report(g *group, a applier) {
+	count := map[word]int{}
+	for _, r := range a.results {
+		count[r.word]++
+	}
+	m.Log(slog.LevelInfo, fmt.Sprintf("%s: asked slurmctld for %d nodes at once", g.verb, len(g.nodes)),
+		slog.Int("commands", a.commands), slog.Int("done", count[done]), slog.Int("refused", len(a.results)-count[done]))
+}

@@ -1,0 +1,130 @@
+package merge
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/slurmlet/slurmlet/internal/slurm"
+	"github.com/slurmlet/slurmlet/slurmconf/hostlist"
+)
+
+// records is a slurmctld's, with the answers that 24.11.5 and 26.05.5 give to lists: each record
+// that can be changed is, the error is one for all, and only a deletion names the others.
+type records struct {
+	// begun counts the commands that were run or wait for the lock.
+	begun atomic.Int64
+	lock  sync.Mutex
+	// states are idle, busy, drained or down, by the names of the nodes.
+	states map[string]string
+	// commands are those that were run.
+	commands []string
+	// silent: nobody answers. mute: a deletion does not name what is kept.
+	silent, mute bool
+}
+
+func newRecords(text string) *records {
+	r := &records{states: map[string]string{}}
+	for pair := range strings.FieldsSeq(text) {
+		name, state, _ := strings.Cut(pair, "=")
+		r.states[name] = state
+	}
+	return r
+}
+
+// ran are the commands that were run.
+func (r *records) ran() []string {
+	r.lock.Lock()
+	defer r.lock.Unlock()
+	return slices.Clone(r.commands)
+}
+
+func (r *records) String() string {
+	r.lock.Lock()
+	defer r.lock.Unlock()
+	var all []string
+	for _, name := range slices.Sorted(maps.Keys(r.states)) {
+		all = append(all, name+"="+r.states[name])
+	}
+	return strings.Join(all, " ")
+}
+
+// each calls change for each name, and returns those that it refuses with the last error.
+func (r *records) each(command, names string, change func(name, state string, known bool) error) (refused []string, err error) {
+	r.begun.Add(1)
+	r.lock.Lock()
+	defer r.lock.Unlock()
+	r.commands = append(r.commands, command+" "+names)
+	if r.silent {
+		return nil, fmt.Errorf("%w: told by nobody", slurm.ErrUnreachable)
+	}
+	list, err := hostlist.Parse(names)
+	if err != nil {
+		return nil, err
+	}
+	for name := range list.All() {
+		state, known := r.states[name]
+		if wrong := change(name, state, known); wrong != nil {
+			refused, err = append(refused, name), wrong
+		}
+	}
+	return refused, err
+}
+
+var errUnknown = errors.New("scontrol: Invalid node name specified")
+
+func (r *records) DeleteNodes(_ context.Context, names string) (string, error) {
+	refused, err := r.each("delete", names, func(name, state string, known bool) error {
+		switch {
+		case !known:
+			return errUnknown
+		case state == "busy":
+			return slurm.ErrBusy
+		}
+		delete(r.states, name)
+		return nil
+	})
+	if r.mute {
+		refused = nil
+	}
+	return hostlist.Of(slices.Values(refused)).String(), err
+}
+
+func (r *records) DeleteNode(ctx context.Context, name string) error {
+	_, err := r.DeleteNodes(ctx, name)
+	if errors.Is(err, errUnknown) {
+		return nil
+	}
+	return err
+}
+
+func (r *records) set(command, names, to string) error {
+	_, err := r.each(command, names, func(name, state string, known bool) error {
+		switch {
+		case !known:
+			return errUnknown
+		case to == "idle" && state != "drained" && state != "down":
+			return errors.New("scontrol: Invalid node state specified")
+		}
+		r.states[name] = to
+		return nil
+	})
+	return err
+}
+
+func (r *records) DrainNode(_ context.Context, names, reason string) error {
+	return r.set("drain:"+reason, names, "drained")
+}
+
+func (r *records) FailNode(_ context.Context, names, reason string) error {
+	return r.set("fail:"+reason, names, "down")
+}
+
+func (r *records) ResumeNode(_ context.Context, names string) error {
+	return r.set("resume", names, "idle")
+}
