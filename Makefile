@@ -60,6 +60,7 @@ test-full: build ## every case on every version: hours
 lint: $(LINT) ## gofumpt, vet and the rules of .golangci.yml
 	$(GO) vet ./... ./e2e/...
 	$(LINT) run ./... ./e2e/...
+	LINT=$(LINT) $(GO) test -count=1 -run TestLintRules ./e2e/papers
 
 $(LINT): MODULE = lint
 $(HELM): MODULE = helm
