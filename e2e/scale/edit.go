@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"strings"
@@ -40,9 +41,9 @@ func (t *trial) idle() error {
 // it was sent.
 func (t *trial) edit() error {
 	bare, err := t.reconfigured(func() error {
-		out, err := t.Command("/usr/bin/scontrol", "reconfigure").CombinedOutput()
-		if err != nil {
-			return fmt.Errorf("cannot reconfigure: %w: %s", err, out)
+		// slurmctld goes on with it even where scontrol has waited for too long.
+		if out, err := t.Command("/usr/bin/scontrol", "reconfigure").CombinedOutput(); err != nil {
+			t.fault = fmt.Errorf("scontrol reconfigure: %w: %s", err, strings.TrimSpace(string(out)))
 		}
 		return nil
 	}, "")
@@ -78,7 +79,7 @@ func (t *trial) edit() error {
 	if err := t.settled(calm); err != nil {
 		return err
 	}
-	t.fault = t.keeps(line)
+	t.fault = errors.Join(t.fault, t.keeps(line))
 	return nil
 }
 

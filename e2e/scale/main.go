@@ -5,13 +5,14 @@
 // Every node is a small pod of its own (native.Node), and slurmctld runs under its agent. The
 // scenarios come in this order:
 //
-//	start    all nodes start, a few at a time; -starters says how many
+//	start    all nodes start, a few at a time; -starters says how many. A user asks squeue and scontrol
+//	         ping meanwhile, as in edit, ends and drain
 //	idle     nothing happens for -idle
 //	edit     a bare "scontrol reconfigure", and then an edit of slurm.conf, until the last node has it
 //	restart  slurmctld's agent gets SIGTERM and is started anew, until every node responds
 //	hold     slurmctld is stopped (SIGSTOP) for -hold and continued, until it answers a user
 //	ends     a quarter of all nodes get SIGTERM at once, with 30 s of grace and a job on every
-//	         second one of them, while a user asks squeue and scontrol ping
+//	         second one of them
 //	drain    the other nodes get SIGTERM at once; -jobs of them run a job that ends later
 //
 // With -records 10000, there are as many further records of nodes that are powered down, so that
@@ -23,6 +24,10 @@
 // prints the exponents of growth from the first to the last. Every scenario fails unless
 // slurmctld answers its users, every agent that was ended exits with 0, its record is gone, and
 // no job is lost.
+//
+// A machine stops at the least of its limits: a node has some 22 threads, which kernel.pid_max
+// counts, and 6 to 8 MB. Agents beyond fs.inotify.max_user_instances look at their files once a
+// minute.
 //
 // slurmctld and the users come before the nodes (SCHED_RR, sched(7)): in life slurmctld has a
 // machine of its own, and here all share one.
@@ -129,6 +134,9 @@ func (s *settings) parse(sizes, do string) error {
 }
 
 func outside(ctx context.Context, s settings, versions []string) error {
+	if err := room(slices.Max(s.Sizes)); err != nil {
+		return err
+	}
 	for _, version := range versions {
 		root, err := parts.Root(ctx, version, progress)
 		if err != nil {

@@ -9,6 +9,34 @@ import (
 	"time"
 )
 
+// threads are those of a node: ten of its agent and twelve of slurmd.
+const threads = 22
+
+// room says what keeps so many nodes from running on this machine. The limits are the machine's,
+// and not ours to raise.
+func room(nodes int) error {
+	most, err := setting("kernel/pid_max")
+	if err != nil {
+		return err
+	}
+	if want := nodes*threads + 1000; want > most {
+		return fmt.Errorf("cannot run %d nodes: kernel.pid_max is %d, and they have %d threads", nodes, most, want)
+	}
+	instances, err := setting("fs/inotify/max_user_instances")
+	if err == nil && instances < nodes {
+		progress("fs.inotify.max_user_instances is %d: the agents of further nodes look at their files once a minute", instances)
+	}
+	return err
+}
+
+func setting(name string) (int, error) {
+	text, err := os.ReadFile(filepath.Join("/proc/sys", name))
+	if err != nil {
+		return 0, fmt.Errorf("cannot read a limit of the machine: %w", err)
+	}
+	return strconv.Atoi(strings.TrimSpace(string(text)))
+}
+
 // memory is what all processes of the namespace have, shared pages in equal
 // parts (proc_pid_smaps(5), Pss).
 func memory() (int64, error) {

@@ -12,17 +12,15 @@ import (
 	"github.com/slurmlet/slurmlet/e2e/native"
 )
 
-// slurmConf is what a site of some thousand nodes sets:
-//   - conmgr_max_connections is 26.05's default; 24.11 has 50, and lets the
-//     others wait in the kernel's queue.
-//   - TreeWidth stays 16, and MessageTimeout 10 s, their defaults: with 500
-//     nodes slurmctld's messages go through three ranks, as from 23.11 on they
-//     can with dynamic nodes.
-//   - MinJobAge keeps the jobs until they have been counted.
-const slurmConf = `SlurmctldParameters=enable_configless,conmgr_max_connections=512
-MaxNodeCount=16384
-MinJobAge=3600
-`
+// slurmConf is what the bench needs: MinJobAge keeps the jobs until they have been counted. What a
+// cluster of that size needs, slurmctld's agent adds.
+func slurmConf(nodes int) string {
+	most := 4096 // the agent's default
+	for most < nodes {
+		most *= 2
+	}
+	return fmt.Sprintf("MaxNodeCount=%d\nMinJobAge=3600\n", most)
+}
 
 // volume is the ConfigMap's of slurmctld's agent, in the cluster's root.
 const volume = "/run/volume"
@@ -37,7 +35,7 @@ type scenario struct {
 
 // scenarios in their order.
 var scenarios = []scenario{
-	{"start", (*trial).startNodes, false},
+	{"start", (*trial).startNodes, true},
 	{"idle", (*trial).idle, false},
 	{"edit", (*trial).edit, true},
 	{"restart", (*trial).restart, false},
@@ -71,7 +69,7 @@ type trial struct {
 
 // run has everything happen to a cluster of so many nodes.
 func run(s settings, l lower, nodes int) (r result, err error) {
-	c, err := native.NewCluster(native.Options{Lower: l.Root, Slurmlet: s.Slurmlet, Nodes: nodes, SlurmConf: slurmConf + s.SlurmConf, IPv6: s.IPv6})
+	c, err := native.NewCluster(native.Options{Lower: l.Root, Slurmlet: s.Slurmlet, Nodes: nodes, SlurmConf: slurmConf(nodes+s.Records) + s.SlurmConf, IPv6: s.IPv6})
 	if err != nil {
 		return r, err
 	}
