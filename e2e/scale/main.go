@@ -21,9 +21,9 @@
 // For each it prints a table: the remote procedure calls that slurmctld was asked by type, with
 // their times (sdiag), the processor time of slurmctld and of its agent, the bytes that slurmctld
 // has sent, the time it took, and how long users waited. With two sizes (-nodes 125,500) it
-// prints the exponents of growth from the first to the last. Every scenario fails unless
-// slurmctld answers its users, every agent that was ended exits with 0, its record is gone, and
-// no job is lost.
+// prints the exponents of growth from the first to the last. A scenario fails if
+// slurmctld does not answer its users, an agent that was ended leaves its record, one that had the
+// time does not exit with 0, or a job is lost. The others happen all the same.
 //
 // A machine stops at the least of its limits: a node has some 22 threads, which kernel.pid_max
 // counts, and 6 to 8 MB. Agents beyond fs.inotify.max_user_instances look at their files once a
