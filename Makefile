@@ -32,7 +32,8 @@ E2E     := $(GO) test -tags e2e -count=1 -timeout $(if $(SLURMLET_E2E_FULL),6h,7
 STEPS   ?= 100000
 # The suite has built already when it runs a target.
 BUILT   ?= build
-SUITE   := BUILT= $(GO) run ./e2e/suite -make '$(MAKE)'
+# exec: a signal for make ends what runs
+SUITE   := $(GO) build -o bin/ ./e2e/suite && BUILT= exec bin/suite -make '$(MAKE)'
 MUTATIONS ?= 1000
 
 # pipefail is not in every sh.
@@ -51,7 +52,7 @@ test: build ## everything that must hold, in some 20 minutes (bin/test has the l
 	$(SUITE)
 
 test-full: build ## every case on every version: hours
-	SLURMLET_E2E_FULL=1 $(SUITE)
+	export SLURMLET_E2E_FULL=1; $(SUITE)
 	$(GO) test -race -run TestTorture ./internal/pid1 -torture.full
 	$(MAKE) oracle steps scale chaos fuzz
 	$(MAKE) e2e-kube SLURM=24.11
