@@ -50,8 +50,8 @@ func (w *world) merged() error {
 		return err
 	}
 	changes := asked["REQUEST_DELETE_NODE"] + asked["REQUEST_UPDATE_NODE"]
-	fmt.Printf("%d nodes, %d with a job: %d REQUEST_DELETE_NODE, %d REQUEST_UPDATE_NODE, %d commands for several\n",
-		nodes, len(w.jobs), asked["REQUEST_DELETE_NODE"], asked["REQUEST_UPDATE_NODE"], w.said("at once"))
+	fmt.Printf("%d nodes, %d with a job: %d REQUEST_DELETE_NODE, %d REQUEST_UPDATE_NODE; commands of slurmctld's agent: %d; of nodes: %v\n",
+		nodes, len(w.jobs), asked["REQUEST_DELETE_NODE"], asked["REQUEST_UPDATE_NODE"], w.said("at once"), w.direct())
 	if changes > nodes/2 {
 		return fmt.Errorf("slurmctld was asked for %d changes of %d nodes", changes, nodes)
 	}

@@ -245,21 +245,26 @@ func (w *world) gone() error {
 	return nil
 }
 
+// direct counts why nodes have asked slurmctld themselves.
+func (w *world) direct() map[string]int {
+	reasons := map[string]int{}
+	for _, n := range w.Nodes {
+		for _, line := range n.Log() {
+			if _, why, is := strings.Cut(line, `"asks slurmctld itself",`); is {
+				reasons[why]++
+			}
+		}
+	}
+	return reasons
+}
+
 // explain prints the last lines of slurmctld's agent and of nodes that are still there.
 func (w *world) explain() {
 	w.lock.Lock()
 	lines := w.log[max(0, len(w.log)-20):]
 	w.lock.Unlock()
 	fmt.Println(strings.Join(lines, "\n"))
-	reasons := map[string]int{}
-	for _, n := range w.Nodes {
-		for _, line := range n.Log() {
-			if _, why, is := strings.Cut(line, "asks slurmctld itself"); is {
-				reasons[why]++
-			}
-		}
-	}
-	fmt.Println("why nodes have asked slurmctld themselves:", reasons)
+	fmt.Println("why nodes have asked slurmctld themselves:", w.direct())
 	told := 0
 	for _, n := range w.Nodes {
 		if n.Started() && (!n.Ended() || n.Status != 0) && told < 2 {

@@ -72,7 +72,7 @@ func (a *Asker) ask(ctx context.Context, c Change) (result, error) {
 		faults = append(faults, err)
 	}
 	err := errors.Join(faults...)
-	if !errors.Is(err, proof.ErrRefused) {
+	if !errors.Is(err, proof.ErrRefused) && !errors.Is(err, context.Canceled) { // nobody waits for the answer
 		a.back.Store(time.Now().Add(awayFor).UnixNano())
 	}
 	return result{}, err

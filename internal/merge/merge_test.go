@@ -153,6 +153,17 @@ func TestWhoIsAsked(t *testing.T) {
 	}
 }
 
+// TestGivenUp: a question that was given up says nothing about slurmctld's agent.
+func TestGivenUp(t *testing.T) {
+	w := newWorld(t, "n1=idle")
+	w.followed(t, 1, "n1")
+	asker := w.asker(t, "a")
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	require.ErrorIs(t, asker.Change(ctx, Change{Delete, "n1", ""}, direct), errDirect)
+	require.NoError(t, asker.Change(t.Context(), Change{Delete, "n1", ""}, direct))
+}
+
 // TestStranger: without a proof, nothing is asked of slurmctld.
 func TestStranger(t *testing.T) {
 	w := newWorld(t, "n1=idle")

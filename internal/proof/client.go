@@ -85,8 +85,17 @@ type Status struct{ Code int }
 
 func (s *Status) Error() string { return fmt.Sprintf("%d %s", s.Code, http.StatusText(s.Code)) }
 
-// Get asks for a path at host:port with a proof, and takes a proved answer alone.
+// Get asks for a path at host:port with a proof, and takes a proved answer alone. A request that is
+// refused is made once more: slurmctld's agent may have been a new one since it gave its challenge.
 func (c *Client) Get(ctx context.Context, address, path string) (Answer, error) {
+	a, err := c.get(ctx, address, path)
+	if errors.Is(err, ErrRefused) {
+		return c.get(ctx, address, path)
+	}
+	return a, err
+}
+
+func (c *Client) get(ctx context.Context, address, path string) (Answer, error) {
 	keys := c.Keys()
 	if keys == nil {
 		return Answer{}, ErrNoKey

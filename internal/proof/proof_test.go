@@ -231,6 +231,24 @@ func TestGet(t *testing.T) {
 	}
 }
 
+// TestNewAgent: a challenge of an agent that has ended meanwhile is asked for again.
+func TestNewAgent(t *testing.T) {
+	challenges := 0
+	address := served(t, []string{"a"}, func(w *httptest.ResponseRecorder) {
+		if w.Body.Len() != len(newID().String()) {
+			return
+		}
+		if challenges++; challenges == 1 {
+			w.Body = bytes.NewBufferString(newID().String())
+		}
+	})
+	client := Client{Keys: ring(t, "a")}
+	a, err := client.Get(t.Context(), address, path)
+	require.NoError(t, err)
+	require.Equal(t, "done n1", a.Text)
+	require.Equal(t, 2, challenges)
+}
+
 // TestNobodyIsThere: a question ends with its context.
 func TestNobodyIsThere(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
