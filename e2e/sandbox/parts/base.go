@@ -36,15 +36,20 @@ func Base(ctx context.Context, name, arch string, p Progress) (string, error) {
 	return "", fmt.Errorf("cannot make the image %q: there are %s", name, strings.Join(Bases(), ", "))
 }
 
-func buildBase(ctx context.Context, dir, arch string, r release, p Progress) error {
-	started := time.Now()
+// rootsMirror is where root file systems come from. It gives the machine what their building takes.
+func rootsMirror(ctx context.Context, p Progress) (m mirror, err error) {
 	if os.Geteuid() != 0 {
-		return fmt.Errorf("cannot make the files of other users: not root")
+		return m, fmt.Errorf("cannot make the files of other users: not root")
 	}
 	if err := Install(ctx, p, "root"); err != nil {
-		return err
+		return m, err
 	}
-	m, err := machineMirror()
+	return machineMirror()
+}
+
+func buildBase(ctx context.Context, dir, arch string, r release, p Progress) error {
+	started := time.Now()
+	m, err := rootsMirror(ctx, p)
 	if err != nil {
 		return err
 	}

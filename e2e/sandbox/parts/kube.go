@@ -3,7 +3,6 @@ package parts
 import (
 	"context"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"time"
@@ -49,13 +48,7 @@ func Node(ctx context.Context, p Progress) (string, error) {
 
 func buildNode(ctx context.Context, dir string, p Progress) error {
 	started := time.Now()
-	if os.Geteuid() != 0 {
-		return fmt.Errorf("cannot make the files of other users: not root")
-	}
-	if err := Install(ctx, p, "root"); err != nil {
-		return err
-	}
-	m, err := machineMirror()
+	m, err := rootsMirror(ctx, p)
 	if err != nil {
 		return err
 	}

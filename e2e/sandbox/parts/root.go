@@ -67,13 +67,7 @@ func Root(ctx context.Context, slurm string, p Progress) (string, error) {
 // buildRoot leaves the file system in dir/root and its list of packages in dir/about.
 func buildRoot(ctx context.Context, dir, slurm string, r release, p Progress) error {
 	started := time.Now()
-	if os.Geteuid() != 0 {
-		return fmt.Errorf("cannot make the files of other users: not root")
-	}
-	if err := Install(ctx, p, "root"); err != nil {
-		return err
-	}
-	m, err := machineMirror()
+	m, err := rootsMirror(ctx, p)
 	if err != nil {
 		return err
 	}
