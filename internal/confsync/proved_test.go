@@ -32,11 +32,15 @@ func ringOf(name string) func() *keyring.Ring {
 }
 
 // provedFeed has its challenge beside it, as on the agent's port.
-func provedFeed(t *testing.T, key string) (*Feed, string) {
+func provedFeed(t testing.TB, key string) (*Feed, string) {
+	return provedFeedWithin(t, key, publichttp.Limits{Active: 100, Waiting: 100, Timeout: time.Minute, WaitTimeout: time.Minute})
+}
+
+func provedFeedWithin(t testing.TB, key string, limits publichttp.Limits) (*Feed, string) {
 	f, mux := &Feed{Verifier: &proof.Verifier{Keys: ringOf(key)}}, http.NewServeMux()
 	mux.Handle("GET /conf", f)
 	mux.Handle("GET "+proof.ChallengePath, f.Verifier)
-	p, err := publichttp.Listen("127.0.0.1:0", mux, publichttp.Limits{Active: 100, Waiting: 100, Timeout: time.Minute, WaitTimeout: time.Minute})
+	p, err := publichttp.Listen("127.0.0.1:0", mux, limits)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, p.Close()) })
 	f.Serve(p)
