@@ -22,7 +22,7 @@
 //	SLURMLET_DEAD_STEPS     a job that has lost a slurmstepd: end (cancel it), requeue (if it is a batch job that allows it, otherwise end) or keep (slurmd; default: end)
 //	SLURMLET_GRES           generic resources: auto (the GPUs that the agent finds), none, or name[:type][:count],… with no more GPUs than the agent finds (slurmd; default: auto)
 //	SLURMLET_GRACE_PERIOD   the time from SIGTERM to SIGKILL, as in terminationGracePeriodSeconds: a duration such as 30s or 10m; see below (default: 30s)
-//	SLURMLET_JOB_SIGNAL     a signal to jobs that still run when the grace period ends, as in sbatch --signal: [B:]signal[@seconds] (slurmd; default: none)
+//	SLURMLET_JOB_SIGNAL     a signal to jobs that still run some time before they are requeued, as in sbatch --signal: [B:]signal[@seconds] (slurmd; default: none)
 //	SLURMLET_LISTEN         [host]:port of the agent's HTTP port, with /livez, /readyz, /startupz, /metrics and a short /status; see below (default: :8817)
 //	SLURMLET_RUN_DIR        the directory of the agent's sockets and of gres.conf, an absolute path (default: /run/slurmlet)
 //	SLURMLET_CONF_DIR       Slurm's configuration directory, an absolute path (default: /etc/slurm)

@@ -5,6 +5,7 @@ package e2e
 import (
 	"context"
 	"encoding/json"
+	"flag"
 	"fmt"
 	"io"
 	"os"
@@ -58,7 +59,7 @@ func eachVersion(t *testing.T, b bed, cases []testCase) {
 	for at, version := range parts.Versions() {
 		queue := make(chan testCase, len(cases))
 		for i, one := range cases {
-			if withTime() || one.on == both || one.on == versions(version) || one.on == either && i%len(parts.Versions()) == at {
+			if withTime() || isNamed(version) || one.on == both || one.on == versions(version) || one.on == either && i%len(parts.Versions()) == at {
 				queue <- one
 			}
 		}
@@ -75,6 +76,12 @@ func eachVersion(t *testing.T, b bed, cases []testCase) {
 			})
 		}
 	}
+}
+
+// isNamed: -run names the version, so that it is for this one that somebody asks.
+func isNamed(version string) bool {
+	named := flag.Lookup("test.run")
+	return named != nil && strings.Contains(strings.ReplaceAll(named.Value.String(), `\`, ""), version)
 }
 
 // series is what one cluster after the other runs.

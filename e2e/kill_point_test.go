@@ -135,7 +135,7 @@ func killCases() []testCase {
 // the pod was cut off is tried again by TCP after up to 8 s only.
 const soon, soonEnough = 10 * time.Second, 40 * time.Second
 
-// killGrace has the jobs requeued 14 s, and the node set DOWN 21 s after SIGTERM.
+// killGrace has the jobs requeued 14 s, and the node set DOWN 21.5 s after SIGTERM.
 const killGrace = 30 * time.Second
 
 func (c *cluster) victim() sandbox.PodSpec {

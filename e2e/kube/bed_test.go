@@ -78,7 +78,7 @@ type cluster struct {
 func up(t *testing.T) *cluster {
 	c := &cluster{helm: os.Getenv("HELM"), version: os.Getenv("SLURM")}
 	if c.helm == "" || c.version == "" {
-		t.Skip("HELM and SLURM are not set: run make e2e-kube")
+		t.Fatal("HELM and SLURM are not set: run make e2e-kube")
 	}
 	images, err := filepath.Glob(repository("bin/images/*-" + strings.ReplaceAll(c.version, ".", "-") + ".tar"))
 	require.NoError(t, err)

@@ -19,7 +19,7 @@ type Deadlines struct {
 	// Fail is when the node is set DOWN, which ends all that is left on it as NODE_FAIL.
 	Fail time.Duration
 	// Leave is when the steps that are still here are not waited for any more:
-	// their processes are asked to end.
+	// their processes, which were asked to end at Fail, are killed.
 	Leave time.Duration
 	// Stop is when slurmd is sent SIGTERM, whatever has become of the record.
 	Stop time.Duration
