@@ -2,6 +2,7 @@ package sandbox
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -32,7 +33,7 @@ func Install(ctx context.Context, limits bool, progress func(string, ...any)) er
 // machine gives this machine what it needs to run pods.
 func (o Options) machine(ctx context.Context) error {
 	if pureV2() || o.NoLimits {
-		return parts.Install(ctx, o.Progress, "native")
+		return errors.Join(parts.AllowWatches(o.Progress), parts.Install(ctx, o.Progress, "native"))
 	}
 	_, err := o.kernel(ctx)
 	return err
