@@ -58,6 +58,9 @@ type Agent struct {
 	spoolMade chan struct{}
 	status    atomic.Pointer[Status]
 
+	turns turns
+	// messageTimeout is slurm.conf's, in nanoseconds, 0 as long as it is not known.
+	messageTimeout atomic.Int64
 	// asked is cancelled with the question that it belongs to.
 	cancelQuestion context.CancelFunc
 
@@ -70,6 +73,7 @@ type Agent struct {
 	mainLock sync.Mutex // held while a daemon is started, so that its READY meets a known pid
 	main     *process.Process
 	former   *process.Process // has handed over and may not have ended yet
+	mark     mark             // of the slurmd that was started last
 
 	lastError, lastFatal atomic.Pointer[LastError]
 
@@ -81,6 +85,7 @@ type Agent struct {
 	// follower is nil where the daemon fetches no configuration.
 	follower *confsync.Follower
 	steps    steps
+	holders  holders
 	// inherited are the steps of an earlier container that have left their sockets.
 	inherited  []string
 	mismatches mismatchCheck
@@ -180,9 +185,10 @@ func (a *Agent) prepare() error {
 	}
 	programs := a.daemon.programs
 	a.hang = a.newHangCheck()
+	a.turns = newTurns(p.Registers)
 	a.client = slurm.Scontrol{
-		Path: programs["scontrol"], Scancel: programs["scancel"], Squeue: programs["squeue"], Sdiag: programs["sdiag"],
-		Env: a.daemon.scontrolEnv(), Asked: a.hang.asked,
+		Path: programs["scontrol"], Scancel: programs["scancel"], Sinfo: programs["sinfo"], Squeue: programs["squeue"], Sdiag: programs["sdiag"],
+		Env: a.daemon.scontrolEnv(), Asked: a.hang.asked, Turn: a.turns.take,
 	}
 	a.asker = &merge.Asker{Prover: a.prover(), Controller: a.Config.Controller, AgentPort: a.Config.AgentPort, Log: a.log}
 	return a.open()
@@ -326,6 +332,7 @@ func (a *Agent) own() int {
 			a.publish(next)
 			a.inform(a.unit.follow(next))
 			if next.Registers && next.Phase == lifecycle.Stopping && a.life.Phase != lifecycle.Stopping {
+				a.turns.end()
 				go a.hang.whileStopping()
 			}
 			a.life = next

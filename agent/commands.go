@@ -59,7 +59,7 @@ func (a *Agent) resume(ctx context.Context) error {
 func (a *Agent) untilFree(ctx context.Context) error {
 	for tries := 0; ; tries++ {
 		ended := a.stepEnds.next()
-		question, cancel := context.WithTimeout(ctx, questionLimit)
+		question, cancel := context.WithTimeout(ctx, a.questionLimit())
 		node, err := a.client.Node(question, a.Config.NodeName)
 		cancel()
 		switch {
@@ -120,7 +120,7 @@ func (a *Agent) command(do func(ctx context.Context, r *http.Request) error) htt
 }
 
 func (a *Agent) drainCommand(ctx context.Context, r *http.Request) error {
-	question, cancel := context.WithTimeout(ctx, questionLimit)
+	question, cancel := context.WithTimeout(ctx, a.questionLimit())
 	defer cancel()
 	if err := a.drain(question, r.FormValue("reason")); err != nil {
 		return err
@@ -135,7 +135,7 @@ func (a *Agent) resumeCommand(ctx context.Context, _ *http.Request) error {
 	if a.Status().State == lifecycle.Stopping {
 		return errors.New("the pod is terminating: its node takes no jobs any more")
 	}
-	question, cancel := context.WithTimeout(ctx, questionLimit)
+	question, cancel := context.WithTimeout(ctx, a.questionLimit())
 	defer cancel()
 	return a.resume(question)
 }

@@ -568,7 +568,7 @@
 //	1    the agent itself failed; "slurmlet check": an error is among the findings, and Slurm would refuse the files
 //	64   wrong usage: unknown role or command (EX_USAGE)
 //	69   "slurmlet status", "slurmlet probe": no agent answers (EX_UNAVAILABLE)
-//	72   something that the container must have is missing: the daemon, scontrol, sdiag, squeue, a key, a user (EX_OSFILE)
+//	72   something that the container must have is missing: the daemon, scontrol, sdiag, sinfo, squeue, a key, a user (EX_OSFILE)
 //	75   "slurmlet status", "slurmlet probe": the agent is not Ready; the agent itself: the time was over, and the node record or
 //	     jobs may be left (EX_TEMPFAIL)
 //	77   Slurm cannot limit jobs by cgroup, and SLURMLET_CGROUP does not go without (EX_NOPERM)

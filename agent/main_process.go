@@ -21,10 +21,12 @@ func (a *Agent) start() lifecycle.Event {
 	if err := a.machine.Reclaim(a.delegated.Delegation); err != nil {
 		a.log(slog.LevelWarn, "cannot put the container's cgroups right before slurmd starts", slog.Any("error", err))
 	}
+	a.mark = a.newMark()
 	p, err := a.Table.Start(a.daemon.command(a))
 	if err != nil {
 		return lifecycle.MainFailed{Err: err}
 	}
+	a.mark.main = p
 	a.takeOver(p)
 	return lifecycle.MainStarted{PID: p.PID(), At: began(a.Root, p)}
 }

@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"math/rand/v2"
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -27,6 +29,8 @@ type MismatchStatus struct {
 type mismatchCheck struct {
 	found  atomic.Pointer[MismatchStatus]
 	cancel context.CancelFunc
+	// asked: the configuration was asked for once.
+	asked bool
 
 	lock sync.Mutex
 	told []nodesize.Mismatch
@@ -38,10 +42,21 @@ func (a *Agent) checkMismatches() {
 	if a.mismatches.cancel != nil {
 		a.mismatches.cancel()
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), questionLimit)
+	alive, cancel := context.WithCancel(context.Background())
 	a.mismatches.cancel = cancel
-	node := *a.status.Load().Node
+	node, spread := *a.status.Load().Node, time.Duration(0)
+	if a.mismatches.asked {
+		spread = rand.N(a.follower.Spread() + 1) // all nodes have reconfigured
+	}
+	a.mismatches.asked = true
 	go func() {
+		defer cancel()
+		select {
+		case <-time.After(spread):
+		case <-alive.Done():
+			return
+		}
+		ctx, cancel := context.WithTimeout(alive, a.questionLimit())
 		defer cancel()
 		cluster, err := a.client.Config(ctx)
 		if !errors.Is(ctx.Err(), context.Canceled) { // a later one has taken over
@@ -55,6 +70,7 @@ func (a *Agent) compared(node NodeStatus, cluster slurm.Config, err error) {
 		a.mismatches.found.Store(&MismatchStatus{Error: err.Error()})
 		return
 	}
+	a.learn(cluster)
 	mismatches := nodesize.Mismatches(nodesize.Pod{
 		Size: node.Size, Limits: node.Limits, Gres: node.Gres, Controllers: node.Cgroup.Controllers, MayBind: mayBind(),
 		SpoolDir: a.Config.SpoolDir, TmpDir: a.Config.TmpDir, GresConf: gresConf(a.Config),
@@ -68,6 +84,13 @@ func (a *Agent) compared(node NodeStatus, cluster slurm.Config, err error) {
 			a.log(slog.LevelWarn, "the cluster's configuration does not fit this pod",
 				slog.String("setting", m.Setting), slog.String("instead", m.Instead), slog.String("why", m.Why))
 		}
+	}
+}
+
+// learn keeps what questions to slurmctld have to heed.
+func (a *Agent) learn(cluster slurm.Config) {
+	if timeout, err := cluster.Seconds("MessageTimeout"); err == nil {
+		a.messageTimeout.Store(int64(timeout))
 	}
 }
 

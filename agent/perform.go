@@ -19,8 +19,6 @@ import (
 	"github.com/slurmlet/slurmlet/internal/slurm"
 )
 
-const questionLimit = lifecycle.QuestionLimit
-
 // perform does one action. What is known at once comes back as events; the
 // rest is posted later.
 func (a *Agent) perform(act lifecycle.Action) []lifecycle.Event {
@@ -34,9 +32,9 @@ func (a *Agent) perform(act lifecycle.Action) []lifecycle.Event {
 	case lifecycle.Confirm:
 		a.inquire(func(ctx context.Context) lifecycle.Event { return a.confirmQuestion(ctx, act.Number) })
 	case lifecycle.AskNode:
-		a.inquire(func(ctx context.Context) lifecycle.Event { return a.nodeQuestion(ctx, act.Number) })
+		a.inquire(func(ctx context.Context) lifecycle.Event { return a.nodeQuestion(ctx, act) })
 	case lifecycle.AskJobs:
-		a.inquire(func(ctx context.Context) lifecycle.Event { return a.withdrawQuestion(ctx, act.Number) })
+		a.inquire(func(ctx context.Context) lifecycle.Event { return a.withdrawQuestion(ctx, act) })
 	case lifecycle.Change:
 		a.inquire(func(ctx context.Context) lifecycle.Event {
 			return lifecycle.Done{Number: act.Number, Err: a.change(ctx, act)}
@@ -46,7 +44,7 @@ func (a *Agent) perform(act lifecycle.Action) []lifecycle.Event {
 	case lifecycle.FindLostJobs:
 		a.inquire(func(ctx context.Context) lifecycle.Event { return a.findLost(ctx, act.Number) })
 	case lifecycle.Arm:
-		time.AfterFunc(spread(a.life, act.After), func() { a.post(lifecycle.TimerFired{Number: act.Number}) })
+		time.AfterFunc(spread(a.life, act.After, a.follower.Spread()), func() { a.post(lifecycle.TimerFired{Number: act.Number}) })
 	case lifecycle.Schedule:
 		time.AfterFunc(act.After, func() { a.post(lifecycle.DeadlinePassed{Stage: act.Stage}) })
 	case lifecycle.CountSteps:
@@ -118,13 +116,16 @@ func (a *Agent) exit() {
 }
 
 // spread makes a thousand nodes not ask a new slurmctld at once, nor one that
-// was away when all of them got SIGTERM. A deadline stays what it is.
-func spread(l lifecycle.State, wait time.Duration) time.Duration {
-	switch l.Activity {
-	case lifecycle.Ending, lifecycle.Replacing:
+// was away when all of them got SIGTERM. A deadline stays what it is. Where nobody waits for the
+// answer, all nodes together ask within the time that the cluster needs.
+func spread(l lifecycle.State, wait, cluster time.Duration) time.Duration {
+	switch {
+	case l.Activity == lifecycle.Ending, l.Activity == lifecycle.Replacing:
 		return wait
-	case lifecycle.Idle: // nobody waits for it
-		return wait + rand.N(wait)
+	case l.Activity == lifecycle.Idle:
+		return wait + rand.N(max(wait, cluster))
+	case l.Phase == lifecycle.Reloading && l.Tries == 0:
+		return wait + rand.N(max(wait/5, cluster))
 	}
 	return wait + time.Duration(rand.Int64N(int64(wait)/5+1))
 }
@@ -167,14 +168,13 @@ func (a *Agent) lastWords() string {
 
 func (a *Agent) ping(ctx context.Context) error { return a.client.Ping(ctx) }
 
-func (a *Agent) nodeQuestion(ctx context.Context, number int) lifecycle.Event {
-	node, err := a.client.Node(ctx, a.Config.NodeName)
-	if err == nil && node != nil {
-		err = a.knownGres(ctx, node)
+func (a *Agent) nodeQuestion(ctx context.Context, act lifecycle.AskNode) lifecycle.Event {
+	e := a.recordAnswer(ctx, act.Number, act.Need)
+	if e.Err == nil && e.Node != nil {
+		e.Err = a.knownGres(ctx, e.Node)
+		e.Late = isLate(e.Err)
 	}
-	e := lifecycle.Answered{Number: number, Node: node, Err: err, Late: isLate(err)}
-	e.Main, e.Began = a.beganByNow(a.mainProcess())
-	if err == nil && node != nil && node.Busy() {
+	if e.Err == nil && e.Node != nil && e.Node.Busy() {
 		e.Steps = len(a.stepSockets())
 	}
 	return e
@@ -215,7 +215,7 @@ func (a *Agent) inquire(question func(context.Context) lifecycle.Event) {
 	if a.cancelQuestion != nil {
 		a.cancelQuestion()
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), questionLimit)
+	ctx, cancel := context.WithTimeout(context.Background(), a.questionLimit())
 	a.cancelQuestion = cancel
 	go func() {
 		defer cancel()

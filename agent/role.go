@@ -99,7 +99,7 @@ func partOf(r Role) part {
 		}
 	case Slurmd:
 		return part{
-			program: "slurmd", tools: []string{"scontrol", "scancel", "squeue"},
+			program: "slurmd", tools: []string{"scontrol", "scancel", "sinfo", "squeue"},
 			announces: true, args: slurmdArgs, env: slurmdEnv, client: servedConf,
 			registers: true, login: (*Agent).nodeLogin, restarts: true, copy: confCache, reach: (*Agent).reachController,
 			usual: "Node configuration differs from hardware", // the pod is a part of the machine
@@ -144,7 +144,8 @@ func confCache(c Config) string { return filepath.Join(c.SpoolDir, "conf-cache")
 func sackdCache(Config) string { return "/run/slurm/conf" }
 
 func slurmdArgs(a *Agent) []string {
-	return []string{"-Z", "-N", a.Config.NodeName, "-b", "--conf-server", a.Config.Controller, "--conf", a.life.Size.Conf() + a.life.Traits.Conf()}
+	args := []string{"-Z", "-N", a.Config.NodeName, "-b", "--conf-server", a.Config.Controller, "--conf", a.life.Size.Conf() + a.life.Traits.Conf()}
+	return append(args, a.mark.args()...)
 }
 
 // slurmdEnv: slurmd would tell the machine's boot time, and slurmctld takes one

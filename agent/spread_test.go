@@ -27,7 +27,7 @@ func TestSpread(t *testing.T) {
 		const wait = time.Hour
 		var longer int
 		for range 100 {
-			after := spread(c.life, wait)
+			after := spread(c.life, wait, 0)
 			require.GreaterOrEqual(t, after, wait)
 			require.LessOrEqual(t, after, wait+wait/5)
 			if after > wait {

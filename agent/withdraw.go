@@ -93,45 +93,19 @@ func answers(path string) bool {
 }
 
 // withdrawQuestion is what there is to know about the record on the way down.
-func (a *Agent) withdrawQuestion(ctx context.Context, number int) lifecycle.Event {
-	node, err := a.client.Node(ctx, a.Config.NodeName)
+func (a *Agent) withdrawQuestion(ctx context.Context, act lifecycle.AskJobs) lifecycle.Event {
+	e := a.recordAnswer(ctx, act.Number, act.Need)
 	steps := a.stepSockets()
-	e := lifecycle.Answered{Number: number, Node: node, Steps: len(steps), Err: err, Late: isLate(err)}
-	e.Main, e.Began = a.beganByNow(a.mainProcess())
-	if err != nil || node == nil || !node.Busy() {
+	e.Steps = len(steps)
+	if e.Err != nil || e.Node == nil || !e.Node.Busy() {
 		return e
 	}
-	e.Jobs, err = a.jobsOf(ctx, steps)
-	e.Counted = err == nil && len(steps) == 0
+	var err error
+	e.Jobs, e.Counted, err = a.jobsHolding(ctx, e.Node, steps)
 	if err != nil {
 		a.log(slog.LevelDebug, "cannot tell which jobs run here", slog.Any("error", err)) // only shown
 	}
 	return e
-}
-
-// jobsOf asks for the jobs of steps; without steps, for those that slurmctld
-// counts on the node, which costs it more.
-func (a *Agent) jobsOf(ctx context.Context, steps []string) ([]slurm.Job, error) {
-	var ids []string
-	for _, s := range steps {
-		if id, _, known := strings.Cut(s, "."); known {
-			ids = append(ids, id)
-		}
-	}
-	if len(ids) == 0 {
-		return a.jobsHere(ctx)
-	}
-	slices.Sort(ids)
-	return a.jobs(ctx, slices.Compact(ids))
-}
-
-// jobsHere asks for the jobs that slurmctld counts on the node.
-func (a *Agent) jobsHere(ctx context.Context) ([]slurm.Job, error) {
-	ids, err := a.client.JobsOn(ctx, a.Config.NodeName)
-	if err != nil {
-		return nil, err
-	}
-	return a.jobs(ctx, ids)
 }
 
 func (a *Agent) jobs(ctx context.Context, ids []string) ([]slurm.Job, error) {
@@ -149,12 +123,30 @@ func (a *Agent) jobs(ctx context.Context, ids []string) ([]slurm.Job, error) {
 }
 
 // requeueJobs requeues what may be, and tells of what may not: it has until
-// the node is set DOWN.
+// the node is set DOWN. The jobs whose steps run here come first, because slurmctld knows them
+// by their numbers. All jobs are looked through for others if any still runs.
 func (a *Agent) requeueJobs(ctx context.Context) error {
-	jobs, err := a.jobsHere(ctx)
+	known, err := a.jobsOf(ctx, a.stepSockets())
+	if err == nil {
+		err = a.requeueAll(ctx, known)
+	}
 	if err != nil {
 		return err
 	}
+	if len(known) > 0 {
+		node, err := a.client.Glance(ctx, a.Config.NodeName)
+		if err != nil || node != nil && !node.Allocated() {
+			return err
+		}
+	}
+	all, err := a.jobsHere(ctx)
+	if err != nil {
+		return err
+	}
+	return a.requeueAll(ctx, slices.DeleteFunc(all, func(j slurm.Job) bool { return contains(known, fmt.Sprint(j.ID)) }))
+}
+
+func (a *Agent) requeueAll(ctx context.Context, jobs []slurm.Job) error {
 	var faults []error
 	for i := range jobs {
 		if job := &jobs[i]; job.Running() {
@@ -213,8 +205,10 @@ func (a *Agent) signalJobs() {
 // did not end when they were asked to.
 func (a *Agent) killRequeued() {
 	a.untilOver(context.Background(), "cannot tell which jobs have been requeued", func(ctx context.Context) error {
-		steps := a.stepSockets()
-		jobs, err := a.jobsOf(ctx, steps)
+		jobs, err := a.jobsOf(ctx, a.stepSockets())
+		if err == nil && len(jobs) == 0 {
+			jobs, err = a.jobsHere(ctx)
+		}
 		if err != nil {
 			return err
 		}
@@ -271,7 +265,7 @@ const (
 // untilOver tries until it works, ctx is over or the agent ends.
 func (a *Agent) untilOver(ctx context.Context, trouble string, do func(context.Context) error) {
 	for pause := firstAgain; ; pause = min(2*pause, lastAgain) {
-		question, cancel := context.WithTimeout(ctx, questionLimit)
+		question, cancel := context.WithTimeout(ctx, a.questionLimit())
 		err := do(question)
 		cancel()
 		if err == nil {

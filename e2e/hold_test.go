@@ -11,7 +11,7 @@ import (
 	"github.com/slurmlet/slurmlet/e2e/sandbox"
 )
 
-// holdable makes a pod stop at any point of its agent's life: its scontrol and
+// holdable makes a pod stop at any point of its agent's life: its scontrol, sinfo and
 // slurmd wait in front of the real ones as long as they are told to.
 func holdable(spec sandbox.PodSpec) sandbox.PodSpec {
 	script := func(text string) sandbox.File {
@@ -19,13 +19,13 @@ func holdable(spec sandbox.PodSpec) sandbox.PodSpec {
 	}
 	spec.Env["PATH"] = "/usr/local/held:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 	spec.Volumes = append(spec.Volumes, sandbox.Volume{
-		Name: "held", Path: "/usr/local/held", Files: map[string]sandbox.File{"scontrol": script(heldScontrol), "slurmd": script(heldSlurmd)},
+		Name: "held", Path: "/usr/local/held", Files: map[string]sandbox.File{"scontrol": script(heldCommand), "sinfo": script(heldCommand), "slurmd": script(heldSlurmd)},
 	})
 	return spec
 }
 
-// What is held is in a file: "before show node*", "after delete*".
-const heldScontrol = `#!/bin/sh
+// What is held is in a file: "before --all*" for sinfo, "after delete*".
+const heldCommand = `#!/bin/sh
 args="$*"
 hold() {
 	while pattern=$(cat /shared/hold-NODE 2>/dev/null) && [ -n "$pattern" ]; do
@@ -36,7 +36,7 @@ hold() {
 	done
 }
 hold before
-/usr/bin/scontrol "$@"
+"/usr/bin/${0##*/}" "$@"
 status=$?
 hold after
 exit $status

@@ -41,7 +41,7 @@ var killPoints = []killPoint{
 		c.waitDoing(t, lifecycle.Starting, "waiting for the daemon's READY")
 	}},
 	{"Starting, after slurmd's READY", true, func(t *testing.T, c *cluster) {
-		c.hold(t, victim, "before show node*")
+		c.hold(t, victim, "before --all*")
 		c.killAgent(t)
 		c.waitHeld(t, victim)
 		c.waitDoing(t, lifecycle.Starting, "waiting for the service to be confirmed")
@@ -59,7 +59,7 @@ var killPoints = []killPoint{
 	{"Ready and idle", false, func(*testing.T, *cluster) {}},
 	{"Ready, with jobs", true, func(*testing.T, *cluster) {}},
 	{"Reloading", true, func(t *testing.T, c *cluster) {
-		c.hold(t, victim, "before show node*")
+		c.hold(t, victim, "before --all*")
 		c.run(t, sandbox.Controller, "scontrol", "reconfigure")
 		c.waitHeld(t, victim)
 		c.waitDoing(t, lifecycle.Reloading, "")

@@ -90,7 +90,7 @@ func (c *cluster) losesSlurmctld(t *testing.T, o outage) {
 			s, said := c.inside(t, l.node)
 			gone := l.step == "after delete*" && (c.pod(t, l.node).State == sandbox.Exited || s.Doing == "waiting for the daemon to stop")
 			waits := l.step == "" && !l.later && s.Reason == "jobs run on it"
-			return gone || waits || s.State == lifecycle.Stopping && strings.Contains(s.Reason, "scontrol "), said
+			return gone || waits || s.State == lifecycle.Stopping && (strings.Contains(s.Reason, "scontrol ") || strings.Contains(s.Reason, "sinfo: ")), said
 		})
 	}
 	for node := range jobs {

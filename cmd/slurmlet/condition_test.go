@@ -166,7 +166,7 @@ func calls(n int) condition {
 		since, have := c.journal()[c.marked:], 0
 		for line := range strings.Lines(since) {
 			program, _, _ := strings.Cut(line, "[")
-			if program == "scontrol" || program == "squeue" || program == "scancel" {
+			if program == "scontrol" || program == "sinfo" || program == "squeue" || program == "scancel" {
 				have++
 			}
 		}

@@ -106,7 +106,7 @@ func TestDrainWaits(t *testing.T) {
 	require.Empty(t, ended)
 
 	endStep(aliceScript)(c)
-	c.await(phase{"its job is looked at", nil, []condition{wrote("show node", 4)}})
+	c.await(phase{"its job is looked at", nil, []condition{wrote(asked, 4)}})
 	require.Empty(t, ended, "the step has ended, and not its job")
 	drop("jobs/5")(c)
 	select {

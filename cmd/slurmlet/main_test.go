@@ -86,7 +86,7 @@ func newStage(t testing.TB) string {
 	for _, sub := range []string{"bin", "conf", "spool", "jobs", "podinfo"} {
 		require.NoError(t, os.Mkdir(filepath.Join(dir, sub), 0o755))
 	}
-	for _, name := range []string{"slurmctld", "slurmd", "scontrol", "scancel", "squeue", "sdiag", "container", "connect", "stranger"} {
+	for _, name := range []string{"slurmctld", "slurmd", "scontrol", "scancel", "sinfo", "squeue", "sdiag", "container", "connect", "stranger"} {
 		require.NoError(t, os.Symlink(standin, filepath.Join(dir, "bin", name)))
 	}
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "conf", "slurm.key"), []byte(firstKey), 0o600))

@@ -23,7 +23,7 @@ const (
 	drained  = "update nodename=n1 state=drain reason=slurmlet: the pod is of another size than the record"
 	resumed  = "update nodename=n1 state=resume"
 	deleted  = "delete nodename=n1"
-	asked    = "show node n1 --json"
+	asked    = "--all --nodes=n1 --json"
 	sigterm  = "] SIGTERM"
 	newStart = "] start uid=0"
 )

@@ -51,7 +51,7 @@ var (
 	// endJob: slurmctld knows of it when the step ends.
 	endJob = []act{mark, drop("jobs/5"), endStep(aliceScript)}
 	// leaves in order: the record is deleted, and stays so, before slurmd is stopped.
-	leaves = []condition{exits(0), inOrder(deleted, asked, sigterm), recordIs(""), atMost(sigterm, 1)}
+	leaves = []condition{exits(0), inOrder(deleted, deleted, sigterm), recordIs(""), atMost(sigterm, 1)}
 )
 
 // TestWayDown is what SIGTERM does to a node that is Ready, while there is time.

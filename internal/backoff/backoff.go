@@ -15,6 +15,8 @@ const (
 	// FirstTry and LastTry are the pauses between questions that have no answer yet.
 	FirstTry = 50 * time.Millisecond
 	LastTry  = 5 * time.Second
+	// LastQuiet is the pause where nobody waits for the answer.
+	LastQuiet = time.Minute
 	// FirstPause and LastPause are those between the starts of a process that ends: the
 	// first restarts come at once.
 	FirstPause = 100 * time.Millisecond

@@ -214,7 +214,7 @@ func (f *Follower) poll(take func(manifest) bool) {
 		case err == nil:
 			failures, last, met = 0, m.hash, true
 			f.nodes.Store(int64(m.nodes))
-			if !take(m) || !f.pause(rand.N(f.spread()+1)) {
+			if !take(m) || !f.pause(rand.N(f.Spread()+1)) {
 				return
 			}
 			continue
@@ -228,7 +228,7 @@ func (f *Follower) poll(take func(manifest) bool) {
 		}
 		pause := backoff.Grow(time.Second, failures, time.Minute)
 		failures++
-		if !f.pause(pause + rand.N(max(pause, f.spread()))) {
+		if !f.pause(pause + rand.N(max(pause, f.Spread()))) {
 			return
 		}
 	}
@@ -250,8 +250,12 @@ const (
 	mostSpread = time.Minute
 )
 
-// spread is over what time all agents' next questions lie.
-func (f *Follower) spread() time.Duration {
+// Spread is over what time the questions lie that all agents ask at once. A nil Follower knows of
+// no others.
+func (f *Follower) Spread() time.Duration {
+	if f == nil {
+		return 0
+	}
 	return min(time.Duration(f.nodes.Load())*spreadEach, mostSpread)
 }
 

@@ -143,6 +143,6 @@ func TestSpread(t *testing.T) {
 	f := NewFollower(FollowerOptions{})
 	for nodes, want := range map[int64]time.Duration{0: 0, 10: 10 * time.Millisecond, 10_000: 10 * time.Second, 1 << 31: time.Minute} {
 		f.nodes.Store(nodes)
-		require.Equal(t, want, f.spread())
+		require.Equal(t, want, f.Spread())
 	}
 }

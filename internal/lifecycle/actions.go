@@ -17,9 +17,15 @@ type (
 	// Confirm asks whether the service answers.
 	Confirm struct{ Number int }
 	// AskNode asks slurmctld for the node record.
-	AskNode struct{ Number int }
+	AskNode struct {
+		Number int
+		Need   Need
+	}
 	// AskJobs asks for the node record, and for the jobs that hold it.
-	AskJobs struct{ Number int }
+	AskJobs struct {
+		Number int
+		Need   Need
+	}
 	// Change changes the record or its jobs. Done answers it.
 	Change struct {
 		Number int
@@ -105,6 +111,17 @@ type (
 		After  time.Duration
 	}
 )
+
+// Need is what an answer about the record must be sure to tell, although slurmctld has to send
+// all of its nodes for it. An answer that costs one node may leave it out.
+type Need struct {
+	// Start: which slurmd has registered.
+	Start bool
+	// Absence: that there is no record.
+	Absence bool
+	// Topology: where the node stands in the cluster's network.
+	Topology bool
+}
 
 // Verb is what is to be changed.
 type Verb int

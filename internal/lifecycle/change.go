@@ -40,7 +40,8 @@ func (l State) lookAgain() (State, []Action) {
 	switch l.Activity {
 	case Leaving:
 		l.Tries = 0
-		return l.wait(settle)
+		l.looks++
+		return l.wait(backoff.Grow(settle, l.looks-1, lastLook))
 	case Finishing:
 		l.Tries, l.running = 0, 0
 		return l.wait(backoff.Grow(settle, l.looks, lastLook))

@@ -105,7 +105,11 @@ func (w *world) happen(b byte) {
 		if len(w.changes) > 0 {
 			n := w.changes[0]
 			w.changes = w.changes[1:]
-			w.feed(Done{n, w.maybe(how)})
+			err := w.maybe(how)
+			if w.life.Activity == Deleting && how&3 == 3 {
+				err = slurm.ErrNoNode
+			}
+			w.feed(Done{n, err})
 		}
 	case 7:
 		w.feed(HungUp{})
@@ -181,6 +185,9 @@ func (w *world) answer(how byte) {
 		return
 	}
 	w.record = node[how]
+	if w.record != nil && n%2 == 0 {
+		w.record.SlurmdStart = slurm.Time{} // sinfo does not tell
+	}
 	w.feed(Answered{Number: n, Node: node[how], Steps: int(how & 1), Counted: how&1 == 0})
 }
 
@@ -271,8 +278,10 @@ func (w *world) listen(e Event) {
 			w.gone = e.Node == nil
 		}
 	case Done:
-		if e.Number == w.life.question && e.Err == nil && w.life.Activity == Deleting {
-			w.gone = true
+		if e.Number == w.life.question && w.life.Activity == Deleting {
+			if e.Err == nil || errors.Is(e.Err, slurm.ErrNoNode) {
+				w.gone = true
+			}
 		}
 	}
 }

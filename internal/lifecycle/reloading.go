@@ -1,11 +1,18 @@
 package lifecycle
 
+import "time"
+
+// registerTime is what a successor has to register before its record is looked at. All nodes
+// take over at once.
+const registerTime = time.Second
+
 // handedOver: a reconfigure has put another process in the main one's place
 // (sd_notify(3), MAINPID).
 func (l State) handedOver(e MainChanged) (State, []Action) {
 	if l.Phase == Exited || l.starting {
 		return l, nil
 	}
+	l.tookOver = l.registered() && l.Phase != Stopping
 	l.Main, l.MainSince, l.killed, l.seen, l.silent = e.PID, e.At, false, false, 0
 	l.listed = true
 	switch {
@@ -20,6 +27,10 @@ func (l State) handedOver(e MainChanged) (State, []Action) {
 		return l, []Action{SignalMain{SigTerm}}
 	case l.Phase == Ready:
 		l.Phase, l.Activity, l.Tries = Reloading, Confirming, 0
+		if l.tookOver {
+			l.question++ // the answer to an earlier one would be about its predecessor
+			return l.wait(registerTime)
+		}
 		return l.ask()
 	}
 	return l, nil

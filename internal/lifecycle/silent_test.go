@@ -69,7 +69,7 @@ func TestSackdSpeaks(t *testing.T) {
 	l := isSpeaking()
 	require.Equal(t, StartingSackd, l.Activity)
 	l, actions := play(l, Done{})
-	require.Equal(t, []Action{AskJobs{l.question}}, actions)
+	require.Equal(t, []Action{AskJobs{Number: l.question, Need: certain}}, actions)
 	for range unseenTries {
 		l, _ = play(l, Answered{Node: record(busy), Steps: 1}, TimerFired{})
 	}

@@ -25,7 +25,7 @@ func TestBurying(t *testing.T) {
 	require.Equal(t, []Action{Change{Number: again.question, Verb: EndStaleJobs}}, actions)
 	for _, err := range []error{nil, errors.New("no")} {
 		l, actions = play(again, Done{Err: err})
-		require.Equal(t, []Action{AskNode{l.question}}, actions, "what slurmctld refuses keeps no node from its work")
+		require.Equal(t, []Action{AskNode{Number: l.question}}, actions, "what slurmctld refuses keeps no node from its work")
 		l, _ = play(l, Answered{Node: record(busy), Steps: 1})
 		require.Equal(t, Ready, l.Phase)
 	}
@@ -44,7 +44,7 @@ func TestBuryingOnTheWayDown(t *testing.T) {
 	again, _ := play(l, Done{Err: slurm.ErrUnreachable}, TimerFired{}, Answered{Node: record(busy, terminating)})
 	require.Equal(t, EndingStaleJobs, again.Activity)
 	l, actions = play(l, Done{})
-	require.Equal(t, []Action{AskJobs{l.question}}, actions)
+	require.Equal(t, []Action{AskJobs{Number: l.question, Need: certain}}, actions)
 	l, _ = play(l, Answered{Node: record(busy, terminating), Steps: 1})
 	require.Equal(t, Finishing, l.Activity)
 	l, _ = play(heir, DeadlinePassed{toRequeue}, Answered{Node: record(busy, terminating)})

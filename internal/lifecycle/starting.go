@@ -41,7 +41,7 @@ func (l State) begin() (State, []Action) {
 }
 
 func (l State) started(e MainStarted) (State, []Action) {
-	l.starting, l.Main, l.MainSince, l.killed, l.seen = false, e.PID, e.At, false, false
+	l.starting, l.Main, l.MainSince, l.killed, l.seen, l.tookOver = false, e.PID, e.At, false, false, false
 	l.settled = nodesize.Traits{} // of this slurmd's record nothing is known yet
 	l.listed = l.listed || l.WasReady
 	switch {
@@ -85,7 +85,7 @@ func (l State) answer(e Answered) (State, []Action) {
 		return l.launch()
 	case !l.Registers: // confirmed, or what was complained of answers
 		return l.ready()
-	case l.Inherits && l.sees(e.Node) && e.Node.Busy():
+	case l.Inherits && l.seen && e.Node != nil && e.Node.Busy():
 		return l.endStaleJobs()
 	case l.Activity == Leaving:
 		return l.leave(e.Node)
@@ -111,6 +111,8 @@ func (l State) done(e Done) (State, []Action) {
 		return l.described(e.Err)
 	case l.Activity == EndingStaleJobs:
 		return l.staleJobsEnded(e.Err)
+	case l.Activity == Deleting && errors.Is(e.Err, slurm.ErrNoNode):
+		return l.unlisted().replace("the old record is gone")
 	case l.Activity == Deleting && e.Err != nil:
 		l.Activity = Leaving // a job or a reservation was quicker
 		return l.again(e.Err.Error())
@@ -135,11 +137,11 @@ func (l State) confirm(n *slurm.Node) (State, []Action) {
 	case !l.fits(n):
 		l.Tries = 0
 		return l.leave(n)
-	case l.sees(n) && (Own(n) || putRight(n)):
+	case l.registered() && (Own(n) || putRight(n)):
 		l.Activity = Resuming // also from DOWN, which an earlier agent may have set with its drain
 		l.question++
 		return l, []Action{Change{Number: l.question, Verb: ResumeNode}}
-	case !l.sees(n) || !n.Responding():
+	case !l.registered() || !n.Responding():
 		return l.again("slurmctld has not seen this slurmd yet: the record is " + strings.Join(n.State, "+"))
 	}
 	return l.describe(n)
@@ -165,6 +167,10 @@ func (l State) staleJobsEnded(err error) (State, []Action) {
 	l.Activity = Confirming
 	return l.ask()
 }
+
+// registered: the record may be taken for that of the present slurmd. A successor registers
+// within milliseconds with what its predecessor registered.
+func (l State) registered() bool { return l.seen || l.tookOver }
 
 // sees: the record is that of the present slurmd, and not of an earlier one.
 func (l State) sees(n *slurm.Node) bool {

@@ -73,6 +73,11 @@ type State struct {
 	Inherits bool
 	// seen: slurmctld has seen main register, which comes after its READY.
 	seen bool
+	// tookOver: main is the successor of a slurmd that had registered the same size.
+	tookOver bool
+	// deleted: slurmctld has deleted the record on the way down, and has not yet said that there
+	// is none.
+	deleted bool
 	// hasSackd: scontrol has its credentials from a sackd of the agent's. noSackd: none could be started.
 	hasSackd, noSackd bool
 	// revived: slurmd was restarted because slurmctld had no answer of it.

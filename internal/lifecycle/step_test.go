@@ -100,7 +100,7 @@ func TestSlurmdComesUp(t *testing.T) {
 	l, actions = play(l, MainStarted{PID: 7, At: epoch}, MainReady{})
 	require.Equal(t, []Action{Arm{2, settle}}, actions)
 	l, actions = play(l, TimerFired{})
-	require.Equal(t, []Action{AskNode{3}}, actions)
+	require.Equal(t, []Action{AskNode{Number: 3}}, actions)
 	require.Equal(t, Starting, l.Phase, "READY is not yet a registration")
 	l, _ = play(l, Answered{Node: record()})
 	require.Equal(t, Ready, l.Phase)
@@ -205,11 +205,37 @@ func TestReconfigure(t *testing.T) {
 	require.Equal(t, Reloading, l.Phase)
 	l, actions := play(l, MainExited{PID: 7})
 	require.Empty(t, actions, "the old one's end is expected")
+	l, actions = play(l, TimerFired{})
+	require.Equal(t, []Action{AskNode{Number: l.question}}, actions, "its predecessor has registered the same")
+	for _, refused := range []*slurm.Node{record(bigger), record(noGPUs), record(tooSmall), record(down), nil} {
+		other, _ := play(l, Answered{Node: refused})
+		require.NotEqual(t, Ready, other.Phase)
+	}
 	l, _ = play(l, Answered{Node: record()})
-	require.Equal(t, Reloading, l.Phase, "the record is that of the old slurmd")
-	l, _ = play(l, TimerFired{}, Answered{Node: record(func(n *slurm.Node) { n.SlurmdStart.Time = epoch.Add(time.Minute) })})
 	require.Equal(t, Ready, l.Phase)
 	require.Equal(t, 8, l.Main)
+	l, actions = play(l, Terminated{Signal: "SIGTERM", Idle: true})
+	require.Contains(t, actions, Change{Number: l.question, Verb: DeleteNode})
+}
+
+// TestReconfigureBeforeTheRecordIsSeen: what no slurmd has registered yet has to be seen.
+func TestReconfigureBeforeTheRecordIsSeen(t *testing.T) {
+	l, _ := play(slurmdLife(), append(registered, MainChanged{PID: 8, At: epoch.Add(time.Minute)})...)
+	l, _ = play(l, Answered{Node: record()})
+	require.Equal(t, Starting, l.Phase, "the record is that of an earlier slurmd")
+	l, actions := play(l, TimerFired{})
+	require.Equal(t, []Action{AskNode{Number: l.question, Need: Need{Start: true}}}, actions)
+	l, _ = play(l, Answered{Node: record(func(n *slurm.Node) { n.SlurmdStart.Time = epoch.Add(time.Minute) })})
+	require.Equal(t, Ready, l.Phase)
+}
+
+// TestSigtermAfterAReconfigure: the successor's registration would make the record anew.
+func TestSigtermAfterAReconfigure(t *testing.T) {
+	l, _ := play(isReady(), MainChanged{PID: 8, At: epoch.Add(time.Minute)}, Terminated{Signal: "SIGTERM", Idle: true})
+	l, _ = play(l, Answered{Node: record()})
+	require.Equal(t, Withdrawing, l.Activity)
+	l, actions := play(l, TimerFired{})
+	require.Equal(t, []Action{AskJobs{Number: l.question, Need: Need{Start: true}}}, actions)
 }
 
 func TestDaemonEnds(t *testing.T) {

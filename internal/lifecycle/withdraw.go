@@ -139,7 +139,7 @@ func (l State) withdrawn(e Answered) (State, []Action) {
 	case l.Inherits && l.stage < toRequeue:
 		return l.endStaleJobs()
 	}
-	return l.finish(e.Steps)
+	return l.finish(n, e.Steps)
 }
 
 // unanswered asks again. A slurmctld that does not answer a node without a step is
@@ -155,7 +155,7 @@ func (l State) unanswered(e Answered) (State, []Action) {
 }
 
 // finish waits for the node's jobs to end.
-func (l State) finish(steps int) (State, []Action) {
+func (l State) finish(n *slurm.Node, steps int) (State, []Action) {
 	l.Activity, l.running = Finishing, 0
 	switch {
 	case l.stage >= toRequeue:
@@ -170,7 +170,7 @@ func (l State) finish(steps int) (State, []Action) {
 		}
 		l.running = steps
 		return l.wait(CountEvery)
-	case len(l.Jobs) > 0 && !slices.ContainsFunc(l.Jobs, func(j slurm.Job) bool { return j.Running() }):
+	case !n.Allocated(), len(l.Jobs) > 0 && !slices.ContainsFunc(l.Jobs, func(j slurm.Job) bool { return j.Running() }):
 		// An epilog, or what a step has left: seconds, and nothing tells of its end.
 		return l.again("its jobs are completing")
 	case l.Tries >= watchedTries:
@@ -210,7 +210,7 @@ const lateTries = int(QuestionLimit/backoff.LastTry) + 1
 
 // lastLook is how long after a step's end the record is looked at when many
 // looks have been in vain: a job may have a thousand short steps.
-const lastLook = 500 * time.Millisecond
+const lastLook = 2 * time.Second
 
 // unseenTries is for how many questions, most of a second, a slurmd that has
 // just said READY is given to register: it does so within 50 ms.
@@ -227,14 +227,25 @@ func (l State) withdrawDone(e Done) (State, []Action) {
 	switch {
 	case doing == EndingStaleJobs:
 		return l.staleJobsEnded(e.Err)
+	case doing == Deleting && errors.Is(e.Err, slurm.ErrNoNode):
+		return l.withdrawn(Answered{Number: e.Number})
 	case doing == Deleting && errors.Is(e.Err, slurm.ErrBusy):
+		l.listed, l.deleted = true, false
 		l.refusals++
 		return l.again("slurmctld keeps the node's record: " + e.Err.Error())
+	case doing == Deleting && l.deleted && e.Err != nil:
+		return l.withdrawn(Answered{Number: e.Number, Err: e.Err})
 	case e.Err != nil:
 		return l.again(e.Err.Error())
-	case doing == Deleting:
+	case doing == Deleting && !l.deleted:
 		// A registration that slurmd had on its way makes the record anew, and jobs would come.
+		// To delete it once more costs slurmctld nothing where there is none.
 		l = l.unlisted()
+		l.deleted = true
+		return l.deleteRecord()
+	case doing == Deleting:
+		l = l.unlisted()
+		l.deleted = false
 	case doing == Requeueing:
 		l.acted = toRequeue
 	case doing == Failing:

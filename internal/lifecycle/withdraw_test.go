@@ -29,6 +29,9 @@ func isTerminated() State {
 	return l
 }
 
+// certain: that there is no record must be sure.
+var certain = Need{Absence: true}
+
 func refusal() error { return errors.Join(slurm.ErrBusy) }
 
 // kind is what an action does, whatever it does it to.
@@ -48,7 +51,7 @@ func TestWithdrawal(t *testing.T) {
 		Schedule{toFail, way.Fail},
 		Schedule{toLeave, way.Leave},
 		Schedule{toStop, way.Stop},
-		AskJobs{l.question},
+		AskJobs{Number: l.question, Need: certain},
 	}, actions)
 	again, actions := play(l, Terminated{Signal: "SIGTERM"})
 	require.Empty(t, actions, "a second signal shortens nothing")
@@ -61,8 +64,8 @@ func TestWithdrawal(t *testing.T) {
 		action Action // of this type is one that the last event leads to
 	}{
 		"idle":                       {[]Event{Answered{Node: record()}}, Deleting, Change{Verb: DeleteNode}},
-		"idle, deleted":              {[]Event{Answered{Node: record()}, Done{}}, Withdrawing, AskJobs{}},
-		"idle, and it stays deleted": {[]Event{Answered{Node: record()}, Done{}, Answered{}}, Ending, SignalMain{}},
+		"idle, deleted":              {[]Event{Answered{Node: record()}, Done{}}, Deleting, Change{Verb: DeleteNode}},
+		"idle, and it stays deleted": {[]Event{Answered{Node: record()}, Done{}, Done{Err: slurm.ErrNoNode}}, Ending, SignalMain{}},
 		"gone already":               {[]Event{Answered{}}, Ending, SignalMain{}},
 		"no answer is none":          {[]Event{Answered{Err: errors.New("no")}}, Withdrawing, Arm{}},
 		"a job was quicker":          {[]Event{Answered{Node: record()}, Done{Err: refusal()}}, Withdrawing, Arm{}},
@@ -82,16 +85,16 @@ func TestWithdrawal(t *testing.T) {
 			Answered{Node: record(busy, terminating), Steps: step1}, StepsEnded{}, TimerFired{}, StepsEnded{},
 		}, Withdrawing, nil},
 		"slurmd hands over when the record is deleted": {[]Event{
-			Answered{Node: record()}, Done{}, Answered{}, MainChanged{PID: 8, At: epoch},
+			Answered{Node: record()}, Done{}, Done{Err: slurm.ErrNoNode}, MainChanged{PID: 8, At: epoch},
 		}, Withdrawing, Arm{}},
 		"slurmd hands over while that is looked at": {[]Event{
-			Answered{Node: record()}, Done{}, MainChanged{PID: 8, At: epoch}, Answered{},
+			Answered{Node: record()}, Done{}, MainChanged{PID: 8, At: epoch}, Done{Err: slurm.ErrNoNode},
 		}, Withdrawing, Arm{}},
 		"slurmd has handed over and registered": {[]Event{
-			Answered{Node: record()}, Done{}, Answered{}, MainChanged{PID: 8, At: epoch}, TimerFired{}, Answered{Node: record()},
+			Answered{Node: record()}, Done{}, Done{Err: slurm.ErrNoNode}, MainChanged{PID: 8, At: epoch}, TimerFired{}, Answered{Node: record()},
 		}, Deleting, Change{Verb: DeleteNode}},
 		"slurmd has handed over and not registered yet": {[]Event{
-			Answered{Node: record()}, Done{}, Answered{}, MainChanged{PID: 8, At: epoch}, TimerFired{}, Answered{},
+			Answered{Node: record()}, Done{}, Done{Err: slurm.ErrNoNode}, MainChanged{PID: 8, At: epoch}, TimerFired{}, Answered{},
 		}, Withdrawing, Arm{}},
 		"slurmd hands over when the time is over": {[]Event{DeadlinePassed{toStop}, MainChanged{PID: 8, At: epoch}}, Ending, SignalMain{}},
 		"a job without a step here":               {[]Event{Answered{Node: record(busy, terminating)}}, Finishing, Arm{}},
@@ -105,7 +108,7 @@ func TestWithdrawal(t *testing.T) {
 		"failed jobs have a moment":               {[]Event{DeadlinePassed{toFail}, Answered{Node: record(busy, terminating)}, Done{}, Answered{Node: record(down), Steps: step1}}, Finishing, nil},
 		"failed jobs have had it":                 {[]Event{DeadlinePassed{toFail}, Answered{Node: record(busy, terminating)}, Done{}, Answered{Node: record(down), Steps: step1}, DeadlinePassed{toLeave}, Answered{Node: record(down), Steps: step1}}, Deleting, Change{Verb: DeleteNode}},
 		"slurmd does not wait for failed steps": {[]Event{
-			DeadlinePassed{toFail}, Answered{Node: record(busy, terminating)}, Done{}, Answered{Node: record(down)}, Done{}, Answered{},
+			DeadlinePassed{toFail}, Answered{Node: record(busy, terminating)}, Done{}, Answered{Node: record(down)}, Done{}, Done{Err: slurm.ErrNoNode},
 		}, Ending, KillSteps{}},
 		"the time is over":                  {[]Event{DeadlinePassed{toStop}}, Ending, SignalMain{}},
 		"slurmd dies":                       {[]Event{MainExited{PID: 7, Code: 1}}, Pausing, Arm{}},
@@ -182,18 +185,20 @@ func TestUnseen(t *testing.T) {
 func TestMadeAnew(t *testing.T) {
 	l, _ := play(isReady(), Terminated{Signal: "SIGTERM", Idle: true})
 	l, actions := play(l, Done{})
-	require.Equal(t, []Action{AskJobs{l.question}}, actions)
-	for name, unanswered := range map[string]Event{"no answer": Answered{Err: errors.New("no")}, "no time": DeadlinePassed{toStop}} {
+	require.Equal(t, []Action{Change{Number: l.question, Verb: DeleteNode}}, actions, "slurmctld says that there is none")
+	for name, unanswered := range map[string]Event{"none": Done{Err: slurm.ErrNoNode}, "no answer": Done{Err: errors.New("no")}, "no time": DeadlinePassed{toStop}} {
 		end, _ := play(l, unanswered)
 		require.Equal(t, Ending, end.Activity, name)
 		end, _ = play(end, MainExited{PID: 7})
 		require.Equal(t, exitcode.OK, end.Code, "slurmctld has said that it is deleted")
 	}
-	again, actions := play(l, Answered{Node: record()})
+	again, actions := play(l, Done{})
+	require.Equal(t, []Action{AskJobs{Number: again.question, Need: certain}}, actions, "there was one")
+	again, actions = play(again, Answered{Node: record()})
 	require.Equal(t, []Action{Change{Number: again.question, Verb: DeleteNode}}, actions)
 	unsure, _ := play(again, Done{Err: errors.New("no")}, TimerFired{}, Answered{Err: errors.New("no")})
 	require.Equal(t, Withdrawing, unsure.Activity)
-	taken, _ := play(l, Answered{Node: record(busy)})
+	taken, _ := play(l, Done{Err: refusal()}, TimerFired{}, Answered{Node: record(busy)})
 	require.Equal(t, Draining, taken.Activity, "a job has come")
 }
 
@@ -299,7 +304,7 @@ func TestALostEndOfAStep(t *testing.T) {
 	l, actions = play(l, StepsCounted{l.question, 1})
 	require.Equal(t, []Action{Arm{l.timer, 2 * settle}}, actions)
 	l, actions = play(l, TimerFired{})
-	require.Equal(t, []Action{AskJobs{l.question}}, actions)
+	require.Equal(t, []Action{AskJobs{Number: l.question, Need: certain}}, actions)
 }
 
 // TestIdle: of a node without a step slurmctld is asked to delete the record at
@@ -308,7 +313,7 @@ func TestIdle(t *testing.T) {
 	idle := Terminated{Signal: "SIGTERM", Idle: true}
 	l, actions := play(isReady(), idle)
 	require.Contains(t, actions, Change{Number: l.question, Verb: DeleteNode})
-	gone, actions := play(l, Done{}, Answered{})
+	gone, actions := play(l, Done{}, Done{Err: slurm.ErrNoNode})
 	require.Equal(t, Ending, gone.Activity)
 	require.Contains(t, actions, SignalMain{SigTerm})
 	l, _ = play(l, Done{Err: refusal()}, TimerFired{}, Answered{Node: record(busy)})
@@ -316,7 +321,7 @@ func TestIdle(t *testing.T) {
 	resizing, _ := play(isReady(), Measured{Allocation: nodesize.Allocation{Size: nodesize.Size{CPUs: 2}}})
 	for name, other := range map[string]State{"not seen by slurmctld": func() State { l := isReady(); l.seen = false; return l }(), "resizing": resizing} {
 		l, actions = play(other, idle)
-		require.Contains(t, actions, AskJobs{l.question}, name)
+		require.Contains(t, actions, AskJobs{Number: l.question, Need: Need{Absence: other.seen}}, name)
 	}
 }
 
@@ -326,7 +331,7 @@ func TestLeaveWhileTheNodeIsSetDown(t *testing.T) {
 	failing.Activity, failing.stage = Failing, toFail
 	l, actions := play(failing, DeadlinePassed{Stage: toLeave})
 	require.Equal(t, failing.question, l.question, "the answer still counts")
-	require.NotContains(t, actions, AskNode{l.question})
+	require.NotContains(t, actions, AskNode{Number: l.question})
 	l, actions = play(l, Done{Number: failing.question})
 	require.Equal(t, toFail, l.acted)
 	require.NotEmpty(t, actions, "the record is looked at then")

@@ -18,9 +18,11 @@ import (
 // Scontrol is the Client that runs scontrol(1).
 type Scontrol struct {
 	// Path is scontrol's absolute path; the others are those of their names.
-	Path, Scancel, Squeue, Sdiag string
+	Path, Scancel, Sinfo, Squeue, Sdiag string
 	// Env is its whole environment: where the configuration is, nothing more.
 	Env []string
+	// Turn, if there is one, waits until a command may run, and done is called after its end.
+	Turn func(context.Context) (done func(), err error)
 	// Asked, if there is one, is called with each command; the context ends with it.
 	Asked func(context.Context)
 }
@@ -47,25 +49,6 @@ func (s Scontrol) Ping(ctx context.Context) error {
 		down = append(down, p.Hostname)
 	}
 	return fmt.Errorf("slurmctld does not answer on %s", strings.Join(down, ", "))
-}
-
-// Node asks "scontrol show node --json".
-func (s Scontrol) Node(ctx context.Context, name string) (*Node, error) {
-	var answer struct {
-		Nodes []Node `json:"nodes"`
-	}
-	if err := s.ask(ctx, &answer, "show", "node", name, "--json"); err != nil {
-		return nil, err
-	}
-	if answer.Nodes == nil {
-		return nil, listless("show node", "nodes")
-	}
-	for i := range answer.Nodes {
-		if answer.Nodes[i].Name == name {
-			return &answer.Nodes[i], nil
-		}
-	}
-	return nil, nil
 }
 
 // listless is an answer without the list that it should have: that is not an empty one.
@@ -112,8 +95,10 @@ func (s Scontrol) Config(ctx context.Context) (Config, error) {
 func (s Scontrol) DeleteNode(ctx context.Context, name string) error {
 	_, err := s.run(ctx, "delete", "nodename="+name)
 	switch {
-	case err == nil, strings.Contains(err.Error(), "Invalid node name"):
+	case err == nil:
 		return nil
+	case strings.Contains(err.Error(), "Invalid node name"):
+		return fmt.Errorf("cannot delete the record of node %s: %w", name, ErrNoNode)
 	case strings.Contains(err.Error(), "Requested nodes are busy"): // no name has spaces in it
 		return fmt.Errorf("cannot delete the record of node %s: %w", name, ErrBusy)
 	}
@@ -212,6 +197,13 @@ func (s Scontrol) commandTo(ctx context.Context, what string, cmd *exec.Cmd, out
 	var errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr, cmd.Env = out, &errs, s.Env
 	cmd.WaitDelay = time.Second
+	if s.Turn != nil {
+		done, err := s.Turn(ctx)
+		if err != nil {
+			return &silence{what + ": another question had no answer in time", true}
+		}
+		defer done()
+	}
 	if s.Asked != nil {
 		asked, answered := context.WithCancel(ctx)
 		defer answered()
@@ -287,6 +279,7 @@ func lastWords(text string) string {
 	for line := range strings.SplitSeq(text, "\n") {
 		line = strings.TrimSpace(strings.TrimPrefix(line, "scontrol: "))
 		line = strings.TrimPrefix(strings.TrimPrefix(line, "scancel: "), "squeue: ")
+		line = strings.TrimPrefix(line, "sinfo: ")
 		line = strings.TrimPrefix(strings.TrimPrefix(line, "error: "), "fatal: ")
 		if line != "" {
 			said = append(said, line)

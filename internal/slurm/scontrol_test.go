@@ -39,7 +39,7 @@ func TestNode(t *testing.T) {
 	for _, version := range []string{"24.11", "26.05"} {
 		t.Run(version, func(t *testing.T) {
 			s := scontrol(t, recorded(t, "node-"+version+".json"), "", "0")
-			n, err := s.Node(t.Context(), "n1")
+			n, err := s.WholeNode(t.Context(), "n1")
 			require.NoError(t, err)
 			assert.Equal(t, "show node n1 --json\n", calls(t, s))
 			assert.Equal(t, []any{"n1", 2, 1, int64(300), "0"}, []any{n.Name, n.CPUs, n.EffectiveCPUs, n.RealMemory, n.SpecializedCPUs.String()})
@@ -47,7 +47,7 @@ func TestNode(t *testing.T) {
 			assert.True(t, n.Is("IDLE") && n.Is("DYNAMIC_NORM") && n.Responding())
 			assert.False(t, n.Busy() || n.Drained() || n.Invalid())
 			assert.WithinDuration(t, time.Unix(1795226043, 0), n.SlurmdStart.Time, 24*time.Hour)
-			other, err := s.Node(t.Context(), "n2")
+			other, err := s.WholeNode(t.Context(), "n2")
 			require.NoError(t, err)
 			assert.Nil(t, other)
 		})
@@ -55,7 +55,7 @@ func TestNode(t *testing.T) {
 }
 
 func TestNoNode(t *testing.T) {
-	n, err := scontrol(t, `{"nodes": [], "errors": [], "warnings": [{"description": "No nodes to dump"}]}`, "", "0").Node(t.Context(), "n1")
+	n, err := scontrol(t, `{"nodes": [], "errors": [], "warnings": [{"description": "No nodes to dump"}]}`, "", "0").WholeNode(t.Context(), "n1")
 	require.NoError(t, err)
 	assert.Nil(t, n)
 }
@@ -73,7 +73,7 @@ func TestNoAnswer(t *testing.T) {
 		"a strange time": {`{"nodes": [{"name": "n1", "slurmd_start_time": "now"}]}`, "", "0", "cannot read a time"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := scontrol(t, c.stdout, c.stderr, c.status).Node(t.Context(), "n1")
+			_, err := scontrol(t, c.stdout, c.stderr, c.status).WholeNode(t.Context(), "n1")
 			require.ErrorContains(t, err, c.want)
 		})
 	}
@@ -83,7 +83,7 @@ func TestNoAnswer(t *testing.T) {
 func TestNoList(t *testing.T) {
 	for _, out := range []string{`{"errors": [], "warnings": []}`, `{"nodes": null, "jobs": null}`} {
 		s := scontrol(t, out, "", "0")
-		_, err := s.Node(t.Context(), "n1")
+		_, err := s.WholeNode(t.Context(), "n1")
 		require.ErrorContains(t, err, `there is no list "nodes" in it`)
 		_, err = s.Nodes(t.Context())
 		require.ErrorContains(t, err, `there is no list "nodes" in it`)
@@ -121,7 +121,7 @@ func TestRegistered(t *testing.T) {
 func TestDeleteNode(t *testing.T) {
 	require.NoError(t, scontrol(t, "", "", "0").DeleteNode(t.Context(), "n1"))
 	gone := scontrol(t, "", "scontrol: error: failed to delete nodes n1\ndelete_node nodename=n1: Invalid node name specified\n", "1")
-	require.NoError(t, gone.DeleteNode(t.Context(), "n1"))
+	require.ErrorIs(t, gone.DeleteNode(t.Context(), "n1"), ErrNoNode)
 	busy := scontrol(t, "", "delete_node nodename=n1: Requested nodes are busy\n", "1")
 	require.ErrorIs(t, busy.DeleteNode(t.Context(), "n1"), ErrBusy)
 	away := scontrol(t, "", "scontrol: error: Unable to contact slurm controller (connect failure)\n", "1")

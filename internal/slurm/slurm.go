@@ -17,6 +17,9 @@ import (
 // a reservation that has begun use it.
 var ErrBusy = errors.New("the node is busy")
 
+// ErrNoNode says that slurmctld has no record of the node.
+var ErrNoNode = errors.New("there is no such record")
+
 // ErrUnreachable says that there was no answer: neither yes nor no.
 var ErrUnreachable = errors.New("slurmctld does not answer")
 
@@ -24,8 +27,14 @@ var ErrUnreachable = errors.New("slurmctld does not answer")
 type Client interface {
 	// Ping returns nil when the primary slurmctld answers.
 	Ping(ctx context.Context) error
-	// Node returns the record of a node, nil when slurmctld answers that it has none.
+	// Node returns the record of a node, nil when slurmctld answers that it has none. The cost
+	// for slurmctld is that of one node, unless the node is in no partition or has no record. A
+	// Node says which of its fields are unknown then.
 	Node(ctx context.Context, name string) (*Node, error)
+	// Glance does so too, at that cost always: nil is no proof that there is no record.
+	Glance(ctx context.Context, name string) (*Node, error)
+	// WholeNode returns the record with all of its fields, at the cost of all nodes.
+	WholeNode(ctx context.Context, name string) (*Node, error)
 	// Nodes returns all node records.
 	Nodes(ctx context.Context) ([]Node, error)
 	// Reconfigure has slurmctld read its configuration again and push it to the
@@ -44,7 +53,7 @@ type Client interface {
 	Registered(ctx context.Context, cluster string) (bool, error)
 	// Config returns the cluster's configuration.
 	Config(ctx context.Context) (Config, error)
-	// DeleteNode deletes a node record; one that is gone already is no error.
+	// DeleteNode deletes a node record; of one that is gone already it says ErrNoNode.
 	DeleteNode(ctx context.Context, name string) error
 	// DeleteNodes deletes the records of a host list. With an error, kept is a host list of
 	// those that are not deleted, empty where slurmctld has not named them.
@@ -88,10 +97,11 @@ type Client interface {
 	RequeueJob(ctx context.Context, job *Job) error
 }
 
-// Node is a node record as slurmctld shows it ("scontrol show node --json").
+// Node is a node record as slurmctld shows it ("scontrol show node --json", and sinfo's).
 type Node struct {
 	Name string `json:"name"`
-	// Address is NodeAddr: of a dynamic node, where its last registration came from.
+	// Address is NodeAddr: of a dynamic node, where its last registration came from. Only a
+	// whole record has it.
 	Address string `json:"address"`
 	// State is the base state and the flags, as in IDLE, DRAIN, DYNAMIC_NORM.
 	State []string `json:"state"`
@@ -117,9 +127,13 @@ type Node struct {
 	// Features are the available ones.
 	Features []string `json:"features"`
 	Weight   int64    `json:"weight"`
-	// Topology is where the node stands in the cluster's network (25.05 and later).
+	// Extra is what slurmd or an admin has put there for any purpose.
+	Extra string `json:"extra"`
+	// Topology is where the node stands in the cluster's network (25.05 and later). Only a whole
+	// record has it.
 	Topology string `json:"topology"`
-	// SlurmdStart is when the slurmd that registered last was started, to the second.
+	// SlurmdStart is when the slurmd that registered last was started, to the second. Only a
+	// whole record has it.
 	SlurmdStart Time `json:"slurmd_start_time"`
 }
 
@@ -130,6 +144,10 @@ func (n *Node) Is(names ...string) bool {
 
 // Busy says whether jobs hold the node.
 func (n *Node) Busy() bool { return n.Is("ALLOCATED", "MIXED", "COMPLETING") }
+
+// Allocated says whether jobs run on the node, which is more than that they hold it: of a job
+// that is COMPLETING there only what it leaves behind is waited for.
+func (n *Node) Allocated() bool { return n.Is("ALLOCATED", "MIXED") }
 
 // Drained says whether somebody has set the node to drain, with work on it or not.
 func (n *Node) Drained() bool { return n.Is("DRAIN") }

@@ -15,10 +15,11 @@
 //	  hold-stop       as long as it is there: do not end after SIGTERM
 //	  stranger        let a child claim to be the main process
 //	  late            as long as it is there: slurmctld does not see slurmd's registration
+//	  keeps-extra     an Extra that the record has stays, as from 25.05 on
 //	  lost-at-start   slurmctld's table is full: only a successor's registration makes a record
 //	  -f slurm.conf   with a line that has "nosuch" in it: exit with status 1 instead of starting
 //	  killed          slurmctld in a dry run (-D) is killed
-//	scontrol, squeue, scancel
+//	scontrol, sinfo, squeue, scancel
 //	  node.json       the node record
 //	  down            slurmctld cannot be reached
 //	  jobs/5          job 5, which runs on the node, or waits, in a partition
@@ -63,12 +64,15 @@ func main() {
 		daemon()
 	case "scontrol":
 		scontrol(os.Args[1:])
-	case "squeue", "scancel":
+	case "sinfo", "squeue", "scancel":
 		note("%s", strings.Join(os.Args[1:], " "))
 		if chosen("down") {
 			fail(name + ": error: Unable to contact slurm controller (connect failure)")
 		}
-		if name == "squeue" {
+		switch name {
+		case "sinfo":
+			sinfo(os.Args[1:])
+		case "squeue":
 			squeue(os.Args[1:])
 		}
 	case "sdiag":

@@ -26,6 +26,7 @@ type record struct {
 	RealMemory    int64     `json:"real_memory"`
 	TmpDisk       int64     `json:"temporary_disk"`
 	Reason        string    `json:"reason"`
+	Extra         string    `json:"extra"`
 	SlurmdStart   timestamp `json:"slurmd_start_time"`
 }
 
@@ -45,6 +46,9 @@ func register(successor bool) {
 			r = fromConf()
 		}
 		r.SlurmdStart = timestamp{Set: true, Number: began.Unix()}
+		if i := slices.Index(os.Args, "--extra"); i > 0 && (r.Extra == "" || !chosen("keeps-extra")) {
+			r.Extra = os.Args[i+1]
+		}
 		return r
 	})
 }

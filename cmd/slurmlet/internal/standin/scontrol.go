@@ -127,21 +127,47 @@ func answer(kind string, elements ...any) {
 }
 
 func showNode(name string) {
+	if shown := seen(name); shown != nil {
+		answer("nodes", shown)
+		return
+	}
+	answer("nodes")
+}
+
+// sinfo shows one node as far as it does, and a row without a node for the partition that has none.
+func sinfo(args []string) {
+	name, _ := strings.CutPrefix(args[slices.IndexFunc(args, func(arg string) bool { return strings.HasPrefix(arg, "--nodes=") })], "--nodes=")
+	r := seen(name)
+	if r == nil {
+		answer("sinfo", map[string]any{"nodes": map[string]any{"nodes": []string{}}, "resource_spec": map[string]any{"cpus": ""}})
+		return
+	}
+	number := func(n int64) map[string]any { return map[string]any{"minimum": n, "maximum": n} }
+	answer("sinfo", map[string]any{
+		"node": map[string]any{"state": r.State}, "nodes": map[string]any{"nodes": []string{r.Name}},
+		"cpus": number(int64(r.CPUs)), "sockets": number(int64(r.Sockets)), "cores": number(int64(r.Cores)), "threads": number(int64(r.Threads)),
+		"memory": number(r.RealMemory), "disk": number(r.TmpDisk), "weight": number(0), "resource_spec": map[string]any{"cpus": r.CPUSpecList},
+		"reason": map[string]any{"description": r.Reason}, "extra": r.Extra,
+	})
+}
+
+// seen is the record as slurmctld shows it, nil for none.
+func seen(name string) (shown *record) {
 	change(func(r *record) *record {
 		if r == nil || r.Name != name {
-			answer("nodes")
 			return r
 		}
-		shown := *r
+		now := *r
+		shown = &now
 		switch jobs := jobsHere(); {
 		case chosen("busy"), slices.ContainsFunc(jobs, func(j *job) bool { return j.is("RUNNING") }):
 			shown.State = append([]string{"ALLOCATED"}, r.State[1:]...)
 		case len(jobs) > 0:
 			shown.State = append(slices.Clone(r.State), "COMPLETING")
 		}
-		answer("nodes", shown)
 		return r
 	})
+	return shown
 }
 
 // config is what was put there.

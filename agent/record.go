@@ -1,0 +1,74 @@
+package agent
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/slurmlet/slurmlet/internal/lifecycle"
+	"github.com/slurmlet/slurmlet/internal/process"
+	"github.com/slurmlet/slurmlet/internal/slurm"
+)
+
+// slurmctld tells when the slurmd of a node was started only together with all of its nodes. So
+// slurmd registers a mark as the node's Extra (slurmd(8), --extra), which comes with the one
+// node's record. 24.11 takes it with every registration, 26.05 only where Extra is empty: a
+// record that outlives its slurmd is looked at whole there.
+
+// mark tells the slurmd that was started last from those before it.
+type mark struct {
+	extra string
+	main  *process.Process
+}
+
+// newMark is empty where SLURMLET_DAEMON_ARGS has an Extra of the site's.
+func (a *Agent) newMark() mark {
+	if !a.daemon.registers || slices.ContainsFunc(a.Config.DaemonArgs, func(arg string) bool { return strings.HasPrefix(arg, "--extra") }) {
+		return mark{}
+	}
+	// An object, as SchedulerParameters=extra_constraints wants it (slurm.conf(5)).
+	return mark{extra: fmt.Sprintf(`{"slurmlet":"%s"}`, time.Now().UTC().Format(time.RFC3339Nano))}
+}
+
+func (m mark) args() []string {
+	if m.extra == "" {
+		return nil
+	}
+	return []string{"--extra", m.extra}
+}
+
+// recordAnswer asks for the node record.
+func (a *Agent) recordAnswer(ctx context.Context, number int, need lifecycle.Need) lifecycle.Answered {
+	node, err := a.askRecord(ctx, need)
+	e := lifecycle.Answered{Number: number, Node: node, Err: err, Late: isLate(err)}
+	e.Main, e.Began = a.beganByNow(a.mainProcess())
+	if node != nil && a.isMarked(node) {
+		node.SlurmdStart.Time = e.Began
+	}
+	return e
+}
+
+// askRecord asks for the one node where that is enough.
+func (a *Agent) askRecord(ctx context.Context, need lifecycle.Need) (*slurm.Node, error) {
+	name := a.Config.NodeName
+	if need.Topology {
+		return a.client.WholeNode(ctx, name)
+	}
+	node, err := a.client.Glance(ctx, name)
+	switch {
+	case err != nil:
+		return nil, err
+	case node == nil && need.Absence, node != nil && need.Start && !a.isMarked(node):
+		return a.client.WholeNode(ctx, name)
+	}
+	return node, nil
+}
+
+// isMarked: the slurmd that was started last has registered this record.
+func (a *Agent) isMarked(n *slurm.Node) bool {
+	a.mainLock.Lock()
+	defer a.mainLock.Unlock()
+	return a.main != nil && a.main == a.mark.main && n.Extra == a.mark.extra && n.Extra != ""
+}

@@ -1,0 +1,51 @@
+package agent
+
+import (
+	"context"
+	"time"
+
+	"github.com/slurmlet/slurmlet/internal/lifecycle"
+)
+
+// turns let a node's agent have one question to slurmctld in flight. A slurmctld that is slow
+// has no more of them to answer than it has nodes. On the way down no question waits for
+// another, because the deadlines do not wait either. Nil turns let all questions through.
+type turns struct {
+	taken chan struct{}
+	over  chan struct{}
+}
+
+func newTurns(registers bool) turns {
+	if !registers {
+		return turns{}
+	}
+	return turns{taken: make(chan struct{}, 1), over: make(chan struct{})}
+}
+
+func (t turns) take(ctx context.Context) (done func(), err error) {
+	if t.taken == nil {
+		return func() {}, nil
+	}
+	select {
+	case <-t.over:
+		return func() {}, nil
+	default:
+	}
+	select {
+	case t.taken <- struct{}{}:
+		return func() { <-t.taken }, nil
+	case <-t.over:
+		return func() {}, nil
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
+// end lets all questions through from now on.
+func (t turns) end() { close(t.over) }
+
+// questionLimit bounds one question. Slurm's commands try for MessageTimeout (slurm.conf(5)):
+// one that is given up sooner and asked again would be answered twice.
+func (a *Agent) questionLimit() time.Duration {
+	return max(lifecycle.QuestionLimit, time.Duration(a.messageTimeout.Load())+lifecycle.QuestionLimit/3)
+}

@@ -1,0 +1,51 @@
+package agent
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/slurmlet/slurmlet/internal/lifecycle"
+	"github.com/slurmlet/slurmlet/internal/slurm"
+)
+
+// TestTurns: one question is in flight, until the way down.
+func TestTurns(t *testing.T) {
+	turns := newTurns(true)
+	done, err := turns.take(t.Context())
+	require.NoError(t, err)
+	late, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err = turns.take(late)
+	require.ErrorIs(t, err, context.Canceled)
+	done()
+	done, err = turns.take(t.Context())
+	require.NoError(t, err)
+	waited := make(chan error)
+	go func() {
+		_, err := turns.take(t.Context())
+		waited <- err
+	}()
+	turns.end()
+	require.NoError(t, <-waited)
+	for range 3 {
+		_, err = turns.take(t.Context())
+		require.NoError(t, err)
+	}
+	done()
+	for range 3 {
+		_, err = newTurns(false).take(t.Context())
+		require.NoError(t, err)
+	}
+}
+
+// TestQuestionLimit: no question is given up before Slurm's own command gives up.
+func TestQuestionLimit(t *testing.T) {
+	for timeout, want := range map[string]time.Duration{"10 sec": lifecycle.QuestionLimit, "5 sec": lifecycle.QuestionLimit, "100 sec": 105 * time.Second, "": lifecycle.QuestionLimit} {
+		a := &Agent{}
+		a.learn(slurm.Config{"MessageTimeout": timeout})
+		require.Equal(t, want, a.questionLimit(), timeout)
+	}
+}

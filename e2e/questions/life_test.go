@@ -1,0 +1,391 @@
+//go:build e2e
+
+package questions
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/slurmlet/slurmlet/e2e/native"
+	"github.com/slurmlet/slurmlet/internal/slurm"
+)
+
+// slurmConf keeps the jobs until they have been looked at.
+const slurmConf = `SlurmctldParameters=enable_configless
+MaxNodeCount=4096
+MinJobAge=3600
+GresTypes=gpu
+`
+
+const (
+	volume = "/run/volume"
+	// asked is what the agents have asked, a line each: the machine's name and the command.
+	asked = "/srv/asked"
+	limit = 2 * time.Minute
+)
+
+// life is a cluster whose nodes' agents live.
+type life struct {
+	*native.Cluster
+	volume *native.Volume
+	files  map[string][]byte
+	lock   sync.Mutex
+	log    []string
+}
+
+func begin(s settings) (*life, error) {
+	c, err := native.NewCluster(native.Options{Lower: s.Root, Slurmlet: s.Slurmlet, Nodes: 3, SlurmConf: slurmConf})
+	if err != nil {
+		return nil, err
+	}
+	l := &life{Cluster: c}
+	gres := "NodeName=odd-gpu Name=gpu Type=t File=/dev/null,/dev/zero Cores=0\n"
+	err = errors.Join(l.nameRecords(s.Records), l.listen("scontrol"), l.listen("sinfo"), l.listen("squeue"), os.WriteFile(filepath.Join(c.Root, "etc/slurm/gres.conf"), []byte(gres), 0o644))
+	if err != nil {
+		return nil, err
+	}
+	if l.files, err = c.Sources(); err != nil {
+		return nil, err
+	}
+	l.files["gres.conf"] = []byte(gres)
+	if l.volume, err = c.NewVolume(volume, l.files); err != nil {
+		return nil, err
+	}
+	if err := l.control(); err != nil {
+		return nil, err
+	}
+	return l, l.scontrol("create", fmt.Sprintf("nodename=x-[1-%d]", s.Records), "cpus=2", "realmemory=1000", "state=cloud")
+}
+
+// nameRecords: 24.11 looks for the address of each record when it reconfigures, and tries eleven
+// seconds for a name that is nobody's.
+func (l *life) nameRecords(count int) error {
+	var hosts strings.Builder
+	for i := range count {
+		fmt.Fprintf(&hosts, "10.89.%d.%d x-%d\n", i/250, i%250+1, i+1)
+	}
+	hosts.WriteString("10.89.250.1 odd-gpu")
+	for i := range 7 {
+		fmt.Fprintf(&hosts, " odd-%d", i)
+	}
+	hosts.WriteString("\n")
+	file, err := os.OpenFile(filepath.Join(l.Root, "etc/hosts"), os.O_APPEND|os.O_WRONLY, 0)
+	if err == nil {
+		_, err = file.WriteString(hosts.String())
+		err = errors.Join(err, file.Close())
+	}
+	return err
+}
+
+// listen puts a program in the place of one of Slurm's that writes down what it is asked.
+func (l *life) listen(program string) error {
+	path := filepath.Join(l.Root, "usr/bin", program)
+	script := fmt.Sprintf("#!/bin/sh\nread -r host < /proc/sys/kernel/hostname\necho \"$host %s $*\" >> %s\nexec %s.slurm \"$@\"\n", program, asked, "/usr/bin/"+program)
+	if err := errors.Join(os.Rename(path, path+".slurm"), os.WriteFile(path, []byte(script), 0o755)); err != nil {
+		return fmt.Errorf("cannot listen to %s: %w", program, err)
+	}
+	file := filepath.Join(l.Root, asked)
+	return errors.Join(os.WriteFile(file, nil, 0o666), os.Chmod(file, 0o666))
+}
+
+func (l *life) control() error {
+	return l.ControlBySlurmlet(volume, func(line string) {
+		l.lock.Lock()
+		defer l.lock.Unlock()
+		l.log = append(l.log, line)
+	}, "SLURMLET_PREFLIGHT=parse")
+}
+
+// scontrol is Slurm's own: what the test does is no question of an agent's.
+func (l *life) scontrol(args ...string) error {
+	if out, err := l.Command("/usr/bin/scontrol.slurm", args...).CombinedOutput(); err != nil {
+		return fmt.Errorf("scontrol %s: %w: %s", strings.Join(args, " "), err, out)
+	}
+	return nil
+}
+
+// questions are what has been asked on machines other than slurmctld's, and what slurmctld's own
+// agent has asked of all nodes.
+func (l *life) questions() (nodes []string, ofAll int, err error) {
+	text, err := os.ReadFile(filepath.Join(l.Root, asked))
+	if err != nil {
+		return nil, 0, fmt.Errorf("cannot tell what was asked: %w", err)
+	}
+	for line := range strings.Lines(string(text)) {
+		host, command, _ := strings.Cut(strings.TrimSpace(line), " ")
+		switch {
+		case host != native.Host:
+			nodes = append(nodes, line)
+		case strings.HasPrefix(command, "scontrol show nodes"):
+			ofAll++
+		}
+	}
+	return nodes, ofAll, nil
+}
+
+// counts are slurmctld's own, of requests by type since it was started or they were reset.
+func (l *life) counts() (map[string]int, error) {
+	var answer struct {
+		Statistics struct {
+			RPCs []struct {
+				Type  string `json:"message_type"`
+				Count int    `json:"count"`
+			} `json:"rpcs_by_message_type"`
+		} `json:"statistics"`
+	}
+	err := l.Ask(&answer, "/usr/bin/sdiag")
+	counts := map[string]int{}
+	for _, rpc := range answer.Statistics.RPCs {
+		counts[rpc.Type] = rpc.Count
+	}
+	return counts, err
+}
+
+// forget starts the counts of what comes anew.
+func (l *life) forget() error {
+	if out, err := l.Command("/usr/bin/sdiag", "--reset").CombinedOutput(); err != nil {
+		return fmt.Errorf("cannot reset slurmctld's counts: %w: %s", err, out)
+	}
+	return os.Truncate(filepath.Join(l.Root, asked), 0)
+}
+
+// small: no agent of a node's has asked for all nodes or all jobs. As often as slurmctld sent
+// all nodes, its own agent has asked for them.
+func (l *life) small() error {
+	nodes, ofAll, err := l.questions()
+	if err != nil {
+		return err
+	}
+	counts, err := l.counts()
+	if err != nil {
+		return err
+	}
+	if counts["REQUEST_NODE_INFO"] > ofAll || counts["REQUEST_JOB_INFO"] > 0 || counts["REQUEST_NODE_INFO_SINGLE"] == 0 {
+		return fmt.Errorf("slurmctld's agent has asked for all nodes %d times, and slurmctld counts %v; nodes have asked:\n%s", ofAll, counts, strings.Join(nodes, ""))
+	}
+	fmt.Println("slurmctld has had", counts, "and", ofAll, "of its own agent's for all nodes")
+	return nil
+}
+
+// compare: what sinfo tells of nodes in odd states is what scontrol tells.
+func (l *life) compare() error {
+	odd := [][]string{
+		{"cpus=8", "sockets=2", "corespersocket=2", "threadspercore=2", "cpuspeclist=0-3", "features=b,a", "weight=7"},
+		{"cpus=8", "sockets=2", "corespersocket=2", "threadspercore=2", "corespeccount=1"},
+		{"cpus=8", "sockets=2", "corespersocket=2", "threadspercore=2", "cpuspeclist=1"},
+		{"cpus=2"}, {"cpus=2"}, {"cpus=2", "tmpdisk=1234"}, {"cpus=2"},
+	}
+	names := []string{"odd-gpu", "x-1"}
+	err := l.scontrol("create", "nodename=odd-gpu", "cpus=2", "realmemory=1000", "gres=gpu:t:2", "state=cloud")
+	for i, settings := range odd {
+		name := fmt.Sprintf("odd-%d", i)
+		names = append(names, name)
+		err = errors.Join(err, l.scontrol(append([]string{"create", "nodename=" + name, "realmemory=1000", "state=cloud"}, settings...)...))
+	}
+	err = errors.Join(err,
+		l.scontrol("update", "nodename=odd-3", "state=drain", `reason=slurmlet: "a, b"`),
+		l.scontrol("update", "nodename=odd-4", "state=down", "reason=it's broken"),
+		l.scontrol("update", "nodename=odd-5", "state=fail", "reason=x"),
+		l.scontrol("update", "nodename=odd-6", "extra={\"a\": 1}"),
+	)
+	if err != nil {
+		return err
+	}
+	s := slurm.Scontrol{Path: "/scontrol", Sinfo: "/sinfo", Env: os.Environ()}
+	for path, program := range map[string]string{"/scontrol": "scontrol.slurm", "/sinfo": "sinfo.slurm"} {
+		script := fmt.Sprintf("#!/bin/sh\nexec chroot %s /usr/bin/%s \"$@\"\n", l.Root, program)
+		at := filepath.Join(native.Scratch, path)
+		if err := os.WriteFile(at, []byte(script), 0o755); err != nil {
+			return fmt.Errorf("cannot lay out %s: %w", path, err)
+		}
+	}
+	s.Path, s.Sinfo = filepath.Join(native.Scratch, s.Path), filepath.Join(native.Scratch, s.Sinfo)
+	for _, name := range names {
+		brief, err := s.Glance(context.Background(), name)
+		whole, otherwise := s.WholeNode(context.Background(), name)
+		if err = errors.Join(err, otherwise); err != nil {
+			return err
+		}
+		if brief == nil || whole == nil {
+			return fmt.Errorf("%s is not shown: %v, %v", name, brief, whole)
+		}
+		whole.Address, whole.Topology, whole.SlurmdStart = "", "", slurm.Time{}
+		if len(whole.Features) == 0 {
+			whole.Features = nil
+		}
+		if fmt.Sprintf("%+v", *brief) != fmt.Sprintf("%+v", *whole) {
+			return fmt.Errorf("%s: sinfo tells %+v, scontrol %+v", name, *brief, *whole)
+		}
+	}
+	none, err := s.Node(context.Background(), "nosuch")
+	if err != nil || none != nil {
+		return fmt.Errorf("a node that does not exist is %v, %w", none, err)
+	}
+	return nil
+}
+
+func (l *life) start() error {
+	if err := l.forget(); err != nil {
+		return err
+	}
+	for _, n := range l.Nodes {
+		grace := "10m"
+		if n == l.Nodes[2] {
+			grace = "30s" // its job is requeued
+		}
+		if err := l.Start(n, "SLURMLET_GRACE_PERIOD="+grace); err != nil {
+			return err
+		}
+	}
+	for _, n := range l.Nodes {
+		select {
+		case <-n.Ready:
+		case <-n.Exited:
+			return fmt.Errorf("%s has exited with %d", n.Name, n.Status)
+		case <-time.After(limit):
+			return fmt.Errorf("%s is not Ready within %v", n.Name, limit)
+		}
+	}
+	return l.small()
+}
+
+// edit: all slurmds hand over, and are Ready again.
+func (l *life) edit() error {
+	before := map[string]int{}
+	for _, n := range l.Nodes {
+		before[n.Name] = readies(n)
+	}
+	if err := l.forget(); err != nil {
+		return err
+	}
+	files := maps.Clone(l.files)
+	files["slurm.conf"] = append(slices.Clip(files["slurm.conf"]), "MailDomain=second\n"...)
+	if _, err := l.volume.Swap(files); err != nil {
+		return err
+	}
+	for _, n := range l.Nodes {
+		if err := native.Within(limit, n.Name+" is not Ready after the edit", func() bool { return readies(n) > before[n.Name] }); err != nil {
+			return err
+		}
+	}
+	return l.small()
+}
+
+func readies(n *native.Node) (count int) {
+	for _, line := range n.Log() {
+		if strings.Contains(line, `"state":"Ready"`) {
+			count++
+		}
+	}
+	return count
+}
+
+// restart: every agent looks whether slurmctld counts jobs on its node that are not there.
+func (l *life) restart() error {
+	if err := l.forget(); err != nil {
+		return err
+	}
+	if err := l.Controller.Process.Signal(unix.SIGTERM); err != nil {
+		return fmt.Errorf("cannot stop slurmctld: %w", err)
+	}
+	_ = l.Controller.Wait() // its status says nothing about the nodes
+	if err := l.control(); err != nil {
+		return err
+	}
+	for _, n := range l.Nodes {
+		err := native.Within(limit, n.Name+" does not look for lost jobs", func() bool {
+			nodes, _, _ := l.questions()
+			return slices.ContainsFunc(nodes, func(line string) bool { return strings.HasPrefix(line, n.Name+" sinfo ") })
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return l.small()
+}
+
+func (l *life) end() error {
+	gate, err := l.NewGate()
+	if err != nil {
+		return err
+	}
+	ids := map[string]string{}
+	for _, n := range []*native.Node{l.Nodes[0], l.Nodes[2]} {
+		if ids[n.Name], err = l.Submit(n.Name); err != nil {
+			return err
+		}
+		if err := native.Within(limit, "no step runs on "+n.Name, func() bool { return l.runs(n) }); err != nil {
+			return err
+		}
+	}
+	if err := l.forget(); err != nil {
+		return err
+	}
+	for _, n := range l.Nodes {
+		if err := n.Terminate(); err != nil {
+			return err
+		}
+	}
+	for i, n := range []*native.Node{l.Nodes[1], l.Nodes[2], l.Nodes[0]} {
+		if i == 2 {
+			if err := gate.Open(); err != nil {
+				return fmt.Errorf("cannot open the gate: %w", err)
+			}
+		}
+		select {
+		case <-n.Exited:
+		case <-time.After(limit):
+			return fmt.Errorf("%s has not exited within %v", n.Name, limit)
+		}
+		if n.Status != 0 {
+			return fmt.Errorf("%s has exited with %d", n.Name, n.Status)
+		}
+	}
+	if err := l.small(); err != nil {
+		return err
+	}
+	for name, want := range map[string]string{"n1": "COMPLETED", "n3": "PENDING"} {
+		var answer struct {
+			Jobs []struct {
+				State []string `json:"job_state"`
+			} `json:"jobs"`
+		}
+		if err := l.Ask(&answer, "/usr/bin/scontrol.slurm", "show", "job", ids[name]); err != nil {
+			return err
+		}
+		if len(answer.Jobs) != 1 || !slices.Contains(answer.Jobs[0].State, want) {
+			return fmt.Errorf("the job of %s is %v, not %s", name, answer.Jobs, want)
+		}
+	}
+	return nil
+}
+
+// runs: the batch step's socket is in the node's spool directory.
+func (l *life) runs(n *native.Node) bool {
+	found, _ := filepath.Glob(fmt.Sprintf("/proc/%d/root/run/spool/%s_*.4294967291", n.PID(), n.Name))
+	return len(found) > 0
+}
+
+func (l *life) explain() {
+	l.lock.Lock()
+	defer l.lock.Unlock()
+	tell := func(who string, log []string) {
+		for _, line := range log[max(0, len(log)-60):] {
+			fmt.Println(who+":", line)
+		}
+	}
+	tell("slurmctld", l.log)
+	for _, n := range l.Nodes {
+		tell(n.Name, n.Log())
+	}
+}

@@ -1,0 +1,87 @@
+//go:build e2e
+
+package questions
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/slurmlet/slurmlet/e2e/native"
+	"github.com/slurmlet/slurmlet/e2e/sandbox/parts"
+)
+
+// settings are what those inside the namespaces are told by those outside.
+type settings struct {
+	Root, Slurmlet string
+	// Records is how many nodes there are besides those with a slurmd.
+	Records int
+}
+
+func TestMain(m *testing.M) {
+	if text := native.Inside(); text != "" {
+		if err := inside(text); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+// TestQuestions: a node's agent lives from its start to its end among 300 other records.
+func TestQuestions(t *testing.T) {
+	slurmlet, err := filepath.Abs("../../bin/slurmlet")
+	require.NoError(t, err)
+	for _, version := range parts.Versions() {
+		root, err := parts.Root(t.Context(), version, t.Logf)
+		require.NoError(t, err)
+		t.Run(version, func(t *testing.T) {
+			t.Parallel() // it waits most of the time
+			text, err := json.Marshal(settings{Root: root, Slurmlet: slurmlet, Records: 300})
+			require.NoError(t, err)
+			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+			defer cancel()
+			require.NoError(t, native.Enter(ctx, string(text)), "the cluster's own words are above")
+		})
+	}
+}
+
+func inside(text string) error {
+	var s settings
+	if err := json.Unmarshal([]byte(text), &s); err != nil {
+		return fmt.Errorf("cannot read the settings: %w", err)
+	}
+	if err := native.Furnish(); err != nil {
+		return err
+	}
+	l, err := begin(s)
+	if err != nil {
+		return err
+	}
+	for _, act := range []struct {
+		name string
+		do   func() error
+	}{
+		{"the records are compared", l.compare},
+		{"nodes start", l.start},
+		{"an edit", l.edit},
+		{"a restart of slurmctld", l.restart},
+		{"SIGTERM to an idle node, one whose job ends, and one whose job is requeued", l.end},
+	} {
+		if err = act.do(); err != nil {
+			err = fmt.Errorf("%s: %w", act.name, err)
+			l.explain()
+			break
+		}
+		fmt.Println("passed:", act.name)
+	}
+	return errors.Join(err, l.Close())
+}

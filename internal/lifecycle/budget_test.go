@@ -1,0 +1,181 @@
+package lifecycle
+
+import (
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/slurmlet/slurmlet/internal/slurm"
+)
+
+// timed is a life with a clock. Answers come after a tenth of a second, as on a machine that has
+// other work; what else happens does so every time.
+type timed struct {
+	life    State
+	now     time.Duration
+	due     []dueEvent
+	asked   []time.Duration
+	answer  func(State) Answered
+	refuses func(Verb) error
+	happens Event
+	every   time.Duration
+}
+
+type dueEvent struct {
+	at    time.Duration
+	event Event
+}
+
+const answerTime = 100 * time.Millisecond
+
+func (w *timed) later(after time.Duration, e Event) {
+	w.due = append(w.due, dueEvent{w.now + after, e})
+}
+
+func (w *timed) feed(e Event) {
+	var actions []Action
+	w.life, actions = Step(w.life, e)
+	for _, a := range actions {
+		switch a := a.(type) {
+		case Arm:
+			w.later(a.After, TimerFired{a.Number})
+		case Schedule:
+			w.later(a.After, DeadlinePassed{a.Stage})
+		case StartMain:
+			w.later(answerTime, MainStarted{PID: w.life.Starts + 10, At: epoch})
+			w.later(2*answerTime, MainReady{})
+		case SignalMain:
+			if a.Signal != SigHup {
+				w.later(answerTime, MainExited{PID: w.life.Main, Code: 0, Uptime: time.Second})
+			}
+		case Reach:
+			w.later(answerTime, Answered{Number: a.Number})
+		case AskNode:
+			w.ask(a.Number)
+		case AskJobs:
+			w.ask(a.Number)
+		case CountSteps:
+			w.later(answerTime, StepsCounted{a.Number, w.answer(w.life).Steps})
+		case FindLostJobs:
+			w.asked = append(w.asked, w.now)
+			w.later(answerTime, LostJobsFound{Number: a.Number, Err: w.answer(w.life).Err})
+		case CompareCluster:
+			w.asked = append(w.asked, w.now)
+		case Change:
+			w.asked = append(w.asked, w.now)
+			w.later(answerTime, Done{a.Number, w.refuses(a.Verb)})
+		}
+	}
+}
+
+func (w *timed) ask(number int) {
+	w.asked = append(w.asked, w.now)
+	e := w.answer(w.life)
+	e.Number = number
+	w.later(answerTime, e)
+}
+
+// run lives for a time.
+func (w *timed) run(until time.Duration) {
+	if w.every > 0 {
+		for at := w.every; at < until; at += w.every {
+			w.later(at-w.now, w.happens)
+		}
+	}
+	for len(w.due) > 0 && w.life.Phase != Exited {
+		first := 0
+		for i := range w.due {
+			if w.due[i].at < w.due[first].at {
+				first = i
+			}
+		}
+		next := w.due[first]
+		w.due = slices.Delete(w.due, first, first+1)
+		if next.at > until {
+			return
+		}
+		w.now = next.at
+		w.feed(next.event)
+	}
+}
+
+// most is how often slurmctld was asked in any minute.
+func (w *timed) most() (most int) {
+	for i, from := range w.asked {
+		n, _ := slices.BinarySearch(w.asked[i:], from+time.Minute)
+		most = max(most, n)
+	}
+	return most
+}
+
+// TestBudget: whatever slurmctld says, and whatever happens to the node, a node's agent asks no
+// more than MostQuestions in any minute, and twice a minute in the end.
+func TestBudget(t *testing.T) {
+	silence := errors.Join(slurm.ErrUnreachable)
+	shows := func(change ...func(*slurm.Node)) func(State) Answered {
+		return func(State) Answered { return Answered{Node: record(change...)} }
+	}
+	withStep := func(State) Answered { return Answered{Node: record(busy, terminating), Steps: 1} }
+	no := func(Verb) error { return errors.New("no") }
+	ready := map[string]func() State{"from its start": slurmdLife, "Ready": isReady}
+	stopping := map[string]func() State{"on its way down": func() State {
+		l := isReady()
+		l.Deadlines = NewDeadlines(24*time.Hour, 0)
+		l, _ = play(l, Terminated{Signal: "SIGTERM"})
+		return l
+	}}
+	for name, c := range map[string]struct {
+		in      map[string]func() State
+		answer  func(State) Answered
+		refuses func(Verb) error
+		happens Event
+		every   time.Duration
+	}{
+		"no answer":                       {in: ready, answer: func(State) Answered { return Answered{Err: silence} }},
+		"late answers":                    {in: ready, answer: func(State) Answered { return Answered{Err: silence, Late: true} }},
+		"no record":                       {in: ready, answer: func(State) Answered { return Answered{} }},
+		"the record of an earlier slurmd": {in: ready, answer: shows(stale)},
+		"a DOWN node":                     {in: ready, answer: shows(down)},
+		"another size, and busy":          {in: ready, answer: shows(bigger, busy, ourDrain)},
+		"another size, and an admin's":    {in: ready, answer: shows(bigger, anAdmins)},
+		"another size, not deleted":       {in: ready, answer: shows(bigger, ourDrain), refuses: no},
+		"refused over GPUs":               {in: ready, answer: shows(noGPUs)},
+		"not to be resumed":               {in: ready, answer: shows(ourDrain), refuses: no},
+		"steps end":                       {in: ready, answer: shows(bigger, busy, ourDrain), happens: StepsEnded{}, every: answerTime},
+		"slurmd dies":                     {in: ready, answer: shows(), happens: MainExited{PID: 10, Uptime: time.Second}, every: 3 * time.Second},
+		"slurmctld dies":                  {in: ready, answer: shows(busy), happens: ControllerLost{}, every: time.Second},
+		"hand-overs":                      {in: ready, answer: shows(), happens: MainChanged{PID: 9, At: epoch}, every: 5 * time.Second},
+		"SIGTERM, and no answer":          {in: stopping, answer: func(State) Answered { return Answered{Err: silence, Steps: 1} }},
+		"SIGTERM, and not drained":        {in: stopping, answer: shows(busy), refuses: no},
+		"SIGTERM, and jobs":               {in: stopping, answer: withStep},
+		"SIGTERM, and steps end":          {in: stopping, answer: withStep, happens: StepsEnded{}, every: answerTime},
+		"SIGTERM, and no steps":           {in: stopping, answer: shows(busy, terminating)},
+	} {
+		for phase, begin := range c.in {
+			t.Run(name+", "+phase, func(t *testing.T) {
+				w := &timed{life: begin(), answer: c.answer, refuses: c.refuses, happens: c.happens, every: c.every}
+				if w.refuses == nil {
+					w.refuses = func(Verb) error { return nil }
+				}
+				switch w.life.Phase {
+				case Starting:
+					w.feed(Begun{})
+				case Stopping:
+					w.ask(w.life.question)
+				default:
+					w.feed(MainChanged{PID: 10, At: epoch})
+				}
+				const lived = 10 * time.Minute
+				w.run(lived)
+				require.LessOrEqual(t, w.most(), MostQuestions)
+				last, _ := slices.BinarySearch(w.asked, lived/2)
+				if w.every == 0 && w.life.Phase != Stopping {
+					require.LessOrEqual(t, len(w.asked)-last, 2*5+1, "in the last five minutes")
+				}
+			})
+		}
+	}
+}

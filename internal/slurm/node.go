@@ -1,0 +1,115 @@
+package slurm
+
+import (
+	"context"
+	"errors"
+	"os/exec"
+	"strings"
+
+	"github.com/slurmlet/slurmlet/cgroup"
+)
+
+// A question of scontrol's for one node has slurmctld send all of its nodes. sinfo asks for one
+// node alone when it is given one name, and for the partitions.
+
+// Node asks sinfo(1), and scontrol where sinfo shows no such node.
+func (s Scontrol) Node(ctx context.Context, name string) (*Node, error) {
+	if n, err := s.Glance(ctx, name); n != nil || err != nil {
+		return n, err
+	}
+	return s.WholeNode(ctx, name)
+}
+
+// Glance asks "sinfo --nodes= --json". sinfo lists a node once for each partition, and leaves
+// out a node that is in none.
+func (s Scontrol) Glance(ctx context.Context, name string) (*Node, error) {
+	const what = "sinfo"
+	out, err := s.command(ctx, what, exec.CommandContext(ctx, s.Sinfo, "--all", "--nodes="+name, "--json"))
+	if err != nil {
+		return nil, err
+	}
+	var answer struct {
+		Rows []sinfoRow `json:"sinfo"`
+	}
+	if err := read(what, out, &answer); err != nil {
+		return nil, err
+	}
+	if answer.Rows == nil {
+		return nil, errors.New(`cannot read the answer of sinfo: there is no list "sinfo" in it`)
+	}
+	for i := range answer.Rows {
+		if row := &answer.Rows[i]; len(row.Nodes.Names) == 1 && row.Nodes.Names[0] == name {
+			return row.node(), nil
+		}
+	}
+	return nil, nil
+}
+
+// WholeNode asks "scontrol show node --json".
+func (s Scontrol) WholeNode(ctx context.Context, name string) (*Node, error) {
+	var answer struct {
+		Nodes []Node `json:"nodes"`
+	}
+	if err := s.ask(ctx, &answer, "show", "node", name, "--json"); err != nil {
+		return nil, err
+	}
+	if answer.Nodes == nil {
+		return nil, listless("show node", "nodes")
+	}
+	for i := range answer.Nodes {
+		if answer.Nodes[i].Name == name {
+			return &answer.Nodes[i], nil
+		}
+	}
+	return nil, nil
+}
+
+// sinfoRow is what sinfo tells of one node in one partition. What sinfo counts for many nodes
+// has the same minimum and maximum for one.
+type sinfoRow struct {
+	Node struct {
+		State []string `json:"state"`
+	} `json:"node"`
+	Nodes struct {
+		Names []string `json:"nodes"`
+	} `json:"nodes"`
+	CPUs     least    `json:"cpus"`
+	Sockets  least    `json:"sockets"`
+	Cores    least    `json:"cores"`
+	Threads  least    `json:"threads"`
+	Memory   least    `json:"memory"`
+	Disk     least    `json:"disk"`
+	Weight   least    `json:"weight"`
+	Features sinfoAll `json:"features"`
+	Gres     sinfoAll `json:"gres"`
+	Extra    string   `json:"extra"`
+	Reason   struct {
+		Text string `json:"description"`
+	} `json:"reason"`
+	Reserved struct {
+		CPUs cgroup.Set `json:"cpus"`
+	} `json:"resource_spec"`
+}
+
+type least struct {
+	Value int64 `json:"minimum"`
+}
+
+type sinfoAll struct {
+	Text string `json:"total"`
+}
+
+func (r *sinfoRow) node() *Node {
+	n := &Node{
+		Name: r.Nodes.Names[0], State: r.Node.State, CPUs: int(r.CPUs.Value), SpecializedCPUs: r.Reserved.CPUs,
+		Sockets: int(r.Sockets.Value), Cores: int(r.Cores.Value), Threads: int(r.Threads.Value),
+		RealMemory: r.Memory.Value, TmpDisk: r.Disk.Value, Weight: r.Weight.Value,
+		Gres: r.Gres.Text, Reason: r.Reason.Text, Extra: r.Extra,
+	}
+	if r.Features.Text != "" {
+		n.Features = strings.Split(r.Features.Text, ",")
+	}
+	// slurmctld counts CpuSpecList in whole cores, as it shows it.
+	n.EffectiveCPUs = n.CPUs - n.SpecializedCPUs.Len()
+	return n
+}
