@@ -85,6 +85,8 @@ func (a *Agent) perform(act lifecycle.Action) []lifecycle.Event {
 func (a *Agent) change(ctx context.Context, c lifecycle.Change) error {
 	node := a.Config.NodeName
 	switch c.Verb {
+	case lifecycle.DeleteAgain:
+		return a.client.DeleteNode(ctx, node)
 	case lifecycle.DeleteNode:
 		return a.asker.Change(ctx, merge.Change{Verb: merge.Delete, Node: node}, func(ctx context.Context) error { return a.client.DeleteNode(ctx, node) })
 	case lifecycle.DrainNode:

@@ -129,6 +129,8 @@ type Verb int
 // The verbs.
 const (
 	DeleteNode Verb = iota
+	// DeleteAgain deletes a record that slurmctld has deleted, if there is one again.
+	DeleteAgain
 	DrainNode
 	ResumeNode
 	UpdateNode

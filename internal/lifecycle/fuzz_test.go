@@ -336,7 +336,7 @@ func (w *world) carryOut(a Action) {
 // checkChange: what is changed may be changed now.
 func (w *world) checkChange(a Change) {
 	switch a.Verb {
-	case DeleteNode:
+	case DeleteNode, DeleteAgain:
 		require.False(w, Foreign(w.record) && !w.stopped, "a deleted record takes an admin's drain with it")
 		require.False(w, w.record.Busy(), "jobs run on it")
 	case DrainNode:

@@ -220,8 +220,8 @@ func (l State) takeFiles(e FilesChanged) (State, []Action) {
 // MessageTimeout of 10 s (slurm.conf(5)); a longer one makes it longer.
 const QuestionLimit = 15 * time.Second
 
-// MostQuestions is how often a node may ask slurmctld, or have it change something, in a minute,
-// whatever happens to the node. Most of it is the first ten seconds of a trouble: 10,000 nodes
+// MostQuestions is how often a node may ask slurmctld, or have it change something, in a minute
+// of the troubles that TestBudget lists. Most of it is the first ten seconds of a trouble: 10,000 nodes
 // that wait for slurmctld ask it once a minute each, 170 times a second, where it answers some
 // 10,000 questions about one node on one processor.
 const MostQuestions = 45

@@ -241,8 +241,9 @@ func (l State) withdrawDone(e Done) (State, []Action) {
 		// A registration that slurmd had on its way makes the record anew, and jobs would come.
 		// To delete it once more costs slurmctld nothing where there is none.
 		l = l.unlisted()
-		l.deleted = true
-		return l.deleteRecord()
+		l.Activity, l.deleted = Deleting, true
+		l.question++
+		return l, []Action{Change{Number: l.question, Verb: DeleteAgain}}
 	case doing == Deleting:
 		l = l.unlisted()
 		l.deleted = false

@@ -64,7 +64,7 @@ func TestWithdrawal(t *testing.T) {
 		action Action // of this type is one that the last event leads to
 	}{
 		"idle":                       {[]Event{Answered{Node: record()}}, Deleting, Change{Verb: DeleteNode}},
-		"idle, deleted":              {[]Event{Answered{Node: record()}, Done{}}, Deleting, Change{Verb: DeleteNode}},
+		"idle, deleted":              {[]Event{Answered{Node: record()}, Done{}}, Deleting, Change{Verb: DeleteAgain}},
 		"idle, and it stays deleted": {[]Event{Answered{Node: record()}, Done{}, Done{Err: slurm.ErrNoNode}}, Ending, SignalMain{}},
 		"gone already":               {[]Event{Answered{}}, Ending, SignalMain{}},
 		"no answer is none":          {[]Event{Answered{Err: errors.New("no")}}, Withdrawing, Arm{}},
@@ -185,7 +185,7 @@ func TestUnseen(t *testing.T) {
 func TestMadeAnew(t *testing.T) {
 	l, _ := play(isReady(), Terminated{Signal: "SIGTERM", Idle: true})
 	l, actions := play(l, Done{})
-	require.Equal(t, []Action{Change{Number: l.question, Verb: DeleteNode}}, actions, "slurmctld says that there is none")
+	require.Equal(t, []Action{Change{Number: l.question, Verb: DeleteAgain}}, actions, "slurmctld says that there is none")
 	for name, unanswered := range map[string]Event{"none": Done{Err: slurm.ErrNoNode}, "no answer": Done{Err: errors.New("no")}, "no time": DeadlinePassed{toStop}} {
 		end, _ := play(l, unanswered)
 		require.Equal(t, Ending, end.Activity, name)

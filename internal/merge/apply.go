@@ -152,7 +152,10 @@ func (a *applier) run(ctx context.Context, g group) (kept string, err error) {
 	names := hostlist.Of(slices.Values(g.nodes)).String()
 	switch {
 	case g.verb == Delete && len(g.nodes) == 1:
-		return "", a.slurm.DeleteNode(ctx, g.nodes[0])
+		if err := a.slurm.DeleteNode(ctx, g.nodes[0]); !errors.Is(err, slurm.ErrNoNode) {
+			return "", err
+		}
+		return "", nil // it is gone, as it was to be
 	case g.verb == Delete:
 		return a.slurm.DeleteNodes(ctx, names)
 	case g.verb == Drain:
