@@ -73,8 +73,8 @@ func inside(text string) error {
 		{"the records are compared", l.compare},
 		{"nodes start", l.start},
 		{"an edit", l.edit},
-		{"a restart of slurmctld", l.restart},
 		{"SIGTERM to an idle node, one whose job ends, and one whose job is requeued", l.end},
+		{"a restart of slurmctld", l.restart},
 	} {
 		if err = act.do(); err != nil {
 			err = fmt.Errorf("%s: %w", act.name, err)
