@@ -93,7 +93,7 @@ kubernetes: $(BUILT)
 	$(SANDBOX) install -kubernetes
 
 native: $(BUILT) ## of e2e, what runs without limits, natively on every machine
-	$(E2E) -p 4 -parallel 16 -skip 'TestLimits|TestUpAndDown' ./e2e ./e2e/stranger ./e2e/hang ./e2e/ends ./e2e/edits ./e2e/questions
+	$(E2E) -p 2 -parallel 12 -skip 'TestLimits|TestUpAndDown' ./e2e ./e2e/edits ./e2e/stranger ./e2e/hang ./e2e/ends ./e2e/questions
 
 limits: $(BUILT) ## of e2e, what needs cgroup v2: in User-Mode Linux where the machine has v1
 	SLURMLET_SANDBOX_TEST=$(CURDIR)/$(SANDBOX) $(GO) test -count=1 -run Real -v ./e2e/sandbox

@@ -190,7 +190,10 @@ func (a *Agent) prepare() error {
 		Path: programs["scontrol"], Scancel: programs["scancel"], Sinfo: programs["sinfo"], Squeue: programs["squeue"], Sdiag: programs["sdiag"],
 		Env: a.daemon.scontrolEnv(), Asked: a.hang.asked, Turn: a.turns.take,
 	}
-	a.asker = &merge.Asker{Prover: a.prover(), Controller: a.Config.Controller, AgentPort: a.Config.AgentPort, Log: a.log}
+	a.asker = &merge.Asker{Prover: a.prover(), Controller: a.Config.Controller, Log: a.log}
+	if a.Config.Merge {
+		a.asker.AgentPort = a.Config.AgentPort
+	}
 	return a.open()
 }
 

@@ -42,8 +42,10 @@ type Config struct {
 	ConfDefaults bool
 	Preflight    reconfig.Preflight
 	StateDir     string
-	// AgentPort is that of slurmctld's agent, 0 for none.
+	// AgentPort is that of slurmctld's agent, 0 for none. Merge says whether that agent makes the
+	// changes of the node's record.
 	AgentPort  int
+	Merge      bool
 	Daemon     string
 	DaemonArgs []string
 	SlurmUser  string

@@ -30,6 +30,7 @@
 //	SLURMLET_CONF_DEFAULTS  whether the agent adds what a cluster of pods needs and slurm.conf does not set: on or off, see below (slurmctld; default: on)
 //	SLURMLET_PREFLIGHT      how the agent checks an edit before slurmctld gets it: off, parse or full, see below (slurmctld; default: parse)
 //	SLURMLET_STATE_DIR      a directory that outlives the container, an absolute path: the last good configuration is in slurmlet/, slurmctld's state in state/ (at its top if it is there already), unless slurm.conf names another place (slurmctld; default: /var/spool/slurmctld)
+//	SLURMLET_MERGE          whether slurmctld's agent makes one change of those that many nodes ask for at once: on or off, see below (slurmd; default: on)
 //	SLURMLET_AGENT_PORT     the port of slurmctld's agent, which says when slurmd or sackd has missed a configuration, and by its end when slurmctld starts anew; 0: the agent asks nobody (slurmd, login; default: 8817)
 //	SLURMLET_PODINFO_DIR    the mount path of a downward-API volume, an absolute path; see below (slurmd; default: /etc/podinfo)
 //	SLURMLET_DAEMON         the daemon's absolute path (default: the role's name, looked up in PATH)
@@ -381,7 +382,7 @@
 // slurmctld refuses a list, its agent asks again for the nodes that are not known to be done. It
 // takes a request for a node from the address alone where that node's agent follows the
 // configuration. Where it is away, refuses, or does not answer (2 s; 10 s if it has begun), the
-// agent runs scontrol itself. So it does with munge, and with SLURMLET_AGENT_PORT=0. Jobs are
+// agent runs scontrol itself. So it does with munge, and with SLURMLET_MERGE=off. Jobs are
 // requeued one by one, because slurmctld takes one request for each job anyway.
 //
 // A node is in service from slurmd's READY until slurmctld has deleted its record, whatever

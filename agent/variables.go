@@ -115,6 +115,10 @@ var variables = []variable{
 		c.StateDir = v
 		return checkAbsolute(v)
 	}},
+	{"SLURMLET_MERGE", []Role{Slurmd}, "on", func(c *Config, v string) (err error) {
+		c.Merge, err = parseSwitch(v)
+		return err
+	}},
 	{"SLURMLET_AGENT_PORT", []Role{Slurmd, Login}, "8817", func(c *Config, v string) (err error) {
 		c.AgentPort, err = parsePort(v)
 		return err

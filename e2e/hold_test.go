@@ -17,6 +17,7 @@ func holdable(spec sandbox.PodSpec) sandbox.PodSpec {
 	script := func(text string) sandbox.File {
 		return sandbox.File{Data: []byte(strings.ReplaceAll(text, "NODE", spec.Name)), Mode: 0o755}
 	}
+	spec.Env["SLURMLET_MERGE"] = "off" // slurmctld's agent would run scontrol elsewhere
 	spec.Env["PATH"] = "/usr/local/held:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 	spec.Volumes = append(spec.Volumes, sandbox.Volume{
 		Name: "held", Path: "/usr/local/held", Files: map[string]sandbox.File{"scontrol": script(heldCommand), "sinfo": script(heldCommand), "slurmd": script(heldSlurmd)},
