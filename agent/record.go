@@ -62,6 +62,8 @@ func (a *Agent) askRecord(ctx context.Context, need lifecycle.Need) (*slurm.Node
 		return nil, err
 	case node == nil && need.Absence, node != nil && need.Start && !a.isMarked(node):
 		return a.client.WholeNode(ctx, name)
+	case node != nil && node.Is("MIXED") && len(a.stepSockets()) == 0: // of an idle node, too (slurm.Scontrol.Node)
+		return a.client.WholeNode(ctx, name)
 	}
 	return node, nil
 }

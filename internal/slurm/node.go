@@ -12,12 +12,15 @@ import (
 // A question of scontrol's for one node has slurmctld send all of its nodes. sinfo asks for one
 // node alone when it is given one name, and for the partitions.
 
-// Node asks sinfo(1), and scontrol where sinfo shows no such node.
+// Node asks sinfo(1), and scontrol where sinfo shows no such node, or one that may be MIXED.
+// slurmctld counts a node's allocated CPUs anew when somebody asks for all nodes, and not for
+// one alone (proc_req.c, _slurm_rpc_dump_node_single): an idle node is MIXED for sinfo until then.
 func (s Scontrol) Node(ctx context.Context, name string) (*Node, error) {
-	if n, err := s.Glance(ctx, name); n != nil || err != nil {
-		return n, err
+	n, err := s.Glance(ctx, name)
+	if err == nil && (n == nil || n.Is("MIXED")) {
+		return s.WholeNode(ctx, name)
 	}
-	return s.WholeNode(ctx, name)
+	return n, err
 }
 
 // Glance asks "sinfo --nodes= --json". sinfo lists a node once for each partition, and leaves
