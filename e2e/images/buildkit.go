@@ -57,6 +57,7 @@ func (b *buildkit) start(program, cache string) error {
 	}
 	defer output.Close()
 	b.cmd = exec.Command(program, "--config", config, "--root", filepath.Join(cache, "buildkit"), "--addr", b.address())
+	b.cmd.Env = append(os.Environ(), "TMPDIR="+b.dir) // its mount points go with it
 	b.cmd.Stdout, b.cmd.Stderr = output, output
 	b.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM, Unshareflags: syscall.CLONE_NEWNS}
 	if err := b.cmd.Start(); err != nil {
