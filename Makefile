@@ -93,7 +93,10 @@ kubernetes: $(BUILT)
 	$(SANDBOX) install -kubernetes
 
 native: $(BUILT) ## of e2e, what runs without limits, natively on every machine
-	$(E2E) -p 2 -parallel 12 -skip 'TestLimits|TestUpAndDown' ./e2e ./e2e/edits ./e2e/stranger ./e2e/hang ./e2e/ends ./e2e/questions
+	@mkdir -p bin/test; echo 'the small clusters run beside these: bin/test/small.log'
+	@$(E2E) -p 1 -parallel 12 ./e2e/edits ./e2e/stranger ./e2e/hang ./e2e/ends ./e2e/questions >bin/test/small.log 2>&1 & \
+		small=$$!; $(E2E) -parallel 12 -skip 'TestLimits|TestUpAndDown' ./e2e; code=$$?; \
+		wait $$small || code=1; cat bin/test/small.log; exit $$code
 
 limits: $(BUILT) ## of e2e, what needs cgroup v2: in User-Mode Linux where the machine has v1
 	SLURMLET_SANDBOX_TEST=$(CURDIR)/$(SANDBOX) $(GO) test -count=1 -run Real -v ./e2e/sandbox
@@ -135,7 +138,7 @@ bench: build ## figures side by side with tini, supervisord and bare slurmd
 
 short: $(BUILT) ## short forms of bench, scale and steps, so that they work when they are wanted
 	$(GO) run ./e2e/bench -short
-	$(GO) run ./e2e/scale -nodes 8 -jobs 2 -idle 2s -hold 2s -slurm $(SLURM)
+	$(GO) run ./e2e/scale -nodes 8 -jobs 2 -do idle,hold,drain -idle 2s -hold 2s -slurm $(SLURM)
 	$(GO) run ./e2e/steps -steps 2000 -run 5
 
 fuzz: ## every fuzz target for FUZZ=60s

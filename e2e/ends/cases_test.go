@@ -49,7 +49,8 @@ func (w *world) merged() error {
 	if err != nil {
 		return err
 	}
-	changes := asked["REQUEST_DELETE_NODE"] + asked["REQUEST_UPDATE_NODE"]
+	// A deletion of a record that is gone costs nothing, and proves that it is.
+	changes := asked["REQUEST_DELETE_NODE"] + asked["REQUEST_UPDATE_NODE"] - w.said("Unable to find node")
 	fmt.Printf("%d nodes, %d with a job: %d REQUEST_DELETE_NODE, %d REQUEST_UPDATE_NODE; commands of slurmctld's agent: %d; of nodes: %v\n",
 		nodes, len(w.jobs), asked["REQUEST_DELETE_NODE"], asked["REQUEST_UPDATE_NODE"], w.said("at once"), w.direct())
 	if changes > nodes/2 {

@@ -7,7 +7,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"flag"
 	"fmt"
@@ -43,19 +42,19 @@ const (
 	calm
 )
 
-// steps are in the order in which they begin, as far as beside lets them.
+// steps are in the order in which they begin, as far as what they need and what runs lets them: the longest first.
 var steps = []step{
 	{"roots", "Slurm's root file systems", nil, 20 * time.Minute, alone},
 	{"native", "real Slurm, both versions, without limits", []string{"roots"}, 30 * time.Minute, alone},
 	{"tools", "helm, its unit tests, buildx and buildkitd", nil, 30 * time.Minute, calm},
 	{"kernel", "the kernel of the sandbox", []string{"roots"}, 40 * time.Minute, calm},
 	{"kubernetes", "the programs of Kubernetes", []string{"kernel"}, 50 * time.Minute, calm},
-	{"lint", "vet and the linters", nil, 30 * time.Minute, calm},
-	{"unit", "tests that need nothing but this machine", nil, 30 * time.Minute, calm},
-	{"images", "the images", []string{"tools"}, 40 * time.Minute, calm},
-	{"charts", "the charts, the images' definition and the papers", []string{"tools"}, 30 * time.Minute, calm},
 	{"limits", "real Slurm, both versions, with cgroup v2", []string{"kernel"}, 40 * time.Minute, loud},
 	{"kube", "the chart on real Kubernetes", []string{"images", "kubernetes"}, 60 * time.Minute, loud},
+	{"images", "the images", []string{"tools"}, 40 * time.Minute, calm},
+	{"lint", "vet and the linters", nil, 30 * time.Minute, calm},
+	{"unit", "tests that need nothing but this machine", nil, 30 * time.Minute, calm},
+	{"charts", "the charts, the images' definition and the papers", []string{"tools"}, 30 * time.Minute, calm},
 	{"short", "short forms of bench, scale and steps", []string{"roots"}, 20 * time.Minute, loud},
 }
 
@@ -77,7 +76,7 @@ func main() {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), unix.SIGINT, unix.SIGTERM)
 	defer stop()
-	s := &suite{program: *program, logs: *logs, began: time.Now(), slots: make(chan struct{}, *beside), runs: map[string]*run{}}
+	s := newSuite(*program, *logs, *beside)
 	if !s.runAll(ctx, chosen) {
 		os.Exit(1)
 	}
@@ -113,23 +112,31 @@ func allNames() (names []string) {
 type suite struct {
 	program, logs string
 	began         time.Time
-	slots         chan struct{}
-	// quiet is locked by a step that runs alone, and read-locked by the loud ones.
-	quiet sync.RWMutex
-	out   sync.Mutex
+	beside        int
+	out           sync.Mutex
 
-	lock sync.Mutex
-	runs map[string]*run
+	// lock is of all that follows; changed tells that a step has ended.
+	lock    sync.Mutex
+	changed *sync.Cond
+	order   []*run
 }
 
-// run is a step that was begun, or could not be.
+func newSuite(program, logs string, beside int) *suite {
+	s := &suite{program: program, logs: logs, began: time.Now(), beside: beside}
+	s.changed = sync.NewCond(&s.lock)
+	return s
+}
+
+// run is a step that waits, runs, or has ended.
 type run struct {
 	step
 	began time.Time
 	took  time.Duration
+	over  bool
 	err   error
-	ended chan struct{}
 }
+
+func (r *run) runs() bool { return !r.began.IsZero() && !r.over }
 
 func (s *suite) say(format string, args ...any) {
 	s.out.Lock()
@@ -143,18 +150,17 @@ func clock(d time.Duration) string {
 
 func (s *suite) runAll(ctx context.Context, chosen []step) bool {
 	for _, one := range chosen {
-		s.runs[one.name] = &run{step: one, ended: make(chan struct{})}
-	}
-	var all sync.WaitGroup
-	turn := make(chan struct{}) // closed when the step before has its slot, or waits for none
-	close(turn)
-	for _, one := range chosen {
-		mine, next := turn, make(chan struct{})
-		turn = next
-		all.Go(func() { s.take(ctx, s.runs[one.name], mine, next) })
+		s.order = append(s.order, &run{step: one})
 	}
 	done := make(chan struct{})
-	go func() { all.Wait(); close(done) }()
+	go func() {
+		s.lock.Lock()
+		defer s.lock.Unlock()
+		for s.begin(ctx) {
+			s.changed.Wait()
+		}
+		close(done)
+	}()
 	for ticks := time.Tick(report); ; {
 		select {
 		case <-ticks:
@@ -162,64 +168,85 @@ func (s *suite) runAll(ctx context.Context, chosen []step) bool {
 			continue
 		case <-done:
 		}
-		return s.tellEnd(chosen)
+		return s.tellEnd()
 	}
 }
 
-// take waits for what the step needs, for quiet, and for a slot. A step that needs another lets the next one go first,
-// unless it runs alone: the next one would keep it waiting.
-func (s *suite) take(ctx context.Context, r *run, mine, next chan struct{}) {
-	defer close(r.ended)
-	<-mine
-	release := sync.OnceFunc(func() { close(next) })
-	defer release()
-	if len(r.needs) > 0 && r.kind != alone {
-		release()
-	}
-	for _, need := range r.needs {
-		if <-s.runs[need].ended; s.runs[need].err != nil {
-			r.err = fmt.Errorf("not run: %s failed", need)
+// begin begins every step that may run now, the first ones first, and says whether any is left.
+func (s *suite) begin(ctx context.Context) (left bool) {
+	held := false // a step that is to run alone waits for the loud ones
+	for _, r := range s.order {
+		if r.over || r.runs() {
+			left = left || r.runs()
+			continue
+		}
+		failed, ready := s.ready(r)
+		switch {
+		case failed != "":
+			r.err, r.over = fmt.Errorf("not run: %s failed", failed), true
 			s.say("%-10s %v", r.name, r.err)
-			return
+			return s.begin(ctx) // others may need it
+		case ctx.Err() != nil:
+			r.err, r.over = context.Cause(ctx), true
+			continue
+		case ready && s.suits(r.kind, held):
+			r.began = time.Now()
+			go s.execute(ctx, r)
+		case ready && r.kind == alone:
+			held = true
+		}
+		left = true
+	}
+	return left
+}
+
+// ready: what the step needs has ended well, or failed is what has not.
+func (s *suite) ready(r *run) (failed string, ready bool) {
+	ready = true
+	for _, other := range s.order {
+		switch {
+		case !slices.Contains(r.needs, other.name):
+		case other.over && other.err != nil:
+			return other.name, false
+		case !other.over:
+			ready = false
 		}
 	}
-	defer s.hush(r.kind)()
-	s.slots <- struct{}{}
-	defer func() { <-s.slots }()
-	release()
-	if r.err = context.Cause(ctx); r.err != nil {
-		return
-	}
-	s.execute(ctx, r)
+	return "", ready
 }
 
-// hush waits until a step of that kind may run.
-func (s *suite) hush(k kind) (over func()) {
-	switch k {
-	case alone:
-		s.quiet.Lock()
-		return s.quiet.Unlock
-	case loud:
-		s.quiet.RLock()
-		return s.quiet.RUnlock
+// suits: a step of this kind may run beside those that run.
+func (s *suite) suits(k kind, held bool) bool {
+	running, byKind := 0, map[kind]int{}
+	for _, r := range s.order {
+		if r.runs() {
+			running++
+			byKind[r.kind]++
+		}
 	}
-	return func() {}
+	switch {
+	case running >= s.beside:
+		return false
+	case k == loud:
+		return !held && byKind[alone] == 0
+	case k == alone:
+		return byKind[alone]+byKind[loud] == 0
+	}
+	return true
 }
 
 func (s *suite) execute(ctx context.Context, r *run) {
-	s.lock.Lock()
-	r.began = time.Now()
-	s.lock.Unlock()
 	s.say("%-10s begins: %s (%s)", r.name, r.what, s.log(r))
 	program := []string{s.program, r.name}
 	if r.kind == calm {
 		program = append([]string{"nice", "-n", "19"}, program...)
 	}
-	r.err = command(ctx, r.limit, s.log(r), program[0], program[1:]...)
+	err := command(ctx, r.limit, s.log(r), program[0], program[1:]...)
 	s.lock.Lock()
-	r.took = time.Since(r.began)
-	s.lock.Unlock()
+	r.took, r.err, r.over = time.Since(r.began), err, true
 	s.say("%-10s %s after %s", r.name, outcome(r), clock(r.took))
+	s.changed.Broadcast()
+	s.lock.Unlock()
 }
 
 func outcome(r *run) string {
@@ -234,29 +261,27 @@ func (s *suite) log(r *run) string { return filepath.Join(s.logs, r.name+".log")
 func (s *suite) tellProgress() {
 	s.lock.Lock()
 	var running []*run
-	for _, r := range s.runs {
-		if !r.began.IsZero() && r.took == 0 {
+	for _, r := range s.order {
+		if r.runs() {
 			running = append(running, r)
 		}
 	}
 	s.lock.Unlock()
-	slices.SortFunc(running, func(a, b *run) int { return cmp.Compare(a.name, b.name) })
 	for _, r := range running {
 		s.say("%-10s runs since %s: %s", r.name, clock(time.Since(r.began)), lastLine(s.log(r)))
 	}
 }
 
 // tellEnd prints why steps failed, then how long each took.
-func (s *suite) tellEnd(chosen []step) (ok bool) {
-	ok = true
-	for _, one := range chosen {
-		if r := s.runs[one.name]; r.err != nil && !r.began.IsZero() {
+func (s *suite) tellEnd() (ok bool) {
+	for _, r := range s.order {
+		if r.err != nil && !r.began.IsZero() {
 			fmt.Printf("\n=== %s: %v; out of %s:\n%s", r.name, r.err, s.log(r), whatFailed(s.log(r)))
 		}
 	}
 	fmt.Println()
-	for _, one := range chosen {
-		r := s.runs[one.name]
+	ok = true
+	for _, r := range s.order {
 		ok = ok && r.err == nil
 		fmt.Printf("%-10s %6s  %s\n", r.name, clock(r.took), outcome(r))
 	}

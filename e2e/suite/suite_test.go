@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -18,30 +19,34 @@ func play(t *testing.T, beside int, script string, chosen ...step) (*suite, bool
 	dir := t.TempDir()
 	program := filepath.Join(dir, "make")
 	require.NoError(t, os.WriteFile(program, []byte("#!/bin/sh\ncd "+dir+"\n"+script), 0o755))
-	s := &suite{program: program, logs: dir, began: time.Now(), slots: make(chan struct{}, beside), runs: map[string]*run{}}
+	s := newSuite(program, dir, beside)
 	return s, s.runAll(t.Context(), chosen)
+}
+
+func (s *suite) named(name string) *run {
+	return s.order[slices.IndexFunc(s.order, func(r *run) bool { return r.name == name })]
 }
 
 func TestStepsWaitForWhatTheyNeed(t *testing.T) {
 	s, ok := play(t, 2, `[ $1 != b ] || [ -e a ] || exit 1; touch $1`,
 		step{name: "b", needs: []string{"a"}, limit: time.Minute}, step{name: "a", limit: time.Minute})
 	assert.True(t, ok)
-	assert.NoError(t, s.runs["b"].err)
+	assert.NoError(t, s.named("b").err)
 }
 
 func TestAStepThatFails(t *testing.T) {
 	s, ok := play(t, 1, `echo "--- FAIL: TestX"; [ $1 = c ]`,
 		step{name: "a", limit: time.Minute}, step{name: "b", needs: []string{"a"}, limit: time.Minute}, step{name: "c", limit: time.Minute})
 	assert.False(t, ok)
-	assert.EqualError(t, s.runs["b"].err, "not run: a failed")
-	assert.NoError(t, s.runs["c"].err, "the others are run")
-	assert.Equal(t, "--- FAIL: TestX\n", whatFailed(s.log(s.runs["a"])))
+	assert.EqualError(t, s.named("b").err, "not run: a failed")
+	assert.NoError(t, s.named("c").err, "the others are run")
+	assert.Equal(t, "--- FAIL: TestX\n", whatFailed(s.log(s.named("a"))))
 }
 
 func TestAStepThatDoesNotEnd(t *testing.T) {
 	s, ok := play(t, 1, `sleep 1000 & echo $! > child; wait`, step{name: "a", limit: 300 * time.Millisecond})
 	assert.False(t, ok)
-	assert.EqualError(t, s.runs["a"].err, "it was not over after 300ms")
+	assert.EqualError(t, s.named("a").err, "it was not over after 300ms")
 	child, err := os.ReadFile(filepath.Join(s.logs, "child"))
 	require.NoError(t, err)
 	assert.Eventually(t, func() bool {
@@ -53,9 +58,9 @@ func TestAStepThatDoesNotEnd(t *testing.T) {
 func TestInterrupted(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(errors.New("interrupted"))
-	s := &suite{program: "true", logs: t.TempDir(), slots: make(chan struct{}, 1), runs: map[string]*run{}}
+	s := newSuite("true", t.TempDir(), 1)
 	assert.False(t, s.runAll(ctx, []step{{name: "a", limit: time.Minute}}))
-	assert.EqualError(t, s.runs["a"].err, "interrupted")
+	assert.EqualError(t, s.named("a").err, "interrupted")
 }
 
 func TestChoose(t *testing.T) {
@@ -87,7 +92,13 @@ func TestAStepAlone(t *testing.T) {
 	s, ok := play(t, 2, `mkdir one || exit 1; sleep 0.1; rmdir one`,
 		step{name: "a", limit: time.Minute, kind: alone}, step{name: "b", needs: []string{"a"}, limit: time.Minute, kind: alone}, step{name: "c", limit: time.Minute})
 	assert.True(t, ok)
-	assert.True(t, s.runs["b"].began.Before(s.runs["c"].began), "what comes after it does not go first")
+	assert.True(t, s.named("b").began.Before(s.named("c").began), "what comes after it does not go first")
+}
+
+func TestTheFirstGoesFirst(t *testing.T) {
+	s, ok := play(t, 1, `true`, step{name: "a", limit: time.Minute, needs: []string{"b"}}, step{name: "b", limit: time.Minute}, step{name: "c", limit: time.Minute})
+	assert.True(t, ok)
+	assert.True(t, s.named("a").began.Before(s.named("c").began), "as soon as it may run")
 }
 
 func TestCalmSteps(t *testing.T) {
