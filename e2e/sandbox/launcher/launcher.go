@@ -44,18 +44,28 @@ func Start(cmd *exec.Cmd, dir, console string) (*Launcher, error) {
 	if err := cmd.Start(); err != nil {
 		return nil, fmt.Errorf("cannot launch sandbox: %v", err)
 	}
-	l := &Launcher{PID: cmd.Process.Pid, Ended: make(chan struct{})}
+	l, err := found(cmd.Process.Pid) // one that has ended already is there until Wait
 	go func() {
 		_ = cmd.Wait() // how it ended is on the console
 		close(l.Ended)
 	}()
+	if err != nil {
+		return l, err
+	}
 	return l, l.write(dir)
 }
 
-func (l *Launcher) write(dir string) (err error) {
-	if l.start, err = startTime(l.proc()); err != nil {
-		return err
+// found is the launcher that is a process of ours.
+func found(pid int) (*Launcher, error) {
+	l := &Launcher{PID: pid, Ended: make(chan struct{})}
+	fields, err := stat(l.proc())
+	if err == nil {
+		l.start = fields[startField]
 	}
+	return l, err
+}
+
+func (l *Launcher) write(dir string) error {
 	line := fmt.Sprintf("%d %s\n", l.PID, l.start)
 	if err := os.WriteFile(filepath.Join(dir, noteFile), []byte(line), 0o600); err != nil {
 		return fmt.Errorf("cannot note the launcher: %v", err)
@@ -106,18 +116,32 @@ func (l *Launcher) Kill() error {
 
 func (l *Launcher) proc() string { return "/proc/" + strconv.Itoa(l.PID) }
 
-// startTime is field 22 of stat in a directory of /proc (proc(5)), counted from
-// behind the command's name, which may hold anything.
+// startTime is that of a process that runs.
 func startTime(proc string) (string, error) {
-	data, err := os.ReadFile(filepath.Join(proc, "stat"))
-	if err != nil {
-		return "", fmt.Errorf("cannot look at a process: %v", err)
-	}
-	fields := strings.Fields(string(data[strings.LastIndexByte(string(data), ')')+1:]))
-	if len(fields) < 20 || fields[0] == "Z" {
+	fields, err := stat(proc)
+	switch {
+	case err != nil:
+		return "", err
+	case fields[0] == "Z":
 		return "", fmt.Errorf("%s has ended", proc)
 	}
-	return fields[19], nil
+	return fields[startField], nil
+}
+
+// startField is field 22 of stat in a directory of /proc (proc(5)), counted from behind the
+// command's name, which may hold anything.
+const startField = 19
+
+func stat(proc string) ([]string, error) {
+	data, err := os.ReadFile(filepath.Join(proc, "stat"))
+	if err != nil {
+		return nil, fmt.Errorf("cannot look at a process: %v", err)
+	}
+	fields := strings.Fields(string(data[strings.LastIndexByte(string(data), ')')+1:]))
+	if len(fields) <= startField {
+		return nil, fmt.Errorf("cannot read %s/stat", proc)
+	}
+	return fields, nil
 }
 
 // ended waits for the end of the process that a pidfd holds.

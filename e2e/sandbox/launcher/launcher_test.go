@@ -14,7 +14,8 @@ import (
 func TestLauncherIsOneProcessForEver(t *testing.T) {
 	cmd := exec.Command("sleep", "60")
 	require.NoError(t, cmd.Start())
-	l := &Launcher{PID: cmd.Process.Pid}
+	l, err := found(cmd.Process.Pid)
+	require.NoError(t, err)
 	dir := t.TempDir()
 	require.NoError(t, l.write(dir))
 
@@ -58,8 +59,9 @@ func TestTracesOfAZombie(t *testing.T) {
 	} else {
 		require.NoError(t, err)
 	}
-	l := &Launcher{PID: cmd.Process.Pid}
-	require.NoError(t, l.write(t.TempDir()))
+	l, err := found(cmd.Process.Pid)
+	require.NoError(t, err)
+	close(l.Ended) // nobody waits for it
 	traces := l.Traces()
 	require.NotEmpty(t, traces.Left())
 	require.NoError(t, l.Kill())
