@@ -129,7 +129,7 @@ func TestWhoIsAsked(t *testing.T) {
 		{"another node's", "a", Change{Delete, "n2", ""}, nil, errDirect, 0},
 		{"one that follows from elsewhere", "a", Change{Delete, "n3", ""}, func(w *world, _ *Asker) { w.followed(t, 2, "n3") }, errDirect, 0},
 		{"a list", "a", Change{Delete, "n[1-2]", ""}, nil, errDirect, 0},
-		{"slurmctld is silent", "a", Change{Delete, "n1", ""}, func(w *world, _ *Asker) { w.silent = true }, slurm.ErrUnreachable, 1},
+		{"slurmctld is silent", "a", Change{Delete, "n1", ""}, func(w *world, _ *Asker) { w.fallSilent() }, slurm.ErrUnreachable, 1},
 		{"nobody listens", "a", Change{Delete, "n1", ""}, func(w *world, _ *Asker) { _ = w.port.Close() }, errDirect, 0},
 		{"no agent", "a", Change{Delete, "n1", ""}, func(_ *world, a *Asker) { a.AgentPort = 0 }, errDirect, 0},
 		{"one of two answers", "a", Change{Delete, "n1", ""}, func(_ *world, a *Asker) { a.Controller = "127.0.0.3:1," + a.Controller }, nil, 1},

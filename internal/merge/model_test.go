@@ -37,6 +37,13 @@ func newRecords(text string) *records {
 	return r
 }
 
+// fallSilent: nobody answers from now on.
+func (r *records) fallSilent() {
+	r.lock.Lock()
+	defer r.lock.Unlock()
+	r.silent = true
+}
+
 // ran are the commands that were run.
 func (r *records) ran() []string {
 	r.lock.Lock()
