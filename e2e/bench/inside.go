@@ -1,13 +1,10 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"maps"
 	"os"
 	"slices"
-
-	"github.com/slurmlet/slurmlet/e2e/native"
 )
 
 // settings are what the inner bench is told by the outer one.
@@ -19,19 +16,7 @@ type settings struct {
 	Short    bool
 }
 
-func (s settings) String() string {
-	text, _ := json.Marshal(s) // strings and a map of them: cannot fail
-	return string(text)
-}
-
-func inside(text string) error {
-	var s settings
-	if err := json.Unmarshal([]byte(text), &s); err != nil {
-		return fmt.Errorf("cannot read the settings: %w", err)
-	}
-	if err := native.Furnish(); err != nil {
-		return err
-	}
+func inside(s settings) error {
 	if s.Short {
 		todo = short
 	}

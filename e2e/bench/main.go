@@ -30,9 +30,7 @@ func main() {
 	flag.BoolVar(&s.Edits, "edits", false, "measure edits of slurm.conf alone")
 	flag.BoolVar(&s.Short, "short", false, "one round of each, with one version of Slurm, to see that it works")
 	flag.Parse()
-	if text := native.Inside(); text != "" {
-		exit(inside(text))
-	}
+	native.Run(inside)
 	ctx, stop := signal.NotifyContext(context.Background(), unix.SIGINT, unix.SIGTERM)
 	err := outside(ctx, s)
 	stop()
@@ -77,7 +75,7 @@ func outside(ctx context.Context, s settings) error {
 	if err := build(ctx, s.Standin); err != nil {
 		return err
 	}
-	return native.Enter(ctx, s.String())
+	return native.Enter(ctx, s)
 }
 
 func build(ctx context.Context, path string) error {

@@ -4,7 +4,6 @@ package edits
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -41,13 +40,7 @@ var cases = []struct {
 }
 
 func TestMain(m *testing.M) {
-	if text := native.Inside(); text != "" {
-		if err := inside(text); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
-		}
-		os.Exit(0)
-	}
+	native.Run(inside)
 	os.Exit(m.Run())
 }
 
@@ -70,24 +63,15 @@ func TestEdits(t *testing.T) {
 				if full {
 					s.Nodes = 100
 				}
-				text, err := json.Marshal(s)
-				require.NoError(t, err)
 				ctx, cancel := context.WithTimeout(t.Context(), 20*time.Minute)
 				defer cancel()
-				require.NoError(t, native.Enter(ctx, string(text)), "the cluster's own words are above")
+				require.NoError(t, native.Enter(ctx, s), "the cluster's own words are above")
 			})
 		}
 	}
 }
 
-func inside(text string) error {
-	var s settings
-	if err := json.Unmarshal([]byte(text), &s); err != nil {
-		return fmt.Errorf("cannot read the settings: %w", err)
-	}
-	if err := native.Furnish(); err != nil {
-		return err
-	}
+func inside(s settings) error {
 	for _, one := range cases {
 		if one.name != s.Case {
 			continue

@@ -7,7 +7,6 @@ package hang
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -25,13 +24,7 @@ import (
 type settings struct{ Case, Root, Slurmlet string }
 
 func TestMain(m *testing.M) {
-	if text := native.Inside(); text != "" {
-		if err := inside(text); err != nil {
-			fmt.Println("hang:", err)
-			os.Exit(1)
-		}
-		os.Exit(0)
-	}
+	native.Run(inside)
 	os.Exit(m.Run())
 }
 
@@ -44,24 +37,15 @@ func TestHang(t *testing.T) {
 		for _, c := range all() {
 			t.Run(version+"/"+c.name, func(t *testing.T) {
 				t.Parallel() // it waits most of the time
-				text, err := json.Marshal(settings{c.name, root, slurmlet})
-				require.NoError(t, err)
 				ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 				defer cancel()
-				require.NoError(t, native.Enter(ctx, string(text)))
+				require.NoError(t, native.Enter(ctx, settings{c.name, root, slurmlet}))
 			})
 		}
 	}
 }
 
-func inside(text string) (err error) {
-	var s settings
-	if err := json.Unmarshal([]byte(text), &s); err != nil {
-		return fmt.Errorf("cannot read the settings: %w", err)
-	}
-	if err := native.Furnish(); err != nil {
-		return err
-	}
+func inside(s settings) (err error) {
 	cluster, err := native.NewCluster(native.Options{Lower: s.Root, Slurmlet: s.Slurmlet, Nodes: 1, SlurmConf: slurmConf})
 	if err != nil {
 		return err

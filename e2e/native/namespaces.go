@@ -7,20 +7,26 @@ package native
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
 	"syscall"
 
 	"golang.org/x/sys/unix"
 )
 
-// Enter runs this program again, with settings in the environment, as PID 1 of
+// Enter runs this program again, with settings as JSON in the environment, as PID 1 of
 // its own namespaces: whatever it leaves behind dies with it, and it dies with
 // us.
-func Enter(ctx context.Context, settings string) error {
+func Enter(ctx context.Context, settings any) error {
+	text, err := json.Marshal(settings)
+	if err != nil {
+		return fmt.Errorf("cannot write the settings: %w", err)
+	}
 	// The kernel counts the end of the thread that started it as ours (prctl(2),
 	// PR_SET_PDEATHSIG).
 	runtime.LockOSThread()
@@ -33,7 +39,7 @@ func Enter(ctx context.Context, settings string) error {
 		return fmt.Errorf("cannot find our own program: %w", err)
 	}
 	cmd := exec.CommandContext(ctx, self)
-	cmd.Env = append(os.Environ(), settingsVariable+"="+settings)
+	cmd.Env = append(os.Environ(), settingsVariable+"="+string(text))
 	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{
 		Cloneflags: unix.CLONE_NEWPID | unix.CLONE_NEWNS | unix.CLONE_NEWNET | unix.CLONE_NEWUTS,
@@ -50,14 +56,33 @@ func Enter(ctx context.Context, settings string) error {
 
 const settingsVariable = "SLURMLET_NATIVE_SETTINGS"
 
-// Inside returns the settings that Enter was given, nothing outside.
-func Inside() string { return os.Getenv(settingsVariable) }
+// Run ends the program after inside where Enter has run it, and returns elsewhere. inside has the
+// settings that Enter was given, and namespaces that are furnished.
+func Run[Settings any](inside func(Settings) error) {
+	text, entered := os.LookupEnv(settingsVariable)
+	if !entered {
+		return
+	}
+	var s Settings
+	err := json.Unmarshal([]byte(text), &s)
+	if err == nil {
+		err = furnishNamespaces()
+	}
+	if err == nil {
+		err = inside(s)
+	}
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "%s: %v\n", filepath.Base(os.Args[0]), err)
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
 
 // Scratch is a file system of the namespaces' own; nothing of it is left.
 const Scratch = "/mnt"
 
-// Furnish gives the namespaces what every machine has: /proc, a name, a network.
-func Furnish() error {
+// furnishNamespaces gives the namespaces what every machine has: /proc, a name, a network.
+func furnishNamespaces() error {
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return fmt.Errorf("cannot keep mounts to ourselves: %w", err)
 	}

@@ -15,7 +15,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -42,9 +41,7 @@ func main() {
 	flag.Uint64Var(&s.Seed, "seed", rand.Uint64N(1e6), "what mutations and samples are drawn with")
 	flag.BoolVar(&s.Update, "update", false, "write down what Slurm does about the cases")
 	flag.Parse()
-	if text := native.Inside(); text != "" {
-		exit(inside(text))
-	}
+	native.Run(inside)
 	ctx, stop := signal.NotifyContext(context.Background(), unix.SIGINT, unix.SIGTERM)
 	err := outside(ctx, s, strings.Split(*versions, ","))
 	stop()
@@ -80,23 +77,12 @@ func outside(ctx context.Context, s settings, versions []string) error {
 	if s.Update && len(versions) < len(cases.Versions) {
 		return errors.New("cannot update the cases: -update needs all versions")
 	}
-	text, err := json.Marshal(s)
-	if err != nil {
-		return fmt.Errorf("cannot write the settings: %w", err)
-	}
-	return native.Enter(ctx, string(text))
+	return native.Enter(ctx, s)
 }
 
 func progress(format string, args ...any) { fmt.Fprintf(os.Stderr, "oracle: "+format+"\n", args...) }
 
-func inside(text string) error {
-	var s settings
-	if err := json.Unmarshal([]byte(text), &s); err != nil {
-		return fmt.Errorf("cannot read the settings: %w", err)
-	}
-	if err := native.Furnish(); err != nil {
-		return err
-	}
+func inside(s settings) error {
 	for i := range s.Slurms {
 		if err := s.Slurms[i].prepare(); err != nil {
 			return err

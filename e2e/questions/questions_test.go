@@ -4,7 +4,6 @@ package questions
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -26,13 +25,7 @@ type settings struct {
 }
 
 func TestMain(m *testing.M) {
-	if text := native.Inside(); text != "" {
-		if err := inside(text); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
-		}
-		os.Exit(0)
-	}
+	native.Run(inside)
 	os.Exit(m.Run())
 }
 
@@ -45,23 +38,14 @@ func TestQuestions(t *testing.T) {
 		require.NoError(t, err)
 		t.Run(version, func(t *testing.T) {
 			t.Parallel() // it waits most of the time
-			text, err := json.Marshal(settings{Root: root, Slurmlet: slurmlet, Records: 300})
-			require.NoError(t, err)
 			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 			defer cancel()
-			require.NoError(t, native.Enter(ctx, string(text)), "the cluster's own words are above")
+			require.NoError(t, native.Enter(ctx, settings{Root: root, Slurmlet: slurmlet, Records: 300}), "the cluster's own words are above")
 		})
 	}
 }
 
-func inside(text string) error {
-	var s settings
-	if err := json.Unmarshal([]byte(text), &s); err != nil {
-		return fmt.Errorf("cannot read the settings: %w", err)
-	}
-	if err := native.Furnish(); err != nil {
-		return err
-	}
+func inside(s settings) error {
 	l, err := begin(s)
 	if err != nil {
 		return err

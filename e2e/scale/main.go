@@ -35,7 +35,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -69,9 +68,7 @@ func main() {
 	flag.StringVar(&s.Beforehand, "beforehand", "", "the `state` (FUTURE or CLOUD) in which all nodes' records are created before the nodes start; empty: each node makes its own")
 	flag.BoolVar(&s.IPv6, "ipv6", false, "the network has IPv6 addresses alone")
 	flag.Parse()
-	if text := native.Inside(); text != "" {
-		exit(inside(text))
-	}
+	native.Run(inside)
 	ctx, stop := signal.NotifyContext(context.Background(), unix.SIGINT, unix.SIGTERM)
 	err := s.parse(*sizes, *do)
 	if err == nil {
@@ -151,11 +148,7 @@ func outside(ctx context.Context, s settings, versions []string) error {
 	if _, err := os.Stat(s.Slurmlet); err != nil {
 		return fmt.Errorf("cannot find slurmlet; build it first: %w", err)
 	}
-	text, err := json.Marshal(s)
-	if err != nil {
-		return fmt.Errorf("cannot write the settings: %w", err)
-	}
-	return urgently(func() error { return native.Enter(ctx, string(text)) })
+	return urgently(func() error { return native.Enter(ctx, s) })
 }
 
 // urgently gives what do starts a real-time priority.
@@ -168,14 +161,7 @@ func urgently(do func() error) error {
 	return do()
 }
 
-func inside(text string) error {
-	var s settings
-	if err := json.Unmarshal([]byte(text), &s); err != nil {
-		return fmt.Errorf("cannot read the settings: %w", err)
-	}
-	if err := native.Furnish(); err != nil {
-		return err
-	}
+func inside(s settings) error {
 	failed := false
 	for _, l := range s.Clusters {
 		var results []result

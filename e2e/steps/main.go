@@ -13,7 +13,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -43,9 +42,7 @@ func main() {
 	flag.IntVar(&s.Steps, "steps", 100_000, "how many `steps` come and go as cgroups")
 	flag.IntVar(&s.Run, "run", 200, "how many `steps` srun runs")
 	flag.Parse()
-	if text := native.Inside(); text != "" {
-		exit(inside(text))
-	}
+	native.Run(inside)
 	ctx, stop := signal.NotifyContext(context.Background(), unix.SIGINT, unix.SIGTERM)
 	err := outside(ctx, s, *version)
 	stop()
@@ -76,21 +73,10 @@ func outside(ctx context.Context, s settings, version string) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, removeAll(s.Cgroup)) }()
-	text, err := json.Marshal(s)
-	if err != nil {
-		return fmt.Errorf("cannot write the settings: %w", err)
-	}
-	return native.Enter(ctx, string(text))
+	return native.Enter(ctx, s)
 }
 
-func inside(text string) (err error) {
-	var s settings
-	if err := json.Unmarshal([]byte(text), &s); err != nil {
-		return fmt.Errorf("cannot read the settings: %w", err)
-	}
-	if err := native.Furnish(); err != nil {
-		return err
-	}
+func inside(s settings) (err error) {
 	c, err := native.NewCluster(native.Options{Lower: s.Root, Slurmlet: s.Slurmlet, Nodes: 1, SlurmConf: slurmConf})
 	if err != nil {
 		return err

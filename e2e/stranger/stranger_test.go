@@ -6,7 +6,6 @@ package stranger
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -33,13 +32,7 @@ type settings struct {
 const held = 1000
 
 func TestMain(m *testing.M) {
-	if text := native.Inside(); text != "" {
-		if err := inside(text); err != nil {
-			fmt.Println("stranger:", err)
-			os.Exit(1)
-		}
-		os.Exit(0)
-	}
+	native.Run(inside)
 	os.Exit(m.Run())
 }
 
@@ -58,23 +51,14 @@ func TestStranger(t *testing.T) {
 			require.NoError(t, err)
 			s := s
 			s.Version, s.Root = version, root
-			text, err := json.Marshal(s)
-			require.NoError(t, err)
 			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Minute)
 			defer cancel()
-			require.NoError(t, native.Enter(ctx, string(text)))
+			require.NoError(t, native.Enter(ctx, s))
 		})
 	}
 }
 
-func inside(text string) error {
-	var s settings
-	if err := json.Unmarshal([]byte(text), &s); err != nil {
-		return fmt.Errorf("cannot read the settings: %w", err)
-	}
-	if err := native.Furnish(); err != nil {
-		return err
-	}
+func inside(s settings) error {
 	cluster, err := native.NewCluster(native.Options{
 		Lower: s.Root, Slurmlet: s.Slurmlet, Nodes: 3, SlurmConf: "SlurmctldParameters=enable_configless\nMaxNodeCount=16\n",
 	})
