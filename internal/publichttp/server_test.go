@@ -43,8 +43,14 @@ func from(t *testing.T, p *Server, last byte) *net.TCPConn {
 	conn, err := d.Dial("tcp", p.Addr().String())
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = conn.Close() })
-	require.NoError(t, conn.SetDeadline(time.Now().Add(limit)))
 	return conn.(*net.TCPConn)
+}
+
+// patiently bounds a read of a connection from now on: the test may have needed long for what came before.
+func patiently(t *testing.T, conn net.Conn) net.Conn {
+	t.Helper()
+	require.NoError(t, conn.SetReadDeadline(time.Now().Add(limit)))
+	return conn
 }
 
 func say(t *testing.T, conn net.Conn, text string) {
@@ -56,7 +62,7 @@ func say(t *testing.T, conn net.Conn, text string) {
 // hear reads an answer to its end, which is that of the connection.
 func hear(t *testing.T, conn net.Conn) (code int, text string) {
 	t.Helper()
-	response, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	response, err := http.ReadResponse(bufio.NewReader(patiently(t, conn)), nil)
 	require.NoError(t, err)
 	defer response.Body.Close()
 	require.True(t, response.Close)
@@ -69,7 +75,7 @@ func hear(t *testing.T, conn net.Conn) (code int, text string) {
 // hungUp waits for the end of a connection that gets no answer.
 func hungUp(t *testing.T, conn net.Conn) {
 	t.Helper()
-	text, err := io.ReadAll(conn)
+	text, err := io.ReadAll(patiently(t, conn))
 	require.Empty(t, text)
 	require.False(t, errors.Is(err, unix.ETIMEDOUT) || isTimeout(err), "it is still there")
 }
@@ -124,7 +130,7 @@ func TestAnswers(t *testing.T) {
 	require.ErrorContains(t, <-told, "cannot answer /fault: a fault")
 	conn := from(t, p, 1)
 	say(t, conn, "HEAD /short HTTP/1.1\r\nHost: x\r\n\r\n")
-	text, err := io.ReadAll(conn) // the server says when it is over
+	text, err := io.ReadAll(patiently(t, conn)) // the server says when it is over
 	require.NoError(t, err)
 	require.Regexp(t, "(?s)^HTTP/1.1 200 OK\r\n.*\r\n\r\n$", string(text))
 	require.NoError(t, conn.Close())
@@ -218,7 +224,7 @@ func TestTooMany(t *testing.T) {
 			}
 			awaits(t, p, 10)
 			for _, conn := range stranger[:31-9] {
-				_, err := io.Copy(io.Discard, conn)
+				_, err := io.Copy(io.Discard, patiently(t, conn))
 				require.False(t, isTimeout(err))
 				require.True(t, name != "waits" || err != nil)
 			}
