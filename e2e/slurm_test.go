@@ -48,7 +48,8 @@ var longCases = []testCase{
 // TestLimits has what depends on cgroup v2 with its controllers. It runs in User-Mode Linux where a machine has them on
 // cgroup v1, many times slower.
 func TestLimits(t *testing.T) {
-	eachVersion(t, bed{name: "limits", clusters: 2, start: up}, slices.Concat(cgroupCases, inTime(systemdCases), inTime(longCases), []testCase{
+	longest := []testCase{{"nodes that run with another configuration", anotherSet, only2411}}
+	eachVersion(t, bed{name: "limits", clusters: 2, start: up}, slices.Concat(longest, cgroupCases, inTime(systemdCases), inTime(longCases), []testCase{
 		{"nodes have the size of their pods", nodesHaveTheirPodsSize, both},
 		{"jobs run", jobsRun, both},
 		{"a pod deleted: its job ends first", jobEndsFirst, either},
@@ -61,7 +62,6 @@ func TestLimits(t *testing.T) {
 		{"a pod of another size after a crash with a job", resizedAfterACrash, either},
 		{"a pod resized in place", resizedInPlace, either},
 		{"a pod with slurmd alone", stockSlurmd, either},
-		{"nodes that run with another configuration", anotherSet, only2411},
 		{"the agent killed while its pod is resized", agentKilledResizing, either},
 		{"GPUs", gpus, either},
 		{"pods with CPUs of their own", podsWithCPUs, either},

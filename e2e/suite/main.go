@@ -34,11 +34,11 @@ type step struct {
 type kind int
 
 const (
-	// loud is for clusters with time to spare, beside each other.
+	// loud is for clusters and agents with time to spare, beside each other.
 	loud kind = iota
 	// alone is for clusters whose agents have seconds for what they do: only calm steps run beside them.
 	alone
-	// calm is for what computes, on the time that the others leave (nice(1)).
+	// calm is for what computes, on the time that the others leave (nice(1)). Nothing in it has deadlines.
 	calm
 )
 
@@ -53,8 +53,8 @@ var steps = []step{
 	{"kube", "the chart on real Kubernetes", []string{"images", "kubernetes"}, 60 * time.Minute, loud},
 	{"images", "the images", []string{"tools"}, 40 * time.Minute, calm},
 	{"lint", "vet and the linters", nil, 30 * time.Minute, calm},
-	{"unit", "tests that need nothing but this machine", nil, 30 * time.Minute, calm},
 	{"charts", "the charts, the images' definition and the papers", []string{"tools"}, 30 * time.Minute, calm},
+	{"unit", "tests that need nothing but this machine", nil, 30 * time.Minute, loud},
 	{"short", "short forms of bench, scale and steps", []string{"roots"}, 20 * time.Minute, loud},
 }
 
@@ -63,7 +63,7 @@ const report = 30 * time.Second
 
 func main() {
 	program := flag.String("make", "make", "the `program` that runs a step, with the step's name as its argument")
-	beside := flag.Int("beside", 2, "`how many` steps run beside each other")
+	beside := flag.Int("beside", 3, "`how many` steps run beside each other")
 	logs := flag.String("logs", "bin/test", "the `directory` of the steps' logs")
 	flag.Parse()
 	chosen, err := choose(flag.Args())
