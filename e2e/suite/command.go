@@ -17,11 +17,12 @@ import (
 // patience is how long a command may go on after SIGTERM: tests remove what they made.
 const patience = 30 * time.Second
 
-// command runs a program whose output goes to a file, in a process group of its own, which ends with it.
-func command(ctx context.Context, limit time.Duration, log, program string, args ...string) error {
+// command runs a program whose output goes to a file, in a process group of its own, which ends with it. It returns
+// the CPU time of what the program has waited for.
+func command(ctx context.Context, limit time.Duration, log, program string, args ...string) (cpu time.Duration, err error) {
 	out, err := os.Create(log)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	defer out.Close()
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("it was not over after %v", limit))
@@ -35,10 +36,13 @@ func command(ctx context.Context, limit time.Duration, log, program string, args
 	if cmd.Process != nil {
 		_ = unix.Kill(-cmd.Process.Pid, unix.SIGKILL) // ESRCH is what is wanted
 	}
-	if cause := context.Cause(ctx); cause != nil {
-		return cause
+	if state := cmd.ProcessState; state != nil {
+		cpu = state.UserTime() + state.SystemTime()
 	}
-	return err
+	if cause := context.Cause(ctx); cause != nil {
+		return cpu, cause
+	}
+	return cpu, err
 }
 
 // lastLine is the last line of a log that says something, cut to the width of a screen.

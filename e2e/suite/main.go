@@ -132,6 +132,7 @@ type run struct {
 	step
 	began time.Time
 	took  time.Duration
+	cpu   time.Duration
 	over  bool
 	err   error
 }
@@ -241,9 +242,9 @@ func (s *suite) execute(ctx context.Context, r *run) {
 	if r.kind == calm {
 		program = append([]string{"nice", "-n", "19"}, program...)
 	}
-	err := command(ctx, r.limit, s.log(r), program[0], program[1:]...)
+	cpu, err := command(ctx, r.limit, s.log(r), program[0], program[1:]...)
 	s.lock.Lock()
-	r.took, r.err, r.over = time.Since(r.began), err, true
+	r.took, r.cpu, r.err, r.over = time.Since(r.began), cpu, err, true
 	s.say("%-10s %s after %s", r.name, outcome(r), clock(r.took))
 	s.changed.Broadcast()
 	s.lock.Unlock()
@@ -277,13 +278,16 @@ func (s *suite) tellEnd() (ok bool) {
 	for _, r := range s.order {
 		if r.err != nil && !r.began.IsZero() {
 			fmt.Printf("\n=== %s: %v; out of %s:\n%s", r.name, r.err, s.log(r), whatFailed(s.log(r)))
+			for _, line := range repeats(r.name, s.log(r)) {
+				fmt.Println("to repeat it: " + line)
+			}
 		}
 	}
 	fmt.Println()
 	ok = true
 	for _, r := range s.order {
 		ok = ok && r.err == nil
-		fmt.Printf("%-10s %6s  %s\n", r.name, clock(r.took), outcome(r))
+		fmt.Printf("%-10s %6s  %6s of CPU time  %s\n", r.name, clock(r.took), clock(r.cpu), outcome(r))
 	}
 	fmt.Printf("%-10s %6s\n", "all", clock(time.Since(s.began)))
 	return ok

@@ -106,3 +106,26 @@ func TestCalmSteps(t *testing.T) {
 		step{name: "first", limit: time.Minute, kind: alone}, step{name: "calm", limit: time.Minute, kind: calm}, step{name: "last", limit: time.Minute})
 	assert.True(t, ok, "a calm step runs beside one that runs alone")
 }
+
+func TestRepeats(t *testing.T) {
+	log := filepath.Join(t.TempDir(), "log")
+	require.NoError(t, os.WriteFile(log, []byte(`--- FAIL: TestSlurm (60.00s)
+    --- FAIL: TestSlurm/24.11#03 (50.00s)
+        --- FAIL: TestSlurm/24.11#03/pods_that_are_killed (10.00s)
+        --- FAIL: TestSlurm/24.11#03/a_pod_(of_alice's) (10.00s)
+        --- PASS: TestSlurm/24.11#03/jobs_run (1.00s)
+FAIL
+FAIL	github.com/slurmlet/slurmlet/e2e	61.000s
+ok  	github.com/slurmlet/slurmlet/e2e/ends	52.463s
+--- FAIL: TestHang (2.00s)
+FAIL	github.com/slurmlet/slurmlet/e2e/hang	3.000s
+`), 0o644))
+	assert.Equal(t, []string{
+		`make && go test -tags e2e -count=1 -v -run 'TestHang' ./e2e/hang`,
+		`make && go test -tags e2e -count=1 -v -run 'TestSlurm/24.11/a_pod_\(of_alice.s\)' ./e2e`,
+		`make && go test -tags e2e -count=1 -v -run 'TestSlurm/24.11/pods_that_are_killed' ./e2e`,
+	}, repeats("native", log))
+	assert.Equal(t, []string{"make kube"}, repeats("kube", log), "its tests need programs that the Makefile builds")
+	require.NoError(t, os.WriteFile(log, []byte("make: *** [native] Error 1\n"), 0o644))
+	assert.Equal(t, []string{"make native"}, repeats("native", log))
+}
