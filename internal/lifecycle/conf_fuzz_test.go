@@ -4,6 +4,7 @@ import (
 	"errors"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/stretchr/testify/require"
 
@@ -26,9 +27,9 @@ func confSet(n byte) *confset.Set { return &confset.Set{Hash: strconv.Itoa(int(n
 
 func confEdition(how byte) Revision {
 	if how == 15 {
-		return Revision{Err: errors.New("the directory is gone")}
+		return Revision{Err: errors.New("the directory is gone"), At: epoch}
 	}
-	return Revision{Set: confSet(how & 3), Forced: how&4 != 0, Request: int(how >> 3)}
+	return Revision{Set: confSet(how & 3), Forced: how&4 != 0, Request: int(how >> 3), At: epoch}
 }
 
 // begin: what there is at the start is for the script's first byte to say.
@@ -37,36 +38,30 @@ func (c *confWorld) begin(w *world, script []byte) {
 	if len(script) > 0 {
 		how = script[0] >> 4
 	}
-	first := confEdition(how)
-	w.life.Next = &first
+	next := tellEvent(State{}, confEdition(how))
+	w.first += " next=" + quoted(strings.TrimPrefix(next, "edit "))
 	if how&8 == 0 {
 		c.kept = confSet(9)
-		w.life.Good = c.kept
+		w.first += " good=9"
 	}
 }
 
-// happen lets something happen to the configuration, in the place of what only slurmd knows.
-func (c *confWorld) happen(w *world, what, how byte) bool {
-	switch what {
-	case 15:
-		w.feed(confEdition(how))
-	case 6:
-		if len(c.asked) > 0 {
-			a := c.asked[0]
-			c.asked = c.asked[1:]
-			c.answer(w, a, how)
-		}
-	case 0:
-		if len(c.clocks) > 0 {
-			i := int(how) % len(c.clocks)
-			n := c.clocks[i]
-			c.clocks = slices.Delete(c.clocks, i, i+1)
-			w.feed(ReloadTimerFired{n})
-		}
-	default:
-		return false
+// settle answers the oldest of what the agent has begun.
+func (c *confWorld) settle(w *world, how byte) {
+	if len(c.asked) > 0 {
+		a := c.asked[0]
+		c.asked = c.asked[1:]
+		c.answer(w, a, how)
 	}
-	return true
+}
+
+func (c *confWorld) fire(w *world, how byte) {
+	if len(c.clocks) > 0 {
+		i := int(how) % len(c.clocks)
+		n := c.clocks[i]
+		c.clocks = slices.Delete(c.clocks, i, i+1)
+		w.feed(ReloadTimerFired{n})
+	}
 }
 
 func (c *confWorld) answer(w *world, a Action, how byte) {
@@ -103,7 +98,10 @@ func (c *confWorld) tell(w *world, a AskNodes, how byte) {
 	for _, n := range a.Restart {
 		require.NotEmpty(w, n)
 	}
-	e := NodesAsked{Number: a.Number, Took: int(how & 1), Missed: []string{"a", "b", "c"}[:how>>1&3], Canary: how>>3 == 1}
+	e := NodesAsked{Number: a.Number, Took: int(how & 1), Canary: how>>3 == 1}
+	if missed := how >> 1 & 3; missed > 0 {
+		e.Missed = []string{"a", "b", "c"}[:missed]
+	}
 	switch {
 	case how == 15:
 		e = NodesAsked{Number: a.Number, Err: slurm.ErrUnreachable}

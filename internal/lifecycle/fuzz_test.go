@@ -3,6 +3,8 @@ package lifecycle
 import (
 	"errors"
 	"slices"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -18,6 +20,10 @@ import (
 // out, in its own time and order, and holds the machine to its invariants.
 type world struct {
 	*testing.T
+	role    string
+	first   string // the line of the first state
+	told    []Event
+	inStep  bool
 	life    State
 	alive   map[int]bool // the daemons that live, and have not been reported dead
 	pids    int
@@ -40,115 +46,236 @@ type world struct {
 	conf     confWorld
 }
 
+// FuzzStep plays stories at random. A story that fails is told as a transcript.
 func FuzzStep(f *testing.F) {
-	f.Add(uint8(0), []byte{0, 1, 1, 2, 9, 3, 9, 1, 0})
-	f.Add(uint8(0), []byte{0, 1, 1, 2, 9, 3, 9, 1, 0x24, 9, 1, 5, 4, 6, 9, 8})
-	f.Add(uint8(0), []byte{0, 1, 2, 3, 9, 1, 15 | 1<<4, 1, 6, 9, 1 | 4<<4, 6, 4})
-	f.Add(uint8(0), []byte{0, 1, 2, 3, 9, 1, 15 | 2<<4, 1, 6, 15, 1, 6 | 1<<4})
-	f.Add(uint8(0), []byte{0, 1, 2, 3, 9, 1, 13 << 4, 8, 4, 9, 1, 2, 3, 9, 1, 6, 1 | 1<<4, 4})
-	f.Add(uint8(0), []byte{0, 1, 2, 3, 9, 1, 4, 9, 9, 8, 1, 2, 3, 9, 1 | 15<<4, 9, 1 | 10<<4, 6, 1})
-	f.Add(uint8(0), []byte{0, 1, 2, 3, 9, 1, 15 | 1<<4, 1, 6, 8, 5, 4, 9, 1, 2})
-	f.Add(uint8(1), []byte{0, 2, 3, 9, 1, 5, 4, 8, 9, 9})
-	f.Add(uint8(0), []byte{0, 1, 2, 3, 9, 1, 0x80, 9, 0xa0, 5, 1, 9, 0xa0, 4, 2, 3})
-	f.Add(uint8(2), []byte{0, 1, 2, 3, 9, 1, 8, 4, 9, 2, 3, 8 | 1<<4, 8 | 1<<4})
-	f.Add(uint8(3), []byte{0, 1, 2, 9, 1, 4, 9, 2})
-	f.Add(uint8(1), []byte{6, 6, 2, 3, 9, 1, 15 | 1<<4, 6, 6, 5, 9, 1, 6})
-	f.Add(uint8(1), []byte{6, 6, 2, 3, 9, 1, 15 | 1<<4, 6, 6 | 1<<4, 6, 5, 9, 1, 15 | 2<<4, 6, 15, 6, 5, 9, 1, 6 | 2<<4, 0, 6, 5, 9, 1})
-	f.Fuzz(playScript)
+	for _, s := range seeds {
+		f.Add(uint8(slices.Index(roles, s.role)), script(s.role, s.moves))
+	}
+	f.Fuzz(func(t *testing.T, role uint8, script []byte) {
+		newWorld(t, roles[int(role)%len(roles)], script).play(script)
+	})
 }
 
-// playScript has a world happen to a life.
-func playScript(t *testing.T, role uint8, script []byte) {
-	p := plans[int(role)%len(plans)]
-	p.Signals, p.Deadlines = true, NewDeadlines(30*time.Second, time.Second)
-	w := &world{T: t, alive: map[int]bool{}, life: New(p, nodesize.Allocation{Size: small})}
-	if p.Reloads {
+// TestStoryIsATranscript: what a failing story is told as leads to the state in which it failed.
+func TestStoryIsATranscript(t *testing.T) {
+	for _, s := range seeds {
+		script := script(s.role, s.moves)
+		w := newWorld(t, s.role, script)
+		w.play(script)
+		_, last, err := perform(w.story())
+		require.NoError(t, err)
+		require.Equal(t, w.life, last, w.story())
+	}
+}
+
+// seeds are stories to begin with, each in the moves of its role.
+var seeds = []struct{ role, moves string }{
+	{"node", "step-ends answer answer start timer ready timer answer step-ends"},
+	{"node", "step-ends answer answer start timer ready timer answer exit:2 timer answer handover exit done timer SIGTERM"},
+	{"node", "step-ends answer start ready timer answer measure:grows answer done timer answer:bigger-drained done exit"},
+	{"node", "step-ends answer start ready timer answer measure:weight answer done measure answer done:no"},
+	{"node", "step-ends answer start ready timer answer news:13 SIGTERM exit timer answer start ready timer answer done answer:no-record exit"},
+	{"node", "step-ends answer start ready timer answer exit timer timer SIGTERM answer start ready timer answer:no timer answer:busy-too-small done answer"},
+	{"node", "step-ends answer start ready timer answer measure:grows answer done SIGTERM handover exit timer answer start"},
+	{"slurmctld", "reload-timer start ready timer answer handover exit SIGTERM timer timer"},
+	{"node", "step-ends answer start ready timer answer slurmctld-lost timer lost-jobs handover answer timer lost-jobs exit start ready"},
+	{"login", "step-ends answer start ready timer answer SIGTERM exit timer start ready deadline deadline"},
+	{"slurmdbd", "step-ends answer start timer answer exit timer start"},
+	{"slurmctld", "reloaded reloaded start ready timer answer edit:1 reloaded reloaded handover timer answer reloaded"},
+	{"slurmctld", "reloaded reloaded start ready timer answer edit:1 reloaded reloaded:no reloaded handover timer answer edit:2 reloaded edit reloaded handover timer answer reloaded:silent reload-timer reloaded handover timer answer"},
+}
+
+// roles are the kinds of roles that a story is about.
+var roles = []string{"node", "slurmctld", "login", "slurmdbd"}
+
+// A story is played from a script, which has a byte for each move: its low bits choose the move of
+// the role, and the high bits which way it takes.
+var (
+	nodeMoves = [16]worldMove{
+		{"news", (*world).news, newsWays},
+		{"answer", (*world).answer, answerWays},
+		{"start", (*world).startEnds, []string{15: "fails"}},
+		{"ready", func(w *world, _ byte) { w.feed(MainReady{}) }, nil},
+		{"exit", (*world).die, nil},
+		{"handover", func(w *world, _ byte) { w.handOver() }, nil},
+		{"done", (*world).changed, []string{1: "no", 3: "no-record"}},
+		{"SIGHUP", func(w *world, _ byte) { w.feed(HungUp{}) }, nil},
+		{"SIGTERM", (*world).goDown, []string{1: "deadline", 8: "sessions-over"}},
+		{"timer", (*world).fire, nil},
+		{"answer", (*world).answer, answerWays},
+		{"exit", (*world).die, nil},
+		{"timer", (*world).fire, nil},
+		{"timer", (*world).fire, nil},
+		{"timer", (*world).fire, nil},
+		{"measure", (*world).change, []string{1: "grows", 2: "weight", 3: "grows-weight", 8: "deadline", 12: "no"}},
+	}
+	newsWays = []string{
+		0: "step-ends", 1: "count", 2: "complain", 3: "count-one", 4: "files", 6: "files-restart", 8: "slurmctld-lost", 10: "lost-jobs",
+		12: "outdated", 14: "hang",
+	}
+	answerWays = []string{
+		"", "no-record", "bigger", "bigger-busy", "bigger-drained", "bigger-admins", "admins", "drained", "earlier",
+		"too-small", "busy-too-small", "down", "no-gpus", "gpus-found", "not-responding", "no",
+	}
+	slurmctldMoves = func() [16]worldMove {
+		moves := nodeMoves
+		moves[0] = worldMove{"reload-timer", func(w *world, how byte) { w.conf.fire(w, how) }, nil}
+		moves[6] = worldMove{"reloaded", func(w *world, how byte) { w.conf.settle(w, how) }, []string{1: "no", 2: "silent", 3: "jobs"}}
+		moves[15] = worldMove{"edit", func(w *world, how byte) { w.feed(confEdition(how)) }, []string{15: "no"}}
+		return moves
+	}()
+)
+
+type worldMove struct {
+	name string
+	make func(w *world, how byte)
+	// ways have names where a seed needs one; the others are numbers.
+	ways []string
+}
+
+func movesOf(role string) [16]worldMove {
+	if role == "slurmctld" {
+		return slurmctldMoves
+	}
+	return nodeMoves
+}
+
+// script gives the bytes of a story in named moves, as in "timer answer:bigger".
+func script(role, text string) []byte {
+	var script []byte
+	for word := range strings.FieldsSeq(text) {
+		name, way, has := strings.Cut(word, ":")
+		moves := movesOf(role)
+		move := slices.IndexFunc(moves[:], func(m worldMove) bool { return m.name == name })
+		if move < 0 { // a way that needs no move's name before it
+			way, has = name, true
+			move = slices.IndexFunc(moves[:], func(m worldMove) bool { return slices.Contains(m.ways, name) })
+		}
+		how, err := 0, error(nil)
+		if move >= 0 && has {
+			if how = slices.Index(moves[move].ways, way); how < 0 {
+				how, err = strconv.Atoi(way)
+			}
+		}
+		if move < 0 || err != nil {
+			panic("no such move: " + word)
+		}
+		script = append(script, byte(move|how<<4))
+	}
+	return script
+}
+
+// newWorld is a world before its first move.
+func newWorld(t *testing.T, role string, script []byte) *world {
+	w := &world{T: t, role: role, alive: map[int]bool{}, first: "life " + role + " lead=1s"}
+	if role == "slurmctld" {
 		w.conf.begin(w, script)
 	}
-	w.life.Inherits = w.life.Registers && len(script)%2 == 0
+	if role == "node" && len(script)%2 == 0 {
+		w.first += " inherits"
+	}
+	life, err := readLife(strings.TrimPrefix(w.first, "life "))
+	require.NoError(t, err)
+	w.life = life
+	return w
+}
+
+// play has a world happen to a life.
+func (w *world) play(script []byte) {
+	over := false
+	defer func() {
+		if !over {
+			w.Logf("the story, as a transcript:\n%s", w.transcript())
+		}
+	}()
 	w.feed(Begun{})
+	moves := movesOf(w.role)
 	for _, b := range script {
-		w.happen(b)
+		moves[b&15].make(w, b>>4)
 	}
 	w.stop()
+	over = true
 }
 
-// plans are the kinds of roles: a node, slurmctld, a login pod, and a daemon that
-// has to be asked whether it serves.
-var plans = []Plan{
-	{Registers: true, Restarts: true, Announces: true, Reaches: true},
-	{Announces: true, Reloads: true},
-	{Restarts: true, Announces: true, Reaches: true, Hosts: true},
-	{Restarts: true, Reaches: true},
+// transcript is the story with what was made of it, or without where Step has panicked.
+func (w *world) transcript() string {
+	if w.inStep {
+		return w.story()
+	}
+	cases, _, err := perform(w.story())
+	require.NoError(w, err)
+	return strings.Join(cases, "")
 }
 
-// happen lets one thing happen: the low bits choose what, the high bits how.
-func (w *world) happen(b byte) {
-	how := b >> 4
-	if w.life.Reloads && w.conf.happen(w, b&15, how) {
+// story is what has happened, as a transcript that -update has still to complete.
+func (w *world) story() string {
+	l, err := readLife(strings.TrimPrefix(w.first, "life "))
+	require.NoError(w, err)
+	text := "== a story\n" + w.first + "\n"
+	for i, e := range w.told {
+		text += tellEvent(l, e) + "\n"
+		if i < len(w.told)-1 { // Step may have panicked over the last
+			l, _ = Step(l, e)
+		}
+	}
+	return text
+}
+
+func (w *world) changed(how byte) {
+	if len(w.changes) == 0 {
 		return
 	}
-	switch b & 15 {
-	case 1, 10:
-		if len(w.asked) > 0 {
-			w.answer(how)
-		}
-	case 2:
-		w.startEnds(how)
-	case 3:
-		w.feed(MainReady{})
-	case 4, 11:
-		w.die(int(how))
-	case 5:
-		w.handOver()
-	case 6:
-		if len(w.changes) > 0 {
-			n := w.changes[0]
-			w.changes = w.changes[1:]
-			err := w.maybe(how)
-			if w.life.Activity == Deleting && how&3 == 3 {
-				err = slurm.ErrNoNode
-			}
-			w.feed(Done{n, err})
-		}
-	case 7:
-		w.feed(HungUp{})
-	case 15:
-		w.change(how)
-	case 0:
-		if how&1 == 0 || len(w.counts) == 0 {
-			lost := LostJobsFound{Number: w.life.question, Lost: make([]string, how>>3)}
-			w.feed([]Event{
-				StepsEnded{}, Troubled{}, FilesChanged{}, FilesChanged{Restart: true}, ControllerLost{}, lost, Outdated{}, MainSilent{w.life.Main},
-			}[how>>1&7])
-			return
-		}
-		n := w.counts[0]
-		w.counts = w.counts[1:]
-		w.feed(StepsCounted{n, int(how >> 1 & 1)})
-	case 8:
-		switch {
-		case how == 0:
-			w.feed(Terminated{Signal: "SIGTERM", At: epoch})
-		case how < 8 && len(w.due) > 0:
-			w.nextDeadline()
-		case w.sessions:
-			w.sessions = false
-			w.feed(SessionsOver{})
-		}
-	case 9, 12, 13, 14:
-		if len(w.timers) > 0 {
-			i := int(how) % len(w.timers)
-			n := w.timers[i]
-			w.timers = append(w.timers[:i:i], w.timers[i+1:]...)
-			w.feed(TimerFired{n})
-		}
+	n := w.changes[0]
+	w.changes = w.changes[1:]
+	err := w.maybe(how)
+	if w.life.Activity == Deleting && how&3 == 3 {
+		err = slurm.ErrNoNode
 	}
+	w.feed(Done{n, err})
+}
+
+func (w *world) news(how byte) {
+	if how&1 == 0 || len(w.counts) == 0 {
+		lost := LostJobsFound{Number: w.life.question}
+		if how>>3 == 1 {
+			lost.Lost = []string{"3"}
+		}
+		w.feed([]Event{
+			StepsEnded{}, Troubled{}, FilesChanged{}, FilesChanged{Restart: true}, ControllerLost{}, lost, Outdated{}, MainSilent{w.life.Main},
+		}[how>>1&7])
+		return
+	}
+	n := w.counts[0]
+	w.counts = w.counts[1:]
+	w.feed(StepsCounted{n, int(how >> 1 & 1)})
+}
+
+// goDown is SIGTERM, and what comes of it.
+func (w *world) goDown(how byte) {
+	switch {
+	case how == 0:
+		w.feed(Terminated{Signal: "SIGTERM", At: epoch})
+	case how < 8 && len(w.due) > 0:
+		w.nextDeadline()
+	case w.sessions:
+		w.sessions = false
+		w.feed(SessionsOver{})
+	}
+}
+
+func (w *world) fire(how byte) {
+	if len(w.timers) == 0 {
+		return
+	}
+	i := int(how) % len(w.timers)
+	n := w.timers[i]
+	w.timers = append(w.timers[:i:i], w.timers[i+1:]...)
+	w.feed(TimerFired{n})
 }
 
 // change edits or resizes the pod, back and forth.
 func (w *world) change(how byte) {
-	now := Measured{Allocation: nodesize.Allocation{Size: small}}
+	now := Measured{Allocation: nodesize.Allocation{Size: small}, At: epoch}
 	if how&1 != 0 {
 		now.Size.CPUs = 4 // as of the bigger record
 	}
@@ -160,7 +287,7 @@ func (w *world) change(how byte) {
 		now.Grace.Deadline = cgroup.Bound[time.Time]{Value: now.At.Add(time.Duration(how&3) * 10 * time.Second), Source: "annotations"}
 	}
 	if how&12 == 12 {
-		now = Measured{Err: errors.New("no")}
+		now.Err = errors.New("no")
 	}
 	w.feed(now)
 }
@@ -173,6 +300,9 @@ func (w *world) maybe(how byte) error {
 }
 
 func (w *world) answer(how byte) {
+	if len(w.asked) == 0 {
+		return
+	}
 	n := w.asked[0]
 	w.asked = w.asked[1:]
 	node := []*slurm.Node{
@@ -223,7 +353,9 @@ func (w *world) handOver() {
 	w.exit(old)
 }
 
-func (w *world) die(which int) {
+// die has one of the living daemons end.
+func (w *world) die(how byte) {
+	which := int(how)
 	for pid := range w.pids + 1 {
 		if w.alive[pid] && which == 0 {
 			w.exit(pid)
@@ -251,12 +383,15 @@ func (w *world) feed(e Event) {
 	if w.over {
 		return
 	}
+	w.told = append(w.told, e)
 	w.listen(e)
 	_, terminates := e.(Terminated)
 	first := terminates && !w.stopped
 	w.stopped = w.stopped || terminates
 	var actions []Action
+	w.inStep = true
 	w.life, actions = Step(w.life, e)
+	w.inStep = false
 	if w.served && !w.gone && first {
 		require.Contains(w, actions, Schedule{toStop, w.life.Deadlines.Stop}, "a node in service is not taken out of it: %+v", w.life)
 		require.NotEqual(w, Ending, w.life.Activity, "a node in service is dropped")

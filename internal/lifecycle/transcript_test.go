@@ -142,11 +142,7 @@ func readLife(text string) (State, error) {
 	if !is {
 		return State{}, fmt.Errorf("no such role: %s", role)
 	}
-	grace, a := 30*time.Second, nodesize.Allocation{}
-	if plan.Registers {
-		a.Size = small
-	}
-	l := New(plan, a)
+	grace, l := 30*time.Second, New(plan, nodesize.Allocation{Size: small})
 	for key, value := range fieldsOf(rest) {
 		var err error
 		switch key {
@@ -430,6 +426,29 @@ func readAllocation(a *nodesize.Allocation, key, value string) (is bool, err err
 		return false, nil
 	}
 	return true, err
+}
+
+// tellEvent gives the line that readEvent reads.
+func tellEvent(l State, e Event) string {
+	for _, m := range moves {
+		if reflect.TypeOf(m.usual) != reflect.TypeOf(e) {
+			continue
+		}
+		if t, is := e.(Terminated); is && t.Signal != m.word {
+			continue
+		}
+		usual := reflect.New(reflect.TypeOf(e)).Elem()
+		usual.Set(reflect.ValueOf(m.usual))
+		if n := usual.FieldByName("Number"); n.IsValid() {
+			n.SetInt(int64(openNumber(l, e)))
+		}
+		line := m.word + tellFields(reflect.ValueOf(e), usual)
+		if a, is := e.(Answered); is && a.Node == nil && a.Err == nil && l.Registers && l.Activity != Reaching && l.Activity != Launching {
+			line += " no-record"
+		}
+		return line
+	}
+	return fmt.Sprintf("%#v", e)
 }
 
 func tellAction(a Action) string {
