@@ -142,6 +142,8 @@ const (
 	EndStaleJobs
 	// StartSackd starts a sackd, from which scontrol has its credentials then.
 	StartSackd
+
+	verbCount = iota
 )
 
 // MainSignal is what the main process may be sent.

@@ -2,6 +2,8 @@ package lifecycle
 
 import (
 	"errors"
+	"fmt"
+	"math/rand/v2"
 	"slices"
 	"testing"
 	"time"
@@ -112,7 +114,7 @@ func (w *timed) most() (most int) {
 }
 
 // TestBudget: whatever slurmctld says, and whatever happens to the node, a node's agent asks no
-// more than MostQuestions in any minute, and twice a minute in the end.
+// more than MostQuestions in any minute, and in the end looks and changes something once a minute.
 func TestBudget(t *testing.T) {
 	silence := errors.Join(slurm.ErrUnreachable)
 	shows := func(change ...func(*slurm.Node)) func(State) Answered {
@@ -120,6 +122,21 @@ func TestBudget(t *testing.T) {
 	}
 	withStep := func(State) Answered { return Answered{Node: record(busy, terminating), Steps: 1} }
 	no := func(Verb) error { return errors.New("no") }
+	notGone := func(v Verb) error {
+		if v == DeleteNode || v == DeleteAgain {
+			return slurm.ErrBusy
+		}
+		return nil
+	}
+	byTurns := func(one, other func(*slurm.Node)) func(State) Answered {
+		n := 0
+		return func(State) Answered {
+			if n++; n%2 == 0 {
+				return Answered{Node: record(other)}
+			}
+			return Answered{Node: record(one)}
+		}
+	}
 	ready := map[string]func() State{"from its start": slurmdLife, "Ready": isReady}
 	stopping := map[string]func() State{"on its way down": func() State {
 		l := isReady()
@@ -144,6 +161,14 @@ func TestBudget(t *testing.T) {
 		"another size, not deleted":       {in: ready, answer: shows(bigger, ourDrain), refuses: no},
 		"refused over GPUs":               {in: ready, answer: shows(noGPUs)},
 		"not to be resumed":               {in: ready, answer: shows(ourDrain), refuses: no},
+		"each registration refused":       {in: ready, answer: shows(bigger)},
+		"refused, and drained":            {in: ready, answer: shows(bigger, ourDrain)},
+		"refused, and kept":               {in: ready, answer: shows(bigger), refuses: notGone},
+		"refused by turns":                {in: ready, answer: byTurns(bigger, busy)},
+		"drained again and again":         {in: ready, answer: shows(ourDrain)},
+		"drained again, and busy":         {in: ready, answer: shows(ourDrain, busy)},
+		"the drain is lifted":             {in: ready, answer: shows(bigger, busy)},
+		"the drain is lifted, steps end":  {in: ready, answer: shows(bigger, busy), happens: StepsEnded{}, every: answerTime},
 		"steps end":                       {in: ready, answer: shows(bigger, busy, ourDrain), happens: StepsEnded{}, every: answerTime},
 		"slurmd dies":                     {in: ready, answer: shows(), happens: MainExited{PID: 10, Uptime: time.Second}, every: 3 * time.Second},
 		"slurmctld dies":                  {in: ready, answer: shows(busy), happens: ControllerLost{}, every: time.Second},
@@ -152,6 +177,12 @@ func TestBudget(t *testing.T) {
 		"SIGTERM, and not drained":        {in: stopping, answer: shows(busy), refuses: no},
 		"SIGTERM, and jobs":               {in: stopping, answer: withStep},
 		"SIGTERM, and steps end":          {in: stopping, answer: withStep, happens: StepsEnded{}, every: answerTime},
+		"SIGTERM, and the drain lifted":   {in: stopping, answer: func(State) Answered { return Answered{Node: record(busy), Steps: 1} }},
+		"SIGTERM, lifted, and steps end":  {in: stopping, answer: func(State) Answered { return Answered{Node: record(busy), Steps: 1} }, happens: StepsEnded{}, every: answerTime},
+		"SIGTERM, lifted by turns":        {in: stopping, answer: byTurns(busy, ourDrain)},
+		"SIGTERM, and the record is back": {in: stopping, answer: shows(terminating)},
+		"SIGTERM, and the record is kept": {in: stopping, answer: shows(terminating), refuses: notGone},
+		"SIGTERM, kept and lifted":        {in: stopping, answer: shows(), refuses: notGone},
 		"SIGTERM, and no steps":           {in: stopping, answer: shows(busy, terminating)},
 	} {
 		for phase, begin := range c.in {
@@ -173,9 +204,39 @@ func TestBudget(t *testing.T) {
 				require.LessOrEqual(t, w.most(), MostQuestions)
 				last, _ := slices.BinarySearch(w.asked, lived/2)
 				if w.every == 0 && w.life.Phase != Stopping {
-					require.LessOrEqual(t, len(w.asked)-last, 2*5+1, "in the last five minutes")
+					require.LessOrEqual(t, len(w.asked)-last, 3*5+1, "in the last five minutes")
 				}
 			})
 		}
+	}
+}
+
+// TestBudgetOfAnyAnswers: a slurmctld that says something else each time is asked no more often.
+func TestBudgetOfAnyAnswers(t *testing.T) {
+	for seed := range uint64(300) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			random := rand.New(rand.NewPCG(seed, 0))
+			answers := []Answered{
+				{}, {Err: slurm.ErrUnreachable},
+				{Node: record()}, {Node: record(busy), Steps: 1}, {Node: record(bigger)}, {Node: record(ourDrain)}, {Node: record(terminating)},
+				{Node: record(bigger, ourDrain)}, {Node: record(bigger, busy)}, {Node: record(busy, terminating), Steps: 1}, {Node: record(stale)},
+			}
+			faults := []error{nil, nil, nil, slurm.ErrBusy, slurm.ErrNoNode, slurm.ErrUnreachable, errors.New("no")}
+			random.Shuffle(len(answers), func(i, j int) { answers[i], answers[j] = answers[j], answers[i] })
+			some := answers[:2+random.IntN(len(answers)-2)]
+			w := &timed{
+				life:    isReady(),
+				answer:  func(State) Answered { return some[random.IntN(len(some))] },
+				refuses: func(Verb) error { return faults[random.IntN(len(faults))] },
+			}
+			if seed%2 == 0 {
+				w.life.Deadlines = NewDeadlines(24*time.Hour, 0)
+				w.feed(Terminated{Signal: "SIGTERM"})
+			} else {
+				w.feed(MainChanged{PID: 10, At: epoch})
+			}
+			w.run(10 * time.Minute)
+			require.LessOrEqual(t, w.most(), MostQuestions)
+		})
 	}
 }

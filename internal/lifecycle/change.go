@@ -18,6 +18,9 @@ func (l State) measure(e Measured) (State, []Action) {
 		return l, nil
 	}
 	resized := e.Size != l.Size
+	if resized {
+		l.pace = pace{}
+	}
 	l.Held, l.Fault = "", ""
 	l.Allocation = &nodesize.Allocation{Resources: e.Resources, Size: e.Size, Traits: e.Traits.After(l.Traits), Grace: e.Grace}
 	switch {
@@ -39,6 +42,9 @@ func (l State) measure(e Measured) (State, []Action) {
 func (l State) lookAgain() (State, []Action) {
 	switch l.Activity {
 	case Leaving:
+		if l.pace.resting {
+			return l, nil // the pause ends by itself
+		}
 		l.Tries = 0
 		l.looks++
 		return l.wait(backoff.Grow(settle, l.looks-1, lastLook))

@@ -15,6 +15,8 @@ func (l State) leave(n *slurm.Node) (State, []Action) {
 	}
 	switch {
 	case n == nil:
+		l.pace.made[DeleteNode]++ // somebody else's deletion is one of its kind
+		l.pace.rested = false
 		return l.unlisted().replace("the old record is gone")
 	case l.fits(n):
 		l.Activity = Confirming
@@ -31,8 +33,7 @@ func (l State) leave(n *slurm.Node) (State, []Action) {
 		return l.again(fmt.Sprintf("%s; somebody else has drained the node, which would be lost with the record: %s", what, n.Reason))
 	case !n.Drained():
 		l.Reason = what + "; draining it"
-		l.question++
-		return l, []Action{Change{Number: l.question, Verb: DrainNode, Reason: reasonResize}}
+		return l.change(Leaving, Change{Verb: DrainNode, Reason: reasonResize})
 	case n.Busy():
 		return l.stillBusy(what)
 	}

@@ -115,16 +115,19 @@ func (l State) done(e Done) (State, []Action) {
 		return l.unlisted().replace("the old record is gone")
 	case l.Activity == Deleting && e.Err != nil:
 		l.Activity = Leaving // a job or a reservation was quicker
-		return l.again(e.Err.Error())
+		return l.changeAgain(e.Err.Error())
 	case e.Err != nil:
-		return l.again(e.Err.Error())
+		return l.changeAgain(e.Err.Error())
 	case l.Activity == Deleting:
 		return l.unlisted().replace("the old record is deleted")
+	case l.Activity == Resuming && l.pace.repeats():
+		l.Activity = Confirming
+		return l.changeAgain("the node was resumed, and may be drained again")
 	case l.Activity == Resuming:
 		l.Activity = Confirming
 		return l.ask()
 	}
-	return l.again(l.Reason)
+	return l.changeAgain(l.Reason)
 }
 
 // confirm compares the record with what slurmd has registered. slurmd cannot:
@@ -138,9 +141,7 @@ func (l State) confirm(n *slurm.Node) (State, []Action) {
 		l.Tries = 0
 		return l.leave(n)
 	case l.registered() && (Own(n) || putRight(n)):
-		l.Activity = Resuming // also from DOWN, which an earlier agent may have set with its drain
-		l.question++
-		return l, []Action{Change{Number: l.question, Verb: ResumeNode}}
+		return l.change(Resuming, Change{Verb: ResumeNode}) // also from DOWN, which an earlier agent may have set with its drain
 	case !l.registered() || !n.Responding():
 		return l.again("slurmctld has not seen this slurmd yet: the record is " + strings.Join(n.State, "+"))
 	}

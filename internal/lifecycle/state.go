@@ -55,6 +55,8 @@ type State struct {
 	timer int
 	// question is the number of the one that is open; other answers are stale.
 	question int
+	// pace is how often the record has been changed.
+	pace pace
 	// killed: SIGKILL was sent to the main process.
 	killed bool
 	// WasReady: it has been Ready once.

@@ -127,6 +127,7 @@ func (l State) need() Need {
 // wait arms the timer; any earlier one is stale from now on.
 func (l State) wait(d time.Duration) (State, []Action) {
 	l.timer++
+	l.pace.resting = false
 	return l, []Action{Arm{l.timer, max(d, time.Millisecond)}}
 }
 
@@ -174,9 +175,11 @@ func (l State) launch() (State, []Action) {
 }
 
 func (l State) fired(e TimerFired) (State, []Action) {
-	switch {
-	case e.Number != l.timer:
+	if e.Number != l.timer {
 		return l, nil
+	}
+	l.pace.rested, l.pace.resting = l.pace.resting, false
+	switch {
 	case l.Activity == Pausing:
 		l.Starts++
 		return l.begin()

@@ -69,9 +69,11 @@ func (l State) doneStopping(e Done) (State, []Action) {
 
 // firedStopping: what was waited for on the way down has not come in time.
 func (l State) firedStopping(e TimerFired) (State, []Action) {
-	switch {
-	case e.Number != l.timer:
+	if e.Number != l.timer {
 		return l, nil
+	}
+	l.pace.rested, l.pace.resting = l.pace.resting, false
+	switch {
 	case l.Activity == Ending:
 		return l.overdue()
 	case l.Activity == Pausing:
@@ -101,7 +103,7 @@ func (l State) hurry(e Terminated) (State, []Action) {
 
 // terminate begins the orderly stop.
 func (l State) terminate(e Terminated) (State, []Action) {
-	l.Phase, l.Reason, l.StoppedAt = Stopping, e.Signal+" received", e.At
+	l.Phase, l.Reason, l.StoppedAt, l.pace = Stopping, e.Signal+" received", e.At, pace{}
 	if l.Grace.Outlived(e.At) {
 		l.Reason += "; the deadline of " + l.Grace.Deadline.Source + " was over before, and counts for nothing"
 	}

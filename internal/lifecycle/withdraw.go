@@ -86,9 +86,7 @@ func (l State) schedules(elapsed time.Duration) []Action {
 }
 
 func (l State) deleteRecord() (State, []Action) {
-	l.Activity = Deleting
-	l.question++
-	return l, []Action{Change{Number: l.question, Verb: DeleteNode}}
+	return l.change(Deleting, Change{Verb: DeleteNode})
 }
 
 func (l State) lookAtRecord() (State, []Action) {
@@ -121,21 +119,17 @@ func (l State) withdrawn(e Answered) (State, []Action) {
 		return l.end(l.Reason)
 	case !n.Busy() && (n.Drained() || l.refusals == 0):
 		return l.deleteRecord()
-	case !n.Drained():
-		l.Activity = Draining
-		l.question++
-		return l, []Action{Change{Number: l.question, Verb: DrainNode, Reason: reasonTerminate}}
+	case !n.Drained() && !(l.pace.made[DrainNode] > 0 && l.actionDue()):
+		return l.change(Draining, Change{Verb: DrainNode, Reason: reasonTerminate})
 	case n.Is("NOT_RESPONDING") && l.seen && !l.hasSackd && !l.revived:
 		l.revived = true
 		return l.replaceSoon("slurmctld has no answer of slurmd")
 	case (l.stage >= toFail || l.onlyCompleting(e)) && l.acted < toFail:
-		l.Activity, l.Reason = Failing, "the time for jobs to end is over"
-		l.question++
-		return l, []Action{Change{Number: l.question, Verb: FailNode, Reason: reasonTerminate}}
+		l.Reason = "the time for jobs to end is over"
+		return l.change(Failing, Change{Verb: FailNode, Reason: reasonTerminate})
 	case l.stage >= toRequeue && l.acted < toRequeue:
-		l.Activity, l.Reason = Requeueing, "the time for jobs is over"
-		l.question++
-		return l, []Action{Change{Number: l.question, Verb: RequeueJobs}}
+		l.Reason = "the time for jobs is over"
+		return l.change(Requeueing, Change{Verb: RequeueJobs})
 	case l.Inherits && l.stage < toRequeue:
 		return l.endStaleJobs()
 	}
@@ -232,11 +226,11 @@ func (l State) withdrawDone(e Done) (State, []Action) {
 	case doing == Deleting && errors.Is(e.Err, slurm.ErrBusy):
 		l.listed, l.deleted = true, false
 		l.refusals++
-		return l.again("slurmctld keeps the node's record: " + e.Err.Error())
+		return l.changeAgain("slurmctld keeps the node's record: " + e.Err.Error())
 	case doing == Deleting && l.deleted && e.Err != nil:
 		return l.withdrawn(Answered{Number: e.Number, Err: e.Err})
 	case e.Err != nil:
-		return l.again(e.Err.Error())
+		return l.changeAgain(e.Err.Error())
 	case doing == Deleting && !l.deleted:
 		// A registration that slurmd had on its way makes the record anew, and jobs would come.
 		// To delete it once more costs slurmctld nothing where there is none.
@@ -253,6 +247,8 @@ func (l State) withdrawDone(e Done) (State, []Action) {
 		l.acted = toFail
 		l, actions := l.lookAtRecord()
 		return l, append(actions, EndSteps{})
+	case doing == Draining && l.pace.repeats():
+		return l.changeAgain("somebody has lifted the drain of a node that is being taken out of service")
 	}
 	return l.lookAtRecord()
 }
@@ -279,7 +275,7 @@ func (l State) due(e DeadlinePassed) (State, []Action) {
 	if l.passed[e.Stage] {
 		return l, nil // it was brought forward
 	}
-	l.passed[e.Stage], l.stage = true, max(l.stage, e.Stage)
+	l.passed[e.Stage], l.stage, l.pace = true, max(l.stage, e.Stage), pace{}
 	if l.Hosts {
 		return l.partingDue(e.Stage)
 	}
