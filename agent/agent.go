@@ -244,8 +244,8 @@ func (a *Agent) open() error {
 		return fmt.Errorf("cannot make SLURMLET_RUN_DIR: %w", err)
 	}
 	err := errors.Join(a.gres.Write(gresConf(a.Config)), a.daemon.makeRuntime(), a.openKeys())
-	if err == nil && a.daemon.prepare != nil {
-		err = a.daemon.prepare(a)
+	if err == nil && a.daemon.open != nil {
+		err = a.daemon.open(a)
 	}
 	if err == nil {
 		a.login, err = login.Open(a.loginOptions())
@@ -315,7 +315,7 @@ func (a *Agent) log(level slog.Level, text string, attrs ...slog.Attr) {
 // own is the owner: it alone touches a.life.
 func (a *Agent) own() int {
 	defer close(a.over)
-	a.hang.setLimit(a.life.Deadlines.SilentLimit())
+	a.hang.setLimit(a.life.Deadlines.HangLimit())
 	a.login.Start()
 	queue := []lifecycle.Event{lifecycle.Begun{}}
 	for {
@@ -339,7 +339,7 @@ func (a *Agent) own() int {
 				go a.hang.whileStopping()
 			}
 			a.life = next
-			a.hang.setLimit(next.Deadlines.SilentLimit())
+			a.hang.setLimit(next.Deadlines.HangLimit())
 			for _, action := range actions {
 				queue = append(queue, a.perform(action)...)
 			}

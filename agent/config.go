@@ -37,7 +37,7 @@ type Config struct {
 	RunDir      string
 	ConfDir     string
 	PodInfo     string // directory
-	// ConfSources are directories, ConfDefaults says whether what they are silent about is filled in.
+	// ConfSources are directories, ConfDefaults says whether what they leave out is filled in.
 	ConfSources  []string
 	ConfDefaults bool
 	Preflight    reconfig.Preflight

@@ -41,7 +41,7 @@ type hangCheck struct {
 	// hangs reports a slurmd that has not answered for so long.
 	hangs func(pid int, limit time.Duration)
 
-	// limit is for how long slurmd may be silent, in nanoseconds.
+	// limit is for how long slurmd may hang, in nanoseconds.
 	limit atomic.Int64
 	// checking: somebody waits for slurmd's answer; probed is when a probe last had it checked.
 	checking atomic.Bool
@@ -57,12 +57,12 @@ func (a *Agent) newHangCheck() *hangCheck {
 		socket: filepath.Join(a.Root, sackSocket), done: a.over, main: a.mainProcess, reach: a.reachController,
 		hangs: func(pid int, limit time.Duration) {
 			a.log(slog.LevelError, "slurmd hangs: it takes connections on its socket and does not answer them", slog.String("socket", sackSocket), slog.Duration("for", limit))
-			a.post(lifecycle.MainSilent{PID: pid})
+			a.post(lifecycle.MainHung{PID: pid})
 		},
 	}
 }
 
-// setLimit sets for how long slurmd may be silent.
+// setLimit sets for how long slurmd may hang.
 func (h *hangCheck) setLimit(limit time.Duration) {
 	if h != nil {
 		h.limit.Store(int64(limit))
@@ -111,7 +111,7 @@ func (h *hangCheck) whileStopping() {
 
 func (h *hangCheck) check() {
 	main, limit := h.main(), time.Duration(h.limit.Load())
-	if main == nil || !isSilent(h.socket, limit) {
+	if main == nil || !isHung(h.socket, limit) {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
@@ -121,9 +121,9 @@ func (h *hangCheck) check() {
 	}
 }
 
-// isSilent: somebody listens on the socket, and does not close a connection that is
+// isHung: somebody listens on the socket, and does not close a connection that is
 // closed for writing, as slurmd and sackd do within milliseconds.
-func isSilent(path string, limit time.Duration) bool {
+func isHung(path string, limit time.Duration) bool {
 	end := time.Now().Add(limit)
 	for {
 		conn, err := net.DialTimeout("unix", path, limit)

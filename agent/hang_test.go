@@ -15,16 +15,16 @@ import (
 	"github.com/slurmlet/slurmlet/internal/slurm"
 )
 
-// TestIsSilent: only one who takes connections and does nothing with them is silent.
-func TestIsSilent(t *testing.T) {
+// TestIsHung: only one who takes connections and does nothing with them hangs.
+func TestIsHung(t *testing.T) {
 	const short, generous = 100 * time.Millisecond, time.Minute
 	path := filepath.Join(t.TempDir(), "socket")
-	require.False(t, isSilent(path, generous), "there is no socket")
+	require.False(t, isHung(path, generous), "there is no socket")
 
 	listener, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
 	require.NoError(t, err)
 	listener.SetUnlinkOnClose(false)
-	require.True(t, isSilent(path, short), "nobody accepts")
+	require.True(t, isHung(path, short), "nobody accepts")
 
 	go func() {
 		for {
@@ -36,14 +36,14 @@ func TestIsSilent(t *testing.T) {
 			conn.Close()
 		}
 	}()
-	require.False(t, isSilent(path, generous), "it closes what is closed for writing")
+	require.False(t, isHung(path, generous), "it closes what is closed for writing")
 
 	require.NoError(t, listener.Close())
-	require.False(t, isSilent(path, generous), "it has died, and left its socket")
+	require.False(t, isHung(path, generous), "it has died, and left its socket")
 }
 
-// TestIsSilentToMany: as many wait already as may.
-func TestIsSilentToMany(t *testing.T) {
+// TestIsHungToMany: as many wait already as may.
+func TestIsHungToMany(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "socket")
 	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	require.NoError(t, err)
@@ -59,7 +59,7 @@ func TestIsSilentToMany(t *testing.T) {
 		}
 		waiting = append(waiting, conn)
 	}
-	require.True(t, isSilent(path, 100*time.Millisecond))
+	require.True(t, isHung(path, 100*time.Millisecond))
 	for _, conn := range waiting {
 		conn.Close()
 	}

@@ -34,7 +34,7 @@ func (a *Agent) perform(act lifecycle.Action) []lifecycle.Event {
 	case lifecycle.AskNode:
 		a.inquire(func(ctx context.Context) lifecycle.Event { return a.nodeQuestion(ctx, act) })
 	case lifecycle.AskJobs:
-		a.inquire(func(ctx context.Context) lifecycle.Event { return a.withdrawQuestion(ctx, act) })
+		a.inquire(func(ctx context.Context) lifecycle.Event { return a.askJobs(ctx, act) })
 	case lifecycle.Change:
 		a.inquire(func(ctx context.Context) lifecycle.Event {
 			return lifecycle.Done{Number: act.Number, Err: a.change(ctx, act)}

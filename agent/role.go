@@ -57,8 +57,8 @@ type part struct {
 	// runtime is the directory that it makes its sockets in, and must own; the agent
 	// makes it, as systemd would.
 	runtime string
-	// prepare makes its files ready, before the first start.
-	prepare func(*Agent) error
+	// open makes its files ready, before the first start.
+	open func(*Agent) error
 	// args and env are the daemon's, before SLURMLET_DAEMON_ARGS and beside what it inherits.
 	args, env func(*Agent) []string
 	// client is the environment of Slurm's commands; nil: that of users.
@@ -66,7 +66,7 @@ type part struct {
 	// registers: the daemon is a node, which is sized before it starts, confirmed
 	// by its record and drained before it ends.
 	registers bool
-	// hosts: people are logged in beside it, who are seen off before it ends.
+	// hosts: users are logged in beside it, and the agent drains their sessions before it ends.
 	hosts bool
 	// login is what users come in by, beside it; nil: nothing.
 	login func(*Agent, *login.Options)
@@ -114,7 +114,7 @@ func partOf(r Role) part {
 	case Slurmdbd:
 		return part{
 			program: "slurmdbd",
-			user:    slurmUser, runtime: "/run/slurmdbd", prepare: (*Agent).openDatabase, args: inForeground, env: dbdEnv,
+			user:    slurmUser, runtime: "/run/slurmdbd", open: (*Agent).openDatabase, args: inForeground, env: dbdEnv,
 			restarts: true, reach: (*Agent).reachDatabase, confirm: (*Agent).confirmDBD, troubled: accounting.Troubled,
 		}
 	case Slurmrestd:

@@ -17,7 +17,7 @@ func TestSpread(t *testing.T) {
 		exact bool
 	}{
 		{lifecycle.State{Phase: lifecycle.Stopping, Activity: lifecycle.Ending}, true},
-		{lifecycle.State{Phase: lifecycle.Stopping, Activity: lifecycle.Withdrawing}, false},
+		{lifecycle.State{Phase: lifecycle.Stopping, Activity: lifecycle.LookingAtRecord}, false},
 		{lifecycle.State{Phase: lifecycle.Starting, Activity: lifecycle.Replacing}, true},
 		{lifecycle.State{Phase: lifecycle.Starting, Activity: lifecycle.Reaching}, false},
 		{lifecycle.State{Phase: lifecycle.Starting, Activity: lifecycle.Confirming}, false},

@@ -100,8 +100,8 @@ func (a *Agent) stepsFault(err error) {
 
 func (a *Agent) stepEvent(e cgroup.StepEvent) {
 	switch e := e.(type) {
-	case cgroup.StepAbandoned:
-		go a.abandoned(e)
+	case cgroup.StepOrphaned:
+		go a.orphaned(e)
 	case cgroup.StepRemoved:
 		a.steps.taken.Add(1)
 		a.log(slog.LevelInfo, "removed an empty cgroup that Slurm had left", slog.String("cgroup", e.Dir))
@@ -115,11 +115,11 @@ func (a *Agent) stepEvent(e cgroup.StepEvent) {
 // endingPatience is how long slurmctld may be away when a job is to be ended.
 const endingPatience = time.Hour
 
-// abandoned has slurmctld end the job of a step that has lost its slurmstepd:
+// orphaned has slurmctld end the job of a step that has lost its slurmstepd:
 // nobody else tells it, and the job would be RUNNING until its time is over.
 // The whole job, because cancelling a step asks its slurmstepd, and srun, which
 // is told in the end, exits with 0 (24.11.5).
-func (a *Agent) abandoned(step cgroup.StepAbandoned) {
+func (a *Agent) orphaned(step cgroup.StepOrphaned) {
 	ctx, cancel := context.WithTimeout(context.Background(), endingPatience)
 	defer cancel()
 	a.untilOver(ctx, "cannot end the job of step "+step.String()+", which is without slurmstepd, yet", func(ctx context.Context) error {
@@ -132,7 +132,7 @@ func (a *Agent) abandoned(step cgroup.StepAbandoned) {
 	})
 }
 
-func (a *Agent) logOrphaned(step cgroup.StepAbandoned, said string) {
+func (a *Agent) logOrphaned(step cgroup.StepOrphaned, said string) {
 	if said == "" {
 		return // it has ended in order; only its cgroup was left
 	}
@@ -142,7 +142,7 @@ func (a *Agent) logOrphaned(step cgroup.StepAbandoned, said string) {
 
 // endJob returns what was done, nothing if slurmctld knows already that the
 // step is over.
-func (a *Agent) endJob(ctx context.Context, step cgroup.StepAbandoned) (string, error) {
+func (a *Agent) endJob(ctx context.Context, step cgroup.StepOrphaned) (string, error) {
 	job, err := a.client.Job(ctx, step.Job)
 	if err != nil || job == nil || !job.Running() {
 		return "", err

@@ -75,7 +75,7 @@ func TestJobThatHasLostASlurmstepd(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := &ward{step: c.step, job: c.job}
 			a := &Agent{Options: Options{Config: Config{DeadSteps: c.do, NodeName: "n1"}}, client: w}
-			said, err := a.endJob(t.Context(), cgroup.StepAbandoned{StepID: cgroup.StepID{Job: "3", Step: "batch"}, Populated: !c.empty})
+			said, err := a.endJob(t.Context(), cgroup.StepOrphaned{StepID: cgroup.StepID{Job: "3", Step: "batch"}, Populated: !c.empty})
 			require.NoError(t, err)
 			assert.Equal(t, c.said, said)
 			assert.Equal(t, c.told, w.told)
@@ -87,7 +87,7 @@ func TestJobThatHasLostASlurmstepd(t *testing.T) {
 func TestJobThatCannotBeAskedFor(t *testing.T) {
 	w := &ward{err: errors.New("connection refused")}
 	a := &Agent{client: w}
-	_, err := a.endJob(t.Context(), cgroup.StepAbandoned{})
+	_, err := a.endJob(t.Context(), cgroup.StepOrphaned{})
 	require.Error(t, err)
 	assert.Empty(t, w.told)
 }

@@ -66,13 +66,13 @@ type StepID struct {
 
 func (s StepID) String() string { return s.Job + "." + s.Step }
 
-// StepEvent is one of StepAbandoned, StepRemoved and StepFault.
+// StepEvent is one of StepOrphaned, StepRemoved and StepFault.
 type StepEvent interface{ stepEvent() }
 
 type (
-	// StepAbandoned is a step whose slurmstepd has gone and whose cgroup is still
+	// StepOrphaned is a step whose slurmstepd has gone and whose cgroup is still
 	// there. Nobody tells slurmctld any more how it ends.
-	StepAbandoned struct {
+	StepOrphaned struct {
 		StepID
 		// Populated says whether processes were left in it; with StepOptions.Kill
 		// they have been killed.
@@ -85,9 +85,9 @@ type (
 	StepFault struct{ Err error }
 )
 
-func (StepAbandoned) stepEvent() {}
-func (StepRemoved) stepEvent()   {}
-func (StepFault) stepEvent()     {}
+func (StepOrphaned) stepEvent() {}
+func (StepRemoved) stepEvent()  {}
+func (StepFault) stepEvent()    {}
 
 const (
 	// settleTime is how long a step may be without its slurmstepd: as slurmstepd

@@ -149,7 +149,7 @@ func TestStepWithoutSlurmstepd(t *testing.T) {
 			s := newSlurm(t, nil)
 			s.step(c.dir, false, true)
 			s.watch(StepOptions{Kill: c.kill != ""})
-			assert.Equal(t, StepAbandoned{c.id, true}, s.next())
+			assert.Equal(t, StepOrphaned{c.id, true}, s.next())
 			assert.Equal(t, c.kill, s.read(c.dir+"/cgroup.kill"))
 			s.quiet() // it is told once
 			s.step(c.dir, false, false)
@@ -168,7 +168,7 @@ func TestStepThatLosesItsSlurmstepd(t *testing.T) {
 	s.quiet()
 	assert.Empty(t, s.read(dir+"/cgroup.kill"))
 	s.step(dir, false, true)
-	assert.Equal(t, StepAbandoned{StepID{"3", "0"}, true}, s.next())
+	assert.Equal(t, StepOrphaned{StepID{"3", "0"}, true}, s.next())
 }
 
 func TestSlurmstepdThatIsElsewhere(t *testing.T) {
@@ -195,7 +195,7 @@ func TestSlurmstepdThatIsElsewhere(t *testing.T) {
 				s.quiet()
 				s.write(scope+"/system/cgroup.procs", "")
 			}
-			assert.IsType(t, StepAbandoned{}, s.next())
+			assert.IsType(t, StepOrphaned{}, s.next())
 		})
 	}
 }

@@ -231,7 +231,7 @@ func TestStepsWithoutInotify(t *testing.T) {
 			fault, is := s.next().(StepFault)
 			require.True(t, is)
 			require.ErrorContains(t, fault.Err, limit.complaint)
-			assert.Equal(t, StepAbandoned{StepID{"3", "0"}, true}, s.next())
+			assert.Equal(t, StepOrphaned{StepID{"3", "0"}, true}, s.next())
 			s.until("job_3/memory.max", "8192")
 			s.write("job_7/memory.max", "4096")
 			s.write("job_7/memory.high", "4096")

@@ -14,8 +14,8 @@ import (
 const unfit = "SLURM_VERSION = 26.05.5\nSelectType = select/linear\nSelectTypeParameters = CR_CORE_MEMORY\nTaskPlugin = task/cgroup\n" +
 	"TmpFS = /tmp\nSlurmdSpoolDir = /var/spool/slurmd\nConstrainRAMSpace = yes\n"
 
-// misfits are those that the status tells, by their beginnings; and what went wrong instead.
-func misfits(fault string, want ...string) condition {
+// mismatches are those that the status tells, by their beginnings; and what went wrong instead.
+func mismatches(fault string, want ...string) condition {
 	return func(c *container) error {
 		s, err := c.status()
 		switch {
@@ -37,7 +37,7 @@ func misfits(fault string, want ...string) condition {
 
 // TestFit: the cluster's configuration is compared once the node is Ready, and told once.
 func TestFit(t *testing.T) {
-	const misfit = "SelectType=select/linear: want select/cons_tres (slurm.conf)"
+	const mismatch = "SelectType=select/linear: want select/cons_tres (slurm.conf)"
 	for _, story := range []struct {
 		name   string
 		files  map[string]string
@@ -47,14 +47,14 @@ func TestFit(t *testing.T) {
 		files: map[string]string{"config": unfit},
 		phases: []phase{
 			{"it is Ready", nil, []condition{
-				isReady, misfits("", misfit), inOrder(asked, "show config"), atMost("show config", 1),
+				isReady, mismatches("", mismatch), inOrder(asked, "show config"), atMost("show config", 1),
 				logged(entry{"level": "WARN", "source": "slurmlet", "msg": "does not fit this pod", "setting": "SelectType=select/linear"}),
 			}},
 			{"the cluster is repaired", []act{func(c *container) {
 				c.put("config", strings.Replace(unfit, "select/linear", "select/cons_tres", 1))
-			}, signal(unix.SIGHUP)}, []condition{isReady, wrote("show config", 2), misfits("")}},
+			}, signal(unix.SIGHUP)}, []condition{isReady, wrote("show config", 2), mismatches("")}},
 			{"and broken again", []act{func(c *container) { c.put("config", unfit) }, signal(unix.SIGHUP)}, []condition{
-				isReady, wrote("show config", 3), misfits("", misfit), func(c *container) error {
+				isReady, wrote("show config", 3), mismatches("", mismatch), func(c *container) error {
 					if n := strings.Count(c.log.String(), "does not fit this pod"); n != 1 {
 						return fmt.Errorf("told %d times", n)
 					}
@@ -66,7 +66,7 @@ func TestFit(t *testing.T) {
 		name: "that cannot be had: nothing happens",
 		phases: []phase{
 			{"it is Ready", nil, []condition{
-				isReady, misfits("Zero Bytes were transmitted"), notLogged(entry{"msg": "does not fit this pod"}), notLogged(entry{"msg": "Zero Bytes"}),
+				isReady, mismatches("Zero Bytes were transmitted"), notLogged(entry{"msg": "does not fit this pod"}), notLogged(entry{"msg": "Zero Bytes"}),
 			}},
 			{"and stays so", nil, []condition{is(lifecycle.Ready, "", ""), probes(200, 200, 200), restarts(0)}},
 		},

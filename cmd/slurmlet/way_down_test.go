@@ -17,9 +17,9 @@ import (
 )
 
 const (
-	withdrawing = "looking at the node record"
-	finishing   = "waiting for the node's jobs to end"
-	stopping    = "waiting for the daemon to stop"
+	lookingAtRecord = "looking at the node record"
+	finishing       = "waiting for the node's jobs to end"
+	stopping        = "waiting for the daemon to stop"
 
 	terminating = "update nodename=n1 state=drain reason=slurmlet: pod is terminating"
 	setDown     = "update nodename=n1 state=down reason=slurmlet: pod is terminating"
@@ -126,7 +126,7 @@ func TestWayDown(t *testing.T) {
 		given: given{role: "slurmd"},
 		phases: []phase{
 			{"SIGTERM", []act{awaitReady, choose("down"), mark, signal(unix.SIGTERM)}, []condition{
-				is(lifecycle.Stopping, withdrawing, "Unable to contact slurm controller"), wrote(asked, 4), recordIs(`"n1"`), atMost(deleted, 1), never(sigterm),
+				is(lifecycle.Stopping, lookingAtRecord, "Unable to contact slurm controller"), wrote(asked, 4), recordIs(`"n1"`), atMost(deleted, 1), never(sigterm),
 			}},
 			{"slurmctld is back", []act{drop("down")}, leaves},
 		},
@@ -136,7 +136,7 @@ func TestWayDown(t *testing.T) {
 		phases: []phase{
 			{"SIGTERM", []act{awaitReady, signal(unix.SIGTERM)}, []condition{waits}},
 			{"the job ends", append([]act{choose("down")}, endJob...), []condition{
-				is(lifecycle.Stopping, withdrawing, "Unable to contact slurm controller"), never(deleted), never(sigterm),
+				is(lifecycle.Stopping, lookingAtRecord, "Unable to contact slurm controller"), never(deleted), never(sigterm),
 			}},
 			{"slurmctld is back", []act{drop("down")}, leaves},
 		},
@@ -238,7 +238,7 @@ func TestGrace(t *testing.T) {
 		given: withJob([]string{"SLURMLET_JOB_SIGNAL=usr2"}),
 		phases: []phase{
 			{"SIGTERM", []act{awaitReady, choose("down"), signal(unix.SIGTERM)}, []condition{
-				is(lifecycle.Stopping, withdrawing, "Unable to contact"), logged(entry{"level": "WARN", "msg": "cannot signal the jobs yet"}), never("scancel"),
+				is(lifecycle.Stopping, lookingAtRecord, "Unable to contact"), logged(entry{"level": "WARN", "msg": "cannot signal the jobs yet"}), never("scancel"),
 			}},
 			{"slurmctld is back", []act{drop("down")}, []condition{waits, wrote("] --verbose --signal=USR2 5", 1)}},
 			{"it ends", endJob, append(leaves, atMost("scancel", 1))},
@@ -259,7 +259,7 @@ func TestGrace(t *testing.T) {
 		given: withJob(grace),
 		phases: []phase{
 			{"SIGTERM", []act{awaitReady, signal(unix.SIGTERM)}, []condition{waits}},
-			{"slurmctld goes", []act{choose("down")}, []condition{is(lifecycle.Stopping, withdrawing, "Unable to contact"), never("requeue")}},
+			{"slurmctld goes", []act{choose("down")}, []condition{is(lifecycle.Stopping, lookingAtRecord, "Unable to contact"), never("requeue")}},
 			{"and is back", []act{drop("down")}, append(leaves, inOrder("] requeue incomplete 5", setDown, deleted, sigterm))},
 		},
 	}, {

@@ -34,13 +34,13 @@ const (
 	Leaving
 	Deleting
 	Replacing
-	Preparing
+	ChoosingConf
 	Pausing
 
 	// On the way down.
 	AwaitingSessions
 	StartingSackd
-	Withdrawing
+	LookingAtRecord
 	Draining
 	Finishing
 	Requeueing
@@ -61,11 +61,11 @@ var activityTexts = [...]string{
 	Leaving:             "waiting for the old node record to be free",
 	Deleting:            "deleting the old node record",
 	Replacing:           "restarting slurmd, to register anew",
-	Preparing:           "finding a configuration to start with",
+	ChoosingConf:        "finding a configuration to start with",
 	Pausing:             "pausing before the next start",
 	AwaitingSessions:    "waiting for sessions to end",
 	StartingSackd:       "starting sackd, to ask slurmctld without slurmd",
-	Withdrawing:         "looking at the node record",
+	LookingAtRecord:     "looking at the node record",
 	Draining:            "draining the node",
 	Finishing:           "waiting for the node's jobs to end",
 	Requeueing:          "requeueing the node's jobs",

@@ -51,7 +51,7 @@ func (l State) lookAgain() (State, []Action) {
 	case Finishing:
 		l.Tries, l.running = 0, 0
 		return l.wait(backoff.Grow(settle, l.looks, lastLook))
-	case Withdrawing:
+	case LookingAtRecord:
 		l.stepEnded = true // the answer that is on its way may not know of it
 	}
 	return l, nil

@@ -30,7 +30,7 @@ type Revision struct {
 	InUse bool
 }
 
-// over puts an edition in the place of one that was not tried yet: whoever
+// over puts a revision in the place of one that was not tried yet: whoever
 // waited for that one learns what becomes of this. The same set, read once more, is put
 // off as before.
 func (e Revision) over(former *Revision) *Revision {
@@ -42,7 +42,7 @@ func (e Revision) over(former *Revision) *Revision {
 }
 
 // configuration is that part of a life: what slurmctld runs with and what is
-// to come of the edition after it.
+// to come of the revision after it.
 type configuration struct {
 	ConfActivity ConfActivity
 	// Live is in place, good is the last that slurmctld and its nodes took.
@@ -58,8 +58,8 @@ type configuration struct {
 	// has said that it did.
 	before int
 	told   bool
-	// silent counts reconfigures in a row that had neither an answer nor a successor.
-	silent int
+	// noReply counts reconfigures in a row that had neither an answer nor a successor.
+	noReply int
 	// Unsettled: live was refused, or is not known to be good yet, and good is not back in
 	// its place.
 	Unsettled bool
@@ -201,7 +201,7 @@ func (l State) looked(e Checked) (State, []Action) {
 	}
 	trying := l.trying
 	switch {
-	case l.Activity == Preparing:
+	case l.Activity == ChoosingConf:
 		return l.lookedFirst(e)
 	case e.Err != nil:
 		l.trying = nil
@@ -245,7 +245,7 @@ func (l State) launched(e LaunchesOver) (State, []Action) {
 func (l State) reconfigure(why ConfActivity, set *confset.Set, staged string) (State, []Action) {
 	l.ConfActivity, l.Live, l.before, l.told = why, set, l.Main, false
 	l.put++
-	l.silent++
+	l.noReply++
 	l, limit := l.setClock(TakeLimit)
 	return l, []Action{Reconfigure{l.put, set, staged}, limit}
 }
@@ -262,21 +262,21 @@ func (l State) reconfigured(e ReconfigureEnded) (State, []Action) {
 		return l, nil
 	}
 	if !errors.Is(e.Err, slurm.ErrUnreachable) {
-		l.silent = 0
+		l.noReply = 0
 	}
 	switch {
 	case e.Err == nil, errors.Is(e.Err, slurm.ErrUnreachable):
 		l.told = true
 		return l.taken()
 	case l.ConfActivity == Restoring:
-		return l.brood(e.Err.Error())
+		return l.backOff(e.Err.Error())
 	}
 	return l.refuse(e.Err.Error())
 }
 
 // reconfigureAgain: slurmctld is silent, which is no refusal.
 func (l State) reconfigureAgain() (State, []Action) {
-	if l.silent >= hangs {
+	if l.noReply >= hangs {
 		return l.endHung(l.hanging())
 	}
 	return l.reconfigure(Reconfiguring, l.trying.Set, "")
@@ -310,13 +310,13 @@ func (l State) refuse(why string) (State, []Action) {
 }
 
 func (l State) restore() (State, []Action) {
-	if l.silent >= hangs {
+	if l.noReply >= hangs {
 		return l.endHung(l.hanging())
 	}
 	return l.reconfigure(Restoring, l.Good, "")
 }
 
-// endHung ends a slurmctld that can be spoken to no more, and the container with it:
+// endHung ends a slurmctld that answers no more, and the container with it:
 // the next one starts with its state. Jobs run on meanwhile.
 func (l State) endHung(why string) (State, []Action) {
 	l.ConfActivity = Restoring
@@ -326,12 +326,12 @@ func (l State) endHung(why string) (State, []Action) {
 }
 
 func (l State) hanging() string {
-	return fmt.Sprintf("slurmctld hangs: %d reconfigures in a row had no answer within %v", l.silent, TakeLimit)
+	return fmt.Sprintf("slurmctld hangs: %d reconfigures in a row had no answer within %v", l.noReply, TakeLimit)
 }
 
-// brood waits until the last good set is tried again; an edition that comes
+// backOff waits until the last good set is tried again; a revision that comes
 // first may mend all.
-func (l State) brood(why string) (State, []Action) {
+func (l State) backOff(why string) (State, []Action) {
 	l.ConfActivity, l.NotRestored = BackingOff, why
 	l.attempts++
 	l, again := l.setClock(backoff.Grow(time.Second, l.attempts-1, backoff.LastPause))
@@ -350,7 +350,7 @@ func (l State) reloadDue(e ReloadTimerFired) (State, []Action) {
 	case Reconfiguring:
 		return l.reconfigureAgain()
 	case Restoring:
-		return l.brood("slurmctld does not take the last good configuration")
+		return l.backOff("slurmctld does not take the last good configuration")
 	case BackingOff:
 		return l.restore()
 	case Spreading, RestartingOne:

@@ -25,7 +25,7 @@ type confWorld struct {
 
 func confSet(n byte) *confset.Set { return &confset.Set{Hash: strconv.Itoa(int(n))} }
 
-func confEdition(how byte) Revision {
+func confRevision(how byte) Revision {
 	if how == 15 {
 		return Revision{Err: errors.New("the directory is gone"), At: epoch}
 	}
@@ -38,7 +38,7 @@ func (c *confWorld) begin(w *world, script []byte) {
 	if len(script) > 0 {
 		how = script[0] >> 4
 	}
-	next := tellEvent(State{}, confEdition(how))
+	next := tellEvent(State{}, confRevision(how))
 	w.first += " next=" + quoted(strings.TrimPrefix(next, "edit "))
 	if how&8 == 0 {
 		c.kept = confSet(9)
@@ -71,7 +71,7 @@ func (c *confWorld) answer(w *world, a Action, how byte) {
 		if how&3 == 3 && w.life.Good != nil {
 			err = w.keptByJobs(how)
 		}
-		if err == nil || w.life.Activity == Preparing && IsInUse(err) {
+		if err == nil || w.life.Activity == ChoosingConf && IsInUse(err) {
 			c.sound = append(c.sound, a.Set)
 		}
 		w.feed(Checked{a.Number, "staged", nil, how&8 != 0, err})

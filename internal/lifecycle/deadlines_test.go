@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestWayDown(t *testing.T) {
+func TestNewDeadlines(t *testing.T) {
 	const ms, day = time.Millisecond, 24 * time.Hour
 	for _, c := range []struct {
 		grace, lead time.Duration
@@ -31,7 +31,7 @@ func TestWayDown(t *testing.T) {
 	}
 }
 
-func FuzzWayDown(f *testing.F) {
+func FuzzNewDeadlines(f *testing.F) {
 	f.Add(int64(30*time.Second), int64(time.Minute))
 	f.Fuzz(func(t *testing.T, grace, lead int64) {
 		w := NewDeadlines(time.Duration(grace), max(time.Duration(lead), 0))
@@ -43,7 +43,7 @@ func FuzzWayDown(f *testing.F) {
 	})
 }
 
-func TestWayDownWithin(t *testing.T) {
+func TestDeadlinesWithin(t *testing.T) {
 	const s, day = time.Second, 24 * time.Hour
 	whole := NewDeadlines(day, 0)
 	require.Equal(t, NewDeadlines(30*s, 0), whole.within(0, 30*s, 0), "at SIGTERM")
@@ -54,7 +54,7 @@ func TestWayDownWithin(t *testing.T) {
 	require.Equal(t, time.Minute, whole.within(time.Minute, -s, 0).Exit, "it is over")
 }
 
-func FuzzWayDownWithin(f *testing.F) {
+func FuzzDeadlinesWithin(f *testing.F) {
 	f.Add(int64(24*time.Hour), int64(time.Hour), int64(30*time.Second), int64(time.Minute))
 	f.Fuzz(func(t *testing.T, grace, elapsed, left, lead int64) {
 		const most = int64(1 << 60)

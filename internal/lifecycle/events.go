@@ -74,9 +74,9 @@ type (
 		Again  bool // a second SIGINT: hurry
 		Idle   bool // no step runs here
 	}
-	// MainSilent: the main process takes connections on its socket and does not answer
+	// MainHung: the main process takes connections on its socket and does not answer
 	// them, though slurmctld can be reached.
-	MainSilent struct{ PID int }
+	MainHung struct{ PID int }
 	// Troubled: the daemon complains of what it needs.
 	Troubled struct{}
 	// FilesChanged: the daemon's files have changed, and some only count for a new

@@ -121,7 +121,7 @@ var (
 		moves := nodeMoves
 		moves[0] = worldMove{"reload-timer", func(w *world, how byte) { w.conf.fire(w, how) }, nil}
 		moves[6] = worldMove{"reloaded", func(w *world, how byte) { w.conf.settle(w, how) }, []string{1: "no", 2: "silent", 3: "jobs"}}
-		moves[15] = worldMove{"edit", func(w *world, how byte) { w.feed(confEdition(how)) }, []string{15: "no"}}
+		moves[15] = worldMove{"edit", func(w *world, how byte) { w.feed(confRevision(how)) }, []string{15: "no"}}
 		return moves
 	}()
 )
@@ -241,7 +241,7 @@ func (w *world) news(how byte) {
 			lost.Lost = []string{"3"}
 		}
 		w.feed([]Event{
-			StepsEnded{}, Troubled{}, FilesChanged{}, FilesChanged{Restart: true}, ControllerLost{}, lost, Outdated{}, MainSilent{w.life.Main},
+			StepsEnded{}, Troubled{}, FilesChanged{}, FilesChanged{Restart: true}, ControllerLost{}, lost, Outdated{}, MainHung{w.life.Main},
 		}[how>>1&7])
 		return
 	}
@@ -456,7 +456,7 @@ func (w *world) carryOut(a Action) {
 		require.Positive(w, a.After)
 		w.timers = append(w.timers, a.Number)
 	case DrainSessions:
-		require.False(w, w.sessions, "seen off twice")
+		require.False(w, w.sessions, "drained twice")
 		w.sessions = true
 	case WarnSessions, EndSessions:
 		require.True(w, w.stopped && w.life.Hosts)
@@ -488,7 +488,7 @@ func (w *world) checkChange(a Change) {
 		require.True(w, w.record.Busy())
 		require.True(w, w.life.stage >= toFail || w.life.hasSackd, "jobs run on it")
 	case StartSackd:
-		require.True(w, w.stopped && w.life.maySpeak())
+		require.True(w, w.stopped && w.life.mayStartSackd())
 	}
 }
 

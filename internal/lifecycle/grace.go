@@ -43,11 +43,11 @@ func (l State) hasten(now time.Time) (State, []Action) {
 		return l, nil
 	}
 	elapsed := now.Sub(l.StoppedAt)
-	way := l.Deadlines.within(elapsed, end.Value.Sub(now), l.Lead)
-	if way == l.Deadlines {
+	sooner := l.Deadlines.within(elapsed, end.Value.Sub(now), l.Lead)
+	if sooner == l.Deadlines {
 		return l, nil
 	}
-	l.Deadlines, l.HastenedBy = way, end.Source
+	l.Deadlines, l.HastenedBy = sooner, end.Source
 	if !l.bounded {
 		return l, nil
 	}

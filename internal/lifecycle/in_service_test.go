@@ -26,21 +26,21 @@ var activities = []struct {
 	{"never started, slurmctld cannot be reached", []Event{Begun{}, Answered{Err: errors.New("no")}}, Starting, Reaching, Idle, true},
 	{"never started, and now it is", []Event{Begun{}, Answered{}}, Starting, Launching, Ending, true},
 	{"never READY, slurmd died", []Event{Begun{}, Answered{}, MainStarted{PID: 7, At: epoch}, MainExited{PID: 7}}, Starting, Pausing, Idle, true},
-	{"READY", slices.Concat(up, []Event{MainReady{}}), Starting, Confirming, Withdrawing, false},
-	{"an old record is waited for", after(Answered{Node: record(bigger, busy, ourDrain)}), Starting, Leaving, Withdrawing, false},
-	{"an old record is being deleted", after(Answered{Node: record(bigger, ourDrain)}), Starting, Deleting, Withdrawing, false},
+	{"READY", slices.Concat(up, []Event{MainReady{}}), Starting, Confirming, LookingAtRecord, false},
+	{"an old record is waited for", after(Answered{Node: record(bigger, busy, ourDrain)}), Starting, Leaving, LookingAtRecord, false},
+	{"an old record is being deleted", after(Answered{Node: record(bigger, ourDrain)}), Starting, Deleting, LookingAtRecord, false},
 	{"an old record is deleted", after(Answered{Node: record(bigger, ourDrain)}, Done{}), Starting, Replacing, Ending, true},
-	{"Ready", after(Answered{Node: record()}), Ready, Idle, Withdrawing, false},
-	{"Ready, traits are described", after(Answered{Node: record()}, Measured{Allocation: nodesize.Allocation{Size: small, Traits: nodesize.Traits{Weight: nodesize.Trait{Value: "5", Source: "annotations"}}}}), Ready, Describing, Withdrawing, false},
+	{"Ready", after(Answered{Node: record()}), Ready, Idle, LookingAtRecord, false},
+	{"Ready, traits are described", after(Answered{Node: record()}, Measured{Allocation: nodesize.Allocation{Size: small, Traits: nodesize.Traits{Weight: nodesize.Trait{Value: "5", Source: "annotations"}}}}), Ready, Describing, LookingAtRecord, false},
 	{"a configuration was missed", after(Answered{Node: record()}, Outdated{}), Reloading, Replacing, Replacing, false},
 	{"a configuration is fetched again", after(Answered{Node: record()}, Outdated{}, MainExited{PID: 7}), Starting, Launching, Launching, false},
 	{"keys have changed", after(Answered{Node: record()}, FilesChanged{Restart: true}), Ready, Replacing, Replacing, false},
 	{"slurmd died", after(Answered{Node: record()}, MainExited{PID: 7}), Starting, Pausing, Reaching, false},
 	{"slurmd died, and slurmctld is away", after(Answered{Node: record()}, MainExited{PID: 7}, TimerFired{}, Answered{Err: errors.New("no")}), Starting, Reaching, Reaching, false},
 	{"slurmd died, and is started again", after(Answered{Node: record()}, MainExited{PID: 7}, TimerFired{}, Answered{}), Starting, Launching, Launching, false},
-	{"slurmd died, and is READY again", after(Answered{Node: record()}, MainExited{PID: 7}, TimerFired{}, Answered{}, MainStarted{PID: 8, At: epoch}, MainReady{}), Starting, Confirming, Withdrawing, false},
-	{"slurmd has handed over", after(Answered{Node: record()}, MainChanged{PID: 8, At: epoch}), Reloading, Confirming, Withdrawing, false},
-	{"resizing, its jobs run", after(Answered{Node: record()}, Measured{Allocation: nodesize.Allocation{Size: larger}}, Answered{Node: record(busy)}), Resizing, Leaving, Withdrawing, false},
+	{"slurmd died, and is READY again", after(Answered{Node: record()}, MainExited{PID: 7}, TimerFired{}, Answered{}, MainStarted{PID: 8, At: epoch}, MainReady{}), Starting, Confirming, LookingAtRecord, false},
+	{"slurmd has handed over", after(Answered{Node: record()}, MainChanged{PID: 8, At: epoch}), Reloading, Confirming, LookingAtRecord, false},
+	{"resizing, its jobs run", after(Answered{Node: record()}, Measured{Allocation: nodesize.Allocation{Size: larger}}, Answered{Node: record(busy)}), Resizing, Leaving, LookingAtRecord, false},
 	{"resizing, the record is deleted", after(Answered{Node: record()}, Measured{Allocation: nodesize.Allocation{Size: larger}}, Answered{Node: record(ourDrain)}, Done{}), Resizing, Replacing, Ending, true},
 	{"resizing, keys have changed", after(Answered{Node: record()}, Measured{Allocation: nodesize.Allocation{Size: larger}}, Answered{Node: record(busy)}, FilesChanged{Restart: true}), Resizing, Replacing, Replacing, false},
 	{"resizing, slurmd is started anew", after(Answered{Node: record()}, Measured{Allocation: nodesize.Allocation{Size: larger}}, Answered{Node: record(ourDrain)}, Done{}, MainExited{PID: 7}, MainStarted{PID: 8, At: epoch}), Starting, Launching, Launching, false},
@@ -93,7 +93,7 @@ func TestSlurmdIsBackOnTheWayDown(t *testing.T) {
 			l, _ = play(l, DeadlinePassed{toRequeue}, DeadlinePassed{toKill}, TimerFired{}, Answered{Steps: 1})
 			require.Equal(t, Launching, l.Activity)
 			l, _ = play(l, MainStarted{PID: 9, At: epoch.Add(time.Minute)}, MainReady{}, TimerFired{})
-			require.Equal(t, Withdrawing, l.Activity)
+			require.Equal(t, LookingAtRecord, l.Activity)
 			l, actions := play(l, Answered{Node: record(busy), Steps: 1})
 			require.Contains(t, actions, Action(Change{Number: l.question, Verb: DrainNode, Reason: reasonTerminate}))
 			l, actions = play(l, Done{}, Answered{Node: record(busy, terminating), Steps: 1})

@@ -13,12 +13,12 @@ func (l State) handedOver(e MainChanged) (State, []Action) {
 		return l, nil
 	}
 	l.tookOver = l.registered() && l.Phase != Stopping
-	l.Main, l.MainSince, l.killed, l.seen, l.silent = e.PID, e.At, false, false, 0
+	l.Main, l.MainSince, l.killed, l.seen, l.noReply = e.PID, e.At, false, false, 0
 	l.listed = true
 	switch {
 	case l.Activity == Ending && l.bounded && l.Left == "" && l.stage < toStop:
 		// It registers, and makes the record anew that was deleted.
-		l.Activity, l.Tries = Withdrawing, 0
+		l.Activity, l.Tries = LookingAtRecord, 0
 		return l.wait(settle)
 	case l.Activity == Ending && l.Registers && l.Left == "":
 		l.Left = "slurmd has handed over as the time was over, and its successor may have registered"

@@ -1,8 +1,8 @@
 package lifecycle
 
-// part sees the sessions of a login pod off: nobody new comes in, who is there is
-// told until when, and is waited for. The daemon that vouches for them stays.
-func (l State) part() (State, []Action) {
+// drainSessions lets nobody new into a login pod, tells the users who are logged in until when
+// they may stay, and waits for them. The daemon that vouches for them stays.
+func (l State) drainSessions() (State, []Action) {
 	l.timer++
 	l.question++ // nothing is confirmed any more
 	if l.Activity != Launching && l.Activity != Pausing {
@@ -22,9 +22,9 @@ func (l State) part() (State, []Action) {
 	return l, actions
 }
 
-// partingDue: one of the deadlines is over. Sessions are asked to end where a
+// sessionsDue: one of the deadlines is over. Sessions are asked to end where a
 // node's jobs fail.
-func (l State) partingDue(s Stage) (State, []Action) {
+func (l State) sessionsDue(s Stage) (State, []Action) {
 	switch s {
 	case toSignal:
 		return l, []Action{WarnSessions{l.Deadlines.Fail - l.Deadlines.Signal}}

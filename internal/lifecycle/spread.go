@@ -21,7 +21,7 @@ type following struct {
 	counted, grew bool
 	// mute counts clocks in a row in which slurmctld did not answer, waits all of them.
 	mute, waits int
-	// Canary is the node whose slurmd is restarted into the set before any other, urged: it
+	// Canary is the node whose slurmd is restarted into the set before any other. RestartAll: it
 	// came up with it, so that the others are restarted too.
 	Canary     string
 	RestartAll bool
@@ -35,7 +35,7 @@ const (
 	// much again.
 	spreadLimit = 30 * time.Second
 	// mostWaits is how often. Then those that have answered decide, and where none has,
-	// whoever waits for the verdict is told so.
+	// whoever waits for the result is told so.
 	mostWaits = 20
 	FirstLook = 100 * time.Millisecond
 	// lookCost is how many times as long as a look took there is none, up to lookRest: each

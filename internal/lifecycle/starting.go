@@ -26,7 +26,7 @@ func (l State) begin() (State, []Action) {
 		return l, nil
 	}
 	if l.Reloads {
-		return l.prepareConf()
+		return l.chooseConf()
 	}
 	if !l.Reaches {
 		return l.launch()
@@ -63,7 +63,7 @@ func (l State) readied() (State, []Action) {
 		l.Activity = AwaitingSessions
 		return l, nil
 	case l.Phase == Stopping:
-		l.Activity = Withdrawing
+		l.Activity = LookingAtRecord
 	}
 	return l.wait(settle)
 }

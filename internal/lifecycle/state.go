@@ -10,7 +10,7 @@ import (
 
 // Plan is what does not change during a life.
 type Plan struct {
-	// Registers, restarts, announces, hosts: see part. reaches: something must be
+	// Registers, Restarts, Announces, Hosts: see part in agent/role.go. Reaches: something must be
 	// reached before the daemon is started.
 	Registers, Restarts, Announces, Hosts, Reaches bool
 	// GresConf is the file that the cluster's gres.conf must include.

@@ -41,7 +41,7 @@ func (l State) take(e Event) (State, []Action) {
 		return l.handedOver(e)
 	case MainExited:
 		return l.exited(e)
-	case MainSilent:
+	case MainHung:
 		return l.replaceHung(e)
 	}
 	switch l.Phase {
@@ -187,7 +187,7 @@ func (l State) fired(e TimerFired) (State, []Action) {
 		return l.overdueReplaced()
 	case l.Activity == Idle:
 		return l.findLost()
-	case l.Activity == Launching, l.Activity == AwaitingDescription, l.Activity == Preparing:
+	case l.Activity == Launching, l.Activity == AwaitingDescription, l.Activity == ChoosingConf:
 		return l, nil
 	case l.Activity == Reaching:
 		return l.begin()

@@ -51,9 +51,9 @@ func (l State) answerStopping(e Answered) (State, []Action) {
 	case Reaching:
 		return l.reached(e)
 	case Launching:
-		return l.stillSilent(e)
+		return l.notReady(e)
 	}
-	return l.withdrawn(e)
+	return l.actOnRecord(e)
 }
 
 // doneStopping takes the outcome of a change on the way down.
@@ -62,9 +62,9 @@ func (l State) doneStopping(e Done) (State, []Action) {
 	case e.Number != l.question:
 		return l, nil
 	case l.Activity == StartingSackd:
-		return l.spoken(e)
+		return l.sackdStarted(e)
 	}
-	return l.withdrawDone(e)
+	return l.changeDone(e)
 }
 
 // firedStopping: what was waited for on the way down has not come in time.
@@ -82,12 +82,12 @@ func (l State) firedStopping(e TimerFired) (State, []Action) {
 		return l.overdueReplaced()
 	case l.Activity == Launching, l.Activity == Reaching:
 		return l.reach()
-	case l.Activity == Idle, l.Activity == AwaitingDescription, l.Activity == Preparing:
+	case l.Activity == Idle, l.Activity == AwaitingDescription, l.Activity == ChoosingConf:
 		return l, nil
 	case l.Activity == Finishing && l.running > 0:
 		return l.countSteps()
 	case l.Activity == Finishing:
-		l.Activity = Withdrawing // and no step that ends meanwhile cuts the question short
+		l.Activity = LookingAtRecord // and no step that ends meanwhile cuts the question short
 	}
 	return l.ask()
 }
@@ -109,7 +109,7 @@ func (l State) terminate(e Terminated) (State, []Action) {
 	}
 	l, _ = l.hasten(e.At)
 	if l.Hosts {
-		return l.part()
+		return l.drainSessions()
 	}
 	switch {
 	case !l.Registers:
@@ -117,7 +117,7 @@ func (l State) terminate(e Terminated) (State, []Action) {
 	case !l.inService():
 		return l.leaveUnlisted()
 	}
-	return l.withdraw(e.Idle)
+	return l.takeOutOfService(e.Idle)
 }
 
 // end stops the daemon. left is what could not be done before, empty for nothing.
@@ -133,7 +133,7 @@ func (l State) end(left string) (State, []Action) {
 	switch {
 	case l.Main == 0 && !l.starting:
 		return l.leaveWith(exitcode.OK)
-	case l.killed && !l.maySpeak():
+	case l.killed && !l.mayStartSackd():
 		return l.leaveWith(128 + 9) // SIGKILL has not ended it, and SIGTERM will not
 	}
 	l, actions := l.wait(l.stopLimit())

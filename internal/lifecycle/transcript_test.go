@@ -188,7 +188,7 @@ var moves = []struct {
 	{"ready", MainReady{}},
 	{"handover", MainChanged{At: epoch}},
 	{"exit", MainExited{}},
-	{"hang", MainSilent{}},
+	{"hang", MainHung{}},
 	{"answer", Answered{}},
 	{"done", Done{}},
 	{"measure", Measured{Allocation: nodesize.Allocation{Size: small}, At: epoch}},

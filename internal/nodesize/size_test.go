@@ -27,8 +27,8 @@ var (
 	lopsided = cgroup.Topology{Packages: [][]cgroup.Core{{{0, 2}, {3}}}}
 	// guest: a socket for each CPU.
 	guest = cgroup.Topology{Packages: [][]cgroup.Core{{{0}}, {{1}}, {{2}}}}
-	// silent: sysfs does not tell.
-	silent = cgroup.Topology{}
+	// unknown: sysfs does not tell.
+	unknown = cgroup.Topology{}
 )
 
 func cpuSet(t testing.TB, text string) cgroup.Set {
@@ -65,7 +65,7 @@ func TestSizeOfCPUs(t *testing.T) {
 		"no limit, a guest":              {"0-2", guest, 0, "", "CPUs=3", 3},
 		"no limit, cores of two kinds":   {"0-5", hybrid, 0, "", "CPUs=6", 6},
 		"no limit, a CPU offline":        {"0,2-3", holed, 0, "", "CPUs=3", 3},
-		"no limit, nothing known":        {"0-3", silent, 0, "", "CPUs=4", 4},
+		"no limit, nothing known":        {"0-3", unknown, 0, "", "CPUs=4", 4},
 		"a quota of half a CPU":          {"0-7", smt, 0.5, "", "CPUs=1", 1},
 		"a quota of one and a half":      {"0-7", smt, 1.5, "", "CPUs=1", 1},
 		"a quota of just under two":      {"0-7", smt, 1.999, "", "CPUs=1", 1},
@@ -75,7 +75,7 @@ func TestSizeOfCPUs(t *testing.T) {
 		"a quota beyond all bounds":      {"0-2", guest, 1e300, "", "CPUs=3", 3},
 
 		"pinned to one CPU": {"0-2", guest, 0, "1", "CPUs=3 CpuSpecList=0,2", 1},
-		"pinned on a machine that does not tell how it is built": {"0-3", silent, 0, "1-2", "CPUs=4 CpuSpecList=0,3", 2},
+		"pinned on a machine that does not tell how it is built": {"0-3", unknown, 0, "1-2", "CPUs=4 CpuSpecList=0,3", 2},
 		"pinned to two cores": {"0-3", plain, 0, "1-2", "CPUs=4 Boards=1 SocketsPerBoard=1 CoresPerSocket=4 ThreadsPerCore=1 CpuSpecList=0,3", 2},
 		// Slurm's CPUs 2 and 3 are the machine's 1 and 5.
 		"SMT, pinned to a core":                      {"0-7", smt, 0, "1,5", "CPUs=8 Boards=1 SocketsPerBoard=2 CoresPerSocket=2 ThreadsPerCore=2 CpuSpecList=0-1,4-7", 2},
@@ -124,7 +124,7 @@ func TestSizeOfMemoryAndDisk(t *testing.T) {
 		"a disk too small for one of MiB": {65 * mib, 64 * mib, mib - 1, "RealMemory=1"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := given(t, "0", silent, 0, "")
+			r := given(t, "0", unknown, 0, "")
 			r.Disk.Value = c.disk
 			if c.limit > 0 {
 				r.Memory = cgroup.Bound[int64]{Value: c.limit, Source: "memory.max"}
@@ -137,7 +137,7 @@ func TestSizeOfMemoryAndDisk(t *testing.T) {
 }
 
 func TestSizeWithoutMemory(t *testing.T) {
-	r := given(t, "0", silent, 0, "")
+	r := given(t, "0", unknown, 0, "")
 	r.Memory = cgroup.Bound[int64]{Value: mib, Source: "/sys/fs/cgroup/memory.max"}
 	_, err := NewSize(r, 64*mib)
 	require.EqualError(t, err, "/sys/fs/cgroup/memory.max: 1048576 bytes leave no memory for jobs: "+

@@ -56,7 +56,7 @@ func TestPrecheck(t *testing.T) {
 			change("ClusterName=c1\nPrologEpilogTimeout=6\n")(t, r)
 			r.precheck(t.Context())
 		}},
-		"a refusal is no verdict yet": {refusal: errors.New("scontrol: no"), before: 1, after: 2},
+		"a refusal is no result yet": {refusal: errors.New("scontrol: no"), before: 1, after: 2},
 		"another set is live meanwhile": {before: 1, after: 2, between: func(t *testing.T, r *Reloader) {
 			require.NoError(t, r.place(read(t, r), ""))
 		}},

@@ -14,8 +14,8 @@ import (
 // deadlines run. Where slurmd does not come up, or cannot even be killed because it
 // waits for a file system that does not answer, a sackd takes its place.
 
-// isSilent: nobody is there that would let slurmctld be asked.
-func (l State) isSilent() bool {
+// cannotAsk: nobody is there that would let slurmctld be asked.
+func (l State) cannotAsk() bool {
 	return !l.hasSackd && (l.Main == 0 || l.Activity == Launching || l.Activity == Replacing || l.Activity == StartingSackd)
 }
 
@@ -29,12 +29,12 @@ func (l State) restartLimit() time.Duration {
 	return min(l.Deadlines.Requeue/3, mostRestart) << min(l.failures, 4)
 }
 
-// SilentLimit is how long slurmd may be silent before it is killed. It is as long as
+// HangLimit is how long slurmd may hang before it is killed. It is as long as
 // when it is restarted: with a reconfigure it waits for prologs and epilogs too.
-func (w Deadlines) SilentLimit() time.Duration { return min(w.Requeue/3, replaceTime) }
+func (w Deadlines) HangLimit() time.Duration { return min(w.Requeue/3, replaceTime) }
 
 // replaceHung kills a slurmd that hangs; its end starts the next one.
-func (l State) replaceHung(e MainSilent) (State, []Action) {
+func (l State) replaceHung(e MainHung) (State, []Action) {
 	if !l.Registers || e.PID != l.Main || l.Main == 0 || l.killed || l.Activity == Ending || l.Phase == Exited {
 		return l, nil
 	}
@@ -57,7 +57,7 @@ func (l State) overdueReplaced() (State, []Action) {
 	case l.Main == 0:
 		return l, nil
 	case l.killed && l.Phase == Stopping:
-		return l.speak("slurmd hangs and cannot be killed")
+		return l.startSackd("slurmd hangs and cannot be killed")
 	case l.killed:
 		l.Reason = "slurmd hangs and cannot be killed: does a file system that it uses not answer?"
 		return l, nil
@@ -84,8 +84,8 @@ func (l State) reach() (State, []Action) {
 }
 
 const (
-	// mutedFailures is how often in a row slurmd may fail to start before a sackd speaks.
-	mutedFailures = 3
+	// sackdFailures is how often in a row slurmd may fail to start before the agent starts a sackd.
+	sackdFailures = 3
 	// mostFailures, most of a minute, is how often before a node without a step leaves.
 	mostFailures = 10
 )
@@ -95,8 +95,8 @@ func (l State) reached(e Answered) (State, []Action) {
 	switch {
 	case e.Err != nil:
 		return l.unanswered(e)
-	case l.failures >= mutedFailures && l.maySpeak():
-		return l.speak(l.Reason)
+	case l.failures >= sackdFailures && l.mayStartSackd():
+		return l.startSackd(l.Reason)
 	case l.failures > mostFailures && e.Steps == 0 && !l.hasSackd:
 		return l.end("no step runs here, and slurmd does not start; the node record may still be there: " + l.Reason)
 	}
@@ -106,28 +106,28 @@ func (l State) reached(e Answered) (State, []Action) {
 	return l, append([]Action{StartMain{}}, actions...)
 }
 
-// stillSilent: slurmd is not READY yet. Where slurmctld can be reached, a new one comes
+// notReady: slurmd is not READY yet. Where slurmctld can be reached, a new one comes
 // up sooner than this.
-func (l State) stillSilent(e Answered) (State, []Action) {
+func (l State) notReady(e Answered) (State, []Action) {
 	switch {
 	case e.Err != nil && e.Steps == 0 && l.Tries >= lonelyTries:
 		return l.end("no step runs here, and slurmctld does not answer; the node record may still be there: " + e.Err.Error())
 	case e.Err != nil, l.Main == 0:
 		l.Tries += int(mostRestart / backoff.LastTry)
 		return l.wait(l.restartLimit())
-	case l.killed && l.maySpeak():
-		return l.speak("slurmd hangs and cannot be killed")
+	case l.killed && l.mayStartSackd():
+		return l.startSackd("slurmd hangs and cannot be killed")
 	}
 	l.killed, l.Reason = true, "slurmd hangs: it is not READY, though slurmctld can be reached"
 	l, actions := l.wait(l.restartLimit())
 	return l, append(actions, SignalMain{SigKill})
 }
 
-func (l State) maySpeak() bool { return !l.hasSackd && !l.noSackd }
+func (l State) mayStartSackd() bool { return !l.hasSackd && !l.noSackd }
 
-// speak has a sackd take slurmd's place for scontrol.
-func (l State) speak(reason string) (State, []Action) {
-	if !l.maySpeak() {
+// startSackd starts a sackd, which takes slurmd's place for scontrol.
+func (l State) startSackd(reason string) (State, []Action) {
+	if !l.mayStartSackd() {
 		return l.wait(mostRestart) // its end, or a deadline, comes
 	}
 	l.Activity, l.Reason = StartingSackd, reason
@@ -136,7 +136,7 @@ func (l State) speak(reason string) (State, []Action) {
 	return l, []Action{Change{Number: l.question, Verb: StartSackd}}
 }
 
-func (l State) spoken(e Done) (State, []Action) {
+func (l State) sackdStarted(e Done) (State, []Action) {
 	if e.Err == nil {
 		l.hasSackd = true
 		return l.lookAtRecord()

@@ -2,12 +2,12 @@ package lifecycle
 
 import "github.com/slurmlet/slurmlet/internal/exitcode"
 
-// prepareConf finds the set that slurmctld is started with: what the sources
+// chooseConf finds the set that slurmctld is started with: what the sources
 // hold if it can be used, else the last good one. One that was good before
 // needs no check.
-func (l State) prepareConf() (State, []Action) {
+func (l State) chooseConf() (State, []Action) {
 	e := l.Next
-	l.Next, l.Activity = nil, Preparing
+	l.Next, l.Activity = nil, ChoosingConf
 	switch {
 	case e.Err != nil:
 		return l.refuseUnseen(e, e.Err).fallBack()
@@ -57,14 +57,14 @@ func (l State) tryStarted() (State, []Action) {
 
 // inPlace makes a set the live one before slurmctld is started.
 func (l State) inPlace(e *Revision, staged string) (State, []Action) {
-	l.Live, l.Activity = e.Set, Preparing
+	l.Live, l.Activity = e.Set, ChoosingConf
 	l.put++
 	return l, []Action{Place{l.put, e.Set, staged}}
 }
 
 func (l State) placed(e PlaceEnded) (State, []Action) {
 	switch {
-	case e.Number != l.put || l.Activity != Preparing || l.IsOver():
+	case e.Number != l.put || l.Activity != ChoosingConf || l.IsOver():
 		return l, nil
 	case e.Err != nil:
 		l.Reason = e.Err.Error()

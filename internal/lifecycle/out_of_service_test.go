@@ -41,7 +41,7 @@ func TestLonely(t *testing.T) {
 // one to a name does that DNS does not know any more.
 func TestLonelyWithoutAService(t *testing.T) {
 	l, took := isTerminated(), time.Duration(0)
-	for l.Activity == Withdrawing && took < time.Hour {
+	for l.Activity == LookingAtRecord && took < time.Hour {
 		var actions []Action
 		l, actions = play(l, Answered{Err: errNo, Late: true})
 		took += QuestionLimit

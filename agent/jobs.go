@@ -92,8 +92,8 @@ func answers(path string) bool {
 	return !errors.Is(err, unix.ECONNREFUSED) && !errors.Is(err, unix.ENOENT)
 }
 
-// withdrawQuestion is what there is to know about the record on the way down.
-func (a *Agent) withdrawQuestion(ctx context.Context, act lifecycle.AskJobs) lifecycle.Event {
+// askJobs asks what there is to know about the record on the way down.
+func (a *Agent) askJobs(ctx context.Context, act lifecycle.AskJobs) lifecycle.Event {
 	e := a.recordAnswer(ctx, act.Number, act.Need)
 	steps := a.stepSockets()
 	e.Steps = len(steps)

@@ -43,9 +43,9 @@ func (l State) bind() (State, []Action) {
 	return l, l.schedules(0)
 }
 
-// withdraw takes the node out of service: no new jobs, the running ones to
+// takeOutOfService takes the node out of service: no new jobs, the running ones to
 // their end, and then the record. Deadlines bound all of it.
-func (l State) withdraw(idle bool) (State, []Action) {
+func (l State) takeOutOfService(idle bool) (State, []Action) {
 	l, actions := l.bind()
 	var more []Action
 	switch {
@@ -90,13 +90,13 @@ func (l State) deleteRecord() (State, []Action) {
 }
 
 func (l State) lookAtRecord() (State, []Action) {
-	l.Activity, l.Tries, l.running = Withdrawing, 0, 0
+	l.Activity, l.Tries, l.running = LookingAtRecord, 0, 0
 	return l.ask()
 }
 
-// withdrawn takes slurmctld's word on the record. No answer is none: a node is
+// actOnRecord takes slurmctld's word on the record. No answer is none: a node is
 // idle, drained or gone only when slurmctld has said so.
-func (l State) withdrawn(e Answered) (State, []Action) {
+func (l State) actOnRecord(e Answered) (State, []Action) {
 	n := e.Node
 	if e.Err == nil {
 		l.Jobs = e.Jobs
@@ -214,21 +214,21 @@ const unseenTries = 4
 // drained and free of jobs: a reservation holds it, and it stays.
 const mostRefusals = 3
 
-// withdrawDone takes the outcome of what was done to the record or to jobs.
-func (l State) withdrawDone(e Done) (State, []Action) {
+// changeDone takes the outcome of what was done to the record or to jobs.
+func (l State) changeDone(e Done) (State, []Action) {
 	doing := l.Activity
-	l.Activity = Withdrawing
+	l.Activity = LookingAtRecord
 	switch {
 	case doing == EndingStaleJobs:
 		return l.staleJobsEnded(e.Err)
 	case doing == Deleting && errors.Is(e.Err, slurm.ErrNoNode):
-		return l.withdrawn(Answered{Number: e.Number})
+		return l.actOnRecord(Answered{Number: e.Number})
 	case doing == Deleting && errors.Is(e.Err, slurm.ErrBusy):
 		l.listed, l.deleted = true, false
 		l.refusals++
 		return l.changeAgain("slurmctld keeps the node's record: " + e.Err.Error())
 	case doing == Deleting && l.deleted && e.Err != nil:
-		return l.withdrawn(Answered{Number: e.Number, Err: e.Err})
+		return l.actOnRecord(Answered{Number: e.Number, Err: e.Err})
 	case e.Err != nil:
 		return l.changeAgain(e.Err.Error())
 	case doing == Deleting && !l.deleted:
@@ -277,14 +277,14 @@ func (l State) due(e DeadlinePassed) (State, []Action) {
 	}
 	l.passed[e.Stage], l.stage, l.pace = true, max(l.stage, e.Stage), pace{}
 	if l.Hosts {
-		return l.partingDue(e.Stage)
+		return l.sessionsDue(e.Stage)
 	}
 	switch {
 	case e.Stage == toSignal:
 		return l, []Action{SignalJobs{}}
 	case e.Stage == toKill:
 		return l, []Action{KillRequeued{}}
-	case e.Stage == toLeave && !l.isSilent() && l.Activity != Failing: // else the answer leads to the record
+	case e.Stage == toLeave && !l.cannotAsk() && l.Activity != Failing: // else the answer leads to the record
 		l, actions := l.lookAtRecord()
 		return l, append(actions, l.endSteps()...)
 	case e.Stage == toLeave:
@@ -295,7 +295,7 @@ func (l State) due(e DeadlinePassed) (State, []Action) {
 	case e.Stage == toStop:
 		l, actions := l.end(l.undone())
 		return l, append([]Action{EndSteps{Kill: true}}, actions...)
-	case l.isSilent():
+	case l.cannotAsk():
 		return l, nil // when slurmd is up again
 	}
 	return l.lookAtRecord()

@@ -72,7 +72,7 @@ func (s *Steps) settleStep(st *step) (StepEvent, bool) {
 		if tasks && s.Kill {
 			s.fault(kill(st.path))
 		}
-		return StepAbandoned{st.id(), tasks}, tasks
+		return StepOrphaned{st.id(), tasks}, tasks
 	case populated(st.path):
 		return nil, true
 	}
