@@ -72,18 +72,24 @@ const launchTime = 20 * time.Second
 func (a *Agent) findLost(ctx context.Context, number int) lifecycle.Event {
 	found := lifecycle.LostJobsFound{Number: number}
 	node, err := a.client.Node(ctx, a.Config.NodeName)
-	if err != nil || node == nil || !node.Busy() {
-		found.Err = err
-		return found
+	if err == nil && node != nil && node.Busy() {
+		found.Lost, err = a.endLost(ctx)
 	}
-	jobs, err := a.jobsHere(ctx)
-	if err == nil {
-		living := a.stepSockets()
-		found.Lost = a.lostJobs(jobs, living)
-		err = a.endLostSteps(ctx, jobs, living)
+	if err != nil && ctx.Err() == nil && !errors.Is(err, slurm.ErrUnreachable) { // or another question is asked instead
+		a.log(slog.LevelWarn, "cannot look for jobs that slurmctld counts here, and that do not run", slog.Any("error", err))
 	}
 	found.Err = err
 	return found
+}
+
+// endLost ends steps that are lost, and returns the jobs of which nothing runs.
+func (a *Agent) endLost(ctx context.Context) (lost []string, err error) {
+	jobs, err := a.jobsHere(ctx)
+	if err != nil {
+		return nil, err
+	}
+	living := a.stepSockets()
+	return a.lostJobs(jobs, living), a.endLostSteps(ctx, jobs, living)
 }
 
 // lostJobs are the batch jobs whose script does not run.

@@ -4,6 +4,7 @@
 package confsync
 
 import (
+	"crypto/rand"
 	"mime"
 	"net/http"
 	"net/netip"
@@ -29,19 +30,29 @@ type Feed struct {
 	Verifier *proof.Verifier
 	port     *publichttp.Server
 	now      manifest
+	// life is another one for each slurmctld: its agent ends with it.
+	life string
 }
 
 // Serve gives the feed its port, before it has anything to announce.
-func (f *Feed) Serve(port *publichttp.Server) { f.port = port }
+func (f *Feed) Serve(port *publichttp.Server) {
+	f.port = port
+	port.Do(func() { f.life = rand.Text() })
+}
 
 // nodeParameter of the query is the name of the node whose agent asks.
 const nodeParameter = "node"
 
-// waiter is one that asks: from which address, what it has already, and who signs its answer, nil
-// for a stranger.
+// lifeParameter of the query is the life that the asker has heard of last, and that of the answer's
+// type is the present one. A connection does not always tell that slurmctld has been started anew:
+// what the old one has said may come after the new one is there.
+const lifeParameter = "life"
+
+// waiter is one that asks: from which address, what it has already and from which slurmctld, and who
+// signs its answer, nil for a stranger.
 type waiter struct {
-	host, unlike string
-	signer       *proof.Signer
+	host, unlike, life string
+	signer             *proof.Signer
 }
 
 func (w waiter) answer(to http.ResponseWriter, kind, text string) {
@@ -63,24 +74,31 @@ const (
 )
 
 // ServeHTTP answers at once when the hash in the query is another than that of the announced
-// configuration. Otherwise the answer is the next announcement.
+// configuration, or the life another than this slurmctld's. Otherwise the answer is the next
+// announcement.
 func (f *Feed) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	one, name := waiter{host: hostOf(r.RemoteAddr), unlike: r.URL.Query().Get("unlike")}, ""
+	query := r.URL.Query()
+	one, name := waiter{host: hostOf(r.RemoteAddr), unlike: query.Get("unlike"), life: query.Get(lifeParameter)}, ""
 	if r.Header.Get("Authorization") != "" {
 		var err error
 		if one.signer, err = f.Verifier.Verify(r); err != nil {
 			http.Error(w, "the request is refused: "+err.Error(), http.StatusUnauthorized)
 			return
 		}
-		if name = r.URL.Query().Get(nodeParameter); name == "" {
+		if name = query.Get(nodeParameter); name == "" {
 			name = "at " + one.host // which is no node's name
 		}
 	}
-	if f.now.hash == "" || f.now.hash == one.unlike {
+	if f.now.hash == "" || f.knows(one) {
 		publichttp.WaitAs(w, name, one)
 		return
 	}
-	one.answer(w, announcementType(publichttp.ServerOf(w).Known()), f.now.String())
+	one.answer(w, f.announcementType(publichttp.ServerOf(w).Known()), f.now.String())
+}
+
+// knows: there is nothing new for this one.
+func (f *Feed) knows(w waiter) bool {
+	return w.unlike == f.now.hash && (w.life == "" || w.life == f.life)
 }
 
 // Hold lets everybody wait: slurmctld may yet refuse what it has now.
@@ -99,8 +117,8 @@ func (f *Feed) announce(m manifest, nodes int) {
 	f.port.Do(func() {
 		f.now = m
 		f.port.SetWaiting(room(nodes))
-		text, kind := m.String(), announcementType(f.port.Known())
-		f.answer(kind, text, func(w waiter) bool { return w.unlike != m.hash })
+		text, kind := m.String(), f.announcementType(f.port.Known())
+		f.answer(kind, text, func(w waiter) bool { return !f.knows(w) })
 	})
 }
 
@@ -127,8 +145,8 @@ func hostOf(address string) string {
 // will ask at once when this one is gone.
 const nodesParameter = "nodes"
 
-func announcementType(nodes int) string {
-	return mime.FormatMediaType("text/plain", map[string]string{"charset": "utf-8", nodesParameter: strconv.Itoa(nodes)})
+func (f *Feed) announcementType(nodes int) string {
+	return mime.FormatMediaType("text/plain", map[string]string{"charset": "utf-8", nodesParameter: strconv.Itoa(nodes), lifeParameter: f.life})
 }
 
 // mostNodes is how many nodes there may be by slurm.conf.

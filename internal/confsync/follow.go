@@ -1,6 +1,7 @@
 package confsync
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -172,7 +173,7 @@ func (f *Follower) look() bool {
 
 // ask says whether another configuration has been announced.
 func (f *Follower) ask() (news bool, err error) {
-	m, err := f.get("")
+	m, err := f.get("", "")
 	if err != nil {
 		return false, err
 	}
@@ -207,12 +208,16 @@ func (f *Follower) restart() bool {
 // poll asks slurmctld's agent for announcements, until take returns false. An agent that is
 // not there, or older, is asked again after a while.
 func (f *Follower) poll(take func(manifest) bool) {
-	last, met := "", false
+	last, life, met := "", "", false
 	for failures := 0; ; {
-		m, err := f.get(last)
+		m, err := f.get(last, life)
 		switch {
 		case err == nil:
-			failures, last, met = 0, m.hash, true
+			if life != "" && m.life != "" && m.life != life {
+				f.Log(slog.LevelInfo, "slurmctld has been started anew")
+				f.Lost()
+			}
+			failures, last, life, met = 0, m.hash, cmp.Or(m.life, life), true
 			f.nodes.Store(int64(m.nodes))
 			if !take(m) || !f.pause(rand.N(f.Spread()+1)) {
 				return
@@ -221,6 +226,7 @@ func (f *Follower) poll(take func(manifest) bool) {
 		case errors.Is(err, errNoNews):
 			failures = 0
 		case errors.Is(err, errHungUp):
+			f.Log(slog.LevelInfo, "slurmctld's agent has hung up", slog.Any("error", err))
 			failures = 0
 			f.Lost()
 		case met && failures < mostLost: // it may have been back between two questions
@@ -270,11 +276,15 @@ var (
 	errHungUp = errors.New("slurmctld's agent has hung up")
 )
 
-// get returns when the announced configuration is unlike the one named.
-func (f *Follower) get(unlike string) (manifest, error) {
+// get returns when the announced configuration is unlike the one named, or announced by another
+// slurmctld.
+func (f *Follower) get(unlike, life string) (manifest, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), askAgain)
 	defer cancel()
 	query := url.Values{"unlike": {unlike}}
+	if life != "" {
+		query.Set(lifeParameter, life)
+	}
 	if f.Node != "" {
 		query.Set(nodeParameter, f.Node)
 	}
@@ -305,7 +315,8 @@ func getManifest(ctx context.Context, prover *proof.Client, address, path string
 	}
 	m, err := parseManifest(answer.Text)
 	m.restart = parseRestart(answer.Kind)
-	m.nodes = max(0, int(parameter(answer.Kind, nodesParameter)))
+	m.life = parameter(answer.Kind, lifeParameter)
+	m.nodes = max(0, int(numberParameter(answer.Kind, nodesParameter)))
 	return m, err
 }
 

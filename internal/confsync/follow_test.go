@@ -2,9 +2,12 @@ package confsync
 
 import (
 	"context"
+	"io"
 	"log/slog"
+	"net"
 	"net/url"
 	"strconv"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -43,7 +46,7 @@ func TestFollowerAsks(t *testing.T) {
 		news, err := f.ask()
 		require.NoError(t, err, c.what)
 		require.Equal(t, c.news, news, c.what)
-		require.Equal(t, c.announced, f.announced, c.what)
+		require.Equal(t, c.announced.hash, f.announced.hash, c.what)
 		require.Equal(t, c.news, f.restarts == 0, "%s: restarts are counted anew", c.what)
 	}
 }
@@ -81,6 +84,7 @@ func TestSlurmctldIsAway(t *testing.T) {
 	defer close(done)
 	follower := NewFollower(FollowerOptions{
 		Controller: u.Hostname() + ":6817", AgentPort: port, Done: done, Lost: func() { lost <- struct{}{} },
+		Log: func(slog.Level, string, ...slog.Attr) {},
 	})
 	f.announce(manifestOf("first"), mostTested)
 	news := make(chan manifest)
@@ -92,12 +96,107 @@ func TestSlurmctldIsAway(t *testing.T) {
 			return false
 		}
 	})
-	require.Equal(t, manifestOf("first"), <-news)
+	require.Equal(t, manifestOf("first").hash, (<-news).hash)
 	for range 2 {
 		awaitWaiting(t, f, 1)
 		f.hangUp()
 		<-lost
 	}
+}
+
+// TestSlurmctldIsAnotherOne: a node that is cut off hears the last word of the old slurmctld when the next
+// one is there already, with the same configuration.
+func TestSlurmctldIsAnotherOne(t *testing.T) {
+	earlier, first := serveFeed(t)
+	later, second := serveFeed(t)
+	cable := newCable(t, hostPort(t, first))
+	done, lost := make(chan struct{}), make(chan struct{}, 8)
+	defer close(done)
+	host, port, err := net.SplitHostPort(cable.Addr().String())
+	require.NoError(t, err)
+	number, err := strconv.Atoi(port)
+	require.NoError(t, err)
+	follower := NewFollower(FollowerOptions{
+		Controller: net.JoinHostPort(host, "6817"), AgentPort: number, Done: done, Lost: func() { lost <- struct{}{} },
+		Log: func(slog.Level, string, ...slog.Attr) {},
+	})
+	earlier.announce(manifestOf("first"), mostTested)
+	later.announce(manifestOf("second"), mostTested)
+	news := make(chan manifest, 8)
+	go follower.poll(func(m manifest) bool { news <- m; return true })
+	require.Equal(t, manifestOf("first").hash, (<-news).hash)
+	awaitWaiting(t, earlier, 1)
+
+	cable.pull()
+	earlier.announce(manifestOf("second"), mostTested)
+	awaitWaiting(t, earlier, 0)
+	cable.plugIn(hostPort(t, second))
+	require.Equal(t, manifestOf("second").hash, (<-news).hash, "the old one's word")
+	<-lost
+	require.Equal(t, manifestOf("second").hash, (<-news).hash, "the next one's")
+	awaitWaiting(t, later, 1)
+	require.Empty(t, lost, "once")
+}
+
+func hostPort(t *testing.T, address string) string {
+	t.Helper()
+	u, err := url.Parse(address)
+	require.NoError(t, err)
+	return u.Host
+}
+
+// cable connects those that dial it to another address. While it is pulled, what is said waits.
+type cable struct {
+	net.Listener
+	lock sync.Mutex
+	to   string
+}
+
+func newCable(t *testing.T, to string) *cable {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	c := &cable{Listener: l, to: to}
+	t.Cleanup(func() { _ = l.Close() })
+	go func() {
+		for {
+			near, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go c.connect(near)
+		}
+	}()
+	return c
+}
+
+func (c *cable) connect(near net.Conn) {
+	defer near.Close()
+	far, err := net.Dial("tcp", c.target())
+	if err != nil {
+		return
+	}
+	go func() {
+		_, _ = io.Copy(far, near)
+		_ = far.Close()
+	}()
+	text, _ := io.ReadAll(far) // an answer ends its connection
+	_ = c.target()
+	_, _ = near.Write(text)
+}
+
+// target waits while the cable is pulled.
+func (c *cable) target() string {
+	c.lock.Lock()
+	defer c.lock.Unlock()
+	return c.to
+}
+
+func (c *cable) pull() { c.lock.Lock() }
+
+func (c *cable) plugIn(to string) {
+	c.to = to
+	c.lock.Unlock()
 }
 
 // TestFollowerWithoutTheKernel: the copy is looked at from time to time.

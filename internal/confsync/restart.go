@@ -55,7 +55,7 @@ func restartType(within time.Duration) string {
 // parseRestart is within which time the answer of slurmctld's agent has slurmd restarted,
 // nil for not at all.
 func parseRestart(contentType string) *time.Duration {
-	ms := parameter(contentType, restartParameter)
+	ms := numberParameter(contentType, restartParameter)
 	if ms < 0 {
 		return nil
 	}
@@ -63,11 +63,19 @@ func parseRestart(contentType string) *time.Duration {
 	return &within
 }
 
-// parameter is a number among those of an answer's type, -1 for none.
-func parameter(contentType, name string) int64 {
+// parameter is one of those of an answer's type, empty for none.
+func parameter(contentType, name string) string {
 	_, parameters, err := mime.ParseMediaType(contentType)
-	n, wrong := strconv.ParseUint(parameters[name], 10, 31)
-	if err != nil || wrong != nil {
+	if err != nil {
+		return ""
+	}
+	return parameters[name]
+}
+
+// numberParameter is a number among them, -1 for none.
+func numberParameter(contentType, name string) int64 {
+	n, err := strconv.ParseUint(parameter(contentType, name), 10, 31)
+	if err != nil {
 		return -1
 	}
 	return int64(n)
