@@ -1,5 +1,4 @@
-// Package agent is the life of one Slurm container, from its start as PID 1 to
-// its orderly end.
+// Package agent runs one Slurm container, from its start as PID 1 to its orderly end.
 //
 // # Configuration
 //
@@ -22,7 +21,7 @@
 //	SLURMLET_DEAD_STEPS     a job that has lost a slurmstepd: end (cancel it), requeue (if it is a batch job that allows it, otherwise end) or keep (slurmd; default: end)
 //	SLURMLET_GRES           generic resources: auto (the GPUs that the agent finds), none, or name[:type][:count],… with no more GPUs than the agent finds (slurmd; default: auto)
 //	SLURMLET_GRACE_PERIOD   the time from SIGTERM to SIGKILL, as in terminationGracePeriodSeconds: a duration such as 30s or 10m; see below (default: 30s)
-//	SLURMLET_JOB_SIGNAL     a signal to jobs that still run some time before they are requeued, as in sbatch --signal: [B:]signal[@seconds] (slurmd; default: none)
+//	SLURMLET_JOB_SIGNAL     a signal that jobs get some time before they are requeued, as in sbatch --signal: [B:]signal[@seconds] (slurmd; default: none)
 //	SLURMLET_LISTEN         [host]:port of the agent's HTTP port, with /livez, /readyz, /startupz, /metrics and a short /status; see below (default: :8817)
 //	SLURMLET_RUN_DIR        the directory of the agent's sockets and of gres.conf, an absolute path (default: /run/slurmlet)
 //	SLURMLET_CONF_DIR       Slurm's configuration directory, an absolute path (default: /etc/slurm)
@@ -30,8 +29,8 @@
 //	SLURMLET_CONF_DEFAULTS  whether the agent adds what a cluster of pods needs and slurm.conf does not set: on or off, see below (slurmctld; default: on)
 //	SLURMLET_PREFLIGHT      how the agent checks an edit before slurmctld gets it: off, parse or full, see below (slurmctld; default: parse)
 //	SLURMLET_STATE_DIR      a directory that outlives the container, an absolute path: the last good configuration is in slurmlet/, slurmctld's state in state/ (at its top if it is there already), unless slurm.conf names another place (slurmctld; default: /var/spool/slurmctld)
-//	SLURMLET_MERGE          whether slurmctld's agent makes one change of those that many nodes ask for at once: on or off, see below (slurmd; default: on)
-//	SLURMLET_AGENT_PORT     the port of slurmctld's agent, which says when slurmd or sackd has missed a configuration, and by its end when slurmctld starts anew; 0: the agent asks nobody (slurmd, login; default: 8817)
+//	SLURMLET_MERGE          whether slurmctld's agent merges the changes that many nodes ask for at once into one: on or off, see below (slurmd; default: on)
+//	SLURMLET_AGENT_PORT     the port of slurmctld's agent, from which the agent learns that slurmd or sackd has missed a configuration, and that slurmctld starts anew; 0: the agent asks nobody (slurmd, login; default: 8817)
 //	SLURMLET_PODINFO_DIR    the mount path of a downward-API volume, an absolute path; see below (slurmd; default: /etc/podinfo)
 //	SLURMLET_DAEMON         the daemon's absolute path (default: the role's name, looked up in PATH)
 //	SLURMLET_DAEMON_ARGS    further arguments for the daemon, separated by spaces (default: none)
@@ -64,7 +63,7 @@
 //
 //	require  The agent exits with 77, before it starts slurmd or registers a node.
 //	prefer   The agent goes on. The status, and one line of the log, say what Slurm cannot enforce, and which settings would change that.
-//	         A container that sees the host's cgroups and cannot get a namespace of its own is refused here too: slurmd would make its
+//	         A container that sees the host's cgroups and cannot get a namespace of its own is refused here too, because slurmd would make its
 //	         cgroups beside the container's, and the container's limits would not hold its jobs.
 //	off      The agent leaves cgroups alone, and the status says what would limit jobs. It goes with CgroupPlugin=disabled (cgroup.conf).
 //
@@ -81,9 +80,9 @@
 //
 //   - CPUs by a quota alone (cpu.max): its whole CPUs, and at least one.
 //   - CPUs by a cpuset: the machine's CPUs, and those outside of the cpuset in
-//     CpuSpecList, because Slurm binds jobs by the machine's CPUs. A cpuset of
-//     whole cores keeps the machine's sockets, cores and threads. Any other is
-//     registered flat, each CPU by itself. With a quota as well, the fewer CPUs.
+//     CpuSpecList, because Slurm binds jobs by the machine's CPUs. A cpuset of whole
+//     cores keeps the machine's sockets, cores and threads. Any other is registered
+//     flat, each CPU by itself. With a quota as well, the smaller number counts.
 //   - RealMemory: memory.max, or the machine's memory if that is less, without
 //     SLURMLET_RESERVE_MEMORY. The agent and an idle slurmd use some 15 MiB of the
 //     reserve. The rest is for slurmd's forks, prolog and epilog, logs and sockets.
@@ -96,12 +95,12 @@
 //     slurmctld refuses a node whose TmpFS has shrunk. If a file system's size
 //     changes with its use (ZFS), set SLURMLET_STORAGE_LIMIT.
 //
-// A quota's fraction is not lost. Of 1.5 CPUs, Slurm gives jobs one, and slurmd and
-// the agent have half a CPU for themselves and for bursts. cpu.stat's nr_throttled
-// counts the periods of 100 ms in which the container had used up its quota. It
-// hardly grows while jobs keep to their CPUs. It grows steadily if they run more
-// threads than they have CPUs: with a quota nothing binds a job to fewer CPUs than
-// the machine has.
+// A quota's fraction is not lost. If the quota is 1.5 CPUs, Slurm gives jobs one, and
+// slurmd and the agent have half a CPU for themselves and for bursts. cpu.stat's
+// nr_throttled counts the periods of 100 ms in which the container had used up its quota.
+// It hardly grows while jobs keep to their CPUs. It grows steadily if they run more threads
+// than they have CPUs, because with a quota nothing binds a job to fewer CPUs than the
+// machine has.
 //
 // When the node is Ready, and after each reconfigure, the agent compares the
 // cluster's configuration with the pod's limits. The status, and one line of the
@@ -126,8 +125,8 @@
 // slurmctld refuses the node until gres.conf is right and reconfigured, and the
 // reason says so.
 //
-// An instance of MIG has the type of its GPU and "_mig", because /proc does not tell
-// its profile. SLURMLET_GRES=gpu:1g.18gb:2 names it. A pod should have at most one:
+// An instance of MIG has the type of its GPU and "_mig", because /proc does not tell its
+// profile. SLURMLET_GRES=gpu:1g.18gb:2 names it. A pod should have at most one, because
 // Slurm tells jobs the numbers of their GPUs, and CUDA wants an instance's UUID.
 //
 // # The pod's description
@@ -152,21 +151,21 @@
 //	slurmlet.dev/grace-period  The time from SIGTERM to SIGKILL: a duration such as 30s or 10m.
 //	slurmlet.dev/deadline      The time of SIGKILL, whenever SIGTERM comes: a time such as 2006-01-02T15:04:05Z (RFC 3339).
 //
-// An edit changes the node record at once, and jobs run on. A removed one goes back
-// to Slurm's default. If a value is faulty, the agent reports it and keeps the last
-// good values. At the start the agent registers nothing until it is mended.
+// An edit of the first three changes the node record at once, and jobs run on. If a label
+// or annotation is removed, the parameter goes back to Slurm's default. If a value is
+// faulty, the agent reports it and keeps the last good values. At the start the agent
+// registers nothing until the value is mended.
 //
 // # slurmctld's configuration
 //
-// slurmctld does not read the directories that people edit (SLURMLET_CONF_SOURCES,
-// such as a ConfigMap's volume). All of their files together are one set. The agent
-// checks the set, puts it in place as a whole (SLURMLET_RUN_DIR/conf), and has
-// slurmctld reconfigure. A second after the agent has read an edit, the nodes run
-// with it. A set that
-// cannot be used changes nothing: the last good set stays, and the status and the log
-// name the file, the line and the reason. The agent also keeps that set in
-// SLURMLET_STATE_DIR. A container that starts during a bad edit comes up with it and
-// says so. Without it the agent exits with 78.
+// slurmctld does not read the directories that people edit (SLURMLET_CONF_SOURCES, such as
+// a ConfigMap's volume). All of their files together are one set. The agent checks the set,
+// puts it in place as a whole (SLURMLET_RUN_DIR/conf), and has slurmctld reconfigure. A
+// second after the agent has read an edit, the nodes run with it. A set that cannot be used
+// changes nothing. The last good set stays, and the status and the log name the file, the
+// line and the reason. The agent also keeps the last good set in SLURMLET_STATE_DIR. A
+// container that starts during a bad edit comes up with the last good set and says so.
+// Without a last good set the agent exits with 78.
 //
 //	check     The files exist, are text, and have at most 8 MiB each and 32 MiB in all. With SLURMLET_PREFLIGHT=parse, packages slurmconf
 //	          and slurmconf/check judge them, and Slurm's own parser (scontrol) reads them. With full, a second slurmctld also starts with
@@ -179,48 +178,50 @@
 //	confirm   Most of the nodes that answer have reconfigured (slurmd_start_time).
 //	keep      The set is the last good one.
 //
-// When a step fails, the agent puts the last good set back and reconfigures with it:
-// since 25.11 slurmctld also pushes what it has refused. Edits that come meanwhile
-// wait, and the last of several counts. "slurmlet reload" tries the present content
-// once more, waits, and reports the result. A slurmctld that answers none of three
-// reconfigures in a row, for six minutes, hangs. The agent ends it, by SIGKILL if it
-// must, and the container with it. The next one starts with its state.
+// When a step fails, the agent puts the last good set back. It also reconfigures with that
+// set, because since 25.11 slurmctld pushes even a set that it has refused. Edits that come
+// meanwhile wait, and the last of several counts. "slurmlet reload" tries the present
+// content once more, waits, and reports the result. A slurmctld that answers none of three
+// reconfigures in a row, for six minutes, hangs. The agent ends it, by SIGKILL if it must,
+// and the container with it. The next one starts with its state.
 //
 // The check refuses what Slurm would refuse. If Slurm accepts something that its
 // author probably meant otherwise, it goes live, and the status and the log report it.
 // The check never refuses keys that Slurm's own parser knows. If slurmconf/check does
 // not know the version, Slurm's parser is the only judge.
 //
-// With SLURMLET_PREFLIGHT=full, the agent also finds what slurmctld itself ends over
-// (Licenses=a:b:c, a missing job_submit.lua), before the living slurmctld has the set.
-// The second slurmctld runs as the same user in SLURMLET_RUN_DIR/dryrun. The agent
-// kills it when it serves its port, unless it ends before that. An edit takes some
-// tenths of a second more, and the container needs the memory of an idle slurmctld.
-// The second slurmctld harms nobody. It has a state, a PID file and a free port of its
-// own, is the only SlurmctldHost, and can connect only to unix sockets (seccomp(2)), so
-// no node, slurmdbd or other slurmctld hears of it. It does not try jobs, nodes and
-// reservations, SwitchType, JobCompType, BurstBufferType, the programs of slurmctld,
-// which it goes without, and the addresses of nodes. Of accounts it knows what
-// slurmctld has kept in StateSaveLocation. If it cannot start, or neither serves its
-// port nor ends within 15 s, the edit goes on without it, and a line of the log says so.
+// With SLURMLET_PREFLIGHT=full, the agent also finds what slurmctld would exit over
+// (Licenses=a:b:c, a missing job_submit.lua), before the running slurmctld gets the set.
+// The second slurmctld runs as the same user in SLURMLET_RUN_DIR/dryrun. The agent kills it
+// as soon as it serves its port. An edit takes some tenths of a second more, and the
+// container needs the memory of an idle slurmctld. The second slurmctld disturbs nobody. It
+// has a state, a PID file and a free port of its own, is the only SlurmctldHost, and can
+// connect only to unix sockets (seccomp(2)), so no node, slurmdbd or other slurmctld hears
+// of it. It does not try jobs, nodes, reservations, the addresses of nodes, SwitchType,
+// JobCompType and BurstBufferType. It runs none of slurmctld's programs. It knows only the
+// accounts that slurmctld has kept in StateSaveLocation. If it cannot start, or neither
+// serves its port nor ends within 15 s, the agent goes on without it, and a line of the log
+// says so.
 //
-// A reconfigure cannot change some settings: AuthType, ClusterName, StateSaveLocation
-// and SwitchType, which would lose jobs, and SlurmctldPort and SlurmdPort, with which
-// the daemons would not find each other. As long as slurmctld runs, the agent refuses
-// such an edit and names the daemons that need a restart. A slurmctld that starts takes
-// what the sources hold then. To change a cluster's port, edit it, and delete the pods.
+// A reconfigure cannot change some settings. A change of AuthType, ClusterName,
+// StateSaveLocation or SwitchType would lose jobs. After a change of SlurmctldPort or
+// SlurmdPort, the daemons would not find each other. As long as slurmctld runs, the agent
+// refuses such an edit and names the daemons that need a restart. A slurmctld that starts
+// takes what the sources hold then. To change a cluster's port, edit it, and delete the
+// pods.
 //
 // If an edit removes or renames a partition, its jobs run to their end first, because
-// slurmctld would end them at once, also those that wait. The agent refuses the edit with
-// the jobs' names while the partition has any, or while slurmctld does not answer. It
-// looks again every 20 seconds, and the edit goes live when the jobs are over. With
-// State=DRAIN in the partition's place, or scontrol update PartitionName=… State=DRAIN, no
-// new jobs come. A job that waits for several partitions needs all of them up to 25.05,
-// and one of them since 25.11. Up to 25.05 a running job that was submitted for several
-// ends with any of them. slurmctld tells only the partition that it runs in, so the agent
-// cannot protect it. A slurmctld that starts cannot be asked. The agent starts it with the
-// last good set, and the edit follows, unless that set does not work, or the edit changes
-// what only a start can. With SLURMLET_PREFLIGHT=off the agent asks nobody.
+// slurmctld would end them at once, the pending ones too. While the partition has jobs, the
+// agent refuses the edit and names them. It also refuses the edit while slurmctld does not
+// answer. It looks again every 20 seconds, and the edit goes live when the jobs are over.
+// With State=DRAIN in the partition's place, or scontrol update PartitionName=…
+// State=DRAIN, no new jobs come. A pending job that names several partitions needs all of
+// them up to 25.05, and one of them since 25.11. Up to 25.05 a running job that was
+// submitted for several ends with any of them. slurmctld tells only the partition that the
+// job runs in, so the agent cannot protect it. A slurmctld cannot answer before it runs.
+// The agent starts it with the last good set, and the edit follows, unless that set does
+// not work, or the edit changes what only a start can. With SLURMLET_PREFLIGHT=off the
+// agent asks nobody.
 //
 // Scripts (files that begin with #!) are executable in the set in place for everybody who
 // may read them, whatever mode a ConfigMap's volume has. slurmctld runs them as
@@ -229,34 +230,35 @@
 //
 // The agent does not copy keys (*.key, *.jwks, *.pem, *.p12, slurmdbd.conf). The set in
 // place has links to them. For scontrol in this container, set
-// SLURM_CONF=/run/slurmlet/conf/slurm.conf. Without it, scontrol reads what may be
-// refused. Names with a path before them (Include /etc/slurm/x.conf) do not belong to the set.
+// SLURM_CONF=/run/slurmlet/conf/slurm.conf. Without it, scontrol reads /etc/slurm, which
+// may hold a refused edit. Names with a path before them (Include /etc/slurm/x.conf) do not
+// belong to the set.
 //
-// A slurmd or sackd may miss the new set, or get one that was taken back. It learns of
-// this from slurmctld's agent, which serves the hashes of the files (GET /conf). Its agent
-// restarts it to fetch the set, after some seconds and at most three times. Jobs and
-// sessions live on.
+// A slurmd or sackd may miss the new set, or get one that was taken back. Its agent learns
+// of this from slurmctld's agent, which serves the hashes of the files (GET /conf). It
+// restarts the daemon to fetch the set, after some seconds and at most three times. Jobs
+// and sessions live on.
 //
-// A missing answer refuses nothing. While slurmctld is silent, or its nodes have not
+// A missing answer refuses nothing. While slurmctld does not answer, or its nodes have not
 // registered yet, the agent waits, and the status says for whom. The nodes that answer
 // decide. If most of them go on with the slurmd that they had, the agent restarts slurmd on
 // one of them with the new set, an idle one if there is one. If it comes up, the agent
 // restarts the others that have not followed, such as a slurmd 24.11 that runs with
 // IgnoreSystemd=yes and cannot reconfigure. If it does not within a minute, the agent puts
-// the last good set back. A slurmctld that answers nothing for six minutes is ended, and the
-// next one starts with the edit. If slurmctld answers and none of its nodes does, the new
-// set stays, does not become the last good one, and another edit takes its place after 30
-// seconds.
+// the last good set back. The agent ends a slurmctld that answers nothing for six minutes,
+// and the next one starts with the edit. If slurmctld answers and none of its nodes does,
+// the new set stays, does not become the last good one, and another edit takes its place
+// after 30 seconds.
 //
 // If slurmctld starts with another set than the last good one, it reconfigures with it at
 // once, and its nodes decide as they do about any edit. The exception is a set that only a
-// start of slurmctld can bring in: the agents of the nodes restart their daemons for it.
+// start of slurmctld can bring in. The agents of the nodes restart their daemons for it.
 //
-// With SLURMLET_CONF_DEFAULTS=on the set in place has some lines more at the end of
-// slurm.conf, and a cgroup.conf if there is none. They hold what a cluster of pods needs,
+// With SLURMLET_CONF_DEFAULTS=on, the agent adds some lines at the end of slurm.conf in the
+// set in place, and a cgroup.conf if there is none. They hold what a cluster of pods needs,
 // with the reason beside each. They change nothing that the files set. The status says what
-// a value of your own costs. conmgr_max_connections, TreeWidth and MessageTimeout follow from
-// MaxNodeCount.
+// a value of your own costs. conmgr_max_connections, TreeWidth and MessageTimeout follow
+// from MaxNodeCount.
 //
 // # Resize
 //
@@ -264,16 +266,17 @@
 // the node, waits for its jobs, and registers it with the new size. The kernel tells the
 // agent of the change (inotify on cpu.max, cpuset.cpus, memory.max and the volume above).
 // If the limits of fs.inotify are reached, the agent looks once a minute.
-// SLURMLET_CPU_LIMIT and SLURMLET_MEMORY_LIMIT cannot follow. The agent drops each of them
-// when the kernel's own limit of its kind changes.
+// SLURMLET_CPU_LIMIT and SLURMLET_MEMORY_LIMIT cannot follow a resize. The agent drops each
+// of them when the kernel's own limit of its kind changes.
 //
 // # Login
 //
-// A login pod runs sackd, sshd and, if it is configured, sssd. sackd vouches for the pod's
-// users, and keeps a copy of the cluster's configuration in /run/slurm/conf, where Slurm's
-// commands look for it. The agent starts a daemon that dies again, after a pause that grows
-// from 100 ms to 30 s with each failure in a row. It touches none of the others, and
-// sessions outlive even sshd. The pod is ready when all of them are.
+// A login pod runs sackd, sshd and, if it is configured, sssd. sackd gives the commands of
+// the pod's users their credentials, and keeps a copy of the cluster's configuration in
+// /run/slurm/conf, where Slurm's commands look for it. If one of the daemons dies, the
+// agent starts it again, after a pause that grows from 100 ms to 30 s with each failure in
+// a row. The others run on, and sessions survive even sshd's end. The pod is ready when all
+// of the daemons are.
 //
 // sackd takes a new configuration from slurmctld only if it runs as slurm.conf's SlurmUser
 // (SLURMLET_SLURM_USER), in 24.11 and 26.05 alike. Otherwise it cannot verify the sender,
@@ -295,10 +298,10 @@
 //     counts at once, for new connections.
 //
 // sshd would refuse files as Kubernetes mounts them. The agent copies them to
-// SLURMLET_RUN_DIR with an owner and a mode that sshd accepts. Nothing is privileged.
-// sshd needs the capabilities CHOWN, DAC_OVERRIDE, FOWNER, KILL, NET_BIND_SERVICE (for a
-// port below 1024), SETGID, SETUID and SYS_CHROOT, and AUDIT_WRITE if it is built to write
-// to the kernel's audit. A container has all of them by default.
+// SLURMLET_RUN_DIR with an owner and a mode that sshd accepts. The container need not be
+// privileged. sshd needs the capabilities CHOWN, DAC_OVERRIDE, FOWNER, KILL,
+// NET_BIND_SERVICE (for a port below 1024), SETGID, SETUID and SYS_CHROOT, and AUDIT_WRITE
+// if it is built to write to the kernel's audit. A container has all of them by default.
 //
 // # The cluster's keys
 //
@@ -315,50 +318,53 @@
 //	slurmlet jwks -expire 1h 2026.key slurm.key   the new one signs; the old one's time runs
 //	slurmlet jwks 2026.key                        at any time after that
 //
-// Make the next edit when "slurmlet status" in every pod tells of the last one, with a main
-// process that is younger. Each agent reads an edit as soon as its volume has it, and has
-// the daemon hand over to a new process. Jobs go on and come. The agent restarts slurmdbd.
-// slurmd follows slurmctld or, 15 seconds later, its own volume. The agent refuses an edit
-// that daemons with the former keys would not understand, and the status says why. A
-// container that starts takes the keys that it finds.
+// Make the next edit when "slurmlet status" in every pod shows the keys of the last edit,
+// and a main process that is younger. Each agent reads an edit as soon as its volume has
+// it, and has the daemon hand over to a new process. Jobs run on, and new ones start. The
+// agent of slurmdbd restarts it instead. slurmd follows slurmctld or, 15 seconds later, its
+// own volume. The agent refuses an edit that daemons with the former keys would not
+// understand, and the status says why. A container that starts takes the keys that it
+// finds.
 //
 // # Accounting
 //
-// slurmdbd wants slurmdbd.conf to be SlurmUser's alone, which no file of a Secret is. The
-// agent copies all files of SLURMLET_CONF_DIR, a mounted Secret, to slurmdbd in
-// SLURMLET_RUN_DIR, with mode 0600. AuthAltParameters must name a JWT key there. An edit
-// counts at once, by SIGHUP. For the database, DbdPort and JWT keys, which slurmdbd takes in
-// no other way, the agent restarts slurmdbd. slurmctld keeps what it has to tell meanwhile.
-// PidFile should be in /run/slurmdbd, which the agent makes.
+// slurmdbd takes slurmdbd.conf only if it is SlurmUser's alone, and a file of a Secret
+// never is. The agent copies all files of SLURMLET_CONF_DIR, a mounted Secret, to slurmdbd
+// in SLURMLET_RUN_DIR, with mode 0600. AuthAltParameters must name a JWT key there. An edit
+// counts at once, by SIGHUP. If the edit changes the database, DbdPort or JWT keys, the
+// agent restarts slurmdbd, because SIGHUP does not suffice. slurmctld keeps its records
+// meanwhile. PidFile should be in /run/slurmdbd, which the agent makes.
 //
-// The agent starts slurmdbd when its database lets it log in. The reason says why it does
-// not. If slurmdbd complains of the database later, the agent asks it until it answers.
-// slurmdbd stays up and Ready, because slurmctld keeps its records. An upgrade of the
-// database's schema may take any time: /livez succeeds, /readyz and /startupz do not.
+// The agent starts slurmdbd when its database lets it log in. Until then, the status says
+// why it does not. If slurmdbd complains of the database later, the agent asks the database
+// until it answers. slurmdbd stays up and Ready, because slurmctld keeps its records. An
+// upgrade of the database's schema may take any time. Meanwhile /livez succeeds, and
+// /readyz and /startupz do not.
 //
-// slurmctld waits for slurmdbd only if it has no state yet, and then by itself. Its agent's
-// reason has slurmctld's own words. Later slurmctld goes on without. It would then never tell
-// a slurmdbd that does not know the cluster of it, and no job would be accounted for. The
-// agent of slurmctld therefore asks slurmdbd, and has slurmctld reconfigure once.
+// A slurmctld that has no state yet waits for slurmdbd by itself. The status of its agent
+// has slurmctld's own words. A slurmctld with state starts without slurmdbd. If that
+// slurmdbd does not know the cluster, slurmctld would never register it there, and Slurm
+// would account for no job. The agent of slurmctld therefore asks slurmdbd, and has
+// slurmctld reconfigure once.
 //
 // # REST
 //
-// slurmrestd reads slurm.conf in SLURMLET_CONF_DIR. With rest_auth/jwt it holds no key:
-// slurmctld and slurmdbd judge the tokens (slurm.conf(5), AuthAltTypes=auth/jwt,
+// slurmrestd reads slurm.conf in SLURMLET_CONF_DIR. With rest_auth/jwt it holds no key,
+// because slurmctld and slurmdbd judge the tokens (slurm.conf(5), AuthAltTypes=auth/jwt,
 // AuthAltParameters=jwt_key=). rest_auth/local does not go with it, because slurmrestd then
-// speaks to Slurm as AuthType does. Alone, it serves processes of root and of slurmrestd's own
-// user on a unix socket, where a sackd vouches for that user.
-// SLURMLET_DAEMON_ARGS=unix:/run/slurmrestd/slurmrestd.sock makes one in a directory that
-// belongs to the user.
+// speaks to Slurm as AuthType does. Alone, rest_auth/local serves processes of root and of
+// slurmrestd's own user on a unix socket, if a sackd gives that user credentials.
+// SLURMLET_DAEMON_ARGS=unix:/run/slurmrestd/slurmrestd.sock makes the socket in a directory
+// that belongs to the user.
 //
 // # systemd
 //
 // On a machine without Kubernetes the agent runs as a unit (images/slurmlet@.service in the
 // source), of Type=notify-reload or notify. The unit is active when the node is registered.
-// Its status text is the agent's state and reason. A reload ends when the daemon's successor
-// is confirmed, or after a minute. A stop is the end as below, so TimeoutStopSec must be at
-// least SLURMLET_GRACE_PERIOD. With WatchdogSec, the agent reports to systemd twice in that
-// time.
+// Its status text is the agent's state and reason. A reload ends when the daemon's
+// successor is confirmed, or after a minute. A stop is the end that is described below, so
+// TimeoutStopSec must be at least SLURMLET_GRACE_PERIOD. With WatchdogSec, the agent
+// reports to systemd twice in that time.
 //
 // PrivatePIDs (systemd 257) makes the agent the first process of a pid namespace.
 // PrivateMounts and Delegate give it a cgroup namespace of its own, as in a container.
@@ -375,14 +381,15 @@
 // If no step runs on this node, the agent looks every 5 s for an epilog's end, and once a
 // minute for the end of an allocation. No controller of Kubernetes takes part.
 //
-// Many nodes may end at the same moment, and each deletion of a record makes slurmctld rebuild
-// tables of all nodes. The agent therefore asks slurmctld's agent to drain, resume, fail (DOWN)
-// or delete its node (GET /change, signed with auth/slurm's key). That one collects requests for
-// 50 ms, runs one scontrol for all, and tells each what slurmctld has said of its node. If
-// slurmctld refuses a list, its agent asks again for the nodes that are not known to be done. It
-// takes a request for a node from the address alone where that node's agent follows the
-// configuration. Where it is away, refuses, or does not answer (2 s; 10 s if it has begun), the
-// agent runs scontrol itself. So it does with munge, and with SLURMLET_MERGE=off. Jobs are
+// Many nodes may end at the same moment, and each deletion of a record makes slurmctld
+// rebuild tables of all nodes. The agent therefore asks slurmctld's agent to drain, resume,
+// fail (DOWN) or delete its node (GET /change, signed with auth/slurm's key). slurmctld's
+// agent collects requests for 50 ms, runs one scontrol for all, and tells each agent what
+// slurmctld has said of its node. If slurmctld refuses a list, slurmctld's agent asks again
+// for the nodes that are not known to be done. It takes a request for a node only from the
+// address at which that node's agent follows the configuration. If slurmctld's agent is
+// away, refuses, or does not answer (2 s; 10 s if it has begun), the node's agent runs
+// scontrol itself. It also does so with munge, and with SLURMLET_MERGE=off. Jobs are
 // requeued one by one, because slurmctld takes one request for each job anyway.
 //
 // A node is in service from slurmd's READY until slurmctld has deleted its record, whatever
@@ -432,7 +439,7 @@
 // On the way down, the agent divides the time that is left as it divides a grace period. It
 // puts no deadline off. A faulty value changes nothing, and the agent reports it.
 //
-// If slurmd stops before the agent has requeued jobs, it has the time from then to its
+// If the agent stops slurmd before the time for requeues, slurmd has longer until its
 // SIGKILL: 15 s, 1m15s and 1m15s.
 //
 // While slurmctld does not answer, nothing counts as drained or deleted. The agent asks again
@@ -440,62 +447,66 @@
 // record may still be there. The next pod of that name takes the record over and lifts the
 // drain. The agent starts a slurmd again that ends by itself meanwhile.
 //
-// When the agent itself is killed, its container ends with all jobs in it. The next one has
-// slurmctld requeue those whose batch script ran there, or ends them as NODE_FAIL, within
-// seconds after slurmd has registered. slurmctld finds out other jobs by itself, within half a
-// minute.
+// When the agent itself is killed, its container ends with all jobs in it. The next
+// container's agent has slurmctld requeue the jobs whose batch script ran there, or end
+// them as NODE_FAIL, within seconds after slurmd has registered. slurmctld finds the other
+// jobs by itself, within half a minute.
 //
-// A step of srun's that dies with its container while srun runs on another node or in a
-// login pod does not end srun: srun sees a connection that was closed in order, and waits
-// until the job's time is over (24.11.5 and 26.05.5). From 25 s after it is Ready, the agent
-// looks for such steps. It requeues the job if it is a batch job that allows it, and cancels
-// it otherwise. With SLURMLET_DEAD_STEPS=keep it leaves the job alone.
+// srun may run on another node or in a login pod when its step dies with the step's
+// container. srun does not end then, because it sees a connection that was closed in order.
+// It waits until the job's time is over (24.11.5 and 26.05.5). 25 s after the node is
+// Ready, the agent looks for such steps. It requeues the job if it is a batch job that
+// allows it, and cancels it otherwise. With SLURMLET_DEAD_STEPS=keep it leaves the job
+// alone.
 //
 // slurmctld has the whole grace period to save its state.
 //
-// A login pod lets nobody in any more: the agent writes /run/nologin and closes sshd's port.
-// It tells the users on their terminals how long sessions may last, and tells them again when
-// jobs would be requeued. Sessions last until the time above at which a node is set DOWN. They
-// then get SIGTERM, and later SIGKILL, as steps do. sackd lives until the last session is over.
+// The agent of a login pod lets nobody in any more. It writes /run/nologin and closes
+// sshd's port. It tells the users on their terminals how long sessions may last, and tells
+// them again when jobs would be requeued. Sessions last until the time above at which a
+// node is set DOWN. They then get SIGTERM, and later SIGKILL, as steps do. sackd lives
+// until the last session is over.
 //
 // A second SIGTERM changes nothing. A second SIGINT, as from a terminal, stops the daemon at
 // once. SIGQUIT logs the status and all goroutines.
 //
-// "slurmlet drain" and "slurmlet resume" take the node out of service and back by hand, for
-// jobs that come. They leave a drain alone that somebody else has set.
+// "slurmlet drain" keeps new jobs from the node, and "slurmlet resume" lets them come
+// again. Both leave a drain alone that somebody else has set.
 //
 // # Log
 //
-// The standard output is one JSON object a line: the agent's lines (source "slurmlet") and the
-// daemon's. Nothing waits for the reader. If it stands still, lines are lost: the agent keeps
-// 1 MiB for it, counts the lines that it loses after that, and says how many they were where
-// they would stand. At its end the agent gives the reader a quarter of a second.
+// The standard output has one JSON object per line: the agent's lines (source "slurmlet")
+// and the daemon's. Neither waits for the reader. If the reader stops, the agent keeps 1
+// MiB for it. It drops and counts the lines that come after that, and logs their number
+// where they are missing. At its end the agent gives the reader a quarter of a second.
 //
 // # The port and the socket
 //
-// Everybody who reaches SLURMLET_LISTEN may ask. There the agent serves its state, whether it
-// is Ready, its version and the hashes of slurmctld's configuration (/status), its numbers
-// (/metrics), and the answers of probes. slurmctld's agent also keeps the requests of agents
-// that wait for another configuration (/conf). Requests are GET or HEAD without a body and
-// with a head of 8 KiB at most, and end within ten seconds. At most 256 connections
-// (slurmctld: 1024) are open. Besides, twice as many as there can be nodes, and 1024, may wait.
-// If there are too many, the address with the most loses its oldest.
+// The agent answers everybody who reaches SLURMLET_LISTEN. It serves its state, whether it
+// is Ready, its version and the hashes of slurmctld's configuration (/status), its metrics
+// (/metrics), and the answers of probes. slurmctld's agent also keeps the requests of
+// agents that wait for another configuration (/conf). Requests are GET or HEAD without a
+// body and with a head of 8 KiB at most, and end within ten seconds. At most 256
+// connections (slurmctld: 1024) are open. At slurmctld's agent, 1024 more may wait, and two
+// for each node that there can be. If there are too many, the address with the most loses
+// its oldest.
 //
 // An agent that has auth/slurm's key signs its request to slurmctld's agent with it, over a
-// challenge that it asks for first (/challenge), and takes a signed answer alone. It then waits
-// in its node's name, apart from strangers, who never take its place. So many nodes as there are
-// may come from one address. When slurmctld's agent is new, 10,000 of them come back within ten
-// seconds. Where the cluster has munge, and no such key, they wait as strangers do.
+// challenge that it asks for first (/challenge), and accepts only a signed answer. It then
+// waits in its node's name, apart from strangers, who never take its place. All nodes may
+// come from one address. When slurmctld's agent is new, 10,000 agents come back within ten
+// seconds. If the cluster has munge, and no such key, agents wait as strangers do.
 //
 // SLURMLET_RUN_DIR/agent.sock is for root and the agent's own user. It serves the whole status
 // and the commands.
 //
 // # Metrics
 //
-// GET /metrics is the status in numbers, for Prometheus. It holds no text that people and
-// daemons have written. Of names it has only those of files, keys and nodes. It asks nobody:
-// of jobs and other nodes it has what slurmctld said last. Counters begin with the container,
-// times are seconds since 1970, and what is unknown is missing.
+// GET /metrics is the status in numbers, for Prometheus. It holds no text that people or
+// daemons have written. The only names in it are those of files, keys and nodes. The agent
+// asks nobody for it. What it tells of jobs and other nodes is what slurmctld said last.
+// Counters begin with the container, times are seconds since 1970, and what is unknown is
+// missing.
 //
 // Every role (keys: where auth/slurm is used):
 //
@@ -577,7 +588,7 @@
 //	n    the daemon's own status n: slurmctld ended by itself, or a daemon failed while it was being stopped;
 //	     128+n: it was ended by signal n (137: SIGKILL, also when it did not stop within the grace period)
 //
-// slurmd that ends by itself does not end the container. Its job steps live on, and a new
-// slurmd takes them over, after a pause that grows from 100 ms to 30 s with each failure in a
-// row. sackd, slurmdbd and slurmrestd do the same.
+// If slurmd ends by itself, the container goes on. The job steps live on, and the agent
+// starts a new slurmd, which takes them over, after a pause that grows from 100 ms to 30 s
+// with each failure in a row. The agent also starts sackd, slurmdbd and slurmrestd again.
 package agent
