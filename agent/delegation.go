@@ -84,7 +84,7 @@ func (d delegation) String() string {
 	case d.Error != "":
 		return "Slurm cannot limit jobs by cgroup, neither their memory nor their cores or devices: " + d.Error + ". To change it, " + d.Advice
 	}
-	text := []string{fmt.Sprintf("Slurm has a cgroup subtree (%s) with the controllers %s", d.Way, strings.Join(d.Controllers, ", "))}
+	text := []string{fmt.Sprintf("Slurm has a cgroup subtree (%s) with the controllers %s", d.Access, strings.Join(d.Controllers, ", "))}
 	for _, m := range d.Missing {
 		text = append(text, "without "+m.String())
 	}

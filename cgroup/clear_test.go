@@ -14,7 +14,7 @@ import (
 // A plain directory does not move processes out of cgroup.procs: it is the
 // base in which some always stay.
 func TestAnErrorNamesTheProcessesThatStay(t *testing.T) {
-	f := stand(t, "/", own, writable, map[string]string{"cgroup.procs": "7\n0\n0\n8\n", "slurmlet/cgroup.procs": ""})
+	f := memberOf(t, "/", own, writable, map[string]string{"cgroup.procs": "7\n0\n0\n8\n", "slurmlet/cgroup.procs": ""})
 	require.NoError(t, os.Mkdir(filepath.Join(f.root, "proc/7"), 0o755))
 	require.NoError(t, os.WriteFile(filepath.Join(f.root, "proc/7/comm"), []byte("sleep\n"), 0o600))
 	synctest.Test(t, func(t *testing.T) {
@@ -30,7 +30,7 @@ func TestAnErrorNamesTheProcessesThatStay(t *testing.T) {
 }
 
 func TestAForeignProcessThatGoesIsWaitedFor(t *testing.T) {
-	f := stand(t, "/", own, writable, map[string]string{"cgroup.procs": "0\n", "slurmlet/cgroup.procs": "", "cgroup.subtree_control": ""})
+	f := memberOf(t, "/", own, writable, map[string]string{"cgroup.procs": "0\n", "slurmlet/cgroup.procs": "", "cgroup.subtree_control": ""})
 	require.NoError(t, os.MkdirAll(filepath.Join(f.root, mount, "system.slice"), 0o755))
 	require.NoError(t, os.WriteFile(filepath.Join(f.root, mount, "system.slice/cgroup.subtree_control"), []byte("memory cpu cpuset\n"), 0o600))
 	synctest.Test(t, func(t *testing.T) {
@@ -45,7 +45,7 @@ func TestAForeignProcessThatGoesIsWaitedFor(t *testing.T) {
 }
 
 func TestAProcessThatCannotBeMovedSaysWhy(t *testing.T) {
-	f := stand(t, "/", own, writable, map[string]string{"cgroup.procs": "8\n"})
+	f := memberOf(t, "/", own, writable, map[string]string{"cgroup.procs": "8\n"})
 	// A directory in the place of the leaf's cgroup.procs refuses every write.
 	require.NoError(t, os.MkdirAll(filepath.Join(f.root, mount, Leaf, "cgroup.procs"), 0o755))
 	synctest.Test(t, func(t *testing.T) {

@@ -18,7 +18,7 @@ const Leaf = "slurmlet"
 
 // Delegation is the subtree that was handed to Slurm.
 type Delegation struct {
-	Way Way `json:"way,omitempty"`
+	Access AccessMode `json:"way,omitempty"`
 	// Base is the directory of the container's own cgroup, below FS's root.
 	Base string `json:"base,omitempty"`
 	// Steps is the directory below Base in which slurmd makes a cgroup for each
@@ -39,7 +39,7 @@ func (d Delegation) Complete() bool {
 }
 
 // Delegate hands Slurm the container's cgroup: it makes it writable, if there
-// is a Way, moves every process into Leaf, enables all controllers for the
+// is an AccessMode for it, moves every process into Leaf, enables all controllers for the
 // cgroups below and reads them back, and makes the cgroup in which slurmd
 // called node puts its steps. ErrForeign says that there is nothing to hand over
 // that is the container's own.
@@ -50,12 +50,12 @@ func (d Delegation) Complete() bool {
 // finds another base at its second reconfigure, which fails. A cgroup that is
 // there already needs neither systemd nor the setting.
 func (f FS) Delegate(node string) (Delegation, error) {
-	s, err := f.stand()
+	s, err := f.membership()
 	if err != nil {
 		return Delegation{}, err
 	}
 	d := Delegation{Base: path.Join("/", mount)}
-	if d.Way, d.outside, err = f.open(s); err != nil {
+	if d.Access, d.outside, err = f.open(s); err != nil {
 		return Delegation{}, err
 	}
 	base, leaf := filepath.Join(f.root, d.Base), filepath.Join(f.root, d.Base, Leaf)

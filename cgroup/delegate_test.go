@@ -13,13 +13,13 @@ import (
 // In a plain directory nothing moves and nothing is enabled: what the kernel
 // does is in the e2e tests.
 func TestDelegate(t *testing.T) {
-	f := stand(t, "/slurmlet", own, writable, map[string]string{
+	f := memberOf(t, "/slurmlet", own, writable, map[string]string{
 		"cgroup.procs": "", "slurmlet/cgroup.procs": "1\n", "cgroup.subtree_control": "",
 		"system.slice/cgroup.controllers": "cpu cpuset memory\n",
 	})
 	d, err := f.Delegate("n1")
 	require.NoError(t, err)
-	assert.Equal(t, Writable, d.Way)
+	assert.Equal(t, Writable, d.Access)
 	assert.Equal(t, "/sys/fs/cgroup", d.Base)
 	assert.Equal(t, "/sys/fs/cgroup/system.slice/n1_slurmstepd.scope", d.Steps)
 	require.DirExists(t, filepath.Join(f.root, d.Steps))
@@ -45,8 +45,8 @@ func TestDelegateWithoutCgroup2(t *testing.T) {
 // A cgroup.procs of the host's root would be emptied into a leaf there.
 func TestDelegateTouchesNothingThatIsNotTheContainers(t *testing.T) {
 	for name, f := range map[string]FS{
-		"the host's namespace": stand(t, "/kubepods/c1", initialCgroup, writable, map[string]string{"cgroup.procs": "1\n"}),
-		"the host's tree":      stand(t, "/", own, hostPath, map[string]string{"cgroup.procs": "1\n"}),
+		"the host's namespace": memberOf(t, "/kubepods/c1", initialCgroup, writable, map[string]string{"cgroup.procs": "1\n"}),
+		"the host's tree":      memberOf(t, "/", own, hostPath, map[string]string{"cgroup.procs": "1\n"}),
 	} {
 		_, err := f.Delegate("n1")
 		require.Error(t, err, name)
@@ -63,7 +63,7 @@ func TestDelegateOnADamagedProc(t *testing.T) {
 		"no cgroup":        {"proc/42/cgroup", "cannot read /proc/self/cgroup"},
 		"no processes":     {"sys/fs/cgroup/cgroup.procs", "cannot list the processes of the container's cgroup"},
 	} {
-		f := stand(t, "/", own, writable, map[string]string{"cgroup.procs": ""})
+		f := memberOf(t, "/", own, writable, map[string]string{"cgroup.procs": ""})
 		require.NoError(t, os.Remove(filepath.Join(f.root, c.drop)))
 		_, err := f.Delegate("n1")
 		require.ErrorContains(t, err, c.want, name)

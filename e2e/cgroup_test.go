@@ -56,12 +56,12 @@ func third(t *testing.T, c *cluster, change func(*sandbox.PodSpec)) (node string
 	}
 }
 
-// wayIs: how the tree became writable, and that everything is on.
-func wayIs(t *testing.T, c *cluster, node string, way cgroup.Way) {
+// accessIs: how the tree became writable, and that everything is on.
+func accessIs(t *testing.T, c *cluster, node string, want cgroup.AccessMode) {
 	t.Helper()
 	c.waitReady(t, node)
 	status := c.agent(t, node).Node.Cgroup
-	assert.Equal(t, way, status.Way, status)
+	assert.Equal(t, want, status.Access, status)
 	assert.True(t, status.Complete(), status)
 }
 
@@ -82,7 +82,7 @@ func chartsCapabilities(t *testing.T, c *cluster) {
 		s.Env["SLURMLET_CGROUP"] = "require"
 	})
 	defer end()
-	wayIs(t, c, node, cgroup.Writable)
+	accessIs(t, c, node, cgroup.Writable)
 	limitsHold(t, c, node)
 	id := c.submit(t, "sleep 600", "-w", node)
 	c.waitJob(t, id, "RUNNING")
@@ -96,7 +96,7 @@ func cgroupRemounted(t *testing.T, c *cluster) {
 		s.Env["SLURMLET_CGROUP"] = "require"
 	})
 	defer end()
-	wayIs(t, c, node, cgroup.Remounted)
+	accessIs(t, c, node, cgroup.Remounted)
 	limitsHold(t, c, node)
 	mounts := c.run(t, node, "grep", "/sys/fs/cgroup ", "/proc/self/mounts")
 	assert.Contains(t, mounts, "rw,nosuid,nodev,noexec,relatime", "the mount is as before but for ro")
@@ -183,7 +183,7 @@ func hostNamespace(t *testing.T, c *cluster) {
 		s.Env["SLURMLET_CGROUP"] = "require"
 	})
 	defer end()
-	wayIs(t, c, node, cgroup.OwnNamespace)
+	accessIs(t, c, node, cgroup.OwnNamespace)
 	limits := c.agent(t, node).Node.Limits
 	assert.Equal(t, int64(512<<20), limits.Memory.Value)
 	assert.Equal(t, "/sys/fs/cgroup/memory.max", limits.Memory.Source)

@@ -12,24 +12,24 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Way is how the container's cgroup became writable.
-type Way string
+// AccessMode is how the container's cgroup became writable.
+type AccessMode string
 
-// The ways, in the order in which they are tried.
+// The access modes, in the order in which they are tried.
 const (
 	// Writable: it was so already (containerd's cgroup_writable, CRI-O's
 	// annotation io.kubernetes.cri-o.cgroup2-mount-hierarchy-rw).
-	Writable Way = "writable"
+	Writable AccessMode = "writable"
 	// Remounted: it was read-only; CAP_SYS_ADMIN allowed to change that mount.
-	Remounted Way = "remounted"
+	Remounted AccessMode = "remounted"
 	// OwnNamespace: the container was in the host's cgroup namespace, or saw
 	// another part of the hierarchy; CAP_SYS_ADMIN allowed a namespace whose root
 	// is the container's cgroup, for the agent and all that it starts.
-	OwnNamespace Way = "own namespace"
+	OwnNamespace AccessMode = "own namespace"
 )
 
-// way is the one that leads from a standing to a writable tree.
-func (s standing) way() Way {
+// access is the mode in which this process gets a writable tree.
+func (s membership) access() AccessMode {
 	switch {
 	case !s.own():
 		return OwnNamespace
@@ -39,23 +39,23 @@ func (s standing) way() Way {
 	return Writable
 }
 
-func (f FS) open(s standing) (Way, *outside, error) {
-	way := s.way()
+func (f FS) open(s membership) (AccessMode, *outside, error) {
+	mode := s.access()
 	switch err := s.alone(); {
 	case err != nil:
 		return "", nil, err
-	case way == Writable:
-		return way, nil, nil
+	case mode == Writable:
+		return mode, nil, nil
 	case f.root != "/":
 		return "", nil, fmt.Errorf("cannot change the mounts of %s", f.root)
-	case way == Remounted:
-		return way, nil, remount(s.at)
+	case mode == Remounted:
+		return mode, nil, remount(s.at)
 	}
 	out, err := f.enter(s)
 	if err != nil {
 		return "", nil, fmt.Errorf("%w: %v; %w", ErrForeign, s, err)
 	}
-	return way, out, nil
+	return mode, out, nil
 }
 
 // remount changes this one mount: MS_BIND leaves the file system, which the
@@ -84,7 +84,7 @@ func needs(err error) string {
 // A namespace belongs to a thread. Executing the agent once more would do, too,
 // but a SIGTERM that comes between the two is lost: PID 1 ignores what it does
 // not handle yet.
-func (f FS) enter(s standing) (*outside, error) {
+func (f FS) enter(s membership) (*outside, error) {
 	if s.at.shared {
 		return nil, errors.New("what is mounted at /sys is shared with other mount namespaces, where the mount of /sys/fs/cgroup would be changed, too")
 	}
@@ -103,7 +103,7 @@ func (f FS) enter(s standing) (*outside, error) {
 	if err := followAll(); err != nil {
 		return nil, err
 	}
-	now, err := f.stand()
+	now, err := f.membership()
 	if err == nil && !now.own() {
 		err = fmt.Errorf("in the new namespace, %v", now)
 	}
@@ -153,7 +153,7 @@ type outside struct {
 
 // lookOutside returns nil where there is nothing above to be seen, or where the
 // name that the container has there is not known.
-func lookOutside(s standing) (*outside, error) {
+func lookOutside(s membership) (*outside, error) {
 	if s.at.root != "/" || s.path == "/" || strings.HasPrefix(s.path, "/..") {
 		return nil, nil
 	}

@@ -17,9 +17,9 @@ import (
 // beside the container and run jobs outside its limits.
 var ErrForeign = errors.New("what is seen of the cgroup hierarchy is not the container's own part")
 
-// standing is where the calling process stands in the hierarchy, and what
+// membership is which cgroup the calling process is in, and what
 // /sys/fs/cgroup shows of it.
-type standing struct {
+type membership struct {
 	// initial: the cgroup namespace is the machine's own.
 	initial bool
 	// hostPIDs: so is the pid namespace.
@@ -47,34 +47,34 @@ const (
 	initialPID    = "pid:[4026531836]"
 )
 
-func (f FS) stand() (standing, error) {
+func (f FS) membership() (membership, error) {
 	own, err := f.path("self")
 	if err != nil {
-		return standing{}, err
+		return membership{}, err
 	}
 	first, err := f.path("1")
 	if err != nil {
-		return standing{}, err
+		return membership{}, err
 	}
 	space, err := os.Readlink(filepath.Join(f.root, "proc/self/ns/cgroup"))
 	if err != nil {
-		return standing{}, fmt.Errorf("cannot tell the cgroup namespace: %w", err)
+		return membership{}, fmt.Errorf("cannot tell the cgroup namespace: %w", err)
 	}
 	pids, err := os.Readlink(filepath.Join(f.root, "proc/self/ns/pid"))
 	if err != nil {
-		return standing{}, fmt.Errorf("cannot tell the pid namespace: %w", err)
+		return membership{}, fmt.Errorf("cannot tell the pid namespace: %w", err)
 	}
 	table, err := os.ReadFile(filepath.Join(f.root, "proc/self/mountinfo"))
 	if err != nil {
-		return standing{}, fmt.Errorf("cannot tell what is mounted at /sys/fs/cgroup: %w", err)
+		return membership{}, fmt.Errorf("cannot tell what is mounted at /sys/fs/cgroup: %w", err)
 	}
 	at, err := parseMountinfo(string(table), path.Join("/", mount))
-	return standing{space == initialCgroup, pids == initialPID, own, first, at}, err
+	return membership{space == initialCgroup, pids == initialPID, own, first, at}, err
 }
 
 // alone says why the container has no cgroup of its own that Slurm would use:
 // its base is beside PID 1's cgroup, whoever that is.
-func (s standing) alone() error {
+func (s membership) alone() error {
 	switch {
 	case s.hostPIDs:
 		return fmt.Errorf("%w: the agent is in the host's pid namespace (hostPID, or no container at all), and Slurm would make its cgroups beside those of the host's init", ErrForeign)
@@ -86,12 +86,12 @@ func (s standing) alone() error {
 
 // own: the namespace's root is the container's cgroup, and it is what is seen.
 // Nobody but an agent makes Leaf.
-func (s standing) own() bool {
+func (s membership) own() bool {
 	return !s.initial && (s.path == "/" || s.path == "/"+Leaf) && s.at.root == "/"
 }
 
 // String says where that is, for whoever set up the container.
-func (s standing) String() string {
+func (s membership) String() string {
 	space := "a cgroup namespace whose root is above its own cgroup"
 	switch {
 	case s.initial:

@@ -19,8 +19,8 @@ const (
 	own      = "cgroup:[4026532709]"
 )
 
-// stand is a machine on which the process stands at path, in a namespace.
-func stand(t *testing.T, path, namespace, mountinfo string, files map[string]string) FS {
+// memberOf is a machine on which the process is in the cgroup path, in a namespace.
+func memberOf(t *testing.T, path, namespace, mountinfo string, files map[string]string) FS {
 	all := machine(path, files)
 	all["proc/42/mountinfo"] = mountinfo
 	f := tree(t, all)
@@ -39,13 +39,13 @@ func link(t *testing.T, f FS, space, to string) {
 
 // Slurm's base is beside PID 1's cgroup.
 func TestPID1MustBeTheContainers(t *testing.T) {
-	f := stand(t, "/", own, writable, nil)
+	f := memberOf(t, "/", own, writable, nil)
 	link(t, f, "pid", initialPID)
 	_, err := f.Delegate("n1")
 	require.ErrorIs(t, err, ErrForeign)
 	require.ErrorContains(t, err, "the agent is in the host's pid namespace (hostPID, or no container at all)")
 
-	f = stand(t, "/", own, writable, map[string]string{"../../../proc/7/cgroup": "0::/../pause\n"})
+	f = memberOf(t, "/", own, writable, map[string]string{"../../../proc/7/cgroup": "0::/../pause\n"})
 	require.NoError(t, os.Remove(filepath.Join(f.root, "proc/1")))
 	require.NoError(t, os.Symlink("7", filepath.Join(f.root, "proc/1")))
 	_, err = f.Delegate("n1")
@@ -72,7 +72,7 @@ func TestASharedMountIsSeen(t *testing.T) {
 func TestTheWayToAWritableTree(t *testing.T) {
 	for name, c := range map[string]struct {
 		path, namespace, mountinfo string
-		want                       Way
+		want                       AccessMode
 	}{
 		"a writable tree":                            {"/", own, writable, Writable},
 		"a writable tree, from the leaf":             {"/slurmlet", own, writable, Writable},
@@ -89,9 +89,9 @@ func TestTheWayToAWritableTree(t *testing.T) {
 		"a hostPath volume over the container's own": {"/", own, writable + hostPath, OwnNamespace},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s, err := stand(t, c.path, c.namespace, c.mountinfo, nil).stand()
+			s, err := memberOf(t, c.path, c.namespace, c.mountinfo, nil).membership()
 			require.NoError(t, err)
-			assert.Equal(t, c.want, s.way(), "%v", s)
+			assert.Equal(t, c.want, s.access(), "%v", s)
 		})
 	}
 }
