@@ -60,7 +60,7 @@ func (a *Agent) untilFree(ctx context.Context) error {
 	for tries := 0; ; tries++ {
 		ended := a.stepEnds.next()
 		question, cancel := context.WithTimeout(ctx, a.questionLimit())
-		node, err := a.client.Node(question, a.Config.NodeName)
+		node, err := a.askRecord(question, lifecycle.Need{Absence: true, Jobs: true})
 		cancel()
 		switch {
 		case ctx.Err() != nil:

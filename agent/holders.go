@@ -33,18 +33,24 @@ func (h *holders) add(ids []string) []string {
 // sackd speaks: then the node may be set DOWN for want of a running job.
 func (a *Agent) jobsHolding(ctx context.Context, node *slurm.Node, steps []string) (jobs []slurm.Job, counted bool, err error) {
 	if a.sackd.Load() == nil {
-		ids := jobIDs(steps)
-		if known := a.holders.add(ids); len(ids) == 0 {
-			ids = known
-		}
-		jobs, err = a.jobs(ctx, ids)
-		jobs = slices.DeleteFunc(jobs, func(j slurm.Job) bool { return !j.Running() && !slices.Contains(j.State, "COMPLETING") })
+		jobs, err = a.knownJobs(ctx, steps)
 		if err != nil || len(jobs) > 0 || !node.Allocated() {
 			return jobs, false, err
 		}
 	}
 	jobs, err = a.jobsHere(ctx)
 	return jobs, err == nil && len(steps) == 0, err
+}
+
+// knownJobs asks by their numbers which jobs are not over: those of steps, or where none runs, all
+// that have been seen.
+func (a *Agent) knownJobs(ctx context.Context, steps []string) ([]slurm.Job, error) {
+	ids := jobIDs(steps)
+	if known := a.holders.add(ids); len(ids) == 0 {
+		ids = known
+	}
+	jobs, err := a.jobs(ctx, ids)
+	return slices.DeleteFunc(jobs, func(j slurm.Job) bool { return !j.Running() && !slices.Contains(j.State, "COMPLETING") }), err
 }
 
 // jobsOf asks for the jobs of steps.

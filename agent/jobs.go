@@ -94,13 +94,22 @@ func answers(path string) bool {
 
 // askJobs asks what there is to know about the record on the way down.
 func (a *Agent) askJobs(ctx context.Context, act lifecycle.AskJobs) lifecycle.Event {
-	e := a.recordAnswer(ctx, act.Number, act.Need)
+	need := act.Need
+	need.Jobs = false // of a node that may be idle, slurmctld's answer to its deletion tells
+	e := a.recordAnswer(ctx, act.Number, need)
 	steps := a.stepSockets()
 	e.Steps = len(steps)
 	if e.Err != nil || e.Node == nil || !e.Node.Busy() {
 		return e
 	}
+	e.Doubtful = e.Node.Is("MIXED") && !e.Node.Is("COMPLETING") && !isReserved(e.Node) && e.Steps == 0
 	var err error
+	if e.Doubtful && !act.Need.Jobs && a.sackd.Load() == nil {
+		// A suspended job would not keep slurmctld from deleting the record.
+		e.Jobs, err = a.knownJobs(ctx, steps)
+		e.Doubtful = err == nil && len(e.Jobs) == 0
+		return e
+	}
 	e.Jobs, e.Counted, err = a.jobsHolding(ctx, e.Node, steps)
 	if err != nil {
 		a.log(slog.LevelDebug, "cannot tell which jobs run here", slog.Any("error", err)) // only shown

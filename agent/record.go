@@ -50,7 +50,8 @@ func (a *Agent) recordAnswer(ctx context.Context, number int, need lifecycle.Nee
 	return e
 }
 
-// askRecord asks for the one node where that is enough.
+// askRecord asks for the one node where that is enough. An idle node may be MIXED in that answer
+// (slurm.Scontrol.Glance).
 func (a *Agent) askRecord(ctx context.Context, need lifecycle.Need) (*slurm.Node, error) {
 	name := a.Config.NodeName
 	if need.Topology {
@@ -62,11 +63,14 @@ func (a *Agent) askRecord(ctx context.Context, need lifecycle.Need) (*slurm.Node
 		return nil, err
 	case node == nil && need.Absence, node != nil && need.Start && !a.isMarked(node):
 		return a.client.WholeNode(ctx, name)
-	case node != nil && node.Is("MIXED") && len(a.stepSockets()) == 0: // of an idle node, too (slurm.Scontrol.Node)
+	case node != nil && node.Is("MIXED") && (need.Jobs || isReserved(node)) && len(a.stepSockets()) == 0:
 		return a.client.WholeNode(ctx, name)
 	}
 	return node, nil
 }
+
+// isReserved: slurmctld refuses to delete the record, whether jobs hold it or not.
+func isReserved(n *slurm.Node) bool { return n.Is("RESERVED", "MAINTENANCE") }
 
 // isMarked: the slurmd that was started last has registered this record.
 func (a *Agent) isMarked(n *slurm.Node) bool {

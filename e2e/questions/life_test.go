@@ -8,8 +8,10 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -44,7 +46,7 @@ type life struct {
 }
 
 func begin(s settings) (*life, error) {
-	c, err := native.NewCluster(native.Options{Lower: s.Root, Slurmlet: s.Slurmlet, Nodes: 4, SlurmConf: slurmConf})
+	c, err := native.NewCluster(native.Options{Lower: s.Root, Slurmlet: s.Slurmlet, Nodes: 5, SlurmConf: slurmConf})
 	if err != nil {
 		return nil, err
 	}
@@ -247,7 +249,11 @@ func (l *life) start() error {
 		if n == l.Nodes[2] {
 			grace = "30s" // its job is requeued
 		}
-		if err := l.Start(n, "SLURMLET_GRACE_PERIOD="+grace); err != nil {
+		cpus := "1000"
+		if n == l.Nodes[4] {
+			cpus = "2000" // a job of one leaves it MIXED
+		}
+		if err := l.Start(n, "SLURMLET_GRACE_PERIOD="+grace, "SLURMLET_CPU_LIMIT="+cpus); err != nil {
 			return err
 		}
 	}
@@ -374,6 +380,56 @@ func (l *life) end() error {
 		}
 	}
 	return nil
+}
+
+// doubt: a node is drained, and gets SIGTERM while a job runs on one of its CPUs. slurmctld shows
+// it as MIXED for ever after the job's end, because it has counted its CPUs before, when somebody
+// asked for all nodes.
+func (l *life) doubt() error {
+	gate, err := l.NewGate()
+	if err != nil {
+		return err
+	}
+	n := l.Nodes[4]
+	if _, err := l.Submit(n.Name); err != nil {
+		return err
+	}
+	if err := native.Within(limit, "no step runs on "+n.Name, func() bool { return l.runs(n) }); err != nil {
+		return err
+	}
+	if err := l.scontrol("show", "nodes"); err != nil {
+		return err
+	}
+	if err := l.scontrol("delete", "nodename="+n.Name); err == nil || !strings.Contains(err.Error(), "Requested nodes are busy") {
+		return fmt.Errorf("slurmctld does not refuse to delete the record of a node with a job: %w", err)
+	}
+	if err := l.forget(); err != nil {
+		return err
+	}
+	command := exec.Command("nsenter", "--target", strconv.Itoa(n.PID()), "--mount", "--root", "slurmlet", "drain", "-reason", "new disk")
+	if out, err := command.CombinedOutput(); err != nil {
+		return fmt.Errorf("slurmlet drain: %w: %s", err, out)
+	}
+	if err := n.Terminate(); err != nil {
+		return err
+	}
+	select {
+	case <-n.Waiting:
+	case <-time.After(limit):
+		return fmt.Errorf("%s does not wait for its job", n.Name)
+	}
+	if err := gate.Open(); err != nil {
+		return fmt.Errorf("cannot open the gate: %w", err)
+	}
+	select {
+	case <-n.Exited:
+	case <-time.After(limit):
+		return fmt.Errorf("%s has not exited within %v", n.Name, limit)
+	}
+	if n.Status != 0 {
+		return fmt.Errorf("%s has exited with %d", n.Name, n.Status)
+	}
+	return l.small()
 }
 
 // runs: the batch step's socket is in the node's spool directory.

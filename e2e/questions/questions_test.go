@@ -57,6 +57,7 @@ func inside(s settings) error {
 		{"the records are compared", l.compare},
 		{"nodes start", l.start},
 		{"an edit", l.edit},
+		{"SIGTERM to a drained node with a job on one of its CPUs", l.doubt},
 		{"SIGTERM to an idle node, one whose job ends, and one whose job is requeued", l.end},
 		{"a restart of slurmctld", l.restart},
 	} {

@@ -121,6 +121,8 @@ type Need struct {
 	Absence bool
 	// Topology: where the node stands in the cluster's network.
 	Topology bool
+	// Jobs: whether jobs hold the node, and which.
+	Jobs bool
 }
 
 // Verb is what is to be changed.

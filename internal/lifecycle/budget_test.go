@@ -128,6 +128,9 @@ func TestBudget(t *testing.T) {
 		}
 		return nil
 	}
+	perhaps := func(change ...func(*slurm.Node)) func(State) Answered {
+		return func(State) Answered { return Answered{Node: record(change...), Doubtful: true} }
+	}
 	byTurns := func(one, other func(*slurm.Node)) func(State) Answered {
 		n := 0
 		return func(State) Answered {
@@ -183,6 +186,9 @@ func TestBudget(t *testing.T) {
 		"SIGTERM, and the record is back": {in: stopping, answer: shows(terminating)},
 		"SIGTERM, and the record is kept": {in: stopping, answer: shows(terminating), refuses: notGone},
 		"SIGTERM, kept and lifted":        {in: stopping, answer: shows(), refuses: notGone},
+		"SIGTERM, perhaps idle":           {in: stopping, answer: perhaps(busy, terminating), refuses: notGone},
+		"SIGTERM, perhaps idle, lifted":   {in: stopping, answer: perhaps(busy), refuses: notGone},
+		"SIGTERM, perhaps, steps end":     {in: stopping, answer: perhaps(busy, terminating), refuses: notGone, happens: StepsEnded{}, every: answerTime},
 		"SIGTERM, and no steps":           {in: stopping, answer: shows(busy, terminating)},
 	} {
 		for phase, begin := range c.in {
@@ -220,6 +226,7 @@ func TestBudgetOfAnyAnswers(t *testing.T) {
 				{}, {Err: slurm.ErrUnreachable},
 				{Node: record()}, {Node: record(busy), Steps: 1}, {Node: record(bigger)}, {Node: record(ourDrain)}, {Node: record(terminating)},
 				{Node: record(bigger, ourDrain)}, {Node: record(bigger, busy)}, {Node: record(busy, terminating), Steps: 1}, {Node: record(stale)},
+				{Node: record(busy), Doubtful: true}, {Node: record(busy, terminating), Doubtful: true},
 			}
 			faults := []error{nil, nil, nil, slurm.ErrBusy, slurm.ErrNoNode, slurm.ErrUnreachable, errors.New("no")}
 			random.Shuffle(len(answers), func(i, j int) { answers[i], answers[j] = answers[j], answers[i] })

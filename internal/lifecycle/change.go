@@ -49,7 +49,7 @@ func (l State) lookAgain() (State, []Action) {
 		l.looks++
 		return l.wait(backoff.Grow(settle, l.looks-1, lastLook))
 	case Finishing:
-		l.Tries, l.running = 0, 0
+		l.Tries, l.running, l.held = 0, 0, false
 		return l.wait(backoff.Grow(settle, l.looks, lastLook))
 	case LookingAtRecord:
 		l.stepEnded = true // the answer that is on its way may not know of it

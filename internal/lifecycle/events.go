@@ -43,6 +43,9 @@ type (
 		Err   error
 		// Late: the question has taken all of QuestionLimit.
 		Late bool
+		// Doubtful: the node is shown as allocated, no step runs here, and slurmctld may not
+		// have counted its CPUs since its last job. Jobs are left out then, unless asked for.
+		Doubtful bool
 		// Counted: jobs are all that slurmctld knows of.
 		Counted bool
 		// Main is the process that was main when it was asked, and began when that one

@@ -320,7 +320,7 @@ func (w *world) answer(how byte) {
 	if w.record != nil && n%2 == 0 {
 		w.record.SlurmdStart = slurm.Time{} // sinfo does not tell
 	}
-	w.feed(Answered{Number: n, Node: node[how], Steps: int(how & 1), Counted: how&1 == 0})
+	w.feed(Answered{Number: n, Node: node[how], Steps: int(how & 1), Counted: how&1 == 0, Doubtful: how&1 == 0 && n%3 == 0 && node[how] != nil && node[how].Is("MIXED")})
 }
 
 func (w *world) nextDeadline() {

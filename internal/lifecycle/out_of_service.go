@@ -98,16 +98,20 @@ func (l State) lookAtRecord() (State, []Action) {
 // idle, drained or gone only when slurmctld has said so.
 func (l State) actOnRecord(e Answered) (State, []Action) {
 	n := e.Node
+	doubted := e.Doubtful && !l.held
+	l.doubted = Answered{}
 	if e.Err == nil {
-		l.Jobs = e.Jobs
 		l.listed = l.listed || n != nil
+	}
+	if e.Err == nil && (!doubted || e.Counted) {
+		l.Jobs = e.Jobs
 	}
 	switch {
 	case !l.listed && l.seen:
 		return l.end("")
 	case e.Err != nil:
 		return l.unanswered(e)
-	case !l.seen && l.Tries < unseenTries && (n == nil || !n.Busy()):
+	case !l.seen && l.Tries < unseenTries && (n == nil || !n.Busy() || doubted):
 		return l.again("slurmctld has not seen this slurmd yet, which would make the node record anew")
 	case n == nil:
 		return l.unlisted().end("")
@@ -119,6 +123,9 @@ func (l State) actOnRecord(e Answered) (State, []Action) {
 		return l.end(l.Reason)
 	case !n.Busy() && (n.Drained() || l.refusals == 0):
 		return l.deleteRecord()
+	case doubted:
+		l.doubted = e
+		return l.deleteRecord() // slurmctld refuses if a job holds the node, whatever sinfo shows
 	case !n.Drained() && !(l.pace.made[DrainNode] > 0 && l.actionDue()):
 		return l.change(Draining, Change{Verb: DrainNode, Reason: reasonTerminate})
 	case n.Is("NOT_RESPONDING") && l.seen && !l.hasSackd && !l.revived:
@@ -148,10 +155,17 @@ func (l State) unanswered(e Answered) (State, []Action) {
 	return l.again(e.Err.Error())
 }
 
+// isRefusal: slurmctld has refused to delete a record that it has.
+func isRefusal(err error) bool {
+	return err != nil && !errors.Is(err, slurm.ErrNoNode) && !errors.Is(err, slurm.ErrUnreachable)
+}
+
 // finish waits for the node's jobs to end.
 func (l State) finish(n *slurm.Node, steps int) (State, []Action) {
 	l.Activity, l.running = Finishing, 0
 	switch {
+	case l.held && steps == 0:
+		return l.changeAgain("jobs hold it, without a step here")
 	case l.stage >= toRequeue:
 		return l.again("jobs are being ended")
 	case steps > 0:
@@ -216,11 +230,14 @@ const mostRefusals = 3
 
 // changeDone takes the outcome of what was done to the record or to jobs.
 func (l State) changeDone(e Done) (State, []Action) {
-	doing := l.Activity
-	l.Activity = LookingAtRecord
+	doing, doubted := l.Activity, l.doubted
+	l.Activity, l.doubted = LookingAtRecord, Answered{}
 	switch {
 	case doing == EndingStaleJobs:
 		return l.staleJobsEnded(e.Err)
+	case doubted.Doubtful && isRefusal(e.Err):
+		l.held = true
+		return l.actOnRecord(doubted)
 	case doing == Deleting && errors.Is(e.Err, slurm.ErrNoNode):
 		return l.actOnRecord(Answered{Number: e.Number})
 	case doing == Deleting && errors.Is(e.Err, slurm.ErrBusy):
@@ -275,7 +292,7 @@ func (l State) due(e DeadlinePassed) (State, []Action) {
 	if l.passed[e.Stage] {
 		return l, nil // it was brought forward
 	}
-	l.passed[e.Stage], l.stage, l.pace = true, max(l.stage, e.Stage), pace{}
+	l.passed[e.Stage], l.stage, l.pace, l.held = true, max(l.stage, e.Stage), pace{}, false
 	if l.Hosts {
 		return l.sessionsDue(e.Stage)
 	}

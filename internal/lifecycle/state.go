@@ -80,6 +80,10 @@ type State struct {
 	// deleted: slurmctld has deleted the record on the way down, and has not yet said that there
 	// is none.
 	deleted bool
+	// held: slurmctld has refused to delete the record of a node that may have been idle, so jobs
+	// hold it. doubted is what was told of it before.
+	held    bool
+	doubted Answered
 	// hasSackd: scontrol has its credentials from a sackd of the agent's. noSackd: none could be started.
 	hasSackd, noSackd bool
 	// revived: slurmd was restarted because slurmctld had no answer of it.

@@ -120,6 +120,7 @@ func (l State) need() Need {
 	return Need{
 		Start:    !l.seen && (!l.tookOver || l.Phase == Stopping) && l.Tries%2 == 1,
 		Topology: l.Traits.Topology.Given() && l.Traits != l.settled && l.Phase != Stopping,
+		Jobs:     l.held || l.Activity == Leaving,
 		Absence:  looksAgain || l.Activity == Leaving || l.Phase == Stopping && (l.seen || l.Tries >= unseenTries),
 	}
 }

@@ -87,6 +87,7 @@ func (l State) firedStopping(e TimerFired) (State, []Action) {
 	case l.Activity == Finishing && l.running > 0:
 		return l.countSteps()
 	case l.Activity == Finishing:
+		l.held = false
 		l.Activity = LookingAtRecord // and no step that ends meanwhile cuts the question short
 	}
 	return l.ask()

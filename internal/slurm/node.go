@@ -12,19 +12,19 @@ import (
 // A question of scontrol's for one node has slurmctld send all of its nodes. sinfo asks for one
 // node alone when it is given one name, and for the partitions.
 
-// Node asks sinfo(1), and scontrol where sinfo shows no such node, or one that may be MIXED.
-// slurmctld counts a node's allocated CPUs anew when somebody asks for all nodes, and not for
-// one alone (proc_req.c, _slurm_rpc_dump_node_single): an idle node is MIXED for sinfo until then.
+// Node asks sinfo(1), and scontrol where sinfo shows no such node.
 func (s Scontrol) Node(ctx context.Context, name string) (*Node, error) {
 	n, err := s.Glance(ctx, name)
-	if err == nil && (n == nil || n.Is("MIXED")) {
+	if err == nil && n == nil {
 		return s.WholeNode(ctx, name)
 	}
 	return n, err
 }
 
 // Glance asks "sinfo --nodes= --json". sinfo lists a node once for each partition, and leaves
-// out a node that is in none.
+// out a node that is in none. slurmctld counts a node's allocated CPUs anew when somebody asks for
+// all nodes, and not for one alone (proc_req.c, _slurm_rpc_dump_node_single): an idle node is MIXED
+// here until then.
 func (s Scontrol) Glance(ctx context.Context, name string) (*Node, error) {
 	const what = "sinfo"
 	out, err := s.command(ctx, what, exec.CommandContext(ctx, s.Sinfo, "--all", "--nodes="+name, "--json"))

@@ -1,0 +1,86 @@
+package agent
+
+import (
+	"context"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/slurmlet/slurmlet/internal/lifecycle"
+	"github.com/slurmlet/slurmlet/internal/slurm"
+)
+
+// glanced is a slurmctld that tells of one node cheaply, and of all at their cost.
+type glanced struct {
+	staleCluster
+	brief, whole *slurm.Node
+	asked        []string
+}
+
+func (g *glanced) Glance(context.Context, string) (*slurm.Node, error) {
+	g.asked = append(g.asked, "one")
+	return g.brief, nil
+}
+
+func (g *glanced) WholeNode(context.Context, string) (*slurm.Node, error) {
+	g.asked = append(g.asked, "all")
+	return g.whole, nil
+}
+
+func (g *glanced) Job(ctx context.Context, id string) (*slurm.Job, error) {
+	g.asked = append(g.asked, "job "+id)
+	return g.staleCluster.Job(ctx, id)
+}
+
+func (g *glanced) JobsOn(ctx context.Context, name string) ([]string, error) {
+	g.asked = append(g.asked, "jobs")
+	return g.staleCluster.JobsOn(ctx, name)
+}
+
+// TestDoubtfulNode: what is asked about a node on its way down that is MIXED for sinfo.
+func TestDoubtfulNode(t *testing.T) {
+	job := func(state string) []slurm.Job { return []slurm.Job{{ID: 5, State: []string{state}}} }
+	for name, c := range map[string]struct {
+		states   []string
+		need     lifecycle.Need
+		step     string // a socket in the spool directory
+		known    []string
+		jobs     []slurm.Job
+		fault    error
+		asked    []string
+		doubtful bool
+		told     int
+	}{
+		"MIXED, without a step":            {states: []string{"MIXED"}, asked: []string{"one"}, doubtful: true},
+		"MIXED, after a job of ours":       {states: []string{"MIXED"}, known: []string{"5"}, jobs: job("COMPLETED"), asked: []string{"one", "job 5"}, doubtful: true},
+		"MIXED, a job of ours goes on":     {states: []string{"MIXED"}, known: []string{"5"}, jobs: job("RUNNING"), asked: []string{"one", "job 5"}, told: 1},
+		"MIXED, a job of ours is held":     {states: []string{"MIXED"}, known: []string{"5"}, jobs: job("SUSPENDED"), asked: []string{"one", "job 5"}, told: 1},
+		"MIXED, and no answer about a job": {states: []string{"MIXED"}, known: []string{"5"}, fault: slurm.ErrUnreachable, asked: []string{"one", "job 5"}},
+		"MIXED, and jobs hold it":          {states: []string{"MIXED"}, need: lifecycle.Need{Jobs: true}, jobs: job("RUNNING"), asked: []string{"one", "jobs", "job 5"}, doubtful: true, told: 1},
+		"MIXED, with a step":               {states: []string{"MIXED"}, step: "5.0", jobs: job("RUNNING"), asked: []string{"one", "job 5"}, told: 1},
+		"ALLOCATED, after a job of ours":   {states: []string{"ALLOCATED"}, known: []string{"5"}, jobs: job("RUNNING"), asked: []string{"one", "job 5"}, told: 1},
+		"MIXED and COMPLETING":             {states: []string{"MIXED", "COMPLETING"}, known: []string{"5"}, jobs: job("COMPLETING"), asked: []string{"one", "job 5"}, told: 1},
+		"MIXED and RESERVED":               {states: []string{"MIXED", "RESERVED"}, asked: []string{"one", "all"}},
+		"IDLE":                             {states: []string{"IDLE"}, asked: []string{"one"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := &glanced{brief: record("", c.states...), whole: record("", "IDLE")}
+			g.jobs, g.err = c.jobs, c.fault
+			a := &Agent{
+				Options: Options{Root: t.TempDir(), Config: Config{NodeName: "n1"}, Observe: func(Notice) {}},
+				client:  g,
+			}
+			a.holders.add(c.known)
+			if c.step != "" {
+				listening(t, filepath.Join(a.Root, "n1_"+c.step))
+			}
+			e, is := a.askJobs(t.Context(), lifecycle.AskJobs{Number: 1, Need: c.need}).(lifecycle.Answered)
+			require.True(t, is)
+			require.NoError(t, e.Err)
+			require.Equal(t, c.asked, g.asked)
+			require.Equal(t, c.doubtful, e.Doubtful)
+			require.Len(t, e.Jobs, c.told)
+		})
+	}
+}
