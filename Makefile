@@ -81,7 +81,7 @@ unit: ## tests that need nothing but this machine
 e2e: build ## real Slurm in the sandbox, every version (SLURMLET_E2E_FULL=1: also what takes hours)
 	$(SUITE) roots native kernel limits
 
-tools: $(HELM) $(UNTT) $(BUILDX) $(BUILDKITD)
+tools: $(HELM) $(UNTT) $(BUILDX) $(BUILDKITD) $(DISTRIBUTION)
 
 roots: $(BUILT)
 	$(SANDBOX) install -no-limits
@@ -111,11 +111,11 @@ images: $(BUILDX) $(BUILDKITD) ## every image of docker-bake.hcl as an OCI archi
 	$(BUILD) -o bin/images/linux_$(shell $(GO) env GOARCH)/ ./cmd/slurmlet
 	$(GO) run ./e2e/images -buildx $(BUILDX) -buildkitd $(BUILDKITD) -cache $(CACHE)/buildkit
 
-e2e-kube: build images $(HELM) ## the chart on real Kubernetes, and what happens to it (SLURM=24.11 or 26.05)
-	HELM=$(HELM) SLURM=$(SLURM) $(GO) test -tags e2e -count=1 -timeout 60m -v ./e2e/kube
+e2e-kube: build images $(HELM) $(DISTRIBUTION) ## the chart on real Kubernetes, and what happens to it (SLURM=24.11 or 26.05)
+	HELM=$(HELM) DISTRIBUTION=$(DISTRIBUTION) SLURM=$(SLURM) $(GO) test -tags e2e -count=1 -timeout 60m -v ./e2e/kube
 
-kube: $(BUILT) $(HELM) ## of e2e-kube, one whole install: jobs, a pod deleted under one, uninstall
-	HELM=$(HELM) SLURM=$(SLURM) $(GO) test -tags e2e -count=1 -timeout 55m -v ./e2e/kube \
+kube: $(BUILT) $(HELM) $(DISTRIBUTION) ## of e2e-kube, one whole install: jobs, a pod deleted under one, uninstall
+	HELM=$(HELM) DISTRIBUTION=$(DISTRIBUTION) SLURM=$(SLURM) $(GO) test -tags e2e -count=1 -timeout 55m -v ./e2e/kube \
 		-run 'TestKube/(the_chart_is_(installed,_and|uninstalled)|a_pod_with_a_job)'
 
 chaos: build ## jobs while pods, daemons and cables fail (CHAOS=10m, SLURMLET_CHAOS_SEED=n repeats one)

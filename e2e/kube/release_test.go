@@ -13,6 +13,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/slurmlet/slurmlet/e2e/release/registry"
 )
 
 // release is the chart's name and its release's, and so the beginning of all names.
@@ -26,16 +28,41 @@ func (c *cluster) ofBed() []string {
 	return []string{"-f", "values.yaml", "-f", "testdata/values.yaml", "--set", "image.slurm=" + c.version}
 }
 
+// install is what a user of a release does: the chart comes out of a registry, by its digest.
 func install(t *testing.T, c *cluster) {
-	c.install(t)
+	c.installFrom(t, c.push(t), "--plain-http")
 	assert.Contains(t, c.runHelm(t, "test", release, "--timeout", limit.String()), "Succeeded")
 	assert.NotContains(t, c.kubectl(t, "logs", "slurm-slurmctld-0"), "DIRECTORY IS WORLD WRITABLE", "the volume of the state is")
 }
 
 func (c *cluster) install(t *testing.T, args ...string) {
 	t.Helper()
+	c.installFrom(t, chart, args...)
+}
+
+func (c *cluster) installFrom(t *testing.T, chart string, args ...string) {
+	t.Helper()
 	c.runHelm(t, slices.Concat([]string{"install", release, chart, "--wait", "--timeout", limit.String()}, c.ofBed(), args)...)
 	c.bothIdle(t)
+}
+
+// push packs the chart and pushes it to a registry that lives as long as the test, and returns its reference.
+func (c *cluster) push(t *testing.T) string {
+	t.Helper()
+	program := os.Getenv("DISTRIBUTION")
+	require.NotEmpty(t, program, "DISTRIBUTION is not set: run make e2e-kube")
+	there, err := registry.Start(t.Context(), program, t.TempDir())
+	require.NoError(t, err)
+	t.Cleanup(there.Stop)
+	dir := t.TempDir()
+	c.runHelm(t, "package", chart, "--destination", dir)
+	packed, err := filepath.Glob(filepath.Join(dir, "*.tgz"))
+	require.NoError(t, err)
+	require.Len(t, packed, 1)
+	repository := "oci://" + there.Address + "/charts"
+	_, digest, found := strings.Cut(c.runHelm(t, "push", packed[0], repository, "--plain-http"), "Digest: ")
+	require.True(t, found)
+	return repository + "/slurm@" + strings.TrimSpace(digest)
 }
 
 const chart = "../../charts/slurm"

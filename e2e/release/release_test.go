@@ -20,6 +20,7 @@ import (
 	"oras.land/oras-go/v2"
 	"oras.land/oras-go/v2/content/memory"
 
+	"github.com/slurmlet/slurmlet/e2e/release/registry"
 	"github.com/slurmlet/slurmlet/e2e/sandbox/parts"
 )
 
@@ -86,11 +87,11 @@ func prepare(t *testing.T) *bed {
 	b.command(t, b.clone, "git", "tag", version)
 	b.command(t, dir, b.cosign, "generate-key-pair", "--output-key-prefix", "ours")
 	b.command(t, dir, b.cosign, "generate-key-pair", "--output-key-prefix", "theirs")
-	registry, err := startRegistry(t.Context(), tool(t, "DISTRIBUTION"), t.TempDir())
+	there, err := registry.Start(t.Context(), tool(t, "DISTRIBUTION"), t.TempDir())
 	require.NoError(t, err)
-	t.Cleanup(registry.stop)
+	t.Cleanup(there.Stop)
 	b.settings = settings{
-		version: version, registry: registry.address + "/slurmlet", out: filepath.Join(dir, "released"), cosign: b.cosign,
+		version: version, registry: there.Address + "/slurmlet", out: filepath.Join(dir, "released"), cosign: b.cosign,
 		helm: tool(t, "HELM"), plainHTTP: true,
 	}
 	return b

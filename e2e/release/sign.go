@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/slurmlet/slurmlet/e2e/release/registry"
 )
 
 // sign signs every image and the chart, and attests to their SBOMs and their
@@ -20,13 +22,13 @@ func (r *release) sign(ctx context.Context) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return fmt.Errorf("cannot make the registry's directory: %w", err)
 	}
-	local, err := startRegistry(ctx, r.distribution, dir)
+	local, err := registry.Start(ctx, r.distribution, dir)
 	if err != nil {
 		return err
 	}
-	defer local.stop()
+	defer local.Stop()
 	there := r.settings
-	there.registry, there.plainHTTP = local.address, true
+	there.registry, there.plainHTTP = local.Address, true
 	for _, a := range r.artifacts {
 		if err := r.signOne(ctx, there, a); err != nil {
 			return err
