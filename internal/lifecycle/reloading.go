@@ -23,8 +23,11 @@ func (l State) handedOver(e MainChanged) (State, []Action) {
 	case l.Activity == Ending && l.Registers && l.Left == "":
 		l.Left = "slurmd has handed over as the time was over, and its successor may have registered"
 		return l, []Action{SignalMain{SigTerm}}
-	case l.Activity == Ending, l.Activity == Replacing:
+	case l.Activity == Ending:
 		return l, []Action{SignalMain{SigTerm}}
+	case l.Activity == Replacing: // the successor has its own time to stop
+		l, actions := l.wait(min(l.Deadlines.End, replaceTime))
+		return l, append(actions, SignalMain{SigTerm})
 	case l.Phase == Ready:
 		l.Phase, l.Activity, l.Tries = Reloading, Confirming, 0
 		if l.tookOver {
