@@ -14,15 +14,15 @@ endif
 export SLURMLET_CACHE := $(CACHE)
 export PATH := $(dir $(GO)):$(PATH)
 BUILD   := CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w -X main.version=$(VERSION)'
-# pinned: the name of what a module in .ci is built to: it changes with its versions and with ours of Go
+# pinned: the name of what a module in .ci is built to; it changes with its versions and with ours of Go
 pinned   = $(CACHE)/tools/$(1)-$(shell { cat .ci/$(2)/go.sum; grep -E '^(go|toolchain) ' go.mod; } | sha256sum | cut -c1-12)
 LINT    := $(call pinned,golangci-lint,lint)
-HELM    := $(call pinned,helm,helm)
-UNTT    := $(call pinned,helm-unittest,helm-unittest)
-BUILDX  := $(call pinned,buildx,buildx)
-BUILDKITD := $(call pinned,buildkitd,buildkit)
+HELM    := $(call pinned,helm,tools)
+UNTT    := $(call pinned,helm-unittest,tools)
+BUILDX  := $(call pinned,buildx,tools)
+BUILDKITD := $(call pinned,buildkitd,tools)
 COSIGN  := $(call pinned,cosign,cosign)
-DISTRIBUTION := $(call pinned,registry,registry)
+DISTRIBUTION := $(call pinned,registry,tools)
 ACTIONLINT := $(call pinned,actionlint,actionlint)
 SANDBOX := bin/slurmlet-sandbox
 FUZZ    ?= 60s
@@ -64,16 +64,18 @@ lint: $(LINT) ## gofumpt, vet and the rules of .golangci.yml
 	LINT=$(LINT) $(GO) test -count=1 -run TestLintRules ./e2e/papers
 
 $(LINT): MODULE = lint
-$(HELM): MODULE = helm
-$(UNTT): MODULE = helm-unittest
-$(BUILDX): MODULE = buildx
-$(BUILDKITD): MODULE = buildkit
 $(COSIGN): MODULE = cosign
-$(DISTRIBUTION): MODULE = registry
 $(ACTIONLINT): MODULE = actionlint
+$(LINT) $(COSIGN) $(ACTIONLINT): PROGRAM = tool
+$(HELM): PROGRAM = helm.sh/helm/v4/cmd/helm
+$(UNTT): PROGRAM = github.com/helm-unittest/helm-unittest/cmd/helm-unittest
+$(BUILDX): PROGRAM = github.com/docker/buildx/cmd/buildx
+$(BUILDKITD): PROGRAM = github.com/moby/buildkit/cmd/buildkitd
+$(DISTRIBUTION): PROGRAM = github.com/distribution/distribution/v3/cmd/registry
+$(HELM) $(UNTT) $(BUILDX) $(BUILDKITD) $(DISTRIBUTION): MODULE = tools
 $(LINT) $(HELM) $(UNTT) $(BUILDX) $(BUILDKITD) $(COSIGN) $(DISTRIBUTION) $(ACTIONLINT):
 	@echo "builds $(@F), pinned in .ci/$(MODULE) (some minutes, once)"
-	@CGO_ENABLED=0 GOWORK=off $(GO) -C .ci/$(MODULE) build -trimpath -ldflags '-s -w' -o $@ tool
+	@CGO_ENABLED=0 GOWORK=off $(GO) -C .ci/$(MODULE) build -trimpath -ldflags '-s -w' -o $@ $(PROGRAM)
 
 unit: ## tests that need nothing but this machine
 	$(GO) test -race -trimpath ./... ./e2e/sandbox/... ./e2e/kubecluster/... ./e2e/slurmlet-sandbox/... ./e2e/suite
