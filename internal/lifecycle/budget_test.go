@@ -223,10 +223,19 @@ func TestBudgetOfAnyAnswers(t *testing.T) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			random := rand.New(rand.NewPCG(seed, 0))
 			answers := []Answered{
-				{}, {Err: slurm.ErrUnreachable},
-				{Node: record()}, {Node: record(busy), Steps: 1}, {Node: record(bigger)}, {Node: record(ourDrain)}, {Node: record(terminating)},
-				{Node: record(bigger, ourDrain)}, {Node: record(bigger, busy)}, {Node: record(busy, terminating), Steps: 1}, {Node: record(stale)},
-				{Node: record(busy), Doubtful: true}, {Node: record(busy, terminating), Doubtful: true},
+				{},
+				{Err: slurm.ErrUnreachable},
+				{Node: record()},
+				{Node: record(busy), Steps: 1},
+				{Node: record(bigger)},
+				{Node: record(ourDrain)},
+				{Node: record(terminating)},
+				{Node: record(bigger, ourDrain)},
+				{Node: record(bigger, busy)},
+				{Node: record(busy, terminating), Steps: 1},
+				{Node: record(stale)},
+				{Node: record(busy), Doubtful: true},
+				{Node: record(busy, terminating), Doubtful: true},
 			}
 			faults := []error{nil, nil, nil, slurm.ErrBusy, slurm.ErrNoNode, slurm.ErrUnreachable, errors.New("no")}
 			random.Shuffle(len(answers), func(i, j int) { answers[i], answers[j] = answers[j], answers[i] })

@@ -126,7 +126,7 @@ func (l State) actOnRecord(e Answered) (State, []Action) {
 	case doubted:
 		l.doubted = e
 		return l.deleteRecord() // slurmctld refuses if a job holds the node, whatever sinfo shows
-	case !n.Drained() && !(l.pace.made[DrainNode] > 0 && l.actionDue()):
+	case !n.Drained() && (l.pace.made[DrainNode] == 0 || !l.actionDue()):
 		return l.change(Draining, Change{Verb: DrainNode, Reason: reasonTerminate})
 	case n.Is("NOT_RESPONDING") && l.seen && !l.hasSackd && !l.revived:
 		l.revived = true

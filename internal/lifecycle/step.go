@@ -180,17 +180,17 @@ func (l State) fired(e TimerFired) (State, []Action) {
 		return l, nil
 	}
 	l.pace.rested, l.pace.resting = l.pace.resting, false
-	switch {
-	case l.Activity == Pausing:
+	switch l.Activity {
+	case Pausing:
 		l.Starts++
 		return l.begin()
-	case l.Activity == Replacing:
+	case Replacing:
 		return l.overdueReplaced()
-	case l.Activity == Idle:
+	case Idle:
 		return l.findLost()
-	case l.Activity == Launching, l.Activity == AwaitingDescription, l.Activity == ChoosingConf:
+	case Launching, AwaitingDescription, ChoosingConf:
 		return l, nil
-	case l.Activity == Reaching:
+	case Reaching:
 		return l.begin()
 	}
 	return l.ask()
