@@ -89,7 +89,7 @@ var killPoints = []killPoint{
 
 // What the agent says that it does.
 const (
-	replacing = "restarting slurmd, to register anew"
+	replacing = "restarting the daemon"
 	reaching  = "reaching what the daemon needs"
 )
 

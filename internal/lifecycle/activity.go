@@ -60,7 +60,7 @@ var activityTexts = [...]string{
 	Describing:          "bringing the node record's features, topology and weight up to date",
 	Leaving:             "waiting for the old node record to be free",
 	Deleting:            "deleting the old node record",
-	Replacing:           "restarting slurmd, to register anew",
+	Replacing:           "restarting the daemon",
 	ChoosingConf:        "finding a configuration to start with",
 	Pausing:             "pausing before the next start",
 	AwaitingSessions:    "waiting for sessions to end",
