@@ -17,9 +17,9 @@ import (
 // patience is how long a command may go on after SIGTERM: tests remove what they made.
 const patience = 30 * time.Second
 
-// command runs a program whose output goes to a file, in a process group of its own, which ends with it. It returns
-// the CPU time of what the program has waited for.
-func command(ctx context.Context, limit time.Duration, log, program string, args ...string) (cpu time.Duration, err error) {
+// command runs a program whose output goes to a file, in a process group of its own, which began is told of and which
+// ends with it. It returns the CPU time of what the program has waited for.
+func command(ctx context.Context, limit time.Duration, log string, began func(group int), program string, args ...string) (cpu time.Duration, err error) {
 	out, err := os.Create(log)
 	if err != nil {
 		return 0, err
@@ -32,8 +32,9 @@ func command(ctx context.Context, limit time.Duration, log, program string, args
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return unix.Kill(-cmd.Process.Pid, unix.SIGTERM) }
 	cmd.WaitDelay = patience
-	err = cmd.Run()
-	if cmd.Process != nil {
+	if err = cmd.Start(); err == nil {
+		began(cmd.Process.Pid)
+		err = cmd.Wait()
 		_ = unix.Kill(-cmd.Process.Pid, unix.SIGKILL) // ESRCH is what is wanted
 	}
 	if state := cmd.ProcessState; state != nil {

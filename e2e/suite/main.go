@@ -24,10 +24,10 @@ import (
 // step is a target of the Makefile.
 type step struct {
 	name, what string
-	// needs are steps that must have ended well.
-	needs []string
-	limit time.Duration
-	kind  kind
+	// needs are steps that must have ended well, after those that must have ended.
+	needs, after []string
+	limit        time.Duration
+	kind         kind
 }
 
 // kind says what a step may run beside.
@@ -38,24 +38,25 @@ const (
 	loud kind = iota
 	// alone is for clusters whose agents have seconds for what they do: only calm steps run beside them.
 	alone
-	// calm is for what computes, on the time that the others leave (nice(1)). Nothing in it has deadlines.
+	// calm is for what computes, beside a step that is alone on the time that it leaves (nice(1)).
 	calm
 )
 
-// steps are in the order in which they begin, as far as what they need and what runs lets them: the longest first.
+// steps are in the order in which they begin, as far as what they need and what runs lets them: what others wait for
+// first. On a new machine those are the kernel and what else is compiled.
 var steps = []step{
-	{"roots", "Slurm's root file systems", nil, 20 * time.Minute, alone},
-	{"native", "real Slurm, both versions, without limits", []string{"roots"}, 30 * time.Minute, alone},
-	{"tools", "helm, its unit tests, buildx and buildkitd", nil, 30 * time.Minute, calm},
-	{"kernel", "the kernel of the sandbox", []string{"roots"}, 40 * time.Minute, calm},
-	{"kubernetes", "the programs of Kubernetes", []string{"kernel"}, 50 * time.Minute, calm},
-	{"limits", "real Slurm, both versions, with cgroup v2", []string{"kernel"}, 40 * time.Minute, loud},
-	{"kube", "the chart on real Kubernetes", []string{"images", "kubernetes"}, 60 * time.Minute, loud},
-	{"images", "the images", []string{"tools"}, 40 * time.Minute, calm},
-	{"lint", "vet and the linters", nil, 30 * time.Minute, calm},
-	{"charts", "the charts, the images' definition and the papers", []string{"tools"}, 30 * time.Minute, calm},
-	{"unit", "tests that need nothing but this machine", nil, 30 * time.Minute, loud},
-	{"short", "short forms of bench, scale and steps", []string{"roots"}, 20 * time.Minute, loud},
+	{"roots", "Slurm's root file systems", nil, nil, 20 * time.Minute, alone},
+	{"native", "real Slurm, both versions, without limits", []string{"roots"}, nil, 30 * time.Minute, alone},
+	{"tools", "helm, its unit tests, buildx and buildkitd", nil, nil, 30 * time.Minute, calm},
+	{"kernel", "the kernel of the sandbox", []string{"roots"}, nil, 40 * time.Minute, calm},
+	{"kubernetes", "the programs of Kubernetes", []string{"kernel"}, nil, 50 * time.Minute, calm},
+	{"limits", "real Slurm, both versions, with cgroup v2", []string{"kernel"}, nil, 40 * time.Minute, loud},
+	{"kube", "the chart on real Kubernetes", []string{"images", "kubernetes"}, nil, 60 * time.Minute, loud},
+	{"images", "the images", []string{"tools"}, nil, 40 * time.Minute, calm},
+	{"lint", "vet and the linters", nil, []string{"roots"}, 30 * time.Minute, calm},
+	{"charts", "the charts, the images' definition and the papers", []string{"tools"}, nil, 30 * time.Minute, calm},
+	{"unit", "tests that need nothing but this machine", nil, []string{"kernel"}, 30 * time.Minute, loud},
+	{"short", "short forms of bench, scale and steps", []string{"roots"}, nil, 20 * time.Minute, loud},
 }
 
 // report is how often the suite says what runs.
@@ -133,6 +134,7 @@ type run struct {
 	began time.Time
 	took  time.Duration
 	cpu   time.Duration
+	group int // of processes
 	over  bool
 	err   error
 }
@@ -206,6 +208,8 @@ func (s *suite) ready(r *run) (failed string, ready bool) {
 	ready = true
 	for _, other := range s.order {
 		switch {
+		case slices.Contains(r.after, other.name):
+			ready = ready && other.over
 		case !slices.Contains(r.needs, other.name):
 		case other.over && other.err != nil:
 			return other.name, false
@@ -238,16 +242,32 @@ func (s *suite) suits(k kind, held bool) bool {
 
 func (s *suite) execute(ctx context.Context, r *run) {
 	s.say("%-10s begins: %s (%s)", r.name, r.what, s.log(r))
-	program := []string{s.program, r.name}
-	if r.kind == calm {
-		program = append([]string{"nice", "-n", "19"}, program...)
-	}
-	cpu, err := command(ctx, r.limit, s.log(r), program[0], program[1:]...)
+	cpu, err := command(ctx, r.limit, s.log(r), func(group int) {
+		s.lock.Lock()
+		defer s.lock.Unlock()
+		r.group = group
+		s.prioritise()
+	}, s.program, r.name)
 	s.lock.Lock()
 	r.took, r.cpu, r.err, r.over = time.Since(r.began), cpu, err, true
+	s.prioritise()
 	s.say("%-10s %s after %s", r.name, outcome(r), clock(r.took))
 	s.changed.Broadcast()
 	s.lock.Unlock()
+}
+
+// prioritise gives calm steps what time a step that runs alone leaves, or as much as all others have.
+func (s *suite) prioritise() {
+	const lowest, usual = 19, 0
+	priority := usual
+	if slices.ContainsFunc(s.order, func(r *run) bool { return r.kind == alone && r.runs() }) {
+		priority = lowest
+	}
+	for _, r := range s.order {
+		if r.kind == calm && r.runs() && r.group > 0 {
+			_ = unix.Setpriority(unix.PRIO_PGRP, r.group, priority) // only root gets the usual one back
+		}
+	}
 }
 
 func outcome(r *run) string {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 )
 
 // play runs steps whose program is a shell script that gets the step's name.
@@ -102,9 +103,17 @@ func TestTheFirstGoesFirst(t *testing.T) {
 }
 
 func TestCalmSteps(t *testing.T) {
-	_, ok := play(t, 2, `until [ -e over ]; do [ $1 = calm ] && nice > over; sleep 0.1; done; [ $(cat over) = 19 ]`,
+	if unix.Geteuid() != 0 {
+		t.Skip("only root gets the usual priority back")
+	}
+	_, ok := play(t, 2, `
+		until_nice() { until [ $(ps -o ni= -p $$) = $1 ]; do sleep 0.1; done; }
+		case $1 in
+		calm) until_nice 19; touch low; until_nice 0;;
+		first) until [ -e low ]; do sleep 0.1; done;;
+		esac`,
 		step{name: "first", limit: time.Minute, kind: alone}, step{name: "calm", limit: time.Minute, kind: calm}, step{name: "last", limit: time.Minute})
-	assert.True(t, ok, "a calm step runs beside one that runs alone")
+	assert.True(t, ok, "a calm step runs beside one that runs alone, with the lowest priority until that one ends")
 }
 
 func TestRepeats(t *testing.T) {
@@ -128,4 +137,12 @@ FAIL	github.com/slurmlet/slurmlet/e2e/hang	3.000s
 	assert.Equal(t, []string{"make kube"}, repeats("kube", log), "its tests need programs that the Makefile builds")
 	require.NoError(t, os.WriteFile(log, []byte("make: *** [native] Error 1\n"), 0o644))
 	assert.Equal(t, []string{"make native"}, repeats("native", log))
+}
+
+func TestAfter(t *testing.T) {
+	s, ok := play(t, 2, `[ $1 != a ]`, step{name: "a", limit: time.Minute}, step{name: "b", after: []string{"a", "not chosen"}, limit: time.Minute})
+	assert.False(t, ok)
+	a, b := s.named("a"), s.named("b")
+	assert.NoError(t, b.err, "it does not need it")
+	assert.False(t, b.began.Before(a.began.Add(a.took)))
 }
