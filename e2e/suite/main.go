@@ -34,9 +34,9 @@ type step struct {
 type kind int
 
 const (
-	// loud is for clusters and agents with time to spare, beside each other.
+	// loud is for clusters with time to spare, beside each other.
 	loud kind = iota
-	// alone is for clusters whose agents have seconds for what they do: only calm steps run beside them.
+	// alone is for agents that have seconds for what they do: only calm steps run beside them.
 	alone
 	// calm is for what computes, beside a step that is alone on the time that it leaves (nice(1)).
 	calm
@@ -47,6 +47,7 @@ const (
 var steps = []step{
 	{"roots", "Slurm's root file systems", nil, nil, 20 * time.Minute, alone},
 	{"native", "real Slurm, both versions, without limits", []string{"roots"}, nil, 30 * time.Minute, alone},
+	{"unit", "tests that need nothing but this machine", nil, []string{"native"}, 30 * time.Minute, alone},
 	{"tools", "helm, its unit tests, buildx and buildkitd", nil, nil, 30 * time.Minute, calm},
 	{"kernel", "the kernel of the sandbox", []string{"roots"}, nil, 40 * time.Minute, calm},
 	{"kubernetes", "the programs of Kubernetes", []string{"kernel"}, nil, 50 * time.Minute, calm},
@@ -55,7 +56,6 @@ var steps = []step{
 	{"images", "the images", []string{"tools"}, nil, 40 * time.Minute, calm},
 	{"lint", "vet and the linters", nil, []string{"roots"}, 30 * time.Minute, calm},
 	{"charts", "the charts, the images' definition and the papers", []string{"tools"}, nil, 30 * time.Minute, calm},
-	{"unit", "tests that need nothing but this machine", nil, []string{"kernel"}, 30 * time.Minute, loud},
 	{"short", "short forms of bench, scale and steps", []string{"roots"}, nil, 20 * time.Minute, loud},
 }
 

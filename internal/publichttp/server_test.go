@@ -209,7 +209,7 @@ func TestTooMany(t *testing.T) {
 		"asks": "GET /short HTTP/1.1\r\nHo", "reads": "GET /long HTTP/1.1\r\nHost: x\r\n\r\n", "waits": "GET /wait HTTP/1.1\r\nHost: x\r\n\r\n",
 	} {
 		t.Run(name, func(t *testing.T) {
-			p := open(t, Limits{Active: 10, Waiting: 10, Timeout: time.Minute, WaitTimeout: time.Minute})
+			p := open(t, Limits{Active: 10, Waiting: 10, Timeout: time.Hour, WaitTimeout: time.Hour})
 			stranger := []*net.TCPConn{from(t, p, 2)}
 			say(t, stranger[0], text)
 			awaits(t, p, 1)
