@@ -48,7 +48,7 @@ help: ## this list
 build: ## static binaries in bin/
 	$(BUILD) -o bin/ ./cmd/slurmlet ./e2e/slurmlet-sandbox
 
-test: build ## everything that must hold, in some 13 minutes (bin/test has the logs)
+test: build ## everything that must hold, in some 15 minutes (bin/test has the logs)
 	$(SUITE)
 
 test-full: build ## every case on every version: hours

@@ -354,13 +354,8 @@ func (l *life) end() error {
 				return fmt.Errorf("cannot open the gate: %w", err)
 			}
 		}
-		select {
-		case <-n.Exited:
-		case <-time.After(limit):
-			return fmt.Errorf("%s has not exited within %v", n.Name, limit)
-		}
-		if n.Status != 0 {
-			return fmt.Errorf("%s has exited with %d", n.Name, n.Status)
+		if err := exits(n); err != nil {
+			return err
 		}
 	}
 	if err := l.small(); err != nil {
@@ -421,13 +416,8 @@ func (l *life) doubt() error {
 	if err := gate.Open(); err != nil {
 		return fmt.Errorf("cannot open the gate: %w", err)
 	}
-	select {
-	case <-n.Exited:
-	case <-time.After(limit):
-		return fmt.Errorf("%s has not exited within %v", n.Name, limit)
-	}
-	if n.Status != 0 {
-		return fmt.Errorf("%s has exited with %d", n.Name, n.Status)
+	if err := exits(n); err != nil {
+		return err
 	}
 	return l.small()
 }
@@ -450,4 +440,17 @@ func (l *life) explain() {
 	for _, n := range l.Nodes {
 		tell(n.Name, n.Log())
 	}
+}
+
+// exits waits for the end of a node's agent, which is in order.
+func exits(n *native.Node) error {
+	select {
+	case <-n.Exited:
+	case <-time.After(limit):
+		return fmt.Errorf("%s has not exited within %v", n.Name, limit)
+	}
+	if n.Status != 0 {
+		return fmt.Errorf("%s has exited with %d", n.Name, n.Status)
+	}
+	return nil
 }
