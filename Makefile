@@ -30,6 +30,7 @@ CHAOS   ?= 10m
 NODES   ?= 125,500
 E2E     := $(GO) test -tags e2e -count=1 -timeout $(if $(SLURMLET_E2E_FULL),6h,75m) -v
 STEPS   ?= 100000
+PODS    ?= 2000
 # The suite has built already when it runs a target.
 BUILT   ?= build
 # exec: a signal for make ends what runs
@@ -40,15 +41,15 @@ MUTATIONS ?= 1000
 SHELL := /bin/bash
 
 .DEFAULT_GOAL := build
-.PHONY: help build test test-full unit e2e tools roots kernel kubernetes native limits kube e2e-kube charts images chaos scale steps oracle bench short lint fuzz up down kube-up kube-down clean
+.PHONY: help build test test-full unit e2e tools roots kernel kubernetes native limits kube e2e-kube controller charts images chaos scale steps oracle bench bench-controller short lint cases fuzz up down kube-up kube-down clean
 
 help: ## this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
 
 build: ## static binaries in bin/
-	$(BUILD) -o bin/ ./cmd/slurmlet ./e2e/slurmlet-sandbox
+	$(BUILD) -o bin/ ./cmd/slurmlet ./controller/cmd/slurmlet-controller ./e2e/slurmlet-sandbox
 
-test: build ## everything that must hold, in some 15 minutes (bin/test has the logs)
+test: build ## everything that must hold, in some 20 minutes (bin/test has the logs)
 	$(SUITE)
 
 test-full: build ## every case on every version: hours
@@ -59,8 +60,8 @@ test-full: build ## every case on every version: hours
 	$(MAKE) e2e-kube SLURM=26.05
 
 lint: $(LINT) ## gofumpt, vet and the rules of .golangci.yml
-	$(GO) vet ./... ./e2e/...
-	$(LINT) run ./... ./e2e/...
+	$(GO) vet ./... ./controller/... ./e2e/... ./.ci/figures
+	$(LINT) run ./... ./controller/... ./e2e/... ./.ci/figures
 	LINT=$(LINT) $(GO) test -count=1 -run TestLintRules ./e2e/papers
 
 $(LINT): MODULE = lint
@@ -78,7 +79,7 @@ $(LINT) $(HELM) $(UNTT) $(BUILDX) $(BUILDKITD) $(COSIGN) $(DISTRIBUTION) $(ACTIO
 	@CGO_ENABLED=0 GOWORK=off $(GO) -C .ci/$(MODULE) build -trimpath -ldflags '-s -w' -o $@ $(PROGRAM)
 
 unit: ## tests that need nothing but this machine
-	$(GO) test -race -trimpath ./... ./e2e/sandbox/... ./e2e/kubecluster/... ./e2e/slurmlet-sandbox/... ./e2e/suite
+	$(GO) test -race -vet=off -trimpath -ldflags=-w -parallel 8 ./... ./controller/... ./e2e/sandbox/... ./e2e/kubecluster/... ./e2e/slurmlet-sandbox/... ./e2e/suite
 
 e2e: build ## real Slurm in the sandbox, every version (SLURMLET_E2E_FULL=1: also what takes hours)
 	$(SUITE) roots native kernel limits
@@ -96,7 +97,7 @@ kubernetes: $(BUILT)
 
 native: $(BUILT) ## of e2e, what runs without limits, natively on every machine
 	@mkdir -p bin/test; echo 'the small clusters run beside these: bin/test/small.log'
-	@$(E2E) -p 1 -parallel 12 ./e2e/edits ./e2e/stranger ./e2e/hang ./e2e/ends ./e2e/questions >bin/test/small.log 2>&1 & \
+	@$(E2E) -p 2 -parallel 12 ./e2e/edits ./e2e/stranger ./e2e/peers ./e2e/hang ./e2e/ends ./e2e/gone ./e2e/questions ./e2e/elastic ./e2e/monitoring ./e2e/cluster >bin/test/small.log 2>&1 & \
 		small=$$!; $(E2E) -parallel 12 -skip 'TestLimits|TestUpAndDown' ./e2e; code=$$?; \
 		wait $$small || code=1; cat bin/test/small.log; exit $$code
 
@@ -104,26 +105,32 @@ limits: $(BUILT) ## of e2e, what needs cgroup v2: in User-Mode Linux where the m
 	SLURMLET_SANDBOX_TEST=$(CURDIR)/$(SANDBOX) $(GO) test -count=1 -run Real -v ./e2e/sandbox
 	$(E2E) -parallel 5 -run 'TestLimits|TestUpAndDown' ./e2e
 
-charts: $(HELM) $(UNTT) $(BUILDX) ## the charts, the images' definition and the papers (UPDATE=1 writes the chart's README)
-	$(HELM) lint --strict --quiet charts/slurm
-	$(UNTT) charts/slurm
-	HELM=$(HELM) BUILDX=$(BUILDX) $(GO) test -count=1 ./e2e/charts ./e2e/images ./e2e/papers
+charts: $(HELM) $(UNTT) $(BUILDX) ## the charts, the images' definition and the papers (UPDATE=1 writes the chart's README and dashboards)
+	$(HELM) lint --strict --quiet charts/slurm charts/slurmlet
+	$(UNTT) charts/slurm charts/slurmlet
+	HELM=$(HELM) BUILDX=$(BUILDX) $(GO) test -count=1 ./e2e/charts ./e2e/dashboards ./e2e/monitoring ./e2e/images ./e2e/papers ./controller/internal/inject
 
-images: $(BUILDX) $(BUILDKITD) ## every image of docker-bake.hcl as an OCI archive in bin/images, without Docker
-	$(BUILD) -o bin/images/linux_$(shell $(GO) env GOARCH)/ ./cmd/slurmlet
+images: $(BUILT) $(BUILDX) $(BUILDKITD) ## every image of docker-bake.hcl as an OCI archive in bin/images, without Docker
+	install -D -t bin/images/linux_$$($(GO) env GOARCH) bin/slurmlet bin/slurmlet-controller
 	$(GO) run ./e2e/images -buildx $(BUILDX) -buildkitd $(BUILDKITD) -cache $(CACHE)/buildkit
 
-e2e-kube: build images $(HELM) $(DISTRIBUTION) ## the chart on real Kubernetes, and what happens to it (SLURM=24.11 or 26.05)
-	HELM=$(HELM) DISTRIBUTION=$(DISTRIBUTION) SLURM=$(SLURM) $(GO) test -tags e2e -count=1 -timeout 60m -v ./e2e/kube
+e2e-kube: build images $(HELM) $(DISTRIBUTION) ## the charts on real Kubernetes, and what happens to them (SLURM=24.11 or 26.05)
+	HELM=$(HELM) DISTRIBUTION=$(DISTRIBUTION) SLURM=$(SLURM) $(GO) test -tags e2e -count=1 -timeout 80m -v ./e2e/kube
 
-kube: $(BUILT) $(HELM) $(DISTRIBUTION) ## of e2e-kube, one whole install: jobs, a pod deleted under one, uninstall
+kube: $(BUILT) $(HELM) $(DISTRIBUTION) ## of e2e-kube, one whole install of both charts: Prometheus, jobs, an image without slurmlet, a pod deleted under a job, uninstall
 	HELM=$(HELM) DISTRIBUTION=$(DISTRIBUTION) SLURM=$(SLURM) $(GO) test -tags e2e -count=1 -timeout 55m -v ./e2e/kube \
-		-run 'TestKube/(the_chart_is_(installed,_and|uninstalled)|a_pod_with_a_job)'
+		-run 'TestKube/(the_controller_is|the_chart_is_(installed,_and|uninstalled)|a_real_Prometheus|a_plain_image|a_pod_with_a_job)'
+
+controller: $(BUILT) $(HELM) ## the controller with real etcd and kube-apiserver: names, tokens, outages
+	HELM=$(HELM) $(GO) test -tags e2e -count=1 -timeout 17m -v ./e2e/controller
+
+bench-controller: build $(HELM) ## what PODS=2000 pods and as many agents cost the controller and kube-apiserver
+	HELM=$(HELM) $(GO) test -tags e2e -count=1 -timeout 20m -v -run TestBench ./e2e/controller -pods $(PODS)
 
 chaos: build ## jobs while pods, daemons and cables fail (CHAOS=10m, SLURMLET_CHAOS_SEED=n repeats one)
 	SLURMLET_CHAOS_TIME=$(CHAOS) $(GO) test -tags e2e -count=1 -timeout 2h -v -run TestChaos ./e2e
 
-scale: build ## what many nodes cost slurmctld: starts, edits, restarts, mass ends, natively (NODES=125,500, ARGS='-do edit')
+scale: build ## what many nodes cost slurmctld: starts, edits, restarts, mass ends, natively (NODES=125,500, ARGS='-do edit' or '-simulated 10000')
 	$(GO) run ./e2e/scale -nodes $(NODES) $(ARGS)
 
 steps: build ## 100,000 job steps on one node, and what its agent keeps of them (STEPS=100000)
@@ -141,10 +148,14 @@ bench: build ## figures side by side with tini, supervisord and bare slurmd
 short: $(BUILT) ## short forms of bench, scale and steps, so that they work when they are wanted
 	$(GO) run ./e2e/bench -short
 	$(GO) run ./e2e/scale -nodes 8 -jobs 2 -do idle,hold,drain -idle 2s -hold 2s -slurm $(SLURM)
+	$(GO) run ./e2e/scale -simulated 100 -do edit,ends -slurm $(SLURM)
 	$(GO) run ./e2e/steps -steps 2000 -run 5
 
+cases: ## every test and case, with the target that runs it; runs none (TARGETS='native limits')
+	@$(GO) run ./e2e/papers/cases -make '$(MAKE)' $(TARGETS)
+
 fuzz: ## every fuzz target for FUZZ=60s
-	@for package in $$($(GO) list ./... ./e2e/...); do \
+	@for package in $$($(GO) list ./... ./controller/... ./e2e/...); do \
 		for target in $$($(GO) test -list '^Fuzz' $$package | grep ^Fuzz); do \
 			echo "$$package $$target"; \
 			$(GO) test -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZ) $$package || exit 1; \
@@ -157,10 +168,11 @@ up: build ## a Slurm cluster in local pods (SLURM=24.11 or 26.05; LIMITS=no need
 down: build ## end it, and leave nothing
 	$(SANDBOX) down
 
-kube-up: build images $(HELM) ## Kubernetes of real parts with the chart on it, and a job (SLURM=24.11 or 26.05)
+kube-up: build images $(HELM) ## Kubernetes of real parts with both charts on it, and a job (SLURM=24.11 or 26.05)
 	@ln -sf $(HELM) bin/helm
-	@set --; for image in bin/images/*-$(subst .,-,$(SLURM)).tar; do set -- "$$@" -image "$$image"; done; $(SANDBOX) kube-up "$$@" >/dev/null
+	@set --; for image in bin/images/agent.tar bin/images/controller.tar bin/images/*-$(subst .,-,$(SLURM)).tar; do set -- "$$@" -image "$$image"; done; $(SANDBOX) kube-up "$$@" >/dev/null
 	eval "$$($(SANDBOX) kube-env)"; \
+		helm install slurmlet charts/slurmlet -n slurmlet --create-namespace -f e2e/kube/controller.yaml --wait --timeout 10m && \
 		helm install slurm charts/slurm -f e2e/kube/values.yaml --set image.slurm=$(SLURM) --wait --timeout 10m && \
 		kubectl exec slurm-login-0 -- sinfo && \
 		kubectl exec slurm-login-0 -- srun -N2 hostname
@@ -177,7 +189,7 @@ BUILDER ?= urn:slurmlet:make-release
 AMD64   ?= default
 ARM64   ?= default
 RELEASED := $(HELM) $(COSIGN) $(DISTRIBUTION) $(BUILDX) $(BUILDKITD)
-.PHONY: release release-push release-test hooks
+.PHONY: release release-push release-test hooks web
 
 release: $(RELEASED) ## images, charts, programs, SBOMs and provenance of a tag, signed (VERSION=v0.1.0 KEY=… REGISTRY=…)
 	$(GO) run ./e2e/release build -version '$(VERSION)' -registry '$(REGISTRY)' -key '$(KEY)' -builder '$(BUILDER)' \
@@ -190,6 +202,10 @@ release-push: ## what make release has built to the registry (VERSION=v0.1.0 REG
 release-test: $(RELEASED) ## a release of HEAD, pushed to a real registry here, pulled, verified and run
 	HELM=$(HELM) COSIGN=$(COSIGN) DISTRIBUTION=$(DISTRIBUTION) BUILDX=$(BUILDX) BUILDKITD=$(BUILDKITD) BUILDKIT_CACHE=$(CACHE)/buildkit \
 		$(GO) test -tags e2e -count=1 -timeout 60m -v ./e2e/release
+
+web: ## the status page in Debian's chromium, with screenshots in bin/web
+	@command -v chromium >/dev/null || apt-get install -y -q --no-install-recommends chromium fonts-dejavu-core
+	$(GO) test -tags e2e -count=1 -timeout 20m -v -run TestBrowser ./internal/webpage
 
 hooks: $(ACTIONLINT) ## the GitHub Action, the pre-commit hook and the workflows, as far as they go without GitHub
 	ACTIONLINT=$(ACTIONLINT) $(GO) test -tags e2e -count=1 -v ./e2e/hooks

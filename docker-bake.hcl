@@ -1,4 +1,4 @@
-# The images: every role of Slurm, in every version, for amd64 and arm64.
+# The images: the controller, and every role of Slurm in every version, for amd64 and arm64.
 #
 #   docker buildx bake --print                          what there would be
 #   docker buildx bake slurmd                           one role, every version
@@ -107,7 +107,7 @@ function "dashed" {
 }
 
 group "default" {
-  targets = ["agent", "role"]
+  targets = ["agent", "controller", "role"]
 }
 
 group "slurmctld" {
@@ -143,6 +143,13 @@ target "agent" {
   target   = "agent"
   tags     = ["${REGISTRY}/agent:${TAG}"]
   labels   = labels("agent", "slurmlet alone, to be copied into a pod")
+}
+
+target "controller" {
+  inherits = ["_common"]
+  target   = "controller"
+  tags     = ["${REGISTRY}/controller:${TAG}"]
+  labels   = labels("controller", "tells the agents of Slurm's pods what Kubernetes knows")
 }
 
 target "role" {

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -19,6 +20,7 @@ import (
 
 	"github.com/slurmlet/slurmlet/cgroup"
 	"github.com/slurmlet/slurmlet/internal/accounting"
+	"github.com/slurmlet/slurmlet/internal/clusterview"
 	"github.com/slurmlet/slurmlet/internal/confsync"
 	"github.com/slurmlet/slurmlet/internal/lifecycle"
 	"github.com/slurmlet/slurmlet/internal/login"
@@ -29,6 +31,7 @@ import (
 	"github.com/slurmlet/slurmlet/internal/proof"
 	"github.com/slurmlet/slurmlet/internal/reconfig"
 	"github.com/slurmlet/slurmlet/internal/slurm"
+	"github.com/slurmlet/slurmlet/internal/watch"
 	"github.com/slurmlet/slurmlet/slurmconf"
 )
 
@@ -45,10 +48,15 @@ type Agent struct {
 	notify    *notify.Server
 	output    *process.Output
 	client    slurm.Client
+	// cluster collects what slurmctld tells of the cluster, for those who ask. It is nil for roles
+	// other than slurmctld, and where SLURMLET_CLUSTER_INTERVAL is 0.
+	cluster *clusterview.Collector
 	// asker asks slurmctld's agent for changes of the node's record, and slurmctld itself where
 	// that is away.
 	asker *merge.Asker
 
+	// began is when the agent was started.
+	began  time.Time
 	life   lifecycle.State
 	events chan lifecycle.Event
 	// alive ends with the agent.
@@ -61,6 +69,8 @@ type Agent struct {
 	turns turns
 	// messageTimeout is slurm.conf's, in nanoseconds, 0 as long as it is not known.
 	messageTimeout atomic.Int64
+	// savesPower: slurmctld may suspend nodes, as far as its configuration is known.
+	savesPower atomic.Bool
 	// asked is cancelled with the question that it belongs to.
 	cancelQuestion context.CancelFunc
 
@@ -73,7 +83,8 @@ type Agent struct {
 	mainLock sync.Mutex // held while a daemon is started, so that its READY meets a known pid
 	main     *process.Process
 	former   *process.Process // has handed over and may not have ended yet
-	mark     mark             // of the slurmd that was started last
+	early    early
+	mark     mark // of the slurmd that was started last
 
 	lastError, lastFatal atomic.Pointer[LastError]
 
@@ -85,9 +96,12 @@ type Agent struct {
 	// follower is nil where the daemon fetches no configuration.
 	follower *confsync.Follower
 	steps    steps
+	usage    *usage // nil where there is nothing to read
 	holders  holders
-	// inherited are the steps of an earlier container that have left their sockets.
+	// inherited are the steps of an earlier container that have left their sockets. firstHere: no
+	// slurmd has used the spool directory before, so the absence of a socket tells nothing.
 	inherited  []string
+	firstHere  bool
 	mismatches mismatchCheck
 	stepEnds   bell
 	published  bell // a status
@@ -102,6 +116,16 @@ type Agent struct {
 	database *accounting.Database
 	// login is what users come in by.
 	login *login.Login
+	// pod is nil for roles without a node.
+	pod *watcher
+	// members are the cluster's pods, nil without SLURMLET_PEERS.
+	members *membership
+	// records keeps node records and pods in step, nil where nobody asks for that.
+	records *nodeRecords
+	// elastic keeps the records of elastic node sets, nil where there are none.
+	elastic *elasticNodes
+	// waits are the jobs that wait for such nodes, nil where there are none.
+	waits *nodeWaits
 }
 
 // Options are the agent's surroundings.
@@ -119,6 +143,9 @@ type Options struct {
 	Observe func(Notice)
 	// LinesLost is how many lines nobody read in time.
 	LinesLost func() int64
+	// Turn, if there is one, waits until a command of Slurm's may run, and done is called after its
+	// end: thousands of agents in one program share a machine (e2e/scale).
+	Turn func(context.Context) (done func(), err error)
 }
 
 // Notice is something worth a line in the log.
@@ -138,7 +165,7 @@ const Source = "slurmlet"
 func Run(ctx context.Context, o Options) (int, error) {
 	alive, end := context.WithCancel(context.WithoutCancel(ctx))
 	defer end()
-	a := &Agent{Options: o, alive: alive, events: make(chan lifecycle.Event, 16), over: make(chan struct{}), spoolMade: make(chan struct{}, 1)}
+	a := &Agent{Options: o, began: time.Now(), alive: alive, events: make(chan lifecycle.Event, 16), over: make(chan struct{}), spoolMade: make(chan struct{}, 1)}
 	if err := a.prepare(); err != nil {
 		return codeOf(err), err
 	}
@@ -172,6 +199,7 @@ func (a *Agent) prepare() error {
 		Hosts:     a.daemon.hosts,
 		Reloads:   a.daemon.reloads,
 		Reaches:   a.daemon.reach != nil,
+		Elastic:   a.Config.Elastic && a.daemon.registers,
 		GresConf:  gresConf(a.Config),
 		Deadlines: lifecycle.NewDeadlines(a.Config.Grace, a.Config.JobSignal.Lead),
 		Lead:      a.Config.JobSignal.Lead,
@@ -186,9 +214,21 @@ func (a *Agent) prepare() error {
 	programs := a.daemon.programs
 	a.hang = a.newHangCheck()
 	a.turns = newTurns(p.Registers)
-	a.client = slurm.Scontrol{
+	scontrol := slurm.Scontrol{
 		Path: programs["scontrol"], Scancel: programs["scancel"], Sinfo: programs["sinfo"], Squeue: programs["squeue"], Sdiag: programs["sdiag"],
-		Env: a.daemon.scontrolEnv(), Asked: a.hang.asked, Turn: a.turns.take,
+		Env: a.daemon.scontrolEnv(), Asked: a.hang.asked, Turn: a.turn,
+	}
+	a.client = scontrol
+	if p.Reloads && a.Config.ClusterInterval > 0 {
+		a.cluster = a.newCollector(scontrol)
+	}
+	if p.Reloads {
+		scontrol.Env = slices.Concat(scontrol.Env, clusterview.Env)
+		look := a.newNodeLook(scontrol)
+		a.records, a.elastic = a.newNodeRecords(look), a.newElasticNodes(look)
+	}
+	if a.elastic != nil {
+		a.waits = a.newNodeWaits(scontrol)
 	}
 	a.asker = &merge.Asker{Prover: a.prover(), Controller: a.Config.Controller, Log: a.log}
 	if a.Config.Merge {
@@ -218,7 +258,7 @@ func (a *Agent) size() error {
 	a.life.Allocation = &now
 	a.sizing.Disk = a.life.Resources.Disk
 	if bad, is := errors.AsType[nodesize.PodInfoError](err); is {
-		a.life.Held = bad.Error()
+		a.life.Unstartable = bad.Error()
 	} else if err != nil {
 		return &Fault{Code: ExitConfig, Err: err}
 	}
@@ -232,10 +272,10 @@ func (a *Agent) size() error {
 	for _, d := range a.life.Resources.Disagreements {
 		a.log(slog.LevelWarn, d)
 	}
-	if _, a.inherited = a.sockets(); len(a.inherited) > 0 {
-		a.life.Inherits = true
-	}
+	_, a.inherited = a.sockets()
+	a.life.Inherits, a.firstHere = len(a.inherited) > 0, a.hasNewSpool()
 	a.watchSteps()
+	a.usage = a.newUsage()
 	return nil
 }
 
@@ -256,14 +296,21 @@ func (a *Agent) open() error {
 	if a.notify, err = notify.Listen(a.notifyPath(), a.daemon.uid(), a.daemon.gid()); err != nil {
 		return err
 	}
+	a.notify.Overhear = a.early.hear
 	if a.output, err = process.NewOutput(a.daemon.program, a.heard); err != nil {
 		return errors.Join(err, a.notify.Close())
 	}
 	if a.life.Reloads {
+		a.elastic.open()
 		a.openConf()
 	}
 	if a.daemon.copy != nil && a.Config.AgentPort != 0 {
 		a.follower = a.newFollower()
+	}
+	if a.Config.Peers != "" {
+		if err := a.openMembership(); err != nil {
+			return err
+		}
 	}
 	a.publish(a.life)
 	return nil
@@ -305,6 +352,7 @@ func (a *Agent) heard(line process.Line) {
 		a.lastFatal.Store(&LastError{At: time.Now(), Text: line.Text})
 	}
 	a.heardLastWords(line.Text)
+	a.waits.heard(line.Text)
 	a.Observe(Notice{Level: line.Level, Source: line.Source, Text: line.Text})
 }
 
@@ -362,7 +410,8 @@ func (a *Agent) post(e lifecycle.Event) {
 // listen starts the goroutines that turn signals and notifications into events.
 func (a *Agent) listen(ctx context.Context) {
 	if a.life.Registers {
-		go a.watchPod()
+		a.pod = newWatcher(a, watch.Options{})
+		go a.watchPod(a.pod)
 	}
 	if a.follower != nil {
 		go a.follower.Run()
@@ -370,6 +419,12 @@ func (a *Agent) listen(ctx context.Context) {
 	if a.life.Reloads {
 		go a.conf.Watch(a.alive, a.post)
 		go a.registration().Run()
+		if a.elastic != nil {
+			go a.elastic.run(a.alive)
+		}
+	}
+	if a.members != nil {
+		go a.members.run(a.alive)
 	}
 	go a.watchdog()
 	go func() {

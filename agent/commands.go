@@ -152,7 +152,7 @@ func (a *Agent) deadlineCommand(_ context.Context, r *http.Request) error {
 	case !at.After(now):
 		return fmt.Errorf("the deadline %s is over", at.Format(time.RFC3339))
 	}
-	a.post(lifecycle.DeadlineSet{At: now, Deadline: at})
+	a.post(lifecycle.DeadlineSet{At: now, Deadline: at, Source: "slurmlet deadline"})
 	return nil
 }
 

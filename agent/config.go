@@ -23,13 +23,15 @@ type Config struct {
 	Role        Role
 	Controller  string // host:port, several separated by commas
 	NodeName    string
-	CPULimit    int64 // thousandths of a CPU; 0: none
-	MemoryLimit int64 // bytes; 0: none
-	Reserve     int64 // bytes
+	Machine     string // the Kubernetes node; empty: nobody has told
+	CPULimit    int64  // thousandths of a CPU; 0: none
+	MemoryLimit int64  // bytes; 0: none
+	Reserve     int64  // bytes
 	Cgroup      CgroupMode
 	OOMGroup    OOMGroup
 	OOMHeadroom int64 // bytes; 0: none
 	DeadSteps   DeadSteps
+	JobMetrics  int // of how many jobs, 0: none
 	Gres        devices.Choice
 	Grace       time.Duration
 	JobSignal   jobSignal
@@ -40,15 +42,25 @@ type Config struct {
 	// ConfSources are directories, ConfDefaults says whether what they leave out is filled in.
 	ConfSources  []string
 	ConfDefaults bool
-	Preflight    reconfig.Preflight
-	StateDir     string
+	// ConfigMap is the name of the one with slurm.conf, whose changes come from slurmlet's controller;
+	// empty for none.
+	ConfigMap string
+	// ElasticSets is a directory with a file for each elastic set of nodes, empty for none.
+	ElasticSets string
+	Preflight   reconfig.Preflight
+	StateDir    string
 	// AgentPort is that of slurmctld's agent, 0 for none. Merge says whether that agent makes the
 	// changes of the node's record.
-	AgentPort  int
-	Merge      bool
-	Daemon     string
-	DaemonArgs []string
-	SlurmUser  string
+	AgentPort int
+	Merge     bool
+	// Elastic: Slurm itself starts and ends this node, whose record has the flag CLOUD.
+	Elastic bool
+	// Peers is host:port of Slurmlet's controller, empty for none. PeersDir has its CA and the
+	// pod's token.
+	Peers, PeersDir string
+	Daemon          string
+	DaemonArgs      []string
+	SlurmUser       string
 	// SSHDConfig and SSSDConfig are files, HostKeys and AuthorizedKeys directories.
 	SSHDConfig, SSSDConfig   string
 	HostKeys, AuthorizedKeys string
@@ -58,12 +70,26 @@ type Config struct {
 	// StorageLimit is in bytes; 0: none. SpoolDir and TmpDir are slurm.conf's SlurmdSpoolDir and TmpFS.
 	StorageLimit     int64
 	SpoolDir, TmpDir string
+	// ClusterInterval is the least time between two collections of what the cluster does; 0: none.
+	ClusterInterval time.Duration
+	// ReportInterval is the time between two looks at the nodes for slurmlet's controller; 0: it is told
+	// nothing. GonePods says whether the records of pods that are gone are deleted.
+	ReportInterval time.Duration
+	GonePods       bool
+	// MetricsUsers is how many users and accounts have metrics of their own.
+	MetricsUsers int
+	// WebSocket is empty for none.
+	WebSocket string
 }
 
 // DefaultRunDir is SLURMLET_RUN_DIR unless it is set.
 const DefaultRunDir = "/run/slurmlet"
 
 const prefix = "SLURMLET_"
+
+// tabledController is the name under which the agent puts the slurmctld of the peers' table into
+// /etc/hosts where SLURMLET_CONTROLLER gives none.
+const tabledController = "slurmctld:6817"
 
 // fromService says whether the kubelet made a variable from a Service whose
 // name begins with "slurmlet" (enableServiceLinks in a pod's spec).
@@ -91,6 +117,9 @@ func FromEnv(role Role, environ []string) (Config, error) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(given)) {
 		faults = append(faults, fmt.Errorf("%s: no such variable; there are %s", name, names()))
+	}
+	if c.Controller == "" && c.Peers != "" {
+		c.Controller = tabledController
 	}
 	return c, errors.Join(append(faults, c.Validate())...)
 }

@@ -7,7 +7,7 @@
 // agent reports all faults at once. It ignores the variables that Kubernetes makes
 // from Services (…_SERVICE_HOST, …_PORT_6817_TCP and so on).
 //
-//	SLURMLET_CONTROLLER     slurmctld's host[:port], several separated by commas; the port is 6817 unless given (slurmd, login: required)
+//	SLURMLET_CONTROLLER     slurmctld's host[:port], several separated by commas; the port is 6817 unless given; with SLURMLET_PEERS it may be left out (slurmd, login: required)
 //	SLURMLET_NODE_NAME      the node's name in Slurm (slurmd; default: the host name)
 //	SLURMLET_CPU_LIMIT      the container's CPU limit in thousandths of a CPU: resourceFieldRef limits.cpu, divisor 1m (slurmd; default: none)
 //	SLURMLET_MEMORY_LIMIT   the container's memory limit in bytes, or with Ki, Mi, Gi, Ti: resourceFieldRef limits.memory (slurmd; default: none)
@@ -19,6 +19,7 @@
 //	SLURMLET_OOM_GROUP      what happens to the container's memory.oom.group, which the kubelet sets to 1: clear, so that a job at the container's limit does not take slurmd with it, or keep (slurmd; default: clear)
 //	SLURMLET_OOM_HEADROOM   memory that a job's cgroup gets above its steps' limit, for slurmstepd, in bytes or with Ki, Mi, Gi, Ti; 0 for none (slurmd; default: 32Mi)
 //	SLURMLET_DEAD_STEPS     a job that has lost a slurmstepd: end (cancel it), requeue (if it is a batch job that allows it, otherwise end) or keep (slurmd; default: end)
+//	SLURMLET_JOB_METRICS    how many jobs have metrics of their own, by their numbers, from 0 to 512: those that began first; see Metrics (slurmd; default: 0)
 //	SLURMLET_GRES           generic resources: auto (the GPUs that the agent finds), none, or name[:type][:count],… with no more GPUs than the agent finds (slurmd; default: auto)
 //	SLURMLET_GRACE_PERIOD   the time from SIGTERM to SIGKILL, as in terminationGracePeriodSeconds: a duration such as 30s or 10m; see below (default: 30s)
 //	SLURMLET_JOB_SIGNAL     a signal that jobs get some time before they are requeued, as in sbatch --signal: [B:]signal[@seconds] (slurmd; default: none)
@@ -27,10 +28,21 @@
 //	SLURMLET_CONF_DIR       Slurm's configuration directory, an absolute path (default: /etc/slurm)
 //	SLURMLET_CONF_SOURCES   directories with slurm.conf and what goes with it, absolute paths separated by colons; see below (slurmctld; default: SLURMLET_CONF_DIR)
 //	SLURMLET_CONF_DEFAULTS  whether the agent adds what a cluster of pods needs and slurm.conf does not set: on or off, see below (slurmctld; default: on)
+//	SLURMLET_CONFIG_MAP     the ConfigMap that the kubelet delivers into the directory with slurm.conf, whose changes slurmlet's controller sends before that; see Peers (slurmctld; default: none)
+//	SLURMLET_ELASTIC_SETS   a directory with a file NAME.json for each set of nodes that Slurm itself starts and ends, an absolute path; see Elastic nodes (slurmctld; default: none)
 //	SLURMLET_PREFLIGHT      how the agent checks an edit before slurmctld gets it: off, parse or full, see below (slurmctld; default: parse)
 //	SLURMLET_STATE_DIR      a directory that outlives the container, an absolute path: the last good configuration is in slurmlet/, slurmctld's state in state/ (at its top if it is there already), unless slurm.conf names another place (slurmctld; default: /var/spool/slurmctld)
+//	SLURMLET_CLUSTER_INTERVAL the least time between two collections of what the cluster does, which slurmctld is asked for when somebody wants to know: a duration from 1s to 1h; 0: slurmctld is never asked; see below (slurmctld; default: 15s)
+//	SLURMLET_METRICS_USERS  how many users and accounts have metrics of their own, which everybody may read who reaches SLURMLET_LISTEN; 0: none (slurmctld; default: 0)
+//	SLURMLET_WEB_SOCKET     a unix socket for "slurmlet web", the status page for people, an absolute path; see below (slurmctld; default: none)
+//	SLURMLET_REPORT_INTERVAL how often slurmctld's agent looks at the nodes for slurmlet's controller, while it is connected: a duration from 1s to 1h; 0: the controller is told nothing; see Peers (slurmctld; default: 10s)
+//	SLURMLET_GONE_PODS      whether the records of nodes whose pods are gone are deleted, and the jobs of machines that are gone requeued: on or off, see Peers (slurmctld; default: on)
 //	SLURMLET_MERGE          whether slurmctld's agent merges the changes that many nodes ask for at once into one: on or off, see below (slurmd; default: on)
+//	SLURMLET_ELASTIC        whether the pod is a node of an elastic set, which Slurm starts and ends by its power saving: yes or no, see Elastic nodes (slurmd; default: no)
 //	SLURMLET_AGENT_PORT     the port of slurmctld's agent, from which the agent learns that slurmd or sackd has missed a configuration, and that slurmctld starts anew; 0: the agent asks nobody (slurmd, login; default: 8817)
+//	SLURMLET_PEERS          host:port of slurmlet's controller, which tells the cluster's pods; without one, names come from DNS; see Peers (default: none)
+//	SLURMLET_PEERS_DIR      a directory with the controller's CA (ca.crt) and the pod's token for it (token, mode 0400), an absolute path (default: /etc/slurmlet/peers)
+//	SLURMLET_MACHINE        the Kubernetes node that the pod runs on, as fieldRef spec.nodeName gives it; see Peers (slurmd; default: none)
 //	SLURMLET_PODINFO_DIR    the mount path of a downward-API volume, an absolute path; see below (slurmd; default: /etc/podinfo)
 //	SLURMLET_DAEMON         the daemon's absolute path (default: the role's name, looked up in PATH)
 //	SLURMLET_DAEMON_ARGS    further arguments for the daemon, separated by spaces (default: none)
@@ -260,6 +272,25 @@
 // a value of your own costs. conmgr_max_connections, TreeWidth and MessageTimeout follow
 // from MaxNodeCount.
 //
+// # The page for people
+//
+// "slurmlet web" serves a read-only page of the cluster: nodes, jobs and why they wait,
+// partitions, drains, what became of each edit of the configuration, and agents. It is a
+// process of its own. It has no key, starts nothing, and may do nothing but ask slurmctld's
+// agent at SLURMLET_WEB_SOCKET. The socket has the agent's user and group and the mode 0660,
+// so the page runs as another user in that group. slurmctld is asked only while somebody
+// looks at the page.
+//
+//	slurmlet web -listen 127.0.0.1:8818 -passwords /etc/slurmlet/web/users -tokens
+//
+// Without a name, a reader sees counts, states, Slurm's version and the names of the cluster
+// and of all partitions. Names of nodes, users and jobs, reasons and the configuration's history need a name: a password in the
+// file of -passwords (htpasswd -B -C 10), or with -tokens one of Slurm's JSON Web Tokens (scontrol
+// token). A browser takes the token in the place of the password, with its user's name. The
+// agent judges tokens by jwt_key of slurm.conf's AuthAltParameters. It takes none where
+// slurm.conf sets PrivateData, has faults, or has no auth/jwt in AuthAltTypes. The page speaks no TLS: put a proxy or an ingress with TLS
+// before it.
+//
 // # Resize
 //
 // Kubernetes resizes pods in place. When the container's limits change, the agent drains
@@ -381,16 +412,22 @@
 // If no step runs on this node, the agent looks every 5 s for an epilog's end, and once a
 // minute for the end of an allocation. No controller of Kubernetes takes part.
 //
+// A suspended job counts as one that runs, as long as a step of it is on the node. slurmctld
+// may show its node as IDLE, and would delete the record. If nobody resumes the job in time,
+// the agent requeues it, and Slurm holds it then (JobHeldAdmin).
+//
 // Many nodes may end at the same moment, and each deletion of a record makes slurmctld
 // rebuild tables of all nodes. The agent therefore asks slurmctld's agent to drain, resume,
 // fail (DOWN) or delete its node (GET /change, signed with auth/slurm's key). slurmctld's
 // agent collects requests for 50 ms, runs one scontrol for all, and tells each agent what
 // slurmctld has said of its node. If slurmctld refuses a list, slurmctld's agent asks again
-// for the nodes that are not known to be done. It takes a request for a node only from the
-// address at which that node's agent follows the configuration. If slurmctld's agent is
-// away, refuses, or does not answer (2 s; 10 s if it has begun), the node's agent runs
-// scontrol itself. It also does so with munge, and with SLURMLET_MERGE=off. Jobs are
-// requeued one by one, because slurmctld takes one request for each job anyway.
+// for the nodes that are not known to be done. After many deletions it asks once whether all
+// of these records are gone; after few, each agent deletes its own once more. It takes a
+// request for a node only from the address at which that node's agent follows the
+// configuration. If slurmctld's agent is away, refuses, or does not answer (5 s; 10 s if it
+// has begun), the node's agent runs scontrol itself. It also does so with munge, and with
+// SLURMLET_MERGE=off. Jobs are requeued one by one, because slurmctld takes one request for
+// each job anyway.
 //
 // A node is in service from slurmd's READY until slurmctld has deleted its record, whatever
 // slurmd does when SIGTERM comes. With auth/slurm, scontrol gets its credentials from slurmd,
@@ -473,6 +510,37 @@
 // "slurmlet drain" keeps new jobs from the node, and "slurmlet resume" lets them come
 // again. Both leave a drain alone that somebody else has set.
 //
+// # Elastic nodes
+//
+// slurmctld starts and ends the nodes of an elastic set by its power saving. Their records have
+// the flag CLOUD, and stay while there are no pods. A pod of such a set has SLURMLET_ELASTIC=yes.
+// Its agent never deletes a record with CLOUD: slurmd would make it anew without CLOUD.
+//
+// The agent compares the record with the pod when slurmd has registered, and after a resize:
+//
+//	The record has more than the pod     slurmctld would give jobs what is not there. The agent drains the node
+//	(CPUs, memory, disk, GPUs), has no   with a reason, the node is not Ready, and the agent looks again
+//	CLOUD, or slurmctld has refused it   until the record is right. Then it lifts the drain.
+//	The record has less, or features or  Jobs run. The agent tells it in the log and in the status,
+//	a weight other than the pod's        and leaves the record as it is.
+//	The topology is another one          The agent brings it up to date.
+//
+// After SIGTERM the agent looks at the record, has slurmctld drain the node and suspend it when no
+// job holds it (state=power_down_asap), and waits for the jobs as above. It exits when slurmctld
+// says POWERING_DOWN or POWERED_DOWN, and no step runs here. An admin's drain keeps its reason
+// until then; slurmctld lifts it when it suspends the node. Where slurmctld has suspended the node
+// before, the agent exits as soon as no step runs. If the record is POWERING_UP, jobs wait for a
+// slurmd that has not registered. They wait for that of the next pod, so the agent leaves the
+// record as it is. When the time for jobs is over, the agent requeues them, and then
+// sends state=power_down_force in place of DOWN. It exits with 75 if slurmctld has not suspended the node in time.
+//
+// When Kubernetes wants no jobs on the machine, the agent sends power_down_asap in place of a
+// drain: the next job gets a pod on another machine.
+//
+// Where nodes are suspended, slurmctld does not miss a batch job that began before the node's boot
+// until ResumeTimeout is over (24.11.5 and 26.05.5). The agent requeues such a job itself, 25 to 50 s
+// after the node is Ready, or has it end as NODE_FAIL. This is so on all nodes of that cluster.
+//
 // # Log
 //
 // The standard output has one JSON object per line: the agent's lines (source "slurmlet")
@@ -484,12 +552,13 @@
 //
 // The agent answers everybody who reaches SLURMLET_LISTEN. It serves its state, whether it
 // is Ready, its version and the hashes of slurmctld's configuration (/status), its metrics
-// (/metrics), and the answers of probes. slurmctld's agent also keeps the requests of
-// agents that wait for another configuration (/conf). Requests are GET or HEAD without a
-// body and with a head of 8 KiB at most, and end within ten seconds. At most 256
+// (/metrics), and the answers of probes. slurmctld's agent also tells what the cluster does, in
+// numbers, and keeps the requests of agents that wait for another configuration (/conf).
+// Requests are GET or HEAD without a body and with a head of 8 KiB at most, and end within ten
+// seconds. At most 256
 // connections (slurmctld: 1024) are open. At slurmctld's agent, 1024 more may wait, and two
-// for each node that there can be. If there are too many, the address with the most loses
-// its oldest.
+// for each node that there can be. At a node's agent, 64 more may wait for a reading of what
+// its processes use. If there are too many, the address with the most loses its oldest.
 //
 // An agent that has auth/slurm's key signs its request to slurmctld's agent with it, over a
 // challenge that it asks for first (/challenge), and accepts only a signed answer. It then
@@ -498,19 +567,149 @@
 // seconds. If the cluster has munge, and no such key, agents wait as strangers do.
 //
 // SLURMLET_RUN_DIR/agent.sock is for root and the agent's own user. It serves the whole status
-// and the commands.
+// and the commands. At slurmctld's agent, /elastic tells which elastic nodes Slurm wants, and
+// /elastic?after=REVISION waits some seconds for another answer than that of Slurmlet-Revision.
+//
+// # Elastic nodes
+//
+// An elastic set is a range of nodes that Slurm itself starts and ends (slurm.conf(5),
+// SuspendProgram). Each file NAME.json in SLURMLET_ELASTIC_SETS is one set. slurmctld's agent
+// follows the directory:
+//
+//	{"nodes": "gpu-[0-99]", "min": 0, "cpuLimit": "4", "memoryLimit": "16Gi", "gres": "gpu:a100:2", "features": ["gpu"]}
+//
+//	nodes          all names that there can be, as a host list
+//	min            how many nodes stay up; the first ones are started for it (default: 0)
+//	idleSeconds    after how long without a job a node is suspended, where slurm.conf says it too: from 26.05 on a
+//	               record keeps what its partition said when the record was made (default: as the partition says)
+//	cpuLimit       the CPU limit of a pod, as Kubernetes writes it: 4 or 1500m
+//	memoryLimit    the memory limit of a pod, as Kubernetes writes it: 16Gi
+//	storageLimit   the limit of ephemeral storage (default: none, and then no TmpDisk)
+//	memoryReserve  SLURMLET_RESERVE_MEMORY of the pods (default: 64Mi)
+//	gres           SLURMLET_GRES of the pods: name[:type][:count],… (default: none)
+//	features       Features, a list of names
+//	weight         Weight, a whole number (default: 1)
+//	topology       Topology, as in default:rack1 (Slurm 25.05 and later)
+//
+// If a file has a fault, its set stays as it was, and the log and the status name the file, the
+// key, the value and what is allowed.
+//
+// The agent makes a record (State=CLOUD) for each name that has none, and marks it in its
+// Comment. It computes the size as a slurmd's agent does. It changes features, weight and
+// topology while jobs run. If the size of a set changes, or a set loses names, the agent drains
+// these records, waits until no job and no reservation holds them, has slurmctld power them
+// down, and deletes them after their pods. A record that the agent has not made is never
+// touched.
+//
+// The sets are a part of slurmctld's configuration (elastic-sets.json in the set of files), so
+// their change is an edit. Where slurm.conf does not set it, the agent adds the power saving that
+// they need. The programs are links to slurmlet in SLURMLET_RUN_DIR/programs, with a socket beside
+// them that is slurmctld's user's alone and answers nothing else:
+//
+//	resume, suspend, resume-failed  (ResumeProgram, SuspendProgram, ResumeFailProgram) have the agent look at the nodes at once, and succeed
+//	                                when it has heard of that, within 5 s.
+//	wait-nodes                      (PrologSlurmctld) waits until all nodes of a job are up, because slurmctld itself looks for that every 30 s.
+//	                                It ends, too, when the job is not CONFIGURING any more, when slurmctld or the agent does not answer for
+//	                                20 or 30 s, and when four fifths of PrologEpilogTimeout are over, after which slurmctld would end it and
+//	                                requeue the job. It always succeeds: slurmctld holds a job whose PrologSlurmctld fails.
+//
+// While jobs wait, the agent asks slurmctld for the states of their nodes and of the jobs, every half
+// second to 4 s, for all of them at once. slurmctld's line "Node … now responding", which it writes
+// with SlurmctldDebug=info and more, has the agent ask at once.
+//
+// Slurm wants a node's pod unless the record is POWERED_DOWN or POWERING_DOWN. slurmlet's
+// controller makes the pods. If a pod does not start for 30 s, the node becomes DOWN with
+// Kubernetes' reason, and slurmctld requeues its jobs. A pod that finds no machine has until 30 s
+// before ResumeTimeout. The node returns after a minute. If nodes fail again, they return after 2, 4
+// and at most 30 minutes. A node whose pod has ended takes jobs again at once.
+//
+// # Peers
+//
+// With SLURMLET_PEERS the agent keeps one stream from slurmlet's controller, by TLS. The stream
+// begins with the table of the cluster's pods, and then has what changes. The agent puts their
+// names into /etc/hosts, so they resolve without DNS, as soon as a pod has its address. It
+// never truncates that file, and each of its lines ends in "# slurmlet.dev/peer". A name that
+// another line has is left alone, and the status says so. If the agent cannot write the file,
+// it says so once, and DNS is asked.
+//
+// A single name in SLURMLET_CONTROLLER leads to the slurmctld of the table. Of several, each
+// leads to the pod whose name is its first label. Without such a pod DNS has the name. Without
+// SLURMLET_CONTROLLER the name is "slurmctld". Other roles may have SLURMLET_CONTROLLER for this.
+//
+// The agent reads the CA and the token for each connection, because the kubelet replaces them. It
+// refuses a token that others than its own user can read. If the controller is away, the last
+// table stays. The agent tries again after pauses that grow to 15 s and with the cluster's size,
+// at random, so that agents do not come back at once.
+//
+// The controller also tells what Kubernetes knows of the pod itself:
+//
+//   - The deadline of a pod that is deleted with less time than SLURMLET_GRACE_PERIOD: it counts as
+//     one of "slurmlet deadline" does.
+//   - Features, topology and weight that the machine gives its nodes, made of its labels: the Slurm
+//     node has its features beside the pod's own, and its topology and weight where the pod has
+//     none. They change while jobs run, as the pod's own do.
+//   - Why the node must take no jobs, as a cordoned Kubernetes node: the agent drains the node with
+//     the reason "slurmlet cordon: machine NAME …", and resumes it when Kubernetes lets jobs come
+//     again. A drain of somebody else's stays as it is; while it does, the agent looks at it again after
+//     pauses that grow to two minutes, because jobs must not start when it is lifted. If the
+//     controller is away, the agent lifts a drain that names another machine than SLURMLET_MACHINE.
+//
+// slurmctld's agent tells the controller of each node whether jobs hold it (busy), whether none does
+// (idle), or whether no slurmd answers (absent), and the reason of a drain. It tells all nodes to a new
+// controller, and then those that have changed. It asks slurmctld for the nodes and for suspended jobs each
+// SLURMLET_REPORT_INTERVAL, and two seconds after a pod has come or an agent has changed its node. It asks
+// nothing while the controller is away. A slurmctld that does not answer changes nothing.
+//
+// With SLURMLET_CONFIG_MAP slurmctld's agent gets a changed ConfigMap from the controller, and treats it as
+// if the kubelet had delivered it. The ConfigMap must have the label slurmlet.dev/conf with the cluster's
+// name, and the directory must hold nothing else but keys, which the kubelet alone delivers. The agent takes
+// nothing from the controller before the directory has held a version that the controller has told of. What
+// the kubelet then delivers later counts as an edit, unless it is the streamed version or an older one. If the
+// kubelet has not delivered the streamed version within five minutes, that version stays in use, the
+// status tells the fault, and the agent takes no newer one from the controller before the kubelet delivers.
+// "slurmlet reload" takes what the directory holds then. A container that starts anew in the pod goes on
+// with the streamed version.
+//
+// With SLURMLET_GONE_PODS=on the agent deletes the record of a pod that is gone, if slurmd made the record
+// by registering, no job and no reservation has it, and no other pod has its name. A busy record stays until
+// its job ends. If Kubernetes knows that the machine is gone too, the agent sets the node DOWN, and slurmctld
+// requeues its jobs at once. Jobs that may not be requeued fail, with an AdminComment. As long as
+// the node's agent is connected to slurmctld's agent, the node and its jobs are left alone, and the log
+// warns. A record that an earlier slurmctld's agent has left goes when it has been DOWN for SlurmdTimeout
+// because its slurmd does not answer, no table had its pod for as long, and a slurmlet made it.
+//
+// # Metrics of the cluster
+//
+// GET /metrics of slurmctld's agent has what slurmctld tells of the cluster, before the agent's
+// own metrics: all metrics that slurmctld has itself from 25.11 on, by its names, for every
+// version, and slurmlet_cluster_…, for which Slurm has none. Bytes are bytes and seconds are
+// seconds. Where slurmctld's own value is another one, the metric's help says so. GET
+// /metrics/slurm-exporter has the metrics of both generations of slurm-exporter, by its names
+// and in its units. "go doc ./internal/clusterview/series" says where the tables are.
+//
+// The agent asks slurmctld when a client wants to know, and at most once in
+// SLURMLET_CLUSTER_INTERVAL, however many clients there are. Each client waits for the answer,
+// but at most 8 s or four fifths of the time that Prometheus waits. Then it gets the last values.
+// slurmlet_cluster_read_timestamp_seconds says how old the values of each family are, and
+// slurmlet_cluster_up is 0 as long as slurmctld does not answer. A family that slurmctld has not
+// told of since the agent began has no metrics.
+//
+// The metrics have names of nodes, partitions, features and licenses. Names of users and
+// accounts are there only with SLURMLET_METRICS_USERS, for those with the most jobs. The others
+// are added up as "other".
 //
 // # Metrics
 //
 // GET /metrics is the status in numbers, for Prometheus. It holds no text that people or
-// daemons have written. The only names in it are those of files, keys and nodes. The agent
-// asks nobody for it. What it tells of jobs and other nodes is what slurmctld said last.
+// daemons have written. The only names in it are those of files, keys, nodes and GPUs. The
+// agent asks nobody for it. What it tells of jobs and other nodes is what slurmctld said last.
 // Counters begin with the container, times are seconds since 1970, and what is unknown is
 // missing.
 //
 // Every role (keys: where auth/slurm is used):
 //
 //	slurmlet_build_info{version,role}             1, with slurmlet's version and the container's role
+//	slurmlet_agent_start_time_seconds             When the agent, and the container, was started
 //	slurmlet_state{state}                         1 for the state that the container is in, 0 for the others
 //	slurmlet_state_start_time_seconds             When the container came into this state
 //	slurmlet_ready                                1 while the daemon does its work, and every service beside it: /readyz succeeds
@@ -525,6 +724,30 @@
 //	slurmlet_keys_timestamp_seconds               When the keys were put in place
 //	slurmlet_keys_first_expiry_timestamp_seconds  When the first of the keys expires, if one does
 //	slurmlet_keys_refused                         1 while the mounted keys are others, which cannot be used
+//
+// With SLURMLET_PEERS:
+//
+//	slurmlet_peers_connected          1 while the stream from slurmlet's controller stands
+//	slurmlet_peers_streams_total      Streams from slurmlet's controller that began
+//	slurmlet_peers_timestamp_seconds  When the table of the peers was last known to be right
+//	slurmlet_peers                    Pods of the cluster in the last table
+//	slurmlet_peers_names_taken        Names of peers that other lines of /etc/hosts have with another address
+//	slurmlet_peers_names_missing      1 while the agent cannot write peers' names into /etc/hosts
+//
+// With SLURMLET_PEERS, of slurmctld's agent:
+//
+//	slurmlet_records_timestamp_seconds  When slurmctld told its nodes last, for slurmlet's controller
+//	slurmlet_records_nodes{state}       Nodes as slurmlet's controller is told of them
+//	slurmlet_records_waiting            Pods of nodes that are gone whose records stay for now
+//	slurmlet_records_deleted_total      Records deleted because their pods are gone
+//	slurmlet_records_lost_total         Nodes set DOWN because their machines are gone
+//	slurmlet_elastic_timestamp_seconds  When slurmctld told its nodes last, for the elastic node sets
+//	slurmlet_elastic_refused            1 while files of SLURMLET_ELASTIC_SETS cannot be used
+//	slurmlet_elastic_records{set}       Node records of an elastic set
+//	slurmlet_elastic_wanted{set}        Nodes of an elastic set that Slurm wants
+//	slurmlet_elastic_starting{set}      Nodes of an elastic set that Slurm wants and that are not up yet
+//	slurmlet_elastic_failed{set}        Nodes of an elastic set that are DOWN because they did not start
+//	slurmlet_elastic_start_seconds{set} Seconds from when Slurm wanted a node until it was up
 //
 // From SIGTERM on:
 //
@@ -568,6 +791,71 @@
 //	slurmlet_steps_dead_total              Steps that have lost their slurmstepd
 //	slurmlet_steps_leftover_cgroups_total  Empty cgroups that Slurm had left and the agent has removed
 //
+// slurmd, whose jobs have cgroups of Slurm's (cgroup v2): what they use. The agent reads the
+// kernel's files when somebody asks, and once a second at most. A reading that takes longer
+// than five seconds is missing from the answer.
+//
+//	slurmlet_node_jobs_cpu_seconds_total                   CPU time of the node's jobs
+//	slurmlet_node_jobs_cpu_user_seconds_total              CPU time of the node's jobs in user mode
+//	slurmlet_node_jobs_cpu_system_seconds_total            CPU time of the node's jobs in the kernel
+//	slurmlet_node_jobs_cpu_periods_total                   Periods of the own CPU quota of the node's jobs (cpu.max), if there is one
+//	slurmlet_node_jobs_cpu_throttled_periods_total         Periods in which the own CPU quota of the node's jobs was used up
+//	slurmlet_node_jobs_cpu_throttled_seconds_total         Time for which the own CPU quota of the node's jobs held them up, summed over the CPUs
+//	slurmlet_node_jobs_cpu_throttled_by_any_seconds_total  Time for which any CPU quota, also one above, held up the node's jobs, summed over the CPUs (Linux 6.6)
+//	slurmlet_node_jobs_cpu_pressure_some_seconds_total     Time in which some threads of the node's jobs waited for a CPU (PSI)
+//	slurmlet_node_jobs_cpu_pressure_full_seconds_total     Time in which all threads of the node's jobs waited for a CPU (PSI)
+//	slurmlet_node_jobs_memory_usage_bytes                  Memory of the node's jobs, with the files that the kernel caches for them
+//	slurmlet_node_jobs_memory_peak_bytes                   The most memory that the node's jobs have had at once (Linux 5.19)
+//	slurmlet_node_jobs_memory_anon_bytes                   Memory of the node's jobs that no file backs
+//	slurmlet_node_jobs_memory_file_bytes                   Memory of the node's jobs that files back, with memory_shmem_bytes
+//	slurmlet_node_jobs_memory_shmem_bytes                  Memory of the node's jobs in tmpfs, /dev/shm and shared segments
+//	slurmlet_node_jobs_memory_high_bytes                   The memory above which the kernel slows down the node's jobs, if there is a limit
+//	slurmlet_node_jobs_memory_limit_bytes                  The memory limit of the node's jobs, if there is one
+//	slurmlet_node_jobs_memory_oom_kills_total              Processes of the node's jobs that the kernel has killed for want of memory
+//	slurmlet_node_jobs_memory_pressure_some_seconds_total  Time in which some threads of the node's jobs waited for memory (PSI)
+//	slurmlet_node_jobs_memory_pressure_full_seconds_total  Time in which all threads of the node's jobs waited for memory (PSI)
+//	slurmlet_node_jobs_swap_usage_bytes                    Swap space of the node's jobs
+//	slurmlet_node_jobs_swap_limit_bytes                    The limit of swap space of the node's jobs, if there is one
+//	slurmlet_node_jobs_io_read_bytes_total                 Bytes that the node's jobs have read from block devices
+//	slurmlet_node_jobs_io_written_bytes_total              Bytes that the node's jobs have written to block devices
+//	slurmlet_node_jobs_io_reads_total                      Read operations of the node's jobs on block devices
+//	slurmlet_node_jobs_io_writes_total                     Write operations of the node's jobs on block devices
+//	slurmlet_node_jobs_io_pressure_some_seconds_total      Time in which some threads of the node's jobs waited for a block device (PSI)
+//	slurmlet_node_jobs_io_pressure_full_seconds_total      Time in which all threads of the node's jobs waited for a block device (PSI)
+//	slurmlet_node_jobs_threads                             Processes and threads of the node's jobs
+//	slurmlet_node_jobs_threads_limit                       The limit of processes and threads of the node's jobs, if there is one
+//	slurmlet_node_jobs                                     Jobs that have a cgroup on the node
+//	slurmlet_node_jobs_left_out                            Jobs beyond SLURMLET_JOB_METRICS, which have no metrics of their own
+//	slurmlet_node_usage_timestamp_seconds                  When the agent read what the node's processes use
+//	slurmlet_node_usage_read_seconds                       How long that took
+//	slurmlet_node_gpu_present{gpu,type}                    1 while the container has the GPU's device node, 0 if it has vanished since the start
+//	slurmlet_node_gpu_memory_bytes{gpu,type}               Memory of the GPU, where its driver tells it without a library (AMD)
+//	slurmlet_node_gpu_memory_used_bytes{gpu,type}          Memory of the GPU that is in use, where its driver tells it without a library (AMD)
+//
+// slurmlet_node_daemons_… tells the same of the agent, slurmd and what they run (prolog,
+// epilog, kubectl exec). slurmlet_node_container_… tells it of the whole container. With
+// SLURMLET_JOB_METRICS, slurmlet_job_…{job_id} tells it of so many jobs, the oldest first. In
+// 26.05 the agent learns a job's number from its slurmstepds, so a job has no metrics before
+// its first slurmstepd runs. No metric names a user.
+//
+// A slurmstepd counts for its job, as in Slurm's own accounting. A node's counters are those
+// of the cgroup that holds all jobs, so they do not fall when a job ends. The agent adds what
+// a block device had counted that is gone, and what a cgroup had counted that another has
+// replaced. A job's counters begin and end with its cgroup. In an allocation whose last step
+// has ended, Slurm makes the cgroup anew for the next step.
+//
+// The agent tells only the numbers that the kernel keeps. Where a limit is not set, a
+// controller is off, PSI is off (psi=0), or the kernel is too old, the line is missing, and
+// is no zero. The kernel counts the periods of a quota for the cgroup that has the quota,
+// which is the container's. A block device and the devices below it (LVM, RAID, dm-crypt)
+// all count. Network file systems and tmpfs have no block device.
+//
+// Of a GPU the agent tells whether its device node is there and, of AMD's, the memory. Its use,
+// temperature and errors need the vendor's library (NVML, ROCm SMI). The agent cannot tell
+// which job holds a GPU, because the kernel keeps the devices of a cgroup in an eBPF program,
+// and shows the open files of users' processes only with CAP_SYS_PTRACE. slurmctld knows it
+// (scontrol show job -d).
+//
 // login:
 //
 //	slurmlet_sessions                         Users' sessions
@@ -576,7 +864,8 @@
 //
 // # Exit status
 //
-//	0    stopped in order after SIGTERM, SIGINT or SIGRTMIN+3
+//	0    stopped in order after SIGTERM, SIGINT or SIGRTMIN+3; a slurmd that crashes while it stops counts as in order if
+//	     slurmctld has deleted its record (24.11 does so rarely, after "Slurmd shutdown completing")
 //	1    the agent itself failed; "slurmlet check": an error is among the findings, and Slurm would refuse the files
 //	64   wrong usage: unknown role or command (EX_USAGE)
 //	69   "slurmlet status", "slurmlet probe": no agent answers (EX_UNAVAILABLE)

@@ -37,9 +37,21 @@ func (a *Agent) jobsHolding(ctx context.Context, node *slurm.Node, steps []strin
 		if err != nil || len(jobs) > 0 || !node.Allocated() {
 			return jobs, false, err
 		}
+		if len(a.holders.add(nil)) > 0 {
+			if held, err := a.stillAllocated(ctx); err != nil || !held { // the question is asked anew
+				return nil, false, err
+			}
+		}
 	}
 	jobs, err = a.jobsHere(ctx)
 	return jobs, err == nil && len(steps) == 0, err
+}
+
+// stillAllocated asks for the record again, because the last job that is known may have ended after the record was asked
+// for: slurmctld would look for another one among all jobs.
+func (a *Agent) stillAllocated(ctx context.Context) (bool, error) {
+	node, err := a.client.Glance(ctx, a.Config.NodeName)
+	return node != nil && node.Allocated(), err
 }
 
 // knownJobs asks by their numbers which jobs are not over: those of steps, or where none runs, all

@@ -57,7 +57,7 @@ func (a *Agent) sockets() (living, dead []string) {
 }
 
 func (a *Agent) lookAtSockets() (living, dead []string) {
-	for _, step := range a.stepNames() {
+	for _, step := range a.socketNames() {
 		if answers(filepath.Join(a.Root, a.Config.SpoolDir, a.Config.NodeName+"_"+step)) {
 			living = append(living, step)
 		} else {
@@ -67,8 +67,15 @@ func (a *Agent) lookAtSockets() (living, dead []string) {
 	return living, dead
 }
 
-// stepNames are those of all sockets, <job>.<step>, whether somebody listens or not.
-func (a *Agent) stepNames() []string {
+// hasNewSpool: slurmd leaves files in the spool directory, and there are none yet.
+func (a *Agent) hasNewSpool() bool {
+	entries, err := os.ReadDir(filepath.Join(a.Root, a.Config.SpoolDir))
+	used := slices.ContainsFunc(entries, func(e os.DirEntry) bool { return e.Name() != "lost+found" }) // a file system's own
+	return !used && (err == nil || errors.Is(err, os.ErrNotExist))
+}
+
+// socketNames are those of all sockets, <job>.<step>, whether somebody listens or not.
+func (a *Agent) socketNames() []string {
 	entries, err := os.ReadDir(filepath.Join(a.Root, a.Config.SpoolDir))
 	if err != nil {
 		return nil // slurmd has not made it
@@ -96,8 +103,12 @@ func answers(path string) bool {
 func (a *Agent) askJobs(ctx context.Context, act lifecycle.AskJobs) lifecycle.Event {
 	need := act.Need
 	need.Jobs = false // of a node that may be idle, slurmctld's answer to its deletion tells
+	before := a.stepSockets()
 	e := a.recordAnswer(ctx, act.Number, need)
 	steps := a.stepSockets()
+	if len(before) > 0 && len(steps) == 0 && e.Err == nil { // the last step has ended meanwhile
+		e = a.recordAnswer(ctx, act.Number, need)
+	}
 	e.Steps = len(steps)
 	if e.Err != nil || e.Node == nil || !e.Node.Busy() {
 		return e

@@ -90,14 +90,15 @@ func (a *Agent) notified(m notify.Message) {
 	}
 }
 
-// adopt makes pid the main process, by the word of the present one.
+// adopt makes pid the main process, by the word of the present one; or whom pid has named itself in
+// the meantime, because its predecessor's word was late.
 func (a *Agent) adopt(pid, by int) (*process.Process, error) {
 	a.mainLock.Lock()
 	defer a.mainLock.Unlock()
 	if a.main == nil || a.main.PID() != by {
 		return nil, fmt.Errorf("process %d has handed over before", by)
 	}
-	p, err := a.Table.Adopt(pid)
+	p, err := a.Table.Adopt(a.early.last(pid, time.Now()))
 	if err == nil {
 		a.former = a.main
 		a.takeOver(p)

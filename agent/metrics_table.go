@@ -15,6 +15,7 @@ import (
 // ofAll are the metrics of every container. The package comment lists them all.
 var ofAll = []metric[Status]{
 	{"build_info", "version,role", "1, with slurmlet's version and the container's role", func(s *Status) []sample { return amount(1, s.Version, string(s.Role)) }},
+	{"agent_start_time_seconds", "", "When the agent, and the container, was started", func(s *Status) []sample { return moment(s.Began) }},
 	{"state", "state", "1 for the state that the container is in, 0 for the others", states},
 	{"state_start_time_seconds", "", "When the container came into this state", func(s *Status) []sample { return moment(s.Since) }},
 	{"ready", "", "1 while the daemon does its work, and every service beside it: /readyz succeeds", func(s *Status) []sample { return whether(s.Serving()) }},
@@ -43,6 +44,43 @@ var ofKeys = []metric[KeysStatus]{
 	{"keys_timestamp_seconds", "", "When the keys were put in place", func(k *KeysStatus) []sample { return moment(k.Since) }},
 	{"keys_first_expiry_timestamp_seconds", "", "When the first of the keys expires, if one does", func(k *KeysStatus) []sample { return moment(k.firstExpiry()) }},
 	{"keys_refused", "", "1 while the mounted keys are others, which cannot be used", func(k *KeysStatus) []sample { return whether(k.Refused != "") }},
+}
+
+var ofPeers = []metric[PeersStatus]{
+	{"peers_connected", "", "1 while the stream from slurmlet's controller stands", func(p *PeersStatus) []sample { return whether(p.Connected) }},
+	{"peers_streams_total", "", "Streams from slurmlet's controller that began", func(p *PeersStatus) []sample { return amount(p.Streams) }},
+	{"peers_timestamp_seconds", "", "When the table of the peers was last known to be right", func(p *PeersStatus) []sample { return moment(p.Updated) }},
+	{"peers", "", "Pods of the cluster in the last table", func(p *PeersStatus) []sample { return amount(p.Peers) }},
+	{"peers_names_taken", "", "Names of peers that other lines of /etc/hosts have with another address", func(p *PeersStatus) []sample { return amount(len(p.Taken)) }},
+	{"peers_names_missing", "", "1 while the agent cannot write peers' names into /etc/hosts", func(p *PeersStatus) []sample { return whether(p.HostsFault != "") }},
+}
+
+var ofRecords = []metric[RecordsStatus]{
+	{"records_timestamp_seconds", "", "When slurmctld told its nodes last, for slurmlet's controller", func(r *RecordsStatus) []sample { return moment(r.Looked) }},
+	{"records_nodes", "state", "Nodes as slurmlet's controller is told of them", func(r *RecordsStatus) []sample {
+		return slices.Concat(amount(r.Idle, "idle"), amount(r.Busy, "busy"), amount(r.Absent, "absent"))
+	}},
+	{"records_waiting", "", "Pods of nodes that are gone whose records stay for now", func(r *RecordsStatus) []sample { return amount(r.Waiting) }},
+	{"records_deleted_total", "", "Records deleted because their pods are gone", func(r *RecordsStatus) []sample { return amount(r.Deleted) }},
+	{"records_lost_total", "", "Nodes set DOWN because their machines are gone", func(r *RecordsStatus) []sample { return amount(r.Lost) }},
+}
+
+var ofElastic = []metric[ElasticStatus]{
+	{"elastic_timestamp_seconds", "", "When slurmctld told its nodes last, for the elastic node sets", func(e *ElasticStatus) []sample { return moment(e.Looked) }},
+	{"elastic_refused", "", "1 while files of SLURMLET_ELASTIC_SETS cannot be used", func(e *ElasticStatus) []sample { return whether(e.Fault != "") }},
+	ofElasticSets("elastic_records", "Node records of an elastic set", func(s *ElasticSet) int { return s.Records }),
+	ofElasticSets("elastic_wanted", "Nodes of an elastic set that Slurm wants", func(s *ElasticSet) int { return s.Wanted }),
+	ofElasticSets("elastic_starting", "Nodes of an elastic set that Slurm wants and that are not up yet", func(s *ElasticSet) int { return s.Starting }),
+	ofElasticSets("elastic_failed", "Nodes of an elastic set that are DOWN because they did not start", func(s *ElasticSet) int { return s.Failed }),
+}
+
+func ofElasticSets(name, help string, count func(*ElasticSet) int) metric[ElasticStatus] {
+	return metric[ElasticStatus]{name, "set", help, func(e *ElasticStatus) (all []sample) {
+		for i := range e.Sets {
+			all = append(all, amount(count(&e.Sets[i]), e.Sets[i].Name)...)
+		}
+		return all
+	}}
 }
 
 func (s *KeysStatus) firstExpiry() (first time.Time) {

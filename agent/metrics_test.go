@@ -18,9 +18,11 @@ import (
 
 	"github.com/slurmlet/slurmlet/cgroup"
 	"github.com/slurmlet/slurmlet/internal/devices"
+	"github.com/slurmlet/slurmlet/internal/exposition"
 	"github.com/slurmlet/slurmlet/internal/lifecycle"
 	"github.com/slurmlet/slurmlet/internal/login"
 	"github.com/slurmlet/slurmlet/internal/nodesize"
+	"github.com/slurmlet/slurmlet/internal/peers"
 	"github.com/slurmlet/slurmlet/internal/reconfig"
 )
 
@@ -34,12 +36,30 @@ var (
 
 var statuses = map[string]Status{
 	"slurmctld": {
-		Role: Slurmctld, State: lifecycle.Ready, Since: noon, Version: "v1", Started: true, Main: &MainStatus{PID: 7, Since: noon},
+		Role: Slurmctld, State: lifecycle.Ready, Since: noon, Version: "v1", Began: noon, Started: true, Main: &MainStatus{PID: 7, Since: noon},
 		Keys: &KeysStatus{Signs: "2026", Since: noon, Accepts: []KeyStatus{{Name: "2026"}, {Name: "slurm.key", Expires: &later}}},
 		Conf: &reconfig.Status{
 			Sources: []string{"/etc/slurm"}, Live: "5feceb66ffc8", Good: "5feceb66ffc8", Took: 3, Missed: []string{"node-7"},
 			Reloads: reconfig.Reloads{Taken: 2, Refused: 1, Last: &reconfig.Reload{At: later, Seconds: 1.75}},
 		},
+	},
+	"peers": {
+		Role: Login, State: lifecycle.Ready, Since: noon, Version: "v1",
+		Peers: &PeersStatus{
+			ClientStatus: peers.ClientStatus{Connected: true, Updated: later, Peers: 12, Streams: 3, Fault: "a secret"}, Names: 11,
+			Taken: []string{"a secret"}, HostsFault: "a secret", Machine: "a secret", Drain: "a secret",
+		},
+	},
+	"records": {
+		Role: Slurmctld, State: lifecycle.Ready, Since: noon, Version: "v1",
+		Records: &RecordsStatus{Looked: later, Idle: 3, Busy: 5, Absent: 2, Fault: "a secret", Waiting: 1, Kept: map[string]string{"a secret": "a secret"}, Deleted: 7, Lost: 4},
+	},
+	"elastic": {
+		Role: Slurmctld, State: lifecycle.Ready, Since: noon, Version: "v1",
+		Elastic: &ElasticStatus{Revision: 9, Looked: later, Fault: "a secret", Sets: []ElasticSet{
+			{Name: "cpu", Records: 500, Wanted: 3, Up: 2, Starting: 1, starts: startTimes{buckets: [10]int{1, 2, 0, 1}, seconds: 21.5}},
+			{Name: "gpu", Records: 4, Failed: 2, Foreign: "a secret", Failing: []ElasticFailure{{Nodes: "a secret", Reason: "a secret"}}},
+		}},
 	},
 	"slurmctld-refused": {
 		Role: Slurmctld, State: lifecycle.Reloading, Since: noon, Version: "v1", Started: true, Main: &MainStatus{PID: 9, Since: noon}, LastError: &LastError{At: later, Text: "a secret"},
@@ -127,7 +147,7 @@ func FuzzMetrics(f *testing.F) {
 		})
 		for name, family := range all {
 			for _, pair := range family.GetMetric()[0].GetLabel() {
-				require.LessOrEqual(t, len(pair.GetValue()), mostLabel, name)
+				require.LessOrEqual(t, len(pair.GetValue()), exposition.MaxLabel, name)
 			}
 		}
 		if info, found := all["slurmlet_config_refused_info"]; found {

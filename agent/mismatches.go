@@ -92,6 +92,7 @@ func (a *Agent) learn(cluster slurm.Config) {
 	if timeout, err := cluster.Seconds("MessageTimeout"); err == nil {
 		a.messageTimeout.Store(int64(timeout))
 	}
+	a.savesPower.Store(cluster.Names("ResumeProgram") && cluster.Names("SuspendProgram"))
 }
 
 // mayBind says whether root in this container may have CAP_SYS_NICE, which is

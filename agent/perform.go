@@ -95,6 +95,10 @@ func (a *Agent) change(ctx context.Context, c lifecycle.Change) error {
 		return a.asker.Change(ctx, merge.Change{Verb: merge.Resume, Node: node}, func(ctx context.Context) error { return a.client.ResumeNode(ctx, node) })
 	case lifecycle.FailNode:
 		return a.asker.Change(ctx, merge.Change{Verb: merge.Fail, Node: node, Reason: c.Reason}, func(ctx context.Context) error { return a.client.FailNode(ctx, node, c.Reason) })
+	case lifecycle.PowerDownNode:
+		return a.powerDown(ctx, c.Reason)
+	case lifecycle.PowerOffNode:
+		return a.asker.Change(ctx, merge.Change{Verb: merge.PowerOff, Node: node, Reason: c.Reason}, func(ctx context.Context) error { return a.client.PowerOffNode(ctx, node, c.Reason) })
 	case lifecycle.UpdateNode:
 		return a.client.UpdateNode(ctx, node, c.Fields)
 	case lifecycle.RequeueJobs:
@@ -105,6 +109,12 @@ func (a *Agent) change(ctx context.Context, c lifecycle.Change) error {
 		return a.startSackd(ctx)
 	}
 	panic(fmt.Sprintf("change: no such verb: %d", c.Verb))
+}
+
+// powerDown drains an elastic node, which slurmctld suspends after its jobs.
+func (a *Agent) powerDown(ctx context.Context, reason string) error {
+	node := a.Config.NodeName
+	return a.asker.Change(ctx, merge.Change{Verb: merge.PowerDown, Node: node, Reason: reason}, func(ctx context.Context) error { return a.client.PowerDownNode(ctx, node, reason) })
 }
 
 // exit ends what still runs here when the daemon's life is over.
@@ -200,7 +210,7 @@ func (a *Agent) knownGres(ctx context.Context, n *slurm.Node) error {
 // cannot get its configuration asks again only after 10 s.
 func (a *Agent) reachController(ctx context.Context) error {
 	var faults []error
-	for address := range strings.SplitSeq(a.Config.Controller, ",") {
+	for _, address := range a.controllerAddresses() {
 		var d net.Dialer
 		conn, err := d.DialContext(ctx, "tcp", address)
 		if err == nil {
@@ -209,6 +219,25 @@ func (a *Agent) reachController(ctx context.Context) error {
 		faults = append(faults, fmt.Errorf("cannot reach slurmctld: %w", err))
 	}
 	return errors.Join(faults...)
+}
+
+// controllerAddresses are where slurmctld may be: by the peers' table, and then by its name.
+func (a *Agent) controllerAddresses() (all []string) {
+	for address := range strings.SplitSeq(a.Config.Controller, ",") {
+		host, port, _ := net.SplitHostPort(address) // parseControllers made it
+		for _, one := range a.members.find(host) {
+			all = append(all, net.JoinHostPort(one.String(), port))
+		}
+		all = append(all, address)
+	}
+	return all
+}
+
+// controllerPort is slurmctld's.
+func (a *Agent) controllerPort() string {
+	first, _, _ := strings.Cut(a.Config.Controller, ",")
+	_, port, _ := net.SplitHostPort(first) // parseControllers made it
+	return port
 }
 
 // inquire asks slurmctld in the background; a question that is open still is

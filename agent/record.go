@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/slurmlet/slurmlet/internal/lifecycle"
+	"github.com/slurmlet/slurmlet/internal/merge"
 	"github.com/slurmlet/slurmlet/internal/process"
 	"github.com/slurmlet/slurmlet/internal/slurm"
 )
@@ -50,9 +51,18 @@ func (a *Agent) recordAnswer(ctx context.Context, number int, need lifecycle.Nee
 	return e
 }
 
-// askRecord asks for the one node where that is enough. An idle node may be MIXED in that answer
-// (slurm.Scontrol.Glance).
+// askRecord asks for the node record, and for suspended jobs where slurmctld shows the node as idle.
 func (a *Agent) askRecord(ctx context.Context, need lifecycle.Need) (*slurm.Node, error) {
+	node, err := a.shownRecord(ctx, need)
+	if err == nil && node != nil && !node.Busy() {
+		node.Suspended, err = a.suspendedJobs(ctx)
+	}
+	return node, err
+}
+
+// shownRecord asks for the one node where that is enough. An idle node may be MIXED in that answer
+// (slurm.Scontrol.Glance).
+func (a *Agent) shownRecord(ctx context.Context, need lifecycle.Need) (*slurm.Node, error) {
 	name := a.Config.NodeName
 	if need.Topology {
 		return a.client.WholeNode(ctx, name)
@@ -64,9 +74,37 @@ func (a *Agent) askRecord(ctx context.Context, need lifecycle.Need) (*slurm.Node
 	case node == nil && need.Absence, node != nil && need.Start && !a.isMarked(node):
 		return a.client.WholeNode(ctx, name)
 	case node != nil && node.Is("MIXED") && (need.Jobs || isReserved(node)) && len(a.stepSockets()) == 0:
-		return a.client.WholeNode(ctx, name)
+		return a.recounted(ctx)
 	}
 	return node, nil
+}
+
+// suspendedJobs are those of the steps that run here. Without an answer the node is not idle: the
+// question is asked anew.
+func (a *Agent) suspendedJobs(ctx context.Context) (names []string, err error) {
+	jobs, err := a.jobsOf(ctx, a.stepSockets())
+	for i := range jobs {
+		if jobs[i].Suspended() {
+			names = append(names, jobs[i].Name())
+		}
+	}
+	return names, err
+}
+
+// recounted asks for the one node after slurmctld has counted the allocated CPUs of all nodes anew.
+// slurmctld's agent has it count for all who ask. Where that agent is away, the answer about all
+// nodes is the count.
+func (a *Agent) recounted(ctx context.Context) (whole *slurm.Node, err error) {
+	name, direct := a.Config.NodeName, false
+	err = a.asker.Change(ctx, merge.Change{Verb: merge.Recount, Node: name}, func(ctx context.Context) (err error) {
+		direct = true
+		whole, err = a.client.WholeNode(ctx, name)
+		return err
+	})
+	if err != nil || direct {
+		return whole, err
+	}
+	return a.client.Node(ctx, name)
 }
 
 // isReserved: slurmctld refuses to delete the record, whether jobs hold it or not.

@@ -2,12 +2,14 @@ package agent
 
 import (
 	"context"
+	"log/slog"
 	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/slurmlet/slurmlet/internal/lifecycle"
+	"github.com/slurmlet/slurmlet/internal/merge"
 	"github.com/slurmlet/slurmlet/internal/slurm"
 )
 
@@ -15,12 +17,17 @@ import (
 type glanced struct {
 	staleCluster
 	brief, whole *slurm.Node
+	later        *slurm.Node // brief, from the second question on
 	asked        []string
 }
 
 func (g *glanced) Glance(context.Context, string) (*slurm.Node, error) {
 	g.asked = append(g.asked, "one")
-	return g.brief, nil
+	node := g.brief
+	if g.later != nil {
+		g.brief = g.later
+	}
+	return node, nil
 }
 
 func (g *glanced) WholeNode(context.Context, string) (*slurm.Node, error) {
@@ -43,6 +50,7 @@ func TestDoubtfulNode(t *testing.T) {
 	job := func(state string) []slurm.Job { return []slurm.Job{{ID: 5, State: []string{state}}} }
 	for name, c := range map[string]struct {
 		states   []string
+		later    []string // when the record is asked for again
 		need     lifecycle.Need
 		step     string // a socket in the spool directory
 		known    []string
@@ -60,16 +68,24 @@ func TestDoubtfulNode(t *testing.T) {
 		"MIXED, and jobs hold it":          {states: []string{"MIXED"}, need: lifecycle.Need{Jobs: true}, jobs: job("RUNNING"), asked: []string{"one", "jobs", "job 5"}, doubtful: true, told: 1},
 		"MIXED, with a step":               {states: []string{"MIXED"}, step: "5.0", jobs: job("RUNNING"), asked: []string{"one", "job 5"}, told: 1},
 		"ALLOCATED, after a job of ours":   {states: []string{"ALLOCATED"}, known: []string{"5"}, jobs: job("RUNNING"), asked: []string{"one", "job 5"}, told: 1},
+		"ALLOCATED, our job is just over":  {states: []string{"ALLOCATED"}, later: []string{"IDLE"}, known: []string{"5"}, jobs: job("COMPLETED"), asked: []string{"one", "job 5", "one"}},
+		"ALLOCATED, by another job":        {states: []string{"ALLOCATED"}, known: []string{"5"}, jobs: job("COMPLETED"), asked: []string{"one", "job 5", "one", "jobs", "job 5"}, told: 1},
 		"MIXED and COMPLETING":             {states: []string{"MIXED", "COMPLETING"}, known: []string{"5"}, jobs: job("COMPLETING"), asked: []string{"one", "job 5"}, told: 1},
 		"MIXED and RESERVED":               {states: []string{"MIXED", "RESERVED"}, asked: []string{"one", "all"}},
 		"IDLE":                             {states: []string{"IDLE"}, asked: []string{"one"}},
+		"IDLE, a job of ours has ended":    {states: []string{"IDLE"}, step: "5.0", jobs: job("COMPLETED"), asked: []string{"one", "job 5"}},
+		"IDLE, a job of ours is suspended": {states: []string{"IDLE"}, step: "5.0", jobs: job("SUSPENDED"), asked: []string{"one", "job 5", "job 5"}, told: 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := &glanced{brief: record("", c.states...), whole: record("", "IDLE")}
 			g.jobs, g.err = c.jobs, c.fault
+			if c.later != nil {
+				g.later = record("", c.later...)
+			}
 			a := &Agent{
 				Options: Options{Root: t.TempDir(), Config: Config{NodeName: "n1"}, Observe: func(Notice) {}},
 				client:  g,
+				asker:   &merge.Asker{Log: func(slog.Level, string, ...slog.Attr) {}}, // without slurmctld's agent
 			}
 			a.holders.add(c.known)
 			if c.step != "" {

@@ -4,8 +4,10 @@ import (
 	"log/slog"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
+	"github.com/slurmlet/slurmlet/internal/notify"
 	"github.com/slurmlet/slurmlet/internal/process"
 )
 
@@ -31,7 +33,49 @@ func (a *Agent) heardLastWords(text string) {
 	if err != nil || main == nil || main.PID() == successor { // the message may be heard first
 		return
 	}
-	time.AfterFunc(handOverTime, func() { a.freeHandOver(main, said) })
+	time.AfterFunc(handOverTime, func() { a.freeHandOver(successor, said) })
+}
+
+// early is what processes of root's have said about their successors before they were known
+// themselves: while one hand-over hangs, the successor may hand over in its turn. What one has said
+// counts once the main process has named it.
+type early struct {
+	lock sync.Mutex
+	said []handOver
+}
+
+type handOver struct {
+	from, to int
+	at       time.Time
+}
+
+const (
+	// mostEarly bounds what is kept. A slurmd takes a reconfigure every half second at most.
+	mostEarly = 16
+	// earlyTime is well above handOverTime, and well below the time in which a pid becomes another's.
+	earlyTime = 3 * handOverTime
+)
+
+func (e *early) hear(m notify.Message) {
+	if m.MainPID == 0 || m.MainPID == m.PID {
+		return
+	}
+	e.lock.Lock()
+	defer e.lock.Unlock()
+	e.said = append(e.said, handOver{m.PID, m.MainPID, time.Now()})
+	e.said = e.said[max(0, len(e.said)-mostEarly):]
+}
+
+// last is the last successor in the line that begins with pid.
+func (e *early) last(pid int, now time.Time) int {
+	e.lock.Lock()
+	defer e.lock.Unlock()
+	for _, h := range e.said { // in the order in which they were said
+		if h.from == pid && now.Sub(h.at) < earlyTime {
+			pid = h.to
+		}
+	}
+	return pid
 }
 
 func (a *Agent) mainProcess() *process.Process {
@@ -41,9 +85,10 @@ func (a *Agent) mainProcess() *process.Process {
 }
 
 // freeHandOver ends what keeps the main process from its end, which it has announced: a
-// fork that is older than its last words.
-func (a *Agent) freeHandOver(main *process.Process, said time.Time) {
-	if a.mainProcess() != main {
+// fork that is older than its last words. A later main process has none that is as old.
+func (a *Agent) freeHandOver(successor int, said time.Time) {
+	main := a.mainProcess()
+	if main == nil || main.PID() == successor {
 		return
 	}
 	ended := main.EndForks(func(pid int) bool {

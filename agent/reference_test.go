@@ -80,8 +80,9 @@ func TestReferenceOfExits(t *testing.T) {
 	require.Contains(t, want, strconv.Itoa(ExitConfig))
 }
 
-// TestReferenceOfMetrics: every metric that the statuses of TestMetrics have is
-// explained by its HELP, and no other.
+// TestReferenceOfMetrics: every metric that the statuses of TestMetrics have, and
+// the reading of TestUsageMetrics, is explained by its HELP, and no other. What
+// the daemons, the container and each job use is explained with what all jobs use.
 func TestReferenceOfMetrics(t *testing.T) {
 	want := map[string]string{}
 	for _, s := range statuses {
@@ -89,11 +90,19 @@ func TestReferenceOfMetrics(t *testing.T) {
 			want[name+labels(family)] = family.GetHelp()
 		}
 	}
+	usage := usageFamilies(t)
+	for name, family := range usage {
+		if twin := twin(name); twin != "" {
+			require.Contains(t, usage, twin, name)
+			continue
+		}
+		want[name+labels(family)] = family.GetHelp()
+	}
 	have := map[string]string{}
 	for _, found := range regexp.MustCompile(`(?m)^\t(slurmlet_\S+) +(.*)$`).FindAllStringSubmatch(packageComment(t), -1) {
 		have[found[1]] = found[2]
 	}
-	require.Equal(t, want, have, "metrics_table.go (expected), by the statuses of metrics_test.go, and doc.go (actual): the same metrics, labels and texts")
+	require.Equal(t, want, have, "metrics_table.go and usage_table.go (expected), by the statuses of metrics_test.go and usage_test.go, and doc.go (actual): the same metrics, labels and texts")
 }
 
 func labels(family *dto.MetricFamily) string {

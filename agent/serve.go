@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/slurmlet/slurmlet/internal/clusterview/series"
 	"github.com/slurmlet/slurmlet/internal/confsync"
 	"github.com/slurmlet/slurmlet/internal/lifecycle"
 	"github.com/slurmlet/slurmlet/internal/merge"
@@ -26,10 +27,11 @@ import (
 // HTTP, for root (or the agent's user) alone.
 const SocketName = "agent.sock"
 
-// servers are the port, which strangers reach, and the socket.
+// servers are the port, which strangers reach, the socket, and the sockets of "slurmlet web" and of
+// slurmctld's programs, nil where there are none.
 type servers struct {
-	port   *publichttp.Server
-	socket *http.Server
+	port                  *publichttp.Server
+	socket, web, programs *http.Server
 }
 
 const (
@@ -53,17 +55,35 @@ func (a *Agent) serve() (servers, error) {
 	if a.life.Reloads {
 		limits.Active, limits.Waiting = mostAtController, confsync.MostUnknown
 	}
+	if a.usage != nil {
+		limits.Waiting, limits.WaitTimeout = mostForUsage, visitPatience
+	}
 	verifier := &proof.Verifier{Keys: a.keys.current.Load}
-	a.feed.Verifier = verifier
+	a.feed.Verifier, a.feed.Log = verifier, a.log
 	merger := &merge.Merger{Slurm: a.client, Verifier: verifier, Done: a.over, Log: a.log}
-	port, err := publichttp.Listen(a.Config.Listen, a.publicHandler(verifier, merger), limits)
+	if a.records != nil {
+		merger.Made = a.records.stir
+	}
+	var cluster *clusterMetrics
+	if a.cluster != nil {
+		cluster = &clusterMetrics{a.cluster, series.NewTexts(series.Options{Users: a.Config.MetricsUsers}), a.ownMetrics, limits.Report, map[clusterScrape]*publichttp.Waiters{}}
+	}
+	port, err := publichttp.Listen(a.Config.Listen, a.publicHandler(verifier, merger, cluster), limits)
 	if err != nil {
 		return servers{}, errors.Join(fmt.Errorf("SLURMLET_LISTEN: %w", err), local.Close())
 	}
 	a.feed.Serve(port)
-	socket := &http.Server{Handler: a.localHandler(), ReadTimeout: 10 * time.Second, WriteTimeout: 10 * time.Second}
+	web, err := a.serveWeb()
+	if err != nil {
+		return servers{}, errors.Join(err, port.Close(), local.Close())
+	}
+	programs, err := a.servePrograms()
+	if err != nil {
+		return servers{}, errors.Join(err, port.Close(), local.Close())
+	}
+	socket := &http.Server{Handler: a.localHandler(cluster), ReadTimeout: 10 * time.Second, WriteTimeout: 10 * time.Second}
 	go func() { _ = socket.Serve(local) }()
-	return servers{port, socket}, nil
+	return servers{port, socket, web, programs}, nil
 }
 
 // listenSocket replaces the socket of an agent that is gone; the directory
@@ -86,25 +106,36 @@ func listenSocket(path string) (net.Listener, error) {
 
 func (s servers) close() {
 	_ = errors.Join(s.port.Close(), s.socket.Close()) // the process ends
+	for _, one := range []*http.Server{s.web, s.programs} {
+		if one != nil {
+			_ = one.Close()
+		}
+	}
 }
 
 // handler answers probes and whoever asks for numbers.
-func (a *Agent) handler(probe func(good func(Status) bool) http.HandlerFunc) *http.ServeMux {
+func (a *Agent) handler(probe func(good func(Status) bool) http.HandlerFunc, metrics http.HandlerFunc) *http.ServeMux {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /livez", probe(func(s Status) bool { return s.State != lifecycle.Exited }))
 	mux.HandleFunc("GET /readyz", probe(Status.Serving))
 	mux.HandleFunc("GET /startupz", probe(func(s Status) bool { return s.Started }))
-	mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Type", metricsType)
-		_ = a.counted().WriteMetrics(w) // the reader has gone
-	})
+	mux.HandleFunc("GET /metrics", metrics)
 	return mux
 }
 
-// publicHandler is for the port, which everybody may reach: it tells no text, no user, no
-// job, and what is asked there costs next to nothing.
-func (a *Agent) publicHandler(verifier *proof.Verifier, merger *merge.Merger) *http.ServeMux {
-	mux := a.handler(a.publicProbe)
+// publicHandler is for the port, which everybody may reach. It tells no secret and no text of a job's
+// user. Metrics name jobs and users only where SLURMLET_JOB_METRICS and SLURMLET_METRICS_USERS ask
+// for that. What strangers ask costs little, however many they are. slurmctld's agent asks slurmctld at
+// most once in SLURMLET_CLUSTER_INTERVAL, and all of them get the same text.
+func (a *Agent) publicHandler(verifier *proof.Verifier, merger *merge.Merger, cluster *clusterMetrics) *http.ServeMux {
+	metrics := http.HandlerFunc(a.publicMetrics)
+	if cluster != nil {
+		metrics = cluster.serve(series.Native)
+	}
+	mux := a.handler(a.publicProbe, metrics)
+	if cluster != nil {
+		mux.HandleFunc("GET "+exporterPath, cluster.serve(series.Exporter))
+	}
 	mux.HandleFunc("GET /status", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		_ = a.brief().public().writeJSON(w)
@@ -119,8 +150,15 @@ func (a *Agent) publicHandler(verifier *proof.Verifier, merger *merge.Merger) *h
 
 // localHandler tells everything and takes commands: who may use the socket is root, or the
 // agent's own user.
-func (a *Agent) localHandler() http.Handler {
-	mux := a.handler(a.probe)
+func (a *Agent) localHandler(cluster *clusterMetrics) http.Handler {
+	metrics := http.HandlerFunc(a.localMetrics)
+	if cluster != nil {
+		metrics = cluster.serveLocally(series.Native)
+	}
+	mux := a.handler(a.probe, metrics)
+	if cluster != nil {
+		mux.HandleFunc("GET "+exporterPath, cluster.serveLocally(series.Exporter))
+	}
 	mux.HandleFunc("GET /status", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		_ = a.Status().WriteJSON(w)
@@ -133,6 +171,9 @@ func (a *Agent) localHandler() http.Handler {
 	if a.life.Reloads {
 		mux.HandleFunc("POST /reload", a.command(func(ctx context.Context, _ *http.Request) error { return a.conf.Reload(ctx, a.post) }))
 		mux.HandleFunc("GET /diff", a.serveDiff)
+	}
+	if a.elastic != nil {
+		mux.HandleFunc("GET /elastic", a.elastic.serveElastic)
 	}
 	return mux
 }

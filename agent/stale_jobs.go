@@ -89,7 +89,31 @@ func (a *Agent) endLost(ctx context.Context) (lost []string, err error) {
 		return nil, err
 	}
 	living := a.stepSockets()
-	return a.lostJobs(jobs, living), a.endLostSteps(ctx, jobs, living)
+	lost = a.lostJobs(jobs, living)
+	return lost, errors.Join(a.endForgotten(ctx, jobs, lost), a.endLostSteps(ctx, jobs, living))
+}
+
+// bootTime is how much sooner than the node's boot a job must have begun for slurmctld to let it wait:
+// MessageTimeout (slurm.conf(5)), and 5 s.
+const bootTime = 15 * time.Second
+
+// endForgotten ends those of the lost jobs that began before this container. Where power saving is on,
+// slurmctld lets them wait for the boot until ResumeTimeout is over, however often slurmd registers
+// without them (24.11.5 and 26.05.5: job_mgr.c, _purge_missing_jobs).
+func (a *Agent) endForgotten(ctx context.Context, jobs []slurm.Job, lost []string) error {
+	if !a.savesPower.Load() {
+		return nil
+	}
+	var dead []slurm.Job
+	for i := range jobs {
+		if job := &jobs[i]; slices.Contains(lost, job.Name()) && job.Start.Before(a.daemon.booted.Add(-bootTime)) {
+			dead = append(dead, *job)
+		}
+	}
+	if len(dead) == 0 {
+		return nil
+	}
+	return errors.Join(a.requeueStaleJobs(ctx, dead), a.failStaleJobs(ctx, dead))
 }
 
 // lostJobs are the batch jobs whose script does not run.
@@ -108,6 +132,13 @@ func (a *Agent) lostJobs(jobs []slurm.Job, living []string) (lost []string) {
 // hasScript: the job's script is among the steps that run.
 func hasScript(living []string, job *slurm.Job) bool {
 	return slices.Contains(living, fmt.Sprint(job.ID)+batchStep) || slices.Contains(living, unknownStep)
+}
+
+// hasStep: a step of the job is among those that run.
+func hasStep(living []string, job *slurm.Job) bool {
+	return slices.ContainsFunc(living, func(step string) bool {
+		return step == unknownStep || strings.HasPrefix(step, fmt.Sprint(job.ID)+".")
+	})
 }
 
 // hasBegun: slurmctld takes the job's script for running here. Not so while a
@@ -133,8 +164,7 @@ func (a *Agent) failStaleJobs(ctx context.Context, dead []slurm.Job) error {
 			return err
 		}
 	}
-	holders, err := a.client.JobsOn(ctx, a.Config.NodeName)
-	if err != nil || slices.ContainsFunc(holders, func(id string) bool { return !contains(dead, id) }) {
+	if free, err := a.holdsNothingBut(ctx, dead); err != nil || !free {
 		return err
 	}
 	for i := range dead {
@@ -147,6 +177,28 @@ func (a *Agent) failStaleJobs(ctx context.Context, dead []slurm.Job) error {
 		return err
 	}
 	return a.client.FailNode(ctx, a.Config.NodeName, reasonStale)
+}
+
+// holdsNothingBut: the node holds dead jobs alone, and jobs that have ended in an earlier container.
+// slurmctld waits for slurmd's word on the end of these, which that container did not give any more,
+// and asks for it again only after a minute and a half.
+func (a *Agent) holdsNothingBut(ctx context.Context, dead []slurm.Job) (bool, error) {
+	holders, err := a.client.JobsOn(ctx, a.Config.NodeName)
+	if err != nil {
+		return false, err
+	}
+	others := slices.DeleteFunc(holders, func(id string) bool { return contains(dead, id) })
+	jobs, err := a.jobs(ctx, others)
+	living := a.stepSockets()
+	return len(jobs) == len(others) && !slices.ContainsFunc(jobs, func(j slurm.Job) bool {
+		return !a.hasEnded(&j) || hasStep(living, &j)
+	}), err
+}
+
+// hasEnded: slurmctld waits for the end of a job that began in an earlier container. The start of a
+// requeued one is the next, which slurmctld expects.
+func (a *Agent) hasEnded(job *slurm.Job) bool {
+	return slices.Contains(job.State, "COMPLETING") && (slices.Contains(job.State, "PENDING") || job.Start.Before(a.daemon.booted))
 }
 
 func contains(jobs []slurm.Job, id string) bool {

@@ -75,6 +75,7 @@ func TestStaleJobs(t *testing.T) {
 	allocation := func(j *slurm.Job) { j.Batch = false }
 	restarted := func(j *slurm.Job) { j.Start.Time = time.Unix(1001, 0) }
 	ending := func(j *slurm.Job) { j.State = []string{"CANCELLED", "COMPLETING"} }
+	requeued := func(j *slurm.Job) { j.State, j.Start.Time = []string{"PENDING", "COMPLETING"}, time.Unix(9000, 0) }
 	const (
 		drain   = "drain: " + reasonStale
 		comment = "comment 4 slurmlet: the container of n1 ended, and the job may not be requeued"
@@ -94,6 +95,10 @@ func TestStaleJobs(t *testing.T) {
 		"may not, drained by slurmctld":          {jobs: []slurm.Job{job(4, false)}, node: record("Low socket*core*thread count, Low CPUs", "IDLE", "DRAIN", "INVALID_REG"), told: []string{drain, comment, down}},
 		"may not, drained by an admin":           {jobs: []slurm.Job{job(4, false)}, node: record("bad disk", "IDLE", "DRAIN")},
 		"may not, and another job lives":         {jobs: []slurm.Job{job(4, false), job(5, false)}, told: []string{drain}},
+		"may not, and another one has ended":     {jobs: []slurm.Job{job(4, false), job(5, true, ending)}, told: []string{drain, comment, down}},
+		"may not, and a requeued one has ended":  {jobs: []slurm.Job{job(4, false), job(5, true, requeued)}, told: []string{drain, comment, down}},
+		"may not, and one of now ends":           {jobs: []slurm.Job{job(4, false), job(5, true, ending, restarted)}, told: []string{drain}},
+		"may not, and one ends whose steps live": {jobs: []slurm.Job{job(4, false), job(6, true, ending)}, told: []string{drain}},
 		"may not, and a new job has come":        {jobs: []slurm.Job{job(4, false)}, new: 9, told: []string{drain}},
 		"its script has not begun":               {jobs: []slurm.Job{job(3, true)}, steps: []string{}},
 		"a step of a script elsewhere":           {jobs: []slurm.Job{job(3, true)}, steps: []string{"3.0"}},
@@ -154,6 +159,40 @@ func TestLostJobs(t *testing.T) {
 			listening(t, filepath.Join(a.Root, "n1_6"+batchStep))
 			found := a.findLost(t.Context(), 5)
 			assert.Equal(t, lifecycle.LostJobsFound{Number: 5, Lost: c.lost}, found)
+		})
+	}
+}
+
+// TestForgottenJobs: where nodes are suspended, slurmctld does not miss a job that began before the node's boot.
+func TestForgottenJobs(t *testing.T) {
+	old := time.Now().Add(-time.Minute)
+	job := func(id int64, requeue bool) slurm.Job {
+		return slurm.Job{ID: id, State: []string{"RUNNING"}, Batch: true, BatchHost: "n1", Requeue: requeue, Start: slurm.Time{Time: old}}
+	}
+	const comment = "comment 3 slurmlet: the container of n1 ended, and the job may not be requeued"
+	for name, c := range map[string]struct {
+		job    slurm.Job
+		booted time.Time
+		steady bool // no node is suspended
+		told   []string
+	}{
+		"may be requeued":                    {job: job(3, true), booted: time.Now(), told: []string{"requeue 3"}},
+		"may not":                            {job: job(3, false), booted: time.Now(), told: []string{"drain: " + reasonStale, comment, "down: " + reasonStale}},
+		"slurmctld misses it":                {job: job(3, true), booted: time.Now(), steady: true},
+		"it began in this container":         {job: job(3, true), booted: old.Add(-time.Second)},
+		"it began about with this container": {job: job(3, true), booted: old.Add(bootTime - time.Second)},
+		"its script lives in this container": {job: job(6, true), booted: time.Now()},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := &staleCluster{jobs: []slurm.Job{c.job}, node: record("", "MIXED")}
+			a := &Agent{
+				Options: Options{Root: t.TempDir(), Config: Config{NodeName: "n1"}, Observe: func(Notice) {}},
+				client:  m, daemon: daemon{booted: c.booted},
+			}
+			a.savesPower.Store(!c.steady)
+			listening(t, filepath.Join(a.Root, "n1_6"+batchStep))
+			require.NoError(t, a.findLost(t.Context(), 5).(lifecycle.LostJobsFound).Err)
+			assert.Equal(t, c.told, m.told)
 		})
 	}
 }

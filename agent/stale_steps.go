@@ -62,6 +62,10 @@ func (a *Agent) lostStep(ctx context.Context, job *slurm.Job, living []string) (
 		case !hosts.Contains(a.Config.NodeName):
 		case step.Nodes == 1 || slices.Contains(a.inherited, socket):
 			return step.ID, nil
+		case a.firstHere:
+			// The former pod did not end in order, because it would have waited for the job. For
+			// the job that is a node's failure, wherever its step had come.
+			return step.ID, nil
 		default:
 			a.log(slog.LevelWarn, "a step has no slurmstepd here since before the container's start: it may have ended in order here, and is left alone", slog.String("step", step.ID))
 		}
@@ -108,7 +112,7 @@ func (a *Agent) endLostStep(ctx context.Context, job *slurm.Job, step string) er
 		}
 	}
 	if err == nil {
-		a.steps.ended.Add(1)
+		a.steps.dead.Add(1)
 		a.log(slog.LevelError, "a step has died with an earlier container, and srun waits for it: "+said, slog.String("step", step), slog.String("user", job.User))
 	}
 	return err

@@ -45,6 +45,7 @@ func TestLostSteps(t *testing.T) {
 		step      slurm.Step
 		inherited []string
 		do        DeadSteps
+		firstHere bool
 		living    string
 		told      []string
 	}{
@@ -57,6 +58,8 @@ func TestLostSteps(t *testing.T) {
 		"it is to be kept":                 {job: job, step: step, inherited: left, do: DeadStepsKeep},
 		"of a pod that has gone":           {job: job, step: with(func(s *slurm.Step) { s.Nodes, s.Hosts = 1, "n1" }), told: []string{comment, "cancel 3"}},
 		"it may have ended in order":       {job: job, step: step},
+		"of several nodes, and a new pod":  {job: requeues, step: step, firstHere: true, told: []string{comment, "requeue 3"}},
+		"begun since, in a new pod":        {job: young, step: step, firstHere: true},
 		"it runs":                          {job: job, step: step, inherited: left, living: "3.0"},
 		"it is elsewhere":                  {job: job, step: with(func(s *slurm.Step) { s.Hosts = "n[2-3]" }), inherited: left},
 		"slurmctld knows of its end":       {job: job, step: with(func(s *slurm.Step) { s.Running = false }), inherited: left},
@@ -70,7 +73,7 @@ func TestLostSteps(t *testing.T) {
 			m := &staleCluster{jobs: []slurm.Job{c.job}, node: record("", "MIXED"), steps: []slurm.Step{c.step}}
 			a := &Agent{
 				Options: Options{Root: t.TempDir(), Config: Config{NodeName: "n1", DeadSteps: c.do}, Observe: func(Notice) {}},
-				client:  m, inherited: c.inherited, daemon: daemon{booted: booted},
+				client:  m, inherited: c.inherited, firstHere: c.firstHere, daemon: daemon{booted: booted},
 			}
 			if c.living != "" {
 				listening(t, filepath.Join(a.Root, "n1_"+c.living))

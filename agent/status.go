@@ -26,6 +26,8 @@ type Status struct {
 	Doing   string          `json:"doing,omitempty"`
 	Reason  string          `json:"reason,omitempty"`
 	Version string          `json:"version"`
+	// Began is when the agent, and the container, was started.
+	Began time.Time `json:"began"`
 	// Started says whether the container has been Ready once.
 	Started bool        `json:"started"`
 	Node    *NodeStatus `json:"node,omitempty"`
@@ -42,6 +44,12 @@ type Status struct {
 	Conf *reconfig.Status `json:"conf,omitempty"`
 	// ConfFault is why slurmd or sackd has another configuration than slurmctld.
 	ConfFault string `json:"conf_fault,omitempty"`
+	// Peers are the cluster's pods, by slurmlet's controller.
+	Peers *PeersStatus `json:"peers,omitempty"`
+	// Records are slurmctld's node records, beside the cluster's pods.
+	Records *RecordsStatus `json:"records,omitempty"`
+	// Elastic are the sets of nodes that Slurm starts and ends.
+	Elastic *ElasticStatus `json:"elastic,omitempty"`
 	// LinesLost are lines of the log that nobody read in time.
 	LinesLost int64 `json:"lines_lost,omitempty"`
 	// Stopping is nil before SIGTERM.
@@ -68,7 +76,10 @@ type NodeStatus struct {
 	Mismatches *MismatchStatus `json:"fit,omitempty"`
 	// Fault is why the last change of the pod could not be followed, Refusal why
 	// slurmctld did not take the traits.
-	Fault   string `json:"fault,omitempty"`
+	Fault string `json:"fault,omitempty"`
+	// Unlike is in what the record of an elastic node is another one than the pod, Elastic that the node is one.
+	Unlike  string `json:"unlike,omitempty"`
+	Elastic bool   `json:"elastic,omitempty"`
 	Refusal string `json:"refusal,omitempty"`
 	// Steps is what is done in the cgroups of jobs.
 	Steps *StepsStatus `json:"steps,omitempty"`
@@ -120,6 +131,7 @@ func (a *Agent) brief() Status {
 	if s.Conf != nil {
 		s.Conf = a.conf.Complete(*s.Conf)
 	}
+	s.Peers, s.Records, s.Elastic = a.members.status(), a.records.told(), a.elastic.told()
 	return s
 }
 
@@ -131,7 +143,7 @@ func (a *Agent) publish(next lifecycle.State) {
 	}
 	s := Status{
 		Role: a.Config.Role, State: next.Phase, Since: since, Doing: next.Activity.String(), Reason: next.Reason,
-		Version: a.Version, Started: next.WasReady, Restarts: next.Starts,
+		Version: a.Version, Began: a.began, Started: next.WasReady, Restarts: next.Starts,
 	}
 	if next.Main != 0 {
 		s.Main = &MainStatus{PID: next.Main, Since: next.MainSince}
@@ -140,6 +152,7 @@ func (a *Agent) publish(next lifecycle.State) {
 		s.Node = &NodeStatus{
 			Name: a.Config.NodeName, Conf: next.Size.Conf() + next.Traits.Conf(), Size: next.Size, Limits: next.Resources,
 			Traits: next.Traits, Grace: next.Grace.Sooner(next.Deadline), Cgroup: &a.delegated, Gres: a.gres, Fault: next.Fault, Refusal: next.Refusal,
+			Unlike: next.Unlike, Elastic: next.Elastic,
 		}
 	}
 	if next.Phase == lifecycle.Stopping || next.Phase == lifecycle.Exited {
@@ -159,6 +172,9 @@ func (a *Agent) publish(next lifecycle.State) {
 	}
 	if next.Fault != "" && next.Fault != a.life.Fault {
 		a.log(slog.LevelError, "cannot follow the pod's change; the node stays as it is", slog.String("error", next.Fault))
+	}
+	if next.Unlike != "" && next.Unlike != a.life.Unlike {
+		a.log(slog.LevelWarn, "the record of this elastic node is another one than the pod, and only its set can put it right", slog.String("error", next.Unlike))
 	}
 	if next.Refusal != "" && next.Refusal != a.life.Refusal {
 		a.log(slog.LevelError, "slurmctld does not take what the pod's annotations say", slog.String("error", next.Refusal))
@@ -221,6 +237,15 @@ func (s Status) WriteText(w io.Writer) error {
 	if s.ConfFault != "" {
 		row("Fault", "%s", s.ConfFault)
 	}
+	if s.Peers != nil {
+		s.Peers.rows(row)
+	}
+	if s.Records != nil {
+		s.Records.rows(row)
+	}
+	if s.Elastic != nil {
+		s.Elastic.rows(row)
+	}
 	if s.LinesLost > 0 {
 		row("Log", "%d lines were lost: nobody read the container's output in time", s.LinesLost)
 	}
@@ -278,6 +303,9 @@ func (n *NodeStatus) rows(row func(name, format string, args ...any)) {
 	}
 	if n.Refusal != "" {
 		row("Fault", "slurmctld does not take what the pod's annotations say: %s", n.Refusal)
+	}
+	if n.Unlike != "" {
+		row("Fault", "the record of this elastic node is another one than the pod: %s", n.Unlike)
 	}
 	row("Steps", "%s", n.Steps)
 	if n.Mismatches == nil {

@@ -52,7 +52,7 @@ func parseOOMGroup(text string) (OOMGroup, error) {
 type steps struct {
 	watch  *cgroup.Steps
 	errors []string
-	ended  atomic.Int64
+	dead   atomic.Int64
 	taken  atomic.Int64
 	fault  atomic.Pointer[string] // the last one
 }
@@ -136,7 +136,7 @@ func (a *Agent) logOrphaned(step cgroup.StepOrphaned, said string) {
 	if said == "" {
 		return // it has ended in order; only its cgroup was left
 	}
-	a.steps.ended.Add(1)
+	a.steps.dead.Add(1)
 	a.log(slog.LevelError, "the slurmstepd of a step has died: "+said, slog.String("step", step.String()))
 }
 
@@ -182,7 +182,7 @@ func (a *Agent) judgeEmpty(ctx context.Context, id cgroup.StepID) (said string, 
 func (a *Agent) stepsStatus() *StepsStatus {
 	s := &StepsStatus{
 		OOMGroup: a.Config.OOMGroup, OOMHeadroom: a.Config.OOMHeadroom, DeadSteps: a.Config.DeadSteps,
-		Watching: a.steps.watch != nil, Errors: a.steps.errors, Dead: a.steps.ended.Load(), Leftovers: a.steps.taken.Load(),
+		Watching: a.steps.watch != nil, Errors: a.steps.errors, Dead: a.steps.dead.Load(), Leftovers: a.steps.taken.Load(),
 	}
 	if fault := a.steps.fault.Load(); fault != nil {
 		s.Errors = append(slices.Clip(s.Errors), *fault)

@@ -44,6 +44,23 @@ func (t turns) take(ctx context.Context) (done func(), err error) {
 // end lets all questions through from now on.
 func (t turns) end() { close(t.over) }
 
+// turn waits until this agent may run a command, and until the program may.
+func (a *Agent) turn(ctx context.Context) (done func(), err error) {
+	own, err := a.turns.take(ctx)
+	if err != nil || a.Turn == nil {
+		return own, err
+	}
+	shared, err := a.Turn(ctx)
+	if err != nil {
+		own()
+		return nil, err
+	}
+	return func() {
+		shared()
+		own()
+	}, nil
+}
+
 // questionLimit bounds one question. Slurm's commands try for MessageTimeout (slurm.conf(5)):
 // one that is given up sooner and asked again would be answered twice.
 func (a *Agent) questionLimit() time.Duration {

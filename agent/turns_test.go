@@ -49,3 +49,31 @@ func TestQuestionLimit(t *testing.T) {
 		require.Equal(t, want, a.questionLimit(), timeout)
 	}
 }
+
+// TestTurnsOfAProgram: where agents share a machine, each also waits for the program's turn, and gives its own back
+// when it gets none.
+func TestTurnsOfAProgram(t *testing.T) {
+	shared := make(chan struct{}, 1)
+	a := &Agent{turns: newTurns(true)}
+	a.Turn = func(ctx context.Context) (func(), error) {
+		select {
+		case shared <- struct{}{}:
+			return func() { <-shared }, nil
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
+	late, cancel := context.WithCancel(t.Context())
+	cancel()
+	shared <- struct{}{} // another agent's command runs
+	_, err := a.turn(late)
+	require.ErrorIs(t, err, context.Canceled)
+	<-shared
+	for range 2 {
+		done, err := a.turn(t.Context())
+		require.NoError(t, err)
+		_, err = a.turns.take(late)
+		require.ErrorIs(t, err, context.Canceled, "its own turn is taken")
+		done()
+	}
+}

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/slurmlet/slurmlet/internal/devices"
 	"github.com/slurmlet/slurmlet/internal/nodesize"
@@ -75,6 +76,10 @@ var variables = []variable{
 		c.DeadSteps, err = parseDeadSteps(v)
 		return err
 	}},
+	{"SLURMLET_JOB_METRICS", []Role{Slurmd}, "0", func(c *Config, v string) (err error) {
+		c.JobMetrics, err = parseJobMetrics(v)
+		return err
+	}},
 	{"SLURMLET_GRES", []Role{Slurmd}, "auto", func(c *Config, v string) (err error) {
 		c.Gres, err = devices.ParseChoice(v)
 		return err
@@ -107,6 +112,17 @@ var variables = []variable{
 		c.ConfDefaults, err = parseSwitch(v)
 		return err
 	}},
+	{"SLURMLET_CONFIG_MAP", []Role{Slurmctld}, "", func(c *Config, v string) error {
+		c.ConfigMap = v
+		return checkObjectName(v)
+	}},
+	{"SLURMLET_ELASTIC_SETS", []Role{Slurmctld}, "", func(c *Config, v string) error {
+		c.ElasticSets = v
+		if v == "" {
+			return nil
+		}
+		return checkAbsolute(v)
+	}},
 	{"SLURMLET_PREFLIGHT", []Role{Slurmctld}, string(reconfig.PreflightParse), func(c *Config, v string) (err error) {
 		c.Preflight, err = reconfig.ParsePreflight(v)
 		return err
@@ -115,13 +131,52 @@ var variables = []variable{
 		c.StateDir = v
 		return checkAbsolute(v)
 	}},
+	{"SLURMLET_CLUSTER_INTERVAL", []Role{Slurmctld}, "15s", func(c *Config, v string) (err error) {
+		c.ClusterInterval, err = parseClusterInterval(v)
+		return err
+	}},
+	{"SLURMLET_METRICS_USERS", []Role{Slurmctld}, "0", func(c *Config, v string) (err error) {
+		c.MetricsUsers, err = parseMetricsUsers(v)
+		return err
+	}},
+	{"SLURMLET_WEB_SOCKET", []Role{Slurmctld}, "", func(c *Config, v string) error {
+		c.WebSocket = v
+		if v == "" {
+			return nil
+		}
+		return checkAbsolute(v)
+	}},
+	{"SLURMLET_REPORT_INTERVAL", []Role{Slurmctld}, "10s", func(c *Config, v string) (err error) {
+		c.ReportInterval, err = parseClusterInterval(v)
+		return err
+	}},
+	{"SLURMLET_GONE_PODS", []Role{Slurmctld}, "on", func(c *Config, v string) (err error) {
+		c.GonePods, err = parseSwitch(v)
+		return err
+	}},
 	{"SLURMLET_MERGE", []Role{Slurmd}, "on", func(c *Config, v string) (err error) {
 		c.Merge, err = parseSwitch(v)
+		return err
+	}},
+	{"SLURMLET_ELASTIC", []Role{Slurmd}, "no", func(c *Config, v string) (err error) {
+		c.Elastic, err = parseYesNo(v)
 		return err
 	}},
 	{"SLURMLET_AGENT_PORT", []Role{Slurmd, Login}, "8817", func(c *Config, v string) (err error) {
 		c.AgentPort, err = parsePort(v)
 		return err
+	}},
+	{"SLURMLET_PEERS", nil, "", func(c *Config, v string) error {
+		c.Peers = v
+		return checkPeersAddress(v)
+	}},
+	{"SLURMLET_PEERS_DIR", nil, "/etc/slurmlet/peers", func(c *Config, v string) error {
+		c.PeersDir = v
+		return checkAbsolute(v)
+	}},
+	{"SLURMLET_MACHINE", []Role{Slurmd}, "", func(c *Config, v string) error {
+		c.Machine = v
+		return checkMachine(v)
 	}},
 	{"SLURMLET_PODINFO_DIR", []Role{Slurmd}, "/etc/podinfo", func(c *Config, v string) error {
 		c.PodInfo = v
@@ -183,6 +238,14 @@ var variables = []variable{
 	}},
 }
 
+// checkMachine takes a name of Kubernetes (RFC 1123).
+func checkMachine(text string) error {
+	if len(text) > 253 || strings.Trim(text, "abcdefghijklmnopqrstuvwxyz0123456789-.") != "" {
+		return errors.New("want the name of a Kubernetes node: fieldRef spec.nodeName")
+	}
+	return nil
+}
+
 // parseControllers gives every slurmctld its port, so that the value can go
 // into --conf-server and SLURM_CONF_SERVER as it is.
 func parseControllers(text string) (string, error) {
@@ -214,6 +277,28 @@ func checkAddress(text string) error {
 	return nil
 }
 
+// checkPeersAddress: the host is what the controller's certificate must be for.
+func checkPeersAddress(text string) error {
+	if text == "" {
+		return nil
+	}
+	host, port, err := net.SplitHostPort(text)
+	n, bad := strconv.ParseUint(port, 10, 16)
+	if err != nil || bad != nil || host == "" || n == 0 || strings.ContainsAny(host, " \t/") {
+		return errors.New("want the controller's host:port")
+	}
+	return nil
+}
+
+// checkObjectName takes the name of a Kubernetes object that has a name of DNS, or none.
+func checkObjectName(name string) error {
+	const lower = "abcdefghijklmnopqrstuvwxyz0123456789"
+	if len(name) > 253 || strings.Trim(name, lower+"-.") != "" || strings.Trim(name, "-.") != name {
+		return errors.New("want the name of a ConfigMap")
+	}
+	return nil
+}
+
 func parseSources(text string) ([]string, error) {
 	var all []string
 	for dir := range strings.SplitSeq(text, ":") {
@@ -232,10 +317,45 @@ func parseSwitch(text string) (bool, error) {
 	return text == "on", nil
 }
 
+func parseYesNo(text string) (bool, error) {
+	if text != "yes" && text != "no" {
+		return false, errors.New("want yes or no")
+	}
+	return text == "yes", nil
+}
+
+// parseClusterInterval: slurmctld is not asked more often than once in a second.
+func parseClusterInterval(text string) (time.Duration, error) {
+	d, err := time.ParseDuration(text)
+	if err != nil || d < 0 || d > 0 && d < time.Second || d > time.Hour {
+		return 0, errors.New("want 0 or a duration from 1s to 1h")
+	}
+	return d, nil
+}
+
+// mostMetricsUsers keeps the text small.
+const mostMetricsUsers = 10_000
+
+func parseMetricsUsers(text string) (int, error) {
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 0 || n > mostMetricsUsers {
+		return 0, fmt.Errorf("want a number from 0 to %d", mostMetricsUsers)
+	}
+	return n, nil
+}
+
 func parsePort(text string) (int, error) {
 	n, err := strconv.ParseUint(text, 10, 16)
 	if err != nil {
 		return 0, errors.New("want a port from 0 to 65535")
+	}
+	return int(n), nil
+}
+
+func parseJobMetrics(text string) (int, error) {
+	n, err := strconv.ParseUint(text, 10, 16)
+	if err != nil || n > MostJobMetrics {
+		return 0, fmt.Errorf("want a number of jobs from 0 to %d", MostJobMetrics)
 	}
 	return int(n), nil
 }

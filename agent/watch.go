@@ -41,6 +41,7 @@ func newWatcher(a *Agent, o watch.Options) *watcher {
 	o.Done, o.Calm, o.Concerns, o.Lost = a.over, watch.For(calm), w.concerns, w.lost
 	o.Changed = func() {
 		now, err := nodesize.Measure(a.machine, a.sizing)
+		now.Traits = now.Traits.On(a.members.traits())
 		a.post(lifecycle.Measured{Allocation: now, At: time.Now(), Err: err})
 	}
 	w.Watcher = watch.New(o)
@@ -48,8 +49,7 @@ func newWatcher(a *Agent, o watch.Options) *watcher {
 }
 
 // watchPod watches until the agent's end.
-func (a *Agent) watchPod() {
-	w := newWatcher(a, watch.Options{})
+func (a *Agent) watchPod(w *watcher) {
 	if err := w.add(); err != nil {
 		a.log(slog.LevelWarn, "the kernel cannot tell of a resize: the limits are looked at every "+watch.Every.String(), slog.Any("error", err))
 		w.Tick(watch.Every)
@@ -100,13 +100,13 @@ func (w *watcher) awaitSpool() {
 func (w *watcher) glance() {
 	ticks := time.NewTicker(glanceEvery)
 	defer ticks.Stop()
-	for before := w.agent.stepNames(); ; {
+	for before := w.agent.socketNames(); ; {
 		select {
 		case <-w.Done:
 			return
 		case <-ticks.C:
 		}
-		now := w.agent.stepNames()
+		now := w.agent.socketNames()
 		if slices.ContainsFunc(before, func(step string) bool { return !slices.Contains(now, step) }) {
 			w.agent.stepEnded()
 		}

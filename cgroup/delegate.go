@@ -7,6 +7,7 @@ import (
 	"path"
 	"path/filepath"
 	"slices"
+	"strings"
 )
 
 // Leaf is the cgroup, one level below the container's, in which the agent and
@@ -94,4 +95,18 @@ func noLeaf(err error) error {
 func (f FS) Within(d Delegation) FS {
 	f.outside = d.outside
 	return f
+}
+
+// OwnLeaf is the cgroup right below d.Base in which the calling process stands: Leaf, or what
+// Reclaim has made in its place.
+func (f FS) OwnLeaf(d Delegation) (string, error) {
+	own, err := f.path("self")
+	if err != nil {
+		return "", err
+	}
+	leaf, _, _ := strings.Cut(strings.TrimPrefix(visible(own), "/"), "/")
+	if leaf == "" {
+		return "", fmt.Errorf("%w: the agent is in the cgroup %s", ErrForeign, own)
+	}
+	return path.Join(d.Base, leaf), nil
 }

@@ -39,8 +39,9 @@ func (s *Steps) raise(j *job) {
 	}
 }
 
-// raiseOne adds the headroom to what Slurm has written. The kernel rounds to
-// pages, so what counts as our own value is what is read back.
+// raiseOne adds the headroom to what Slurm has written. The kernel rounds down to
+// pages, so what counts as our own value is what is read back. A value that rounding
+// does not explain is a later one of Slurm's, and the kernel will tell of it.
 func (s *Steps) raiseOne(j *job, name string) error {
 	path := filepath.Join(j.path, name)
 	limit, err := readLimit(path)
@@ -51,10 +52,15 @@ func (s *Steps) raiseOne(j *job, name string) error {
 		j.wrote[name] = limit // raised in an earlier life
 		return nil
 	}
-	if err := write(path, strconv.FormatInt(limit+s.Headroom, 10)); err != nil {
+	raised := limit + s.Headroom
+	if err := write(path, strconv.FormatInt(raised, 10)); err != nil {
 		return err
 	}
-	j.wrote[name], err = readLimit(path)
+	j.wrote[name] = raised
+	is, err := readLimit(path)
+	if rounded := raised - is; err == nil && rounded >= 0 && rounded < int64(os.Getpagesize()) {
+		j.wrote[name] = is
+	}
 	return err
 }
 

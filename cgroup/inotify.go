@@ -51,7 +51,7 @@ func (i *inotify) add(path string, mask uint32) (int, error) {
 	var watch int
 	var addErr error
 	if err := raw.Control(func(fd uintptr) { watch, addErr = unix.InotifyAddWatch(int(fd), path, mask) }); err != nil {
-		return 0, err
+		return 0, fmt.Errorf("%w: %w", os.ErrClosed, err)
 	}
 	if addErr != nil {
 		return 0, &os.PathError{Op: "watch", Path: path, Err: addErr}

@@ -142,8 +142,8 @@ func (h hierarchy) tighten(l *Limits, dir string, online Set) error {
 			}
 			return err
 		}),
-		h.limit(dir, "memory.max", bytes(&l.Memory)),
-		h.limit(dir, "memory.swap.max", bytes(&l.Swap)),
+		h.limit(dir, "memory.max", readBytes(&l.Memory)),
+		h.limit(dir, "memory.swap.max", readBytes(&l.Swap)),
 		h.limit(dir, "cpuset.cpus", func(text, source string) error {
 			set, err := parseOnline(text, online)
 			if offline := set.Without(online); offline.Len() > 0 {
@@ -161,8 +161,8 @@ func (h hierarchy) tighten(l *Limits, dir string, online Set) error {
 	)
 }
 
-// bytes takes the text of memory.max or memory.swap.max.
-func bytes(b *Bound[int64]) func(text, source string) error {
+// readBytes takes the text of memory.max or memory.swap.max.
+func readBytes(b *Bound[int64]) func(text, source string) error {
 	return func(text, source string) error {
 		n, err := parseBytesMax(text)
 		if err == nil && n >= 0 && (!b.Bounded() || n < b.Value) {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"path/filepath"
 
 	"golang.org/x/sys/unix"
@@ -83,9 +84,9 @@ func (s *Steps) lack(err error) {
 	}
 }
 
-// fault tells of an error, unless it only says that something has gone.
+// fault tells of an error, unless it only says that something has gone, or that Close was called.
 func (s *Steps) fault(err error) {
-	if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, unix.ENODEV) {
+	if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, unix.ENODEV) && !errors.Is(err, os.ErrClosed) {
 		s.Observe(StepFault{err})
 	}
 }

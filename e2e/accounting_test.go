@@ -28,6 +28,7 @@ import (
 func TestAccounting(t *testing.T) {
 	eachVersion(t, bed{name: "dbd", clusters: 1, noLimits: true, start: upWithAccounting}, slices.Concat([]testCase{
 		{"sacct tells of a user's jobs", sacctTells, both},
+		{"shares are told as sshare prints them", sharesAreTold, both},
 		{"the database is away under load", databaseAway, both},
 		{"slurmdbd is deleted and comes back", slurmdbdDeleted, both},
 		{"a wrong password is told, and mended while the container runs", wrongPassword, either},
@@ -42,7 +43,9 @@ func TestAccounting(t *testing.T) {
 func upWithAccounting(t *testing.T, c *cluster) {
 	c.Cluster = c.Accounting()
 	c.SlurmConf += "PartitionName=many Nodes=ALL OverSubscribe=FORCE:50\n" // more jobs at once than the machine has CPUs
-	require.NoError(t, c.CreateAll(t.Context(), c.Controller(), c.Node(0), c.Login(), c.REST()))
+	controller := c.Controller()
+	controller.Env["SLURMLET_METRICS_USERS"], controller.Env["SLURMLET_CLUSTER_INTERVAL"] = "100", "1s"
+	require.NoError(t, c.CreateAll(t.Context(), controller, c.Node(0), c.Login(), c.REST()))
 	until(t, "slurmctld's agent says that slurmdbd is missing", func() (bool, string) {
 		reason := c.agent(t, sandbox.Controller).Reason
 		return strings.Contains(reason, "slurmctld: "), reason
@@ -59,6 +62,27 @@ func (c *cluster) accounted(t *testing.T, state string, ids ...string) {
 		stdout, stderr, _, err := c.ExecAs(t.Context(), "login", sandbox.How{User: sandbox.User}, "sacct", "-n", "-X", "-P", "-o", "state,restarts", "-j", strings.Join(ids, ","))
 		require.NoError(t, err)
 		return stdout == strings.Repeat(state+"|0\n", len(ids)), stdout + stderr
+	})
+}
+
+// sharesAreTold: slurmctld's agent tells each association's shares and usage.
+func sharesAreTold(t *testing.T, c *cluster) {
+	until(t, "the metrics are sshare's", func() (bool, string) {
+		out := c.run(t, sandbox.Controller, "sshare", "--all", "--noheader", "--parsable2", "--format=Account,User,NormShares,RawUsage")
+		numbers := c.numbers(t, sandbox.Controller)
+		rows := strings.Split(strings.TrimSpace(out), "\n")
+		for _, row := range rows {
+			column := strings.Split(row, "|")
+			labels := fmt.Sprintf("{account=%q,user=%q}", strings.TrimSpace(column[0]), column[1])
+			for i, name := range []string{"shares_ratio", "usage_cpu_seconds"} {
+				want, err := strconv.ParseFloat(column[2+i], 64)
+				require.NoError(t, err, row)
+				if have, told := numbers["slurmlet_cluster_share_"+name+labels]; !told || have != want {
+					return false, fmt.Sprint(row, " ", name, " ", have, told)
+				}
+			}
+		}
+		return len(rows) > 1, out // the account root and its user
 	})
 }
 
@@ -125,7 +149,7 @@ func wrongPassword(t *testing.T, c *cluster) {
 		require.NoError(t, c.SetFiles(t.Context(), sandbox.Slurmdbd, sandbox.DBDConf, c.DBDFiles(password)))
 	}
 	set("wr0ng")
-	within(t, 5*time.Second, "the reason is in the status", func() (bool, string) {
+	until(t, "the reason is in the status", func() (bool, string) {
 		s := c.agent(t, sandbox.Slurmdbd)
 		return s.State == lifecycle.Starting && strings.Contains(s.Reason, "Access denied"), string(s.State) + " " + s.Reason
 	})

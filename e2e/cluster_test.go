@@ -233,7 +233,7 @@ func until(t *testing.T, what string, met func() (bool, string)) {
 	within(t, limit, what, met)
 }
 
-// within asks no more than half of the time: a question keeps the machine from what is waited for.
+// within asks no more than a quarter of the time: a question keeps the machine from what is waited for.
 func within(t *testing.T, limit time.Duration, what string, met func() (bool, string)) {
 	t.Helper()
 	end := time.Now().Add(limit)
@@ -246,7 +246,7 @@ func within(t *testing.T, limit time.Duration, what string, met func() (bool, st
 		if time.Now().After(end) {
 			require.Fail(t, fmt.Sprintf("not within %v: %s; saw: %s", limit, what, saw))
 		}
-		<-time.After(max(100*time.Millisecond, min(time.Since(asked), time.Second)))
+		<-time.After(max(100*time.Millisecond, min(3*time.Since(asked), time.Second)))
 	}
 }
 

@@ -30,7 +30,9 @@ var drainCases = []testCase{
 	{"a pod deleted while its slurmd hangs", slurmdHangs, either},
 	{"a pod deleted while an epilog runs", epilogRuns, either},
 	{"an idle pod deleted", idlePodDeleted, either},
-	{"a container ends with steps that sruns elsewhere wait for", stepsDie, either},
+	{"a pod deleted while its jobs are suspended", jobsAreSuspended, both},
+	{"a container ends with steps that sruns elsewhere wait for", stepsDieWith(theContainer), either},
+	{"a pod is killed with steps that sruns elsewhere wait for", stepsDieWith(anotherPod), either},
 	{"drained by hand", drainedByHand, either},
 }
 
@@ -244,6 +246,43 @@ date +%s.%N > /shared/$SLURM_JOB_ID.epilog
 	assert.Less(t, after, slack)
 	assert.Equal(t, "COMPLETED", c.job(t, id)["JobState"])
 	assert.Nil(t, c.record(t, node))
+}
+
+// jobsAreSuspended: where memory is not counted, slurmctld shows their node as idle, and it deletes the record when it is
+// asked. One is resumed in time and ends first, the other is requeued at the end of the time.
+func jobsAreSuspended(t *testing.T, c *cluster) {
+	const node, grace = "node-2", 40 * time.Second
+	other := c.Cluster
+	other.SlurmConf = set("SelectTypeParameters", "CR_Core")(other.SlurmConf)
+	c.configure(t, other)
+	defer c.configure(t, c.Cluster)
+	defer c.leavers(t, c.leaver(2, grace))()
+	var ids []string
+	for range 2 {
+		id := c.submit(t, waits, "-w", node, "--requeue")
+		c.waitJob(t, id, "RUNNING")
+		ids = append(ids, id)
+	}
+	resumed, left := ids[0], ids[1]
+	c.waitScript(t, node)
+	c.run(t, sandbox.Controller, "scontrol", "suspend", resumed+","+left)
+	until(t, node+" is idle for slurmctld", func() (bool, string) {
+		c.run(t, sandbox.Controller, "sinfo") // slurmctld counts anew when it is asked for all nodes
+		r := c.record(t, node)
+		return r.Is("IDLE"), strings.Join(r.State, "+")
+	})
+	c.terminate(t, node)
+	c.waitDrained(t, node, reasonTerminate)
+	c.waitPatient(t, node)
+	c.run(t, sandbox.Controller, "scontrol", "resume", resumed)
+	c.let(t, resumed)
+	c.waitJob(t, resumed, "COMPLETED")
+	_, took := c.left(t, node, grace, agent.ExitOK)
+	t.Logf("exit %v after SIGTERM", took)
+	job := c.job(t, left)
+	assert.Equal(t, []string{"PENDING", "1"}, []string{job["JobState"], job["Restarts"]}, "the job that nobody resumed is requeued")
+	assert.Nil(t, c.record(t, node))
+	c.run(t, sandbox.Controller, "scancel", left)
 }
 
 // drainedByHand: by "slurmlet drain", and by an admin whose drain nobody lifts.

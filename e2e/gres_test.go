@@ -91,6 +91,12 @@ func gpuVanishes(t *testing.T, c *cluster) {
 		return strings.Contains(s.Reason, "/dev/nvidia1 is no device any more, and gpu:2 was to be registered with it"), s.Reason
 	})
 	assert.Equal(t, lifecycle.Starting, c.agent(t, "node-2").State)
+	until(t, "the metrics tell it", func() (bool, string) {
+		now := c.numbers(t, "node-2")
+		first, known := now[`slurmlet_node_gpu_present{gpu="nvidia0",type=""}`]
+		second, knownToo := now[`slurmlet_node_gpu_present{gpu="nvidia1",type=""}`]
+		return known && first == 1 && knownToo && second == 0, fmt.Sprint(first, known, second, knownToo)
+	})
 	assert.Equal(t, "gpu:2", c.record(t, "node-2").Gres)
 	c.run(t, "node-2", "mv", "/dev/gone", "/dev/nvidia1")
 	c.waitReady(t, "node-2")

@@ -121,9 +121,35 @@ var resizing = killPoint{"Resizing", true, func(t *testing.T, c *cluster) {
 
 func agentKilledResizing(t *testing.T, c *cluster) { c.killAt(t, resizing) }
 
+// agentKilledInEpilog: slurmctld never hears of a requeued job's end, and a job of the same
+// container is dead.
+func agentKilledInEpilog(t *testing.T, c *cluster) {
+	const epilog = `#!/bin/sh
+[ $SLURMD_NODENAME != node-2 ] || [ ! -e /shared/slow ] || { touch /shared/slow.$SLURM_JOB_ID; sleep 600; }
+`
+	c.run(t, "login", "sh", "-c", `printf %s "$1" > /shared/epilog; chmod 755 /shared/epilog; touch /shared/slow`, "sh", epilog)
+	other := c.Cluster
+	other.SlurmConf += "Epilog=/shared/epilog\n"
+	c.configure(t, other)
+	defer c.configure(t, c.Cluster)
+	c.killAt(t, killPoint{"Stopping, in the epilog of a requeued job", true, func(t *testing.T, c *cluster) {
+		c.stopUntil(t, "after requeue*")
+		until(t, "the epilog runs", func() (bool, string) {
+			out, _, _, err := c.Exec(t.Context(), "login", "sh", "-c", "ls /shared/slow.*")
+			return out != "", fmt.Sprint(err)
+		})
+		c.run(t, "login", "rm", "/shared/slow")
+		// slurmctld's scheduler says when it expects the next start.
+		until(t, "the job has a next start", func() (bool, string) {
+			start := c.jobs(t)[strings.TrimPrefix(strings.TrimSpace(c.run(t, "login", "sh", "-c", "echo /shared/slow.*")), "/shared/slow.")]["StartTime"]
+			return start != "" && start != "Unknown", start
+		})
+	}})
+}
+
 // killCases: whenever the agent dies, the next container of its pod puts Slurm's view right.
 func killCases() []testCase {
-	cases := []testCase{{"the agent killed: Ready, with an old job and a young one", agentKilledWithAnOldJob, either}}
+	cases := []testCase{{"the agent killed: Ready, with an old job and a young one", agentKilledWithAnOldJob, either}, {"the agent killed: Stopping, in the epilog of a requeued job", agentKilledInEpilog, both}}
 	for _, p := range killPoints {
 		cases = append(cases, testCase{"the agent killed: " + p.name, func(t *testing.T, c *cluster) { c.killAt(t, p) }, either})
 	}

@@ -4,14 +4,12 @@ package e2e
 
 import (
 	"bufio"
-	"fmt"
-	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"testing"
 
+	"github.com/prometheus/procfs"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
@@ -60,16 +58,12 @@ func TestScale(t *testing.T) {
 // inner is the process in namespaces of its own that a program has started.
 func inner(t *testing.T, pid int) *launcher.Launcher {
 	t.Helper()
-	files, err := filepath.Glob("/proc/[0-9]*/status")
+	all, err := procfs.AllProcs()
 	require.NoError(t, err)
-	for _, file := range files {
-		text, _ := os.ReadFile(file) // the process may have ended
-		if !strings.Contains(string(text), fmt.Sprintf("\nPPid:\t%d\n", pid)) {
-			continue
+	for _, p := range all {
+		if stat, err := p.Stat(); err == nil && stat.PPID == pid { // one that has ended has none
+			return &launcher.Launcher{PID: p.PID}
 		}
-		child, err := strconv.Atoi(filepath.Base(filepath.Dir(file)))
-		require.NoError(t, err)
-		return &launcher.Launcher{PID: child}
 	}
 	require.Fail(t, "it has started no process")
 	return nil

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -22,14 +23,15 @@ func TestSlurm(t *testing.T) {
 		{"a drain that lasts asks nobody", longDrain, either},
 		{"a pod deleted: its job ends first", jobEndsFirst, both},
 	}
-	slow := inTime([]testCase{{"slurmctld that hangs in a reconfigure", hungController, both}})
+	slow := append(inTime([]testCase{{"slurmctld that hangs in a reconfigure", hungController, both}}), []testCase{ // they wait for Slurm's own minute
+		{"slurmctld stops with a job's launch still to be sent", launchIsLost, either},
+		{"slurmd killed with a job's launch under way", launchDies, either},
+	}...)
 	eachVersion(t, bed{name: "e2e", clusters: 5, noLimits: true, start: up}, slices.Concat(first, slow, reloadCases, drainCases, killCases(), loginCases, []testCase{
 		{"slurm.conf is read as Slurm reads it", configurationIsReadAsSlurmDoes, both},
 		{"slurm.conf is refused as Slurm refuses it", configurationIsRefusedAsSlurmDoes, both},
 		{"slurmctld stops in order and knows its jobs afterwards", slurmctldStops, either},
-		{"slurmctld stops with a job's launch still to be sent", launchIsLost, either},
 		{"slurmctld killed: the container ends", slurmctldKilled, either},
-		{"slurmd killed with a job's launch under way", launchDies, either},
 		{"slurmd killed: the job goes on", slurmdKilled, both},
 		{"20 reconfigures", reconfigures(20), both},
 		{"slurmd waits for slurmctld", slurmdWaits, either},
@@ -55,6 +57,7 @@ func TestLimits(t *testing.T) {
 		{"a pod deleted: its job ends first", jobEndsFirst, either},
 		{"a job over its memory is killed and the node lives", jobOverItsMemory, either},
 		{"a job over the container's memory is killed and the node lives", jobOverTheContainersMemory, either},
+		{"what the jobs use is told as the kernel counts it", usageIsTold, both},
 		{"slurmstepd killed: the job ends and says why", slurmstepdKilled, either},
 		{"slurmd killed: the job goes on", slurmdKilled, either},
 		{"reconfigures, one after the other", reconfigures(5), only2411}, // which refuses the second where it looks for systemd
@@ -112,11 +115,16 @@ func slurmdKilled(t *testing.T, c *cluster) {
 	assert.Regexp(t, `^[0-9.]+\ndone\n$`, c.run(t, "login", "cat", "/shared/"+id+".out"))
 }
 
+// slurmdsMinute is longer than the sandbox's PrologEpilogTimeout.
+const slurmdsMinute = 75 * time.Second
+
 func reconfigures(times int) func(t *testing.T, c *cluster) {
 	return func(t *testing.T, c *cluster) { c.reconfigures(t, times) }
 }
 
-// reconfigures: the agents follow slurmctld and slurmds from process to process.
+// reconfigures: the agents follow slurmctld and slurmds from process to process. Before it hands over, slurmd waits for
+// its requests to slurmctld: those to an address that slurmctld has left take a minute (PrologEpilogTimeout), during which
+// the agent has nothing to follow. slurmctld asks each slurmd once and does not ask again.
 func (c *cluster) reconfigures(t *testing.T, times int) {
 	daemons, restarts := map[string]string{sandbox.Controller: "slurmctld", "node-0": "slurmd", "node-1": "slurmd"}, map[string]int{}
 	for pod := range daemons {
@@ -128,8 +136,13 @@ func (c *cluster) reconfigures(t *testing.T, times int) {
 			before[pod], told[pod] = c.agent(t, pod).Main.PID, len(c.lines(t, pod, daemon))
 		}
 		c.run(t, sandbox.Controller, "scontrol", "reconfigure")
+		asked := time.Now()
 		for pod, daemon := range daemons {
-			until(t, pod+" follows the new main process", func() (bool, string) {
+			within(t, 2*limit, pod+" follows the new main process", func() (bool, string) {
+				if time.Since(asked) > slurmdsMinute {
+					c.run(t, sandbox.Controller, "scontrol", "reconfigure")
+					asked = time.Now()
+				}
 				s := c.agent(t, pod)
 				return s.State == lifecycle.Ready && s.Main.PID != before[pod], string(s.State) + " " + s.Reason
 			})
@@ -233,6 +246,10 @@ func launchDies(t *testing.T, c *cluster) {
 }
 
 func slurmctldKilled(t *testing.T, c *cluster) {
+	until(t, "no slurmd has anything to tell slurmctld at this address", func() (bool, string) {
+		completing := c.run(t, sandbox.Controller, "squeue", "--noheader", "--states=completing")
+		return completing == "", completing
+	})
 	once := c.Controller()
 	once.Restart = "Never"
 	require.NoError(t, c.Delete(t.Context(), sandbox.Controller, grace))

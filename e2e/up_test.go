@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -45,7 +46,7 @@ func TestUpAndDown(t *testing.T) {
 	}
 
 	out := run(t, blocks[0])
-	for _, want := range []string{"node-0", "node-1", "Ready", "idle", "COMPLETED", "200 OK", "make down"} {
+	for _, want := range []string{"node-0", "node-1", "Ready", "idle", "COMPLETED", "200 OK", "make down", "elastic-0\n", "elastic-1\n", "elastic-2\n"} {
 		assert.Contains(t, out, want)
 	}
 	s, err := sandbox.Open(t.Context(), name)
@@ -62,12 +63,26 @@ func TestUpAndDown(t *testing.T) {
 	assert.Equal(t, "alice\n", string(answer))
 
 	eachSaysWhatItDid(t, s, out)
+	elasticNodesEnd(t, s)
 	for _, block := range blocks[1:] {
 		if !t.Run(block.String(), func(t *testing.T) { run(t, block) }) {
 			return // the others count on what this one does
 		}
 	}
 	assert.Empty(t, traces.Left())
+}
+
+// elasticNodesEnd: Slurm ends nodes that have been idle for a minute, and the sandbox their pods.
+func elasticNodesEnd(t *testing.T, s *sandbox.Sandbox) {
+	t.Helper()
+	require.Eventually(t, func() bool {
+		pods, err := s.Status(t.Context())
+		return err == nil && !slices.ContainsFunc(pods, func(p sandbox.PodStatus) bool { return strings.HasPrefix(p.Name, sandbox.ElasticSet) })
+	}, 4*time.Minute, time.Second)
+	require.Eventually(t, func() bool {
+		out, _, _, err := s.Exec(t.Context(), sandbox.Controller, "sinfo", "--noheader", "--partition", sandbox.ElasticSet, "--format", "%t %D")
+		return err == nil && strings.TrimSpace(out) == "idle~ 3"
+	}, time.Minute, time.Second)
 }
 
 // eachSaysWhatItDid runs commands on a third node, and the request to slurmrestd that up has

@@ -5,6 +5,8 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"regexp"
+	"strconv"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -16,9 +18,33 @@ func signal(s unix.Signal) act {
 	return func(c *container) { require.NoError(c.t, c.agent.Process.Signal(s)) }
 }
 
+// halted does something while the agent is stopped, and cannot see the half of it.
+func halted(do act) act {
+	return func(c *container) {
+		signal(unix.SIGSTOP)(c)
+		require.NoError(c.t, unix.Waitid(unix.P_PID, c.agent.Process.Pid, nil, unix.WSTOPPED|unix.WEXITED|unix.WNOWAIT, nil))
+		do(c)
+		signal(unix.SIGCONT)(c)
+	}
+}
+
 // signalMain reaches the daemon.
 func signalMain(s unix.Signal) act {
 	return func(c *container) { require.NoError(c.t, unix.Kill(c.outside(c.main()), s)) }
+}
+
+// signalYoungest reaches the daemon that was started last, whether the agent knows it or not.
+func signalYoungest(s unix.Signal) act {
+	return func(c *container) { require.NoError(c.t, unix.Kill(c.outside(c.youngest()), s)) }
+}
+
+// youngest is the daemon that was started last.
+func (c *container) youngest() int {
+	all := regexp.MustCompile(`\[(\d+)`+regexp.QuoteMeta(newStart)).FindAllStringSubmatch(c.journal(), -1)
+	require.NotEmpty(c.t, all)
+	pid, err := strconv.Atoi(all[len(all)-1][1])
+	require.NoError(c.t, err)
+	return pid
 }
 
 // main is the main process, of which the status tells a little after it has begun.

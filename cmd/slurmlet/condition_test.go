@@ -139,6 +139,15 @@ func notLogged(what entry) condition {
 	}
 }
 
+// youngestIsMain: the daemon that was started last is the main process.
+func youngestIsMain(c *container) error {
+	s, err := c.status()
+	if err == nil && s.Main != nil && s.Main.PID == c.youngest() {
+		return nil
+	}
+	return fmt.Errorf("the main process is %+v, not %d", s.Main, c.youngest())
+}
+
 // wrote: the journal has a text at least that often.
 func wrote(text string, least int) condition {
 	return func(c *container) error {

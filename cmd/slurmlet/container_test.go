@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"net"
 	"os"
@@ -30,6 +31,8 @@ type given struct {
 	steps []string
 	// noController: nobody takes slurmd's connections yet.
 	noController bool
+	// controllerHost is in SLURMLET_CONTROLLER, in the place of 127.0.0.1.
+	controllerHost string
 	// subreaper: the agent is an ordinary process and not PID 1.
 	subreaper bool
 	// unread: nobody reads the agent's output, until somebody does (readOutput).
@@ -75,7 +78,7 @@ func start(t testing.TB, g given) *container {
 	if !g.noController {
 		c.openController()
 	}
-	c.env = append(c.roleEnv(g.role), g.env...)
+	c.env = append(c.roleEnv(g.role, cmp.Or(g.controllerHost, "127.0.0.1")), g.env...)
 	c.agent = exec.CommandContext(t.Context(), filepath.Join(c.dir, "bin", "container"), slurmlet, g.role)
 	c.agent.SysProcAttr = &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWPID | unix.CLONE_NEWNS, Pdeathsig: unix.SIGKILL}
 	if g.subreaper {
@@ -94,12 +97,12 @@ func start(t testing.TB, g given) *container {
 }
 
 // roleEnv makes a node of one CPU, 300 MiB and 100 MiB of disk, whatever the machine is.
-func (c *container) roleEnv(role string) []string {
+func (c *container) roleEnv(role, controller string) []string {
 	if role == "slurmctld" {
 		return []string{"SLURMLET_SLURM_USER=root"}
 	}
 	return []string{
-		"SLURMLET_NODE_NAME=n1", "SLURMLET_CONTROLLER=" + c.controllerAddress(), "SLURMLET_SPOOL_DIR=" + c.path("spool"),
+		"SLURMLET_NODE_NAME=n1", "SLURMLET_CONTROLLER=" + net.JoinHostPort(controller, c.controllerPort()), "SLURMLET_SPOOL_DIR=" + c.path("spool"),
 		"SLURMLET_PODINFO_DIR=" + c.path("podinfo"),
 		"SLURMLET_CPU_LIMIT=1000", "SLURMLET_MEMORY_LIMIT=364Mi", "SLURMLET_STORAGE_LIMIT=100Mi",
 	}
@@ -135,10 +138,15 @@ func (c *container) endDaemons() {
 
 func (c *container) path(name string) string { return filepath.Join(c.dir, name) }
 
+// put writes a file. A token is its owner's alone.
 func (c *container) put(name, text string) {
 	c.t.Helper()
+	mode := os.FileMode(0o644)
+	if filepath.Base(name) == "token" {
+		mode = 0o400
+	}
 	require.NoError(c.t, os.MkdirAll(filepath.Dir(c.path(name)), 0o755))
-	require.NoError(c.t, os.WriteFile(c.path(name), []byte(text), 0o644))
+	require.NoError(c.t, os.WriteFile(c.path(name), []byte(text), mode))
 }
 
 func (c *container) journal() string {
@@ -158,10 +166,10 @@ func (c *container) bindController() {
 // openController: the kernel answers those who connect, and that is all that the agent asks.
 func (c *container) openController() { require.NoError(c.t, unix.Listen(c.controller, 100)) }
 
-func (c *container) controllerAddress() string {
+func (c *container) controllerPort() string {
 	name, err := unix.Getsockname(c.controller)
 	require.NoError(c.t, err)
-	return fmt.Sprintf("127.0.0.1:%d", name.(*unix.SockaddrInet4).Port)
+	return strconv.Itoa(name.(*unix.SockaddrInet4).Port)
 }
 
 // outside translates a pid of the container's.

@@ -16,7 +16,7 @@ var saves = []condition{exits(0), wrote("] requeue incomplete 5", 1), inOrder(te
 // TestDeadline is a pod that is killed sooner than its grace period says, and was told so.
 func TestDeadline(t *testing.T) {
 	day := []string{"SLURMLET_GRACE_PERIOD=24h"}
-	soon := func() string { return time.Now().Add(15 * time.Second).Format(time.RFC3339) }
+	soon := func() string { return time.Now().Add(30 * time.Second).Format(time.RFC3339) }
 	for _, story := range []struct {
 		name   string
 		given  given
@@ -25,7 +25,7 @@ func TestDeadline(t *testing.T) {
 		name:  "by a grace period, before SIGTERM",
 		given: withJob(day),
 		phases: []phase{
-			{"it is granted", []act{awaitReady, annotate("slurmlet.dev/grace-period", "15s"), awaitGranted("slurmlet.dev/grace-period")}, nil},
+			{"it is granted", []act{awaitReady, annotate("slurmlet.dev/grace-period", "30s"), awaitGranted("slurmlet.dev/grace-period")}, nil},
 			{"SIGTERM", []act{signal(unix.SIGTERM)}, saves},
 		},
 	}, {
@@ -45,7 +45,7 @@ func TestDeadline(t *testing.T) {
 		phases: []phase{
 			{"SIGTERM", []act{awaitReady, signal(unix.SIGTERM)}, []condition{waits}},
 			{"what cannot be meant", []act{orders(1, "2020-01-01T00:00:00Z"), orders(64, "tomorrow"), orders(64), orders(0, "23h")}, []condition{waits, never("requeue")}},
-			{"a deadline", []act{orders(0, "15s")}, append(saves, logged(entry{"by": "slurmlet deadline"}))},
+			{"a deadline", []act{orders(0, "30s")}, append(saves, logged(entry{"by": "slurmlet deadline"}))},
 		},
 	}} {
 		t.Run(story.name, func(t *testing.T) {

@@ -68,6 +68,9 @@ func TestFaults(t *testing.T) {
 		says []string
 	}{
 		{"an unknown variable", "slurmd", "SLURMLET_NODENAME=n1", 78, []string{"SLURMLET_NODENAME: no such variable; there are SLURMLET_CONTROLLER, SLURMLET_NODE_NAME,"}},
+		{"peers at a URL", "slurmd", "SLURMLET_PEERS=https://slurmlet", 78, []string{`SLURMLET_PEERS: cannot use "https://slurmlet": want the controller's host:port`}},
+		{"peers in a relative directory", "slurmdbd", "SLURMLET_PEERS_DIR=peers", 78, []string{`SLURMLET_PEERS_DIR: cannot use "peers": want an absolute path`}},
+		{"a machine that is none", "slurmd", "SLURMLET_MACHINE=Machine 1", 78, []string{`SLURMLET_MACHINE: cannot use "Machine 1": want the name of a Kubernetes node`}},
 		{"no controller", "slurmd", "SLURMLET_CONTROLLER=", 78, []string{"SLURMLET_CONTROLLER: slurmd needs slurmctld's host[:port]"}},
 		{"a port that is none", "slurmd", "SLURMLET_CONTROLLER=ctl:http", 78, []string{`SLURMLET_CONTROLLER: cannot use "ctl:http": want host or host:port`}},
 		{"port 0", "slurmd", "SLURMLET_CONTROLLER=ctl:0", 78, []string{"SLURMLET_CONTROLLER", "want host or host:port"}},
@@ -95,13 +98,23 @@ func TestFaults(t *testing.T) {
 		{"a signal that is none", "slurmd", "SLURMLET_JOB_SIGNAL=USR3@60", 78, []string{`SLURMLET_JOB_SIGNAL: cannot use "USR3@60": want [B:]signal[@seconds] as of sbatch --signal`}},
 		{"a signal with a unit of time", "slurmd", "SLURMLET_JOB_SIGNAL=B:USR1@1m", 78, []string{"SLURMLET_JOB_SIGNAL", "want a whole number of seconds"}},
 		{"a bare port", "slurmctld", "SLURMLET_LISTEN=8817", 78, []string{`SLURMLET_LISTEN: cannot use "8817": want [host]:port`}},
+		{"a collection in each moment", "slurmctld", "SLURMLET_CLUSTER_INTERVAL=10ms", 78, []string{"SLURMLET_CLUSTER_INTERVAL", "0 or a duration from 1s to 1h"}},
+		{"reports in each moment", "slurmctld", "SLURMLET_REPORT_INTERVAL=10ms", 78, []string{`SLURMLET_REPORT_INTERVAL: cannot use "10ms": want 0 or a duration from 1s to 1h`}},
+		{"a ConfigMap elsewhere", "slurmctld", "SLURMLET_CONFIG_MAP=hpc/slurm", 78, []string{`SLURMLET_CONFIG_MAP: cannot use "hpc/slurm": want the name of a ConfigMap`}},
+		{"an elastic node, or not", "slurmd", "SLURMLET_ELASTIC=on", 78, []string{`SLURMLET_ELASTIC: cannot use "on": want yes or no`}},
+		{"pods that are gone, or not", "slurmctld", "SLURMLET_GONE_PODS=yes", 78, []string{`SLURMLET_GONE_PODS: cannot use "yes": want on or off`}},
+		{"users by a word", "slurmctld", "SLURMLET_METRICS_USERS=yes", 78, []string{"SLURMLET_METRICS_USERS", "a number from 0 to 10000"}},
 		{"a port above all", "slurmctld", "SLURMLET_LISTEN=:65536", 78, []string{"SLURMLET_LISTEN", "a port from 0 to 65535"}},
 		{"a relative run directory", "slurmctld", "SLURMLET_RUN_DIR=run", 78, []string{`SLURMLET_RUN_DIR: cannot use "run": want an absolute path`}},
 		{"a relative configuration", "slurmctld", "SLURMLET_CONF_DIR=etc", 78, []string{"SLURMLET_CONF_DIR", "want an absolute path"}},
 		{"a relative source", "slurmctld", "SLURMLET_CONF_SOURCES=/etc/slurm:etc", 78, []string{`SLURMLET_CONF_SOURCES: cannot use "/etc/slurm:etc": want absolute paths separated by colons, not "etc"`}},
+		{"a socket of the page that is no path", "slurmctld", "SLURMLET_WEB_SOCKET=web.sock", 78, []string{`SLURMLET_WEB_SOCKET: cannot use "web.sock": want an absolute path`}},
 		{"a preflight that is none", "slurmctld", "SLURMLET_PREFLIGHT=yes", 78, []string{`SLURMLET_PREFLIGHT: cannot use "yes": want off, parse or full`}},
 		{"defaults that are neither", "slurmctld", "SLURMLET_CONF_DEFAULTS=some", 78, []string{`SLURMLET_CONF_DEFAULTS: cannot use "some": want on or off`}},
 		{"a relative state", "slurmctld", "SLURMLET_STATE_DIR=state", 78, []string{"SLURMLET_STATE_DIR", "want an absolute path"}},
+		{"another end of a job without a step", "slurmd", "SLURMLET_DEAD_STEPS=bury", 78, []string{`SLURMLET_DEAD_STEPS: cannot use "bury": want end, requeue or keep`}},
+		{"metrics of too many jobs", "slurmd", "SLURMLET_JOB_METRICS=513", 78, []string{`SLURMLET_JOB_METRICS: cannot use "513": want a number of jobs from 0 to 512`}},
+		{"metrics of fewer than no jobs", "slurmd", "SLURMLET_JOB_METRICS=-1", 78, []string{`SLURMLET_JOB_METRICS: cannot use "-1": want a number of jobs from 0 to 512`}},
 		{"an agent's port in words", "slurmd", "SLURMLET_AGENT_PORT=http", 78, []string{`SLURMLET_AGENT_PORT: cannot use "http": want a port from 0 to 65535`}},
 		{"a relative daemon", "slurmctld", "SLURMLET_DAEMON=slurmctld", 78, []string{"SLURMLET_DAEMON", "want an absolute path"}},
 		{"a level that is none", "slurmctld", "SLURMLET_LOG_LEVEL=verbose", 78, []string{`SLURMLET_LOG_LEVEL: cannot use "verbose": want debug, info, warn or error`}},
@@ -141,7 +154,7 @@ func logOf(o outcome) *logbook {
 	return l
 }
 
-// TestAllFaults: one run tells everything, a line for each.
+// TestAllFaults: one run tells everything, a line for each. TestEveryVariableRefuses (agent) has all variables.
 func TestAllFaults(t *testing.T) {
 	t.Parallel()
 	faulty := []string{

@@ -23,15 +23,21 @@ const usage = `usage: slurmlet slurmctld|slurmd|login|slurmdbd|slurmrestd
        slurmlet deadline DURATION|TIME
                                      the pod is killed then: jobs that still run are requeued before
        slurmlet reload               try the configuration as it is now, and wait until it is live or refused
+       slurmlet web [-listen ADDRESS] [-socket PATH] [-passwords FILE] [-tokens]
+                                     a page for people, of what slurmctld's agent knows
        slurmlet check [-o text|json|sarif|github] [-slurm-version V] [-here] FILE|DIR...
                                      what is wrong with slurm.conf and the files of its family
        slurmlet diff                 what the configuration's sources hold beside what is live
        slurmlet jwks [-expire DURATION] KEY...
                                      a slurm.jwks of keys such as slurm.key, each named after its file; the first signs
+       slurmlet install DIR          copy this program into a directory, for a container whose image lacks it
        slurmlet version
 `
 
 func main() {
+	if program, dir := runAs(); program != "" {
+		os.Exit(runProgram(program, dir))
+	}
 	if len(os.Args) < 2 {
 		fmt.Fprint(os.Stderr, usage)
 		os.Exit(agent.ExitUsage)
@@ -55,6 +61,10 @@ func main() {
 		os.Exit(checkFiles(args))
 	case "jwks":
 		os.Exit(jwks(args))
+	case "web":
+		os.Exit(web(args))
+	case "install":
+		os.Exit(install(args))
 	case "version", "--version":
 		fmt.Println("slurmlet", version)
 	case "help", "-h", "--help":

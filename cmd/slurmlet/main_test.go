@@ -71,6 +71,7 @@ func (s surroundings) environ() []string {
 		"SLURMLET_CONF_DIR=" + filepath.Join(s.dir, "conf"),
 		"SLURMLET_STATE_DIR=" + filepath.Join(s.dir, "state"),
 		"SLURMLET_AGENT_PORT=0",
+		"SLURMLET_PEERS_DIR=" + filepath.Join(s.dir, "peers"),
 		"SLURMLET_LISTEN=127.0.0.1:0",
 		"SLURMLET_CGROUP=off", // the cgroups here are the machine's
 	}, s.env...)

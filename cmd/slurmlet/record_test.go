@@ -13,6 +13,7 @@ const (
 	larger         = `{"name":"n1","state":["IDLE","DYNAMIC_NORM"],"cpus":8,"effective_cpus":8,"real_memory":9000}`
 	right          = `"cpus":1,"effective_cpus":1,"sockets":1,"cores":1,"threads":1,"real_memory":300,"temporary_disk":100,`
 	leftBy         = `{"name":"n1","state":["IDLE","DYNAMIC_NORM","DRAIN"],` + right + `"reason":`
+	fits           = `{"name":"n1","state":["IDLE","DYNAMIC_NORM"],` + right + `"reason":""}`
 	ourOwn         = leftBy + `"slurmlet: the pod is of another size than the record"}`
 	anAdmin        = leftBy + `"disk is full"}`
 	invalid        = `{"name":"n1","state":["IDLE","DYNAMIC_NORM","DRAIN","INVALID_REG"],` + right + `"reason":`

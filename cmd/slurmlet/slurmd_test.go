@@ -102,7 +102,7 @@ func TestSlurmdStart(t *testing.T) {
 	text, err := os.ReadFile(c.path("slurmd.start"))
 	require.NoError(t, err)
 
-	have := strings.NewReplacer(c.dir, "$DIR", c.controllerAddress(), "$CONTROLLER").Replace(string(text))
+	have := strings.NewReplacer(c.dir, "$DIR", "127.0.0.1:"+c.controllerPort(), "$CONTROLLER").Replace(string(text))
 	boot := regexp.MustCompile(`SLURMD_BOOT_TIME=(\d+)`)
 	want, err := os.ReadFile(filepath.Join("testdata", "slurmd.start"))
 	require.NoError(t, err)

@@ -82,6 +82,16 @@ func TestStop(t *testing.T) {
 			{"SIGTERM", term, []condition{exits(0), wrote(sigterm, 1), wrote(deleted, 1), recordIs("")}},
 		},
 	}, {
+		name:  "slurmd, while a hand-over hangs, and its successor hands over too: the last one is known",
+		given: given{role: "slurmd", files: map[string]string{"hang-once": ""}},
+		phases: []phase{
+			{"it is Ready", nil, []condition{isReady}},
+			{"it hands over", []act{remember, signal(unix.SIGHUP)}, []condition{wrote(newStart, 2)}},
+			{"the successor hands over", []act{signalYoungest(unix.SIGHUP)}, []condition{wrote(newStart, 3)}},
+			{"the last one is the main process", nil, []condition{logged(entry{"level": "WARN", "msg": "slurmd's hand-over hung"}), isReady, handedOver, youngestIsMain, atMost(newStart, 3)}},
+			{"SIGTERM", term, []condition{exits(0), wrote(sigterm, 1), wrote(deleted, 1), recordIs("")}},
+		},
+	}, {
 		name:  "slurmd, while it is paused",
 		given: given{role: "slurmd", files: map[string]string{"exit-at-start": ""}},
 		phases: []phase{

@@ -50,7 +50,7 @@ func measureEdits(s settings, version, preflight string) (edits, error) {
 	}
 	for round := range todo.edits + 1 {
 		if round%5 == 0 {
-			progress("Slurm %s, edits, preflight %s: round %d of %d", version, preflight, round, todo.edits)
+			native.Progress("Slurm %s, edits, preflight %s: round %d of %d", version, preflight, round, todo.edits)
 		}
 		for _, way := range []struct {
 			samples *samples

@@ -51,7 +51,7 @@ func measureInits(s settings) ([]*initResult, error) {
 func measureStarts(c *contest, all []contender, results []*initResult) error {
 	for round := range todo.inits + 1 {
 		if round%5 == 0 {
-			progress("start and SIGTERM: round %d of %d", round, todo.inits)
+			native.Progress("start and SIGTERM: round %d of %d", round, todo.inits)
 		}
 		var direct time.Duration
 		for i, who := range all {
@@ -87,7 +87,7 @@ func startOnce(c *contest, who contender) (start, relay time.Duration, err error
 
 // measureIdle watches all contenders at the same time.
 func measureIdle(c *contest, all []contender, results []*initResult) error {
-	progress("idle: %v", todo.idleAfter+todo.idleFor)
+	native.Progress("idle: %v", todo.idleAfter+todo.idleFor)
 	idle := make([]*running, len(all))
 	before := make([]int, len(all))
 	for i, who := range slices.Backward(all) { // supervisord takes its time; the others shall not have been idle for longer

@@ -15,10 +15,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"os/signal"
 	"path/filepath"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/slurmlet/slurmlet/e2e/native"
 	"github.com/slurmlet/slurmlet/e2e/sandbox/parts"
@@ -30,31 +27,17 @@ func main() {
 	flag.BoolVar(&s.Edits, "edits", false, "measure edits of slurm.conf alone")
 	flag.BoolVar(&s.Short, "short", false, "one round of each, with one version of Slurm, to see that it works")
 	flag.Parse()
-	native.Run(inside)
-	ctx, stop := signal.NotifyContext(context.Background(), unix.SIGINT, unix.SIGTERM)
-	err := outside(ctx, s)
-	stop()
-	exit(err)
+	native.Main(func(ctx context.Context) error { return outside(ctx, s) }, inside)
 }
-
-func exit(err error) {
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "bench:", err)
-		os.Exit(1)
-	}
-	os.Exit(0)
-}
-
-func progress(format string, args ...any) { fmt.Fprintf(os.Stderr, "bench: "+format+"\n", args...) }
 
 // outside makes what needs the machine's network and files, and starts the
 // inner bench.
 func outside(ctx context.Context, s settings) error {
-	if err := parts.Install(ctx, progress, "bench"); err != nil {
+	if err := parts.Install(ctx, native.Progress, "bench"); err != nil {
 		return err
 	}
 	for _, version := range parts.Versions() {
-		root, err := parts.Root(ctx, version, progress)
+		root, err := parts.Root(ctx, version, native.Progress)
 		if err != nil {
 			return err
 		}
@@ -65,11 +48,8 @@ func outside(ctx context.Context, s settings) error {
 		return fmt.Errorf("cannot make a scratch directory: %w", err)
 	}
 	defer os.RemoveAll(dir)
-	if s.Slurmlet, err = filepath.Abs(s.Slurmlet); err != nil {
-		return fmt.Errorf("cannot find slurmlet: %w", err)
-	}
-	if _, err := os.Stat(s.Slurmlet); err != nil {
-		return fmt.Errorf("cannot find slurmlet; build it first: %w", err)
+	if s.Slurmlet, err = native.FindSlurmlet(s.Slurmlet); err != nil {
+		return err
 	}
 	s.Standin = filepath.Join(dir, "standin")
 	if err := build(ctx, s.Standin); err != nil {

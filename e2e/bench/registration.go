@@ -31,7 +31,7 @@ func (c *cluster) measureRegistrations() (registrations, error) {
 	go discard(notify)
 	for round := range todo.slurm + 1 {
 		if round%5 == 0 {
-			progress("Slurm %s, start to IDLE: round %d of %d", c.version, round, todo.slurm)
+			native.Progress("Slurm %s, start to IDLE: round %d of %d", c.version, round, todo.slurm)
 		}
 		for _, kind := range []struct {
 			samples *samples

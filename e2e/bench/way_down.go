@@ -27,7 +27,7 @@ func (c *cluster) measureWaysDown() (waysDown, error) {
 	var w waysDown
 	for round := range todo.slurm + 1 {
 		if round%5 == 0 {
-			progress("Slurm %s, to the exit: round %d of %d", c.version, round, todo.slurm)
+			native.Progress("Slurm %s, to the exit: round %d of %d", c.version, round, todo.slurm)
 		}
 		for _, way := range []struct {
 			what    string

@@ -1,22 +1,26 @@
 package charts
 
 import (
+	"fmt"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/slurmlet/slurmlet/agent"
+	"github.com/slurmlet/slurmlet/internal/elastic"
 )
 
 // What a pod tells its agent is what the agent takes, and it is told once:
 // otherwise the pod would end with status 78.
 func TestAgentsTakeWhatPodsTellThem(t *testing.T) {
-	helm := program(t, "HELM")
+	helm := helmProgram(t)
 	seen := map[agent.Role]int{}
-	for _, set := range valueSets(t) {
-		for _, object := range render(t, helm, set) {
+	for _, set := range valueSets(t, chart) {
+		for _, object := range render(t, helm, chart, set) {
 			for _, container := range containers(object) {
 				role, err := agent.ParseRole(container["name"].(string))
 				if err != nil {
@@ -35,8 +39,7 @@ func TestAgentsTakeWhatPodsTellThem(t *testing.T) {
 
 // containers are those of an object's pods.
 func containers(object node) (all []node) {
-	spec, _ := object["spec"].(node)
-	template, _ := spec["template"].(node)
+	template := podTemplate(object)
 	pod, _ := template["spec"].(node)
 	list, _ := pod["containers"].([]any)
 	for _, container := range list {
@@ -49,7 +52,7 @@ func containers(object node) (all []node) {
 // kubelet knows.
 func environment(t *testing.T, container node) (environ []string) {
 	t.Helper()
-	fields := map[string]string{"metadata.name": "slurm-cpu-0", "limits.cpu": "4000", "limits.memory": "8589934592", "limits.ephemeral-storage": "21474836480"}
+	fields := map[string]string{"metadata.name": "slurm-cpu-0", "spec.nodeName": "machine-1", "limits.cpu": "4000", "limits.memory": "8589934592", "limits.ephemeral-storage": "21474836480"}
 	for _, variable := range container["env"].([]any) {
 		v := variable.(node)
 		value, plain := v["value"].(string)
@@ -71,4 +74,26 @@ func source(variable node) string {
 		}
 	}
 	return ""
+}
+
+// What the chart says of an elastic set is what slurmctld's agent takes, and the records get the names and the size
+// of the set's pods.
+func TestSlurmctldsAgentTakesElasticSets(t *testing.T) {
+	helm := helmProgram(t)
+	var found []string
+	for _, object := range render(t, helm, chart, chart+"/ci/elastic-values.yaml") {
+		if object["kind"] != "ConfigMap" || object["metadata"].(node)["name"] != "slurm-elastic" {
+			continue
+		}
+		for file, text := range object["data"].(node) {
+			set, err := elastic.Parse(strings.TrimSuffix(file, elastic.Suffix), []byte(text.(string)))
+			require.NoError(t, err)
+			found = append(found, fmt.Sprintf("%s %d-%d %s", set.Nodes, set.Min, set.Nodes.Len(), set.Create(true)))
+		}
+	}
+	slices.Sort(found)
+	assert.Equal(t, []string{
+		"slurm-burst-[0-499] 0-500 CPUs=4 RealMemory=16320 SuspendTime=600 Feature=burst Weight=10 State=CLOUD",
+		"slurm-gpu-[0-39] 1-40 CPUs=32 RealMemory=524224 Gres=gpu:h200:8 SuspendTime=300 Feature=gpu State=CLOUD",
+	}, found)
 }

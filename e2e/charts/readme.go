@@ -17,7 +17,11 @@ func readme(text string, values []value) (string, error) {
 	var b strings.Builder
 	b.WriteString(written + tableBegin + "\n| value | default | |\n|---|---|---|\n")
 	for _, v := range values {
-		fmt.Fprintf(&b, "| `%s` | `%s` | %s |\n", v.path, v.given, strings.ReplaceAll(v.about, "|", `\|`))
+		given := "`" + v.given + "`"
+		if v.section {
+			given = "a section"
+		}
+		fmt.Fprintf(&b, "| `%s` | %s | %s |\n", v.path, given, strings.ReplaceAll(v.about, "|", `\|`))
 	}
 	return b.String(), nil
 }

@@ -13,7 +13,8 @@ type node = map[string]any
 // objects of named properties themselves. A map with free keys is a leaf. What
 // every pod has is listed under podDefaults, and a node set's under nodeDefaults.
 func leaves(schema node) []string {
-	s := schemaWalk{definitions: schema["$defs"].(node), found: map[string]bool{}}
+	definitions, _ := schema["$defs"].(node)
+	s := schemaWalk{definitions: definitions, found: map[string]bool{}}
 	s.walk(schema, "")
 	return slices.Sorted(maps.Keys(s.found))
 }

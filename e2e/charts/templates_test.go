@@ -8,6 +8,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -17,30 +19,101 @@ import (
 
 // What templates make, whatever the values, is what Kubernetes takes.
 func TestTemplatesAreValid(t *testing.T) {
-	helm := program(t, "HELM")
+	helm := helmProgram(t)
 	api := kubernetes(t)
-	for _, set := range valueSets(t) {
-		t.Run(filepath.Base(set), func(t *testing.T) {
-			objects := render(t, helm, set)
-			require.NotEmpty(t, objects)
-			for _, object := range objects {
-				assert.NoError(t, api.validate(object), "%v %v", object["kind"], object["metadata"])
-			}
-		})
+	for _, chart := range charts {
+		for _, set := range valueSets(t, chart) {
+			t.Run(filepath.Base(chart)+"/"+filepath.Base(set), func(t *testing.T) {
+				objects := render(t, helm, chart, set)
+				require.NotEmpty(t, objects)
+				for _, object := range objects {
+					assert.NoError(t, api.validate(object), "%v %v", object["kind"], object["metadata"])
+				}
+			})
+		}
 	}
+}
+
+// TestValuesThatReplacePodsSaySo: a value of all roles changes a pod template if, and only if, its
+// comment or its section's says that a change replaces pods.
+func TestValuesThatReplacePodsSaySo(t *testing.T) {
+	helm := helmProgram(t)
+	values, err := readValues(chart + "/values.yaml")
+	require.NoError(t, err)
+	base := file(t, "auth: {existingSecret: keys}\nlogin: {existingHostKeys: host}\naccounting: {enabled: true, existingSecret: database}\nrest: {enabled: true}\n")
+	before := podTemplates(render(t, helm, chart, base))
+	for path, changed := range map[string]string{
+		"clusterDomain":           "clusterDomain: x.local",
+		"clusterName":             "clusterName: other",
+		"ipFamilyPolicy":          "ipFamilyPolicy: PreferDualStack",
+		"commonLabels":            "commonLabels: {a: b}",
+		"image.tag":               "image: {tag: v2}",
+		"imagePullSecrets":        "imagePullSecrets: [{name: pull}]",
+		"slurm.conf":              "slurm: {conf: {KillWait: 20}}",
+		"slurm.gpus":              "slurm: {gpus: false}",
+		"auth.existingSecret":     "auth: {existingSecret: others}",
+		"cgroup.access":           "cgroup: {access: runtime}",
+		"sharedVolumes":           "sharedVolumes: [{name: home, mountPath: /home, volume: {emptyDir: {}}}]",
+		"peers.address":           "peers: {address: 'slurmlet.slurmlet.svc:443'}",
+		"serviceAccount.name":     "serviceAccount: {name: one}",
+		"podDefaults.logLevel":    "podDefaults: {logLevel: debug}",
+		"networkPolicy.enabled":   "networkPolicy: {enabled: true}",
+		"podMonitor.enabled":      "podMonitor: {enabled: true}",
+		"scrapeAnnotations":       "scrapeAnnotations: true",
+		"prometheusRule.enabled":  "prometheusRule: {enabled: true}",
+		"dashboards.enabled":      "dashboards: {enabled: true}",
+		"nodeDefaults.features":   "nodeDefaults: {features: [a]}",
+		"controller.service.type": "controller: {service: {type: NodePort}}",
+		"login.authorizedKeys":    "login: {authorizedKeys: {alice: key}}",
+	} {
+		says := slices.ContainsFunc(values, func(v value) bool {
+			return (v.path == path || v.section && strings.HasPrefix(path, v.path+".")) && strings.Contains(v.about, "A change replaces")
+		})
+		after := podTemplates(render(t, helm, chart, base, file(t, changed)))
+		assert.Equal(t, says, !assert.ObjectsAreEqual(before, after), "%s: does a change replace pods? It says %t", path, says)
+	}
+}
+
+// podTemplates are those of all sets of pods, by the set's name.
+func podTemplates(objects []node) map[string]any {
+	all := map[string]any{}
+	for _, object := range objects {
+		if template := podTemplate(object); template != nil {
+			all[object["metadata"].(node)["name"].(string)] = template
+		}
+	}
+	return all
+}
+
+// podTemplate is what an object makes pods of; nil if it makes none.
+func podTemplate(object node) node {
+	if object["kind"] == "PodTemplate" {
+		return object["template"].(node)
+	}
+	spec, _ := object["spec"].(node)
+	template, _ := spec["template"].(node)
+	return template
+}
+
+func file(t *testing.T, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "values.yaml")
+	require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+	return path
 }
 
 // A schema that takes everything would make the test above worthless.
 func TestValidationIsStrict(t *testing.T) {
-	program(t, "HELM")
+	helmProgram(t)
 	api := kubernetes(t)
 	for name, object := range map[string]string{
-		"an unknown field":          "{apiVersion: apps/v1, kind: StatefulSet, spec: {selector: {}, template: {}, replica: 1}}",
-		"an unknown field inside":   "{apiVersion: v1, kind: Pod, spec: {containers: [{name: a, images: b}]}}",
-		"a field of the wrong type": `{apiVersion: v1, kind: Pod, spec: {containers: [{name: a, ports: [{containerPort: "80"}]}]}}`,
-		"a field that is missing":   "{apiVersion: v1, kind: Pod, spec: {containers: [{image: a}]}}",
-		"an unknown kind":           "{apiVersion: v1, kind: Pot}",
-		"an unknown field of KEDA":  "{apiVersion: keda.sh/v1alpha1, kind: ScaledObject, spec: {scaleTargetRef: {name: a}, triggers: [], min: 1}}",
+		"an unknown field":           "{apiVersion: apps/v1, kind: StatefulSet, spec: {selector: {}, template: {}, replica: 1}}",
+		"an unknown field inside":    "{apiVersion: v1, kind: Pod, spec: {containers: [{name: a, images: b}]}}",
+		"a field of the wrong type":  `{apiVersion: v1, kind: Pod, spec: {containers: [{name: a, ports: [{containerPort: "80"}]}]}}`,
+		"a field that is missing":    "{apiVersion: v1, kind: Pod, spec: {containers: [{image: a}]}}",
+		"an unknown kind":            "{apiVersion: v1, kind: Pot}",
+		"an unknown field of a rule": "{apiVersion: monitoring.coreos.com/v1, kind: PrometheusRule, spec: {groups: [{name: a, rules: [{alert: a, expr: up, if: b}]}]}}",
+		"an unknown field of KEDA":   "{apiVersion: keda.sh/v1alpha1, kind: ScaledObject, spec: {scaleTargetRef: {name: a}, triggers: [], min: 1}}",
 	} {
 		var v node
 		require.NoError(t, yaml.Unmarshal([]byte(object), &v), name)
@@ -48,19 +121,24 @@ func TestValidationIsStrict(t *testing.T) {
 	}
 }
 
-// program returns what a variable of `make charts` names.
-func program(t *testing.T, variable string) string {
+// helmProgram is the helm of `make charts`.
+func helmProgram(t *testing.T) string {
 	t.Helper()
-	path := os.Getenv(variable)
+	path := os.Getenv("HELM")
 	if path == "" {
-		t.Skipf("%s is not set: run make charts", variable)
+		t.Skip("HELM is not set: run make charts")
 	}
 	return path
 }
 
-func render(t *testing.T, helm, values string) []node {
+// render has helm make the objects of a chart from files of values; the later win.
+func render(t *testing.T, helm, chart string, values ...string) []node {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), helm, "template", "slurm", chart, "--namespace", "hpc", "--values", values)
+	args := []string{"template", "slurm", chart, "--namespace", "hpc"}
+	for _, path := range values {
+		args = append(args, "--values", path)
+	}
+	cmd := exec.CommandContext(t.Context(), helm, args...)
 	var said bytes.Buffer
 	cmd.Stderr = &said
 	out, err := cmd.Output()
@@ -101,6 +179,7 @@ func kubernetes(t *testing.T) *openAPI {
 	for _, crd := range []string{
 		filepath.Join(module(t, kedaModule), "config/crd/bases/keda.sh_scaledobjects.yaml"),
 		filepath.Join(module(t, prometheusModule), "example/prometheus-operator-crd/monitoring.coreos.com_podmonitors.yaml"),
+		filepath.Join(module(t, prometheusModule), "example/prometheus-operator-crd/monitoring.coreos.com_prometheusrules.yaml"),
 	} {
 		require.NoError(t, api.addCRD(readMap(t, crd)))
 	}

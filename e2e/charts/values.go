@@ -8,14 +8,15 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// value is one value of values.yaml that is not a map of further ones.
+// value is one value of values.yaml, or a section of them that has a comment of its own.
 type value struct {
-	path  string // as in controller.persistence.size
-	given string // its default, as YAML in one line
-	about string // the comment above it
+	path    string // as in controller.persistence.size
+	given   string // its default, as YAML in one line; a section has none
+	about   string // the comment above it
+	section bool   // a map of further values, which follow
 }
 
-// readValues returns a chart's values in their order. Where a map has no comment
+// readValues returns a chart's values and sections in their order. Where a map has no comment
 // on any of its keys, as {cpu: {replicas: 2}} has none, the map is the value.
 func readValues(file string) ([]value, error) {
 	data, err := os.ReadFile(file)
@@ -35,6 +36,9 @@ func collect(m *yaml.Node, prefix string) ([]value, error) {
 		key, content := m.Content[i], m.Content[i+1]
 		path := prefix + key.Value
 		if explained(content) {
+			if about := comment(key); about != "" {
+				all = append(all, value{path: path, about: about, section: true})
+			}
 			inner, err := collect(content, path+".")
 			if err != nil {
 				return nil, err
@@ -46,7 +50,7 @@ func collect(m *yaml.Node, prefix string) ([]value, error) {
 		if err != nil {
 			return nil, fmt.Errorf("cannot write %s: %w", path, err)
 		}
-		all = append(all, value{path, given, comment(key)})
+		all = append(all, value{path: path, given: given, about: comment(key)})
 	}
 	return all, nil
 }

@@ -25,7 +25,7 @@ const (
 
 // stoppedFirst stops slurmctld as the edit is made.
 func stoppedFirst(e *edits) error {
-	before, err := e.status()
+	before, err := e.AgentStatus()
 	if err == nil {
 		err = e.pause(before.Main.PID, func() error { return e.edit(good) })
 	}
@@ -38,7 +38,7 @@ func stoppedFirst(e *edits) error {
 // stoppedIn stops slurmctld as its agent tells the log something, or is at something.
 func stoppedIn(moment func(e *edits, before *agent.Status) (pid int)) func(e *edits) error {
 	return func(e *edits) error {
-		before, err := e.status()
+		before, err := e.AgentStatus()
 		if err == nil {
 			err = e.edit(good)
 		}
@@ -70,7 +70,7 @@ func spreading(e *edits, before *agent.Status) int {
 
 // reconfiguring: the edit is in place.
 func reconfiguring(e *edits, before *agent.Status) int {
-	if s, err := e.status(); err == nil && s.Conf.Live != before.Conf.Live {
+	if s, err := e.AgentStatus(); err == nil && s.Conf.Live != before.Conf.Live {
 		return s.Main.PID
 	}
 	return 0
@@ -120,7 +120,7 @@ func (e *edits) isLive(before *agent.Status) error {
 // reconfigure.
 func deafTo(line string) func(e *edits) error {
 	return func(e *edits) error {
-		before, err := e.status()
+		before, err := e.AgentStatus()
 		if err != nil {
 			return err
 		}

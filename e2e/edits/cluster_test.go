@@ -67,12 +67,8 @@ func begin(s settings, preflight string) (*edits, error) {
 		}
 	}
 	for _, n := range c.Nodes {
-		select {
-		case <-n.Ready:
-		case <-n.Exited:
-			return nil, fmt.Errorf("%s has exited with %d", n.Name, n.Status)
-		case <-time.After(limit):
-			return nil, fmt.Errorf("%s is not Ready within %v", n.Name, limit)
+		if err := n.AwaitReady(limit); err != nil {
+			return nil, err
 		}
 	}
 	return e, e.until("slurmctld's agent is at rest", func(s *agent.Status) bool { return s.State == lifecycle.Ready && s.Conf.Doing == "" })
@@ -118,33 +114,8 @@ func (e *edits) edit(line string) error {
 	return err
 }
 
-// status is that of slurmctld's agent.
-func (e *edits) status() (*agent.Status, error) {
-	out, err := e.Command("/usr/bin/slurmlet", "status", "-o", "json").Output()
-	var s agent.Status
-	if err == nil {
-		err = json.Unmarshal(out, &s)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("cannot ask slurmctld's agent: %w", err)
-	}
-	return &s, nil
-}
-
 func (e *edits) until(what string, is func(*agent.Status) bool) error {
-	var last *agent.Status
-	err := native.Within(limit, what+": not", func() bool {
-		s, err := e.status()
-		if err != nil {
-			return false
-		}
-		last = s
-		return is(s)
-	})
-	if err != nil && last != nil {
-		return fmt.Errorf("%w; it is %s, %+v", err, last.State, *last.Conf)
-	}
-	return err
+	return e.UntilAgent(limit, what, is)
 }
 
 // mains are the main processes that an agent has been Ready with.

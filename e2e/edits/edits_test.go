@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"testing"
 	"time"
 
@@ -46,7 +45,7 @@ func TestMain(m *testing.M) {
 
 func TestEdits(t *testing.T) {
 	full := os.Getenv("SLURMLET_E2E_FULL") == "1"
-	slurmlet, err := filepath.Abs("../../bin/slurmlet")
+	slurmlet, err := native.FindSlurmlet("../../bin/slurmlet")
 	require.NoError(t, err)
 	for _, version := range parts.Versions() {
 		root, err := parts.Root(t.Context(), version, t.Logf)

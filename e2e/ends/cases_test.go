@@ -3,6 +3,7 @@
 package ends
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -45,7 +46,7 @@ func (w *world) merged() error {
 	if err := w.gone(); err != nil {
 		return err
 	}
-	asked, err := w.asked()
+	asked, err := w.RPCs()
 	if err != nil {
 		return err
 	}
@@ -55,6 +56,9 @@ func (w *world) merged() error {
 		nodes, len(w.jobs), asked["REQUEST_DELETE_NODE"], asked["REQUEST_UPDATE_NODE"], w.said("at once"), w.direct())
 	if changes > nodes/2 {
 		return fmt.Errorf("slurmctld was asked for %d changes of %d nodes", changes, nodes)
+	}
+	if asked["REQUEST_DELETE_NODE"] >= nodes {
+		return errors.New("each node has deleted its record again")
 	}
 	return nil
 }

@@ -10,7 +10,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"testing"
 	"time"
 
@@ -29,7 +28,7 @@ func TestMain(m *testing.M) {
 }
 
 func TestEnds(t *testing.T) {
-	slurmlet, err := filepath.Abs("../../bin/slurmlet")
+	slurmlet, err := native.FindSlurmlet("../../bin/slurmlet")
 	require.NoError(t, err)
 	for _, version := range parts.Versions() {
 		root, err := parts.Root(t.Context(), version, t.Logf)

@@ -123,14 +123,7 @@ func (w *world) startOne(n *native.Node) error {
 	if err := w.Start(n, "SLURMLET_GRACE_PERIOD=10m"); err != nil {
 		return err
 	}
-	select {
-	case <-n.Ready:
-		return nil
-	case <-n.Exited:
-		return fmt.Errorf("%s exited with %d at its start", n.Name, n.Status)
-	case <-time.After(limit):
-		return fmt.Errorf("%s is not Ready", n.Name)
-	}
+	return n.AwaitReady(limit)
 }
 
 // each calls do for nodes, and returns the first fault.
@@ -172,27 +165,6 @@ func waiting(all []*native.Node) error {
 			return fmt.Errorf("%s does not wait for its job", n.Name)
 		}
 	})
-}
-
-// asked counts slurmctld's remote procedure calls by type.
-func (w *world) asked() (map[string]int, error) {
-	var answer struct {
-		Statistics struct {
-			RPCs []struct {
-				Type  string `json:"message_type"`
-				Count int    `json:"count"`
-				Total int    `json:"total_time"`
-			} `json:"rpcs_by_message_type"`
-		} `json:"statistics"`
-	}
-	if err := w.Ask(&answer, "/usr/bin/sdiag"); err != nil {
-		return nil, err
-	}
-	counts := map[string]int{}
-	for _, rpc := range answer.Statistics.RPCs {
-		counts[rpc.Type] += rpc.Count
-	}
-	return counts, nil
 }
 
 // left are the records that slurmctld has.

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/prometheus/procfs"
 	"golang.org/x/sys/unix"
 
 	"github.com/slurmlet/slurmlet/e2e/native"
@@ -127,11 +128,10 @@ func (w *world) jobIs(state string) bool {
 
 // pids are the processes with that name; a child of theirs with it is none.
 func (w *world) pids(name string) (pids []int) {
-	comms, _ := filepath.Glob("/proc/[0-9]*/comm")
-	for _, path := range comms {
-		pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(path)))
-		if text, err := os.ReadFile(path); err == nil && strings.TrimSpace(string(text)) == name {
-			pids = append(pids, pid)
+	all, _ := procfs.AllProcs()
+	for _, p := range all {
+		if comm, err := p.Comm(); err == nil && comm == name { // one that has ended has none
+			pids = append(pids, p.PID)
 		}
 	}
 	slices.Sort(pids)

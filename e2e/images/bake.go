@@ -45,7 +45,7 @@ func (s settings) bake(ctx context.Context, address string, targets []string, ba
 	if err := create.Run(); err != nil {
 		return fmt.Errorf("cannot tell buildx of buildkitd: %w", err)
 	}
-	args := []string{"bake", "--progress=plain", "--set=*.platform=linux/" + s.arch, "--set=*.contexts.compile=" + s.agents}
+	args := []string{"bake", "--progress=plain", "--set=*.platform=linux/" + s.arch, "--set=*.contexts.compile=" + s.programs, "--set=*.contexts.compile-controller=" + s.programs}
 	for name, dir := range bases {
 		_, tag, _ := strings.Cut(name, ":")
 		args = append(args, fmt.Sprintf("--set=*.contexts.%s=oci-layout://%s:%s", name, dir, tag))

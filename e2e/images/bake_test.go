@@ -31,7 +31,7 @@ func plan(t *testing.T, environ ...string) map[string]target {
 	if buildx == "" {
 		t.Skip("BUILDX is not set: run make charts")
 	}
-	cmd := exec.CommandContext(t.Context(), buildx, "bake", "--print", "--progress=quiet", "agent", "role", "pyxis")
+	cmd := exec.CommandContext(t.Context(), buildx, "bake", "--print", "--progress=quiet", "agent", "controller", "role", "pyxis")
 	cmd.Dir = "../.."
 	cmd.Env = append(append(os.Environ(), "BUILDX_CONFIG="+t.TempDir()), environ...)
 	out, err := cmd.Output()
@@ -65,7 +65,9 @@ func TestEveryRoleHasAnImageInEveryVersion(t *testing.T) {
 		}
 	}
 	assert.Equal(t, "agent", all["agent"].Target)
-	assert.Len(t, all, 1+2*5+2*2)
+	assert.Equal(t, "controller", all["controller"].Target)
+	assert.Equal(t, []string{"docker.io/slurmlet/controller:dev"}, all["controller"].Tags)
+	assert.Len(t, all, 2+2*5+2*2)
 }
 
 func TestImagesCanBePinned(t *testing.T) {

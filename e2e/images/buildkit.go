@@ -25,7 +25,7 @@ type buildkit struct {
 }
 
 const (
-	startLimit = time.Minute
+	startLimit = 5 * time.Minute // it looks through its cache, and has what time other steps leave
 	endLimit   = 20 * time.Second
 )
 

@@ -29,10 +29,10 @@ import (
 	"github.com/slurmlet/slurmlet/e2e/sandbox/parts"
 )
 
-// settings are where things are: programs, the agent's binaries, the results.
+// settings are where things are: programs, the compiled programs, the results.
 type settings struct {
 	buildkitd, buildx string
-	agents, out       string
+	programs, out     string
 	arch              string // as Go calls it
 	cache             string
 	config            string // buildx's, not the user's
@@ -43,7 +43,7 @@ func main() {
 	s := settings{}
 	flag.StringVar(&s.buildkitd, "buildkitd", "buildkitd", "the program")
 	flag.StringVar(&s.buildx, "buildx", "buildx", "the program")
-	flag.StringVar(&s.agents, "agents", "bin/images", "the directory with linux_<arch>/slurmlet")
+	flag.StringVar(&s.programs, "programs", "bin/images", "the directory with linux_<arch>/slurmlet and linux_<arch>/slurmlet-controller")
 	flag.StringVar(&s.out, "out", "bin/images", "where the archives go")
 	flag.StringVar(&s.arch, "arch", runtime.GOARCH, "the `architecture` to build for, amd64 or arm64")
 	flag.StringVar(&s.cache, "cache", filepath.Join(os.TempDir(), "slurmlet-buildkit"), "what builds leave for the next ones")
@@ -88,6 +88,14 @@ func (s settings) run(ctx context.Context, w io.Writer) (err error) {
 			return err
 		}
 	}
+	if err := os.MkdirAll(s.cache, 0o755); err != nil {
+		return fmt.Errorf("cannot make the cache of builds: %w", err)
+	}
+	unlock, err := parts.Lock(ctx, s.cache+".lock", func() { say("waits for another build, which has the cache") })
+	if err != nil {
+		return err
+	}
+	defer unlock()
 	d, err := startBuildkit(ctx, s.buildkitd, s.cache)
 	if err != nil {
 		return err

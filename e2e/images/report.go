@@ -108,7 +108,14 @@ func (img *image) faults() []string {
 // wrongStart looks at how a container starts, and as whom.
 func (img *image) wrongStart() []string {
 	c := img.config.Config
-	if slices.Equal(c.Entrypoint, []string{"/slurmlet"}) && len(img.files) == 1 {
+	alone := len(img.files) == 1
+	switch {
+	case alone && slices.Equal(c.Entrypoint, []string{"/slurmlet"}):
+		return nil
+	case alone && slices.Equal(c.Entrypoint, []string{"/slurmlet-controller"}):
+		if img.user() == "root" {
+			return []string{"the controller runs as root"}
+		}
 		return nil
 	}
 	if len(c.Entrypoint) != 2 || c.Entrypoint[0] != "slurmlet" {

@@ -14,7 +14,11 @@ import (
 	"github.com/slurmlet/slurmlet/e2e/sandbox/parts"
 )
 
-const databaseImage = "registry.invalid/mariadb:1"
+const (
+	databaseImage = "registry.invalid/mariadb:1"
+	// plainImage is a Debian with Slurm's packages, and without slurmlet; its tag is Slurm's version.
+	plainImage = "registry.invalid/debian-with-slurm:"
+)
 
 // accounting: the chart's own MariaDB, slurmdbd and slurmrestd, in a new release
 // of the same name. slurmctld has its state of before, so that it does not wait for
@@ -55,9 +59,9 @@ func (c *cluster) accounts(t *testing.T) {
 	})
 }
 
-// writeDatabaseImage makes an archive with Debian's MariaDB, as the sandbox has it.
-func writeDatabaseImage(t *testing.T) string {
-	root, err := parts.Root(t.Context(), "24.11", t.Logf)
+// writeRootImage makes an archive of Debian with a version of Slurm and MariaDB, as the sandbox has it.
+func writeRootImage(t *testing.T, version, name string) string {
+	root, err := parts.Root(t.Context(), version, t.Logf)
 	require.NoError(t, err)
 	dir := t.TempDir()
 	layer, err := os.Create(filepath.Join(dir, "layer"))
@@ -66,10 +70,10 @@ func writeDatabaseImage(t *testing.T) string {
 	require.NoError(t, oci.Layer(layer, map[string]string{"/": root}))
 	_, err = layer.Seek(0, 0)
 	require.NoError(t, err)
-	image, err := os.Create(filepath.Join(dir, "mariadb.tar"))
+	image, err := os.Create(filepath.Join(dir, "image.tar"))
 	require.NoError(t, err)
 	defer image.Close()
 	path := []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}
-	require.NoError(t, oci.Image{Name: databaseImage, Env: path}.Write(image, layer))
+	require.NoError(t, oci.Image{Name: name, Env: path}.Write(image, layer))
 	return image.Name()
 }

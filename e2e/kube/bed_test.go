@@ -33,21 +33,30 @@ func TestKube(t *testing.T) {
 		{"what values files make is taken by the API", dryRun},
 		{"a container at its limit is killed alone, and another is resized in place", limits},
 		{"images start as the users that they declare", images},
+		{"the controller is installed", controller},
 		{"the chart is installed, and its test passes", install},
 		{"the commands of OPERATIONS.md work", papersCommands},
-		{"Prometheus finds every agent by the chart's PodMonitor", metrics},
+		{"the chart's PodMonitor leads to every agent", metrics},
+		{"a real Prometheus scrapes them", scrapedByPrometheus},
 		{"jobs know their limits", jobLimits},
 		{"jobs on several nodes find each other by name", rendezvous},
+		{"names without DNS", nameless},
+		{"a plain image becomes a node and a login pod", injected},
 		{"a node is resized in place", resize},
 		{"a pod with a job on it is deleted", deletePod},
 		{"a machine is drained", drain},
+		{"a machine is cordoned and tainted", cordon},
+		{"an eviction grants less than the grace period", evict},
 		{"a node set is scaled down and up", scale},
+		{"a Deployment loses idle pods first", scaleIn},
+		{"six nodes are updated under load", roll},
 		{"slurmctld is rolled out anew", restartController},
 		{"slurm.conf is changed", changeConf},
 		{"a node set is taken away", removeSet},
 		{"a kubelet restarts", kubeletRestarts},
 		{"a machine is cut off", cable},
 		{"a machine loses power", power},
+		{"a machine is switched off and deleted", machineDeleted},
 		{"another image is rolled out", changeImage},
 		{"the chart is uninstalled", uninstall},
 		{"accounting and REST, on the claims of before", accounting},
@@ -83,7 +92,8 @@ func up(t *testing.T) *cluster {
 	images, err := filepath.Glob(repository("bin/images/*-" + strings.ReplaceAll(c.version, ".", "-") + ".tar"))
 	require.NoError(t, err)
 	require.NotEmpty(t, images, "make images")
-	images = append(images, repository("bin/images/agent.tar"), writeDatabaseImage(t))
+	images = append(images, repository("bin/images/agent.tar"), repository("bin/images/controller.tar"),
+		writeRootImage(t, "24.11", databaseImage), writeRootImage(t, c.version, plainImage+c.version))
 	c.Bed, err = kubecluster.Up(t.Context(), kubecluster.Options{
 		Name: bedName(), Binary: repository("bin/slurmlet-sandbox"), Images: images, With: os.Getpid(), Progress: t.Logf,
 	})
@@ -116,6 +126,7 @@ func (c *cluster) tell(t *testing.T) {
 		{"get", "pods", "-o", "wide"},
 		{"get", "events", "--sort-by=.lastTimestamp"},
 		{"logs", "-l", "slurmlet.dev/cluster", "--prefix", "--tail", "40"},
+		{"logs", "-n", controllerHome, "deployment/" + controllerHome, "--tail", "60"},
 	} {
 		out, err := c.Kubectl(context.WithoutCancel(t.Context()), args...) // it has ended by now
 		t.Log(out, err)

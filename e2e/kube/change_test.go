@@ -54,7 +54,7 @@ func removeSet(t *testing.T, c *cluster) {
 	c.gone(t, "slurm-extra-0")
 	until(t, "its partition is gone", func() (bool, string) {
 		saw := c.ask(t, "sinfo -h -o %R | sort -u | xargs")
-		return saw == "all cpu", saw
+		return saw == "all cpu fleet", saw
 	})
 	c.bothIdle(t)
 }

@@ -23,10 +23,13 @@ import (
 // reads from it what is read here, and Prometheus asks the pods as is done here.
 func metrics(t *testing.T, c *cluster) {
 	monitor := c.monitor(t)
-	require.Len(t, monitor.Spec.PodMetricsEndpoints, 1)
-	endpoint := monitor.Spec.PodMetricsEndpoints[0]
 	roles := map[string]int{}
 	for _, pod := range c.selected(t, monitor.Spec.Selector.MatchLabels) {
+		for _, label := range monitor.Spec.PodTargetLabels {
+			_, found := pod.Metadata.Labels[label]
+			assert.True(t, found || label == "slurmlet.dev/node-set", label)
+		}
+		endpoint := monitor.endpointOf(t, pod)
 		families := c.scrape(t, pod.target(endpoint.Port)+endpoint.Path)
 		role := labelOf(families["slurmlet_build_info"], "role")
 		roles[role]++
@@ -43,8 +46,34 @@ type podMonitor struct {
 		Selector struct {
 			MatchLabels map[string]string `yaml:"matchLabels"`
 		}
-		PodMetricsEndpoints []struct{ Port, Path string } `yaml:"podMetricsEndpoints"`
+		PodTargetLabels     []string          `yaml:"podTargetLabels"`
+		PodMetricsEndpoints []metricsEndpoint `yaml:"podMetricsEndpoints"`
 	}
+}
+
+// metricsEndpoint is of the pods whose role its relabeling keeps, or does not drop.
+type metricsEndpoint struct {
+	Port, Path  string
+	Relabelings []struct {
+		SourceLabels  []string `yaml:"sourceLabels"`
+		Regex, Action string
+	}
+}
+
+// endpointOf is the one at which Prometheus asks a pod.
+func (m podMonitor) endpointOf(t *testing.T, p pod) (found metricsEndpoint) {
+	t.Helper()
+	count := 0
+	for _, e := range m.Spec.PodMetricsEndpoints {
+		require.Len(t, e.Relabelings, 1)
+		require.Equal(t, []string{"__meta_kubernetes_pod_label_slurmlet_dev_role"}, e.Relabelings[0].SourceLabels)
+		if (e.Relabelings[0].Action == "keep") == (p.Metadata.Labels["slurmlet.dev/role"] == e.Relabelings[0].Regex) {
+			found = e
+			count++
+		}
+	}
+	require.Equal(t, 1, count, "no pod is asked twice")
+	return found
 }
 
 func (c *cluster) monitor(t *testing.T) (m podMonitor) {
@@ -55,8 +84,11 @@ func (c *cluster) monitor(t *testing.T) (m podMonitor) {
 }
 
 type pod struct {
-	Metadata struct{ Labels map[string]string }
-	Spec     struct {
+	Metadata struct {
+		Name, Namespace string
+		Labels          map[string]string
+	}
+	Spec struct {
 		Containers []struct {
 			Ports []struct {
 				Name          string
@@ -75,7 +107,7 @@ func (c *cluster) selected(t *testing.T, labels map[string]string) []pod {
 		selector = append(selector, key+"="+value)
 	}
 	var pods struct{ Items []pod }
-	require.NoError(t, json.Unmarshal([]byte(c.kubectl(t, "get", "pods", "-l", strings.Join(selector, ","), "-o", "json")), &pods))
+	require.NoError(t, json.Unmarshal([]byte(c.kubectl(t, "get", "pods", "--selector="+strings.Join(selector, ","), "-o", "json")), &pods))
 	return pods.Items
 }
 

@@ -32,6 +32,7 @@ func (c *cluster) ofBed() []string {
 func install(t *testing.T, c *cluster) {
 	c.installFrom(t, c.push(t), "--plain-http")
 	assert.Contains(t, c.runHelm(t, "test", release, "--timeout", limit.String()), "Succeeded")
+	assert.Empty(t, c.kubectl(t, "get", "events", "--field-selector", "reason=NoRole", "-o", "name"), "each pod of the cluster has a role")
 	assert.NotContains(t, c.kubectl(t, "logs", "slurm-slurmctld-0"), "DIRECTORY IS WORLD WRITABLE", "the volume of the state is")
 }
 
@@ -91,14 +92,14 @@ func uninstall(t *testing.T, c *cluster) {
 	assert.ElementsMatch(t, named, c.objects(t))
 }
 
-// objects are all in the namespace but what Kubernetes itself has in each.
+// objects are all in the namespace but what Kubernetes itself and slurmlet's controller have in each.
 func (c *cluster) objects(t *testing.T) []string {
 	t.Helper()
 	kinds := strings.Fields(c.kubectl(t, "api-resources", "--verbs=list", "--namespaced", "-o", "name"))
 	kinds = slices.DeleteFunc(kinds, func(kind string) bool { return strings.HasPrefix(kind, "events") || kind == "endpoints" })
 	all := strings.Fields(c.kubectl(t, "get", strings.Join(kinds, ","), "-o", "name"))
 	return slices.DeleteFunc(all, func(name string) bool {
-		return slices.Contains([]string{"configmap/kube-root-ca.crt", "serviceaccount/default", "service/kubernetes", "endpointslice.discovery.k8s.io/kubernetes"}, name)
+		return slices.Contains([]string{"configmap/kube-root-ca.crt", "configmap/slurmlet-ca", "serviceaccount/default", "service/kubernetes", "endpointslice.discovery.k8s.io/kubernetes"}, name)
 	})
 }
 

@@ -11,14 +11,9 @@ package kubecluster
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
 	"net"
-	"os"
 	"path/filepath"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/slurmlet/slurmlet/e2e/kubecluster/fabric"
@@ -40,6 +35,8 @@ type Bed struct {
 // Dir holds a directory for every bed.
 const Dir = "/run/slurmlet-kube"
 
+var beds = launcher.Kind{Dir: Dir, What: "Kubernetes", Up: "kube-up", Down: "kube-down"}
+
 // The parts of `slurmlet-sandbox` that a bed starts again.
 const (
 	VerbFabric = "launch-kube"
@@ -49,27 +46,27 @@ const (
 
 // RunGuard removes a bed when the process that Options.With named has ended.
 func RunGuard(name string) int {
-	return launcher.RunGuard(filepath.Join(Dir, name), func() error { return Down(name) })
+	return launcher.RunGuard(beds.Path(name), func() error { return Down(name) })
 }
 
 // Open finds a bed that is up.
 func Open(ctx context.Context, name string) (*Bed, error) {
-	b := &Bed{options: Options{Name: name, Progress: silent}, dir: filepath.Join(Dir, name)}
+	b := &Bed{options: Options{Name: name, Progress: silent}, dir: beds.Path(name)}
 	if err := b.find(); err != nil {
 		return nil, err
 	}
-	if b.launcher == nil || !b.launcher.Alive() {
-		return nil, fmt.Errorf("no Kubernetes %q is up; %s", name, others())
+	if !b.launcher.Alive() {
+		return nil, beds.Absent(name)
 	}
 	return b, b.connect(ctx)
 }
 
 // Down ends a bed and everything in it, also one that is only half there.
 func Down(name string) error {
-	b := &Bed{options: Options{Name: name}, dir: filepath.Join(Dir, name)}
-	if _, err := os.Stat(b.dir); errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("no Kubernetes %q is up; %s", name, others())
+	if !beds.Has(name) {
+		return beds.Absent(name)
 	}
+	b := &Bed{options: Options{Name: name}, dir: beds.Path(name)}
 	if err := b.find(); err != nil {
 		return err
 	}
@@ -80,16 +77,10 @@ func Down(name string) error {
 func (b *Bed) Down() error {
 	b.Close()
 	b.guard.Stop()
-	if b.launcher != nil {
-		if err := b.launcher.Kill(); err != nil {
-			return err
-		}
+	if err := b.launcher.Kill(); err != nil {
+		return err
 	}
-	if err := os.RemoveAll(b.dir); err != nil {
-		return fmt.Errorf("cannot remove Kubernetes: %v", err)
-	}
-	_ = os.Remove(Dir) // stays while there are other beds
-	return nil
+	return beds.Remove(b.options.Name)
 }
 
 // Close ends this program's connection; the bed stays up.
@@ -135,33 +126,4 @@ func (b *Bed) connect(ctx context.Context) (err error) {
 	}
 	b.client, err = remote.NewClient(conn, b.keys, greetingLimit)
 	return err
-}
-
-// free makes sure that no bed of that name is up, and removes a dead one.
-func free(name string) error {
-	dir := filepath.Join(Dir, name)
-	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	l, err := launcher.Read(dir)
-	if err != nil {
-		return err
-	}
-	if l != nil && l.Alive() {
-		return fmt.Errorf("kubernetes %q is up already: use it, or end it with kube-down", name)
-	}
-	return Down(name)
-}
-
-func others() string {
-	entries, _ := os.ReadDir(Dir)
-	var names []string
-	for _, e := range entries {
-		names = append(names, e.Name())
-	}
-	slices.Sort(names)
-	if len(names) == 0 {
-		return "make one with kube-up"
-	}
-	return "there are: " + strings.Join(names, " ")
 }

@@ -28,8 +28,15 @@ func (b *Bed) PowerOn(ctx context.Context, node string) error {
 
 // Link cuts a node off the network (up: false), or connects it again.
 func (b *Bed) Link(ctx context.Context, node string, up bool) error {
-	return do(ctx, b.client, nil, "link", node, map[bool]string{true: "up", false: "down"}[up])
+	return do(ctx, b.client, nil, "link", node, upOrDown[up])
 }
+
+// DNS stops CoreDNS (up: false), or starts it again.
+func (b *Bed) DNS(ctx context.Context, up bool) error {
+	return do(ctx, b.client, nil, "dns", upOrDown[up])
+}
+
+var upOrDown = map[bool]string{true: "up", false: "down"}
 
 // Start starts one of a node's programs that was stopped: containerd, kubelet or
 // kube-proxy. Stop stops one.

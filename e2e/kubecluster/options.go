@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"regexp"
 
 	"github.com/slurmlet/slurmlet/e2e/kubecluster/fabric"
 	"github.com/slurmlet/slurmlet/e2e/sandbox"
@@ -38,8 +37,6 @@ const (
 	leastMemory   = 512
 )
 
-var bedName = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,30}[a-z0-9])?$`)
-
 func silent(string, ...any) {}
 
 // complete fills in the defaults and reports everything that is wrong at once.
@@ -62,10 +59,7 @@ func (o Options) complete() (Options, error) {
 }
 
 func (o Options) check() error {
-	var errs []error
-	if !bedName.MatchString(o.Name) {
-		errs = append(errs, fmt.Errorf("name %q: want a-z, 0-9 and -, at most 32 characters", o.Name))
-	}
+	errs := []error{beds.Check(o.Name)}
 	if o.Nodes < 1 || o.Nodes > fabric.MaxNodes {
 		errs = append(errs, fmt.Errorf("nodes %d: want 1 to %d", o.Nodes, fabric.MaxNodes))
 	}

@@ -26,10 +26,10 @@ func Up(ctx context.Context, options Options) (*Bed, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := free(options.Name); err != nil {
+	if err := beds.Free(options.Name, Down); err != nil {
 		return nil, err
 	}
-	b := &Bed{options: options, dir: filepath.Join(Dir, options.Name)}
+	b := &Bed{options: options, dir: beds.Path(options.Name)}
 	if err := b.up(ctx); err != nil {
 		err = fmt.Errorf("%w\n%s", err, b.consoleTails())
 		return nil, errors.Join(err, b.Down())

@@ -234,16 +234,19 @@ func (c *Cluster) Close() error {
 // Limit bounds every wait for something that takes no second.
 const Limit = 20 * time.Second
 
-// Within waits for good.
+// Within waits for good. A question to Slurm takes a processor: three times as long as it took passes until the next.
 func Within(limit time.Duration, complaint string, good func() bool) error {
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
-	for !good() {
+	for {
+		asked := time.Now()
+		if good() {
+			return nil
+		}
 		select {
 		case <-ctx.Done():
 			return fmt.Errorf("%s within %v", complaint, limit)
-		case <-time.After(20 * time.Millisecond):
+		case <-time.After(max(20*time.Millisecond, min(3*time.Since(asked), time.Second))):
 		}
 	}
-	return nil
 }

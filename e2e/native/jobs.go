@@ -6,8 +6,11 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/slurmlet/slurmlet/agent"
 )
 
 // Gate holds jobs: they run until it is opened, and cost nothing meanwhile.
@@ -46,7 +49,55 @@ func (c *Cluster) Submit(node string) (string, error) {
 
 // Ask runs a command of Slurm's with --json.
 func (c *Cluster) Ask(answer any, path string, args ...string) error {
-	out, err := c.Command(path, append(args, "--json")...).Output()
+	return c.ask(answer, path, append(args, "--json")...)
+}
+
+// RPCs are slurmctld's own counts of requests, by type, since it was started or they were reset
+// (sdiag(1)).
+func (c *Cluster) RPCs() (map[string]int, error) {
+	var answer struct {
+		Statistics struct {
+			RPCs []struct {
+				Type  string `json:"message_type"`
+				Count int    `json:"count"`
+			} `json:"rpcs_by_message_type"`
+		} `json:"statistics"`
+	}
+	err := c.Ask(&answer, "/usr/bin/sdiag")
+	counts := map[string]int{}
+	for _, rpc := range answer.Statistics.RPCs {
+		counts[rpc.Type] += rpc.Count
+	}
+	return counts, err
+}
+
+// AgentStatus is the status of slurmctld's agent.
+func (c *Cluster) AgentStatus() (*agent.Status, error) {
+	s := &agent.Status{}
+	return s, c.ask(s, "/usr/bin/slurmlet", "status", "-o", "json")
+}
+
+// UntilAgent waits for a status of slurmctld's agent; the last one is in the failure.
+func (c *Cluster) UntilAgent(limit time.Duration, what string, is func(*agent.Status) bool) error {
+	var last *agent.Status
+	err := Within(limit, what+": not", func() bool {
+		s, err := c.AgentStatus()
+		if err != nil {
+			return false
+		}
+		last = s
+		return is(s)
+	})
+	if err != nil && last != nil {
+		text, _ := json.Marshal(last.Conf) // what was read as JSON
+		return fmt.Errorf("%w; it is %s, %s", err, last.State, text)
+	}
+	return err
+}
+
+// ask runs a command that answers with JSON.
+func (c *Cluster) ask(answer any, path string, args ...string) error {
+	out, err := c.Command(path, args...).Output()
 	if err == nil {
 		err = json.Unmarshal(out, answer)
 	}

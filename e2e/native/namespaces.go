@@ -10,9 +10,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"runtime"
 	"syscall"
 
@@ -38,9 +38,16 @@ func Enter(ctx context.Context, settings any) error {
 	if err != nil {
 		return fmt.Errorf("cannot find our own program: %w", err)
 	}
+	cause, told, err := os.Pipe()
+	if err != nil {
+		return fmt.Errorf("cannot hear what fails: %w", err)
+	}
+	defer cause.Close()
+	defer told.Close()
 	cmd := exec.CommandContext(ctx, self)
 	cmd.Env = append(os.Environ(), settingsVariable+"="+string(text))
 	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
+	cmd.ExtraFiles = []*os.File{told} // causeFD
 	cmd.SysProcAttr = &syscall.SysProcAttr{
 		Cloneflags: unix.CLONE_NEWPID | unix.CLONE_NEWNS | unix.CLONE_NEWNET | unix.CLONE_NEWUTS,
 		Pdeathsig:  unix.SIGKILL,
@@ -49,12 +56,34 @@ func Enter(ctx context.Context, settings any) error {
 		if ctx.Err() != nil {
 			return errors.New("interrupted")
 		}
+		if why := heard(cause, told); why != "" {
+			return errors.New(why)
+		}
 		return fmt.Errorf("cannot finish: %w", err)
 	}
 	return nil
 }
 
-const settingsVariable = "SLURMLET_NATIVE_SETTINGS"
+const (
+	settingsVariable = "SLURMLET_NATIVE_SETTINGS"
+	// causeFD is where the program tells the one that has entered what has failed.
+	causeFD = 3
+	// mostTold fits into a pipe: nobody reads before the end.
+	mostTold = 4 << 10
+)
+
+// tell tells the program that has entered what has failed.
+func tell(failed error) {
+	text := failed.Error()
+	_, _ = os.NewFile(causeFD, "cause").WriteString(text[:min(len(text), mostTold)]) // it is on stderr too
+}
+
+// heard is what tell has told, after the end of all who could.
+func heard(cause, told *os.File) string {
+	_ = told.Close()
+	text, _ := io.ReadAll(cause) // nothing is told then
+	return string(text)
+}
 
 // Run ends the program after inside where Enter has run it, and returns elsewhere. inside has the
 // settings that Enter was given, and namespaces that are furnished.
@@ -65,6 +94,7 @@ func Run[Settings any](inside func(Settings) error) {
 	}
 	var s Settings
 	err := json.Unmarshal([]byte(text), &s)
+	unix.CloseOnExec(causeFD)
 	if err == nil {
 		err = furnishNamespaces()
 	}
@@ -72,10 +102,9 @@ func Run[Settings any](inside func(Settings) error) {
 		err = inside(s)
 	}
 	if err != nil {
-		fmt.Fprintf(os.Stderr, "%s: %v\n", filepath.Base(os.Args[0]), err)
-		os.Exit(1)
+		tell(err)
 	}
-	os.Exit(0)
+	exit(err)
 }
 
 // Scratch is a file system of the namespaces' own; nothing of it is left.

@@ -105,6 +105,11 @@ func connect(name string, pid int, ip net.IP) error {
 	if err := errors.Join(err, gone); err != nil {
 		return fmt.Errorf("cannot add a network interface: %w", err)
 	}
+	if lo, err := inner.LinkByName("lo"); err != nil {
+		return fmt.Errorf("cannot find lo: %w", err)
+	} else if err := inner.LinkSetUp(lo); err != nil { // a node speaks to itself by it
+		return fmt.Errorf("cannot bring up lo: %w", err)
+	}
 	if err := plug(inner, "eth0", ip, gateway(ip), ctlMAC); err != nil {
 		return err
 	}

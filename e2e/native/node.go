@@ -45,12 +45,17 @@ func newNode(i int) *Node {
 }
 
 // furnish is the first process of a node. It waits for its cable. Where we have
-// a real-time priority, which slurmctld shares, a node has none.
+// a real-time priority, which slurmctld shares, a node has none. With /etc/hosts.pod in the
+// cluster's root, a node has a hosts file of its own, which begins like that.
 const furnish = `set -e
 read -r plugged
 mount -t proc proc /proc
 mount -t tmpfs -o mode=755 tmpfs /run
 echo "$0" > /proc/sys/kernel/hostname
+if [ -e /etc/hosts.pod ]; then
+	cp /etc/hosts.pod /run/hosts
+	mount --bind /run/hosts /etc/hosts
+fi
 if [ -n "$1" ]; then
 	exec unshare --cgroup sh -ec 'mount -t cgroup2 cgroup2 /sys/fs/cgroup; exec chrt --other 0 slurmlet slurmd'
 fi
@@ -103,6 +108,18 @@ func (n *Node) PID() int { return n.cmd.Process.Pid }
 
 // Started says whether it was started.
 func (n *Node) Started() bool { return n.cmd != nil }
+
+// AwaitReady waits until the node is Ready. A node that exits before is an error.
+func (n *Node) AwaitReady(limit time.Duration) error {
+	select {
+	case <-n.Ready:
+		return nil
+	case <-n.Exited:
+		return fmt.Errorf("%s exited with %d at its start", n.Name, n.Status)
+	case <-time.After(limit):
+		return fmt.Errorf("%s is not Ready within %v", n.Name, limit)
+	}
+}
 
 // Ended says whether it has exited.
 func (n *Node) Ended() bool {

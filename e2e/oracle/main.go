@@ -19,11 +19,7 @@ import (
 	"flag"
 	"fmt"
 	"math/rand/v2"
-	"os"
-	"os/signal"
 	"strings"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/slurmlet/slurmlet/e2e/native"
 	"github.com/slurmlet/slurmlet/e2e/sandbox/parts"
@@ -41,19 +37,7 @@ func main() {
 	flag.Uint64Var(&s.Seed, "seed", rand.Uint64N(1e6), "what mutations and samples are drawn with")
 	flag.BoolVar(&s.Update, "update", false, "write down what Slurm does about the cases")
 	flag.Parse()
-	native.Run(inside)
-	ctx, stop := signal.NotifyContext(context.Background(), unix.SIGINT, unix.SIGTERM)
-	err := outside(ctx, s, strings.Split(*versions, ","))
-	stop()
-	exit(err)
-}
-
-func exit(err error) {
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "oracle:", err)
-		os.Exit(1)
-	}
-	os.Exit(0)
+	native.Main(func(ctx context.Context) error { return outside(ctx, s, strings.Split(*versions, ",")) }, inside)
 }
 
 // settings are what those inside the namespaces are told by those outside.
@@ -68,7 +52,7 @@ type settings struct {
 
 func outside(ctx context.Context, s settings, versions []string) error {
 	for _, version := range versions {
-		root, err := parts.Root(ctx, version, progress)
+		root, err := parts.Root(ctx, version, native.Progress)
 		if err != nil {
 			return err
 		}
@@ -79,8 +63,6 @@ func outside(ctx context.Context, s settings, versions []string) error {
 	}
 	return native.Enter(ctx, s)
 }
-
-func progress(format string, args ...any) { fmt.Fprintf(os.Stderr, "oracle: "+format+"\n", args...) }
 
 func inside(s settings) error {
 	for i := range s.Slurms {

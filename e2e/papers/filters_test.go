@@ -19,7 +19,7 @@ func TestFiltersNameCases(t *testing.T) {
 	kube, err := Cases(filepath.Join(root, "e2e", "kube"))
 	require.NoError(t, err)
 	maps.Copy(cases, kube)
-	require.Contains(t, cases["TestLimits"], "GPUs")
+	require.Contains(t, cases["TestLimits"], Case{Name: "GPUs", On: "either"})
 	makefile, err := os.ReadFile(filepath.Join(root, "Makefile"))
 	require.NoError(t, err)
 	assert.Empty(t, Idle(string(makefile), cases), "Makefile")
@@ -37,14 +37,23 @@ func TestIdle(t *testing.T) {
 	dir := t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "a_test.go"), []byte(`package a
 var more = []testCase{{"a pod", nil}}
-func made() []testCase { return append(more, testCase{"killed: " + point, nil}) }
-func TestOne(t *testing.T) { run(t, []testCase{{"one two", f}}, made(), bed{name: "x"}, []string{"not", "this"}) }
+var points = []point{{"a point", nil}}
+func made() (all []testCase) {
+	for _, p := range points {
+		all = append(all, testCase{"killed: " + p.name, nil})
+	}
+	return all
+}
+func TestOne(t *testing.T) { run(t, []testCase{{"one two", f, both}}, inTime(more), made(), bed{name: "x"}, []string{"not", "this"}) }
 func TestTwo(t *testing.T) { run(t, []testCase{{"GPUs", f}, {"a pod is set up", f}, {"a pod is set down", f}}) }
 func TestThree(t *testing.T) { f() }
 `), 0o644))
 	cases, err := Cases(dir)
 	require.NoError(t, err)
-	assert.Equal(t, map[string][]string{"TestOne": {"one_two", "a_pod", "killed:_"}, "TestTwo": {"GPUs", "a_pod_is_set_up", "a_pod_is_set_down"}}, cases)
+	assert.Equal(t, map[string][]Case{
+		"TestOne": {{Name: "one_two", On: "both"}, {Name: "a_pod", Full: true}, {Name: "killed:_", Open: true}},
+		"TestTwo": {{Name: "GPUs"}, {Name: "a_pod_is_set_up"}, {Name: "a_pod_is_set_down"}},
+	}, cases)
 	for text, want := range map[string]string{
 		"go test -run 'TestTwo/.*/GPUs' ./e2e":             "",
 		"go test -run TestOne/one ./e2e":                   "",

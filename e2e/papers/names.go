@@ -16,7 +16,7 @@ var (
 	rule     = regexp.MustCompile(`(?m)^([a-z0-9-]+):`)
 	goTest   = regexp.MustCompile(`\b(?:Test|Fuzz|Benchmark)[A-Z]\w*`)
 	goFunc   = regexp.MustCompile(`(?m)^func (?:Test|Fuzz|Benchmark)[A-Z]\w*`)
-	inTree   = regexp.MustCompile(`(?:^|[\s(])((?:agent|cgroup|charts|cmd|e2e|images|internal|slurmconf|\.ci)/[\w./@-]*\w)`)
+	inTree   = regexp.MustCompile(`(?:^|[\s(])((?:agent|cgroup|charts|cmd|controller|e2e|images|internal|slurmconf|\.ci)/[\w./@-]*\w)`)
 )
 
 // Names are those that the papers may use, because the code has them.

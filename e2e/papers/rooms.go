@@ -17,7 +17,7 @@ import (
 // module is the import path of the repository's root.
 const module = "github.com/slurmlet/slurmlet"
 
-var row = regexp.MustCompile(`^\| ((?:agent|cgroup|charts|cmd|e2e|images|internal|slurmconf)[\w/, .-]*) \|`)
+var row = regexp.MustCompile(`^\| ((?:agent|cgroup|charts|cmd|controller|e2e|images|internal|slurmconf)[\w/, .-]*) \|`)
 
 // Rooms are the packages that the table of a paper names, with their rows from 1.
 // A row may name several.

@@ -33,7 +33,9 @@ const (
 	volume = "/run/volume"
 	// asked is what the agents have asked, a line each: the machine's name and the command.
 	asked = "/srv/asked"
-	limit = 2 * time.Minute
+	// podInfo is where the last node reads its CPU limit.
+	podInfo = "/srv/podinfo"
+	limit   = 2 * time.Minute
 )
 
 // life is a cluster whose nodes' agents live.
@@ -43,10 +45,15 @@ type life struct {
 	files  map[string][]byte
 	lock   sync.Mutex
 	log    []string
+	// What is looked at began with these counts of slurmctld's and behind so much of asked.
+	before map[string]int
+	behind int
+	// uncounted of the questions of all nodes were asked before slurmctld began to count anew.
+	uncounted int
 }
 
 func begin(s settings) (*life, error) {
-	c, err := native.NewCluster(native.Options{Lower: s.Root, Slurmlet: s.Slurmlet, Nodes: 5, SlurmConf: slurmConf})
+	c, err := native.NewCluster(native.Options{Lower: s.Root, Slurmlet: s.Slurmlet, Nodes: 6, SlurmConf: slurmConf})
 	if err != nil {
 		return nil, err
 	}
@@ -109,74 +116,81 @@ func (l *life) control() error {
 	}, "SLURMLET_PREFLIGHT=parse")
 }
 
-// scontrol is Slurm's own: what the test does is no question of an agent's.
+// scontrol asks on slurmctld's machine, as slurmctld's agent does.
 func (l *life) scontrol(args ...string) error {
-	if out, err := l.Command("/usr/bin/scontrol.slurm", args...).CombinedOutput(); err != nil {
+	if out, err := l.Command("/usr/bin/scontrol", args...).CombinedOutput(); err != nil {
 		return fmt.Errorf("scontrol %s: %w: %s", strings.Join(args, " "), err, out)
 	}
 	return nil
 }
 
-// questions are what has been asked on machines other than slurmctld's, and what slurmctld's own
-// agent has asked of all nodes.
+// questions are what has been asked on machines other than slurmctld's since the last look, and what has been asked
+// of all nodes on slurmctld's.
 func (l *life) questions() (nodes []string, ofAll int, err error) {
 	text, err := os.ReadFile(filepath.Join(l.Root, asked))
 	if err != nil {
 		return nil, 0, fmt.Errorf("cannot tell what was asked: %w", err)
 	}
 	for line := range strings.Lines(string(text)) {
-		host, command, _ := strings.Cut(strings.TrimSpace(line), " ")
-		switch {
-		case host != native.Host:
-			nodes = append(nodes, line)
-		case strings.HasPrefix(command, "scontrol show nodes"):
+		if host, command, _ := strings.Cut(line, " "); host == native.Host && strings.HasPrefix(command, "scontrol show node") {
 			ofAll++
+		}
+	}
+	for line := range strings.Lines(string(text[l.behind:])) {
+		if host, _, _ := strings.Cut(line, " "); host != native.Host {
+			nodes = append(nodes, line)
 		}
 	}
 	return nodes, ofAll, nil
 }
 
-// counts are slurmctld's own, of requests by type since it was started or they were reset.
-func (l *life) counts() (map[string]int, error) {
-	var answer struct {
-		Statistics struct {
-			RPCs []struct {
-				Type  string `json:"message_type"`
-				Count int    `json:"count"`
-			} `json:"rpcs_by_message_type"`
-		} `json:"statistics"`
+// look has small judge what comes from now on. It resets nothing, because slurmctld counts a request only when it has
+// answered it: what was asked before would be counted after.
+func (l *life) look() error {
+	counts, err := l.RPCs()
+	if err != nil {
+		return err
 	}
-	err := l.Ask(&answer, "/usr/bin/sdiag")
-	counts := map[string]int{}
-	for _, rpc := range answer.Statistics.RPCs {
-		counts[rpc.Type] = rpc.Count
+	info, err := os.Stat(filepath.Join(l.Root, asked))
+	if err != nil {
+		return fmt.Errorf("cannot tell what was asked: %w", err)
 	}
-	return counts, err
+	l.before, l.behind = counts, int(info.Size())
+	return nil
 }
 
-// forget starts the counts of what comes anew.
-func (l *life) forget() error {
-	if out, err := l.Command("/usr/bin/sdiag", "--reset").CombinedOutput(); err != nil {
-		return fmt.Errorf("cannot reset slurmctld's counts: %w: %s", err, out)
+// anew: slurmctld counts from 0 from now on.
+func (l *life) anew() error {
+	if err := l.look(); err != nil {
+		return err
 	}
-	return os.Truncate(filepath.Join(l.Root, asked), 0)
+	_, ofAll, err := l.questions()
+	l.before, l.uncounted = nil, ofAll
+	return err
 }
 
 // small: no agent of a node's has asked for all nodes or all jobs. As often as slurmctld sent
-// all nodes, its own agent has asked for them.
+// all nodes, its own agent or the test has asked for them: each writes that down before it asks.
 func (l *life) small() error {
+	counts, err := l.RPCs()
+	if err != nil {
+		return err
+	}
 	nodes, ofAll, err := l.questions()
 	if err != nil {
 		return err
 	}
-	counts, err := l.counts()
-	if err != nil {
-		return err
+	ofAll -= l.uncounted
+	since := maps.Clone(counts)
+	for name, count := range l.before {
+		since[name] -= count
 	}
-	if counts["REQUEST_NODE_INFO"] > ofAll || counts["REQUEST_JOB_INFO"] > 0 || counts["REQUEST_NODE_INFO_SINGLE"] == 0 {
-		return fmt.Errorf("slurmctld's agent has asked for all nodes %d times, and slurmctld counts %v; nodes have asked:\n%s", ofAll, counts, strings.Join(nodes, ""))
+	maps.DeleteFunc(since, func(_ string, count int) bool { return count == 0 })
+	if counts["REQUEST_NODE_INFO"] > ofAll || counts["REQUEST_JOB_INFO"] > 0 || since["REQUEST_NODE_INFO_SINGLE"] == 0 {
+		return fmt.Errorf("on slurmctld's machine all nodes were asked for %d times, and slurmctld counts %v; since the last look %v; nodes have asked:\n%s",
+			ofAll, counts, since, strings.Join(nodes, ""))
 	}
-	fmt.Println("slurmctld has had", counts, "and", ofAll, "of its own agent's for all nodes")
+	fmt.Println("slurmctld has had", since, "- in all", counts["REQUEST_NODE_INFO"], "times all nodes, asked for", ofAll, "times on its machine")
 	return nil
 }
 
@@ -208,11 +222,11 @@ func (l *life) compare() error {
 		return err
 	}
 	s := slurm.Scontrol{Path: "/scontrol", Sinfo: "/sinfo", Env: os.Environ()}
-	for path, program := range map[string]string{"/scontrol": "scontrol.slurm", "/sinfo": "sinfo.slurm"} {
-		script := fmt.Sprintf("#!/bin/sh\nexec chroot %s /usr/bin/%s \"$@\"\n", l.Root, program)
-		at := filepath.Join(native.Scratch, path)
+	for _, program := range []string{"scontrol", "sinfo"} {
+		script := fmt.Sprintf("#!/bin/sh\necho \"%s %s $*\" >> %s\nexec chroot %s /usr/bin/%s.slurm \"$@\"\n", native.Host, program, filepath.Join(l.Root, asked), l.Root, program)
+		at := filepath.Join(native.Scratch, program)
 		if err := os.WriteFile(at, []byte(script), 0o755); err != nil {
-			return fmt.Errorf("cannot lay out %s: %w", path, err)
+			return fmt.Errorf("cannot lay out %s: %w", program, err)
 		}
 	}
 	s.Path, s.Sinfo = filepath.Join(native.Scratch, s.Path), filepath.Join(native.Scratch, s.Sinfo)
@@ -241,7 +255,7 @@ func (l *life) compare() error {
 }
 
 func (l *life) start() error {
-	if err := l.forget(); err != nil {
+	if err := l.look(); err != nil {
 		return err
 	}
 	for _, n := range l.Nodes {
@@ -249,33 +263,35 @@ func (l *life) start() error {
 		if n == l.Nodes[2] {
 			grace = "30s" // its job is requeued
 		}
-		cpus := "1000"
+		cpus, dir := "1000", "/etc/podinfo"
 		if n == l.Nodes[4] {
 			cpus = "2000" // a job of one leaves it MIXED
 		}
-		if err := l.Start(n, "SLURMLET_GRACE_PERIOD="+grace, "SLURMLET_CPU_LIMIT="+cpus); err != nil {
+		if n == l.Nodes[5] {
+			dir = podInfo
+			if err := l.limit("2000"); err != nil {
+				return err
+			}
+		}
+		if err := l.Start(n, "SLURMLET_GRACE_PERIOD="+grace, "SLURMLET_CPU_LIMIT="+cpus, "SLURMLET_PODINFO_DIR="+dir); err != nil {
 			return err
 		}
 	}
 	for _, n := range l.Nodes {
-		select {
-		case <-n.Ready:
-		case <-n.Exited:
-			return fmt.Errorf("%s has exited with %d", n.Name, n.Status)
-		case <-time.After(limit):
-			return fmt.Errorf("%s is not Ready within %v", n.Name, limit)
+		if err := n.AwaitReady(limit); err != nil {
+			return err
 		}
 	}
 	return l.small()
 }
 
-// edit: all slurmds hand over, and are Ready again.
+// edit: all slurmds hand over, and are Ready again. slurmctld becomes another process by a reconfigure.
 func (l *life) edit() error {
-	before := map[string]int{}
-	for _, n := range l.Nodes {
+	before, living := map[string]int{}, slices.DeleteFunc(slices.Clone(l.Nodes), (*native.Node).Ended)
+	for _, n := range living {
 		before[n.Name] = readies(n)
 	}
-	if err := l.forget(); err != nil {
+	if err := l.anew(); err != nil {
 		return err
 	}
 	files := maps.Clone(l.files)
@@ -283,7 +299,7 @@ func (l *life) edit() error {
 	if _, err := l.volume.Swap(files); err != nil {
 		return err
 	}
-	for _, n := range l.Nodes {
+	for _, n := range living {
 		if err := native.Within(limit, n.Name+" is not Ready after the edit", func() bool { return readies(n) > before[n.Name] }); err != nil {
 			return err
 		}
@@ -304,7 +320,7 @@ func readies(n *native.Node) (count int) {
 // not there. 24.11 asks the other records to register then, through this node's slurmd, which
 // does not end in time any more.
 func (l *life) restart() error {
-	if err := l.forget(); err != nil {
+	if err := l.anew(); err != nil {
 		return err
 	}
 	if err := l.Controller.Process.Signal(unix.SIGTERM); err != nil {
@@ -316,7 +332,7 @@ func (l *life) restart() error {
 	}
 	left := l.Nodes[1].Name
 	err := native.Within(limit, left+" does not look for lost jobs", func() bool {
-		counts, err := l.counts()
+		counts, err := l.RPCs()
 		return err == nil && counts["REQUEST_NODE_INFO_SINGLE"] > 0
 	})
 	if err != nil {
@@ -339,7 +355,7 @@ func (l *life) end() error {
 			return err
 		}
 	}
-	if err := l.forget(); err != nil {
+	if err := l.look(); err != nil {
 		return err
 	}
 	ending := []*native.Node{l.Nodes[3], l.Nodes[2], l.Nodes[0]}
@@ -354,7 +370,7 @@ func (l *life) end() error {
 				return fmt.Errorf("cannot open the gate: %w", err)
 			}
 		}
-		if err := exits(n); err != nil {
+		if err := exits(n, 0); err != nil {
 			return err
 		}
 	}
@@ -377,49 +393,37 @@ func (l *life) end() error {
 	return nil
 }
 
-// doubt: a node is drained, and gets SIGTERM while a job runs on one of its CPUs. slurmctld shows
-// it as MIXED for ever after the job's end, because it has counted its CPUs before, when somebody
-// asked for all nodes.
-func (l *life) doubt() error {
-	gate, err := l.NewGate()
+// slurmlet runs a command of the agent's in the pod of a node.
+func slurmlet(n *native.Node, args ...string) error {
+	command := exec.Command("nsenter", append([]string{"--target", strconv.Itoa(n.PID()), "--mount", "--root", "slurmlet"}, args...)...)
+	if out, err := command.CombinedOutput(); err != nil {
+		return fmt.Errorf("slurmlet %s: %w: %s", strings.Join(args, " "), err, out)
+	}
+	return nil
+}
+
+// smallFor: a node has not asked for all nodes.
+func (l *life) smallFor(n *native.Node) error {
+	nodes, _, err := l.questions()
 	if err != nil {
 		return err
 	}
-	n := l.Nodes[4]
-	if _, err := l.Submit(n.Name); err != nil {
-		return err
-	}
-	if err := native.Within(limit, "no step runs on "+n.Name, func() bool { return l.runs(n) }); err != nil {
-		return err
-	}
-	if err := l.scontrol("show", "nodes"); err != nil {
-		return err
-	}
-	if err := l.scontrol("delete", "nodename="+n.Name); err == nil || !strings.Contains(err.Error(), "Requested nodes are busy") {
-		return fmt.Errorf("slurmctld does not refuse to delete the record of a node with a job: %w", err)
-	}
-	if err := l.forget(); err != nil {
-		return err
-	}
-	command := exec.Command("nsenter", "--target", strconv.Itoa(n.PID()), "--mount", "--root", "slurmlet", "drain", "-reason", "new disk")
-	if out, err := command.CombinedOutput(); err != nil {
-		return fmt.Errorf("slurmlet drain: %w: %s", err, out)
-	}
-	if err := n.Terminate(); err != nil {
-		return err
-	}
-	select {
-	case <-n.Waiting:
-	case <-time.After(limit):
-		return fmt.Errorf("%s does not wait for its job", n.Name)
-	}
-	if err := gate.Open(); err != nil {
-		return fmt.Errorf("cannot open the gate: %w", err)
-	}
-	if err := exits(n); err != nil {
-		return err
+	for _, line := range nodes {
+		if host, command, _ := strings.Cut(line, " "); host == n.Name && strings.HasPrefix(command, "scontrol show node ") {
+			return fmt.Errorf("%s has asked for all nodes; nodes have asked:\n%s%s", n.Name, strings.Join(nodes, ""), strings.Join(direct(n), "\n"))
+		}
 	}
 	return l.small()
+}
+
+// direct are the lines in which a node's agent says that it asks slurmctld itself, and why.
+func direct(n *native.Node) (lines []string) {
+	for _, line := range n.Log() {
+		if strings.Contains(line, `"asks slurmctld itself"`) {
+			lines = append(lines, line)
+		}
+	}
+	return lines
 }
 
 // runs: the batch step's socket is in the node's spool directory.
@@ -442,15 +446,15 @@ func (l *life) explain() {
 	}
 }
 
-// exits waits for the end of a node's agent, which is in order.
-func exits(n *native.Node) error {
+// exits waits for the end of a node's agent.
+func exits(n *native.Node, status int) error {
 	select {
 	case <-n.Exited:
 	case <-time.After(limit):
 		return fmt.Errorf("%s has not exited within %v", n.Name, limit)
 	}
-	if n.Status != 0 {
-		return fmt.Errorf("%s has exited with %d", n.Name, n.Status)
+	if n.Status != status {
+		return fmt.Errorf("%s has exited with %d, not %d", n.Name, n.Status, status)
 	}
 	return nil
 }

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"testing"
 	"time"
 
@@ -31,7 +30,7 @@ func TestMain(m *testing.M) {
 
 // TestQuestions: a node's agent lives from its start to its end among 300 other records.
 func TestQuestions(t *testing.T) {
-	slurmlet, err := filepath.Abs("../../bin/slurmlet")
+	slurmlet, err := native.FindSlurmlet("../../bin/slurmlet")
 	require.NoError(t, err)
 	for _, version := range parts.Versions() {
 		root, err := parts.Root(t.Context(), version, t.Logf)
@@ -56,6 +55,11 @@ func inside(s settings) error {
 	}{
 		{"the records are compared", l.compare},
 		{"nodes start", l.start},
+		// 24.11 asks the other records to register after an edit, through slurmds that cannot forward
+		// it: a job's launch may wait for minutes then.
+		{"slurmlet drain -wait of a node with a job on one of its CPUs", l.drainAndWait},
+		{"a resize of such a node", l.resize},
+		{"SIGTERM to such a node in a reservation", l.reserved},
 		{"an edit", l.edit},
 		{"SIGTERM to a drained node with a job on one of its CPUs", l.doubt},
 		{"SIGTERM to an idle node, one whose job ends, and one whose job is requeued", l.end},

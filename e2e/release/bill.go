@@ -34,15 +34,17 @@ func (r *release) bills(ctx context.Context) error {
 	if err := os.MkdirAll(filepath.Join(r.out, "sbom"), 0o755); err != nil {
 		return fmt.Errorf("cannot make the directory for SBOMs: %w", err)
 	}
-	modules := map[string][]component{}
-	for _, arch := range architectures {
-		var err error
-		if modules[arch], err = r.modules(r.program(arch)); err != nil {
-			return err
-		}
-		name := filepath.Base(r.program(arch))
-		if err := r.bill(name, component{name: name, version: r.version, purpose: "APPLICATION"}, modules[arch]); err != nil {
-			return err
+	modules := map[string][]component{} // by the program's file
+	for program := range sources {
+		for _, arch := range architectures {
+			name := filepath.Base(r.program(program, arch))
+			var err error
+			if modules[name], err = r.modules(r.program(program, arch)); err != nil {
+				return err
+			}
+			if err := r.bill(name, component{name: name, version: r.version, purpose: "APPLICATION"}, modules[name]); err != nil {
+				return err
+			}
 		}
 	}
 	for _, a := range r.artifacts {
@@ -59,12 +61,21 @@ func (r *release) bills(ctx context.Context) error {
 				name: a.repository, version: a.tag, purpose: "CONTAINER",
 				purl: "pkg:oci/" + a.repository + "@" + url.QueryEscape(img.manifest.Digest.String()) + "?arch=" + img.arch + "&repository_url=" + url.QueryEscape(r.registry+"/"+a.repository),
 			}
-			if err := r.bill(billOf(a, img), whole, slices.Concat(packages, modules[img.arch])); err != nil {
+			inside := filepath.Base(r.program(programOf(a), img.arch))
+			if err := r.bill(billOf(a, img), whole, slices.Concat(packages, modules[inside])); err != nil {
 				return err
 			}
 		}
 	}
 	return nil
+}
+
+// programOf is the program that an image has.
+func programOf(a *artifact) string {
+	if a.repository == "controller" {
+		return controller
+	}
+	return agent
 }
 
 // billOf names an image's SBOM.
@@ -78,6 +89,9 @@ func (r *release) billPath(name string) string {
 
 // component is a package as SPDX has them.
 type component struct{ name, version, purl, purpose, source string }
+
+// ourModule is the root of the repository.
+const ourModule = "github.com/slurmlet/slurmlet"
 
 // modules are the Go modules of a program, and Go's own library.
 func (r *release) modules(program string) ([]component, error) {
@@ -93,7 +107,10 @@ func (r *release) modules(program string) ([]component, error) {
 		golang("stdlib", strings.TrimPrefix(info.GoVersion, "go")),
 	}
 	for _, m := range info.Deps {
-		if m.Replace != nil {
+		switch {
+		case m.Path == ourModule: // go.work, or a replace, leads to this source
+			m.Version = r.version
+		case m.Replace != nil:
 			m = m.Replace
 		}
 		all = append(all, golang(m.Path, m.Version))

@@ -63,34 +63,51 @@ func (r *release) environ(more ...string) []string {
 	return append(append(os.Environ(), "SOURCE_DATE_EPOCH="+strconv.FormatInt(r.when.Unix(), 10)), more...)
 }
 
-// program is where the program for arch is.
-func (r *release) program(arch string) string {
-	return filepath.Join(r.out, fmt.Sprintf("slurmlet-%s-linux-%s", r.version, arch))
+// The programs, and where their source is.
+const (
+	agent      = "slurmlet"
+	controller = "slurmlet-controller"
+)
+
+var sources = map[string]string{agent: "./cmd/slurmlet", controller: "./controller/cmd/slurmlet-controller"}
+
+// program is where a program for arch is.
+func (r *release) program(name, arch string) string {
+	return filepath.Join(r.out, fmt.Sprintf("%s-%s-linux-%s", name, r.version, arch))
 }
 
-// programs compiles slurmlet: for download, and for the images.
+// programs compiles both programs: for download, and for the images.
 func (r *release) programs(ctx context.Context) error {
+	for name := range sources {
+		if err := r.compile(ctx, name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *release) compile(ctx context.Context, name string) error {
 	for _, arch := range architectures {
-		say("compiles slurmlet for %s", arch)
+		say("compiles %s for %s", name, arch)
 		compile := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false",
-			"-ldflags", "-s -w -X main.version="+r.version, "-o", r.program(arch), "./cmd/slurmlet")
+			"-ldflags", "-s -w -X main.version="+r.version, "-o", r.program(name, arch), sources[name])
 		compile.Env = r.environ("CGO_ENABLED=0", "GOOS=linux", "GOARCH="+arch)
 		if _, err := output(compile); err != nil {
 			return err
 		}
-		dir := filepath.Join(r.work, "agents", "linux_"+arch)
+		dir := filepath.Join(r.work, "programs", "linux_"+arch)
 		if err := os.MkdirAll(dir, 0o755); err != nil {
-			return fmt.Errorf("cannot make a directory for the images' agent: %w", err)
+			return fmt.Errorf("cannot make a directory for the images' programs: %w", err)
 		}
-		program, err := os.ReadFile(r.program(arch))
+		program, err := os.ReadFile(r.program(name, arch))
 		if err != nil {
 			return fmt.Errorf("cannot read the program: %w", err)
 		}
-		name := filepath.Join(dir, "slurmlet")
-		if err := os.WriteFile(name, program, 0o755); err != nil {
+		copied := filepath.Join(dir, name)
+		if err := os.WriteFile(copied, program, 0o755); err != nil {
 			return fmt.Errorf("cannot copy the program for the images: %w", err)
 		}
-		if err := os.Chtimes(name, r.when, r.when); err != nil {
+		if err := os.Chtimes(copied, r.when, r.when); err != nil {
 			return fmt.Errorf("cannot set the program's time: %w", err)
 		}
 	}

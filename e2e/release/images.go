@@ -36,7 +36,7 @@ func (r *release) images(ctx context.Context) error {
 		dir := filepath.Join(r.work, "images-"+arch)
 		args := []string{
 			"run", "./e2e/images", "-arch", arch, "-buildx", r.buildx, "-buildkitd", r.buildkitd, "-cache", r.cache,
-			"-agents", filepath.Join(r.work, "agents"), "-out", dir,
+			"-programs", filepath.Join(r.work, "programs"), "-out", dir,
 		}
 		build := exec.CommandContext(ctx, "go", append(args, targets...)...)
 		build.Env = r.environ("REGISTRY="+r.registry, "TAG="+r.version, "REVISION="+r.commit, "CREATED="+r.when.Format(time.RFC3339))

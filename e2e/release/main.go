@@ -6,7 +6,7 @@
 // Build wants a clean checkout of the commit that the tag VERSION names. It leaves
 // in bin/release/VERSION:
 //
-//	slurmlet-VERSION-linux-ARCH    static programs
+//	slurmlet-VERSION-linux-ARCH    static programs: the agent, and slurmlet-controller-…
 //	slurm-N.tgz                    the chart, whose images are VERSION's in REGISTRY
 //	oci/REPOSITORY/                an OCI image layout for each repository: images for all
 //	                               architectures, the chart (charts/slurm), their signatures,
@@ -22,7 +22,7 @@
 // Slurm hold the packages that Debian has on that day; docker-bake.hcl says how to pin them.
 //
 // Images for another architecture are built with qemu-user, which is slow: AMD64 and
-// ARM64 choose the images for each (ARM64=agent).
+// ARM64 choose the images for each (ARM64="agent controller").
 //
 // KEY is what cosign takes: a file outside the checkout, env://NAME or a KMS's URI;
 // COSIGN_PASSWORD opens a file's. Nothing is written to a public log, so whoever verifies says so:

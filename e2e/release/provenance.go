@@ -93,7 +93,7 @@ func (r *release) predicate() (*predicate, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot list the tools: %w", err)
 	}
-	for _, lock := range append([]string{"go.sum"}, locks...) {
+	for _, lock := range append([]string{"go.sum", "controller/go.sum"}, locks...) {
 		sum, err := hashOf(lock)
 		if err != nil {
 			return nil, err

@@ -137,7 +137,7 @@ func (b *bed) args(verb string, more ...string) []string {
 func (b *bed) release(t *testing.T) {
 	t.Helper()
 	b.program(
-		t, "build", "-key", b.key, "-amd64", or("RELEASE_AMD64", "agent slurmctld-24-11"), "-arm64", or("RELEASE_ARM64", "agent"),
+		t, "build", "-key", b.key, "-amd64", or("RELEASE_AMD64", "agent controller slurmctld-24-11"), "-arm64", or("RELEASE_ARM64", "agent controller"),
 		"-helm", b.helm, "-cosign", b.cosign, "-distribution", tool(t, "DISTRIBUTION"),
 		"-buildx", tool(t, "BUILDX"), "-buildkitd", tool(t, "BUILDKITD"), "-cache", tool(t, "BUILDKIT_CACHE"),
 	)
@@ -216,17 +216,20 @@ func (b *bed) images(t *testing.T, store *memory.Store, top v1.Descriptor) map[s
 }
 
 func (b *bed) pulled(t *testing.T) {
-	store, top := b.pull(t, b.digest(t, "agent:"+version))
-	all := b.images(t, store, top)
-	require.Len(t, all, len(architectures))
-	for _, arch := range architectures {
-		got, err := file(t.Context(), store, all[arch], "slurmlet")
-		require.NoError(t, err)
-		want, err := os.ReadFile((&release{settings: b.settings}).program(arch))
-		require.NoError(t, err)
-		assert.Equal(t, want, got, "the image for %s has the program", arch)
-		assert.Equal(t, version, all[arch].config.Config.Labels[v1.AnnotationVersion])
+	for repository, program := range map[string]string{"agent": agent, "controller": controller} {
+		store, top := b.pull(t, b.digest(t, repository+":"+version))
+		all := b.images(t, store, top)
+		require.Len(t, all, len(architectures))
+		for _, arch := range architectures {
+			got, err := file(t.Context(), store, all[arch], program)
+			require.NoError(t, err)
+			want, err := os.ReadFile((&release{settings: b.settings}).program(program, arch))
+			require.NoError(t, err)
+			assert.Equal(t, want, got, "the image %s for %s has the program", repository, arch)
+			assert.Equal(t, version, all[arch].config.Config.Labels[v1.AnnotationVersion])
+		}
 	}
+	_, top := b.pull(t, b.digest(t, "agent:"+version))
 	remote, err := b.remote("agent")
 	require.NoError(t, err)
 	byTag, err := remote.Resolve(t.Context(), version)
@@ -337,7 +340,7 @@ func (b *bed) provenance(t *testing.T) {
 		subjects[s.Name] = s.Digest["sha256"]
 	}
 	for _, arch := range architectures {
-		sum, err := hashOf((&release{settings: b.settings}).program(arch))
+		sum, err := hashOf((&release{settings: b.settings}).program(agent, arch))
 		require.NoError(t, err)
 		assert.Equal(t, sum, subjects[fmt.Sprintf("slurmlet-%s-linux-%s", version, arch)])
 	}
@@ -365,7 +368,7 @@ func (b *bed) chart(t *testing.T) {
 }
 
 func (b *bed) foreign(t *testing.T) {
-	program := (&release{settings: b.settings}).program("arm64")
+	program := (&release{settings: b.settings}).program(agent, "arm64")
 	emulated := func(args ...string) (string, error) {
 		return b.attempt(t, b.clone, "/usr/bin/qemu-aarch64-static", append([]string{program}, args...)...)
 	}

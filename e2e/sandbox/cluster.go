@@ -29,6 +29,8 @@ type Cluster struct {
 	AuthorizedKey []byte
 	// SlurmConf and CgroupConf are the controller's configuration.
 	SlurmConf, CgroupConf string
+	// elastic is how many nodes Slurm itself may start.
+	elastic int
 }
 
 // What the agents in the pods are told and tell.
@@ -67,6 +69,8 @@ func (s *Sandbox) Cluster() (Cluster, error) {
 	if s.settings.NoLimits {
 		c.SlurmConf = withoutCgroups.Replace(c.SlurmConf)
 		c.CgroupConf = "CgroupPlugin=disabled\n"
+	} else {
+		c.SlurmConf += forGuests
 	}
 	return c, nil
 }
@@ -82,6 +86,10 @@ func (c Cluster) Controller() PodSpec {
 	spec.Volumes[2].UID, spec.Volumes[2].GID = slurmUID, slurmUID
 	spec.Volumes = append(spec.Volumes, Volume{Name: "run-slurmctld", Path: "/run/slurmctld", UID: slurmUID, GID: slurmUID})
 	spec.Volumes = append(spec.Volumes, Volume{Name: "state", Path: "/var/spool/slurmctld", Shared: true, Mode: 0o700, UID: slurmUID, GID: slurmUID})
+	if c.elastic > 0 {
+		spec.Env["SLURMLET_ELASTIC_SETS"] = elasticSets
+		spec.Volumes = append(spec.Volumes, c.elasticVolume())
+	}
 	return spec
 }
 
@@ -89,11 +97,15 @@ func (c Cluster) Controller() PodSpec {
 // 768 MiB.
 func (c Cluster) Node(i int) PodSpec {
 	name := nodePrefix + strconv.Itoa(i)
-	spec := c.pod(name, "slurmd")
-	spec.CPU, spec.Memory = 1, 512*mebibyte
 	if i%2 == 1 {
-		spec.CPU, spec.Memory = 2, 768*mebibyte
+		return c.node(name, 2, 768*mebibyte)
 	}
+	return c.node(name, 1, 512*mebibyte)
+}
+
+func (c Cluster) node(name string, cpus float64, memory int64) PodSpec {
+	spec := c.pod(name, "slurmd")
+	spec.CPU, spec.Memory = cpus, memory
 	// Limits and no requests: the kubelet takes it for Guaranteed.
 	spec.OOMGroup, spec.OOMScoreAdj = true, guaranteed
 	spec.Env["SLURMLET_CONTROLLER"] = fmt.Sprintf("%s:%d", Controller, controllerPort)
@@ -221,6 +233,10 @@ MpiDefault=none
 PrologEpilogTimeout=60
 PartitionName=all Nodes=ALL Default=yes State=UP
 `
+
+// forGuests is for clusters with limits, because most machines run these in User-Mode Linux. All takes many times longer
+// there: slurmctld does not always answer within Slurm's 10 s when others want the machine's CPUs, too.
+const forGuests = "MessageTimeout=30\n"
 
 // withoutCgroups has Slurm find and count the processes of a job without cgroups.
 var withoutCgroups = strings.NewReplacer(

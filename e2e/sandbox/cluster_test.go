@@ -15,7 +15,7 @@ var update = flag.Bool("update", false, "write the golden files")
 
 func TestClusterPods(t *testing.T) {
 	c := Cluster{Agent: "/opt/slurmlet", Key: []byte("key"), JWTKey: []byte("jwt"), AuthorizedKey: []byte("ssh-ed25519 key\n"), SlurmConf: slurmConf, CgroupConf: cgroupConf}
-	for _, spec := range []PodSpec{c.Controller(), c.Login(), c.Node(0), c.Node(1), c.Accounting().Database(), c.Accounting().Slurmdbd(), c.Accounting().REST()} {
+	for _, spec := range []PodSpec{c.Controller(), c.Login(), c.Node(0), c.Node(1), c.Accounting().Database(), c.Accounting().Slurmdbd(), c.Accounting().REST(), c.WithElastic(3).ElasticNodes()[0]} {
 		t.Run(spec.Name, func(t *testing.T) {
 			require.NoError(t, spec.Validate())
 			got, err := json.MarshalIndent(spec, "", "\t")
@@ -36,4 +36,15 @@ func TestPodsShareNothing(t *testing.T) {
 	c := Cluster{SlurmConf: slurmConf}
 	_ = c.Controller()
 	assert.NotContains(t, c.Node(0).Volumes[1].Files, "slurm.conf")
+}
+
+func TestElasticSets(t *testing.T) {
+	c := Cluster{SlurmConf: slurmConf}.WithElastic(3)
+	spec := c.Controller()
+	require.NoError(t, spec.Validate())
+	assert.Equal(t, elasticSets, spec.Env["SLURMLET_ELASTIC_SETS"])
+	sets := spec.Volumes[len(spec.Volumes)-1]
+	assert.Equal(t, ElasticSets, sets.Name)
+	assert.JSONEq(t, `{"nodes":"elastic-[0-2]","cpuLimit":"1","memoryLimit":"536870912","storageLimit":"1Gi","features":["elastic"],"weight":"100"}`, string(sets.Files["elastic.json"].Data))
+	assert.Contains(t, string(spec.Volumes[1].Files["slurm.conf"].Data), "PartitionName=elastic")
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -44,8 +43,6 @@ const (
 	program       = "slurmlet-sandbox"
 )
 
-var sandboxName = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,30}[a-z0-9])?$`)
-
 func silent(string, ...any) {}
 
 // complete fills in the defaults and reports everything that is wrong at once.
@@ -62,10 +59,7 @@ func (o Options) complete() (Options, error) {
 	if o.Progress == nil {
 		o.Progress = silent
 	}
-	var errs []error
-	if !sandboxName.MatchString(o.Name) {
-		errs = append(errs, fmt.Errorf("sandbox name %q: want a-z, 0-9 and -, at most 32 characters", o.Name))
-	}
+	errs := []error{sandboxes.Check(o.Name)}
 	if !slices.Contains(parts.Versions(), o.Slurm) {
 		errs = append(errs, fmt.Errorf("no Slurm %q; there are: %s", o.Slurm, strings.Join(parts.Versions(), " ")))
 	}

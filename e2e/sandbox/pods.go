@@ -34,20 +34,26 @@ type (
 )
 
 // Create makes a pod and starts it.
-func (s *Sandbox) Create(ctx context.Context, spec PodSpec) (err error) {
-	if spec.Image == "" {
-		spec.Image = s.settings.Slurm
-	}
-	if spec.Root == "" {
-		if spec.Root, err = s.rootOf(ctx, spec.Image); err != nil {
-			return err
-		}
+func (s *Sandbox) Create(ctx context.Context, spec PodSpec) error {
+	if err := s.complete(ctx, &spec); err != nil {
+		return err
 	}
 	data, err := json.Marshal(spec)
 	if err != nil {
 		return fmt.Errorf("cannot create pod: %v", err)
 	}
 	return s.do(ctx, bytes.NewReader(data), nil, "create")
+}
+
+// complete fills in what a pod runs.
+func (s *Sandbox) complete(ctx context.Context, spec *PodSpec) (err error) {
+	if spec.Image == "" {
+		spec.Image = s.settings.Slurm
+	}
+	if spec.Root == "" {
+		spec.Root, err = s.rootOf(ctx, spec.Image)
+	}
+	return err
 }
 
 // CreateAll makes several pods at once.
@@ -57,6 +63,21 @@ func (s *Sandbox) CreateAll(ctx context.Context, specs ...PodSpec) error {
 		all.run(func() error { return s.Create(ctx, spec) })
 	}
 	return all.wait()
+}
+
+// Elastic has a pod of each name made when Slurm wants it, and ended when Slurm has ended its node. The agent of
+// slurmctld's pod says which.
+func (s *Sandbox) Elastic(ctx context.Context, specs ...PodSpec) error {
+	for i := range specs {
+		if err := s.complete(ctx, &specs[i]); err != nil {
+			return err
+		}
+	}
+	data, err := json.Marshal(specs)
+	if err != nil {
+		return fmt.Errorf("cannot make elastic pods: %v", err)
+	}
+	return s.do(ctx, bytes.NewReader(data), nil, "elastic", Controller)
 }
 
 // Delete ends a pod as the kubelet does, and returns when nothing is left of it.

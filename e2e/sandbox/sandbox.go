@@ -11,12 +11,7 @@ package sandbox
 import (
 	"context"
 	"errors"
-	"fmt"
-	"io/fs"
-	"os"
 	"path/filepath"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/slurmlet/slurmlet/e2e/sandbox/launcher"
@@ -38,16 +33,18 @@ type Sandbox struct {
 // Dir holds a directory for every sandbox, and nothing else is written anywhere.
 const Dir = "/run/slurmlet-sandbox"
 
+var sandboxes = launcher.Kind{Dir: Dir, What: "sandbox", Up: "up", Down: "down"}
+
 // Up makes an empty sandbox. What it made of one that fails it removes again.
 func Up(ctx context.Context, options Options) (*Sandbox, error) {
 	options, err := options.complete()
 	if err != nil {
 		return nil, err
 	}
-	if err := free(options.Name); err != nil {
+	if err := sandboxes.Free(options.Name, Down); err != nil {
 		return nil, err
 	}
-	s := &Sandbox{options: options, dir: filepath.Join(Dir, options.Name)}
+	s := &Sandbox{options: options, dir: sandboxes.Path(options.Name)}
 	if err := s.up(ctx); err != nil {
 		return nil, errors.Join(err, s.Down())
 	}
@@ -56,12 +53,12 @@ func Up(ctx context.Context, options Options) (*Sandbox, error) {
 
 // Open finds a sandbox that is up.
 func Open(ctx context.Context, name string) (*Sandbox, error) {
-	s := &Sandbox{options: Options{Name: name, Progress: silent}, dir: filepath.Join(Dir, name)}
+	s := &Sandbox{options: Options{Name: name, Progress: silent}, dir: sandboxes.Path(name)}
 	if err := s.find(); err != nil {
 		return nil, err
 	}
-	if s.launcher == nil || !s.launcher.Alive() {
-		return nil, fmt.Errorf("no sandbox %q is up; %s", name, others())
+	if !s.launcher.Alive() {
+		return nil, sandboxes.Absent(name)
 	}
 	return s, s.connect(ctx, 10*time.Second)
 }
@@ -69,10 +66,10 @@ func Open(ctx context.Context, name string) (*Sandbox, error) {
 // Down ends a sandbox and everything in it, also one that is only half there.
 // Pods get no time to stop: Shutdown does that.
 func Down(name string) error {
-	s := &Sandbox{options: Options{Name: name}, dir: filepath.Join(Dir, name)}
-	if _, err := os.Stat(s.dir); errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("no sandbox %q is up; %s", name, others())
+	if !sandboxes.Has(name) {
+		return sandboxes.Absent(name)
 	}
+	s := &Sandbox{options: Options{Name: name}, dir: sandboxes.Path(name)}
 	if err := s.find(); err != nil {
 		return err
 	}
@@ -83,19 +80,13 @@ func Down(name string) error {
 func (s *Sandbox) Down() error {
 	s.Close()
 	s.guard.Stop()
-	if s.launcher != nil {
-		if err := s.launcher.Kill(); err != nil {
-			return err
-		}
+	if err := s.launcher.Kill(); err != nil {
+		return err
 	}
 	if err := pod.RemoveCgroup(s.cgroupDir()); err != nil {
 		return err
 	}
-	if err := os.RemoveAll(s.dir); err != nil {
-		return fmt.Errorf("cannot remove sandbox: %v", err)
-	}
-	_ = os.Remove(Dir) // stays while there are other sandboxes
-	return nil
+	return sandboxes.Remove(s.options.Name)
 }
 
 // Close ends this program's connection; the sandbox stays up.
@@ -115,7 +106,7 @@ const (
 
 // RunGuard removes a sandbox when the process that Options.With named has ended.
 func RunGuard(name string) int {
-	return launcher.RunGuard(filepath.Join(Dir, name), func() error { return Down(name) })
+	return launcher.RunGuard(sandboxes.Path(name), func() error { return Down(name) })
 }
 
 // Traces are taken while a sandbox is up, to be looked at after Down.
@@ -138,41 +129,4 @@ func (s *Sandbox) find() (err error) {
 	}
 	s.settings, err = server.ReadSettings(s.boot())
 	return err
-}
-
-// free makes sure that no sandbox of that name is up, and removes a dead one.
-func free(name string) error {
-	dir := filepath.Join(Dir, name)
-	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	l, err := launcher.Read(dir)
-	if err != nil {
-		return err
-	}
-	if l != nil && l.Alive() {
-		return fmt.Errorf("sandbox %q is up already: use it, or end it with down", name)
-	}
-	return Down(name)
-}
-
-// Names lists the sandboxes there are.
-func Names() []string {
-	entries, err := os.ReadDir(Dir)
-	if err != nil {
-		return nil
-	}
-	var out []string
-	for _, e := range entries {
-		out = append(out, e.Name())
-	}
-	slices.Sort(out)
-	return out
-}
-
-func others() string {
-	if names := Names(); len(names) > 0 {
-		return "there are: " + strings.Join(names, " ")
-	}
-	return "make one with up"
 }

@@ -1,14 +1,12 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
 	"strings"
 	"time"
 
-	"github.com/slurmlet/slurmlet/agent"
 	"github.com/slurmlet/slurmlet/e2e/native"
 	"github.com/slurmlet/slurmlet/internal/lifecycle"
 )
@@ -65,7 +63,7 @@ func (t *trial) edit() error {
 	}
 	began := time.Now()
 	err = t.await(manyLimit, "slurmctld's agent is at rest", func() (bool, string) {
-		s, err := t.status()
+		s, err := t.AgentStatus()
 		if err != nil {
 			return false, err.Error()
 		}
@@ -114,17 +112,4 @@ func (t *trial) reconfigured(do func() error, line string) (time.Duration, error
 		return len(left) == 0, fmt.Sprintf("%d have not", len(left))
 	})
 	return last.Sub(began), err
-}
-
-// status is that of slurmctld's agent.
-func (t *trial) status() (*agent.Status, error) {
-	out, err := t.Command("/usr/bin/slurmlet", "status", "-o", "json").Output()
-	var s agent.Status
-	if err == nil {
-		err = json.Unmarshal(out, &s)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("cannot ask slurmctld's agent: %w", err)
-	}
-	return &s, nil
 }

@@ -17,17 +17,8 @@ func (t *trial) ends() error {
 	for i := 0; i < len(gone); i += 2 {
 		busy = append(busy, gone[i])
 	}
-	jobs, err := t.submit(busy)
+	jobs, began, err := t.endAtOnce(gone, busy)
 	if err != nil {
-		return err
-	}
-	if err := t.resetCounts(); err != nil {
-		return err
-	}
-	t.meter.forget()
-	t.progress("SIGTERM to %d nodes, %d of them with a job", len(gone), len(busy))
-	began := time.Now()
-	if err := terminate(gone); err != nil {
 		return err
 	}
 	took, err := exits(gone, began)
@@ -50,17 +41,8 @@ func (t *trial) drain() error {
 		count = (len(t.Nodes) + 9) / 10
 	}
 	busy, idle := divide(nodes, min(count, len(nodes)))
-	jobs, err := t.submit(busy)
+	jobs, began, err := t.endAtOnce(nodes, busy)
 	if err != nil {
-		return err
-	}
-	if err := t.resetCounts(); err != nil {
-		return err
-	}
-	t.meter.forget()
-	t.progress("SIGTERM to %d nodes, %d of them with a job", len(nodes), len(busy))
-	began := time.Now()
-	if err := terminate(nodes); err != nil {
 		return err
 	}
 	tookIdle, err := exits(idle, began)
@@ -84,13 +66,23 @@ func (t *trial) drain() error {
 	return nil
 }
 
-func terminate(nodes []*native.Node) error {
+// endAtOnce sends SIGTERM to nodes, when some of them have a job, and counts from then on.
+func (t *trial) endAtOnce(nodes, busy []*native.Node) (j *jobs, began time.Time, err error) {
+	if j, err = t.submit(busy); err != nil {
+		return nil, began, err
+	}
+	if err := t.resetCounts(); err != nil {
+		return nil, began, err
+	}
+	t.meter.forget()
+	t.progress("SIGTERM to %d nodes, %d of them with a job", len(nodes), len(busy))
+	began = time.Now()
 	for _, n := range nodes {
 		if err := n.Terminate(); err != nil {
-			return err
+			return nil, began, err
 		}
 	}
-	return nil
+	return j, began, nil
 }
 
 // waiting wants nodes to wait for their jobs.

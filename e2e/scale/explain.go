@@ -3,6 +3,8 @@ package main
 import (
 	"slices"
 	"sync"
+
+	"github.com/slurmlet/slurmlet/e2e/native"
 )
 
 // tail keeps the last lines of slurmctld's log.
@@ -34,7 +36,7 @@ func lastOf(lines []string) []string { return lines[max(0, len(lines)-tailLines)
 // be have said last.
 func (t *trial) explain() {
 	for _, line := range t.log.last() {
-		progress("slurmctld: %s", line)
+		native.Progress("slurmctld: %s", line)
 	}
 	told := 0
 	for _, n := range t.Nodes {
@@ -43,7 +45,7 @@ func (t *trial) explain() {
 		}
 		told++
 		for _, line := range lastOf(n.Log()) {
-			progress("%s: %s", n.Name, line)
+			native.Progress("%s: %s", n.Name, line)
 		}
 	}
 }

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/prometheus/procfs"
 )
 
 // meter follows what slurmctld is asked, and what it and its agent use, throughout a scenario:
@@ -21,8 +23,10 @@ type meter struct {
 	banked, last asked
 	// spent is the processor time of slurmctlds and of agents, by their pid; before is what they
 	// had used at the scenario's beginning.
-	spent, before       map[int]usage
-	controller, agent   int64
+	spent, before     map[int]usage
+	controller, agent int64
+	// descriptors is how many file descriptors slurmctld's agent has had at most.
+	descriptors         int
 	stopping, stoppedAt chan struct{}
 }
 
@@ -67,12 +71,14 @@ func (m *meter) every(pause time.Duration, do func()) {
 
 // ask has slurmctld tell its counts; one that does not answer is asked again.
 func (m *meter) ask() {
+	files, _ := os.ReadDir(fmt.Sprintf("/proc/%d/fd", m.trial.Controller.Process.Pid)) // it may be away
 	now, err := m.trial.counts()
+	m.lock.Lock()
+	defer m.lock.Unlock()
+	m.descriptors = max(m.descriptors, len(files))
 	if err != nil {
 		return
 	}
-	m.lock.Lock()
-	defer m.lock.Unlock()
 	if now.total() < m.last.total() {
 		m.banked.add(m.last)
 	}
@@ -146,7 +152,7 @@ func (m *meter) finish(to *measure) error {
 		was := m.before[pid]
 		if !u.agent {
 			to.controller += u.own - was.own
-			if _, err := os.Stat(fmt.Sprintf("/proc/%d", pid)); err != nil {
+			if _, err := procfs.NewProc(pid); err != nil {
 				to.agent -= u.own // its agent has reaped it, and has its time
 			}
 			continue
@@ -154,26 +160,24 @@ func (m *meter) finish(to *measure) error {
 		to.agent += u.own - was.own + u.children - was.children
 	}
 	to.agent = max(to.agent, 0)
-	to.memory = m.resident()
+	if pid, err := m.slurmctld(); err == nil {
+		to.memory = resident(pid)
+	}
+	to.agentMemory, to.descriptors = resident(m.trial.Controller.Process.Pid), m.descriptors
 	to.sent = m.trial.traffic.controller.Load() - m.controller
 	to.agentSent = m.trial.traffic.agent.Load() - m.agent
 	to.lost = m.trial.traffic.lost.Load()
 	return nil
 }
 
-// resident is what slurmctld has in memory, in bytes (proc_pid_statm(5)), 0 when it has gone.
-func (m *meter) resident() int64 {
-	pid, err := m.slurmctld()
+// resident is what a process has in memory, in bytes (proc_pid_stat(5), rss), 0 when it has gone.
+func resident(pid int) int64 {
+	p, err := procfs.NewProc(pid)
 	if err != nil {
 		return 0
 	}
-	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/statm", pid)) // it may be reconfiguring
-	words := strings.Fields(string(text))
-	if len(words) < 2 {
-		return 0
-	}
-	pages, _ := strconv.ParseInt(words[1], 10, 64) // the kernel writes numbers
-	return pages * int64(os.Getpagesize())
+	stat, _ := p.Stat() // it may be reconfiguring
+	return int64(stat.ResidentMemory())
 }
 
 // settled waits until slurmctld is asked nothing for so long, but by the bench.
@@ -187,7 +191,8 @@ func (t *trial) settled(calm time.Duration) error {
 	})
 }
 
-// children are the living ones of all of a process's threads (proc_pid_task(5)).
+// children are the living ones of all of a process's threads (proc_pid_task(5)), a file that procfs
+// does not read. The parents of all processes would say the same, at the cost of thousands of files.
 func children(pid int) (pids []int) {
 	files, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
 	for _, file := range files {
@@ -202,6 +207,10 @@ func children(pid int) (pids []int) {
 }
 
 func nameOf(pid int) string {
-	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid))
-	return strings.TrimSpace(string(text))
+	p, err := procfs.NewProc(pid)
+	if err != nil {
+		return ""
+	}
+	name, _ := p.Comm() // it may have ended
+	return name
 }

@@ -104,14 +104,7 @@ func (t *trial) startNode(n *native.Node) error {
 	if err := t.Start(n, "SLURMLET_GRACE_PERIOD="+period.String()); err != nil {
 		return err
 	}
-	select {
-	case <-n.Ready:
-		return nil
-	case <-n.Exited:
-		return fmt.Errorf("%s exited with %d at its start", n.Name, n.Status)
-	case <-time.After(readyLimit):
-		return fmt.Errorf("%s is not Ready within %v", n.Name, readyLimit)
-	}
+	return n.AwaitReady(readyLimit)
 }
 
 // living are the nodes that have not ended.

@@ -2,10 +2,12 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
 
+	"github.com/prometheus/procfs"
 	"golang.org/x/sys/unix"
 )
 
@@ -63,17 +65,31 @@ func (t *trial) responding() error {
 	})
 }
 
-// hold stops slurmctld's process for a while.
+// hold stops slurmctld's process for a while, and has a tenth of all nodes end meanwhile. They have
+// time, and wait for slurmctld.
 func (t *trial) hold() error {
+	living := t.living()
+	ending := living[len(living)-len(living)/10:]
 	if err := t.signalController(unix.SIGSTOP); err != nil {
 		return err
 	}
-	began := time.Now()
+	for _, n := range ending {
+		if err := n.Terminate(); err != nil {
+			return err
+		}
+	}
+	began, most := time.Now(), 0
 	err := t.await(t.settings.Hold+time.Minute, "slurmctld may go on", func() (bool, string) {
-		return time.Since(began) > t.settings.Hold, "it is stopped"
+		n, err := commands()
+		most = max(most, n)
+		return err != nil || time.Since(began) > t.settings.Hold, fmt.Sprintf("it is stopped, and %d of Slurm's commands wait for it", n)
 	})
 	if err != nil {
 		return err
+	}
+	t.say("%d of Slurm's commands waited for it at most, as %d of %d nodes were to end", most, len(ending), len(living))
+	if own := 2; most > len(ending)+own { // slurmctld's agent asks, too
+		t.fault = fmt.Errorf("%d commands waited for slurmctld, more than one for each agent", most)
 	}
 	if err := t.signalController(unix.SIGCONT); err != nil {
 		return err
@@ -87,9 +103,30 @@ func (t *trial) hold() error {
 		return err
 	}
 	answers := time.Now()
+	took, err := exits(ending, began)
+	if err != nil {
+		return err
+	}
+	t.say("from then until a node that was to end has exited: p50 %v, p99 %v, most %v", took.at(.5), took.at(.99), took.at(1))
+	t.fault = errors.Join(t.fault, good(ending), t.noRecords(ending))
 	if err := t.responding(); err != nil {
 		return err
 	}
 	t.say("after %v it answered a user's squeue within %v; every node responded %v later", tidy(t.settings.Hold), tidy(answers.Sub(began)), tidy(time.Since(answers)))
 	return t.settled(calm)
+}
+
+// commands counts the commands of Slurm's that run.
+func commands() (n int, err error) {
+	all, err := procfs.AllProcs()
+	if err != nil {
+		return 0, fmt.Errorf("cannot find processes: %w", err)
+	}
+	for _, p := range all {
+		name, _ := p.Comm() // it may have ended
+		if slices.Contains([]string{"scontrol", "sinfo", "squeue", "sdiag", "scancel"}, name) {
+			n++
+		}
+	}
+	return n, nil
 }

@@ -12,10 +12,12 @@ import (
 
 // result is what one cluster's scenarios have shown.
 type result struct {
-	version  string
-	nodes    int
-	records  int
-	measures []measure
+	version string
+	nodes   int
+	records int
+	// simulated: the nodes are agents whose slurmd is only said to run.
+	simulated bool
+	measures  []measure
 }
 
 // measure is what one scenario took.
@@ -29,12 +31,14 @@ type measure struct {
 	// sent and agentSent are the bytes that they have sent, in connections that are closed; lost:
 	// some were not counted.
 	sent, agentSent int64
-	// memory is what slurmctld has in the end.
-	memory int64
-	lost   bool
-	users  users
-	lines  []string
-	fault  error
+	// memory and agentMemory are what slurmctld and its agent have in the end, descriptors how many file
+	// descriptors the agent has had at most.
+	memory, agentMemory int64
+	descriptors         int
+	lost                bool
+	users               users
+	lines               []string
+	fault               error
 }
 
 // failed says whether anything was not as it should be.
@@ -43,8 +47,12 @@ func (r result) failed() bool {
 }
 
 func (m measure) print(w io.Writer, of result) error {
-	fmt.Fprintf(w, "\n%s: Slurm %s, %d nodes", m.scenario, of.version, of.nodes)
-	if of.records > 0 {
+	what := "nodes"
+	if of.simulated {
+		what = "simulated agents"
+	}
+	fmt.Fprintf(w, "\n%s: Slurm %s, %d %s", m.scenario, of.version, of.nodes, what)
+	if of.records > 0 && !of.simulated {
 		fmt.Fprintf(w, " and %d further records", of.records)
 	}
 	fmt.Fprintln(w)
@@ -73,8 +81,8 @@ func (m measure) print(w io.Writer, of result) error {
 	if m.lost {
 		lost = " (and more: the kernel could not tell of all)"
 	}
-	fmt.Fprintf(w, "  took %v; processor time: slurmctld %v, its agent %v; sent: slurmctld %s, its agent %s%s; slurmctld's memory: %s\n",
-		tidy(m.took), tidy(m.controller), tidy(m.agent), size(m.sent), size(m.agentSent), lost, size(m.memory))
+	fmt.Fprintf(w, "  took %v; processor time: slurmctld %v, its agent %v; sent: slurmctld %s, its agent %s%s; memory: slurmctld %s, its agent %s, with %d file descriptors at most\n",
+		tidy(m.took), tidy(m.controller), tidy(m.agent), size(m.sent), size(m.agentSent), lost, size(m.memory), size(m.agentMemory), m.descriptors)
 	for _, line := range m.lines {
 		fmt.Fprintf(w, "  %s\n", line)
 	}

@@ -22,6 +22,15 @@ func slurmConf(nodes int) string {
 	return fmt.Sprintf("MaxNodeCount=%d\nMinJobAge=3600\n", most)
 }
 
+// ofAgentsConf is for agents without slurmd. Their commands share one machine, so a question has time.
+// slurmctld 24.11 takes a node that is powered down for one that does not respond when it reconfigures, unless it
+// powers nodes down itself.
+const ofAgentsConf = `MessageTimeout=100
+SuspendProgram=/usr/bin/true
+ResumeProgram=/usr/bin/true
+SuspendTime=31536000
+`
+
 // volume is the ConfigMap's of slurmctld's agent, in the cluster's root.
 const volume = "/run/volume"
 
@@ -65,16 +74,27 @@ type trial struct {
 	// fault is what it should not have led to; the others happen all the same.
 	fault error
 	log   tail
+	// agents are nil where all nodes are real; merged is what slurmctld's agent has done for many at once.
+	agents *agents
+	merged merges
 }
 
 // run has everything happen to a cluster of so many nodes.
 func run(s settings, l lower, nodes int) (r result, err error) {
+	size, all := nodes, scenarios
+	if s.Simulated {
+		s.Records, nodes, all = nodes, 0, ofAgents
+	}
+	lines := slurmConf(nodes + s.Records)
+	if s.Simulated {
+		lines += ofAgentsConf
+	}
 	// slurmctld 24.11 looks for a created record's name for ten seconds if nobody has it.
 	var aliases []string
 	for i := range s.Records {
 		aliases = append(aliases, fmt.Sprintf("r%d", i+1))
 	}
-	c, err := native.NewCluster(native.Options{Aliases: aliases, Lower: l.Root, Slurmlet: s.Slurmlet, Nodes: nodes, SlurmConf: slurmConf(nodes+s.Records) + s.SlurmConf, IPv6: s.IPv6})
+	c, err := native.NewCluster(native.Options{Aliases: aliases, Lower: l.Root, Slurmlet: s.Slurmlet, Nodes: nodes, SlurmConf: lines + s.SlurmConf, IPv6: s.IPv6})
 	if err != nil {
 		return r, err
 	}
@@ -95,8 +115,8 @@ func run(s settings, l lower, nodes int) (r result, err error) {
 	if err := t.createRecords(); err != nil {
 		return r, err
 	}
-	r = result{version: l.Version, nodes: nodes, records: s.Records}
-	for _, sc := range scenarios {
+	r = result{version: l.Version, nodes: size, records: s.Records, simulated: s.Simulated}
+	for _, sc := range all {
 		if !slices.Contains(s.Do, sc.name) && sc.name != "start" {
 			continue
 		}
@@ -117,7 +137,7 @@ func run(s settings, l lower, nodes int) (r result, err error) {
 }
 
 func (t *trial) progress(format string, args ...any) {
-	progress("Slurm %s, %d nodes: "+format, append([]any{t.version, len(t.Nodes)}, args...)...)
+	native.Progress("Slurm %s, %d nodes: "+format, append([]any{t.version, max(len(t.Nodes), t.settings.Records)}, args...)...)
 }
 
 // say adds a line to the scenario's table.
@@ -136,7 +156,10 @@ func (t *trial) control() error {
 			return err
 		}
 	}
-	return t.ControlBySlurmlet(volume, t.log.add)
+	return t.ControlBySlurmlet(volume, func(line string) {
+		t.log.add(line)
+		t.merged.add(line)
+	})
 }
 
 // await waits for good, and says every ten seconds what for.

@@ -15,6 +15,9 @@ import (
 // then slurmdbd's tables, and slurmctld waits for both.
 const readyLimit = 2 * time.Minute
 
+// elasticNodes are those of the partition whose nodes Slurm starts and ends.
+const elasticNodes = 3
+
 // cluster makes the pods, waits for them and shows that jobs run.
 func cluster(ctx context.Context, s *sandbox.Sandbox, name string, nodes int) error {
 	say := progress()
@@ -22,13 +25,16 @@ func cluster(ctx context.Context, s *sandbox.Sandbox, name string, nodes int) er
 	if err != nil {
 		return err
 	}
-	c = c.Accounting()
+	c = c.Accounting().WithElastic(elasticNodes)
 	specs := []sandbox.PodSpec{c.Database(), c.Slurmdbd(), c.Controller(), c.Login(), c.REST()}
 	for i := range nodes {
 		specs = append(specs, c.Node(i))
 	}
 	say("creating pods: %s", podNames(specs))
 	if err := s.CreateAll(ctx, specs...); err != nil {
+		return err
+	}
+	if err := s.Elastic(ctx, c.ElasticNodes()...); err != nil {
 		return err
 	}
 	say("waiting until the agents are Ready (at most %v)", readyLimit)
@@ -94,6 +100,7 @@ func tries(nodes int) []string {
 	return []string{
 		fmt.Sprintf("srun -N%d hostname", nodes),
 		"sbatch --wait --output=hello.out --wrap 'echo hello from $(hostname) in job $SLURM_JOB_ID' && cat hello.out",
+		fmt.Sprintf("srun -p %s -N%d hostname", sandbox.ElasticSet, elasticNodes),
 		"sinfo",
 		"sacct -X -o jobid,jobname,user,nodelist,state",
 	}

@@ -15,12 +15,6 @@ import (
 	"context"
 	"errors"
 	"flag"
-	"fmt"
-	"os"
-	"os/signal"
-	"path/filepath"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/slurmlet/slurmlet/e2e/native"
 	"github.com/slurmlet/slurmlet/e2e/sandbox/parts"
@@ -42,32 +36,15 @@ func main() {
 	flag.IntVar(&s.Steps, "steps", 100_000, "how many `steps` come and go as cgroups")
 	flag.IntVar(&s.Run, "run", 200, "how many `steps` srun runs")
 	flag.Parse()
-	native.Run(inside)
-	ctx, stop := signal.NotifyContext(context.Background(), unix.SIGINT, unix.SIGTERM)
-	err := outside(ctx, s, *version)
-	stop()
-	exit(err)
+	native.Main(func(ctx context.Context) error { return outside(ctx, s, *version) }, inside)
 }
-
-func exit(err error) {
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "steps:", err)
-		os.Exit(1)
-	}
-	os.Exit(0)
-}
-
-func progress(format string, args ...any) { fmt.Fprintf(os.Stderr, "steps: "+format+"\n", args...) }
 
 func outside(ctx context.Context, s settings, version string) (err error) {
-	if s.Root, err = parts.Root(ctx, version, progress); err != nil {
+	if s.Root, err = parts.Root(ctx, version, native.Progress); err != nil {
 		return err
 	}
-	if s.Slurmlet, err = filepath.Abs(s.Slurmlet); err == nil {
-		_, err = os.Stat(s.Slurmlet)
-	}
-	if err != nil {
-		return fmt.Errorf("cannot find slurmlet; build it first: %w", err)
+	if s.Slurmlet, err = native.FindSlurmlet(s.Slurmlet); err != nil {
+		return err
 	}
 	if s.Cgroup, err = makeCgroup(); err != nil {
 		return err

@@ -5,10 +5,11 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
+
+	"github.com/prometheus/procfs"
 
 	"github.com/slurmlet/slurmlet/e2e/native"
 )
@@ -32,10 +33,10 @@ type row struct {
 	took time.Duration
 }
 
-// figures are of the agent's process (proc_pid_fdinfo(5), proc_pid_status(5)).
+// figures are of the agent's process (proc_pid_fdinfo(5), proc_pid_stat(5)).
 type figures struct {
 	watches, files, threads int
-	rss                     int64 // KiB
+	rss                     int // bytes
 }
 
 func (t *trial) run() error {
@@ -59,12 +60,8 @@ func (t *trial) run() error {
 
 // ready waits for the agent, and for the cgroup that it makes for steps.
 func (t *trial) ready() error {
-	select {
-	case <-t.node.Ready:
-	case <-t.node.Exited:
-		return errors.Join(errors.New("the agent has ended"), t.explain())
-	case <-time.After(native.Limit):
-		return errors.Join(fmt.Errorf("the node is not Ready within %v", native.Limit), t.explain())
+	if err := t.node.AwaitReady(native.Limit); err != nil {
+		return errors.Join(err, t.explain())
 	}
 	if _, err := os.Stat(t.scope()); err != nil {
 		return errors.Join(fmt.Errorf("the agent has made no cgroup for steps: %w", err), t.explain())
@@ -89,7 +86,7 @@ func (t *trial) runSteps() error {
 			return fmt.Errorf("cannot run a step: %w: %s", err, out)
 		}
 		if (i+1)%max(t.Run/4, 1) == 0 {
-			progress("srun: %d of %d", i+1, t.Run)
+			native.Progress("srun: %d of %d", i+1, t.Run)
 		}
 	}
 	return t.note(fmt.Sprintf("%d steps by srun", t.Run), time.Since(began))
@@ -99,7 +96,7 @@ func (t *trial) countCgroups() error {
 	began := time.Now()
 	err := comeAndGo(t.scope(), t.Steps, func(done int) error {
 		now, err := t.look()
-		progress("cgroups of %d steps of %d: %d watches, %d KiB", done, t.Steps, now.watches, now.rss)
+		native.Progress("cgroups of %d steps of %d: %d watches, %d KiB", done, t.Steps, now.watches, now.rss>>10)
 		return err
 	})
 	if err != nil {
@@ -126,38 +123,28 @@ func (t *trial) note(after string, took time.Duration) error {
 
 func (t *trial) look() (figures, error) {
 	var f figures
-	proc := fmt.Sprintf("/proc/%d", t.node.PID())
-	files, err := os.ReadDir(filepath.Join(proc, "fdinfo"))
+	p, err := procfs.NewProc(t.node.PID())
+	if err != nil {
+		return f, fmt.Errorf("cannot find the agent: %w", err)
+	}
+	files, err := p.FileDescriptorsInfo()
+	if err != nil {
+		return f, fmt.Errorf("cannot look at the agent's files: %w", err)
+	}
+	stat, err := p.Stat()
 	if err != nil {
 		return f, fmt.Errorf("cannot look at the agent: %w", err)
 	}
-	f.files = len(files)
-	for _, file := range files {
-		text, _ := os.ReadFile(filepath.Join(proc, "fdinfo", file.Name())) // it may be closed
-		f.watches += strings.Count(string(text), "inotify wd:")
-	}
-	status, err := os.ReadFile(filepath.Join(proc, "status"))
-	if err != nil {
-		return f, fmt.Errorf("cannot look at the agent: %w", err)
-	}
-	f.rss, f.threads = number(string(status), "VmRSS:"), int(number(string(status), "Threads:"))
-	return f, nil
-}
-
-func number(status, key string) int64 {
-	_, rest, _ := strings.Cut(status, key)
-	if fields := strings.Fields(rest); len(fields) > 0 {
-		n, _ := strconv.ParseInt(fields[0], 10, 64) // it is the kernel's
-		return n
-	}
-	return 0
+	f.files, f.threads, f.rss = len(files), stat.NumThreads, stat.ResidentMemory()
+	f.watches, err = files.InotifyWatchLen()
+	return f, err
 }
 
 func (t *trial) print() error {
 	w := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
 	fmt.Fprint(w, "the agent after\twatches\tfile descriptors\tRSS, MB\tthreads\ttook\n")
 	for _, r := range t.rows {
-		fmt.Fprintf(w, "%s\t%d\t%d\t%.1f\t%d\t%v\n", r.after, r.watches, r.files, float64(r.rss)*1024/1e6, r.threads, r.took.Round(time.Millisecond))
+		fmt.Fprintf(w, "%s\t%d\t%d\t%.1f\t%d\t%v\n", r.after, r.watches, r.files, float64(r.rss)/1e6, r.threads, r.took.Round(time.Millisecond))
 	}
 	return w.Flush()
 }

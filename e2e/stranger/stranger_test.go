@@ -10,10 +10,12 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/prometheus/procfs"
 	"github.com/stretchr/testify/require"
 
 	"github.com/slurmlet/slurmlet/e2e/native"
@@ -38,7 +40,7 @@ func TestMain(m *testing.M) {
 
 // TestStranger takes ten minutes with SLURMLET_E2E_FULL=1.
 func TestStranger(t *testing.T) {
-	slurmlet, err := filepath.Abs("../../bin/slurmlet")
+	slurmlet, err := native.FindSlurmlet("../../bin/slurmlet")
 	require.NoError(t, err)
 	s := settings{Slurmlet: slurmlet, Before: 2, Edits: 4}
 	if os.Getenv("SLURMLET_E2E_FULL") != "" {
@@ -130,10 +132,8 @@ func (e *editor) begin() error {
 		}
 	}
 	for _, n := range e.Nodes {
-		select {
-		case <-n.Ready:
-		case <-time.After(time.Minute):
-			return fmt.Errorf("%s is not Ready", n.Name)
+		if err := n.AwaitReady(time.Minute); err != nil {
+			return err
 		}
 	}
 	<-e.live // that of the start
@@ -184,16 +184,15 @@ func (e *editor) edits(n int, pause time.Duration) (took []time.Duration, err er
 
 // memory is what the agent's process has of its own.
 func (e *editor) memory() string {
-	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", e.Controller.Process.Pid))
+	p, err := procfs.NewProc(e.Controller.Process.Pid)
 	if err != nil {
 		return err.Error()
 	}
-	for line := range strings.Lines(string(status)) {
-		if value, found := strings.CutPrefix(line, "RssAnon:"); found {
-			return strings.TrimSuffix(strings.TrimSpace(value), " kB")
-		}
+	status, err := p.NewStatus()
+	if err != nil {
+		return err.Error()
 	}
-	return "unknown"
+	return strconv.FormatUint(status.RssAnon>>10, 10)
 }
 
 func (e *editor) explained(err error) error {

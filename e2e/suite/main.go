@@ -40,6 +40,9 @@ const (
 	alone
 	// calm is for what computes, beside a step that is alone on the time that it leaves (nice(1)).
 	calm
+	// urgent is for agents that have seconds for what they do, in tests that mostly wait: loud steps run beside them on
+	// the time that they leave.
+	urgent
 )
 
 // steps are in the order in which they begin, as far as what they need and what runs lets them: what others wait for
@@ -47,15 +50,16 @@ const (
 var steps = []step{
 	{"roots", "Slurm's root file systems", nil, nil, 20 * time.Minute, alone},
 	{"native", "real Slurm, both versions, without limits", []string{"roots"}, nil, 30 * time.Minute, alone},
-	{"unit", "tests that need nothing but this machine", nil, []string{"native"}, 30 * time.Minute, alone},
+	{"unit", "tests that need nothing but this machine", nil, []string{"native", "kubernetes", "tools"}, 30 * time.Minute, urgent}, // beside it compilers get a tenth of the time
 	{"tools", "helm, its unit tests, buildx and buildkitd", nil, nil, 30 * time.Minute, calm},
 	{"kernel", "the kernel of the sandbox", []string{"roots"}, nil, 40 * time.Minute, calm},
 	{"kubernetes", "the programs of Kubernetes", []string{"kernel"}, nil, 50 * time.Minute, calm},
 	{"limits", "real Slurm, both versions, with cgroup v2", []string{"kernel"}, nil, 40 * time.Minute, loud},
 	{"kube", "the chart on real Kubernetes", []string{"images", "kubernetes"}, nil, 60 * time.Minute, loud},
 	{"images", "the images", []string{"tools"}, nil, 40 * time.Minute, calm},
-	{"lint", "vet and the linters", nil, []string{"roots"}, 30 * time.Minute, calm},
+	{"lint", "vet and the linters", nil, []string{"roots", "kubernetes"}, 30 * time.Minute, calm},
 	{"charts", "the charts, the images' definition and the papers", []string{"tools"}, nil, 30 * time.Minute, calm},
+	{"controller", "the controller with real etcd and kube-apiserver", []string{"tools", "kubernetes"}, nil, 16 * time.Minute, loud},
 	{"short", "short forms of bench, scale and steps", []string{"roots"}, nil, 20 * time.Minute, loud},
 }
 
@@ -235,14 +239,16 @@ func (s *suite) suits(k kind, held bool) bool {
 	case k == loud:
 		return !held && byKind[alone] == 0
 	case k == alone:
-		return byKind[alone]+byKind[loud] == 0
+		return byKind[alone]+byKind[loud]+byKind[urgent] == 0
+	case k == urgent:
+		return byKind[alone] == 0
 	}
 	return true
 }
 
 func (s *suite) execute(ctx context.Context, r *run) {
 	s.say("%-10s begins: %s (%s)", r.name, r.what, s.log(r))
-	cpu, err := command(ctx, r.limit, s.log(r), func(group int) {
+	cpu, err := command(ctx, r.limit, s.log(r), r.kind == urgent, func(group int) {
 		s.lock.Lock()
 		defer s.lock.Unlock()
 		r.group = group
@@ -265,7 +271,9 @@ func (s *suite) prioritise() {
 	}
 	for _, r := range s.order {
 		if r.kind == calm && r.runs() && r.group > 0 {
-			_ = unix.Setpriority(unix.PRIO_PGRP, r.group, priority) // only root gets the usual one back
+			for _, group := range groups(r.group) {
+				_ = unix.Setpriority(unix.PRIO_PGRP, group, priority) // only root gets the usual one back
+			}
 		}
 	}
 }
@@ -310,5 +318,12 @@ func (s *suite) tellEnd() (ok bool) {
 		fmt.Printf("%-10s %6s  %6s of CPU time  %s\n", r.name, clock(r.took), clock(r.cpu), outcome(r))
 	}
 	fmt.Printf("%-10s %6s\n", "all", clock(time.Since(s.began)))
+	for _, r := range s.order {
+		if r.err != nil && !r.began.IsZero() {
+			for _, line := range inShort(s.log(r)) {
+				fmt.Println(r.name + ": " + line)
+			}
+		}
+	}
 	return ok
 }

@@ -6,10 +6,12 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/prometheus/procfs"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
@@ -48,11 +50,17 @@ func TestAStepThatDoesNotEnd(t *testing.T) {
 	s, ok := play(t, 1, `sleep 1000 & echo $! > child; wait`, step{name: "a", limit: 300 * time.Millisecond})
 	assert.False(t, ok)
 	assert.EqualError(t, s.named("a").err, "it was not over after 300ms")
-	child, err := os.ReadFile(filepath.Join(s.logs, "child"))
+	text, err := os.ReadFile(filepath.Join(s.logs, "child"))
+	require.NoError(t, err)
+	child, err := strconv.Atoi(strings.TrimSpace(string(text)))
 	require.NoError(t, err)
 	assert.Eventually(t, func() bool {
-		stat, err := os.ReadFile("/proc/" + strings.TrimSpace(string(child)) + "/stat")
-		return err != nil || strings.Contains(string(stat), ") Z ")
+		p, err := procfs.NewProc(child)
+		if err != nil {
+			return true
+		}
+		stat, err := p.Stat()
+		return err != nil || stat.State == "Z"
 	}, 10*time.Second, 10*time.Millisecond, "its processes end with it")
 }
 
@@ -89,11 +97,38 @@ func TestWhatFailed(t *testing.T) {
 	assert.Equal(t, 1+after, strings.Count(told, "\n"))
 }
 
+func TestInShort(t *testing.T) {
+	log := filepath.Join(t.TempDir(), "log")
+	assert.Empty(t, inShort(log))
+	require.NoError(t, os.WriteFile(log, []byte(`
+    x_test.go:5: 
+        	Error Trace:	x_test.go:5
+        	Error:      	Not equal: 
+        	            	expected: 1
+        	            	actual  : 2
+        	Test:       	TestX/a_case
+        	Messages:   	why
+`), 0o644))
+	assert.Equal(t, []string{"TestX/a_case: Not equal: expected: 1 actual : 2"}, inShort(log))
+}
+
 func TestAStepAlone(t *testing.T) {
 	s, ok := play(t, 2, `mkdir one || exit 1; sleep 0.1; rmdir one`,
 		step{name: "a", limit: time.Minute, kind: alone}, step{name: "b", needs: []string{"a"}, limit: time.Minute, kind: alone}, step{name: "c", limit: time.Minute})
 	assert.True(t, ok)
 	assert.True(t, s.named("b").began.Before(s.named("c").began), "what comes after it does not go first")
+}
+
+func TestUrgentSteps(t *testing.T) {
+	s, ok := play(t, 3, `
+		case $1 in
+		urgent) touch begun; until [ -e beside ]; do sleep 0.1; done
+			[ ! -e /proc/self/autogroup ] || [ $(id -u) != 0 ] || grep -q 'nice -5' /proc/self/autogroup;;
+		loud) until [ -e begun ]; do sleep 0.1; done; touch beside;;
+		esac`,
+		step{name: "urgent", limit: time.Minute, kind: urgent}, step{name: "loud", limit: time.Minute}, step{name: "alone", limit: time.Minute, kind: alone})
+	assert.True(t, ok, "a loud step runs beside it, on the time that it leaves")
+	assert.GreaterOrEqual(t, s.named("alone").began.Sub(s.named("urgent").began), s.named("urgent").took, "one that is to be alone is")
 }
 
 func TestTheFirstGoesFirst(t *testing.T) {
@@ -107,9 +142,11 @@ func TestCalmSteps(t *testing.T) {
 		t.Skip("only root gets the usual priority back")
 	}
 	_, ok := play(t, 2, `
-		until_nice() { until [ $(ps -o ni= -p $$) = $1 ]; do sleep 0.1; done; }
+		until_nice() { until [ $(ps -o ni= -p $2) = $1 ]; do sleep 0.1; done; }
 		case $1 in
-		calm) until_nice 19; touch low; until_nice 0;;
+		calm) until_nice 19 $$
+			setsid sh -c 'while [ -e make ]; do sleep 0.1; done' & # in a group of its own
+			until_nice 19 $!; touch low; until_nice 0 $$; until_nice 0 $!; kill $!;;
 		first) until [ -e low ]; do sleep 0.1; done;;
 		esac`,
 		step{name: "first", limit: time.Minute, kind: alone}, step{name: "calm", limit: time.Minute, kind: calm}, step{name: "last", limit: time.Minute})

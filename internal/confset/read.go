@@ -34,7 +34,10 @@ const readTries = 5
 // dot, and what editors leave, are no configuration; a name in two of the
 // directories is a fault. A set that changes meanwhile is read again. The error
 // holds every fault, each with the path of its file.
-func Read(dirs []string) (*Set, error) {
+func Read(dirs []string) (*Set, error) { return ReadOver(dirs, nil) }
+
+// ReadOver reads like Read, with other files in one of the directories.
+func ReadOver(dirs []string, over *Overlay) (*Set, error) {
 	var set *Set
 	var err error
 	for range readTries {
@@ -42,7 +45,7 @@ func Read(dirs []string) (*Set, error) {
 		if before, err = signature(dirs); err != nil {
 			continue
 		}
-		set, err = readOnce(dirs)
+		set, err = readOnce(dirs, over)
 		if after, _ = signature(dirs); before == after {
 			return set, err
 		}
@@ -69,10 +72,14 @@ func Dirs(dir string) ([]string, error) {
 	return all, err
 }
 
-func readOnce(dirs []string) (*Set, error) {
+func readOnce(dirs []string, over *Overlay) (*Set, error) {
 	r := reader{from: map[string]string{}}
 	for _, dir := range dirs {
-		if err := walk(dir, func(path, name string, entry fs.DirEntry) error { return r.take(dir, name, entry, at(path)) }); err != nil {
+		take := func(path, name string, entry fs.DirEntry) error { return r.take(dir, name, entry, at(path)) }
+		if over != nil && over.Dir == dir {
+			take = r.lay(over, take)
+		}
+		if err := walk(dir, take); err != nil {
 			r.fault(err)
 		}
 	}
@@ -84,7 +91,7 @@ func readOnce(dirs []string) (*Set, error) {
 func readRoot(dir *os.Root) (*Set, error) {
 	r := reader{from: map[string]string{}}
 	err := fs.WalkDir(dir.FS(), ".", func(name string, entry fs.DirEntry, err error) error {
-		if err != nil || name == "." || isKey(name) {
+		if err != nil || name == "." || IsKey(name) {
 			return err
 		}
 		if passedOver(entry.Name()) {
@@ -190,12 +197,18 @@ func (r *reader) take(dir, name string, entry fs.DirEntry, open opener) error {
 		return nil
 	}
 	source := filepath.Join(dir, name)
+	return r.add(dir, name, func() ([]byte, fs.FileMode, error) { return readFile(open, source) })
+}
+
+// add adds a file of a directory.
+func (r *reader) add(dir, name string, read func() ([]byte, fs.FileMode, error)) error {
+	source := filepath.Join(dir, name)
 	if other, twice := r.from[name]; twice {
 		r.fault(fmt.Errorf("%s: there is %s too, and a set has one file of a name", source, other))
 		return nil
 	}
 	r.from[name] = source
-	data, mode, err := readFile(open, source)
+	data, mode, err := read()
 	r.bytes += int64(len(data))
 	switch {
 	case err != nil:
@@ -206,7 +219,7 @@ func (r *reader) take(dir, name string, entry fs.DirEntry, open opener) error {
 	case r.bytes > MaxBytes:
 		r.fault(fmt.Errorf("%s: the files have more than %d bytes in all", source, MaxBytes))
 		return fs.SkipAll
-	case isKey(name):
+	case IsKey(name):
 		r.keys = append(r.keys, Key{Name: name, Target: source, digest: sha256.Sum256(data)})
 	default:
 		r.files = append(r.files, File{Name: name, Data: data, Mode: executable(mode, data), Source: source})
@@ -232,8 +245,16 @@ func at(path string) opener {
 	return func() (*os.File, error) { return os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0) }
 }
 
-// readFile never reads more than it may.
+// readFile never reads more than it may, and takes no text that Slurm would read in part.
 func readFile(open opener, source string) ([]byte, fs.FileMode, error) {
+	data, mode, err := read(open, source)
+	if err == nil {
+		err = checkText(source, data)
+	}
+	return data, mode, err
+}
+
+func read(open opener, source string) ([]byte, fs.FileMode, error) {
 	f, err := open()
 	if err != nil {
 		return nil, 0, fmt.Errorf("%s: cannot read it: %v", source, errors.Unwrap(err))
@@ -255,7 +276,7 @@ func readFile(open opener, source string) ([]byte, fs.FileMode, error) {
 	case len(data) > MaxFile:
 		return nil, 0, fmt.Errorf("%s: want at most %d bytes", source, MaxFile)
 	}
-	return data, info.Mode().Perm(), checkText(source, data)
+	return data, info.Mode().Perm(), nil
 }
 
 // checkText: Slurm reads a configuration file no further than its first NUL.
@@ -274,7 +295,7 @@ func ReadKeys(dirs []string) *Set {
 	r := reader{from: map[string]string{}}
 	for _, dir := range dirs {
 		_ = walk(dir, func(path, name string, entry fs.DirEntry) error {
-			if isKey(name) {
+			if IsKey(name) {
 				return r.take(dir, name, entry, at(path))
 			}
 			return nil

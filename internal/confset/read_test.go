@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -160,6 +161,7 @@ func TestSwappedWhileRead(t *testing.T) {
 	}
 	dir := volume(t, text(0))
 	over, read := make(chan struct{}), make(chan []*Set)
+	var some atomic.Bool // a reader that gets no CPU meets a swap each time
 	go func() {
 		var sets []*Set
 		for {
@@ -171,10 +173,11 @@ func TestSwappedWhileRead(t *testing.T) {
 			}
 			if set, err := Read([]string{dir}); err == nil {
 				sets = append(sets, set)
+				some.Store(true)
 			}
 		}
 	}()
-	for n := range 300 {
+	for n := 0; n < 300 || !some.Load() && n < 100_000; n++ {
 		swap(t, dir, fmt.Sprintf("..n%d", n), text(n))
 		_ = os.RemoveAll(filepath.Join(dir, fmt.Sprintf("..n%d", n-1)))
 	}

@@ -66,6 +66,9 @@ func (s *Set) With(name string, data []byte) *Set {
 	return newSet(files, s.Keys)
 }
 
+// Add returns the set with another file.
+func (s *Set) Add(file File) *Set { return newSet(append(slices.Clone(s.Files), file), s.Keys) }
+
 // WithKeys returns the set's files with the keys of another: those of today,
 // for files that were kept.
 func (s *Set) WithKeys(other *Set) *Set { return newSet(s.Files, other.Keys) }
@@ -121,9 +124,9 @@ func (d *digest) add(texts ...[]byte) {
 // String is short enough to be read out, and long enough to be sure.
 func (d *digest) String() string { return hex.EncodeToString(d.sum)[:min(32, 2*len(d.sum))] }
 
-// isKey says whether a file holds a secret by its name: auth/slurm's and JWT's
+// IsKey says whether a file holds a secret by its name: auth/slurm's and JWT's
 // keys, certificates' keys, and slurmdbd.conf with the database's password.
-func isKey(name string) bool {
+func IsKey(name string) bool {
 	base := filepath.Base(name)
 	return slices.Contains([]string{".key", ".jwks", ".pem", ".p12"}, filepath.Ext(base)) || base == "slurmdbd.conf"
 }

@@ -11,7 +11,7 @@ import (
 )
 
 // write makes a directory that is ours alone, fills it, and gives it away.
-func (s Store) write(root *os.Root, name string, set *Set, complete func(*os.Root) error) error {
+func (s *Store) write(root *os.Root, name string, set *Set, complete func(*os.Root) error) error {
 	if err := root.Mkdir(name, 0o700); err != nil {
 		return err
 	}
@@ -22,7 +22,7 @@ func (s Store) write(root *os.Root, name string, set *Set, complete func(*os.Roo
 	return err
 }
 
-func (s Store) fill(root *os.Root, name string, set *Set, complete func(*os.Root) error) error {
+func (s *Store) fill(root *os.Root, name string, set *Set, complete func(*os.Root) error) error {
 	dir, err := root.OpenRoot(name)
 	if err != nil {
 		return err
@@ -69,7 +69,7 @@ func linkKeys(dir *os.Root, keys []Key) error {
 
 // giveAway gives everything its owner and mode, what is in a directory before the
 // directory: nobody else gets in before it is done.
-func (s Store) giveAway(dir *os.Root, set *Set) error {
+func (s *Store) giveAway(dir *os.Root, set *Set) error {
 	var names []string
 	err := fs.WalkDir(dir.FS(), ".", func(name string, entry fs.DirEntry, err error) error {
 		if err == nil && entry.Type()&fs.ModeSymlink == 0 {
@@ -88,7 +88,7 @@ func (s Store) giveAway(dir *os.Root, set *Set) error {
 	return nil
 }
 
-func (s Store) give(dir *os.Root, name string, set *Set) error {
+func (s *Store) give(dir *os.Root, name string, set *Set) error {
 	f, err := dir.OpenFile(name, os.O_RDONLY|unix.O_NOFOLLOW, 0)
 	if err != nil {
 		return err

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 )
 
 // Store is a place for sets of which one is current: the link Name in Dir/Sub. A
@@ -25,12 +26,16 @@ type Store struct {
 	// Lasting: what is current must be so after a crash of the machine, too, and
 	// has no links to keys.
 	Lasting bool
+	// last is the number of the set that was staged last. No number is used twice, because a late Drop would remove
+	// another set. numbering is held while it grows.
+	last      int
+	numbering sync.Mutex
 }
 
 // Current is the path through which the current set is seen.
-func (s Store) Current() string { return filepath.Join(s.Dir, s.Sub, s.Name) }
+func (s *Store) Current() string { return filepath.Join(s.Dir, s.Sub, s.Name) }
 
-func (s Store) open() (*os.Root, error) {
+func (s *Store) open() (*os.Root, error) {
 	root, err := os.OpenRoot(s.Dir)
 	if err != nil || s.Sub == "" {
 		return root, err
@@ -39,7 +44,7 @@ func (s Store) open() (*os.Root, error) {
 	return root.OpenRoot(s.Sub)
 }
 
-func (s Store) openOrMake() (*os.Root, error) {
+func (s *Store) openOrMake() (*os.Root, error) {
 	if s.Sub == "" {
 		return s.open()
 	}
@@ -56,7 +61,7 @@ func (s Store) openOrMake() (*os.Root, error) {
 
 // Stage writes a set beside the current one and returns its directory. complete, if
 // there is one, adds to it before its owner has it.
-func (s Store) Stage(set *Set, complete func(*os.Root) error) (dir string, err error) {
+func (s *Store) Stage(set *Set, complete func(*os.Root) error) (dir string, err error) {
 	root, err := s.openOrMake()
 	if err != nil {
 		return "", fmt.Errorf("cannot stage the configuration: %v", err)
@@ -74,7 +79,7 @@ func (s Store) Stage(set *Set, complete func(*os.Root) error) (dir string, err e
 
 // Swap makes a staged set the current one and removes all others, but for the
 // one before it: somebody may be reading it.
-func (s Store) Swap(dir string) error {
+func (s *Store) Swap(dir string) error {
 	root, err := s.open()
 	if err != nil {
 		return fmt.Errorf("cannot put the configuration in place: %v", err)
@@ -82,6 +87,9 @@ func (s Store) Swap(dir string) error {
 	defer root.Close()
 	former, _ := root.Readlink(s.Name)
 	next := s.Name + ".new"
+	if _, err := root.Stat(filepath.Base(dir)); err != nil { // else nothing would be current
+		return fmt.Errorf("cannot put the configuration in place: %v", err)
+	}
 	if err = root.Remove(next); err == nil || errors.Is(err, fs.ErrNotExist) {
 		err = root.Symlink(filepath.Base(dir), next)
 	}
@@ -99,7 +107,7 @@ func (s Store) Swap(dir string) error {
 }
 
 // Drop removes a staged set that will not be current.
-func (s Store) Drop(dir string) {
+func (s *Store) Drop(dir string) {
 	if root, err := s.open(); err == nil {
 		defer root.Close()
 		_ = root.RemoveAll(filepath.Base(dir))
@@ -108,7 +116,7 @@ func (s Store) Drop(dir string) {
 
 // Load reads the current set without its keys, nil when there is none. A link in it
 // leads nowhere.
-func (s Store) Load() (*Set, error) {
+func (s *Store) Load() (*Set, error) {
 	set, err := s.load()
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -119,7 +127,7 @@ func (s Store) Load() (*Set, error) {
 	return set, nil
 }
 
-func (s Store) load() (*Set, error) {
+func (s *Store) load() (*Set, error) {
 	root, err := s.open()
 	if err != nil {
 		return nil, err
@@ -140,10 +148,10 @@ func (s Store) load() (*Set, error) {
 	return readRoot(dir)
 }
 
-func (s Store) numbered(number int) string { return s.Name + "." + strconv.Itoa(number) }
+func (s *Store) numbered(number int) string { return s.Name + "." + strconv.Itoa(number) }
 
 // numbers are those of the staged sets, sorted.
-func (s Store) numbers(root *os.Root) ([]int, error) {
+func (s *Store) numbers(root *os.Root) ([]int, error) {
 	entries, err := fs.ReadDir(root.FS(), ".")
 	if err != nil {
 		return nil, err
@@ -159,15 +167,17 @@ func (s Store) numbers(root *os.Root) ([]int, error) {
 	return numbers, nil
 }
 
-func (s Store) next(root *os.Root) (int, error) {
+func (s *Store) next(root *os.Root) (int, error) {
+	s.numbering.Lock()
+	defer s.numbering.Unlock()
 	numbers, err := s.numbers(root)
-	if err != nil || len(numbers) == 0 {
-		return 1, err
+	if err == nil {
+		s.last = slices.Max(append(numbers, s.last)) + 1
 	}
-	return numbers[len(numbers)-1] + 1, nil
+	return s.last, err
 }
 
-func (s Store) clear(root *os.Root, keep ...string) {
+func (s *Store) clear(root *os.Root, keep ...string) {
 	numbers, _ := s.numbers(root)
 	for _, n := range numbers {
 		if name := s.numbered(n); !slices.Contains(keep, name) {

@@ -52,6 +52,29 @@ func TestStore(t *testing.T) {
 	require.Equal(t, []int{3, 4}, numbers)
 }
 
+// TestDroppedLate: a Drop of a set that is gone removes no other set. A precheck's Drop removed the last good
+// configuration that had just been put back.
+func TestDroppedLate(t *testing.T) {
+	set, err := Read([]string{tree(t, small)})
+	require.NoError(t, err)
+	s := Store{Dir: t.TempDir(), Name: "conf", UID: os.Getuid(), GID: os.Getgid()}
+	stage := func() string {
+		dir, err := s.Stage(set, nil)
+		require.NoError(t, err)
+		return dir
+	}
+	edit, precheck := stage(), stage()
+	require.NoError(t, s.Swap(edit)) // the precheck's is gone
+	require.NoError(t, s.Swap(stage()))
+	s.Drop(precheck)
+	_, err = os.ReadFile(filepath.Join(s.Current(), Main))
+	require.NoError(t, err)
+
+	require.ErrorContains(t, s.Swap(precheck), "cannot put the configuration in place: ")
+	_, err = os.ReadFile(filepath.Join(s.Current(), Main))
+	require.NoError(t, err)
+}
+
 // TestLasting: what is kept has no keys, and is the same configuration.
 func TestLasting(t *testing.T) {
 	set, err := Read([]string{tree(t, small)})
@@ -90,13 +113,13 @@ func TestGivenAwayLast(t *testing.T) {
 // TestLoadStaysInside: a link leads nowhere, not even to a file that root may read.
 func TestLoadStaysInside(t *testing.T) {
 	elsewhere := tree(t, map[string]string{"slurm.conf": "ClusterName=x\n", "job_submit.lua": "secret"})
-	for name, plant := range map[string]func(s Store) error{
-		"the current set": func(s Store) error { return os.Symlink(elsewhere, s.Current()) },
-		"a relative one":  func(s Store) error { return os.Symlink("../"+filepath.Base(elsewhere), s.Current()) },
-		"a set": func(s Store) error {
+	for name, plant := range map[string]func(s *Store) error{
+		"the current set": func(s *Store) error { return os.Symlink(elsewhere, s.Current()) },
+		"a relative one":  func(s *Store) error { return os.Symlink("../"+filepath.Base(elsewhere), s.Current()) },
+		"a set": func(s *Store) error {
 			return errors.Join(os.Symlink(elsewhere, s.Current()+".1"), os.Symlink("conf.1", s.Current()))
 		},
-		"a file in a set": func(s Store) error {
+		"a file in a set": func(s *Store) error {
 			return errors.Join(os.Mkdir(s.Current()+".1", 0o755), os.Symlink("conf.1", s.Current()),
 				os.WriteFile(s.Current()+".1/slurm.conf", []byte("ClusterName=y\n"), 0o600),
 				os.Symlink(filepath.Join(elsewhere, "job_submit.lua"), s.Current()+".1/job_submit.lua"))
@@ -104,7 +127,7 @@ func TestLoadStaysInside(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := Store{Dir: t.TempDir(), Name: "conf", UID: os.Getuid(), GID: os.Getgid(), Lasting: true}
-			require.NoError(t, plant(s))
+			require.NoError(t, plant(&s))
 			set, err := s.Load()
 			require.ErrorContains(t, err, "cannot read the last good configuration: ")
 			require.Nil(t, set)

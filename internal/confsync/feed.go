@@ -5,6 +5,7 @@ package confsync
 
 import (
 	"crypto/rand"
+	"log/slog"
 	"mime"
 	"net/http"
 	"net/netip"
@@ -28,10 +29,14 @@ import (
 type Feed struct {
 	// Verifier judges proofs.
 	Verifier *proof.Verifier
-	port     *publichttp.Server
-	now      manifest
+	// Log, if there is one, tells what an administrator must change.
+	Log  func(level slog.Level, text string, attrs ...slog.Attr)
+	port *publichttp.Server
+	now  manifest
 	// life is another one for each slurmctld: its agent ends with it.
 	life string
+	// warned: there are too few file descriptors.
+	warned bool
 }
 
 // Serve gives the feed its port, before it has anything to announce.
@@ -116,11 +121,30 @@ func (f *Feed) Announce(dir string) {
 func (f *Feed) announce(m manifest, nodes int) {
 	f.port.Do(func() {
 		f.now = m
-		f.port.SetWaiting(room(nodes))
+		f.warn(nodes, f.port.SetWaiting(room(nodes)))
 		text, kind := m.String(), f.announcementType(f.port.Known())
 		f.answer(kind, text, func(w waiter) bool { return !f.knows(w) })
 	})
 }
+
+// connectionsOfNode is how many connections of a node's agent wait at the same time: for the
+// configuration's news, and for a change of its record.
+const connectionsOfNode = 2
+
+// warn tells once that the file descriptors are too few for all nodes. The agents that find no room hang on: each
+// ends another one's connection, comes back, and takes slurmctld for restarted.
+func (f *Feed) warn(nodes, most int) {
+	if most >= connectionsOfNode*nodes || f.warned || f.Log == nil {
+		return
+	}
+	f.warned = true
+	f.Log(slog.LevelWarn, "the limit of open files is too low for MaxNodeCount: agents beyond it lose their connections to this one again and again",
+		slog.Int("nodes", most/connectionsOfNode), slog.Int("max_node_count", nodes), slog.Int("want_open_files", filesPerConnection*connectionsOfNode*nodes))
+}
+
+// filesPerConnection is how many file descriptors the port wants for each connection that waits
+// (publichttp).
+const filesPerConnection = 2
 
 // answer answers those that are chosen. The port's goroutine calls it.
 func (f *Feed) answer(kind, text string, chosen func(waiter) bool) {
@@ -161,4 +185,4 @@ func mostNodes(conf *slurmconf.Conf) int {
 
 // room is for how many connections that wait. The nodes have half of it and more, so that,
 // even if all of them come from one address, another one has more when there is no room left.
-func room(nodes int) int { return 2*nodes + 1<<10 }
+func room(nodes int) int { return connectionsOfNode*nodes + 1<<10 }

@@ -3,6 +3,7 @@ package confsync
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"net"
 	"net/url"
 	"os"
@@ -201,4 +202,18 @@ func FuzzManifest(f *testing.F) {
 		_ = m.differs(map[string][]byte{"slurm.conf": []byte(text)})
 		require.NotEmpty(t, fmt.Sprint(m))
 	})
+}
+
+// TestTooFewFiles: slurmctld's agent tells once that this process may not have as many connections
+// as the nodes need.
+func TestTooFewFiles(t *testing.T) {
+	for nodes, want := range map[int]int{4: 0, 1 << 25: 1} {
+		f, _ := serveFeed(t)
+		told := make(chan string, 2)
+		f.Log = func(_ slog.Level, text string, _ ...slog.Attr) { told <- text }
+		f.announce(manifestOf("first"), nodes)
+		f.announce(manifestOf("second"), nodes)
+		f.count()
+		require.Len(t, told, want, "%d nodes", nodes)
+	}
 }

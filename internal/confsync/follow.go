@@ -217,6 +217,7 @@ func (f *Follower) poll(take func(manifest) bool) {
 				f.Log(slog.LevelInfo, "slurmctld has been started anew")
 				f.Lost()
 			}
+			f.Log(slog.LevelDebug, "slurmctld's agent has announced a configuration", slog.String("hash", m.hash))
 			failures, last, life, met = 0, m.hash, cmp.Or(m.life, life), true
 			f.nodes.Store(int64(m.nodes))
 			if !take(m) || !f.pause(rand.N(f.Spread()+1)) {

@@ -1,7 +1,9 @@
 package devices
 
 import (
+	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -121,4 +123,26 @@ func FuzzInformation(f *testing.F) {
 			require.Equal(t, g, Recorded(g.String()+"(S:0-1)"))
 		}
 	})
+}
+
+// TestMemory: AMD's driver tells it, NVIDIA's does not, and what cannot be read is none.
+func TestMemory(t *testing.T) {
+	root := t.TempDir()
+	write := func(name, text string) {
+		path := filepath.Join(root, name)
+		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		require.NoError(t, os.WriteFile(path, []byte(text), 0o644))
+	}
+	for minor, text := range map[int][2]string{128: {"206141652992\n", "298844160\n"}, 129: {"206141652992\n", "x\n"}, 130: {"-1\n", "1\n"}} {
+		dir := fmt.Sprintf("sys/class/drm/renderD%d/device/mem_info_vram_", minor)
+		write(dir+"total", text[0])
+		write(dir+"used", text[1])
+	}
+	f := NewFS(root)
+	for minor, want := range map[int]Memory{128: {206141652992, 298844160}, 129: {}, 130: {}, 131: {}} {
+		assert.Equal(t, want, f.Memory(GPU{Vendor: AMD, Files: []string{fmt.Sprintf("/dev/dri/renderD%d", minor)}}), minor)
+	}
+	assert.Zero(t, f.Memory(GPU{Vendor: NVIDIA, Files: []string{"/dev/dri/renderD128"}}))
+	assert.False(t, f.Present(GPU{Files: []string{"/dev/nvidia0"}}))
+	assert.True(t, NewFS("/").Present(GPU{Files: []string{"/dev/null"}}))
 }

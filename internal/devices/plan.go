@@ -35,6 +35,8 @@ type Plan struct {
 	// Lines are gres.conf's, Files the device nodes in them.
 	Lines []string `json:"lines,omitempty"`
 	Files []string `json:"-"`
+	// GPUs are those that are registered, with their types there.
+	GPUs []GPU `json:"-"`
 }
 
 // group is the GPUs of one entry of Gres.
@@ -138,6 +140,7 @@ func plan(groups []group, others Gres) Plan {
 		}
 		for _, gpu := range g.gpus {
 			p.Files = append(p.Files, gpu.Files...)
+			p.GPUs = append(p.GPUs, GPU{gpu.Vendor, g.name, gpu.Files})
 		}
 	}
 	for _, r := range others {

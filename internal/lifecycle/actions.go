@@ -30,7 +30,8 @@ type (
 	Change struct {
 		Number int
 		Verb   Verb
-		// Reason is that of a drain and of DOWN.
+		// Reason is that of a drain, of DOWN, and of PowerOffNode. PowerDownNode keeps an earlier one where
+		// it has none.
 		Reason string
 		// Fields are those of an update, in scontrol's words.
 		Fields []string
@@ -138,6 +139,10 @@ const (
 	UpdateNode
 	// FailNode sets the node DOWN: what is left on it ends as NODE_FAIL.
 	FailNode
+	// PowerDownNode drains an elastic node, and has slurmctld suspend it after its jobs. PowerOffNode takes the
+	// jobs off it at once: they are requeued, or end as NODE_FAIL.
+	PowerDownNode
+	PowerOffNode
 	// RequeueJobs requeues the jobs that may be, and logs those that may not.
 	RequeueJobs
 	// EndStaleJobs ends the jobs that have died with an earlier container.

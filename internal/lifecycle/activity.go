@@ -59,7 +59,7 @@ var activityTexts = [...]string{
 	Resuming:            "lifting the agent's own drain",
 	Describing:          "bringing the node record's features, topology and weight up to date",
 	Leaving:             "waiting for the old node record to be free",
-	Deleting:            "deleting the old node record",
+	Deleting:            "deleting the node record",
 	Replacing:           "restarting the daemon",
 	ChoosingConf:        "finding a configuration to start with",
 	Pausing:             "pausing before the next start",

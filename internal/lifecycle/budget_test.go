@@ -147,6 +147,22 @@ func TestBudget(t *testing.T) {
 		l, _ = play(l, Terminated{Signal: "SIGTERM"})
 		return l
 	}}
+	elastic := func() State {
+		l := isReady()
+		l.Elastic = true
+		return l
+	}
+	elasticReady := map[string]func() State{"elastic, from its start": func() State {
+		l := slurmdLife()
+		l.Elastic = true
+		return l
+	}, "elastic and Ready": elastic}
+	elasticStopping := map[string]func() State{"elastic, on its way down": func() State {
+		l := elastic()
+		l.Deadlines = NewDeadlines(24*time.Hour, 0)
+		l, _ = play(l, Terminated{Signal: "SIGTERM"})
+		return l
+	}}
 	for name, c := range map[string]struct {
 		in      map[string]func() State
 		answer  func(State) Answered
@@ -190,6 +206,26 @@ func TestBudget(t *testing.T) {
 		"SIGTERM, perhaps idle, lifted":   {in: stopping, answer: perhaps(busy), refuses: notGone},
 		"SIGTERM, perhaps, steps end":     {in: stopping, answer: perhaps(busy, terminating), refuses: notGone, happens: StepsEnded{}, every: answerTime},
 		"SIGTERM, and no steps":           {in: stopping, answer: shows(busy, terminating)},
+		"no record of an elastic node":    {in: elasticReady, answer: func(State) Answered { return Answered{} }},
+		"no CLOUD":                        {in: elasticReady, answer: shows()},
+		"no CLOUD, and drained":           {in: elasticReady, answer: shows(ourDrain)},
+		"more than the pod":               {in: elasticReady, answer: shows(cloud, bigger)},
+		"more than the pod, drained":      {in: elasticReady, answer: shows(cloud, bigger, ourDrain)},
+		"more than the pod, by turns":     {in: elasticReady, answer: byTurns(cloud, bigger)},
+		"CLOUD, drained again and again":  {in: elasticReady, answer: shows(cloud, ourDrain)},
+		"POWERING_UP":                     {in: elasticReady, answer: shows(cloud, stale, is("POWERING_UP"))},
+		"POWERING_DOWN":                   {in: elasticReady, answer: shows(cloud, is("POWERING_DOWN"))},
+		"SIGTERM, and not powered down":   {in: elasticStopping, answer: shows(cloud), refuses: no},
+		"SIGTERM, and never drained":      {in: elasticStopping, answer: shows(cloud)},
+		"SIGTERM, and not suspended":      {in: elasticStopping, answer: shows(cloud, terminating, is("POWER_DOWN"))},
+		"SIGTERM, completing for ever":    {in: elasticStopping, answer: shows(completing, cloud, is("POWERING_DOWN"))},
+		"SIGTERM, and elastic jobs": {in: elasticStopping, answer: func(State) Answered {
+			return Answered{Node: record(busy, cloud, terminating, is("POWER_DOWN")), Steps: 1}
+		}},
+		"SIGTERM, and its steps end": {in: elasticStopping, answer: func(State) Answered {
+			return Answered{Node: record(busy, cloud, terminating, is("POWER_DOWN")), Steps: 1}
+		}, happens: StepsEnded{}, every: answerTime},
+		"SIGTERM, elastic, no steps": {in: elasticStopping, answer: perhaps(busy, cloud, terminating, is("POWER_DOWN"))},
 	} {
 		for phase, begin := range c.in {
 			t.Run(name+", "+phase, func(t *testing.T) {
@@ -219,7 +255,7 @@ func TestBudget(t *testing.T) {
 
 // TestBudgetOfAnyAnswers: a slurmctld that says something else each time is asked no more often.
 func TestBudgetOfAnyAnswers(t *testing.T) {
-	for seed := range uint64(300) {
+	for seed := range uint64(400) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			random := rand.New(rand.NewPCG(seed, 0))
 			answers := []Answered{
@@ -238,10 +274,17 @@ func TestBudgetOfAnyAnswers(t *testing.T) {
 				{Node: record(busy, terminating), Doubtful: true},
 			}
 			faults := []error{nil, nil, nil, slurm.ErrBusy, slurm.ErrNoNode, slurm.ErrUnreachable, errors.New("no")}
+			ready := isReady()
+			if ready.Elastic = seed >= 300; ready.Elastic {
+				answers = append(answers, Answered{Node: record(cloud, terminating, is("POWER_DOWN"))}, Answered{Node: record(cloud, is("POWERING_DOWN")), Steps: 1})
+				for _, a := range answers[2 : len(answers)-2] {
+					cloud(a.Node)
+				}
+			}
 			random.Shuffle(len(answers), func(i, j int) { answers[i], answers[j] = answers[j], answers[i] })
 			some := answers[:2+random.IntN(len(answers)-2)]
 			w := &timed{
-				life:    isReady(),
+				life:    ready,
 				answer:  func(State) Answered { return some[random.IntN(len(some))] },
 				refuses: func(Verb) error { return faults[random.IntN(len(faults))] },
 			}

@@ -10,8 +10,8 @@ import (
 func (l State) measure(e Measured) (State, []Action) {
 	l = l.takeGrace(e)
 	switch {
-	case e.Err != nil && l.Held != "":
-		l.Held = e.Err.Error()
+	case e.Err != nil && l.Unstartable != "":
+		l.Unstartable = e.Err.Error()
 		return l.begin()
 	case e.Err != nil:
 		l.Fault = e.Err.Error()
@@ -21,7 +21,7 @@ func (l State) measure(e Measured) (State, []Action) {
 	if resized {
 		l.pace = pace{}
 	}
-	l.Held, l.Fault = "", ""
+	l.Unstartable, l.Fault = "", ""
 	l.Allocation = &nodesize.Allocation{Resources: e.Resources, Size: e.Size, Traits: e.Traits.After(l.Traits), Grace: e.Grace}
 	switch {
 	case l.Activity == AwaitingDescription:
@@ -49,7 +49,7 @@ func (l State) lookAgain() (State, []Action) {
 		l.looks++
 		return l.wait(backoff.Grow(settle, l.looks-1, lastLook))
 	case Finishing:
-		l.Tries, l.running, l.held = 0, 0, false
+		l.Tries, l.running, l.keepsIt = 0, 0, false
 		return l.wait(backoff.Grow(settle, l.looks, lastLook))
 	case LookingAtRecord:
 		l.stepEnded = true // the answer that is on its way may not know of it

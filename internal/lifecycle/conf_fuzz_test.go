@@ -38,7 +38,7 @@ func (c *confWorld) begin(w *world, script []byte) {
 	if len(script) > 0 {
 		how = script[0] >> 4
 	}
-	next := tellEvent(State{}, confRevision(how))
+	next := formatEvent(State{}, confRevision(how))
 	w.first += " next=" + quoted(strings.TrimPrefix(next, "edit "))
 	if how&8 == 0 {
 		c.kept = confSet(9)

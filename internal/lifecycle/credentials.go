@@ -78,6 +78,14 @@ func (l State) relaunch() (State, []Action) {
 	return l.reach()
 }
 
+// reachAnew tries at once what was tried at an address that slurmctld has no more, or waits for the next try.
+func (l State) reachAnew() (State, []Action) {
+	if l.Activity != Reaching {
+		return l, nil
+	}
+	return l.relaunch()
+}
+
 func (l State) reach() (State, []Action) {
 	l.question++
 	return l, []Action{Reach{l.question}}
@@ -98,7 +106,7 @@ func (l State) reached(e Answered) (State, []Action) {
 	case l.failures >= sackdFailures && l.mayStartSackd():
 		return l.startSackd(l.Reason)
 	case l.failures > mostFailures && e.Steps == 0 && !l.hasSackd:
-		return l.end("no step runs here, and slurmd does not start; the node record may still be there: " + l.Reason)
+		return l.end("no step runs here, and slurmd does not start; " + l.mayRemain() + ": " + l.Reason)
 	}
 	l.Activity, l.starting = Launching, true
 	l.Starts++
@@ -111,7 +119,7 @@ func (l State) reached(e Answered) (State, []Action) {
 func (l State) notReady(e Answered) (State, []Action) {
 	switch {
 	case e.Err != nil && e.Steps == 0 && l.Tries >= lonelyTries:
-		return l.end("no step runs here, and slurmctld does not answer; the node record may still be there: " + e.Err.Error())
+		return l.end("no step runs here, and slurmctld does not answer; " + l.mayRemain() + ": " + e.Err.Error())
 	case e.Err != nil, l.Main == 0:
 		l.Tries += int(mostRestart / backoff.LastTry)
 		return l.wait(l.restartLimit())
@@ -130,10 +138,8 @@ func (l State) startSackd(reason string) (State, []Action) {
 	if !l.mayStartSackd() {
 		return l.wait(mostRestart) // its end, or a deadline, comes
 	}
-	l.Activity, l.Reason = StartingSackd, reason
-	l.timer++
-	l.question++
-	return l, []Action{Change{Number: l.question, Verb: StartSackd}}
+	l.Reason = reason
+	return l.begins(StartingSackd, Change{Verb: StartSackd})
 }
 
 func (l State) sackdStarted(e Done) (State, []Action) {

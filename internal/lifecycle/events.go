@@ -31,24 +31,24 @@ type (
 		What   string // "exited with status 1", and the daemon's last words
 		Uptime time.Duration
 	}
-	// Answered: slurmctld's answer to question number; node is the record, nil
-	// for none. To reach, it means that slurmctld's port takes connections.
+	// Answered: slurmctld's answer to question Number; Node is the record, nil
+	// for none. To Reach, it means that slurmctld's port takes connections.
 	Answered struct {
 		Number int
 		Node   *slurm.Node
-		// steps are those that run here, if the record is busy; jobs are the node's,
-		// on the way down only.
-		Jobs  []slurm.Job
+		// Steps run here. They are counted if the record is busy, and on the way down always.
 		Steps int
-		Err   error
+		// Jobs hold the node, as far as they are known. They are asked for on the way down only.
+		Jobs []slurm.Job
+		Err  error
 		// Late: the question has taken all of QuestionLimit.
 		Late bool
 		// Doubtful: the node is shown as allocated, no step runs here, and slurmctld may not
 		// have counted its CPUs since its last job. Jobs are left out then, unless asked for.
 		Doubtful bool
-		// Counted: jobs are all that slurmctld knows of.
+		// Counted: Jobs are all that slurmctld counts here. Nobody asks for all while a step runs.
 		Counted bool
-		// Main is the process that was main when it was asked, and began when that one
+		// Main is the process that was the main one when it was asked, and Began when that one
 		// began, by the clock as it goes now.
 		Main  int
 		Began time.Time
@@ -64,8 +64,12 @@ type (
 		At  time.Time
 		Err error
 	}
-	// DeadlineSet: somebody has set a deadline by hand.
-	DeadlineSet struct{ At, Deadline time.Time }
+	// DeadlineSet: Source has said when the pod is killed: at Deadline, or Grace after SIGTERM.
+	DeadlineSet struct {
+		At, Deadline time.Time
+		Grace        time.Duration
+		Source       string
+	}
 	// StepsEnded: a job's step has ended on this node.
 	StepsEnded struct{}
 	// StepsCounted: so many run here.
@@ -80,10 +84,12 @@ type (
 	// MainHung: the main process takes connections on its socket and does not answer
 	// them, though slurmctld can be reached.
 	MainHung struct{ PID int }
+	// ControllerMoved: the peers' table has another address of slurmctld's.
+	ControllerMoved struct{}
 	// Troubled: the daemon complains of what it needs.
 	Troubled struct{}
 	// FilesChanged: the daemon's files have changed, and some only count for a new
-	// process. With since, it is known that a process which began before has not read them.
+	// process. With Since, it is known that a process which began before has not read them.
 	FilesChanged struct {
 		Restart bool
 		Since   time.Time
@@ -93,8 +99,8 @@ type (
 	// DeadlinePassed: one of the way down is over.
 	DeadlinePassed struct{ Stage Stage }
 	HungUp         struct{}
-	// Checked: a set was looked at. It lies ready in the directory staged, unless
-	// err says what is wrong with it; changes is what it changes. anew: some of it counts
+	// Checked: a set was looked at. It lies ready in the directory Staged, unless
+	// Err says what is wrong with it; Changes is what it changes. Anew: some of it counts
 	// for a slurmctld that starts only.
 	Checked struct {
 		Number  int
@@ -104,7 +110,7 @@ type (
 		Err     error
 	}
 	// LaunchesOver: slurmctld has told the nodes what it had to, or was waited for long
-	// enough; err says what keeps the set from being used after all.
+	// enough; Err says what keeps the set from being used after all.
 	LaunchesOver struct {
 		Number int
 		Err    error
@@ -117,9 +123,9 @@ type (
 		Number int
 		Err    error
 	}
-	// NodesAsked: so many nodes have another slurmd since the reconfigure; missed have
-	// answered slurmctld with the one that they had, of the unheard it has heard nothing yet.
-	// canary: the one whose slurmd was to be restarted is among the first. To ask took cost.
+	// NodesAsked: Took nodes have another slurmd since the reconfigure; Missed have
+	// answered slurmctld with the one that they had, of the Unheard it has heard nothing yet.
+	// Canary: the one whose slurmd was to be restarted is among the first. To ask took Cost.
 	NodesAsked struct {
 		Number          int
 		Took            int

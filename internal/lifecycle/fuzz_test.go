@@ -2,17 +2,18 @@ package lifecycle
 
 import (
 	"errors"
+	"math/rand/v2"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/slurmlet/slurmlet/cgroup"
 	"github.com/slurmlet/slurmlet/internal/exitcode"
-	"github.com/slurmlet/slurmlet/internal/nodesize"
 	"github.com/slurmlet/slurmlet/internal/slurm"
 )
 
@@ -41,6 +42,8 @@ type world struct {
 	served, gone bool
 	// reaching: what is asked is slurmctld's port, and no record.
 	reaching bool
+	// doubtful: the last answer may call an idle node MIXED.
+	doubtful bool
 	// sessions are there, and their end will be told.
 	sessions bool
 	conf     confWorld
@@ -62,7 +65,7 @@ func TestStoryIsATranscript(t *testing.T) {
 		script := script(s.role, s.moves)
 		w := newWorld(t, s.role, script)
 		w.play(script)
-		_, last, err := perform(w.story())
+		_, last, err := replay(w.story())
 		require.NoError(t, err)
 		require.Equal(t, w.life, last, w.story())
 	}
@@ -79,16 +82,23 @@ var seeds = []struct{ role, moves string }{
 	{"node", "step-ends answer start ready timer answer measure:grows answer done SIGTERM handover exit timer answer start"},
 	{"slurmctld", "reload-timer start ready timer answer handover exit SIGTERM timer timer"},
 	{"node", "step-ends answer start ready timer answer slurmctld-lost timer lost-jobs handover answer timer lost-jobs exit start ready"},
+	{"node", "step-ends answer start ready timer answer SIGTERM lifted done runs timer timer count"},
+	{"slurmctld", "reloaded reloaded start ready timer answer edit:1 reloaded reloaded reloaded reloaded handover timer answer reloaded:3"},
 	{"login", "step-ends answer start ready timer answer SIGTERM exit timer start ready deadline deadline"},
 	{"slurmdbd", "step-ends answer start timer answer exit timer start"},
 	{"slurmctld", "reloaded reloaded start ready timer answer edit:1 reloaded reloaded handover timer answer reloaded"},
 	{"slurmctld", "reloaded reloaded start ready timer answer edit:1 reloaded reloaded:no reloaded handover timer answer edit:2 reloaded edit reloaded handover timer answer reloaded:silent reload-timer reloaded handover timer answer"},
+	{"elastic", "step-ends answer answer:powering-up start ready timer answer:powering-up timer answer SIGTERM look:runs done timer look:powering-down exit"},
+	{"elastic", "step-ends answer start ready timer answer SIGTERM look:lifted done look:runs step-ends timer look:powering-down handover timer look:powered-down timer answer done"},
+	{"elastic", "step-ends answer start ready timer answer:bigger done timer answer:bigger-drained timer answer:drained done answer exit SIGTERM answer start ready timer look:powered-down exit"},
+	{"elastic", "step-ends answer start ready timer answer:no-cloud done timer answer:no-record SIGTERM answer:no-cloud done done exit"},
+	{"elastic", "step-ends answer start ready timer answer SIGTERM look:runs deadline look:runs deadline look:runs done deadline deadline look:runs done look:powering-down-step step-ends timer look:powering-down"},
 	// slurmctld hangs, and is ended.
 	{"slurmctld", "reloaded:silent reloaded:silent start:3 ready:4 timer:3 answer:bigger-busy reloaded:silent reload-timer:3 reload-timer:3 reloaded:silent reload-timer:3 reload-timer:3 reload-timer:3 reload-timer:3 reload-timer:3 reloaded:silent reload-timer:3 reloaded:silent reload-timer:3"},
 }
 
 // roles are the kinds of roles that a story is about.
-var roles = []string{"node", "slurmctld", "login", "slurmdbd"}
+var roles = []string{"node", "slurmctld", "login", "slurmdbd", "elastic"}
 
 // A story is played from a script, which has a byte for each move: its low bits choose the move of
 // the role, and the high bits which way it takes.
@@ -104,12 +114,12 @@ var (
 		{"SIGHUP", func(w *world, _ byte) { w.feed(HungUp{}) }, nil},
 		{"SIGTERM", (*world).goDown, []string{1: "deadline", 8: "sessions-over"}},
 		{"timer", (*world).fire, nil},
-		{"answer", (*world).answer, answerWays},
+		{"look", (*world).look, lookWays},
 		{"exit", (*world).die, nil},
 		{"timer", (*world).fire, nil},
 		{"timer", (*world).fire, nil},
 		{"timer", (*world).fire, nil},
-		{"measure", (*world).change, []string{1: "grows", 2: "weight", 3: "grows-weight", 8: "deadline", 12: "no"}},
+		{"measure", (*world).change, []string{1: "grows", 2: "weight", 3: "grows-weight", 4: "order", 7: "moved", 8: "deadline", 12: "no"}},
 	}
 	newsWays = []string{
 		0: "step-ends", 1: "count", 2: "complain", 3: "count-one", 4: "files", 6: "files-restart", 8: "slurmctld-lost", 10: "lost-jobs",
@@ -119,6 +129,23 @@ var (
 		"", "no-record", "bigger", "bigger-busy", "bigger-drained", "bigger-admins", "admins", "drained", "earlier",
 		"too-small", "busy-too-small", "down", "no-gpus", "gpus-found", "not-responding", "no",
 	}
+	// lookWays are answers about a node that is being left.
+	lookWays = []string{
+		"runs", "runs-admins", "held", "doubtful", "completing", "suspended", "suspended-resumed", "step-left",
+		"down", "down-step", "reserved", "late", "no-record-step", "lifted", "not-responding-step", "no-answer",
+	}
+	elasticMoves = func() [16]worldMove {
+		moves := nodeMoves
+		moves[1] = worldMove{"answer", (*world).answerElastic, []string{
+			"", "no-record", "bigger", "bigger-busy", "bigger-drained", "bigger-admins", "admins", "drained", "earlier",
+			"too-small", "busy-too-small", "powering-up", "no-cloud", "asap", "not-responding", "no",
+		}}
+		moves[10] = worldMove{"look", (*world).lookElastic, []string{
+			"runs", "runs-admins", "held", "doubtful", "completing", "suspended", "suspended-resumed", "powering-down-step",
+			"down", "powered-down", "powering-down", "late", "powering-up-job", "lifted", "not-responding-step", "no-answer",
+		}}
+		return moves
+	}()
 	slurmctldMoves = func() [16]worldMove {
 		moves := nodeMoves
 		moves[0] = worldMove{"reload-timer", func(w *world, how byte) { w.conf.fire(w, how) }, nil}
@@ -136,8 +163,11 @@ type worldMove struct {
 }
 
 func movesOf(role string) [16]worldMove {
-	if role == "slurmctld" {
+	switch role {
+	case "slurmctld":
 		return slurmctldMoves
+	case "elastic":
+		return elasticMoves
 	}
 	return nodeMoves
 }
@@ -173,7 +203,7 @@ func newWorld(t *testing.T, role string, script []byte) *world {
 	if role == "slurmctld" {
 		w.conf.begin(w, script)
 	}
-	if role == "node" && len(script)%2 == 0 {
+	if (role == "node" || role == "elastic") && len(script)%2 == 0 {
 		w.first += " inherits"
 	}
 	life, err := readLife(strings.TrimPrefix(w.first, "life "))
@@ -204,7 +234,7 @@ func (w *world) transcript() string {
 	if w.inStep {
 		return w.story()
 	}
-	cases, _, err := perform(w.story())
+	cases, _, err := replay(w.story())
 	require.NoError(w, err)
 	return strings.Join(cases, "")
 }
@@ -215,169 +245,12 @@ func (w *world) story() string {
 	require.NoError(w, err)
 	text := "== a story\n" + w.first + "\n"
 	for i, e := range w.told {
-		text += tellEvent(l, e) + "\n"
+		text += formatEvent(l, e) + "\n"
 		if i < len(w.told)-1 { // Step may have panicked over the last
 			l, _ = Step(l, e)
 		}
 	}
 	return text
-}
-
-func (w *world) changed(how byte) {
-	if len(w.changes) == 0 {
-		return
-	}
-	n := w.changes[0]
-	w.changes = w.changes[1:]
-	err := w.maybe(how)
-	if w.life.Activity == Deleting && how&3 == 3 {
-		err = slurm.ErrNoNode
-	}
-	w.feed(Done{n, err})
-}
-
-func (w *world) news(how byte) {
-	if how&1 == 0 || len(w.counts) == 0 {
-		lost := LostJobsFound{Number: w.life.question}
-		if how>>3 == 1 {
-			lost.Lost = []string{"3"}
-		}
-		w.feed([]Event{
-			StepsEnded{}, Troubled{}, FilesChanged{}, FilesChanged{Restart: true}, ControllerLost{}, lost, Outdated{}, MainHung{w.life.Main},
-		}[how>>1&7])
-		return
-	}
-	n := w.counts[0]
-	w.counts = w.counts[1:]
-	w.feed(StepsCounted{n, int(how >> 1 & 1)})
-}
-
-// goDown is SIGTERM, and what comes of it.
-func (w *world) goDown(how byte) {
-	switch {
-	case how == 0:
-		w.feed(Terminated{Signal: "SIGTERM", At: epoch})
-	case how < 8 && len(w.due) > 0:
-		w.nextDeadline()
-	case w.sessions:
-		w.sessions = false
-		w.feed(SessionsOver{})
-	}
-}
-
-func (w *world) fire(how byte) {
-	if len(w.timers) == 0 {
-		return
-	}
-	i := int(how) % len(w.timers)
-	n := w.timers[i]
-	w.timers = append(w.timers[:i:i], w.timers[i+1:]...)
-	w.feed(TimerFired{n})
-}
-
-// change edits or resizes the pod, back and forth.
-func (w *world) change(how byte) {
-	now := Measured{Allocation: nodesize.Allocation{Size: small}, At: epoch}
-	if how&1 != 0 {
-		now.Size.CPUs = 4 // as of the bigger record
-	}
-	if how&2 != 0 {
-		now.Traits.Weight = nodesize.Trait{Value: "5", Source: "annotations"}
-	}
-	if how&12 == 8 {
-		now.At = epoch.Add(time.Duration(how) * time.Second)
-		now.Grace.Deadline = cgroup.Bound[time.Time]{Value: now.At.Add(time.Duration(how&3) * 10 * time.Second), Source: "annotations"}
-	}
-	if how&12 == 12 {
-		now.Err = errors.New("no")
-	}
-	w.feed(now)
-}
-
-func (w *world) maybe(how byte) error {
-	if how&1 == 1 {
-		return errors.New("no")
-	}
-	return nil
-}
-
-func (w *world) answer(how byte) {
-	if len(w.asked) == 0 {
-		return
-	}
-	n := w.asked[0]
-	w.asked = w.asked[1:]
-	node := []*slurm.Node{
-		record(), nil, record(bigger), record(bigger, busy), record(bigger, ourDrain), record(bigger, anAdmins),
-		record(anAdmins), record(ourDrain), record(stale), record(tooSmall), record(busy, tooSmall), record(down),
-		record(noGPUs), record(foundGPUs), record(busy, notResponding),
-	}
-	if int(how) >= len(node) {
-		w.feed(Answered{Number: n, Err: errors.New("no")})
-		return
-	}
-	w.record = node[how]
-	if w.record != nil && n%2 == 0 {
-		w.record.SlurmdStart = slurm.Time{} // sinfo does not tell
-	}
-	w.feed(Answered{Number: n, Node: node[how], Steps: int(how & 1), Counted: how&1 == 0, Doubtful: how&1 == 0 && n%3 == 0 && node[how] != nil && node[how].Is("MIXED")})
-}
-
-func (w *world) nextDeadline() {
-	s := slices.Min(w.due)
-	w.due = slices.Delete(w.due, slices.Index(w.due, s), slices.Index(w.due, s)+1)
-	w.feed(DeadlinePassed{s})
-}
-
-func (w *world) startEnds(how byte) {
-	if w.starts == 0 {
-		return
-	}
-	w.starts--
-	if how == 15 {
-		w.feed(MainFailed{errors.New("no")})
-		return
-	}
-	w.pids++
-	w.alive[w.pids] = true
-	w.feed(MainStarted{PID: w.pids, At: epoch})
-}
-
-// handOver makes the main process execute itself again.
-func (w *world) handOver() {
-	if !w.alive[w.life.Main] {
-		return
-	}
-	w.pids++
-	w.alive[w.pids] = true
-	old := w.life.Main
-	w.feed(MainChanged{PID: w.pids, At: epoch})
-	w.exit(old)
-}
-
-// die has one of the living daemons end.
-func (w *world) die(how byte) {
-	which := int(how)
-	for pid := range w.pids + 1 {
-		if w.alive[pid] && which == 0 {
-			w.exit(pid)
-			return
-		}
-		if w.alive[pid] {
-			which--
-		}
-	}
-}
-
-func (w *world) exit(pid int) {
-	if w.alive[pid] {
-		delete(w.alive, pid)
-		code := 1
-		if w.stopped {
-			code = exitcode.OK
-		}
-		w.feed(MainExited{PID: pid, Code: code})
-	}
 }
 
 // feed is one step: what comes back is carried out and checked.
@@ -390,10 +263,14 @@ func (w *world) feed(e Event) {
 	_, terminates := e.(Terminated)
 	first := terminates && !w.stopped
 	w.stopped = w.stopped || terminates
+	question := w.life.question
+	_, isTimer := e.(TimerFired)
+	changing := isTimer && slices.Contains(w.changes, question)
 	var actions []Action
 	w.inStep = true
 	w.life, actions = Step(w.life, e)
 	w.inStep = false
+	require.False(w, changing && w.life.question != question, "the outcome of a change will not be heard: %+v", w.life)
 	if w.served && !w.gone && first {
 		require.Contains(w, actions, Schedule{toStop, w.life.Deadlines.Stop}, "a node in service is not taken out of it: %+v", w.life)
 		require.NotEqual(w, Ending, w.life.Activity, "a node in service is dropped")
@@ -412,7 +289,7 @@ func (w *world) listen(e Event) {
 		w.gone = false
 	case Answered:
 		if e.Number == w.life.question && e.Err == nil && !w.reaching {
-			w.gone = e.Node == nil
+			w.gone = e.Node == nil || e.Node.Elastic() && w.life.Elastic && (e.Node.Off() || e.Node.Is("POWERING_UP"))
 		}
 	case Done:
 		if e.Number == w.life.question && w.life.Activity == Deleting {
@@ -475,11 +352,20 @@ func (w *world) checkChange(a Change) {
 	switch a.Verb {
 	case DeleteNode, DeleteAgain:
 		require.False(w, Foreign(w.record) && !w.stopped, "a deleted record takes an admin's drain with it")
-		require.False(w, w.record.Busy(), "jobs run on it")
+		require.False(w, w.record.Busy() && !w.doubtful, "jobs run on it") // slurmctld's refusal tells whether a doubtful one is busy
+		require.False(w, w.life.Elastic && w.record.Elastic(), "slurmd would make it anew without CLOUD")
+	case PowerDownNode:
+		require.True(w, w.stopped && w.life.Elastic && w.record.Elastic())
+		require.False(w, w.record.Off(), "slurmctld has suspended it")
+		require.False(w, w.record.Is("POWER_DOWN") && w.record.Drained(), "it is on its way")
+		require.False(w, Foreign(w.record) && a.Reason != "", "an admin's drain gets our reason")
+	case PowerOffNode:
+		require.True(w, w.life.Elastic && w.record.Elastic() && w.record.Busy())
+		require.True(w, w.life.stage >= toFail || w.life.hasSackd, "jobs run on it")
 	case DrainNode:
 		require.False(w, Foreign(w.record), "an admin's drain gets our reason")
 	case ResumeNode:
-		require.True(w, Own(w.record) || putRight(w.record), "a drain that was not ours is lifted")
+		require.True(w, Own(w.record) || putRight(w.record) || w.life.Elastic && outlived(w.record), "a drain that was not ours is lifted")
 	case EndStaleJobs:
 		require.True(w, w.record.Busy() && w.life.Inherits, "jobs of this container may live")
 	case UpdateNode:
@@ -488,6 +374,7 @@ func (w *world) checkChange(a Change) {
 		require.True(w, w.life.stage >= toRequeue && w.record.Busy())
 	case FailNode:
 		require.True(w, w.record.Busy())
+		require.False(w, w.life.Elastic && w.record.Elastic(), "such a node is powered off")
 		require.True(w, w.life.stage >= toFail || w.life.hasSackd, "jobs run on it")
 	case StartSackd:
 		require.True(w, w.stopped && w.life.mayStartSackd())
@@ -524,4 +411,30 @@ func (w *world) stop() {
 		w.feed(TimerFired{w.life.timer})
 	}
 	require.True(w, w.over, "not Exited: %+v", w.life)
+}
+
+// TestEveryEventIsPlayed: the fuzzer has a move for each event, so that no state goes without one.
+func TestEveryEventIsPlayed(t *testing.T) {
+	played := map[reflect.Type]bool{}
+	dice := rand.New(rand.NewPCG(1, 2))
+	play := func(role string, script []byte) {
+		w := newWorld(t, role, script)
+		w.play(script)
+		for _, e := range w.told {
+			played[reflect.TypeOf(e)] = true
+		}
+	}
+	for _, s := range seeds {
+		play(s.role, script(s.role, s.moves))
+	}
+	for i := range 400 {
+		script := make([]byte, 60)
+		for j := range script {
+			script[j] = byte(dice.UintN(256))
+		}
+		play(roles[i%len(roles)], script)
+	}
+	for _, e := range eventWords {
+		assert.True(t, played[reflect.TypeOf(e.usual)], "no move leads to %s", e.word)
+	}
 }

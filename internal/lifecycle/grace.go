@@ -29,16 +29,20 @@ func (l State) hastenBy(e Measured) (State, []Action) {
 	return l.hasten(e.At)
 }
 
-// order: somebody has set a deadline by hand, and the earliest counts.
+// order: somebody has set a deadline, and the earliest counts.
 func (l State) order(e DeadlineSet) State {
-	l.Deadline = nodesize.Grace{Deadline: l.Deadline}.Sooner(cgroup.Bound[time.Time]{Value: e.Deadline, Source: "slurmlet deadline"}).Deadline
+	if e.Grace > 0 {
+		l.Granted = nodesize.Grace{GracePeriod: l.Granted}.Within(cgroup.Bound[time.Duration]{Value: e.Grace, Source: e.Source}).GracePeriod
+		return l
+	}
+	l.Deadline = nodesize.Grace{Deadline: l.Deadline}.Sooner(cgroup.Bound[time.Time]{Value: e.Deadline, Source: e.Source}).Deadline
 	return l
 }
 
 // hasten brings the deadlines of the way down forward where less time is granted
 // than they were made for. None is ever put off: jobs may have been told.
 func (l State) hasten(now time.Time) (State, []Action) {
-	end := l.Grace.Sooner(l.Deadline).End(l.StoppedAt)
+	end := l.Grace.Within(l.Granted).Sooner(l.Deadline).End(l.StoppedAt)
 	if !end.Bounded() {
 		return l, nil
 	}

@@ -50,14 +50,14 @@ func (l State) takeOutOfService(idle bool) (State, []Action) {
 	var more []Action
 	switch {
 	case l.Activity == AwaitingDescription:
-		l, more = l.end("slurmd cannot be started, and an earlier container's node record may still be there: " + l.Held)
+		l, more = l.end("slurmd cannot be started, and " + l.mayRemain() + ": " + l.Unstartable)
 	case l.Activity == Replacing:
 		l, more = l.wait(l.restartLimit()) // its end starts the next one
 	case l.Main == 0 && !l.starting:
 		l, more = l.relaunch()
 	case l.Activity == Launching:
 		l, more = l.wait(l.restartLimit()) // READY comes, or the daemon's end
-	case l.Activity == Idle && l.seen && idle:
+	case l.Activity == Idle && l.seen && idle && !l.Elastic:
 		// slurmctld refuses if a job has come: nothing needs to be asked.
 		l, more = l.deleteRecord()
 	default:
@@ -98,7 +98,7 @@ func (l State) lookAtRecord() (State, []Action) {
 // idle, drained or gone only when slurmctld has said so.
 func (l State) actOnRecord(e Answered) (State, []Action) {
 	n := e.Node
-	doubted := e.Doubtful && !l.held
+	doubted := e.Doubtful && !l.keepsIt
 	l.doubted = Answered{}
 	if e.Err == nil {
 		l.listed = l.listed || n != nil
@@ -111,6 +111,8 @@ func (l State) actOnRecord(e Answered) (State, []Action) {
 		return l.end("")
 	case e.Err != nil:
 		return l.unanswered(e)
+	case n != nil && l.Elastic && n.Elastic():
+		return l.actOnElastic(e)
 	case !l.seen && l.Tries < unseenTries && (n == nil || !n.Busy() || doubted):
 		return l.again("slurmctld has not seen this slurmd yet, which would make the node record anew")
 	case n == nil:
@@ -128,12 +130,20 @@ func (l State) actOnRecord(e Answered) (State, []Action) {
 		return l.deleteRecord() // slurmctld refuses if a job holds the node, whatever sinfo shows
 	case !n.Drained() && (l.pace.made[DrainNode] == 0 || !l.actionDue()):
 		return l.change(Draining, Change{Verb: DrainNode, Reason: reasonTerminate})
+	}
+	return l.awaitJobs(e)
+}
+
+// awaitJobs waits for the jobs of a node that takes no new ones, and does what is due about them.
+func (l State) awaitJobs(e Answered) (State, []Action) {
+	n := e.Node
+	switch {
 	case n.Is("NOT_RESPONDING") && l.seen && !l.hasSackd && !l.revived:
 		l.revived = true
 		return l.replaceSoon("slurmctld has no answer of slurmd")
 	case (l.stage >= toFail || l.onlyCompleting(e)) && l.acted < toFail:
 		l.Reason = "the time for jobs to end is over"
-		return l.change(Failing, Change{Verb: FailNode, Reason: reasonTerminate})
+		return l.change(Failing, l.failing(n))
 	case l.stage >= toRequeue && l.acted < toRequeue:
 		l.Reason = "the time for jobs is over"
 		return l.change(Requeueing, Change{Verb: RequeueJobs})
@@ -150,7 +160,7 @@ func (l State) unanswered(e Answered) (State, []Action) {
 		l.Tries += lateTries
 	}
 	if e.Steps == 0 && l.Tries >= lonelyTries {
-		return l.end("no step runs here, and slurmctld does not answer; the node record may still be there: " + e.Err.Error())
+		return l.end("no step runs here, and slurmctld does not answer; " + l.mayRemain() + ": " + e.Err.Error())
 	}
 	return l.again(e.Err.Error())
 }
@@ -164,7 +174,7 @@ func isRefusal(err error) bool {
 func (l State) finish(n *slurm.Node, steps int) (State, []Action) {
 	l.Activity, l.running = Finishing, 0
 	switch {
-	case l.held && steps == 0:
+	case l.keepsIt && steps == 0:
 		return l.changeAgain("jobs hold it, without a step here")
 	case l.stage >= toRequeue:
 		return l.again("jobs are being ended")
@@ -236,7 +246,7 @@ func (l State) changeDone(e Done) (State, []Action) {
 	case doing == EndingStaleJobs:
 		return l.staleJobsEnded(e.Err)
 	case doubted.Doubtful && isRefusal(e.Err):
-		l.held = true
+		l.keepsIt = true
 		return l.actOnRecord(doubted)
 	case doing == Deleting && errors.Is(e.Err, slurm.ErrNoNode):
 		return l.actOnRecord(Answered{Number: e.Number})
@@ -252,9 +262,8 @@ func (l State) changeDone(e Done) (State, []Action) {
 		// A registration that slurmd had on its way makes the record anew, and jobs would come.
 		// To delete it once more costs slurmctld nothing where there is none.
 		l = l.unlisted()
-		l.Activity, l.deleted = Deleting, true
-		l.question++
-		return l, []Action{Change{Number: l.question, Verb: DeleteAgain}}
+		l.deleted = true
+		return l.begins(Deleting, Change{Verb: DeleteAgain})
 	case doing == Deleting:
 		l = l.unlisted()
 		l.deleted = false
@@ -264,6 +273,8 @@ func (l State) changeDone(e Done) (State, []Action) {
 		l.acted = toFail
 		l, actions := l.lookAtRecord()
 		return l, append(actions, EndSteps{})
+	case doing == Draining && l.pace.last == PowerDownNode && !l.pace.repeats():
+		return l.poweredDown()
 	case doing == Draining && l.pace.repeats():
 		return l.changeAgain("somebody has lifted the drain of a node that is being taken out of service")
 	}
@@ -292,7 +303,7 @@ func (l State) due(e DeadlinePassed) (State, []Action) {
 	if l.passed[e.Stage] {
 		return l, nil // it was brought forward
 	}
-	l.passed[e.Stage], l.stage, l.pace, l.held = true, max(l.stage, e.Stage), pace{}, false
+	l.passed[e.Stage], l.stage, l.pace, l.keepsIt = true, max(l.stage, e.Stage), pace{}, false
 	if l.Hosts {
 		return l.sessionsDue(e.Stage)
 	}
@@ -334,7 +345,7 @@ func (l State) undone() string {
 	if !l.inService() {
 		return ""
 	}
-	text := "the time is over, and the node record may still be there: " + l.Reason
+	text := "the time is over, and " + l.mayRemain() + ": " + l.Reason
 	if len(l.Jobs) > 0 {
 		text += "; jobs " + jobList(l.Jobs)
 	}

@@ -28,8 +28,15 @@ func (l State) change(doing Activity, c Change) (State, []Action) {
 	l.pace.rested = false
 	l.pace.made[c.Verb]++
 	l.pace.last = c.Verb
+	return l.begins(doing, c)
+}
+
+// begins makes the node busy with a change. A timer of before is stale: what it asked would take
+// the place of the change's outcome.
+func (l State) begins(doing Activity, c Change) (State, []Action) {
 	l.Activity = doing
 	l.question++
+	l.timer++
 	c.Number = l.question
 	return l, []Action{c}
 }
@@ -53,7 +60,7 @@ func (l State) rest(pause time.Duration) (State, []Action) {
 // done them.
 func (p pace) pause(v Verb) time.Duration {
 	last, repeats := backoff.LastQuiet, 0
-	if v == RequeueJobs || v == FailNode {
+	if v == RequeueJobs || v == FailNode || v == PowerOffNode {
 		last = backoff.LastTry
 	}
 	for _, made := range p.made {

@@ -57,14 +57,13 @@ func (l State) refetch() (State, []Action) {
 // describe brings features, topology and weight up to date, once for each
 // change of theirs: slurmctld may write them another way than they were given.
 func (l State) describe(n *slurm.Node) (State, []Action) {
-	fields := l.Traits.Update(n)
+	fields := l.updates(n)
 	if l.Traits == l.settled || len(fields) == 0 {
 		l.settled, l.Refusal = l.Traits, ""
 		return l.ready()
 	}
-	l.Activity, l.settled = Describing, nodesize.Traits{}
-	l.question++
-	return l, []Action{Change{Number: l.question, Verb: UpdateNode, Fields: fields}}
+	l.settled = nodesize.Traits{}
+	return l.begins(Describing, Change{Verb: UpdateNode, Fields: fields})
 }
 
 // described: slurmctld has changed the record, or refuses to. A refusal does

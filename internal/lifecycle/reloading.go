@@ -14,7 +14,7 @@ func (l State) handedOver(e MainChanged) (State, []Action) {
 	}
 	l.tookOver = l.registered() && l.Phase != Stopping
 	l.Main, l.MainSince, l.killed, l.seen, l.noReply = e.PID, e.At, false, false, 0
-	l.listed = true
+	l.listed, l.awaited, l.wasUp = true, false, false
 	switch {
 	case l.Activity == Ending && l.bounded && l.Left == "" && l.stage < toStop:
 		// It registers, and makes the record anew that was deleted.

@@ -13,6 +13,10 @@ func (l State) leave(n *slurm.Node) (State, []Action) {
 	if l.Phase.Serving() {
 		l.Phase = Resizing
 	}
+	if l.Elastic {
+		l.Activity = Confirming
+		return l.confirmElastic(n)
+	}
 	switch {
 	case n == nil:
 		l.pace.made[DeleteNode]++ // somebody else's deletion is one of its kind
@@ -33,7 +37,7 @@ func (l State) leave(n *slurm.Node) (State, []Action) {
 		return l.again(fmt.Sprintf("%s; somebody else has drained the node, which would be lost with the record: %s", what, n.Reason))
 	case !n.Drained():
 		l.Reason = what + "; draining it"
-		return l.change(Leaving, Change{Verb: DrainNode, Reason: reasonResize})
+		return l.change(Draining, Change{Verb: DrainNode, Reason: reasonResize})
 	case n.Busy():
 		return l.stillBusy(what)
 	}

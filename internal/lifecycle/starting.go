@@ -31,8 +31,8 @@ func (l State) begin() (State, []Action) {
 	if !l.Reaches {
 		return l.launch()
 	}
-	if l.Held != "" {
-		l.Activity, l.Reason = AwaitingDescription, l.Held
+	if l.Unstartable != "" {
+		l.Activity, l.Reason = AwaitingDescription, l.Unstartable
 		return l, nil
 	}
 	l.Activity = Reaching
@@ -42,6 +42,7 @@ func (l State) begin() (State, []Action) {
 
 func (l State) started(e MainStarted) (State, []Action) {
 	l.starting, l.Main, l.MainSince, l.killed, l.seen, l.tookOver = false, e.PID, e.At, false, false, false
+	l.awaited, l.wasUp = false, false
 	l.settled = nodesize.Traits{} // of this slurmd's record nothing is known yet
 	l.listed = l.listed || l.WasReady
 	switch {
@@ -99,7 +100,7 @@ func (l State) note(e Answered) State {
 		l.MainSince = e.Began // the clock was stepped back
 	}
 	l.seen = l.seen || l.sees(e.Node)
-	return l
+	return l.noteElastic(e.Node)
 }
 
 // done takes the outcome of a deletion, a drain or its end.
@@ -116,6 +117,12 @@ func (l State) done(e Done) (State, []Action) {
 	case l.Activity == Deleting && e.Err != nil:
 		l.Activity = Leaving // a job or a reservation was quicker
 		return l.changeAgain(e.Err.Error())
+	case l.Activity == Draining:
+		l.Activity = Leaving
+		if e.Err != nil {
+			l.Reason = e.Err.Error()
+		}
+		return l.changeAgain(l.Reason)
 	case e.Err != nil:
 		return l.changeAgain(e.Err.Error())
 	case l.Activity == Deleting:
@@ -135,6 +142,8 @@ func (l State) done(e Done) (State, []Action) {
 // wins over --conf.
 func (l State) confirm(n *slurm.Node) (State, []Action) {
 	switch {
+	case l.Elastic:
+		return l.confirmElastic(n)
 	case n == nil:
 		return l.lost()
 	case !l.fits(n):
@@ -150,9 +159,7 @@ func (l State) confirm(n *slurm.Node) (State, []Action) {
 
 // endStaleJobs looks for jobs that have died with an earlier container, once.
 func (l State) endStaleJobs() (State, []Action) {
-	l.Activity = EndingStaleJobs
-	l.question++
-	return l, []Action{Change{Number: l.question, Verb: EndStaleJobs}}
+	return l.begins(EndingStaleJobs, Change{Verb: EndStaleJobs})
 }
 
 // staleJobsEnded: slurmctld knows of them, or will find out by itself. What it refuses

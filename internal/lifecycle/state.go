@@ -13,10 +13,12 @@ type Plan struct {
 	// Registers, Restarts, Announces, Hosts: see part in agent/role.go. Reaches: something must be
 	// reached before the daemon is started.
 	Registers, Restarts, Announces, Hosts, Reaches bool
+	// Elastic: the node's record is to be one with CLOUD, which slurmctld's power saving starts and ends.
+	Elastic bool
 	// GresConf is the file that the cluster's gres.conf must include.
 	GresConf string
 	// Deadlines is that of SLURMLET_GRACE_PERIOD until SIGTERM comes, and less time is
-	// granted (hasten). lead is that of the jobs' signal.
+	// granted (hasten). Lead is how long before their requeue jobs get a signal.
 	Deadlines Deadlines
 	Lead      time.Duration
 	// Reloads: the configuration is the agent's to put in place (slurmctld).
@@ -25,31 +27,34 @@ type Plan struct {
 	Signals bool
 }
 
-// State is the whole state that step works on: a value without clock or I/O.
+// State is the whole state that Step works on: a value without clock or I/O. It is a life's, from
+// the container's start to its end, and methods call it l.
 type State struct {
 	Plan
 	configuration
-	// Allocation is never changed in place, and large: step copies a life.
+	// Allocation is never changed in place, and large: Step copies a life.
 	*nodesize.Allocation
 	Phase    Phase
 	Activity Activity
 	// Reason says what it waits for or what went wrong last.
 	Reason string
-	// Held is why nothing can be started yet, fault why the last change of the pod
-	// could not be followed, refusal why slurmctld did not take the traits.
-	Held, Fault, Refusal string
+	// Unstartable is why nothing can be started yet, Fault why the last change of the pod
+	// could not be followed, Refusal why slurmctld did not take the traits.
+	Unstartable, Fault, Refusal string
+	// Unlike is in what an elastic node's record is another one than the pod.
+	Unlike string
 	// settled is the traits that were brought to the record's notice.
 	settled nodesize.Traits
 	// Main is the living main process, 0 for none; starting: one was asked for
 	// and has not been reported yet.
 	Main     int
 	starting bool
-	// MainSince is when main began: a record must name a slurmd as young.
+	// MainSince is when Main began: a record must name a slurmd as young.
 	MainSince time.Time
-	// filesSince is when the files changed that main must have read.
+	// filesSince is when the files changed that Main must have read.
 	filesSince time.Time
 	// Tries counts questions without the hoped-for answer, failures the ends of
-	// the daemon in a row, restarts its starts.
+	// the daemon in a row, Starts its starts.
 	Tries, failures, Starts int
 	// timer is the number of the one that is armed; others that fire are stale.
 	timer int
@@ -75,14 +80,17 @@ type State struct {
 	Inherits bool
 	// seen: slurmctld has seen main register, which comes after its READY.
 	seen bool
+	// awaited: slurmctld has waited for main to come up. wasUp: an elastic node's record was that of one
+	// that is up, with main or without.
+	awaited, wasUp bool
 	// tookOver: main is the successor of a slurmd that had registered the same size.
 	tookOver bool
 	// deleted: slurmctld has deleted the record on the way down, and has not yet said that there
 	// is none.
 	deleted bool
-	// held: slurmctld has refused to delete the record of a node that may have been idle, so jobs
+	// keepsIt: slurmctld has refused to delete the record of a node that may have been idle, so jobs
 	// hold it. doubted is what was told of it before.
-	held    bool
+	keepsIt bool
 	doubted Answered
 	// hasSackd: scontrol has its credentials from a sackd of the agent's. noSackd: none could be started.
 	hasSackd, noSackd bool
@@ -94,10 +102,12 @@ type State struct {
 	looks              int
 	// running is how many steps are waited for, 0 while the record is being looked at.
 	running int
-	// StoppedAt is when SIGTERM came, ordered a deadline that somebody has set by
-	// hand, by who grants less time than SLURMLET_GRACE_PERIOD.
+	// StoppedAt is when SIGTERM came, Deadline is one that somebody has set by hand, Granted the time
+	// from SIGTERM on that the pod's deletion grants, and HastenedBy who grants less than
+	// SLURMLET_GRACE_PERIOD.
 	StoppedAt  time.Time
 	Deadline   cgroup.Bound[time.Time]
+	Granted    cgroup.Bound[time.Duration]
 	HastenedBy string
 	// passed are the deadlines of the way down that are over, stage is the last of
 	// them, acted the last that was followed; refusals counts how often slurmctld

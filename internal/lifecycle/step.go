@@ -78,6 +78,8 @@ func (l State) beforeStopping(e Event) (State, []Action) {
 		return l.hangUp()
 	case ControllerLost:
 		return l.controllerLost()
+	case ControllerMoved:
+		return l.reachAnew()
 	case Revision:
 		return l.edited(e)
 	case Checked:
@@ -118,9 +120,9 @@ func (l State) ask() (State, []Action) {
 func (l State) need() Need {
 	looksAgain := l.Tries >= lostTries-1
 	return Need{
-		Start:    !l.seen && (!l.tookOver || l.Phase == Stopping) && l.Tries%2 == 1,
+		Start:    !l.seen && !l.Elastic && (!l.tookOver || l.Phase == Stopping) && l.Tries%2 == 1,
 		Topology: l.Traits.Topology.Given() && l.Traits != l.settled && l.Phase != Stopping,
-		Jobs:     l.held || l.Activity == Leaving,
+		Jobs:     l.keepsIt || !l.Elastic && l.Activity == Leaving || l.Elastic && l.Phase == Stopping && l.Tries >= watchedTries,
 		Absence:  looksAgain || l.Activity == Leaving || l.Phase == Stopping && (l.seen || l.Tries >= unseenTries),
 	}
 }

@@ -35,10 +35,13 @@ func record(change ...func(*slurm.Node)) *slurm.Node {
 	return n
 }
 
-func bigger(n *slurm.Node)   { n.CPUs, n.EffectiveCPUs = 4, 4 }
-func busy(n *slurm.Node)     { n.State = []string{"MIXED", "DYNAMIC_NORM"} }
-func ourDrain(n *slurm.Node) { n.State, n.Reason = append(n.State, "DRAIN"), reasonResize }
-func anAdmins(n *slurm.Node) { n.State, n.Reason = append(n.State, "DRAIN"), "bad disk" }
+func bigger(n *slurm.Node)     { n.CPUs, n.EffectiveCPUs = 4, 4 }
+func busy(n *slurm.Node)       { n.State = []string{"MIXED", "DYNAMIC_NORM"} }
+func completing(n *slurm.Node) { n.State = []string{"IDLE", "DYNAMIC_NORM", "COMPLETING"} }
+func suspended(n *slurm.Node)  { n.Suspended = []string{"5"} }
+func reserved(n *slurm.Node)   { n.State = append(n.State, "RESERVED") }
+func ourDrain(n *slurm.Node)   { n.State, n.Reason = append(n.State, "DRAIN"), reasonResize }
+func anAdmins(n *slurm.Node)   { n.State, n.Reason = append(n.State, "DRAIN"), "bad disk" }
 func tooSmall(n *slurm.Node) {
 	n.State, n.Reason = append(n.State, "DRAIN", "INVALID_REG"), "Low socket*core*thread count, Low CPUs"
 }
@@ -52,6 +55,14 @@ func foundGPUs(n *slurm.Node) {
 	noGPUs(n)
 	n.State = n.State[:len(n.State)-1]
 }
+
+// cloud is a record that slurmctld starts and ends; is gives it a flag.
+func cloud(n *slurm.Node) { n.State = append(n.State, "CLOUD") }
+
+func is(flag string) func(*slurm.Node) {
+	return func(n *slurm.Node) { n.State = append(n.State, flag) }
+}
+
 func stale(n *slurm.Node) { n.SlurmdStart.Time = epoch.Add(-time.Minute) }
 func down(n *slurm.Node)  { n.State = []string{"DOWN", "DYNAMIC_NORM", "NOT_RESPONDING"} }
 
@@ -99,8 +110,8 @@ func TestRecord(t *testing.T) {
 		"none":                                {nil, Starting, Confirming, Arm{2, backoff.FirstTry}, "no record of this node yet"},
 		"of an earlier slurmd":                {record(stale), Starting, Confirming, Arm{2, backoff.FirstTry}, "has not seen this slurmd yet"},
 		"down still":                          {record(down), Starting, Confirming, Arm{2, backoff.FirstTry}, "DOWN+DYNAMIC_NORM+NOT_RESPONDING"},
-		"another size":                        {record(bigger), Starting, Leaving, Change{Number: 3, Verb: DrainNode, Reason: reasonResize}, "CPUTot is 4, not 1"},
-		"another size, busy":                  {record(bigger, busy), Starting, Leaving, Change{Number: 3, Verb: DrainNode, Reason: reasonResize}, "draining it"},
+		"another size":                        {record(bigger), Starting, Draining, Change{Number: 3, Verb: DrainNode, Reason: reasonResize}, "CPUTot is 4, not 1"},
+		"another size, busy":                  {record(bigger, busy), Starting, Draining, Change{Number: 3, Verb: DrainNode, Reason: reasonResize}, "draining it"},
 		"another size, busy and drained":      {record(bigger, busy, ourDrain), Starting, Leaving, Arm{2, backoff.FirstTry}, "jobs run on it"},
 		"another size, drained":               {record(bigger, ourDrain), Starting, Deleting, Change{Number: 3, Verb: DeleteNode}, "another size"},
 		"another size, drained by an admin":   {record(bigger, anAdmins), Starting, Leaving, Arm{2, backoff.FirstTry}, "somebody else has drained the node, which would be lost with the record: bad disk"},

@@ -34,6 +34,8 @@ func (l State) whileStopping(e Event) (State, []Action) {
 	case FilesChanged:
 		l.filesSince = e.Since
 		return l, nil
+	case ControllerMoved:
+		return l.reachAnew()
 	case Begun, HungUp, Troubled, Outdated, ControllerLost, LostJobsFound,
 		Revision, Checked, LaunchesOver, PlaceEnded, ReconfigureEnded, NodesAsked, ReloadTimerFired:
 		return l, nil
@@ -87,7 +89,7 @@ func (l State) firedStopping(e TimerFired) (State, []Action) {
 	case l.Activity == Finishing && l.running > 0:
 		return l.countSteps()
 	case l.Activity == Finishing:
-		l.held = false
+		l.keepsIt = false
 		l.Activity = LookingAtRecord // and no step that ends meanwhile cuts the question short
 	}
 	return l.ask()
@@ -200,6 +202,9 @@ func (l State) exited(e MainExited) (State, []Action) {
 		return l, nil
 	case l.Activity == Ending && e.Code == endedByTerm:
 		return l.leaveWith(exitcode.OK)
+	case l.Activity == Ending && l.crashed(e):
+		l.Reason = "slurmd has crashed while it stopped, and nothing was lost: " + e.What
+		return l.leaveWith(exitcode.OK)
 	case l.Activity == Ending:
 		return l.leaveWith(e.Code)
 	case l.unproven():
@@ -225,9 +230,17 @@ func (l State) exited(e MainExited) (State, []Action) {
 	return l.pause(e.What)
 }
 
+// crashed: a signal has ended a slurmd that stops, and slurmctld has no record of the node any more. One
+// that was killed because it did not stop is none of these.
+func (l State) crashed(e MainExited) bool {
+	const bySignal, byKill = 128, 128 + 9
+	return l.Registers && l.WasReady && !l.inService() && l.Left == "" && e.Code > bySignal && e.Code != byKill
+}
+
 // failed: the daemon could not be started at all.
 func (l State) failed(e MainFailed) (State, []Action) {
 	l.starting = false
+	l.question++ // whether slurmctld can be reached, which was asked meanwhile, is no word on the record
 	switch {
 	case l.Activity == Ending:
 		return l.leaveWith(exitcode.OK)

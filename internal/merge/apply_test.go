@@ -1,11 +1,15 @@
 package merge
 
 import (
+	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/slurmlet/slurmlet/internal/slurm"
 )
 
 // TestApply: what slurmctld is asked for several nodes, and what each is told.
@@ -61,6 +65,18 @@ func TestApply(t *testing.T) {
 			map[string]word{"n1": done, "n2": done},
 			[]string{"fail:r n[2,1]"},
 		}, {
+			"elastic ones go down together", "n1=idle n2=busy n3=drained",
+			group{PowerDown, "r", []string{"n1", "n2", "n3"}},
+			nil, "n1=drained n2=drained n3=drained",
+			map[string]word{"n1": done, "n2": done, "n3": done},
+			[]string{"power-down:r n[1-3]"},
+		}, {
+			"an unknown one is not powered off", "n1=idle n3=busy",
+			group{PowerOff, "r", []string{"n1", "n2", "n3"}},
+			nil, "n1=off n3=off",
+			map[string]word{"n1": done, "n2": refused, "n3": done},
+			[]string{"power-off:r n[1-3]", "power-off:r n1", "power-off:r n[2-3]", "power-off:r n2", "power-off:r n3"},
+		}, {
 			"resumed", "n1=drained n2=down",
 			group{Resume, "", []string{"n1", "n2"}},
 			nil, "n1=idle n2=idle",
@@ -114,6 +130,59 @@ func TestLate(t *testing.T) {
 	require.Equal(t, done, a.results["n1"].word)
 	require.Equal(t, unasked, a.results["n2"].word)
 	require.Len(t, r.commands, 1)
+}
+
+// TestRecountIsOne: whoever asks, there is one command.
+func TestRecountIsOne(t *testing.T) {
+	r, g := newRecords(""), group{verb: Recount}
+	for i := range 10_000 {
+		g.nodes = append(g.nodes, fmt.Sprintf("node-%x-of-a-pool", i*7919))
+	}
+	a := applier{slurm: r, late: func() bool { return false }, results: map[string]result{}}
+	a.apply(t.Context(), g)
+	require.Equal(t, []string{"show " + g.nodes[0]}, r.commands)
+	require.Len(t, a.results, 10_000)
+	require.Equal(t, done, a.results[g.nodes[7]].word)
+	r.silent = true
+	a.apply(t.Context(), g)
+	require.Equal(t, silent, a.results[g.nodes[7]].word)
+}
+
+// TestConfirm: when many records are deleted, one question tells all agents that they are gone.
+func TestConfirm(t *testing.T) {
+	for _, c := range []struct {
+		name           string
+		nodes, agents  int
+		back           []string // made anew by registrations that were on their way
+		said, saidBack word
+		commands       []string
+	}{
+		{"many", 30, 40, nil, gone, "", []string{"delete n[0-29]", "show n[0-29]"}},
+		{"many, two are back", 30, 40, []string{"n3", "n29"}, gone, done, []string{"delete n[0-29]", "show n[0-29]"}},
+		{"few", 15, 15, nil, done, "", []string{"delete n[0-14]"}},
+		{"few of a large cluster", 30, 1000, nil, done, "", []string{"delete n[0-29]"}},
+		{"slurmctld's own", 30, 0, nil, done, "", []string{"delete n[0-29]"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r, g := newRecords(""), group{verb: Delete}
+			for i := range c.nodes {
+				name := fmt.Sprintf("n%d", i)
+				r.states[name] = "idle"
+				g.nodes = append(g.nodes, name)
+			}
+			r.back = c.back
+			a := applier{slurm: r, late: func() bool { return false }, results: map[string]result{}, agents: c.agents}
+			a.apply(t.Context(), g)
+			require.Equal(t, c.commands, r.commands)
+			for _, name := range g.nodes {
+				want := c.said
+				if slices.Contains(c.back, name) {
+					want = c.saidBack
+				}
+				require.Equal(t, want, a.results[name].word, name)
+			}
+		})
+	}
 }
 
 // TestManyNames: no argument is too long for the kernel, and no name is lost.
@@ -184,4 +253,31 @@ func FuzzApply(f *testing.F) {
 			require.True(t, !wanted || said.word == done || g.verb == Resume, "%s is %q and told %s", name, state, said)
 		}
 	})
+}
+
+// TestMake: slurmctld's own agent makes its changes as it makes those of others.
+func TestMake(t *testing.T) {
+	r := newRecords("n1=idle n2=busy n3=busy n4=idle")
+	said := Make(t.Context(), r, []Change{
+		{Drain, "n2", "lost"}, {Drain, "n3", "lost"}, {Fail, "n2", "lost"}, {Fail, "n3", "lost"}, {Delete, "n1", ""}, {Delete, "n4", ""}, {Delete, "n5", ""}, {Delete, "n[1-9]", ""},
+	})
+	require.Equal(t, []string{"drain:lost n[2-3]", "fail:lost n[2-3]", "delete n[1,4-5]"}, r.ran()[:3])
+	require.Equal(t, "n2=down n3=down", r.String())
+	require.Len(t, said, 8)
+	for c, err := range said {
+		if c.Node == "n[1-9]" {
+			require.ErrorContains(t, err, "not the name of a node")
+		} else {
+			require.NoError(t, err, c)
+		}
+	}
+
+	r = newRecords("n1=busy")
+	require.ErrorIs(t, Make(t.Context(), r, []Change{{Delete, "n1", ""}})[Change{Delete, "n1", ""}], slurm.ErrBusy)
+	r.fallSilent()
+	require.ErrorIs(t, Make(t.Context(), r, []Change{{Fail, "n1", "x"}})[Change{Fail, "n1", "x"}], slurm.ErrUnreachable)
+	over, end := context.WithCancel(t.Context())
+	end()
+	require.Error(t, Make(over, newRecords("n1=idle"), []Change{{Delete, "n1", ""}})[Change{Delete, "n1", ""}])
+	require.Empty(t, Make(t.Context(), r, nil))
 }

@@ -4,13 +4,18 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
+	"math/rand/v2"
 	"net"
 	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/sys/unix"
+
+	"github.com/slurmlet/slurmlet/internal/backoff"
 	"github.com/slurmlet/slurmlet/internal/proof"
 	"github.com/slurmlet/slurmlet/internal/slurm"
 )
@@ -20,6 +25,9 @@ const (
 	askLimit = startLimit + commandLimit + time.Second
 	// awayFor is how long slurmctld's agent is not asked after it has not answered.
 	awayFor = 30 * time.Second
+	// slowLimit is for how long slurmctld's agent is asked again that is late with its challenge. It is
+	// slow where many ask it at the same time on a busy machine, and it may hang.
+	slowLimit = 5 * time.Second
 )
 
 // Asker is the side of a node's agent.
@@ -60,8 +68,49 @@ func (a *Asker) ask(ctx context.Context, c Change) (result, error) {
 	if a.AgentPort == 0 || time.Now().UnixNano() < a.back.Load() {
 		return result{}, errAway
 	}
+	began := time.Now()
 	ctx, cancel := context.WithTimeout(ctx, askLimit)
 	defer cancel()
+	for tries := 0; ; tries++ {
+		r, err := a.askOnce(ctx, c)
+		patient := isCrowded(err) || ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) && time.Since(began) < slowLimit
+		if err == nil || !patient || !pause(ctx, backoff.Grow(firstPause, tries, lastPause)) {
+			a.heed(err)
+			return r, err
+		}
+	}
+}
+
+const (
+	// firstPause and lastPause are about how long an agent waits that has lost its place in the crowd.
+	firstPause = 100 * time.Millisecond
+	lastPause  = 2 * time.Second
+)
+
+// isCrowded: slurmctld's agent was there, and has ended the connection. It does so where too many ask at the
+// same time. Were slurmctld asked instead, it would have one command of each of them.
+func isCrowded(err error) bool {
+	return errors.Is(err, unix.ECONNRESET) || errors.Is(err, unix.EPIPE) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
+}
+
+// pause waits for about d, another time for each agent, and says whether ctx goes on.
+func pause(ctx context.Context, d time.Duration) bool {
+	select {
+	case <-time.After(d/2 + rand.N(d)):
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// heed remembers that slurmctld's agent is away.
+func (a *Asker) heed(err error) {
+	if err != nil && !errors.Is(err, proof.ErrRefused) && !errors.Is(err, context.Canceled) { // nobody waits for the answer
+		a.back.Store(time.Now().Add(awayFor).UnixNano())
+	}
+}
+
+func (a *Asker) askOnce(ctx context.Context, c Change) (result, error) {
 	var faults []error
 	for address := range strings.SplitSeq(a.Controller, ",") {
 		host, _, _ := net.SplitHostPort(address)
@@ -71,11 +120,7 @@ func (a *Asker) ask(ctx context.Context, c Change) (result, error) {
 		}
 		faults = append(faults, err)
 	}
-	err := errors.Join(faults...)
-	if !errors.Is(err, proof.ErrRefused) && !errors.Is(err, context.Canceled) { // nobody waits for the answer
-		a.back.Store(time.Now().Add(awayFor).UnixNano())
-	}
-	return result{}, err
+	return result{}, errors.Join(faults...)
 }
 
 // err is what a direct question would have returned.
@@ -83,6 +128,8 @@ func (r result) err(c Change) error {
 	switch r.word {
 	case done:
 		return nil
+	case gone:
+		return fmt.Errorf("the record of node %s is deleted: %w", c.Node, slurm.ErrNoNode)
 	case busy:
 		return fmt.Errorf("cannot delete the record of node %s: %w", c.Node, slurm.ErrBusy)
 	case silent:

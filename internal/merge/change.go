@@ -6,6 +6,9 @@
 // moment, runs one scontrol for all, and tells each agent what slurmctld has said of its node
 // (Merger). The agents ask it over internal/proof, and ask slurmctld themselves where it is away or
 // refuses (Asker).
+//
+// The counts of allocated CPUs are a question of the same kind: slurmctld makes them for all nodes
+// or for none, and slurmctld's agent has it make them at most once a second (Recount).
 package merge
 
 import (
@@ -13,6 +16,7 @@ import (
 	"fmt"
 	"net/url"
 	"regexp"
+	"slices"
 	"strings"
 	"unicode"
 )
@@ -28,15 +32,22 @@ const (
 	Delete Verb = "delete"
 	Drain  Verb = "drain"
 	// Fail sets a node DOWN.
-	Fail   Verb = "fail"
-	Resume Verb = "resume"
+	Fail Verb = "fail"
+	// PowerDown drains an elastic node, which slurmctld suspends when its jobs have ended. PowerOff
+	// takes its jobs off before.
+	PowerDown Verb = "power-down"
+	PowerOff  Verb = "power-off"
+	Resume    Verb = "resume"
+	// Recount changes no record: slurmctld counts the allocated CPUs of all nodes anew.
+	Recount Verb = "recount"
 )
 
 // Change is what a node's agent asks for its own node.
 type Change struct {
 	Verb Verb
 	Node string
-	// Reason is that of a drain and of DOWN.
+	// Reason is that of a drain, of DOWN and of PowerOff. PowerDown keeps that of an earlier drain where
+	// it has none.
 	Reason string
 }
 
@@ -48,14 +59,14 @@ var nodeName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,252}$`)
 
 // check says whether slurmctld may be asked for it.
 func (c Change) check() error {
-	reasoned := c.Verb == Drain || c.Verb == Fail
+	reasoned, has := c.Verb == Drain || c.Verb == Fail || c.Verb == PowerOff, strings.TrimSpace(c.Reason) != ""
 	switch {
-	case !reasoned && c.Verb != Delete && c.Verb != Resume:
+	case !reasoned && !slices.Contains([]Verb{Delete, Resume, Recount, PowerDown}, c.Verb):
 		return errors.New("there is no such verb")
 	case !nodeName.MatchString(c.Node):
 		return errors.New("that is not the name of a node")
-	case reasoned == (strings.TrimSpace(c.Reason) == ""):
-		return errors.New("want a reason for a drain and for DOWN, and for nothing else")
+	case reasoned != has && c.Verb != PowerDown, !has && c.Reason != "":
+		return errors.New("want a reason for a drain, for DOWN and for power-off, and for nothing else but power-down")
 	case len(c.Reason) > mostReason || strings.ContainsFunc(c.Reason, func(r rune) bool { return !unicode.IsPrint(r) }):
 		return fmt.Errorf("want a reason of %d bytes at most, in one line", mostReason)
 	}
@@ -88,6 +99,8 @@ type word string
 const (
 	// done: slurmctld has changed the record, or there is none to delete.
 	done word = "done"
+	// gone: slurmctld has deleted the record, and has had none when it was asked once more.
+	gone word = "gone"
 	// busy: jobs or a reservation keep slurmctld from deleting the record.
 	busy word = "busy"
 	// refused: slurmctld has said no, for another reason.
@@ -108,7 +121,7 @@ func (r result) String() string {
 func parseResult(text string) (result, error) {
 	first, rest, _ := strings.Cut(text, " ")
 	switch r := (result{word(first), rest}); r.word {
-	case done, busy, refused, silent, unasked:
+	case done, gone, busy, refused, silent, unasked:
 		return r, nil
 	}
 	return result{}, errors.New("that is no answer to a change")

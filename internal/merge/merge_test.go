@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -39,7 +40,10 @@ type world struct {
 	followers int
 }
 
-func newWorld(t *testing.T, states string) *world {
+func newWorld(t *testing.T, states string) *world { return newCrowdedWorld(t, states, 200) }
+
+// newCrowdedWorld has room for so many connections that ask.
+func newCrowdedWorld(t *testing.T, states string, active int) *world {
 	w := &world{records: newRecords(states)}
 	m := &Merger{Slurm: w.records, Verifier: &proof.Verifier{Keys: ring(t, "a")}, Done: t.Context().Done(), Log: quiet}
 	mux := http.NewServeMux()
@@ -47,7 +51,7 @@ func newWorld(t *testing.T, states string) *world {
 	mux.Handle("GET "+Path, m)
 	mux.HandleFunc("GET /follow", func(w http.ResponseWriter, r *http.Request) { publichttp.WaitAs(w, r.URL.Query().Get("node"), nil) })
 	var err error
-	w.port, err = publichttp.Listen("127.0.0.1:0", mux, publichttp.Limits{Active: 200, Waiting: 200, Timeout: time.Minute, WaitTimeout: time.Minute})
+	w.port, err = publichttp.Listen("127.0.0.1:0", mux, publichttp.Limits{Active: active, Waiting: 200, Timeout: time.Minute, WaitTimeout: time.Minute})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = w.port.Close() })
 	return w
@@ -79,6 +83,14 @@ var errDirect = errors.New("asked directly")
 
 func direct(context.Context) error { return errDirect }
 
+// isDeleted: slurmctld has deleted the record, and its agent may have seen that it is gone.
+func isDeleted(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		require.ErrorIs(t, err, slurm.ErrNoNode)
+	}
+}
+
 // TestManyAtOnce: slurmctld is asked a few times, and each agent is told of its own node.
 func TestManyAtOnce(t *testing.T) {
 	var states []string
@@ -101,7 +113,7 @@ func TestManyAtOnce(t *testing.T) {
 			require.ErrorIs(t, err, slurm.ErrBusy)
 			continue
 		}
-		require.NoError(t, err)
+		isDeleted(t, err)
 	}
 	require.Len(t, strings.Fields(w.String()), 20)
 	lists := 0
@@ -111,6 +123,155 @@ func TestManyAtOnce(t *testing.T) {
 		}
 	}
 	require.LessOrEqual(t, lists, 20, "%v", w.ran())
+}
+
+// TestManyAreConfirmed: agents whose records are deleted together need not delete them again.
+func TestManyAreConfirmed(t *testing.T) {
+	var states []string
+	for i := range 40 {
+		states = append(states, fmt.Sprintf("n%d=idle", i))
+	}
+	w := newWorld(t, strings.Join(states, " "))
+	for i := range states {
+		w.followed(t, 1, fmt.Sprintf("n%d", i))
+	}
+	w.lock.Lock() // the first deletion takes until all others have been asked for
+	faults := make(chan error, 40)
+	ask := func(i int) {
+		asker := w.asker(t, "a")
+		go func() { faults <- asker.Change(t.Context(), Change{Delete, fmt.Sprintf("n%d", i), ""}, direct) }()
+	}
+	ask(0)
+	require.Eventually(t, func() bool { return w.begun.Load() == 1 }, 20*time.Second, time.Millisecond)
+	for i := 1; i < 40; i++ {
+		ask(i)
+	}
+	require.Eventually(t, func() bool { return w.waiting() == 40 }, 20*time.Second, time.Millisecond)
+	w.lock.Unlock()
+	told := 0
+	for range 40 {
+		if err := <-faults; err != nil {
+			require.ErrorIs(t, err, slurm.ErrNoNode)
+			told++
+		}
+	}
+	require.Equal(t, 39, told)
+	require.Len(t, w.ran(), 3, "%v", w.ran())
+}
+
+// TestRecounts: whenever agents ask, slurmctld counts for all of them, and after each has asked.
+func TestRecounts(t *testing.T) {
+	const agents, rounds = 20, 3
+	w := newWorld(t, "")
+	for i := range agents {
+		w.followed(t, 1, fmt.Sprintf("n%d", i))
+	}
+	began := time.Now()
+	var all sync.WaitGroup
+	for i := range agents {
+		asker := w.asker(t, "a")
+		all.Go(func() {
+			for range rounds {
+				before := w.begun.Load()
+				if err := asker.Change(t.Context(), Change{Recount, fmt.Sprintf("n%d", i), ""}, direct); err != nil {
+					t.Error(err)
+				}
+				if w.begun.Load() == before {
+					t.Error("it was counted before the question")
+				}
+			}
+		})
+	}
+	all.Wait()
+	require.LessOrEqual(t, len(w.ran()), 1+int(time.Since(began)/recountEvery), "%v", w.ran())
+}
+
+// TestCrowd: an agent whose connection slurmctld's agent ends, because too many ask, asks again. It
+// does not ask slurmctld itself, which would have a command of each.
+func TestCrowd(t *testing.T) {
+	const agents = 80
+	var names, states []string
+	for i := range agents {
+		names = append(names, fmt.Sprintf("n%d", i))
+		states = append(states, names[i]+"=idle")
+	}
+	w := newCrowdedWorld(t, strings.Join(states, " "), 4)
+	for _, name := range names {
+		w.followed(t, 1, name)
+	}
+	var all sync.WaitGroup
+	faults := make([]error, agents)
+	for i := range faults {
+		asker := w.asker(t, "a")
+		all.Go(func() { faults[i] = asker.Change(t.Context(), Change{Delete, names[i], ""}, direct) })
+	}
+	all.Wait()
+	for _, err := range faults {
+		isDeleted(t, err)
+	}
+	require.Empty(t, w.String())
+}
+
+// TestSlow: an agent asks slurmctld's agent again that is late. Were slurmctld asked instead, it would have
+// one command of each agent for half a minute.
+func TestSlow(t *testing.T) {
+	w := newWorld(t, "n1=idle")
+	w.followed(t, 1, "n1")
+	asker := w.asker(t, "a")
+	address := w.port.Addr().String()
+	slow, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = slow.Close() })
+	go func() {
+		for tries := 0; ; tries++ {
+			conn, err := slow.Accept()
+			if err != nil {
+				return
+			}
+			t.Cleanup(func() { _ = conn.Close() })
+			if tries > 0 { // the first one has no answer
+				go pass(conn, address)
+			}
+		}
+	}()
+	_, text, err := net.SplitHostPort(slow.Addr().String())
+	require.NoError(t, err)
+	asker.AgentPort, err = strconv.Atoi(text)
+	require.NoError(t, err)
+	require.NoError(t, asker.Change(t.Context(), Change{Delete, "n1", ""}, direct))
+	require.Empty(t, w.String())
+}
+
+// pass makes two connections one.
+func pass(conn net.Conn, address string) {
+	defer conn.Close()
+	to, err := net.Dial("tcp", address)
+	if err != nil {
+		return
+	}
+	defer to.Close()
+	go func() { _, _ = io.Copy(to, conn) }()
+	_, _ = io.Copy(conn, to)
+}
+
+// TestHangs: slurmctld is asked where its agent does not answer, and soon the next time.
+func TestHangs(t *testing.T) {
+	w := newWorld(t, "n1=idle")
+	asker := w.asker(t, "a")
+	mute, err := net.Listen("tcp", "127.0.0.1:0") // the kernel takes connections
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = mute.Close() })
+	_, text, err := net.SplitHostPort(mute.Addr().String())
+	require.NoError(t, err)
+	asker.AgentPort, err = strconv.Atoi(text)
+	require.NoError(t, err)
+	ctx, cancel := context.WithTimeout(t.Context(), askLimit)
+	defer cancel()
+	require.ErrorIs(t, asker.Change(ctx, Change{Delete, "n1", ""}, direct), errDirect)
+	require.NoError(t, ctx.Err(), "nothing is left of the time")
+	began := time.Now()
+	require.ErrorIs(t, asker.Change(ctx, Change{Delete, "n1", ""}, direct), errDirect)
+	require.Less(t, time.Since(began), time.Second)
 }
 
 // TestWhoIsAsked: where slurmctld's agent cannot be asked, or does not say, slurmctld is.
@@ -124,6 +285,8 @@ func TestWhoIsAsked(t *testing.T) {
 	}{
 		{"its own", "a", Change{Delete, "n1", ""}, nil, nil, 1},
 		{"its own, gone already", "a", Change{Delete, "n7", ""}, nil, nil, 1},
+		{"counted", "a", Change{Recount, "n1", ""}, nil, nil, 1},
+		{"counted, and slurmctld is silent", "a", Change{Recount, "n1", ""}, func(w *world, _ *Asker) { w.fallSilent() }, slurm.ErrUnreachable, 1},
 		{"drained", "a", Change{Drain, "n1", "r"}, nil, nil, 1},
 		{"another cluster's agent", "b", Change{Delete, "n1", ""}, nil, errDirect, 0},
 		{"another node's", "a", Change{Delete, "n2", ""}, nil, errDirect, 0},

@@ -18,6 +18,8 @@ const (
 	// startLimit is how old a change may be when its command begins. The agent that has asked
 	// for it waits for askLimit.
 	startLimit = 4 * time.Second
+	// recountEvery is the time from one count of all nodes to the next.
+	recountEvery = time.Second
 )
 
 // Merger is slurmctld's agent's side. The port's goroutine calls ServeHTTP and owns the lanes.
@@ -28,6 +30,8 @@ type Merger struct {
 	// Done is closed when the agent has ended.
 	Done <-chan struct{}
 	Log  func(level slog.Level, text string, attrs ...slog.Attr)
+	// Made, if there is one, is told that slurmctld has made changes.
+	Made func()
 
 	lanes map[Verb]*lane
 }
@@ -35,8 +39,19 @@ type Merger struct {
 // lane is the changes of one verb, whose commands run one after the other.
 type lane struct {
 	port    *publichttp.Server
+	verb    Verb
 	waiting []asked
 	running bool
+	// began is when the last command began. Only run touches it, which runs once at a time.
+	began time.Time
+}
+
+// calm is how long the lane waits for further changes.
+func (l *lane) calm() time.Duration {
+	if l.verb != Recount {
+		return calm
+	}
+	return max(calm, time.Until(l.began.Add(recountEvery)))
 }
 
 // asked is a change that an agent waits for.
@@ -78,7 +93,7 @@ func (m *Merger) lane(v Verb, port *publichttp.Server) *lane {
 		m.lanes = map[Verb]*lane{}
 	}
 	if m.lanes[v] == nil {
-		m.lanes[v] = &lane{port: port}
+		m.lanes[v] = &lane{port: port, verb: v}
 	}
 	return m.lanes[v]
 }
@@ -91,54 +106,64 @@ func reply(s *proof.Signer, w http.ResponseWriter, r result) {
 func (m *Merger) run(l *lane) {
 	for {
 		select {
-		case <-time.After(calm):
+		case <-time.After(l.calm()):
 		case <-m.Done:
 			return
 		}
-		all := m.take(l)
-		if len(all) == 0 {
+		b := m.take(l)
+		if len(b.all) == 0 {
 			return
 		}
-		m.makeAll(l.port, all)
+		l.began = time.Now()
+		m.makeAll(l.port, b)
+		if m.Made != nil && l.verb != Recount {
+			m.Made()
+		}
 	}
+}
+
+// batch is what a lane has, when there are so many agents.
+type batch struct {
+	all    []asked
+	agents int
 }
 
 // take takes what waits in a lane. An agent that has gone has asked slurmctld itself, and its node
 // may be another one's by now.
-func (m *Merger) take(l *lane) []asked {
-	taken := make(chan []asked, 1)
+func (m *Merger) take(l *lane) batch {
+	taken := make(chan batch, 1)
 	l.port.Do(func() {
-		var all []asked
+		b := batch{agents: l.port.Names()}
 		for _, one := range l.waiting {
 			if !one.waiter.Gone() {
-				all = append(all, one)
+				b.all = append(b.all, one)
 			}
 		}
-		l.waiting, l.running = nil, len(all) > 0
-		taken <- all
+		l.waiting, l.running = nil, len(b.all) > 0
+		taken <- b
 	})
 	select {
-	case all := <-taken:
-		return all
+	case b := <-taken:
+		return b
 	case <-m.Done:
-		return nil // the port is closed
+		return batch{} // the port is closed
 	}
 }
 
 // makeAll has slurmctld make changes, and answers those that wait for them.
-func (m *Merger) makeAll(port *publichttp.Server, all []asked) {
+func (m *Merger) makeAll(port *publichttp.Server, b batch) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	oldest, changes := all[0].at, make([]Change, len(all))
-	for i, one := range all {
+	oldest, changes := b.all[0].at, make([]Change, len(b.all))
+	for i, one := range b.all {
 		changes[i] = one.Change
 	}
 	for _, g := range groupsOf(changes) {
-		a := applier{slurm: m.Slurm, results: map[string]result{}, late: func() bool { return time.Since(oldest) > startLimit }}
+		a := applier{slurm: m.Slurm, results: map[string]result{}, agents: b.agents, late: func() bool { return time.Since(oldest) > startLimit }}
 		a.apply(ctx, *g)
 		m.report(g, a)
 		port.Do(func() {
-			for _, one := range all {
+			for _, one := range b.all {
 				if r, is := a.results[one.Node]; is && one.Reason == g.reason {
 					port.AnswerOne(one.waiter, func(w http.ResponseWriter) { reply(one.signer, w, r) })
 				}
@@ -150,8 +175,15 @@ func (m *Merger) makeAll(port *publichttp.Server, all []asked) {
 func (m *Merger) report(g *group, a applier) {
 	count := map[word]int{}
 	for _, r := range a.results {
+		if r.word == gone {
+			r.word = done
+		}
 		count[r.word]++
 	}
-	m.Log(slog.LevelInfo, fmt.Sprintf("%s: asked slurmctld for %d nodes at once", g.verb, len(g.nodes)),
+	level := slog.LevelInfo
+	if g.verb == Recount {
+		level = slog.LevelDebug // it changes nothing, and may come each second
+	}
+	m.Log(level, fmt.Sprintf("%s: asked slurmctld for %d nodes at once", g.verb, len(g.nodes)),
 		slog.Int("commands", a.commands), slog.Int("done", count[done]), slog.Int("refused", len(a.results)-count[done]))
 }

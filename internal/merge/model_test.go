@@ -26,6 +26,8 @@ type records struct {
 	commands []string
 	// silent: nobody answers. mute: a deletion does not name what is kept.
 	silent, mute bool
+	// back are names whose records are made anew after the next deletion.
+	back []string
 }
 
 func newRecords(text string) *records {
@@ -94,6 +96,9 @@ func (r *records) DeleteNodes(_ context.Context, names string) (string, error) {
 			return slurm.ErrBusy
 		}
 		delete(r.states, name)
+		if slices.Contains(r.back, name) {
+			r.states[name] = "idle"
+		}
 		return nil
 	})
 	if r.mute {
@@ -105,9 +110,19 @@ func (r *records) DeleteNodes(_ context.Context, names string) (string, error) {
 func (r *records) DeleteNode(ctx context.Context, name string) error {
 	_, err := r.DeleteNodes(ctx, name)
 	if errors.Is(err, errUnknown) {
-		return nil
+		return slurm.ErrNoNode
 	}
 	return err
+}
+
+func (r *records) Recorded(_ context.Context, names string) (known []string, err error) {
+	_, err = r.each("show", names, func(name, _ string, is bool) error {
+		if is {
+			known = append(known, name)
+		}
+		return nil
+	})
+	return known, err
 }
 
 func (r *records) set(command, names, to string) error {
@@ -130,6 +145,14 @@ func (r *records) DrainNode(_ context.Context, names, reason string) error {
 
 func (r *records) FailNode(_ context.Context, names, reason string) error {
 	return r.set("fail:"+reason, names, "down")
+}
+
+func (r *records) PowerDownNode(_ context.Context, names, reason string) error {
+	return r.set("power-down:"+reason, names, "drained")
+}
+
+func (r *records) PowerOffNode(_ context.Context, names, reason string) error {
+	return r.set("power-off:"+reason, names, "off")
 }
 
 func (r *records) ResumeNode(_ context.Context, names string) error {

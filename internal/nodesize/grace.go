@@ -75,6 +75,14 @@ func (g Grace) Sooner(deadline cgroup.Bound[time.Time]) Grace {
 	return g
 }
 
+// Within is the shorter grace period of the two.
+func (g Grace) Within(period cgroup.Bound[time.Duration]) Grace {
+	if period.Bounded() && (!g.GracePeriod.Bounded() || period.Value < g.GracePeriod.Value) {
+		g.GracePeriod = period
+	}
+	return g
+}
+
 // End is when SIGKILL comes to a pod that got SIGTERM at since; it is not bounded
 // where no time is granted. A deadline that SIGTERM has outlived was wrong.
 func (g Grace) End(since time.Time) cgroup.Bound[time.Time] {

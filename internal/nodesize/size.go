@@ -152,6 +152,23 @@ func (s Size) settings() []string {
 	return conf
 }
 
+// Lacks names the fields in which a node record has more than this size, so that slurmctld would give
+// jobs what is not there.
+func (s Size) Lacks(n *slurm.Node) string {
+	var fields []string
+	lack := func(is bool, field string, want, have any) {
+		if is {
+			fields = append(fields, fmt.Sprintf("%s is %v, not %v", field, have, want))
+		}
+	}
+	gres := recordedGres(s.Gres, n)
+	lack(n.EffectiveCPUs > s.Usable(), "CPUEfctv", s.Usable(), n.EffectiveCPUs)
+	lack(n.RealMemory > s.RealMemory, "RealMemory", s.RealMemory, n.RealMemory)
+	lack(n.TmpDisk > s.TmpDisk, "TmpDisk", s.TmpDisk, n.TmpDisk)
+	lack(gres != "" && gres != s.Gres, "Gres", cmp.Or(s.Gres, "none"), gres)
+	return strings.Join(fields, ", ")
+}
+
 // Diff names the fields in which a node record is not of this size, empty for none.
 func (s Size) Diff(n *slurm.Node) string {
 	var fields []string

@@ -168,6 +168,21 @@ func TestDiff(t *testing.T) {
 	}
 }
 
+// TestLacks: only what a record has more than the pod is lacking.
+func TestLacks(t *testing.T) {
+	s := Size{CPUs: 4, Sockets: 4, Cores: 1, Threads: 1, RealMemory: 448, TmpDisk: 100, Gres: "gpu:2"}
+	for want, n := range map[string]slurm.Node{
+		"": {CPUs: 2, EffectiveCPUs: 2, Sockets: 1, Cores: 2, Threads: 1, RealMemory: 300, Gres: "gpu:2"},
+		"CPUEfctv is 8, not 4, RealMemory is 512, not 448, TmpDisk is 200, not 100": {EffectiveCPUs: 8, RealMemory: 512, TmpDisk: 200, Gres: "gpu:2"},
+		"Gres is gpu:4, not gpu:2": {EffectiveCPUs: 4, Gres: "gpu:4"},
+	} {
+		assert.Equal(t, want, s.Lacks(&n))
+	}
+	s.Gres = ""
+	assert.Empty(t, s.Lacks(&slurm.Node{}))
+	assert.Equal(t, "Gres is gpu:1, not none", s.Lacks(&slurm.Node{Gres: "gpu:1"}))
+}
+
 // FuzzSize: a node never has more than its pod was given, and never nothing;
 // the numbers of its CPUs are the pod's.
 func FuzzSize(f *testing.F) {

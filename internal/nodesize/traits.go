@@ -65,6 +65,48 @@ func newTraits(info podInfo, dir string) (Traits, error) {
 	)
 }
 
+// MachineTraits are those that a Kubernetes node gives its pods' nodes. The error holds every fault, and
+// what is right beside a fault counts.
+func MachineTraits(machine string, features []string, topology, weight string) (Traits, error) {
+	var t Traits
+	source := "Kubernetes node " + machine
+	read := func(trait *Trait, text string, parse func(string) (string, error)) error {
+		if text == "" {
+			return nil
+		}
+		value, err := parse(text)
+		if err != nil {
+			return fmt.Errorf("%s: cannot use %q: %w", source, text, err)
+		}
+		*trait = Trait{value, source}
+		return nil
+	}
+	return t, errors.Join(
+		read(&t.Features, strings.Join(features, ","), parseFeatures),
+		read(&t.Topology, topology, parseTopology),
+		read(&t.Weight, weight, parseWeight),
+	)
+}
+
+// On adds what the machine gives to what the pod has. A node has the features of both. The pod's own
+// topology and weight win.
+func (t Traits) On(machine Traits) Traits {
+	switch both := t.Features.Given() && machine.Features.Given(); {
+	case both && t.Features.Value != "":
+		all, _ := parseFeatures(t.Features.Value + "," + machine.Features.Value) // they were parsed
+		t.Features = Trait{all, t.Features.Source + " and " + machine.Features.Source}
+	case machine.Features.Given():
+		t.Features = machine.Features
+	}
+	if !t.Topology.Given() {
+		t.Topology = machine.Topology
+	}
+	if !t.Weight.Given() {
+		t.Weight = machine.Weight
+	}
+	return t
+}
+
 // parseFeatures takes what sbatch(1) --constraint can ask for: names without
 // its operators.
 func parseFeatures(text string) (string, error) {

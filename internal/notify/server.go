@@ -11,6 +11,9 @@ import (
 
 // Server receives notifications. Flush and Close may be called from any goroutine.
 type Server struct {
+	// Overhear, if there is one, is told what a process of root's says that is not accepted. It is set before Serve.
+	Overhear func(Message)
+
 	path string
 	file *os.File
 	conn syscall.RawConn
@@ -97,6 +100,9 @@ func (s *Server) drain(fd int) error {
 func (s *Server) handle(d datagram) {
 	defer d.closeFiles()
 	if !s.serve.accept(d.pid, d.uid, d.gid) {
+		if m, err := d.message(); s.Overhear != nil && err == nil && d.uid == 0 {
+			s.Overhear(m)
+		}
 		s.refuse(d, errNotAccepted)
 		return
 	}

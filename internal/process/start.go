@@ -29,6 +29,9 @@ type Command struct {
 
 // Start starts c. The error says which command it was.
 func (t *Table) Start(c Command) (*Process, error) {
+	if t.pretence != nil {
+		return t.pretendStart(c), nil
+	}
 	type result struct {
 		process *Process
 		err     error

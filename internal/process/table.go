@@ -16,6 +16,9 @@ type Table struct {
 	mu     sync.Mutex
 	living map[int]*Process
 	exits  exits
+
+	// pretence is nil but where nothing is started.
+	pretence *pretence
 }
 
 // NewTable returns an empty table. Its Reaped has to be fed from pid1.Run.

@@ -19,8 +19,10 @@ type client struct {
 	phase phase
 	// waiter is not nil while it waits.
 	waiter *Waiter
-	// rest is what the kernel has not taken yet of the answer.
-	rest []byte
+	// rest is what the kernel has not taken yet of the answer, in its parts.
+	rest [][]byte
+	// headOnly: it asks for no body (HEAD).
+	headOnly bool
 	// halfClosed: the other end says nothing more, though it may listen (shutdown(2)).
 	halfClosed bool
 
@@ -86,6 +88,7 @@ func (s *Server) parse(c *client, head []byte, more bool) {
 	case r.ContentLength != 0 || len(r.TransferEncoding) > 0 || more:
 		s.respond(c, refusal(http.StatusRequestEntityTooLarge))
 	default:
+		c.headOnly = r.Method == http.MethodHead
 		s.runTodo() // Do may have been called since the last look at who is there
 		r.RemoteAddr = c.from.String()
 		a := s.call(r)
@@ -93,26 +96,30 @@ func (s *Server) parse(c *client, head []byte, more bool) {
 			s.park(c, a.waiter)
 			return
 		}
-		s.respond(c, a.text(r.Method == http.MethodHead))
+		s.respond(c, a.text(c.headOnly))
 	}
 }
 
-// call outlives a fault of the handler's: this is the process that all others depend on.
-func (s *Server) call(r *http.Request) (a *response) {
+func (s *Server) call(r *http.Request) *response {
+	return s.compose(r.URL.Path, func(w http.ResponseWriter) { s.handler.ServeHTTP(w, r) })
+}
+
+// compose outlives a fault of the handler's: this is the process that all others depend on.
+func (s *Server) compose(what string, answer func(http.ResponseWriter)) (a *response) {
 	a = s.newResponse()
 	defer func() {
 		if fault := recover(); fault != nil {
-			s.report(fmt.Errorf("cannot answer %s: %v", r.URL.Path, fault))
+			s.report(fmt.Errorf("cannot answer %s: %v", what, fault))
 			a = &response{header: http.Header{}, code: http.StatusInternalServerError}
 		}
 	}()
-	s.handler.ServeHTTP(a, r)
+	answer(a)
 	return a
 }
 
 // respond writes what the kernel takes. The connection counts as active until the
 // other end has read it all: a kernel keeps what nobody reads for minutes.
-func (s *Server) respond(c *client, text []byte) {
+func (s *Server) respond(c *client, text [][]byte) {
 	c.leave()
 	c.phase, c.rest = writing, text
 	s.flush(c)
@@ -120,7 +127,7 @@ func (s *Server) respond(c *client, text []byte) {
 
 func (s *Server) flush(c *client) {
 	for len(c.rest) > 0 {
-		n, err := unix.Write(c.fd, c.rest)
+		n, err := unix.Writev(c.fd, c.rest)
 		switch {
 		case errors.Is(err, unix.EINTR):
 		case errors.Is(err, unix.EAGAIN):
@@ -129,7 +136,7 @@ func (s *Server) flush(c *client) {
 			s.close(c)
 			return
 		default:
-			if c.rest = c.rest[n:]; len(c.rest) == 0 {
+			if c.rest = without(c.rest, n); len(c.rest) == 0 {
 				_ = unix.Shutdown(c.fd, unix.SHUT_WR)
 			}
 		}
@@ -139,10 +146,25 @@ func (s *Server) flush(c *client) {
 	}
 }
 
+// without returns what follows the first n bytes, and no part that is empty. It changes only the
+// list of parts.
+func without(parts [][]byte, n int) [][]byte {
+	for len(parts) > 0 {
+		if n < len(parts[0]) {
+			parts[0] = parts[0][n:]
+			return parts
+		}
+		n -= len(parts[0])
+		parts = parts[1:]
+	}
+	return nil
+}
+
 // response is an http.ResponseWriter that writes later.
 type response struct {
 	header http.Header
 	code   int
+	shared []byte
 	body   bytes.Buffer
 	server *Server
 	waiter *Waiter
@@ -158,26 +180,40 @@ func (a *response) Write(text []byte) (int, error) { return a.body.Write(text) }
 
 func (a *response) WriteString(text string) (int, error) { return a.body.WriteString(text) }
 
-func refusal(code int) []byte {
+// Share begins the body with a text that many clients get, and that nobody changes. A client that
+// reads slowly costs no copy of it. w may be of another server, which writes it.
+func Share(w http.ResponseWriter, text []byte) {
+	if a, ours := w.(*response); ours {
+		a.shared = text
+		return
+	}
+	_, _ = w.Write(text) // the reader has gone
+}
+
+func refusal(code int) [][]byte {
 	a := response{header: http.Header{}, code: code}
 	fmt.Fprintln(&a, http.StatusText(code))
 	return a.text(false)
 }
 
-// text is the answer as it is sent.
-func (a *response) text(headOnly bool) []byte {
+// text is the answer as it is sent: its head and its own body, and between them what it shares.
+func (a *response) text(headOnly bool) [][]byte {
 	var b bytes.Buffer
 	if a.header.Get("Content-Type") == "" {
 		a.header.Set("Content-Type", "text/plain; charset=utf-8")
 	}
-	a.header.Set("Content-Length", fmt.Sprint(a.body.Len()))
+	a.header.Set("Content-Length", fmt.Sprint(len(a.shared)+a.body.Len()))
 	a.header.Set("Date", time.Now().UTC().Format(http.TimeFormat))
 	a.header.Set("Connection", "close")
 	fmt.Fprintf(&b, "HTTP/1.1 %d %s\r\n", a.code, http.StatusText(a.code))
 	_ = a.header.Write(&b) // to memory
 	b.WriteString("\r\n")
-	if !headOnly {
+	switch {
+	case headOnly:
+		return [][]byte{b.Bytes()}
+	case a.shared == nil:
 		_, _ = a.body.WriteTo(&b)
+		return [][]byte{b.Bytes()}
 	}
-	return b.Bytes()
+	return [][]byte{b.Bytes(), a.shared, a.body.Bytes()}
 }

@@ -3,6 +3,7 @@ package publichttp
 import (
 	"container/heap"
 	"container/list"
+	"maps"
 	"net/netip"
 	"time"
 )
@@ -16,6 +17,8 @@ type clientSet struct {
 	byAge   *list.List // of *client, the oldest first
 	peers   map[peerKey]*peer
 	busiest busiest
+	// left is when the last client of a name went that has none now. It is nil where nobody asks.
+	left map[string]time.Time
 }
 
 // peerKey is a stranger's address, or the name that a client has proved.
@@ -90,6 +93,35 @@ func (s *clientSet) remove(c *client) {
 	}
 	heap.Remove(&s.busiest, c.peer.index)
 	delete(s.peers, c.peer.key)
+	if s.left != nil && c.peer.key.name != "" {
+		s.left[c.peer.key.name] = time.Now()
+		if len(s.left) > mostLeft*max(s.limit, 1) {
+			maps.DeleteFunc(s.left, func(_ string, at time.Time) bool { return time.Since(at) > longestAway })
+		}
+	}
+}
+
+const (
+	// mostLeft bounds the names that have gone, as a multiple of those that may be here.
+	mostLeft = 4
+	// longestAway is how long ago somebody asks about.
+	longestAway = 5 * time.Minute
+)
+
+// names are those that have a client, or had one less than within ago. The set forgets the others.
+func (s *clientSet) names(within time.Duration) (all []string) {
+	for key := range s.peers {
+		all = append(all, key.name)
+	}
+	for name, at := range s.left {
+		switch _, here := s.peers[peerKey{name: name}]; {
+		case here || time.Since(at) >= within:
+			delete(s.left, name)
+		default:
+			all = append(all, name)
+		}
+	}
+	return all
 }
 
 // busiest has the peer with the most clients at its top (container/heap).

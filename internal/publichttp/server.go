@@ -7,7 +7,8 @@
 // When there are too many connections, the address with the most loses its oldest.
 //
 // A handler may let a client wait for its answer (Wait). Clients that have proved their names to
-// the handler wait apart from strangers (WaitAs), who end no connection of theirs.
+// the handler wait apart from strangers (WaitAs), who end no connection of theirs. A long answer is
+// one text for all (Share).
 //
 // net/http needs a goroutine and 18 kB for each half-sent request, and has no such limits.
 //

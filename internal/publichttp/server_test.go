@@ -2,11 +2,14 @@ package publichttp
 
 import (
 	"bufio"
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -330,4 +333,86 @@ func TestEventOfAnother(t *testing.T) {
 		code, _ := hear(t, conn)
 		require.Equal(t, 200, code)
 	}
+}
+
+// TestShare: a hundred clients that do not read have one long text in common, and each gets its own
+// end of it once it reads.
+func TestShare(t *testing.T) {
+	shared := []byte(strings.Repeat("0123456789abcdef", 1<<19))
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /shared", func(w http.ResponseWriter, r *http.Request) {
+		Share(w, shared)
+		fmt.Fprint(w, r.URL.RawQuery)
+	})
+	p, err := Listen("127.0.0.1:0", mux, Limits{Active: 200, Timeout: time.Minute})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, p.Close()) })
+	before := heapSize()
+	var all []*net.TCPConn
+	for i := range 100 {
+		conn := from(t, p, 1)
+		say(t, conn, fmt.Sprintf("GET /shared?n%d HTTP/1.1\r\nHost: x\r\n\r\n", i))
+		all = append(all, conn)
+	}
+	require.Eventually(t, func() bool {
+		return inside(p, func() (n int) {
+			for _, c := range p.clients {
+				if c.phase == writing {
+					n++
+				}
+			}
+			return n
+		}) == 100
+	}, limit, time.Millisecond)
+	require.Less(t, heapSize()-before, int64(len(shared)), "a copy for each of them")
+	for _, i := range []int{0, 57, 99} {
+		code, text := hear(t, all[i])
+		require.Equal(t, 200, code)
+		require.Equal(t, string(shared)+fmt.Sprintf("n%d", i), text)
+	}
+	conn := from(t, p, 1)
+	say(t, conn, "HEAD /shared?more HTTP/1.1\r\nHost: x\r\n\r\n")
+	response, err := http.ReadResponse(bufio.NewReader(patiently(t, conn)), &http.Request{Method: http.MethodHead})
+	require.NoError(t, err)
+	require.Equal(t, int64(len(shared)+len("more")), response.ContentLength)
+	require.NoError(t, response.Body.Close())
+
+	w := httptest.NewRecorder()
+	Share(w, []byte("another server"))
+	require.Equal(t, "another server", w.Body.String())
+}
+
+// heapSize is how many bytes are in use.
+func heapSize() int64 {
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
+}
+
+func TestWithout(t *testing.T) {
+	parts := func() [][]byte { return [][]byte{[]byte("head"), []byte("shared"), {}, []byte("own"), {}} }
+	whole := bytes.Join(parts(), nil)
+	for n := range len(whole) + 1 {
+		rest := without(parts(), n)
+		require.Equal(t, whole[n:], append([]byte{}, bytes.Join(rest, nil)...))
+		require.Equal(t, n == len(whole), len(rest) == 0)
+	}
+}
+
+// TestHeadWaits: who waits and wants no body gets none.
+func TestHeadWaits(t *testing.T) {
+	p := open(t, generous)
+	conn := from(t, p, 1)
+	say(t, conn, "HEAD /wait?tag=a HTTP/1.1\r\n\r\n")
+	require.Eventually(t, func() bool { return inside(p, p.Waiting) == 1 }, limit, time.Millisecond)
+	p.Do(func() {
+		p.Answer(func(_ any, w http.ResponseWriter) bool {
+			fmt.Fprint(w, "news")
+			return true
+		})
+	})
+	head, err := io.ReadAll(patiently(t, conn))
+	require.NoError(t, err)
+	require.True(t, strings.HasSuffix(string(head), "\r\n\r\n"), "%s", head)
 }

@@ -3,6 +3,7 @@ package publichttp
 import (
 	"net/http"
 	"net/netip"
+	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -25,6 +26,34 @@ func WaitAs(w http.ResponseWriter, name string, tag any) *Waiter {
 	waiter := &Waiter{tag: tag, name: name}
 	w.(*response).waiter = waiter
 	return waiter
+}
+
+// Waiters are strangers that wait for the same answer, so that nobody else is looked at when it is
+// there. Only the server's goroutine touches them.
+type Waiters struct {
+	all []*Waiter
+	// tidy is at how many they are looked through for those that have gone.
+	tidy int
+}
+
+// leastTidied is at how many Waiters are looked through at least.
+const leastTidied = 64
+
+// Wait puts the answer off until AnswerAll; w is that of a handler of a Server's.
+func (g *Waiters) Wait(w http.ResponseWriter) {
+	if len(g.all) >= max(g.tidy, leastTidied) {
+		g.all = slices.DeleteFunc(g.all, (*Waiter).Gone)
+		g.tidy = 2 * len(g.all)
+	}
+	g.all = append(g.all, Wait(w, nil))
+}
+
+// AnswerAll answers those that wait still, and forgets all of them. Do calls it.
+func (s *Server) AnswerAll(g *Waiters, answer func(http.ResponseWriter)) {
+	for _, w := range g.all {
+		s.AnswerOne(w, answer)
+	}
+	*g = Waiters{}
 }
 
 // ServerOf is the server whose handler w is for.
@@ -79,8 +108,13 @@ func (s *Server) Answer(answer func(tag any, w http.ResponseWriter) bool) {
 		for e := set.byAge.Front(); e != nil; {
 			c := e.Value.(*client)
 			e = e.Next() // an answer may remove it
-			if a := s.newResponse(); c.waiter != nil && answer(c.waiter.tag, a) {
-				s.respond(c, a.text(false))
+			if c.waiter == nil {
+				continue
+			}
+			tag, answered := c.waiter.tag, true // a fault is an answer
+			a := s.compose("one that waits", func(w http.ResponseWriter) { answered = answer(tag, w) })
+			if answered {
+				s.respond(c, a.text(c.headOnly))
 			}
 		}
 	}
@@ -91,19 +125,20 @@ func (s *Server) AnswerOne(w *Waiter, answer func(http.ResponseWriter)) {
 	if w.Gone() {
 		return
 	}
-	a := s.newResponse()
-	answer(a)
-	s.respond(w.client, a.text(false))
+	a := s.compose("one that waits", answer)
+	s.respond(w.client, a.text(w.client.headOnly))
 }
 
-// SetWaiting changes how many may wait. Do calls it.
-func (s *Server) SetWaiting(waiting int) {
+// SetWaiting changes how many may wait, and returns for how many there are file descriptors. Do calls
+// it.
+func (s *Server) SetWaiting(waiting int) (most int) {
 	s.waiting.limit, s.known.limit = mostWaiting(waiting), mostWaiting(waiting)
 	for _, set := range []*clientSet{&s.waiting, &s.known} {
 		for set.byAge.Len() > set.limit {
 			s.evict(set)
 		}
 	}
+	return s.known.limit
 }
 
 // Waiting is how many wait. Do calls it.
@@ -119,6 +154,9 @@ func (s *Server) Waiting() (n int) {
 // Known is how many wait that have proved their names, at most. Handlers and Do call it.
 func (s *Server) Known() int { return s.known.byAge.Len() }
 
+// Names is how many names have been proved of those that wait. Handlers and Do call it.
+func (s *Server) Names() int { return len(s.known.peers) }
+
 // Waits says whether one waits that has proved this name, at this address. Handlers and Do call it.
 func (s *Server) Waits(name string, from netip.Addr) bool {
 	p := s.known.peers[peerKey{name: name}]
@@ -131,4 +169,39 @@ func (s *Server) Waits(name string, from netip.Addr) bool {
 		}
 	}
 	return false
+}
+
+// KnownNames are the names that have been proved and wait. Do calls it.
+func (s *Server) KnownNames() []string {
+	var all []string
+	for key := range s.known.peers {
+		all = append(all, key.name)
+	}
+	slices.Sort(all)
+	return all
+}
+
+// RecentNames are the names that have been proved and wait, or have waited less than within ago: who waits
+// asks anew now and then, and is away between two questions. Do calls it.
+func (s *Server) RecentNames(within time.Duration) []string {
+	if s.known.left == nil {
+		s.known.left = map[string]time.Time{} // from now on somebody wants to know
+	}
+	all := s.known.names(within)
+	slices.Sort(all)
+	return all
+}
+
+// Doubt has the kernel find out within four seconds whether those live who wait under a name: it ends the
+// connections of those whose machines do not answer. Do calls it.
+func (s *Server) Doubt(name string) {
+	p := s.known.peers[peerKey{name: name}]
+	if p == nil {
+		return
+	}
+	for e := p.clients.Front(); e != nil; e = e.Next() {
+		for _, o := range [][2]int{{unix.TCP_KEEPINTVL, 1}, {unix.TCP_KEEPCNT, 3}, {unix.TCP_KEEPIDLE, 1}} {
+			_ = unix.SetsockoptInt(e.Value.(*client).fd, unix.IPPROTO_TCP, o[0], o[1]) // it is asked in two minutes then
+		}
+	}
 }

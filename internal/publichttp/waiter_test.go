@@ -1,6 +1,7 @@
 package publichttp
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -13,6 +14,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 )
 
 // known lets those wait in the name that they give: its handler believes everybody.
@@ -200,4 +202,124 @@ func BenchmarkEvict(b *testing.B) {
 		inside(p, func() int { return 0 })
 		_ = conn.Close()
 	}
+}
+
+// TestFaultOfALateAnswer: who waits is told of a fault, and the server lives on.
+func TestFaultOfALateAnswer(t *testing.T) {
+	told := make(chan error, 2)
+	l := generous
+	l.Report = func(err error) { told <- err }
+	p := open(t, l)
+	first, second := from(t, p, 1), from(t, p, 1)
+	say(t, first, "GET /wait?tag=a HTTP/1.1\r\n\r\n")
+	say(t, second, "GET /wait?tag=b HTTP/1.1\r\n\r\n")
+	require.Eventually(t, func() bool { return inside(p, p.Waiting) == 2 }, limit, time.Millisecond)
+	p.Do(func() {
+		p.Answer(func(tag any, w http.ResponseWriter) bool {
+			if tag == "a" {
+				panic("a fault")
+			}
+			fmt.Fprint(w, "news")
+			return true
+		})
+	})
+	code, _ := hear(t, first)
+	require.Equal(t, http.StatusInternalServerError, code)
+	_, text := hear(t, second)
+	require.Equal(t, "news", text)
+	require.EqualError(t, <-told, "cannot answer one that waits: a fault")
+}
+
+// TestDoubt: one that waits, and has gone without a word, is found at once. One that lives stays.
+func TestDoubt(t *testing.T) {
+	p := known(t, 10)
+	dead, alive := waitAs(t, p, 1, "a"), waitAs(t, p, 1, "b")
+	awaits(t, p, 2)
+	vanish(t, dead)
+	p.Do(func() { p.Doubt("a"); p.Doubt("b"); p.Doubt("nobody") })
+	require.Eventually(t, func() bool { return p.names()["a"] == 0 }, limit, time.Millisecond)
+	require.Equal(t, map[string]int{"b": 1}, p.names())
+	p.Do(func() {
+		p.Answer(func(_ any, w http.ResponseWriter) bool { _, err := w.Write([]byte("x")); return err == nil })
+	})
+	code, _ := hear(t, alive)
+	require.Equal(t, http.StatusOK, code)
+}
+
+// TestRecentNames: who was here a moment ago is not away.
+func TestRecentNames(t *testing.T) {
+	p := known(t, 10)
+	recent := func(within time.Duration) []string {
+		return inside(p, func() []string { return p.RecentNames(within) })
+	}
+	require.Empty(t, recent(time.Hour))
+	gone, stays := waitAs(t, p, 1, "a"), waitAs(t, p, 2, "b")
+	stranger := waitAs(t, p, 3, "")
+	awaits(t, p, 3)
+	require.Equal(t, []string{"a", "b"}, recent(0))
+	require.NoError(t, errors.Join(gone.Close(), stranger.Close()))
+	awaits(t, p, 1)
+	require.Equal(t, []string{"a", "b"}, recent(time.Hour))
+	p.Do(func() {
+		p.Answer(func(_ any, w http.ResponseWriter) bool { _, err := w.Write([]byte("x")); return err == nil })
+	})
+	_, _ = hear(t, stays)
+	awaits(t, p, 0)
+	require.Equal(t, []string{"a", "b"}, recent(time.Hour), "an answer ends a question, and the next one comes")
+	waitAs(t, p, 2, "b")
+	awaits(t, p, 1)
+	require.Equal(t, []string{"b"}, recent(0))
+	require.Equal(t, []string{"b"}, recent(time.Hour), "it has forgotten who went long ago")
+}
+
+// vanish ends a connection as a power cut does: nobody is told (tcp(7), TCP_REPAIR).
+func vanish(t *testing.T, conn *net.TCPConn) {
+	raw, err := conn.SyscallConn()
+	require.NoError(t, err)
+	var repair error
+	require.NoError(t, raw.Control(func(fd uintptr) { repair = unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_REPAIR, 1) }))
+	if errors.Is(repair, unix.EPERM) {
+		t.Skip("it needs CAP_NET_ADMIN")
+	}
+	require.NoError(t, repair)
+	require.NoError(t, conn.Close())
+}
+
+// TestWaiters: those that wait for one answer get it, and nobody else. Clients that come and go leave
+// nothing behind.
+func TestWaiters(t *testing.T) {
+	var group Waiters
+	p, err := Listen("127.0.0.1:0", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/group" {
+			group.Wait(w)
+			return
+		}
+		Wait(w, nil)
+	}), generous)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, p.Close()) })
+	first, second, other := from(t, p, 1), from(t, p, 2), from(t, p, 3)
+	for conn, path := range map[net.Conn]string{first: "group", second: "group", other: "other"} {
+		say(t, conn, "GET /"+path+" HTTP/1.1\r\n\r\n")
+	}
+	require.Eventually(t, func() bool { return inside(p, p.Waiting) == 3 }, limit, time.Millisecond)
+	most := 0
+	for range 10 * leastTidied {
+		gone := from(t, p, 4)
+		say(t, gone, "GET /group HTTP/1.1\r\n\r\n")
+		require.Eventually(t, func() bool { return inside(p, p.Waiting) == 4 }, limit, 100*time.Microsecond)
+		require.NoError(t, gone.Close())
+		require.Eventually(t, func() bool { return inside(p, p.Waiting) == 3 }, limit, 100*time.Microsecond)
+		most = max(most, inside(p, func() int { return len(group.all) }))
+	}
+	require.LessOrEqual(t, most, leastTidied)
+	inside(p, func() int {
+		p.AnswerAll(&group, func(w http.ResponseWriter) { fmt.Fprint(w, "news") })
+		return 0
+	})
+	for _, conn := range []net.Conn{first, second} {
+		_, text := hear(t, conn)
+		require.Equal(t, "news", text)
+	}
+	require.Equal(t, 1, inside(p, p.Waiting))
 }

@@ -49,12 +49,10 @@ var ofController = slices.DeleteFunc(slices.Clone(slurmconf.Kinds), func(k slurm
 
 // stage writes a set beside the live one, with the agent's defaults in it.
 func (r *Reloader) stage(set *confset.Set) (string, error) {
-	r.staging.Lock()
-	defer r.staging.Unlock()
-	return r.stageIn(r.live, set)
+	return r.stageIn(&r.live, set)
 }
 
-func (r *Reloader) stageIn(store confset.Store, set *confset.Set) (string, error) {
+func (r *Reloader) stageIn(store *confset.Store, set *confset.Set) (string, error) {
 	return store.Stage(set, r.addDefaults)
 }
 

@@ -75,12 +75,15 @@ func mostNodes(conf *slurmconf.Conf) int {
 
 // slurmctldParameters: 512 connections are the default from Slurm 25.05 on. In a large cluster as
 // many agents may wait for slurmctld at once as it has just joined, and users stand behind them.
-func slurmctldParameters(_ Options, conf *slurmconf.Conf) string {
-	connections := 512
+func slurmctldParameters(o Options, conf *slurmconf.Conf) string {
+	connections, elastic := 512, ""
 	if mostNodes(conf) > slurmconf.DefaultTree {
 		connections = 1024
 	}
-	return fmt.Sprintf("enable_configless,conmgr_max_connections=%d", connections)
+	if o.sets != nil {
+		elastic = ",power_save_interval=0"
+	}
+	return fmt.Sprintf("enable_configless,conmgr_max_connections=%d%s", connections, elastic)
 }
 
 func treeWidth(_ Options, conf *slurmconf.Conf) string {
@@ -132,11 +135,15 @@ func (o Options) addDefaults(dir *os.Root) error {
 	if !o.Defaults {
 		return nil
 	}
+	var err error
+	if o.sets, err = elasticOf(dir); err != nil {
+		return err
+	}
 	set, findings := slurmconf.Read(slurmconf.Dir(dir.Name()), slurmconf.SlurmConf)
 	if findings.Err() != nil {
 		return nil // it is refused
 	}
-	err := appendTo(dir, confset.Main, o.rendered(set.Conf(slurmconf.SlurmConf)))
+	err = appendTo(dir, confset.Main, o.rendered(set.Conf(slurmconf.SlurmConf)))
 	if _, missing := dir.Stat(string(slurmconf.CgroupConf)); err == nil && missing != nil {
 		err = appendTo(dir, string(slurmconf.CgroupConf), defaultCgroupConf)
 	}
@@ -158,7 +165,7 @@ func appendTo(dir *os.Root, name, text string) error {
 // rendered is the text of all defaults that are needed, empty for none.
 func (o Options) rendered(conf *slurmconf.Conf) string {
 	var text strings.Builder
-	for _, d := range defaults {
+	for _, d := range o.parameters() {
 		value := d.value(o, conf)
 		if _, set := conf.Get(d.key); set || value == "" || !o.fits(d, conf) {
 			continue
@@ -176,7 +183,7 @@ func (o Options) fits(d parameter, conf *slurmconf.Conf) bool {
 	if most, _ := strconv.Atoi(d.value(o, conf)); d.key == "MaxNodeCount" && conf.NodeCount() > most {
 		return false
 	}
-	for _, other := range defaults {
+	for _, other := range o.parameters() {
 		if have, set := conf.Get(other.key); other.key == d.with && set {
 			return have.Value == other.value(o, conf)
 		}

@@ -1,6 +1,7 @@
 package reconfig
 
 import (
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -139,4 +140,107 @@ func TestDefaultsBySize(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestDefaultsOfElasticSets: they are there where sets are, the user's own values stay, and the check has
+// nothing against them on any version.
+func TestDefaultsOfElasticSets(t *testing.T) {
+	gpu := ElasticSet{Name: "gpu", Nodes: "c-gpu-[0-9]", Features: []string{"a100", "gpu"}}
+	warm := ElasticSet{Name: "warm", Nodes: "c-warm-[0-3]", Min: 2, Features: []string{"warm"}}
+	const programs = "SuspendProgram ResumeProgram ResumeFailProgram PrologSlurmctld"
+	for _, c := range []struct {
+		name, own string
+		sets      []ElasticSet
+		want      map[string]string
+	}{
+		{"no sets yet", "", []ElasticSet{}, map[string]string{
+			"ResumeProgram": "/run/x/programs/resume", "SuspendProgram": "/run/x/programs/suspend", "ResumeFailProgram": "/run/x/programs/resume-failed", "PrologSlurmctld": "/run/x/programs/wait-nodes",
+			"ResumeTimeout": "600", "SuspendTimeout": "120", "ResumeRate": "0", "SuspendRate": "0", "SuspendTime": "900000000", "ReturnToService": "2", "SuspendExcNodes": "", "TreeWidth": "",
+			"SlurmctldParameters": "enable_configless,conmgr_max_connections=512,power_save_interval=0", "SchedulerParameters": "requeue_delay=5,requeue_on_resume_failure",
+		}},
+		{"a minimum", "", []ElasticSet{gpu, warm}, map[string]string{"SuspendExcNodes": "c-warm-[0-3]:2"}},
+		{
+			"other node sets", "NodeSet=cpu Feature=cpu\nNodeSet=gpu Feature=gpu\nNodeSet=fast Feature=a100\nNodeSet=some Nodes=c-gpu-[7-8]\nNodeSet=old Nodes=old[1-2]\nNodeName=old[1-2] State=UNKNOWN\nNodeName=cloud[1-2] State=CLOUD\n",
+			[]ElasticSet{gpu},
+			map[string]string{"SuspendExcNodes": "cpu,old,old[1-2]"},
+		},
+		{"values of their own", "ResumeTimeout=60\nPrologSlurmctld=/opt/p\nSuspendExcNodes=x\nSlurmctldParameters=enable_configless\nSchedulerParameters=bf_interval=5\n", []ElasticSet{warm}, map[string]string{
+			"ResumeTimeout": "60", "PrologSlurmctld": "/opt/p", "SuspendExcNodes": "x", "SlurmctldParameters": "enable_configless", "SchedulerParameters": "bf_interval=5", "SuspendTimeout": "120",
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			dir := t.TempDir()
+			text, err := json.Marshal(c.sets)
+			require.NoError(t, err)
+			require.NoError(t, os.WriteFile(filepath.Join(dir, elasticFile), text, 0o644))
+			require.NoError(t, os.WriteFile(filepath.Join(dir, "slurm.conf"), []byte("ClusterName=c\nSlurmctldHost=h\n"+c.own), 0o644))
+			root, err := os.OpenRoot(dir)
+			require.NoError(t, err)
+			defer root.Close()
+			require.NoError(t, Options{Defaults: true, SlurmUser: "slurm", StateDir: "/state", RunDir: "/run/x"}.addDefaults(root))
+			set, findings := slurmconf.Read(slurmconf.Dir(dir), slurmconf.SlurmConf)
+			require.NoError(t, findings.Err())
+			conf := set.Conf(slurmconf.SlurmConf)
+			for key, want := range c.want {
+				have, _ := conf.Get(key)
+				assert.Equal(t, want, have.Value, key)
+			}
+			for key := range strings.FieldsSeq(programs) {
+				assert.Len(t, conf.All(key), 1, key)
+			}
+			for _, version := range keys.Versions {
+				findings, err := confcheck.Set(set, confcheck.Options{Version: version})
+				require.NoError(t, err)
+				require.NoError(t, findings.Err(), version)
+			}
+		})
+	}
+}
+
+// TestCostsOfElasticSets: what the user's own values lead to is told only where there are sets.
+func TestCostsOfElasticSets(t *testing.T) {
+	const own = "ClusterName=c\nSlurmctldHost=h\nSlurmctldParameters=enable_configless\nPrologSlurmctld=/opt/p\nResumeProgram=/opt/r\n"
+	for _, c := range []struct {
+		name, more string
+		elastic    bool
+		want       int
+	}{
+		{"no sets", "", false, 0},
+		{"sets", "", true, 3},
+		{"wait-nodes beside another", "PrologSlurmctld=/run/slurmlet/programs/wait-nodes\n", true, 2},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			dir := t.TempDir()
+			require.NoError(t, os.WriteFile(filepath.Join(dir, "slurm.conf"), []byte(own+c.more), 0o644))
+			r := &Reloader{Options: Options{Sources: []string{dir}}}
+			if c.elastic {
+				r.Elastic = func() []ElasticSet { return []ElasticSet{} }
+			}
+			set, err := r.readSources()
+			require.NoError(t, err)
+			conf, _ := slurmconf.Read(slurmconf.Dir(dir), slurmconf.SlurmConf)
+			assert.Len(t, costs(set, conf.Conf(slurmconf.SlurmConf)), c.want)
+		})
+	}
+}
+
+// TestElasticSetsAreOfTheConfiguration: another set is another configuration, and a file of that name is
+// refused.
+func TestElasticSetsAreOfTheConfiguration(t *testing.T) {
+	dir := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "slurm.conf"), []byte("ClusterName=c\n"), 0o644))
+	sets := []ElasticSet{{Name: "a", Nodes: "a-0"}}
+	r := &Reloader{Options: Options{Sources: []string{dir}, Elastic: func() []ElasticSet { return sets }}}
+	first, err := r.readSources()
+	require.NoError(t, err)
+	again, err := r.readSources()
+	require.NoError(t, err)
+	assert.True(t, first.Same(again))
+	sets[0].Min = 1
+	other, err := r.readSources()
+	require.NoError(t, err)
+	assert.False(t, first.Same(other))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, elasticFile), []byte("[]"), 0o644))
+	_, err = r.readSources()
+	require.ErrorContains(t, err, elasticFile+": want another name")
 }

@@ -45,7 +45,7 @@ func (r *Reloader) difference() Difference {
 	if now.Err != nil {
 		return Difference{Error: now.Err.Error()}
 	}
-	staged, err := r.stageIn(confset.Store{Dir: dir, Name: "conf", UID: os.Geteuid(), GID: os.Getegid()}, now.Set)
+	staged, err := r.stageIn(&confset.Store{Dir: dir, Name: "conf", UID: os.Geteuid(), GID: os.Getegid()}, now.Set)
 	if err != nil {
 		return Difference{Error: err.Error()}
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"os"
 	"path/filepath"
@@ -30,7 +31,7 @@ func (d *dryRun) furnish() error {
 	if err != nil {
 		return fmt.Errorf("cannot make the files of the dry run: %v", err)
 	}
-	if _, err = d.stageIn(confset.Store{Dir: d.dir, Name: "conf", UID: uid, GID: gid}, d.set.Set); err != nil {
+	if _, err = d.stageIn(&confset.Store{Dir: d.dir, Name: "conf", UID: uid, GID: gid}, d.set.Set); err != nil {
 		return err
 	}
 	if d.port, err = freePort(); err != nil {
@@ -109,14 +110,36 @@ func readBelow(dir, name string) ([]byte, error) {
 	return io.ReadAll(f)
 }
 
-// freePort is a port that no process has now.
+// freePort is a port that no process has now. The kernel gives the ports of localPorts to whoever connects or asks for any
+// port, and might give this one before slurmctld listens on it. So it is another one, while one is free.
 func freePort() (int, error) {
+	low, high := localPorts()
+	for range 100 {
+		port := privileged + rand.N(highest-privileged+1)
+		if port >= low && port <= high {
+			continue
+		}
+		if l, err := net.Listen("tcp", fmt.Sprintf(":%d", port)); err == nil {
+			return port, l.Close()
+		}
+	}
 	l, err := net.Listen("tcp", ":0")
 	if err != nil {
 		return 0, fmt.Errorf("cannot find a free port: %v", err)
 	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port, nil
+	return l.Addr().(*net.TCPAddr).Port, l.Close()
+}
+
+// Ports below privileged need a capability (ip-sysctl: ip_unprivileged_port_start), and there is none above highest.
+const privileged, highest = 1024, 65_535
+
+// localPorts is the range of ports that the kernel gives; Linux' own one where nothing tells.
+func localPorts() (low, high int) {
+	low, high = 32_768, 60_999
+	if text, err := os.ReadFile("/proc/sys/net/ipv4/ip_local_port_range"); err == nil {
+		_, _ = fmt.Sscan(string(text), &low, &high)
+	}
+	return low, high
 }
 
 // dryRunSetting is a key of slurm.conf(5) that has a value of its own in a dry run,

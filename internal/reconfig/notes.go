@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"strings"
 
 	"github.com/slurmlet/slurmlet/internal/confset"
 	"github.com/slurmlet/slurmlet/internal/lifecycle"
@@ -42,7 +43,11 @@ func (r *Reloader) note(ctx context.Context, set *confset.Set, dir string) {
 // costs are what the user's own values lead to in a cluster of pods.
 func costs(set *confset.Set, conf *slurmconf.Conf) []string {
 	var all []string
-	for _, d := range defaults {
+	var o Options
+	if _, elastic := set.File(elasticFile); elastic {
+		o.sets = &[]ElasticSet{}
+	}
+	for _, d := range o.parameters() {
 		have, isSet := conf.Get(d.key)
 		if !isSet {
 			continue
@@ -52,6 +57,11 @@ func costs(set *confset.Set, conf *slurmconf.Conf) []string {
 			at.File = source(set, at.File)
 			all = append(all, fmt.Sprintf("%s: %s=%s: %s", at, d.key, have.Value, cost))
 		}
+	}
+	if own := conf.All("PrologSlurmctld"); o.sets != nil && len(own) > 0 && !slices.ContainsFunc(own, func(p slurmconf.Pair) bool { return strings.HasSuffix(p.Value, "/programs/wait-nodes") }) {
+		at := own[0].Position()
+		at.File = source(set, at.File)
+		all = append(all, fmt.Sprintf("%s: PrologSlurmctld=%s: jobs whose nodes have to be started begin up to 30 s after these are up; a second line PrologSlurmctld=SLURMLET_RUN_DIR/programs/wait-nodes changes that", at, own[0].Value))
 	}
 	return all
 }

@@ -14,6 +14,9 @@ import (
 type Options struct {
 	// Sources are the directories in which people edit.
 	Sources []string
+	// ConfigMap is the name of the one that the kubelet delivers into the source with slurm.conf, whose
+	// changes Stream takes; empty for none.
+	ConfigMap string
 	// RunDir holds the live set, StateDir the last good one.
 	RunDir, StateDir string
 	Preflight        Preflight
@@ -21,15 +24,21 @@ type Options struct {
 	// pods needs. SlurmUser is one of them.
 	Defaults  bool
 	SlurmUser string
-	Daemon    Daemon
-	Table     *process.Table
-	Client    slurm.Client
-	Feed      Feed
+	// Elastic returns the elastic sets, whose files are in ElasticDir. It is nil where there are none.
+	Elastic    func() []ElasticSet
+	ElasticDir string
+	Daemon     Daemon
+	Table      *process.Table
+	Client     slurm.Client
+	Feed       Feed
 	// CopyKeys brings the daemon's copy of auth/slurm's keys up to date.
 	CopyKeys func() error
 	// Fatal returns slurmctld's last fatal line since a time, "" for none.
 	Fatal func(since time.Time) string
 	Log   func(slog.Level, string, ...slog.Attr)
+
+	// sets are those that a configuration is made for, nil for none.
+	sets *[]ElasticSet
 }
 
 // Daemon is the slurmctld of this container.

@@ -33,13 +33,16 @@ type Reloader struct {
 	attempt attempt
 	// requests counts the calls of Reload.
 	requests atomic.Int64
+	// reading is held from a look at the sources until it is posted: the last one that is posted is the
+	// last one that was made.
+	reading sync.Mutex
+	stream  stream
 
 	// prefetched and prechecked were begun with an edit, nil when they were used.
 	prefetched atomic.Pointer[nodeStarts]
 	prechecked atomic.Pointer[precheck]
-	// staging is held while a set is written, trying during a dry run: a precheck's may
-	// be at any time.
-	staging, trying sync.Mutex
+	// trying is held during a dry run: a precheck's may be at any time.
+	trying sync.Mutex
 	// held: slurmctld starts no jobs until the reconfigure is over.
 	held atomic.Bool
 
@@ -49,7 +52,9 @@ type Reloader struct {
 	// notes are on the live configuration; announcing is held while it is read.
 	notes      atomic.Pointer[notes]
 	announcing sync.Mutex
-	build      atomic.Pointer[build]
+	// history is what has become of edits; nobody changes a list that is there.
+	history atomic.Pointer[[]Edit]
+	build   atomic.Pointer[build]
 }
 
 // attempt is what the actions of one reload tell each other. The lock is for an action that
@@ -91,6 +96,7 @@ func Open(o Options) (*Reloader, *confset.Set) {
 		good:    confset.Store{Dir: o.StateDir, Sub: "slurmlet", Name: "conf", UID: uid, GID: gid, Lasting: true},
 	}
 	_ = os.RemoveAll(r.dryRunDir()) // a crash may have left it
+	r.loadStreamed()
 	// slurmctld makes its directory, and not the one above; it reports what cannot be made.
 	if os.Mkdir(o.StateDir, 0o755) == nil {
 		_ = os.Lchown(o.StateDir, uid, gid)
@@ -131,9 +137,7 @@ func (r *Reloader) Do(ctx context.Context, act lifecycle.Action) lifecycle.Event
 
 // Reload tries what the sources hold now, and waits for the result.
 func (r *Reloader) Reload(ctx context.Context, post func(lifecycle.Event)) error {
-	revision := r.Read()
-	revision.Forced, revision.Request = true, int(r.requests.Add(1))
-	post(revision)
+	revision := r.readForced(post)
 	for {
 		now := r.seen.Load()
 		switch {
@@ -152,6 +156,16 @@ func (r *Reloader) Reload(ctx context.Context, post func(lifecycle.Event)) error
 	}
 }
 
+func (r *Reloader) readForced(post func(lifecycle.Event)) lifecycle.Revision {
+	r.reading.Lock()
+	defer r.reading.Unlock()
+	r.forgoOverdue()
+	revision := r.Read()
+	revision.Forced, revision.Request = true, int(r.requests.Add(1))
+	post(revision)
+	return revision
+}
+
 // Live is the directory of the live set.
 func (r *Reloader) Live() string { return r.live.Current() }
 
@@ -163,8 +177,15 @@ func (r *Reloader) livePlace() string {
 
 // Read reads what the sources hold now.
 func (r *Reloader) Read() lifecycle.Revision {
-	set, err := confset.Read(r.Sources)
+	set, err := r.readSources()
 	return lifecycle.Revision{Set: set, Err: errors.Join(r.CopyKeys(), err), At: time.Now()}
+}
+
+// read posts what the sources hold now.
+func (r *Reloader) read(post func(lifecycle.Event)) {
+	r.reading.Lock()
+	defer r.reading.Unlock()
+	post(r.Read())
 }
 
 // place makes a set the live one; staged is empty for a set that is not staged yet.

@@ -33,6 +33,10 @@ type Status struct {
 	Costs []string `json:"costs,omitempty"`
 	// Warnings are what Slurm reads otherwise than it is probably meant.
 	Warnings []string `json:"warnings,omitempty"`
+	// ConfigMap is what the controller has streamed of the ConfigMap, nil for nothing.
+	ConfigMap *StreamStatus `json:"config_map,omitempty"`
+	// History is what has become of each edit since the container's start, the newest last.
+	History []Edit `json:"history,omitempty"`
 }
 
 // Refusal says what is wrong with a content of the sources, a line for each fault.
@@ -122,6 +126,12 @@ func (r *Reloader) Complete(s Status) *Status {
 	if unkept := r.unkept.Load(); unkept != nil && *unkept != "" {
 		s.Faults = append(slices.Clip(s.Faults), *unkept)
 	}
+	if h := r.history.Load(); h != nil {
+		s.History = *h
+	}
+	if s.ConfigMap = r.streamStatus(); s.ConfigMap != nil && s.ConfigMap.Fault != "" {
+		s.Faults = append(slices.Clip(s.Faults), s.ConfigMap.Fault)
+	}
 	if n := r.notes.Load(); n != nil {
 		s.Costs, s.Warnings = n.costs, n.warnings
 	}
@@ -138,6 +148,7 @@ func (r *Reloader) Report(ctx context.Context, next lifecycle.State, status *Sta
 	}
 	defer close(former.replaced)
 	old := former.state
+	r.remember(old, next, time.Now())
 	r.reportRefusal(old, next)
 	if next.Canary != "" && next.Canary != old.Canary {
 		r.Log(slog.LevelWarn, "most nodes have not taken the configuration: the agent has slurmd of one restarted into it", slog.String("node", next.Canary), slog.Int("nodes", len(next.Missed)))
@@ -201,6 +212,9 @@ func few(names []string) string {
 // Rows writes the status for people, a row at a time.
 func (s *Status) Rows(row func(name, format string, args ...any)) {
 	row("Configuration", "%s from %s", strings.TrimSpace(s.Live+" "+s.Doing), strings.Join(s.Sources, ", "))
+	if s.ConfigMap != nil {
+		row("ConfigMap", "%s", s.ConfigMap)
+	}
 	if s.Refused != nil {
 		for _, why := range s.Refused.Why {
 			row("Refused", "%s (since %s)", why, s.Refused.Since.Format(time.RFC3339))

@@ -48,7 +48,7 @@ func (r *Reloader) Watch(ctx context.Context, post func(lifecycle.Event)) {
 		},
 		Changed: func() {
 			_ = w.add() // a directory that vanishes meanwhile has an event of its own
-			post(r.Read())
+			r.read(post)
 		},
 	})
 	calm = time.AfterFunc(precheckCalm, func() { w.Do(func() { r.precheck(ctx) }) })
@@ -118,7 +118,7 @@ func (r *Reloader) precheck(ctx context.Context) {
 	if !now.idle() {
 		return
 	}
-	set, err := confset.Read(r.Sources)
+	set, err := r.readSources()
 	if err != nil || set.Same(now.state.Live) {
 		return // the edit may not be complete
 	}

@@ -45,6 +45,9 @@ func (c Config) Seconds(key string) (time.Duration, error) {
 // Is says whether a parameter has the value; capitals do not matter.
 func (c Config) Is(key, value string) bool { return strings.EqualFold(c[key], value) }
 
+// Names says whether a key has a value: scontrol prints (null) for none.
+func (c Config) Names(key string) bool { return c[key] != "" && c[key] != "(null)" }
+
 // Has says whether a parameter, a list separated by commas, holds the value.
 func (c Config) Has(key, value string) bool {
 	return slices.ContainsFunc(strings.Split(c[key], ","), func(one string) bool {

@@ -58,10 +58,14 @@ func (j *Job) Name() string {
 	return strconv.FormatInt(j.ID, 10)
 }
 
-// Running says whether the job has nodes and nobody is ending it.
+// Running says whether the job runs or is suspended, and nobody is ending it.
 func (j *Job) Running() bool {
-	return (slices.Contains(j.State, "RUNNING") || slices.Contains(j.State, "SUSPENDED")) && !slices.Contains(j.State, "COMPLETING")
+	return (slices.Contains(j.State, "RUNNING") || j.Suspended()) && !slices.Contains(j.State, "COMPLETING")
 }
+
+// Suspended says whether the job's processes are stopped. It has its nodes, but slurmctld gives
+// their CPUs to others.
+func (j *Job) Suspended() bool { return slices.Contains(j.State, "SUSPENDED") }
 
 // Step is a step as slurmctld shows it ("scontrol show step").
 type Step struct {

@@ -50,21 +50,37 @@ func (s Scontrol) Glance(ctx context.Context, name string) (*Node, error) {
 
 // WholeNode asks "scontrol show node --json".
 func (s Scontrol) WholeNode(ctx context.Context, name string) (*Node, error) {
+	nodes, err := s.shown(ctx, name)
+	for i := range nodes {
+		if nodes[i].Name == name {
+			return &nodes[i], nil
+		}
+	}
+	return nil, err
+}
+
+// shown are the nodes of a host list that have a record.
+func (s Scontrol) shown(ctx context.Context, names string) ([]Node, error) {
 	var answer struct {
 		Nodes []Node `json:"nodes"`
 	}
-	if err := s.ask(ctx, &answer, "show", "node", name, "--json"); err != nil {
+	if err := s.ask(ctx, &answer, "show", "node", names, "--json"); err != nil {
 		return nil, err
 	}
 	if answer.Nodes == nil {
 		return nil, listless("show node", "nodes")
 	}
-	for i := range answer.Nodes {
-		if answer.Nodes[i].Name == name {
-			return &answer.Nodes[i], nil
-		}
+	return answer.Nodes, nil
+}
+
+// Recorded asks "scontrol show node --json" for a host list.
+func (s Scontrol) Recorded(ctx context.Context, names string) ([]string, error) {
+	nodes, err := s.shown(ctx, names)
+	all := make([]string, len(nodes))
+	for i := range nodes {
+		all[i] = nodes[i].Name
 	}
-	return nil, nil
+	return all, err
 }
 
 // sinfoRow is what sinfo tells of one node in one partition. What sinfo counts for many nodes

@@ -120,6 +120,12 @@ func (s Scontrol) DeleteNodes(ctx context.Context, names string) (kept string, e
 
 var keptNodes = regexp.MustCompile(`failed to delete nodes ([^\s;]+)`)
 
+// CreateNodes runs "scontrol create nodename=".
+func (s Scontrol) CreateNodes(ctx context.Context, names string, parameters []string) error {
+	_, err := s.run(ctx, append([]string{"create", "NodeName=" + names}, parameters...)...)
+	return err
+}
+
 // DrainNode runs "scontrol update state=drain".
 func (s Scontrol) DrainNode(ctx context.Context, name, reason string) error {
 	_, err := s.run(ctx, "update", "nodename="+name, "state=drain", "reason="+reason)
@@ -129,6 +135,22 @@ func (s Scontrol) DrainNode(ctx context.Context, name, reason string) error {
 // FailNode runs "scontrol update state=down".
 func (s Scontrol) FailNode(ctx context.Context, name, reason string) error {
 	_, err := s.run(ctx, "update", "nodename="+name, "state=down", "reason="+reason)
+	return err
+}
+
+// PowerDownNode runs "scontrol update state=power_down_asap".
+func (s Scontrol) PowerDownNode(ctx context.Context, name, reason string) error {
+	args := []string{"update", "nodename=" + name, "state=power_down_asap"}
+	if reason != "" {
+		args = append(args, "reason="+reason)
+	}
+	_, err := s.run(ctx, args...)
+	return err
+}
+
+// PowerOffNode runs "scontrol update state=power_down_force".
+func (s Scontrol) PowerOffNode(ctx context.Context, name, reason string) error {
+	_, err := s.run(ctx, "update", "nodename="+name, "state=power_down_force", "reason="+reason)
 	return err
 }
 
@@ -196,7 +218,7 @@ func (s Scontrol) command(ctx context.Context, what string, cmd *exec.Cmd) ([]by
 func (s Scontrol) commandTo(ctx context.Context, what string, cmd *exec.Cmd, out io.Writer, printed func() string) error {
 	var errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr, cmd.Env = out, &errs, s.Env
-	cmd.WaitDelay = time.Second
+	cmd.WaitDelay = readLimit
 	if s.Turn != nil {
 		done, err := s.Turn(ctx)
 		if err != nil {
@@ -226,6 +248,13 @@ func (s Scontrol) commandTo(ctx context.Context, what string, cmd *exec.Cmd, out
 	return fmt.Errorf("%s: %w", what, err)
 }
 
+// readLimit is how long the answer of a command that has ended may take to be read: on a machine without a free CPU, the
+// agent itself may not run for a second. killLimit is how long a command may take to end by SIGKILL.
+const (
+	readLimit = 10 * time.Second
+	killLimit = 2 * time.Second
+)
+
 // run runs a command. One that even SIGKILL does not end, because it waits for a file
 // system that does not answer, is left to itself.
 func run(ctx context.Context, cmd *exec.Cmd) error {
@@ -242,7 +271,7 @@ func run(ctx context.Context, cmd *exec.Cmd) error {
 	select {
 	case err := <-ended:
 		return err
-	case <-time.After(2 * cmd.WaitDelay):
+	case <-time.After(killLimit):
 		return ctx.Err()
 	}
 }

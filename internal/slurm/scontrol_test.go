@@ -150,6 +150,12 @@ func TestDrainFailAndResume(t *testing.T) {
 	require.NoError(t, s.ResumeNode(t.Context(), "n1"))
 	assert.Equal(t, "update nodename=n1 state=drain reason=slurmlet: why not\nupdate nodename=n1 state=down reason=slurmlet: out of time\n"+
 		"update nodename=n1 state=resume\n", calls(t, s))
+	power := scontrol(t, "", "", "0")
+	require.NoError(t, power.PowerDownNode(t.Context(), "n[1-2]", "slurmlet: why not"))
+	require.NoError(t, power.PowerDownNode(t.Context(), "n1", ""))
+	require.NoError(t, power.PowerOffNode(t.Context(), "n1", "slurmlet: out of time"))
+	assert.Equal(t, "update nodename=n[1-2] state=power_down_asap reason=slurmlet: why not\nupdate nodename=n1 state=power_down_asap\n"+
+		"update nodename=n1 state=power_down_force reason=slurmlet: out of time\n", calls(t, power))
 	gone := scontrol(t, "", "slurm_update error: Invalid node name specified\n", "1")
 	require.ErrorContains(t, gone.FailNode(t.Context(), "n1", "x"), "Invalid node name specified")
 }

@@ -35,6 +35,10 @@ type Client interface {
 	Glance(ctx context.Context, name string) (*Node, error)
 	// WholeNode returns the record with all of its fields, at the cost of all nodes.
 	WholeNode(ctx context.Context, name string) (*Node, error)
+	// Recorded returns the names of those nodes of a host list that have a record, at the cost of
+	// all nodes. slurmctld counts the allocated CPUs of all of them anew, and Glance tells what it
+	// has counted last.
+	Recorded(ctx context.Context, names string) ([]string, error)
 	// Nodes returns all node records.
 	Nodes(ctx context.Context) ([]Node, error)
 	// Reconfigure has slurmctld read its configuration again and push it to the
@@ -58,6 +62,9 @@ type Client interface {
 	// DeleteNodes deletes the records of a host list. With an error, kept is a host list of
 	// those that are not deleted, empty where slurmctld has not named them.
 	DeleteNodes(ctx context.Context, names string) (kept string, err error)
+	// CreateNodes makes the records of a host list, with parameters of a NodeName line (slurm.conf(5)). Slurm 24.11
+	// deletes a record that there is already, and then makes none of the rest.
+	CreateNodes(ctx context.Context, names string, parameters []string) error
 	// DrainNode sets a node to drain: running jobs go on, no new ones come. The name may be a
 	// host list, as in FailNode and ResumeNode; an error may then be for some of them.
 	DrainNode(ctx context.Context, name, reason string) error
@@ -66,6 +73,12 @@ type Client interface {
 	// as NODE_FAIL. Their processes live on until slurmd has ended them, with
 	// KillWait between SIGTERM and SIGKILL.
 	FailNode(ctx context.Context, name, reason string) error
+	// PowerDownNode drains a node, and has slurmctld suspend it when its jobs have ended (power
+	// saving). The reason may be empty: then that of an earlier drain stays. The name may be a host
+	// list, as in PowerOffNode.
+	PowerDownNode(ctx context.Context, name, reason string) error
+	// PowerOffNode takes the jobs off a node as FailNode does, and has slurmctld suspend it at once.
+	PowerOffNode(ctx context.Context, name, reason string) error
 	// ResumeNode lifts a drain.
 	ResumeNode(ctx context.Context, name string) error
 	// UpdateNode changes fields of a node record ("Weight=5"), as jobs run on.
@@ -135,6 +148,9 @@ type Node struct {
 	// SlurmdStart is when the slurmd that registered last was started, to the second. Only a
 	// whole record has it.
 	SlurmdStart Time `json:"slurmd_start_time"`
+	// Suspended are jobs with steps on the node that slurmctld does not count there: it shows the
+	// node as IDLE, and deletes its record. The agent fills them in.
+	Suspended []string `json:"-"`
 }
 
 // Is says whether the state holds one of the names.
@@ -142,8 +158,10 @@ func (n *Node) Is(names ...string) bool {
 	return slices.ContainsFunc(n.State, func(s string) bool { return slices.Contains(names, s) })
 }
 
-// Busy says whether jobs hold the node.
-func (n *Node) Busy() bool { return n.Is("ALLOCATED", "MIXED", "COMPLETING") }
+// Busy says whether jobs hold the node, suspended ones too as far as they are known.
+func (n *Node) Busy() bool {
+	return n.Is("ALLOCATED", "MIXED", "COMPLETING") || len(n.Suspended) > 0
+}
 
 // Allocated says whether jobs run on the node, which is more than that they hold it: of a job
 // that is COMPLETING there only what it leaves behind is waited for.
@@ -159,6 +177,12 @@ func (n *Node) Invalid() bool { return n.Is("INVALID_REG") }
 func (n *Node) Responding() bool {
 	return !n.Is("DOWN", "UNKNOWN", "NOT_RESPONDING", "FUTURE", "ERROR")
 }
+
+// Elastic says whether slurmctld's power saving may start and end the node.
+func (n *Node) Elastic() bool { return n.Is("CLOUD") }
+
+// Off says whether slurmctld has suspended the node, or does so now: it counts on nothing there.
+func (n *Node) Off() bool { return n.Is("POWERING_DOWN", "POWERED_DOWN") }
 
 // Time is a point in time in Slurm's JSON: {"set": true, "number": seconds}.
 type Time struct{ time.Time }

@@ -31,10 +31,29 @@ func (c *checker) powerSaving() {
 			c.add(pair.Position(), slurmconf.Warning, "power-saving", pair.Key+" is set, and nothing is suspended without "+key, key)
 		case !path.IsAbs(program.Value):
 			c.add(program.Position(), slurmconf.Warning, "power-saving", key+" is "+program.Value, "an absolute path")
+		case strings.Contains(program.Value, " ") && c.Version < "26.05":
+			c.add(program.Position(), slurmconf.Warning, "power-saving", key+" is "+program.Value+", and Slurm takes all of it for the program's path", "a path without arguments")
 		}
 	}
+	if program, ok := c.conf.Get("ResumeFailProgram"); ok && !path.IsAbs(program.Value) {
+		c.add(program.Position(), slurmconf.Warning, "power-saving", "ResumeFailProgram is "+program.Value, "an absolute path")
+	}
+	c.powerSaveInterval()
 	c.sparedPartitions()
 	c.sparedNodes()
+}
+
+// powerSaveInterval is in seconds.
+func (c *checker) powerSaveInterval() {
+	const option = "power_save_interval="
+	pair, ok := c.says("SlurmctldParameters", option)
+	if !ok {
+		return
+	}
+	rest := pair.Value[strings.Index(strings.ToLower(pair.Value), option)+len(option):]
+	if text, _, _ := strings.Cut(rest, ","); uint32(integerAtStart(rest)) > 60 {
+		c.add(pair.Position(), slurmconf.Warning, "power-saving", "SlurmctldParameters has "+option+text, "0 to 60")
+	}
 }
 
 // suspends: nodes are suspended at some time.
@@ -63,9 +82,15 @@ func (c *checker) sparedNodes() {
 		c.add(pair.Position(), slurmconf.Warning, "hostlist", "SuspendExcNodes: "+err.Error(), "")
 		return
 	}
+	sets := map[string]bool{}
+	for _, s := range c.conf.NodeSets() {
+		sets[s.Name()] = true
+	}
 	var unknown []string
 	for name := range list.Set().Difference(c.nodeSet()).All() {
-		unknown = append(unknown, name)
+		if !sets[name] {
+			unknown = append(unknown, name)
+		}
 	}
 	if len(unknown) > 0 {
 		c.add(pair.Position(), slurmconf.Warning, "power-saving", "SuspendExcNodes has "+strings.Join(unknown[:min(len(unknown), 10)], ",")+", for which there is no NodeName", "")

@@ -28,7 +28,9 @@
 {{- $nodes := 0 }}
 {{- range $set, $values := .Values.nodeSets | default (include "slurm.defaultNodeSets" . | fromYaml) }}
 {{- $spec := mergeOverwrite (deepCopy $.Values.nodeDefaults) (deepCopy ($values | default dict)) }}
-{{- if ne $spec.workload "DaemonSet" }}
+{{- if include "slurm.isElastic" $spec }}
+{{- $nodes = add $nodes $spec.elastic.max }}
+{{- else if ne $spec.workload "DaemonSet" }}
 {{- $nodes = add $nodes (ternary $spec.autoscaling.maxReplicas $spec.replicas $spec.autoscaling.enabled) }}
 {{- end }}
 {{- end }}
@@ -346,6 +348,27 @@ Those of slurmctld and slurmdbd are not: it has a container of its own, and they
 - {name: tmp, mountPath: /tmp}
 {{- end }}
 
+{{- /*
+The hosts file of a pod whose agent is not root and writes the peers' names into it. The kubelet's own is root's.
+slurmctld asks for the hosts from which users start jobs, which DNS may not know.
+*/}}
+{{- define "slurm.hostsApart" -}}
+{{ if and .root.Values.peers.address (include "slurm.uid" .) }}true{{ end }}
+{{- end }}
+
+{{- define "slurm.hostsContainer" -}}
+- name: hosts
+  image: {{ include "slurm.image" . }}
+  imagePullPolicy: {{ .root.Values.image.pullPolicy }}
+  command: [cp, /etc/hosts, /run/slurmlet-hosts/hosts]
+  {{- with .spec.resources }}
+  resources: {{- toYaml . | nindent 4 }}
+  {{- end }}
+  securityContext: {{- include "slurm.changed" (list (include "slurm.securityContext" .) .spec.securityContext) | nindent 4 }}
+  volumeMounts:
+    - {name: hosts, mountPath: /run/slurmlet-hosts}
+{{- end }}
+
 {{- define "slurm.spread" -}}
 {{- range .spec.topologySpreadConstraints }}
 - {{ merge (deepCopy .) (dict "labelSelector" (dict "matchLabels" (include "slurm.selector" $ | fromYaml))) | toYaml | nindent 2 | trim }}
@@ -370,7 +393,7 @@ The template of a role's pods. The role says its part in slurm.<role>.env,
 metadata:
   labels:
     {{- merge (deepCopy $s.podLabels) (include "slurm.selector" . | fromYaml) .root.Values.commonLabels (dict "slurmlet.dev/cluster" (include "slurm.fullname" .root) "slurmlet.dev/role" .role) | toYaml | nindent 4 }}
-  {{- with merge (deepCopy $s.podAnnotations) (include (printf "%s.annotations" $part) . | fromYaml) }}
+  {{- with merge (deepCopy $s.podAnnotations) (include (printf "%s.annotations" $part) . | fromYaml) (include "slurm.scrapeAnnotations" . | fromYaml) }}
   annotations: {{- toYaml . | nindent 4 }}
   {{- end }}
 spec:
@@ -394,7 +417,7 @@ spec:
     - {ip: 127.0.0.1, hostnames: [{{ . }}]}
   {{- end }}
   securityContext: {{- include "slurm.changed" (list (include "slurm.podSecurityContext" .) $s.podSecurityContext) | nindent 4 }}
-  {{- with $s.initContainers }}
+  {{- with concat (ternary (include "slurm.hostsContainer" . | fromYamlArray) list (eq (include "slurm.hostsApart" .) "true")) $s.initContainers }}
   initContainers: {{- toYaml . | nindent 4 }}
   {{- end }}
   containers:
@@ -405,6 +428,9 @@ spec:
       env:
         - {name: SLURMLET_GRACE_PERIOD, value: {{ include "slurm.gracePeriod" $s }}s}
         - {name: SLURMLET_LOG_LEVEL, value: {{ $s.logLevel }}}
+        {{- with .root.Values.peers.address }}
+        - {name: SLURMLET_PEERS, value: {{ . | quote }}}
+        {{- end }}
         {{- include (printf "%s.env" $part) . | nindent 8 }}
         {{- with $s.env }}
         {{- toYaml . | nindent 8 }}
@@ -422,6 +448,12 @@ spec:
       securityContext: {{- include "slurm.changed" (list (include "slurm.securityContext" .) $s.securityContext) | nindent 8 }}
       volumeMounts:
         {{- include (printf "%s.volumeMounts" $part) . | nindent 8 }}
+        {{- if .root.Values.peers.address }}
+        - {name: peers, mountPath: /etc/slurmlet/peers, readOnly: true}
+        {{- end }}
+        {{- if include "slurm.hostsApart" . }}
+        - {name: hosts, mountPath: /etc/hosts, subPath: hosts}
+        {{- end }}
         {{- with $s.extraVolumeMounts }}
         {{- toYaml . | nindent 8 }}
         {{- end }}
@@ -433,6 +465,20 @@ spec:
     {{- end }}
   volumes:
     {{- include (printf "%s.volumes" $part) . | nindent 4 }}
+    {{- if .root.Values.peers.address }}
+    # The controller takes this token, and Kubernetes' API does not. The agent alone can read it.
+    - name: peers
+      projected:
+        defaultMode: 0400
+        sources:
+          - serviceAccountToken: {audience: slurmlet.dev/peers, expirationSeconds: 3600, path: token}
+          # No pod waits for a controller that is away.
+          - configMap: {name: slurmlet-ca, optional: true, items: [{key: ca.crt, path: ca.crt}]}
+    {{- end }}
+    {{- if include "slurm.hostsApart" . }}
+    - name: hosts
+      emptyDir: {}
+    {{- end }}
     {{- with $s.extraVolumes }}
     {{- toYaml . | nindent 4 }}
     {{- end }}

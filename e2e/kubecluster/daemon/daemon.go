@@ -79,6 +79,33 @@ func (d *Daemon) Stop(grace time.Duration) error {
 	return nil
 }
 
+// Kill ends the program as a machine's power does: it hears nothing of it.
+func (d *Daemon) Kill() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if !d.running() {
+		return fmt.Errorf("cannot kill %s: it does not run", d.Name)
+	}
+	if err := d.cmd.Process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return fmt.Errorf("cannot kill %s: %v", d.Name, err)
+	}
+	<-d.ended
+	return nil
+}
+
+// Signal sends the program a signal.
+func (d *Daemon) Signal(s os.Signal) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if !d.running() {
+		return fmt.Errorf("cannot signal %s: it does not run", d.Name)
+	}
+	if err := d.cmd.Process.Signal(s); err != nil {
+		return fmt.Errorf("cannot signal %s: %v", d.Name, err)
+	}
+	return nil
+}
+
 func (d *Daemon) running() bool {
 	if d.cmd == nil {
 		return false

@@ -56,18 +56,21 @@ func run(dir string) error {
 	if err != nil {
 		return fmt.Errorf("cannot listen: %v", err)
 	}
-	nodes := newComputers(settings, dir)
+	nodes, plane := newComputers(settings, dir), newPlane(dir, settings.Programs)
 	go serveAPI(api)
 	go func() {
-		if err := (plane{dir, settings.Programs}).start(); err != nil {
+		if err := plane.start(); err != nil {
 			say("%v", err)
 		}
 	}()
-	return remote.NewServer(keys.Server, keys.Client.PublicKey(), &server{nodes}).Serve(listen)
+	return remote.NewServer(keys.Server, keys.Client.PublicKey(), &server{nodes, plane}).Serve(listen)
 }
 
-// server executes commands about the machines.
-type server struct{ nodes computers }
+// server executes commands about the machines and the names of the bed.
+type server struct {
+	nodes computers
+	plane plane
+}
 
 // Execute does what the client asked for.
 func (s *server) Execute(ctx context.Context, c remote.Command) int {
@@ -75,6 +78,7 @@ func (s *server) Execute(ctx context.Context, c remote.Command) int {
 		"on":   {Arguments: "NODE", Do: s.each((*computer).on)},
 		"off":  {Arguments: "NODE", Do: s.each((*computer).off)},
 		"link": {Arguments: "NODE up|down", Do: s.link},
+		"dns":  {Arguments: "up|down", Do: s.dns},
 	}.Execute(ctx, c)
 }
 
@@ -93,10 +97,26 @@ func (s *server) link(_ context.Context, _ remote.Command, args []string) (int, 
 	if err != nil {
 		return 0, err
 	}
-	if args[1] != "up" && args[1] != "down" {
-		return 0, fmt.Errorf("cannot set link: want up or down, not %q", args[1])
+	up, err := isUp(args[1])
+	if err != nil {
+		return 0, fmt.Errorf("cannot set link: %v", err)
 	}
-	return 0, n.plug(args[1] == "up")
+	return 0, n.plug(up)
+}
+
+func (s *server) dns(_ context.Context, _ remote.Command, args []string) (int, error) {
+	up, err := isUp(args[0])
+	if err != nil {
+		return 0, fmt.Errorf("cannot set DNS: %v", err)
+	}
+	return 0, s.plane.answer(up)
+}
+
+func isUp(word string) (bool, error) {
+	if word != "up" && word != "down" {
+		return false, fmt.Errorf("want up or down, not %q", word)
+	}
+	return word == "up", nil
 }
 
 // Dial connects to a port on the bed's network: of a node, or of a pod.

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/slurmlet/slurmlet/e2e/kubecluster/daemon"
 )
@@ -14,6 +15,12 @@ import (
 type plane struct {
 	dir      string // the bed's
 	programs string
+	dns      *daemon.Daemon
+}
+
+func newPlane(dir, programs string) plane {
+	dns := &daemon.Daemon{Name: "coredns", Args: []string{"-conf", filepath.Join(dir, "Corefile")}}
+	return plane{dir, programs, dns}
 }
 
 // start starts etcd and the API server, and when that is ready the others.
@@ -31,7 +38,7 @@ func (p plane) start() error {
 	if err := p.awaitAPI(); err != nil {
 		return err
 	}
-	return p.run(p.controllerManager(), p.scheduler(), p.coredns())
+	return p.run(p.controllerManager(), p.scheduler(), p.dns)
 }
 
 func (p plane) run(all ...*daemon.Daemon) error {
@@ -101,8 +108,15 @@ func (p plane) client(kubeconfig string, more ...string) []string {
 	}, more...)
 }
 
-func (p plane) coredns() *daemon.Daemon {
-	return &daemon.Daemon{Name: "coredns", Args: []string{"-conf", filepath.Join(p.dir, "Corefile")}}
+// dnsGrace is how long CoreDNS may take to end.
+const dnsGrace = 10 * time.Second
+
+// answer has CoreDNS serve, or nobody.
+func (p plane) answer(up bool) error {
+	if up {
+		return p.run(p.dns)
+	}
+	return p.dns.Stop(dnsGrace)
 }
 
 // corefile is a usual one, but for other names than the cluster's, which nobody

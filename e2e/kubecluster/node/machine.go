@@ -96,6 +96,9 @@ func (s Settings) mountDirectories(root machine.Root) error {
 	if err := machine.Mount(guest.DiskDevice, "/var/lib/containerd", "ext4", unix.MS_NOATIME, "noinit_itable"); err != nil {
 		return err
 	}
+	if err := askDisk(); err != nil {
+		return err
+	}
 	for _, dir := range []string{"/var/lib/kubelet", localDir} {
 		if err := machine.Mount("node", dir, "tmpfs", 0, "mode=755"); err != nil {
 			return err

@@ -9,19 +9,18 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
-	"strings"
 	"time"
 
+	"github.com/prometheus/procfs"
 	"golang.org/x/sys/unix"
 )
 
-// Launcher is PID 1 of a pid namespace, as the host sees it.
+// Launcher is PID 1 of a pid namespace, as the host sees it. A nil one was never started.
 type Launcher struct {
 	PID int
 	// start is the time it was started, in clock ticks after boot: with the pid
 	// it names one process for ever.
-	start string
+	start uint64
 	// Ended is closed when it ended, if it is this process's child.
 	Ended chan struct{}
 }
@@ -58,15 +57,17 @@ func Start(cmd *exec.Cmd, dir, console string) (*Launcher, error) {
 // found is the launcher that is a process of ours.
 func found(pid int) (*Launcher, error) {
 	l := &Launcher{PID: pid, Ended: make(chan struct{})}
-	fields, err := stat(l.proc())
-	if err == nil {
-		l.start = fields[startField]
+	p, err := procfs.NewProc(pid)
+	if err != nil {
+		return l, fmt.Errorf("cannot find a process: %v", err)
 	}
+	stat, err := p.Stat()
+	l.start = stat.Starttime
 	return l, err
 }
 
 func (l *Launcher) write(dir string) error {
-	line := fmt.Sprintf("%d %s\n", l.PID, l.start)
+	line := fmt.Sprintf("%d %d\n", l.PID, l.start)
 	if err := os.WriteFile(filepath.Join(dir, noteFile), []byte(line), 0o600); err != nil {
 		return fmt.Errorf("cannot note the launcher: %v", err)
 	}
@@ -91,12 +92,22 @@ func Read(dir string) (*Launcher, error) {
 
 // Alive tells whether the process still runs; a zombie does not.
 func (l *Launcher) Alive() bool {
-	start, err := startTime(l.proc())
+	if l == nil {
+		return false
+	}
+	p, err := procfs.NewProc(l.PID)
+	if err != nil {
+		return false
+	}
+	start, err := startTime(p)
 	return err == nil && start == l.start
 }
 
 // Kill ends the launcher, and with it all of its pid namespace.
 func (l *Launcher) Kill() error {
+	if l == nil {
+		return nil
+	}
 	fd, err := unix.PidfdOpen(l.PID, 0)
 	if err != nil || !l.Alive() { // Alive: the one that the descriptor now holds
 		return nil
@@ -114,34 +125,16 @@ func (l *Launcher) Kill() error {
 	return nil
 }
 
-func (l *Launcher) proc() string { return "/proc/" + strconv.Itoa(l.PID) }
-
-// startTime is that of a process that runs.
-func startTime(proc string) (string, error) {
-	fields, err := stat(proc)
+// startTime is that of a process or a thread that runs, in clock ticks after boot.
+func startTime(p procfs.Proc) (uint64, error) {
+	stat, err := p.Stat()
 	switch {
 	case err != nil:
-		return "", err
-	case fields[0] == "Z":
-		return "", fmt.Errorf("%s has ended", proc)
+		return 0, fmt.Errorf("cannot look at a process: %v", err)
+	case stat.State == "Z":
+		return 0, fmt.Errorf("process %d has ended", p.PID)
 	}
-	return fields[startField], nil
-}
-
-// startField is field 22 of stat in a directory of /proc (proc(5)), counted from behind the
-// command's name, which may hold anything.
-const startField = 19
-
-func stat(proc string) ([]string, error) {
-	data, err := os.ReadFile(filepath.Join(proc, "stat"))
-	if err != nil {
-		return nil, fmt.Errorf("cannot look at a process: %v", err)
-	}
-	fields := strings.Fields(string(data[strings.LastIndexByte(string(data), ')')+1:]))
-	if len(fields) <= startField {
-		return nil, fmt.Errorf("cannot read %s/stat", proc)
-	}
-	return fields, nil
+	return stat.Starttime, nil
 }
 
 // ended waits for the end of the process that a pidfd holds.

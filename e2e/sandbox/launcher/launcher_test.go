@@ -22,8 +22,8 @@ func TestLauncherIsOneProcessForEver(t *testing.T) {
 	found, err := Read(dir)
 	require.NoError(t, err)
 	assert.True(t, found.Alive())
-	assert.False(t, (&Launcher{PID: l.PID, start: "1"}).Alive(), "another process with that pid")
-	require.NoError(t, (&Launcher{PID: l.PID, start: "1"}).Kill())
+	assert.False(t, (&Launcher{PID: l.PID, start: 1}).Alive(), "another process with that pid")
+	require.NoError(t, (&Launcher{PID: l.PID, start: 1}).Kill())
 	assert.True(t, found.Alive(), "it is not ours to kill")
 
 	require.NoError(t, found.Kill())

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/prometheus/procfs"
 )
 
 // Traces are what a sandbox can be recognised by after it went: its namespaces,
@@ -52,20 +54,34 @@ func (t Traces) Left() []string {
 // ended and waits for its parent, which may be the machine's PID 1, does not.
 func (t Traces) Processes() []string {
 	var left []string
-	links, _ := filepath.Glob("/proc/[0-9]*/task/*/ns/*")
-	for _, link := range links {
-		target, err := os.Readlink(link)
-		pid := strings.Split(link, "/")[2]
-		if err == nil && slices.Contains(t.namespaces, target) && runs(filepath.Dir(filepath.Dir(link))) {
-			left = append(left, "process "+pid+" in "+target)
+	all, _ := procfs.AllProcs()
+	for _, p := range all {
+		threads, _ := procfs.AllThreads(p.PID)
+		for _, thread := range threads {
+			for _, namespace := range namespaces(p.PID, thread.PID) {
+				if slices.Contains(t.namespaces, namespace) && runs(thread) {
+					left = append(left, fmt.Sprintf("process %d in %s", p.PID, namespace))
+				}
+			}
 		}
 	}
 	slices.Sort(left)
 	return slices.Compact(left)
 }
 
-// runs says whether the thread of that directory in /proc has not ended.
-func runs(thread string) bool {
+// namespaces are those of a thread, as far as they can be read. procfs gives none if one cannot.
+func namespaces(pid, tid int) (names []string) {
+	links, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/%d/ns/*", pid, tid))
+	for _, link := range links {
+		if name, err := os.Readlink(link); err == nil {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// runs says whether a thread has not ended.
+func runs(thread procfs.Proc) bool {
 	_, err := startTime(thread)
 	return err == nil
 }

@@ -42,7 +42,7 @@ func (e entry) obtain(ctx context.Context, p Progress, make func(dir string) err
 	if err := os.MkdirAll(cache, 0o755); err != nil {
 		return "", fmt.Errorf("cannot make the cache directory: %w", err)
 	}
-	unlock, err := lock(ctx, filepath.Join(cache, e.name+".lock"), func() {
+	unlock, err := Lock(ctx, filepath.Join(cache, e.name+".lock"), func() {
 		p("%s: waits for another process that is building it", e.name)
 	})
 	if err != nil {

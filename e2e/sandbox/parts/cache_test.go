@@ -83,19 +83,19 @@ func TestWhatADeadBuildLeftIsRemoved(t *testing.T) {
 
 func TestTheLockWaitsAndSaysSo(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "lock")
-	unlock, err := lock(t.Context(), path, func() { t.Error("nobody has it") })
+	unlock, err := Lock(t.Context(), path, func() { t.Error("nobody has it") })
 	require.NoError(t, err)
 
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	waited := 0
-	_, err = lock(ctx, path, func() { waited++ })
+	_, err = Lock(ctx, path, func() { waited++ })
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 	assert.Equal(t, 1, waited)
 
 	second := make(chan error, 1)
 	go func() {
-		release, err := lock(t.Context(), path, unlock)
+		release, err := Lock(t.Context(), path, unlock)
 		if err == nil {
 			release()
 		}

@@ -65,7 +65,7 @@ func packagesLock(ctx context.Context, p Progress) (unlock func(), err error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot lock the package lists: %w", err)
 	}
-	return lock(ctx, filepath.Join(cache, "packages.lock"), func() { p("packages: waits for another process that installs some") })
+	return Lock(ctx, filepath.Join(cache, "packages.lock"), func() { p("packages: waits for another process that installs some") })
 }
 
 // packagesFor merges the lists for what.

@@ -10,10 +10,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// lock takes the file at path for this process alone. When another one has
-// it, waits is called once, and lock goes on trying until ctx ends. The kernel
+// Lock takes the file at path for this process alone. When another one has
+// it, waits is called once, and Lock goes on trying until ctx ends. The kernel
 // gives the lock back when its owner dies.
-func lock(ctx context.Context, path string, waits func()) (unlock func(), err error) {
+func Lock(ctx context.Context, path string, waits func()) (unlock func(), err error) {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR|unix.O_CLOEXEC, 0o644)
 	if err != nil {
 		return nil, fmt.Errorf("cannot open the lock: %w", err)

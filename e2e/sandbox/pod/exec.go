@@ -15,6 +15,7 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/prometheus/procfs"
 	"golang.org/x/sys/unix"
 )
 
@@ -82,13 +83,17 @@ func (c *container) enter(ctx context.Context, spec Spec, how Exec, who user, ar
 
 // initCgroup is the directory of PID 1's cgroup.
 func (c *container) initCgroup() (string, error) {
-	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", c.pid))
+	p, err := procfs.NewProc(c.pid)
 	if err != nil {
 		return "", err
 	}
-	for line := range strings.Lines(string(data)) {
-		if path, ok := strings.CutPrefix(strings.TrimSpace(line), "0::"); ok {
-			return filepath.Join(cgroupMount, path), nil
+	cgroups, err := p.Cgroups()
+	if err != nil {
+		return "", err
+	}
+	for _, one := range cgroups {
+		if one.HierarchyID == 0 { // version 2
+			return filepath.Join(cgroupMount, one.Path), nil
 		}
 	}
 	return "", errors.New("PID 1 is in no cgroup of version 2")

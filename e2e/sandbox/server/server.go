@@ -17,7 +17,10 @@ import (
 )
 
 // server executes commands about the pods of one sandbox.
-type server struct{ kubelet *pod.Kubelet }
+type server struct {
+	kubelet *pod.Kubelet
+	making  making
+}
 
 // Run is PID 1 of a sandbox: of a guest, or of a pid namespace. It returns the
 // exit code when the sandbox could not be made; else it runs until it is killed. It has to be
@@ -80,7 +83,7 @@ func run(boot string, reaper chan<- *pod.Kubelet) error {
 	}
 	reaper <- kubelet
 	say("ready")
-	return remote.NewServer(keys.Server, keys.Client.PublicKey(), &server{kubelet}).Serve(listen)
+	return remote.NewServer(keys.Server, keys.Client.PublicKey(), &server{kubelet: kubelet}).Serve(listen)
 }
 
 // listener is called while the host's files are still the root; the guest's link

@@ -27,6 +27,7 @@ func (s *server) verbs() remote.Verbs {
 		"logs":     {Arguments: "POD FOLLOW", Do: s.logs},
 		"exec":     {Arguments: "POD HOW COMMAND…", Do: s.exec},
 		"shell":    {Arguments: "HOW COMMAND…", Do: s.shell},
+		"elastic":  {Arguments: "CONTROLLER", Do: s.elastic},
 		"shutdown": {Arguments: "GRACE", Do: s.shutdown},
 	}
 }
@@ -105,6 +106,7 @@ func (s *server) shutdown(_ context.Context, _ remote.Command, args []string) (i
 	if err != nil {
 		return 0, fmt.Errorf("cannot shut down: %v", err)
 	}
+	s.making.end()
 	return 0, s.kubelet.Shutdown(grace)
 }
 

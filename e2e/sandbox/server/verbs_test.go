@@ -14,12 +14,12 @@ import (
 
 func TestBadCommands(t *testing.T) {
 	for want, args := range map[string][]string{
-		`no verb "dance"; there are: create delete exec`: {"dance"},
-		`kill: got 1 arguments, want: POD SIGNAL`:        {"kill", "a"},
-		`exec: got 2 arguments, want: POD HOW COMMAND…`:  {"exec", "a", "{}"},
-		`no signal NONE; want a name such as TERM`:       {"kill", "a", "NONE"},
-		`cannot delete pod: time: invalid duration`:      {"delete", "a", "soon"},
-		`cannot create pod: json: unknown field "nmae"`:  {"create"},
+		`no verb "dance"; there are: create delete elastic exec`: {"dance"},
+		`kill: got 1 arguments, want: POD SIGNAL`:                {"kill", "a"},
+		`exec: got 2 arguments, want: POD HOW COMMAND…`:          {"exec", "a", "{}"},
+		`no signal NONE; want a name such as TERM`:               {"kill", "a", "NONE"},
+		`cannot delete pod: time: invalid duration`:              {"delete", "a", "soon"},
+		`cannot create pod: json: unknown field "nmae"`:          {"create"},
 	} {
 		var out, errs bytes.Buffer
 		code := (&server{}).Execute(t.Context(), remote.Command{Args: args, Stdin: strings.NewReader(`{"nmae":"a"}`), Stdout: &out, Stderr: &errs})

@@ -23,6 +23,11 @@ func daemon() {
 	if part == "intermediate" {
 		fork("successor", os.NewFile(3, "pipe"))
 		stall("hang")
+		if os.Remove(filepath.Join(stage, "hang-once")) == nil {
+			for {
+				<-time.After(time.Hour)
+			}
+		}
 		return
 	}
 	signals := make(chan os.Signal, 16)

@@ -42,7 +42,7 @@ func loadJob(id string) *job {
 
 func (j *job) is(state string) bool { return slices.Contains(j.State, state) }
 
-// jobsHere are those that hold the node.
+// jobsHere are those for which slurmctld shows the node as busy: none that is suspended.
 func jobsHere() []*job { return jobsThatAre("RUNNING", "COMPLETING") }
 
 func jobsThatAre(states ...string) []*job {
@@ -89,9 +89,9 @@ func requeue(id string) {
 
 // failJobs does what a node that is set DOWN means for its jobs.
 func failJobs() {
-	for _, j := range jobsHere() {
+	for _, j := range jobsThatAre("RUNNING", "SUSPENDED", "COMPLETING") {
 		j.State = slices.DeleteFunc(j.State, func(s string) bool { return s == "COMPLETING" })
-		if j.is("RUNNING") {
+		if j.is("RUNNING") || j.is("SUSPENDED") {
 			j.State = []string{"NODE_FAIL"}
 		}
 		j.store()
@@ -109,13 +109,21 @@ func showJob(id string) {
 
 // squeue tells the numbers of the jobs that hold the node, or the partitions of all, as the agent asks for them.
 func squeue(args []string) {
+	if slices.Contains(args, "--format=%A %T") {
+		configuring()
+		return
+	}
 	if slices.Contains(args, "--format=%i %P") {
 		for _, j := range jobsThatAre("PENDING", "RUNNING", "SUSPENDED", "COMPLETING") {
 			fmt.Println(j.ID, j.Partition)
 		}
 		return
 	}
-	for _, j := range jobsHere() {
+	if slices.Contains(args, "--states=SUSPENDED") {
+		suspended(slices.Contains(args, "--only-job-state"))
+		return
+	}
+	for _, j := range jobsThatAre("RUNNING", "SUSPENDED", "COMPLETING") {
 		fmt.Printf("%-24d\n", j.ID)
 	}
 }

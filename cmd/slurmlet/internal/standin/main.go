@@ -29,6 +29,9 @@
 //	  config          the cluster's configuration
 //	  silent          a reconfigure gets no answer, though slurmctld reconfigures
 //	  nodes.json      all node records
+//	  nodes           all node records, for slurmctld's agent
+//	  configuring     the numbers of jobs that are CONFIGURING
+//	  suspended       a host list: suspended jobs hold these nodes
 //	sdiag
 //	  launching       slurmctld waits for a node's answer
 //	  mute            there are no statistics

@@ -45,6 +45,10 @@ func register(successor bool) {
 		case r == nil:
 			r = fromConf()
 		}
+		if r.is("POWERING_DOWN") {
+			return r // slurmctld waits for SuspendTimeout
+		}
+		r.State = slices.DeleteFunc(r.State, func(s string) bool { return s == "POWERING_UP" || s == "NOT_RESPONDING" })
 		r.SlurmdStart = timestamp{Set: true, Number: began.Unix()}
 		if i := slices.Index(os.Args, "--extra"); i > 0 && (r.Extra == "" || !chosen("keeps-extra")) {
 			r.Extra = os.Args[i+1]

@@ -19,6 +19,10 @@ func scontrol(args []string) {
 	if chosen("down") && strings.Join(args, " ") != "show hostnames a" {
 		fail("scontrol: error: slurm_load_ctl_conf: Unable to contact slurm controller (connect failure)")
 	}
+	if args[0] == "--all" {
+		showListed()
+		return
+	}
 	switch args[0] {
 	case "ping":
 		answer("pings", map[string]any{"hostname": "ctl", "responding": true, "mode": "primary"})
@@ -29,6 +33,10 @@ func scontrol(args []string) {
 	case "create": // a reservation: the journal has it
 	case "delete":
 		if strings.HasPrefix(args[1], "reservationname=") {
+			return
+		}
+		if names, _ := strings.CutPrefix(args[1], "nodename="); chosen("nodes") {
+			deleteListed(names)
 			return
 		}
 		change(func(r *record) *record { return deleted(r, args[1]) })
@@ -106,6 +114,10 @@ func sdiag() {
 
 func update(settings []string) {
 	id, ofJob := strings.CutPrefix(settings[0], "jobid=")
+	if names, ofNodes := strings.CutPrefix(settings[0], "nodename="); ofNodes && chosen("nodes") {
+		updateListed(names, settings[1:])
+		return
+	}
 	if !ofJob {
 		change(func(r *record) *record { return updated(r, settings) })
 		return
@@ -136,6 +148,10 @@ func showNode(name string) {
 
 // sinfo shows one node as far as it does, and a row without a node for the partition that has none.
 func sinfo(args []string) {
+	if slices.Contains(args, "--Format=StateComplete:|,NodeList:|") {
+		showStates(args)
+		return
+	}
 	name, _ := strings.CutPrefix(args[slices.IndexFunc(args, func(arg string) bool { return strings.HasPrefix(arg, "--nodes=") })], "--nodes=")
 	r := seen(name)
 	if r == nil {
@@ -157,6 +173,7 @@ func seen(name string) (shown *record) {
 		if r == nil || r.Name != name {
 			return r
 		}
+		suspend(r)
 		now := *r
 		shown = &now
 		switch jobs := jobsHere(); {
@@ -203,6 +220,13 @@ func updated(r *record, settings []string) *record {
 		case setting == "state=down":
 			r.State[0] = "DOWN"
 			failJobs()
+		case setting == "state=power_down_asap":
+			powerDown(r, "DRAIN")
+		case setting == "state=power_down_force":
+			if !r.is("POWERING_DOWN") {
+				requeueJobs()
+			}
+			powerDown(r)
 		case setting == "state=resume":
 			r.State = slices.DeleteFunc(r.State, func(s string) bool { return s == "DRAIN" })
 			r.Reason = ""

@@ -1,0 +1,153 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/slurmlet/slurmlet/internal/clusterview"
+	"github.com/slurmlet/slurmlet/internal/elastic"
+	"github.com/slurmlet/slurmlet/internal/peers"
+	"github.com/slurmlet/slurmlet/internal/slurm"
+	"github.com/slurmlet/slurmlet/slurmconf/hostlist"
+)
+
+// withSets has the directory of sets at dir.
+func withSets(dir string) *elasticNodes {
+	a := &Agent{Options: Options{Config: Config{ElasticSets: dir, RunDir: dir}, Observe: func(Notice) {}}}
+	return a.newElasticNodes(nil)
+}
+
+func TestElasticSetFiles(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name, text string) {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644))
+	}
+	e := withSets(dir)
+	_, known := e.current()
+	require.False(t, known)
+	require.True(t, e.readSets(), "no sets are known sets")
+	write("gpu.json", `{"nodes":"g-[0-3]","cpuLimit":"4","memoryLimit":"16Gi","gres":"gpu:a100:2"}`)
+	write("README", "not a set")
+	write(".x.json", "{")
+	require.True(t, e.readSets())
+	require.False(t, e.readSets())
+	assert.True(t, e.has("g-3"))
+	assert.False(t, e.has("g-4"))
+	gres, err := os.ReadFile(filepath.Join(dir, "gres.conf"))
+	require.NoError(t, err)
+	assert.Contains(t, string(gres), "NodeName=g-[0-3] Name=gpu Type=a100 File=/dev/nvidia[0-1]\n")
+
+	write("gpu.json", `{"nodes":"g-[0-3]","cpuLimit":"many","memoryLimit":"16Gi"}`)
+	require.False(t, e.readSets())
+	assert.True(t, e.has("g-3"))
+	assert.Contains(t, e.told().Fault, `gpu.json: cpuLimit: cannot use "many"`)
+	require.NoError(t, os.RemoveAll(dir))
+	require.False(t, e.readSets())
+	assert.True(t, e.has("g-3"), "a directory that is gone has no sets removed")
+	assert.Contains(t, e.told().Fault, "SLURMLET_ELASTIC_SETS")
+}
+
+// TestElasticHalves: one node that slurmctld refuses keeps no other one from its change, and silence is asked once.
+func TestElasticHalves(t *testing.T) {
+	e, commands := withSets(t.TempDir()), 0
+	run := func(fault error) map[string]error {
+		commands = 0
+		var nodes []string
+		for i := range 100 {
+			nodes = append(nodes, fmt.Sprintf("n%d", i))
+		}
+		return e.each(t.Context(), nodes, mostHalves, func(_ context.Context, names string) error {
+			commands++
+			list, err := hostlist.Parse(names)
+			require.NoError(t, err)
+			if list.Contains("n7") {
+				return fault
+			}
+			return nil
+		})
+	}
+	said := run(errors.New("no"))
+	assert.Len(t, said, 100)
+	assert.Error(t, said["n7"])
+	assert.NoError(t, said["n8"])
+	assert.Less(t, commands, 20)
+	said = run(slurm.ErrUnreachable)
+	assert.Error(t, said["n8"])
+	assert.Equal(t, 1, commands)
+}
+
+// creator is a slurmctld that makes records and does not show them.
+type creator struct {
+	slurm.Client
+	made int
+}
+
+func (c *creator) CreateNodes(context.Context, string, []string) error { c.made++; return nil }
+
+func (c *creator) FailNode(context.Context, string, string) error     { return nil }
+func (c *creator) ResumeNode(context.Context, string) error           { return nil }
+func (c *creator) UpdateNode(context.Context, string, []string) error { return nil }
+
+func (c *creator) Config(context.Context) (slurm.Config, error) { return slurm.Config{}, nil }
+
+// TestElasticStaleLook: a look from before a change tells nothing after it.
+func TestElasticStaleLook(t *testing.T) {
+	e, client := withSets(t.TempDir()), &creator{}
+	e.agent.client = client
+	e.look = clusterview.New(clusterview.Options{
+		Interval: time.Hour, Only: []clusterview.Family{clusterview.FamilyNodes, clusterview.FamilySuspended}, Log: func(slog.Level, string, ...slog.Attr) {},
+		Timeout: func() time.Duration { return time.Minute },
+		Stream:  func(context.Context, func(io.Reader) error, string, ...string) error { return nil },
+	})
+	require.NoError(t, os.WriteFile(filepath.Join(e.agent.Config.ElasticSets, "c.json"), []byte(`{"nodes":"c-[0-3]","cpuLimit":"1","memoryLimit":"1Gi"}`), 0o644))
+	e.readSets()
+	for range 3 {
+		e.round(t.Context())
+		e.keeper = elastic.NewKeeper() // which has pauses of its own
+	}
+	require.Equal(t, 1, client.made)
+	require.True(t, e.due().Before(time.Now().Add(time.Second)), "it looks again soon")
+}
+
+func TestServeElastic(t *testing.T) {
+	e := withSets(t.TempDir())
+	ask := func(query string) *httptest.ResponseRecorder {
+		w := httptest.NewRecorder()
+		e.serveElastic(w, httptest.NewRequest(http.MethodGet, "/elastic"+query, nil))
+		return w
+	}
+	assert.Equal(t, http.StatusServiceUnavailable, ask("").Code)
+	assert.Equal(t, http.StatusBadRequest, ask("?after=x").Code)
+	set := func(revision uint64, reports ...peers.NodeReport) {
+		e.mu.Lock()
+		e.status.Revision, e.reports = revision, reports
+		e.mu.Unlock()
+		e.looked.ring()
+	}
+	set(1)
+	assert.Equal(t, "[]", strings.TrimSpace(ask("").Body.String()))
+	answer := make(chan *httptest.ResponseRecorder)
+	go func() { answer <- ask("?after=1") }()
+	select {
+	case <-answer:
+		t.Fatal("nothing has changed")
+	case <-time.After(50 * time.Millisecond):
+	}
+	set(2, peers.NodeReport{Name: "a-0", State: peers.Absent, Elastic: "a", Wanted: true})
+	w := <-answer
+	assert.Equal(t, "2", w.Header().Get(revisionHeader))
+	assert.JSONEq(t, `[{"name":"a-0","state":"absent","elastic":"a","wanted":true}]`, w.Body.String())
+}

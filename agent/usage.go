@@ -1,0 +1,235 @@
+package agent
+
+import (
+	"bytes"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/slurmlet/slurmlet/cgroup"
+	"github.com/slurmlet/slurmlet/internal/devices"
+	"github.com/slurmlet/slurmlet/internal/exposition"
+	"github.com/slurmlet/slurmlet/internal/publichttp"
+)
+
+const (
+	// usageFresh is how long one reading of the machine serves everybody who asks. One that took
+	// long serves for ten times as long, up to longestFresh: no number of scrapes keeps a CPU busy.
+	usageFresh   = time.Second
+	longestFresh = 10 * time.Second
+	// usagePatience is after how long an answer does without the reading. Prometheus waits for 10 s.
+	// The agent shares the container's CPU quota with the jobs, so a reading may take a second.
+	usagePatience = 5 * time.Second
+	// mostForUsage is how many strangers may wait for a reading.
+	mostForUsage = 64
+	// MostJobMetrics bounds SLURMLET_JOB_METRICS: 512 jobs have 1 MB of metrics.
+	MostJobMetrics = 512
+)
+
+// usage tells what the processes of this node use. It reads the machine only when somebody asks,
+// and in a goroutine of its own: the kernel may take its time.
+type usage struct {
+	read func() []byte
+	// answer answers one that has waited on the port.
+	answer func(http.ResponseWriter) (wait <-chan struct{})
+
+	report func(error)
+
+	lock    sync.Mutex
+	port    *publichttp.Server // nil as long as nobody has asked there
+	text    []byte             // nobody changes it
+	until   time.Time
+	began   time.Time
+	reading chan struct{} // closed when the reading under way has ended; nil if there is none
+}
+
+// ask returns the metrics if they are fresh, or what is closed when they will be. Neither is there
+// if the kernel does not answer in time.
+func (u *usage) ask() (text []byte, ready <-chan struct{}) {
+	u.lock.Lock()
+	defer u.lock.Unlock()
+	now := time.Now()
+	switch {
+	case u.reading != nil && now.Sub(u.began) >= usagePatience:
+		return nil, nil
+	case u.reading != nil:
+		return nil, u.reading
+	case now.Before(u.until):
+		return u.text, nil
+	}
+	u.began, u.reading = now, make(chan struct{})
+	go u.run()
+	return nil, u.reading
+}
+
+func (u *usage) run() {
+	impatient := time.AfterFunc(usagePatience, u.answerAll)
+	defer impatient.Stop()
+	text := u.readAnyway()
+	u.lock.Lock()
+	now := time.Now()
+	u.text, u.until = text, now.Add(min(max(usageFresh, 10*now.Sub(u.began)), longestFresh))
+	close(u.reading)
+	u.reading = nil
+	u.lock.Unlock()
+	u.answerAll()
+}
+
+// readAnyway outlives a fault of ours: this is the process that all others depend on.
+func (u *usage) readAnyway() (text []byte) {
+	defer func() {
+		if fault := recover(); fault != nil {
+			u.report(fmt.Errorf("cannot read what the node's processes use: %v", fault))
+		}
+	}()
+	return u.read()
+}
+
+// forUsage is the tag of those that wait for a reading.
+type forUsage struct{}
+
+func (u *usage) setPort(port *publichttp.Server) {
+	u.lock.Lock()
+	defer u.lock.Unlock()
+	u.port = port
+}
+
+// answerAll answers those that wait on the port: a reading has ended, or takes too long.
+func (u *usage) answerAll() {
+	u.lock.Lock()
+	port := u.port
+	u.lock.Unlock()
+	if port == nil {
+		return
+	}
+	port.Do(func() {
+		port.Answer(func(tag any, w http.ResponseWriter) bool {
+			_, ours := tag.(forUsage)
+			return ours && u.answer(w) == nil
+		})
+	})
+}
+
+// publicMetrics lets nobody wait on the port's goroutine.
+func (a *Agent) publicMetrics(w http.ResponseWriter, _ *http.Request) {
+	if a.usage != nil {
+		a.usage.setPort(publichttp.ServerOf(w))
+	}
+	if a.tellMetrics(w) != nil {
+		publichttp.Wait(w, forUsage{})
+	}
+}
+
+// tellMetrics answers, unless there is a reading to wait for.
+func (a *Agent) tellMetrics(w http.ResponseWriter) (wait <-chan struct{}) {
+	var text []byte
+	if a.usage != nil {
+		if text, wait = a.usage.ask(); wait != nil {
+			return wait
+		}
+	}
+	w.Header().Set("Content-Type", exposition.ContentType)
+	publichttp.Share(w, text)
+	_ = a.counted().WriteMetrics(w) // the reader has gone
+	return nil
+}
+
+// localMetrics has a goroutine of its own to wait in.
+func (a *Agent) localMetrics(w http.ResponseWriter, r *http.Request) {
+	for {
+		wait := a.tellMetrics(w)
+		if wait == nil {
+			return
+		}
+		select {
+		case <-wait:
+		case <-time.After(usagePatience):
+		case <-r.Context().Done():
+			return
+		}
+	}
+}
+
+// nodeReader reads what the processes of this node use. Only one goroutine at a time uses it.
+type nodeReader struct {
+	machine                  cgroup.FS
+	delegated                cgroup.Delegation
+	reader                   *cgroup.UsageReader
+	jobs, daemons, container *cgroup.Meter
+	most                     int
+	devices                  devices.FS
+	gpus                     []devices.GPU
+}
+
+// newUsage is nil where there is nothing to read: the jobs have no cgroups of Slurm's below the
+// container's, or the machine has no cgroup v2.
+func (a *Agent) newUsage() *usage {
+	if a.delegated.Steps == "" {
+		return nil
+	}
+	if a.Config.JobMetrics > 0 {
+		a.machine.CountJobs(a.delegated.Delegation)
+	}
+	return &usage{read: a.nodeReader().text, answer: a.tellMetrics, report: func(err error) { a.log(slog.LevelError, err.Error()) }}
+}
+
+func (a *Agent) nodeReader() *nodeReader {
+	r := a.machine.NewUsageReader()
+	return &nodeReader{
+		machine: a.machine, delegated: a.delegated.Delegation, reader: r, jobs: r.NewMeter(), daemons: r.NewMeter(), container: r.NewMeter(),
+		most: a.Config.JobMetrics, devices: devices.NewFS(a.Root), gpus: a.gres.GPUs,
+	}
+}
+
+func (n *nodeReader) text() []byte {
+	u := n.read()
+	var text bytes.Buffer
+	u.write(&text)
+	return text.Bytes()
+}
+
+// nodeUsage is what was read.
+type nodeUsage struct {
+	began time.Time
+	took  time.Duration
+	// jobs are all of them together, daemons the agent, slurmd and what they run.
+	jobs, daemons, container *cgroup.Usage
+	// each is empty unless it is asked for. count is how many jobs there are.
+	each  []cgroup.JobUsage
+	most  int
+	count int
+	gpus  []gpuUsage
+}
+
+type gpuUsage struct {
+	devices.GPU
+	present bool
+	memory  devices.Memory
+}
+
+// read leaves out what cannot be read.
+func (n *nodeReader) read() nodeUsage {
+	u := nodeUsage{began: time.Now(), most: n.most, count: -1}
+	u.jobs, u.container = metered(n.jobs, n.delegated.Steps), metered(n.container, n.delegated.Base)
+	if leaf, err := n.machine.OwnLeaf(n.delegated); err == nil {
+		u.daemons = metered(n.daemons, leaf)
+	}
+	if each, count, err := n.reader.Jobs(n.delegated.Steps, n.most); err == nil {
+		u.each, u.count = each, count
+	}
+	for _, gpu := range n.gpus {
+		u.gpus = append(u.gpus, gpuUsage{gpu, n.devices.Present(gpu), n.devices.Memory(gpu)})
+	}
+	u.took = time.Since(u.began)
+	return u
+}
+
+func metered(m *cgroup.Meter, dir string) *cgroup.Usage {
+	u, err := m.Read(dir)
+	if err != nil {
+		return nil
+	}
+	return &u
+}

@@ -1,0 +1,220 @@
+package agent
+
+import (
+	"context"
+	"log/slog"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/slurmlet/slurmlet/internal/elastic"
+	"github.com/slurmlet/slurmlet/internal/slurm"
+	"github.com/slurmlet/slurmlet/slurmconf"
+	"github.com/slurmlet/slurmlet/slurmconf/hostlist"
+)
+
+// nodeWaits answers wait-nodes, slurm.conf's PrologSlurmctld. One look at the nodes, and one question for
+// the jobs' states, serve all jobs that wait. slurmctld is asked nothing while no job waits.
+//
+// With 10,000 nodes a look costs slurmctld 20 ms (REQUEST_NODE_INFO), and at most a tenth of the time
+// passes in looks.
+type nodeWaits struct {
+	agent *Agent
+	slurm slurm.Scontrol
+	limit prologLimit
+
+	lock  sync.Mutex
+	waits elastic.Waits
+	told  map[int]chan elastic.Outcome
+	// wake says that something has changed; asking: somebody looks at the nodes.
+	wake   chan struct{}
+	asking bool
+}
+
+func (a *Agent) newNodeWaits(s slurm.Scontrol) *nodeWaits {
+	return &nodeWaits{agent: a, slurm: s, limit: prologLimit{agent: a}, told: map[int]chan elastic.Outcome{}, wake: make(chan struct{}, 1)}
+}
+
+// stir has the nodes looked at soon, if jobs wait.
+func (n *nodeWaits) stir() {
+	if n == nil {
+		return
+	}
+	n.lock.Lock()
+	if n.asking {
+		n.waits.Stir(time.Now())
+	}
+	n.lock.Unlock()
+	n.rouse()
+}
+
+// heard takes a line of slurmctld's, which writes one for each slurmd that it has missed (info).
+func (n *nodeWaits) heard(line string) {
+	if n != nil && strings.HasSuffix(line, " now responding") {
+		n.stir()
+	}
+}
+
+func (n *nodeWaits) rouse() {
+	select {
+	case n.wake <- struct{}{}:
+	default:
+	}
+}
+
+// wait returns when the job need not wait for its nodes any more. allocated is when the job had them.
+func (n *nodeWaits) wait(ctx context.Context, job string, nodes hostlist.Set, allocated time.Time) elastic.Outcome {
+	sets, _ := n.agent.elastic.current()
+	var own hostlist.Set // slurmctld starts no others
+	for _, set := range sets.All {
+		own = own.Union(nodes.Intersection(set.Nodes))
+	}
+	if own.Len() == 0 {
+		return elastic.NodesUp
+	}
+	limit := n.limit.get()
+	now := time.Now()
+	n.lock.Lock()
+	number, outcome := n.waits.Add(elastic.Wait{Job: job, Nodes: own, Allocated: allocated, Until: now.Add(limit)}, now)
+	if outcome != "" {
+		n.lock.Unlock()
+		return outcome
+	}
+	told := make(chan elastic.Outcome, 1)
+	n.told[number] = told
+	if !n.asking {
+		n.asking = true
+		go n.ask(n.agent.alive)
+	}
+	n.lock.Unlock()
+	n.rouse()
+	select {
+	case outcome := <-told:
+		return outcome
+	case <-ctx.Done():
+	case <-n.agent.over:
+	}
+	n.lock.Lock()
+	defer n.lock.Unlock()
+	n.waits.Drop(number)
+	delete(n.told, number)
+	return elastic.CannotTell
+}
+
+// ask asks slurmctld until no job waits.
+func (n *nodeWaits) ask(ctx context.Context) {
+	for {
+		n.lock.Lock()
+		due := n.waits.Due()
+		if due.IsZero() || ctx.Err() != nil {
+			n.asking = false
+			n.lock.Unlock()
+			return
+		}
+		n.lock.Unlock()
+		if pause := time.Until(due); pause > 0 {
+			timer := time.NewTimer(pause)
+			select {
+			case <-timer.C:
+			case <-n.wake:
+				timer.Stop()
+				continue
+			case <-ctx.Done():
+				timer.Stop()
+				continue
+			}
+		}
+		n.look(ctx)
+	}
+}
+
+// look asks for the nodes, and for the jobs whose nodes are not up.
+func (n *nodeWaits) look(ctx context.Context) {
+	n.lock.Lock()
+	n.release(n.waits.Overdue(time.Now()))
+	nodes := n.waits.Nodes().String()
+	n.lock.Unlock()
+	if nodes == "" {
+		return
+	}
+	question, cancel := context.WithTimeout(ctx, n.agent.questionLimit())
+	defer cancel()
+	began := time.Now()
+	up, err := n.slurm.PoweredUp(question, nodes)
+	n.lock.Lock()
+	if err != nil {
+		n.failed(err, began)
+		n.lock.Unlock()
+		return
+	}
+	n.release(n.waits.Looked(up, began, time.Now()))
+	jobs := n.waits.Jobs()
+	n.lock.Unlock()
+	if len(jobs) == 0 {
+		return
+	}
+	began = time.Now()
+	configuring, err := n.slurm.Configuring(question, jobs)
+	n.lock.Lock()
+	defer n.lock.Unlock()
+	if err != nil {
+		n.failed(err, began)
+		return
+	}
+	n.release(n.waits.Told(configuring, began))
+}
+
+// failed and release are for the holder of lock.
+func (n *nodeWaits) failed(err error, began time.Time) {
+	n.agent.log(slog.LevelDebug, "cannot ask slurmctld whether nodes of jobs are up", slog.Any("error", err))
+	n.release(n.waits.Failed(began, time.Now()))
+}
+
+func (n *nodeWaits) release(over map[int]elastic.Outcome) {
+	for number, outcome := range over {
+		if told := n.told[number]; told != nil { // else nobody waits any more
+			told <- outcome
+			delete(n.told, number)
+		}
+	}
+}
+
+// prologLimit is how long PrologSlurmctld may run. slurm.conf is read every few seconds, and not for
+// each job.
+type prologLimit struct {
+	agent *Agent
+	lock  sync.Mutex
+	until time.Time
+	limit time.Duration
+}
+
+const (
+	prologLimitTime = 5 * time.Second
+	// noPrologLimit is more than ResumeTimeout, which slurmctld bounds a job's wait by.
+	noPrologLimit = 24 * time.Hour
+)
+
+func (p *prologLimit) get() time.Duration {
+	p.lock.Lock()
+	defer p.lock.Unlock()
+	if now := time.Now(); !now.Before(p.until) {
+		set, _ := slurmconf.Read(slurmconf.Dir(p.agent.conf.Live()), slurmconf.SlurmConf)
+		p.limit, p.until = limitOfProlog(set.Conf(slurmconf.SlurmConf)), now.Add(prologLimitTime)
+	}
+	return p.limit
+}
+
+// limitOfProlog leaves a fifth of PrologEpilogTimeout: slurmctld kills a PrologSlurmctld that takes
+// longer, and requeues its job.
+func limitOfProlog(conf *slurmconf.Conf) time.Duration {
+	if conf == nil {
+		return noPrologLimit
+	}
+	value, _ := conf.Value("PrologEpilogTimeout")
+	seconds, err := strconv.ParseUint(value, 10, 16)
+	if err != nil || seconds >= 65534 { // it is not set, or says that there is none
+		return noPrologLimit
+	}
+	return time.Duration(seconds) * time.Second * 4 / 5
+}

@@ -1,0 +1,86 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/slurmlet/slurmlet/agent"
+)
+
+// install copies this program into a directory, from which another container starts it.
+func install(args []string) int {
+	if len(args) != 1 || args[0] == "" {
+		return misused(fmt.Errorf("install: want one directory, not %q", args))
+	}
+	path := filepath.Join(args[0], "slurmlet")
+	if err := installAs(path, "/proc/self/exe"); err != nil {
+		fmt.Fprintln(os.Stderr, "slurmlet: cannot install:", err)
+		return agent.ExitFailure
+	}
+	fmt.Printf("slurmlet %s is %s\n", version, path)
+	return agent.ExitOK
+}
+
+// ourPackage is in every version of this program, because Go writes the main package's path into it.
+const ourPackage = "github.com/slurmlet/slurmlet/cmd/slurmlet"
+
+// installAs replaces an older slurmlet, which may run, and no other file. Whoever looks finds the
+// old file or the whole new one.
+func installAs(path, source string) error {
+	program, err := os.ReadFile(source)
+	if err != nil {
+		return err
+	}
+	old, err := foundAt(path)
+	if err != nil {
+		return err
+	}
+	if bytes.Equal(old, program) {
+		return os.Chmod(path, 0o755)
+	}
+	part := path + ".part" // what an install has left that was killed
+	if err := os.Remove(part); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if err := write(part, program); err != nil {
+		_ = os.Remove(part) // the first fault counts
+		return err
+	}
+	return os.Rename(part, path)
+}
+
+// foundAt reads the slurmlet at path: nil if there is no file.
+func foundAt(path string) ([]byte, error) {
+	info, err := os.Lstat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s is no file: move it away, or choose another directory", path)
+	}
+	old, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	if !bytes.Contains(old, []byte(ourPackage)) {
+		return nil, fmt.Errorf("%s is not a slurmlet: move it away, or choose another directory", path)
+	}
+	return old, nil
+}
+
+func write(path string, program []byte) error {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o755)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(f, bytes.NewReader(program))
+	return errors.Join(err, f.Chmod(0o755), f.Sync(), f.Close())
+}

@@ -1,0 +1,68 @@
+package controller
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
+)
+
+// leaseAnswer is a Lease about which Kubernetes answers with an error, or none.
+type leaseAnswer struct {
+	resourcelock.Interface
+	err error
+}
+
+func (l leaseAnswer) Get(context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
+	return nil, nil, l.err
+}
+
+func (l leaseAnswer) Create(context.Context, resourcelock.LeaderElectionRecord) error { return l.err }
+
+func (l leaseAnswer) Update(context.Context, resourcelock.LeaderElectionRecord) error { return l.err }
+
+// TestContact: a replica is in contact as long as Kubernetes answers, and its watches stand.
+func TestContact(t *testing.T) {
+	leases := schema.GroupResource{Group: "coordination.k8s.io", Resource: "leases"}
+	for name, tt := range map[string]struct {
+		said    error
+		broken  time.Duration // how long ago; 0: it stands
+		contact bool
+	}{
+		"an answer":                       {nil, 0, true},
+		"a refusal":                       {apierrors.NewForbidden(leases, lease, nil), 0, true},
+		"there is no Lease yet":           {apierrors.NewNotFound(leases, lease), 0, true},
+		"another replica has it":          {apierrors.NewConflict(leases, lease, nil), 0, true},
+		"no answer":                       {context.DeadlineExceeded, 0, false},
+		"no way":                          {errors.New("connection refused"), 0, false},
+		"etcd does not answer":            {apierrors.NewGenericServerResponse(http.StatusGatewayTimeout, "get", leases, lease, "", 0, true), 0, false},
+		"a watch has just ended":          {nil, time.Second, true},
+		"no watch has stood for a minute": {nil, mostSilence, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			now := time.Now()
+			c := newContact(func() time.Time {
+				if tt.broken == 0 {
+					return time.Time{}
+				}
+				return now.Add(-tt.broken)
+			})
+			before := now.Add(-2 * mostSilence)
+			for _, ask := range []func(heard) error{
+				func(h heard) error { _, _, err := h.Get(t.Context()); return err },
+				func(h heard) error { return h.Create(t.Context(), resourcelock.LeaderElectionRecord{}) },
+				func(h heard) error { return h.Update(t.Context(), resourcelock.LeaderElectionRecord{}) },
+			} {
+				c.answered.Store(before.UnixNano())
+				assert.Equal(t, tt.said, ask(heard{leaseAnswer{err: tt.said}, c}))
+				assert.Equal(t, tt.contact, c.lost(time.Now()).IsZero())
+			}
+		})
+	}
+}

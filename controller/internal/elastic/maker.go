@@ -1,0 +1,534 @@
+package elastic
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/util/flowcontrol"
+	"k8s.io/client-go/util/workqueue"
+
+	"github.com/slurmlet/slurmlet/controller/internal/pods"
+	"github.com/slurmlet/slurmlet/controller/internal/reports"
+	"github.com/slurmlet/slurmlet/internal/backoff"
+)
+
+const (
+	// atOnce is how many requests are under way: a rate of 50 a second whose answers take a second each.
+	atOnce = 64
+	// timeout bounds a request. A former leader's last one is over before another one leads
+	// (leaseDuration - renewDeadline in package controller).
+	timeout = 5 * time.Second
+	// settle is when a pod that this leader has made or deleted is looked at again, though the watch has not
+	// told of it.
+	settle = 30 * time.Second
+	// rounds is when everything is looked at, though nothing has changed.
+	rounds = time.Minute
+	// firstRefusal and lastRefusal bound the pauses after a refused pod, for all pods of the set.
+	firstRefusal = time.Second
+	lastRefusal  = 30 * time.Second
+	// probe is when a node looks again whether a refused set takes pods.
+	probe = 250 * time.Millisecond
+	// young is the age up to which the end of a wanted node's pod counts as a death, and firstRest and lastRest
+	// bound the pauses after several of them in a row.
+	young     = time.Minute
+	firstRest = time.Second
+	lastRest  = 5 * time.Minute
+	// mostClashes is how often a name may be taken by a pod that the watch does not know.
+	mostClashes = 3
+)
+
+// Settings say where pods are made, and how quickly.
+type Settings struct {
+	// Namespaces are those whose PodTemplates count; All: every one.
+	Namespaces []string
+	All        bool
+	// QPS is how many pods are made or deleted in a second, and Burst how many at once.
+	QPS   float32
+	Burst int
+}
+
+// On says whether pods are made anywhere.
+func (s Settings) On() bool { return s.All || len(s.Namespaces) > 0 }
+
+// Maker makes and deletes pods.
+type Maker struct {
+	Settings
+	api     kubernetes.Interface
+	watcher *pods.Watcher
+	reports *reports.Reports
+	log     *slog.Logger
+	name    string
+	limit   flowcontrol.RateLimiter
+
+	informers []cache.SharedIndexInformer
+	known     []cache.InformerSynced
+
+	// Made and Deleted count pods, Refused and Failed requests that Kubernetes refused or did not answer, and
+	// Waited is the time, in nanoseconds, that requests waited for the rate.
+	Made, Deleted, Refused, Failed atomic.Uint64
+	Waited                         atomic.Int64
+
+	tells *tells
+
+	mu sync.Mutex
+	// queue is nil while this replica does not lead.
+	queue workqueue.TypedDelayingInterface[key]
+	nodes map[key]*memory
+	gates map[set]*gate
+}
+
+// key is a node of a cluster.
+type key struct{ namespace, cluster, node string }
+
+func (k key) pod() string { return k.namespace + "/" + k.node }
+
+// in is the cluster's name, as reports have it.
+func (k key) in() string { return k.namespace + "/" + k.cluster }
+
+// memory is what a leader remembers of a node.
+type memory struct {
+	// made and deleted are pods of which the watch has not told yet, until settled.
+	made, deleted types.UID
+	settled       time.Time
+	// seen is the last pod, since when, and whether nobody but Kubernetes ended it.
+	seen     types.UID
+	created  time.Time
+	expected bool
+	// deaths are those in a row of young pods, died what the last one died of, and rest the pause.
+	deaths int
+	died   *Trouble
+	rest   time.Time
+	// clashes are names that were taken.
+	clashes int
+	// trouble is the last one, now or before, and failing says that it is now.
+	trouble *Trouble
+	failing bool
+}
+
+// gate holds a set whose pods Kubernetes refuses: one node after the other tries.
+type gate struct {
+	tries   int
+	until   time.Time
+	trouble *Trouble
+	probing bool
+}
+
+// New makes a Maker, which works in Lead alone. It limits its requests itself.
+func New(api kubernetes.Interface, w *pods.Watcher, r *reports.Reports, s Settings, name string, log *slog.Logger) (*Maker, error) {
+	m := &Maker{
+		Settings: s, api: api, watcher: w, reports: r, log: log, name: name,
+		limit: flowcontrol.NewTokenBucketRateLimiter(s.QPS, s.Burst), tells: newTells(), nodes: map[key]*memory{}, gates: map[set]*gate{},
+	}
+	namespaces := s.Namespaces
+	if s.All {
+		namespaces = []string{metav1.NamespaceAll}
+	}
+	for _, namespace := range namespaces {
+		all := informers.NewSharedInformerFactoryWithOptions(api, 0, informers.WithNamespace(namespace), informers.WithTransform(trim),
+			informers.WithTweakListOptions(func(o *metav1.ListOptions) { o.LabelSelector = pods.ClusterLabel + "," + pods.ElasticLabel }))
+		i := all.Core().V1().PodTemplates().Informer()
+		indexErr := i.AddIndexers(cache.Indexers{bySet: func(object any) ([]string, error) { return []string{of(object.(*corev1.PodTemplate)).String()}, nil }})
+		handler, err := i.AddEventHandler(cache.ResourceEventHandlerFuncs{
+			AddFunc: func(now any) { m.templateChanged(now.(*corev1.PodTemplate)) },
+			UpdateFunc: func(last, now any) {
+				m.templateChanged(last.(*corev1.PodTemplate))
+				m.templateChanged(now.(*corev1.PodTemplate))
+			},
+			DeleteFunc: func(last any) {
+				if unknown, is := last.(cache.DeletedFinalStateUnknown); is {
+					last = unknown.Obj
+				}
+				m.templateChanged(last.(*corev1.PodTemplate))
+			},
+		})
+		if err := errors.Join(indexErr, err); err != nil {
+			return nil, fmt.Errorf("cannot watch Kubernetes' PodTemplates: %w", err)
+		}
+		m.informers, m.known = append(m.informers, i), append(m.known, handler.HasSynced)
+	}
+	r.Notify(m.reported)
+	return m, w.OnPods(func(p *pods.Pod) { m.podChanged(p) })
+}
+
+const bySet = "set"
+
+// trim drops what nobody reads.
+func trim(object any) (any, error) {
+	if t, is := object.(*corev1.PodTemplate); is {
+		t.ManagedFields = nil
+	}
+	return object, nil
+}
+
+// Run watches the PodTemplates until ctx ends.
+func (m *Maker) Run(ctx context.Context) {
+	var running sync.WaitGroup
+	for _, i := range m.informers {
+		running.Go(func() { i.RunWithContext(ctx) })
+	}
+	running.Wait()
+}
+
+// templateChanged looks at the nodes of a set anew, whose last refusal may be over.
+func (m *Maker) templateChanged(t *corev1.PodTemplate) {
+	s := of(t)
+	m.mu.Lock()
+	delete(m.gates, s)
+	m.mu.Unlock()
+	m.lookAll(s.namespace+"/"+s.cluster, s.name)
+}
+
+func (m *Maker) podChanged(p *pods.Pod) {
+	if p.Label.Value() != "" {
+		m.look(key{p.Namespace, p.Label.Value(), p.Name})
+	}
+}
+
+// reported looks at the nodes that have changed; no names are all.
+func (m *Maker) reported(cluster string, names []string) {
+	if len(names) == 0 {
+		m.lookAll(cluster, "")
+		return
+	}
+	namespace, label, _ := strings.Cut(cluster, "/")
+	for _, name := range names {
+		m.look(key{namespace, label, name})
+	}
+}
+
+// lookAll looks at all nodes of a cluster, or those of one set.
+func (m *Maker) lookAll(cluster, of string) {
+	nodes, _ := m.reports.Elastic(cluster)
+	namespace, label, _ := strings.Cut(cluster, "/")
+	for _, n := range nodes {
+		if of == "" || n.Elastic == of {
+			m.look(key{namespace, label, n.Name})
+		}
+	}
+}
+
+func (m *Maker) look(k key) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.queue != nil {
+		m.queue.Add(k)
+	}
+}
+
+func (m *Maker) lookAt(k key, at time.Time) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.queue != nil {
+		m.queue.AddAfter(k, max(time.Until(at), 10*time.Millisecond))
+	}
+}
+
+// Lead makes and deletes pods until ctx ends.
+func (m *Maker) Lead(ctx context.Context) {
+	if !cache.WaitForCacheSync(ctx.Done(), append([]cache.InformerSynced{m.watcher.HasSynced}, m.known...)...) {
+		return
+	}
+	queue := workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[key]{})
+	m.mu.Lock()
+	m.queue, m.nodes, m.gates = queue, map[key]*memory{}, map[set]*gate{}
+	m.mu.Unlock()
+	var working sync.WaitGroup
+	for range atOnce {
+		working.Go(func() { m.work(ctx, queue) })
+	}
+	working.Go(func() { m.tells.tell(ctx, m.api, m.name, m.log) })
+	tick := time.NewTicker(rounds)
+	defer tick.Stop()
+	for ctx.Err() == nil {
+		for _, cluster := range m.reports.Clusters() {
+			m.lookAll(cluster, "")
+		}
+		select {
+		case <-ctx.Done():
+		case <-tick.C:
+		}
+	}
+	m.mu.Lock()
+	m.queue, m.nodes, m.gates = nil, map[key]*memory{}, map[set]*gate{}
+	m.mu.Unlock()
+	queue.ShutDown()
+	working.Wait()
+}
+
+func (m *Maker) work(ctx context.Context, queue workqueue.TypedDelayingInterface[key]) {
+	for {
+		k, end := queue.Get()
+		if end {
+			return
+		}
+		m.take(ctx, k)
+		queue.Done(k)
+	}
+}
+
+// take does what is to be done about a node.
+func (m *Maker) take(ctx context.Context, k key) {
+	if m.decide(k, time.Now()).Action == Nothing || ctx.Err() != nil {
+		return
+	}
+	began := time.Now()
+	if m.limit.Wait(ctx) != nil {
+		return // another replica leads
+	}
+	m.Waited.Add(int64(time.Since(began)))
+	switch step := m.decide(k, time.Now()); step.Action { // the wait may have been long
+	case Create:
+		m.create(ctx, k)
+	case Delete:
+		m.delete(ctx, k, step.UID)
+	}
+}
+
+// decide looks at a node, and remembers what it sees.
+func (m *Maker) decide(k key, now time.Time) Step {
+	told, _, known := m.reports.Node(k.in(), k.node)
+	pod := m.watcher.Get(k.pod())
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	mem := m.nodes[k]
+	switch {
+	case mem == nil && (!known || told.Elastic == ""):
+		return Step{} // most pods
+	case mem == nil:
+		mem = &memory{}
+	}
+	mem.see(pod, told.Wanted, now)
+	v := View{
+		Known: known, Elastic: told.Elastic != "", Wanted: told.Wanted, Pod: mem.view(pod, k), Made: mem.made != "", Rest: mem.rest, Died: mem.died,
+	}
+	s := set{k.namespace, k.cluster, told.Elastic}
+	if v.Known && v.Wanted && v.Elastic && v.Pod == nil {
+		v.Refused, v.Until = m.refusal(s, mem, now)
+	}
+	step := Decide(v, now)
+	if mem.keep(step, v, now); mem.forgotten(v) {
+		delete(m.nodes, k)
+	} else {
+		m.nodes[k] = mem
+	}
+	if !step.Again.IsZero() && m.queue != nil {
+		m.queue.AddAfter(k, max(step.Again.Sub(now), 10*time.Millisecond))
+	}
+	if (mem.made != "" || mem.deleted != "") && m.queue != nil {
+		m.queue.AddAfter(k, mem.settled.Sub(now))
+	}
+	return step
+}
+
+// refusal is why no pod of a set can be made now. The caller holds mu.
+func (m *Maker) refusal(s set, mem *memory, now time.Time) (*Trouble, time.Time) {
+	if _, trouble := m.template(s); trouble != nil {
+		return trouble, time.Time{}
+	}
+	g := m.gates[s]
+	switch {
+	case mem.clashes >= mostClashes:
+		return &Trouble{Reason: failedCreate, Note: "a pod has the node's name, and is no pod of a cluster"}, mem.settled
+	case mem.clashes > 0:
+		return nil, mem.settled
+	case g == nil:
+		return nil, time.Time{}
+	case g.probing && now.After(g.until):
+		return g.trouble, now.Add(probe)
+	}
+	return g.trouble, g.until
+}
+
+// template is the one of a set.
+func (m *Maker) template(s set) (*corev1.PodTemplate, *Trouble) {
+	if !m.All && !slices.Contains(m.Namespaces, s.namespace) {
+		return nil, &Trouble{Reason: noTemplate, Note: "the controller makes no pods in the namespace " + s.namespace + ": elastic.namespaces of the chart slurmlet lacks it"}
+	}
+	var all []*corev1.PodTemplate
+	for _, i := range m.informers {
+		objects, err := i.GetIndexer().ByIndex(bySet, s.String())
+		if err != nil {
+			m.log.Error("cannot find a PodTemplate", "set", s.String(), slog.Any("error", err))
+		}
+		for _, o := range objects {
+			all = append(all, o.(*corev1.PodTemplate))
+		}
+	}
+	t, trouble := choose(s, all)
+	if trouble != nil {
+		m.tells.note(s, *trouble, func() corev1.ObjectReference { return m.subject(s, t) })
+	}
+	return t, trouble
+}
+
+// subject is what an event about a set regards: its PodTemplate, or without one the pod of slurmctld.
+func (m *Maker) subject(s set, t *corev1.PodTemplate) corev1.ObjectReference {
+	if t != nil {
+		return corev1.ObjectReference{APIVersion: "v1", Kind: "PodTemplate", Namespace: t.Namespace, Name: t.Name, UID: t.UID}
+	}
+	for _, p := range m.watcher.InCluster(s.namespace + "/" + s.cluster) {
+		if p.Role.Value() == "slurmctld" && p.DeletionTimestamp == nil && !p.Over {
+			return corev1.ObjectReference{APIVersion: "v1", Kind: "Pod", Namespace: p.Namespace, Name: p.Name, UID: p.UID}
+		}
+	}
+	return corev1.ObjectReference{}
+}
+
+// create makes a node's pod.
+func (m *Maker) create(ctx context.Context, k key) {
+	told, _, known := m.reports.Node(k.in(), k.node)
+	if !known || !told.Wanted || told.Elastic == "" {
+		return // it has just changed
+	}
+	s := set{k.namespace, k.cluster, told.Elastic}
+	t, trouble := m.template(s)
+	if trouble != nil || !m.begin(s) {
+		m.look(k)
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	p, err := m.api.CoreV1().Pods(k.namespace).Create(ctx, build(s, k.node, t), metav1.CreateOptions{})
+	now := time.Now()
+	switch {
+	case err == nil:
+		m.Made.Add(1)
+		m.log.Info("a pod is made, because Slurm wants the node", "namespace", k.namespace, "pod", k.node, "set", s.name)
+		m.made(s, k, p.UID, now)
+		m.look(k) // the watch may have told already
+	case apierrors.IsAlreadyExists(err):
+		m.clashed(s, k, now)
+	default:
+		m.refused(s, k, t, err, now)
+	}
+}
+
+// begin is false if another node tries whether a refused set takes pods.
+func (m *Maker) begin(s set) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	g := m.gates[s]
+	if g == nil {
+		return true
+	}
+	if g.probing {
+		return false
+	}
+	g.probing = true
+	return true
+}
+
+func (m *Maker) made(s set, k key, uid types.UID, now time.Time) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	open := m.gates[s] != nil
+	delete(m.gates, s)
+	mem := m.memory(k)
+	mem.made, mem.settled, mem.clashes = uid, now.Add(settle), 0
+	if open { // all others may try at once
+		go m.lookAll(k.in(), s.name)
+	}
+}
+
+// memory finds or makes a node's. The caller holds mu.
+func (m *Maker) memory(k key) *memory {
+	mem := m.nodes[k]
+	if mem == nil {
+		mem = &memory{}
+		m.nodes[k] = mem
+	}
+	return mem
+}
+
+// clashed: the name is taken, most likely by a pod of which the watch has not told yet.
+func (m *Maker) clashed(s set, k key, now time.Time) {
+	m.mu.Lock()
+	if g := m.gates[s]; g != nil {
+		g.probing = false
+	}
+	mem := m.memory(k)
+	mem.clashes++
+	pause := backoff.Grow(firstRefusal, mem.clashes-1, lastRefusal)
+	mem.settled = now.Add(pause)
+	m.mu.Unlock()
+	m.lookAt(k, now.Add(pause))
+}
+
+// refused: Kubernetes has not made a pod. What it says of one is true of all pods of the set, mostly.
+func (m *Maker) refused(s set, k key, t *corev1.PodTemplate, err error, now time.Time) {
+	trouble := &Trouble{Reason: failedCreate, Note: ofAll(err, k.node), Since: now}
+	_, answered := errors.AsType[*apierrors.StatusError](err)
+	silent := !answered || apierrors.IsTimeout(err) || apierrors.IsServerTimeout(err) || apierrors.IsTooManyRequests(err)
+	m.mu.Lock()
+	g := m.gates[s]
+	if g == nil {
+		g = &gate{}
+		m.gates[s] = g
+	}
+	if g.probing || now.After(g.until) { // else requests were under way together
+		g.until = now.Add(backoff.Grow(firstRefusal, g.tries, lastRefusal))
+		g.tries++
+	}
+	g.probing, g.trouble = false, trouble
+	if silent {
+		g.trouble = nil // nobody knows whether the pod is there
+	}
+	until := g.until
+	m.mu.Unlock()
+	if silent {
+		m.Failed.Add(1)
+		m.log.Warn("cannot make a pod", "namespace", k.namespace, "pod", k.node, slog.Any("error", err))
+	} else {
+		m.Refused.Add(1)
+		if m.tells.note(s, *trouble, func() corev1.ObjectReference { return m.subject(s, t) }) {
+			m.log.Warn("Kubernetes refuses the pods of an elastic set", "set", s.String(), slog.Any("error", err))
+		}
+	}
+	m.lookAt(k, until)
+}
+
+// ofAll is what Kubernetes says of a pod, without the pod's name.
+func ofAll(err error, name string) string {
+	text := err.Error()
+	if _, rest, has := strings.Cut(text, fmt.Sprintf("%q is ", name)); has {
+		return rest
+	}
+	return strings.ReplaceAll(text, fmt.Sprintf("%q", name), "of the set")
+}
+
+// delete ends a pod: its agent waits for what runs.
+func (m *Maker) delete(ctx context.Context, k key, uid types.UID) {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	err := m.api.CoreV1().Pods(k.namespace).Delete(ctx, k.node, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}})
+	now := time.Now()
+	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+		m.Failed.Add(1)
+		m.log.Warn("cannot delete a pod", "namespace", k.namespace, "pod", k.node, slog.Any("error", err))
+		m.lookAt(k, now.Add(firstRefusal))
+		return
+	}
+	m.mu.Lock()
+	mem := m.memory(k)
+	mem.deleted, mem.settled = uid, now.Add(settle)
+	m.mu.Unlock()
+	if err == nil {
+		m.Deleted.Add(1)
+		m.log.Info("a pod is deleted", "namespace", k.namespace, "pod", k.node, "uid", uid)
+	}
+	m.look(k)
+}

@@ -1,0 +1,51 @@
+package inject
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"log/slog"
+	"net"
+	"net/http"
+	"time"
+)
+
+// Limits of the webhook's port. The API server sends a request of some 10 kB at once, and waits for
+// the answer for timeoutSeconds of the webhook's configuration.
+const (
+	// Connections is how many there may be. Each may hold a review, so they bound the memory.
+	Connections = 128
+	headTime    = 10 * time.Second // with the handshake
+	reviewTime  = 10 * time.Second
+	answerTime  = 10 * time.Second
+	idleTime    = 2 * time.Minute
+	maxHead     = 16 << 10
+)
+
+// Serve answers on a listener until ctx ends, and lets requests that have come end then. The
+// listener bounds the connections.
+func Serve(ctx context.Context, l net.Listener, certificates *tls.Config, handler http.Handler, log *slog.Logger) error {
+	server := &http.Server{
+		Handler: handler, ReadHeaderTimeout: headTime, ReadTimeout: reviewTime, WriteTimeout: answerTime, IdleTimeout: idleTime, MaxHeaderBytes: maxHead,
+		// Strangers who do not finish a handshake would fill the log.
+		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),
+	}
+	ending, end := context.WithCancel(ctx)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		<-ending.Done()
+		over, cancel := context.WithTimeout(context.WithoutCancel(ctx), answerTime)
+		defer cancel()
+		if server.Shutdown(over) != nil {
+			_ = server.Close() // what is left has had its time
+		}
+	}()
+	err := server.Serve(tls.NewListener(l, certificates))
+	end()
+	<-ended
+	if errors.Is(err, http.ErrServerClosed) {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,379 @@
+//go:build e2e
+
+package elastic
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/prometheus/procfs"
+	"golang.org/x/sys/unix"
+
+	"github.com/slurmlet/slurmlet/e2e/native"
+)
+
+// failuresConf: a pod that finds no machine is given up 30 s before ResumeTimeout. 24.11 has a job that was requeued wait for as long
+// as its credential is valid.
+const failuresConf = `SlurmctldParameters=enable_configless
+AuthInfo=use_client_ids,cred_expire=10
+ResumeTimeout=50
+SchedulerParameters=sched_interval=3,bf_interval=3
+NodeSet=f Feature=f
+PartitionName=f Nodes=f SuspendTime=4
+`
+
+var failuresSets = map[string]string{
+	"f": `{"nodes":"f-[0-9]","cpuLimit":"1","memoryLimit":"364Mi","storageLimit":"1Gi","features":["f"]}`,
+	"h": `{"nodes":"h-[0-1]","cpuLimit":"1","memoryLimit":"364Mi","storageLimit":"1Gi","features":["f","h"]}`,
+	"i": `{"nodes":"i-[0-1]","cpuLimit":"1","memoryLimit":"364Mi","storageLimit":"1Gi","features":["f","i"]}`,
+}
+
+var failuresSteps = []step{
+	{"failures of single pods", (*world).single},
+	{"the maker of pods is away", (*world).away},
+	{"nothing is left", (*world).nothingLeft},
+}
+
+// ofOne are failures of one node each, which happen at the same time.
+var ofOne = []struct {
+	name string
+	play func(w *world, node string) error
+}{
+	{"a pod is lost, and its job is requeued", (*world).lost},
+	{"a pod is lost, and its job may not be requeued", (*world).lostForGood},
+	{"a pod is deleted", (*world).deleted},
+	{"slurmd dies", (*world).slurmdDies},
+	{"a job is cancelled while its node starts", (*world).cancelled},
+	{"a node is wanted again while its pod ends", (*world).wantedAgain},
+	{"a pod never starts", func(w *world, _ string) error { return w.neverStarts() }},
+	{"a pod cannot be made", func(w *world, _ string) error { return w.cannotBeMade() }},
+}
+
+func (w *world) single() error {
+	errs := make([]error, len(ofOne))
+	var all sync.WaitGroup
+	for i, one := range ofOne {
+		all.Go(func() {
+			began := time.Now()
+			if err := one.play(w, fmt.Sprintf("f-%d", i)); err != nil {
+				errs[i] = fmt.Errorf("%s (f-%d): %w", one.name, i, err)
+				return
+			}
+			fmt.Printf("%s, Slurm %s:     %s: %.2f s\n", w.settings.Story, w.settings.Version, one.name, time.Since(began).Seconds())
+		})
+	}
+	all.Wait()
+	return errors.Join(errs...)
+}
+
+// running submits a job that stays on a node.
+func (w *world) running(node string, args ...string) (id string, err error) {
+	if id, err = w.batch(append([]string{"-p", node[:1], "-w", node}, args...)...); err != nil {
+		return "", err
+	}
+	return id, w.untilJob(id, "RUNNING")
+}
+
+// uid is the UID of a node's pod; empty for none.
+func (w *world) uid(node string) string { return w.maker.UIDs()[node] }
+
+// successor waits for a pod of the same name, which is another.
+func (w *world) successor(node, of string) error {
+	return w.until(node+" has no other pod than "+of, func() bool { uid := w.uid(node); return uid != "" && uid != of })
+}
+
+// restarts is how often a job was requeued.
+func (w *world) restarts(id string) string {
+	out, err := w.slurm("scontrol", "--oneliner", "show", "job", id)
+	if err != nil {
+		return err.Error()
+	}
+	_, count, _ := strings.Cut(out, " Restarts=")
+	count, _, _ = strings.Cut(count, " ")
+	return count
+}
+
+func (w *world) cancel(id string) error {
+	_, err := w.slurm("scancel", id)
+	return err
+}
+
+// endsAlone: after the job's end, so does its node.
+func (w *world) endsAlone(id, node string) error {
+	if err := w.cancel(id); err != nil {
+		return err
+	}
+	if err := w.untilNodes(node+" does not wait for a job", off, node); err != nil {
+		return err
+	}
+	return w.until(node+" has a pod", func() bool { return w.uid(node) == "" })
+}
+
+// lost: the job is requeued, and runs again.
+func (w *world) lost(node string) error {
+	id, err := w.running(node)
+	if err != nil {
+		return err
+	}
+	uid := w.uid(node)
+	if err := w.pods.lose(node); err != nil {
+		return err
+	}
+	if err := w.until("job "+id+" is not requeued", func() bool { return w.restarts(id) == "1" }); err != nil {
+		return fmt.Errorf("%w: it is %s", err, w.job(id))
+	}
+	if err := w.successor(node, uid); err != nil {
+		return err
+	}
+	if err := w.untilJob(id, "RUNNING"); err != nil {
+		return err
+	}
+	return w.endsAlone(id, node)
+}
+
+// lostForGood: the job fails at once, and the next one has another pod.
+func (w *world) lostForGood(node string) error {
+	id, err := w.running(node, "--no-requeue")
+	if err != nil {
+		return err
+	}
+	if err := w.pods.lose(node); err != nil {
+		return err
+	}
+	if err := w.untilJob(id, "NODE_FAIL"); err != nil {
+		return err
+	}
+	if id, err = w.running(node); err != nil {
+		return err
+	}
+	return w.endsAlone(id, node)
+}
+
+// deleted: somebody deletes the pod, which ends in order: its job is requeued when the grace period is over.
+func (w *world) deleted(node string) error {
+	id, err := w.running(node)
+	if err != nil {
+		return err
+	}
+	uid := w.uid(node)
+	if err := w.pods.Delete(node, uid); err != nil {
+		return err
+	}
+	w.maker.Lost(node, uid)
+	if err := w.until("job "+id+" is not requeued", func() bool { return w.restarts(id) == "1" }); err != nil {
+		return fmt.Errorf("%w: it is %s", err, w.job(id))
+	}
+	if err := w.untilJob(id, "RUNNING"); err != nil {
+		return err
+	}
+	if w.uid(node) == uid {
+		return fmt.Errorf("job %s runs again in the pod that was deleted", id)
+	}
+	return w.endsAlone(id, node)
+}
+
+// slurmdDies: its agent starts another one, and the job goes on.
+func (w *world) slurmdDies(node string) error {
+	id, err := w.running(node)
+	if err != nil {
+		return err
+	}
+	uid := w.uid(node)
+	slurmd, err := within(w.pods.of(node), "slurmd")
+	if err != nil {
+		return err
+	}
+	if err := unix.Kill(slurmd, unix.SIGKILL); err != nil {
+		return err
+	}
+	n := w.pods.of(node)
+	if err := w.until("no other slurmd", func() bool {
+		next, err := within(n, "slurmd")
+		return err == nil && next != slurmd
+	}); err != nil {
+		return err
+	}
+	if err := w.untilNodes(node+" does not come back", up, node); err != nil {
+		return err
+	}
+	if state, count := w.job(id), w.restarts(id); state != "RUNNING" || count != "0" || w.uid(node) != uid {
+		return fmt.Errorf("job %s is %s after %s restarts, in pod %s after %s", id, state, count, w.uid(node), uid)
+	}
+	return w.endsAlone(id, node)
+}
+
+// within is the process of a name in a node's pod.
+func within(n *native.Node, name string) (int, error) {
+	if n == nil {
+		return 0, errors.New("there is no pod")
+	}
+	return process(n.PID(), name)
+}
+
+// process is the one of a name in the namespace of another.
+func process(beside int, name string) (int, error) {
+	space, err := os.Readlink(filepath.Join("/proc", strconv.Itoa(beside), "ns/pid"))
+	if err != nil {
+		return 0, err
+	}
+	all, err := procfs.AllProcs()
+	if err != nil {
+		return 0, err
+	}
+	for _, p := range all {
+		comm, err := p.Comm()
+		if err != nil || comm != name { // one that has ended has none
+			continue
+		}
+		if own, err := os.Readlink(filepath.Join("/proc", strconv.Itoa(p.PID), "ns/pid")); err == nil && own == space {
+			return p.PID, nil
+		}
+	}
+	return 0, fmt.Errorf("there is no %s beside process %d", name, beside)
+}
+
+// cancelled: the node starts for nobody, and ends again.
+func (w *world) cancelled(node string) error {
+	w.pods.hold(node)
+	id, err := w.batch("-p", "f", "-w", node)
+	if err != nil {
+		return err
+	}
+	if err := w.until(node+" has no pod", func() bool { return w.uid(node) != "" }); err != nil {
+		return err
+	}
+	if err := w.cancel(id); err != nil {
+		return err
+	}
+	if err := w.untilJob(id, "CANCELLED"); err != nil {
+		return err
+	}
+	w.pods.release(node)
+	return w.endsAlone(id, node)
+}
+
+// wantedAgain: the next pod waits until nothing is left of its namesake.
+func (w *world) wantedAgain(node string) error {
+	id, err := w.running(node)
+	if err != nil {
+		return err
+	}
+	uid := w.uid(node)
+	w.pods.linger(node)
+	if err := w.cancel(id); err != nil {
+		return err
+	}
+	if err := w.untilNodes(node+" does not power down", func(r record) bool { return r.is("POWERING_DOWN") }, node); err != nil {
+		return err
+	}
+	if id, err = w.batch("-p", "f", "-w", node); err != nil {
+		return err
+	}
+	if w.uid(node) != uid || w.job(id) != "PENDING" {
+		return fmt.Errorf("job %s is %s while pod %s ends; pod %s is there", id, w.job(id), uid, w.uid(node))
+	}
+	w.pods.letGo(node)
+	if err := w.successor(node, uid); err != nil {
+		return err
+	}
+	if err := w.untilJob(id, "RUNNING"); err != nil {
+		return err
+	}
+	return w.endsAlone(id, node)
+}
+
+// neverStarts: there is no machine until ResumeTimeout is over. The job goes to the other node of the set.
+func (w *world) neverStarts() error {
+	w.pods.hold("h-0")
+	w.controller.fails("h-0", "Unschedulable", "0/3 nodes are available: 3 Insufficient cpu.")
+	return w.other("h-0", "h-1", "Unschedulable")
+}
+
+// cannotBeMade: the job goes to the other node of the set.
+func (w *world) cannotBeMade() error {
+	w.pods.hold("i-0")
+	w.controller.fails("i-0", "ImagePullBackOff", "Back-off pulling image")
+	return w.other("i-0", "i-1", "ImagePullBackOff")
+}
+
+func (w *world) other(bad, good, why string) error {
+	id, err := w.batch("-p", "f", "-C", bad[:1])
+	if err != nil {
+		return err
+	}
+	if err := w.untilNodes(bad+" does not come down", func(r record) bool {
+		return r.is("DOWN") && strings.Contains(r.Reason, why)
+	}, bad); err != nil {
+		return err
+	}
+	if err := w.until(bad+" has a pod", func() bool { return w.uid(bad) == "" }); err != nil {
+		return err
+	}
+	if err := native.Within(150*time.Second, "job "+id+" does not run on "+good, func() bool { return w.job(id) == "RUNNING" }); err != nil {
+		return err
+	}
+	w.controller.fails(bad, "", "")
+	w.pods.release(bad)
+	if err := w.endsAlone(id, good); err != nil || os.Getenv("SLURMLET_E2E_FULL") == "" {
+		return err
+	}
+	return native.Within(2*limit, bad+" is not tried again", func() bool {
+		nodes, err := w.nodes()
+		return err == nil && off(nodes[bad])
+	})
+}
+
+// away: what Slurm wants meanwhile comes when the maker is back, and nothing ends but by it.
+func (w *world) away() error {
+	first, err := w.running("f-0")
+	if err != nil {
+		return err
+	}
+	w.maker.Away(true)
+	second, err := w.batch("-p", "f", "-w", "f-1")
+	if err != nil {
+		return err
+	}
+	if err := w.cancel(first); err != nil {
+		return err
+	}
+	if err := w.untilNodes("f-0 does not power down", func(r record) bool { return r.is("POWERING_DOWN") }, "f-0"); err != nil {
+		return err
+	}
+	if err := w.untilJob(second, "CONFIGURING"); err != nil {
+		return err
+	}
+	if w.uid("f-0") == "" || w.uid("f-1") != "" {
+		return fmt.Errorf("the maker is away, and there are pods %v", w.maker.UIDs())
+	}
+	w.maker.Away(false)
+	if err := w.untilJob(second, "RUNNING"); err != nil {
+		return err
+	}
+	return w.endsAlone(second, "f-1")
+}
+
+func (w *world) nothingLeft() error {
+	if err := w.untilPods(); err != nil {
+		return err
+	}
+	nodes, err := w.nodes()
+	if err != nil {
+		return err
+	}
+	for name, n := range nodes {
+		if waits := strings.HasSuffix(name, "-0") && name != "f-0" && n.is("DOWN"); (!off(n) || !n.is("CLOUD")) && !waits { // tried again after a minute
+			return fmt.Errorf("%s is %s: %s", name, strings.Join(n.State, "+"), n.Reason)
+		}
+	}
+	if len(nodes) != 14 {
+		return fmt.Errorf("there are %d records, not 14", len(nodes))
+	}
+	return nil
+}

@@ -1,0 +1,63 @@
+//go:build e2e
+
+// Package gone has pods go that cannot delete their node records themselves, in real clusters on this
+// machine's own kernel (e2e/native). The controller's side is a real internal/peers server, which the test
+// tells what Kubernetes would.
+package gone
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/slurmlet/slurmlet/e2e/native"
+	"github.com/slurmlet/slurmlet/e2e/sandbox/parts"
+)
+
+// settings are what those inside the namespaces are told by those outside.
+type settings struct{ Root, Slurmlet string }
+
+func TestMain(m *testing.M) {
+	native.Run(inside)
+	os.Exit(m.Run())
+}
+
+func TestGone(t *testing.T) {
+	slurmlet, err := native.FindSlurmlet("../../bin/slurmlet")
+	require.NoError(t, err)
+	for _, version := range parts.Versions() {
+		root, err := parts.Root(t.Context(), version, t.Logf)
+		require.NoError(t, err)
+		t.Run(version, func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+			defer cancel()
+			require.NoError(t, native.Enter(ctx, settings{root, slurmlet}))
+		})
+	}
+}
+
+func inside(s settings) (err error) {
+	w, err := newWorld(s)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			w.explain()
+		}
+		err = errors.Join(err, w.Close())
+	}()
+	for _, c := range cases {
+		began := time.Now()
+		if err := c.play(w); err != nil {
+			return fmt.Errorf("%s: %w", c.name, err)
+		}
+		fmt.Printf("%s: %.2f s\n", c.name, time.Since(began).Seconds())
+	}
+	return nil
+}

@@ -1,0 +1,178 @@
+//go:build e2e
+
+package monitoring
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/slurmlet/slurmlet/e2e/native"
+)
+
+const slurmConf = `SlurmctldParameters=enable_configless
+MaxNodeCount=16
+Licenses=solver:2
+NodeSet=cpu Feature=cpu
+PartitionName=cpu Nodes=cpu State=UP
+PartitionName=night Nodes=ALL State=DOWN
+PartitionName=short Nodes=ALL MaxTime=1 State=UP
+`
+
+// annotations are those of the nodes' pods, as the chart has them for the node set cpu.
+const annotations = "slurmlet.dev/features=\"cpu\"\n"
+
+// cluster is one in which there is something to tell of.
+type cluster struct {
+	*native.Cluster
+	volume *native.Volume
+	files  map[string][]byte
+	lock   sync.Mutex
+	log    []string
+}
+
+// The node that somebody drains, the one that Slurm would drain, and the one whose pod is deleted
+// under a job.
+const (
+	drained = 1
+	faulty  = 2
+	deleted = 3
+)
+
+func newCluster(s settings) (*cluster, error) {
+	made, err := native.NewCluster(native.Options{Lower: s.Root, Slurmlet: s.Slurmlet, Nodes: 4, SlurmConf: slurmConf})
+	if err != nil {
+		return nil, err
+	}
+	c := &cluster{Cluster: made}
+	podinfo := filepath.Join(c.Root, "etc/podinfo")
+	if err := errors.Join(os.Mkdir(podinfo, 0o755), os.WriteFile(filepath.Join(podinfo, "annotations"), []byte(annotations), 0o644)); err != nil {
+		return nil, err
+	}
+	if c.files, err = c.Sources(); err != nil {
+		return nil, err
+	}
+	if c.volume, err = c.NewVolume("/run/volume", c.files); err != nil {
+		return nil, err
+	}
+	return c, c.ControlBySlurmlet("/run/volume", c.hear, "SLURMLET_PREFLIGHT=parse", "SLURMLET_CLUSTER_INTERVAL=1s", "SLURMLET_METRICS_USERS=10")
+}
+
+func (c *cluster) hear(line string) {
+	c.lock.Lock()
+	defer c.lock.Unlock()
+	c.log = append(c.log, line)
+}
+
+// start has all nodes Ready.
+func (c *cluster) start() error {
+	for _, n := range c.Nodes {
+		if err := c.Start(n, "SLURMLET_GRACE_PERIOD=10m"); err != nil {
+			return err
+		}
+	}
+	for _, n := range c.Nodes {
+		if err := n.AwaitReady(time.Minute); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// populate: jobs that run and wait, a node that is drained, a reservation.
+func (c *cluster) populate() error {
+	for _, args := range [][]string{
+		sbatch("--nodelist="+c.Nodes[0].Name, "--licenses=solver:2"),
+		sbatch("--nodelist=" + c.Nodes[deleted].Name),
+		sbatch("--licenses=solver:1"),
+		sbatch("--hold"),
+		sbatch("--partition=night"),
+		sbatch("--partition=short", "--time=10"),
+		sbatch("--nodes=4"), // two of the four are going to be drained
+		{"/usr/bin/scontrol", "create", "reservation", "reservationname=r", "starttime=now+1day", "duration=60", "users=root", "nodes=" + c.Nodes[drained].Name},
+		{"/usr/bin/scontrol", "update", "nodename=" + c.Nodes[drained].Name, "state=drain", "reason=a disk fails"},
+		{"/usr/bin/scontrol", "update", "nodename=" + c.Nodes[faulty].Name, "state=drain", "reason=Kill task failed"},
+	} {
+		if err := c.run(args...); err != nil {
+			return err
+		}
+	}
+	return native.Within(native.Limit, "the jobs do not run", func() bool {
+		out, err := c.Command("/usr/bin/squeue", "--noheader", "--states=RUNNING").Output()
+		return err == nil && strings.Count(string(out), "\n") == 2
+	})
+}
+
+// sbatch submits a job that runs until the cluster ends.
+func sbatch(options ...string) []string {
+	return append([]string{"/usr/bin/sbatch", "--mem=10", "--output=/dev/null", "--wrap=sleep 1000"}, options...)
+}
+
+// edit puts a line before slurm.conf, and waits until the agent says what became of it.
+func (c *cluster) edit(line, outcome string) error {
+	c.lock.Lock()
+	before := len(c.log)
+	c.lock.Unlock()
+	files := maps.Clone(c.files)
+	files["slurm.conf"] = append([]byte(line+"\n"), files["slurm.conf"]...)
+	if _, err := c.volume.Swap(files); err != nil {
+		return err
+	}
+	return native.Within(native.Limit, "the agent does not say: "+outcome, func() bool {
+		c.lock.Lock()
+		defer c.lock.Unlock()
+		return strings.Contains(strings.Join(c.log[before:], "\n"), outcome)
+	})
+}
+
+// disturb: an edit that is taken and one that is refused, and a deleted pod that waits for its job.
+func (c *cluster) disturb() error {
+	err := c.edit("MailDomain=second", "the configuration is live")
+	if err == nil {
+		err = c.edit("KilWait=5", "the configuration is refused")
+	}
+	return errors.Join(err, c.Nodes[deleted].Terminate())
+}
+
+func (c *cluster) run(args ...string) error {
+	if out, err := c.Command(args[0], args[1:]...).CombinedOutput(); err != nil {
+		return fmt.Errorf("%s: %w: %s", strings.Join(args, " "), err, out)
+	}
+	return nil
+}
+
+func (c *cluster) explained(err error) error {
+	if err == nil {
+		return nil
+	}
+	c.lock.Lock()
+	defer c.lock.Unlock()
+	fmt.Println("slurmctld's agent:\n" + strings.Join(c.log[max(0, len(c.log)-20):], "\n"))
+	return err
+}
+
+func inside(s settings) error {
+	began := time.Now()
+	c, err := newCluster(s)
+	if err != nil {
+		return err
+	}
+	p, err := startPrometheus(s, c)
+	if err != nil {
+		return err
+	}
+	for _, act := range []func() error{c.start, c.populate, c.disturb, p.answersAll, p.alertsAreRight} {
+		if err = act(); err != nil {
+			break
+		}
+	}
+	if err == nil {
+		fmt.Printf("Slurm %s: it took %v\n", s.Version, time.Since(began).Round(time.Second))
+	}
+	return errors.Join(c.explained(err), c.Close())
+}

@@ -1,0 +1,77 @@
+//go:build e2e
+
+package monitoring
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/slurmlet/slurmlet/e2e/native"
+	"github.com/slurmlet/slurmlet/e2e/sandbox/parts"
+)
+
+// settings are what those inside the namespaces are told by those outside.
+type settings struct {
+	Version, Root, Slurmlet string
+	// Prometheus is the program, Rules the file of alerts.
+	Prometheus, Rules string
+	Dashboards        map[string]dashboardFile
+	Alerts            []rule
+	// Foreign are queries of others: dashboards and autoscalers.
+	Foreign []query
+	// Recorded are the expositions that the agents' own tests hold.
+	Recorded []string
+}
+
+func TestMain(m *testing.M) {
+	native.Run(inside)
+	os.Exit(m.Run())
+}
+
+// TestPrometheus: Debian's Prometheus scrapes the agents of a real cluster and has data for each
+// query of each dashboard and each alert.
+func TestPrometheus(t *testing.T) {
+	program, err := parts.Prometheus(t.Context(), t.Logf)
+	require.NoError(t, err)
+	slurmlet, err := native.FindSlurmlet("../../bin/slurmlet")
+	require.NoError(t, err)
+	s := settings{
+		Slurmlet: slurmlet, Prometheus: filepath.Join(program, "prometheus"),
+		Rules: absolute(t, filepath.Join(chart, "alerts.yaml")), Dashboards: dashboardFiles(t), Alerts: alerts(t), Foreign: slices.Concat(foreign(t), triggers(t)),
+	}
+	for _, pattern := range expositions {
+		paths, err := filepath.Glob(pattern)
+		require.NoError(t, err)
+		for _, path := range paths {
+			s.Recorded = append(s.Recorded, absolute(t, path))
+		}
+	}
+	versions := parts.Versions()
+	if os.Getenv("SLURMLET_E2E_FULL") == "" {
+		versions = versions[len(versions)-1:]
+	}
+	for _, version := range versions {
+		t.Run(version, func(t *testing.T) {
+			root, err := parts.Root(t.Context(), version, t.Logf)
+			require.NoError(t, err)
+			s := s
+			s.Version, s.Root = version, root
+			ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+			defer cancel()
+			require.NoError(t, native.Enter(ctx, s), "the cluster's own words are above")
+		})
+	}
+}
+
+func absolute(t *testing.T, path string) string {
+	t.Helper()
+	path, err := filepath.Abs(path)
+	require.NoError(t, err)
+	return path
+}

@@ -1,0 +1,147 @@
+package monitoring
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"go.yaml.in/yaml/v3"
+)
+
+const chart = "../../charts/slurm"
+
+// query is PromQL, and where it stands.
+type query struct{ Where, Expr string }
+
+// dashboardFile is what the tests read of a dashboard, as Grafana does.
+type dashboardFile struct {
+	Templating struct{ List []input }
+	Panels     []struct {
+		Title   string
+		Targets []struct{ Expr string }
+	}
+}
+
+// input is a variable of a dashboard.
+type input struct {
+	Name, Type, Definition string
+	IncludeAll             bool `json:"includeAll"`
+}
+
+func dashboardFiles(t *testing.T) map[string]dashboardFile {
+	t.Helper()
+	paths, err := filepath.Glob(filepath.Join(chart, "dashboards", "*.json"))
+	require.NoError(t, err)
+	require.NotEmpty(t, paths)
+	all := map[string]dashboardFile{}
+	for _, path := range paths {
+		text, err := os.ReadFile(path)
+		require.NoError(t, err)
+		var d dashboardFile
+		require.NoError(t, json.Unmarshal(text, &d), path)
+		all[strings.TrimSuffix(filepath.Base(path), ".json")] = d
+	}
+	return all
+}
+
+func (d dashboardFile) queries(name string) (all []query) {
+	for _, p := range d.Panels {
+		for _, target := range p.Targets {
+			all = append(all, query{name + ": " + p.Title, target.Expr})
+		}
+	}
+	return all
+}
+
+// foreign are what other people's dashboards and autoscalers ask for.
+func foreign(t *testing.T) (all []query) {
+	t.Helper()
+	text, err := os.ReadFile("testdata/slurm-exporter.txt")
+	require.NoError(t, err)
+	for line := range strings.Lines(string(text)) {
+		where, expr, found := strings.Cut(strings.TrimSpace(line), "\t")
+		require.Equal(t, !strings.HasPrefix(line, "#"), found, line)
+		if found {
+			all = append(all, query{where, expr})
+		}
+	}
+	return all
+}
+
+// triggers are what the autoscaling of a set of values asks for, as KEDA does.
+func triggers(t *testing.T) (all []query) {
+	t.Helper()
+	const path = "ci/autoscaling-values.yaml"
+	text, err := os.ReadFile(filepath.Join(chart, path))
+	require.NoError(t, err)
+	var values struct {
+		NodeSets map[string]struct {
+			Autoscaling struct {
+				Triggers []struct{ Metadata struct{ Query string } }
+			}
+		} `yaml:"nodeSets"`
+	}
+	require.NoError(t, yaml.Unmarshal(text, &values))
+	for set, s := range values.NodeSets {
+		for _, trigger := range s.Autoscaling.Triggers {
+			all = append(all, query{path + ": " + set, trigger.Metadata.Query})
+		}
+	}
+	require.NotEmpty(t, all)
+	return all
+}
+
+// rule is one of alerts.yaml.
+type rule struct {
+	Alert, Expr, For    string
+	Labels, Annotations map[string]string
+}
+
+type ruleFile struct {
+	Groups []struct {
+		Name  string
+		Rules []rule
+	}
+}
+
+func (f ruleFile) rules() (all []rule) {
+	for _, group := range f.Groups {
+		all = append(all, group.Rules...)
+	}
+	return all
+}
+
+func alerts(t *testing.T) []rule {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(chart, "alerts.yaml"))
+	require.NoError(t, err)
+	var f ruleFile
+	require.NoError(t, yaml.Unmarshal(text, &f))
+	require.NotEmpty(t, f.rules())
+	return f.rules()
+}
+
+// selector is a metric with its matchers, as they stand in a query.
+type selector struct{ name, matchers string }
+
+func (s selector) String() string { return s.name + s.matchers }
+
+// Every metric of ours begins with slurm; the labels that do are those of the pods.
+var selectors = regexp.MustCompile(`\b((?:slurm|up\b)[a-z0-9_]*)(\{[^}]*\})?`)
+
+func selectorsOf(expr string) (all []selector) {
+	for _, found := range selectors.FindAllStringSubmatchIndex(expr, -1) {
+		s := selector{name: expr[found[2]:found[3]]}
+		if found[4] >= 0 {
+			s.matchers = expr[found[4]:found[5]]
+		}
+		if !strings.HasPrefix(s.name, "slurmlet_dev_") {
+			all = append(all, s)
+		}
+	}
+	return all
+}

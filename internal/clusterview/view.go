@@ -1,0 +1,260 @@
+package clusterview
+
+import (
+	"slices"
+	"time"
+)
+
+// View is what slurmctld has told. Nobody changes a View after it was made.
+type View struct {
+	// Cluster is the cluster's name, Version Slurm's: "26.05.5".
+	Cluster, Version string
+	Nodes            []Node
+	Partitions       []Partition
+	// Jobs are those that squeue(1) knows: the jobs that have not ended, and those that ended less
+	// than MinJobAge (slurm.conf(5)) ago.
+	Jobs         Jobs
+	Reservations []Reservation
+	Licenses     []License
+	// Scheduler is nil as long as sdiag(1) has told nothing.
+	Scheduler *Scheduler
+	// Shares are nil where the cluster has no slurmdbd, and where nobody wants to know them.
+	Shares []Share
+	// Suspended are the nodes that suspended jobs hold: their records may be IDLE. Only a Collector that was
+	// told to ask for FamilySuspended knows them.
+	Suspended map[string]bool
+	// Readings has one Reading for each family that was asked for.
+	Readings map[Family]Reading
+}
+
+// Family is a part of a View that one question brings.
+type Family string
+
+// The families of a View.
+const (
+	FamilyNodes        Family = "nodes"
+	FamilyJobs         Family = "jobs"
+	FamilyPartitions   Family = "partitions"
+	FamilyReservations Family = "reservations"
+	FamilyLicenses     Family = "licenses"
+	FamilyScheduler    Family = "scheduler"
+	FamilyShares       Family = "shares"
+	FamilySuspended    Family = "suspended"
+)
+
+// Reading says how old a family is.
+type Reading struct {
+	// At is when slurmctld told the values that the View has; zero for never.
+	At time.Time
+	// Took is how long the last successful question took.
+	Took time.Duration
+	// Err is the fault of the last question. The values are older then.
+	Err error
+}
+
+// Up says whether slurmctld has answered the last question of each family that was asked for.
+func (v *View) Up() bool {
+	for _, r := range v.Readings {
+		if r.Err != nil || r.At.IsZero() {
+			return false
+		}
+	}
+	return len(v.Readings) > 0
+}
+
+// Node is a node record. Equal texts and lists share their memory, so nobody may change a list.
+type Node struct {
+	Name string
+	// State is the base state: IDLE, ALLOCATED, MIXED, DOWN, ERROR, FUTURE or UNKNOWN.
+	State string
+	// Flags are the rest of the state as Slurm's JSON names them: DRAIN, CLOUD, NOT_RESPONDING.
+	Flags                                []string
+	Partitions, Features, ActiveFeatures []string
+	// CPUsEffective is what is left of CPUs for jobs (CpuSpecList).
+	CPUs, CPUsEffective, CPUsAlloc int
+	// Memory and the rest are bytes. MemoryEffective is what is left of Memory for jobs
+	// (MemSpecLimit), and MemoryFree is what the node's kernel says is free, jobs or not; it is
+	// negative where slurmd has not told it.
+	Memory, MemoryEffective, MemoryAlloc, MemoryFree int64
+	// TmpDisk is in bytes.
+	TmpDisk int64
+	// Gres are all generic resources, in Slurm's words. GPUs are gres/gpu.
+	Gres               string
+	GPUs, GPUsAlloc    int
+	Reason, ReasonUser string
+	// A time that Slurm does not know is zero.
+	ReasonAt, BootAt, SlurmdStartAt, LastBusyAt Time
+	Weight                                      int
+	// Extra and Comment are texts that slurmd or an administrator has put there. Topology and
+	// Version are empty where Slurm does not tell them.
+	Extra, Comment, Topology, Version string
+}
+
+// Is says whether one of the flags is set.
+func (n *Node) Is(flags ...string) bool {
+	return slices.ContainsFunc(n.Flags, func(f string) bool { return slices.Contains(flags, f) })
+}
+
+// Partition is a partition.
+type Partition struct {
+	Name string
+	// State is UP, DOWN, DRAIN or INACTIVE.
+	State       string
+	Nodes, CPUs int
+	Default     bool
+}
+
+// Job is a job, a part of a heterogeneous job, a task of an array, or all tasks of an array that
+// wait.
+type Job struct {
+	// ArrayID is 0 for a job that is no array, and HetID for a job that is not heterogeneous.
+	ID, ArrayID, HetID int64
+	// ArrayTask is "7", or "8-20%4" of the tasks that wait.
+	ArrayTask string
+	// Tasks is how many tasks of an array this record stands for, and 1 of a job that is none.
+	Tasks                    int
+	Name, User, Account, QOS string
+	UID                      int
+	// Partitions are those that a pending job may start in, or the one that it was started in.
+	Partitions []string
+	// State is the base state, such as PENDING, RUNNING or COMPLETED.
+	State string
+	// Flags are the rest of the state: COMPLETING, CONFIGURING, REQUEUED.
+	Flags []string
+	// Reason is why the job waits, or how it ended.
+	Reason string
+	// Held: its priority is 0.
+	Held                         bool
+	Priority                     int64
+	Submit, Eligible, Start, End Time
+	// TimeLimit is 0 for none.
+	TimeLimit time.Duration
+	// Nodes is how many nodes the job has, or how many slurmctld thinks that it needs. MaxNodes is
+	// how many a pending job wants at most; squeue tells Nodes where the job does not say.
+	Nodes, MaxNodes, CPUs int
+	Memory                int64 // bytes
+	GPUs                  int
+	Restarts              int
+	// NodeList is a host list.
+	NodeList string
+	// Features is the job's constraint, and Licenses what it wants or has of them.
+	Features, Reservation, Licenses string
+}
+
+// Time is in seconds since 1970, as Slurm counts it; 0 for a time that is not known.
+type Time int64
+
+// IsZero says whether the time is not known.
+func (t Time) IsZero() bool { return t == 0 }
+
+// Time is the same as the standard library's.
+func (t Time) Time() time.Time {
+	if t == 0 {
+		return time.Time{}
+	}
+	return time.Unix(int64(t), 0)
+}
+
+// Reservation is a reservation.
+type Reservation struct {
+	Name string
+	// State is ACTIVE or INACTIVE.
+	State      string
+	Start, End Time
+	// Nodes and CPUs are how many it reserves.
+	Nodes, CPUs int
+	NodeList    string
+	Flags       []string
+}
+
+// License is a license.
+type License struct {
+	Name                        string
+	Total, Used, Free, Reserved int
+}
+
+// Share is one association: an account, or a user in an account (sshare(1)).
+type Share struct {
+	// User is empty for an account.
+	Account, User string
+	// Shares are 0 for those of the parent.
+	Shares int64
+	// FairShare is no number (NaN) for an account under Fair Tree.
+	NormShares, NormUsage, EffectiveUsage, FairShare float64
+	// RawUsage is in CPU seconds.
+	RawUsage float64
+}
+
+// Scheduler is what sdiag(1) tells. Counts begin anew with slurmctld, each midnight UTC, and with
+// "sdiag --reset", at Since.
+type Scheduler struct {
+	// At is when slurmctld told it, and Since when the counts began.
+	At, Since Time
+	// Threads is how many threads of slurmctld work on requests. Agents are those that send
+	// messages to nodes, with AgentThreads, and AgentQueue waits to be sent.
+	Threads, Agents, AgentThreads, AgentQueue int64
+	// DBDQueue waits to be sent to slurmdbd.
+	DBDQueue int64
+	// TimeLatency is how long 1,000 calls of gettimeofday(2) take.
+	TimeLatency time.Duration
+	Jobs        SchedulerJobs
+	Main        MainScheduler
+	Backfill    BackfillScheduler
+	// RPCs are counts by the type of message.
+	RPCs []RPC
+	// PendingRPCs wait for their turn in slurmctld.
+	PendingRPCs []RPC
+}
+
+// SchedulerJobs are sdiag's counts of jobs. Pending and Running are those at StatesAt.
+type SchedulerJobs struct {
+	Submitted, Started, Completed, Canceled, Failed int64
+	Pending, Running                                int64
+	StatesAt                                        Time
+}
+
+// MainScheduler is the main scheduler.
+type MainScheduler struct {
+	Cycles                                   int64
+	CycleLast, CycleMax, CycleMean, CycleSum time.Duration
+	CyclesPerMinute                          int64
+	DepthMean, DepthSum                      int64
+	QueueLength                              int64
+	Exits                                    MainExits
+}
+
+// MainExits are how often the main scheduler ended for each cause.
+type MainExits struct {
+	EndOfQueue, DefaultQueueDepth, Licenses, MaxJobStart, MaxRPCCount, MaxSchedTime int64
+}
+
+// BackfillScheduler is the backfill scheduler.
+type BackfillScheduler struct {
+	Active bool
+	// Jobs and HetJobs are those that backfill has started since slurmctld's start, and LastJobs
+	// since Since.
+	Jobs, LastJobs, HetJobs                      int64
+	Cycles                                       int64
+	CycleLast, CycleMax, CycleMean, CycleSum     time.Duration
+	LastCycleAt                                  Time
+	DepthLast, DepthLastTry                      int64
+	DepthMean, DepthMeanTry                      int64
+	DepthSum, DepthSumTry                        int64
+	QueueLength, QueueLengthMean, QueueLengthSum int64
+	TableSize, TableSizeMean, TableSizeSum       int64
+	Exits                                        BackfillExits
+}
+
+// BackfillExits are how often the backfill scheduler ended for each cause.
+type BackfillExits struct {
+	EndOfQueue, MaxJobStart, MaxJobTest, MaxTime, NodeSpaceSize, StateChanged int64
+}
+
+// RPC are requests of one type.
+type RPC struct {
+	// Name is a type of message, such as REQUEST_JOB_INFO.
+	Name  string
+	Count int64
+	// Sum is how long slurmctld has worked on them in all.
+	Sum time.Duration
+}

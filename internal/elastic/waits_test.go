@@ -1,0 +1,116 @@
+package elastic
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/slurmlet/slurmlet/slurmconf/hostlist"
+)
+
+func nodesOf(t *testing.T, text string) hostlist.Set {
+	t.Helper()
+	list, err := hostlist.Parse(text)
+	require.NoError(t, err)
+	return list.Set()
+}
+
+// TestWaits plays what happens at seconds of one time.
+func TestWaits(t *testing.T) {
+	zero := time.Unix(1_000_000, 0)
+	at := func(seconds float64) time.Time { return zero.Add(time.Duration(seconds * float64(time.Second))) }
+	for _, c := range []struct {
+		name string
+		play func(t *testing.T, w *Waits, add func(seconds float64, job, nodes string) (int, Outcome))
+	}{
+		{"nobody waits, nobody asks", func(t *testing.T, w *Waits, _ func(float64, string, string) (int, Outcome)) {
+			require.Zero(t, w.Due())
+		}},
+		{"one look serves all, and each job waits for all of its nodes", func(t *testing.T, w *Waits, add func(float64, string, string) (int, Outcome)) {
+			a, _ := add(1, "7", "n[1-2]")
+			b, _ := add(1, "8", "n2")
+			add(1, "9", "n3")
+			require.False(t, w.Due().After(at(1)))
+			require.Equal(t, "n[1-3]", w.Nodes().String())
+			require.Equal(t, map[int]Outcome{b: NodesUp}, w.Looked(nodesOf(t, "n2"), at(1), at(1.1)))
+			require.Equal(t, []string{"7", "9"}, w.Jobs())
+			require.Equal(t, "n[1,3]", w.Nodes().String())
+			require.Empty(t, w.Told(map[string]bool{"7": true, "9": true}, at(1.1)))
+			require.Equal(t, map[int]Outcome{a: NodesUp}, w.Looked(nodesOf(t, "n1"), at(2), at(2.1)))
+			require.Equal(t, 1, w.Len())
+		}},
+		{"nodes that the last look has found up after the job had them hold nobody", func(t *testing.T, w *Waits, add func(float64, string, string) (int, Outcome)) {
+			add(1, "7", "n[1-9]")
+			w.Looked(nodesOf(t, "n[1-8]"), at(5), at(5.1))
+			_, outcome := add(4, "8", "n[1-4]")
+			require.Equal(t, NodesUp, outcome)
+			_, outcome = add(4, "9", "n9")
+			require.Empty(t, outcome)
+		}},
+		{"a look that began before the job had its nodes tells nothing", func(t *testing.T, w *Waits, add func(float64, string, string) (int, Outcome)) {
+			number, outcome := add(3, "7", "n1")
+			require.Empty(t, outcome)
+			require.Empty(t, w.Looked(nodesOf(t, "n1"), at(2), at(4)))
+			require.Empty(t, w.Told(nil, at(2)), "nor does such a question for jobs")
+			require.Equal(t, map[int]Outcome{number: NodesUp}, w.Looked(nodesOf(t, "n1"), at(4), at(4.1)))
+		}},
+		{"a job that is not CONFIGURING any more", func(t *testing.T, w *Waits, add func(float64, string, string) (int, Outcome)) {
+			a, _ := add(1, "7", "n1")
+			add(1, "8", "n1")
+			w.Looked(hostlist.Set{}, at(1), at(1.1))
+			require.Equal(t, map[int]Outcome{a: NotConfiguring}, w.Told(map[string]bool{"8": true}, at(1.1)))
+			require.Equal(t, 1, w.Len())
+		}},
+		{"a slurmctld that does not answer for 20 s", func(t *testing.T, w *Waits, add func(float64, string, string) (int, Outcome)) {
+			number, _ := add(1, "7", "n1")
+			require.Empty(t, w.Failed(at(1), at(11)))
+			require.Equal(t, map[int]Outcome{number: CannotTell}, w.Failed(at(12), at(22)))
+			_, outcome := add(23, "8", "n1")
+			require.Empty(t, outcome)
+			require.Empty(t, w.Failed(at(23), at(23.1)), "the next job waits anew")
+		}},
+		{"an answer about nodes alone is none", func(t *testing.T, w *Waits, add func(float64, string, string) (int, Outcome)) {
+			number, _ := add(1, "7", "n1")
+			for s := 1.0; s < 21; s += 5 {
+				require.Empty(t, w.Looked(hostlist.Set{}, at(s), at(s+.1)))
+				require.Empty(t, w.Failed(at(s+.1), at(s+.2)))
+			}
+			w.Looked(hostlist.Set{}, at(22), at(22.1))
+			require.Equal(t, map[int]Outcome{number: CannotTell}, w.Failed(at(22.1), at(22.2)))
+		}},
+		{"the time for PrologSlurmctld ends the wait", func(t *testing.T, w *Waits, add func(float64, string, string) (int, Outcome)) {
+			number, _ := add(1, "7", "n1")
+			for i := range 20 {
+				w.Looked(hostlist.Set{}, at(230+float64(i)/10), at(230+float64(i)/10))
+			}
+			require.Equal(t, at(235.9), w.Due(), "the pause has grown to 4 s")
+			require.Empty(t, w.Overdue(at(240.9)))
+			require.Equal(t, map[int]Outcome{number: TimeOver}, w.Overdue(at(241)))
+			require.Zero(t, w.Due())
+		}},
+		{"news shorten the pause, and a dear look lengthens it", func(t *testing.T, w *Waits, add func(float64, string, string) (int, Outcome)) {
+			add(1, "7", "n1")
+			w.Looked(hostlist.Set{}, at(2), at(2))
+			require.Equal(t, at(2.5), w.Due())
+			w.Stir(at(2.1))
+			require.Equal(t, at(2.25), w.Due())
+			w.Looked(hostlist.Set{}, at(3), at(4))
+			require.Equal(t, at(14), w.Due(), "a look takes a tenth of the time at most")
+			w.Stir(at(4))
+			require.Equal(t, at(5), w.Due())
+		}},
+		{"a program that has gone waits no longer", func(t *testing.T, w *Waits, add func(float64, string, string) (int, Outcome)) {
+			number, _ := add(1, "7", "n1")
+			w.Drop(number)
+			require.Zero(t, w.Due())
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := &Waits{}
+			c.play(t, w, func(seconds float64, job, nodes string) (int, Outcome) {
+				return w.Add(Wait{Job: job, Nodes: nodesOf(t, nodes), Allocated: at(seconds), Until: at(seconds + 240)}, at(seconds))
+			})
+		})
+	}
+}

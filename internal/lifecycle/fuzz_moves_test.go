@@ -1,0 +1,269 @@
+package lifecycle
+
+import (
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/slurmlet/slurmlet/cgroup"
+	"github.com/slurmlet/slurmlet/internal/exitcode"
+	"github.com/slurmlet/slurmlet/internal/nodesize"
+	"github.com/slurmlet/slurmlet/internal/slurm"
+)
+
+// The moves of the fuzzer's world: what may happen next, in all its ways.
+
+func (w *world) changed(how byte) {
+	if len(w.changes) == 0 {
+		return
+	}
+	n := w.changes[0]
+	w.changes = w.changes[1:]
+	err := w.maybe(how)
+	if w.life.Activity == Deleting && how&3 == 3 {
+		err = slurm.ErrNoNode
+	}
+	w.feed(Done{n, err})
+}
+
+func (w *world) news(how byte) {
+	if how&1 == 0 || len(w.counts) == 0 {
+		lost := LostJobsFound{Number: w.life.question}
+		if how>>3 == 1 {
+			lost.Lost = []string{"3"}
+		}
+		w.feed([]Event{
+			StepsEnded{}, Troubled{}, FilesChanged{}, FilesChanged{Restart: true}, ControllerLost{}, lost, Outdated{}, MainHung{w.life.Main},
+		}[how>>1&7])
+		return
+	}
+	n := w.counts[0]
+	w.counts = w.counts[1:]
+	w.feed(StepsCounted{n, int(how >> 1 & 1)})
+}
+
+// goDown is SIGTERM, and what comes of it.
+func (w *world) goDown(how byte) {
+	switch {
+	case how == 0:
+		w.feed(Terminated{Signal: "SIGTERM", At: epoch})
+	case how < 8 && len(w.due) > 0:
+		w.nextDeadline()
+	case w.sessions:
+		w.sessions = false
+		w.feed(SessionsOver{})
+	}
+}
+
+func (w *world) fire(how byte) {
+	if len(w.timers) == 0 {
+		return
+	}
+	i := int(how) % len(w.timers)
+	n := w.timers[i]
+	w.timers = append(w.timers[:i:i], w.timers[i+1:]...)
+	w.feed(TimerFired{n})
+}
+
+// change edits or resizes the pod, back and forth; or somebody says when it is killed, or slurmctld's pod moves.
+func (w *world) change(how byte) {
+	switch how {
+	case 4, 5:
+		w.feed(DeadlineSet{At: epoch, Grace: time.Duration(how&1) * 10 * time.Second, Source: "slurmlet deadline"})
+		return
+	case 6:
+		w.feed(DeadlineSet{At: epoch, Deadline: epoch.Add(5 * time.Second), Source: "the controller"})
+		return
+	case 7:
+		w.feed(ControllerMoved{})
+		return
+	}
+	now := Measured{Allocation: nodesize.Allocation{Size: small}, At: epoch}
+	if how&1 != 0 {
+		now.Size.CPUs = 4 // as of the bigger record
+	}
+	if how&2 != 0 {
+		now.Traits.Weight = nodesize.Trait{Value: "5", Source: "annotations"}
+	}
+	if how&12 == 8 {
+		now.At = epoch.Add(time.Duration(how) * time.Second)
+		now.Grace.Deadline = cgroup.Bound[time.Time]{Value: now.At.Add(time.Duration(how&3) * 10 * time.Second), Source: "annotations"}
+	}
+	if how&12 == 12 {
+		now.Err = errors.New("no")
+	}
+	w.feed(now)
+}
+
+func (w *world) maybe(how byte) error {
+	if how&1 == 1 {
+		return errors.New("no")
+	}
+	return nil
+}
+
+func (w *world) answer(how byte) {
+	if len(w.asked) == 0 {
+		return
+	}
+	n := w.asked[0]
+	w.asked = w.asked[1:]
+	node := []*slurm.Node{
+		record(), nil, record(bigger), record(bigger, busy), record(bigger, ourDrain), record(bigger, anAdmins),
+		record(anAdmins), record(ourDrain), record(stale), record(tooSmall), record(busy, tooSmall), record(down),
+		record(noGPUs), record(foundGPUs), record(busy, notResponding),
+	}
+	if int(how) >= len(node) {
+		w.feed(Answered{Number: n, Err: errors.New("no")})
+		return
+	}
+	w.record = node[how]
+	if w.record != nil && n%2 == 0 {
+		w.record.SlurmdStart = slurm.Time{} // sinfo does not tell
+	}
+	w.doubtful = how&1 == 0 && n%3 == 0 && node[how] != nil && node[how].Is("MIXED")
+	w.feed(Answered{Number: n, Node: node[how], Steps: int(how & 1), Counted: how&1 == 0, Doubtful: w.doubtful})
+}
+
+// look answers what the agent asks on the way down, or before it deletes a record.
+func (w *world) look(how byte) {
+	if len(w.asked) == 0 {
+		return
+	}
+	w.tell([]Answered{
+		{Node: record(busy, ourDrain), Steps: 2, Jobs: jobs("RUNNING")},
+		{Node: record(busy, anAdmins), Steps: 1, Jobs: jobs("RUNNING")},
+		{Node: record(busy, ourDrain), Jobs: jobs("RUNNING"), Counted: true},
+		{Node: record(busy, ourDrain), Doubtful: true},
+		{Node: record(completing, ourDrain), Jobs: jobs("COMPLETING"), Counted: true},
+		{Node: record(suspended, ourDrain), Steps: 1, Jobs: jobs("SUSPENDED")},
+		{Node: record(suspended), Steps: 1, Jobs: jobs("SUSPENDED")},
+		{Node: record(ourDrain), Steps: 1},
+		{Node: record(down, ourDrain)},
+		{Node: record(down, ourDrain), Steps: 1},
+		{Node: record(reserved, ourDrain)},
+		{Err: slurm.ErrUnreachable, Late: true, Steps: 1},
+		{Steps: 1},
+		{Node: record(busy), Steps: 1, Jobs: jobs("RUNNING")},
+		{Node: record(busy, notResponding, ourDrain), Steps: 1, Jobs: jobs("RUNNING")},
+		{Err: slurm.ErrUnreachable},
+	}[how])
+}
+
+// answerElastic and lookElastic do so for a node that slurmctld starts and ends.
+func (w *world) answerElastic(how byte) {
+	if len(w.asked) == 0 {
+		return
+	}
+	w.tell([16]Answered{
+		{Node: record(cloud)},
+		{},
+		{Node: record(cloud, bigger)},
+		{Node: record(busy, cloud, bigger), Steps: 1},
+		{Node: record(cloud, bigger, ourDrain)},
+		{Node: record(cloud, bigger, anAdmins)},
+		{Node: record(cloud, anAdmins)},
+		{Node: record(cloud, ourDrain)},
+		{Node: record(cloud, stale)},
+		{Node: record(cloud, tooSmall)},
+		{Node: record(busy, cloud, tooSmall), Steps: 1},
+		{Node: record(cloud, stale, is("POWERING_UP"), notResponding)},
+		{Node: record()},
+		{Node: record(busy, cloud, ourDrain, is("POWER_DOWN")), Steps: 1},
+		{Node: record(busy, cloud, notResponding), Steps: 1},
+		{Err: errNo},
+	}[how])
+}
+
+func (w *world) lookElastic(how byte) {
+	if len(w.asked) == 0 {
+		return
+	}
+	w.tell([16]Answered{
+		{Node: record(busy, cloud, ourDrain, is("POWER_DOWN")), Steps: 2, Jobs: jobs("RUNNING")},
+		{Node: record(busy, cloud, anAdmins, is("POWER_DOWN")), Steps: 1, Jobs: jobs("RUNNING")},
+		{Node: record(busy, cloud, ourDrain, is("POWER_DOWN")), Jobs: jobs("RUNNING"), Counted: true},
+		{Node: record(busy, cloud, ourDrain, is("POWER_DOWN")), Doubtful: true},
+		{Node: record(completing, cloud, is("POWERING_DOWN")), Jobs: jobs("COMPLETING"), Counted: true},
+		{Node: record(suspended, cloud, ourDrain, is("POWER_DOWN")), Steps: 1, Jobs: jobs("SUSPENDED")},
+		{Node: record(suspended, cloud), Steps: 1, Jobs: jobs("SUSPENDED")},
+		{Node: record(cloud, is("POWERING_DOWN")), Steps: 1},
+		{Node: record(down, cloud, ourDrain)},
+		{Node: record(cloud, is("POWERED_DOWN"))},
+		{Node: record(cloud, is("POWERING_DOWN"))},
+		{Err: slurm.ErrUnreachable, Late: true, Steps: 1},
+		{Node: record(busy, cloud, is("POWERING_UP"), notResponding), Jobs: jobs("CONFIGURING")},
+		{Node: record(busy, cloud, is("POWER_DOWN")), Steps: 1, Jobs: jobs("RUNNING")},
+		{Node: record(busy, cloud, notResponding, ourDrain, is("POWER_DOWN")), Steps: 1, Jobs: jobs("RUNNING")},
+		{Err: slurm.ErrUnreachable},
+	}[how])
+}
+
+// tell answers the oldest question.
+func (w *world) tell(e Answered) {
+	e.Number = w.asked[0]
+	w.asked = w.asked[1:]
+	if e.Err == nil {
+		w.record, w.doubtful = e.Node, e.Doubtful
+	}
+	w.feed(e)
+}
+
+func jobs(state string) []slurm.Job { return []slurm.Job{{ID: 5, State: []string{state}}} }
+
+func (w *world) nextDeadline() {
+	s := slices.Min(w.due)
+	w.due = slices.Delete(w.due, slices.Index(w.due, s), slices.Index(w.due, s)+1)
+	w.feed(DeadlinePassed{s})
+}
+
+func (w *world) startEnds(how byte) {
+	if w.starts == 0 {
+		return
+	}
+	w.starts--
+	if how == 15 {
+		w.feed(MainFailed{errors.New("no")})
+		return
+	}
+	w.pids++
+	w.alive[w.pids] = true
+	w.feed(MainStarted{PID: w.pids, At: epoch})
+}
+
+// handOver makes the main process execute itself again.
+func (w *world) handOver() {
+	if !w.alive[w.life.Main] {
+		return
+	}
+	w.pids++
+	w.alive[w.pids] = true
+	old := w.life.Main
+	w.feed(MainChanged{PID: w.pids, At: epoch})
+	w.exit(old)
+}
+
+// die has one of the living daemons end.
+func (w *world) die(how byte) {
+	which := int(how)
+	for pid := range w.pids + 1 {
+		if w.alive[pid] && which == 0 {
+			w.exit(pid)
+			return
+		}
+		if w.alive[pid] {
+			which--
+		}
+	}
+}
+
+func (w *world) exit(pid int) {
+	if w.alive[pid] {
+		delete(w.alive, pid)
+		code := 1
+		if w.stopped {
+			code = exitcode.OK
+		}
+		w.feed(MainExited{PID: pid, Code: code})
+	}
+}

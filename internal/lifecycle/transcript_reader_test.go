@@ -1,0 +1,263 @@
+package lifecycle
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/slurmlet/slurmlet/internal/confset"
+	"github.com/slurmlet/slurmlet/internal/nodesize"
+	"github.com/slurmlet/slurmlet/internal/slurm"
+)
+
+// readLife reads the role and the fields of a first state.
+func readLife(text string) (State, error) {
+	role, rest, _ := strings.Cut(text, " ")
+	plan, is := lives[role]
+	if !is {
+		return State{}, fmt.Errorf("no such role: %s", role)
+	}
+	grace, l := 30*time.Second, New(plan, nodesize.Allocation{Size: small})
+	for key, value := range fieldsOf(rest) {
+		var err error
+		switch key {
+		case "grace":
+			grace, err = time.ParseDuration(value)
+		case "lead":
+			l.Signals = true
+			l.Lead, err = time.ParseDuration(value)
+		case "gres":
+			l.GresConf = value
+		case "held":
+			l.Unstartable = value
+		case "inherits":
+			l.Inherits = true
+		case "features":
+			l.Traits.Features = nodesize.Trait{Value: value, Source: "labels"}
+		case "good":
+			l.Good = readSet(value)
+		case "next":
+			var e Event
+			e, err = readEvent(l, "edit "+value)
+			next, _ := e.(Revision)
+			l.Next = &next
+		default:
+			err = fmt.Errorf("no such field of a life: %s", key)
+		}
+		if err != nil {
+			return State{}, err
+		}
+	}
+	l.Deadlines = NewDeadlines(grace, l.Lead)
+	return l, nil
+}
+
+// openNumber is the number that an event without one has.
+func openNumber(l State, e Event) int {
+	switch e.(type) {
+	case TimerFired:
+		return l.timer
+	case ReloadTimerFired:
+		return l.clock
+	case Checked, LaunchesOver, PlaceEnded, ReconfigureEnded, NodesAsked:
+		return l.put
+	}
+	return l.question
+}
+
+// readEvent reads a line as an event that comes to a state.
+func readEvent(l State, line string) (Event, error) {
+	word, rest, _ := strings.Cut(strings.TrimSpace(line), " ")
+	for _, m := range eventWords {
+		if m.word != word {
+			continue
+		}
+		e := reflect.New(reflect.TypeOf(m.usual)).Elem()
+		e.Set(reflect.ValueOf(m.usual))
+		if n := e.FieldByName("Number"); n.IsValid() {
+			n.SetInt(int64(openNumber(l, m.usual)))
+		}
+		for key, value := range fieldsOf(rest) {
+			if err := readField(e, key, value); err != nil {
+				return nil, fmt.Errorf("%s: %w", strings.TrimSpace(line), err)
+			}
+		}
+		return e.Interface(), nil
+	}
+	return nil, fmt.Errorf("no such event: %s", word)
+}
+
+// fieldsOf gives the words of a line: key=value, key="a value", or key alone.
+func fieldsOf(text string) func(yield func(key, value string) bool) {
+	return func(yield func(key, value string) bool) {
+		for text = strings.TrimLeft(text, " "); text != "" && text[0] != '#' || numbered(text); text = strings.TrimLeft(text, " ") {
+			end := strings.IndexAny(text, " =")
+			if end < 0 || text[end] == ' ' {
+				word, rest, _ := strings.Cut(text, " ")
+				if !yield(word, "") {
+					return
+				}
+				text = rest
+				continue
+			}
+			key, value := text[:end], text[end+1:]
+			if quoted, err := strconv.QuotedPrefix(value); err == nil {
+				text = value[len(quoted):]
+				value, _ = strconv.Unquote(quoted)
+			} else {
+				value, text, _ = strings.Cut(value, " ")
+			}
+			if !yield(key, value) {
+				return
+			}
+		}
+	}
+}
+
+// numbered says whether a text begins with a number as in #4, and not with a comment.
+func numbered(text string) bool {
+	return len(text) > 1 && text[0] == '#' && unicode.IsDigit(rune(text[1]))
+}
+
+func readField(e reflect.Value, key, value string) error {
+	if numbered(key) {
+		n, err := strconv.Atoi(key[1:])
+		e.FieldByName("Number").SetInt(int64(n))
+		return err
+	}
+	switch at := e.Addr().Interface().(type) {
+	case *Answered:
+		if is, err := readRecord(at, key, value); is || err != nil {
+			return err
+		}
+	case *Measured:
+		if is, err := readAllocation(&at.Allocation, key, value); is || err != nil {
+			return err
+		}
+	}
+	f := e.FieldByNameFunc(func(name string) bool { return cmp.Or(fieldNames[name], strings.ToLower(name)) == key })
+	if !f.IsValid() {
+		return fmt.Errorf("no such field: %s", key)
+	}
+	var read any
+	var err error
+	switch f.Interface().(type) {
+	case bool:
+		read = true
+	case int:
+		read, err = strconv.Atoi(value)
+	case string:
+		read = value
+	case []string:
+		read = strings.Split(value, ",")
+	case time.Duration:
+		read, err = time.ParseDuration(value)
+	case time.Time:
+		read, err = readTime(value)
+	case Stage:
+		i := slices.Index(stageWords[:], value)
+		if i < 0 {
+			err = fmt.Errorf("no such stage: %s", value)
+		}
+		read = Stage(i)
+	case *confset.Set:
+		read = readSet(value)
+	case []slurm.Job:
+		state, id, _ := strings.Cut(value, "/")
+		n, bad := strconv.ParseInt(cmp.Or(id, "5"), 10, 64)
+		read, err = []slurm.Job{{ID: n, State: strings.Split(state, "+")}}, bad
+	default: // an error
+		read = readError(value)
+	}
+	if err == nil {
+		f.Set(reflect.ValueOf(read))
+	}
+	return err
+}
+
+func readTime(value string) (time.Time, error) {
+	d, err := time.ParseDuration(value)
+	return epoch.Add(d), err
+}
+
+// readSet reads hash/key.
+func readSet(value string) *confset.Set {
+	hash, key, _ := strings.Cut(value, "/")
+	return &confset.Set{Hash: hash, KeyHash: key}
+}
+
+// readError reads an error that Step knows by its kind, or any other.
+func readError(value string) error {
+	for _, known := range []error{slurm.ErrBusy, slurm.ErrNoNode, slurm.ErrUnreachable} {
+		if value == known.Error() {
+			return known
+		}
+	}
+	if why, is := strings.CutPrefix(value, "jobs: "); is {
+		return InUse{why}
+	}
+	if why, is := strings.CutPrefix(value, "pod: "); is {
+		return nodesize.PodInfoError{Err: errors.New(why)}
+	}
+	return errors.New(value)
+}
+
+func readRecord(e *Answered, key, value string) (is bool, err error) {
+	if key == "record" {
+		state := strings.Split(value, "+")
+		e.Node = record(func(n *slurm.Node) { n.State = slices.Insert(state, 1, "DYNAMIC_NORM") })
+		return true, nil
+	}
+	if key == "no-record" {
+		return true, nil
+	}
+	if e.Node == nil {
+		return false, nil
+	}
+	switch key {
+	case "cpus":
+		e.Node.CPUs, err = strconv.Atoi(value)
+		e.Node.EffectiveCPUs = e.Node.CPUs
+	case "reason":
+		e.Node.Reason = value
+	case "weight":
+		e.Node.Weight, err = strconv.ParseInt(value, 10, 64)
+	case "features":
+		e.Node.Features = strings.Split(value, ",")
+	case "suspended":
+		e.Node.Suspended = strings.Split(value, ",")
+	case "slurmd":
+		if value == "unknown" {
+			e.Node.SlurmdStart = slurm.Time{}
+			break
+		}
+		e.Node.SlurmdStart.Time, err = readTime(value)
+		e.Node.SlurmdStart.Time = e.Node.SlurmdStart.Truncate(time.Second)
+	default:
+		return false, nil
+	}
+	return true, err
+}
+
+func readAllocation(a *nodesize.Allocation, key, value string) (is bool, err error) {
+	switch key {
+	case "cpus":
+		a.Size.CPUs, err = strconv.Atoi(value)
+	case "memory":
+		a.Size.RealMemory, err = strconv.ParseInt(value, 10, 64)
+	case "weight":
+		a.Traits.Weight = nodesize.Trait{Value: value, Source: "annotations"}
+	case "deadline":
+		a.Grace.Deadline.Source = "annotations"
+		a.Grace.Deadline.Value, err = readTime(value)
+	default:
+		return false, nil
+	}
+	return true, err
+}

@@ -1,0 +1,65 @@
+package lifecycle
+
+import "github.com/slurmlet/slurmlet/internal/nodesize"
+
+// lives are the roles, by what the agent does for them.
+var lives = map[string]Plan{
+	"node":      {Registers: true, Restarts: true, Announces: true, Reaches: true},
+	"elastic":   {Registers: true, Restarts: true, Announces: true, Reaches: true, Elastic: true},
+	"slurmctld": {Announces: true, Reloads: true},
+	"plain":     {Announces: true}, // a daemon whose end is the container's
+	"login":     {Restarts: true, Announces: true, Reaches: true, Hosts: true},
+	"slurmdbd":  {Restarts: true, Reaches: true},
+	"sackd":     {Restarts: true, Announces: true},
+}
+
+// eventWords are the words for events, with the fields as they usually are.
+var eventWords = []struct {
+	word  string
+	usual Event
+}{
+	{"begin", Begun{}},
+	{"start", MainStarted{At: epoch}},
+	{"start-fails", MainFailed{}},
+	{"ready", MainReady{}},
+	{"handover", MainChanged{At: epoch}},
+	{"exit", MainExited{}},
+	{"hang", MainHung{}},
+	{"answer", Answered{}},
+	{"done", Done{}},
+	{"measure", Measured{Allocation: nodesize.Allocation{Size: small}, At: epoch}},
+	{"order", DeadlineSet{At: epoch, Source: "slurmlet deadline"}},
+	{"step-ends", StepsEnded{}},
+	{"count", StepsCounted{}},
+	{"timer", TimerFired{}},
+	{"SIGTERM", Terminated{Signal: "SIGTERM", At: epoch}},
+	{"SIGINT", Terminated{Signal: "SIGINT", At: epoch}},
+	{"SIGHUP", HungUp{}},
+	{"complain", Troubled{}},
+	{"slurmctld-moved", ControllerMoved{}},
+	{"files", FilesChanged{}},
+	{"sessions-over", SessionsOver{}},
+	{"deadline", DeadlinePassed{}},
+	{"edit", Revision{At: epoch}},
+	{"checked", Checked{Staged: "staged"}},
+	{"launched", LaunchesOver{}},
+	{"placed", PlaceEnded{}},
+	{"reconfigured", ReconfigureEnded{}},
+	{"nodes", NodesAsked{}},
+	{"reload-timer", ReloadTimerFired{}},
+	{"outdated", Outdated{}},
+	{"slurmctld-lost", ControllerLost{}},
+	{"lost-jobs", LostJobsFound{}},
+}
+
+var verbWords = [...]string{
+	DeleteNode: "delete", DeleteAgain: "delete-again", DrainNode: "drain", ResumeNode: "resume", UpdateNode: "update",
+	FailNode: "fail", PowerDownNode: "power-down", PowerOffNode: "power-off", RequeueJobs: "requeue", EndStaleJobs: "end-stale-jobs", StartSackd: "start-sackd",
+}
+
+var stageWords = [...]string{
+	toWait: "wait", toSignal: "signal", toRequeue: "requeue", toKill: "kill", toFail: "fail", toLeave: "leave", toStop: "stop",
+}
+
+// fieldNames are those that are not simply the field's name in small letters.
+var fieldNames = map[string]string{"Err": "error"}

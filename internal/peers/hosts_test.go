@@ -1,0 +1,467 @@
+package peers
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/netip"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+)
+
+// kubelets is what the kubelet writes into a pod's hosts file.
+const kubelets = "# Kubernetes-managed hosts file.\n127.0.0.1\tlocalhost\n::1\tlocalhost ip6-localhost\n10.0.0.99\tnode-99\n"
+
+func addrs(texts ...string) (all []netip.Addr) {
+	for _, text := range texts {
+		all = append(all, netip.MustParseAddr(text))
+	}
+	return all
+}
+
+func hostsFile(t testing.TB, text string) string {
+	path := filepath.Join(t.TempDir(), "hosts")
+	require.NoError(t, os.WriteFile(path, []byte(text), 0o644))
+	return path
+}
+
+func content(t testing.TB, path string) string {
+	text, err := os.ReadFile(path)
+	require.NoError(t, err)
+	return string(text)
+}
+
+// names are the names of Hosts' own lines.
+func names(t testing.TB, path string) map[string][]string {
+	all := map[string][]string{}
+	for line := range strings.Lines(content(t, path)) {
+		if addr, names, ok := parseHosts([]byte(line)); ok && len(names) == 1 && strings.HasSuffix(line, mark+"\n") {
+			all[names[0]] = append(all[names[0]], addr.String())
+		}
+	}
+	return all
+}
+
+func TestHosts(t *testing.T) {
+	type sets []map[string][]netip.Addr
+	for name, tt := range map[string]struct {
+		before string
+		sets   sets
+		want   map[string][]string
+		taken  []string
+	}{
+		"IPv4":       {kubelets, sets{{"a": addrs("10.0.0.1"), "b": addrs("10.0.0.2")}}, map[string][]string{"a": {"10.0.0.1"}, "b": {"10.0.0.2"}}, nil},
+		"IPv6":       {kubelets, sets{{"a": addrs("fd00::1")}}, map[string][]string{"a": {"fd00::1"}}, nil},
+		"dual stack": {kubelets, sets{{"a": addrs("10.0.0.1", "fd00::1")}}, map[string][]string{"a": {"10.0.0.1", "fd00::1"}}, nil},
+		"a name moves": {
+			kubelets,
+			sets{{"a": addrs("10.0.0.1", "fd00::1")}, {"a": addrs("10.0.0.2", "fd00::1")}},
+			map[string][]string{"a": {"fd00::1", "10.0.0.2"}},
+			nil,
+		},
+		"a name goes, and comes again": {
+			kubelets,
+			sets{{"a": addrs("10.0.0.1"), "b": addrs("10.0.0.2")}, {"a": nil}, {"a": addrs("10.0.0.1")}},
+			map[string][]string{"a": {"10.0.0.1"}, "b": {"10.0.0.2"}},
+			nil,
+		},
+		"another line has the name": {
+			kubelets,
+			sets{{"Node-99": addrs("10.0.0.1"), "localhost": addrs("10.0.0.2"), "ip6-localhost": addrs("10.0.0.3")}},
+			map[string][]string{},
+			[]string{"Node-99", "ip6-localhost"},
+		},
+		"another line says the same":    {kubelets, sets{{"node-99": addrs("10.0.0.99", "fd00::99")}}, map[string][]string{}, nil},
+		"a file without its last end":   {"127.0.0.1 localhost", sets{{"a": addrs("10.0.0.1")}}, map[string][]string{"a": {"10.0.0.1"}}, nil},
+		"an empty file":                 {"", sets{{"a": addrs("10.0.0.1")}}, map[string][]string{"a": {"10.0.0.1"}}, nil},
+		"what is no name or no address": {"", sets{{"a b": addrs("10.0.0.1"), "1.2.3.4": addrs("10.0.0.1"), "b": addrs("0.0.0.0", "fe80::1%eth0", "224.0.0.1")}}, map[string][]string{}, nil},
+		"lines of an earlier agent": {
+			kubelets + title + string(lineOf(netip.MustParseAddr("10.0.0.1"), "a")) + string(lineOf(netip.MustParseAddr("10.0.0.2"), "b")) + string(lineOf(netip.MustParseAddr("10.0.0.2"), "b")),
+			sets{{"b": addrs("10.0.0.2")}},
+			map[string][]string{"b": {"10.0.0.2"}},
+			nil,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := hostsFile(t, tt.before)
+			h := NewHosts(path)
+			for _, set := range tt.sets {
+				require.NoError(t, h.Set(set))
+			}
+			assert.Equal(t, tt.want, names(t, path))
+			assert.Equal(t, tt.taken, h.Taken())
+			foreign, _, _ := strings.Cut(tt.before, title)
+			assert.True(t, strings.HasPrefix(content(t, path), foreign), "other lines stay as they are")
+			checkBlocks(t, path, len(foreign))
+		})
+	}
+}
+
+// checkBlocks: no line of Hosts' own lies where C libraries cut their reads.
+func checkBlocks(t testing.TB, path string, from int) {
+	offset := 0
+	for line := range strings.Lines(content(t, path)) {
+		if offset >= from && strings.HasSuffix(line, mark+"\n") {
+			require.Equal(t, offset/block, (offset+len(line)-1)/block, "%d: %s", offset, line)
+		}
+		offset += len(line)
+	}
+}
+
+// TestHostsReuse: the file does not grow with the changes, and a place is left alone for a while.
+func TestHostsReuse(t *testing.T) {
+	path := hostsFile(t, kubelets)
+	h := NewHosts(path)
+	now, due := time.Now(), []func(){}
+	h.now, h.later = func() time.Time { return now }, func(_ time.Duration, f func()) { due = append(due, f) }
+	size := func() int { return len(content(t, path)) }
+	set := func(addr string, names ...string) {
+		change := map[string][]netip.Addr{}
+		for _, name := range names {
+			change[name] = nil
+			if addr != "" {
+				change[name] = addrs(addr)
+			}
+		}
+		require.NoError(t, h.Set(change))
+	}
+	set("10.0.0.1", "a", "b")
+	set("", "a")
+	before := size()
+	set("10.0.0.2", "c")
+	assert.Greater(t, size(), before, "a's place is left alone")
+	before, now = size(), now.Add(quarantine+time.Second)
+	set("10.0.0.3", "d")
+	assert.Equal(t, before, size(), "d has a's place")
+
+	lingered := 0
+	for i := range 3000 {
+		now = now.Add(quarantine + time.Second)
+		address := fmt.Sprintf("10.1.%d.%d", i/250, i%250)
+		set(address, "b")
+		there := names(t, path)["b"]
+		require.Equal(t, address, there[0])
+		if len(there) == 1 {
+			continue
+		}
+		lingered++ // the new line stands above the old one
+		now = now.Add(quarantine + time.Second)
+		for _, f := range due {
+			f()
+		}
+		require.Len(t, names(t, path)["b"], 1)
+	}
+	assert.Positive(t, lingered)
+	assert.Less(t, size(), 2*leastFreed)
+}
+
+// TestHostsOthers: the kubelet writes the file anew, somebody appends a line, and somebody replaces it.
+func TestHostsOthers(t *testing.T) {
+	path := hostsFile(t, kubelets)
+	h := NewHosts(path)
+	set := map[string][]netip.Addr{}
+	for i := range 100 {
+		set[fmt.Sprintf("n%d", i)] = addrs(fmt.Sprintf("10.0.0.%d", i))
+	}
+	require.NoError(t, h.Set(set))
+
+	anew := strings.Replace(kubelets, "10.0.0.99", "10.0.0.98", 1)
+	require.NoError(t, os.WriteFile(path, []byte(anew), 0o644))
+	require.NoError(t, h.Mend())
+	assert.Len(t, names(t, path), 100)
+	assert.True(t, strings.HasPrefix(content(t, path), anew))
+
+	f, err := os.OpenFile(path, os.O_APPEND|os.O_WRONLY, 0)
+	require.NoError(t, err)
+	_, err = f.WriteString("10.9.9.9 n5 other\n")
+	require.NoError(t, err)
+	require.NoError(t, f.Close())
+	require.NoError(t, h.Set(map[string][]netip.Addr{"z": addrs("10.0.0.250")}))
+	assert.Len(t, names(t, path), 100)
+	assert.NotContains(t, names(t, path), "n5", "it is somebody else's now")
+	assert.Equal(t, []string{"n5"}, h.Taken())
+	assert.Contains(t, content(t, path), "\n10.9.9.9 n5 other\n")
+
+	require.NoError(t, os.Remove(path))
+	require.NoError(t, os.WriteFile(path, []byte(kubelets), 0o644))
+	require.NoError(t, h.Mend())
+	assert.Len(t, names(t, path), 101)
+	assert.Empty(t, h.Taken())
+}
+
+// TestHostsRewritten: the kubelet writes the file anew again and again while names change.
+func TestHostsRewritten(t *testing.T) {
+	path := hostsFile(t, kubelets)
+	h := NewHosts(path)
+	done := make(chan struct{})
+	var kubelet sync.WaitGroup
+	kubelet.Go(func() {
+		for {
+			select {
+			case <-done:
+				return
+			default:
+				if err := os.WriteFile(path, []byte(kubelets), 0o644); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		}
+	})
+	for n := range 3000 {
+		err := h.Set(map[string][]netip.Addr{fmt.Sprintf("n%d", n%100): addrs(fmt.Sprintf("10.1.%d.%d", n>>8, n&255))})
+		if err != nil {
+			require.ErrorIs(t, err, errMoved)
+		}
+	}
+	close(done)
+	kubelet.Wait()
+	require.NoError(t, h.Mend())
+	assert.Len(t, names(t, path), 100)
+	for name, there := range names(t, path) {
+		require.Len(t, there, 1, name)
+	}
+	assert.True(t, strings.HasPrefix(content(t, path), kubelets))
+}
+
+// TestHostsReadOnly: the error says so, and later calls write what earlier ones could not.
+func TestHostsReadOnly(t *testing.T) {
+	path := hostsFile(t, kubelets)
+	aside := path + ".aside"
+	require.NoError(t, os.Rename(path, aside))
+	h := NewHosts(path)
+	require.ErrorIs(t, h.Set(map[string][]netip.Addr{"a": addrs("10.0.0.1")}), os.ErrNotExist)
+	require.NoError(t, os.Rename(aside, path))
+	require.NoError(t, h.Mend())
+	assert.Len(t, names(t, path), 1)
+
+	if os.Geteuid() != 0 {
+		return
+	}
+	require.NoError(t, unix.Mount(path, path, "", unix.MS_BIND, ""))
+	defer func() { require.NoError(t, unix.Unmount(path, 0)) }()
+	require.NoError(t, unix.Mount("", path, "", unix.MS_REMOUNT|unix.MS_BIND|unix.MS_RDONLY, ""))
+	require.ErrorIs(t, h.Set(map[string][]netip.Addr{"b": addrs("10.0.0.2")}), unix.EROFS)
+	require.NoError(t, unix.Mount("", path, "", unix.MS_REMOUNT|unix.MS_BIND, ""))
+	require.NoError(t, h.Mend())
+	assert.Len(t, names(t, path), 2)
+}
+
+// TestHostsReaders has eight readers look at the file in a loop during 10,000 changes. None sees a torn line,
+// or misses a peer that lives.
+func TestHostsReaders(t *testing.T) {
+	const steady, moving, changes = 60, 60, 10_000
+	path := hostsFile(t, kubelets)
+	h := NewHosts(path)
+	address := func(i, n int) netip.Addr { return netip.AddrFrom4([4]byte{10, byte(i), byte(n >> 8), byte(n)}) }
+	set := map[string][]netip.Addr{}
+	for i := range steady {
+		set[fmt.Sprintf("steady-%d", i)] = append(addrs(fmt.Sprintf("fd00::%d", i+1)), address(i, 1))
+	}
+	for i := range moving {
+		set[fmt.Sprintf("moving-%d", i)] = []netip.Addr{address(i, 0)}
+	}
+	require.NoError(t, h.Set(set))
+
+	done := make(chan struct{})
+	var readers sync.WaitGroup
+	var reads [8]atomic.Int64
+	for n := range 8 {
+		readers.Go(func() {
+			for {
+				select {
+				case <-done:
+					return
+				default:
+				}
+				if err := look(path, []int{1024, 4096, 64 << 10}[n%3], steady, moving); err != nil {
+					t.Error(err)
+					return
+				}
+				reads[n].Add(1)
+			}
+		})
+	}
+	passed := time.Now()
+	h.now, h.later = func() time.Time { return passed }, func(time.Duration, func()) {}
+	for n := range changes {
+		if n%500 == 0 && !t.Failed() { // places serve again once nobody reads what they were
+			var began [8]int64
+			for i := range reads {
+				began[i] = reads[i].Load()
+			}
+			for i := range reads {
+				require.Eventually(t, func() bool { return t.Failed() || reads[i].Load() > began[i]+1 }, time.Minute, time.Millisecond)
+			}
+			passed = passed.Add(quarantine + time.Second)
+		}
+		i := rand.IntN(moving)
+		change := map[string][]netip.Addr{fmt.Sprintf("moving-%d", i): {address(i, n)}}
+		switch n % 3 {
+		case 0:
+			change[fmt.Sprintf("fleeting-%d", n%20)] = addrs("10.200.0.1")
+		case 1:
+			change[fmt.Sprintf("fleeting-%d", n%20)] = nil
+		}
+		require.NoError(t, h.Set(change))
+	}
+	close(done)
+	readers.Wait()
+	total := int64(0)
+	for i := range reads {
+		total += reads[i].Load()
+	}
+	t.Logf("%d reads, a file of %d bytes", total, len(content(t, path)))
+	checkBlocks(t, path, len(kubelets))
+}
+
+// look reads the file as a resolver with a buffer of that size does.
+func look(path string, size, steady, moving int) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	seen := map[string]int{}
+	// Reads begin at multiples of the size, as those of stdio do.
+	lines := bufio.NewReaderSize(chunks{f, size}, 128<<10)
+	for {
+		line, err := lines.ReadSlice('\n')
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			return err
+		}
+		if bytes.HasPrefix(line, []byte("#")) {
+			continue
+		}
+		addr, names, ok := parseHosts(line)
+		if !ok {
+			return fmt.Errorf("a torn line: %q", line)
+		}
+		name := names[0]
+		var i int
+		if n, _ := fmt.Sscanf(name, "moving-%d", &i); n == 1 && (!addr.Is4() || addr.As4()[1] != byte(i)) {
+			return fmt.Errorf("an address that the name never had: %q", line)
+		}
+		if bytes.HasSuffix(line, []byte(mark+"\n")) && string(line) != string(lineOf(addr, name)) {
+			return fmt.Errorf("a torn line: %q", line)
+		}
+		seen[name]++
+	}
+	for i := range steady {
+		if n := seen[fmt.Sprintf("steady-%d", i)]; n != 2 {
+			return fmt.Errorf("steady-%d has %d lines", i, n)
+		}
+	}
+	for i := range moving {
+		if seen[fmt.Sprintf("moving-%d", i)] == 0 {
+			return fmt.Errorf("moving-%d is missing", i)
+		}
+	}
+	return nil
+}
+
+type chunks struct {
+	*os.File
+	size int
+}
+
+func (c chunks) Read(b []byte) (int, error) { return c.File.Read(b[:min(len(b), c.size)]) }
+
+// TestGetent asks glibc's own reader, in a mount namespace in which the file is /etc/hosts.
+func TestGetent(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root can mount")
+	}
+	path := hostsFile(t, kubelets)
+	h := NewHosts(path)
+	address := func(n int) []netip.Addr { return []netip.Addr{netip.AddrFrom4([4]byte{10, 1, byte(n >> 8), byte(n)})} }
+	set := map[string][]netip.Addr{"moving": address(0)}
+	for i := range 100 {
+		set[fmt.Sprintf("n%d", i)] = addrs(fmt.Sprintf("10.0.0.%d", i))
+	}
+	require.NoError(t, h.Set(set))
+	const loop = `mount --make-rprivate / && mount --bind "$1" /etc/hosts || exit 9
+		for i in $(seq 20); do
+			getent hosts moving > /dev/null || { echo "moving is missing"; exit 1; }
+			[ "$(getent hosts n77 | tr -s ' ')" = "10.0.0.77 n77" ] || { echo "n77 is missing"; exit 1; }
+		done`
+	cmd := exec.CommandContext(t.Context(), "unshare", "-m", "sh", "-c", loop, "sh", path)
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &out
+	require.NoError(t, cmd.Start())
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	for n := 1; ; n++ {
+		require.NoError(t, h.Set(map[string][]netip.Addr{"moving": address(n)}))
+		select {
+		case err := <-ended:
+			if status, is := errors.AsType[*exec.ExitError](err); is && status.ExitCode() == 9 {
+				t.Skip("cannot mount: " + out.String())
+			}
+			require.NoError(t, err, out.String())
+			t.Logf("%d changes", n)
+			return
+		default:
+		}
+	}
+}
+
+// FuzzHosts: whatever the file holds, other people's lines stay as they are, and the names come in.
+func FuzzHosts(f *testing.F) {
+	f.Add([]byte(kubelets), uint8(3))
+	f.Add([]byte("10.0.0.1 a"), uint8(200))
+	f.Add([]byte("#\n"+mark+"\n#"+mark+"\n10.0.0.1"+mark+"\n\x00\x00\n"), uint8(9))
+	f.Add([]byte(title+string(lineOf(netip.MustParseAddr("10.0.0.1"), "peer-1"))), uint8(40))
+	f.Add([]byte("10.0.0.1 peer-1 another"+mark+"\n"), uint8(21))
+	f.Fuzz(func(t *testing.T, before []byte, n uint8) {
+		path := hostsFile(t, string(before))
+		h := NewHosts(path)
+		now := time.Now()
+		h.now = func() time.Time { return now }
+		set := map[string][]netip.Addr{}
+		for i := range int(n) {
+			set[fmt.Sprintf("peer-%d", i)] = addrs(fmt.Sprintf("10.7.0.%d", i), fmt.Sprintf("fd07::%d", i))
+		}
+		require.NoError(t, h.Set(set))
+		now = now.Add(time.Minute)
+		require.NoError(t, h.Set(map[string][]netip.Addr{"peer-0": nil, "peer-1": addrs("10.8.0.1")}))
+		after := content(t, path)
+		require.GreaterOrEqual(t, len(after), len(before))
+		offset := 0
+		for line := range strings.Lines(string(before)) {
+			if !strings.HasSuffix(line, mark+"\n") {
+				require.Equal(t, line, after[offset:offset+len(line)])
+			}
+			offset += len(line)
+		}
+		delete(set, "peer-0")
+		set["peer-1"] = addrs("10.8.0.1")
+		there := names(t, path)
+		for name, want := range set {
+			if len(h.foreign[name]) == 0 {
+				require.Len(t, there[name], len(want), name)
+			}
+		}
+		for name := range there {
+			require.Contains(t, set, name)
+		}
+		require.NoError(t, h.Mend())
+		require.Equal(t, after, content(t, path), "a file that is right is not written")
+	})
+}

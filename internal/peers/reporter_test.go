@@ -1,0 +1,151 @@
+package peers
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+func TestReporter(t *testing.T) {
+	var leads atomic.Bool
+	var refused atomic.Int32
+	leads.Store(true)
+	c := newController(t, ServerOptions{Leads: func() bool {
+		if !leads.Load() {
+			refused.Add(1)
+		}
+		return leads.Load()
+	}})
+	c.put(pod("ctl", "u0", "10.0.0.1", 0))
+	c.Sync()
+	agent := c.client("one/u0/slurmctld", ClientOptions{})
+	agent.wait(t, "ctl")
+	r := NewReporter(agent.Client)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() { r.Run(ctx); close(ended) }()
+	defer func() { cancel(); <-ended }()
+	next := func() Report {
+		t.Helper()
+		select {
+		case one := <-c.reports:
+			return one
+		case <-time.After(limit):
+			t.Fatal("no report")
+		}
+		return Report{}
+	}
+	r.Set([]NodeReport{{Name: "b", State: Idle}, {Name: "a", State: Idle}})
+	assert.Equal(t, Report{Whole: true, Nodes: []NodeReport{{Name: "a", State: Idle}, {Name: "b", State: Idle}}}, next())
+	r.Set([]NodeReport{{Name: "a", State: Busy}})
+	assert.Equal(t, Report{Nodes: []NodeReport{{Name: "a", State: Busy}, {Name: "b", State: Absent}}}, next())
+	c.restart(pod("ctl", "u0", "10.0.0.1", 0))
+	assert.Equal(t, Report{Whole: true, Nodes: []NodeReport{{Name: "a", State: Busy}}}, next())
+
+	// Another replica has not taken the report before.
+	c.mu.Lock()
+	c.clusters["one"].reported = "another"
+	c.mu.Unlock()
+	r.Set([]NodeReport{{Name: "a", State: Idle}})
+	assert.Equal(t, Report{Whole: true, Nodes: []NodeReport{{Name: "a", State: Idle}}}, next())
+
+	// A replica that does not write takes nothing, and the one that writes gets what has changed.
+	leads.Store(false)
+	r.Set([]NodeReport{{Name: "a", State: Busy}})
+	require.Eventually(t, func() bool { return refused.Load() >= 3 }, limit, 10*time.Millisecond)
+	assert.Empty(t, c.reports)
+	leads.Store(true)
+	assert.Equal(t, Report{Nodes: []NodeReport{{Name: "a", State: Busy}}}, next())
+}
+
+// TestAnswer: what keeps pods from starting comes with the answer to a report, and a replica that has forgotten
+// the cluster has it told anew.
+func TestAnswer(t *testing.T) {
+	var mu sync.Mutex
+	answer, known := (*Answer)(nil), true
+	var follows atomic.Bool
+	refused := make(chan time.Time, 100)
+	c := newController(t, ServerOptions{
+		Answer: func(Identity) (*Answer, bool) {
+			mu.Lock()
+			defer mu.Unlock()
+			return answer, known
+		},
+		Leads: func() bool {
+			if follows.Load() {
+				refused <- time.Now()
+			}
+			return !follows.Load()
+		},
+	})
+	say := func(a *Answer, is bool) {
+		mu.Lock()
+		defer mu.Unlock()
+		answer, known = a, is
+	}
+	c.put(pod("ctl", "u0", "10.0.0.1", 0))
+	c.Sync()
+	agent := c.client("one/u0/slurmctld", ClientOptions{})
+	agent.wait(t, "ctl")
+	told := make(chan Failing, 16)
+	r := NewReporter(agent.Client)
+	r.Failing = func(f Failing) { told <- f }
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() { r.Run(ctx); close(ended) }()
+	defer func() { cancel(); <-ended }()
+	next := func() Report {
+		t.Helper()
+		select {
+		case one := <-c.reports:
+			return one
+		case <-time.After(limit):
+			t.Fatal("no report")
+		}
+		return Report{}
+	}
+	says := func() Failing {
+		t.Helper()
+		select {
+		case one := <-told:
+			return one
+		case <-time.After(limit):
+			t.Fatal("no answer")
+		}
+		return Failing{}
+	}
+	r.Set([]NodeReport{{Name: "a", Elastic: "cpu", Wanted: true}})
+	assert.True(t, next().Whole)
+	assert.Empty(t, told, "a controller that makes no pods says nothing")
+
+	long := Failing{Pods: []Failure{{Nodes: "a", Reason: "Unschedulable", Note: strings.Repeat("no room ", 10_000)}}}
+	say(&Answer{Failing: long, Soon: true}, true)
+	r.Set([]NodeReport{{Name: "a", Elastic: "cpu", Wanted: true, State: Busy}})
+	assert.False(t, next().Whole)
+	assert.Equal(t, long, says())
+	// The Service leads to a replica that does not write, and the confirmation looks for another one.
+	follows.Store(true)
+	first, second := <-refused, <-refused
+	assert.Less(t, second.Sub(first), soonConfirmation/2)
+	say(&Answer{}, true)
+	follows.Store(false)
+	assert.Equal(t, Report{}, next(), "the reporter asks again soon")
+	assert.Equal(t, Failing{}, says())
+
+	say(nil, false)
+	r.Set([]NodeReport{{Name: "a", Elastic: "cpu"}})
+	assert.False(t, next().Whole)
+	assert.True(t, next().Whole, "the controller has forgotten the cluster")
+	say(nil, true)
+	r.Set([]NodeReport{{Name: "a", Elastic: "cpu", Wanted: true}})
+	for !next().Nodes[0].Wanted { // a report that was refused comes again
+		continue
+	}
+	assert.Empty(t, told)
+}

@@ -1,0 +1,462 @@
+package peers
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/tls"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/netip"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Identity is the pod whose token a client has shown.
+type Identity struct {
+	Cluster string
+	// Pod is namespace/name, UID the pod's.
+	Pod, UID string
+	Role     string
+}
+
+// ServerOptions are all that sets one Server apart from another.
+type ServerOptions struct {
+	// Authenticate finds the pod that a token belongs to. An error is ErrNotAllowed if the token gives no
+	// right; any other says that nobody could tell.
+	Authenticate func(ctx context.Context, token string) (Identity, error)
+	// Reported takes what slurmctld's agent tells of the nodes. nil: the server refuses reports.
+	Reported func(Identity, Report)
+	// Answer is asked after Reported. known is false if the report changes what nobody knows: the agent then
+	// sends all. A nil answer says nothing. nil: nobody has anything to say.
+	Answer func(Identity) (answer *Answer, known bool)
+	// Leads says whether this replica is the one that writes: others refuse reports with 421, and the agent
+	// asks again. nil: it is.
+	Leads func() bool
+	// Stale says that this replica hears nothing of Kubernetes: it tells its agents so, and refuses new
+	// streams. nil: it hears.
+	Stale func() bool
+	// Log may be nil. Strangers cause no line of it.
+	Log *slog.Logger
+	// Heartbeat is how long a stream is silent at most; 0: 20 s. A client takes a stream for dead
+	// after three of them.
+	Heartbeat time.Duration
+	// Strangers is how many connections there may be that have shown no token yet; 0: 512.
+	Strangers int
+}
+
+// ErrNotAllowed is what Authenticate returns for a token that gives no right, and ErrBusy for one that
+// must wait because strangers may have caused that: it makes no line in the log.
+var (
+	ErrNotAllowed = errors.New("the token gives no right to read the peers")
+	ErrBusy       = errors.New("too many tokens wait to be judged")
+)
+
+const (
+	usualHeartbeat = 20 * time.Second
+	usualStrangers = 512
+	// mostReport bounds the body of a report: 10,000 nodes with reasons take 2 MiB.
+	mostReport = 8 << 20
+	// mostHeader bounds a request's header. A token has 1 to 2 kB.
+	mostHeader = 12 << 10
+	// timeToAsk bounds the TLS handshake and the request's header, timeToReport the body also.
+	timeToAsk    = 5 * time.Second
+	timeToReport = 20 * time.Second
+	timeToJudge  = 10 * time.Second
+)
+
+// Server tells each agent of its cluster, and takes the reports of slurmctld's agents.
+type Server struct {
+	ServerOptions
+	epoch string
+	// synced: the tables are as whole as Kubernetes tells them.
+	synced atomic.Bool
+	count  counters
+	// places are those of readers that get a whole table, each for timeOfPlace.
+	places      chan struct{}
+	timeOfPlace time.Duration
+
+	mu       sync.Mutex
+	clusters map[string]*cluster
+	guards   map[*guard]bool
+	closed   bool
+}
+
+// Stats are a Server's figures. Those without "Total" are the present ones.
+type Stats struct {
+	Clusters, Peers, Conflicts int
+	// Streams are agents that read, Strangers connections that have shown no token yet.
+	Streams, Strangers int
+	// StreamsTotal are streams that began. SlowTotal are those that the server ended because
+	// their agents did not read in time.
+	StreamsTotal, SlowTotal uint64
+	// SnapshotsTotal, DeltasTotal, HeartbeatsTotal and FilesTotal are lines that were written, BytesTotal
+	// their bytes.
+	SnapshotsTotal, DeltasTotal, HeartbeatsTotal, FilesTotal, BytesTotal uint64
+	// DeniedTotal are requests without a token that gives a right. UnknownTotal are those that could
+	// not be judged.
+	DeniedTotal, UnknownTotal uint64
+	// EvictedTotal are connections of strangers that were ended for want of room.
+	EvictedTotal uint64
+	ReportsTotal uint64
+}
+
+type counters struct {
+	streams, slow, snapshots, deltas, heartbeats, files, bytes, denied, unknown, evicted, reports atomic.Uint64
+}
+
+// NewServer makes a Server that refuses streams until Sync.
+func NewServer(o ServerOptions) *Server {
+	if o.Heartbeat == 0 {
+		o.Heartbeat = usualHeartbeat
+	}
+	if o.Strangers == 0 {
+		o.Strangers = usualStrangers
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.Stale == nil {
+		o.Stale = func() bool { return false }
+	}
+	return &Server{
+		ServerOptions: o, epoch: rand.Text(), places: make(chan struct{}, mostPlaces), timeOfPlace: timeOfPlace,
+		clusters: map[string]*cluster{}, guards: map[*guard]bool{},
+	}
+}
+
+// Sync says that the tables have all pods now. A stream that began before would tell an agent to forget
+// peers that live.
+func (s *Server) Sync() { s.synced.Store(true) }
+
+// Put adds a pod to its cluster, or changes it. It tells whether another pod has the name.
+func (s *Server) Put(name string, claim Claim) (*Conflict, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c := s.cluster(name)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	conflict, err := c.table.Put(claim)
+	if err != nil && c.empty() {
+		delete(s.clusters, name)
+	}
+	c.changed()
+	return conflict, err
+}
+
+// Delete takes a pod out of its cluster, with what Kubernetes knew of it, and ends its stream. lost says that
+// its machine is gone. heir is the UID of the pod that has the name now, and did not have it before.
+func (s *Server) Delete(name, uid string, lost bool) (heir string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c := s.clusters[name]
+	if c == nil {
+		return ""
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	heir = c.table.Delete(uid, lost)
+	delete(c.selves, uid)
+	if r := c.readers[uid]; r != nil {
+		r.end() // its token is no longer good
+	}
+	if c.empty() {
+		delete(s.clusters, name)
+		return heir
+	}
+	c.changed()
+	return heir
+}
+
+// SetSelf tells a pod what Kubernetes knows of it, when that changes.
+func (s *Server) SetSelf(name, uid string, self Self) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.cluster(name).setSelf(uid, self)
+}
+
+// cluster finds or makes one. The caller holds mu.
+func (s *Server) cluster(name string) *cluster {
+	c := s.clusters[name]
+	if c == nil {
+		c = newCluster(s.epoch)
+		s.clusters[name] = c
+	}
+	return c
+}
+
+// Conflicts are the pods of a cluster that do not have the names that they claim.
+func (s *Server) Conflicts(name string) []Conflict {
+	s.mu.Lock()
+	c := s.clusters[name]
+	s.mu.Unlock()
+	if c == nil {
+		return nil
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.table.Conflicts()
+}
+
+// Stats are the present figures.
+func (s *Server) Stats() Stats {
+	n := &s.count
+	t := Stats{
+		StreamsTotal: n.streams.Load(), SlowTotal: n.slow.Load(), SnapshotsTotal: n.snapshots.Load(), DeltasTotal: n.deltas.Load(),
+		HeartbeatsTotal: n.heartbeats.Load(), FilesTotal: n.files.Load(), BytesTotal: n.bytes.Load(), DeniedTotal: n.denied.Load(), UnknownTotal: n.unknown.Load(),
+		EvictedTotal: n.evicted.Load(), ReportsTotal: n.reports.Load(),
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	t.Clusters = len(s.clusters)
+	for g := range s.guards {
+		t.Strangers += g.len()
+	}
+	for _, c := range s.clusters {
+		c.mu.Lock()
+		t.Peers += c.table.Len()
+		t.Conflicts += len(c.table.pods) - c.table.Len()
+		t.Streams += len(c.readers)
+		c.mu.Unlock()
+	}
+	return t
+}
+
+// Serve answers those who come to l, until Close. It bounds what strangers can have: their number, their
+// time and their bytes. config has the server's certificate.
+func (s *Server) Serve(l net.Listener, config *tls.Config) error {
+	g := newGuard(l, s.Strangers, &s.count.evicted)
+	s.mu.Lock()
+	if s.closed {
+		s.mu.Unlock()
+		return errors.Join(http.ErrServerClosed, l.Close())
+	}
+	s.guards[g] = true
+	s.mu.Unlock()
+	defer func() {
+		s.mu.Lock()
+		delete(s.guards, g)
+		s.mu.Unlock()
+		g.closeStrangers()
+	}()
+	config = config.Clone()
+	config.MinVersion = tls.VersionTLS13
+	config.NextProtos = []string{"http/1.1"}
+	server := http.Server{
+		Handler: s, MaxHeaderBytes: mostHeader, ReadHeaderTimeout: timeToAsk, ReadTimeout: timeToReport, WriteTimeout: timeToReport, IdleTimeout: timeToReport,
+		ConnContext: withConnection, ErrorLog: slog.NewLogLogger(faults{s.Log.Handler()}, slog.LevelError),
+		TLSNextProto: map[string]func(*http.Server, *tls.Conn, http.Handler){}, // no HTTP/2
+	}
+	return server.Serve(tls.NewListener(g, config))
+}
+
+// Close ends all streams, and Serve.
+func (s *Server) Close() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.closed = true
+	for g := range s.guards {
+		_ = g.Close()
+	}
+	for _, c := range s.clusters {
+		c.mu.Lock()
+		for _, r := range c.readers {
+			r.end()
+		}
+		c.mu.Unlock()
+	}
+}
+
+// ServeHTTP is for Serve's clients, or for those of another server with HTTP/1.1.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	var serve func(http.ResponseWriter, *http.Request, Identity)
+	switch {
+	case r.URL.Path == "/v1/stream" && r.Method == http.MethodGet && s.Stale() && r.URL.Query().Get("stale") != "yes":
+		s.refuse(w, http.StatusServiceUnavailable) // another replica may hear more; nobody is asked about the token
+		return
+	case r.URL.Path == "/v1/stream" && r.Method == http.MethodGet:
+		serve = s.stream
+	case r.URL.Path == "/v1/nodes" && r.Method == http.MethodPost:
+		serve = s.report
+	case r.URL.Path == "/v1/stream" || r.URL.Path == "/v1/nodes":
+		s.refuse(w, http.StatusMethodNotAllowed)
+		return
+	default:
+		s.refuse(w, http.StatusNotFound)
+		return
+	}
+	id, code := s.authenticate(r)
+	if code != http.StatusOK {
+		s.refuse(w, code)
+		return
+	}
+	serve(w, r, id)
+}
+
+// refuse ends the connection, too: a stranger asks once.
+func (s *Server) refuse(w http.ResponseWriter, code int) {
+	w.Header().Set("Connection", "close")
+	if code == http.StatusServiceUnavailable || code == http.StatusTooManyRequests {
+		w.Header().Set("Retry-After", "2")
+	}
+	http.Error(w, http.StatusText(code), code)
+}
+
+// authenticate asks whose token it is. An address with many wrong tokens is not asked about any more
+// for a while, except for tokens that were good before.
+func (s *Server) authenticate(r *http.Request) (Identity, int) {
+	token, bearer := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+	if !bearer || token == "" {
+		s.count.denied.Add(1)
+		return Identity{}, http.StatusUnauthorized
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), timeToJudge)
+	defer cancel()
+	id, err := s.Authenticate(ctx, token)
+	switch {
+	case errors.Is(err, ErrNotAllowed):
+		s.count.denied.Add(1)
+		return Identity{}, http.StatusUnauthorized
+	case errors.Is(err, ErrBusy):
+		s.count.unknown.Add(1)
+		return Identity{}, http.StatusServiceUnavailable
+	case err != nil:
+		s.count.unknown.Add(1)
+		s.Log.Warn("cannot judge an agent's token", slog.Any("error", err))
+		return Identity{}, http.StatusServiceUnavailable
+	}
+	acquaint(r.Context())
+	return id, http.StatusOK
+}
+
+func address(remote string) netip.Addr {
+	from, _ := netip.ParseAddrPort(remote) // net/http's own
+	return from.Addr().Unmap()
+}
+
+// report takes a Report of slurmctld's agent. One that is not whole must follow the last one that this
+// replica has taken.
+func (s *Server) report(w http.ResponseWriter, r *http.Request, id Identity) {
+	if id.Role != slurmctld || s.Reported == nil {
+		s.refuse(w, http.StatusForbidden)
+		return
+	}
+	if s.Leads != nil && !s.Leads() {
+		s.refuse(w, http.StatusMisdirectedRequest)
+		return
+	}
+	var report Report
+	body := json.NewDecoder(http.MaxBytesReader(w, r.Body, mostReport))
+	if err := body.Decode(&report); err != nil {
+		code := http.StatusBadRequest
+		if _, large := errors.AsType[*http.MaxBytesError](err); large {
+			code = http.StatusRequestEntityTooLarge
+		}
+		s.refuse(w, code)
+		return
+	}
+	s.mu.Lock()
+	c := s.cluster(id.Cluster)
+	if !report.Whole && (c.reported == "" || r.Header.Get("If-Match") != c.reported) {
+		s.mu.Unlock()
+		s.refuse(w, http.StatusPreconditionFailed)
+		return
+	}
+	tag := strconv.Quote(rand.Text())
+	c.reported = tag
+	s.mu.Unlock()
+	s.count.reports.Add(1)
+	s.Reported(id, report)
+	s.answer(w, id, c, tag)
+}
+
+// answer says that a report is taken.
+func (s *Server) answer(w http.ResponseWriter, id Identity, c *cluster, tag string) {
+	if s.Answer == nil {
+		w.Header().Set("ETag", tag)
+		w.WriteHeader(http.StatusNoContent)
+		return
+	}
+	answer, known := s.Answer(id)
+	if !known {
+		s.mu.Lock()
+		c.reported = ""
+		s.mu.Unlock()
+		s.refuse(w, http.StatusPreconditionFailed)
+		return
+	}
+	w.Header().Set("ETag", tag)
+	if answer == nil {
+		w.WriteHeader(http.StatusNoContent)
+		return
+	}
+	text, err := json.Marshal(answer)
+	if err != nil {
+		s.Log.Error("cannot encode an answer", slog.Any("error", err))
+		w.WriteHeader(http.StatusNoContent)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Content-Length", strconv.Itoa(len(text)))
+	_, _ = w.Write(text) // an agent that is gone reports again
+}
+
+// stream gives the connection to a reader, which needs neither net/http's buffers nor its goroutines.
+func (s *Server) stream(w http.ResponseWriter, q *http.Request, id Identity) {
+	if !s.synced.Load() {
+		s.refuse(w, http.StatusServiceUnavailable)
+		return
+	}
+	conn, _, err := http.NewResponseController(w).Hijack()
+	if err != nil {
+		s.refuse(w, http.StatusHTTPVersionNotSupported)
+		return
+	}
+	r := newReader(id, conn)
+	r.compressed = accepts(q.Header.Get("Accept"))
+	s.mu.Lock()
+	if s.closed {
+		s.mu.Unlock()
+		_ = conn.Close()
+		return
+	}
+	c := s.cluster(id.Cluster)
+	former := c.join(r)
+	s.mu.Unlock()
+	if former != nil {
+		former.end()
+	}
+	s.count.streams.Add(1)
+	go s.tell(c, r)
+}
+
+// faults takes what net/http logs. Strangers cause most of that; a fault of the server's own is kept.
+type faults struct{ slog.Handler }
+
+func (f faults) Handle(ctx context.Context, r slog.Record) error {
+	if !strings.HasPrefix(r.Message, "http: panic") {
+		return nil
+	}
+	return f.Handler.Handle(ctx, r)
+}
+
+// streamHead begins a stream, which ends with its connection.
+var streamHead = []byte("HTTP/1.1 200 OK\r\nContent-Type: application/x-ndjson\r\nCache-Control: no-store\r\nConnection: close\r\n\r\n")
+
+// forget removes a cluster that nobody is in.
+func (s *Server) forget(name string, c *cluster) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.empty() && s.clusters[name] == c {
+		delete(s.clusters, name)
+	}
+}
+
+func (i Identity) String() string { return i.Pod + " of the cluster " + strconv.Quote(i.Cluster) }

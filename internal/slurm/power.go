@@ -1,0 +1,83 @@
+package slurm
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/slurmlet/slurmlet/slurmconf/hostlist"
+)
+
+// powerFlags are in the state of a node that runs no job before its slurmd has registered (slurm.h,
+// NODE_STATE_POWER…).
+var powerFlags = []string{"POWERED_DOWN", "POWERING_DOWN", "POWERING_UP", "POWER_UP"}
+
+// PoweredUp asks sinfo which nodes of a host list are up. A node without a record, or in no partition,
+// is not. The answer has a line for each state, however many nodes there are.
+func (s Scontrol) PoweredUp(ctx context.Context, names string) (hostlist.Set, error) {
+	var up hostlist.Set
+	err := s.Stream(ctx, func(from io.Reader) (err error) {
+		up, err = readPoweredUp(from)
+		return err
+	}, "sinfo", "--noheader", "--all", "--local", "--nodes="+names, "--Format=StateComplete:|,NodeList:|")
+	return up, err
+}
+
+// longestLine is longer than a host list of as many nodes as a cluster has.
+const longestLine = 16 << 20
+
+// readPoweredUp reads lines such as "idle+cloud+powered_down|cpu-[3-5]|".
+func readPoweredUp(from io.Reader) (hostlist.Set, error) {
+	var up, not hostlist.Set
+	lines := bufio.NewScanner(from)
+	lines.Buffer(nil, longestLine)
+	for lines.Scan() {
+		fields := strings.Split(lines.Text(), "|")
+		if len(fields) != 3 || fields[1] == "" {
+			return hostlist.Set{}, fmt.Errorf("want a state and nodes, not %q", lines.Text())
+		}
+		list, err := hostlist.Parse(strings.TrimSpace(fields[1]))
+		if err != nil {
+			return hostlist.Set{}, fmt.Errorf("cannot read the nodes %q: %w", fields[1], err)
+		}
+		if slices.ContainsFunc(strings.Split(strings.ToUpper(strings.TrimSpace(fields[0])), "+"), func(flag string) bool { return slices.Contains(powerFlags, flag) }) {
+			not = not.Union(list.Set())
+		} else {
+			up = up.Union(list.Set())
+		}
+	}
+	return up.Difference(not), lines.Err()
+}
+
+// mostNamed is how many jobs squeue is asked for by their numbers. Of more, it is asked for all.
+const mostNamed = 1000
+
+// Configuring asks squeue which of the jobs are CONFIGURING. It costs slurmctld little, because it is
+// asked for nothing but jobs' states.
+func (s Scontrol) Configuring(ctx context.Context, jobs []string) (map[string]bool, error) {
+	args := []string{"--noheader", "--local", "--only-job-state", "--format=%A %T"}
+	if len(jobs) <= mostNamed {
+		args = append(args, "--jobs="+strings.Join(jobs, ","))
+	}
+	found := map[string]bool{}
+	err := s.Stream(ctx, func(from io.Reader) error { return readConfiguring(from, found) }, "squeue", args...)
+	return found, err
+}
+
+// readConfiguring reads lines such as "7 CONFIGURING".
+func readConfiguring(from io.Reader, found map[string]bool) error {
+	lines := bufio.NewScanner(from)
+	for lines.Scan() {
+		job, state, two := strings.Cut(strings.TrimSpace(lines.Text()), " ")
+		if !two {
+			return fmt.Errorf("want a job and its state, not %q", lines.Text())
+		}
+		if strings.TrimSpace(state) == "CONFIGURING" {
+			found[job] = true
+		}
+	}
+	return lines.Err()
+}
