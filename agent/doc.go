@@ -538,8 +538,9 @@
 // drain: the next job gets a pod on another machine.
 //
 // Where nodes are suspended, slurmctld does not miss a batch job that began before the node's boot
-// until ResumeTimeout is over (24.11.5 and 26.05.5). The agent requeues such a job itself, 25 to 50 s
-// after the node is Ready, or has it end as NODE_FAIL. This is so on all nodes of that cluster.
+// until ResumeTimeout is over (24.11.5 and 26.05.5). The agent requeues a job that began 10 s or more
+// before the container, or has it end as NODE_FAIL: 2 to 4 s after an elastic node is Ready, and
+// 25 to 50 s after another node of such a cluster is.
 //
 // # Log
 //

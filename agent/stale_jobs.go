@@ -82,51 +82,48 @@ func (a *Agent) findLost(ctx context.Context, number int) lifecycle.Event {
 	return found
 }
 
-// endLost ends steps that are lost, and returns the jobs of which nothing runs.
+// endLost ends steps that are lost and jobs that slurmctld forgets, and returns the batch jobs whose script does not run.
 func (a *Agent) endLost(ctx context.Context) (lost []string, err error) {
 	jobs, err := a.jobsHere(ctx)
 	if err != nil {
 		return nil, err
 	}
 	living := a.stepSockets()
-	lost = a.lostJobs(jobs, living)
-	return lost, errors.Join(a.endForgotten(ctx, jobs, lost), a.endLostSteps(ctx, jobs, living))
-}
-
-// bootTime is how much sooner than the node's boot a job must have begun for slurmctld to let it wait:
-// MessageTimeout (slurm.conf(5)), and 5 s.
-const bootTime = 15 * time.Second
-
-// endForgotten ends those of the lost jobs that began before this container. Where power saving is on,
-// slurmctld lets them wait for the boot until ResumeTimeout is over, however often slurmd registers
-// without them (24.11.5 and 26.05.5: job_mgr.c, _purge_missing_jobs).
-func (a *Agent) endForgotten(ctx context.Context, jobs []slurm.Job, lost []string) error {
-	if !a.savesPower.Load() {
-		return nil
-	}
-	var dead []slurm.Job
-	for i := range jobs {
-		if job := &jobs[i]; slices.Contains(lost, job.Name()) && job.Start.Before(a.daemon.booted.Add(-bootTime)) {
-			dead = append(dead, *job)
-		}
-	}
-	if len(dead) == 0 {
-		return nil
-	}
-	return errors.Join(a.requeueStaleJobs(ctx, dead), a.failStaleJobs(ctx, dead))
-}
-
-// lostJobs are the batch jobs whose script does not run.
-func (a *Agent) lostJobs(jobs []slurm.Job, living []string) (lost []string) {
-	for i := range jobs {
-		if job := &jobs[i]; a.hasBegun(job) && time.Since(job.Start.Time) > launchTime && !hasScript(living, job) {
+	missed := slices.DeleteFunc(slices.Clone(jobs), func(j slurm.Job) bool { return !a.hasBegun(&j) || hasScript(living, &j) })
+	forgotten := a.forgottenJobs(missed)
+	for i := range missed {
+		job := &missed[i]
+		if contains(forgotten, fmt.Sprint(job.ID)) || time.Since(job.Start.Time) > launchTime {
 			lost = append(lost, job.Name())
 		}
 	}
 	if len(lost) > 0 {
 		a.log(slog.LevelWarn, "slurmctld counts jobs as running here that are not: slurmd registers again", slog.String("jobs", strings.Join(lost, ",")))
 	}
-	return lost
+	return lost, errors.Join(
+		a.requeueStaleJobs(ctx, forgotten), a.failStaleJobs(ctx, forgotten), a.endLostSteps(ctx, jobs, living),
+	)
+}
+
+// bootTime is how much sooner than the container a job must have begun to be one of an earlier container,
+// because the clocks of two machines differ. slurmctld lets those wait that began 15 s before the node's boot:
+// MessageTimeout (slurm.conf(5)), and 5 s. It takes the boot for later than it was by the time that slurmd's
+// registration was on its way, which the difference of the two allows for.
+const bootTime = 10 * time.Second
+
+// forgottenJobs are those that began before this container. Where power saving is on, slurmctld lets them
+// wait for the boot until ResumeTimeout is over, however often slurmd registers without them (24.11.5 and
+// 26.05.5: job_mgr.c, _purge_missing_jobs).
+func (a *Agent) forgottenJobs(missed []slurm.Job) (forgotten []slurm.Job) {
+	if !a.Config.Elastic && !a.savesPower.Load() {
+		return nil
+	}
+	for i := range missed {
+		if missed[i].Start.Before(a.daemon.booted.Add(-bootTime)) {
+			forgotten = append(forgotten, missed[i])
+		}
+	}
+	return forgotten
 }
 
 // hasScript: the job's script is among the steps that run.

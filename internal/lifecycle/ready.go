@@ -30,7 +30,7 @@ func (l State) ready() (State, []Action) {
 	case l.Reloads:
 		return l.proven(first)
 	case l.unclaimed:
-		return l.wait(missedAfter)
+		return l.toFindLost()
 	}
 	return l, nil
 }
@@ -93,9 +93,25 @@ func (l State) controllerLost() (State, []Action) {
 	if !l.Registers {
 		return l, nil
 	}
-	l.unclaimed, l.reconciles = true, 0
+	l = l.doubtClaims()
+	l.lookedEarly = true // its pod is the same
 	if l.Phase != Ready || l.Activity != Idle {
 		return l, nil // ready looks at it
+	}
+	return l.toFindLost()
+}
+
+// doubtClaims: slurmctld may count jobs here of which nothing runs.
+func (l State) doubtClaims() State {
+	l.unclaimed, l.reconciles, l.lookedEarly = true, 0, false
+	return l
+}
+
+// toFindLost gives slurmctld time to send what it starts. On an elastic node it does not end what began before
+// the pod, which the agent does (agent, endForgotten): no time makes that live again.
+func (l State) toFindLost() (State, []Action) {
+	if l.Elastic && !l.lookedEarly {
+		return l.wait(forgottenAfter)
 	}
 	return l.wait(missedAfter)
 }
@@ -116,8 +132,11 @@ func (l State) reconcile(e LostJobsFound) (State, []Action) {
 		return l, nil
 	case e.Err != nil:
 		return l.wait(missedAfter)
+	case l.Elastic && !l.lookedEarly && len(e.Lost) == 0:
+		l.lookedEarly = true
+		return l.toFindLost()
 	}
-	l.reconciles++
+	l.reconciles, l.lookedEarly = l.reconciles+1, true
 	l.unclaimed = len(e.Lost) > 0 && l.reconciles < mostReconciles
 	if len(e.Lost) == 0 {
 		return l, nil

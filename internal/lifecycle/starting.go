@@ -76,7 +76,7 @@ func (l State) answer(e Answered) (State, []Action) {
 	}
 	l = l.note(e)
 	if l.Phase == Starting && !l.unclaimed && e.Node != nil && e.Node.Busy() && (e.Steps == 0 || l.WasReady || l.Inherits) {
-		l.unclaimed, l.reconciles = true, 0
+		l = l.doubtClaims()
 	}
 	switch {
 	case e.Err != nil:

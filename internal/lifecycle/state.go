@@ -69,8 +69,9 @@ type State struct {
 	// unclaimed: slurmctld may count jobs on the node of which nothing runs here, as
 	// it did when slurmd registered first or after its death, or because slurmctld was started anew.
 	unclaimed bool
-	// reconciles counts how often such jobs were found.
-	reconciles int
+	// reconciles counts how often such jobs were found. lookedEarly: an elastic node has been looked at once.
+	reconciles  int
+	lookedEarly bool
 	// listed: slurmctld may have a record of this node. It has deleted it, or has said
 	// that there is none, when this is false again, and no slurmd has begun since that
 	// would make another.

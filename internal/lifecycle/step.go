@@ -170,6 +170,8 @@ const (
 	// missedAfter is after how long a node that is Ready looks for jobs that are
 	// counted on it, and of which nothing runs.
 	missedAfter = 25 * time.Second
+	// forgottenAfter is the same for what began before the pod.
+	forgottenAfter = 2 * time.Second
 )
 
 func (l State) launch() (State, []Action) {

@@ -28,9 +28,10 @@ import (
 //     of it.
 //   - No line lies across a multiple of 1024 bytes, where C libraries cut their reads.
 //
-// Thus a reader sees each line whole or not at all, and misses no peer that lives. The file is as long as the most peers at once need, and some more after fast changes. The kubelet
-// writes it anew when a container of the pod starts again; Hosts then puts its names back. Lines that
-// do not end in Hosts' own mark are left alone.
+// Thus a reader sees each line whole or not at all, and misses no peer that lives. The file is as long as
+// the most peers at once need, and some more after fast changes. The kubelet writes it anew when a container
+// of the pod starts again: it empties the file, and fills it. Hosts writes nothing between the two, and puts
+// its names back after that. Lines that do not end in Hosts' own mark are left alone.
 type Hosts struct {
 	path string
 	now  func() time.Time
@@ -42,8 +43,8 @@ type Hosts struct {
 	want map[string][]netip.Addr
 	// last is how the file was left.
 	last *state
-	// titled: the file has the title. open: its last line has no end.
-	titled, open bool
+	// titled: the file has the title. open: its last line has no end. filled: there has been something in it.
+	titled, open, filled bool
 	// slots are the live lines of each name.
 	slots map[string][]*slot
 	// free are places of names that have gone, by their sizes, the one that went first at the front.
@@ -155,7 +156,7 @@ func (h *Hosts) write(names []string) (err error) {
 const mostTries = 3
 
 // errMoved: somebody else writes the file just now.
-var errMoved = errors.New("somebody else writes it at the same time")
+var errMoved = errors.New("somebody else writes it at the same time, or has emptied it")
 
 func (h *Hosts) writeOnce(names []string) error {
 	f, err := os.OpenFile(h.path, os.O_RDWR, 0)
@@ -217,6 +218,7 @@ func (h *Hosts) read(f *os.File) error {
 	h.slots, h.free, h.foreign, h.taken = map[string][]*slot{}, map[int][]*slot{}, map[string][]netip.Addr{}, map[string]bool{}
 	h.lingering, h.freed, h.live = nil, 0, 0
 	h.titled, h.open = false, len(text) > 0 && text[len(text)-1] != '\n'
+	h.filled = h.filled || len(text) > 0
 	for offset := 0; offset < len(text); {
 		line := text[offset:]
 		if end := bytes.IndexByte(line, '\n'); end >= 0 {
@@ -462,6 +464,9 @@ func (h *Hosts) add(lines []*slot) error {
 		return err
 	}
 	begin := info.Size()
+	if begin == 0 && h.filled {
+		return errMoved // what is about to come would lie across these lines
+	}
 	var text []byte
 	if h.open {
 		text = append(text, '\n')

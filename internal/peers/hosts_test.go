@@ -206,6 +206,7 @@ func TestHostsOthers(t *testing.T) {
 func TestHostsRewritten(t *testing.T) {
 	path := hostsFile(t, kubelets)
 	h := NewHosts(path)
+	require.NoError(t, h.Mend())
 	done := make(chan struct{})
 	var kubelet sync.WaitGroup
 	kubelet.Go(func() {
@@ -235,6 +236,19 @@ func TestHostsRewritten(t *testing.T) {
 		require.Len(t, there, 1, name)
 	}
 	assert.True(t, strings.HasPrefix(content(t, path), kubelets))
+}
+
+// TestHostsEmpty: the kubelet has emptied the file, and has still to write it.
+func TestHostsEmpty(t *testing.T) {
+	path := hostsFile(t, kubelets)
+	h := NewHosts(path)
+	require.NoError(t, h.Set(map[string][]netip.Addr{"a": addrs("10.0.0.1")}))
+	require.NoError(t, os.Truncate(path, 0))
+	require.ErrorIs(t, h.Set(map[string][]netip.Addr{"b": addrs("10.0.0.2")}), errMoved)
+	assert.Empty(t, content(t, path))
+	require.NoError(t, os.WriteFile(path, []byte(kubelets), 0o644))
+	require.NoError(t, h.Mend())
+	assert.Len(t, names(t, path), 2)
 }
 
 // TestHostsReadOnly: the error says so, and later calls write what earlier ones could not.
