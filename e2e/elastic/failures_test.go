@@ -143,12 +143,15 @@ func (w *world) lostForGood(node string) error {
 	if err != nil {
 		return err
 	}
+	time.Sleep(12 * time.Second) // the next pod's agent sees that the job began before it (agent, bootTime)
 	if err := w.pods.lose(node); err != nil {
 		return err
 	}
+	lost := time.Now()
 	if err := w.untilJob(id, "NODE_FAIL"); err != nil {
 		return err
 	}
+	fmt.Printf("%s, Slurm %s:     a job fails %.1f s after its pod was lost\n", w.settings.Story, w.settings.Version, time.Since(lost).Seconds())
 	if id, err = w.running(node); err != nil {
 		return err
 	}
