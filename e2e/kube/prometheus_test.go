@@ -13,14 +13,12 @@ import (
 	"net/http/httputil"
 	"net/url"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	"go.yaml.in/yaml/v3"
 
 	"github.com/slurmlet/slurmlet/e2e/prometheus"
 	"github.com/slurmlet/slurmlet/e2e/sandbox/parts"
@@ -43,13 +41,9 @@ func scrapedByPrometheus(t *testing.T, c *cluster) {
 	}
 	rules, err := filepath.Abs(filepath.Join(chart, "alerts.yaml"))
 	require.NoError(t, err)
-	text, err = yaml.Marshal(map[string]any{
+	p := startPrometheus(t, filepath.Join(bin, "prometheus"), dir, map[string]any{
 		"global": map[string]any{"scrape_interval": "1s", "evaluation_interval": "1s"}, "rule_files": []string{rules}, "scrape_configs": jobs,
 	})
-	require.NoError(t, err)
-	config := filepath.Join(dir, "prometheus.yml")
-	require.NoError(t, os.WriteFile(config, text, 0o600))
-	p := startPrometheus(t, filepath.Join(bin, "prometheus"), config, filepath.Join(dir, "data"))
 	until(t, "each pod is scraped", func() (bool, string) {
 		up, err := p.ask(`count by (slurmlet_dev_role) (up{slurmlet_dev_cluster="` + release + `"} == 1)`)
 		return err == nil && up["slurmctld"] == "1" && up["slurmd"] == "2" && up["login"] == "1", fmt.Sprint(up, err)
@@ -131,35 +125,12 @@ func (c *cluster) proxy(t *testing.T) string {
 // prometheusAt is a Prometheus that answers at an address.
 type prometheusAt struct{ prometheus.Server }
 
-func startPrometheus(t *testing.T, program, config, data string) prometheusAt {
+func startPrometheus(t *testing.T, program, dir string, config any) prometheusAt {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	p, stop, err := prometheus.Start(t.Context(), program, dir, config)
 	require.NoError(t, err)
-	address := l.Addr().String()
-	require.NoError(t, l.Close())
-	cmd := exec.CommandContext(t.Context(), program, "--config.file="+config, "--storage.tsdb.path="+data, "--web.listen-address="+address, "--log.level=warn")
-	cmd.Stderr = os.Stderr
-	require.NoError(t, cmd.Start())
-	ended := make(chan struct{})
-	go func() {
-		_ = cmd.Wait()
-		close(ended)
-	}()
-	t.Cleanup(func() {
-		_ = cmd.Process.Kill() // the context may have done it
-		<-ended
-	})
-	p := prometheusAt{prometheus.Server(address)}
-	until(t, "Prometheus answers", func() (bool, string) {
-		select {
-		case <-ended:
-			require.Fail(t, "Prometheus has ended", "its own words are above")
-		default:
-		}
-		_, err := p.ask("up")
-		return err == nil, fmt.Sprint(err)
-	})
-	return p
+	t.Cleanup(stop)
+	return prometheusAt{p}
 }
 
 // ask returns a query's values by the role.

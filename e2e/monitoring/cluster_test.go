@@ -92,6 +92,8 @@ func (c *cluster) populate() error {
 		sbatch("--licenses=solver:1"),
 		sbatch("--hold"),
 		sbatch("--partition=night"),
+		sbatch("--partition=cpu", "--nodes=4"),
+		sbatch("--partition=cpu", "--hold"),
 		sbatch("--partition=short", "--time=10"),
 		sbatch("--nodes=4"), // two of the four are going to be drained
 		{"/usr/bin/scontrol", "create", "reservation", "reservationname=r", "starttime=now+1day", "duration=60", "users=root", "nodes=" + c.Nodes[drained].Name},
@@ -139,6 +141,18 @@ func (c *cluster) disturb() error {
 	return errors.Join(err, c.Nodes[deleted].Terminate())
 }
 
+// demand is how Slurm's commands say that the partition cpu stands, of which all nodes are.
+func (c *cluster) demand() (d demand, err error) {
+	nodes, err := c.Command("/usr/bin/scontrol", "--oneliner", "show", "nodes").Output()
+	if err != nil {
+		return d, err
+	}
+	jobs, err := c.Command("/usr/bin/squeue", "--noheader", "--array", "--partition=cpu", "--states=PENDING", "--Format=Reason").Output()
+	d.alloc, d.mixed = strings.Count(string(nodes), " State=ALLOCATED"), strings.Count(string(nodes), " State=MIXED")
+	d.pending, d.held = strings.Count(string(jobs), "\n"), strings.Count(string(jobs), "JobHeld")
+	return d, err
+}
+
 func (c *cluster) run(args ...string) error {
 	if out, err := c.Command(args[0], args[1:]...).CombinedOutput(); err != nil {
 		return fmt.Errorf("%s: %w: %s", strings.Join(args, " "), err, out)
@@ -166,7 +180,7 @@ func inside(s settings) error {
 	if err != nil {
 		return err
 	}
-	for _, act := range []func() error{c.start, c.populate, c.disturb, p.answersAll, p.alertsAreRight} {
+	for _, act := range []func() error{c.start, c.populate, c.disturb, p.answersAll, p.alertsAreRight, p.autoscales} {
 		if err = act(); err != nil {
 			break
 		}

@@ -19,6 +19,9 @@ import (
 // expositions are what the agents' code writes: its tests hold these files.
 var expositions = []string{"../../agent/testdata/metrics/*.prom", "../../internal/clusterview/series/testdata/native-users.prom"}
 
+// exporterExposition is what they write by slurm-exporter's names.
+const exporterExposition = "../../internal/clusterview/series/testdata/exporter.prom"
+
 // scrapeLabels are those that Prometheus gives to what it scrapes, as the PodMonitor says.
 var scrapeLabels = []string{"namespace", "pod", "slurmlet_dev_cluster", "slurmlet_dev_role", "slurmlet_dev_node_set"}
 
@@ -26,7 +29,7 @@ var scrapeLabels = []string{"namespace", "pod", "slurmlet_dev_cluster", "slurmle
 func exposed(t *testing.T) map[string][]string {
 	t.Helper()
 	all := map[string][]string{"up": nil}
-	for _, pattern := range expositions {
+	for _, pattern := range append(slices.Clone(expositions), exporterExposition) {
 		paths, err := filepath.Glob(pattern)
 		require.NoError(t, err)
 		require.NotEmpty(t, paths, pattern)

@@ -25,6 +25,8 @@ type settings struct {
 	Alerts            []rule
 	// Foreign are queries of others: dashboards and autoscalers.
 	Foreign []query
+	// Triggers are those of the chart's examples.
+	Triggers []trigger
 	// Recorded are the expositions that the agents' own tests hold.
 	Recorded []string
 }
@@ -44,6 +46,9 @@ func TestPrometheus(t *testing.T) {
 	s := settings{
 		Slurmlet: slurmlet, Prometheus: filepath.Join(program, "prometheus"),
 		Rules: absolute(t, filepath.Join(chart, "alerts.yaml")), Dashboards: dashboardFiles(t), Alerts: alerts(t), Foreign: slices.Concat(foreign(t), triggers(t)),
+	}
+	for _, path := range autoscaled(t) {
+		s.Triggers = append(s.Triggers, triggersOf(t, path)...)
 	}
 	for _, pattern := range expositions {
 		paths, err := filepath.Glob(pattern)

@@ -72,26 +72,41 @@ func foreign(t *testing.T) (all []query) {
 	return all
 }
 
-// triggers are what the autoscaling of a set of values asks for, as KEDA does.
-func triggers(t *testing.T) (all []query) {
+// autoscaled are the chart's examples of values with autoscaling.
+func autoscaled(t *testing.T) []string {
 	t.Helper()
-	const path = "ci/autoscaling-values.yaml"
-	text, err := os.ReadFile(filepath.Join(chart, path))
+	paths, err := filepath.Glob(filepath.Join(chart, "ci", "autoscaling*-values.yaml"))
+	require.NoError(t, err)
+	require.Len(t, paths, 2, "Slurm's names, and slurm-exporter's")
+	return paths
+}
+
+// triggersOf are those of KEDA that values have.
+func triggersOf(t *testing.T, path string) (all []trigger) {
+	t.Helper()
+	text, err := os.ReadFile(path)
 	require.NoError(t, err)
 	var values struct {
 		NodeSets map[string]struct {
-			Autoscaling struct {
-				Triggers []struct{ Metadata struct{ Query string } }
-			}
+			Autoscaling struct{ Triggers []trigger }
 		} `yaml:"nodeSets"`
 	}
 	require.NoError(t, yaml.Unmarshal(text, &values))
-	for set, s := range values.NodeSets {
-		for _, trigger := range s.Autoscaling.Triggers {
-			all = append(all, query{path + ": " + set, trigger.Metadata.Query})
+	for _, s := range values.NodeSets {
+		all = append(all, s.Autoscaling.Triggers...)
+	}
+	require.NotEmpty(t, all, path)
+	return all
+}
+
+// triggers are what KEDA asks for by the examples.
+func triggers(t *testing.T) (all []query) {
+	t.Helper()
+	for _, path := range autoscaled(t) {
+		for _, one := range triggersOf(t, path) {
+			all = append(all, query{filepath.Base(path), one.Metadata["query"]})
 		}
 	}
-	require.NotEmpty(t, all)
 	return all
 }
 

@@ -3,19 +3,17 @@
 package monitoring
 
 import (
+	"context"
 	"fmt"
 	"net"
 	"net/http"
 	"net/url"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 	"time"
-
-	"go.yaml.in/yaml/v3"
 
 	"github.com/slurmlet/slurmlet/e2e/native"
 	"github.com/slurmlet/slurmlet/e2e/prometheus"
@@ -25,10 +23,10 @@ import (
 type server struct {
 	settings
 	prometheus.Server
+	cluster *cluster
 }
 
 const (
-	listen = "127.0.0.1:9090"
 	// recordedAt serves the expositions that are recorded, as a cluster of its own.
 	recordedAt = "127.0.0.1:9099"
 	real       = "slurm"
@@ -61,32 +59,13 @@ func startPrometheus(s settings, c *cluster) (*server, error) {
 	if err := serveRecorded(s.Recorded); err != nil {
 		return nil, err
 	}
-	text, err := yaml.Marshal(map[string]any{
+	// It ends with the namespace.
+	p, _, err := prometheus.Start(context.Background(), s.Prometheus, dir, map[string]any{
 		"global":         map[string]any{"scrape_interval": "1s", "evaluation_interval": "1s"},
 		"rule_files":     []string{s.Rules},
 		"scrape_configs": jobs,
 	})
-	if err == nil {
-		err = os.WriteFile(filepath.Join(dir, "prometheus.yml"), text, 0o644)
-	}
-	if err != nil {
-		return nil, err
-	}
-	cmd := exec.Command(s.Prometheus, "--config.file="+filepath.Join(dir, "prometheus.yml"), "--storage.tsdb.path="+filepath.Join(dir, "data"), "--web.listen-address="+listen, "--log.level=warn")
-	cmd.Stderr = os.Stderr
-	if err := cmd.Start(); err != nil {
-		return nil, fmt.Errorf("cannot start Prometheus: %w", err)
-	}
-	go func() { _ = cmd.Wait() }() // it ends with the namespace
-	p := &server{s, listen}
-	return p, native.Within(native.Limit, "Prometheus is not ready", func() bool {
-		answer, err := http.Get("http://" + listen + "/-/ready")
-		if err != nil {
-			return false
-		}
-		answer.Body.Close()
-		return answer.StatusCode == http.StatusOK
-	})
+	return &server{s, p, c}, err
 }
 
 // target is an agent with the labels that the PodMonitor gives to its series.
@@ -281,3 +260,23 @@ func (p *server) alertsAreRight() error {
 
 // caused are the alerts that the cluster's troubles make active; its nodes have no cgroups.
 var caused = []string{"SlurmConfigRefused", "SlurmJobsOutlastGracePeriod", "SlurmLimitsNotEnforced", "SlurmNodesDrainedByFault", "SlurmNodesDrainedLong", "SlurmJobsWaitForNodes", "SlurmJobsCannotRun", "SlurmLicensesExhausted"}
+
+// autoscales: each trigger has the value for KEDA that Slurm's commands tell.
+func (p *server) autoscales() error {
+	d, err := p.cluster.demand()
+	if err != nil {
+		return err
+	}
+	want := float64(d.alloc + d.mixed + d.pending - d.held)
+	if d.alloc+d.mixed != 2 || d.pending != 2 || d.held != 1 {
+		return fmt.Errorf("the partition cpu stands otherwise: %+v", d)
+	}
+	for _, one := range p.Triggers {
+		one.Metadata["serverAddress"] = "http://" + string(p.Server)
+		value, err := one.value(context.Background(), time.Now())
+		if err != nil || value != want {
+			return fmt.Errorf("KEDA reads %v (error: %v) and not %v: %s", value, err, want, one.Metadata["query"])
+		}
+	}
+	return nil
+}
