@@ -49,14 +49,27 @@ func (w *world) restartController(signal unix.Signal) error {
 	return w.control()
 }
 
-// saved waits until slurmctld has written down a job that was submitted after a time: it does so within seconds
-// (job_state).
-func (w *world) saved(id string, after time.Time) error {
-	path := filepath.Join(w.Root, "run/slurmctld/state/job_state")
-	return w.until("slurmctld does not save job "+id, func() bool {
-		info, err := os.Stat(path)
-		return err == nil && info.ModTime().After(after)
-	})
+// saved waits until slurmctld has written down a job and its node as they are now, which it does within seconds of a
+// change. A slurmctld that is killed before that takes the node for one that is off, and the job for one that has not begun.
+func (w *world) saved(id, node string) error {
+	now := time.Now()
+	_, err := w.slurm("scontrol", "update", "job="+id, "comment=saved")
+	if err == nil {
+		_, err = w.slurm("scontrol", "update", "nodename="+node, "weight=1")
+	}
+	if err != nil {
+		return err
+	}
+	for _, file := range []string{"job_state", "node_state"} {
+		path := filepath.Join(w.Root, "run/slurmctld/state", file)
+		if err := w.until("slurmctld does not save its "+file, func() bool {
+			info, err := os.Stat(path)
+			return err == nil && info.ModTime().After(now)
+		}); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // atSubmission: the job was accepted, so it runs.
@@ -76,7 +89,6 @@ func (w *world) atSubmission(restart func() error) error {
 
 func (w *world) whileStarting(restart func() error) error {
 	w.pods.hold("r-1")
-	began := time.Now()
 	id, err := w.batch("-p", "r", "-w", "r-1")
 	if err != nil {
 		return err
@@ -84,7 +96,7 @@ func (w *world) whileStarting(restart func() error) error {
 	if err := w.until("r-1 has no pod", func() bool { return w.uid("r-1") != "" }); err != nil {
 		return err
 	}
-	if err := w.saved(id, began); err != nil {
+	if err := w.saved(id, "r-1"); err != nil {
 		return err
 	}
 	if err := restart(); err != nil {
@@ -98,13 +110,12 @@ func (w *world) whileStarting(restart func() error) error {
 }
 
 func (w *world) whileRunning(restart func() error) error {
-	began := time.Now()
 	id, err := w.running("r-2")
 	if err != nil {
 		return err
 	}
 	uid := w.uid("r-2")
-	if err := errors.Join(w.saved(id, began), restart()); err != nil {
+	if err := errors.Join(w.saved(id, "r-2"), restart()); err != nil {
 		return err
 	}
 	if err := w.untilNodes("r-2 does not come back", up, "r-2"); err != nil {
