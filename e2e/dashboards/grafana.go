@@ -12,7 +12,8 @@ import (
 // makes the same bytes.
 type object = map[string]any
 
-// schema is the version of Grafana's model that the files are in; a newer Grafana brings them up.
+// schema is the version of Grafana's model that the files are in; a newer Grafana brings them up. The files have
+// all that its JSON schemas require (grafana-foundation-sdk, jsonschema/, of June 2026).
 const schema = 39
 
 func (d dashboard) uid() string { return "slurm-" + d.name }
@@ -27,10 +28,11 @@ func (d dashboard) json() ([]byte, error) {
 	err := e.Encode(object{
 		"uid": d.uid(), "title": d.title, "description": d.about, "tags": []string{"slurm"},
 		"schemaVersion": schema, "editable": true, "graphTooltip": 1, "refresh": "1m", "timezone": "browser",
-		"time":       object{"from": "now-6h", "to": "now"},
-		"templating": object{"list": d.inputs()},
-		"links":      d.links(),
-		"panels":     d.panels(),
+		"time":        object{"from": "now-6h", "to": "now"},
+		"annotations": object{"list": []object{}},
+		"templating":  object{"list": d.inputs()},
+		"links":       d.links(),
+		"panels":      d.panels(),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("cannot write the dashboard %s: %w", d.name, err)
@@ -59,7 +61,10 @@ func (d dashboard) inputs() []object {
 
 // links lead from each dashboard to the others, and take along what was chosen.
 func (d dashboard) links() []object {
-	return []object{{"title": "Slurm", "type": "dashboards", "tags": []string{"slurm"}, "asDropdown": true, "includeVars": true, "keepTime": true}}
+	return []object{{
+		"title": "Slurm", "type": "dashboards", "tags": []string{"slurm"}, "icon": "external link", "tooltip": "",
+		"asDropdown": true, "includeVars": true, "keepTime": true, "targetBlank": false,
+	}}
 }
 
 const screen = 24
@@ -112,13 +117,14 @@ func (p panel) object() object {
 		}
 		defaults["custom"] = custom
 		one["options"] = object{
-			"legend":  object{"displayMode": "list", "placement": "bottom", "showLegend": true},
+			"legend":  object{"calcs": []string{}, "displayMode": "list", "placement": "bottom", "showLegend": true},
 			"tooltip": object{"mode": "multi", "sort": "desc"},
 		}
 	case figure:
-		one["options"] = object{"reduceOptions": lastValue, "colorMode": "value", "graphMode": "none", "textMode": "auto"}
-	case bars:
-		one["options"] = object{"reduceOptions": lastValue, "orientation": "horizontal", "displayMode": "basic"}
+		one["options"] = object{
+			"reduceOptions": lastValue, "colorMode": "value", "graphMode": "none", "textMode": "auto", "justifyMode": "auto", "orientation": "auto",
+			"wideLayout": true, "showPercentChange": false, "percentChangeColorMode": "standard",
+		}
 	case table:
 		one["transformations"] = p.columns()
 		one["fieldConfig"].(object)["overrides"] = p.overrides()

@@ -48,7 +48,6 @@ const (
 	graph  kind = "timeseries"
 	figure kind = "stat"
 	table  kind = "table"
-	bars   kind = "bargauge"
 )
 
 // query is PromQL, and the legend of what it returns: {{label}} stands for a label's value. In a

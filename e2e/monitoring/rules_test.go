@@ -35,6 +35,37 @@ func TestRulesAreValid(t *testing.T) {
 	require.NoError(t, err, out)
 }
 
+var (
+	grafanasVariable = regexp.MustCompile(`\$__[a-z_]+`)
+	anyVariable      = regexp.MustCompile(`\$[a-z_]+`)
+)
+
+// TestQueriesAreValid: Prometheus' parser takes every query of the panels and the triggers, with a value for each
+// of Grafana's variables.
+func TestQueriesAreValid(t *testing.T) {
+	needsHelm(t)
+	var all []any
+	add := func(q query) {
+		expr := anyVariable.ReplaceAllString(grafanasVariable.ReplaceAllString(q.Expr, "5m"), "x")
+		all = append(all, map[string]any{"record": fmt.Sprintf("query:%d", len(all)), "expr": expr})
+	}
+	for name, d := range dashboardFiles(t) {
+		for _, q := range d.queries(name) {
+			add(q)
+		}
+	}
+	for _, q := range triggers(t) {
+		add(q)
+	}
+	require.Greater(t, len(all), 100)
+	text, err := yaml.Marshal(map[string]any{"groups": []any{map[string]any{"name": "queries", "rules": all}}})
+	require.NoError(t, err)
+	file := filepath.Join(t.TempDir(), "queries.yaml")
+	require.NoError(t, os.WriteFile(file, text, 0o600))
+	out, err := promtool(t, "check", "rules", file)
+	require.NoError(t, err, out)
+}
+
 func needsHelm(t *testing.T) string {
 	t.Helper()
 	helm := os.Getenv("HELM")
