@@ -1,6 +1,7 @@
 package webpage
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -26,6 +27,8 @@ type Options struct {
 	// Token asks whose one of Slurm's tokens is, and until when; nil: tokens are not taken.
 	Token func(ctx context.Context, token string) (string, time.Time, error)
 	Log   *slog.Logger
+
+	least int // the least cost of a password's hash, for tests; 0: leastCost
 }
 
 // Server serves the page.
@@ -62,7 +65,7 @@ const (
 // New reads the passwords. Its error names what is wrong with them.
 func New(o Options) (*Server, error) {
 	faults := newSeldom(o.Log)
-	u, err := newUsers(o.Passwords, o.Token, faults)
+	u, err := newUsers(o.Passwords, cmp.Or(o.least, leastCost), o.Token, faults)
 	if err != nil {
 		return nil, err
 	}

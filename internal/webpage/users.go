@@ -23,6 +23,7 @@ import (
 // slurmctld's agent judges.
 type users struct {
 	file  string                                                             // empty for none
+	least int                                                                // bcrypt's cost of a hash in the file
 	token func(ctx context.Context, token string) (string, time.Time, error) // nil: no tokens
 	now   func() time.Time
 	log   *seldom
@@ -73,13 +74,13 @@ var (
 	errBusy   = errors.New("too many passwords at once")
 )
 
-func newUsers(file string, token func(context.Context, string) (string, time.Time, error), log *seldom) (*users, error) {
-	u := &users{file: file, token: token, now: time.Now, log: log, known: map[[32]byte]pass{}, queue: map[string]*queue{}, judge: make(chan struct{}, 1), asks: make(chan struct{}, mostAsks)}
+func newUsers(file string, least int, token func(context.Context, string) (string, time.Time, error), log *seldom) (*users, error) {
+	u := &users{file: file, least: least, token: token, now: time.Now, log: log, known: map[[32]byte]pass{}, queue: map[string]*queue{}, judge: make(chan struct{}, 1), asks: make(chan struct{}, mostAsks)}
 	if _, err := rand.Read(u.salt[:]); err != nil {
 		return nil, err
 	}
 	if file != "" {
-		if _, err := readPasswords(file); err != nil {
+		if _, err := readPasswords(file, least); err != nil {
 			return nil, err
 		}
 	}
@@ -167,7 +168,7 @@ func (u *users) byPassword(ctx context.Context, name, password, address string) 
 	}
 	hash, found := all[name]
 	if !found {
-		hash = nobody(all)
+		hash = nobody(all, u.least)
 	}
 	if bcrypt.CompareHashAndPassword(hash, []byte(password)) != nil || !found {
 		return "", errDenied
@@ -280,8 +281,8 @@ func (u *users) remember(key [32]byte, p pass) {
 
 // nobody is the hash of a password that nobody has. It takes as long as the slowest of the file, so
 // that the time does not tell which names exist.
-func nobody(all map[string][]byte) []byte {
-	highest := leastCost
+func nobody(all map[string][]byte, least int) []byte {
+	highest := least
 	for _, hash := range all {
 		cost, _ := bcrypt.Cost(hash) // readPasswords has looked
 		highest = max(highest, cost)
@@ -291,7 +292,7 @@ func nobody(all map[string][]byte) []byte {
 
 // passwords reads the file anew. A line with a fault keeps out its own user alone.
 func (u *users) passwords() (map[string][]byte, error) {
-	all, err := readPasswords(u.file)
+	all, err := readPasswords(u.file, u.least)
 	if len(all) == 0 {
 		return nil, err
 	}
@@ -303,7 +304,7 @@ func (u *users) passwords() (map[string][]byte, error) {
 
 // readPasswords reads lines as htpasswd -B writes them. It returns the good ones, and an error that
 // names the others without a word of them.
-func readPasswords(file string) (map[string][]byte, error) {
+func readPasswords(file string, least int) (map[string][]byte, error) {
 	text, err := os.ReadFile(file)
 	if err != nil {
 		return nil, fmt.Errorf("cannot read the passwords: %w", err)
@@ -322,8 +323,8 @@ func readPasswords(file string) (map[string][]byte, error) {
 		switch {
 		case !found || len(name) == 0:
 			faults = append(faults, fmt.Errorf("line %d: want name:hash", n))
-		case err != nil || cost < leastCost || cost > mostCost:
-			faults = append(faults, fmt.Errorf("line %d: want a hash of bcrypt with a cost from %d to %d, as htpasswd -B -C %d writes it", n, leastCost, mostCost, leastCost))
+		case err != nil || cost < least || cost > mostCost:
+			faults = append(faults, fmt.Errorf("line %d: want a hash of bcrypt with a cost from %d to %d, as htpasswd -B -C %d writes it", n, least, mostCost, least))
 		default:
 			all[string(name)] = hash
 		}

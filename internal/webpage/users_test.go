@@ -50,12 +50,12 @@ func TestPasswords(t *testing.T) {
 func TestEditedPasswords(t *testing.T) {
 	file, log := filepath.Join(t.TempDir(), "users"), &bytes.Buffer{}
 	write := func(text string) { require.NoError(t, os.WriteFile(file, []byte(text), 0o600)) }
-	hash, err := bcrypt.GenerateFromPassword([]byte("x"), leastCost)
+	hash, err := bcrypt.GenerateFromPassword([]byte("x"), bcrypt.MinCost)
 	require.NoError(t, err)
 	write("alice:" + string(hash))
-	u, err := newUsers(file, nil, newSeldom(slog.New(slog.NewTextHandler(log, nil))))
+	u, err := newUsers(file, bcrypt.MinCost, nil, newSeldom(slog.New(slog.NewTextHandler(log, nil))))
 	require.NoError(t, err)
-	write("bob:$2y$05$secret\n\nalice:" + string(hash) + "\ncarol")
+	write("bob:$2y$03$secret\n\nalice:" + string(hash) + "\ncarol")
 	for range 3 {
 		_, err = u.byPassword(t.Context(), "bob", "x", "a")
 		require.Equal(t, errDenied, err)
@@ -112,11 +112,11 @@ func TestGuessing(t *testing.T) {
 // withAlice judges by a file in which alice has the password "x".
 func withAlice(t *testing.T) *users {
 	t.Helper()
-	hash, err := bcrypt.GenerateFromPassword([]byte("x"), leastCost)
+	hash, err := bcrypt.GenerateFromPassword([]byte("x"), bcrypt.MinCost)
 	require.NoError(t, err)
 	file := filepath.Join(t.TempDir(), "users")
 	require.NoError(t, os.WriteFile(file, fmt.Appendf(nil, "alice:%s\n", hash), 0o600))
-	u, err := newUsers(file, nil, newSeldom(slog.New(slog.DiscardHandler)))
+	u, err := newUsers(file, bcrypt.MinCost, nil, newSeldom(slog.New(slog.DiscardHandler)))
 	require.NoError(t, err)
 	return u
 }
@@ -124,9 +124,9 @@ func withAlice(t *testing.T) *users {
 // TestNobody: a name that does not exist takes as long as the slowest that does.
 func TestNobody(t *testing.T) {
 	for want, all := range map[int]map[string][]byte{
-		leastCost: {}, 12: {"alice": nobody(nil), "bob": nobody(map[string][]byte{"": []byte("$2y$12$" + strings.Repeat("x", 53))})},
+		leastCost: {}, 12: {"alice": nobody(nil, leastCost), "bob": nobody(map[string][]byte{"": []byte("$2y$12$" + strings.Repeat("x", 53))}, leastCost)},
 	} {
-		hash := nobody(all)
+		hash := nobody(all, leastCost)
 		cost, err := bcrypt.Cost(hash)
 		require.NoError(t, err)
 		require.Equal(t, want, cost)
@@ -157,7 +157,7 @@ func TestOneJudgement(t *testing.T) {
 // TestTokensAreBounded: the agent judges a few tokens at once, and none that has not a token's form.
 func TestTokensAreBounded(t *testing.T) {
 	asked, answer := make(chan struct{}, 100), make(chan struct{})
-	u, err := newUsers("", func(context.Context, string) (string, time.Time, error) {
+	u, err := newUsers("", leastCost, func(context.Context, string) (string, time.Time, error) {
 		asked <- struct{}{}
 		<-answer
 		return "bob", time.Now().Add(time.Hour), nil
@@ -208,7 +208,7 @@ func TestKnownForAMoment(t *testing.T) {
 	<-u.judge
 	was, err := os.ReadFile(u.file)
 	require.NoError(t, err)
-	other, err := bcrypt.GenerateFromPassword([]byte("y"), leastCost)
+	other, err := bcrypt.GenerateFromPassword([]byte("y"), bcrypt.MinCost)
 	require.NoError(t, err)
 	for _, text := range []string{"bob:" + string(other), "alice:" + string(other)} {
 		require.NoError(t, os.WriteFile(u.file, was, 0o600))
