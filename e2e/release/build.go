@@ -49,7 +49,7 @@ func (s settings) build(ctx context.Context) (err error) {
 		}
 	}()
 	r := &release{settings: s, source: from, work: work}
-	for _, step := range []func(context.Context) error{r.programs, r.chart, r.images, r.bills, r.provenance, r.sign, r.sums} {
+	for _, step := range []func(context.Context) error{r.programs, r.charts, r.images, r.bills, r.provenance, r.sign, r.sums} {
 		if err := step(ctx); err != nil {
 			return err
 		}

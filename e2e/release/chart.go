@@ -27,12 +27,30 @@ const (
 	chartLayer  = "application/vnd.cncf.helm.chart.content.v1.tar+gzip"
 )
 
-// chart packs the chart, whose images are this version's, and writes it as an OCI artifact.
-func (r *release) chart(ctx context.Context) error {
-	say("packs the chart")
-	copied := filepath.Join(r.work, "slurm")
-	if err := os.CopyFS(copied, os.DirFS("charts/slurm")); err != nil {
-		return fmt.Errorf("cannot copy the chart: %w", err)
+// charts are the names of those in the folder charts: slurm is a cluster, slurmlet the controller.
+var charts = []string{"slurm", "slurmlet"}
+
+// charts packs the charts.
+func (r *release) charts(ctx context.Context) error {
+	for _, name := range charts {
+		if err := r.chart(ctx, name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// packed is where a packed chart is.
+func (r *release) packed(chart string) string {
+	return filepath.Join(r.out, chart+"-"+strings.TrimPrefix(r.version, "v")+".tgz")
+}
+
+// chart packs a chart, whose images are this version's, and writes it as an OCI artifact.
+func (r *release) chart(ctx context.Context, chart string) error {
+	say("packs the chart %s", chart)
+	copied := filepath.Join(r.work, "charts", chart)
+	if err := os.CopyFS(copied, os.DirFS(filepath.Join("charts", chart))); err != nil {
+		return fmt.Errorf("cannot copy the chart %s: %w", chart, err)
 	}
 	if err := r.pointAtRegistry(filepath.Join(copied, "values.yaml")); err != nil {
 		return err
@@ -45,19 +63,15 @@ func (r *release) chart(ctx context.Context) error {
 		return fmt.Errorf("cannot set the times of the chart's files: %w", err)
 	}
 	number := strings.TrimPrefix(r.version, "v")
-	pack := exec.CommandContext(ctx, r.helm, "package", copied, "--version", number, "--app-version", r.version, "--destination", r.work)
+	pack := exec.CommandContext(ctx, r.helm, "package", copied, "--version", number, "--app-version", r.version, "--destination", r.out)
 	if _, err := output(pack); err != nil {
 		return err
 	}
-	name := "slurm-" + number + ".tgz"
-	archive, err := os.ReadFile(filepath.Join(r.work, name))
+	archive, err := os.ReadFile(r.packed(chart))
 	if err != nil {
 		return fmt.Errorf("cannot read the packed chart: %w", err)
 	}
-	if err := os.WriteFile(filepath.Join(r.out, name), archive, 0o644); err != nil {
-		return fmt.Errorf("cannot write the chart: %w", err)
-	}
-	return r.putChart(ctx, number, archive)
+	return r.putChart(ctx, chart, number, archive)
 }
 
 // imageRegistry is the line of values.yaml that says where the images are.
@@ -69,7 +83,7 @@ func (r *release) pointAtRegistry(values string) error {
 		return fmt.Errorf("cannot read the chart's values: %w", err)
 	}
 	if !imageRegistry.Match(text) {
-		return errors.New("cannot find image.registry in the chart's values.yaml")
+		return fmt.Errorf("cannot find image.registry in %s", values)
 	}
 	text = imageRegistry.ReplaceAll(text, []byte("${1}"+r.registry))
 	if err := os.WriteFile(values, text, 0o644); err != nil {
@@ -79,15 +93,15 @@ func (r *release) pointAtRegistry(values string) error {
 }
 
 // putChart writes what `helm push` would, with the commit's time in place of the present.
-func (r *release) putChart(ctx context.Context, number string, archive []byte) error {
-	a := &artifact{repository: "charts/slurm", tag: number}
+func (r *release) putChart(ctx context.Context, chart, number string, archive []byte) error {
+	a := &artifact{repository: "charts/" + chart, tag: number}
 	to, err := r.store(ctx, a.repository)
 	if err != nil {
 		return err
 	}
-	about, err := metadata(archive)
+	about, err := metadata(archive, chart)
 	if err != nil {
-		return fmt.Errorf("cannot read the chart's Chart.yaml: %w", err)
+		return fmt.Errorf("cannot read Chart.yaml of the chart %s: %w", chart, err)
 	}
 	config, err := putJSON(ctx, to, chartConfig, about)
 	if err != nil {
@@ -101,7 +115,7 @@ func (r *release) putChart(ctx context.Context, number string, archive []byte) e
 		Versioned: specs.Versioned{SchemaVersion: 2}, MediaType: v1.MediaTypeImageManifest,
 		Config: config, Layers: []v1.Descriptor{layer},
 		Annotations: map[string]string{
-			v1.AnnotationTitle: "slurm", v1.AnnotationVersion: number, v1.AnnotationRevision: r.commit,
+			v1.AnnotationTitle: chart, v1.AnnotationVersion: number, v1.AnnotationRevision: r.commit,
 			v1.AnnotationDescription: fmt.Sprint(about["description"]), v1.AnnotationCreated: r.when.Format(time.RFC3339),
 		},
 	})
@@ -116,7 +130,7 @@ func (r *release) putChart(ctx context.Context, number string, archive []byte) e
 }
 
 // metadata is a packed chart's Chart.yaml.
-func metadata(packed []byte) (about map[string]any, err error) {
+func metadata(packed []byte, chart string) (about map[string]any, err error) {
 	plain, err := gzip.NewReader(bytes.NewReader(packed))
 	if err != nil {
 		return nil, err
@@ -126,7 +140,7 @@ func metadata(packed []byte) (about map[string]any, err error) {
 		if err != nil {
 			return nil, err
 		}
-		if h.Name != "slurm/Chart.yaml" {
+		if h.Name != chart+"/Chart.yaml" {
 			continue
 		}
 		text, err := io.ReadAll(files)

@@ -7,17 +7,17 @@
 // in bin/release/VERSION:
 //
 //	slurmlet-VERSION-linux-ARCH    static programs: the agent, and slurmlet-controller-…
-//	slurm-N.tgz                    the chart, whose images are VERSION's in REGISTRY
+//	slurm-N.tgz, slurmlet-N.tgz    the charts, whose images are VERSION's in REGISTRY
 //	oci/REPOSITORY/                an OCI image layout for each repository: images for all
-//	                               architectures, the chart (charts/slurm), their signatures,
-//	                               SBOMs and provenance
+//	                               architectures, the charts (charts/slurm, charts/slurmlet),
+//	                               their signatures, SBOMs and provenance
 //	sbom/                          SPDX 2.3 of each program and image
 //	provenance.json                SLSA 1.0: from what, and how, all of it was made
 //	digests.txt                    what to pull, by digest
 //	SHA256SUMS                     of all files above that are in no layout
 //	SHA256SUMS.sigstore.json       its signature
 //
-// The same tag gives the same programs, chart, agent's image and SBOMs, byte by byte: no
+// The same tag gives the same programs, charts, images without Slurm and SBOMs, byte by byte: no
 // file is younger than the tag's commit. Signatures differ each time, and the images with
 // Slurm hold the packages that Debian has on that day; docker-bake.hcl says how to pin them.
 //
@@ -78,7 +78,7 @@ func run(ctx context.Context, args []string) error {
 	s := settings{targets: map[string]*string{}}
 	flags := flag.NewFlagSet(args[0], flag.ExitOnError)
 	flags.StringVar(&s.version, "version", "", "the tag, as in v0.1.0")
-	flags.StringVar(&s.registry, "registry", "", "where the images and the chart belong, as in registry.example/slurmlet")
+	flags.StringVar(&s.registry, "registry", "", "where the images and the charts belong, as in registry.example/slurmlet")
 	flags.StringVar(&s.out, "out", "", "the release's directory (default bin/release/VERSION)")
 	flags.StringVar(&s.key, "key", "", "what signs: a file, env://NAME or a KMS's URI")
 	flags.StringVar(&s.builder, "builder", "urn:slurmlet:make-release", "the `URI` of who builds, for the provenance")

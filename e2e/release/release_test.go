@@ -50,8 +50,8 @@ func TestRelease(t *testing.T) {
 		"checksums are signed":                            b.sums,
 		"SBOMs are valid SPDX":                            b.bills,
 		"provenance names the commit":                     b.provenance,
-		"helm takes the chart by digest":                  b.chart,
-		"arm64's program runs":                            b.foreign,
+		"helm takes the charts by digest":                 b.charts,
+		"arm64's programs run":                            b.foreign,
 		"the same tag gives the same bytes":               b.again,
 	} {
 		t.Run(name, test)
@@ -348,38 +348,47 @@ func (b *bed) provenance(t *testing.T) {
 	assert.Equal(t, digest, subjects[b.registry+"/agent:"+version])
 }
 
-func (b *bed) chart(t *testing.T) {
-	name := "oci://" + b.registry + "/" + b.digest(t, "charts/slurm:"+strings.TrimPrefix(version, "v"))
-	dir := t.TempDir()
-	b.command(t, dir, b.helm, "pull", "--plain-http", name)
-	packed, err := filepath.Glob(filepath.Join(dir, "*.tgz"))
-	require.NoError(t, err)
-	require.Len(t, packed, 1)
-	got, err := hashOf(packed[0])
-	require.NoError(t, err)
-	want, err := hashOf(filepath.Join(b.out, "slurm-"+strings.TrimPrefix(version, "v")+".tgz"))
-	require.NoError(t, err)
-	assert.Equal(t, want, got)
+// charts: each names this version's image, as helm pulls it out of the registry.
+func (b *bed) charts(t *testing.T) {
+	number := strings.TrimPrefix(version, "v")
+	for chart, image := range map[string]string{"slurm": "slurmctld:" + version + "-24.11", "slurmlet": "controller:" + version} {
+		t.Run(chart, func(t *testing.T) {
+			name := "oci://" + b.registry + "/" + b.digest(t, "charts/"+chart+":"+number)
+			dir := t.TempDir()
+			b.command(t, dir, b.helm, "pull", "--plain-http", name)
+			packed, err := filepath.Glob(filepath.Join(dir, "*.tgz"))
+			require.NoError(t, err)
+			require.Len(t, packed, 1)
+			got, err := hashOf(packed[0])
+			require.NoError(t, err)
+			want, err := hashOf((&release{settings: b.settings}).packed(chart))
+			require.NoError(t, err)
+			assert.Equal(t, want, got)
 
-	manifests := b.command(t, dir, b.helm, "template", "slurm", "--plain-http", name)
-	assert.Contains(t, manifests, "image: "+b.registry+"/slurmctld:"+version+"-24.11\n")
-	byVersion := b.command(t, dir, b.helm, "show", "chart", "--plain-http", "oci://"+b.registry+"/charts/slurm", "--version", strings.TrimPrefix(version, "v"))
-	assert.Contains(t, byVersion, "appVersion: "+version)
+			manifests := b.command(t, dir, b.helm, "template", chart, "--plain-http", name)
+			assert.Contains(t, manifests, "image: "+b.registry+"/"+image+"\n")
+			byVersion := b.command(t, dir, b.helm, "show", "chart", "--plain-http", "oci://"+b.registry+"/charts/"+chart, "--version", number)
+			assert.Contains(t, byVersion, "appVersion: "+version)
+		})
+	}
 }
 
 func (b *bed) foreign(t *testing.T) {
-	program := (&release{settings: b.settings}).program(agent, "arm64")
-	emulated := func(args ...string) (string, error) {
+	emulated := func(name string, args ...string) (string, error) {
+		program := (&release{settings: b.settings}).program(name, "arm64")
 		return b.attempt(t, b.clone, "/usr/bin/qemu-aarch64-static", append([]string{program}, args...)...)
 	}
-	out, err := emulated("version")
+	out, err := emulated(agent, "version")
 	assert.NoError(t, err)
 	assert.Equal(t, "slurmlet "+version+"\n", out)
-	out, err = emulated("check", "-slurm-version", "24.11", "e2e/hooks/testdata/good")
+	out, err = emulated(agent, "check", "-slurm-version", "24.11", "e2e/hooks/testdata/good")
 	assert.NoError(t, err, out)
-	out, err = emulated("check", "-slurm-version", "24.11", "e2e/hooks/testdata/bad")
+	out, err = emulated(agent, "check", "-slurm-version", "24.11", "e2e/hooks/testdata/bad")
 	assert.Error(t, err)
 	assert.Contains(t, out, "RealMemory")
+	out, err = emulated(controller, "version")
+	assert.NoError(t, err, out)
+	assert.Equal(t, "slurmlet-controller "+version+"\n", out)
 }
 
 // again builds the release once more. Signatures differ, and only they.

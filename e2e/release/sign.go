@@ -13,7 +13,7 @@ import (
 	"github.com/slurmlet/slurmlet/e2e/release/registry"
 )
 
-// sign signs every image and the chart, and attests to their SBOMs and their
+// sign signs every image and chart, and attests to their SBOMs and their
 // provenance. Cosign signs in a registry, so one lives as long as this takes, and
 // the layouts get back what cosign has added.
 func (r *release) sign(ctx context.Context) error {
