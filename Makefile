@@ -97,7 +97,7 @@ kubernetes: $(BUILT)
 
 native: $(BUILT) ## of e2e, what runs without limits, natively on every machine
 	@mkdir -p bin/test; echo 'the small clusters run beside these: bin/test/small.log'
-	@$(E2E) -p 2 -parallel 12 ./e2e/edits ./e2e/stranger ./e2e/peers ./e2e/hang ./e2e/ends ./e2e/gone ./e2e/questions ./e2e/elastic ./e2e/monitoring ./e2e/cluster >bin/test/small.log 2>&1 & \
+	@$(E2E) -p 3 -parallel 12 ./e2e/elastic ./e2e/cluster ./e2e/gone ./e2e/edits ./e2e/questions ./e2e/ends ./e2e/hang ./e2e/peers ./e2e/monitoring ./e2e/stranger >bin/test/small.log 2>&1 & \
 		small=$$!; $(E2E) -parallel 12 -skip 'TestLimits|TestUpAndDown' ./e2e; code=$$?; \
 		wait $$small || code=1; cat bin/test/small.log; exit $$code
 
@@ -122,7 +122,7 @@ kube: $(BUILT) $(HELM) $(DISTRIBUTION) ## of e2e-kube, one whole install of both
 		-run 'TestKube/(the_controller_is|the_chart_is_(installed,_and|uninstalled)|a_real_Prometheus|a_plain_image|a_pod_with_a_job)'
 
 controller: $(BUILT) $(HELM) ## the controller with real etcd and kube-apiserver: names, tokens, outages
-	HELM=$(HELM) $(GO) test -tags e2e -count=1 -timeout 17m -v ./e2e/controller
+	HELM=$(HELM) $(GO) test -tags e2e -count=1 -parallel 3 -timeout 17m -v ./e2e/controller
 
 bench-controller: build $(HELM) ## what PODS=2000 pods and as many agents cost the controller and kube-apiserver
 	HELM=$(HELM) $(GO) test -tags e2e -count=1 -timeout 20m -v -run TestBench ./e2e/controller -pods $(PODS)

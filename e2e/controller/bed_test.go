@@ -17,7 +17,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -99,8 +101,9 @@ func enter() error {
 	return native.Enter(ctx, settings{os.Args, programs, helm, filepath.Dir(binaries)})
 }
 
-// api is where kube-apiserver listens.
-const api = "10.88.0.1:6443"
+// hosts counts beds. Each has an address on the loopback interface, and a port for its kube-apiserver, which does not
+// serve there.
+var hosts atomic.Int64
 
 // home is the controller's namespace, and its name everywhere.
 const home = "slurmlet"
@@ -110,6 +113,7 @@ type bed struct {
 	*testing.T            // of the case that runs
 	whole      *testing.T // until whose end all programs run
 	dir        string
+	host, api  string // where etcd and the controllers are, and kube-apiserver
 	kube       kubernetes.Interface
 	apiserver  *daemon.Daemon
 	accounts   []byte // the key of service accounts' tokens, in PEM
@@ -129,27 +133,30 @@ func newBed(t *testing.T, values ...string) *bed {
 
 // startPlane starts etcd and kube-apiserver with the flags of e2e/kubecluster.
 func (b *bed) startPlane() {
+	n := hosts.Add(1)
+	port := strconv.FormatInt(6443+n, 10)
+	b.host, b.api = fmt.Sprintf("127.0.1.%d", n), net.JoinHostPort(native.Address, port)
 	var err error
 	b.authority, err = pki.New("bed")
 	require.NoError(b, err)
-	server, err := b.authority.Server("kubernetes", "10.88.0.1")
+	server, err := b.authority.Server("kubernetes", native.Address)
 	require.NoError(b, err)
 	b.accounts, err = pki.Key()
 	require.NoError(b, err)
-	admin, err := b.authority.Kubeconfig("https://"+api, "admin", "system:masters")
+	admin, err := b.authority.Kubeconfig("https://"+b.api, "admin", "system:masters")
 	require.NoError(b, err)
 	for name, text := range map[string][]byte{
 		"authority.crt": b.authority.Certificate, "apiserver.crt": server.Certificate, "apiserver.key": server.Key, "accounts.key": b.accounts, "admin": admin,
 	} {
 		require.NoError(b, os.WriteFile(b.file(name), text, 0o600))
 	}
-	const store = "http://127.0.0.1:2379"
+	store, members := "http://"+net.JoinHostPort(b.host, "2379"), "http://"+net.JoinHostPort(b.host, "2380")
 	etcd := &daemon.Daemon{Name: "etcd", Args: []string{
 		"--data-dir", b.file("etcd"), "--unsafe-no-fsync", "--log-level", "warn", "--listen-client-urls", store, "--advertise-client-urls", store,
-		"--listen-peer-urls", "http://127.0.0.1:2380", "--initial-advertise-peer-urls", "http://127.0.0.1:2380", "--initial-cluster", "default=http://127.0.0.1:2380",
+		"--listen-peer-urls", members, "--initial-advertise-peer-urls", members, "--initial-cluster", "default=" + members,
 	}}
 	b.apiserver = &daemon.Daemon{Name: "kube-apiserver", Args: []string{
-		"--etcd-servers", store, "--bind-address", "10.88.0.1", "--advertise-address", "10.88.0.1", "--secure-port", "6443",
+		"--etcd-servers", store, "--bind-address", native.Address, "--advertise-address", native.Address, "--secure-port", port,
 		"--tls-cert-file", b.file("apiserver.crt"), "--tls-private-key-file", b.file("apiserver.key"), "--client-ca-file", b.file("authority.crt"),
 		"--authorization-mode", "Node,RBAC", "--enable-admission-plugins", "NodeRestriction",
 		"--service-cluster-ip-range", "10.96.0.0/16", "--allow-privileged", "--enable-aggregator-routing", "--service-account-issuer", issuer,
@@ -266,7 +273,7 @@ type replica struct {
 func (b *bed) replica(environ ...string) *replica {
 	n := b.started
 	b.started++
-	r := &replica{b: b, peers: fmt.Sprintf("127.0.0.1:%d", 9000+n), health: fmt.Sprintf("127.0.0.1:%d", 9100+n)}
+	r := &replica{b: b, peers: fmt.Sprintf("%s:%d", b.host, 9000+n), health: fmt.Sprintf("%s:%d", b.host, 9100+n)}
 	b.replicas = append(b.replicas, r)
 	name := fmt.Sprintf("slurmlet-%d", n)
 	require.NoError(b, os.WriteFile(b.file(name+".kubeconfig"), b.kubeconfig(b.token(home, home, nil, issuer)), 0o600))
@@ -281,7 +288,7 @@ func (b *bed) replica(environ ...string) *replica {
 func (b *bed) kubeconfig(token string) []byte {
 	config := map[string]any{
 		"apiVersion": "v1", "kind": "Config", "current-context": "c",
-		"clusters": []any{map[string]any{"name": "c", "cluster": map[string]any{"server": "https://" + api, "certificate-authority": b.file("authority.crt")}}},
+		"clusters": []any{map[string]any{"name": "c", "cluster": map[string]any{"server": "https://" + b.api, "certificate-authority": b.file("authority.crt")}}},
 		"users":    []any{map[string]any{"name": "c", "user": map[string]any{"token": token}}},
 		"contexts": []any{map[string]any{"name": "c", "context": map[string]any{"cluster": "c", "user": "c"}}},
 	}

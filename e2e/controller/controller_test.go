@@ -17,6 +17,7 @@ import (
 
 // TestController is one life of two replicas with real etcd and kube-apiserver.
 func TestController(t *testing.T) {
+	t.Parallel()
 	b := newBed(t)
 	b.namespace("hpc")
 	b.namespace("other")

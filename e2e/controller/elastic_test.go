@@ -27,6 +27,7 @@ import (
 // TestElastic is what the controller does with the nodes that Slurm starts and ends. The test is slurmctld's
 // agent, the scheduler and the kubelet. The quota and the names are the API server's own.
 func TestElastic(t *testing.T) {
+	t.Parallel()
 	b := &bed{T: t, whole: t, dir: t.TempDir()}
 	b.startPlane()
 	b.namespace(home)

@@ -23,6 +23,7 @@ import (
 
 // TestFiles has ConfigMaps streamed, with the rights that the chart gives for these.
 func TestFiles(t *testing.T) {
+	t.Parallel()
 	b := &bed{T: t, whole: t, dir: t.TempDir()}
 	b.startPlane()
 	for _, namespace := range []string{home, "hpc", "lab"} {

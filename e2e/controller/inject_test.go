@@ -46,6 +46,7 @@ spec:
 // TestInjection is the webhook's life: before the controller, with it, after its death, and without its
 // configuration. kubectl is the user.
 func TestInjection(t *testing.T) {
+	t.Parallel()
 	b := newBed(t)
 	b.namespace("hpc")
 	b.installWebhook("--set", "inject.cluster=slurm")

@@ -23,6 +23,7 @@ import (
 // TestWriters is what the leader writes, and what agents are told of their machines. The chart has all of
 // that switched on.
 func TestWriters(t *testing.T) {
+	t.Parallel()
 	b := newBed(t, "--set", "machines.cordon=cordon", "--set", "scaleIn.safeToEvict=true")
 	b.namespace("hpc")
 	environ := []string{
@@ -45,6 +46,7 @@ func TestWriters(t *testing.T) {
 
 // TestNoWriters runs with everything switched off, and without the rights.
 func TestNoWriters(t *testing.T) {
+	t.Parallel()
 	b := newBed(t, "--set", "rolling.enabled=false", "--set", "scaleIn.enabled=false")
 	b.namespace("hpc")
 	r := b.replica("SLURMLET_SCALE_IN=false", "SLURMLET_ROLL=false")

@@ -43,6 +43,9 @@ const (
 	// urgent is for agents that have seconds for what they do, in tests that mostly wait: loud steps run beside them on
 	// the time that they leave.
 	urgent
+	// patient is for tests that mostly wait and have a minute for what takes a second: beside all steps. To the kernel they
+	// and the calm steps are one session, so that clusters have as much time with them as with calm steps alone.
+	patient
 )
 
 // steps are in the order in which they begin, as far as what they need and what runs lets them: what others wait for
@@ -57,18 +60,21 @@ var steps = []step{
 	{"limits", "real Slurm, both versions, with cgroup v2", []string{"kernel"}, nil, 40 * time.Minute, loud},
 	{"kube", "the chart on real Kubernetes", []string{"images", "kubernetes"}, nil, 60 * time.Minute, loud},
 	{"images", "the images", []string{"tools"}, nil, 40 * time.Minute, calm},
-	{"lint", "vet and the linters", nil, []string{"roots", "kubernetes"}, 30 * time.Minute, calm},
+	{"controller", "the controller with real etcd and kube-apiserver", []string{"tools", "kubernetes"}, nil, 16 * time.Minute, patient},
 	{"charts", "the charts, the images' definition and the papers", []string{"tools"}, nil, 30 * time.Minute, calm},
-	{"controller", "the controller with real etcd and kube-apiserver", []string{"tools", "kubernetes"}, nil, 16 * time.Minute, loud},
+	{"lint", "vet and the linters", nil, []string{"roots", "kubernetes"}, 30 * time.Minute, calm},
 	{"short", "short forms of bench, scale and steps", []string{"roots"}, nil, 20 * time.Minute, loud},
 }
+
+// mostLoud is how many steps with clusters run beside each other. Two cores have no more for their deadlines.
+const mostLoud = 3
 
 // report is how often the suite says what runs.
 const report = 30 * time.Second
 
 func main() {
 	program := flag.String("make", "make", "the `program` that runs a step, with the step's name as its argument")
-	beside := flag.Int("beside", 3, "`how many` steps run beside each other")
+	beside := flag.Int("beside", 4, "`how many` steps run beside each other")
 	logs := flag.String("logs", "bin/test", "the `directory` of the steps' logs")
 	flag.Parse()
 	chosen, err := choose(flag.Args())
@@ -237,7 +243,7 @@ func (s *suite) suits(k kind, held bool) bool {
 	case running >= s.beside:
 		return false
 	case k == loud:
-		return !held && byKind[alone] == 0
+		return !held && byKind[alone] == 0 && byKind[loud]+byKind[urgent] < mostLoud
 	case k == alone:
 		return byKind[alone]+byKind[loud]+byKind[urgent] == 0
 	case k == urgent:

@@ -131,6 +131,24 @@ func TestUrgentSteps(t *testing.T) {
 	assert.GreaterOrEqual(t, s.named("alone").began.Sub(s.named("urgent").began), s.named("urgent").took, "one that is to be alone is")
 }
 
+func TestPatientSteps(t *testing.T) {
+	_, ok := play(t, 3, `touch $1; until [ -e alone ] && [ -e patient ]; do sleep 0.1; done`,
+		step{name: "alone", limit: time.Minute, kind: alone}, step{name: "next", limit: time.Minute, kind: alone}, step{name: "patient", limit: time.Minute, kind: patient})
+	assert.True(t, ok, "one runs beside a step that is alone, and does not wait for the next")
+}
+
+func TestLoudSteps(t *testing.T) {
+	_, ok := play(t, 9, `
+		case $1 in
+		calm) touch calm;;
+		*) mkdir in.$1; [ $(ls -d in.* | wc -l) -le 3 ] || exit 1
+			until [ -e calm ]; do sleep 0.1; done; sleep 0.1; rmdir in.$1;;
+		esac`,
+		step{name: "a", limit: time.Minute}, step{name: "b", limit: time.Minute}, step{name: "c", limit: time.Minute}, step{name: "d", limit: time.Minute},
+		step{name: "calm", limit: time.Minute, kind: calm})
+	assert.True(t, ok, "three run beside each other, and a calm one beside them")
+}
+
 func TestTheFirstGoesFirst(t *testing.T) {
 	s, ok := play(t, 1, `true`, step{name: "a", limit: time.Minute, needs: []string{"b"}}, step{name: "b", limit: time.Minute}, step{name: "c", limit: time.Minute})
 	assert.True(t, ok)
