@@ -176,8 +176,9 @@ func (b *bed) startPlane() {
 // issuer is that of the service accounts' tokens.
 const issuer = "https://kubernetes.default.svc.cluster.local"
 
+// awaitAPI: kube-apiserver takes some seconds of CPU to start.
 func (b *bed) awaitAPI() {
-	b.eventually(patience, "the API is ready", func() bool {
+	b.eventually(3*patience, "the API is ready", func() bool {
 		text, err := b.kube.Discovery().RESTClient().Get().AbsPath("/readyz").DoRaw(b.Context())
 		return err == nil && string(text) == "ok"
 	})
