@@ -59,8 +59,7 @@ test-full: build ## every case on every version: hours
 	$(MAKE) e2e-kube SLURM=24.11
 	$(MAKE) e2e-kube SLURM=26.05
 
-lint: $(LINT) ## gofumpt, vet and the rules of .golangci.yml
-	$(GO) vet ./... ./controller/... ./e2e/... ./.ci/figures
+lint: $(LINT) ## gofumpt, and the rules of .golangci.yml, of which vet is one
 	$(LINT) run ./... ./controller/... ./e2e/... ./.ci/figures
 	LINT=$(LINT) $(GO) test -count=1 -run TestLintRules ./e2e/papers
 
