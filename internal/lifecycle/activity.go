@@ -45,6 +45,7 @@ const (
 	Finishing
 	Requeueing
 	Failing
+	PoweringOff // an elastic node, as Failing
 	Ending
 )
 
@@ -69,7 +70,8 @@ var activityTexts = [...]string{
 	Draining:            "draining the node",
 	Finishing:           "waiting for the node's jobs to end",
 	Requeueing:          "requeueing the node's jobs",
-	Failing:             "setting the node DOWN",
+	Failing:             "setting the node DOWN, which takes its jobs off it",
+	PoweringOff:         "powering the node off, which takes its jobs off it",
 	Ending:              "waiting for the daemon to stop",
 }
 

@@ -174,12 +174,11 @@ func (l State) poweredDown() (State, []Action) {
 }
 
 // failing is how jobs are taken off the node when their time is over.
-func (l State) failing(n *slurm.Node) Change {
-	verb := FailNode
+func (l State) failing(n *slurm.Node) (Activity, Change) {
 	if l.Elastic && n.Elastic() {
-		verb = PowerOffNode
+		return PoweringOff, Change{Verb: PowerOffNode, Reason: reasonTerminate}
 	}
-	return Change{Verb: verb, Reason: reasonTerminate}
+	return Failing, Change{Verb: FailNode, Reason: reasonTerminate}
 }
 
 // mayRemain is what slurmctld may still have when it could not be told of the node's end.

@@ -143,7 +143,7 @@ func (l State) awaitJobs(e Answered) (State, []Action) {
 		return l.replaceSoon("slurmctld has no answer of slurmd")
 	case (l.stage >= toFail || l.onlyCompleting(e)) && l.acted < toFail:
 		l.Reason = "the time for jobs to end is over"
-		return l.change(Failing, l.failing(n))
+		return l.change(l.failing(n))
 	case l.stage >= toRequeue && l.acted < toRequeue:
 		l.Reason = "the time for jobs is over"
 		return l.change(Requeueing, Change{Verb: RequeueJobs})
@@ -269,7 +269,7 @@ func (l State) changeDone(e Done) (State, []Action) {
 		l.deleted = false
 	case doing == Requeueing:
 		l.acted = toRequeue
-	case doing == Failing:
+	case doing == Failing, doing == PoweringOff:
 		l.acted = toFail
 		l, actions := l.lookAtRecord()
 		return l, append(actions, EndSteps{})
@@ -312,7 +312,7 @@ func (l State) due(e DeadlinePassed) (State, []Action) {
 		return l, []Action{SignalJobs{}}
 	case e.Stage == toKill:
 		return l, []Action{KillRequeued{}}
-	case e.Stage == toLeave && !l.cannotAsk() && l.Activity != Failing: // else the answer leads to the record
+	case e.Stage == toLeave && !l.cannotAsk() && l.Activity != Failing && l.Activity != PoweringOff: // else the answer leads to the record
 		l, actions := l.lookAtRecord()
 		return l, append(actions, l.endSteps()...)
 	case e.Stage == toLeave:
