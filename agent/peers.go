@@ -95,6 +95,7 @@ func (m *membership) run(ctx context.Context) {
 		files.Tick(watch.Every)
 	}
 	go files.Run()
+	m.reserve()
 	if m.agent.daemon.registers {
 		go m.followCordon(ctx)
 	}
@@ -102,6 +103,26 @@ func (m *membership) run(ctx context.Context) {
 		go m.agent.records.run(ctx)
 	}
 	m.client.Run(ctx)
+}
+
+// reserve has the names of elastic nodes without pods be known. slurmctld 26.05 looks for a name that nobody knows ten
+// times, once a second, and answers nobody meanwhile: so when a job is taken off a node whose pod has never started.
+func (m *membership) reserve() {
+	if m == nil {
+		return
+	}
+	sets, known := m.agent.elastic.current()
+	if !known {
+		return
+	}
+	var names []string
+	for _, s := range sets.All {
+		names = slices.AppendSeq(names, s.Nodes.All())
+	}
+	names = slices.DeleteFunc(names, func(name string) bool { return name == m.controller })
+	m.order.Lock()
+	defer m.order.Unlock()
+	m.wrote(m.hosts.Reserve(names))
 }
 
 // changed takes a change of the table.

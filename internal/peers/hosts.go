@@ -41,6 +41,8 @@ type Hosts struct {
 	mu sync.Mutex
 	// want are the names that should be there, with their addresses.
 	want map[string][]netip.Addr
+	// reserved are names that lead nowhere while they are not wanted.
+	reserved map[string]bool
 	// last is how the file was left.
 	last *state
 	// titled: the file has the title. open: its last line has no end. filled: there has been something in it.
@@ -116,6 +118,29 @@ func (h *Hosts) Set(names map[string][]netip.Addr) error {
 		h.want[name] = slices.DeleteFunc(slices.Clone(addrs), func(a netip.Addr) bool { return !usable(a) })
 	}
 	return h.write(slices.Sorted(maps.Keys(names)))
+}
+
+// nowhere takes no connection: nobody listens there on a peer's port.
+var nowhere = []netip.Addr{netip.AddrFrom4([4]byte{127, 0, 0, 1})}
+
+// Reserve has names lead nowhere for as long as they have no address, in place of those of an earlier call.
+func (h *Hosts) Reserve(names []string) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	next := map[string]bool{}
+	for _, name := range names {
+		if validHost(name) {
+			next[name] = true
+		}
+	}
+	last := h.reserved
+	h.reserved = next
+	changed := maps.Clone(next)
+	for name := range last {
+		changed[name] = true
+	}
+	maps.DeleteFunc(changed, func(name string, _ bool) bool { return last[name] == next[name] })
+	return h.write(slices.Sorted(maps.Keys(changed)))
 }
 
 // Mend looks whether somebody else has written the file, and puts the names back.
@@ -201,6 +226,9 @@ func (s *state) same(other *state) bool {
 func (h *Hosts) all() []string {
 	names := map[string]bool{}
 	for name := range h.want {
+		names[name] = true
+	}
+	for name := range h.reserved {
 		names[name] = true
 	}
 	for name := range h.slots {
@@ -300,6 +328,9 @@ func (h *Hosts) wanted(name string) []netip.Addr {
 	want := h.want[name]
 	delete(h.taken, name)
 	others := h.foreign[strings.ToLower(name)]
+	if len(want) == 0 && len(others) == 0 && h.reserved[name] {
+		return nowhere
+	}
 	if len(others) == 0 || len(want) == 0 {
 		return want
 	}

@@ -110,6 +110,32 @@ func TestHosts(t *testing.T) {
 	}
 }
 
+// TestHostsReserve: a name leads nowhere while it has no address.
+func TestHostsReserve(t *testing.T) {
+	path := hostsFile(t, "127.0.0.1\tlocalhost\n10.0.0.9\tc\n")
+	h := NewHosts(path)
+	now := time.Now()
+	h.now = func() time.Time { return now }
+	require.NoError(t, h.Set(map[string][]netip.Addr{"a": addrs("10.0.0.1")}))
+	require.NoError(t, h.Reserve([]string{"a", "b", "c", "d e"}))
+	want := func(want map[string][]string) {
+		t.Helper()
+		assert.Equal(t, want, names(t, path))
+	}
+	want(map[string][]string{"a": {"10.0.0.1"}, "b": {"127.0.0.1"}})
+	require.NoError(t, h.Set(map[string][]netip.Addr{"a": nil, "b": addrs("10.0.0.2")}))
+	now = now.Add(2 * quarantine)
+	require.NoError(t, h.Mend())
+	want(map[string][]string{"a": {"127.0.0.1"}, "b": {"10.0.0.2"}})
+	require.NoError(t, os.WriteFile(path, []byte("127.0.0.1\tlocalhost\n"), 0o644)) // as the kubelet does
+	require.NoError(t, h.Mend())
+	want(map[string][]string{"a": {"127.0.0.1"}, "b": {"10.0.0.2"}, "c": {"127.0.0.1"}})
+	require.NoError(t, h.Reserve([]string{"c"}))
+	want(map[string][]string{"b": {"10.0.0.2"}, "c": {"127.0.0.1"}})
+	assert.Empty(t, h.Taken())
+	assert.Equal(t, 1, h.Len())
+}
+
 // checkBlocks: no line of Hosts' own lies where C libraries cut their reads.
 func checkBlocks(t testing.TB, path string, from int) {
 	offset := 0
