@@ -43,8 +43,7 @@ type elasticNodes struct {
 	fault error
 	// roused is when somebody wanted a look; zero after one.
 	roused time.Time
-	// pods are the names of slurmd's pods by the controller, nil before its first table.
-	pods map[string]bool
+	pods   elasticPods
 	// failing are the pods that do not start.
 	failing []peers.Failure
 	status  ElasticStatus
@@ -139,6 +138,7 @@ func (e *elasticNodes) open() {
 func (e *elasticNodes) run(ctx context.Context) {
 	files := watch.New(watch.Options{Done: e.agent.over, Calm: watch.For(elasticCalm), Changed: func() {
 		if e.readSets() {
+			e.agent.members.reserve()
 			e.agent.conf.Reread(e.agent.post)
 			e.rouse()
 		}
@@ -239,7 +239,7 @@ func (e *elasticNodes) act(ctx context.Context, v *clusterview.View, sets elasti
 
 // tell publishes what a look has shown, and reports it to the controller.
 func (e *elasticNodes) tell(look elastic.Look, plan elastic.Plan) {
-	all := noderecords.Report(look.Nodes, look.Suspended, plan.Elastic)
+	all := e.report(look.Nodes, look.Suspended, plan.Elastic, look.At)
 	reports := slices.DeleteFunc(slices.Clone(all), func(n peers.NodeReport) bool { return n.Elastic == "" })
 	e.mu.Lock()
 	revision := e.status.Revision
@@ -360,23 +360,7 @@ func (e *elasticNodes) changed(c peers.Change) {
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if c.Whole && e.pods == nil {
-		e.pods = map[string]bool{}
-	}
-	if e.pods == nil {
-		return
-	}
-	for _, g := range c.Gone {
-		delete(e.pods, g.Name)
-	}
-	for _, p := range c.Put {
-		if Role(p.Role) == Slurmd {
-			e.pods[p.Name] = true
-		} else {
-			delete(e.pods, p.Name)
-		}
-	}
-	if len(c.Gone) > 0 && e.ending() {
+	if stirred := e.pods.take(c); stirred || len(c.Gone) > 0 && e.ending() {
 		go e.rouse()
 	}
 }
@@ -393,11 +377,21 @@ func (e *elasticNodes) podNames() func(string) bool {
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.pods == nil {
-		return nil
+	return e.pods.names()
+}
+
+// report is what the controller is told of all nodes. sets has the elastic sets, by node.
+func (e *elasticNodes) report(nodes []clusterview.Node, suspended map[string]bool, sets map[string]string, at time.Time) []peers.NodeReport {
+	all := noderecords.Report(nodes, suspended, sets)
+	if e == nil {
+		return all
 	}
-	pods := maps.Clone(e.pods)
-	return func(name string) bool { return pods[name] }
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if old := e.pods.replace(all, nodes, at); len(old) > 0 {
+		e.agent.log(slog.LevelInfo, "slurmctld wants nodes again whose old pods are still there: they are replaced, because it takes no slurmd that is older", listOf(old))
+	}
+	return all
 }
 
 // failed takes what the controller tells of pods that do not start.

@@ -224,7 +224,7 @@ func (r *nodeRecords) round(ctx context.Context) {
 	}
 	r.looked, r.failures = began, 0
 	sets, _ := r.agent.elastic.current()
-	r.report(noderecords.Report(v.Nodes, v.Suspended, sets.Members(v.Nodes)), nodes.At)
+	r.report(r.agent.elastic.report(v.Nodes, v.Suspended, sets.Members(v.Nodes), nodes.At), nodes.At)
 	if r.agent.Config.GonePods {
 		r.settle(ctx, noderecords.Records{At: nodes.At, Nodes: v.Nodes, Suspended: v.Suspended})
 	}

@@ -104,6 +104,8 @@ type memory struct {
 	// made and deleted are pods of which the watch has not told yet, until settled.
 	made, deleted types.UID
 	settled       time.Time
+	// unwanted is the last pod that was there while its node was not wanted.
+	unwanted types.UID
 	// seen is the last pod, since when, and whether nobody but Kubernetes ended it.
 	seen     types.UID
 	created  time.Time
@@ -312,6 +314,9 @@ func (m *Maker) decide(k key, now time.Time) Step {
 		mem = &memory{}
 	}
 	mem.see(pod, told.Wanted, now)
+	if known && told.Elastic != "" && !told.Wanted {
+		mem.unwant(pod)
+	}
 	v := View{
 		Known: known, Elastic: told.Elastic != "", Wanted: told.Wanted, Pod: mem.view(pod, k), Made: mem.made != "", Rest: mem.rest, Died: mem.died,
 	}

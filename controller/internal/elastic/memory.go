@@ -36,6 +36,16 @@ func (m *memory) see(p *pods.Pod, wanted bool, now time.Time) {
 	}
 }
 
+// unwant: slurmctld does not want the node. It will take no slurmd of the present pod again.
+func (m *memory) unwant(p *pods.Pod) {
+	switch {
+	case p != nil:
+		m.unwanted = p.UID
+	case m.made != "":
+		m.unwanted = m.made
+	}
+}
+
 // gone: the last pod has vanished.
 func (m *memory) gone(wanted bool, now time.Time) {
 	age := now.Sub(m.created)
@@ -58,7 +68,7 @@ func (m *memory) view(p *pods.Pod, k key) *Pod {
 	}
 	return &Pod{
 		UID: p.UID, Elastic: p.Elastic.Value() != "" && p.Label.Value() == k.cluster, Ending: p.DeletionTimestamp != nil, Over: p.Over, Ready: p.Ready,
-		Deleted: m.deleted == p.UID, Hitch: p.Hitch,
+		Deleted: m.deleted == p.UID, Unwanted: m.unwanted == p.UID, Hitch: p.Hitch,
 	}
 }
 

@@ -29,9 +29,9 @@ type Pod struct {
 	UID types.UID
 	// Elastic: it is a pod of an elastic set of the cluster.
 	Elastic, Ending, Over, Ready bool
-	// Deleted: this leader has deleted it, and the watch has not told yet.
-	Deleted bool
-	Hitch   *pods.Hitch
+	// Deleted: this leader has deleted it, and the watch has not told yet. Unwanted: its node was not wanted once.
+	Deleted, Unwanted bool
+	Hitch             *pods.Hitch
 }
 
 // Trouble is what keeps a node's pod from running.
@@ -71,6 +71,7 @@ type Step struct {
 //   - Without a fresh report nothing happens.
 //   - A pod is deleted only if it is an elastic set's, and its node is not wanted, or no container of it will run
 //     again.
+//   - A pod whose node was not wanted once goes too, because slurmctld takes no slurmd that is older than its wish.
 //   - A pod that is being deleted must vanish before the next one of its name.
 func Decide(v View, now time.Time) Step {
 	if !v.Known || !v.Elastic {
@@ -105,7 +106,7 @@ func decidePod(p Pod) Step {
 	case !p.Elastic:
 		s.Trouble = &Trouble{Reason: failedCreate, Note: "a pod has the node's name, and is no pod of the elastic set"}
 	case p.Ending || p.Deleted:
-	case p.Over:
+	case p.Over, p.Unwanted:
 		s.Action, s.UID = Delete, p.UID
 	}
 	if p.Hitch != nil && p.Elastic && !p.Ending {

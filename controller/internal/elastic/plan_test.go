@@ -34,6 +34,8 @@ func view(text string) View {
 					v.Pod.Ready = true
 				case "deleted":
 					v.Pod.Deleted = true
+				case "unwanted":
+					v.Pod.Unwanted = true
 				case "foreign":
 					v.Pod.Elastic = false
 				case "stuck":
@@ -83,6 +85,10 @@ func TestDecide(t *testing.T) {
 		"wanted pod,over":               "delete Evicted",
 		"wanted pod,over,deleted":       "nothing Evicted",
 		"wanted pod,over,ending":        "nothing",
+		"wanted pod,unwanted":           "delete",
+		"wanted pod,unwanted,deleted":   "nothing",
+		"wanted pod,unwanted,ending":    "nothing",
+		"wanted pod,foreign,unwanted":   "nothing FailedCreate",
 		"wanted pod,foreign":            "nothing FailedCreate",
 		"wanted pod,foreign,over":       "nothing FailedCreate",
 		"pod":                           "delete",
@@ -126,6 +132,8 @@ type world struct {
 	pod, watched  *pods.Pod
 	made          int
 	memory        memory
+	// unwanted: a decision has seen pod while the node was not wanted.
+	unwanted bool
 }
 
 func (w *world) chance(n int) bool { return w.dice.IntN(n) == 0 }
@@ -169,6 +177,10 @@ func (w *world) copy() *pods.Pod {
 // decide is what Maker.decide does.
 func (w *world) decide() {
 	w.memory.see(w.watched, w.fresh && w.wanted, w.now)
+	if w.fresh && !w.wanted {
+		w.memory.unwant(w.watched)
+		w.unwanted = w.unwanted || w.pod != nil && (w.watched != nil && w.watched.UID == w.pod.UID || w.memory.made == w.pod.UID)
+	}
 	k := key{"hpc", "slurm", "n"}
 	v := View{
 		Known: w.fresh, Elastic: true, Wanted: w.fresh && w.wanted, Pod: w.memory.view(w.watched, k), Made: w.memory.made != "", Rest: w.memory.rest, Died: w.memory.died,
@@ -182,6 +194,7 @@ func (w *world) decide() {
 			return // the name is the lock
 		}
 		w.made++
+		w.unwanted = false
 		w.pod = testPod(fmt.Sprint("u", w.made), w.now)
 		w.memory.made, w.memory.settled = w.pod.UID, w.now.Add(settle)
 	case Delete:
@@ -190,7 +203,7 @@ func (w *world) decide() {
 		if w.pod == nil || w.pod.UID != s.UID {
 			return // the precondition
 		}
-		require.True(w.t, !w.wanted || w.pod.Over, "a wanted node's pod is deleted")
+		require.True(w.t, !w.wanted || w.pod.Over || w.unwanted, "a wanted node's pod is deleted")
 		require.NotEqual(w.t, w.memory.deleted, s.UID, "deleted twice within the time of the watch")
 		p := w.copy()
 		p.DeletionTimestamp = &metav1.Time{Time: w.now}
@@ -206,7 +219,7 @@ func testPod(uid string, at time.Time) *pods.Pod {
 }
 
 // FuzzDecide plays a random world: nothing is deleted without a fresh report, a wanted node's pod only when it is
-// over, each by its UID; and in the end the pod is there if it is wanted, and gone if not.
+// over or its node was not wanted once, each by its UID; and in the end the pod is there if it is wanted, and gone if not.
 func FuzzDecide(f *testing.F) {
 	for seed := range uint64(50) {
 		f.Add(seed)
@@ -226,7 +239,7 @@ func FuzzDecide(f *testing.F) {
 				w.watched = w.pod
 				w.decide()
 			}
-			require.Equal(t, w.wanted, w.pod != nil && w.pod.DeletionTimestamp == nil && !w.pod.Over)
+			require.Equal(t, w.wanted, w.pod != nil && w.pod.DeletionTimestamp == nil && !w.pod.Over && !w.unwanted)
 		}
 	})
 }
