@@ -39,10 +39,11 @@ func (p *planner) down(n *clusterview.Node, set Set) {
 		p.warm[set.Name]++ // others would not start either
 	}
 	switch {
-	case noderecords.Wanted(n) && n.Reason == "Not responding" && p.gaveUp(n):
+	case noderecords.Wanted(n) && n.Reason == notResponding && p.gaveUp(n):
 		f := p.failing[n.Name]
 		p.do(Fail, n.Name, reasonOf(f.reason, f.note))
 		return
+	case n.Reason == notResponding && !noderecords.Wanted(n): // slurmctld has suspended it, and nobody else brings it back
 	case !mine && !failed:
 		return
 	case noderecords.Wanted(n) && noderecords.HoldsJobs(n, p.Suspended[n.Name]):
@@ -93,6 +94,9 @@ func (p *planner) pauseUntil(set, reason string, at time.Time) time.Time {
 
 // timedOut is slurmctld's reason for a node that has not come within ResumeTimeout.
 const timedOut = "ResumeTimeout reached"
+
+// notResponding is slurmctld's reason for a node whose slurmd is silent.
+const notResponding = "Not responding"
 
 // mostReason bounds a reason, in bytes.
 const mostReason = 200

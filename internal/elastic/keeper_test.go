@@ -154,6 +154,8 @@ func TestPlan(t *testing.T) {
 		"a pod fails since now":               {nodes: rest(node("a-1", "ALLOCATED+POWERING_UP")), failing: failing("ErrImagePull")},
 		"a pod of a node that is up":          {nodes: rest(node("a-1", "ALLOCATED")), failing: failing("CrashLoopBackOff")},
 		"a pod of a node that is not wanted":  {nodes: rest(), failing: failing("ErrImagePull")},
+		"silent, and suspended":               {nodes: rest(because(node("a-1", "DOWN+POWERED_DOWN"), "Not responding", noon)), pod: noPods, want: []string{"resume a-1"}},
+		"silent, suspended, pod is there":     {nodes: rest(because(node("a-1", "DOWN+POWERING_DOWN"), "Not responding", noon)), pod: allPods},
 		"nobody has told of the node's death": {nodes: rest(because(node("a-1", "DOWN+NOT_RESPONDING"), "Not responding", noon))},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -360,7 +362,7 @@ func FuzzPlan(f *testing.F) {
 					case PowerDownForce:
 						require.False(t, jobs, "%v", n)
 						require.False(t, noderecords.Reserved(n) && n.State != "DOWN", "%v", n)
-						require.True(t, n.Is("DRAIN") || n.State == "DOWN", "%v", n)
+						require.True(t, n.Is("DRAIN") || n.State == "DOWN" || s.Text == reasonDeaf && n.State == "IDLE" && n.Is("POWERED_DOWN"), "%v", n)
 					case Settle:
 						require.False(t, jobs || noderecords.Reserved(n) || n.State != "IDLE" || noderecords.Wanted(n), "%v", n)
 					case Resume:
