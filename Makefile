@@ -126,8 +126,8 @@ controller: $(BUILT) $(HELM) ## the controller with real etcd and kube-apiserver
 bench-controller: build $(HELM) ## what PODS=2000 pods and as many agents cost the controller and kube-apiserver
 	HELM=$(HELM) $(GO) test -tags e2e -count=1 -timeout 20m -v -run TestBench ./e2e/controller -pods $(PODS)
 
-chaos: build ## jobs while pods, daemons and cables fail (CHAOS=10m, SLURMLET_CHAOS_SEED=n repeats one)
-	SLURMLET_CHAOS_TIME=$(CHAOS) $(GO) test -tags e2e -count=1 -timeout 2h -v -run TestChaos ./e2e
+chaos: build ## jobs while pods, daemons and cables fail, also over an elastic set (CHAOS=10m, SLURMLET_CHAOS_SEED=n repeats one)
+	SLURMLET_CHAOS_TIME=$(CHAOS) $(GO) test -tags e2e -count=1 -timeout 2h -v -run TestChaos ./e2e ./e2e/elastic
 
 scale: build ## what many nodes cost slurmctld: starts, edits, restarts, mass ends, natively (NODES=125,500, ARGS='-do edit' or '-simulated 10000')
 	$(GO) run ./e2e/scale -nodes $(NODES) $(ARGS)

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/slurmlet/slurmlet/e2e/chaos"
 	"github.com/slurmlet/slurmlet/e2e/sandbox"
 	"github.com/slurmlet/slurmlet/e2e/sandbox/parts"
 )
@@ -35,10 +36,11 @@ const chaosGrace = time.Minute
 // in the same order.
 func TestChaos(t *testing.T) {
 	t.Parallel()
-	length, seed := chaosPlan(t)
+	plan, err := chaos.Plan{Length: 45 * time.Second, Seed: 3}.Read()
+	require.NoError(t, err)
 	versions := parts.Versions()
-	version := versions[seed%uint64(len(versions))]
-	t.Logf("to repeat it: SLURMLET_CHAOS_SEED=%d SLURMLET_CHAOS_TIME=%v (Slurm %s)", seed, length, version)
+	version := versions[plan.Seed%uint64(len(versions))]
+	t.Logf("%s (Slurm %s)", plan.Again(), version)
 	c := upAlone(t, fmt.Sprintf("chaos-%d", os.Getpid()), version)
 	controller, e := c.configMap()
 	// A pod that was scaled away while slurmctld was away is missed by nobody but
@@ -46,38 +48,22 @@ func TestChaos(t *testing.T) {
 	conf := set("SlurmdTimeout", "60")(set("MinJobAge", "7200")(e.conf()))
 	e.files["slurm.conf"] = sandbox.File{Data: []byte(conf)}
 	c.replace(t, controller)
-	m := &mayhem{T: t, editing: e, dice: rand.New(rand.NewPCG(seed, 0)), nodes: map[string]bool{}}
+	things, jobs := plan.Dice()
+	m := &mayhem{T: t, editing: e, dice: things, nodes: map[string]bool{}}
 	m.scaleTo(chaosNodes)
-	w := newWorkload(m.cluster, rand.New(rand.NewPCG(seed, 1)))
+	w := newWorkload(m.cluster, jobs)
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		w.submitUntil(time.Now().Add(length))
+		w.submitUntil(time.Now().Add(plan.Length))
 	}()
-	for end := time.Now().Add(length); time.Now().Before(end); {
+	for end := time.Now().Add(plan.Length); time.Now().Before(end); {
 		m.happen()
 		<-time.After(time.Duration(m.dice.Int64N(int64(3 * time.Second))))
 	}
 	<-ended
 	m.calm()
 	w.judge(t, m.blows())
-}
-
-// chaosPlan is what was asked for: always the same by default, for `make test` is
-// no lottery; `make chaos` draws a seed.
-func chaosPlan(t *testing.T) (length time.Duration, seed uint64) {
-	length, seed = 45*time.Second, 3
-	var err error
-	if text := os.Getenv("SLURMLET_CHAOS_TIME"); text != "" {
-		length, err = time.ParseDuration(text)
-		require.NoError(t, err, "SLURMLET_CHAOS_TIME")
-		seed = uint64(time.Now().UnixNano())
-	}
-	if text := os.Getenv("SLURMLET_CHAOS_SEED"); text != "" {
-		seed, err = strconv.ParseUint(text, 10, 64)
-		require.NoError(t, err, "SLURMLET_CHAOS_SEED")
-	}
-	return length, seed
 }
 
 // mayhem does things to a cluster.

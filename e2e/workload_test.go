@@ -4,7 +4,6 @@ package e2e
 
 import (
 	"context"
-	"fmt"
 	"math/rand/v2"
 	"strconv"
 	"strings"
@@ -14,40 +13,15 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/slurmlet/slurmlet/e2e/chaos"
 	"github.com/slurmlet/slurmlet/e2e/sandbox"
 )
-
-// kind is a kind of job. Each of its parts writes a line when it begins and one
-// when it ends, in a file of its own.
-type kind struct {
-	name    string
-	options []string
-	script  string // %d is for how many seconds it runs
-	parts   int
-	// requeues: it is started anew when a node fails; otherwise it may fail.
-	requeues bool
-}
-
-const noted = `f=/shared/chaos-$SLURM_JOB_NAME${SLURM_ARRAY_TASK_ID:+-$SLURM_ARRAY_TASK_ID}; echo begin $SLURM_RESTART_COUNT >> $f; %s; echo end >> $f`
-
-var kinds = []kind{
-	{"batch", []string{"--requeue"}, "sleep %d", 1, true},
-	{"fixed", []string{"--no-requeue"}, "sleep %d", 1, false},
-	{"array", []string{"--requeue", "--array=1-3"}, "sleep %d", 3, true},
-	{"steps", []string{"--requeue"}, "srun sleep %d && srun true", 1, true},
-	{"wide", []string{"--requeue", "-N2", "--ntasks-per-node=1"}, "srun sleep %d", 1, true},
-}
 
 // workload is the jobs that were submitted.
 type workload struct {
 	*cluster
 	dice *rand.Rand
-	jobs []submitted
-}
-
-type submitted struct {
-	kind
-	id, name string
+	jobs []chaos.Job
 }
 
 func newWorkload(c *cluster, dice *rand.Rand) *workload { return &workload{cluster: c, dice: dice} }
@@ -56,15 +30,13 @@ func newWorkload(c *cluster, dice *rand.Rand) *workload { return &workload{clust
 // waits, or fails, and then the job was not submitted.
 func (w *workload) submitUntil(end time.Time) {
 	for i := 0; time.Now().Before(end); i++ {
-		k := kinds[w.dice.IntN(len(kinds))]
-		name := fmt.Sprintf("%s-%d", k.name, i)
-		script := fmt.Sprintf(noted, fmt.Sprintf(k.script, 1+w.dice.IntN(8)))
-		args := append([]string{"sbatch", "--parsable", "--chdir=/shared", "--output=/dev/null", "--job-name=" + name, "--mem=32", "--time=10"}, k.options...)
+		job, args := chaos.Draw(w.dice, chaos.Kinds, i, "/shared")
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-		out, _, code, err := w.ExecAs(ctx, "login", sandbox.How{User: "alice", Dir: "/tmp"}, append(args, "--wrap", script)...)
+		out, _, code, err := w.ExecAs(ctx, "login", sandbox.How{User: "alice", Dir: "/tmp"}, append([]string{"sbatch", "--mem=32"}, args...)...)
 		cancel()
 		if err == nil && code == 0 {
-			w.jobs = append(w.jobs, submitted{k, strings.TrimSpace(out), name})
+			job.ID = strings.TrimSpace(out)
+			w.jobs = append(w.jobs, job)
 		}
 		<-time.After(time.Duration(w.dice.Int64N(int64(2 * time.Second))))
 	}
@@ -86,13 +58,9 @@ func (w *workload) judge(t *testing.T, blows int) {
 	})
 	runs, again := 0, 0
 	for _, job := range w.jobs {
-		for part := range job.parts {
-			file, id := "/shared/chaos-"+job.name, job.id
-			if job.parts > 1 {
-				file, id = fmt.Sprintf("%s-%d", file, part+1), fmt.Sprintf("%s_%d", id, part+1)
-			}
+		for part := range job.Parts {
 			runs++
-			if w.judgeOne(t, job, id, file) {
+			if w.judgeOne(t, job, part, blows) {
 				again++
 			}
 		}
@@ -101,26 +69,13 @@ func (w *workload) judge(t *testing.T, blows int) {
 }
 
 // judgeOne says whether a job was started more than once.
-func (w *workload) judgeOne(t *testing.T, job submitted, id, file string) bool {
+func (w *workload) judgeOne(t *testing.T, job chaos.Job, part, blows int) bool {
+	id, file := job.Part(part)
 	fields := w.job(t, id)
-	text, _, _, err := w.Exec(t.Context(), "login", "cat", file)
+	text, _, _, err := w.Exec(t.Context(), "login", "cat", "/shared/"+file)
 	require.NoError(t, err)
-	begins, ends := strings.Count(text, "begin"), strings.Count(text, "end\n")
 	restarts, _ := strconv.Atoi(fields["Restarts"])
-	what := fmt.Sprintf("job %s (%s): %s, %d restarts, %s; %q", id, job.name, fields["JobState"], restarts, fields["ExitCode"], text)
-	switch state := fields["JobState"]; {
-	case state == "COMPLETED":
-		assert.Positive(t, ends, what)
-		assert.LessOrEqual(t, begins, restarts+1, what)
-		assert.LessOrEqual(t, ends, begins, what)
-		if restarts == 0 {
-			assert.Equal(t, 1, begins, what)
-			assert.Equal(t, 1, ends, what)
-		}
-	case state == "NODE_FAIL" && !job.requeues:
-		// A container was killed under it: Slurm says so.
-	default:
-		t.Errorf("ended as it should not: %s", what)
-	}
+	assert.NoError(t, job.Judge(chaos.Fate{State: fields["JobState"], Restarts: restarts, Text: text, Failed: blows}),
+		"job %s (%s): %s, %d restarts, %s; %q", id, job.Name, fields["JobState"], restarts, fields["ExitCode"], text)
 	return restarts > 0
 }

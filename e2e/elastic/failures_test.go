@@ -7,9 +7,9 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/prometheus/procfs"
@@ -29,14 +29,13 @@ PartitionName=f Nodes=f SuspendTime=4
 `
 
 var failuresSets = map[string]string{
-	"f": `{"nodes":"f-[0-9]","cpuLimit":"1","memoryLimit":"364Mi","storageLimit":"1Gi","features":["f"]}`,
+	"f": `{"nodes":"f-[0-13]","cpuLimit":"1","memoryLimit":"364Mi","storageLimit":"1Gi","features":["f"]}`,
 	"h": `{"nodes":"h-[0-1]","cpuLimit":"1","memoryLimit":"364Mi","storageLimit":"1Gi","features":["f","h"]}`,
 	"i": `{"nodes":"i-[0-1]","cpuLimit":"1","memoryLimit":"364Mi","storageLimit":"1Gi","features":["f","i"]}`,
 }
 
 var failuresSteps = []step{
 	{"failures of single pods", (*world).single},
-	{"the maker of pods is away", (*world).away},
 	{"nothing is left", (*world).nothingLeft},
 }
 
@@ -51,25 +50,22 @@ var ofOne = []struct {
 	{"slurmd dies", (*world).slurmdDies},
 	{"a job is cancelled while its node starts", (*world).cancelled},
 	{"a node is wanted again while its pod ends", (*world).wantedAgain},
+	{"the maker of pods is killed between the call and the pod", (*world).awayBeforePod},
+	{"the maker of pods is killed between the pod and idle", (*world).awayBeforeIdle},
+	{"the maker of pods is killed during a suspend", (*world).awayDuringSuspend},
+	{"the maker of pods is away for longer than ResumeTimeout", (*world).awayTooLong},
+	{"a node is wanted again, and the maker of pods has missed that it was not", (*world).awayBetween},
+	{"a node is wanted again at once while its pod ends", (*world).wantedAtOnce},
 	{"a pod never starts", func(w *world, _ string) error { return w.neverStarts() }},
 	{"a pod cannot be made", func(w *world, _ string) error { return w.cannotBeMade() }},
 }
 
 func (w *world) single() error {
-	errs := make([]error, len(ofOne))
-	var all sync.WaitGroup
+	var names []string
 	for i, one := range ofOne {
-		all.Go(func() {
-			began := time.Now()
-			if err := one.play(w, fmt.Sprintf("f-%d", i)); err != nil {
-				errs[i] = fmt.Errorf("%s (f-%d): %w", one.name, i, err)
-				return
-			}
-			fmt.Printf("%s, Slurm %s:     %s: %.2f s\n", w.settings.Story, w.settings.Version, one.name, time.Since(began).Seconds())
-		})
+		names = append(names, fmt.Sprintf("%s (f-%d)", one.name, i))
 	}
-	all.Wait()
-	return errors.Join(errs...)
+	return beside(w.settings, names, func(i int) error { return ofOne[i].play(w, fmt.Sprintf("f-%d", i)) })
 }
 
 // running submits a job that stays on a node.
@@ -272,7 +268,7 @@ func (w *world) wantedAgain(node string) error {
 	if err := w.cancel(id); err != nil {
 		return err
 	}
-	if err := w.untilNodes(node+" does not power down", func(r record) bool { return r.is("POWERING_DOWN") }, node); err != nil {
+	if err := w.powersDown(node); err != nil {
 		return err
 	}
 	if id, err = w.batch("-p", "f", "-w", node); err != nil {
@@ -323,7 +319,7 @@ func (w *world) other(bad, good, why string) error {
 	}
 	w.controller.fails(bad, "", "")
 	w.pods.release(bad)
-	if err := w.endsAlone(id, good); err != nil || os.Getenv("SLURMLET_E2E_FULL") == "" {
+	if err := w.endsAlone(id, good); err != nil || !full() {
 		return err
 	}
 	return native.Within(2*limit, bad+" is not tried again", func() bool {
@@ -332,37 +328,174 @@ func (w *world) other(bad, good, why string) error {
 	})
 }
 
-// away: what Slurm wants meanwhile comes when the maker is back, and nothing ends but by it.
-func (w *world) away() error {
-	first, err := w.running("f-0")
+// awayBeforePod: what Slurm wants meanwhile comes when the maker is back.
+func (w *world) awayBeforePod(node string) error {
+	w.maker.Away(true, node)
+	id, err := w.configuring(node)
 	if err != nil {
 		return err
 	}
-	w.maker.Away(true)
-	second, err := w.batch("-p", "f", "-w", "f-1")
-	if err != nil {
+	if uid := w.uid(node); uid != "" {
+		return fmt.Errorf("the maker is away, and there is pod %s", uid)
+	}
+	w.maker.Away(false, node)
+	if err := w.untilJob(id, "RUNNING"); err != nil {
 		return err
 	}
-	if err := w.cancel(first); err != nil {
-		return err
-	}
-	if err := w.untilNodes("f-0 does not power down", func(r record) bool { return r.is("POWERING_DOWN") }, "f-0"); err != nil {
-		return err
-	}
-	if err := w.untilJob(second, "CONFIGURING"); err != nil {
-		return err
-	}
-	if w.uid("f-0") == "" || w.uid("f-1") != "" {
-		return fmt.Errorf("the maker is away, and there are pods %v", w.maker.UIDs())
-	}
-	w.maker.Away(false)
-	if err := w.untilJob(second, "RUNNING"); err != nil {
-		return err
-	}
-	return w.endsAlone(second, "f-1")
+	return w.endsAlone(id, node)
 }
 
+// configuring submits a job that waits for its node to start.
+func (w *world) configuring(node string) (id string, err error) {
+	if id, err = w.batch("-p", node[:1], "-w", node); err != nil {
+		return "", err
+	}
+	return id, w.untilJob(id, "CONFIGURING")
+}
+
+// awayBeforeIdle: a pod that was made starts without its maker, which knows it when it is back.
+func (w *world) awayBeforeIdle(node string) error {
+	w.pods.hold(node)
+	id, err := w.configuring(node)
+	if err != nil {
+		return err
+	}
+	if err := w.until(node+" has no pod", func() bool { return w.uid(node) != "" }); err != nil {
+		return err
+	}
+	uid := w.uid(node)
+	w.maker.Away(true, node)
+	w.pods.release(node)
+	if err := w.untilJob(id, "RUNNING"); err != nil {
+		return err
+	}
+	w.maker.Away(false, node)
+	if now := w.uid(node); now != uid {
+		return fmt.Errorf("the job runs in pod %s, not in %s", now, uid)
+	}
+	return w.endsAlone(id, node)
+}
+
+// suspended has a job end, and the node suspended while its maker is away.
+func (w *world) suspended(node string) (uid string, err error) {
+	id, err := w.running(node)
+	if err != nil {
+		return "", err
+	}
+	w.maker.Away(true, node)
+	if err := w.cancel(id); err != nil {
+		return "", err
+	}
+	return w.uid(node), w.powersDown(node)
+}
+
+func (w *world) powersDown(node string) error {
+	return w.untilNodes(node+" does not power down", func(r record) bool { return r.is("POWERING_DOWN") }, node)
+}
+
+// awayDuringSuspend: nothing ends but by the maker, and the next job has a pod of its own.
+func (w *world) awayDuringSuspend(node string) error {
+	uid, err := w.suspended(node)
+	if err != nil {
+		return err
+	}
+	if now := w.uid(node); now != uid || w.pods.of(node) == nil {
+		return fmt.Errorf("the maker is away, and %s has pod %s after %s", node, now, uid)
+	}
+	w.maker.Away(false, node)
+	id, err := w.running(node)
+	if err != nil {
+		return err
+	}
+	if w.uid(node) == uid {
+		return fmt.Errorf("job %s runs in the pod that was suspended", id)
+	}
+	return w.endsAlone(id, node)
+}
+
+// awayTooLong: slurmctld gives the node up, and requeues its job. slurmctld's agent tries the node again after the pause.
+func (w *world) awayTooLong(node string) error {
+	w.maker.Away(true, node)
+	id, err := w.configuring(node)
+	if err != nil {
+		return err
+	}
+	if err := native.Within(2*limit, node+" is not given up", func() bool {
+		nodes, err := w.nodes()
+		return err == nil && nodes[node].is("DOWN") && strings.HasPrefix(nodes[node].Reason, "ResumeTimeout reached")
+	}); err != nil {
+		return err
+	}
+	if err := w.until("job "+id+" is not requeued", func() bool { return w.restarts(id) == "1" }); err != nil {
+		return fmt.Errorf("%w: it is %s", err, w.job(id))
+	}
+	w.maker.Away(false, node)
+	if err := native.Within(3*limit, "job "+id+" does not run", func() bool { return w.job(id) == "RUNNING" }); err != nil {
+		return fmt.Errorf("%w: it is %s", err, w.job(id))
+	}
+	return w.endsAlone(id, node)
+}
+
+// awayBetween: the old pod is replaced, because slurmctld takes no slurmd that is older than its wish for the node.
+func (w *world) awayBetween(node string) error {
+	uid, err := w.suspended(node)
+	if err != nil {
+		return err
+	}
+	return w.startsAnew(node, uid, func() { w.maker.Away(false, node) })
+}
+
+// wantedAtOnce: the pod that ends is not taken for the node's.
+func (w *world) wantedAtOnce(node string) error {
+	id, err := w.running(node)
+	if err != nil {
+		return err
+	}
+	uid := w.uid(node)
+	w.pods.linger(node)
+	if err := errors.Join(w.cancel(id), w.powersDown(node)); err != nil {
+		return err
+	}
+	return w.startsAnew(node, uid, func() { w.pods.letGo(node) })
+}
+
+// startsAnew has an administrator end the wait for the end of a pod. The node of the next job starts at once, and the
+// old pod is there until then is called.
+func (w *world) startsAnew(node, old string, then func()) error {
+	if _, err := w.slurm("scontrol", "update", "nodename="+node, "state=resume"); err != nil {
+		return err
+	}
+	if err := w.untilNodes(node+" is not off", func(r record) bool { return r.is("POWERED_DOWN") }, node); err != nil {
+		return err
+	}
+	id, err := w.configuring(node)
+	if err != nil {
+		return err
+	}
+	if now := w.uid(node); now != old {
+		return fmt.Errorf("%s has pod %s, not %s", node, now, old)
+	}
+	then()
+	if err := w.successor(node, old); err != nil {
+		return err
+	}
+	if err := w.untilJob(id, "RUNNING"); err != nil {
+		return err
+	}
+	if count := w.restarts(id); count != "0" {
+		return fmt.Errorf("job %s was started anew %s times", id, count)
+	}
+	return w.endsAlone(id, node)
+}
+
+// nothingLeft: no pod, all records, and slurmctld was never held by a name that nobody knows.
 func (w *world) nothingLeft() error {
+	w.lock.Lock()
+	held := slices.IndexFunc(w.log, func(line string) bool { return strings.Contains(line, "getaddrinfo") })
+	w.lock.Unlock()
+	if held >= 0 {
+		return fmt.Errorf("slurmctld looks for a name that nobody knows: %s", w.log[held])
+	}
 	if err := w.untilPods(); err != nil {
 		return err
 	}
@@ -375,8 +508,8 @@ func (w *world) nothingLeft() error {
 			return fmt.Errorf("%s is %s: %s", name, strings.Join(n.State, "+"), n.Reason)
 		}
 	}
-	if len(nodes) != 14 {
-		return fmt.Errorf("there are %d records, not 14", len(nodes))
+	if len(nodes) != 18 {
+		return fmt.Errorf("there are %d records, not 18", len(nodes))
 	}
 	return nil
 }

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"os"
 	"slices"
 	"strings"
 	"time"
@@ -166,7 +165,7 @@ func (w *world) heterogeneous() error {
 // rounds: nothing is left of a round.
 func (w *world) rounds() error {
 	count := 1
-	if os.Getenv("SLURMLET_E2E_FULL") != "" {
+	if full() {
 		count = 20
 	}
 	for range count {

@@ -15,12 +15,16 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/slurmlet/slurmlet/e2e/chaos"
 	"github.com/slurmlet/slurmlet/e2e/native"
 	"github.com/slurmlet/slurmlet/e2e/sandbox/parts"
 )
 
 // settings are what those inside the namespaces are told by those outside.
-type settings struct{ Version, Root, Slurmlet, Story string }
+type settings struct {
+	Version, Root, Slurmlet, Story string
+	Chaos                          chaos.Plan
+}
 
 // step is a part of a story, which counts on the steps before it.
 type step struct {
@@ -42,6 +46,7 @@ var stories = map[string]story{
 	"restarts": {slurmConf: restartsConf, sets: restartsSets, steps: restartsSteps},
 	"records":  {slurmConf: recordsConf, sets: recordsSets, steps: recordsSteps},
 	"jobs":     {slurmConf: jobsConf, sets: jobsSets, steps: jobsSteps},
+	"chaos":    {slurmConf: chaosConf, sets: chaosSets, steps: chaosSteps},
 }
 
 func TestMain(m *testing.M) {
@@ -50,35 +55,43 @@ func TestMain(m *testing.M) {
 }
 
 // TestSlurm has Slurm's power saving and the maker of pods alone.
-func TestSlurm(t *testing.T) { enter(t, "slurm") }
+func TestSlurm(t *testing.T) { both(t, "slurm") }
 
 // TestRecords has the records of sets made, changed and deleted.
-func TestRecords(t *testing.T) { enter(t, "records") }
+func TestRecords(t *testing.T) { both(t, "records") }
 
 // TestJobs has jobs of many kinds start nodes, and idle nodes end.
-func TestJobs(t *testing.T) { enter(t, "jobs") }
+func TestJobs(t *testing.T) { both(t, "jobs") }
 
 // TestFailures has pods fail, and their maker.
-func TestFailures(t *testing.T) { enter(t, "failures") }
+func TestFailures(t *testing.T) { both(t, "failures") }
 
 // TestRestarts has slurmctld fail.
-func TestRestarts(t *testing.T) { enter(t, "restarts") }
+func TestRestarts(t *testing.T) { both(t, "restarts") }
 
-func enter(t *testing.T, story string) {
-	slurmlet, err := native.FindSlurmlet("../../bin/slurmlet")
-	require.NoError(t, err)
+func both(t *testing.T, story string) {
 	t.Parallel()
 	for _, version := range parts.Versions() {
-		root, err := parts.Root(t.Context(), version, t.Logf)
-		require.NoError(t, err)
-		t.Run(version, func(t *testing.T) {
-			t.Parallel() // it waits most of the time
-			ctx, cancel := context.WithTimeout(t.Context(), 6*time.Minute)
-			defer cancel()
-			require.NoError(t, native.Enter(ctx, settings{version, root, slurmlet, story}), "the cluster's own words are above")
-		})
+		enter(t, settings{Version: version, Story: story})
 	}
 }
+
+func enter(t *testing.T, s settings) {
+	var err error
+	s.Slurmlet, err = native.FindSlurmlet("../../bin/slurmlet")
+	require.NoError(t, err)
+	s.Root, err = parts.Root(t.Context(), s.Version, t.Logf)
+	require.NoError(t, err)
+	t.Run(s.Version, func(t *testing.T) {
+		t.Parallel() // it waits most of the time
+		ctx, cancel := context.WithTimeout(t.Context(), 6*time.Minute+2*s.Chaos.Length)
+		defer cancel()
+		require.NoError(t, native.Enter(ctx, s), "the cluster's own words are above")
+	})
+}
+
+// full has all that there is to play.
+func full() bool { return os.Getenv("SLURMLET_E2E_FULL") != "" }
 
 func inside(s settings) (err error) {
 	if s.Story == slurmdStory {

@@ -20,6 +20,8 @@ type pods struct {
 	w *world
 	// environ are settings of the agents in all pods.
 	environ []string
+	// grace is what a deleted pod gets.
+	grace time.Duration
 
 	lock  sync.Mutex
 	count int
@@ -36,11 +38,8 @@ type pod struct {
 	over bool // the container is not started again
 }
 
-// grace is what a deleted pod gets.
-const grace = 20 * time.Second
-
 func newPods(w *world) *pods {
-	return &pods{w: w, environ: []string{"SLURMLET_ELASTIC=yes", "SLURMLET_STORAGE_LIMIT=1Gi", "SLURMLET_GRACE_PERIOD=" + grace.String()}, pods: map[string]*pod{}, held: map[string]chan struct{}{}, lingering: map[string]chan struct{}{}}
+	return &pods{w: w, environ: []string{"SLURMLET_ELASTIC=yes", "SLURMLET_STORAGE_LIMIT=1Gi"}, grace: 20 * time.Second, pods: map[string]*pod{}, held: map[string]chan struct{}{}, lingering: map[string]chan struct{}{}}
 }
 
 // hold has no machine free for pods of a name from now on, and release has one again.
@@ -104,7 +103,7 @@ func (p *pods) start(name string, of *pod) error {
 		return err
 	}
 	node := &native.Node{Name: name, IP: of.ip, Ready: make(chan struct{}), Waiting: make(chan struct{}), Exited: make(chan struct{})}
-	if err := p.w.Start(node, append(environ, p.environ...)...); err != nil {
+	if err := p.w.Start(node, append(append(environ, "SLURMLET_GRACE_PERIOD="+p.grace.String()), p.environ...)...); err != nil {
 		return err
 	}
 	of.node = node
@@ -143,7 +142,7 @@ func (p *pods) Delete(name, uid string) error {
 	}
 	select {
 	case <-node.Exited:
-	case <-time.After(grace):
+	case <-time.After(p.grace):
 		p.w.note("%s has not ended within its grace period", uid)
 		if err := kill(node); err != nil {
 			return err

@@ -21,12 +21,40 @@ PartitionName=r Nodes=r SuspendTime=4
 var restartsSets = map[string]string{"r": `{"nodes":"r-[0-3]","cpuLimit":"1","memoryLimit":"364Mi","storageLimit":"1Gi","features":["r"]}`}
 
 var restartsSteps = []step{
-	{"slurmctld is restarted as a job is submitted", func(w *world) error { return w.atSubmission(w.stopController) }},
-	{"slurmctld is restarted while a node starts", func(w *world) error { return w.whileStarting(w.stopController) }},
-	{"slurmctld dies while a node starts", func(w *world) error { return w.whileStarting(w.killController) }},
-	{"slurmctld dies while a job runs and its node ends", func(w *world) error { return w.whileRunning(w.killController) }},
-	{"slurmctld is restarted while a job runs and its node ends", func(w *world) error { return w.whileRunning(w.stopController) }},
-	{"slurmctld's pod is killed while a node ends", func(w *world) error { return w.whileEnding(w.killController) }},
+	{"slurmctld is restarted", func(w *world) error {
+		return w.meanwhile(w.stopController, []moment{
+			{"as a job is submitted", (*world).atSubmission},
+			{"while a node starts", (*world).whileStarting},
+			{"while a job runs and its node ends", (*world).whileRunning},
+		})
+	}},
+	{"slurmctld dies", func(w *world) error {
+		return w.meanwhile(w.killController, []moment{
+			{"while a node ends", (*world).whileEnding},
+			{"while a node starts", (*world).whileStarting},
+			{"while a job runs and its node ends", (*world).whileRunning},
+		})
+	}},
+}
+
+// moment is what is played around a restart, on a node of its own.
+type moment struct {
+	name string
+	play func(w *world, node string, restart *seat) error
+}
+
+// meanwhile restarts slurmctld once, at all these moments.
+func (w *world) meanwhile(restart func() error, moments []moment) error {
+	all := newMeeting(len(moments), restart)
+	var names []string
+	for _, m := range moments {
+		names = append(names, m.name)
+	}
+	return beside(w.settings, names, func(i int) error {
+		s := all.seat()
+		defer s.leave()
+		return moments[i].play(w, fmt.Sprintf("r-%d", i), s)
+	})
 }
 
 // stopController is a deletion of slurmctld's pod, killController a power cut. Both have another one begin.
@@ -52,104 +80,104 @@ func (w *world) restartController(signal unix.Signal) error {
 // saved waits until slurmctld has written down a job and its node as they are now, which it does within seconds of a
 // change. A slurmctld that is killed before that takes the node for one that is off, and the job for one that has not begun.
 func (w *world) saved(id, node string) error {
+	return errors.Join(w.savedAfter("job_state", "job="+id, "comment=saved"), w.savedAfter("node_state", "nodename="+node, "weight=1"))
+}
+
+// savedAfter changes something, and waits until a file of slurmctld's state is younger.
+func (w *world) savedAfter(file string, update ...string) error {
 	now := time.Now()
-	_, err := w.slurm("scontrol", "update", "job="+id, "comment=saved")
-	if err == nil {
-		_, err = w.slurm("scontrol", "update", "nodename="+node, "weight=1")
-	}
-	if err != nil {
+	if _, err := w.slurm("scontrol", append([]string{"update"}, update...)...); err != nil {
 		return err
 	}
-	for _, file := range []string{"job_state", "node_state"} {
-		path := filepath.Join(w.Root, "run/slurmctld/state", file)
-		if err := w.until("slurmctld does not save its "+file, func() bool {
-			info, err := os.Stat(path)
-			return err == nil && info.ModTime().After(now)
-		}); err != nil {
-			return err
-		}
-	}
-	return nil
+	path := filepath.Join(w.Root, "run/slurmctld/state", file)
+	return w.until("slurmctld does not save its "+file, func() bool {
+		info, err := os.Stat(path)
+		return err == nil && info.ModTime().After(now)
+	})
 }
 
 // atSubmission: the job was accepted, so it runs.
-func (w *world) atSubmission(restart func() error) error {
-	id, err := w.batch("-p", "r", "-w", "r-0")
+func (w *world) atSubmission(node string, restart *seat) error {
+	restart.last()
+	id, err := w.batch("-p", "r", "-w", node)
 	if err != nil {
 		return err
 	}
-	if err := restart(); err != nil {
+	if err := restart.come(); err != nil {
 		return err
 	}
 	if err := w.untilJob(id, "RUNNING"); err != nil {
 		return err
 	}
-	return w.endsAlone(id, "r-0")
+	return w.endsAlone(id, node)
 }
 
-func (w *world) whileStarting(restart func() error) error {
-	w.pods.hold("r-1")
-	id, err := w.batch("-p", "r", "-w", "r-1")
+func (w *world) whileStarting(node string, restart *seat) error {
+	w.pods.hold(node)
+	id, err := w.batch("-p", "r", "-w", node)
 	if err != nil {
 		return err
 	}
-	if err := w.until("r-1 has no pod", func() bool { return w.uid("r-1") != "" }); err != nil {
+	if err := w.until(node+" has no pod", func() bool { return w.uid(node) != "" }); err != nil {
 		return err
 	}
-	if err := w.saved(id, "r-1"); err != nil {
+	if err := w.saved(id, node); err != nil {
 		return err
 	}
-	if err := restart(); err != nil {
+	if err := restart.come(); err != nil {
 		return err
 	}
-	w.pods.release("r-1")
+	w.pods.release(node)
 	if err := w.untilJob(id, "RUNNING"); err != nil {
 		return err
 	}
-	return w.endsAlone(id, "r-1")
+	return w.endsAlone(id, node)
 }
 
-func (w *world) whileRunning(restart func() error) error {
-	id, err := w.running("r-2")
+func (w *world) whileRunning(node string, restart *seat) error {
+	id, err := w.running(node)
 	if err != nil {
 		return err
 	}
-	uid := w.uid("r-2")
-	if err := errors.Join(w.saved(id, "r-2"), restart()); err != nil {
+	uid := w.uid(node)
+	if err := errors.Join(w.saved(id, node), restart.come()); err != nil {
 		return err
 	}
-	if err := w.untilNodes("r-2 does not come back", up, "r-2"); err != nil {
+	if err := w.untilNodes(node+" does not come back", up, node); err != nil {
 		return err
 	}
-	if state := w.job(id); state != "RUNNING" || w.restarts(id) != "0" || w.uid("r-2") != uid {
-		return fmt.Errorf("job %s is %s after %s restarts in %s, not %s", id, state, w.restarts(id), w.uid("r-2"), uid)
+	if state := w.job(id); state != "RUNNING" || w.restarts(id) != "0" || w.uid(node) != uid {
+		return fmt.Errorf("job %s is %s after %s restarts in %s, not %s", id, state, w.restarts(id), w.uid(node), uid)
 	}
-	return w.endsAlone(id, "r-2")
+	return w.endsAlone(id, node)
 }
 
 // whileEnding: the pod's end comes to its end, and the node is there for the next job.
-func (w *world) whileEnding(restart func() error) error {
-	id, err := w.running("r-3")
+func (w *world) whileEnding(node string, restart *seat) error {
+	id, err := w.running(node)
 	if err != nil {
 		return err
 	}
-	uid := w.uid("r-3")
-	w.pods.linger("r-3")
+	uid := w.uid(node)
+	w.pods.linger(node)
 	if err := w.cancel(id); err != nil {
 		return err
 	}
-	if err := w.untilNodes("r-3 does not power down", func(r record) bool { return r.is("POWERING_DOWN") }, "r-3"); err != nil {
+	if err := w.powersDown(node); err != nil {
 		return err
 	}
-	if err := restart(); err != nil {
+	if err := w.savedAfter("node_state", "nodename="+node, "weight=1"); err != nil { // else the node is one that is up
 		return err
 	}
-	w.pods.letGo("r-3")
-	if id, err = w.running("r-3"); err != nil {
+	if err := restart.come(); err != nil {
 		return err
 	}
-	if w.uid("r-3") == uid {
+	w.pods.letGo(node)
+	if id, err = w.running(node); err != nil {
+		return err
+	}
+	if w.uid(node) == uid {
 		return fmt.Errorf("job %s runs in the pod that has ended", id)
 	}
-	return w.endsAlone(id, "r-3")
+	return w.endsAlone(id, node)
 }

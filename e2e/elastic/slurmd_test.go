@@ -21,7 +21,7 @@ import (
 )
 
 // TestSlurmd has slurmd's agent in pods of CLOUD records, which nobody makes anew.
-func TestSlurmd(t *testing.T) { enter(t, slurmdStory) }
+func TestSlurmd(t *testing.T) { both(t, slurmdStory) }
 
 const (
 	slurmdStory = "slurmd"
@@ -40,14 +40,22 @@ SchedulerParameters=sched_interval=5
 	short = "SLURMLET_GRACE_PERIOD=30s"
 )
 
-// ends is a cluster whose pods the cases themselves start and end.
-type ends struct {
+// pool is a cluster whose pods the cases themselves start and end.
+type pool struct {
 	*native.Cluster
-	gate *native.Gate
-	used int
+	settings settings
 
 	lock sync.Mutex
+	used int
 	log  []string
+}
+
+// ends is a case.
+type ends struct {
+	*pool
+	gate *native.Gate
+	// down and up are slurmctld's.
+	down, up *seat
 }
 
 func playSlurmd(s settings) (err error) {
@@ -55,7 +63,7 @@ func playSlurmd(s settings) (err error) {
 	if err != nil {
 		return err
 	}
-	w := &ends{Cluster: c}
+	w := &pool{Cluster: c, settings: s}
 	defer func() {
 		if err != nil {
 			w.explain()
@@ -76,47 +84,70 @@ func playSlurmd(s settings) (err error) {
 	if _, err := w.slurm("scontrol", "create", create, "CPUs=1", "RealMemory=300", "TmpDisk=100", "State=CLOUD", "Features=cpu", "Weight=10"); err != nil {
 		return err
 	}
-	for _, step := range endings {
-		began := time.Now()
-		if w.gate, err = w.NewGate(); err != nil {
+	for _, cases := range endings {
+		if err := w.play(cases); err != nil {
 			return err
-		}
-		if err := step.play(w); err != nil {
-			return fmt.Errorf("%s: %w", step.name, err)
 		}
 		if _, err := w.slurm("scancel", "--user=root"); err != nil {
 			return err
 		}
-		if err := w.gate.Open(); err != nil && !errors.Is(err, os.ErrClosed) {
-			return err
-		}
-		fmt.Printf("%s, Slurm %s: %s: %.2f s\n", s.Story, s.Version, step.name, time.Since(began).Seconds())
 	}
 	return nil
 }
 
-var endings = []struct {
+// ending is how a pod ends.
+type ending struct {
 	name string
 	play func(*ends) error
-}{
-	{"a pod takes its record, and runs a job", (*ends).comesUp},
-	{"SIGTERM on an idle node", (*ends).idle},
-	{"five at once ask for no other node, and are one change", (*ends).together},
-	{"SIGTERM with a job", (*ends).busy},
-	{"SIGTERM, and the job is cancelled", (*ends).cancelled},
-	{"SIGTERM on a node that slurmctld has suspended", (*ends).suspended},
-	{"SIGTERM, and slurmctld reconfigures", (*ends).reconfigured},
-	{"slurmd is killed, and SIGTERM comes", (*ends).killed},
-	{"SIGTERM while slurmctld is away", (*ends).away},
-	{"SIGTERM, and slurmctld starts anew", (*ends).restarted},
-	{"out of time", (*ends).outOfTime},
-	{"out of time while slurmctld is away", (*ends).outOfTimeAway},
-	{"SIGTERM before slurmd has registered", (*ends).early},
-	{"an administrator has drained it", (*ends).drained},
-	{"a record that has more than the pod", (*ends).larger},
 }
 
-func (w *ends) control() error {
+// play plays cases beside each other. Where slurmctld is away for one, it is for all.
+func (w *pool) play(cases []ending) error {
+	down, up := newMeeting(len(cases), w.stop), newMeeting(len(cases), w.control)
+	var names []string
+	for _, one := range cases {
+		names = append(names, one.name)
+	}
+	return beside(w.settings, names, func(i int) error {
+		gate, err := w.NewGateOf(strconv.Itoa(i))
+		if err != nil {
+			return err
+		}
+		one := &ends{pool: w, gate: gate, down: down.seat(), up: up.seat()}
+		defer one.up.leave()
+		defer one.down.leave()
+		err = cases[i].play(one)
+		if opened := gate.Open(); opened != nil && !errors.Is(opened, os.ErrClosed) {
+			err = errors.Join(err, opened)
+		}
+		return err
+	})
+}
+
+// endings are played one list after the other, because some count what all ask slurmctld, and some have it end.
+var endings = [][]ending{
+	{
+		{"a pod takes its record, and runs a job", (*ends).comesUp},
+		{"SIGTERM on an idle node", (*ends).idle},
+		{"SIGTERM with a job", (*ends).busy},
+		{"SIGTERM, and the job is cancelled", (*ends).cancelled},
+		{"slurmd is killed, and SIGTERM comes", (*ends).killed},
+		{"out of time", (*ends).outOfTime},
+		{"SIGTERM before slurmd has registered", (*ends).early},
+		{"an administrator has drained it", (*ends).drained},
+		{"a record that has more than the pod", (*ends).larger},
+	},
+	{{"five at once ask for no other node, and are one change", (*ends).together}},
+	{{"SIGTERM on a node that slurmctld has suspended", (*ends).suspended}},
+	{{"SIGTERM, and slurmctld reconfigures", (*ends).reconfigured}},
+	{
+		{"SIGTERM while slurmctld is away", (*ends).away},
+		{"SIGTERM, and slurmctld starts anew", (*ends).restarted},
+		{"out of time while slurmctld is away", (*ends).outOfTimeAway},
+	},
+}
+
+func (w *pool) control() error {
 	return w.ControlBySlurmlet(volume, func(line string) {
 		w.lock.Lock()
 		defer w.lock.Unlock()
@@ -125,7 +156,7 @@ func (w *ends) control() error {
 }
 
 // stop ends slurmctld.
-func (w *ends) stop() error {
+func (w *pool) stop() error {
 	if err := w.Controller.Process.Signal(unix.SIGTERM); err != nil {
 		return fmt.Errorf("cannot stop slurmctld: %w", err)
 	}
@@ -133,21 +164,22 @@ func (w *ends) stop() error {
 	return nil
 }
 
-func (w *ends) explain() {
+func (w *pool) explain() {
 	for _, ask := range []string{"scontrol show nodes --oneliner", "squeue --states=all"} {
 		words := strings.Fields(ask)
 		out, err := w.slurm(words[0], words[1:]...)
 		fmt.Println(out, err)
 	}
-	if w.used > 0 {
-		fmt.Println(strings.Join(w.Nodes[w.used-1].Log(), "\n"))
-	}
 	w.lock.Lock()
 	defer w.lock.Unlock()
+	for _, n := range w.Nodes[:w.used] {
+		said := n.Log()
+		fmt.Printf("--- %s\n%s\n", n.Name, strings.Join(said[max(0, len(said)-40):], "\n"))
+	}
 	fmt.Println(strings.Join(w.log[max(0, len(w.log)-100):], "\n"))
 }
 
-func (w *ends) slurm(program string, args ...string) (string, error) {
+func (w *pool) slurm(program string, args ...string) (string, error) {
 	out, err := w.Command("/usr/bin/"+program, args...).CombinedOutput()
 	if err != nil {
 		return "", fmt.Errorf("%s %s: %w: %s", program, strings.Join(args, " "), err, out)
@@ -190,10 +222,17 @@ func (w *ends) untilJob(id, state string) error {
 	return nil
 }
 
+// unused is a node that no case has had.
+func (w *pool) unused() *native.Node {
+	w.lock.Lock()
+	defer w.lock.Unlock()
+	w.used++
+	return w.Nodes[w.used-1]
+}
+
 // next is a node of whose pod slurmctld waits.
 func (w *ends) next() (*native.Node, error) {
-	n := w.Nodes[w.used]
-	w.used++
+	n := w.unused()
 	if _, err := w.slurm("scontrol", "update", "nodename="+n.Name, "state=power_up"); err != nil {
 		return nil, err
 	}
@@ -227,7 +266,7 @@ func (w *ends) working(environ ...string) (n *native.Node, job string, err error
 	if n, err = w.ready(environ...); err != nil {
 		return nil, "", err
 	}
-	if job, err = w.Submit(n.Name); err != nil {
+	if job, err = w.gate.Submit(n.Name); err != nil {
 		return nil, "", err
 	}
 	if err := w.untilJob(job, "RUNNING"); err != nil {
@@ -481,13 +520,13 @@ func (w *ends) away() error {
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(w.stop(), n.Terminate()); err != nil {
+	if err := errors.Join(w.down.come(), n.Terminate()); err != nil {
 		return err
 	}
 	if err := w.unreachable(n); err != nil {
 		return err
 	}
-	return errors.Join(w.gate.Open(), w.control(), w.suspends(n), w.completes(job))
+	return errors.Join(w.gate.Open(), w.up.come(), w.suspends(n), w.completes(job))
 }
 
 // restarted: slurmctld has kept what it was told before.
@@ -499,7 +538,7 @@ func (w *ends) restarted() error {
 	if err := w.waits(n); err != nil {
 		return err
 	}
-	if err := errors.Join(w.stop(), w.control(), w.untilNode(n, "DRAIN", "POWER_DOWN")); err != nil {
+	if err := errors.Join(w.down.come(), w.up.come(), w.untilNode(n, "DRAIN", "POWER_DOWN")); err != nil {
 		return err
 	}
 	return errors.Join(w.gate.Open(), w.suspends(n), w.completes(job))
@@ -532,7 +571,7 @@ func (w *ends) outOfTimeAway() error {
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(w.stop(), n.Terminate()); err != nil {
+	if err := errors.Join(w.down.come(), n.Terminate()); err != nil {
 		return err
 	}
 	select {
@@ -540,7 +579,7 @@ func (w *ends) outOfTimeAway() error {
 	case <-time.After(limit):
 		return fmt.Errorf("%s has not exited", n.Name)
 	}
-	if err := w.control(); err != nil {
+	if err := w.up.come(); err != nil {
 		return err
 	}
 	if err := w.left(n, 75); err != nil {
@@ -572,9 +611,8 @@ func another(n *native.Node) *native.Node {
 
 // early: a job waits for the node, and then for its next pod.
 func (w *ends) early() error {
-	n := w.Nodes[w.used]
-	w.used++
-	job, err := w.Submit(n.Name)
+	n := w.unused()
+	job, err := w.gate.Submit(n.Name)
 	if err != nil {
 		return err
 	}
@@ -620,8 +658,7 @@ func (w *ends) drained() error {
 }
 
 func (w *ends) larger() error {
-	n := w.Nodes[slurmdNodes-1]
-	w.used = slurmdNodes
+	n := w.Nodes[slurmdNodes-1] // which has no record yet
 	if _, err := w.slurm("scontrol", "create", "NodeName="+n.Name, "CPUs=1", "RealMemory=4000", "TmpDisk=100", "State=CLOUD"); err != nil {
 		return err
 	}

@@ -14,32 +14,46 @@ import (
 )
 
 // Gate holds jobs: they run until it is opened, and cost nothing meanwhile.
-type Gate struct{ file *os.File }
+type Gate struct {
+	cluster *Cluster
+	path    string
+	file    *os.File
+}
 
 const (
 	gatePath  = "srv/gate"
-	gateWaits = "#!/bin/sh\nexec flock --shared /" + gatePath + " true\n"
+	gateWaits = "#!/bin/sh\nexec flock --shared /%s true\n"
 )
 
 // NewGate makes the cluster's gate, closed.
-func (c *Cluster) NewGate() (*Gate, error) {
-	file, err := os.Create(filepath.Join(c.Root, gatePath))
+func (c *Cluster) NewGate() (*Gate, error) { return c.gateAt(gatePath) }
+
+// NewGateOf makes a gate of its own for some jobs, those that are submitted to it.
+func (c *Cluster) NewGateOf(name string) (*Gate, error) { return c.gateAt(gatePath + "-" + name) }
+
+func (c *Cluster) gateAt(path string) (*Gate, error) {
+	file, err := os.Create(filepath.Join(c.Root, path))
 	if err != nil {
 		return nil, fmt.Errorf("cannot make the jobs' gate: %w", err)
 	}
 	if err := unix.Flock(int(file.Fd()), unix.LOCK_EX); err != nil {
 		return nil, fmt.Errorf("cannot close the jobs' gate: %w", err)
 	}
-	return &Gate{file}, nil
+	return &Gate{c, path, file}, nil
 }
 
 // Open lets the jobs end.
 func (g *Gate) Open() error { return g.file.Close() }
 
-// Submit has a job run on a node until the gate is opened, and returns its number.
-func (c *Cluster) Submit(node string) (string, error) {
+// Submit has a job run on a node until the cluster's gate is opened, and returns its number.
+func (c *Cluster) Submit(node string) (string, error) { return c.submit(node, gatePath) }
+
+// Submit has a job run on a node until this gate is opened, and returns its number.
+func (g *Gate) Submit(node string) (string, error) { return g.cluster.submit(node, g.path) }
+
+func (c *Cluster) submit(node, gate string) (string, error) {
 	cmd := c.Command("/usr/bin/sbatch", "--parsable", "--nodelist="+node, "--mem=10", "--output=/dev/null")
-	cmd.Stdin = strings.NewReader(gateWaits)
+	cmd.Stdin = strings.NewReader(fmt.Sprintf(gateWaits, gate))
 	out, err := cmd.Output()
 	if err != nil {
 		return "", fmt.Errorf("cannot submit a job: %w", err)

@@ -30,7 +30,7 @@ type Maker struct {
 	wake chan struct{}
 
 	lock  sync.Mutex
-	away  bool
+	away  map[string]bool
 	count int
 	made  map[string]*made
 	all   sync.WaitGroup
@@ -49,14 +49,14 @@ const interval = time.Second
 
 // New returns a maker, which Run has work. ask tells what is wanted; after an error everything stays as it is.
 func New(pods Pods, ask func(context.Context) (Wanted, error), say func(format string, args ...any)) *Maker {
-	return &Maker{pods: pods, ask: ask, say: say, wake: make(chan struct{}, 1), made: map[string]*made{}}
+	return &Maker{pods: pods, ask: ask, say: say, wake: make(chan struct{}, 1), made: map[string]*made{}, away: map[string]bool{}}
 }
 
 // Run works until ctx ends. Its pods stay.
 func (m *Maker) Run(ctx context.Context) {
 	last := ""
 	for {
-		if !m.isAway() {
+		if !m.isAway("") {
 			wanted, err := m.ask(ctx)
 			complaint := ""
 			if err == nil {
@@ -87,18 +87,24 @@ func (m *Maker) Wake() {
 	}
 }
 
-// Away has the maker begin nothing, as a controller that is gone; what it has begun goes on.
-func (m *Maker) Away(away bool) {
+// Away has the maker begin nothing, as a controller that is gone; what it has begun goes on. With names, it is away
+// for these nodes alone.
+func (m *Maker) Away(away bool, names ...string) {
 	m.lock.Lock()
-	m.away = away
+	if len(names) == 0 {
+		names = []string{""}
+	}
+	for _, name := range names {
+		m.away[name] = away
+	}
 	m.lock.Unlock()
 	m.Wake()
 }
 
-func (m *Maker) isAway() bool {
+func (m *Maker) isAway(name string) bool {
 	m.lock.Lock()
 	defer m.lock.Unlock()
-	return m.away
+	return m.away[name]
 }
 
 // UIDs are the pods that there are, by name, also those that are ending.
@@ -132,6 +138,7 @@ func (m *Maker) step(ctx context.Context, wanted Wanted) {
 	defer m.lock.Unlock()
 	for _, name := range slices.Sorted(maps.Keys(wanted)) {
 		switch p := m.made[name]; {
+		case m.away[name]:
 		case p == nil && wanted[name]:
 			m.create(ctx, name)
 		case p != nil && !p.ending && !wanted[name]:
