@@ -611,8 +611,9 @@
 //	                                when it has heard of that, within 5 s.
 //	wait-nodes                      (PrologSlurmctld) waits until all nodes of a job are up, because slurmctld itself looks for that every 30 s.
 //	                                It ends, too, when the job is not CONFIGURING any more, when slurmctld or the agent does not answer for
-//	                                20 or 30 s, and when four fifths of PrologEpilogTimeout are over, after which slurmctld would end it and
-//	                                requeue the job. It always succeeds: slurmctld holds a job whose PrologSlurmctld fails.
+//	                                20 or 30 s, and when four fifths of PrologTimeout, or else of PrologEpilogTimeout, are over, after which
+//	                                slurmctld would end it and requeue the job. It always succeeds: slurmctld holds a job whose PrologSlurmctld
+//	                                fails.
 //
 // While jobs wait, the agent asks slurmctld for the states of their nodes and of the jobs, every half
 // second to 4 s, for all of them at once. slurmctld's line "Node … now responding", which it writes

@@ -44,11 +44,12 @@ type elasticNodes struct {
 	// roused is when somebody wanted a look; zero after one.
 	roused time.Time
 	pods   elasticPods
-	// failing are the pods that do not start.
-	failing []peers.Failure
-	status  ElasticStatus
-	reports []peers.NodeReport
-	starts  map[string]*startTimes
+	// failing are the pods that do not start, as the controller told at failingAt.
+	failing   []peers.Failure
+	failingAt time.Time
+	status    ElasticStatus
+	reports   []peers.NodeReport
+	starts    map[string]*startTimes
 
 	// The rest is run's own.
 	keeper   *elastic.Keeper
@@ -397,14 +398,21 @@ func (e *elasticNodes) report(nodes []clusterview.Node, suspended map[string]boo
 // failed takes what the controller tells of pods that do not start.
 func (e *elasticNodes) failed(f peers.Failing) {
 	e.mu.Lock()
-	e.failing = f.Pods
+	e.failing, e.failingAt = f.Pods, time.Now()
 	e.mu.Unlock()
 	e.rouse()
 }
 
+// failingAge is how long that counts. A controller that is there tells it each minute, and each 5 s while pods start.
+// One that is away may have told of a pod that is no more, and its node would be DOWN at once when it is wanted again.
+const failingAge = 2 * time.Minute
+
 func (e *elasticNodes) fails() []peers.Failure {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	if time.Since(e.failingAt) > failingAge {
+		return nil
+	}
 	return e.failing
 }
 

@@ -230,11 +230,11 @@ func (e *elasticNodes) serveElastic(w http.ResponseWriter, r *http.Request) {
 		e.mu.Lock()
 		revision, reports := e.status.Revision, e.reports
 		e.mu.Unlock()
-		if revision == 0 && after == 0 {
+		if revision == 0 && (after == 0 || ctx.Err() != nil) { // nobody knows the nodes: none would say that there are none
 			http.Error(w, "slurmctld has not been asked for the nodes yet", http.StatusServiceUnavailable)
 			return
 		}
-		if revision != after || ctx.Err() != nil {
+		if revision != 0 && (revision != after || ctx.Err() != nil) {
 			w.Header().Set("Content-Type", "application/json")
 			w.Header().Set(revisionHeader, strconv.FormatUint(revision, 10))
 			if len(reports) == 0 {

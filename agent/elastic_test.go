@@ -131,6 +131,11 @@ func TestServeElastic(t *testing.T) {
 	}
 	assert.Equal(t, http.StatusServiceUnavailable, ask("").Code)
 	assert.Equal(t, http.StatusBadRequest, ask("?after=x").Code)
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	w := httptest.NewRecorder()
+	e.serveElastic(w, httptest.NewRequestWithContext(over, http.MethodGet, "/elastic?after=7", nil))
+	assert.Equal(t, http.StatusServiceUnavailable, w.Code, "an agent that has just started does not say that there are no nodes")
 	set := func(revision uint64, reports ...peers.NodeReport) {
 		e.mu.Lock()
 		e.status.Revision, e.reports = revision, reports
@@ -147,7 +152,17 @@ func TestServeElastic(t *testing.T) {
 	case <-time.After(50 * time.Millisecond):
 	}
 	set(2, peers.NodeReport{Name: "a-0", State: peers.Absent, Elastic: "a", Wanted: true})
-	w := <-answer
+	w = <-answer
 	assert.Equal(t, "2", w.Header().Get(revisionHeader))
 	assert.JSONEq(t, `[{"name":"a-0","state":"absent","elastic":"a","wanted":true}]`, w.Body.String())
+}
+
+// TestElasticFailuresGrowOld: what a controller that is away told last makes no node fail.
+func TestElasticFailuresGrowOld(t *testing.T) {
+	e := withSets(t.TempDir())
+	assert.Empty(t, e.fails())
+	e.failed(peers.Failing{Pods: []peers.Failure{{Nodes: "a-0", Reason: "ImagePullBackOff"}}})
+	assert.Len(t, e.fails(), 1)
+	e.failingAt = time.Now().Add(-failingAge - time.Second)
+	assert.Empty(t, e.fails())
 }

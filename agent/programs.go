@@ -104,13 +104,25 @@ func (a *Agent) servePrograms() (*http.Server, error) {
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST "+stirPath, a.serveStir)
 	mux.HandleFunc("POST "+waitPath, a.serveWait)
-	server := &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second, MaxHeaderBytes: 1 << 20}
+	server := &http.Server{Handler: bodiless(mux), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 10 * time.Second, MaxHeaderBytes: 1 << 20}
 	go func() { _ = server.Serve(bounded{l, make(chan struct{}, mostPrograms)}) }()
 	return server, nil
 }
 
+// bodiless refuses bodies, for whose rest net/http would wait before it answers.
+func bodiless(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.ContentLength != 0 {
+			w.Header().Set("Connection", "close")
+			http.Error(w, "want no body", http.StatusBadRequest)
+			return
+		}
+		h.ServeHTTP(w, r)
+	})
+}
+
 func (a *Agent) serveStir(w http.ResponseWriter, r *http.Request) {
-	p := Program(r.FormValue("program"))
+	p := Program(r.URL.Query().Get("program"))
 	switch p {
 	case Resume, Suspend, ResumeFailed:
 	default:
@@ -125,7 +137,8 @@ func (a *Agent) serveStir(w http.ResponseWriter, r *http.Request) {
 // serveWait answers when the job need not wait any more. Until then it says that the agent lives.
 func (a *Agent) serveWait(w http.ResponseWriter, r *http.Request) {
 	now := time.Now()
-	job, nodes := r.FormValue("job"), r.FormValue("nodes")
+	asked := r.URL.Query()
+	job, nodes := asked.Get("job"), asked.Get("nodes")
 	if _, err := strconv.ParseUint(job, 10, 32); err != nil {
 		http.Error(w, fmt.Sprintf("job: want a number, not %q", job), http.StatusBadRequest)
 		return
@@ -136,7 +149,7 @@ func (a *Agent) serveWait(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	ended := make(chan elastic.Outcome, 1)
-	go func() { ended <- a.waits.wait(r.Context(), job, list.Set(), allocated(r.FormValue("start"), now)) }()
+	go func() { ended <- a.waits.wait(r.Context(), job, list.Set(), allocated(asked.Get("start"), now)) }()
 	beat := time.NewTicker(programBeat)
 	defer beat.Stop()
 	for {

@@ -205,14 +205,17 @@ func (p *prologLimit) get() time.Duration {
 	return p.limit
 }
 
-// limitOfProlog leaves a fifth of PrologEpilogTimeout: slurmctld kills a PrologSlurmctld that takes
-// longer, and requeues its job.
+// limitOfProlog leaves a fifth of PrologTimeout, or else of PrologEpilogTimeout: slurmctld kills a
+// PrologSlurmctld that takes longer, and requeues its job.
 func limitOfProlog(conf *slurmconf.Conf) time.Duration {
 	if conf == nil {
 		return noPrologLimit
 	}
-	value, _ := conf.Value("PrologEpilogTimeout")
-	seconds, err := strconv.ParseUint(value, 10, 16)
+	pair, set := conf.Get("PrologTimeout") // 25.05 and later
+	if !set {
+		pair, _ = conf.Get("PrologEpilogTimeout")
+	}
+	seconds, err := strconv.ParseUint(pair.Value, 10, 16)
 	if err != nil || seconds >= 65534 { // it is not set, or says that there is none
 		return noPrologLimit
 	}

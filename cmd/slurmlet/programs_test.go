@@ -1,9 +1,12 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
 	"fmt"
 	"io"
+	"net"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -142,6 +145,32 @@ func TestProgramsWake(t *testing.T) {
 	for _, bad := range [][]string{job("x", "c-1"), job("5", "c-["), job("5", "")} {
 		require.Equal(t, outcome{}, soon(t, begin(c.program(agent.WaitNodes, bad...)), limit), "a PrologSlurmctld that fails would hold its job: %q", bad)
 	}
+}
+
+// TestProgramsBesideHalfRequests: connections that say nothing, or only a half, keep no program from the agent.
+func TestProgramsBesideHalfRequests(t *testing.T) {
+	t.Parallel()
+	c := startWithSets(t)
+	dial := func(text string) net.Conn {
+		conn, err := net.Dial("unix", c.path("run/programs/agent.sock"))
+		require.NoError(t, err)
+		t.Cleanup(func() { _ = conn.Close() })
+		_, err = conn.Write([]byte(text))
+		require.NoError(t, err)
+		return conn
+	}
+	for range 100 {
+		dial("")
+		dial("POST /wait-nodes?job=5&nodes=c-1 HTTP/1.1\r\nHost:")
+	}
+	halfBody := dial("POST /stir?program=resume HTTP/1.1\r\nHost: agent\r\nContent-Length: 1000\r\n\r\n")
+	require.NoError(t, halfBody.SetReadDeadline(time.Now().Add(limit)))
+	answer, err := http.ReadResponse(bufio.NewReader(halfBody), nil)
+	require.NoError(t, err, "nobody waits for a body")
+	require.NoError(t, answer.Body.Close())
+	require.Equal(t, http.StatusBadRequest, answer.StatusCode)
+	require.Equal(t, outcome{}, c.program(agent.Suspend)())
+	require.Equal(t, outcome{}, soon(t, begin(c.program(agent.WaitNodes, job("5", "c-0")...)), limit))
 }
 
 // TestProgramsWithoutAnAgent: whatever the agent does, slurmctld does not wait for long, and no job is held.

@@ -112,11 +112,14 @@ func (w *Waits) Due() (at time.Time) {
 }
 
 // Nodes are those to ask for.
-func (w *Waits) Nodes() (all hostlist.Set) {
-	for _, one := range w.all {
-		all = all.Union(one.Nodes)
-	}
-	return all
+func (w *Waits) Nodes() hostlist.Set {
+	return hostlist.UnionOf(func(yield func(hostlist.Set) bool) {
+		for _, one := range w.all {
+			if !yield(one.Nodes) {
+				return
+			}
+		}
+	})
 }
 
 // Jobs are those to ask for, in order.

@@ -1,11 +1,13 @@
 package peers
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"crypto/tls"
 	"encoding/json"
 	"errors"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -351,8 +353,15 @@ func (s *Server) report(w http.ResponseWriter, r *http.Request, id Identity) {
 		return
 	}
 	var report Report
-	body := json.NewDecoder(http.MaxBytesReader(w, r.Body, mostReport))
-	if err := body.Decode(&report); err != nil {
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, mostReport))
+	if bytes.Count(body, []byte{'{'}) > mostPeers { // each may be a node, which takes 30 times as much in memory
+		s.refuse(w, http.StatusRequestEntityTooLarge)
+		return
+	}
+	if err == nil {
+		err = json.Unmarshal(body, &report)
+	}
+	if err != nil {
 		code := http.StatusBadRequest
 		if _, large := errors.AsType[*http.MaxBytesError](err); large {
 			code = http.StatusRequestEntityTooLarge

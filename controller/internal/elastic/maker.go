@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -256,7 +257,9 @@ func (m *Maker) Lead(ctx context.Context) {
 	tick := time.NewTicker(rounds)
 	defer tick.Stop()
 	for ctx.Err() == nil {
-		for _, cluster := range m.reports.Clusters() {
+		clusters := m.reports.Clusters()
+		m.forgetAllBut(clusters)
+		for _, cluster := range clusters {
 			m.lookAll(cluster, "")
 		}
 		select {
@@ -269,6 +272,14 @@ func (m *Maker) Lead(ctx context.Context) {
 	m.mu.Unlock()
 	queue.ShutDown()
 	working.Wait()
+}
+
+// forgetAllBut forgets the clusters of which nobody has told lately: one that was uninstalled has no troubles.
+func (m *Maker) forgetAllBut(clusters []string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	maps.DeleteFunc(m.nodes, func(k key, _ *memory) bool { return !slices.Contains(clusters, k.in()) })
+	maps.DeleteFunc(m.gates, func(s set, _ *gate) bool { return !slices.Contains(clusters, s.namespace+"/"+s.cluster) })
 }
 
 func (m *Maker) work(ctx context.Context, queue workqueue.TypedDelayingInterface[key]) {

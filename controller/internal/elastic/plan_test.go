@@ -290,3 +290,16 @@ func TestSince(t *testing.T) {
 	m.keep(Step{}, v, now)
 	assert.Nil(t, m.trouble)
 }
+
+// TestSilentClusters: a cluster that was uninstalled has no troubles.
+func TestSilentClusters(t *testing.T) {
+	trouble := &Trouble{Reason: "ImagePullBackOff"}
+	m := &Maker{
+		nodes: map[key]*memory{{"a", "one", "n"}: {trouble: trouble, failing: true}, {"a", "two", "n"}: {trouble: trouble, failing: true}},
+		gates: map[set]*gate{{"a", "one", "gpu"}: {}, {"a", "two", "gpu"}: {}},
+	}
+	assert.Equal(t, map[string]int{"ImagePullBackOff": 2}, m.Failing())
+	m.forgetAllBut([]string{"a/two"})
+	assert.Equal(t, map[string]int{"ImagePullBackOff": 1}, m.Failing())
+	assert.Len(t, m.gates, 1)
+}
