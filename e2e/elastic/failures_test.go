@@ -56,6 +56,7 @@ var ofOne = []struct {
 	{"the maker of pods is away for longer than ResumeTimeout", (*world).awayTooLong},
 	{"a node is wanted again, and the maker of pods has missed that it was not", (*world).awayBetween},
 	{"a node is wanted again at once while its pod ends", (*world).wantedAtOnce},
+	{"an administrator sets a node DOWN that has not started", (*world).downBeforePod},
 	{"a pod never starts", func(w *world, _ string) error { return w.neverStarts() }},
 	{"a pod cannot be made", func(w *world, _ string) error { return w.cannotBeMade() }},
 }
@@ -340,6 +341,34 @@ func (w *world) awayBeforePod(node string) error {
 	}
 	w.maker.Away(false, node)
 	if err := w.untilJob(id, "RUNNING"); err != nil {
+		return err
+	}
+	return w.endsAlone(id, node)
+}
+
+// downBeforePod: slurmctld has looked for the address of a node without a pod when the next pod comes.
+func (w *world) downBeforePod(node string) error {
+	w.pods.hold(node)
+	id, err := w.configuring(node)
+	if err != nil {
+		return err
+	}
+	if _, err := w.slurm("scontrol", "update", "nodename="+node, "state=down", "reason=a look at the disk"); err != nil {
+		return err
+	}
+	if err := w.cancel(id); err != nil {
+		return err
+	}
+	w.pods.release(node)
+	for _, state := range []string{"power_down_force", "resume"} {
+		if _, err := w.slurm("scontrol", "update", "nodename="+node, "state="+state); err != nil {
+			return err
+		}
+	}
+	if err := w.untilNodes(node+" does not come back", off, node); err != nil {
+		return err
+	}
+	if id, err = w.running(node); err != nil {
 		return err
 	}
 	return w.endsAlone(id, node)
