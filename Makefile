@@ -49,7 +49,7 @@ help: ## this list
 build: ## static binaries in bin/
 	$(BUILD) -o bin/ ./cmd/slurmlet ./controller/cmd/slurmlet-controller ./e2e/slurmlet-sandbox
 
-test: build ## everything that must hold, in some 20 minutes (bin/test has the logs)
+test: build ## everything that must hold, in some 15 minutes (bin/test has the logs)
 	$(SUITE)
 
 test-full: build ## every case on every version: hours
