@@ -56,8 +56,8 @@ test-full: build ## every case on every version: hours
 	export SLURMLET_E2E_FULL=1; $(SUITE)
 	$(GO) test -race -run TestTorture ./internal/pid1 -torture.full
 	$(MAKE) oracle steps scale chaos fuzz
-	$(MAKE) e2e-kube SLURM=24.11
-	$(MAKE) e2e-kube SLURM=26.05
+	SLURMLET_E2E_FULL=1 $(MAKE) e2e-kube SLURM=24.11
+	SLURMLET_E2E_FULL=1 $(MAKE) e2e-kube SLURM=26.05
 
 lint: $(LINT) ## gofumpt, and the rules of .golangci.yml, of which vet is one
 	$(LINT) run ./... ./controller/... ./e2e/... ./.ci/figures
@@ -114,11 +114,11 @@ images: $(BUILT) $(BUILDX) $(BUILDKITD) ## every image of docker-bake.hcl as an 
 	$(GO) run ./e2e/images -buildx $(BUILDX) -buildkitd $(BUILDKITD) -cache $(CACHE)/buildkit
 
 e2e-kube: build images $(HELM) $(DISTRIBUTION) ## the charts on real Kubernetes, and what happens to them (SLURM=24.11 or 26.05)
-	HELM=$(HELM) DISTRIBUTION=$(DISTRIBUTION) SLURM=$(SLURM) $(GO) test -tags e2e -count=1 -timeout 80m -v ./e2e/kube
+	HELM=$(HELM) DISTRIBUTION=$(DISTRIBUTION) SLURM=$(SLURM) $(GO) test -tags e2e -count=1 -timeout $(if $(SLURMLET_E2E_FULL),150m,100m) -v ./e2e/kube
 
-kube: $(BUILT) $(HELM) $(DISTRIBUTION) ## of e2e-kube, one whole install of both charts: Prometheus, jobs, an image without slurmlet, a pod deleted under a job, uninstall
+kube: $(BUILT) $(HELM) $(DISTRIBUTION) ## of e2e-kube, one whole install of both charts: Prometheus, jobs, an image without slurmlet, a pod deleted under a job, elastic sets, uninstall
 	HELM=$(HELM) DISTRIBUTION=$(DISTRIBUTION) SLURM=$(SLURM) $(GO) test -tags e2e -count=1 -timeout 55m -v ./e2e/kube \
-		-run 'TestKube/(the_controller_is|the_chart_is_(installed,_and|uninstalled)|a_real_Prometheus|a_plain_image|a_pod_with_a_job)'
+		-run 'TestKube/(the_controller_is|the_chart_is_(installed,_and|uninstalled)|a_real_Prometheus|a_plain_image|a_pod_with_a_job|a_chart_with_elastic|an_elastic_set|the_elastic_sets)'
 
 controller: $(BUILT) $(HELM) ## the controller with real etcd and kube-apiserver: names, tokens, outages
 	HELM=$(HELM) $(GO) test -tags e2e -count=1 -parallel 2 -timeout 17m -v ./e2e/controller
