@@ -6,7 +6,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"os"
 	"slices"
 	"strconv"
@@ -85,39 +84,45 @@ func (c *cluster) prints(t *testing.T, want []string, srun string) {
 
 // elasticFromZero prints the shares of slurmlet with Slurm, and of Kubernetes, in the time that a job waits.
 func elasticFromZero(t *testing.T, c *cluster) {
-	lines := strings.Split(c.slurm(t, `date "+submit %s.%N"; timeout 400 srun -p burst -N4 sh -c 'date "+$(hostname) %s.%N"'`), "\n")
+	lines := strings.Fields(c.slurm(t, `date +%s.%N; timeout 400 srun -p burst -N4 sh -c 'echo $SLURM_JOB_ID $(hostname)'`))
+	ended := time.Now()
 	agents := c.kubectl(t, "logs", "-l", elasticPods+"=burst", "--prefix", "--timestamps", "--tail=-1")
+	said := c.kubectl(t, "logs", "slurm-slurmctld-0", "--timestamps", "--tail=-1")
 	made := c.kubectl(t, "logs", "-n", controllerHome, "deployment/"+controllerHome, "--timestamps", "--tail=-1")
 	c.zero(t)
 
-	tasks := map[string]time.Time{}
-	for _, line := range lines {
-		who, seconds, _ := strings.Cut(line, " ")
-		at, err := strconv.ParseFloat(seconds, 64)
-		require.NoError(t, err, line)
-		tasks[who] = time.UnixMilli(int64(at * 1000))
-	}
-	submitted := tasks["submit"]
-	delete(tasks, "submit")
-	require.ElementsMatch(t, burst, slices.Collect(maps.Keys(tasks)))
-	last := func(times map[string]time.Time) time.Time {
-		return slices.MaxFunc(slices.Collect(maps.Values(times)), time.Time.Compare)
-	}
-	objects, starts := map[string]time.Time{}, map[string]time.Time{}
+	require.Len(t, lines, 9)
+	seconds, err := strconv.ParseFloat(lines[0], 64)
+	require.NoError(t, err)
+	submitted := time.UnixMilli(int64(seconds * 1000))
+	var asked, up time.Time // the last of the pods
 	for _, pod := range burst {
-		for line := range strings.Lines(made) {
-			if strings.Contains(line, "a pod is made") && strings.Contains(line, pod) {
-				objects[pod] = logged(t, line)
-			}
+		assert.Contains(t, lines, pod)
+		if at := lastLine(t, made, "a pod is made", `"`+pod+`"`); at.After(asked) {
+			asked = at
 		}
 		_, first, found := strings.Cut(agents, "[pod/"+pod+"/slurmd] ")
 		require.True(t, found, "%s has logged nothing: %s", pod, agents)
-		starts[pod] = logged(t, first)
+		if at := logged(t, first); at.After(up) {
+			up = at
+		}
 	}
-	require.Len(t, objects, len(burst), made)
-	asked, up, runs := last(objects).Sub(submitted), last(starts).Sub(last(objects)), last(tasks).Sub(last(starts))
-	t.Logf("srun -N4 from zero: the last task runs after %.1f s: %.1f s until the pods are made, %.1f s of Kubernetes until their agents run, %.1f s until the tasks do; ours %.1f s",
-		last(tasks).Sub(submitted).Seconds(), asked.Seconds(), up.Seconds(), runs.Seconds(), (asked + runs).Seconds())
+	runs := lastLine(t, said, "Configuration for JobId="+lines[1]+" is complete")
+	t.Logf("srun -N4 from zero: the job runs after %.1f s: %.1f s until the pods are made, %.1f s of Kubernetes until their agents run, %.1f s until the job does; ours %.1f s. srun has ended after %.1f s",
+		runs.Sub(submitted).Seconds(), asked.Sub(submitted).Seconds(), up.Sub(asked).Seconds(), runs.Sub(up).Seconds(),
+		(asked.Sub(submitted) + runs.Sub(up)).Seconds(), ended.Sub(submitted).Seconds())
+}
+
+// lastLine is the time of the last line of kubectl logs --timestamps that has all the texts.
+func lastLine(t *testing.T, log string, texts ...string) (at time.Time) {
+	t.Helper()
+	for line := range strings.Lines(log) {
+		if !slices.ContainsFunc(texts, func(text string) bool { return !strings.Contains(line, text) }) {
+			at = logged(t, line)
+		}
+	}
+	require.False(t, at.IsZero(), "no line has %q: %s", texts, log)
+	return at
 }
 
 // logged is the time of a line of kubectl logs --timestamps.
@@ -214,10 +219,10 @@ func (c *cluster) downFor(t *testing.T, node, reason string) {
 func elasticNoImage(t *testing.T, c *cluster) {
 	const node = "slurm-noimage-0"
 	j := c.submit(t, "true", "-p", "noimage")
-	c.event(t, node, "Failed", "registry.invalid/slurmd:none")
+	c.event(t, node, "Failed", "127.0.0.1:1/slurmd:none")
 	c.downFor(t, node, "ImagePull")
 	assert.Equal(t, "PENDING", j.is(t, "JobState"))
-	assert.Contains(t, c.kubectl(t, "exec", "slurm-slurmctld-0", "--", "slurmlet", "status"), "ImagePull")
+	assert.Regexp(t, "Failed +"+node+", tried again at ", c.kubectl(t, "exec", "slurm-slurmctld-0", "--", "slurmlet", "status"))
 	c.slurm(t, "scancel "+j.id)
 	c.zero(t)
 }
