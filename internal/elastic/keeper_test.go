@@ -212,6 +212,45 @@ func TestFailing(t *testing.T) {
 	require.Empty(t, k.pauses)
 }
 
+// TestFailsSince: Kubernetes' word for what keeps a pod from running changes, and is none in between. The controller's
+// clock is not believed where it is impossible.
+func TestFailsSince(t *testing.T) {
+	for name, tt := range map[string]struct {
+		told time.Duration // after the node began to start; 0: the controller does not tell
+		want time.Duration
+	}{
+		"as the controller tells":              {10 * time.Second, 40 * time.Second},
+		"the controller's clock is behind":     {-time.Hour, 30 * time.Second},
+		"the controller's clock is ahead":      {time.Hour, 54 * time.Second}, // 30 s of one word
+		"a controller that does not tell when": {0, 54 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			k := NewKeeper()
+			look := Look{Sets: setA(t, ""), Pod: noPods, Nodes: rest(node("a-1", "ALLOCATED+POWERING_UP"))}
+			for after := time.Duration(0); after < time.Minute; after += 2 * time.Second {
+				look.At = noon.Add(after)
+				f := peers.Failure{Nodes: "a-1", Reason: "ErrImagePull", Note: "no"}
+				if tt.told != 0 {
+					f.Since = noon.Add(tt.told)
+				}
+				switch {
+				case after >= 24*time.Second:
+					f.Reason = "ImagePullBackOff"
+				case after < 10*time.Second || after >= 18*time.Second:
+					f.Nodes = "a-9" // nothing is known of a-1
+				}
+				look.Failing = []peers.Failure{f}
+				if said := words(k.Plan(look, look.At)); len(said) > 0 {
+					require.Equal(t, []string{"fail a-1 slurmlet: ImagePullBackOff: no"}, said)
+					require.Equal(t, tt.want, after)
+					return
+				}
+			}
+			t.Fatal("the node is not given up")
+		})
+	}
+}
+
 // TestUnschedulable: an autoscaler has nearly all of ResumeTimeout.
 func TestUnschedulable(t *testing.T) {
 	k := NewKeeper()

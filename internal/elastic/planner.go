@@ -61,13 +61,27 @@ func (p *planner) hear() {
 		for name := range list.All() {
 			one := p.failing[name]
 			if one == nil || one.reason != f.Reason {
-				one = &failing{reason: f.Reason, since: p.now}
+				one = &failing{reason: f.Reason, since: p.failsSince(name, f.Since)}
 			}
 			one.note = f.Note
 			now[name] = one
 		}
 	}
 	p.failing = now
+}
+
+// failsSince is when a pod began to fail. The controller knows it: Kubernetes has two words in turn for an image that
+// cannot be pulled, and none while a container that crashes runs. Its clock may be wrong, and the pod fails no longer
+// than it starts.
+func (p *planner) failsSince(name string, told time.Time) time.Time {
+	began, known := p.starting[name]
+	if !known || told.IsZero() || told.After(p.now) {
+		return p.now
+	}
+	if told.Before(began) {
+		return began
+	}
+	return told
 }
 
 // forget drops what was remembered of records that are no more.
