@@ -18,6 +18,7 @@ import (
 const slurmConf = `SlurmctldParameters=enable_configless
 MaxNodeCount=16
 Licenses=solver:2
+ResumeTimeout=5
 NodeSet=cpu Feature=cpu
 PartitionName=cpu Nodes=cpu State=UP
 PartitionName=night Nodes=ALL State=DOWN
@@ -26,6 +27,12 @@ PartitionName=short Nodes=ALL MaxTime=1 State=UP
 
 // annotations are those of the nodes' pods, as the chart has them for the node set cpu.
 const annotations = "slurmlet.dev/features=\"cpu\"\n"
+
+// elasticSets are a node whose pod nobody makes, and a file that holds no set.
+var elasticSets = map[string]string{
+	"lost.json":  `{"nodes":"lost-0","cpuLimit":"1","memoryLimit":"1Gi"}`,
+	"wrong.json": `{"nodes":"wrong-0"}`,
+}
 
 // cluster is one in which there is something to tell of.
 type cluster struct {
@@ -54,13 +61,31 @@ func newCluster(s settings) (*cluster, error) {
 	if err := errors.Join(os.Mkdir(podinfo, 0o755), os.WriteFile(filepath.Join(podinfo, "annotations"), []byte(annotations), 0o644)); err != nil {
 		return nil, err
 	}
+	if err := c.writeElasticSets(); err != nil {
+		return nil, err
+	}
 	if c.files, err = c.Sources(); err != nil {
 		return nil, err
 	}
 	if c.volume, err = c.NewVolume("/run/volume", c.files); err != nil {
 		return nil, err
 	}
-	return c, c.ControlBySlurmlet("/run/volume", c.hear, "SLURMLET_PREFLIGHT=parse", "SLURMLET_CLUSTER_INTERVAL=1s", "SLURMLET_METRICS_USERS=10")
+	return c, c.ControlBySlurmlet("/run/volume", c.hear, "SLURMLET_PREFLIGHT=parse", "SLURMLET_CLUSTER_INTERVAL=1s", "SLURMLET_METRICS_USERS=10", "SLURMLET_ELASTIC_SETS=/etc/sets")
+}
+
+// writeElasticSets makes slurmctld know lost-0, too: else it looks for the name for seconds, and answers nobody.
+func (c *cluster) writeElasticSets() error {
+	hosts, err := os.OpenFile(filepath.Join(c.Root, "etc/hosts"), os.O_APPEND|os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	_, err = hosts.WriteString("127.0.0.9 lost-0\n")
+	sets := filepath.Join(c.Root, "etc/sets")
+	err = errors.Join(err, hosts.Close(), os.Mkdir(sets, 0o755))
+	for name, text := range elasticSets {
+		err = errors.Join(err, os.WriteFile(filepath.Join(sets, name), []byte(text), 0o644))
+	}
+	return err
 }
 
 func (c *cluster) hear(line string) {
@@ -95,6 +120,7 @@ func (c *cluster) populate() error {
 		sbatch("--partition=cpu", "--nodes=4"),
 		sbatch("--partition=cpu", "--hold"),
 		sbatch("--partition=short", "--time=10"),
+		sbatch("--partition=short", "--time=1", "--nodelist=lost-0"),
 		sbatch("--nodes=4"), // two of the four are going to be drained
 		{"/usr/bin/scontrol", "create", "reservation", "reservationname=r", "starttime=now+1day", "duration=60", "users=root", "nodes=" + c.Nodes[drained].Name},
 		{"/usr/bin/scontrol", "update", "nodename=" + c.Nodes[drained].Name, "state=drain", "reason=a disk fails"},
