@@ -140,7 +140,10 @@ func (w *world) lostForGood(node string) error {
 	if err != nil {
 		return err
 	}
-	time.Sleep(12 * time.Second) // the next pod's agent sees that the job began before it (agent, bootTime)
+	began := time.Now() // the next pod's agent sees that the job began before it (agent, bootTime)
+	if err := w.until("no time passes", func() bool { return time.Since(began) > 12*time.Second }); err != nil {
+		return err
+	}
 	if err := w.pods.lose(node); err != nil {
 		return err
 	}
