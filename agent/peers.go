@@ -106,7 +106,7 @@ func (m *membership) run(ctx context.Context) {
 }
 
 // reserve has the names of elastic nodes without pods be known. slurmctld 26.05 looks for a name that nobody knows ten
-// times, once a second, and answers nobody meanwhile: so when a job is taken off a node whose pod has never started.
+// times, once a second, and answers nobody meanwhile.
 func (m *membership) reserve() {
 	if m == nil {
 		return

@@ -139,6 +139,13 @@ func (c *controller) wanted(context.Context) (podmaker.Wanted, error) {
 	return wanted, nil
 }
 
+// busy: slurmctld's agent has told that a job has the node.
+func (c *controller) busy(node string) bool {
+	c.lock.Lock()
+	defer c.lock.Unlock()
+	return c.nodes[node].State == peers.Busy
+}
+
 // tell has the agents know of a pod, without an address as long as it does not run.
 func (c *controller) tell(name, uid, role string, ip net.IP, ending bool) error {
 	p := peers.Peer{Name: name, UID: uid, Role: role, Ending: ending}

@@ -507,6 +507,9 @@ func (w *world) startsAnew(node, old string, then func()) error {
 	if now := w.uid(node); now != old {
 		return fmt.Errorf("%s has pod %s, not %s", node, now, old)
 	}
+	if err := w.until("the controller does not hear of job "+id, func() bool { return w.controller.busy(node) }); err != nil {
+		return err
+	}
 	then()
 	if err := w.successor(node, old); err != nil {
 		return err
