@@ -71,7 +71,12 @@ func (p *pods) letGo(name string) {
 }
 
 // Create makes a pod and waits for its machine.
-func (p *pods) Create(ctx context.Context, name, uid string) error {
+func (p *pods) Create(ctx context.Context, name, uid string) (err error) {
+	defer func() {
+		if err != nil { // nobody knows a pod that there is not
+			p.w.controller.gone(uid, false)
+		}
+	}()
 	if err := p.w.controller.tell(name, uid, "slurmd", nil, false); err != nil {
 		return err
 	}
@@ -104,6 +109,9 @@ func (p *pods) start(name string, of *pod) error {
 	}
 	node := &native.Node{Name: name, IP: of.ip, Ready: make(chan struct{}), Waiting: make(chan struct{}), Exited: make(chan struct{})}
 	if err := p.w.Start(node, append(append(environ, "SLURMLET_GRACE_PERIOD="+p.grace.String()), p.environ...)...); err != nil {
+		if node.Started() { // the interface of an earlier pod may still be there
+			err = errors.Join(err, kill(node))
+		}
 		return err
 	}
 	of.node = node

@@ -107,7 +107,7 @@ func (n *Node) enterCgroup() error {
 func (n *Node) PID() int { return n.cmd.Process.Pid }
 
 // Started says whether it was started.
-func (n *Node) Started() bool { return n.cmd != nil }
+func (n *Node) Started() bool { return n.cmd != nil && n.cmd.Process != nil }
 
 // AwaitReady waits until the node is Ready. A node that exits before is an error.
 func (n *Node) AwaitReady(limit time.Duration) error {
