@@ -277,7 +277,8 @@ func (w *world) chaos() error {
 // judge waits for the end of all jobs and says how each has ended.
 func (m *mayhem) judge(jobs []submitted) error {
 	left := ""
-	if err := native.Within(5*limit, "the queue is not empty", func() bool {
+	// A loaded machine leaves many to the end.
+	if err := native.Within(5*limit+m.settings.Chaos.Length, "the queue is not empty", func() bool {
 		out, err := m.slurm("squeue", "--noheader", "--array", "--format=%i %r %T %N %j")
 		if left = out; err != nil {
 			return false
