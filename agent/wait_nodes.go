@@ -162,7 +162,7 @@ func (n *nodeWaits) look(ctx context.Context) {
 		n.failed(err, began)
 		return
 	}
-	n.release(n.waits.Told(configuring, began))
+	n.release(n.waits.Told(jobs, configuring, began))
 }
 
 // failed and release are for the holder of lock.

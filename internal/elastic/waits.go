@@ -145,12 +145,14 @@ func (w *Waits) Looked(up hostlist.Set, began, ended time.Time) map[int]Outcome 
 	return w.end(over)
 }
 
-// Told takes which of Jobs are CONFIGURING. Waits that began after the question do not count.
-func (w *Waits) Told(configuring map[string]bool, began time.Time) map[int]Outcome {
+// Told takes which of the jobs that were asked for are CONFIGURING. A job may have had its nodes before the question,
+// and its wait may come while slurmctld answers: nothing was asked about that one. Nor does a wait count whose job had
+// its nodes after the question began, because it is a job's second one.
+func (w *Waits) Told(asked []string, configuring map[string]bool, began time.Time) map[int]Outcome {
 	w.silent = time.Time{}
 	over := map[int]Outcome{}
 	for number, one := range w.all {
-		if !configuring[one.Job] && !one.Allocated.After(began) {
+		if _, was := slices.BinarySearch(asked, one.Job); was && !configuring[one.Job] && !one.Allocated.After(began) {
 			over[number] = NotConfiguring
 		}
 	}

@@ -38,7 +38,7 @@ func TestWaits(t *testing.T) {
 			require.Equal(t, map[int]Outcome{b: NodesUp}, w.Looked(nodesOf(t, "n2"), at(1), at(1.1)))
 			require.Equal(t, []string{"7", "9"}, w.Jobs())
 			require.Equal(t, "n[1,3]", w.Nodes().String())
-			require.Empty(t, w.Told(map[string]bool{"7": true, "9": true}, at(1.1)))
+			require.Empty(t, w.Told(w.Jobs(), map[string]bool{"7": true, "9": true}, at(1.1)))
 			require.Equal(t, map[int]Outcome{a: NodesUp}, w.Looked(nodesOf(t, "n1"), at(2), at(2.1)))
 			require.Equal(t, 1, w.Len())
 		}},
@@ -54,15 +54,23 @@ func TestWaits(t *testing.T) {
 			number, outcome := add(3, "7", "n1")
 			require.Empty(t, outcome)
 			require.Empty(t, w.Looked(nodesOf(t, "n1"), at(2), at(4)))
-			require.Empty(t, w.Told(nil, at(2)), "nor does such a question for jobs")
+			require.Empty(t, w.Told(w.Jobs(), nil, at(2)), "nor does such a question for jobs")
 			require.Equal(t, map[int]Outcome{number: NodesUp}, w.Looked(nodesOf(t, "n1"), at(4), at(4.1)))
 		}},
 		{"a job that is not CONFIGURING any more", func(t *testing.T, w *Waits, add func(float64, string, string) (int, Outcome)) {
 			a, _ := add(1, "7", "n1")
 			add(1, "8", "n1")
 			w.Looked(hostlist.Set{}, at(1), at(1.1))
-			require.Equal(t, map[int]Outcome{a: NotConfiguring}, w.Told(map[string]bool{"8": true}, at(1.1)))
+			require.Equal(t, map[int]Outcome{a: NotConfiguring}, w.Told(w.Jobs(), map[string]bool{"8": true}, at(1.1)))
 			require.Equal(t, 1, w.Len())
+		}},
+		{"a wait that comes while slurmctld tells of others", func(t *testing.T, w *Waits, add func(float64, string, string) (int, Outcome)) {
+			add(1, "7", "n1")
+			w.Looked(hostlist.Set{}, at(1), at(1.1))
+			asked := w.Jobs()
+			number, _ := add(1, "8", "n1") // it had its nodes long ago
+			require.Empty(t, w.Told(asked, map[string]bool{"7": true}, at(1.1)))
+			require.Equal(t, map[int]Outcome{number: NotConfiguring}, w.Told(w.Jobs(), map[string]bool{"7": true}, at(1.2)))
 		}},
 		{"a slurmctld that does not answer for 20 s", func(t *testing.T, w *Waits, add func(float64, string, string) (int, Outcome)) {
 			number, _ := add(1, "7", "n1")
