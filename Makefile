@@ -31,6 +31,9 @@ NODES   ?= 125,500
 E2E     := $(GO) test -tags e2e -count=1 -timeout $(if $(SLURMLET_E2E_FULL),6h,75m) -v
 STEPS   ?= 100000
 PODS    ?= 2000
+RECORDS ?= 2000
+WANTED  ?= 1000
+WAITING ?= 500
 # The suite has built already when it runs a target.
 BUILT   ?= build
 # exec: a signal for make ends what runs
@@ -41,7 +44,7 @@ MUTATIONS ?= 1000
 SHELL := /bin/bash
 
 .DEFAULT_GOAL := build
-.PHONY: help build test test-full unit e2e tools roots kernel kubernetes native limits kube e2e-kube controller charts images chaos scale steps oracle bench bench-controller short lint cases fuzz up down kube-up kube-down clean
+.PHONY: help build test test-full unit e2e tools roots kernel kubernetes native limits kube e2e-kube controller charts images chaos scale steps oracle bench bench-controller bench-elastic short lint cases fuzz up down kube-up kube-down clean
 
 help: ## this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
@@ -125,6 +128,9 @@ controller: $(BUILT) $(HELM) ## the controller with real etcd and kube-apiserver
 
 bench-controller: build $(HELM) ## what PODS=2000 pods and as many agents cost the controller and kube-apiserver
 	HELM=$(HELM) $(GO) test -tags e2e -count=1 -timeout 20m -v -run TestBench ./e2e/controller -pods $(PODS)
+
+bench-elastic: build $(HELM) ## what RECORDS=2000 elastic nodes cost, WANTED=1000 of them at once, and WAITING=500 jobs: slurmctld, its agent, the controller, kube-apiserver
+	HELM=$(HELM) $(GO) test -tags e2e -count=1 -timeout 20m -v -run TestElasticBench ./e2e/controller -records $(RECORDS) -wanted $(WANTED) -waiting $(WAITING)
 
 chaos: build ## jobs while pods, daemons and cables fail, also over an elastic set (CHAOS=10m, SLURMLET_CHAOS_SEED=n repeats one)
 	SLURMLET_CHAOS_TIME=$(CHAOS) $(GO) test -tags e2e -count=1 -timeout 2h -v -run TestChaos ./e2e ./e2e/elastic

@@ -57,13 +57,17 @@ func (b *bed) pod(s spec) *corev1.Pod {
 // address gives a pod its addresses.
 func (b *bed) address(p *corev1.Pod, addresses ...string) {
 	b.Helper()
+	require.NoError(b, b.hasAddress(b.Context(), p, addresses...))
+}
+
+func (b *bed) hasAddress(ctx context.Context, p *corev1.Pod, addresses ...string) error {
 	list := []string{}
 	for _, a := range addresses {
 		list = append(list, fmt.Sprintf(`{"ip":%q}`, a))
 	}
 	patch := fmt.Sprintf(`{"status":{"phase":"Running","podIP":%q,"podIPs":[%s]}}`, addresses[0], strings.Join(list, ","))
-	_, err := b.kube.CoreV1().Pods(p.Namespace).Patch(b.Context(), p.Name, types.MergePatchType, []byte(patch), metav1.PatchOptions{}, "status")
-	require.NoError(b, err)
+	_, err := b.kube.CoreV1().Pods(p.Namespace).Patch(ctx, p.Name, types.MergePatchType, []byte(patch), metav1.PatchOptions{}, "status")
+	return err
 }
 
 // delete deletes a pod; grace 0 as a kubelet does in the end.

@@ -45,6 +45,7 @@ import (
 type settings struct {
 	Args                     []string
 	Programs, Helm, Binaries string
+	Roots                    map[string]string // with Slurm, by its version
 }
 
 // given are the settings of the test that runs.
@@ -98,7 +99,13 @@ func enter() error {
 	if helm == "" {
 		return errors.New("HELM is not set: run make controller")
 	}
-	return native.Enter(ctx, settings{os.Args, programs, helm, filepath.Dir(binaries)})
+	roots := map[string]string{}
+	for _, version := range parts.Versions() {
+		if roots[version], err = parts.Root(ctx, version, native.Progress); err != nil {
+			return err
+		}
+	}
+	return native.Enter(ctx, settings{os.Args, programs, helm, filepath.Dir(binaries), roots})
 }
 
 // hosts counts beds. Each has an address on the loopback interface, and a port for its kube-apiserver, which does not

@@ -10,7 +10,9 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -264,23 +266,40 @@ func (c *crowded) figures(when string) {
 
 // requests are those that kube-apiserver has had for what only the controller asks, whoever has asked.
 func (c *crowded) requests() string {
-	text, err := c.kube.Discovery().RESTClient().Get().AbsPath("/metrics").DoRaw(c.Context())
-	require.NoError(c, err)
+	all := c.apiRequests()
 	counts := map[string]float64{}
-	for line := range strings.Lines(string(text)) {
-		labels, is := strings.CutPrefix(line, "apiserver_request_total{")
-		if !is {
-			continue
-		}
-		for _, what := range []string{"tokenreviews/POST", "leases/PUT", "configmaps/APPLY", "secrets/POST"} {
-			resource, verb, _ := strings.Cut(what, "/")
-			if strings.Contains(labels, `resource="`+resource+`"`) && strings.Contains(labels, `verb="`+verb+`"`) {
-				var n float64
-				_, err := fmt.Sscan(line[strings.LastIndexByte(line, ' ')+1:], &n)
-				require.NoError(c, err)
-				counts[verb+" "+resource] += n
-			}
-		}
+	for _, key := range []string{"POST tokenreviews", "PUT leases", "APPLY configmaps", "POST secrets"} {
+		counts[key] = all[key]
 	}
 	return fmt.Sprintf("kube-apiserver's requests: %v\n", counts)
 }
+
+// apiRequests are those that kube-apiserver has had, by verb and resource.
+func (b *bed) apiRequests() map[string]float64 {
+	text, err := b.kube.Discovery().RESTClient().Get().AbsPath("/metrics").DoRaw(b.Context())
+	require.NoError(b, err)
+	counts := map[string]float64{}
+	for line := range strings.Lines(string(text)) {
+		found := apiRequest.FindStringSubmatch(line)
+		if found == nil {
+			continue
+		}
+		labels := map[string]string{}
+		for _, label := range apiLabel.FindAllStringSubmatch(found[1], -1) {
+			labels[label[1]] = label[2]
+		}
+		n, err := strconv.ParseFloat(found[2], 64)
+		require.NoError(b, err)
+		key := labels["verb"] + " " + labels["resource"]
+		if sub := labels["subresource"]; sub != "" {
+			key += "/" + sub
+		}
+		counts[key] += n
+	}
+	return counts
+}
+
+var (
+	apiRequest = regexp.MustCompile(`^apiserver_request_total\{(.*)\} (\S+)`)
+	apiLabel   = regexp.MustCompile(`(\w+)="([^"]*)"`)
+)

@@ -66,21 +66,39 @@ func (c *Cluster) Ask(answer any, path string, args ...string) error {
 	return c.ask(answer, path, append(args, "--json")...)
 }
 
-// RPCs are slurmctld's own counts of requests, by type, since it was started or they were reset
+// Call is one type of request: how many slurmctld has had, and how long they took.
+type Call struct {
+	Count int
+	Took  time.Duration
+}
+
+// Calls are slurmctld's own counts of requests, by type, since it was started or they were reset
 // (sdiag(1)).
-func (c *Cluster) RPCs() (map[string]int, error) {
+func (c *Cluster) Calls() (map[string]Call, error) {
 	var answer struct {
 		Statistics struct {
 			RPCs []struct {
 				Type  string `json:"message_type"`
 				Count int    `json:"count"`
+				Total int64  `json:"total_time"` // in microseconds
 			} `json:"rpcs_by_message_type"`
 		} `json:"statistics"`
 	}
 	err := c.Ask(&answer, "/usr/bin/sdiag")
-	counts := map[string]int{}
+	calls := map[string]Call{}
 	for _, rpc := range answer.Statistics.RPCs {
-		counts[rpc.Type] += rpc.Count
+		was := calls[rpc.Type]
+		calls[rpc.Type] = Call{was.Count + rpc.Count, was.Took + time.Duration(rpc.Total)*time.Microsecond}
+	}
+	return calls, err
+}
+
+// RPCs are the counts of Calls.
+func (c *Cluster) RPCs() (map[string]int, error) {
+	calls, err := c.Calls()
+	counts := map[string]int{}
+	for of, call := range calls {
+		counts[of] = call.Count
 	}
 	return counts, err
 }

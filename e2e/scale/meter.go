@@ -5,13 +5,13 @@ import (
 	"fmt"
 	"maps"
 	"os"
-	"path/filepath"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/prometheus/procfs"
+
+	"github.com/slurmlet/slurmlet/e2e/native"
 )
 
 // meter follows what slurmctld is asked, and what it and its agent use, throughout a scenario:
@@ -31,10 +31,8 @@ type meter struct {
 }
 
 type usage struct {
+	native.Usage
 	agent bool
-	own   time.Duration
-	// children are the ended ones.
-	children time.Duration
 }
 
 const (
@@ -98,17 +96,16 @@ func (m *meter) sum() asked {
 // look reads the processor time of slurmctld's agent and of its slurmctlds.
 func (m *meter) look() {
 	pid := m.trial.Controller.Process.Pid
-	u, err := processorTime(pid)
+	own, err := native.UsageOf(pid)
 	if err != nil {
 		return
 	}
-	u.agent = true
 	m.lock.Lock()
 	defer m.lock.Unlock()
-	m.spent[pid] = u
-	for _, child := range children(pid) {
-		if u, err := processorTime(child); err == nil && strings.HasPrefix(nameOf(child), "slurmctld") {
-			m.spent[child] = u
+	m.spent[pid] = usage{own, true}
+	for _, child := range native.Children(pid) {
+		if u, err := native.UsageOf(child); err == nil && strings.HasPrefix(native.NameOf(child), "slurmctld") {
+			m.spent[child] = usage{u, false}
 		}
 	}
 }
@@ -125,8 +122,8 @@ func (m *meter) forget() {
 
 // slurmctld is the process of the slurmctld that runs.
 func (m *meter) slurmctld() (int, error) {
-	for _, child := range children(m.trial.Controller.Process.Pid) {
-		if nameOf(child) == "slurmctld" {
+	for _, child := range native.Children(m.trial.Controller.Process.Pid) {
+		if native.NameOf(child) == "slurmctld" {
 			return child, nil
 		}
 	}
@@ -151,33 +148,25 @@ func (m *meter) finish(to *measure) error {
 	for pid, u := range m.spent {
 		was := m.before[pid]
 		if !u.agent {
-			to.controller += u.own - was.own
+			to.controller += u.Own - was.Own
 			if _, err := procfs.NewProc(pid); err != nil {
-				to.agent -= u.own // its agent has reaped it, and has its time
+				to.agent -= u.Own // its agent has reaped it, and has its time
 			}
 			continue
 		}
-		to.agent += u.own - was.own + u.children - was.children
+		to.agent += u.Own - was.Own + u.Children - was.Children
 	}
 	to.agent = max(to.agent, 0)
 	if pid, err := m.slurmctld(); err == nil {
-		to.memory = resident(pid)
+		u, _ := native.UsageOf(pid) // it may be reconfiguring
+		to.memory = u.Resident
 	}
-	to.agentMemory, to.descriptors = resident(m.trial.Controller.Process.Pid), m.descriptors
+	u, _ := native.UsageOf(m.trial.Controller.Process.Pid) // it may have ended
+	to.agentMemory, to.descriptors = u.Resident, m.descriptors
 	to.sent = m.trial.traffic.controller.Load() - m.controller
 	to.agentSent = m.trial.traffic.agent.Load() - m.agent
 	to.lost = m.trial.traffic.lost.Load()
 	return nil
-}
-
-// resident is what a process has in memory, in bytes (proc_pid_stat(5), rss), 0 when it has gone.
-func resident(pid int) int64 {
-	p, err := procfs.NewProc(pid)
-	if err != nil {
-		return 0
-	}
-	stat, _ := p.Stat() // it may be reconfiguring
-	return int64(stat.ResidentMemory())
 }
 
 // settled waits until slurmctld is asked nothing for so long, but by the bench.
@@ -189,28 +178,4 @@ func (t *trial) settled(calm time.Duration) error {
 		}
 		return time.Since(since) > calm, fmt.Sprintf("it was asked %d times", last)
 	})
-}
-
-// children are the living ones of all of a process's threads (proc_pid_task(5)), a file that procfs
-// does not read. The parents of all processes would say the same, at the cost of thousands of files.
-func children(pid int) (pids []int) {
-	files, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
-	for _, file := range files {
-		text, _ := os.ReadFile(file) // the thread may have ended
-		for word := range strings.FieldsSeq(string(text)) {
-			if n, err := strconv.Atoi(word); err == nil {
-				pids = append(pids, n)
-			}
-		}
-	}
-	return pids
-}
-
-func nameOf(pid int) string {
-	p, err := procfs.NewProc(pid)
-	if err != nil {
-		return ""
-	}
-	name, _ := p.Comm() // it may have ended
-	return name
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"time"
 
 	"github.com/prometheus/procfs"
 
@@ -54,19 +53,4 @@ func memory() (int64, error) {
 		sum += int64(rollup.Pss)
 	}
 	return sum, nil
-}
-
-// processorTime is what a process and its ended children have had of all processors, to 10 ms
-// (proc_pid_stat(5), utime to cstime).
-func processorTime(pid int) (usage, error) {
-	p, err := procfs.NewProc(pid)
-	if err != nil {
-		return usage{}, fmt.Errorf("cannot find a process: %w", err)
-	}
-	stat, err := p.Stat()
-	if err != nil {
-		return usage{}, fmt.Errorf("cannot look at a process: %w", err)
-	}
-	const tick = 10 * time.Millisecond
-	return usage{own: time.Duration(stat.UTime+stat.STime) * tick, children: time.Duration(stat.CUTime+stat.CSTime) * tick}, nil
 }
