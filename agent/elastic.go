@@ -41,7 +41,7 @@ type elasticNodes struct {
 	view *clusterview.View
 	// fault is why files of the directory do not count.
 	fault error
-	// roused is when somebody wanted a look; zero after one.
+	// roused is when somebody wanted a look last; zero after one.
 	roused time.Time
 	pods   elasticPods
 	// failing are the pods that do not start, as the controller told at failingAt.
@@ -100,9 +100,7 @@ func (e *elasticNodes) rouse() {
 		return
 	}
 	e.mu.Lock()
-	if e.roused.IsZero() {
-		e.roused = time.Now()
-	}
+	e.roused = time.Now() // the last time counts: a look that is under way has not seen what somebody tells now
 	e.mu.Unlock()
 	select {
 	case e.wake <- struct{}{}:

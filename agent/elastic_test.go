@@ -122,6 +122,25 @@ func TestElasticStaleLook(t *testing.T) {
 	require.True(t, e.due().Before(time.Now().Add(time.Second)), "it looks again soon")
 }
 
+// TestElasticRousedDuringALook: what somebody tells while slurmctld answers is looked at at once, and not a minute later.
+func TestElasticRousedDuringALook(t *testing.T) {
+	e := withSets(t.TempDir())
+	e.agent.client = &creator{}
+	var during func()
+	e.look = clusterview.New(clusterview.Options{
+		Only: []clusterview.Family{clusterview.FamilyNodes, clusterview.FamilySuspended}, Log: func(slog.Level, string, ...slog.Attr) {},
+		Timeout: func() time.Duration { return time.Minute },
+		Stream:  func(context.Context, func(io.Reader) error, string, ...string) error { during(); return nil },
+	})
+	e.readSets()
+	during = e.rouse
+	e.rouse()
+	e.round(t.Context())
+	require.False(t, e.due().After(time.Now()), "it looks again")
+	during = func() {}
+	require.Eventually(t, func() bool { e.round(t.Context()); return e.due().After(time.Now().Add(usualLook / 2)) }, time.Minute, time.Millisecond)
+}
+
 func TestServeElastic(t *testing.T) {
 	e := withSets(t.TempDir())
 	ask := func(query string) *httptest.ResponseRecorder {
