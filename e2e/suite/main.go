@@ -43,9 +43,6 @@ const (
 	// urgent is for agents that have seconds for what they do, in tests that mostly wait: loud steps run beside them on
 	// the time that they leave.
 	urgent
-	// patient is for tests that mostly wait and have a minute for what takes a second: beside all steps. To the kernel they
-	// and the calm steps are one session, so that clusters have as much time with them as with calm steps alone.
-	patient
 )
 
 // steps are in the order in which they begin, as far as what they need and what runs lets them: what others wait for
@@ -60,7 +57,7 @@ var steps = []step{
 	{"limits", "real Slurm, both versions, with cgroup v2", []string{"kernel"}, nil, 40 * time.Minute, loud},
 	{"kube", "the chart on real Kubernetes", []string{"images", "kubernetes"}, nil, 60 * time.Minute, loud},
 	{"images", "the images", []string{"tools"}, nil, 40 * time.Minute, calm},
-	{"controller", "the controller with real etcd and kube-apiserver", []string{"tools", "kubernetes"}, nil, 16 * time.Minute, patient},
+	{"controller", "the controller with real etcd and kube-apiserver", []string{"tools", "kubernetes"}, nil, 16 * time.Minute, loud},
 	{"charts", "the charts, the images' definition and the papers", []string{"tools"}, nil, 30 * time.Minute, calm},
 	{"lint", "vet and the linters", nil, []string{"roots", "kubernetes"}, 30 * time.Minute, calm},
 	{"short", "short forms of bench, scale and steps", []string{"roots"}, nil, 20 * time.Minute, loud},

@@ -131,12 +131,6 @@ func TestUrgentSteps(t *testing.T) {
 	assert.GreaterOrEqual(t, s.named("alone").began.Sub(s.named("urgent").began), s.named("urgent").took, "one that is to be alone is")
 }
 
-func TestPatientSteps(t *testing.T) {
-	_, ok := play(t, 3, `touch $1; until [ -e alone ] && [ -e patient ]; do sleep 0.1; done`,
-		step{name: "alone", limit: time.Minute, kind: alone}, step{name: "next", limit: time.Minute, kind: alone}, step{name: "patient", limit: time.Minute, kind: patient})
-	assert.True(t, ok, "one runs beside a step that is alone, and does not wait for the next")
-}
-
 func TestLoudSteps(t *testing.T) {
 	_, ok := play(t, 9, `
 		case $1 in
