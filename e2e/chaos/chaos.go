@@ -31,6 +31,9 @@ func (p Plan) Read() (Plan, error) {
 	return p, errors.Join(length, seed)
 }
 
+// Asked: somebody wants chaos of a length, or one of before.
+func Asked() bool { return os.Getenv(lengthVariable) != "" || os.Getenv(seedVariable) != "" }
+
 const (
 	lengthVariable = "SLURMLET_CHAOS_TIME"
 	seedVariable   = "SLURMLET_CHAOS_SEED"
