@@ -146,7 +146,20 @@ func (c *container) put(name, text string) {
 		mode = 0o400
 	}
 	require.NoError(c.t, os.MkdirAll(filepath.Dir(c.path(name)), 0o755))
+	if name == "node.json" {
+		defer c.locked()()
+	}
 	require.NoError(c.t, os.WriteFile(c.path(name), []byte(text), mode))
+}
+
+// locked keeps the stand-ins from the node record: one of them may be changing it.
+func (c *container) locked() (unlock func()) {
+	c.t.Helper()
+	lock, err := os.OpenFile(c.path("lock"), os.O_CREATE|os.O_RDWR, 0)
+	require.NoError(c.t, err)
+	require.NoError(c.t, lock.Chmod(0o666))
+	require.NoError(c.t, unix.Flock(int(lock.Fd()), unix.LOCK_EX))
+	return func() { require.NoError(c.t, lock.Close()) }
 }
 
 func (c *container) journal() string {
