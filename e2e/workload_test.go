@@ -75,7 +75,7 @@ func (w *workload) judgeOne(t *testing.T, job chaos.Job, part, blows int) bool {
 	text, _, _, err := w.Exec(t.Context(), "login", "cat", "/shared/"+file)
 	require.NoError(t, err)
 	restarts, _ := strconv.Atoi(fields["Restarts"])
-	assert.NoError(t, job.Judge(chaos.Fate{State: fields["JobState"], Restarts: restarts, Text: text, Failed: blows}),
+	assert.NoError(t, job.Judge(chaos.Fate{State: fields["JobState"], Restarts: restarts, Text: text, Failed: blows, CutOff: true}),
 		"job %s (%s): %s, %d restarts, %s; %q", id, job.Name, fields["JobState"], restarts, fields["ExitCode"], text)
 	return restarts > 0
 }

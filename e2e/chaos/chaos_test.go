@@ -21,6 +21,7 @@ func TestJudge(t *testing.T) {
 		{"without an end", requeues, Fate{State: "COMPLETED", Text: "begin 0\n"}, false},
 		{"twice", requeues, Fate{State: "COMPLETED", Text: "begin 0\nend\nbegin 0\nend\n"}, false},
 		{"beside itself", requeues, Fate{State: "COMPLETED", Text: "begin 0\nbeside\nbegin 0\nend\nend\n", Restarts: 1, Failed: 1}, false},
+		{"beside itself, a node was cut off", requeues, Fate{State: "COMPLETED", Text: "begin 0\nbeside\nbegin 1\nend\n", Restarts: 1, Failed: 1, CutOff: true}, true},
 		{"requeued", requeues, Fate{State: "COMPLETED", Text: "begin 0\nbegin 1\nend\n", Restarts: 1, Failed: 1}, true},
 		{"requeued before it began", requeues, Fate{State: "COMPLETED", Text: "begin 1\nend\n", Restarts: 1, Failed: 1}, true},
 		{"requeued without a reason", requeues, Fate{State: "COMPLETED", Text: "begin 0\nbegin 1\nend\n", Restarts: 1}, false},

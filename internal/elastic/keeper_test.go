@@ -137,6 +137,7 @@ func TestPlan(t *testing.T) {
 		"no set, and no mark":         {nodes: rest(func() clusterview.Node { n := removed("IDLE+POWERED_DOWN"); n.Comment = "mine"; return n }())},
 
 		"powering down, pod gone":             {nodes: rest(node("a-1", "IDLE+POWERING_DOWN")), pod: noPods, want: []string{"resume a-1"}},
+		"powering down, reserved, pod gone":   {nodes: rest(node("a-1", "IDLE+RESERVED+POWERING_DOWN")), pod: noPods, want: []string{"resume a-1"}},
 		"powering down, pod there":            {nodes: rest(node("a-1", "IDLE+POWERING_DOWN")), pod: allPods},
 		"powering down, nobody knows":         {nodes: rest(node("a-1", "IDLE+POWERING_DOWN"))},
 		"powering down, an admin's drain":     {nodes: rest(because(node("a-1", "IDLE+DRAIN+POWERING_DOWN"), "disk", noon)), pod: noPods},

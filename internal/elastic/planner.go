@@ -278,7 +278,7 @@ func (p *planner) member(n *clusterview.Node, set Set) {
 		return
 	case n.Is("DRAIN") && lifted && !n.Is("POWERING_DOWN", "POWER_DOWN"):
 		p.do(Resume, n.Name, "")
-	case n.Is("POWERING_DOWN") && p.noPod(n) && !foreign && p.held(n) == "":
+	case n.Is("POWERING_DOWN") && p.noPod(n) && !foreign && !noderecords.HoldsJobs(n, p.Suspended[n.Name]): // a reservation's jobs wait for it
 		p.do(Resume, n.Name, "")
 	}
 	if p.deaf(n) {
