@@ -160,6 +160,11 @@ func TestDefaultsOfElasticSets(t *testing.T) {
 		}},
 		{"a minimum", "", []ElasticSet{gpu, warm}, map[string]string{"SuspendExcNodes": "c-warm-[0-3]:2"}},
 		{
+			"a minimum of names in several ranges, beside other nodes", "NodeName=old[1-2,5],new[1,3] State=UNKNOWN\n",
+			[]ElasticSet{{Name: "warm", Nodes: "c-warm-[0-1,8-9],d-[0-3],e", Min: 7}, {Name: "cold", Nodes: "f-[0,2]"}, {Name: "one", Nodes: "g-[0,2]", Min: 1}},
+			map[string]string{"SuspendExcNodes": "new[1],new[3],old[1-2],old[5],c-warm-[0-1]:2,c-warm-[8-9]:2,d-[0-3]:3,g-[0]:1"},
+		},
+		{
 			"other node sets", "NodeSet=cpu Feature=cpu\nNodeSet=gpu Feature=gpu\nNodeSet=fast Feature=a100\nNodeSet=some Nodes=c-gpu-[7-8]\nNodeSet=old Nodes=old[1-2]\nNodeName=old[1-2] State=UNKNOWN\nNodeName=cloud[1-2] State=CLOUD\n",
 			[]ElasticSet{gpu},
 			map[string]string{"SuspendExcNodes": "cpu,old,old[1-2]"},

@@ -106,7 +106,7 @@ func (o Options) parameters() []parameter {
 }
 
 // spared are the node sets and nodes of slurm.conf that no elastic set has, because slurmctld suspends
-// any node that is idle for long, and the minimum of each elastic set.
+// any node that is idle for long, and the minimum of each elastic set: its first nodes, which the agent starts first.
 func spared(o Options, conf *slurmconf.Conf) string {
 	var own hostlist.Set
 	var all []string
@@ -129,13 +129,46 @@ func spared(o Options, conf *slurmconf.Conf) string {
 	for _, n := range conf.Nodes() {
 		state, _ := n.Get("State")
 		if word := strings.ToUpper(state.Value); !strings.HasPrefix(word, "CLOUD") && !strings.HasPrefix(word, "FUTURE") {
-			all = append(all, n.Names)
+			list, err := hostlist.Parse(n.Names)
+			if err == nil {
+				all = append(all, ranges(list.Set())...)
+			}
 		}
 	}
 	for _, s := range *o.sets {
-		if s.Min > 0 {
-			all = append(all, fmt.Sprintf("%s:%d", s.Nodes, s.Min))
-		}
+		list, _ := hostlist.Parse(s.Nodes)
+		all = append(all, firstOf(list.Set(), s.Min)...)
 	}
 	return strings.Join(all, ",")
+}
+
+// firstOf are the first nodes of a set, each range with how many it has of them.
+func firstOf(nodes hostlist.Set, count int) (all []string) {
+	for _, part := range ranges(nodes) {
+		list, _ := hostlist.Parse(part)
+		if count > 0 {
+			all = append(all, fmt.Sprintf("%s:%d", part, min(count, list.Len())))
+		}
+		count -= list.Len()
+	}
+	return all
+}
+
+// ranges are the parts of a host list. Where SuspendExcNodes has a count, slurmctld divides it at each comma, also
+// at those in brackets (_parse_exc_nodes of 24.11 and 26.05), and a count is of the part before it alone.
+func ranges(nodes hostlist.Set) (all []string) {
+	prefix, inside := "", false
+	for part := range strings.SplitSeq(nodes.String(), ",") {
+		if before, first, opens := strings.Cut(part, "["); opens {
+			prefix, part, inside = before, first, true
+		}
+		if !inside {
+			all = append(all, part)
+			continue
+		}
+		part, closes := strings.CutSuffix(part, "]")
+		all = append(all, prefix+"["+part+"]")
+		inside = !closes
+	}
+	return all
 }
