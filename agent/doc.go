@@ -599,8 +599,9 @@
 // Comment. It computes the size as a slurmd's agent does. It changes features, weight and
 // topology while jobs run. If the size of a set changes, or a set loses names, the agent drains
 // these records, waits until no job and no reservation holds them, has slurmctld power them
-// down, and deletes them after their pods. A record that the agent has not made is never
-// touched.
+// down, and deletes them after their pods. A node whose job waits for its pod is drained when it
+// is up, because a drain would requeue that job. An administrator's drain or DOWN stays, but goes
+// with the record. A record that the agent has not made is never touched.
 //
 // The sets are a part of slurmctld's configuration (elastic-sets.json in the set of files), so
 // their change is an edit. Where slurm.conf does not set it, the agent adds the power saving that

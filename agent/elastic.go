@@ -298,7 +298,7 @@ func (e *elasticNodes) do(ctx context.Context, s *elastic.Step) {
 		})
 	case elastic.Update:
 		said = e.each(ctx, s.Nodes, mostHalves, update(s.Fields...))
-	case elastic.PowerUp, elastic.PowerDownForce:
+	case elastic.PowerUp, elastic.PowerDown:
 		said = e.each(ctx, s.Nodes, mostHalves, update("state="+string(s.Verb)))
 	}
 	refused := map[string][]string{}

@@ -31,21 +31,29 @@ func (p *planner) gaveUp(n *clusterview.Node) bool {
 	return true
 }
 
-// down decides about a node that is DOWN. An administrator's is left alone.
+// giveUp sets a node DOWN whose pod does not start.
+func (p *planner) giveUp(n *clusterview.Node) bool {
+	if p.foreign(n) || !noderecords.Wanted(n) || !p.gaveUp(n) {
+		return false
+	}
+	f := p.failing[n.Name]
+	p.do(Fail, n.Name, reasonOf(f.reason, f.note))
+	return true
+}
+
+// down decides about a node that is DOWN, and not by somebody else.
 func (p *planner) down(n *clusterview.Node, set Set) {
 	word, failed := failedReason(n)
-	mine := strings.HasPrefix(n.Reason, lifecycle.ReasonPrefix)
+	silent := noderecords.Told(n, noderecords.NotResponding)
 	if failed {
 		p.warm[set.Name]++ // others would not start either
 	}
 	switch {
-	case noderecords.Wanted(n) && n.Reason == notResponding && p.gaveUp(n):
-		f := p.failing[n.Name]
-		p.do(Fail, n.Name, reasonOf(f.reason, f.note))
+	case silent && p.giveUp(n):
 		return
-	case n.Reason == notResponding && !noderecords.Wanted(n): // slurmctld has suspended it, and nobody else brings it back
-	case !mine && !failed:
+	case silent && noderecords.Wanted(n): // its slurmd may come back, or its next pod's
 		return
+	case silent: // slurmctld has suspended it, and nobody else brings it back
 	case noderecords.Wanted(n) && noderecords.HoldsJobs(n, p.Suspended[n.Name]):
 		p.again() // slurmctld takes them off
 		return
@@ -54,7 +62,7 @@ func (p *planner) down(n *clusterview.Node, set Set) {
 		return
 	case noderecords.Wanted(n):
 		if !n.Is("POWER_DOWN") {
-			p.do(PowerDownForce, n.Name, "")
+			p.do(PowerDown, n.Name, "")
 		}
 		p.again()
 		return
@@ -92,12 +100,6 @@ func (p *planner) pauseUntil(set, reason string, at time.Time) time.Time {
 	return one.until
 }
 
-// timedOut is slurmctld's reason for a node that has not come within ResumeTimeout.
-const timedOut = "ResumeTimeout reached"
-
-// notResponding is slurmctld's reason for a node whose slurmd is silent.
-const notResponding = "Not responding"
-
 // mostReason bounds a reason, in bytes.
 const mostReason = 200
 
@@ -117,8 +119,11 @@ func failedReason(n *clusterview.Node) (word string, is bool) {
 	if n.State != "DOWN" {
 		return "", false
 	}
-	if strings.HasPrefix(n.Reason, timedOut) {
+	switch {
+	case !noderecords.Wanted(n) && noderecords.Told(n, noderecords.TimedOut):
 		return "ResumeTimeout", true
+	case noderecords.Told(n, noderecords.NotResponding):
+		return "", false
 	}
 	rest, mine := strings.CutPrefix(n.Reason, lifecycle.ReasonPrefix)
 	word, _, more := strings.Cut(rest, ":")

@@ -34,18 +34,19 @@ type Verb string
 
 // The verbs, in the order in which a Plan has them.
 const (
-	Fail           Verb = "fail"             // DOWN, with a reason: slurmctld requeues the jobs
-	PowerDownForce Verb = "power_down_force" // nothing holds it
-	Drain          Verb = "drain"
-	Resume         Verb = "resume"
-	Delete         Verb = "delete"
-	Create         Verb = "create" // Text is what scontrol needs besides the names; then as Settle
-	Settle         Verb = "settle" // DOWN, with ReasonNew, and resumed; then Fields
-	Update         Verb = "update" // Fields
-	PowerUp        Verb = "power_up"
+	Fail Verb = "fail" // DOWN, with a reason: slurmctld requeues the jobs
+	// PowerDown is done once nothing holds the node. One that a job has got meanwhile is suspended after the job.
+	PowerDown Verb = "power_down"
+	Drain     Verb = "drain"
+	Resume    Verb = "resume"
+	Delete    Verb = "delete"
+	Create    Verb = "create" // Text is what scontrol needs besides the names; then as Settle
+	Settle    Verb = "settle" // DOWN, with ReasonNew, and resumed; then Fields
+	Update    Verb = "update" // Fields
+	PowerUp   Verb = "power_up"
 )
 
-var order = []Verb{Fail, PowerDownForce, Drain, Resume, Delete, Create, Settle, Update, PowerUp}
+var order = []Verb{Fail, PowerDown, Drain, Resume, Delete, Create, Settle, Update, PowerUp}
 
 // Step is what to do with the records of some nodes.
 type Step struct {
@@ -97,7 +98,10 @@ type Keeper struct {
 	starting map[string]time.Time // by node: since when its pod is wanted and not up
 	failing  map[string]*failing  // by node
 	pauses   map[pauseKey]*pause
-	tried    map[string]*try // by node
+	tried    map[string]tries // by node
+	// others are the reasons of other people's drains and DOWN, by node. At ResumeTimeout slurmctld lifts the drain, and
+	// adds a reason of its own.
+	others map[string]string
 }
 
 type failing struct {
@@ -112,7 +116,10 @@ type pause struct {
 	until time.Time
 }
 
-// try is what was done last with a record. The same is not done again at once, whatever became of it.
+// tries are what was done last with a record, by verb. The same is not done again at once while something is to be done
+// with the record, whatever became of it.
+type tries map[Verb]*try
+
 type try struct {
 	key string
 	// refused is what slurmctld has said against it.
@@ -123,7 +130,7 @@ type try struct {
 
 // NewKeeper remembers nothing.
 func NewKeeper() *Keeper {
-	return &Keeper{starting: map[string]time.Time{}, failing: map[string]*failing{}, pauses: map[pauseKey]*pause{}, tried: map[string]*try{}}
+	return &Keeper{starting: map[string]time.Time{}, failing: map[string]*failing{}, pauses: map[pauseKey]*pause{}, tried: map[string]tries{}, others: map[string]string{}}
 }
 
 // Plan is what to do, and how the sets stand.
@@ -189,10 +196,13 @@ func ours(n *clusterview.Node) bool { return n.Is("CLOUD") && n.Is("DYNAMIC_NORM
 
 // Tried notes that a step was made for a node, and what slurmctld has said against it.
 func (k *Keeper) Tried(s *Step, node string, refused error, now time.Time) {
-	t := k.tried[node]
+	if k.tried[node] == nil {
+		k.tried[node] = tries{}
+	}
+	t := k.tried[node][s.Verb]
 	if t == nil || t.key != s.key() {
 		t = &try{key: s.key()}
-		k.tried[node] = t
+		k.tried[node][s.Verb] = t
 	}
 	first := firstRetry
 	if t.refused = ""; refused != nil {
@@ -203,4 +213,12 @@ func (k *Keeper) Tried(s *Step, node string, refused error, now time.Time) {
 	}
 	t.until = now.Add(backoff.Grow(first, t.count, lastRetry))
 	t.count++
+}
+
+// pause is until when a step is not made again. A record is not made twice, of whatever.
+func (k *Keeper) pause(s *Step, node string) (until time.Time) {
+	if t := k.tried[node][s.Verb]; t != nil && (t.key == s.key() || s.Verb == Create) {
+		until = t.until
+	}
+	return until
 }

@@ -97,67 +97,77 @@ func TestPlan(t *testing.T) {
 		suspended map[string]bool
 		want      []string
 	}{
-		"nothing to do":                     {nodes: rest()},
-		"no record":                         {nodes: []clusterview.Node{}, want: []string{"create a-[0-3] CPUs=2 RealMemory=1024 Feature=a State=CLOUD comment=" + markA}},
-		"two records":                       {nodes: rest()[1:3], want: []string{"create a-[0,3] CPUs=2 RealMemory=1024 Feature=a State=CLOUD comment=" + markA}},
-		"a name is a static node's":         {nodes: rest(clusterview.Node{Name: "a-1", State: "IDLE"})},
-		"a name is a dynamic node's":        {nodes: rest(clusterview.Node{Name: "a-1", State: "IDLE", Flags: []string{"DYNAMIC_NORM"}})},
-		"a name is one of slurm.conf's":     {nodes: rest(clusterview.Node{Name: "a-1", State: "IDLE", Flags: []string{"CLOUD"}})},
-		"a new record":                      {nodes: rest(func() clusterview.Node { n := node("a-1", "IDLE+POWERED_DOWN"); n.Comment = ""; return n }()), want: []string{"settle a-1 " + ReasonNew + " comment=" + markA}},
-		"a new record a job has":            {nodes: rest(func() clusterview.Node { n := node("a-1", "ALLOCATED+POWERING_UP"); n.Comment = ""; return n }()), want: []string{"update a-1 comment=" + markA}},
-		"a new record that stayed DOWN":     {nodes: rest(because(node("a-1", "DOWN+POWERED_DOWN"), ReasonNew, noon)), want: []string{"resume a-1"}},
-		"an administrator's comment":        {nodes: rest(func() clusterview.Node { n := node("a-1", "IDLE+POWERED_DOWN"); n.Comment = "rack 7"; return n }())},
-		"other features":                    {nodes: rest(func() clusterview.Node { n := node("a-1", "ALLOCATED"); n.Features = []string{"b"}; return n }()), want: []string{"update a-1 availablefeatures=a activefeatures=a"}},
-		"another weight":                    {sets: `,"weight":"5"`, nodes: rest(), want: []string{"update a-[0-3] weight=5"}},
-		"the minimum":                       {sets: `,"min":2`, nodes: rest(), want: []string{"power_up a-[0-1]"}},
-		"the minimum, and one is coming":    {sets: `,"min":2`, nodes: rest(node("a-0", "ALLOCATED+POWERING_UP")), want: []string{"power_up a-1"}},
-		"the minimum, and one is asked for": {sets: `,"min":1`, nodes: rest(node("a-0", "IDLE+POWERED_DOWN+POWER_UP"))},
-		"the minimum, and one is drained":   {sets: `,"min":1`, nodes: rest(because(node("a-0", "IDLE+DRAIN"), "disk", noon)), want: []string{"power_up a-1"}},
-		"the minimum, and one has failed":   {sets: `,"min":1`, nodes: rest(because(node("a-0", "DOWN+POWERED_DOWN"), "ResumeTimeout reached", noon))},
-		"the minimum is there":              {sets: `,"min":2`, nodes: rest(node("a-3", "IDLE"), node("a-1", "MIXED"))},
+		"nothing to do":                              {nodes: rest()},
+		"no record":                                  {nodes: []clusterview.Node{}, want: []string{"create a-[0-3] CPUs=2 RealMemory=1024 Feature=a State=CLOUD comment=" + markA}},
+		"two records":                                {nodes: rest()[1:3], want: []string{"create a-[0,3] CPUs=2 RealMemory=1024 Feature=a State=CLOUD comment=" + markA}},
+		"a name is a static node's":                  {nodes: rest(clusterview.Node{Name: "a-1", State: "IDLE"})},
+		"a name is a dynamic node's":                 {nodes: rest(clusterview.Node{Name: "a-1", State: "IDLE", Flags: []string{"DYNAMIC_NORM"}})},
+		"a name is one of slurm.conf's":              {nodes: rest(clusterview.Node{Name: "a-1", State: "IDLE", Flags: []string{"CLOUD"}})},
+		"a new record":                               {nodes: rest(func() clusterview.Node { n := node("a-1", "IDLE+POWERED_DOWN"); n.Comment = ""; return n }()), want: []string{"settle a-1 " + ReasonNew + " comment=" + markA}},
+		"a new record a job has":                     {nodes: rest(func() clusterview.Node { n := node("a-1", "ALLOCATED+POWERING_UP"); n.Comment = ""; return n }()), want: []string{"update a-1 comment=" + markA}},
+		"a new record that stayed DOWN":              {nodes: rest(because(node("a-1", "DOWN+POWERED_DOWN"), ReasonNew, noon)), want: []string{"resume a-1"}},
+		"an administrator's comment":                 {nodes: rest(func() clusterview.Node { n := node("a-1", "IDLE+POWERED_DOWN"); n.Comment = "rack 7"; return n }())},
+		"other features":                             {nodes: rest(func() clusterview.Node { n := node("a-1", "ALLOCATED"); n.Features = []string{"b"}; return n }()), want: []string{"update a-1 availablefeatures=a activefeatures=a"}},
+		"another weight":                             {sets: `,"weight":"5"`, nodes: rest(), want: []string{"update a-[0-3] weight=5"}},
+		"the minimum":                                {sets: `,"min":2`, nodes: rest(), want: []string{"power_up a-[0-1]"}},
+		"the minimum, and one is coming":             {sets: `,"min":2`, nodes: rest(node("a-0", "ALLOCATED+POWERING_UP")), want: []string{"power_up a-1"}},
+		"the minimum, and one is asked for":          {sets: `,"min":1`, nodes: rest(node("a-0", "IDLE+POWERED_DOWN+POWER_UP"))},
+		"the minimum, and one is drained":            {sets: `,"min":1`, nodes: rest(because(node("a-0", "IDLE+DRAIN"), "disk", noon)), want: []string{"power_up a-1"}},
+		"the minimum, and one has failed":            {sets: `,"min":1`, nodes: rest(because(node("a-0", "DOWN+POWERED_DOWN"), "ResumeTimeout reached", noon))},
+		"the minimum, and one is to be powered down": {sets: `,"min":1`, nodes: rest(node("a-0", "IDLE+POWERED_DOWN+POWER_DOWN")), want: []string{"power_up a-1"}},
+		"the minimum is there":                       {sets: `,"min":2`, nodes: rest(node("a-3", "IDLE"), node("a-1", "MIXED"))},
 
-		"another size, off":           {nodes: rest(wrongSize("IDLE+POWERED_DOWN")), pod: noPods, want: []string{"delete a-1"}},
-		"another size, nobody knows":  {nodes: rest(wrongSize("IDLE+POWERED_DOWN")), want: []string{"delete a-1"}},
-		"another size, pod ends":      {nodes: rest(wrongSize("IDLE+POWERED_DOWN")), pod: allPods},
-		"another size, ending":        {nodes: rest(wrongSize("IDLE+POWERING_DOWN"))},
-		"another size, has ended":     {nodes: rest(wrongSize("IDLE+POWERING_DOWN")), pod: noPods, want: []string{"delete a-1"}},
-		"another size, idle":          {nodes: rest(wrongSize("IDLE")), want: []string{"drain a-1 " + ReasonSize}},
-		"another size, busy":          {nodes: rest(wrongSize("MIXED")), want: []string{"drain a-1 " + ReasonSize}},
-		"another size, drained, busy": {nodes: rest(because(wrongSize("MIXED+DRAIN"), ReasonSize, noon))},
-		"another size, completing":    {nodes: rest(because(wrongSize("IDLE+COMPLETING+DRAIN"), ReasonSize, noon))},
-		"another size, suspended job": {nodes: rest(because(wrongSize("IDLE+DRAIN"), ReasonSize, noon)), suspended: map[string]bool{"a-1": true}},
-		"another size, drained":       {nodes: rest(because(wrongSize("IDLE+DRAIN"), ReasonSize, noon)), want: []string{"power_down_force a-1"}},
-		"another size, reserved":      {nodes: rest(wrongSize("IDLE+RESERVED+POWERED_DOWN")), pod: noPods},
-		"another size, reserved, up":  {nodes: rest(wrongSize("IDLE+RESERVED"))},
-		"the size is right again":     {nodes: rest(because(node("a-1", "IDLE+DRAIN"), ReasonSize, noon)), want: []string{"resume a-1"}},
-		"another's drain":             {nodes: rest(because(node("a-1", "IDLE+DRAIN"), "disk", noon))},
-		"no set, off":                 {nodes: rest(removed("IDLE+POWERED_DOWN")), pod: noPods, want: []string{"delete x-1"}},
-		"no set, busy":                {nodes: rest(removed("ALLOCATED")), want: []string{"drain x-1 " + ReasonRemoved}},
-		"no set, drained":             {nodes: rest(because(removed("IDLE+DRAIN"), ReasonRemoved, noon)), want: []string{"power_down_force x-1"}},
-		"no set, and no mark":         {nodes: rest(func() clusterview.Node { n := removed("IDLE+POWERED_DOWN"); n.Comment = "mine"; return n }())},
+		"another size, off":                     {nodes: rest(wrongSize("IDLE+POWERED_DOWN")), pod: noPods, want: []string{"delete a-1"}},
+		"another size, nobody knows":            {nodes: rest(wrongSize("IDLE+POWERED_DOWN")), want: []string{"delete a-1"}},
+		"another size, pod ends":                {nodes: rest(wrongSize("IDLE+POWERED_DOWN")), pod: allPods},
+		"another size, ending":                  {nodes: rest(wrongSize("IDLE+POWERING_DOWN"))},
+		"another size, has ended":               {nodes: rest(wrongSize("IDLE+POWERING_DOWN")), pod: noPods, want: []string{"delete a-1"}},
+		"another size, idle":                    {nodes: rest(wrongSize("IDLE")), want: []string{"drain a-1 " + ReasonSize}},
+		"another size, a job waits for its pod": {nodes: rest(wrongSize("ALLOCATED+POWERING_UP"))},
+		"another size, a job has it now":        {nodes: rest(wrongSize("ALLOCATED+POWERED_DOWN"))},
+		"another size, busy":                    {nodes: rest(wrongSize("MIXED")), want: []string{"drain a-1 " + ReasonSize}},
+		"another size, drained, busy":           {nodes: rest(because(wrongSize("MIXED+DRAIN"), ReasonSize, noon))},
+		"another size, completing":              {nodes: rest(because(wrongSize("IDLE+COMPLETING+DRAIN"), ReasonSize, noon))},
+		"another size, suspended job":           {nodes: rest(because(wrongSize("IDLE+DRAIN"), ReasonSize, noon)), suspended: map[string]bool{"a-1": true}},
+		"another size, drained":                 {nodes: rest(because(wrongSize("IDLE+DRAIN"), ReasonSize, noon)), want: []string{"power_down a-1"}},
+		"another size, reserved":                {nodes: rest(wrongSize("IDLE+RESERVED+POWERED_DOWN")), pod: noPods},
+		"another size, reserved, up":            {nodes: rest(wrongSize("IDLE+RESERVED"))},
+		"the size is right again":               {nodes: rest(because(node("a-1", "IDLE+DRAIN"), ReasonSize, noon)), want: []string{"resume a-1"}},
+		"another's drain":                       {nodes: rest(because(node("a-1", "IDLE+DRAIN"), "disk", noon))},
+		"no set, off":                           {nodes: rest(removed("IDLE+POWERED_DOWN")), pod: noPods, want: []string{"delete x-1"}},
+		"no set, busy":                          {nodes: rest(removed("ALLOCATED")), want: []string{"drain x-1 " + ReasonRemoved}},
+		"no set, drained":                       {nodes: rest(because(removed("IDLE+DRAIN"), ReasonRemoved, noon)), want: []string{"power_down x-1"}},
+		"no set, and no mark":                   {nodes: rest(func() clusterview.Node { n := removed("IDLE+POWERED_DOWN"); n.Comment = "mine"; return n }())},
 
-		"powering down, pod gone":             {nodes: rest(node("a-1", "IDLE+POWERING_DOWN")), pod: noPods, want: []string{"resume a-1"}},
-		"powering down, reserved, pod gone":   {nodes: rest(node("a-1", "IDLE+RESERVED+POWERING_DOWN")), pod: noPods, want: []string{"resume a-1"}},
-		"powering down, pod there":            {nodes: rest(node("a-1", "IDLE+POWERING_DOWN")), pod: allPods},
-		"powering down, nobody knows":         {nodes: rest(node("a-1", "IDLE+POWERING_DOWN"))},
-		"powering down, an admin's drain":     {nodes: rest(because(node("a-1", "IDLE+DRAIN+POWERING_DOWN"), "disk", noon)), pod: noPods},
-		"powering down, our drain":            {nodes: rest(because(node("a-1", "IDLE+DRAIN+POWERING_DOWN"), "slurmlet: pod is terminating", noon)), pod: noPods, want: []string{"resume a-1"}},
-		"an administrator's DOWN":             {nodes: rest(because(node("a-1", "DOWN+POWERED_DOWN"), "fan", noon)), pod: noPods},
-		"lost":                                {nodes: rest(because(node("a-1", "DOWN+DRAIN"), noderecords.ReasonLost, noon)), want: []string{"power_down_force a-1"}},
-		"lost, a job is taken off":            {nodes: rest(because(node("a-1", "DOWN+DRAIN+COMPLETING"), noderecords.ReasonLost, noon))},
-		"lost, powering down, pod gone":       {nodes: rest(because(node("a-1", "DOWN+DRAIN+POWERING_DOWN"), noderecords.ReasonLost, noon)), pod: noPods, want: []string{"resume a-1"}},
-		"failed, wanted":                      {nodes: rest(because(node("a-1", "DOWN+POWERING_UP"), "slurmlet: ErrImagePull: no", noon)), want: []string{"power_down_force a-1"}},
-		"failed, pauses":                      {nodes: rest(because(node("a-1", "DOWN+POWERED_DOWN"), "slurmlet: ErrImagePull: no", noon.Add(-59*time.Second)))},
-		"failed, pause over":                  {nodes: rest(because(node("a-1", "DOWN+POWERED_DOWN"), "slurmlet: ErrImagePull: no", noon.Add(-61*time.Second))), want: []string{"resume a-1"}},
-		"failed, pause over, pod is there":    {nodes: rest(because(node("a-1", "DOWN+POWERING_DOWN"), "slurmlet: ErrImagePull: no", noon.Add(-61*time.Second))), pod: allPods},
-		"timed out, pauses":                   {nodes: rest(because(node("a-1", "DOWN+POWERED_DOWN"), "ResumeTimeout reached", noon))},
-		"timed out, pause over":               {nodes: rest(because(node("a-1", "DOWN+POWERED_DOWN"), "ResumeTimeout reached", noon.Add(-61*time.Second))), want: []string{"resume a-1"}},
-		"a pod fails since now":               {nodes: rest(node("a-1", "ALLOCATED+POWERING_UP")), failing: failing("ErrImagePull")},
-		"a pod of a node that is up":          {nodes: rest(node("a-1", "ALLOCATED")), failing: failing("CrashLoopBackOff")},
-		"a pod of a node that is not wanted":  {nodes: rest(), failing: failing("ErrImagePull")},
-		"silent, and suspended":               {nodes: rest(because(node("a-1", "DOWN+POWERED_DOWN"), "Not responding", noon)), pod: noPods, want: []string{"resume a-1"}},
-		"silent, suspended, pod is there":     {nodes: rest(because(node("a-1", "DOWN+POWERING_DOWN"), "Not responding", noon)), pod: allPods},
-		"nobody has told of the node's death": {nodes: rest(because(node("a-1", "DOWN+NOT_RESPONDING"), "Not responding", noon))},
+		"powering down, pod gone":            {nodes: rest(node("a-1", "IDLE+POWERING_DOWN")), pod: noPods, want: []string{"resume a-1"}},
+		"powering down, reserved, pod gone":  {nodes: rest(node("a-1", "IDLE+RESERVED+POWERING_DOWN")), pod: noPods, want: []string{"resume a-1"}},
+		"powering down, pod there":           {nodes: rest(node("a-1", "IDLE+POWERING_DOWN")), pod: allPods},
+		"powering down, nobody knows":        {nodes: rest(node("a-1", "IDLE+POWERING_DOWN"))},
+		"powering down, an admin's drain":    {nodes: rest(because(node("a-1", "IDLE+DRAIN+POWERING_DOWN"), "disk", noon)), pod: noPods},
+		"powering down, our drain":           {nodes: rest(because(node("a-1", "IDLE+DRAIN+POWERING_DOWN"), "slurmlet: pod is terminating", noon)), pod: noPods, want: []string{"resume a-1"}},
+		"powering down, an admin's FAIL":     {nodes: rest(because(node("a-1", "IDLE+FAIL+POWERING_DOWN"), "disk", noon)), pod: noPods},
+		"an administrator's DOWN":            {nodes: rest(because(node("a-1", "DOWN+POWERED_DOWN"), "fan", noon)), pod: noPods},
+		"lost":                               {nodes: rest(because(node("a-1", "DOWN+DRAIN"), noderecords.ReasonLost, noon)), want: []string{"power_down a-1"}},
+		"lost, a job is taken off":           {nodes: rest(because(node("a-1", "DOWN+DRAIN+COMPLETING"), noderecords.ReasonLost, noon))},
+		"lost, powering down, pod gone":      {nodes: rest(because(node("a-1", "DOWN+DRAIN+POWERING_DOWN"), noderecords.ReasonLost, noon)), pod: noPods, want: []string{"resume a-1"}},
+		"failed, wanted":                     {nodes: rest(because(node("a-1", "DOWN+POWERING_UP"), "slurmlet: ErrImagePull: no", noon)), want: []string{"power_down a-1"}},
+		"failed, pauses":                     {nodes: rest(because(node("a-1", "DOWN+POWERED_DOWN"), "slurmlet: ErrImagePull: no", noon.Add(-59*time.Second)))},
+		"failed, pause over":                 {nodes: rest(because(node("a-1", "DOWN+POWERED_DOWN"), "slurmlet: ErrImagePull: no", noon.Add(-61*time.Second))), want: []string{"resume a-1"}},
+		"failed, pause over, pod is there":   {nodes: rest(because(node("a-1", "DOWN+POWERING_DOWN"), "slurmlet: ErrImagePull: no", noon.Add(-61*time.Second))), pod: allPods},
+		"timed out, pauses":                  {nodes: rest(because(node("a-1", "DOWN+POWERED_DOWN"), "ResumeTimeout reached", noon))},
+		"timed out, pause over":              {nodes: rest(because(node("a-1", "DOWN+POWERED_DOWN"), "ResumeTimeout reached", noon.Add(-61*time.Second))), want: []string{"resume a-1"}},
+		"a pod fails since now":              {nodes: rest(node("a-1", "ALLOCATED+POWERING_UP")), failing: failing("ErrImagePull")},
+		"a pod of a node that is up":         {nodes: rest(node("a-1", "ALLOCATED")), failing: failing("CrashLoopBackOff")},
+		"a pod of a node that is not wanted": {nodes: rest(), failing: failing("ErrImagePull")},
+		"silent, and suspended":              {nodes: rest(because(node("a-1", "DOWN+POWERED_DOWN"), "Not responding", noon)), pod: noPods, want: []string{"resume a-1"}},
+		"silent, suspended, pod is there":    {nodes: rest(because(node("a-1", "DOWN+POWERING_DOWN"), "Not responding", noon)), pod: allPods},
+		// slurmctld appends its reasons, and 24.11 without slurmdbd keeps those of before.
+		"silent, after a reason of ours":            {nodes: rest(because(node("a-1", "DOWN+NOT_RESPONDING"), ReasonNew+" : Not responding", noon))},
+		"silent, suspended, after another reason":   {nodes: rest(because(node("a-1", "DOWN+POWERED_DOWN"), "disk : Not responding", noon)), pod: noPods, want: []string{"resume a-1"}},
+		"silent, and an admin's drain":              {nodes: rest(because(node("a-1", "DOWN+DRAIN+POWERED_DOWN"), "disk : Not responding", noon)), pod: noPods},
+		"timed out, after a reason of ours, pauses": {nodes: rest(because(node("a-1", "DOWN+POWERED_DOWN"), ReasonNew+" : ResumeTimeout reached", noon)), pod: noPods},
+		"timed out, after another reason":           {nodes: rest(because(node("a-1", "DOWN+POWERED_DOWN"), "disk : ResumeTimeout reached", noon.Add(-61*time.Second))), pod: noPods, want: []string{"resume a-1"}},
+		"nobody has told of the node's death":       {nodes: rest(because(node("a-1", "DOWN+NOT_RESPONDING"), "Not responding", noon))},
 	} {
 		t.Run(name, func(t *testing.T) {
 			look := Look{At: noon, Nodes: tt.nodes, Suspended: tt.suspended, Sets: setA(t, tt.sets), Pod: tt.pod, Failing: tt.failing, ResumeTimeout: 10 * time.Minute}
@@ -174,6 +184,8 @@ func TestSuspendTime(t *testing.T) {
 	assert.Empty(t, words(NewKeeper().Plan(look, noon)), "24.11")
 	look.Timed = true
 	assert.Equal(t, []string{"delete a-[2-3]"}, words(NewKeeper().Plan(look, noon)))
+	look.Nodes[2] = because(node("a-2", "IDLE+DRAIN+POWERED_DOWN"), "disk", noon)
+	assert.Equal(t, []string{"delete a-3"}, words(NewKeeper().Plan(look, noon)), "an administrator's drain would go with the record")
 	look.Nodes = []clusterview.Node{}
 	assert.Equal(t, []string{"create a-[0-3] CPUs=2 RealMemory=1024 SuspendTime=300 Feature=a State=CLOUD comment=" + markA + " SuspendTime=300"}, words(NewKeeper().Plan(look, noon)))
 }
@@ -195,7 +207,7 @@ func TestFailing(t *testing.T) {
 		now = now.Add(31 * time.Second)
 		require.Equal(t, []string{"fail a-1 slurmlet: ErrImagePull: not found"}, words(plan(starting)))
 		down := because(node("a-1", "DOWN+POWERING_UP"), "slurmlet: ErrImagePull: not found", now)
-		require.Equal(t, []string{"power_down_force a-1"}, words(plan(down)))
+		require.Equal(t, []string{"power_down a-1"}, words(plan(down)))
 		down = because(node("a-1", "DOWN+POWERING_DOWN"), down.Reason, now)
 		look.Failing = nil
 		p = plan(down)
@@ -292,7 +304,74 @@ func TestUnanswered(t *testing.T) {
 		k.Tried(&step, name, fmt.Errorf("create: %w", slurm.ErrUnreachable), noon)
 	}
 	require.Empty(t, k.Plan(look, noon.Add(unanswered-time.Second)).Steps)
+	edited := look
+	edited.Sets = setA(t, `,"weight":"5"`)
+	require.Empty(t, k.Plan(edited, noon.Add(unanswered-time.Second)).Steps, "nor with other words")
 	require.Len(t, k.Plan(look, noon.Add(unanswered)).Steps, 1)
+}
+
+// play has a Keeper look at a-1 every second. It returns what was done, and when.
+func play(t *testing.T, k *Keeper, look Look, seconds int, state func(second int) clusterview.Node) (done []string) {
+	for second := range seconds {
+		now := noon.Add(time.Duration(second) * time.Second)
+		look.At, look.Nodes, look.Sets = now, rest(state(second)), setA(t, "")
+		p := k.Plan(look, now)
+		for i := range p.Steps {
+			done = append(done, fmt.Sprintf("%d %s", second, p.Steps[i].Verb))
+			for _, name := range p.Steps[i].Nodes {
+				k.Tried(&p.Steps[i], name, nil, now)
+			}
+		}
+	}
+	return done
+}
+
+// TestOften: a node that is used and suspended all the time comes back at once each time.
+func TestOften(t *testing.T) {
+	done := play(t, NewKeeper(), Look{Pod: noPods}, 600, func(second int) clusterview.Node {
+		return node("a-1", map[bool]string{true: "IDLE+POWERING_DOWN", false: "ALLOCATED"}[second%20 == 19])
+	})
+	require.Len(t, done, 30)
+}
+
+// TestInVain: two changes that undo each other are made less and less often.
+func TestInVain(t *testing.T) {
+	last, state := "", "IDLE+POWERED_DOWN+NOT_RESPONDING"
+	k := NewKeeper()
+	var done []string
+	for second := range 600 {
+		now := noon.Add(time.Duration(second) * time.Second)
+		p := k.Plan(Look{At: now, Nodes: rest(node("a-1", state)), Sets: setA(t, ""), Pod: noPods}, now)
+		for i := range p.Steps {
+			last = string(p.Steps[i].Verb)
+			done = append(done, last)
+			k.Tried(&p.Steps[i], "a-1", nil, now)
+			state = map[string]string{"power_down": "IDLE+POWERING_DOWN+NOT_RESPONDING", "resume": "IDLE+POWERED_DOWN+NOT_RESPONDING"}[last]
+		}
+	}
+	require.Less(t, len(done), 25)
+	require.Greater(t, len(done), 10)
+}
+
+// TestAdminsDrain: an administrator's drain stays whatever becomes of the node's pod, and where slurmctld lifts it.
+func TestAdminsDrain(t *testing.T) {
+	look := Look{Pod: noPods, ResumeTimeout: time.Minute, Failing: []peers.Failure{{Nodes: "a-1", Reason: "ErrImagePull"}}}
+	require.Empty(t, play(t, NewKeeper(), look, 1000, func(second int) clusterview.Node {
+		if second < 60 {
+			return because(node("a-1", "IDLE+DRAIN+POWERING_UP"), "disk", noon)
+		}
+		return because(node("a-1", "DOWN+POWERED_DOWN"), "disk : ResumeTimeout reached", noon.Add(time.Minute))
+	}))
+}
+
+// TestFailingOfAnotherSize: the job that waits for a pod which does not start is requeued.
+func TestFailingOfAnotherSize(t *testing.T) {
+	look := Look{Pod: noPods, Failing: []peers.Failure{{Nodes: "a-1", Reason: "ErrImagePull"}}}
+	require.Equal(t, []string{"30 fail"}, play(t, NewKeeper(), look, 31, func(int) clusterview.Node {
+		n := node("a-1", "ALLOCATED+POWERING_UP")
+		n.Comment = "slurmlet set a: CPUs=1 RealMemory=1024"
+		return n
+	}))
 }
 
 // TestDeaf: a record whose slurmd 24.11 has never heard of goes through POWERING_DOWN once, also where nobody knows
@@ -309,7 +388,7 @@ func TestDeaf(t *testing.T) {
 		return words(p)
 	}
 	require.Empty(t, at("IDLE+POWERING_DOWN"), "its pod may be there")
-	require.Equal(t, []string{"power_down_force a-1 " + reasonDeaf}, at("IDLE+POWERED_DOWN+NOT_RESPONDING"))
+	require.Equal(t, []string{"power_down a-1 " + reasonDeaf}, at("IDLE+POWERED_DOWN+NOT_RESPONDING"))
 	require.Empty(t, at("IDLE+POWERED_DOWN+NOT_RESPONDING"))
 	require.Equal(t, []string{"resume a-1"}, at("IDLE+POWERING_DOWN+NOT_RESPONDING"))
 	require.Empty(t, at("IDLE+POWERED_DOWN"))
@@ -399,7 +478,7 @@ func FuzzPlan(f *testing.F) {
 					switch s.Verb {
 					case Delete:
 						require.False(t, jobs || noderecords.Reserved(n) || noderecords.Wanted(n), "%v", n)
-					case PowerDownForce:
+					case PowerDown:
 						require.False(t, jobs, "%v", n)
 						require.False(t, noderecords.Reserved(n) && n.State != "DOWN", "%v", n)
 						require.True(t, n.Is("DRAIN") || n.State == "DOWN" || s.Text == reasonDeaf && n.State == "IDLE" && n.Is("POWERED_DOWN"), "%v", n)

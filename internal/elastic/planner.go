@@ -1,12 +1,12 @@
 package elastic
 
 import (
+	"maps"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/slurmlet/slurmlet/internal/clusterview"
-	"github.com/slurmlet/slurmlet/internal/lifecycle"
 	"github.com/slurmlet/slurmlet/internal/noderecords"
 	"github.com/slurmlet/slurmlet/internal/peers"
 	"github.com/slurmlet/slurmlet/slurmconf/hostlist"
@@ -21,6 +21,8 @@ type planner struct {
 	steps    map[string]*Step
 	standing map[string]*Standing
 	seen     map[string]bool
+	// open are nodes with which something is to be done, or of which slurmctld has something to do.
+	open map[string]bool
 	// spare are nodes that the minimum may start, and warm how many are up or coming, by set.
 	spare map[string]map[string]bool
 	warm  map[string]int
@@ -31,6 +33,7 @@ func (k *Keeper) Plan(look Look, now time.Time) Plan {
 	p := &planner{
 		Keeper: k, Look: look, now: now, plan: Plan{Elastic: map[string]string{}}, steps: map[string]*Step{},
 		standing: map[string]*Standing{}, seen: make(map[string]bool, len(look.Nodes)), spare: map[string]map[string]bool{}, warm: map[string]int{},
+		open: map[string]bool{},
 	}
 	for _, s := range look.Sets.All {
 		p.standing[s.Name] = &Standing{Name: s.Name, Nodes: s.Nodes.String(), Min: s.Min, Kept: map[string]string{}, Refused: map[string]string{}}
@@ -91,11 +94,15 @@ func (p *planner) forget() {
 			delete(p.starting, name)
 		}
 	}
-	for name, t := range p.tried {
-		if p.now.After(t.until.Add(time.Minute)) {
+	for name, all := range p.tried {
+		maps.DeleteFunc(all, func(_ Verb, t *try) bool {
+			return p.now.After(t.until.Add(time.Minute)) || !p.open[name] && !p.now.Before(t.until)
+		})
+		if len(all) == 0 {
 			delete(p.tried, name)
 		}
 	}
+	maps.DeleteFunc(p.others, func(name, _ string) bool { return !p.seen[name] })
 }
 
 // record decides about one record.
@@ -107,6 +114,7 @@ func (p *planner) record(n *clusterview.Node) {
 		}
 		return
 	}
+	p.remember(n)
 	of := marked(n.Comment)
 	switch {
 	case has:
@@ -140,10 +148,14 @@ func (p *planner) count(n *clusterview.Node, set string) {
 	}
 	if !noderecords.Wanted(n) {
 		delete(p.starting, n.Name)
-		if n.Is("POWERING_DOWN") || p.Pod != nil && p.Pod(n.Name) {
+		switch {
+		case n.Is("POWERING_DOWN") || p.Pod != nil && p.Pod(n.Name):
 			s.Ending = append(s.Ending, n.Name)
 			p.again()
+		case n.Is("POWER_UP", "POWER_DOWN"): // slurmctld does it within a second or two, or has forgotten it
+			p.again()
 		}
+		p.open[n.Name] = n.Is("POWERING_DOWN", "POWER_UP", "POWER_DOWN")
 		return
 	}
 	s.Wanted = append(s.Wanted, n.Name)
@@ -190,11 +202,12 @@ func (p *planner) at(next time.Time) {
 // do adds a node to a step, unless the same was done a moment ago.
 func (p *planner) do(verb Verb, n, text string, fields ...string) {
 	step := &Step{Verb: verb, Text: text, Fields: fields}
-	key := step.key()
-	if t := p.tried[n]; t != nil && t.key == key && p.now.Before(t.until) {
-		p.at(t.until)
+	p.open[n] = true
+	if until := p.pause(step, n); p.now.Before(until) {
+		p.at(until)
 		return
 	}
+	key := step.key()
 	if known := p.steps[key]; known != nil {
 		step = known
 	}
@@ -229,6 +242,10 @@ func (p *planner) wrong(n *clusterview.Node, set, reason string) {
 	jobs := noderecords.HoldsJobs(n, p.Suspended[n.Name])
 	kept := p.standing[set].Kept
 	switch {
+	case jobs && p.giveUp(n):
+	case jobs && !drained && n.Is("POWERED_DOWN", "POWERING_UP", "POWER_UP"): // a drain would requeue its jobs
+		kept[n.Name] = "a job waits for its pod"
+		p.again()
 	case held == "" && p.off(n):
 		p.do(Delete, n.Name, "")
 	case held == "" && !noderecords.Wanted(n):
@@ -245,7 +262,7 @@ func (p *planner) wrong(n *clusterview.Node, set, reason string) {
 		p.again()
 	default:
 		kept[n.Name] = "Slurm powers the node down"
-		p.do(PowerDownForce, n.Name, "") // it is drained, and nothing holds it
+		p.do(PowerDown, n.Name, "") // it is drained, and nothing holds it
 	}
 }
 
@@ -255,7 +272,7 @@ func (p *planner) member(n *clusterview.Node, set Set) {
 		p.wrong(n, set.Name, ReasonSize)
 		return
 	}
-	if set.mistimed(n, p.Timed) && p.held(n) == "" && p.off(n) && n.State != "DOWN" {
+	if set.mistimed(n, p.Timed) && p.held(n) == "" && p.off(n) && n.State != "DOWN" && !n.Is("DRAIN", "FAIL") {
 		p.do(Delete, n.Name, "") // nobody is sent away for that
 		return
 	}
@@ -267,31 +284,47 @@ func (p *planner) member(n *clusterview.Node, set Set) {
 		p.do(Update, n.Name, "", fields...)
 	}
 	lifted := n.Reason == ReasonSize || n.Reason == ReasonRemoved
-	foreign := n.Is("DRAIN") && !strings.HasPrefix(n.Reason, lifecycle.ReasonPrefix)
 	switch {
+	case p.foreign(n):
+		return
 	case n.State == "DOWN":
 		p.down(n, set)
 		return
-	case noderecords.Wanted(n) && p.gaveUp(n):
-		f := p.failing[n.Name]
-		p.do(Fail, n.Name, reasonOf(f.reason, f.note))
+	case p.giveUp(n):
 		return
 	case n.Is("DRAIN") && lifted && !n.Is("POWERING_DOWN", "POWER_DOWN"):
 		p.do(Resume, n.Name, "")
-	case n.Is("POWERING_DOWN") && p.noPod(n) && !foreign && !noderecords.HoldsJobs(n, p.Suspended[n.Name]): // a reservation's jobs wait for it
+	case n.Is("POWERING_DOWN") && p.noPod(n) && !noderecords.HoldsJobs(n, p.Suspended[n.Name]): // a reservation's jobs wait for it
 		p.do(Resume, n.Name, "")
 	}
 	if p.deaf(n) {
-		p.do(PowerDownForce, n.Name, reasonDeaf)
+		p.do(PowerDown, n.Name, reasonDeaf)
 		return
 	}
 	switch {
-	case n.Is("DRAIN", "FAIL"):
+	case n.Is("DRAIN"):
 	case (noderecords.Wanted(n) || n.Is("POWER_UP")) && !n.Is("POWER_DOWN"):
 		p.warm[set.Name]++
-	case n.Is("POWERED_DOWN") && n.State == "IDLE" && !n.Is("POWER_UP", "POWERING_DOWN", "POWERING_UP"):
+	case n.Is("POWERED_DOWN") && n.State == "IDLE" && !n.Is("POWER_UP", "POWER_DOWN", "POWERING_DOWN", "POWERING_UP"):
 		p.spare[set.Name][n.Name] = true
 	}
+}
+
+// remember notes that somebody else has drained the node or set it DOWN, or had done so before ResumeTimeout.
+func (p *planner) remember(n *clusterview.Node) {
+	was := p.others[n.Name]
+	switch {
+	case noderecords.Foreign(n):
+		p.others[n.Name] = n.Reason
+	case was == "" || n.State != "DOWN" || !strings.HasPrefix(n.Reason, was):
+		delete(p.others, n.Name)
+	}
+}
+
+// foreign: the node's state is somebody else's, and stays.
+func (p *planner) foreign(n *clusterview.Node) bool {
+	_, is := p.others[n.Name]
+	return is
 }
 
 // noPod: the pod of a node that slurmctld suspends is gone. One that was off before it was cured had none.
@@ -304,11 +337,10 @@ func (p *planner) noPod(n *clusterview.Node) bool {
 
 const reasonDeaf = "slurmctld has never heard of its slurmd"
 
-// cured: the last that was done to the record is the cure of deaf.
+// cured: the cure of deaf was done lately.
 func (p *planner) cured(n *clusterview.Node) bool {
-	cure := &Step{Verb: PowerDownForce, Text: reasonDeaf}
-	t := p.tried[n.Name]
-	return t != nil && t.key == cure.key()
+	t := p.tried[n.Name][PowerDown]
+	return t != nil && t.key == (&Step{Verb: PowerDown, Text: reasonDeaf}).key()
 }
 
 // deaf: 24.11 gives such a record no job once it has read slurm.conf again. Its way through POWERING_DOWN cures that.
@@ -316,7 +348,7 @@ func (p *planner) deaf(n *clusterview.Node) bool {
 	if n.State != "IDLE" || !n.Is("POWERED_DOWN") || !n.Is("NOT_RESPONDING") || n.Is("DRAIN", "FAIL", "POWER_DOWN", "POWERING_DOWN", "POWER_UP", "POWERING_UP") {
 		return false
 	}
-	return !p.cured(n) && p.held(n) == "" && p.off(n)
+	return p.held(n) == "" && p.off(n)
 }
 
 // absent has the records made that a set lacks.
@@ -356,13 +388,15 @@ func (p *planner) finish() Plan {
 	for _, f := range p.Failing {
 		p.blame(f)
 	}
-	for name, t := range p.tried {
+	for name, all := range p.tried {
 		set := p.plan.Elastic[name]
 		if s, has := p.Sets.Of(name); has {
 			set = s.Name
 		}
-		if s := p.standing[set]; s != nil && t.refused != "" {
-			s.Refused[name] = t.refused
+		for _, verb := range order {
+			if t, s := all[verb], p.standing[set]; t != nil && s != nil && t.refused != "" {
+				s.Refused[name] = t.refused
+			}
 		}
 	}
 	for _, s := range p.standing {

@@ -241,7 +241,7 @@ func deletable(n *clusterview.Node) bool {
 func (p *Pods) isLeft(n *clusterview.Node, suspended bool) bool {
 	_, live := p.live[n.Name]
 	_, gone := p.gone[n.Name]
-	silent := n.Reason == "Not responding" && n.Is("NOT_RESPONDING") && n.ReasonAt != 0
+	silent := Told(n, NotResponding) && !Foreign(n) && n.Is("NOT_RESPONDING") && n.ReasonAt != 0
 	return !live && !gone && !p.since.IsZero() && deletable(n) && n.State == "DOWN" && (silent || n.Reason == ReasonLost) &&
 		!HoldsJobs(n, suspended) && !Reserved(n) && !n.Is(powering...) && strings.HasPrefix(n.Extra, `{"slurmlet":"`)
 }

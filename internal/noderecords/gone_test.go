@@ -255,6 +255,8 @@ func TestLeft(t *testing.T) {
 		"DOWN for long":                         {record: recorded(down, silent), at: at, want: true},
 		"DOWN as its machine was lost":          {record: recorded("DOWN+DRAIN+DYNAMIC_NORM", reason(ReasonLost, noon.Add(-time.Hour))), at: at, want: true},
 		"the table is young":                    {record: recorded(down, silent), at: at.Add(-time.Second)},
+		"a reason of before is kept":            {record: recorded(down, reason("slurmlet: drained : Not responding", noon.Add(-time.Hour))), at: at, want: true},
+		"an administrator has drained it":       {record: recorded(down+"+DRAIN", reason("disk : Not responding", noon.Add(-time.Hour))), at: at},
 		"not DOWN for long":                     {record: recorded(down, reason("Not responding", noon.Add(time.Second))), at: at},
 		"it does not answer, and is not DOWN":   {record: recorded("IDLE+DYNAMIC_NORM+NOT_RESPONDING", silent), at: at},
 		"an administrator has set it DOWN":      {record: recorded(down, reason("fan", noon.Add(-time.Hour))), at: at},
