@@ -72,6 +72,8 @@ const (
 	soonestElastic = 50 * time.Millisecond
 	// elasticLimit bounds one command. slurmctld takes a second for the records of 10,000 nodes.
 	elasticLimit = 30 * time.Second
+	// youngLook is how old a look may be that more than one change is made by.
+	youngLook = 2 * time.Second
 	// mostHalves is how many commands there are at most where slurmctld refuses one for a list.
 	mostHalves = 64
 	// elasticCalm is how long the directory must be left alone.
@@ -185,6 +187,7 @@ func (e *elasticNodes) round(ctx context.Context) {
 	e.mu.Lock()
 	roused := e.roused
 	e.mu.Unlock()
+	e.learn(ctx) // before the look, which must be young
 	question, cancel := context.WithTimeout(ctx, 2*e.agent.questionLimit())
 	defer cancel()
 	v := e.look.Get(question, 0)
@@ -215,16 +218,19 @@ func (e *elasticNodes) round(ctx context.Context) {
 	e.act(ctx, v, sets)
 }
 
-// act plans, tells, and does what there is to do.
+// act plans, tells, and does what there is to do, as long as the look is young: where slurmctld takes its time, jobs
+// get nodes meanwhile.
 func (e *elasticNodes) act(ctx context.Context, v *clusterview.View, sets elastic.Sets) {
 	look := elastic.Look{
 		At: v.Readings[clusterview.FamilyNodes].At, Nodes: v.Nodes, Suspended: v.Suspended, Sets: sets,
-		Pod: e.podNames(), Failing: e.fails(),
+		Pod: e.podNames(), Failing: e.fails(), ResumeTimeout: e.known.resumeTimeout, Timed: e.known.timed,
 	}
-	look.ResumeTimeout, look.Timed = e.learn(ctx)
 	plan := e.keeper.Plan(look, time.Now())
 	e.tell(look, plan)
 	for i := range plan.Steps {
+		if i > 0 && time.Since(look.At) > youngLook {
+			break
+		}
 		e.do(ctx, &plan.Steps[i])
 	}
 	switch {
@@ -393,8 +399,19 @@ func (e *elasticNodes) report(nodes []clusterview.Node, suspended map[string]boo
 	return all
 }
 
+// mostFailing bounds the nodes that are named there: a controller that is taken over costs the agent no more.
+const mostFailing = 100_000
+
 // failed takes what the controller tells of pods that do not start.
 func (e *elasticNodes) failed(f peers.Failing) {
+	named := uint64(0)
+	for _, one := range f.Pods {
+		count, err := hostlist.Count(one.Nodes)
+		if named += count; err != nil || named > mostFailing {
+			e.agent.log(slog.LevelWarn, fmt.Sprintf("the controller tells of pods that do not start, and names no nodes, or more than %d", mostFailing))
+			return
+		}
+	}
 	e.mu.Lock()
 	e.failing, e.failingAt = f.Pods, time.Now()
 	e.mu.Unlock()
@@ -416,9 +433,9 @@ func (e *elasticNodes) fails() []peers.Failure {
 
 // learn asks slurmctld for ResumeTimeout, which is 0 while it is not known, and whether records have a SuspendTime of
 // their own.
-func (e *elasticNodes) learn(ctx context.Context) (resumeTimeout time.Duration, timed bool) {
+func (e *elasticNodes) learn(ctx context.Context) {
 	if time.Since(e.known.at) < timeoutAge {
-		return e.known.resumeTimeout, e.known.timed
+		return
 	}
 	question, cancel := context.WithTimeout(ctx, e.agent.questionLimit())
 	defer cancel()
@@ -429,10 +446,9 @@ func (e *elasticNodes) learn(ctx context.Context) (resumeTimeout time.Duration, 
 	}
 	if err != nil {
 		e.agent.log(slog.LevelDebug, "cannot ask slurmctld for ResumeTimeout", slog.Any("error", err))
-		return e.known.resumeTimeout, e.known.timed
+		return
 	}
 	e.known.at = time.Now()
-	return e.known.resumeTimeout, e.known.timed
 }
 
 // has says whether a set has a node.

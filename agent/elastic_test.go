@@ -122,6 +122,39 @@ func TestElasticStaleLook(t *testing.T) {
 	require.True(t, e.due().Before(time.Now().Add(time.Second)), "it looks again soon")
 }
 
+// slow is a slurmctld that takes its time for each change.
+type slow struct {
+	creator
+	changes []string
+}
+
+func (s *slow) UpdateNode(_ context.Context, names string, fields []string) error {
+	s.changes = append(s.changes, names+" "+strings.Join(fields, " "))
+	return nil
+}
+
+// TestElasticOldLook: once a look is old, the rest of its plan is not carried out.
+func TestElasticOldLook(t *testing.T) {
+	for name, age := range map[string]time.Duration{"young": 0, "old": youngLook + time.Second} {
+		t.Run(name, func(t *testing.T) {
+			e, client := withSets(t.TempDir()), &slow{}
+			e.agent.client = client
+			require.NoError(t, os.WriteFile(filepath.Join(e.agent.Config.ElasticSets, "c.json"), []byte(`{"nodes":"c-[0-1]","min":1,"cpuLimit":"1","memoryLimit":"1Gi"}`), 0o644))
+			e.readSets()
+			sets, _ := e.current()
+			record := func(name, comment string) clusterview.Node {
+				return clusterview.Node{Name: name, State: "IDLE", Flags: []string{"CLOUD", "DYNAMIC_NORM", "POWERED_DOWN"}, Weight: 1, Comment: comment}
+			}
+			size := "slurmlet set c: " + strings.TrimSuffix(sets.All[0].Create(false), " State=CLOUD")
+			nodes := []clusterview.Node{record("c-0", "slurmlet set d: "+strings.TrimPrefix(size, "slurmlet set c: ")), record("c-1", size)}
+			e.act(t.Context(), &clusterview.View{Nodes: nodes, Readings: map[clusterview.Family]clusterview.Reading{clusterview.FamilyNodes: {At: time.Now().Add(-age)}}}, sets)
+			require.Equal(t, "c-0 comment="+size, client.changes[0])
+			require.Equal(t, age == 0, len(client.changes) > 1, "%q", client.changes)
+			require.False(t, e.due().After(time.Now().Add(time.Second)), "it looks again")
+		})
+	}
+}
+
 // TestElasticRousedDuringALook: what somebody tells while slurmctld answers is looked at at once, and not a minute later.
 func TestElasticRousedDuringALook(t *testing.T) {
 	e := withSets(t.TempDir())
@@ -182,6 +215,10 @@ func TestElasticFailuresGrowOld(t *testing.T) {
 	assert.Empty(t, e.fails())
 	e.failed(peers.Failing{Pods: []peers.Failure{{Nodes: "a-0", Reason: "ImagePullBackOff"}}})
 	assert.Len(t, e.fails(), 1)
+	for _, nodes := range []string{"a-[0-9999][0-99]", "a-["} {
+		e.failed(peers.Failing{Pods: []peers.Failure{{Nodes: "a-1"}, {Nodes: nodes}}})
+		assert.Equal(t, "a-0", e.fails()[0].Nodes, "an answer that cannot be used changes nothing")
+	}
 	e.failingAt = time.Now().Add(-failingAge - time.Second)
 	assert.Empty(t, e.fails())
 }
