@@ -43,8 +43,8 @@ const (
 	lastRefusal  = 30 * time.Second
 	// probe is when a node looks again whether a refused set takes pods.
 	probe = 250 * time.Millisecond
-	// young is the age up to which the end of a wanted node's pod counts as a death, and firstRest and lastRest
-	// bound the pauses after several of them in a row.
+	// young is how long a leader has known a wanted node's pod at most whose end counts as a death, and firstRest and
+	// lastRest bound the pauses after several of them in a row.
 	young     = time.Minute
 	firstRest = time.Second
 	lastRest  = 5 * time.Minute
@@ -107,9 +107,10 @@ type memory struct {
 	settled       time.Time
 	// unwanted is the last pod that was there while its node was not wanted.
 	unwanted types.UID
-	// seen is the last pod, since when, and whether nobody but Kubernetes ended it.
+	// seen is the last pod, since when this leader has seen it, and whether its end was expected. The pod's own time is
+	// of another clock.
 	seen     types.UID
-	created  time.Time
+	first    time.Time
 	expected bool
 	// deaths are those in a row of young pods, died what the last one died of, and rest the pause.
 	deaths int
@@ -192,7 +193,7 @@ func (m *Maker) templateChanged(t *corev1.PodTemplate) {
 	m.mu.Lock()
 	delete(m.gates, s)
 	m.mu.Unlock()
-	m.lookAll(s.namespace+"/"+s.cluster, s.name)
+	m.lookAll(s.in(), s.name)
 }
 
 func (m *Maker) podChanged(p *pods.Pod) {
@@ -276,10 +277,11 @@ func (m *Maker) Lead(ctx context.Context) {
 
 // forgetAllBut forgets the clusters of which nobody has told lately: one that was uninstalled has no troubles.
 func (m *Maker) forgetAllBut(clusters []string) {
+	m.tells.forgetAllBut(clusters)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	maps.DeleteFunc(m.nodes, func(k key, _ *memory) bool { return !slices.Contains(clusters, k.in()) })
-	maps.DeleteFunc(m.gates, func(s set, _ *gate) bool { return !slices.Contains(clusters, s.namespace+"/"+s.cluster) })
+	maps.DeleteFunc(m.gates, func(s set, _ *gate) bool { return !slices.Contains(clusters, s.in()) })
 }
 
 func (m *Maker) work(ctx context.Context, queue workqueue.TypedDelayingInterface[key]) {
@@ -396,7 +398,7 @@ func (m *Maker) subject(s set, t *corev1.PodTemplate) corev1.ObjectReference {
 	if t != nil {
 		return corev1.ObjectReference{APIVersion: "v1", Kind: "PodTemplate", Namespace: t.Namespace, Name: t.Name, UID: t.UID}
 	}
-	for _, p := range m.watcher.InCluster(s.namespace + "/" + s.cluster) {
+	for _, p := range m.watcher.InCluster(s.in()) {
 		if p.Role.Value() == "slurmctld" && p.DeletionTimestamp == nil && !p.Over {
 			return corev1.ObjectReference{APIVersion: "v1", Kind: "Pod", Namespace: p.Namespace, Name: p.Name, UID: p.UID}
 		}

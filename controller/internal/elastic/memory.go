@@ -23,7 +23,7 @@ func (m *memory) see(p *pods.Pod, wanted bool, now time.Time) {
 		m.made = "" // the watch tells of this pod, or of a later one
 	}
 	if m.seen == "" {
-		m.seen, m.created, m.expected, m.clashes = p.UID, p.CreationTimestamp.Time, false, 0
+		m.seen, m.first, m.expected, m.clashes = p.UID, now, false, 0
 	}
 	if m.deleted == p.UID && p.DeletionTimestamp != nil {
 		m.deleted = ""
@@ -48,7 +48,7 @@ func (m *memory) unwant(p *pods.Pod) {
 
 // gone: the last pod has vanished.
 func (m *memory) gone(wanted bool, now time.Time) {
-	age := now.Sub(m.created)
+	age := now.Sub(m.first)
 	m.seen = ""
 	if !wanted || m.expected || age >= young {
 		m.deaths, m.died, m.rest = 0, nil, time.Time{}

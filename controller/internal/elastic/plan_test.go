@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -249,7 +250,7 @@ func TestRest(t *testing.T) {
 	var m memory
 	at := now
 	life := func(uid string, lived time.Duration) time.Duration {
-		m.see(testPod(uid, at), true, at)
+		m.see(testPod(uid, at.Add(-time.Hour)), true, at) // Kubernetes' clock is behind
 		at = at.Add(lived)
 		m.see(nil, true, at)
 		return m.rest.Sub(at)
@@ -297,9 +298,23 @@ func TestSilentClusters(t *testing.T) {
 	m := &Maker{
 		nodes: map[key]*memory{{"a", "one", "n"}: {trouble: trouble, failing: true}, {"a", "two", "n"}: {trouble: trouble, failing: true}},
 		gates: map[set]*gate{{"a", "one", "gpu"}: {}, {"a", "two", "gpu"}: {}},
+		tells: newTells(),
 	}
 	assert.Equal(t, map[string]int{"ImagePullBackOff": 2}, m.Failing())
 	m.forgetAllBut([]string{"a/two"})
 	assert.Equal(t, map[string]int{"ImagePullBackOff": 1}, m.Failing())
 	assert.Len(t, m.gates, 1)
+}
+
+// TestTells: a slurmctld that names ever new sets neither fills the controller's memory nor keeps others' events.
+func TestTells(t *testing.T) {
+	all := newTells()
+	nobody := func() corev1.ObjectReference { return corev1.ObjectReference{} }
+	for n := range 10_000 {
+		all.note(set{"a", "one", fmt.Sprint(n)}, Trouble{Reason: noTemplate}, nobody)
+	}
+	assert.Len(t, all.last, mostTells)
+	assert.True(t, all.note(set{"a", "two", "gpu"}, Trouble{Reason: noTemplate}, nobody))
+	all.forgetAllBut([]string{"a/two"})
+	assert.Len(t, all.last, 1)
 }

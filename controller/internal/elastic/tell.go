@@ -145,6 +145,9 @@ type told struct {
 	at   time.Time
 }
 
+// mostTells is how many refusals of a cluster are remembered: a few of each of its sets.
+const mostTells = 256
+
 // leastTell is the time between two events on one reason of a set: what a quota says changes with each pod.
 const leastTell = time.Minute
 
@@ -158,7 +161,7 @@ func (t *tells) note(s set, what Trouble, regarding func() corev1.ObjectReferenc
 	defer t.mu.Unlock()
 	of, now := about{s, what.Reason}, time.Now()
 	last, was := t.last[of]
-	if was && (last.note == what.Note || now.Sub(last.at) < leastTell) {
+	if was && (last.note == what.Note || now.Sub(last.at) < leastTell) || !was && t.many(s) {
 		return false
 	}
 	t.last[of] = told{what.Note, now}
@@ -170,6 +173,25 @@ func (t *tells) note(s set, what Trouble, regarding func() corev1.ObjectReferenc
 		}
 	}
 	return true
+}
+
+// many: there is no room for another refusal of the set's cluster. A slurmctld names the sets, and it may be taken over.
+// The caller holds mu.
+func (t *tells) many(s set) bool {
+	n := 0
+	for of := range t.last {
+		if of.in() == s.in() {
+			n++
+		}
+	}
+	return n >= mostTells
+}
+
+// forgetAllBut forgets what was said of other clusters.
+func (t *tells) forgetAllBut(clusters []string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	maps.DeleteFunc(t.last, func(of about, _ told) bool { return !slices.Contains(clusters, of.in()) })
 }
 
 // written is an event, and of what.

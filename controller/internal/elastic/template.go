@@ -17,7 +17,10 @@ import (
 // set is an elastic node set: a cluster's namespace and label, and the set's name.
 type set struct{ namespace, cluster, name string }
 
-func (s set) String() string { return s.namespace + "/" + s.cluster + " " + s.name }
+func (s set) String() string { return s.in() + " " + s.name }
+
+// in is the cluster's name, as reports have it.
+func (s set) in() string { return s.namespace + "/" + s.cluster }
 
 // of is the set that a PodTemplate is for.
 func of(t *corev1.PodTemplate) set {
