@@ -74,7 +74,7 @@ func (p *pods) letGo(name string) {
 func (p *pods) Create(ctx context.Context, name, uid string) (err error) {
 	defer func() {
 		if err != nil { // nobody knows a pod that there is not
-			p.w.controller.gone(uid, false)
+			p.w.controller.Gone(uid, false)
 		}
 	}()
 	if err := p.w.controller.tell(name, uid, "slurmd", nil, false); err != nil {
@@ -139,7 +139,7 @@ func (p *pods) Delete(name, uid string) error {
 	made := p.pods[name]
 	if made == nil || made.uid != uid { // it had no machine
 		p.lock.Unlock()
-		p.w.controller.gone(uid, false)
+		p.w.controller.Gone(uid, false)
 		return nil
 	}
 	made.over = true
@@ -160,7 +160,7 @@ func (p *pods) Delete(name, uid string) error {
 		<-lingering
 	}
 	p.remove(name, uid)
-	p.w.controller.gone(uid, false)
+	p.w.controller.Gone(uid, false)
 	return nil
 }
 
@@ -186,7 +186,7 @@ func (p *pods) lose(name string) error {
 		return err
 	}
 	p.remove(name, made.uid)
-	p.w.controller.gone(made.uid, true)
+	p.w.controller.Gone(made.uid, true)
 	p.w.maker.Lost(name, made.uid)
 	return nil
 }

@@ -18,6 +18,7 @@ import (
 
 	"github.com/slurmlet/slurmlet/agent"
 	"github.com/slurmlet/slurmlet/e2e/native"
+	"github.com/slurmlet/slurmlet/e2e/peerserver"
 	"github.com/slurmlet/slurmlet/e2e/podmaker"
 )
 
@@ -101,7 +102,7 @@ func (w *world) begin(sets map[string]string) error {
 		}
 		w.environ = append(w.environ, "SLURMLET_ELASTIC_SETS="+setsVolume)
 	}
-	if err := w.controller.tell(native.Host, controllerUID, "slurmctld", net.ParseIP(native.Address), false); err != nil {
+	if err := w.controller.tell(native.Host, peerserver.Controller, "slurmctld", net.ParseIP(native.Address), false); err != nil {
 		return err
 	}
 	if err := w.control(); err != nil || sets == nil {
@@ -115,7 +116,7 @@ func (w *world) begin(sets map[string]string) error {
 
 // control starts slurmctld.
 func (w *world) control() error {
-	environ, err := w.controller.admit(controllerUID)
+	environ, err := w.controller.admit(peerserver.Controller)
 	if err != nil {
 		return err
 	}

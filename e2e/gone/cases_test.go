@@ -33,7 +33,7 @@ const atOnce = 30 * time.Second
 func (w *world) reports() error {
 	n := w.Nodes[0]
 	is := func(want peers.State) error {
-		return w.until(n.Name+" is not told to be "+string(want), func() bool { return w.controller.state(n.Name) == want })
+		return w.until(n.Name+" is not told to be "+string(want), func() bool { return w.controller.State(n.Name) == want })
 	}
 	if err := is(peers.Idle); err != nil {
 		return err
@@ -61,7 +61,7 @@ func (w *world) idle() error {
 	}
 	began := time.Now()
 	for _, n := range dead {
-		w.controller.gone(n, false)
+		w.controller.Gone(uidOf(n), false)
 	}
 	if err := w.until("records stay", func() bool {
 		return w.record(dead[0]) == "" && w.record(dead[1]) == "" && w.record(dead[2]) == ""
@@ -104,7 +104,7 @@ func (w *world) busy() error {
 	if err != nil {
 		return err
 	}
-	w.controller.gone(n, false)
+	w.controller.Gone(uidOf(n), false)
 	if err := w.stays(n, "jobs hold the node"); err != nil {
 		return err
 	}
@@ -133,7 +133,7 @@ func (w *world) suspended() error {
 	if _, err := w.slurm("scontrol", "suspend", id); err != nil {
 		return err
 	}
-	w.controller.gone(n, false)
+	w.controller.Gone(uidOf(n), false)
 	if err := w.stays(n, "jobs hold the node"); err != nil {
 		return err
 	}
@@ -174,7 +174,7 @@ func (w *world) lost() error {
 	}
 	began := time.Now()
 	for _, n := range []*native.Node{first, second, third} {
-		w.controller.gone(n, true)
+		w.controller.Gone(uidOf(n), true)
 	}
 	if err := w.until("jobs of lost machines go on", func() bool {
 		return w.job(requeued) == "PENDING" && strings.HasPrefix(w.job(fails), "NODE_FAIL") && w.job(suspended) != "SUSPENDED"
@@ -205,8 +205,8 @@ func (w *world) moved() error {
 	if err := w.powerOffAll(n); err != nil {
 		return err
 	}
-	w.controller.gone(n, true)
-	if err := w.controller.live(n, "uid-new", false); err != nil {
+	w.controller.Gone(uidOf(n), true)
+	if err := w.live(n, "uid-new", false); err != nil {
 		return err
 	}
 	if err := w.until("the job of a lost machine goes on", func() bool { return w.job(id) == "PENDING" }); err != nil {
@@ -218,7 +218,7 @@ func (w *world) moved() error {
 	}); err != nil {
 		return err
 	}
-	if err := w.controller.live(n, "uid-new", true); err != nil {
+	if err := w.live(n, "uid-new", true); err != nil {
 		return err
 	}
 	successor := replacement(n)
@@ -245,8 +245,8 @@ func (w *world) wrong() error {
 	if err != nil {
 		return err
 	}
-	w.controller.gone(busy, true)
-	w.controller.Delete(clusterName, "uid-new", true)
+	w.controller.Gone(uidOf(busy), true)
+	w.controller.Gone("uid-new", true)
 	for _, n := range []*native.Node{busy, idle} {
 		if err := w.stays(n, "its agent is still connected to slurmctld's agent"); err != nil {
 			return err

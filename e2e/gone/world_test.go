@@ -12,6 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/slurmlet/slurmlet/e2e/native"
+	"github.com/slurmlet/slurmlet/e2e/peerserver"
+	"github.com/slurmlet/slurmlet/internal/peers"
 )
 
 const (
@@ -26,7 +28,7 @@ const (
 // of its own.
 type world struct {
 	*native.Cluster
-	controller *controller
+	controller *peerserver.Server
 	gate       *native.Gate
 
 	lock sync.Mutex
@@ -39,7 +41,7 @@ func newWorld(s settings) (*world, error) {
 		return nil, err
 	}
 	w := &world{Cluster: c}
-	if w.controller, err = newController(c.Root); err != nil {
+	if w.controller, err = peerserver.Start(nil); err != nil {
 		return nil, err
 	}
 	if w.gate, err = w.NewGate(); err != nil {
@@ -62,8 +64,11 @@ func newWorld(s settings) (*world, error) {
 // begin has all nodes Ready. The agents of the last two do not follow slurmctld's agent, so it knows
 // of these only what slurmctld and the controller tell.
 func (w *world) begin() error {
-	err := w.ControlBySlurmlet(volume, w.heard, "SLURMLET_PEERS="+w.controller.address, "SLURMLET_REPORT_INTERVAL=1s", "SLURMLET_LOG_LEVEL=debug")
+	environ, err := w.controller.Admit(w.Root, peerserver.Controller)
 	if err != nil {
+		return err
+	}
+	if err := w.ControlBySlurmlet(volume, w.heard, append(environ, "SLURMLET_REPORT_INTERVAL=1s", "SLURMLET_LOG_LEVEL=debug")...); err != nil {
 		return err
 	}
 	for i, n := range w.Nodes {
@@ -79,12 +84,24 @@ func (w *world) begin() error {
 		if err := n.AwaitReady(limit); err != nil {
 			return err
 		}
-		if err := w.controller.live(n, uidOf(n), true); err != nil {
+		if err := w.live(n, uidOf(n), true); err != nil {
 			return err
 		}
 	}
 	return nil
 }
+
+// live tells of a pod of slurmd's, without an address as long as it waits for a machine.
+func (w *world) live(n *native.Node, uid string, addressed bool) error {
+	var ip net.IP
+	if addressed {
+		ip = n.IP
+	}
+	return w.controller.Tell(peers.Peer{Name: n.Name, UID: uid, Role: "slurmd"}, ip)
+}
+
+// uidOf is the first pod's of a name.
+func uidOf(n *native.Node) string { return "uid-" + n.Name }
 
 func (w *world) heard(line string) {
 	w.lock.Lock()

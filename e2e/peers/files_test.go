@@ -13,6 +13,7 @@ import (
 
 	"github.com/slurmlet/slurmlet/agent"
 	"github.com/slurmlet/slurmlet/e2e/native"
+	"github.com/slurmlet/slurmlet/e2e/peerserver"
 	"github.com/slurmlet/slurmlet/internal/confset"
 	"github.com/slurmlet/slurmlet/internal/lifecycle"
 	"github.com/slurmlet/slurmlet/internal/peers"
@@ -79,7 +80,11 @@ func (w *world) playFiles() error {
 }
 
 func (e *edits) startControl() error {
-	return e.ControlBySlurmlet(mount, e.hear, append(follows(native.Host), "SLURMLET_CONFIG_MAP=slurm")...)
+	environ, err := e.server.Admit(e.Root, peerserver.Controller)
+	if err != nil {
+		return err
+	}
+	return e.ControlBySlurmlet(mount, e.hear, append(environ, "SLURMLET_CONFIG_MAP=slurm")...)
 }
 
 // files are a version's: the base with lines of slurm.conf.
@@ -105,7 +110,7 @@ func (e *edits) stream(lines string) error {
 		return err
 	}
 	e.version++
-	err = e.server.SetFiles("native", &peers.EncodedFiles{Name: "slurm", ResourceVersion: e.version, Former: e.former, Data: text})
+	err = e.server.SetFiles(peerserver.Cluster, &peers.EncodedFiles{Name: "slurm", ResourceVersion: e.version, Former: e.former, Data: text})
 	e.former = append(e.former, peers.Version{ResourceVersion: e.version, Digest: confset.TextsDigest(data)})
 	return err
 }

@@ -6,17 +6,9 @@ package peers
 
 import (
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/tls"
-	"crypto/x509"
-	"encoding/pem"
 	"errors"
 	"fmt"
-	"math/big"
 	"net"
-	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
@@ -27,6 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/slurmlet/slurmlet/e2e/native"
+	"github.com/slurmlet/slurmlet/e2e/peerserver"
 	"github.com/slurmlet/slurmlet/e2e/sandbox/parts"
 	"github.com/slurmlet/slurmlet/internal/peers"
 )
@@ -59,17 +52,13 @@ func enter(t *testing.T, what string) {
 	}
 }
 
-const (
-	sources = "/run/sources"
-	// address is where the controller's side listens.
-	address = native.Address + ":8443"
-)
+const sources = "/run/sources"
 
 // world is a cluster whose machines hear of one another by the peers' stream alone.
 type world struct {
 	*native.Cluster
 	settings settings
-	server   *peers.Server
+	server   *peerserver.Server
 	lock     sync.Mutex
 	log      []string
 }
@@ -86,7 +75,7 @@ func inside(s settings) (err error) {
 		}
 		err = errors.Join(err, w.Close())
 	}()
-	if err := w.serve(); err != nil {
+	if w.server, err = peerserver.Start(nil); err != nil {
 		return err
 	}
 	if s.Case == "files" {
@@ -106,56 +95,13 @@ func (w *world) forgetNames() error {
 	)
 }
 
-// serve tells of the peers, by TLS. A pod's token is its name.
-func (w *world) serve() error {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		return err
-	}
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), IPAddresses: []net.IP{net.ParseIP(native.Address)},
-		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature,
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
-	if err != nil {
-		return err
-	}
-	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
-	for _, name := range []string{native.Host, "n1", "n2", "n3"} {
-		dir := filepath.Join(w.Root, credentials(name))
-		err := errors.Join(os.MkdirAll(dir, 0o755), os.WriteFile(filepath.Join(dir, "ca.crt"), ca, 0o644), os.WriteFile(filepath.Join(dir, "token"), []byte(name), 0o400))
-		if err != nil {
-			return err
-		}
-	}
-	w.server = peers.NewServer(peers.ServerOptions{Authenticate: func(_ context.Context, token string) (peers.Identity, error) {
-		role := "slurmd"
-		if token == native.Host {
-			role = "slurmctld"
-		}
-		return peers.Identity{Cluster: "native", Pod: token, UID: token, Role: role}, nil
-	}})
-	w.server.Sync()
-	l, err := net.Listen("tcp", address)
-	if err != nil {
-		return err
-	}
-	go func() {
-		_ = w.server.Serve(l, &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}})
-	}()
-	return nil
-}
-
-func credentials(name string) string { return "/etc/slurmlet/peers-" + name }
-
-// follows are an agent's settings.
-func follows(name string) []string {
-	return []string{"SLURMLET_PEERS=" + address, "SLURMLET_PEERS_DIR=" + credentials(name)}
-}
-
+// put has the agents know of a machine's pod. slurmctld's has a UID of its own.
 func (w *world) put(name, role, addr string) error {
-	_, err := w.server.Put("native", peers.Claim{Peer: peers.Peer{Name: name, UID: name, Role: role, Addresses: []netip.Addr{netip.MustParseAddr(addr)}}})
-	return err
+	uid := name
+	if name == native.Host {
+		uid = peerserver.Controller
+	}
+	return w.server.Tell(peers.Peer{Name: name, UID: uid, Role: role}, net.ParseIP(addr))
 }
 
 func (w *world) hear(line string) {
@@ -171,7 +117,11 @@ func (w *world) play(version string) error {
 		return err
 	}
 	for _, n := range w.Nodes {
-		if err := w.Start(n, follows(n.Name)...); err != nil {
+		environ, err := w.server.Admit(w.Root, n.Name)
+		if err == nil {
+			err = w.Start(n, environ...)
+		}
+		if err != nil {
 			return err
 		}
 	}
@@ -231,7 +181,11 @@ func (w *world) control() error {
 			return err
 		}
 	}
-	return w.ControlBySlurmlet(sources, w.hear, follows(native.Host)...)
+	environ, err := w.server.Admit(w.Root, peerserver.Controller)
+	if err != nil {
+		return err
+	}
+	return w.ControlBySlurmlet(sources, w.hear, environ...)
 }
 
 func (w *world) explain() {
