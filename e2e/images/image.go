@@ -12,6 +12,7 @@ import (
 	"path"
 	"strings"
 
+	"github.com/opencontainers/go-digest"
 	v1 "github.com/opencontainers/image-spec/specs-go/v1"
 )
 
@@ -29,8 +30,17 @@ type image struct {
 	compressed, whole int64
 }
 
+// layers are those that were read, because images share most of them.
+type layers map[digest.Digest]*layer
+
+// layer is what is known of a layer: its files in their order, and the paths of private keys.
+type layer struct {
+	files []*tar.Header
+	keys  []string
+}
+
 // openImage reads the archive of one image.
-func openImage(name string) (*image, error) {
+func (known layers) openImage(name string) (*image, error) {
 	f, err := os.Open(name)
 	if err != nil {
 		return nil, fmt.Errorf("cannot read an image: %w", err)
@@ -41,7 +51,7 @@ func openImage(name string) (*image, error) {
 		return nil, fmt.Errorf("cannot read the image %s: %w", name, err)
 	}
 	img := &image{files: map[string]*tar.Header{}, all: map[string]bool{}}
-	if err := img.read(a); err != nil {
+	if err := img.read(a, known); err != nil {
 		return nil, fmt.Errorf("cannot read the image %s: %w", name, err)
 	}
 	return img, nil
@@ -84,7 +94,7 @@ func (a archive) decode(d v1.Descriptor, into any) error {
 	return json.NewDecoder(r).Decode(into)
 }
 
-func (img *image) read(a archive) error {
+func (img *image) read(a archive, known layers) error {
 	var all v1.Index
 	if a[v1.ImageIndexFile] == nil {
 		return fmt.Errorf("it has no %s", v1.ImageIndexFile)
@@ -101,10 +111,15 @@ func (img *image) read(a archive) error {
 	if err := a.decode(img.manifest.Config, &img.config); err != nil {
 		return err
 	}
-	for _, layer := range img.manifest.Layers {
-		img.compressed += layer.Size
-		if err := img.readLayer(a, layer); err != nil {
+	for _, d := range img.manifest.Layers {
+		img.compressed += d.Size
+		l, err := known.read(a, d)
+		if err != nil {
 			return err
+		}
+		img.keys = append(img.keys, l.keys...)
+		for _, h := range l.files {
+			img.add(h)
 		}
 	}
 	for _, h := range img.files {
@@ -113,38 +128,43 @@ func (img *image) read(a archive) error {
 	return nil
 }
 
-func (img *image) readLayer(a archive, layer v1.Descriptor) error {
-	packed, err := a.blob(layer)
+func (known layers) read(a archive, d v1.Descriptor) (*layer, error) {
+	if l := known[d.Digest]; l != nil {
+		return l, nil
+	}
+	packed, err := a.blob(d)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	plain, err := gzip.NewReader(packed)
 	if err != nil {
-		return err
+		return nil, err
 	}
+	l := &layer{}
 	for r := tar.NewReader(plain); ; {
 		h, err := r.Next()
 		if errors.Is(err, io.EOF) {
-			return nil
+			known[d.Digest] = l
+			return l, nil
 		}
 		if err != nil {
-			return err
+			return nil, err
 		}
-		if err := img.look(h, r); err != nil {
-			return err
+		if err := l.look(h, r); err != nil {
+			return nil, err
 		}
-		img.add(h)
+		l.files = append(l.files, h)
 	}
 }
 
 // look finds private keys in PEM (RFC 7468) and OpenSSH's format.
-func (img *image) look(h *tar.Header, content io.Reader) error {
+func (l *layer) look(h *tar.Header, content io.Reader) error {
 	first, err := bufio.NewReader(io.LimitReader(content, 64)).ReadString('\n')
 	if err != nil && !errors.Is(err, io.EOF) {
 		return err
 	}
 	if strings.HasPrefix(first, "-----BEGIN ") && strings.Contains(first, "PRIVATE KEY-----") {
-		img.keys = append(img.keys, strings.Trim(path.Clean(h.Name), "/"))
+		l.keys = append(l.keys, strings.Trim(path.Clean(h.Name), "/"))
 	}
 	return nil
 }

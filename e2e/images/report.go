@@ -20,21 +20,21 @@ func (s settings) report(w io.Writer, targets []string) error {
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(table, "image\tpulled\talone\tunpacked\tlayers\tfiles\tuser\t")
 	all := map[string]*image{}
-	layers := map[digest.Digest]int{}
+	in, known := map[digest.Digest]int{}, layers{}
 	for _, target := range targets {
-		img, err := openImage(s.archive(target))
+		img, err := known.openImage(s.archive(target))
 		if err != nil {
 			return err
 		}
 		all[target] = img
 		for _, layer := range img.manifest.Layers {
-			layers[layer.Digest]++
+			in[layer.Digest]++
 		}
 	}
 	var faults []error
 	for _, target := range targets {
 		img := all[target]
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%d\t%d\t%s\t\n", target, megabytes(img.compressed), megabytes(img.alone(layers)), megabytes(img.whole),
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%d\t%d\t%s\t\n", target, megabytes(img.compressed), megabytes(img.alone(in)), megabytes(img.whole),
 			len(img.manifest.Layers), len(img.files), img.user())
 		for _, fault := range img.faults() {
 			faults = append(faults, fmt.Errorf("%s: %s", target, fault))
@@ -44,10 +44,10 @@ func (s settings) report(w io.Writer, targets []string) error {
 }
 
 // alone is how much of it is pulled where all other images are there already;
-// layers says in how many images each is.
-func (img *image) alone(layers map[digest.Digest]int) (bytes int64) {
+// in says in how many images each layer is.
+func (img *image) alone(in map[digest.Digest]int) (bytes int64) {
 	for _, layer := range img.manifest.Layers {
-		if layers[layer.Digest] == 1 {
+		if in[layer.Digest] == 1 {
 			bytes += layer.Size
 		}
 	}

@@ -52,6 +52,7 @@ func TestKube(t *testing.T) {
 		{"an elastic pod finds no machine", elastic(elasticNowhere)},
 		{"a quota refuses elastic pods", elastic(elasticQuota)},
 		{"elastic pods whose controller is killed before and while it makes them", elastic(elasticControllerKilled)},
+		{"a machine with elastic pods is switched off and deleted", elastic(elasticMachineOff)},
 		{"rounds from zero to zero", elastic(elasticRounds)},
 		{"the elastic sets are uninstalled", elastic(elasticUninstall)},
 		{"a node is resized in place", resize},

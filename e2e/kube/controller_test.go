@@ -365,9 +365,6 @@ func machineDeleted(t *testing.T, c *cluster) {
 	assert.Less(t, time.Since(began), 60*time.Second)
 	c.slurm(t, "scancel "+j.id)
 	require.NoError(t, c.PowerOn(t.Context(), second))
-	until(t, second+" is a Node again", func() (bool, string) {
-		saw, _ := c.Kubectl(t.Context(), "get", "node", second, "-o", "jsonpath={.status.conditions[?(@.type=='Ready')].status}")
-		return saw == "True", saw
-	})
+	c.nodeAgain(t)
 	c.bothIdle(t)
 }

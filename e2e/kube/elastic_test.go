@@ -281,6 +281,33 @@ func elasticControllerKilled(t *testing.T, c *cluster) {
 	assert.Len(t, made, len(burst))
 }
 
+// elasticMachineOff: a machine with a part of a job's pods is switched off, and somebody deletes its Node. The job
+// begins again, in other pods.
+func elasticMachineOff(t *testing.T, c *cluster) {
+	j := c.running(t, "srun sleep 900", "-p", "burst", "-N4")
+	lost := strings.Fields(c.kubectl(t, "get", "pods", "-l", elasticPods, "--field-selector", "spec.nodeName="+second, "-o", "jsonpath={.items[*].metadata.name}"))
+	require.NotEmpty(t, lost)
+	before := c.uids(t)
+	require.NoError(t, c.PowerOff(t.Context(), second))
+	began := time.Now()
+	c.kubectl(t, "delete", "node", second)
+	until(t, "the job is requeued", func() (bool, string) {
+		saw := j.is(t, "Restarts")
+		return saw == "1", saw
+	})
+	j.becomes(t, "RUNNING")
+	t.Logf("the job runs anew %v after kubectl delete node", time.Since(began).Round(time.Second/10))
+	after := c.uids(t)
+	for _, pod := range lost {
+		assert.NotContains(t, []string{"", before[pod]}, after[pod], pod)
+	}
+	c.slurm(t, "scancel "+j.id)
+	require.NoError(t, c.PowerOn(t.Context(), second))
+	c.nodeAgain(t)
+	c.zero(t)
+	(&cluster{c.Bed, c.helm, c.version, ""}).bothIdle(t)
+}
+
 // elasticRounds leave nothing behind.
 func elasticRounds(t *testing.T, c *cluster) {
 	rounds := 3

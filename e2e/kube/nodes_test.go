@@ -20,6 +20,15 @@ func (c *cluster) machineBecomes(t *testing.T, want string) {
 	})
 }
 
+// nodeAgain waits until the machine has registered, whose Node was deleted.
+func (c *cluster) nodeAgain(t *testing.T) {
+	t.Helper()
+	until(t, second+" is a Node again", func() (bool, string) {
+		saw, _ := c.Kubectl(t.Context(), "get", "node", second, "-o", "jsonpath={.status.conditions[?(@.type=='Ready')].status}")
+		return saw == "True", saw
+	})
+}
+
 // A kubelet is restarted in a moment; containers and jobs know nothing of it.
 func kubeletRestarts(t *testing.T, c *cluster) {
 	pods := c.pods(t)
