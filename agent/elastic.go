@@ -287,10 +287,10 @@ func (e *elasticNodes) do(ctx context.Context, s *elastic.Step) {
 		said = e.each(ctx, s.Nodes, 1, func(ctx context.Context, names string) error {
 			return client.CreateNodes(ctx, names, strings.Fields(s.Text))
 		})
-		e.settle(ctx, s, said)
+		e.settle(ctx, s, said, !e.known.timed)
 	case elastic.Settle:
 		said = map[string]error{}
-		e.settle(ctx, s, said)
+		e.settle(ctx, s, said, true)
 	case elastic.Fail:
 		said = e.each(ctx, s.Nodes, mostHalves, func(ctx context.Context, names string) error { return client.FailNode(ctx, names, s.Text) })
 	case elastic.Drain:
@@ -320,14 +320,18 @@ func (e *elasticNodes) do(ctx context.Context, s *elastic.Step) {
 	}
 }
 
-// settle has slurmctld take new records for nodes that jobs may have, and marks them.
-func (e *elasticNodes) settle(ctx context.Context, s *elastic.Step, said map[string]error) {
+// settle marks new records. Before that it has slurmctld take them for nodes that jobs may have, where that is needed.
+func (e *elasticNodes) settle(ctx context.Context, s *elastic.Step, said map[string]error, needed bool) {
 	client := e.agent.client
-	for _, run := range []func(context.Context, string) error{
+	runs := []func(context.Context, string) error{
 		func(ctx context.Context, names string) error { return client.FailNode(ctx, names, elastic.ReasonNew) },
 		client.ResumeNode,
 		func(ctx context.Context, names string) error { return client.UpdateNode(ctx, names, s.Fields) },
-	} {
+	}
+	if !needed {
+		runs = runs[2:]
+	}
+	for _, run := range runs {
 		good := slices.DeleteFunc(slices.Clone(s.Nodes), func(name string) bool { return said[name] != nil })
 		maps.Copy(said, e.each(ctx, good, mostHalves, run))
 	}

@@ -92,20 +92,30 @@ func TestElasticHalves(t *testing.T) {
 // creator is a slurmctld that makes records and does not show them.
 type creator struct {
 	slurm.Client
-	made int
+	made, down int
+	version    string
 }
 
 func (c *creator) CreateNodes(context.Context, string, []string) error { c.made++; return nil }
 
-func (c *creator) FailNode(context.Context, string, string) error     { return nil }
+func (c *creator) FailNode(context.Context, string, string) error     { c.down++; return nil }
 func (c *creator) ResumeNode(context.Context, string) error           { return nil }
 func (c *creator) UpdateNode(context.Context, string, []string) error { return nil }
 
-func (c *creator) Config(context.Context) (slurm.Config, error) { return slurm.Config{}, nil }
+func (c *creator) Config(context.Context) (slurm.Config, error) {
+	return slurm.Config{"SLURM_VERSION": c.version, "ResumeTimeout": "600 sec"}, nil
+}
 
-// TestElasticStaleLook: a look from before a change tells nothing after it.
+// TestElasticStaleLook: a look from before a change tells nothing after it. A new record of 26.05 is not DOWN: a job may
+// have got it at once.
 func TestElasticStaleLook(t *testing.T) {
-	e, client := withSets(t.TempDir()), &creator{}
+	for version, down := range map[string]int{"24.11.5": 1, "26.05.5": 0} {
+		t.Run(version, func(t *testing.T) { staleLook(t, version, down) })
+	}
+}
+
+func staleLook(t *testing.T, version string, down int) {
+	e, client := withSets(t.TempDir()), &creator{version: version}
 	e.agent.client = client
 	e.look = clusterview.New(clusterview.Options{
 		Interval: time.Hour, Only: []clusterview.Family{clusterview.FamilyNodes, clusterview.FamilySuspended}, Log: func(slog.Level, string, ...slog.Attr) {},
@@ -119,6 +129,7 @@ func TestElasticStaleLook(t *testing.T) {
 		e.keeper = elastic.NewKeeper() // which has pauses of its own
 	}
 	require.Equal(t, 1, client.made)
+	require.Equal(t, down, client.down)
 	require.True(t, e.due().Before(time.Now().Add(time.Second)), "it looks again soon")
 }
 

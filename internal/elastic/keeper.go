@@ -25,7 +25,7 @@ type Look struct {
 	Failing []peers.Failure
 	// ResumeTimeout is slurm.conf's; 0 while it is not known.
 	ResumeTimeout time.Duration
-	// Timed: records have a SuspendTime of their own (26.05).
+	// Timed: records have a SuspendTime of their own, and a new one need not be DOWN first (26.05).
 	Timed bool
 }
 
@@ -40,7 +40,7 @@ const (
 	Drain     Verb = "drain"
 	Resume    Verb = "resume"
 	Delete    Verb = "delete"
-	Create    Verb = "create" // Text is what scontrol needs besides the names; then as Settle
+	Create    Verb = "create" // Text is what scontrol needs besides the names; then as Settle, or as Update where Timed
 	Settle    Verb = "settle" // DOWN, with ReasonNew, and resumed; then Fields
 	Update    Verb = "update" // Fields
 	PowerUp   Verb = "power_up"

@@ -162,12 +162,13 @@ func TestPlan(t *testing.T) {
 		"silent, and suspended":              {nodes: rest(because(node("a-1", "DOWN+POWERED_DOWN"), "Not responding", noon)), pod: noPods, want: []string{"resume a-1"}},
 		"silent, suspended, pod is there":    {nodes: rest(because(node("a-1", "DOWN+POWERING_DOWN"), "Not responding", noon)), pod: allPods},
 		// slurmctld appends its reasons, and 24.11 without slurmdbd keeps those of before.
-		"silent, after a reason of ours":            {nodes: rest(because(node("a-1", "DOWN+NOT_RESPONDING"), ReasonNew+" : Not responding", noon))},
-		"silent, suspended, after another reason":   {nodes: rest(because(node("a-1", "DOWN+POWERED_DOWN"), "disk : Not responding", noon)), pod: noPods, want: []string{"resume a-1"}},
-		"silent, and an admin's drain":              {nodes: rest(because(node("a-1", "DOWN+DRAIN+POWERED_DOWN"), "disk : Not responding", noon)), pod: noPods},
-		"timed out, after a reason of ours, pauses": {nodes: rest(because(node("a-1", "DOWN+POWERED_DOWN"), ReasonNew+" : ResumeTimeout reached", noon)), pod: noPods},
-		"timed out, after another reason":           {nodes: rest(because(node("a-1", "DOWN+POWERED_DOWN"), "disk : ResumeTimeout reached", noon.Add(-61*time.Second))), pod: noPods, want: []string{"resume a-1"}},
-		"nobody has told of the node's death":       {nodes: rest(because(node("a-1", "DOWN+NOT_RESPONDING"), "Not responding", noon))},
+		"silent, after a reason of ours":                   {nodes: rest(because(node("a-1", "DOWN+NOT_RESPONDING"), ReasonNew+" : Not responding", noon))},
+		"silent, suspended, after another reason":          {nodes: rest(because(node("a-1", "DOWN+POWERED_DOWN"), "disk : Not responding", noon)), pod: noPods, want: []string{"resume a-1"}},
+		"silent, and an admin's drain":                     {nodes: rest(because(node("a-1", "DOWN+DRAIN+POWERED_DOWN"), "disk : Not responding", noon)), pod: noPods},
+		"timed out, after a reason of ours, pauses":        {nodes: rest(because(node("a-1", "DOWN+POWERED_DOWN"), ReasonNew+" : ResumeTimeout reached", noon)), pod: noPods},
+		"the size is right again, and the node was silent": {nodes: rest(because(node("a-1", "IDLE+DRAIN"), ReasonSize+" : Not responding", noon)), want: []string{"resume a-1"}},
+		"timed out, after another reason":                  {nodes: rest(because(node("a-1", "DOWN+POWERED_DOWN"), "disk : ResumeTimeout reached", noon.Add(-61*time.Second))), pod: noPods, want: []string{"resume a-1"}},
+		"nobody has told of the node's death":              {nodes: rest(because(node("a-1", "DOWN+NOT_RESPONDING"), "Not responding", noon))},
 	} {
 		t.Run(name, func(t *testing.T) {
 			look := Look{At: noon, Nodes: tt.nodes, Suspended: tt.suspended, Sets: setA(t, tt.sets), Pod: tt.pod, Failing: tt.failing, ResumeTimeout: 10 * time.Minute}
@@ -183,6 +184,9 @@ func TestSuspendTime(t *testing.T) {
 	look.Nodes[1].Comment += " SuspendTime=300"
 	assert.Empty(t, words(NewKeeper().Plan(look, noon)), "24.11")
 	look.Timed = true
+	look.Nodes[3].Comment = ""
+	assert.Contains(t, words(NewKeeper().Plan(look, noon)), "update a-3 comment="+markA+" SuspendTime=300", "it is not settled")
+	look.Nodes[3].Comment = markA
 	assert.Equal(t, []string{"delete a-[2-3]"}, words(NewKeeper().Plan(look, noon)))
 	look.Nodes[2] = because(node("a-2", "IDLE+DRAIN+POWERED_DOWN"), "disk", noon)
 	assert.Equal(t, []string{"delete a-3"}, words(NewKeeper().Plan(look, noon)), "an administrator's drain would go with the record")
@@ -336,17 +340,14 @@ func TestOften(t *testing.T) {
 
 // TestInVain: two changes that undo each other are made less and less often.
 func TestInVain(t *testing.T) {
-	last, state := "", "IDLE+POWERED_DOWN+NOT_RESPONDING"
-	k := NewKeeper()
-	var done []string
+	k, done, state := NewKeeper(), []Verb{}, "IDLE+POWERED_DOWN+NOT_RESPONDING"
 	for second := range 600 {
 		now := noon.Add(time.Duration(second) * time.Second)
 		p := k.Plan(Look{At: now, Nodes: rest(node("a-1", state)), Sets: setA(t, ""), Pod: noPods}, now)
 		for i := range p.Steps {
-			last = string(p.Steps[i].Verb)
-			done = append(done, last)
+			done = append(done, p.Steps[i].Verb)
 			k.Tried(&p.Steps[i], "a-1", nil, now)
-			state = map[string]string{"power_down": "IDLE+POWERING_DOWN+NOT_RESPONDING", "resume": "IDLE+POWERED_DOWN+NOT_RESPONDING"}[last]
+			state = map[Verb]string{PowerDown: "IDLE+POWERING_DOWN+NOT_RESPONDING", Resume: "IDLE+POWERED_DOWN+NOT_RESPONDING"}[p.Steps[i].Verb]
 		}
 	}
 	require.Less(t, len(done), 25)

@@ -49,9 +49,9 @@ const (
 	usualLook          = 60
 )
 
-func newWorld(t *testing.T, keeps bool) *world {
+func newWorld(t *testing.T, version byte) *world {
 	w := &world{
-		slurmctld: &slurmctld{t: t, records: map[string]*cloud{}, keeps: keeps}, keeper: NewKeeper(), wanted: map[string]bool{},
+		slurmctld: &slurmctld{t: t, records: map[string]*cloud{}, keeps: version&1 == 1, timed: version&2 == 2}, keeper: NewKeeper(), wanted: map[string]bool{},
 		pods: map[string]*pod{}, broken: map[string]int{},
 	}
 	w.edit(0, 1, 1)
@@ -116,7 +116,7 @@ func (w *world) moment() time.Time { return noon.Add(time.Duration(w.now) * time
 
 // look is the agent's.
 func (w *world) look() {
-	look := Look{At: w.moment(), Sets: w.sets, ResumeTimeout: resumeTimeout * time.Second}
+	look := Look{At: w.moment(), Sets: w.sets, ResumeTimeout: resumeTimeout * time.Second, Timed: w.timed}
 	look.Nodes, look.Suspended = w.nodes()
 	if !w.away {
 		look.Pod = func(name string) bool { return w.pods[name] != nil }
@@ -172,7 +172,7 @@ func (w *world) allowed(s *Step, name string) {
 		require.Nil(w.t, c, "%s is made twice", name)
 		return
 	}
-	differs := c.comment != "" && c.comment != w.sets.All[0].comment(false)
+	differs := c.comment != "" && c.comment != w.sets.All[0].comment(w.timed)
 	switch s.Verb {
 	case Delete:
 		require.False(w.t, c.job || c.suspended || c.is("RESERVED"), "%s: %v", name, c)
@@ -276,7 +276,7 @@ func (w *world) calm() {
 	for name := range w.sets.All[0].Nodes.All() {
 		c := w.records[name]
 		require.NotNil(w.t, c, name)
-		require.Equal(w.t, w.sets.All[0].comment(false), c.comment)
+		require.Equal(w.t, w.sets.All[0].comment(w.timed), c.comment)
 		require.Equal(w.t, "IDLE", c.state, "%s: %v", name, c)
 		require.False(w.t, c.is(drain, poweringDown, poweringUp, powerDown, powerUp, noRespond), "%s: %v", name, c)
 		require.Equal(w.t, !c.is(poweredDown), w.pods[name] != nil, "%s: %v", name, c)
@@ -292,7 +292,7 @@ func playMoves(t *testing.T, moves []byte) {
 	if len(moves) == 0 {
 		return
 	}
-	w := newWorld(t, moves[0]&1 == 1)
+	w := newWorld(t, moves[0])
 	for moves = moves[1:min(len(moves), 401)]; len(moves) > 1; moves = moves[2:] {
 		w.move(int(moves[0]), int(moves[1]))
 	}

@@ -276,14 +276,14 @@ func (p *planner) member(n *clusterview.Node, set Set) {
 		p.do(Delete, n.Name, "") // nobody is sent away for that
 		return
 	}
-	if n.Comment == "" && n.State == "IDLE" && n.Is("POWERED_DOWN") && !n.Is("DRAIN", "POWER_UP") && p.held(n) == "" {
+	if !p.Timed && n.Comment == "" && n.State == "IDLE" && n.Is("POWERED_DOWN") && !n.Is("DRAIN", "POWER_UP") && p.held(n) == "" {
 		p.do(Settle, n.Name, ReasonNew, "comment="+set.comment(p.Timed))
 		return
 	}
 	if fields := set.update(n, p.Timed); len(fields) > 0 {
 		p.do(Update, n.Name, "", fields...)
 	}
-	lifted := n.Reason == ReasonSize || n.Reason == ReasonRemoved
+	lifted := noderecords.Told(n, ReasonSize) || noderecords.Told(n, ReasonRemoved)
 	switch {
 	case p.foreign(n):
 		return

@@ -22,6 +22,8 @@ type slurmctld struct {
 	saved []map[string]*cloud
 	// keeps: a reason stays when the node is back (24.11 without slurmdbd).
 	keeps bool
+	// timed: a new record takes jobs at once (26.05).
+	timed bool
 	min   int
 	// ran: it has run ResumeProgram or SuspendProgram.
 	ran bool
@@ -37,8 +39,8 @@ type cloud struct {
 	weight, memory  int
 	job             bool
 	suspended       bool
-	// admin: an administrator has set its state.
-	admin                               bool
+	// admin: an administrator has set its state. seen: the agent has looked since.
+	admin, seen                         bool
 	asked, powered, lastBusy, lastHeard int
 }
 
@@ -69,6 +71,7 @@ func (s *slurmctld) nodes() (all []clusterview.Node, suspended map[string]bool) 
 		if c.features != "" {
 			n.Features = strings.Split(c.features, ",")
 		}
+		c.seen = c.admin
 		if c.suspended {
 			suspended[name] = true
 		}
@@ -171,6 +174,7 @@ func (s *slurmctld) power() {
 			c.lastBusy = 0
 		}
 		if c.is(poweringUp) && c.is(noRespond) && s.now > c.asked+resumeTimeout {
+			c.admin = c.admin && c.seen // else nobody knows whose the drain was
 			c.clear(drain, powerDown, poweringUp, noRespond)
 			c.set(poweredDown)
 			s.because(c, noderecords.TimedOut)
@@ -239,8 +243,10 @@ func (s *slurmctld) do(step *Step, name string) {
 	switch step.Verb {
 	case Create, Settle:
 		require.False(s.t, c.job || c.admin, "%s is settled: %v", name, c)
-		s.fail(c, ReasonNew)
-		s.resume(c)
+		if !s.timed {
+			s.fail(c, ReasonNew)
+			s.resume(c)
+		}
 		fallthrough
 	case Update:
 		for _, field := range step.Fields {
