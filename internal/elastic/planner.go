@@ -148,14 +148,14 @@ func (p *planner) count(n *clusterview.Node, set string) {
 	}
 	if !noderecords.Wanted(n) {
 		delete(p.starting, n.Name)
-		switch {
-		case n.Is("POWERING_DOWN") || p.Pod != nil && p.Pod(n.Name):
+		if n.Is("POWERING_DOWN") || p.Pod != nil && p.Pod(n.Name) {
 			s.Ending = append(s.Ending, n.Name)
 			p.again()
-		case n.Is("POWER_UP", "POWER_DOWN"): // slurmctld does it within a second or two, or has forgotten it
+		}
+		if n.Is("POWERING_DOWN", "POWER_UP", "POWER_DOWN") { // slurmctld does it within seconds, or has forgotten it
+			p.open[n.Name] = true
 			p.again()
 		}
-		p.open[n.Name] = n.Is("POWERING_DOWN", "POWER_UP", "POWER_DOWN")
 		return
 	}
 	s.Wanted = append(s.Wanted, n.Name)
