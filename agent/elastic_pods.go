@@ -14,8 +14,9 @@ import (
 type elasticPods struct {
 	// all is nil before the controller's first table.
 	all map[string]elasticPod
-	// old are the UIDs of pods whose nodes slurmctld did not want, by node.
-	old map[string]string
+	// old are the UIDs of pods whose nodes slurmctld did not want, by node. up are those of nodes that were up: one that
+	// powers up after that was not wanted in between, though no look has shown it.
+	old, up map[string]string
 	// judged is of which look the last report was.
 	judged time.Time
 }
@@ -28,7 +29,7 @@ type elasticPod struct {
 // take takes a change of the controller's table. stirred says that nothing keeps an old pod any more.
 func (p *elasticPods) take(c peers.Change) (stirred bool) {
 	if c.Whole && p.all == nil {
-		p.all, p.old = map[string]elasticPod{}, map[string]string{}
+		p.all, p.old, p.up = map[string]elasticPod{}, map[string]string{}, map[string]string{}
 	}
 	if p.all == nil {
 		return false
@@ -68,12 +69,17 @@ func (p *elasticPods) replace(reports []peers.NodeReport, nodes []clusterview.No
 	for i := range reports {
 		one := &reports[i]
 		pod, has := p.all[one.Name]
-		switch {
-		case one.Elastic == "":
-		case has && !one.Wanted:
+		starts := one.Wanted && nodes[i].Is("POWERING_UP")
+		if has && one.Elastic != "" && (!one.Wanted || starts && p.up[one.Name] == pod.uid) {
 			p.old[one.Name] = pod.uid
-		case !has || p.old[one.Name] != pod.uid, !nodes[i].Is("POWERING_UP"): // none, a younger one, or one that slurmctld has taken
-			delete(p.old, one.Name)
+		}
+		delete(p.up, one.Name)
+		switch {
+		case one.Elastic == "", has && !one.Wanted:
+		case !has || p.old[one.Name] != pod.uid, !starts: // none, a younger one, or one that slurmctld has taken
+			if delete(p.old, one.Name); has && !starts {
+				p.up[one.Name] = pod.uid
+			}
 		case !pod.ending:
 			one.Wanted = false
 			replaced = append(replaced, one.Name)
