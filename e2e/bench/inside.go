@@ -12,6 +12,7 @@ type settings struct {
 	Slurmlet string            // absolute paths
 	Standin  string            //
 	Roots    map[string]string // by Slurm's version
+	Inits    bool              // and nothing else
 	Edits    bool              // and nothing else
 	Short    bool
 }
@@ -27,7 +28,7 @@ func inside(s settings) error {
 		}
 	}
 	versions := slices.Sorted(maps.Keys(s.Roots))
-	if s.Short {
+	if s.Short && len(versions) > 0 {
 		versions = versions[:1]
 	}
 	for _, version := range versions {

@@ -1,6 +1,6 @@
 // Bench compares slurmlet with tini and supervisord, and with a bare slurmd:
 //
-//	go run ./e2e/bench [-slurmlet bin/slurmlet] [-edits] [-short]
+//	go run ./e2e/bench [-slurmlet bin/slurmlet] [-inits] [-edits] [-short]
 //
 // It prints medians of interleaved repetitions, for the machine's speed drifts,
 // and whether they are within slurmlet's budgets. A budget that is exceeded is
@@ -24,6 +24,7 @@ import (
 func main() {
 	s := settings{Roots: map[string]string{}}
 	flag.StringVar(&s.Slurmlet, "slurmlet", "bin/slurmlet", "the `binary` to measure")
+	flag.BoolVar(&s.Inits, "inits", false, "measure the inits alone, which takes no Slurm")
 	flag.BoolVar(&s.Edits, "edits", false, "measure edits of slurm.conf alone")
 	flag.BoolVar(&s.Short, "short", false, "one round of each, with one version of Slurm, to see that it works")
 	flag.Parse()
@@ -37,6 +38,9 @@ func outside(ctx context.Context, s settings) error {
 		return err
 	}
 	for _, version := range parts.Versions() {
+		if s.Inits {
+			break
+		}
 		root, err := parts.Root(ctx, version, native.Progress)
 		if err != nil {
 			return err
