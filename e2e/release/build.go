@@ -71,6 +71,9 @@ const (
 
 var sources = map[string]string{agent: "./cmd/slurmlet", controller: "./controller/cmd/slurmlet-controller"}
 
+// tags are the Makefile's.
+var tags = map[string]string{agent: "nethttpomithttp2"}
+
 // program is where a program for arch is.
 func (r *release) program(name, arch string) string {
 	return filepath.Join(r.out, fmt.Sprintf("%s-%s-linux-%s", name, r.version, arch))
@@ -89,7 +92,7 @@ func (r *release) programs(ctx context.Context) error {
 func (r *release) compile(ctx context.Context, name string) error {
 	for _, arch := range architectures {
 		say("compiles %s for %s", name, arch)
-		compile := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false",
+		compile := exec.CommandContext(ctx, "go", "build", "-tags", tags[name], "-trimpath", "-buildvcs=false",
 			"-ldflags", "-s -w -X main.version="+r.version, "-o", r.program(name, arch), sources[name])
 		compile.Env = r.environ("CGO_ENABLED=0", "GOOS=linux", "GOARCH="+arch)
 		if _, err := output(compile); err != nil {
