@@ -16,7 +16,7 @@ type initResult struct {
 	// start is to the daemon's first instructions, over is start less that of
 	// the direct exec of the same round; relay is SIGTERM's way to the daemon.
 	start, over, relay samples // milliseconds
-	rss                float64 // 10^6 bytes
+	rss, own           float64 // 10^6 bytes; own is without the pages of files, which all processes of a machine share
 	wakeups            int
 }
 
@@ -110,7 +110,7 @@ func measureIdle(c *contest, all []contender, results []*initResult) error {
 			return err
 		}
 		results[i].wakeups = after - before[i]
-		if results[i].rss, err = residentMB(r.Process.Pid); err != nil {
+		if results[i].rss, results[i].own, err = residentMB(r.Process.Pid); err != nil {
 			return err
 		}
 	}

@@ -27,15 +27,15 @@ func contextSwitches(pid int) (int, error) {
 }
 
 // residentMB is what a process has in memory, shared pages included
-// (proc_pid_smaps(5), Rss), in 10^6 bytes.
-func residentMB(pid int) (float64, error) {
+// (proc_pid_smaps(5), Rss), in 10^6 bytes, and what of it is of no file (Anonymous).
+func residentMB(pid int) (all, own float64, err error) {
 	p, err := procfs.NewProc(pid)
 	if err != nil {
-		return 0, fmt.Errorf("cannot find a process: %w", err)
+		return 0, 0, fmt.Errorf("cannot find a process: %w", err)
 	}
 	rollup, err := p.ProcSMapsRollup()
 	if err != nil {
-		return 0, fmt.Errorf("cannot look at a process: %w", err)
+		return 0, 0, fmt.Errorf("cannot look at a process: %w", err)
 	}
-	return float64(rollup.Rss) / mega, nil
+	return float64(rollup.Rss) / mega, float64(rollup.Anonymous) / mega, nil
 }

@@ -47,17 +47,17 @@ func (r results) printInits(t io.Writer, v *verdict) {
 	if len(r.inits) == 0 {
 		return
 	}
-	fmt.Fprintf(t, "\tstart, ms\tover direct\tSIGTERM relay, ms\tidle RSS, MB\twake-ups in %v\n", todo.idleFor)
+	fmt.Fprintf(t, "\tstart, ms\tover direct\tSIGTERM relay, ms\tidle RSS, MB\tof no file\twake-ups in %v\n", todo.idleFor)
 	for _, i := range r.inits {
 		start, relay := i.start.median(), i.relay.median()
 		if i.name != "slurmlet" {
-			fmt.Fprintf(t, "%s\t%.2f\t%+.2f\t%.3f\t%.1f\t%d\n", i.name, start, i.over.median(), relay, i.rss, i.wakeups)
+			fmt.Fprintf(t, "%s\t%.2f\t%+.2f\t%.3f\t%.1f\t%.1f\t%d\n", i.name, start, i.over.median(), relay, i.rss, i.own, i.wakeups)
 			continue
 		}
-		fmt.Fprintf(t, "%s\t%.2f\t%+.2f %s\t%.3f %s\t%.1f %s\t%d %s\n", i.name, start,
+		fmt.Fprintf(t, "%s\t%.2f\t%+.2f %s\t%.3f %s\t%.1f %s\t%.1f\t%d %s\n", i.name, start,
 			i.over.median(), v.judge("start over direct exec, ms", i.over.median(), maxStart),
 			relay, v.judge("SIGTERM relay, ms", relay, maxRelay),
-			i.rss, v.judge("idle RSS, MB", i.rss, maxRSS),
+			i.rss, v.judge("idle RSS, MB", i.rss, maxRSS), i.own,
 			i.wakeups, v.judge("wake-ups", float64(i.wakeups), maxWakeups))
 	}
 	fmt.Fprintf(t, "\nbinary, MB\t%.1f %s\n", r.binary, v.judge("binary, MB", r.binary, maxBinary))
@@ -65,7 +65,7 @@ func (r results) printInits(t io.Writer, v *verdict) {
 
 // printNode prints a node's registrations and ways down.
 func (r results) printNode(t io.Writer, v *verdict) {
-	if len(r.inits) == 0 {
+	if len(r.inits) == 0 || len(r.slurms) == 0 {
 		return
 	}
 	fmt.Fprint(t, "\nstart to IDLE, ms\tslurmd -D\tslurmd --systemd\tslurmlet\tto -D\tto --systemd\n")
@@ -87,6 +87,9 @@ func (r results) printNode(t io.Writer, v *verdict) {
 }
 
 func (r results) printEdits(t io.Writer, v *verdict) {
+	if len(r.slurms) == 0 {
+		return
+	}
 	fmt.Fprintf(t, "\nan edit to the last of %d nodes, ms\tscontrol reconfigure\tslurmlet\tits debounce\twithout it, to scontrol\n", editNodes)
 	for _, s := range r.slurms {
 		for _, e := range []struct {

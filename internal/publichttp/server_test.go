@@ -416,3 +416,8 @@ func TestHeadWaits(t *testing.T) {
 	require.NoError(t, err)
 	require.True(t, strings.HasSuffix(string(head), "\r\n\r\n"), "%s", head)
 }
+
+// TestOneConnection: a stranger cannot add subflows of MPTCP to a connection.
+func TestOneConnection(t *testing.T) {
+	require.False(t, listening().MultipathTCP())
+}

@@ -12,6 +12,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -112,13 +113,13 @@ func (s Scontrol) DeleteNodes(ctx context.Context, names string) (kept string, e
 	if err == nil || errors.Is(err, ErrUnreachable) {
 		return "", err
 	}
-	if said := keptNodes.FindStringSubmatch(err.Error()); said != nil {
+	if said := keptNodes().FindStringSubmatch(err.Error()); said != nil {
 		kept = said[1]
 	}
 	return kept, err
 }
 
-var keptNodes = regexp.MustCompile(`failed to delete nodes ([^\s;]+)`)
+var keptNodes = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`failed to delete nodes ([^\s;]+)`) })
 
 // CreateNodes runs "scontrol create nodename=".
 func (s Scontrol) CreateNodes(ctx context.Context, names string, parameters []string) error {
