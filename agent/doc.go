@@ -758,6 +758,7 @@
 //	slurmlet_stopping_deadline_timestamp_seconds       When the agent exits at the latest
 //	slurmlet_stopping_jobs_deadline_timestamp_seconds  When jobs that still run are requeued or fail (slurmd)
 //	slurmlet_stopping_jobs                             Jobs that the end waits for (slurmd)
+//	slurmlet_stopping_unanswered                       1 while slurmctld does not answer: if it goes on, the node record or jobs will be left
 //	slurmlet_stopping_left                             1 if something could not be done in time, and the node record or jobs may be left
 //
 // slurmctld:

@@ -102,6 +102,7 @@ var ofStopping = []metric[StoppingStatus]{
 		return moment(*s.JobsUntil)
 	}},
 	{"stopping_jobs", "", "Jobs that the end waits for (slurmd)", func(s *StoppingStatus) []sample { return amount(len(s.Jobs)) }},
+	{"stopping_unanswered", "", "1 while slurmctld does not answer: if it goes on, the node record or jobs will be left", func(s *StoppingStatus) []sample { return whether(s.Unanswered) }},
 	{"stopping_left", "", "1 if something could not be done in time, and the node record or jobs may be left", func(s *StoppingStatus) []sample { return whether(s.Left != "") }},
 }
 

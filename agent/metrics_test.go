@@ -86,7 +86,7 @@ var statuses = map[string]Status{
 			Cgroup: &delegation{Mode: CgroupPrefer, Error: "a secret", Delegation: cgroup.Delegation{Steps: "x", Missing: []cgroup.Missing{{Controller: "memory"}}}},
 			Steps:  &StepsStatus{},
 		},
-		Stopping: &StoppingStatus{Since: noon, JobsUntil: &later, Until: later.Add(time.Minute), Jobs: []JobStatus{{ID: "1", User: "a secret"}, {ID: "2"}}, Left: "a secret"},
+		Stopping: &StoppingStatus{Since: noon, JobsUntil: &later, Until: later.Add(time.Minute), Jobs: []JobStatus{{ID: "1", User: "a secret"}, {ID: "2"}}, Left: "a secret", Unanswered: true},
 	},
 	"login": {
 		Role: Login, State: lifecycle.Ready, Since: noon, Version: "v1", Started: true, Main: &MainStatus{PID: 7, Since: noon},

@@ -21,8 +21,9 @@ type StoppingStatus struct {
 	By string `json:"by,omitempty"`
 	// Jobs are those of the node when slurmctld was asked last.
 	Jobs []JobStatus `json:"jobs,omitempty"`
-	// Left is what could not be done.
-	Left string `json:"left,omitempty"`
+	// Left is what could not be done. Unanswered says that slurmctld did not answer the last question.
+	Left       string `json:"left,omitempty"`
+	Unanswered bool   `json:"unanswered,omitempty"`
 }
 
 // JobStatus is a job that is waited for. End is that of its time limit.
@@ -40,7 +41,7 @@ func (a *Agent) stopping(next lifecycle.State) *StoppingStatus {
 	if a.stopped.IsZero() {
 		a.stopped = cmp.Or(next.StoppedAt, time.Now()) // a daemon has ended without SIGTERM
 	}
-	s := &StoppingStatus{Since: a.stopped, Until: a.stopped.Add(next.Deadlines.Exit), By: next.HastenedBy, Left: next.Left}
+	s := &StoppingStatus{Since: a.stopped, Until: a.stopped.Add(next.Deadlines.Exit), By: next.HastenedBy, Left: next.Left, Unanswered: next.Unanswered}
 	if next.Registers {
 		until := a.stopped.Add(next.Deadlines.Requeue)
 		s.JobsUntil = &until

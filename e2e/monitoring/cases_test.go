@@ -142,6 +142,9 @@ var cases = []instance{
 	{"SlurmStopStuck", "a process does not end", 20 * minute, 1, []string{`slurmlet_stopping_deadline_timestamp_seconds{pod="n0"} 600x30`}, false},
 	{"SlurmStopStuck", "a pod has time", 20 * minute, 0, []string{`slurmlet_stopping_deadline_timestamp_seconds{pod="n0"} 20000x30`}, false},
 
+	{"SlurmStopIncomplete", "slurmctld did not answer to the end", 15 * minute, 1, []string{`slurmlet_stopping_left{pod="n0"} 0x3 stale`, `slurmlet_stopping_unanswered{pod="n0"} 0 1x2 stale`}, false},
+	{"SlurmStopIncomplete", "slurmctld does not answer, and the pod has time", 15 * minute, 0, []string{`slurmlet_stopping_left{pod="n0"} 0x30`, `slurmlet_stopping_unanswered{pod="n0"} 1x30`}, false},
+	{"SlurmStopIncomplete", "slurmctld was slow", 15 * minute, 0, []string{`slurmlet_stopping_left{pod="n0"} 0x3 stale`, `slurmlet_stopping_unanswered{pod="n0"} 1x2 0 stale`}, false},
 	{"SlurmStopIncomplete", "slurmctld was away", 15 * minute, 1, []string{`slurmlet_stopping_left{pod="n0"} 0x3 1 stale`}, false},
 	{"SlurmStopIncomplete", "the record is deleted", 15 * minute, 0, []string{`slurmlet_stopping_left{pod="n0"} 0x3 stale`}, false},
 	{"SlurmStopIncomplete", "it was an hour ago", 75 * minute, 0, []string{`slurmlet_stopping_left{pod="n0"} 0x3 1 stale`}, false},

@@ -37,6 +37,26 @@ func TestLonely(t *testing.T) {
 	}
 }
 
+// TestUnanswered: a pod that ends says whether slurmctld answers, before its time is over.
+func TestUnanswered(t *testing.T) {
+	asks := isTerminated()
+	for _, c := range []struct {
+		why        string
+		state      State
+		event      Event
+		unanswered bool
+	}{
+		{"SIGTERM came just now", asks, TimerFired{}, false},
+		{"no answer", asks, Answered{Err: slurm.ErrUnreachable}, true},
+		{"an answer after none", func() State { l, _ := play(asks, Answered{Err: slurm.ErrUnreachable}, TimerFired{}); return l }(), Answered{Node: record()}, false},
+		{"a drain without an answer", func() State { l, _ := play(asks, Answered{Node: record(busy)}); return l }(), Done{Err: slurm.ErrUnreachable}, true},
+		{"a drain that is refused", func() State { l, _ := play(asks, Answered{Node: record(busy)}); return l }(), Done{Err: errors.New("invalid")}, false},
+	} {
+		l, _ := play(c.state, c.event)
+		require.Equal(t, c.unanswered, l.Unanswered, c.why)
+	}
+}
+
 // TestLonelyWithoutAService: a question may take all the time that it has, as
 // one to a name does that DNS does not know any more.
 func TestLonelyWithoutAService(t *testing.T) {

@@ -116,11 +116,13 @@ type State struct {
 	passed       [toStop + 1]bool
 	stage, acted Stage
 	refusals     int
-	// Jobs are those of the node when slurmctld was asked last, left is what could
-	// not be done before the end.
-	Jobs []slurm.Job
-	Left string
-	Code int
+	// Jobs are those of the node when slurmctld was asked last, Left is what could
+	// not be done before the end. Unanswered: slurmctld did not answer the last
+	// question of the way down.
+	Jobs       []slurm.Job
+	Left       string
+	Unanswered bool
+	Code       int
 }
 
 // New is the state before the first event.

@@ -1,11 +1,13 @@
 package lifecycle
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
 	"github.com/slurmlet/slurmlet/internal/backoff"
 	"github.com/slurmlet/slurmlet/internal/exitcode"
+	"github.com/slurmlet/slurmlet/internal/slurm"
 )
 
 // whileStopping takes an event after SIGTERM. The configuration is not changed any more.
@@ -49,6 +51,7 @@ func (l State) answerStopping(e Answered) (State, []Action) {
 		return l, nil
 	}
 	l = l.note(e)
+	l.Unanswered = e.Err != nil
 	switch l.Activity {
 	case Reaching:
 		return l.reached(e)
@@ -66,6 +69,7 @@ func (l State) doneStopping(e Done) (State, []Action) {
 	case l.Activity == StartingSackd:
 		return l.sackdStarted(e)
 	}
+	l.Unanswered = errors.Is(e.Err, slurm.ErrUnreachable)
 	return l.changeDone(e)
 }
 
