@@ -202,7 +202,7 @@ type Scheduler struct {
 	Backfill    BackfillScheduler
 	// RPCs are counts by the type of message.
 	RPCs []RPC
-	// PendingRPCs wait for their turn in slurmctld.
+	// PendingRPCs are messages to nodes, which wait in slurmctld for their turn.
 	PendingRPCs []RPC
 }
 

@@ -73,7 +73,7 @@ var ofView = []family[clusterview.View]{
 	{"rpc_seconds_total", "type", "How long slurmctld has worked on requests by the type of message, since sdiag was reset", func(v *clusterview.View, add func(float64, ...string)) {
 		ofRPCs(v, func(r clusterview.RPC) { add(r.Sum.Seconds(), r.Name) })
 	}},
-	{"rpcs_pending", "", "Requests that wait for their turn in slurmctld", func(v *clusterview.View, add func(float64, ...string)) {
+	{"rpcs_pending", "", "Messages to nodes that wait in slurmctld for their turn (sdiag: pending RPCs)", func(v *clusterview.View, add func(float64, ...string)) {
 		if v.Scheduler == nil {
 			return
 		}
