@@ -295,6 +295,19 @@ func TestBrowser(t *testing.T) {
 		p.visit("http://" + s.address + "/?state=RUNNING&user=alice#jobs")
 		p.until("document.querySelectorAll('.jobs tbody tr').length > 0 && [...document.querySelectorAll('.jobs tbody tr td:nth-child(3)')].every((td) => td.textContent === 'alice')", "true")
 	})
+	t.Run("a reader without a script sees a drain and a job when the page loads again", func(t *testing.T) {
+		s := open(t, sample(12, 40))
+		v := desk
+		v.noScript = true
+		p := b.open(t, v)
+		p.visit("http://" + s.address + "/signin")
+		p.until("document.body.textContent", "cpu-0003")
+		next := sample(12, 40)
+		drain(next.View)
+		s.tell(next, nil)
+		p.until("document.body.textContent", "fan <b>is</b> loud")
+		p.until("document.body.textContent", "<script>alert(1)</script>")
+	})
 	t.Run("contrast", func(t *testing.T) {
 		s := open(t, sample(12, 40))
 		for _, dark := range []bool{false, true} {
