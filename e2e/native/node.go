@@ -1,6 +1,7 @@
 package native
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net"
@@ -16,12 +17,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Node is a small pod: slurmlet slurmd as PID 1 of its own PID, mount, network
-// and UTS namespaces, with its own /run, which holds slurmd's spool directory.
-// The rest of the root file system is the cluster's.
+// Node is a small pod: slurmlet as PID 1 of its own PID, mount, network and UTS
+// namespaces, with its own /run, which holds slurmd's spool directory. The rest of
+// the root file system is the cluster's.
 type Node struct {
 	Name string
 	IP   net.IP
+	// Role is the agent's; empty: slurmd.
+	Role string
 	// Ready is closed when the agent says so, Waiting when it waits for the node's
 	// jobs after SIGTERM, Exited when it has ended.
 	Ready, Waiting, Exited chan struct{}
@@ -57,14 +60,14 @@ if [ -e /etc/hosts.pod ]; then
 	mount --bind /run/hosts /etc/hosts
 fi
 if [ -n "$1" ]; then
-	exec unshare --cgroup sh -ec 'mount -t cgroup2 cgroup2 /sys/fs/cgroup; exec chrt --other 0 slurmlet slurmd'
+	exec unshare --cgroup sh -ec 'mount -t cgroup2 cgroup2 /sys/fs/cgroup; exec chrt --other 0 slurmlet "$0"' "$2"
 fi
-exec chrt --other 0 slurmlet slurmd`
+exec chrt --other 0 slurmlet "$2"`
 
 // Start starts a node of one CPU and 300 MiB for jobs; the kernel does not hold
 // it to them.
 func (c *Cluster) Start(n *Node, environ ...string) error {
-	n.cmd = c.Command("/bin/sh", "-c", furnish, n.Name, n.Cgroup)
+	n.cmd = c.Command("/bin/sh", "-c", furnish, n.Name, n.Cgroup, cmp.Or(n.Role, "slurmd"))
 	n.cmd.Env = append(n.cmd.Env, append([]string{
 		"SLURMLET_CONTROLLER=" + Host, "SLURMLET_CPU_LIMIT=1000", "SLURMLET_MEMORY_LIMIT=364Mi", "SLURMLET_SPOOL_DIR=/run/spool",
 		"SLURMLET_LOG_LEVEL=debug", // Waiting is told on debug only
