@@ -147,9 +147,10 @@ steps: build ## 100,000 job steps on one node, and what its agent keeps of them 
 oracle: ## what slurmlet check says beside what real Slurm does: all cases, and MUTATIONS=1000 (ARGS='-seed 1 -run name')
 	$(GO) run ./e2e/oracle -mutations $(MUTATIONS) $(ARGS)
 
-bench: build ## figures side by side with tini, supervisord and bare slurmd
+bench: build ## figures side by side with tini, supervisord and bare slurmd; what scrapers, 10,000 nodes and 10,000 jobs cost slurmctld
 	$(GO) test -run '^$$' -bench . -benchmem ./agent/... ./cgroup/... ./internal/... ./slurmconf/...
 	$(GO) run ./e2e/bench
+	set -o pipefail; $(GO) test -tags e2e -count=1 -v -run 'TestCluster|TestCost' ./e2e/cluster -cost | grep -E '^(ok|FAIL|--- FAIL)|^ +--- |scrapers,|slurmctld +[0-9]'
 	$(SANDBOX) install
 	set -o pipefail; $(GO) test -tags e2e -count=1 -parallel 1 -v -run 'TestLimits/.*/a_pod_resized_in_place' ./e2e | grep -E '^ +--- .*/a_pod|resized to|FAIL'
 
@@ -213,7 +214,7 @@ release-test: $(RELEASED) ## a release of HEAD, pushed to a real registry here, 
 
 web: ## the status page in Debian's chromium, with screenshots in bin/web
 	@command -v chromium >/dev/null || apt-get install -y -q --no-install-recommends chromium fonts-dejavu-core
-	$(GO) test -tags e2e -count=1 -timeout 20m -v -run TestBrowser ./internal/webpage
+	$(GO) test -tags e2e -count=1 -timeout 20m -v -run 'TestBrowser|TestScreenReader' ./internal/webpage
 
 hooks: $(ACTIONLINT) ## the GitHub Action, the pre-commit hook and the workflows, as far as they go without GitHub
 	ACTIONLINT=$(ACTIONLINT) $(GO) test -tags e2e -count=1 -v ./e2e/hooks

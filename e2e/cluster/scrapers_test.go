@@ -45,13 +45,19 @@ func (w *world) scrapers() error {
 }
 
 func (w *world) scrapedBy(c crowd) error {
-	before, err := w.RPCs()
-	if err != nil {
+	pids, err := processes("slurmctld")
+	if err != nil || len(pids) != 1 {
+		return fmt.Errorf("there are %d slurmctlds: %w", len(pids), err)
+	}
+	used, err := cpuOf(pids[0])
+	before, rpcErr := w.RPCs()
+	if err := errors.Join(err, rpcErr); err != nil {
 		return err
 	}
 	slowest, answered, err := w.scrape(c)
 	after, rpcErr := w.RPCs()
-	if err := errors.Join(err, rpcErr); err != nil {
+	now, cpuErr := cpuOf(pids[0])
+	if err := errors.Join(err, rpcErr, cpuErr); err != nil {
 		return err
 	}
 	after["REQUEST_STATS_INFO"]-- // the test's own
@@ -66,8 +72,8 @@ func (w *world) scrapedBy(c crowd) error {
 			return fmt.Errorf("%d scrapers: slurmctld had %d times %s in %v, not at most %d", c.scrapers, n, name, scraped, most*each)
 		}
 	}
-	fmt.Printf("%2d scrapers, %5d scrapes a second: %4d requests a minute at slurmctld, with an interval of %v; scontrol ping took %v at most\n",
-		c.scrapers, answered/int(scraped/time.Second), asked*int(time.Minute/scraped), interval, slowest.Round(time.Millisecond))
+	fmt.Printf("%2d scrapers, %6.1f scrapes a second: %4d requests a minute at slurmctld, with an interval of %v; slurmctld used %v of CPU in %v, and scontrol ping took %v at most\n",
+		c.scrapers, float64(answered)/scraped.Seconds(), int(float64(asked)*float64(time.Minute)/float64(scraped)), interval, now-used, scraped, slowest.Round(time.Millisecond))
 	if c.scrapers > 0 && answered == 0 {
 		return errors.New("nobody was answered")
 	}
@@ -82,7 +88,7 @@ func (w *world) scrape(c crowd) (slowest time.Duration, answered int, err error)
 	end := time.Now().Add(scraped)
 	for range c.scrapers {
 		all.Go(func() {
-			client := &http.Client{Timeout: limit, Transport: &http.Transport{}} // a connection of its own
+			client := &http.Client{Timeout: limit, Transport: &http.Transport{DisableCompression: true}} // a connection of its own
 			defer client.CloseIdleConnections()
 			for time.Now().Before(end) {
 				if err := scrapeOnce(client); err != nil {
@@ -112,8 +118,14 @@ func (w *world) scrape(c crowd) (slowest time.Duration, answered int, err error)
 	return slowest, int(count.Load()), errors.Join(slices.Compact(told)...)
 }
 
+// scrapeOnce asks as Prometheus does, and leaves the answer packed.
 func scrapeOnce(client *http.Client) error {
-	answer, err := client.Get("http://" + net.JoinHostPort(native.Address, "8817") + "/metrics") //nolint:noctx // the client has a timeout
+	ask, err := http.NewRequest(http.MethodGet, "http://"+net.JoinHostPort(native.Address, "8817")+"/metrics", http.NoBody) //nolint:noctx // the client has a timeout
+	if err != nil {
+		return err
+	}
+	ask.Header.Set("Accept-Encoding", "gzip")
+	answer, err := client.Do(ask)
 	if err != nil {
 		return err
 	}
