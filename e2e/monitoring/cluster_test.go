@@ -18,10 +18,12 @@ import (
 const slurmConf = `SlurmctldParameters=enable_configless
 MaxNodeCount=16
 Licenses=solver:2
+SchedulerParameters=default_queue_depth=1000,batch_sched_delay=0,requeue_delay=5,requeue_on_resume_failure
 ResumeTimeout=5
 NodeSet=cpu Feature=cpu
 PartitionName=cpu Nodes=cpu State=UP
 PartitionName=night Nodes=ALL State=DOWN
+PartitionName=crowd Nodes=ALL OverSubscribe=FORCE:1000 PriorityTier=2
 PartitionName=short Nodes=ALL MaxTime=1 State=UP
 `
 
@@ -39,20 +41,25 @@ type cluster struct {
 	*native.Cluster
 	volume *native.Volume
 	files  map[string][]byte
-	lock   sync.Mutex
-	log    []string
+	// seen waits until Prometheus has scraped a slurmctld's agent that began after some time.
+	seen func(time.Time) error
+	lock sync.Mutex
+	log  []string
 }
 
-// The node that somebody drains, the one that Slurm would drain, and the one whose pod is deleted
-// under a job.
+// The node that somebody drains, the one that Slurm would drain, the one whose pod is deleted under a job, the one that
+// hundreds of jobs want, the one whose pod has a Secret of its own, and the login pod. The last two begin late.
 const (
 	drained = 1
 	faulty  = 2
 	deleted = 3
+	crowded = 4
+	odd     = 5
+	login   = 6
 )
 
 func newCluster(s settings) (*cluster, error) {
-	made, err := native.NewCluster(native.Options{Lower: s.Root, Slurmlet: s.Slurmlet, Nodes: 4, SlurmConf: slurmConf})
+	made, err := native.NewCluster(native.Options{Lower: s.Root, Slurmlet: s.Slurmlet, Nodes: 7, SlurmConf: slurmConf})
 	if err != nil {
 		return nil, err
 	}
@@ -70,7 +77,11 @@ func newCluster(s settings) (*cluster, error) {
 	if c.volume, err = c.NewVolume("/run/volume", c.files); err != nil {
 		return nil, err
 	}
-	return c, c.ControlBySlurmlet("/run/volume", c.hear, "SLURMLET_PREFLIGHT=parse", "SLURMLET_CLUSTER_INTERVAL=1s", "SLURMLET_METRICS_USERS=10", "SLURMLET_ELASTIC_SETS=/etc/sets")
+	return c, nil
+}
+
+func (c *cluster) control() error {
+	return c.ControlBySlurmlet("/run/volume", c.hear, "SLURMLET_PREFLIGHT=parse", "SLURMLET_CLUSTER_INTERVAL=1s", "SLURMLET_METRICS_USERS=10", "SLURMLET_ELASTIC_SETS=/etc/sets")
 }
 
 // writeElasticSets makes slurmctld know lost-0, too: else it looks for the name for seconds, and answers nobody.
@@ -94,14 +105,18 @@ func (c *cluster) hear(line string) {
 	c.log = append(c.log, line)
 }
 
-// start has all nodes Ready.
+// start has nodes Ready.
 func (c *cluster) start() error {
-	for _, n := range c.Nodes {
-		if err := c.Start(n, "SLURMLET_GRACE_PERIOD=10m"); err != nil {
+	for i, n := range c.Nodes[:odd] {
+		environ := []string{"SLURMLET_GRACE_PERIOD=10m"}
+		if i == crowded {
+			environ = append(environ, "SLURMLET_PODINFO_DIR=/srv/none", "SLURMLET_MEMORY_LIMIT=1Gi")
+		}
+		if err := c.Start(n, environ...); err != nil {
 			return err
 		}
 	}
-	for _, n := range c.Nodes {
+	for _, n := range c.Nodes[:odd] {
 		if err := n.AwaitReady(time.Minute); err != nil {
 			return err
 		}
@@ -112,7 +127,7 @@ func (c *cluster) start() error {
 // populate: jobs that run and wait, a node that is drained, a reservation.
 func (c *cluster) populate() error {
 	for _, args := range [][]string{
-		sbatch("--nodelist="+c.Nodes[0].Name, "--licenses=solver:2"),
+		sbatch("--nodelist="+c.Nodes[0].Name, "--licenses=solver:2", "--no-requeue"),
 		sbatch("--nodelist=" + c.Nodes[deleted].Name),
 		sbatch("--licenses=solver:1"),
 		sbatch("--hold"),
@@ -141,7 +156,7 @@ func sbatch(options ...string) []string {
 	return append([]string{"/usr/bin/sbatch", "--mem=10", "--output=/dev/null", "--wrap=sleep 1000"}, options...)
 }
 
-// edit puts a line before slurm.conf, and waits until the agent says what became of it.
+// edit puts a line before slurm.conf, and waits until the agent says what became of it. Nodes may take half a minute.
 func (c *cluster) edit(line, outcome string) error {
 	c.lock.Lock()
 	before := len(c.log)
@@ -151,21 +166,24 @@ func (c *cluster) edit(line, outcome string) error {
 	if _, err := c.volume.Swap(files); err != nil {
 		return err
 	}
-	return native.Within(native.Limit, "the agent does not say: "+outcome, func() bool {
+	return native.Within(time.Minute, "the agent does not say: "+outcome, func() bool {
 		c.lock.Lock()
 		defer c.lock.Unlock()
 		return strings.Contains(strings.Join(c.log[before:], "\n"), outcome)
 	})
 }
 
-// disturb: an edit that is taken and one that is refused, and a deleted pod that waits for its job.
-func (c *cluster) disturb() error {
-	err := c.edit("MailDomain=second", "the configuration is live")
-	if err == nil {
-		err = c.edit("KilWait=5", "the configuration is refused")
+// edits: one that is taken, and one that is refused. No job waits for a node meanwhile: slurmctld 24.11.5 may hang
+// if it is to reconfigure just as PrologSlurmctld begins (slurmscriptd_flush).
+func (c *cluster) edits() error {
+	if err := c.edit("MailDomain=second", "the configuration is live"); err != nil {
+		return err
 	}
-	return errors.Join(err, c.Nodes[deleted].Terminate())
+	return c.edit("KilWait=5", "the configuration is refused")
 }
+
+// deletePod: the pod waits for its job.
+func (c *cluster) deletePod() error { return c.Nodes[deleted].Terminate() }
 
 // demand is how Slurm's commands say that the partition cpu stands, of which all nodes are.
 func (c *cluster) demand() (d demand, err error) {
@@ -206,7 +224,7 @@ func inside(s settings) error {
 	if err != nil {
 		return err
 	}
-	for _, act := range []func() error{c.start, c.populate, c.disturb, p.answersAll, p.alertsAreRight, p.autoscales} {
+	for _, act := range []func() error{p.missesAll, p.serveRecorded, c.control, c.start, c.edits, c.populate, c.deletePod, p.answersAll, p.alertsAreRight, p.autoscales, p.fireAll} {
 		if err = act(); err != nil {
 			break
 		}

@@ -19,10 +19,12 @@ import (
 // settings are what those inside the namespaces are told by those outside.
 type settings struct {
 	Version, Root, Slurmlet string
-	// Prometheus is the program, Rules the file of alerts.
-	Prometheus, Rules string
-	Dashboards        map[string]dashboardFile
-	Alerts            []rule
+	// Full: what takes minutes happens too.
+	Full bool
+	// Prometheus is the program.
+	Prometheus string
+	Rules      ruleFile
+	Dashboards map[string]dashboardFile
 	// Foreign are queries of others: dashboards and autoscalers.
 	Foreign []query
 	// Triggers are those of the chart's examples.
@@ -45,7 +47,7 @@ func TestPrometheus(t *testing.T) {
 	require.NoError(t, err)
 	s := settings{
 		Slurmlet: slurmlet, Prometheus: filepath.Join(program, "prometheus"),
-		Rules: absolute(t, filepath.Join(chart, "alerts.yaml")), Dashboards: dashboardFiles(t), Alerts: alerts(t), Foreign: slices.Concat(foreign(t), triggers(t)),
+		Rules: alertFile(t), Dashboards: dashboardFiles(t), Foreign: slices.Concat(foreign(t), triggers(t)),
 	}
 	for _, path := range autoscaled(t) {
 		s.Triggers = append(s.Triggers, triggersOf(t, path)...)
@@ -57,8 +59,10 @@ func TestPrometheus(t *testing.T) {
 			s.Recorded = append(s.Recorded, absolute(t, path))
 		}
 	}
-	versions := parts.Versions()
-	if os.Getenv("SLURMLET_E2E_FULL") == "" {
+	versions, limit := parts.Versions(), 3*time.Minute
+	if s.Full = os.Getenv("SLURMLET_E2E_FULL") != ""; s.Full {
+		limit = 10 * time.Minute
+	} else {
 		versions = versions[len(versions)-1:]
 	}
 	for _, version := range versions {
@@ -67,7 +71,7 @@ func TestPrometheus(t *testing.T) {
 			require.NoError(t, err)
 			s := s
 			s.Version, s.Root = version, root
-			ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+			ctx, cancel := context.WithTimeout(t.Context(), limit)
 			defer cancel()
 			require.NoError(t, native.Enter(ctx, s), "the cluster's own words are above")
 		})

@@ -132,12 +132,16 @@ func (f ruleFile) rules() (all []rule) {
 
 func alerts(t *testing.T) []rule {
 	t.Helper()
+	return alertFile(t).rules()
+}
+
+func alertFile(t *testing.T) (f ruleFile) {
+	t.Helper()
 	text, err := os.ReadFile(filepath.Join(chart, "alerts.yaml"))
 	require.NoError(t, err)
-	var f ruleFile
 	require.NoError(t, yaml.Unmarshal(text, &f))
 	require.NotEmpty(t, f.rules())
-	return f.rules()
+	return f
 }
 
 // selector is a metric with its matchers, as they stand in a query.

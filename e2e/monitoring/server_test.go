@@ -3,7 +3,10 @@
 package monitoring
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -15,6 +18,8 @@ import (
 	"strings"
 	"time"
 
+	"go.yaml.in/yaml/v3"
+
 	"github.com/slurmlet/slurmlet/e2e/native"
 	"github.com/slurmlet/slurmlet/e2e/prometheus"
 )
@@ -24,6 +29,8 @@ type server struct {
 	settings
 	prometheus.Server
 	cluster *cluster
+	dir     string
+	began   time.Time
 }
 
 const (
@@ -38,13 +45,17 @@ func startPrometheus(s settings, c *cluster) (*server, error) {
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		return nil, err
 	}
-	targets := []any{target(real, "slurm-slurmctld-0", "slurmctld", "", native.Address)}
-	for _, n := range c.Nodes {
-		targets = append(targets, target(real, n.Name, "slurmd", "cpu", n.IP.String()))
+	p := &server{settings: s, cluster: c, dir: dir, began: time.Now()}
+	if err := p.discover(c.Nodes[:odd]...); err != nil {
+		return nil, err
 	}
+	found := []any{map[string]any{"files": []string{p.targets()}}}
 	jobs := []any{
-		map[string]any{"job_name": "agents", "static_configs": targets},
-		map[string]any{"job_name": "slurm-exporter", "metrics_path": "/metrics/slurm-exporter", "static_configs": targets[:1], "relabel_configs": []any{map[string]any{"regex": "slurmlet_dev_cluster", "action": "labeldrop"}}},
+		map[string]any{"job_name": "agents", "file_sd_configs": found},
+		map[string]any{"job_name": "slurm-exporter", "metrics_path": "/metrics/slurm-exporter", "file_sd_configs": found, "relabel_configs": []any{
+			map[string]any{"source_labels": []string{"slurmlet_dev_role"}, "regex": "slurmctld", "action": "keep"},
+			map[string]any{"regex": "slurmlet_dev_cluster", "action": "labeldrop"},
+		}},
 	}
 	for i, path := range s.Recorded {
 		name := strings.TrimSuffix(filepath.Base(path), ".prom")
@@ -56,16 +67,54 @@ func startPrometheus(s settings, c *cluster) (*server, error) {
 		one["targets"] = []string{recordedAt}
 		jobs = append(jobs, map[string]any{"job_name": fmt.Sprintf("recorded-%d", i), "metrics_path": fmt.Sprintf("/%d", i), "static_configs": []any{one}})
 	}
-	if err := serveRecorded(s.Recorded); err != nil {
+	rules := filepath.Join(dir, "rules.yaml")
+	text, err := yaml.Marshal(s.Rules.soon().written())
+	if err := errors.Join(err, os.WriteFile(rules, text, 0o600)); err != nil {
 		return nil, err
 	}
 	// It ends with the namespace.
-	p, _, err := prometheus.Start(context.Background(), s.Prometheus, dir, map[string]any{
+	c.seen = p.sees
+	p.Server, _, err = prometheus.Start(context.Background(), s.Prometheus, dir, map[string]any{
 		"global":         map[string]any{"scrape_interval": "1s", "evaluation_interval": "1s"},
-		"rule_files":     []string{s.Rules},
+		"rule_files":     []string{rules},
 		"scrape_configs": jobs,
 	})
-	return &server{s, p, c}, err
+	return p, err
+}
+
+func (p *server) targets() string { return filepath.Join(p.dir, "targets.json") }
+
+// discover tells Prometheus of slurmctld's pod and of others.
+func (p *server) discover(nodes ...*native.Node) error {
+	all := []any{target(real, "slurm-slurmctld-0", "slurmctld", "", native.Address)}
+	for _, n := range nodes {
+		set := "cpu"
+		if n.Role != "" {
+			set = ""
+		}
+		all = append(all, target(real, n.Name, cmp.Or(n.Role, "slurmd"), set, n.IP.String()))
+	}
+	text, err := json.Marshal(all)
+	if err != nil {
+		return fmt.Errorf("cannot tell Prometheus of the pods: %w", err)
+	}
+	next := filepath.Join(p.dir, "next.json")
+	return errors.Join(os.WriteFile(next, text, 0o600), os.Rename(next, p.targets()))
+}
+
+// soon are the alerts as they are, but that each fires a second after its condition holds. promtool waits
+// for as long as alerts.yaml says (cases_test.go).
+func (f ruleFile) soon() (soon ruleFile) {
+	for _, group := range f.Groups {
+		group.Rules = slices.Clone(group.Rules)
+		for i := range group.Rules {
+			if group.Rules[i].For != "" {
+				group.Rules[i].For = "1s"
+			}
+		}
+		soon.Groups = append(soon.Groups, group)
+	}
+	return soon
 }
 
 // target is an agent with the labels that the PodMonitor gives to its series.
@@ -77,9 +126,9 @@ func target(cluster, pod, role, set, address string) map[string]any {
 	return map[string]any{"targets": []string{net.JoinHostPort(address, "8817")}, "labels": labels}
 }
 
-func serveRecorded(paths []string) error {
+func (p *server) serveRecorded() error {
 	mux := http.NewServeMux()
-	for i, path := range paths {
+	for i, path := range p.Recorded {
 		mux.HandleFunc(fmt.Sprintf("/%d", i), func(w http.ResponseWriter, r *http.Request) { http.ServeFile(w, r, path) })
 	}
 	l, err := net.Listen("tcp", recordedAt)
@@ -88,6 +137,22 @@ func serveRecorded(paths []string) error {
 	}
 	go func() { _ = (&http.Server{Handler: mux}).Serve(l) }() // until the namespace ends
 	return nil
+}
+
+// missesAll: there is no agent yet, so one alert fires, and no other.
+func (p *server) missesAll() error {
+	return native.Within(native.Limit, "SlurmMetricsMissing does not fire", func() bool {
+		fired, err := p.firedSince(p.began)
+		return err == nil && slices.Equal(fired, []string{"SlurmMetricsMissing"})
+	})
+}
+
+// sees waits for the series of a slurmctld's agent that began after some time.
+func (p *server) sees(at time.Time) error {
+	return native.Within(native.Limit, "Prometheus does not see slurmctld's agent", func() bool {
+		ok, err := p.hasData(fmt.Sprintf(`slurmlet_agent_start_time_seconds{slurmlet_dev_role="slurmctld",slurmlet_dev_cluster=%q} > %f`, real, float64(at.UnixMilli())/1000))
+		return err == nil && ok
+	})
 }
 
 // hasData: the query returns something.
@@ -194,7 +259,7 @@ func (p *server) unanswered() (left []query, total, fromRecord int, err error) {
 
 // operands are the series that the alerts compare. An alert itself has no data while all is well.
 func (p *server) operands() (all []query) {
-	for _, r := range p.Alerts {
+	for _, r := range p.Rules.rules() {
 		for _, s := range selectorsOf(r.Expr) {
 			of := real
 			if unseen.MatchString(s.name) {
@@ -270,8 +335,8 @@ func (p *server) alertsAreRight() error {
 	return nil
 }
 
-// caused are the alerts that the cluster's troubles make active: what disturb and populate do, elasticSets, and nodes
-// without cgroups.
+// caused are the alerts that the cluster's troubles make active: what edits, populate and deletePod do, elasticSets,
+// and nodes without cgroups.
 var caused = []string{"SlurmConfigRefused", "SlurmJobsOutlastGracePeriod", "SlurmLimitsNotEnforced", "SlurmNodesDrainedByFault", "SlurmNodesDrainedLong", "SlurmJobsWaitForNodes", "SlurmJobsCannotRun", "SlurmLicensesExhausted", "SlurmNodesDown", "SlurmElasticSetRefused", "SlurmElasticNodesFail"}
 
 // autoscales: each trigger has the value for KEDA that Slurm's commands tell.
