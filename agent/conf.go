@@ -14,7 +14,7 @@ func (a *Agent) openConf() {
 	a.conf, a.life.Good = reconfig.Open(reconfig.Options{
 		Sources: a.Config.ConfSources, ConfigMap: a.Config.ConfigMap, RunDir: a.Config.RunDir, StateDir: a.Config.StateDir, Preflight: a.Config.Preflight,
 		Defaults: a.Config.ConfDefaults, SlurmUser: a.Config.SlurmUser,
-		Elastic: a.elastic.forConf(), ElasticDir: a.Config.ElasticSets,
+		Elastic: a.elastic.forConf(), ElasticDir: a.Config.ElasticSets, Programs: a.waits,
 		Daemon: reconfig.Daemon{Path: a.daemon.path, Env: a.daemon.environ(a), Credential: a.daemon.credential},
 		Table:  a.Table, Client: a.client, Feed: &a.feed, CopyKeys: a.takeKeys, Fatal: a.fatalSince, Log: a.log,
 	})

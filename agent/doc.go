@@ -184,7 +184,7 @@
 //	          them. slurmctld has no jobs in a partition that the set removes.
 //	wait      Until slurmctld has told nodes of their jobs (sdiag's agent count), because the next step would drop that: at most ten
 //	          seconds, forty for keys. After three seconds slurmctld starts no jobs until the next step is over (the reservation
-//	          slurmlet-reconfigure, of one minute).
+//	          slurmlet-reconfigure, of one minute). wait-nodes ends, because slurmctld 24.11 may hang if many run.
 //	swap      slurmctld sees the old set or the new one, and nothing between.
 //	reconfigure  (scontrol reconfigure) A new process has taken over and answers, within two minutes.
 //	confirm   Most of the nodes that answer have reconfigured (slurmd_start_time).
@@ -612,7 +612,7 @@
 //	                                when it has heard of that, within 5 s.
 //	wait-nodes                      (PrologSlurmctld) waits until all nodes of a job are up, because slurmctld itself looks for that every 30 s.
 //	                                It ends, too, when the job is not CONFIGURING any more, when slurmctld or the agent does not answer for
-//	                                20 or 30 s, and when four fifths of PrologTimeout, or else of PrologEpilogTimeout, are over, after which
+//	                                20 or 30 s, when slurmctld reconfigures, and when four fifths of PrologTimeout, or else of PrologEpilogTimeout, are over, after which
 //	                                slurmctld would end it and requeue the job. It always succeeds: slurmctld holds a job whose PrologSlurmctld
 //	                                fails.
 //

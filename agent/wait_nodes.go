@@ -27,6 +27,8 @@ type nodeWaits struct {
 	lock  sync.Mutex
 	waits elastic.Waits
 	told  map[int]chan elastic.Outcome
+	// ending is until when no job may wait, and left is when the last one has ended its wait.
+	ending, left time.Time
 	// wake says that something has changed; asking: somebody looks at the nodes.
 	wake   chan struct{}
 	asking bool
@@ -34,6 +36,47 @@ type nodeWaits struct {
 
 func (a *Agent) newNodeWaits(s slurm.Scontrol) *nodeWaits {
 	return &nodeWaits{agent: a, slurm: s, limit: prologLimit{agent: a}, told: map[int]chan elastic.Outcome{}, wake: make(chan struct{}, 1)}
+}
+
+const (
+	// endingTime bounds how long no job may wait, whatever becomes of the reconfigure.
+	endingTime = time.Minute
+	// leavingTime is what a wait-nodes that has its answer needs to end, and slurmctld to hear of that.
+	leavingTime = time.Second
+)
+
+// End ends all waits before a reconfigure. slurmctld then starts the jobs in its own time: it looks every 30 s whether
+// their nodes are up.
+func (n *nodeWaits) End() (over bool) {
+	if n == nil {
+		return true
+	}
+	n.lock.Lock()
+	defer n.lock.Unlock()
+	now := time.Now()
+	n.ending = now.Add(endingTime)
+	if n.waits.Len() > 0 {
+		n.release(n.waits.EndAll(elastic.Reconfigures))
+		n.left = now
+	}
+	return now.Sub(n.left) >= leavingTime
+}
+
+// Allow lets jobs wait again.
+func (n *nodeWaits) Allow() {
+	if n == nil {
+		return
+	}
+	n.lock.Lock()
+	defer n.lock.Unlock()
+	n.ending = time.Time{}
+}
+
+// ends notes that a wait ends now.
+func (n *nodeWaits) ends() {
+	n.lock.Lock()
+	defer n.lock.Unlock()
+	n.left = time.Now()
 }
 
 // stir has the nodes looked at soon, if jobs wait.
@@ -65,6 +108,7 @@ func (n *nodeWaits) rouse() {
 
 // wait returns when the job need not wait for its nodes any more. allocated is when the job had them.
 func (n *nodeWaits) wait(ctx context.Context, job string, nodes hostlist.Set, allocated time.Time) elastic.Outcome {
+	defer n.ends()
 	sets, _ := n.agent.elastic.current()
 	var own hostlist.Set // slurmctld starts no others
 	for _, set := range sets.All {
@@ -76,6 +120,10 @@ func (n *nodeWaits) wait(ctx context.Context, job string, nodes hostlist.Set, al
 	limit := n.limit.get()
 	now := time.Now()
 	n.lock.Lock()
+	if now.Before(n.ending) {
+		n.lock.Unlock()
+		return elastic.Reconfigures
+	}
 	number, outcome := n.waits.Add(elastic.Wait{Job: job, Nodes: own, Allocated: allocated, Until: now.Add(limit)}, now)
 	if outcome != "" {
 		n.lock.Unlock()

@@ -1,13 +1,17 @@
 package agent
 
 import (
+	"slices"
 	"testing"
 	"testing/fstest"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 
+	"github.com/slurmlet/slurmlet/internal/elastic"
 	"github.com/slurmlet/slurmlet/slurmconf"
+	"github.com/slurmlet/slurmlet/slurmconf/hostlist"
 )
 
 // TestLimitOfProlog: slurmctld ends a PrologSlurmctld after PrologTimeout (slurmscriptd.c of 26.05), which is
@@ -29,4 +33,28 @@ func TestLimitOfProlog(t *testing.T) {
 		set, _ := slurmconf.Read(slurmconf.In(files, "/etc"), slurmconf.SlurmConf)
 		assert.Equal(t, want, limitOfProlog(set.Conf(slurmconf.SlurmConf)), conf)
 	}
+}
+
+// TestEndOfWaits: a reconfigure ends those that wait and those that come, until it is over, and for a minute at most.
+func TestEndOfWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := &nodeWaits{told: map[int]chan elastic.Outcome{}}
+		time.Sleep(leavingTime)
+		assert.True(t, n.End(), "no job waits")
+		n.Allow()
+
+		number, _ := n.waits.Add(elastic.Wait{Job: "7", Nodes: hostlist.Of(slices.Values([]string{"a-0"})).Set(), Until: time.Now().Add(time.Hour)}, time.Now())
+		told := make(chan elastic.Outcome, 1)
+		n.told[number] = told
+		assert.False(t, n.End())
+		assert.Equal(t, elastic.Reconfigures, <-told)
+		time.Sleep(leavingTime)
+		assert.True(t, n.End())
+		n.ends() // one that came meanwhile
+		assert.False(t, n.End())
+		assert.True(t, time.Now().Before(n.ending))
+		time.Sleep(endingTime)
+		assert.False(t, time.Now().Before(n.ending), "jobs may wait again, whatever has become of the reconfigure")
+	})
+	assert.True(t, (*nodeWaits)(nil).End(), "there are no programs")
 }

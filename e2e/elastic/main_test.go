@@ -46,6 +46,7 @@ var stories = map[string]story{
 	"restarts": {slurmConf: restartsConf, sets: restartsSets, steps: restartsSteps},
 	"records":  {slurmConf: recordsConf, sets: recordsSets, steps: recordsSteps},
 	"jobs":     {slurmConf: jobsConf, sets: jobsSets, steps: jobsSteps},
+	"burst":    {slurmConf: burstConf, sets: burstSets(`"m"`), steps: burstSteps},
 	"chaos":    {slurmConf: chaosConf, sets: chaosSets, steps: chaosSteps},
 }
 

@@ -31,6 +31,8 @@ const (
 	NotConfiguring Outcome = "it is not CONFIGURING any more"
 	// CannotTell: slurmctld has not answered for long.
 	CannotTell Outcome = "slurmctld does not answer"
+	// Reconfigures: slurmctld reads its configuration anew, and would end PrologSlurmctld.
+	Reconfigures Outcome = "slurmctld reconfigures"
 	// TimeOver: slurmctld would end PrologSlurmctld soon, and requeue the job.
 	TimeOver Outcome = "the time for PrologSlurmctld is over"
 )
@@ -171,6 +173,15 @@ func (w *Waits) Failed(began, ended time.Time) map[int]Outcome {
 		for number := range w.all {
 			over[number] = CannotTell
 		}
+	}
+	return w.end(over)
+}
+
+// EndAll ends all waits.
+func (w *Waits) EndAll(why Outcome) map[int]Outcome {
+	over := map[int]Outcome{}
+	for number := range w.all {
+		over[number] = why
 	}
 	return w.end(over)
 }

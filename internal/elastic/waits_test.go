@@ -110,6 +110,12 @@ func TestWaits(t *testing.T) {
 			w.Stir(at(4))
 			require.Equal(t, at(5), w.Due())
 		}},
+		{"all end", func(t *testing.T, w *Waits, add func(float64, string, string) (int, Outcome)) {
+			first, _ := add(1, "7", "n1")
+			second, _ := add(1, "8", "n[1-2]")
+			require.Equal(t, map[int]Outcome{first: Reconfigures, second: Reconfigures}, w.EndAll(Reconfigures))
+			require.Zero(t, w.Len())
+		}},
 		{"a program that has gone waits no longer", func(t *testing.T, w *Waits, add func(float64, string, string) (int, Outcome)) {
 			number, _ := add(1, "7", "n1")
 			w.Drop(number)

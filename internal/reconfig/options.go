@@ -27,10 +27,12 @@ type Options struct {
 	// Elastic returns the elastic sets, whose files are in ElasticDir. It is nil where there are none.
 	Elastic    func() []ElasticSet
 	ElasticDir string
-	Daemon     Daemon
-	Table      *process.Table
-	Client     slurm.Client
-	Feed       Feed
+	// Programs are those that slurmctld runs for jobs, nil where there are none.
+	Programs Programs
+	Daemon   Daemon
+	Table    *process.Table
+	Client   slurm.Client
+	Feed     Feed
 	// CopyKeys brings the daemon's copy of auth/slurm's keys up to date.
 	CopyKeys func() error
 	// Fatal returns slurmctld's last fatal line since a time, "" for none.
@@ -73,4 +75,12 @@ type Feed interface {
 	Restart(dir string, hosts map[string]bool, within time.Duration)
 	// Hosts are the addresses of the agents that listen now.
 	Hosts() map[string]bool
+}
+
+// Programs are those that slurmctld runs before a job (PrologSlurmctld).
+type Programs interface {
+	// End ends those that run, and the next ones as they come. over: slurmctld has had the time to see that none runs.
+	End() (over bool)
+	// Allow lets them run again.
+	Allow()
 }

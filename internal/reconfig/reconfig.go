@@ -203,6 +203,9 @@ func (r *Reloader) place(set *confset.Set, staged string) error {
 // waits for. A batch job whose launch is among them does not begin: slurmctld counts it as
 // running until slurmd registers much later, and fails it then; or slurmd cannot confirm that
 // it has the launch, and cancels the job. The job is requeued only if it may be.
+//
+// A reconfigure also kills what slurmctld runs before a job, and waits for its end. slurmctld 24.11.5 then hangs for
+// ever, if there are many. So they are ended before it.
 
 const (
 	// holdAfter is how long slurmctld may go on to start jobs. Where it always has
@@ -239,7 +242,7 @@ func (r *Reloader) untilQuiet(ctx context.Context, limit time.Duration, noted bo
 	began, held, silent := time.Now(), false, false
 	for answered, tries := began, 0; ctx.Err() == nil; tries++ {
 		o, err := r.outgoing(ctx)
-		quiet := err == nil && o == slurm.Outgoing{}
+		quiet := err == nil && r.endPrograms() && o == slurm.Outgoing{}
 		if silent && err == nil {
 			answered = time.Now()
 		}
@@ -280,6 +283,8 @@ func limitOfSilence(err error, limit time.Duration) time.Duration {
 	return limit
 }
 
+func (r *Reloader) endPrograms() (over bool) { return r.Programs == nil || r.Programs.End() }
+
 func (r *Reloader) outgoing(ctx context.Context) (slurm.Outgoing, error) {
 	ctx, cancel := context.WithTimeout(ctx, lifecycle.QuestionLimit)
 	defer cancel()
@@ -301,6 +306,9 @@ func (r *Reloader) holdJobs(ctx context.Context) {
 // releaseJobs lets them start again, also when the agent ends. Without an answer they start
 // when the minute is over.
 func (r *Reloader) releaseJobs() {
+	if r.Programs != nil {
+		r.Programs.Allow()
+	}
 	if !r.held.CompareAndSwap(true, false) {
 		return
 	}

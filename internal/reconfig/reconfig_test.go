@@ -26,6 +26,10 @@ type busyController struct {
 	// mute is how long it gives no answer.
 	mute     time.Duration
 	reserved []string
+	// programs is how long its programs take to end once they must, and ended when that began.
+	programs time.Duration
+	ended    time.Time
+	allowed  int
 }
 
 func (b *busyController) Outgoing(context.Context) (slurm.Outgoing, error) {
@@ -37,6 +41,15 @@ func (b *busyController) Outgoing(context.Context) (slurm.Outgoing, error) {
 	}
 	return slurm.Outgoing{Sending: 1}, nil
 }
+
+func (b *busyController) End() (over bool) {
+	if b.ended.IsZero() {
+		b.ended = time.Now()
+	}
+	return time.Since(b.ended) >= b.programs
+}
+
+func (b *busyController) Allow() { b.allowed++ }
 
 func (b *busyController) Reserve(_ context.Context, name string) error {
 	b.reserved = append(b.reserved, "+"+name)
@@ -63,6 +76,8 @@ func TestAwaitLaunches(t *testing.T) {
 		"launches come to an end":         {slurmctld: busyController{busy: 2 * time.Second}, takes: 2 * time.Second},
 		"there are always some: a pause":  {slurmctld: busyController{busy: time.Hour, lingers: time.Second}, takes: 4 * time.Second, reserved: held},
 		"a node does not answer":          {slurmctld: busyController{busy: time.Hour, lingers: time.Hour}, takes: 10 * time.Second, reserved: held, told: 1},
+		"its programs end":                {slurmctld: busyController{programs: 2 * time.Second}, takes: 2 * time.Second},
+		"its programs do not end":         {slurmctld: busyController{programs: time.Hour}, takes: 10 * time.Second, reserved: held, told: 1},
 		"there is no answer for a while":  {slurmctld: busyController{mute: 40 * time.Second, busy: 43 * time.Second}, takes: 43 * time.Second},
 		"there is none at all":            {slurmctld: busyController{mute: time.Hour}, takes: 121300 * time.Millisecond, told: 1},
 		"jobs cannot be kept from coming": {slurmctld: busyController{busy: time.Hour, refuses: errors.New("no")}, takes: 10 * time.Second, reserved: held[:1], told: 2},
@@ -71,7 +86,7 @@ func TestAwaitLaunches(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				c.slurmctld.began = time.Now()
 				told := 0
-				r := &Reloader{Options: Options{Client: &c.slurmctld, Log: func(slog.Level, string, ...slog.Attr) { told++ }}}
+				r := &Reloader{Options: Options{Client: &c.slurmctld, Programs: &c.slurmctld, Log: func(slog.Level, string, ...slog.Attr) { told++ }}}
 				again := 0
 				r.untilQuiet(t.Context(), lifecycle.SendLimit, true, func() bool { again++; return true })
 				assert.Equal(t, c.takes, time.Since(c.slurmctld.began))
@@ -79,6 +94,7 @@ func TestAwaitLaunches(t *testing.T) {
 				r.releaseJobs()
 				assert.Equal(t, c.reserved, c.slurmctld.reserved)
 				assert.Equal(t, c.told, told)
+				assert.Equal(t, 2, c.slurmctld.allowed, "programs may run again")
 				if c.takes > 0 && c.told == 0 {
 					assert.Equal(t, 1, again, "what took time before is done once more")
 				}
