@@ -39,7 +39,7 @@ func TestLimitOfProlog(t *testing.T) {
 func TestEndOfWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := &nodeWaits{told: map[int]chan elastic.Outcome{}}
-		time.Sleep(leavingTime)
+		<-time.After(leavingTime)
 		assert.True(t, n.End(), "no job waits")
 		n.Allow()
 
@@ -48,12 +48,12 @@ func TestEndOfWaits(t *testing.T) {
 		n.told[number] = told
 		assert.False(t, n.End())
 		assert.Equal(t, elastic.Reconfigures, <-told)
-		time.Sleep(leavingTime)
+		<-time.After(leavingTime)
 		assert.True(t, n.End())
 		n.ends() // one that came meanwhile
 		assert.False(t, n.End())
 		assert.True(t, time.Now().Before(n.ending))
-		time.Sleep(endingTime)
+		<-time.After(endingTime)
 		assert.False(t, time.Now().Before(n.ending), "jobs may wait again, whatever has become of the reconfigure")
 	})
 	assert.True(t, (*nodeWaits)(nil).End(), "there are no programs")
