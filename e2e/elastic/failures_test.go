@@ -534,14 +534,23 @@ func (w *world) nothingLeft() error {
 	if err := w.untilPods(); err != nil {
 		return err
 	}
-	nodes, err := w.nodes()
-	if err != nil {
-		return err
-	}
-	for name, n := range nodes {
-		if waits := strings.HasSuffix(name, "-0") && name != "f-0" && n.is("DOWN"); (!off(n) || !n.is("CLOUD")) && !waits { // tried again after a minute
-			return fmt.Errorf("%s is %s: %s", name, strings.Join(n.State, "+"), n.Reason)
+	var nodes map[string]record
+	saw := ""
+	err := w.until("a node does not wait for a job", func() (good bool) {
+		var err error
+		if nodes, err = w.nodes(); err != nil {
+			return false
 		}
+		saw = ""
+		for name, n := range nodes {
+			if waits := strings.HasSuffix(name, "-0") && name != "f-0" && n.is("DOWN"); (!off(n) || !n.is("CLOUD")) && !waits { // tried again after a minute
+				saw = fmt.Sprintf("%s is %s: %s", name, strings.Join(n.State, "+"), n.Reason)
+			}
+		}
+		return saw == ""
+	})
+	if err != nil {
+		return fmt.Errorf("%w: %s", err, saw)
 	}
 	if len(nodes) != 18 {
 		return fmt.Errorf("there are %d records, not 18", len(nodes))

@@ -36,8 +36,8 @@ ResumeRate=0
 SchedulerParameters=sched_interval=5
 `
 	slurmdNodes = 24
-	// short is a grace period in which jobs have 14 s.
-	short = "SLURMLET_GRACE_PERIOD=30s"
+	// short is a grace period in which jobs have some 20 s, and slurmctld's commands time on a loaded machine.
+	short = "SLURMLET_GRACE_PERIOD=45s"
 )
 
 // pool is a cluster whose pods the cases themselves start and end.
