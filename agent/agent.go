@@ -110,6 +110,8 @@ type Agent struct {
 	// stopped is when SIGTERM came; only the owner knows.
 	stopped time.Time
 
+	// relaunches are the jobs whose second launch slurmd has refused.
+	relaunches relaunches
 	// doubted: the owner has been told of trouble, and has not looked yet.
 	doubted atomic.Bool
 	// database is slurmdbd's, nil for other roles.
@@ -347,6 +349,10 @@ func (a *Agent) heard(line process.Line) {
 		if t := a.daemon.troubled; t != nil && t(line.Text) && a.doubted.CompareAndSwap(false, true) {
 			a.post(lifecycle.Troubled{})
 		}
+	}
+	if job := refusedLaunch(line); job != "" && a.daemon.registers {
+		a.relaunches.add(job)
+		a.post(lifecycle.LaunchRefused{})
 	}
 	if line.Level > slog.LevelError {
 		a.lastFatal.Store(&LastError{At: time.Now(), Text: line.Text})

@@ -441,6 +441,8 @@
 //	for as long, or 30 s                 answers. It looks at the socket when a question to slurmctld
 //	                                     takes longer than a second, and once a minute at one of the
 //	                                     kubelet's probes.
+//	slurmd refuses to launch a job that  slurmctld had forgotten the job's start. It holds the job and
+//	runs here already                    drains the node, and the agent lifts both.
 //	slurmctld says NOT_RESPONDING        On the way down, the agent restarts slurmd, once.
 //	SIGKILL does not end slurmd, or it   On the way down, the agent starts a sackd in slurmd's place.
 //	has failed to start three times      scontrol gets its credentials from it. The agent exits with

@@ -102,6 +102,7 @@ func answers(path string) bool {
 // askJobs asks what there is to know about the record on the way down.
 func (a *Agent) askJobs(ctx context.Context, act lifecycle.AskJobs) lifecycle.Event {
 	need := act.Need
+	a.releaseLast(ctx)
 	need.Jobs = false // of a node that may be idle, slurmctld's answer to its deletion tells
 	before := a.stepSockets()
 	e := a.recordAnswer(ctx, act.Number, need)

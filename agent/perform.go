@@ -84,6 +84,9 @@ func (a *Agent) perform(act lifecycle.Action) []lifecycle.Event {
 // change changes the node record or its jobs.
 func (a *Agent) change(ctx context.Context, c lifecycle.Change) error {
 	node := a.Config.NodeName
+	if c.Verb != lifecycle.MendLaunch {
+		a.releaseLast(ctx)
+	}
 	switch c.Verb {
 	case lifecycle.DeleteAgain:
 		return a.client.DeleteNode(ctx, node)
@@ -92,7 +95,7 @@ func (a *Agent) change(ctx context.Context, c lifecycle.Change) error {
 	case lifecycle.DrainNode:
 		return a.asker.Change(ctx, merge.Change{Verb: merge.Drain, Node: node, Reason: c.Reason}, func(ctx context.Context) error { return a.client.DrainNode(ctx, node, c.Reason) })
 	case lifecycle.ResumeNode:
-		return a.asker.Change(ctx, merge.Change{Verb: merge.Resume, Node: node}, func(ctx context.Context) error { return a.client.ResumeNode(ctx, node) })
+		return a.resumeNode(ctx)
 	case lifecycle.FailNode:
 		return a.asker.Change(ctx, merge.Change{Verb: merge.Fail, Node: node, Reason: c.Reason}, func(ctx context.Context) error { return a.client.FailNode(ctx, node, c.Reason) })
 	case lifecycle.PowerDownNode:
@@ -105,10 +108,18 @@ func (a *Agent) change(ctx context.Context, c lifecycle.Change) error {
 		return a.requeueJobs(ctx)
 	case lifecycle.EndStaleJobs:
 		return a.endStaleJobs(ctx)
+	case lifecycle.MendLaunch:
+		return a.mendLaunch(ctx)
 	case lifecycle.StartSackd:
 		return a.startSackd(ctx)
 	}
 	panic(fmt.Sprintf("change: no such verb: %d", c.Verb))
+}
+
+// resumeNode lifts the node's drain.
+func (a *Agent) resumeNode(ctx context.Context) error {
+	node := a.Config.NodeName
+	return a.asker.Change(ctx, merge.Change{Verb: merge.Resume, Node: node}, func(ctx context.Context) error { return a.client.ResumeNode(ctx, node) })
 }
 
 // powerDown drains an elastic node, which slurmctld suspends after its jobs.

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/slurmlet/slurmlet/internal/clusterview"
+	"github.com/slurmlet/slurmlet/internal/lifecycle"
 	"github.com/slurmlet/slurmlet/internal/noderecords"
 	"github.com/slurmlet/slurmlet/internal/peers"
 	"github.com/slurmlet/slurmlet/internal/slurm"
@@ -133,6 +134,10 @@ func TestPlan(t *testing.T) {
 		"another size, reserved":                {nodes: rest(wrongSize("IDLE+RESERVED+POWERED_DOWN")), pod: noPods},
 		"another size, reserved, up":            {nodes: rest(wrongSize("IDLE+RESERVED"))},
 		"the size is right again":               {nodes: rest(because(node("a-1", "IDLE+DRAIN"), ReasonSize, noon)), want: []string{"resume a-1"}},
+		"drained for a forgotten run":           {nodes: rest(because(node("a-1", "IDLE+DRAIN"), lifecycle.ReasonRelaunched, noon)), want: []string{"resume a-1"}},
+		"the same, and off":                     {nodes: rest(because(node("a-1", "IDLE+DRAIN+POWERED_DOWN"), lifecycle.ReasonRelaunched, noon)), pod: noPods, want: []string{"resume a-1"}},
+		"the same, about to be suspended":       {nodes: rest(because(node("a-1", "IDLE+DRAIN+POWER_DOWN"), lifecycle.ReasonRelaunched, noon))},
+		"the same, and an admin's":              {nodes: rest(because(node("a-1", "IDLE+DRAIN+POWERED_DOWN"), "Duplicate jobid, and a bad disk", noon)), pod: noPods},
 		"another's drain":                       {nodes: rest(because(node("a-1", "IDLE+DRAIN"), "disk", noon))},
 		"no set, off":                           {nodes: rest(removed("IDLE+POWERED_DOWN")), pod: noPods, want: []string{"delete x-1"}},
 		"no set, busy":                          {nodes: rest(removed("ALLOCATED")), want: []string{"drain x-1 " + ReasonRemoved}},
@@ -413,7 +418,7 @@ func FuzzPlan(f *testing.F) {
 	f.Add([]byte{200, 100, 50, 25, 12, 6, 3, 1})
 	states := []string{"IDLE", "ALLOCATED", "MIXED", "DOWN", "UNKNOWN"}
 	flags := []string{"POWERED_DOWN", "POWERING_DOWN", "POWERING_UP", "POWER_DOWN", "DRAIN", "RESERVED", "COMPLETING", "NOT_RESPONDING"}
-	reasons := []string{"", ReasonSize, ReasonRemoved, ReasonNew, noderecords.ReasonLost, "slurmlet: ErrImagePull: x", "ResumeTimeout reached", "disk", "Not responding"}
+	reasons := []string{"", ReasonSize, ReasonRemoved, ReasonNew, noderecords.ReasonLost, "slurmlet: ErrImagePull: x", "ResumeTimeout reached", "disk", "Not responding", lifecycle.ReasonRelaunched}
 	comments := []string{markA, "", "slurmlet set a: CPUs=9 RealMemory=1", "slurmlet set x: CPUs=1 RealMemory=1", "slurmlet set bad: CPUs=1", "mine"}
 	f.Fuzz(func(t *testing.T, moves []byte) {
 		next := func() int {

@@ -283,7 +283,7 @@ func (p *planner) member(n *clusterview.Node, set Set) {
 	if fields := set.update(n, p.Timed); len(fields) > 0 {
 		p.do(Update, n.Name, "", fields...)
 	}
-	lifted := noderecords.Told(n, ReasonSize) || noderecords.Told(n, ReasonRemoved)
+	lifted := noderecords.Told(n, ReasonSize) || noderecords.Told(n, ReasonRemoved) || noderecords.Relaunched(n)
 	switch {
 	case p.foreign(n):
 		return

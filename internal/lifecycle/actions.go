@@ -147,6 +147,8 @@ const (
 	RequeueJobs
 	// EndStaleJobs ends the jobs that have died with an earlier container.
 	EndStaleJobs
+	// MendLaunch releases the jobs whose second launch slurmd has refused, and lifts slurmctld's drain for that.
+	MendLaunch
 	// StartSackd starts a sackd, from which scontrol has its credentials then.
 	StartSackd
 

@@ -30,6 +30,7 @@ const (
 	EndingStaleJobs
 	Doubting // it serves, but has complained
 	Resuming
+	Mending
 	Describing
 	Leaving
 	Deleting
@@ -58,6 +59,7 @@ var activityTexts = [...]string{
 	EndingStaleJobs:     "ending the jobs that have died with an earlier container",
 	Doubting:            "asking what the daemon needs",
 	Resuming:            "lifting the agent's own drain",
+	Mending:             "mending a launch that slurmd has refused",
 	Describing:          "bringing the node record's features, topology and weight up to date",
 	Leaving:             "waiting for the old node record to be free",
 	Deleting:            "deleting the node record",

@@ -191,6 +191,8 @@ func TestBudget(t *testing.T) {
 		"steps end":                       {in: ready, answer: shows(bigger, busy, ourDrain), happens: StepsEnded{}, every: answerTime},
 		"slurmd dies":                     {in: ready, answer: shows(), happens: MainExited{PID: 10, Uptime: time.Second}, every: 3 * time.Second},
 		"slurmctld dies":                  {in: ready, answer: shows(busy), happens: ControllerLost{}, every: time.Second},
+		"launches refused":                {in: ready, answer: shows(relaunched), happens: LaunchRefused{}, every: 10 * time.Second},
+		"launches refused, not mended":    {in: ready, answer: shows(relaunched), refuses: no, happens: LaunchRefused{}, every: 10 * time.Second},
 		"hand-overs":                      {in: ready, answer: shows(), happens: MainChanged{PID: 9, At: epoch}, every: 5 * time.Second},
 		"SIGTERM, and no answer":          {in: stopping, answer: func(State) Answered { return Answered{Err: silence, Steps: 1} }},
 		"SIGTERM, and not drained":        {in: stopping, answer: shows(busy), refuses: no},

@@ -47,6 +47,8 @@ func (l State) confirmElastic(n *slurm.Node) (State, []Action) {
 	case !l.registered() && isUp(n):
 		l.wasUp, l.Reason = true, "slurmd is given a moment to register: the record is "+strings.Join(n.State, "+")
 		return l.wait(registerTime)
+	case l.mustMend(n):
+		return l.mend()
 	case l.registered() && !n.Is("POWER_DOWN") && !n.Off() && (Own(n) && !ofSet(n) || outlived(n)):
 		return l.change(Resuming, Change{Verb: ResumeNode})
 	case !l.registered() || !n.Responding() || n.Off():

@@ -139,6 +139,8 @@ type (
 	Outdated struct{}
 	// ControllerLost: slurmctld's agent has ended, and slurmctld with it.
 	ControllerLost struct{}
+	// LaunchRefused: slurmd runs a job already that slurmctld has had it launch.
+	LaunchRefused struct{}
 	// LostJobsFound: slurmctld counts these jobs as running here, and they are not.
 	LostJobsFound struct {
 		Number int

@@ -23,10 +23,16 @@ func (w *world) changed(how byte) {
 	if w.life.Activity == Deleting && how&3 == 3 {
 		err = slurm.ErrNoNode
 	}
+	w.refused = w.refused && (w.life.Activity != Mending || err != nil)
 	w.feed(Done{n, err})
 }
 
 func (w *world) news(how byte) {
+	if how == 13 {
+		w.refused = true
+		w.feed(LaunchRefused{})
+		return
+	}
 	if how&1 == 0 || len(w.counts) == 0 {
 		lost := LostJobsFound{Number: w.life.question}
 		if how>>3 == 1 {
@@ -117,6 +123,9 @@ func (w *world) answer(how byte) {
 		w.feed(Answered{Number: n, Err: errors.New("no")})
 		return
 	}
+	if how == 0 && w.refused {
+		node[how] = record(relaunched)
+	}
 	w.record = node[how]
 	if w.record != nil && n%2 == 0 {
 		w.record.SlurmdStart = slurm.Time{} // sinfo does not tell
@@ -155,8 +164,12 @@ func (w *world) answerElastic(how byte) {
 	if len(w.asked) == 0 {
 		return
 	}
+	usual := record(cloud)
+	if w.refused {
+		usual = record(cloud, relaunched)
+	}
 	w.tell([16]Answered{
-		{Node: record(cloud)},
+		{Node: usual},
 		{},
 		{Node: record(cloud, bigger)},
 		{Node: record(busy, cloud, bigger), Steps: 1},

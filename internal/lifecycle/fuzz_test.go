@@ -44,6 +44,8 @@ type world struct {
 	reaching bool
 	// doubtful: the last answer may call an idle node MIXED.
 	doubtful bool
+	// refused: slurmctld drains the node because slurmd has refused a launch.
+	refused bool
 	// sessions are there, and their end will be told.
 	sessions bool
 	conf     confWorld
@@ -86,6 +88,8 @@ var seeds = []struct{ role, moves string }{
 	{"slurmctld", "reloaded reloaded start ready timer answer edit:1 reloaded reloaded reloaded reloaded handover timer answer reloaded:3"},
 	{"login", "step-ends answer start ready timer answer SIGTERM exit timer start ready deadline deadline"},
 	{"slurmdbd", "step-ends answer start timer answer exit timer start"},
+	{"node", "step-ends answer start ready timer answer launch-refused timer answer done:no launch-refused timer answer done timer answer SIGTERM"},
+	{"elastic", "step-ends answer start ready timer answer:powering-up timer answer launch-refused timer answer done timer answer SIGTERM"},
 	{"slurmctld", "reloaded reloaded start ready timer answer edit:1 reloaded reloaded handover timer answer reloaded"},
 	{"slurmctld", "reloaded reloaded start ready timer answer edit:1 reloaded reloaded:no reloaded handover timer answer edit:2 reloaded edit reloaded handover timer answer reloaded:silent reload-timer reloaded handover timer answer"},
 	{"elastic", "step-ends answer answer:powering-up start ready timer answer:powering-up timer answer SIGTERM look:runs done timer look:powering-down exit"},
@@ -123,7 +127,7 @@ var (
 	}
 	newsWays = []string{
 		0: "step-ends", 1: "count", 2: "complain", 3: "count-one", 4: "files", 6: "files-restart", 8: "slurmctld-lost", 10: "lost-jobs",
-		12: "outdated", 14: "hang",
+		12: "outdated", 13: "launch-refused", 14: "hang",
 	}
 	answerWays = []string{
 		"", "no-record", "bigger", "bigger-busy", "bigger-drained", "bigger-admins", "admins", "drained", "earlier",
@@ -366,6 +370,9 @@ func (w *world) checkChange(a Change) {
 		require.False(w, Foreign(w.record), "an admin's drain gets our reason")
 	case ResumeNode:
 		require.True(w, Own(w.record) || putRight(w.record) || w.life.Elastic && outlived(w.record), "a drain that was not ours is lifted")
+	case MendLaunch:
+		require.False(w, w.stopped)
+		require.True(w, Relaunched(w.record) || w.life.relaunched, "nothing is to be mended")
 	case EndStaleJobs:
 		require.True(w, w.record.Busy() && w.life.Inherits, "jobs of this container may live")
 	case UpdateNode:

@@ -127,6 +127,8 @@ func (l State) done(e Done) (State, []Action) {
 		return l.changeAgain(e.Err.Error())
 	case l.Activity == Deleting:
 		return l.unlisted().replace("the old record is deleted")
+	case l.Activity == Mending:
+		return l.mended()
 	case l.Activity == Resuming && l.pace.repeats():
 		l.Activity = Confirming
 		return l.changeAgain("the node was resumed, and may be drained again")
@@ -149,6 +151,8 @@ func (l State) confirm(n *slurm.Node) (State, []Action) {
 	case !l.fits(n):
 		l.Tries = 0
 		return l.leave(n)
+	case l.mustMend(n):
+		return l.mend()
 	case l.registered() && (Own(n) || putRight(n)):
 		return l.change(Resuming, Change{Verb: ResumeNode}) // also from DOWN, which an earlier agent may have set with its drain
 	case !l.registered() || !n.Responding():
@@ -222,10 +226,10 @@ func Own(n *slurm.Node) bool { return n.Drained() && strings.HasPrefix(n.Reason,
 
 // Foreign says whether somebody else has drained the record. slurmctld's own
 // drain of a node that registered too small ("Low CPUs"), or with another
-// CpuSpecList ("CoreSpec differ"), is nobody's wish.
+// CpuSpecList ("CoreSpec differ"), or that has refused a launch, is nobody's wish.
 func Foreign(n *slurm.Node) bool {
 	refused := n.Invalid() && (strings.HasPrefix(n.Reason, "Low ") || strings.HasPrefix(n.Reason, "CoreSpec differ"))
-	return n.Drained() && !Own(n) && !refused && !refusedGres(n)
+	return n.Drained() && !Own(n) && !refused && !refusedGres(n) && !Relaunched(n)
 }
 
 // refusedGres says whether slurmctld has refused a node because slurmd found

@@ -72,6 +72,8 @@ type State struct {
 	// reconciles counts how often such jobs were found. lookedEarly: an elastic node has been looked at once.
 	reconciles  int
 	lookedEarly bool
+	// relaunched: slurmd has refused to launch a job that it runs already, which has not been mended yet.
+	relaunched bool
 	// listed: slurmctld may have a record of this node. It has deleted it, or has said
 	// that there is none, when this is false again, and no slurmd has begun since that
 	// would make another.

@@ -80,6 +80,8 @@ func (l State) beforeStopping(e Event) (State, []Action) {
 		return l.controllerLost()
 	case ControllerMoved:
 		return l.reachAnew()
+	case LaunchRefused:
+		return l.launchRefused()
 	case Revision:
 		return l.edited(e)
 	case Checked:

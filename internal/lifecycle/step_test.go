@@ -41,6 +41,7 @@ func completing(n *slurm.Node) { n.State = []string{"IDLE", "DYNAMIC_NORM", "COM
 func suspended(n *slurm.Node)  { n.Suspended = []string{"5"} }
 func reserved(n *slurm.Node)   { n.State = append(n.State, "RESERVED") }
 func ourDrain(n *slurm.Node)   { n.State, n.Reason = append(n.State, "DRAIN"), reasonResize }
+func relaunched(n *slurm.Node) { n.State, n.Reason = append(n.State, "DRAIN"), ReasonRelaunched }
 func anAdmins(n *slurm.Node)   { n.State, n.Reason = append(n.State, "DRAIN"), "bad disk" }
 func tooSmall(n *slurm.Node) {
 	n.State, n.Reason = append(n.State, "DRAIN", "INVALID_REG"), "Low socket*core*thread count, Low CPUs"

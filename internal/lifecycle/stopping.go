@@ -38,7 +38,7 @@ func (l State) whileStopping(e Event) (State, []Action) {
 		return l, nil
 	case ControllerMoved:
 		return l.reachAnew()
-	case Begun, HungUp, Troubled, Outdated, ControllerLost, LostJobsFound,
+	case Begun, HungUp, Troubled, Outdated, ControllerLost, LaunchRefused, LostJobsFound,
 		Revision, Checked, LaunchesOver, PlaceEnded, ReconfigureEnded, NodesAsked, ReloadTimerFired:
 		return l, nil
 	}

@@ -49,12 +49,13 @@ var eventWords = []struct {
 	{"reload-timer", ReloadTimerFired{}},
 	{"outdated", Outdated{}},
 	{"slurmctld-lost", ControllerLost{}},
+	{"launch-refused", LaunchRefused{}},
 	{"lost-jobs", LostJobsFound{}},
 }
 
 var verbWords = [...]string{
 	DeleteNode: "delete", DeleteAgain: "delete-again", DrainNode: "drain", ResumeNode: "resume", UpdateNode: "update",
-	FailNode: "fail", PowerDownNode: "power-down", PowerOffNode: "power-off", RequeueJobs: "requeue", EndStaleJobs: "end-stale-jobs", StartSackd: "start-sackd",
+	FailNode: "fail", PowerDownNode: "power-down", PowerOffNode: "power-off", RequeueJobs: "requeue", EndStaleJobs: "end-stale-jobs", MendLaunch: "mend-launch", StartSackd: "start-sackd",
 }
 
 var stageWords = [...]string{

@@ -57,6 +57,9 @@ const (
 	TimedOut      = "ResumeTimeout reached"
 )
 
+// Relaunched: slurmctld has drained the node because a job ran there that it had forgotten.
+func Relaunched(n *clusterview.Node) bool { return n.Reason == lifecycle.ReasonRelaunched }
+
 // Told says whether slurmctld has given a reason. It appends one to what is there ("disk : Not responding"), and 24.11
 // without slurmdbd keeps what is there when the node is back.
 func Told(n *clusterview.Node, reason string) bool {
@@ -69,7 +72,7 @@ const separator = " : "
 // the like has failed. slurmctld's own words for a node that is DOWN are nobody's.
 func Foreign(n *clusterview.Node) bool {
 	first, _, _ := strings.Cut(n.Reason, separator)
-	if strings.HasPrefix(first, lifecycle.ReasonPrefix) || first == NotResponding || first == TimedOut {
+	if strings.HasPrefix(first, lifecycle.ReasonPrefix) || first == NotResponding || first == TimedOut || Relaunched(n) {
 		return false
 	}
 	return n.Is("DRAIN", "FAIL") || n.State == "DOWN" && !Told(n, NotResponding) && !Told(n, TimedOut)

@@ -29,6 +29,9 @@ type Job struct {
 	// (sbatch --requeue, slurm.conf's JobRequeue). salloc's have Requeue as well.
 	Batch   bool `json:"batch_flag"`
 	Requeue bool `json:"requeue"`
+	// Hold and Why: it waits until somebody releases it, and what slurmctld says of that.
+	Hold bool   `json:"hold"`
+	Why  string `json:"state_description"`
 	// BatchHost is the node with the batch script.
 	BatchHost string `json:"batch_host"`
 	// Start is when it was given its nodes.
@@ -251,16 +254,28 @@ func (s Scontrol) scancel(ctx context.Context, args ...string) error {
 }
 
 // RequeueJob runs "scontrol requeue incomplete": without that word, a job that
-// has ended meanwhile would run again. A heterogeneous job is requeued by its
-// leader's number and by no other name.
+// has ended meanwhile would run again.
 func (s Scontrol) RequeueJob(ctx context.Context, job *Job) error {
-	name := job.Name()
-	if job.HetID.Number != 0 {
-		name = strconv.FormatInt(job.HetID.Number, 10)
-	}
-	_, err := s.run(ctx, "requeue", "incomplete", name)
+	_, err := s.run(ctx, "requeue", "incomplete", job.whole())
 	if over(err) {
 		return nil
 	}
 	return err
+}
+
+// ReleaseJob runs "scontrol release".
+func (s Scontrol) ReleaseJob(ctx context.Context, job *Job) error {
+	_, err := s.run(ctx, "release", job.whole())
+	if over(err) {
+		return nil
+	}
+	return err
+}
+
+// whole is the name by which a heterogeneous job is requeued and released: its leader's number, and no other.
+func (j *Job) whole() string {
+	if j.HetID.Number != 0 {
+		return strconv.FormatInt(j.HetID.Number, 10)
+	}
+	return j.Name()
 }

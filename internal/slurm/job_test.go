@@ -175,22 +175,26 @@ func TestWhatIsDoneToAJob(t *testing.T) {
 		require.NoError(t, s.SignalJob(t.Context(), job, "TERM", true))
 		require.NoError(t, s.CancelJob(t.Context(), job))
 		require.NoError(t, s.RequeueJob(t.Context(), job))
+		require.NoError(t, s.ReleaseJob(t.Context(), job))
 	}
 	assert.Equal(t, `update jobid=3 admincomment=why, and more
 --verbose --signal=USR1 3
 --verbose --signal=TERM --batch 3
 3
 requeue incomplete 3
+release 3
 update jobid=5_2 admincomment=why, and more
 --verbose --signal=USR1 5_2
 --verbose --signal=TERM --batch 5_2
 5_2
 requeue incomplete 5_2
+release 5_2
 update jobid=7+1 admincomment=why, and more
 --verbose --signal=USR1 7+1
 --verbose --signal=TERM --batch 7+1
 7+1
 requeue incomplete 7
+release 7
 `, calls(t, s))
 }
 
@@ -208,6 +212,7 @@ func TestWhatIsDoneToAJobThatHasEnded(t *testing.T) {
 		assert.NoError(t, s.SignalJob(t.Context(), task, "USR1", true), c.said)
 		assert.NoError(t, s.CancelJob(t.Context(), task), c.said)
 		assert.NoError(t, s.RequeueJob(t.Context(), task), c.said)
+		assert.NoError(t, s.ReleaseJob(t.Context(), task), c.said)
 	}
 }
 
@@ -221,6 +226,7 @@ func TestWhatCannotBeDoneToAJob(t *testing.T) {
 	} {
 		s := scancel(scontrol(t, "", said, "1"))
 		require.ErrorContains(t, s.RequeueJob(t.Context(), part), want)
+		assert.Error(t, s.ReleaseJob(t.Context(), part), said)
 		assert.Error(t, s.CancelJob(t.Context(), part), said)
 		assert.Error(t, s.SignalJob(t.Context(), part, "USR1", false), said)
 		assert.Error(t, s.CommentJob(t.Context(), part, "x"), said)

@@ -108,6 +108,8 @@ type Client interface {
 	// RequeueJob ends a running batch job and has it start anew, with all parts
 	// of a heterogeneous one; one that has ended already is no error.
 	RequeueJob(ctx context.Context, job *Job) error
+	// ReleaseJob lifts the hold of a job, with all parts of a heterogeneous one.
+	ReleaseJob(ctx context.Context, job *Job) error
 }
 
 // Node is a node record as slurmctld shows it ("scontrol show node --json", and sinfo's).

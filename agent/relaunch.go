@@ -1,0 +1,117 @@
+package agent
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"regexp"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/slurmlet/slurmlet/internal/lifecycle"
+	"github.com/slurmlet/slurmlet/internal/process"
+)
+
+// relaunches are the jobs that slurmd was to launch while it ran them already, and when that was. Only slurmd tells
+// which they are. They are kept until slurmctld has told what has become of them.
+type relaunches struct {
+	lock sync.Mutex
+	at   map[string]time.Time
+}
+
+func (r *relaunches) add(job string) {
+	r.lock.Lock()
+	defer r.lock.Unlock()
+	if r.at == nil {
+		r.at = map[string]time.Time{}
+	}
+	r.at[job] = time.Now()
+}
+
+func (r *relaunches) all() map[string]time.Time {
+	r.lock.Lock()
+	defer r.lock.Unlock()
+	return maps.Clone(r.at)
+}
+
+// drop leaves out those of which the end is known, but not what came since.
+func (r *relaunches) drop(known map[string]time.Time) {
+	r.lock.Lock()
+	defer r.lock.Unlock()
+	maps.DeleteFunc(r.at, func(job string, at time.Time) bool { return known[job].Equal(at) })
+}
+
+// alreadyRuns is slurmd's word on such a job ("Job 5" in 24.11, "JobId=5 SLUID=…" in 26.05; req.c, _rpc_batch_job).
+var alreadyRuns = regexp.MustCompile(`^Job(?: |Id=)([0-9]+)(?: SLUID=\w+)? already running, do not launch second copy$`)
+
+// refusedLaunch is the job of such a line, empty for others.
+func refusedLaunch(line process.Line) string {
+	if line.Level != slog.LevelError {
+		return ""
+	}
+	if match := alreadyRuns.FindStringSubmatch(line.Text); match != nil {
+		return match[1]
+	}
+	return ""
+}
+
+const (
+	// whyHeld is why slurmctld holds such a job, and also one whose prolog has failed.
+	whyHeld = "launch failed requeued held"
+	// refusalTime is what slurmctld has to requeue the job, and to drain the node.
+	refusalTime = time.Minute
+)
+
+// mendLaunch releases those jobs, and lifts slurmctld's drain. slurmctld ends the run that it has forgotten, and
+// starts the job anew when nothing of it is left.
+func (a *Agent) mendLaunch(ctx context.Context) error {
+	known := a.relaunches.all()
+	recent := false
+	for id, at := range known {
+		recent = recent || time.Since(at) < refusalTime
+		if runs, err := a.releaseRelaunched(ctx, id); err != nil || runs && time.Since(at) < refusalTime {
+			return cmp.Or(err, fmt.Errorf("slurmctld has not requeued job %s yet", id))
+		}
+	}
+	node, err := a.client.Node(ctx, a.Config.NodeName)
+	switch {
+	case err != nil:
+		return err
+	case node == nil: // its drain went with it
+	case lifecycle.Relaunched(node) && !node.Is("POWER_DOWN") && !node.Off():
+		a.log(slog.LevelWarn, "slurmctld had forgotten that a job ran here, and has drained the node: the drain is lifted")
+		err = a.resumeNode(ctx)
+	case recent && !node.Drained():
+		err = errors.New("slurmctld has not drained the node yet")
+	}
+	if err == nil {
+		a.relaunches.drop(known)
+	}
+	return err
+}
+
+// releaseRelaunched releases a job if slurmctld holds it because of its launch, and says whether it runs here still.
+func (a *Agent) releaseRelaunched(ctx context.Context, id string) (runs bool, err error) {
+	job, err := a.client.Job(ctx, id)
+	switch {
+	case err != nil || job == nil:
+		return false, err
+	case slices.Contains(job.State, "PENDING") && job.Hold && job.Why == whyHeld:
+		a.log(slog.LevelWarn, "slurmctld had forgotten that job "+job.Name()+" ran here, and has held it: it is released", slog.String("user", job.User))
+		return false, a.client.ReleaseJob(ctx, job)
+	}
+	return job.Running() && job.BatchHost == a.Config.NodeName, nil
+}
+
+// releaseLast does so for a node that is about to go: nobody else knows of them.
+func (a *Agent) releaseLast(ctx context.Context) {
+	for id := range a.relaunches.all() {
+		if _, err := a.releaseRelaunched(ctx, id); err != nil {
+			a.log(slog.LevelWarn, "cannot tell whether slurmctld holds job "+id, slog.Any("error", err))
+		}
+	}
+}

@@ -1,0 +1,149 @@
+package agent
+
+import (
+	"context"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/slurmlet/slurmlet/internal/lifecycle"
+	"github.com/slurmlet/slurmlet/internal/merge"
+	"github.com/slurmlet/slurmlet/internal/process"
+	"github.com/slurmlet/slurmlet/internal/slurm"
+)
+
+func (m *staleCluster) ReleaseJob(_ context.Context, job *slurm.Job) error {
+	return m.tell("release %s", job.Name())
+}
+
+func (m *staleCluster) ResumeNode(_ context.Context, node string) error {
+	return m.tell("resume %s", node)
+}
+
+var noAsker = &merge.Asker{Log: func(slog.Level, string, ...slog.Attr) {}} // without slurmctld's agent
+
+// TestRefusedLaunch: the whole line must be slurmd's, because a job may write into the log what it likes.
+func TestRefusedLaunch(t *testing.T) {
+	const said = " already running, do not launch second copy"
+	for text, job := range map[string]string{
+		"Job 12" + said:                           "12",
+		"JobId=12" + said:                         "12",
+		"JobId=12 SLUID=sAXHM866SPGX00" + said:    "12",
+		"JobId=12 already running, do not launch": "",
+		"x JobId=12" + said:                       "",
+		"JobId=12" + said + " x":                  "",
+		"JobId=" + said:                           "",
+		"JobId=12 StepId=0" + said:                "",
+		"slurmd started":                          "",
+	} {
+		assert.Equal(t, job, refusedLaunch(process.Line{Level: slog.LevelError, Text: text}), text)
+		assert.Empty(t, refusedLaunch(process.Line{Level: slog.LevelInfo, Text: text}), text)
+	}
+}
+
+// TestRefusedLaunchIsTold: by slurmd alone.
+func TestRefusedLaunchIsTold(t *testing.T) {
+	for _, role := range []Role{Slurmd, Slurmctld} {
+		a := &Agent{
+			daemon: daemon{part: partOf(role)}, Options: Options{Observe: func(Notice) {}}, events: make(chan lifecycle.Event, 1),
+		}
+		a.heard(process.Line{Level: slog.LevelError, Text: "JobId=3 already running, do not launch second copy"})
+		assert.Len(t, a.events, map[Role]int{Slurmd: 1}[role], role)
+		assert.Len(t, a.relaunches.all(), map[Role]int{Slurmd: 1}[role], role)
+	}
+}
+
+func TestMendLaunch(t *testing.T) {
+	job := func(change ...func(*slurm.Job)) []slurm.Job {
+		j := slurm.Job{ID: 3, State: []string{"PENDING"}, Batch: true, Requeue: true, Hold: true, Why: whyHeld}
+		for _, c := range change {
+			c(&j)
+		}
+		return []slurm.Job{j}
+	}
+	state := func(states ...string) func(*slurm.Job) {
+		return func(j *slurm.Job) { j.State, j.Hold, j.Why = states, false, "" }
+	}
+	on := func(node string) func(*slurm.Job) { return func(j *slurm.Job) { j.BatchHost = node } }
+	drained := record(lifecycle.ReasonRelaunched, "IDLE", "DRAIN")
+	const old = 2 * refusalTime
+	for name, c := range map[string]struct {
+		jobs []slurm.Job
+		node *slurm.Node
+		ago  time.Duration
+		told []string
+		err  string
+	}{
+		"held":                      {jobs: job(), node: drained, told: []string{"release 3", "resume n1"}},
+		"held, and ending here":     {jobs: job(func(j *slurm.Job) { j.State = append(j.State, "COMPLETING") }), node: drained, told: []string{"release 3", "resume n1"}},
+		"another job runs here":     {jobs: job(), node: record(lifecycle.ReasonRelaunched, "MIXED", "DRAIN"), told: []string{"release 3", "resume n1"}},
+		"held by an admin":          {jobs: job(func(j *slurm.Job) { j.Why = "" }), node: drained, told: []string{"resume n1"}},
+		"held for its requeues":     {jobs: job(func(j *slurm.Job) { j.Why = "launch failure limit exceeded requeued held" }), node: drained, told: []string{"resume n1"}},
+		"released already":          {jobs: job(func(j *slurm.Job) { j.Hold = false }), node: drained, told: []string{"resume n1"}},
+		"cancelled":                 {jobs: job(state("CANCELLED")), node: drained, told: []string{"resume n1"}},
+		"known no more":             {node: drained, told: []string{"resume n1"}},
+		"begun elsewhere":           {jobs: job(state("RUNNING"), on("n2")), node: drained, told: []string{"resume n1"}},
+		"not requeued yet":          {jobs: job(state("RUNNING"), on("n1")), node: record("", "ALLOCATED"), err: "slurmctld has not requeued job 3 yet"},
+		"begun here since":          {jobs: job(state("RUNNING"), on("n1")), node: drained, ago: old, told: []string{"resume n1"}},
+		"not drained yet":           {jobs: job(), node: record("", "IDLE"), told: []string{"release 3"}, err: "slurmctld has not drained the node yet"},
+		"not drained for a while":   {jobs: job(), node: record("", "IDLE"), ago: old, told: []string{"release 3"}},
+		"drained by an admin":       {jobs: job(), node: record("bad disk", "IDLE", "DRAIN"), told: []string{"release 3"}},
+		"an admin has added to it":  {jobs: job(), node: record("Duplicate jobid, and a bad disk", "IDLE", "DRAIN"), told: []string{"release 3"}},
+		"about to be suspended":     {jobs: job(), node: record(lifecycle.ReasonRelaunched, "IDLE", "CLOUD", "DRAIN", "POWER_DOWN"), told: []string{"release 3"}},
+		"an old reason, no drain":   {jobs: job(), node: record(lifecycle.ReasonRelaunched, "IDLE"), ago: old, told: []string{"release 3"}},
+		"the record has been taken": {jobs: job(), told: []string{"release 3"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := &staleCluster{jobs: c.jobs, node: c.node}
+			a := &Agent{Options: Options{Config: Config{NodeName: "n1"}, Observe: func(Notice) {}}, client: m, asker: noAsker}
+			a.relaunches.at = map[string]time.Time{"3": time.Now().Add(-c.ago)}
+			err := a.mendLaunch(t.Context())
+			assert.Equal(t, c.told, m.told)
+			if c.err != "" {
+				require.EqualError(t, err, c.err)
+				assert.NotEmpty(t, a.relaunches.all())
+				return
+			}
+			require.NoError(t, err)
+			assert.Empty(t, a.relaunches.all())
+		})
+	}
+}
+
+// TestMendLaunchWithoutAnAnswer: silence lifts nothing, and forgets nothing.
+func TestMendLaunchWithoutAnAnswer(t *testing.T) {
+	m := &staleCluster{ward: ward{err: slurm.ErrUnreachable}, node: record(lifecycle.ReasonRelaunched, "IDLE", "DRAIN")}
+	a := &Agent{Options: Options{Config: Config{NodeName: "n1"}, Observe: func(Notice) {}}, client: m, asker: noAsker}
+	a.relaunches.add("3")
+	require.ErrorIs(t, a.mendLaunch(t.Context()), slurm.ErrUnreachable)
+	a.releaseLast(t.Context())
+	assert.Empty(t, m.told)
+	assert.Len(t, a.relaunches.all(), 1)
+}
+
+// TestReleaseLast: a node that goes leaves no job held.
+func TestReleaseLast(t *testing.T) {
+	m := &staleCluster{jobs: []slurm.Job{{ID: 3, State: []string{"PENDING"}, Hold: true, Why: whyHeld}}}
+	a := &Agent{Options: Options{Config: Config{NodeName: "n1"}, Observe: func(Notice) {}}, client: m, asker: noAsker}
+	a.relaunches.add("3")
+	require.NoError(t, a.change(t.Context(), lifecycle.Change{Verb: lifecycle.DrainNode, Reason: "x"}))
+	assert.Equal(t, []string{"release 3", "drain: x"}, m.told)
+}
+
+// TestRelaunchesThatCameMeanwhile are not dropped with those that are known.
+func TestRelaunchesThatCameMeanwhile(t *testing.T) {
+	var r relaunches
+	r.add("3")
+	r.add("4")
+	known := r.all()
+	r.add("4")
+	r.add("5")
+	r.drop(known)
+	all := r.all()
+	assert.NotContains(t, all, "3")
+	assert.Contains(t, all, "4")
+	assert.Contains(t, all, "5")
+}
