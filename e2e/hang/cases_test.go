@@ -71,6 +71,25 @@ var cases = []testCase{
 		}
 		return w.control()
 	}, agent.ExitLeft, "RUNNING"},
+	{"slurmctld dies before it has saved a job's start", soon, long, func(w *world) error {
+		if err := w.forget(short); err != nil {
+			return err
+		}
+		// That it is launched twice is what this is about; a slurmd that registers in time prevents it.
+		if err := w.wait("the job begins anew", func() bool { return w.jobIs("RUNNING") && w.jobSays("Restarts=1") && !w.drained() }); err != nil {
+			return err
+		}
+		return errors.Join(w.told("and has held it: it is released"), w.told("the drain is lifted"), w.node.Terminate())
+	}, agent.ExitOK, "COMPLETED"},
+	{"slurmctld dies before it has saved the start of a job that may not be requeued", soon, long, func(w *world) error {
+		if err := w.forget(long, "--no-requeue"); err != nil {
+			return err
+		}
+		if err := w.wait("the node takes jobs", func() bool { return w.told("the drain is lifted") == nil && !w.drained() }); err != nil {
+			return err
+		}
+		return w.node.Terminate()
+	}, agent.ExitOK, "CANCELLED"},
 }
 
 // others are states in which nothing is wrong for long: they run with SLURMLET_E2E_FULL=1.

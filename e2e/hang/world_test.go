@@ -114,16 +114,18 @@ func closed(c chan struct{}) bool {
 }
 
 // submit has alice's place taken by root: nobody else is needed here.
-func (w *world) submit(script string) (string, error) {
-	cmd := w.Command("/usr/bin/sbatch", "--parsable", "--requeue", "--nodelist="+w.node.Name, "--mem=10", "--chdir=/", "--output=/dev/null")
+func (w *world) submit(script string, options ...string) (string, error) {
+	cmd := w.Command("/usr/bin/sbatch", append([]string{"--parsable", "--requeue", "--nodelist=" + w.node.Name, "--mem=10", "--chdir=/", "--output=/dev/null"}, options...)...)
 	cmd.Stdin = strings.NewReader("#!/bin/sh\n" + script + "\n")
 	out, err := cmd.Output()
 	return strings.TrimSpace(string(out)), err
 }
 
-func (w *world) jobIs(state string) bool {
+func (w *world) jobIs(state string) bool { return w.jobSays("JobState=" + state) }
+
+func (w *world) jobSays(field string) bool {
 	out, _ := w.Command("/usr/bin/scontrol", "--oneliner", "show", "job", w.job).Output() // it is asked again
-	return strings.Contains(string(out), "JobState="+state+" ")
+	return strings.Contains(string(out), field+" ")
 }
 
 // pids are the processes with that name; a child of theirs with it is none.
