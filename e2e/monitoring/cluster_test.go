@@ -45,6 +45,13 @@ type cluster struct {
 	seen func(time.Time) error
 	lock sync.Mutex
 	log  []string
+
+	// What follows is that of slowTroubles: who accounts, since when machines are wanted, the jobs that wait, and what
+	// ends slurmctld's lack of a processor.
+	slurmdbd  *native.Node
+	wanted    time.Time
+	array     string
+	feed, fed chan struct{}
 }
 
 // The node that somebody drains, the one that Slurm would drain, the one whose pod is deleted under a job, the one that
@@ -59,42 +66,47 @@ const (
 )
 
 func newCluster(s settings) (*cluster, error) {
-	made, err := native.NewCluster(native.Options{Lower: s.Root, Slurmlet: s.Slurmlet, Nodes: 7, SlurmConf: slurmConf})
+	c, err := makeCluster(s, native.Options{Nodes: 7, SlurmConf: slurmConf})
 	if err != nil {
 		return nil, err
 	}
-	c := &cluster{Cluster: made}
-	podinfo := filepath.Join(c.Root, "etc/podinfo")
-	if err := errors.Join(os.Mkdir(podinfo, 0o755), os.WriteFile(filepath.Join(podinfo, "annotations"), []byte(annotations), 0o644)); err != nil {
+	return c, c.writeElasticSets("127.0.0.9 lost-0\n", elasticSets)
+}
+
+func makeCluster(s settings, o native.Options) (*cluster, error) {
+	o.Lower, o.Slurmlet = s.Root, s.Slurmlet
+	made, err := native.NewCluster(o)
+	if err != nil {
 		return nil, err
 	}
-	if err := c.writeElasticSets(); err != nil {
+	c := &cluster{Cluster: made, feed: make(chan struct{}), fed: make(chan struct{})}
+	podinfo := filepath.Join(c.Root, "etc/podinfo")
+	if err := errors.Join(os.Mkdir(podinfo, 0o755), os.WriteFile(filepath.Join(podinfo, "annotations"), []byte(annotations), 0o644)); err != nil {
 		return nil, err
 	}
 	if c.files, err = c.Sources(); err != nil {
 		return nil, err
 	}
-	if c.volume, err = c.NewVolume("/run/volume", c.files); err != nil {
-		return nil, err
-	}
-	return c, nil
+	c.volume, err = c.NewVolume("/run/volume", c.files)
+	return c, err
 }
 
 func (c *cluster) control() error {
 	return c.ControlBySlurmlet("/run/volume", c.hear, "SLURMLET_PREFLIGHT=parse", "SLURMLET_CLUSTER_INTERVAL=1s", "SLURMLET_METRICS_USERS=10", "SLURMLET_ELASTIC_SETS=/etc/sets")
 }
 
-// writeElasticSets makes slurmctld know lost-0, too: else it looks for the name for seconds, and answers nobody.
-func (c *cluster) writeElasticSets() error {
+// writeElasticSets makes slurmctld know further names, too: it looks for one that it does not know for seconds, and
+// answers nobody.
+func (c *cluster) writeElasticSets(names string, sets map[string]string) error {
 	hosts, err := os.OpenFile(filepath.Join(c.Root, "etc/hosts"), os.O_APPEND|os.O_WRONLY, 0)
 	if err != nil {
 		return err
 	}
-	_, err = hosts.WriteString("127.0.0.9 lost-0\n")
-	sets := filepath.Join(c.Root, "etc/sets")
-	err = errors.Join(err, hosts.Close(), os.Mkdir(sets, 0o755))
-	for name, text := range elasticSets {
-		err = errors.Join(err, os.WriteFile(filepath.Join(sets, name), []byte(text), 0o644))
+	_, err = hosts.WriteString(names)
+	dir := filepath.Join(c.Root, "etc/sets")
+	err = errors.Join(err, hosts.Close(), os.Mkdir(dir, 0o755))
+	for name, text := range sets {
+		err = errors.Join(err, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644))
 	}
 	return err
 }
@@ -215,12 +227,15 @@ func (c *cluster) explained(err error) error {
 }
 
 func inside(s settings) error {
+	if s.Slow {
+		return insideSlow(s)
+	}
 	began := time.Now()
 	c, err := newCluster(s)
 	if err != nil {
 		return err
 	}
-	p, err := startPrometheus(s, c)
+	p, err := startPrometheus(s, c, c.Nodes[:odd]...)
 	if err != nil {
 		return err
 	}

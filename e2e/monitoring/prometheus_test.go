@@ -21,6 +21,8 @@ type settings struct {
 	Version, Root, Slurmlet string
 	// Full: what takes minutes happens too.
 	Full bool
+	// Slow: it is the cluster of the troubles that take minutes.
+	Slow bool
 	// Prometheus is the program.
 	Prometheus string
 	Rules      ruleFile
@@ -41,14 +43,9 @@ func TestMain(m *testing.M) {
 // TestPrometheus: Debian's Prometheus scrapes the agents of a real cluster and has data for each
 // query of each dashboard and each alert.
 func TestPrometheus(t *testing.T) {
-	program, err := parts.Prometheus(t.Context(), t.Logf)
-	require.NoError(t, err)
-	slurmlet, err := native.FindSlurmlet("../../bin/slurmlet")
-	require.NoError(t, err)
-	s := settings{
-		Slurmlet: slurmlet, Prometheus: filepath.Join(program, "prometheus"),
-		Rules: alertFile(t), Dashboards: dashboardFiles(t), Foreign: slices.Concat(foreign(t), triggers(t)),
-	}
+	t.Parallel()
+	s := newSettings(t)
+	s.Dashboards, s.Foreign = dashboardFiles(t), slices.Concat(foreign(t), triggers(t))
 	for _, path := range autoscaled(t) {
 		s.Triggers = append(s.Triggers, triggersOf(t, path)...)
 	}
@@ -76,6 +73,16 @@ func TestPrometheus(t *testing.T) {
 			require.NoError(t, native.Enter(ctx, s), "the cluster's own words are above")
 		})
 	}
+}
+
+// newSettings are those of every cluster.
+func newSettings(t *testing.T) settings {
+	t.Helper()
+	program, err := parts.Prometheus(t.Context(), t.Logf)
+	require.NoError(t, err)
+	slurmlet, err := native.FindSlurmlet("../../bin/slurmlet")
+	require.NoError(t, err)
+	return settings{Slurmlet: slurmlet, Prometheus: filepath.Join(program, "prometheus"), Rules: alertFile(t)}
 }
 
 func absolute(t *testing.T, path string) string {

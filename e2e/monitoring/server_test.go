@@ -40,13 +40,13 @@ const (
 	recorded   = "recorded"
 )
 
-func startPrometheus(s settings, c *cluster) (*server, error) {
+func startPrometheus(s settings, c *cluster, nodes ...*native.Node) (*server, error) {
 	dir := filepath.Join(native.Scratch, "prometheus")
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		return nil, err
 	}
 	p := &server{settings: s, cluster: c, dir: dir, began: time.Now()}
-	if err := p.discover(c.Nodes[:odd]...); err != nil {
+	if err := p.discover(nodes...); err != nil {
 		return nil, err
 	}
 	found := []any{map[string]any{"files": []string{p.targets()}}}

@@ -53,19 +53,15 @@ var rows = []row{
 
 // byPromtool are the alerts whose causes do not happen here, and why. cases_test.go has them fire all the same.
 var byPromtool = map[string]string{
-	"SlurmStopStuck":         "an agent that works exits by its deadline, and its series go with it",
-	"SlurmStepsLost":         "slurmstepd is missed by its cgroup, and a node has none here: make limits kills one and reads what the agent counts",
-	"SlurmOOMKills":          "the kernel counts them by cgroup, and a node has none here: make limits has jobs killed and reads what the agent counts",
-	"SlurmElasticStartsSlow": "six starts of more than five minutes each",
-	"SlurmSchedulerSlow":     "of all cycles of a quarter of an hour the mean must be over a second, and those without jobs take microseconds",
-	"SlurmBackfillSlow":      "a cycle must take slurmctld two minutes",
-	"SlurmdbdQueueGrows":     "a database and slurmdbd: make native has them in TestAccounting, without Prometheus",
+	"SlurmStopStuck": "an agent that works exits by its deadline, and its series go with it",
+	"SlurmStepsLost": "slurmstepd is missed by its cgroup, and a node has none here: make limits kills one, and promtool takes what the agent counts",
+	"SlurmOOMKills":  "the kernel counts them by cgroup, and a node has none here: make limits has jobs killed, and promtool takes what the agent counts",
 }
 
 // TestEachAlertHasACause: it fires here by something that happens, or it is said why it does not.
 func TestEachAlertHasACause(t *testing.T) {
 	have := slices.Concat(caused, []string{"SlurmMetricsMissing"}, slices.Collect(maps.Keys(byPromtool)))
-	for _, row := range rows {
+	for _, row := range slices.Concat(rows, []row{{troubles: slowTroubles}}) {
 		for _, one := range row.troubles {
 			have = append(have, one.alerts...)
 		}
@@ -87,7 +83,7 @@ func (p *server) fireAll() error {
 		if row.long && !p.Full {
 			continue
 		}
-		if err := p.fire(row.troubles); err != nil {
+		if err := p.fire(40*time.Second, row.troubles); err != nil {
 			return err
 		}
 	}
@@ -95,7 +91,7 @@ func (p *server) fireAll() error {
 }
 
 // fire waits until Prometheus fires what the troubles cause.
-func (p *server) fire(troubles []trouble) error {
+func (p *server) fire(limit time.Duration, troubles []trouble) error {
 	began, missing := time.Now(), map[string]string{}
 	for _, t := range troubles {
 		if err := t.cause(p.cluster); err != nil {
@@ -105,11 +101,11 @@ func (p *server) fire(troubles []trouble) error {
 			missing[alert] = t.what
 		}
 	}
-	err := native.Within(40*time.Second, "some alerts do not fire", func() bool {
+	err := native.Within(limit, "some alerts do not fire", func() bool {
 		fired, err := p.firedSince(began)
 		for _, alert := range fired {
 			if what, is := missing[alert]; is {
-				fmt.Printf("%s fires after %v: %s\n", alert, time.Since(began).Round(100*time.Millisecond), what)
+				fmt.Printf("Slurm %s: %s fires after %v: %s\n", p.Version, alert, time.Since(began).Round(100*time.Millisecond), what)
 			}
 			delete(missing, alert)
 		}
