@@ -29,6 +29,8 @@ func rounds(few, all int) int {
 // withTime says whether the tests may take an hour.
 func withTime() bool { return os.Getenv("SLURMLET_E2E_FULL") == "1" }
 
+const oomKills = "slurmlet_steps_oom_kills_total"
+
 // A job whose steps have all of its memory, each with 4 processes that want
 // more, beside another job on the node. The kubelet's memory.oom.group=1 is on
 // the container (sandbox.Cluster.Node).
@@ -37,7 +39,7 @@ func jobOverItsMemory(t *testing.T, c *cluster) {
 	other := c.submit(t, "sleep 1000", "-w", node, "--mem=64")
 	c.waitJob(t, other, "RUNNING")
 	c.waitHeadroom(t, node, other, 64+32)
-	before := c.agent(t, node)
+	before, told := c.agent(t, node), c.numbers(t, node)[oomKills]
 
 	batch := c.submit(t, hog(400), "-w", node, "--mem=100")
 	c.waitJob(t, batch, "OUT_OF_MEMORY")
@@ -53,6 +55,7 @@ func jobOverItsMemory(t *testing.T, c *cluster) {
 	assert.Equal(t, before.Main.PID, after.Main.PID, "slurmd lives")
 	assert.Equal(t, before.Node.Steps.Dead, after.Node.Steps.Dead, "every slurmstepd lives")
 	assert.Greater(t, after.Node.Steps.OOMKills, before.Node.Steps.OOMKills+int64(n))
+	alertFires(t, "SlurmOOMKills", oomKills, told, c.numbers(t, node)[oomKills])
 	c.notKilled(t, node)
 	job := c.job(t, other)
 	assert.Equal(t, "RUNNING", job["JobState"], "the other job lives")
@@ -113,9 +116,12 @@ func slurmstepdKilled(t *testing.T, c *cluster) {
 	})
 	batch := c.submit(t, "sleep 1000 & sleep 1000", "-w", "node-1", "--mem=50", "--requeue")
 	c.waitJob(t, batch, "RUNNING")
+	const dead = "slurmlet_steps_dead_total"
+	told := c.numbers(t, "node-1")[dead]
 	c.loseStepd(t, "node-1", interactive, "0")
 	assert.Equal(t, "RUNNING", c.job(t, batch)["JobState"], "the other job lives")
 	c.loseStepd(t, "node-1", batch, "batch")
+	alertFires(t, "SlurmStepsLost", dead, told, c.numbers(t, "node-1")[dead])
 	c.waitNoSteps(t, "node-1")
 	assert.Empty(t, c.run(t, "node-1", "sh", "-c", "pgrep -u alice || true"), "their processes are gone")
 	shortJobs(t, c)
