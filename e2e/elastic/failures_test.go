@@ -122,7 +122,8 @@ func (w *world) lost(node string) error {
 	if err := w.pods.lose(node); err != nil {
 		return err
 	}
-	if err := w.until("job "+id+" is not requeued", func() bool { return w.restarts(id) == "1" }); err != nil {
+	// A job that has just begun is looked for 25 to 50 s after the next pod is Ready.
+	if err := native.Within(2*limit, "job "+id+" is not requeued", func() bool { return w.restarts(id) == "1" }); err != nil {
 		return fmt.Errorf("%w: it is %s", err, w.job(id))
 	}
 	if err := w.successor(node, uid); err != nil {
