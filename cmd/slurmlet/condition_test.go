@@ -158,6 +158,26 @@ func wrote(text string, least int) condition {
 	}
 }
 
+// follows: the journal has text, and next after it.
+func follows(text, next string) condition {
+	return func(c *container) error {
+		if _, rest, has := strings.Cut(c.journal(), text); !has || !strings.Contains(rest, next) {
+			return fmt.Errorf("the journal has no %q after %q", next, text)
+		}
+		return nil
+	}
+}
+
+// since: the journal has text since it was marked.
+func since(text string) condition {
+	return func(c *container) error {
+		if !strings.Contains(c.journal()[c.marked:], text) {
+			return fmt.Errorf("the journal has no %q since it was marked", text)
+		}
+		return nil
+	}
+}
+
 func never(text string) condition { return atMost(text, 0) }
 
 func atMost(text string, most int) condition {
