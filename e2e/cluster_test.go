@@ -19,6 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/slurmlet/slurmlet/agent"
+	"github.com/slurmlet/slurmlet/e2e/pace"
 	"github.com/slurmlet/slurmlet/e2e/sandbox"
 	"github.com/slurmlet/slurmlet/e2e/sandbox/launcher"
 	"github.com/slurmlet/slurmlet/e2e/sandbox/parts"
@@ -233,20 +234,18 @@ func until(t *testing.T, what string, met func() (bool, string)) {
 	within(t, limit, what, met)
 }
 
-// within asks no more than a quarter of the time: a question keeps the machine from what is waited for.
 func within(t *testing.T, limit time.Duration, what string, met func() (bool, string)) {
 	t.Helper()
-	end := time.Now().Add(limit)
-	for {
+	for began := time.Now(); ; {
 		asked := time.Now()
 		ok, saw := met()
 		if ok {
 			return
 		}
-		if time.Now().After(end) {
+		if time.Since(began) > limit {
 			require.Fail(t, fmt.Sprintf("not within %v: %s; saw: %s", limit, what, saw))
 		}
-		<-time.After(max(100*time.Millisecond, min(3*time.Since(asked), time.Second)))
+		<-time.After(pace.Pause(began, asked))
 	}
 }
 

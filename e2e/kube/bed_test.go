@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/slurmlet/slurmlet/e2e/kubecluster"
+	"github.com/slurmlet/slurmlet/e2e/pace"
 )
 
 // limit is how long anything may take that a user would wait for, on a machine
@@ -171,6 +172,7 @@ func until(t *testing.T, what string, met func() (bool, string)) {
 	t.Helper()
 	started := time.Now()
 	for {
+		asked := time.Now()
 		ok, saw := met()
 		if ok {
 			t.Logf("%s: after %v", what, time.Since(started).Round(100*time.Millisecond))
@@ -182,7 +184,7 @@ func until(t *testing.T, what string, met func() (bool, string)) {
 		select {
 		case <-t.Context().Done():
 			require.Fail(t, what+": the test was ended", saw)
-		case <-time.After(200 * time.Millisecond):
+		case <-time.After(pace.Pause(started, asked)):
 		}
 	}
 }

@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	"github.com/slurmlet/slurmlet/e2e/pace"
 )
 
 // Kubectl runs kubectl and returns what it wrote to standard output.
@@ -80,7 +82,8 @@ func (b *Bed) settle(ctx context.Context) error {
 
 // until tries until it works or ctx ends; the last error is in that of ctx.
 func (b *Bed) until(ctx context.Context, do func(context.Context) error) error {
-	for {
+	for began := time.Now(); ; {
+		asked := time.Now()
 		err := do(ctx)
 		if err == nil {
 			return nil
@@ -90,7 +93,7 @@ func (b *Bed) until(ctx context.Context, do func(context.Context) error) error {
 			return fmt.Errorf("the bed has ended: %v", err)
 		case <-ctx.Done():
 			return fmt.Errorf("%w: %v", context.Cause(ctx), err)
-		case <-time.After(200 * time.Millisecond):
+		case <-time.After(pace.Pause(began, asked)):
 		}
 	}
 }

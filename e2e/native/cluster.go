@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/slurmlet/slurmlet/e2e/pace"
 )
 
 // Cluster is a real slurmctld in a root file system of its own.
@@ -238,7 +240,7 @@ const Limit = 20 * time.Second
 func Within(limit time.Duration, complaint string, good func() bool) error {
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
-	for {
+	for began := time.Now(); ; {
 		asked := time.Now()
 		if good() {
 			return nil
@@ -246,7 +248,7 @@ func Within(limit time.Duration, complaint string, good func() bool) error {
 		select {
 		case <-ctx.Done():
 			return fmt.Errorf("%s within %v", complaint, limit)
-		case <-time.After(max(20*time.Millisecond, min(3*time.Since(asked), time.Second))):
+		case <-time.After(pace.Pause(began, asked)):
 		}
 	}
 }

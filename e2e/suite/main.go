@@ -43,6 +43,8 @@ const (
 	// urgent is for agents that have seconds for what they do, in tests that mostly wait: loud steps run beside them on
 	// the time that they leave.
 	urgent
+	// quiet is for what waits nearly all the time: it runs beside any.
+	quiet
 )
 
 // steps are in the order in which they begin, as far as what they need and what runs lets them: what others wait for
@@ -56,8 +58,8 @@ var steps = []step{
 	{"kubernetes", "the programs of Kubernetes", []string{"kernel"}, nil, 50 * time.Minute, calm},
 	{"limits", "real Slurm, both versions, with cgroup v2", []string{"kernel"}, nil, 40 * time.Minute, loud},
 	{"kube", "the chart on real Kubernetes", []string{"images", "kubernetes"}, nil, 60 * time.Minute, loud},
+	{"controller", "the controller with real etcd and kube-apiserver", []string{"tools", "kubernetes"}, nil, 16 * time.Minute, quiet},
 	{"images", "the images", []string{"tools"}, nil, 40 * time.Minute, calm},
-	{"controller", "the controller with real etcd and kube-apiserver", []string{"tools", "kubernetes"}, nil, 16 * time.Minute, loud},
 	{"charts", "the charts, the images' definition and the papers", []string{"tools"}, nil, 30 * time.Minute, calm},
 	{"lint", "vet and the linters", nil, []string{"roots", "kubernetes"}, 30 * time.Minute, calm},
 	{"short", "short forms of bench, scale and steps", []string{"roots"}, nil, 20 * time.Minute, loud},
@@ -71,7 +73,7 @@ const report = 30 * time.Second
 
 func main() {
 	program := flag.String("make", "make", "the `program` that runs a step, with the step's name as its argument")
-	beside := flag.Int("beside", 4, "`how many` steps run beside each other")
+	beside := flag.Int("beside", 5, "`how many` steps run beside each other")
 	logs := flag.String("logs", "bin/test", "the `directory` of the steps' logs")
 	flag.Parse()
 	chosen, err := choose(flag.Args())

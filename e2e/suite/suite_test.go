@@ -131,6 +131,16 @@ func TestUrgentSteps(t *testing.T) {
 	assert.GreaterOrEqual(t, s.named("alone").began.Sub(s.named("urgent").began), s.named("urgent").took, "one that is to be alone is")
 }
 
+func TestQuietSteps(t *testing.T) {
+	_, ok := play(t, 2, `
+		case $1 in
+		quiet) touch quiet; until [ -e alone ]; do sleep 0.1; done;;
+		alone) until [ -e quiet ]; do sleep 0.1; done; touch alone;;
+		esac`,
+		step{name: "alone", limit: time.Minute, kind: alone}, step{name: "quiet", limit: time.Minute, kind: quiet})
+	assert.True(t, ok, "a quiet one runs beside one that runs alone")
+}
+
 func TestLoudSteps(t *testing.T) {
 	_, ok := play(t, 9, `
 		case $1 in
