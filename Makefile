@@ -12,8 +12,10 @@ $(error .ci/bootstrap found no Go: see above)
 endif
 
 export SLURMLET_CACHE := $(CACHE)
+# A clone elsewhere finds in Go's cache what this one has compiled. vet is a part of lint.
+export GOFLAGS := $(GOFLAGS) -trimpath -vet=off
 export PATH := $(dir $(GO)):$(PATH)
-BUILD   := CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w -X main.version=$(VERSION)'
+BUILD   := CGO_ENABLED=0 $(GO) build -ldflags '-s -w -X main.version=$(VERSION)'
 # The agent speaks HTTP/1.1 alone, so it has no HTTP/2 of net/http's: 0.57 MB.
 AGENT   := nethttpomithttp2
 # pinned: the name of what a module in .ci is built to; it changes with its versions and with ours of Go
@@ -84,7 +86,7 @@ $(LINT) $(HELM) $(UNTT) $(BUILDX) $(BUILDKITD) $(COSIGN) $(DISTRIBUTION) $(ACTIO
 	@CGO_ENABLED=0 GOWORK=off $(GO) -C .ci/$(MODULE) build -trimpath -ldflags '-s -w' -o $@ $(PROGRAM)
 
 unit: ## tests that need nothing but this machine
-	$(GO) test -race -vet=off -trimpath -ldflags=-w -parallel 8 ./... ./controller/... ./e2e/sandbox/... ./e2e/kubecluster/... ./e2e/slurmlet-sandbox/... ./e2e/suite
+	$(GO) test -race -ldflags=-w -parallel 8 ./... ./controller/... ./e2e/sandbox/... ./e2e/kubecluster/... ./e2e/slurmlet-sandbox/... ./e2e/suite
 
 e2e: build ## real Slurm in the sandbox, every version (SLURMLET_E2E_FULL=1: also what takes hours)
 	$(SUITE) roots native kernel limits

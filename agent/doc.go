@@ -616,7 +616,8 @@
 //	                                It ends, too, when the job is not CONFIGURING any more, when slurmctld or the agent does not answer for
 //	                                20 or 30 s, when slurmctld reconfigures, and when four fifths of PrologTimeout, or else of PrologEpilogTimeout, are over, after which
 //	                                slurmctld would end it and requeue the job. It always succeeds: slurmctld holds a job whose PrologSlurmctld
-//	                                fails.
+//	                                fails. After slurmctld's start it lets no job begin before all nodes have registered that answer, and
+//	                                for 30 s at most: a slurmctld that was killed may have forgotten that a job runs on another node.
 //
 // While jobs wait, the agent asks slurmctld for the states of their nodes and of the jobs, every half
 // second to 4 s, for all of them at once. slurmctld's line "Node … now responding", which it writes

@@ -22,6 +22,7 @@ func (a *Agent) start() lifecycle.Event {
 		a.log(slog.LevelWarn, "cannot put the container's cgroups right before slurmd starts", slog.Any("error", err))
 	}
 	a.mark = a.newMark()
+	a.waits.begin()
 	p, err := a.Table.Start(a.daemon.command(a))
 	if err != nil {
 		return lifecycle.MainFailed{Err: err}

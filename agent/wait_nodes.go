@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/slurmlet/slurmlet/internal/clusterview"
 	"github.com/slurmlet/slurmlet/internal/elastic"
 	"github.com/slurmlet/slurmlet/internal/slurm"
 	"github.com/slurmlet/slurmlet/slurmconf"
@@ -106,6 +107,16 @@ func (n *nodeWaits) rouse() {
 	}
 }
 
+// begin takes that slurmctld starts. No job begins until it has settled.
+func (n *nodeWaits) begin() {
+	if n == nil {
+		return
+	}
+	n.lock.Lock()
+	defer n.lock.Unlock()
+	n.waits.Begin(time.Now())
+}
+
 // wait returns when the job need not wait for its nodes any more. allocated is when the job had them.
 func (n *nodeWaits) wait(ctx context.Context, job string, nodes hostlist.Set, allocated time.Time) elastic.Outcome {
 	defer n.ends()
@@ -114,13 +125,10 @@ func (n *nodeWaits) wait(ctx context.Context, job string, nodes hostlist.Set, al
 	for _, set := range sets.All {
 		own = own.Union(nodes.Intersection(set.Nodes))
 	}
-	if own.Len() == 0 {
-		return elastic.NodesUp
-	}
 	limit := n.limit.get()
 	now := time.Now()
 	n.lock.Lock()
-	if now.Before(n.ending) {
+	if own.Len() > 0 && now.Before(n.ending) {
 		n.lock.Unlock()
 		return elastic.Reconfigures
 	}
@@ -179,16 +187,20 @@ func (n *nodeWaits) ask(ctx context.Context) {
 
 // look asks for the nodes, and for the jobs whose nodes are not up.
 func (n *nodeWaits) look(ctx context.Context) {
-	n.lock.Lock()
-	n.release(n.waits.Overdue(time.Now()))
-	nodes := n.waits.Nodes().String()
-	n.lock.Unlock()
-	if nodes == "" {
-		return
-	}
 	question, cancel := context.WithTimeout(ctx, n.agent.questionLimit())
 	defer cancel()
 	began := time.Now()
+	n.lock.Lock()
+	n.release(n.waits.Overdue(began))
+	settled, nodes := n.waits.Settled(began), n.waits.Nodes().String()
+	n.lock.Unlock()
+	if !settled {
+		n.survey(question, began)
+		return
+	}
+	if nodes == "" {
+		return
+	}
 	up, err := n.slurm.PoweredUp(question, nodes)
 	n.lock.Lock()
 	if err != nil {
@@ -211,6 +223,19 @@ func (n *nodeWaits) look(ctx context.Context) {
 		return
 	}
 	n.release(n.waits.Told(jobs, configuring, began))
+}
+
+// survey looks whether all nodes have registered with a slurmctld that has started.
+func (n *nodeWaits) survey(ctx context.Context, began time.Time) {
+	view := n.agent.elastic.look.Get(ctx, 0)
+	nodes := view.Readings[clusterview.FamilyNodes]
+	n.lock.Lock()
+	defer n.lock.Unlock()
+	if nodes.Err != nil {
+		n.failed(nodes.Err, began)
+		return
+	}
+	n.release(n.waits.Survey(view.Nodes, nodes.At, began, time.Now()))
 }
 
 // failed and release are for the holder of lock.

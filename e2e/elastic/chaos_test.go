@@ -371,9 +371,9 @@ func (m *mayhem) fates() (map[string]chaos.Fate, error) {
 	return fates, nil
 }
 
-// written is what a part of a job has written, which may be nothing.
-func (m *mayhem) written(file string) (string, error) {
-	text, err := os.ReadFile(filepath.Join(m.Root, chaosDir, file))
+// written is what jobs have written to a file, which may be nothing.
+func (w *world) written(file string) (string, error) {
+	text, err := os.ReadFile(filepath.Join(w.Root, chaosDir, file))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return "", fmt.Errorf("cannot read what a job has written: %w", err)
 	}

@@ -41,13 +41,14 @@ type story struct {
 }
 
 var stories = map[string]story{
-	"slurm":    {slurmConf: manual, steps: slurmSteps},
-	"failures": {slurmConf: failuresConf, sets: failuresSets, steps: failuresSteps},
-	"restarts": {slurmConf: restartsConf, sets: restartsSets, steps: restartsSteps},
-	"records":  {slurmConf: recordsConf, sets: recordsSets, steps: recordsSteps},
-	"jobs":     {slurmConf: jobsConf, sets: jobsSets, steps: jobsSteps},
-	"burst":    {slurmConf: burstConf, sets: burstSets(`"m"`), steps: burstSteps},
-	"chaos":    {slurmConf: chaosConf, sets: chaosSets, steps: chaosSteps},
+	"slurm":     {slurmConf: manual, steps: slurmSteps},
+	"failures":  {slurmConf: failuresConf, sets: failuresSets, steps: failuresSteps},
+	"restarts":  {slurmConf: restartsConf, sets: restartsSets, steps: restartsSteps},
+	"records":   {slurmConf: recordsConf, sets: recordsSets, steps: recordsSteps},
+	"jobs":      {slurmConf: jobsConf, sets: jobsSets, steps: jobsSteps},
+	"burst":     {slurmConf: burstConf, sets: burstSets(`"m"`), steps: burstSteps},
+	"forgotten": {slurmConf: forgottenConf, sets: forgottenSets, steps: forgottenSteps},
+	"chaos":     {slurmConf: chaosConf, sets: chaosSets, steps: chaosSteps},
 }
 
 func TestMain(m *testing.M) {

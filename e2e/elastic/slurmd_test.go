@@ -275,12 +275,19 @@ func (w *ends) working(environ ...string) (n *native.Node, job string, err error
 	return n, job, native.Within(limit, "the script of job "+job+" does not run", func() bool { return len(processes(n, "flock")) > 0 })
 }
 
-// left: a pod has exited with that status, and its record is as it must be.
-func (w *ends) left(n *native.Node, status int, flags ...string) error {
+func (w *ends) exits(n *native.Node) error {
 	select {
 	case <-n.Exited:
+		return nil
 	case <-time.After(limit):
 		return fmt.Errorf("%s has not exited; its record is %s", n.Name, w.state(n))
+	}
+}
+
+// left: a pod has exited with that status, and its record is as it must be.
+func (w *ends) left(n *native.Node, status int, flags ...string) error {
+	if err := w.exits(n); err != nil {
+		return err
 	}
 	if n.Status != status {
 		return fmt.Errorf("%s exited with %d, not %d", n.Name, n.Status, status)
@@ -289,8 +296,10 @@ func (w *ends) left(n *native.Node, status int, flags ...string) error {
 }
 
 // suspends: a pod has exited, and slurmctld had suspended its node before.
-func (w *ends) suspends(n *native.Node) error {
-	if err := w.left(n, 0, "POWERING_DOWN"); err != nil {
+func (w *ends) suspends(n *native.Node) error { return w.suspendsWith(n, 0) }
+
+func (w *ends) suspendsWith(n *native.Node, status int) error {
+	if err := w.left(n, status, "POWERING_DOWN"); err != nil {
 		return err
 	}
 	if state := w.state(n); strings.Contains(state, "DRAIN") {
@@ -475,7 +484,15 @@ func (w *ends) reconfigured() error {
 	}); err != nil {
 		return err
 	}
-	return errors.Join(w.untilNode(n, "DRAIN", "POWER_DOWN"), w.gate.Open(), w.suspends(n), w.completes(job))
+	if err := errors.Join(w.untilNode(n, "DRAIN", "POWER_DOWN"), w.gate.Open(), w.exits(n)); err != nil {
+		return err
+	}
+	status := 0
+	// slurmd 24.11 hangs at times if it is to end within a second of its reconfigure. Its agent kills it, and says so.
+	if w.settings.Version == "24.11" && strings.Contains(strings.Join(n.Log(), "\n"), "the daemon did not stop in time and was killed") {
+		status = 128 + int(unix.SIGKILL)
+	}
+	return errors.Join(w.suspendsWith(n, status), w.completes(job))
 }
 
 // processes are those of a program on a node.

@@ -50,7 +50,7 @@ var cases = []testCase{
 		if err := errors.Join(w.signal("slurmd", unix.SIGSTOP), w.node.Terminate()); err != nil {
 			return err
 		}
-		return w.wait("sackd speaks", func() bool { return len(w.pids("sackd")) > 0 })
+		return w.wait("sackd speaks", func() bool { return w.told("sackd gives scontrol its credentials") == nil })
 	}, 128 + 9, "COMPLETED"},
 	{"the file system of the spool directory does not answer", "", long, func(w *world) error {
 		return errors.Join(w.fuse.cover(w.pids("slurmd")[0], "/run/spool"), w.node.Terminate())

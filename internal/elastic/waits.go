@@ -6,13 +6,14 @@ import (
 	"time"
 
 	"github.com/slurmlet/slurmlet/internal/backoff"
+	"github.com/slurmlet/slurmlet/internal/clusterview"
 	"github.com/slurmlet/slurmlet/slurmconf/hostlist"
 )
 
 // Wait is a job that slurmctld starts when its PrologSlurmctld has ended. Without one that waits for
 // the job's nodes, slurmctld looks every 30 s whether they are up.
 type Wait struct {
-	// Job is its number, and Nodes are those of elastic sets.
+	// Job is its number, and Nodes are those of elastic sets: none of them, if it waits for slurmctld to settle alone.
 	Job   string
 	Nodes hostlist.Set
 	// Allocated is a time at which the job had its nodes: a node is up for the job if a look that began
@@ -59,11 +60,39 @@ type Waits struct {
 	news         time.Time
 	// silent is since when slurmctld does not answer, zero while it does.
 	silent time.Time
+	// settling: no job begins before.
+	settling settling
+}
+
+// Begin takes that slurmctld starts. No job begins until it has settled.
+func (w *Waits) Begin(now time.Time) {
+	w.settling = settling{began: now}
+	w.up, w.looked = hostlist.Set{}, time.Time{}
+}
+
+// Settled says whether slurmctld has settled. If not, Survey wants a look at all nodes.
+func (w *Waits) Settled(now time.Time) bool { return w.settling.over(now) }
+
+// Survey takes a look at all nodes, as slurmctld knew them at a time.
+func (w *Waits) Survey(nodes []clusterview.Node, at, began, ended time.Time) map[int]Outcome {
+	w.settling.look(nodes, at, ended)
+	w.looked, w.took = began, ended.Sub(began)
+	w.lookedBefore = 0 // it takes seconds
+	w.silent = time.Time{}
+	over := w.overdue(ended)
+	if w.Settled(ended) {
+		for number, one := range w.all {
+			if one.Nodes.Len() == 0 {
+				over[number] = NodesUp
+			}
+		}
+	}
+	return w.end(over)
 }
 
 // Add begins a wait. The number is for Drop. A job whose nodes the last look has found up need not wait.
 func (w *Waits) Add(one Wait, now time.Time) (number int, outcome Outcome) {
-	if w.ready(&one) {
+	if w.Settled(now) && w.ready(&one) {
 		return 0, NodesUp
 	}
 	if w.all == nil {

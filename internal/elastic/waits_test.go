@@ -8,14 +8,37 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/slurmlet/slurmlet/internal/clusterview"
 	"github.com/slurmlet/slurmlet/slurmconf/hostlist"
 )
 
 func nodesOf(t *testing.T, text string) hostlist.Set {
 	t.Helper()
+	if text == "" {
+		return hostlist.Set{}
+	}
 	list, err := hostlist.Parse(text)
 	require.NoError(t, err)
 	return list.Set()
+}
+
+func TestRegistered(t *testing.T) {
+	for _, c := range []struct {
+		node clusterview.Node
+		want bool
+	}{
+		{clusterview.Node{State: "IDLE", BootAt: 1}, true},
+		{clusterview.Node{State: "IDLE"}, false},
+		{clusterview.Node{State: "ALLOCATED", Flags: []string{"CLOUD", "DRAIN"}}, false},
+		{clusterview.Node{State: "UNKNOWN"}, false},
+		{clusterview.Node{State: "DOWN"}, true},
+		{clusterview.Node{State: "FUTURE"}, true},
+		{clusterview.Node{State: "IDLE", Flags: []string{"CLOUD", "POWERED_DOWN"}}, true},
+		{clusterview.Node{State: "ALLOCATED", Flags: []string{"CLOUD", "POWERING_UP"}}, true},
+		{clusterview.Node{State: "ALLOCATED", Flags: []string{"NOT_RESPONDING"}}, true},
+	} {
+		assert.Equal(t, c.want, registered([]clusterview.Node{{State: "IDLE", BootAt: 1}, c.node}), "%+v", c.node)
+	}
 }
 
 // TestWaits plays what happens at seconds of one time.
@@ -71,6 +94,38 @@ func TestWaits(t *testing.T) {
 			number, _ := add(1, "8", "n1") // it had its nodes long ago
 			require.Empty(t, w.Told(asked, map[string]bool{"7": true}, at(1.1)))
 			require.Equal(t, map[int]Outcome{number: NotConfiguring}, w.Told(w.Jobs(), map[string]bool{"7": true}, at(1.2)))
+		}},
+		{"a slurmctld that has started launches nothing before all nodes have registered, and a second later", func(t *testing.T, w *Waits, add func(float64, string, string) (int, Outcome)) {
+			unheard := []clusterview.Node{{Name: "n1", State: "IDLE", BootAt: 1}, {Name: "n2", State: "IDLE"}}
+			heard := []clusterview.Node{unheard[0], {Name: "n2", State: "IDLE", BootAt: 1}}
+			w.Looked(nodesOf(t, "n1"), at(0), at(0.1))
+			w.Begin(at(1))
+			a, outcome := add(1.5, "7", "n1")
+			require.Empty(t, outcome, "what was known before is forgotten")
+			b, outcome := add(1.5, "8", "") // it has no node of a set
+			require.Empty(t, outcome)
+			require.False(t, w.Settled(at(1.5)))
+			require.Empty(t, w.Survey(heard, at(0.9), at(1.6), at(1.7)), "of the former slurmctld")
+			require.Empty(t, w.Survey(unheard, at(2), at(2), at(2.1)))
+			require.Equal(t, at(3.1), w.Due(), "at most a tenth of the time passes in looks")
+			require.Empty(t, w.Survey(heard, at(5), at(5), at(5.1)))
+			require.False(t, w.Settled(at(6)))
+			require.Equal(t, map[int]Outcome{b: NodesUp}, w.Survey(heard, at(6.2), at(6.2), at(6.3)))
+			require.True(t, w.Settled(at(6.3)))
+			require.Equal(t, map[int]Outcome{a: NodesUp}, w.Looked(nodesOf(t, "n1"), at(6.4), at(6.5)))
+		}},
+		{"a node that does not register, and does not stop answering, holds jobs for 30 s", func(t *testing.T, w *Waits, add func(float64, string, string) (int, Outcome)) {
+			w.Begin(at(1))
+			number, _ := add(1.5, "7", "")
+			unheard := []clusterview.Node{{Name: "n2", State: "IDLE"}}
+			require.Empty(t, w.Survey(unheard, at(30), at(30), at(30.9)))
+			require.Equal(t, map[int]Outcome{number: NodesUp}, w.Survey(unheard, at(31), at(31), at(31.1)))
+		}},
+		{"slurmctld cannot be asked whether nodes have registered", func(t *testing.T, w *Waits, add func(float64, string, string) (int, Outcome)) {
+			w.Begin(at(1))
+			number, _ := add(1.5, "7", "")
+			require.Empty(t, w.Failed(at(2), at(12)))
+			require.Equal(t, map[int]Outcome{number: CannotTell}, w.Failed(at(13), at(22.1)))
 		}},
 		{"a slurmctld that does not answer for 20 s", func(t *testing.T, w *Waits, add func(float64, string, string) (int, Outcome)) {
 			number, _ := add(1, "7", "n1")
