@@ -192,7 +192,7 @@ func (n *nodeWaits) look(ctx context.Context) {
 	began := time.Now()
 	n.lock.Lock()
 	n.release(n.waits.Overdue(began))
-	settled, nodes := n.waits.Settled(began), n.waits.Nodes().String()
+	settled, nodes := n.waits.Settled(), n.waits.Nodes().String()
 	n.lock.Unlock()
 	if !settled {
 		n.survey(question, began)

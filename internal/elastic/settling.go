@@ -39,10 +39,7 @@ type settling struct {
 
 // over says whether no run is left that slurmctld has forgotten.
 func (s *settling) over(now time.Time) bool {
-	if !s.began.IsZero() && (now.Sub(s.began) >= settlingTime || !s.registered.IsZero() && now.Sub(s.registered) >= endingTime) {
-		s.began = time.Time{}
-	}
-	return s.began.IsZero()
+	return s.began.IsZero() || now.Sub(s.began) >= settlingTime || !s.registered.IsZero() && now.Sub(s.registered) >= endingTime
 }
 
 // look takes what a look at all nodes has found.

@@ -71,7 +71,7 @@ func (w *Waits) Begin(now time.Time) {
 }
 
 // Settled says whether slurmctld has settled. If not, Survey wants a look at all nodes.
-func (w *Waits) Settled(now time.Time) bool { return w.settling.over(now) }
+func (w *Waits) Settled() bool { return w.settling.began.IsZero() }
 
 // Survey takes a look at all nodes, as slurmctld knew them at a time.
 func (w *Waits) Survey(nodes []clusterview.Node, at, began, ended time.Time) map[int]Outcome {
@@ -80,7 +80,7 @@ func (w *Waits) Survey(nodes []clusterview.Node, at, began, ended time.Time) map
 	w.lookedBefore = 0 // it takes seconds
 	w.silent = time.Time{}
 	over := w.overdue(ended)
-	if w.Settled(ended) {
+	if w.settle(ended) {
 		for number, one := range w.all {
 			if one.Nodes.Len() == 0 {
 				over[number] = NodesUp
@@ -90,9 +90,19 @@ func (w *Waits) Survey(nodes []clusterview.Node, at, began, ended time.Time) map
 	return w.end(over)
 }
 
+func (w *Waits) settle(now time.Time) bool {
+	if w.settling.over(now) {
+		w.settling = settling{}
+	}
+	return w.Settled()
+}
+
 // Add begins a wait. The number is for Drop. A job whose nodes the last look has found up need not wait.
 func (w *Waits) Add(one Wait, now time.Time) (number int, outcome Outcome) {
-	if w.Settled(now) && w.ready(&one) {
+	if len(w.all) == 0 { // the others end with the next look
+		w.settle(now)
+	}
+	if w.Settled() && w.ready(&one) {
 		return 0, NodesUp
 	}
 	if w.all == nil {

@@ -104,14 +104,14 @@ func TestWaits(t *testing.T) {
 			require.Empty(t, outcome, "what was known before is forgotten")
 			b, outcome := add(1.5, "8", "") // it has no node of a set
 			require.Empty(t, outcome)
-			require.False(t, w.Settled(at(1.5)))
+			require.False(t, w.Settled())
 			require.Empty(t, w.Survey(heard, at(0.9), at(1.6), at(1.7)), "of the former slurmctld")
 			require.Empty(t, w.Survey(unheard, at(2), at(2), at(2.1)))
 			require.Equal(t, at(3.1), w.Due(), "at most a tenth of the time passes in looks")
 			require.Empty(t, w.Survey(heard, at(5), at(5), at(5.1)))
-			require.False(t, w.Settled(at(6)))
+			require.False(t, w.Settled())
 			require.Equal(t, map[int]Outcome{b: NodesUp}, w.Survey(heard, at(6.2), at(6.2), at(6.3)))
-			require.True(t, w.Settled(at(6.3)))
+			require.True(t, w.Settled())
 			require.Equal(t, map[int]Outcome{a: NodesUp}, w.Looked(nodesOf(t, "n1"), at(6.4), at(6.5)))
 		}},
 		{"a node that does not register, and does not stop answering, holds jobs for 30 s", func(t *testing.T, w *Waits, add func(float64, string, string) (int, Outcome)) {
@@ -120,6 +120,16 @@ func TestWaits(t *testing.T) {
 			unheard := []clusterview.Node{{Name: "n2", State: "IDLE"}}
 			require.Empty(t, w.Survey(unheard, at(30), at(30), at(30.9)))
 			require.Equal(t, map[int]Outcome{number: NodesUp}, w.Survey(unheard, at(31), at(31), at(31.1)))
+		}},
+		{"a job that comes when slurmctld has settled, which nobody has seen", func(t *testing.T, w *Waits, add func(float64, string, string) (int, Outcome)) {
+			w.Begin(at(1))
+			_, outcome := add(31, "7", "")
+			require.Equal(t, NodesUp, outcome)
+			w.Begin(at(40))
+			first, _ := add(41, "8", "")
+			second, outcome := add(71, "9", "")
+			require.Empty(t, outcome, "it ends with the first one")
+			require.Equal(t, map[int]Outcome{first: NodesUp, second: NodesUp}, w.Survey(nil, at(71), at(71), at(71.1)))
 		}},
 		{"slurmctld cannot be asked whether nodes have registered", func(t *testing.T, w *Waits, add func(float64, string, string) (int, Outcome)) {
 			w.Begin(at(1))
