@@ -123,6 +123,8 @@ func (k Kind) Judge(f Fate) error {
 		return fmt.Errorf("it has completed, and ended %d times", ends)
 	case f.State == "COMPLETED", f.State == "CANCELLED" && f.Cancelled, f.State == "NODE_FAIL" && !k.Requeues && f.Failed+f.Forgotten > 0:
 		return nil
+	case f.State == "CANCELLED" && !k.Requeues && f.Forgotten > 0: // it ran where slurmctld launched it again, and may not begin anew
+		return nil
 	}
 	return errors.New("it ended as it should not")
 }

@@ -31,6 +31,8 @@ func TestJudge(t *testing.T) {
 		{"failed, and is one that requeues", requeues, Fate{State: "NODE_FAIL", Text: "begin 0\n", Failed: 1}, false},
 		{"cancelled", requeues, Fate{State: "CANCELLED", Text: "begin 0\n", Cancelled: true}, true},
 		{"cancelled by nobody", requeues, Fate{State: "CANCELLED", Text: "begin 0\n"}, false},
+		{"cancelled where it ran when it was launched again", fixed, Fate{State: "CANCELLED", Text: "begin 0\nend\n", Forgotten: 1}, true},
+		{"cancelled, and may be requeued", requeues, Fate{State: "CANCELLED", Text: "begin 0\nend\n", Forgotten: 1}, false},
 		{"failed by itself", requeues, Fate{State: "FAILED", Text: "begin 0\nend\n"}, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
