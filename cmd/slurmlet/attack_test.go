@@ -35,6 +35,7 @@ var rude = []string{
 
 // TestAttack: whatever strangers do to the port of each role's agent, somebody else is answered, and the daemon lives on.
 func TestAttack(t *testing.T) {
+	t.Parallel()
 	for _, role := range []string{"slurmctld", "slurmd"} {
 		t.Run(role, func(t *testing.T) {
 			t.Parallel()

@@ -15,6 +15,7 @@ var saves = []condition{exits(0), wrote("] requeue incomplete 5", 1), inOrder(te
 
 // TestDeadline is a pod that is killed sooner than its grace period says, and was told so.
 func TestDeadline(t *testing.T) {
+	t.Parallel()
 	day := []string{"SLURMLET_GRACE_PERIOD=24h"}
 	soon := func() string { return time.Now().Add(30 * time.Second).Format(time.RFC3339) }
 	for _, story := range []struct {

@@ -37,6 +37,7 @@ var goesDown = []condition{exits(0), recordIs("POWERING_DOWN"), never(deleted), 
 
 // TestElastic: a node that slurmctld starts and ends.
 func TestElastic(t *testing.T) {
+	t.Parallel()
 	alice, aliceSteps := map[string]string{"jobs/5": alices}, []string{aliceScript}
 	both, bothSteps := map[string]string{"jobs/5": alices, "jobs/6": bobs}, []string{aliceScript, bobScript}
 	const grace = "SLURMLET_GRACE_PERIOD=12s"

@@ -105,6 +105,7 @@ const (
 
 // TestNodeRecords: what slurmctld's agent tells the controller, and what becomes of records whose pods are gone.
 func TestNodeRecords(t *testing.T) {
+	t.Parallel()
 	slurmctld := func(env ...string) given {
 		return given{role: "slurmctld", env: append([]string{"SLURMLET_REPORT_INTERVAL=1s"}, env...), files: map[string]string{"nodes": "n1 IDLE+DYNAMIC_NORM\n"}}
 	}

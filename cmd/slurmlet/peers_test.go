@@ -166,6 +166,7 @@ const cordoned = "update nodename=n1 state=drain reason=slurmlet cordon: "
 
 // TestPeers: names of the cluster's pods, and what Kubernetes knows of this one.
 func TestPeers(t *testing.T) {
+	t.Parallel()
 	for name, story := range map[string]func(*tableServer) (given, []phase){
 		"names come and go, and other lines stay": func(s *tableServer) (given, []phase) {
 			return given{role: "slurmd"}, []phase{

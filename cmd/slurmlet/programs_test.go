@@ -175,6 +175,7 @@ func TestProgramsBesideHalfRequests(t *testing.T) {
 
 // TestProgramsWithoutAnAgent: whatever the agent does, slurmctld does not wait for long, and no job is held.
 func TestProgramsWithoutAnAgent(t *testing.T) {
+	t.Parallel()
 	for _, story := range []struct {
 		name string
 		do   act

@@ -130,6 +130,7 @@ const bothKeys = `{"keys":[
 const reconfigured = "] reconfigure\n"
 
 func TestReload(t *testing.T) {
+	t.Parallel()
 	for _, story := range []struct {
 		name   string
 		given  given

@@ -27,6 +27,7 @@ const (
 )
 
 func TestSlurmd(t *testing.T) {
+	t.Parallel()
 	for _, story := range []struct {
 		name   string
 		given  given

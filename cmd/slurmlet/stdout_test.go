@@ -14,6 +14,7 @@ import (
 
 // TestOutputThatNobodyReads: a log collector that stands still costs lines, and nothing else.
 func TestOutputThatNobodyReads(t *testing.T) {
+	t.Parallel()
 	chatty := map[string]string{"chatty": ""}
 	for _, story := range []struct {
 		name   string

@@ -11,6 +11,7 @@ import (
 // TestStop sends SIGTERM in every state. The grace period is 30 s where nothing else is said: who is killed at its end comes too
 // late for the phases' limit.
 func TestStop(t *testing.T) {
+	t.Parallel()
 	for _, story := range []struct {
 		name   string
 		given  given

@@ -194,6 +194,7 @@ func TestWayDown(t *testing.T) {
 
 // TestGrace is what SIGTERM does to a node whose jobs do not end in time.
 func TestGrace(t *testing.T) {
+	t.Parallel()
 	grace := []string{"SLURMLET_GRACE_PERIOD=12s"} // jobs until 5 s, the node is DOWN at 8 s, slurmd is stopped at 9.5 s
 	both := map[string]string{"jobs/5": alices, "jobs/6": bobs}
 	const comment = "slurmlet: the pod of n1 was terminated, and the job may not be requeued"
