@@ -66,6 +66,7 @@ func TestKube(t *testing.T) {
 		{"six nodes are updated under load", roll},
 		{"slurmctld is rolled out anew", restartController},
 		{"slurm.conf is changed", changeConf},
+		{"slurm.conf is changed before the kubelet knows", changeConfAtOnce},
 		{"a node set is taken away", removeSet},
 		{"a kubelet restarts", kubeletRestarts},
 		{"a machine is cut off", cable},

@@ -10,10 +10,12 @@ import (
 // as the start of a job. It asks all nodes to register 3 s after its own start, and ends the runs there that it does
 // not know. Until then it may start such a job on another node, beside its first run.
 
-// unasked are the flags of nodes that slurmctld does not ask to register (ping_nodes.c), or that do not answer.
-var unasked = []string{"POWERED_DOWN", "POWERING_DOWN", "POWERING_UP", "INVALID_REG", "REBOOT_ISSUED", "EXTERNAL", "NOT_RESPONDING"}
+// unasked are the flags of nodes that slurmctld does not ask to register (ping_nodes.c), or that do not answer. One that
+// is POWERING_DOWN is not asked either, but counts: slurmctld suspends a node at once whose only job it has forgotten.
+var unasked = []string{"POWERED_DOWN", "POWERING_UP", "INVALID_REG", "REBOOT_ISSUED", "EXTERNAL", "NOT_RESPONDING"}
 
-// registered says whether all nodes have registered that slurmctld has asked to. It does not save when a node was booted.
+// registered says whether all nodes have registered on which a forgotten job may run. slurmctld does not save when a
+// node was booted.
 func registered(nodes []clusterview.Node) bool {
 	for i := range nodes {
 		n := &nodes[i]

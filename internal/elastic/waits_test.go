@@ -34,6 +34,7 @@ func TestRegistered(t *testing.T) {
 		{clusterview.Node{State: "DOWN"}, true},
 		{clusterview.Node{State: "FUTURE"}, true},
 		{clusterview.Node{State: "IDLE", Flags: []string{"CLOUD", "POWERED_DOWN"}}, true},
+		{clusterview.Node{State: "IDLE", Flags: []string{"CLOUD", "POWERING_DOWN"}}, false},
 		{clusterview.Node{State: "ALLOCATED", Flags: []string{"CLOUD", "POWERING_UP"}}, true},
 		{clusterview.Node{State: "ALLOCATED", Flags: []string{"NOT_RESPONDING"}}, true},
 	} {
