@@ -184,7 +184,7 @@ func (m *mayhem) deletePod(node string, _ time.Duration) error {
 
 // killSlurmd may find none: it may be starting.
 func (m *mayhem) killSlurmd(node string, _ time.Duration) error {
-	slurmd, err := within(m.pods.of(node), "slurmd")
+	slurmd, err := slurmdOf(m.pods.of(node))
 	if err == nil {
 		_ = unix.Kill(slurmd, unix.SIGKILL) // it may have ended
 	}

@@ -189,7 +189,7 @@ func (w *world) slurmdDies(node string) error {
 		return err
 	}
 	uid := w.uid(node)
-	slurmd, err := within(w.pods.of(node), "slurmd")
+	slurmd, err := slurmdOf(w.pods.of(node))
 	if err != nil {
 		return err
 	}
@@ -198,7 +198,7 @@ func (w *world) slurmdDies(node string) error {
 	}
 	n := w.pods.of(node)
 	if err := w.until("no other slurmd", func() bool {
-		next, err := within(n, "slurmd")
+		next, err := slurmdOf(n)
 		return err == nil && next != slurmd
 	}); err != nil {
 		return err
@@ -212,12 +212,12 @@ func (w *world) slurmdDies(node string) error {
 	return w.endsAlone(id, node)
 }
 
-// within is the process of a name in a node's pod.
-func within(n *native.Node, name string) (int, error) {
+// slurmdOf is the slurmd in a node's pod.
+func slurmdOf(n *native.Node) (int, error) {
 	if n == nil {
 		return 0, errors.New("there is no pod")
 	}
-	return process(n.PID(), name)
+	return process(n.PID(), "slurmd")
 }
 
 // process is the one of a name in the namespace of another.

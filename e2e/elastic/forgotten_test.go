@@ -66,7 +66,7 @@ func (w *world) beginsElsewhere() error {
 	if err := w.until("the job does not begin", func() bool { first = w.runsOn(1); return first != "" }); err != nil {
 		return err
 	}
-	slurmd, err := within(w.pods.of(first), "slurmd")
+	slurmd, err := slurmdOf(w.pods.of(first))
 	if err != nil {
 		return err
 	}

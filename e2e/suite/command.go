@@ -20,10 +20,10 @@ import (
 const patience = 30 * time.Second
 
 // command runs a program whose output goes to a file, in a process group of its own, which began is told of and which
-// ends with it. An urgent one goes ahead of others: its group is a session, because the kernel shares the time among
-// sessions (sched(7), autogroup), and each cluster of the other steps is one. It returns the CPU time of what the program
-// has waited for.
-func command(ctx context.Context, limit time.Duration, log string, urgent bool, began func(group int), program string, args ...string) (cpu time.Duration, err error) {
+// ends with it. The group of an urgent or a quiet one is a session, because the kernel shares the time among sessions
+// (sched(7), autogroup), and each cluster of the other steps is one; an urgent one goes ahead of them. It returns the CPU
+// time of what the program has waited for.
+func command(ctx context.Context, limit time.Duration, log string, k kind, began func(group int), program string, args ...string) (cpu time.Duration, err error) {
 	out, err := os.Create(log)
 	if err != nil {
 		return 0, err
@@ -33,11 +33,12 @@ func command(ctx context.Context, limit time.Duration, log string, urgent bool, 
 	defer cancel()
 	cmd := exec.CommandContext(ctx, program, args...)
 	cmd.Stdout, cmd.Stderr = out, out
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: !urgent, Setsid: urgent}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: k == urgent || k == quiet}
+	cmd.SysProcAttr.Setpgid = !cmd.SysProcAttr.Setsid
 	cmd.Cancel = func() error { return unix.Kill(-cmd.Process.Pid, unix.SIGTERM) }
 	cmd.WaitDelay = patience
 	if err = cmd.Start(); err == nil {
-		if urgent {
+		if k == urgent {
 			// Three times a guest's share: with ten times, commands of Slurm in guests gave up after their 10 s. Only root may
 			// do this, and not every kernel has autogroups.
 			_ = os.WriteFile(fmt.Sprintf("/proc/%d/autogroup", cmd.Process.Pid), []byte("-5"), 0)

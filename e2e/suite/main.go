@@ -253,7 +253,7 @@ func (s *suite) suits(k kind, held bool) bool {
 
 func (s *suite) execute(ctx context.Context, r *run) {
 	s.say("%-10s begins: %s (%s)", r.name, r.what, s.log(r))
-	cpu, err := command(ctx, r.limit, s.log(r), r.kind == urgent, func(group int) {
+	cpu, err := command(ctx, r.limit, s.log(r), r.kind, func(group int) {
 		s.lock.Lock()
 		defer s.lock.Unlock()
 		r.group = group
