@@ -73,7 +73,7 @@ const report = 30 * time.Second
 
 func main() {
 	program := flag.String("make", "make", "the `program` that runs a step, with the step's name as its argument")
-	beside := flag.Int("beside", 5, "`how many` steps run beside each other")
+	beside := flag.Int("beside", 7, "`how many` steps run beside each other")
 	logs := flag.String("logs", "bin/test", "the `directory` of the steps' logs")
 	flag.Parse()
 	chosen, err := choose(flag.Args())
