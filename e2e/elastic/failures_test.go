@@ -372,6 +372,10 @@ func (w *world) downBeforePod(node string) error {
 	if err := w.untilNodes(node+" does not come back", off, node); err != nil {
 		return err
 	}
+	// A node that is off for less than a look keeps its pod, which 24.11 takes no slurmd of.
+	if err := w.until(node+" keeps its pod", func() bool { return w.uid(node) == "" }); err != nil {
+		return err
+	}
 	if id, err = w.running(node); err != nil {
 		return err
 	}
