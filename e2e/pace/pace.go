@@ -1,6 +1,6 @@
 // Package pace says how often a test that waits looks whether what it waits for has come. Most looks run one of Slurm's
-// commands, and dozens of tests wait beside each other: looks at a fixed pace took a third of two cores from what they
-// waited for.
+// commands, and dozens of tests wait beside each other: such commands were a quarter of what the native clusters
+// computed.
 package pace
 
 import "time"
