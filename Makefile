@@ -13,7 +13,7 @@ endif
 
 export SLURMLET_CACHE := $(CACHE)
 # A clone elsewhere finds in Go's cache what this one has compiled. vet is a part of lint.
-export GOFLAGS := $(GOFLAGS) -trimpath -vet=off
+export GOFLAGS := $(filter-out -trimpath -vet=off,$(GOFLAGS)) -trimpath -vet=off
 export PATH := $(dir $(GO)):$(PATH)
 BUILD   := CGO_ENABLED=0 $(GO) build -ldflags '-s -w -X main.version=$(VERSION)'
 # The agent speaks HTTP/1.1 alone, so it has no HTTP/2 of net/http's: 0.57 MB.
@@ -86,7 +86,7 @@ $(LINT) $(HELM) $(UNTT) $(BUILDX) $(BUILDKITD) $(COSIGN) $(DISTRIBUTION) $(ACTIO
 	@CGO_ENABLED=0 GOWORK=off $(GO) -C .ci/$(MODULE) build -trimpath -ldflags '-s -w' -o $@ $(PROGRAM)
 
 unit: ## tests that need nothing but this machine
-	$(GO) test -race -ldflags=-w -parallel 16 ./... ./controller/... ./e2e/sandbox/... ./e2e/kubecluster/... ./e2e/slurmlet-sandbox/... ./e2e/suite
+	$(GO) test -race -ldflags=-w -parallel 16 ./... ./controller/... ./e2e/sandbox/... ./e2e/kubecluster/... ./e2e/slurmlet-sandbox/... ./e2e/suite ./e2e/pace ./e2e/chaos
 
 e2e: build ## real Slurm in the sandbox, every version (SLURMLET_E2E_FULL=1: also what takes hours)
 	$(SUITE) roots native kernel limits

@@ -128,7 +128,7 @@ func (n *nodeWaits) wait(ctx context.Context, job string, nodes hostlist.Set, al
 	limit := n.limit.get()
 	now := time.Now()
 	n.lock.Lock()
-	if own.Len() > 0 && now.Before(n.ending) {
+	if now.Before(n.ending) {
 		n.lock.Unlock()
 		return elastic.Reconfigures
 	}

@@ -36,7 +36,7 @@ type kind int
 const (
 	// loud is for clusters with time to spare, beside each other.
 	loud kind = iota
-	// alone is for agents that have seconds for what they do: only calm steps run beside them.
+	// alone is for agents that have seconds for what they do: only calm and quiet steps run beside them.
 	alone
 	// calm is for what computes, beside a step that is alone on the time that it leaves (nice(1)).
 	calm
