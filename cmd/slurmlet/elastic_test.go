@@ -40,7 +40,7 @@ func TestElastic(t *testing.T) {
 	t.Parallel()
 	alice, aliceSteps := map[string]string{"jobs/5": alices}, []string{aliceScript}
 	both, bothSteps := map[string]string{"jobs/5": alices, "jobs/6": bobs}, []string{aliceScript, bobScript}
-	const grace = "SLURMLET_GRACE_PERIOD=12s"
+	const grace = "SLURMLET_GRACE_PERIOD=" + ample
 	for _, story := range []struct {
 		name   string
 		given  given
@@ -138,7 +138,7 @@ func TestElastic(t *testing.T) {
 		},
 	}, {
 		name:  "slurmctld does not suspend it: the node is drained, and the time ends the wait",
-		given: elastic(cloudUp, nil, map[string]string{"unsuspended": ""}, "SLURMLET_GRACE_PERIOD=4s"),
+		given: elastic(cloudUp, nil, map[string]string{"unsuspended": ""}, grace),
 		phases: []phase{
 			{"SIGTERM", []act{awaitReady, signal(unix.SIGTERM)}, []condition{
 				exits(75), wrote(poweredDown, 1), recordIs("DRAIN"), never(deleted), logged(entry{"state": "Exited", "reason": "slurmctld is about to suspend the node"}),

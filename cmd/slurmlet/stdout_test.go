@@ -30,7 +30,7 @@ func TestOutputThatNobodyReads(t *testing.T) {
 		},
 	}, {
 		name:  "slurmd waits for a job, and its deadlines hold",
-		given: unread(withJob([]string{"SLURMLET_GRACE_PERIOD=15s"}, "chatty")),
+		given: unread(withJob([]string{"SLURMLET_GRACE_PERIOD=" + ample}, "chatty")),
 		phases: []phase{
 			{"it is Ready", nil, append(settled, losesLines)},
 			{"SIGTERM", term, []condition{waits, inOrder(terminating)}},

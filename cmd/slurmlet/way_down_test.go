@@ -192,10 +192,13 @@ func TestWayDown(t *testing.T) {
 	}
 }
 
+// ample is a grace period of which each part is seconds: a machine that is busy elsewhere takes one for a command.
+const ample = "40s"
+
 // TestGrace is what SIGTERM does to a node whose jobs do not end in time.
 func TestGrace(t *testing.T) {
 	t.Parallel()
-	grace := []string{"SLURMLET_GRACE_PERIOD=12s"} // jobs until 5 s, the node is DOWN at 8 s, slurmd is stopped at 9.5 s
+	grace := []string{"SLURMLET_GRACE_PERIOD=" + ample} // jobs until 19 s, the node is DOWN at 29 s, slurmd is stopped at 34 s
 	both := map[string]string{"jobs/5": alices, "jobs/6": bobs}
 	const comment = "slurmlet: the pod of n1 was terminated, and the job may not be requeued"
 	for _, story := range []struct {
@@ -228,7 +231,7 @@ func TestGrace(t *testing.T) {
 		},
 	}, {
 		name:  "jobs are signalled before, once, and the batch script alone",
-		given: withJob([]string{"SLURMLET_JOB_SIGNAL=B:USR1@4", "SLURMLET_GRACE_PERIOD=16s"}), // signalled at 3 s, requeued at 7 s
+		given: withJob([]string{"SLURMLET_JOB_SIGNAL=B:USR1@15", "SLURMLET_GRACE_PERIOD=" + ample}), // signalled at 4 s, requeued at 19 s
 		phases: []phase{
 			{"SIGTERM", []act{awaitReady, signal(unix.SIGTERM)}, []condition{waits, never("scancel")}},
 			{"it is signalled", nil, []condition{wrote("] --verbose --signal=USR1 --batch 5", 1), never("requeue"), logged(entry{"msg": "signalled job 5", "signal": "USR1"})}},

@@ -106,8 +106,8 @@ func tail(path string, size int64) []byte {
 var failure = regexp.MustCompile(`Error Trace:|^\s*--- FAIL: |^panic: |^fatal error: |WARNING: DATA RACE|^FAIL\s`)
 
 const (
-	after    = 14
-	mostTold = 250
+	after    = 30
+	mostTold = 400
 )
 
 // complaint is testify's: what a test wanted, which one it was, and what it says of it.
