@@ -129,7 +129,7 @@ kube: $(BUILT) $(HELM) $(DISTRIBUTION) ## of e2e-kube, one whole install of both
 		-run 'TestKube/(the_controller_is|the_chart_is_(installed,_and|uninstalled)|a_real_Prometheus|a_plain_image|a_pod_with_a_job|a_chart_with_elastic|an_elastic_set|the_elastic_sets)'
 
 controller: $(BUILT) $(HELM) ## the controller with real etcd and kube-apiserver: names, tokens, outages
-	HELM=$(HELM) $(GO) test -tags e2e -count=1 -parallel 2 -timeout 17m -v ./e2e/controller
+	HELM=$(HELM) $(GO) test -tags e2e -count=1 -parallel 3 -timeout 17m -v ./e2e/controller
 
 bench-controller: build $(HELM) ## what PODS=2000 pods and as many agents cost the controller and kube-apiserver
 	HELM=$(HELM) $(GO) test -tags e2e -count=1 -timeout 20m -v -run TestBench ./e2e/controller -pods $(PODS)

@@ -13,6 +13,10 @@ import (
 // and etcd itself answers that; so nothing else has to be asked.
 type contact struct {
 	answered atomic.Int64 // the time of the last answer
+	// wrote is when this replica last began to write the Lease with success, counted from begun: a clock that
+	// is set makes no term longer.
+	wrote atomic.Int64
+	begun time.Time
 	// silent is since when no watch of pods or nodes stands.
 	silent func() time.Time
 }
@@ -21,7 +25,7 @@ type contact struct {
 const mostSilence = time.Minute
 
 func newContact(silent func() time.Time) *contact {
-	c := &contact{silent: silent}
+	c := &contact{silent: silent, begun: time.Now()}
 	c.answered.Store(time.Now().UnixNano())
 	return c
 }
@@ -58,15 +62,37 @@ func (h heard) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []b
 }
 
 func (h heard) Create(ctx context.Context, r resourcelock.LeaderElectionRecord) error {
-	err := h.Interface.Create(ctx, r)
+	return h.write(func() error { return h.Interface.Create(ctx, r) })
+}
+
+func (h heard) Update(ctx context.Context, r resourcelock.LeaderElectionRecord) error {
+	return h.write(func() error { return h.Interface.Update(ctx, r) })
+}
+
+func (h heard) write(write func() error) error {
+	began := time.Since(h.begun)
+	err := write()
+	if err == nil {
+		h.wrote.Store(int64(began))
+	}
 	h.note(err)
 	return err
 }
 
-func (h heard) Update(ctx context.Context, r resourcelock.LeaderElectionRecord) error {
-	err := h.Interface.Update(ctx, r)
-	h.note(err)
-	return err
+// endTerm calls stop when the Lease has not been written for most, and returns then, or when ctx ends.
+func (c *contact) endTerm(ctx context.Context, stop func(), most time.Duration) {
+	for {
+		left := time.Duration(c.wrote.Load()) + most - time.Since(c.begun)
+		if left <= 0 {
+			stop()
+			return
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(left):
+		}
+	}
 }
 
 // watchContact logs when the replica ceases to hear of Kubernetes, and when it hears again.

@@ -5,9 +5,11 @@ import (
 	"errors"
 	"net/http"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
@@ -19,13 +21,13 @@ type leaseAnswer struct {
 	err error
 }
 
-func (l leaseAnswer) Get(context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
+func (l *leaseAnswer) Get(context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
 	return nil, nil, l.err
 }
 
-func (l leaseAnswer) Create(context.Context, resourcelock.LeaderElectionRecord) error { return l.err }
+func (l *leaseAnswer) Create(context.Context, resourcelock.LeaderElectionRecord) error { return l.err }
 
-func (l leaseAnswer) Update(context.Context, resourcelock.LeaderElectionRecord) error { return l.err }
+func (l *leaseAnswer) Update(context.Context, resourcelock.LeaderElectionRecord) error { return l.err }
 
 // TestContact: a replica is in contact as long as Kubernetes answers, and its watches stand.
 func TestContact(t *testing.T) {
@@ -60,9 +62,35 @@ func TestContact(t *testing.T) {
 				func(h heard) error { return h.Update(t.Context(), resourcelock.LeaderElectionRecord{}) },
 			} {
 				c.answered.Store(before.UnixNano())
-				assert.Equal(t, tt.said, ask(heard{leaseAnswer{err: tt.said}, c}))
+				assert.Equal(t, tt.said, ask(heard{&leaseAnswer{err: tt.said}, c}))
 				assert.Equal(t, tt.contact, c.lost(time.Now()).IsZero())
 			}
 		})
 	}
+}
+
+// TestTerm: a replica leads as long as it writes the Lease.
+func TestTerm(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newContact(func() time.Time { return time.Time{} })
+		answer := &leaseAnswer{}
+		lock := heard{answer, c}
+		begun := time.Now()
+		require.NoError(t, lock.Create(t.Context(), resourcelock.LeaderElectionRecord{}))
+		ctx, stop := context.WithCancel(t.Context())
+		go c.endTerm(ctx, stop, mostTerm)
+		for range 30 {
+			<-time.After(retryPeriod)
+			require.NoError(t, lock.Update(t.Context(), resourcelock.LeaderElectionRecord{}))
+			require.NoError(t, ctx.Err())
+		}
+		last := time.Now()
+		require.Equal(t, time.Minute, last.Sub(begun))
+		answer.err = context.DeadlineExceeded
+		<-time.After(retryPeriod)
+		require.Error(t, lock.Update(t.Context(), resourcelock.LeaderElectionRecord{}))
+		<-ctx.Done()
+		assert.Equal(t, mostTerm, time.Since(last), "nothing else is a term")
+		assert.Less(t, mostTerm, leaseDuration-2*time.Second)
+	})
 }

@@ -19,30 +19,43 @@ const (
 	retryPeriod   = 2 * time.Second
 )
 
+// mostTerm is how long after it has written the Lease a replica leads at most. Others take the Lease after leaseDuration,
+// so a leader that is cut off has some seconds to end what it is writing. client-go alone takes renewDeadline more: before
+// it says that a replica leads no more, it tries to give the Lease back.
+const mostTerm = renewDeadline + retryPeriod
+
 // elect takes part in elections until ctx ends, and then gives the Lease back.
 func (c *controller) elect(ctx context.Context) {
-	lock := &resourcelock.LeaseLock{
+	for ctx.Err() == nil {
+		c.stand(ctx)
+	}
+}
+
+// stand waits until this replica leads, and until it does so no more.
+func (c *controller) stand(ctx context.Context) {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	lock := heard{&resourcelock.LeaseLock{
 		LeaseMeta:  metav1.ObjectMeta{Namespace: c.Namespace, Name: lease},
 		Client:     c.api.CoordinationV1(),
 		LockConfig: resourcelock.ResourceLockConfig{Identity: c.PodName},
-	}
-	for ctx.Err() == nil {
-		leaderelection.RunOrDie(ctx, leaderelection.LeaderElectionConfig{
-			Lock: heard{lock, c.contact}, Name: lease, ReleaseOnCancel: true,
-			LeaseDuration: leaseDuration, RenewDeadline: renewDeadline, RetryPeriod: retryPeriod,
-			Callbacks: leaderelection.LeaderCallbacks{
-				OnStartedLeading: func(ctx context.Context) {
-					c.reports.Lead()
-					c.leader.Store(true)
-					c.log.Info("this replica leads")
-					c.lead(ctx)
-				},
-				OnStoppedLeading: func() {
-					if c.leader.Swap(false) {
-						c.log.Info("this replica leads no more")
-					}
-				},
+	}, c.contact}
+	leaderelection.RunOrDie(ctx, leaderelection.LeaderElectionConfig{
+		Lock: lock, Name: lease, ReleaseOnCancel: true,
+		LeaseDuration: leaseDuration, RenewDeadline: renewDeadline, RetryPeriod: retryPeriod,
+		Callbacks: leaderelection.LeaderCallbacks{
+			OnStartedLeading: func(ctx context.Context) {
+				go c.contact.endTerm(ctx, stop, mostTerm)
+				c.reports.Lead()
+				c.leader.Store(true)
+				c.log.Info("this replica leads")
+				context.AfterFunc(ctx, func() {
+					c.leader.Store(false)
+					c.log.Info("this replica leads no more")
+				})
+				c.lead(ctx)
 			},
-		})
-	}
+			OnStoppedLeading: func() {}, // ctx has ended
+		},
+	})
 }

@@ -44,12 +44,24 @@ func TestWriters(t *testing.T) {
 	})
 }
 
-// TestNoWriters runs with everything switched off, and without the rights.
+// noWriters are the variables of a replica that writes no more than every replica must.
+var noWriters = []string{"SLURMLET_SCALE_IN=false", "SLURMLET_ROLL=false"}
+
+// TestNoWriters runs with everything switched off, and without the rights. Then the API is cut off, which takes
+// longer than a minute of waiting.
 func TestNoWriters(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, "--set", "rolling.enabled=false", "--set", "scaleIn.enabled=false")
 	b.namespace("hpc")
-	r := b.replica("SLURMLET_SCALE_IN=false", "SLURMLET_ROLL=false")
+	b.run([]story{
+		{"nothing is written", nothingWritten},
+		{"a replica is cut off from the API", cutOff},
+		{"the chart gives the rights that are used", rights},
+	})
+}
+
+func nothingWritten(b *bed) {
+	r := b.replica(noWriters...)
 	r.ready()
 	b.node("m1")
 	a := b.agent(b.pod(spec{"hpc", "n-slurmctld-0", "n", "slurmctld", "", "", "", []string{"10.9.0.1"}}))
@@ -57,8 +69,8 @@ func TestNoWriters(t *testing.T) {
 	a.has("n-cpu-0", "10.9.0.2")
 	a.reports(b, peers.NodeReport{Name: "n-cpu-0", State: peers.Idle, Drain: "bad DIMM"})
 	b.eventually(patience, "the report comes", func() bool { return r.metric("slurmlet_controller_reports_total") == 1 })
-	assert.Empty(t, b.read(node).Status.Conditions)
-	assert.NotContains(t, r.log(), "forbidden")
+	assert.Empty(b, b.read(node).Status.Conditions)
+	assert.NotContains(b, r.log(), "forbidden")
 }
 
 // reports has slurmctld's agent tell of its nodes until the test's end, from now on through the returned function.
