@@ -46,6 +46,20 @@ const (
 	leavingTime = time.Second
 )
 
+// Settled says whether slurmctld may start jobs that do not wait. It finds out if not.
+func (n *nodeWaits) Settled() bool {
+	if n == nil {
+		return true
+	}
+	n.lock.Lock()
+	defer n.lock.Unlock()
+	settled := n.waits.Settle(time.Now())
+	if !settled {
+		n.keepAsking()
+	}
+	return settled
+}
+
 // End ends all waits before a reconfigure. slurmctld then starts the jobs in its own time: it looks every 30 s whether
 // their nodes are up.
 func (n *nodeWaits) End() (over bool) {
@@ -139,10 +153,7 @@ func (n *nodeWaits) wait(ctx context.Context, job string, nodes hostlist.Set, al
 	}
 	told := make(chan elastic.Outcome, 1)
 	n.told[number] = told
-	if !n.asking {
-		n.asking = true
-		go n.ask(n.agent.alive)
-	}
+	n.keepAsking()
 	n.lock.Unlock()
 	n.rouse()
 	select {
@@ -158,7 +169,15 @@ func (n *nodeWaits) wait(ctx context.Context, job string, nodes hostlist.Set, al
 	return elastic.CannotTell
 }
 
-// ask asks slurmctld until no job waits.
+// keepAsking is for the holder of lock.
+func (n *nodeWaits) keepAsking() {
+	if !n.asking {
+		n.asking = true
+		go n.ask(n.agent.alive)
+	}
+}
+
+// ask asks slurmctld until nothing is waited for.
 func (n *nodeWaits) ask(ctx context.Context) {
 	for {
 		n.lock.Lock()

@@ -5,6 +5,8 @@ package elastic
 import (
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -27,15 +29,45 @@ NodeSet=x Feature=x
 PartitionName=x Nodes=x SuspendTime=INFINITE
 `
 
-var forgottenSets = map[string]string{"x": `{"nodes":"x-[0-1]","cpuLimit":"1","memoryLimit":"364Mi","features":["x"]}`}
+var forgottenSets = forgottenSetsWith(`"x"`)
 
-var forgottenSteps = []step{{"a job whose start is forgotten begins on another node", (*world).beginsElsewhere}}
+func forgottenSetsWith(features string) map[string]string {
+	return map[string]string{"x": `{"nodes":"x-[0-1]","cpuLimit":"1","memoryLimit":"364Mi","features":[` + features + `]}`}
+}
+
+var forgottenSteps = []step{
+	{"a job whose start is forgotten begins on another node", (*world).beginsElsewhere},
+	{"and with an edit as soon as slurmctld is back", (*world).beginsElsewhereInEdit},
+}
 
 // slow is how long a slurmd takes to register; slurmctld would wait for it for 10 s.
 const slow = 6 * time.Second
 
 // beginsElsewhere: its first run has ended by then.
 func (w *world) beginsElsewhere() error {
+	return w.forgets(func() error { return nil })
+}
+
+// beginsElsewhereInEdit: a reconfigure has jobs begin that wait.
+func (w *world) beginsElsewhereInEdit() error {
+	before, err := w.AgentStatus()
+	if err != nil {
+		return err
+	}
+	if err := w.forgets(func() error { return w.edit(forgottenSetsWith(`"x","more"`)) }); err != nil {
+		return err
+	}
+	return w.until("the edit is not live", func() bool {
+		now, err := w.AgentStatus()
+		return err == nil && now.Conf.Live != before.Conf.Live
+	})
+}
+
+// forgets has slurmctld forget that a job has begun, and does something when it is back.
+func (w *world) forgets(then func() error) error {
+	if err := os.RemoveAll(filepath.Join(w.Root, chaosDir, "runs")); err != nil {
+		return fmt.Errorf("cannot forget the runs before: %w", err)
+	}
 	for _, node := range []string{"x-0", "x-1"} {
 		id, err := w.batch("-p", "x", "-w", node)
 		if err != nil {
@@ -80,6 +112,9 @@ func (w *world) beginsElsewhere() error {
 		return err
 	}
 	if err := w.partition("up"); err != nil { // it was down when it was saved
+		return err
+	}
+	if err := then(); err != nil {
 		return err
 	}
 	// A slurmd that registers in time has slurmctld end the run before the job begins anew in any case.

@@ -32,18 +32,15 @@ func (t *tail) last() []string {
 
 func lastOf(lines []string) []string { return lines[max(0, len(lines)-tailLines):] }
 
-// explain tells what slurmctld and the first nodes that are not as they should
-// be have said last.
+// explain tells what slurmctld and the first nodes that are not as they should be have said last: those that have ended
+// badly, or else those that live.
 func (t *trial) explain() {
 	for _, line := range t.log.last() {
 		native.Progress("slurmctld: %s", line)
 	}
-	told := 0
-	for _, n := range t.Nodes {
-		if !n.Started() || n.Ended() && n.Status == 0 || told == 3 {
-			continue
-		}
-		told++
+	bad := slices.DeleteFunc(slices.Clone(t.Nodes), func(n *native.Node) bool { return !n.Ended() || n.Status == 0 })
+	all := slices.Concat(bad, t.living())
+	for _, n := range all[:min(len(all), 3)] {
 		for _, line := range lastOf(n.Log()) {
 			native.Progress("%s: %s", n.Name, line)
 		}

@@ -37,6 +37,8 @@ const (
 type settling struct {
 	// began is when it was started, zero once it has settled; registered is since when all nodes are known to have.
 	began, registered time.Time
+	// wanted: somebody waits for that, also while no job does.
+	wanted bool
 }
 
 // over says whether no run is left that slurmctld has forgotten.

@@ -73,6 +73,12 @@ func (w *Waits) Begin(now time.Time) {
 // Settled says whether slurmctld has settled. If not, Survey wants a look at all nodes.
 func (w *Waits) Settled() bool { return w.settling.began.IsZero() }
 
+// Settle says whether slurmctld has settled, and has Due tell when to look until it has.
+func (w *Waits) Settle(now time.Time) bool {
+	w.settling.wanted = !w.settle(now)
+	return w.Settled()
+}
+
 // Survey takes a look at all nodes, as slurmctld knew them at a time.
 func (w *Waits) Survey(nodes []clusterview.Node, at, began, ended time.Time) map[int]Outcome {
 	w.settling.look(nodes, at, ended)
@@ -134,9 +140,9 @@ func (w *Waits) Len() int { return len(w.all) }
 // Stir takes that something has changed, such as a slurmd that has registered.
 func (w *Waits) Stir(now time.Time) { w.news, w.lookedBefore = now, 0 }
 
-// Due is when to look again, or to end a wait; zero while no job waits.
+// Due is when to look again, or to end a wait; zero while nothing is waited for.
 func (w *Waits) Due() (at time.Time) {
-	if len(w.all) == 0 {
+	if len(w.all) == 0 && !w.settling.wanted {
 		return time.Time{}
 	}
 	pause := max(backoff.Grow(usualPause, max(w.lookedBefore-1, 0), lastPause), share*w.took)
@@ -206,6 +212,9 @@ func (w *Waits) Failed(began, ended time.Time) map[int]Outcome {
 	w.lookedBefore++
 	if w.silent.IsZero() {
 		w.silent = began
+	}
+	if len(w.all) == 0 {
+		w.settle(ended)
 	}
 	over := w.overdue(ended)
 	if ended.Sub(w.silent) >= silenceLimit {

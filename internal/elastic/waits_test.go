@@ -132,6 +132,26 @@ func TestWaits(t *testing.T) {
 			require.Empty(t, outcome, "it ends with the first one")
 			require.Equal(t, map[int]Outcome{first: NodesUp, second: NodesUp}, w.Survey(nil, at(71), at(71), at(71.1)))
 		}},
+		{"a reconfigure waits until slurmctld has settled, also while no job waits", func(t *testing.T, w *Waits, _ func(float64, string, string) (int, Outcome)) {
+			require.True(t, w.Settle(at(0)), "it has not been started")
+			require.Zero(t, w.Due())
+			w.Begin(at(1))
+			require.Zero(t, w.Due(), "nobody wants to know")
+			require.False(t, w.Settle(at(2)))
+			require.NotZero(t, w.Due())
+			heard := []clusterview.Node{{Name: "n1", State: "IDLE", BootAt: 1}}
+			require.Empty(t, w.Survey(heard, at(5), at(5), at(5.1)))
+			require.False(t, w.Settle(at(5.2)))
+			require.Empty(t, w.Survey(heard, at(6.2), at(6.2), at(6.3)))
+			require.Zero(t, w.Due())
+			require.True(t, w.Settle(at(6.3)))
+			w.Begin(at(40))
+			require.False(t, w.Settle(at(41)))
+			require.Empty(t, w.Failed(at(50), at(60)))
+			require.NotZero(t, w.Due())
+			require.Empty(t, w.Failed(at(61), at(71)))
+			require.Zero(t, w.Due(), "its time is over")
+		}},
 		{"slurmctld cannot be asked whether nodes have registered", func(t *testing.T, w *Waits, add func(float64, string, string) (int, Outcome)) {
 			w.Begin(at(1))
 			number, _ := add(1.5, "7", "")

@@ -239,6 +239,10 @@ func (r *Reloader) ReconfigureAgain(ctx context.Context) error {
 // moment. No answer is not "none": a slurmctld without one is asked again, and the limit
 // counts from its first.
 func (r *Reloader) untilQuiet(ctx context.Context, limit time.Duration, noted bool, note func() bool) {
+	for r.Programs != nil && !r.Programs.Settled() && ctx.Err() == nil {
+		noted = false
+		pause(ctx, lifecycle.FirstLook)
+	}
 	began, held, silent := time.Now(), false, false
 	for answered, tries := began, 0; ctx.Err() == nil; tries++ {
 		o, err := r.outgoing(ctx)

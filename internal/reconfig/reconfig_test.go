@@ -30,6 +30,8 @@ type busyController struct {
 	programs time.Duration
 	ended    time.Time
 	allowed  int
+	// settles is how long they must not be ended.
+	settles time.Duration
 }
 
 func (b *busyController) Outgoing(context.Context) (slurm.Outgoing, error) {
@@ -42,7 +44,12 @@ func (b *busyController) Outgoing(context.Context) (slurm.Outgoing, error) {
 	return slurm.Outgoing{Sending: 1}, nil
 }
 
+func (b *busyController) Settled() bool { return time.Since(b.began) >= b.settles }
+
 func (b *busyController) End() (over bool) {
+	if !b.Settled() {
+		panic("a job would begin beside its first run")
+	}
 	if b.ended.IsZero() {
 		b.ended = time.Now()
 	}
@@ -78,6 +85,7 @@ func TestAwaitLaunches(t *testing.T) {
 		"a node does not answer":          {slurmctld: busyController{busy: time.Hour, lingers: time.Hour}, takes: 10 * time.Second, reserved: held, told: 1},
 		"its programs end":                {slurmctld: busyController{programs: 2 * time.Second}, takes: 2 * time.Second},
 		"its programs do not end":         {slurmctld: busyController{programs: time.Hour}, takes: 10 * time.Second, reserved: held, told: 1},
+		"its programs must not end yet":   {slurmctld: busyController{settles: 25 * time.Second, programs: 2 * time.Second}, takes: 27 * time.Second},
 		"there is no answer for a while":  {slurmctld: busyController{mute: 40 * time.Second, busy: 43 * time.Second}, takes: 43 * time.Second},
 		"there is none at all":            {slurmctld: busyController{mute: time.Hour}, takes: 121300 * time.Millisecond, told: 1},
 		"jobs cannot be kept from coming": {slurmctld: busyController{busy: time.Hour, refuses: errors.New("no")}, takes: 10 * time.Second, reserved: held[:1], told: 2},
