@@ -48,7 +48,7 @@ func (w *world) beginsElsewhere() error {
 	return w.forgets(func() error { return nil })
 }
 
-// beginsElsewhereInEdit: a reconfigure has jobs begin that wait.
+// beginsElsewhereInEdit: a reconfigure ends waits, and slurmctld looks at such a job half a minute later.
 func (w *world) beginsElsewhereInEdit() error {
 	before, err := w.AgentStatus()
 	if err != nil {

@@ -79,8 +79,8 @@ type Feed interface {
 
 // Programs are those that slurmctld runs before a job (PrologSlurmctld).
 type Programs interface {
-	// Settled says whether they may be ended: a slurmctld that has just started forgets jobs that run. It comes true
-	// within half a minute.
+	// Settled says whether they may be ended: a slurmctld that has just started may not know yet which jobs run. It
+	// comes true within half a minute.
 	Settled() bool
 	// End ends those that run, and the next ones as they come. over: slurmctld has had the time to see that none runs.
 	End() (over bool)
