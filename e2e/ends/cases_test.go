@@ -3,7 +3,6 @@
 package ends
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -57,8 +56,8 @@ func (w *world) merged() error {
 	if changes > nodes/2 {
 		return fmt.Errorf("slurmctld was asked for %d changes of %d nodes", changes, nodes)
 	}
-	if asked["REQUEST_DELETE_NODE"] >= nodes {
-		return errors.New("each node has deleted its record again")
+	if again, few := w.said("Unable to find node"), w.few(); again > few {
+		return fmt.Errorf("%d nodes have deleted their record again, and %d did so with few others", again, few)
 	}
 	return nil
 }

@@ -230,6 +230,21 @@ func (w *world) direct() map[string]int {
 	return reasons
 }
 
+// few is how many nodes had their record deleted with fewer than 16 at once. They are not told that it is gone, and delete
+// it again.
+func (w *world) few() (n int) {
+	w.lock.Lock()
+	defer w.lock.Unlock()
+	for _, line := range w.log {
+		_, rest, is := strings.Cut(line, `"delete: asked slurmctld for `)
+		number, _, _ := strings.Cut(rest, " ")
+		if one, err := strconv.Atoi(number); is && err == nil && one < 16 {
+			n += one
+		}
+	}
+	return n
+}
+
 // explain prints the last lines of slurmctld's agent and of nodes that are still there.
 func (w *world) explain() {
 	w.lock.Lock()
