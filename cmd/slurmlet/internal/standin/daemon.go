@@ -123,7 +123,7 @@ func refuse(conf string) {
 // chat says much at once, as slurmctld on debug does.
 func chat() {
 	if chosen("chatty") {
-		for i := range 60_000 { // several megabytes
+		for i := range 10_000 { // more than the agent keeps
 			say("debug2: line %d, which says a little about what nobody asks for", i)
 		}
 	}

@@ -5,7 +5,7 @@
 //	  cgroup/         the files of /sys/fs/cgroup
 //	slurm daemons
 //	  exit-at-start   exit with status 1 instead of starting
-//	  chatty          say 60,000 lines at the start
+//	  chatty          say 10,000 lines at the start
 //	  young           do not catch signals yet
 //	  mute            never send READY
 //	  barrier         send BARRIER after every notification and wait until it is released, as Slurm does from 25.11 on
