@@ -871,8 +871,9 @@
 //
 // # Exit status
 //
-//	0    stopped in order after SIGTERM, SIGINT or SIGRTMIN+3; a slurmd that crashes while it stops counts as in order if
-//	     slurmctld has deleted its record (24.11 does so rarely, after "Slurmd shutdown completing")
+//	0    stopped in order after SIGTERM, SIGINT or SIGRTMIN+3; a slurmd that crashes or hangs while it stops counts as in
+//	     order if slurmctld has deleted its record (24.11 does so rarely). One that hangs is killed
+//	     when its socket has not answered for a third of the time that jobs have, or 30 s
 //	1    the agent itself failed; "slurmlet check": an error is among the findings, and Slurm would refuse the files
 //	64   wrong usage: unknown role or command (EX_USAGE)
 //	69   "slurmlet status", "slurmlet probe": no agent answers (EX_UNAVAILABLE)

@@ -295,8 +295,8 @@ func (w *ends) left(n *native.Node, status int, flags ...string) error {
 	return w.untilNode(n, append(flags, "CLOUD")...)
 }
 
-// hung: slurmd 24.11 says "Shutting down" at times, and hangs (1 of 325 in e2e/scale). Its agent kills it when half of the
-// grace period is over, or after 75 s, and says so.
+// hung: slurmd 24.11 says "Shutting down" at times, and hangs. An agent that does not find that on slurmd's socket kills it
+// when half of the grace period is over, and says so.
 func (w *ends) hung(n *native.Node) bool {
 	return w.settings.Version == "24.11" && n.Status == 128+int(unix.SIGKILL) &&
 		strings.Contains(strings.Join(n.Log(), "\n"), "the daemon did not stop in time and was killed")

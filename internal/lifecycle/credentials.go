@@ -33,10 +33,15 @@ func (l State) restartLimit() time.Duration {
 // when it is restarted: with a reconfigure it waits for prologs and epilogs too.
 func (w Deadlines) HangLimit() time.Duration { return min(w.Requeue/3, replaceTime) }
 
-// replaceHung kills a slurmd that hangs; its end starts the next one.
+// replaceHung kills a slurmd that hangs; its end starts the next one, or is the agent's.
 func (l State) replaceHung(e MainHung) (State, []Action) {
-	if !l.Registers || e.PID != l.Main || l.Main == 0 || l.killed || l.Activity == Ending || l.Phase == Exited {
+	switch {
+	case !l.Registers, e.PID != l.Main, l.Main == 0, l.killed, l.Phase == Exited, l.Activity == Ending && !l.losesNothing():
 		return l, nil
+	case l.Activity == Ending:
+		l.killed, l.hung, l.Reason = true, true, "slurmd hangs while it stops, and nothing can be lost"
+		l, actions := l.wait(l.stopLimit())
+		return l, append(actions, SignalMain{SigKill})
 	}
 	l.Activity, l.Reason, l.killed = Replacing, "slurmd hangs: it does not answer on its socket, though slurmctld can be reached", true
 	l.question++ // what was asked gets no answer

@@ -64,6 +64,8 @@ type State struct {
 	pace pace
 	// killed: SIGKILL was sent to the main process.
 	killed bool
+	// hung: that was because it hung when it was to stop, and nothing could be lost.
+	hung bool
 	// WasReady: it has been Ready once.
 	WasReady bool
 	// unclaimed: slurmctld may count jobs on the node of which nothing runs here, as

@@ -206,6 +206,9 @@ func (l State) exited(e MainExited) (State, []Action) {
 		return l, nil
 	case l.Activity == Ending && e.Code == endedByTerm:
 		return l.leaveWith(exitcode.OK)
+	case l.Activity == Ending && l.hung:
+		l.Reason = "slurmd has hung while it stopped, and nothing was lost"
+		return l.leaveWith(exitcode.OK)
 	case l.Activity == Ending && l.crashed(e):
 		l.Reason = "slurmd has crashed while it stopped, and nothing was lost: " + e.What
 		return l.leaveWith(exitcode.OK)
@@ -238,7 +241,12 @@ func (l State) exited(e MainExited) (State, []Action) {
 // that was killed because it did not stop is none of these.
 func (l State) crashed(e MainExited) bool {
 	const bySignal, byKill = 128, 128 + 9
-	return l.Registers && l.WasReady && !l.inService() && l.Left == "" && e.Code > bySignal && e.Code != byKill
+	return l.losesNothing() && e.Code > bySignal && e.Code != byKill
+}
+
+// losesNothing: slurmctld counts on a slurmd that stops no more.
+func (l State) losesNothing() bool {
+	return l.Registers && l.WasReady && !l.inService() && l.Left == ""
 }
 
 // failed: the daemon could not be started at all.
