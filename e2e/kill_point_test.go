@@ -99,7 +99,10 @@ func (c *cluster) outdate(t *testing.T) {
 	t.Helper()
 	c.run(t, victim, "pkill", "-STOP", "-x", "slurmd")
 	c.run(t, victim, "sh", "-c", "echo '# not of slurmctld' >> /var/spool/slurmd/conf-cache/slurm.conf")
-	c.waitDoing(t, lifecycle.Reloading, replacing)
+	until(t, "the agent has noticed", func() (bool, string) {
+		s, said := c.inside(t, victim)
+		return s.State == lifecycle.Reloading && s.Doing == replacing, fmt.Sprintf("%s\nslurmctld's agent: %+v", said, c.agent(t, sandbox.Controller).Conf)
+	})
 }
 
 // loseSlurmd kills slurmd while slurmctld is cut off.
@@ -167,6 +170,7 @@ const killGrace = 30 * time.Second
 func (c *cluster) victim() sandbox.PodSpec {
 	spec := holdable(c.leaver(2, killGrace))
 	spec.Restart = "Always"
+	spec.Env["SLURMLET_LOG_LEVEL"] = "debug"
 	return spec
 }
 
