@@ -2,6 +2,7 @@ package peers
 
 import (
 	"context"
+	"reflect"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -136,16 +137,28 @@ func TestAnswer(t *testing.T) {
 	say(&Answer{}, true)
 	follows.Store(false)
 	assert.Equal(t, Report{}, next(), "the reporter asks again soon")
-	assert.Equal(t, Failing{}, says())
+	for f := says(); !reflect.DeepEqual(f, Failing{}); f = says() { // on a busy machine, it has asked before, too
+		assert.Equal(t, long, f)
+	}
 
 	say(nil, false)
 	r.Set([]NodeReport{{Name: "a", Elastic: "cpu"}})
-	assert.False(t, next().Whole)
-	assert.True(t, next().Whole, "the controller has forgotten the cluster")
+	assert.False(t, news(next).Whole)
+	assert.True(t, news(next).Whole, "the controller has forgotten the cluster")
 	say(nil, true)
 	r.Set([]NodeReport{{Name: "a", Elastic: "cpu", Wanted: true}})
-	for !next().Nodes[0].Wanted { // a report that was refused comes again
+	for !news(next).Nodes[0].Wanted { // a report that was refused comes again
 		continue
 	}
-	assert.Empty(t, told)
+	for len(told) > 0 {
+		assert.Equal(t, Failing{}, <-told)
+	}
+}
+
+// news is the next report that is no confirmation.
+func news(next func() Report) (one Report) {
+	for !one.Whole && len(one.Nodes) == 0 {
+		one = next()
+	}
+	return one
 }
