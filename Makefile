@@ -57,7 +57,7 @@ build: ## static binaries in bin/
 	$(BUILD) -tags $(AGENT) -o bin/ ./cmd/slurmlet
 	$(BUILD) -o bin/ ./controller/cmd/slurmlet-controller ./e2e/slurmlet-sandbox
 
-test: build ## everything that must hold, in some 13 minutes (bin/test has the logs)
+test: build ## everything that must hold, in some 12 minutes (bin/test has the logs)
 	$(SUITE)
 
 test-full: build ## every case on every version: hours
