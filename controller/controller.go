@@ -56,7 +56,9 @@ type controller struct {
 	began   time.Time
 
 	// synced: the tables have what Kubernetes had at the start. ending: a signal has come.
-	synced, ending, leader atomic.Bool
+	synced, ending atomic.Bool
+	// leader is the number of the term in which this replica leads, 0 in none; terms counts them.
+	leader, terms atomic.Int64
 }
 
 // Run is the controller until ctx ends.
@@ -106,7 +108,7 @@ func (c *controller) open(version string) error {
 	c.reports = reports.New()
 	c.server = peers.NewServer(peers.ServerOptions{
 		Authenticate: c.reviewer.Authenticate, Reported: func(id peers.Identity, r peers.Report) { c.reports.Take(id, r) },
-		Answer: c.answer, Leads: c.leader.Load, Stale: c.stale, Log: c.log,
+		Answer: c.answer, Leads: c.leads, Stale: c.stale, Log: c.log,
 	})
 	rules, err := machines.Parse(c.Machines)
 	if err != nil {

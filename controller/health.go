@@ -40,7 +40,7 @@ func (c *controller) metrics(version string) *prometheus.Registry {
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), info, figures{c},
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "slurmlet_controller_leader", Help: "1 if this replica leads, which writes to Kubernetes.",
-		}, func() float64 { return number(c.leader.Load()) }),
+		}, func() float64 { return number(c.leads()) }),
 	)
 	return r
 }

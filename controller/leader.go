@@ -47,10 +47,11 @@ func (c *controller) stand(ctx context.Context) {
 			OnStartedLeading: func(ctx context.Context) {
 				go c.contact.endTerm(ctx, stop, mostTerm)
 				c.reports.Lead()
-				c.leader.Store(true)
+				term := c.terms.Add(1)
+				c.leader.Store(term)
 				c.log.Info("this replica leads")
 				context.AfterFunc(ctx, func() {
-					c.leader.Store(false)
+					c.leader.CompareAndSwap(term, 0) // the next term may have begun
 					c.log.Info("this replica leads no more")
 				})
 				c.lead(ctx)
@@ -59,3 +60,5 @@ func (c *controller) stand(ctx context.Context) {
 		},
 	})
 }
+
+func (c *controller) leads() bool { return c.leader.Load() != 0 }
