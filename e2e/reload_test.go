@@ -214,7 +214,8 @@ func hungController(t *testing.T, c *cluster) {
 	})
 }
 
-// missedEdit: the cables of a node and of the login pod are out when the configuration is pushed.
+// missedEdit: the cables of a node and of the login pod are out when the configuration is pushed, and
+// when it is reloaded by hand as it is.
 func missedEdit(t *testing.T, c *cluster) {
 	withConfigMap(t, c, "", func(e *editing) {
 		good := e.agent(t, sandbox.Controller).Conf.Good
@@ -228,6 +229,7 @@ func missedEdit(t *testing.T, c *cluster) {
 			return s.Good != good || s.Refused != nil, tells(s)
 		})
 		t.Logf("%+v", *e.agent(t, sandbox.Controller).Conf)
+		e.run(t, sandbox.Controller, "slurmlet", "reload")
 		for _, pod := range missing {
 			require.NoError(t, e.Link(t.Context(), pod, true))
 		}

@@ -82,6 +82,31 @@ type Outcomes struct {
 	ReadAt time.Time
 }
 
+// ConfNews is what a step makes known of the configuration: a reconfigure has silenced
+// slurmctld's agent, which told the nodes' agents of it.
+type ConfNews int
+
+const (
+	NoConfNews ConfNews = iota
+	// ConfLive: slurmctld and its nodes have taken a set, be it the one that they had.
+	ConfLive
+	// ConfBack: the last good set is in its place again.
+	ConfBack
+)
+
+// ConfNews compares with the state before the step.
+func (l State) ConfNews(old State) ConfNews {
+	switch same := l.Good.Same(old.Good); {
+	case l.Good == nil || l.Unsettled:
+		return NoConfNews
+	case l.WasReady && (!same || !old.WasReady || l.Outcomes.Taken > old.Outcomes.Taken):
+		return ConfLive
+	case old.Unsettled && same:
+		return ConfBack
+	}
+	return NoConfNews
+}
+
 const (
 	// TakeLimit is how long slurmctld may take to reconfigure and answer: before it
 	// begins, it waits for the answers of nodes that give none.

@@ -21,6 +21,8 @@ type confWorld struct {
 	sound      []*confset.Set
 	// pushed: what slurmctld, or the nodes, have refused may be on the nodes, until another set is pushed.
 	pushed bool
+	// silenced: the nodes' agents hear nothing of the configuration.
+	silenced bool
 }
 
 func confSet(n byte) *confset.Set { return &confset.Set{Hash: strconv.Itoa(int(n))} }
@@ -130,7 +132,7 @@ func (c *confWorld) carryOut(w *world, a Action) {
 		require.False(w, w.stopped, "a reconfigure after SIGTERM")
 		c.put(w, a.Set)
 		c.asked = append(c.asked, a)
-		c.pushed = !a.Set.Same(w.life.Good)
+		c.pushed, c.silenced = !a.Set.Same(w.life.Good), true
 	case Keep:
 		require.True(w, a.Set.Same(c.live), "a set is kept that is not in place")
 		c.kept, c.pushed = a.Set, false
@@ -147,6 +149,13 @@ func (c *confWorld) put(w *world, set *confset.Set) {
 	c.live = set
 }
 
+// hear: the agents hear of the configuration between a step and its actions.
+func (c *confWorld) hear(news ConfNews) {
+	if news != NoConfNews {
+		c.silenced = false
+	}
+}
+
 func (c *confWorld) check(w *world) {
 	l := w.life
 	if w.stopped || !l.WasReady || !l.Phase.Serving() {
@@ -157,6 +166,7 @@ func (c *confWorld) check(w *world) {
 		require.True(w, c.live.Same(l.Good), "a refused set stays in place")
 		require.True(w, c.kept.Same(l.Good), "the last good set is not kept")
 		require.False(w, c.pushed, "nodes keep a refused set")
+		require.False(w, c.silenced, "the nodes' agents do not hear of the live set")
 		require.Nil(w, l.trying)
 		require.True(w, l.Next == nil || l.Phase != Ready, "an edit is forgotten")
 		require.True(w, l.Next != nil || l.Refused == nil || !l.Refused.InUse || slices.Contains(c.clocks, l.clock), "an edit that jobs keep is forgotten")

@@ -97,6 +97,8 @@ var seeds = []struct{ role, moves string }{
 	{"elastic", "step-ends answer start ready timer answer:bigger done timer answer:bigger-drained timer answer:drained done answer exit SIGTERM answer start ready timer look:powered-down exit"},
 	{"elastic", "step-ends answer start ready timer answer:no-cloud done timer answer:no-record SIGTERM answer:no-cloud done done exit"},
 	{"elastic", "step-ends answer start ready timer answer SIGTERM look:runs deadline look:runs deadline look:runs done deadline deadline look:runs done look:powering-down-step step-ends timer look:powering-down"},
+	// The live set is reloaded by hand.
+	{"slurmctld", "reloaded reloaded start ready timer answer reloaded reloaded handover timer answer reloaded edit:4 reloaded reloaded reloaded handover timer answer reloaded"},
 	// slurmctld hangs, and is ended.
 	{"slurmctld", "reloaded:silent reloaded:silent start:3 ready:4 timer:3 answer:bigger-busy reloaded:silent reload-timer:3 reload-timer:3 reloaded:silent reload-timer:3 reload-timer:3 reload-timer:3 reload-timer:3 reload-timer:3 reloaded:silent reload-timer:3 reloaded:silent reload-timer:3"},
 }
@@ -272,8 +274,10 @@ func (w *world) feed(e Event) {
 	changing := isTimer && slices.Contains(w.changes, question)
 	var actions []Action
 	w.inStep = true
+	before := w.life
 	w.life, actions = Step(w.life, e)
 	w.inStep = false
+	w.conf.hear(w.life.ConfNews(before))
 	require.False(w, changing && w.life.question != question, "the outcome of a change will not be heard: %+v", w.life)
 	if w.served && !w.gone && first {
 		require.Contains(w, actions, Schedule{toStop, w.life.Deadlines.Stop}, "a node in service is not taken out of it: %+v", w.life)

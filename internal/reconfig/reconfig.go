@@ -52,6 +52,8 @@ type Reloader struct {
 	// notes are on the live configuration; announcing is held while it is read.
 	notes      atomic.Pointer[notes]
 	announcing sync.Mutex
+	// feeding is held while the live set changes together with what the Feed says of it.
+	feeding sync.Mutex
 	// history is what has become of edits; nobody changes a list that is there.
 	history atomic.Pointer[[]Edit]
 	build   atomic.Pointer[build]
@@ -327,10 +329,9 @@ func (r *Reloader) releaseJobs() {
 // own words for a refusal: scontrol only knows that slurmctld refused.
 func (r *Reloader) reconfigure(ctx context.Context, set *confset.Set, staged string) error {
 	defer r.releaseJobs()
-	if err := r.place(set, staged); err != nil {
+	if err := r.placeUnannounced(set, staged); err != nil {
 		return err
 	}
-	r.Feed.Hold()
 	since := time.Now().Truncate(time.Second)
 	r.attempt.learn(func(f *facts) { f.since, f.addresses = since, nil })
 	ctx, cancel := context.WithTimeout(ctx, lifecycle.TakeLimit)
@@ -344,6 +345,17 @@ func (r *Reloader) reconfigure(ctx context.Context, set *confset.Set, staged str
 		return errors.New(probableLine(conf, set, words) + "slurmctld: " + set.Named(r.live.Current(), words))
 	}
 	return err
+}
+
+// placeUnannounced makes a set the live one, of which nobody knows yet whether it is good.
+func (r *Reloader) placeUnannounced(set *confset.Set, staged string) error {
+	r.feeding.Lock()
+	defer r.feeding.Unlock()
+	if err := r.place(set, staged); err != nil {
+		return err
+	}
+	r.Feed.Hold()
+	return nil
 }
 
 // keep writes the last good set to where the next container finds it. It takes the one that

@@ -159,16 +159,17 @@ func (r *Reloader) Report(ctx context.Context, next lifecycle.State, status *Sta
 	if next.NotRestored != "" && next.NotRestored != old.NotRestored {
 		r.Log(slog.LevelError, "cannot put the last good configuration back", slog.String("error", next.NotRestored))
 	}
-	if next.WasReady && next.Good != nil && !next.Unsettled && (!next.Good.Same(old.Good) || !old.WasReady) {
+	switch next.ConfNews(old) {
+	case lifecycle.ConfLive:
 		r.announce(ctx, next.Good)
 		r.Log(slog.LevelInfo, "the configuration is live", slog.String("hash", next.Good.Hash), slog.Int("nodes", next.Took))
 		if missed := status.Missed; len(missed) > 0 {
 			r.Log(slog.LevelWarn, "nodes have not taken the configuration", slog.String("nodes", few(missed)))
 		}
-	}
-	if old.Unsettled && !next.Unsettled && next.Good.Same(old.Good) {
+	case lifecycle.ConfBack:
 		r.announce(ctx, next.Good)
 		r.Log(slog.LevelInfo, "the last good configuration is back", slog.String("hash", next.Good.Hash))
+	case lifecycle.NoConfNews:
 	}
 }
 
@@ -195,9 +196,21 @@ func (r *Reloader) announce(ctx context.Context, set *confset.Set) {
 	go func() {
 		r.announcing.Lock()
 		defer r.announcing.Unlock()
-		r.Feed.Announce(dir)
-		r.note(ctx, set, dir)
+		if r.announceIfLive(dir) {
+			r.note(ctx, set, dir)
+		}
 	}()
+}
+
+// announceIfLive does not announce a set in whose place another one is tried by now.
+func (r *Reloader) announceIfLive(dir string) bool {
+	r.feeding.Lock()
+	defer r.feeding.Unlock()
+	if now, err := filepath.EvalSymlinks(r.live.Current()); err != nil || now != dir {
+		return false
+	}
+	r.Feed.Announce(dir)
+	return true
 }
 
 // few are enough to know where to look.

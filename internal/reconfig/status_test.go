@@ -3,6 +3,7 @@ package reconfig
 import (
 	"context"
 	"log/slog"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 
 	"github.com/slurmlet/slurmlet/internal/confset"
 	"github.com/slurmlet/slurmlet/internal/lifecycle"
+	"github.com/slurmlet/slurmlet/internal/slurm"
 )
 
 // TestNotLiveYet: a set that slurmctld was started with is not called live, nor announced,
@@ -24,6 +26,49 @@ func TestNotLiveYet(t *testing.T) {
 	})
 	see(t, r, func(s *lifecycle.State) { s.WasReady, s.ConfActivity = true, lifecycle.AwaitingLaunches })
 	require.Empty(t, said)
+}
+
+// radio is a Feed that keeps what it was told.
+type radio struct {
+	listeners
+	said chan string
+}
+
+func (r radio) Hold()               { r.said <- "hold" }
+func (r radio) Announce(dir string) { r.said <- filepath.Base(dir) }
+
+// taker is a slurmctld that takes every configuration.
+type taker struct{ slurm.Client }
+
+func (taker) Reconfigure(context.Context) error { return nil }
+
+// TestAnnouncedAgain: a reload by hand of what is live silences the feed, and what it has taken is announced.
+func TestAnnouncedAgain(t *testing.T) {
+	r := opened(t, taker{}, PreflightOff)
+	feed := radio{said: make(chan string, 9)}
+	r.Feed = feed
+	see(t, r, func(s *lifecycle.State) { s.Good, s.WasReady, s.Outcomes.Taken = s.Live, true, 1 })
+	assert.Equal(t, "conf.1", <-feed.said)
+	require.NoError(t, r.reconfigure(t.Context(), read(t, r), ""))
+	assert.Equal(t, "hold", <-feed.said)
+	see(t, r, func(s *lifecycle.State) { s.ConfActivity = lifecycle.Spreading })
+	see(t, r, func(s *lifecycle.State) { s.ConfActivity, s.Outcomes.Taken = lifecycle.ConfIdle, 2 })
+	assert.Equal(t, "conf.2", <-feed.said)
+	require.Empty(t, feed.said)
+}
+
+// TestAnnouncedTooLate: an announcement that comes while the next set is tried is none.
+func TestAnnouncedTooLate(t *testing.T) {
+	r := opened(t, taker{}, PreflightOff)
+	feed := radio{said: make(chan string, 9)}
+	r.Feed = feed
+	late, err := filepath.EvalSymlinks(r.Live())
+	require.NoError(t, err)
+	change("ClusterName=c1\nPrologEpilogTimeout=5\n")(t, r)
+	require.NoError(t, r.reconfigure(t.Context(), read(t, r), ""))
+	assert.Equal(t, "hold", <-feed.said)
+	assert.False(t, r.announceIfLive(late))
+	require.Empty(t, feed.said)
 }
 
 // TestReload: a reload by hand ends with the result of what the sources held then.
