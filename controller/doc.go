@@ -14,6 +14,7 @@
 //	SLURMLET_WEBHOOK          the name of the MutatingWebhookConfiguration for injections, whose certificates the controller keeps; default: none, and no injections
 //	SLURMLET_WEBHOOK_ADDRESS  where it answers the API server, with TLS (:9443)
 //	SLURMLET_PEERS            SLURMLET_PEERS of injected pods, which is the Service's host:port; with SLURMLET_WEBHOOK; required
+//	SLURMLET_PEERS_CLUSTER_IPS addresses of that host for the pods' /etc/hosts, separated by commas; default: none, and they ask DNS
 //	SLURMLET_AGENT_IMAGE      the agent's image; with SLURMLET_WEBHOOK; required
 //	SLURMLET_AGENT_PULL_POLICY how the kubelet gets it: Always, IfNotPresent or Never (IfNotPresent)
 //	SLURMLET_AGENT_VOLUME     how it comes into a pod: an emptyDir that an init container fills, or an image volume: emptyDir or image (emptyDir)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
@@ -67,6 +68,7 @@ var variables = []variable{
 	{"SLURMLET_WEBHOOK", "", func(s *Settings, v string) error { s.Webhook = v; return nil }},
 	{"SLURMLET_WEBHOOK_ADDRESS", ":9443", func(s *Settings, v string) error { return setAddress(&s.WebhookAddress, v) }},
 	{"SLURMLET_PEERS", "", func(s *Settings, v string) error { s.Inject.Peers = v; return nil }},
+	{"SLURMLET_PEERS_CLUSTER_IPS", "", func(s *Settings, v string) error { return setAddresses(&s.Inject.PeersClusterIPs, v) }},
 	{"SLURMLET_AGENT_IMAGE", "", func(s *Settings, v string) error { s.Inject.Image = v; return nil }},
 	{"SLURMLET_AGENT_PULL_POLICY", "IfNotPresent", func(s *Settings, v string) error { return setPullPolicy(&s.Inject.PullPolicy, v) }},
 	{"SLURMLET_AGENT_VOLUME", "emptyDir", func(s *Settings, v string) error { return setImageVolume(&s.Inject.ImageVolume, v) }},
@@ -209,6 +211,22 @@ func setCount(to *int, value string) error {
 		return fmt.Errorf("want a whole number from 1 to 10000, not %q", value)
 	}
 	*to = n
+	return nil
+}
+
+// setAddresses takes IP addresses separated by commas.
+func setAddresses(to *[]netip.Addr, value string) error {
+	*to = nil
+	for text := range strings.SplitSeq(value, ",") {
+		if value == "" {
+			return nil
+		}
+		one, err := netip.ParseAddr(text)
+		if err != nil || one.Zone() != "" {
+			return fmt.Errorf("want IP addresses separated by commas, as in 10.96.0.80,fd00::80, not %q", value)
+		}
+		*to = append(*to, one)
+	}
 	return nil
 }
 

@@ -33,6 +33,10 @@ func TestFromEnv(t *testing.T) {
 			`SLURMLET_AGENT_VOLUME: want emptyDir or image, not "hostPath"`,
 			`SLURMLET_INJECT_GRACE_PERIOD: want a duration of a second or more, such as 24h, not "86400"`,
 		}},
+		"addresses for pods": {environ: append(needed, "SLURMLET_PEERS_CLUSTER_IPS=10.96.0.80,fd00::80")},
+		"addresses for pods, with a name": {append(needed, "SLURMLET_PEERS_CLUSTER_IPS=10.96.0.80,slurmlet"), []string{
+			`SLURMLET_PEERS_CLUSTER_IPS: want IP addresses separated by commas, as in 10.96.0.80,fd00::80, not "10.96.0.80,slurmlet"`,
+		}},
 		"machines and what is written": {environ: append(needed,
 			"SLURMLET_MACHINE_FEATURES=zone-{topology.kubernetes.io/zone}", "SLURMLET_DRAIN_TAINTS=usual,maintenance", "SLURMLET_DRAIN_CONDITIONS=none", "SLURMLET_CORDON=taint",
 		)},

@@ -55,6 +55,7 @@ func TestValuesThatReplacePodsSaySo(t *testing.T) {
 		"cgroup.access":           "cgroup: {access: runtime}",
 		"sharedVolumes":           "sharedVolumes: [{name: home, mountPath: /home, volume: {emptyDir: {}}}]",
 		"peers.address":           "peers: {address: 'slurmlet.slurmlet.svc:443'}",
+		"peers.clusterIPs":        "peers: {address: 'slurmlet.slurmlet.svc:443', clusterIPs: [10.96.0.80]}",
 		"serviceAccount.name":     "serviceAccount: {name: one}",
 		"podDefaults.logLevel":    "podDefaults: {logLevel: debug}",
 		"networkPolicy.enabled":   "networkPolicy: {enabled: true}",

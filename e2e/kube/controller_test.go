@@ -81,8 +81,8 @@ func (c *cluster) scaleFleet(t *testing.T, to int) []string {
 	return c.fleetPods(t)
 }
 
-// nameless: with CoreDNS stopped, the nodes of a Deployment run jobs, and every pod has the name of a new pod
-// as soon as Kubernetes knows its address.
+// nameless: with CoreDNS stopped, the nodes of a Deployment run jobs, every pod has the name of a new pod
+// as soon as Kubernetes knows its address, and the new pod becomes a node.
 func nameless(t *testing.T, c *cluster) {
 	pods := c.scaleFleet(t, 2)
 	script, err := os.ReadFile(filepath.Join("testdata", "rendezvous.sh"))
@@ -121,8 +121,10 @@ func nameless(t *testing.T, c *cluster) {
 		t.Logf("%s had the name %v after kubectl had the address", pod, found[i].Sub(at).Round(time.Millisecond))
 		assert.Less(t, found[i].Sub(at), 10*time.Second, pod)
 	}
+	c.idle(t, "slurm-cpu-2")
+	among := pods[0] + " slurm-cpu-2"
+	assert.ElementsMatch(t, strings.Fields(among), strings.Fields(c.slurm(t, "srun -N2 -w "+strings.ReplaceAll(among, " ", ",")+" hostname")))
 	up()
-	c.idle(t, "slurm-cpu-2") // it asks DNS for the controller
 	c.kubectl(t, "scale", set, "--replicas=2")
 	c.gone(t, "slurm-cpu-2")
 	c.scaleFleet(t, 0)

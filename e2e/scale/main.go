@@ -42,7 +42,7 @@
 //     slurmctld's agent does are not.
 //
 // The scenarios are start, idle, edit, restart, ends (a quarter of all agents, with 30 s of grace) and drain (the others).
-// Users ask slurmctld meanwhile, but for idle.
+// Users ask slurmctld meanwhile, but for idle and restart.
 //
 // For each it prints a table: the remote procedure calls that slurmctld was asked by type, with
 // their times (sdiag), the processor time of slurmctld and of its agent, the bytes that slurmctld

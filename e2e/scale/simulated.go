@@ -24,7 +24,7 @@ var ofAgents = []scenario{
 	{"start", (*trial).startAgents, true},
 	{"idle", (*trial).idle, false},
 	{"edit", (*trial).editForAgents, true},
-	{"restart", (*trial).restartForAgents, true},
+	{"restart", (*trial).restartForAgents, false},
 	{"ends", (*trial).endAQuarter, true},
 	{"drain", (*trial).endTheRest, true},
 }

@@ -369,6 +369,23 @@ slurmctld asks for the hosts from which users start jobs, which DNS may not know
     - {name: hosts, mountPath: /run/slurmlet-hosts}
 {{- end }}
 
+{{- /*
+A daemon knows its Service's name by itself: its commands need no DNS, nor a CNI that leads a pod back to itself.
+Every pod knows slurmlet's controller if peers.clusterIPs has its addresses.
+*/}}
+{{- define "slurm.hostAliases" -}}
+{{- with .ownName }}
+- {ip: 127.0.0.1, hostnames: [{{ . }}]}
+{{- end }}
+{{- $peers := .root.Values.peers }}
+{{- if and $peers.clusterIPs (not $peers.address) }}
+{{- fail "peers.clusterIPs are the addresses of slurmlet's controller: install charts/slurmlet, and set peers.address=slurmlet.slurmlet.svc:443" }}
+{{- end }}
+{{- range $peers.clusterIPs }}
+- {ip: {{ . | quote }}, hostnames: [{{ splitList ":" $peers.address | first }}]}
+{{- end }}
+{{- end }}
+
 {{- define "slurm.spread" -}}
 {{- range .spec.topologySpreadConstraints }}
 - {{ merge (deepCopy .) (dict "labelSelector" (dict "matchLabels" (include "slurm.selector" $ | fromYaml))) | toYaml | nindent 2 | trim }}
@@ -411,10 +428,8 @@ spec:
   dnsPolicy: {{ . }}
   {{- end }}
   dnsConfig: {{- include "slurm.dnsConfig" . | nindent 4 }}
-  {{- with .ownName }}
-  # It knows its Service's name by itself: its commands need no DNS, nor a CNI that leads a pod back to itself.
-  hostAliases:
-    - {ip: 127.0.0.1, hostnames: [{{ . }}]}
+  {{- with include "slurm.hostAliases" . | trim }}
+  hostAliases: {{- . | nindent 4 }}
   {{- end }}
   securityContext: {{- include "slurm.changed" (list (include "slurm.podSecurityContext" .) $s.podSecurityContext) | nindent 4 }}
   {{- with concat (ternary (include "slurm.hostsContainer" . | fromYamlArray) list (eq (include "slurm.hostsApart" .) "true")) $s.initContainers }}

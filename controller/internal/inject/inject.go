@@ -3,6 +3,8 @@ package inject
 import (
 	"cmp"
 	"fmt"
+	"net"
+	"net/netip"
 	"slices"
 	"strings"
 
@@ -23,6 +25,8 @@ type Settings struct {
 	// Peers is the controller's host:port for agents, and Authority the ConfigMap with ca.crt in the
 	// pod's namespace. Empty: the pods get neither.
 	Peers, Authority string
+	// PeersClusterIPs are the addresses of Peers, which pods need while DNS is away; nil: DNS has them.
+	PeersClusterIPs []netip.Addr
 	// GracePeriod takes the place of a slurmd's 30 s, in seconds; 0: the role's own.
 	GracePeriod int64
 	// RuntimeClass makes the cgroup of slurmd's containers writable; empty: pods keep their own.
@@ -102,6 +106,7 @@ func (i *injection) inject() {
 	i.setCommand()
 	i.addVolumes()
 	i.addEnvironment()
+	i.addHostAliases()
 	i.addPorts()
 	i.addProbes()
 	i.setCgroup()
@@ -181,6 +186,23 @@ func (i *injection) setLabels() {
 			i.fault(field.Invalid(field.NewPath("metadata", "labels").Key(key), own, fmt.Sprintf("the annotations ask for %q: leave the label out", value)))
 		case !there:
 			put(&i.pod.Labels, key, value)
+		}
+	}
+}
+
+// addHostAliases lets the agent find the controller without DNS. The kubelet writes them into the pod's
+// hosts file, and the agent leaves them there.
+func (i *injection) addHostAliases() {
+	host, _, err := net.SplitHostPort(i.Peers)
+	if err != nil {
+		return
+	}
+	for _, at := range i.PeersClusterIPs {
+		own := slices.ContainsFunc(i.pod.Spec.HostAliases, func(a corev1.HostAlias) bool {
+			return a.IP == at.String() && slices.Contains(a.Hostnames, host)
+		})
+		if !own {
+			i.pod.Spec.HostAliases = append(i.pod.Spec.HostAliases, corev1.HostAlias{IP: at.String(), Hostnames: []string{host}})
 		}
 	}
 }

@@ -2,6 +2,7 @@ package inject
 
 import (
 	"flag"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
@@ -36,6 +37,8 @@ func TestGoldens(t *testing.T) {
 				s.ImageVolume = true
 			case strings.HasPrefix(name, "runtime-class"):
 				s.RuntimeClass = "cgroup-writable"
+			case strings.HasPrefix(name, "cluster-ips"):
+				s.PeersClusterIPs = []netip.Addr{netip.MustParseAddr("10.96.0.80"), netip.MustParseAddr("fd00::80")}
 			}
 			before := readPod(t, in)
 			result, faults := Pod(before, s)
