@@ -39,8 +39,9 @@ func anotherSet(t *testing.T, c *cluster) {
 	c.as(t, "alice", "login", "srun", "-N2", "true")
 }
 
-// nodesIgnoreSystemd waits until slurmctld's agent is at rest, and wants every node to have
-// taken what is live: a cgroup.conf with that setting, or without.
+// nodesIgnoreSystemd waits until slurmctld's agent is at rest, and wants every node to take what is
+// live: a cgroup.conf with that setting, or without. On a busy machine slurmctld may not have heard of
+// a node until then, which is not waited for and has its slurmd restarted by its own agent.
 func (c *cluster) nodesIgnoreSystemd(t *testing.T, has bool) {
 	t.Helper()
 	var conf *reconfig.Status
@@ -51,9 +52,15 @@ func (c *cluster) nodesIgnoreSystemd(t *testing.T, has bool) {
 	})
 	assert.Nil(t, conf.Refused)
 	assert.Equal(t, conf.Live, conf.Good)
-	assert.Equal(t, 2, conf.Took)
-	c.waitReady(t, "node-0", "node-1")
-	for _, node := range []string{"node-0", "node-1"} {
-		assert.Equal(t, has, strings.Contains(c.run(t, node, "cat", "/var/spool/slurmd/conf-cache/cgroup.conf"), "IgnoreSystemd=yes"), node)
+	assert.Positive(t, conf.Took)
+	if conf.Took < 2 {
+		t.Logf("%d of 2 nodes had taken it: %+v", conf.Took, *conf)
 	}
+	for _, node := range []string{"node-0", "node-1"} {
+		until(t, node+" has it", func() (bool, string) {
+			have := c.run(t, node, "cat", "/var/spool/slurmd/conf-cache/cgroup.conf")
+			return has == strings.Contains(have, "IgnoreSystemd=yes"), have
+		})
+	}
+	c.waitReady(t, "node-0", "node-1")
 }
