@@ -72,7 +72,7 @@ func (c *container) enter(ctx context.Context, spec Spec, how Exec, who user, ar
 	}
 	cgroup, err := os.Open(dir)
 	if err != nil {
-		return nil, fmt.Errorf("cannot exec in pod %s: %v", spec.Name, err)
+		return nil, fmt.Errorf("cannot exec in pod %s: %w", spec.Name, err)
 	}
 	cmd := exec.CommandContext(ctx, "nsenter", enterArgs(c.pid, spec, how, who, args)...)
 	cmd.Env = slices.Concat(environment(spec.Env), []string{"HOME=" + who.home, "USER=" + who.name}, how.Env)
@@ -80,6 +80,11 @@ func (c *container) enter(ctx context.Context, spec Spec, how Exec, who user, ar
 	context.AfterFunc(ctx, func() { cgroup.Close() })
 	return cmd, nil
 }
+
+// Moved says that a command did not begin because the cgroup that PID 1 had stood in was removed meanwhile,
+// which an agent does after slurmd has moved it (cgroup.Reclaim). A cgroup that is being removed gives
+// clone3(2) ENOENT (css_tryget_online_from_dir) or ENODEV (cgroup_css_set_fork).
+func Moved(err error) bool { return errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENODEV) }
 
 // initCgroup is the directory of PID 1's cgroup.
 func (c *container) initCgroup() (string, error) {

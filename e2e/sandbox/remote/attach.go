@@ -27,7 +27,7 @@ func (c Command) Attach(cmd *exec.Cmd) (int, error) {
 	}
 	end, err := begin(cmd, c)
 	if err != nil {
-		return 0, fmt.Errorf("cannot exec: %v", err)
+		return 0, fmt.Errorf("cannot exec: %w", err)
 	}
 	defer end()
 	stop := make(chan struct{})

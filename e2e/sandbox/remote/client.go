@@ -23,13 +23,16 @@ func NewClient(conn net.Conn, keys Keys, limit time.Duration) (*Client, error) {
 		Auth:            []ssh.AuthMethod{ssh.PublicKeys(keys.Client)},
 		HostKeyCallback: ssh.FixedHostKey(keys.Server.PublicKey()),
 	}
-	_ = conn.SetDeadline(time.Now().Add(limit))
+	// Not a deadline of conn: it could strike ssh's own reader between the greeting's end and its removal.
+	late := time.AfterFunc(limit, func() { conn.Close() })
 	c, channels, requests, err := ssh.NewClientConn(conn, "sandbox", config)
+	if !late.Stop() {
+		err = fmt.Errorf("it took longer than %v", limit)
+	}
 	if err != nil {
 		conn.Close()
 		return nil, fmt.Errorf("cannot greet the sandbox's server: %v", err)
 	}
-	_ = conn.SetDeadline(time.Time{})
 	return &Client{conn: ssh.NewClient(c, channels, requests)}, nil
 }
 

@@ -187,6 +187,27 @@ func TestOnlyItsOwnClient(t *testing.T) {
 	}
 }
 
+// A greeting has its limit, and what follows it has none.
+func TestTheLimitIsTheGreetings(t *testing.T) {
+	keys, err := MakeKeys(t.TempDir())
+	require.NoError(t, err)
+	silent, theirs := net.Pipe()
+	defer theirs.Close()
+	_, err = NewClient(silent, keys, 10*time.Millisecond)
+	require.ErrorContains(t, err, "it took longer than 10ms")
+
+	const limit = time.Second
+	conn, err := net.Dial("unix", listen(t, NewServer(keys.Server, keys.Client.PublicKey(), &fake{})))
+	require.NoError(t, err)
+	began := time.Now()
+	client, err := NewClient(conn, keys, limit)
+	require.NoError(t, err)
+	defer client.Close()
+	<-time.After(time.Until(began.Add(limit + 50*time.Millisecond)))
+	_, err = client.Run(t.Context(), []string{"exit", "0"}, Streams{})
+	require.NoError(t, err)
+}
+
 func TestKeysArePrivate(t *testing.T) {
 	dir := t.TempDir()
 	_, err := MakeKeys(dir)

@@ -11,6 +11,9 @@ import (
 	"github.com/slurmlet/slurmlet/e2e/sandbox/remote"
 )
 
+// moves is how often a command is begun anew because PID 1 of its pod was moving to another cgroup.
+const moves = 5
+
 // exec runs a command in a pod.
 func (s *server) exec(ctx context.Context, c remote.Command, args []string) (int, error) {
 	var how pod.Exec
@@ -20,7 +23,16 @@ func (s *server) exec(ctx context.Context, c remote.Command, args []string) (int
 	if c.Terminal != nil {
 		how.TTY, how.Env = true, append(how.Env, "TERM="+c.Terminal.Term)
 	}
-	cmd, err := s.kubelet.Command(ctx, args[0], how, args[2:])
+	for left := moves; ; left-- {
+		code, err := s.execOnce(ctx, c, args[0], how, args[2:])
+		if left == 0 || !pod.Moved(err) {
+			return code, err
+		}
+	}
+}
+
+func (s *server) execOnce(ctx context.Context, c remote.Command, name string, how pod.Exec, args []string) (int, error) {
+	cmd, err := s.kubelet.Command(ctx, name, how, args)
 	if err != nil {
 		return 0, err
 	}
