@@ -12,14 +12,18 @@ $(error .ci/bootstrap found no Go: see above)
 endif
 
 export SLURMLET_CACHE := $(CACHE)
-# A clone elsewhere finds in Go's cache what this one has compiled. vet is a part of lint.
-export GOFLAGS := $(filter-out -trimpath -vet=off,$(GOFLAGS)) -trimpath -vet=off
+# A clone elsewhere finds in Go's cache what this one has compiled. vet is a part of lint. What is built is stripped, so
+# the compiler makes no DWARF, a tenth of its work.
+FLAGS   := -trimpath -vet=off -gcflags=all=-dwarf=false
+export GOFLAGS := $(filter-out $(FLAGS),$(GOFLAGS)) $(FLAGS)
+# Whatever needs no cgo goes without it, so that Go's cache has each dependency once: -race needs it.
+export CGO_ENABLED := 0
 export PATH := $(dir $(GO)):$(PATH)
-BUILD   := CGO_ENABLED=0 $(GO) build -ldflags '-s -w -X main.version=$(VERSION)'
+BUILD   := $(GO) build -ldflags '-s -w -X main.version=$(VERSION)'
 # The agent speaks HTTP/1.1 alone, so it has no HTTP/2 of net/http's: 0.57 MB.
 AGENT   := nethttpomithttp2
 # pinned: the name of what a module in .ci is built to; it changes with its versions and with ours of Go
-pinned   = $(CACHE)/tools/$(1)-$(shell { cat .ci/$(2)/go.sum; grep -E '^(go|toolchain) ' go.mod; } | sha256sum | cut -c1-12)
+pinned   = $(CACHE)/tools/$(1)-$(shell { cat .ci/$(2)/go.sum $(wildcard .ci/$(2)/*/*.go); grep -E '^(go|toolchain) ' go.mod; } | sha256sum | cut -c1-12)
 LINT    := $(call pinned,golangci-lint,lint)
 HELM    := $(call pinned,helm,tools)
 UNTT    := $(call pinned,helm-unittest,tools)
@@ -62,7 +66,7 @@ test: build ## everything that must hold, in some 12 minutes (bin/test has the l
 
 test-full: build ## every case on every version: hours
 	export SLURMLET_E2E_FULL=1; $(SUITE)
-	$(GO) test -race -run TestTorture ./internal/pid1 -torture.full
+	CGO_ENABLED=1 $(GO) test -race -run TestTorture ./internal/pid1 -torture.full
 	$(MAKE) oracle steps scale chaos fuzz
 	SLURMLET_E2E_FULL=1 $(MAKE) e2e-kube SLURM=24.11
 	SLURMLET_E2E_FULL=1 $(MAKE) e2e-kube SLURM=26.05
@@ -79,14 +83,14 @@ $(HELM): PROGRAM = helm.sh/helm/v4/cmd/helm
 $(UNTT): PROGRAM = github.com/helm-unittest/helm-unittest/cmd/helm-unittest
 $(BUILDX): PROGRAM = github.com/docker/buildx/cmd/buildx
 $(BUILDKITD): PROGRAM = github.com/moby/buildkit/cmd/buildkitd
-$(DISTRIBUTION): PROGRAM = github.com/distribution/distribution/v3/cmd/registry
+$(DISTRIBUTION): PROGRAM = ./registry
 $(HELM) $(UNTT) $(BUILDX) $(BUILDKITD) $(DISTRIBUTION): MODULE = tools
 $(LINT) $(HELM) $(UNTT) $(BUILDX) $(BUILDKITD) $(COSIGN) $(DISTRIBUTION) $(ACTIONLINT):
 	@echo "builds $(@F), pinned in .ci/$(MODULE) (some minutes, once)"
-	@CGO_ENABLED=0 GOWORK=off $(GO) -C .ci/$(MODULE) build -trimpath -ldflags '-s -w' -o $@ $(PROGRAM)
+	@GOWORK=off $(GO) -C .ci/$(MODULE) build -trimpath -ldflags '-s -w' -o $@ $(PROGRAM)
 
 unit: ## tests that need nothing but this machine
-	$(GO) test -race -ldflags=-w -parallel 16 ./... ./controller/... ./e2e/sandbox/... ./e2e/kubecluster/... ./e2e/slurmlet-sandbox/... ./e2e/suite ./e2e/pace ./e2e/chaos
+	CGO_ENABLED=1 $(GO) test -race -ldflags=-w -parallel 16 ./... ./controller/... ./e2e/sandbox/... ./e2e/kubecluster/... ./e2e/slurmlet-sandbox/... ./e2e/suite ./e2e/pace ./e2e/chaos
 
 e2e: build ## real Slurm in the sandbox, every version (SLURMLET_E2E_FULL=1: also what takes hours)
 	$(SUITE) roots native kernel limits

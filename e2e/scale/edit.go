@@ -35,9 +35,27 @@ func (t *trial) idle() error {
 	return err
 }
 
+// sent waits until slurmctld has sent the nodes what it had for them, and has their answers.
+func (t *trial) sent() error {
+	return t.await(manyLimit, "slurmctld sends nothing", func() (bool, string) {
+		var answer struct {
+			Statistics struct {
+				Sending int `json:"agent_count"`
+				Queued  int `json:"agent_queue_size"`
+			} `json:"statistics"`
+		}
+		err := t.askSdiag(&answer)
+		s := answer.Statistics
+		return err == nil && s.Sending+s.Queued == 0, fmt.Sprintf("%d are on their way, %d wait, %v", s.Sending, s.Queued, err)
+	})
+}
+
 // edit compares an edit with a bare reconfigure: the time until the last slurmd has written what
-// it was sent.
+// it was sent. Both begin with a slurmctld that sends nothing, because an edit waits for that.
 func (t *trial) edit() error {
+	if err := t.sent(); err != nil {
+		return err
+	}
 	bare, err := t.reconfigured(func() error {
 		// slurmctld goes on with it even where scontrol has waited for too long.
 		if out, err := t.Command("/usr/bin/scontrol", "reconfigure").CombinedOutput(); err != nil {
@@ -48,7 +66,7 @@ func (t *trial) edit() error {
 	if err != nil {
 		return err
 	}
-	if err := t.settled(calm); err != nil {
+	if err := errors.Join(t.settled(calm), t.sent()); err != nil {
 		return err
 	}
 	const line = "KillWait=31"

@@ -67,6 +67,18 @@ func askAsUser(c *native.Cluster, path string, args ...string) ([]byte, error) {
 	return cmd.Output()
 }
 
+// askSdiag reads what sdiag says of slurmctld.
+func (t *trial) askSdiag(answer any) error {
+	out, err := askAsUser(t.Cluster, "/usr/bin/sdiag", "--json")
+	if err == nil {
+		err = json.Unmarshal(out, answer)
+	}
+	if err != nil {
+		return fmt.Errorf("cannot ask sdiag: %w", err)
+	}
+	return nil
+}
+
 func (t *trial) counts() (asked, error) {
 	type counted struct {
 		Type  string      `json:"message_type"`
@@ -80,12 +92,8 @@ func (t *trial) counts() (asked, error) {
 			ByUser []counted `json:"rpcs_by_user"`
 		} `json:"statistics"`
 	}
-	out, err := askAsUser(t.Cluster, "/usr/bin/sdiag", "--json")
-	if err == nil {
-		err = json.Unmarshal(out, &answer)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("cannot ask sdiag: %w", err)
+	if err := t.askSdiag(&answer); err != nil {
+		return nil, err
 	}
 	a := asked{}
 	for _, c := range answer.Statistics.ByType {
