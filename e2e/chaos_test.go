@@ -12,7 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/slurmlet/slurmlet/e2e/chaos"
@@ -267,15 +266,18 @@ func (m *mayhem) scaleTo(n int) {
 }
 
 // calm waits until all is as it should be again. An edit may have been refused,
-// of which slurmctld or the nodes heard too late: the next one is taken.
+// of which slurmctld or the nodes heard too late: the next one is taken. The one before may go
+// live meanwhile, so what is live is looked at, and not whether it has changed.
 func (m *mayhem) calm() {
 	m.pending.Wait()
 	m.waitAll()
 	m.files = m.with("slurm.conf", set("PrologEpilogTimeout", "99")(m.conf()))
-	former := m.agent(m.T, sandbox.Controller).Conf.Good
 	m.swap(m.T, m.files)
-	m.waitLive(m.T, former)
-	assert.Contains(m, m.run(m.T, sandbox.Controller, "cat", "/run/slurmlet/conf/slurm.conf"), m.conf(), "the last edit is live")
+	until(m.T, "the last edit is live", func() (bool, string) {
+		live := m.run(m.T, sandbox.Controller, "cat", "/run/slurmlet/conf/slurm.conf")
+		return strings.Contains(live, m.conf()), live
+	})
+	m.waitLive(m.T, "")
 }
 
 func (m *mayhem) waitAll() {
