@@ -90,8 +90,8 @@ func TestRealPods(t *testing.T) {
 		assert.Equal(t, "SIGKILL", wait(t, s, "b", Exited).Signal)
 	})
 	t.Run("commands while PID 1 moves from cgroup to cgroup", func(t *testing.T) {
-		require.NoError(t, s.Create(ctx, PodSpec{Name: "mover", Args: []string{"sh", "-c",
-			"cd /sys/fs/cgroup; i=0; while :; do mkdir c$i; echo 1 > c$i/cgroup.procs; rmdir c? 2> /dev/null; i=$(((i + 1) % 10)); done"}}))
+		const move = "cd /sys/fs/cgroup; i=0; while :; do mkdir c$i; echo 1 > c$i/cgroup.procs; rmdir c? 2> /dev/null; i=$(((i + 1) % 10)); done"
+		require.NoError(t, s.Create(ctx, PodSpec{Name: "mover", Args: []string{"sh", "-c", move}}))
 		for range 50 {
 			_, stderr, code, err := s.ExecAs(ctx, "mover", How{Enter: true}, "true")
 			require.NoError(t, err)
