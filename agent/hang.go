@@ -24,6 +24,10 @@ const (
 	// firstDoubt is how long a command of Slurm's may take before slurmd is doubted. What
 	// is answered sooner, as everything is in a cluster that is well, costs nothing.
 	firstDoubt = time.Second
+	// busyLimits is how many limits a slurmd has that computes, or waits for a processor or a disk: it
+	// answers when it gets to it. On the way down it has busyOnTheWay.
+	busyLimits   = 6
+	busyOnTheWay = 2
 	// checkEvery is how often a probe has slurmd checked. After SlurmdTimeout
 	// (slurm.conf(5)), 300 s, slurmctld takes the node for dead, and its jobs.
 	checkEvery = time.Minute
@@ -43,6 +47,8 @@ type hangCheck struct {
 
 	// limit is for how long slurmd may hang, in nanoseconds.
 	limit atomic.Int64
+	// stopping: the agent is on its way down.
+	stopping atomic.Bool
 	// checking: somebody waits for slurmd's answer; probed is when a probe last had it checked.
 	checking atomic.Bool
 	probed   atomic.Int64
@@ -99,6 +105,9 @@ func (h *hangCheck) atProbe() {
 // whileStopping checks slurmd now and then on the way down. Steps that end while
 // slurmd hangs cannot say so: slurmstepd has its credentials from slurmd, too.
 func (h *hangCheck) whileStopping() {
+	if h != nil {
+		h.stopping.Store(true)
+	}
 	for h != nil {
 		select {
 		case <-h.done:
@@ -110,15 +119,30 @@ func (h *hangCheck) whileStopping() {
 }
 
 func (h *hangCheck) check() {
-	main, limit := h.main(), time.Duration(h.limit.Load())
-	if main == nil || !isHung(h.socket, limit) {
+	main := h.main()
+	if main == nil {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	silent := h.silence(main)
+	if silent == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), silent)
 	defer cancel()
 	if h.reach(ctx) == nil {
-		h.hangs(main.PID(), limit)
+		h.hangs(main.PID(), silent)
 	}
+}
+
+// silence is for how long slurmd has not answered, if it hangs.
+func (h *hangCheck) silence(main *process.Process) time.Duration {
+	limit := time.Duration(h.limit.Load())
+	for tries := 1; isHung(h.socket, limit) && h.main() == main; tries++ {
+		if tries >= busyLimits || tries >= busyOnTheWay && h.stopping.Load() || !process.Busy(main.PID()) {
+			return time.Duration(tries) * limit
+		}
+	}
+	return 0
 }
 
 // isHung: somebody listens on the socket, and does not close a connection that is

@@ -115,6 +115,28 @@ func TestHangIsReported(t *testing.T) {
 	none.whileStopping()
 }
 
+// TestBusySlurmd: who computes, or waits for a processor, has more time to answer than who sleeps.
+func TestBusySlurmd(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "socket")
+	listener, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
+	require.NoError(t, err)
+	defer listener.Close()
+	p, err := process.NewTable().Start(process.Command{Path: "/bin/sh", Args: []string{"-c", "while :; do :; done"}})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, p.Signal(unix.SIGKILL)) }()
+	const limit = 50 * time.Millisecond
+	h := &hangCheck{socket: path, main: func() *process.Process { return p }}
+	h.setLimit(limit)
+	require.Equal(t, busyLimits*limit, h.silence(p))
+	h.stopping.Store(true)
+	require.Equal(t, busyOnTheWay*limit, h.silence(p))
+	h.stopping.Store(false)
+	require.NoError(t, p.Signal(unix.SIGSTOP))
+	require.Equal(t, limit, h.silence(p))
+	h.main = func() *process.Process { return nil }
+	require.Zero(t, h.silence(p), "another slurmd has taken over")
+}
+
 // TestSpoolThatDoesNotAnswer: steps that nobody can look for may live.
 func TestSpoolThatDoesNotAnswer(t *testing.T) {
 	a := &Agent{}

@@ -23,8 +23,7 @@ func StartTime(root string, pid int) (time.Time, error) {
 	if err != nil {
 		return time.Time{}, fmt.Errorf("cannot read %s: %w", path, err)
 	}
-	// The command's name, in brackets, may hold anything; starttime is the 20th field behind it.
-	fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
+	fields := behindName(text)
 	if len(fields) < 20 {
 		return time.Time{}, fmt.Errorf("%s: cannot find starttime", path)
 	}
@@ -37,4 +36,10 @@ func StartTime(root string, pid int) (time.Time, error) {
 		return time.Time{}, fmt.Errorf("cannot read CLOCK_BOOTTIME: %w", err)
 	}
 	return time.Now().Add(time.Duration(ticks)*userTick - time.Duration(now.Nano())), nil
+}
+
+// behindName are the fields of a stat file behind the command's name, which is in brackets and may hold
+// anything: the state, and starttime as the 20th.
+func behindName(stat []byte) []string {
+	return strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
 }
