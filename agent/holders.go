@@ -30,15 +30,16 @@ func (h *holders) add(ids []string) []string {
 
 // jobsHolding asks for the jobs that hold a busy node. counted: they are all of them. As long as
 // one that is known holds it, or none runs any more, the others are not looked for, unless a
-// sackd speaks: then the node may be set DOWN for want of a running job.
-func (a *Agent) jobsHolding(ctx context.Context, node *slurm.Node, steps []string) (jobs []slurm.Job, counted bool, err error) {
+// sackd speaks: then the node may be set DOWN for want of a running job. With sure, others are looked
+// for even where slurmctld's answer to a deletion would tell.
+func (a *Agent) jobsHolding(ctx context.Context, node *slurm.Node, steps []string, sure bool) (jobs []slurm.Job, counted bool, err error) {
 	if a.sackd.Load() == nil {
 		jobs, err = a.knownJobs(ctx, steps)
 		if err != nil || len(jobs) > 0 || !node.Allocated() {
 			return jobs, false, err
 		}
 		if len(a.holders.add(nil)) > 0 {
-			if held, err := a.stillAllocated(ctx); err != nil || !held { // the question is asked anew
+			if held, err := a.stillAllocated(ctx, sure); err != nil || !held { // the question is asked anew
 				return nil, false, err
 			}
 		}
@@ -48,11 +49,16 @@ func (a *Agent) jobsHolding(ctx context.Context, node *slurm.Node, steps []strin
 }
 
 // stillAllocated asks for the record again, because the last job that is known may have ended after the record was asked
-// for: slurmctld would look for another one among all jobs.
-func (a *Agent) stillAllocated(ctx context.Context) (bool, error) {
+// for: slurmctld would look for another one among all jobs. Of a node that may be idle, its answer to the
+// deletion tells.
+func (a *Agent) stillAllocated(ctx context.Context, sure bool) (bool, error) {
 	node, err := a.client.Glance(ctx, a.Config.NodeName)
-	return node != nil && node.Allocated(), err
+	return node != nil && node.Allocated() && (sure || !mayBeIdle(node)), err
 }
+
+// mayBeIdle: slurmctld counts a node's allocated CPUs anew only when somebody asks for all nodes
+// (slurm.Scontrol.Glance).
+func mayBeIdle(n *slurm.Node) bool { return n.Is("MIXED") && !n.Is("COMPLETING") && !isReserved(n) }
 
 // knownJobs asks by their numbers which jobs are not over: those of steps, or where none runs, all
 // that have been seen.

@@ -114,7 +114,7 @@ func (a *Agent) askJobs(ctx context.Context, act lifecycle.AskJobs) lifecycle.Ev
 	if e.Err != nil || e.Node == nil || !e.Node.Busy() {
 		return e
 	}
-	e.Doubtful = e.Node.Is("MIXED") && !e.Node.Is("COMPLETING") && !isReserved(e.Node) && e.Steps == 0
+	e.Doubtful = mayBeIdle(e.Node) && e.Steps == 0
 	var err error
 	if e.Doubtful && !act.Need.Jobs && a.sackd.Load() == nil {
 		// A suspended job would not keep slurmctld from deleting the record.
@@ -122,7 +122,7 @@ func (a *Agent) askJobs(ctx context.Context, act lifecycle.AskJobs) lifecycle.Ev
 		e.Doubtful = err == nil && len(e.Jobs) == 0
 		return e
 	}
-	e.Jobs, e.Counted, err = a.jobsHolding(ctx, e.Node, steps)
+	e.Jobs, e.Counted, err = a.jobsHolding(ctx, e.Node, steps, act.Need.Jobs)
 	if err != nil {
 		a.log(slog.LevelDebug, "cannot tell which jobs run here", slog.Any("error", err)) // only shown
 	}
