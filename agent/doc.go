@@ -440,7 +440,9 @@
 //	slurmd's socket does not answer      The agent kills it and starts another, if slurmctld's port
 //	for as long, or 30 s                 answers. It looks at the socket when a question to slurmctld
 //	                                     takes longer than a second, and once a minute at one of the
-//	                                     kubelet's probes.
+//	                                     kubelet's probes. A slurmd that computes, or waits for a
+//	                                     processor or a disk, has six times as long, and twice on the
+//	                                     way down.
 //	slurmd refuses to launch a job that  slurmctld had forgotten the job's start. It holds the job and
 //	runs here already                    drains the node, and the agent lifts both.
 //	slurmctld says NOT_RESPONDING        On the way down, the agent restarts slurmd, once.
@@ -873,7 +875,7 @@
 //
 //	0    stopped in order after SIGTERM, SIGINT or SIGRTMIN+3; a slurmd that crashes or hangs while it stops counts as in
 //	     order if slurmctld has deleted its record (24.11 does so rarely). One that hangs is killed
-//	     when its socket has not answered for a third of the time that jobs have, or 30 s
+//	     when its socket has not answered for a third of the time that jobs have, or 30 s, or twice that if it is busy
 //	1    the agent itself failed; "slurmlet check": an error is among the findings, and Slurm would refuse the files
 //	64   wrong usage: unknown role or command (EX_USAGE)
 //	69   "slurmlet status", "slurmlet probe": no agent answers (EX_UNAVAILABLE)

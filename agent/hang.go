@@ -127,7 +127,7 @@ func (h *hangCheck) check() {
 	if silent == 0 {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), silent)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Duration(h.limit.Load()))
 	defer cancel()
 	if h.reach(ctx) == nil {
 		h.hangs(main.PID(), silent)

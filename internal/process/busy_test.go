@@ -2,6 +2,7 @@ package process
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -19,6 +20,7 @@ func TestBusy(t *testing.T) {
 	assert.True(t, Busy(computes.PID()))
 	require.NoError(t, computes.Signal(unix.SIGSTOP))
 	assert.False(t, Busy(computes.PID()), "it is stopped")
-	assert.False(t, Busy(start("exec sleep 1000").PID()), "it sleeps")
+	sleeps := start("exec sleep 1000").PID()
+	require.Eventually(t, func() bool { return !Busy(sleeps) }, 20*time.Second, time.Millisecond, "it sleeps once it has begun to")
 	assert.False(t, Busy(1<<30), "there is no such process")
 }

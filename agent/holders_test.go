@@ -1,0 +1,51 @@
+package agent
+
+import (
+	"context"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/slurmlet/slurmlet/internal/slurm"
+)
+
+// counter is a slurmctld that counts how often all jobs were looked through.
+type counter struct {
+	slurm.Client
+	node  slurm.Node
+	looks int
+}
+
+func (c *counter) Glance(context.Context, string) (*slurm.Node, error) { return &c.node, nil }
+func (c *counter) Job(_ context.Context, id string) (*slurm.Job, error) {
+	return &slurm.Job{ID: 4, State: []string{"COMPLETED"}}, nil
+}
+func (c *counter) JobsOn(context.Context, string) ([]string, error) { c.looks++; return nil, nil }
+
+// TestLastJobEnds: the last job ends between two questions. What slurmctld says of the node then may be old.
+func TestLastJobEnds(t *testing.T) {
+	for name, c := range map[string]struct {
+		state []string
+		sure  bool
+		looks int
+	}{
+		"it may be idle":                     {[]string{"MIXED", "DRAIN"}, false, 0},
+		"so the deletion was refused":        {[]string{"MIXED", "DRAIN"}, true, 1},
+		"it is idle":                         {[]string{"IDLE", "DRAIN"}, true, 0},
+		"another job has all of its CPUs":    {[]string{"ALLOCATED", "DRAIN"}, false, 1},
+		"another job ends":                   {[]string{"MIXED", "COMPLETING"}, false, 1},
+		"no deletion tells: a reservation's": {[]string{"MIXED", "RESERVED"}, false, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			client := &counter{node: slurm.Node{State: c.state}}
+			a := &Agent{client: client}
+			a.holders.add([]string{"4"})
+			before := &slurm.Node{State: []string{"MIXED", "COMPLETING"}}
+			jobs, _, err := a.jobsHolding(t.Context(), before, nil, c.sure)
+			require.NoError(t, err)
+			assert.Empty(t, jobs)
+			assert.Equal(t, c.looks, client.looks)
+		})
+	}
+}
