@@ -47,6 +47,7 @@ func (w *workload) judge(t *testing.T, blows int) {
 	require.NotEmpty(t, w.jobs)
 	within(t, 3*limit, "the queue is empty", func() (bool, string) {
 		left := w.run(t, sandbox.Controller, "squeue", "--noheader", "--array", "--format=%i %r %T %N %j")
+		steps := w.run(t, sandbox.Controller, "squeue", "--noheader", "--steps", "--format=%i %N %M")
 		for line := range strings.Lines(left) {
 			// A job that was requeued may not begin for two minutes.
 			if id, rest, _ := strings.Cut(line, " "); strings.HasPrefix(rest, "BeginTime") {
@@ -54,7 +55,7 @@ func (w *workload) judge(t *testing.T, blows int) {
 				assert.NoError(t, err)
 			}
 		}
-		return strings.TrimSpace(left) == "", left
+		return strings.TrimSpace(left) == "", left + steps
 	})
 	runs, again := 0, 0
 	for _, job := range w.jobs {

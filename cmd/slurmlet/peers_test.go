@@ -229,7 +229,7 @@ func TestPeers(t *testing.T) {
 			}
 			return g, []phase{
 				{"as long as the grace period", []act{awaitReady, in(24 * time.Hour), signal(unix.SIGTERM)}, []condition{waits}},
-				{"a shorter one", []act{in(15 * time.Second)}, append(saves, logged(entry{"by": "the pod's deletion in Kubernetes"}))},
+				{"a shorter one", []act{in(30 * time.Second)}, append(saves, logged(entry{"by": "the pod's deletion in Kubernetes"}))},
 			}
 		},
 		"cordon and uncordon": func(s *tableServer) (given, []phase) {

@@ -115,13 +115,15 @@ func exits(nodes []*native.Node, began time.Time) (durations, error) {
 	return took, nil
 }
 
-// good wants every agent to have exited with 0.
+// good wants agents to have exited with 0. One in a hundred may have killed a slurmd whose record had gone:
+// 24.11's waits at its end for threads that ask slurmctld.
 func good(nodes []*native.Node) error {
+	const killed = 128 + 9
 	counts := map[int]int{}
 	for _, n := range nodes {
 		counts[n.Status]++
 	}
-	if counts[0] == len(nodes) {
+	if counts[0]+min(counts[killed], (len(nodes)+99)/100) == len(nodes) {
 		return nil
 	}
 	return fmt.Errorf("agents exited with (status:agents) %v", counts)
