@@ -173,7 +173,7 @@ fuzz: ## every fuzz target for FUZZ=60s
 	@for package in $$($(GO) list ./... ./controller/... ./e2e/...); do \
 		for target in $$($(GO) test -list '^Fuzz' $$package | grep ^Fuzz); do \
 			echo "$$package $$target"; \
-			$(GO) test -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZ) $$package || exit 1; \
+			$(GO) test -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZ) -fuzzminimizetime 10x $$package || exit 1; \
 		done; \
 	done
 
