@@ -463,7 +463,9 @@ func (a *Agent) signalled(s os.Signal) {
 		a.dump()
 	default:
 		name := cmp.Or(unix.SignalName(s.(unix.Signal)), s.String())
-		a.post(lifecycle.Terminated{At: time.Now(), Signal: name, Again: s == unix.SIGINT && a.interrupted, Idle: len(a.stepSockets()) == 0})
+		now := time.Now()
+		idle := len(a.stepSockets()) == 0 && len(a.holders.recent(now)) == 0
+		a.post(lifecycle.Terminated{At: now, Signal: name, Again: s == unix.SIGINT && a.interrupted, Idle: idle})
 		a.interrupted = a.interrupted || s == unix.SIGINT
 	}
 }

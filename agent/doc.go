@@ -447,8 +447,8 @@
 //	runs here already                    drains the node, and the agent lifts both.
 //	slurmctld says NOT_RESPONDING        On the way down, the agent restarts slurmd, once.
 //	SIGKILL does not end slurmd, or it   On the way down, the agent starts a sackd in slurmd's place.
-//	has failed to start three times      scontrol gets its credentials from it. The agent exits with
-//	                                     137 if slurmd is still there then.
+//	has failed to start three times      scontrol gets its credentials from it. If slurmd is still
+//	                                     there at the end, the agent exits with 137, or with 75.
 //	slurmctld cannot be reached          The agent looks for it until the deadlines below.
 //
 // Without sackd in the image, the agent waits for slurmd until the deadlines. If the file
@@ -482,6 +482,11 @@
 //
 // If the agent stops slurmd before the time for requeues, slurmd has longer until its
 // SIGKILL: 15 s, 1m15s and 1m15s.
+//
+// The record stays until the jobs that ran on the node have ended on their other nodes, because a
+// slurmctld that is configured anew would wait for ever for a node without a record. The agent
+// asks for the jobs whose steps it has seen since SIGTERM, and for the last 16 jobs whose steps ended
+// in the ten minutes before. It deletes the record at the end of the time in any case.
 //
 // While slurmctld does not answer, nothing counts as drained or deleted. The agent asks again
 // until the time is over, or for a minute if no step runs on the node. It exits with 75 if the
@@ -885,7 +890,8 @@
 //	77   Slurm cannot limit jobs by cgroup, and SLURMLET_CGROUP does not go without (EX_NOPERM)
 //	78   the configuration or a limit has faults (EX_CONFIG)
 //	n    the daemon's own status n: slurmctld ended by itself, or a daemon failed while it was being stopped;
-//	     128+n: it was ended by signal n (137: SIGKILL, also when it did not stop within the grace period)
+//	     128+n: it was ended by signal n (137: SIGKILL, also when it did not stop within the grace period;
+//	     75 if the node record or jobs may be left, too)
 //
 // If slurmd ends by itself, the container goes on. The job steps live on, and the agent
 // starts a new slurmd, which takes them over, after a pause that grows from 100 ms to 30 s

@@ -2,9 +2,11 @@ package agent
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/slurmlet/slurmlet/internal/slurm"
 )
@@ -16,6 +18,54 @@ import (
 type holders struct {
 	lock sync.Mutex
 	ids  []string
+	// ended are jobs of which a step has ended here lately.
+	ended []endedJob
+	// local are those of one node, and those that are over: none of them can end elsewhere.
+	local map[string]bool
+}
+
+type endedJob struct {
+	id string
+	at time.Time
+}
+
+// remembered is for how long a job is asked for after its last step here, because it may be ending on
+// other nodes, and mostRemembered how many are.
+const (
+	remembered     = 10 * time.Minute
+	mostRemembered = 16
+)
+
+// leave notes that a step has ended.
+func (h *holders) leave(step string, now time.Time) {
+	h.lock.Lock()
+	defer h.lock.Unlock()
+	for _, id := range jobIDs([]string{step}) {
+		h.ended = slices.DeleteFunc(h.ended, func(e endedJob) bool { return e.id == id || now.Sub(e.at) > remembered })
+		h.ended = append(h.ended, endedJob{id, now})
+		h.ended = slices.Clone(h.ended[max(0, len(h.ended)-mostRemembered):])
+	}
+	maps.DeleteFunc(h.local, func(id string, _ bool) bool { return !h.knows(id) })
+}
+
+func (h *holders) knows(id string) bool {
+	return slices.Contains(h.ids, id) || slices.ContainsFunc(h.ended, func(e endedJob) bool { return e.id == id })
+}
+
+// recent are the jobs that have left lately.
+func (h *holders) recent(now time.Time) []string {
+	h.lock.Lock()
+	defer h.lock.Unlock()
+	return h.recently(now)
+}
+
+func (h *holders) recently(now time.Time) (ids []string) {
+	for _, e := range h.ended {
+		if now.Sub(e.at) <= remembered {
+			ids = append(ids, e.id)
+		}
+	}
+	return ids
 }
 
 // add returns all of them.
@@ -26,6 +76,34 @@ func (h *holders) add(ids []string) []string {
 	slices.Sort(h.ids)
 	h.ids = slices.Compact(h.ids)
 	return slices.Clone(h.ids)
+}
+
+// note takes what slurmctld says of one of them, nil for no such job.
+func (h *holders) note(id string, job *slurm.Job) {
+	h.lock.Lock()
+	defer h.lock.Unlock()
+	if h.knows(id) && (job == nil || !job.Completing() && (job.Nodes.Number == 1 || !job.Running())) {
+		if h.local == nil {
+			h.local = map[string]bool{}
+		}
+		h.local[id] = true
+	}
+}
+
+// wide are the others, with those that have left lately.
+func (h *holders) wide(now time.Time) []string {
+	h.lock.Lock()
+	defer h.lock.Unlock()
+	all := append(h.recently(now), h.ids...)
+	slices.Sort(all)
+	return slices.DeleteFunc(slices.Compact(all), func(id string) bool { return h.local[id] })
+}
+
+// endingElsewhere asks for the jobs that have run on a node which no job holds, and that are being
+// ended: on other nodes, then.
+func (a *Agent) endingElsewhere(ctx context.Context) ([]slurm.Job, error) {
+	jobs, err := a.jobs(ctx, a.holders.wide(time.Now()))
+	return slices.DeleteFunc(jobs, func(j slurm.Job) bool { return !j.Completing() }), err
 }
 
 // jobsHolding asks for the jobs that hold a busy node. counted: they are all of them. As long as
@@ -68,7 +146,7 @@ func (a *Agent) knownJobs(ctx context.Context, steps []string) ([]slurm.Job, err
 		ids = known
 	}
 	jobs, err := a.jobs(ctx, ids)
-	return slices.DeleteFunc(jobs, func(j slurm.Job) bool { return !j.Running() && !slices.Contains(j.State, "COMPLETING") }), err
+	return slices.DeleteFunc(jobs, func(j slurm.Job) bool { return !j.Running() && !j.Completing() }), err
 }
 
 // jobsOf asks for the jobs of steps.

@@ -2,7 +2,9 @@ package agent
 
 import (
 	"context"
+	"fmt"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -48,4 +50,34 @@ func TestLastJobEnds(t *testing.T) {
 			assert.Equal(t, c.looks, client.looks)
 		})
 	}
+}
+
+// TestRemembered: the jobs that have left lately are few, and none of one node is asked for twice.
+func TestRemembered(t *testing.T) {
+	var h holders
+	now := time.Now()
+	h.leave("1.0", now.Add(-remembered-time.Second))
+	h.leave("2.batch", now.Add(-remembered))
+	h.leave("3.0", now)
+	h.leave("3.extern", now)
+	h.leave("of no step", now)
+	assert.Equal(t, []string{"2", "3"}, h.recent(now))
+	h.add([]string{"4", "3"})
+	assert.Equal(t, []string{"2", "3", "4"}, h.wide(now))
+
+	h.note("2", &slurm.Job{Nodes: slurm.Number{Number: 1}, State: []string{"RUNNING"}})
+	h.note("3", &slurm.Job{Nodes: slurm.Number{Number: 1}, State: []string{"COMPLETED", "COMPLETING"}})
+	h.note("4", &slurm.Job{Nodes: slurm.Number{Number: 2}, State: []string{"RUNNING"}})
+	h.note("5", nil)
+	assert.Equal(t, []string{"3", "4"}, h.wide(now), "one that is being ended has no other nodes than those")
+	assert.Len(t, h.local, 1, "of other jobs it keeps nothing")
+	h.note("4", nil)
+	assert.Equal(t, []string{"3"}, h.wide(now))
+
+	for i := range 2 * mostRemembered {
+		h.leave(fmt.Sprintf("%d.0", 100+i), now)
+	}
+	assert.Len(t, h.recent(now), mostRemembered)
+	assert.Contains(t, h.recent(now), "131")
+	assert.Equal(t, map[string]bool{"4": true}, h.local)
 }

@@ -101,15 +101,27 @@ func answers(path string) bool {
 
 // askJobs asks what there is to know about the record on the way down.
 func (a *Agent) askJobs(ctx context.Context, act lifecycle.AskJobs) lifecycle.Event {
-	need := act.Need
 	a.releaseLast(ctx)
+	e := a.askHere(ctx, act)
+	if e.Err == nil && e.Node != nil && (e.Doubtful || !e.Node.Busy()) && len(e.Jobs) == 0 {
+		e.Elsewhere, e.Err = a.endingElsewhere(ctx)
+		e.Late = isLate(e.Err)
+	}
+	return e
+}
+
+// askHere asks for the record, and for the jobs that hold the node.
+func (a *Agent) askHere(ctx context.Context, act lifecycle.AskJobs) lifecycle.Answered {
+	need := act.Need
 	need.Jobs = false // of a node that may be idle, slurmctld's answer to its deletion tells
 	before := a.stepSockets()
+	a.holders.add(jobIDs(before))
 	e := a.recordAnswer(ctx, act.Number, need)
 	steps := a.stepSockets()
 	if len(before) > 0 && len(steps) == 0 && e.Err == nil { // the last step has ended meanwhile
 		e = a.recordAnswer(ctx, act.Number, need)
 	}
+	a.holders.add(jobIDs(steps))
 	e.Steps = len(steps)
 	if e.Err != nil || e.Node == nil || !e.Node.Busy() {
 		return e
@@ -136,6 +148,7 @@ func (a *Agent) jobs(ctx context.Context, ids []string) ([]slurm.Job, error) {
 		if err != nil {
 			return all, err
 		}
+		a.holders.note(id, job)
 		if job != nil {
 			all = append(all, *job)
 		}

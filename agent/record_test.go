@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -59,6 +60,9 @@ func TestDoubtfulNode(t *testing.T) {
 		asked    []string
 		doubtful bool
 		told     int
+		// elsewhere: so many jobs are told as ending on other nodes. left: these have left before SIGTERM.
+		elsewhere int
+		left      []string
 	}{
 		"MIXED, without a step":            {states: []string{"MIXED"}, asked: []string{"one"}, doubtful: true},
 		"MIXED, after a job of ours":       {states: []string{"MIXED"}, known: []string{"5"}, jobs: job("COMPLETED"), asked: []string{"one", "job 5"}, doubtful: true},
@@ -75,6 +79,10 @@ func TestDoubtfulNode(t *testing.T) {
 		"IDLE":                             {states: []string{"IDLE"}, asked: []string{"one"}},
 		"IDLE, a job of ours has ended":    {states: []string{"IDLE"}, step: "5.0", jobs: job("COMPLETED"), asked: []string{"one", "job 5"}},
 		"IDLE, a job of ours is suspended": {states: []string{"IDLE"}, step: "5.0", jobs: job("SUSPENDED"), asked: []string{"one", "job 5", "job 5"}, told: 1},
+		"IDLE, our job ends elsewhere":     {states: []string{"IDLE"}, known: []string{"5"}, jobs: job("COMPLETING"), asked: []string{"one", "job 5"}, elsewhere: 1},
+		"IDLE, it has left before SIGTERM": {states: []string{"IDLE"}, left: []string{"5.0", "5.extern"}, jobs: job("COMPLETING"), asked: []string{"one", "job 5"}, elsewhere: 1},
+		"MIXED, our job ends elsewhere":    {states: []string{"MIXED"}, left: []string{"5.0"}, jobs: job("COMPLETING"), asked: []string{"one", "job 5"}, doubtful: true, elsewhere: 1},
+		"IDLE, and no answer about a job":  {states: []string{"IDLE"}, known: []string{"5"}, fault: slurm.ErrUnreachable, asked: []string{"one", "job 5"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := &glanced{brief: record("", c.states...), whole: record("", "IDLE")}
@@ -88,15 +96,21 @@ func TestDoubtfulNode(t *testing.T) {
 				asker:   &merge.Asker{Log: func(slog.Level, string, ...slog.Attr) {}}, // without slurmctld's agent
 			}
 			a.holders.add(c.known)
+			for _, step := range c.left {
+				a.holders.leave(step, time.Now())
+			}
 			if c.step != "" {
 				listening(t, filepath.Join(a.Root, "n1_"+c.step))
 			}
 			e, is := a.askJobs(t.Context(), lifecycle.AskJobs{Number: 1, Need: c.need}).(lifecycle.Answered)
 			require.True(t, is)
-			require.NoError(t, e.Err)
+			if !e.Node.Busy() { // else the jobs are only shown
+				require.ErrorIs(t, e.Err, c.fault)
+			}
 			require.Equal(t, c.asked, g.asked)
 			require.Equal(t, c.doubtful, e.Doubtful)
 			require.Len(t, e.Jobs, c.told)
+			require.Len(t, e.Elsewhere, c.elsewhere)
 		})
 	}
 }

@@ -107,7 +107,11 @@ func (w *watcher) glance() {
 		case <-ticks.C:
 		}
 		now := w.agent.socketNames()
-		if slices.ContainsFunc(before, func(step string) bool { return !slices.Contains(now, step) }) {
+		gone := slices.DeleteFunc(before, func(step string) bool { return slices.Contains(now, step) })
+		for _, step := range gone {
+			w.agent.holders.leave(step, time.Now())
+		}
+		if len(gone) > 0 {
 			w.agent.stepEnded()
 		}
 		before = now
@@ -123,16 +127,17 @@ func (w *watcher) lost(err error) {
 
 // concerns: the kubelet swaps the volume's "..data"; a limit's file is written.
 func (w *watcher) concerns(e fsnotify.Event) bool {
-	if w.endsStep(e) {
+	if step, ends := w.endsStep(e); ends {
+		w.agent.holders.leave(step, time.Now())
 		w.agent.stepEnded()
 	}
 	return slices.Contains(w.limits, e.Name) || filepath.Dir(e.Name) == w.info
 }
 
 // endsStep: slurmstepd removes its socket, <node>_<job>.<step>, when it ends.
-func (w *watcher) endsStep(e fsnotify.Event) bool {
-	name := filepath.Base(e.Name)
-	return e.Has(fsnotify.Remove) && filepath.Dir(e.Name) == w.spool && strings.HasPrefix(name, w.agent.Config.NodeName+"_")
+func (w *watcher) endsStep(e fsnotify.Event) (step string, ends bool) {
+	step, is := strings.CutPrefix(filepath.Base(e.Name), w.agent.Config.NodeName+"_")
+	return step, is && e.Has(fsnotify.Remove) && filepath.Dir(e.Name) == w.spool
 }
 
 func (a *Agent) stepEnded() {

@@ -29,6 +29,8 @@ var drainCases = []testCase{
 	{"pods are cut off for a while at each step of the way down", linksAreCutForAWhile, both},
 	{"a pod deleted while its slurmd hangs", slurmdHangs, either},
 	{"a pod deleted while an epilog runs", epilogRuns, either},
+	{"a pod deleted while its job is ending on another node", endsElsewhere(false), both},
+	{"a pod deleted after its job's part, which is ending on another node", endsElsewhere(true), both},
 	{"an idle pod deleted", idlePodDeleted, either},
 	{"a pod deleted while its jobs are suspended", jobsAreSuspended, both},
 	{"a container ends with steps that sruns elsewhere wait for", stepsDieWith(theContainer), either},
@@ -246,6 +248,54 @@ date +%s.%N > /shared/$SLURM_JOB_ID.epilog
 	assert.Less(t, after, slack)
 	assert.Equal(t, "COMPLETED", c.job(t, id)["JobState"])
 	assert.Nil(t, c.record(t, node))
+}
+
+// endsElsewhere: the job's part here is over, before SIGTERM or after it, and slurmctld has the node's record until the
+// job has ended on the other node. Without the record, a slurmctld that is configured anew has the job COMPLETING for
+// ever.
+func endsElsewhere(before bool) func(t *testing.T, c *cluster) {
+	const node, grace = "node-2", 2 * time.Minute
+	const epilog = `#!/bin/sh
+[ $SLURMD_NODENAME = node-1 ] || exit 0
+until [ -e /shared/$SLURM_JOB_ID.over ]; do sleep 0.2; done
+`
+	const step = `touch /shared/$SLURM_JOB_ID.$SLURMD_NODENAME; until [ -e /shared/$SLURM_JOB_ID.end ]; do sleep 0.2; done`
+	return func(t *testing.T, c *cluster) {
+		c.run(t, "login", "sh", "-c", `printf %s "$1" > /shared/epilog; chmod 755 /shared/epilog`, "sh", epilog)
+		other := c.Cluster
+		other.SlurmConf += "Epilog=/shared/epilog\n"
+		c.configure(t, other)
+		defer c.configure(t, c.Cluster)
+		defer c.leavers(t, c.leaver(2, grace))()
+		id := c.submit(t, "srun sh -c '"+step+"'", "-N2", "--ntasks-per-node=1", "-w", "node-1,"+node, "--mem=64")
+		until(t, "the step runs on both nodes", func() (bool, string) {
+			text, _, code, err := c.Exec(t.Context(), "login", "ls", "/shared/"+id+".node-1", "/shared/"+id+"."+node)
+			return err == nil && code == 0, text
+		})
+		if !before {
+			c.terminate(t, node)
+			c.waitPatient(t, node)
+		}
+		c.let(t, id)
+		if before {
+			until(t, "the job is ending on the other node alone", func() (bool, string) {
+				here, other := c.record(t, node), c.record(t, "node-1")
+				return !here.Is("COMPLETING") && other.Is("COMPLETING"), strings.Join(append(here.State, other.State...), "+")
+			})
+			c.terminate(t, node)
+		}
+		until(t, node+" waits for another node", func() (bool, string) {
+			s := c.agent(t, node)
+			return strings.HasSuffix(s.Reason, "ending on other nodes"), string(s.State) + " " + s.Reason
+		})
+		c.run(t, sandbox.Controller, "scontrol", "reconfigure")
+		c.waitDrained(t, node, reasonTerminate)
+		c.run(t, "login", "touch", "/shared/"+id+".over")
+		c.waitJob(t, id, "COMPLETED")
+		_, took := c.left(t, node, grace, agent.ExitOK)
+		t.Logf("exit %v after SIGTERM", took)
+		assert.Nil(t, c.record(t, node))
+	}
 }
 
 // jobsAreSuspended: where memory is not counted, slurmctld shows their node as idle, and it deletes the record when it is

@@ -48,6 +48,9 @@ type (
 		Doubtful bool
 		// Counted: Jobs are all that slurmctld counts here. Nobody asks for all while a step runs.
 		Counted bool
+		// Elsewhere are jobs that have run here, and that end on other nodes. They are asked for on
+		// the way down only.
+		Elsewhere []slurm.Job
 		// Main is the process that was the main one when it was asked, and Began when that one
 		// began, by the clock as it goes now.
 		Main  int
@@ -79,7 +82,7 @@ type (
 		At     time.Time
 		Signal string
 		Again  bool // a second SIGINT: hurry
-		Idle   bool // no step runs here
+		Idle   bool // no step runs here, and none has ended lately
 	}
 	// MainHung: the main process takes connections on its socket and does not answer
 	// them, though slurmctld can be reached.

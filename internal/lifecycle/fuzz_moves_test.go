@@ -131,6 +131,7 @@ func (w *world) answer(how byte) {
 		w.record.SlurmdStart = slurm.Time{} // sinfo does not tell
 	}
 	w.doubtful = how&1 == 0 && n%3 == 0 && node[how] != nil && node[how].Is("MIXED")
+	w.elsewhere = false
 	w.feed(Answered{Number: n, Node: node[how], Steps: int(how & 1), Counted: how&1 == 0, Doubtful: w.doubtful})
 }
 
@@ -217,7 +218,10 @@ func (w *world) tell(e Answered) {
 	e.Number = w.asked[0]
 	w.asked = w.asked[1:]
 	if e.Err == nil {
-		w.record, w.doubtful = e.Node, e.Doubtful
+		if e.Node != nil && (e.Doubtful || !e.Node.Busy()) && e.Number%4 == 0 {
+			e.Elsewhere = jobs("COMPLETED+COMPLETING")
+		}
+		w.record, w.doubtful, w.elsewhere = e.Node, e.Doubtful, len(e.Elsewhere) > 0
 	}
 	w.feed(e)
 }

@@ -44,6 +44,8 @@ type world struct {
 	reaching bool
 	// doubtful: the last answer may call an idle node MIXED.
 	doubtful bool
+	// elsewhere: by the last answer a job that ran here ends on another node.
+	elsewhere bool
 	// refused: slurmctld drains the node because slurmd has refused a launch.
 	refused bool
 	// sessions are there, and their end will be told.
@@ -362,6 +364,7 @@ func (w *world) checkChange(a Change) {
 		require.False(w, Foreign(w.record) && !w.stopped, "a deleted record takes an admin's drain with it")
 		require.False(w, w.record.Busy() && !w.doubtful, "jobs run on it") // slurmctld's refusal tells whether a doubtful one is busy
 		require.False(w, w.life.Elastic && w.record.Elastic(), "slurmd would make it anew without CLOUD")
+		require.False(w, a.Verb == DeleteNode && w.stopped && w.elsewhere && w.life.stage < toLeave, "slurmctld needs it for a job that ends elsewhere")
 	case PowerDownNode:
 		require.True(w, w.stopped && w.life.Elastic && w.record.Elastic())
 		require.False(w, w.record.Off(), "slurmctld has suspended it")

@@ -117,6 +117,10 @@ func (l State) actOnRecord(e Answered) (State, []Action) {
 		return l.again("slurmctld has not seen this slurmd yet, which would make the node record anew")
 	case n == nil:
 		return l.unlisted().end("")
+	case l.isNeeded(e) && doubted && l.actionDue():
+		return l.awaitJobs(e)
+	case l.isNeeded(e) && (doubted || !n.Busy()):
+		return l.awaitElsewhere(e)
 	case !n.Busy() && l.acted >= toFail && e.Steps > 0 && l.stage < toLeave:
 		// Its jobs have failed; what runs here still has a moment to end in order.
 		l.Activity, l.Reason = Finishing, "the steps of failed jobs are ending"
@@ -132,6 +136,19 @@ func (l State) actOnRecord(e Answered) (State, []Action) {
 		return l.change(Draining, Change{Verb: DrainNode, Reason: reasonTerminate})
 	}
 	return l.awaitJobs(e)
+}
+
+// isNeeded: jobs that have run here are ending on other nodes. slurmctld knows the nodes of a job by
+// their names when it has been configured anew, and then waits for ever for one without a record.
+func (l State) isNeeded(e Answered) bool { return len(e.Elsewhere) > 0 && l.stage < toLeave }
+
+// awaitElsewhere keeps the record of a node without jobs until its last ones have ended on other nodes.
+func (l State) awaitElsewhere(e Answered) (State, []Action) {
+	if !e.Node.Drained() && l.pace.made[DrainNode] == 0 {
+		return l.change(Draining, Change{Verb: DrainNode, Reason: reasonTerminate})
+	}
+	l.Activity, l.running, l.Jobs = Finishing, 0, e.Elsewhere
+	return l.again("jobs that ran here are ending on other nodes")
 }
 
 // awaitJobs waits for the jobs of a node that takes no new ones, and does what is due about them.
@@ -297,13 +314,13 @@ const (
 
 // due: one of the deadlines is over.
 func (l State) due(e DeadlinePassed) (State, []Action) {
-	if l.Activity == Ending {
-		return l, nil
-	}
 	if l.passed[e.Stage] {
 		return l, nil // it was brought forward
 	}
 	l.passed[e.Stage], l.stage, l.pace, l.keepsIt = true, max(l.stage, e.Stage), pace{}, false
+	if l.Activity == Ending {
+		return l, nil // a slurmd that hands over begins anew, but for what is over
+	}
 	if l.Hosts {
 		return l.sessionsDue(e.Stage)
 	}

@@ -3,6 +3,7 @@ package lifecycle
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/slurmlet/slurmlet/internal/backoff"
@@ -175,15 +176,15 @@ func (l State) overdue() (State, []Action) {
 		return l.leaveWith(128 + 9)
 	}
 	l.killed = true
-	l.Reason = "the daemon did not stop in time and was killed"
+	l.Reason = strings.TrimPrefix(l.Left+"; the daemon did not stop in time and was killed", "; ")
 	l, actions := l.wait(l.Deadlines.Exit - l.Deadlines.End)
 	return l, append(actions, SignalMain{SigKill})
 }
 
 // leaveWith ends the agent. What was left undone is told by the status, unless
-// the daemon's own tells more.
+// the daemon's own tells more than that the agent has killed it.
 func (l State) leaveWith(code int) (State, []Action) {
-	if code == exitcode.OK && l.Left != "" {
+	if l.Left != "" && (code == exitcode.OK || l.killed) {
 		code = exitcode.Left
 	}
 	l.Phase, l.Activity, l.Code = Exited, Idle, code

@@ -32,6 +32,9 @@ type Job struct {
 	// Hold and Why: it waits until somebody releases it, and what slurmctld says of that.
 	Hold bool   `json:"hold"`
 	Why  string `json:"state_description"`
+	// Nodes is how many nodes it has. Of one that is COMPLETING, it counts those that it still ends
+	// on (pack_job of job_mgr.c).
+	Nodes Number `json:"node_count"`
 	// BatchHost is the node with the batch script.
 	BatchHost string `json:"batch_host"`
 	// Start is when it was given its nodes.
@@ -63,8 +66,11 @@ func (j *Job) Name() string {
 
 // Running says whether the job runs or is suspended, and nobody is ending it.
 func (j *Job) Running() bool {
-	return (slices.Contains(j.State, "RUNNING") || j.Suspended()) && !slices.Contains(j.State, "COMPLETING")
+	return (slices.Contains(j.State, "RUNNING") || j.Suspended()) && !j.Completing()
 }
+
+// Completing says whether the job is being ended on one of its nodes.
+func (j *Job) Completing() bool { return slices.Contains(j.State, "COMPLETING") }
 
 // Suspended says whether the job's processes are stopped. It has its nodes, but slurmctld gives
 // their CPUs to others.
