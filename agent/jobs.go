@@ -103,7 +103,7 @@ func answers(path string) bool {
 func (a *Agent) askJobs(ctx context.Context, act lifecycle.AskJobs) lifecycle.Event {
 	a.releaseLast(ctx)
 	e := a.askHere(ctx, act)
-	if e.Err == nil && e.Node != nil && (e.Doubtful || !e.Node.Busy()) && len(e.Jobs) == 0 {
+	if e.Err == nil && e.Node != nil && (e.Doubtful || !e.Node.Busy()) && len(e.Jobs) == 0 && !e.Node.Elastic() { // a CLOUD node's record stays
 		e.Elsewhere, e.Err = a.endingElsewhere(ctx)
 		e.Late = isLate(e.Err)
 	}

@@ -20,7 +20,13 @@ type job struct {
 	AdminComment string    `json:"admin_comment"`
 	Batch        bool      `json:"batch_flag"`
 	Requeue      bool      `json:"requeue"`
+	Nodes        number    `json:"node_count"`
 	End          timestamp `json:"end_time"`
+}
+
+type number struct {
+	Set    bool  `json:"set"`
+	Number int64 `json:"number"`
 }
 
 func jobPath(id string) string { return filepath.Join(stage, "jobs", id) }
@@ -32,7 +38,7 @@ func loadJob(id string) *job {
 		return nil
 	}
 	must(err)
-	var j job
+	j := job{Nodes: number{Set: true, Number: 1}}
 	must(json.Unmarshal(data, &j))
 	if steps, _ := filepath.Glob(filepath.Join(stage, "spool", "*_"+id+".*")); len(steps) == 0 {
 		j.State = slices.DeleteFunc(j.State, func(s string) bool { return s == "COMPLETING" })
