@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -69,10 +70,17 @@ type nodeRecords struct {
 	// began is when nodes' agents could connect, and settles when those that live have done so.
 	began, settles time.Time
 
+	// ending are jobs of nodes that were set DOWN.
+	ending []ending
+
 	failures  int
 	timeout   time.Duration // SlurmdTimeout, as it was at timeoutAt
 	timeoutAt time.Time
 }
+
+// ending are jobs that nodes had when they were set DOWN. While slurmctld ends them on other nodes, it needs the
+// records of these (lifecycle.Answered.Elsewhere).
+type ending struct{ nodes, jobs []string }
 
 const (
 	// leastLook is the least time between two looks, and soonestLook between two that only a change or a
@@ -341,7 +349,7 @@ func (r *nodeRecords) fail(ctx context.Context, reasons map[string]string) {
 		return
 	}
 	names := slices.Sorted(maps.Keys(reasons))
-	r.comment(ctx, names)
+	jobs := r.comment(ctx, names)
 	var changes []merge.Change
 	for _, verb := range []merge.Verb{merge.Drain, merge.Fail} {
 		for _, name := range names {
@@ -360,6 +368,8 @@ func (r *nodeRecords) fail(ctx context.Context, reasons map[string]string) {
 	if len(failed) == 0 {
 		return
 	}
+	r.forget()
+	r.ending = append(r.ending, ending{failed, jobs})
 	r.agent.log(slog.LevelWarn, "Kubernetes says that machines are gone: their nodes are DOWN, and their jobs are requeued or fail", listOf(failed))
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -369,8 +379,8 @@ func (r *nodeRecords) fail(ctx context.Context, reasons map[string]string) {
 	}
 }
 
-// comment tells why jobs fail that may not be requeued. It must not hold up the others for long.
-func (r *nodeRecords) comment(ctx context.Context, names []string) {
+// comment tells why jobs fail that may not be requeued. It must not hold up the others for long. It returns all jobs.
+func (r *nodeRecords) comment(ctx context.Context, names []string) (ids []string) {
 	ctx, cancel := context.WithTimeout(ctx, commentLimit)
 	defer cancel()
 	list := hostlist.Of(slices.Values(names)).String()
@@ -388,11 +398,58 @@ func (r *nodeRecords) comment(ctx context.Context, names []string) {
 	if err != nil {
 		r.agent.log(slog.LevelWarn, "cannot comment on all jobs whose machines are gone", slog.Any("error", err))
 	}
+	return ids
+}
+
+// errEnding is why a record stays although no job holds the node.
+var errEnding = errors.New("jobs that ran there are ending on other nodes")
+
+// over leaves out the records of nodes whose jobs are ending on other nodes. Without an answer, none has ended.
+func (r *nodeRecords) over(ctx context.Context, names []string) []string {
+	concerns := func(e ending) bool {
+		return slices.ContainsFunc(e.nodes, func(n string) bool { return slices.Contains(names, n) })
+	}
+	var jobs []string
+	for _, e := range r.ending {
+		if concerns(e) {
+			jobs = append(jobs, e.jobs...)
+		}
+	}
+	if len(jobs) == 0 {
+		return names
+	}
+	question, cancel := context.WithTimeout(ctx, r.agent.questionLimit())
+	defer cancel()
+	completing, err := r.agent.client.Completing(question, jobs)
+	kept := map[string]bool{}
+	r.ending = slices.DeleteFunc(r.ending, func(e ending) bool {
+		ends := err != nil || slices.ContainsFunc(e.jobs, func(job string) bool { return completing[job] })
+		for _, n := range e.nodes {
+			kept[n] = kept[n] || ends
+		}
+		return concerns(e) && !ends
+	})
+	return slices.DeleteFunc(slices.Clone(names), func(n string) bool {
+		if kept[n] {
+			r.refused(n, cmp.Or(err, errEnding), slog.LevelDebug)
+		}
+		return kept[n]
+	})
+}
+
+// forget drops the jobs of nodes whose records are settled.
+func (r *nodeRecords) forget() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	kept := r.pods.Kept()
+	r.ending = slices.DeleteFunc(r.ending, func(e ending) bool {
+		return !slices.ContainsFunc(e.nodes, func(n string) bool { _, is := kept[n]; return is })
+	})
 }
 
 // delete deletes records with one command.
 func (r *nodeRecords) delete(ctx context.Context, names []string) {
-	if len(names) == 0 {
+	if names = r.over(ctx, names); len(names) == 0 {
 		return
 	}
 	changes := make([]merge.Change, len(names))

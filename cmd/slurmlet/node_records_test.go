@@ -174,6 +174,18 @@ func TestNodeRecords(t *testing.T) {
 				}},
 			}
 		},
+		"a job ends on another node when its machine is gone": func(s *tableServer) (given, []phase) {
+			g := slurmctld()
+			g.files["jobs/5"] = `{"job_id":5,"user_name":"ann","job_state":["RUNNING"],"batch_flag":true,"requeue":true}`
+			g.files["spool/n2_5.0"] = ""
+			return g, []phase{
+				{"pods", []act{nodes("n1 ALLOCATED+DYNAMIC_NORM"), s.pods("n1")}, []condition{s.knows("n1=busy")}},
+				{"its machine goes", []act{nodes("n1 ALLOCATED+DYNAMIC_NORM+NOT_RESPONDING"), s.lost("n1")}, []condition{
+					wrote("state=down", 1), waiting(map[string]string{"n1": "jobs that ran there are ending on other nodes"}), never("delete"),
+				}},
+				{"the job has ended", []act{drop("spool/n2_5.0")}, []condition{nodesAre(), wrote("delete nodename=n1", 1), waiting(nil)}},
+			}
+		},
 		"a pod has moved": func(s *tableServer) (given, []phase) {
 			move := func(lost bool) act {
 				return func(*container) {

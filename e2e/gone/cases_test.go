@@ -22,6 +22,7 @@ var cases = []struct {
 	{"a busy record stays until its job ends", (*world).busy},
 	{"a record with a suspended job stays", (*world).suspended},
 	{"machines are gone: jobs are requeued or fail at once", (*world).lost},
+	{"a machine is gone, and its job is ending on another one", (*world).wide},
 	{"a new pod takes the name of a lost one", (*world).moved},
 	{"a wrong controller takes no job and no record", (*world).wrong},
 }
@@ -192,6 +193,54 @@ func (w *world) lost() error {
 	err = w.until("records of lost machines stay", func() bool { return w.record(first) == "" && w.record(second) == "" && w.record(third) == "" })
 	_, cancelled := w.slurm("scancel", "--state=PENDING")
 	return errors.Join(err, cancelled)
+}
+
+// wide: the job ignores SIGTERM, and slurmd kills it after KillWait. slurmctld needs the lost node's record until then: a
+// reconfigure would have the job fail.
+func (w *world) wide() error {
+	pair := w.Nodes[8:10]
+	cmd := w.Command("/usr/bin/sbatch", "--parsable", "--requeue", "--nodelist="+pair[0].Name+","+pair[1].Name, "--mem=10", "--output=/dev/null")
+	cmd.Stdin = strings.NewReader("#!/bin/sh\ntrap '' TERM\nwhile :; do sleep 1; done\n")
+	out, err := cmd.Output()
+	if err != nil {
+		return fmt.Errorf("cannot submit a job: %w", err)
+	}
+	id := strings.TrimSpace(string(out))
+	if err := w.until("job "+id+" does not run", func() bool { return w.job(id) == "RUNNING" }); err != nil {
+		return err
+	}
+	shown, err := w.slurm("scontrol", "--oneliner", "show", "job", id)
+	if err != nil {
+		return err
+	}
+	lost := pair[0]
+	if strings.Contains(shown, " BatchHost="+lost.Name+" ") {
+		lost = pair[1]
+	}
+	if err := w.powerOffAll(lost); err != nil {
+		return err
+	}
+	w.controller.Gone(uidOf(lost), true)
+	if err := w.stays(lost, "jobs that ran there are ending on other nodes"); err != nil {
+		return err
+	}
+	version, err := w.slurm("scontrol", "--version")
+	if err != nil {
+		return err
+	}
+	if !strings.Contains(version, " 24.11.") { // its slurmd hangs when it is configured anew while it ends a job, until a probe finds that
+		if _, err := w.slurm("scontrol", "reconfigure"); err != nil {
+			return err
+		}
+	}
+	if err := w.until("the record stays after the job's end", func() bool { return w.record(lost) == "" }); err != nil {
+		return err
+	}
+	if state := w.job(id); state != "PENDING" {
+		return fmt.Errorf("job %s is %s", id, state)
+	}
+	_, err = w.slurm("scancel", id)
+	return err
 }
 
 // moved: a StatefulSet makes a pod of the same name, which waits for a machine. The jobs do not wait for it, and its

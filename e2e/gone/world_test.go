@@ -17,11 +17,11 @@ import (
 )
 
 const (
-	slurmConf = "SlurmctldParameters=enable_configless\nMaxNodeCount=64\nMinJobAge=3600\nSlurmdTimeout=300\n"
+	slurmConf = "SlurmctldParameters=enable_configless\nMaxNodeCount=64\nMinJobAge=3600\nSlurmdTimeout=300\nKillWait=10\n"
 	volume    = "/run/volume"
-	limit     = time.Minute
+	limit     = 2 * time.Minute
 	// nodes is how many there are.
-	nodes = 10
+	nodes = 12
 )
 
 // world is a cluster whose slurmctld runs under its agent, which follows a controller. Each case has nodes

@@ -50,6 +50,12 @@ type slurmd struct {
 
 func slurmdOf(n *clusterview.Node) slurmd { return slurmd{n.SlurmdStartAt, n.BootAt, n.Extra} }
 
+// replacedBy says whether another slurmd has registered. A slurmctld that has started has forgotten the times until one
+// does.
+func (s slurmd) replacedBy(now slurmd) bool {
+	return now.extra != s.extra || now.started != 0 && now != s
+}
+
 const (
 	// firstLook and lastLook bound the pauses between two looks at a record that has to stay for now. A
 	// pause doubles with each fourth look.
@@ -186,7 +192,7 @@ func (p *Pods) judge(plan *Plan, name string, g *gone, n *clusterview.Node, susp
 		return true, settledNewPod // its own agent sets the record right
 	case !deletable(n) && !g.lost:
 		return true, settledStatic // an elastic node's, among others
-	case !n.SlurmdStartAt.Time().Before(g.since.Truncate(time.Second)) || g.slurmd != nil && *g.slurmd != slurmdOf(n):
+	case !n.SlurmdStartAt.Time().Before(g.since.Truncate(time.Second)) || g.slurmd != nil && g.slurmd.replacedBy(slurmdOf(n)):
 		return true, settledSlurmd
 	}
 	if g.slurmd == nil {

@@ -227,16 +227,23 @@ func TestLostStory(t *testing.T) {
 
 // TestAnotherSlurmd: a slurmd that registers between two looks has the record, whatever its clock says.
 func TestAnotherSlurmd(t *testing.T) {
-	for name, change := range map[string]func(*clusterview.Node){
-		"its start": started(noon.Add(31 * time.Minute)),
-		"its boot":  func(n *clusterview.Node) { n.BootAt++ },
-		"its mark":  extra(`{"slurmlet":"2026-11-23T12:31:00Z"}`),
+	registered := verdict{settled: true, told: settledSlurmd}
+	forgets := func(n *clusterview.Node) { n.SlurmdStartAt, n.BootAt = 0, 0 }
+	for name, c := range map[string]struct {
+		change func(*clusterview.Node)
+		want   verdict
+	}{
+		"its start":                      {started(noon.Add(31 * time.Minute)), registered},
+		"its boot":                       {func(n *clusterview.Node) { n.BootAt++ }, registered},
+		"its mark":                       {extra(`{"slurmlet":"2026-11-23T12:31:00Z"}`), registered},
+		"slurmctld has started":          {forgets, verdict{deleted: true}},
+		"slurmctld has started, by mark": {func(n *clusterview.Node) { forgets(n); n.Extra = `{"slurmlet":"x"}` }, registered},
 	} {
 		p := known()
 		p.Take(justGone, ended)
 		require.Equal(t, verdict{told: whyJobs}, ofPlan(p, p.Plan(atLook.with(recorded("ALLOCATED+DYNAMIC_NORM")), looked)), name)
 		_, next := p.Gone()
-		assert.Equal(t, verdict{settled: true, told: settledSlurmd}, ofPlan(p, p.Plan(Records{At: next}.with(recorded("IDLE+DYNAMIC_NORM", change)), next)), name)
+		assert.Equal(t, c.want, ofPlan(p, p.Plan(Records{At: next}.with(recorded("IDLE+DYNAMIC_NORM", c.change)), next)), name)
 	}
 }
 

@@ -55,27 +55,40 @@ func readPoweredUp(from io.Reader) (hostlist.Set, error) {
 // mostNamed is how many jobs squeue is asked for by their numbers. Of more, it is asked for all.
 const mostNamed = 1000
 
-// Configuring asks squeue which of the jobs are CONFIGURING. It costs slurmctld little, because it is
-// asked for nothing but jobs' states.
+// Configuring asks squeue which of the jobs are CONFIGURING.
 func (s Scontrol) Configuring(ctx context.Context, jobs []string) (map[string]bool, error) {
+	return s.inState(ctx, jobs, "CONFIGURING")
+}
+
+// Completing asks which of the jobs are COMPLETING.
+func (s Scontrol) Completing(ctx context.Context, jobs []string) (map[string]bool, error) {
+	return s.inState(ctx, jobs, "COMPLETING")
+}
+
+// inState costs slurmctld little, because it is asked for nothing but jobs' states. It may have forgotten
+// some of the jobs, or all.
+func (s Scontrol) inState(ctx context.Context, jobs []string, state string) (map[string]bool, error) {
 	args := []string{"--noheader", "--local", "--only-job-state", "--format=%A %T"}
 	if len(jobs) <= mostNamed {
 		args = append(args, "--jobs="+strings.Join(jobs, ","))
 	}
 	found := map[string]bool{}
-	err := s.Stream(ctx, func(from io.Reader) error { return readConfiguring(from, found) }, "squeue", args...)
+	err := s.Stream(ctx, func(from io.Reader) error { return readInState(from, state, found) }, "squeue", args...)
+	if unknown(err) {
+		return nil, nil
+	}
 	return found, err
 }
 
-// readConfiguring reads lines such as "7 CONFIGURING".
-func readConfiguring(from io.Reader, found map[string]bool) error {
+// readInState reads lines such as "7 CONFIGURING".
+func readInState(from io.Reader, state string, found map[string]bool) error {
 	lines := bufio.NewScanner(from)
 	for lines.Scan() {
-		job, state, two := strings.Cut(strings.TrimSpace(lines.Text()), " ")
+		job, is, two := strings.Cut(strings.TrimSpace(lines.Text()), " ")
 		if !two {
 			return fmt.Errorf("want a job and its state, not %q", lines.Text())
 		}
-		if strings.TrimSpace(state) == "CONFIGURING" {
+		if strings.TrimSpace(is) == state {
 			found[job] = true
 		}
 	}

@@ -30,7 +30,7 @@ func TestPoweredUp(t *testing.T) {
 
 func TestConfiguring(t *testing.T) {
 	found := map[string]bool{}
-	require.NoError(t, readConfiguring(strings.NewReader("5 CONFIGURING\n6 RUNNING\n  7 CONFIGURING \n"), found))
+	require.NoError(t, readInState(strings.NewReader("5 CONFIGURING\n6 RUNNING\n8 COMPLETING\n  7 CONFIGURING \n"), "CONFIGURING", found))
 	require.Equal(t, map[string]bool{"5": true, "7": true}, found)
-	require.ErrorContains(t, readConfiguring(strings.NewReader("5\n"), found), "want a job and its state")
+	require.ErrorContains(t, readInState(strings.NewReader("5\n"), "CONFIGURING", found), "want a job and its state")
 }

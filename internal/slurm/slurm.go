@@ -94,6 +94,8 @@ type Client interface {
 	JobsOn(ctx context.Context, node string) ([]string, error)
 	// Unfinished returns the jobs that slurmctld has not done with, in any partition.
 	Unfinished(ctx context.Context) ([]Unfinished, error)
+	// Completing returns which of the jobs are being ended, at the cost of their states.
+	Completing(ctx context.Context, jobs []string) (map[string]bool, error)
 	// CommentJob sets a job's AdminComment; one that has ended keeps its own,
 	// which is no error.
 	CommentJob(ctx context.Context, job *Job, comment string) error

@@ -93,12 +93,15 @@ func requeue(id string) {
 	})
 }
 
-// failJobs does what a node that is set DOWN means for its jobs.
+// failJobs does what a node that is set DOWN means for its jobs. One with steps of n2 is ending there.
 func failJobs() {
 	for _, j := range jobsThatAre("RUNNING", "SUSPENDED", "COMPLETING") {
 		j.State = slices.DeleteFunc(j.State, func(s string) bool { return s == "COMPLETING" })
 		if j.is("RUNNING") || j.is("SUSPENDED") {
 			j.State = []string{"NODE_FAIL"}
+		}
+		if steps, _ := filepath.Glob(filepath.Join(stage, "spool", "n2_"+strconv.FormatInt(j.ID, 10)+".*")); len(steps) > 0 {
+			j.State = append(j.State, "COMPLETING")
 		}
 		j.store()
 	}

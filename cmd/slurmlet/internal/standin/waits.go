@@ -26,6 +26,9 @@ func showStates(args []string) {
 
 // configuring are the jobs of the file of that name; the others run.
 func configuring() {
+	for _, j := range jobsThatAre("COMPLETING") {
+		fmt.Println(j.ID, "COMPLETING")
+	}
 	text, err := os.ReadFile(filepath.Join(stage, "configuring"))
 	if errors.Is(err, fs.ErrNotExist) {
 		return
