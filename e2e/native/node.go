@@ -170,7 +170,7 @@ func (n *Node) Log() []string {
 
 // Terminate sends SIGTERM, as the kubelet does when a pod is deleted.
 func (n *Node) Terminate() error {
-	if err := n.cmd.Process.Signal(unix.SIGTERM); err != nil && !errors.Is(err, unix.ESRCH) {
+	if err := n.cmd.Process.Signal(unix.SIGTERM); err != nil && !errors.Is(err, unix.ESRCH) && !errors.Is(err, os.ErrProcessDone) {
 		return fmt.Errorf("cannot terminate %s: %w", n.Name, err)
 	}
 	return nil
