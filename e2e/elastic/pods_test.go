@@ -66,8 +66,10 @@ func (p *pods) linger(name string) {
 func (p *pods) letGo(name string) {
 	p.lock.Lock()
 	defer p.lock.Unlock()
-	close(p.lingering[name])
-	delete(p.lingering, name)
+	if lingers, is := p.lingering[name]; is {
+		close(lingers)
+		delete(p.lingering, name)
+	}
 }
 
 // Create makes a pod and waits for its machine.

@@ -85,15 +85,25 @@ func (w *world) saved(id, node string) error {
 
 // savedAfter changes something, and waits until a file of slurmctld's state is younger.
 func (w *world) savedAfter(file string, update ...string) error {
-	now := time.Now()
+	var coarse unix.Timespec // a file's times are by this clock, which is some milliseconds behind
+	if err := unix.ClockGettime(unix.CLOCK_REALTIME_COARSE, &coarse); err != nil {
+		return fmt.Errorf("cannot tell the time: %w", err)
+	}
 	if _, err := w.slurm("scontrol", append([]string{"update"}, update...)...); err != nil {
 		return err
 	}
+	asked, saved := time.Unix(coarse.Unix()), time.Time{}
 	path := filepath.Join(w.Root, "run/slurmctld/state", file)
-	return w.until("slurmctld does not save its "+file, func() bool {
+	if err := w.until("slurmctld does not save its "+file, func() bool {
 		info, err := os.Stat(path)
-		return err == nil && info.ModTime().After(now)
-	})
+		if err == nil {
+			saved = info.ModTime()
+		}
+		return err == nil && !saved.Before(asked)
+	}); err != nil {
+		return fmt.Errorf("%w: it is of %v, and the change of %v", err, saved, asked)
+	}
+	return nil
 }
 
 // atSubmission: the job was accepted, so it runs.
@@ -160,6 +170,7 @@ func (w *world) whileEnding(node string, restart *seat) error {
 	}
 	uid := w.uid(node)
 	w.pods.linger(node)
+	defer w.pods.letGo(node)
 	if err := w.cancel(id); err != nil {
 		return err
 	}
