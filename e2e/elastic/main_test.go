@@ -86,7 +86,7 @@ func enter(t *testing.T, s settings) {
 	require.NoError(t, err)
 	t.Run(s.Version, func(t *testing.T) {
 		t.Parallel() // it waits most of the time
-		ctx, cancel := context.WithTimeout(t.Context(), 6*time.Minute+3*s.Chaos.Length)
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute+3*s.Chaos.Length)
 		defer cancel()
 		require.NoError(t, native.Enter(ctx, s), "the cluster's own words are above")
 	})

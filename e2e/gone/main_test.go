@@ -34,7 +34,7 @@ func TestGone(t *testing.T) {
 		root, err := parts.Root(t.Context(), version, t.Logf)
 		require.NoError(t, err)
 		t.Run(version, func(t *testing.T) {
-			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+			ctx, cancel := context.WithTimeout(t.Context(), 8*time.Minute)
 			defer cancel()
 			require.NoError(t, native.Enter(ctx, settings{root, slurmlet}))
 		})
