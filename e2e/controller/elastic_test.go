@@ -141,22 +141,19 @@ func (e *elastic) pods() map[string]corev1.Pod {
 	return all
 }
 
-// has waits until the set has just these pods, and none of them ends.
+// has waits until the set has just these pods, but for some that end, and returns these.
 func (e *elastic) has(nodes string) map[string]corev1.Pod {
 	e.Helper()
 	names, err := hostlist.Parse(nodes)
 	require.NoError(e, err)
 	want := slices.Sorted(names.All())
+	var all map[string]corev1.Pod
 	e.eventually(patience, "the pods are "+nodes, func() bool {
-		all := e.pods()
-		for name, p := range all {
-			if p.DeletionTimestamp != nil {
-				delete(all, name)
-			}
-		}
+		all = e.pods()
+		maps.DeleteFunc(all, func(_ string, p corev1.Pod) bool { return p.DeletionTimestamp != nil })
 		return slices.Equal(slices.Sorted(maps.Keys(all)), want)
 	})
-	return e.pods()
+	return all
 }
 
 // fails waits until the agent is told just that, as "nodes reason: note".
