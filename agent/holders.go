@@ -43,7 +43,7 @@ func (h *holders) leave(step string, now time.Time) {
 	for _, id := range jobIDs([]string{step}) {
 		h.ended = slices.DeleteFunc(h.ended, func(e endedJob) bool { return e.id == id || now.Sub(e.at) > remembered })
 		h.ended = append(h.ended, endedJob{id, now})
-		h.ended = slices.Clone(h.ended[max(0, len(h.ended)-mostRemembered):])
+		h.ended = h.ended[max(0, len(h.ended)-mostRemembered):]
 	}
 	maps.DeleteFunc(h.local, func(id string, _ bool) bool { return !h.knows(id) })
 }

@@ -1,7 +1,6 @@
 package agent
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -17,7 +16,6 @@ import (
 	"github.com/slurmlet/slurmlet/internal/merge"
 	"github.com/slurmlet/slurmlet/internal/noderecords"
 	"github.com/slurmlet/slurmlet/internal/peers"
-	"github.com/slurmlet/slurmlet/internal/slurm"
 	"github.com/slurmlet/slurmlet/slurmconf/hostlist"
 )
 
@@ -78,10 +76,6 @@ type nodeRecords struct {
 	timeoutAt time.Time
 }
 
-// ending are jobs that nodes had when they were set DOWN. While slurmctld ends them on other nodes, it needs the
-// records of these (lifecycle.Answered.Elsewhere).
-type ending struct{ nodes, jobs []string }
-
 const (
 	// leastLook is the least time between two looks, and soonestLook between two that only a change or a
 	// new pod has caused.
@@ -93,9 +87,6 @@ const (
 	timeoutAge = 10 * time.Minute
 	// mostKept is how many records the status names.
 	mostKept = 20
-	// commentLimit bounds the time, and mostComments the jobs, for comments on jobs that will fail.
-	commentLimit = 5 * time.Second
-	mostComments = 50
 )
 
 // newNodeRecords is nil where there is nothing to do.
@@ -340,111 +331,6 @@ func (r *nodeRecords) tell(plan noderecords.Plan) {
 		}
 		r.agent.log(level, "pods of nodes are gone: "+why, listOf(names[why]))
 	}
-}
-
-// fail sets nodes DOWN whose machines are gone. slurmctld then requeues their jobs, and those that may
-// not be requeued fail. The drain makes the agent of a new pod lift it.
-func (r *nodeRecords) fail(ctx context.Context, reasons map[string]string) {
-	if len(reasons) == 0 {
-		return
-	}
-	names := slices.Sorted(maps.Keys(reasons))
-	jobs := r.comment(ctx, names)
-	var changes []merge.Change
-	for _, verb := range []merge.Verb{merge.Drain, merge.Fail} {
-		for _, name := range names {
-			changes = append(changes, merge.Change{Verb: verb, Node: name, Reason: reasons[name]})
-		}
-	}
-	said := merge.Make(ctx, r.agent.client, changes)
-	var failed []string
-	for _, name := range names {
-		if err := said[merge.Change{Verb: merge.Fail, Node: name, Reason: reasons[name]}]; err != nil {
-			r.refused(name, err, slog.LevelWarn)
-			continue
-		}
-		failed = append(failed, name)
-	}
-	if len(failed) == 0 {
-		return
-	}
-	r.forget()
-	r.ending = append(r.ending, ending{failed, jobs})
-	r.agent.log(slog.LevelWarn, "Kubernetes says that machines are gone: their nodes are DOWN, and their jobs are requeued or fail", listOf(failed))
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.status.Lost += len(failed)
-	for _, name := range failed {
-		r.pods.Failed(name, time.Now())
-	}
-}
-
-// comment tells why jobs fail that may not be requeued. It must not hold up the others for long. It returns all jobs.
-func (r *nodeRecords) comment(ctx context.Context, names []string) (ids []string) {
-	ctx, cancel := context.WithTimeout(ctx, commentLimit)
-	defer cancel()
-	list := hostlist.Of(slices.Values(names)).String()
-	ids, err := r.agent.client.JobsOn(ctx, list)
-	if err == nil {
-		var jobs []slurm.Job
-		jobs, err = r.agent.jobs(ctx, ids[:min(len(ids), mostComments)])
-		for i := range jobs {
-			if job := &jobs[i]; job.Running() && (!job.Batch || !job.Requeue) {
-				r.agent.log(slog.LevelError, "the machine of job "+job.Name()+" is gone, and the job may not be requeued: it will fail", slog.String("user", job.User))
-				err = errors.Join(err, r.agent.comment(ctx, job, "slurmlet: Kubernetes says that a machine of the job is gone, and the job may not be requeued"))
-			}
-		}
-	}
-	if err != nil {
-		r.agent.log(slog.LevelWarn, "cannot comment on all jobs whose machines are gone", slog.Any("error", err))
-	}
-	return ids
-}
-
-// errEnding is why a record stays although no job holds the node.
-var errEnding = errors.New("jobs that ran there are ending on other nodes")
-
-// over leaves out the records of nodes whose jobs are ending on other nodes. Without an answer, none has ended.
-func (r *nodeRecords) over(ctx context.Context, names []string) []string {
-	concerns := func(e ending) bool {
-		return slices.ContainsFunc(e.nodes, func(n string) bool { return slices.Contains(names, n) })
-	}
-	var jobs []string
-	for _, e := range r.ending {
-		if concerns(e) {
-			jobs = append(jobs, e.jobs...)
-		}
-	}
-	if len(jobs) == 0 {
-		return names
-	}
-	question, cancel := context.WithTimeout(ctx, r.agent.questionLimit())
-	defer cancel()
-	completing, err := r.agent.client.Completing(question, jobs)
-	kept := map[string]bool{}
-	r.ending = slices.DeleteFunc(r.ending, func(e ending) bool {
-		ends := err != nil || slices.ContainsFunc(e.jobs, func(job string) bool { return completing[job] })
-		for _, n := range e.nodes {
-			kept[n] = kept[n] || ends
-		}
-		return concerns(e) && !ends
-	})
-	return slices.DeleteFunc(slices.Clone(names), func(n string) bool {
-		if kept[n] {
-			r.refused(n, cmp.Or(err, errEnding), slog.LevelDebug)
-		}
-		return kept[n]
-	})
-}
-
-// forget drops the jobs of nodes whose records are settled.
-func (r *nodeRecords) forget() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	kept := r.pods.Kept()
-	r.ending = slices.DeleteFunc(r.ending, func(e ending) bool {
-		return !slices.ContainsFunc(e.nodes, func(n string) bool { _, is := kept[n]; return is })
-	})
 }
 
 // delete deletes records with one command.

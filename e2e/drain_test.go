@@ -222,6 +222,16 @@ func idlePodDeleted(t *testing.T, c *cluster) {
 	assert.Nil(t, c.record(t, node))
 }
 
+// withEpilog has all nodes run a script after each job, until the end.
+func (c *cluster) withEpilog(t *testing.T, script string) (end func()) {
+	t.Helper()
+	c.run(t, "login", "sh", "-c", `printf %s "$1" > /shared/epilog; chmod 755 /shared/epilog`, "sh", script)
+	other := c.Cluster
+	other.SlurmConf += "Epilog=/shared/epilog\n"
+	c.configure(t, other)
+	return func() { c.configure(t, c.Cluster) }
+}
+
 // epilogRuns: a job's steps are over, and its epilog still holds the node.
 func epilogRuns(t *testing.T, c *cluster) {
 	const node, grace = "node-2", 2 * time.Minute
@@ -230,11 +240,7 @@ func epilogRuns(t *testing.T, c *cluster) {
 sleep 5
 date +%s.%N > /shared/$SLURM_JOB_ID.epilog
 `
-	c.run(t, "login", "sh", "-c", `printf %s "$1" > /shared/epilog; chmod 755 /shared/epilog`, "sh", epilog)
-	other := c.Cluster
-	other.SlurmConf += "Epilog=/shared/epilog\n"
-	c.configure(t, other)
-	defer c.configure(t, c.Cluster)
+	defer c.withEpilog(t, epilog)()
 	defer c.leavers(t, c.leaver(2, grace))()
 	id := c.submit(t, "true", "-w", node, "--mem=64")
 	until(t, "the epilog runs", func() (bool, string) {
@@ -261,11 +267,7 @@ until [ -e /shared/$SLURM_JOB_ID.over ]; do sleep 0.2; done
 `
 	const step = `touch /shared/$SLURM_JOB_ID.$SLURMD_NODENAME; until [ -e /shared/$SLURM_JOB_ID.end ]; do sleep 0.2; done`
 	return func(t *testing.T, c *cluster) {
-		c.run(t, "login", "sh", "-c", `printf %s "$1" > /shared/epilog; chmod 755 /shared/epilog`, "sh", epilog)
-		other := c.Cluster
-		other.SlurmConf += "Epilog=/shared/epilog\n"
-		c.configure(t, other)
-		defer c.configure(t, c.Cluster)
+		defer c.withEpilog(t, epilog)()
 		defer c.leavers(t, c.leaver(2, grace))()
 		id := c.submit(t, "srun sh -c '"+step+"'", "-N2", "--ntasks-per-node=1", "-w", "node-1,"+node, "--mem=64")
 		until(t, "the step runs on both nodes", func() (bool, string) {

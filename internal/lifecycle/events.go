@@ -48,8 +48,8 @@ type (
 		Doubtful bool
 		// Counted: Jobs are all that slurmctld counts here. Nobody asks for all while a step runs.
 		Counted bool
-		// Elsewhere are jobs that have run here, and that end on other nodes. They are asked for on
-		// the way down only.
+		// Elsewhere are jobs that have run here, and that end on other nodes. They count on the way
+		// down only: a resize makes the record anew at once.
 		Elsewhere []slurm.Job
 		// Main is the process that was the main one when it was asked, and Began when that one
 		// began, by the clock as it goes now.

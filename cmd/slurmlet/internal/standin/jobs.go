@@ -119,7 +119,7 @@ func showJob(id string) {
 // squeue tells the numbers of the jobs that hold the node, or the partitions of all, as the agent asks for them.
 func squeue(args []string) {
 	if slices.Contains(args, "--format=%A %T") {
-		configuring()
+		jobStates()
 		return
 	}
 	if slices.Contains(args, "--format=%i %P") {

@@ -24,8 +24,8 @@ func showStates(args []string) {
 	}
 }
 
-// configuring are the jobs of the file of that name; the others run.
-func configuring() {
+// jobStates tells which jobs are COMPLETING, and as CONFIGURING those of the file of that name; the others run.
+func jobStates() {
 	for _, j := range jobsThatAre("COMPLETING") {
 		fmt.Println(j.ID, "COMPLETING")
 	}

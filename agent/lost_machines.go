@@ -1,0 +1,133 @@
+package agent
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"log/slog"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/slurmlet/slurmlet/internal/merge"
+	"github.com/slurmlet/slurmlet/slurmconf/hostlist"
+)
+
+// ending are jobs that nodes had when they were set DOWN. While slurmctld ends them on other nodes, it needs the
+// records of these (lifecycle.Answered.Elsewhere).
+type ending struct{ nodes, jobs []string }
+
+const (
+	// commentLimit bounds the time, and mostComments the jobs, for comments on jobs that will fail.
+	commentLimit = 5 * time.Second
+	mostComments = 50
+)
+
+// fail sets nodes DOWN whose machines are gone. slurmctld then requeues their jobs, and those that may
+// not be requeued fail. The drain makes the agent of a new pod lift it.
+func (r *nodeRecords) fail(ctx context.Context, reasons map[string]string) {
+	if len(reasons) == 0 {
+		return
+	}
+	names := slices.Sorted(maps.Keys(reasons))
+	jobs := r.jobsOn(ctx, names)
+	var changes []merge.Change
+	for _, verb := range []merge.Verb{merge.Drain, merge.Fail} {
+		for _, name := range names {
+			changes = append(changes, merge.Change{Verb: verb, Node: name, Reason: reasons[name]})
+		}
+	}
+	said := merge.Make(ctx, r.agent.client, changes)
+	var failed []string
+	for _, name := range names {
+		if err := said[merge.Change{Verb: merge.Fail, Node: name, Reason: reasons[name]}]; err != nil {
+			r.refused(name, err, slog.LevelWarn)
+			continue
+		}
+		failed = append(failed, name)
+	}
+	if len(failed) == 0 {
+		return
+	}
+	r.forget()
+	r.ending = append(r.ending, ending{failed, jobs})
+	r.agent.log(slog.LevelWarn, "Kubernetes says that machines are gone: their nodes are DOWN, and their jobs are requeued or fail", listOf(failed))
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.status.Lost += len(failed)
+	for _, name := range failed {
+		r.pods.Failed(name, time.Now())
+	}
+}
+
+// jobsOn asks for the jobs of nodes, and comments on those that will fail. It must not hold up the others for long.
+func (r *nodeRecords) jobsOn(ctx context.Context, names []string) []string {
+	ctx, cancel := context.WithTimeout(ctx, commentLimit)
+	defer cancel()
+	ids, err := r.agent.client.JobsOn(ctx, hostlist.Of(slices.Values(names)).String())
+	if err == nil {
+		err = r.comment(ctx, ids[:min(len(ids), mostComments)])
+	}
+	if err != nil {
+		r.agent.log(slog.LevelWarn, "cannot comment on all jobs whose machines are gone", slog.Any("error", err))
+	}
+	return ids
+}
+
+// comment tells why jobs fail that may not be requeued.
+func (r *nodeRecords) comment(ctx context.Context, ids []string) error {
+	jobs, err := r.agent.jobs(ctx, ids)
+	for i := range jobs {
+		if job := &jobs[i]; job.Running() && (!job.Batch || !job.Requeue) {
+			r.agent.log(slog.LevelError, "the machine of job "+job.Name()+" is gone, and the job may not be requeued: it will fail", slog.String("user", job.User))
+			err = errors.Join(err, r.agent.comment(ctx, job, "slurmlet: Kubernetes says that a machine of the job is gone, and the job may not be requeued"))
+		}
+	}
+	return err
+}
+
+// errEnding is why a record stays although no job holds the node.
+var errEnding = errors.New("jobs that ran there are ending on other nodes")
+
+// over leaves out the records of nodes whose jobs are ending on other nodes. Without an answer, none has ended.
+func (r *nodeRecords) over(ctx context.Context, names []string) []string {
+	concerns := func(e ending) bool {
+		return slices.ContainsFunc(e.nodes, func(n string) bool { return slices.Contains(names, n) })
+	}
+	var jobs []string
+	for _, e := range r.ending {
+		if concerns(e) {
+			jobs = append(jobs, e.jobs...)
+		}
+	}
+	if len(jobs) == 0 {
+		return names
+	}
+	question, cancel := context.WithTimeout(ctx, r.agent.questionLimit())
+	defer cancel()
+	completing, err := r.agent.client.Completing(question, jobs)
+	kept := map[string]bool{}
+	r.ending = slices.DeleteFunc(r.ending, func(e ending) bool {
+		ends := err != nil || slices.ContainsFunc(e.jobs, func(job string) bool { return completing[job] })
+		for _, n := range e.nodes {
+			kept[n] = kept[n] || ends
+		}
+		return concerns(e) && !ends
+	})
+	return slices.DeleteFunc(slices.Clone(names), func(n string) bool {
+		if kept[n] {
+			r.refused(n, cmp.Or(err, errEnding), slog.LevelDebug)
+		}
+		return kept[n]
+	})
+}
+
+// forget drops the jobs of nodes whose records are settled.
+func (r *nodeRecords) forget() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	kept := r.pods.Kept()
+	r.ending = slices.DeleteFunc(r.ending, func(e ending) bool {
+		return !slices.ContainsFunc(e.nodes, func(n string) bool { _, is := kept[n]; return is })
+	})
+}
