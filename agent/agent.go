@@ -466,7 +466,10 @@ func (a *Agent) signalled(s os.Signal) {
 		now := time.Now()
 		idle := len(a.stepSockets()) == 0 && len(a.holders.recent(now)) == 0
 		a.post(lifecycle.Terminated{At: now, Signal: name, Again: s == unix.SIGINT && a.interrupted, Idle: idle})
-		a.interrupted = a.interrupted || s == unix.SIGINT
+		if s == unix.SIGINT && !a.interrupted {
+			a.interrupted = true
+			a.log(slog.LevelInfo, "SIGINT received: a second one stops the daemon at once, whatever runs")
+		}
 	}
 }
 

@@ -129,7 +129,7 @@ func TestDrainIsGivenUp(t *testing.T) {
 	signal(unix.SIGTERM)(c)
 	c.await(phase{"SIGTERM", nil, []condition{waits}})
 	signal(unix.SIGINT)(c)
-	pass(100 * time.Millisecond)(c) // two that are pending are one
+	c.await(phase{"SIGINT", nil, []condition{onceMore}}) // two that are pending are one
 	signal(unix.SIGINT)(c)
 	c.await(phase{"SIGINT twice", nil, []condition{exits(75)}})
 	have := wait()
