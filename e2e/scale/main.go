@@ -55,8 +55,8 @@
 // counts, and 6 to 8 MB. Agents beyond fs.inotify.max_user_instances look at their files once a
 // minute.
 //
-// slurmctld and the users come before the nodes (SCHED_RR, sched(7)): in life slurmctld has a
-// machine of its own, and here all share one.
+// slurmctld and the users come before the nodes (SCHED_RR, sched(7)) where the machine allows that: in
+// life slurmctld has a machine of its own, and here all share one.
 package main
 
 import (
@@ -175,11 +175,14 @@ func outside(ctx context.Context, s settings, versions []string) error {
 	return urgently(func() error { return native.Enter(ctx, s) })
 }
 
-// urgently gives what do starts a real-time priority.
+// urgently gives what do starts a real-time priority, where the machine allows it.
 func urgently(do func() error) error {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	if err := unix.SchedSetAttr(0, &unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_RR, Priority: 1}, 0); err != nil {
+	err := unix.SchedSetAttr(0, &unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_RR, Priority: 1}, 0)
+	if errors.Is(err, unix.EPERM) {
+		native.Progress("cannot have a real-time priority: %v: slurmctld and its users wait for processors as the nodes do", err)
+	} else if err != nil {
 		return fmt.Errorf("cannot have a real-time priority: %w", err)
 	}
 	return do()

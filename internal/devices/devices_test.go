@@ -20,6 +20,7 @@ func TestMachines(t *testing.T) {
 		notes   []string
 	}{
 		{"8-h200", "gpu:nvidia_h200:8", []string{"Name=gpu Type=nvidia_h200 File=/dev/nvidia[0-7] Flags=nvidia_gpu_env"}, nil},
+		{"1-h200-vm", "gpu:nvidia_h200:1", []string{"Name=gpu Type=nvidia_h200 File=/dev/nvidia0 Flags=nvidia_gpu_env"}, nil},
 		{"2-of-8", "gpu:nvidia_h200:2", []string{"Name=gpu Type=nvidia_h200 File=/dev/nvidia3,/dev/nvidia5 Flags=nvidia_gpu_env"}, nil},
 		{
 			"pci-order", "gpu:nvidia_h200:8",
