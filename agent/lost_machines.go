@@ -1,7 +1,6 @@
 package agent
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -15,7 +14,11 @@ import (
 
 // ending are jobs that nodes had when they were set DOWN. While slurmctld ends them on other nodes, it needs the
 // records of these (lifecycle.Answered.Elsewhere).
-type ending struct{ nodes, jobs []string }
+type ending struct {
+	nodes, jobs []string
+	// unknown is until when the records stay if slurmctld did not name the jobs: they may be ending.
+	unknown time.Time
+}
 
 const (
 	// commentLimit bounds the time, and mostComments the jobs, for comments on jobs that will fail.
@@ -30,7 +33,7 @@ func (r *nodeRecords) fail(ctx context.Context, reasons map[string]string) {
 		return
 	}
 	names := slices.Sorted(maps.Keys(reasons))
-	jobs := r.jobsOn(ctx, names)
+	jobs, unnamed := r.jobsOn(ctx, names)
 	var changes []merge.Change
 	for _, verb := range []merge.Verb{merge.Drain, merge.Fail} {
 		for _, name := range names {
@@ -50,7 +53,11 @@ func (r *nodeRecords) fail(ctx context.Context, reasons map[string]string) {
 		return
 	}
 	r.forget()
-	r.ending = append(r.ending, ending{failed, jobs})
+	e := ending{nodes: failed, jobs: jobs}
+	if unnamed != nil {
+		e.unknown = time.Now().Add(remembered)
+	}
+	r.ending = append(r.ending, e)
 	r.agent.log(slog.LevelWarn, "Kubernetes says that machines are gone: their nodes are DOWN, and their jobs are requeued or fail", listOf(failed))
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -61,17 +68,19 @@ func (r *nodeRecords) fail(ctx context.Context, reasons map[string]string) {
 }
 
 // jobsOn asks for the jobs of nodes, and comments on those that will fail. It must not hold up the others for long.
-func (r *nodeRecords) jobsOn(ctx context.Context, names []string) []string {
+func (r *nodeRecords) jobsOn(ctx context.Context, names []string) ([]string, error) {
 	ctx, cancel := context.WithTimeout(ctx, commentLimit)
 	defer cancel()
 	ids, err := r.agent.client.JobsOn(ctx, hostlist.Of(slices.Values(names)).String())
-	if err == nil {
-		err = r.comment(ctx, ids[:min(len(ids), mostComments)])
-	}
 	if err != nil {
+		r.agent.log(slog.LevelWarn, "slurmctld does not name the jobs whose machines are gone: the node records stay for "+remembered.String(),
+			listOf(names), slog.Any("error", err))
+		return nil, err
+	}
+	if err := r.comment(ctx, ids[:min(len(ids), mostComments)]); err != nil {
 		r.agent.log(slog.LevelWarn, "cannot comment on all jobs whose machines are gone", slog.Any("error", err))
 	}
-	return ids
+	return ids, nil
 }
 
 // comment tells why jobs fail that may not be requeued.
@@ -86,40 +95,64 @@ func (r *nodeRecords) comment(ctx context.Context, ids []string) error {
 	return err
 }
 
-// errEnding is why a record stays although no job holds the node.
-var errEnding = errors.New("jobs that ran there are ending on other nodes")
+// These are why a record stays although no job holds the node.
+var (
+	errEnding  = errors.New("jobs that ran there are ending on other nodes")
+	errUnnamed = errors.New("slurmctld did not name the jobs that ran there: they may be ending on other nodes")
+)
 
-// over leaves out the records of nodes whose jobs are ending on other nodes. Without an answer, none has ended.
+// over leaves out the records of nodes whose jobs are ending on other nodes, or may be. Without an answer, none has
+// ended.
 func (r *nodeRecords) over(ctx context.Context, names []string) []string {
-	concerns := func(e ending) bool {
-		return slices.ContainsFunc(e.nodes, func(n string) bool { return slices.Contains(names, n) })
-	}
 	var jobs []string
 	for _, e := range r.ending {
-		if concerns(e) {
+		if e.concerns(names) {
 			jobs = append(jobs, e.jobs...)
 		}
 	}
-	if len(jobs) == 0 {
-		return names
+	var completing map[string]bool
+	var err error
+	if len(jobs) > 0 {
+		question, cancel := context.WithTimeout(ctx, r.agent.questionLimit())
+		defer cancel()
+		completing, err = r.agent.client.Completing(question, jobs)
 	}
-	question, cancel := context.WithTimeout(ctx, r.agent.questionLimit())
-	defer cancel()
-	completing, err := r.agent.client.Completing(question, jobs)
-	kept := map[string]bool{}
+	kept := map[string]error{}
 	r.ending = slices.DeleteFunc(r.ending, func(e ending) bool {
-		ends := err != nil || slices.ContainsFunc(e.jobs, func(job string) bool { return completing[job] })
-		for _, n := range e.nodes {
-			kept[n] = kept[n] || ends
+		why := e.why(completing, err)
+		if why != nil {
+			for _, n := range e.nodes {
+				kept[n] = why
+			}
 		}
-		return concerns(e) && !ends
+		return why == nil && e.concerns(names)
 	})
 	return slices.DeleteFunc(slices.Clone(names), func(n string) bool {
-		if kept[n] {
-			r.refused(n, cmp.Or(err, errEnding), slog.LevelDebug)
+		if kept[n] != nil {
+			r.refused(n, kept[n], slog.LevelDebug)
 		}
-		return kept[n]
+		return kept[n] != nil
 	})
+}
+
+func (e ending) concerns(names []string) bool {
+	return slices.ContainsFunc(e.nodes, func(n string) bool { return slices.Contains(names, n) })
+}
+
+// why tells what keeps the records, where something does. completing are the jobs that are ending, unless slurmctld has
+// not answered.
+func (e ending) why(completing map[string]bool, unanswered error) error {
+	switch {
+	case time.Now().Before(e.unknown):
+		return errUnnamed
+	case len(e.jobs) == 0:
+		return nil
+	case unanswered != nil:
+		return unanswered
+	case slices.ContainsFunc(e.jobs, func(job string) bool { return completing[job] }):
+		return errEnding
+	}
+	return nil
 }
 
 // forget drops the jobs of nodes whose records are settled.

@@ -186,6 +186,17 @@ func TestNodeRecords(t *testing.T) {
 				{"the job has ended", []act{drop("spool/n2_5.0")}, []condition{nodesAre(), wrote("delete nodename=n1", 1), waiting(nil)}},
 			}
 		},
+		"slurmctld does not name the jobs of a lost machine": func(s *tableServer) (given, []phase) {
+			g := slurmctld()
+			g.files["nameless"] = ""
+			return g, []phase{
+				{"pods", []act{nodes("n1 ALLOCATED+DYNAMIC_NORM"), s.pods("n1")}, []condition{s.knows("n1=busy")}},
+				{"its machine goes", []act{nodes("n1 ALLOCATED+DYNAMIC_NORM+NOT_RESPONDING"), s.lost("n1")}, []condition{
+					wrote("state=down", 1), waiting(map[string]string{"n1": "slurmctld did not name the jobs that ran there: they may be ending on other nodes"}), never("delete"),
+					logged(entry{"level": "WARN", "msg": "slurmctld does not name the jobs whose machines are gone"}),
+				}},
+			}
+		},
 		"a pod has moved": func(s *tableServer) (given, []phase) {
 			move := func(lost bool) act {
 				return func(*container) {

@@ -185,7 +185,7 @@ func over(err error) bool {
 func (s Scontrol) JobsOn(ctx context.Context, node string) ([]string, error) {
 	out, err := s.command(ctx, "squeue", exec.CommandContext(ctx, s.Squeue, "--noheader", "--all", "--nodelist="+node, "--Format=JobID:24"))
 	if err != nil {
-		if strings.Contains(err.Error(), "Invalid node name") {
+		if strings.HasSuffix(err.Error(), "Invalid node name "+node) { // of a list, the others may have jobs
 			return nil, nil
 		}
 		return nil, err

@@ -145,6 +145,8 @@ func TestJobsOn(t *testing.T) {
 func TestJobsOnWithoutAnAnswer(t *testing.T) {
 	_, err := squeue(scontrol(t, "", "slurm_load_jobs error: Unable to contact slurm controller (connect failure)\n", "1")).JobsOn(t.Context(), "n1")
 	require.ErrorIs(t, err, ErrUnreachable)
+	_, err = squeue(scontrol(t, "", "squeue: error: Invalid node name n1\n", "1")).JobsOn(t.Context(), "n[1-2]")
+	require.Error(t, err, "n2 may have jobs")
 	_, err = squeue(scontrol(t, "7\n5+1\n", "", "0")).JobsOn(t.Context(), "n1")
 	require.EqualError(t, err, `cannot read the answer of squeue: "5+1" is no job id`)
 	_, err = squeue(scontrol(t, "", "squeue: error: Invalid job state specified: FOO\n", "1")).JobsOn(t.Context(), "n1")

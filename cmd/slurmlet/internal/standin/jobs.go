@@ -132,6 +132,9 @@ func squeue(args []string) {
 		suspended(slices.Contains(args, "--only-job-state"))
 		return
 	}
+	if chosen("nameless") {
+		fail("slurm_load_jobs error: Socket timed out on send/recv operation")
+	}
 	for _, j := range jobsThatAre("RUNNING", "SUSPENDED", "COMPLETING") {
 		fmt.Printf("%-24d\n", j.ID)
 	}
