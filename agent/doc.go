@@ -687,7 +687,7 @@
 // by registering, no job and no reservation has it, and no other pod has its name. A busy record stays until
 // its job ends. If Kubernetes knows that the machine is gone too, the agent sets the node DOWN, and slurmctld
 // requeues its jobs at once. Jobs that may not be requeued fail, with an AdminComment. The record stays
-// until these jobs have ended on their other nodes. As long as
+// until these jobs have ended on their other nodes, or for ten minutes if slurmctld did not name them. As long as
 // the node's agent is connected to slurmctld's agent, the node and its jobs are left alone, and the log
 // warns. A record that an earlier slurmctld's agent has left goes when it has been DOWN for SlurmdTimeout
 // because its slurmd does not answer, no table had its pod for as long, and a slurmlet made it.
