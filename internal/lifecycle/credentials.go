@@ -64,7 +64,7 @@ func (l State) overdueReplaced() (State, []Action) {
 	case l.killed && l.Phase == Stopping:
 		return l.startSackd("slurmd hangs and cannot be killed")
 	case l.killed:
-		l.Reason = "slurmd hangs and cannot be killed: does a file system that it uses not answer?"
+		l.Reason = "the daemon hangs and cannot be killed: does a file system that it uses not answer?"
 		return l, nil
 	}
 	l.killed = true

@@ -303,7 +303,7 @@ func TestHostsReadOnly(t *testing.T) {
 // TestHostsReaders has eight readers look at the file in a loop during 10,000 changes. None sees a torn line,
 // or misses a peer that lives.
 func TestHostsReaders(t *testing.T) {
-	const steady, moving, changes = 60, 60, 10_000
+	const steady, moving, changes = 60, 60, 3_000
 	path := hostsFile(t, kubelets)
 	h := NewHosts(path)
 	address := func(i, n int) netip.Addr { return netip.AddrFrom4([4]byte{10, byte(i), byte(n >> 8), byte(n)}) }
