@@ -33,31 +33,26 @@ func (r *nodeRecords) fail(ctx context.Context, reasons map[string]string) {
 		return
 	}
 	names := slices.Sorted(maps.Keys(reasons))
-	jobs, unnamed := r.jobsOn(ctx, names)
-	var changes []merge.Change
-	for _, verb := range []merge.Verb{merge.Drain, merge.Fail} {
+	changes := func(verb merge.Verb) (all []merge.Change) {
 		for _, name := range names {
-			changes = append(changes, merge.Change{Verb: verb, Node: name, Reason: reasons[name]})
+			all = append(all, merge.Change{Verb: verb, Node: name, Reason: reasons[name]})
 		}
+		return all
 	}
-	said := merge.Make(ctx, r.agent.client, changes)
+	merge.Make(ctx, r.agent.client, changes(merge.Drain)) // no job begins between the question and the end of all
+	jobs, unnamed := r.jobsOn(ctx, names)
+	r.expect(names, jobs, unnamed) // slurmctld may set a node DOWN and not say so
 	var failed []string
-	for _, name := range names {
-		if err := said[merge.Change{Verb: merge.Fail, Node: name, Reason: reasons[name]}]; err != nil {
-			r.refused(name, err, slog.LevelWarn)
+	for change, err := range merge.Make(ctx, r.agent.client, changes(merge.Fail)) {
+		if err != nil {
+			r.refused(change.Node, err, slog.LevelWarn)
 			continue
 		}
-		failed = append(failed, name)
+		failed = append(failed, change.Node)
 	}
 	if len(failed) == 0 {
 		return
 	}
-	r.forget()
-	e := ending{nodes: failed, jobs: jobs}
-	if unnamed != nil {
-		e.unknown = time.Now().Add(remembered)
-	}
-	r.ending = append(r.ending, e)
 	r.agent.log(slog.LevelWarn, "Kubernetes says that machines are gone: their nodes are DOWN, and their jobs are requeued or fail", listOf(failed))
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -65,6 +60,53 @@ func (r *nodeRecords) fail(ctx context.Context, reasons map[string]string) {
 	for _, name := range failed {
 		r.pods.Failed(name, time.Now())
 	}
+}
+
+// hold notes the jobs of nodes whose pods are gone. slurmctld sets such a node DOWN by itself when SlurmdTimeout is over.
+func (r *nodeRecords) hold(ctx context.Context, names []string) {
+	if len(names) == 0 {
+		return
+	}
+	question, cancel := context.WithTimeout(ctx, r.agent.questionLimit())
+	defer cancel()
+	jobs, err := r.agent.client.JobsOn(question, hostlist.Of(slices.Values(names)).String())
+	if err == nil {
+		r.expect(names, jobs, nil)
+		return
+	}
+	for _, name := range names {
+		r.refused(name, err, slog.LevelDebug) // so they are new to the next look
+	}
+}
+
+// expect notes the jobs of nodes that are, or will be, DOWN. Jobs that are known already stay: a node that is DOWN has none.
+func (r *nodeRecords) expect(names, jobs []string, unnamed error) {
+	e := ending{nodes: names, jobs: slices.Clone(jobs)}
+	if unnamed != nil {
+		e.unknown = time.Now().Add(remembered)
+	}
+	r.mu.Lock()
+	kept := r.pods.Kept()
+	r.mu.Unlock()
+	r.ending = slices.DeleteFunc(r.ending, func(old ending) bool {
+		return !slices.ContainsFunc(old.nodes, func(n string) bool { _, is := kept[n]; return is }) // settled
+	})
+	for i := range r.ending {
+		old := &r.ending[i]
+		if !old.concerns(names) {
+			continue
+		}
+		e.jobs = append(e.jobs, old.jobs...)
+		if old.unknown.After(e.unknown) {
+			e.unknown = old.unknown
+		}
+		old.nodes = slices.DeleteFunc(slices.Clone(old.nodes), func(n string) bool { return slices.Contains(names, n) })
+	}
+	slices.Sort(e.jobs)
+	e.jobs = slices.Compact(e.jobs)
+	r.ending = slices.DeleteFunc(append(r.ending, e), func(e ending) bool {
+		return len(e.nodes) == 0 || len(e.jobs) == 0 && e.unknown.IsZero()
+	})
 }
 
 // jobsOn asks for the jobs of nodes, and comments on those that will fail. It must not hold up the others for long.
@@ -153,14 +195,4 @@ func (e ending) why(completing map[string]bool, unanswered error) error {
 		return errEnding
 	}
 	return nil
-}
-
-// forget drops the jobs of nodes whose records are settled.
-func (r *nodeRecords) forget() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	kept := r.pods.Kept()
-	r.ending = slices.DeleteFunc(r.ending, func(e ending) bool {
-		return !slices.ContainsFunc(e.nodes, func(n string) bool { _, is := kept[n]; return is })
-	})
 }

@@ -288,6 +288,7 @@ func (r *nodeRecords) settle(ctx context.Context, records noderecords.Records) {
 		r.learnTimeout(ctx)
 	}
 	r.agent.feed.Doubt(plan.Doubt)
+	r.hold(ctx, plan.Held)
 	r.fail(ctx, plan.Fail)
 	r.delete(ctx, plan.Delete)
 }

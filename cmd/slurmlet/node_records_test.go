@@ -186,6 +186,34 @@ func TestNodeRecords(t *testing.T) {
 				{"the job has ended", []act{drop("spool/n2_5.0")}, []condition{nodesAre(), wrote("delete nodename=n1", 1), waiting(nil)}},
 			}
 		},
+		"slurmctld does not say that it has set the node of a lost machine DOWN": func(s *tableServer) (given, []phase) {
+			g := slurmctld()
+			maps.Copy(g.files, map[string]string{
+				"jobs/5": `{"job_id":5,"user_name":"ann","job_state":["RUNNING"],"batch_flag":true,"requeue":true}`, "spool/n2_5.0": "", "unsure": "",
+			})
+			return g, []phase{
+				{"pods", []act{nodes("n1 ALLOCATED+DYNAMIC_NORM"), s.pods("n1")}, []condition{s.knows("n1=busy")}},
+				{"its machine goes", []act{nodes("n1 ALLOCATED+DYNAMIC_NORM+NOT_RESPONDING"), s.lost("n1")}, []condition{
+					waiting(map[string]string{"n1": "jobs that ran there are ending on other nodes"}), never("delete"),
+				}},
+				{"the job has ended", []act{drop("spool/n2_5.0")}, []condition{nodesAre(), waiting(nil)}},
+			}
+		},
+		"slurmctld finds out that a node is gone, and a job ends on another one": func(s *tableServer) (given, []phase) {
+			g := slurmctld()
+			g.files["jobs/5"] = `{"job_id":5,"user_name":"ann","job_state":["RUNNING"],"batch_flag":true,"requeue":true}`
+			g.files["spool/n2_5.0"] = ""
+			return g, []phase{
+				{"pods", []act{nodes("n1 ALLOCATED+DYNAMIC_NORM"), s.pods("n1")}, []condition{s.knows("n1=busy")}},
+				{"the pod is gone", []act{s.gone("n1")}, []condition{waiting(map[string]string{"n1": "jobs hold the node"}), never("update")}},
+				{"slurmctld sets it DOWN", []act{func(c *container) {
+					c.put("jobs/5", `{"job_id":5,"user_name":"ann","job_state":["NODE_FAIL","COMPLETING"],"batch_flag":true,"requeue":true}`)
+				}, nodes("n1 DOWN+DYNAMIC_NORM+NOT_RESPONDING Not responding")}, []condition{
+					waiting(map[string]string{"n1": "jobs that ran there are ending on other nodes"}), never("delete"),
+				}},
+				{"the job has ended", []act{drop("spool/n2_5.0")}, []condition{nodesAre(), waiting(nil)}},
+			}
+		},
 		"slurmctld does not name the jobs of a lost machine": func(s *tableServer) (given, []phase) {
 			g := slurmctld()
 			g.files["nameless"] = ""

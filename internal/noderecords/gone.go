@@ -124,6 +124,8 @@ type Plan struct {
 	Delete []string
 	// Doubt are nodes whose agents are connected although their pods are gone.
 	Doubt []string
+	// Held are nodes that jobs hold, where that is new.
+	Held []string
 	// Told is what is new, by name.
 	Told map[string]string
 	// Unsettled says that the plan would be another one if SlurmdTimeout were known.
@@ -171,6 +173,9 @@ func (p *Pods) Plan(r Records, now time.Time) Plan {
 		}
 		if why != "" && why != g.why {
 			plan.Told[name] = why
+			if !settled && HoldsJobs(nodes[name], r.Suspended[name]) {
+				plan.Held = append(plan.Held, name)
+			}
 		}
 		g.why = why
 	}

@@ -31,6 +31,7 @@
 //	  nodes.json      all node records
 //	  nodes           all node records, for slurmctld's agent
 //	  configuring     the numbers of jobs that are CONFIGURING
+//	  unsure          whoever sets a node DOWN gets no answer
 //	  nameless        slurmctld does not name the jobs of nodes
 //	  suspended       a host list: suspended jobs hold these nodes
 //	sdiag

@@ -110,6 +110,9 @@ func updateListed(names string, settings []string) {
 		}
 		return n
 	})
+	if chosen("unsure") && slices.Contains(settings, "state=down") {
+		fail("slurm_update error: Socket timed out on send/recv operation")
+	}
 }
 
 // suspended are jobs on the nodes that the file of that name has.
