@@ -4,6 +4,7 @@ import (
 	"context"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -22,6 +23,8 @@ type holders struct {
 	ended []endedJob
 	// local are those of one node, and those that are over: none of them can end elsewhere.
 	local map[string]bool
+	// elsewhere are those that were ending on other nodes at the last look.
+	elsewhere map[string]slurm.Job
 }
 
 type endedJob struct {
@@ -41,6 +44,7 @@ func (h *holders) leave(step string, now time.Time) {
 	h.lock.Lock()
 	defer h.lock.Unlock()
 	for _, id := range jobIDs([]string{step}) {
+		delete(h.local, id) // it may have begun anew, on more nodes
 		h.ended = slices.DeleteFunc(h.ended, func(e endedJob) bool { return e.id == id || now.Sub(e.at) > remembered })
 		h.ended = append(h.ended, endedJob{id, now})
 		h.ended = h.ended[max(0, len(h.ended)-mostRemembered):]
@@ -99,11 +103,57 @@ func (h *holders) wide(now time.Time) []string {
 	return slices.DeleteFunc(slices.Compact(all), func(id string) bool { return h.local[id] })
 }
 
+// known divides jobs into those that were ending on other nodes at the last look, and the others.
+func (h *holders) known(ids []string) (ending map[string]slurm.Job, others []string) {
+	h.lock.Lock()
+	defer h.lock.Unlock()
+	ending = map[string]slurm.Job{}
+	for _, id := range ids {
+		if job, is := h.elsewhere[id]; is {
+			ending[id] = job
+		} else {
+			others = append(others, id)
+		}
+	}
+	return ending, others
+}
+
+// keep notes which jobs are ending on other nodes.
+func (h *holders) keep(jobs []slurm.Job) {
+	h.lock.Lock()
+	defer h.lock.Unlock()
+	h.elsewhere = map[string]slurm.Job{}
+	for i := range jobs {
+		h.elsewhere[strconv.FormatInt(jobs[i].ID, 10)] = jobs[i]
+	}
+}
+
 // endingElsewhere asks for the jobs that have run on a node which no job holds, and that are being
-// ended: on other nodes, then.
+// ended: on other nodes, then. One that was is asked for its state alone, because slurmctld tells of every core that a
+// job has.
 func (a *Agent) endingElsewhere(ctx context.Context) ([]slurm.Job, error) {
-	jobs, err := a.jobs(ctx, a.holders.wide(time.Now()))
-	return slices.DeleteFunc(jobs, func(j slurm.Job) bool { return !j.Completing() }), err
+	ending, others := a.holders.known(a.holders.wide(time.Now()))
+	jobs, err := a.jobs(ctx, others)
+	if err != nil {
+		return nil, err
+	}
+	jobs = slices.DeleteFunc(jobs, func(j slurm.Job) bool { return !j.Completing() })
+	if len(ending) > 0 {
+		ids := slices.Sorted(maps.Keys(ending))
+		completing, err := a.client.Completing(ctx, ids)
+		if err != nil {
+			return nil, err
+		}
+		for _, id := range ids {
+			if completing[id] {
+				jobs = append(jobs, ending[id])
+			} else {
+				a.holders.note(id, nil)
+			}
+		}
+	}
+	a.holders.keep(jobs)
+	return jobs, nil
 }
 
 // jobsHolding asks for the jobs that hold a busy node. counted: they are all of them. As long as
@@ -122,7 +172,11 @@ func (a *Agent) jobsHolding(ctx context.Context, node *slurm.Node, steps []strin
 			}
 		}
 	}
-	jobs, err = a.jobsHere(ctx)
+	ids, err := a.client.JobsOn(ctx, a.Config.NodeName)
+	if err == nil {
+		a.holders.add(ids)
+		jobs, err = a.jobs(ctx, ids)
+	}
 	return jobs, err == nil && len(steps) == 0, err
 }
 
@@ -176,6 +230,5 @@ func (a *Agent) jobsHere(ctx context.Context) ([]slurm.Job, error) {
 	if err != nil {
 		return nil, err
 	}
-	a.holders.add(ids)
 	return a.jobs(ctx, ids)
 }

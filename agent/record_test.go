@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -39,6 +40,11 @@ func (g *glanced) WholeNode(context.Context, string) (*slurm.Node, error) {
 func (g *glanced) Job(ctx context.Context, id string) (*slurm.Job, error) {
 	g.asked = append(g.asked, "job "+id)
 	return g.staleCluster.Job(ctx, id)
+}
+
+func (g *glanced) Completing(_ context.Context, ids []string) (map[string]bool, error) {
+	g.asked = append(g.asked, "state of "+strings.Join(ids, ","))
+	return map[string]bool{"5": len(g.jobs) > 0 && g.jobs[0].Completing()}, g.err
 }
 
 func (g *glanced) JobsOn(ctx context.Context, name string) ([]string, error) {
@@ -113,4 +119,44 @@ func TestDoubtfulNode(t *testing.T) {
 			require.Len(t, e.Elsewhere, c.elsewhere)
 		})
 	}
+}
+
+// TestEndingElsewhere: a job that ends on other nodes is asked for once as a whole, and then for its state alone.
+func TestEndingElsewhere(t *testing.T) {
+	g := &glanced{}
+	g.jobs = []slurm.Job{{ID: 5, State: []string{"COMPLETED", "COMPLETING"}}}
+	a := &Agent{client: g}
+	now := time.Now()
+	a.holders.leave("5.0", now)
+	look := func(want int, asked ...string) {
+		t.Helper()
+		jobs, err := a.endingElsewhere(t.Context())
+		require.NoError(t, err)
+		require.Len(t, jobs, want)
+		require.Equal(t, asked, g.asked)
+		g.asked = nil
+	}
+	look(1, "job 5")
+	look(1, "state of 5")
+	g.err = slurm.ErrUnreachable
+	_, err := a.endingElsewhere(t.Context())
+	require.ErrorIs(t, err, slurm.ErrUnreachable)
+	g.err, g.asked = nil, nil
+	look(1, "state of 5")
+	g.jobs[0].State = []string{"COMPLETED"}
+	look(0, "state of 5")
+	look(0)
+	a.holders.leave("5.1", now) // it has begun anew
+	g.jobs[0].State = []string{"COMPLETING"}
+	look(1, "job 5")
+}
+
+// TestHoldersInService: what a node asks while it serves is not asked again on its way down.
+func TestHoldersInService(t *testing.T) {
+	g := &glanced{}
+	g.jobs = []slurm.Job{{ID: 5, State: []string{"RUNNING"}}}
+	a := &Agent{client: g, Options: Options{Config: Config{NodeName: "n1"}}}
+	_, err := a.jobsHere(t.Context())
+	require.NoError(t, err)
+	require.Empty(t, a.holders.add(nil))
 }

@@ -117,7 +117,7 @@ func (l State) actOnRecord(e Answered) (State, []Action) {
 		return l.again("slurmctld has not seen this slurmd yet, which would make the node record anew")
 	case n == nil:
 		return l.unlisted().end("")
-	case l.isNeeded(e) && doubted && l.actionDue():
+	case l.isNeeded(e) && doubted && l.actionDue() && !l.mustDrain(n):
 		return l.awaitJobs(e)
 	case l.isNeeded(e) && (doubted || !n.Busy()):
 		return l.awaitElsewhere(e)
@@ -132,10 +132,15 @@ func (l State) actOnRecord(e Answered) (State, []Action) {
 	case doubted:
 		l.doubted = e
 		return l.deleteRecord() // slurmctld refuses if a job holds the node, whatever sinfo shows
-	case !n.Drained() && (l.pace.made[DrainNode] == 0 || !l.actionDue()):
+	case l.mustDrain(n):
 		return l.change(Draining, Change{Verb: DrainNode, Reason: reasonTerminate})
 	}
 	return l.awaitJobs(e)
+}
+
+// mustDrain: new jobs could come. A drain that slurmctld refuses, or that somebody lifts, holds up nothing that is due.
+func (l State) mustDrain(n *slurm.Node) bool {
+	return !n.Drained() && (l.pace.made[DrainNode] == 0 || !l.actionDue())
 }
 
 // isNeeded: jobs that have run here are ending on other nodes. slurmctld knows the nodes of a job by
@@ -144,7 +149,7 @@ func (l State) isNeeded(e Answered) bool { return len(e.Elsewhere) > 0 && l.stag
 
 // awaitElsewhere keeps the record of a node without jobs until its last ones have ended on other nodes.
 func (l State) awaitElsewhere(e Answered) (State, []Action) {
-	if !e.Node.Drained() && l.pace.made[DrainNode] == 0 {
+	if l.mustDrain(e.Node) {
 		return l.change(Draining, Change{Verb: DrainNode, Reason: reasonTerminate})
 	}
 	l.Activity, l.running, l.Jobs = Finishing, 0, e.Elsewhere

@@ -37,6 +37,21 @@ func TestLonely(t *testing.T) {
 	}
 }
 
+// TestSilenceAfterAnswers: silence counts from its beginning, however often slurmctld has answered before.
+func TestSilenceAfterAnswers(t *testing.T) {
+	ending := []slurm.Job{{ID: 5, State: []string{"COMPLETED", "COMPLETING"}}}
+	l := isTerminated()
+	for range 3 * lonelyTries {
+		l, _ = play(l, Answered{Node: record(terminating), Elsewhere: ending}, TimerFired{})
+	}
+	for range lonelyTries {
+		require.Equal(t, LookingAtRecord, l.Activity)
+		l, _ = play(l, Answered{Err: errNo}, TimerFired{})
+	}
+	l, _ = play(l, Answered{Err: errNo})
+	require.Equal(t, Ending, l.Activity)
+}
+
 // TestUnanswered: a pod that ends says whether slurmctld answers, before its time is over.
 func TestUnanswered(t *testing.T) {
 	asks := isTerminated()

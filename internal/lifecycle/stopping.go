@@ -52,6 +52,9 @@ func (l State) answerStopping(e Answered) (State, []Action) {
 		return l, nil
 	}
 	l = l.note(e)
+	if e.Err != nil && !l.Unanswered {
+		l.Tries = 0 // those before had answers
+	}
 	l.Unanswered = e.Err != nil
 	switch l.Activity {
 	case Reaching:
