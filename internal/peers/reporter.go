@@ -76,7 +76,7 @@ func (r *Reporter) Set(nodes []NodeReport) {
 		want[n.Name] = n
 	}
 	r.mu.Lock()
-	changed := r.want == nil || !maps.Equal(want, r.want)
+	changed := r.want == nil || !maps.Equal(want, r.want) || time.Since(r.set) >= present // none was sent meanwhile
 	r.want, r.set = want, time.Now()
 	r.mu.Unlock()
 	if !changed {
@@ -110,7 +110,7 @@ func (r *Reporter) Run(ctx context.Context) {
 		}
 		pause := leastPause
 		report, now := r.difference(told)
-		if report == nil && confirm {
+		if report == nil && confirm && r.isPresent() {
 			report = &Report{}
 		}
 		next, err := r.send(ctx, report, tag)
@@ -154,11 +154,12 @@ func (r *Reporter) untilConfirmation() time.Duration {
 	return confirmation
 }
 
-// difference is what the controller does not know. It is nil before Set, and where there is nothing to tell.
+// difference is what the controller does not know. It is nil before Set, where there is nothing to tell, and where nobody
+// has looked at the nodes lately: the controller would take old states for new ones.
 func (r *Reporter) difference(told map[string]NodeReport) (*Report, map[string]NodeReport) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.want == nil || told != nil && maps.Equal(told, r.want) {
+	if r.want == nil || time.Since(r.set) >= present || told != nil && maps.Equal(told, r.want) {
 		return nil, told
 	}
 	report := Report{Whole: told == nil}

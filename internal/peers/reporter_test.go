@@ -65,6 +65,30 @@ func TestReporter(t *testing.T) {
 	assert.Equal(t, Report{Nodes: []NodeReport{{Name: "a", State: Busy}}}, next())
 }
 
+// TestOldStates: states that nobody has looked at for minutes are told to no controller, and the first look after that is.
+func TestOldStates(t *testing.T) {
+	r := NewReporter(&Client{})
+	r.Set([]NodeReport{{Name: "a", State: Idle}})
+	<-r.news
+	report, told := r.difference(nil)
+	require.Equal(t, &Report{Whole: true, Nodes: []NodeReport{{Name: "a", State: Idle}}}, report)
+
+	r.set = time.Now().Add(-present)
+	for name, before := range map[string]map[string]NodeReport{"a replica that knows nothing": nil, "one that knows older states": {}} {
+		report, now := r.difference(before)
+		require.Nil(t, report, name)
+		require.Equal(t, before, now, name)
+	}
+	require.False(t, r.isPresent())
+
+	r.Set([]NodeReport{{Name: "a", State: Idle}})
+	require.Len(t, r.news, 1, "the same states count as new")
+	report, _ = r.difference(nil)
+	require.True(t, report.Whole)
+	report, _ = r.difference(told)
+	require.Nil(t, report)
+}
+
 // TestAnswer: what keeps pods from starting comes with the answer to a report, and a replica that has forgotten
 // the cluster has it told anew.
 func TestAnswer(t *testing.T) {
