@@ -8,7 +8,6 @@ import (
 
 	"github.com/slurmlet/slurmlet/controller/internal/authority"
 	"github.com/slurmlet/slurmlet/controller/internal/inject"
-	"github.com/slurmlet/slurmlet/internal/peers"
 )
 
 // listenToWebhook opens the port on which the API server asks, or none.
@@ -20,7 +19,7 @@ func (c *controller) listenToWebhook() (net.Listener, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot listen for the API server: %v", err)
 	}
-	return peers.Guard(l, inject.Connections), nil
+	return l, nil
 }
 
 // serveWebhook answers the API server until ctx ends.

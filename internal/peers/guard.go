@@ -44,10 +44,6 @@ func newGuard(l net.Listener, limit int, evicted *atomic.Uint64) *guard {
 	return &guard{Listener: l, limit: limit, evicted: evicted, byAge: list.New(), byAddr: map[netip.Addr]*list.List{}}
 }
 
-// Guard bounds the connections of a listener whose clients show no token: they all stay strangers. If there are
-// too many, the address with the most loses its oldest.
-func Guard(l net.Listener, limit int) net.Listener { return newGuard(l, limit, new(atomic.Uint64)) }
-
 // Accept returns connections that have a place.
 func (g *guard) Accept() (net.Conn, error) {
 	for {

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"mime"
 	"net/http"
+	"time"
 
 	admissionv1 "k8s.io/api/admission/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -19,27 +20,78 @@ import (
 // Path is where the API server asks.
 const Path = "/inject"
 
-// maxReview is some ten times what a large pod has. With the number of connections it bounds the memory.
-const maxReview = 512 << 10
+const (
+	// maxReview is some ten times what a large pod has. With the number of callers it bounds the memory.
+	maxReview = 512 << 10
+	// maxElements and maxValues bound what a review has in its arrays, and in all: an element of two bytes may be
+	// a container, which takes kilobytes in memory. A pod with 1,000 variables has 1,100 and 12,000.
+	maxElements, maxValues = 4_000, 40_000
+	// maxAnswer bounds what a caller holds that does not read it. An injected pod's has some 10 kB.
+	maxAnswer = 256 << 10
+	// workers is how many reviews are answered at once.
+	workers = 8
+)
+
+// workTime is how long a review waits for one that is done. The API server waits for 10 s.
+var workTime = 5 * time.Second
+
+var (
+	errBusy = errors.New("too many reviews wait to be answered")
+	errGone = errors.New("the client has gone")
+)
 
 // Handler answers the API server. It changes nothing but its answer, so a dry run is like any other,
 // and anybody may ask: the answer has nothing that is not in the question or in every injected pod.
 func Handler(s Settings, log *slog.Logger) http.Handler {
+	desk := make(desk, workers)
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST "+Path, func(w http.ResponseWriter, r *http.Request) {
-		review, status, err := readReview(w, r)
+		text, status, err := desk.answer(w, r, func(body []byte) ([]byte, int, error) { return answerTo(body, s, log) })
+		if callerIn(r.Context()).awaited() {
+			w.Header().Set("Connection", "close")
+		}
 		if err != nil {
+			if status == http.StatusServiceUnavailable {
+				w.Header().Set("Retry-After", "2")
+			}
 			http.Error(w, err.Error(), status)
 			return
 		}
-		answer := admit(review.Request, s, log)
 		w.Header().Set("Content-Type", "application/json")
-		_ = json.NewEncoder(w).Encode(admissionv1.AdmissionReview{TypeMeta: review.TypeMeta, Response: answer}) // the API server has gone
+		_, _ = w.Write(text) // the API server may have gone
 	})
 	return mux
 }
 
-func readReview(w http.ResponseWriter, r *http.Request) (*admissionv1.AdmissionReview, int, error) {
+// desk bounds how many reviews are at work: one that has begun goes on when its client hangs up.
+type desk chan struct{}
+
+// answer reads a review without a place, because its sender may be slow, and works on it with one.
+func (d desk) answer(w http.ResponseWriter, r *http.Request, work func(body []byte) ([]byte, int, error)) ([]byte, int, error) {
+	body, status, err := readBody(w, r)
+	if err != nil {
+		return nil, status, err
+	}
+	caller := callerIn(r.Context())
+	caller.works(true)
+	defer caller.works(false)
+	patience := time.NewTimer(workTime)
+	defer patience.Stop()
+	select {
+	case d <- struct{}{}:
+		defer func() { <-d }()
+	case <-r.Context().Done():
+		return nil, http.StatusServiceUnavailable, errGone
+	case <-patience.C:
+		return nil, http.StatusServiceUnavailable, errBusy
+	}
+	if r.Context().Err() != nil {
+		return nil, http.StatusServiceUnavailable, errGone
+	}
+	return work(body)
+}
+
+func readBody(w http.ResponseWriter, r *http.Request) ([]byte, int, error) {
 	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/json" {
 		return nil, http.StatusUnsupportedMediaType, fmt.Errorf("cannot read %q: want application/json", r.Header.Get("Content-Type"))
 	}
@@ -51,6 +103,30 @@ func readReview(w http.ResponseWriter, r *http.Request) (*admissionv1.AdmissionR
 	case err != nil:
 		return nil, http.StatusBadRequest, errors.New("cannot read the request")
 	}
+	return body, 0, nil
+}
+
+// answerTo is the answer to a review, as JSON.
+func answerTo(body []byte, s Settings, log *slog.Logger) ([]byte, int, error) {
+	review, status, err := readReview(body)
+	if err != nil {
+		return nil, status, err
+	}
+	answer := admissionv1.AdmissionReview{TypeMeta: review.TypeMeta, Response: admit(review.Request, s, log)}
+	text, err := json.Marshal(answer)
+	switch {
+	case err != nil:
+		return nil, http.StatusInternalServerError, fmt.Errorf("cannot write the answer: %w", err)
+	case len(text) > maxAnswer:
+		return nil, http.StatusRequestEntityTooLarge, fmt.Errorf("cannot answer with more than %d bytes", maxAnswer)
+	}
+	return text, 0, nil
+}
+
+func readReview(body []byte) (*admissionv1.AdmissionReview, int, error) {
+	if inArrays, all := weigh(body); inArrays > maxElements || all > maxValues {
+		return nil, http.StatusRequestEntityTooLarge, fmt.Errorf("cannot read more than %d elements of arrays and %d values", maxElements, maxValues)
+	}
 	var review admissionv1.AdmissionReview
 	if err := json.Unmarshal(body, &review); err != nil {
 		return nil, http.StatusBadRequest, fmt.Errorf("cannot read the AdmissionReview: %w", err)
@@ -60,6 +136,35 @@ func readReview(w http.ResponseWriter, r *http.Request) (*admissionv1.AdmissionR
 		return nil, http.StatusBadRequest, fmt.Errorf("want a request of %s", want)
 	}
 	return &review, 0, nil
+}
+
+// weigh says how many elements the arrays of a JSON text have at most, and how many values there are in all.
+func weigh(text []byte) (inArrays, all int) {
+	var open []byte // brackets
+	for n := 0; n < len(text); n++ {
+		switch c := text[n]; c {
+		case '"':
+			for n++; n < len(text) && text[n] != '"'; n++ {
+				if text[n] == '\\' {
+					n++
+				}
+			}
+		case '{', '[':
+			open = append(open, c)
+			all++
+			if c == '[' {
+				inArrays++
+			}
+		case '}', ']':
+			open = open[:max(len(open)-1, 0)]
+		case ',':
+			all++
+			if len(open) > 0 && open[len(open)-1] == '[' {
+				inArrays++
+			}
+		}
+	}
+	return inArrays, all
 }
 
 // admit answers one request. It refuses what it cannot read, because the pod may have asked for the agent.
@@ -81,6 +186,9 @@ func admit(request *admissionv1.AdmissionRequest, s Settings, log *slog.Logger) 
 	if len(faults) > 0 {
 		log.Debug("a pod is refused", append(who, "reason", reason(faults))...)
 		return refuse(answer, apierrors.NewInvalid(want.GroupKind(), nameOf(&pod), faults))
+	}
+	if result.Pod == &pod {
+		return answer
 	}
 	operations, err := Patch(&pod, result.Pod)
 	if err != nil {

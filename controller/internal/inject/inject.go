@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
@@ -58,7 +59,7 @@ func Pod(pod *corev1.Pod, s Settings) (*Result, field.ErrorList) {
 	}
 	i := &injection{Settings: s, request: r, pod: pod.DeepCopy()}
 	i.target = &i.pod.Spec.Containers[r.container]
-	i.at = field.NewPath("spec", "containers").Key(i.target.Name)
+	i.at = containerPath(pod, r.container)
 	if i.refuse(); len(i.faults) == 0 {
 		i.inject()
 	}
@@ -116,6 +117,15 @@ func (i *injection) inject() {
 	// Another webhook may add containers after this one, which the API server then asks again.
 	put(&i.pod.Annotations, ContainerAnnotation, i.target.Name)
 	put(&i.pod.Annotations, Mark, strings.Join(i.did, "; "))
+}
+
+// containerPath names a container, unless its name is longer than Kubernetes allows: each fault repeats it.
+func containerPath(pod *corev1.Pod, n int) *field.Path {
+	path, name := field.NewPath("spec", "containers"), pod.Spec.Containers[n].Name
+	if len(name) > validation.DNS1123LabelMaxLength {
+		return path.Index(n)
+	}
+	return path.Key(name)
 }
 
 // refuse finds what the agent cannot live with.
@@ -343,7 +353,7 @@ func (i *injection) openGate() {
 // the annotation came with a copy. Other webhooks may have changed the rest, such as the image's registry.
 func missing(pod *corev1.Pod, r request) (faults field.ErrorList) {
 	target, spec := pod.Spec.Containers[r.container], field.NewPath("spec")
-	at := spec.Child("containers").Key(target.Name)
+	at := containerPath(pod, r.container)
 	want := "the annotation " + Mark + " says that the pod has the agent: remove the annotation, or bring back "
 	if command := []string{program, r.role.name}; !slices.Equal(target.Command, command) || len(target.Args) > 0 {
 		faults = append(faults, field.Invalid(at.Child("command"), strings.Join(slices.Concat(target.Command, target.Args), " "), want+fmt.Sprintf("%q", command)))

@@ -99,16 +99,27 @@ func elements(path string, from, to []any) (all []Operation) {
 			all = append(all, Operation{Op: "add", Path: path + "/-", Value: element})
 		}
 	default:
-		stays := func(element any) bool {
-			return slices.ContainsFunc(to, func(other any) bool { return reflect.DeepEqual(other, element) })
+		gone, whole := missed(from, to)
+		if !whole {
+			return []Operation{{Op: "replace", Path: path, Value: to}}
 		}
-		for n, element := range slices.Backward(from) {
-			if !stays(element) {
-				all = append(all, Operation{Op: "remove", Path: fmt.Sprintf("%s/%d", path, n)})
-			}
+		for _, n := range slices.Backward(gone) {
+			all = append(all, Operation{Op: "remove", Path: fmt.Sprintf("%s/%d", path, n)})
 		}
 	}
 	return all
+}
+
+// missed are the indices of from's elements that to leaves out. whole says that to has no others, in this order.
+func missed(from, to []any) (gone []int, whole bool) {
+	for n, element := range from {
+		if len(to) > 0 && reflect.DeepEqual(element, to[0]) {
+			to = to[1:]
+		} else {
+			gone = append(gone, n)
+		}
+	}
+	return gone, len(to) == 0
 }
 
 // escaped is a member's name in a JSON pointer (RFC 6901).

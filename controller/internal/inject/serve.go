@@ -13,20 +13,21 @@ import (
 // Limits of the webhook's port. The API server sends a request of some 10 kB at once, and waits for
 // the answer for timeoutSeconds of the webhook's configuration.
 const (
-	// Connections is how many there may be. Each may hold a review, so they bound the memory.
-	Connections = 128
-	headTime    = 10 * time.Second // with the handshake
-	reviewTime  = 10 * time.Second
-	answerTime  = 10 * time.Second
-	idleTime    = 2 * time.Minute
-	maxHead     = 16 << 10
+	headTime   = 10 * time.Second // with the handshake
+	reviewTime = 10 * time.Second
+	answerTime = 10 * time.Second
+	idleTime   = 2 * time.Minute
+	maxHead    = 16 << 10
 )
 
-// Serve answers on a listener until ctx ends, and lets requests that have come end then. The
-// listener bounds the connections.
+// Serve answers on a listener until ctx ends, and lets requests that have come end then. It bounds how many
+// callers there are.
 func Serve(ctx context.Context, l net.Listener, certificates *tls.Config, handler http.Handler, log *slog.Logger) error {
+	certificates = certificates.Clone()
+	certificates.NextProtos = []string{"http/1.1"} // in HTTP/2 a connection would have many requests
 	server := &http.Server{
 		Handler: handler, ReadHeaderTimeout: headTime, ReadTimeout: reviewTime, WriteTimeout: answerTime, IdleTimeout: idleTime, MaxHeaderBytes: maxHead,
+		ConnContext: withCaller, ConnState: note,
 		// Strangers who do not finish a handshake would fill the log.
 		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 	}
@@ -41,7 +42,7 @@ func Serve(ctx context.Context, l net.Listener, certificates *tls.Config, handle
 			_ = server.Close() // what is left has had its time
 		}
 	}()
-	err := server.Serve(tls.NewListener(l, certificates))
+	err := server.Serve(tls.NewListener(&guard{Listener: l}, certificates))
 	end()
 	<-ended
 	if errors.Is(err, http.ErrServerClosed) {

@@ -22,8 +22,6 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-
-	"github.com/slurmlet/slurmlet/internal/peers"
 )
 
 // served is a webhook that listens on loopback, and a client that trusts it.
@@ -42,7 +40,7 @@ func serve(t *testing.T) served {
 	log := slog.New(slog.DiscardHandler)
 	ended := make(chan error, 1)
 	go func() {
-		ended <- Serve(ctx, peers.Guard(l, Connections), certificates, Handler(settings, log), log)
+		ended <- Serve(ctx, l, certificates, Handler(settings, log), log)
 	}()
 	t.Cleanup(func() {
 		stop()
