@@ -52,6 +52,7 @@ func (l State) replaceHung(e MainHung) (State, []Action) {
 // replaceSoon restarts slurmd on the way down.
 func (l State) replaceSoon(reason string) (State, []Action) {
 	l.Activity, l.Reason = Replacing, reason
+	l.question++
 	l, actions := l.wait(l.restartLimit())
 	return l, append(actions, SignalMain{SigTerm})
 }

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/slurmlet/slurmlet/cgroup"
 	"github.com/slurmlet/slurmlet/internal/exitcode"
 	"github.com/slurmlet/slurmlet/internal/nodesize"
@@ -224,6 +226,9 @@ func (w *world) tell(e Answered) {
 		w.record, w.doubtful, w.elsewhere = e.Node, e.Doubtful, len(e.Elsewhere) > 0
 	}
 	w.feed(e)
+	if l := w.life; w.stopped && w.elsewhere && l.Activity == Finishing && len(e.Jobs) == 0 && !w.record.Elastic() {
+		require.True(w, w.record.Drained() || l.actionDue(), "new jobs come to a pod that waits for others to end")
+	}
 }
 
 func jobs(state string) []slurm.Job { return []slurm.Job{{ID: 5, State: []string{state}}} }

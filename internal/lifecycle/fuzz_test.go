@@ -103,6 +103,7 @@ var seeds = []struct{ role, moves string }{
 	{"slurmctld", "reloaded reloaded start ready timer answer reloaded reloaded handover timer answer reloaded edit:4 reloaded reloaded reloaded handover timer answer reloaded"},
 	// slurmctld hangs, and is ended.
 	{"slurmctld", "reloaded:silent reloaded:silent start:3 ready:4 timer:3 answer:bigger-busy reloaded:silent reload-timer:3 reload-timer:3 reloaded:silent reload-timer:3 reload-timer:3 reload-timer:3 reload-timer:3 reload-timer:3 reloaded:silent reload-timer:3 reloaded:silent reload-timer:3"},
+	{"slurmctld", "reloaded reloaded start ready timer answer reloaded reloaded handover exit timer reload-timer reload-timer reload-timer reload-timer reloaded reloaded handover exit timer answer reloaded"},
 }
 
 // roles are the kinds of roles that a story is about.

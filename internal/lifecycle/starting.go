@@ -212,6 +212,7 @@ func (l State) replace(reason string) (State, []Action) {
 		return l.launch()
 	}
 	l.Activity, l.Reason = Replacing, reason
+	l.question++ // what was asked is about a daemon that ends
 	l, actions := l.wait(min(l.Deadlines.End, replaceTime))
 	return l, append(actions, SignalMain{SigTerm})
 }
