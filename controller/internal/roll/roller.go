@@ -207,8 +207,8 @@ func (r *Roller) roll(ctx context.Context, s *set) error {
 	return nil
 }
 
-// read is what Kubernetes itself knows of a set's pods now. What the watcher does not know yet of their
-// ends is remembered.
+// read is what Kubernetes itself knows of a set's pods now. It remembers ends of which the watcher does not know
+// yet, and forgets those that a failed request was to bring.
 func (r *Roller) read(ctx context.Context, s *set, watched []*pods.Pod) ([]*pods.Pod, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
@@ -223,6 +223,7 @@ func (r *Roller) read(ctx context.Context, s *set, watched []*pods.Pod) ([]*pods
 		all = append(all, p)
 		if p.DeletionTimestamp == nil {
 			alive[p.UID] = true
+			delete(r.going[s.UID], p.UID)
 		}
 	}
 	for _, p := range watched {

@@ -1,0 +1,132 @@
+package roll
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes/fake"
+	testapi "k8s.io/client-go/testing"
+
+	"github.com/slurmlet/slurmlet/controller/internal/machines"
+	"github.com/slurmlet/slurmlet/controller/internal/pods"
+	"github.com/slurmlet/slurmlet/controller/internal/reports"
+	"github.com/slurmlet/slurmlet/internal/peers"
+)
+
+// limit is of the time of a bubble, where waiting costs none.
+const limit = time.Minute
+
+// pod is one of the set cpu.
+func pod(name, revision string) *corev1.Pod {
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: "hpc", Name: name, UID: types.UID(name + " " + revision), CreationTimestamp: metav1.Now(),
+			Labels: map[string]string{
+				pods.ClusterLabel: "slurm", pods.RoleLabel: "slurmd", "app": "cpu", appsv1.ControllerRevisionHashLabelKey: revision,
+			},
+			OwnerReferences: []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "StatefulSet", Name: "cpu", UID: "cpu", Controller: new(true)}},
+		},
+		Status: corev1.PodStatus{
+			Phase: corev1.PodRunning, PodIPs: []corev1.PodIP{{IP: "10.0.0.1"}}, Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}},
+		},
+	}
+}
+
+// roller is one over two idle pods of an old revision, one of which may be away.
+func roller(t *testing.T, ctx context.Context) (*Roller, *fake.Clientset) {
+	t.Helper()
+	labels := map[string]string{pods.ClusterLabel: "slurm", pods.RoleLabel: "slurmd", "app": "cpu"}
+	api := fake.NewClientset(pod("cpu-0", "old"), pod("cpu-1", "old"), &appsv1.StatefulSet{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "hpc", Name: "cpu", UID: "cpu", Annotations: map[string]string{Annotation: "1"}},
+		Spec: appsv1.StatefulSetSpec{
+			Replicas: new(int32(2)), Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "cpu"}},
+			Template:       corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}},
+			UpdateStrategy: appsv1.StatefulSetUpdateStrategy{Type: appsv1.OnDeleteStatefulSetStrategyType},
+		},
+		Status: appsv1.StatefulSetStatus{UpdateRevision: "new"},
+	})
+	log, told := slog.New(slog.DiscardHandler), reports.New()
+	rules, err := machines.Parse(machines.Settings{})
+	require.NoError(t, err)
+	w, err := pods.New(api, peers.NewServer(peers.ServerOptions{}), rules, log)
+	require.NoError(t, err)
+	r, err := New(api, w, told, "c-0", log)
+	require.NoError(t, err)
+	synced := make(chan struct{})
+	var running sync.WaitGroup
+	running.Go(func() { w.Run(ctx, func() { close(synced) }) })
+	running.Go(func() { r.Run(ctx) })
+	t.Cleanup(running.Wait)
+	select {
+	case <-synced:
+	case <-time.After(limit):
+		t.Fatal("the pods are not known")
+	}
+	told.Lead()
+	told.Take(peers.Identity{Cluster: "hpc/slurm"}, peers.Report{Whole: true, Nodes: []peers.NodeReport{{Name: "cpu-0", State: peers.Idle}, {Name: "cpu-1", State: peers.Idle}}})
+	return r, api
+}
+
+// TestFailedDeletion: a roll goes on after a deletion that has failed, and takes no second pod where the deletion has
+// worked and only its answer is lost.
+func TestFailedDeletion(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		err  error
+		done bool
+	}{
+		{"no answer", context.DeadlineExceeded, false},
+		{"too many requests", apierrors.NewTooManyRequests("later", 1), false},
+		{"a fault", apierrors.NewInternalError(errors.New("etcd does not answer")), false},
+		{"the answer is lost", context.DeadlineExceeded, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ctx, cancel := context.WithCancel(t.Context())
+				r, api := roller(t, ctx)
+				var mu sync.Mutex
+				var asked []string
+				api.PrependReactor("delete", "pods", func(a testapi.Action) (bool, runtime.Object, error) {
+					mu.Lock()
+					defer mu.Unlock()
+					name := a.(testapi.DeleteAction).GetName()
+					if asked = append(asked, name); len(asked) > 1 {
+						return false, nil, nil
+					}
+					if c.done {
+						assert.NoError(t, api.Tracker().Delete(a.GetResource(), "hpc", name))
+					}
+					return true, nil, c.err
+				})
+				var leading sync.WaitGroup
+				leading.Go(func() { r.Lead(ctx) })
+				defer func() { cancel(); leading.Wait() }()
+				<-time.After(limit)
+				mu.Lock()
+				defer mu.Unlock()
+				want := []string{"cpu-0", "cpu-0"}
+				if c.done {
+					want = want[:1]
+				}
+				assert.Equal(t, want, asked)
+				_, err := api.Tracker().Get(corev1.SchemeGroupVersion.WithResource("pods"), "hpc", "cpu-0")
+				assert.True(t, apierrors.IsNotFound(err), err)
+				_, err = api.Tracker().Get(corev1.SchemeGroupVersion.WithResource("pods"), "hpc", "cpu-1")
+				assert.NoError(t, err, "one at once")
+			})
+		})
+	}
+}
