@@ -44,14 +44,21 @@ type Keeper struct {
 // New makes a Keeper. It works in Lead alone.
 func New(mode Mode, api kubernetes.Interface, w *pods.Watcher, r *reports.Reports, log *slog.Logger) (*Keeper, error) {
 	k := &Keeper{mode: mode, api: api, watcher: w, reports: r, log: log, dirty: map[string]bool{}, wake: make(chan struct{}, 1)}
-	r.Notify(func(cluster string, names []string) {
-		for _, p := range w.InCluster(cluster) {
-			if p.Slurmd() && (len(names) == 0 || slices.Contains(names, p.Hostname)) {
-				k.look(p.Machine.Value())
-			}
-		}
-	})
+	r.Notify(k.reported)
 	return k, w.OnMachines(k.look)
+}
+
+// reported looks at the machines of nodes that have changed; no names are all.
+func (k *Keeper) reported(cluster string, names []string) {
+	changed := make(map[string]bool, len(names))
+	for _, name := range names {
+		changed[name] = true
+	}
+	for _, p := range k.watcher.InCluster(cluster) {
+		if p.Slurmd() && (len(names) == 0 || changed[p.Hostname]) {
+			k.look(p.Machine.Value())
+		}
+	}
 }
 
 func (k *Keeper) look(machine string) {

@@ -78,13 +78,7 @@ func New(api kubernetes.Interface, w *pods.Watcher, reported *reports.Reports, n
 		}
 		r.known = append(r.known, handler.HasSynced)
 	}
-	reported.Notify(func(cluster string, names []string) {
-		for _, p := range w.InCluster(cluster) {
-			if len(names) == 0 || slices.Contains(names, p.Hostname) {
-				r.look(p.Owner)
-			}
-		}
-	})
+	reported.Notify(r.reported)
 	return r, w.OnPods(func(p *pods.Pod) { r.look(p.Owner) })
 }
 
@@ -95,6 +89,19 @@ func (r *Roller) Run(ctx context.Context) {
 		running.Go(func() { informer.RunWithContext(ctx) })
 	}
 	running.Wait()
+}
+
+// reported looks at the sets of nodes that have changed; no names are all.
+func (r *Roller) reported(cluster string, names []string) {
+	changed := make(map[string]bool, len(names))
+	for _, name := range names {
+		changed[name] = true
+	}
+	for _, p := range r.watcher.InCluster(cluster) {
+		if len(names) == 0 || changed[p.Hostname] {
+			r.look(p.Owner)
+		}
+	}
 }
 
 // look has a set looked at.

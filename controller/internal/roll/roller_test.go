@@ -3,7 +3,9 @@ package roll
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -129,4 +131,46 @@ func TestFailedDeletion(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestManyNames: a report of many nodes costs as much as their number, and not as its square.
+func TestManyNames(t *testing.T) {
+	const many = 5000
+	list, names := &corev1.PodList{}, []string(nil)
+	for n := range many {
+		p := pod(fmt.Sprintf("cpu-%05d", n), "old")
+		list.Items, names = append(list.Items, *p), append(names, p.Name)
+	}
+	api := fake.NewClientset()
+	api.PrependReactor("list", "pods", func(testapi.Action) (bool, runtime.Object, error) { return true, list, nil })
+	rules, err := machines.Parse(machines.Settings{})
+	require.NoError(t, err)
+	w, err := pods.New(api, peers.NewServer(peers.ServerOptions{}), rules, slog.New(slog.DiscardHandler))
+	require.NoError(t, err)
+	r, err := New(api, w, reports.New(), "c-0", slog.New(slog.DiscardHandler))
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	synced, ended := make(chan struct{}), make(chan struct{})
+	go func() { w.Run(ctx, func() { close(synced) }); close(ended) }()
+	defer func() { cancel(); <-ended }()
+	<-synced
+	require.Len(t, w.InCluster("hpc/slurm"), many)
+
+	r.lead(true)
+	r.reported("hpc/slurm", []string{"cpu-other"})
+	assert.Empty(t, r.dirty)
+	r.reported("hpc/slurm", names[many-1:])
+	assert.Equal(t, map[types.UID]bool{"cpu": true}, r.dirty)
+	took := func(names []string) time.Duration {
+		var all []time.Duration
+		for range 5 {
+			began := time.Now()
+			r.reported("hpc/slurm", names)
+			all = append(all, time.Since(began))
+		}
+		return slices.Min(all)
+	}
+	whole, named := took(nil), took(names)
+	t.Logf("a look at all %d nodes takes %v, and at as many by their names %v", many, whole, named)
+	assert.Less(t, named, 15*whole)
 }

@@ -1,0 +1,94 @@
+package cordon
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes/fake"
+	testapi "k8s.io/client-go/testing"
+
+	"github.com/slurmlet/slurmlet/controller/internal/machines"
+	"github.com/slurmlet/slurmlet/controller/internal/pods"
+	"github.com/slurmlet/slurmlet/controller/internal/reports"
+	"github.com/slurmlet/slurmlet/internal/peers"
+)
+
+// limit bounds a wait.
+const limit = time.Minute
+
+// slurmd is a pod of a cluster on a machine.
+func slurmd(cluster, name, machine string) *corev1.Pod {
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: "hpc", Name: name, UID: types.UID(name), CreationTimestamp: metav1.Now(),
+			Labels: map[string]string{pods.ClusterLabel: cluster, pods.RoleLabel: "slurmd"},
+		},
+		Spec:   corev1.PodSpec{NodeName: machine},
+		Status: corev1.PodStatus{Phase: corev1.PodRunning, PodIPs: []corev1.PodIP{{IP: "10.0.0.1"}}},
+	}
+}
+
+// keeper is one that watches until the test ends.
+func keeper(t *testing.T, api *fake.Clientset) *Keeper {
+	t.Helper()
+	log := slog.New(slog.DiscardHandler)
+	rules, err := machines.Parse(machines.Settings{})
+	require.NoError(t, err)
+	w, err := pods.New(api, peers.NewServer(peers.ServerOptions{}), rules, log)
+	require.NoError(t, err)
+	k, err := New(Cordon, api, w, reports.New(), log)
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	synced := make(chan struct{})
+	var running sync.WaitGroup
+	running.Go(func() { w.Run(ctx, func() { close(synced) }) })
+	t.Cleanup(func() { cancel(); running.Wait() })
+	select {
+	case <-synced:
+	case <-time.After(limit):
+		t.Fatal("the pods are not known")
+	}
+	return k
+}
+
+// TestManyNames: a report of many nodes costs as much as their number, and not as its square.
+func TestManyNames(t *testing.T) {
+	const many = 5000
+	list, names := &corev1.PodList{}, []string(nil)
+	for n := range many {
+		p := slurmd("a", fmt.Sprintf("cpu-%05d", n), fmt.Sprintf("m%d", n))
+		list.Items, names = append(list.Items, *p), append(names, p.Name)
+	}
+	api := fake.NewClientset()
+	api.PrependReactor("list", "pods", func(testapi.Action) (bool, runtime.Object, error) { return true, list, nil })
+	k := keeper(t, api)
+	require.Len(t, k.watcher.InCluster("hpc/a"), many)
+	k.lead(true)
+	k.reported("hpc/a", []string{"cpu-other"})
+	assert.Empty(t, k.dirty)
+	k.reported("hpc/a", names[many-1:])
+	assert.Equal(t, map[string]bool{"m4999": true}, k.dirty)
+	took := func(names []string) time.Duration {
+		var all []time.Duration
+		for range 5 {
+			began := time.Now()
+			k.reported("hpc/a", names)
+			all = append(all, time.Since(began))
+		}
+		return slices.Min(all)
+	}
+	whole, named := took(nil), took(names)
+	t.Logf("a look at all %d nodes takes %v, and at as many by their names %v", many, whole, named)
+	assert.Less(t, named, 15*whole)
+}
