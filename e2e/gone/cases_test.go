@@ -22,7 +22,8 @@ var cases = []struct {
 	{"a busy record stays until its job ends", (*world).busy},
 	{"a record with a suspended job stays", (*world).suspended},
 	{"machines are gone: jobs are requeued or fail at once", (*world).lost},
-	{"a machine is gone, and its job is ending on another one", (*world).wide},
+	{"a machine is gone, and its job is ending on another one", (*world).wideLost},
+	{"slurmctld finds out that a pod is gone, and its job is ending on another one", (*world).wideGone},
 	{"a new pod takes the name of a lost one", (*world).moved},
 	{"a wrong controller takes no job and no record", (*world).wrong},
 }
@@ -197,8 +198,12 @@ func (w *world) lost() error {
 
 // wide: the job ignores SIGTERM, and slurmd kills it after KillWait. slurmctld needs the lost node's record until then: a
 // reconfigure would have the job fail.
-func (w *world) wide() error {
-	pair := w.Nodes[8:10]
+func (w *world) wideLost() error { return w.wide(w.Nodes[8:10], true) }
+
+// wideGone: SlurmdTimeout is over for the node, which scontrol says here in slurmctld's place.
+func (w *world) wideGone() error { return w.wide(w.Nodes[10:12], false) }
+
+func (w *world) wide(pair []*native.Node, isLost bool) error {
 	cmd := w.Command("/usr/bin/sbatch", "--parsable", "--requeue", "--nodelist="+pair[0].Name+","+pair[1].Name, "--mem=10", "--output=/dev/null")
 	cmd.Stdin = strings.NewReader("#!/bin/sh\ntrap '' TERM\nwhile :; do sleep 1; done\n")
 	out, err := cmd.Output()
@@ -220,7 +225,15 @@ func (w *world) wide() error {
 	if err := w.powerOffAll(lost); err != nil {
 		return err
 	}
-	w.controller.Gone(uidOf(lost), true)
+	w.controller.Gone(uidOf(lost), isLost)
+	if !isLost {
+		if err := w.stays(lost, "jobs hold the node"); err != nil {
+			return err
+		}
+		if _, err := w.slurm("scontrol", "update", "nodename="+lost.Name, "state=down", "reason=Not responding"); err != nil {
+			return err
+		}
+	}
 	if err := w.stays(lost, "jobs that ran there are ending on other nodes"); err != nil {
 		return err
 	}

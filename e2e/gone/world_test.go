@@ -21,7 +21,7 @@ const (
 	volume    = "/run/volume"
 	limit     = 2 * time.Minute
 	// nodes is how many there are.
-	nodes = 12
+	nodes = 14
 )
 
 // world is a cluster whose slurmctld runs under its agent, which follows a controller. Each case has nodes
