@@ -55,7 +55,7 @@ func (k *Keeper) reported(cluster string, names []string) {
 		changed[name] = true
 	}
 	for _, p := range k.watcher.InCluster(cluster) {
-		if p.Slurmd() && (len(names) == 0 || changed[p.Hostname]) {
+		if node(p) && (len(names) == 0 || changed[p.Hostname]) {
 			k.look(p.Machine.Value())
 		}
 	}
@@ -141,20 +141,26 @@ func (k *Keeper) keep(ctx context.Context, name string) error {
 	return nil
 }
 
-// nodes are a machine's, as far as slurmctlds' agents have told of them.
+// nodes are a machine's, as slurmctlds' agents have told of them. One of which nobody has told lately has no State.
 func (k *Keeper) nodes(machine string) (all []peers.NodeReport) {
 	for _, p := range k.watcher.On(machine) {
-		if !p.Slurmd() || !k.watcher.Holds(p) {
+		if !node(p) || !k.watcher.Holds(p) {
 			continue
 		}
 		told, _, known := k.reports.Node(p.Cluster(), p.Hostname)
-		if !known {
-			told = peers.NodeReport{Name: p.Hostname, State: peers.Absent} // nobody has resumed it
+		switch {
+		case !known:
+			told = peers.NodeReport{Name: p.Hostname}
+		case p.DeletionTimestamp != nil:
+			told.State = peers.Absent // its drain counts, and nobody resumes it
 		}
 		all = append(all, told)
 	}
 	return all
 }
+
+// node says whether a pod is a node, which may be on its way down: slurmctld has its record and drain until its end.
+func node(p *pods.Pod) bool { return p.Role.Value() == "slurmd" && !p.Over }
 
 // change marks a Kubernetes node, or takes the mark away. The mark says how the machine was marked, because
 // the mode may change.

@@ -33,6 +33,9 @@ func TestPlan(t *testing.T) {
 		{"somebody has uncordoned it", Cordon, machines.Machine{Mark: "cordon: x"}, []peers.NodeReport{node(peers.Idle, "bad DIMM")}, nothing},
 		{"resumed", Cordon, machines.Machine{Unschedulable: true, Mark: "cordon: x"}, []peers.NodeReport{node(peers.Busy, "")}, unmark},
 		{"the record is gone with its drain", Cordon, machines.Machine{Unschedulable: true, Mark: "cordon: x"}, []peers.NodeReport{node(peers.Absent, "")}, nothing},
+		{"one is resumed, and nobody tells of the other", Cordon, machines.Machine{Unschedulable: true, Mark: "cordon: x"}, []peers.NodeReport{node(peers.Idle, ""), node("", "")}, nothing},
+		{"one is drained, and nobody tells of the other", Cordon, machines.Machine{}, []peers.NodeReport{node(peers.Idle, "bad DIMM"), node("", "")}, mark},
+		{"nobody tells", Taint, machines.Machine{}, []peers.NodeReport{node("", "")}, nothing},
 		{"no node is left", Cordon, machines.Machine{Unschedulable: true, Mark: "cordon: x"}, nil, nothing},
 		{"somebody else's cordon", Cordon, machines.Machine{Unschedulable: true}, []peers.NodeReport{node(peers.Idle, "")}, nothing},
 	} {

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -24,7 +25,7 @@ import (
 	"github.com/slurmlet/slurmlet/internal/peers"
 )
 
-// limit bounds a wait.
+// limit is of the time of a bubble, where waiting costs none.
 const limit = time.Minute
 
 // slurmd is a pod of a cluster on a machine.
@@ -60,6 +61,62 @@ func keeper(t *testing.T, api *fake.Clientset) *Keeper {
 		t.Fatal("the pods are not known")
 	}
 	return k
+}
+
+// TestKeep: a mark stays while nobody tells of one of the machine's nodes, and while the pod of a drained node ends.
+func TestKeep(t *testing.T) {
+	idle := func(name, drain string) peers.NodeReport {
+		return peers.NodeReport{Name: name, State: peers.Idle, Drain: drain}
+	}
+	type told struct {
+		cluster string
+		nodes   []peers.NodeReport
+	}
+	for _, c := range []struct {
+		name string
+		// marked: the machine has a mark at the start. ending: the pod of a-0 ends.
+		marked, ending bool
+		told           []told
+		want           bool
+	}{
+		{"both are idle", true, false, []told{{"a", []peers.NodeReport{idle("a-0", "")}}, {"b", []peers.NodeReport{idle("b-0", "")}}}, false},
+		{"the last one to tell is idle", true, false, []told{{"b", []peers.NodeReport{idle("b-0", "")}}, {"a", []peers.NodeReport{idle("a-0", "")}}}, false},
+		{"nobody tells of the drained one", true, false, []told{{"b", []peers.NodeReport{idle("b-0", "")}}}, true},
+		{"nobody tells of one that ends", true, true, []told{{"b", []peers.NodeReport{idle("b-0", "")}}}, true},
+		{"nobody tells, and there is no mark", false, false, []told{{"b", []peers.NodeReport{idle("b-0", "")}}}, false},
+		{"a drained one ends", true, true, []told{{"a", []peers.NodeReport{idle("a-0", "bad DIMM")}}, {"b", []peers.NodeReport{idle("b-0", "")}}}, true},
+		{"one is drained while it ends", false, true, []told{{"b", []peers.NodeReport{idle("b-0", "")}}, {"a", []peers.NodeReport{idle("a-0", "bad DIMM")}}}, true},
+		{"one that ends resumes nothing", true, true, []told{{"a", []peers.NodeReport{idle("a-0", "")}}, {"b", nil}}, true},
+		{"the record of one that ends is gone", true, true, []told{{"b", []peers.NodeReport{idle("b-0", "")}}, {"a", nil}}, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				m := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "m1"}}
+				if c.marked {
+					change(m, Cordon, mark, "a-0: bad DIMM")
+				}
+				first := slurmd("a", "a-0", "m1")
+				if c.ending {
+					first.DeletionTimestamp, first.Finalizers = new(metav1.Now()), []string{"example.com/held"}
+				}
+				api := fake.NewClientset(m, first, slurmd("b", "b-0", "m1"))
+				k := keeper(t, api)
+				ctx, cancel := context.WithCancel(t.Context())
+				var leading sync.WaitGroup
+				leading.Go(func() { k.Lead(ctx) })
+				defer func() { cancel(); leading.Wait() }()
+				for _, one := range c.told {
+					synctest.Wait()
+					k.reports.Take(peers.Identity{Cluster: "hpc/" + one.cluster}, peers.Report{Whole: true, Nodes: one.nodes})
+				}
+				synctest.Wait()
+				n, err := api.CoreV1().Nodes().Get(ctx, "m1", metav1.GetOptions{})
+				require.NoError(t, err)
+				assert.Equal(t, c.want, n.Spec.Unschedulable)
+				assert.Equal(t, c.want, n.Annotations[machines.Annotation] != "")
+			})
+		})
+	}
 }
 
 // TestManyNames: a report of many nodes costs as much as their number, and not as its square.

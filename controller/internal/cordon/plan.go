@@ -54,14 +54,18 @@ const (
 //   - A machine is marked when somebody has drained one of its nodes, and nobody else has cordoned it.
 //   - The mark goes when slurmctld has a record of one of its nodes, and no drain of any. Without a record
 //     nobody has resumed the node, so a deleted pod takes no mark away.
+//   - A node without a State is unknown. It gives no mark, and keeps the one that is there.
 //   - Only the controller's own mark goes: the annotation says that it is one.
 func plan(mode Mode, m machines.Machine, nodes []peers.NodeReport) (action, string) {
 	var why []string
-	resumed := false
+	resumed, unknown := false, false
 	for _, n := range nodes {
-		if foreign(n.Drain) {
+		switch {
+		case foreign(n.Drain):
 			why = append(why, n.Name+": "+n.Drain)
-		} else if n.State != peers.Absent {
+		case n.State == "":
+			unknown = true
+		case n.State != peers.Absent:
 			resumed = true
 		}
 	}
@@ -69,7 +73,7 @@ func plan(mode Mode, m machines.Machine, nodes []peers.NodeReport) (action, stri
 	switch marked := m.Mark != ""; {
 	case len(why) > 0 && !marked && (mode == Taint || !m.Unschedulable):
 		return mark, strings.Join(why, "; ")
-	case len(why) == 0 && resumed && marked:
+	case len(why) == 0 && resumed && !unknown && marked:
 		return unmark, ""
 	}
 	return nothing, ""
