@@ -85,6 +85,8 @@ type Maker struct {
 	queue workqueue.TypedDelayingInterface[key]
 	nodes map[key]*memory
 	gates map[set]*gate
+	// jams are by cluster.
+	jams map[string]*jam
 }
 
 // key is a node of a cluster.
@@ -113,6 +115,7 @@ type memory struct {
 	rest   time.Time
 	// clashes are names that were taken.
 	clashes int
+	denial  denial
 	// trouble is the last one, now or before, and failing says that it is now.
 	trouble *Trouble
 	failing bool
@@ -122,7 +125,7 @@ type memory struct {
 func New(api kubernetes.Interface, w *pods.Watcher, r *reports.Reports, s Settings, name string, log *slog.Logger) (*Maker, error) {
 	m := &Maker{
 		Settings: s, api: api, watcher: w, reports: r, log: log, name: name,
-		limit: flowcontrol.NewTokenBucketRateLimiter(s.QPS, s.Burst), tells: newTells(), nodes: map[key]*memory{}, gates: map[set]*gate{},
+		limit: flowcontrol.NewTokenBucketRateLimiter(s.QPS, s.Burst), tells: newTells(), nodes: map[key]*memory{}, gates: map[set]*gate{}, jams: map[string]*jam{},
 	}
 	namespaces := s.Namespaces
 	if s.All {
@@ -235,7 +238,7 @@ func (m *Maker) Lead(ctx context.Context) {
 	}
 	queue := workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[key]{})
 	m.mu.Lock()
-	m.queue, m.nodes, m.gates = queue, map[key]*memory{}, map[set]*gate{}
+	m.queue, m.nodes, m.gates, m.jams = queue, map[key]*memory{}, map[set]*gate{}, map[string]*jam{}
 	m.mu.Unlock()
 	var working sync.WaitGroup
 	for range atOnce {
@@ -256,7 +259,7 @@ func (m *Maker) Lead(ctx context.Context) {
 		}
 	}
 	m.mu.Lock()
-	m.queue, m.nodes, m.gates = nil, map[key]*memory{}, map[set]*gate{}
+	m.queue, m.nodes, m.gates, m.jams = nil, map[key]*memory{}, map[set]*gate{}, map[string]*jam{}
 	m.mu.Unlock()
 	queue.ShutDown()
 	working.Wait()
@@ -269,6 +272,7 @@ func (m *Maker) forgetAllBut(clusters []string) {
 	defer m.mu.Unlock()
 	maps.DeleteFunc(m.nodes, func(k key, _ *memory) bool { return !slices.Contains(clusters, k.in()) })
 	maps.DeleteFunc(m.gates, func(s set, _ *gate) bool { return !slices.Contains(clusters, s.in()) })
+	maps.DeleteFunc(m.jams, func(cluster string, _ *jam) bool { return !slices.Contains(clusters, cluster) })
 }
 
 func (m *Maker) work(ctx context.Context, queue workqueue.TypedDelayingInterface[key]) {
@@ -319,6 +323,7 @@ func (m *Maker) decide(k key, now time.Time) Step {
 	}
 	v := View{
 		Known: known, Elastic: told.Elastic != "", Wanted: told.Wanted, Pod: mem.view(pod, k), Made: mem.made != "", Rest: mem.rest, Died: mem.died,
+		Held: m.held(k, mem, pod, now),
 	}
 	s := set{k.namespace, k.cluster, told.Elastic}
 	if v.Known && v.Wanted && v.Elastic && v.Pod == nil {

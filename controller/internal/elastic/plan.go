@@ -22,6 +22,8 @@ type View struct {
 	// Rest is when a node whose pods die at once gets its next one, and Died what the last one died of.
 	Rest time.Time
 	Died *Trouble
+	// Held is until when Pod's deletion waits, because Kubernetes has refused one.
+	Held time.Time
 }
 
 // Pod is a pod with a node's name.
@@ -73,7 +75,16 @@ type Step struct {
 //     again.
 //   - A pod whose node was not wanted once goes too, because slurmctld takes no slurmd that is older than its wish.
 //   - A pod that is being deleted must vanish before the next one of its name.
+//   - A deletion that Kubernetes has refused waits.
 func Decide(v View, now time.Time) Step {
+	s := decide(v, now)
+	if s.Action == Delete && now.Before(v.Held) {
+		s.Action, s.UID, s.Again = Nothing, "", v.Held
+	}
+	return s
+}
+
+func decide(v View, now time.Time) Step {
 	if !v.Known || !v.Elastic {
 		return Step{}
 	}

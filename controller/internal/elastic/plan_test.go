@@ -60,6 +60,10 @@ func view(text string) View {
 			v.Refused, v.Until = &Trouble{Reason: failedCreate}, now.Add(time.Second)
 		case "probing":
 			v.Refused, v.Until = &Trouble{Reason: failedCreate}, now.Add(-time.Second)
+		case "held":
+			v.Held = now.Add(time.Second)
+		case "tried":
+			v.Held = now
 		case "silent":
 			v.Until = now.Add(time.Second)
 		case "resting":
@@ -107,6 +111,11 @@ func TestDecide(t *testing.T) {
 		"static pod":                    "nothing",
 		"static wanted":                 "nothing",
 		"wanted resting gated pod,over": "delete Evicted",
+		"held pod":                      "nothing again",
+		"tried pod":                     "delete",
+		"held pod,ending":               "nothing",
+		"held wanted":                   "create",
+		"held wanted pod,over":          "nothing Evicted again",
 	} {
 		t.Run(text, func(t *testing.T) {
 			s := Decide(view(text), now)

@@ -22,12 +22,34 @@ const (
 	lastRefusal  = 30 * time.Second
 )
 
-// gate holds a set whose pods Kubernetes refuses: one node after the other tries.
+// gate holds requests that Kubernetes refuses: one node after the other tries.
 type gate struct {
 	tries   int
 	until   time.Time
 	trouble *Trouble
 	probing bool
+}
+
+// begin is false if another node tries whether Kubernetes refuses still.
+func (g *gate) begin() bool {
+	if g == nil {
+		return true
+	}
+	if g.probing {
+		return false
+	}
+	g.probing = true
+	return true
+}
+
+// refuse closes the gate for longer than before, and tells until when.
+func (g *gate) refuse(now time.Time) time.Time {
+	if g.probing || now.After(g.until) { // else requests were under way together
+		g.until = now.Add(backoff.Grow(firstRefusal, g.tries, lastRefusal))
+		g.tries++
+	}
+	g.probing = false
+	return g.until
 }
 
 // create makes a node's pod.
@@ -63,15 +85,7 @@ func (m *Maker) create(ctx context.Context, k key) {
 func (m *Maker) begin(s set) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	g := m.gates[s]
-	if g == nil {
-		return true
-	}
-	if g.probing {
-		return false
-	}
-	g.probing = true
-	return true
+	return m.gates[s].begin()
 }
 
 func (m *Maker) made(s set, k key, uid types.UID, now time.Time) {
@@ -111,15 +125,11 @@ func (m *Maker) refused(s set, k key, t *corev1.PodTemplate, err error, now time
 		g = &gate{}
 		m.gates[s] = g
 	}
-	if g.probing || now.After(g.until) { // else requests were under way together
-		g.until = now.Add(backoff.Grow(firstRefusal, g.tries, lastRefusal))
-		g.tries++
-	}
-	g.probing, g.trouble = false, trouble
+	until := g.refuse(now)
+	g.trouble = trouble
 	if silent {
 		g.trouble = nil // nobody knows whether the pod is there
 	}
-	until := g.until
 	m.mu.Unlock()
 	if silent {
 		m.Failed.Add(1)
@@ -140,27 +150,4 @@ func ofAll(err error, name string) string {
 		return rest
 	}
 	return strings.ReplaceAll(text, fmt.Sprintf("%q", name), "of the set")
-}
-
-// delete ends a pod: its agent waits for what runs.
-func (m *Maker) delete(ctx context.Context, k key, uid types.UID) {
-	ctx, cancel := context.WithTimeout(ctx, timeout)
-	defer cancel()
-	err := m.api.CoreV1().Pods(k.namespace).Delete(ctx, k.node, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}})
-	now := time.Now()
-	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
-		m.Failed.Add(1)
-		m.log.Warn("cannot delete a pod", "namespace", k.namespace, "pod", k.node, slog.Any("error", err))
-		m.lookAt(k, now.Add(firstRefusal))
-		return
-	}
-	m.mu.Lock()
-	mem := m.memory(k)
-	mem.deleted, mem.settled = uid, now.Add(settle)
-	m.mu.Unlock()
-	if err == nil {
-		m.Deleted.Add(1)
-		m.log.Info("a pod is deleted", "namespace", k.namespace, "pod", k.node, "uid", uid)
-	}
-	m.look(k)
 }
