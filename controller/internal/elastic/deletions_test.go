@@ -162,3 +162,25 @@ func TestOneRefusedDeletion(t *testing.T) {
 		assert.Equal(t, 1, b.lines(), b.log)
 	})
 }
+
+// TestNamespaces: pods in a namespace that the settings leave out stay.
+func TestNamespaces(t *testing.T) {
+	for _, c := range []struct {
+		name     string
+		settings Settings
+		left     int
+	}{
+		{"all", Settings{All: true}, 0},
+		{"that of the pods", Settings{Namespaces: []string{"hpc", "lab"}}, 0},
+		{"another one", Settings{Namespaces: []string{"lab"}}, 3},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := leader(t, c.settings, 3, none)
+				defer b.end()
+				assert.Equal(t, c.left, b.left(5*time.Minute))
+				assert.Equal(t, 3-c.left, b.refusals.say(none))
+			})
+		})
+	}
+}

@@ -49,7 +49,7 @@ const (
 
 // Settings say where pods are made, and how quickly.
 type Settings struct {
-	// Namespaces are those whose PodTemplates count; All: every one.
+	// Namespaces are those whose pods are made and deleted; All: every one.
 	Namespaces []string
 	All        bool
 	// QPS is how many pods are made or deleted in a second, and Burst how many at once.
@@ -59,6 +59,11 @@ type Settings struct {
 
 // On says whether pods are made anywhere.
 func (s Settings) On() bool { return s.All || len(s.Namespaces) > 0 }
+
+// serves says whether pods are made and deleted in a namespace.
+func (s Settings) serves(namespace string) bool {
+	return s.All || slices.Contains(s.Namespaces, namespace)
+}
 
 // Maker makes and deletes pods.
 type Maker struct {
@@ -323,7 +328,7 @@ func (m *Maker) decide(k key, now time.Time) Step {
 	}
 	v := View{
 		Known: known, Elastic: told.Elastic != "", Wanted: told.Wanted, Pod: mem.view(pod, k), Made: mem.made != "", Rest: mem.rest, Died: mem.died,
-		Held: m.held(k, mem, pod, now),
+		Held: m.held(k, mem, pod, now), Excluded: !m.serves(k.namespace),
 	}
 	s := set{k.namespace, k.cluster, told.Elastic}
 	if v.Known && v.Wanted && v.Elastic && v.Pod == nil {
@@ -365,7 +370,7 @@ func (m *Maker) refusal(s set, mem *memory, now time.Time) (*Trouble, time.Time)
 
 // template is the one of a set.
 func (m *Maker) template(s set) (*corev1.PodTemplate, *Trouble) {
-	if !m.All && !slices.Contains(m.Namespaces, s.namespace) {
+	if !m.serves(s.namespace) {
 		return nil, &Trouble{Reason: noTemplate, Note: "the controller makes no pods in the namespace " + s.namespace + ": elastic.namespaces of the chart slurmlet lacks it"}
 	}
 	var all []*corev1.PodTemplate

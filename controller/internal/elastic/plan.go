@@ -24,6 +24,8 @@ type View struct {
 	Died *Trouble
 	// Held is until when Pod's deletion waits, because Kubernetes has refused one.
 	Held time.Time
+	// Excluded: the settings leave the namespace out.
+	Excluded bool
 }
 
 // Pod is a pod with a node's name.
@@ -76,9 +78,14 @@ type Step struct {
 //   - A pod whose node was not wanted once goes too, because slurmctld takes no slurmd that is older than its wish.
 //   - A pod that is being deleted must vanish before the next one of its name.
 //   - A deletion that Kubernetes has refused waits.
+//   - A pod in a namespace that the settings leave out stays. Refused tells that none is made there.
 func Decide(v View, now time.Time) Step {
 	s := decide(v, now)
-	if s.Action == Delete && now.Before(v.Held) {
+	switch {
+	case s.Action != Delete:
+	case v.Excluded:
+		s.Action, s.UID = Nothing, ""
+	case now.Before(v.Held):
 		s.Action, s.UID, s.Again = Nothing, "", v.Held
 	}
 	return s

@@ -62,6 +62,8 @@ func view(text string) View {
 			v.Refused, v.Until = &Trouble{Reason: failedCreate}, now.Add(-time.Second)
 		case "held":
 			v.Held = now.Add(time.Second)
+		case "excluded":
+			v.Excluded = true
 		case "tried":
 			v.Held = now
 		case "silent":
@@ -116,6 +118,10 @@ func TestDecide(t *testing.T) {
 		"held pod,ending":               "nothing",
 		"held wanted":                   "create",
 		"held wanted pod,over":          "nothing Evicted again",
+		"excluded pod":                  "nothing",
+		"excluded held pod":             "nothing",
+		"excluded wanted pod,over":      "nothing Evicted",
+		"excluded wanted refused":       "nothing NoTemplate",
 	} {
 		t.Run(text, func(t *testing.T) {
 			s := Decide(view(text), now)
