@@ -1,6 +1,7 @@
 package inject
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -32,21 +33,19 @@ const (
 	workers = 8
 )
 
-// workTime is how long a review waits for one that is done. The API server waits for 10 s.
-var workTime = 5 * time.Second
-
-var (
-	errBusy = errors.New("too many reviews wait to be answered")
-	errGone = errors.New("the client has gone")
-)
+// workTime is how long a review waits until others are answered. The API server waits for 10 s.
+const workTime = 5 * time.Second
 
 // Handler answers the API server. It changes nothing but its answer, so a dry run is like any other,
 // and anybody may ask: the answer has nothing that is not in the question or in every injected pod.
 func Handler(s Settings, log *slog.Logger) http.Handler {
-	desk := make(desk, workers)
+	return handler(make(desk, workers), func(review []byte) ([]byte, int, error) { return answerTo(review, s, log) })
+}
+
+func handler(d desk, work work) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST "+Path, func(w http.ResponseWriter, r *http.Request) {
-		text, status, err := desk.answer(w, r, func(body []byte) ([]byte, int, error) { return answerTo(body, s, log) })
+		text, status, err := d.answer(w, r, work)
 		if callerIn(r.Context()).awaited() {
 			w.Header().Set("Connection", "close")
 		}
@@ -63,11 +62,14 @@ func Handler(s Settings, log *slog.Logger) http.Handler {
 	return mux
 }
 
-// desk bounds how many reviews are at work: one that has begun goes on when its client hangs up.
+// work makes the answer to a review, or says with which status there is none.
+type work func(review []byte) (answer []byte, status int, err error)
+
+// desk has a place for each review at work: work goes on when its client hangs up.
 type desk chan struct{}
 
-// answer reads a review without a place, because its sender may be slow, and works on it with one.
-func (d desk) answer(w http.ResponseWriter, r *http.Request, work func(body []byte) ([]byte, int, error)) ([]byte, int, error) {
+// answer reads the review before it takes a place, because the sender may be slow.
+func (d desk) answer(w http.ResponseWriter, r *http.Request, work work) ([]byte, int, error) {
 	body, status, err := readBody(w, r)
 	if err != nil {
 		return nil, status, err
@@ -75,18 +77,15 @@ func (d desk) answer(w http.ResponseWriter, r *http.Request, work func(body []by
 	caller := callerIn(r.Context())
 	caller.works(true)
 	defer caller.works(false)
-	patience := time.NewTimer(workTime)
-	defer patience.Stop()
+	ctx, cancel := context.WithTimeout(r.Context(), workTime)
+	defer cancel()
 	select {
 	case d <- struct{}{}:
 		defer func() { <-d }()
-	case <-r.Context().Done():
-		return nil, http.StatusServiceUnavailable, errGone
-	case <-patience.C:
-		return nil, http.StatusServiceUnavailable, errBusy
+	case <-ctx.Done():
 	}
-	if r.Context().Err() != nil {
-		return nil, http.StatusServiceUnavailable, errGone
+	if ctx.Err() != nil { // or there are a place and an end at once
+		return nil, http.StatusServiceUnavailable, errors.New("too many reviews wait for their answers")
 	}
 	return work(body)
 }
@@ -107,13 +106,13 @@ func readBody(w http.ResponseWriter, r *http.Request) ([]byte, int, error) {
 }
 
 // answerTo is the answer to a review, as JSON.
-func answerTo(body []byte, s Settings, log *slog.Logger) ([]byte, int, error) {
+func answerTo(body []byte, s Settings, log *slog.Logger) (text []byte, status int, err error) {
 	review, status, err := readReview(body)
 	if err != nil {
 		return nil, status, err
 	}
 	answer := admissionv1.AdmissionReview{TypeMeta: review.TypeMeta, Response: admit(review.Request, s, log)}
-	text, err := json.Marshal(answer)
+	text, err = json.Marshal(answer)
 	switch {
 	case err != nil:
 		return nil, http.StatusInternalServerError, fmt.Errorf("cannot write the answer: %w", err)

@@ -97,7 +97,14 @@ func (i *injection) say(format string, values ...any) {
 	i.did = append(i.did, text)
 }
 
-func (i *injection) fault(err *field.Error) { i.faults = append(i.faults, err) }
+// mostFaults are as many as somebody reads. Kubernetes joins them in a time that grows with their square.
+const mostFaults = 20
+
+func (i *injection) fault(err *field.Error) {
+	if len(i.faults) < mostFaults {
+		i.faults = append(i.faults, err)
+	}
+}
 
 func (i *injection) inject() {
 	i.say("container %s runs slurmlet %s in place of the image's own command", i.target.Name, i.role.name)

@@ -23,6 +23,10 @@ const (
 // Serve answers on a listener until ctx ends, and lets requests that have come end then. It bounds how many
 // callers there are.
 func Serve(ctx context.Context, l net.Listener, certificates *tls.Config, handler http.Handler, log *slog.Logger) error {
+	return serveGuarded(ctx, &guard{Listener: l}, certificates, handler, log)
+}
+
+func serveGuarded(ctx context.Context, g *guard, certificates *tls.Config, handler http.Handler, log *slog.Logger) error {
 	certificates = certificates.Clone()
 	certificates.NextProtos = []string{"http/1.1"} // in HTTP/2 a connection would have many requests
 	server := &http.Server{
@@ -42,7 +46,7 @@ func Serve(ctx context.Context, l net.Listener, certificates *tls.Config, handle
 			_ = server.Close() // what is left has had its time
 		}
 	}()
-	err := server.Serve(tls.NewListener(&guard{Listener: l}, certificates))
+	err := server.Serve(tls.NewListener(g, certificates))
 	end()
 	<-ended
 	if errors.Is(err, http.ErrServerClosed) {

@@ -33,20 +33,8 @@ type served struct {
 
 func serve(t *testing.T) served {
 	t.Helper()
-	certificates, trusted := certificate(t)
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	ctx, stop := context.WithCancel(t.Context())
-	log := slog.New(slog.DiscardHandler)
-	ended := make(chan error, 1)
-	go func() {
-		ended <- Serve(ctx, l, certificates, Handler(settings, log), log)
-	}()
-	t.Cleanup(func() {
-		stop()
-		require.NoError(t, <-ended)
-	})
-	return served{l.Addr().String(), &http.Client{Transport: &http.Transport{TLSClientConfig: trusted}, Timeout: time.Minute}, trusted}
+	_, s := serveHandler(t, Handler(settings, slog.New(slog.DiscardHandler)))
+	return s
 }
 
 // certificate is of the kind that the controller has, with what a client needs to trust it.

@@ -1,0 +1,242 @@
+package inject
+
+import (
+	"context"
+	"crypto/tls"
+	"net"
+	"net/http"
+	"net/netip"
+	"slices"
+	"sync"
+	"time"
+)
+
+// Bounds of the callers, who show no token. The API server speaks HTTP/1.1 with its webhooks, so it opens
+// a connection for each review of a moment.
+const (
+	// most is how many have a place, and mostOfOne how many of one address. Each may send a review, so they
+	// bound the memory.
+	most, mostOfOne = 128, 32
+	// mostWait is how many wait for a place, and mostWaitOfOne how many of one address. They send nothing meanwhile.
+	mostWait, mostWaitOfOne = 512, 256
+	// quietTime is how long a caller that does nothing keeps its place while others wait.
+	quietTime = 2 * time.Second
+	// waitTime is how long a caller waits for a place. The API server waits for the answer for 10 s.
+	waitTime = 5 * time.Second
+)
+
+// guard is a listener that gives places to its callers. It never ends one whose review is at work.
+type guard struct {
+	net.Listener
+
+	mu           sync.Mutex
+	placed, line []*caller // the oldest first
+}
+
+// caller is a connection. It reads nothing before it has a place.
+type caller struct {
+	net.Conn
+	guard *guard
+	from  netip.Addr
+	turn  chan struct{} // closed once it has a place, or has ended
+
+	// The guard's mu holds these.
+	since  time.Time // when it did something last
+	atWork bool
+}
+
+func (g *guard) Accept() (net.Conn, error) {
+	for {
+		conn, err := g.Listener.Accept()
+		if err != nil {
+			return nil, err
+		}
+		from, _ := netip.ParseAddrPort(conn.RemoteAddr().String())
+		c := &caller{Conn: conn, guard: g, from: from.Addr().Unmap(), turn: make(chan struct{})}
+		if g.admit(c, time.Now()) {
+			return c, nil
+		}
+		hangUp(conn)
+	}
+}
+
+// admit gives c a place, or lets it wait for one. It says no if too many wait.
+func (g *guard) admit(c *caller, now time.Time) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.seat(c, now) {
+		return true
+	}
+	if len(g.line) >= mostWait || count(g.line, c.from) >= mostWaitOfOne {
+		return false
+	}
+	g.line = append(g.line, c)
+	time.AfterFunc(quietTime, g.next)
+	time.AfterFunc(waitTime, func() {
+		if g.waits(c) {
+			_ = c.Close() // its reader learns that
+		}
+	})
+	return true
+}
+
+// seat gives c a place, which may be another's. The caller holds mu.
+func (g *guard) seat(c *caller, now time.Time) bool {
+	var out *caller
+	switch {
+	case count(g.placed, c.from) >= mostOfOne:
+		out = g.first(func(p *caller) bool { return p.from == c.from && p.quiet(now) })
+	case len(g.placed) >= most:
+		out = g.victim(c, now)
+	default:
+		g.place(c, now)
+		return true
+	}
+	if out == nil {
+		return false
+	}
+	g.placed = slices.DeleteFunc(g.placed, func(p *caller) bool { return p == out })
+	g.place(c, now)
+	go hangUp(out.Conn) // which waits until nobody reads it any more
+	return true
+}
+
+func (g *guard) place(c *caller, now time.Time) {
+	c.since = now
+	g.placed = append(g.placed, c)
+	close(c.turn)
+}
+
+// victim goes for a caller of an address that has fewer places: it is the oldest of the address with the most.
+// Where none has many more, it is the oldest quiet one of an address that has as many. nil: c waits.
+func (g *guard) victim(c *caller, now time.Time) (out *caller) {
+	idle, own := map[netip.Addr]int{}, count(g.placed, c.from)
+	for _, p := range g.placed {
+		if !p.atWork {
+			idle[p.from]++
+		}
+	}
+	for _, p := range g.placed {
+		if !p.atWork && idle[p.from] > own+1 && (out == nil || idle[p.from] > idle[out.from]) {
+			out = p
+		}
+	}
+	if out == nil {
+		out = g.first(func(p *caller) bool { return p.quiet(now) && idle[p.from] >= own })
+	}
+	return out
+}
+
+// quiet says that nothing has come from p for a while, and that nothing is at work for it.
+func (c *caller) quiet(now time.Time) bool { return !c.atWork && now.Sub(c.since) >= quietTime }
+
+func (g *guard) first(is func(*caller) bool) *caller {
+	if n := slices.IndexFunc(g.placed, is); n >= 0 {
+		return g.placed[n]
+	}
+	return nil
+}
+
+func count(callers []*caller, from netip.Addr) (n int) {
+	for _, c := range callers {
+		if c.from == from {
+			n++
+		}
+	}
+	return n
+}
+
+// next gives places to those who wait.
+func (g *guard) next() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	now := time.Now()
+	g.line = slices.DeleteFunc(g.line, func(c *caller) bool { return g.seat(c, now) })
+}
+
+func (g *guard) waits(c *caller) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return slices.Contains(g.line, c)
+}
+
+// Read waits for the place.
+func (c *caller) Read(b []byte) (int, error) {
+	<-c.turn
+	return c.Conn.Read(b)
+}
+
+// Close gives the place to the next.
+func (c *caller) Close() error {
+	err := c.Conn.Close()
+	c.guard.leave(c)
+	return err
+}
+
+func (g *guard) leave(c *caller) {
+	is := func(other *caller) bool { return other == c }
+	g.mu.Lock()
+	if slices.Contains(g.line, c) {
+		g.line = slices.DeleteFunc(g.line, is)
+		close(c.turn)
+	}
+	g.placed = slices.DeleteFunc(g.placed, is)
+	g.mu.Unlock()
+	g.next()
+}
+
+// works says that the caller's review is whole, and being answered, or no longer.
+func (c *caller) works(yes bool) {
+	if c == nil {
+		return
+	}
+	c.guard.mu.Lock()
+	defer c.guard.mu.Unlock()
+	c.since, c.atWork = time.Now(), yes
+}
+
+// awaited says that another of this address waits for a place.
+func (c *caller) awaited() bool {
+	if c == nil {
+		return false
+	}
+	c.guard.mu.Lock()
+	defer c.guard.mu.Unlock()
+	return count(c.guard.line, c.from) > 0
+}
+
+type callerKey struct{}
+
+// withCaller keeps the caller for a request's handler.
+func withCaller(ctx context.Context, conn net.Conn) context.Context {
+	return context.WithValue(ctx, callerKey{}, callerOf(conn))
+}
+
+// callerIn is nil if the handler's server has no guard.
+func callerIn(ctx context.Context) *caller {
+	c, _ := ctx.Value(callerKey{}).(*caller)
+	return c
+}
+
+func callerOf(conn net.Conn) *caller {
+	if t, is := conn.(*tls.Conn); is {
+		conn = t.NetConn()
+	}
+	c, _ := conn.(*caller)
+	return c
+}
+
+// note hears from the server that a request begins, or that its answer is written.
+func note(conn net.Conn, state http.ConnState) {
+	if state == http.StateActive || state == http.StateIdle {
+		callerOf(conn).works(false)
+	}
+}
+
+// hangUp ends a connection at once: nothing that was not read stays in the kernel.
+func hangUp(conn net.Conn) {
+	if tcp, is := conn.(*net.TCPConn); is {
+		_ = tcp.SetLinger(0)
+	}
+	_ = conn.Close()
+}
