@@ -35,9 +35,14 @@ func ParseMode(text string) (Mode, error) {
 // own are the beginnings of reasons that slurmlet's agents give to drains of their own.
 var own = []string{"slurmlet: ", "slurmlet cordon: "}
 
+// slurms are slurmctld's own reasons: for a slurmd that is silent, for one that has not come in time, and for a job that it
+// had forgotten. Nobody has drained such a node. slurmctld appends one to what is there ("disk : Not responding").
+var slurms = []string{"Not responding", "ResumeTimeout reached", "Duplicate jobid"}
+
 // foreign says whether somebody else has drained a node.
 func foreign(reason string) bool {
-	return reason != "" && !slices.ContainsFunc(own, func(prefix string) bool { return strings.HasPrefix(reason, prefix) })
+	first, _, _ := strings.Cut(reason, " : ")
+	return first != "" && !slices.Contains(slurms, first) && !slices.ContainsFunc(own, func(prefix string) bool { return strings.HasPrefix(reason, prefix) })
 }
 
 // action is what becomes of a machine.
