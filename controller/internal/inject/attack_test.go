@@ -40,13 +40,14 @@ func TestAttacks(t *testing.T) {
 	managed := func(n int) string {
 		return fmt.Sprintf(`"k:{\"name\":\"VARIABLE_%d\"}":{".":{},"f:name":{},"f:value":{}}`, n)
 	}
-	thousand := func(one func(int) string) string {
+	many := func(most int, one func(int) string) string {
 		var all []string
-		for n := range 1000 {
+		for n := range most {
 			all = append(all, one(n))
 		}
 		return strings.Join(all, ",")
 	}
+	named := func(n int) string { return fmt.Sprintf(`"a%d":"1"`, n) }
 	long := strings.Repeat("a", maxReview/2)
 	for name, c := range map[string]struct {
 		pod    string
@@ -54,8 +55,8 @@ func TestAttacks(t *testing.T) {
 		mib    uint64
 	}{
 		"a large pod": {
-			asks + `},"managedFields":[{"manager":"m","fieldsV1":{"f:spec":{"f:containers":{"k:{\"name\":\"slurm\"}":{"f:env":{` + thousand(managed) +
-				`}}}}}}]},"spec":{"containers":[{"name":"slurm","image":"i","env":[` + thousand(variable) + `]}]}}`,
+			asks + `},"managedFields":[{"manager":"m","fieldsV1":{"f:spec":{"f:containers":{"k:{\"name\":\"slurm\"}":{"f:env":{` + many(1000, managed) +
+				`}}}}}}]},"spec":{"containers":[{"name":"slurm","image":"i","env":[` + many(1000, variable) + `]}]}}`,
 			http.StatusOK, 16,
 		},
 		"containers":                                {full(`{"spec":{"containers":[`, `{},`, `{}]}}`), http.StatusRequestEntityTooLarge, 4},
@@ -67,7 +68,9 @@ func TestAttacks(t *testing.T) {
 		"as many as there may be, of one that asks": {asks + `,"slurmlet.dev/container":"a"}},"spec":{"containers":[` + strings.Repeat("{},", maxElements-2) + `{"name":"a"}]}}`, http.StatusOK, 32},
 		"gates":                                  {full(asks+`}},"spec":{"containers":[{"name":"a"}],"schedulingGates":[{"name":"slurmlet.dev/inject"},`, `{"name":"other"},`, `{}]}}`), http.StatusRequestEntityTooLarge, 4},
 		"labels of one name":                     {full(`{"metadata":{"labels":{`, `"":"",`, `"":""}}}`), http.StatusRequestEntityTooLarge, 4},
-		"annotations that nobody reads":          {asks + thousand(func(n int) string { return fmt.Sprintf(`,"slurmlet.dev/%d":""`, n) }) + `}},"spec":{"containers":[{}]}}`, http.StatusBadRequest, 4},
+		"annotations that nobody reads":          {asks + "," + many(1000, func(n int) string { return fmt.Sprintf(`"slurmlet.dev/%d":""`, n) }) + `}},"spec":{"containers":[{}]}}`, http.StatusOK, 16},
+		"labels":                                 {asks + `},"labels":{` + many(maxValues-100, named) + `}},"spec":{"containers":[{}]}}`, http.StatusOK, 48},
+		"resources":                              {asks + `}},"spec":{"containers":[{"resources":{"limits":{` + many(maxValues-100, named) + `}}}]}}`, http.StatusOK, 48},
 		"faults of a container with a long name": {asks + `}},"spec":{"containers":[{"name":"` + long + `","volumeMounts":[` + strings.Repeat(`{"mountPath":"/opt/slurmlet"},`, maxElements-10) + `{}]}]}}`, http.StatusOK, 16},
 		"an answer that is longer than the pod":  {asks + `,"slurmlet.dev/container":"` + strings.Repeat(`\u0001`, maxReview/8) + `"}},"spec":{"containers":[{}]}}`, http.StatusRequestEntityTooLarge, 32},
 	} {

@@ -19,10 +19,11 @@ const (
 	most, mostOfOne = 128, 32
 	// mostWait is how many wait for a place, and mostWaitOfOne how many of one address. They send nothing meanwhile.
 	mostWait, mostWaitOfOne = 512, 256
-	// quietTime is how long a caller that does nothing keeps its place while others wait.
-	quietTime = 2 * time.Second
+	// quietTime is how long a caller from whom nothing comes keeps its place while others wait. The API server
+	// sends all at once, and this machine may be slow.
+	quietTime = 5 * time.Second
 	// waitTime is how long a caller waits for a place. The API server waits for the answer for 10 s.
-	waitTime = 5 * time.Second
+	waitTime = 8 * time.Second
 )
 
 // guard is a listener that gives places to its callers. It never ends one whose review is at work.
@@ -41,7 +42,7 @@ type caller struct {
 	turn  chan struct{} // closed once it has a place, or has ended
 
 	// The guard's mu holds these.
-	since  time.Time // when it did something last
+	since  time.Time // when something came from it last, or it had its answer
 	atWork bool
 }
 
@@ -163,7 +164,13 @@ func (g *guard) waits(c *caller) bool {
 // Read waits for the place.
 func (c *caller) Read(b []byte) (int, error) {
 	<-c.turn
-	return c.Conn.Read(b)
+	n, err := c.Conn.Read(b)
+	if n > 0 {
+		c.guard.mu.Lock()
+		c.since = time.Now()
+		c.guard.mu.Unlock()
+	}
+	return n, err
 }
 
 // Close gives the place to the next.

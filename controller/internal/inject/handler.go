@@ -26,15 +26,15 @@ const (
 	maxReview = 512 << 10
 	// maxElements and maxValues bound what a review has in its arrays, and in all: an element of two bytes may be
 	// a container, which takes kilobytes in memory. A pod with 1,000 variables has 1,100 and 12,000.
-	maxElements, maxValues = 4_000, 40_000
+	maxElements, maxValues = 4_000, 25_000
 	// maxAnswer bounds what a caller holds that does not read it. An injected pod's has some 10 kB.
 	maxAnswer = 256 << 10
 	// workers is how many reviews are answered at once.
-	workers = 8
+	workers = 4
 )
 
 // workTime is how long a review waits until others are answered. The API server waits for 10 s.
-const workTime = 5 * time.Second
+const workTime = 8 * time.Second
 
 // Handler answers the API server. It changes nothing but its answer, so a dry run is like any other,
 // and anybody may ask: the answer has nothing that is not in the question or in every injected pod.

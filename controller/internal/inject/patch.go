@@ -122,7 +122,7 @@ func missed(from, to []any) (gone []int, whole bool) {
 	return gone, len(to) == 0
 }
 
+var pointer = strings.NewReplacer("~", "~0", "/", "~1")
+
 // escaped is a member's name in a JSON pointer (RFC 6901).
-func escaped(name string) string {
-	return strings.NewReplacer("~", "~0", "/", "~1").Replace(name)
-}
+func escaped(name string) string { return pointer.Replace(name) }
