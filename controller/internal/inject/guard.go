@@ -29,6 +29,7 @@ const (
 // guard is a listener that gives places to its callers. It never ends one whose review is at work.
 type guard struct {
 	net.Listener
+	limits
 
 	mu           sync.Mutex
 	placed, line []*caller // the oldest first
@@ -45,6 +46,11 @@ type caller struct {
 	since  time.Time // when something came from it last, or it had its answer
 	atWork bool
 }
+
+// limits are what callers have time for. head is for the handshake and the head, and review for all of a review.
+type limits struct{ quiet, wait, head, review time.Duration }
+
+var usual = limits{quietTime, waitTime, headTime, reviewTime}
 
 func (g *guard) Accept() (net.Conn, error) {
 	for {
@@ -72,8 +78,8 @@ func (g *guard) admit(c *caller, now time.Time) bool {
 		return false
 	}
 	g.line = append(g.line, c)
-	time.AfterFunc(quietTime, g.next)
-	time.AfterFunc(waitTime, func() {
+	time.AfterFunc(g.quiet, g.next)
+	time.AfterFunc(g.wait, func() {
 		if g.waits(c) {
 			_ = c.Close() // its reader learns that
 		}
@@ -129,7 +135,9 @@ func (g *guard) victim(c *caller, now time.Time) (out *caller) {
 }
 
 // quiet says that nothing has come from p for a while, and that nothing is at work for it.
-func (c *caller) quiet(now time.Time) bool { return !c.atWork && now.Sub(c.since) >= quietTime }
+func (c *caller) quiet(now time.Time) bool {
+	return !c.atWork && now.Sub(c.since) >= c.guard.quiet
+}
 
 func (g *guard) first(is func(*caller) bool) *caller {
 	if n := slices.IndexFunc(g.placed, is); n >= 0 {

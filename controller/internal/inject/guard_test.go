@@ -174,7 +174,7 @@ func TestPlaces(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				c := &crowd{guard: &guard{}}
+				c := &crowd{guard: &guard{limits: usual}}
 				tt.play(c)
 				assert.LessOrEqual(t, len(c.guard.placed), most)
 				assert.LessOrEqual(t, len(c.guard.line), mostWait)
@@ -205,7 +205,9 @@ func TestManyReviewsAtOnce(t *testing.T) {
 		"each on its connection": {64, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := serve(t)
+			_, s := serveWith(t, patient, handler(make(desk, workers), time.Minute, func(review []byte) ([]byte, int, error) {
+				return answerTo(review, settings, slog.New(slog.DiscardHandler))
+			}))
 			s.client.Transport.(*http.Transport).DisableKeepAlives = c.alone
 			var all sync.WaitGroup
 			for range c.reviews {
@@ -221,7 +223,7 @@ func TestSixtyFourAtWork(t *testing.T) {
 	const reviews = 64
 	release := make(chan struct{})
 	var entered atomic.Int64
-	g, s := serveHandler(t, handler(make(desk, reviews), func([]byte) ([]byte, int, error) {
+	g, s := serveWith(t, patient, handler(make(desk, reviews), time.Minute, func([]byte) ([]byte, int, error) {
 		entered.Add(1)
 		<-release
 		return []byte(`{"allowed":true}`), 0, nil
@@ -248,7 +250,7 @@ func TestAClientThatHangsUp(t *testing.T) {
 		d <- struct{}{}
 	}
 	ended := make(chan struct{})
-	inner := handler(d, func([]byte) ([]byte, int, error) { t.Error("somebody works for nobody"); return nil, 0, nil })
+	inner := handler(d, workTime, func([]byte) ([]byte, int, error) { t.Error("somebody works for nobody"); return nil, 0, nil })
 	g, s := serveHandler(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		defer close(ended)
 		inner.ServeHTTP(w, r)
@@ -298,10 +300,18 @@ func TestNoHTTP2(t *testing.T) {
 // serveHandler is a server with a handler of the test's own, and its guard.
 func serveHandler(t *testing.T, handler http.Handler) (*guard, served) {
 	t.Helper()
+	return serveWith(t, usual, handler)
+}
+
+// patient is a webhook's where a test runs beside many others.
+var patient = limits{time.Minute, time.Minute, time.Minute, time.Minute}
+
+func serveWith(t *testing.T, p limits, handler http.Handler) (*guard, served) {
+	t.Helper()
 	certificates, trusted := certificate(t)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
-	g := &guard{Listener: l}
+	g := &guard{Listener: l, limits: p}
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- serveGuarded(ctx, g, certificates, handler, slog.New(slog.DiscardHandler)) }()

@@ -39,13 +39,14 @@ const workTime = 8 * time.Second
 // Handler answers the API server. It changes nothing but its answer, so a dry run is like any other,
 // and anybody may ask: the answer has nothing that is not in the question or in every injected pod.
 func Handler(s Settings, log *slog.Logger) http.Handler {
-	return handler(make(desk, workers), func(review []byte) ([]byte, int, error) { return answerTo(review, s, log) })
+	return handler(make(desk, workers), workTime, func(review []byte) ([]byte, int, error) { return answerTo(review, s, log) })
 }
 
-func handler(d desk, work work) http.Handler {
+// handler has a review wait for a place at the desk for so long.
+func handler(d desk, wait time.Duration, work work) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST "+Path, func(w http.ResponseWriter, r *http.Request) {
-		text, status, err := d.answer(w, r, work)
+		text, status, err := d.answer(w, r, wait, work)
 		if callerIn(r.Context()).awaited() {
 			w.Header().Set("Connection", "close")
 		}
@@ -69,7 +70,7 @@ type work func(review []byte) (answer []byte, status int, err error)
 type desk chan struct{}
 
 // answer reads the review before it takes a place, because the sender may be slow.
-func (d desk) answer(w http.ResponseWriter, r *http.Request, work work) ([]byte, int, error) {
+func (d desk) answer(w http.ResponseWriter, r *http.Request, wait time.Duration, work work) ([]byte, int, error) {
 	body, status, err := readBody(w, r)
 	if err != nil {
 		return nil, status, err
@@ -77,7 +78,7 @@ func (d desk) answer(w http.ResponseWriter, r *http.Request, work work) ([]byte,
 	caller := callerIn(r.Context())
 	caller.works(true)
 	defer caller.works(false)
-	ctx, cancel := context.WithTimeout(r.Context(), workTime)
+	ctx, cancel := context.WithTimeout(r.Context(), wait)
 	defer cancel()
 	select {
 	case d <- struct{}{}:

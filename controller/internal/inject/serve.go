@@ -23,14 +23,14 @@ const (
 // Serve answers on a listener until ctx ends, and lets requests that have come end then. It bounds how many
 // callers there are.
 func Serve(ctx context.Context, l net.Listener, certificates *tls.Config, handler http.Handler, log *slog.Logger) error {
-	return serveGuarded(ctx, &guard{Listener: l}, certificates, handler, log)
+	return serveGuarded(ctx, &guard{Listener: l, limits: usual}, certificates, handler, log)
 }
 
 func serveGuarded(ctx context.Context, g *guard, certificates *tls.Config, handler http.Handler, log *slog.Logger) error {
 	certificates = certificates.Clone()
 	certificates.NextProtos = []string{"http/1.1"} // in HTTP/2 a connection would have many requests
 	server := &http.Server{
-		Handler: handler, ReadHeaderTimeout: headTime, ReadTimeout: reviewTime, WriteTimeout: answerTime, IdleTimeout: idleTime, MaxHeaderBytes: maxHead,
+		Handler: handler, ReadHeaderTimeout: g.head, ReadTimeout: g.review, WriteTimeout: answerTime, IdleTimeout: idleTime, MaxHeaderBytes: maxHead,
 		ConnContext: withCaller, ConnState: note,
 		// Strangers who do not finish a handshake would fill the log.
 		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),
