@@ -23,6 +23,8 @@ type holders struct {
 	ended []endedJob
 	// local are those of one node, and those that are over: none of them can end elsewhere.
 	local map[string]bool
+	// begun: the way down has.
+	begun bool
 	// elsewhere are those that were ending on other nodes at the last look.
 	elsewhere map[string]slurm.Job
 }
@@ -44,7 +46,6 @@ func (h *holders) leave(step string, now time.Time) {
 	h.lock.Lock()
 	defer h.lock.Unlock()
 	for _, id := range jobIDs([]string{step}) {
-		delete(h.local, id) // it may have begun anew, on more nodes
 		h.ended = slices.DeleteFunc(h.ended, func(e endedJob) bool { return e.id == id || now.Sub(e.at) > remembered })
 		h.ended = append(h.ended, endedJob{id, now})
 		h.ended = h.ended[max(0, len(h.ended)-mostRemembered):]
@@ -80,6 +81,15 @@ func (h *holders) add(ids []string) []string {
 	slices.Sort(h.ids)
 	h.ids = slices.Compact(h.ids)
 	return slices.Clone(h.ids)
+}
+
+// begin forgets, once, what was said before the way down: a job may have begun anew since, on more nodes.
+func (h *holders) begin() {
+	h.lock.Lock()
+	defer h.lock.Unlock()
+	if !h.begun {
+		h.begun, h.local = true, nil
+	}
 }
 
 // note takes what slurmctld says of one of them, nil for no such job.

@@ -102,6 +102,7 @@ func answers(path string) bool {
 // askJobs asks what there is to know about the record on the way down.
 func (a *Agent) askJobs(ctx context.Context, act lifecycle.AskJobs) lifecycle.Event {
 	a.releaseLast(ctx)
+	a.holders.begin()
 	e := a.askHere(ctx, act)
 	if e.Err == nil && e.Node != nil && (e.Doubtful || !e.Node.Busy()) && len(e.Jobs) == 0 && !e.Node.Elastic() { // a CLOUD node's record stays
 		e.Elsewhere, e.Err = a.endingElsewhere(ctx)

@@ -126,8 +126,7 @@ func TestEndingElsewhere(t *testing.T) {
 	g := &glanced{}
 	g.jobs = []slurm.Job{{ID: 5, State: []string{"COMPLETED", "COMPLETING"}}}
 	a := &Agent{client: g}
-	now := time.Now()
-	a.holders.leave("5.0", now)
+	a.holders.leave("5.0", time.Now())
 	look := func(want int, asked ...string) {
 		t.Helper()
 		jobs, err := a.endingElsewhere(t.Context())
@@ -146,9 +145,11 @@ func TestEndingElsewhere(t *testing.T) {
 	g.jobs[0].State = []string{"COMPLETED"}
 	look(0, "state of 5")
 	look(0)
-	a.holders.leave("5.1", now) // it has begun anew
+	a.holders.begin() // it has begun anew, and that was before
 	g.jobs[0].State = []string{"COMPLETING"}
 	look(1, "job 5")
+	a.holders.begin()
+	look(1, "state of 5")
 }
 
 // TestHoldersInService: what a node asks while it serves is not asked again on its way down.
