@@ -263,11 +263,11 @@ func (l State) launched(e LaunchesOver) (State, []Action) {
 		l.trying = nil
 		return l.refuseUnseen(trying, e.Err).carryOn()
 	}
-	return l.reconfigure(Reconfiguring, l.trying.Set, l.trying.staged)
+	return l.replaceLive(Reconfiguring, l.trying.Set, l.trying.staged)
 }
 
-// reconfigure puts a set in the place of the live one and has slurmctld take it.
-func (l State) reconfigure(why ConfActivity, set *confset.Set, staged string) (State, []Action) {
+// replaceLive puts a set in the place of the live one and has slurmctld take it.
+func (l State) replaceLive(why ConfActivity, set *confset.Set, staged string) (State, []Action) {
 	l.ConfActivity, l.Live, l.before, l.told = why, set, l.Main, false
 	l.put++
 	l.noReply++
@@ -304,7 +304,7 @@ func (l State) reconfigureAgain() (State, []Action) {
 	if l.noReply >= hangs {
 		return l.endHung(l.hanging())
 	}
-	return l.reconfigure(Reconfiguring, l.trying.Set, "")
+	return l.replaceLive(Reconfiguring, l.trying.Set, "")
 }
 
 // taken is asked when slurmctld has answered, and when it is Ready again: only
@@ -338,7 +338,7 @@ func (l State) restore() (State, []Action) {
 	if l.noReply >= hangs {
 		return l.endHung(l.hanging())
 	}
-	return l.reconfigure(Restoring, l.Good, "")
+	return l.replaceLive(Restoring, l.Good, "")
 }
 
 // endHung ends a slurmctld that answers no more, and the container with it:

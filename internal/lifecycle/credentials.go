@@ -19,13 +19,13 @@ func (l State) cannotAsk() bool {
 	return !l.hasSackd && (l.Main == 0 || l.Activity == Launching || l.Activity == Replacing || l.Activity == StartingSackd)
 }
 
-// mostRestart bounds restartLimit. A slurmd that could not get its configuration tries
+// mostRestart bounds slurmdLimit. A slurmd that could not get its configuration tries
 // again after 10 s.
 const mostRestart = 15 * time.Second
 
-// restartLimit is how long slurmd may take for what it does within a second, before it is
+// slurmdLimit is how long slurmd may take for what it does within a second, before it is
 // killed on the way down: twice of it leaves some of the time that jobs have.
-func (l State) restartLimit() time.Duration {
+func (l State) slurmdLimit() time.Duration {
 	return min(l.Deadlines.Requeue/3, mostRestart) << min(l.failures, 4)
 }
 
@@ -45,7 +45,7 @@ func (l State) replaceHung(e MainHung) (State, []Action) {
 	}
 	l.Activity, l.Reason, l.killed = Replacing, "slurmd hangs: it does not answer on its socket, though slurmctld can be reached", true
 	l.question++ // what was asked gets no answer
-	l, actions := l.wait(l.restartLimit())
+	l, actions := l.wait(l.slurmdLimit())
 	return l, append(actions, SignalMain{SigKill})
 }
 
@@ -53,7 +53,7 @@ func (l State) replaceHung(e MainHung) (State, []Action) {
 func (l State) replaceSoon(reason string) (State, []Action) {
 	l.Activity, l.Reason = Replacing, reason
 	l.question++
-	l, actions := l.wait(l.restartLimit())
+	l, actions := l.wait(l.slurmdLimit())
 	return l, append(actions, SignalMain{SigTerm})
 }
 
@@ -63,7 +63,7 @@ func (l State) overdueReplaced() (State, []Action) {
 	case l.Main == 0:
 		return l, nil
 	case l.killed && l.Phase == Stopping:
-		return l.startSackd("slurmd hangs and cannot be killed")
+		return l.replaceBySackd("slurmd hangs and cannot be killed")
 	case l.killed:
 		l.Reason = "the daemon hangs and cannot be killed: does a file system that it uses not answer?"
 		return l, nil
@@ -72,7 +72,7 @@ func (l State) overdueReplaced() (State, []Action) {
 	if l.Phase != Stopping {
 		return l, []Action{SignalMain{SigKill}}
 	}
-	l, actions := l.wait(l.restartLimit())
+	l, actions := l.wait(l.slurmdLimit())
 	return l, append(actions, SignalMain{SigKill})
 }
 
@@ -81,7 +81,7 @@ func (l State) overdueReplaced() (State, []Action) {
 func (l State) relaunch() (State, []Action) {
 	l.Activity, l.Tries = Reaching, 0
 	l.timer++
-	return l.reach()
+	return l.tryToReach()
 }
 
 // reachAnew tries at once what was tried at an address that slurmctld has no more, or waits for the next try.
@@ -92,7 +92,7 @@ func (l State) reachAnew() (State, []Action) {
 	return l.relaunch()
 }
 
-func (l State) reach() (State, []Action) {
+func (l State) tryToReach() (State, []Action) {
 	l.question++
 	return l, []Action{Reach{l.question}}
 }
@@ -110,13 +110,13 @@ func (l State) reached(e Answered) (State, []Action) {
 	case e.Err != nil:
 		return l.unanswered(e)
 	case l.failures >= sackdFailures && l.mayStartSackd():
-		return l.startSackd(l.Reason)
+		return l.replaceBySackd(l.Reason)
 	case l.failures > mostFailures && e.Steps == 0 && !l.hasSackd:
 		return l.end("no step runs here, and slurmd does not start; " + l.mayRemain() + ": " + l.Reason)
 	}
 	l.Activity, l.starting = Launching, true
 	l.Starts++
-	l, actions := l.wait(l.restartLimit())
+	l, actions := l.wait(l.slurmdLimit())
 	return l, append([]Action{StartMain{}}, actions...)
 }
 
@@ -128,19 +128,19 @@ func (l State) notReady(e Answered) (State, []Action) {
 		return l.end("no step runs here, and slurmctld does not answer; " + l.mayRemain() + ": " + e.Err.Error())
 	case e.Err != nil, l.Main == 0:
 		l.Tries += int(mostRestart / backoff.LastTry)
-		return l.wait(l.restartLimit())
+		return l.wait(l.slurmdLimit())
 	case l.killed && l.mayStartSackd():
-		return l.startSackd("slurmd hangs and cannot be killed")
+		return l.replaceBySackd("slurmd hangs and cannot be killed")
 	}
 	l.killed, l.Reason = true, "slurmd hangs: it is not READY, though slurmctld can be reached"
-	l, actions := l.wait(l.restartLimit())
+	l, actions := l.wait(l.slurmdLimit())
 	return l, append(actions, SignalMain{SigKill})
 }
 
 func (l State) mayStartSackd() bool { return !l.hasSackd && !l.noSackd }
 
-// startSackd starts a sackd, which takes slurmd's place for scontrol.
-func (l State) startSackd(reason string) (State, []Action) {
+// replaceBySackd starts a sackd, which takes slurmd's place for scontrol.
+func (l State) replaceBySackd(reason string) (State, []Action) {
 	if !l.mayStartSackd() {
 		return l.wait(mostRestart) // its end, or a deadline, comes
 	}

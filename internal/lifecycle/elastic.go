@@ -41,7 +41,7 @@ func (l State) confirmElastic(n *slurm.Node) (State, []Action) {
 	case wrong != "" && !n.Drained() && !n.Off():
 		l = l.keepOut(wrong)
 		l.Reason = wrong + "; draining it"
-		return l.change(Draining, Change{Verb: DrainNode, Reason: ReasonPrefix + wrong})
+		return l.attempt(Draining, Change{Verb: DrainNode, Reason: ReasonPrefix + wrong})
 	case wrong != "":
 		return l.keepOut(wrong).again(wrong)
 	case !l.registered() && isUp(n):
@@ -50,7 +50,7 @@ func (l State) confirmElastic(n *slurm.Node) (State, []Action) {
 	case l.mustMend(n):
 		return l.mend()
 	case l.registered() && !n.Is("POWER_DOWN") && !n.Off() && (Own(n) && !ofSet(n) || outlived(n)):
-		return l.change(Resuming, Change{Verb: ResumeNode})
+		return l.attempt(Resuming, Change{Verb: ResumeNode})
 	case !l.registered() || !n.Responding() || n.Off():
 		return l.again("slurmctld has not seen this slurmd yet: the record is " + strings.Join(n.State, "+"))
 	}
@@ -162,7 +162,7 @@ func (l State) powerDown(n *slurm.Node, steps int) (State, []Action) {
 		c.Reason = ""
 	}
 	l.running = steps
-	return l.change(Draining, c)
+	return l.attempt(Draining, c)
 }
 
 // poweredDown: slurmctld has taken the request. It suspends an idle node within a moment.
@@ -175,8 +175,8 @@ func (l State) poweredDown() (State, []Action) {
 	return l.wait(suspendTime)
 }
 
-// failing is how jobs are taken off the node when their time is over.
-func (l State) failing(n *slurm.Node) (Activity, Change) {
+// lastResort is how jobs are taken off the node when their time is over.
+func (l State) lastResort(n *slurm.Node) (Activity, Change) {
 	if l.Elastic && n.Elastic() {
 		return PoweringOff, Change{Verb: PowerOffNode, Reason: reasonTerminate}
 	}

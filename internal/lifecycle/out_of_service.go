@@ -52,11 +52,11 @@ func (l State) takeOutOfService(idle bool) (State, []Action) {
 	case l.Activity == AwaitingDescription:
 		l, more = l.end("slurmd cannot be started, and " + l.mayRemain() + ": " + l.Unstartable)
 	case l.Activity == Replacing:
-		l, more = l.wait(l.restartLimit()) // its end starts the next one
+		l, more = l.wait(l.slurmdLimit()) // its end starts the next one
 	case l.Main == 0 && !l.starting:
 		l, more = l.relaunch()
 	case l.Activity == Launching:
-		l, more = l.wait(l.restartLimit()) // READY comes, or the daemon's end
+		l, more = l.wait(l.slurmdLimit()) // READY comes, or the daemon's end
 	case l.Activity == Idle && l.seen && idle && !l.Elastic:
 		// slurmctld refuses if a job has come: nothing needs to be asked.
 		l, more = l.deleteRecord()
@@ -86,7 +86,7 @@ func (l State) schedules(elapsed time.Duration) []Action {
 }
 
 func (l State) deleteRecord() (State, []Action) {
-	return l.change(Deleting, Change{Verb: DeleteNode})
+	return l.attempt(Deleting, Change{Verb: DeleteNode})
 }
 
 func (l State) lookAtRecord() (State, []Action) {
@@ -133,7 +133,7 @@ func (l State) actOnRecord(e Answered) (State, []Action) {
 		l.doubted = e
 		return l.deleteRecord() // slurmctld refuses if a job holds the node, whatever sinfo shows
 	case l.mustDrain(n):
-		return l.change(Draining, Change{Verb: DrainNode, Reason: reasonTerminate})
+		return l.attempt(Draining, Change{Verb: DrainNode, Reason: reasonTerminate})
 	}
 	return l.awaitJobs(e)
 }
@@ -150,7 +150,7 @@ func (l State) isNeeded(e Answered) bool { return len(e.Elsewhere) > 0 && l.stag
 // awaitElsewhere keeps the record of a node without jobs until its last ones have ended on other nodes.
 func (l State) awaitElsewhere(e Answered) (State, []Action) {
 	if l.mustDrain(e.Node) {
-		return l.change(Draining, Change{Verb: DrainNode, Reason: reasonTerminate})
+		return l.attempt(Draining, Change{Verb: DrainNode, Reason: reasonTerminate})
 	}
 	l.Activity, l.running, l.Jobs = Finishing, 0, e.Elsewhere
 	return l.again("jobs that ran here are ending on other nodes")
@@ -165,12 +165,12 @@ func (l State) awaitJobs(e Answered) (State, []Action) {
 		return l.replaceSoon("slurmctld has no answer of slurmd")
 	case (l.stage >= toFail || l.onlyCompleting(e)) && l.acted < toFail:
 		l.Reason = "the time for jobs to end is over"
-		return l.change(l.failing(n))
+		return l.attempt(l.lastResort(n))
 	case l.stage >= toRequeue && l.acted < toRequeue:
 		l.Reason = "the time for jobs is over"
-		return l.change(Requeueing, Change{Verb: RequeueJobs})
+		return l.attempt(Requeueing, Change{Verb: RequeueJobs})
 	case l.Inherits && l.stage < toRequeue:
-		return l.endStaleJobs()
+		return l.lookForStaleJobs()
 	}
 	return l.finish(n, e.Steps)
 }
@@ -220,8 +220,8 @@ func (l State) finish(n *slurm.Node, steps int) (State, []Action) {
 	return l.again("jobs hold it, without a step here")
 }
 
-// countSteps looks for ends of steps that the kernel has not told.
-func (l State) countSteps() (State, []Action) {
+// recountSteps looks for ends of steps that the kernel has not told.
+func (l State) recountSteps() (State, []Action) {
 	l.question++
 	return l, []Action{CountSteps{l.question}}
 }
@@ -336,9 +336,9 @@ func (l State) due(e DeadlinePassed) (State, []Action) {
 		return l, []Action{KillRequeued{}}
 	case e.Stage == toLeave && !l.cannotAsk() && l.Activity != Failing && l.Activity != PoweringOff: // else the answer leads to the record
 		l, actions := l.lookAtRecord()
-		return l, append(actions, l.endSteps()...)
+		return l, append(actions, l.endRemainingSteps()...)
 	case e.Stage == toLeave:
-		return l, l.endSteps()
+		return l, l.endRemainingSteps()
 	case e.Stage == toStop && l.acted < toRequeue:
 		l, actions := l.end(l.undone())
 		return l, append([]Action{KillSteps{}}, actions...)
@@ -351,11 +351,11 @@ func (l State) due(e DeadlinePassed) (State, []Action) {
 	return l.lookAtRecord()
 }
 
-// endSteps: those of failed jobs have been asked before. slurmd does not stop
+// endRemainingSteps: those of failed jobs have been asked before. slurmd does not stop
 // as long as it ends steps, which takes up to KillWait. A slurmctld that could not
 // be told to requeue the jobs must not be told either that they have ended, which
 // they did not by themselves: it misses them, and requeues them then.
-func (l State) endSteps() []Action {
+func (l State) endRemainingSteps() []Action {
 	if l.acted < toRequeue {
 		return []Action{HoldSteps{}, EndSteps{}}
 	}

@@ -19,9 +19,9 @@ type pace struct {
 	resting, rested bool
 }
 
-// change asks for a change, and makes the node busy with it. Before a repeated one there is a
+// attempt asks for a change, and makes the node busy with it. Before a repeated one there is a
 // pause, after which the node looks at the record again.
-func (l State) change(doing Activity, c Change) (State, []Action) {
+func (l State) attempt(doing Activity, c Change) (State, []Action) {
 	if l.pace.made[c.Verb] > 0 && !l.pace.rested {
 		return l.rest(l.pace.pause(c.Verb))
 	}

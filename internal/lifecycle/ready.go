@@ -20,7 +20,7 @@ func (l State) whileReady(e Event) (State, []Action) {
 	return l.beforeStopping(e)
 }
 
-func (l State) ready() (State, []Action) {
+func (l State) becomeReady() (State, []Action) {
 	first := !l.WasReady
 	l.Phase, l.Activity, l.Reason, l.Tries, l.WasReady = Ready, Idle, "", 0, true
 	l.seen, l.looks, l.pace = l.registered(), 0, pace{}
@@ -60,7 +60,7 @@ func (l State) describe(n *slurm.Node) (State, []Action) {
 	fields := l.updates(n)
 	if l.Traits == l.settled || len(fields) == 0 {
 		l.settled, l.Refusal = l.Traits, ""
-		return l.ready()
+		return l.becomeReady()
 	}
 	l.settled = nodesize.Traits{}
 	return l.begins(Describing, Change{Verb: UpdateNode, Fields: fields})
@@ -76,7 +76,7 @@ func (l State) described(err error) (State, []Action) {
 	if err != nil {
 		l.Refusal = err.Error()
 	}
-	return l.ready()
+	return l.becomeReady()
 }
 
 // A job of which nothing runs here is one that slurmctld has only begun to start:
@@ -88,15 +88,15 @@ func (l State) described(err error) (State, []Action) {
 // too early for slurmctld (BatchStartTimeout).
 const mostReconciles = 3
 
-// controllerLost: slurmctld has been started anew.
-func (l State) controllerLost() (State, []Action) {
+// recheckClaims: slurmctld has been started anew, and may take jobs for running of which nothing runs here.
+func (l State) recheckClaims() (State, []Action) {
 	if !l.Registers {
 		return l, nil
 	}
 	l = l.doubtClaims()
 	l.lookedEarly = true // its pod is the same
 	if l.Phase != Ready || l.Activity != Idle {
-		return l, nil // ready looks at it
+		return l, nil // becomeReady looks at it
 	}
 	return l.toFindLost()
 }
@@ -141,5 +141,5 @@ func (l State) reconcile(e LostJobsFound) (State, []Action) {
 	if len(e.Lost) == 0 {
 		return l, nil
 	}
-	return l.hangUp() // ready looks again
+	return l.hangUp() // becomeReady looks again
 }

@@ -20,8 +20,8 @@ func Relaunched(n *slurm.Node) bool { return n.Drained() && n.Reason == ReasonRe
 // drainTime is what slurmctld has to drain the node before it is asked.
 const drainTime = time.Second
 
-// launchRefused: slurmctld is about to hold the job, and to drain the node.
-func (l State) launchRefused() (State, []Action) {
+// expectDrain: slurmctld is about to hold the job, and to drain the node.
+func (l State) expectDrain() (State, []Action) {
 	if !l.Registers {
 		return l, nil
 	}
@@ -39,7 +39,7 @@ func (l State) mustMend(n *slurm.Node) bool {
 }
 
 func (l State) mend() (State, []Action) {
-	return l.change(Mending, Change{Verb: MendLaunch})
+	return l.attempt(Mending, Change{Verb: MendLaunch})
 }
 
 func (l State) mended() (State, []Action) {

@@ -24,7 +24,7 @@ func (l State) leave(n *slurm.Node) (State, []Action) {
 		return l.unlisted().replace("the old record is gone")
 	case l.fits(n):
 		l.Activity = Confirming
-		return l.confirm(n)
+		return l.confirmRecord(n)
 	}
 	what := "the record is of another size: " + l.Size.Diff(n)
 	if l.Size.Diff(n) == "" {
@@ -37,7 +37,7 @@ func (l State) leave(n *slurm.Node) (State, []Action) {
 		return l.again(fmt.Sprintf("%s; somebody else has drained the node, which would be lost with the record: %s", what, n.Reason))
 	case !n.Drained():
 		l.Reason = what + "; draining it"
-		return l.change(Draining, Change{Verb: DrainNode, Reason: reasonResize})
+		return l.attempt(Draining, Change{Verb: DrainNode, Reason: reasonResize})
 	case n.Busy():
 		return l.stillBusy(what)
 	}

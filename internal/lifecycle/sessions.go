@@ -1,8 +1,8 @@
 package lifecycle
 
-// drainSessions lets nobody new into a login pod, tells the users who are logged in until when
+// awaitSessions lets nobody new into a login pod, tells the users who are logged in until when
 // they may stay, and waits for them. The daemon that vouches for them stays.
-func (l State) drainSessions() (State, []Action) {
+func (l State) awaitSessions() (State, []Action) {
 	l.timer++
 	l.question++ // nothing is confirmed any more
 	if l.Activity != Launching && l.Activity != Pausing {

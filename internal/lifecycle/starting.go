@@ -85,13 +85,13 @@ func (l State) answer(e Answered) (State, []Action) {
 		l.Reason = ""
 		return l.launch()
 	case !l.Registers: // confirmed, or what was complained of answers
-		return l.ready()
+		return l.becomeReady()
 	case l.Inherits && l.seen && e.Node != nil && e.Node.Busy():
-		return l.endStaleJobs()
+		return l.lookForStaleJobs()
 	case l.Activity == Leaving:
 		return l.leave(e.Node)
 	}
-	return l.confirm(e.Node)
+	return l.confirmRecord(e.Node)
 }
 
 // note keeps what slurmctld's word tells in every phase.
@@ -103,8 +103,8 @@ func (l State) note(e Answered) State {
 	return l.noteElastic(e.Node)
 }
 
-// done takes the outcome of a deletion, a drain or its end.
-func (l State) done(e Done) (State, []Action) {
+// changed takes the outcome of a deletion, a drain or its end.
+func (l State) changed(e Done) (State, []Action) {
 	switch {
 	case e.Number != l.question:
 		return l, nil
@@ -139,10 +139,10 @@ func (l State) done(e Done) (State, []Action) {
 	return l.changeAgain(l.Reason)
 }
 
-// confirm compares the record with what slurmd has registered. slurmd cannot:
+// confirmRecord compares the record with what slurmd has registered. slurmd cannot:
 // it is told success even when it was refused, and an older record silently
 // wins over --conf.
-func (l State) confirm(n *slurm.Node) (State, []Action) {
+func (l State) confirmRecord(n *slurm.Node) (State, []Action) {
 	switch {
 	case l.Elastic:
 		return l.confirmElastic(n)
@@ -154,15 +154,15 @@ func (l State) confirm(n *slurm.Node) (State, []Action) {
 	case l.mustMend(n):
 		return l.mend()
 	case l.registered() && (Own(n) || putRight(n)):
-		return l.change(Resuming, Change{Verb: ResumeNode}) // also from DOWN, which an earlier agent may have set with its drain
+		return l.attempt(Resuming, Change{Verb: ResumeNode}) // also from DOWN, which an earlier agent may have set with its drain
 	case !l.registered() || !n.Responding():
 		return l.again("slurmctld has not seen this slurmd yet: the record is " + strings.Join(n.State, "+"))
 	}
 	return l.describe(n)
 }
 
-// endStaleJobs looks for jobs that have died with an earlier container, once.
-func (l State) endStaleJobs() (State, []Action) {
+// lookForStaleJobs looks for jobs that have died with an earlier container, once.
+func (l State) lookForStaleJobs() (State, []Action) {
 	return l.begins(EndingStaleJobs, Change{Verb: EndStaleJobs})
 }
 

@@ -40,7 +40,7 @@ func (l State) take(e Event) (State, []Action) {
 	case MainChanged:
 		return l.handedOver(e)
 	case MainExited:
-		return l.exited(e)
+		return l.ended(e)
 	case MainHung:
 		return l.replaceHung(e)
 	}
@@ -61,7 +61,7 @@ func (l State) beforeStopping(e Event) (State, []Action) {
 	case Answered:
 		return l.answer(e)
 	case Done:
-		return l.done(e)
+		return l.changed(e)
 	case Measured:
 		return l.measure(e)
 	case DeadlineSet:
@@ -77,11 +77,11 @@ func (l State) beforeStopping(e Event) (State, []Action) {
 	case HungUp:
 		return l.hangUp()
 	case ControllerLost:
-		return l.controllerLost()
+		return l.recheckClaims()
 	case ControllerMoved:
 		return l.reachAnew()
 	case LaunchRefused:
-		return l.launchRefused()
+		return l.expectDrain()
 	case Revision:
 		return l.edited(e)
 	case Checked:

@@ -17,7 +17,7 @@ func (l State) whileStopping(e Event) (State, []Action) {
 	case Answered:
 		return l.answerStopping(e)
 	case Done:
-		return l.doneStopping(e)
+		return l.changedStopping(e)
 	case Measured:
 		return l.takeGrace(e).hastenBy(e)
 	case DeadlineSet:
@@ -65,8 +65,8 @@ func (l State) answerStopping(e Answered) (State, []Action) {
 	return l.actOnRecord(e)
 }
 
-// doneStopping takes the outcome of a change on the way down.
-func (l State) doneStopping(e Done) (State, []Action) {
+// changedStopping takes the outcome of a change on the way down.
+func (l State) changedStopping(e Done) (State, []Action) {
 	switch {
 	case e.Number != l.question:
 		return l, nil
@@ -91,11 +91,11 @@ func (l State) firedStopping(e TimerFired) (State, []Action) {
 	case l.Activity == Replacing:
 		return l.overdueReplaced()
 	case l.Activity == Launching, l.Activity == Reaching:
-		return l.reach()
+		return l.tryToReach()
 	case l.Activity == Idle, l.Activity == AwaitingDescription, l.Activity == ChoosingConf:
 		return l, nil
 	case l.Activity == Finishing && l.running > 0:
-		return l.countSteps()
+		return l.recountSteps()
 	case l.Activity == Finishing:
 		l.keepsIt = false
 		l.Activity = LookingAtRecord // and no step that ends meanwhile cuts the question short
@@ -120,7 +120,7 @@ func (l State) terminate(e Terminated) (State, []Action) {
 	}
 	l, _ = l.hasten(e.At)
 	if l.Hosts {
-		return l.drainSessions()
+		return l.awaitSessions()
 	}
 	switch {
 	case !l.Registers:
@@ -198,8 +198,8 @@ func (l State) leaveWith(code int) (State, []Action) {
 // much in order as the end of one that caught it.
 const endedByTerm = 128 + 15
 
-// exited: a process that was main has ended. Only the present main counts.
-func (l State) exited(e MainExited) (State, []Action) {
+// ended: a process that was main has ended. Only the present main counts.
+func (l State) ended(e MainExited) (State, []Action) {
 	if e.PID != l.Main || l.Main == 0 {
 		return l, nil
 	}
