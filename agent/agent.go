@@ -22,6 +22,7 @@ import (
 	"github.com/slurmlet/slurmlet/internal/accounting"
 	"github.com/slurmlet/slurmlet/internal/clusterview"
 	"github.com/slurmlet/slurmlet/internal/confsync"
+	"github.com/slurmlet/slurmlet/internal/elasticnodes"
 	"github.com/slurmlet/slurmlet/internal/lifecycle"
 	"github.com/slurmlet/slurmlet/internal/login"
 	"github.com/slurmlet/slurmlet/internal/merge"
@@ -31,6 +32,7 @@ import (
 	"github.com/slurmlet/slurmlet/internal/proof"
 	"github.com/slurmlet/slurmlet/internal/reconfig"
 	"github.com/slurmlet/slurmlet/internal/slurm"
+	"github.com/slurmlet/slurmlet/internal/waitnodes"
 	"github.com/slurmlet/slurmlet/internal/watch"
 	"github.com/slurmlet/slurmlet/slurmconf"
 )
@@ -125,9 +127,9 @@ type Agent struct {
 	// records keeps node records and pods in step, nil where nobody asks for that.
 	records *nodeRecords
 	// elastic keeps the records of elastic node sets, nil where there are none.
-	elastic *elasticNodes
-	// waits are the jobs that wait for such nodes, nil where there are none.
-	waits *nodeWaits
+	elastic *elasticnodes.Reconciler
+	// waits answers the jobs that wait for such nodes, nil where there are none.
+	waits *waitnodes.Server
 }
 
 // Options are the agent's surroundings.
@@ -226,11 +228,11 @@ func (a *Agent) prepare() error {
 	}
 	if p.Reloads {
 		scontrol.Env = slices.Concat(scontrol.Env, clusterview.Env)
-		look := a.newNodeLook(scontrol)
-		a.records, a.elastic = a.newNodeRecords(look), a.newElasticNodes(look)
-	}
-	if a.elastic != nil {
-		a.waits = a.newNodeWaits(scontrol)
+		nodes := a.newNodeLook(scontrol)
+		a.records = a.newNodeRecords(nodes)
+		if a.Config.ElasticSets != "" {
+			a.elastic, a.waits = a.newElastic(nodes, scontrol)
+		}
 	}
 	a.asker = &merge.Asker{Prover: a.prover(), Controller: a.Config.Controller, Log: a.log}
 	if a.Config.Merge {
@@ -303,7 +305,7 @@ func (a *Agent) open() error {
 		return errors.Join(err, a.notify.Close())
 	}
 	if a.life.Reloads {
-		a.elastic.open()
+		a.elastic.Open()
 		a.openConf()
 	}
 	if a.daemon.copy != nil && a.Config.AgentPort != 0 {
@@ -358,7 +360,7 @@ func (a *Agent) heard(line process.Line) {
 		a.lastFatal.Store(&LastError{At: time.Now(), Text: line.Text})
 	}
 	a.heardLastWords(line.Text)
-	a.waits.heard(line.Text)
+	a.waits.Heard(line.Text)
 	a.Observe(Notice{Level: line.Level, Source: line.Source, Text: line.Text})
 }
 
@@ -426,7 +428,7 @@ func (a *Agent) listen(ctx context.Context) {
 		go a.conf.Watch(a.alive, a.post)
 		go a.registration().Run()
 		if a.elastic != nil {
-			go a.elastic.run(a.alive)
+			go a.elastic.Run(a.alive)
 		}
 	}
 	if a.members != nil {

@@ -3,7 +3,6 @@ package agent
 import (
 	"encoding/json"
 	"net/http"
-	"strings"
 	"time"
 
 	"github.com/slurmlet/slurmlet/internal/reconfig"
@@ -14,27 +13,12 @@ func (a *Agent) openConf() {
 	a.conf, a.life.Good = reconfig.Open(reconfig.Options{
 		Sources: a.Config.ConfSources, ConfigMap: a.Config.ConfigMap, RunDir: a.Config.RunDir, StateDir: a.Config.StateDir, Preflight: a.Config.Preflight,
 		Defaults: a.Config.ConfDefaults, SlurmUser: a.Config.SlurmUser,
-		Elastic: a.elastic.forConf(), ElasticDir: a.Config.ElasticSets, Programs: a.waits,
+		Elastic: a.elasticConf(), ElasticDir: a.Config.ElasticSets, Programs: a.waits,
 		Daemon: reconfig.Daemon{Path: a.daemon.path, Env: a.daemon.environ(a), Credential: a.daemon.credential},
 		Table:  a.Table, Client: a.client, Feed: &a.feed, CopyKeys: a.takeKeys, Fatal: a.fatalSince, Log: a.log,
 	})
 	first := a.conf.Read()
 	a.life.Next = &first
-}
-
-// forConf returns what slurm.conf's defaults depend on, nil without SLURMLET_ELASTIC_SETS.
-func (e *elasticNodes) forConf() func() []reconfig.ElasticSet {
-	if e == nil {
-		return nil
-	}
-	return func() []reconfig.ElasticSet {
-		sets, _ := e.current()
-		all := []reconfig.ElasticSet{}
-		for _, s := range sets.All {
-			all = append(all, reconfig.ElasticSet{Name: s.Name, Nodes: s.Nodes.String(), Min: s.Min, Features: strings.Split(s.Traits.Features.Value, ","), Gres: s.Size.Gres})
-		}
-		return all
-	}
 }
 
 // fatalSince is the daemon's last fatal line since a time, empty for none.

@@ -22,7 +22,7 @@ func (a *Agent) start() lifecycle.Event {
 		a.log(slog.LevelWarn, "cannot put the container's cgroups right before slurmd starts", slog.Any("error", err))
 	}
 	a.mark = a.newMark()
-	a.waits.begin()
+	a.waits.Begin()
 	p, err := a.Table.Start(a.daemon.command(a))
 	if err != nil {
 		return lifecycle.MainFailed{Err: err}

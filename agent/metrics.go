@@ -19,7 +19,7 @@ func (s Status) WriteMetrics(w io.Writer) error {
 	expose(e, ofPeers, s.Peers)
 	expose(e, ofRecords, s.Records)
 	expose(e, ofElastic, s.Elastic)
-	exposeStarts(e, s.Elastic)
+	s.Elastic.ExposeStarts(e)
 	expose(e, ofStopping, s.Stopping)
 	if s.Conf != nil {
 		expose(e, ofConf, s.Conf)

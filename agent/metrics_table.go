@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/slurmlet/slurmlet/internal/devices"
+	"github.com/slurmlet/slurmlet/internal/elasticnodes"
 	"github.com/slurmlet/slurmlet/internal/lifecycle"
 	"github.com/slurmlet/slurmlet/internal/login"
 	"github.com/slurmlet/slurmlet/internal/reconfig"
@@ -65,17 +66,17 @@ var ofRecords = []metric[RecordsStatus]{
 	{"records_lost_total", "", "Nodes set DOWN because their machines are gone", func(r *RecordsStatus) []sample { return amount(r.Lost) }},
 }
 
-var ofElastic = []metric[ElasticStatus]{
-	{"elastic_timestamp_seconds", "", "When slurmctld told its nodes last, for the elastic node sets", func(e *ElasticStatus) []sample { return moment(e.Looked) }},
-	{"elastic_refused", "", "1 while files of SLURMLET_ELASTIC_SETS cannot be used", func(e *ElasticStatus) []sample { return whether(e.Fault != "") }},
-	ofElasticSets("elastic_records", "Node records of an elastic set", func(s *ElasticSet) int { return s.Records }),
-	ofElasticSets("elastic_wanted", "Nodes of an elastic set that Slurm wants", func(s *ElasticSet) int { return s.Wanted }),
-	ofElasticSets("elastic_starting", "Nodes of an elastic set that Slurm wants and that are not up yet", func(s *ElasticSet) int { return s.Starting }),
-	ofElasticSets("elastic_failed", "Nodes of an elastic set that are DOWN because they did not start", func(s *ElasticSet) int { return s.Failed }),
+var ofElastic = []metric[elasticnodes.Status]{
+	{"elastic_timestamp_seconds", "", "When slurmctld told its nodes last, for the elastic node sets", func(e *elasticnodes.Status) []sample { return moment(e.Looked) }},
+	{"elastic_refused", "", "1 while files of SLURMLET_ELASTIC_SETS cannot be used", func(e *elasticnodes.Status) []sample { return whether(e.Fault != "") }},
+	ofElasticSets("elastic_records", "Node records of an elastic set", func(s *elasticnodes.SetStatus) int { return s.Records }),
+	ofElasticSets("elastic_wanted", "Nodes of an elastic set that Slurm wants", func(s *elasticnodes.SetStatus) int { return s.Wanted }),
+	ofElasticSets("elastic_starting", "Nodes of an elastic set that Slurm wants and that are not up yet", func(s *elasticnodes.SetStatus) int { return s.Starting }),
+	ofElasticSets("elastic_failed", "Nodes of an elastic set that are DOWN because they did not start", func(s *elasticnodes.SetStatus) int { return s.Failed }),
 }
 
-func ofElasticSets(name, help string, count func(*ElasticSet) int) metric[ElasticStatus] {
-	return metric[ElasticStatus]{name, "set", help, func(e *ElasticStatus) (all []sample) {
+func ofElasticSets(name, help string, count func(*elasticnodes.SetStatus) int) metric[elasticnodes.Status] {
+	return metric[elasticnodes.Status]{name, "set", help, func(e *elasticnodes.Status) (all []sample) {
 		for i := range e.Sets {
 			all = append(all, amount(count(&e.Sets[i]), e.Sets[i].Name)...)
 		}

@@ -18,6 +18,7 @@ import (
 
 	"github.com/slurmlet/slurmlet/cgroup"
 	"github.com/slurmlet/slurmlet/internal/devices"
+	"github.com/slurmlet/slurmlet/internal/elasticnodes"
 	"github.com/slurmlet/slurmlet/internal/exposition"
 	"github.com/slurmlet/slurmlet/internal/lifecycle"
 	"github.com/slurmlet/slurmlet/internal/login"
@@ -56,9 +57,9 @@ var statuses = map[string]Status{
 	},
 	"elastic": {
 		Role: Slurmctld, State: lifecycle.Ready, Since: noon, Version: "v1",
-		Elastic: &ElasticStatus{Revision: 9, Looked: later, Fault: "a secret", Sets: []ElasticSet{
-			{Name: "cpu", Records: 500, Wanted: 3, Up: 2, Starting: 1, starts: startTimes{buckets: [10]int{1, 2, 0, 1}, seconds: 21.5}},
-			{Name: "gpu", Records: 4, Failed: 2, Foreign: "a secret", Failing: []ElasticFailure{{Nodes: "a secret", Reason: "a secret"}}},
+		Elastic: &elasticnodes.Status{Revision: 9, Looked: later, Fault: "a secret", Sets: []elasticnodes.SetStatus{
+			{Name: "cpu", Records: 500, Wanted: 3, Up: 2, Starting: 1, Starts: startsOf(1500*time.Millisecond, 3*time.Second, 4*time.Second, 13*time.Second)},
+			{Name: "gpu", Records: 4, Failed: 2, Foreign: "a secret", Failing: []elasticnodes.Failure{{Nodes: "a secret", Reason: "a secret"}}},
 		}},
 	},
 	"slurmctld-refused": {
@@ -103,6 +104,14 @@ var statuses = map[string]Status{
 		Keys: &KeysStatus{Signs: strings.Repeat("é", 200)},
 		Conf: &reconfig.Status{Sources: []string{"/etc/slurm"}, Refused: &reconfig.Refusal{Why: []string{"/etc/slurm/a:1\xff.conf: the file is empty"}}},
 	},
+}
+
+// startsOf counts starts of nodes.
+func startsOf(took ...time.Duration) (t elasticnodes.StartTimes) {
+	for _, d := range took {
+		t.Add(d)
+	}
+	return t
 }
 
 func TestMetrics(t *testing.T) {

@@ -13,9 +13,11 @@ import (
 	"github.com/slurmlet/slurmlet/internal/backoff"
 	"github.com/slurmlet/slurmlet/internal/clusterview"
 	"github.com/slurmlet/slurmlet/internal/confsync"
+	"github.com/slurmlet/slurmlet/internal/elasticnodes"
 	"github.com/slurmlet/slurmlet/internal/merge"
 	"github.com/slurmlet/slurmlet/internal/noderecords"
 	"github.com/slurmlet/slurmlet/internal/peers"
+	"github.com/slurmlet/slurmlet/internal/slurm"
 	"github.com/slurmlet/slurmlet/slurmconf/hostlist"
 )
 
@@ -89,6 +91,14 @@ const (
 	mostKept = 20
 )
 
+// newNodeLook asks slurmctld for all nodes, and for the nodes of suspended jobs.
+func (a *Agent) newNodeLook(scontrol slurm.Scontrol) *clusterview.Collector {
+	return clusterview.New(clusterview.Options{
+		Stream: scontrol.Stream, Interval: elasticnodes.LookInterval, Only: []clusterview.Family{clusterview.FamilyNodes, clusterview.FamilySuspended},
+		Timeout: a.questionLimit, Log: a.log,
+	})
+}
+
 // newNodeRecords is nil where there is nothing to do.
 func (a *Agent) newNodeRecords(look *clusterview.Collector) *nodeRecords {
 	if a.Config.Peers == "" || a.Config.ReportInterval == 0 && !a.Config.GonePods {
@@ -102,7 +112,7 @@ func (r *nodeRecords) follow(c *peers.Client) {
 	if r != nil {
 		r.client, r.reporter = c, peers.NewReporter(c)
 		if r.agent.elastic != nil {
-			r.reporter.Failing = r.agent.elastic.failed
+			r.reporter.Failing = r.agent.elastic.PodsFailing
 		}
 	}
 }
@@ -222,8 +232,8 @@ func (r *nodeRecords) round(ctx context.Context) {
 		return // slurmctld is slow, and is asked only now and then
 	}
 	r.looked, r.failures = began, 0
-	sets, _ := r.agent.elastic.current()
-	r.report(r.agent.elastic.report(v.Nodes, v.Suspended, sets.Members(v.Nodes), nodes.At), nodes.At)
+	sets, _ := r.agent.elastic.Current()
+	r.report(r.agent.elastic.Reports(v.Nodes, v.Suspended, sets.Members(v.Nodes), nodes.At), nodes.At)
 	if r.agent.Config.GonePods {
 		r.settle(ctx, noderecords.Records{At: nodes.At, Nodes: v.Nodes, Suspended: v.Suspended})
 	}

@@ -111,7 +111,7 @@ func (m *membership) reserve() {
 	if m == nil {
 		return
 	}
-	sets, known := m.agent.elastic.current()
+	sets, known := m.agent.elastic.Current()
 	if !known {
 		return
 	}
@@ -144,7 +144,7 @@ func (m *membership) changed(c peers.Change) {
 		m.agent.conf.Stream(*c.Files, m.agent.post)
 	}
 	m.agent.records.changed(c)
-	m.agent.elastic.changed(c)
+	m.agent.elastic.PodsChanged(c)
 }
 
 // missingTime is how long a name stays that another replica's whole table lacks. That replica may have begun

@@ -130,8 +130,8 @@ func (a *Agent) serveStir(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	a.log(slog.LevelDebug, "slurmctld has run "+string(p))
-	a.elastic.rouse()
-	a.waits.stir()
+	a.elastic.Rouse()
+	a.waits.Stir()
 }
 
 // serveWait answers when the job need not wait any more. Until then it says that the agent lives.
@@ -149,7 +149,7 @@ func (a *Agent) serveWait(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	ended := make(chan elastic.Outcome, 1)
-	go func() { ended <- a.waits.wait(r.Context(), job, list.Set(), allocated(asked.Get("start"), now)) }()
+	go func() { ended <- a.waits.Wait(r.Context(), job, list.Set(), allocated(asked.Get("start"), now)) }()
 	beat := time.NewTicker(programBeat)
 	defer beat.Stop()
 	for {

@@ -173,7 +173,7 @@ func (a *Agent) localHandler(cluster *clusterMetrics) http.Handler {
 		mux.HandleFunc("GET /diff", a.serveDiff)
 	}
 	if a.elastic != nil {
-		mux.HandleFunc("GET /elastic", a.elastic.serveElastic)
+		mux.HandleFunc("GET /elastic", a.elastic.Serve)
 	}
 	return mux
 }

@@ -11,6 +11,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/slurmlet/slurmlet/internal/elasticnodes"
 	"github.com/slurmlet/slurmlet/internal/lifecycle"
 	"github.com/slurmlet/slurmlet/internal/login"
 	"github.com/slurmlet/slurmlet/internal/nodesize"
@@ -49,7 +50,7 @@ type Status struct {
 	// Records are slurmctld's node records, beside the cluster's pods.
 	Records *RecordsStatus `json:"records,omitempty"`
 	// Elastic are the sets of nodes that Slurm starts and ends.
-	Elastic *ElasticStatus `json:"elastic,omitempty"`
+	Elastic *elasticnodes.Status `json:"elastic,omitempty"`
 	// LinesLost are lines of the log that nobody read in time.
 	LinesLost int64 `json:"lines_lost,omitempty"`
 	// Stopping is nil before SIGTERM.
@@ -131,7 +132,7 @@ func (a *Agent) brief() Status {
 	if s.Conf != nil {
 		s.Conf = a.conf.Complete(*s.Conf)
 	}
-	s.Peers, s.Records, s.Elastic = a.members.status(), a.records.told(), a.elastic.told()
+	s.Peers, s.Records, s.Elastic = a.members.status(), a.records.told(), a.elastic.Status()
 	return s
 }
 
@@ -244,7 +245,7 @@ func (s Status) WriteText(w io.Writer) error {
 		s.Records.rows(row)
 	}
 	if s.Elastic != nil {
-		s.Elastic.rows(row)
+		s.Elastic.Rows(row)
 	}
 	if s.LinesLost > 0 {
 		row("Log", "%d lines were lost: nobody read the container's output in time", s.LinesLost)

@@ -29,6 +29,7 @@ import (
 
 	slurmlet "github.com/slurmlet/slurmlet/agent"
 	"github.com/slurmlet/slurmlet/e2e/native"
+	"github.com/slurmlet/slurmlet/internal/elasticnodes"
 	"github.com/slurmlet/slurmlet/internal/peers"
 )
 
@@ -159,10 +160,10 @@ func (s *started) submit(args ...string) {
 }
 
 // set is how slurmctld's agent sees the set.
-func (s *started) set() slurmlet.ElasticSet {
+func (s *started) set() elasticnodes.SetStatus {
 	all, err := s.slurm.AgentStatus()
 	if err != nil || all.Elastic == nil || len(all.Elastic.Sets) == 0 {
-		return slurmlet.ElasticSet{}
+		return elasticnodes.SetStatus{}
 	}
 	return all.Elastic.Sets[0]
 }

@@ -16,10 +16,10 @@ import (
 	"sync"
 	"time"
 
-	"github.com/slurmlet/slurmlet/agent"
 	"github.com/slurmlet/slurmlet/e2e/native"
 	"github.com/slurmlet/slurmlet/e2e/peerserver"
 	"github.com/slurmlet/slurmlet/e2e/podmaker"
+	"github.com/slurmlet/slurmlet/internal/elasticnodes"
 )
 
 const (
@@ -110,7 +110,7 @@ func (w *world) begin(sets map[string]string) error {
 	}
 	return w.until("the sets have no records", func() bool {
 		s, err := w.AgentStatus()
-		return err == nil && s.Elastic != nil && len(s.Elastic.Sets) == len(sets) && !slices.ContainsFunc(s.Elastic.Sets, func(s agent.ElasticSet) bool { return s.Records == 0 })
+		return err == nil && s.Elastic != nil && len(s.Elastic.Sets) == len(sets) && !slices.ContainsFunc(s.Elastic.Sets, func(s elasticnodes.SetStatus) bool { return s.Records == 0 })
 	})
 }
 

@@ -1,4 +1,4 @@
-package agent
+package elasticnodes
 
 import (
 	"maps"
@@ -8,12 +8,12 @@ import (
 	"github.com/slurmlet/slurmlet/internal/peers"
 )
 
-// elasticPods are slurmd's pods, as the controller tells of them. slurmctld takes no slurmd that is older than its
+// podTable has slurmd's pods, as the controller tells of them. slurmctld takes no slurmd that is older than its
 // wish for the node, and waits for another one until ResumeTimeout. A controller that was away may have missed that
 // the node was not wanted for a while, and would keep the old pod.
-type elasticPods struct {
+type podTable struct {
 	// all is nil before the controller's first table.
-	all map[string]elasticPod
+	all map[string]podEntry
 	// old are the UIDs of pods whose nodes slurmctld did not want, by node. up are those of nodes that were up: one that
 	// powers up after that was not wanted in between, though no look has shown it.
 	old, up map[string]string
@@ -21,15 +21,15 @@ type elasticPods struct {
 	judged time.Time
 }
 
-type elasticPod struct {
+type podEntry struct {
 	uid    string
 	ending bool
 }
 
 // take takes a change of the controller's table. stirred says that nothing keeps an old pod any more.
-func (p *elasticPods) take(c peers.Change) (stirred bool) {
+func (p *podTable) take(c peers.Change) (stirred bool) {
 	if c.Whole && p.all == nil {
-		p.all, p.old, p.up = map[string]elasticPod{}, map[string]string{}, map[string]string{}
+		p.all, p.old, p.up = map[string]podEntry{}, map[string]string{}, map[string]string{}
 	}
 	if p.all == nil {
 		return false
@@ -39,18 +39,18 @@ func (p *elasticPods) take(c peers.Change) (stirred bool) {
 		delete(p.all, g.Name)
 	}
 	for _, one := range c.Put {
-		if Role(one.Role) != Slurmd {
+		if one.Role != "slurmd" {
 			delete(p.all, one.Name)
 			continue
 		}
 		stirred = stirred || one.Ending && p.old[one.Name] == one.UID
-		p.all[one.Name] = elasticPod{one.UID, one.Ending}
+		p.all[one.Name] = podEntry{one.UID, one.Ending}
 	}
 	return stirred
 }
 
 // names tells which nodes have pods; nil while nobody knows.
-func (p *elasticPods) names() func(string) bool {
+func (p *podTable) names() func(string) bool {
 	if p.all == nil {
 		return nil
 	}
@@ -61,7 +61,7 @@ func (p *elasticPods) names() func(string) bool {
 // replace withdraws the wish for nodes that slurmctld starts anew while their old pods are there, so that the
 // controller deletes these. It returns the nodes. The reports are those of the nodes, in their order, and at is
 // when slurmctld was asked.
-func (p *elasticPods) replace(reports []peers.NodeReport, nodes []clusterview.Node, at time.Time) (replaced []string) {
+func (p *podTable) replace(reports []peers.NodeReport, nodes []clusterview.Node, at time.Time) (replaced []string) {
 	if p.all == nil || at.Before(p.judged) {
 		return nil
 	}

@@ -1,35 +1,30 @@
-package agent
+package elasticnodes
 
 import (
 	"cmp"
-	"context"
-	"encoding/json"
 	"fmt"
 	"maps"
-	"net/http"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/slurmlet/slurmlet/internal/elastic"
-	"github.com/slurmlet/slurmlet/internal/exposition"
 	"github.com/slurmlet/slurmlet/slurmconf/hostlist"
 )
 
-// ElasticStatus is how the elastic node sets stand.
-type ElasticStatus struct {
+// Status is how the elastic node sets stand.
+type Status struct {
 	// Revision grows with each change of the nodes, and Looked is when slurmctld was asked for them last; zero for
 	// never.
 	Revision uint64    `json:"revision"`
 	Looked   time.Time `json:"looked,omitzero"`
 	// Fault is why files of SLURMLET_ELASTIC_SETS do not count.
-	Fault string       `json:"fault,omitempty"`
-	Sets  []ElasticSet `json:"sets"`
+	Fault string      `json:"fault,omitempty"`
+	Sets  []SetStatus `json:"sets"`
 }
 
-// ElasticSet is one of them. Counts are of node records.
-type ElasticSet struct {
+// SetStatus is how one of them stands. Counts are of node records.
+type SetStatus struct {
 	Name string `json:"name"`
 	// Removed: there is no such set any more, and records of it are left.
 	Removed bool   `json:"removed,omitempty"`
@@ -51,27 +46,28 @@ type ElasticSet struct {
 	Retry       time.Time `json:"retry,omitzero"`
 	// Failing are pods that do not start, Kept records that should be others or none, Refused what slurmctld has
 	// refused, by the nodes of which it is true.
-	Failing []ElasticFailure  `json:"failing,omitempty"`
+	Failing []Failure         `json:"failing,omitempty"`
 	Kept    map[string]string `json:"kept,omitempty"`
 	Refused map[string]string `json:"refused,omitempty"`
 	// Foreign are records with names of the set that are not the set's.
 	Foreign string `json:"foreign,omitempty"`
-	starts  startTimes
+	// Starts are told as a metric.
+	Starts StartTimes `json:"-"`
 }
 
-// ElasticFailure is what keeps pods from starting.
-type ElasticFailure struct {
+// Failure is what keeps pods from starting.
+type Failure struct {
 	Nodes  string    `json:"nodes"`
 	Reason string    `json:"reason"`
 	Note   string    `json:"note,omitempty"`
 	Since  time.Time `json:"since,omitzero"`
 }
 
-// newElasticStatus is what a plan shows.
-func newElasticStatus(look elastic.Look, plan elastic.Plan, starts map[string]*startTimes) ElasticStatus {
-	s := ElasticStatus{Looked: look.At, Sets: []ElasticSet{}}
+// newStatus is what a plan shows.
+func newStatus(look elastic.Look, plan elastic.Plan, starts map[string]*StartTimes) Status {
+	s := Status{Looked: look.At, Sets: []SetStatus{}}
 	for _, one := range plan.Sets {
-		set := ElasticSet{
+		set := SetStatus{
 			Name: one.Name, Removed: one.Removed, Nodes: one.Nodes, Min: one.Min, Records: one.Records,
 			Wanted: len(one.Wanted), WantedNodes: joined(one.Wanted), Up: len(one.Up),
 			Starting: len(one.Starting), StartingNodes: joined(one.Starting), Since: one.Since,
@@ -79,10 +75,10 @@ func newElasticStatus(look elastic.Look, plan elastic.Plan, starts map[string]*s
 			Kept: byReason(one.Kept), Refused: byReason(one.Refused), Foreign: joined(one.Foreign),
 		}
 		for _, f := range one.Failing {
-			set.Failing = append(set.Failing, ElasticFailure{f.Nodes, f.Reason, f.Note, f.Since})
+			set.Failing = append(set.Failing, Failure{f.Nodes, f.Reason, f.Note, f.Since})
 		}
 		if t := starts[one.Name]; t != nil {
-			set.starts = *t
+			set.Starts = *t
 		}
 		s.Sets = append(s.Sets, set)
 	}
@@ -107,21 +103,22 @@ func byReason(of map[string]string) map[string]string {
 	return all
 }
 
-// told is nil where there are no elastic sets.
-func (e *elasticNodes) told() *ElasticStatus {
-	if e == nil {
+// Status is nil where there are no elastic sets.
+func (r *Reconciler) Status() *Status {
+	if r == nil {
 		return nil
 	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	s := e.status
-	if e.fault != nil {
-		s.Fault = e.fault.Error()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	s := r.status
+	if r.fault != nil {
+		s.Fault = r.fault.Error()
 	}
 	return &s
 }
 
-func (s *ElasticStatus) rows(row func(name, format string, args ...any)) {
+// Rows shows it to people.
+func (s *Status) Rows(row func(name, format string, args ...any)) {
 	for line := range strings.Lines(s.Fault) {
 		row("Fault", "%s", strings.TrimSpace(line))
 	}
@@ -133,7 +130,7 @@ func (s *ElasticStatus) rows(row func(name, format string, args ...any)) {
 	}
 }
 
-func (s *ElasticSet) rows(row func(name, format string, args ...any)) {
+func (s *SetStatus) rows(row func(name, format string, args ...any)) {
 	text := fmt.Sprintf("%s (%s): %d records, %d wanted, %d up, %d starting", s.Name, cmp.Or(s.Nodes, "removed"), s.Records, s.Wanted, s.Up, s.Starting)
 	if s.Ending > 0 {
 		text += fmt.Sprintf(", %d ending", s.Ending)
@@ -166,87 +163,5 @@ func (s *ElasticSet) rows(row func(name, format string, args ...any)) {
 	}
 	if s.Foreign != "" {
 		row("Fault", "records have names of the elastic set %s and are none of it: %s", s.Name, s.Foreign)
-	}
-}
-
-// startBounds are of the histogram of starts.
-var startBounds = [...]time.Duration{2 * time.Second, 5 * time.Second, 10 * time.Second, 20 * time.Second, 30 * time.Second, time.Minute, 2 * time.Minute, 5 * time.Minute, 10 * time.Minute}
-
-// startTimes count how long nodes took from when they were wanted until they were up.
-type startTimes struct {
-	buckets [len(startBounds) + 1]int
-	seconds float64
-}
-
-func (t *startTimes) add(d time.Duration) {
-	i, _ := slices.BinarySearch(startBounds[:], d)
-	t.buckets[i]++
-	t.seconds += d.Seconds()
-}
-
-// exposeStarts writes the histogram.
-func exposeStarts(w *exposition.Writer, s *ElasticStatus) {
-	if s == nil || len(s.Sets) == 0 {
-		return
-	}
-	const name = "slurmlet_elastic_start_seconds"
-	w.Head(name, "Seconds from when Slurm wanted a node until it was up", exposition.Histogram)
-	for i := range s.Sets {
-		set, sum := &s.Sets[i], 0
-		for i, n := range set.starts.buckets {
-			bound := "+Inf"
-			if i < len(startBounds) {
-				bound = strconv.FormatFloat(startBounds[i].Seconds(), 'f', -1, 64)
-			}
-			sum += n
-			w.Sample(name+"_bucket", exposition.Labels("set,le", set.Name, bound), float64(sum))
-		}
-		w.Sample(name+"_sum", exposition.Labels("set", set.Name), set.starts.seconds)
-		w.Sample(name+"_count", exposition.Labels("set", set.Name), float64(sum))
-	}
-}
-
-// elasticWait is how long a client of GET /elastic waits for a change: less than the socket's WriteTimeout.
-const elasticWait = 8 * time.Second
-
-// revisionHeader has the revision of an answer.
-const revisionHeader = "Slurmlet-Revision"
-
-// serveElastic answers with all elastic nodes as slurmlet's controller is told of them (peers.NodeReport). With
-// ?after=REVISION it waits for another revision, and answers after some seconds in any case.
-func (e *elasticNodes) serveElastic(w http.ResponseWriter, r *http.Request) {
-	var after uint64
-	if text := r.FormValue("after"); text != "" {
-		var err error
-		if after, err = strconv.ParseUint(text, 10, 64); err != nil {
-			http.Error(w, fmt.Sprintf("after: cannot use %q: want a revision, a whole number", text), http.StatusBadRequest)
-			return
-		}
-	}
-	ctx, cancel := context.WithTimeout(r.Context(), elasticWait)
-	defer cancel()
-	for {
-		_, next := e.latest()
-		e.mu.Lock()
-		revision, reports := e.status.Revision, e.reports
-		e.mu.Unlock()
-		if revision == 0 && (after == 0 || ctx.Err() != nil) { // nobody knows the nodes: none would say that there are none
-			http.Error(w, "slurmctld has not been asked for the nodes yet", http.StatusServiceUnavailable)
-			return
-		}
-		if revision != 0 && (revision != after || ctx.Err() != nil) {
-			w.Header().Set("Content-Type", "application/json")
-			w.Header().Set(revisionHeader, strconv.FormatUint(revision, 10))
-			if len(reports) == 0 {
-				_, _ = w.Write([]byte("[]\n")) // the reader has gone
-				return
-			}
-			_ = json.NewEncoder(w).Encode(reports) // the reader has gone
-			return
-		}
-		select {
-		case <-ctx.Done():
-		case <-next:
-		}
 	}
 }

@@ -1,4 +1,4 @@
-package agent
+package elasticnodes
 
 import (
 	"context"
@@ -25,9 +25,19 @@ import (
 )
 
 // withSets has the directory of sets at dir.
-func withSets(dir string) *elasticNodes {
-	a := &Agent{Options: Options{Config: Config{ElasticSets: dir, RunDir: dir}, Observe: func(Notice) {}}}
-	return a.newElasticNodes(nil)
+func withSets(dir string) *Reconciler {
+	return New(Options{
+		Dir: dir, GresConf: filepath.Join(dir, "gres.conf"),
+		QuestionLimit: func() time.Duration { return time.Minute }, PodsKnown: func() bool { return false },
+		Report: func([]peers.NodeReport, time.Time) {}, Log: func(slog.Level, string, ...slog.Attr) {},
+	})
+}
+
+// has says whether a set has a node.
+func has(r *Reconciler, node string) bool {
+	sets, _ := r.Current()
+	_, found := sets.Of(node)
+	return found
 }
 
 func TestElasticSetFiles(t *testing.T) {
@@ -35,41 +45,41 @@ func TestElasticSetFiles(t *testing.T) {
 	write := func(name, text string) {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644))
 	}
-	e := withSets(dir)
-	_, known := e.current()
+	r := withSets(dir)
+	_, known := r.Current()
 	require.False(t, known)
-	require.True(t, e.readSets(), "no sets are known sets")
+	require.True(t, r.readSets(), "no sets are known sets")
 	write("gpu.json", `{"nodes":"g-[0-3]","cpuLimit":"4","memoryLimit":"16Gi","gres":"gpu:a100:2"}`)
 	write("README", "not a set")
 	write(".x.json", "{")
-	require.True(t, e.readSets())
-	require.False(t, e.readSets())
-	assert.True(t, e.has("g-3"))
-	assert.False(t, e.has("g-4"))
+	require.True(t, r.readSets())
+	require.False(t, r.readSets())
+	assert.True(t, has(r, "g-3"))
+	assert.False(t, has(r, "g-4"))
 	gres, err := os.ReadFile(filepath.Join(dir, "gres.conf"))
 	require.NoError(t, err)
 	assert.Contains(t, string(gres), "NodeName=g-[0-3] Name=gpu Type=a100 File=/dev/nvidia[0-1]\n")
 
 	write("gpu.json", `{"nodes":"g-[0-3]","cpuLimit":"many","memoryLimit":"16Gi"}`)
-	require.False(t, e.readSets())
-	assert.True(t, e.has("g-3"))
-	assert.Contains(t, e.told().Fault, `gpu.json: cpuLimit: cannot use "many"`)
+	require.False(t, r.readSets())
+	assert.True(t, has(r, "g-3"))
+	assert.Contains(t, r.Status().Fault, `gpu.json: cpuLimit: cannot use "many"`)
 	require.NoError(t, os.RemoveAll(dir))
-	require.False(t, e.readSets())
-	assert.True(t, e.has("g-3"), "a directory that is gone has no sets removed")
-	assert.Contains(t, e.told().Fault, "SLURMLET_ELASTIC_SETS")
+	require.False(t, r.readSets())
+	assert.True(t, has(r, "g-3"), "a directory that is gone has no sets removed")
+	assert.Contains(t, r.Status().Fault, "SLURMLET_ELASTIC_SETS")
 }
 
 // TestElasticHalves: one node that slurmctld refuses keeps no other one from its change, and silence is asked once.
 func TestElasticHalves(t *testing.T) {
-	e, commands := withSets(t.TempDir()), 0
+	r, commands := withSets(t.TempDir()), 0
 	run := func(fault error) map[string]error {
 		commands = 0
 		var nodes []string
 		for i := range 100 {
 			nodes = append(nodes, fmt.Sprintf("n%d", i))
 		}
-		return e.each(t.Context(), nodes, mostHalves, func(_ context.Context, names string) error {
+		return r.each(t.Context(), nodes, mostHalves, func(_ context.Context, names string) error {
 			commands++
 			list, err := hostlist.Parse(names)
 			require.NoError(t, err)
@@ -115,22 +125,22 @@ func TestElasticStaleLook(t *testing.T) {
 }
 
 func staleLook(t *testing.T, version string, down int) {
-	e, client := withSets(t.TempDir()), &creator{version: version}
-	e.agent.client = client
-	e.look = clusterview.New(clusterview.Options{
+	r, client := withSets(t.TempDir()), &creator{version: version}
+	r.Client = client
+	r.Nodes = clusterview.New(clusterview.Options{
 		Interval: time.Hour, Only: []clusterview.Family{clusterview.FamilyNodes, clusterview.FamilySuspended}, Log: func(slog.Level, string, ...slog.Attr) {},
 		Timeout: func() time.Duration { return time.Minute },
 		Stream:  func(context.Context, func(io.Reader) error, string, ...string) error { return nil },
 	})
-	require.NoError(t, os.WriteFile(filepath.Join(e.agent.Config.ElasticSets, "c.json"), []byte(`{"nodes":"c-[0-3]","cpuLimit":"1","memoryLimit":"1Gi"}`), 0o644))
-	e.readSets()
+	require.NoError(t, os.WriteFile(filepath.Join(r.Dir, "c.json"), []byte(`{"nodes":"c-[0-3]","cpuLimit":"1","memoryLimit":"1Gi"}`), 0o644))
+	r.readSets()
 	for range 3 {
-		e.round(t.Context())
-		e.keeper = elastic.NewKeeper() // which has pauses of its own
+		r.round(t.Context())
+		r.keeper = elastic.NewKeeper() // which has pauses of its own
 	}
 	require.Equal(t, 1, client.made)
 	require.Equal(t, down, client.down)
-	require.True(t, e.due().Before(time.Now().Add(time.Second)), "it looks again soon")
+	require.True(t, r.due().Before(time.Now().Add(time.Second)), "it looks again soon")
 }
 
 // slow is a slurmctld that takes its time for each change.
@@ -148,53 +158,53 @@ func (s *slow) UpdateNode(_ context.Context, names string, fields []string) erro
 func TestElasticOldLook(t *testing.T) {
 	for name, age := range map[string]time.Duration{"young": 0, "old": youngLook + time.Second} {
 		t.Run(name, func(t *testing.T) {
-			e, client := withSets(t.TempDir()), &slow{}
-			e.agent.client = client
-			require.NoError(t, os.WriteFile(filepath.Join(e.agent.Config.ElasticSets, "c.json"), []byte(`{"nodes":"c-[0-1]","min":1,"cpuLimit":"1","memoryLimit":"1Gi"}`), 0o644))
-			e.readSets()
-			sets, _ := e.current()
+			r, client := withSets(t.TempDir()), &slow{}
+			r.Client = client
+			require.NoError(t, os.WriteFile(filepath.Join(r.Dir, "c.json"), []byte(`{"nodes":"c-[0-1]","min":1,"cpuLimit":"1","memoryLimit":"1Gi"}`), 0o644))
+			r.readSets()
+			sets, _ := r.Current()
 			record := func(name, comment string) clusterview.Node {
 				return clusterview.Node{Name: name, State: "IDLE", Flags: []string{"CLOUD", "DYNAMIC_NORM", "POWERED_DOWN"}, Weight: 1, Comment: comment}
 			}
 			size := "slurmlet set c: " + strings.TrimSuffix(sets.All[0].Create(false), " State=CLOUD")
 			nodes := []clusterview.Node{record("c-0", "slurmlet set d: "+strings.TrimPrefix(size, "slurmlet set c: ")), record("c-1", size)}
-			e.act(t.Context(), &clusterview.View{Nodes: nodes, Readings: map[clusterview.Family]clusterview.Reading{clusterview.FamilyNodes: {At: time.Now().Add(-age)}}}, sets)
+			r.act(t.Context(), &clusterview.View{Nodes: nodes, Readings: map[clusterview.Family]clusterview.Reading{clusterview.FamilyNodes: {At: time.Now().Add(-age)}}}, sets)
 			require.Equal(t, "c-0 comment="+size, client.changes[0])
 			require.Equal(t, age == 0, len(client.changes) > 1, "%q", client.changes)
-			require.False(t, e.due().After(time.Now().Add(time.Second)), "it looks again")
+			require.False(t, r.due().After(time.Now().Add(time.Second)), "it looks again")
 		})
 	}
 }
 
 // TestElasticRousedDuringALook: what somebody tells while slurmctld answers is looked at at once, and not a minute later.
 func TestElasticRousedDuringALook(t *testing.T) {
-	e := withSets(t.TempDir())
-	e.agent.client = &creator{}
+	r := withSets(t.TempDir())
+	r.Client = &creator{}
 	var during func()
-	e.look = clusterview.New(clusterview.Options{
+	r.Nodes = clusterview.New(clusterview.Options{
 		Only: []clusterview.Family{clusterview.FamilyNodes, clusterview.FamilySuspended}, Log: func(slog.Level, string, ...slog.Attr) {},
 		Timeout: func() time.Duration { return time.Minute },
 		Stream:  func(context.Context, func(io.Reader) error, string, ...string) error { during(); return nil },
 	})
-	e.readSets()
-	during = e.rouse
-	e.rouse()
-	e.round(t.Context())
-	require.False(t, e.due().After(time.Now()), "it looks again")
+	r.readSets()
+	during = r.Rouse
+	r.Rouse()
+	r.round(t.Context())
+	require.False(t, r.due().After(time.Now()), "it looks again")
 	during = func() {}
 	require.Eventually(t, func() bool {
-		if !e.due().After(time.Now()) { // as run does: a look before its time may be older than the wish
-			e.round(t.Context())
+		if !r.due().After(time.Now()) { // as run does: a look before its time may be older than the wish
+			r.round(t.Context())
 		}
-		return e.due().After(time.Now().Add(usualLook / 2))
+		return r.due().After(time.Now().Add(usualLook / 2))
 	}, time.Minute, time.Millisecond)
 }
 
 func TestServeElastic(t *testing.T) {
-	e := withSets(t.TempDir())
+	r := withSets(t.TempDir())
 	ask := func(query string) *httptest.ResponseRecorder {
 		w := httptest.NewRecorder()
-		e.serveElastic(w, httptest.NewRequest(http.MethodGet, "/elastic"+query, nil))
+		r.Serve(w, httptest.NewRequest(http.MethodGet, "/elastic"+query, nil))
 		return w
 	}
 	assert.Equal(t, http.StatusServiceUnavailable, ask("").Code)
@@ -202,13 +212,13 @@ func TestServeElastic(t *testing.T) {
 	over, cancel := context.WithCancel(t.Context())
 	cancel()
 	w := httptest.NewRecorder()
-	e.serveElastic(w, httptest.NewRequestWithContext(over, http.MethodGet, "/elastic?after=7", nil))
+	r.Serve(w, httptest.NewRequestWithContext(over, http.MethodGet, "/elastic?after=7", nil))
 	assert.Equal(t, http.StatusServiceUnavailable, w.Code, "an agent that has just started does not say that there are no nodes")
 	set := func(revision uint64, reports ...peers.NodeReport) {
-		e.mu.Lock()
-		e.status.Revision, e.reports = revision, reports
-		e.mu.Unlock()
-		e.looked.ring()
+		r.mu.Lock()
+		r.status.Revision, r.reports = revision, reports
+		r.mu.Unlock()
+		r.ring()
 	}
 	set(1)
 	assert.Equal(t, "[]", strings.TrimSpace(ask("").Body.String()))
@@ -227,14 +237,14 @@ func TestServeElastic(t *testing.T) {
 
 // TestElasticFailuresGrowOld: what a controller that is away told last makes no node fail.
 func TestElasticFailuresGrowOld(t *testing.T) {
-	e := withSets(t.TempDir())
-	assert.Empty(t, e.fails())
-	e.failed(peers.Failing{Pods: []peers.Failure{{Nodes: "a-0", Reason: "ImagePullBackOff"}}})
-	assert.Len(t, e.fails(), 1)
+	r := withSets(t.TempDir())
+	assert.Empty(t, r.fails())
+	r.PodsFailing(peers.Failing{Pods: []peers.Failure{{Nodes: "a-0", Reason: "ImagePullBackOff"}}})
+	assert.Len(t, r.fails(), 1)
 	for _, nodes := range []string{"a-[0-9999][0-99]", "a-["} {
-		e.failed(peers.Failing{Pods: []peers.Failure{{Nodes: "a-1"}, {Nodes: nodes}}})
-		assert.Equal(t, "a-0", e.fails()[0].Nodes, "an answer that cannot be used changes nothing")
+		r.PodsFailing(peers.Failing{Pods: []peers.Failure{{Nodes: "a-1"}, {Nodes: nodes}}})
+		assert.Equal(t, "a-0", r.fails()[0].Nodes, "an answer that cannot be used changes nothing")
 	}
-	e.failingAt = time.Now().Add(-failingAge - time.Second)
-	assert.Empty(t, e.fails())
+	r.failingAt = time.Now().Add(-failingAge - time.Second)
+	assert.Empty(t, r.fails())
 }

@@ -1,4 +1,4 @@
-package agent
+package elasticnodes
 
 import (
 	"fmt"
@@ -13,35 +13,35 @@ import (
 )
 
 // readSets reads the directory. changed says whether the sets have.
-func (e *elasticNodes) readSets() (changed bool) {
-	files, err := readSetFiles(filepath.Join(e.agent.Root, e.agent.Config.ElasticSets))
-	e.mu.Lock()
-	last, known, told := e.sets, e.read, e.fault
+func (r *Reconciler) readSets() (changed bool) {
+	files, err := readSetFiles(r.Dir)
+	r.mu.Lock()
+	last, known, told := r.sets, r.read, r.fault
 	next := last
 	if err == nil {
 		next, err = last.Take(files)
-		e.read = true
+		r.read = true
 	}
-	e.sets, e.fault = next, err
-	changed = e.read && (!known || !next.Equal(last))
-	e.mu.Unlock()
+	r.sets, r.fault = next, err
+	changed = r.read && (!known || !next.Equal(last))
+	r.mu.Unlock()
 	if changed {
-		e.writeGres(next)
+		r.writeGres(next)
 	}
 	switch {
 	case err != nil && (told == nil || told.Error() != err.Error()):
-		e.agent.log(slog.LevelError, "cannot use all elastic node sets; those that were good stay as they are", slog.String("error", err.Error()))
+		r.Log(slog.LevelError, "cannot use all elastic node sets; those that were good stay as they are", slog.String("error", err.Error()))
 	case err == nil && changed:
-		e.agent.log(slog.LevelInfo, "elastic node sets", slog.Any("sets", next.Names()))
+		r.Log(slog.LevelInfo, "elastic node sets", slog.Any("sets", next.Names()))
 	}
 	return changed
 }
 
 // writeGres writes slurmctld's part of gres.conf, which slurmctld reads with the edit that a change of sets is.
-func (e *elasticNodes) writeGres(sets elastic.Sets) {
+func (r *Reconciler) writeGres(sets elastic.Sets) {
 	gres := nodesize.Gres{Plan: devices.Plan{Lines: sets.GresLines()}}
-	if err := gres.Write(gresConf(e.agent.Config)); err != nil {
-		e.agent.log(slog.LevelError, "slurmctld refuses records with generic resources", slog.Any("error", err))
+	if err := gres.Write(r.GresConf); err != nil {
+		r.Log(slog.LevelError, "slurmctld refuses records with generic resources", slog.Any("error", err))
 	}
 }
 

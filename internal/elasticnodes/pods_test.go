@@ -1,4 +1,4 @@
-package agent
+package elasticnodes
 
 import (
 	"strings"
@@ -17,7 +17,7 @@ import (
 func TestOldElasticPods(t *testing.T) {
 	const off, starting, up = "IDLE+POWERED_DOWN", "ALLOCATED+POWERING_UP", "ALLOCATED"
 	put := func(uid string, ending bool) peers.Change {
-		return peers.Change{Put: []peers.Peer{{Name: "a", Role: string(Slurmd), UID: uid, Ending: ending}}}
+		return peers.Change{Put: []peers.Peer{{Name: "a", Role: "slurmd", UID: uid, Ending: ending}}}
 	}
 	gone := func(uid string) peers.Change { return peers.Change{Gone: []peers.Gone{{Name: "a", UID: uid}}} }
 	one, ending := put("1", false), put("1", true)
@@ -39,10 +39,10 @@ func TestOldElasticPods(t *testing.T) {
 		"an older look comes late":        {[]any{one, off, gone("1"), starting, "older " + off, put("2", false), "older " + off, starting}, true},
 		"nobody knows the pods":           {[]any{off, starting}, true},
 		"no pod while it was wanted":      {[]any{gone("0"), off, starting}, true},
-		"the name is slurmctld's pod":     {[]any{peers.Change{Put: []peers.Peer{{Name: "a", Role: string(Slurmctld), UID: "1"}}}, off, starting}, true},
+		"the name is slurmctld's pod":     {[]any{peers.Change{Put: []peers.Peer{{Name: "a", Role: "slurmctld", UID: "1"}}}, off, starting}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var p elasticPods
+			var p podTable
 			if name != "nobody knows the pods" {
 				p.take(peers.Change{Whole: true})
 			}
@@ -68,7 +68,7 @@ func TestOldElasticPods(t *testing.T) {
 			assert.Equal(t, tt.want, last.Wanted)
 		})
 	}
-	var p elasticPods
+	var p podTable
 	p.take(peers.Change{Whole: true, Put: one.Put})
 	assert.False(t, p.take(ending), "nobody waits")
 	nodes := []clusterview.Node{{Name: "a", State: "IDLE", Flags: []string{"CLOUD", "POWERED_DOWN"}}}

@@ -1,4 +1,4 @@
-package agent
+package waitnodes
 
 import (
 	"slices"
@@ -38,23 +38,23 @@ func TestLimitOfProlog(t *testing.T) {
 // TestEndOfWaits: a reconfigure ends those that wait and those that come, until it is over, and for a minute at most.
 func TestEndOfWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		n := &nodeWaits{told: map[int]chan elastic.Outcome{}}
+		s := &Server{told: map[int]chan elastic.Outcome{}}
 		<-time.After(leavingTime)
-		assert.True(t, n.End(), "no job waits")
-		n.Allow()
+		assert.True(t, s.End(), "no job waits")
+		s.Allow()
 
-		number, _ := n.waits.Add(elastic.Wait{Job: "7", Nodes: hostlist.Of(slices.Values([]string{"a-0"})).Set(), Until: time.Now().Add(time.Hour)}, time.Now())
+		number, _ := s.waits.Add(elastic.Wait{Job: "7", Nodes: hostlist.Of(slices.Values([]string{"a-0"})).Set(), Until: time.Now().Add(time.Hour)}, time.Now())
 		told := make(chan elastic.Outcome, 1)
-		n.told[number] = told
-		assert.False(t, n.End())
+		s.told[number] = told
+		assert.False(t, s.End())
 		assert.Equal(t, elastic.Reconfigures, <-told)
 		<-time.After(leavingTime)
-		assert.True(t, n.End())
-		n.ends() // one that came meanwhile
-		assert.False(t, n.End())
-		assert.True(t, time.Now().Before(n.ending))
+		assert.True(t, s.End())
+		s.ends() // one that came meanwhile
+		assert.False(t, s.End())
+		assert.True(t, time.Now().Before(s.ending))
 		<-time.After(endingTime)
-		assert.False(t, time.Now().Before(n.ending), "jobs may wait again, whatever has become of the reconfigure")
+		assert.False(t, time.Now().Before(s.ending), "jobs may wait again, whatever has become of the reconfigure")
 	})
-	assert.True(t, (*nodeWaits)(nil).End(), "there are no programs")
+	assert.True(t, (*Server)(nil).End(), "there are no programs")
 }
