@@ -42,14 +42,14 @@ import (
 type Agent struct {
 	Options
 	machine cgroup.FS
-	// sizing is what the environment says about the pod, and what was found at the start.
-	sizing    nodesize.Options
-	delegated delegation
-	gres      nodesize.Gres
-	daemon    daemon
-	notify    *notify.Server
-	output    *process.Output
-	client    slurm.Client
+	// sizeOptions are what the environment says about the pod, and what was found at the start.
+	sizeOptions nodesize.Options
+	delegated   delegation
+	gres        nodesize.Gres
+	daemon      daemon
+	notify      *notify.Server
+	output      *process.Output
+	client      slurm.Client
 	// cluster collects what slurmctld tells of the cluster, for those who ask. It is nil for roles
 	// other than slurmctld, and where SLURMLET_CLUSTER_INTERVAL is 0.
 	cluster *clusterview.Collector
@@ -90,8 +90,8 @@ type Agent struct {
 
 	lastError, lastFatal atomic.Pointer[LastError]
 
-	unit unit
-	keys clusterKeys
+	unit        unit
+	clusterKeys clusterKeys
 	// conf is slurmctld's configuration, nil for other roles; feed tells the nodes' agents of it.
 	conf *reconfig.Reloader
 	feed confsync.Feed
@@ -102,11 +102,11 @@ type Agent struct {
 	holders  holders
 	// inherited are the steps of an earlier container that have left their sockets. firstHere: no
 	// slurmd has used the spool directory before, so the absence of a socket tells nothing.
-	inherited  []string
-	firstHere  bool
-	mismatches mismatchCheck
-	stepEnds   bell
-	published  bell // a status
+	inherited     []string
+	firstHere     bool
+	mismatchCheck mismatchCheck
+	stepEnds      bell
+	published     bell // a status
 	// interrupted: SIGINT was received; only listen's goroutine knows.
 	interrupted bool
 	// stopped is when SIGTERM came; only the owner knows.
@@ -124,10 +124,10 @@ type Agent struct {
 	pod *watcher
 	// members are the cluster's pods, nil without SLURMLET_PEERS.
 	members *membership
-	// records keeps node records and pods in step, nil where nobody asks for that.
-	records *nodeRecords
-	// elastic keeps the records of elastic node sets, nil where there are none.
-	elastic *elasticnodes.Reconciler
+	// nodeRecords keeps node records and pods in step, nil where nobody asks for that.
+	nodeRecords *nodeRecords
+	// elasticNodes keeps the records of elastic node sets, nil where there are none.
+	elasticNodes *elasticnodes.Reconciler
 	// waits answers the jobs that wait for such nodes, nil where there are none.
 	waits *waitnodes.Server
 }
@@ -211,7 +211,7 @@ func (a *Agent) prepare() error {
 	}
 	a.life = lifecycle.New(p, nodesize.Allocation{})
 	if p.Registers {
-		if err := a.size(); err != nil {
+		if err := a.sizeNode(); err != nil {
 			return err
 		}
 	}
@@ -229,9 +229,9 @@ func (a *Agent) prepare() error {
 	if p.Reloads {
 		scontrol.Env = slices.Concat(scontrol.Env, clusterview.Env)
 		nodes := a.newNodeLook(scontrol)
-		a.records = a.newNodeRecords(nodes)
+		a.nodeRecords = a.newNodeRecords(nodes)
 		if a.Config.ElasticSets != "" {
-			a.elastic, a.waits = a.newElastic(nodes, scontrol)
+			a.elasticNodes, a.waits = a.newElastic(nodes, scontrol)
 		}
 	}
 	a.asker = &merge.Asker{Prover: a.prover(), Controller: a.Config.Controller, Log: a.log}
@@ -241,8 +241,8 @@ func (a *Agent) prepare() error {
 	return a.open()
 }
 
-// size hands Slurm its cgroup subtree, and finds out what slurmd will register.
-func (a *Agent) size() error {
+// sizeNode hands Slurm its cgroup subtree, and finds out what slurmd will register.
+func (a *Agent) sizeNode() error {
 	a.machine = cgroup.NewFS(a.Root)
 	var err error
 	if a.daemon.booted, err = process.StartTime(a.Root, 1); err != nil {
@@ -256,18 +256,18 @@ func (a *Agent) size() error {
 	if a.gres, err = nodesize.FindGres(a.Root, a.Config.Gres); err != nil {
 		return &Fault{Code: ExitConfig, Err: err}
 	}
-	a.sizing = a.Config.sizing(a.Root)
-	a.sizing.Gres = a.gres.Gres.String()
-	now, err := nodesize.Measure(a.machine, a.sizing)
+	a.sizeOptions = a.Config.sizing(a.Root)
+	a.sizeOptions.Gres = a.gres.Gres.String()
+	now, err := nodesize.Measure(a.machine, a.sizeOptions)
 	a.life.Allocation = &now
-	a.sizing.Disk = a.life.Resources.Disk
+	a.sizeOptions.Disk = a.life.Resources.Disk
 	if bad, is := errors.AsType[nodesize.PodInfoError](err); is {
 		a.life.Unstartable = bad.Error()
 	} else if err != nil {
 		return &Fault{Code: ExitConfig, Err: err}
 	}
 	if limits, err := a.machine.Limits(); err == nil {
-		a.sizing.AtStart = &limits
+		a.sizeOptions.AtStart = &limits
 	}
 	a.log(a.delegated.level(), a.delegated.String())
 	for _, n := range a.gres.Notes {
@@ -305,10 +305,10 @@ func (a *Agent) open() error {
 		return errors.Join(err, a.notify.Close())
 	}
 	if a.life.Reloads {
-		a.elastic.Open()
+		a.elasticNodes.Open()
 		a.openConf()
 	}
-	if a.daemon.copy != nil && a.Config.AgentPort != 0 {
+	if a.daemon.confCopy != nil && a.Config.AgentPort != 0 {
 		a.follower = a.newFollower()
 	}
 	if a.Config.Peers != "" {
@@ -329,7 +329,7 @@ func (a *Agent) newFollower() *confsync.Follower {
 	return confsync.NewFollower(confsync.FollowerOptions{
 		Prover: a.prover(), Node: node,
 		Controller: a.Config.Controller, AgentPort: a.Config.AgentPort,
-		Program: a.daemon.program, Copy: filepath.Join(a.Root, a.daemon.copy(a.Config)),
+		Program: a.daemon.program, Copy: filepath.Join(a.Root, a.daemon.confCopy(a.Config)),
 		Done: a.over, Log: a.log,
 		Ready:   func() bool { return a.status.Load().State == lifecycle.Ready },
 		Restart: func() { a.post(lifecycle.Outdated{}) },
@@ -338,7 +338,7 @@ func (a *Agent) newFollower() *confsync.Follower {
 }
 
 // prover proves to slurmctld's agent that this one has the cluster's key.
-func (a *Agent) prover() *proof.Client { return &proof.Client{Keys: a.keys.current.Load} }
+func (a *Agent) prover() *proof.Client { return &proof.Client{Keys: a.clusterKeys.current.Load} }
 
 // heard passes a daemon's line on and remembers its last error: often the only
 // explanation of its end.
@@ -427,8 +427,8 @@ func (a *Agent) listen(ctx context.Context) {
 	if a.life.Reloads {
 		go a.conf.Watch(a.alive, a.post)
 		go a.registration().Run()
-		if a.elastic != nil {
-			go a.elastic.Run(a.alive)
+		if a.elasticNodes != nil {
+			go a.elasticNodes.Run(a.alive)
 		}
 	}
 	if a.members != nil {

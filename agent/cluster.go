@@ -71,7 +71,7 @@ func (c *clusterMetrics) serve(page series.Page) http.HandlerFunc {
 		want := scrapeOf(page, r)
 		if v := c.collector.Fresh(); v != nil {
 			if text := c.texts.Have(v, want.page, want.gzip); text != nil {
-				c.answer(w, want, text)
+				c.reply(w, want, text)
 				return
 			}
 		}
@@ -87,7 +87,7 @@ func (c *clusterMetrics) serve(page series.Page) http.HandlerFunc {
 			text := c.make(context.Background(), want)
 			server.Do(func() {
 				delete(c.asking, want)
-				server.AnswerAll(waiting, func(w http.ResponseWriter) { c.answer(w, want, text) })
+				server.AnswerAll(waiting, func(w http.ResponseWriter) { c.reply(w, want, text) })
 			})
 		}()
 	}
@@ -97,7 +97,7 @@ func (c *clusterMetrics) serve(page series.Page) http.HandlerFunc {
 func (c *clusterMetrics) serveLocally(page series.Page) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		want := scrapeOf(page, r)
-		c.answer(w, want, c.make(r.Context(), want))
+		c.reply(w, want, c.make(r.Context(), want))
 	}
 }
 
@@ -122,8 +122,8 @@ func (c *clusterMetrics) makeOf(view func() *clusterview.View, want clusterScrap
 	return c.texts.Make(view(), want.page, want.gzip)
 }
 
-// answer writes a text, and the agent's own metrics. Without a text they are all that there is.
-func (c *clusterMetrics) answer(w http.ResponseWriter, want clusterScrape, text *series.Text) {
+// reply writes a text, and the agent's own metrics. Without a text they are all that there is.
+func (c *clusterMetrics) reply(w http.ResponseWriter, want clusterScrape, text *series.Text) {
 	var own []byte
 	if want.page == series.Native {
 		own = c.own()

@@ -214,12 +214,12 @@ func TestFaultOfOurs(t *testing.T) {
 	c.report, c.collector = func(err error) { fault <- err }, nil
 	want := clusterScrape{page: series.Native, patience: time.Second}
 	w := httptest.NewRecorder()
-	c.answer(w, want, c.make(t.Context(), want))
+	c.reply(w, want, c.make(t.Context(), want))
 	assert.ErrorContains(t, <-fault, "cannot make the metrics of the cluster: ")
 	assert.Contains(t, w.Body.String(), "slurmlet_cluster_up 0\n")
 	assert.Contains(t, w.Body.String(), "own 1\n")
 	w = httptest.NewRecorder()
-	c.answer(w, clusterScrape{page: series.Native, gzip: true}, nil)
+	c.reply(w, clusterScrape{page: series.Native, gzip: true}, nil)
 	assert.Equal(t, "own 2\n", w.Body.String(), "a second fault leaves the agent's own metrics")
 }
 

@@ -39,8 +39,8 @@ func (a *Agent) drain(ctx context.Context, reason string) error {
 	return a.client.DrainNode(ctx, a.Config.NodeName, manualPrefix+reason)
 }
 
-// resume lifts a drain of "slurmlet drain", and no other.
-func (a *Agent) resume(ctx context.Context) error {
+// undrain lifts a drain of "slurmlet drain", and no other.
+func (a *Agent) undrain(ctx context.Context) error {
 	node, err := a.client.Node(ctx, a.Config.NodeName)
 	switch {
 	case err != nil:
@@ -105,8 +105,8 @@ type Answer struct {
 	Error string `json:"error,omitempty"`
 }
 
-// command answers a request with what do has led to. It may take its time.
-func (a *Agent) command(do func(ctx context.Context, r *http.Request) error) http.HandlerFunc {
+// handleCommand answers a request with what do has led to. It may take its time.
+func (a *Agent) handleCommand(do func(ctx context.Context, r *http.Request) error) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		patient := http.NewResponseController(w) // a read that is overdue would cancel the request
 		_, _ = patient.SetReadDeadline(time.Time{}), patient.SetWriteDeadline(time.Time{})
@@ -137,7 +137,7 @@ func (a *Agent) resumeCommand(ctx context.Context, _ *http.Request) error {
 	}
 	question, cancel := context.WithTimeout(ctx, a.questionLimit())
 	defer cancel()
-	return a.resume(question)
+	return a.undrain(question)
 }
 
 // deadlineCommand is the word of whoever knows when the pod is killed, and comes

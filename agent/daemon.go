@@ -138,10 +138,10 @@ func agentsOwn(entry string) bool {
 // scontrolEnv tells scontrol where the configuration is.
 func (d daemon) scontrolEnv() []string {
 	env := []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin"}
-	if d.client == nil {
+	if d.commandEnv == nil {
 		return env
 	}
-	return append(env, d.client(d.config)...)
+	return append(env, d.commandEnv(d.config)...)
 }
 
 func (a *Agent) notifyPath() string { return filepath.Join(a.Config.RunDir, "notify.sock") }

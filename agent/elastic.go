@@ -26,7 +26,7 @@ func (a *Agent) newElastic(nodes *clusterview.Collector, scontrol slurm.Scontrol
 		},
 		Published: a.published.next,
 		PodsKnown: func() bool { return a.members != nil && a.members.client.Status().Fresh() },
-		Report:    a.records.report,
+		Report:    a.nodeRecords.report,
 		SetsChanged: func() {
 			a.members.reserve()
 			a.conf.Reread(a.post)
@@ -43,11 +43,11 @@ func (a *Agent) newElastic(nodes *clusterview.Collector, scontrol slurm.Scontrol
 
 // elasticConf returns what slurm.conf's defaults depend on, nil without SLURMLET_ELASTIC_SETS.
 func (a *Agent) elasticConf() func() []reconfig.ElasticSet {
-	if a.elastic == nil {
+	if a.elasticNodes == nil {
 		return nil
 	}
 	return func() []reconfig.ElasticSet {
-		sets, _ := a.elastic.Current()
+		sets, _ := a.elasticNodes.Current()
 		all := []reconfig.ElasticSet{}
 		for _, s := range sets.All {
 			all = append(all, reconfig.ElasticSet{Name: s.Name, Nodes: s.Nodes.String(), Min: s.Min, Features: strings.Split(s.Traits.Features.Value, ","), Gres: s.Size.Gres})

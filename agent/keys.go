@@ -28,8 +28,8 @@ type clusterKeys struct {
 	copy   copies.Dir
 	owners []uint32
 	// lock is held while the copy is brought up to date.
-	lock sync.Mutex
-	ring *keyring.Ring
+	lock    sync.Mutex
+	keyring *keyring.Ring
 	// current is the ring for others than the copy's goroutine.
 	current atomic.Pointer[keyring.Ring]
 	since   time.Time
@@ -126,10 +126,10 @@ func (a *Agent) openKeys() error {
 	if a.daemon.keys == "" {
 		return nil
 	}
-	a.keys.owners = a.daemon.keyOwners()
-	a.keys.copy = copies.Dir{
+	a.clusterKeys.owners = a.daemon.keyOwners()
+	a.clusterKeys.copy = copies.Dir{
 		From: a.daemon.keys, To: filepath.Join(a.Config.RunDir, "keys"), Mode: 0o600, UID: a.daemon.uid(), GID: a.daemon.gid(),
-		Wanted: keyring.IsKeyFile, Check: a.keys.judge,
+		Wanted: keyring.IsKeyFile, Check: a.clusterKeys.judge,
 	}
 	if err := a.takeKeys(); err != nil {
 		return &Fault{Code: ExitConfig, Err: err}
@@ -137,12 +137,12 @@ func (a *Agent) openKeys() error {
 	if a.life.Reloads {
 		return nil
 	}
-	return a.keys.copy.Watch(a.over, func(changed []string, err error) {
+	return a.clusterKeys.copy.Watch(a.over, func(changed []string, err error) {
 		if err != nil {
 			a.log(slog.LevelError, "the changed keys are refused; the last ones stay", slog.Any("error", err))
 			return
 		}
-		a.log(slog.LevelInfo, "the cluster's keys have changed", slog.Any("keys", a.keys.status.Load()))
+		a.log(slog.LevelInfo, "the cluster's keys have changed", slog.Any("keys", a.clusterKeys.status.Load()))
 		read := lifecycle.FilesChanged{Restart: !a.daemon.announces, Since: time.Now()}
 		if a.Config.Role == Slurmd {
 			time.AfterFunc(slurmdKeyPause, func() { a.post(read) })
@@ -157,9 +157,9 @@ func (a *Agent) takeKeys() error {
 	if a.daemon.keys == "" {
 		return nil
 	}
-	a.keys.lock.Lock()
-	defer a.keys.lock.Unlock()
-	_, err := a.keys.copy.Sync()
+	a.clusterKeys.lock.Lock()
+	defer a.clusterKeys.lock.Unlock()
+	_, err := a.clusterKeys.copy.Sync()
 	return err
 }
 
@@ -171,12 +171,12 @@ func (k *clusterKeys) judge(files map[string][]byte) error {
 		err = errors.Join(err, checkKeyFile(filepath.Join(k.copy.From, name), k.owners))
 	}
 	if err == nil {
-		if refusal := ring.Follows(k.ring, time.Now()); refusal != nil {
+		if refusal := ring.Follows(k.keyring, time.Now()); refusal != nil {
 			err = fmt.Errorf("cannot take the keys in %s: %w", k.copy.From, refusal)
 		}
 	}
-	if err == nil && !reflect.DeepEqual(ring, k.ring) {
-		k.ring, k.since = ring, time.Now()
+	if err == nil && !reflect.DeepEqual(ring, k.keyring) {
+		k.keyring, k.since = ring, time.Now()
 		k.current.Store(ring)
 	}
 	k.publish(err)
@@ -184,11 +184,11 @@ func (k *clusterKeys) judge(files map[string][]byte) error {
 }
 
 func (k *clusterKeys) publish(refusal error) {
-	if k.ring == nil {
+	if k.keyring == nil {
 		return
 	}
-	s := &KeysStatus{Signs: keyName(k.ring.Signer()), Since: k.since}
-	for _, key := range k.ring.Keys {
+	s := &KeysStatus{Signs: keyName(k.keyring.Signer()), Since: k.since}
+	for _, key := range k.keyring.Keys {
 		one := KeyStatus{Name: keyName(key)}
 		if !key.Expires.IsZero() {
 			one.Expires = &key.Expires
@@ -213,7 +213,7 @@ func (a *Agent) keyEnv() []string {
 	if a.daemon.keys == "" {
 		return nil
 	}
-	return []string{"SLURM_SACK_KEY=" + filepath.Join(a.keys.copy.To, keyring.KeyFile), "SLURM_SACK_JWKS=" + filepath.Join(a.keys.copy.To, keyring.JWKSFile)}
+	return []string{"SLURM_SACK_KEY=" + filepath.Join(a.clusterKeys.copy.To, keyring.KeyFile), "SLURM_SACK_JWKS=" + filepath.Join(a.clusterKeys.copy.To, keyring.JWKSFile)}
 }
 
 // fetchEnv is for daemons that get their configuration from slurmctld: before they
@@ -222,7 +222,7 @@ func (a *Agent) fetchEnv() []string {
 	if a.daemon.keys == "" {
 		return nil
 	}
-	return []string{"SLURM_CONF=" + filepath.Join(a.keys.copy.To, "slurm.conf")}
+	return []string{"SLURM_CONF=" + filepath.Join(a.clusterKeys.copy.To, "slurm.conf")}
 }
 
 func (s *KeysStatus) rows(row func(name, format string, args ...any)) {

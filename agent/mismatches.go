@@ -32,23 +32,23 @@ type mismatchCheck struct {
 	// asked: the configuration was asked for once.
 	asked bool
 
-	lock sync.Mutex
-	told []nodesize.Mismatch
+	lock   sync.Mutex
+	logged []nodesize.Mismatch
 }
 
 // checkMismatches is called by the owner. What it asks for is in nobody's way: its
 // answer, or none, changes no state.
 func (a *Agent) checkMismatches() {
-	if a.mismatches.cancel != nil {
-		a.mismatches.cancel()
+	if a.mismatchCheck.cancel != nil {
+		a.mismatchCheck.cancel()
 	}
 	alive, cancel := context.WithCancel(context.Background())
-	a.mismatches.cancel = cancel
+	a.mismatchCheck.cancel = cancel
 	node, spread := *a.status.Load().Node, time.Duration(0)
-	if a.mismatches.asked {
+	if a.mismatchCheck.asked {
 		spread = rand.N(a.follower.Spread() + 1) // all nodes have reconfigured
 	}
-	a.mismatches.asked = true
+	a.mismatchCheck.asked = true
 	go func() {
 		defer cancel()
 		select {
@@ -67,7 +67,7 @@ func (a *Agent) checkMismatches() {
 
 func (a *Agent) compared(node NodeStatus, cluster slurm.Config, err error) {
 	if err != nil {
-		a.mismatches.found.Store(&MismatchStatus{Error: err.Error()})
+		a.mismatchCheck.found.Store(&MismatchStatus{Error: err.Error()})
 		return
 	}
 	a.learn(cluster)
@@ -75,12 +75,12 @@ func (a *Agent) compared(node NodeStatus, cluster slurm.Config, err error) {
 		Size: node.Size, Limits: node.Limits, Gres: node.Gres, Controllers: node.Cgroup.Controllers, MayBind: mayBind(),
 		SpoolDir: a.Config.SpoolDir, TmpDir: a.Config.TmpDir, GresConf: gresConf(a.Config),
 	}, cluster)
-	a.mismatches.found.Store(&MismatchStatus{Mismatches: mismatches})
-	a.mismatches.lock.Lock()
-	defer a.mismatches.lock.Unlock()
+	a.mismatchCheck.found.Store(&MismatchStatus{Mismatches: mismatches})
+	a.mismatchCheck.lock.Lock()
+	defer a.mismatchCheck.lock.Unlock()
 	for _, m := range mismatches {
-		if !slices.Contains(a.mismatches.told, m) {
-			a.mismatches.told = append(a.mismatches.told, m)
+		if !slices.Contains(a.mismatchCheck.logged, m) {
+			a.mismatchCheck.logged = append(a.mismatchCheck.logged, m)
 			a.log(slog.LevelWarn, "the cluster's configuration does not fit this pod",
 				slog.String("setting", m.Setting), slog.String("instead", m.Instead), slog.String("why", m.Why))
 		}

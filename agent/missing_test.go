@@ -25,7 +25,7 @@ func TestMissing(t *testing.T) {
 		events:  make(chan lifecycle.Event, 8),
 	}
 	m := &membership{
-		agent: a, hosts: peers.NewHosts(path), table: map[string]peers.Peer{}, aliases: map[string][]netip.Addr{},
+		agent: a, hosts: peers.NewHosts(path), slurmctlds: map[string]peers.Peer{}, aliases: map[string][]netip.Addr{},
 		cordon: make(chan struct{}, 1), missing: map[string]time.Time{},
 	}
 	peer := func(name, role, address string) peers.Peer {

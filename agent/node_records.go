@@ -111,8 +111,8 @@ func (a *Agent) newNodeRecords(look *clusterview.Collector) *nodeRecords {
 func (r *nodeRecords) follow(c *peers.Client) {
 	if r != nil {
 		r.client, r.reporter = c, peers.NewReporter(c)
-		if r.agent.elastic != nil {
-			r.reporter.Failing = r.agent.elastic.PodsFailing
+		if r.agent.elasticNodes != nil {
+			r.reporter.Failing = r.agent.elasticNodes.PodsFailing
 		}
 	}
 }
@@ -232,8 +232,8 @@ func (r *nodeRecords) round(ctx context.Context) {
 		return // slurmctld is slow, and is asked only now and then
 	}
 	r.looked, r.failures = began, 0
-	sets, _ := r.agent.elastic.Current()
-	r.report(r.agent.elastic.Reports(v.Nodes, v.Suspended, sets.Members(v.Nodes), nodes.At), nodes.At)
+	sets, _ := r.agent.elasticNodes.Current()
+	r.report(r.agent.elasticNodes.Reports(v.Nodes, v.Suspended, sets.Members(v.Nodes), nodes.At), nodes.At)
 	if r.agent.Config.GonePods {
 		r.settle(ctx, noderecords.Records{At: nodes.At, Nodes: v.Nodes, Suspended: v.Suspended})
 	}

@@ -46,12 +46,12 @@ type membership struct {
 	controller string
 
 	mu sync.Mutex
-	// table has the slurmctlds, and aliases the names of SLURMLET_CONTROLLER that lead to them.
-	table   map[string]peers.Peer
-	aliases map[string][]netip.Addr
-	fault   string
-	taken   []string
-	self    peers.Self
+	// slurmctlds are those of the last table, and aliases the names of SLURMLET_CONTROLLER that lead to them.
+	slurmctlds map[string]peers.Peer
+	aliases    map[string][]netip.Addr
+	fault      string
+	taken      []string
+	self       peers.Self
 	// given is what the machine gives the node.
 	given nodesize.Traits
 	// cordon tells drains that self.Drain has changed.
@@ -71,7 +71,7 @@ func (a *Agent) openMembership() error {
 	path := filepath.Join(a.Root, "etc/hosts")
 	m := &membership{
 		agent: a, hosts: peers.NewHosts(path), path: path,
-		table: map[string]peers.Peer{}, aliases: map[string][]netip.Addr{}, cordon: make(chan struct{}, 1),
+		slurmctlds: map[string]peers.Peer{}, aliases: map[string][]netip.Addr{}, cordon: make(chan struct{}, 1),
 		missing: map[string]time.Time{},
 	}
 	var err error
@@ -81,7 +81,7 @@ func (a *Agent) openMembership() error {
 		Alone: !a.daemon.registers && !a.daemon.hosts, Changed: m.changed, Away: m.away, Log: a.log,
 	})
 	a.members = m
-	a.records.follow(m.client)
+	a.nodeRecords.follow(m.client)
 	return err
 }
 
@@ -99,8 +99,8 @@ func (m *membership) run(ctx context.Context) {
 	if m.agent.daemon.registers {
 		go m.followCordon(ctx)
 	}
-	if m.agent.records != nil {
-		go m.agent.records.run(ctx)
+	if m.agent.nodeRecords != nil {
+		go m.agent.nodeRecords.run(ctx)
 	}
 	m.client.Run(ctx)
 }
@@ -111,7 +111,7 @@ func (m *membership) reserve() {
 	if m == nil {
 		return
 	}
-	sets, known := m.agent.elastic.Current()
+	sets, known := m.agent.elasticNodes.Current()
 	if !known {
 		return
 	}
@@ -143,8 +143,8 @@ func (m *membership) changed(c peers.Change) {
 	if c.Files != nil && m.agent.conf != nil {
 		m.agent.conf.Stream(*c.Files, m.agent.post)
 	}
-	m.agent.records.changed(c)
-	m.agent.elastic.PodsChanged(c)
+	m.agent.nodeRecords.changed(c)
+	m.agent.elasticNodes.PodsChanged(c)
 }
 
 // missingTime is how long a name stays that another replica's whole table lacks. That replica may have begun
@@ -159,15 +159,15 @@ func (m *membership) take(c peers.Change, now time.Time) (names map[string][]net
 	for _, gone := range c.Gone {
 		if c.Whole && !gone.Lost {
 			m.missing[gone.Name] = now.Add(missingTime)
-			if p, is := m.table[gone.Name]; is {
+			if p, is := m.slurmctlds[gone.Name]; is {
 				p.Ending = true // another slurmctld comes before it
-				m.table[gone.Name] = p
+				m.slurmctlds[gone.Name] = p
 			}
 			continue
 		}
 		names[gone.Name] = nil
 		delete(m.missing, gone.Name)
-		delete(m.table, gone.Name)
+		delete(m.slurmctlds, gone.Name)
 	}
 	for _, p := range c.Put {
 		if p.Name == m.controller {
@@ -175,9 +175,9 @@ func (m *membership) take(c peers.Change, now time.Time) (names map[string][]net
 		}
 		names[p.Name] = p.Addresses
 		delete(m.missing, p.Name)
-		delete(m.table, p.Name)
+		delete(m.slurmctlds, p.Name)
 		if Role(p.Role) == Slurmctld {
-			m.table[p.Name] = p
+			m.slurmctlds[p.Name] = p
 			moved = moved || len(p.Addresses) > 0
 		}
 	}
@@ -187,7 +187,7 @@ func (m *membership) take(c peers.Change, now time.Time) (names map[string][]net
 
 // realias adds to names which of SLURMLET_CONTROLLER's change. The caller holds mu.
 func (m *membership) realias(names map[string][]netip.Addr) {
-	aliases := aliasesOf(controllerHosts(m.agent.Config.Controller), m.table)
+	aliases := aliasesOf(controllerHosts(m.agent.Config.Controller), m.slurmctlds)
 	for name := range m.aliases {
 		if aliases[name] == nil && names[name] == nil {
 			names[name] = nil
@@ -207,7 +207,7 @@ func (m *membership) dropMissing(now time.Time) {
 		if !now.Before(until) {
 			names[name] = nil
 			delete(m.missing, name)
-			delete(m.table, name)
+			delete(m.slurmctlds, name)
 		}
 	}
 	if len(names) > 0 {
@@ -235,7 +235,7 @@ func (m *membership) away(since time.Time) {
 	}
 	m.doubted = now
 	m.mu.Lock()
-	table := maps.Clone(m.table)
+	table := maps.Clone(m.slurmctlds)
 	m.mu.Unlock()
 	port := m.agent.controllerPort()
 	for _, p := range table {
@@ -271,7 +271,7 @@ func (m *membership) forget(slurmctlds []string) (names map[string][]netip.Addr)
 	names = map[string][]netip.Addr{}
 	for _, name := range slurmctlds {
 		delete(m.missing, name)
-		delete(m.table, name)
+		delete(m.slurmctlds, name)
 		names[name] = nil
 	}
 	for alias := range m.aliases {
@@ -289,7 +289,7 @@ func (m *membership) find(host string) []netip.Addr {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if p, known := m.table[host]; known {
+	if p, known := m.slurmctlds[host]; known {
 		return p.Addresses
 	}
 	return m.aliases[host]

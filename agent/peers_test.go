@@ -75,7 +75,7 @@ func TestAway(t *testing.T) {
 	require.NoError(t, err)
 	m := &membership{
 		agent: a, client: client, hosts: peers.NewHosts(path), controller: "controller",
-		table: map[string]peers.Peer{}, aliases: map[string][]netip.Addr{}, cordon: make(chan struct{}, 1),
+		slurmctlds: map[string]peers.Peer{}, aliases: map[string][]netip.Addr{}, cordon: make(chan struct{}, 1),
 		missing: map[string]time.Time{},
 	}
 	a.members = m

@@ -130,7 +130,7 @@ func (a *Agent) serveStir(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	a.log(slog.LevelDebug, "slurmctld has run "+string(p))
-	a.elastic.Rouse()
+	a.elasticNodes.Rouse()
 	a.waits.Stir()
 }
 

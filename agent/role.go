@@ -61,8 +61,8 @@ type part struct {
 	open func(*Agent) error
 	// args and env are the daemon's, before SLURMLET_DAEMON_ARGS and beside what it inherits.
 	args, env func(*Agent) []string
-	// client is the environment of Slurm's commands; nil: that of users.
-	client func(Config) []string
+	// commandEnv is the environment of Slurm's commands; nil: that of users.
+	commandEnv func(Config) []string
 	// registers: the daemon is a node, which is sized before it starts, confirmed
 	// by its record and drained before it ends.
 	registers bool
@@ -75,9 +75,9 @@ type part struct {
 	restarts bool
 	// reloads: its configuration comes from sources, and the agent puts it in place.
 	reloads bool
-	// copy is where the daemon keeps what it has fetched of the cluster's
+	// confCopy is where the daemon keeps what it has fetched of the cluster's
 	// configuration; nil: it fetches none.
-	copy func(Config) string
+	confCopy func(Config) string
 	// reach succeeds when the daemon can be started; nil: it always can.
 	reach func(*Agent, context.Context) error
 	// confirm succeeds when a daemon that has said READY serves; nil for a node.
@@ -94,14 +94,14 @@ func partOf(r Role) part {
 	case Slurmctld:
 		return part{
 			program: "slurmctld", tools: []string{"scontrol", "sdiag", "squeue"},
-			user: slurmUser, announces: true, args: slurmctldArgs, client: placedConf,
+			user: slurmUser, announces: true, args: slurmctldArgs, commandEnv: placedConf,
 			reloads: true, confirm: (*Agent).ping,
 		}
 	case Slurmd:
 		return part{
 			program: "slurmd", tools: []string{"scontrol", "scancel", "sinfo", "squeue"},
-			announces: true, args: slurmdArgs, env: slurmdEnv, client: servedConf,
-			registers: true, login: (*Agent).nodeLogin, restarts: true, copy: confCache, reach: (*Agent).reachController,
+			announces: true, args: slurmdArgs, env: slurmdEnv, commandEnv: servedConf,
+			registers: true, login: (*Agent).nodeLogin, restarts: true, confCopy: confCache, reach: (*Agent).reachController,
 			usual: "Node configuration differs from hardware", // the pod is a part of the machine
 		}
 	case Login:
@@ -109,7 +109,7 @@ func partOf(r Role) part {
 			program: "sackd", tools: []string{"scontrol", "sshd", "ssh-keygen"},
 			user: slurmUser, announces: true, runtime: "/run/slurm", args: sackdArgs, env: (*Agent).fetchEnv, // its copy is found as users' commands find it, in /run/slurm/conf
 			hosts: true, login: (*Agent).userLogin,
-			restarts: true, copy: sackdCache, reach: (*Agent).reachController, confirm: (*Agent).ping,
+			restarts: true, confCopy: sackdCache, reach: (*Agent).reachController, confirm: (*Agent).ping,
 		}
 	case Slurmdbd:
 		return part{

@@ -58,11 +58,11 @@ func (a *Agent) serve() (servers, error) {
 	if a.usage != nil {
 		limits.Waiting, limits.WaitTimeout = mostForUsage, visitPatience
 	}
-	verifier := &proof.Verifier{Keys: a.keys.current.Load}
+	verifier := &proof.Verifier{Keys: a.clusterKeys.current.Load}
 	a.feed.Verifier, a.feed.Log = verifier, a.log
 	merger := &merge.Merger{Slurm: a.client, Verifier: verifier, Done: a.over, Log: a.log}
-	if a.records != nil {
-		merger.Made = a.records.stir
+	if a.nodeRecords != nil {
+		merger.Made = a.nodeRecords.stir
 	}
 	var cluster *clusterMetrics
 	if a.cluster != nil {
@@ -164,16 +164,16 @@ func (a *Agent) localHandler(cluster *clusterMetrics) http.Handler {
 		_ = a.Status().WriteJSON(w)
 	})
 	if a.life.Registers {
-		mux.HandleFunc("POST /drain", a.command(a.drainCommand))
-		mux.HandleFunc("POST /resume", a.command(a.resumeCommand))
-		mux.HandleFunc("POST /deadline", a.command(a.deadlineCommand))
+		mux.HandleFunc("POST /drain", a.handleCommand(a.drainCommand))
+		mux.HandleFunc("POST /resume", a.handleCommand(a.resumeCommand))
+		mux.HandleFunc("POST /deadline", a.handleCommand(a.deadlineCommand))
 	}
 	if a.life.Reloads {
-		mux.HandleFunc("POST /reload", a.command(func(ctx context.Context, _ *http.Request) error { return a.conf.Reload(ctx, a.post) }))
+		mux.HandleFunc("POST /reload", a.handleCommand(func(ctx context.Context, _ *http.Request) error { return a.conf.Reload(ctx, a.post) }))
 		mux.HandleFunc("GET /diff", a.serveDiff)
 	}
-	if a.elastic != nil {
-		mux.HandleFunc("GET /elastic", a.elastic.Serve)
+	if a.elasticNodes != nil {
+		mux.HandleFunc("GET /elastic", a.elasticNodes.Serve)
 	}
 	return mux
 }

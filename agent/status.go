@@ -115,12 +115,12 @@ func (a *Agent) counted() Status {
 // brief is all that needs no look at the machine.
 func (a *Agent) brief() Status {
 	s := *a.status.Load()
-	s.LastError, s.Keys = a.lastError.Load(), a.keys.status.Load()
+	s.LastError, s.Keys = a.lastError.Load(), a.clusterKeys.status.Load()
 	s.Services = a.login.Services()
 	if s.Node != nil {
 		node := *s.Node
-		node.Mismatches = a.mismatches.found.Load()
-		node.Steps = a.stepsStatus()
+		node.Mismatches = a.mismatchCheck.found.Load()
+		node.Steps = a.describeSteps()
 		s.Node = &node
 	}
 	if a.LinesLost != nil {
@@ -132,7 +132,7 @@ func (a *Agent) brief() Status {
 	if s.Conf != nil {
 		s.Conf = a.conf.Complete(*s.Conf)
 	}
-	s.Peers, s.Records, s.Elastic = a.members.status(), a.records.told(), a.elastic.Status()
+	s.Peers, s.Records, s.Elastic = a.members.status(), a.nodeRecords.told(), a.elasticNodes.Status()
 	return s
 }
 

@@ -50,11 +50,11 @@ func parseOOMGroup(text string) (OOMGroup, error) {
 
 // steps is what the agent does in the cgroups of jobs.
 type steps struct {
-	watch  *cgroup.Steps
-	errors []string
-	dead   atomic.Int64
-	taken  atomic.Int64
-	fault  atomic.Pointer[string] // the last one
+	watched *cgroup.Steps
+	errors  []string
+	dead    atomic.Int64
+	taken   atomic.Int64
+	fault   atomic.Pointer[string] // the last one
 }
 
 // StepsStatus is what the agent does in the cgroups of jobs, and how often.
@@ -85,7 +85,7 @@ func (a *Agent) watchSteps() {
 		a.stepsFault(a.machine.ClearOOMGroup(a.delegated.Base))
 	}
 	var err error
-	a.steps.watch, err = a.machine.WatchSteps(a.delegated.Steps, cgroup.StepOptions{
+	a.steps.watched, err = a.machine.WatchSteps(a.delegated.Steps, cgroup.StepOptions{
 		Headroom: a.Config.OOMHeadroom, Kill: a.Config.DeadSteps != DeadStepsKeep, Observe: a.stepEvent,
 	})
 	a.stepsFault(err)
@@ -179,10 +179,10 @@ func (a *Agent) judgeEmpty(ctx context.Context, id cgroup.StepID) (said string, 
 	return "", true, nil
 }
 
-func (a *Agent) stepsStatus() *StepsStatus {
+func (a *Agent) describeSteps() *StepsStatus {
 	s := &StepsStatus{
 		OOMGroup: a.Config.OOMGroup, OOMHeadroom: a.Config.OOMHeadroom, DeadSteps: a.Config.DeadSteps,
-		Watching: a.steps.watch != nil, Errors: a.steps.errors, Dead: a.steps.dead.Load(), Leftovers: a.steps.taken.Load(),
+		Watching: a.steps.watched != nil, Errors: a.steps.errors, Dead: a.steps.dead.Load(), Leftovers: a.steps.taken.Load(),
 	}
 	if fault := a.steps.fault.Load(); fault != nil {
 		s.Errors = append(slices.Clip(s.Errors), *fault)

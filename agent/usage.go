@@ -32,8 +32,8 @@ const (
 // and in a goroutine of its own: the kernel may take its time.
 type usage struct {
 	read func() []byte
-	// answer answers one that has waited on the port.
-	answer func(http.ResponseWriter) (wait <-chan struct{})
+	// reply answers one that has waited on the port.
+	reply func(http.ResponseWriter) (wait <-chan struct{})
 
 	report func(error)
 
@@ -107,7 +107,7 @@ func (u *usage) answerAll() {
 	port.Do(func() {
 		port.Answer(func(tag any, w http.ResponseWriter) bool {
 			_, ours := tag.(forUsage)
-			return ours && u.answer(w) == nil
+			return ours && u.reply(w) == nil
 		})
 	})
 }
@@ -154,13 +154,13 @@ func (a *Agent) localMetrics(w http.ResponseWriter, r *http.Request) {
 
 // nodeReader reads what the processes of this node use. Only one goroutine at a time uses it.
 type nodeReader struct {
-	machine                  cgroup.FS
-	delegated                cgroup.Delegation
-	reader                   *cgroup.UsageReader
-	jobs, daemons, container *cgroup.Meter
-	most                     int
-	devices                  devices.FS
-	gpus                     []devices.GPU
+	machine                                 cgroup.FS
+	delegation                              cgroup.Delegation
+	reader                                  *cgroup.UsageReader
+	jobsMeter, daemonsMeter, containerMeter *cgroup.Meter
+	most                                    int
+	devices                                 devices.FS
+	gpus                                    []devices.GPU
 }
 
 // newUsage is nil where there is nothing to read: the jobs have no cgroups of Slurm's below the
@@ -172,13 +172,13 @@ func (a *Agent) newUsage() *usage {
 	if a.Config.JobMetrics > 0 {
 		a.machine.CountJobs(a.delegated.Delegation)
 	}
-	return &usage{read: a.nodeReader().text, answer: a.tellMetrics, report: func(err error) { a.log(slog.LevelError, err.Error()) }}
+	return &usage{read: a.nodeReader().text, reply: a.tellMetrics, report: func(err error) { a.log(slog.LevelError, err.Error()) }}
 }
 
 func (a *Agent) nodeReader() *nodeReader {
 	r := a.machine.NewUsageReader()
 	return &nodeReader{
-		machine: a.machine, delegated: a.delegated.Delegation, reader: r, jobs: r.NewMeter(), daemons: r.NewMeter(), container: r.NewMeter(),
+		machine: a.machine, delegation: a.delegated.Delegation, reader: r, jobsMeter: r.NewMeter(), daemonsMeter: r.NewMeter(), containerMeter: r.NewMeter(),
 		most: a.Config.JobMetrics, devices: devices.NewFS(a.Root), gpus: a.gres.GPUs,
 	}
 }
@@ -194,13 +194,13 @@ func (n *nodeReader) text() []byte {
 type nodeUsage struct {
 	began time.Time
 	took  time.Duration
-	// jobs are all of them together, daemons the agent, slurmd and what they run.
-	jobs, daemons, container *cgroup.Usage
+	// allJobs are all of them together, daemons the agent, slurmd and what they run.
+	allJobs, daemons, container *cgroup.Usage
 	// each is empty unless it is asked for. count is how many jobs there are.
-	each  []cgroup.JobUsage
-	most  int
-	count int
-	gpus  []gpuUsage
+	each      []cgroup.JobUsage
+	most      int
+	count     int
+	gpuUsages []gpuUsage
 }
 
 type gpuUsage struct {
@@ -212,15 +212,15 @@ type gpuUsage struct {
 // read leaves out what cannot be read.
 func (n *nodeReader) read() nodeUsage {
 	u := nodeUsage{began: time.Now(), most: n.most, count: -1}
-	u.jobs, u.container = metered(n.jobs, n.delegated.Steps), metered(n.container, n.delegated.Base)
-	if leaf, err := n.machine.OwnLeaf(n.delegated); err == nil {
-		u.daemons = metered(n.daemons, leaf)
+	u.allJobs, u.container = metered(n.jobsMeter, n.delegation.Steps), metered(n.containerMeter, n.delegation.Base)
+	if leaf, err := n.machine.OwnLeaf(n.delegation); err == nil {
+		u.daemons = metered(n.daemonsMeter, leaf)
 	}
-	if each, count, err := n.reader.Jobs(n.delegated.Steps, n.most); err == nil {
+	if each, count, err := n.reader.Jobs(n.delegation.Steps, n.most); err == nil {
 		u.each, u.count = each, count
 	}
 	for _, gpu := range n.gpus {
-		u.gpus = append(u.gpus, gpuUsage{gpu, n.devices.Present(gpu), n.devices.Memory(gpu)})
+		u.gpuUsages = append(u.gpuUsages, gpuUsage{gpu, n.devices.Present(gpu), n.devices.Memory(gpu)})
 	}
 	u.took = time.Since(u.began)
 	return u

@@ -97,7 +97,7 @@ var ofReading = []metric[nodeUsage]{
 // ofGPUs names each by the last of its device nodes: nvidia0, renderD128, and nvidia-cap13 for
 // an instance of MIG.
 func (u *nodeUsage) ofGPUs(samples func(g gpuUsage, labels ...string) []sample) []sample {
-	return ofEach(u.gpus, func(g gpuUsage) []sample { return samples(g, path.Base(g.Files[len(g.Files)-1]), g.Type) })
+	return ofEach(u.gpuUsages, func(g gpuUsage) []sample { return samples(g, path.Base(g.Files[len(g.Files)-1]), g.Type) })
 }
 
 func (u *nodeUsage) write(to io.Writer) {
@@ -106,7 +106,7 @@ func (u *nodeUsage) write(to io.Writer) {
 		prefix, whose string
 		usage         *cgroup.Usage
 	}{
-		{jobsPrefix, "the node's jobs", u.jobs},
+		{jobsPrefix, "the node's jobs", u.allJobs},
 		{daemonsPrefix, "the agent, slurmd and what they run", u.daemons},
 		{containerPrefix, "the container's processes", u.container},
 	} {

@@ -40,7 +40,7 @@ func newWatcher(a *Agent, o watch.Options) *watcher {
 	w := &watcher{agent: a, info: filepath.Join(a.Root, a.Config.PodInfo), spool: filepath.Join(a.Root, a.Config.SpoolDir)}
 	o.Done, o.Calm, o.Concerns, o.Lost = a.over, watch.For(calm), w.concerns, w.lost
 	o.Changed = func() {
-		now, err := nodesize.Measure(a.machine, a.sizing)
+		now, err := nodesize.Measure(a.machine, a.sizeOptions)
 		now.Traits = now.Traits.On(a.members.traits())
 		a.post(lifecycle.Measured{Allocation: now, At: time.Now(), Err: err})
 	}
