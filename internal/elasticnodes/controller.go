@@ -67,7 +67,7 @@ func (r *Reconciler) PodsFailing(f peers.Failing) {
 		}
 	}
 	r.mu.Lock()
-	r.failing, r.failingAt = f.Pods, time.Now()
+	r.podFailures, r.failingAt = f.Pods, time.Now()
 	r.mu.Unlock()
 	r.Rouse()
 }
@@ -82,5 +82,5 @@ func (r *Reconciler) fails() []peers.Failure {
 	if time.Since(r.failingAt) > failingAge {
 		return nil
 	}
-	return r.failing
+	return r.podFailures
 }

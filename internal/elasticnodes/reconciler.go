@@ -56,12 +56,12 @@ type Reconciler struct {
 	// roused is when somebody wanted a look last; zero after one.
 	roused time.Time
 	pods   podTable
-	// failing are the pods that do not start, as the controller told at failingAt.
-	failing   []peers.Failure
-	failingAt time.Time
-	status    Status
-	reports   []peers.NodeReport
-	starts    map[string]*StartTimes
+	// podFailures are the pods that do not start, as the controller told at failingAt.
+	podFailures    []peers.Failure
+	failingAt      time.Time
+	status         Status
+	elasticReports []peers.NodeReport
+	starts         map[string]*StartTimes
 
 	// The rest is Run's own.
 	keeper   *elastic.Keeper
@@ -254,10 +254,10 @@ func (r *Reconciler) tell(look elastic.Look, plan elastic.Plan) {
 	reports := slices.DeleteFunc(slices.Clone(all), func(n peers.NodeReport) bool { return n.Elastic == "" })
 	r.mu.Lock()
 	revision := r.status.Revision
-	if revision == 0 || !slices.Equal(reports, r.reports) {
+	if revision == 0 || !slices.Equal(reports, r.elasticReports) {
 		revision++
 	}
-	r.reports = reports
+	r.elasticReports = reports
 	for _, s := range plan.Started {
 		if r.starts[s.Set] == nil {
 			r.starts[s.Set] = &StartTimes{}

@@ -216,7 +216,7 @@ func TestServeElastic(t *testing.T) {
 	assert.Equal(t, http.StatusServiceUnavailable, w.Code, "an agent that has just started does not say that there are no nodes")
 	set := func(revision uint64, reports ...peers.NodeReport) {
 		r.mu.Lock()
-		r.status.Revision, r.reports = revision, reports
+		r.status.Revision, r.elasticReports = revision, reports
 		r.mu.Unlock()
 		r.ring()
 	}

@@ -30,7 +30,7 @@ func (r *Reconciler) Serve(w http.ResponseWriter, request *http.Request) {
 	defer cancel()
 	for {
 		r.mu.Lock()
-		revision, reports, next := r.status.Revision, r.reports, r.looked
+		revision, reports, next := r.status.Revision, r.elasticReports, r.looked
 		r.mu.Unlock()
 		if revision == 0 && (after == 0 || ctx.Err() != nil) { // nobody knows the nodes: none would say that there are none
 			http.Error(w, "slurmctld has not been asked for the nodes yet", http.StatusServiceUnavailable)
