@@ -47,7 +47,7 @@ func (m module) build(ctx context.Context, dir, to string, p Progress) error {
 	}
 	p("%s: downloads and compiles what .ci/%s/go.mod pins", m.name, m.name)
 	s := watch(p, m.name+": compiled %d of about %d packages", m.packages, "")
-	c := command{dir: dir, line: s.line, env: []string{"CGO_ENABLED=0", "GOWORK=off", "GOFLAGS=-mod=readonly -buildvcs=false -gcflags=all=-dwarf=false"}}
+	c := command{dir: dir, line: s.line, env: []string{"CGO_ENABLED=0", "GOWORK=off", "GOFLAGS=-mod=readonly -buildvcs=false -gcflags=all=-dwarf=false -toolexec=" + filepath.Join(filepath.Dir(dir), "compile")}}
 	args := []string{"build", "-v", "-trimpath", "-tags", m.tags, "-ldflags", "-s -w " + m.flags(string(goMod)), "-o", to + "/", "tool", "./..."}
 	err = c.run(ctx, "go", args...)
 	s.stop()
