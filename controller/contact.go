@@ -2,6 +2,7 @@ package controller
 
 import (
 	"context"
+	"fmt"
 	"sync/atomic"
 	"time"
 
@@ -49,27 +50,38 @@ func (c *contact) note(err error) {
 	}
 }
 
-// heard is a lock that tells the contact of each answer.
+// heard is a lock that tells the contact of each answer, and that gives back this replica's own Lease alone.
 type heard struct {
 	resourcelock.Interface
 	*contact
+	// holder has the Lease as it was read last, which is what a write replaces.
+	holder string
 }
 
-func (h heard) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
+func (h *heard) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
 	record, raw, err := h.Interface.Get(ctx)
 	h.note(err)
+	if err == nil && record != nil {
+		h.holder = record.HolderIdentity
+	}
 	return record, raw, err
 }
 
-func (h heard) Create(ctx context.Context, r resourcelock.LeaderElectionRecord) error {
+func (h *heard) Create(ctx context.Context, r resourcelock.LeaderElectionRecord) error {
 	return h.write(func() error { return h.Interface.Create(ctx, r) })
 }
 
-func (h heard) Update(ctx context.Context, r resourcelock.LeaderElectionRecord) error {
+// Update refuses to take the Lease from another replica before its time. client-go does that to give the Lease back at
+// the end of a term: it reads the Lease, and asks itself what it knew before whether it is the holder. A leader that
+// stood still would end its successor's term, and lead beside it.
+func (h *heard) Update(ctx context.Context, r resourcelock.LeaderElectionRecord) error {
+	if r.HolderIdentity == "" && h.holder != "" && h.holder != h.Identity() {
+		return fmt.Errorf("the Lease is not given back: %s has it now", h.holder)
+	}
 	return h.write(func() error { return h.Interface.Update(ctx, r) })
 }
 
-func (h heard) write(write func() error) error {
+func (h *heard) write(write func() error) error {
 	began := time.Since(h.begun)
 	err := write()
 	if err == nil {

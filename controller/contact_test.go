@@ -18,12 +18,15 @@ import (
 // leaseAnswer is a Lease about which Kubernetes answers with an error, or none.
 type leaseAnswer struct {
 	resourcelock.Interface
-	err error
+	err    error
+	record *resourcelock.LeaderElectionRecord
 }
 
 func (l *leaseAnswer) Get(context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
-	return nil, nil, l.err
+	return l.record, nil, l.err
 }
+
+func (l *leaseAnswer) Identity() string { return "controller-0" }
 
 func (l *leaseAnswer) Create(context.Context, resourcelock.LeaderElectionRecord) error { return l.err }
 
@@ -56,13 +59,13 @@ func TestContact(t *testing.T) {
 				return now.Add(-tt.broken)
 			})
 			before := now.Add(-2 * mostSilence)
-			for _, ask := range []func(heard) error{
-				func(h heard) error { _, _, err := h.Get(t.Context()); return err },
-				func(h heard) error { return h.Create(t.Context(), resourcelock.LeaderElectionRecord{}) },
-				func(h heard) error { return h.Update(t.Context(), resourcelock.LeaderElectionRecord{}) },
+			for _, ask := range []func(*heard) error{
+				func(h *heard) error { _, _, err := h.Get(t.Context()); return err },
+				func(h *heard) error { return h.Create(t.Context(), resourcelock.LeaderElectionRecord{}) },
+				func(h *heard) error { return h.Update(t.Context(), resourcelock.LeaderElectionRecord{}) },
 			} {
 				c.answered.Store(before.UnixNano())
-				assert.Equal(t, tt.said, ask(heard{&leaseAnswer{err: tt.said}, c}))
+				assert.Equal(t, tt.said, ask(&heard{Interface: &leaseAnswer{err: tt.said}, contact: c}))
 				assert.Equal(t, tt.contact, c.lost(time.Now()).IsZero())
 			}
 		})
@@ -74,7 +77,7 @@ func TestTerm(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newContact(func() time.Time { return time.Time{} })
 		answer := &leaseAnswer{}
-		lock := heard{answer, c}
+		lock := &heard{Interface: answer, contact: c}
 		begun := time.Now()
 		require.NoError(t, lock.Create(t.Context(), resourcelock.LeaderElectionRecord{}))
 		ctx, stop := context.WithCancel(t.Context())
@@ -93,4 +96,33 @@ func TestTerm(t *testing.T) {
 		assert.Equal(t, mostTerm, time.Since(last), "nothing else is a term")
 		assert.Less(t, mostTerm, leaseDuration-2*time.Second)
 	})
+}
+
+// TestGiveBack: a replica gives its own Lease back, and writes into nobody else's but by the rules of an election.
+func TestGiveBack(t *testing.T) {
+	for name, tt := range map[string]struct {
+		holder, next string
+		refused      bool
+	}{
+		"its own, given back":         {"controller-0", "", false},
+		"its own, renewed":            {"controller-0", "controller-0", false},
+		"nobody's":                    {"", "", false},
+		"its successor's, given back": {"controller-1", "", true},
+		"another's that has run out":  {"controller-1", "controller-0", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newContact(func() time.Time { return time.Time{} })
+			c.wrote.Store(-1)
+			lock := &heard{Interface: &leaseAnswer{record: &resourcelock.LeaderElectionRecord{HolderIdentity: tt.holder}}, contact: c}
+			_, _, err := lock.Get(t.Context())
+			require.NoError(t, err)
+			err = lock.Update(t.Context(), resourcelock.LeaderElectionRecord{HolderIdentity: tt.next})
+			if tt.refused {
+				require.EqualError(t, err, "the Lease is not given back: controller-1 has it now")
+			} else {
+				require.NoError(t, err)
+			}
+			assert.Equal(t, tt.refused, c.wrote.Load() == -1)
+		})
+	}
 }

@@ -35,11 +35,11 @@ func (c *controller) elect(ctx context.Context) {
 func (c *controller) stand(ctx context.Context) {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	lock := heard{&resourcelock.LeaseLock{
+	lock := &heard{Interface: &resourcelock.LeaseLock{
 		LeaseMeta:  metav1.ObjectMeta{Namespace: c.Namespace, Name: lease},
 		Client:     c.api.CoordinationV1(),
 		LockConfig: resourcelock.ResourceLockConfig{Identity: c.PodName},
-	}, c.contact}
+	}, contact: c.contact}
 	leaderelection.RunOrDie(ctx, leaderelection.LeaderElectionConfig{
 		Lock: lock, Name: lease, ReleaseOnCancel: true,
 		LeaseDuration: leaseDuration, RenewDeadline: renewDeadline, RetryPeriod: retryPeriod,

@@ -482,7 +482,8 @@ func elasticStopped(b *bed) {
 	all := b.replicas
 	b.replicas = others // a Service leads nobody to one that does not answer
 	require.NoError(b, leader.Signal(unix.SIGSTOP))
-	b.leader()
+	successor := b.leader()
+	led := strings.Count(successor.log(), "leads no more")
 	e.want("p-[5-14]")
 	before := e.has("p-[5-14]")
 	require.NoError(b, leader.Signal(unix.SIGCONT))
@@ -495,4 +496,5 @@ func elasticStopped(b *bed) {
 	}
 	e.want("")
 	e.has("")
+	assert.Equal(b, led, strings.Count(successor.log(), "leads no more"), "a leader that stood still does not give its successor's Lease back")
 }
