@@ -21,13 +21,19 @@ func told(lost int) []byte { return fmt.Appendf(nil, "%d lost\n", lost) }
 // gate is a writer that stands still until it is opened.
 type gate struct {
 	open chan struct{}
-	mu   sync.Mutex
-	text bytes.Buffer
+	// reached rings when something stands before the gate.
+	reached chan struct{}
+	mu      sync.Mutex
+	text    bytes.Buffer
 }
 
-func newGate() *gate { return &gate{open: make(chan struct{})} }
+func newGate() *gate { return &gate{open: make(chan struct{}), reached: make(chan struct{}, 1)} }
 
 func (g *gate) Write(data []byte) (int, error) {
+	select {
+	case g.reached <- struct{}{}:
+	default: // also of a gate without the channel
+	}
 	<-g.open
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -66,6 +72,9 @@ func TestLoss(t *testing.T) {
 	var sent int
 	for ; o.Lost() < 10; sent++ {
 		fmt.Fprintf(o, "line %04d\n", sent)
+		if sent == 0 {
+			<-g.reached // what is taken out later makes room between lines that are lost
+		}
 	}
 	o.Flush(time.Millisecond) // it has a limit
 	close(g.open)
