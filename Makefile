@@ -72,7 +72,7 @@ test-full: build ## every case on every version: hours
 	SLURMLET_E2E_FULL=1 $(MAKE) e2e-kube SLURM=26.05
 
 lint: $(LINT) ## gofumpt, and the rules of .golangci.yml, of which vet is one
-	$(LINT) run --allow-parallel-runners ./... ./controller/... ./e2e/... ./.ci/figures
+	GOGC=400 GOMEMLIMIT=4GiB $(LINT) run --allow-parallel-runners ./... ./controller/... ./e2e/... ./.ci/figures
 	LINT=$(LINT) $(GO) test -count=1 -run TestLintRules ./e2e/papers
 
 $(LINT): MODULE = lint
