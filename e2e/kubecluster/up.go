@@ -84,13 +84,13 @@ func Install(ctx context.Context, progress func(string, ...any)) error {
 }
 
 func (b *Bed) parts(ctx context.Context) (i ingredients, err error) {
+	if i.kernel, err = parts.Kernel(ctx, b.options.Progress); err != nil {
+		return i, err
+	}
 	if i.debian, err = parts.Node(ctx, b.options.Progress); err != nil {
 		return i, err
 	}
-	if i.programs, err = parts.Kube(ctx, b.options.Progress); err != nil {
-		return i, err
-	}
-	i.kernel, err = parts.Kernel(ctx, b.options.Progress) // last: somebody else may be building it
+	i.programs, err = parts.Kube(ctx, b.options.Progress)
 	return i, err
 }
 

@@ -55,7 +55,7 @@ var steps = []step{
 	{"unit", "tests that need nothing but this machine", nil, []string{"native", "kubernetes", "tools"}, 30 * time.Minute, urgent}, // beside it compilers get a tenth of the time
 	{"tools", "helm, its unit tests, buildx and buildkitd", nil, nil, 30 * time.Minute, calm},
 	{"kernel", "the kernel of the sandbox", []string{"roots"}, nil, 40 * time.Minute, calm},
-	{"kubernetes", "the programs of Kubernetes", []string{"kernel"}, nil, 50 * time.Minute, calm}, // beside the kernel both take longer than one after the other
+	{"kubernetes", "the programs of Kubernetes", []string{"kernel"}, nil, 50 * time.Minute, calm}, // beside the kernel, both and the tests take longer (DECISIONS 278)
 	{"controller", "the controller with real etcd and kube-apiserver", []string{"tools", "kubernetes"}, nil, 16 * time.Minute, quiet},
 	{"limits", "real Slurm, both versions, with cgroup v2", []string{"kernel"}, nil, 40 * time.Minute, loud},
 	{"kube", "the chart on real Kubernetes", []string{"images", "kubernetes"}, nil, 60 * time.Minute, quiet},
