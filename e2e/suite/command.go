@@ -111,17 +111,17 @@ const (
 )
 
 // complaint is testify's: what a test wanted, which one it was, and what it says of it.
-var complaint = regexp.MustCompile(`(?s)Error:\s+(.*?)\n\s+Test:\s+(\S+)`)
+var complaint = regexp.MustCompile(`(?s)Error:\s+(.*?)\n\s+Test:\s+(\S+)\n(?:\s+Messages:\s+([^\n]*(?:\n +\t +\t[^\n]*)*))?`)
 
 // inShort has a line for each complaint of a test, for readers who see the end of the output only.
 func inShort(log string) (lines []string) {
-	const most, width = 10, 400
+	const most, width = 10, 600
 	data, err := os.ReadFile(log)
 	if err != nil {
 		return nil
 	}
 	for _, m := range complaint.FindAllStringSubmatch(string(data), most) {
-		line := []rune(m[2] + ": " + strings.Join(strings.Fields(m[1]), " "))
+		line := []rune(m[2] + ": " + strings.Join(strings.Fields(m[1]+" "+m[3]), " "))
 		lines = append(lines, string(line[:min(len(line), width)]))
 	}
 	return lines

@@ -107,9 +107,11 @@ func TestInShort(t *testing.T) {
         	            	expected: 1
         	            	actual  : 2
         	Test:       	TestX/a_case
-        	Messages:   	why
+        	Messages:   	why,
+        	            	and what then
+    y_test.go:7: something else
 `), 0o644))
-	assert.Equal(t, []string{"TestX/a_case: Not equal: expected: 1 actual : 2"}, inShort(log))
+	assert.Equal(t, []string{"TestX/a_case: Not equal: expected: 1 actual : 2 why, and what then"}, inShort(log))
 }
 
 func TestAStepAlone(t *testing.T) {

@@ -46,27 +46,29 @@ func beginning(name string, known []string) string {
 	return best
 }
 
-// distance is the number of letters to put in, leave out or change (Levenshtein's),
-// or most where it would be more.
+// distance is the number of letters to put in, leave out, change or swap with the next
+// one (optimal string alignment), or most where it would be more.
 func distance(a, b string, most int) int {
 	if len(a)-len(b) >= most || len(b)-len(a) >= most {
 		return most
 	}
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
+	before, last, row := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
+	for j := range last {
+		last[j] = j
 	}
 	for i := range len(a) {
-		diagonal := row[0]
 		row[0] = i + 1
 		for j := range len(b) {
-			changed := diagonal
+			changed := last[j]
 			if a[i] != b[j] {
 				changed++
 			}
-			diagonal = row[j+1]
-			row[j+1] = min(changed, row[j]+1, row[j+1]+1)
+			if i > 0 && j > 0 && a[i] == b[j-1] && a[i-1] == b[j] {
+				changed = min(changed, before[j-1]+1)
+			}
+			row[j+1] = min(changed, row[j]+1, last[j+1]+1)
 		}
+		before, last, row = last, row, before
 	}
-	return row[len(b)]
+	return last[len(b)]
 }

@@ -55,7 +55,7 @@ var own = []string{"acct_gather_energy", "burst_buffer", "cli_filter", "job_subm
 func (c *checker) pluginNames() {
 	for _, k := range pluginKeys {
 		pair, ok := c.conf.Get(k.key)
-		if !ok || pair.Value == "" || k.none != "" && strings.Contains(strings.ToLower(pair.Value), k.none) {
+		if !ok || pair.Value == "" || c.noPlugin(k, pair.Value) {
 			continue
 		}
 		if k.key == "AccountingStorageType" && strings.Contains(strings.ToLower(pair.Value), "mysql") {
@@ -76,13 +76,18 @@ func (c *checker) pluginNames() {
 	}
 }
 
-// pluginName: capitals matter, but in topology/default. What Slurm does not have may be the cluster's own.
+// noPlugin: since 25.05 topology has whole words for none (src/common/read_config.c).
+func (c *checker) noPlugin(k pluginKey, value string) bool {
+	if k.kind == "topology" && c.Version >= "25.05" {
+		return oneOf("none", "default", "topology/none", "topology/default")(value)
+	}
+	return k.none != "" && strings.Contains(strings.ToLower(value), k.none)
+}
+
+// pluginName: capitals matter. What Slurm does not have may be the cluster's own.
 func (c *checker) pluginName(k pluginKey, pair slurmconf.Pair, value string) {
 	known := keys.Plugins(c.Version, k.kind)
 	name, whole := strings.CutPrefix(value, k.kind+"/")
-	if k.kind == "topology" && c.Version >= "25.05" && oneOf("default", "topology/default")(value) {
-		return // It is the word for topology/flat.
-	}
 	if k.kind == "acct_gather_energy" {
 		name = strings.ReplaceAll(name, "rsmi", "gpu")
 	}

@@ -2,18 +2,20 @@ package check
 
 import (
 	"path"
-	"regexp"
 	"slices"
+	"strconv"
 	"strings"
-	"sync"
 
 	"github.com/slurmlet/slurmlet/slurmconf"
 	"github.com/slurmlet/slurmlet/slurmconf/hostlist"
 )
 
 // powerSaving: src/slurmctld/power_save.c. What is missing or wrong, slurmctld tells,
-// and goes on without.
-func (c *checker) powerSaving() {
+// and goes on without; but for the nodes that it spares.
+func (c *checker) powerSaving() { c.sparedNodes(c.savesPower()) }
+
+// savesPower: power saving is on; but for programs that are not where slurmctld runs.
+func (c *checker) savesPower() bool {
 	pair, ok := c.conf.Get("SuspendTime")
 	idles := ok && suspends(pair)
 	for _, p := range c.conf.Partitions() {
@@ -22,38 +24,43 @@ func (c *checker) powerSaving() {
 		}
 	}
 	if !idles {
-		return
+		return false
 	}
+	on := true
 	for _, key := range []string{"SuspendProgram", "ResumeProgram"} {
 		program, ok := c.conf.Get(key)
-		switch {
+		switch hasArguments := strings.Contains(program.Value, " ") && c.Version < "26.05"; {
 		case !ok:
+			on = false
 			c.add(pair.Position(), slurmconf.Warning, "power-saving", pair.Key+" is set, and nothing is suspended without "+key, key)
 		case !path.IsAbs(program.Value):
+			on = false
 			c.add(program.Position(), slurmconf.Warning, "power-saving", key+" is "+program.Value, "an absolute path")
-		case strings.Contains(program.Value, " ") && c.Version < "26.05":
+		case hasArguments:
+			on = false
 			c.add(program.Position(), slurmconf.Warning, "power-saving", key+" is "+program.Value+", and Slurm takes all of it for the program's path", "a path without arguments")
 		}
 	}
 	if program, ok := c.conf.Get("ResumeFailProgram"); ok && !path.IsAbs(program.Value) {
 		c.add(program.Position(), slurmconf.Warning, "power-saving", "ResumeFailProgram is "+program.Value, "an absolute path")
 	}
-	c.powerSaveInterval()
 	c.sparedPartitions()
-	c.sparedNodes()
+	return c.powerSaveInterval() && on
 }
 
-// powerSaveInterval is in seconds.
-func (c *checker) powerSaveInterval() {
+// powerSaveInterval is in seconds. A longer one switches power saving off.
+func (c *checker) powerSaveInterval() (fits bool) {
 	const option = "power_save_interval="
 	pair, ok := c.says("SlurmctldParameters", option)
 	if !ok {
-		return
+		return true
 	}
 	rest := pair.Value[strings.Index(strings.ToLower(pair.Value), option)+len(option):]
 	if text, _, _ := strings.Cut(rest, ","); uint32(integerAtStart(rest)) > 60 {
 		c.add(pair.Position(), slurmconf.Warning, "power-saving", "SlurmctldParameters has "+option+text, "0 to 60")
+		return false
 	}
+	return true
 }
 
 // suspends: nodes are suspended at some time.
@@ -68,31 +75,57 @@ func (c *checker) sparedPartitions() {
 	}
 }
 
-// counts are how many nodes of those before them are spared: n[1-9]:2.
-var counts = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`:\d+`) })
-
-// sparedNodes may be dynamic ones, too.
-func (c *checker) sparedNodes() {
-	pair, ok := c.conf.Get("SuspendExcNodes")
-	if _, dynamic := c.conf.Get("MaxNodeCount"); !ok || dynamic {
-		return
-	}
-	list, err := hostlist.Parse(counts().ReplaceAllString(pair.Value, ""))
-	if err != nil {
-		c.add(pair.Position(), slurmconf.Warning, "hostlist", "SuspendExcNodes: "+err.Error(), "")
-		return
+// sparedNodes may be dynamic ones, too. slurmctld ends by a signal when it cannot expand
+// their list: before 26.05 with power saving only.
+func (c *checker) sparedNodes(saves bool) {
+	pair, _ := c.conf.Get("SuspendExcNodes")
+	severity := slurmconf.Error
+	if !saves && c.Version < "26.05" {
+		severity = slurmconf.Warning
 	}
 	sets := map[string]bool{}
 	for _, s := range c.conf.NodeSets() {
 		sets[s.Name()] = true
 	}
-	var unknown []string
-	for name := range list.Set().Difference(c.nodeSet()).All() {
-		if !sets[name] {
-			unknown = append(unknown, name)
+	known, unknown := c.nodeSet(), []string(nil)
+	for _, spared := range sparedParts(pair.Value) {
+		expression, count, counted := strings.Cut(spared, ":")
+		if counted && !isCount(count) {
+			c.add(pair.Position(), slurmconf.Warning, "power-saving", "SuspendExcNodes has "+spared+": "+strconv.Quote(count)+" is no number of nodes", "a number")
+		}
+		if strings.EqualFold(expression, "ALL") {
+			continue
+		}
+		list, err := hostlist.Parse(expression)
+		if err != nil {
+			want := ""
+			if strings.Contains(pair.Value, ",") && expression != pair.Value {
+				want = "no comma in brackets where a list has a count, as n[1-2]:1,n5"
+			}
+			c.add(pair.Position(), severity, "hostlist", "SuspendExcNodes: "+err.Error(), want)
+			return
+		}
+		for name := range list.Set().Difference(known).All() {
+			if !sets[name] {
+				unknown = append(unknown, name)
+			}
 		}
 	}
-	if len(unknown) > 0 {
+	if _, dynamic := c.conf.Get("MaxNodeCount"); len(unknown) > 0 && !dynamic {
 		c.add(pair.Position(), slurmconf.Warning, "power-saving", "SuspendExcNodes has "+strings.Join(unknown[:min(len(unknown), 10)], ",")+", for which there is no NodeName", "")
 	}
+}
+
+func isCount(text string) bool {
+	_, err := strconv.ParseUint(text, 10, 31)
+	return err == nil
+}
+
+// sparedParts: where one list has a count, Slurm cuts at every comma, those of brackets
+// too (_parse_exc_nodes).
+func sparedParts(value string) []string {
+	if !strings.Contains(value, ":") {
+		return []string{value}
+	}
+	return strings.Split(value, ",")
 }
