@@ -42,17 +42,17 @@ PODS    ?= 2000
 RECORDS ?= 2000
 WANTED  ?= 1000
 WAITING ?= 500
-# The suite has built already when it runs a target.
+# The suite has a step that builds, before those that need it.
 BUILT   ?= build
-# exec: a signal for make ends what runs
-SUITE   := $(GO) build -o bin/ ./e2e/suite && BUILT= exec bin/suite -make '$(MAKE)'
+# The sandbox is built before the steps: it makes what others wait for. exec: a signal for make ends what runs
+SUITE   := $(BUILD) -o bin/ ./e2e/suite ./e2e/slurmlet-sandbox && BUILT= exec bin/suite -make '$(MAKE)'
 MUTATIONS ?= 1000
 
 # pipefail is not in every sh.
 SHELL := /bin/bash
 
 .DEFAULT_GOAL := build
-.PHONY: help build test test-full unit e2e tools roots kernel kubernetes native limits kube e2e-kube controller charts images chaos scale steps oracle bench bench-controller bench-elastic short lint cases fuzz up down kube-up kube-down clean
+.PHONY: help build test test-full unit e2e tools roots kernel node kubernetes native limits kube e2e-kube controller charts images chaos scale steps oracle bench bench-controller bench-elastic short lint cases fuzz up down kube-up kube-down clean
 
 help: ## this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
@@ -61,10 +61,10 @@ build: ## static binaries in bin/
 	$(BUILD) -tags $(AGENT) -o bin/ ./cmd/slurmlet
 	$(BUILD) -o bin/ ./controller/cmd/slurmlet-controller ./e2e/slurmlet-sandbox
 
-test: build ## everything that must hold, in some 12 minutes (bin/test has the logs)
+test: ## everything that must hold, in some 12 minutes (bin/test has the logs)
 	$(SUITE)
 
-test-full: build ## every case on every version: hours
+test-full: ## every case on every version: hours
 	export SLURMLET_E2E_FULL=1; $(SUITE)
 	CGO_ENABLED=1 $(GO) test -race -run TestTorture ./internal/pid1 -torture.full
 	$(MAKE) oracle steps scale chaos fuzz
@@ -93,8 +93,8 @@ $(LINT) $(HELM) $(UNTT) $(BUILDX) $(BUILDKITD) $(COSIGN) $(DISTRIBUTION) $(ACTIO
 unit: ## tests that need nothing but this machine
 	CGO_ENABLED=1 $(GO) test -race -gcflags='k8s.io/...=-dwarf=false -l' -ldflags=-w -parallel 16 ./... ./controller/... ./e2e/sandbox/... ./e2e/kubecluster/... ./e2e/slurmlet-sandbox/... ./e2e/suite ./e2e/pace ./e2e/chaos
 
-e2e: build ## real Slurm in the sandbox, every version (SLURMLET_E2E_FULL=1: also what takes hours)
-	$(SUITE) roots native kernel limits
+e2e: ## real Slurm in the sandbox, every version (SLURMLET_E2E_FULL=1: also what takes hours)
+	$(SUITE) build roots native kernel limits
 
 tools: $(HELM) $(UNTT) $(BUILDX) $(BUILDKITD) $(DISTRIBUTION)
 
@@ -103,6 +103,9 @@ roots: $(BUILT)
 
 kernel: $(BUILT)
 	$(SANDBOX) install
+
+node: $(BUILT)
+	$(SANDBOX) install -node
 
 kubernetes: $(BUILT)
 	$(SANDBOX) install -kubernetes

@@ -83,6 +83,12 @@ func Install(ctx context.Context, progress func(string, ...any)) error {
 	return err
 }
 
+// InstallNode builds of that the nodes' root file system alone.
+func InstallNode(ctx context.Context, progress func(string, ...any)) error {
+	_, err := parts.Node(ctx, progress)
+	return err
+}
+
 func (b *Bed) parts(ctx context.Context) (i ingredients, err error) {
 	if i.kernel, err = parts.Kernel(ctx, b.options.Progress); err != nil {
 		return i, err

@@ -166,8 +166,12 @@ func did(err error, format string, args ...any) (int, error) {
 func install(f *flag.FlagSet) action {
 	noLimits := f.Bool("no-limits", false, "only what pods without limits need: no kernel")
 	kubernetes := f.Bool("kubernetes", false, "what kube-up needs instead")
+	node := f.Bool("node", false, "of what kube-up needs, the nodes' root file system alone")
 	return func(ctx context.Context, _ []string) (int, error) {
-		if *kubernetes {
+		switch {
+		case *node:
+			return did(kubecluster.InstallNode(ctx, progress()), "the root file system of Kubernetes' nodes is in the cache")
+		case *kubernetes:
 			return did(kubecluster.Install(ctx, progress()), "what a Kubernetes cluster is made of is in the cache")
 		}
 		return did(sandbox.Install(ctx, !*noLimits, progress()), "what sandboxes are made of is in the cache")

@@ -50,19 +50,21 @@ const (
 // steps are in the order in which they begin, as far as what they need and what runs lets them: what others wait for
 // first. On a new machine those are the kernel and what else is compiled.
 var steps = []step{
+	{"build", "the agent, the controller and the sandbox", nil, nil, 20 * time.Minute, calm},
 	{"roots", "Slurm's root file systems", nil, nil, 20 * time.Minute, alone},
-	{"native", "real Slurm, both versions, without limits", []string{"roots"}, nil, 30 * time.Minute, alone},
+	{"native", "real Slurm, both versions, without limits", []string{"build", "roots"}, nil, 30 * time.Minute, alone},
 	{"unit", "tests that need nothing but this machine", nil, []string{"native", "kubernetes", "tools"}, 30 * time.Minute, urgent}, // beside it compilers get a tenth of the time
-	{"tools", "helm, its unit tests, buildx and buildkitd", nil, nil, 30 * time.Minute, calm},
-	{"kernel", "the kernel of the sandbox", []string{"roots"}, nil, 40 * time.Minute, calm},
-	{"kubernetes", "the programs of Kubernetes", []string{"kernel"}, nil, 50 * time.Minute, calm}, // beside the kernel, both and the tests take longer (DECISIONS 278)
-	{"controller", "the controller with real etcd and kube-apiserver", []string{"tools", "kubernetes"}, nil, 16 * time.Minute, quiet},
-	{"limits", "real Slurm, both versions, with cgroup v2", []string{"kernel"}, nil, 40 * time.Minute, loud},
+	{"kernel", "the kernel of the sandbox", nil, nil, 40 * time.Minute, calm},
+	{"tools", "helm, its unit tests, buildx and buildkitd", nil, []string{"build"}, 30 * time.Minute, calm},
+	{"node", "the root file system of Kubernetes' nodes", nil, []string{"roots"}, 20 * time.Minute, calm},
+	{"kubernetes", "the programs of Kubernetes", []string{"kernel", "node"}, nil, 50 * time.Minute, calm}, // beside the kernel, both and the tests take longer (DECISIONS 278)
+	{"controller", "the controller with real etcd and kube-apiserver", []string{"build", "tools", "kubernetes"}, nil, 16 * time.Minute, quiet},
+	{"limits", "real Slurm, both versions, with cgroup v2", []string{"build", "roots", "kernel"}, nil, 40 * time.Minute, loud},
 	{"kube", "the chart on real Kubernetes", []string{"images", "kubernetes"}, nil, 60 * time.Minute, quiet},
-	{"images", "the images", []string{"tools"}, nil, 40 * time.Minute, calm},
+	{"images", "the images", []string{"build", "tools"}, nil, 40 * time.Minute, calm},
 	{"charts", "the charts, the images' definition and the papers", []string{"tools"}, nil, 30 * time.Minute, calm},
 	{"lint", "vet and the linters", nil, []string{"roots", "kubernetes"}, 30 * time.Minute, calm},
-	{"short", "short forms of bench, scale and steps", []string{"roots"}, nil, 20 * time.Minute, loud},
+	{"short", "short forms of bench, scale and steps", []string{"build", "roots"}, nil, 20 * time.Minute, loud},
 }
 
 // mostLoud is how many steps with clusters run beside each other. Two cores have no more for their deadlines.

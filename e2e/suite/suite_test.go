@@ -81,7 +81,7 @@ func TestChoose(t *testing.T) {
 	require.Len(t, some, 2)
 	assert.Empty(t, some[0].needs, "what was not chosen is there already")
 	_, err = choose([]string{"lnt"})
-	assert.ErrorContains(t, err, `no step "lnt"; there are: roots native`)
+	assert.ErrorContains(t, err, `no step "lnt"; there are: build roots native`)
 }
 
 func TestWhatFailed(t *testing.T) {

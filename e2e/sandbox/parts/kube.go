@@ -15,6 +15,7 @@ var kubernetes = module{
 	packages: 2600,
 	tags:     "no_btrfs,no_devmapper,no_zfs,no_rdt",
 	flags:    kubernetesFlags,
+	plain:    "k8s.io/kubernetes/...",
 	// The last part of etcd's package path that is not a version.
 	rename: map[string]string{"server": "etcd"},
 }
