@@ -258,7 +258,9 @@
 // restarts the others that have not followed, such as a slurmd 24.11 that runs with
 // IgnoreSystemd=yes and cannot reconfigure. If it does not within a minute, the agent puts
 // the last good set back. The agent ends a slurmctld that answers nothing for six minutes,
-// and the next one starts with the edit. If slurmctld answers and none of its nodes does,
+// and the next one starts with the edit. Before 25.05, slurmctld waits without a limit for
+// connections on which nobody says anything before it reconfigures: such a slurmctld is
+// ended after twenty seconds, and the log names the connections. If slurmctld answers and none of its nodes does,
 // the new set stays, does not become the last good one, and another edit takes its place
 // after 30 seconds.
 //

@@ -16,10 +16,12 @@ import (
 
 	"github.com/slurmlet/slurmlet/agent"
 	"github.com/slurmlet/slurmlet/e2e/sandbox"
+	"github.com/slurmlet/slurmlet/internal/lifecycle"
 	"github.com/slurmlet/slurmlet/internal/reconfig"
 )
 
 var reloadCases = []testCase{
+	{"a silent connection to slurmctld", silentConnection, both},
 	{"a node that missed an edit fetches it", missedEdit, either},
 	{"edits of a ConfigMap", configMapEdits, both},
 	{"edits of a plain file", plainEdits, either},
@@ -209,6 +211,32 @@ func hungController(t *testing.T, c *cluster) {
 		e.waitReady(t, sandbox.Controller, "node-0", "node-1")
 		e.waitLive(t, former.Conf.Good)
 		e.inCopies(t, "PrologEpilogTimeout=76")
+		e.let(t, id)
+		assert.Equal(t, "0", e.waitJob(t, id, "COMPLETED")["Restarts"])
+	})
+}
+
+// silentConnection: a user of the login pod has connections to slurmctld and says nothing, and a job runs. 24.11 would
+// serve nobody any more, 26.05 ends them.
+func silentConnection(t *testing.T, c *cluster) {
+	withConfigMap(t, c, "", func(e *editing) {
+		id := e.submit(t, waits, "-w", "node-0", "--no-requeue")
+		e.waitJob(t, id, "RUNNING")
+		former, before := e.agent(t, sandbox.Controller), e.pod(t, sandbox.Controller).Restarts
+		e.as(t, "alice", "login", "bash", "-c", "for i in 1 2 3; do exec {fd}<>/dev/tcp/slurmctld/6817; done; sleep 600 </dev/null >/dev/null 2>&1 &")
+		defer func() { e.run(t, "login", "pkill", "-x", "sleep") }()
+		began := time.Now()
+		e.swap(t, e.with("slurm.conf", strings.Replace(e.conf(), "PrologEpilogTimeout=60", "PrologEpilogTimeout=77", 1)))
+		within(t, 2*time.Minute, "the edit is live", func() (bool, string) {
+			<-time.After(time.Second)
+			s := e.agent(t, sandbox.Controller)
+			return s.State == lifecycle.Ready && s.Conf.Good != former.Conf.Good, tells(s.Conf)
+		})
+		restarts := e.pod(t, sandbox.Controller).Restarts - before
+		t.Logf("the edit is live after %v and %d restarts", time.Since(began), restarts)
+		assert.Equal(t, restarts > 0, strings.Contains(fmt.Sprint(e.lines(t, sandbox.Controller, agent.Source)), "slurmctld hangs: before it reconfigures, it waits for 3 connections"))
+		e.waitReady(t, sandbox.Controller, "node-0", "node-1")
+		e.inCopies(t, "PrologEpilogTimeout=77")
 		e.let(t, id)
 		assert.Equal(t, "0", e.waitJob(t, id, "COMPLETED")["Restarts"])
 	})

@@ -290,6 +290,8 @@ func (l State) reconfigured(e ReconfigureEnded) (State, []Action) {
 		l.noReply = 0
 	}
 	switch {
+	case l.Main == l.before && l.Phase == Ready && errors.As(e.Err, &HeldUp{}):
+		return l.endHung("slurmctld hangs: " + e.Err.Error())
 	case e.Err == nil, errors.Is(e.Err, slurm.ErrUnreachable):
 		l.told = true
 		return l.taken()
@@ -391,6 +393,14 @@ type InUse struct{ Why string }
 func (e InUse) Error() string { return e.Why }
 
 func IsInUse(err error) bool { return errors.As(err, &InUse{}) }
+
+// HeldUp is why slurmctld does not answer a reconfigure, and never will: before 25.05 it waits without a limit for
+// connections on which nobody says anything.
+type HeldUp struct{ Why string }
+
+func (e HeldUp) Error() string { return e.Why }
+
+func (e HeldUp) Unwrap() error { return slurm.ErrUnreachable }
 
 // SendLimit is how long a reconfigure waits. A slurmd that reconfigures itself
 // answers afterwards, five seconds later where DNS does not answer it; one that is

@@ -85,8 +85,11 @@ func (c *confWorld) answer(w *world, a Action, how byte) {
 		w.feed(PlaceEnded{a.Number, w.maybe(how >> 3)})
 	case Reconfigure:
 		err := w.maybe(how)
-		if how == 2 {
+		switch how {
+		case 2:
 			err = slurm.ErrUnreachable
+		case 3:
+			err = HeldUp{"a silent connection"}
 		}
 		w.feed(ReconfigureEnded{a.Number, err})
 	case AskNodes:

@@ -202,6 +202,9 @@ func readError(value string) error {
 	if why, is := strings.CutPrefix(value, "jobs: "); is {
 		return InUse{why}
 	}
+	if why, is := strings.CutPrefix(value, "held: "); is {
+		return HeldUp{why}
+	}
 	if why, is := strings.CutPrefix(value, "pod: "); is {
 		return nodesize.PodInfoError{Err: errors.New(why)}
 	}

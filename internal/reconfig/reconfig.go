@@ -337,8 +337,11 @@ func (r *Reloader) reconfigure(ctx context.Context, set *confset.Set, staged str
 	ctx, cancel := context.WithTimeout(ctx, lifecycle.TakeLimit)
 	defer cancel()
 	err := r.Client.Reconfigure(ctx)
-	if err == nil || errors.Is(err, slurm.ErrUnreachable) {
-		return err
+	if errors.Is(err, slurm.ErrUnreachable) {
+		return r.unanswered(ctx, err)
+	}
+	if err == nil {
+		return nil
 	}
 	if words := r.Fatal(since); words != "" {
 		conf, _ := slurmconf.Read(slurmconf.Dir(r.live.Current()))
