@@ -112,11 +112,12 @@ func (b *editBench) begin(preflight string) error {
 	})
 }
 
-// edited is the sources with another value.
+// edited is the sources with another value. A slurmd that has just asked a slurmctld that hands over waits as long before
+// it follows.
 func (b *editBench) edited() map[string][]byte {
 	b.number++
 	files := maps.Clone(b.files)
-	files["slurm.conf"] = fmt.Appendf(slices.Clip(files["slurm.conf"]), "PrologEpilogTimeout=%d\n", 100+b.number)
+	files["slurm.conf"] = fmt.Appendf(slices.Clip(files["slurm.conf"]), "PrologEpilogTimeout=%d\n", 4+b.number%8)
 	return files
 }
 
@@ -172,7 +173,8 @@ func (b *editBench) measure(change func() (time.Time, error)) (time.Duration, er
 func (b *editBench) each(is func(*native.Node) bool) error {
 	for _, n := range b.Nodes {
 		if err := native.Within(native.Limit, n.Name+" does not follow", func() bool { return is(n) }); err != nil {
-			return err
+			log := n.Log()
+			return fmt.Errorf("%w; the last lines of its agent:\n%s", err, strings.Join(log[max(0, len(log)-20):], "\n"))
 		}
 	}
 	return nil

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net/netip"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -20,6 +21,8 @@ import (
 const (
 	// silentLimit is for how long connections are watched on which nobody says anything. slurmctld serves nobody meanwhile.
 	silentLimit = 10 * time.Second
+	// idleCPU is how long a slurmctld computes at most meanwhile that only waits: who has asked a busy one is silent, too.
+	idleCPU = 500 * time.Millisecond
 	// mostPeers are named.
 	mostPeers = 10
 )
@@ -38,6 +41,8 @@ func (r *Reloader) unanswered(ctx context.Context, silence error) error {
 	if version := r.slurmBuild(ctx, false).version; version == "" || version >= "25.05" {
 		return silence
 	}
+	slurmctld := filepath.Base(r.Daemon.Path)
+	before := computed(slurmctld)
 	for until := time.Now().Add(silentLimit); time.Now().Before(until) && ctx.Err() == nil; {
 		pause(ctx, time.Second)
 		now := r.silentPeers()
@@ -45,6 +50,9 @@ func (r *Reloader) unanswered(ctx context.Context, silence error) error {
 		if len(peers) == 0 {
 			return silence
 		}
+	}
+	if computed(slurmctld)-before > idleCPU {
+		return silence
 	}
 	return lifecycle.HeldUp{Why: fmt.Sprintf("before it reconfigures, it waits for %d connections on which nobody says anything, from %s", len(peers), strings.Join(named(peers), ", "))}
 }
@@ -64,6 +72,24 @@ func (r *Reloader) silentPeers() (peers []netip.AddrPort) {
 		peers = append(peers, silentPeers(string(text), first, last)...)
 	}
 	return peers
+}
+
+// computed is the processor time of all processes of a name (proc_pid_stat(5), in hundredths of a second).
+func computed(name string) (sum time.Duration) {
+	stats, _ := filepath.Glob("/proc/[0-9]*/stat") // the pattern is a good one
+	for _, path := range stats {
+		stat, err := os.ReadFile(path)
+		if err != nil {
+			continue // it has ended
+		}
+		_, rest, is := strings.Cut(string(stat), "("+name+") ")
+		if f := strings.Fields(rest); is && len(f) > 12 {
+			user, _ := strconv.ParseInt(f[11], 10, 64) // the kernel wrote it
+			system, _ := strconv.ParseInt(f[12], 10, 64)
+			sum += time.Duration(user+system) * time.Second / 100
+		}
+	}
+	return sum
 }
 
 // slurmctldPorts are the first and the last port of SlurmctldPort.

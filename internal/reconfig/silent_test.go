@@ -4,7 +4,9 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -52,4 +54,17 @@ func TestSilentPeersOfPorts(t *testing.T) {
 	assert.Equal(t, []netip.AddrPort{netip.MustParseAddrPort("10.0.0.2:54000")}, silentPeers(table, 6817, 6817))
 	assert.Len(t, silentPeers(table, 6817, 6818), 2)
 	assert.Empty(t, silentPeers("", 6817, 6817))
+}
+
+func TestComputed(t *testing.T) {
+	comm, err := os.ReadFile("/proc/self/comm")
+	require.NoError(t, err)
+	name := strings.TrimSpace(string(comm))
+	before := computed(name)
+	require.Eventually(t, func() bool {
+		for began := time.Now(); time.Since(began) < 50*time.Millisecond; {
+		}
+		return computed(name)-before >= 100*time.Millisecond
+	}, 20*time.Second, time.Millisecond)
+	assert.Zero(t, computed("nobody has this name"))
 }
