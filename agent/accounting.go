@@ -29,6 +29,6 @@ func (a *Agent) registration() *accounting.Registration {
 			}
 			return 0, news
 		},
-		Live: a.conf.Live, Client: a.client, Reconfigure: a.conf.ReconfigureAgain, Done: a.over, Log: a.log,
+		Live: a.reloader.Live, Client: a.client, Reconfigure: a.reloader.ReconfigureAgain, Done: a.over, Log: a.log,
 	}
 }

@@ -83,7 +83,7 @@ type Agent struct {
 	spoolHangs atomic.Bool
 
 	mainLock sync.Mutex // held while a daemon is started, so that its READY meets a known pid
-	main     *process.Process
+	process  *process.Process
 	former   *process.Process // has handed over and may not have ended yet
 	early    early
 	mark     mark // of the slurmd that was started last
@@ -93,8 +93,8 @@ type Agent struct {
 	unit        unit
 	clusterKeys clusterKeys
 	// conf is slurmctld's configuration, nil for other roles; feed tells the nodes' agents of it.
-	conf *reconfig.Reloader
-	feed confsync.Feed
+	reloader *reconfig.Reloader
+	feed     confsync.Feed
 	// follower is nil where the daemon fetches no configuration.
 	follower *confsync.Follower
 	steps    steps
@@ -119,7 +119,7 @@ type Agent struct {
 	// database is slurmdbd's, nil for other roles.
 	database *accounting.Database
 	// login is what users come in by.
-	login *login.Login
+	loginServices *login.Login
 	// pod is nil for roles without a node.
 	pod *watcher
 	// members are the cluster's pods, nil without SLURMLET_PEERS.
@@ -249,11 +249,11 @@ func (a *Agent) sizeNode() error {
 		return err
 	}
 	// First, because it decides in which cgroup namespace the limits are read.
-	if a.delegated, err = delegate(a.machine, a.Config.Cgroup, a.Config.NodeName); err != nil {
+	if a.delegated, err = delegate(a.machine, a.Config.CgroupMode, a.Config.NodeName); err != nil {
 		return err
 	}
 	a.machine = a.machine.Within(a.delegated.Delegation)
-	if a.gres, err = nodesize.FindGres(a.Root, a.Config.Gres); err != nil {
+	if a.gres, err = nodesize.FindGres(a.Root, a.Config.GresChoice); err != nil {
 		return &Fault{Code: ExitConfig, Err: err}
 	}
 	a.sizeOptions = a.Config.sizing(a.Root)
@@ -292,7 +292,7 @@ func (a *Agent) open() error {
 		err = a.daemon.open(a)
 	}
 	if err == nil {
-		a.login, err = login.Open(a.loginOptions())
+		a.loginServices, err = login.Open(a.loginOptions())
 	}
 	if err != nil {
 		return err
@@ -372,7 +372,7 @@ func (a *Agent) log(level slog.Level, text string, attrs ...slog.Attr) {
 func (a *Agent) own() int {
 	defer close(a.over)
 	a.hang.setLimit(a.life.Deadlines.HangLimit())
-	a.login.Start()
+	a.loginServices.Start()
 	queue := []lifecycle.Event{lifecycle.Begun{}}
 	for {
 		for len(queue) > 0 {
@@ -425,7 +425,7 @@ func (a *Agent) listen(ctx context.Context) {
 		go a.follower.Run()
 	}
 	if a.life.Reloads {
-		go a.conf.Watch(a.alive, a.post)
+		go a.reloader.Watch(a.alive, a.post)
 		go a.registration().Run()
 		if a.elasticNodes != nil {
 			go a.elasticNodes.Run(a.alive)

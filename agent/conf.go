@@ -10,14 +10,14 @@ import (
 
 // openConf finds what slurmctld can be started with.
 func (a *Agent) openConf() {
-	a.conf, a.life.Good = reconfig.Open(reconfig.Options{
+	a.reloader, a.life.Good = reconfig.Open(reconfig.Options{
 		Sources: a.Config.ConfSources, ConfigMap: a.Config.ConfigMap, RunDir: a.Config.RunDir, StateDir: a.Config.StateDir, Preflight: a.Config.Preflight,
 		Defaults: a.Config.ConfDefaults, SlurmUser: a.Config.SlurmUser,
 		Elastic: a.elasticConf(), ElasticDir: a.Config.ElasticSets, Programs: a.waits,
 		Daemon: reconfig.Daemon{Path: a.daemon.path, Env: a.daemon.environ(a), Credential: a.daemon.credential},
 		Table:  a.Table, Client: a.client, Feed: &a.feed, CopyKeys: a.takeKeys, Fatal: a.fatalSince, Log: a.log,
 	})
-	first := a.conf.Read()
+	first := a.reloader.Read()
 	a.life.Next = &first
 }
 
@@ -31,5 +31,5 @@ func (a *Agent) fatalSince(since time.Time) string {
 }
 
 func (a *Agent) serveDiff(w http.ResponseWriter, _ *http.Request) {
-	_ = json.NewEncoder(w).Encode(a.conf.Difference()) // the reader has gone
+	_ = json.NewEncoder(w).Encode(a.reloader.Difference()) // the reader has gone
 }

@@ -27,12 +27,12 @@ type Config struct {
 	CPULimit    int64  // thousandths of a CPU; 0: none
 	MemoryLimit int64  // bytes; 0: none
 	Reserve     int64  // bytes
-	Cgroup      CgroupMode
+	CgroupMode  CgroupMode
 	OOMGroup    OOMGroup
 	OOMHeadroom int64 // bytes; 0: none
 	DeadSteps   DeadSteps
 	JobMetrics  int // of how many jobs, 0: none
-	Gres        devices.Choice
+	GresChoice  devices.Choice
 	Grace       time.Duration
 	JobSignal   jobSignal
 	Listen      string

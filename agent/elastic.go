@@ -29,14 +29,14 @@ func (a *Agent) newElastic(nodes *clusterview.Collector, scontrol slurm.Scontrol
 		Report:    a.nodeRecords.report,
 		SetsChanged: func() {
 			a.members.reserve()
-			a.conf.Reread(a.post)
+			a.reloader.Reread(a.post)
 		},
 		Done: a.over, Log: a.log,
 	})
 	return r, waitnodes.New(waitnodes.Options{
 		Sets:  func() elastic.Sets { sets, _ := r.Current(); return sets },
 		Nodes: nodes, Slurm: scontrol, QuestionLimit: a.questionLimit,
-		Conf:  func() string { return a.conf.Live() },
+		Conf:  func() string { return a.reloader.Live() },
 		Alive: a.alive, Done: a.over, Log: a.log,
 	})
 }

@@ -36,9 +36,9 @@ const (
 // hangCheck finds a slurmd that hangs. Without slurmd's credentials scontrol waits for ever.
 // A nil hangCheck checks nothing.
 type hangCheck struct {
-	socket string
-	done   <-chan struct{}
-	main   func() *process.Process
+	socket  string
+	done    <-chan struct{}
+	running func() *process.Process
 	// reach succeeds when slurmctld can be reached. Without it another slurmd would not come
 	// up, and nothing could be asked.
 	reach func(context.Context) error
@@ -60,7 +60,7 @@ func (a *Agent) newHangCheck() *hangCheck {
 		return nil
 	}
 	return &hangCheck{
-		socket: filepath.Join(a.Root, sackSocket), done: a.over, main: a.mainProcess, reach: a.reachController,
+		socket: filepath.Join(a.Root, sackSocket), done: a.over, running: a.mainProcess, reach: a.reachController,
 		hangs: func(pid int, limit time.Duration) {
 			a.log(slog.LevelError, "slurmd hangs: it takes connections on its socket and does not answer them", slog.String("socket", sackSocket), slog.Duration("for", limit))
 			a.post(lifecycle.MainHung{PID: pid})
@@ -119,7 +119,7 @@ func (h *hangCheck) whileStopping() {
 }
 
 func (h *hangCheck) check() {
-	main := h.main()
+	main := h.running()
 	if main == nil {
 		return
 	}
@@ -137,7 +137,7 @@ func (h *hangCheck) check() {
 // silence is for how long slurmd has not answered, if it hangs.
 func (h *hangCheck) silence(main *process.Process) time.Duration {
 	limit := time.Duration(h.limit.Load())
-	for tries := 1; isHung(h.socket, limit) && h.main() == main; tries++ {
+	for tries := 1; isHung(h.socket, limit) && h.running() == main; tries++ {
 		if tries >= busyLimits || tries >= busyOnTheWay && h.stopping.Load() || !process.Busy(main.PID()) {
 			return time.Duration(tries) * limit
 		}

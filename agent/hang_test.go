@@ -96,9 +96,9 @@ func TestHangIsReported(t *testing.T) {
 	hanging := make(chan int, 1)
 	h := &hangCheck{
 		socket: path, done: make(chan struct{}),
-		main:  func() *process.Process { return p },
-		reach: func(context.Context) error { return away },
-		hangs: func(pid int, _ time.Duration) { hanging <- pid },
+		running: func() *process.Process { return p },
+		reach:   func(context.Context) error { return away },
+		hangs:   func(pid int, _ time.Duration) { hanging <- pid },
 	}
 	h.setLimit(200 * time.Millisecond) // a loaded machine takes more than one to connect
 	h.asked(t.Context())
@@ -125,7 +125,7 @@ func TestBusySlurmd(t *testing.T) {
 	require.NoError(t, err)
 	defer func() { require.NoError(t, p.Signal(unix.SIGKILL)) }()
 	const limit = 50 * time.Millisecond
-	h := &hangCheck{socket: path, main: func() *process.Process { return p }}
+	h := &hangCheck{socket: path, running: func() *process.Process { return p }}
 	h.setLimit(limit)
 	require.Equal(t, busyLimits*limit, h.silence(p))
 	h.stopping.Store(true)
@@ -133,7 +133,7 @@ func TestBusySlurmd(t *testing.T) {
 	h.stopping.Store(false)
 	require.NoError(t, p.Signal(unix.SIGSTOP))
 	require.Equal(t, limit, h.silence(p))
-	h.main = func() *process.Process { return nil }
+	h.running = func() *process.Process { return nil }
 	require.Zero(t, h.silence(p), "another slurmd has taken over")
 }
 

@@ -12,8 +12,8 @@ func (a *Agent) loginOptions() login.Options {
 			a.Observe(Notice{Level: line.Level, Source: line.Source, Text: line.Text})
 		},
 	}
-	if a.daemon.login != nil {
-		a.daemon.login(a, &o)
+	if a.daemon.loginFor != nil {
+		a.daemon.loginFor(a, &o)
 	}
 	return o
 }

@@ -56,7 +56,7 @@ func (r *nodeRecords) fail(ctx context.Context, reasons map[string]string) {
 	r.agent.log(slog.LevelWarn, "Kubernetes says that machines are gone: their nodes are DOWN, and their jobs are requeued or fail", listOf(failed))
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.status.Lost += len(failed)
+	r.tally.Lost += len(failed)
 	for _, name := range failed {
 		r.pods.Failed(name, time.Now())
 	}

@@ -27,14 +27,14 @@ func (a *Agent) start() lifecycle.Event {
 	if err != nil {
 		return lifecycle.MainFailed{Err: err}
 	}
-	a.mark.main = p
+	a.mark.process = p
 	a.takeOver(p)
 	return lifecycle.MainStarted{PID: p.PID(), At: began(a.Root, p)}
 }
 
 // takeOver makes p the main process. It is called with mainLock held.
 func (a *Agent) takeOver(p *process.Process) {
-	a.main = p
+	a.process = p
 	go a.watch(p)
 }
 
@@ -68,7 +68,7 @@ func (a *Agent) epitaph(p *process.Process, status process.Status) string {
 func (a *Agent) isMain(pid, _, _ int) bool {
 	a.mainLock.Lock()
 	defer a.mainLock.Unlock()
-	return a.main != nil && a.main.PID() == pid || a.former != nil && a.former.PID() == pid
+	return a.process != nil && a.process.PID() == pid || a.former != nil && a.former.PID() == pid
 }
 
 // notified adopts a process that MAINPID names at once, while it is sure to be
@@ -96,12 +96,12 @@ func (a *Agent) notified(m notify.Message) {
 func (a *Agent) adopt(pid, by int) (*process.Process, error) {
 	a.mainLock.Lock()
 	defer a.mainLock.Unlock()
-	if a.main == nil || a.main.PID() != by {
+	if a.process == nil || a.process.PID() != by {
 		return nil, fmt.Errorf("process %d has handed over before", by)
 	}
 	p, err := a.Table.Adopt(a.early.last(pid, time.Now()))
 	if err == nil {
-		a.former = a.main
+		a.former = a.process
 		a.takeOver(p)
 	}
 	return p, err
@@ -115,8 +115,8 @@ func (a *Agent) forget(p *process.Process) {
 	if a.former == p {
 		a.former = nil
 	}
-	if a.main == p {
-		a.main = nil
+	if a.process == p {
+		a.process = nil
 	}
 }
 

@@ -178,10 +178,10 @@ var ofNode = []metric[NodeStatus]{
 		return ofEach(n.Gres.Gres, func(r devices.Resource) []sample { return amount(r.Count, r.Name, r.Type) })
 	}},
 	{"node_misfits", "", "Settings of the cluster that do not go with the pod's limits, once they are known", func(n *NodeStatus) []sample {
-		if n.Mismatches == nil || n.Mismatches.Error != "" {
+		if n.Fit == nil || n.Fit.Error != "" {
 			return nil
 		}
-		return amount(len(n.Mismatches.Mismatches))
+		return amount(len(n.Fit.Mismatches))
 	}},
 	{"node_fault", "", "1 while a change of the pod cannot be followed", func(n *NodeStatus) []sample { return whether(n.Fault != "") }},
 	{"node_refused", "", "1 while slurmctld does not take what the pod's annotations say", func(n *NodeStatus) []sample { return whether(n.Refusal != "") }},

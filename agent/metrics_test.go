@@ -74,7 +74,7 @@ var statuses = map[string]Status{
 	"slurmd": {
 		Role: Slurmd, State: lifecycle.Ready, Since: noon, Version: "v1", Started: true, Main: &MainStatus{PID: 7, Since: later}, Restarts: 3,
 		Node: &NodeStatus{
-			Name: "node-0", Size: nodesize.Size{CPUs: 16, Reserved: cgroup.SetOf(0, 1, 2, 3), RealMemory: 3072, TmpDisk: 1024}, Mismatches: &MismatchStatus{Mismatches: []nodesize.Mismatch{{Setting: "TaskPlugin=task/affinity"}}},
+			Name: "node-0", Size: nodesize.Size{CPUs: 16, Reserved: cgroup.SetOf(0, 1, 2, 3), RealMemory: 3072, TmpDisk: 1024}, Fit: &MismatchStatus{Mismatches: []nodesize.Mismatch{{Setting: "TaskPlugin=task/affinity"}}},
 			Gres:   nodesize.Gres{Plan: devices.Plan{Gres: devices.Gres{{Name: "gpu", Type: "nvidia_h200", Count: 2}, {Name: "shard", Count: 8}}}},
 			Cgroup: &delegation{Mode: CgroupPrefer, Delegation: cgroup.Delegation{Steps: "system.slice/node-0_slurmstepd.scope", Missing: []cgroup.Missing{{Controller: "devices"}}}},
 			Steps:  &StepsStatus{Watching: true, OOMKills: 5, Dead: 1, Leftovers: 2},
@@ -83,7 +83,7 @@ var statuses = map[string]Status{
 	"slurmd-stopping": {
 		Role: Slurmd, State: lifecycle.Stopping, Since: noon, Version: "v1", Started: true, ConfFault: "a secret",
 		Node: &NodeStatus{
-			Name: "node-0", Size: nodesize.Size{CPUs: 1, RealMemory: 448}, Mismatches: &MismatchStatus{Error: "no answer"}, Fault: "a secret", Refusal: "a secret",
+			Name: "node-0", Size: nodesize.Size{CPUs: 1, RealMemory: 448}, Fit: &MismatchStatus{Error: "no answer"}, Fault: "a secret", Refusal: "a secret",
 			Cgroup: &delegation{Mode: CgroupPrefer, Error: "a secret", Delegation: cgroup.Delegation{Steps: "x", Missing: []cgroup.Missing{{Controller: "memory"}}}},
 			Steps:  &StepsStatus{},
 		},
@@ -181,7 +181,7 @@ func TestPlaces(t *testing.T) {
 		"/etc/slurm/slurm.conf:4: error: no":          {"slurm.conf", "4"},
 		"/etc/slurm/slurm.conf:4:12: error: no":       {"slurm.conf", "4"},
 		"/etc/slurm/slurm.conf: the file is empty":    {"slurm.conf", ""},
-		"/etc/slurm/parts/a.conf:7: no":               {"parts/a.conf", "7"},
+		"/etc/slurm/parts/a.reloader:7: no":           {"parts/a.reloader", "7"},
 		"/etc/slurm/a:b.conf:7: no":                   {"a:b.conf", "7"},
 		"/etc/slurm/slurm.conf":                       nil,
 		"/etc/slurmdbd.conf:7: no":                    nil,

@@ -58,8 +58,8 @@ type nodeRecords struct {
 	mu   sync.Mutex
 	pods *noderecords.Pods
 	// soon is when to look before the interval is over; zero for not at all.
-	soon   time.Time
-	status RecordsStatus
+	soon  time.Time
+	tally RecordsStatus
 
 	// reporting is held by who reports; reported is of the look that was reported last.
 	reporting sync.Mutex
@@ -269,7 +269,7 @@ func (r *nodeRecords) count(report []peers.NodeReport, at time.Time) {
 func (r *nodeRecords) note(change func(*RecordsStatus)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	change(&r.status)
+	change(&r.tally)
 }
 
 // settle does what is to be done with the records of the pods that are gone.
@@ -368,7 +368,7 @@ func (r *nodeRecords) delete(ctx context.Context, names []string) {
 	r.agent.log(slog.LevelInfo, "deleted the records of nodes whose pods are gone", listOf(deleted))
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.status.Deleted += len(deleted)
+	r.tally.Deleted += len(deleted)
 	for _, name := range deleted {
 		r.pods.Deleted(name)
 	}
@@ -389,7 +389,7 @@ func (r *nodeRecords) told() *RecordsStatus {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	s, kept := r.status, r.pods.Kept()
+	s, kept := r.tally, r.pods.Kept()
 	s.Waiting = len(kept)
 	if len(kept) > 0 {
 		s.Kept = map[string]string{}

@@ -140,8 +140,8 @@ func (m *membership) changed(c peers.Change) {
 	if c.Self != nil {
 		m.setSelf(*c.Self)
 	}
-	if c.Files != nil && m.agent.conf != nil {
-		m.agent.conf.Stream(*c.Files, m.agent.post)
+	if c.Files != nil && m.agent.reloader != nil {
+		m.agent.reloader.Stream(*c.Files, m.agent.post)
 	}
 	m.agent.nodeRecords.changed(c)
 	m.agent.elasticNodes.PodsChanged(c)
@@ -226,8 +226,8 @@ const doubtAfter = time.Minute
 // away: without a controller that hears of Kubernetes, the last table holds as long as slurmctld takes
 // connections there. A slurmctld that has moved is found by DNS, which the hosts file comes before.
 func (m *membership) away(since time.Time) {
-	if m.agent.conf != nil {
-		m.agent.conf.StreamAway(since, m.agent.post)
+	if m.agent.reloader != nil {
+		m.agent.reloader.StreamAway(since, m.agent.post)
 	}
 	now := time.Now()
 	if now.Sub(since) < doubtAfter || now.Sub(m.doubted) < doubtAfter {
@@ -371,7 +371,7 @@ func (m *membership) wrote(err error) {
 }
 
 // status is nil where there is no controller to follow.
-func (m *membership) status() *PeersStatus {
+func (m *membership) describe() *PeersStatus {
 	if m == nil {
 		return nil
 	}

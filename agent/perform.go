@@ -60,18 +60,18 @@ func (a *Agent) perform(act lifecycle.Action) []lifecycle.Event {
 	case lifecycle.KillSteps:
 		a.killSteps()
 	case lifecycle.DrainSessions:
-		a.login.DrainSessions(act.Until, func() { a.post(lifecycle.SessionsOver{}) })
+		a.loginServices.DrainSessions(act.Until, func() { a.post(lifecycle.SessionsOver{}) })
 	case lifecycle.WarnSessions:
-		a.login.WarnSessions(act.Until)
+		a.loginServices.WarnSessions(act.Until)
 	case lifecycle.EndSessions:
-		a.login.EndSessions(act.Kill)
+		a.loginServices.EndSessions(act.Kill)
 	case lifecycle.Exit:
 		a.exit()
 	case lifecycle.ArmReload:
 		time.AfterFunc(act.After, func() { a.post(lifecycle.ReloadTimerFired{Number: act.Number}) })
 	case lifecycle.Check, lifecycle.CheckFirst, lifecycle.AwaitLaunches, lifecycle.Place, lifecycle.Reconfigure, lifecycle.AskNodes, lifecycle.Keep:
 		go func() {
-			if e := a.conf.Do(a.alive, act); e != nil {
+			if e := a.reloader.Do(a.alive, act); e != nil {
 				a.post(e)
 			}
 		}()
@@ -134,7 +134,7 @@ func (a *Agent) exit() {
 		a.cancelQuestion()
 	}
 	a.killSteps()
-	a.login.Close()
+	a.loginServices.Close()
 	a.killSackd()
 }
 
@@ -183,7 +183,7 @@ func (a *Agent) lastWords() string {
 	a.mainLock.Lock()
 	defer a.mainLock.Unlock()
 	last := a.lastError.Load()
-	if last == nil || a.main == nil || last.At.Before(a.main.Started()) {
+	if last == nil || a.process == nil || last.At.Before(a.process.Started()) {
 		return ""
 	}
 	return last.Text
@@ -270,10 +270,10 @@ var signals = map[lifecycle.MainSignal]unix.Signal{lifecycle.SigTerm: unix.SIGTE
 func (a *Agent) signal(s lifecycle.MainSignal) {
 	a.mainLock.Lock()
 	defer a.mainLock.Unlock()
-	if a.main == nil {
+	if a.process == nil {
 		return
 	}
-	err := a.main.Signal(signals[s])
+	err := a.process.Signal(signals[s])
 	if err != nil && !errors.Is(err, process.ErrExited) {
 		a.log(slog.LevelError, "cannot signal the daemon", slog.Any("error", err), slog.String("signal", string(s)))
 	}

@@ -20,8 +20,8 @@ import (
 
 // mark tells the slurmd that was started last from those before it.
 type mark struct {
-	extra string
-	main  *process.Process
+	extra   string
+	process *process.Process
 }
 
 // newMark is empty where SLURMLET_DAEMON_ARGS has an Extra of the site's.
@@ -114,5 +114,5 @@ func isReserved(n *slurm.Node) bool { return n.Is("RESERVED", "MAINTENANCE") }
 func (a *Agent) isMarked(n *slurm.Node) bool {
 	a.mainLock.Lock()
 	defer a.mainLock.Unlock()
-	return a.main != nil && a.main == a.mark.main && n.Extra == a.mark.extra && n.Extra != ""
+	return a.process != nil && a.process == a.mark.process && n.Extra == a.mark.extra && n.Extra != ""
 }

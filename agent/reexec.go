@@ -81,7 +81,7 @@ func (e *early) last(pid int, now time.Time) int {
 func (a *Agent) mainProcess() *process.Process {
 	a.mainLock.Lock()
 	defer a.mainLock.Unlock()
-	return a.main
+	return a.process
 }
 
 // freeHandOver ends what keeps the main process from its end, which it has announced: a

@@ -29,7 +29,7 @@ func TestOnlyAnOldForkIsInTheWay(t *testing.T) {
 	out := bufio.NewScanner(r)
 	require.True(t, out.Scan())
 	told := 0
-	a := &Agent{Options: Options{Root: "/", Observe: func(Notice) { told++ }}, main: p}
+	a := &Agent{Options: Options{Root: "/", Observe: func(Notice) { told++ }}, process: p}
 
 	const successor = 1 // another one, in any case
 	a.freeHandOver(successor, time.Now().Add(-time.Hour))

@@ -69,7 +69,7 @@ type part struct {
 	// hosts: users are logged in beside it, and the agent drains their sessions before it ends.
 	hosts bool
 	// login is what users come in by, beside it; nil: nothing.
-	login func(*Agent, *login.Options)
+	loginFor func(*Agent, *login.Options)
 	// restarts: it is started again when it ends by itself; otherwise the container
 	// ends with it.
 	restarts bool
@@ -101,14 +101,14 @@ func partOf(r Role) part {
 		return part{
 			program: "slurmd", tools: []string{"scontrol", "scancel", "sinfo", "squeue"},
 			announces: true, args: slurmdArgs, env: slurmdEnv, commandEnv: servedConf,
-			registers: true, login: (*Agent).nodeLogin, restarts: true, confCopy: confCache, reach: (*Agent).reachController,
+			registers: true, loginFor: (*Agent).nodeLogin, restarts: true, confCopy: confCache, reach: (*Agent).reachController,
 			usual: "Node configuration differs from hardware", // the pod is a part of the machine
 		}
 	case Login:
 		return part{
 			program: "sackd", tools: []string{"scontrol", "sshd", "ssh-keygen"},
 			user: slurmUser, announces: true, runtime: "/run/slurm", args: sackdArgs, env: (*Agent).fetchEnv, // its copy is found as users' commands find it, in /run/slurm/conf
-			hosts: true, login: (*Agent).userLogin,
+			hosts: true, loginFor: (*Agent).userLogin,
 			restarts: true, confCopy: sackdCache, reach: (*Agent).reachController, confirm: (*Agent).ping,
 		}
 	case Slurmdbd:

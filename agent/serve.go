@@ -169,7 +169,7 @@ func (a *Agent) localHandler(cluster *clusterMetrics) http.Handler {
 		mux.HandleFunc("POST /deadline", a.handleCommand(a.deadlineCommand))
 	}
 	if a.life.Reloads {
-		mux.HandleFunc("POST /reload", a.handleCommand(func(ctx context.Context, _ *http.Request) error { return a.conf.Reload(ctx, a.post) }))
+		mux.HandleFunc("POST /reload", a.handleCommand(func(ctx context.Context, _ *http.Request) error { return a.reloader.Reload(ctx, a.post) }))
 		mux.HandleFunc("GET /diff", a.serveDiff)
 	}
 	if a.elasticNodes != nil {

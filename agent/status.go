@@ -73,8 +73,8 @@ type NodeStatus struct {
 	Grace  nodesize.Grace `json:"granted"`
 	Cgroup *delegation    `json:"cgroup"`
 	Gres   nodesize.Gres  `json:"gres"`
-	// Mismatches is nil before the cluster's configuration was asked for.
-	Mismatches *MismatchStatus `json:"fit,omitempty"`
+	// Fit is nil before the cluster's configuration was asked for.
+	Fit *MismatchStatus `json:"fit,omitempty"`
 	// Fault is why the last change of the pod could not be followed, Refusal why
 	// slurmctld did not take the traits.
 	Fault string `json:"fault,omitempty"`
@@ -101,14 +101,14 @@ type LastError struct {
 // Status is the present one; it is safe for concurrent use.
 func (a *Agent) Status() Status {
 	s := a.brief()
-	s.Sessions = a.login.Sessions()
+	s.Sessions = a.loginServices.Sessions()
 	return s
 }
 
 // counted has as many sessions as there are, and nothing of them.
 func (a *Agent) counted() Status {
 	s := a.brief()
-	s.Sessions = make([]login.SessionStatus, a.login.Count())
+	s.Sessions = make([]login.SessionStatus, a.loginServices.Count())
 	return s
 }
 
@@ -116,10 +116,10 @@ func (a *Agent) counted() Status {
 func (a *Agent) brief() Status {
 	s := *a.status.Load()
 	s.LastError, s.Keys = a.lastError.Load(), a.clusterKeys.status.Load()
-	s.Services = a.login.Services()
+	s.Services = a.loginServices.Services()
 	if s.Node != nil {
 		node := *s.Node
-		node.Mismatches = a.mismatchCheck.found.Load()
+		node.Fit = a.mismatchCheck.found.Load()
 		node.Steps = a.describeSteps()
 		s.Node = &node
 	}
@@ -130,9 +130,9 @@ func (a *Agent) brief() Status {
 		s.ConfFault = a.follower.Fault()
 	}
 	if s.Conf != nil {
-		s.Conf = a.conf.Complete(*s.Conf)
+		s.Conf = a.reloader.Complete(*s.Conf)
 	}
-	s.Peers, s.Records, s.Elastic = a.members.status(), a.nodeRecords.told(), a.elasticNodes.Status()
+	s.Peers, s.Records, s.Elastic = a.members.describe(), a.nodeRecords.told(), a.elasticNodes.Status()
 	return s
 }
 
@@ -160,13 +160,13 @@ func (a *Agent) publish(next lifecycle.State) {
 		s.Stopping = a.stopping(next)
 	}
 	if next.Reloads {
-		s.Conf = a.conf.Status(next)
+		s.Conf = a.reloader.Status(next)
 	}
 	a.status.Store(&s)
 	a.published.ring()
 	a.logHaste(next)
 	if next.Reloads {
-		a.conf.Report(a.alive, next, s.Conf)
+		a.reloader.Report(a.alive, next, s.Conf)
 	}
 	if a.life.Phase != next.Phase || a.life.Reason != next.Reason || a.life.Tries < patience && next.Tries == patience {
 		a.logChange(a.life, next)
@@ -309,14 +309,14 @@ func (n *NodeStatus) rows(row func(name, format string, args ...any)) {
 		row("Fault", "the record of this elastic node is another one than the pod: %s", n.Unlike)
 	}
 	row("Steps", "%s", n.Steps)
-	if n.Mismatches == nil {
+	if n.Fit == nil {
 		return
 	}
-	for _, m := range n.Mismatches.Mismatches {
+	for _, m := range n.Fit.Mismatches {
 		row("Misfit", "%s", m)
 	}
-	if n.Mismatches.Error != "" {
-		row("Misfits", "not known: %s", n.Mismatches.Error)
+	if n.Fit.Error != "" {
+		row("Misfits", "not known: %s", n.Fit.Error)
 	}
 }
 

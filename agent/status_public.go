@@ -18,7 +18,7 @@ type PublicStatus struct {
 	Started bool            `json:"started"`
 	Version string          `json:"version"`
 	// Conf is slurmctld's configuration, nil for other roles.
-	Conf *PublicConf `json:"conf,omitempty"`
+	PublicConf *PublicConf `json:"conf,omitempty"`
 }
 
 // PublicConf has the hashes of the set in place and of the last that was taken.
@@ -30,7 +30,7 @@ type PublicConf struct {
 func (s Status) public() PublicStatus {
 	p := PublicStatus{Role: s.Role, State: s.State, Since: s.Since, Ready: s.Serving(), Started: s.Started, Version: s.Version}
 	if s.Conf != nil {
-		p.Conf = &PublicConf{s.Conf.Live, s.Conf.Good}
+		p.PublicConf = &PublicConf{s.Conf.Live, s.Conf.Good}
 	}
 	return p
 }

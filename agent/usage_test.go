@@ -79,7 +79,7 @@ func put(t testing.TB, root, name, text string) {
 
 // usageAgent is as far an agent as its metrics need one.
 func usageAgent(root string, most int) *Agent {
-	a := &Agent{Options: Options{Root: root, Config: Config{Role: Slurmd, JobMetrics: most}}, machine: cgroup.NewFS(root), login: &login.Login{}}
+	a := &Agent{Options: Options{Root: root, Config: Config{Role: Slurmd, JobMetrics: most}}, machine: cgroup.NewFS(root), loginServices: &login.Login{}}
 	a.delegated.Delegation = cgroup.Delegation{Base: "/sys/fs/cgroup", Steps: "/" + scope}
 	s := statuses["starting"]
 	a.status.Store(&s)

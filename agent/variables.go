@@ -49,7 +49,7 @@ var variables = []variable{
 		return err
 	}},
 	{"SLURMLET_CGROUP", []Role{Slurmd}, string(CgroupPrefer), func(c *Config, v string) (err error) {
-		c.Cgroup, err = parseCgroupMode(v)
+		c.CgroupMode, err = parseCgroupMode(v)
 		return err
 	}},
 	{"SLURMLET_STORAGE_LIMIT", []Role{Slurmd}, "", func(c *Config, v string) (err error) {
@@ -81,7 +81,7 @@ var variables = []variable{
 		return err
 	}},
 	{"SLURMLET_GRES", []Role{Slurmd}, "auto", func(c *Config, v string) (err error) {
-		c.Gres, err = devices.ParseChoice(v)
+		c.GresChoice, err = devices.ParseChoice(v)
 		return err
 	}},
 	{"SLURMLET_GRACE_PERIOD", nil, "30s", func(c *Config, v string) (err error) {

@@ -25,7 +25,7 @@ func gpus(t *testing.T, c *cluster) {
 	c.waitReady(t, "node-2")
 	assert.Empty(t, c.record(t, "node-2").Gres)
 	until(t, "the agent tells what slurm.conf lacks", func() (bool, string) {
-		fit := c.agent(t, "node-2").Node.Mismatches
+		fit := c.agent(t, "node-2").Node.Fit
 		return fit != nil && strings.Contains(fmt.Sprint(fit.Mismatches), `GresTypes=: want gpu (slurm.conf), and "Include /run/slurmlet/gres.conf" in gres.conf: the node is registered without gpu:2`), fmt.Sprint(fit)
 	})
 

@@ -132,7 +132,7 @@ func ownCPUs(t *testing.T, c *cluster, first, second string) {
 func misfits(t *testing.T, c *cluster, node string, want ...string) {
 	t.Helper()
 	until(t, node+" has compared the cluster's configuration with its pod", func() (bool, string) {
-		found := c.agent(t, node).Node.Mismatches
+		found := c.agent(t, node).Node.Fit
 		if found == nil || len(found.Mismatches) != len(want) {
 			return false, stringOf(found)
 		}

@@ -360,8 +360,9 @@ func of(t types.Type, name string) bool {
 	if !ok {
 		return false
 	}
-	called := strings.TrimSuffix(strings.ToLower(named.Obj().Name()), "status")
-	return name == called || name == called+"s"
+	whole := strings.ToLower(named.Obj().Name())
+	called := strings.TrimSuffix(whole, "status")
+	return name == whole || name == called || name == called+"s"
 }
 
 // element is what a pointer, slice or map leads to.

@@ -21,12 +21,12 @@ func mismatches(fault string, want ...string) condition {
 		switch {
 		case err != nil:
 			return err
-		case s.Node == nil || s.Node.Mismatches == nil:
+		case s.Node == nil || s.Node.Fit == nil:
 			return fmt.Errorf("the cluster's configuration was not asked for")
-		case !strings.Contains(s.Node.Mismatches.Error, fault) || len(s.Node.Mismatches.Mismatches) != len(want):
-			return fmt.Errorf("want %q and %q, have %v", fault, want, s.Node.Mismatches)
+		case !strings.Contains(s.Node.Fit.Error, fault) || len(s.Node.Fit.Mismatches) != len(want):
+			return fmt.Errorf("want %q and %q, have %v", fault, want, s.Node.Fit)
 		}
-		for i, m := range s.Node.Mismatches.Mismatches {
+		for i, m := range s.Node.Fit.Mismatches {
 			if !strings.HasPrefix(m.String(), want[i]) {
 				return fmt.Errorf("want %q, have %s", want[i], m)
 			}
