@@ -71,8 +71,11 @@ test-full: ## every case on every version: hours
 	SLURMLET_E2E_FULL=1 $(MAKE) e2e-kube SLURM=24.11
 	SLURMLET_E2E_FULL=1 $(MAKE) e2e-kube SLURM=26.05
 
+# The linters read what the compiler exports: of the first packages, as make unit has them compiled.
+RUN_LINT = GOGC=400 GOMEMLIMIT=4GiB $(LINT) run --allow-parallel-runners
 lint: $(LINT) ## gofumpt, and the rules of .golangci.yml, of which vet is one
-	GOGC=400 GOMEMLIMIT=4GiB $(LINT) run --allow-parallel-runners ./... ./controller/... ./e2e/... ./.ci/figures
+	CGO_ENABLED=1 GOFLAGS="$(GOFLAGS) -race '-gcflags=$(PLAIN_K8S)'" $(RUN_LINT) ./... ./controller/...
+	$(RUN_LINT) ./e2e/... ./.ci/figures
 	LINT=$(LINT) $(GO) test -count=1 -run TestLintRules ./e2e/papers
 
 $(LINT): MODULE = lint
@@ -85,13 +88,16 @@ $(BUILDX): PROGRAM = github.com/docker/buildx/cmd/buildx
 $(BUILDKITD): PROGRAM = github.com/moby/buildkit/cmd/buildkitd
 $(DISTRIBUTION): PROGRAM = ./registry
 $(HELM) $(UNTT) $(BUILDX) $(BUILDKITD) $(DISTRIBUTION): MODULE = tools
+# Of these, what no other build shares is compiled without inlining.
+$(HELM) $(UNTT) $(BUILDX) $(BUILDKITD) $(DISTRIBUTION): PLAIN = $(addprefix github.com/,moby docker aws Azure open-policy-agent compose-spec lestrrat-go sigstore tetratelabs redis distribution) helm.sh
 $(LINT) $(HELM) $(UNTT) $(BUILDX) $(BUILDKITD) $(COSIGN) $(DISTRIBUTION) $(ACTIONLINT):
 	@echo "builds $(@F), pinned in .ci/$(MODULE) (some minutes, once)"
-	@GOWORK=off $(GO) -C .ci/$(MODULE) build -trimpath -ldflags '-s -w' -o $@ $(PROGRAM)
+	@GOWORK=off $(GO) -C .ci/$(MODULE) build -trimpath $(PLAIN:%=-gcflags='%/...=-dwarf=false -l') -ldflags '-s -w' -o $@ $(PROGRAM)
 
 # Kubernetes' libraries are compiled for -race without inlining (-l), a fifth of their work.
+PLAIN_K8S := k8s.io/...=-dwarf=false -l
 unit: ## tests that need nothing but this machine
-	CGO_ENABLED=1 $(GO) test -race -gcflags='k8s.io/...=-dwarf=false -l' -ldflags=-w -parallel 16 ./... ./controller/... ./e2e/sandbox/... ./e2e/kubecluster/... ./e2e/slurmlet-sandbox/... ./e2e/suite ./e2e/pace ./e2e/chaos
+	CGO_ENABLED=1 $(GO) test -race -gcflags='$(PLAIN_K8S)' -ldflags=-w -parallel 16 ./... ./controller/... ./e2e/sandbox/... ./e2e/kubecluster/... ./e2e/slurmlet-sandbox/... ./e2e/suite ./e2e/pace ./e2e/chaos
 
 e2e: ## real Slurm in the sandbox, every version (SLURMLET_E2E_FULL=1: also what takes hours)
 	$(SUITE) build roots native kernel limits

@@ -15,9 +15,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/kubernetes/fake"
 	testapi "k8s.io/client-go/testing"
 
+	"github.com/slurmlet/slurmlet/controller/internal/fakekube"
 	"github.com/slurmlet/slurmlet/controller/internal/machines"
 	"github.com/slurmlet/slurmlet/controller/internal/pods"
 	"github.com/slurmlet/slurmlet/controller/internal/reports"
@@ -40,7 +40,7 @@ func slurmd(cluster, name, machine string) *corev1.Pod {
 }
 
 // keeper is one that watches until the test ends.
-func keeper(t *testing.T, api *fake.Clientset) *Keeper {
+func keeper(t *testing.T, api *fakekube.Clientset) *Keeper {
 	t.Helper()
 	log := slog.New(slog.DiscardHandler)
 	rules, err := machines.Parse(machines.Settings{})
@@ -98,7 +98,7 @@ func TestKeep(t *testing.T) {
 				if c.ending {
 					first.DeletionTimestamp, first.Finalizers = new(metav1.Now()), []string{"example.com/held"}
 				}
-				api := fake.NewClientset(m, first, slurmd("b", "b-0", "m1"))
+				api := fakekube.New(m, first, slurmd("b", "b-0", "m1"))
 				k := keeper(t, api)
 				ctx, cancel := context.WithCancel(t.Context())
 				var leading sync.WaitGroup
@@ -126,7 +126,7 @@ func TestManyNames(t *testing.T) {
 		p := slurmd("a", fmt.Sprintf("cpu-%05d", n), fmt.Sprintf("m%d", n))
 		list.Items, names = append(list.Items, *p), append(names, p.Name)
 	}
-	api := fake.NewClientset()
+	api := fakekube.New()
 	api.PrependReactor("list", "pods", func(testapi.Action) (bool, runtime.Object, error) { return true, list, nil })
 	k := keeper(t, api)
 	require.Len(t, k.watcher.InCluster("hpc/a"), many)

@@ -18,9 +18,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/kubernetes/fake"
 	testapi "k8s.io/client-go/testing"
 
+	"github.com/slurmlet/slurmlet/controller/internal/fakekube"
 	"github.com/slurmlet/slurmlet/controller/internal/machines"
 	"github.com/slurmlet/slurmlet/controller/internal/pods"
 	"github.com/slurmlet/slurmlet/controller/internal/reports"
@@ -81,7 +81,7 @@ func leader(t *testing.T, s Settings, unwanted int, why func(string) error) *bed
 		nodes = append(nodes, peers.NodeReport{Name: name, State: peers.Idle, Elastic: "gpu"})
 	}
 	b := &bed{refusals: &refusals{why: why}, log: &strings.Builder{}}
-	api := fake.NewClientset(objects...)
+	api := fakekube.New(objects...)
 	api.PrependReactor("delete", "pods", b.refusals.react)
 	rules, err := machines.Parse(machines.Settings{})
 	require.NoError(t, err)

@@ -18,9 +18,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/kubernetes/fake"
 	testapi "k8s.io/client-go/testing"
 
+	"github.com/slurmlet/slurmlet/controller/internal/fakekube"
 	"github.com/slurmlet/slurmlet/controller/internal/machines"
 	"github.com/slurmlet/slurmlet/controller/internal/pods"
 	"github.com/slurmlet/slurmlet/controller/internal/reports"
@@ -47,10 +47,10 @@ func pod(name, revision string) *corev1.Pod {
 }
 
 // roller is one over two idle pods of an old revision, one of which may be away.
-func roller(t *testing.T, ctx context.Context) (*Roller, *fake.Clientset) {
+func roller(t *testing.T, ctx context.Context) (*Roller, *fakekube.Clientset) {
 	t.Helper()
 	labels := map[string]string{pods.ClusterLabel: "slurm", pods.RoleLabel: "slurmd", "app": "cpu"}
-	api := fake.NewClientset(pod("cpu-0", "old"), pod("cpu-1", "old"), &appsv1.StatefulSet{
+	api := fakekube.New(pod("cpu-0", "old"), pod("cpu-1", "old"), &appsv1.StatefulSet{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "hpc", Name: "cpu", UID: "cpu", Annotations: map[string]string{Annotation: "1"}},
 		Spec: appsv1.StatefulSetSpec{
 			Replicas: new(int32(2)), Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "cpu"}},
@@ -140,7 +140,7 @@ func TestManyNames(t *testing.T) {
 		p := pod(fmt.Sprintf("cpu-%05d", n), "old")
 		list.Items, names = append(list.Items, *p), append(names, p.Name)
 	}
-	api := fake.NewClientset()
+	api := fakekube.New()
 	api.PrependReactor("list", "pods", func(testapi.Action) (bool, runtime.Object, error) { return true, list, nil })
 	rules, err := machines.Parse(machines.Settings{})
 	require.NoError(t, err)

@@ -29,7 +29,7 @@ func baseName(r release) string { return "debian:" + r.suite + "-slim" }
 func Base(ctx context.Context, name, arch string, p Progress) (string, error) {
 	for _, version := range Versions() {
 		if r := releases[version]; baseName(r) == name {
-			e := entry{name: "base-" + r.suite, key: keyOf(append([]string{arch, r.suite}, unwanted...)...)}
+			e := entry{name: "base-" + r.suite, key: keyOf(arch, r.suite, slim)}
 			return e.obtain(ctx, p, func(dir string) error { return buildBase(ctx, dir, arch, r, p) })
 		}
 	}
@@ -70,10 +70,7 @@ func buildBase(ctx context.Context, dir, arch string, r release, p Progress) err
 }
 
 func baseArgs(r release, arch, layer string, m mirror) []string {
-	args := []string{"--mode=root", "--architectures=" + arch, "--variant=minbase", "--format=tar"}
-	for _, path := range unwanted {
-		args = append(args, "--dpkgopt=path-exclude="+path)
-	}
+	args := []string{"--mode=root", "--architectures=" + arch, "--variant=minbase", "--format=tar", "--extract-hook=" + slim}
 	if r.moving {
 		args = append(args, `--aptopt=Acquire::Check-Valid-Until "false"`)
 	}

@@ -15,7 +15,10 @@ var kubernetes = module{
 	packages: 2600,
 	tags:     "no_btrfs,no_devmapper,no_zfs,no_rdt",
 	flags:    kubernetesFlags,
-	plain:    "k8s.io/kubernetes/...",
+	plain: []string{
+		"k8s.io/kubernetes/...", "k8s.io/apiserver/...", "k8s.io/apiextensions-apiserver/...", "k8s.io/kube-aggregator/...", "k8s.io/kubectl/...",
+		"k8s.io/client-go/kubernetes/typed/.../fake", "github.com/google/cel-go/...", "go.etcd.io/...", "github.com/coredns/...", "github.com/quic-go/...",
+	},
 	// The last part of etcd's package path that is not a version.
 	rename: map[string]string{"server": "etcd"},
 }
@@ -42,7 +45,7 @@ const nodeSuite = "trixie"
 // Node returns the directory of a Debian root file system for a Kubernetes
 // node, building it when the cache has none. It takes root's rights to build.
 func Node(ctx context.Context, p Progress) (string, error) {
-	e := entry{name: "root-node", key: keyOf(append([]string{nodeSuite}, append(nodePackages, unwanted...)...)...)}
+	e := entry{name: "root-node", key: keyOf(append([]string{nodeSuite, slim}, nodePackages...)...)}
 	dir, err := e.obtain(ctx, p, func(dir string) error { return buildNode(ctx, dir, p) })
 	return filepath.Join(dir, "root"), err
 }

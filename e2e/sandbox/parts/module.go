@@ -21,8 +21,8 @@ type module struct {
 	tags     string
 	// flags are the linker's, for the version that a go.mod requires of a package.
 	flags func(goMod string) string
-	// plain are packages that no other build shares: without inlining, Kubernetes' own take 226 s of processor time in place of 278.
-	plain string
+	// plain are packages that no other build shares. Without inlining, they take a fifth less processor time.
+	plain []string
 	// rename maps what go build calls a program to its name.
 	rename map[string]string
 }
@@ -51,8 +51,8 @@ func (m module) build(ctx context.Context, dir, to string, p Progress) error {
 	s := watch(p, m.name+": compiled %d of about %d packages", m.packages, "")
 	c := command{dir: dir, line: s.line, env: []string{"CGO_ENABLED=0", "GOWORK=off", "GOFLAGS=-mod=readonly -buildvcs=false -gcflags=all=-dwarf=false -toolexec=" + filepath.Join(filepath.Dir(dir), "compile")}}
 	args := []string{"build", "-v", "-trimpath", "-tags", m.tags, "-ldflags", "-s -w " + m.flags(string(goMod)), "-o", to + "/"}
-	if m.plain != "" {
-		args = append(args, "-gcflags", m.plain+"=-dwarf=false -l")
+	for _, packages := range m.plain {
+		args = append(args, "-gcflags", packages+"=-dwarf=false -l")
 	}
 	args = append(args, "tool", "./...")
 	err = c.run(ctx, "go", args...)

@@ -36,10 +36,15 @@ var rootPackages = []string{
 // Debian's own uid and gid of the user slurm, the same in every release.
 const slurmID = 64030
 
-// unwanted are paths that dpkg leaves out.
-var unwanted = []string{
-	"/usr/share/doc/*", "/usr/share/man/*", "/usr/share/info/*", "/usr/share/locale/*", "/usr/share/lintian/*",
-}
+// slim has dpkg leave out what nobody reads here. It is mmdebstrap's hook, with the root's directory as $1, before dpkg
+// runs there. mmdebstrap's own way (--dpkgopt=path-exclude=) has a program in Python read the files of each package.
+const slim = `set -eu
+cd "$1"
+for dir in doc info lintian locale man; do
+	rm -rf usr/share/$dir/*
+	echo "path-exclude=/usr/share/$dir/*"
+done >etc/dpkg/dpkg.cfg.d/slim
+`
 
 // finish is run with the root's directory as $1, after the packages are there.
 // alice is who jobs run as.
@@ -58,7 +63,7 @@ func Root(ctx context.Context, slurm string, p Progress) (string, error) {
 	if !ok {
 		return "", fmt.Errorf("cannot make a root file system with Slurm %q: there are %s", slurm, strings.Join(Versions(), ", "))
 	}
-	inputs := slices.Concat([]string{runtime.GOARCH, r.suite, finish}, rootPackages, unwanted)
+	inputs := slices.Concat([]string{runtime.GOARCH, r.suite, finish}, rootPackages, []string{slim})
 	e := entry{name: "root-" + slurm, key: keyOf(inputs...)}
 	dir, err := e.obtain(ctx, p, func(dir string) error { return buildRoot(ctx, dir, slurm, r, p) })
 	return filepath.Join(dir, "root"), err
@@ -107,10 +112,7 @@ const rootSteps = 2 * 160
 func bootstrapArgs(r release, packages []string, root string, m mirror) []string {
 	args := []string{
 		"--mode=root", "--variant=minbase", "--format=directory", "--verbose",
-		"--include=" + strings.Join(packages, ","),
-	}
-	for _, path := range unwanted {
-		args = append(args, "--dpkgopt=path-exclude="+path)
+		"--include=" + strings.Join(packages, ","), "--extract-hook=" + slim,
 	}
 	if r.moving {
 		args = append(args, `--aptopt=Acquire::Check-Valid-Until "false"`)
