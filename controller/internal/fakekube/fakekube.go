@@ -1,6 +1,6 @@
 // Package fakekube is Kubernetes' API in memory, for tests with synctest. It has the
-// groups that the controller's loops use: client-go's kubernetes/fake has all of them,
-// and takes as long to compile for -race as the rest of the controller.
+// groups that the controller's loops use. client-go's kubernetes/fake has all of them,
+// in some sixty packages that every first run would compile.
 package fakekube
 
 import (
