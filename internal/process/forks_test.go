@@ -12,7 +12,7 @@ import (
 
 func TestEndForks(t *testing.T) {
 	out := collect(t)
-	command := shell("sleep 600 & other=$!; (while :; do read x <>$0; done) & echo $other; wait $!; echo $?; wait")
+	command := shell("sleep 600 & other=$!; until read name </proc/$other/comm && [ $name = sleep ]; do :; done; (while :; do read x <>$0; done) & echo $other; wait $!; echo $?; wait")
 	command.Args = append(command.Args, newGate(t).path)
 	command.Stdout = out.File()
 	p := start(t, command)
