@@ -181,7 +181,7 @@ func TestPlaces(t *testing.T) {
 		"/etc/slurm/slurm.conf:4: error: no":          {"slurm.conf", "4"},
 		"/etc/slurm/slurm.conf:4:12: error: no":       {"slurm.conf", "4"},
 		"/etc/slurm/slurm.conf: the file is empty":    {"slurm.conf", ""},
-		"/etc/slurm/parts/a.conf:7: no":           {"parts/a.conf", "7"},
+		"/etc/slurm/parts/a.conf:7: no":               {"parts/a.conf", "7"},
 		"/etc/slurm/a:b.conf:7: no":                   {"a:b.conf", "7"},
 		"/etc/slurm/slurm.conf":                       nil,
 		"/etc/slurmdbd.conf:7: no":                    nil,
