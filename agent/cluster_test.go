@@ -69,7 +69,7 @@ func get(port *publichttp.Server, path string, header ...string) (answer http.He
 		return nil, "", err
 	}
 	defer conn.Close()
-	if err := conn.SetDeadline(time.Now().Add(20 * time.Second)); err != nil {
+	if err := conn.SetDeadline(time.Now().Add(time.Minute)); err != nil {
 		return nil, "", err
 	}
 	if _, err := fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nHost: x\r\n%s\r\n", path, strings.Join(append(header, ""), "\r\n")); err != nil {
@@ -121,7 +121,7 @@ func TestScrapers(t *testing.T) {
 		port.Do(func() { n <- count() })
 		return <-n
 	}
-	require.Eventually(t, func() bool { return inside(port.Waiting) == len(texts) }, 20*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return inside(port.Waiting) == len(texts) }, time.Minute, time.Millisecond)
 	_, text, err := get(port, "/livez")
 	require.NoError(t, err)
 	require.Equal(t, "ok", text)
@@ -166,7 +166,7 @@ func TestScrapeBesideManyAgents(t *testing.T) {
 				n := make(chan int, 1)
 				port.Do(func() { n <- port.Waiting() })
 				return <-n == want
-			}, 20*time.Second, time.Millisecond)
+			}, time.Minute, time.Millisecond)
 		}
 		waiting(agents)
 		done := make(chan error, 1)

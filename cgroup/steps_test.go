@@ -68,7 +68,7 @@ func (s *slurm) next() StepEvent {
 	select {
 	case e := <-s.events:
 		return e
-	case <-time.After(10 * time.Second):
+	case <-time.After(time.Minute):
 		require.Fail(s.t, "nothing was told")
 		return nil
 	}
@@ -76,7 +76,7 @@ func (s *slurm) next() StepEvent {
 
 func (s *slurm) until(file, want string) {
 	s.t.Helper()
-	require.Eventually(s.t, func() bool { return s.read(file) == want }, 10*time.Second, time.Millisecond, "%s", file)
+	require.Eventually(s.t, func() bool { return s.read(file) == want }, time.Minute, time.Millisecond, "%s", file)
 }
 
 // quiet: nothing is told within many times the time in which it would be.

@@ -154,7 +154,7 @@ func TestNoWatchOutlivesItsCgroup(t *testing.T) {
 				live(slurm, i)
 			}
 			slurm.endJob("job_1")
-			require.Eventually(t, func() bool { return marks(t, s) == before }, 20*time.Second, 10*time.Millisecond,
+			require.Eventually(t, func() bool { return marks(t, s) == before }, time.Minute, 10*time.Millisecond,
 				"watches that are left: %d", marks(t, s)-before)
 		})
 	}
@@ -179,12 +179,12 @@ func TestOverflowLosesNoStep(t *testing.T) {
 	slurm.begin("job_3", "step_batch")
 	slurm.begin("job_4", "step_batch")
 	close(release)
-	require.EventuallyWithT(t, func(t *assert.CollectT) { assert.Equal(t, []string{"job_2", "job_3", "job_4"}, s.known()) }, 20*time.Second, 10*time.Millisecond)
+	require.EventuallyWithT(t, func(t *assert.CollectT) { assert.Equal(t, []string{"job_2", "job_3", "job_4"}, s.known()) }, time.Minute, 10*time.Millisecond)
 	require.Equal(t, three, marks(t, s))
 	for _, job := range []string{"job_2", "job_3", "job_4"} {
 		slurm.endJob(job)
 	}
-	require.EventuallyWithT(t, func(t *assert.CollectT) { assert.Empty(t, s.known()) }, 20*time.Second, 10*time.Millisecond)
+	require.EventuallyWithT(t, func(t *assert.CollectT) { assert.Empty(t, s.known()) }, time.Minute, 10*time.Millisecond)
 	require.Equal(t, 1, marks(t, s))
 }
 

@@ -38,7 +38,7 @@ func TestHoldSteps(t *testing.T) {
 		scope + "/system/slurm/cgroup.procs":                 slurmd + "\n",
 	})
 	NewFS(s.root).HoldSteps("/" + scope)
-	require.Eventually(t, func() bool { return stopped(t, stepd) }, 10*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return stopped(t, stepd) }, time.Minute, time.Millisecond)
 	assert.False(t, stopped(t, task))
 	assert.False(t, stopped(t, slurmd))
 }

@@ -26,7 +26,7 @@ func (c *container) status() (agent.Status, error) {
 }
 
 func (c *container) get(path string) (body []byte, code int, err error) {
-	ctx, cancel := context.WithTimeout(c.t.Context(), 5*time.Second)
+	ctx, cancel := context.WithTimeout(c.t.Context(), limit)
 	defer cancel()
 	response, err := agent.Ask(ctx, c.path("run"), path)
 	if err != nil {

@@ -68,7 +68,7 @@ func TestFeedSpillsNothing(t *testing.T) {
 	require.Never(t, func() bool {
 		files, err := os.ReadDir(spill)
 		return err != nil || len(files) > 0
-	}, 2*time.Second, 10*time.Millisecond)
+	}, time.Minute, 10*time.Millisecond)
 	drop("down")(c)
 	c.await(phase{name: "it is Ready", want: []condition{isReady}})
 	response, err := http.Get("http://" + port + "/conf")

@@ -46,7 +46,7 @@ func (f *Feed) count() int {
 
 func awaitWaiting(t *testing.T, f *Feed, n int) {
 	t.Helper()
-	require.Eventually(t, func() bool { return f.count() == n }, 20*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return f.count() == n }, time.Minute, time.Millisecond)
 }
 
 type newsOf struct {

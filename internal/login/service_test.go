@@ -19,7 +19,7 @@ import (
 	"github.com/slurmlet/slurmlet/internal/process"
 )
 
-const limit = 20 * time.Second
+const limit = time.Minute
 
 // logbook keeps the states that services have logged, and when.
 type logbook struct {

@@ -68,7 +68,7 @@ func (w *world) followed(t *testing.T, last byte, nodes ...string) {
 		require.NoError(t, err)
 	}
 	w.followers += len(nodes)
-	require.Eventually(t, func() bool { return w.waiting() == 0 }, 20*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return w.waiting() == 0 }, time.Minute, time.Millisecond)
 }
 
 func (w *world) asker(t *testing.T, key string) *Asker {
@@ -142,11 +142,11 @@ func TestManyAreConfirmed(t *testing.T) {
 		go func() { faults <- asker.Change(t.Context(), Change{Delete, fmt.Sprintf("n%d", i), ""}, direct) }()
 	}
 	ask(0)
-	require.Eventually(t, func() bool { return w.begun.Load() == 1 }, 20*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return w.begun.Load() == 1 }, time.Minute, time.Millisecond)
 	for i := 1; i < 40; i++ {
 		ask(i)
 	}
-	require.Eventually(t, func() bool { return w.waiting() == 40 }, 20*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return w.waiting() == 40 }, time.Minute, time.Millisecond)
 	w.lock.Unlock()
 	told := 0
 	for range 40 {
@@ -271,7 +271,7 @@ func TestHangs(t *testing.T) {
 	require.NoError(t, ctx.Err(), "nothing is left of the time")
 	began := time.Now()
 	require.ErrorIs(t, asker.Change(ctx, Change{Delete, "n1", ""}, direct), errDirect)
-	require.Less(t, time.Since(began), time.Second)
+	require.Less(t, time.Since(began), askLimit/2)
 }
 
 // TestWhoIsAsked: where slurmctld's agent cannot be asked, or does not say, slurmctld is.
@@ -348,14 +348,14 @@ func TestGoneBefore(t *testing.T) {
 	w.lock.Lock()
 	second, a, b := make(chan error, 1), w.asker(t, "a"), w.asker(t, "a")
 	go func() { second <- a.Change(t.Context(), Change{Delete, "n2", ""}, direct) }()
-	require.Eventually(t, func() bool { return w.begun.Load() == 1 }, 20*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return w.begun.Load() == 1 }, time.Minute, time.Millisecond)
 	ctx, cancel := context.WithCancel(t.Context())
 	first := make(chan error, 1)
 	go func() { first <- b.Change(ctx, Change{Delete, "n1", ""}, direct) }()
-	require.Eventually(t, func() bool { return w.waiting() == 2 }, 20*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return w.waiting() == 2 }, time.Minute, time.Millisecond)
 	cancel()
 	require.ErrorIs(t, <-first, errDirect)
-	require.Eventually(t, func() bool { return w.waiting() == 1 }, 20*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return w.waiting() == 1 }, time.Minute, time.Millisecond)
 	w.lock.Unlock()
 	require.NoError(t, <-second)
 	require.NoError(t, w.asker(t, "a").Change(t.Context(), Change{Delete, "n3", ""}, direct)) // the lane goes on
@@ -380,7 +380,7 @@ func TestAgentEnds(t *testing.T) {
 		asker := w.asker(t, "a")
 		go func() { faults <- asker.Change(t.Context(), Change{Delete, name, ""}, direct) }()
 	}
-	require.Eventually(t, func() bool { return w.waiting() == 2 }, 20*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return w.waiting() == 2 }, time.Minute, time.Millisecond)
 	began := time.Now()
 	require.NoError(t, w.port.Close())
 	require.ErrorIs(t, <-faults, errDirect)

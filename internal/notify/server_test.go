@@ -17,7 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-const limit = 10 * time.Second
+const limit = time.Minute
 
 // The test binary is a daemon too, when this variable says what to send.
 const sendEnv = "NOTIFY_TEST_SEND"

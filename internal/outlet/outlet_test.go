@@ -46,7 +46,7 @@ func (g *gate) String() string {
 	return g.text.String()
 }
 
-const limit = 10 * time.Second
+const limit = time.Minute
 
 func TestNothingIsLostWhereSomebodyReads(t *testing.T) {
 	g := newGate()

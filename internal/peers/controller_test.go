@@ -26,7 +26,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-const limit = 30 * time.Second
+const limit = time.Minute
 
 // controller is a Server that listens, with a certificate of its own CA.
 type controller struct {

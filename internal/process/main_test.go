@@ -16,7 +16,7 @@ import (
 // table is fed with every orphan that the tests make: the test binary is their subreaper.
 var table = NewTable()
 
-const limit = 10 * time.Second
+const limit = time.Minute
 
 func TestMain(m *testing.M) {
 	code, err := pid1.Run(func(e pid1.Exit) { table.Reaped(e.PID, e.Status) }, m.Run)

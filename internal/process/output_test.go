@@ -32,21 +32,26 @@ func TestOutputOverAHandOver(t *testing.T) {
 	next(t, out.Drained())
 }
 
+// The lines are twice what the pipe holds, so that seq has to wait for their reader.
 func TestOutputLosesNothing(t *testing.T) {
-	const lines = 100_000
+	const lines, width = 10_000, 200
 	count := 0
+	var wrong []string // testify's comparison of each line would take longer than their reader
 	out, err := NewOutput("test", func(l Line) {
 		count++
-		assert.Equal(t, strconv.Itoa(count), l.Text)
+		if l.Text != fmt.Sprintf("%0*d", width, count) {
+			wrong = append(wrong, l.Text)
+		}
 	})
 	require.NoError(t, err)
-	c := shell("seq 1 " + strconv.Itoa(lines))
+	c := shell(fmt.Sprintf("seq -f %%0%d.0f 1 %d", width, lines))
 	c.Stdout = out.File()
 	p := start(t, c)
 	require.NoError(t, out.Close())
 	assert.Equal(t, Status{}, ended(t, p))
 	next(t, out.Drained())
 	assert.Equal(t, lines, count)
+	assert.Empty(t, wrong)
 }
 
 // A daemon that finds its stderr non-blocking loses lines; one whose stderr is small stands still.

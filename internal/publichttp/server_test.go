@@ -19,7 +19,7 @@ import (
 )
 
 // limit is for a busy machine.
-const limit = 20 * time.Second
+const limit = time.Minute
 
 var generous = Limits{Active: 100, Waiting: 100, Timeout: time.Minute, WaitTimeout: time.Minute}
 

@@ -20,7 +20,7 @@ import (
 	"github.com/slurmlet/slurmlet/internal/peers"
 )
 
-const limit = 30 * time.Second
+const limit = time.Minute
 
 // api is a Kubernetes without pods and nodes, which may be broken.
 type api struct {
