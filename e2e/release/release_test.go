@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -18,6 +19,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"oras.land/oras-go/v2"
+	"oras.land/oras-go/v2/content"
 	"oras.land/oras-go/v2/content/memory"
 
 	"github.com/slurmlet/slurmlet/e2e/release/registry"
@@ -52,6 +54,7 @@ func TestRelease(t *testing.T) {
 		"provenance names the commit":                     b.provenance,
 		"helm takes the charts by digest":                 b.charts,
 		"arm64's programs run":                            b.foreign,
+		"Slurm runs in its images":                        b.slurm,
 		"the same tag gives the same bytes":               b.again,
 	} {
 		t.Run(name, test)
@@ -316,9 +319,12 @@ func (b *bed) bills(t *testing.T) {
 		}
 		assert.Equal(t, version, names["github.com/slurmlet/slurmlet"], path)
 		assert.Contains(t, names, "stdlib", path)
-		if strings.Contains(path, "slurmctld-") {
-			assert.Regexp(t, `^24\.11\.`, names["slurmctld"], path)
-			assert.Contains(t, names, "libc6", path)
+		if role, slurm, has := strings.Cut(strings.TrimSuffix(filepath.Base(path), ".spdx.json"), "-"+version+"-"); has {
+			slurm, _, _ = strings.Cut(slurm, "-linux-")
+			if program := programs[role]; program.path != "" {
+				assert.True(t, strings.HasPrefix(names[program.debian], slurm+"."), "%s: %s", path, names[program.debian])
+				assert.Contains(t, names, "libc6", path)
+			}
 		}
 	}
 }
@@ -389,6 +395,57 @@ func (b *bed) foreign(t *testing.T) {
 	out, err = emulated(controller, "version")
 	assert.NoError(t, err, out)
 	assert.Equal(t, "slurmlet-controller "+version+"\n", out)
+}
+
+// programs are what a role's image is for, and the Debian package that it is of.
+var programs = map[string]struct{ path, debian string }{
+	"slurmctld":  {"usr/sbin/slurmctld", "slurmctld"},
+	"slurmd":     {"usr/sbin/slurmd", "slurmd"},
+	"slurmdbd":   {"usr/sbin/slurmdbd", "slurmdbd"},
+	"slurmrestd": {"usr/sbin/slurmrestd", "slurmrestd"},
+	"login":      {"usr/bin/sinfo", "slurm-client"},
+}
+
+// slurm: the program of each of Slurm's images finds its libraries, on each architecture.
+func (b *bed) slurm(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join(b.out, "digests.txt"))
+	require.NoError(t, err)
+	for line := range strings.Lines(string(text)) {
+		reference, tag, _ := strings.Cut(strings.TrimSpace(line), " ")
+		role, _, _ := strings.Cut(reference, "@")
+		program := programs[role].path
+		if program == "" {
+			continue
+		}
+		store, top := b.pull(t, reference)
+		for arch, img := range b.images(t, store, top) {
+			t.Run(role+" "+tag+" "+arch, func(t *testing.T) {
+				root := b.unpack(t, store, img)
+				how := map[string][]string{
+					"amd64": {"chroot", root, "/" + program},
+					"arm64": {"/usr/bin/qemu-aarch64-static", "-L", root, filepath.Join(root, program)},
+				}[arch]
+				out := b.command(t, root, how[0], append(how[1:], "-V")...)
+				assert.Regexp(t, `^slurm(-wlm)? `+regexp.QuoteMeta(strings.TrimPrefix(tag, version+"-"))+`\.`, out)
+			})
+		}
+	}
+}
+
+// unpack makes a directory of an image's layers.
+func (b *bed) unpack(t *testing.T, store *memory.Store, img *image) string {
+	t.Helper()
+	dir := t.TempDir()
+	root := filepath.Join(dir, "root")
+	require.NoError(t, os.Mkdir(root, 0o755))
+	for _, layer := range img.layers {
+		packed, err := content.FetchAll(t.Context(), store, layer)
+		require.NoError(t, err)
+		name := filepath.Join(dir, "layer")
+		require.NoError(t, os.WriteFile(name, packed, 0o600))
+		b.command(t, root, "tar", "--extract", "--gzip", "--exclude=dev", "--file", name)
+	}
+	return root
 }
 
 // again builds the release once more. Signatures differ, and only they.
