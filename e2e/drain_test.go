@@ -154,6 +154,10 @@ func jobEndsFirst(t *testing.T, c *cluster) {
 
 	assert.NotContains(t, c.as(t, "alice", "login", "srun", "--mem=64", "hostname"), node, "a new job goes elsewhere at once")
 	pinned := c.submit(t, "true", "-w", node, "--mem=64")
+	until(t, "slurmctld has heard the end of srun's step, which its slurmstepd may tell after srun", func() (bool, string) {
+		completing := c.run(t, sandbox.Controller, "squeue", "--noheader", "--states=completing")
+		return completing == "", completing
+	})
 	c.waitPatient(t, node)
 	asked := c.questions(t)
 	status, _, code, err := c.Exec(t.Context(), node, "slurmlet", "status")
