@@ -1,0 +1,51 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/slurmlet/slurmlet/e2e/sandbox"
+)
+
+// neighbourCases have a plain user's job in the way of somebody else's. They need no limits.
+var neighbourCases = []testCase{
+	{"the files of users in volumes that are open to all", filesInOpenVolumes, either},
+}
+
+// secondUser is a plain user beside alice.
+const secondUser = "games"
+
+// filesInOpenVolumes: the kubelet makes each emptyDir with mode 0777, so a pod with a read-only root, or with shared
+// memory of its own, has /tmp, /dev/shm and /run like that. No user removes there what is somebody else's.
+func filesInOpenVolumes(t *testing.T, c *cluster) {
+	node, end := third(t, c, func(s *sandbox.PodSpec) {
+		for i, v := range s.Volumes {
+			switch v.Name {
+			case "run":
+				s.Volumes[i].Path, s.Volumes[i].Mode = "/run", 0o777
+			case "spool":
+				s.Volumes[i].Mode = 0o777
+			}
+		}
+		for name, path := range map[string]string{"tmp": "/tmp", "var-tmp": "/var/tmp", "shm": "/dev/shm"} {
+			s.Volumes = append(s.Volumes, sandbox.Volume{Name: name, Path: path, Mode: 0o777})
+		}
+	})
+	defer end()
+	c.waitReady(t, node)
+	job := func(user, script string) string {
+		return c.as(t, user, "login", "srun", "-Q", "-w", node, "--chdir=/", "sh", "-c", script)
+	}
+	job("alice", "for dir in /tmp /var/tmp /dev/shm; do echo hers > $dir/hers; done")
+	job(secondUser, `for file in /tmp/hers /var/tmp/hers /dev/shm/hers /run/slurmlet /var/spool/slurmd; do
+		mv -T $file $file.taken 2>&1; done; echo > /run/mine; echo > /var/spool/slurmd/mine; true`)
+	assert.Equal(t, strings.Repeat("hers\n", 3), job("alice", "cat /tmp/hers /var/tmp/hers /dev/shm/hers; true"))
+	c.run(t, node, "test", "-d", "/run/slurmlet")
+	modes := c.run(t, node, "stat", "-c", "%n %a", "/tmp", "/var/tmp", "/dev/shm", "/run", "/var/spool/slurmd")
+	assert.Equal(t, "/tmp 1777\n/var/tmp 1777\n/dev/shm 1777\n/run 755\n/var/spool/slurmd 755\n", modes)
+	assert.Len(t, grep(c.said(t, node, "WARN", "msg"), "could remove each other's files"), 1)
+}
