@@ -209,6 +209,9 @@ func (a *Agent) prepare() error {
 		Lead:      a.Config.JobSignal.Lead,
 		Signals:   a.Config.JobSignal.Name != "",
 	}
+	if err := a.secureDirectories(); err != nil {
+		return err
+	}
 	a.life = lifecycle.New(p, nodesize.Allocation{})
 	if p.Registers {
 		if err := a.sizeNode(); err != nil {

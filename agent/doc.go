@@ -85,6 +85,15 @@
 // there. The kubelet sets memory.oom.group, and the agent cannot clear it on a mount
 // that is read-only.
 //
+// # Directories of users
+//
+// The kubelet makes each emptyDir with mode 0777, in which every user removes and replaces the files
+// of others. Before a daemon starts, the agent of slurmd and of a login pod sets the sticky bit of
+// /tmp, /var/tmp, /dev/shm and SLURMLET_TMP_DIR, and takes write permission on /run,
+// SLURMLET_RUN_DIR and SLURMLET_SPOOL_DIR from all but their owner. A directory above one of these
+// gets the sticky bit. If the agent cannot change the mode of one, it exits with 78. A read-only file
+// system stays as it is.
+//
 // # The node's size
 //
 // slurmd registers what the kernel and the downward API give the container. The
