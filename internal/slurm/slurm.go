@@ -20,6 +20,10 @@ var ErrBusy = errors.New("the node is busy")
 // ErrNoNode says that slurmctld has no record of the node.
 var ErrNoNode = errors.New("there is no such record")
 
+// ErrKept says that a record was not deleted because a job or a reservation names the node. It is DOWN, and
+// drained.
+var ErrKept = errors.New("the record stays")
+
 // ErrUnreachable says that there was no answer: neither yes nor no.
 var ErrUnreachable = errors.New("slurmctld does not answer")
 
@@ -94,6 +98,12 @@ type Client interface {
 	JobsOn(ctx context.Context, node string) ([]string, error)
 	// Unfinished returns the jobs that slurmctld has not done with, in any partition.
 	Unfinished(ctx context.Context) ([]Unfinished, error)
+	// Claims returns the jobs that have not ended and the reservations, as far as they name nodes.
+	Claims(ctx context.Context) ([]Claim, error)
+	// RenewClaim has slurmctld find the records of the nodes that one names, by their names.
+	RenewClaim(ctx context.Context, c *Claim) error
+	// RenewNode makes a record, with parameters of a NodeName line, that is DOWN and drained.
+	RenewNode(ctx context.Context, name string, parameters []string, reason string) error
 	// Completing returns which of the jobs are being ended, at the cost of their states.
 	Completing(ctx context.Context, jobs []string) (map[string]bool, error)
 	// CommentJob sets a job's AdminComment; one that has ended keeps its own,

@@ -1,0 +1,145 @@
+package slurm
+
+import (
+	"context"
+	"fmt"
+	"os/exec"
+	"slices"
+	"strings"
+
+	"github.com/slurmlet/slurmlet/slurmconf/hostlist"
+)
+
+// Claim is a job that has not ended, or a reservation, that names nodes. slurmctld keeps the nodes
+// that it names as numbers of records. When a record is deleted, the next new record gets its number, and
+// slurmctld ends the pending jobs that name it when it is configured anew.
+type Claim struct {
+	// Job is the job as Slurm's commands take it: 5, 5_[1-3] or 5+1. Reservation is the name of a
+	// reservation. One of them is empty.
+	Job, Reservation string
+	// ID is the job's number: of tasks of an array that have not begun, the array's.
+	ID string
+	// Nodes are the nodes that the job asks for (--nodelist), or that the reservation has, and
+	// Excluded those that the job refuses (--exclude), as host lists.
+	Nodes, Excluded string
+	// Holds are the nodes that the job has; a pending one has none.
+	Holds string
+	// All: the reservation was made with nodes=ALL. slurmctld makes its list anew from all records when it is
+	// configured anew, so it names no node.
+	All bool
+}
+
+// claimsFormat: no host list has a bar in it.
+const claimsFormat = "--format=%i|%A|%n|%x|%N"
+
+// Claims asks squeue(1) for all jobs that have not ended, and "scontrol show reservation". Jobs that name no node
+// and hold none are left out.
+func (s Scontrol) Claims(ctx context.Context) ([]Claim, error) {
+	out, err := s.command(ctx, "squeue", exec.CommandContext(ctx, s.Squeue, "--noheader", "--all", "--local", claimsFormat))
+	if err != nil {
+		return nil, err
+	}
+	var all []Claim
+	for line := range strings.Lines(string(out)) {
+		fields := strings.Split(strings.TrimSpace(line), "|")
+		if len(fields) != 5 || fields[0] == "" || fields[1] == "" {
+			return nil, fmt.Errorf("cannot read the answer of squeue: want a job, its number and three host lists, not %q", line)
+		}
+		c := Claim{Job: fields[0], ID: fields[1], Nodes: fields[2], Excluded: fields[3], Holds: fields[4]}
+		if c.Nodes+c.Excluded+c.Holds != "" {
+			all = append(all, c)
+		}
+	}
+	reservations, err := s.reservations(ctx)
+	return append(all, reservations...), err
+}
+
+func (s Scontrol) reservations(ctx context.Context) (all []Claim, err error) {
+	var answer struct {
+		Reservations []struct {
+			Name  string   `json:"name"`
+			Nodes string   `json:"node_list"`
+			Flags []string `json:"flags"`
+		} `json:"reservations"`
+	}
+	if err := s.ask(ctx, &answer, "show", "reservation", "--json"); err != nil {
+		return nil, err
+	}
+	if answer.Reservations == nil {
+		return nil, listless("show reservation", "reservations")
+	}
+	for _, r := range answer.Reservations {
+		all = append(all, Claim{Reservation: r.Name, Nodes: r.Nodes, All: slices.Contains(r.Flags, "ALL_NODES")})
+	}
+	return all, nil
+}
+
+// Pending says whether it is a job that has not begun, or begins anew.
+func (c *Claim) Pending() bool { return c.Job != "" && c.Holds == "" }
+
+// who says who it is, for people.
+func (c *Claim) who() string {
+	if c.Reservation != "" {
+		return "reservation " + c.Reservation
+	}
+	return "job " + c.Job
+}
+
+// Named tells which of the nodes are named, and by whom, in words that follow the node's name. A list that cannot be read
+// is an error: nobody knows whom it names.
+func Named(claims []Claim, nodes []string) (map[string]string, error) {
+	named := map[string]string{}
+	for i := range claims {
+		c := &claims[i]
+		if c.All {
+			continue
+		}
+		for _, one := range []struct{ list, verb string }{{c.Nodes, "names"}, {c.Excluded, "excludes"}} {
+			if c.Reservation != "" {
+				one.verb = "has"
+			}
+			found, err := c.among(one.list, nodes)
+			if err != nil {
+				return nil, err
+			}
+			for _, node := range found {
+				if named[node] == "" {
+					named[node] = c.who() + " " + one.verb + " the node"
+				}
+			}
+		}
+	}
+	return named, nil
+}
+
+// Held tells which of the nodes jobs hold.
+func Held(claims []Claim, nodes []string) (map[string]bool, error) {
+	held := map[string]bool{}
+	for i := range claims {
+		found, err := claims[i].among(claims[i].Holds, nodes)
+		if err != nil {
+			return nil, err
+		}
+		for _, node := range found {
+			held[node] = true
+		}
+	}
+	return held, nil
+}
+
+// among are those of the nodes that a host list has.
+func (c *Claim) among(list string, nodes []string) (found []string, err error) {
+	if list == "" {
+		return nil, nil
+	}
+	hosts, err := hostlist.Parse(list)
+	if err != nil {
+		return nil, fmt.Errorf("cannot tell which nodes %s names: %w", c.who(), err)
+	}
+	for _, node := range nodes {
+		if hosts.Contains(node) {
+			found = append(found, node)
+		}
+	}
+	return found, nil
+}
