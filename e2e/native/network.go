@@ -119,6 +119,28 @@ func connect(name string, pid int, ip net.IP) error {
 	return plug(outer, name, nil, ip, nodeMAC)
 }
 
+// Cut takes a node's cable away, with all that is on its way.
+func (c *Cluster) Cut(n *Node) error {
+	link, err := netlink.LinkByName(n.Name)
+	if err == nil {
+		err = netlink.LinkSetDown(link)
+	}
+	if err != nil {
+		return fmt.Errorf("cannot cut %s off: %w", n.Name, err)
+	}
+	return nil
+}
+
+// Mend gives a node that was cut off its cable back.
+func (c *Cluster) Mend(n *Node) error {
+	outer, err := netlink.NewHandle(unix.NETLINK_ROUTE)
+	if err != nil {
+		return fmt.Errorf("cannot speak to the kernel: %w", err)
+	}
+	defer outer.Close()
+	return plug(outer, n.Name, nil, n.IP, nodeMAC)
+}
+
 // plug brings one end up, with its own address if there is one, and the way to
 // the other.
 func plug(h *netlink.Handle, name string, own, other net.IP, mac net.HardwareAddr) error {
