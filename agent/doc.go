@@ -494,6 +494,11 @@
 // If the agent stops slurmd before the time for requeues, slurmd has longer until its
 // SIGKILL: 15 s, 1m15s and 1m15s.
 //
+// A job may have ended here while slurmctld could not be reached: its slurmstepd is without tasks,
+// and tries every 15 s to tell. The agent does not requeue such a job, and does not set the node
+// DOWN, until the time at which it kills what is left (23.38 s above). Then it requeues the job, or
+// has it end as NODE_FAIL, and writes into its AdminComment that it had ended.
+//
 // The record stays until the jobs that ran on the node have ended on their other nodes, because a
 // slurmctld that is configured anew would wait for ever for a node without a record. The agent
 // asks for the jobs whose steps it has seen since SIGTERM, and for the last 16 jobs whose steps ended

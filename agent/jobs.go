@@ -139,6 +139,7 @@ func (a *Agent) askHere(ctx context.Context, act lifecycle.AskJobs) lifecycle.An
 	if err != nil {
 		a.log(slog.LevelDebug, "cannot tell which jobs run here", slog.Any("error", err)) // only shown
 	}
+	e.Untold = len(a.untold(e.Jobs, steps))
 	return e
 }
 
@@ -159,11 +160,20 @@ func (a *Agent) jobs(ctx context.Context, ids []string) ([]slurm.Job, error) {
 
 // requeueJobs requeues what may be, and tells of what may not: it has until
 // the node is set DOWN. The jobs whose steps run here come first, because slurmctld knows them
-// by their numbers. All jobs are looked through for others if any still runs.
-func (a *Agent) requeueJobs(ctx context.Context) error {
-	known, err := a.jobsOf(ctx, a.stepSockets())
+// by their numbers. All jobs are looked through for others if any still runs. Jobs that slurmstepd
+// has still to tell of are left alone, unless last says that it has no more time.
+func (a *Agent) requeueJobs(ctx context.Context, last bool) error {
+	steps := a.stepSockets()
+	known, err := a.jobsOf(ctx, steps)
+	untold := a.untold(known, steps)
+	isUntold := func(j slurm.Job) bool { return contains(untold, fmt.Sprint(j.ID)) }
 	if err == nil {
-		err = a.requeueAll(ctx, known)
+		err = a.requeueAll(ctx, slices.DeleteFunc(slices.Clone(known), isUntold))
+	}
+	if err == nil && last {
+		err = a.requeueUntold(ctx, untold)
+	} else if err == nil {
+		err = errUntold(untold)
 	}
 	if err != nil {
 		return err
@@ -196,8 +206,11 @@ func (a *Agent) requeue(ctx context.Context, job *slurm.Job) error {
 		a.log(slog.LevelWarn, "the pod's time is over: requeueing job "+job.Name(), slog.String("user", job.User))
 		return a.client.RequeueJob(ctx, job)
 	}
-	a.log(slog.LevelError, "the pod's time is over, and job "+job.Name()+" may not be requeued: it will fail", slog.String("user", job.User))
-	return a.comment(ctx, job, fmt.Sprintf("slurmlet: the pod of %s was terminated, and the job may not be requeued", a.Config.NodeName))
+	text := fmt.Sprintf("slurmlet: the pod of %s was terminated, and the job may not be requeued", a.Config.NodeName)
+	if !strings.Contains(job.AdminComment, text) { // else it was told at an earlier try
+		a.log(slog.LevelError, "the pod's time is over, and job "+job.Name()+" may not be requeued: it will fail", slog.String("user", job.User))
+	}
+	return a.comment(ctx, job, text)
 }
 
 // comment adds to a job's AdminComment, once.

@@ -105,7 +105,7 @@ func (a *Agent) change(ctx context.Context, c lifecycle.Change) error {
 	case lifecycle.UpdateNode:
 		return a.client.UpdateNode(ctx, node, c.Fields)
 	case lifecycle.RequeueJobs:
-		return a.requeueJobs(ctx)
+		return a.requeueJobs(ctx, c.Last)
 	case lifecycle.EndStaleJobs:
 		return a.endStaleJobs(ctx)
 	case lifecycle.MendLaunch:

@@ -46,12 +46,13 @@ func (f FS) KillAll(dir string) error {
 }
 
 // HoldSteps stops the slurmstepd of the steps below dir (SIGSTOP): what they run
-// lives on, and whatever becomes of it nobody hears of it. KillSteps ends them.
+// lives on, and whatever becomes of it nobody hears of it. KillSteps ends them. One whose
+// tasks have ended goes on: it has only that to tell.
 func (f FS) HoldSteps(dir string) {
 	for _, name := range children(filepath.Join(f.root, dir)) {
 		path := filepath.Join(f.root, dir, name)
 		for _, entry := range children(path) {
-			if isJob(name) && strings.HasPrefix(entry, stepPrefix) {
+			if isJob(name) && strings.HasPrefix(entry, stepPrefix) && populated(filepath.Join(path, entry, "user")) {
 				signalAll(filepath.Join(path, entry, "slurm"), unix.SIGSTOP)
 			}
 		}

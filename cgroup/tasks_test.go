@@ -31,8 +31,11 @@ func stopped(t *testing.T, pid string) bool {
 
 // TestHoldSteps: slurmstepd tells nobody any more, and what it runs lives on.
 func TestHoldSteps(t *testing.T) {
-	stepd, task, slurmd := sleeper(t), sleeper(t), sleeper(t)
+	stepd, task, slurmd, telling := sleeper(t), sleeper(t), sleeper(t), sleeper(t)
 	s := newSlurm(t, map[string]string{
+		scope + "/job_5/step_batch/user/cgroup.events":       "populated 1\n",
+		scope + "/job_6/step_batch/slurm/cgroup.procs":       telling + "\n",
+		scope + "/job_6/step_batch/user/cgroup.events":       "populated 0\n",
 		scope + "/job_5/step_batch/slurm/cgroup.procs":       stepd + "\n",
 		scope + "/job_5/step_batch/user/task_0/cgroup.procs": task + "\n",
 		scope + "/system/slurm/cgroup.procs":                 slurmd + "\n",
@@ -41,4 +44,5 @@ func TestHoldSteps(t *testing.T) {
 	require.Eventually(t, func() bool { return stopped(t, stepd) }, time.Minute, time.Millisecond)
 	assert.False(t, stopped(t, task))
 	assert.False(t, stopped(t, slurmd))
+	assert.False(t, stopped(t, telling), "its tasks have ended")
 }

@@ -35,6 +35,8 @@ type (
 		Reason string
 		// Fields are those of an update, in scontrol's words.
 		Fields []string
+		// Last: RequeueJobs requeues jobs, too, of whose end slurmstepd could still tell.
+		Last bool
 	}
 	// CompareCluster compares the cluster's configuration with the pod.
 	CompareCluster struct{}

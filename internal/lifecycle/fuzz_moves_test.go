@@ -223,7 +223,10 @@ func (w *world) tell(e Answered) {
 		if e.Node != nil && (e.Doubtful || !e.Node.Busy()) && e.Number%4 == 0 {
 			e.Elsewhere = jobs("COMPLETED+COMPLETING")
 		}
-		w.record, w.doubtful, w.elsewhere = e.Node, e.Doubtful, len(e.Elsewhere) > 0
+		if e.Steps > 0 && len(e.Jobs) > 0 && e.Jobs[0].Running() && e.Number%3 == 0 {
+			e.Untold = 1
+		}
+		w.record, w.doubtful, w.elsewhere, w.untold = e.Node, e.Doubtful, len(e.Elsewhere) > 0, e.Untold > 0
 	}
 	w.feed(e)
 	if l := w.life; w.stopped && w.elsewhere && l.Activity == Finishing && len(e.Jobs) == 0 && !w.record.Elastic() {

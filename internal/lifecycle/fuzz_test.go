@@ -46,6 +46,8 @@ type world struct {
 	doubtful bool
 	// elsewhere: by the last answer a job that ran here ends on another node.
 	elsewhere bool
+	// untold: by the last answer the job has ended here, and slurmstepd has still to tell.
+	untold bool
 	// refused: slurmctld drains the node because slurmd has refused a launch.
 	refused bool
 	// sessions are there, and their end will be told.
@@ -372,6 +374,7 @@ func (w *world) checkChange(a Change) {
 		require.False(w, w.record.Is("POWER_DOWN") && w.record.Drained(), "it is on its way")
 		require.False(w, Foreign(w.record) && a.Reason != "", "an admin's drain gets our reason")
 	case PowerOffNode:
+		require.False(w, w.untold && w.life.stage < toLeave, "a job that has ended fails")
 		require.True(w, w.life.Elastic && w.record.Elastic() && w.record.Busy())
 		require.True(w, w.life.stage >= toFail || w.life.hasSackd, "jobs run on it")
 	case DrainNode:
@@ -386,8 +389,10 @@ func (w *world) checkChange(a Change) {
 	case UpdateNode:
 		require.NotEmpty(w, a.Fields)
 	case RequeueJobs:
+		require.False(w, w.untold && a.Last && w.life.stage < toLeave, "slurmstepd has time to tell of the job's end")
 		require.True(w, w.life.stage >= toRequeue && w.record.Busy())
 	case FailNode:
+		require.False(w, w.untold && w.life.stage < toLeave, "a job that has ended fails")
 		require.True(w, w.record.Busy())
 		require.False(w, w.life.Elastic && w.record.Elastic(), "such a node is powered off")
 		require.True(w, w.life.stage >= toFail || w.life.hasSackd, "jobs run on it")

@@ -163,7 +163,13 @@ func (l State) awaitJobs(e Answered) (State, []Action) {
 	case n.Is("NOT_RESPONDING") && l.seen && !l.hasSackd && !l.revived:
 		l.revived = true
 		return l.replaceSoon("slurmctld has no answer of slurmd")
-	case (l.stage >= toFail || l.onlyCompleting(e)) && l.acted < toFail:
+	case l.awaitsWord(e):
+		l.Activity, l.running = Finishing, 0
+		return l.again(UntoldReason)
+	case e.Untold > 0 && l.stage >= toLeave && l.acted < toRequeue && l.pace.made[RequeueJobs] == 0:
+		l.Reason = UntoldReason
+		return l.attempt(Requeueing, Change{Verb: RequeueJobs, Last: true})
+	case (l.stage >= toFail && !l.sparesUntold(e) || l.onlyCompleting(e)) && l.acted < toFail:
 		l.Reason = "the time for jobs to end is over"
 		return l.attempt(l.lastResort(n))
 	case l.stage >= toRequeue && l.acted < toRequeue:

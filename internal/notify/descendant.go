@@ -59,16 +59,33 @@ func parentOf(proc fs.FS, pid int) (int, error) {
 func Children(pid int) []int { return children(os.DirFS("/proc"), pid) }
 
 func children(proc fs.FS, pid int) []int {
-	entries, _ := fs.ReadDir(proc, ".") // without /proc there are none to be found
 	var all []int
+	eachParent(proc, func(child, parent int) {
+		if parent == pid {
+			all = append(all, child)
+		}
+	})
+	return all
+}
+
+// Parents are the processes that have a child, by /proc.
+func Parents() map[int]bool { return parents(os.DirFS("/proc")) }
+
+func parents(proc fs.FS) map[int]bool {
+	all := map[int]bool{}
+	eachParent(proc, func(_, parent int) { all[parent] = true })
+	return all
+}
+
+func eachParent(proc fs.FS, do func(child, parent int)) {
+	entries, _ := fs.ReadDir(proc, ".") // without /proc there are none to be found
 	for _, e := range entries {
 		child, err := strconv.Atoi(e.Name())
 		if err != nil {
 			continue
 		}
-		if parent, err := parentOf(proc, child); err == nil && parent == pid {
-			all = append(all, child)
+		if parent, err := parentOf(proc, child); err == nil {
+			do(child, parent)
 		}
 	}
-	return all
 }

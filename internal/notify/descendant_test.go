@@ -51,6 +51,7 @@ func TestChildren(t *testing.T) {
 	assert.Equal(t, []int{11, 13}, children(proc, 10))
 	assert.Empty(t, children(proc, 12))
 	assert.Empty(t, children(fstest.MapFS{}, 10))
+	assert.Equal(t, map[int]bool{0: true, 1: true, 10: true, 11: true}, parents(proc))
 }
 
 // moving is a /proc whose process 11 ends at the first look at it; its child goes to 10.
