@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -28,6 +29,25 @@ func TestTemplatesAreValid(t *testing.T) {
 				require.NotEmpty(t, objects)
 				for _, object := range objects {
 					assert.NoError(t, api.validate(object), "%v %v", object["kind"], object["metadata"])
+				}
+			})
+		}
+	}
+}
+
+// TestNamesAreTheirOwn: whatever the values, no two objects of a release are one in Kubernetes' eyes.
+func TestNamesAreTheirOwn(t *testing.T) {
+	helm := helmProgram(t)
+	for _, chart := range charts {
+		for _, set := range valueSets(t, chart) {
+			t.Run(filepath.Base(chart)+"/"+filepath.Base(set), func(t *testing.T) {
+				seen := map[string]bool{}
+				for _, object := range render(t, helm, chart, set) {
+					group, _, _ := strings.Cut(object["apiVersion"].(string), "/")
+					m := object["metadata"].(node)
+					name := fmt.Sprint(group, " ", object["kind"], " ", m["namespace"], "/", m["name"])
+					assert.False(t, seen[name], "two of %s", name)
+					seen[name] = true
 				}
 			})
 		}
