@@ -114,7 +114,7 @@ func (c *controller) open(version string) error {
 	if err != nil {
 		return err
 	}
-	if c.watcher, err = pods.New(c.api, c.server, rules, c.log); err != nil {
+	if c.watcher, err = pods.New(c.api, c.Namespaces, c.server, rules, c.log); err != nil {
 		return err
 	}
 	c.contact = newContact(c.watcher.Silent)
@@ -125,7 +125,7 @@ func (c *controller) open(version string) error {
 		return err
 	}
 	c.authority, err = authority.New(authority.Options{
-		API: c.api, Namespace: c.Namespace, Names: names(c.Service, c.Namespace, c.ClusterDomain), Lifetime: c.AuthorityLifetime, Log: c.log,
+		API: c.api, Namespace: c.Namespace, In: c.Namespaces, Names: names(c.Service, c.Namespace, c.ClusterDomain), Lifetime: c.AuthorityLifetime, Log: c.log,
 	})
 	return err
 }
@@ -138,7 +138,7 @@ func (c *controller) openWriters(limitless kubernetes.Interface) (err error) {
 		}
 	}
 	if c.Roll {
-		if c.roller, err = roll.New(c.api, c.watcher, c.reports, c.PodName, c.log); err != nil {
+		if c.roller, err = roll.New(c.api, c.Namespaces, c.watcher, c.reports, c.PodName, c.log); err != nil {
 			return err
 		}
 	}
@@ -147,7 +147,7 @@ func (c *controller) openWriters(limitless kubernetes.Interface) (err error) {
 			return err
 		}
 	}
-	if c.Elastic.On() {
+	if c.Elastic.On {
 		c.maker, err = elastic.New(limitless, c.watcher, c.reports, c.Elastic, c.PodName, c.log)
 	}
 	return err

@@ -7,6 +7,7 @@
 //	SLURMLET_LOG_LEVEL        debug, info, warn or error (info)
 //	SLURMLET_NAMESPACE        the controller's own namespace, which has its Lease; required
 //	SLURMLET_POD_NAME         the controller's own pod, which is its name in the Lease; required
+//	SLURMLET_NAMESPACES       the namespaces that may have clusters, separated by commas: it looks at and writes to no others (all)
 //	SLURMLET_HEALTH_ADDRESS   where it answers /livez, /readyz and /metrics (:8080)
 //	SLURMLET_PEERS_ADDRESS    where it serves the agents' streams, with TLS (:8443)
 //	SLURMLET_SERVICE          the name of the Service that leads there (slurmlet)

@@ -13,20 +13,22 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/slurmlet/slurmlet/controller/internal/cordon"
 	"github.com/slurmlet/slurmlet/controller/internal/elastic"
 	"github.com/slurmlet/slurmlet/controller/internal/files"
 	"github.com/slurmlet/slurmlet/controller/internal/inject"
 	"github.com/slurmlet/slurmlet/controller/internal/machines"
+	"github.com/slurmlet/slurmlet/controller/internal/namespaces"
 )
 
 // Settings are the controller's, as its environment has them.
 type Settings struct {
-	LogLevel      slog.Level
-	Namespace     string
-	PodName       string
+	LogLevel  slog.Level
+	Namespace string
+	PodName   string
+	// Namespaces are those that may have clusters.
+	Namespaces    namespaces.Set
 	HealthAddress string
 	// PeersAddress is where agents find their streams, and Service the name by which they know it.
 	PeersAddress, Service, ClusterDomain string
@@ -61,6 +63,7 @@ var variables = []variable{
 	{"SLURMLET_LOG_LEVEL", "info", func(s *Settings, v string) error { return s.LogLevel.UnmarshalText([]byte(v)) }},
 	{"SLURMLET_NAMESPACE", "", func(s *Settings, v string) error { return set(&s.Namespace, v) }},
 	{"SLURMLET_POD_NAME", "", func(s *Settings, v string) error { return set(&s.PodName, v) }},
+	{"SLURMLET_NAMESPACES", "all", func(s *Settings, v string) (err error) { s.Namespaces, err = namespaces.Parse(v); return err }},
 	{"SLURMLET_HEALTH_ADDRESS", ":8080", func(s *Settings, v string) error { return setAddress(&s.HealthAddress, v) }},
 	{"SLURMLET_PEERS_ADDRESS", ":8443", func(s *Settings, v string) error { return setAddress(&s.PeersAddress, v) }},
 	{"SLURMLET_SERVICE", "slurmlet", func(s *Settings, v string) error { return set(&s.Service, v) }},
@@ -98,7 +101,7 @@ var variables = []variable{
 	{"SLURMLET_SCALE_IN", "true", func(s *Settings, v string) error { return setBool(&s.ScaleIn, v) }},
 	{"SLURMLET_SAFE_TO_EVICT", "false", func(s *Settings, v string) error { return setBool(&s.SafeToEvict, v) }},
 	{"SLURMLET_ROLL", "true", func(s *Settings, v string) error { return setBool(&s.Roll, v) }},
-	{"SLURMLET_ELASTIC", "none", func(s *Settings, v string) error { return setNamespaces(&s.Elastic, v) }},
+	{"SLURMLET_ELASTIC", "none", func(s *Settings, v string) error { return setElastic(&s.Elastic, v) }},
 	{"SLURMLET_ELASTIC_QPS", "50", func(s *Settings, v string) error { return setRate(&s.Elastic.QPS, v) }},
 	{"SLURMLET_ELASTIC_BURST", "100", func(s *Settings, v string) error { return setCount(&s.Elastic.Burst, v) }},
 	{"SLURMLET_CONFIG_MAPS", "none", func(s *Settings, v string) (err error) { s.ConfigMaps, err = files.Parse(v); return err }},
@@ -133,7 +136,23 @@ func FromEnv(environ []string) (Settings, error) {
 	if s.Webhook != "" && (s.Inject.Image == "" || s.Inject.Peers == "") {
 		faults = append(faults, errors.New("SLURMLET_WEBHOOK: the pods need SLURMLET_AGENT_IMAGE and SLURMLET_PEERS"))
 	}
-	return s, errors.Join(faults...)
+	return s, errors.Join(append(faults, s.bound()...)...)
+}
+
+// bound keeps what the other settings name within Namespaces, and returns the faults of those that name more.
+func (s *Settings) bound() (faults []error) {
+	for _, namespace := range s.Namespaces.Lacks(s.Elastic.In) {
+		faults = append(faults, fmt.Errorf("SLURMLET_ELASTIC: SLURMLET_NAMESPACES lacks the namespace %s", namespace))
+	}
+	for _, name := range s.ConfigMaps {
+		if !s.Namespaces.Has(name.Namespace) {
+			faults = append(faults, fmt.Errorf("SLURMLET_CONFIG_MAPS: SLURMLET_NAMESPACES lacks the namespace of %s", name))
+		}
+	}
+	if s.Elastic.In.All() {
+		s.Elastic.In = s.Namespaces
+	}
+	return faults
 }
 
 func set(to *string, value string) error {
@@ -179,19 +198,13 @@ func setLifetime(to *time.Duration, value string) (err error) {
 	return nil
 }
 
-// setNamespaces takes none, all, or namespaces.
-func setNamespaces(to *elastic.Settings, value string) error {
-	to.Namespaces, to.All = nil, value == "all"
-	if to.All || value == "none" {
+// setElastic takes none, all, or namespaces.
+func setElastic(to *elastic.Settings, value string) (err error) {
+	if to.On = value != "none"; !to.On {
 		return nil
 	}
-	for name := range strings.SplitSeq(value, ",") {
-		if said := validation.IsDNS1123Label(name); len(said) > 0 {
-			return fmt.Errorf("want none, all, or namespaces separated by commas, not %q", value)
-		}
-		if !slices.Contains(to.Namespaces, name) {
-			to.Namespaces = append(to.Namespaces, name)
-		}
+	if to.In, err = namespaces.Parse(value); err != nil {
+		return fmt.Errorf("want none, all, or namespaces separated by commas, not %q", value)
 	}
 	return nil
 }

@@ -54,6 +54,11 @@ func TestFromEnv(t *testing.T) {
 			`SLURMLET_ELASTIC_QPS: want a number from 0.1 to 10000, not "NaN"`,
 			`SLURMLET_ELASTIC_BURST: want a whole number from 1 to 10000, not "0"`,
 		}},
+		"namespaces":              {environ: append(needed, "SLURMLET_NAMESPACES=lab,hpc", "SLURMLET_ELASTIC=hpc", "SLURMLET_CONFIG_MAPS=lab/slurm")},
+		"namespaces, with faults": {append(needed, "SLURMLET_NAMESPACES=hpc,*"), []string{`SLURMLET_NAMESPACES: want all, or namespaces separated by commas, not "hpc,*"`}},
+		"namespaces that lack some": {append(needed, "SLURMLET_NAMESPACES=hpc", "SLURMLET_ELASTIC=hpc,lab", "SLURMLET_CONFIG_MAPS=hpc/slurm,lab/slurm"), []string{
+			"SLURMLET_ELASTIC: SLURMLET_NAMESPACES lacks the namespace lab", "SLURMLET_CONFIG_MAPS: SLURMLET_NAMESPACES lacks the namespace of lab/slurm",
+		}},
 		"ConfigMaps":              {environ: append(needed, "SLURMLET_CONFIG_MAPS=hpc/slurm,lab/slurm")},
 		"ConfigMaps, with faults": {append(needed, "SLURMLET_CONFIG_MAPS=slurm"), []string{`SLURMLET_CONFIG_MAPS: want namespace/name of a ConfigMap, not "slurm"`}},
 	} {
@@ -83,4 +88,16 @@ func TestReference(t *testing.T) {
 		want = append(want, v.name+"="+v.fallback)
 	}
 	assert.Equal(t, want, said)
+}
+
+// TestElasticIn: pods of elastic sets are made where clusters may be, and nowhere else.
+func TestElasticIn(t *testing.T) {
+	for _, c := range []struct{ namespaces, elastic, want string }{
+		{"all", "all", "all"}, {"all", "hpc", "hpc"}, {"hpc,lab", "all", "hpc,lab"}, {"hpc,lab", "lab", "lab"},
+	} {
+		s, err := FromEnv(append(needed, "SLURMLET_NAMESPACES="+c.namespaces, "SLURMLET_ELASTIC="+c.elastic))
+		require.NoError(t, err)
+		assert.Equal(t, c.want, s.Elastic.In.String(), c)
+		assert.True(t, s.Elastic.On)
+	}
 }

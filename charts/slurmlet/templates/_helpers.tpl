@@ -38,3 +38,25 @@ labels: {{- include "slurmlet.labels" . | nindent 2 }}
 {{- define "slurmlet.podAsks" -}}
 has(object.metadata.annotations) && 'slurmlet.dev/inject' in object.metadata.annotations
 {{- end }}
+
+
+{{- /* The namespaces in which pods of elastic sets are made, as JSON; empty for all. */}}
+{{- define "slurmlet.elasticNamespaces" -}}
+{{ .Values.elastic.namespaces | default .Values.namespaces | toJson }}
+{{- end }}
+
+{{- /* Fails where a value names a namespace that may have no clusters. */}}
+{{- define "slurmlet.checkNamespaces" -}}
+{{- if .Values.namespaces }}
+{{- range .Values.elastic.namespaces }}
+{{- if not (has . $.Values.namespaces) }}
+{{- fail (printf "elastic.namespaces has %s, and namespaces lacks it: name it there too, because clusters may be in those alone" .) }}
+{{- end }}
+{{- end }}
+{{- range .Values.configMaps }}
+{{- if not (has (splitList "/" . | first) $.Values.namespaces) }}
+{{- fail (printf "configMaps has %s, and namespaces lacks its namespace: name it there too, because clusters may be in those alone" .) }}
+{{- end }}
+{{- end }}
+{{- end }}
+{{- end }}

@@ -23,6 +23,8 @@ import (
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
+
+	"github.com/slurmlet/slurmlet/controller/internal/namespaces"
 )
 
 // Name is the name of the Secret and of the ConfigMaps.
@@ -31,8 +33,9 @@ const Name = "slurmlet-ca"
 // Options are all that sets one Authority apart from another.
 type Options struct {
 	API kubernetes.Interface
-	// Namespace is the controller's.
+	// Namespace is the controller's, and In those that may have the ConfigMaps.
 	Namespace string
+	In        namespaces.Set
 	// Names are those that clients know a replica by.
 	Names []string
 	// Lifetime is how long an authority is used and trusted.
@@ -43,9 +46,10 @@ type Options struct {
 // Authority is a replica's view of the Secret, and the certificate that follows from it.
 type Authority struct {
 	Options
-	times              times
-	secrets, published cache.SharedIndexInformer
-	secretsKnown       cache.InformerSynced
+	times        times
+	secrets      cache.SharedIndexInformer
+	published    *namespaces.Informers
+	secretsKnown cache.InformerSynced
 	// looked is told when the Secret has changed, drifted when a ConfigMap has, and changed when the
 	// bundle has.
 	looked, drifted chan struct{}
@@ -66,7 +70,13 @@ func New(o Options) (*Authority, error) {
 		o.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, Name).String()
 	})
 	a.secrets = informers.NewSharedInformerFactoryWithOptions(o.API, 0, named, informers.WithNamespace(o.Namespace)).Core().V1().Secrets().Informer()
-	a.published = informers.NewSharedInformerFactoryWithOptions(o.API, 0, named).Core().V1().ConfigMaps().Informer()
+	published, err := o.In.Informers(func(namespace string) (cache.SharedIndexInformer, error) {
+		return informers.NewSharedInformerFactoryWithOptions(o.API, 0, named, informers.WithNamespace(namespace)).Core().V1().ConfigMaps().Informer(), nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("cannot watch the certificate authority: %w", err)
+	}
+	a.published = published
 	secret, err := a.secrets.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc:    func(now any) { a.take(now.(*corev1.Secret)) },
 		UpdateFunc: func(_, now any) { a.take(now.(*corev1.Secret)) },
@@ -178,7 +188,7 @@ func (a *Authority) Run(ctx context.Context) {
 	var running sync.WaitGroup
 	defer running.Wait()
 	running.Go(func() { a.secrets.RunWithContext(ctx) })
-	running.Go(func() { a.published.RunWithContext(ctx) })
+	running.Go(func() { a.published.Run(ctx) })
 	changed := a.Changed() // with the signer, which comes first
 	for {
 		next := a.signLeaf(time.Now())

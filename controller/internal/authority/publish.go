@@ -46,7 +46,7 @@ func (a *Authority) publishAll(ctx context.Context, namespaces []string, bundle 
 	for _, namespace := range namespaces {
 		wanted[namespace] = true
 	}
-	for _, object := range a.published.GetStore().List() {
+	for _, object := range a.published.List() {
 		m := object.(*corev1.ConfigMap)
 		if m.Labels["app.kubernetes.io/managed-by"] == managed()["app.kubernetes.io/managed-by"] {
 			wanted[m.Namespace] = true

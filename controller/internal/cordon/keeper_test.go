@@ -19,6 +19,7 @@ import (
 
 	"github.com/slurmlet/slurmlet/controller/internal/fakekube"
 	"github.com/slurmlet/slurmlet/controller/internal/machines"
+	"github.com/slurmlet/slurmlet/controller/internal/namespaces"
 	"github.com/slurmlet/slurmlet/controller/internal/pods"
 	"github.com/slurmlet/slurmlet/controller/internal/reports"
 	"github.com/slurmlet/slurmlet/internal/peers"
@@ -45,7 +46,7 @@ func keeper(t *testing.T, api *fakekube.Clientset) *Keeper {
 	log := slog.New(slog.DiscardHandler)
 	rules, err := machines.Parse(machines.Settings{})
 	require.NoError(t, err)
-	w, err := pods.New(api, peers.NewServer(peers.ServerOptions{}), rules, log)
+	w, err := pods.New(api, namespaces.Set{}, peers.NewServer(peers.ServerOptions{}), rules, log)
 	require.NoError(t, err)
 	k, err := New(Cordon, api, w, reports.New(), log)
 	require.NoError(t, err)

@@ -22,6 +22,7 @@ import (
 
 	"github.com/slurmlet/slurmlet/controller/internal/fakekube"
 	"github.com/slurmlet/slurmlet/controller/internal/machines"
+	"github.com/slurmlet/slurmlet/controller/internal/namespaces"
 	"github.com/slurmlet/slurmlet/controller/internal/pods"
 	"github.com/slurmlet/slurmlet/controller/internal/reports"
 	"github.com/slurmlet/slurmlet/internal/peers"
@@ -85,7 +86,7 @@ func leader(t *testing.T, s Settings, unwanted int, why func(string) error) *bed
 	api.PrependReactor("delete", "pods", b.refusals.react)
 	rules, err := machines.Parse(machines.Settings{})
 	require.NoError(t, err)
-	w, err := pods.New(api, peers.NewServer(peers.ServerOptions{}), rules, slog.New(slog.DiscardHandler))
+	w, err := pods.New(api, namespaces.Set{}, peers.NewServer(peers.ServerOptions{}), rules, slog.New(slog.DiscardHandler))
 	require.NoError(t, err)
 	told := reports.New()
 	s.QPS, s.Burst = 50, 100
@@ -128,7 +129,7 @@ func (b *bed) lines() int { return strings.Count(b.log.String(), "cannot delete 
 func TestRefusedDeletions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const many = 200
-		b := leader(t, Settings{All: true}, many, forbidden)
+		b := leader(t, Settings{On: true}, many, forbidden)
 		defer b.end()
 		assert.Equal(t, many, b.left(5*time.Minute))
 		asked := b.refusals.say(func(string) error { return apierrors.NewInternalError(errors.New("etcd does not answer")) })
@@ -147,7 +148,7 @@ func TestRefusedDeletions(t *testing.T) {
 func TestOneRefusedDeletion(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const many = 200
-		b := leader(t, Settings{All: true}, many, func(name string) error {
+		b := leader(t, Settings{On: true}, many, func(name string) error {
 			if name == "c-7" {
 				return forbidden(name)
 			}
@@ -170,9 +171,9 @@ func TestNamespaces(t *testing.T) {
 		settings Settings
 		left     int
 	}{
-		{"all", Settings{All: true}, 0},
-		{"that of the pods", Settings{Namespaces: []string{"hpc", "lab"}}, 0},
-		{"another one", Settings{Namespaces: []string{"lab"}}, 3},
+		{"all", Settings{On: true}, 0},
+		{"that of the pods", Settings{On: true, In: namespaces.Of("hpc", "lab")}, 0},
+		{"another one", Settings{On: true, In: namespaces.Of("lab")}, 3},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

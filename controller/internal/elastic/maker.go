@@ -21,6 +21,7 @@ import (
 	"k8s.io/client-go/util/flowcontrol"
 	"k8s.io/client-go/util/workqueue"
 
+	"github.com/slurmlet/slurmlet/controller/internal/namespaces"
 	"github.com/slurmlet/slurmlet/controller/internal/pods"
 	"github.com/slurmlet/slurmlet/controller/internal/reports"
 )
@@ -49,20 +50,17 @@ const (
 
 // Settings say where pods are made, and how quickly.
 type Settings struct {
-	// Namespaces are those whose pods are made and deleted; All: every one.
-	Namespaces []string
-	All        bool
+	// On: pods are made and deleted in the namespaces of In.
+	On bool
+	In namespaces.Set
 	// QPS is how many pods are made or deleted in a second, and Burst how many at once.
 	QPS   float32
 	Burst int
 }
 
-// On says whether pods are made anywhere.
-func (s Settings) On() bool { return s.All || len(s.Namespaces) > 0 }
-
 // serves says whether pods are made and deleted in a namespace.
 func (s Settings) serves(namespace string) bool {
-	return s.All || slices.Contains(s.Namespaces, namespace)
+	return s.On && s.In.Has(namespace)
 }
 
 // Maker makes and deletes pods.
@@ -75,8 +73,8 @@ type Maker struct {
 	name    string
 	limit   flowcontrol.RateLimiter
 
-	informers []cache.SharedIndexInformer
-	known     []cache.InformerSynced
+	templates *namespaces.Informers
+	known     cache.InformerSynced
 
 	// Made and Deleted count pods, Refused and Failed requests that Kubernetes refused or did not answer, and
 	// Waited is the time, in nanoseconds, that requests waited for the rate.
@@ -132,32 +130,31 @@ func New(api kubernetes.Interface, w *pods.Watcher, r *reports.Reports, s Settin
 		Settings: s, api: api, watcher: w, reports: r, log: log, name: name,
 		limit: flowcontrol.NewTokenBucketRateLimiter(s.QPS, s.Burst), tells: newTells(), nodes: map[key]*memory{}, gates: map[set]*gate{}, jams: map[string]*jam{},
 	}
-	namespaces := s.Namespaces
-	if s.All {
-		namespaces = []string{metav1.NamespaceAll}
-	}
-	for _, namespace := range namespaces {
+	templates, err := s.In.Informers(func(namespace string) (cache.SharedIndexInformer, error) {
 		all := informers.NewSharedInformerFactoryWithOptions(api, 0, informers.WithNamespace(namespace), informers.WithTransform(trim),
 			informers.WithTweakListOptions(func(o *metav1.ListOptions) { o.LabelSelector = pods.ClusterLabel + "," + pods.ElasticLabel }))
-		i := all.Core().V1().PodTemplates().Informer()
-		indexErr := i.AddIndexers(cache.Indexers{bySet: func(object any) ([]string, error) { return []string{of(object.(*corev1.PodTemplate)).String()}, nil }})
-		handler, err := i.AddEventHandler(cache.ResourceEventHandlerFuncs{
-			AddFunc: func(now any) { m.templateChanged(now.(*corev1.PodTemplate)) },
-			UpdateFunc: func(last, now any) {
-				m.templateChanged(last.(*corev1.PodTemplate))
-				m.templateChanged(now.(*corev1.PodTemplate))
-			},
-			DeleteFunc: func(last any) {
-				if unknown, is := last.(cache.DeletedFinalStateUnknown); is {
-					last = unknown.Obj
-				}
-				m.templateChanged(last.(*corev1.PodTemplate))
-			},
-		})
-		if err := errors.Join(indexErr, err); err != nil {
-			return nil, fmt.Errorf("cannot watch Kubernetes' PodTemplates: %w", err)
-		}
-		m.informers, m.known = append(m.informers, i), append(m.known, handler.HasSynced)
+		return all.Core().V1().PodTemplates().Informer(), nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("cannot watch Kubernetes' PodTemplates: %w", err)
+	}
+	m.templates = templates
+	indexErr := templates.AddIndexers(cache.Indexers{bySet: func(object any) ([]string, error) { return []string{of(object.(*corev1.PodTemplate)).String()}, nil }})
+	m.known, err = templates.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc: func(now any) { m.templateChanged(now.(*corev1.PodTemplate)) },
+		UpdateFunc: func(last, now any) {
+			m.templateChanged(last.(*corev1.PodTemplate))
+			m.templateChanged(now.(*corev1.PodTemplate))
+		},
+		DeleteFunc: func(last any) {
+			if unknown, is := last.(cache.DeletedFinalStateUnknown); is {
+				last = unknown.Obj
+			}
+			m.templateChanged(last.(*corev1.PodTemplate))
+		},
+	})
+	if err := errors.Join(indexErr, err); err != nil {
+		return nil, fmt.Errorf("cannot watch Kubernetes' PodTemplates: %w", err)
 	}
 	r.Notify(m.reported)
 	return m, w.OnPods(func(p *pods.Pod) { m.podChanged(p) })
@@ -174,13 +171,7 @@ func trim(object any) (any, error) {
 }
 
 // Run watches the PodTemplates until ctx ends.
-func (m *Maker) Run(ctx context.Context) {
-	var running sync.WaitGroup
-	for _, i := range m.informers {
-		running.Go(func() { i.RunWithContext(ctx) })
-	}
-	running.Wait()
-}
+func (m *Maker) Run(ctx context.Context) { m.templates.Run(ctx) }
 
 // templateChanged looks at the nodes of a set anew, whose last refusal may be over.
 func (m *Maker) templateChanged(t *corev1.PodTemplate) {
@@ -238,7 +229,7 @@ func (m *Maker) lookAt(k key, at time.Time) {
 
 // Lead makes and deletes pods until ctx ends.
 func (m *Maker) Lead(ctx context.Context) {
-	if !cache.WaitForCacheSync(ctx.Done(), append([]cache.InformerSynced{m.watcher.HasSynced}, m.known...)...) {
+	if !cache.WaitForCacheSync(ctx.Done(), m.watcher.HasSynced, m.known) {
 		return
 	}
 	queue := workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[key]{})
@@ -373,15 +364,13 @@ func (m *Maker) template(s set) (*corev1.PodTemplate, *Trouble) {
 	if !m.serves(s.namespace) {
 		return nil, &Trouble{Reason: noTemplate, Note: "the controller makes no pods in the namespace " + s.namespace + ": elastic.namespaces of the chart slurmlet lacks it"}
 	}
-	var all []*corev1.PodTemplate
-	for _, i := range m.informers {
-		objects, err := i.GetIndexer().ByIndex(bySet, s.String())
-		if err != nil {
-			m.log.Error("cannot find a PodTemplate", "set", s.String(), slog.Any("error", err))
-		}
-		for _, o := range objects {
-			all = append(all, o.(*corev1.PodTemplate))
-		}
+	objects, err := m.templates.ByIndex(bySet, s.String())
+	if err != nil {
+		m.log.Error("cannot find a PodTemplate", "set", s.String(), slog.Any("error", err))
+	}
+	all := make([]*corev1.PodTemplate, len(objects))
+	for i, o := range objects {
+		all[i] = o.(*corev1.PodTemplate)
 	}
 	t, trouble := choose(s, all)
 	if trouble != nil {

@@ -2,6 +2,7 @@ package pods
 
 import (
 	"fmt"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -37,16 +38,14 @@ func Trim(from *corev1.Pod) *Pod {
 
 // Get is a pod by its Key; nil if there is none.
 func (w *Watcher) Get(key string) *Pod {
-	object, there, err := w.pods.GetStore().GetByKey(key)
-	if err != nil || !there {
-		return nil
-	}
-	return object.(*Pod)
+	namespace, name, _ := strings.Cut(key, "/")
+	p, _ := w.pods.Get(namespace, name).(*Pod)
+	return p
 }
 
 // All are the pods of all clusters.
 func (w *Watcher) All() []*Pod {
-	objects := w.pods.GetStore().List()
+	objects := w.pods.List()
 	all := make([]*Pod, len(objects))
 	for i, object := range objects {
 		all[i] = object.(*Pod)
@@ -61,7 +60,7 @@ func (w *Watcher) InCluster(cluster string) []*Pod { return w.indexed(byCluster,
 func (w *Watcher) OwnedBy(uid types.UID) []*Pod { return w.indexed(byOwner, string(uid)) }
 
 func (w *Watcher) indexed(index, value string) []*Pod {
-	objects, err := w.pods.GetIndexer().ByIndex(index, value)
+	objects, err := w.pods.ByIndex(index, value)
 	if err != nil {
 		return nil // no such index
 	}

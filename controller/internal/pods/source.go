@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
@@ -14,6 +15,9 @@ import (
 
 // source is where an informer has its objects from. It knows since when Kubernetes lets nobody watch them.
 type source struct {
+	// bounded: it is one namespace, which Kubernetes forbids to watch once it is gone. That is no silence.
+	bounded bool
+
 	mu     sync.Mutex
 	broken time.Time
 }
@@ -23,7 +27,7 @@ func (s *source) asked(w watch.Interface, err error) (watch.Interface, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
-	case err == nil:
+	case err == nil || s.bounded && apierrors.IsForbidden(err):
 		s.broken = time.Time{}
 	case s.broken.IsZero():
 		s.broken = time.Now()

@@ -12,13 +12,13 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/flowcontrol"
 
 	"github.com/slurmlet/slurmlet/controller/internal/machines"
+	"github.com/slurmlet/slurmlet/controller/internal/namespaces"
 	"github.com/slurmlet/slurmlet/controller/internal/tokens"
 	"github.com/slurmlet/slurmlet/internal/peers"
 )
@@ -32,10 +32,11 @@ type Tables interface {
 
 // Watcher keeps Tables as Kubernetes tells of its pods and nodes.
 type Watcher struct {
-	tables      Tables
-	log         *slog.Logger
-	pods, nodes cache.SharedIndexInformer
-	sources     [2]source // of nodes and pods
+	tables  Tables
+	log     *slog.Logger
+	pods    *namespaces.Informers
+	nodes   cache.SharedIndexInformer
+	sources []*source // of nodes and pods
 	// podsKnown and nodesKnown say whether the handlers have had all that there was at the start.
 	podsKnown, nodesKnown cache.InformerSynced
 	faults                *faults
@@ -68,15 +69,17 @@ type tenants struct {
 	now machines.Machine
 }
 
-// New makes a Watcher that watches from Run on.
-func New(api kubernetes.Interface, tables Tables, rules *machines.Rules, log *slog.Logger) (*Watcher, error) {
+// New makes a Watcher that watches from Run on. It knows pods of the given namespaces alone.
+func New(api kubernetes.Interface, in namespaces.Set, tables Tables, rules *machines.Rules, log *slog.Logger) (*Watcher, error) {
 	w := &Watcher{
 		tables: tables, log: log, faults: newFaults(), lines: flowcontrol.NewTokenBucketRateLimiter(eventRate, eventBurst), namespaces: make(chan struct{}, 1),
 		known: map[types.UID]*entry{}, machines: map[string]*tenants{}, inside: map[string]int{},
 	}
 	var podsErr, nodesErr error
-	w.nodes, nodesErr = informer(&w.sources[0], api, api.CoreV1().Nodes(), &corev1.Node{}, "", trimNode(rules))
-	w.pods, podsErr = informer(&w.sources[1], api, api.CoreV1().Pods(metav1.NamespaceAll), &corev1.Pod{}, ClusterLabel, trimPod)
+	w.nodes, nodesErr = informer(w.source(false), api, api.CoreV1().Nodes(), &corev1.Node{}, "", trimNode(rules))
+	w.pods, podsErr = in.Informers(func(namespace string) (cache.SharedIndexInformer, error) {
+		return informer(w.source(!in.All()), api, api.CoreV1().Pods(namespace), &corev1.Pod{}, ClusterLabel, trimPod)
+	})
 	if err := errors.Join(podsErr, nodesErr); err != nil {
 		return nil, fmt.Errorf("cannot watch Kubernetes' pods and nodes: %w", err)
 	}
@@ -96,8 +99,15 @@ func New(api kubernetes.Interface, tables Tables, rules *machines.Rules, log *sl
 	if err := w.pods.AddIndexers(indexers); err != nil {
 		return nil, fmt.Errorf("cannot index Kubernetes' pods: %w", err)
 	}
-	w.podsKnown, w.nodesKnown = pods.HasSynced, nodes.HasSynced
+	w.podsKnown, w.nodesKnown = pods, nodes.HasSynced
 	return w, nil
+}
+
+// source makes one more. New alone calls it.
+func (w *Watcher) source(bounded bool) *source {
+	s := &source{bounded: bounded}
+	w.sources = append(w.sources, s)
+	return s
 }
 
 // final is the last that is known of a deleted object.
@@ -117,9 +127,9 @@ func (w *Watcher) Run(ctx context.Context, synced func()) {
 	if !cache.WaitForCacheSync(ctx.Done(), w.nodesKnown) {
 		return
 	}
-	running.Go(func() { w.pods.RunWithContext(ctx) })
+	running.Go(func() { w.pods.Run(ctx) })
 	if cache.WaitForCacheSync(ctx.Done(), w.podsKnown) {
-		w.log.Info("Kubernetes' pods and nodes are known", "pods", len(w.pods.GetStore().ListKeys()), "nodes", len(w.nodes.GetStore().ListKeys()))
+		w.log.Info("Kubernetes' pods and nodes are known", "pods", len(w.pods.List()), "nodes", len(w.nodes.GetStore().ListKeys()))
 		synced()
 	}
 }
@@ -127,8 +137,8 @@ func (w *Watcher) Run(ctx context.Context, synced func()) {
 // Silent is since when Kubernetes lets nobody watch its pods or nodes; zero while it does. A watch that stands
 // and says nothing is none of this: nothing may have changed.
 func (w *Watcher) Silent() (since time.Time) {
-	for i := range w.sources {
-		if at := w.sources[i].silent(); !at.IsZero() && (since.IsZero() || at.Before(since)) {
+	for _, s := range w.sources {
+		if at := s.silent(); !at.IsZero() && (since.IsZero() || at.Before(since)) {
 			since = at
 		}
 	}
@@ -137,12 +147,8 @@ func (w *Watcher) Silent() (since time.Time) {
 
 // Find is the pod of a namespace and a name, if it has that UID and may read its cluster's table.
 func (w *Watcher) Find(namespace, name, uid string) (tokens.Pod, bool) {
-	object, there, err := w.pods.GetStore().GetByKey(namespace + "/" + name)
-	if err != nil || !there {
-		return tokens.Pod{}, false
-	}
-	p := object.(*Pod)
-	if string(p.UID) != uid || p.fault() != nil || p.Over {
+	p, there := w.pods.Get(namespace, name).(*Pod)
+	if !there || string(p.UID) != uid || p.fault() != nil || p.Over {
 		return tokens.Pod{}, false
 	}
 	id := peers.Identity{Cluster: p.Cluster(), Pod: namespace + "/" + name, UID: uid, Role: p.Role.Value()}

@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/slurmlet/slurmlet/controller/internal/machines"
+	"github.com/slurmlet/slurmlet/controller/internal/namespaces"
 	"github.com/slurmlet/slurmlet/internal/peers"
 )
 
@@ -47,7 +48,7 @@ func newWatcher(t *testing.T) (*Watcher, *tables) {
 	to := &tables{Server: peers.NewServer(peers.ServerOptions{})}
 	rules, err := machines.Parse(machines.Settings{})
 	require.NoError(t, err)
-	w, err := New(api, to, rules, slog.New(slog.DiscardHandler))
+	w, err := New(api, namespaces.Set{}, to, rules, slog.New(slog.DiscardHandler))
 	require.NoError(t, err)
 	return w, to
 }

@@ -15,10 +15,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/informers"
+	appsv1 "k8s.io/client-go/informers/apps/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/slurmlet/slurmlet/controller/internal/events"
+	"github.com/slurmlet/slurmlet/controller/internal/namespaces"
 	"github.com/slurmlet/slurmlet/controller/internal/pods"
 	"github.com/slurmlet/slurmlet/controller/internal/reports"
 )
@@ -40,7 +42,7 @@ type Roller struct {
 	reports *reports.Reports
 	log     *slog.Logger
 	name    string
-	sets    []cache.SharedIndexInformer
+	sets    []*namespaces.Informers
 	known   []cache.InformerSynced
 
 	// Deleted counts pods.
@@ -61,22 +63,30 @@ type Roller struct {
 	told  map[types.UID]string
 }
 
-// New makes a Roller. name is that of this replica in events.
-func New(api kubernetes.Interface, w *pods.Watcher, reported *reports.Reports, name string, log *slog.Logger) (*Roller, error) {
+// New makes a Roller, which looks at sets of the given namespaces. name is that of this replica in events.
+func New(api kubernetes.Interface, in namespaces.Set, w *pods.Watcher, reported *reports.Reports, name string, log *slog.Logger) (*Roller, error) {
 	r := &Roller{
 		api: api, watcher: w, reports: reported, log: log, name: name, dirty: map[types.UID]bool{}, wake: make(chan struct{}, 1),
 	}
-	all := informers.NewSharedInformerFactoryWithOptions(api, 0, informers.WithTransform(trim))
-	r.sets = []cache.SharedIndexInformer{all.Apps().V1().StatefulSets().Informer(), all.Apps().V1().DaemonSets().Informer()}
-	for _, informer := range r.sets {
-		handler, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+	for _, kind := range []func(apps appsv1.Interface) cache.SharedIndexInformer{
+		func(apps appsv1.Interface) cache.SharedIndexInformer { return apps.StatefulSets().Informer() },
+		func(apps appsv1.Interface) cache.SharedIndexInformer { return apps.DaemonSets().Informer() },
+	} {
+		informer, err := in.Informers(func(namespace string) (cache.SharedIndexInformer, error) {
+			return kind(informers.NewSharedInformerFactoryWithOptions(api, 0, informers.WithTransform(trim), informers.WithNamespace(namespace)).Apps().V1()), nil
+		})
+		if err != nil {
+			return nil, fmt.Errorf("cannot watch Kubernetes' sets of pods: %w", err)
+		}
+		r.sets = append(r.sets, informer)
+		known, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
 			AddFunc:    func(now any) { r.look(now.(*set).UID) },
 			UpdateFunc: func(_, now any) { r.look(now.(*set).UID) },
 		})
 		if err != nil {
 			return nil, fmt.Errorf("cannot watch Kubernetes' sets of pods: %w", err)
 		}
-		r.known = append(r.known, handler.HasSynced)
+		r.known = append(r.known, known)
 	}
 	reported.Notify(r.reported)
 	return r, w.OnPods(func(p *pods.Pod) { r.look(p.Owner) })
@@ -86,7 +96,7 @@ func New(api kubernetes.Interface, w *pods.Watcher, reported *reports.Reports, n
 func (r *Roller) Run(ctx context.Context) {
 	var running sync.WaitGroup
 	for _, informer := range r.sets {
-		running.Go(func() { informer.RunWithContext(ctx) })
+		running.Go(func() { informer.Run(ctx) })
 	}
 	running.Wait()
 }
@@ -173,7 +183,7 @@ func pause(ctx context.Context, d time.Duration) {
 // all are the sets.
 func (r *Roller) all() (sets []*set) {
 	for _, informer := range r.sets {
-		for _, object := range informer.GetStore().List() {
+		for _, object := range informer.List() {
 			if s, is := object.(*set); is {
 				sets = append(sets, s)
 			}

@@ -22,6 +22,7 @@ import (
 
 	"github.com/slurmlet/slurmlet/controller/internal/fakekube"
 	"github.com/slurmlet/slurmlet/controller/internal/machines"
+	"github.com/slurmlet/slurmlet/controller/internal/namespaces"
 	"github.com/slurmlet/slurmlet/controller/internal/pods"
 	"github.com/slurmlet/slurmlet/controller/internal/reports"
 	"github.com/slurmlet/slurmlet/internal/peers"
@@ -62,9 +63,9 @@ func roller(t *testing.T, ctx context.Context) (*Roller, *fakekube.Clientset) {
 	log, told := slog.New(slog.DiscardHandler), reports.New()
 	rules, err := machines.Parse(machines.Settings{})
 	require.NoError(t, err)
-	w, err := pods.New(api, peers.NewServer(peers.ServerOptions{}), rules, log)
+	w, err := pods.New(api, namespaces.Set{}, peers.NewServer(peers.ServerOptions{}), rules, log)
 	require.NoError(t, err)
-	r, err := New(api, w, told, "c-0", log)
+	r, err := New(api, namespaces.Set{}, w, told, "c-0", log)
 	require.NoError(t, err)
 	synced := make(chan struct{})
 	var running sync.WaitGroup
@@ -144,9 +145,9 @@ func TestManyNames(t *testing.T) {
 	api.PrependReactor("list", "pods", func(testapi.Action) (bool, runtime.Object, error) { return true, list, nil })
 	rules, err := machines.Parse(machines.Settings{})
 	require.NoError(t, err)
-	w, err := pods.New(api, peers.NewServer(peers.ServerOptions{}), rules, slog.New(slog.DiscardHandler))
+	w, err := pods.New(api, namespaces.Set{}, peers.NewServer(peers.ServerOptions{}), rules, slog.New(slog.DiscardHandler))
 	require.NoError(t, err)
-	r, err := New(api, w, reports.New(), "c-0", slog.New(slog.DiscardHandler))
+	r, err := New(api, namespaces.Set{}, w, reports.New(), "c-0", slog.New(slog.DiscardHandler))
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	synced, ended := make(chan struct{}), make(chan struct{})
