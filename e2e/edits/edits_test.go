@@ -36,6 +36,7 @@ var cases = []struct {
 	{"slurmctld is stopped in the reconfigure", true, "parse", stoppedIn(reconfiguring)},
 	{"slurmctld does not tell of nodes, and they take an edit", false, "parse", deafTo(good)},
 	{"slurmctld does not tell of nodes, and none takes an edit", false, "off", deafTo(bad)},
+	{"an edit would end jobs that name a node without a record", false, "parse", namesGoneNodes},
 }
 
 func TestMain(m *testing.M) {
