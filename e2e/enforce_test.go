@@ -1,0 +1,49 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/slurmlet/slurmlet/e2e/sandbox"
+)
+
+// associationsEnforced: slurmctld takes the begin of pending jobs whose user has no association, and they run early as
+// soon as there is one. The edit's answer names them, and the edit goes live when there are none.
+func associationsEnforced(t *testing.T, c *cluster) {
+	e := &editing{cluster: c}
+	other := c.Cluster
+	other.SlurmConf += "AccountingStorageEnforce=associations\n"
+	with := map[string]sandbox.File{"slurm.conf": {Data: []byte(other.SlurmConf)}, "cgroup.conf": {Data: []byte(other.CgroupConf)}}
+	later := c.submit(t, "true", "--begin=now+1hour")
+	c.submit(t, "true", "--hold")
+	begin := c.job(t, later)["EligibleTime"]
+	good := c.agent(t, sandbox.Controller).Conf.Good
+
+	e.swap(t, with)
+	var why string
+	until(t, "the edit is refused", func() (bool, string) {
+		s := c.agent(t, sandbox.Controller).Conf
+		if s.Refused != nil {
+			why = strings.Join(s.Refused.Why, "\n")
+		}
+		return s.Doing == "" && (s.Refused != nil || s.Good != good), tells(s)
+	})
+	assert.Contains(t, why, later+" of "+sandbox.User)
+	assert.Equal(t, begin, c.job(t, later)["EligibleTime"])
+
+	c.run(t, sandbox.Controller, "sacctmgr", "-i", "add", "account", "users")
+	c.run(t, sandbox.Controller, "sacctmgr", "-i", "add", "user", sandbox.User, "account=users")
+	good = e.waitLive(t, good)
+	assert.Equal(t, begin, c.job(t, later)["EligibleTime"], "the job has an association now")
+
+	e.swap(t, map[string]sandbox.File{"slurm.conf": {Data: []byte(c.SlurmConf)}, "cgroup.conf": {Data: []byte(c.CgroupConf)}})
+	require.NotEmpty(t, e.waitLive(t, good))
+	c.run(t, sandbox.Controller, "scancel", "--user="+sandbox.User)
+	c.run(t, sandbox.Controller, "sacctmgr", "-i", "delete", "user", sandbox.User)
+	c.run(t, sandbox.Controller, "sacctmgr", "-i", "delete", "account", "users")
+}
