@@ -244,6 +244,14 @@
 // not work, or the edit changes what only a start can. With SLURMLET_PREFLIGHT=off the
 // agent asks nobody.
 //
+// A slurmctld that reconfigures also ends each job that names a node without a record
+// (sbatch --nodelist), takes such nodes from reservations, and deletes a reservation whose
+// partition is gone. It forgets the begin (sbatch --begin) of jobs whose user has no
+// association when AccountingStorageEnforce begins to require one. The agent refuses an edit
+// that would do so, names jobs, reservations and nodes, and looks again every 20 seconds. It
+// asks slurmctld just before the reconfigure, too. A slurmctld that hangs is configured
+// anew without that question. A scontrol reconfigure by hand and a slurmctld that starts are not covered.
+//
 // Scripts (files that begin with #!) are executable in the set in place for everybody who
 // may read them, whatever mode a ConfigMap's volume has. slurmctld runs them as
 // PrologSlurmctld=/run/slurmlet/conf/begin.sh. It ships Prolog=prolog.sh, a name without a

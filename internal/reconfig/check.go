@@ -69,11 +69,14 @@ type candidate struct {
 // inspection is the result of a check that refuses nothing.
 type inspection struct {
 	// staged is where the set lies, changes is what it changes, and gone are the partitions
-	// that it takes away. anew: some of it counts for a slurmctld that starts only.
+	// that it takes away, nodes the nodes. anew: some of it counts for a slurmctld that starts only.
 	staged  string
 	changes []string
 	gone    []slurmconf.Partition
-	anew    bool
+	nodes   nodeChange
+	// enforces is the cluster's name if associations become required.
+	enforces string
+	anew     bool
 }
 
 // checkFirst checks a set before slurmctld runs. It compares the set with the last good one
@@ -130,9 +133,12 @@ func (r *Reloader) checkEdit(ctx context.Context, set *confset.Set) (inspection,
 			return i, err
 		}
 	}
-	removed := removedPartitions{set, r.livePlace(), i.gone}
+	removed := removedPartitions{set, r.livePlace(), i.gone, i.nodes, i.enforces}
 	r.attempt.learn(func(f *facts) { f.removed = removed })
-	return r.orDrop(i, r.mayGo(ctx, removed))
+	if err := r.mayGo(ctx, removed); err != nil {
+		return r.orDrop(i, err)
+	}
+	return r.orDrop(i, r.pendingMayGo(ctx, removed, true))
 }
 
 // orDrop leaves nothing of a set that is refused.
@@ -158,7 +164,7 @@ func (r *Reloader) checkSet(ctx context.Context, set *confset.Set, running bool)
 		i.changes = c.changes(r.live.Current())
 	}
 	if running && r.Preflight != PreflightOff {
-		i.gone = gone(c.before, c.conf)
+		i.gone, i.nodes, i.enforces = gone(c.before, c.conf), changeOfNodes(c.before, c.conf), beginsToEnforce(c.before, c.conf)
 	}
 	if err := r.preflight(ctx, c); err != nil {
 		return r.orDrop(i, err)

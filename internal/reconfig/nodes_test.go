@@ -22,6 +22,8 @@ type roll struct {
 	mute bool
 }
 
+func (r *roll) Claims(context.Context) ([]slurm.Claim, error) { return nil, nil }
+
 func (r *roll) Nodes(context.Context) ([]slurm.Node, error) {
 	r.asked++
 	if r.mute {

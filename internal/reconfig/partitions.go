@@ -23,6 +23,10 @@ type removedPartitions struct {
 	// place is where the live set lay.
 	place string
 	gone  []slurmconf.Partition
+	// nodes is what the set does to the nodes of slurm.conf.
+	nodes nodeChange
+	// enforces is the cluster's name where the set begins to require associations, empty otherwise.
+	enforces string
 }
 
 // gone are the partitions of one configuration that the next does not have. Their names
@@ -72,7 +76,10 @@ func (r *Reloader) stillInUse(ctx context.Context, set *confset.Set) error {
 	if removed.set == nil || !removed.set.Same(set) || removed.place != r.livePlace() {
 		return nil
 	}
-	return r.mayGo(ctx, removed)
+	if err := r.mayGo(ctx, removed); err != nil {
+		return err
+	}
+	return r.pendingMayGo(ctx, removed, true)
 }
 
 // lost are the jobs that slurmctld would end. A running job names the partition that it

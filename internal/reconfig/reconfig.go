@@ -221,8 +221,12 @@ const (
 // node starts before. It returns a lifecycle.InUse if the checked set cannot be used after all.
 func (r *Reloader) awaitLaunches(ctx context.Context, limit time.Duration) error {
 	// A slurmd may have been started meanwhile.
-	r.untilQuiet(ctx, limit, r.attempt.known().starts != nil, func() bool { return r.noteStarts(ctx) })
-	err := r.mayGo(ctx, r.attempt.known().removed) // and jobs may have come
+	answered := r.untilQuiet(ctx, limit, r.attempt.known().starts != nil, func() bool { return r.noteStarts(ctx) })
+	removed := r.attempt.known().removed
+	err := r.mayGo(ctx, removed) // and jobs may have come
+	if err == nil && answered {  // one that hangs is ended by an edit
+		err = r.pendingMayGo(ctx, removed, false)
+	}
 	if err != nil {
 		r.releaseJobs()
 	}
@@ -239,46 +243,47 @@ func (r *Reloader) ReconfigureAgain(ctx context.Context) error {
 // untilQuiet: what note notes before the reconfigure, if that took time or was not noted
 // yet, is noted before slurmctld is asked for the last time: the next launch may come at any
 // moment. No answer is not "none": a slurmctld without one is asked again, and the limit
-// counts from its first.
-func (r *Reloader) untilQuiet(ctx context.Context, limit time.Duration, noted bool, note func() bool) {
+// counts from its first. answered is false of one that has not answered at all.
+func (r *Reloader) untilQuiet(ctx context.Context, limit time.Duration, noted bool, note func() bool) (answered bool) {
 	for r.Programs != nil && !r.Programs.Settled() && ctx.Err() == nil {
 		noted = false
 		pause(ctx, lifecycle.FirstLook)
 	}
 	began, held, silent := time.Now(), false, false
-	for answered, tries := began, 0; ctx.Err() == nil; tries++ {
+	for heard, tries := began, 0; ctx.Err() == nil; tries++ {
 		o, err := r.outgoing(ctx)
 		quiet := err == nil && r.endPrograms() && o == slurm.Outgoing{}
 		if silent && err == nil {
-			answered = time.Now()
+			heard = time.Now()
 		}
 		silent = err != nil
 		switch {
 		case err != nil && time.Since(began) >= limitOfSilence(err, limit):
 			r.Log(slog.LevelWarn, "cannot ask whether jobs are being launched; the reconfigure does not wait for them", slog.Any("error", err))
-			return
+			return false
 		case err != nil:
 			pause(ctx, backoff.Grow(lifecycle.FirstLook, tries, backoff.LastTry))
 			continue
 		case quiet && noted:
-			return
-		case time.Since(answered) >= limit:
+			return true
+		case time.Since(heard) >= limit:
 			r.Log(slog.LevelWarn, "slurmctld reconfigures while it sends jobs to nodes, or does not list its nodes: batch jobs that it launches now may fail",
 				slog.Int("sending", o.Sending), slog.Int("queued", o.Queued), slog.Bool("nodes", noted))
-			return
+			return true
 		case quiet && note():
 			noted = true
 			continue
 		case !quiet:
 			noted = false
 		}
-		if !quiet && !held && time.Since(answered) >= holdAfter {
+		if !quiet && !held && time.Since(heard) >= holdAfter {
 			r.holdJobs(ctx)
 			held = true
 			continue
 		}
 		pause(ctx, lifecycle.FirstLook)
 	}
+	return false
 }
 
 // limitOfSilence: a slurmctld that does not answer would not take a configuration either.

@@ -25,8 +25,10 @@ type Claim struct {
 	// Holds are the nodes that the job has; a pending one has none.
 	Holds string
 	// All: the reservation was made with nodes=ALL. slurmctld makes its list anew from all records when it is
-	// configured anew, so it names no node.
+	// configured anew, so it names no node. So it does with all nodes of a partition (PART_NODES).
 	All bool
+	// Partition is that of a reservation, empty for none.
+	Partition string
 }
 
 // claimsFormat: no host list has a bar in it.
@@ -57,9 +59,10 @@ func (s Scontrol) Claims(ctx context.Context) ([]Claim, error) {
 func (s Scontrol) reservations(ctx context.Context) (all []Claim, err error) {
 	var answer struct {
 		Reservations []struct {
-			Name  string   `json:"name"`
-			Nodes string   `json:"node_list"`
-			Flags []string `json:"flags"`
+			Name      string   `json:"name"`
+			Nodes     string   `json:"node_list"`
+			Flags     []string `json:"flags"`
+			Partition string   `json:"partition"`
 		} `json:"reservations"`
 	}
 	if err := s.ask(ctx, &answer, "show", "reservation", "--json"); err != nil {
@@ -69,7 +72,8 @@ func (s Scontrol) reservations(ctx context.Context) (all []Claim, err error) {
 		return nil, listless("show reservation", "reservations")
 	}
 	for _, r := range answer.Reservations {
-		all = append(all, Claim{Reservation: r.Name, Nodes: r.Nodes, All: slices.Contains(r.Flags, "ALL_NODES")})
+		all = append(all, Claim{Reservation: r.Name, Nodes: r.Nodes, Partition: r.Partition,
+			All: slices.Contains(r.Flags, "ALL_NODES") || slices.Contains(r.Flags, "PART_NODES")})
 	}
 	return all, nil
 }

@@ -21,7 +21,7 @@ func TestClaims(t *testing.T) {
 	_, err := s.Claims(t.Context())
 	require.ErrorContains(t, err, "show reservation") // it has had squeue's answer
 
-	s = scontrol(t, `{"reservations": [{"name": "all", "node_list": "n-[1-9]", "flags": ["MAINT", "ALL_NODES"]}, {"name": "r", "node_list": "n-[6-7]", "flags": []}]}`, "", "0")
+	s = scontrol(t, `{"reservations": [{"name": "all", "node_list": "n-[1-9]", "flags": ["MAINT", "ALL_NODES"]}, {"name": "r", "node_list": "n-[6-7]", "flags": [], "partition": "p"}]}`, "", "0")
 	s.Squeue = scontrol(t, claims, "", "0").Path
 	all, err := s.Claims(t.Context())
 	require.NoError(t, err)
@@ -31,7 +31,7 @@ func TestClaims(t *testing.T) {
 		{Job: "12", ID: "12", Holds: "n-4"},
 		{Job: "13", ID: "13", Nodes: "n-5", Holds: "n-5"},
 		{Reservation: "all", Nodes: "n-[1-9]", All: true},
-		{Reservation: "r", Nodes: "n-[6-7]"},
+		{Reservation: "r", Nodes: "n-[6-7]", Partition: "p"},
 	}, all)
 	assert.True(t, all[0].Pending())
 	assert.False(t, all[3].Pending())

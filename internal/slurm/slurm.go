@@ -104,6 +104,9 @@ type Client interface {
 	RenewClaim(ctx context.Context, c *Claim) error
 	// RenewNode makes a record, with parameters of a NodeName line, that is DOWN and drained.
 	RenewNode(ctx context.Context, name string, parameters []string, reason string) error
+	// Unassociated returns the jobs that wait for their begin, and whose user has no association with the
+	// accounting of this cluster.
+	Unassociated(ctx context.Context, cluster string) ([]Job, error)
 	// Completing returns which of the jobs are being ended, at the cost of their states.
 	Completing(ctx context.Context, jobs []string) (map[string]bool, error)
 	// CommentJob sets a job's AdminComment; one that has ended keeps its own,

@@ -1,0 +1,54 @@
+package reconfig
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/slurmlet/slurmlet/internal/lifecycle"
+	"github.com/slurmlet/slurmlet/slurmconf"
+)
+
+// A slurmctld that is configured to require associations forgets the begin (sbatch --begin) of the pending jobs whose user has
+// none (_job_fail_account in its job_mgr.c): they start as soon as there is an association.
+
+// enforcing are the values of AccountingStorageEnforce that require associations (slurm.conf(5)).
+var enforcing = []string{"associations", "association", "1", "limits", "2", "safe", "qos", "wckeys", "all"}
+
+func enforces(set *slurmconf.Set) bool {
+	value, _ := set.Conf(slurmconf.SlurmConf).Value("AccountingStorageEnforce")
+	return slices.ContainsFunc(strings.Split(strings.ToLower(value), ","), func(one string) bool {
+		return slices.Contains(enforcing, strings.TrimSpace(one))
+	})
+}
+
+// beginsMayGo asks whether jobs would lose their begin. It returns a lifecycle.InUse if so, or if nobody can tell.
+func (r *Reloader) beginsMayGo(ctx context.Context, removed removedPartitions) error {
+	if removed.enforces == "" {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, lifecycle.QuestionLimit)
+	defer cancel()
+	jobs, err := r.Client.Unassociated(ctx, removed.enforces)
+	if err != nil {
+		return lifecycle.InUse{Why: "AccountingStorageEnforce requires associations, and nobody tells which pending jobs have users without one, and would lose their begin: " + err.Error()}
+	}
+	if len(jobs) == 0 {
+		return nil
+	}
+	var names []string
+	for i := range jobs {
+		names = append(names, jobs[i].Name()+" of "+jobs[i].User)
+	}
+	return lifecycle.InUse{Why: "AccountingStorageEnforce requires associations, and jobs wait for their begin whose users have none (" + few(names) +
+		"): slurmctld would forget the begin: want an association (sacctmgr add user), or the jobs cancelled; the edit is tried again every " + lifecycle.InUsePause.String()}
+}
+
+// cluster is the name of the cluster where after requires associations and before did not, empty otherwise.
+func beginsToEnforce(before, after *slurmconf.Set) (cluster string) {
+	if enforces(before) || !enforces(after) {
+		return ""
+	}
+	cluster, _ = after.Conf(slurmconf.SlurmConf).Value("ClusterName")
+	return cluster
+}
