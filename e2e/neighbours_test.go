@@ -3,10 +3,13 @@
 package e2e
 
 import (
+	"bytes"
+	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/slurmlet/slurmlet/e2e/sandbox"
 )
@@ -48,4 +51,30 @@ func filesInOpenVolumes(t *testing.T, c *cluster) {
 	modes := c.run(t, node, "stat", "-c", "%n %a", "/tmp", "/var/tmp", "/dev/shm", "/run", "/var/spool/slurmd")
 	assert.Equal(t, "/tmp 1777\n/var/tmp 1777\n/dev/shm 1777\n/run 755\n/var/spool/slurmd 755\n", modes)
 	assert.Len(t, grep(c.said(t, node, "INFO", "msg"), "could remove each other's files"), 1)
+}
+
+// memoryCases are about processes and files that are no job's, and take a node's memory.
+var memoryCases = []testCase{
+	{"a process of nobody's fills the memory and dies first", strayDiesFirst, either},
+}
+
+// strayDiesFirst: whoever enters a Guaranteed pod has the agent's oom_score_adj (-997), and tasks of jobs have 0.
+func strayDiesFirst(t *testing.T, c *cluster) {
+	node, end := third(t, c, func(s *sandbox.PodSpec) {
+		s.Memory = 224 << 20
+		s.Env["SLURMLET_MEMORY_LIMIT"] = strconv.FormatInt(s.Memory, 10)
+	})
+	defer end()
+	c.waitReady(t, node)
+	innocent := c.submit(t, `perl -e '$x = "a" x (24 << 20); open F, ">/shared/innocent"; close F; sleep 1000'`, "-w", node, "--mem=100")
+	c.waitJob(t, innocent, "RUNNING")
+	c.run(t, "login", "timeout", "1m", "sh", "-c", "until [ -e /shared/innocent ]; do sleep 0.1; done")
+	var said bytes.Buffer // as "kubectl exec" has it
+	code, err := c.Attach(t.Context(), node, sandbox.How{}, sandbox.Streams{Stdout: &said, Stderr: &said}, "perl", "-e", `$x = ""; $x .= "a" x (1 << 20) for 1..400`)
+	require.NoError(t, err)
+	assert.Equal(t, 137, code, &said)
+	assert.Equal(t, "RUNNING", c.job(t, innocent)["JobState"], "the job within its memory lives")
+	assert.Contains(t, c.run(t, node, "pgrep", "-u", "alice", "perl"), "\n", "its task too")
+	c.run(t, sandbox.Controller, "scancel", innocent)
+	c.waitJob(t, innocent, "CANCELLED")
 }

@@ -51,7 +51,7 @@ var longCases = []testCase{
 // cgroup v1, many times slower.
 func TestLimits(t *testing.T) {
 	longest := []testCase{{"nodes that run with another configuration", anotherSet, only2411}}
-	eachVersion(t, bed{name: "limits", clusters: 2, start: up}, slices.Concat(longest, cgroupCases, inTime(systemdCases), inTime(longCases), []testCase{
+	eachVersion(t, bed{name: "limits", clusters: 2, start: up}, slices.Concat(longest, cgroupCases, memoryCases, inTime(systemdCases), inTime(longCases), []testCase{
 		{"nodes have the size of their pods", nodesHaveTheirPodsSize, both},
 		{"jobs run", jobsRun, both},
 		{"a pod deleted: its job ends first", jobEndsFirst, either},
