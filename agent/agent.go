@@ -98,6 +98,7 @@ type Agent struct {
 	// follower is nil where the daemon fetches no configuration.
 	follower *confsync.Follower
 	steps    steps
+	strays   strays
 	usage    *usage // nil where there is nothing to read
 	holders  holders
 	// inherited are the steps of an earlier container that have left their sockets. firstHere: no
@@ -282,6 +283,7 @@ func (a *Agent) sizeNode() error {
 	_, a.inherited = a.sockets()
 	a.life.Inherits, a.firstHere = len(a.inherited) > 0, a.hasNewSpool()
 	a.watchSteps()
+	a.watchStrays()
 	a.usage = a.newUsage()
 	return nil
 }

@@ -85,6 +85,21 @@
 // there. The kubelet sets memory.oom.group, and the agent cannot clear it on a mount
 // that is read-only.
 //
+// # Processes that Slurm did not start
+//
+// A process of "kubectl exec" or ssh, or a prolog's, is in the cgroup of the agent, and has the
+// oom_score_adj of the container. In a Guaranteed pod that is -997, and tasks of jobs have 0: the
+// kernel would kill a task because such a process has filled the memory. When the processes of that
+// cgroup use more than SLURMLET_RESERVE_MEMORY, the kernel tells the agent (memory.high). The agent
+// moves all that are no daemons (the agent, slurmd and its forks, slurmstepd, sssd and its children)
+// to the cgroup "strays", and sets their oom_score_adj to 1000. The cgroup's memory.max is what the
+// container has left, without 32 MiB. The kernel kills one of these processes where they need more,
+// or where the container is out of memory. The log and the status name it.
+//
+// That needs a cgroup subtree (SLURMLET_CGROUP=require or prefer) and SLURMLET_OOM_GROUP=clear. A
+// process may lower its own oom_score_adj again to that of the container, but root alone leaves
+// "strays". Memory of before the move stays counted in the agent's cgroup.
+//
 // # Directories of users
 //
 // The kubelet makes each emptyDir with mode 0777, in which every user removes and replaces the files
@@ -827,6 +842,7 @@
 //	slurmlet_cgroup_enforced               1 if Slurm has a cgroup subtree with all controllers that it limits jobs by
 //	slurmlet_steps_watched                 1 if the agent looks after the cgroups of jobs
 //	slurmlet_steps_oom_kills_total         Processes of jobs that the kernel has killed for want of memory
+//	slurmlet_strays_oom_kills_total        Processes that Slurm did not start and that the kernel has killed for want of memory
 //	slurmlet_steps_dead_total              Steps that have lost their slurmstepd
 //	slurmlet_steps_leftover_cgroups_total  Empty cgroups that Slurm had left and the agent has removed
 //
@@ -872,7 +888,7 @@
 //	slurmlet_node_gpu_memory_used_bytes{gpu,type}          Memory of the GPU that is in use, where its driver tells it without a library (AMD)
 //
 // slurmlet_node_daemons_… tells the same of the agent, slurmd and what they run (prolog,
-// epilog, kubectl exec). slurmlet_node_container_… tells it of the whole container. With
+// epilog, kubectl exec), but for those that it has moved to "strays". slurmlet_node_container_… tells it of the whole container. With
 // SLURMLET_JOB_METRICS, slurmlet_job_…{job_id} tells it of so many jobs, the oldest first. In
 // 26.05 the agent learns a job's number from its slurmstepds, so a job has no metrics before
 // its first slurmstepd runs. No metric names a user.

@@ -32,6 +32,7 @@ func (s Status) WriteMetrics(w io.Writer) error {
 	if s.Node != nil {
 		expose(e, ofNode, s.Node)
 		expose(e, ofSteps, s.Node.Steps)
+		expose(e, ofStrays, s.Node.Strays)
 	}
 	if s.Role == Login {
 		expose(e, ofLogin, &s)

@@ -195,6 +195,10 @@ var ofSteps = []metric[StepsStatus]{
 	{"steps_leftover_cgroups_total", "", "Empty cgroups that Slurm had left and the agent has removed", func(s *StepsStatus) []sample { return amount(s.Leftovers) }},
 }
 
+var ofStrays = []metric[StraysStatus]{
+	{"strays_oom_kills_total", "", "Processes that Slurm did not start and that the kernel has killed for want of memory", func(s *StraysStatus) []sample { return amount(s.Killed) }},
+}
+
 var ofLogin = []metric[Status]{
 	{"sessions", "", "Users' sessions", func(s *Status) []sample { return amount(len(s.Sessions)) }},
 	{"service_running", "service", "1 while the service serves: sshd, sssd", func(s *Status) []sample {

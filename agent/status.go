@@ -84,6 +84,8 @@ type NodeStatus struct {
 	Refusal string `json:"refusal,omitempty"`
 	// Steps is what is done in the cgroups of jobs.
 	Steps *StepsStatus `json:"steps,omitempty"`
+	// Strays is nil where processes that Slurm did not start die no sooner than jobs.
+	Strays *StraysStatus `json:"strays,omitempty"`
 }
 
 // MainStatus is the daemon.
@@ -120,7 +122,7 @@ func (a *Agent) brief() Status {
 	if s.Node != nil {
 		node := *s.Node
 		node.Fit = a.mismatchCheck.found.Load()
-		node.Steps = a.describeSteps()
+		node.Steps, node.Strays = a.describeSteps(), a.strays.describe()
 		s.Node = &node
 	}
 	if a.LinesLost != nil {
@@ -309,6 +311,9 @@ func (n *NodeStatus) rows(row func(name, format string, args ...any)) {
 		row("Fault", "the record of this elastic node is another one than the pod: %s", n.Unlike)
 	}
 	row("Steps", "%s", n.Steps)
+	if n.Strays != nil {
+		row("Other processes", "%s", n.Strays)
+	}
 	if n.Fit == nil {
 		return
 	}

@@ -4,6 +4,7 @@ package e2e
 
 import (
 	"bytes"
+	"fmt"
 	"strconv"
 	"strings"
 	"testing"
@@ -75,6 +76,11 @@ func strayDiesFirst(t *testing.T, c *cluster) {
 	assert.Equal(t, 137, code, &said)
 	assert.Equal(t, "RUNNING", c.job(t, innocent)["JobState"], "the job within its memory lives")
 	assert.Contains(t, c.run(t, node, "pgrep", "-u", "alice", "perl"), "\n", "its task too")
+	until(t, "the agent names what was killed", func() (bool, string) {
+		killed := c.agent(t, node).Node.Strays
+		return killed != nil && killed.Killed == 1 && strings.Contains(killed.Last, "perl"), fmt.Sprint(killed)
+	})
+	assert.Len(t, grep(c.said(t, node, "ERROR", "msg"), "perl"), 1)
 	c.run(t, sandbox.Controller, "scancel", innocent)
 	c.waitJob(t, innocent, "CANCELLED")
 }

@@ -49,7 +49,8 @@ var nodeBoard = dashboard{
 			line("Jobs wait for memory", "The share of time (PSI)", "percentunit",
 				query{ownRate("slurmlet_node_jobs_memory_pressure_some_seconds_total"), "some threads"}, query{ownRate("slurmlet_node_jobs_memory_pressure_full_seconds_total"), "all threads"}),
 			line("Killed for want of memory", "Processes of jobs in each hour", "short",
-				query{"max(increase(" + of("slurmlet_steps_oom_kills_total", ofPod) + "[1h]))", "by the kernel"}, query{"max(increase(" + of("slurmlet_steps_dead_total", ofPod) + "[1h]))", "steps that lost their slurmstepd"}),
+				query{"max(increase(" + of("slurmlet_steps_oom_kills_total", ofPod) + "[1h]))", "by the kernel"}, query{"max(increase(" + of("slurmlet_steps_dead_total", ofPod) + "[1h]))", "steps that lost their slurmstepd"},
+				query{"max(increase(" + of("slurmlet_strays_oom_kills_total", ofPod) + "[1h]))", "that Slurm did not start"}),
 			line("Threads", "", "short", query{own("slurmlet_node_jobs_threads"), "jobs"}, query{own("slurmlet_node_daemons_threads"), "slurmd and the agent"}),
 		}},
 		{"Block devices", []panel{
