@@ -1,6 +1,7 @@
 package reports
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -96,4 +97,20 @@ func TestElastic(t *testing.T) {
 	r.clusters["hpc/slurm"].heard = time.Now().Add(-2 * fresh)
 	_, known = r.Elastic("hpc/slurm")
 	assert.False(t, known)
+}
+
+// TestFlood: reports of changes make no cluster larger than Slurm's own bound.
+func TestFlood(t *testing.T) {
+	r := New()
+	id := peers.Identity{Cluster: "hpc/evil", Pod: "hpc/p", UID: "u", Role: "slurmctld"}
+	r.Lead()
+	r.Take(id, peers.Report{Whole: true, Nodes: []peers.NodeReport{{Name: "a", State: peers.Idle}}})
+	for i := range 6 {
+		var nodes []peers.NodeReport
+		for n := range 50_000 {
+			nodes = append(nodes, peers.NodeReport{Name: fmt.Sprintf("n%d-%06d", i, n), State: peers.Idle, Elastic: "s", Wanted: true})
+		}
+		r.Take(id, peers.Report{Nodes: nodes})
+	}
+	assert.LessOrEqual(t, len(r.clusters["hpc/evil"].nodes), 65_536)
 }
