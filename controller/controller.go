@@ -107,8 +107,9 @@ func (c *controller) open(version string) error {
 	})
 	c.reports = reports.New()
 	c.server = peers.NewServer(peers.ServerOptions{
-		Authenticate: c.reviewer.Authenticate, Reported: func(id peers.Identity, r peers.Report) { c.reports.Take(id, r) },
-		Answer: c.answer, Leads: c.leads, Stale: c.stale, Log: c.log,
+		Authenticate: c.reviewer.Authenticate, Reported: c.reports.Take,
+		NotTaken: func(id peers.Identity, why *peers.NotTaken) { c.watcher.NotTaken(id, why) },
+		Answer:   c.answer, Leads: c.leads, Stale: c.stale, Log: c.log,
 	})
 	rules, err := machines.Parse(c.Machines)
 	if err != nil {
@@ -117,6 +118,7 @@ func (c *controller) open(version string) error {
 	if c.watcher, err = pods.New(c.api, c.Namespaces, c.server, rules, c.log); err != nil {
 		return err
 	}
+	c.reports.ForgetUnless(c.watcher.HasSlurmctld)
 	c.contact = newContact(c.watcher.Silent)
 	if c.files, err = files.New(c.api, c.server, c.ConfigMaps, c.log); err != nil {
 		return err

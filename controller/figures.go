@@ -27,7 +27,10 @@ var (
 	evicted    = describe("evicted_strangers_total", "Connections of strangers that were ended for want of room.")
 	denied     = describe("denied_requests_total", "Requests without a token that gives a right.")
 	unknown    = describe("unjudged_requests_total", "Requests whose tokens could not be judged.")
-	reported   = describe("reports_total", "Reports of slurmctld's agents.")
+	reported   = describe("reports_total", "Reports of slurmctld's agents that were taken.")
+	notTaken   = describe("reports_not_taken_total", "Reports that had a fault or were too much, by reason. An event of slurmctld's pod names the cluster.", "reason")
+	crowded    = describe("reports_ended_total", "Reports that were ended before they had come whole, for a later one of their pods or for want of room.")
+	kept       = describe("reported_nodes", "Nodes of which slurmctlds' agents have told.")
 	reviews    = describe("token_reviews_total", "TokenReviews that were sent to Kubernetes.")
 	failed     = describe("token_reviews_failed_total", "Tokens about which Kubernetes gave no answer.")
 	delayed    = describe("tokens_delayed_total", "Tokens that were not judged because their pods, or all, showed too many.")
@@ -45,7 +48,7 @@ var (
 	waited     = describe("elastic_rate_wait_seconds_total", "Seconds that requests for pods have waited for the rate.")
 	configMaps = describe("config_maps", "ConfigMaps whose changes are streamed.")
 	allFigures = []*prometheus.Desc{
-		ready, clusters, peersNow, noPeers, streams, strangers, began, slow, lines, sent, evicted, denied, unknown, reported,
+		ready, clusters, peersNow, noPeers, streams, strangers, began, slow, lines, sent, evicted, denied, unknown, reported, notTaken, crowded, kept,
 		reviews, failed, delayed, known, signerEnd, leafEnd, patches, notMarked, rolled, made, ended, refused, notAsked, failing, waited, configMaps,
 	}
 )
@@ -86,6 +89,11 @@ func (f figures) Collect(to chan<- prometheus.Metric) {
 	count(denied, s.DeniedTotal)
 	count(unknown, s.UnknownTotal)
 	count(reported, s.ReportsTotal)
+	for reason, n := range s.NotTakenTotal {
+		count(notTaken, n, reason)
+	}
+	count(crowded, s.CrowdedTotal)
+	gauge(kept, float64(f.c.reports.Nodes()))
 	t := f.c.reviewer.Stats()
 	count(reviews, t.Reviews)
 	count(failed, t.Failed)

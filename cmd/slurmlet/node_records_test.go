@@ -16,7 +16,7 @@ import (
 	"github.com/slurmlet/slurmlet/internal/peers"
 )
 
-func (s *tableServer) reported(_ peers.Identity, r peers.Report) {
+func (s *tableServer) reported(_ peers.Identity, r peers.Report) error {
 	s.lock.Lock()
 	defer s.lock.Unlock()
 	if r.Whole {
@@ -26,6 +26,7 @@ func (s *tableServer) reported(_ peers.Identity, r peers.Report) {
 		s.told[n.Name] = n
 	}
 	s.reports++
+	return nil
 }
 
 // knows is what the controller has been told of the nodes: "n1=idle n2=busy(reason)".

@@ -97,7 +97,7 @@ func (s *Server) Tell(p peers.Peer, ip net.IP) error {
 // Gone has the agents know that nothing is left of a pod. A lost one has gone with its machine.
 func (s *Server) Gone(uid string, lost bool) { s.Delete(Cluster, uid, lost) }
 
-func (s *Server) reported(_ peers.Identity, r peers.Report) {
+func (s *Server) reported(_ peers.Identity, r peers.Report) error {
 	s.lock.Lock()
 	defer s.lock.Unlock()
 	if r.Whole {
@@ -107,6 +107,7 @@ func (s *Server) reported(_ peers.Identity, r peers.Report) {
 	for _, n := range r.Nodes {
 		s.nodes[n.Name] = n
 	}
+	return nil
 }
 
 // Reports are what slurmctld's agent has told last, by node. heard says whether it has told of all nodes.

@@ -15,6 +15,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 
 	"golang.org/x/sys/unix"
 )
@@ -31,20 +32,36 @@ const (
 	mostCA    = 1 << 20
 	// mostHead bounds the header of the controller's answer.
 	mostHead = 8 << 10
+	// mostSentence bounds what is read of a refusal.
+	mostSentence = 512
 )
 
 // refusal is an answer that is no success.
 type refusal struct {
 	code int
 	wait time.Duration
+	// why is the controller's sentence.
+	why string
 }
 
 func (r *refusal) Error() string {
 	text := "the controller answers " + strconv.Itoa(r.code) + " " + http.StatusText(r.code)
-	if r.code == http.StatusUnauthorized {
+	switch {
+	case r.code == http.StatusUnauthorized:
 		text += ": it does not accept the pod's token"
+	case r.why != "":
+		text += ": " + r.why
 	}
 	return text
+}
+
+// lasting: the same would be refused again.
+func (r *refusal) lasting() bool {
+	switch r.code {
+	case http.StatusBadRequest, http.StatusLengthRequired, http.StatusRequestEntityTooLarge, http.StatusTooManyRequests:
+		return true
+	}
+	return false
 }
 
 type request struct {
@@ -131,22 +148,33 @@ func exchange(ctx context.Context, conn *tls.Conn, host string, q request) (*ans
 	}
 	b.WriteString("\r\n")
 	b.Write(q.body)
-	if _, err := conn.Write(b.Bytes()); err != nil {
-		return nil, fmt.Errorf("cannot ask the controller: %w", err)
-	}
+	_, unsent := conn.Write(b.Bytes()) // a report that is too long is refused before all of it is sent
 	// What follows the header stays in head.
 	head := bufio.NewReaderSize(io.LimitReader(conn, mostHead), mostHead)
 	r, err := http.ReadResponse(head, nil)
+	if err != nil && unsent != nil {
+		return nil, fmt.Errorf("cannot ask the controller: %w", unsent)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("cannot read the controller's answer: %w", err)
 	}
 	defer r.Body.Close() // reads nothing: the connection ends with the answer
 	if r.StatusCode/100 != 2 {
 		seconds, _ := strconv.Atoi(r.Header.Get("Retry-After"))
-		return nil, &refusal{code: r.StatusCode, wait: min(time.Duration(max(seconds, 0))*time.Second, mostWait)}
+		return nil, &refusal{code: r.StatusCode, wait: min(time.Duration(max(seconds, 0))*time.Second, mostWait), why: sentence(r)}
 	}
 	rest, _ := head.Peek(head.Buffered()) // it is there
 	return &answer{header: r.Header, rest: bytes.NewReader(rest), length: r.ContentLength}, nil
+}
+
+// sentence is what the controller says besides a status; empty if that is no more than the status' own words.
+func sentence(r *http.Response) string {
+	text, _ := io.ReadAll(io.LimitReader(r.Body, mostSentence)) // a part will do
+	said := strings.TrimSpace(strings.ToValidUTF8(string(text), ""))
+	if said == http.StatusText(r.StatusCode) || strings.ContainsFunc(said, func(r rune) bool { return !unicode.IsPrint(r) }) {
+		return ""
+	}
+	return said
 }
 
 func hostHeader(host string) string {

@@ -72,7 +72,7 @@ func newController(t testing.TB, o ServerOptions) *controller {
 		}
 		return Identity{Cluster: parts[0], Pod: parts[1], UID: parts[1], Role: parts[2]}, nil
 	}
-	o.Reported = func(_ Identity, r Report) { c.reports <- r }
+	o.Reported = func(_ Identity, r Report) error { c.reports <- r; return nil }
 	c.Server = NewServer(o)
 	c.listen("127.0.0.1:0", c.cert)
 	return c

@@ -124,12 +124,17 @@ func (r *Reporter) Run(ctx context.Context) {
 				least, most = least/5, lastLeaderSearch // the Service leads to another replica soon
 			case is && refused.code == http.StatusPreconditionFailed:
 				told, most = nil, lastLeaderSearch // this one writes, and waits for all
+			case is && refused.code == http.StatusServiceUnavailable:
+				least = max(least, refused.wait) // other reports had the room: it has taken nothing
 			default:
 				told = nil // the controller may have taken it, or may be another one
 			}
 			pause = backoff.Grow(least, tries, most)
 			pause = pause/2 + rand.N(pause)
-			if tries == patience {
+			if is && refused.wait > 0 {
+				pause = max(pause, refused.wait) // it will not take the report sooner
+			}
+			if tries == patience || tries == 0 && is && refused.lasting() {
 				r.client.Log(slog.LevelWarn, "cannot tell the controller what the nodes do", slog.String("error", err.Error()))
 			}
 			tries++

@@ -145,7 +145,7 @@ func TestAnswer(t *testing.T) {
 		}
 		return Failing{}
 	}
-	r.Set([]NodeReport{{Name: "a", Elastic: "cpu", Wanted: true}})
+	r.Set([]NodeReport{{Name: "a", State: Absent, Elastic: "cpu", Wanted: true}})
 	assert.True(t, next().Whole)
 	assert.Empty(t, told, "a controller that makes no pods says nothing")
 
@@ -166,11 +166,11 @@ func TestAnswer(t *testing.T) {
 	}
 
 	say(nil, false)
-	r.Set([]NodeReport{{Name: "a", Elastic: "cpu"}})
+	r.Set([]NodeReport{{Name: "a", State: Absent, Elastic: "cpu"}})
 	assert.False(t, news(next).Whole)
 	assert.True(t, news(next).Whole, "the controller has forgotten the cluster")
 	say(nil, true)
-	r.Set([]NodeReport{{Name: "a", Elastic: "cpu", Wanted: true}})
+	r.Set([]NodeReport{{Name: "a", State: Absent, Elastic: "cpu", Wanted: true}})
 	for !news(next).Nodes[0].Wanted { // a report that was refused comes again
 		continue
 	}

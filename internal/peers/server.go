@@ -1,13 +1,10 @@
 package peers
 
 import (
-	"bytes"
 	"context"
 	"crypto/rand"
 	"crypto/tls"
-	"encoding/json"
 	"errors"
-	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -32,8 +29,11 @@ type ServerOptions struct {
 	// Authenticate finds the pod that a token belongs to. An error is ErrNotAllowed if the token gives no
 	// right; any other says that nobody could tell.
 	Authenticate func(ctx context.Context, token string) (Identity, error)
-	// Reported takes what slurmctld's agent tells of the nodes. nil: the server refuses reports.
-	Reported func(Identity, Report)
+	// Reported takes what slurmctld's agent tells of the nodes, one report at a time. An error is NotTaken. nil: the
+	// server refuses reports.
+	Reported func(Identity, Report) error
+	// NotTaken hears of each report that has a fault, or is too much. It may be nil.
+	NotTaken func(Identity, *NotTaken)
 	// Answer is asked after Reported. known is false if the report changes what nobody knows: the agent then
 	// sends all. A nil answer says nothing. nil: nobody has anything to say.
 	Answer func(Identity) (answer *Answer, known bool)
@@ -62,8 +62,6 @@ var (
 const (
 	usualHeartbeat = 20 * time.Second
 	usualStrangers = 512
-	// mostReport bounds the body of a report: 10,000 nodes with reasons take 2 MiB.
-	mostReport = 8 << 20
 	// mostHeader bounds a request's header. A token has 1 to 2 kB.
 	mostHeader = 12 << 10
 	// timeToAsk bounds the TLS handshake and the request's header, timeToReport the body also.
@@ -79,6 +77,7 @@ type Server struct {
 	// synced: the tables are as whole as Kubernetes tells them.
 	synced atomic.Bool
 	count  counters
+	intake *intake
 	// places are those of readers that get a whole table, each for timeOfPlace.
 	places      chan struct{}
 	timeOfPlace time.Duration
@@ -105,11 +104,17 @@ type Stats struct {
 	DeniedTotal, UnknownTotal uint64
 	// EvictedTotal are connections of strangers that were ended for want of room.
 	EvictedTotal uint64
-	ReportsTotal uint64
+	// ReportsTotal are those that were taken. CrowdedTotal were ended before they had come whole, for a later one of
+	// their pods or for want of room.
+	ReportsTotal, CrowdedTotal uint64
+	// NotTakenTotal are reports that had a fault or were too much, by the reasons of NotTaken.
+	NotTakenTotal map[string]uint64
 }
 
 type counters struct {
-	streams, slow, snapshots, deltas, heartbeats, files, bytes, denied, unknown, evicted, reports atomic.Uint64
+	streams, slow, snapshots, deltas, heartbeats, files, bytes, denied, unknown, evicted, reports, crowded atomic.Uint64
+
+	notTaken [4]atomic.Uint64 // by reasons
 }
 
 // NewServer makes a Server that refuses streams until Sync.
@@ -128,7 +133,7 @@ func NewServer(o ServerOptions) *Server {
 	}
 	return &Server{
 		ServerOptions: o, epoch: rand.Text(), places: make(chan struct{}, mostPlaces), timeOfPlace: timeOfPlace,
-		clusters: map[string]*cluster{}, guards: map[*guard]bool{},
+		clusters: map[string]*cluster{}, guards: map[*guard]bool{}, intake: newIntake(),
 	}
 }
 
@@ -211,7 +216,11 @@ func (s *Server) Stats() Stats {
 	t := Stats{
 		StreamsTotal: n.streams.Load(), SlowTotal: n.slow.Load(), SnapshotsTotal: n.snapshots.Load(), DeltasTotal: n.deltas.Load(),
 		HeartbeatsTotal: n.heartbeats.Load(), FilesTotal: n.files.Load(), BytesTotal: n.bytes.Load(), DeniedTotal: n.denied.Load(), UnknownTotal: n.unknown.Load(),
-		EvictedTotal: n.evicted.Load(), ReportsTotal: n.reports.Load(),
+		EvictedTotal: n.evicted.Load(), ReportsTotal: n.reports.Load(), CrowdedTotal: n.crowded.Load(),
+		NotTakenTotal: map[string]uint64{},
+	}
+	for i, reason := range reasons {
+		t.NotTakenTotal[reason] = n.notTaken[i].Load()
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -274,8 +283,10 @@ func (s *Server) Close() {
 	}
 }
 
-// ServeHTTP is for Serve's clients, or for those of another server with HTTP/1.1.
+// ServeHTTP is for Serve's clients, or for those of another server with HTTP/1.1. A connection serves one request:
+// nobody bounds the idle ones of those who have a token.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Connection", "close")
 	var serve func(http.ResponseWriter, *http.Request, Identity)
 	switch {
 	case r.URL.Path == "/v1/stream" && r.Method == http.MethodGet && s.Stale() && r.URL.Query().Get("stale") != "yes":
@@ -300,9 +311,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	serve(w, r, id)
 }
 
-// refuse ends the connection, too: a stranger asks once.
 func (s *Server) refuse(w http.ResponseWriter, code int) {
-	w.Header().Set("Connection", "close")
 	if code == http.StatusServiceUnavailable || code == http.StatusTooManyRequests {
 		w.Header().Set("Retry-After", "2")
 	}
@@ -339,80 +348,6 @@ func (s *Server) authenticate(r *http.Request) (Identity, int) {
 func address(remote string) netip.Addr {
 	from, _ := netip.ParseAddrPort(remote) // net/http's own
 	return from.Addr().Unmap()
-}
-
-// report takes a Report of slurmctld's agent. One that is not whole must follow the last one that this
-// replica has taken.
-func (s *Server) report(w http.ResponseWriter, r *http.Request, id Identity) {
-	if id.Role != slurmctld || s.Reported == nil {
-		s.refuse(w, http.StatusForbidden)
-		return
-	}
-	if s.Leads != nil && !s.Leads() {
-		s.refuse(w, http.StatusMisdirectedRequest)
-		return
-	}
-	var report Report
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, mostReport))
-	if bytes.Count(body, []byte{'{'}) > mostPeers { // each may be a node, which takes 30 times as much in memory
-		s.refuse(w, http.StatusRequestEntityTooLarge)
-		return
-	}
-	if err == nil {
-		err = json.Unmarshal(body, &report)
-	}
-	if err != nil {
-		code := http.StatusBadRequest
-		if _, large := errors.AsType[*http.MaxBytesError](err); large {
-			code = http.StatusRequestEntityTooLarge
-		}
-		s.refuse(w, code)
-		return
-	}
-	s.mu.Lock()
-	c := s.cluster(id.Cluster)
-	if !report.Whole && (c.reported == "" || r.Header.Get("If-Match") != c.reported) {
-		s.mu.Unlock()
-		s.refuse(w, http.StatusPreconditionFailed)
-		return
-	}
-	tag := strconv.Quote(rand.Text())
-	c.reported = tag
-	s.mu.Unlock()
-	s.count.reports.Add(1)
-	s.Reported(id, report)
-	s.answer(w, id, c, tag)
-}
-
-// answer says that a report is taken.
-func (s *Server) answer(w http.ResponseWriter, id Identity, c *cluster, tag string) {
-	if s.Answer == nil {
-		w.Header().Set("ETag", tag)
-		w.WriteHeader(http.StatusNoContent)
-		return
-	}
-	answer, known := s.Answer(id)
-	if !known {
-		s.mu.Lock()
-		c.reported = ""
-		s.mu.Unlock()
-		s.refuse(w, http.StatusPreconditionFailed)
-		return
-	}
-	w.Header().Set("ETag", tag)
-	if answer == nil {
-		w.WriteHeader(http.StatusNoContent)
-		return
-	}
-	text, err := json.Marshal(answer)
-	if err != nil {
-		s.Log.Error("cannot encode an answer", slog.Any("error", err))
-		w.WriteHeader(http.StatusNoContent)
-		return
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("Content-Length", strconv.Itoa(len(text)))
-	_, _ = w.Write(text) // an agent that is gone reports again
 }
 
 // stream gives the connection to a reader, which needs neither net/http's buffers nor its goroutines.

@@ -42,7 +42,8 @@ func TestRequests(t *testing.T) {
 	c.put(pod("n0", "u0", "10.0.0.1", 0))
 	c.Sync()
 	auth := func(role string) string { return "Host: x\r\nAuthorization: Bearer one/u0/" + role + "\r\n" }
-	tooMany := `{"whole":true,"nodes":[` + strings.Repeat("{},", mostPeers) + "{}]}"
+	node := `{"name":"n","state":"idle"}`
+	tooMany := `{"whole":true,"nodes":[` + strings.Repeat(node+",", mostNodes) + node + "]}"
 	for name, tt := range map[string]struct{ text, want string }{
 		"no token":              {"GET /v1/stream HTTP/1.1\r\nHost: x\r\n\r\n", "HTTP/1.1 401 Unauthorized"},
 		"another scheme":        {"GET /v1/stream HTTP/1.1\r\nHost: x\r\nAuthorization: Basic b25l\r\n\r\n", "HTTP/1.1 401 Unauthorized"},
@@ -54,6 +55,7 @@ func TestRequests(t *testing.T) {
 		"a report that is none": {"POST /v1/nodes HTTP/1.1\r\n" + auth("slurmctld") + "Content-Length: 2\r\n\r\n[]", "HTTP/1.1 400 Bad Request"},
 		"a report out of order": {"POST /v1/nodes HTTP/1.1\r\n" + auth("slurmctld") + "Content-Length: 2\r\n\r\n{}", "HTTP/1.1 412 Precondition Failed"},
 		"a report of too many":  {"POST /v1/nodes HTTP/1.1\r\n" + auth("slurmctld") + fmt.Sprintf("Content-Length: %d\r\n\r\n", len(tooMany)) + tooMany, "HTTP/1.1 413 Request Entity Too Large"},
+		"a report of no length": {"POST /v1/nodes HTTP/1.1\r\n" + auth("slurmctld") + "Transfer-Encoding: chunked\r\n\r\n", "HTTP/1.1 411 Length Required"},
 		"a report without end":  {"POST /v1/nodes HTTP/1.1\r\n" + auth("slurmctld") + "Content-Length: 99999999\r\n\r\n{\"nodes\":[" + strings.Repeat(`{"name":"n"},`, 1<<20), "HTTP/1.1 413 Request Entity Too Large"},
 		"a stream":              {"GET /v1/stream HTTP/1.1\r\n" + auth("slurmd") + "\r\n", "HTTP/1.1 200 OK"},
 		"no HTTP":               {"hello\r\n\r\n", "HTTP/1.1 400 Bad Request"},

@@ -16,6 +16,9 @@
 //	POST /v1/nodes   one Report, with If-Match unless it is whole
 //	→ 204 and an ETag, or 412: this controller has not taken the report before, or 421: another one writes
 //
+// A report has 8 MiB and 65,536 nodes at most, and a pod has one on its way: its next one ends it. 400 and 413 come
+// with a sentence about what is wrong with a report, 429 after too many, and 503 while others take the room.
+//
 // A controller that makes pods of elastic nodes answers 200 with an Answer in place of 204. What keeps pods from
 // starting comes this way, and not by the stream, because only the replica that writes knows it, and another
 // one may serve the stream.

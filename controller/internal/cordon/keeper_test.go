@@ -107,7 +107,7 @@ func TestKeep(t *testing.T) {
 				defer func() { cancel(); leading.Wait() }()
 				for _, one := range c.told {
 					synctest.Wait()
-					k.reports.Take(peers.Identity{Cluster: "hpc/" + one.cluster}, peers.Report{Whole: true, Nodes: one.nodes})
+					require.NoError(t, k.reports.Take(peers.Identity{Cluster: "hpc/" + one.cluster}, peers.Report{Whole: true, Nodes: one.nodes}))
 				}
 				synctest.Wait()
 				n, err := api.CoreV1().Nodes().Get(ctx, "m1", metav1.GetOptions{})

@@ -107,7 +107,7 @@ func leader(t *testing.T, s Settings, unwanted int, why func(string) error) *bed
 	running.Go(func() { b.Lead(ctx) })
 	running.Go(func() { // slurmctld's agent confirms it each minute
 		for tick := time.NewTicker(limit); ctx.Err() == nil; {
-			told.Take(peers.Identity{Cluster: "hpc/slurm"}, peers.Report{Whole: true, Nodes: nodes})
+			require.NoError(t, told.Take(peers.Identity{Cluster: "hpc/slurm"}, peers.Report{Whole: true, Nodes: nodes}))
 			select {
 			case <-tick.C:
 			case <-ctx.Done():

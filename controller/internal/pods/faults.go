@@ -3,6 +3,7 @@ package pods
 import (
 	"context"
 	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -18,8 +19,10 @@ type faults struct {
 	mu sync.Mutex
 	// all are the present ones, untold those without an event.
 	all, untold map[types.UID]told
-	// news are young pods with an agent from the webhook, without an event.
-	news    map[types.UID]news
+	// news are what else is to be told of pods, without an event: an agent from the webhook, and reports that are not
+	// taken. said is when it was told of such reports last.
+	news    map[subject]news
+	said    map[subject]time.Time
 	changed chan struct{}
 }
 
@@ -31,6 +34,12 @@ const (
 	nameTaken   = "NameTaken"
 	injected    = "Injected" // no fault
 )
+
+// subject is what an event is about.
+type subject struct {
+	uid    types.UID
+	reason string
+}
 
 // told is a fault of a pod.
 type told struct {
@@ -46,7 +55,7 @@ type news struct {
 }
 
 func newFaults() *faults {
-	return &faults{all: map[types.UID]told{}, untold: map[types.UID]told{}, news: map[types.UID]news{}, changed: make(chan struct{}, 1)}
+	return &faults{all: map[types.UID]told{}, untold: map[types.UID]told{}, news: map[subject]news{}, said: map[subject]time.Time{}, changed: make(chan struct{}, 1)}
 }
 
 // note says whether the fault is a new one.
@@ -65,11 +74,11 @@ func (f *faults) note(p *Pod, fault Fault) bool {
 	return true
 }
 
-// tell has an event written that is no fault's.
-func (f *faults) tell(p *Pod, what Fault) {
+// tell has an event written that is no fault's, until a time.
+func (f *faults) tell(p *Pod, what Fault, until time.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.news[p.UID] = news{told{p.Namespace, p.Name, p.UID, what}, p.CreationTimestamp.Add(newsTime)}
+	f.news[subject{p.UID, what.Reason}] = news{told{p.Namespace, p.Name, p.UID, what}, until}
 	select {
 	case f.changed <- struct{}{}:
 	default: // it knows already
@@ -88,7 +97,10 @@ func (f *faults) gone(uid types.UID) {
 	f.forget(uid)
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	delete(f.news, uid)
+	for _, reason := range append([]string{injected}, notTaken...) {
+		delete(f.news, subject{uid, reason})
+		delete(f.said, subject{uid, reason})
+	}
 }
 
 func (f *faults) has(uid types.UID) bool {
@@ -105,11 +117,11 @@ func (f *faults) next() (told, bool) {
 	for _, one := range f.untold {
 		return one, true
 	}
-	for uid, one := range f.news {
+	for about, one := range f.news {
 		if time.Now().Before(one.until) {
 			return one.told, true
 		}
-		delete(f.news, uid)
+		delete(f.news, about)
 	}
 	return told{}, false
 }
@@ -121,8 +133,8 @@ func (f *faults) done(one told) {
 	if f.untold[one.uid] == one {
 		delete(f.untold, one.uid)
 	}
-	if f.news[one.uid].told == one {
-		delete(f.news, one.uid)
+	if about := (subject{one.uid, one.Reason}); f.news[about].told == one {
+		delete(f.news, about)
 	}
 }
 
@@ -149,8 +161,11 @@ func (w *Watcher) Tell(ctx context.Context, api kubernetes.Interface, reporter s
 
 func (t told) event() events.Event {
 	kind, action := corev1.EventTypeWarning, "TellPeers"
-	if t.Reason == injected {
+	switch {
+	case t.Reason == injected:
 		kind, action = corev1.EventTypeNormal, "Inject"
+	case slices.Contains(notTaken, t.Reason):
+		action = "TakeReport"
 	}
 	return events.Event{
 		Regarding: corev1.ObjectReference{APIVersion: "v1", Kind: "Pod", Namespace: t.namespace, Name: t.name, UID: t.uid},

@@ -185,7 +185,7 @@ func (w *Watcher) put(p *Pod) {
 		e = &entry{}
 		w.known[p.UID] = e
 		if news, is := p.news(time.Now()); is {
-			w.faults.tell(p, news)
+			w.faults.tell(p, news, p.CreationTimestamp.Add(newsTime))
 		}
 		w.inside[p.Namespace]++
 		if w.inside[p.Namespace] == 1 {

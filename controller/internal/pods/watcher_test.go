@@ -226,3 +226,31 @@ func TestAnotherCluster(t *testing.T) {
 	assert.Equal(t, 1, to.Stats().Peers, "deleted and made again between two looks")
 	assert.Equal(t, []string{"hpc"}, w.Namespaces())
 }
+
+// TestNotTaken: an event of slurmctld's pod names the cluster whose reports are not taken, once an hour.
+func TestNotTaken(t *testing.T) {
+	w, _ := newWatcher(t)
+	ctl := pod("1", func(p *corev1.Pod) { p.Name, p.Labels[RoleLabel] = "ctl", "slurmctld" })
+	require.NoError(t, w.pods.GetStore().Add(ctl))
+	w.put(ctl)
+	id := peers.Identity{Cluster: "hpc/slurm", Pod: "hpc/ctl", UID: "1", Role: "slurmctld"}
+	for range 1000 {
+		w.NotTaken(id, &peers.NotTaken{Reason: peers.TooLong, Note: "the report has more than 8 MiB"})
+	}
+	w.NotTaken(peers.Identity{Cluster: "hpc/slurm", Pod: "hpc/ctl", UID: "2"}, &peers.NotTaken{Reason: peers.TooLong})
+	one, there := w.faults.next()
+	require.True(t, there)
+	e := one.event()
+	assert.Equal(t, "The controller does not take what slurmctld's agent tells of the nodes of the cluster hpc/slurm: the report has more than 8 MiB.", e.Note)
+	assert.Equal(t, []string{"TooLong", "Warning", "TakeReport", "ctl"}, []string{e.Reason, e.Type, e.Action, e.Regarding.Name})
+	w.faults.done(one)
+	_, there = w.faults.next()
+	assert.False(t, there)
+	assert.False(t, w.faults.mayTell(subject{"1", peers.TooLong}, time.Now()))
+	assert.True(t, w.faults.mayTell(subject{"1", peers.TooLong}, time.Now().Add(sayAgain)))
+	assert.True(t, w.HasSlurmctld("hpc/slurm"))
+	w.remove(ctl)
+	assert.Empty(t, w.faults.said)
+	require.NoError(t, w.pods.GetStore().Delete(ctl))
+	assert.False(t, w.HasSlurmctld("hpc/slurm"))
+}

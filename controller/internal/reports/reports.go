@@ -2,9 +2,9 @@
 package reports
 
 import (
-	"maps"
 	"sync"
 	"time"
+	"unique"
 
 	"github.com/slurmlet/slurmlet/internal/peers"
 )
@@ -13,34 +13,61 @@ import (
 type Reports struct {
 	mu       sync.Mutex
 	clusters map[string]*cluster
+	room     room
 	tell     []func(cluster string, names []string)
+	// alive says whether a cluster has a slurmctld; nil: nobody knows.
+	alive func(cluster string) bool
+	// swept is when silent clusters were looked for.
+	swept time.Time
+	// began is what the times of nodes count from.
+	began time.Time
 }
 
 // cluster has what the last report left. It counts only after a report to this leader: until then
 // another replica may have heard of changes.
 type cluster struct {
 	nodes map[string]node
+	size  size
 	known bool
 	since time.Time // of known
 	// heard is when the last report came.
 	heard time.Time
 }
 
-// silence is after how long a cluster is forgotten. slurmctld's agent confirms its last report each minute
-// (peers.Reporter), and all of it after a confirmation that failed.
-const silence = time.Hour
+const (
+	// silence is after how long a cluster is forgotten. slurmctld's agent confirms its last report each minute
+	// (peers.Reporter), and all of it after a confirmation that failed.
+	silence = time.Hour
+	// sweep is the time between two looks for silent clusters.
+	sweep = time.Minute
+)
 
+// node is what is kept of a peers.NodeReport.
 type node struct {
-	peers.NodeReport
-	since time.Time
+	drain   string
+	elastic unique.Handle[string]
+	state   unique.Handle[peers.State]
+	// since is when the state began, after Reports.began.
+	since  time.Duration
+	wanted bool
+}
+
+func (n node) report(name string) peers.NodeReport {
+	return peers.NodeReport{Name: name, State: n.state.Value(), Drain: n.drain, Elastic: n.elastic.Value(), Wanted: n.wanted}
 }
 
 // New makes empty ones.
-func New() *Reports { return &Reports{clusters: map[string]*cluster{}} }
+func New() *Reports {
+	return &Reports{clusters: map[string]*cluster{}, room: room{largest: size{mostNodes, mostText}, inside: map[string]size{}}, began: time.Now()}
+}
 
 // Notify has f told of each change, with the names of the nodes that have changed; no names are all. It
 // is called before the first report.
 func (r *Reports) Notify(f func(cluster string, names []string)) { r.tell = append(r.tell, f) }
+
+// ForgetUnless has a silent cluster forgotten within minutes where alive finds no slurmctld of it. It is called before the
+// first report.
+func (r *Reports) ForgetUnless(alive func(cluster string) bool) { r.alive = alive }
 
 // Lead begins a time of leadership.
 func (r *Reports) Lead() {
@@ -51,11 +78,12 @@ func (r *Reports) Lead() {
 	}
 }
 
-// Take keeps a report. The server has seen to it that one that is not whole follows the one before.
-func (r *Reports) Take(id peers.Identity, report peers.Report) {
-	changed, all := r.keep(id.Cluster, report, time.Now())
-	if len(changed) == 0 && !all {
-		return
+// Take keeps a report. The server has seen to it that one that is not whole follows the one before, and that none has a
+// node twice. An error is peers.NotTaken: there is no room.
+func (r *Reports) Take(id peers.Identity, report peers.Report) error {
+	changed, all, err := r.keep(id.Cluster, report, time.Now())
+	if err != nil || len(changed) == 0 && !all {
+		return err
 	}
 	if all {
 		changed = nil
@@ -63,39 +91,73 @@ func (r *Reports) Take(id peers.Identity, report peers.Report) {
 	for _, f := range r.tell {
 		f(id.Cluster, changed)
 	}
+	return nil
 }
 
-func (r *Reports) keep(name string, report peers.Report, now time.Time) (changed []string, all bool) {
+func (r *Reports) keep(name string, report peers.Report, now time.Time) (changed []string, all bool, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.forgetSilent(now)
 	c := r.clusters[name]
 	if c == nil {
 		if !report.Whole {
-			return nil, false // nobody knows the rest
+			return nil, false, nil // nobody knows the rest
 		}
-		maps.DeleteFunc(r.clusters, func(_ string, c *cluster) bool { return now.Sub(c.heard) > silence })
 		c = &cluster{nodes: map[string]node{}}
-		r.clusters[name] = c
 	}
+	next := c.sizeAfter(report)
+	if err := r.room.change(name, c.size, next); err != nil {
+		return nil, false, err
+	}
+	c.size, r.clusters[name] = next, c
 	silent := now.Sub(c.heard) > fresh
 	c.heard = now
 	if !c.known || silent { // until now the cluster's nodes had no states
 		c.known, c.since, all = true, now, true
 	}
+	return c.take(report, now.Sub(r.began)), all, nil
+}
+
+// kept: a node without a record, of which nothing else is to be known, is none.
+func kept(n *peers.NodeReport) bool {
+	return n.State != peers.Absent || n.Drain != "" || n.Elastic != ""
+}
+
+// sizeAfter is the cluster's size with a report.
+func (c *cluster) sizeAfter(report peers.Report) (after size) {
+	if !report.Whole {
+		after = c.size
+	}
+	for i := range report.Nodes {
+		told := &report.Nodes[i]
+		if old, had := c.nodes[told.Name]; had && !report.Whole {
+			was := old.report(told.Name)
+			after = after.minus(sizeOf(&was))
+		}
+		if kept(told) {
+			after = after.plus(sizeOf(told))
+		}
+	}
+	return after
+}
+
+// take returns the nodes that have changed.
+func (c *cluster) take(report peers.Report, now time.Duration) (changed []string) {
 	before := c.nodes
 	if report.Whole {
 		c.nodes = make(map[string]node, len(report.Nodes))
 	}
 	for _, told := range report.Nodes {
-		one := node{told, now}
-		if old, had := before[told.Name]; had && old.State == told.State {
+		one := node{told.Drain, unique.Make(told.Elastic), unique.Make(told.State), now, told.Wanted}
+		old, had := before[told.Name]
+		if had && old.state == one.state {
 			one.since = old.since
 		}
-		if before[told.Name].NodeReport != told {
+		if !had || old.report(told.Name) != told {
 			changed = append(changed, told.Name)
 		}
-		if told.State == peers.Absent && told.Drain == "" && told.Elastic == "" {
-			delete(c.nodes, told.Name) // as one without a record
+		if !kept(&told) {
+			delete(c.nodes, told.Name)
 			continue
 		}
 		c.nodes[told.Name] = one
@@ -107,7 +169,29 @@ func (r *Reports) keep(name string, report peers.Report, now time.Time) (changed
 			}
 		}
 	}
-	return changed, all
+	return changed
+}
+
+// forgetSilent forgets the clusters of which nobody tells, those without a slurmctld sooner: one that was uninstalled never
+// comes back. The caller holds mu.
+func (r *Reports) forgetSilent(now time.Time) {
+	if now.Sub(r.swept) < sweep {
+		return
+	}
+	r.swept = now
+	for name, c := range r.clusters {
+		if age := now.Sub(c.heard); age > silence || age > fresh && r.alive != nil && !r.alive(name) {
+			_ = r.room.change(name, c.size, size{}) // there is always room for less
+			delete(r.clusters, name)
+		}
+	}
+}
+
+// Nodes is how many nodes of all clusters are kept.
+func (r *Reports) Nodes() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.room.all.nodes
 }
 
 // fresh is how long a report counts. slurmctld's agent confirms it each minute, if slurmctld answers.
@@ -126,7 +210,7 @@ func (r *Reports) Node(cluster, name string) (told peers.NodeReport, since time.
 	if !there {
 		return peers.NodeReport{Name: name, State: peers.Absent}, c.since, true
 	}
-	return n.NodeReport, n.since, true
+	return n.report(name), r.began.Add(n.since), true
 }
 
 // fresh is what was told of a cluster lately; nil if that is nothing. The caller holds mu.
@@ -153,13 +237,16 @@ func (r *Reports) Elastic(cluster string) (nodes []peers.NodeReport, known bool)
 	if c == nil {
 		return nil, false
 	}
-	for _, n := range c.nodes {
-		if n.Elastic != "" {
-			nodes = append(nodes, n.NodeReport)
+	for name, n := range c.nodes {
+		if n.elastic != none {
+			nodes = append(nodes, n.report(name))
 		}
 	}
 	return nodes, true
 }
+
+// none is the node set of a node that has none.
+var none = unique.Make("")
 
 // Clusters are those that somebody has told of lately.
 func (r *Reports) Clusters() (all []string) {

@@ -1,14 +1,23 @@
 package reports
 
 import (
+	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/slurmlet/slurmlet/internal/peers"
 )
+
+// take has a report kept.
+func take(t *testing.T, r *Reports, id peers.Identity, report peers.Report) {
+	t.Helper()
+	require.NoError(t, r.Take(id, report))
+}
 
 func TestReports(t *testing.T) {
 	r := New()
@@ -23,7 +32,7 @@ func TestReports(t *testing.T) {
 	took := func(report peers.Report, want ...[]string) {
 		t.Helper()
 		told = nil
-		r.Take(id, report)
+		take(t, r, id, report)
 		assert.Equal(t, want, told)
 	}
 	assert.Empty(t, state("a"), "silence is no state")
@@ -47,7 +56,7 @@ func TestReports(t *testing.T) {
 	took(peers.Report{}, []string{"hpc/slurm"})
 	assert.Equal(t, peers.Idle, state("c"), "this replica has had the last report")
 
-	r.Take(peers.Identity{Cluster: "other"}, peers.Report{Nodes: []peers.NodeReport{{Name: "x", State: peers.Idle}}})
+	take(t, r, peers.Identity{Cluster: "other"}, peers.Report{Nodes: []peers.NodeReport{{Name: "x", State: peers.Idle}}})
 	_, _, known := r.Node("other", "x")
 	assert.False(t, known, "a change of what nobody knows")
 	r.clusters["hpc/slurm"].heard = time.Now().Add(-2 * fresh)
@@ -55,7 +64,8 @@ func TestReports(t *testing.T) {
 	took(peers.Report{}, []string{"hpc/slurm"})
 	assert.Equal(t, peers.Idle, state("c"))
 	r.clusters["hpc/slurm"].heard = time.Now().Add(-2 * silence)
-	r.Take(peers.Identity{Cluster: "other"}, peers.Report{Whole: true})
+	r.swept = time.Time{}
+	take(t, r, peers.Identity{Cluster: "other"}, peers.Report{Whole: true})
 	assert.Len(t, r.clusters, 1, "a silent cluster is forgotten")
 }
 
@@ -66,12 +76,12 @@ func TestElastic(t *testing.T) {
 	assert.False(t, r.Known("hpc/slurm"))
 	_, known := r.Elastic("hpc/slurm")
 	assert.False(t, known)
-	r.Take(id, peers.Report{Nodes: []peers.NodeReport{{Name: "a", State: peers.Absent, Elastic: "gpu"}}})
+	take(t, r, id, peers.Report{Nodes: []peers.NodeReport{{Name: "a", State: peers.Absent, Elastic: "gpu"}}})
 	assert.False(t, r.Known("hpc/slurm"), "the agent has to send all")
 
 	wanted := peers.NodeReport{Name: "a", State: peers.Absent, Elastic: "gpu", Wanted: true}
 	unwanted := peers.NodeReport{Name: "b", State: peers.Absent, Elastic: "gpu"}
-	r.Take(id, peers.Report{Whole: true, Nodes: []peers.NodeReport{wanted, unwanted, {Name: "s", State: peers.Idle}, {Name: "gone", State: peers.Absent}}})
+	take(t, r, id, peers.Report{Whole: true, Nodes: []peers.NodeReport{wanted, unwanted, {Name: "s", State: peers.Idle}, {Name: "gone", State: peers.Absent}}})
 	nodes, known := r.Elastic("hpc/slurm")
 	assert.True(t, known)
 	assert.ElementsMatch(t, []peers.NodeReport{wanted, unwanted}, nodes)
@@ -82,9 +92,9 @@ func TestElastic(t *testing.T) {
 	var told []string
 	r.Notify(func(_ string, names []string) { told = names })
 	wanted.Wanted = false
-	r.Take(id, peers.Report{Nodes: []peers.NodeReport{wanted}})
+	take(t, r, id, peers.Report{Nodes: []peers.NodeReport{wanted}})
 	assert.Equal(t, []string{"a"}, told)
-	r.Take(id, peers.Report{Nodes: []peers.NodeReport{{Name: "b", State: peers.Absent}}})
+	take(t, r, id, peers.Report{Nodes: []peers.NodeReport{{Name: "b", State: peers.Absent}}})
 	nodes, _ = r.Elastic("hpc/slurm")
 	assert.Equal(t, []peers.NodeReport{wanted}, nodes, "b has no record any more")
 
@@ -93,24 +103,100 @@ func TestElastic(t *testing.T) {
 	assert.False(t, known, "another replica may know better")
 	assert.True(t, r.Known("hpc/slurm"))
 	assert.Empty(t, r.Clusters())
-	r.Take(id, peers.Report{})
+	take(t, r, id, peers.Report{})
 	r.clusters["hpc/slurm"].heard = time.Now().Add(-2 * fresh)
 	_, known = r.Elastic("hpc/slurm")
 	assert.False(t, known)
 }
 
-// TestFlood: reports of changes make no cluster larger than Slurm's own bound.
+// many are nodes whose names begin with a text.
+func many(begin string, n int) (all []peers.NodeReport) {
+	for i := range n {
+		all = append(all, peers.NodeReport{Name: fmt.Sprintf("%s-%06d", begin, i), State: peers.Idle, Elastic: "s", Wanted: true})
+	}
+	return all
+}
+
+// refused has a report refused, and returns why.
+func refused(t *testing.T, r *Reports, cluster string, report peers.Report) string {
+	t.Helper()
+	why, is := errors.AsType[*peers.NotTaken](r.Take(peers.Identity{Cluster: cluster}, report))
+	require.True(t, is)
+	assert.Equal(t, peers.TooManyNodes, why.Reason)
+	return why.Note
+}
+
+// TestFlood: reports of changes make no cluster larger than Slurm's own bound, and what was told before stays.
 func TestFlood(t *testing.T) {
 	r := New()
-	id := peers.Identity{Cluster: "hpc/evil", Pod: "hpc/p", UID: "u", Role: "slurmctld"}
-	r.Lead()
-	r.Take(id, peers.Report{Whole: true, Nodes: []peers.NodeReport{{Name: "a", State: peers.Idle}}})
-	for i := range 6 {
-		var nodes []peers.NodeReport
-		for n := range 50_000 {
-			nodes = append(nodes, peers.NodeReport{Name: fmt.Sprintf("n%d-%06d", i, n), State: peers.Idle, Elastic: "s", Wanted: true})
-		}
-		r.Take(id, peers.Report{Nodes: nodes})
+	id := peers.Identity{Cluster: "hpc/evil"}
+	take(t, r, id, peers.Report{Whole: true, Nodes: many("n", 50_000)})
+	for i := range 3 {
+		note := refused(t, r, "hpc/evil", peers.Report{Nodes: many(fmt.Sprintf("n%d", i), 50_000)})
+		assert.Equal(t, "the cluster hpc/evil has 100000 nodes with 850000 bytes of names and reasons, and 65536 nodes with 8388608 bytes of names and reasons are allowed", note)
 	}
-	assert.LessOrEqual(t, len(r.clusters["hpc/evil"].nodes), 65_536)
+	assert.Len(t, r.clusters["hpc/evil"].nodes, 50_000)
+	assert.Equal(t, 50_000, r.Nodes())
+	refused(t, r, "hpc/evil", peers.Report{Whole: true, Nodes: many("n", mostNodes+1)})
+	take(t, r, id, peers.Report{Whole: true, Nodes: many("n", mostNodes)})
+	take(t, r, id, peers.Report{Nodes: []peers.NodeReport{{Name: "n-000000", State: peers.Absent}, {Name: "another", State: peers.Busy}}})
+	assert.Equal(t, mostNodes, r.Nodes(), "one came, and one went")
+}
+
+// TestShares: a namespace's clusters leave room for those of others, and all together are bounded.
+func TestShares(t *testing.T) {
+	most := size{100, 2000}
+	whole := peers.Report{Whole: true, Nodes: many("n", most.nodes)}
+	one := peers.Report{Whole: true, Nodes: many("n", 1)}
+	small := func() *Reports {
+		r := New()
+		r.room.largest = most
+		return r
+	}
+	r := small()
+	for n := range clustersOfNamespace {
+		take(t, r, peers.Identity{Cluster: fmt.Sprintf("evil/%d", n)}, whole)
+	}
+	assert.Equal(t, "the clusters of the namespace evil have 201 nodes with 1608 bytes of names and reasons, and 200 nodes with 4000 bytes of names and reasons are allowed", refused(t, r, "evil/more", one))
+	assert.False(t, r.Known("evil/more"))
+	take(t, r, peers.Identity{Cluster: "good/slurm"}, whole)
+	long := many("n", most.nodes)
+	for i := range long {
+		long[i].Drain = strings.Repeat("x", 20)
+	}
+	assert.Contains(t, refused(t, r, "good/slurm", peers.Report{Whole: true, Nodes: long}), "the cluster good/slurm has 100 nodes with 2800 bytes")
+
+	r = small()
+	for n := range clustersOfAll {
+		take(t, r, peers.Identity{Cluster: fmt.Sprintf("%d/slurm", n)}, whole)
+	}
+	assert.Contains(t, refused(t, r, "good/slurm", one), "all clusters have 1601 nodes")
+	take(t, r, peers.Identity{Cluster: "0/slurm"}, peers.Report{Nodes: []peers.NodeReport{{Name: "n-000000", State: peers.Absent}}})
+	take(t, r, peers.Identity{Cluster: "good/slurm"}, one)
+}
+
+// TestForgotten: a cluster without a slurmctld is forgotten when its last report counts no more, and another one after an
+// hour.
+func TestForgotten(t *testing.T) {
+	r := New()
+	gone := map[string]bool{}
+	r.ForgetUnless(func(cluster string) bool { return !gone[cluster] })
+	for _, name := range []string{"hpc/a", "hpc/b", "hpc/c"} {
+		take(t, r, peers.Identity{Cluster: name}, peers.Report{Whole: true, Nodes: many("n", 10)})
+	}
+	later := func(d time.Duration) {
+		t.Helper()
+		_, _, err := r.keep("hpc/c", peers.Report{}, time.Now().Add(d))
+		require.NoError(t, err)
+	}
+	gone["hpc/a"] = true
+	later(fresh - time.Second)
+	assert.True(t, r.Known("hpc/a"), "its slurmctld may come back")
+	later(fresh + sweep)
+	assert.False(t, r.Known("hpc/a"))
+	assert.Equal(t, 20, r.Nodes())
+	later(silence + sweep)
+	assert.False(t, r.Known("hpc/b"))
+	assert.True(t, r.Known("hpc/c"), "somebody tells of it")
+	assert.Equal(t, 10, r.Nodes())
 }

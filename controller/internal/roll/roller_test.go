@@ -78,7 +78,7 @@ func roller(t *testing.T, ctx context.Context) (*Roller, *fakekube.Clientset) {
 		t.Fatal("the pods are not known")
 	}
 	told.Lead()
-	told.Take(peers.Identity{Cluster: "hpc/slurm"}, peers.Report{Whole: true, Nodes: []peers.NodeReport{{Name: "cpu-0", State: peers.Idle}, {Name: "cpu-1", State: peers.Idle}}})
+	require.NoError(t, told.Take(peers.Identity{Cluster: "hpc/slurm"}, peers.Report{Whole: true, Nodes: []peers.NodeReport{{Name: "cpu-0", State: peers.Idle}, {Name: "cpu-1", State: peers.Idle}}}))
 	return r, api
 }
 
