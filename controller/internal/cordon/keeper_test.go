@@ -137,3 +137,64 @@ func TestManyNames(t *testing.T) {
 	k.reported("hpc/a", names[many-1:])
 	assert.Equal(t, map[string]bool{"m99": true}, k.dirty)
 }
+
+// machine is one, as Kubernetes has it.
+func machine(t *testing.T, api *fakekube.Clientset, name string) *corev1.Node {
+	t.Helper()
+	n, err := api.CoreV1().Nodes().Get(t.Context(), name, metav1.GetOptions{})
+	require.NoError(t, err)
+	return n
+}
+
+// leading has a Keeper lead, and returns what ends it.
+func leading(t *testing.T, k *Keeper) (end func()) {
+	ctx, cancel := context.WithCancel(t.Context())
+	var leads sync.WaitGroup
+	leads.Go(func() { k.Lead(ctx) })
+	synctest.Wait()
+	return func() { cancel(); leads.Wait() }
+}
+
+// tell has slurmctld's agent tell of all nodes of a cluster, and waits for what follows.
+func tell(t *testing.T, k *Keeper, cluster string, nodes ...peers.NodeReport) {
+	t.Helper()
+	require.NoError(t, k.reports.Take(peers.Identity{Cluster: cluster}, peers.Report{Whole: true, Nodes: nodes}))
+	synctest.Wait()
+}
+
+// TestNotResumed: a mark stays until each node that it is for is resumed, whatever other nodes of the machine do.
+func TestNotResumed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		first := slurmd("a", "a-0", "m1")
+		api := fakekube.New(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "m1"}}, first, slurmd("a", "a-1", "m1"))
+		k := keeper(t, api)
+		defer leading(t, k)()
+		idle := peers.NodeReport{Name: "a-1", State: peers.Idle}
+		tell(t, k, "hpc/a", peers.NodeReport{Name: "a-0", State: peers.Idle, Drain: "bad DIMM"}, idle)
+		require.True(t, machine(t, api, "m1").Spec.Unschedulable)
+		require.NoError(t, api.CoreV1().Pods("hpc").Delete(t.Context(), "a-0", metav1.DeleteOptions{}))
+		tell(t, k, "hpc/a", idle) // the record has gone with the pod
+		assert.True(t, machine(t, api, "m1").Spec.Unschedulable)
+		tell(t, k, "hpc/a", idle, peers.NodeReport{Name: "a-0", State: peers.Idle})
+		assert.True(t, machine(t, api, "m1").Spec.Unschedulable, "it is on another machine")
+		_, err := api.CoreV1().Pods("hpc").Create(t.Context(), first, metav1.CreateOptions{})
+		require.NoError(t, err)
+		synctest.Wait()
+		tell(t, k, "hpc/a", idle, peers.NodeReport{Name: "a-0", State: peers.Busy})
+		assert.False(t, machine(t, api, "m1").Spec.Unschedulable)
+	})
+}
+
+// TestStrangersDrain: a namespace that the site does not name marks no machine.
+func TestStrangersDrain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		evil := slurmd("evil", "e-0", "m1")
+		evil.Namespace = "tenant"
+		api := fakekube.New(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "m1"}}, evil, slurmd("a", "a-0", "m1"))
+		k := keeper(t, api)
+		defer leading(t, k)()
+		tell(t, k, "hpc/a", peers.NodeReport{Name: "a-0", State: peers.Idle})
+		tell(t, k, "tenant/evil", peers.NodeReport{Name: "e-0", State: peers.Idle, Drain: "mine"})
+		assert.False(t, machine(t, api, "m1").Spec.Unschedulable)
+	})
+}
