@@ -144,7 +144,7 @@ func (c *controller) openWriters(limitless kubernetes.Interface) (err error) {
 			return err
 		}
 	}
-	if c.Cordon != cordon.Off {
+	if c.Cordon.Mode != cordon.Off {
 		if c.keeper, err = cordon.New(c.Cordon, c.api, c.watcher, c.reports, c.log); err != nil {
 			return err
 		}

@@ -30,6 +30,7 @@
 //	SLURMLET_DRAIN_TAINTS     taints of a Kubernetes node that drain its Slurm nodes: key[=value][:effect] (usual)
 //	SLURMLET_DRAIN_CONDITIONS conditions that do: type[=status] (usual)
 //	SLURMLET_CORDON           whether a Slurm node that somebody drains marks its Kubernetes node: off, cordon or taint (off)
+//	SLURMLET_CORDON_NAMESPACES the namespaces whose clusters' drains do that, separated by commas; SLURMLET_CORDON needs one (none)
 //	SLURMLET_SCALE_IN         whether pods are marked as busy and idle (true)
 //	SLURMLET_SAFE_TO_EVICT    whether the cluster autoscaler's annotation is one of the marks (false)
 //	SLURMLET_ROLL             whether pods of old revisions are replaced where sets ask for it (true)

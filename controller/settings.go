@@ -40,8 +40,8 @@ type Settings struct {
 	AuthorityLifetime time.Duration
 	// Machines say what agents are told of their machines.
 	Machines machines.Settings
-	// Cordon is how a machine is marked whose node Slurm has drained.
-	Cordon cordon.Mode
+	// Cordon says how a machine is marked whose node Slurm has drained, and whose drains do that.
+	Cordon cordon.Settings
 	// ScaleIn has pods marked as busy and idle, SafeToEvict with the cluster autoscaler's annotation, too. Roll
 	// replaces pods of old revisions where sets ask for it.
 	ScaleIn, SafeToEvict, Roll bool
@@ -97,7 +97,11 @@ var variables = []variable{
 	{"SLURMLET_DRAIN_CONDITIONS", "usual", func(s *Settings, v string) error {
 		return setRules(&s.Machines.Conditions, v, func(m *machines.Settings) *string { return &m.Conditions })
 	}},
-	{"SLURMLET_CORDON", "off", func(s *Settings, v string) (err error) { s.Cordon, err = cordon.ParseMode(v); return err }},
+	{"SLURMLET_CORDON", "off", func(s *Settings, v string) (err error) { s.Cordon.Mode, err = cordon.ParseMode(v); return err }},
+	{"SLURMLET_CORDON_NAMESPACES", "none", func(s *Settings, v string) (err error) {
+		s.Cordon.Namespaces, err = cordon.ParseNamespaces(v)
+		return err
+	}},
 	{"SLURMLET_SCALE_IN", "true", func(s *Settings, v string) error { return setBool(&s.ScaleIn, v) }},
 	{"SLURMLET_SAFE_TO_EVICT", "false", func(s *Settings, v string) error { return setBool(&s.SafeToEvict, v) }},
 	{"SLURMLET_ROLL", "true", func(s *Settings, v string) error { return setBool(&s.Roll, v) }},
@@ -136,6 +140,9 @@ func FromEnv(environ []string) (Settings, error) {
 	if s.Webhook != "" && (s.Inject.Image == "" || s.Inject.Peers == "") {
 		faults = append(faults, errors.New("SLURMLET_WEBHOOK: the pods need SLURMLET_AGENT_IMAGE and SLURMLET_PEERS"))
 	}
+	if s.Cordon.Mode != cordon.Off && len(s.Cordon.Namespaces) == 0 {
+		faults = append(faults, errors.New("SLURMLET_CORDON: name the namespaces whose drains mark machines (SLURMLET_CORDON_NAMESPACES)"))
+	}
 	return s, errors.Join(append(faults, s.bound()...)...)
 }
 
@@ -143,6 +150,11 @@ func FromEnv(environ []string) (Settings, error) {
 func (s *Settings) bound() (faults []error) {
 	for _, namespace := range s.Namespaces.Lacks(s.Elastic.In) {
 		faults = append(faults, fmt.Errorf("SLURMLET_ELASTIC: SLURMLET_NAMESPACES lacks the namespace %s", namespace))
+	}
+	for _, namespace := range s.Cordon.Namespaces {
+		if !s.Namespaces.Has(namespace) {
+			faults = append(faults, fmt.Errorf("SLURMLET_CORDON_NAMESPACES: SLURMLET_NAMESPACES lacks the namespace %s", namespace))
+		}
 	}
 	for _, name := range s.ConfigMaps {
 		if !s.Namespaces.Has(name.Namespace) {

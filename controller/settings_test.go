@@ -39,6 +39,7 @@ func TestFromEnv(t *testing.T) {
 		}},
 		"machines and what is written": {environ: append(needed,
 			"SLURMLET_MACHINE_FEATURES=zone-{topology.kubernetes.io/zone}", "SLURMLET_DRAIN_TAINTS=usual,maintenance", "SLURMLET_DRAIN_CONDITIONS=none", "SLURMLET_CORDON=taint",
+			"SLURMLET_CORDON_NAMESPACES=hpc,lab",
 		)},
 		"machines and what is written, with faults": {append(needed,
 			"SLURMLET_MACHINE_WEIGHT={type|big=x}", "SLURMLET_DRAIN_TAINTS=usual,a b:NoSchedule", "SLURMLET_CORDON=yes", "SLURMLET_SCALE_IN=1",
@@ -48,6 +49,11 @@ func TestFromEnv(t *testing.T) {
 			`SLURMLET_CORDON: want off, cordon or taint, not "yes"`,
 			`SLURMLET_SCALE_IN: want true or false, not "1"`,
 		}},
+		"marks for anybody's drains": {append(needed, "SLURMLET_CORDON=cordon"), []string{"SLURMLET_CORDON: name the namespaces whose drains mark machines (SLURMLET_CORDON_NAMESPACES)"}},
+		"marks for a cluster's drains": {append(needed, "SLURMLET_CORDON=cordon", "SLURMLET_CORDON_NAMESPACES=hpc/slurm"), []string{
+			`SLURMLET_CORDON_NAMESPACES: want none, or namespaces separated by commas, not "hpc/slurm"`,
+			"SLURMLET_CORDON: name the namespaces whose drains mark machines (SLURMLET_CORDON_NAMESPACES)",
+		}},
 		"elastic sets": {environ: append(needed, "SLURMLET_ELASTIC=hpc,lab", "SLURMLET_ELASTIC_QPS=0.5", "SLURMLET_ELASTIC_BURST=1")},
 		"elastic sets, with faults": {append(needed, "SLURMLET_ELASTIC=hpc,", "SLURMLET_ELASTIC_QPS=NaN", "SLURMLET_ELASTIC_BURST=0"), []string{
 			`SLURMLET_ELASTIC: want none, all, or namespaces separated by commas, not "hpc,"`,
@@ -56,8 +62,8 @@ func TestFromEnv(t *testing.T) {
 		}},
 		"namespaces":              {environ: append(needed, "SLURMLET_NAMESPACES=lab,hpc", "SLURMLET_ELASTIC=hpc", "SLURMLET_CONFIG_MAPS=lab/slurm")},
 		"namespaces, with faults": {append(needed, "SLURMLET_NAMESPACES=hpc,*"), []string{`SLURMLET_NAMESPACES: want all, or namespaces separated by commas, not "hpc,*"`}},
-		"namespaces that lack some": {append(needed, "SLURMLET_NAMESPACES=hpc", "SLURMLET_ELASTIC=hpc,lab", "SLURMLET_CONFIG_MAPS=hpc/slurm,lab/slurm"), []string{
-			"SLURMLET_ELASTIC: SLURMLET_NAMESPACES lacks the namespace lab", "SLURMLET_CONFIG_MAPS: SLURMLET_NAMESPACES lacks the namespace of lab/slurm",
+		"namespaces that lack some": {append(needed, "SLURMLET_NAMESPACES=hpc", "SLURMLET_ELASTIC=hpc,lab", "SLURMLET_CONFIG_MAPS=hpc/slurm,lab/slurm", "SLURMLET_CORDON=cordon", "SLURMLET_CORDON_NAMESPACES=hpc,lab"), []string{
+			"SLURMLET_ELASTIC: SLURMLET_NAMESPACES lacks the namespace lab", "SLURMLET_CORDON_NAMESPACES: SLURMLET_NAMESPACES lacks the namespace lab", "SLURMLET_CONFIG_MAPS: SLURMLET_NAMESPACES lacks the namespace of lab/slurm",
 		}},
 		"ConfigMaps":              {environ: append(needed, "SLURMLET_CONFIG_MAPS=hpc/slurm,lab/slurm")},
 		"ConfigMaps, with faults": {append(needed, "SLURMLET_CONFIG_MAPS=slurm"), []string{`SLURMLET_CONFIG_MAPS: want namespace/name of a ConfigMap, not "slurm"`}},

@@ -24,10 +24,10 @@ import (
 // that switched on.
 func TestWriters(t *testing.T) {
 	t.Parallel()
-	b := newBed(t, "--set", "machines.cordon=cordon", "--set", "scaleIn.safeToEvict=true")
+	b := newBed(t, "--set", "machines.cordon=cordon,machines.cordonNamespaces={hpc}", "--set", "scaleIn.safeToEvict=true")
 	b.namespace("hpc")
 	environ := []string{
-		"SLURMLET_CORDON=cordon", "SLURMLET_SAFE_TO_EVICT=true", "SLURMLET_LOG_LEVEL=debug",
+		"SLURMLET_CORDON=cordon", "SLURMLET_CORDON_NAMESPACES=hpc", "SLURMLET_SAFE_TO_EVICT=true", "SLURMLET_LOG_LEVEL=debug",
 		"SLURMLET_MACHINE_LABELS=topology.kubernetes.io/*", "SLURMLET_MACHINE_FEATURES=zone-{topology.kubernetes.io/zone}",
 		"SLURMLET_MACHINE_TOPOLOGY=default:{rack}", "SLURMLET_MACHINE_WEIGHT={type|big=90|*=10}",
 	}
@@ -269,6 +269,37 @@ func cordoned(b *bed) {
 	assert.Empty(b, b.readNode("m3").Annotations)
 	assert.True(b, is("m4", true)(), "somebody else's cordon stays")
 	assert.Empty(b, b.readNode("m4").Annotations)
+
+	// A drained node's pod is deleted, and another node of the machine is idle.
+	other := b.pod(spec{"hpc", "c-cpu-2", "c", "slurmd", "cpu", "", "m3", []string{"10.3.0.4"}})
+	a.has(other.Name, "10.3.0.4")
+	drained := peers.NodeReport{Name: other.Name, State: peers.Idle, Drain: "bad DIMM"}
+	tell(append(report(""), drained)...)
+	b.eventually(patience, "m3 is cordoned again", is("m3", true))
+	assert.Equal(b, "hpc/c/c-cpu-2", b.readNode("m3").Annotations["slurmlet.dev/drained-nodes"])
+	b.delete(other, 0)
+	a.loses(other)
+	tell(report("")...)
+	b.foreignDrain()
+	assert.True(b, is("m3", true)(), "nobody has resumed c-cpu-2")
+	again := b.pod(spec{"hpc", "c-cpu-2", "c", "slurmd", "cpu", "", "m3", []string{"10.3.0.5"}})
+	a.has(again.Name, "10.3.0.5")
+	tell(append(report(""), peers.NodeReport{Name: again.Name, State: peers.Idle})...)
+	b.eventually(patience, "m3 is not cordoned", is("m3", false))
+	assert.Empty(b, b.readNode("m3").Annotations)
+}
+
+// foreignDrain is one of a tenant's cluster, which marks no machine. It comes back when the controller has taken it.
+func (b *bed) foreignDrain() {
+	b.namespace("tenant")
+	a := b.agent(b.pod(spec{"tenant", "e-slurmctld-0", "e", "slurmctld", "", "", "", []string{"10.3.1.1"}}))
+	b.node("m6")
+	p := b.pod(spec{"tenant", "e-cpu-0", "e", "slurmd", "cpu", "", "m6", []string{"10.3.1.2"}})
+	a.has(p.Name, "10.3.1.2")
+	a.reports(b, peers.NodeReport{Name: p.Name, State: peers.Busy, Drain: "mine"})
+	b.eventually(patience, "the pod is marked", func() bool { return condition(b.read(p), "slurmlet.dev/Idle") == "False Busy" })
+	assert.False(b, b.readNode("m6").Spec.Unschedulable)
+	assert.Empty(b, b.readNode("m6").Annotations)
 }
 
 // pods are those of a set, by name, with what became of them.
@@ -338,6 +369,12 @@ func statefulSet(b *bed) {
 		tell(report(busy)...)
 	}
 	ending("r-cpu-1") // an idle one
+	events := func() int {
+		list, err := b.kube.CoreV1().Events("hpc").List(b.Context(), metav1.ListOptions{FieldSelector: "involvedObject.uid=" + string(s.UID)})
+		require.NoError(b, err)
+		return len(list.Items)
+	}
+	b.eventually(patience, "an event tells of it", func() bool { return events() == 1 })
 	// The leader is killed. The next one finds the pod on its way, and waits for it.
 	leader := b.leader()
 	require.NoError(b, leader.Kill())
@@ -359,9 +396,7 @@ func statefulSet(b *bed) {
 		alive, _ := b.pods("r")
 		return fmt.Sprint(alive) == "[r-cpu-0 r-cpu-2 r-cpu-1 r-cpu-2 r-cpu-2 r-cpu-2]"
 	})
-	list, err := b.kube.CoreV1().Events("hpc").List(b.Context(), metav1.ListOptions{FieldSelector: "involvedObject.uid=" + string(s.UID)})
-	require.NoError(b, err)
-	assert.Len(b, list.Items, 3, "an event for each pod")
+	b.eventually(patience, "there is an event for each pod", func() bool { return events() == 3 })
 }
 
 // setRevision is what the StatefulSet's controller writes after a change of the template.

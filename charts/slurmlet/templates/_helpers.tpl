@@ -53,6 +53,11 @@ has(object.metadata.annotations) && 'slurmlet.dev/inject' in object.metadata.ann
 {{- fail (printf "elastic.namespaces has %s, and namespaces lacks it: name it there too, because clusters may be in those alone" .) }}
 {{- end }}
 {{- end }}
+{{- range .Values.machines.cordonNamespaces }}
+{{- if not (has . $.Values.namespaces) }}
+{{- fail (printf "machines.cordonNamespaces has %s, and namespaces lacks it: name it there too, because clusters may be in those alone" .) }}
+{{- end }}
+{{- end }}
 {{- range .Values.configMaps }}
 {{- if not (has (splitList "/" . | first) $.Values.namespaces) }}
 {{- fail (printf "configMaps has %s, and namespaces lacks its namespace: name it there too, because clusters may be in those alone" .) }}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -26,9 +27,16 @@ const (
 	mostMark = 1000
 )
 
+// Settings say how a machine is marked, and whose drains do that.
+type Settings struct {
+	Mode Mode
+	// Namespaces are those whose clusters' drains mark machines: with a mark, nobody's pods come to the machine.
+	Namespaces []string
+}
+
 // Keeper marks machines.
 type Keeper struct {
-	mode    Mode
+	Settings
 	api     kubernetes.Interface
 	watcher *pods.Watcher
 	reports *reports.Reports
@@ -42,21 +50,38 @@ type Keeper struct {
 }
 
 // New makes a Keeper. It works in Lead alone.
-func New(mode Mode, api kubernetes.Interface, w *pods.Watcher, r *reports.Reports, log *slog.Logger) (*Keeper, error) {
-	k := &Keeper{mode: mode, api: api, watcher: w, reports: r, log: log, dirty: map[string]bool{}, wake: make(chan struct{}, 1)}
+func New(s Settings, api kubernetes.Interface, w *pods.Watcher, r *reports.Reports, log *slog.Logger) (*Keeper, error) {
+	k := &Keeper{Settings: s, api: api, watcher: w, reports: r, log: log, dirty: map[string]bool{}, wake: make(chan struct{}, 1)}
 	r.Notify(k.reported)
 	return k, w.OnMachines(k.look)
 }
 
-// reported looks at the machines of nodes that have changed; no names are all.
+// trusts says whether drains of a cluster mark machines.
+func (k *Keeper) trusts(cluster string) bool {
+	namespace, _, _ := strings.Cut(cluster, "/")
+	return slices.Contains(k.Namespaces, namespace)
+}
+
+// reported looks at the machines of nodes that have changed, and at those that have a mark for them; no names are all.
 func (k *Keeper) reported(cluster string, names []string) {
+	if !k.trusts(cluster) {
+		return
+	}
 	changed := make(map[string]bool, len(names))
 	for _, name := range names {
 		changed[name] = true
 	}
 	for _, p := range k.watcher.InCluster(cluster) {
-		if node(p) && (len(names) == 0 || changed[p.Hostname]) {
+		if isNode(p) && (len(names) == 0 || changed[p.Hostname]) {
 			k.look(p.Machine.Value())
+		}
+	}
+	for machine, drained := range k.watcher.Drained() {
+		if slices.ContainsFunc(split(drained), func(key string) bool {
+			name, of := strings.CutPrefix(key, cluster+"/")
+			return of && (len(names) == 0 || changed[name])
+		}) {
+			k.look(machine)
 		}
 	}
 }
@@ -115,8 +140,7 @@ func (k *Keeper) keep(ctx context.Context, name string) error {
 	if !there {
 		return nil
 	}
-	nodes := k.nodes(name)
-	if what, _ := plan(k.mode, m, nodes); what == nothing {
+	if what, _, _ := plan(k.Mode, m, k.nodes(name, m.Drained)); what == nothing {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, timeout)
@@ -128,60 +152,91 @@ func (k *Keeper) keep(ctx context.Context, name string) error {
 	if err != nil {
 		return fmt.Errorf("cannot ask for the machine: %w", err)
 	}
-	m.Mark, m.Unschedulable = n.Annotations[machines.Annotation], n.Spec.Unschedulable
-	what, why := plan(k.mode, m, nodes)
+	m.Mark, m.Drained, m.Unschedulable = n.Annotations[machines.Annotation], n.Annotations[machines.DrainedAnnotation], n.Spec.Unschedulable
+	what, drained, why := plan(k.Mode, m, k.nodes(name, m.Drained))
 	if what == nothing {
 		return nil
 	}
-	change(n, k.mode, what, why)
+	change(n, k.Mode, what, drained, why)
 	if _, err = k.api.CoreV1().Nodes().Update(ctx, n, metav1.UpdateOptions{}); err != nil {
 		return fmt.Errorf("cannot change the machine: %w", err)
 	}
-	k.log.Info(map[action]string{mark: "a machine is marked, because Slurm has drained it", unmark: "a machine's mark is gone, because Slurm uses it again"}[what], "machine", name, "why", why)
+	k.log.Info(sentences[what], "machine", name, "why", why)
 	return nil
 }
 
-// nodes are a machine's, as slurmctlds' agents have told of them. One of which nobody has told lately has no State.
-func (k *Keeper) nodes(machine string) (all []peers.NodeReport) {
+var sentences = map[action]string{
+	mark:   "a machine is marked, because Slurm has drained it",
+	amend:  "a machine's mark stays, because some of its nodes are not resumed",
+	unmark: "a machine's mark is gone, because Slurm uses it again",
+}
+
+// nodes are a machine's, and those that its mark is for, as slurmctlds' agents have told of them. Those of namespaces
+// whose drains mark no machine are left out: a mark for them goes.
+func (k *Keeper) nodes(machine, drained string) (all []node) {
+	here := map[string]bool{}
 	for _, p := range k.watcher.On(machine) {
-		if !node(p) || !k.watcher.Holds(p) {
+		if !isNode(p) || p.Pending || !k.trusts(p.Cluster()) || !k.watcher.Holds(p) {
 			continue
 		}
-		told, _, known := k.reports.Node(p.Cluster(), p.Hostname)
-		switch {
-		case !known:
-			told = peers.NodeReport{Name: p.Hostname}
-		case p.DeletionTimestamp != nil:
-			told.State = peers.Absent // its drain counts, and nobody resumes it
+		n := k.told(p.Cluster(), p.Hostname, true)
+		if n.State != "" && p.DeletionTimestamp != nil {
+			n.State = peers.Absent // its drain counts, and nobody resumes it
 		}
-		all = append(all, told)
+		here[n.key()] = true
+		all = append(all, n)
+	}
+	for _, key := range split(drained) {
+		slash := strings.LastIndexByte(key, '/')
+		if slash > 0 && !here[key] && k.trusts(key[:slash]) {
+			all = append(all, k.told(key[:slash], key[slash+1:], false))
+		}
 	}
 	return all
 }
 
-// node says whether a pod is a node, which may be on its way down: slurmctld has its record and drain until its end.
-func node(p *pods.Pod) bool { return p.Role.Value() == "slurmd" && !p.Over }
+// told is a node as slurmctld's agent has told of it.
+func (k *Keeper) told(cluster, name string, here bool) node {
+	n := node{cluster: cluster, here: here, NodeReport: peers.NodeReport{Name: name}}
+	if told, _, known := k.reports.Node(cluster, name); known {
+		n.NodeReport = told
+	}
+	return n
+}
+
+// isNode says whether a pod is a node, which may be on its way down: slurmctld has its record and drain until its end.
+func isNode(p *pods.Pod) bool { return p.Role.Value() == "slurmd" && !p.Over }
 
 // change marks a Kubernetes node, or takes the mark away. The mark says how the machine was marked, because
 // the mode may change.
-func change(n *corev1.Node, mode Mode, what action, why string) {
-	if what == mark {
-		if n.Annotations == nil {
-			n.Annotations = map[string]string{}
+func change(n *corev1.Node, mode Mode, what action, drained []string, why string) {
+	if what == unmark {
+		if marked(n, Cordon) {
+			n.Spec.Unschedulable = false
 		}
-		n.Annotations[machines.Annotation] = string(mode) + ": " + why[:min(len(why), mostMark)]
-		if mode == Cordon {
-			n.Spec.Unschedulable = true
-		} else {
-			n.Spec.Taints = append(n.Spec.Taints, corev1.Taint{Key: machines.Taint, Effect: corev1.TaintEffectNoSchedule})
-		}
+		n.Spec.Taints = slices.DeleteFunc(n.Spec.Taints, func(t corev1.Taint) bool { return marked(n, Taint) && t.Key == machines.Taint })
+		delete(n.Annotations, machines.Annotation)
+		delete(n.Annotations, machines.DrainedAnnotation)
 		return
 	}
-	if marked(n, Cordon) {
-		n.Spec.Unschedulable = false
+	switch {
+	case marked(n, Cordon):
+		mode = Cordon
+	case marked(n, Taint):
+		mode = Taint
 	}
-	n.Spec.Taints = slices.DeleteFunc(n.Spec.Taints, func(t corev1.Taint) bool { return marked(n, Taint) && t.Key == machines.Taint })
-	delete(n.Annotations, machines.Annotation)
+	if n.Annotations == nil {
+		n.Annotations = map[string]string{}
+	}
+	n.Annotations[machines.Annotation] = string(mode) + ": " + why[:min(len(why), mostMark)]
+	n.Annotations[machines.DrainedAnnotation] = strings.Join(drained, ",")
+	switch {
+	case what == amend:
+	case mode == Cordon:
+		n.Spec.Unschedulable = true
+	case !slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.Key == machines.Taint }):
+		n.Spec.Taints = append(n.Spec.Taints, corev1.Taint{Key: machines.Taint, Effect: corev1.TaintEffectNoSchedule})
+	}
 }
 
 // marked says whether the mark is of a mode.

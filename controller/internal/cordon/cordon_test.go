@@ -1,6 +1,7 @@
 package cordon
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -12,39 +13,63 @@ import (
 )
 
 func TestPlan(t *testing.T) {
-	node := func(state peers.State, drain string) peers.NodeReport {
-		return peers.NodeReport{Name: "n", State: state, Drain: drain}
+	here := func(name string, state peers.State, drain string) node {
+		return node{"hpc/slurm", true, peers.NodeReport{Name: name, State: state, Drain: drain}}
 	}
+	n := func(state peers.State, drain string) node { return here("n", state, drain) }
+	elsewhere := func(elastic string, state peers.State, drain string) node {
+		return node{"hpc/slurm", false, peers.NodeReport{Name: "n", State: state, Drain: drain, Elastic: elastic}}
+	}
+	cordoned := machines.Machine{Unschedulable: true, Mark: "cordon: x", Drained: "hpc/slurm/n"}
+	byHand := machines.Machine{Mark: "cordon: x", Drained: "hpc/slurm/n"}
 	for _, c := range []struct {
 		name    string
 		mode    Mode
 		machine machines.Machine
-		nodes   []peers.NodeReport
+		nodes   []node
 		want    action
+		drained string
 	}{
-		{"nobody has drained", Cordon, machines.Machine{}, []peers.NodeReport{node(peers.Idle, "")}, nothing},
-		{"an admin has drained", Cordon, machines.Machine{}, []peers.NodeReport{node(peers.Idle, "bad DIMM")}, mark},
-		{"one of two", Taint, machines.Machine{}, []peers.NodeReport{node(peers.Busy, "bad DIMM"), node(peers.Idle, "")}, mark},
-		{"the agent has drained", Cordon, machines.Machine{}, []peers.NodeReport{node(peers.Idle, "slurmlet: pod is terminating")}, nothing},
-		{"a cordon has drained", Cordon, machines.Machine{}, []peers.NodeReport{node(peers.Idle, "slurmlet cordon: machine m1 is cordoned")}, nothing},
-		{"slurmctld misses a slurmd", Cordon, machines.Machine{}, []peers.NodeReport{node(peers.Absent, "Not responding")}, nothing},
-		{"a slurmd has not come in time", Taint, machines.Machine{}, []peers.NodeReport{node(peers.Absent, "ResumeTimeout reached : Not responding")}, nothing},
-		{"slurmctld misses one that an admin has drained", Cordon, machines.Machine{}, []peers.NodeReport{node(peers.Absent, "disk : Not responding")}, mark},
-		{"an admin of Kubernetes was first", Cordon, machines.Machine{Unschedulable: true}, []peers.NodeReport{node(peers.Idle, "bad DIMM")}, nothing},
-		{"a taint beside an admin's cordon", Taint, machines.Machine{Unschedulable: true}, []peers.NodeReport{node(peers.Idle, "bad DIMM")}, mark},
-		{"marked already", Cordon, machines.Machine{Unschedulable: true, Mark: "cordon: x"}, []peers.NodeReport{node(peers.Idle, "bad DIMM")}, nothing},
-		{"somebody has uncordoned it", Cordon, machines.Machine{Mark: "cordon: x"}, []peers.NodeReport{node(peers.Idle, "bad DIMM")}, nothing},
-		{"resumed", Cordon, machines.Machine{Unschedulable: true, Mark: "cordon: x"}, []peers.NodeReport{node(peers.Busy, "")}, unmark},
-		{"the record is gone with its drain", Cordon, machines.Machine{Unschedulable: true, Mark: "cordon: x"}, []peers.NodeReport{node(peers.Absent, "")}, nothing},
-		{"one is resumed, and nobody tells of the other", Cordon, machines.Machine{Unschedulable: true, Mark: "cordon: x"}, []peers.NodeReport{node(peers.Idle, ""), node("", "")}, nothing},
-		{"one is drained, and nobody tells of the other", Cordon, machines.Machine{}, []peers.NodeReport{node(peers.Idle, "bad DIMM"), node("", "")}, mark},
-		{"nobody tells", Taint, machines.Machine{}, []peers.NodeReport{node("", "")}, nothing},
-		{"no node is left", Cordon, machines.Machine{Unschedulable: true, Mark: "cordon: x"}, nil, nothing},
-		{"somebody else's cordon", Cordon, machines.Machine{Unschedulable: true}, []peers.NodeReport{node(peers.Idle, "")}, nothing},
+		{"nobody has drained", Cordon, machines.Machine{}, []node{n(peers.Idle, "")}, nothing, ""},
+		{"an admin has drained", Cordon, machines.Machine{}, []node{n(peers.Idle, "bad DIMM")}, mark, "hpc/slurm/n"},
+		{"one of two", Taint, machines.Machine{}, []node{n(peers.Busy, "bad DIMM"), here("b", peers.Idle, "")}, mark, "hpc/slurm/n"},
+		{"both", Taint, machines.Machine{}, []node{n(peers.Busy, "bad DIMM"), here("b", peers.Idle, "x")}, mark, "hpc/slurm/b,hpc/slurm/n"},
+		{"the agent has drained", Cordon, machines.Machine{}, []node{n(peers.Idle, "slurmlet: pod is terminating")}, nothing, ""},
+		{"a cordon has drained", Cordon, machines.Machine{}, []node{n(peers.Idle, "slurmlet cordon: machine m1 is cordoned")}, nothing, ""},
+		{"slurmctld misses a slurmd", Cordon, machines.Machine{}, []node{n(peers.Absent, "Not responding")}, nothing, ""},
+		{"a slurmd has not come in time", Taint, machines.Machine{}, []node{n(peers.Absent, "ResumeTimeout reached : Not responding")}, nothing, ""},
+		{"slurmctld misses one that an admin has drained", Cordon, machines.Machine{}, []node{n(peers.Absent, "disk : Not responding")}, mark, "hpc/slurm/n"},
+		{"an admin of Kubernetes was first", Cordon, machines.Machine{Unschedulable: true}, []node{n(peers.Idle, "bad DIMM")}, nothing, ""},
+		{"a taint beside an admin's cordon", Taint, machines.Machine{Unschedulable: true}, []node{n(peers.Idle, "bad DIMM")}, mark, "hpc/slurm/n"},
+		{"marked already", Cordon, cordoned, []node{n(peers.Idle, "bad DIMM")}, nothing, ""},
+		{"somebody has uncordoned it", Cordon, byHand, []node{n(peers.Idle, "bad DIMM")}, nothing, ""},
+		{"and another node is drained then", Cordon, byHand, []node{n(peers.Idle, "bad DIMM"), here("b", peers.Idle, "x")}, mark, "hpc/slurm/b,hpc/slurm/n"},
+		{"and the node is resumed then", Cordon, byHand, []node{n(peers.Idle, "")}, unmark, ""},
+		{"resumed", Cordon, cordoned, []node{n(peers.Busy, "")}, unmark, ""},
+		{"resumed, and the agent drains", Cordon, cordoned, []node{n(peers.Busy, "slurmlet: pod is terminating")}, unmark, ""},
+		{"the record is gone with its drain", Cordon, cordoned, []node{n(peers.Absent, "")}, nothing, ""},
+		{"its pod is gone", Cordon, cordoned, []node{elsewhere("", peers.Absent, "")}, nothing, ""},
+		{"its pod is gone, and another node is idle", Cordon, cordoned, []node{here("b", peers.Idle, ""), elsewhere("", peers.Absent, "")}, nothing, ""},
+		{"it has registered on another machine", Cordon, cordoned, []node{here("b", peers.Idle, ""), elsewhere("", peers.Idle, "")}, nothing, ""},
+		{"its pod is gone, and nobody tells of it", Cordon, cordoned, []node{here("b", peers.Idle, ""), elsewhere("", "", "")}, nothing, ""},
+		{"an elastic one without a pod is resumed", Cordon, cordoned, []node{here("b", peers.Idle, ""), elsewhere("cpu", peers.Absent, "")}, unmark, ""},
+		{"an elastic one without a pod is drained", Cordon, cordoned, []node{elsewhere("cpu", peers.Absent, "bad DIMM")}, nothing, ""},
+		{"a drain elsewhere marks nothing here", Cordon, machines.Machine{}, []node{elsewhere("cpu", peers.Idle, "bad DIMM")}, nothing, ""},
+		{"one is resumed, and nobody tells of another", Cordon, cordoned, []node{n(peers.Idle, ""), here("b", "", "")}, unmark, ""},
+		{"nobody tells of the drained one", Cordon, cordoned, []node{n("", ""), here("b", peers.Idle, "")}, nothing, ""},
+		{"one of two is resumed", Cordon, machines.Machine{Unschedulable: true, Mark: "cordon: x", Drained: "hpc/slurm/b,hpc/slurm/n"}, []node{n(peers.Idle, ""), here("b", peers.Idle, "x")}, amend, "hpc/slurm/b"},
+		{"its namespace counts no more", Cordon, machines.Machine{Unschedulable: true, Mark: "cordon: x", Drained: "former/slurm/n"}, nil, unmark, ""},
+		{"one is drained, and nobody tells of the other", Cordon, machines.Machine{}, []node{n(peers.Idle, "bad DIMM"), here("b", "", "")}, mark, "hpc/slurm/n"},
+		{"nobody tells", Taint, machines.Machine{}, []node{n("", "")}, nothing, ""},
+		{"somebody else's cordon", Cordon, machines.Machine{Unschedulable: true}, []node{n(peers.Idle, "")}, nothing, ""},
+		{"a mark that names no node", Cordon, machines.Machine{Unschedulable: true, Mark: "cordon: x"}, []node{n(peers.Idle, ""), here("b", "", "")}, nothing, ""},
+		{"a mark that names no node, and all are resumed", Cordon, machines.Machine{Unschedulable: true, Mark: "cordon: x"}, []node{n(peers.Idle, "")}, unmark, ""},
+		{"a mark that names no node, and none is left", Cordon, machines.Machine{Unschedulable: true, Mark: "cordon: x"}, nil, nothing, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			got, _ := plan(c.mode, c.machine, c.nodes)
+			got, drained, _ := plan(c.mode, c.machine, c.nodes)
 			assert.Equal(t, c.want, got)
+			assert.Equal(t, c.drained, strings.Join(drained, ","))
 		})
 	}
 }
@@ -54,12 +79,22 @@ func TestChange(t *testing.T) {
 	others := []corev1.Taint{{Key: "a", Effect: corev1.TaintEffectNoSchedule}}
 	for _, mode := range []Mode{Cordon, Taint} {
 		n := &corev1.Node{Spec: corev1.NodeSpec{Taints: others}}
-		change(n, mode, mark, "n: bad DIMM")
+		change(n, mode, mark, []string{"hpc/slurm/n"}, "n: bad DIMM")
 		assert.Equal(t, string(mode)+": n: bad DIMM", n.Annotations[machines.Annotation])
+		assert.Equal(t, mode == Cordon, n.Spec.Unschedulable)
+		assert.Equal(t, "hpc/slurm/n", n.Annotations[machines.DrainedAnnotation])
+		assert.Len(t, n.Spec.Taints, map[Mode]int{Cordon: 1, Taint: 2}[mode])
+		n.Spec.Unschedulable = false // somebody uncordons it
+		other := map[Mode]Mode{Cordon: Taint, Taint: Cordon}[mode]
+		change(n, other, amend, []string{"hpc/slurm/b"}, "b: x")
+		assert.False(t, n.Spec.Unschedulable)
+		change(n, other, mark, []string{"hpc/slurm/b", "hpc/slurm/n"}, "b: x; n: bad DIMM")
+		assert.Equal(t, string(mode)+": b: x; n: bad DIMM", n.Annotations[machines.Annotation], "a mark stays of its kind")
+		assert.Equal(t, "hpc/slurm/b,hpc/slurm/n", n.Annotations[machines.DrainedAnnotation])
 		assert.Equal(t, mode == Cordon, n.Spec.Unschedulable)
 		assert.Len(t, n.Spec.Taints, map[Mode]int{Cordon: 1, Taint: 2}[mode])
 		n.Spec.Unschedulable = true // somebody cordons it, too
-		change(n, mode, unmark, "")
+		change(n, mode, unmark, nil, "")
 		assert.Equal(t, mode == Taint, n.Spec.Unschedulable)
 		assert.Equal(t, others, n.Spec.Taints)
 		assert.Empty(t, n.Annotations)
@@ -74,4 +109,16 @@ func TestParseMode(t *testing.T) {
 	}
 	_, err := ParseMode("yes")
 	assert.EqualError(t, err, `want off, cordon or taint, not "yes"`)
+}
+
+func TestParseNamespaces(t *testing.T) {
+	for text, want := range map[string][]string{"none": nil, "hpc": {"hpc"}, "hpc,lab": {"hpc", "lab"}} {
+		got, err := ParseNamespaces(text)
+		require.NoError(t, err)
+		assert.Equal(t, want, got)
+	}
+	for _, text := range []string{"", "hpc,", "*", "hpc/slurm"} {
+		_, err := ParseNamespaces(text)
+		assert.Error(t, err, text)
+	}
 }

@@ -48,7 +48,7 @@ func keeper(t *testing.T, api *fakekube.Clientset) *Keeper {
 	require.NoError(t, err)
 	w, err := pods.New(api, namespaces.Set{}, peers.NewServer(peers.ServerOptions{}), rules, log)
 	require.NoError(t, err)
-	k, err := New(Cordon, api, w, reports.New(), log)
+	k, err := New(Settings{Cordon, []string{"hpc"}}, api, w, reports.New(), log)
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	synced := make(chan struct{})
@@ -87,13 +87,13 @@ func TestKeep(t *testing.T) {
 		{"a drained one ends", true, true, []told{{"a", []peers.NodeReport{idle("a-0", "bad DIMM")}}, {"b", []peers.NodeReport{idle("b-0", "")}}}, true},
 		{"one is drained while it ends", false, true, []told{{"b", []peers.NodeReport{idle("b-0", "")}}, {"a", []peers.NodeReport{idle("a-0", "bad DIMM")}}}, true},
 		{"one that ends resumes nothing", true, true, []told{{"a", []peers.NodeReport{idle("a-0", "")}}, {"b", nil}}, true},
-		{"the record of one that ends is gone", true, true, []told{{"b", []peers.NodeReport{idle("b-0", "")}}, {"a", nil}}, false},
+		{"the record of one that ends is gone", true, true, []told{{"b", []peers.NodeReport{idle("b-0", "")}}, {"a", nil}}, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				m := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "m1"}}
 				if c.marked {
-					change(m, Cordon, mark, "a-0: bad DIMM")
+					change(m, Cordon, mark, []string{"hpc/a/a-0"}, "a-0: bad DIMM")
 				}
 				first := slurmd("a", "a-0", "m1")
 				if c.ending {
@@ -138,12 +138,12 @@ func TestManyNames(t *testing.T) {
 	assert.Equal(t, map[string]bool{"m99": true}, k.dirty)
 }
 
-// machine is one, as Kubernetes has it.
-func machine(t *testing.T, api *fakekube.Clientset, name string) *corev1.Node {
+// isCordoned says whether m1 is.
+func isCordoned(t *testing.T, api *fakekube.Clientset) bool {
 	t.Helper()
-	n, err := api.CoreV1().Nodes().Get(t.Context(), name, metav1.GetOptions{})
+	n, err := api.CoreV1().Nodes().Get(t.Context(), "m1", metav1.GetOptions{})
 	require.NoError(t, err)
-	return n
+	return n.Spec.Unschedulable
 }
 
 // leading has a Keeper lead, and returns what ends it.
@@ -171,17 +171,17 @@ func TestNotResumed(t *testing.T) {
 		defer leading(t, k)()
 		idle := peers.NodeReport{Name: "a-1", State: peers.Idle}
 		tell(t, k, "hpc/a", peers.NodeReport{Name: "a-0", State: peers.Idle, Drain: "bad DIMM"}, idle)
-		require.True(t, machine(t, api, "m1").Spec.Unschedulable)
+		require.True(t, isCordoned(t, api))
 		require.NoError(t, api.CoreV1().Pods("hpc").Delete(t.Context(), "a-0", metav1.DeleteOptions{}))
 		tell(t, k, "hpc/a", idle) // the record has gone with the pod
-		assert.True(t, machine(t, api, "m1").Spec.Unschedulable)
+		assert.True(t, isCordoned(t, api))
 		tell(t, k, "hpc/a", idle, peers.NodeReport{Name: "a-0", State: peers.Idle})
-		assert.True(t, machine(t, api, "m1").Spec.Unschedulable, "it is on another machine")
+		assert.True(t, isCordoned(t, api), "it is on another machine")
 		_, err := api.CoreV1().Pods("hpc").Create(t.Context(), first, metav1.CreateOptions{})
 		require.NoError(t, err)
 		synctest.Wait()
 		tell(t, k, "hpc/a", idle, peers.NodeReport{Name: "a-0", State: peers.Busy})
-		assert.False(t, machine(t, api, "m1").Spec.Unschedulable)
+		assert.False(t, isCordoned(t, api))
 	})
 }
 
@@ -195,6 +195,6 @@ func TestStrangersDrain(t *testing.T) {
 		defer leading(t, k)()
 		tell(t, k, "hpc/a", peers.NodeReport{Name: "a-0", State: peers.Idle})
 		tell(t, k, "tenant/evil", peers.NodeReport{Name: "e-0", State: peers.Idle, Drain: "mine"})
-		assert.False(t, machine(t, api, "m1").Spec.Unschedulable)
+		assert.False(t, isCordoned(t, api))
 	})
 }

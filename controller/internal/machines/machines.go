@@ -170,6 +170,8 @@ type Machine struct {
 	// Unschedulable: it is cordoned. Mark and Tainted are the controller's own marks.
 	Unschedulable, Tainted bool
 	Mark                   string
+	// Drained is the value of DrainedAnnotation.
+	Drained string
 }
 
 // The controller's own marks on a Kubernetes node that Slurm has drained.
@@ -178,6 +180,8 @@ const (
 	// CordonMark where that is how.
 	Annotation = "slurmlet.dev/drained-by-slurm"
 	CordonMark = "cordon"
+	// DrainedAnnotation has the nodes that the mark is for, as namespace/cluster/node, separated by commas.
+	DrainedAnnotation = "slurmlet.dev/drained-nodes"
 	// Taint is the taint's key.
 	Taint = "slurmlet.dev/drained"
 )
@@ -186,7 +190,7 @@ const (
 func (r *Rules) Of(n *corev1.Node) Machine {
 	m := Machine{
 		Self: peers.Self{Machine: n.Name, Labels: r.passed(n.Labels)},
-		Mark: n.Annotations[Annotation], Unschedulable: n.Spec.Unschedulable,
+		Mark: n.Annotations[Annotation], Drained: n.Annotations[DrainedAnnotation], Unschedulable: n.Spec.Unschedulable,
 		OutOfService: slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.Key == corev1.TaintNodeOutOfService }),
 		Tainted:      slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.Key == Taint }),
 	}
@@ -211,7 +215,7 @@ func (r *Rules) Of(n *corev1.Node) Machine {
 func (m Machine) Equal(o Machine) bool {
 	return m.Self.Machine == o.Self.Machine && maps.Equal(m.Self.Labels, o.Self.Labels) && slices.Equal(m.Self.Features, o.Self.Features) &&
 		m.Self.Topology == o.Self.Topology && m.Self.Weight == o.Self.Weight && m.Self.Drain == o.Self.Drain && slices.Equal(m.Faults, o.Faults) &&
-		m.OutOfService == o.OutOfService && m.Unschedulable == o.Unschedulable && m.Tainted == o.Tainted && m.Mark == o.Mark
+		m.OutOfService == o.OutOfService && m.Unschedulable == o.Unschedulable && m.Tainted == o.Tainted && m.Mark == o.Mark && m.Drained == o.Drained
 }
 
 func (r *Rules) passed(labels map[string]string) map[string]string {

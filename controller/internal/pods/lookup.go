@@ -97,6 +97,19 @@ func (w *Watcher) Machine(name string) (machines.Machine, bool) {
 	return m.now, true
 }
 
+// Drained are the machines with a machines.DrainedAnnotation, and its values.
+func (w *Watcher) Drained() map[string]string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	all := map[string]string{}
+	for name, m := range w.machines {
+		if m.there && m.now.Drained != "" {
+			all[name] = m.now.Drained
+		}
+	}
+	return all
+}
+
 // On are the pods of a machine.
 func (w *Watcher) On(name string) (all []*Pod) {
 	w.mu.Lock()

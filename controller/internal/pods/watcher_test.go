@@ -1,10 +1,12 @@
 package pods
 
 import (
+	"context"
 	"log/slog"
 	"net/netip"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -16,6 +18,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
+	"github.com/slurmlet/slurmlet/controller/internal/fakekube"
 	"github.com/slurmlet/slurmlet/controller/internal/machines"
 	"github.com/slurmlet/slurmlet/controller/internal/namespaces"
 	"github.com/slurmlet/slurmlet/internal/peers"
@@ -229,11 +232,18 @@ func TestAnotherCluster(t *testing.T) {
 
 // TestNotTaken: an event of slurmctld's pod names the cluster whose reports are not taken, once an hour.
 func TestNotTaken(t *testing.T) {
-	w, _ := newWatcher(t)
-	ctl := pod("1", func(p *corev1.Pod) { p.Name, p.Labels[RoleLabel] = "ctl", "slurmctld" })
-	require.NoError(t, w.pods.GetStore().Add(ctl))
-	w.put(ctl)
+	ctl := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "hpc", Name: "ctl", UID: "1", Labels: map[string]string{ClusterLabel: "slurm", RoleLabel: "slurmctld"}}}
+	api := fakekube.New(ctl)
+	rules, err := machines.Parse(machines.Settings{})
+	require.NoError(t, err)
+	w, err := New(api, namespaces.Set{}, peers.NewServer(peers.ServerOptions{}), rules, slog.New(slog.DiscardHandler))
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	running.Go(func() { w.Run(ctx, func() {}) })
+	defer func() { cancel(); running.Wait() }()
 	id := peers.Identity{Cluster: "hpc/slurm", Pod: "hpc/ctl", UID: "1", Role: "slurmctld"}
+	require.Eventually(t, func() bool { return w.HasSlurmctld("hpc/slurm") }, time.Minute, time.Millisecond)
 	for range 1000 {
 		w.NotTaken(id, &peers.NotTaken{Reason: peers.TooLong, Note: "the report has more than 8 MiB"})
 	}
@@ -248,9 +258,9 @@ func TestNotTaken(t *testing.T) {
 	assert.False(t, there)
 	assert.False(t, w.faults.mayTell(subject{"1", peers.TooLong}, time.Now()))
 	assert.True(t, w.faults.mayTell(subject{"1", peers.TooLong}, time.Now().Add(sayAgain)))
-	assert.True(t, w.HasSlurmctld("hpc/slurm"))
-	w.remove(ctl)
+	require.NoError(t, api.CoreV1().Pods("hpc").Delete(ctx, "ctl", metav1.DeleteOptions{}))
+	require.Eventually(t, func() bool { return !w.HasSlurmctld("hpc/slurm") && len(w.Namespaces()) == 0 }, time.Minute, time.Millisecond)
+	w.faults.mu.Lock()
+	defer w.faults.mu.Unlock()
 	assert.Empty(t, w.faults.said)
-	require.NoError(t, w.pods.GetStore().Delete(ctl))
-	assert.False(t, w.HasSlurmctld("hpc/slurm"))
 }
