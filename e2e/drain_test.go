@@ -361,6 +361,7 @@ func drainedByHand(t *testing.T, c *cluster) {
 	assert.True(t, c.record(t, node).Drained())
 	c.run(t, node, "slurmlet", "resume")
 	assert.False(t, c.record(t, node).Drained())
+	assert.NotContains(t, c.record(t, node).Reason, "new disk", "slurmctld keeps the reason of a drain until the next job")
 
 	id = c.submit(t, waits, "-w", node, "--mem=64")
 	c.waitJob(t, id, "RUNNING")

@@ -198,7 +198,7 @@ func slurmctldAway(t *testing.T, c *cluster) {
 	c.waitReady(t, "node-3")
 	until(t, "the next pod of that name takes the record over", func() (bool, string) {
 		r := c.record(t, "node-3")
-		return !r.Drained() && r.Responding(), strings.Join(r.State, "+") + " " + r.Reason
+		return !r.Drained() && r.Responding() && r.Reason != reasonTerminate, strings.Join(r.State, "+") + " " + r.Reason
 	})
 	// slurmctld was never told how its processes were ended, and misses it when slurmd registers.
 	until(t, "the lost job is started anew", func() (bool, string) {
