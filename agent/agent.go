@@ -282,6 +282,8 @@ func (a *Agent) sizeNode() error {
 	}
 	_, a.inherited = a.sockets()
 	a.life.Inherits, a.firstHere = len(a.inherited) > 0, a.hasNewSpool()
+	a.relaunches.path = filepath.Join(a.Root, a.Config.SpoolDir, refusedFile)
+	a.relaunches.load()
 	a.watchSteps()
 	a.watchStrays()
 	a.usage = a.newUsage()
@@ -379,6 +381,9 @@ func (a *Agent) own() int {
 	a.hang.setLimit(a.life.Deadlines.HangLimit())
 	a.loginServices.Start()
 	queue := []lifecycle.Event{lifecycle.Begun{}}
+	if len(a.relaunches.all()) > 0 { // an earlier agent's
+		queue = append(queue, lifecycle.LaunchRefused{})
+	}
 	for {
 		for len(queue) > 0 {
 			e := queue[0]

@@ -52,7 +52,7 @@ func (a *Agent) undrain(ctx context.Context) error {
 	case !strings.HasPrefix(node.Reason, manualPrefix):
 		return fmt.Errorf("%w, and not by \"slurmlet drain\": %s", errForeignDrain, node.Reason)
 	}
-	return a.client.ResumeNode(ctx, a.Config.NodeName)
+	return a.client.ReinstateNode(ctx, a.Config.NodeName)
 }
 
 // untilFree waits until no job holds the node. The end of a step wakes it up.

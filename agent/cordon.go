@@ -126,7 +126,7 @@ func (m *membership) liftOthers(ctx context.Context) error {
 		return nil
 	}
 	a.log(slog.LevelInfo, "the pod has left the Kubernetes node that wanted no jobs: the node is resumed", slog.String("reason", node.Reason), slog.String("machine", a.Config.Machine))
-	return a.client.ResumeNode(ctx, a.Config.NodeName)
+	return a.client.ReinstateNode(ctx, a.Config.NodeName)
 }
 
 // followCordon brings the node's drain up to date when Kubernetes' wish has changed, and when the node is
@@ -197,7 +197,7 @@ func (m *membership) drainAs(ctx context.Context, reason string) (others bool, e
 		return false, nil // the pod's end is near
 	case reason == "" && own:
 		a.log(slog.LevelInfo, "Kubernetes lets jobs come again: the node is resumed")
-		return false, a.client.ResumeNode(ctx, a.Config.NodeName)
+		return false, a.client.ReinstateNode(ctx, a.Config.NodeName)
 	case reason != "" && (own && node.Reason != cordonPrefix+reason || !node.Drained()):
 		a.log(slog.LevelInfo, "Kubernetes wants no jobs on the node: it is drained", slog.String("reason", reason))
 		if a.Config.Elastic && node.Elastic() && !node.Is("POWER_DOWN", "POWERING_UP") {

@@ -119,7 +119,7 @@ func (a *Agent) change(ctx context.Context, c lifecycle.Change) error {
 // resumeNode lifts the node's drain.
 func (a *Agent) resumeNode(ctx context.Context) error {
 	node := a.Config.NodeName
-	return a.asker.Change(ctx, merge.Change{Verb: merge.Resume, Node: node}, func(ctx context.Context) error { return a.client.ResumeNode(ctx, node) })
+	return a.asker.Change(ctx, merge.Change{Verb: merge.Resume, Node: node}, func(ctx context.Context) error { return a.client.ReinstateNode(ctx, node) })
 }
 
 // powerDown drains an elastic node, which slurmctld suspends after its jobs.

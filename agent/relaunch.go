@@ -3,10 +3,12 @@ package agent
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
+	"os"
 	"regexp"
 	"slices"
 	"sync"
@@ -17,10 +19,41 @@ import (
 )
 
 // relaunches are the jobs that slurmd was to launch while it ran them already, and when that was. Only slurmd tells
-// which they are. They are kept until slurmctld has told what has become of them.
+// which they are. They are kept until slurmctld has told what has become of them, in a file for the next container's agent.
 type relaunches struct {
 	lock sync.Mutex
 	at   map[string]time.Time
+	// path is the file, empty for none.
+	path string
+}
+
+// refusedFile is its name in slurmd's spool directory.
+const refusedFile = "slurmlet-refused-launches"
+
+// load takes up what an earlier agent has left.
+func (r *relaunches) load() {
+	r.lock.Lock()
+	defer r.lock.Unlock()
+	text, err := os.ReadFile(r.path)
+	var at map[string]time.Time
+	if err == nil && json.Unmarshal(text, &at) == nil {
+		r.at = at
+	}
+}
+
+// save does what it can: without the file only an agent that ends too early leaves a job held.
+func (r *relaunches) save() {
+	if r.path == "" {
+		return
+	}
+	if len(r.at) == 0 {
+		_ = os.Remove(r.path)
+		return
+	}
+	text, err := json.Marshal(r.at)
+	if err == nil && os.WriteFile(r.path+".new", text, 0o600) == nil {
+		_ = os.Rename(r.path+".new", r.path)
+	}
 }
 
 func (r *relaunches) add(job string) {
@@ -30,6 +63,7 @@ func (r *relaunches) add(job string) {
 		r.at = map[string]time.Time{}
 	}
 	r.at[job] = time.Now()
+	r.save()
 }
 
 func (r *relaunches) all() map[string]time.Time {
@@ -43,6 +77,7 @@ func (r *relaunches) drop(known map[string]time.Time) {
 	r.lock.Lock()
 	defer r.lock.Unlock()
 	maps.DeleteFunc(r.at, func(job string, at time.Time) bool { return known[job].Equal(at) })
+	r.save()
 }
 
 // alreadyRuns is slurmd's word on such a job ("Job 5" in 24.11, "JobId=5 SLUID=…" in 26.05; req.c, _rpc_batch_job).

@@ -3,6 +3,10 @@ package agent
 import (
 	"context"
 	"log/slog"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -19,7 +23,7 @@ func (m *staleCluster) ReleaseJob(_ context.Context, job *slurm.Job) error {
 	return m.tell("release %s", job.Name())
 }
 
-func (m *staleCluster) ResumeNode(_ context.Context, node string) error {
+func (m *staleCluster) ReinstateNode(_ context.Context, node string) error {
 	return m.tell("resume %s", node)
 }
 
@@ -146,4 +150,25 @@ func TestRelaunchesThatCameMeanwhile(t *testing.T) {
 	assert.NotContains(t, all, "3")
 	assert.Contains(t, all, "4")
 	assert.Contains(t, all, "5")
+}
+
+// TestRefusedLaunchOutlivesTheAgent: the next container's agent releases the job that this one could not release.
+func TestRefusedLaunchOutlivesTheAgent(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "spool", refusedFile)
+	former := relaunches{path: path}
+	former.add("3") // slurmd has not made the directory
+	require.NoError(t, os.Mkdir(filepath.Dir(path), 0o755))
+	former.add("4")
+	next := relaunches{path: path}
+	next.load()
+	assert.Equal(t, []string{"3", "4"}, slices.Sorted(maps.Keys(next.all())))
+	assert.WithinDuration(t, time.Now(), next.all()["4"], time.Minute)
+	next.drop(next.all())
+	assert.NoFileExists(t, path)
+	last := relaunches{path: path}
+	last.load()
+	assert.Empty(t, last.all())
+	require.NoError(t, os.WriteFile(path, []byte("what?"), 0o600))
+	last.load()
+	assert.Empty(t, last.all())
 }

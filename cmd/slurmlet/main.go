@@ -5,8 +5,10 @@ package main
 import (
 	"fmt"
 	"os"
+	"syscall"
 
 	"github.com/slurmlet/slurmlet/agent"
+	"github.com/slurmlet/slurmlet/internal/pid1"
 )
 
 // version is set by the linker.
@@ -41,6 +43,9 @@ func main() {
 	if len(os.Args) < 2 {
 		fmt.Fprint(os.Stderr, usage)
 		os.Exit(agent.ExitUsage)
+	}
+	if _, err := agent.ParseRole(os.Args[1]); err != nil {
+		pid1.Deafen(func(s os.Signal) { os.Exit(128 + int(s.(syscall.Signal))) })
 	}
 	switch command, args := os.Args[1], os.Args[2:]; command {
 	case "status":

@@ -23,7 +23,7 @@ type Slurm interface {
 	FailNode(ctx context.Context, names, reason string) error
 	PowerDownNode(ctx context.Context, names, reason string) error
 	PowerOffNode(ctx context.Context, names, reason string) error
-	ResumeNode(ctx context.Context, names string) error
+	ReinstateNode(ctx context.Context, names string) error
 }
 
 // Make has slurmctld make changes with few commands, the verbs in the order in which they come, and returns what it has
@@ -240,7 +240,7 @@ func (a *applier) run(ctx context.Context, g group) (kept string, err error) {
 		_, err := a.slurm.Recorded(ctx, g.nodes[0]) // one of them, so that scontrol prints least
 		return "", err
 	}
-	return "", a.slurm.ResumeNode(ctx, names)
+	return "", a.slurm.ReinstateNode(ctx, names)
 }
 
 func (a *applier) all(nodes []string, r result) {

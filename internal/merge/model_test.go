@@ -155,6 +155,6 @@ func (r *records) PowerOffNode(_ context.Context, names, reason string) error {
 	return r.set("power-off:"+reason, names, "off")
 }
 
-func (r *records) ResumeNode(_ context.Context, names string) error {
+func (r *records) ReinstateNode(_ context.Context, names string) error {
 	return r.set("resume", names, "idle")
 }

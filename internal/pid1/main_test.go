@@ -20,6 +20,8 @@ var roles = map[string]func() int{
 	"zombie":   zombieRole,
 	"late":     lateRole,
 	"sigpipe":  sigpipeRole,
+	"early":    earlyRole,
+	"unheard":  unheardRole,
 }
 
 func TestMain(m *testing.M) {

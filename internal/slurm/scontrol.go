@@ -161,6 +161,16 @@ func (s Scontrol) ResumeNode(ctx context.Context, name string) error {
 	return err
 }
 
+// ReasonBack is the reason of a node that was resumed: slurmctld keeps that of a drain until the node's next job, and
+// takes no empty one.
+const ReasonBack = "slurmlet: the node takes jobs again"
+
+// ReinstateNode runs "scontrol update state=resume reason=".
+func (s Scontrol) ReinstateNode(ctx context.Context, name string) error {
+	_, err := s.run(ctx, "update", "nodename="+name, "state=resume", "reason="+ReasonBack)
+	return err
+}
+
 // UpdateNode runs "scontrol update". What slurmctld does not know or take is an
 // error; that it did not answer is ErrUnreachable.
 func (s Scontrol) UpdateNode(ctx context.Context, name string, fields []string) error {

@@ -148,8 +148,9 @@ func TestDrainFailAndResume(t *testing.T) {
 	require.NoError(t, s.DrainNode(t.Context(), "n1", "slurmlet: why not"))
 	require.NoError(t, s.FailNode(t.Context(), "n1", "slurmlet: out of time"))
 	require.NoError(t, s.ResumeNode(t.Context(), "n1"))
+	require.NoError(t, s.ReinstateNode(t.Context(), "n1"))
 	assert.Equal(t, "update nodename=n1 state=drain reason=slurmlet: why not\nupdate nodename=n1 state=down reason=slurmlet: out of time\n"+
-		"update nodename=n1 state=resume\n", calls(t, s))
+		"update nodename=n1 state=resume\nupdate nodename=n1 state=resume reason=slurmlet: the node takes jobs again\n", calls(t, s))
 	power := scontrol(t, "", "", "0")
 	require.NoError(t, power.PowerDownNode(t.Context(), "n[1-2]", "slurmlet: why not"))
 	require.NoError(t, power.PowerDownNode(t.Context(), "n1", ""))
