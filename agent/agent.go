@@ -113,6 +113,8 @@ type Agent struct {
 	// stopped is when SIGTERM came; only the owner knows.
 	stopped time.Time
 
+	// nobodys are the jobs that slurmctld holds because it does not know their user.
+	nobodys nobodys
 	// relaunches are the jobs whose second launch slurmd has refused.
 	relaunches relaunches
 	// doubted: the owner has been told of trouble, and has not looked yet.
@@ -362,6 +364,9 @@ func (a *Agent) heard(line process.Line) {
 	if job := refusedLaunch(line); job != "" && a.daemon.registers {
 		a.relaunches.add(job)
 		a.post(lifecycle.LaunchRefused{})
+	}
+	if job := nobodysJob(line); job != "" && a.Config.Role == Slurmctld {
+		go a.tellNobodys(job)
 	}
 	if line.Level > slog.LevelError {
 		a.lastFatal.Store(&LastError{At: time.Now(), Text: line.Text})

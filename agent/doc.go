@@ -422,6 +422,10 @@
 // SLURMLET_DAEMON_ARGS=unix:/run/slurmrestd/slurmrestd.sock makes the socket in a directory
 // that belongs to the user.
 //
+// slurmctld must know the user of a token. 24.11 takes a job of an unknown user, and holds it
+// for ever as a job of user 99. slurmctld's agent says so in its log and its status when
+// slurmctld first tries to start the job, and writes it into the job's AdminComment.
+//
 // # systemd
 //
 // On a machine without Kubernetes the agent runs as a unit (images/slurmlet@.service in the
@@ -530,7 +534,8 @@
 // While slurmctld does not answer, nothing counts as drained or deleted. The agent asks again
 // until the time is over, or for a minute if no step runs on the node. It exits with 75 if the
 // record may still be there. The next pod of that name takes the record over and lifts the
-// drain. The agent starts a slurmd again that ends by itself meanwhile.
+// drain. slurmctld keeps a drain's reason until the node's next job and takes no empty one, so
+// the agent replaces the reason: "slurmlet: the node takes jobs again". The agent starts a slurmd again that ends by itself meanwhile.
 //
 // When the agent itself is killed, its container ends with all jobs in it. The next
 // container's agent has slurmctld requeue the jobs whose batch script ran there, or end

@@ -51,6 +51,8 @@ type Status struct {
 	Records *RecordsStatus `json:"records,omitempty"`
 	// Elastic are the sets of nodes that Slurm starts and ends.
 	Elastic *elasticnodes.Status `json:"elastic,omitempty"`
+	// Nobodys are the last jobs that slurmctld holds because it does not know their user.
+	Nobodys []string `json:"nobodys_jobs,omitempty"`
 	// LinesLost are lines of the log that nobody read in time.
 	LinesLost int64 `json:"lines_lost,omitempty"`
 	// Stopping is nil before SIGTERM.
@@ -134,6 +136,7 @@ func (a *Agent) brief() Status {
 	if s.Conf != nil {
 		s.Conf = a.reloader.Complete(*s.Conf)
 	}
+	s.Nobodys = a.nobodys.all()
 	s.Peers, s.Records, s.Elastic = a.members.describe(), a.nodeRecords.told(), a.elasticNodes.Status()
 	return s
 }
@@ -248,6 +251,9 @@ func (s Status) WriteText(w io.Writer) error {
 	}
 	if s.Elastic != nil {
 		s.Elastic.Rows(row)
+	}
+	if len(s.Nobodys) > 0 {
+		row("Held", "jobs %s: %s (scancel)", strings.Join(s.Nobodys, ","), whyNobodys)
 	}
 	if s.LinesLost > 0 {
 		row("Log", "%d lines were lost: nobody read the container's output in time", s.LinesLost)

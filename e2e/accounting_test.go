@@ -34,6 +34,7 @@ func TestAccounting(t *testing.T) {
 		{"a wrong password is told, and mended while the container runs", wrongPassword, either},
 		{"users read no key of slurmdbd's", dbdKeys, either},
 		{"a client that is not ours drives slurmrestd", restDriven, both},
+		{"a user whom slurmctld does not know submits by slurmrestd", userUnknown, both},
 		{"an edit that enforces associations takes no job its begin", associationsEnforced, both},
 	}, inTime([]testCase{
 		{"the cluster's key is rotated as jobs run", keyRotated, both},
