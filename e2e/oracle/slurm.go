@@ -88,6 +88,7 @@ var commands = map[string]struct {
 	"slurmctld": {[]string{"slurmctld", "-D"}, true, "Retrying initial connection to slurmdbd"},
 	"slurmdbd":  {[]string{"slurmdbd", "-D"}, false, "mysql_real_connect failed"},
 	"slurmd":    {[]string{"slurmd", "-G", "-N", "n1"}, false, ""},
+	"slurmd -D": {[]string{"slurmd", "-D", "-N", "n1"}, false, "slurmd started on"},
 }
 
 // limit is long for a machine that is busy with other things.
