@@ -44,8 +44,8 @@ func TestPlugstack(t *testing.T) {
 		"required a.so b # c\n\n#\n": "",
 		"Required a.so\n":            `plugstack.conf:1:1: warning: Slurm ignores this line, which begins with "Required": want required, optional or include, in small letters`,
 		"\toptional\n":               `plugstack.conf:1:2: warning: Slurm ignores "optional" without a file: want the path of one`,
-		"optional a.so\r\n":          "plugstack.conf:1:14: error: a carriage return, which Slurm takes for part of the last word: want line ends without it",
-		"optional a.so " + strings.Repeat("b", 4096) + "\n": "plugstack.conf:1:4097: error: Slurm reads the rest as another line: want lines of less than 4096 bytes",
+		"optional a.so\r\n":          "plugstack.conf:1:14: warning: a carriage return, which Slurm takes for part of the last word: want line ends without it",
+		"optional a.so " + strings.Repeat("b", 4096) + "\n": "plugstack.conf:1:4097: warning: Slurm reads the rest as another line: want lines of less than 4096 bytes",
 	} {
 		file, findings := slurmconf.Parse("plugstack.conf", text)
 		assert.Equal(t, want, findings.Error())

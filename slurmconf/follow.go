@@ -87,7 +87,7 @@ func (w *walk) matching(l *Line) []string {
 	if !path.IsAbs(pattern) {
 		pattern = path.Join(path.Dir(w.within[len(w.within)-1]), pattern)
 	}
-	names, err := w.glob(pattern)
+	names, err := w.glob(w.absolute(pattern))
 	if err != nil {
 		w.broken(l, "is no pattern: "+err.Error())
 	}

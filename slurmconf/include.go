@@ -2,6 +2,7 @@ package slurmconf
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -24,7 +25,11 @@ func (p *parser) include(l *Line, seen logical) {
 	behind := skip(text, from+len(name))
 	switch at := seen.raw(from); {
 	case name == "":
-		p.note(Error, "include", l, 0, "Include without a file", "the name of one")
+		severity := Error
+		if p.takesNone() {
+			severity = Warning
+		}
+		p.note(severity, "include", l, 0, "Include without a file", "the name of one")
 	case strings.Contains(name, "*"):
 		p.note(Error, "include", l, at, fmt.Sprintf("Slurm includes no patterns, such as %q", name), "an Include for each file")
 	case behind < len(text):
@@ -46,4 +51,26 @@ func overrun(l *Line, seen logical) bool {
 	behind := l.text[seen.raw(last)+1:]
 	i := strings.IndexAny(behind, space)
 	return len(seen.pieces) > 0 || i < 0 || strings.Trim(behind[i:], space) != ""
+}
+
+// takesNone: for the name, Slurm reads on behind the line, in what is left of those before
+// it. It takes the line for nothing if white space is all that follows there.
+func (p *parser) takesNone() bool {
+	var left []byte
+	for _, before := range p.file.Lines {
+		text := []byte(before.text)
+		if i := comment(before.text); i < len(text) {
+			text[i] = 0
+		}
+		text = append(text, 0)
+		left = append(text, left[min(len(text), len(left)):]...)
+	}
+	end := slices.Index(left, 0)
+	behind := strings.TrimLeft(string(left[end:]), "\x00")
+	i := strings.IndexAny(behind, space)
+	if i < 0 {
+		return false
+	}
+	rest := strings.TrimLeft(behind[i:], space)
+	return rest == "" || rest[0] == 0
 }

@@ -35,9 +35,9 @@ func (p *parser) plugin(l *Line, seen logical) {
 		p.note(Warning, "plugstack", l, at, fmt.Sprintf("Slurm ignores %q without a file", option), "the path of one")
 		return
 	case strings.Contains(seen.text, "\r"):
-		p.note(Error, "plugstack", l, strings.IndexByte(seen.text, '\r'), "a carriage return, which Slurm takes for part of the last word", "line ends without it")
+		p.note(Warning, "plugstack", l, strings.IndexByte(seen.text, '\r'), "a carriage return, which Slurm takes for part of the last word", "line ends without it")
 	case len(l.text) >= maxPlugin:
-		p.note(Error, "plugstack", l, maxPlugin, "Slurm reads the rest as another line", fmt.Sprintf("lines of less than %d bytes", maxPlugin))
+		p.note(Warning, "plugstack", l, maxPlugin, "Slurm reads the rest as another line", fmt.Sprintf("lines of less than %d bytes", maxPlugin))
 	}
 	if option == include {
 		l.Include = words[1]

@@ -3,11 +3,11 @@
 //
 //	go run ./e2e/oracle [-slurm 24.11,26.05] [-sample 60] [-mutations 1000] [-seed 1] [-run name] [-update]
 //
-// It runs slurmctld, slurmdbd or slurmd -G of each version on every case of
+// It runs slurmctld, slurmdbd, slurmd or slurmd -G of each version on every case of
 // slurmconf/check/testdata, and slurmctld on mutations of configurations, in
 // namespaces that end with it. Their sleeps are over at once. It fails when a case's verdict or words are not those
 // that are noted there, when a mutation is refused by check and taken by Slurm, or
-// when more than 2 % of the mutations are judged otherwise in any way.
+// when more than 1 % of the mutations are judged otherwise in any way.
 //
 // A slurmctld has taken a configuration when it serves connections. slurmdbd has
 // when it begins to look for its database: there is none.

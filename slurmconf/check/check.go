@@ -7,19 +7,21 @@
 // An Error is what slurmctld, slurmd or slurmdbd of that version refuses, or what
 // loses jobs. What Slurm takes is never an Error, however odd it is. The cases in
 // testdata have what daemons of 24.11.5 and 26.05.5 did and said, and "make oracle"
-// asks them again: slurmctld for slurm.conf, cgroup.conf and topology.conf, slurmd -G
-// for gres.conf, and slurmdbd, up to its question for the database, for slurmdbd.conf.
+// asks them again: slurmctld for slurm.conf, cgroup.conf, topology.conf and topology.yaml,
+// slurmd -G for gres.conf, slurmd -D for acct_gather.conf, job_container.conf,
+// namespace.yaml and plugstack.conf, and slurmdbd, up to its question for the database,
+// for slurmdbd.conf.
 //
 // Not judged here, although Slurm does:
 //
-//   - topology.yaml: its parser would cost each start of the agent 0.2 ms; see
-//     [github.com/slurmlet/slurmlet/slurmconf/topology].
 //   - files, users and devices of other machines, such as File=/dev/nvidia0, and
 //     what a database knows.
 //   - names of plugins that a cluster may have made itself: they are Warnings where
 //     nothing of Slurm's is similar. With [Options.Controller] the files are looked at.
-//   - more than 65,536 nodes in several lines, of which slurmctld needs a minute to
-//     find that its table is full: that is an Error, and no case.
+//   - a syntax that topology.conf has wrong, where topology.yaml is read in its place: that
+//     is an Error, although no later Slurm than 24.11 reads the file.
+//   - more than 65,536 nodes, for which slurmctld needs a minute: that is an Error, and no
+//     case.
 //   - what is beyond the bounds of slurmconf (a file of 4 MiB, 131,072 lines, 10,000
 //     Includes, 500 of them within each other): Slurm takes that, and here it is an
 //     Error, because nobody has read it.
@@ -61,15 +63,22 @@ func Set(set *slurmconf.Set, options Options) (slurmconf.Findings, error) {
 		return nil, fmt.Errorf("cannot check a configuration of Slurm %s: known are %v", options.Version, keys.Versions)
 	}
 	c := &checker{Options: options, set: set, conf: set.Conf(slurmconf.SlurmConf)}
+	c.inherit()
 	for _, kind := range slurmconf.Kinds {
 		c.keysAndValues(kind)
 	}
 	c.gresConf()
+	c.acctGather()
+	c.jobContainer()
+	c.namespaces()
 	c.slurmdbd()
 	if c.conf != nil {
 		c.singles()
 		c.nodes()
+		c.emptyValues()
 		c.topology()
+		c.topologies()
+		c.qos()
 		c.contradictions()
 		if c.Controller != nil {
 			c.programs()
@@ -93,6 +102,10 @@ type checker struct {
 	conf     *slurmconf.Conf // slurm.conf, nil if there is none
 	findings slurmconf.Findings
 	told     map[about]int
+	// inherited are the values of DEFAULT lines that a record takes.
+	inherited map[slurmconf.Pair]bool
+	// topologyNames are those of topology.yaml, nil where they are not all known.
+	topologyNames []string
 }
 
 // about is what findings are counted by.

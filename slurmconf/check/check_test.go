@@ -230,3 +230,19 @@ func FuzzSet(f *testing.F) {
 		}
 	})
 }
+
+// slurmctld needs a minute for so many nodes, so these are no cases.
+func TestMostNodes(t *testing.T) {
+	for nodes, want := range map[string]string{
+		"n[0-65535]":   "",
+		"n[0-65535],m": "slurm.conf: error: there are 65537 nodes: want at most 65536",
+	} {
+		findings, err := Set(setOf("NodeName="+nodes+"\nPartitionName=p Nodes=ALL\n"), Options{})
+		require.NoError(t, err)
+		if want == "" {
+			assert.NoError(t, findings.Err(), nodes)
+		} else {
+			assert.EqualError(t, findings.Err(), want, nodes)
+		}
+	}
+}

@@ -33,6 +33,8 @@ func (c *checker) contradictions() {
 	c.accounting()
 	c.powerSaving()
 	c.partitionOptions()
+	c.parameters()
+	c.withoutEffect()
 }
 
 // has says whether a list of words in slurm.conf has one of these, and where.
@@ -100,7 +102,8 @@ func (c *checker) selection() {
 		c.add(pair.Position(), slurmconf.Error, "selection", "SelectTypeParameters has CR_ONE_TASK_PER_CORE and "+units[0], "CR_Core or CR_Core_Memory")
 	}
 	plugin, _ := c.conf.Value("SelectType")
-	c.allocated(pair, plugin, units)
+	_, set := c.conf.Get("SelectTypeParameters")
+	c.allocated(pair, set, plugin, units)
 	if most, ok := c.conf.Get("MaxNodeCount"); ok {
 		if !strings.Contains(plugin, "cons_tres") {
 			c.add(most.Position(), slurmconf.Error, "selection", "MaxNodeCount is set, and SelectType is "+plugin, "SelectType=select/cons_tres")
@@ -109,12 +112,12 @@ func (c *checker) selection() {
 }
 
 // allocated: each plugin allocates other units.
-func (c *checker) allocated(pair slurmconf.Pair, plugin string, units []string) {
+func (c *checker) allocated(pair slurmconf.Pair, set bool, plugin string, units []string) {
 	memory := len(units) == 1 && strings.EqualFold(units[0], "CR_Memory")
 	switch {
 	case plugin == "select/linear" && len(units) == 1 && !memory:
 		c.add(pair.Position(), slurmconf.Error, "selection", "SelectTypeParameters has "+units[0]+", and SelectType is "+plugin, "CR_Memory, or SelectType=select/cons_tres")
-	case plugin == "select/cons_tres" && pair.Value != "" && (memory || len(units) == 0):
+	case plugin == "select/cons_tres" && set && (memory || len(units) == 0):
 		c.add(pair.Position(), slurmconf.Error, "selection", "SelectTypeParameters does not say what is allocated besides memory", "CR_Core_Memory, CR_CPU_Memory or CR_Socket_Memory")
 	}
 	if topology, at := c.conf.Value("TopologyPlugin"); strings.EqualFold(topology, "topology/tree") && strings.EqualFold(plugin, "select/linear") {

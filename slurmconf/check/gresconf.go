@@ -1,8 +1,11 @@
 package check
 
 import (
+	"errors"
 	"fmt"
+	"math"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/slurmlet/slurmlet/slurmconf"
@@ -58,12 +61,23 @@ func (c *checker) gresRecord(name string, r slurmconf.Record) {
 	case !hasCount:
 	case !compiled(units).MatchString(count.Value):
 		c.add(count.Position(), slurmconf.Error, "gres", fmt.Sprintf("Count is %q", count.Value), "a number, or one with K, M, G, T or P")
+	case integerOf(count.Value) == math.MaxUint64:
+		c.add(count.Position(), slurmconf.Error, "gres", fmt.Sprintf("Count is %q", count.Value), "a number that 64 bits hold")
 	case strings.HasPrefix(count.Value, "-"):
 		c.add(count.Position(), slurmconf.Error, "gres", fmt.Sprintf("Count is %q", count.Value), "at least 0")
 	case have > 0 && name != "shard" && name != "mps" && fmt.Sprint(have) != count.Value && compiled(`\d+`).MatchString(count.Value):
 		c.add(count.Position(), slurmconf.Error, "gres", fmt.Sprintf("Count is %s, and there are %d files", count.Value, have), "as many as files, or none")
 	}
 	c.gresFlags(r)
+}
+
+// integerOf is what strtoull(3) makes of the digits at the beginning.
+func integerOf(text string) uint64 {
+	n, err := strconv.ParseUint(leading(`\d+`).FindString(text), 10, 64)
+	if errors.Is(err, strconv.ErrRange) {
+		return math.MaxUint64
+	}
+	return n
 }
 
 // files is how many a value has, 0 for one that cannot be read.

@@ -17,8 +17,8 @@ var strict = []slurmconf.Kind{slurmconf.SlurmConf, slurmconf.CgroupConf, slurmco
 // keysAndValues checks that the keys of a file are known, and their values of the
 // right type and among those that are allowed.
 func (c *checker) keysAndValues(kind slurmconf.Kind) {
-	if len(keys.Of(c.Version, kind, "")) == 0 {
-		return // Of another grammar.
+	if len(keys.Of(c.Version, kind, "")) == 0 || kind == slurmconf.TopologyConf && c.hasTopologyYAML() {
+		return // Of another grammar, or of no reader.
 	}
 	for line := range c.set.Conf(kind).Lines() {
 		record := ""
@@ -38,7 +38,7 @@ func (c *checker) pair(kind slurmconf.Kind, record string, pair slurmconf.Pair) 
 	case !known:
 		c.unknown(kind, record, pair)
 	case !key.In(c.Version):
-		c.add(pair.Line().Position(), severityOf(kind), "unknown-key", fmt.Sprintf("%s is not known to Slurm %s", pair.Key, c.Version), "Slurm "+versionsOf(key))
+		c.add(pair.Line().Position(), c.severityOf(kind), "unknown-key", fmt.Sprintf("%s is not known to Slurm %s", pair.Key, c.Version), "Slurm "+versionsOf(key))
 	case key.Type == keys.Defunct:
 		c.add(pair.Line().Position(), slurmconf.Warning, "defunct-key", pair.Key+" has no effect any more, and will be refused by a later Slurm", "a configuration without it")
 	default:
@@ -69,7 +69,7 @@ func (c *checker) unknown(kind slurmconf.Kind, record string, pair slurmconf.Pai
 	if record != "" {
 		what = fmt.Sprintf("%s is not a key of a %s line", pair.Key, record)
 	}
-	severity, at := severityOf(kind), pair.Line().Position()
+	severity, at := c.severityOf(kind), pair.Line().Position()
 	if !c.room(at, severity) {
 		c.more(at, severity)
 		return
@@ -96,11 +96,14 @@ func (c *checker) meant(kind slurmconf.Kind, record string, pair slurmconf.Pair)
 	return ""
 }
 
-func severityOf(kind slurmconf.Kind) slurmconf.Severity {
-	if slices.Contains(strict, kind) {
+func (c *checker) severityOf(kind slurmconf.Kind) slurmconf.Severity {
+	_, tmpfs := c.usesTmpfs()
+	switch {
+	case slices.Contains(strict, kind), kind == slurmconf.JobContainerConf && tmpfs, kind == slurmconf.AcctGatherConf && c.conf != nil && !c.gathersOwn():
 		return slurmconf.Error
+	default:
+		return slurmconf.Warning
 	}
-	return slurmconf.Warning
 }
 
 func versionsOf(key keys.Key) string {
@@ -134,6 +137,9 @@ func (c *checker) value(kind slurmconf.Kind, record string, key keys.Key, pair s
 	c.bounds(kind, name, pair)
 	if rule, ok := ruleFor(kind, name); ok {
 		for _, found := range rule.judge(c.Version, pair) {
+			if c.spared(record, pair) {
+				found.Severity = min(found.Severity, slurmconf.Warning)
+			}
 			c.find(found)
 		}
 	}

@@ -1,6 +1,7 @@
 package check
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -24,7 +25,9 @@ func (c *checker) nodes() {
 type nodeNames struct {
 	*checker
 	known hostlist.Set
-	sets  map[string]slurmconf.NodeSet // by name
+	// unread: of some records, Slurm reads names that are not known here.
+	unread bool
+	sets   map[string]slurmconf.NodeSet // by name
 }
 
 func (n *nodeNames) readNodes() {
@@ -127,8 +130,8 @@ func (n *nodeNames) further(node slurmconf.Node, nodes int) {
 func (n *nodeNames) fits() {
 	pair, ok := n.conf.Get("MaxNodeCount")
 	if !ok {
-		if n.known.Len() >= maxNodes {
-			n.add(n.start(), slurmconf.Error, "node-count", fmt.Sprintf("there are %d nodes", n.known.Len()), fmt.Sprintf("less than %d", maxNodes))
+		if n.known.Len() > maxNodes {
+			n.add(n.start(), slurmconf.Error, "node-count", fmt.Sprintf("there are %d nodes", n.known.Len()), fmt.Sprintf("at most %d", maxNodes))
 		}
 		return
 	}
@@ -237,13 +240,17 @@ func (n *nodeNames) strangers(at slurmconf.Pair, severity slurmconf.Severity, wh
 			names = append(names, name)
 		}
 	}
-	if len(names) == 0 {
+	if len(names) == 0 || n.unread || n.isLocalhost() {
 		return
 	}
 	unknown := hostlist.Of(slices.Values(names)).String()
 	want := "a NodeName or NodeSet line for it; dynamic nodes are in a partition by NodeSet=… Feature=… or Nodes=ALL"
 	n.add(at.Position(), severity, "unknown-node", fmt.Sprintf("%s has %s, which is no node and no NodeSet", where, unknown), want)
 }
+
+// isLocalhost: where the only node is localhost, slurmctld takes every name for it
+// (src/common/node_conf.c, find_node_record).
+func (n *nodeNames) isLocalhost() bool { return n.known.Len() == 1 && n.known.Contains("localhost") }
 
 // expand is the hosts of an expression, or a finding.
 func (n *nodeNames) expand(at slurmconf.Pair, expression string) (hostlist.List, bool) {
@@ -252,9 +259,12 @@ func (n *nodeNames) expand(at slurmconf.Pair, expression string) (hostlist.List,
 
 func (n *nodeNames) expandOr(severity slurmconf.Severity, at slurmconf.Pair, expression string) (hostlist.List, bool) {
 	list, err := hostlist.Parse(expression)
-	if err != nil {
-		n.add(at.Position(), severity, "hostlist", at.Key+": "+err.Error(), "")
-		return list, false
+	switch {
+	case err == nil:
+		return list, true
+	case errors.Is(err, hostlist.ErrTooLong), errors.Is(err, hostlist.ErrTooGreat):
+		severity, n.unread = slurmconf.Warning, true // Slurm reads it.
 	}
-	return list, true
+	n.add(at.Position(), severity, "hostlist", at.Key+": "+err.Error(), "")
+	return list, false
 }

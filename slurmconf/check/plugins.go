@@ -14,6 +14,7 @@ type pluginKey struct {
 	key, kind string
 	list      bool
 	bare      bool   // the kind may be left out
+	bareUntil string // up to this version
 	none      string // has this in it: no plugin, empty if that is one
 	elsewhere bool   // slurmctld does not load it
 }
@@ -25,11 +26,11 @@ var pluginKeys = []pluginKey{
 	{key: "AcctGatherInterconnectType", kind: "acct_gather_interconnect", list: true, none: "none"},
 	{key: "AcctGatherProfileType", kind: "acct_gather_profile", none: "none"},
 	{key: "AuthAltTypes", kind: "auth", list: true},
-	{key: "AuthType", kind: "auth"},
+	{key: "AuthType", kind: "auth", bare: true},
 	{key: "BurstBufferType", kind: "burst_buffer", list: true, bare: true, none: "none"},
 	{key: "CliFilterPlugins", kind: "cli_filter", list: true, bare: true, none: "none", elsewhere: true},
-	{key: "CredType", kind: "cred"},
-	{key: "HashPlugin", kind: "hash"},
+	{key: "CredType", kind: "cred", bare: true},
+	{key: "HashPlugin", kind: "hash", bare: true},
 	{key: "JobAcctGatherType", kind: "jobacct_gather", none: "none"},
 	{key: "JobCompType", kind: "jobcomp", none: "none"},
 	{key: "JobSubmitPlugins", kind: "job_submit", list: true, bare: true},
@@ -43,7 +44,7 @@ var pluginKeys = []pluginKey{
 	{key: "SelectType", kind: "select"},
 	{key: "SwitchType", kind: "switch", none: "none"},
 	{key: "TaskPlugin", kind: "task", list: true, bare: true, none: "none", elsewhere: true},
-	{key: "TLSType", kind: "tls"},
+	{key: "TLSType", kind: "tls", bareUntil: "24.11"},
 	{key: "TopologyPlugin", kind: "topology", none: "none"},
 }
 
@@ -55,7 +56,7 @@ var own = []string{"acct_gather_energy", "burst_buffer", "cli_filter", "job_subm
 func (c *checker) pluginNames() {
 	for _, k := range pluginKeys {
 		pair, ok := c.conf.Get(k.key)
-		if !ok || pair.Value == "" || c.noPlugin(k, pair.Value) {
+		if !ok || pair.Value == "" || c.noPlugin(k, pair.Value) || k.kind == "topology" && c.hasTopologyYAML() {
 			continue
 		}
 		if k.key == "AccountingStorageType" && strings.Contains(strings.ToLower(pair.Value), "mysql") {
@@ -86,6 +87,7 @@ func (c *checker) noPlugin(k pluginKey, value string) bool {
 
 // pluginName: capitals matter. What Slurm does not have may be the cluster's own.
 func (c *checker) pluginName(k pluginKey, pair slurmconf.Pair, value string) {
+	k.bare = k.bare || k.bareUntil != "" && c.Version <= k.bareUntil
 	known := keys.Plugins(c.Version, k.kind)
 	name, whole := strings.CutPrefix(value, k.kind+"/")
 	if k.kind == "acct_gather_energy" {

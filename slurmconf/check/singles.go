@@ -30,6 +30,9 @@ func (c *checker) controllers() {
 		if open != strings.Contains(pair.Value, ")") || open && strings.IndexByte(address, ')') != len(address)-1 {
 			c.add(pair.Position(), slurmconf.Error, "controller", "SlurmctldHost is "+pair.Value, "name, or name(address)")
 		}
+		if strings.Contains(host, "$") {
+			c.add(pair.Position(), slurmconf.Error, "controller", "SlurmctldHost is "+pair.Value+", which no host is called: Slurm puts no variables in", "name, or name(address)")
+		}
 		if earlier, ok := at[host]; ok {
 			c.add(pair.Position(), slurmconf.Error, "controller", fmt.Sprintf("SlurmctldHost %s is there already, at %s", host, earlier), "one line for each host")
 		}

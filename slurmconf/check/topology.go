@@ -3,6 +3,7 @@ package check
 import (
 	"fmt"
 	"math/bits"
+	"slices"
 	"strings"
 
 	"github.com/slurmlet/slurmlet/slurmconf"
@@ -12,7 +13,7 @@ import (
 
 // topologyPlugin is what reads topology.conf: tree, block or ring. Empty: nobody does.
 func (c *checker) topologyPlugin() string {
-	if c.Version >= "25.05" && c.set.Conf(slurmconf.TopologyYAML) != nil {
+	if c.hasTopologyYAML() {
 		return ""
 	}
 	pair, _ := c.conf.Get("TopologyPlugin")
@@ -30,8 +31,28 @@ var groups = map[string][]string{
 	"ring":  {"RingName"},
 }
 
+// hasTopologyYAML: slurmctld reads it, and neither TopologyPlugin nor topology.conf.
+func (c *checker) hasTopologyYAML() bool {
+	return c.Version >= "25.05" && c.set.Conf(slurmconf.TopologyYAML) != nil
+}
+
+// torus: its values are in topology.yaml only, and those of before are for Slurm that is
+// built with --with-dimensions=3 (src/plugins/topology).
+func (c *checker) torus() {
+	pair, _ := c.conf.Get("TopologyPlugin")
+	switch plugin := strings.ToLower(pair.Value); {
+	case c.hasTopologyYAML():
+	case plugin == "topology/3d_torus" && c.Version < "25.05":
+		c.add(pair.Position(), slurmconf.Error, "topology", "TopologyPlugin is topology/3d_torus, for Slurm that is built with three dimensions; every other ends over it", "another TopologyPlugin")
+	case plugin == "topology/torus3d" && slices.Contains(keys.Plugins(c.Version, "topology"), "torus3d"):
+		c.add(pair.Position(), slurmconf.Error, "topology", "TopologyPlugin is topology/torus3d, and there is no topology.yaml", "topology.yaml with its toruses beside slurm.conf")
+	}
+}
+
 // topology: slurmctld waits a minute for the file that its plugin reads, and ends.
 func (c *checker) topology() {
+	c.torus()
+	c.topologyYAML()
 	plugin := c.topologyPlugin()
 	if plugin == "" {
 		return
@@ -49,101 +70,44 @@ func (c *checker) topology() {
 			c.add(line.Position(), slurmconf.Error, "topology", key+" is not of topology/"+plugin, strings.Join(groups[plugin], " or "))
 		}
 	}
-	records := file.Records(groups[plugin][0])
-	first := map[string]slurmconf.Position{}
-	for _, r := range records {
-		c.unknownNodes(r, known)
-		if at, ok := first[r.Name()]; ok {
-			c.add(r.Pairs[0].Position(), slurmconf.Error, "topology", fmt.Sprintf("%s %s is there already, at %s", r.Pairs[0].Key, r.Name(), at), "one line for each")
+	records := groupsOf(file.Records(groups[plugin][0]))
+	c.eachOnce(records)
+	for _, g := range records {
+		c.unknownNodes(g, known)
+		if plugin == "tree" && len(g.name) > maxSwitchName {
+			c.add(g.at, slurmconf.Error, "topology", fmt.Sprintf("%s %s has %d bytes", g.kind, g.name, len(g.name)), fmt.Sprintf("at most %d", maxSwitchName))
 		}
-		first[r.Name()] = r.Position()
 	}
 	switch plugin {
 	case "tree":
-		c.tree(records)
+		if c.oneOfBoth(records) {
+			c.levels(records)
+		}
 	case "block":
-		c.blocks(file, records, known)
+		pair, _ := file.Get("BlockSizes")
+		c.blocks(records, pair, known)
 	}
 }
 
-// tree: src/plugins/topology/tree/switch_record.c.
-func (c *checker) tree(records []slurmconf.Record) {
-	if len(records) == 0 {
+// maxSwitchName is Linux's HOST_NAME_MAX.
+const maxSwitchName = 64
+
+// oneOfBoth: src/plugins/topology/tree/switch_record.c, _parse_switches.
+func (c *checker) oneOfBoth(switches []group) bool {
+	if len(switches) == 0 {
 		c.nothing("switches")
 	}
-	level := map[string]int{}
-	for _, r := range records {
-		_, nodes := r.Get("Nodes")
-		_, switches := r.Get("Switches")
+	for _, g := range switches {
 		switch {
-		case nodes && switches:
-			c.add(r.Position(), slurmconf.Error, "topology", "SwitchName "+r.Name()+" has Nodes and Switches", "one of both")
-			return
-		case !nodes && !switches && c.Version < "25.05":
-			c.add(r.Position(), slurmconf.Error, "topology", "SwitchName "+r.Name()+" has neither Nodes nor Switches", "one of both")
-			return
-		case !switches:
-			level[r.Name()] = 0
-		default:
-			level[r.Name()] = -1
+		case g.hasNodes && g.hasChildren:
+			c.add(g.at, slurmconf.Error, "topology", "SwitchName "+g.name+" has Nodes and Switches", "one of both")
+			return false
+		case !g.hasNodes && !g.hasChildren && c.Version < "25.05":
+			c.add(g.at, slurmconf.Error, "topology", "SwitchName "+g.name+" has neither Nodes nor Switches", "one of both")
+			return false
 		}
 	}
-	c.levels(records, level)
-}
-
-// maxLevels is how deep Slurm looks for leaves.
-const maxLevels = 21
-
-// levels: all ways down from a switch end at one with nodes.
-func (c *checker) levels(records []slurmconf.Record, level map[string]int) {
-	for range maxLevels {
-		resolved := true
-		for _, r := range records {
-			if level[r.Name()] >= 0 {
-				continue
-			}
-			deepest, ok := c.deepest(r, level)
-			if !ok {
-				return
-			}
-			if level[r.Name()] = deepest; deepest < 0 {
-				resolved = false
-			}
-		}
-		if resolved {
-			return
-		}
-	}
-	for _, r := range records {
-		if level[r.Name()] < 0 {
-			c.add(r.Position(), slurmconf.Error, "topology", "SwitchName "+r.Name()+" leads to itself: the switches are no tree", "")
-			return
-		}
-	}
-}
-
-// deepest is one more than the level of the deepest child, -1 where one's is not known.
-func (c *checker) deepest(r slurmconf.Record, level map[string]int) (int, bool) {
-	pair, _ := r.Get("Switches")
-	list, err := hostlist.Parse(pair.Value)
-	if err != nil {
-		c.add(pair.Position(), slurmconf.Error, "hostlist", "Switches: "+err.Error(), "")
-		return 0, false
-	}
-	most := 0
-	for child := range list.All() {
-		below, ok := level[child]
-		switch {
-		case !ok || child == r.Name():
-			c.add(pair.Position(), slurmconf.Error, "topology", "SwitchName "+r.Name()+" has "+child+" below it", "the name of another switch")
-			return 0, false
-		case below < 0:
-			most = -1
-		case most >= 0:
-			most = max(most, below+1)
-		}
-	}
-	return most, true
+	return true
 }
 
 func (c *checker) nothing(what string) {
@@ -155,45 +119,61 @@ func (c *checker) nothing(what string) {
 }
 
 // blocks: src/plugins/topology/block/block_record.c.
-func (c *checker) blocks(file *slurmconf.Conf, records []slurmconf.Record, known hostlist.Set) {
+func (c *checker) blocks(records []group, sizes slurmconf.Pair, known hostlist.Set) {
 	if len(records) == 0 {
 		c.nothing("blocks")
+		return
 	}
-	least := 0
-	if pair, ok := file.Get("BlockSizes"); ok {
-		least = c.blockSizes(pair)
+	least, all := 0, 0
+	if sizes.Key != "" {
+		least = c.blockSizes(sizes.Position(), "BlockSizes", sizes.List())
 	}
-	for _, r := range records {
-		pair, ok := r.Get("Nodes")
-		list, err := hostlist.Parse(pair.Value)
+	for _, g := range records {
+		list, err := hostlist.Parse(g.nodes)
 		switch {
-		case c.Version >= "25.05" || err != nil:
-			continue
-		case !ok:
-			c.add(r.Position(), slurmconf.Error, "topology", "BlockName "+r.Name()+" has no Nodes", "Nodes=…")
+		case err != nil:
+			return // Told with unknown nodes.
+		case !g.hasNodes && c.Version < "25.05":
+			c.add(g.at, slurmconf.Error, "topology", "BlockName "+g.name+" has no Nodes", "Nodes=…")
 			return
 		}
 		nodes := list.Set()
 		nodes = nodes.Difference(nodes.Difference(known))
+		all += nodes.Len()
+		if c.Version >= "25.05" {
+			continue
+		}
 		if least == 0 {
 			least = nodes.Len()
 		}
 		if nodes.Len() < least {
-			c.add(pair.Position(), slurmconf.Error, "topology", fmt.Sprintf("BlockName %s has %d nodes", r.Name(), nodes.Len()), fmt.Sprintf("at least %d, as BlockSizes or the first block says", least))
+			c.add(g.atNodes, slurmconf.Error, "topology", fmt.Sprintf("BlockName %s has %d nodes", g.name, nodes.Len()), fmt.Sprintf("at least %d, as BlockSizes or the first block says", least))
 		}
+	}
+	if all == 0 && (sizes.Key == "" || c.Version < "25.05") {
+		c.noNodes(records[0].at, "BlockSizes")
 	}
 }
 
+// noNodes: dynamic nodes may have registered when slurmctld starts.
+func (c *checker) noNodes(at slurmconf.Position, sizes string) {
+	severity := slurmconf.Error
+	if _, dynamic := c.conf.Get("MaxNodeCount"); dynamic {
+		severity = slurmconf.Warning
+	}
+	c.add(at, severity, "topology", "no block has a node that slurm.conf names", "Nodes=…, and from 25.05 on "+sizes+" may say how many there will be")
+}
+
 // blockSizes are the first of them, and that times powers of two. It returns the first.
-func (c *checker) blockSizes(pair slurmconf.Pair) int {
+func (c *checker) blockSizes(at slurmconf.Position, key string, sizes []string) int {
 	first := 0
-	for _, text := range pair.List() {
+	for _, text := range sizes {
 		size := int(integerAtStart(text))
 		if first == 0 {
 			first = size
 		}
 		if size <= 0 || size%first != 0 || bits.OnesCount(uint(size/first)) != 1 || size/first > 1<<15 {
-			c.add(pair.Position(), slurmconf.Error, "topology", "BlockSizes has "+text, "a number of nodes, and that times 2, 4, 8 and so on up to 32768")
+			c.add(at, slurmconf.Error, "topology", key+" has "+text, "a number of nodes, and that times 2, 4, 8 and so on up to 32768")
 			return max(first, 0)
 		}
 	}
@@ -208,20 +188,4 @@ func (c *checker) nodeSet() hostlist.Set {
 		}
 	}
 	return hostlist.Concat(lists...).Set()
-}
-
-// unknownNodes are told by slurmctld as a warning; they may be dynamic.
-func (c *checker) unknownNodes(r slurmconf.Record, known hostlist.Set) {
-	pair, ok := r.Get("Nodes")
-	if !ok || strings.EqualFold(pair.Value, "ALL") {
-		return
-	}
-	list, err := hostlist.Parse(pair.Value)
-	if err != nil {
-		c.add(pair.Position(), slurmconf.Error, "hostlist", "Nodes: "+err.Error(), "")
-		return
-	}
-	if unknown := list.Set().Difference(known); unknown.Len() > 0 {
-		c.add(pair.Position(), slurmconf.Info, "unknown-node", r.Pairs[0].Key+" "+r.Name()+" has "+unknown.String()+", for which slurm.conf has no NodeName", "")
-	}
 }

@@ -31,6 +31,11 @@ func (c *checker) tres() {
 			c.weights(weights, tracked)
 		}
 	}
+	for _, node := range c.conf.Nodes() {
+		if weights, ok := node.Get("TRESWeights"); ok {
+			c.weights(weights, tracked)
+		}
+	}
 	for _, p := range c.conf.Partitions() {
 		if weights, ok := p.Get("TRESBillingWeights"); ok {
 			c.weights(weights, tracked)

@@ -71,8 +71,8 @@ func TestParseRefuses(t *testing.T) {
 		"n[1-2-3]":                `"1-2-3" is not a number or a range: allowed are 5, 1-5, 001-010 and lists of them`,
 		"n[5-3]":                  `"5-3" begins with its greater number`,
 		"a[x]b[1]c[2]":            `"x" is not a number or a range: allowed are 5, 1-5, 001-010 and lists of them`,
-		"n[99999999999999999999]": `"99999999999999999999" is not a number or a range: allowed are 5, 1-5, 001-010 and lists of them`,
-		long:                      `"` + long[:80] + `"… gives a name of 256 bytes, allowed are 255`,
+		"n[99999999999999999999]": `too great a number: "99999999999999999999", allowed are numbers up to 18446744073709551615`,
+		long:                      `too long: "` + long[:80] + `"… gives a name of 256 bytes, allowed are 255`,
 	} {
 		_, err := Parse(expression)
 		assert.EqualError(t, err, "cannot expand hostlist "+quote(expression)+": "+want)

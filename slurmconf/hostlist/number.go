@@ -1,7 +1,9 @@
 package hostlist
 
 import (
+	"errors"
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 )
@@ -54,6 +56,10 @@ func parseRange(text string) (numbers, error) {
 }
 
 func invalid(text string) error {
+	first, _, _ := strings.Cut(text, "-")
+	if _, err := strconv.ParseUint(first, 10, 64); errors.Is(err, strconv.ErrRange) && strings.Trim(text, "0123456789-") == "" {
+		return fmt.Errorf("%w: %s, allowed are numbers up to %d", ErrTooGreat, quote(text), uint64(math.MaxUint64))
+	}
 	return fmt.Errorf("%s is not a number or a range: allowed are 5, 1-5, 001-010 and lists of them", quote(text))
 }
 

@@ -22,6 +22,13 @@ const (
 // Slurm or this package takes.
 var ErrTooMany = errors.New("too many hosts")
 
+// ErrTooLong is in the errors of names of more than [MaxName] bytes. Slurm has no limit.
+var ErrTooLong = errors.New("too long")
+
+// ErrTooGreat is in the errors of numbers that no uint64 holds. Slurm takes the greatest of
+// them, 18446744073709551615, in their place.
+var ErrTooGreat = errors.New("too great a number")
+
 const separators = "\t, \n"
 
 // Parse expands an expression. Its errors say which part is wrong, and what is

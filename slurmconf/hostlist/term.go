@@ -69,7 +69,7 @@ func (t term) check(word string) error {
 
 func checkLength(length int, word string) error {
 	if length > MaxName {
-		return fmt.Errorf("%s gives a name of %d bytes, allowed are %d", quote(word), length, MaxName)
+		return fmt.Errorf("%w: %s gives a name of %d bytes, allowed are %d", ErrTooLong, quote(word), length, MaxName)
 	}
 	return nil
 }

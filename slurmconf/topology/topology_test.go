@@ -36,18 +36,20 @@ func TestParse(t *testing.T) {
 }
 
 func TestNodesAsAList(t *testing.T) {
-	all, findings := parse("- topology: a\n  block:\n    block_sizes: [4]\n    blocks:\n    - block: b\n      nodes: [n1, n2]\n")
-	assert.Empty(t, findings)
-	assert.Equal(t, "n1,n2", all[0].Groups[0].Nodes)
+	all, findings := parse("- topology: a\n  block:\n    block_sizes: [4, 8]\n    blocks:\n    - block: b\n      nodes: [n1, n2]\n")
+	assert.Equal(t, "topology.yaml:6:14: error: nodes is a list: want a text", findings.Error(), "Slurm converts none")
+	assert.Equal(t, "4,8", all[0].BlockSizes)
 }
 
 func TestFindings(t *testing.T) {
 	for text, want := range map[string]string{
-		"":                                "",
+		"":                                "topology.yaml: error: the file is empty: want topologies, or no topology.yaml",
+		"[]\n":                            "topology.yaml:1:1: error: the list of topologies is empty, over which slurmctld ends by a signal: want topologies, or no topology.yaml",
+		"- &a {flat: true}\n- *a\n":       "topology.yaml:2:3: error: *a is an alias, and Slurm reads none: want what it stands for",
 		"- topology: a\n  tree: [":        "topology.yaml:2: error: did not find expected node content: want YAML",
-		"a: b\n":                          `topology.yaml:1:1: error: topologies is "": want a list`,
+		"a: b\n":                          "topology.yaml:1:1: error: topology is of no kind: want one of block, flat, ring, torus3d, tree",
 		"- a\n":                           `topology.yaml:1:3: error: a topology is "a": want keys and values`,
-		"- flat: true\n":                  "topology.yaml:1:3: error: a topology has no name: want topology: and its name",
+		"- flat: true\n":                  "",
 		"- topology: a\n":                 "topology.yaml:1:3: error: topology a is of no kind: want one of block, flat, ring, torus3d, tree",
 		"- topology: a\n  tree: 1\n":      `topology.yaml:2:9: error: a topology's definition is "1": want keys and values`,
 		"- topology: a\n  tree: {a: b}\n": "topology.yaml:2:9: error: the topology has no switches: want a list of them",
