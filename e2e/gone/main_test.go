@@ -20,7 +20,11 @@ import (
 )
 
 // settings are what those inside the namespaces are told by those outside.
-type settings struct{ Root, Slurmlet string }
+type settings struct {
+	Root, Slurmlet string
+	// Named: the cluster of TestNamed.
+	Named bool
+}
 
 func TestMain(m *testing.M) {
 	native.Run(inside)
@@ -36,12 +40,15 @@ func TestGone(t *testing.T) {
 		t.Run(version, func(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), 8*time.Minute)
 			defer cancel()
-			require.NoError(t, native.Enter(ctx, settings{root, slurmlet}))
+			require.NoError(t, native.Enter(ctx, settings{Root: root, Slurmlet: slurmlet}))
 		})
 	}
 }
 
 func inside(s settings) (err error) {
+	if s.Named {
+		return playNamed(s)
+	}
 	w, err := newWorld(s)
 	if err != nil {
 		return err
