@@ -23,6 +23,7 @@ import (
 	"github.com/slurmlet/slurmlet/internal/clusterview"
 	"github.com/slurmlet/slurmlet/internal/confsync"
 	"github.com/slurmlet/slurmlet/internal/elasticnodes"
+	"github.com/slurmlet/slurmlet/internal/keptrecords"
 	"github.com/slurmlet/slurmlet/internal/lifecycle"
 	"github.com/slurmlet/slurmlet/internal/login"
 	"github.com/slurmlet/slurmlet/internal/merge"
@@ -127,6 +128,8 @@ type Agent struct {
 	pod *watcher
 	// members are the cluster's pods, nil without SLURMLET_PEERS.
 	members *membership
+	// keptRecords has records go that stay without a pod, nil but for slurmctld.
+	keptRecords *keptrecords.Keeper
 	// nodeRecords keeps node records and pods in step, nil where nobody asks for that.
 	nodeRecords *nodeRecords
 	// elasticNodes keeps the records of elastic node sets, nil where there are none.
@@ -233,6 +236,7 @@ func (a *Agent) prepare() error {
 		a.cluster = a.newCollector(scontrol)
 	}
 	if p.Reloads {
+		a.keptRecords = a.newKeptRecords(scontrol)
 		scontrol.Env = slices.Concat(scontrol.Env, clusterview.Env)
 		nodes := a.newNodeLook(scontrol)
 		a.nodeRecords = a.newNodeRecords(nodes)
@@ -442,6 +446,7 @@ func (a *Agent) listen(ctx context.Context) {
 	if a.life.Reloads {
 		go a.reloader.Watch(a.alive, a.post)
 		go a.registration().Run()
+		go a.keptRecords.Run(a.alive)
 		if a.elasticNodes != nil {
 			go a.elasticNodes.Run(a.alive)
 		}

@@ -531,6 +531,19 @@
 // asks for the jobs whose steps it has seen since SIGTERM, and for the last 16 jobs whose steps ended
 // in the ten minutes before. It deletes the record at the end of the time in any case.
 //
+// A record that somebody names is not deleted: a job that has not ended (--nodelist, --exclude), or a
+// reservation, unless it is one of all nodes. slurmctld keeps such nodes as numbers of records, and a new record gets
+// the number of a deleted one. slurmctld's agent asks who names the nodes (squeue, scontrol show reservation), once for
+// all that end at the same moment. It drains a named node, and sets it DOWN if no job holds it, with the reason
+// "slurmlet: the pod is gone, and job 7 names the node". The node's agent then ends as after a deletion. The agent of
+// the next pod of the name lifts the drain. slurmctld's agent asks again every 10 s, as long as there are such records,
+// and deletes those that nobody names any more. It finds them by their reasons when it starts, and once an hour. It also
+// asks after each deletion, and makes the record anew if a job has come meanwhile. Where slurmctld's agent is not
+// asked, the node's agent does the same itself. Without an answer no record goes.
+//
+// After a resize, slurmctld's agent deletes a named record and makes it anew with the new size, drained. It then has
+// slurmctld look up the names of each job and reservation that names it.
+//
 // While slurmctld does not answer, nothing counts as drained or deleted. The agent asks again
 // until the time is over, or for a minute if no step runs on the node. It exits with 75 if the
 // record may still be there. The next pod of that name takes the record over and lifts the
@@ -728,13 +741,14 @@
 // with the streamed version.
 //
 // With SLURMLET_GONE_PODS=on the agent deletes the record of a pod that is gone, if slurmd made the record
-// by registering, no job and no reservation has it, and no other pod has its name. A busy record stays until
+// by registering, no job has it, nobody names it (see The end), and no other pod has its name. A busy record stays until
 // its job ends. If Kubernetes knows that the machine is gone too, the agent sets the node DOWN, and slurmctld
 // requeues its jobs at once. Jobs that may not be requeued fail, with an AdminComment. The record stays
 // until these jobs have ended on their other nodes, or for ten minutes if slurmctld did not name them. As long as
 // the node's agent is connected to slurmctld's agent, the node and its jobs are left alone, and the log
 // warns. A record that an earlier slurmctld's agent has left goes when it has been DOWN for SlurmdTimeout
-// because its slurmd does not answer, no table had its pod for as long, and a slurmlet made it.
+// because its slurmd does not answer, no table had its pod for as long, and a slurmlet made it. If the pod had
+// SLURMLET_PEERS, it goes when slurmctld has had no answer for a minute, and no table had its pod for as long.
 //
 // # Metrics of the cluster
 //
@@ -818,6 +832,8 @@
 //
 // slurmctld:
 //
+//	slurmlet_records_kept                         Records that stay without a pod because jobs or reservations name the nodes
+//	slurmlet_records_kept_deleted_total           Records deleted that had stayed without a pod until nobody named the nodes
 //	slurmlet_config_info{hash}                    1, with the hash of the configuration in place
 //	slurmlet_config_reloading                     1 while an edit is tried, or the last good configuration is put back
 //	slurmlet_config_reloads_total{outcome}        Edits by what became of them: taken, refused before slurmctld had them, or rolled_back after

@@ -18,6 +18,7 @@ func (s Status) WriteMetrics(w io.Writer) error {
 	expose(e, ofKeys, s.Keys)
 	expose(e, ofPeers, s.Peers)
 	expose(e, ofRecords, s.Records)
+	expose(e, ofKeptRecords, s.KeptRecords)
 	expose(e, ofElastic, s.Elastic)
 	s.Elastic.ExposeStarts(e)
 	expose(e, ofStopping, s.Stopping)

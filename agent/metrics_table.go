@@ -8,6 +8,7 @@ import (
 
 	"github.com/slurmlet/slurmlet/internal/devices"
 	"github.com/slurmlet/slurmlet/internal/elasticnodes"
+	"github.com/slurmlet/slurmlet/internal/keptrecords"
 	"github.com/slurmlet/slurmlet/internal/lifecycle"
 	"github.com/slurmlet/slurmlet/internal/login"
 	"github.com/slurmlet/slurmlet/internal/reconfig"
@@ -64,6 +65,11 @@ var ofRecords = []metric[RecordsStatus]{
 	{"records_waiting", "", "Pods of nodes that are gone whose records stay for now", func(r *RecordsStatus) []sample { return amount(r.Waiting) }},
 	{"records_deleted_total", "", "Records deleted because their pods are gone", func(r *RecordsStatus) []sample { return amount(r.Deleted) }},
 	{"records_lost_total", "", "Nodes set DOWN because their machines are gone", func(r *RecordsStatus) []sample { return amount(r.Lost) }},
+}
+
+var ofKeptRecords = []metric[keptrecords.Status]{
+	{"records_kept", "", "Records that stay without a pod because jobs or reservations name the nodes", func(k *keptrecords.Status) []sample { return amount(k.Count) }},
+	{"records_kept_deleted_total", "", "Records deleted that had stayed without a pod until nobody named the nodes", func(k *keptrecords.Status) []sample { return amount(k.Deleted) }},
 }
 
 var ofElastic = []metric[elasticnodes.Status]{

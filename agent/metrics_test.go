@@ -20,6 +20,7 @@ import (
 	"github.com/slurmlet/slurmlet/internal/devices"
 	"github.com/slurmlet/slurmlet/internal/elasticnodes"
 	"github.com/slurmlet/slurmlet/internal/exposition"
+	"github.com/slurmlet/slurmlet/internal/keptrecords"
 	"github.com/slurmlet/slurmlet/internal/lifecycle"
 	"github.com/slurmlet/slurmlet/internal/login"
 	"github.com/slurmlet/slurmlet/internal/nodesize"
@@ -53,7 +54,8 @@ var statuses = map[string]Status{
 	},
 	"records": {
 		Role: Slurmctld, State: lifecycle.Ready, Since: noon, Version: "v1",
-		Records: &RecordsStatus{Looked: later, Idle: 3, Busy: 5, Absent: 2, Fault: "a secret", Waiting: 1, Kept: map[string]string{"a secret": "a secret"}, Deleted: 7, Lost: 4},
+		KeptRecords: &keptrecords.Status{Count: 3, Names: map[string]string{"a secret": "a secret"}, Deleted: 6},
+		Records:     &RecordsStatus{Looked: later, Idle: 3, Busy: 5, Absent: 2, Fault: "a secret", Waiting: 1, Kept: map[string]string{"a secret": "a secret"}, Deleted: 7, Lost: 4},
 	},
 	"elastic": {
 		Role: Slurmctld, State: lifecycle.Ready, Since: noon, Version: "v1",

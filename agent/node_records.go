@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -355,19 +356,33 @@ func (r *nodeRecords) delete(ctx context.Context, names []string) {
 	}
 	said := merge.Make(ctx, r.agent.client, changes)
 	var deleted []string
+	kept := map[string]string{}
 	for _, c := range changes {
-		if err := said[c]; err != nil {
+		err := said[c]
+		if errors.Is(err, slurm.ErrKept) {
+			kept[c.Node] = strings.TrimPrefix(err.Error(), slurm.ErrKept.Error()+": ")
+			continue
+		}
+		if err != nil {
 			r.refused(c.Node, err, slog.LevelDebug)
 			continue
 		}
 		deleted = append(deleted, c.Node)
 	}
+	if len(kept) > 0 {
+		r.agent.keptRecords.Keep(kept)
+	}
+	if len(deleted) > 0 {
+		r.agent.log(slog.LevelInfo, "deleted the records of nodes whose pods are gone", listOf(deleted))
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for name := range kept {
+		r.pods.Deleted(name) // it is settled: they look after it
+	}
 	if len(deleted) == 0 {
 		return
 	}
-	r.agent.log(slog.LevelInfo, "deleted the records of nodes whose pods are gone", listOf(deleted))
-	r.mu.Lock()
-	defer r.mu.Unlock()
 	r.tally.Deleted += len(deleted)
 	for _, name := range deleted {
 		r.pods.Deleted(name)

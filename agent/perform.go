@@ -36,8 +36,9 @@ func (a *Agent) perform(act lifecycle.Action) []lifecycle.Event {
 	case lifecycle.AskJobs:
 		a.inquire(func(ctx context.Context) lifecycle.Event { return a.askJobs(ctx, act) })
 	case lifecycle.Change:
+		conf := a.life.Size.Conf() + a.life.Traits.Conf() // the loop's own
 		a.inquire(func(ctx context.Context) lifecycle.Event {
-			return lifecycle.Done{Number: act.Number, Err: a.change(ctx, act)}
+			return lifecycle.Done{Number: act.Number, Err: a.change(ctx, act, conf)}
 		})
 	case lifecycle.CompareCluster:
 		a.checkMismatches()
@@ -81,17 +82,19 @@ func (a *Agent) perform(act lifecycle.Action) []lifecycle.Event {
 	return nil
 }
 
-// change changes the node record or its jobs.
-func (a *Agent) change(ctx context.Context, c lifecycle.Change) error {
+// change changes the node record or its jobs. conf is what slurmd registers.
+func (a *Agent) change(ctx context.Context, c lifecycle.Change, conf string) error {
 	node := a.Config.NodeName
 	if c.Verb != lifecycle.MendLaunch {
 		a.releaseLast(ctx)
 	}
 	switch c.Verb {
 	case lifecycle.DeleteAgain:
-		return a.client.DeleteNode(ctx, node)
+		return a.deleteAgain(ctx, conf)
 	case lifecycle.DeleteNode:
-		return a.asker.Change(ctx, merge.Change{Verb: merge.Delete, Node: node}, func(ctx context.Context) error { return a.client.DeleteNode(ctx, node) })
+		return a.remove(ctx, merge.Change{Verb: merge.Delete, Node: node, Conf: conf})
+	case lifecycle.RenewNode:
+		return a.remove(ctx, merge.Change{Verb: merge.Renew, Node: node, Conf: conf})
 	case lifecycle.DrainNode:
 		return a.asker.Change(ctx, merge.Change{Verb: merge.Drain, Node: node, Reason: c.Reason}, func(ctx context.Context) error { return a.client.DrainNode(ctx, node, c.Reason) })
 	case lifecycle.ResumeNode:
@@ -114,6 +117,24 @@ func (a *Agent) change(ctx context.Context, c lifecycle.Change) error {
 		return a.startSackd(ctx)
 	}
 	panic(fmt.Sprintf("change: no such verb: %d", c.Verb))
+}
+
+// remove has the record deleted, or kept if somebody names the node. Where slurmctld's agent is not asked, this agent asks
+// slurmctld who names it.
+func (a *Agent) remove(ctx context.Context, c merge.Change) error {
+	return a.asker.Change(ctx, c, func(ctx context.Context) error { return merge.Make(ctx, a.client, []merge.Change{c})[c] })
+}
+
+// deleteAgain deletes a record that a registration has made anew, if it is there.
+func (a *Agent) deleteAgain(ctx context.Context, conf string) error {
+	node, err := a.client.Glance(ctx, a.Config.NodeName)
+	switch {
+	case err != nil:
+		return err
+	case node == nil:
+		return fmt.Errorf("nothing has made the record of node %s anew: %w", a.Config.NodeName, slurm.ErrNoNode)
+	}
+	return a.remove(ctx, merge.Change{Verb: merge.Delete, Node: a.Config.NodeName, Conf: conf})
 }
 
 // resumeNode lifts the node's drain.

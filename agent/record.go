@@ -2,13 +2,13 @@ package agent
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/slurmlet/slurmlet/internal/lifecycle"
 	"github.com/slurmlet/slurmlet/internal/merge"
+	"github.com/slurmlet/slurmlet/internal/noderecords"
 	"github.com/slurmlet/slurmlet/internal/process"
 	"github.com/slurmlet/slurmlet/internal/slurm"
 )
@@ -30,7 +30,7 @@ func (a *Agent) newMark() mark {
 		return mark{}
 	}
 	// An object, as SchedulerParameters=extra_constraints wants it (slurm.conf(5)).
-	return mark{extra: fmt.Sprintf(`{"slurmlet":"%s"}`, time.Now().UTC().Format(time.RFC3339Nano))}
+	return mark{extra: noderecords.Mark(time.Now(), a.Config.Peers != "")}
 }
 
 func (m mark) args() []string {

@@ -133,7 +133,7 @@ func TestReleaseLast(t *testing.T) {
 	m := &staleCluster{jobs: []slurm.Job{{ID: 3, State: []string{"PENDING"}, Hold: true, Why: whyHeld}}}
 	a := &Agent{Options: Options{Config: Config{NodeName: "n1"}, Observe: func(Notice) {}}, client: m, asker: noAsker}
 	a.relaunches.add("3")
-	require.NoError(t, a.change(t.Context(), lifecycle.Change{Verb: lifecycle.DrainNode, Reason: "x"}))
+	require.NoError(t, a.change(t.Context(), lifecycle.Change{Verb: lifecycle.DrainNode, Reason: "x"}, ""))
 	assert.Equal(t, []string{"release 3", "drain: x"}, m.told)
 }
 

@@ -61,6 +61,9 @@ func (a *Agent) serve() (servers, error) {
 	verifier := &proof.Verifier{Keys: a.clusterKeys.current.Load}
 	a.feed.Verifier, a.feed.Log = verifier, a.log
 	merger := &merge.Merger{Slurm: a.client, Verifier: verifier, Done: a.over, Log: a.log}
+	if a.keptRecords != nil {
+		merger.Kept = a.keptRecords.Keep
+	}
 	if a.nodeRecords != nil {
 		merger.Made = a.nodeRecords.stir
 	}

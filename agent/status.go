@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/slurmlet/slurmlet/internal/elasticnodes"
+	"github.com/slurmlet/slurmlet/internal/keptrecords"
 	"github.com/slurmlet/slurmlet/internal/lifecycle"
 	"github.com/slurmlet/slurmlet/internal/login"
 	"github.com/slurmlet/slurmlet/internal/nodesize"
@@ -49,6 +50,8 @@ type Status struct {
 	Peers *PeersStatus `json:"peers,omitempty"`
 	// Records are slurmctld's node records, beside the cluster's pods.
 	Records *RecordsStatus `json:"records,omitempty"`
+	// KeptRecords are node records that stay without a pod, because somebody names the nodes.
+	KeptRecords *keptrecords.Status `json:"kept_records,omitempty"`
 	// Elastic are the sets of nodes that Slurm starts and ends.
 	Elastic *elasticnodes.Status `json:"elastic,omitempty"`
 	// Nobodys are the last jobs that slurmctld holds because it does not know their user.
@@ -138,6 +141,7 @@ func (a *Agent) brief() Status {
 	}
 	s.Nobodys = a.nobodys.all()
 	s.Peers, s.Records, s.Elastic = a.members.describe(), a.nodeRecords.told(), a.elasticNodes.Status()
+	s.KeptRecords = a.keptRecords.Status()
 	return s
 }
 
@@ -248,6 +252,9 @@ func (s Status) WriteText(w io.Writer) error {
 	}
 	if s.Records != nil {
 		s.Records.rows(row)
+	}
+	if s.KeptRecords != nil {
+		s.KeptRecords.Rows(row)
 	}
 	if s.Elastic != nil {
 		s.Elastic.Rows(row)

@@ -53,7 +53,11 @@ var (
 	// endJob: slurmctld knows of it when the step ends.
 	endJob = []act{mark, drop("jobs/5"), endStep(aliceScript)}
 	// leaves in order: the record is deleted, and stays so, before slurmd is stopped.
-	leaves = []condition{exits(0), inOrder(deleted, deleted, sigterm), recordIs(""), atMost(sigterm, 1)}
+	leaves = []condition{exits(0), inOrder(named, deleted, named, asked, sigterm), recordIs(""), atMost(sigterm, 1)}
+	// named is the question who names the node, which is one of two.
+	named = "--format=%i|%A|%n|%x|%N"
+	// remains is the reason of a record that stays.
+	remains = "reason=slurmlet: the pod is gone, and "
 )
 
 // TestWayDown is what SIGTERM does to a node that is Ready, while there is time.
@@ -67,7 +71,7 @@ func TestWayDown(t *testing.T) {
 		given: given{role: "slurmd"},
 		phases: []phase{
 			{"it is Ready", nil, settled},
-			{"SIGTERM", term, append(leaves, calls(2), never("update"))},
+			{"SIGTERM", term, append(leaves, calls(6), never("update"))},
 		},
 	}, {
 		name:  "busy: it is drained and waited for, without a further question",
@@ -76,7 +80,7 @@ func TestWayDown(t *testing.T) {
 			{"it is Ready", nil, settled},
 			{"SIGTERM", term, []condition{waits, inOrder(asked, terminating, asked), calls(5), probes(200, 503, 200)}},
 			{"time goes by", []act{mark, pass(time.Second)}, []condition{waits, calls(0), never(sigterm), never(deleted)}},
-			{"the job ends", endJob, append(leaves, calls(3), atMost(terminating, 1))},
+			{"the job ends", endJob, append(leaves, calls(7), atMost(terminating, 1))},
 		},
 	}, {
 		name: "busy with two jobs: the end of the first is not that of the last",
@@ -115,13 +119,29 @@ func TestWayDown(t *testing.T) {
 			{"the job ends", endJob, append(leaves, never("update"))},
 		},
 	}, {
-		name:  "held by a reservation: it is drained, and the record stays",
+		name:  "held by a reservation: the record stays, DOWN",
 		given: given{role: "slurmd", files: map[string]string{"reserved": ""}},
 		phases: []phase{
 			{"SIGTERM", []act{awaitReady, signal(unix.SIGTERM)}, []condition{
-				exits(75), inOrder(deleted, terminating, deleted, sigterm), atMost(deleted, 3), recordIs("slurmlet: pod is terminating"),
-				logged(entry{"state": "Exited", "reason": "slurmctld keeps the node's record"}),
+				exits(0), inOrder(deleted, "state=drain "+remains+"a reservation has the node", "state=down "+remains, sigterm), atMost(deleted, 1),
+				recordIs("DOWN"), logged(entry{"state": "Exited", "reason": "the record stays: a reservation has the node"}),
 			}},
+		},
+	}, {
+		name:  "a pending job names it: the record stays, DOWN",
+		given: given{role: "slurmd", files: map[string]string{"named": ""}},
+		phases: []phase{
+			{"SIGTERM", []act{awaitReady, signal(unix.SIGTERM)}, []condition{
+				exits(0), never(deleted), inOrder("state=drain "+remains+"job 7 names the node", named, "state=down "+remains+"job 7 names the node", sigterm),
+				recordIs("DOWN"), logged(entry{"state": "Exited", "reason": "the record stays: job 7 names the node"}),
+			}},
+		},
+	}, {
+		name:  "a pending job names it, and its last job ends: nothing is set DOWN before",
+		given: withJob(nil),
+		phases: []phase{
+			{"SIGTERM", []act{awaitReady, choose("named"), signal(unix.SIGTERM)}, []condition{waits, never("state=down")}},
+			{"the job ends", endJob, []condition{exits(0), never(deleted), inOrder("state=down "+remains, sigterm), recordIs("DOWN")}},
 		},
 	}, {
 		name:  "while slurmctld is away: nothing is drained or deleted before it is back",

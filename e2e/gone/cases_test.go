@@ -191,9 +191,16 @@ func (w *world) lost() error {
 	if state := w.job(fails); !strings.Contains(state, "slurmlet: Kubernetes says") {
 		return fmt.Errorf("job %s is %s: want a comment", fails, state)
 	}
-	err = w.until("records of lost machines stay", func() bool { return w.record(first) == "" && w.record(second) == "" && w.record(third) == "" })
-	_, cancelled := w.slurm("scancel", "--state=PENDING")
-	return errors.Join(err, cancelled)
+	// The requeued jobs name their nodes.
+	if err := w.until("the record of a node goes that a job names", func() bool {
+		return strings.HasSuffix(w.record(first), "slurmlet: the pod is gone, and job "+requeued+" names the node") && w.record(second) == ""
+	}); err != nil {
+		return err
+	}
+	if _, err := w.slurm("scancel", "--state=PENDING"); err != nil {
+		return err
+	}
+	return w.until("records of lost machines stay", func() bool { return w.record(first) == "" && w.record(third) == "" })
 }
 
 // wide: the job ignores SIGTERM, and slurmd kills it after KillWait. slurmctld needs the lost node's record until then: a
@@ -246,14 +253,15 @@ func (w *world) wide(pair []*native.Node, isLost bool) error {
 			return err
 		}
 	}
-	if err := w.until("the record stays after the job's end", func() bool { return w.record(lost) == "" }); err != nil {
+	if err := w.until("the job is not requeued, or its record is gone", func() bool {
+		return w.job(id) == "PENDING" && strings.HasSuffix(w.record(lost), "slurmlet: the pod is gone, and job "+id+" names the node")
+	}); err != nil {
 		return err
 	}
-	if state := w.job(id); state != "PENDING" {
-		return fmt.Errorf("job %s is %s", id, state)
+	if _, err := w.slurm("scancel", id); err != nil {
+		return err
 	}
-	_, err = w.slurm("scancel", id)
-	return err
+	return w.until("the record stays after the job's end", func() bool { return w.record(lost) == "" })
 }
 
 // moved: a StatefulSet makes a pod of the same name, which waits for a machine. The jobs do not wait for it, and its

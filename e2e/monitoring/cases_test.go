@@ -170,6 +170,9 @@ var cases = []instance{
 	{"SlurmNodesDown", "a machine lost its power", 20 * minute, 1, []string{`slurm_nodes_down 1x30`}, false},
 	{"SlurmNodesDown", "a pod comes back", 20 * minute, 0, []string{`slurm_nodes_down 1x8 0x30`}, false},
 
+	{"SlurmNodesDown", "jobs name nodes without pods", 20 * minute, 0, []string{`slurm_nodes_down 2x30`, `slurmlet_records_kept{pod="ctl"} 2x30`}, false},
+	{"SlurmNodesDown", "and a machine lost its power", 20 * minute, 1, []string{`slurm_nodes_down 3x30`, `slurmlet_records_kept{pod="ctl"} 2x30`}, false},
+	{"SlurmManyNodesDown", "jobs name nodes of a set that is scaled in", 10 * minute, 0, []string{`slurm_nodes_down 30x30`, `slurm_nodes 100x30`, `slurmlet_records_kept{pod="ctl"} 30x30`}, false},
 	{"SlurmManyNodesDown", "a zone is away", 10 * minute, 1, []string{`slurm_nodes_down 30x30`, `slurm_nodes 100x30`}, false},
 	{"SlurmManyNodesDown", "one of three", 10 * minute, 0, []string{`slurm_nodes_down 1x30`, `slurm_nodes 3x30`}, false},
 	{"SlurmManyNodesDown", "three of a hundred", 10 * minute, 0, []string{`slurm_nodes_down 3x30`, `slurm_nodes 100x30`}, false},

@@ -152,8 +152,7 @@ func (l *life) resize() error {
 	return nil
 }
 
-// reserved: a node gets SIGTERM that is MIXED and in a reservation. slurmctld keeps its record, and the agent says so by
-// its status.
+// reserved: a node gets SIGTERM that is MIXED and in a reservation. Its record stays, DOWN.
 func (l *life) reserved() error {
 	n := l.Nodes[5]
 	gate, err := l.mix(n)
@@ -168,11 +167,11 @@ func (l *life) reserved() error {
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(l.look(), leaves(n, gate, 75)); err != nil {
+	if err := errors.Join(l.look(), leaves(n, gate, 0)); err != nil {
 		return err
 	}
-	if state := l.state(n); !slices.Contains(state, "DRAIN") {
-		return fmt.Errorf("the record of %s in a reservation is %v, not drained", n.Name, state)
+	if state := l.state(n); !slices.Contains(state, "DOWN") {
+		return fmt.Errorf("the record of %s in a reservation is %v, not DOWN", n.Name, state)
 	}
 	return l.smallFor(n)
 }

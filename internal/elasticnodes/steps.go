@@ -40,10 +40,7 @@ func (r *Reconciler) do(ctx context.Context, s *elastic.Step) {
 	case elastic.Resume:
 		said = r.each(ctx, s.Nodes, mostHalves, r.Client.ResumeNode)
 	case elastic.Delete:
-		said = r.each(ctx, s.Nodes, mostHalves, func(ctx context.Context, names string) error {
-			_, err := r.Client.DeleteNodes(ctx, names)
-			return err
-		})
+		said = r.deleteUnnamed(ctx, s.Nodes)
 	case elastic.Update:
 		said = r.each(ctx, s.Nodes, mostHalves, update(s.Fields...))
 	case elastic.PowerUp, elastic.PowerDown:
@@ -60,6 +57,33 @@ func (r *Reconciler) do(ctx context.Context, s *elastic.Step) {
 	for why, names := range refused {
 		r.Log(slog.LevelWarn, "slurmctld refuses: "+string(s.Verb), listOf(names), slog.String("error", why))
 	}
+}
+
+// deleteUnnamed deletes records that no job and no reservation names: such a job would end, or run elsewhere. Without an answer
+// none goes.
+func (r *Reconciler) deleteUnnamed(ctx context.Context, nodes []string) map[string]error {
+	said := map[string]error{}
+	question, cancel := context.WithTimeout(ctx, r.QuestionLimit())
+	defer cancel()
+	claims, err := r.Client.Claims(question)
+	var named map[string]string
+	if err == nil {
+		named, err = slurm.Named(claims, nodes)
+	}
+	free := slices.DeleteFunc(slices.Clone(nodes), func(name string) bool {
+		switch {
+		case err != nil:
+			said[name] = err
+		case named[name] != "":
+			said[name] = errors.New(named[name])
+		}
+		return said[name] != nil
+	})
+	maps.Copy(said, r.each(ctx, free, mostHalves, func(ctx context.Context, names string) error {
+		_, err := r.Client.DeleteNodes(ctx, names)
+		return err
+	}))
+	return said
 }
 
 // settle marks new records. Before that it has slurmctld take them for nodes that jobs may have, where that is needed.

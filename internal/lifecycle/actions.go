@@ -133,7 +133,11 @@ type Verb int
 
 // The verbs.
 const (
+	// DeleteNode deletes the record, unless a job or a reservation names the node: then it stays DOWN (slurm.ErrKept).
 	DeleteNode Verb = iota
+	// RenewNode deletes a record of another size. One that is named is made anew at once, drained, so that there is no moment in
+	// which a job names what has no record (slurm.ErrKept).
+	RenewNode
 	// DeleteAgain deletes a record that slurmctld has deleted, if there is one again.
 	DeleteAgain
 	DrainNode

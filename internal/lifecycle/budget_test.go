@@ -123,7 +123,7 @@ func TestBudget(t *testing.T) {
 	withStep := func(State) Answered { return Answered{Node: record(busy, terminating), Steps: 1} }
 	no := func(Verb) error { return errors.New("no") }
 	notGone := func(v Verb) error {
-		if v == DeleteNode || v == DeleteAgain {
+		if v == DeleteNode || v == RenewNode || v == DeleteAgain {
 			return slurm.ErrBusy
 		}
 		return nil
@@ -275,7 +275,7 @@ func TestBudgetOfAnyAnswers(t *testing.T) {
 				{Node: record(busy), Doubtful: true},
 				{Node: record(busy, terminating), Doubtful: true},
 			}
-			faults := []error{nil, nil, nil, slurm.ErrBusy, slurm.ErrNoNode, slurm.ErrUnreachable, errors.New("no")}
+			faults := []error{nil, nil, nil, slurm.ErrBusy, slurm.ErrNoNode, slurm.ErrKept, slurm.ErrUnreachable, errors.New("no")}
 			ready := isReady()
 			if ready.Elastic = seed >= 300; ready.Elastic {
 				answers = append(answers, Answered{Node: record(cloud, terminating, is("POWER_DOWN"))}, Answered{Node: record(cloud, is("POWERING_DOWN")), Steps: 1})

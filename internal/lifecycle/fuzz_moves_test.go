@@ -25,6 +25,9 @@ func (w *world) changed(how byte) {
 	if w.life.Activity == Deleting && how&3 == 3 {
 		err = slurm.ErrNoNode
 	}
+	if w.life.Activity == Deleting && how&7 == 5 {
+		err = slurm.ErrKept
+	}
 	w.refused = w.refused && (w.life.Activity != Mending || err != nil)
 	w.feed(Done{n, err})
 }

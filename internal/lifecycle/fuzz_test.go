@@ -309,6 +309,9 @@ func (w *world) listen(e Event) {
 			if e.Err == nil || errors.Is(e.Err, slurm.ErrNoNode) {
 				w.gone = true
 			}
+			if errors.Is(e.Err, slurm.ErrKept) && w.stopped {
+				w.gone = true // slurmctld counts on no slurmd there
+			}
 		}
 	}
 }
@@ -363,7 +366,8 @@ func (w *world) carryOut(a Action) {
 // checkChange: what is changed may be changed now.
 func (w *world) checkChange(a Change) {
 	switch a.Verb {
-	case DeleteNode, DeleteAgain:
+	case DeleteNode, RenewNode, DeleteAgain:
+		require.Equal(w, a.Verb == RenewNode, !w.stopped, "a record that stays is one without a pod")
 		require.False(w, Foreign(w.record) && !w.stopped, "a deleted record takes an admin's drain with it")
 		require.False(w, w.record.Busy() && !w.doubtful, "jobs run on it") // slurmctld's refusal tells whether a doubtful one is busy
 		require.False(w, w.life.Elastic && w.record.Elastic(), "slurmd would make it anew without CLOUD")

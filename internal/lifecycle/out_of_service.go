@@ -86,7 +86,11 @@ func (l State) schedules(elapsed time.Duration) []Action {
 }
 
 func (l State) deleteRecord() (State, []Action) {
-	return l.attempt(Deleting, Change{Verb: DeleteNode})
+	verb := DeleteNode
+	if l.Phase != Stopping {
+		verb = RenewNode
+	}
+	return l.attempt(Deleting, Change{Verb: verb})
 }
 
 func (l State) lookAtRecord() (State, []Action) {
@@ -273,6 +277,12 @@ func (l State) changeDone(e Done) (State, []Action) {
 	switch {
 	case doing == EndingStaleJobs:
 		return l.staleJobsEnded(e.Err)
+	case doing == Deleting && errors.Is(e.Err, slurm.ErrKept):
+		l = l.unlisted() // slurmctld counts on the next pod of the name
+		l.deleted = false
+		l, actions := l.end("")
+		l.Reason = e.Err.Error()
+		return l, actions
 	case doubted.Doubtful && isRefusal(e.Err):
 		l.keepsIt = true
 		return l.actOnRecord(doubted)

@@ -19,7 +19,7 @@ func (l State) leave(n *slurm.Node) (State, []Action) {
 	}
 	switch {
 	case n == nil:
-		l.pace.made[DeleteNode]++ // somebody else's deletion is one of its kind
+		l.pace.made[RenewNode]++ // somebody else's deletion is one of its kind
 		l.pace.rested = false
 		return l.unlisted().replace("the old record is gone")
 	case l.fits(n):

@@ -114,6 +114,8 @@ func (l State) changed(e Done) (State, []Action) {
 		return l.staleJobsEnded(e.Err)
 	case l.Activity == Deleting && errors.Is(e.Err, slurm.ErrNoNode):
 		return l.unlisted().replace("the old record is gone")
+	case l.Activity == Deleting && errors.Is(e.Err, slurm.ErrKept):
+		return l.replace("the record was made anew with the pod's size")
 	case l.Activity == Deleting && e.Err != nil:
 		l.Activity = Leaving // a job or a reservation was quicker
 		return l.changeAgain(e.Err.Error())

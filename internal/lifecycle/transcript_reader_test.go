@@ -194,7 +194,7 @@ func readSet(value string) *confset.Set {
 
 // readError reads an error that Step knows by its kind, or any other.
 func readError(value string) error {
-	for _, known := range []error{slurm.ErrBusy, slurm.ErrNoNode, slurm.ErrUnreachable} {
+	for _, known := range []error{slurm.ErrBusy, slurm.ErrNoNode, slurm.ErrKept, slurm.ErrUnreachable} {
 		if value == known.Error() {
 			return known
 		}

@@ -54,7 +54,7 @@ var eventWords = []struct {
 }
 
 var verbWords = [...]string{
-	DeleteNode: "delete", DeleteAgain: "delete-again", DrainNode: "drain", ResumeNode: "resume", UpdateNode: "update",
+	DeleteNode: "delete", RenewNode: "renew", DeleteAgain: "delete-again", DrainNode: "drain", ResumeNode: "resume", UpdateNode: "update",
 	FailNode: "fail", PowerDownNode: "power-down", PowerOffNode: "power-off", RequeueJobs: "requeue", EndStaleJobs: "end-stale-jobs", MendLaunch: "mend-launch", StartSackd: "start-sackd",
 }
 

@@ -3,6 +3,7 @@ package merge
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"slices"
 	"time"
 
@@ -16,6 +17,10 @@ type Slurm interface {
 	// DeleteNodes deletes those that slurmctld lets go. With an error, kept are the others, or
 	// nothing where slurmctld has not said so.
 	DeleteNodes(ctx context.Context, names string) (kept string, err error)
+	// Claims are the jobs that have not ended and the reservations, as far as they name nodes.
+	Claims(ctx context.Context) ([]slurm.Claim, error)
+	RenewNode(ctx context.Context, name string, parameters []string, reason string) error
+	RenewClaim(ctx context.Context, c *slurm.Claim) error
 	// Recorded are the names of those that slurmctld has a record of. slurmctld counts the allocated
 	// CPUs of all nodes anew for that answer.
 	Recorded(ctx context.Context, names string) ([]string, error)
@@ -41,9 +46,11 @@ func Make(ctx context.Context, s Slurm, changes []Change) map[Change]error {
 	for _, g := range groupsOf(good) {
 		a := applier{slurm: s, results: map[string]result{}, late: func() bool { return ctx.Err() != nil }}
 		a.apply(ctx, *g)
-		for _, node := range g.nodes {
-			c := Change{g.verb, node, g.reason}
-			said[c] = a.results[node].err(c)
+		a.lookAgain(ctx, *g)
+		for _, c := range good {
+			if c.Verb == g.verb && c.Reason == g.reason {
+				said[c] = a.results[c.Node].err(c)
+			}
 		}
 	}
 	return said
@@ -54,6 +61,8 @@ type group struct {
 	verb   Verb
 	reason string
 	nodes  []string
+	// conf has the parameters of records that may have to be made anew, by their names.
+	conf map[string]string
 }
 
 // groupsOf keeps the order in which changes came, and names each node once.
@@ -65,18 +74,29 @@ func groupsOf(changes []Change) []*group {
 	}
 	found, named := map[kind]*group{}, map[Change]bool{}
 	for _, c := range changes {
-		if named[c] {
-			continue
-		}
-		named[c] = true
 		k := kind{c.Verb, c.Reason}
 		if found[k] == nil {
 			found[k] = &group{verb: c.Verb, reason: c.Reason}
 			all = append(all, found[k])
 		}
+		if c.Conf != "" {
+			found[k].note(c)
+		}
+		c.Conf = ""
+		if named[c] {
+			continue
+		}
+		named[c] = true
 		found[k].nodes = append(found[k].nodes, c.Node)
 	}
 	return all
+}
+
+func (g *group) note(c Change) {
+	if g.conf == nil {
+		g.conf = map[string]string{}
+	}
+	g.conf[c.Node] = c.Conf
 }
 
 const (
@@ -121,16 +141,27 @@ type applier struct {
 	agents int
 	// commands counts those that were run.
 	commands int
+	// log is nil where nobody reads it.
+	log func(level slog.Level, text string, attrs ...slog.Attr)
 }
 
 // apply has slurmctld make a change for all nodes of a group, and says what it has said of each.
 func (a *applier) apply(ctx context.Context, g group) {
-	if g.verb == Recount {
+	switch g.verb {
+	case Recount:
 		a.change(ctx, g) // it names no node
 		return
+	case Delete, Renew:
+		a.remove(ctx, g)
+		return
 	}
+	a.changeAll(ctx, g)
+}
+
+// changeAll has slurmctld make a change, in parts that scontrol takes.
+func (a *applier) changeAll(ctx context.Context, g group) {
 	for _, nodes := range Parts(g.nodes) {
-		part := group{g.verb, g.reason, nodes}
+		part := group{verb: g.verb, reason: g.reason, nodes: nodes}
 		a.change(ctx, part)
 		a.confirm(ctx, part)
 	}
@@ -161,16 +192,16 @@ func (a *applier) change(ctx context.Context, g group) {
 		// this one has resumed.
 		a.all(g.nodes, result{unasked, "slurmctld has not resumed all nodes of a list"})
 	case g.verb == Delete && kept != "" && len(kept) <= mostKept:
-		a.keep(ctx, g, kept)
+		a.retry(ctx, g, kept)
 	default:
 		half := len(g.nodes) / 2
-		a.change(ctx, group{g.verb, g.reason, g.nodes[:half]})
-		a.change(ctx, group{g.verb, g.reason, g.nodes[half:]})
+		a.change(ctx, group{verb: g.verb, reason: g.reason, nodes: g.nodes[:half]})
+		a.change(ctx, group{verb: g.verb, reason: g.reason, nodes: g.nodes[half:]})
 	}
 }
 
-// keep asks again for each of the records that slurmctld has not deleted.
-func (a *applier) keep(ctx context.Context, g group, kept string) {
+// retry asks again for each of the records that slurmctld has not deleted.
+func (a *applier) retry(ctx context.Context, g group, kept string) {
 	list, err := hostlist.Parse(kept)
 	if err != nil {
 		a.all(g.nodes, result{unasked, "it is not clear which records slurmctld has deleted"})
@@ -182,7 +213,7 @@ func (a *applier) keep(ctx context.Context, g group, kept string) {
 	}
 	for _, name := range g.nodes {
 		if names[name] {
-			a.change(ctx, group{g.verb, g.reason, []string{name}})
+			a.change(ctx, group{verb: g.verb, reason: g.reason, nodes: []string{name}})
 		} else {
 			a.all([]string{name}, result{word: done})
 		}

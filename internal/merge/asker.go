@@ -130,6 +130,8 @@ func (r result) err(c Change) error {
 		return nil
 	case gone:
 		return fmt.Errorf("the record of node %s is deleted: %w", c.Node, slurm.ErrNoNode)
+	case kept:
+		return fmt.Errorf("%w: %s", slurm.ErrKept, r.text)
 	case busy:
 		return fmt.Errorf("cannot delete the record of node %s: %w", c.Node, slurm.ErrBusy)
 	case silent:

@@ -30,8 +30,12 @@ type Verb string
 
 // The verbs, in the words of the query.
 const (
+	// Delete deletes a record that no pending job and no reservation names. One that is named is drained and
+	// set DOWN, if no job holds it.
 	Delete Verb = "delete"
-	Drain  Verb = "drain"
+	// Renew deletes a record, and makes one that is named anew with Conf.
+	Renew Verb = "renew"
+	Drain Verb = "drain"
 	// Fail sets a node DOWN.
 	Fail Verb = "fail"
 	// PowerDown drains an elastic node, which slurmctld suspends when its jobs have ended. PowerOff
@@ -50,6 +54,9 @@ type Change struct {
 	// Reason is that of a drain, of DOWN and of PowerOff. PowerDown keeps that of an earlier drain where
 	// it has none.
 	Reason string
+	// Conf is parameters of a NodeName line (slurm.conf(5)), separated by spaces, for a record that is made anew: by Renew,
+	// and where a job has come to name the node while its record was deleted. Agents of before send none.
+	Conf string
 }
 
 // mostReason bounds a reason, in bytes.
@@ -58,14 +65,25 @@ const mostReason = 1 << 10
 // mostName bounds the name of a node, in bytes.
 const mostName = 253
 
+// mostConf bounds the parameters of a record, in bytes.
+const mostConf = 4 << 10
+
+// parameter is one of those that agents register (nodesize.Size, nodesize.Traits).
+var parameter = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^(CPUs|Boards|SocketsPerBoard|CoresPerSocket|ThreadsPerCore|RealMemory|TmpDisk|CpuSpecList|Gres|Features?|Topology|Weight)=[A-Za-z0-9_.:,=+/@()-]*$`)
+})
+
 // nodeName is the name of one node: never a host list, and never an option.
 var nodeName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]*$`) })
 
 // check says whether slurmctld may be asked for it.
 func (c Change) check() error {
+	if err := c.checkConf(); err != nil {
+		return err
+	}
 	reasoned, has := c.Verb == Drain || c.Verb == Fail || c.Verb == PowerOff, strings.TrimSpace(c.Reason) != ""
 	switch {
-	case !reasoned && !slices.Contains([]Verb{Delete, Resume, Recount, PowerDown}, c.Verb):
+	case !reasoned && !slices.Contains([]Verb{Delete, Renew, Resume, Recount, PowerDown}, c.Verb):
 		return errors.New("there is no such verb")
 	case len(c.Node) > mostName || !nodeName().MatchString(c.Node):
 		return errors.New("that is not the name of a node")
@@ -77,17 +95,32 @@ func (c Change) check() error {
 	return nil
 }
 
+func (c Change) checkConf() error {
+	remakes := c.Verb == Delete || c.Verb == Renew
+	bad := func(field string) bool { return !parameter().MatchString(field) }
+	switch {
+	case c.Conf != "" && !remakes, c.Conf == "" && c.Verb == Renew:
+		return errors.New("want a record's parameters to renew it, and for nothing else but its deletion")
+	case len(c.Conf) > mostConf || slices.ContainsFunc(strings.Fields(c.Conf), bad):
+		return fmt.Errorf("want a record's parameters, as slurmd registers them, of %d bytes at most", mostConf)
+	}
+	return nil
+}
+
 // path is the change as it is asked for.
 func (c Change) path() string {
 	query := url.Values{"verb": {string(c.Verb)}, "node": {c.Node}}
 	if c.Reason != "" {
 		query.Set("reason", c.Reason)
 	}
+	if c.Conf != "" {
+		query.Set("conf", c.Conf)
+	}
 	return Path + "?" + query.Encode()
 }
 
 func parseChange(query url.Values) (Change, error) {
-	c := Change{Verb(query.Get("verb")), query.Get("node"), query.Get("reason")}
+	c := Change{Verb(query.Get("verb")), query.Get("node"), query.Get("reason"), query.Get("conf")}
 	return c, c.check()
 }
 
@@ -105,6 +138,8 @@ const (
 	done word = "done"
 	// gone: slurmctld has deleted the record, and has had none when it was asked once more.
 	gone word = "gone"
+	// kept: the record is DOWN and drained, because a job or a reservation names the node.
+	kept word = "kept"
 	// busy: jobs or a reservation keep slurmctld from deleting the record.
 	busy word = "busy"
 	// refused: slurmctld has said no, for another reason.
@@ -125,7 +160,7 @@ func (r result) String() string {
 func parseResult(text string) (result, error) {
 	first, rest, _ := strings.Cut(text, " ")
 	switch r := (result{word(first), rest}); r.word {
-	case done, gone, busy, refused, silent, unasked:
+	case done, gone, kept, busy, refused, silent, unasked:
 		return r, nil
 	}
 	return result{}, errors.New("that is no answer to a change")

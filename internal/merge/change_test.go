@@ -13,31 +13,39 @@ func TestChange(t *testing.T) {
 		change Change
 		says   string
 	}{
-		{Change{Delete, "n1", ""}, ""},
-		{Change{Drain, "pool-7.a_b", "slurmlet: pod is terminating"}, ""},
-		{Change{Fail, "n1", "größer & more=less"}, ""},
-		{Change{Resume, "n1", ""}, ""},
-		{Change{Recount, "n1", ""}, ""},
-		{Change{Recount, "n1", "why"}, "for nothing else"},
-		{Change{"reboot", "n1", ""}, "no such verb"},
-		{Change{"", "n1", ""}, "no such verb"},
-		{Change{Delete, "", ""}, "not the name of a node"},
-		{Change{Delete, "n[1-3]", ""}, "not the name of a node"},
-		{Change{Delete, "n1,n2", ""}, "not the name of a node"},
-		{Change{Delete, "n1 state=down", ""}, "not the name of a node"},
-		{Change{Delete, "-f", ""}, "not the name of a node"},
-		{Change{Delete, "n{1}", ""}, "not the name of a node"},
-		{Change{Delete, "n1\nn2", ""}, "not the name of a node"},
-		{Change{Delete, strings.Repeat("n", 254), ""}, "not the name of a node"},
-		{Change{Delete, "n1", "why"}, "for nothing else"},
-		{Change{PowerDown, "n1", "slurmlet: pod is terminating"}, ""},
-		{Change{PowerDown, "n1", ""}, ""},
-		{Change{PowerDown, "n1", " "}, "want a reason"},
-		{Change{PowerOff, "n1", "slurmlet: pod is terminating"}, ""},
-		{Change{PowerOff, "n1", ""}, "want a reason"},
-		{Change{Drain, "n1", " "}, "want a reason"},
-		{Change{Drain, "n1", "one\ntwo"}, "in one line"},
-		{Change{Drain, "n1", strings.Repeat("x", mostReason+1)}, "at most"},
+		{Change{Delete, "n1", "", ""}, ""},
+		{Change{Drain, "pool-7.a_b", "slurmlet: pod is terminating", ""}, ""},
+		{Change{Fail, "n1", "größer & more=less", ""}, ""},
+		{Change{Resume, "n1", "", ""}, ""},
+		{Change{Recount, "n1", "", ""}, ""},
+		{Change{Recount, "n1", "why", ""}, "for nothing else"},
+		{Change{"reboot", "n1", "", ""}, "no such verb"},
+		{Change{"", "n1", "", ""}, "no such verb"},
+		{Change{Delete, "", "", ""}, "not the name of a node"},
+		{Change{Delete, "n[1-3]", "", ""}, "not the name of a node"},
+		{Change{Delete, "n1,n2", "", ""}, "not the name of a node"},
+		{Change{Delete, "n1 state=down", "", ""}, "not the name of a node"},
+		{Change{Delete, "-f", "", ""}, "not the name of a node"},
+		{Change{Delete, "n{1}", "", ""}, "not the name of a node"},
+		{Change{Delete, "n1\nn2", "", ""}, "not the name of a node"},
+		{Change{Delete, strings.Repeat("n", 254), "", ""}, "not the name of a node"},
+		{Change{Delete, "n1", "why", ""}, "for nothing else"},
+		{Change{Delete, "n1", "", "CPUs=2 RealMemory=300"}, ""},
+		{Change{Renew, "n1", "", "CPUs=2 Boards=1 Gres=gpu:a100:2(S:0) Features=a,b=c Topology=default:rack1"}, ""},
+		{Change{Renew, "n1", "", ""}, "parameters to renew"},
+		{Change{Renew, "n1", "", "CPUs=2 State=IDLE"}, "as slurmd registers"},
+		{Change{Renew, "n1", "", "CPUs=2 NodeName=n2"}, "as slurmd registers"},
+		{Change{Renew, "n1", "", "CPUs=2\nRealMemory=;x"}, "as slurmd registers"},
+		{Change{Renew, "n1", "", "Gres=" + strings.Repeat("x", mostConf)}, "at most"},
+		{Change{Drain, "n1", "why", "CPUs=2"}, "but its deletion"},
+		{Change{PowerDown, "n1", "slurmlet: pod is terminating", ""}, ""},
+		{Change{PowerDown, "n1", "", ""}, ""},
+		{Change{PowerDown, "n1", " ", ""}, "want a reason"},
+		{Change{PowerOff, "n1", "slurmlet: pod is terminating", ""}, ""},
+		{Change{PowerOff, "n1", "", ""}, "want a reason"},
+		{Change{Drain, "n1", " ", ""}, "want a reason"},
+		{Change{Drain, "n1", "one\ntwo", ""}, "in one line"},
+		{Change{Drain, "n1", strings.Repeat("x", mostReason+1), ""}, "at most"},
 	} {
 		err := c.change.check()
 		if c.says != "" {
@@ -53,6 +61,7 @@ func FuzzChange(f *testing.F) {
 	f.Add("verb=delete&node=n1")
 	f.Add("verb=drain&node=n1&reason=x%0ay")
 	f.Add("verb=drain&node=n1,n2&reason=x")
+	f.Add("verb=renew&node=n1&conf=CPUs%3d2+RealMemory%3d5")
 	f.Fuzz(func(t *testing.T, text string) {
 		query, err := url.ParseQuery(text)
 		if err != nil {

@@ -105,7 +105,7 @@ func TestManyAtOnce(t *testing.T) {
 	faults := make([]error, 60)
 	for i := range faults {
 		asker := w.asker(t, "a")
-		all.Go(func() { faults[i] = asker.Change(t.Context(), Change{Delete, fmt.Sprintf("n%d", i), ""}, direct) })
+		all.Go(func() { faults[i] = asker.Change(t.Context(), Change{Delete, fmt.Sprintf("n%d", i), "", ""}, direct) })
 	}
 	all.Wait()
 	for i, err := range faults {
@@ -139,7 +139,7 @@ func TestManyAreConfirmed(t *testing.T) {
 	faults := make(chan error, 40)
 	ask := func(i int) {
 		asker := w.asker(t, "a")
-		go func() { faults <- asker.Change(t.Context(), Change{Delete, fmt.Sprintf("n%d", i), ""}, direct) }()
+		go func() { faults <- asker.Change(t.Context(), Change{Delete, fmt.Sprintf("n%d", i), "", ""}, direct) }()
 	}
 	ask(0)
 	require.Eventually(t, func() bool { return w.begun.Load() == 1 }, time.Minute, time.Millisecond)
@@ -156,7 +156,7 @@ func TestManyAreConfirmed(t *testing.T) {
 		}
 	}
 	require.Equal(t, 39, told)
-	require.Len(t, w.ran(), 3, "%v", w.ran())
+	require.Len(t, w.changes(), 3, "%v", w.ran())
 }
 
 // TestRecounts: whenever agents ask, slurmctld counts for all of them, and after each has asked.
@@ -173,7 +173,7 @@ func TestRecounts(t *testing.T) {
 		all.Go(func() {
 			for range rounds {
 				before := w.begun.Load()
-				if err := asker.Change(t.Context(), Change{Recount, fmt.Sprintf("n%d", i), ""}, direct); err != nil {
+				if err := asker.Change(t.Context(), Change{Recount, fmt.Sprintf("n%d", i), "", ""}, direct); err != nil {
 					t.Error(err)
 				}
 				if w.begun.Load() == before {
@@ -203,7 +203,7 @@ func TestCrowd(t *testing.T) {
 	faults := make([]error, agents)
 	for i := range faults {
 		asker := w.asker(t, "a")
-		all.Go(func() { faults[i] = asker.Change(t.Context(), Change{Delete, names[i], ""}, direct) })
+		all.Go(func() { faults[i] = asker.Change(t.Context(), Change{Delete, names[i], "", ""}, direct) })
 	}
 	all.Wait()
 	for _, err := range faults {
@@ -238,7 +238,7 @@ func TestSlow(t *testing.T) {
 	require.NoError(t, err)
 	asker.AgentPort, err = strconv.Atoi(text)
 	require.NoError(t, err)
-	require.NoError(t, asker.Change(t.Context(), Change{Delete, "n1", ""}, direct))
+	require.NoError(t, asker.Change(t.Context(), Change{Delete, "n1", "", ""}, direct))
 	require.Empty(t, w.String())
 }
 
@@ -267,10 +267,10 @@ func TestHangs(t *testing.T) {
 	require.NoError(t, err)
 	ctx, cancel := context.WithTimeout(t.Context(), askLimit)
 	defer cancel()
-	require.ErrorIs(t, asker.Change(ctx, Change{Delete, "n1", ""}, direct), errDirect)
+	require.ErrorIs(t, asker.Change(ctx, Change{Delete, "n1", "", ""}, direct), errDirect)
 	require.NoError(t, ctx.Err(), "nothing is left of the time")
 	began := time.Now()
-	require.ErrorIs(t, asker.Change(ctx, Change{Delete, "n1", ""}, direct), errDirect)
+	require.ErrorIs(t, asker.Change(ctx, Change{Delete, "n1", "", ""}, direct), errDirect)
 	require.Less(t, time.Since(began), startLimit)
 }
 
@@ -283,20 +283,24 @@ func TestWhoIsAsked(t *testing.T) {
 		want      error
 		commands  int
 	}{
-		{"its own", "a", Change{Delete, "n1", ""}, nil, nil, 1},
-		{"its own, gone already", "a", Change{Delete, "n7", ""}, nil, nil, 1},
-		{"counted", "a", Change{Recount, "n1", ""}, nil, nil, 1},
-		{"counted, and slurmctld is silent", "a", Change{Recount, "n1", ""}, func(w *world, _ *Asker) { w.fallSilent() }, slurm.ErrUnreachable, 1},
-		{"drained", "a", Change{Drain, "n1", "r"}, nil, nil, 1},
-		{"another cluster's agent", "b", Change{Delete, "n1", ""}, nil, errDirect, 0},
-		{"another node's", "a", Change{Delete, "n2", ""}, nil, errDirect, 0},
-		{"one that follows from elsewhere", "a", Change{Delete, "n3", ""}, func(w *world, _ *Asker) { w.followed(t, 2, "n3") }, errDirect, 0},
-		{"a list", "a", Change{Delete, "n[1-2]", ""}, nil, errDirect, 0},
-		{"slurmctld is silent", "a", Change{Delete, "n1", ""}, func(w *world, _ *Asker) { w.fallSilent() }, slurm.ErrUnreachable, 1},
-		{"nobody listens", "a", Change{Delete, "n1", ""}, func(w *world, _ *Asker) { _ = w.port.Close() }, errDirect, 0},
-		{"no agent", "a", Change{Delete, "n1", ""}, func(_ *world, a *Asker) { a.AgentPort = 0 }, errDirect, 0},
-		{"one of two answers", "a", Change{Delete, "n1", ""}, func(_ *world, a *Asker) { a.Controller = "127.0.0.3:1," + a.Controller }, nil, 1},
-		{"munge", "a", Change{Delete, "n1", ""}, func(_ *world, a *Asker) { a.Prover.Keys = func() *keyring.Ring { return nil } }, errDirect, 0},
+		{"its own", "a", Change{Delete, "n1", "", ""}, nil, nil, 1},
+		{"its own, gone already", "a", Change{Delete, "n7", "", ""}, nil, nil, 1},
+		{"counted", "a", Change{Recount, "n1", "", ""}, nil, nil, 1},
+		{"counted, and slurmctld is silent", "a", Change{Recount, "n1", "", ""}, func(w *world, _ *Asker) { w.fallSilent() }, slurm.ErrUnreachable, 1},
+		{"drained", "a", Change{Drain, "n1", "r", ""}, nil, nil, 1},
+		{"another cluster's agent", "b", Change{Delete, "n1", "", ""}, nil, errDirect, 0},
+		{"another node's", "a", Change{Delete, "n2", "", ""}, nil, errDirect, 0},
+		{"one that follows from elsewhere", "a", Change{Delete, "n3", "", ""}, func(w *world, _ *Asker) { w.followed(t, 2, "n3") }, errDirect, 0},
+		{"a list", "a", Change{Delete, "n[1-2]", "", ""}, nil, errDirect, 0},
+		{"slurmctld is silent", "a", Change{Delete, "n1", "", ""}, func(w *world, _ *Asker) { w.fallSilent() }, slurm.ErrUnreachable, 0},
+		{"a job names it", "a", Change{Delete, "n1", "", "CPUs=2"}, func(w *world, _ *Asker) { w.claims = []slurm.Claim{{Job: "7", Nodes: "n1"}} }, slurm.ErrKept, 2},
+		{"a job names it, and the agent is an old one", "a", Change{Delete, "n1", "", ""}, func(w *world, _ *Asker) { w.claims = []slurm.Claim{{Job: "7", Nodes: "n1"}} }, slurm.ErrNoNode, 2},
+		{"another size, and a job names it", "a", Change{Renew, "n1", "", "CPUs=2"}, func(w *world, _ *Asker) { w.claims = []slurm.Claim{{Job: "7", Nodes: "n1"}} }, slurm.ErrKept, 3},
+		{"another size", "a", Change{Renew, "n1", "", "CPUs=2"}, nil, nil, 1},
+		{"nobody listens", "a", Change{Delete, "n1", "", ""}, func(w *world, _ *Asker) { _ = w.port.Close() }, errDirect, 0},
+		{"no agent", "a", Change{Delete, "n1", "", ""}, func(_ *world, a *Asker) { a.AgentPort = 0 }, errDirect, 0},
+		{"one of two answers", "a", Change{Delete, "n1", "", ""}, func(_ *world, a *Asker) { a.Controller = "127.0.0.3:1," + a.Controller }, nil, 1},
+		{"munge", "a", Change{Delete, "n1", "", ""}, func(_ *world, a *Asker) { a.Prover.Keys = func() *keyring.Ring { return nil } }, errDirect, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w := newWorld(t, "n1=idle n2=idle")
@@ -311,7 +315,7 @@ func TestWhoIsAsked(t *testing.T) {
 			} else {
 				require.ErrorIs(t, err, c.want)
 			}
-			require.Len(t, w.ran(), c.commands)
+			require.Len(t, w.changes(), c.commands)
 		})
 	}
 }
@@ -323,8 +327,8 @@ func TestGivenUp(t *testing.T) {
 	asker := w.asker(t, "a")
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	require.ErrorIs(t, asker.Change(ctx, Change{Delete, "n1", ""}, direct), errDirect)
-	require.NoError(t, asker.Change(t.Context(), Change{Delete, "n1", ""}, direct))
+	require.ErrorIs(t, asker.Change(ctx, Change{Delete, "n1", "", ""}, direct), errDirect)
+	require.NoError(t, asker.Change(t.Context(), Change{Delete, "n1", "", ""}, direct))
 }
 
 // TestStranger: without a proof, nothing is asked of slurmctld.
@@ -347,18 +351,18 @@ func TestGoneBefore(t *testing.T) {
 	// While slurmctld is asked for n2, n1 is asked for by one that goes.
 	w.lock.Lock()
 	second, a, b := make(chan error, 1), w.asker(t, "a"), w.asker(t, "a")
-	go func() { second <- a.Change(t.Context(), Change{Delete, "n2", ""}, direct) }()
+	go func() { second <- a.Change(t.Context(), Change{Delete, "n2", "", ""}, direct) }()
 	require.Eventually(t, func() bool { return w.begun.Load() == 1 }, time.Minute, time.Millisecond)
 	ctx, cancel := context.WithCancel(t.Context())
 	first := make(chan error, 1)
-	go func() { first <- b.Change(ctx, Change{Delete, "n1", ""}, direct) }()
+	go func() { first <- b.Change(ctx, Change{Delete, "n1", "", ""}, direct) }()
 	require.Eventually(t, func() bool { return w.waiting() == 2 }, time.Minute, time.Millisecond)
 	cancel()
 	require.ErrorIs(t, <-first, errDirect)
 	require.Eventually(t, func() bool { return w.waiting() == 1 }, time.Minute, time.Millisecond)
 	w.lock.Unlock()
 	require.NoError(t, <-second)
-	require.NoError(t, w.asker(t, "a").Change(t.Context(), Change{Delete, "n3", ""}, direct)) // the lane goes on
+	require.NoError(t, w.asker(t, "a").Change(t.Context(), Change{Delete, "n3", "", ""}, direct)) // the lane goes on
 	require.Equal(t, "n1=idle", w.String())
 }
 
@@ -378,7 +382,7 @@ func TestAgentEnds(t *testing.T) {
 	faults := make(chan error, 2)
 	for _, name := range []string{"n1", "n2"} {
 		asker := w.asker(t, "a")
-		go func() { faults <- asker.Change(t.Context(), Change{Delete, name, ""}, direct) }()
+		go func() { faults <- asker.Change(t.Context(), Change{Delete, name, "", ""}, direct) }()
 	}
 	require.Eventually(t, func() bool { return w.waiting() == 2 }, time.Minute, time.Millisecond)
 	began := time.Now()

@@ -30,6 +30,8 @@ type Merger struct {
 	// Done is closed when the agent has ended.
 	Done <-chan struct{}
 	Log  func(level slog.Level, text string, attrs ...slog.Attr)
+	// Kept, if there is one, is told which records stay because somebody names the nodes, and why.
+	Kept func(map[string]string)
 	// Made, if there is one, is told that slurmctld has made changes.
 	Made func()
 
@@ -159,17 +161,32 @@ func (m *Merger) makeAll(port *publichttp.Server, b batch) {
 		changes[i] = one.Change
 	}
 	for _, g := range groupsOf(changes) {
-		a := applier{slurm: m.Slurm, results: map[string]result{}, agents: b.agents, late: func() bool { return time.Since(oldest) > startLimit }}
+		a := applier{
+			slurm: m.Slurm, results: map[string]result{}, agents: b.agents, log: m.Log,
+			late: func() bool { return time.Since(oldest) > startLimit },
+		}
 		a.apply(ctx, *g)
 		m.report(g, a)
 		port.Do(func() {
 			for _, one := range b.all {
 				if r, is := a.results[one.Node]; is && one.Reason == g.reason {
-					port.AnswerOne(one.waiter, func(w http.ResponseWriter) { reply(one.signer, w, r) })
+					port.AnswerOne(one.waiter, func(w http.ResponseWriter) { reply(one.signer, w, one.understood(r)) })
 				}
 			}
 		})
+		a.lookAgain(ctx, *g)
+		if names := a.kept(); len(names) > 0 && m.Kept != nil {
+			m.Kept(names)
+		}
 	}
+}
+
+// understood: agents of before know no record that stays, and would delete it themselves. They leave one that is gone alone.
+func (a *asked) understood(r result) result {
+	if r.word == kept && a.Conf == "" {
+		return result{word: gone}
+	}
+	return r
 }
 
 func (m *Merger) report(g *group, a applier) {
@@ -180,10 +197,13 @@ func (m *Merger) report(g *group, a applier) {
 		}
 		count[r.word]++
 	}
+	attrs := []slog.Attr{slog.Int("commands", a.commands), slog.Int("done", count[done]), slog.Int("refused", len(a.results)-count[done]-count[kept])}
+	if count[kept] > 0 {
+		attrs = append(attrs, slog.Int("kept", count[kept]))
+	}
 	level := slog.LevelInfo
 	if g.verb == Recount {
 		level = slog.LevelDebug // it changes nothing, and may come each second
 	}
-	m.Log(level, fmt.Sprintf("%s: asked slurmctld for %d nodes at once", g.verb, len(g.nodes)),
-		slog.Int("commands", a.commands), slog.Int("done", count[done]), slog.Int("refused", len(a.results)-count[done]))
+	m.Log(level, fmt.Sprintf("%s: asked slurmctld for %d nodes at once", g.verb, len(g.nodes)), attrs...)
 }

@@ -1,6 +1,7 @@
 package merge
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -22,21 +23,38 @@ type records struct {
 	lock  sync.Mutex
 	// states are idle, busy, drained or down, by the names of the nodes.
 	states map[string]string
+	// jobs are the nodes that jobs hold, and killed those whose jobs were ended by the state DOWN.
+	jobs   map[string]bool
+	killed []string
 	// commands are those that were run.
 	commands []string
 	// silent: nobody answers. mute: a deletion does not name what is kept.
 	silent, mute bool
+	// claims name nodes. A job is set right when it was told its names anew.
+	claims []slurm.Claim
+	right  map[string]bool
+	// comes names nodes from the next deletion on.
+	comes []slurm.Claim
+	// unclear: the names of nodes cannot be read.
+	unclear bool
 	// back are names whose records are made anew after the next deletion.
 	back []string
 }
 
 func newRecords(text string) *records {
-	r := &records{states: map[string]string{}}
+	r := &records{states: map[string]string{}, jobs: map[string]bool{}}
 	for pair := range strings.FieldsSeq(text) {
 		name, state, _ := strings.Cut(pair, "=")
-		r.states[name] = state
+		r.put(name, state)
 	}
 	return r
+}
+
+func (r *records) put(name, state string) {
+	r.states[name] = state
+	if state == "busy" {
+		r.jobs[name] = true
+	}
 }
 
 // fallSilent: nobody answers from now on.
@@ -51,6 +69,11 @@ func (r *records) ran() []string {
 	r.lock.Lock()
 	defer r.lock.Unlock()
 	return slices.Clone(r.commands)
+}
+
+// changes are the commands without the questions who names nodes.
+func (r *records) changes() []string {
+	return slices.DeleteFunc(r.ran(), func(command string) bool { return command == "claims" })
 }
 
 func (r *records) String() string {
@@ -68,9 +91,12 @@ func (r *records) each(command, names string, change func(name, state string, kn
 	r.begun.Add(1)
 	r.lock.Lock()
 	defer r.lock.Unlock()
-	r.commands = append(r.commands, command+" "+names)
+	r.commands = append(r.commands, strings.TrimSpace(command+" "+names))
 	if r.silent {
 		return nil, fmt.Errorf("%w: told by nobody", slurm.ErrUnreachable)
+	}
+	if names == "" {
+		return nil, nil
 	}
 	list, err := hostlist.Parse(names)
 	if err != nil {
@@ -92,10 +118,16 @@ func (r *records) DeleteNodes(_ context.Context, names string) (string, error) {
 		switch {
 		case !known:
 			return errUnknown
-		case state == "busy":
+		case r.jobs[name], state == "reserved":
 			return slurm.ErrBusy
 		}
 		delete(r.states, name)
+		r.claims, r.comes = append(r.claims, r.comes...), nil
+		for _, c := range r.claims {
+			if found, err := slurm.Named([]slurm.Claim{c}, []string{name}); err == nil && found[name] != "" {
+				delete(r.right, cmp.Or(c.Job, c.Reservation))
+			}
+		}
 		if slices.Contains(r.back, name) {
 			r.states[name] = "idle"
 		}
@@ -133,6 +165,10 @@ func (r *records) set(command, names, to string) error {
 		case to == "idle" && state != "drained" && state != "down":
 			return errors.New("scontrol: Invalid node state specified")
 		}
+		if to == "down" && r.jobs[name] {
+			delete(r.jobs, name)
+			r.killed = append(r.killed, name)
+		}
 		r.states[name] = to
 		return nil
 	})
@@ -157,4 +193,47 @@ func (r *records) PowerOffNode(_ context.Context, names, reason string) error {
 
 func (r *records) ReinstateNode(_ context.Context, names string) error {
 	return r.set("resume", names, "idle")
+}
+
+func (r *records) Claims(context.Context) (all []slurm.Claim, err error) {
+	_, err = r.each("claims", "", func(string, string, bool) error { return nil })
+	if r.unclear {
+		return nil, errors.New("squeue says what nobody can read")
+	}
+	r.lock.Lock()
+	defer r.lock.Unlock()
+	all = slices.Clone(r.claims)
+	for _, name := range slices.Sorted(maps.Keys(r.states)) {
+		if r.jobs[name] {
+			all = append(all, slurm.Claim{Job: "of " + name, Holds: name})
+		}
+	}
+	return all, err
+}
+
+func (r *records) RenewNode(_ context.Context, name string, parameters []string, reason string) error {
+	_, err := r.each("renew:"+strings.Join(parameters, " ")+":"+reason, name, func(name, _ string, known bool) error {
+		if known {
+			delete(r.states, name) // as 24.11 does
+			return errors.New("Node already exists in the node table")
+		}
+		r.states[name] = "down"
+		return nil
+	})
+	return err
+}
+
+func (r *records) RenewClaim(_ context.Context, c *slurm.Claim) error {
+	who := cmp.Or(c.Job, c.Reservation)
+	_, err := r.each("rename "+who, c.Nodes+c.Excluded, func(_, _ string, known bool) error {
+		if !known {
+			return errUnknown
+		}
+		if r.right == nil {
+			r.right = map[string]bool{}
+		}
+		r.right[who] = true
+		return nil
+	})
+	return err
 }

@@ -22,6 +22,8 @@ type Pods struct {
 	gone map[string]*gone
 	// since is when the first table came.
 	since time.Time
+	// silent are the nodes of slurmlet's pods that no table has and that do not answer, and since when.
+	silent map[string]time.Time
 	// followed are nodes whose agents were connected to slurmctld's agent at some time.
 	followed map[string]bool
 }
@@ -137,7 +139,6 @@ const (
 	whyConnected   = "its agent is still connected to slurmctld's agent"
 	whyUnproved    = "its agent has never been connected to slurmctld's agent, so only slurmctld can tell whether its slurmd answers"
 	whyJobs        = "jobs hold the node"
-	whyReserved    = "a reservation has the node"
 	whyAlive       = "slurmctld has not found out yet that its slurmd does not answer"
 	whySlurm       = "Slurm powers or reboots the node"
 	settledNewPod  = "a new pod has its name"
@@ -179,11 +180,20 @@ func (p *Pods) Plan(r Records, now time.Time) Plan {
 		}
 		g.why = why
 	}
+	silent := map[string]time.Time{}
 	for i := range r.Nodes {
-		if n := &r.Nodes[i]; p.isLeft(n, r.Suspended[n.Name]) && !r.Connected(n.Name) {
-			p.judgeLeft(&plan, n, r, now)
+		n := &r.Nodes[i]
+		if !p.isLeft(n, r.Suspended[n.Name]) || r.Connected(n.Name) {
+			continue
 		}
+		if since, known := p.silent[n.Name]; known {
+			silent[n.Name] = since
+		} else {
+			silent[n.Name] = now
+		}
+		p.judgeLeft(&plan, n, r, now.Sub(silent[n.Name]), now)
 	}
+	p.silent = silent
 	return plan
 }
 
@@ -220,9 +230,7 @@ func (p *Pods) judge(plan *Plan, name string, g *gone, n *clusterview.Node, susp
 		return true, settledStatic
 	case jobs:
 		return false, whyJobs
-	case Reserved(n):
-		return false, whyReserved
-	case stateOf(n, suspended) == peers.Busy, n.Is(powering...):
+	case n.State != "IDLE" && n.State != "DOWN", n.Is(powering...), n.Is("REBOOT_ISSUED", "REBOOT_REQUESTED"):
 		return false, whySlurm
 	case !g.lost && !g.listed && n.State != "DOWN" && !n.Is("NOT_RESPONDING"):
 		return false, whyAlive
@@ -252,15 +260,49 @@ func deletable(n *clusterview.Node) bool {
 func (p *Pods) isLeft(n *clusterview.Node, suspended bool) bool {
 	_, live := p.live[n.Name]
 	_, gone := p.gone[n.Name]
-	silent := Told(n, NotResponding) && !Foreign(n) && n.Is("NOT_RESPONDING") && n.ReasonAt != 0
-	return !live && !gone && !p.since.IsZero() && deletable(n) && n.State == "DOWN" && (silent || n.Reason == ReasonLost) &&
-		!HoldsJobs(n, suspended) && !Reserved(n) && !n.Is(powering...) && strings.HasPrefix(n.Extra, `{"slurmlet":"`)
+	return !live && !gone && !p.since.IsZero() && deletable(n) && (p.isDown(n) || isSilent(n)) &&
+		!HoldsJobs(n, suspended) && !n.Is(powering...) && strings.HasPrefix(n.Extra, mark)
 }
 
+// isDown: slurmctld, or an earlier agent of it, has set the node DOWN.
+func (p *Pods) isDown(n *clusterview.Node) bool {
+	told := Told(n, NotResponding) && !Foreign(n) && n.Is("NOT_RESPONDING") && n.ReasonAt != 0
+	return n.State == "DOWN" && (told || n.Reason == ReasonLost)
+}
+
+// isSilent: a pod of the controller's made the record, and slurmctld has no answer of its slurmd.
+func isSilent(n *clusterview.Node) bool {
+	return strings.HasPrefix(n.Extra, mark) && strings.Contains(n.Extra, podMark) && n.Is("NOT_RESPONDING") && !Foreign(n) &&
+		(n.State == "IDLE" || n.State == "DOWN")
+}
+
+// mark begins the Extra of a node whose slurmd an agent has started. podMark is in it where slurmlet's controller knows
+// the pod.
+const (
+	mark    = `{"slurmlet":"`
+	podMark = `,"pod":true}`
+)
+
+// Mark is the Extra that the agent of a node has slurmd register. isPod: slurmlet's controller knows the pod.
+func Mark(began time.Time, isPod bool) string {
+	text := mark + began.UTC().Format(time.RFC3339Nano) + `"`
+	if isPod {
+		return text + podMark
+	}
+	return text + "}"
+}
+
+// leftFor is for how long slurmctld must have had no answer of a slurmd in a pod that no table has.
+const leftFor = time.Minute
+
 // judgeLeft deletes a record that was left for as long as slurmctld waits for a slurmd, and that no table
-// of the pods has had for as long.
-func (p *Pods) judgeLeft(plan *Plan, n *clusterview.Node, r Records, now time.Time) {
+// of the pods has had for as long. The record of a pod goes earlier: the table has all pods. silent is for how long
+// looks have found it so.
+func (p *Pods) judgeLeft(plan *Plan, n *clusterview.Node, r Records, silent time.Duration, now time.Time) {
 	switch {
+	case isSilent(n) && silent >= leftFor && now.Sub(p.since) >= leftFor:
+		plan.Delete = append(plan.Delete, n.Name)
+	case !p.isDown(n):
 	case r.SlurmdTimeout == 0:
 		plan.Unsettled = true
 	case now.Sub(p.since) >= r.SlurmdTimeout && now.Sub(n.ReasonAt.Time()) >= r.SlurmdTimeout:

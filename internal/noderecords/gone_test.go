@@ -108,7 +108,7 @@ func TestGone(t *testing.T) {
 		"a job holds it":                             {change: justGone, record: recorded("ALLOCATED+DYNAMIC_NORM"), want: verdict{told: whyJobs}},
 		"a job's rest holds it":                      {change: justGone, record: recorded("IDLE+COMPLETING+DYNAMIC_NORM"), want: verdict{told: whyJobs}},
 		"a suspended job holds it":                   {change: justGone, record: recorded("IDLE+DYNAMIC_NORM"), suspended: true, want: verdict{told: whyJobs}},
-		"a reservation has it":                       {change: justGone, record: recorded("IDLE+RESERVED+DYNAMIC_NORM"), want: verdict{told: whyReserved}},
+		"a reservation has it":                       {change: justGone, record: recorded("IDLE+RESERVED+DYNAMIC_NORM"), want: verdict{deleted: true}}, // slurm.ErrKept
 		"it reboots":                                 {change: justGone, record: recorded("DOWN+REBOOT_ISSUED+DYNAMIC_NORM"), want: verdict{told: whySlurm}},
 		"Slurm powers it up":                         {change: justGone, record: recorded("IDLE+POWERING_UP+DYNAMIC_NORM"), want: verdict{told: whySlurm}},
 		"nothing is known of it":                     {change: justGone, record: recorded("UNKNOWN+DYNAMIC_NORM"), want: verdict{told: whySlurm}},
@@ -273,7 +273,8 @@ func TestLeft(t *testing.T) {
 		"its agent is connected":                {record: recorded(down, silent), at: at, connected: true},
 		"a job's rest holds it":                 {record: recorded(down+"+COMPLETING", silent), at: at},
 		"a suspended job holds it":              {record: recorded(down, silent), at: at, suspended: true},
-		"a reservation has it":                  {record: recorded(down+"+RESERVED", silent), at: at},
+		"a reservation has it":                  {record: recorded(down+"+RESERVED", silent), at: at, want: true}, // slurm.ErrKept
+		"a pod's, and it does not answer yet":   {record: recorded("IDLE+DYNAMIC_NORM+NOT_RESPONDING", silent, ofPod), at: at},
 		"static":                                {record: recorded("DOWN+NOT_RESPONDING", silent), at: at},
 		"CLOUD":                                 {record: recorded(down+"+CLOUD+POWERED_DOWN", silent), at: at},
 		"a slurmd without an agent":             {record: recorded(down, silent, extra("")), at: at},
@@ -339,7 +340,7 @@ func FuzzGone(f *testing.F) {
 				connected := m == len(states)+4
 				r.Connected = func(string) bool { return connected }
 				plan := p.Plan(r, now)
-				bad := connected || live != "" || HoldsJobs(&record, false) || !deletable(&record) || Reserved(&record)
+				bad := connected || live != "" || HoldsJobs(&record, false) || !deletable(&record)
 				require.False(t, bad && len(plan.Delete) > 0, "deleted %v", record)
 				require.False(t, (connected || live != "") && len(plan.Fail) > 0, "failed %v", record)
 				for name := range plan.Fail {
@@ -355,4 +356,44 @@ func FuzzGone(f *testing.F) {
 		}
 		require.LessOrEqual(t, failed, len(moves))
 	})
+}
+
+func ofPod(n *clusterview.Node) { n.Extra = Mark(noon, true) }
+
+// TestLeftPod: a pod was gone before the first table, which slurmctld has not found out.
+func TestLeftPod(t *testing.T) {
+	idle := "IDLE+DYNAMIC_NORM+NOT_RESPONDING"
+	for name, tt := range map[string]struct {
+		record    clusterview.Node
+		connected bool
+		want      bool
+	}{
+		"it does not answer":              {record: recorded(idle, ofPod), want: true},
+		"it is DOWN":                      {record: recorded("DOWN+DYNAMIC_NORM+NOT_RESPONDING", reason("Not responding", noon), ofPod), want: true},
+		"it was drained by an agent":      {record: recorded(idle+"+DRAIN", reason("slurmlet: pod is terminating", noon), ofPod), want: true},
+		"an administrator has drained it": {record: recorded(idle+"+DRAIN", reason("fan", noon), ofPod)},
+		"it answers":                      {record: recorded("IDLE+DYNAMIC_NORM", ofPod)},
+		"a job holds it":                  {record: recorded("ALLOCATED+DYNAMIC_NORM+NOT_RESPONDING", ofPod)},
+		"it is no pod":                    {record: recorded(idle, extra(Mark(noon, false)))},
+		"a site's Extra":                  {record: recorded(idle, extra(`{"x":1,"pod":true}`))},
+		"its agent is connected":          {record: recorded(idle, ofPod), connected: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := NewPods()
+			p.Take(peers.Change{Whole: true}, noon)
+			look := func(at time.Time, n clusterview.Node) bool {
+				r := Records{At: at}.with(n)
+				r.Connected = func(string) bool { return tt.connected }
+				return len(p.Plan(r, at).Delete) > 0
+			}
+			require.False(t, look(noon.Add(leftFor), tt.record), "it has just fallen silent")
+			require.False(t, look(noon.Add(2*leftFor-time.Second), tt.record))
+			require.Equal(t, tt.want, look(noon.Add(2*leftFor), tt.record))
+			require.False(t, look(noon.Add(3*leftFor), recorded("IDLE+DYNAMIC_NORM", ofPod)))
+			require.False(t, look(noon.Add(4*leftFor), tt.record), "it had answered")
+			p.Take(peers.Change{Put: []peers.Peer{slurmdPod("u1")}}, noon.Add(4*leftFor))
+			require.False(t, look(noon.Add(6*leftFor), tt.record), "a pod has it")
+		})
+	}
+	require.Equal(t, []string{`{"slurmlet":"2026-11-23T12:00:00Z","pod":true}`, `{"slurmlet":"2026-11-23T12:00:00Z"}`}, []string{Mark(noon, true), Mark(noon, false)})
 }

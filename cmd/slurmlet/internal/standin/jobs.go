@@ -128,6 +128,10 @@ func squeue(args []string) {
 		}
 		return
 	}
+	if slices.Contains(args, "--format=%i|%A|%n|%x|%N") {
+		claims()
+		return
+	}
 	if slices.Contains(args, "--states=SUSPENDED") {
 		suspended(slices.Contains(args, "--only-job-state"))
 		return
@@ -137,5 +141,15 @@ func squeue(args []string) {
 	}
 	for _, j := range jobsThatAre("RUNNING", "SUSPENDED", "COMPLETING") {
 		fmt.Printf("%-24d\n", j.ID)
+	}
+}
+
+// claims tells who names the node, and which jobs hold it.
+func claims() {
+	if chosen("named") {
+		fmt.Println("7|7|n1||")
+	}
+	for _, j := range jobsThatAre("RUNNING", "SUSPENDED", "COMPLETING") {
+		fmt.Printf("%d|%d|||n1\n", j.ID, j.ID)
 	}
 }

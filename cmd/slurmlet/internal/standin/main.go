@@ -26,6 +26,7 @@
 //	  spool/n1_5.0    the socket of a step: as long as one of its is there, a job that was ended is COMPLETING
 //	  busy            jobs run on the node of which no more is known
 //	  reserved        a reservation holds the node
+//	  named           the pending job 7 names the node
 //	  config          the cluster's configuration
 //	  silent          a reconfigure gets no answer, though slurmctld reconfigures
 //	  nodes.json      all node records

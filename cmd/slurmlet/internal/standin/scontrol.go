@@ -59,6 +59,8 @@ func show(args []string) {
 		showNodes()
 	case "hostnames":
 		parseConf()
+	case "reservation":
+		answer("reservations")
 	}
 }
 

@@ -1,0 +1,17 @@
+package agent
+
+import (
+	"path/filepath"
+
+	"github.com/slurmlet/slurmlet/internal/keptrecords"
+	"github.com/slurmlet/slurmlet/internal/slurm"
+)
+
+// newKeptRecords makes what slurmctld's agent has for records that stay without a pod.
+func (a *Agent) newKeptRecords(scontrol slurm.Scontrol) *keptrecords.Keeper {
+	scontrol.Sinfo = filepath.Join(filepath.Dir(scontrol.Path), "sinfo") // nothing else in slurmctld's container asks for one node
+	return keptrecords.New(keptrecords.Options{
+		Slurm: scontrol, Serving: func() bool { return a.status.Load().State.Serving() },
+		QuestionLimit: a.questionLimit, Done: a.over, Log: a.log,
+	})
+}

@@ -1,0 +1,323 @@
+package merge
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/slurmlet/slurmlet/internal/slurm"
+	"github.com/slurmlet/slurmlet/slurmconf/hostlist"
+)
+
+// ReasonKept begins the reasons of records that stay although the pods are gone. The agent of the next pod of the name
+// lifts it, because it is one of slurmlet's. It marks the record: slurmctld's agent finds it by its reason after a restart.
+const ReasonKept = "slurmlet: the pod is gone, and "
+
+const (
+	// mostReasons is how many reasons there are for one group: each takes two commands.
+	mostReasons = 4
+	// byMany is the reason where there would be more.
+	byMany = "jobs or reservations name the node"
+	// changed is what a record's reason says after the change of its size, while its slurmd registers anew.
+	changed = "slurmlet: the record has the pod's new size, and slurmd has not registered"
+)
+
+// remove deletes records. Those that somebody names stay, or are made anew. Without an answer about the names none is deleted.
+func (a *applier) remove(ctx context.Context, g group) {
+	if a.late() {
+		a.all(g.nodes, result{unasked, "slurmctld's agent has too much to do"})
+		return
+	}
+	claims, named, err := a.look(ctx, g.nodes)
+	if err != nil {
+		a.all(g.nodes, unanswered(err))
+		return
+	}
+	free := slices.DeleteFunc(slices.Clone(g.nodes), func(name string) bool { return named[name] != "" })
+	if g.verb == Renew {
+		a.renew(ctx, g, named, claims)
+	} else {
+		a.keep(ctx, named)
+	}
+	a.changeAll(ctx, group{verb: Delete, nodes: free})
+	if g.verb == Delete {
+		a.keepReserved(ctx, free)
+	}
+}
+
+// keepReserved keeps the records that slurmctld does not delete although no job holds the nodes: a reservation of all nodes has
+// begun, which names none.
+func (a *applier) keepReserved(ctx context.Context, nodes []string) {
+	reserved := map[string]string{}
+	for _, name := range nodes {
+		if a.results[name].word == busy {
+			reserved[name] = "a reservation has the node"
+		}
+	}
+	if len(reserved) == 0 {
+		return
+	}
+	claims, _, err := a.look(ctx, nil)
+	if err != nil {
+		return
+	}
+	held, err := slurm.Held(claims, nodes)
+	if err != nil {
+		return
+	}
+	maps.DeleteFunc(reserved, func(name, _ string) bool { return held[name] })
+	if len(reserved) > 0 {
+		a.keep(ctx, reserved)
+	}
+}
+
+// look asks who names nodes.
+func (a *applier) look(ctx context.Context, nodes []string) (claims []slurm.Claim, named map[string]string, err error) {
+	a.commands++
+	ctx, cancel := context.WithTimeout(ctx, commandLimit)
+	defer cancel()
+	if claims, err = a.slurm.Claims(ctx); err == nil {
+		named, err = slurm.Named(claims, nodes)
+	}
+	return claims, named, err
+}
+
+// unanswered is the result where it is not known who names a node.
+func unanswered(err error) result {
+	if errors.Is(err, slurm.ErrUnreachable) {
+		return result{silent, "slurmctld does not tell which nodes jobs name"}
+	}
+	return result{refused, "it is not clear which nodes jobs name: " + err.Error()}
+}
+
+// keep drains named nodes and sets them DOWN, unless jobs hold them. No job begins between the question about jobs and
+// the state DOWN, which would end it.
+func (a *applier) keep(ctx context.Context, named map[string]string) {
+	groups := reasonsOf(named)
+	var drained []string
+	for _, g := range groups {
+		g.verb = Drain
+		a.changeAll(ctx, *g)
+		g.nodes = slices.DeleteFunc(g.nodes, func(name string) bool {
+			r := a.results[name]
+			if r.word == refused && isUnknown(r.text) {
+				a.results[name] = result{word: done} // there is no record to delete
+			}
+			return r.word != done
+		})
+		drained = append(drained, g.nodes...)
+	}
+	if len(drained) == 0 {
+		return
+	}
+	claims, _, err := a.look(ctx, nil)
+	var held map[string]bool
+	if err == nil {
+		held, err = slurm.Held(claims, drained)
+	}
+	if err != nil {
+		a.all(drained, unanswered(err))
+		return
+	}
+	for _, g := range groups {
+		g.verb = Fail
+		g.nodes = slices.DeleteFunc(g.nodes, func(name string) bool {
+			if held[name] {
+				a.results[name] = result{busy, "jobs hold the node"}
+			}
+			return held[name]
+		})
+		a.changeAll(ctx, *g)
+		for _, name := range g.nodes {
+			if a.results[name].word == done {
+				a.results[name] = result{kept, named[name]}
+			}
+		}
+	}
+}
+
+// isUnknown: slurmctld has no record of the node.
+func isUnknown(text string) bool { return strings.Contains(text, "Invalid node name") }
+
+// reasonsOf are the nodes by their reasons.
+func reasonsOf(named map[string]string) (groups []*group) {
+	by := map[string]*group{}
+	for _, name := range slices.Sorted(maps.Keys(named)) {
+		reason := ReasonKept + named[name]
+		if by[reason] == nil {
+			by[reason] = &group{reason: reason}
+			groups = append(groups, by[reason])
+		}
+		by[reason].nodes = append(by[reason].nodes, name)
+	}
+	if len(groups) > mostReasons {
+		groups = []*group{{reason: ReasonKept + byMany, nodes: slices.Sorted(maps.Keys(named))}}
+	}
+	return groups
+}
+
+// kept are the records that stay, and why.
+func (a *applier) kept() map[string]string {
+	all := map[string]string{}
+	for name, r := range a.results {
+		if r.word == kept {
+			all[name] = r.text
+		}
+	}
+	return all
+}
+
+// renew makes records of another size in the place of named ones. A new record may have another number, and jobs and
+// reservations count by numbers: each of them is told its names anew. From a deletion to that, a job may begin on a node that
+// registers for the first time and gets the number.
+func (a *applier) renew(ctx context.Context, g group, named map[string]string, claims []slurm.Claim) {
+	made := map[string]string{}
+	for _, name := range slices.Sorted(maps.Keys(named)) {
+		a.change(ctx, group{verb: Delete, nodes: []string{name}})
+		if a.results[name].word == done {
+			a.remake(ctx, name, g.conf[name], changed, named[name])
+			made[name] = named[name]
+		}
+	}
+	a.claimAnew(ctx, made, claims)
+}
+
+// remake makes a record that was deleted. 24.11 deletes one that a registration has made meanwhile, and says so.
+func (a *applier) remake(ctx context.Context, name, conf, reason, why string) {
+	least := slices.DeleteFunc(strings.Fields(conf), func(field string) bool {
+		return !strings.HasPrefix(field, "CPUs=") && !strings.HasPrefix(field, "RealMemory=")
+	})
+	var err error
+	for _, parameters := range [][]string{strings.Fields(conf), strings.Fields(conf), least} { // what slurmctld does not know must not keep the record away
+		a.commands++
+		limited, cancel := context.WithTimeout(ctx, commandLimit)
+		err = a.slurm.RenewNode(limited, name, parameters, reason)
+		cancel()
+		if err == nil {
+			a.results[name] = result{kept, why}
+			return
+		}
+	}
+	a.tell(slog.LevelError, "cannot make the record of a node anew that is named: "+why, slog.String("node", name), slog.Any("error", err))
+	a.results[name] = result{word: done} // it is deleted
+}
+
+// claimAnew has the jobs and reservations that name new records find them, those that have come meanwhile too. Reservations
+// come first, because 24.11 ends one without a node.
+func (a *applier) claimAnew(ctx context.Context, made map[string]string, claims []slurm.Claim) {
+	if len(made) == 0 {
+		return
+	}
+	names := slices.Sorted(maps.Keys(made))
+	a.claimEach(ctx, names, slices.DeleteFunc(slices.Clone(claims), func(c slurm.Claim) bool { return c.Reservation == "" }))
+	if now, _, err := a.look(ctx, nil); err == nil {
+		claims = now
+	}
+	a.claimEach(ctx, names, slices.DeleteFunc(slices.Clone(claims), func(c slurm.Claim) bool { return c.Reservation != "" }))
+}
+
+func (a *applier) claimEach(ctx context.Context, names []string, claims []slurm.Claim) {
+	claims = slices.DeleteFunc(claims, func(c slurm.Claim) bool {
+		of, err := slurm.Named([]slurm.Claim{c}, names)
+		return err != nil || len(of) == 0 || c.Reservation == "" && !c.Pending()
+	})
+	for i := range claims {
+		c := &claims[i]
+		err := a.whole(ctx, c)
+		if err == nil {
+			a.commands++
+			limited, cancel := context.WithTimeout(ctx, commandLimit)
+			err = a.slurm.RenewClaim(limited, c)
+			cancel()
+		}
+		if err != nil {
+			a.tell(slog.LevelError, "a job or a reservation may count on another node than it names, until slurmctld is configured anew",
+				slog.String("job", c.Job), slog.String("reservation", c.Reservation), slog.Any("error", err))
+		}
+	}
+}
+
+// whole: slurmctld forgets the list of a job that names a node without a record.
+func (a *applier) whole(ctx context.Context, c *slurm.Claim) error {
+	lists := strings.Trim(c.Nodes+","+c.Excluded, ",")
+	all, err := hostlist.Parse(lists)
+	if err != nil {
+		return err
+	}
+	if all.Len() == 1 {
+		return nil // it is the one that was made
+	}
+	a.commands++
+	ctx, cancel := context.WithTimeout(ctx, commandLimit)
+	defer cancel()
+	known, err := a.slurm.Recorded(ctx, lists)
+	if err != nil {
+		return err
+	}
+	for name := range all.All() {
+		if !slices.Contains(known, name) {
+			return errors.New("there is no record of " + name)
+		}
+	}
+	return nil
+}
+
+// lookAgain makes a record anew that was deleted while a job came to name its node: slurmctld takes such a job as long as there is
+// a record.
+func (a *applier) lookAgain(ctx context.Context, g group) {
+	var deleted []string
+	for _, name := range g.nodes {
+		if r := a.results[name].word; r == done || r == gone {
+			deleted = append(deleted, name)
+		}
+	}
+	if g.verb != Delete && g.verb != Renew || len(deleted) == 0 {
+		return
+	}
+	claims, named, err := a.look(ctx, deleted)
+	if err != nil {
+		a.tell(slog.LevelWarn, "slurmctld does not tell whether jobs name the nodes whose records were deleted", slog.Any("error", err))
+		return
+	}
+	made, reason := maps.Clone(named), func(why string) string { return ReasonKept + why }
+	if g.verb == Renew {
+		reason = func(string) string { return changed }
+	}
+	present, err := a.recorded(ctx, named)
+	for _, name := range slices.Sorted(maps.Keys(named)) {
+		switch {
+		case err != nil:
+			a.tell(slog.LevelError, "the record of a node was deleted while a job came to name it: "+named[name], slog.String("node", name), slog.Any("error", err))
+			delete(made, name)
+			continue
+		case slices.Contains(present, name):
+			continue // a registration has made it
+		case g.conf[name] == "":
+			delete(made, name)
+			a.tell(slog.LevelError, "the record of a node was deleted while a job came to name it: "+named[name], slog.String("node", name))
+			continue
+		}
+		a.remake(ctx, name, g.conf[name], reason(named[name]), named[name])
+	}
+	a.claimAnew(ctx, made, claims)
+}
+
+// recorded are those of the nodes that have a record; nobody is asked about none.
+func (a *applier) recorded(ctx context.Context, nodes map[string]string) ([]string, error) {
+	if len(nodes) == 0 {
+		return nil, nil
+	}
+	a.commands++
+	ctx, cancel := context.WithTimeout(ctx, commandLimit)
+	defer cancel()
+	return a.slurm.Recorded(ctx, hostlist.Of(slices.Values(slices.Sorted(maps.Keys(nodes)))).String())
+}
+
+func (a *applier) tell(level slog.Level, text string, attrs ...slog.Attr) {
+	if a.log != nil {
+		a.log(level, text, attrs...)
+	}
+}
