@@ -5,6 +5,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"io/fs"
 	"maps"
 	"os"
@@ -28,6 +29,7 @@ func checkFiles(args []string) int {
 	format := flags.String("o", "text", "output `format`: "+strings.Join(slices.Sorted(maps.Keys(report.Formats)), ", "))
 	version := flags.String("slurm-version", "", "Slurm's `version`: "+strings.Join(keys.Versions, ", ")+" (default: that of scontrol, else the newest)")
 	here := flags.Bool("here", false, "look for the programs, plugins and keys that slurmctld needs, on this machine")
+	completed := flags.Bool("agent", false, "judge slurm.conf with what slurmctld's agent adds to it; a manifest is judged so at any rate")
 	if err := flags.Parse(args); err != nil {
 		if errors.Is(err, flag.ErrHelp) {
 			return agent.ExitOK
@@ -36,9 +38,10 @@ func checkFiles(args []string) int {
 	}
 	write, known := report.Formats[*format]
 	if flags.NArg() == 0 || !known || *version != "" && !slices.Contains(keys.Versions, *version) {
-		return misused(fmt.Errorf("check: want files or directories, and a known format and version, not %q", args))
+		return misused(fmt.Errorf("check: want files, directories or - (standard input), and a known format and version, not %q", args))
 	}
 	j := newJudge(*version, *here)
+	j.completed = *completed
 	var findings slurmconf.Findings
 	for _, name := range flags.Args() {
 		findings = append(findings, j.judge(name)...)
@@ -57,6 +60,8 @@ func checkFiles(args []string) int {
 type judge struct {
 	options  check.Options
 	scontrol string // its path, empty if it is not there or of another version
+	// completed: slurm.conf is judged with what slurmctld's agent adds to it.
+	completed bool
 }
 
 func newJudge(version string, here bool) judge {
@@ -76,32 +81,93 @@ func newJudge(version string, here bool) judge {
 // judge reads a directory, or a file with what it includes. slurm.conf is judged
 // with the files beside it.
 func (j judge) judge(name string) slurmconf.Findings {
+	if name == "-" {
+		return j.input()
+	}
 	info, err := os.Stat(name)
 	if err != nil {
-		return slurmconf.Findings{{Position: slurmconf.Position{File: name}, Severity: slurmconf.Error, Rule: "read", What: "cannot read: " + reason(err)}}
+		return unreadable(name, err)
+	}
+	if info.Mode().IsRegular() && info.Size() <= maxInput && slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(name)) && kindOf(name) == slurmconf.SlurmConf {
+		content, err := os.ReadFile(name)
+		if err != nil {
+			return unreadable(name, err)
+		}
+		if isManifest(content) {
+			return j.manifest(name, content)
+		}
 	}
 	dir, conf := name, filepath.Join(name, string(slurmconf.SlurmConf))
 	// Where the files will be, absolute Includes are beside them.
-	src, kinds := slurmconf.Dir(dir).As("/etc/slurm"), slurmconf.Kinds
+	kind, kinds := slurmconf.SlurmConf, slurmconf.Kinds
 	if !info.IsDir() {
 		dir, conf = filepath.Dir(name), name
-		src = slurmconf.Dir(dir).As("/etc/slurm")
-		kind := kindOf(name)
-		if src = src.Named(kind, filepath.Base(name)); kind != slurmconf.SlurmConf {
+		if kind = kindOf(name); kind != slurmconf.SlurmConf {
 			kinds = []slurmconf.Kind{kind}
 		}
 	}
+	src := slurmconf.Dir(dir).As("/etc/slurm")
+	if j.completed {
+		src = withAgent(dir, filepath.Base(conf))
+	}
+	if !info.IsDir() {
+		src = src.Named(kind, filepath.Base(name))
+	}
+	findings := j.set(src, kinds)
+	if j.scontrol != "" && findings.Err() == nil && !j.completed && slices.Contains(kinds, slurmconf.SlurmConf) {
+		findings = append(findings, j.secondOpinion(conf)...)
+	}
+	findings.Sort()
+	return below(dir, findings)
+}
+
+// input judges standard input: a manifest, or a slurm.conf.
+func (j judge) input() slurmconf.Findings {
+	const name = "stdin"
+	content, err := io.ReadAll(io.LimitReader(os.Stdin, maxInput+1))
+	switch {
+	case err != nil:
+		return unreadable(name, err)
+	case len(content) > maxInput:
+		return unreadable(name, fmt.Errorf("more than %d bytes", maxInput))
+	case isManifest(content):
+		return j.manifest(name, content)
+	}
+	o := overlay{texts: map[string]string{"etc/slurm/" + name: string(content)}}
+	if j.completed {
+		complete(o, "etc/slurm", name, nil)
+	}
+	return j.set(slurmconf.In(o, "/etc/slurm").Named(slurmconf.SlurmConf, name), []slurmconf.Kind{slurmconf.SlurmConf, slurmconf.CgroupConf})
+}
+
+// maxInput is more than all objects of a chart.
+const maxInput = 8 * slurmconf.MaxFileSize
+
+func unreadable(name string, err error) slurmconf.Findings {
+	return slurmconf.Findings{{Position: slurmconf.Position{File: name}, Severity: slurmconf.Error, Rule: "read", What: "cannot read: " + reason(err)}}
+}
+
+// withAgent is a directory with what slurmctld's agent adds to it, where slurm.conf has this name.
+func withAgent(dir, conf string) slurmconf.Source {
+	absolute, err := filepath.Abs(dir)
+	if err != nil {
+		return slurmconf.Dir(dir)
+	}
+	o := overlay{FS: os.DirFS("/"), texts: map[string]string{}}
+	complete(o, strings.TrimPrefix(absolute, "/"), conf, nil)
+	return slurmconf.In(o, absolute).As("/etc/slurm")
+}
+
+// set reads and judges the files of a source.
+func (j judge) set(src slurmconf.Source, kinds []slurmconf.Kind) slurmconf.Findings {
 	set, findings := slurmconf.Read(src, kinds...)
 	more, err := check.Set(set, j.options)
 	if err != nil {
 		panic(err) // The version has been checked.
 	}
 	findings = append(findings, more...)
-	if j.scontrol != "" && findings.Err() == nil && set.Conf(slurmconf.SlurmConf) != nil {
-		findings = append(findings, j.secondOpinion(conf)...)
-	}
 	findings.Sort()
-	return below(dir, findings)
+	return findings
 }
 
 // secondOpinion asks Slurm's own parser where nothing else has found a fault.

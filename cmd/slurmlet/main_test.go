@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime/debug"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -58,8 +59,9 @@ func raceEnabled() string {
 
 // surroundings is what a program is run in.
 type surroundings struct {
-	dir string
-	env []string // besides what every one has
+	dir   string
+	env   []string // besides what every one has
+	stdin string
 }
 
 // environ: a race detector that has found something must not wait a second before it says so.
@@ -121,6 +123,9 @@ func (s surroundings) launch(t testing.TB, args ...string) (wait func() outcome)
 	cmd := exec.CommandContext(t.Context(), slurmlet, args...)
 	var stdout, stderr bytes.Buffer
 	cmd.Env, cmd.Stdout, cmd.Stderr = s.environ(), &stdout, &stderr
+	if s.stdin != "" {
+		cmd.Stdin = strings.NewReader(s.stdin)
+	}
 	require.NoError(t, cmd.Start())
 	return func() outcome {
 		t.Helper()
