@@ -1,0 +1,118 @@
+//go:build e2e
+
+package hang
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"os/exec"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/slurmlet/slurmlet/agent"
+)
+
+// silentConnections is what a user opens in a node: more than slurmd serves at once.
+const silentConnections = 900
+
+// answerLimit is how long another user's command may take meanwhile.
+const answerLimit = 5 * time.Second
+
+// toSack opens connections to slurmd's socket, to slurmdsPort to its port, and says nothing on them.
+const (
+	toSack = `use Socket; my @c; for (1..$ARGV[0]) { socket(my $f, AF_UNIX, SOCK_STREAM, 0) or die; connect($f, sockaddr_un("/run/slurm/sack.socket")) or die $!;
+push @c, $f } $| = 1; print "held\n"; sleep 1000`
+	toSlurmdsPort = `use Socket; my @c; for (1..$ARGV[0]) { socket(my $f, AF_INET, SOCK_STREAM, 0) or die; connect($f, sockaddr_in(6818, inet_aton("127.0.0.1"))) or die $!;
+push @c, $f } $| = 1; print "held\n"; sleep 1000`
+)
+
+var crowdCases = []testCase{
+	{"a user has 900 silent connections to sack.socket", "", short, crowded(toSack), agent.ExitOK, "COMPLETED"},
+	{"a user has 900 silent connections to slurmd's port", "", short, crowded(toSlurmdsPort), agent.ExitOK, "COMPLETED"},
+}
+
+// crowded: another user's command is answered, slurmd lives on, and the pod ends in order.
+func crowded(script string) func(*world) error {
+	return func(w *world) (err error) {
+		leave, err := w.crowd(script)
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, leave()) }()
+		slurmd := w.pids("slurmd")
+		for range 3 {
+			if err := w.squeueAs("daemon"); err != nil {
+				return err
+			}
+		}
+		if err := w.node.Terminate(); err != nil {
+			return err
+		}
+		if err := w.squeueAs("daemon"); err != nil {
+			return err
+		}
+		if err := w.wait("the agent has ended", func() bool { return closed(w.node.Exited) || w.agentsExit() != "" }); err != nil {
+			return err
+		}
+		if w.told("slurmd hangs") == nil {
+			return fmt.Errorf("slurmd %v was taken for one that hangs", slurmd)
+		}
+		return nil
+	}
+}
+
+// inNode is a command of a user's in the node.
+func (w *world) inNode(ctx context.Context, user string, args ...string) *exec.Cmd {
+	return exec.CommandContext(ctx, "nsenter", append([]string{"--target", strconv.Itoa(w.node.PID()), "--mount", "--net", "--root", "--wd",
+		"setpriv", "--reuid", user, "--regid", "65534", "--clear-groups"}, args...)...)
+}
+
+// crowd has a user hold connections until leave is called.
+func (w *world) crowd(script string) (leave func() error, err error) {
+	cmd := w.inNode(context.Background(), "nobody", "perl", "-e", script, strconv.Itoa(silentConnections))
+	out, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		return nil, err
+	}
+	leave = func() error {
+		err := cmd.Process.Signal(unix.SIGKILL)
+		_ = cmd.Wait() // SIGKILL has ended it
+		return err
+	}
+	held := make(chan string, 1)
+	go func() {
+		line, _ := bufio.NewReader(out).ReadString('\n') // nothing is no "held"
+		held <- line
+	}()
+	select {
+	case line := <-held:
+		if strings.TrimSpace(line) == "held" {
+			return leave, nil
+		}
+		err = fmt.Errorf("the crowd says %q", line)
+	case <-time.After(time.Minute):
+		err = errors.New("the crowd has no connections")
+	}
+	return nil, errors.Join(err, leave())
+}
+
+// squeueAs fails where a user waits for long.
+func (w *world) squeueAs(user string) error {
+	ctx, cancel := context.WithTimeout(context.Background(), answerLimit)
+	defer cancel()
+	began := time.Now()
+	out, err := w.inNode(ctx, user, "squeue", "--noheader").CombinedOutput()
+	fmt.Printf("squeue of %s: %v\n", user, time.Since(began))
+	if err != nil {
+		return fmt.Errorf("squeue of %s, after %v: %w: %s", user, time.Since(began), err, out)
+	}
+	return nil
+}
