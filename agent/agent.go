@@ -80,6 +80,9 @@ type Agent struct {
 	// sackd gives scontrol its credentials in slurmd's place; only one goroutine starts it.
 	sackd atomic.Pointer[process.Process]
 	hang  *hangCheck
+	// door is what users and the agent get their credentials through; its door is nil where the daemon's socket is its own.
+	door  door
+	crowd crowd
 	// spoolHangs: the file system of the spool directory does not answer.
 	spoolHangs atomic.Bool
 
@@ -300,7 +303,7 @@ func (a *Agent) open() error {
 	if err := os.MkdirAll(a.Config.RunDir, 0o755); err != nil {
 		return fmt.Errorf("cannot make SLURMLET_RUN_DIR: %w", err)
 	}
-	err := errors.Join(a.gres.Write(gresConf(a.Config)), a.daemon.makeRuntime(), a.openKeys())
+	err := errors.Join(a.gres.Write(gresConf(a.Config)), a.daemon.makeRuntime(), a.openKeys(), a.makeDoor())
 	if err == nil && a.daemon.open != nil {
 		err = a.daemon.open(a)
 	}

@@ -334,6 +334,26 @@
 // SLURMLET_CPU_LIMIT and SLURMLET_MEMORY_LIMIT cannot follow a resize. The agent drops each
 // of them when the kernel's own limit of its kind changes.
 //
+// # Credentials
+//
+// With auth/slurm, each command of a user's gets a credential at /run/slurm/sack.socket. slurmd and
+// sackd serve 150 connections at once, so one user's silent connections would keep all others
+// waiting. The agent therefore listens there, and slurmd or sackd behind it. It passes a request on
+// when the request is complete, with the ids of the user who makes it.
+//
+//   - A uid has 16 requests at once with the daemon, all of them have 96. root and SlurmUser, and so
+//     the agent's own scontrol, have 16 beside these.
+//   - A uid has 64 connections that have not said their request. Another one ends the oldest, and
+//     one that takes longer than 10 s ends. A uid has 512 connections with those that wait.
+//   - slurmd of 26.05, and sackd of each version, serve their TCP port by the same 150 places. When
+//     a request waits for a second and the port has 100 connections, the agent starts a sackd
+//     without a port, which gives the credentials until the crowd is over.
+//   - A slurmd that is crowded is not taken for one that hangs, unless it takes nobody for 30 s.
+//
+// The status names the uids that crowd the socket or the port, and /readyz on the agent's socket
+// does. The pod stays ready, because the others are served. Where the agent is not root, or lacks
+// CAP_SETUID or CAP_SETGID, the daemon has the socket itself, and the agent logs that.
+//
 // # Login
 //
 // A login pod runs sackd, sshd and, if it is configured, sssd. sackd gives the commands of
@@ -848,7 +868,10 @@
 //
 // slurmd and login:
 //
-//	slurmlet_config_missed  1 while the daemon has another configuration than slurmctld, in spite of restarts
+//	slurmlet_config_missed     1 while the daemon has another configuration than slurmctld, in spite of restarts
+//	slurmlet_sack_connections  Connections of users to sack.socket
+//	slurmlet_sack_ended_total  Connections to sack.socket that were ended, because they said nothing or their uid had too many
+//	slurmlet_sack_crowded      1 while a user crowds sack.socket or the daemon's port; the status names the uids
 //
 // slurmd:
 //

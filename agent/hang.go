@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"net"
 	"os"
-	"path/filepath"
 	"sync/atomic"
 	"time"
 
@@ -36,12 +35,15 @@ const (
 // hangCheck finds a slurmd that hangs. Without slurmd's credentials scontrol waits for ever.
 // A nil hangCheck checks nothing.
 type hangCheck struct {
-	socket  string
+	// socket is slurmd's, empty as long as it is not in service.
+	socket  func() string
 	done    <-chan struct{}
 	running func() *process.Process
 	// reach succeeds when slurmctld can be reached. Without it another slurmd would not come
 	// up, and nothing could be asked.
 	reach func(context.Context) error
+	// crowded: slurmd serves, but so many others that it has not come to the agent.
+	crowded func() bool
 	// hangs reports a slurmd that has not answered for so long.
 	hangs func(pid int, limit time.Duration)
 
@@ -60,7 +62,7 @@ func (a *Agent) newHangCheck() *hangCheck {
 		return nil
 	}
 	return &hangCheck{
-		socket: filepath.Join(a.Root, sackSocket), done: a.over, running: a.mainProcess, reach: a.reachController,
+		socket: a.slurmdSocket, done: a.over, running: a.mainProcess, reach: a.reachController, crowded: a.crowded,
 		hangs: func(pid int, limit time.Duration) {
 			a.log(slog.LevelError, "slurmd hangs: it takes connections on its socket and does not answer them", slog.String("socket", sackSocket), slog.Duration("for", limit))
 			a.post(lifecycle.MainHung{PID: pid})
@@ -124,7 +126,7 @@ func (h *hangCheck) check() {
 		return
 	}
 	silent := h.silence(main)
-	if silent == 0 {
+	if silent == 0 || h.crowded() {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Duration(h.limit.Load()))
@@ -137,7 +139,7 @@ func (h *hangCheck) check() {
 // silence is for how long slurmd has not answered, if it hangs.
 func (h *hangCheck) silence(main *process.Process) time.Duration {
 	limit := time.Duration(h.limit.Load())
-	for tries := 1; isHung(h.socket, limit) && h.running() == main; tries++ {
+	for tries := 1; isHung(h.socket(), limit) && h.running() == main; tries++ {
 		if tries >= busyLimits || tries >= busyOnTheWay && h.stopping.Load() || !process.Busy(main.PID()) {
 			return time.Duration(tries) * limit
 		}

@@ -93,12 +93,14 @@ func TestHangIsReported(t *testing.T) {
 	require.NoError(t, err)
 	defer func() { require.NoError(t, p.Signal(unix.SIGKILL)) }()
 	var away error
+	crowd := false
 	hanging := make(chan int, 1)
 	h := &hangCheck{
-		socket: path, done: make(chan struct{}),
+		socket: func() string { return path }, done: make(chan struct{}),
 		running: func() *process.Process { return p },
 		reach:   func(context.Context) error { return away },
 		hangs:   func(pid int, _ time.Duration) { hanging <- pid },
+		crowded: func() bool { return crowd },
 	}
 	h.setLimit(200 * time.Millisecond) // a loaded machine takes more than one to connect
 	h.asked(t.Context())
@@ -107,6 +109,9 @@ func TestHangIsReported(t *testing.T) {
 	away = errors.New("slurmctld is away")
 	h.check()
 	require.Empty(t, hanging)
+	away, crowd = nil, true
+	h.check()
+	require.Empty(t, hanging, "it serves others")
 
 	var none *hangCheck
 	none.setLimit(time.Second)
@@ -125,7 +130,7 @@ func TestBusySlurmd(t *testing.T) {
 	require.NoError(t, err)
 	defer func() { require.NoError(t, p.Signal(unix.SIGKILL)) }()
 	const limit = 50 * time.Millisecond
-	h := &hangCheck{socket: path, running: func() *process.Process { return p }}
+	h := &hangCheck{socket: func() string { return path }, running: func() *process.Process { return p }}
 	h.setLimit(limit)
 	require.Equal(t, busyLimits*limit, h.silence(p))
 	h.stopping.Store(true)

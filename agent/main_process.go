@@ -23,7 +23,7 @@ func (a *Agent) start() lifecycle.Event {
 	}
 	a.mark = a.newMark()
 	a.waits.Begin()
-	p, err := a.Table.Start(a.daemon.command(a))
+	p, err := a.door.start(a, a.daemon.command(a))
 	if err != nil {
 		return lifecycle.MainFailed{Err: err}
 	}
@@ -83,6 +83,7 @@ func (a *Agent) notified(m notify.Message) {
 		a.post(lifecycle.MainChanged{PID: p.PID(), At: began(a.Root, p)})
 	}
 	if m.Ready {
+		a.openDoor()
 		select {
 		case a.spoolMade <- struct{}{}:
 		default: // it has been told
@@ -117,6 +118,7 @@ func (a *Agent) forget(p *process.Process) {
 	}
 	if a.process == p {
 		a.process = nil
+		a.door.shut()
 	}
 }
 

@@ -16,6 +16,7 @@ func (s Status) WriteMetrics(w io.Writer) error {
 	expose(e, ofMain, s.Main)
 	expose(e, ofLastError, s.LastError)
 	expose(e, ofKeys, s.Keys)
+	expose(e, ofSack, s.Sack)
 	expose(e, ofPeers, s.Peers)
 	expose(e, ofRecords, s.Records)
 	expose(e, ofKeptRecords, s.KeptRecords)

@@ -26,6 +26,7 @@ import (
 	"github.com/slurmlet/slurmlet/internal/nodesize"
 	"github.com/slurmlet/slurmlet/internal/peers"
 	"github.com/slurmlet/slurmlet/internal/reconfig"
+	"github.com/slurmlet/slurmlet/internal/sack"
 )
 
 var update = flag.Bool("update", false, "write the golden files")
@@ -95,6 +96,7 @@ var statuses = map[string]Status{
 	"login": {
 		Role: Login, State: lifecycle.Ready, Since: noon, Version: "v1", Started: true, Main: &MainStatus{PID: 7, Since: noon},
 		Sessions: []login.SessionStatus{{User: "a secret", From: "a secret"}, {User: "bob"}},
+		Sack:     &SackStatus{Status: sack.Status{Connections: 66, Ended: 836, Crowding: []sack.Holder{{UID: 1000, Connections: 64, Ended: 836}}}, Port: "a secret"},
 		Services: []login.ServiceStatus{{Name: "sssd", State: login.Running}, {Name: "sshd", State: login.Backoff, Reason: "a secret", Restarts: 4}},
 	},
 	"login-stopping": {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
-	"net"
 	"os"
 	"path/filepath"
 	"time"
@@ -34,22 +33,31 @@ func (a *Agent) startSackd(ctx context.Context) error {
 		return err
 	}
 	socket := filepath.Join(a.Root, sackSocket)
-	if err := os.Remove(socket); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("cannot replace slurmd's socket: %w", err)
-	}
-	p, err := a.Table.Start(process.Command{
+	command := process.Command{
 		Path: path, Args: []string{"-D", "-f", filepath.Join(confCache(a.Config), "slurm.conf")}, Dir: "/",
 		Env: append(a.daemon.scontrolEnv(), a.keyEnv()...), Stdout: output.File(), Stderr: output.File(),
-	})
+	}
+	back, err := a.door.behind(&command)
+	if err != nil {
+		return err
+	}
+	if back != nil {
+		socket = back.Path()
+	} else if err := os.Remove(socket); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("cannot replace slurmd's socket: %w", err)
+	}
+	p, err := a.Table.Start(command)
+	if back != nil {
+		_ = back.Listener.Close() // sackd has it
+	}
 	if err != nil {
 		return err
 	}
 	a.sackd.Store(p)
 	for {
-		if conn, err := net.DialTimeout("unix", socket, time.Second); err == nil {
-			conn.Close()
+		if speaks(socket) {
 			a.log(slog.LevelWarn, "sackd gives scontrol its credentials in the place of slurmd")
-			return nil
+			return a.door.replace(back)
 		}
 		select {
 		case <-p.Done():

@@ -204,6 +204,9 @@ func (a *Agent) probe(good func(Status) bool) http.HandlerFunc {
 		for _, one := range s.Services {
 			fmt.Fprintln(w, one.Name, one.State, one.Reason)
 		}
+		if s.Sack.crowded() {
+			fmt.Fprintln(w, "sack.socket crowded:", s.Sack)
+		}
 	}
 }
 

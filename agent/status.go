@@ -42,6 +42,8 @@ type Status struct {
 	Sessions []login.SessionStatus `json:"sessions,omitempty"`
 	// Keys are auth/slurm's, by their names.
 	Keys *KeysStatus `json:"keys,omitempty"`
+	// Sack are the connections to sack.socket, nil where the agent is not between it and the users.
+	Sack *SackStatus `json:"sack,omitempty"`
 	// Conf is slurmctld's configuration.
 	Conf *reconfig.Status `json:"conf,omitempty"`
 	// ConfFault is why slurmd or sackd has another configuration than slurmctld.
@@ -123,7 +125,7 @@ func (a *Agent) counted() Status {
 func (a *Agent) brief() Status {
 	s := *a.status.Load()
 	s.LastError, s.Keys = a.lastError.Load(), a.clusterKeys.status.Load()
-	s.Services = a.loginServices.Services()
+	s.Services, s.Sack = a.loginServices.Services(), a.door.describe()
 	if s.Node != nil {
 		node := *s.Node
 		node.Fit = a.mismatchCheck.found.Load()
@@ -240,6 +242,9 @@ func (s Status) WriteText(w io.Writer) error {
 	}
 	if s.Keys != nil {
 		s.Keys.rows(row)
+	}
+	if s.Sack != nil {
+		s.Sack.rows(row)
 	}
 	if s.Conf != nil {
 		s.Conf.Rows(row)

@@ -27,6 +27,7 @@ var loginCases = []testCase{
 	{"helpers and sackd killed: sessions go on", helpersKilled, either},
 	{"users reach neither the agent's sockets nor keys", usersReachNothing, either},
 	{"a login pod is deleted with a session open", loginEnds, either},
+	{"a user has 900 silent connections in a login pod", crowdedLogin, both},
 	{"a login pod needs few capabilities", fewCapabilities, either},
 }
 

@@ -23,6 +23,7 @@ var healthySeries = []string{
 	`slurmlet_keys_info{pod="n0",signs="slurm.key"} 1x1440`,
 	`slurmlet_keys_accepted{pod="ctl"} 1x1440`,
 	`slurmlet_service_running{pod="login-0",service="sshd"} 1x1440`,
+	`slurmlet_sack_crowded{pod="login-0"} 0x1440`,
 	`slurmlet_node_fault{pod="n0"} 0x1440`,
 	`slurmlet_node_refused{pod="n0"} 0x1440`,
 	`slurmlet_cgroup_enforced{pod="n0"} 1x1440`,
@@ -122,6 +123,9 @@ var cases = []instance{
 
 	{"SlurmServiceDown", "sssd cannot reach the directory", 10 * minute, 1, []string{`slurmlet_service_running{pod="login-0",service="sssd"} 0x30`}, false},
 	{"SlurmServiceDown", "a login pod ends", 10 * minute, 0, []string{`slurmlet_service_running{pod="login-0",service="sshd"} 0x30`, `slurmlet_state{pod="login-0",state="Stopping"} 1x30`}, false},
+
+	{"SlurmCredentialsCrowded", "a user holds silent connections", 10 * minute, 1, []string{`slurmlet_sack_crowded{pod="login-0"} 1x30`}, false},
+	{"SlurmCredentialsCrowded", "a user had them for two minutes", 10 * minute, 0, []string{`slurmlet_sack_crowded{pod="login-0"} 0x4 1x2 0x30`}, false},
 
 	{"SlurmNodeChangeNotFollowed", "slurmctld refuses a label", 20 * minute, 1, []string{`slurmlet_node_refused{pod="n0"} 1x30`, `slurmlet_node_fault{pod="n0"} 0x30`}, false},
 	{"SlurmNodeChangeNotFollowed", "a limit is repaired", 20 * minute, 0, []string{`slurmlet_node_fault{pod="n0"} 1x4 0x30`}, false},

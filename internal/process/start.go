@@ -24,7 +24,7 @@ type Command struct {
 	// Unconnected: it, and what it starts, can connect to no address but unix sockets' (ENETUNREACH). It can be connected to.
 	Unconnected bool
 
-	Stdout, Stderr *os.File // nil: /dev/null
+	Stdin, Stdout, Stderr *os.File // nil: /dev/null
 }
 
 // Start starts c. The error says which command it was.
@@ -69,6 +69,9 @@ func (c Command) cmd() *exec.Cmd {
 		SysProcAttr: &syscall.SysProcAttr{Credential: c.Credential, Setpgid: c.Group},
 	}
 	// A nil *os.File in an io.Writer would not be a nil io.Writer.
+	if c.Stdin != nil {
+		cmd.Stdin = c.Stdin
+	}
 	if c.Stdout != nil {
 		cmd.Stdout = c.Stdout
 	}

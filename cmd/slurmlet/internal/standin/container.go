@@ -17,6 +17,9 @@ func container(command []string) error {
 	if err := unix.Mount("proc", "/proc", "proc", 0, ""); err != nil {
 		return os.NewSyscallError("mount /proc", err)
 	}
+	if err := unix.Mount("tmpfs", "/run", "tmpfs", 0, "mode=755"); err != nil {
+		return os.NewSyscallError("mount /run", err)
+	}
 	if err := unix.Mount("tmpfs", "/sys/fs/cgroup", "tmpfs", 0, ""); err != nil {
 		return os.NewSyscallError("mount /sys/fs/cgroup", err)
 	}

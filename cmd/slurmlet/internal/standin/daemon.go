@@ -36,6 +36,9 @@ func daemon() {
 	} else {
 		time.AfterFunc(time.Hour, func() {}) // Go ends a program that nothing can wake
 	}
+	if name == "slurmd" {
+		go giveCredentials()
+	}
 	begin(part == "successor")
 	for s := range signals {
 		switch {

@@ -44,7 +44,7 @@ func outcome(word string) {
 func fork(part string, pipe *os.File) *exec.Cmd {
 	cmd := exec.Command(os.Args[0], os.Args[1:]...)
 	cmd.Env = append(os.Environ(), partEnv+"="+part)
-	cmd.Stdout, cmd.Stderr, cmd.ExtraFiles = os.Stdout, os.Stderr, []*os.File{pipe}
+	cmd.Stdin, cmd.Stdout, cmd.Stderr, cmd.ExtraFiles = os.Stdin, os.Stdout, os.Stderr, []*os.File{pipe}
 	must(cmd.Start())
 	return cmd
 }
