@@ -91,6 +91,10 @@ var seeds = []struct{ role, moves string }{
 	{"node", "step-ends answer start ready timer answer SIGTERM lifted done runs timer timer count"},
 	{"slurmctld", "reloaded reloaded start ready timer answer edit:1 reloaded reloaded reloaded reloaded handover timer answer reloaded:3"},
 	{"login", "step-ends answer start ready timer answer SIGTERM exit timer start ready deadline deadline"},
+	{"login", "step-ends answer start ready timer answer SIGTERM measure:6 deadline deadline deadline deadline deadline"},
+	{"login", "step-ends answer start ready timer answer SIGTERM sessions-over measure:6 deadline deadline deadline deadline deadline"},
+	{"slurmdbd", "step-ends answer start timer answer SIGTERM measure:6 deadline"},
+	{"node", "step-ends answer start ready timer answer SIGTERM answer:no-record measure:6 deadline deadline deadline deadline deadline deadline"},
 	{"slurmdbd", "step-ends answer start timer answer exit timer start"},
 	{"node", "step-ends answer start ready timer answer launch-refused timer answer done:no launch-refused timer answer done timer answer SIGTERM"},
 	{"elastic", "step-ends answer start ready timer answer:powering-up timer answer launch-refused timer answer done timer answer SIGTERM"},
@@ -283,6 +287,7 @@ func (w *world) feed(e Event) {
 	w.life, actions = Step(w.life, e)
 	w.inStep = false
 	w.conf.hear(w.life.ConfNews(before))
+	w.checkHaste(e, before, actions)
 	require.False(w, changing && w.life.question != question, "the outcome of a change will not be heard: %+v", w.life)
 	if w.served && !w.gone && first {
 		require.Contains(w, actions, Schedule{toStop, w.life.Deadlines.Stop}, "a node in service is not taken out of it: %+v", w.life)
@@ -293,6 +298,46 @@ func (w *world) feed(e Event) {
 		w.carryOut(a)
 	}
 	w.check()
+}
+
+// checkHaste: after a shorter notice each earlier deadline has a timer, and users know until when they may stay.
+func (w *world) checkHaste(e Event, before State, actions []Action) {
+	var at time.Time
+	switch e := e.(type) {
+	case Measured:
+		at = e.At
+	case DeadlineSet:
+		at = e.At
+	}
+	l := w.life
+	if at.IsZero() || before.Phase != Stopping || l.Phase != Stopping {
+		return
+	}
+	was, now := before.Deadlines, l.Deadlines
+	scheduled := func(s Stage, was, now time.Duration) {
+		if now < was && !l.passed[s] {
+			require.Contains(w, actions, Schedule{s, max(now-at.Sub(l.StoppedAt), 0)}, "%v has no timer: %+v", s, l)
+		}
+	}
+	switch {
+	case l.Activity == Ending && !l.killed:
+		scheduled(toEnd, was.End, now.End)
+	case l.Activity == Ending:
+	case l.Hosts:
+		if now.Fail < was.Fail && !l.passed[toFail] {
+			require.Contains(w, actions, WarnSessions{max(now.Fail-at.Sub(l.StoppedAt), 0)})
+		}
+		scheduled(toSignal, was.Signal, now.Signal)
+		scheduled(toFail, was.Fail, now.Fail)
+		scheduled(toLeave, was.Leave, now.Leave)
+		scheduled(toStop, was.Stop, now.Stop)
+	default:
+		scheduled(toRequeue, was.Requeue, now.Requeue)
+		scheduled(toKill, was.Kill, now.Kill)
+		scheduled(toFail, was.Fail, now.Fail)
+		scheduled(toLeave, was.Leave, now.Leave)
+		scheduled(toStop, was.Stop, now.Stop)
+	}
 }
 
 // listen is what the world knows of slurmctld's own words on the record.

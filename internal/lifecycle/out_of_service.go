@@ -331,6 +331,7 @@ const (
 	toFail
 	toLeave
 	toStop
+	toEnd // SIGKILL, of a daemon that has less time now than it had when it was told to end
 )
 
 // due: one of the deadlines is over.

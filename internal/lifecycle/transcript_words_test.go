@@ -59,7 +59,7 @@ var verbWords = [...]string{
 }
 
 var stageWords = [...]string{
-	toWait: "wait", toSignal: "signal", toRequeue: "requeue", toKill: "kill", toFail: "fail", toLeave: "leave", toStop: "stop",
+	toWait: "wait", toSignal: "signal", toRequeue: "requeue", toKill: "kill", toFail: "fail", toLeave: "leave", toStop: "stop", toEnd: "end",
 }
 
 // fieldNames are those that are not simply the field's name in small letters.
