@@ -536,7 +536,8 @@
 //   - "slurmlet deadline 90s" (or a time), by kubectl exec, at any time, on the way down too.
 //
 // On the way down, the agent divides the time that is left as it divides a grace period. It
-// puts no deadline off. A faulty value changes nothing, and the agent reports it.
+// puts no deadline off. A faulty value changes nothing, and the agent reports it. A login pod's
+// users are told the new time. A daemon of any role that stops already gets SIGKILL by it.
 //
 // If the agent stops slurmd before the time for requeues, slurmd has longer until its
 // SIGKILL: 15 s, 1m15s and 1m15s.

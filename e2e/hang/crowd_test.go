@@ -68,8 +68,11 @@ func crowded(script string) func(*world) error {
 
 // inNode is a command of a user's in the node.
 func (w *world) inNode(ctx context.Context, user string, args ...string) *exec.Cmd {
-	return exec.CommandContext(ctx, "nsenter", append([]string{"--target", strconv.Itoa(w.node.PID()), "--mount", "--net", "--root", "--wd",
-		"setpriv", "--reuid", user, "--regid", "65534", "--clear-groups"}, args...)...)
+	enter := []string{
+		"--target", strconv.Itoa(w.node.PID()), "--mount", "--net", "--root", "--wd",
+		"setpriv", "--reuid", user, "--regid", "65534", "--clear-groups",
+	}
+	return exec.CommandContext(ctx, "nsenter", append(enter, args...)...)
 }
 
 // crowd has a user hold connections until leave is called.

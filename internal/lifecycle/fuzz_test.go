@@ -319,12 +319,13 @@ func (w *world) checkHaste(e Event, before State, actions []Action) {
 			require.Contains(w, actions, Schedule{s, max(now-at.Sub(l.StoppedAt), 0)}, "%v has no timer: %+v", s, l)
 		}
 	}
-	switch {
-	case l.Activity == Ending && !l.killed:
+	if l.Activity == Ending {
 		scheduled(toEnd, was.End, now.End)
-	case l.Activity == Ending:
+	}
+	switch {
+	case !l.bounded:
 	case l.Hosts:
-		if now.Fail < was.Fail && !l.passed[toFail] {
+		if l.Activity != Ending && now.Fail < was.Fail && !l.passed[toFail] {
 			require.Contains(w, actions, WarnSessions{max(now.Fail-at.Sub(l.StoppedAt), 0)})
 		}
 		scheduled(toSignal, was.Signal, now.Signal)

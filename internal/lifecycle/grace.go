@@ -40,7 +40,8 @@ func (l State) order(e DeadlineSet) State {
 }
 
 // hasten brings the deadlines of the way down forward where less time is granted
-// than they were made for. None is ever put off: jobs may have been told.
+// than they were made for. None is ever put off: jobs and users may have been told. A daemon that stops
+// already is killed earlier, whatever its role.
 func (l State) hasten(now time.Time) (State, []Action) {
 	end := l.Grace.Within(l.Granted).Sooner(l.Deadline).End(l.StoppedAt)
 	if !end.Bounded() {
@@ -51,9 +52,17 @@ func (l State) hasten(now time.Time) (State, []Action) {
 	if sooner == l.Deadlines {
 		return l, nil
 	}
+	less := sooner.Fail < l.Deadlines.Fail
 	l.Deadlines, l.HastenedBy = sooner, end.Source
-	if !l.bounded {
-		return l, nil
+	var actions []Action
+	if l.bounded {
+		actions = l.schedules(elapsed) // a slurmd that stops may hand over, and begin anew
 	}
-	return l, l.schedules(elapsed)
+	switch {
+	case l.Activity == Ending:
+		actions = append(actions, Schedule{toEnd, max(sooner.End-elapsed, 0)})
+	case l.bounded && l.Hosts && less && !l.passed[toFail]:
+		actions = append(actions, WarnSessions{max(sooner.Fail-elapsed, 0)})
+	}
+	return l, actions
 }

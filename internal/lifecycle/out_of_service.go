@@ -74,12 +74,16 @@ func (l State) schedules(elapsed time.Duration) []Action {
 			actions = append(actions, Schedule{s, max(at-elapsed, 0)})
 		}
 	}
-	add(toRequeue, l.Deadlines.Requeue)
-	add(toKill, l.Deadlines.Kill)
+	if l.Hosts {
+		add(toSignal, l.Deadlines.Signal)
+	} else {
+		add(toRequeue, l.Deadlines.Requeue)
+		add(toKill, l.Deadlines.Kill)
+	}
 	add(toFail, l.Deadlines.Fail)
 	add(toLeave, l.Deadlines.Leave)
 	add(toStop, l.Deadlines.Stop)
-	if l.Signals {
+	if l.Signals && !l.Hosts {
 		add(toSignal, l.Deadlines.Signal)
 	}
 	return actions
@@ -336,6 +340,9 @@ const (
 
 // due: one of the deadlines is over.
 func (l State) due(e DeadlinePassed) (State, []Action) {
+	if e.Stage == toEnd {
+		return l.endDue()
+	}
 	if l.passed[e.Stage] {
 		return l, nil // it was brought forward
 	}
@@ -366,6 +373,14 @@ func (l State) due(e DeadlinePassed) (State, []Action) {
 		return l, nil // when slurmd is up again
 	}
 	return l.lookAtRecord()
+}
+
+// endDue kills a daemon that was told to end and has less time since.
+func (l State) endDue() (State, []Action) {
+	if l.Activity != Ending || l.killed {
+		return l, nil
+	}
+	return l.overdue()
 }
 
 // endRemainingSteps: those of failed jobs have been asked before. slurmd does not stop

@@ -16,7 +16,7 @@ func (l State) handedOver(e MainChanged) (State, []Action) {
 	l.Main, l.MainSince, l.killed, l.seen, l.noReply = e.PID, e.At, false, false, 0
 	l.listed, l.awaited, l.wasUp = true, false, false
 	switch {
-	case l.Activity == Ending && l.bounded && l.Left == "" && l.stage < toStop:
+	case l.Activity == Ending && l.Registers && l.bounded && l.Left == "" && l.stage < toStop:
 		// It registers, and makes the record anew that was deleted.
 		l.Activity, l.Tries = LookingAtRecord, 0
 		return l.wait(settle)

@@ -8,13 +8,8 @@ func (l State) awaitSessions() (State, []Action) {
 	if l.Activity != Launching && l.Activity != Pausing {
 		l.Activity = AwaitingSessions
 	}
-	actions := []Action{
-		DrainSessions{l.Deadlines.Fail},
-		Schedule{toSignal, l.Deadlines.Signal},
-		Schedule{toFail, l.Deadlines.Fail},
-		Schedule{toLeave, l.Deadlines.Leave},
-		Schedule{toStop, l.Deadlines.Stop},
-	}
+	l, deadlines := l.bind()
+	actions := append([]Action{DrainSessions{l.Deadlines.Fail}}, deadlines...)
 	if l.Activity == Pausing {
 		l, more := l.relaunch()
 		return l, append(actions, more...)

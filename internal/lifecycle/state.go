@@ -117,7 +117,7 @@ type State struct {
 	// passed are the deadlines of the way down that are over, stage is the last of
 	// them, acted the last that was followed; refusals counts how often slurmctld
 	// kept the record.
-	passed       [toStop + 1]bool
+	passed       [toEnd + 1]bool
 	stage, acted Stage
 	refusals     int
 	// Jobs are those of the node when slurmctld was asked last, Left is what could

@@ -164,7 +164,9 @@ func (l State) end(left string) (State, []Action) {
 // slurmd may need it.
 func (l State) stopLimit() time.Duration {
 	switch {
-	case !l.Registers:
+	case l.Hosts && l.stage < toFail:
+		return l.Deadlines.End - l.Deadlines.Fail
+	case !l.Registers && !l.Hosts:
 		return l.Deadlines.End
 	case l.stage < toRequeue:
 		return l.Deadlines.End - l.Deadlines.Requeue

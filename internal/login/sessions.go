@@ -110,9 +110,6 @@ func (l *Login) reportEnd(p *process.Process, ended chan<- int) {
 // nologin turns away whoever is just coming in, and then sshd's port is closed. Sessions outlive
 // the sshd that took their connection. over runs when the last one has ended.
 func (l *Login) DrainSessions(until time.Duration, over func()) {
-	if err := os.WriteFile(nologin, []byte(notice(until)), 0o644); err != nil {
-		l.Log(slog.LevelWarn, "cannot keep logins out", slog.Any("error", err))
-	}
 	l.WarnSessions(until)
 	go func() {
 		if l.awaitSessions() {
@@ -132,9 +129,12 @@ func notice(left time.Duration) string {
 		time.Now().Add(left).Format("15:04:05 MST"), left.Round(time.Second))
 }
 
-// WarnSessions writes to the terminals, as wall(1) does where there is a utmp.
+// WarnSessions writes to the terminals, as wall(1) does where there is a utmp, and tells whoever comes.
 func (l *Login) WarnSessions(left time.Duration) {
 	text := []byte(notice(left))
+	if err := os.WriteFile(nologin, text, 0o644); err != nil {
+		l.Log(slog.LevelWarn, "cannot keep logins out", slog.Any("error", err))
+	}
 	found, err := sshd.Sessions(l.Root)
 	if err != nil {
 		l.Log(slog.LevelWarn, "cannot warn the sessions", slog.Any("error", err))
