@@ -18,6 +18,7 @@ import (
 // neighbourCases have a plain user's job in the way of somebody else's. They need no limits.
 var neighbourCases = []testCase{
 	{"the files of users in volumes that are open to all", filesInOpenVolumes, either},
+	{"a job fills the pod's disk", diskFills, both},
 }
 
 // secondUser is a plain user beside alice.
@@ -52,6 +53,32 @@ func filesInOpenVolumes(t *testing.T, c *cluster) {
 	modes := c.run(t, node, "stat", "-c", "%n %a", "/tmp", "/var/tmp", "/dev/shm", "/run", "/var/spool/slurmd")
 	assert.Equal(t, "/tmp 1777\n/var/tmp 1777\n/dev/shm 1777\n/run 755\n/var/spool/slurmd 755\n", modes)
 	assert.Len(t, grep(c.said(t, node, "INFO", "msg"), "could remove each other's files"), 1)
+}
+
+// diskFills: a job leaves most of what the pod may have on its disk. The kubelet would evict the pod during the next one.
+func diskFills(t *testing.T, c *cluster) {
+	node, end := third(t, c, func(s *sandbox.PodSpec) {
+		s.Env["SLURMLET_STORAGE_LIMIT"], s.Env["SLURMLET_TMP_DIR"] = "200Mi", "/var/tmp"
+	})
+	defer end()
+	c.waitReady(t, node)
+	filler := c.submit(t, "dd if=/dev/zero of=/var/tmp/filler bs=1M count=170 2>&1", "-w", node)
+	c.waitJob(t, filler, "COMPLETED")
+	until(t, "the node takes no more jobs, and says why", func() (bool, string) {
+		record := c.record(t, node)
+		return record.Drained() && strings.HasPrefix(record.Reason, "slurmlet disk: ") &&
+			strings.Contains(record.Reason, "job "+filler+" of alice"), record.Reason
+	})
+	numbers := c.numbers(t, node)
+	assert.InDelta(t, 170<<20, numbers["slurmlet_disk_used_bytes"], 1<<20)
+	assert.InDelta(t, 1, numbers["slurmlet_disk_full"], 0)
+	assert.Contains(t, c.run(t, node, "slurmlet", "status"), "job "+filler+" of alice")
+	c.run(t, node, "rm", "/var/tmp/filler")
+	until(t, "the node takes jobs again", func() (bool, string) {
+		record := c.record(t, node)
+		return !record.Drained(), record.Reason
+	})
+	assert.Equal(t, node+"\n", c.as(t, "alice", "login", "srun", "-w", node, "hostname"))
 }
 
 // memoryCases are about processes and files that are no job's, and take a node's memory.
