@@ -103,8 +103,10 @@ type Agent struct {
 	follower *confsync.Follower
 	steps    steps
 	strays   strays
-	usage    *usage // nil where there is nothing to read
-	holders  holders
+	// files is nil for roles without a node.
+	files   *userFiles
+	usage   *usage // nil where there is nothing to read
+	holders holders
 	// inherited are the steps of an earlier container that have left their sockets. firstHere: no
 	// slurmd has used the spool directory before, so the absence of a socket tells nothing.
 	inherited     []string
@@ -295,6 +297,7 @@ func (a *Agent) sizeNode() error {
 	a.relaunches.load()
 	a.watchSteps()
 	a.watchStrays()
+	a.files = newUserFiles(a)
 	a.usage = a.newUsage()
 	return nil
 }
@@ -442,6 +445,7 @@ func (a *Agent) listen(ctx context.Context) {
 	if a.life.Registers {
 		a.pod = newWatcher(a, watch.Options{})
 		go a.watchPod(a.pod)
+		go a.files.run(a.alive)
 	}
 	if a.follower != nil {
 		go a.follower.Run()

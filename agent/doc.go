@@ -100,6 +100,21 @@
 // process may lower its own oom_score_adj again to that of the container, but root alone leaves
 // "strays". Memory of before the move stays counted in the agent's cgroup.
 //
+// # The pod's disk
+//
+// The kubelet evicts a pod whose files take more than limits.ephemeral-storage, with a second of grace.
+// With SLURMLET_STORAGE_LIMIT the agent counts the files in /tmp, /var/tmp, SLURMLET_TMP_DIR,
+// /dev/shm, the spool directory and each emptyDir, as far as they are on the container's writable layer
+// or on an emptyDir of the machine's disk. It counts every 10 s while steps run, when a step begins or
+// ends, and less often where that takes longer than half a second. At 80 % of the limit it drains the
+// node: "slurmlet disk: 830 of 1024 MiB used, 800 MiB by job 7 of alice in /tmp". The job is one of the
+// user's that ran here while the user's files grew. Below 70 % it resumes the node. Somebody else's drain
+// stays. The container's log and files in other places do not count. An elastic node is suspended when
+// its jobs have ended, and gets another pod.
+//
+// When a step has ended, the agent also counts the files in /tmp, /var/tmp, SLURMLET_TMP_DIR and /dev/shm
+// whose users have no process in the container. Those on tmpfs take memory that jobs have asked for.
+//
 // # Directories of users
 //
 // The kubelet makes each emptyDir with mode 0777, in which every user removes and replaces the files
@@ -888,6 +903,12 @@
 //	slurmlet_steps_watched                 1 if the agent looks after the cgroups of jobs
 //	slurmlet_steps_oom_kills_total         Processes of jobs that the kernel has killed for want of memory
 //	slurmlet_strays_oom_kills_total        Processes that Slurm did not start and that the kernel has killed for want of memory
+//	slurmlet_files_timestamp_seconds       When the agent looked at users' files
+//	slurmlet_disk_limit_bytes              The limit of the pod's disk (SLURMLET_STORAGE_LIMIT)
+//	slurmlet_disk_used_bytes               Disk that counts against that limit: users' directories, the spool directory and emptyDirs
+//	slurmlet_disk_full                     1 while the node is drained because that disk is nearly full
+//	slurmlet_left_files_memory_bytes       Memory of files in shared directories whose users have no process here
+//	slurmlet_left_files_disk_bytes         Disk of files in shared directories whose users have no process here
 //	slurmlet_steps_dead_total              Steps that have lost their slurmstepd
 //	slurmlet_steps_leftover_cgroups_total  Empty cgroups that Slurm had left and the agent has removed
 //

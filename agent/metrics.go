@@ -35,6 +35,7 @@ func (s Status) WriteMetrics(w io.Writer) error {
 		expose(e, ofNode, s.Node)
 		expose(e, ofSteps, s.Node.Steps)
 		expose(e, ofStrays, s.Node.Strays)
+		expose(e, ofFiles, s.Node.Files)
 	}
 	if s.Role == Login {
 		expose(e, ofLogin, &s)

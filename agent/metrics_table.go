@@ -205,6 +205,28 @@ var ofStrays = []metric[StraysStatus]{
 	{"strays_oom_kills_total", "", "Processes that Slurm did not start and that the kernel has killed for want of memory", func(s *StraysStatus) []sample { return amount(s.Killed) }},
 }
 
+var ofFiles = []metric[FilesStatus]{
+	{"files_timestamp_seconds", "", "When the agent looked at users' files", func(f *FilesStatus) []sample { return moment(f.At) }},
+	{"disk_limit_bytes", "", "The limit of the pod's disk (SLURMLET_STORAGE_LIMIT)", func(f *FilesStatus) []sample { return ofDisk(f, f.DiskLimit) }},
+	{"disk_used_bytes", "", "Disk that counts against that limit: users' directories, the spool directory and emptyDirs", func(f *FilesStatus) []sample { return ofDisk(f, f.DiskUsed) }},
+	{"disk_full", "", "1 while the node is drained because that disk is nearly full", func(f *FilesStatus) []sample {
+		if f.DiskLimit == 0 {
+			return nil
+		}
+		return whether(f.DiskFull != "")
+	}},
+	{"left_files_memory_bytes", "", "Memory of files in shared directories whose users have no process here", func(f *FilesStatus) []sample { return amount(f.LeftMemory) }},
+	{"left_files_disk_bytes", "", "Disk of files in shared directories whose users have no process here", func(f *FilesStatus) []sample { return amount(f.LeftDisk) }},
+}
+
+// ofDisk has nothing where the pod's disk has no limit.
+func ofDisk(f *FilesStatus, bytes int64) []sample {
+	if f.DiskLimit == 0 {
+		return nil
+	}
+	return amount(bytes)
+}
+
 var ofLogin = []metric[Status]{
 	{"sessions", "", "Users' sessions", func(s *Status) []sample { return amount(len(s.Sessions)) }},
 	{"service_running", "service", "1 while the service serves: sshd, sssd", func(s *Status) []sample {

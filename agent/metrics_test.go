@@ -81,6 +81,7 @@ var statuses = map[string]Status{
 			Gres:   nodesize.Gres{Plan: devices.Plan{Gres: devices.Gres{{Name: "gpu", Type: "nvidia_h200", Count: 2}, {Name: "shard", Count: 8}}}},
 			Cgroup: &delegation{Mode: CgroupPrefer, Delegation: cgroup.Delegation{Steps: "system.slice/node-0_slurmstepd.scope", Missing: []cgroup.Missing{{Controller: "devices"}}}},
 			Steps:  &StepsStatus{Watching: true, OOMKills: 5, Dead: 1, Leftovers: 2},
+			Files:  &FilesStatus{At: later, DiskUsed: 900 << 20, DiskLimit: 1 << 30, DiskFull: "a secret", LeftMemory: 60 << 20, LeftDisk: 800 << 20, LeftBy: []string{"a secret"}},
 			Strays: &StraysStatus{Killed: 6, Last: "a secret", Fault: "a secret"},
 		},
 	},

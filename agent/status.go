@@ -93,6 +93,8 @@ type NodeStatus struct {
 	Steps *StepsStatus `json:"steps,omitempty"`
 	// Strays is nil where processes that Slurm did not start die no sooner than jobs.
 	Strays *StraysStatus `json:"strays,omitempty"`
+	// Files is nil before users' files were looked at.
+	Files *FilesStatus `json:"files,omitempty"`
 }
 
 // MainStatus is the daemon.
@@ -130,6 +132,7 @@ func (a *Agent) brief() Status {
 		node := *s.Node
 		node.Fit = a.mismatchCheck.found.Load()
 		node.Steps, node.Strays = a.describeSteps(), a.strays.describe()
+		node.Files = a.files.describe()
 		s.Node = &node
 	}
 	if a.LinesLost != nil {
@@ -331,6 +334,9 @@ func (n *NodeStatus) rows(row func(name, format string, args ...any)) {
 	row("Steps", "%s", n.Steps)
 	if n.Strays != nil {
 		row("Other processes", "%s", n.Strays)
+	}
+	if n.Files != nil {
+		n.Files.rows(row)
 	}
 	if n.Fit == nil {
 		return

@@ -110,6 +110,7 @@ func (w *watcher) glance() {
 		gone := slices.DeleteFunc(before, func(step string) bool { return slices.Contains(now, step) })
 		for _, step := range gone {
 			w.agent.holders.leave(step, time.Now())
+			w.agent.files.stepEnds(step)
 		}
 		if len(gone) > 0 {
 			w.agent.stepEnded()
@@ -128,8 +129,12 @@ func (w *watcher) lost(err error) {
 // concerns: the kubelet swaps the volume's "..data"; a limit's file is written.
 func (w *watcher) concerns(e fsnotify.Event) bool {
 	if step, ends := w.endsStep(e); ends {
+		w.agent.files.stepEnds(step)
 		w.agent.holders.leave(step, time.Now())
 		w.agent.stepEnded()
+	}
+	if e.Has(fsnotify.Create) && filepath.Dir(e.Name) == w.spool {
+		w.agent.files.stepBegins()
 	}
 	return slices.Contains(w.limits, e.Name) || filepath.Dir(e.Name) == w.info
 }

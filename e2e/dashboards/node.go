@@ -51,6 +51,10 @@ var nodeBoard = dashboard{
 			line("Killed for want of memory", "Processes of jobs in each hour", "short",
 				query{"max(increase(" + of("slurmlet_steps_oom_kills_total", ofPod) + "[1h]))", "by the kernel"}, query{"max(increase(" + of("slurmlet_steps_dead_total", ofPod) + "[1h]))", "steps that lost their slurmstepd"},
 				query{"max(increase(" + of("slurmlet_strays_oom_kills_total", ofPod) + "[1h]))", "that Slurm did not start"}),
+			line("Files of users without a process", "They take memory in /dev/shm and on other tmpfs", "bytes",
+				query{"max(" + of("slurmlet_left_files_memory_bytes", ofPod) + ")", "memory"}, query{"max(" + of("slurmlet_left_files_disk_bytes", ofPod) + ")", "disk"}),
+			line("The pod's disk", "The kubelet evicts the pod at the limit", "bytes",
+				query{"max(" + of("slurmlet_disk_used_bytes", ofPod) + ")", "used"}, query{"max(" + of("slurmlet_disk_limit_bytes", ofPod) + ")", "limit"}),
 			line("Threads", "", "short", query{own("slurmlet_node_jobs_threads"), "jobs"}, query{own("slurmlet_node_daemons_threads"), "slurmd and the agent"}),
 		}},
 		{"Block devices", []panel{

@@ -29,6 +29,7 @@ var healthySeries = []string{
 	`slurmlet_cgroup_enforced{pod="n0"} 1x1440`,
 	`slurmlet_steps_dead_total{pod="n0"} 4x1440`,
 	`slurmlet_steps_oom_kills_total{pod="n0"} 4x1440`,
+	`slurmlet_disk_full{pod="n0"} 0x1440`,
 	`slurmlet_cluster_read_timestamp_seconds{family="nodes"} 0+60x1440`,
 	`slurmlet_cluster_read_failed{family="nodes"} 0x1440`,
 	`slurm_nodes 20x1440`,
@@ -155,6 +156,9 @@ var cases = []instance{
 
 	{"SlurmStepsLost", "slurmstepd is killed", 20 * minute, 1, []string{`slurmlet_steps_dead_total{pod="n0",slurmlet_dev_node_set="cpu"} 0x10 1x30`}, false},
 	{"SlurmStepsLost", "it was yesterday", 20 * minute, 0, []string{`slurmlet_steps_dead_total{pod="n0",slurmlet_dev_node_set="cpu"} 1x30`}, false},
+
+	{"SlurmNodeDiskFull", "a job leaves most of the disk full", 20 * minute, 1, []string{`slurmlet_disk_full{pod="n0"} 0x3 1x30`}, false},
+	{"SlurmNodeDiskFull", "the files are removed", 20 * minute, 0, []string{`slurmlet_disk_full{pod="n0"} 0x3 1x3 0x30`}, false},
 
 	{"SlurmOOMKills", "a job array with too little memory", 20 * minute, 1, []string{`slurmlet_steps_oom_kills_total{pod="n0"} 0x4 5x4 12x4 20x30`}, false},
 	{"SlurmOOMKills", "one job with too little memory", 20 * minute, 0, []string{`slurmlet_steps_oom_kills_total{pod="n0"} 0x4 1x30`}, false},

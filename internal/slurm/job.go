@@ -22,6 +22,7 @@ type Job struct {
 	HetID     Number `json:"het_job_id"`
 	HetOffset Number `json:"het_job_offset"`
 	User      string `json:"user_name"`
+	UserID    int64  `json:"user_id"`
 	// Account is what the job is charged to, empty where it has none.
 	Account string `json:"account"`
 	// State is the base state and the flags, as in RUNNING, STOPPED.

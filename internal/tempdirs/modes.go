@@ -126,15 +126,16 @@ func Unique(paths ...string) []string {
 	return all
 }
 
-// Existing are the shared places that are directories, without links, each once.
+// Existing are the shared places that are directories, without links, each once, as paths from root.
 func (p Places) Existing(root string) (all []string) {
 	for _, path := range p.Shared {
 		real, err := filepath.EvalSymlinks(filepath.Join(root, path))
-		if err != nil || slices.Contains(all, real) {
+		if err != nil {
 			continue
 		}
-		if is, err := os.Stat(real); err == nil && is.IsDir() {
-			all = append(all, real)
+		path = "/" + strings.TrimPrefix(strings.TrimPrefix(real, filepath.Clean(root)), "/")
+		if is, err := os.Stat(real); err == nil && is.IsDir() && !slices.Contains(all, path) {
+			all = append(all, path)
 		}
 	}
 	return all

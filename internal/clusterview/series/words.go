@@ -45,7 +45,7 @@ var drainKinds = []struct {
 	kind  string
 	words []string
 }{
-	{"slurmlet", []string{"slurmlet: ", "slurmlet drain: "}},
+	{"slurmlet", []string{"slurmlet: ", "slurmlet drain: ", "slurmlet disk: "}},
 	{"not_responding", []string{"not responding", "unexpectedly rebooted"}},
 	{"kill_task", []string{"kill task failed"}},
 	{"prolog_epilog", []string{"prolog", "epilog"}},
