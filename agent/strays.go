@@ -85,7 +85,7 @@ func (a *Agent) strayEvent(e cgroup.StrayEvent) {
 	case cgroup.StrayKilled:
 		who := "a process that Slurm did not start, of an unknown name"
 		if e.PID != 0 {
-			who = e.Stray.String()
+			who = e.String()
 		}
 		a.strays.killed(who, time.Now())
 		a.log(slog.LevelError, "the container was out of memory: the kernel has killed "+who+", which Slurm did not start")

@@ -2,6 +2,7 @@ package cgroup
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -45,9 +46,7 @@ func newStrayWorld(t *testing.T) *strayWorld {
 		penDir + "/memory.max": "max\n", penDir + "/cgroup.procs": "",
 		leafDir + "/memory.events": "low 0\nhigh 0\nmax 0\noom 0\noom_kill 0\n", leafDir + "/cgroup.procs": daemonPIDs,
 	}
-	for name, text := range fakeDaemons {
-		files[name] = text
-	}
+	maps.Copy(files, fakeDaemons)
 	w := &strayWorld{t: t}
 	f := tree(t, files)
 	w.Strays = f.newStrays(Delegation{Base: "/" + mount}, StrayOptions{

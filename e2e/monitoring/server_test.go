@@ -196,9 +196,9 @@ func (p *server) choose(d dashboardFile, cluster string) (*strings.Replacer, err
 	return strings.NewReplacer(chosen...), nil
 }
 
-// unseen are metrics that no cluster has in which nodes have no cgroup and no GPU, nobody logs in, no
+// unseen are metrics that no cluster has in which nodes have no cgroup, no GPU and no limit of disk, nobody logs in, no
 // node set is elastic and there is no slurmdbd: the agents' recorded expositions have them.
-var unseen = regexp.MustCompile(`slurmlet_(node_gres|service_|sessions|keys_first_expiry|config_refused_timestamp|node_(jobs|daemons|container|gpu)|job_|cgroup|steps|cluster_share_|elastic_)`)
+var unseen = regexp.MustCompile(`slurmlet_(node_gres|service_|sessions|keys_first_expiry|config_refused_timestamp|node_(jobs|daemons|container|gpu)|job_|cgroup|steps|strays|disk_|left_files|cluster_share_|elastic_)`)
 
 // answersAll waits until each query has returned data, from the real cluster, or for what it cannot
 // have from what is recorded.
