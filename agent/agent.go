@@ -104,7 +104,11 @@ type Agent struct {
 	steps    steps
 	strays   strays
 	// files is nil for roles without a node.
-	files   *userFiles
+	files *userFiles
+	// saved is what slurmctld has saved, nil for other roles.
+	saved *savedState
+	// lastEnd is how the main process has ended last that ended by itself.
+	lastEnd atomic.Pointer[LastError]
 	usage   *usage // nil where there is nothing to read
 	holders holders
 	// inherited are the steps of an earlier container that have left their sockets. firstHere: no
@@ -325,6 +329,7 @@ func (a *Agent) open() error {
 	}
 	if a.life.Reloads {
 		a.elasticNodes.Open()
+		a.saved = a.newSavedState()
 		a.openConf()
 	}
 	if a.daemon.confCopy != nil && a.Config.AgentPort != 0 {
@@ -382,6 +387,7 @@ func (a *Agent) heard(line process.Line) {
 		a.lastFatal.Store(&LastError{At: time.Now(), Text: line.Text})
 	}
 	a.heardLastWords(line.Text)
+	a.saved.heard(line)
 	a.waits.Heard(line.Text)
 	a.Observe(Notice{Level: line.Level, Source: line.Source, Text: line.Text})
 }
@@ -454,6 +460,7 @@ func (a *Agent) listen(ctx context.Context) {
 		go a.reloader.Watch(a.alive, a.post)
 		go a.registration().Run()
 		go a.keptRecords.Run(a.alive)
+		go a.saved.run()
 		if a.elasticNodes != nil {
 			go a.elasticNodes.Run(a.alive)
 		}

@@ -15,7 +15,7 @@ func (a *Agent) openConf() {
 		Defaults: a.Config.ConfDefaults, SlurmUser: a.Config.SlurmUser,
 		Elastic: a.elasticConf(), ElasticDir: a.Config.ElasticSets, Programs: a.waits,
 		Daemon: reconfig.Daemon{Path: a.daemon.path, Env: a.daemon.environ(a), Credential: a.daemon.credential},
-		Table:  a.Table, Client: a.client, Feed: &a.feed, CopyKeys: a.takeKeys, Fatal: a.fatalSince, Log: a.log,
+		Table:  a.Table, Client: a.client, Feed: &a.feed, Saved: a.saved, CopyKeys: a.takeKeys, Fatal: a.fatalSince, Log: a.log,
 	})
 	first := a.reloader.Read()
 	a.life.Next = &first

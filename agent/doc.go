@@ -315,11 +315,31 @@
 // once, and its nodes decide as they do about any edit. The exception is a set that only a
 // start of slurmctld can bring in. The agents of the nodes restart their daemons for it.
 //
+// Before each start of slurmctld the agent locks StateSaveLocation (the file slurmlet/lock there) for its own life. An
+// agent that finds it locked waits, is not Ready, and says who has it. The kernel releases the lock when the agent ends.
+// On a file system of several machines (NFS and the like) nothing is locked.
+//
+// A slurmctld that crashes while it serves is started again in its container: at once, and then after pauses that grow
+// from 100 ms. After five crashes, each less than 10 minutes after the start before it, the next one ends the container.
+// So does one with an edit under way.
+//
+// slurmctld saves its state every five seconds. Where the agent does not know that it has ended in order (it was told to
+// stop, exited with 0, and did not complain that it cannot save), its start counts as one after a crash:
+//
+//	ids      slurmctld starts with FirstJobId above each id that is known: of the last save, of the directories of batch
+//	         jobs, and of slurmctld's log, which names those of srun, salloc and tasks of arrays, too. As many ids as were
+//	         given since the last save are left out twice, and 1000 at least. FirstJobId goes with the next edit, when
+//	         slurmctld has saved a higher id. It does not count as a change for the nodes.
+//	scripts  The files of jobs that came after the last save are linked into slurmlet/lost/ID in StateSaveLocation, which
+//	         only slurmctld's user can read. Those of jobs that slurmctld knows go when it serves.
+//	report   Each job that slurmctld has acknowledged and does not know is told in the log, in the status and in
+//	         slurmlet_jobs_forgotten, until somebody removes its directory, or for 30 days, with at most 10,000 jobs and 256
+//	         MiB. Jobs that had started since the last save run again, and are told too.
+//
 // With SLURMLET_CONF_DEFAULTS=on, the agent adds some lines at the end of slurm.conf in the
 // set in place, and a cgroup.conf if there is none. They hold what a cluster of pods needs,
 // with the reason beside each. They change nothing that the files set. The status says what
-// a value of your own costs. conmgr_max_connections, TreeWidth and MessageTimeout follow
-// from MaxNodeCount.
+// a value of your own costs. conmgr_max_connections and TreeWidth follow from MaxNodeCount.
 //
 // # The page for people
 //
@@ -870,6 +890,8 @@
 //
 //	slurmlet_records_kept                         Records that stay without a pod because jobs or reservations name the nodes
 //	slurmlet_records_kept_deleted_total           Records deleted that had stayed without a pod until nobody named the nodes
+//	slurmlet_jobs_forgotten                       Jobs that slurmctld has forgotten by a crash, and whose directories nobody has removed
+//	slurmlet_jobs_run_again_total                 Jobs that run again because slurmctld has forgotten their start by a crash
 //	slurmlet_config_info{hash}                    1, with the hash of the configuration in place
 //	slurmlet_config_reloading                     1 while an edit is tried, or the last good configuration is put back
 //	slurmlet_config_reloads_total{outcome}        Edits by what became of them: taken, refused before slurmctld had them, or rolled_back after
@@ -996,7 +1018,7 @@
 //	     jobs may be left (EX_TEMPFAIL)
 //	77   Slurm cannot limit jobs by cgroup, and SLURMLET_CGROUP does not go without (EX_NOPERM)
 //	78   the configuration or a limit has faults (EX_CONFIG)
-//	n    the daemon's own status n: slurmctld ended by itself, or a daemon failed while it was being stopped;
+//	n    the daemon's own status n: slurmctld ended by itself before it served, or crashed too often, or a daemon failed while it was being stopped;
 //	     128+n: it was ended by signal n (137: SIGKILL, also when it did not stop within the grace period;
 //	     75 if the node record or jobs may be left, too)
 //

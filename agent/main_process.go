@@ -44,8 +44,11 @@ func (a *Agent) watch(p *process.Process) {
 	<-p.Done()
 	a.notify.Flush()
 	a.output.Flush()
-	a.forget(p)
 	status := p.Status()
+	if a.forget(p) {
+		a.saved.ended(p, status)
+		a.noteEnd(p, status)
+	}
 	a.post(lifecycle.MainExited{
 		PID:    p.PID(),
 		Code:   status.ExitCode(),
@@ -109,8 +112,8 @@ func (a *Agent) adopt(pid, by int) (*process.Process, error) {
 }
 
 // forget ends the hearing of a process that is over: its pid may become
-// somebody else's.
-func (a *Agent) forget(p *process.Process) {
+// somebody else's. It says whether the process was the main one.
+func (a *Agent) forget(p *process.Process) (wasMain bool) {
 	a.mainLock.Lock()
 	defer a.mainLock.Unlock()
 	if a.former == p {
@@ -119,6 +122,15 @@ func (a *Agent) forget(p *process.Process) {
 	if a.process == p {
 		a.process = nil
 		a.door.shut()
+		return true
+	}
+	return false
+}
+
+// noteEnd remembers the end of a main process that nobody has told to end.
+func (a *Agent) noteEnd(p *process.Process, status process.Status) {
+	if phase := a.status.Load().State; phase != lifecycle.Stopping && status.ExitCode() != 0 {
+		a.lastEnd.Store(&LastError{At: time.Now(), Text: a.epitaph(p, status)})
 	}
 }
 

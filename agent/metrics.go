@@ -22,6 +22,7 @@ func (s Status) WriteMetrics(w io.Writer) error {
 	expose(e, ofKeptRecords, s.KeptRecords)
 	expose(e, ofElastic, s.Elastic)
 	s.Elastic.ExposeStarts(e)
+	expose(e, ofLostJobs, s.LostJobs)
 	expose(e, ofStopping, s.Stopping)
 	if s.Conf != nil {
 		expose(e, ofConf, s.Conf)

@@ -72,6 +72,11 @@ var ofKeptRecords = []metric[keptrecords.Status]{
 	{"records_kept_deleted_total", "", "Records deleted that had stayed without a pod until nobody named the nodes", func(k *keptrecords.Status) []sample { return amount(k.Deleted) }},
 }
 
+var ofLostJobs = []metric[LostJobsStatus]{
+	{"jobs_forgotten", "", "Jobs that slurmctld has forgotten by a crash, and whose directories nobody has removed", func(l *LostJobsStatus) []sample { return amount(len(l.Lost)) }},
+	{"jobs_run_again_total", "", "Jobs that run again because slurmctld has forgotten their start by a crash", func(l *LostJobsStatus) []sample { return amount(l.AgainTotal) }},
+}
+
 var ofElastic = []metric[elasticnodes.Status]{
 	{"elastic_timestamp_seconds", "", "When slurmctld told its nodes last, for the elastic node sets", func(e *elasticnodes.Status) []sample { return moment(e.Looked) }},
 	{"elastic_refused", "", "1 while files of SLURMLET_ELASTIC_SETS cannot be used", func(e *elasticnodes.Status) []sample { return whether(e.Fault != "") }},

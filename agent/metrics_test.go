@@ -27,6 +27,7 @@ import (
 	"github.com/slurmlet/slurmlet/internal/peers"
 	"github.com/slurmlet/slurmlet/internal/reconfig"
 	"github.com/slurmlet/slurmlet/internal/sack"
+	"github.com/slurmlet/slurmlet/internal/savedstate"
 )
 
 var update = flag.Bool("update", false, "write the golden files")
@@ -45,6 +46,10 @@ var statuses = map[string]Status{
 			Sources: []string{"/etc/slurm"}, Live: "5feceb66ffc8", Good: "5feceb66ffc8", Took: 3, Missed: []string{"node-7"},
 			Reloads: reconfig.Reloads{Taken: 2, Refused: 1, Last: &reconfig.Reload{At: later, Seconds: 1.75}},
 		},
+	},
+	"lost jobs": {
+		Role: Slurmctld, State: lifecycle.Ready, Since: noon, Version: "v1", LastEnd: &LastError{At: noon, Text: "a secret"},
+		LostJobs: &LostJobsStatus{Lost: []savedstate.Job{{ID: 7, User: "a secret", Script: "a secret"}, {ID: 9}}, Again: []savedstate.Job{{ID: 8, Nodes: "a secret"}}, AgainTotal: 3, Dir: "a secret", Fault: "a secret"},
 	},
 	"peers": {
 		Role: Login, State: lifecycle.Ready, Since: noon, Version: "v1",

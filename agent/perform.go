@@ -294,6 +294,9 @@ func (a *Agent) signal(s lifecycle.MainSignal) {
 	if a.process == nil {
 		return
 	}
+	if s == lifecycle.SigTerm {
+		a.saved.stopping(a.process)
+	}
 	err := a.process.Signal(signals[s])
 	if err != nil && !errors.Is(err, process.ErrExited) {
 		a.log(slog.LevelError, "cannot signal the daemon", slog.Any("error", err), slog.String("signal", string(s)))

@@ -37,6 +37,8 @@ type Status struct {
 	// Restarts counts the daemon's starts after the first.
 	Restarts  int        `json:"restarts"`
 	LastError *LastError `json:"last_error,omitempty"`
+	// LastEnd is how the daemon has ended last that nobody had told to end, nil for none.
+	LastEnd *LastError `json:"last_end,omitempty"`
 	// Services are the helpers beside the daemon, Sessions those who are logged in (login).
 	Services []login.ServiceStatus `json:"services,omitempty"`
 	Sessions []login.SessionStatus `json:"sessions,omitempty"`
@@ -60,6 +62,8 @@ type Status struct {
 	Nobodys []string `json:"nobodys_jobs,omitempty"`
 	// LinesLost are lines of the log that nobody read in time.
 	LinesLost int64 `json:"lines_lost,omitempty"`
+	// LostJobs is what crashes of slurmctld have lost.
+	LostJobs *LostJobsStatus `json:"lost_jobs,omitempty"`
 	// Stopping is nil before SIGTERM.
 	Stopping *StoppingStatus `json:"stopping,omitempty"`
 }
@@ -145,6 +149,7 @@ func (a *Agent) brief() Status {
 		s.Conf = a.reloader.Complete(*s.Conf)
 	}
 	s.Nobodys = a.nobodys.all()
+	s.LastEnd, s.LostJobs = a.lastEnd.Load(), a.saved.describe()
 	s.Peers, s.Records, s.Elastic = a.members.describe(), a.nodeRecords.told(), a.elasticNodes.Status()
 	s.KeptRecords = a.keptRecords.Status()
 	return s
@@ -270,11 +275,17 @@ func (s Status) WriteText(w io.Writer) error {
 	if len(s.Nobodys) > 0 {
 		row("Held", "jobs %s: %s (scancel)", strings.Join(s.Nobodys, ","), whyNobodys)
 	}
+	if s.LostJobs != nil {
+		s.LostJobs.rows(row)
+	}
 	if s.LinesLost > 0 {
 		row("Log", "%d lines were lost: nobody read the container's output in time", s.LinesLost)
 	}
 	if s.Stopping != nil {
 		s.Stopping.rows(row)
+	}
+	if s.LastEnd != nil {
+		row("Last end", "%s: %s", s.LastEnd.At.Format(time.RFC3339), s.LastEnd.Text)
 	}
 	if s.LastError != nil {
 		name := "Last error"

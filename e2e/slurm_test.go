@@ -15,6 +15,7 @@ import (
 	"github.com/slurmlet/slurmlet/agent"
 	"github.com/slurmlet/slurmlet/e2e/sandbox"
 	"github.com/slurmlet/slurmlet/internal/lifecycle"
+	"github.com/slurmlet/slurmlet/internal/savedstate"
 )
 
 // TestSlurm has what does not depend on the limits of pods. It runs natively on every machine.
@@ -31,7 +32,7 @@ func TestSlurm(t *testing.T) {
 		{"slurm.conf is read as Slurm reads it", configurationIsReadAsSlurmDoes, both},
 		{"slurm.conf is refused as Slurm refuses it", configurationIsRefusedAsSlurmDoes, both},
 		{"slurmctld stops in order and knows its jobs afterwards", slurmctldStops, either},
-		{"slurmctld killed: the container ends", slurmctldKilled, either},
+		{"slurmctld killed: it starts again in its container", slurmctldKilled, either},
 		{"slurmd killed: the job goes on", slurmdKilled, both},
 		{"20 reconfigures", reconfigures(20), both},
 		{"slurmd waits for slurmctld", slurmdWaits, either},
@@ -259,17 +260,36 @@ func slurmctldKilled(t *testing.T, c *cluster) {
 		completing := c.run(t, sandbox.Controller, "squeue", "--noheader", "--states=completing")
 		return completing == "", completing
 	})
-	once := c.Controller()
-	once.Restart = "Never"
-	require.NoError(t, c.Delete(t.Context(), sandbox.Controller, grace))
-	require.NoError(t, c.Create(t.Context(), once))
-	c.waitReady(t, sandbox.Controller)
-	_, _, _, err := c.Exec(t.Context(), sandbox.Controller, "kill", "-9", strconv.Itoa(c.agent(t, sandbox.Controller).Main.PID))
-	require.NoError(t, err) // the container's end may be kill's, too
-	assert.Equal(t, 137, c.waitExit(t, sandbox.Controller))
-	require.NoError(t, c.Delete(t.Context(), sandbox.Controller, 0))
-	require.NoError(t, c.Create(t.Context(), c.Controller()))
+	held := c.submit(t, "true", "--hold")
+	before, containers := c.agent(t, sandbox.Controller), c.pod(t, sandbox.Controller).Restarts
+	nodes := map[string]int{"node-0": c.agent(t, "node-0").Main.PID, "node-1": c.agent(t, "node-1").Main.PID}
+	c.run(t, sandbox.Controller, "kill", "-9", strconv.Itoa(before.Main.PID))
+	until(t, "slurmctld is back", func() (bool, string) {
+		s := c.agent(t, sandbox.Controller)
+		return s.State == lifecycle.Ready && s.Main.PID != before.Main.PID, string(s.State)
+	})
+	after := c.agent(t, sandbox.Controller)
+	assert.Equal(t, before.Restarts+1, after.Restarts)
+	assert.Contains(t, after.LastEnd.Text, "killed by SIGKILL")
+	assert.Equal(t, containers, c.pod(t, sandbox.Controller).Restarts)
+	until(t, "the job is known or reported", func() (bool, string) {
+		lost := c.agent(t, sandbox.Controller).LostJobs.Lost
+		if slices.ContainsFunc(lost, func(job savedstate.Job) bool { return strconv.Itoa(int(job.ID)) == held }) {
+			return true, ""
+		}
+		out, _, _, err := c.Exec(t.Context(), sandbox.Controller, "scancel", held)
+		return err == nil, string(out)
+	})
+	next, _ := strconv.Atoi(c.submit(t, "true"))
+	last, _ := strconv.Atoi(held)
+	assert.Greater(t, next, last+500, "an id that is sure to be free")
+	c.waitJob(t, strconv.Itoa(next), "COMPLETED")
+	for node, pid := range nodes {
+		assert.Equal(t, pid, c.agent(t, node).Main.PID, "FirstJobId is no other configuration")
+	}
+	require.NoError(t, c.Restart(t.Context(), sandbox.Controller, grace))
 	c.waitReady(t, sandbox.Controller, "node-0", "node-1")
+	assert.Empty(t, c.run(t, sandbox.Controller, "sh", "-c", "grep ^FirstJobId /run/slurmlet/conf/slurm.conf || true"), "slurmctld has saved a higher id")
 }
 
 func slurmdWaits(t *testing.T, c *cluster) {

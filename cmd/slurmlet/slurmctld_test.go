@@ -81,11 +81,16 @@ func TestSlurmctld(t *testing.T) {
 			isReady, logged(entry{"source": "slurmctld", "level": "INFO"}), notLogged(entry{"source": "slurmlet"}),
 		}}},
 	}, {
-		name:  "is killed, and the container with it",
+		name:  "is killed again and again, and the container with it",
 		given: given{role: "slurmctld"},
 		phases: []phase{
 			{"it is Ready", nil, []condition{isReady}},
-			{"SIGKILL ends it", []act{signalMain(unix.SIGKILL)}, []condition{
+			{"SIGKILL ends it, and it starts again", []act{signalMain(unix.SIGKILL)}, []condition{restarts(1), isReady, logged(entry{"source": "slurmlet", "state": "Starting", "reason": "killed by SIGKILL"})}},
+			{"twice", []act{signalMain(unix.SIGKILL)}, []condition{restarts(2), isReady}},
+			{"three times", []act{signalMain(unix.SIGKILL)}, []condition{restarts(3), isReady}},
+			{"four times", []act{signalMain(unix.SIGKILL)}, []condition{restarts(4), isReady}},
+			{"five times", []act{signalMain(unix.SIGKILL)}, []condition{restarts(5), isReady}},
+			{"the sixth time is the last", []act{signalMain(unix.SIGKILL)}, []condition{
 				exits(137), logged(entry{"source": "slurmlet", "state": "Exited", "reason": "killed by SIGKILL"}),
 			}},
 		},

@@ -3,6 +3,7 @@
 package crash
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -20,6 +21,7 @@ type testCase struct {
 
 var cases = []testCase{
 	{"slurmctld is killed under submissions", "", (*world).killedUnderSubmissions},
+	{"two agents on one state", "", (*world).twoAgents},
 }
 
 // killedUnderSubmissions: slurmctld saves its state every five seconds. A crash loses what came after.
@@ -56,20 +58,43 @@ func (w *world) killedUnderSubmissions() error {
 	if len(twice) > 0 {
 		return fmt.Errorf("ids were given twice: %v", twice)
 	}
-	var unknown []int
+	var unknown, wrong []int
+	reported := 0
 	err := native.Within(native.Limit, "not each job is known or reported", func() bool {
 		known, err := w.known()
-		if err != nil {
+		lost, alsoErr := w.reported()
+		if errors.Join(err, alsoErr) != nil {
 			return false
 		}
-		unknown = slices.DeleteFunc(slices.Clone(ids), func(id int) bool { return known[id] || w.reported(id) })
+		reported = len(lost)
+		wrong = slices.DeleteFunc(slices.Clone(ids), func(id int) bool { return !known[id] || !lost[id] })
+		unknown = slices.DeleteFunc(slices.Clone(ids), func(id int) bool { return known[id] || lost[id] })
 		return len(unknown) == 0
 	})
 	if err != nil {
 		return fmt.Errorf("%w: %v of %v", err, unknown, len(ids))
 	}
+	if len(wrong) > 0 {
+		return fmt.Errorf("jobs are known, and reported as lost: %v", wrong)
+	}
+	fmt.Printf("%d jobs were lost and reported\n", reported)
+	if w.containerEnds() > 0 && !w.full {
+		return fmt.Errorf("%d containers have ended", w.containerEnds())
+	}
 	return nil
 }
 
-// reported: slurmctld's agent tells that a crash has lost the job.
-func (w *world) reported(int) bool { return false }
+// reported are the jobs of which slurmctld's agent tells that a crash has lost them.
+func (w *world) reported() (map[int]bool, error) {
+	s, err := w.AgentStatus()
+	if err != nil {
+		return nil, err
+	}
+	all := map[int]bool{}
+	if s.LostJobs != nil {
+		for _, job := range s.LostJobs.Lost {
+			all[int(job.ID)] = true
+		}
+	}
+	return all, nil
+}

@@ -82,7 +82,7 @@ func (l *load) submit(s submission) {
 	cmd.Stdin = strings.NewReader(s.stdin)
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
-	err := runFor(cmd, time.Minute)
+	err := runFor(cmd, 20*time.Second)
 	l.lock.Lock()
 	defer l.lock.Unlock()
 	told := s.id.FindStringSubmatch(out.String())
@@ -96,6 +96,7 @@ func (l *load) submit(s submission) {
 
 // runFor kills a command that has not ended in time.
 func runFor(cmd *exec.Cmd, limit time.Duration) error {
+	cmd.WaitDelay = time.Second // srun's child may outlive it
 	if err := cmd.Start(); err != nil {
 		return err
 	}

@@ -44,18 +44,6 @@ func (w *world) hear(line string) {
 	w.said = append(w.said, line)
 }
 
-// heard counts the lines of slurmctld's agent with a text.
-func (w *world) heard(text string) (n int) {
-	w.lock.Lock()
-	defer w.lock.Unlock()
-	for _, line := range w.said {
-		if strings.Contains(line, text) {
-			n++
-		}
-	}
-	return n
-}
-
 func (w *world) containerEnds() int {
 	w.lock.Lock()
 	defer w.lock.Unlock()

@@ -30,7 +30,11 @@ var agents = dashboard{
 			{kind: graph, title: "Ready by role", width: 12, height: large, unit: "short", stacked: true, queries: []query{
 				{`sum by (slurmlet_dev_role, slurmlet_dev_node_set) (slurmlet_ready{` + ofCluster + `})`, "{{slurmlet_dev_role}} {{slurmlet_dev_node_set}}"},
 			}},
-			{kind: table, title: "Versions", help: "Agents by slurmlet's version", width: 12, height: large, queries: []query{
+			{kind: figure, title: "Jobs forgotten", help: "Jobs that slurmctld has forgotten by a crash, until somebody has dealt with them", width: 6, height: large, unit: "short", bad: above(0), queries: []query{
+				{`max(slurmlet_jobs_forgotten{` + ofCluster + `})`, ""},
+				{`sum(increase(slurmlet_jobs_run_again_total{` + ofCluster + `}[1h]))`, "run again"},
+			}},
+			{kind: table, title: "Versions", help: "Agents by slurmlet's version", width: 6, height: large, queries: []query{
 				{`count by (version, role) (slurmlet_build_info{` + ofCluster + `})`, ""},
 			}},
 			{kind: graph, title: "Daemons started again, by pod", width: 12, height: large, unit: "short", queries: []query{

@@ -85,6 +85,8 @@ var cases = []instance{
 	{"SlurmConfigRefused", "a typing error", 20 * minute, 1, []string{
 		`slurmlet_config_refused{pod="ctl"} 1x30`, `slurmlet_config_refused_info{pod="ctl",file="slurm.conf",line="7"} 1x30`,
 	}, false},
+	{"SlurmJobsForgotten", "a crash has lost three jobs", 10 * minute, 1, []string{`slurmlet_jobs_forgotten{pod="ctl"} 0x3 3x30`}, false},
+	{"SlurmJobsForgotten", "somebody has dealt with them", 10 * minute, 0, []string{`slurmlet_jobs_forgotten{pod="ctl"} 3x3 0x30`}, false},
 	{"SlurmConfigRefused", "nodes refuse an edit, which has no line", 20 * minute, 1, []string{`slurmlet_config_refused{pod="ctl"} 1x30`}, false},
 	{"SlurmConfigRefused", "an edit is repaired", 20 * minute, 0, []string{
 		`slurmlet_config_refused{pod="ctl"} 1x5 0x30`, `slurmlet_config_refused_info{pod="ctl",file="slurm.conf",line="7"} 1x5 stale`,

@@ -33,7 +33,7 @@ type Feed struct {
 	Log  func(level slog.Level, text string, attrs ...slog.Attr)
 	port *publichttp.Server
 	now  manifest
-	// life is another one for each slurmctld: its agent ends with it.
+	// life is another one for each start of slurmctld.
 	life string
 	// warned: there are too few file descriptors.
 	warned bool
@@ -104,6 +104,16 @@ func (f *Feed) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // knows: there is nothing new for this one.
 func (f *Feed) knows(w waiter) bool {
 	return w.unlike == f.now.hash && (w.life == "" || w.life == f.life)
+}
+
+// Renew makes known that slurmctld has been started anew under the same agent.
+func (f *Feed) Renew() {
+	f.port.Do(func() {
+		f.life = rand.Text()
+		if f.now.hash != "" {
+			f.answer(f.announcementType(f.port.Known()), f.now.String(), func(w waiter) bool { return !f.knows(w) })
+		}
+	})
 }
 
 // Hold lets everybody wait: slurmctld may yet refuse what it has now.

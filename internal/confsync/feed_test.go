@@ -8,11 +8,13 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/slurmlet/slurmlet/internal/confset"
 	"github.com/slurmlet/slurmlet/internal/proof"
 	"github.com/slurmlet/slurmlet/internal/publichttp"
 )
@@ -216,4 +218,25 @@ func TestTooFewFiles(t *testing.T) {
 		f.count()
 		require.Len(t, told, want, "%d nodes", nodes)
 	}
+}
+
+// TestSlurmctldStartsAnew: those that wait hear of another life, and nothing of FirstJobId.
+func TestSlurmctldStartsAnew(t *testing.T) {
+	f, url := serveFeed(t)
+	f.announce(manifestOf("ClusterName=c\n"), mostTested)
+	host := strings.TrimSuffix(strings.TrimPrefix(url, "http://"), "/conf")
+	first, err := getManifest(t.Context(), nil, host, "/conf")
+	require.NoError(t, err)
+	next := make(chan newsOf, 1)
+	go func() {
+		m, err := getManifest(t.Context(), nil, host, "/conf?unlike="+first.hash+"&life="+first.life)
+		next <- newsOf{m, err}
+	}()
+	awaitWaiting(t, f, 1)
+	f.announce(manifestOf("ClusterName=c\n"+confset.FirstJobID(1234)), mostTested)
+	f.Renew()
+	again := <-next
+	require.NoError(t, again.err)
+	require.Equal(t, first.hash, again.hash)
+	require.NotEqual(t, first.life, again.life)
 }

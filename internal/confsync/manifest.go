@@ -27,7 +27,7 @@ type manifest struct {
 func newManifest(files map[string][]byte) manifest {
 	m := manifest{files: map[string]string{}}
 	for name, data := range files {
-		m.files[confset.Digest([]byte(name))] = confset.Digest(data)
+		m.files[confset.Digest([]byte(name))] = digest(name, data)
 	}
 	m.hash = confset.Digest([]byte(strings.Join(m.lines(), "\n")))
 	return m
@@ -59,13 +59,21 @@ func parseManifest(text string) (manifest, error) {
 	return m, nil
 }
 
+// digest is of what matters to a node.
+func digest(name string, data []byte) string {
+	if name == confset.Main {
+		data = confset.WithoutFirstJobID(data)
+	}
+	return confset.Digest(data)
+}
+
 // differs says whether a directory of files is of another configuration. What is
 // in one of them only does not count: which files are sent is for Slurm's
 // version to say.
 func (m manifest) differs(files map[string][]byte) bool {
 	for name, data := range files {
 		want, sent := m.files[confset.Digest([]byte(name))]
-		if sent && want != confset.Digest(data) {
+		if sent && want != digest(name, data) {
 			return true
 		}
 	}

@@ -27,6 +27,15 @@ type confWorld struct {
 
 func confSet(n byte) *confset.Set { return &confset.Set{Hash: strconv.Itoa(int(n))} }
 
+// edit has the sources change, or another agent have slurmctld's state.
+func (w *world) edit(how byte) {
+	if how == 14 {
+		w.feed(StateHeld{Why: "another agent has it"})
+		return
+	}
+	w.feed(confRevision(how))
+}
+
 func confRevision(how byte) Revision {
 	if how == 15 {
 		return Revision{Err: errors.New("the directory is gone"), At: epoch}

@@ -144,6 +144,8 @@ type (
 	Outdated struct{}
 	// ControllerLost: slurmctld's agent has ended, and slurmctld with it.
 	ControllerLost struct{}
+	// StateHeld: another agent has what slurmctld has saved, and this one waits for its end.
+	StateHeld struct{ Why string }
 	// LaunchRefused: slurmd runs a job already that slurmctld has had it launch.
 	LaunchRefused struct{}
 	// LostJobsFound: slurmctld counts these jobs as running here, and they are not.

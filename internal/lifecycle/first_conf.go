@@ -70,6 +70,9 @@ func (l State) placed(e PlaceEnded) (State, []Action) {
 		l.Reason = e.Err.Error()
 		return l.leaveWith(exitcode.Failure)
 	}
+	if !l.WasReady {
+		l.Reason = ""
+	}
 	return l.launch()
 }
 

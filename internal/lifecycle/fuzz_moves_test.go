@@ -268,15 +268,15 @@ func (w *world) handOver() {
 	w.alive[w.pids] = true
 	old := w.life.Main
 	w.feed(MainChanged{PID: w.pids, At: epoch})
-	w.exit(old)
+	w.exit(old, false)
 }
 
-// die has one of the living daemons end.
+// die has one of the living daemons end, by itself or by a signal.
 func (w *world) die(how byte) {
-	which := int(how)
+	which := int(how & 7)
 	for pid := range w.pids + 1 {
 		if w.alive[pid] && which == 0 {
-			w.exit(pid)
+			w.exit(pid, how&8 != 0)
 			return
 		}
 		if w.alive[pid] {
@@ -285,12 +285,15 @@ func (w *world) die(how byte) {
 	}
 }
 
-func (w *world) exit(pid int) {
+func (w *world) exit(pid int, bySignal bool) {
 	if w.alive[pid] {
 		delete(w.alive, pid)
 		code := 1
-		if w.stopped {
+		switch {
+		case w.stopped:
 			code = exitcode.OK
+		case bySignal:
+			code = 137
 		}
 		w.feed(MainExited{PID: pid, Code: code})
 	}

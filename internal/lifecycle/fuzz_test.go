@@ -109,6 +109,8 @@ var seeds = []struct{ role, moves string }{
 	{"slurmctld", "reloaded reloaded start ready timer answer reloaded reloaded handover timer answer reloaded edit:4 reloaded reloaded reloaded handover timer answer reloaded"},
 	// slurmctld hangs, and is ended.
 	{"slurmctld", "reloaded:silent reloaded:silent start:3 ready:4 timer:3 answer:bigger-busy reloaded:silent reload-timer:3 reload-timer:3 reloaded:silent reload-timer:3 reload-timer:3 reload-timer:3 reload-timer:3 reload-timer:3 reloaded:silent reload-timer:3 reloaded:silent reload-timer:3"},
+	// slurmctld crashes, and is started again in its container.
+	{"slurmctld", "reloaded edit:held reloaded start ready timer answer exit:8 reloaded start ready timer answer exit:8 timer edit:1 reloaded start exit:8 timer reloaded start ready timer answer exit"},
 	{"slurmctld", "reloaded reloaded start ready timer answer reloaded reloaded handover exit timer reload-timer reload-timer reload-timer reload-timer reloaded reloaded handover exit timer answer reloaded"},
 }
 
@@ -165,7 +167,7 @@ var (
 		moves := nodeMoves
 		moves[0] = worldMove{"reload-timer", func(w *world, how byte) { w.conf.fire(w, how) }, nil}
 		moves[6] = worldMove{"reloaded", func(w *world, how byte) { w.conf.settle(w, how) }, []string{1: "no", 2: "silent", 3: "jobs"}}
-		moves[15] = worldMove{"edit", func(w *world, how byte) { w.feed(confRevision(how)) }, []string{15: "no"}}
+		moves[15] = worldMove{"edit", (*world).edit, []string{14: "held", 15: "no"}}
 		return moves
 	}()
 )
@@ -460,6 +462,7 @@ func (w *world) check() {
 		require.True(w, w.alive[l.Main], "the main process is dead")
 	}
 	require.Equal(w, w.over, l.Phase == Exited)
+	require.LessOrEqual(w, l.crashes, mostCrashes)
 	w.conf.check(w)
 	if !w.over {
 		waits := len(w.conf.asked)+len(w.asked)+len(w.counts)+len(w.changes)+len(w.timers)+len(w.due)+w.starts > 0 || l.Main != 0

@@ -25,7 +25,10 @@ func (l State) begin() (State, []Action) {
 	if l.Phase != Starting || l.Main != 0 || l.starting {
 		return l, nil
 	}
-	if l.Reloads {
+	switch {
+	case l.Reloads && l.WasReady:
+		return l.startAgain()
+	case l.Reloads:
 		return l.chooseConf()
 	}
 	if !l.Reaches {

@@ -56,6 +56,8 @@ type State struct {
 	// Tries counts questions without the hoped-for answer, failures the ends of
 	// the daemon in a row, Starts its starts.
 	Tries, failures, Starts int
+	// crashes counts those of slurmctld in a row.
+	crashes int
 	// timer is the number of the one that is armed; others that fire are stale.
 	timer int
 	// question is the number of the one that is open; other answers are stale.

@@ -82,6 +82,8 @@ func (l State) beforeStopping(e Event) (State, []Action) {
 		return l.reachAnew()
 	case LaunchRefused:
 		return l.expectDrain()
+	case StateHeld:
+		return l.heldUp(e)
 	case Revision:
 		return l.edited(e)
 	case Checked:

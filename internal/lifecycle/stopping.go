@@ -39,7 +39,7 @@ func (l State) whileStopping(e Event) (State, []Action) {
 		return l, nil
 	case ControllerMoved:
 		return l.reachAnew()
-	case Begun, HungUp, Troubled, Outdated, ControllerLost, LaunchRefused, LostJobsFound,
+	case Begun, HungUp, Troubled, Outdated, ControllerLost, LaunchRefused, LostJobsFound, StateHeld,
 		Revision, Checked, LaunchesOver, PlaceEnded, ReconfigureEnded, NodesAsked, ReloadTimerFired:
 		return l, nil
 	}
@@ -224,6 +224,8 @@ func (l State) ended(e MainExited) (State, []Action) {
 		return l.failedFirst(e.What)
 	case l.postponed():
 		return l.startPostponed()
+	case l.mayRevive(e):
+		return l.revive(e)
 	case !l.Restarts && l.Activity == Replacing: // for a reason of the agent's
 		return l.leaveWith(exitcode.Failure)
 	case !l.Restarts:
@@ -246,7 +248,7 @@ func (l State) ended(e MainExited) (State, []Action) {
 // crashed: a signal has ended a slurmd that stops, and slurmctld has no record of the node any more. One
 // that was killed because it did not stop is none of these.
 func (l State) crashed(e MainExited) bool {
-	const bySignal, byKill = 128, 128 + 9
+	const byKill = bySignal + 9
 	return l.losesNothing() && e.Code > bySignal && e.Code != byKill
 }
 

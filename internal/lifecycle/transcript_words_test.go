@@ -49,6 +49,7 @@ var eventWords = []struct {
 	{"reload-timer", ReloadTimerFired{}},
 	{"outdated", Outdated{}},
 	{"slurmctld-lost", ControllerLost{}},
+	{"state-held", StateHeld{}},
 	{"launch-refused", LaunchRefused{}},
 	{"lost-jobs", LostJobsFound{}},
 }

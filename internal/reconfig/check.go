@@ -53,7 +53,7 @@ func (r *Reloader) stage(set *confset.Set) (string, error) {
 }
 
 func (r *Reloader) stageIn(store *confset.Store, set *confset.Set) (string, error) {
-	return store.Stage(set, r.addDefaults)
+	return store.Stage(set, r.complete)
 }
 
 // candidate is a set that is staged in dir to be checked.

@@ -93,15 +93,6 @@ func treeWidth(_ Options, conf *slurmconf.Conf) string {
 	return ""
 }
 
-// messageTimeout: with three hops, an answer through the tree may take six times as long. That
-// stays below Slurm's SlurmdTimeout, 300 s, after which nodes are set DOWN.
-func messageTimeout(_ Options, conf *slurmconf.Conf) string {
-	if mostNodes(conf) > slurmconf.DefaultTree {
-		return "30"
-	}
-	return ""
-}
-
 var defaults = []parameter{
 	{"SlurmUser", func(o Options, _ *slurmconf.Conf) string { return o.SlurmUser }, "the user that the agent starts slurmctld as", free, ""},
 	{"StateSaveLocation", func(o Options, _ *slurmconf.Conf) string { return o.stateSaveLocation() }, "on the pod's volume, which may itself be open to everybody", free, ""},
@@ -111,7 +102,9 @@ var defaults = []parameter{
 	{"SlurmctldParameters", slurmctldParameters, "nodes have no configuration but slurmctld's, and many may ask at once (24.11 serves 50 connections by default)", unless("enable_configless", "slurmd does not start: it asks slurmctld for its configuration"), ""},
 	{"MaxNodeCount", is(defaultNodes), "nodes come and go, and this is how many there may be at once (at most 65536)", free, "SelectType"},
 	{"TreeWidth", treeWidth, "a message reaches every node through three slurmds, as it does with Slurm's default up to 4368 nodes", free, ""},
-	{"MessageTimeout", messageTimeout, "in seconds: slurmctld may take longer than Slurm's default to answer while thousands of nodes join, and whoever gives up asks again", free, ""},
+	// With three hops, an answer through the tree may take six times as long. That stays below Slurm's SlurmdTimeout,
+	// 300 s, after which nodes are set DOWN.
+	{"MessageTimeout", is("30"), "in seconds: commands wait for a slurmctld that starts anew, and an srun that gives up leaves its job running", free, ""},
 	{"ReturnToService", is("2"), "a node whose pod has come back is in service again", unless("2", "a node that was away stays DOWN until somebody resumes it"), ""},
 	{"SelectType", is("select/cons_tres"), "dynamic nodes need it", unless("select/cons_tres", "dynamic nodes do not register"), ""},
 	{"SelectTypeParameters", is("CR_Core_Memory"), "a node's memory is its pod's limit, and shared out like CPUs", free, "SelectType"},

@@ -55,7 +55,7 @@ func TestDefaultsAreAddedToAFileWithAVolumesMode(t *testing.T) {
 // TestDefaultsFit: a default is not added where Slurm would refuse it beside the user's own values.
 func TestDefaultsFit(t *testing.T) {
 	const start = "ClusterName=c\nSlurmctldHost=h\n"
-	small := []string{"TreeWidth", "MessageTimeout"} // Slurm's own are right
+	small := []string{"TreeWidth"} // Slurm's own is right
 	for _, c := range []struct {
 		name, own string
 		without   []string
@@ -108,14 +108,15 @@ func TestDefaultsBySize(t *testing.T) {
 		own                            string
 		parameters, treeWidth, timeout string
 	}{
-		{"", "enable_configless,conmgr_max_connections=512", "", ""},
-		{"MaxNodeCount=500\n", "enable_configless,conmgr_max_connections=512", "", ""},
-		{"MaxNodeCount=4368\n", "enable_configless,conmgr_max_connections=512", "", ""},
+		{"", "enable_configless,conmgr_max_connections=512", "", "30"},
+		{"MaxNodeCount=500\n", "enable_configless,conmgr_max_connections=512", "", "30"},
+		{"MaxNodeCount=4368\n", "enable_configless,conmgr_max_connections=512", "", "30"},
 		{"MaxNodeCount=4369\n", "enable_configless,conmgr_max_connections=1024", "17", "30"},
 		{"MaxNodeCount=10000\n", "enable_configless,conmgr_max_connections=1024", "22", "30"},
 		{"MaxNodeCount=10000\nTreeWidth=50\n", "enable_configless,conmgr_max_connections=1024", "50", "30"},
 		{"MaxNodeCount=65536\n", "enable_configless,conmgr_max_connections=1024", "40", "30"},
-		{"MaxNodeCount=lots\n", "enable_configless,conmgr_max_connections=512", "", ""},
+		{"MaxNodeCount=lots\n", "enable_configless,conmgr_max_connections=512", "", "30"},
+		{"MessageTimeout=20\n", "enable_configless,conmgr_max_connections=512", "", "20"},
 		{"NodeName=n[1-5000]\n", "enable_configless,conmgr_max_connections=1024", "17", "30"},
 	} {
 		t.Run(strings.TrimSpace(c.own), func(t *testing.T) {

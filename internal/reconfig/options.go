@@ -1,6 +1,7 @@
 package reconfig
 
 import (
+	"context"
 	"log/slog"
 	"os"
 	"syscall"
@@ -29,10 +30,12 @@ type Options struct {
 	ElasticDir string
 	// Programs are those that slurmctld runs for jobs, nil where there are none.
 	Programs Programs
-	Daemon   Daemon
-	Table    *process.Table
-	Client   slurm.Client
-	Feed     Feed
+	// Saved is what slurmctld has saved, nil where nobody looks after it.
+	Saved  SavedState
+	Daemon Daemon
+	Table  *process.Table
+	Client slurm.Client
+	Feed   Feed
 	// CopyKeys brings the daemon's copy of auth/slurm's keys up to date.
 	CopyKeys func() error
 	// Fatal returns slurmctld's last fatal line since a time, "" for none.
@@ -63,6 +66,16 @@ func (d Daemon) gid() int {
 		return int(d.Credential.Gid)
 	}
 	return os.Getegid()
+}
+
+// SavedState is what slurmctld saves in StateSaveLocation.
+type SavedState interface {
+	// Prepare makes it ready for slurmctld's next start, and returns the id from which on slurmctld may give ids to
+	// jobs, 0 where slurmctld knows that by itself. first and most are FirstJobId and MaxJobId of slurm.conf, 0 where
+	// it does not set them.
+	Prepare(ctx context.Context, dir string, first, most uint32) (uint32, error)
+	// FirstID is Prepare's answer as it is now.
+	FirstID() uint32
 }
 
 // Feed tells the nodes' agents which configuration slurmctld has.

@@ -125,7 +125,7 @@ func (r *Reloader) Do(ctx context.Context, act lifecycle.Action) lifecycle.Event
 	case lifecycle.AwaitLaunches:
 		return lifecycle.LaunchesOver{Number: act.Number, Err: r.awaitLaunches(ctx, act.Limit)}
 	case lifecycle.Place:
-		return lifecycle.PlaceEnded{Number: act.Number, Err: r.place(act.Set, act.Staged)}
+		return lifecycle.PlaceEnded{Number: act.Number, Err: r.placeFirst(ctx, act.Set, act.Staged)}
 	case lifecycle.Reconfigure:
 		return lifecycle.ReconfigureEnded{Number: act.Number, Err: r.reconfigure(ctx, act.Set, act.Staged)}
 	case lifecycle.AskNodes:

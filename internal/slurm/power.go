@@ -65,6 +65,42 @@ func (s Scontrol) Completing(ctx context.Context, jobs []string) (map[string]boo
 	return s.inState(ctx, jobs, "COMPLETING")
 }
 
+// States asks squeue for the states of jobs, also of those that are over. Tasks of an array have a line each.
+func (s Scontrol) States(ctx context.Context, jobs []string) (map[string]string, error) {
+	args := []string{"--noheader", "--local", "--all", "--array", "--states=all", "--format=%A %F %K %T"}
+	if len(jobs) <= mostNamed {
+		// One alone would make it an error that slurmctld does not know it.
+		args = append(args, "--jobs="+strings.Join(slices.Concat(jobs, jobs), ","))
+	}
+	states := map[string]string{}
+	err := s.Stream(ctx, func(from io.Reader) error { return readStates(from, states) }, "squeue", args...)
+	if unknown(err) {
+		return states, nil
+	}
+	return states, err
+}
+
+// readStates reads lines such as "9 7 2 RUNNING", of the task 7_2, or "7 7 N/A PENDING". What waits of an array has the
+// array's id, which is known as long as one of the tasks is.
+func readStates(from io.Reader, states map[string]string) error {
+	lines := bufio.NewScanner(from)
+	for lines.Scan() {
+		fields := strings.Fields(lines.Text())
+		if len(fields) != 4 {
+			return fmt.Errorf("want a job, its array, its task and its state, not %q", lines.Text())
+		}
+		id, array, task, state := fields[0], fields[1], fields[2], fields[3]
+		if _, known := states[array]; !known {
+			states[array] = state
+		}
+		states[id] = state
+		if task != "N/A" {
+			states[array+"_"+task] = state
+		}
+	}
+	return lines.Err()
+}
+
 // inState costs slurmctld little, because it is asked for nothing but jobs' states. It may have forgotten
 // some of the jobs, or all.
 func (s Scontrol) inState(ctx context.Context, jobs []string, state string) (map[string]bool, error) {

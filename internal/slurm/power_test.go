@@ -34,3 +34,10 @@ func TestConfiguring(t *testing.T) {
 	require.Equal(t, map[string]bool{"5": true, "7": true}, found)
 	require.ErrorContains(t, readInState(strings.NewReader("5\n"), "CONFIGURING", found), "want a job and its state")
 }
+
+func TestStates(t *testing.T) {
+	states := map[string]string{}
+	require.NoError(t, readStates(strings.NewReader("5 5 N/A PENDING\n9 7 2 RUNNING\n7 7 3 PENDING\n"), states))
+	require.Equal(t, map[string]string{"5": "PENDING", "9": "RUNNING", "7": "PENDING", "7_2": "RUNNING", "7_3": "PENDING"}, states)
+	require.ErrorContains(t, readStates(strings.NewReader("5 RUNNING\n"), states), "want a job")
+}

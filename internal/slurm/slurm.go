@@ -111,6 +111,8 @@ type Client interface {
 	Unassociated(ctx context.Context, cluster string) ([]Job, error)
 	// Completing returns which of the jobs are being ended, at the cost of their states.
 	Completing(ctx context.Context, jobs []string) (map[string]bool, error)
+	// States are the states of those jobs that slurmctld knows, by their own ids (9) and by those that users see (7_2).
+	States(ctx context.Context, jobs []string) (map[string]string, error)
 	// CommentJob sets a job's AdminComment; one that has ended keeps its own,
 	// which is no error.
 	CommentJob(ctx context.Context, job *Job, comment string) error

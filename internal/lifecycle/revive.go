@@ -1,0 +1,56 @@
+package lifecycle
+
+import (
+	"time"
+
+	"github.com/slurmlet/slurmlet/internal/backoff"
+)
+
+// A slurmctld that dies while it serves is started again in its container. The kubelet would wait longer from crash to
+// crash, and all nodes with it.
+
+const (
+	// mostCrashes is how many crashes in a row a container survives. The next one ends it, so that Kubernetes sees
+	// what goes on.
+	mostCrashes = 5
+	// steadyServing is how long slurmctld must have lived for its crash to count as a first one. The kubelet's
+	// back-off is reset after as long.
+	steadyServing = 10 * time.Minute
+	// bySignal is what a shell adds to the number of a signal that has ended a process.
+	bySignal = 128
+)
+
+// mayRevive: slurmctld has crashed, with a configuration that it and its nodes have taken. What it says before it serves
+// is a fault of the configuration or of its state, and ends the container.
+func (l State) mayRevive(e MainExited) bool {
+	settled := l.ConfActivity == ConfIdle && !l.Unsettled && l.Live != nil && l.Live.Same(l.Good)
+	served := l.Phase.Serving() || e.Code > bySignal
+	return l.Reloads && l.WasReady && !l.IsOver() && l.Activity != Replacing && settled && served && e.Code != 0 &&
+		(l.crashes < mostCrashes || e.Uptime >= steadyServing)
+}
+
+// revive starts slurmctld again, the first time at once.
+func (l State) revive(e MainExited) (State, []Action) {
+	if e.Uptime >= steadyServing {
+		l.crashes = 0
+	}
+	l.crashes++
+	l.Phase, l.Reason, l.noReply = Starting, e.What, 0
+	if l.crashes == 1 {
+		l.Starts++
+		return l.startAgain()
+	}
+	l.Activity = Pausing
+	return l.wait(backoff.Grow(backoff.FirstPause, l.crashes-2, backoff.LastPause))
+}
+
+// startAgain puts the live set in its place once more: what slurmctld has saved is made ready with it.
+func (l State) startAgain() (State, []Action) { return l.inPlace(&Revision{Set: l.Live}, "") }
+
+// heldUp: another slurmctld's agent has what slurmctld has saved.
+func (l State) heldUp(e StateHeld) (State, []Action) {
+	if l.Activity == ChoosingConf {
+		l.Reason = e.Why
+	}
+	return l, nil
+}
