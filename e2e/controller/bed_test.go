@@ -17,6 +17,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -191,6 +192,11 @@ func (b *bed) awaitAPI() {
 	})
 }
 
+func (b *bed) write(path string, text []byte) {
+	b.Helper()
+	require.NoError(b, os.WriteFile(path, text, 0o600))
+}
+
 func (b *bed) file(name string) string { return filepath.Join(b.dir, name) }
 
 // start starts a program until the test's end, and shows the end of its log if the test fails.
@@ -230,9 +236,34 @@ func (b *bed) namespace(name string) {
 	require.NoError(b, err)
 }
 
-// install applies the ServiceAccount and the rights of charts/slurmlet.
+// install applies the ServiceAccount and the rights of charts/slurmlet, and what bounds them.
 func (b *bed) install(values ...string) {
-	args := append([]string{"template", home, "../../charts/slurmlet", "--namespace", home, "--show-only", "templates/rbac.yaml"}, values...)
+	b.Helper()
+	b.apply("rbac", values...)
+	if !slices.ContainsFunc(values, func(value string) bool { return strings.Contains(value, "admissionPolicy.enabled=false") }) {
+		b.installPolicy(values...)
+	}
+}
+
+// installPolicy applies what bounds the rights, and waits until the API server holds to it.
+func (b *bed) installPolicy(values ...string) {
+	b.Helper()
+	b.apply("policy", values...)
+	config, err := clientcmd.BuildConfigFromFlags("", b.file("admin"))
+	require.NoError(b, err)
+	config.Impersonate.UserName = "system:serviceaccount:" + home + ":" + home
+	api, err := kubernetes.NewForConfig(config)
+	require.NoError(b, err)
+	b.eventually(patience, "the policy holds", func() bool {
+		_, err := api.CoreV1().Secrets(home).Create(b.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "not-allowed"}}, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		return err != nil && strings.Contains(err.Error(), "denied request")
+	})
+}
+
+// apply makes the objects of one of the chart's templates.
+func (b *bed) apply(template string, values ...string) {
+	b.Helper()
+	args := append([]string{"template", home, "../../charts/slurmlet", "--namespace", home, "--show-only", "templates/" + template + ".yaml"}, values...)
 	render := exec.CommandContext(b.Context(), given.Helm, args...)
 	var said bytes.Buffer
 	render.Stderr = &said
@@ -243,6 +274,7 @@ func (b *bed) install(values ...string) {
 	client, err := dynamic.NewForConfig(config)
 	require.NoError(b, err)
 	resources := map[string]string{
+		"ValidatingAdmissionPolicy": "validatingadmissionpolicies", "ValidatingAdmissionPolicyBinding": "validatingadmissionpolicybindings",
 		"ServiceAccount": "serviceaccounts", "Role": "roles", "RoleBinding": "rolebindings", "ClusterRole": "clusterroles", "ClusterRoleBinding": "clusterrolebindings",
 	}
 	for decoder := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(text), 1<<10); ; {
