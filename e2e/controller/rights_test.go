@@ -27,7 +27,7 @@ import (
 const policy = "controller." + home + "." + home
 
 // everything are the values that give the controller all rights that there are.
-var everything = []string{"--set", "elastic.enabled=true,machines.cordon=taint,scaleIn.safeToEvict=true"}
+var everything = []string{"--set", "elastic.enabled=true,machines.cordon=taint,machines.cordonNamespaces={hpc},scaleIn.safeToEvict=true"}
 
 // TestRights has the controller's own token do what its rights would let it do: without the policy each attack goes
 // through, and with it each is refused by the policy's name, while what the controller needs goes on. All requests are
@@ -243,8 +243,8 @@ const (
 	noPaths      = "slurmlet's controller may create pods alone without hostPath, but for those that elastic.hostPaths of its chart names: none"
 	unprivileged = "slurmlet's controller may create pods alone whose containers have no privileged, hostPort, hostProcess and other procMount"
 	capabilities = "slurmlet's controller may create pods with these capabilities alone (elastic.capabilities of its chart adds some): AUDIT_WRITE, "
-	nodeMarks    = "slurmlet's controller may change of a Node the annotation slurmlet.dev/drained-by-slurm, spec.unschedulable and the taint slurmlet.dev/drained-by-slurm alone"
-	nodeSpec     = "slurmlet's controller may change of a Node's spec unschedulable and the taint slurmlet.dev/drained-by-slurm alone"
+	nodeMarks    = "slurmlet's controller may change of a Node the annotations slurmlet.dev/drained-by-slurm and slurmlet.dev/drained-nodes, spec.unschedulable and the taint slurmlet.dev/drained alone"
+	nodeSpec     = "slurmlet's controller may change of a Node's spec unschedulable and the taint slurmlet.dev/drained alone"
 	nodeCordon   = "slurmlet's controller may cordon a Node with the annotation slurmlet.dev/drained-by-slurm alone, and uncordon one alone that has it"
 	secretMade   = "slurmlet's controller may create the Secret slurmlet-ca of the type Opaque alone, without annotations"
 	secretData   = "slurmlet's controller may change the data of the Secret slurmlet-ca alone"
@@ -345,8 +345,9 @@ var needs = []request{
 		annotate(n, "slurmlet.dev/drained-by-slurm", "cordon: n-0: disk")
 	})},
 	{name: "nodes: a taint", request: nodeUpdate(func(n *corev1.Node) {
-		n.Spec.Taints = append(n.Spec.Taints, corev1.Taint{Key: "slurmlet.dev/drained-by-slurm", Effect: corev1.TaintEffectNoSchedule})
+		n.Spec.Taints = append(n.Spec.Taints, corev1.Taint{Key: "slurmlet.dev/drained", Effect: corev1.TaintEffectNoSchedule})
 		annotate(n, "slurmlet.dev/drained-by-slurm", "taint: n-0: disk")
+		annotate(n, "slurmlet.dev/drained-nodes", "hpc/slurm/n-0")
 	})},
 	{name: "authority: another key", request: secretUpdate(func(s *corev1.Secret) { s.Data = map[string][]byte{"c": []byte("d")} })},
 	{name: "authority: a new ConfigMap", request: application("kube-system", managed, map[string]string{"ca.crt": "x"})},

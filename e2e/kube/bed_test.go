@@ -35,6 +35,7 @@ func TestKube(t *testing.T) {
 		{"a container at its limit is killed alone, and another is resized in place", limits},
 		{"images start as the users that they declare", images},
 		{"the controller is installed", controller},
+		{"the controller is held to its rights", heldToRights},
 		{"the chart is installed, and its test passes", install},
 		{"the commands of OPERATIONS.md work", papersCommands},
 		{"the chart's PodMonitor leads to every agent", metrics},
