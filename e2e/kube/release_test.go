@@ -99,10 +99,10 @@ func (c *cluster) objects(t *testing.T) []string {
 	kinds = slices.DeleteFunc(kinds, func(kind string) bool { return strings.HasPrefix(kind, "events") || kind == "endpoints" })
 	all := strings.Fields(c.kubectl(t, "get", strings.Join(kinds, ","), "-o", "name"))
 	return slices.DeleteFunc(all, func(name string) bool {
-		const ofConfigMap = ".rbac.authorization.k8s.io/slurmlet:slurmlet:slurm" // the controller's right to read it
+		const ofController = ".rbac.authorization.k8s.io/slurmlet:slurmlet" // its right to read the ConfigMap
 		return slices.Contains([]string{
 			"configmap/kube-root-ca.crt", "configmap/slurmlet-ca", "serviceaccount/default", "service/kubernetes", "endpointslice.discovery.k8s.io/kubernetes",
-			"role" + ofConfigMap, "rolebinding" + ofConfigMap,
+			"role" + ofController, "rolebinding" + ofController,
 		}, name)
 	})
 }

@@ -81,7 +81,7 @@ func (i *Informers) AddIndexers(indexers cache.Indexers) error {
 
 // HasSynced says whether all objects are known that there were at the start.
 func (i *Informers) HasSynced() bool {
-	return !slices.ContainsFunc(i.all, func(one *informer) bool { return !one.denied.Load() && !one.SharedIndexInformer.HasSynced() })
+	return !slices.ContainsFunc(i.all, func(one *informer) bool { return !one.denied.Load() && !one.HasSynced() })
 }
 
 // Run watches until ctx ends.
