@@ -135,9 +135,9 @@ func (w *world) stopFor(name string, d time.Duration) error {
 // all are those that run.
 func all() []testCase {
 	if os.Getenv("SLURMLET_E2E_FULL") == "" {
-		return slices.Concat(cases, toldLate, crowdCases)
+		return slices.Concat(cases, toldLate, crowdCases, reinstalled)
 	}
-	return slices.Concat(cases, toldLate, crowdCases, others)
+	return slices.Concat(cases, toldLate, crowdCases, reinstalled)
 }
 
 // loseBoth ends slurmctld, kills slurmd, and has the pod end then.

@@ -1,0 +1,54 @@
+//go:build e2e
+
+package hang
+
+import (
+	"fmt"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/slurmlet/slurmlet/agent"
+	"github.com/slurmlet/slurmlet/e2e/native"
+)
+
+// reinstalled are clusters that die with a job, and of which slurmctld's state alone is kept.
+var reinstalled = []testCase{
+	{"a cluster is installed anew on the kept state", "", long, func(w *world) error { return w.reinstall("364Mi") }, agent.ExitOK, "PENDING"},
+	{"a cluster is installed anew, and its pods are smaller", "", long, func(w *world) error { return w.reinstall("300Mi") }, agent.ExitOK, "PENDING"},
+}
+
+// promptly is how soon a job that died with its node must begin anew. slurmctld itself takes two minutes.
+const promptly = 20 * time.Second
+
+// reinstall has a new node take the dead one's name. Its job is 12 s old: the clocks of two machines may differ by ten.
+func (w *world) reinstall(memory string) error {
+	<-time.After(12 * time.Second)
+	if err := unix.Kill(w.node.PID(), unix.SIGKILL); err != nil {
+		return fmt.Errorf("cannot kill the node: %w", err)
+	}
+	<-w.node.Exited
+	if err := w.signal("slurmctld", unix.SIGTERM); err != nil {
+		return err
+	}
+	_ = w.Controller.Wait() // its status says nothing here
+	if err := w.control(); err != nil {
+		return err
+	}
+	w.node = &native.Node{
+		Name: w.node.Name, IP: w.node.IP, Ready: make(chan struct{}), Waiting: make(chan struct{}), Exited: make(chan struct{}),
+	}
+	began := time.Now()
+	if err := w.Start(w.node, "SLURMLET_GRACE_PERIOD="+grace.String(), "SLURMLET_MEMORY_LIMIT="+memory); err != nil {
+		return err
+	}
+	if err := native.Within(3*time.Minute, "the job does not begin anew", func() bool { return w.jobIs("PENDING") && closed(w.node.Ready) }); err != nil {
+		return err
+	}
+	took := time.Since(began)
+	fmt.Printf("the job waits to begin anew, and the node takes jobs, %.1f s after the node's start\n", took.Seconds())
+	if took > promptly {
+		return fmt.Errorf("the job was RUNNING on a new node for %v", took)
+	}
+	return w.node.Terminate()
+}
