@@ -297,6 +297,7 @@ func (a *Agent) sizeNode() error {
 	}
 	_, a.inherited = a.sockets()
 	a.life.Inherits, a.firstHere = len(a.inherited) > 0, a.hasNewSpool()
+	a.life.Fresh = a.firstHere && !a.Config.Elastic // those of an elastic node are looked for later (forgottenJobs)
 	a.relaunches.path = filepath.Join(a.Root, a.Config.SpoolDir, refusedFile)
 	a.relaunches.load()
 	a.watchSteps()

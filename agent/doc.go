@@ -609,7 +609,10 @@
 // When the agent itself is killed, its container ends with all jobs in it. The next
 // container's agent has slurmctld requeue the jobs whose batch script ran there, or end
 // them as NODE_FAIL, within seconds after slurmd has registered. slurmctld finds the other
-// jobs by itself, within half a minute.
+// jobs by itself, within half a minute. The agent of a new pod, whose spool directory is empty,
+// does so with the batch jobs that began there 10 s or more before the pod. slurmctld would
+// have them RUNNING for minutes if it has been started anew, as after a new installation on a
+// kept volume.
 //
 // srun may run on another node or in a login pod when its step dies with the step's
 // container. srun does not end then, because it sees a connection that was closed in order.

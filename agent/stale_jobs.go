@@ -39,7 +39,7 @@ func (a *Agent) requeueStaleJobs(ctx context.Context, dead []slurm.Job) error {
 	var faults []error
 	for i := range dead {
 		if job := &dead[i]; job.Requeue {
-			a.log(slog.LevelWarn, "requeueing job "+job.Name()+", which has died with an earlier container", slog.String("user", job.User))
+			a.log(slog.LevelWarn, "requeueing job "+job.Name()+", which has died with an earlier container or pod", slog.String("user", job.User))
 			faults = append(faults, a.client.RequeueJob(ctx, job))
 		}
 	}
@@ -59,8 +59,23 @@ func (a *Agent) staleJobs(ctx context.Context) ([]slurm.Job, error) {
 	}
 	jobs, err := a.jobs(ctx, ids)
 	living := a.stepSockets()
-	return slices.DeleteFunc(jobs, func(j slurm.Job) bool {
+	dead := slices.DeleteFunc(jobs, func(j slurm.Job) bool {
 		return !a.hasBegun(&j) || !j.Start.Before(a.daemon.booted) || hasScript(living, &j)
+	})
+	if err != nil || !a.firstHere {
+		return dead, err
+	}
+	former, err := a.formerJobs(ctx, living)
+	return append(dead, former...), err
+}
+
+// formerJobs are the batch jobs that slurmctld counts here and that began before the pod did. Its spool directory was empty,
+// so none of them runs. slurmctld takes jobs for young when it has been started itself, and misses them when slurmd registers
+// again.
+func (a *Agent) formerJobs(ctx context.Context, living []string) ([]slurm.Job, error) {
+	jobs, err := a.jobsHere(ctx)
+	return slices.DeleteFunc(jobs, func(j slurm.Job) bool {
+		return !a.hasBegun(&j) || !j.Start.Before(a.daemon.booted.Add(-bootTime)) || hasStep(living, &j)
 	}), err
 }
 

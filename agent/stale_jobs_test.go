@@ -229,3 +229,32 @@ func TestSockets(t *testing.T) {
 	assert.Equal(t, []string{"3.0"}, living)
 	assert.Equal(t, []string{"4" + batchStep}, dead)
 }
+
+// TestFormerJobs: a new pod ends the batch jobs that began here before it did, with ten seconds for the clocks of two machines.
+func TestFormerJobs(t *testing.T) {
+	booted := time.Unix(1000, 0)
+	job := func(id int64, before time.Duration, change ...func(*slurm.Job)) slurm.Job {
+		j := slurm.Job{ID: id, State: []string{"RUNNING"}, Batch: true, Requeue: true, BatchHost: "n1", Start: slurm.Time{Time: booted.Add(-before)}}
+		for _, c := range change {
+			c(&j)
+		}
+		return j
+	}
+	jobs := []slurm.Job{
+		job(3, time.Minute), job(4, time.Second), job(5, -time.Minute),
+		job(6, time.Minute, func(j *slurm.Job) { j.BatchHost = "n2" }),
+		job(7, time.Minute, func(j *slurm.Job) { j.Batch = false }),
+	}
+	for _, first := range []bool{true, false} {
+		a := &Agent{
+			Options: Options{Config: Config{NodeName: "n1", SpoolDir: "/"}, Root: t.TempDir()}, firstHere: first,
+			daemon: daemon{booted: booted}, client: &staleCluster{jobs: jobs},
+		}
+		dead, err := a.staleJobs(t.Context())
+		require.NoError(t, err)
+		require.Len(t, dead, map[bool]int{true: 1}[first])
+		if first {
+			assert.EqualValues(t, 3, dead[0].ID)
+		}
+	}
+}

@@ -137,7 +137,7 @@ func all() []testCase {
 	if os.Getenv("SLURMLET_E2E_FULL") == "" {
 		return slices.Concat(cases, toldLate, crowdCases, reinstalled)
 	}
-	return slices.Concat(cases, toldLate, crowdCases, reinstalled)
+	return slices.Concat(cases, toldLate, crowdCases, reinstalled, others)
 }
 
 // loseBoth ends slurmctld, kills slurmd, and has the pod end then.

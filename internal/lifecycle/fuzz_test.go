@@ -222,6 +222,8 @@ func newWorld(t *testing.T, role string, script []byte) *world {
 	}
 	if (role == "node" || role == "elastic") && len(script)%2 == 0 {
 		w.first += " inherits"
+	} else if role == "node" && len(script)%3 == 0 {
+		w.first += " fresh"
 	}
 	life, err := readLife(strings.TrimPrefix(w.first, "life "))
 	require.NoError(t, err)
@@ -437,7 +439,7 @@ func (w *world) checkChange(a Change) {
 		require.False(w, w.stopped)
 		require.True(w, Relaunched(w.record) || w.life.relaunched, "nothing is to be mended")
 	case EndStaleJobs:
-		require.True(w, w.record.Busy() && w.life.Inherits, "jobs of this container may live")
+		require.True(w, w.record.Busy() && (w.life.Inherits || w.life.Fresh), "jobs of this container may live")
 	case UpdateNode:
 		require.NotEmpty(w, a.Fields)
 	case RequeueJobs:

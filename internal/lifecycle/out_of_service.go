@@ -183,7 +183,7 @@ func (l State) awaitJobs(e Answered) (State, []Action) {
 	case l.stage >= toRequeue && l.acted < toRequeue:
 		l.Reason = "the time for jobs is over"
 		return l.attempt(Requeueing, Change{Verb: RequeueJobs})
-	case l.Inherits && l.stage < toRequeue:
+	case l.mayHaveStaleJobs(e.Steps) && l.stage < toRequeue:
 		return l.lookForStaleJobs()
 	}
 	return l.finish(n, e.Steps)

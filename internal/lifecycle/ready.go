@@ -23,7 +23,7 @@ func (l State) whileReady(e Event) (State, []Action) {
 func (l State) becomeReady() (State, []Action) {
 	first := !l.WasReady
 	l.Phase, l.Activity, l.Reason, l.Tries, l.WasReady = Ready, Idle, "", 0, true
-	l.seen, l.looks, l.pace = l.registered(), 0, pace{}
+	l.seen, l.looks, l.pace, l.Fresh = l.registered(), 0, pace{}, false
 	switch {
 	case l.MainSince.Before(l.filesSince): // it was on its way already
 		return l.hangUp()

@@ -89,7 +89,7 @@ func (l State) answer(e Answered) (State, []Action) {
 		return l.launch()
 	case !l.Registers: // confirmed, or what was complained of answers
 		return l.becomeReady()
-	case l.Inherits && l.seen && e.Node != nil && e.Node.Busy():
+	case l.mayHaveStaleJobs(e.Steps) && l.seen && e.Node != nil && e.Node.Busy():
 		return l.lookForStaleJobs()
 	case l.Activity == Leaving:
 		return l.leave(e.Node)
@@ -166,6 +166,10 @@ func (l State) confirmRecord(n *slurm.Node) (State, []Action) {
 	return l.describe(n)
 }
 
+// mayHaveStaleJobs: slurmctld may count jobs here that have died with an earlier container, or with an earlier pod.
+// slurmctld waits for minutes for those of a pod, because it takes them for young after its own start.
+func (l State) mayHaveStaleJobs(steps int) bool { return l.Inherits || l.Fresh && steps == 0 }
+
 // lookForStaleJobs looks for jobs that have died with an earlier container, once.
 func (l State) lookForStaleJobs() (State, []Action) {
 	return l.begins(EndingStaleJobs, Change{Verb: EndStaleJobs})
@@ -177,7 +181,7 @@ func (l State) staleJobsEnded(err error) (State, []Action) {
 	if errors.Is(err, slurm.ErrUnreachable) {
 		return l.again(err.Error())
 	}
-	l.Inherits = false
+	l.Inherits, l.Fresh = false, false
 	if l.Phase == Stopping {
 		return l.lookAtRecord()
 	}

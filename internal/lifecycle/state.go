@@ -85,6 +85,9 @@ type State struct {
 	// Inherits: an earlier container has left steps here, whose jobs slurmctld may
 	// take for running. They have not been looked for yet.
 	Inherits bool
+	// Fresh: this is the first container here, so what slurmctld counts here of before is dead. It has not been
+	// looked for yet.
+	Fresh bool
 	// seen: slurmctld has seen main register, which comes after its READY.
 	seen bool
 	// awaited: slurmctld has waited for main to come up. wasUp: an elastic node's record was that of one

@@ -38,6 +38,8 @@ func readLife(text string) (State, error) {
 			l.Unstartable = value
 		case "inherits":
 			l.Inherits = true
+		case "fresh":
+			l.Fresh = true
 		case "features":
 			l.Traits.Features = nodesize.Trait{Value: value, Source: "labels"}
 		case "good":
