@@ -214,8 +214,13 @@ capabilities:
 
 {{- define "slurm.probes" -}}
 startupProbe:
+  {{- if eq .role "slurmdbd" }}
+  # Being started may mean to convert a database, which nothing may end: only an agent that does not answer is ended
+  httpGet: {path: /livez, port: agent}
+  {{- else }}
   # Being started may mean to wait for slurmctld: an hour
   httpGet: {path: /startupz, port: agent}
+  {{- end }}
   periodSeconds: 1
   failureThreshold: 3600
 readinessProbe:
