@@ -337,8 +337,17 @@ func jobsAreSuspended(t *testing.T, c *cluster) {
 	t.Logf("exit %v after SIGTERM", took)
 	job := c.job(t, left)
 	assert.Equal(t, []string{"PENDING", "1"}, []string{job["JobState"], job["Restarts"]}, "the job that nobody resumed is requeued")
-	assert.Nil(t, c.record(t, node))
+	c.keptFor(t, node, left)
 	c.run(t, sandbox.Controller, "scancel", left)
+}
+
+// keptFor: the record stays without a pod, because a pending job names the node.
+func (c *cluster) keptFor(t *testing.T, node, job string) {
+	t.Helper()
+	r := c.record(t, node)
+	require.NotNil(t, r, node)
+	assert.True(t, r.Drained())
+	assert.Contains(t, r.Reason, "slurmlet: the pod is gone, and job "+job+" names the node")
 }
 
 // drainedByHand: by "slurmlet drain", and by an admin whose drain nobody lifts.
