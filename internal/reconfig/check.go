@@ -134,7 +134,7 @@ func (r *Reloader) checkEdit(ctx context.Context, set *confset.Set) (inspection,
 		}
 	}
 	removed := removedPartitions{set, r.livePlace(), i.gone, i.nodes, i.enforces}
-	r.attempt.learn(func(f *facts) { f.removed = removed })
+	r.attempt.learn(func(f *facts) { f.removed, f.changes = removed, i.changes })
 	if err := r.mayGo(ctx, removed); err != nil {
 		return r.orDrop(i, err)
 	}

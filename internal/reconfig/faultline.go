@@ -13,6 +13,9 @@ import (
 // lines that are equally alike it takes the last, which is the one that counts.
 func probableLine(conf *slurmconf.Set, set *confset.Set, complaint string) string {
 	complaint = strings.ToLower(complaint)
+	if at, found := unnamed(conf, complaint); found {
+		return fmt.Sprintf("%s:%d: ", source(set, at.File), at.Line)
+	}
 	words := wordsOf(complaint)
 	var best slurmconf.Position
 	most := 0
@@ -58,4 +61,50 @@ func wordsOf(text string) map[string]bool {
 		words[strings.TrimSuffix(word, ".")] = true
 	}
 	return words
+}
+
+// unnamed is the line of a complaint that names nothing that stands in a file: a partition's or a
+// node's Topology, and a number of more than 19 digits, of which Slurm makes another.
+func unnamed(conf *slurmconf.Set, complaint string) (slurmconf.Position, bool) {
+	switch {
+	case strings.Contains(complaint, "requested topology configuration is not available"):
+		return firstPair(conf, slurmconf.SlurmConf, func(p slurmconf.Pair) bool { return strings.EqualFold(p.Key, "Topology") })
+	case strings.Contains(complaint, "18446744073709551615"):
+		return firstPair(conf, slurmconf.TopologyConf, func(p slurmconf.Pair) bool {
+			return strings.EqualFold(p.Key, "Switches") && digits(p.Value) >= 20
+		})
+	}
+	return slurmconf.Position{}, false
+}
+
+func firstPair(conf *slurmconf.Set, kind slurmconf.Kind, is func(slurmconf.Pair) bool) (slurmconf.Position, bool) {
+	for line := range conf.Conf(kind).Lines() {
+		for _, pair := range line.Pairs {
+			if is(pair) {
+				return pair.Position(), true
+			}
+		}
+	}
+	return slurmconf.Position{}, false
+}
+
+// digits is how many the longest number of a text has.
+func digits(text string) (most int) {
+	n := 0
+	for _, r := range text {
+		if n++; r < '0' || r > '9' {
+			n = 0
+		}
+		most = max(most, n)
+	}
+	return most
+}
+
+// wordless: slurmctld's new process has ended without a word, as by a signal. What scontrol says
+// then tells of no line, so the edit's changes do.
+func wordless(err error, changes []string) error {
+	if !strings.Contains(err.Error(), "Unspecified error") || len(changes) == 0 {
+		return err
+	}
+	return fmt.Errorf("slurmctld's new process has said nothing fatal, as if a signal had ended it (%w); %s", err, strings.Join(changes, "; "))
 }

@@ -70,8 +70,9 @@ type facts struct {
 	baseline
 	// addresses are of the nodes that had not followed when slurmctld was asked last.
 	addresses map[string]string
-	// removed is of the set that was checked last.
+	// removed and changes are of the set that was checked last.
 	removed removedPartitions
+	changes []string
 }
 
 func (a *attempt) known() facts {
@@ -352,7 +353,7 @@ func (r *Reloader) reconfigure(ctx context.Context, set *confset.Set, staged str
 		conf, _ := slurmconf.Read(slurmconf.Dir(r.live.Current()))
 		return errors.New(probableLine(conf, set, words) + "slurmctld: " + set.Named(r.live.Current(), words))
 	}
-	return err
+	return wordless(err, r.attempt.known().changes)
 }
 
 // placeUnannounced makes a set the live one, of which nobody knows yet whether it is good.
