@@ -40,6 +40,7 @@ func TestSlurm(t *testing.T) {
 		{"sssd on a node", sssdOnANode, either},
 		{"names that the agent takes are taken by Slurm", names, both},
 		{"hostlists as scontrol reads them", hostlists, both},
+		{"srun --container without oci.conf", uncontained, both},
 	}))
 }
 

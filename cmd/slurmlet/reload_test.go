@@ -391,5 +391,8 @@ func TestRendered(t *testing.T) {
 	s, err := c.status()
 	require.NoError(t, err)
 	require.Equal(t, []string{c.path("conf/slurm.conf") + ":4:17: ReturnToService=1: a node that was away stays DOWN until somebody resumes it"}, s.Conf.Costs)
-	require.Contains(t, c.run(t, "status").stdout, "ReturnToService=1: a node that was away")
+	require.True(t, s.Conf.Uncontained)
+	said := c.run(t, "status").stdout
+	require.Contains(t, said, "ReturnToService=1: a node that was away")
+	require.Contains(t, said, "there is no oci.conf: srun --container runs the job on the node's own root file system")
 }

@@ -15,6 +15,8 @@ import (
 // notes are what somebody may want to know of a configuration that works.
 type notes struct {
 	costs, warnings []string
+	// uncontained: there is no oci.conf.
+	uncontained bool
 }
 
 // mostWarnings are enough for the status and the log; "slurmlet check" lists all.
@@ -29,7 +31,7 @@ func (r *Reloader) note(ctx context.Context, set *confset.Set, dir string) {
 		findings = append(findings, taken(conf, r.findings(ctx, conf, dir, true))...)
 	}
 	findings.Sort()
-	found := notes{costs: costs(set, conf.Conf(slurmconf.SlurmConf)), warnings: lines(set, dir, findings, slurmconf.Warning)}
+	found := notes{costs: costs(set, conf.Conf(slurmconf.SlurmConf)), warnings: lines(set, dir, findings, slurmconf.Warning), uncontained: conf.Conf(slurmconf.OCIConf) == nil}
 	if more := len(found.warnings) - mostWarnings; more > 0 {
 		found.warnings = append(found.warnings[:mostWarnings], fmt.Sprintf("and %d more", more))
 	}

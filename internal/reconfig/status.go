@@ -33,6 +33,8 @@ type Status struct {
 	Costs []string `json:"costs,omitempty"`
 	// Warnings are what Slurm reads otherwise than it is probably meant.
 	Warnings []string `json:"warnings,omitempty"`
+	// Uncontained: there is no oci.conf, and srun --container runs in no container.
+	Uncontained bool `json:"uncontained,omitempty"`
 	// ConfigMap is what the controller has streamed of the ConfigMap, nil for nothing.
 	ConfigMap *StreamStatus `json:"config_map,omitempty"`
 	// History is what has become of each edit since the container's start, the newest last.
@@ -133,7 +135,7 @@ func (r *Reloader) Complete(s Status) *Status {
 		s.Faults = append(slices.Clip(s.Faults), s.ConfigMap.Fault)
 	}
 	if n := r.notes.Load(); n != nil {
-		s.Costs, s.Warnings = n.costs, n.warnings
+		s.Costs, s.Warnings, s.Uncontained = n.costs, n.warnings, n.uncontained
 	}
 	return &s
 }
@@ -241,6 +243,9 @@ func (s *Status) Rows(row func(name, format string, args ...any)) {
 	}
 	for _, c := range s.Costs {
 		row("Note", "%s", c)
+	}
+	if s.Uncontained {
+		row("Note", "%s", "there is no oci.conf: srun --container runs the job on the node's own root file system, and succeeds")
 	}
 	for _, w := range s.Warnings {
 		row("Warning", "%s", w)

@@ -81,6 +81,7 @@ func Set(set *slurmconf.Set, options Options) (slurmconf.Findings, error) {
 		c.qos()
 		c.contradictions()
 		if c.Controller != nil {
+			c.containers()
 			c.programs()
 			c.plugins()
 			c.key()

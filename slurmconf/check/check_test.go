@@ -134,14 +134,15 @@ PartitionName=p Nodes=ALL
 	root := fstest.MapFS{"opt/epilogs/1": {}, "usr/lib/slurm/auth_slurm.so": {}}
 	findings, err := Set(set, Options{Version: "24.11", Controller: root, PluginDir: "/usr/lib/slurm"})
 	require.NoError(t, err)
+	const containers = "slurm.conf: info: there is no oci.conf: srun --container runs the job on the node's own root file system, and succeeds: want oci.conf with a runtime, where users have containers\n"
 	assert.Equal(t, `slurm.conf: warning: there are no nodes, and none can register: MaxNodeCount is not set: want MaxNodeCount=number, or NodeName lines
-slurm.conf:3:10: warning: AuthType is auth/slurm, and there is neither /etc/slurm/slurm.key nor slurm.jwks: want the cluster's key
+`+containers+`slurm.conf:3:10: warning: AuthType is auth/slurm, and there is neither /etc/slurm/slurm.key nor slurm.jwks: want the cluster's key
 slurm.conf:5:12: error: SelectType is select/nosuch, and there is no select_nosuch.so in /usr/lib/slurm: want a plugin that is installed
 slurm.conf:7:17: error: PrologSlurmctld is /opt/prolog, which is not there: want a program that slurmctld can run
 slurm.conf:9:10: warning: MailProg is /usr/bin/mail, which is not there: want a program that slurmctld can run
 slurm.conf:10:8: info: Prolog has no time limit: one that hangs keeps its job, and slurmd from ending and from a reconfigure: want PrologEpilogTimeout=seconds`, findings.Error())
 	findings, _ = Set(setOf("PluginDir=/usr/lib/slurm:/opt/slurm\nMaxNodeCount=2\nReturnToService=2\nPartitionName=p Nodes=ALL\n"), Options{Controller: root})
-	assert.Equal(t, "slurm.conf:3:11: error: PluginDir has /opt/slurm, which is not there: want directories", findings.Error())
+	assert.Equal(t, containers+"slurm.conf:3:11: error: PluginDir has /opt/slurm, which is not there: want directories", findings.Error())
 }
 
 func TestRestarts(t *testing.T) {

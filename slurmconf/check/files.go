@@ -92,3 +92,11 @@ func (c *checker) exists(name string) bool {
 	_, err := fs.Stat(c.Controller, strings.TrimPrefix(path.Clean(name), "/"))
 	return !errors.Is(err, fs.ErrNotExist)
 }
+
+// containers: without oci.conf, slurmstepd passes over --container
+// (src/slurmd/slurmstepd/container.c).
+func (c *checker) containers() {
+	if c.set.Conf(slurmconf.OCIConf) == nil {
+		c.add(c.start(), slurmconf.Info, "containers", "there is no oci.conf: srun --container runs the job on the node's own root file system, and succeeds", "oci.conf with a runtime, where users have containers")
+	}
+}
