@@ -332,6 +332,7 @@
 //	         slurmctld has saved a higher id. It does not count as a change for the nodes.
 //	scripts  The files of jobs that came after the last save are linked into slurmlet/lost/ID in StateSaveLocation, which
 //	         only slurmctld's user can read. Those of jobs that slurmctld knows go when it serves.
+//	         Where the agent is killed with slurmctld, nothing tells of lost jobs of srun and salloc.
 //	report   Each job that slurmctld has acknowledged and does not know is told in the log, in the status and in
 //	         slurmlet_jobs_forgotten, until somebody removes its directory, or for 30 days, with at most 10,000 jobs and 256
 //	         MiB. Jobs that had started since the last save run again, and are told too.

@@ -74,7 +74,13 @@ func (s *savedState) stopping(p *process.Process) {
 // ended notes how the main process has ended. Only one that was told to stop, says that all went well, and has not
 // complained that it cannot save its state has ended in order.
 func (s *savedState) ended(p *process.Process, status process.Status) {
-	if s == nil || s.stopped.Load() != p || status.ExitCode() != 0 || s.unsaved.Load() {
+	if s == nil {
+		return
+	}
+	if s.stopped.Load() != p || status.ExitCode() != 0 || s.unsaved.Load() {
+		if err := s.Crashed(); err != nil {
+			s.agent.log(slog.LevelWarn, "cannot keep what slurmctld has told of its last jobs; another container would not know which jobs of srun are lost", slog.Any("error", err))
+		}
 		return
 	}
 	if err := s.Saved(); err != nil {

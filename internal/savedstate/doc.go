@@ -11,6 +11,7 @@
 //	lock       is locked as long as an agent lives, and says which one
 //	saved      slurmctld has ended in order, and has not been started since
 //	first-id   the id from which on slurmctld gives ids
+//	heard      the jobs that the agent had heard of when slurmctld crashed last
 //	lost/ID/   a lost job: job.json, script, environment
 //
 // Everything happens below StateSaveLocation (os.Root), which belongs to a user whom root must not trust.

@@ -1,6 +1,8 @@
 package savedstate
 
 import (
+	"encoding/json"
+	"os"
 	"strconv"
 	"strings"
 	"sync"
@@ -122,6 +124,59 @@ func (h *Heard) since(t time.Time) (jobs []heardJob, highest uint32) {
 		}
 	}
 	return jobs, h.highest
+}
+
+// told is a heardJob in the file in which an agent tells the next one.
+type told struct {
+	ID                    uint32
+	Name, Nodes           string
+	Acknowledged, Started time.Time
+	Batch                 bool
+}
+
+// Crashed writes down what was heard, because the agent may end with its slurmctld.
+func (s *Store) Crashed() error {
+	s.lock.Lock()
+	dir := s.dir
+	s.lock.Unlock()
+	if dir == "" {
+		return nil
+	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	jobs, _ := s.Heard.since(time.Now().Add(-memory))
+	all := make([]told, 0, len(jobs))
+	for _, j := range jobs {
+		all = append(all, told{j.id, j.name, j.nodes, j.acknowledged, j.started, j.batch})
+	}
+	text, err := json.Marshal(all)
+	if err == nil {
+		err = s.write(root, heardName, string(text))
+	}
+	return err
+}
+
+// learn takes what the agent before has heard. What this one has heard itself is newer.
+func (h *Heard) learn(root *os.Root) {
+	var all []told
+	text, err := root.ReadFile(heardName)
+	if err != nil || json.Unmarshal(text, &all) != nil {
+		return // there may be none
+	}
+	h.lock.Lock()
+	defer h.lock.Unlock()
+	if h.jobs == nil {
+		h.jobs = map[uint32]heardJob{}
+	}
+	for _, t := range all[:min(len(all), mostHeard)] {
+		if _, known := h.jobs[t.ID]; !known {
+			h.jobs[t.ID] = heardJob{id: t.ID, name: t.Name, nodes: t.Nodes, acknowledged: t.Acknowledged, started: t.Started, batch: t.Batch}
+		}
+		h.highest = max(h.highest, t.ID)
+	}
 }
 
 // readID reads "7 …", "7_2(9) …" or "7+1(8) …": the id is the last number of it. name is without the parentheses.

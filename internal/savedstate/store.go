@@ -58,6 +58,7 @@ const (
 	savedName = dirName + "/saved"
 	firstName = dirName + "/first-id"
 	lostName  = dirName + "/lost"
+	heardName = dirName + "/heard"
 )
 
 // open opens the directory of slurmctld's state, with the agent's directory in it.
@@ -145,6 +146,7 @@ func (s *Store) Prepare(ctx context.Context, dir string, firstID, mostID uint32)
 
 // secure does after a crash what must be done before slurmctld starts.
 func (s *Store) secure(root *os.Root, last header, jobs []jobDir, ids Ids) error {
+	s.Heard.learn(root)
 	heard, highest := s.Heard.since(last.at.Add(-slack))
 	given := make([]uint32, 0, len(jobs)+2)
 	for _, j := range jobs {

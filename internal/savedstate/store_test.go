@@ -189,3 +189,20 @@ func TestKeptIsBounded(t *testing.T) {
 	assert.EqualValues(t, 2, lost[0].ID)
 	assert.NoDirExists(t, filepath.Join(store.LostDir(), "1"))
 }
+
+// TestTheNextAgentKnows: the container ends with slurmctld. What the agent has heard is not lost with it.
+func TestTheNextAgentKnows(t *testing.T) {
+	s := newState(t)
+	store := s.store()
+	s.prepare(store)
+	s.save(time.Now(), 7)
+	store.Heard.Line("sched: _slurm_rpc_allocate_resources JobId=9 NodeList=n1 usec=1", time.Now())
+	require.NoError(t, store.Crashed())
+	require.NoError(t, store.file.Close())
+	next := s.store()
+	assert.EqualValues(t, 1009, s.prepare(next))
+	lost, _, err := next.Judge(known())
+	require.NoError(t, err)
+	require.Len(t, lost, 1)
+	assert.Equal(t, []any{uint32(9), Allocation, "n1"}, []any{lost[0].ID, lost[0].Kind, lost[0].Nodes})
+}
