@@ -60,6 +60,7 @@ func TestLimits(t *testing.T) {
 		{"a job over its memory is killed and the node lives", jobOverItsMemory, either},
 		{"a job over the container's memory is killed and the node lives", jobOverTheContainersMemory, either},
 		{"what the jobs use is told as the kernel counts it", usageIsTold, both},
+		{"a session over a login pod's memory: the others live", sessionOverMemory, either},
 		{"slurmstepd killed: the job ends and says why", slurmstepdKilled, either},
 		{"slurmd killed: the job goes on", slurmdKilled, either},
 		{"reconfigures, one after the other", reconfigures(5), only2411}, // which refuses the second where it looks for systemd
