@@ -132,7 +132,8 @@ type Agent struct {
 	// database is slurmdbd's, nil for other roles.
 	database *accounting.Database
 	// login is what users come in by.
-	loginServices *login.Login
+	loginServices  *login.Login
+	sessionCgroups sessionCgroups
 	// pod is nil for roles without a node.
 	pod *watcher
 	// members are the cluster's pods, nil without SLURMLET_PEERS.
@@ -311,7 +312,7 @@ func (a *Agent) open() error {
 	if err := os.MkdirAll(a.Config.RunDir, 0o755); err != nil {
 		return fmt.Errorf("cannot make SLURMLET_RUN_DIR: %w", err)
 	}
-	err := errors.Join(a.gres.Write(gresConf(a.Config)), a.daemon.makeRuntime(), a.openKeys(), a.makeDoor())
+	err := errors.Join(a.gres.Write(gresConf(a.Config)), a.daemon.makeRuntime(), a.openKeys(), a.delegateSessions(), a.makeDoor())
 	if err == nil && a.daemon.open != nil {
 		err = a.daemon.open(a)
 	}

@@ -12,7 +12,7 @@
 //	SLURMLET_CPU_LIMIT      the container's CPU limit in thousandths of a CPU: resourceFieldRef limits.cpu, divisor 1m (slurmd; default: none)
 //	SLURMLET_MEMORY_LIMIT   the container's memory limit in bytes, or with Ki, Mi, Gi, Ti: resourceFieldRef limits.memory (slurmd; default: none)
 //	SLURMLET_RESERVE_MEMORY memory that jobs do not get, for the agent and slurmd, in bytes or with Ki, Mi, Gi, Ti (slurmd; default: 64Mi)
-//	SLURMLET_CGROUP         whether Slurm must be able to limit jobs by cgroup: require, prefer or off, see below (slurmd; default: prefer)
+//	SLURMLET_CGROUP         whether Slurm must be able to limit jobs by cgroup, or sessions have cgroups: require, prefer or off, see below (slurmd, login; default: prefer)
 //	SLURMLET_STORAGE_LIMIT  the container's limit of local disk in bytes, or with Ki, Mi, Gi, Ti: resourceFieldRef limits.ephemeral-storage (slurmd; default: none)
 //	SLURMLET_SPOOL_DIR      slurm.conf's SlurmdSpoolDir, an absolute path (slurmd; default: /var/spool/slurmd)
 //	SLURMLET_TMP_DIR        slurm.conf's TmpFS, an absolute path (slurmd; default: /tmp)
@@ -403,6 +403,13 @@
 // (SLURMLET_SLURM_USER), in 24.11 and 26.05 alike. Otherwise it cannot verify the sender,
 // and its agent restarts it to fetch each set. The agent also restarts a sackd that was
 // away, because slurmctld forgets a sackd that it does not reach.
+//
+// The kubelet sets memory.oom.group of a container: when one user's processes reach a login pod's
+// memory limit, the kernel ends all sessions, sshd, sackd and the agent. Where the container's
+// cgroup can be made writable (see Cgroups), the agent clears it, so that the kernel kills one
+// process, and gives each session a cgroup of its own, with all that it starts. A process that a
+// session leaves behind stays there. SLURMLET_CGROUP=require exits with 77 where that is not
+// possible, prefer logs it, and off leaves cgroups alone.
 //
 // A slurmd's container has sssd in the same way, because a job's users and groups are looked
 // up there. The node is ready when sssd answers, and jobs run on when it dies. sssd needs

@@ -27,6 +27,7 @@ func (a *Agent) nodeLogin(o *login.Options) {
 }
 
 func (a *Agent) userLogin(o *login.Options) {
+	o.Begun, o.Ended = a.sessionCgroups.begin, a.sessionCgroups.end
 	o.SSSDConfig, o.SSHDConfig = a.Config.SSSDConfig, a.Config.SSHDConfig
 	o.HostKeys, o.AuthorizedKeys = a.Config.HostKeys, a.Config.AuthorizedKeys
 	o.SSHD, o.KeyGen = a.daemon.programs["sshd"], a.daemon.programs["ssh-keygen"]

@@ -48,7 +48,7 @@ var variables = []variable{
 		c.Reserve, err = nodesize.ParseBytes(v)
 		return err
 	}},
-	{"SLURMLET_CGROUP", []Role{Slurmd}, string(CgroupPrefer), func(c *Config, v string) (err error) {
+	{"SLURMLET_CGROUP", []Role{Slurmd, Login}, string(CgroupPrefer), func(c *Config, v string) (err error) {
 		c.CgroupMode, err = parseCgroupMode(v)
 		return err
 	}},

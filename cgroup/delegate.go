@@ -51,19 +51,7 @@ func (d Delegation) Complete() bool {
 // finds another base at its second reconfigure, which fails. A cgroup that is
 // there already needs neither systemd nor the setting.
 func (f FS) Delegate(node string) (Delegation, error) {
-	s, err := f.membership()
-	if err != nil {
-		return Delegation{}, err
-	}
-	d := Delegation{Base: path.Join("/", mount)}
-	if d.Access, d.outside, err = f.open(s); err != nil {
-		return Delegation{}, err
-	}
-	base, leaf := filepath.Join(f.root, d.Base), filepath.Join(f.root, d.Base, Leaf)
-	if err := os.Mkdir(leaf, 0o755); err != nil && !errors.Is(err, os.ErrExist) {
-		return Delegation{}, noLeaf(err)
-	}
-	refused, err := f.clear(base, leaf)
+	d, refused, err := f.delegateLeaf()
 	if err != nil {
 		return Delegation{}, err
 	}
@@ -79,6 +67,25 @@ func (f FS) Delegate(node string) (Delegation, error) {
 	d.Missing = append(missing(d.Controllers, refused), f.missingDevices()...)
 	d.Steps = steps
 	return d, nil
+}
+
+// delegateLeaf makes the container's cgroup writable and moves every process into Leaf. It returns the controllers that
+// could not be enabled for the cgroups below.
+func (f FS) delegateLeaf() (Delegation, []refusal, error) {
+	s, err := f.membership()
+	if err != nil {
+		return Delegation{}, nil, err
+	}
+	d := Delegation{Base: path.Join("/", mount)}
+	if d.Access, d.outside, err = f.open(s); err != nil {
+		return Delegation{}, nil, err
+	}
+	base, leaf := filepath.Join(f.root, d.Base), filepath.Join(f.root, d.Base, Leaf)
+	if err := os.Mkdir(leaf, 0o755); err != nil && !errors.Is(err, os.ErrExist) {
+		return Delegation{}, nil, noLeaf(err)
+	}
+	refused, err := f.clear(base, leaf)
+	return d, refused, err
 }
 
 // noLeaf says why a cgroup that is mounted writable cannot be written.

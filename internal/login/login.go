@@ -23,6 +23,9 @@ type Options struct {
 	// SSHDConfig is a file, HostKeys and AuthorizedKeys are directories.
 	SSHDConfig, HostKeys, AuthorizedKeys string
 
+	// Begun is told of each session, and Ended of its end; nil: nobody is.
+	Begun, Ended func(pid int)
+
 	Table *process.Table
 	// Done is closed when the agent has ended.
 	Done <-chan struct{}

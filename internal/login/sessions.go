@@ -83,6 +83,9 @@ func (l *Login) countSessions() {
 			for _, p := range all {
 				if !followed[p.PID()] {
 					followed[p.PID()] = true
+					if l.Begun != nil {
+						l.Begun(p.PID())
+					}
 					go l.reportEnd(p, ended)
 				}
 			}
@@ -99,6 +102,9 @@ func (l *Login) reportEnd(p *process.Process, ended chan<- int) {
 	case <-p.Done():
 	case <-l.Done:
 		return
+	}
+	if l.Ended != nil {
+		l.Ended(p.PID())
 	}
 	select {
 	case ended <- p.PID():

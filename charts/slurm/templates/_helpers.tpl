@@ -556,9 +556,9 @@ topologySpreadConstraints: {{- . | nindent 2 }}
 {{- toYaml $affinity }}
 {{- end }}
 
-{{- /* slurmd's runtime class makes its cgroups writable, unless it has one of its own. */}}
+{{- /* The runtime class of slurmd and login pods makes their cgroups writable, unless they have one of their own. */}}
 {{- define "slurm.runtimeClassName" -}}
-{{- $writable := and (eq .role "slurmd") (eq (include "slurm.cgroupAccess" .root) "runtime") }}
+{{- $writable := and (has .role (list "slurmd" "login")) (eq (include "slurm.cgroupAccess" .root) "runtime") }}
 {{- .spec.runtimeClassName | default (ternary .root.Values.cgroup.runtimeClassName "" $writable) }}
 {{- end }}
 
