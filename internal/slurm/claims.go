@@ -72,8 +72,8 @@ func (s Scontrol) reservations(ctx context.Context) (all []Claim, err error) {
 		return nil, listless("show reservation", "reservations")
 	}
 	for _, r := range answer.Reservations {
-		all = append(all, Claim{Reservation: r.Name, Nodes: r.Nodes, Partition: r.Partition,
-			All: slices.Contains(r.Flags, "ALL_NODES") || slices.Contains(r.Flags, "PART_NODES")})
+		whole := slices.Contains(r.Flags, "ALL_NODES") || slices.Contains(r.Flags, "PART_NODES")
+		all = append(all, Claim{Reservation: r.Name, Nodes: r.Nodes, All: whole, Partition: r.Partition})
 	}
 	return all, nil
 }
