@@ -67,7 +67,8 @@ func (w *world) restartController(signal unix.Signal) error {
 		if err != nil {
 			return err
 		}
-		if err := unix.Kill(slurmctld, signal); err != nil {
+		// The agent first, which would start slurmctld again.
+		if err := errors.Join(w.Controller.Process.Kill(), unix.Kill(slurmctld, signal)); err != nil {
 			return err
 		}
 	} else if err := w.Controller.Process.Signal(signal); err != nil {

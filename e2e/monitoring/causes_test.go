@@ -178,7 +178,11 @@ func (c *cluster) hang() error {
 
 // loseController kills slurmctld, too, whose agent has no namespace of processes here.
 func (c *cluster) loseController() error {
-	err := errors.Join(signal(c.Controller.Process.Pid, "slurmctld", unix.SIGKILL), c.Controller.Process.Kill())
+	slurmctld := slices.DeleteFunc(native.Children(c.Controller.Process.Pid), func(pid int) bool { return native.NameOf(pid) != "slurmctld" })
+	err := c.Controller.Process.Kill() // the agent first, which would start slurmctld again
+	for _, pid := range slurmctld {
+		err = errors.Join(err, unix.Kill(pid, unix.SIGKILL))
+	}
 	_ = c.Controller.Wait() // it was killed
 	return err
 }
