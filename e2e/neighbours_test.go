@@ -19,6 +19,7 @@ import (
 var neighbourCases = []testCase{
 	{"the files of users in volumes that are open to all", filesInOpenVolumes, either},
 	{"a job fills the pod's disk", diskFills, both},
+	{"files that jobs leave are counted, and removed where the site says so", filesAreLeft, both},
 }
 
 // secondUser is a plain user beside alice.
@@ -81,9 +82,45 @@ func diskFills(t *testing.T, c *cluster) {
 	assert.Equal(t, node+"\n", c.as(t, "alice", "login", "srun", "-w", node, "hostname"))
 }
 
+// filesAreLeft: alice's jobs leave files. Another user's job runs, and root has files, too.
+func filesAreLeft(t *testing.T, c *cluster) {
+	const leave = "mkdir -p /tmp/alices/deep; echo > /tmp/alices/deep/file; dd if=/dev/zero of=/dev/shm/alices bs=1M count=40 2>&1; exec sleep 0.1"
+	c.as(t, "alice", "login", "srun", "-Q", "-w", "node-0", "--chdir=/", "sh", "-c", leave)
+	until(t, "the agent counts them", func() (bool, string) {
+		left := c.numbers(t, "node-0")["slurmlet_left_files_memory_bytes"]
+		return left >= 40<<20 && left < 42<<20, fmt.Sprint(left)
+	})
+	assert.Contains(t, c.run(t, "node-0", "slurmlet", "status"), "of users without a process here: uid 1000 (40 MiB)")
+	c.run(t, "node-0", "rm", "-r", "/tmp/alices", "/dev/shm/alices")
+
+	node, end := third(t, c, func(s *sandbox.PodSpec) {
+		s.CPU, s.Env["SLURMLET_CPU_LIMIT"] = 2, "2000"
+		s.Env["SLURMLET_LEFTOVERS"] = "remove"
+	})
+	defer end()
+	c.waitReady(t, node)
+	c.run(t, node, "touch", "/tmp/roots")
+	others := strings.TrimSpace(c.as(t, secondUser, "login", "sbatch", "--parsable", "-n1", "--mem=50", "--chdir=/", "--output=/dev/null", "-w", node, "--wrap", "touch /tmp/others; sleep 1000"))
+	c.waitJob(t, others, "RUNNING")
+	first := c.submit(t, leave, "-n1", "--mem=50", "-w", node)
+	c.waitJob(t, first, "COMPLETED")
+	until(t, "alice's files are removed", func() (bool, string) {
+		there := c.run(t, node, "ls", "/tmp", "/dev/shm")
+		return !strings.Contains(there, "alices") && strings.Contains(there, "others"), there
+	})
+	assert.Contains(t, c.run(t, node, "ls", "/tmp"), "roots")
+	assert.Len(t, grep(c.said(t, node, "INFO", "msg"), "of alice, who has no job here any more"), 1)
+	c.run(t, sandbox.Controller, "scancel", others)
+	until(t, "the other user's files are removed", func() (bool, string) {
+		there := c.run(t, node, "ls", "/tmp")
+		return !strings.Contains(there, "others"), there
+	})
+}
+
 // memoryCases are about processes and files that are no job's, and take a node's memory.
 var memoryCases = []testCase{
 	{"a process of nobody's fills the memory and dies first", strayDiesFirst, either},
+	{"files that jobs leave take the memory of the next job", leftFilesTakeMemory, either},
 }
 
 // strayDiesFirst: whoever enters a Guaranteed pod has the agent's oom_score_adj (-997), and tasks of jobs have 0.
@@ -110,4 +147,23 @@ func strayDiesFirst(t *testing.T, c *cluster) {
 	assert.Len(t, grep(c.said(t, node, "ERROR", "msg"), "perl"), 1)
 	c.run(t, sandbox.Controller, "scancel", innocent)
 	c.waitJob(t, innocent, "CANCELLED")
+}
+
+// leftFilesTakeMemory: alice's job leaves files on tmpfs, and the next one, within its memory, finds no room.
+func leftFilesTakeMemory(t *testing.T, c *cluster) {
+	node, end := third(t, c, func(s *sandbox.PodSpec) {
+		s.Memory = 224 << 20
+		s.Env["SLURMLET_MEMORY_LIMIT"] = strconv.FormatInt(s.Memory, 10)
+		s.Env["SLURMLET_LEFTOVERS"] = "remove"
+	})
+	defer end()
+	c.waitReady(t, node)
+	first := c.submit(t, "dd if=/dev/zero of=/dev/shm/left bs=1M count=50; dd if=/dev/zero of=/tmp/left bs=1M count=60", "-w", node, "--mem=150")
+	c.waitJob(t, first, "COMPLETED")
+	until(t, "its files are removed", func() (bool, string) {
+		there := c.run(t, node, "ls", "/tmp", "/dev/shm")
+		return !strings.Contains(there, "left"), there
+	})
+	second := c.submit(t, `perl -e '$x = "a" x (60 << 20)'`, "-w", node, "--mem=150")
+	c.waitJob(t, second, "COMPLETED")
 }
