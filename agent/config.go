@@ -70,6 +70,7 @@ type Config struct {
 	// StorageLimit is in bytes; 0: none. SpoolDir and TmpDir are slurm.conf's SlurmdSpoolDir and TmpFS.
 	StorageLimit     int64
 	SpoolDir, TmpDir string
+	Leftovers        Leftovers
 	// ClusterInterval is the least time between two collections of what the cluster does; 0: none.
 	ClusterInterval time.Duration
 	// ReportInterval is the time between two looks at the nodes for slurmlet's controller; 0: it is told

@@ -18,6 +18,7 @@
 //	SLURMLET_TMP_DIR        slurm.conf's TmpFS, an absolute path (slurmd; default: /tmp)
 //	SLURMLET_OOM_GROUP      what happens to the container's memory.oom.group, which the kubelet sets to 1: clear, so that a job at the container's limit does not take slurmd with it, or keep (slurmd; default: clear)
 //	SLURMLET_OOM_HEADROOM   memory that a job's cgroup gets above its steps' limit, for slurmstepd, in bytes or with Ki, Mi, Gi, Ti; 0 for none (slurmd; default: 32Mi)
+//	SLURMLET_LEFTOVERS      files in /tmp, /var/tmp, /dev/shm and SLURMLET_TMP_DIR of users whose jobs here are over: keep or remove; see The pod's disk (slurmd; default: keep)
 //	SLURMLET_DEAD_STEPS     a job that has lost a slurmstepd: end (cancel it), requeue (if it is a batch job that allows it, otherwise end) or keep (slurmd; default: end)
 //	SLURMLET_JOB_METRICS    how many jobs have metrics of their own, by their numbers, from 0 to 512: those that began first; see Metrics (slurmd; default: 0)
 //	SLURMLET_GRES           generic resources: auto (the GPUs that the agent finds), none, or name[:type][:count],… with no more GPUs than the agent finds (slurmd; default: auto)
@@ -114,6 +115,9 @@
 //
 // When a step has ended, the agent also counts the files in /tmp, /var/tmp, SLURMLET_TMP_DIR and /dev/shm
 // whose users have no process in the container. Those on tmpfs take memory that jobs have asked for.
+// With SLURMLET_LEFTOVERS=remove it removes them, where the user had a job here and slurmctld says that
+// each of the user's jobs whose steps have run here is over. Files that changed after the look stay.
+// While slurmctld does not answer, all of them stay.
 //
 // # Directories of users
 //

@@ -27,8 +27,12 @@ type userFiles struct {
 	mu     sync.Mutex
 	status *FilesStatus // nil before the first look
 	ended  []string     // jobs with steps that have ended since the last look
+	// removed is how many bytes of leftovers were removed.
+	removed int64
 
 	disk diskWatch
+	// shared are the directories of the last look, which the pod's memory or disk has.
+	shared []tempdirs.Dir
 	// jobs are those that slurmctld was asked for, by their numbers.
 	jobs map[string]slurm.Job
 	// owners are the users whose jobs have run here, with the numbers of these jobs.
@@ -47,6 +51,8 @@ type FilesStatus struct {
 	LeftMemory int64    `json:"left_memory"`
 	LeftDisk   int64    `json:"left_disk"`
 	LeftBy     []string `json:"left_by,omitempty"`
+	// Removed is how many bytes of such files the agent has removed (SLURMLET_LEFTOVERS=remove).
+	Removed int64 `json:"removed,omitempty"`
 	// Fault is why not all was counted.
 	Fault string `json:"fault,omitempty"`
 }
@@ -60,7 +66,7 @@ const (
 	filesEvery = 10 * time.Second
 	filesShare = 20
 	// mostJobs bounds how many jobs slurmctld is asked for after one look.
-	mostJobs = 16
+	mostJobs = 64
 )
 
 func newUserFiles(a *Agent) *userFiles {
@@ -145,6 +151,7 @@ func (f *userFiles) once(ctx context.Context) time.Duration {
 	f.ended = nil
 	f.mu.Unlock()
 	here := jobIDs(a.stepSockets())
+	began := time.Now()
 	counting, cancel := context.WithTimeout(ctx, filesLimit)
 	defer cancel()
 	shared, all, err := f.count(counting)
@@ -157,11 +164,16 @@ func (f *userFiles) once(ctx context.Context) time.Duration {
 	if f.disk.limit > 0 {
 		settled = f.followDisk(ctx, s, all, slices.Concat(here, ended))
 	}
+	again := a.Config.Leftovers == LeftoversRemove && f.removeLeft(ctx, ended, began)
 	f.mu.Lock()
+	s.Removed = f.removed
 	f.status = s
 	f.mu.Unlock()
 	if f.disk.limit > 0 && (len(here) > 0 || f.disk.full || !settled) {
 		return filesEvery
+	}
+	if again {
+		return leftAgain
 	}
 	return 0
 }
@@ -176,6 +188,7 @@ func (f *userFiles) count(ctx context.Context) (shared, all []tempdirs.Holding, 
 	mounts, root := string(text), a.Root
 	paths := a.Config.places().Existing(root)
 	dirs := slices.DeleteFunc(tempdirs.Locate(mounts, paths), func(d tempdirs.Dir) bool { return d.Kind == tempdirs.Elsewhere })
+	f.shared = dirs
 	if shared, err = tempdirs.Usage(ctx, root, dirs, a.daemon.booted); err != nil || f.disk.limit == 0 {
 		return shared, nil, err
 	}
@@ -243,7 +256,7 @@ func (f *userFiles) name(uid int) string {
 
 // meet asks slurmctld for jobs that are not known yet.
 func (f *userFiles) meet(ctx context.Context, ids []string) {
-	if len(f.jobs) > 64*mostJobs {
+	if len(f.jobs) > 16*mostJobs {
 		clear(f.jobs)
 	}
 	asked := 0

@@ -72,6 +72,10 @@ var variables = []variable{
 		c.OOMHeadroom, err = nodesize.ParseBytes(v)
 		return err
 	}},
+	{"SLURMLET_LEFTOVERS", []Role{Slurmd}, string(LeftoversKeep), func(c *Config, v string) (err error) {
+		c.Leftovers, err = parseLeftovers(v)
+		return err
+	}},
 	{"SLURMLET_DEAD_STEPS", []Role{Slurmd}, string(DeadStepsEnd), func(c *Config, v string) (err error) {
 		c.DeadSteps, err = parseDeadSteps(v)
 		return err

@@ -21,6 +21,7 @@ var faulty = map[string]string{
 	"SLURMLET_TMP_DIR":             "tmp",
 	"SLURMLET_OOM_GROUP":           "yes",
 	"SLURMLET_OOM_HEADROOM":        "some",
+	"SLURMLET_LEFTOVERS":           "burn",
 	"SLURMLET_DEAD_STEPS":          "bury",
 	"SLURMLET_JOB_METRICS":         "513",
 	"SLURMLET_GRES":                "gpu:",

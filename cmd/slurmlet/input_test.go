@@ -112,6 +112,7 @@ func TestFaults(t *testing.T) {
 		{"a preflight that is none", "slurmctld", "SLURMLET_PREFLIGHT=yes", 78, []string{`SLURMLET_PREFLIGHT: cannot use "yes": want off, parse or full`}},
 		{"defaults that are neither", "slurmctld", "SLURMLET_CONF_DEFAULTS=some", 78, []string{`SLURMLET_CONF_DEFAULTS: cannot use "some": want on or off`}},
 		{"a relative state", "slurmctld", "SLURMLET_STATE_DIR=state", 78, []string{"SLURMLET_STATE_DIR", "want an absolute path"}},
+		{"another end of files without a job", "slurmd", "SLURMLET_LEFTOVERS=burn", 78, []string{`SLURMLET_LEFTOVERS: cannot use "burn": want keep or remove`}},
 		{"another end of a job without a step", "slurmd", "SLURMLET_DEAD_STEPS=bury", 78, []string{`SLURMLET_DEAD_STEPS: cannot use "bury": want end, requeue or keep`}},
 		{"metrics of too many jobs", "slurmd", "SLURMLET_JOB_METRICS=513", 78, []string{`SLURMLET_JOB_METRICS: cannot use "513": want a number of jobs from 0 to 512`}},
 		{"metrics of fewer than no jobs", "slurmd", "SLURMLET_JOB_METRICS=-1", 78, []string{`SLURMLET_JOB_METRICS: cannot use "-1": want a number of jobs from 0 to 512`}},

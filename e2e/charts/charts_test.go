@@ -92,6 +92,7 @@ func TestValuesThatAreRefused(t *testing.T) {
 		"a look at edits that there is not":    "controller: {preflight: start}",
 		"a way to cgroups that there is not":   "cgroup: {access: privileged}",
 		"memory in units that the agent lacks": "nodeDefaults: {reserveMemory: 64M}",
+		"another end of files without a job":   "nodeSets: {cpu: {leftovers: burn}}",
 		"another end of a job without a step":  "nodeSets: {cpu: {deadSteps: restart}}",
 		"an elastic set of no nodes":           "nodeSets: {gpu: {elastic: {max: 0}}}",
 		"an elastic set of too many nodes":     "nodeSets: {gpu: {elastic: {max: 65537}}}",
