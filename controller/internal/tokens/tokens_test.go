@@ -120,6 +120,17 @@ func TestHopeless(t *testing.T) {
 	assert.NoError(t, err, "an audience may be one text")
 }
 
+// TestOtherIssuer: a cluster may get another issuer while the controller runs, and then Kubernetes takes tokens of both.
+func TestOtherIssuer(t *testing.T) {
+	b := newBench()
+	for _, issuer := range []string{"us", "us before", "us from now on"} {
+		_, err := b.Authenticate(t.Context(), b.token("0", "good", `"us"`, fmt.Sprintf("%q", issuer)))
+		assert.NoError(t, err, issuer)
+	}
+	_, err := b.Authenticate(t.Context(), b.token("0", "bad", `"us"`, `"them"`))
+	assert.ErrorIs(t, err, peers.ErrNotAllowed, "Kubernetes knows its issuers")
+}
+
 func TestAnswersAreRemembered(t *testing.T) {
 	b := newBench()
 	good, bad := b.token("0", "good"), b.token("1", "bad")
