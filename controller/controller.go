@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -102,7 +101,7 @@ func (c *controller) open(version string) error {
 		return fmt.Errorf("cannot make a client of Kubernetes: %v", err)
 	}
 	c.reviewer = tokens.New(tokens.Options{
-		API: limitless.AuthenticationV1().TokenReviews(), Issuer: issuer(config),
+		API:  limitless.AuthenticationV1().TokenReviews(),
 		Find: func(namespace, name, uid string) (tokens.Pod, bool) { return c.watcher.Find(namespace, name, uid) },
 	})
 	c.reports = reports.New()
@@ -291,15 +290,4 @@ func connection(s Settings, version string) (*rest.Config, error) {
 	config.AcceptContentTypes = config.ContentType + ",application/json"
 	config.QPS, config.Burst = questions, 2*questions
 	return config, nil
-}
-
-// issuer is the one of this replica's own token, and so of the agents' tokens.
-func issuer(config *rest.Config) string {
-	token := config.BearerToken
-	if config.BearerTokenFile != "" {
-		if text, err := os.ReadFile(config.BearerTokenFile); err == nil {
-			token = string(text)
-		}
-	}
-	return tokens.Issuer(strings.TrimSpace(token))
 }

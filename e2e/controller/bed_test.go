@@ -167,7 +167,7 @@ func (b *bed) startPlane() {
 		"--etcd-servers", store, "--bind-address", native.Address, "--advertise-address", native.Address, "--secure-port", port,
 		"--tls-cert-file", b.file("apiserver.crt"), "--tls-private-key-file", b.file("apiserver.key"), "--client-ca-file", b.file("authority.crt"),
 		"--authorization-mode", "Node,RBAC", "--enable-admission-plugins", "NodeRestriction",
-		"--service-cluster-ip-range", "10.96.0.0/16", "--allow-privileged", "--enable-aggregator-routing", "--service-account-issuer", issuer,
+		"--service-cluster-ip-range", "10.96.0.0/16", "--allow-privileged", "--enable-aggregator-routing", "--service-account-issuer", issuer, "--service-account-issuer", formerIssuer,
 		"--service-account-key-file", b.file("accounts.key"), "--service-account-signing-key-file", b.file("accounts.key"),
 	}}
 	for _, d := range []*daemon.Daemon{etcd, b.apiserver} {
@@ -181,8 +181,8 @@ func (b *bed) startPlane() {
 	b.awaitAPI()
 }
 
-// issuer is that of the service accounts' tokens.
-const issuer = "https://kubernetes.default.svc.cluster.local"
+// issuer is that of the service accounts' tokens, and formerIssuer one before it, whose tokens Kubernetes still takes.
+const issuer, formerIssuer = "https://kubernetes.default.svc.cluster.local", "https://former.example"
 
 // awaitAPI: kube-apiserver takes some seconds of CPU to start.
 func (b *bed) awaitAPI() {

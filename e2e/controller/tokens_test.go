@@ -17,6 +17,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"strings"
 	"sync"
 	"time"
 
@@ -57,6 +58,8 @@ func refusals(b *bed) {
 		assert.Equal(b, http.StatusUnauthorized, b.ask(r, "127.0.0.2", c.token), c.name)
 		assert.Equal(b, before, int(r.metric("slurmlet_controller_streams_total")), c.name)
 	}
+	former := reissue(b, ours, b.token("hpc", "default", pod, peers.Audience))
+	assert.Equal(b, http.StatusOK, b.ask(r, "127.0.0.2", former), "a token of before the issuer changed")
 	b.flood(r, pod, foreign)
 }
 
@@ -125,6 +128,21 @@ func forge(b *bed, key *ecdsa.PrivateKey, pod *corev1.Pod, namespace string, exp
 		}
 		text += base64.RawURLEncoding.EncodeToString(one)
 	}
+	return sign(b, key, text)
+}
+
+// reissue makes a token of Kubernetes' one that the former issuer could have made.
+func reissue(b *bed, key *ecdsa.PrivateKey, token string) string {
+	parts := strings.Split(token, ".")
+	text, err := base64.RawURLEncoding.DecodeString(parts[1])
+	require.NoError(b, err)
+	text = []byte(strings.Replace(string(text), issuer, formerIssuer, 1))
+	require.Contains(b, string(text), formerIssuer)
+	return sign(b, key, parts[0]+"."+base64.RawURLEncoding.EncodeToString(text))
+}
+
+// sign appends the signature of a token's first two parts.
+func sign(b *bed, key *ecdsa.PrivateKey, text string) string {
 	sum := sha256.Sum256([]byte(text))
 	x, y, err := ecdsa.Sign(rand.Reader, key, sum[:])
 	require.NoError(b, err)

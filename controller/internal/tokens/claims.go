@@ -14,7 +14,6 @@ import (
 // claims are what a service account's token says of itself
 // (kubernetes.io/docs/reference/access-authn-authz/service-accounts-admin).
 type claims struct {
-	Issuer     string   `json:"iss"`
 	Audiences  audience `json:"aud"`
 	Expires    int64    `json:"exp"`
 	NotBefore  int64    `json:"nbf"`
@@ -54,16 +53,10 @@ func read(token string) (c claims, err error) {
 	return c, nil
 }
 
-// Issuer is who made a token; empty if it does not say so.
-func Issuer(token string) string {
-	c, _ := read(token)
-	return c.Issuer
-}
-
-// hopeless says that Kubernetes would refuse the token, whatever its signature.
-func (c claims) hopeless(issuer string, now time.Time) bool {
-	return issuer != "" && c.Issuer != issuer ||
-		!slices.Contains(c.Audiences, peers.Audience) ||
+// hopeless says that Kubernetes would refuse the token, whatever its signature. It has several issuers after a change, and
+// who makes tokens up knows them.
+func (c claims) hopeless(now time.Time) bool {
+	return !slices.Contains(c.Audiences, peers.Audience) ||
 		c.Expires <= now.Unix() || c.NotBefore > now.Add(skew).Unix() ||
 		c.Kubernetes.Namespace == "" || c.Kubernetes.Pod.Name == "" || c.Kubernetes.Pod.UID == ""
 }

@@ -29,8 +29,6 @@ type Options struct {
 	API authenticationclient.TokenReviewInterface
 	// Find is the pod of a cluster with this namespace, name and UID.
 	Find func(namespace, name, uid string) (Pod, bool)
-	// Issuer is the one of the tokens; empty: nobody knows.
-	Issuer string
 	// Now is the clock; nil: the machine's.
 	Now func() time.Time
 }
@@ -155,7 +153,7 @@ func (r *Reviewer) authenticate(ctx context.Context, token string) (peers.Identi
 		}
 		// Only whoever asks reads the token: what follows costs more than a look at the cache.
 		c, err := read(token)
-		if err != nil || c.hopeless(r.Issuer, r.Now()) {
+		if err != nil || c.hopeless(r.Now()) {
 			return peers.Identity{}, peers.ErrNotAllowed
 		}
 		pod, there := r.Find(c.Kubernetes.Namespace, c.Kubernetes.Pod.Name, c.Kubernetes.Pod.UID)
