@@ -190,6 +190,30 @@ func TestPeers(t *testing.T) {
 				{"it goes: DNS has its name", []act{s.gone("slurm-ctl-1")}, []condition{resolves()}},
 			}
 		},
+		"pods that are named as the hosts of slurm.conf": func(s *tableServer) (given, []phase) {
+			conf := func(dbd string) string {
+				return "ClusterName=c\nSlurmctldHost=ctl(slurm-ctl)\nAccountingStorageHost=" + dbd + "\nNodeName=n3 NodeHostname=n2\n"
+			}
+			const file = "spool/conf-cache/slurm.conf"
+			return given{role: "slurmd", files: map[string]string{file: conf("slurm-dbd:6819")}}, []phase{
+				{"nodes lead nobody to themselves", []act{
+					s.put("slurm-dbd", "slurmd", "10.0.0.6"), s.put("slurm-ctl", "slurmd", "10.0.0.7"), s.put("ctl", "login", "10.0.0.8"), s.put("n2", "slurmd", "10.0.0.2"),
+				}, []condition{resolves("10.0.0.2 n2"), isReady, logged(entry{"level": "WARN", "msg": "pods have names of slurm.conf's hosts", "names": "slurm-dbd"})}},
+				{"slurmdbd's pod has its name", []act{s.gone("slurm-dbd"), s.put("slurm-dbd", "slurmdbd", "10.0.0.9")}, []condition{resolves("10.0.0.2 n2", "10.0.0.9 slurm-dbd")}},
+				{"an edit names another host", []act{func(c *container) { c.put(file, conf("n2")) }, s.put("n4", "slurmd", "10.0.0.4")}, []condition{
+					resolves("10.0.0.4 n4", "10.0.0.9 slurm-dbd"),
+				}},
+			}
+		},
+		"a pod that is named as slurmctld's Service": func(s *tableServer) (given, []phase) {
+			return given{role: "slurmd", noController: true, controllerHost: "slurm-ctl"}, []phase{
+				{"it leads nobody to itself", []act{s.put("slurm-ctl", "slurmd", "127.0.0.9"), s.put("n2", "slurmd", "10.0.0.2")}, []condition{resolves("10.0.0.2 n2"), connected(true)}},
+				{"slurmctld comes", []act{openController, s.put("slurm-ctl-0", "slurmctld", "127.0.0.1")}, []condition{
+					isReady, resolves("10.0.0.2 n2", "127.0.0.1 slurm-ctl-0", "127.0.0.1 slurm-ctl"),
+				}},
+				{"the other one goes", []act{s.gone("slurm-ctl"), s.gone("n2")}, []condition{resolves("127.0.0.1 slurm-ctl-0", "127.0.0.1 slurm-ctl")}},
+			}
+		},
 		"the controller is away, and comes back": func(s *tableServer) (given, []phase) {
 			return given{role: "slurmctld"}, []phase{
 				{"a peer", []act{s.put("n2", "slurmd", "10.0.0.2")}, []condition{resolves("10.0.0.2 n2"), isReady}},
