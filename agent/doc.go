@@ -770,8 +770,9 @@
 // begins with the table of the cluster's pods, and then has what changes. The agent puts their
 // names into /etc/hosts, so they resolve without DNS, as soon as a pod has its address. It
 // never truncates that file, and each of its lines ends in "# slurmlet.dev/peer". A name that
-// another line has is left alone, and the status says so. If the agent cannot write the file,
-// it says so once, and DNS is asked.
+// another line has is left alone, and the status says so. So is one that slurm.conf or
+// slurmdbd.conf gives to a host of another role than the pod's: SlurmctldHost, AccountingStorageHost
+// and their like. If the agent cannot write the file, it says so once, and DNS is asked.
 //
 // A single name in SLURMLET_CONTROLLER leads to the slurmctld of the table. Of several, each
 // leads to the pod whose name is its first label. Without such a pod DNS has the name. Without

@@ -26,6 +26,8 @@ type PeersStatus struct {
 	// another address.
 	Names int      `json:"names"`
 	Taken []string `json:"taken,omitempty"`
+	// Foreign are peers' names that slurm.conf gives to other hosts: DNS is asked for them.
+	Foreign []string `json:"foreign,omitempty"`
 	// HostsFault is why names are missing in /etc/hosts.
 	HostsFault string `json:"hosts_fault,omitempty"`
 	// Machine is the Kubernetes node, Drain why it wants the node drained, and Deadline when the
@@ -60,8 +62,11 @@ type membership struct {
 	doubted time.Time
 	// missing are peers that a whole table lacked, and when their names go.
 	missing map[string]time.Time
-	// order keeps changes of the hosts file in their order.
+	// foreign are peers' names that slurm.conf gives to other hosts.
+	foreign []string
+	// order keeps changes of the hosts file in their order, and guards names.
 	order sync.Mutex
+	names hostNames
 }
 
 // hostsCalm is how long the hosts file must be left alone before the agent looks at it.
@@ -72,7 +77,7 @@ func (a *Agent) openMembership() error {
 	m := &membership{
 		agent: a, hosts: peers.NewHosts(path), path: path,
 		slurmctlds: map[string]peers.Peer{}, aliases: map[string][]netip.Addr{}, cordon: make(chan struct{}, 1),
-		missing: map[string]time.Time{},
+		missing: map[string]time.Time{}, names: hostNames{file: a.confFile()},
 	}
 	var err error
 	m.controller, _, _ = net.SplitHostPort(a.Config.Peers) // the client reports what it is not
@@ -96,6 +101,7 @@ func (m *membership) run(ctx context.Context) {
 	}
 	go files.Run()
 	m.reserve()
+	go m.guardAlways(ctx.Done())
 	if m.agent.daemon.registers {
 		go m.followCordon(ctx)
 	}
@@ -129,7 +135,10 @@ func (m *membership) reserve() {
 func (m *membership) changed(c peers.Change) {
 	m.order.Lock()
 	names, moved := m.take(c, time.Now())
+	m.names.take(c)
+	m.guard()
 	m.wrote(m.hosts.Set(names))
+	m.tellForeign()
 	m.order.Unlock()
 	if c.Whole {
 		time.AfterFunc(missingTime, func() { m.dropMissing(time.Now()) })
@@ -170,8 +179,8 @@ func (m *membership) take(c peers.Change, now time.Time) (names map[string][]net
 		delete(m.slurmctlds, gone.Name)
 	}
 	for _, p := range c.Put {
-		if p.Name == m.controller {
-			continue // a pod of this name would keep the agent from the controller
+		if p.Name == m.controller || Role(p.Role) != Slurmctld && slices.Contains(controllerHosts(m.agent.Config.Controller), p.Name) {
+			continue // a pod of this name would keep the agent from the controller, or from slurmctld
 		}
 		names[p.Name] = p.Addresses
 		delete(m.missing, p.Name)
@@ -378,7 +387,7 @@ func (m *membership) describe() *PeersStatus {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return &PeersStatus{
-		ClientStatus: m.client.Status(), Names: m.hosts.Len(), Taken: m.taken, HostsFault: m.fault,
+		ClientStatus: m.client.Status(), Names: m.hosts.Len(), Taken: m.taken, Foreign: m.foreign, HostsFault: m.fault,
 		Machine: m.self.Machine, Drain: m.self.Drain, Deadline: m.self.Deadline,
 	}
 }
@@ -406,6 +415,9 @@ func (s *PeersStatus) rows(row func(name, format string, args ...any)) {
 	}
 	if len(s.Taken) > 0 {
 		row("Note", "other lines of /etc/hosts have names of peers, with other addresses: %s", strings.Join(s.Taken, ", "))
+	}
+	if len(s.Foreign) > 0 {
+		row("Note", "pods have names of slurm.conf's hosts, and DNS is asked for these: %s", strings.Join(s.Foreign, ", "))
 	}
 	if s.Machine != "" {
 		row("Kubernetes node", "%s", s.Machine)

@@ -41,8 +41,8 @@ type Hosts struct {
 	mu sync.Mutex
 	// want are the names that should be there, with their addresses.
 	want map[string][]netip.Addr
-	// reserved are names that lead nowhere while they are not wanted.
-	reserved map[string]bool
+	// reserved are names that lead nowhere while they are not wanted, and forbidden those that have no line even if they are.
+	reserved, forbidden map[string]bool
 	// last is how the file was left.
 	last *state
 	// titled: the file has the title. open: its last line has no end. filled: there has been something in it.
@@ -135,12 +135,41 @@ func (h *Hosts) Reserve(names []string) error {
 	}
 	last := h.reserved
 	h.reserved = next
+	return h.write(differ(last, next))
+}
+
+// differ are the names that one set has and the other has not.
+func differ(last, next map[string]bool) []string {
 	changed := maps.Clone(next)
-	for name := range last {
-		changed[name] = true
-	}
+	maps.Copy(changed, last)
 	maps.DeleteFunc(changed, func(name string, _ bool) bool { return last[name] == next[name] })
-	return h.write(slices.Sorted(maps.Keys(changed)))
+	return slices.Sorted(maps.Keys(changed))
+}
+
+// Forbid has names lead nowhere by this file, also where they are wanted, in place of those of an earlier call.
+func (h *Hosts) Forbid(names []string) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	next := map[string]bool{}
+	for _, name := range names {
+		next[name] = true
+	}
+	last := h.forbidden
+	h.forbidden = next
+	return h.write(differ(last, next))
+}
+
+// Forbidden are the names that are wanted, and forbidden.
+func (h *Hosts) Forbidden() (names []string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for name := range h.forbidden {
+		if len(h.want[name]) > 0 {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
 }
 
 // Mend looks whether somebody else has written the file, and puts the names back.
@@ -327,6 +356,9 @@ func lineOf(addr netip.Addr, name string) []byte {
 func (h *Hosts) wanted(name string) []netip.Addr {
 	want := h.want[name]
 	delete(h.taken, name)
+	if h.forbidden[name] {
+		return nil
+	}
 	others := h.foreign[strings.ToLower(name)]
 	if len(want) == 0 && len(others) == 0 && h.reserved[name] {
 		return nowhere

@@ -1,0 +1,175 @@
+package agent
+
+import (
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/slurmlet/slurmlet/internal/peers"
+	"github.com/slurmlet/slurmlet/internal/reconfig"
+	"github.com/slurmlet/slurmlet/slurmconf"
+)
+
+// hostNames are the names that Slurm's configuration gives to hosts, and which of them pods have that may not.
+type hostNames struct {
+	// file is the configuration's, and modified and size are those of its last version.
+	file     string
+	modified time.Time
+	size     int64
+	// owners are the roles whose pods may have a name; none for a host that is no pod with an agent.
+	owners map[string][]Role
+	// others are the peers of other roles than slurmd.
+	others map[string]Role
+	// forbidden are those of owners that lead nowhere.
+	forbidden []string
+}
+
+// confFile is the configuration that this container's daemon has; empty if it has none.
+func (a *Agent) confFile() string {
+	switch {
+	case a.Config.Role == Slurmctld:
+		return reconfig.LivePath(a.Config.RunDir)
+	case a.daemon.confCopy != nil:
+		return filepath.Join(a.Root, a.daemon.confCopy(a.Config), "slurm.conf")
+	case a.database != nil:
+		return filepath.Join(a.database.Dir(), "slurmdbd.conf")
+	}
+	return filepath.Join(a.Config.ConfDir, "slurm.conf")
+}
+
+// take notes the roles of the table's peers.
+func (h *hostNames) take(c peers.Change) {
+	for _, gone := range c.Gone {
+		if !c.Whole || gone.Lost { // else the name stays for a while
+			delete(h.others, gone.Name)
+		}
+	}
+	if h.others == nil {
+		h.others = map[string]Role{}
+	}
+	for _, p := range c.Put {
+		delete(h.others, p.Name)
+		if Role(p.Role) != Slurmd {
+			h.others[p.Name] = Role(p.Role)
+		}
+	}
+}
+
+// mayHave says whether a pod of the role may have a name.
+func (h *hostNames) mayHave(name string, role Role) bool {
+	owners, is := h.owners[name]
+	return !is || slices.Contains(owners, role)
+}
+
+// foreign are the hosts' names that no peer may have now.
+func (h *hostNames) foreign() (names []string) {
+	for name := range h.owners {
+		role, is := h.others[name]
+		if !is {
+			role = Slurmd
+		}
+		if !h.mayHave(name, role) {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// read looks whether the configuration has changed. One that cannot be read leaves all as it was.
+func (h *hostNames) read() {
+	info, err := os.Stat(h.file)
+	if err != nil || info.ModTime().Equal(h.modified) && info.Size() == h.size {
+		return
+	}
+	owners := map[string][]Role{}
+	for line := range confLines(h.file) {
+		if len(line.Pairs) == 1 {
+			hostsOf(line.Pairs[0], owners)
+		}
+	}
+	h.owners, h.modified, h.size = owners, info.ModTime(), info.Size()
+}
+
+// confLines are the lines of slurm.conf, with those of included files, or of slurmdbd.conf.
+func confLines(file string) func(func(*slurmconf.Line) bool) {
+	dir, name := filepath.Split(file)
+	if name == "slurm.conf" {
+		set, _ := slurmconf.Read(slurmconf.Dir(dir), slurmconf.SlurmConf)
+		if conf := set.Conf(slurmconf.SlurmConf); conf != nil {
+			return conf.Lines()
+		}
+		return func(func(*slurmconf.Line) bool) {}
+	}
+	text, _ := os.ReadFile(file) // one that is gone comes again
+	parsed, _ := slurmconf.Parse(name, string(text))
+	return slices.Values(parsed.Lines)
+}
+
+// hostsOf adds the hosts of a line: SlurmctldHost=ctl(address), AccountingStorageHost=dbd, DbdHost=dbd:6819 and their like.
+func hostsOf(p slurmconf.Pair, owners map[string][]Role) {
+	key := strings.ToLower(p.Key)
+	var owner []Role
+	switch {
+	case strings.HasPrefix(key, "slurmctld"), key == "controlmachine", key == "controladdr", strings.HasPrefix(key, "backup"):
+		owner = []Role{Slurmctld}
+	case strings.HasPrefix(key, "accountingstorage"), strings.HasPrefix(key, "dbd"):
+		owner = []Role{Slurmdbd}
+	case !strings.HasSuffix(key, "host"):
+		return
+	}
+	if !strings.HasSuffix(key, "host") && !strings.HasSuffix(key, "addr") && key != "controlmachine" && key != "backupcontroller" {
+		return
+	}
+	for _, one := range strings.FieldsFunc(p.Value, func(r rune) bool { return strings.ContainsRune(",() ", r) }) {
+		if host, _, err := net.SplitHostPort(one); err == nil {
+			one = host
+		}
+		one = strings.ToLower(one)
+		owners[one] = append(owners[one], owner...)
+	}
+}
+
+// guard keeps peers from the names of the configuration's hosts. The caller holds order.
+func (m *membership) guard() {
+	m.names.read()
+	for _, host := range controllerHosts(m.agent.Config.Controller) {
+		delete(m.names.owners, host) // take and realias see to these
+	}
+	if forbidden := m.names.foreign(); !slices.Equal(forbidden, m.names.forbidden) {
+		m.names.forbidden = forbidden
+		m.wrote(m.hosts.Forbid(forbidden))
+	}
+}
+
+// tellForeign tells of the names that peers lack for it, once for each change. The caller holds order.
+func (m *membership) tellForeign() {
+	foreign := m.hosts.Forbidden()
+	m.mu.Lock()
+	news := !slices.Equal(foreign, m.foreign)
+	m.foreign = foreign
+	m.mu.Unlock()
+	if news && len(foreign) > 0 {
+		m.agent.log(slog.LevelWarn, "pods have names of slurm.conf's hosts, and DNS is asked for these", slog.Any("names", foreign))
+	}
+}
+
+// guardAlways has the names looked at after each change of the status, too: slurmd gets its configuration when it starts.
+func (m *membership) guardAlways(done <-chan struct{}) {
+	for {
+		published := m.agent.published.next()
+		m.order.Lock()
+		m.guard()
+		m.tellForeign()
+		m.order.Unlock()
+		select {
+		case <-done:
+			return
+		case <-published:
+		}
+	}
+}
