@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 
@@ -9,7 +10,8 @@ import (
 
 // container is started in a pid and a mount namespace of its own and becomes what it is told. It shows a /proc of the container,
 // and no cgroups but the files in the stage's directory cgroup, if there is one: an agent that runs slurmd moves every process of
-// its cgroup, which would be the tests' own here. The stage's file hosts, if there is one, is /etc/hosts.
+// its cgroup, which would be the tests' own here. The stage's file hosts, if there is one, is /etc/hosts. The directories in which all users
+// write are the container's own, because an agent counts the files there, and those of the machine are none of its jobs'.
 func container(command []string) error {
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return os.NewSyscallError("mount /", err)
@@ -22,6 +24,9 @@ func container(command []string) error {
 	}
 	if err := unix.Mount("tmpfs", "/sys/fs/cgroup", "tmpfs", 0, ""); err != nil {
 		return os.NewSyscallError("mount /sys/fs/cgroup", err)
+	}
+	if err := ownTemporaries(stage, filepath.Dir(command[0]), filepath.Dir(self())); err != nil {
+		return err
 	}
 	if chosen("cgroup") {
 		must(os.CopyFS("/sys/fs/cgroup", os.DirFS(filepath.Join(stage, "cgroup"))))
@@ -37,4 +42,38 @@ func container(command []string) error {
 		}
 	}
 	return os.NewSyscallError("exec", unix.Exec(command[0], command, os.Environ()))
+}
+
+// self is the program that runs.
+func self() string {
+	path, err := os.Executable()
+	must(err)
+	return path
+}
+
+// ownTemporaries covers /tmp, /var/tmp and /dev/shm. Of what was there, the given directories stay.
+func ownTemporaries(stay ...string) error {
+	open := map[string]*os.File{}
+	for _, path := range stay {
+		dir, err := os.Open(path)
+		if err != nil {
+			return err
+		}
+		defer dir.Close()
+		open[path] = dir
+	}
+	for _, path := range []string{"/tmp", "/var/tmp", "/dev/shm"} {
+		if err := unix.Mount("tmpfs", path, "tmpfs", 0, "mode=1777"); err != nil {
+			return os.NewSyscallError("mount "+path, err)
+		}
+	}
+	for path, dir := range open {
+		if err := os.MkdirAll(path, 0o755); err != nil {
+			return err
+		}
+		if err := unix.Mount(fmt.Sprintf("/proc/self/fd/%d", dir.Fd()), path, "", unix.MS_BIND, ""); err != nil {
+			return os.NewSyscallError("mount "+path, err)
+		}
+	}
+	return nil
 }
