@@ -163,8 +163,13 @@ func (w *namedWorld) name() error {
 		}
 	}
 	if err := w.submitAll([][]string{
-		{"-H", "-w", "n2"}, {"-H", "-N2", "-w", "n[2-3]"}, {"-H", "-w", "n2", "--array=1-3"}, {"-H", "-x", "n2"},
-		{"--begin=now+1hour", "-w", "n2"}, {"--reservation=last", "-w", "n2"}, {"-H", "-w", "n4"},
+		{"-H", "-w", "n2"},
+		{"-H", "-N2", "-w", "n[2-3]"},
+		{"-H", "-w", "n2", "--array=1-3"},
+		{"-H", "-x", "n2"},
+		{"--begin=now+1hour", "-w", "n2"},
+		{"--reservation=last", "-w", "n2"},
+		{"-H", "-w", "n4"},
 	}); err != nil {
 		return err
 	}
