@@ -54,12 +54,7 @@ func slurmdDeadAndCutOff(t *testing.T, c *cluster) {
 	require.NoError(t, c.Delete(t.Context(), gone, 0))
 	require.NoError(t, c.Create(t.Context(), c.leaver(3, grace)))
 	c.waitReady(t, gone)
-	// Where slurmctld misses the job by itself, it asks the former pod to end it, and the new one after KillWait and two
-	// MessageTimeouts (30 s each): "Resending TERMINATE_JOB".
-	within(t, 2*limit, "the job waits to begin anew", func() (bool, string) {
-		job = c.job(t, jobs[gone])
-		return job["JobState"] == "PENDING", job["JobState"]
-	})
+	job = c.waitJob(t, jobs[gone], "PENDING")
 	assert.Equal(t, "1", job["Restarts"])
 	c.run(t, "node-0", "scancel", jobs[gone])
 }

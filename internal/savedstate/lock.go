@@ -63,10 +63,14 @@ func lock(ctx context.Context, root *os.Root, self string, held func(by string))
 
 // await waits for the lock. When ctx ends first, the wait goes on until the program ends, and f is closed after it.
 func await(ctx context.Context, f *os.File) error {
-	taken := make(chan error, 1)
-	go func() { taken <- flock(f, unix.LOCK_EX) }()
+	var err error
+	taken := make(chan struct{})
+	go func() {
+		err = flock(f, unix.LOCK_EX)
+		close(taken)
+	}()
 	select {
-	case err := <-taken:
+	case <-taken:
 		return err
 	case <-ctx.Done():
 		go func() {

@@ -153,13 +153,17 @@ func (i *injection) addProbes() {
 	get := func(path string) corev1.ProbeHandler {
 		return corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: path, Port: intstr.FromString(agentPort)}}
 	}
+	started := "/startupz"
+	if i.role.converts {
+		started = "/livez"
+	}
 	for _, p := range []struct {
 		name  string
 		own   **corev1.Probe
 		probe corev1.Probe
 	}{
 		// Being started may mean to wait for slurmctld: an hour.
-		{"startupProbe", &i.target.StartupProbe, corev1.Probe{ProbeHandler: get("/startupz"), PeriodSeconds: 1, FailureThreshold: 3600}},
+		{"startupProbe", &i.target.StartupProbe, corev1.Probe{ProbeHandler: get(started), PeriodSeconds: 1, FailureThreshold: 3600}},
 		{"readinessProbe", &i.target.ReadinessProbe, corev1.Probe{ProbeHandler: get("/readyz"), PeriodSeconds: 5}},
 		// The one that ends a container, and jobs with it: on the agent's socket, where no stranger is in its way.
 		{"livenessProbe", &i.target.LivenessProbe, corev1.Probe{
