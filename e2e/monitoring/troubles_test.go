@@ -53,10 +53,12 @@ var rows = []row{
 
 // byPromtool are the alerts whose causes do not happen here, and why. cases_test.go has them fire all the same.
 var byPromtool = map[string]string{
-	"SlurmStopStuck":    "an agent that works exits by its deadline, and its series go with it",
-	"SlurmStepsLost":    "slurmstepd is missed by its cgroup, and a node has none here: make limits kills one, and promtool takes what the agent counts",
-	"SlurmNodeDiskFull": "all nodes share a disk here: make native has a job fill that of a pod (TestSlurm), and promtool takes what the agent tells",
-	"SlurmOOMKills":     "the kernel counts them by cgroup, and a node has none here: 200 rounds of make test-full have jobs killed, and promtool takes what the agent counts",
+	"SlurmStopStuck":          "an agent that works exits by its deadline, and its series go with it",
+	"SlurmStepsLost":          "slurmstepd is missed by its cgroup, and a node has none here: make limits kills one, and promtool takes what the agent counts",
+	"SlurmCredentialsCrowded": "it takes 100 connections of a user for minutes: make native has 900 (TestHang), and promtool takes what the agent tells",
+	"SlurmJobsForgotten":      "no job begins between two saves here: make native has slurmctld crash under submissions (TestCrash), and promtool takes what the agent tells",
+	"SlurmNodeDiskFull":       "all nodes share a disk here: make native has a job fill that of a pod (TestSlurm), and promtool takes what the agent tells",
+	"SlurmOOMKills":           "the kernel counts them by cgroup, and a node has none here: 200 rounds of make test-full have jobs killed, and promtool takes what the agent counts",
 }
 
 // TestEachAlertHasACause: it fires here by something that happens, or it is said why it does not.
