@@ -326,12 +326,14 @@ func (a *Agent) open() error {
 		return err
 	}
 	a.notify.Overhear = a.early.hear
+	if a.life.Reloads {
+		a.saved = a.newSavedState() // it hears what slurmctld says
+	}
 	if a.output, err = process.NewOutput(a.daemon.program, a.heard); err != nil {
 		return errors.Join(err, a.notify.Close())
 	}
 	if a.life.Reloads {
 		a.elasticNodes.Open()
-		a.saved = a.newSavedState()
 		a.openConf()
 	}
 	if a.daemon.confCopy != nil && a.Config.AgentPort != 0 {

@@ -280,7 +280,7 @@ func slurmctldKilled(t *testing.T, c *cluster) {
 			return true, ""
 		}
 		out, _, _, err := c.Exec(t.Context(), sandbox.Controller, "scancel", held)
-		return err == nil, string(out)
+		return err == nil, out
 	})
 	next, _ := strconv.Atoi(c.submit(t, "true"))
 	last, _ := strconv.Atoi(held)

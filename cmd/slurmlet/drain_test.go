@@ -28,7 +28,7 @@ func TestDrain(t *testing.T) {
 			}},
 			{"another reason", []act{command(0, "", "drain")}, []condition{recordIs("slurmlet drain: by hand")}},
 			{"a reload does not lift it", []act{remember, signal(unix.SIGHUP)}, []condition{handedOver, isReady, recordIs("slurmlet drain: by hand"), never(resumed)}},
-			{"resume", []act{command(0, "the node is resumed\n", "resume")}, []condition{wrote(resumed, 1), recordIs(`"reason":""`)}},
+			{"resume", []act{command(0, "the node is resumed\n", "resume")}, []condition{wrote(resumed, 1), recordIs("slurmlet: the node takes jobs again")}},
 			{"resume when nothing is drained", []act{command(0, "", "resume")}, []condition{atMost(resumed, 1)}},
 		},
 	}, {

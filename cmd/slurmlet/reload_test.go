@@ -247,7 +247,7 @@ func TestReload(t *testing.T) {
 		given: given{files: map[string]string{
 			"conf/slurm.conf": conf("first", "PartitionName=all Nodes=ALL", "PartitionName=gpu Nodes=ALL"),
 			"jobs/5":          `{"job_id":5,"job_state":["RUNNING"],"partition":"gpu"}`, "jobs/6": `{"job_id":6,"job_state":["RUNNING"],"partition":"all"}`,
-			"jobs/7": `{"job_id":7,"job_state":["COMPLETED"],"partition":"gpu"}`,
+			"jobs/7": `{"job_id":7,"job_state":["COMPLETED"],"partition":"gpu"}`, "nodes.json": `{"nodes":[{"name":"n1","state":["DOWN","NOT_RESPONDING","DYNAMIC_NORM"]}]}`,
 		}},
 		phases: []phase{
 			{"it is Ready", nil, []condition{isReady, last("first")}},

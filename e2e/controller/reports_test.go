@@ -70,6 +70,7 @@ func reportsFlood(b *bed) {
 		answer, err := http.ReadResponse(bufio.NewReader(b.report(r, token, text.Len(), text.Bytes())), nil)
 		require.NoError(b, err)
 		said, _ := io.ReadAll(answer.Body)
+		_ = answer.Body.Close()
 		assert.Equal(b, "413 the report has more than 65536 nodes, which is the most that Slurm has\n", fmt.Sprint(answer.StatusCode, " ", string(said)))
 	}
 	b.event(evil, peers.TooManyNodes, "The controller does not take what slurmctld's agent tells of the nodes of the cluster evil/e: the report has more than 65536 nodes, which is the most that Slurm has.")

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"golang.org/x/sys/unix"
 )
@@ -25,7 +26,7 @@ func container(command []string) error {
 	if err := unix.Mount("tmpfs", "/sys/fs/cgroup", "tmpfs", 0, ""); err != nil {
 		return os.NewSyscallError("mount /sys/fs/cgroup", err)
 	}
-	if err := ownTemporaries(stage, filepath.Dir(command[0]), filepath.Dir(self())); err != nil {
+	if err := ownTemporaries(command[0]); err != nil {
 		return err
 	}
 	if chosen("cgroup") {
@@ -44,31 +45,35 @@ func container(command []string) error {
 	return os.NewSyscallError("exec", unix.Exec(command[0], command, os.Environ()))
 }
 
-// self is the program that runs.
-func self() string {
-	path, err := os.Executable()
-	must(err)
-	return path
-}
-
-// ownTemporaries covers /tmp, /var/tmp and /dev/shm. Of what was there, the given directories stay.
-func ownTemporaries(stay ...string) error {
-	open := map[string]*os.File{}
-	for _, path := range stay {
+// ownTemporaries covers /tmp, /var/tmp and /dev/shm. Of what was there, that stays of which the environment and the
+// programs' paths tell.
+func ownTemporaries(program string) error {
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	told, stay := append(os.Environ(), program, self, stage), map[string]*os.File{}
+	for _, one := range strings.FieldsFunc(strings.Join(told, ":"), func(r rune) bool { return r == ':' || r == '=' }) {
+		rest, below := strings.CutPrefix(one, "/tmp/")
+		first, _, _ := strings.Cut(rest, "/")
+		path := filepath.Join("/tmp", first)
+		if is, err := os.Stat(path); !below || first == "" || stay[path] != nil || err != nil || !is.IsDir() {
+			continue
+		}
 		dir, err := os.Open(path)
 		if err != nil {
 			return err
 		}
 		defer dir.Close()
-		open[path] = dir
+		stay[path] = dir
 	}
 	for _, path := range []string{"/tmp", "/var/tmp", "/dev/shm"} {
 		if err := unix.Mount("tmpfs", path, "tmpfs", 0, "mode=1777"); err != nil {
 			return os.NewSyscallError("mount "+path, err)
 		}
 	}
-	for path, dir := range open {
-		if err := os.MkdirAll(path, 0o755); err != nil {
+	for path, dir := range stay {
+		if err := os.Mkdir(path, 0o755); err != nil {
 			return err
 		}
 		if err := unix.Mount(fmt.Sprintf("/proc/self/fd/%d", dir.Fd()), path, "", unix.MS_BIND, ""); err != nil {
