@@ -61,7 +61,7 @@ var steps = []step{
 	{"controller", "the controller with real etcd and kube-apiserver", []string{"build", "tools", "kubernetes"}, nil, 16 * time.Minute, quiet},
 	{"limits", "real Slurm, both versions, with cgroup v2", []string{"build", "roots", "kernel"}, nil, 40 * time.Minute, loud},
 	{"kube", "the chart on real Kubernetes", []string{"images", "kubernetes"}, nil, 60 * time.Minute, quiet},
-	{"images", "the images", []string{"build", "tools"}, nil, 40 * time.Minute, calm},
+	{"images", "the images", []string{"build", "tools"}, nil, 40 * time.Minute, quiet}, // buildkitd gives up a client that says nothing for five seconds
 	{"charts", "the charts, the images' definition and the papers", []string{"tools"}, nil, 30 * time.Minute, calm},
 	{"lint", "vet and the linters", nil, []string{"roots", "kubernetes"}, 30 * time.Minute, calm},
 	{"short", "short forms of bench, scale and steps", []string{"build", "roots"}, nil, 20 * time.Minute, loud},
