@@ -29,9 +29,10 @@ type door struct {
 }
 
 // makeDoor makes the door where slurmd or sackd gives users credentials. Where the agent cannot act for its users, the
-// daemon makes its own socket: then everybody in the pod has the agent's uid, or the pod's capabilities are few.
+// daemon makes its own socket: then everybody in the pod has the agent's uid, or the pod's capabilities are few. Agents that
+// take turns share a machine and its socket, and start no daemon.
 func (a *Agent) makeDoor() error {
-	if a.daemon.keys == "" || !a.daemon.registers && !a.daemon.hosts || os.Geteuid() != 0 {
+	if a.daemon.keys == "" || !a.daemon.registers && !a.daemon.hosts || os.Geteuid() != 0 || a.Turn != nil {
 		return nil
 	}
 	path := filepath.Join(a.Root, sackSocket)
