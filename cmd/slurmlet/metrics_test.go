@@ -43,7 +43,7 @@ func notMeasured(what string) condition {
 func TestMetrics(t *testing.T) {
 	t.Parallel()
 	port := freePort(t)
-	c := start(t, given{role: "slurmd", noController: true, files: map[string]string{"config": unfit}, env: []string{"SLURMLET_LISTEN=" + port, "SLURMLET_SPOOL_DIR=/var/spool/slurmd", "SLURMLET_STORAGE_LIMIT="}})
+	c := start(t, given{role: "slurmd", noController: true, files: map[string]string{"config": unfit}, env: []string{"SLURMLET_LISTEN=" + port, "SLURMLET_SPOOL_DIR=/var/spool/slurmd"}})
 	c.await(phase{name: "it waits", want: []condition{is(lifecycle.Starting, reaching, "connection refused")}})
 	require.Zero(t, scrape(t, port)["slurmlet_ready"])
 

@@ -68,7 +68,7 @@ func ownTemporaries(program string) error {
 		stay[path] = dir
 	}
 	for _, path := range []string{"/tmp", "/var/tmp", "/dev/shm"} {
-		if err := unix.Mount("tmpfs", path, "tmpfs", 0, "mode=1777"); err != nil {
+		if err := unix.Mount("tmpfs", path, "tmpfs", 0, "mode=1777,size=100m"); err != nil {
 			return os.NewSyscallError("mount "+path, err)
 		}
 	}
