@@ -40,6 +40,17 @@ func (a *applier) remove(ctx context.Context, g group) {
 	if g.verb == Renew {
 		a.renew(ctx, g, named, claims)
 	} else {
+		held, err := slurm.Held(claims, g.nodes)
+		if err != nil {
+			a.all(g.nodes, unanswered(err))
+			return
+		}
+		for name := range named {
+			if held[name] { // as slurmctld says of a deletion: the node's agent drains it and waits
+				a.results[name] = result{busy, "jobs hold the node"}
+				delete(named, name)
+			}
+		}
 		a.keep(ctx, named)
 	}
 	a.changeAll(ctx, group{verb: Delete, nodes: free})

@@ -52,8 +52,8 @@ func TestNamed(t *testing.T) {
 			after:  "n1=down n2=busy", results: map[string]word{"n1": kept, "n2": busy},
 		},
 		{
-			name: "a job has begun there meanwhile", before: "n1=busy", verb: Delete, nodes: "n1", claims: []slurm.Claim{names("7", "n1")},
-			after: "n1=drained", results: map[string]word{"n1": busy},
+			name: "a job holds it", before: "n1=busy", verb: Delete, nodes: "n1", claims: []slurm.Claim{names("7", "n1")},
+			after: "n1=busy", results: map[string]word{"n1": busy},
 		},
 		{
 			name: "a job names what has no record", before: "n2=idle", verb: Delete, nodes: "n1", claims: []slurm.Claim{names("7", "n1")},
