@@ -179,7 +179,7 @@ func (a *Agent) drainForDisk(ctx context.Context, full bool, reason string) (oth
 		return false, nil // the pod's end is near
 	case !full && own:
 		a.log(slog.LevelInfo, "the pod's disk has room again: the node is resumed")
-		return false, a.client.ResumeNode(ctx, a.Config.NodeName)
+		return false, a.client.ReinstateNode(ctx, a.Config.NodeName)
 	case full && !node.Drained():
 		a.log(slog.LevelWarn, "the pod's disk is nearly full, and the kubelet would evict the pod: the node is drained", slog.String("reason", reason))
 		if a.Config.Elastic && node.Elastic() && !node.Is("POWER_DOWN", "POWERING_UP") {
