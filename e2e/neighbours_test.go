@@ -77,7 +77,7 @@ func diskFills(t *testing.T, c *cluster) {
 	c.run(t, node, "rm", "/var/tmp/filler")
 	until(t, "the node takes jobs again", func() (bool, string) {
 		record := c.record(t, node)
-		return !record.Drained() && record.Reason == "slurmlet: the node takes jobs again", record.Reason
+		return !record.Drained() && !strings.HasPrefix(record.Reason, "slurmlet disk: "), record.Reason
 	})
 	assert.Equal(t, node+"\n", c.as(t, "alice", "login", "srun", "-w", node, "hostname"))
 }

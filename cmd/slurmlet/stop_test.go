@@ -118,7 +118,7 @@ func TestStop(t *testing.T) {
 		},
 	}, {
 		name:  "a slurmd that ignores SIGTERM is killed before the grace period ends",
-		given: given{role: "slurmd", env: []string{"SLURMLET_GRACE_PERIOD=2s"}, files: map[string]string{"stubborn": ""}},
+		given: given{role: "slurmd", env: []string{"SLURMLET_GRACE_PERIOD=10s"}, files: map[string]string{"stubborn": ""}},
 		phases: []phase{
 			{"it is Ready", nil, []condition{isReady}},
 			{"SIGTERM", term, []condition{exits(137), wrote("ignored SIGTERM", 1), logged(entry{"reason": "did not stop in time and was killed"})}},
