@@ -100,6 +100,8 @@ func TestValuesThatAreRefused(t *testing.T) {
 		"an elastic set that never rests":      "nodeSets: {gpu: {elastic: {max: 2, idleSeconds: 0}}}",
 		"an unknown value of an elastic set":   "nodeSets: {gpu: {elastic: {max: 2, replicas: 1}}}",
 		"a key that is not one of slurm.conf":  `slurm: {conf: {"a b": 1}}`,
+		"an empty list of lines":               "slurm: {conf: {Prolog: []}}",
+		"a list of a key that occurs once":     "slurm: {conf: {MaxJobCount: [1, 2]}}",
 		"slurm.conf as a file":                 "slurm: {files: {slurm.conf: x}}",
 		"a file outside of the directory":      "slurm: {files: {../x: x}}",
 		"both bounds of a disruption":          "login: {podDisruptionBudget: {minAvailable: 1, maxUnavailable: 1}}",

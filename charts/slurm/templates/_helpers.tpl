@@ -56,19 +56,62 @@
 {{ .Values.cgroup.access | default (empty .Values.cgroup.runtimeClassName | ternary "none" "runtime") }}
 {{- end }}
 
-{{- /* What Pod Security's level the namespace must allow: hostPath and further capabilities are beyond baseline. */}}
+{{- /* The values of each kind of pods over the defaults, by a name: what MariaDB has not. */}}
+{{- define "slurm.specs" -}}
+{{- $specs := dict }}
+{{- $sections := dict "slurmrestd" (ternary .Values.rest nil .Values.rest.enabled) }}
+{{- $_ := set $sections "slurmctld" (ternary .Values.controller nil (include "slurm.ownController" . | eq "true")) }}
+{{- $_ := set $sections "slurmdbd" (ternary .Values.accounting nil (include "slurm.ownSlurmdbd" . | eq "true")) }}
+{{- range $name, $section := $sections }}
+{{- if not (kindIs "invalid" $section) }}
+{{- $_ := set $specs $name (mergeOverwrite (deepCopy $.Values.podDefaults) (deepCopy $section)) }}
+{{- end }}
+{{- end }}
+{{- range $set, $values := .Values.nodeSets | default (include "slurm.defaultNodeSets" . | fromYaml) }}
+{{- $_ := set $specs (printf "nodeSets.%s" $set) (mergeOverwrite (deepCopy $.Values.podDefaults) (deepCopy $.Values.nodeDefaults) (deepCopy ($values | default dict))) }}
+{{- end }}
+{{- range $set, $values := include "slurm.loginSets" . | fromYaml }}
+{{- $_ := set $specs (printf "loginSets.%s" $set) (mergeOverwrite (deepCopy $.Values.podDefaults) (deepCopy $.Values.login) (deepCopy ($values | default dict))) }}
+{{- end }}
+{{- toYaml $specs }}
+{{- end }}
+
+{{- /*
+What Pod Security's level the namespace must allow, by what Kubernetes' page of the standards has for baseline.
+The values of a pod have no word for the host's namespaces and /proc's mount.
+*/}}
 {{- define "slurm.podSecurity" -}}
 {{- $baseline := list "AUDIT_WRITE" "CHOWN" "DAC_OVERRIDE" "FOWNER" "FSETID" "KILL" "MKNOD" "NET_BIND_SERVICE" "SETFCAP" "SETGID" "SETPCAP" "SETUID" "SYS_CHROOT" }}
 {{- $beyond := eq (include "slurm.cgroupAccess" .) "capability" }}
 {{- range .Values.sharedVolumes }}
 {{- $beyond = or $beyond (hasKey .volume "hostPath") }}
 {{- end }}
-{{- range $set, $values := .Values.nodeSets | default (include "slurm.defaultNodeSets" . | fromYaml) }}
-{{- range (mergeOverwrite (deepCopy $.Values.nodeDefaults) (deepCopy ($values | default dict))).capabilities }}
+{{- range include "slurm.specs" . | fromYaml }}
+{{- range .extraVolumes }}
+{{- $beyond = or $beyond (hasKey . "hostPath") }}
+{{- end }}
+{{- $contexts := list .podSecurityContext .securityContext }}
+{{- range concat .initContainers .sidecars }}
+{{- $contexts = append $contexts (.securityContext | default dict) }}
+{{- range .ports }}
+{{- $beyond = or $beyond (gt (int .hostPort) 0) }}
+{{- end }}
+{{- end }}
+{{- $capabilities := .capabilities | default list }}
+{{- range $contexts }}
+{{- $capabilities = concat $capabilities (dig "capabilities" "add" list .) }}
+{{- $beyond = or $beyond .privileged (eq (dig "seccompProfile" "type" "" .) "Unconfined") (eq (dig "appArmorProfile" "type" "" .) "Unconfined") }}
+{{- end }}
+{{- range $capabilities }}
 {{- $beyond = or $beyond (not (has . $baseline)) }}
 {{- end }}
 {{- end }}
-{{- ternary "privileged" "baseline" $beyond }}
+{{- ternary "privileged" "baseline" (not (not $beyond)) }}
+{{- end }}
+
+{{- /* Whether slurmctld takes JSON Web Tokens: "true", or nothing. */}}
+{{- define "slurm.tokens" -}}
+{{ if or .Values.rest.enabled (and .Values.web.enabled .Values.web.tokens) }}true{{ end }}
 {{- end }}
 
 {{- define "slurm.keys" -}}
