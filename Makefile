@@ -118,7 +118,7 @@ kubernetes: $(BUILT)
 
 native: $(BUILT) ## of e2e, what runs without limits, natively on every machine
 	@mkdir -p bin/test; echo 'the small clusters run beside these: bin/test/small.log'
-	@$(E2E) -p 2 -parallel 12 ./e2e/elastic ./e2e/cluster ./e2e/gone ./e2e/edits ./e2e/questions ./e2e/ends ./e2e/hang ./e2e/peers ./e2e/monitoring ./e2e/stranger ./e2e/crash >bin/test/small.log 2>&1 & \
+	@$(E2E) -p 2 -parallel 12 ./e2e/elastic ./e2e/gone ./e2e/cluster ./e2e/edits ./e2e/questions ./e2e/ends ./e2e/hang ./e2e/peers ./e2e/monitoring ./e2e/stranger ./e2e/crash >bin/test/small.log 2>&1 & \
 		small=$$!; $(E2E) -parallel 12 -skip 'TestLimits|TestUpAndDown' ./e2e; code=$$?; \
 		wait $$small || code=1; cat bin/test/small.log; exit $$code
 

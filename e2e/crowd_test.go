@@ -37,13 +37,15 @@ func crowdedLogin(t *testing.T, c *cluster) {
 			c.as(t, sandbox.User, "login", "squeue")
 			return s.Sack != nil && strings.Contains(s.Sack.String(), told), s.Sack.String()
 		})
-		for range 3 {
+		t.Logf("%s: the first ones took %v", address, time.Since(began))
+		var longest time.Duration
+		for i := 0; i < 3 || withTime() && time.Since(began) < 5*time.Minute; i++ {
 			again := time.Now()
 			c.as(t, sandbox.User, "login", "squeue")
-			took := time.Since(again)
-			assert.Less(t, took, 5*time.Second, address)
-			t.Logf("%s: %v, the first ones %v", address, took, again.Sub(began))
+			longest = max(longest, time.Since(again))
 		}
+		assert.Less(t, longest, 5*time.Second, address)
+		t.Logf("%s: at most %v for %v", address, longest, time.Since(began))
 		assert.Contains(t, c.run(t, "login", "slurmlet", "status"), told)
 		c.run(t, "login", "kill", crowd)
 	}

@@ -38,6 +38,7 @@ func TestGone(t *testing.T) {
 		root, err := parts.Root(t.Context(), version, t.Logf)
 		require.NoError(t, err)
 		t.Run(version, func(t *testing.T) {
+			t.Parallel() // it waits most of the time
 			ctx, cancel := context.WithTimeout(t.Context(), 8*time.Minute)
 			defer cancel()
 			require.NoError(t, native.Enter(ctx, settings{Root: root, Slurmlet: slurmlet}))

@@ -36,7 +36,7 @@ func TestHang(t *testing.T) {
 		for _, c := range all() {
 			t.Run(version+"/"+c.name, func(t *testing.T) {
 				t.Parallel() // it waits most of the time
-				ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+				ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute+crowdTime())
 				defer cancel()
 				require.NoError(t, native.Enter(ctx, settings{c.name, root, slurmlet}))
 			})
