@@ -355,7 +355,7 @@ func (a *Agent) newFollower() *confsync.Follower {
 		node = a.Config.NodeName
 	}
 	return confsync.NewFollower(confsync.FollowerOptions{
-		Prover: a.prover(), Node: node,
+		Prover: a.prover(), Node: node, Without: a.without(),
 		Controller: a.Config.Controller, AgentPort: a.Config.AgentPort,
 		Program: a.daemon.program, Copy: filepath.Join(a.Root, a.daemon.confCopy(a.Config)),
 		Done: a.over, Log: a.log,

@@ -184,6 +184,15 @@
 // profile. SLURMLET_GRES=gpu:1g.18gb:2 names it. A pod should have at most one, because
 // Slurm tells jobs the numbers of their GPUs, and CUDA wants an instance's UUID.
 //
+// The status says whether jobs are held to their own devices (cgroup.conf, ConstrainDevices). Slurm
+// needs CAP_SYS_ADMIN in slurmd's container for that, or CAP_BPF and CAP_NET_ADMIN. Without them each
+// job of 24.11 runs, can open all devices of the container, and has an error of slurmstepd's in its output;
+// in 26.05 every launch fails. slurmctld's status then names the nodes, also those without the
+// controller of another Constrain….
+//
+// Where the container has GPUs or RDMA devices, the status notes a /dev/shm of less than 1 GiB, and
+// with RDMA a limit of locked memory (RLIMIT_MEMLOCK).
+//
 // # The pod's description
 //
 // The agent follows a downward-API volume at SLURMLET_PODINFO_DIR while the container

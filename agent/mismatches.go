@@ -19,6 +19,8 @@ import (
 // MismatchStatus is what came of comparing the cluster's configuration with this pod.
 type MismatchStatus struct {
 	Mismatches []nodesize.Mismatch `json:"misfits,omitempty"`
+	// Devices says whether jobs are held to their devices; empty without GPUs.
+	Devices string `json:"devices,omitempty"`
 	// Error says why the configuration could not be had.
 	Error string `json:"error,omitempty"`
 }
@@ -71,11 +73,13 @@ func (a *Agent) compared(node NodeStatus, cluster slurm.Config, err error) {
 		return
 	}
 	a.learn(cluster)
-	mismatches := nodesize.Mismatches(nodesize.Pod{
+	pod := nodesize.Pod{
 		Size: node.Size, Limits: node.Limits, Gres: node.Gres, Controllers: node.Cgroup.Controllers, MayBind: mayBind(),
-		SpoolDir: a.Config.SpoolDir, TmpDir: a.Config.TmpDir, GresConf: gresConf(a.Config),
-	}, cluster)
-	a.mismatchCheck.found.Store(&MismatchStatus{Mismatches: mismatches})
+		MayHoldDevices: node.Cgroup.HoldsDevices(),
+		SpoolDir:       a.Config.SpoolDir, TmpDir: a.Config.TmpDir, GresConf: gresConf(a.Config),
+	}
+	mismatches := nodesize.Mismatches(pod, cluster)
+	a.mismatchCheck.found.Store(&MismatchStatus{Mismatches: mismatches, Devices: nodesize.Devices(pod, cluster)})
 	a.mismatchCheck.lock.Lock()
 	defer a.mismatchCheck.lock.Unlock()
 	for _, m := range mismatches {

@@ -48,6 +48,8 @@ type Status struct {
 	Sack *SackStatus `json:"sack,omitempty"`
 	// Conf is slurmctld's configuration.
 	Conf *reconfig.Status `json:"conf,omitempty"`
+	// Misfits are settings of slurmctld's cgroup.conf that some nodes' containers cannot follow.
+	Misfits []nodesize.Mismatch `json:"misfits,omitempty"`
 	// ConfFault is why slurmd or sackd has another configuration than slurmctld.
 	ConfFault string `json:"conf_fault,omitempty"`
 	// Peers are the cluster's pods, by slurmlet's controller.
@@ -117,6 +119,9 @@ type LastError struct {
 func (a *Agent) Status() Status {
 	s := a.brief()
 	s.Sessions = a.loginServices.Sessions()
+	if s.Conf != nil {
+		s.Misfits = a.unheld(s.Conf.Constrains)
+	}
 	return s
 }
 
@@ -257,6 +262,9 @@ func (s Status) WriteText(w io.Writer) error {
 	if s.Conf != nil {
 		s.Conf.Rows(row)
 	}
+	for _, m := range s.Misfits {
+		row("Misfit", "%s", m)
+	}
 	if s.ConfFault != "" {
 		row("Fault", "%s", s.ConfFault)
 	}
@@ -333,6 +341,9 @@ func (n *NodeStatus) rows(row func(name, format string, args ...any)) {
 	graceRows(n.Grace, row)
 	row("Cgroup", "%s", n.Cgroup)
 	gresRows(n.Gres, row)
+	if n.Fit != nil && n.Fit.Devices != "" {
+		row("Devices", "%s", n.Fit.Devices)
+	}
 	if n.Fault != "" {
 		row("Fault", "cannot follow the pod's change: %s", n.Fault)
 	}

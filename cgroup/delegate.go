@@ -39,6 +39,11 @@ func (d Delegation) Complete() bool {
 	return d.Steps != "" && !slices.ContainsFunc(d.Missing, func(m Missing) bool { return m.Controller != devices })
 }
 
+// HoldsDevices says whether slurmstepd may load the eBPF programs that hold jobs to their devices.
+func (d Delegation) HoldsDevices() bool {
+	return d.Steps != "" && !slices.ContainsFunc(d.Missing, func(m Missing) bool { return m.Controller == devices })
+}
+
 // Delegate hands Slurm the container's cgroup: it makes it writable, if there
 // is an AccessMode for it, moves every process into Leaf, enables all controllers for the
 // cgroups below and reads them back, and makes the cgroup in which slurmd

@@ -44,6 +44,7 @@ func gpus(t *testing.T, c *cluster) {
 	assert.Equal(t, []string{"Name=gpu File=/dev/nvidia[0-1] Flags=nvidia_gpu_env"}, c.agent(t, "node-2").Node.Gres.Lines)
 
 	gpusAreShared(t, c)
+	devicesAreNotHeld(t, c)
 	gpuVanishes(t, c)
 
 	c.removeNode(t, "node-2")
@@ -80,6 +81,46 @@ func gpusAreShared(t *testing.T, c *cluster) {
 	c.run(t, "login", "touch", "/shared/"+first+".end")
 	c.waitJob(t, first, "COMPLETED")
 	assert.Equal(t, "0,1\n", c.as(t, "alice", "login", "srun", "-w", "node-2", "--gres=gpu:2", "sh", "-c", "echo $CUDA_VISIBLE_DEVICES"))
+}
+
+// devicesAreNotHeld: a container that may load no eBPF program is told of where ConstrainDevices is set, and where an
+// administrator looks first.
+func devicesAreNotHeld(t *testing.T, c *cluster) {
+	devices := func() string {
+		if fit := c.agent(t, "node-2").Node.Fit; fit != nil {
+			return fit.Devices
+		}
+		return ""
+	}
+	until(t, "the node says that jobs can open all devices", func() (bool, string) {
+		return strings.Contains(devices(), "each job can open all of the container's"), devices()
+	})
+	assert.Contains(t, strings.Join(c.agent(t, "node-2").Node.Gres.Notes, "\n"), "/dev/shm has ")
+	c.reconfigure(t, "cp cgroup.conf cgroup.old; sed -i /ConstrainDevices/d cgroup.conf; echo ConstrainDevices=yes >> cgroup.conf")
+	const want = "ConstrainDevices=yes: want no (cgroup.conf), or CAP_SYS_ADMIN"
+	until(t, "the node's agent tells of it", func() (bool, string) {
+		s := c.agent(t, "node-2")
+		return s.Node.Fit != nil && strings.Contains(fmt.Sprint(s.Node.Fit.Mismatches), want), fmt.Sprint(s.Node.Fit)
+	})
+	until(t, "slurmctld's agent tells of it", func() (bool, string) {
+		misfits := fmt.Sprint(c.agent(t, sandbox.Controller).Misfits)
+		return strings.Contains(misfits, want) && strings.Contains(misfits, "node-2"), misfits
+	})
+	assert.Contains(t, devices(), "no job is held to its own")
+	out, errs, code, err := c.ExecAs(t.Context(), "login", sandbox.How{User: "alice", Dir: "/tmp"}, "srun", "-w", "node-2", "-n1", "--mem=50", "sh", "-c", "sleep 1; : </dev/nvidia0")
+	require.NoError(t, err)
+	require.NotZero(t, code, "%s%s", out, errs)
+	if strings.Contains(c.run(t, sandbox.Controller, "scontrol", "-V"), "24.11") {
+		assert.Contains(t, errs, "BPF load error (Operation not permitted)")
+		assert.Contains(t, errs, "cannot open /dev/nvidia0: No such device or address", "no driver answers here, and nothing else refuses it")
+	} else {
+		assert.Contains(t, errs, "task 0 launch failed")
+	}
+	c.reconfigure(t, "mv cgroup.old cgroup.conf")
+	until(t, "nobody tells of it any more", func() (bool, string) {
+		misfits := fmt.Sprint(c.agent(t, sandbox.Controller).Misfits, c.agent(t, "node-2").Node.Fit)
+		return !strings.Contains(misfits, want), misfits
+	})
 }
 
 // gpuVanishes: slurmd is not started with a device that is not there, and the

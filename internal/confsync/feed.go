@@ -53,11 +53,16 @@ const nodeParameter = "node"
 // what the old one has said may come after the new one is there.
 const lifeParameter = "life"
 
+// withoutParameter of the query has the controllers by which the asker's container can hold no job, separated by commas.
+const withoutParameter = "without"
+
 // waiter is one that asks: from which address, what it has already and from which slurmctld, and who
 // signs its answer, nil for a stranger.
 type waiter struct {
 	host, unlike, life string
-	signer             *proof.Signer
+	// node and without are the name of one that has proved itself, and the controllers that its container lacks.
+	node, without string
+	signer        *proof.Signer
 }
 
 func (w waiter) answer(to http.ResponseWriter, kind, text string) {
@@ -93,6 +98,7 @@ func (f *Feed) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		if name = query.Get(nodeParameter); name == "" {
 			name = "at " + one.host // which is no node's name
 		}
+		one.node, one.without = name, query.Get(withoutParameter)
 	}
 	if f.now.hash == "" || f.knows(one) {
 		publichttp.WaitAs(w, name, one)

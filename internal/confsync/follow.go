@@ -31,6 +31,8 @@ type FollowerOptions struct {
 	// its node, empty for none.
 	Prover *proof.Client
 	Node   string
+	// Without are the controllers by which the container can hold no job.
+	Without []string
 	// Program is the daemon, Copy the directory in which it keeps the configuration.
 	Program, Copy string
 	// Done is closed when the agent has ended.
@@ -288,6 +290,9 @@ func (f *Follower) get(unlike, life string) (manifest, error) {
 	}
 	if f.Node != "" {
 		query.Set(nodeParameter, f.Node)
+	}
+	if len(f.Without) > 0 {
+		query.Set(withoutParameter, strings.Join(f.Without, ","))
 	}
 	var faults []error
 	for address := range strings.SplitSeq(f.Controller, ",") {

@@ -2,6 +2,9 @@ package confsync
 
 import (
 	"context"
+	"net/http"
+	"slices"
+	"strings"
 	"time"
 )
 
@@ -23,6 +26,29 @@ func (f *Feed) Followers(ctx context.Context) ([]string, error) {
 func (f *Feed) Recent(ctx context.Context, within time.Duration) ([]string, error) {
 	names := make(chan []string, 1)
 	f.port.Do(func() { names <- f.port.RecentNames(within) })
+	select {
+	case all := <-names:
+		return all, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// Without are the nodes whose containers can hold no job by a controller, as their agents say that wait. The error
+// says that the port did not answer before ctx ended.
+func (f *Feed) Without(ctx context.Context, controller string) ([]string, error) {
+	names := make(chan []string, 1)
+	f.port.Do(func() {
+		var all []string
+		f.port.Answer(func(tag any, _ http.ResponseWriter) bool {
+			if one, ours := tag.(waiter); ours && slices.Contains(strings.Split(one.without, ","), controller) {
+				all = append(all, one.node)
+			}
+			return false
+		})
+		slices.Sort(all)
+		names <- slices.Compact(all)
+	})
 	select {
 	case all := <-names:
 		return all, nil

@@ -146,3 +146,21 @@ func TestSpread(t *testing.T) {
 		require.Equal(t, want, f.Spread())
 	}
 }
+
+// TestWithout: slurmctld's agent knows whose containers cannot hold jobs, from agents with the cluster's key alone.
+func TestWithout(t *testing.T) {
+	f, url := provedFeed(t, "a")
+	first := manifestOf("first")
+	f.announce(first, mostTested)
+	for query, key := range map[string]string{"node=n2&without=devices": "a", "node=n1&without=cpuset,devices": "a", "node=n3": "a", "node=n4&without=devices": "b"} {
+		go func() {
+			_, _ = manifestAt(t.Context(), &proof.Client{Keys: ringOf(key)}, url+"?"+query+"&unlike="+first.hash)
+		}()
+	}
+	awaitWaiting(t, f, 4)
+	for controller, want := range map[string][]string{"devices": {"n1", "n2"}, "cpuset": {"n1"}, "memory": nil} {
+		nodes, err := f.Without(t.Context(), controller)
+		require.NoError(t, err)
+		require.Equal(t, want, nodes, controller)
+	}
+}

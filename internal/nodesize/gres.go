@@ -24,7 +24,7 @@ func FindGres(root string, choice devices.Choice) (Gres, error) {
 	if err != nil {
 		return Gres{}, fmt.Errorf("SLURMLET_GRES: cannot use %q: %w", choice.Gres, err)
 	}
-	return Gres{p, found.Notes}, nil
+	return Gres{p, append(found.Notes, look(root, len(found.GPUs) > 0).notes()...)}, nil
 }
 
 // Write makes the file that the cluster's gres.conf includes, without a line where there is no device: a daemon that

@@ -27,6 +27,8 @@ type Pod struct {
 	Gres   Gres
 	// Controllers are those of the cgroup subtree that Slurm has, none without one.
 	Controllers []string
+	// MayHoldDevices says whether slurmstepd may load the eBPF programs by which ConstrainDevices works.
+	MayHoldDevices bool
 	// MayBind says whether slurmstepd may bind users' processes to CPUs.
 	MayBind bool
 	// SpoolDir and TmpDir are the directories whose sizes were taken for TmpDisk.
@@ -48,6 +50,7 @@ func Mismatches(p Pod, cluster slurm.Config) []Mismatch {
 	f.plugins()
 	f.controllers()
 	f.gres()
+	f.devices()
 	f.directories()
 	return f.found
 }

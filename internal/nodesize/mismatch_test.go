@@ -116,6 +116,11 @@ func TestMismatches(t *testing.T) {
 			[]string{"ConstrainSwapSpace=no"},
 			[]string{"ConstrainRAMSpace=yes: want no (cgroup.conf), or the controller for the container: the container's cgroup has no memory controller"},
 		},
+		"devices that nobody can hold jobs to": {
+			quota, all,
+			[]string{"ConstrainDevices=yes"},
+			[]string{"ConstrainDevices=yes: want no (cgroup.conf), or CAP_SYS_ADMIN for the container (the chart: cgroup.access=capability)"},
+		},
 		"no cgroup at all, which has been told": {quota, nil, []string{"ProctrackType=proctrack/linuxproc", "JobAcctGatherType=jobacct_gather/linux"}, nil},
 		"no cgroups for Slurm, and memory that nobody looks after": {
 			limited, nil,

@@ -17,6 +17,8 @@ type notes struct {
 	costs, warnings []string
 	// uncontained: there is no oci.conf.
 	uncontained bool
+	// constrains are the keys of cgroup.conf by which jobs are to be held.
+	constrains []string
 }
 
 // mostWarnings are enough for the status and the log; "slurmlet check" lists all.
@@ -31,7 +33,10 @@ func (r *Reloader) note(ctx context.Context, set *confset.Set, dir string) {
 		findings = append(findings, taken(conf, r.findings(ctx, conf, dir, true))...)
 	}
 	findings.Sort()
-	found := notes{costs: costs(set, conf.Conf(slurmconf.SlurmConf)), warnings: lines(set, dir, findings, slurmconf.Warning), uncontained: conf.Conf(slurmconf.OCIConf) == nil}
+	found := notes{
+		costs: costs(set, conf.Conf(slurmconf.SlurmConf)), warnings: lines(set, dir, findings, slurmconf.Warning),
+		uncontained: conf.Conf(slurmconf.OCIConf) == nil, constrains: constrains(conf.Conf(slurmconf.CgroupConf)),
+	}
 	if more := len(found.warnings) - mostWarnings; more > 0 {
 		found.warnings = append(found.warnings[:mostWarnings], fmt.Sprintf("and %d more", more))
 	}
@@ -64,6 +69,17 @@ func costs(set *confset.Set, conf *slurmconf.Conf) []string {
 		at := own[0].Position()
 		at.File = source(set, at.File)
 		all = append(all, fmt.Sprintf("%s: PrologSlurmctld=%s: jobs whose nodes have to be started begin up to 30 s after these are up; a second line PrologSlurmctld=SLURMLET_RUN_DIR/programs/wait-nodes changes that", at, own[0].Value))
+	}
+	return all
+}
+
+// constrains are the keys of cgroup.conf that are yes and bound jobs.
+func constrains(conf *slurmconf.Conf) (all []string) {
+	for _, key := range []string{"ConstrainCores", "ConstrainDevices", "ConstrainRAMSpace", "ConstrainSwapSpace"} {
+		pair, set := conf.Get(key)
+		if yes, err := pair.Bool(); set && err == nil && yes {
+			all = append(all, key)
+		}
 	}
 	return all
 }

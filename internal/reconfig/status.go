@@ -35,6 +35,8 @@ type Status struct {
 	Warnings []string `json:"warnings,omitempty"`
 	// Uncontained: there is no oci.conf, and srun --container runs in no container.
 	Uncontained bool `json:"uncontained,omitempty"`
+	// Constrains are the keys of cgroup.conf that are yes and bound jobs, such as ConstrainDevices.
+	Constrains []string `json:"constrains,omitempty"`
 	// ConfigMap is what the controller has streamed of the ConfigMap, nil for nothing.
 	ConfigMap *StreamStatus `json:"config_map,omitempty"`
 	// History is what has become of each edit since the container's start, the newest last.
@@ -135,7 +137,7 @@ func (r *Reloader) Complete(s Status) *Status {
 		s.Faults = append(slices.Clip(s.Faults), s.ConfigMap.Fault)
 	}
 	if n := r.notes.Load(); n != nil {
-		s.Costs, s.Warnings, s.Uncontained = n.costs, n.warnings, n.uncontained
+		s.Costs, s.Warnings, s.Uncontained, s.Constrains = n.costs, n.warnings, n.uncontained, n.constrains
 	}
 	return &s
 }

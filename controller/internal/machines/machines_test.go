@@ -26,7 +26,7 @@ func TestWords(t *testing.T) {
 		{"nothing is asked for", Settings{}, nil, "", ""},
 		{"values", Settings{Features: "zone-{topology.kubernetes.io/zone}, {type}", Topology: "default:{rack}", Weight: "{price}"}, []string{"p5.48xlarge", "zone-eu-1a"}, "default:r7", "12"},
 		{"a label that the machine lacks", Settings{Features: "a-{none}, {rack}", Topology: "default:{none}", Weight: "{none}"}, []string{"r7"}, "", ""},
-		{"an empty label", Settings{Features: "{empty}"}, nil, "", ""},
+		{"an empty label with a word for all values", Settings{Features: "{empty|*=worker}"}, []string{"worker"}, "", ""},
 		{"words", Settings{Features: "{type|p5.48xlarge=h100|m7i.large=cpu}", Weight: "{type|m7i.large=1|*=90}"}, []string{"h100"}, "", "90"},
 		{"a value without a word", Settings{Features: "{type|m7i.large=cpu}"}, nil, "", ""},
 		{"several places", Settings{Topology: "block:{rack},tree:{topology.kubernetes.io/zone}"}, nil, "block:r7,tree:eu-1a", ""},
@@ -57,6 +57,15 @@ func TestALabelThatIsNoWeight(t *testing.T) {
 		assert.Contains(t, m.Faults[0], "weight: {price}: ")
 		assert.Equal(t, []string{price}, m.Self.Features, "everything else goes on")
 	}
+}
+
+func TestAnEmptyLabel(t *testing.T) {
+	rules, err := Parse(Settings{Features: "{role},a-{rack},{role|gpu=gpu},{rack}", Topology: "default:{role}"})
+	require.NoError(t, err)
+	m := rules.Of(node(map[string]string{"role": "", "rack": "r7"}))
+	assert.Equal(t, []string{"features: {role}: the label role is empty", "features: {role|gpu=gpu}: the label role is empty", "topology: default:{role}: the label role is empty"}, m.Faults)
+	assert.Equal(t, []string{"a-r7", "r7"}, m.Self.Features, "everything else goes on")
+	assert.Empty(t, m.Self.Topology)
 }
 
 func TestPassedLabels(t *testing.T) {

@@ -141,7 +141,10 @@ func parseLabel(text string, k kind) (part, error) {
 // expand makes the words of a machine's labels, in the templates' order.
 func expand(from []*template, labels map[string]string) (words, faults []string) {
 	for _, t := range from {
-		word, there := t.word(labels)
+		word, there, fault := t.word(labels)
+		if fault != "" {
+			faults = append(faults, t.text+": "+fault)
+		}
 		if !there {
 			continue
 		}
@@ -156,22 +159,31 @@ func expand(from []*template, labels map[string]string) (words, faults []string)
 	return words, faults
 }
 
-func (t *template) word(labels map[string]string) (string, bool) {
+// word is what the template makes of a machine's labels, if it makes one. The fault is a label that is there and
+// empty, which makes no word unless * has one for it.
+func (t *template) word(labels map[string]string) (made string, there bool, fault string) {
 	var word strings.Builder
 	for _, p := range t.parts {
 		text := p.text
 		if p.key != "" {
-			if text = p.value(labels[p.key]); text == "" {
-				return "", false
+			value, has := labels[p.key]
+			if !has {
+				return "", false, ""
+			}
+			if text = p.value(value); text == "" && value == "" {
+				return "", false, "the label " + p.key + " is empty"
+			}
+			if text == "" {
+				return "", false, ""
 			}
 		}
 		word.WriteString(text)
 	}
-	return word.String(), true
+	return word.String(), true, ""
 }
 
 func (p part) value(value string) string {
-	if p.words == nil || value == "" {
+	if p.words == nil {
 		return value
 	}
 	if word, has := p.words[value]; has {
