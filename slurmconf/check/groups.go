@@ -130,8 +130,20 @@ func (c *checker) deepest(g group, level map[string]int) (int, bool) {
 	return most, true
 }
 
+// greatest is the greatest number that Slurm knows.
+const greatest = "18446744073709551615"
+
 // tooGreat: the name ends in a number that Slurm replaces by the greatest that it knows.
 func tooGreat(name string) bool {
 	digits := strings.TrimLeft(name[len(strings.TrimRight(name, "0123456789")):], "0")
-	return len(digits) > 20 || len(digits) == 20 && digits > "18446744073709551615"
+	return len(digits) > len(greatest) || len(digits) == len(greatest) && digits > greatest
+}
+
+// asGreatest is the name that Slurm makes of one that is too great: as long, and filled with zeros.
+func asGreatest(name string) string {
+	if !tooGreat(name) {
+		return name
+	}
+	prefix := strings.TrimRight(name, "0123456789")
+	return prefix + strings.Repeat("0", len(name)-len(prefix)-len(greatest)) + greatest
 }

@@ -227,6 +227,19 @@ func (n *nodeNames) readDownNodes() {
 	}
 }
 
+// knownAsGreatest: Slurm makes the name of a node of this one.
+func (n *nodeNames) knownAsGreatest(name string) bool {
+	if !tooGreat(name) {
+		return false
+	}
+	for node := range n.known.All() {
+		if asGreatest(node) == asGreatest(name) {
+			return true
+		}
+	}
+	return false
+}
+
 // unknownIn tells of hosts that are neither nodes nor NodeSets here.
 func (n *nodeNames) unknownIn(at slurmconf.Pair, severity slurmconf.Severity, where string, list hostlist.List) {
 	n.strangers(at, severity, where, list, func(name string) bool { _, ok := n.sets[name]; return ok })
@@ -236,7 +249,7 @@ func (n *nodeNames) unknownIn(at slurmconf.Pair, severity slurmconf.Severity, wh
 func (n *nodeNames) strangers(at slurmconf.Pair, severity slurmconf.Severity, where string, list hostlist.List, known func(string) bool) {
 	var names []string
 	for name := range list.Set().Difference(n.known).All() {
-		if !known(name) {
+		if !known(name) && !n.knownAsGreatest(name) {
 			names = append(names, name)
 		}
 	}

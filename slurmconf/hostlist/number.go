@@ -1,6 +1,7 @@
 package hostlist
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -33,18 +34,17 @@ func parseNumbers(inside string) ([]numbers, error) {
 // "+1" and "1a-3" are taken, and everything before the dash counts as width.
 func parseRange(text string) (numbers, error) {
 	low, high, _ := strings.Cut(text, "-")
-	lo, rest, ok := parseNumber(low)
-	if !ok || strings.Contains(text, "x") {
-		return numbers{}, invalid(text)
-	}
-	hi := lo
+	lo, rest, err := parseNumber(low)
+	hi, highErr := lo, error(nil)
 	if high != "" {
-		if hi, rest, ok = parseNumber(high); !ok {
-			return numbers{}, invalid(text)
-		}
+		hi, rest, highErr = parseNumber(high)
 	}
-	if rest != "" {
-		return numbers{}, invalid(text)
+	err = cmp.Or(err, highErr)
+	switch {
+	case strings.Contains(text, "x"), rest != "", errors.Is(err, strconv.ErrSyntax):
+		return numbers{}, fmt.Errorf("%s is not a number or a range: allowed are 5, 1-5, 001-010 and lists of them", quote(text))
+	case err != nil:
+		return numbers{}, fmt.Errorf("%w: %s, allowed are numbers up to %d", ErrTooGreat, quote(text), uint64(math.MaxUint64))
 	}
 	if lo > hi {
 		return numbers{}, fmt.Errorf("%s begins with its greater number", quote(text))
@@ -55,23 +55,15 @@ func parseRange(text string) (numbers, error) {
 	return numbers{lo, hi, len(low)}, nil
 }
 
-func invalid(text string) error {
-	first, _, _ := strings.Cut(text, "-")
-	if _, err := strconv.ParseUint(first, 10, 64); errors.Is(err, strconv.ErrRange) && strings.Trim(text, "0123456789-") == "" {
-		return fmt.Errorf("%w: %s, allowed are numbers up to %d", ErrTooGreat, quote(text), uint64(math.MaxUint64))
-	}
-	return fmt.Errorf("%s is not a number or a range: allowed are 5, 1-5, 001-010 and lists of them", quote(text))
-}
-
-// parseNumber reads a number as strtoul does, and returns what follows it. A
-// number that is too large is none; strtoul would take another.
-func parseNumber(s string) (number uint64, rest string, ok bool) {
+// parseNumber reads a number as strtoul does, and returns what follows it. Its errors are strconv's; of a number that is
+// too large strtoul would take another.
+func parseNumber(s string) (number uint64, rest string, err error) {
 	s = strings.TrimLeft(s, " \t\n\v\f\r")
 	s = strings.TrimPrefix(s, "+")
 	end := 0
 	for end < len(s) && isDigit(s[end]) {
 		end++
 	}
-	number, err := strconv.ParseUint(s[:end], 10, 64)
-	return number, s[end:], err == nil
+	number, err = strconv.ParseUint(s[:end], 10, 64)
+	return number, s[end:], err
 }
