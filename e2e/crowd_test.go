@@ -14,9 +14,12 @@ import (
 	"github.com/slurmlet/slurmlet/e2e/sandbox"
 )
 
-// silentTo opens 900 connections to an address and says nothing on them.
-const silentTo = `setpriv --reuid 65534 --regid 65534 --clear-groups perl -e 'use Socket; my @c; for (1..900) {
-socket(my $f, FAMILY, SOCK_STREAM, 0) or die; connect($f, ADDRESS) or die $!; push @c, $f } sleep 1000' >/dev/null 2>&1 & echo $!`
+// silentTo holds 900 connections to an address, says nothing on them, and makes anew those that are ended.
+const silentTo = `setpriv --reuid 65534 --regid 65534 --clear-groups perl -e 'use Socket; my @c;
+sub one { socket(my $f, FAMILY, SOCK_STREAM, 0) or die; connect($f, ADDRESS) or die $!; $f }
+push @c, one() for 1..900;
+while (1) { sleep 1; for (@c) {
+	my $r = recv($_, my $b, 1, MSG_PEEK | MSG_DONTWAIT); $_ = one() if defined $r ? $b eq "" : $!{ECONNRESET} } }' >/dev/null 2>&1 & echo $!`
 
 // crowdedLogin: sackd serves 150 connections at once, those to its port and its socket, and others are served all the same.
 func crowdedLogin(t *testing.T, c *cluster) {

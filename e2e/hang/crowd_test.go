@@ -26,11 +26,16 @@ const answerLimit = 5 * time.Second
 
 // toSack opens connections to slurmd's socket, to slurmdsPort to its port, and says nothing on them.
 const (
-	toSack = `use Socket; my @c; for (1..$ARGV[0]) { socket(my $f, AF_UNIX, SOCK_STREAM, 0) or die; connect($f, sockaddr_un("/run/slurm/sack.socket")) or die $!;
-push @c, $f } $| = 1; print "held\n"; sleep 1000`
-	toSlurmdsPort = `use Socket; my @c; for (1..$ARGV[0]) { socket(my $f, AF_INET, SOCK_STREAM, 0) or die; connect($f, sockaddr_in(6818, inet_aton("127.0.0.1"))) or die $!;
-push @c, $f } $| = 1; print "held\n"; sleep 1000`
+	toSack        = `AF_UNIX, scalar sockaddr_un("/run/slurm/sack.socket")`
+	toSlurmdsPort = `AF_INET, scalar sockaddr_in(6818, inet_aton("127.0.0.1"))`
 )
+
+// silent holds so many connections, and makes anew those that are ended.
+const silent = `use Socket; $| = 1; my ($n, $family, $to) = ($ARGV[0], TO); my @c;
+sub one { socket(my $f, $family, SOCK_STREAM, 0) or die; connect($f, $to) or die $!; $f }
+push @c, one() for 1..$n; print "held\n";
+while (1) { sleep 1; for (@c) {
+	my $r = recv($_, my $b, 1, MSG_PEEK | MSG_DONTWAIT); $_ = one() if defined $r ? $b eq "" : $!{ECONNRESET} } }`
 
 // meanwhile is a job that outlives the crowd's time.
 var meanwhile = fmt.Sprintf("sleep %.0f", (crowdTime() + 9*time.Second).Seconds())
@@ -50,9 +55,9 @@ func crowdTime() time.Duration {
 }
 
 // crowded: another user's command is answered, slurmd lives on, and the pod ends in order.
-func crowded(script string) func(*world) error {
+func crowded(to string) func(*world) error {
 	return func(w *world) (err error) {
-		leave, err := w.crowd(script)
+		leave, err := w.crowd(to)
 		if err != nil {
 			return err
 		}
@@ -91,8 +96,8 @@ func (w *world) inNode(ctx context.Context, user string, args ...string) *exec.C
 }
 
 // crowd has a user hold connections until leave is called.
-func (w *world) crowd(script string) (leave func() error, err error) {
-	cmd := w.inNode(context.Background(), "nobody", "perl", "-e", script, strconv.Itoa(silentConnections))
+func (w *world) crowd(to string) (leave func() error, err error) {
+	cmd := w.inNode(context.Background(), "nobody", "perl", "-e", strings.Replace(silent, "TO", to, 1), strconv.Itoa(silentConnections))
 	out, err := cmd.StdoutPipe()
 	if err == nil {
 		err = cmd.Start()
