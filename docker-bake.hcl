@@ -9,7 +9,7 @@
 
 variable "REGISTRY" {
   description = "where the images belong, as in registry.example/slurmlet"
-  default     = "docker.io/slurmlet"
+  default     = "localhost/slurmlet"
 }
 
 variable "TAG" {

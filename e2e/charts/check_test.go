@@ -17,7 +17,7 @@ func TestCheckFindsNothingInWhatIsRendered(t *testing.T) {
 	require.NoError(t, err, "%s", out)
 	for _, set := range append(valueSets(t, chart), chart+"/values.yaml") {
 		t.Run(filepath.Base(set), func(t *testing.T) {
-			manifests, err := exec.CommandContext(t.Context(), helm, "template", "slurm", chart, "--values", set).Output()
+			manifests, err := exec.CommandContext(t.Context(), helm, "template", "slurm", chart, "--set", "image.registry=registry.example/slurmlet", "--values", set).Output()
 			require.NoError(t, err)
 			for _, version := range []string{"24.11", "26.05"} {
 				check := exec.CommandContext(t.Context(), slurmlet, "check", "-slurm-version", version, "-")

@@ -35,6 +35,30 @@ func TestTemplatesAreValid(t *testing.T) {
 	}
 }
 
+// TestNobodyMakesKeysWithoutALook: helm template shows no Secret to a reader, and refuses one that Argo CD would make
+// anew at each sync. Argo CD tells helm template the cluster's kinds.
+func TestNobodyMakesKeysWithoutALook(t *testing.T) {
+	helm := helmProgram(t)
+	with := func(args ...string) (string, error) {
+		args = append([]string{"template", "slurm", chart, "--set", "image.registry=registry.example/slurmlet,accounting.enabled=true"}, args...)
+		out, err := exec.CommandContext(t.Context(), helm, args...).CombinedOutput()
+		return string(out), err
+	}
+	shown, err := with()
+	require.NoError(t, err, shown)
+	assert.NotContains(t, shown, "kind: Secret")
+	again, err := with()
+	require.NoError(t, err)
+	assert.Equal(t, shown, again, "what two renderings show is the same")
+	kinds := []string{"--api-versions", "apps/v1", "--api-versions", "apps/v1/StatefulSet"}
+	refused, err := with(kinds...)
+	require.Error(t, err)
+	assert.Contains(t, refused, "this rendering cannot look into the cluster")
+	own, err := with(append(kinds, "--set", "auth.existingSecret=a,login.existingHostKeys=b,accounting.existingSecret=c")...)
+	require.NoError(t, err, own)
+	assert.Contains(t, own, "secretName: b")
+}
+
 // TestNamesAreTheirOwn: whatever the values, no two objects of a release are one in Kubernetes' eyes.
 func TestNamesAreTheirOwn(t *testing.T) {
 	helm := helmProgram(t)
@@ -155,7 +179,7 @@ func helmProgram(t *testing.T) string {
 // render has helm make the objects of a chart from files of values; the later win.
 func render(t *testing.T, helm, chart string, values ...string) []node {
 	t.Helper()
-	args := []string{"template", "slurm", chart, "--namespace", "hpc"}
+	args := []string{"template", "slurm", chart, "--namespace", "hpc", "--set", "image.registry=registry.example/slurmlet"}
 	for _, path := range values {
 		args = append(args, "--values", path)
 	}

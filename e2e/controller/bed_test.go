@@ -263,7 +263,7 @@ func (b *bed) installPolicy(values ...string) {
 // apply makes the objects of one of the chart's templates.
 func (b *bed) apply(template string, values ...string) {
 	b.Helper()
-	args := append([]string{"template", home, "../../charts/slurmlet", "--namespace", home, "--show-only", "templates/" + template + ".yaml"}, values...)
+	args := append([]string{"template", home, "../../charts/slurmlet", "--namespace", home, "--set", "image.registry=registry.example/slurmlet", "--show-only", "templates/" + template + ".yaml"}, values...)
 	render := exec.CommandContext(b.Context(), given.Helm, args...)
 	var said bytes.Buffer
 	render.Stderr = &said

@@ -87,7 +87,7 @@ func TestInjection(t *testing.T) {
 // make of the Service and a pod that is ready.
 func (b *bed) installWebhook(values ...string) {
 	render := exec.CommandContext(b.Context(), given.Helm, append([]string{
-		"template", home, "../../charts/slurmlet", "--namespace", home, "--kube-version", "1.37.1", "--show-only", "templates/inject.yaml", "--show-only", "templates/service.yaml",
+		"template", home, "../../charts/slurmlet", "--namespace", home, "--set", "image.registry=registry.example/slurmlet", "--kube-version", "1.37.1", "--show-only", "templates/inject.yaml", "--show-only", "templates/service.yaml",
 	}, values...)...)
 	var said bytes.Buffer
 	render.Stderr = &said

@@ -49,7 +49,7 @@ func TestEveryRoleHasAnImageInEveryVersion(t *testing.T) {
 		for _, role := range []string{"slurmctld", "slurmd", "login", "slurmdbd", "slurmrestd"} {
 			it := all[role+"-"+version.dashed]
 			assert.Equal(t, role, it.Target)
-			assert.Equal(t, []string{"docker.io/slurmlet/" + role + ":dev-" + version.slurm}, it.Tags)
+			assert.Equal(t, []string{"localhost/slurmlet/" + role + ":dev-" + version.slurm}, it.Tags)
 			assert.Equal(t, version.debian, it.Args["DEBIAN"])
 			assert.Equal(t, version.slurm+".*", it.Args["SLURM_VERSION"])
 			assert.Equal(t, version.slurm, it.Args["SLURM_RELEASE"])
@@ -66,7 +66,7 @@ func TestEveryRoleHasAnImageInEveryVersion(t *testing.T) {
 	}
 	assert.Equal(t, "agent", all["agent"].Target)
 	assert.Equal(t, "controller", all["controller"].Target)
-	assert.Equal(t, []string{"docker.io/slurmlet/controller:dev"}, all["controller"].Tags)
+	assert.Equal(t, []string{"localhost/slurmlet/controller:dev"}, all["controller"].Tags)
 	assert.Len(t, all, 2+2*5+2*2)
 }
 

@@ -142,7 +142,7 @@ func (c *cluster) pods(t *testing.T) string {
 func changeImage(t *testing.T, c *cluster) {
 	for _, machine := range c.Nodes() {
 		for _, role := range []string{"slurmctld", "slurmd", "login"} {
-			image := "docker.io/slurmlet/" + role
+			image := "localhost/slurmlet/" + role
 			_, err := c.Exec(t.Context(), machine, "/opt/kubernetes/ctr", "-n", "k8s.io", "images", "tag", image+":dev-"+c.version, image+":next-"+c.version)
 			require.NoError(t, err)
 		}

@@ -43,8 +43,9 @@ func (c *cluster) KubectlOn(ctx context.Context, stdin string, args ...string) (
 	return c.Bed.KubectlOn(ctx, stdin, args...)
 }
 
-// ofVersion is nothing for the version that the chart has by itself.
+// ofVersion names where the images are, and the version of Slurm, but for the one that the chart has by itself.
 func (c *cluster) ofVersion(args ...string) []string {
+	args = append(args, "--set", "image.registry=localhost/slurmlet")
 	if c.version != "24.11" {
 		args = append(args, "--set", "image.slurm="+c.version)
 	}

@@ -118,7 +118,7 @@ func dryRun(t *testing.T, c *cluster) {
 	for _, values := range append(clusters, checks...) {
 		t.Run(filepath.Base(values), func(t *testing.T) {
 			manifests := filepath.Join(t.TempDir(), "manifests.yaml")
-			rendered := withoutCustom(c.runHelm(t, "template", "dry", chart, "--namespace", "default", "--no-hooks", "-f", values))
+			rendered := withoutCustom(c.runHelm(t, "template", "dry", chart, "--namespace", "default", "--no-hooks", "--set", "image.registry=localhost/slurmlet", "-f", values))
 			require.NoError(t, os.WriteFile(manifests, []byte(rendered), 0o600))
 			c.kubectl(t, "create", "--dry-run=server", "-f", manifests)
 		})

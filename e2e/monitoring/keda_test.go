@@ -88,7 +88,7 @@ type scaledObject struct {
 // scaledObjects are those that the chart makes of values.
 func scaledObjects(t *testing.T, values string) (all []scaledObject) {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), needsHelm(t), "template", "slurm", chart, "--namespace", "hpc", "--show-only", "templates/nodes.yaml", "--values", values)
+	cmd := exec.CommandContext(t.Context(), needsHelm(t), "template", "slurm", chart, "--namespace", "hpc", "--set", "image.registry=registry.example/slurmlet", "--show-only", "templates/nodes.yaml", "--values", values)
 	var said bytes.Buffer
 	cmd.Stderr = &said
 	out, err := cmd.Output()

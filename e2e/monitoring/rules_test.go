@@ -78,7 +78,7 @@ func needsHelm(t *testing.T) string {
 // rendered are the rules that the chart makes for the cluster slurm in the namespace hpc.
 func rendered(t *testing.T) ruleFile {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), needsHelm(t), "template", "slurm", chart, "--namespace", "hpc", "--show-only", "templates/prometheusrule.yaml",
+	cmd := exec.CommandContext(t.Context(), needsHelm(t), "template", "slurm", chart, "--namespace", "hpc", "--set", "image.registry=registry.example/slurmlet", "--show-only", "templates/prometheusrule.yaml",
 		"--set", "prometheusRule.enabled=true,accounting.enabled=true,cgroup.access=capability")
 	var said bytes.Buffer
 	cmd.Stderr = &said

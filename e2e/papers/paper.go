@@ -176,7 +176,9 @@ func (b Block) Installs() [][]string {
 		var args []string
 		for i := at + 2; i < len(words) && !strings.HasPrefix(words[i], "#") && words[i] != "&&"; i++ {
 			switch words[i] {
-			case "--reuse-values", "--reset-then-reuse-values", "--wait":
+			case "--reuse-values", "--reset-then-reuse-values":
+				args = append(args, "--set", "image.registry=kept") // of the install
+			case "--wait":
 			case "--timeout":
 				i++
 			default:

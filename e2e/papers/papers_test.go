@@ -220,7 +220,7 @@ func TestProse(t *testing.T) {
 func TestInstalls(t *testing.T) {
 	b := Block{Run: "kube", Text: "A=b helm upgrade slurm charts/slurm --reuse-values --reset-then-reuse-values --set a=b,c=d --wait --timeout 5m && \\\n  kubectl get pods\nhelm test slurm\n" +
 		"helm install slurm charts/slurm \\\n  -f x.yaml # here\nhelm install slurm oci://registry.example/slurm\n"}
-	assert.Equal(t, [][]string{{"slurm", "charts/slurm", "--set", "a=b,c=d"}, {"slurm", "charts/slurm", "-f", "x.yaml"}}, b.Installs())
+	assert.Equal(t, [][]string{{"slurm", "charts/slurm", "--set", "image.registry=kept", "--set", "image.registry=kept", "--set", "a=b,c=d"}, {"slurm", "charts/slurm", "-f", "x.yaml"}}, b.Installs())
 }
 
 // TestRooms: ARCHITECTURE.md names every package, and its arrows point down.

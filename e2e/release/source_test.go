@@ -40,7 +40,7 @@ Version: 1:1.35+dfsg-3
 }
 
 func TestChartPointsAtTheRegistry(t *testing.T) {
-	const values = "image:\n  # Where\n  registry: docker.io/slurmlet\n  tag: \"\"\nother:\n  registry: x\n"
+	const values = "image:\n  # Where\n  registry: \"\"\n  tag: \"\"\nother:\n  registry: x\n"
 	assert.Equal(t, "image:\n  # Where\n  registry: r.example/s\n  tag: \"\"\nother:\n  registry: x\n",
 		imageRegistry.ReplaceAllString(values, "${1}r.example/s"))
 }

@@ -136,7 +136,7 @@ The values of a pod have no word for the host's namespaces and /proc's mount.
 {{ if and (include "slurm.ownSlurmdbd" .) (not .Values.accounting.database.host) }}true{{ end }}
 {{- end }}
 
-{{- /* The same in all templates of one rendering, as what is generated stays in the values. */}}
+{{- /* The same in all templates of one rendering, as what is generated stays in the values. Empty for a reader, and where slurmdbd.conf has another one. */}}
 {{- define "slurm.databasePassword" -}}
 {{- $db := .Values.accounting.database }}
 {{- if not $db.password }}
@@ -147,8 +147,10 @@ The values of a pod have no word for the host's namespaces and /proc's mount.
 {{- if and $db.host (not $given) }}
 {{- fail "accounting.database.host needs the password of that database: accounting.database.password, or accounting.existingSecret" }}
 {{- end }}
+{{- if and (not $db.host) (include "slurm.makes" (dict "root" . "what" "MariaDB's password" "value" "accounting.existingSecret or accounting.database.password")) }}
 {{- $old := (lookup "v1" "Secret" .Release.Namespace (include "slurm.database" .)).data | default dict }}
 {{- $_ := set $db "password" (get $old "password" | b64dec | default (randAlphaNum 32)) }}
+{{- end }}
 {{- end }}
 {{- $db.password }}
 {{- end }}
@@ -203,7 +205,25 @@ labels: {{- include "slurm.labels" . | nindent 2 }}
 
 {{- define "slurm.image" -}}
 {{- $i := .root.Values.image }}
+{{- if not (or .spec.image $i.registry) }}
+{{- fail "image.registry is empty: name the registry that has slurmlet's images, as in --set image.registry=registry.example/slurmlet. The README builds them" }}
+{{- end }}
 {{- .spec.image | default (printf "%s/%s:%s-%s" $i.registry .role ($i.tag | default .root.Chart.AppVersion) $i.slurm) }}
+{{- end }}
+
+{{- /*
+Whether this rendering may make a secret: "true", or nothing where helm renders for a reader (helm template), who could
+not see what is there already. A tool that applies what it has rendered without a look into the cluster (Argo CD) would
+make another one each time: it tells the kinds of the cluster, which helm template does not know by itself.
+*/}}
+{{- define "slurm.makes" -}}
+{{- if .root.Capabilities.APIVersions.Has "apps/v1/StatefulSet" }}
+{{- if or (lookup "v1" "ConfigMap" .root.Release.Namespace "kube-root-ca.crt") (lookup "v1" "Namespace" "" "kube-system") -}}
+true
+{{- else }}
+{{- fail (printf "this rendering cannot look into the cluster, as in Argo CD or with --dry-run=client, and would make %s anew each time: set %s, or render with --dry-run=server" .what .value) }}
+{{- end }}
+{{- end }}
 {{- end }}
 
 {{- /* From SIGTERM to SIGKILL: the agent must know which comes first. */}}

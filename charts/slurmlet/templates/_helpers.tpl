@@ -65,3 +65,10 @@ has(object.metadata.annotations) && 'slurmlet.dev/inject' in object.metadata.ann
 {{- end }}
 {{- end }}
 {{- end }}
+
+{{- define "slurmlet.registry" -}}
+{{- if not .Values.image.registry }}
+{{- fail "image.registry is empty: name the registry that has slurmlet's images, as in --set image.registry=registry.example/slurmlet. The README builds them" }}
+{{- end }}
+{{- .Values.image.registry }}
+{{- end }}

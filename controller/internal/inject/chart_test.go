@@ -152,7 +152,7 @@ func mounts(pod *corev1.Pod, c corev1.Container) map[string]mount {
 // chartPods are the chart's pods by their roles.
 func chartPods(t *testing.T, helm string) map[string]*corev1.Pod {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), helm, "template", "slurm", chart, "--namespace", "hpc", "--set", "rest.enabled=true,accounting.enabled=true,controller.persistence.enabled=false,peers.address="+settings.Peers)
+	cmd := exec.CommandContext(t.Context(), helm, "template", "slurm", chart, "--namespace", "hpc", "--set", "image.registry=registry.example/slurmlet", "--set", "rest.enabled=true,accounting.enabled=true,controller.persistence.enabled=false,peers.address="+settings.Peers)
 	var said bytes.Buffer
 	cmd.Stderr = &said
 	out, err := cmd.Output()
