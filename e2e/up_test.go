@@ -89,7 +89,7 @@ func elasticNodesEnd(t *testing.T, s *sandbox.Sandbox) {
 // printed.
 func eachSaysWhatItDid(t *testing.T, s *sandbox.Sandbox, up string) {
 	t.Helper()
-	_, request, found := strings.Cut(up, "exec -u alice login ")
+	_, request, found := strings.Cut(up, "exec -name e2e-up -u alice login ")
 	require.True(t, found, "%s", up)
 	request, _, _ = strings.Cut(request, "\n")
 	out, err := exec.CommandContext(t.Context(), "sh", "-c", binary()+" exec -name e2e-up -u alice login "+request).CombinedOutput()

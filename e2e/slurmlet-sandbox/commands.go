@@ -38,7 +38,7 @@ var commands = []command{
 	{"dial", "POD:PORT", "connect standard input and output to a pod's port", dial},
 	{"logs", "POD", "show what a pod has written", logs},
 	{"scale", "N", "make or delete nodes until there are N", scale},
-	{"create", "", "make a pod from a JSON spec on standard input", create},
+	{"create", "[POD]", "make POD as up does, or a pod from a JSON spec on standard input, and say what becomes of it;\n  in the spec, addCapabilities adds to containerd's default set, and capabilities replaces it", create},
 	{"delete", "POD", "end a pod as a kubelet does", remove},
 	{"restart", "POD", "end a pod's container and start the next", restart},
 	{"resize", "POD", "change a pod's limits in place", resize},
@@ -86,8 +86,8 @@ func (c command) run(ctx context.Context, args []string) (int, error) {
 
 func (c command) check(args []string) error {
 	want := strings.Fields(c.arguments)
-	open := strings.HasSuffix(c.arguments, "…")
-	if len(args) == len(want) || open && len(args) > len(want) {
+	open, optional := strings.HasSuffix(c.arguments, "…"), strings.HasPrefix(c.arguments, "[")
+	if len(args) == len(want) || open && len(args) > len(want) || optional && len(args) == 0 {
 		return nil
 	}
 	if c.arguments == "" {
@@ -105,7 +105,8 @@ func (c command) help(w io.Writer, f *flag.FlagSet) {
 func help(w io.Writer) {
 	fmt.Fprintf(w, "slurmlet-sandbox: a Slurm cluster in local pods\n\n")
 	for _, c := range commands {
-		fmt.Fprintf(w, "  %-11s %-14s %s\n", c.name, c.arguments, c.what)
+		what, _, _ := strings.Cut(c.what, ";\n") // what follows is shown with the flags
+		fmt.Fprintf(w, "  %-11s %-14s %s\n", c.name, c.arguments, what)
 	}
 	fmt.Fprintf(w, "\nslurmlet-sandbox COMMAND -h shows a command's flags.\n")
 }
@@ -136,8 +137,11 @@ func nameFlag(f *flag.FlagSet) *string {
 	return f.String("name", defaultName(), "the sandbox's `name`")
 }
 
-// defaultName is the name that the environment gives, or "default".
-func defaultName() string { return cmp.Or(os.Getenv("SLURMLET_SANDBOX_NAME"), "default") }
+// defaultCluster is the name of a sandbox to which nobody gives one.
+const defaultCluster = "default"
+
+// defaultName is the name that the environment gives, or defaultCluster.
+func defaultName() string { return cmp.Or(os.Getenv("SLURMLET_SANDBOX_NAME"), defaultCluster) }
 
 // defaultWith is the process that the environment gives: a test's, for one. 0 is none.
 func defaultWith() int {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"flag"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -18,6 +19,7 @@ func TestBadUsageNamesWhatIsAllowed(t *testing.T) {
 		`exec: want POD COMMAND… after the flags, got 1 arguments`:          {"exec", "login"},
 		`logs: want POD after the flags, got 0 arguments`:                   {"logs", "-f"},
 		`scale: "-1": want a number of nodes, 0 to 64`:                      {"scale", "--", "-1"},
+		`create: want [POD] after the flags, got 2 arguments`:               {"create", "login", "node-0"},
 		`status: -o yaml: want text or json`:                                {"status", "-o", "yaml"},
 		`delete: invalid value "soon" for flag -grace: parse error; allowe`: {"delete", "-grace", "soon", "node-0"},
 	} {
@@ -42,6 +44,24 @@ func TestHelp(t *testing.T) {
 		_, err := dispatch(t.Context(), []string{c.name, "-h"})
 		assert.ErrorIs(t, err, flag.ErrHelp)
 	}
+}
+
+// Each line to try is for the cluster that is up, in any shell.
+func TestNextLinesNameTheCluster(t *testing.T) {
+	for _, name := range []string{"default", "mine"} {
+		var commands int
+		for line := range strings.Lines(nextLines("bin/sandbox", "ssh -o ProxyCommand='bin/sandbox dial -name "+name+" login:22'", name)) {
+			verb, found := strings.CutPrefix(line, "  bin/sandbox ")
+			if !found {
+				continue
+			}
+			commands++
+			_, rest, _ := strings.Cut(verb, " ")
+			assert.Equal(t, name == "mine", strings.HasPrefix(rest, "-name mine "), line)
+		}
+		assert.Equal(t, 8, commands)
+	}
+	assert.Contains(t, nextLines("s", "", "mine"), "(SLURMLET_SANDBOX_NAME=mine make down does what down does)")
 }
 
 // The command's own flags are not ours.

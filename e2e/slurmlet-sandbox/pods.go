@@ -6,6 +6,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"slices"
 	"text/tabwriter"
 	"time"
 
@@ -60,7 +61,10 @@ func logs(f *flag.FlagSet) action {
 
 func create(f *flag.FlagSet) action {
 	name := nameFlag(f)
-	return func(ctx context.Context, _ []string) (int, error) {
+	return func(ctx context.Context, args []string) (int, error) {
+		if len(args) == 1 {
+			return with(ctx, *name, func(s *sandbox.Sandbox) (int, error) { return 0, createAgain(ctx, s, args[0]) })
+		}
 		var spec sandbox.PodSpec
 		in := json.NewDecoder(os.Stdin)
 		in.DisallowUnknownFields()
@@ -70,10 +74,35 @@ func create(f *flag.FlagSet) action {
 		if err := spec.Validate(); err != nil {
 			return 0, usage("create: %v", err)
 		}
-		return with(ctx, *name, func(s *sandbox.Sandbox) (int, error) {
-			return did(s.Create(ctx, spec), "pod %s is created", spec.Name)
-		})
+		return with(ctx, *name, func(s *sandbox.Sandbox) (int, error) { return 0, createPod(ctx, s, spec) })
 	}
+}
+
+// createAgain makes a pod as up makes it.
+func createAgain(ctx context.Context, s *sandbox.Sandbox, name string) error {
+	c, err := standard(s)
+	if err != nil {
+		return err
+	}
+	all := podsOf(c, sandbox.MaxNodes)
+	i := slices.IndexFunc(all, func(p sandbox.PodSpec) bool { return p.Name == name })
+	if i < 0 {
+		return usage("create: up makes %s, and node-0 to node-%d, not %s", podNames(podsOf(c, 0)), sandbox.MaxNodes-1, name)
+	}
+	return createPod(ctx, s, all[i])
+}
+
+// createPod makes a pod, and tells what has become of it.
+func createPod(ctx context.Context, s *sandbox.Sandbox, spec sandbox.PodSpec) error {
+	if err := s.Create(ctx, spec); err != nil {
+		return err
+	}
+	now, err := s.Became(ctx, spec.Name)
+	if err != nil {
+		return fmt.Errorf("pod %s is created, but %w", spec.Name, err)
+	}
+	fmt.Printf("pod %s is created, and %s\n", spec.Name, now)
+	return nil
 }
 
 func remove(f *flag.FlagSet) action {

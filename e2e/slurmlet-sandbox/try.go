@@ -21,15 +21,11 @@ const elasticNodes = 3
 // cluster makes the pods, waits for them and shows that jobs run.
 func cluster(ctx context.Context, s *sandbox.Sandbox, name string, nodes int) error {
 	say := progress()
-	c, err := s.Cluster()
+	c, err := standard(s)
 	if err != nil {
 		return err
 	}
-	c = c.Accounting().WithElastic(elasticNodes)
-	specs := []sandbox.PodSpec{c.Database(), c.Slurmdbd(), c.Controller(), c.Login(), c.REST()}
-	for i := range nodes {
-		specs = append(specs, c.Node(i))
-	}
+	specs := podsOf(c, nodes)
 	say("creating pods: %s", podNames(specs))
 	if err := s.CreateAll(ctx, specs...); err != nil {
 		return err
@@ -52,8 +48,23 @@ func cluster(ctx context.Context, s *sandbox.Sandbox, name string, nodes int) er
 	if err := tryREST(ctx, s); err != nil {
 		return err
 	}
-	fmt.Printf(next, os.Args[0], sshLine(s, name), sandbox.Slurmrestd, sandbox.RESTPort, restPath)
+	fmt.Print(nextLines(os.Args[0], sshLine(s, name), name))
 	return nil
+}
+
+// standard is the cluster that up makes.
+func standard(s *sandbox.Sandbox) (sandbox.Cluster, error) {
+	c, err := s.Cluster()
+	return c.Accounting().WithElastic(elasticNodes), err
+}
+
+// podsOf are the cluster's pods, but those that Slurm itself starts.
+func podsOf(c sandbox.Cluster, nodes int) []sandbox.PodSpec {
+	specs := []sandbox.PodSpec{c.Database(), c.Slurmdbd(), c.Controller(), c.Login(), c.REST()}
+	for i := range nodes {
+		specs = append(specs, c.Node(i))
+	}
+	return specs
 }
 
 func podNames(specs []sandbox.PodSpec) string {
@@ -80,20 +91,30 @@ func withAgent(specs []sandbox.PodSpec) []string {
 	return out
 }
 
-// next tells what to type; %s is this program as it was called.
+// next tells what to type. %[1]s is this program as it was called, and %[6]s the flag with the cluster's name.
 const next = `
-Try next (make down does what down does):
+Try next (%[7]smake down does what down does):
   %[2]s
                                            where users come in: srun, sbatch
-  %[1]s exec -it -u alice login bash       the same without ssh
-  %[1]s exec node-0 slurmlet status        what an agent says
-  %[1]s logs -f slurmctld                  its one stream of JSON
-  %[1]s scale 3                            one node more
-  %[1]s exec -u alice login sh -c 'curl -sH "X-SLURM-USER-TOKEN: $(scontrol token | cut -d= -f2)" http://%[3]s:%[4]d%[5]s'
+  %[1]s exec%[6]s -it -u alice login bash       the same without ssh
+  %[1]s exec%[6]s node-0 slurmlet status        what an agent says
+  %[1]s logs%[6]s -f slurmctld                  its one stream of JSON
+  %[1]s scale%[6]s 3                            one node more
+  %[1]s exec%[6]s -u alice login sh -c 'curl -sH "X-SLURM-USER-TOKEN: $(scontrol token | cut -d= -f2)" http://%[3]s:%[4]d%[5]s'
                                            what slurmrestd says to alice
-  %[1]s delete node-1                      a pod's end, as a kubelet does it
-  %[1]s down                               remove everything
+  %[1]s delete%[6]s node-1                      a pod's end, as a kubelet does it
+  %[1]s create%[6]s node-1                      the same pod again
+  %[1]s down%[6]s                               remove everything
 `
+
+// nextLines has the cluster's name in each command, but where it is the one that every shell takes.
+func nextLines(program, ssh, name string) string {
+	flag, environ := "", ""
+	if name != defaultCluster {
+		flag, environ = " -name "+name, "SLURMLET_SANDBOX_NAME="+name+" "
+	}
+	return fmt.Sprintf(next, program, ssh, sandbox.Slurmrestd, sandbox.RESTPort, restPath, flag, environ)
+}
 
 // tries are shown and run in a shell on the login pod, as alice.
 func tries(nodes int) []string {

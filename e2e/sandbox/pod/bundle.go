@@ -69,6 +69,7 @@ func process(s Spec) *specs.Process {
 	if caps == nil {
 		caps = defaultCapabilities
 	}
+	caps = append(slices.Clip(caps), s.AddCapabilities...)
 	return &specs.Process{
 		Args:         s.Args,
 		Env:          environment(s.Env),

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"path"
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -46,6 +47,8 @@ type Spec struct {
 	HostCgroup bool `json:"hostCgroup,omitempty"`
 	// Capabilities replaces the set that containerd gives by default.
 	Capabilities []string `json:"capabilities,omitempty"`
+	// AddCapabilities are given besides, as securityContext.capabilities.add does.
+	AddCapabilities []string `json:"addCapabilities,omitempty"`
 	// Devices are made in the container, and may be used there.
 	Devices []Device `json:"devices,omitempty"`
 	Volumes []Volume `json:"volumes,omitempty"`
@@ -94,6 +97,8 @@ const (
 	RestartAlways = "Always"
 )
 
+var capability = regexp.MustCompile(`^CAP_[A-Z][A-Z_]*$`)
+
 var label = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`)
 
 // Validate reports everything that is wrong with the pod at once.
@@ -114,6 +119,11 @@ func (s Spec) Validate() error {
 	}
 	if s.Restart != "" && s.Restart != RestartNever && s.Restart != RestartAlways {
 		bad("restart %q: want %s or %s", s.Restart, RestartNever, RestartAlways)
+	}
+	for _, name := range slices.Concat(s.Capabilities, s.AddCapabilities) { // runc passes over what it does not know
+		if !capability.MatchString(name) {
+			bad("capability %q: want CAP_ and a name, as in CAP_SYS_ADMIN", name)
+		}
 	}
 	for _, d := range s.Devices {
 		if path.Clean(d.Path) != d.Path || !strings.HasPrefix(d.Path, "/dev/") || d.Major < 0 || d.Minor < 0 {

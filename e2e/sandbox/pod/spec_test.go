@@ -20,6 +20,8 @@ func TestValidate(t *testing.T) {
 		`cpu 0.001: want 0 (no limit) or`:        func(s *Spec) { s.CPU = 0.001 },
 		`memory -1, swap 0: want bytes`:          func(s *Spec) { s.Memory = -1 },
 		`restart "always": want Never or Always`: func(s *Spec) { s.Restart = "always" },
+		`capability "KILL": want CAP_ and a`:     func(s *Spec) { s.Capabilities = []string{"KILL"} },
+		`capability "cap_kill": want CAP_`:       func(s *Spec) { s.AddCapabilities = []string{"cap_kill"} },
 		`device "dev/x", 1:3: want a path below`: func(s *Spec) { s.Devices = []Device{{"dev/x", 1, 3}} },
 		`device "/dev/../x", 1:3: want a path`:   func(s *Spec) { s.Devices = []Device{{"/dev/../x", 1, 3}} },
 		`device "/dev/x", -1:3: want a path`:     func(s *Spec) { s.Devices = []Device{{"/dev/x", -1, 3}} },
