@@ -127,7 +127,9 @@ limits: $(BUILT) ## of e2e, what needs cgroup v2: in User-Mode Linux where the m
 	$(E2E) -parallel 5 -run 'TestLimits|TestUpAndDown' ./e2e
 
 charts: $(HELM) $(UNTT) $(BUILDX) ## the charts, the images' definition and the papers (UPDATE=1 writes the chart's README and dashboards)
-	$(HELM) lint --strict --quiet --set image.registry=registry.example/slurmlet charts/slurm charts/slurmlet
+	# one by one: values of the first would be the second's, too
+	$(HELM) lint --strict --quiet --set image.registry=registry.example/slurmlet charts/slurm
+	$(HELM) lint --strict --quiet --set image.registry=registry.example/slurmlet charts/slurmlet
 	$(UNTT) charts/slurm charts/slurmlet
 	HELM=$(HELM) BUILDX=$(BUILDX) $(GO) test -count=1 ./e2e/charts ./e2e/dashboards ./e2e/monitoring ./e2e/images ./e2e/papers ./controller/internal/inject
 
