@@ -108,7 +108,7 @@ func (c *controller) open(version string) error {
 	c.server = peers.NewServer(peers.ServerOptions{
 		Authenticate: c.reviewer.Authenticate, Reported: c.reports.Take,
 		NotTaken: func(id peers.Identity, why *peers.NotTaken) { c.watcher.NotTaken(id, why) },
-		Answer:   c.answer, Leads: c.leads, Stale: c.stale, Log: c.log,
+		Answer:   c.answer, Leads: c.leads, Stale: c.stale, Returning: c.returning, Log: c.log,
 	})
 	rules, err := machines.Parse(c.Machines)
 	if err != nil {
@@ -142,6 +142,7 @@ func (c *controller) openWriters(limitless kubernetes.Interface) (err error) {
 		if c.roller, err = roll.New(c.api, c.Namespaces, c.watcher, c.reports, c.PodName, c.log); err != nil {
 			return err
 		}
+		c.roller.SetsChanged = c.server.SetsChanged
 	}
 	if c.Cordon.Mode != cordon.Off {
 		if c.keeper, err = cordon.New(c.Cordon, c.api, c.watcher, c.reports, c.log); err != nil {
@@ -164,6 +165,14 @@ func (c *controller) answer(id peers.Identity) (*peers.Answer, bool) {
 		return elastic.Off(c.reports, id.Cluster, c.began), true
 	}
 	return c.maker.Answer(id.Cluster), true
+}
+
+// returning is not known where nobody may watch StatefulSets.
+func (c *controller) returning(cluster string) *peers.Returning {
+	if c.roller == nil {
+		return nil
+	}
+	return c.roller.Returning(cluster)
 }
 
 // names are those of a Service.

@@ -50,9 +50,10 @@ type Change struct {
 	Whole bool
 	Gone  []Gone
 	Put   []Peer
-	// Self and Files are nil where nothing is said of them.
-	Self  *Self
-	Files *Files
+	// Self, Files and Returning are nil where nothing is said of them.
+	Self      *Self
+	Files     *Files
+	Returning *Returning
 }
 
 // ClientStatus is what a Client tells of itself.
@@ -269,7 +270,7 @@ func (c *Client) read(ctx context.Context, s *stream) (next *stream, stood bool,
 			continue // many wait for the table
 		}
 		change := c.take(u)
-		if c.Changed != nil && (len(change.Gone) > 0 || len(change.Put) > 0 || change.Self != nil || change.Files != nil || u.Snapshot) {
+		if c.Changed != nil && (len(change.Gone) > 0 || len(change.Put) > 0 || change.Self != nil || change.Files != nil || change.Returning != nil || u.Snapshot) {
 			c.Changed(change)
 		}
 		if err := c.renew(u); err != nil {
@@ -393,10 +394,13 @@ func (s silent) Read(b []byte) (int, error) {
 // file are left out.
 func (c *Client) take(u Update) Change {
 	c.mu.Lock()
-	change := Change{Whole: u.Snapshot, Self: u.Self, Files: u.Files}
-	badFiles := checkFiles(u.Files)
+	change := Change{Whole: u.Snapshot, Self: u.Self, Files: u.Files, Returning: u.Returning}
+	badFiles, badSets := checkFiles(u.Files), u.Returning.check()
 	if badFiles != nil {
 		change.Files = nil
+	}
+	if badSets != nil {
+		change.Returning = nil
 	}
 	kept := map[string]bool{}
 	for _, gone := range u.Gone {
@@ -435,6 +439,9 @@ func (c *Client) take(u Update) Change {
 	}
 	if badFiles != nil {
 		c.Log(slog.LevelWarn, "cannot use the ConfigMap that the controller streams", slog.Any("error", badFiles))
+	}
+	if badSets != nil {
+		c.Log(slog.LevelWarn, "cannot use what the controller tells of workloads", slog.Any("error", badSets))
 	}
 	if back {
 		c.Log(slog.LevelInfo, "the table of the peers comes from the controller", slog.Int("peers", c.Status().Peers))

@@ -19,6 +19,8 @@ type reader struct {
 	next  uint64
 	begun bool
 	self  []byte
+	// returning is the last line of its kind.
+	returning []byte
 	// compressed: the agent takes compressed snapshots.
 	compressed bool
 	files      *filesLine
@@ -127,6 +129,9 @@ func (s *Server) tellPending(c *cluster, r *reader, beat *time.Timer) (wake <-ch
 	if files := c.filesFor(r); files != nil {
 		lines = append(lines, files...)
 		s.count.files.Add(1)
+	}
+	if returning := s.returningFor(r); returning != nil {
+		lines = append(lines, returning)
 	}
 	if len(lines) == 0 {
 		return wake, true

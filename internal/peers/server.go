@@ -43,6 +43,9 @@ type ServerOptions struct {
 	// Stale says that this replica hears nothing of Kubernetes: it tells its agents so, and refuses new
 	// streams. nil: it hears.
 	Stale func() bool
+	// Returning is what slurmctld's agents of a cluster are told of its workloads; nil while that is not known.
+	// Whoever answers calls SetsChanged. nil: nobody knows.
+	Returning func(cluster string) *Returning
 	// Log may be nil. Strangers cause no line of it.
 	Log *slog.Logger
 	// Heartbeat is how long a stream is silent at most; 0: 20 s. A client takes a stream for dead

@@ -52,11 +52,14 @@ type Update struct {
 	Self *Self `json:"self,omitempty"`
 	// Files are a ConfigMap that has changed, for slurmctld's agent.
 	Files *Files `json:"files,omitempty"`
+	// Returning is for slurmctld's agent, whole each time. Controllers of before, and those that watch no
+	// workloads, tell none. Agents of before take the line for a heartbeat.
+	Returning *Returning `json:"returning,omitempty"`
 }
 
 // heartbeat: the line has no news but that the controller is there.
 func (u *Update) heartbeat() bool {
-	return u.Epoch == "" && u.Self == nil && u.Files == nil && len(u.Peers) == 0 && len(u.Gone) == 0
+	return u.Epoch == "" && u.Self == nil && u.Files == nil && u.Returning == nil && len(u.Peers) == 0 && len(u.Gone) == 0
 }
 
 // Peer is a pod of the cluster.

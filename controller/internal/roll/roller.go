@@ -35,15 +35,19 @@ const (
 	timeout = 5 * time.Second
 )
 
-// Roller deletes pods of old revisions, where sets ask for it.
+// Roller deletes pods of old revisions, where sets ask for it, and knows which pods StatefulSets make again.
 type Roller struct {
 	api     kubernetes.Interface
 	watcher *pods.Watcher
 	reports *reports.Reports
 	log     *slog.Logger
 	name    string
-	sets    []*namespaces.Informers
+	sets    []*namespaces.Informers // StatefulSets first
 	known   []cache.InformerSynced
+	// nodesKnown says whether all StatefulSets are known that there were at the start.
+	nodesKnown cache.InformerSynced
+	// SetsChanged is told of which clusters Returning says something else; of none: of all. It may be nil, and is set before Run.
+	SetsChanged func(clusters ...string)
 
 	// Deleted counts pods.
 	Deleted atomic.Uint64
@@ -88,6 +92,9 @@ func New(api kubernetes.Interface, in namespaces.Set, w *pods.Watcher, reported 
 		}
 		r.known = append(r.known, known)
 	}
+	if err := r.watchNodes(); err != nil {
+		return nil, err
+	}
 	reported.Notify(r.reported)
 	return r, w.OnPods(func(p *pods.Pod) { r.look(p.Owner) })
 }
@@ -98,6 +105,7 @@ func (r *Roller) Run(ctx context.Context) {
 	for _, informer := range r.sets {
 		running.Go(func() { informer.Run(ctx) })
 	}
+	running.Go(func() { r.tellOnceKnown(ctx) })
 	running.Wait()
 }
 

@@ -21,7 +21,7 @@ const (
 	BusyAnnotation = "slurmlet.dev/roll-busy"
 )
 
-// set is what the controller keeps of a StatefulSet or DaemonSet that asks for rolling updates.
+// set is what the controller keeps of a StatefulSet or DaemonSet, most of it only where that asks for rolling updates.
 type set struct {
 	metav1.ObjectMeta
 	kind     string
@@ -30,6 +30,7 @@ type set struct {
 	atOnce string
 	busy   bool
 	want   int
+	nodes  nodes
 	// settled: the set's controller has seen the present revision.
 	settled bool
 	// revision is the present one's name, or empty where the ControllerRevisions tell it.
@@ -39,12 +40,13 @@ type set struct {
 
 func (s *set) key() string { return s.kind + " " + s.Namespace + "/" + s.Name }
 
-// trim keeps a StatefulSet or DaemonSet that asks for rolling updates, and of others only that they are there.
+// trim keeps a StatefulSet or DaemonSet that asks for rolling updates, and of others that they are there, and the names of a
+// StatefulSet's nodes.
 func trim(object any) (any, error) {
 	switch from := object.(type) {
 	case *appsv1.StatefulSet:
 		s := newSet("StatefulSet", from.ObjectMeta, from.Spec.Selector, from.Spec.Template.Labels, from.Status.ObservedGeneration)
-		s.want, s.revision = 1, from.Status.UpdateRevision
+		s.want, s.revision, s.nodes = 1, from.Status.UpdateRevision, nodesOf(from)
 		if from.Spec.Replicas != nil {
 			s.want = int(*from.Spec.Replicas)
 		}

@@ -1,0 +1,102 @@
+package peers
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Returning are the nodes whose pods their workloads make again under the same names. The pods of a Deployment or
+// a DaemonSet get new names, so those are none.
+type Returning struct {
+	StatefulSets []StatefulSet `json:"statefulSets,omitempty"`
+}
+
+// StatefulSet is one whose pods are nodes: Name-First, and as many as Replicas, one number after the other.
+type StatefulSet struct {
+	Name     string `json:"name"`
+	First    int    `json:"first,omitempty"`
+	Replicas int    `json:"replicas"`
+}
+
+// mostSets bounds the sets of a cluster.
+const mostSets = 10_000
+
+// check refuses what no controller tells. nil is well.
+func (r *Returning) check() error {
+	if r == nil {
+		return nil
+	}
+	if len(r.StatefulSets) > mostSets {
+		return fmt.Errorf("there are %d StatefulSets, and %d are allowed", len(r.StatefulSets), mostSets)
+	}
+	for _, s := range r.StatefulSets {
+		if !validName(s.Name) || s.First < 0 || s.Replicas < 0 || s.First > math.MaxInt32 || s.Replicas > math.MaxInt32 {
+			return fmt.Errorf("%.80q is no StatefulSet of nodes", s.Name)
+		}
+	}
+	return nil
+}
+
+// Of is the workload that makes a node's pod again, in words; empty if there is none.
+func (r *Returning) Of(node string) string {
+	i := strings.LastIndexByte(node, '-')
+	if r == nil || i < 0 || len(node) > mostName {
+		return ""
+	}
+	ordinal, err := strconv.Atoi(node[i+1:])
+	if err != nil || strconv.Itoa(ordinal) != node[i+1:] {
+		return "" // 01 and +1 are no ordinals
+	}
+	for _, s := range r.StatefulSets {
+		if s.Name == node[:i] && ordinal >= s.First && ordinal-s.First < s.Replicas {
+			return "StatefulSet " + s.Name
+		}
+	}
+	return ""
+}
+
+// SetsChanged has what Returning says of some clusters told to slurmctld's agents, where that is new. No names are all.
+func (s *Server) SetsChanged(names ...string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(names) == 0 {
+		names = slices.Collect(maps.Keys(s.clusters))
+	}
+	for _, name := range names {
+		if c := s.clusters[name]; c != nil {
+			c.rouseSlurmctlds()
+		}
+	}
+}
+
+func (c *cluster) rouseSlurmctlds() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, r := range c.readers {
+		if r.Role == slurmctld {
+			r.rouse()
+		}
+	}
+}
+
+// returningFor is the line that a reader has not had; nil for none. A reader comes here after pending.
+func (s *Server) returningFor(r *reader) []byte {
+	if r.Role != slurmctld || s.Returning == nil {
+		return nil
+	}
+	returning := s.Returning(r.Cluster)
+	if returning == nil {
+		return nil
+	}
+	line, err := json.Marshal(Update{Returning: returning})
+	if line = append(line, '\n'); err != nil || slices.Equal(line, r.returning) {
+		return nil
+	}
+	r.returning = line
+	return line
+}
