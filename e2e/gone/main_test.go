@@ -24,6 +24,8 @@ type settings struct {
 	Root, Slurmlet string
 	// Named: the cluster of TestNamed.
 	Named bool
+	// Rolling is for the cluster of TestRolling, nil for another one.
+	Rolling *rolling
 }
 
 func TestMain(m *testing.M) {
@@ -49,6 +51,9 @@ func TestGone(t *testing.T) {
 func inside(s settings) (err error) {
 	if s.Named {
 		return playNamed(s)
+	}
+	if s.Rolling != nil {
+		return playRolling(s)
 	}
 	w, err := newWorld(s)
 	if err != nil {

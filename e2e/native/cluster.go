@@ -2,6 +2,7 @@ package native
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -33,8 +34,9 @@ type Cluster struct {
 type Options struct {
 	// Lower is the root file system with Slurm, Slurmlet the agent's binary.
 	Lower, Slurmlet string
-	// Nodes is how many there can be; they have names n1, n2 and so on.
+	// Nodes is how many there can be; they have names n1, n2 and so on. Names begins others; empty: n.
 	Nodes int
+	Names string
 	// Aliases are further names of slurmctld's machine.
 	Aliases []string
 	// SlurmConf is lines of slurm.conf, besides those of every cluster.
@@ -70,7 +72,7 @@ PartitionName=all Nodes=ALL Default=yes State=UP
 func NewCluster(o Options) (*Cluster, error) {
 	c := &Cluster{Root: filepath.Join(Scratch, "root")}
 	for i := range o.Nodes {
-		c.Nodes = append(c.Nodes, newNode(i))
+		c.Nodes = append(c.Nodes, newNode(cmp.Or(o.Names, "n"), i))
 	}
 	if o.IPv6 {
 		o.SlurmConf += "CommunicationParameters=EnableIPv6\n"

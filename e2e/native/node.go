@@ -40,9 +40,9 @@ type Node struct {
 	log  []string
 }
 
-func newNode(i int) *Node {
+func newNode(names string, i int) *Node {
 	return &Node{
-		Name: fmt.Sprintf("n%d", i+1), IP: net.IPv4(10, 88, byte(1+i/250), byte(1+i%250)),
+		Name: fmt.Sprintf("%s%d", names, i+1), IP: net.IPv4(10, 88, byte(1+i/250), byte(1+i%250)),
 		Ready: make(chan struct{}), Waiting: make(chan struct{}), Exited: make(chan struct{}),
 	}
 }

@@ -34,9 +34,10 @@ type Server struct {
 	*peers.Server
 	ca []byte
 
-	lock  sync.Mutex
-	heard bool
-	nodes map[string]peers.NodeReport
+	lock      sync.Mutex
+	returning *peers.Returning
+	heard     bool
+	nodes     map[string]peers.NodeReport
 }
 
 // Start serves the peers until the process ends. answer is what slurmctld's agent gets for a report, and may be nil.
@@ -54,7 +55,7 @@ func Start(answer func(peers.Identity) (*peers.Answer, bool)) (*Server, error) {
 		return nil, fmt.Errorf("cannot use a certificate: %w", err)
 	}
 	s := &Server{ca: authority.Certificate, nodes: map[string]peers.NodeReport{}}
-	s.Server = peers.NewServer(peers.ServerOptions{Authenticate: authenticate, Reported: s.reported, Answer: answer})
+	s.Server = peers.NewServer(peers.ServerOptions{Authenticate: authenticate, Reported: s.reported, Answer: answer, Returning: s.workloads})
 	s.Sync()
 	l, err := net.Listen("tcp", address)
 	if err != nil {
@@ -96,6 +97,20 @@ func (s *Server) Tell(p peers.Peer, ip net.IP) error {
 
 // Gone has the agents know that nothing is left of a pod. A lost one has gone with its machine.
 func (s *Server) Gone(uid string, lost bool) { s.Delete(Cluster, uid, lost) }
+
+// StatefulSets has slurmctld's agent know which ones there are. Nobody knows before.
+func (s *Server) StatefulSets(all ...peers.StatefulSet) {
+	s.lock.Lock()
+	s.returning = &peers.Returning{StatefulSets: all}
+	s.lock.Unlock()
+	s.SetsChanged()
+}
+
+func (s *Server) workloads(string) *peers.Returning {
+	s.lock.Lock()
+	defer s.lock.Unlock()
+	return s.returning
+}
 
 func (s *Server) reported(_ peers.Identity, r peers.Report) error {
 	s.lock.Lock()
