@@ -618,6 +618,12 @@
 // asks after each deletion, and makes the record anew if a job has come meanwhile. Where slurmctld's agent is not
 // asked, the node's agent does the same itself. Without an answer no record goes.
 //
+// A record that nobody names stays in the same way while a StatefulSet makes the pod again, so that jobs may name the node between
+// its two pods: "slurmlet: the pod is gone, and StatefulSet slurm-cpu makes it again". Slurmlet's controller tells slurmctld's
+// agent which pods those are, if it may watch StatefulSets (rolling.enabled). slurmctld's agent deletes the record
+// when the set is made smaller or deleted, or when the controller has been away for an hour. After its own start it waits five minutes
+// for the controller. Where the controller has told nothing, and where slurmctld's agent is not asked, the record goes.
+//
 // After a resize, slurmctld's agent deletes a named record and makes it anew with the new size, drained. It then has
 // slurmctld look up the names of each job and reservation that names it.
 //
@@ -913,8 +919,8 @@
 //
 // slurmctld:
 //
-//	slurmlet_records_kept                         Records that stay without a pod because jobs or reservations name the nodes
-//	slurmlet_records_kept_deleted_total           Records deleted that had stayed without a pod until nobody named the nodes
+//	slurmlet_records_kept                         Records that stay without a pod: somebody names the nodes, or the pods are made again
+//	slurmlet_records_kept_deleted_total           Records deleted that had stayed without a pod
 //	slurmlet_jobs_forgotten                       Jobs that slurmctld has forgotten by a crash, and whose directories nobody has removed
 //	slurmlet_jobs_run_again_total                 Jobs that run again because slurmctld has forgotten their start by a crash
 //	slurmlet_config_info{hash}                    1, with the hash of the configuration in place

@@ -68,8 +68,8 @@ var ofRecords = []metric[RecordsStatus]{
 }
 
 var ofKeptRecords = []metric[keptrecords.Status]{
-	{"records_kept", "", "Records that stay without a pod because jobs or reservations name the nodes", func(k *keptrecords.Status) []sample { return amount(k.Count) }},
-	{"records_kept_deleted_total", "", "Records deleted that had stayed without a pod until nobody named the nodes", func(k *keptrecords.Status) []sample { return amount(k.Deleted) }},
+	{"records_kept", "", "Records that stay without a pod: somebody names the nodes, or the pods are made again", func(k *keptrecords.Status) []sample { return amount(k.Count) }},
+	{"records_kept_deleted_total", "", "Records deleted that had stayed without a pod", func(k *keptrecords.Status) []sample { return amount(k.Deleted) }},
 }
 
 var ofLostJobs = []metric[LostJobsStatus]{

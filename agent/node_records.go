@@ -15,7 +15,6 @@ import (
 	"github.com/slurmlet/slurmlet/internal/clusterview"
 	"github.com/slurmlet/slurmlet/internal/confsync"
 	"github.com/slurmlet/slurmlet/internal/elasticnodes"
-	"github.com/slurmlet/slurmlet/internal/merge"
 	"github.com/slurmlet/slurmlet/internal/noderecords"
 	"github.com/slurmlet/slurmlet/internal/peers"
 	"github.com/slurmlet/slurmlet/internal/slurm"
@@ -300,6 +299,7 @@ func (r *nodeRecords) settle(ctx context.Context, records noderecords.Records) {
 	}
 	r.agent.feed.Doubt(plan.Doubt)
 	r.hold(ctx, plan.Held)
+	r.agent.keptRecords.Keep(plan.Stay)
 	r.fail(ctx, plan.Fail)
 	r.delete(ctx, plan.Delete)
 }
@@ -350,24 +350,18 @@ func (r *nodeRecords) delete(ctx context.Context, names []string) {
 	if names = r.over(ctx, names); len(names) == 0 {
 		return
 	}
-	changes := make([]merge.Change, len(names))
-	for i, name := range names {
-		changes[i] = merge.Change{Verb: merge.Delete, Node: name}
-	}
-	said := merge.Make(ctx, r.agent.client, changes)
+	said := r.agent.keptRecords.Delete(ctx, names)
 	var deleted []string
 	kept := map[string]string{}
-	for _, c := range changes {
-		err := said[c]
-		if errors.Is(err, slurm.ErrKept) {
-			kept[c.Node] = strings.TrimPrefix(err.Error(), slurm.ErrKept.Error()+": ")
-			continue
+	for _, name := range names {
+		switch err := said[name]; {
+		case errors.Is(err, slurm.ErrKept):
+			kept[name] = strings.TrimPrefix(err.Error(), slurm.ErrKept.Error()+": ")
+		case err != nil:
+			r.refused(name, err, slog.LevelDebug)
+		default:
+			deleted = append(deleted, name)
 		}
-		if err != nil {
-			r.refused(c.Node, err, slog.LevelDebug)
-			continue
-		}
-		deleted = append(deleted, c.Node)
 	}
 	if len(kept) > 0 {
 		r.agent.keptRecords.Keep(kept)

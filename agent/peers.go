@@ -152,6 +152,7 @@ func (m *membership) changed(c peers.Change) {
 	if c.Files != nil && m.agent.reloader != nil {
 		m.agent.reloader.Stream(*c.Files, m.agent.post)
 	}
+	m.agent.keptRecords.Take(c.Returning)
 	m.agent.nodeRecords.changed(c)
 	m.agent.elasticNodes.PodsChanged(c)
 }

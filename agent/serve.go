@@ -62,7 +62,7 @@ func (a *Agent) serve() (servers, error) {
 	a.feed.Verifier, a.feed.Log = verifier, a.log
 	merger := &merge.Merger{Slurm: a.client, Verifier: verifier, Done: a.over, Log: a.log}
 	if a.keptRecords != nil {
-		merger.Kept = a.keptRecords.Keep
+		merger.Kept, merger.Returns = a.keptRecords.Keep, a.keptRecords.Returns
 	}
 	if a.nodeRecords != nil {
 		merger.Made = a.nodeRecords.stir

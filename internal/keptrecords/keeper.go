@@ -1,7 +1,9 @@
-// Package keptrecords has node records go that stay without a pod, once no job and no reservation names them.
+// Package keptrecords has node records go that stay without a pod, once no job and no reservation names them, and no
+// workload makes the pod again.
 //
 // A record that somebody names is not deleted with its pod: slurmctld would end the pending jobs that name it, or start
-// them on the node that gets its number. It stays DOWN, with a reason that begins with merge.ReasonKept, until the next pod of
+// them on the node that gets its number. Nor is one whose pod a StatefulSet makes again: slurmctld would refuse jobs that
+// name the node meanwhile. It stays DOWN, with a reason that begins with slurm.ReasonKept, until the next pod of
 // the name takes it over, or nobody names the node. The reason is all that is kept of it, so slurmctld's agent finds the
 // record after its own restart, and with or without slurmlet's controller.
 package keptrecords
@@ -18,6 +20,7 @@ import (
 
 	"github.com/slurmlet/slurmlet/internal/backoff"
 	"github.com/slurmlet/slurmlet/internal/merge"
+	"github.com/slurmlet/slurmlet/internal/peers"
 	"github.com/slurmlet/slurmlet/internal/slurm"
 	"github.com/slurmlet/slurmlet/slurmconf/hostlist"
 )
@@ -38,7 +41,9 @@ type Options struct {
 	QuestionLimit func() time.Duration
 	// Done is closed when the agent has ended.
 	Done <-chan struct{}
-	Log  func(level slog.Level, text string, attrs ...slog.Attr)
+	// Heard is when slurmlet's controller was heard last; zero for never. It is nil without a controller.
+	Heard func() time.Time
+	Log   func(level slog.Level, text string, attrs ...slog.Attr)
 }
 
 // Keeper knows the records that stay without a pod.
@@ -49,7 +54,10 @@ type Keeper struct {
 	lock   sync.Mutex
 	status Status
 	kept   map[string]string // by name, and why
+	// returning is what the controller has told last of workloads; nil if it has told nothing.
+	returning *peers.Returning
 
+	began time.Time
 	// searched is when all records were looked at; run's own.
 	searched time.Time
 	failures int
@@ -76,15 +84,22 @@ const (
 	mostAlone = 16
 	// mostNamed is how many the status names.
 	mostNamed = 20
+	// timeToHear is how long after the agent's start records stay because a controller may yet tell that their pods are
+	// made again, and mostSilence how long what it has told counts while it is away.
+	timeToHear  = 5 * time.Minute
+	mostSilence = time.Hour
 )
 
 // New knows no record.
 func New(o Options) *Keeper {
-	return &Keeper{Options: o, wake: make(chan struct{}, 1), kept: map[string]string{}}
+	return &Keeper{Options: o, wake: make(chan struct{}, 1), kept: map[string]string{}, began: time.Now()}
 }
 
 // Keep notes records that stay, and why.
 func (k *Keeper) Keep(names map[string]string) {
+	if len(names) == 0 {
+		return
+	}
 	k.lock.Lock()
 	for name, why := range names {
 		if _, known := k.kept[name]; !known {
@@ -97,6 +112,49 @@ func (k *Keeper) Keep(names map[string]string) {
 	case k.wake <- struct{}{}:
 	default:
 	}
+}
+
+// Take notes what the controller tells of workloads.
+func (k *Keeper) Take(r *peers.Returning) {
+	if k == nil || r == nil {
+		return
+	}
+	k.lock.Lock()
+	defer k.lock.Unlock()
+	k.returning = r
+}
+
+// Returns is a merge.Returns.
+func (k *Keeper) Returns(node string) (workload string) {
+	k.lock.Lock()
+	defer k.lock.Unlock()
+	return k.returns(node)
+}
+
+// returns is for the holder of lock.
+func (k *Keeper) returns(node string) (workload string) {
+	if k.Heard == nil || time.Since(k.Heard()) > mostSilence {
+		return ""
+	}
+	return k.returning.Of(node)
+}
+
+// mayHear: the controller may yet tell which pods are made again, as a former agent knew. The caller holds lock.
+func (k *Keeper) mayHear() bool {
+	return k.Heard != nil && k.returning == nil && time.Since(k.began) < timeToHear
+}
+
+// Delete has records deleted, and says what became of each, as merge.Make does.
+func (k *Keeper) Delete(ctx context.Context, names []string) map[string]error {
+	changes := make([]merge.Change, len(names))
+	for i, name := range names {
+		changes[i] = merge.Change{Verb: merge.Delete, Node: name}
+	}
+	said := make(map[string]error, len(names))
+	for c, err := range merge.MakeKnowing(ctx, k.Slurm, k.Returns, changes) {
+		said[c.Node] = err
+	}
+	return said
 }
 
 // Status is what there is to tell; nil for nothing.
@@ -120,7 +178,7 @@ func (k *Keeper) Status() *Status {
 // Rows are what a person is told.
 func (s *Status) Rows(row func(name, format string, args ...any)) {
 	if s.Count > 0 || s.Deleted > 0 {
-		row("Records kept", "%d stay without a pod, because somebody names the nodes, and %d were deleted later", s.Count, s.Deleted)
+		row("Records kept", "%d stay without a pod for now, and %d were deleted later", s.Count, s.Deleted)
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.Names)) {
 		row("Record kept", "%s: %s", name, s.Names[name])
@@ -193,7 +251,7 @@ func (k *Keeper) search(ctx context.Context) error {
 	defer k.lock.Unlock()
 	for i := range nodes {
 		if n := &nodes[i]; Marked(n) {
-			why, _, _ := strings.Cut(strings.TrimPrefix(n.Reason, merge.ReasonKept), separator)
+			why, _, _ := strings.Cut(strings.TrimPrefix(n.Reason, slurm.ReasonKept), separator)
 			k.kept[n.Name] = why
 		}
 	}
@@ -205,10 +263,10 @@ const separator = " : "
 
 // Marked says whether a record stays without a pod: nobody has resumed it.
 func Marked(n *slurm.Node) bool {
-	return strings.HasPrefix(n.Reason, merge.ReasonKept) && (n.Is("DOWN") || n.Drained())
+	return strings.HasPrefix(n.Reason, slurm.ReasonKept) && (n.Is("DOWN") || n.Drained())
 }
 
-// look asks who names the nodes, and deletes the records of those that nobody does.
+// look asks who names the nodes, and deletes the records of those that nobody does and whose pods are not made again.
 func (k *Keeper) look(ctx context.Context) error {
 	names := k.names()
 	if len(names) == 0 {
@@ -228,7 +286,7 @@ func (k *Keeper) look(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	var unnamed []merge.Change
+	var unnamed []string
 	k.lock.Lock()
 	for _, name := range names {
 		switch n := nodes[name]; {
@@ -236,8 +294,11 @@ func (k *Keeper) look(ctx context.Context) error {
 			delete(k.kept, name) // its next pod has it
 		case named[name] != "":
 			k.kept[name] = named[name]
+		case k.returns(name) != "":
+			k.kept[name] = merge.Again(k.returns(name))
+		case k.mayHear() && merge.IsAgain(n.Reason):
 		case n.Is("DOWN") || !n.Responding():
-			unnamed = append(unnamed, merge.Change{Verb: merge.Delete, Node: name})
+			unnamed = append(unnamed, name)
 		}
 	}
 	k.lock.Unlock()
@@ -265,29 +326,29 @@ func (k *Keeper) records(ctx context.Context, names []string) (map[string]*slurm
 	return found, nil
 }
 
-func (k *Keeper) delete(ctx context.Context, changes []merge.Change) {
-	if len(changes) == 0 {
+func (k *Keeper) delete(ctx context.Context, names []string) {
+	if len(names) == 0 {
 		return
 	}
-	said := merge.Make(ctx, k.Slurm, changes)
+	said := k.Delete(ctx, names)
 	var deleted []string
 	k.lock.Lock()
 	defer k.lock.Unlock()
-	for c, err := range said {
+	for name, err := range said {
 		switch {
 		case err == nil:
-			deleted = append(deleted, c.Node)
-			delete(k.kept, c.Node)
+			deleted = append(deleted, name)
+			delete(k.kept, name)
 		case errors.Is(err, slurm.ErrKept):
-			k.kept[c.Node] = strings.TrimPrefix(err.Error(), slurm.ErrKept.Error()+": ")
+			k.kept[name] = strings.TrimPrefix(err.Error(), slurm.ErrKept.Error()+": ")
 		default:
-			k.Log(slog.LevelDebug, "slurmctld keeps a record that nobody names", slog.String("node", c.Node), slog.Any("error", err))
+			k.Log(slog.LevelDebug, "slurmctld keeps a record whose pod does not come", slog.String("node", name), slog.Any("error", err))
 		}
 	}
 	if len(deleted) > 0 {
 		slices.Sort(deleted)
 		k.status.Deleted += len(deleted)
-		k.Log(slog.LevelInfo, "deleted the records of nodes without pods that nobody names any more",
+		k.Log(slog.LevelInfo, "deleted the records of nodes without pods that nobody names or makes any more",
 			slog.String("nodes", hostlist.Of(slices.Values(deleted)).String()))
 	}
 }

@@ -1,6 +1,7 @@
 package keptrecords
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/slurmlet/slurmlet/internal/merge"
+	"github.com/slurmlet/slurmlet/internal/peers"
 	"github.com/slurmlet/slurmlet/internal/slurm"
 )
 
@@ -21,6 +23,7 @@ type table struct {
 	claims  []slurm.Claim
 	err     error
 	deleted []string
+	changed []string
 	asked   int
 }
 
@@ -45,6 +48,11 @@ func (t *table) DeleteNode(_ context.Context, name string) error {
 	return nil
 }
 
+func (t *table) DrainNode(_ context.Context, names, _ string) error {
+	t.changed = append(t.changed, names)
+	return nil
+}
+
 func node(name, reason string, state ...string) slurm.Node {
 	return slurm.Node{Name: name, Reason: reason, State: state}
 }
@@ -58,7 +66,7 @@ func keeper(t *testing.T, s *table) *Keeper {
 
 // TestKeeper: what becomes of a record that stays without a pod.
 func TestKeeper(t *testing.T) {
-	const gone = merge.ReasonKept + "job 7 names the node"
+	const gone = slurm.ReasonKept + "job 7 names the node"
 	named := []slurm.Claim{{Job: "8", Nodes: "n[1-3]"}}
 	for name, tt := range map[string]struct {
 		node    slurm.Node
@@ -92,6 +100,46 @@ func TestKeeper(t *testing.T) {
 	}
 }
 
+// TestReturning: what becomes of a record that nobody names, whose pod a StatefulSet makes again, or not.
+func TestReturning(t *testing.T) {
+	const again = "StatefulSet n makes it again"
+	two := &peers.Returning{StatefulSets: []peers.StatefulSet{{Name: "n", Replicas: 2}}}
+	for name, tt := range map[string]struct {
+		returning    *peers.Returning
+		began, heard time.Duration // before now
+		alone        bool          // there is no controller
+		reason       string
+		deleted      bool
+		why          string
+	}{
+		"it is made again":                         {returning: two, began: time.Hour, why: again},
+		"the set is scaled in":                     {returning: &peers.Returning{StatefulSets: []peers.StatefulSet{{Name: "n", Replicas: 1}}}, deleted: true},
+		"the set is gone":                          {returning: &peers.Returning{}, deleted: true},
+		"the controller has told nothing yet":      {why: again},
+		"a job named it until now":                 {reason: slurm.ReasonKept + "job 7 names the node", deleted: true},
+		"the controller is one of before":          {began: timeToHear, deleted: true},
+		"there is no controller":                   {alone: true, deleted: true},
+		"the controller is away":                   {returning: two, began: 2 * time.Hour, heard: mostSilence - time.Minute, why: again},
+		"the controller has been away for an hour": {returning: two, began: 2 * time.Hour, heard: mostSilence, deleted: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := &table{nodes: []slurm.Node{node("n-1", cmp.Or(tt.reason, slurm.ReasonKept+again), "DOWN", "DRAIN")}}
+			k := keeper(t, s)
+			k.began = time.Now().Add(-tt.began)
+			if !tt.alone {
+				k.Heard = func() time.Time { return time.Now().Add(-tt.heard) }
+			}
+			k.Take(tt.returning)
+			require.Equal(t, lookEvery, min(lookEvery, k.round(t.Context())))
+			require.Equal(t, tt.deleted, len(s.deleted) == 1, s.deleted)
+			require.Equal(t, tt.why, k.Status().Names["n-1"])
+			require.Empty(t, s.changed, "the record is drained and DOWN already")
+		})
+	}
+	var none *Keeper
+	none.Take(two)
+}
+
 // TestTold: a record that slurmctld's agent has kept, and nobody answers for a while.
 func TestTold(t *testing.T) {
 	s := &table{}
@@ -99,7 +147,7 @@ func TestTold(t *testing.T) {
 	require.Equal(t, searchEvery, k.round(t.Context()).Round(time.Minute))
 	require.Equal(t, 1, s.asked)
 	k.Keep(map[string]string{"n1": "job 7 names the node"})
-	s.nodes, s.err = []slurm.Node{node("n1", merge.ReasonKept+"x", "DOWN")}, slurm.ErrUnreachable
+	s.nodes, s.err = []slurm.Node{node("n1", slurm.ReasonKept+"x", "DOWN")}, slurm.ErrUnreachable
 	require.Equal(t, lookEvery, k.round(t.Context()))
 	require.Less(t, lookEvery, k.round(t.Context()))
 	require.Equal(t, 1, k.Status().Count)
@@ -120,7 +168,7 @@ func TestMany(t *testing.T) {
 	s := &table{claims: []slurm.Claim{{Reservation: "r", Nodes: "n[0-99]"}}}
 	k := keeper(t, s)
 	for i := range 2 * mostAlone {
-		s.nodes = append(s.nodes, node(fmt.Sprintf("n%d", i), merge.ReasonKept+"x", "DOWN"))
+		s.nodes = append(s.nodes, node(fmt.Sprintf("n%d", i), slurm.ReasonKept+"x", "DOWN"))
 	}
 	s.claims[0].Nodes = "n1,n7"
 	k.round(t.Context())

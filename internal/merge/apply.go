@@ -34,6 +34,11 @@ type Slurm interface {
 // Make has slurmctld make changes with few commands, the verbs in the order in which they come, and returns what it has
 // said of each: nil for done.
 func Make(ctx context.Context, s Slurm, changes []Change) map[Change]error {
+	return MakeKnowing(ctx, s, nil, changes)
+}
+
+// MakeKnowing is Make where it is known which workloads make pods again.
+func MakeKnowing(ctx context.Context, s Slurm, returns Returns, changes []Change) map[Change]error {
 	said := make(map[Change]error, len(changes))
 	var good []Change
 	for _, c := range changes {
@@ -44,7 +49,7 @@ func Make(ctx context.Context, s Slurm, changes []Change) map[Change]error {
 		good = append(good, c)
 	}
 	for _, g := range groupsOf(good) {
-		a := applier{slurm: s, results: map[string]result{}, late: func() bool { return ctx.Err() != nil }}
+		a := applier{slurm: s, returns: returns, results: map[string]result{}, late: func() bool { return ctx.Err() != nil }}
 		a.apply(ctx, *g)
 		a.lookAgain(ctx, *g)
 		for _, c := range good {
@@ -131,9 +136,15 @@ func Parts(nodes []string) [][]string {
 	return all
 }
 
+// Returns is the workload that makes a node's pod again under the same name, in words; empty if there is none, and where
+// nobody knows.
+type Returns func(node string) (workload string)
+
 // applier runs the commands of one group.
 type applier struct {
 	slurm Slurm
+	// returns is nil where nobody knows.
+	returns Returns
 	// late says whether no further command may begin: nobody would wait for its answer.
 	late    func() bool
 	results map[string]result

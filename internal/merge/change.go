@@ -30,8 +30,8 @@ type Verb string
 
 // The verbs, in the words of the query.
 const (
-	// Delete deletes a record that no pending job and no reservation names. One that is named is drained and
-	// set DOWN, if no job holds it.
+	// Delete deletes a record that no pending job and no reservation names, and whose pod is not made again. Another
+	// one is drained and set DOWN, if no job holds it.
 	Delete Verb = "delete"
 	// Renew deletes a record, and makes one that is named anew with Conf.
 	Renew Verb = "renew"

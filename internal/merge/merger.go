@@ -30,7 +30,9 @@ type Merger struct {
 	// Done is closed when the agent has ended.
 	Done <-chan struct{}
 	Log  func(level slog.Level, text string, attrs ...slog.Attr)
-	// Kept, if there is one, is told which records stay because somebody names the nodes, and why.
+	// Returns may be nil.
+	Returns Returns
+	// Kept, if there is one, is told which records stay without pods, and why.
 	Kept func(map[string]string)
 	// Made, if there is one, is told that slurmctld has made changes.
 	Made func()
@@ -162,7 +164,7 @@ func (m *Merger) makeAll(port *publichttp.Server, b batch) {
 	}
 	for _, g := range groupsOf(changes) {
 		a := applier{
-			slurm: m.Slurm, results: map[string]result{}, agents: b.agents, log: m.Log,
+			slurm: m.Slurm, returns: m.Returns, results: map[string]result{}, agents: b.agents, log: m.Log,
 			late: func() bool { return time.Since(oldest) > startLimit },
 		}
 		a.apply(ctx, *g)

@@ -12,10 +12,6 @@ import (
 	"github.com/slurmlet/slurmlet/slurmconf/hostlist"
 )
 
-// ReasonKept begins the reasons of records that stay although the pods are gone. The agent of the next pod of the name
-// lifts it, because it is one of slurmlet's. It marks the record: slurmctld's agent finds it by its reason after a restart.
-const ReasonKept = "slurmlet: the pod is gone, and "
-
 const (
 	// mostReasons is how many reasons there are for one group: each takes two commands.
 	mostReasons = 4
@@ -25,7 +21,7 @@ const (
 	changed = "slurmlet: the record has the pod's new size, and slurmd has not registered"
 )
 
-// remove deletes records. Those that somebody names stay, or are made anew. Without an answer about the names none is deleted.
+// remove deletes records. Those that somebody names, or whose pods are made again, stay, or are made anew. Without an answer about the names none is deleted.
 func (a *applier) remove(ctx context.Context, g group) {
 	if a.late() {
 		a.all(g.nodes, result{unasked, "slurmctld's agent has too much to do"})
@@ -35,6 +31,9 @@ func (a *applier) remove(ctx context.Context, g group) {
 	if err != nil {
 		a.all(g.nodes, unanswered(err))
 		return
+	}
+	if g.verb == Delete {
+		a.addReturning(g.nodes, named)
 	}
 	free := slices.DeleteFunc(slices.Clone(g.nodes), func(name string) bool { return named[name] != "" })
 	if g.verb == Renew {
@@ -57,6 +56,29 @@ func (a *applier) remove(ctx context.Context, g group) {
 	if g.verb == Delete {
 		a.keepReserved(ctx, free)
 	}
+}
+
+// addReturning adds to the named nodes those whose workloads make the pods again. One whose record gets another size is none
+// of them: its pod is there.
+func (a *applier) addReturning(nodes []string, named map[string]string) {
+	if a.returns == nil {
+		return
+	}
+	for _, name := range nodes {
+		if workload := a.returns(name); workload != "" && named[name] == "" {
+			named[name] = Again(workload)
+		}
+	}
+}
+
+// Again says why the record of a node stays whose pod a workload makes again, in words that follow slurm.ReasonKept.
+func Again(workload string) string { return workload + again }
+
+const again = " makes it again"
+
+// IsAgain says whether a record's reason is that.
+func IsAgain(reason string) bool {
+	return strings.HasPrefix(reason, slurm.ReasonKept) && strings.Contains(reason, again)
 }
 
 // keepReserved keeps the records that slurmctld does not delete although no job holds the nodes: a reservation of all nodes has
@@ -157,7 +179,7 @@ func isUnknown(text string) bool { return strings.Contains(text, "Invalid node n
 func reasonsOf(named map[string]string) (groups []*group) {
 	by := map[string]*group{}
 	for _, name := range slices.Sorted(maps.Keys(named)) {
-		reason := ReasonKept + named[name]
+		reason := slurm.ReasonKept + named[name]
 		if by[reason] == nil {
 			by[reason] = &group{reason: reason}
 			groups = append(groups, by[reason])
@@ -165,7 +187,7 @@ func reasonsOf(named map[string]string) (groups []*group) {
 		by[reason].nodes = append(by[reason].nodes, name)
 	}
 	if len(groups) > mostReasons {
-		groups = []*group{{reason: ReasonKept + byMany, nodes: slices.Sorted(maps.Keys(named))}}
+		groups = []*group{{reason: slurm.ReasonKept + byMany, nodes: slices.Sorted(maps.Keys(named))}}
 	}
 	return groups
 }
@@ -293,7 +315,7 @@ func (a *applier) lookAgain(ctx context.Context, g group) {
 		a.tell(slog.LevelWarn, "slurmctld does not tell whether jobs name the nodes whose records were deleted", slog.Any("error", err))
 		return
 	}
-	made, reason := maps.Clone(named), func(why string) string { return ReasonKept + why }
+	made, reason := maps.Clone(named), func(why string) string { return slurm.ReasonKept + why }
 	if g.verb == Renew {
 		reason = func(string) string { return changed }
 	}

@@ -21,6 +21,7 @@ func TestNamed(t *testing.T) {
 		nodes        string
 		claims       []slurm.Claim
 		change       func(*records)
+		returns      string // the nodes whose pods StatefulSet n makes again
 		after        string
 		results      map[string]word
 		commands     []string
@@ -33,6 +34,22 @@ func TestNamed(t *testing.T) {
 				"claims", "drain:slurmlet: the pod is gone, and job 7 names the node n1", "claims",
 				"fail:slurmlet: the pod is gone, and job 7 names the node n1", "delete n2", "claims",
 			},
+		},
+		{
+			name: "its workload makes the pod again", before: "n1=drained n2=drained n3=drained", verb: Delete, nodes: "n1 n2 n3", claims: []slurm.Claim{names("7", "n2")},
+			returns: "n1 n2", after: "n1=down n2=down", results: map[string]word{"n1": kept, "n2": kept, "n3": done},
+			commands: []string{
+				"claims", "drain:slurmlet: the pod is gone, and StatefulSet n makes it again n1", "drain:slurmlet: the pod is gone, and job 7 names the node n2", "claims",
+				"fail:slurmlet: the pod is gone, and StatefulSet n makes it again n1", "fail:slurmlet: the pod is gone, and job 7 names the node n2", "delete n3", "claims",
+			},
+		},
+		{
+			name: "its workload makes the pod again, and a job holds it", before: "n1=busy", verb: Delete, nodes: "n1", claims: []slurm.Claim{{Job: "7", Holds: "n1"}},
+			returns: "n1", after: "n1=busy", results: map[string]word{"n1": busy},
+		},
+		{
+			name: "another size of a pod that its workload would make again", before: "n1=drained", verb: Renew, nodes: "n1",
+			returns: "n1", after: "", results: map[string]word{"n1": done}, commands: []string{"claims", "delete n1", "claims"},
 		},
 		{
 			name: "a job excludes it", before: "n1=drained", verb: Delete, nodes: "n1", claims: []slurm.Claim{{Job: "7", Excluded: "n[1-9]"}},
@@ -119,6 +136,12 @@ func TestNamed(t *testing.T) {
 				g.conf[name] = "CPUs=2 RealMemory=5"
 			}
 			a := applier{slurm: r, late: func() bool { return false }, results: map[string]result{}}
+			a.returns = func(node string) string {
+				if slices.Contains(strings.Fields(c.returns), node) {
+					return "StatefulSet n"
+				}
+				return ""
+			}
 			a.apply(t.Context(), g)
 			a.lookAgain(t.Context(), g)
 			require.Equal(t, c.after, r.String())

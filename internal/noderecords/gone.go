@@ -10,6 +10,7 @@ import (
 	"github.com/slurmlet/slurmlet/internal/clusterview"
 	"github.com/slurmlet/slurmlet/internal/lifecycle"
 	"github.com/slurmlet/slurmlet/internal/peers"
+	"github.com/slurmlet/slurmlet/internal/slurm"
 )
 
 // ReasonLost is the reason of nodes whose machines are gone. The agent of a new pod with the name lifts it,
@@ -124,6 +125,8 @@ type Plan struct {
 	// Fail are nodes to be set DOWN, by name, and the reasons. Delete are records to be deleted.
 	Fail   map[string]string
 	Delete []string
+	// Stay are records that the pods' own agents have left for their next pods, by name, and why.
+	Stay map[string]string
 	// Doubt are nodes whose agents are connected although their pods are gone.
 	Doubt []string
 	// Held are nodes that jobs hold, where that is new.
@@ -144,12 +147,13 @@ const (
 	settledNewPod  = "a new pod has its name"
 	settledSlurmd  = "a slurmd has registered since"
 	settledStatic  = "the record is not one that a slurmd has made by registering"
+	settledStays   = "its record stays without it"
 	settledNothing = "there is no record"
 )
 
 // Plan says what to do now with the records of the pods that are gone, and with those that no pod has.
 func (p *Pods) Plan(r Records, now time.Time) Plan {
-	plan := Plan{Fail: map[string]string{}, Told: map[string]string{}}
+	plan := Plan{Fail: map[string]string{}, Stay: map[string]string{}, Told: map[string]string{}}
 	nodes, followed := make(map[string]*clusterview.Node, len(r.Nodes)), map[string]bool{}
 	for i := range r.Nodes {
 		name := r.Nodes[i].Name
@@ -234,6 +238,9 @@ func (p *Pods) judge(plan *Plan, name string, g *gone, n *clusterview.Node, susp
 		return false, whySlurm
 	case !g.lost && !g.listed && n.State != "DOWN" && !n.Is("NOT_RESPONDING"):
 		return false, whyAlive
+	case staysWithoutPod(n):
+		plan.Stay[name] = strings.TrimPrefix(n.Reason, slurm.ReasonKept)
+		return true, settledStays
 	}
 	plan.Delete = append(plan.Delete, name)
 	return false, ""
@@ -260,7 +267,7 @@ func deletable(n *clusterview.Node) bool {
 func (p *Pods) isLeft(n *clusterview.Node, suspended bool) bool {
 	_, live := p.live[n.Name]
 	_, gone := p.gone[n.Name]
-	return !live && !gone && !p.since.IsZero() && deletable(n) && (p.isDown(n) || isSilent(n)) &&
+	return !live && !gone && !p.since.IsZero() && deletable(n) && !staysWithoutPod(n) && (p.isDown(n) || isSilent(n)) &&
 		!HoldsJobs(n, suspended) && !n.Is(powering...) && strings.HasPrefix(n.Extra, mark)
 }
 

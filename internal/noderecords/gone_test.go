@@ -11,6 +11,7 @@ import (
 
 	"github.com/slurmlet/slurmlet/internal/clusterview"
 	"github.com/slurmlet/slurmlet/internal/peers"
+	"github.com/slurmlet/slurmlet/internal/slurm"
 )
 
 var (
@@ -101,7 +102,10 @@ func TestGone(t *testing.T) {
 		unproved bool
 		want     verdict
 	}{
-		"an idle record goes":                        {change: justGone, record: recorded("IDLE+DYNAMIC_NORM"), want: verdict{deleted: true}},
+		"an idle record goes": {change: justGone, record: recorded("IDLE+DYNAMIC_NORM"), want: verdict{deleted: true}},
+		"its agent has left the record to the next pod": {
+			change: justGone, record: recorded("DOWN+DRAIN+DYNAMIC_NORM", reason(slurm.ReasonKept+"job 7 names the node", ended)), want: verdict{settled: true, told: settledStays},
+		},
 		"one that is DOWN":                           {change: justGone, record: recorded("DOWN+DYNAMIC_NORM+NOT_RESPONDING"), want: verdict{deleted: true}},
 		"an administrator's drain goes with it":      {change: justGone, record: recorded("IDLE+DRAIN+DYNAMIC_NORM", reason("fan", noon)), want: verdict{deleted: true}},
 		"backfill's plans do not keep it":            {change: justGone, record: recorded("IDLE+PLANNED+DYNAMIC_NORM"), want: verdict{deleted: true}},
@@ -275,6 +279,7 @@ func TestLeft(t *testing.T) {
 		"a suspended job holds it":              {record: recorded(down, silent), at: at, suspended: true},
 		"a reservation has it":                  {record: recorded(down+"+RESERVED", silent), at: at, want: true}, // slurm.ErrKept
 		"a pod's, and it does not answer yet":   {record: recorded("IDLE+DYNAMIC_NORM+NOT_RESPONDING", silent, ofPod), at: at},
+		"its pod is made again":                 {record: recorded(down+"+DRAIN", reason(slurm.ReasonKept+"StatefulSet n makes it again : Not responding", noon.Add(-time.Hour))), at: at},
 		"static":                                {record: recorded("DOWN+NOT_RESPONDING", silent), at: at},
 		"CLOUD":                                 {record: recorded(down+"+CLOUD+POWERED_DOWN", silent), at: at},
 		"a slurmd without an agent":             {record: recorded(down, silent, extra("")), at: at},

@@ -9,6 +9,7 @@ import (
 	"github.com/slurmlet/slurmlet/internal/clusterview"
 	"github.com/slurmlet/slurmlet/internal/lifecycle"
 	"github.com/slurmlet/slurmlet/internal/peers"
+	"github.com/slurmlet/slurmlet/internal/slurm"
 )
 
 // Report is what the controller is told of all nodes.
@@ -39,12 +40,17 @@ func stateOf(n *clusterview.Node, suspended bool) peers.State {
 	switch {
 	case HoldsJobs(n, suspended):
 		return peers.Busy
-	case n.State == "FUTURE", n.Is("NOT_RESPONDING"), n.Is(powering...):
+	case n.State == "FUTURE", n.Is("NOT_RESPONDING"), n.Is(powering...), staysWithoutPod(n):
 		return peers.Absent
 	case Reserved(n), n.State != "IDLE" && n.State != "DOWN", n.Is("REBOOT_ISSUED", "REBOOT_REQUESTED"):
 		return peers.Busy
 	}
 	return peers.Idle
+}
+
+// staysWithoutPod: somebody names the node whose pod is gone, or the pod is made again (slurm.ReasonKept).
+func staysWithoutPod(n *clusterview.Node) bool {
+	return n.State == "DOWN" && strings.HasPrefix(n.Reason, slurm.ReasonKept)
 }
 
 // Wanted says whether Slurm wants the pod of an elastic node.

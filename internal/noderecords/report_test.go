@@ -10,6 +10,7 @@ import (
 
 	"github.com/slurmlet/slurmlet/internal/clusterview"
 	"github.com/slurmlet/slurmlet/internal/peers"
+	"github.com/slurmlet/slurmlet/internal/slurm"
 )
 
 // node is n1, whose state is as scontrol prints it.
@@ -67,6 +68,15 @@ func TestReport(t *testing.T) {
 	} {
 		assert.Equal(t, want, Report([]clusterview.Node{node(state)}, nil, nil)[0].State, state)
 		assert.Equal(t, peers.Busy, Report([]clusterview.Node{node(state)}, map[string]bool{"n1": true}, nil)[0].State, "a suspended job holds a node that is "+state)
+	}
+}
+
+// TestReportOfPods: the next pod of a record that stays without one is not there before its slurmd has registered.
+func TestReportOfPods(t *testing.T) {
+	for state, want := range map[string]peers.State{"DOWN+DRAIN": peers.Absent, "IDLE+DRAIN": peers.Idle} {
+		n := node(state)
+		n.Reason = slurm.ReasonKept + "StatefulSet n makes it again"
+		assert.Equal(t, want, Report([]clusterview.Node{n}, nil, nil)[0].State, state)
 	}
 }
 
