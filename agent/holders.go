@@ -200,7 +200,7 @@ func (a *Agent) stillAllocated(ctx context.Context, sure bool) (bool, error) {
 
 // mayBeIdle: slurmctld counts a node's allocated CPUs anew only when somebody asks for all nodes
 // (slurm.Scontrol.Glance).
-func mayBeIdle(n *slurm.Node) bool { return n.Is("MIXED") && !n.Is("COMPLETING") && !isReserved(n) }
+func mayBeIdle(n *slurm.Node) bool { return n.Is("MIXED") && !n.Is("COMPLETING") }
 
 // knownJobs asks by their numbers which jobs are not over: those of steps, or where none runs, all
 // that have been seen.

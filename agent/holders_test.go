@@ -37,7 +37,7 @@ func TestLastJobEnds(t *testing.T) {
 		"it is idle":                         {[]string{"IDLE", "DRAIN"}, true, 0},
 		"another job has all of its CPUs":    {[]string{"ALLOCATED", "DRAIN"}, false, 1},
 		"another job ends":                   {[]string{"MIXED", "COMPLETING"}, false, 1},
-		"no deletion tells: a reservation's": {[]string{"MIXED", "RESERVED"}, false, 1},
+		"a reservation has it, too":          {[]string{"MIXED", "RESERVED"}, false, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			client := &counter{node: slurm.Node{State: c.state}}

@@ -73,7 +73,7 @@ func (a *Agent) shownRecord(ctx context.Context, need lifecycle.Need) (*slurm.No
 		return nil, err
 	case node == nil && need.Absence, node != nil && need.Start && !a.isMarked(node):
 		return a.client.WholeNode(ctx, name)
-	case node != nil && node.Is("MIXED") && (need.Jobs || isReserved(node)) && len(a.stepSockets()) == 0:
+	case node != nil && node.Is("MIXED") && need.Jobs && len(a.stepSockets()) == 0:
 		return a.recounted(ctx)
 	}
 	return node, nil
@@ -106,9 +106,6 @@ func (a *Agent) recounted(ctx context.Context) (whole *slurm.Node, err error) {
 	}
 	return a.client.Node(ctx, name)
 }
-
-// isReserved: slurmctld refuses to delete the record, whether jobs hold it or not.
-func isReserved(n *slurm.Node) bool { return n.Is("RESERVED", "MAINTENANCE") }
 
 // isMarked: the slurmd that was started last has registered this record.
 func (a *Agent) isMarked(n *slurm.Node) bool {

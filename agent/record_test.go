@@ -81,7 +81,7 @@ func TestDoubtfulNode(t *testing.T) {
 		"ALLOCATED, our job is just over":  {states: []string{"ALLOCATED"}, later: []string{"IDLE"}, known: []string{"5"}, jobs: job("COMPLETED"), asked: []string{"one", "job 5", "one"}},
 		"ALLOCATED, by another job":        {states: []string{"ALLOCATED"}, known: []string{"5"}, jobs: job("COMPLETED"), asked: []string{"one", "job 5", "one", "jobs", "job 5"}, told: 1},
 		"MIXED and COMPLETING":             {states: []string{"MIXED", "COMPLETING"}, known: []string{"5"}, jobs: job("COMPLETING"), asked: []string{"one", "job 5"}, told: 1},
-		"MIXED and RESERVED":               {states: []string{"MIXED", "RESERVED"}, asked: []string{"one", "all"}},
+		"MIXED and RESERVED":               {states: []string{"MIXED", "RESERVED"}, asked: []string{"one"}, doubtful: true},
 		"IDLE":                             {states: []string{"IDLE"}, asked: []string{"one"}},
 		"IDLE, a job of ours has ended":    {states: []string{"IDLE"}, step: "5.0", jobs: job("COMPLETED"), asked: []string{"one", "job 5"}},
 		"IDLE, a job of ours is suspended": {states: []string{"IDLE"}, step: "5.0", jobs: job("SUSPENDED"), asked: []string{"one", "job 5", "job 5"}, told: 1},

@@ -89,7 +89,8 @@ func HoldsJobs(n *clusterview.Node, suspended bool) bool {
 	return suspended || n.State == "ALLOCATED" || n.State == "MIXED" || n.Is("COMPLETING")
 }
 
-// Reserved says whether a reservation counts on the node. slurmctld does not delete its record then.
+// Reserved says whether a reservation has begun on the node, some seconds after it has. slurmctld does not delete its record
+// then. Such a node is to end after others, no more: no reservation loses one, because its record stays (package merge).
 func Reserved(n *clusterview.Node) bool { return n.Is("RESERVED", "MAINTENANCE") }
 
 const (
