@@ -94,6 +94,8 @@ type agent struct {
 	gone  []peers.Gone
 	self  *peers.Self
 	files []peers.Files
+	// returning is for slurmctld's agent, nil before anything is told.
+	returning *peers.Returning
 	// missed are names that were wanted at all times, and were not there.
 	missed []string
 	wanted []string
@@ -177,6 +179,9 @@ func (a *agent) changed(c peers.Change) {
 	a.gone = append(a.gone, c.Gone...)
 	if c.Self != nil {
 		a.self = c.Self
+	}
+	if c.Returning != nil {
+		a.returning = c.Returning
 	}
 	if c.Files != nil {
 		a.files = append(a.files, *c.Files)

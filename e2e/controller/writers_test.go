@@ -337,6 +337,16 @@ func statefulSet(b *bed) {
 		},
 	}, metav1.CreateOptions{})
 	require.NoError(b, err)
+	returns := func(workload, node string) {
+		b.Helper()
+		b.eventually(patience, fmt.Sprintf("slurmctld's agent is told of %q for %s", workload, node), func() bool {
+			a.mu.Lock()
+			defer a.mu.Unlock()
+			return a.returning != nil && a.returning.Of(node) == workload
+		})
+	}
+	returns("StatefulSet r-cpu", "r-cpu-2")
+	returns("", "r-cpu-3")
 	pod := func(n int, revision string) *corev1.Pod {
 		return b.owned(spec{"hpc", fmt.Sprintf("r-cpu-%d", n), "r", "slurmd", "cpu", "", "m5", []string{fmt.Sprintf("10.4.1.%d", n)}}, "StatefulSet", s.Name, s.UID, revision)
 	}
@@ -397,6 +407,10 @@ func statefulSet(b *bed) {
 		return fmt.Sprint(alive) == "[r-cpu-0 r-cpu-2 r-cpu-1 r-cpu-2 r-cpu-2 r-cpu-2]"
 	})
 	b.eventually(patience, "there is an event for each pod", func() bool { return events() == 3 })
+	_, err = b.kube.AppsV1().StatefulSets("hpc").Patch(b.Context(), s.Name, types.MergePatchType, []byte(`{"spec":{"replicas":2}}`), metav1.PatchOptions{})
+	require.NoError(b, err)
+	returns("", "r-cpu-2")
+	returns("StatefulSet r-cpu", "r-cpu-1")
 }
 
 // setRevision is what the StatefulSet's controller writes after a change of the template.
