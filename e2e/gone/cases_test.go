@@ -188,8 +188,8 @@ func (w *world) lost() error {
 	if took > atOnce {
 		return fmt.Errorf("jobs were requeued only after %v", took)
 	}
-	if state := w.job(fails); !strings.Contains(state, "slurmlet: Kubernetes says") {
-		return fmt.Errorf("job %s is %s: want a comment", fails, state)
+	if err := w.until("the failed job has a comment", func() bool { return strings.Contains(w.job(fails), "slurmlet: Kubernetes says") }); err != nil {
+		return err
 	}
 	// The requeued jobs name their nodes.
 	if err := w.until("the record of a node goes that a job names", func() bool {
