@@ -68,6 +68,8 @@ func TestKube(t *testing.T) {
 		{"slurmctld is rolled out anew", restartController},
 		{"slurm.conf is changed", changeConf},
 		{"slurm.conf is changed before the kubelet knows", changeConfAtOnce},
+		{"a ConfigMap that was edited by hand is upgraded", halfUpgrade},
+		{"an image that does not exist is rolled out, and back", badImage},
 		{"a node set is taken away", removeSet},
 		{"a kubelet restarts", kubeletRestarts},
 		{"a machine is cut off", cable},
