@@ -10,11 +10,9 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
-	"unicode"
 
 	"golang.org/x/sys/unix"
 
@@ -93,6 +91,8 @@ type Agent struct {
 	mark     mark // of the slurmd that was started last
 
 	lastError, lastFatal atomic.Pointer[LastError]
+	// loss is nil while slurmctld has said of no job that it is lost.
+	loss atomic.Pointer[LossStatus]
 
 	unit        unit
 	clusterKeys clusterKeys
@@ -372,9 +372,7 @@ func (a *Agent) prover() *proof.Client { return &proof.Client{Keys: a.clusterKey
 // explanation of its end.
 func (a *Agent) heard(line process.Line) {
 	line.Text = slurmconf.Hide(line.Text)
-	usual := a.daemon.usual != "" && strings.HasPrefix(line.Text, a.daemon.usual)
-	frame := !strings.ContainsFunc(line.Text, unicode.IsLetter) // of a warning in large letters
-	if line.Level >= slog.LevelError && !usual && !frame {
+	if line.Level >= slog.LevelError && !a.isNoise(line.Text) {
 		a.lastError.Store(&LastError{At: time.Now(), Text: line.Text})
 		if t := a.daemon.troubled; t != nil && t(line.Text) && a.doubted.CompareAndSwap(false, true) {
 			a.post(lifecycle.Troubled{})
@@ -390,6 +388,7 @@ func (a *Agent) heard(line process.Line) {
 	if line.Level > slog.LevelError {
 		a.lastFatal.Store(&LastError{At: time.Now(), Text: line.Text})
 	}
+	a.heardLoss(line)
 	a.heardLastWords(line.Text)
 	a.saved.heard(line)
 	a.waits.Heard(line.Text)

@@ -878,6 +878,7 @@
 //	slurmlet_log_lines_lost_total                 Lines of the log that nobody read in time
 //	slurmlet_daemon_start_time_seconds            When the main process began
 //	slurmlet_daemon_last_error_timestamp_seconds  When the daemon's last line that was an error came
+//	slurmlet_daemon_losses_total                  Lines in which slurmctld has said that it has lost a job, or its state
 //	slurmlet_keys_info{signs}                     1, with the name of the key of auth/slurm that signs
 //	slurmlet_keys_accepted                        Keys that the daemon accepts
 //	slurmlet_keys_timestamp_seconds               When the keys were put in place

@@ -15,6 +15,7 @@ func (s Status) WriteMetrics(w io.Writer) error {
 	expose(e, ofAll, &s)
 	expose(e, ofMain, s.Main)
 	expose(e, ofLastError, s.LastError)
+	expose(e, ofLosses, s.Losses)
 	expose(e, ofKeys, s.Keys)
 	expose(e, ofSack, s.Sack)
 	expose(e, ofPeers, s.Peers)

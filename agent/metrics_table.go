@@ -40,6 +40,10 @@ var ofLastError = []metric[LastError]{
 	{"daemon_last_error_timestamp_seconds", "", "When the daemon's last line that was an error came", func(e *LastError) []sample { return moment(e.At) }},
 }
 
+var ofLosses = []metric[LossStatus]{
+	{"daemon_losses_total", "", "Lines in which slurmctld has said that it has lost a job, or its state", func(l *LossStatus) []sample { return amount(l.Count) }},
+}
+
 var ofKeys = []metric[KeysStatus]{
 	{"keys_info", "signs", "1, with the name of the key of auth/slurm that signs", func(k *KeysStatus) []sample { return amount(1, k.Signs) }},
 	{"keys_accepted", "", "Keys that the daemon accepts", func(k *KeysStatus) []sample { return amount(len(k.Accepts)) }},

@@ -49,6 +49,7 @@ var statuses = map[string]Status{
 	},
 	"lost jobs": {
 		Role: Slurmctld, State: lifecycle.Ready, Since: noon, Version: "v1", LastEnd: &LastError{At: noon, Text: "a secret"},
+		Losses:   &LossStatus{Count: 2, Last: &LastError{At: later, Text: "a secret"}},
 		LostJobs: &LostJobsStatus{Lost: []savedstate.Job{{ID: 7, User: "a secret", Script: "a secret"}, {ID: 9}}, Again: []savedstate.Job{{ID: 8, Nodes: "a secret"}}, AgainTotal: 3, Dir: "a secret", Fault: "a secret"},
 	},
 	"peers": {

@@ -82,8 +82,6 @@ type part struct {
 	reach func(*Agent, context.Context) error
 	// confirm succeeds when a daemon that has said READY serves; nil for a node.
 	confirm func(*Agent, context.Context) error
-	// usual is the beginning of an error that it writes wherever the agent runs it.
-	usual string
 	// troubled picks those of its errors after which what it needs is reached for again.
 	troubled func(line string) bool
 }
@@ -102,7 +100,6 @@ func partOf(r Role) part {
 			program: "slurmd", tools: []string{"scontrol", "scancel", "sinfo", "squeue"},
 			announces: true, args: slurmdArgs, env: slurmdEnv, commandEnv: servedConf,
 			registers: true, loginFor: (*Agent).nodeLogin, restarts: true, confCopy: confCache, reach: (*Agent).reachController,
-			usual: "Node configuration differs from hardware", // the pod is a part of the machine
 		}
 	case Login:
 		return part{

@@ -37,6 +37,8 @@ type Status struct {
 	// Restarts counts the daemon's starts after the first.
 	Restarts  int        `json:"restarts"`
 	LastError *LastError `json:"last_error,omitempty"`
+	// Losses are the lines in which slurmctld has told of lost jobs; nil for other roles.
+	Losses *LossStatus `json:"losses,omitempty"`
 	// LastEnd is how the daemon has ended last that nobody had told to end, nil for none.
 	LastEnd *LastError `json:"last_end,omitempty"`
 	// Services are the helpers beside the daemon, Sessions those who are logged in (login).
@@ -136,6 +138,9 @@ func (a *Agent) counted() Status {
 func (a *Agent) brief() Status {
 	s := *a.status.Load()
 	s.LastError, s.Keys = a.lastError.Load(), a.clusterKeys.status.Load()
+	if a.Config.Role == Slurmctld {
+		s.Losses = cmp.Or(a.loss.Load(), &LossStatus{})
+	}
 	s.Services, s.Sack = a.loginServices.Services(), a.door.describe()
 	if s.Node != nil {
 		node := *s.Node
@@ -294,6 +299,9 @@ func (s Status) WriteText(w io.Writer) error {
 	}
 	if s.LastEnd != nil {
 		row("Last end", "%s: %s", s.LastEnd.At.Format(time.RFC3339), s.LastEnd.Text)
+	}
+	if s.Losses != nil && s.Losses.Last != nil {
+		row("Lost", "slurmctld has said %d times that jobs are lost, last %s: %s", s.Losses.Count, s.Losses.Last.At.Format(time.RFC3339), s.Losses.Last.Text)
 	}
 	if s.LastError != nil {
 		name := "Last error"

@@ -33,6 +33,7 @@ var agents = dashboard{
 			{kind: figure, title: "Jobs forgotten", help: "Jobs that slurmctld has forgotten by a crash, until somebody has dealt with them", width: 6, height: large, unit: "short", bad: above(0), queries: []query{
 				{`max(slurmlet_jobs_forgotten{` + ofCluster + `})`, ""},
 				{`sum(increase(slurmlet_jobs_run_again_total{` + ofCluster + `}[1h]))`, "run again"},
+				{`sum(slurmlet_daemon_losses_total{` + ofCluster + `})`, "lines of slurmctld's about lost jobs"},
 			}},
 			{kind: table, title: "Versions", help: "Agents by slurmlet's version", width: 6, height: large, queries: []query{
 				{`count by (version, role) (slurmlet_build_info{` + ofCluster + `})`, ""},

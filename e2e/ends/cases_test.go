@@ -3,6 +3,7 @@
 package ends
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -20,6 +21,21 @@ var cases = []struct {
 	{"many at once are one", (*world).merged},
 	{"slurmctld's agent is killed", func(w *world) error { return w.without(unix.SIGKILL) }},
 	{"slurmctld's agent hangs", func(w *world) error { return w.without(unix.SIGSTOP) }},
+}
+
+// healthy: nothing was wrong, from the first start on an empty StateSaveLocation on, and the status says so.
+func (w *world) healthy() error {
+	s, err := w.AgentStatus()
+	if err != nil {
+		return err
+	}
+	if s.LastError != nil {
+		return fmt.Errorf("slurmctld's status has an error of a healthy cluster: %s", s.LastError.Text)
+	}
+	if w.said("lookup failure for node") == 0 || w.said("Configured MailProg is invalid") == 0 {
+		return errors.New("slurmctld has not written the lines that this case is about")
+	}
+	return nil
 }
 
 // merged: slurmctld is asked far fewer times than there are nodes.
@@ -59,7 +75,7 @@ func (w *world) merged() error {
 	if again, few := w.said("Unable to find node"), w.few(); again > few {
 		return fmt.Errorf("%d nodes have deleted their record again, and %d did so with few others", again, few)
 	}
-	return nil
+	return w.healthy()
 }
 
 // without: slurmctld's agent goes when the nodes begin to end. Each of them asks slurmctld itself.

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -40,6 +41,8 @@ type Store struct {
 	crash *crash
 	// lost are the jobs that crashes have lost, again those that run again. The lists are never changed in place.
 	lost, again []Job
+	// empty: slurmctld was started last with no state at all.
+	empty bool
 	// unlocked is why no lock keeps other slurmctlds off, empty when one does.
 	unlocked string
 }
@@ -116,7 +119,7 @@ func (s *Store) Prepare(ctx context.Context, dir string, firstID, mostID uint32)
 	}
 	ids := Ids{firstID, mostID}.orDefault()
 	s.lock.Lock()
-	s.ids = ids
+	s.ids, s.empty = ids, isEmpty(root)
 	s.lock.Unlock()
 	s.load(root)
 	_, err = root.Lstat(savedName)
@@ -142,6 +145,23 @@ func (s *Store) Prepare(ctx context.Context, dir string, firstID, mostID uint32)
 		return 0, fmt.Errorf("cannot note that slurmctld is started: %w", err)
 	}
 	return s.pending(root, last, ids), nil
+}
+
+// slurmctldFiles are there once a slurmctld has served (24.11.5 and 26.05.5).
+var slurmctldFiles = []string{"clustername", "job_state", "job_state.old", "node_state", "node_state.old"}
+
+func isEmpty(root *os.Root) bool {
+	return !slices.ContainsFunc(slurmctldFiles, func(name string) bool {
+		_, err := root.Lstat(name)
+		return !errors.Is(err, fs.ErrNotExist)
+	})
+}
+
+// Empty says whether slurmctld was started last with no state at all, as in a new cluster.
+func (s *Store) Empty() bool {
+	s.lock.Lock()
+	defer s.lock.Unlock()
+	return s.empty
 }
 
 // secure does after a crash what must be done before slurmctld starts.
