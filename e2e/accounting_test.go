@@ -36,6 +36,9 @@ func TestAccounting(t *testing.T) {
 		{"a client that is not ours drives slurmrestd", restDriven, both},
 		{"a user whom slurmctld does not know submits by slurmrestd", userUnknown, both},
 		{"an edit that enforces associations takes no job its begin", associationsEnforced, both},
+		{"a conversion of the database outlives edits", conversionOutlivesEdits, only2411},
+		{"a conversion of the database outlives SIGTERM", conversionOutlivesSIGTERM, only2411},
+		{"slurmdbd cannot use its database", databaseRefused, both},
 	}, inTime([]testCase{
 		{"the cluster's key is rotated as jobs run", keyRotated, both},
 	})))
