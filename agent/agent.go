@@ -219,6 +219,7 @@ func (a *Agent) prepare() error {
 		Hosts:     a.daemon.hosts,
 		Reloads:   a.daemon.reloads,
 		Reaches:   a.daemon.reach != nil,
+		Converts:  a.daemon.converts,
 		Elastic:   a.Config.Elastic && a.daemon.registers,
 		GresConf:  gresConf(a.Config),
 		Deadlines: lifecycle.NewDeadlines(a.Config.Grace, a.Config.JobSignal.Lead),
@@ -376,6 +377,9 @@ func (a *Agent) heard(line process.Line) {
 		a.lastError.Store(&LastError{At: time.Now(), Text: line.Text})
 		if t := a.daemon.troubled; t != nil && t(line.Text) && a.doubted.CompareAndSwap(false, true) {
 			a.post(lifecycle.Troubled{})
+		}
+		if away := a.daemon.away; away != nil && away(line.Text) {
+			a.post(lifecycle.DatabaseAway{})
 		}
 	}
 	if job := refusedLaunch(line); job != "" && a.daemon.registers {

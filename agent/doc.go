@@ -472,15 +472,25 @@
 // slurmdbd takes slurmdbd.conf only if it is SlurmUser's alone, and a file of a Secret
 // never is. The agent copies all files of SLURMLET_CONF_DIR, a mounted Secret, to slurmdbd
 // in SLURMLET_RUN_DIR, with mode 0600. AuthAltParameters must name a JWT key there. An edit
-// counts at once, by SIGHUP. If the edit changes the database, DbdPort or JWT keys, the
+// counts at once, by SIGHUP, when slurmdbd listens. If the edit changes the database, DbdPort or JWT keys, the
 // agent restarts slurmdbd, because SIGHUP does not suffice. slurmctld keeps its records
 // meanwhile. PidFile should be in /run/slurmdbd, which the agent makes.
 //
 // The agent starts slurmdbd when its database lets it log in. Until then, the status says
 // why it does not. If slurmdbd complains of the database later, the agent asks the database
-// until it answers. slurmdbd stays up and Ready, because slurmctld keeps its records. An
-// upgrade of the database's schema may take any time. Meanwhile /livez succeeds, and
-// /readyz and /startupz do not.
+// until it answers. slurmdbd stays up and Ready, because slurmctld keeps its records.
+//
+// A new version of slurmdbd converts its database before it listens on DbdPort, which may
+// take hours. SIGTERM and SIGHUP would end it at once until then, because slurmdbd 24.11 and
+// 26.05 catch them no sooner. So a slurmdbd that has not listened since its start gets no
+// signal: it takes edits and new keys when it listens, and after SIGTERM to the agent it is
+// told to end when it listens. It is killed at the end of SLURMLET_GRACE_PERIOD, or of a
+// shorter notice. The status and the log say "slurmdbd converts its database or waits for it
+// since ...". Meanwhile /livez succeeds, and /readyz and /startupz do not. There is one
+// exception. When slurmdbd says that it could not connect to its database, and waits for five
+// seconds, it converts nothing, and takes the edit or ends. A slurmdbd that listens has a
+// minute of SLURMLET_GRACE_PERIOD to end, and needs some tenths of a second. A DbdBackupHost
+// listens when its primary is away only, and counts as one that converts until then.
 //
 // A slurmctld that has no state yet waits for slurmdbd by itself. The status of its agent
 // has slurmctld's own words. A slurmctld with state starts without slurmdbd. If that

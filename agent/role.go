@@ -70,6 +70,8 @@ type part struct {
 	hosts bool
 	// login is what users come in by, beside it; nil: nothing.
 	loginFor func(*Agent, *login.Options)
+	// converts: it may convert a database before it listens, and any signal would end it meanwhile.
+	converts bool
 	// restarts: it is started again when it ends by itself; otherwise the container
 	// ends with it.
 	restarts bool
@@ -84,6 +86,8 @@ type part struct {
 	confirm func(*Agent, context.Context) error
 	// troubled picks those of its errors after which what it needs is reached for again.
 	troubled func(line string) bool
+	// away picks those by which it says that it has no connection to its database, and waits before its next try.
+	away func(line string) bool
 }
 
 // partOf is the table of the roles.
@@ -112,7 +116,8 @@ func partOf(r Role) part {
 		return part{
 			program: "slurmdbd",
 			user:    slurmUser, runtime: "/run/slurmdbd", open: (*Agent).openDatabase, args: inForeground, env: dbdEnv,
-			restarts: true, reach: (*Agent).reachDatabase, confirm: (*Agent).confirmDBD, troubled: accounting.Troubled,
+			converts: true, restarts: true, reach: (*Agent).reachDatabase, confirm: (*Agent).confirmDBD,
+			troubled: accounting.Troubled, away: accounting.Away,
 		}
 	case Slurmrestd:
 		return part{
@@ -160,6 +165,7 @@ func inForeground(*Agent) []string { return []string{"-D"} }
 
 // dbdEnv: slurmdbd looks for its files beside where slurm.conf would be.
 func dbdEnv(a *Agent) []string {
+	a.database.Starts()
 	return []string{"SLURM_CONF=" + filepath.Join(a.database.Dir(), "slurm.conf")}
 }
 

@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-sql-driver/mysql"
@@ -174,12 +175,14 @@ type Options struct {
 type Database struct {
 	Options
 	copy copies.Dir
+	// port is that of the slurmdbd which was started last: an edit may have named another since.
+	port atomic.Pointer[string]
 }
 
 // NewDatabase makes a Database. slurmdbd finds its files in a copy for SlurmUser alone, which a
 // Secret's files are not.
 func NewDatabase(o Options) *Database {
-	return &Database{o, copies.Dir{
+	return &Database{Options: o, copy: copies.Dir{
 		From: o.ConfDir, To: filepath.Join(o.RunDir, "slurmdbd"), Mode: 0o600, UID: o.UID, GID: o.GID,
 		Wanted: func(name string) bool { return !keyring.IsKeyFile(name) }, // which have a copy of their own
 	}}
@@ -242,13 +245,28 @@ func (d *Database) Reach(ctx context.Context) error {
 	return now.login(ctx)
 }
 
-// Confirm succeeds when slurmdbd takes connections.
-func (d *Database) Confirm(ctx context.Context) error {
-	now, err := d.read()
-	if err != nil {
-		return err
+// Starts notes with which port slurmdbd is started.
+func (d *Database) Starts() {
+	if now, err := d.read(); err == nil {
+		d.port.Store(&now.port)
 	}
-	return process.Answers(ctx, "tcp", net.JoinHostPort("127.0.0.1", now.port))
+}
+
+// Confirm succeeds when the slurmdbd that was started last takes connections.
+func (d *Database) Confirm(ctx context.Context) error {
+	port := d.port.Load()
+	if port == nil {
+		return errors.New("slurmdbd has not been started")
+	}
+	if err := process.Answers(ctx, "tcp", net.JoinHostPort("127.0.0.1", *port)); err != nil {
+		return fmt.Errorf("it does not listen on port %s yet", *port)
+	}
+	return nil
+}
+
+// Away says whether slurmdbd has said that it has no connection to its database. It waits for five seconds then.
+func Away(line string) bool {
+	return strings.Contains(line, "The database must be up when starting the MYSQL plugin")
 }
 
 // Troubled says whether a line of slurmdbd's is of trouble with its database.

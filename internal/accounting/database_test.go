@@ -8,6 +8,7 @@ import (
 	"crypto/x509"
 	"encoding/pem"
 	"math/big"
+	"net"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
@@ -98,4 +99,26 @@ func TestNeedsRestart(t *testing.T) {
 		require.Equal(t, want, needsRestart(before, read(text), []string{slurmdbdConf}), text)
 	}
 	require.True(t, needsRestart(before, before, []string{"slurm.key"}))
+}
+
+// TestConfirmAsksTheOneThatRuns: an edit of the port counts for the next slurmdbd.
+func TestConfirmAsksTheOneThatRuns(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	d := NewDatabase(Options{ConfDir: t.TempDir(), RunDir: t.TempDir(), UID: os.Getuid(), GID: os.Getgid()})
+	_, port, err := net.SplitHostPort(l.Addr().String())
+	require.NoError(t, err)
+	edit := func(port string) {
+		require.NoError(t, os.WriteFile(filepath.Join(d.ConfDir, slurmdbdConf), []byte("StorageHost=db\nDbdPort="+port+"\n"), 0o600))
+		_, err := d.copy.Sync()
+		require.NoError(t, err)
+	}
+	edit(port)
+	require.Error(t, d.Confirm(t.Context()), "none runs")
+	d.Starts()
+	require.NoError(t, d.Confirm(t.Context()))
+	edit("1")
+	require.NoError(t, d.Confirm(t.Context()))
+	require.NoError(t, l.Close())
+	require.EqualError(t, d.Confirm(t.Context()), "it does not listen on port "+port+" yet")
 }

@@ -44,6 +44,7 @@ const (
 	LookingAtRecord
 	Draining
 	Finishing
+	Converting // slurmdbd's database, before SIGTERM
 	Requeueing
 	Failing
 	PoweringOff // an elastic node, as Failing
@@ -71,6 +72,7 @@ var activityTexts = [...]string{
 	LookingAtRecord:     "looking at the node record",
 	Draining:            "draining the node",
 	Finishing:           "waiting for the node's jobs to end",
+	Converting:          "waiting for slurmdbd to listen, which it does when its database is converted",
 	Requeueing:          "requeueing the node's jobs",
 	Failing:             "setting the node DOWN, which takes its jobs off it",
 	PoweringOff:         "powering the node off, which takes its jobs off it",

@@ -91,6 +91,8 @@ type (
 	MainHung struct{ PID int }
 	// ControllerMoved: the peers' table has another address of slurmctld's.
 	ControllerMoved struct{}
+	// DatabaseAway: slurmdbd has no connection to its database, and waits some seconds before its next try.
+	DatabaseAway struct{}
 	// Troubled: the daemon complains of what it needs.
 	Troubled struct{}
 	// FilesChanged: the daemon's files have changed, and some only count for a new

@@ -88,6 +88,9 @@ func (w *world) change(how byte) {
 	case 7:
 		w.feed(ControllerMoved{})
 		return
+	case 15:
+		w.feed(DatabaseAway{})
+		return
 	}
 	now := Measured{Allocation: nodesize.Allocation{Size: small}, At: epoch}
 	if how&1 != 0 {
@@ -261,7 +264,7 @@ func (w *world) startEnds(how byte) {
 
 // handOver makes the main process execute itself again.
 func (w *world) handOver() {
-	if !w.alive[w.life.Main] {
+	if !w.alive[w.life.Main] || !w.life.Announces {
 		return
 	}
 	w.pids++

@@ -50,6 +50,8 @@ type world struct {
 	untold bool
 	// refused: slurmctld drains the node because slurmd has refused a launch.
 	refused bool
+	// listens: slurmdbd takes connections. away: it has no connection to its database.
+	listens, away bool
 	// sessions are there, and their end will be told.
 	sessions bool
 	conf     confWorld
@@ -96,6 +98,10 @@ var seeds = []struct{ role, moves string }{
 	{"slurmdbd", "step-ends answer start timer answer SIGTERM measure:6 deadline"},
 	{"node", "step-ends answer start ready timer answer SIGTERM answer:no-record measure:6 deadline deadline deadline deadline deadline deadline"},
 	{"slurmdbd", "step-ends answer start timer answer exit timer start"},
+	// slurmdbd converts its database.
+	{"slurmdbd", "step-ends answer start timer answer:no files files-restart SIGHUP timer answer exit answer start timer answer:no SIGTERM answer:no timer answer timer"},
+	{"slurmdbd", "step-ends answer start timer answer:no files-restart database-away exit answer start timer answer:no SIGTERM measure:6 deadline"},
+	{"slurmdbd", "step-ends answer start timer answer:no SIGTERM database-away exit"},
 	{"node", "step-ends answer start ready timer answer launch-refused timer answer done:no launch-refused timer answer done timer answer SIGTERM"},
 	{"elastic", "step-ends answer start ready timer answer:powering-up timer answer launch-refused timer answer done timer answer SIGTERM"},
 	{"slurmctld", "reloaded reloaded start ready timer answer edit:1 reloaded reloaded handover timer answer reloaded"},
@@ -136,7 +142,7 @@ var (
 		{"timer", (*world).fire, nil},
 		{"timer", (*world).fire, nil},
 		{"timer", (*world).fire, nil},
-		{"measure", (*world).change, []string{1: "grows", 2: "weight", 3: "grows-weight", 4: "order", 7: "moved", 8: "deadline", 12: "no"}},
+		{"measure", (*world).change, []string{1: "grows", 2: "weight", 3: "grows-weight", 4: "order", 7: "moved", 8: "deadline", 12: "no", 15: "database-away"}},
 	}
 	newsWays = []string{
 		0: "step-ends", 1: "count", 2: "complain", 3: "count-one", 4: "files", 6: "files-restart", 8: "slurmctld-lost", 10: "lost-jobs",
@@ -323,7 +329,7 @@ func (w *world) checkHaste(e Event, before State, actions []Action) {
 			require.Contains(w, actions, Schedule{s, max(now-at.Sub(l.StoppedAt), 0)}, "%v has no timer: %+v", s, l)
 		}
 	}
-	if l.Activity == Ending {
+	if l.Activity == Ending || l.Activity == Converting {
 		scheduled(toEnd, was.End, now.End)
 	}
 	switch {
@@ -347,11 +353,13 @@ func (w *world) checkHaste(e Event, before State, actions []Action) {
 
 // listen is what the world knows of slurmctld's own words on the record.
 func (w *world) listen(e Event) {
+	_, w.away = e.(DatabaseAway)
 	switch e := e.(type) {
 	case MainStarted, MainChanged:
-		w.gone = false
+		w.gone, w.listens = false, false
 	case Answered:
 		if e.Number == w.life.question && e.Err == nil && !w.reaching {
+			w.listens = true
 			w.gone = e.Node == nil || e.Node.Elastic() && w.life.Elastic && (e.Node.Off() || e.Node.Is("POWERING_UP"))
 		}
 	case Done:
@@ -375,6 +383,7 @@ func (w *world) carryOut(a Action) {
 		w.starts++
 	case SignalMain:
 		require.True(w, w.alive[w.life.Main], "%s to a process that was reaped, or to none", a.Signal)
+		w.checkConversion(a)
 	case CountSteps:
 		require.Equal(w, Finishing, w.life.Activity)
 		w.counts = append(w.counts, a.Number)
@@ -410,6 +419,15 @@ func (w *world) carryOut(a Action) {
 		require.False(w, w.served && !w.gone && a.Code == exitcode.OK, "the record may still be there, and the exit status says it is not: %+v", w.life)
 	default:
 		w.conf.carryOut(w, a)
+	}
+}
+
+// checkConversion: a slurmdbd that may convert its database has no signal before the very end of the pod's time.
+func (w *world) checkConversion(a SignalMain) {
+	due, is := w.told[len(w.told)-1].(DeadlinePassed)
+	w.listens = w.listens || w.away // and ends now
+	if w.life.Converts && !w.listens {
+		require.True(w, is && due.Stage == toEnd && a.Signal == SigKill, "%s ends the conversion of a database", a.Signal)
 	}
 }
 

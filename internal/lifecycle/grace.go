@@ -59,7 +59,7 @@ func (l State) hasten(now time.Time) (State, []Action) {
 		actions = l.schedules(elapsed) // a slurmd that stops may hand over, and begin anew
 	}
 	switch {
-	case l.Activity == Ending:
+	case l.Activity == Ending, l.Activity == Converting:
 		actions = append(actions, Schedule{toEnd, max(sooner.End-elapsed, 0)})
 	case l.bounded && l.Hosts && less && !l.passed[toFail]:
 		actions = append(actions, WarnSessions{max(sooner.Fail-elapsed, 0)})

@@ -377,7 +377,10 @@ func (l State) due(e DeadlinePassed) (State, []Action) {
 
 // endDue kills a daemon that was told to end and has less time since.
 func (l State) endDue() (State, []Action) {
-	if l.Activity != Ending || l.killed {
+	switch {
+	case l.Activity == Converting:
+		return l.killConverting()
+	case l.Activity != Ending || l.killed:
 		return l, nil
 	}
 	return l.overdue()

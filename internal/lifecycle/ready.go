@@ -23,8 +23,10 @@ func (l State) whileReady(e Event) (State, []Action) {
 func (l State) becomeReady() (State, []Action) {
 	first := !l.WasReady
 	l.Phase, l.Activity, l.Reason, l.Tries, l.WasReady = Ready, Idle, "", 0, true
-	l.seen, l.looks, l.pace, l.Fresh = l.registered(), 0, pace{}, false
+	l.seen, l.looks, l.pace, l.Fresh, l.listens = l.registered(), 0, pace{}, false, true
 	switch {
+	case l.unread != nothing:
+		return l.wait(peace)
 	case l.MainSince.Before(l.filesSince): // it was on its way already
 		return l.hangUp()
 	case l.Reloads:

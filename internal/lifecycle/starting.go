@@ -45,12 +45,14 @@ func (l State) begin() (State, []Action) {
 
 func (l State) started(e MainStarted) (State, []Action) {
 	l.starting, l.Main, l.MainSince, l.killed, l.seen, l.tookOver = false, e.PID, e.At, false, false, false
-	l.awaited, l.wasUp = false, false
+	l.awaited, l.wasUp, l.listens, l.unread = false, false, false, nothing
 	l.settled = nodesize.Traits{} // of this slurmd's record nothing is known yet
 	l.listed = l.listed || l.WasReady
 	switch {
 	case l.Activity == Ending:
 		return l, []Action{SignalMain{SigTerm}}
+	case l.Activity == Converting:
+		return l.wait(settle)
 	case !l.Announces:
 		return l.readied() // it will never say so
 	}
@@ -82,6 +84,8 @@ func (l State) answer(e Answered) (State, []Action) {
 		l = l.doubtClaims()
 	}
 	switch {
+	case e.Err != nil && l.converting():
+		return l.again(l.notListening(e.Err))
 	case e.Err != nil:
 		return l.again(e.Err.Error())
 	case l.Activity == Reaching:

@@ -13,6 +13,8 @@ type Plan struct {
 	// Registers, Restarts, Announces, Hosts: see part in agent/role.go. Reaches: something must be
 	// reached before the daemon is started.
 	Registers, Restarts, Announces, Hosts, Reaches bool
+	// Converts: the daemon may convert a database before it listens, and any signal would end it.
+	Converts bool
 	// Elastic: the node's record is to be one with CLOUD, which slurmctld's power saving starts and ends.
 	Elastic bool
 	// GresConf is the file that the cluster's gres.conf must include.
@@ -64,6 +66,9 @@ type State struct {
 	question int
 	// pace is how often the record has been changed.
 	pace pace
+	// listens: main takes connections, and converts nothing any more. unread is how it is told of edits then.
+	listens bool
+	unread  telling
 	// killed: SIGKILL was sent to the main process.
 	killed bool
 	// hung: that was because it hung when it was to stop, and nothing could be lost.

@@ -76,6 +76,8 @@ func (l State) beforeStopping(e Event) (State, []Action) {
 		return l.takeFiles(e)
 	case HungUp:
 		return l.hangUp()
+	case DatabaseAway:
+		return l.takeAway()
 	case ControllerLost:
 		return l.recheckClaims()
 	case ControllerMoved:
@@ -108,6 +110,8 @@ func (l State) beforeStopping(e Event) (State, []Action) {
 func (l State) ask() (State, []Action) {
 	l.question++
 	switch {
+	case l.Activity == Converting:
+		return l, []Action{Confirm{l.question}}
 	case l.Phase == Stopping:
 		return l, []Action{AskJobs{l.question, l.need()}}
 	case l.Registers:
@@ -195,6 +199,9 @@ func (l State) fired(e TimerFired) (State, []Action) {
 	case Replacing:
 		return l.overdueReplaced()
 	case Idle:
+		if l.unread != nothing {
+			return l.tellLate()
+		}
 		return l.findLost()
 	case Launching, AwaitingDescription, ChoosingConf:
 		return l, nil
@@ -207,8 +214,11 @@ func (l State) fired(e TimerFired) (State, []Action) {
 // hangUp is passed on for the daemon to read its configuration again. One that
 // has not said READY may not catch the signal yet, and reads it anyway.
 func (l State) hangUp() (State, []Action) {
-	if l.Main == 0 || l.Activity == Launching {
+	switch {
+	case l.Main == 0 || l.Activity == Launching:
 		return l, nil
+	case l.converting():
+		return l.postpone(toHangUp), nil
 	}
 	return l, []Action{SignalMain{SigHup}}
 }
@@ -222,6 +232,8 @@ func (l State) takeFiles(e FilesChanged) (State, []Action) {
 		return l, nil
 	case l.Main == 0 || l.Activity == Replacing:
 		return l, nil
+	case l.converting() && e.Restart:
+		return l.postpone(toRestart), nil
 	case e.Restart:
 		return l.replace("the configuration has changed")
 	}

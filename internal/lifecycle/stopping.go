@@ -39,6 +39,8 @@ func (l State) whileStopping(e Event) (State, []Action) {
 		return l, nil
 	case ControllerMoved:
 		return l.reachAnew()
+	case DatabaseAway:
+		return l.takeAway()
 	case Begun, HungUp, Troubled, Outdated, ControllerLost, LaunchRefused, LostJobsFound, StateHeld,
 		Revision, Checked, LaunchesOver, PlaceEnded, ReconfigureEnded, NodesAsked, ReloadTimerFired:
 		return l, nil
@@ -61,6 +63,8 @@ func (l State) answerStopping(e Answered) (State, []Action) {
 		return l.reached(e)
 	case Launching:
 		return l.notReady(e)
+	case Converting:
+		return l.answerConverting(e)
 	}
 	return l.actOnRecord(e)
 }
@@ -86,6 +90,8 @@ func (l State) firedStopping(e TimerFired) (State, []Action) {
 	switch {
 	case l.Activity == Ending:
 		return l.overdue()
+	case l.Activity == Converting:
+		return l.askConverting()
 	case l.Activity == Pausing:
 		return l.relaunch()
 	case l.Activity == Replacing:
@@ -123,6 +129,8 @@ func (l State) terminate(e Terminated) (State, []Action) {
 		return l.awaitSessions()
 	}
 	switch {
+	case l.converting() && l.Activity != Replacing:
+		return l.awaitListening()
 	case !l.Registers:
 		return l.end("")
 	case !l.inService():
@@ -166,6 +174,8 @@ func (l State) stopLimit() time.Duration {
 	switch {
 	case l.Hosts && l.stage < toFail:
 		return l.Deadlines.End - l.Deadlines.Fail
+	case l.Converts:
+		return min(l.Deadlines.End, servedStop)
 	case !l.Registers && !l.Hosts:
 		return l.Deadlines.End
 	case l.stage < toRequeue:
@@ -218,7 +228,7 @@ func (l State) ended(e MainExited) (State, []Action) {
 	case l.Activity == Ending && l.crashed(e):
 		l.Reason = "slurmd has crashed while it stopped, and nothing was lost: " + e.What
 		return l.leaveWith(exitcode.OK)
-	case l.Activity == Ending:
+	case l.Activity == Ending, l.Activity == Converting:
 		return l.leaveWith(e.Code)
 	case l.unproven():
 		return l.failedFirst(e.What)
@@ -262,7 +272,7 @@ func (l State) failed(e MainFailed) (State, []Action) {
 	l.starting = false
 	l.question++ // whether slurmctld can be reached, which was asked meanwhile, is no word on the record
 	switch {
-	case l.Activity == Ending:
+	case l.Activity == Ending, l.Activity == Converting:
 		return l.leaveWith(exitcode.OK)
 	case !l.Restarts:
 		l.Reason = e.Err.Error()

@@ -66,6 +66,7 @@ func view(l State) []struct{ name, value string } {
 		{"unlike", l.Unlike},
 		{"main", number(l.Main)},
 		{"killed", yes(l.killed)},
+		{"to be told", []string{"", "by SIGHUP", "by a restart"}[l.unread]},
 		{"starts", number(l.Starts)},
 		{"size", strings.TrimSpace(formatAllocation(nodesize.Allocation{Size: l.Size, Traits: l.Traits, Grace: l.Grace}))},
 		{"seen by slurmctld", yes(l.seen)},

@@ -9,7 +9,7 @@ var lives = map[string]Plan{
 	"slurmctld": {Announces: true, Reloads: true},
 	"plain":     {Announces: true}, // a daemon whose end is the container's
 	"login":     {Restarts: true, Announces: true, Reaches: true, Hosts: true},
-	"slurmdbd":  {Restarts: true, Reaches: true},
+	"slurmdbd":  {Restarts: true, Reaches: true, Converts: true},
 	"sackd":     {Restarts: true, Announces: true},
 }
 
@@ -37,6 +37,7 @@ var eventWords = []struct {
 	{"SIGHUP", HungUp{}},
 	{"complain", Troubled{}},
 	{"slurmctld-moved", ControllerMoved{}},
+	{"database-away", DatabaseAway{}},
 	{"files", FilesChanged{}},
 	{"sessions-over", SessionsOver{}},
 	{"deadline", DeadlinePassed{}},

@@ -14,7 +14,7 @@ type role struct {
 	// keys: the agent takes the configuration from slurmctld, and needs nothing but the cluster's key.
 	keys bool
 	// converts: being started may mean to convert a database, which nothing may end. So only an agent that does not answer is
-	// ended then.
+	// ended then, and the pod has hours to end.
 	converts bool
 	// grace is what takes the place of Kubernetes' 30 seconds, in seconds.
 	grace        int64
@@ -33,7 +33,7 @@ var roles = []role{
 		name: "login", root: true, asks: true, keys: true, grace: 600, ports: ports("ssh", 22),
 		capabilities: []corev1.Capability{"CHOWN", "DAC_OVERRIDE", "FOWNER", "KILL", "SETGID", "SETUID", "SYS_CHROOT", "NET_BIND_SERVICE", "AUDIT_WRITE"},
 	},
-	{name: "slurmdbd", converts: true, grace: 60, ports: ports("slurmdbd", 6819)},
+	{name: "slurmdbd", converts: true, grace: 86400, ports: ports("slurmdbd", 6819)},
 	{name: "slurmrestd", grace: 60, ports: ports("slurmrestd", 6820)},
 }
 

@@ -1,0 +1,110 @@
+package lifecycle
+
+import (
+	"errors"
+	"time"
+)
+
+// A slurmdbd converts its database before it listens, which may take hours. Until then it neither catches nor blocks
+// SIGTERM and SIGHUP, so each ends it at once, and the conversion with it (24.11.5 and 26.05.5). Nobody can tell whether it
+// converts, so one that does not listen counts as one that does.
+
+// telling is what main has still to be told of an edit.
+type telling int
+
+const (
+	nothing telling = iota
+	toHangUp
+	toRestart
+)
+
+// servedStop is what a slurmdbd that listens gets from SIGTERM to SIGKILL: its grace period is for conversions.
+const servedStop = time.Minute
+
+// peace is what a slurmdbd is left in before its first signal: it catches signals some time after it has begun to listen,
+// one after the other, and ends by a SIGUSR1 of its own where it has caught SIGTERM alone.
+const peace = time.Second
+
+// converting: main may convert its database, so no signal may reach it.
+func (l State) converting() bool { return l.Converts && (l.starting || l.Main != 0 && !l.listens) }
+
+// notListening is why it is left alone.
+func (l State) notListening(err error) string {
+	reason := "slurmdbd converts its database or waits for it since " + l.MainSince.UTC().Format(time.RFC3339) + ": " + err.Error()
+	if l.unread != nothing && l.Phase != Stopping {
+		reason += "; an edit waits for that"
+	}
+	if l.Phase == Stopping {
+		reason = "SIGTERM received; " + reason
+	}
+	return reason
+}
+
+// postpone keeps an edit until it listens.
+func (l State) postpone(how telling) State {
+	l.unread = max(l.unread, how)
+	return l
+}
+
+// tellLate tells it of the edits that have come meanwhile.
+func (l State) tellLate() (State, []Action) {
+	how := l.unread
+	l.unread = nothing
+	if how == toRestart {
+		return l.replace("the configuration has changed")
+	}
+	return l.hangUp()
+}
+
+// awaitListening is the way down of a slurmdbd that may convert: it is told to end when it listens, and killed at the very
+// end of the pod's time.
+func (l State) awaitListening() (State, []Action) {
+	l.Activity, l.Tries = Converting, 0
+	actions := []Action{Schedule{toEnd, l.Deadlines.End}}
+	if l.Main == 0 {
+		return l, actions // its start is still to come
+	}
+	l.Reason = l.notListening(errors.New("it is told to end when it listens"))
+	l, question := l.ask()
+	return l, append(actions, question...)
+}
+
+// answerConverting: it listens, or does not yet.
+func (l State) answerConverting(e Answered) (State, []Action) {
+	if e.Err != nil {
+		return l.again(l.notListening(e.Err))
+	}
+	l.listens = true
+	return l.wait(peace)
+}
+
+// askConverting: it has not listened the last time, or has had its peace.
+func (l State) askConverting() (State, []Action) {
+	if l.listens {
+		return l.end("")
+	}
+	return l.ask()
+}
+
+// killConverting: the pod's time is over.
+func (l State) killConverting() (State, []Action) {
+	l.Activity = Ending
+	l.question++ // whether it listens is of no interest any more
+	l, actions := l.overdue()
+	l.Reason = "the time was over before slurmdbd listened, and it was killed"
+	return l, actions
+}
+
+// takeAway: it has no connection to its database, and tries again in some seconds. So it does not convert now.
+func (l State) takeAway() (State, []Action) {
+	switch {
+	case !l.converting() || l.Main == 0:
+		return l, nil
+	case l.Activity == Converting:
+		return l.end("")
+	case l.unread != nothing && l.Phase != Stopping:
+		l.unread = nothing
+		return l.replace("the configuration has changed")
+	}
+	return l, nil
+}
