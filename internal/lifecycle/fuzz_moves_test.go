@@ -139,7 +139,7 @@ func (w *world) answer(how byte) {
 		w.record.SlurmdStart = slurm.Time{} // sinfo does not tell
 	}
 	w.doubtful = how&1 == 0 && n%3 == 0 && node[how] != nil && node[how].Is("MIXED")
-	w.elsewhere = false
+	w.elsewhere, w.untold = false, false
 	w.feed(Answered{Number: n, Node: node[how], Steps: int(how & 1), Counted: how&1 == 0, Doubtful: w.doubtful})
 }
 
