@@ -135,7 +135,7 @@ charts: $(HELM) $(UNTT) $(BUILDX) ## the charts, the images' definition and the 
 
 images: $(BUILT) $(BUILDX) $(BUILDKITD) ## every image of docker-bake.hcl as an OCI archive in bin/images, without Docker
 	install -D -t bin/images/linux_$$($(GO) env GOARCH) bin/slurmlet bin/slurmlet-controller
-	$(GO) run ./e2e/images -buildx $(BUILDX) -buildkitd $(BUILDKITD) -cache $(CACHE)/buildkit
+	$(GO) run ./e2e/images -pyxis -buildx $(BUILDX) -buildkitd $(BUILDKITD) -cache $(CACHE)/buildkit
 
 e2e-kube: build images $(HELM) $(DISTRIBUTION) ## the charts on real Kubernetes, and what happens to them (SLURM=24.11 or 26.05)
 	HELM=$(HELM) DISTRIBUTION=$(DISTRIBUTION) SLURM=$(SLURM) $(GO) test -tags e2e -count=1 -timeout $(if $(SLURMLET_E2E_FULL),150m,100m) -v ./e2e/kube

@@ -45,7 +45,11 @@ func (s settings) bake(ctx context.Context, address string, targets []string, ba
 	if err := create.Run(); err != nil {
 		return fmt.Errorf("cannot tell buildx of buildkitd: %w", err)
 	}
-	args := []string{"bake", "--progress=plain", "--set=*.platform=linux/" + s.arch, "--set=*.contexts.compile=" + s.programs, "--set=*.contexts.compile-controller=" + s.programs}
+	args := []string{
+		"bake", "--progress=plain", "--set=*.platform=linux/" + s.arch, "--set=*.contexts.compile=" + s.programs, "--set=*.contexts.compile-controller=" + s.programs,
+		// The machine's mirror may have Debian's testing from some weeks ago.
+		"--set=*.args.APT_CHECK_VALID_UNTIL=false",
+	}
 	for name, dir := range bases {
 		_, tag, _ := strings.Cut(name, ":")
 		args = append(args, fmt.Sprintf("--set=*.contexts.%s=oci-layout://%s:%s", name, dir, tag))
@@ -78,6 +82,9 @@ func (s settings) watched(build *exec.Cmd) error {
 func (s settings) command(ctx context.Context, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, s.buildx, args...)
 	cmd.Env = append(os.Environ(), "BUILDX_CONFIG="+s.config, "BUILDX_BAKE_ENTITLEMENTS_FS=0")
+	if s.packages != "" {
+		cmd.Env = append(cmd.Env, "PYXIS="+s.packages)
+	}
 	cmd.Stdout, cmd.Stderr = os.Stderr, os.Stderr
 	return cmd
 }

@@ -10,6 +10,7 @@ import (
 	"io"
 	"os"
 	"path"
+	"regexp"
 	"strings"
 
 	"github.com/opencontainers/go-digest"
@@ -26,6 +27,8 @@ type image struct {
 	all map[string]bool
 	// keys are the paths of private keys in any layer.
 	keys []string
+	// lax are the files of apt's configuration that have it take lists which are too old.
+	lax map[*tar.Header]bool
 	// compressed and whole are in bytes: what is pulled, and what is unpacked.
 	compressed, whole int64
 }
@@ -33,10 +36,15 @@ type image struct {
 // layers are those that were read, because images share most of them.
 type layers map[digest.Digest]*layer
 
-// layer is what is known of a layer: its files in their order, and the paths of private keys.
+// layer is what is known of a layer: its files in their order, the paths of private keys, and image.lax.
 type layer struct {
 	files []*tar.Header
 	keys  []string
+	lax   map[*tar.Header]bool
+}
+
+func newImage() *image {
+	return &image{files: map[string]*tar.Header{}, all: map[string]bool{}, lax: map[*tar.Header]bool{}}
 }
 
 // openImage reads the archive of one image.
@@ -50,7 +58,7 @@ func (known layers) openImage(name string) (*image, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot read the image %s: %w", name, err)
 	}
-	img := &image{files: map[string]*tar.Header{}, all: map[string]bool{}}
+	img := newImage()
 	if err := img.read(a, known); err != nil {
 		return nil, fmt.Errorf("cannot read the image %s: %w", name, err)
 	}
@@ -117,15 +125,23 @@ func (img *image) read(a archive, known layers) error {
 		if err != nil {
 			return err
 		}
-		img.keys = append(img.keys, l.keys...)
-		for _, h := range l.files {
-			img.add(h)
-		}
+		img.merge(l)
 	}
 	for _, h := range img.files {
 		img.whole += h.Size
 	}
 	return nil
+}
+
+// merge puts a layer on those that the image has.
+func (img *image) merge(l *layer) {
+	img.keys = append(img.keys, l.keys...)
+	for _, h := range l.files {
+		img.add(h)
+		if l.lax[h] {
+			img.lax[h] = true
+		}
+	}
 }
 
 func (known layers) read(a archive, d v1.Descriptor) (*layer, error) {
@@ -157,17 +173,35 @@ func (known layers) read(a archive, d v1.Descriptor) (*layer, error) {
 	}
 }
 
-// look finds private keys in PEM (RFC 7468) and OpenSSH's format.
+// look finds private keys in PEM (RFC 7468) and OpenSSH's format, and what apt's configuration allows.
 func (l *layer) look(h *tar.Header, content io.Reader) error {
-	first, err := bufio.NewReader(io.LimitReader(content, 64)).ReadString('\n')
+	name := strings.Trim(path.Clean(h.Name), "/")
+	text := bufio.NewReader(content)
+	if name == "etc/apt/apt.conf" || path.Dir(name) == "etc/apt/apt.conf.d" {
+		all, err := io.ReadAll(text)
+		if err != nil {
+			return err
+		}
+		if takesOldLists.Match(all) {
+			if l.lax == nil {
+				l.lax = map[*tar.Header]bool{}
+			}
+			l.lax[h] = true
+		}
+		return nil
+	}
+	first, err := bufio.NewReader(io.LimitReader(text, 64)).ReadString('\n')
 	if err != nil && !errors.Is(err, io.EOF) {
 		return err
 	}
 	if strings.HasPrefix(first, "-----BEGIN ") && strings.Contains(first, "PRIVATE KEY-----") {
-		l.keys = append(l.keys, strings.Trim(path.Clean(h.Name), "/"))
+		l.keys = append(l.keys, name)
 	}
 	return nil
 }
+
+// takesOldLists is an option of apt.conf(5), which has names in any case and several words for no.
+var takesOldLists = regexp.MustCompile(`(?i)Check-Valid-Until(::\S+)?\s+"?(false|no|0|off|without|disable)\b`)
 
 // add follows the image specification's whiteouts (layer.md).
 func (img *image) add(h *tar.Header) {

@@ -11,7 +11,7 @@ import (
 )
 
 func imageOf(user string, headers ...*tar.Header) *image {
-	img := &image{files: map[string]*tar.Header{}, all: map[string]bool{}}
+	img := newImage()
 	img.config.Config.User = user
 	img.config.Config.Entrypoint = []string{"slurmlet", "slurmctld"}
 	img.config.Config.Labels = map[string]string{"org.opencontainers.image.title": "t"}
@@ -63,6 +63,29 @@ func TestPrivateKeysAreFoundInLayers(t *testing.T) {
 		l := &layer{}
 		assert.NoError(t, l.look(file("./opt/key", 0o600), strings.NewReader(text)))
 		assert.Equal(t, want, l.keys, text)
+	}
+}
+
+// TestAptTakesNoOldLists: with such a setting, apt takes a list of packages that a mirror has kept since a fault in them
+// became known.
+func TestAptTakesNoOldLists(t *testing.T) {
+	const lax = "Acquire::Check-Valid-Until \"false\";\n"
+	for _, c := range []struct {
+		name, text string
+		want       []string
+	}{
+		{"etc/apt/apt.conf.d/99mmdebstrap", lax, []string{"/etc/apt/apt.conf.d/99mmdebstrap has apt take lists that are too old"}},
+		{"etc/apt/apt.conf", "// a comment\nacquire::check-valid-until no;\n", []string{"/etc/apt/apt.conf has apt take lists that are too old"}},
+		{"etc/apt/apt.conf.d/minimal", "APT::Install-Recommends \"false\";\n", nil},
+		{"opt/apt.conf.d/99", lax, nil},
+	} {
+		h, img := file(c.name, 0o644), imageOf("64030:64030")
+		l := &layer{files: []*tar.Header{h}}
+		assert.NoError(t, l.look(h, strings.NewReader(c.text)))
+		img.merge(l)
+		assert.Equal(t, c.want, img.faults(), c.name)
+		img.merge(&layer{files: []*tar.Header{file(c.name, 0o644)}})
+		assert.Empty(t, img.faults(), "a later layer writes %s anew", c.name)
 	}
 }
 

@@ -37,6 +37,8 @@ type settings struct {
 	cache             string
 	config            string // buildx's, not the user's
 	targets           []string
+	pyxis             bool   // also pyxisTarget
+	packages          string // the directory with packages for it, "" where they are the caller's
 }
 
 func main() {
@@ -47,8 +49,11 @@ func main() {
 	flag.StringVar(&s.out, "out", "bin/images", "where the archives go")
 	flag.StringVar(&s.arch, "arch", runtime.GOARCH, "the `architecture` to build for, amd64 or arm64")
 	flag.StringVar(&s.cache, "cache", filepath.Join(os.TempDir(), "slurmlet-buildkit"), "what builds leave for the next ones")
+	flag.BoolVar(&s.pyxis, "pyxis", false, "also build and examine "+pyxisTarget+" with a package whose files are setuid, and leave no archive of it")
 	flag.Parse()
-	s.targets = flag.Args()
+	if s.targets = flag.Args(); len(s.targets) == 0 {
+		s.targets = []string{"default"}
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
 	if err := s.run(ctx, os.Stdout); err != nil {
@@ -65,6 +70,13 @@ func (s settings) run(ctx context.Context, w io.Writer) (err error) {
 		return fmt.Errorf("cannot make a directory for buildx: %w", err)
 	}
 	defer os.RemoveAll(s.config)
+	if s.pyxis {
+		if s.packages, err = pyxisPackages(ctx, filepath.Join(s.config, "pyxis")); err != nil {
+			return err
+		}
+		s.targets = append(s.targets, pyxisTarget)
+		defer os.Remove(s.archive(pyxisTarget))
+	}
 	targets, wanted, err := s.resolve(ctx)
 	if err != nil {
 		return err

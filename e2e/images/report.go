@@ -91,6 +91,9 @@ func (img *image) faults() []string {
 		if h.Typeflag == tar.TypeReg && h.Mode&0o6000 != 0 && !slices.Contains(privileged, "/"+name) {
 			faults = append(faults, fmt.Sprintf("/%s has mode %o", name, h.Mode))
 		}
+		if img.lax[h] {
+			faults = append(faults, fmt.Sprintf("/%s has apt take lists that are too old", name))
+		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(img.all)) {
 		for _, pattern := range forbidden {
