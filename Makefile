@@ -216,12 +216,22 @@ BUILDER ?= urn:slurmlet:make-release
 AMD64   ?= default
 ARM64   ?= default
 RELEASED := $(HELM) $(COSIGN) $(DISTRIBUTION) $(BUILDX) $(BUILDKITD)
-.PHONY: release release-push release-test hooks web
+.PHONY: release release-build release-tools release-sign release-push release-test hooks web
 
 release: $(RELEASED) ## images, charts, programs, SBOMs and provenance of a tag, signed (VERSION=v0.1.0 KEY=… REGISTRY=…)
-	$(GO) run ./e2e/release build -version '$(VERSION)' -registry '$(REGISTRY)' -key '$(KEY)' -builder '$(BUILDER)' \
-		-amd64 '$(AMD64)' -arm64 '$(ARM64)' -helm $(HELM) -cosign $(COSIGN) -distribution $(DISTRIBUTION) \
-		-buildx $(BUILDX) -buildkitd $(BUILDKITD) -cache $(CACHE)/buildkit
+	@test -n '$(KEY)' || { echo 'want a key that signs: KEY=cosign.key; cosign generate-key-pair makes one' >&2; exit 1; }
+	$(MAKE) release-build
+	$(MAKE) release-sign
+
+release-build: $(HELM) $(BUILDX) $(BUILDKITD) ## of make release, all but the signatures: no key is needed
+	$(GO) run ./e2e/release build -version '$(VERSION)' -registry '$(REGISTRY)' -builder '$(BUILDER)' \
+		-amd64 '$(AMD64)' -arm64 '$(ARM64)' -helm $(HELM) -buildx $(BUILDX) -buildkitd $(BUILDKITD) -cache $(CACHE)/buildkit
+
+release-tools: $(COSIGN) $(DISTRIBUTION) # so that make release-sign compiles nothing of others with the key beside it
+	$(GO) build -o /dev/null ./e2e/release
+
+release-sign: $(COSIGN) $(DISTRIBUTION) ## signs what make release-build has left, if it is whole (VERSION=v0.1.0 KEY=… REGISTRY=…)
+	$(GO) run ./e2e/release sign -version '$(VERSION)' -registry '$(REGISTRY)' -key '$(KEY)' -cosign $(COSIGN) -distribution $(DISTRIBUTION)
 
 release-push: ## what make release has built to the registry (VERSION=v0.1.0 REGISTRY=…)
 	$(GO) run ./e2e/release push -version '$(VERSION)' -registry '$(REGISTRY)'

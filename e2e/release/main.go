@@ -1,7 +1,12 @@
 // Release builds what a version of slurmlet consists of, signs it, and pushes it.
 //
-//	make release VERSION=v0.1.0 KEY=cosign.key REGISTRY=registry.example/slurmlet
+//	make release-build VERSION=v0.1.0 REGISTRY=registry.example/slurmlet
+//	make release-sign VERSION=v0.1.0 KEY=cosign.key REGISTRY=registry.example/slurmlet
 //	make release-push VERSION=v0.1.0 REGISTRY=registry.example/slurmlet
+//
+// Only sign needs the key, and it runs nothing of what was built, so the key may be where no
+// build has been. `make release` builds and signs. Sign takes what is as build has left it: SHA256SUMS
+// and digests.txt must hold, and the provenance must name the commit that the tag names here.
 //
 // Build wants a clean checkout of the commit that the tag VERSION names. It leaves
 // in bin/release/VERSION:
@@ -14,7 +19,7 @@
 //	sbom/                          SPDX 2.3 of each program and image
 //	provenance.json                SLSA 1.0: from what, and how, all of it was made
 //	digests.txt                    what to pull, by digest
-//	SHA256SUMS                     of all files above that are in no layout
+//	SHA256SUMS                     of all files above that are in no layout: build's last
 //	SHA256SUMS.sigstore.json       its signature
 //
 // The same tag gives the same programs, charts, images without Slurm and SBOMs, byte by byte: no
@@ -31,7 +36,7 @@
 //	cosign verify-attestation --key cosign.pub --insecure-ignore-tlog --type slsaprovenance1 IMAGE
 //	cosign verify-blob --key cosign.pub --insecure-ignore-tlog --bundle SHA256SUMS.sigstore.json SHA256SUMS
 //
-// Push needs no key: it copies the layouts. REGISTRY_USER and REGISTRY_PASSWORD log in;
+// Push needs no key: it copies the layouts of what is signed. REGISTRY_USER and REGISTRY_PASSWORD log in;
 // without them Docker's configuration does.
 package main
 
@@ -73,7 +78,7 @@ func say(format string, args ...any) { fmt.Fprintf(os.Stderr, "release: "+format
 
 func run(ctx context.Context, args []string) error {
 	if len(args) == 0 {
-		return fmt.Errorf("want build or push")
+		return fmt.Errorf("want build, sign or push")
 	}
 	s := settings{targets: map[string]*string{}}
 	flags := flag.NewFlagSet(args[0], flag.ExitOnError)
@@ -107,8 +112,10 @@ func run(ctx context.Context, args []string) error {
 	switch args[0] {
 	case "build":
 		return s.build(ctx)
+	case "sign":
+		return s.sign(ctx)
 	case "push":
 		return s.push(ctx)
 	}
-	return fmt.Errorf("want build or push, not %q", args[0])
+	return fmt.Errorf("want build, sign or push, not %q", args[0])
 }

@@ -42,18 +42,22 @@ type predicate struct {
 	} `json:"runDetails"`
 }
 
-// predicatePath is where what cosign attests is.
-func (r *release) predicatePath() string { return filepath.Join(r.work, "predicate.json") }
+// statement is the provenance of all that is in a release (in-toto).
+type statement struct {
+	Type          string     `json:"_type"`
+	Subject       []resource `json:"subject"`
+	PredicateType string     `json:"predicateType"`
+	Predicate     *predicate `json:"predicate"`
+}
 
-// provenance writes what the release was made from: once about all that is in it,
-// and for cosign, which names each image itself.
+// provenancePath is where a release's statement is.
+func (s settings) provenancePath() string { return filepath.Join(s.out, "provenance.json") }
+
+// provenance writes what the release was made from.
 func (r *release) provenance(context.Context) error {
 	say("writes the provenance")
 	p, err := r.predicate()
 	if err != nil {
-		return err
-	}
-	if err := writeJSON(r.predicatePath(), p); err != nil {
 		return err
 	}
 	names, err := r.files()
@@ -71,9 +75,7 @@ func (r *release) provenance(context.Context) error {
 	for _, a := range r.artifacts {
 		subjects = append(subjects, resource{Name: r.registry + "/" + a.String(), Digest: hexOf(a.top.Digest)})
 	}
-	return writeJSON(filepath.Join(r.out, "provenance.json"), map[string]any{
-		"_type": statementType, "subject": subjects, "predicateType": provenanceType, "predicate": p,
-	})
+	return writeJSON(r.provenancePath(), statement{statementType, subjects, provenanceType, p})
 }
 
 func (r *release) predicate() (*predicate, error) {

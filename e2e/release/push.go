@@ -17,6 +17,9 @@ import (
 
 // push copies all that a release has into a registry, under the digests that it has.
 func (s settings) push(ctx context.Context) error {
+	if _, err := os.Stat(s.sumsPath() + signature); err != nil {
+		return fmt.Errorf("cannot push %s, which is not signed: %w", s.out, err)
+	}
 	repositories, err := s.repositories()
 	if err != nil {
 		return err

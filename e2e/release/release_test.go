@@ -48,6 +48,8 @@ func TestRelease(t *testing.T) {
 	require.NoError(t, parts.Install(t.Context(), t.Logf, "emulation"))
 	t.Run("refused", b.refused)
 	b.release(t)
+	t.Run("unsigned", b.unsigned)
+	b.sign(t)
 	b.program(t, "push", "-plain-http")
 	for name, test := range map[string]func(*testing.T){
 		"a tag's image has every architecture, by digest": b.pulled,
@@ -143,18 +145,54 @@ func (b *bed) args(verb string, more ...string) []string {
 func (b *bed) release(t *testing.T) {
 	t.Helper()
 	b.program(
-		t, "build", "-key", b.key, "-amd64", or("RELEASE_AMD64", "agent controller slurmctld-24-11"), "-arm64", or("RELEASE_ARM64", "agent controller"),
-		"-helm", b.helm, "-cosign", b.cosign, "-distribution", tool(t, "DISTRIBUTION"),
-		"-buildx", tool(t, "BUILDX"), "-buildkitd", tool(t, "BUILDKITD"), "-cache", tool(t, "BUILDKIT_CACHE"),
+		t, "build", "-amd64", or("RELEASE_AMD64", "agent controller slurmctld-24-11"), "-arm64", or("RELEASE_ARM64", "agent controller"),
+		"-helm", b.helm, "-buildx", tool(t, "BUILDX"), "-buildkitd", tool(t, "BUILDKITD"), "-cache", tool(t, "BUILDKIT_CACHE"),
 	)
 }
 
+func (b *bed) sign(t *testing.T) { b.program(t, "sign", b.signing(t)...) }
+
+func (b *bed) signing(t *testing.T) []string {
+	return []string{"-key", b.key, "-cosign", b.cosign, "-distribution", tool(t, "DISTRIBUTION")}
+}
+
+// unsigned: what is not as it was built is not signed, and what is not signed is not pushed.
+func (b *bed) unsigned(t *testing.T) {
+	out, err := b.attempt(t, b.clone, "go", b.args("push", "-plain-http")...)
+	assert.Error(t, err)
+	assert.Contains(t, out, "which is not signed")
+	refuses := func(says string) {
+		out, err := b.attempt(t, b.clone, "go", b.args("sign", b.signing(t)...)...)
+		assert.Error(t, err)
+		assert.Contains(t, out, says)
+		assert.NoFileExists(t, b.sumsPath()+signature)
+	}
+	for _, name := range []string{filepath.Base((&release{settings: b.settings}).program(agent, "amd64")), "more"} {
+		path := filepath.Join(b.out, name)
+		before, _ := os.ReadFile(path) // nil: it is not there
+		require.NoError(t, os.WriteFile(path, append(before, 'x'), 0o755))
+		refuses("its files are not those of SHA256SUMS")
+		if before == nil {
+			require.NoError(t, os.Remove(path))
+			continue
+		}
+		require.NoError(t, os.WriteFile(path, before, 0o755))
+	}
+	head := strings.TrimSpace(b.command(t, b.clone, "git", "rev-parse", "HEAD"))
+	b.command(t, b.clone, "git", "-c", "user.name=a", "-c", "user.email=a@example.com", "commit", "--quiet", "--allow-empty", "--message", "another")
+	b.command(t, b.clone, "git", "tag", "--force", version)
+	refuses("its provenance does not name the tag's commit")
+	b.command(t, b.clone, "git", "reset", "--quiet", "--hard", head)
+	b.command(t, b.clone, "git", "tag", "--force", version)
+}
+
 func (b *bed) refused(t *testing.T) {
-	for _, c := range []struct{ name, file, version, key, says string }{
-		{"a changed checkout", "new", version, "k", "cannot release a changed checkout:\n?? new"},
-		{"a tag that is not there", "", "v0.0.2", "k", "cannot release v0.0.2: there is no such tag"},
-		{"a version without a v", "", "0.0.1", "k", `want a version such as v0.1.0, not "0.0.1"`},
-		{"no key", "", version, "", "want a key that signs"},
+	for _, c := range []struct{ name, file, version, verb, says string }{
+		{"a changed checkout", "new", version, "build", "cannot release a changed checkout:\n?? new"},
+		{"a tag that is not there", "", "v0.0.2", "build", "cannot release v0.0.2: there is no such tag"},
+		{"a version without a v", "", "0.0.1", "build", `want a version such as v0.1.0, not "0.0.1"`},
+		{"no key", "", version, "sign", "want a key that signs"},
+		{"nothing built", "", version, "sign -key=k", "cannot sign what is not built"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if c.file != "" {
@@ -162,7 +200,9 @@ func (b *bed) refused(t *testing.T) {
 				require.NoError(t, os.WriteFile(name, nil, 0o644))
 				t.Cleanup(func() { os.Remove(name) })
 			}
-			out, err := b.attempt(t, b.clone, "go", append(b.args("build", "-key", c.key), "-version", c.version)...)
+			verb, flag, _ := strings.Cut(c.verb, " ")
+			more := strings.Fields(flag)
+			out, err := b.attempt(t, b.clone, "go", append(b.args(verb, more...), "-version", c.version)...)
 			assert.Error(t, err)
 			assert.Contains(t, out, c.says)
 			assert.NoDirExists(t, b.out)
@@ -170,7 +210,7 @@ func (b *bed) refused(t *testing.T) {
 	}
 	t.Run("another commit", func(t *testing.T) {
 		b.command(t, b.clone, "git", "tag", "v0.0.3", "HEAD~1")
-		out, err := b.attempt(t, b.clone, "go", append(b.args("build", "-key", "k"), "-version", "v0.0.3")...)
+		out, err := b.attempt(t, b.clone, "go", append(b.args("build"), "-version", "v0.0.3")...)
 		assert.Error(t, err)
 		assert.Contains(t, out, "cannot release v0.0.3: the tag names commit ")
 	})

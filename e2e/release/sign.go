@@ -3,20 +3,51 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	"github.com/slurmlet/slurmlet/e2e/release/registry"
 )
 
-// sign signs every image and chart, and attests to their SBOMs and their
+// sign signs what build has left, once it is whole.
+func (s settings) sign(ctx context.Context) error {
+	if s.key == "" {
+		return errors.New("want a key that signs: KEY=cosign.key; cosign generate-key-pair makes one")
+	}
+	from, err := tagged(ctx, s.version)
+	if err != nil {
+		return err
+	}
+	work, err := os.MkdirTemp("", "slurmlet-release-")
+	if err != nil {
+		return fmt.Errorf("cannot make a directory to work in: %w", err)
+	}
+	defer os.RemoveAll(work)
+	r := &release{settings: s, source: from, work: work}
+	for _, step := range []func(context.Context) error{r.unchanged, r.built, r.signAll} {
+		if err := step(ctx); err != nil {
+			return err
+		}
+	}
+	sums := r.sumsPath()
+	if err := r.runCosign(ctx, "sign-blob", "--bundle", sums+signature, sums); err != nil {
+		return err
+	}
+	say("%s in %s is signed", s.version, s.out)
+	return nil
+}
+
+// signature is how the name of what signs a file ends.
+const signature = ".sigstore.json"
+
+// signAll signs every image and chart, and attests to their SBOMs and their
 // provenance. Cosign signs in a registry, so one lives as long as this takes, and
 // the layouts get back what cosign has added.
-func (r *release) sign(ctx context.Context) error {
+func (r *release) signAll(ctx context.Context) error {
 	say("signs %d artifacts", len(r.artifacts))
 	dir := filepath.Join(r.work, "registry")
 	if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -89,32 +120,4 @@ func (r *release) runCosign(ctx context.Context, verb string, args ...string) er
 		return fmt.Errorf("cannot run cosign %s: %w\n%s", verb, err, said.String())
 	}
 	return nil
-}
-
-// sums writes what to pull, and the checksums, and signs them.
-func (r *release) sums(ctx context.Context) error {
-	var pull strings.Builder
-	for _, a := range r.artifacts {
-		fmt.Fprintf(&pull, "%s@%s %s\n", a.repository, a.top.Digest, a.tag)
-	}
-	if err := os.WriteFile(filepath.Join(r.out, "digests.txt"), []byte(pull.String()), 0o644); err != nil {
-		return fmt.Errorf("cannot write the digests: %w", err)
-	}
-	names, err := r.files()
-	if err != nil {
-		return err
-	}
-	var text strings.Builder
-	for _, name := range names {
-		sum, err := hashOf(filepath.Join(r.out, name))
-		if err != nil {
-			return err
-		}
-		fmt.Fprintf(&text, "%s  %s\n", sum, name)
-	}
-	path := filepath.Join(r.out, "SHA256SUMS")
-	if err := os.WriteFile(path, []byte(text.String()), 0o644); err != nil {
-		return fmt.Errorf("cannot write the checksums: %w", err)
-	}
-	return r.runCosign(ctx, "sign-blob", "--bundle", path+".sigstore.json", path)
 }

@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -49,7 +50,11 @@ func Start(ctx context.Context, program, dir string) (*Registry, error) {
 		return nil, fmt.Errorf("cannot configure the registry: %w", err)
 	}
 	r := &Registry{cmd: exec.Command(program, "serve", config), ended: make(chan struct{})}
-	r.cmd.Env = append(os.Environ(), "OTEL_TRACES_EXPORTER=none")
+	// It needs no key and no password of those who sign and push.
+	environ := slices.DeleteFunc(os.Environ(), func(v string) bool {
+		return strings.HasPrefix(v, "COSIGN_") || strings.HasPrefix(v, "REGISTRY_")
+	})
+	r.cmd.Env = append(environ, "OTEL_TRACES_EXPORTER=none")
 	r.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM}
 	said, err := r.cmd.StderrPipe()
 	if err != nil {

@@ -29,7 +29,11 @@ func baseName(r release) string { return "debian:" + r.suite + "-slim" }
 func Base(ctx context.Context, name, arch string, p Progress) (string, error) {
 	for _, version := range Versions() {
 		if r := releases[version]; baseName(r) == name {
-			e := entry{name: "base-" + r.suite, key: keyOf(arch, r.suite, slim)}
+			inputs := []string{arch, r.suite, slim}
+			if r.moving {
+				inputs = append(inputs, strict)
+			}
+			e := entry{name: "base-" + r.suite, key: keyOf(inputs...)}
 			return e.obtain(ctx, p, func(dir string) error { return buildBase(ctx, dir, arch, r, p) })
 		}
 	}
@@ -69,10 +73,13 @@ func buildBase(ctx context.Context, dir, arch string, r release, p Progress) err
 	return nil
 }
 
+// strict has the image itself, unlike the mmdebstrap that makes it, take no lists that are too old. It is a hook as slim is.
+const strict = `rm "$1/etc/apt/apt.conf.d/99mmdebstrap"`
+
 func baseArgs(r release, arch, layer string, m mirror) []string {
 	args := []string{"--mode=root", "--architectures=" + arch, "--variant=minbase", "--format=tar", "--extract-hook=" + slim}
 	if r.moving {
-		args = append(args, `--aptopt=Acquire::Check-Valid-Until "false"`)
+		args = append(args, `--aptopt=Acquire::Check-Valid-Until "false"`, "--customize-hook="+strict)
 	}
 	return append(append(args, r.suite, layer), m.lines(r.suite)...)
 }

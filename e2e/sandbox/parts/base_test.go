@@ -23,6 +23,9 @@ func TestBaseArguments(t *testing.T) {
 	assert.Equal(t, []string{"trixie", "/layer.tar", "deb [signed-by=/k] http://m trixie main"}, args[len(args)-3:])
 	assert.Contains(t, args, "--architectures=arm64")
 	assert.NotContains(t, args, `--aptopt=Acquire::Check-Valid-Until "false"`)
+	assert.NotContains(t, args, "--customize-hook="+strict)
+	moving := baseArgs(release{suite: "forky", moving: true}, "arm64", "/layer.tar", m)
+	assert.Subset(t, moving, []string{`--aptopt=Acquire::Check-Valid-Until "false"`, "--customize-hook=" + strict})
 }
 
 func TestLayout(t *testing.T) {
