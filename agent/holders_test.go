@@ -32,12 +32,12 @@ func TestLastJobEnds(t *testing.T) {
 		sure  bool
 		looks int
 	}{
-		"it may be idle":                     {[]string{"MIXED", "DRAIN"}, false, 0},
-		"so the deletion was refused":        {[]string{"MIXED", "DRAIN"}, true, 1},
-		"it is idle":                         {[]string{"IDLE", "DRAIN"}, true, 0},
-		"another job has all of its CPUs":    {[]string{"ALLOCATED", "DRAIN"}, false, 1},
-		"another job ends":                   {[]string{"MIXED", "COMPLETING"}, false, 1},
-		"a reservation has it, too":          {[]string{"MIXED", "RESERVED"}, false, 0},
+		"it may be idle":                  {[]string{"MIXED", "DRAIN"}, false, 0},
+		"so the deletion was refused":     {[]string{"MIXED", "DRAIN"}, true, 1},
+		"it is idle":                      {[]string{"IDLE", "DRAIN"}, true, 0},
+		"another job has all of its CPUs": {[]string{"ALLOCATED", "DRAIN"}, false, 1},
+		"another job ends":                {[]string{"MIXED", "COMPLETING"}, false, 1},
+		"a reservation has it, too":       {[]string{"MIXED", "RESERVED"}, false, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			client := &counter{node: slurm.Node{State: c.state}}
