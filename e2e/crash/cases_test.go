@@ -55,8 +55,8 @@ func (w *world) killedUnderSubmissions() error {
 	slices.Sort(took)
 	fmt.Printf("%d crashes, %d containers ended: squeue had an answer after %v (median), %v at most; %d jobs were acknowledged, and %d commands failed\n",
 		crashes, w.containerEnds(), took[len(took)/2], took[len(took)-1], len(ids), len(load.failed))
-	for _, one := range load.failed[:min(len(load.failed), 3)] {
-		fmt.Println("failed:", one)
+	for said, times := range load.failures() {
+		fmt.Printf("failed %d times: %s\n", times, said)
 	}
 	if len(twice) > 0 {
 		return fmt.Errorf("ids were given twice: %v", twice)

@@ -43,6 +43,7 @@ type submission struct {
 var (
 	parsable = regexp.MustCompile(`(?m)^(\d+)$`)
 	verbose  = regexp.MustCompile(`(?:jobid|job) (\d+)(?::| queued)`)
+	numbers  = regexp.MustCompile(`\d+`)
 )
 
 // submissions are those of a second, in turn: most are batch jobs that wait.
@@ -103,6 +104,17 @@ func runFor(cmd *exec.Cmd, limit time.Duration) error {
 	killer := time.AfterFunc(limit, func() { _ = cmd.Process.Kill() })
 	defer killer.Stop()
 	return cmd.Wait()
+}
+
+// failures counts what the commands that failed have said, without numbers.
+func (l *load) failures() map[string]int {
+	l.lock.Lock()
+	defer l.lock.Unlock()
+	said := map[string]int{}
+	for _, one := range l.failed {
+		said[numbers.ReplaceAllString(one, "N")]++
+	}
+	return said
 }
 
 func (l *load) ids() (ids []int) {
