@@ -90,7 +90,9 @@ type Agent struct {
 	early    early
 	mark     mark // of the slurmd that was started last
 
-	lastError, lastFatal atomic.Pointer[LastError]
+	// lastSaid is the last error that may say what a start waits for, or why the daemon has ended; lastError is none that
+	// passes by itself.
+	lastError, lastSaid, lastFatal atomic.Pointer[LastError]
 	// loss is nil while slurmctld has said of no job that it is lost.
 	loss atomic.Pointer[LossStatus]
 
@@ -373,8 +375,8 @@ func (a *Agent) prover() *proof.Client { return &proof.Client{Keys: a.clusterKey
 // explanation of its end.
 func (a *Agent) heard(line process.Line) {
 	line.Text = slurmconf.Hide(line.Text)
-	if line.Level >= slog.LevelError && !a.isNoise(line.Text) {
-		a.lastError.Store(&LastError{At: time.Now(), Text: line.Text})
+	if line.Level >= slog.LevelError {
+		a.heardError(line.Text)
 		if t := a.daemon.troubled; t != nil && t(line.Text) && a.doubted.CompareAndSwap(false, true) {
 			a.post(lifecycle.Troubled{})
 		}

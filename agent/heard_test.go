@@ -55,6 +55,8 @@ func TestTheLastErrorIsOne(t *testing.T) {
 		{Slurmctld, process.Line{Level: slog.LevelError, Text: noMail}, world{mailProg: true}, true, 0},
 		{Slurmctld, process.Line{Level: slog.LevelError, Text: noDBD}, fresh, false, 0},
 		{Slurmctld, process.Line{Level: slog.LevelError, Text: noDBD}, world{old: true}, true, 0},
+		{Slurmctld, process.Line{Level: slog.LevelError, Text: "slurm_send_node_msg: [socket:[248]] slurm_bufs_sendto(msg_type=RESPONSE_CONFIG) failed: Unexpected missing socket error"}, world{old: true}, false, 0},
+		{Slurmctld, process.Line{Level: slog.LevelError, Text: "slurm_send_node_msg: [socket:[248]] slurm_bufs_sendto(msg_type=RESPONSE_CONFIG) failed: No route to host"}, world{old: true}, true, 0},
 		{Slurmctld, process.Line{Level: slog.LevelError, Text: "sched: JobId=7 lost: " + noMail}, fresh, true, 0},
 	} {
 		t.Run(string(c.role)+" "+c.line.Text, func(t *testing.T) {
@@ -79,9 +81,7 @@ func TestTheLastErrorIsOne(t *testing.T) {
 			a.saved = &savedState{agent: a, Store: savedstate.NewStore(savedstate.Options{Log: a.log})}
 			_, err := a.saved.Prepare(t.Context(), state, 0, 0)
 			require.NoError(t, err)
-			if c.world.old {
-				a.began = a.began.Add(-startTime)
-			}
+			a.status.Store(&Status{Started: c.world.old})
 			a.heard(c.line)
 			assert.Equal(t, c.error, a.lastError.Load() != nil, "%v", c.line)
 			assert.Equal(t, 1, heard, "the log has every line")
@@ -94,6 +94,17 @@ func TestTheLastErrorIsOne(t *testing.T) {
 			assert.Equal(t, c.lost, lost)
 		})
 	}
+}
+
+// TestWhatAStartWaitsForIsSaid: an error that passes by itself is none of the status, and is the reason of a start that lasts.
+func TestWhatAStartWaitsForIsSaid(t *testing.T) {
+	a := &Agent{daemon: daemon{part: partOf(Slurmctld)}, Options: Options{Config: Config{Role: Slurmctld}, Observe: func(Notice) {}}}
+	a.status.Store(&Status{})
+	a.heard(process.Line{Level: slog.LevelError, Text: "Sending PersistInit msg: Connection refused"})
+	assert.Nil(t, a.lastError.Load())
+	require.NotNil(t, a.lastSaid.Load())
+	a.heard(process.Line{Level: slog.LevelError, Text: `_find_node_record: lookup failure for node "n"`})
+	assert.Contains(t, a.lastSaid.Load().Text, "PersistInit", "what never means anything explains nothing")
 }
 
 func TestAnErrorBeforeReadyIsAnEarlierOne(t *testing.T) {

@@ -59,7 +59,7 @@ func (a *Agent) watch(p *process.Process) {
 
 func (a *Agent) epitaph(p *process.Process, status process.Status) string {
 	what := a.daemon.program + ": " + status.String()
-	if last := a.lastError.Load(); last != nil && last.At.After(p.Started()) && status.Signal == 0 {
+	if last := a.lastSaid.Load(); last != nil && last.At.After(p.Started()) && status.Signal == 0 {
 		what += ": " + last.Text
 	}
 	return what

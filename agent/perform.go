@@ -203,7 +203,7 @@ func (a *Agent) confirmQuestion(ctx context.Context, number int) lifecycle.Event
 func (a *Agent) lastWords() string {
 	a.mainLock.Lock()
 	defer a.mainLock.Unlock()
-	last := a.lastError.Load()
+	last := a.lastSaid.Load()
 	if last == nil || a.process == nil || last.At.Before(a.process.Started()) {
 		return ""
 	}

@@ -92,6 +92,7 @@ func sharesAreTold(t *testing.T, c *cluster) {
 }
 
 func sacctTells(t *testing.T, c *cluster) {
+	assert.Nil(t, c.agent(t, sandbox.Controller).LastError, "what slurmctld has waited for is there")
 	client := comeIn(t, c)
 	runSSH(t, client, "srun true")
 	id := strings.TrimSpace(runSSH(t, client, "sbatch --parsable --output=/dev/null --wrap true"))
