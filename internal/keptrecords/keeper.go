@@ -30,6 +30,7 @@ type Slurm interface {
 	merge.Slurm
 	Node(ctx context.Context, name string) (*slurm.Node, error)
 	Nodes(ctx context.Context) ([]slurm.Node, error)
+	NodesOf(ctx context.Context, names string) ([]slurm.Node, error)
 }
 
 // Options are what a Keeper needs.
@@ -310,11 +311,16 @@ func (k *Keeper) look(ctx context.Context) error {
 func (k *Keeper) records(ctx context.Context, names []string) (map[string]*slurm.Node, error) {
 	found := map[string]*slurm.Node{}
 	if len(names) > mostAlone {
-		nodes, err := k.Slurm.Nodes(ctx)
-		for i := range nodes {
-			found[nodes[i].Name] = &nodes[i]
+		for _, part := range merge.Parts(names) {
+			nodes, err := k.Slurm.NodesOf(ctx, hostlist.Of(slices.Values(part)).Sorted().String())
+			if err != nil {
+				return nil, err
+			}
+			for i := range nodes {
+				found[nodes[i].Name] = &nodes[i]
+			}
 		}
-		return found, err
+		return found, nil
 	}
 	for _, name := range names {
 		n, err := k.Slurm.Node(ctx, name)

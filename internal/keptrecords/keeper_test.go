@@ -25,10 +25,16 @@ type table struct {
 	deleted []string
 	changed []string
 	asked   int
+	lists   []string
 }
 
 func (t *table) Nodes(context.Context) ([]slurm.Node, error) {
 	t.asked++
+	return t.nodes, t.err
+}
+
+func (t *table) NodesOf(_ context.Context, names string) ([]slurm.Node, error) {
+	t.lists = append(t.lists, names)
 	return t.nodes, t.err
 }
 
@@ -172,7 +178,8 @@ func TestMany(t *testing.T) {
 	}
 	s.claims[0].Nodes = "n1,n7"
 	k.round(t.Context())
-	require.Equal(t, 2, s.asked)
+	require.Equal(t, 1, s.asked)
+	require.Equal(t, []string{"n[0-31]"}, s.lists, "of 10,000 records few stay")
 	require.Equal(t, 2, k.Status().Count)
 }
 

@@ -19,6 +19,8 @@ type Slurm interface {
 	DeleteNodes(ctx context.Context, names string) (kept string, err error)
 	// Claims are the jobs that have not ended and the reservations, as far as they name nodes.
 	Claims(ctx context.Context) ([]slurm.Claim, error)
+	// JobClaims are those of jobs alone, which hold nodes.
+	JobClaims(ctx context.Context) ([]slurm.Claim, error)
 	RenewNode(ctx context.Context, name string, parameters []string, reason string) error
 	RenewClaim(ctx context.Context, c *slurm.Claim) error
 	// Recorded are the names of those that slurmctld has a record of. slurmctld counts the allocated
@@ -148,6 +150,8 @@ type applier struct {
 	// late says whether no further command may begin: nobody would wait for its answer.
 	late    func() bool
 	results map[string]result
+	// earlier are deletions that the next question about the names covers, too.
+	earlier []deletion
 	// agents is how many follow slurmctld's agent; 0: nobody would ask again.
 	agents int
 	// commands counts those that were run.

@@ -33,19 +33,19 @@ func TestApply(t *testing.T) {
 			group{Delete, "", []string{"n1", "n2", "n3"}, nil},
 			nil, "n2=busy",
 			map[string]word{"n1": done, "n2": busy, "n3": done},
-			[]string{"claims", "delete n[1-3]", "delete n2", "claims"},
+			[]string{"claims", "delete n[1-3]", "delete n2", "jobs"},
 		}, {
 			"one is gone, one is busy", "n1=idle n3=busy",
 			group{Delete, "", []string{"n1", "n2", "n3"}, nil},
 			nil, "n3=busy",
 			map[string]word{"n1": done, "n2": done, "n3": busy},
-			[]string{"claims", "delete n[1-3]", "delete n2", "delete n3", "claims"},
+			[]string{"claims", "delete n[1-3]", "delete n2", "delete n3", "jobs"},
 		}, {
 			"a slurmctld that does not name them", "n1=idle n2=busy n3=idle",
 			group{Delete, "", []string{"n1", "n2", "n3"}, nil},
 			func(r *records) { r.mute = true }, "n2=busy",
 			map[string]word{"n1": done, "n2": busy, "n3": done},
-			[]string{"claims", "delete n[1-3]", "delete n1", "delete n[2-3]", "delete n2", "delete n3", "claims"},
+			[]string{"claims", "delete n[1-3]", "delete n1", "delete n[2-3]", "delete n2", "delete n3", "jobs"},
 		}, {
 			"drained with jobs", "n1=idle n2=busy",
 			group{Drain, "r", []string{"n1", "n2"}, nil},

@@ -125,6 +125,34 @@ func TestManyAtOnce(t *testing.T) {
 	require.LessOrEqual(t, lists, 20, "%v", w.ran())
 }
 
+// TestLookedAgain: after a deletion it is asked who names the node, by the next deletion or some time later, and a job that has come
+// meanwhile has the record made anew.
+func TestLookedAgain(t *testing.T) {
+	asked := func(w *world) (n int) {
+		for _, command := range w.ran() {
+			if command == "claims" {
+				n++
+			}
+		}
+		return n
+	}
+	w := newWorld(t, "n1=idle n2=idle")
+	w.followed(t, 1, "n1", "n2")
+	asker := w.asker(t, "a")
+	require.NoError(t, asker.Change(t.Context(), Change{Delete, "n1", "", "CPUs=2"}, direct))
+	namedByJob(w, nil)
+	require.NoError(t, asker.Change(t.Context(), Change{Delete, "n2", "", ""}, direct))
+	require.Eventually(t, func() bool { return strings.Contains(w.String(), "n1=down") }, time.Minute, time.Millisecond, "%v", w.ran())
+	require.Eventually(t, func() bool { return asked(w) >= 3 }, time.Minute, time.Millisecond, "the last deletion, too: %v", w.ran())
+}
+
+// namedByJob: job 7 names n1.
+func namedByJob(w *world, _ *Asker) {
+	w.lock.Lock()
+	defer w.lock.Unlock()
+	w.claims = []slurm.Claim{{Job: "7", Nodes: "n1"}}
+}
+
 // TestManyAreConfirmed: agents whose records are deleted together need not delete them again.
 func TestManyAreConfirmed(t *testing.T) {
 	var states []string
@@ -293,9 +321,9 @@ func TestWhoIsAsked(t *testing.T) {
 		{"one that follows from elsewhere", "a", Change{Delete, "n3", "", ""}, func(w *world, _ *Asker) { w.followed(t, 2, "n3") }, errDirect, 0},
 		{"a list", "a", Change{Delete, "n[1-2]", "", ""}, nil, errDirect, 0},
 		{"slurmctld is silent", "a", Change{Delete, "n1", "", ""}, func(w *world, _ *Asker) { w.fallSilent() }, slurm.ErrUnreachable, 0},
-		{"a job names it", "a", Change{Delete, "n1", "", "CPUs=2"}, func(w *world, _ *Asker) { w.claims = []slurm.Claim{{Job: "7", Nodes: "n1"}} }, slurm.ErrKept, 2},
-		{"a job names it, and the agent is an old one", "a", Change{Delete, "n1", "", ""}, func(w *world, _ *Asker) { w.claims = []slurm.Claim{{Job: "7", Nodes: "n1"}} }, slurm.ErrNoNode, 2},
-		{"another size, and a job names it", "a", Change{Renew, "n1", "", "CPUs=2"}, func(w *world, _ *Asker) { w.claims = []slurm.Claim{{Job: "7", Nodes: "n1"}} }, slurm.ErrKept, 3},
+		{"a job names it", "a", Change{Delete, "n1", "", "CPUs=2"}, namedByJob, slurm.ErrKept, 2},
+		{"a job names it, and the agent is an old one", "a", Change{Delete, "n1", "", ""}, namedByJob, slurm.ErrNoNode, 2},
+		{"another size, and a job names it", "a", Change{Renew, "n1", "", "CPUs=2"}, namedByJob, slurm.ErrKept, 3},
 		{"another size", "a", Change{Renew, "n1", "", "CPUs=2"}, nil, nil, 1},
 		{"nobody listens", "a", Change{Delete, "n1", "", ""}, func(w *world, _ *Asker) { _ = w.port.Close() }, errDirect, 0},
 		{"no agent", "a", Change{Delete, "n1", "", ""}, func(_ *world, a *Asker) { a.AgentPort = 0 }, errDirect, 0},

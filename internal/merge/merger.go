@@ -18,6 +18,8 @@ const (
 	// startLimit is how old a change may be when its command begins. The agent that has asked
 	// for it waits for askLimit.
 	startLimit = 4 * time.Second
+	// lookAfter is how long after a deletion it is asked again who names nodes, unless another deletion asks before.
+	lookAfter = 300 * time.Millisecond
 	// recountEvery is the time from one count of all nodes to the next.
 	recountEvery = time.Second
 )
@@ -106,20 +108,30 @@ func reply(s *proof.Signer, w http.ResponseWriter, r result) {
 	s.Answer(w, "text/plain; charset=utf-8", r.String())
 }
 
-// run makes the changes of a lane, until there are no more.
+// run makes the changes of a lane, until there are no more. The question with which the next deletion begins tells also what
+// was to be known after the last one.
 func (m *Merger) run(l *lane) {
+	var unseen []deletion
+	var deleted time.Time
 	for {
 		select {
 		case <-time.After(l.calm()):
 		case <-m.Done:
 			return
 		}
-		b := m.take(l)
-		if len(b.all) == 0 {
+		b := m.take(l, len(unseen) > 0)
+		if len(b.all) == 0 && len(unseen) == 0 {
 			return
 		}
+		if len(b.all) == 0 {
+			if time.Since(deleted) >= lookAfter {
+				m.lookAgain(unseen)
+				unseen = nil
+			}
+			continue
+		}
 		l.began = time.Now()
-		m.makeAll(l.port, b)
+		unseen, deleted = m.makeAll(l.port, b, unseen), time.Now()
 		if m.Made != nil && l.verb != Recount {
 			m.Made()
 		}
@@ -132,9 +144,23 @@ type batch struct {
 	agents int
 }
 
-// take takes what waits in a lane. An agent that has gone has asked slurmctld itself, and its node
+// lookAgain is for deletions that no other one has followed.
+func (m *Merger) lookAgain(unseen []deletion) {
+	for _, d := range unseen {
+		d.by.lookAgain(context.Background(), d.group)
+		m.tellKept(d.by)
+	}
+}
+
+func (m *Merger) tellKept(a *applier) {
+	if names := a.kept(); len(names) > 0 && m.Kept != nil {
+		m.Kept(names)
+	}
+}
+
+// take takes what waits in a lane, which goes on where there is something, or more to be done. An agent that has gone has asked slurmctld itself, and its node
 // may be another one's by now.
-func (m *Merger) take(l *lane) batch {
+func (m *Merger) take(l *lane, more bool) batch {
 	taken := make(chan batch, 1)
 	l.port.Do(func() {
 		b := batch{agents: l.port.Names()}
@@ -143,7 +169,7 @@ func (m *Merger) take(l *lane) batch {
 				b.all = append(b.all, one)
 			}
 		}
-		l.waiting, l.running = nil, len(b.all) > 0
+		l.waiting, l.running = nil, len(b.all) > 0 || more
 		taken <- b
 	})
 	select {
@@ -154,8 +180,9 @@ func (m *Merger) take(l *lane) batch {
 	}
 }
 
-// makeAll has slurmctld make changes, and answers those that wait for them.
-func (m *Merger) makeAll(port *publichttp.Server, b batch) {
+// makeAll has slurmctld make changes, and answers those that wait for them. unseen are the deletions before them that nobody has
+// looked after, and it returns those that are left.
+func (m *Merger) makeAll(port *publichttp.Server, b batch, unseen []deletion) []deletion {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	oldest, changes := b.all[0].at, make([]Change, len(b.all))
@@ -163,12 +190,16 @@ func (m *Merger) makeAll(port *publichttp.Server, b batch) {
 		changes[i] = one.Change
 	}
 	for _, g := range groupsOf(changes) {
-		a := applier{
-			slurm: m.Slurm, returns: m.Returns, results: map[string]result{}, agents: b.agents, log: m.Log,
+		a := &applier{
+			slurm: m.Slurm, returns: m.Returns, results: map[string]result{}, earlier: unseen, agents: b.agents, log: m.Log,
 			late: func() bool { return time.Since(oldest) > startLimit },
 		}
 		a.apply(ctx, *g)
-		m.report(g, a)
+		for _, d := range unseen[:len(unseen)-len(a.earlier)] {
+			m.tellKept(d.by)
+		}
+		unseen = a.earlier
+		m.report(g, *a)
 		port.Do(func() {
 			for _, one := range b.all {
 				if r, is := a.results[one.Node]; is && one.Reason == g.reason {
@@ -176,11 +207,14 @@ func (m *Merger) makeAll(port *publichttp.Server, b batch) {
 				}
 			}
 		})
-		a.lookAgain(ctx, *g)
-		if names := a.kept(); len(names) > 0 && m.Kept != nil {
-			m.Kept(names)
+		if g.verb == Delete && len(a.deleted(*g)) > 0 {
+			unseen = append(unseen, deletion{*g, a})
+		} else {
+			a.lookAgain(ctx, *g)
 		}
+		m.tellKept(a)
 	}
+	return unseen
 }
 
 // understood: agents of before know no record that stays, and would delete it themselves. They leave one that is gone alone.

@@ -73,7 +73,7 @@ func (r *records) ran() []string {
 
 // changes are the commands without the questions who names nodes.
 func (r *records) changes() []string {
-	return slices.DeleteFunc(r.ran(), func(command string) bool { return command == "claims" })
+	return slices.DeleteFunc(r.ran(), func(command string) bool { return command == "claims" || command == "jobs" })
 }
 
 func (r *records) String() string {
@@ -195,13 +195,20 @@ func (r *records) ReinstateNode(_ context.Context, names string) error {
 	return r.set("resume", names, "idle")
 }
 
-func (r *records) Claims(context.Context) (all []slurm.Claim, err error) {
-	_, err = r.each("claims", "", func(string, string, bool) error { return nil })
+func (r *records) Claims(context.Context) ([]slurm.Claim, error) { return r.claimed("claims") }
+
+func (r *records) JobClaims(context.Context) ([]slurm.Claim, error) {
+	all, err := r.claimed("jobs")
+	return slices.DeleteFunc(all, func(c slurm.Claim) bool { return c.Reservation != "" }), err
+}
+
+func (r *records) claimed(command string) (all []slurm.Claim, err error) {
+	_, err = r.each(command, "", func(string, string, bool) error { return nil })
+	r.lock.Lock()
+	defer r.lock.Unlock()
 	if r.unclear {
 		return nil, errors.New("squeue says what nobody can read")
 	}
-	r.lock.Lock()
-	defer r.lock.Unlock()
 	all = slices.Clone(r.claims)
 	for _, name := range slices.Sorted(maps.Keys(r.states)) {
 		if r.jobs[name] {

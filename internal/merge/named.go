@@ -32,6 +32,10 @@ func (a *applier) remove(ctx context.Context, g group) {
 		a.all(g.nodes, unanswered(err))
 		return
 	}
+	for _, d := range a.earlier {
+		d.by.revisit(ctx, d.group, claims)
+	}
+	a.earlier = nil
 	if g.verb == Delete {
 		a.addReturning(g.nodes, named)
 	}
@@ -93,11 +97,7 @@ func (a *applier) keepReserved(ctx context.Context, nodes []string) {
 	if len(reserved) == 0 {
 		return
 	}
-	claims, _, err := a.look(ctx, nil)
-	if err != nil {
-		return
-	}
-	held, err := slurm.Held(claims, nodes)
+	held, err := a.held(ctx, nodes)
 	if err != nil {
 		return
 	}
@@ -116,6 +116,18 @@ func (a *applier) look(ctx context.Context, nodes []string) (claims []slurm.Clai
 		named, err = slurm.Named(claims, nodes)
 	}
 	return claims, named, err
+}
+
+// held asks which nodes jobs hold.
+func (a *applier) held(ctx context.Context, nodes []string) (map[string]bool, error) {
+	a.commands++
+	ctx, cancel := context.WithTimeout(ctx, commandLimit)
+	defer cancel()
+	jobs, err := a.slurm.JobClaims(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return slurm.Held(jobs, nodes)
 }
 
 // unanswered is the result where it is not known who names a node.
@@ -146,11 +158,7 @@ func (a *applier) keep(ctx context.Context, named map[string]string) {
 	if len(drained) == 0 {
 		return
 	}
-	claims, _, err := a.look(ctx, nil)
-	var held map[string]bool
-	if err == nil {
-		held, err = slurm.Held(claims, drained)
-	}
+	held, err := a.held(ctx, drained)
 	if err != nil {
 		a.all(drained, unanswered(err))
 		return
@@ -301,18 +309,41 @@ func (a *applier) whole(ctx context.Context, c *slurm.Claim) error {
 // lookAgain makes a record anew that was deleted while a job came to name its node: slurmctld takes such a job as long as there is
 // a record.
 func (a *applier) lookAgain(ctx context.Context, g group) {
-	var deleted []string
-	for _, name := range g.nodes {
-		if r := a.results[name].word; r == done || r == gone {
-			deleted = append(deleted, name)
-		}
-	}
-	if g.verb != Delete && g.verb != Renew || len(deleted) == 0 {
+	if len(a.deleted(g)) == 0 {
 		return
 	}
-	claims, named, err := a.look(ctx, deleted)
+	claims, _, err := a.look(ctx, nil)
 	if err != nil {
 		a.tell(slog.LevelWarn, "slurmctld does not tell whether jobs name the nodes whose records were deleted", slog.Any("error", err))
+		return
+	}
+	a.revisit(ctx, g, claims)
+}
+
+// deleted are the nodes of a group whose records are gone.
+func (a *applier) deleted(g group) (names []string) {
+	if g.verb != Delete && g.verb != Renew {
+		return nil
+	}
+	for _, name := range g.nodes {
+		if r := a.results[name].word; r == done || r == gone {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// deletion is one after which nobody has looked again yet.
+type deletion struct {
+	group
+	by *applier
+}
+
+// revisit is lookAgain with claims of after the deletion.
+func (a *applier) revisit(ctx context.Context, g group, claims []slurm.Claim) {
+	named, err := slurm.Named(claims, a.deleted(g))
+	if err != nil {
+		a.tell(slog.LevelWarn, "it is not clear which nodes jobs name whose records were deleted", slog.Any("error", err))
 		return
 	}
 	made, reason := maps.Clone(named), func(why string) string { return slurm.ReasonKept + why }

@@ -31,7 +31,7 @@ func TestNamed(t *testing.T) {
 			name: "a job names one of two", before: "n1=drained n2=drained", verb: Delete, nodes: "n1 n2", claims: []slurm.Claim{names("7", "n1,x")},
 			after: "n1=down", results: map[string]word{"n1": kept, "n2": done},
 			commands: []string{
-				"claims", "drain:slurmlet: the pod is gone, and job 7 names the node n1", "claims",
+				"claims", "drain:slurmlet: the pod is gone, and job 7 names the node n1", "jobs",
 				"fail:slurmlet: the pod is gone, and job 7 names the node n1", "delete n2", "claims",
 			},
 		},
@@ -39,7 +39,7 @@ func TestNamed(t *testing.T) {
 			name: "its workload makes the pod again", before: "n1=drained n2=drained n3=drained", verb: Delete, nodes: "n1 n2 n3", claims: []slurm.Claim{names("7", "n2")},
 			returns: "n1 n2", after: "n1=down n2=down", results: map[string]word{"n1": kept, "n2": kept, "n3": done},
 			commands: []string{
-				"claims", "drain:slurmlet: the pod is gone, and StatefulSet n makes it again n1", "drain:slurmlet: the pod is gone, and job 7 names the node n2", "claims",
+				"claims", "drain:slurmlet: the pod is gone, and StatefulSet n makes it again n1", "drain:slurmlet: the pod is gone, and job 7 names the node n2", "jobs",
 				"fail:slurmlet: the pod is gone, and StatefulSet n makes it again n1", "fail:slurmlet: the pod is gone, and job 7 names the node n2", "delete n3", "claims",
 			},
 		},
@@ -81,7 +81,7 @@ func TestNamed(t *testing.T) {
 			claims: []slurm.Claim{names("1", "n1"), names("2", "n2"), names("3", "n3"), names("4", "n4"), names("5", "n5")},
 			after:  "n1=down n2=down n3=down n4=down n5=down", results: map[string]word{"n1": kept, "n2": kept, "n3": kept, "n4": kept, "n5": kept},
 			commands: []string{
-				"claims", "drain:slurmlet: the pod is gone, and jobs or reservations name the node n[1-5]", "claims",
+				"claims", "drain:slurmlet: the pod is gone, and jobs or reservations name the node n[1-5]", "jobs",
 				"fail:slurmlet: the pod is gone, and jobs or reservations name the node n[1-5]",
 			},
 		},

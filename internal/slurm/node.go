@@ -73,6 +73,11 @@ func (s Scontrol) shown(ctx context.Context, names string) ([]Node, error) {
 	return answer.Nodes, nil
 }
 
+// NodesOf asks "scontrol show node --json" for a host list, and leaves out those without a record.
+func (s Scontrol) NodesOf(ctx context.Context, names string) ([]Node, error) {
+	return s.shown(ctx, names)
+}
+
 // Recorded asks "scontrol show node --json" for a host list.
 func (s Scontrol) Recorded(ctx context.Context, names string) ([]string, error) {
 	nodes, err := s.shown(ctx, names)

@@ -102,6 +102,8 @@ type Client interface {
 	Unfinished(ctx context.Context) ([]Unfinished, error)
 	// Claims returns the jobs that have not ended and the reservations, as far as they name nodes.
 	Claims(ctx context.Context) ([]Claim, error)
+	// JobClaims returns the jobs of them.
+	JobClaims(ctx context.Context) ([]Claim, error)
 	// RenewClaim has slurmctld find the records of the nodes that one names, by their names.
 	RenewClaim(ctx context.Context, c *Claim) error
 	// RenewNode makes a record, with parameters of a NodeName line, that is DOWN and drained.
