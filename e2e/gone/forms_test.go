@@ -88,7 +88,8 @@ func (w *rollingWorld) look() (jobs, reservations string, err error) {
 	}
 	var lines []string
 	for line := range strings.Lines(jobs) {
-		if !strings.Contains(line, " CANCELLED ") {
+		id, _, _ := strings.Cut(strings.Fields(line)[0], "_")
+		if _, is := w.forms[id]; is { // not the job of before
 			lines = append(lines, line)
 		}
 	}

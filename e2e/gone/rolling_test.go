@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"strings"
 	"testing"
@@ -263,10 +264,7 @@ func (w *rollingWorld) edit() error {
 		return err
 	}
 	w.edits++
-	next := map[string][]byte{}
-	for name, text := range w.files {
-		next[name] = text
-	}
+	next := maps.Clone(w.files)
 	next["slurm.conf"] = fmt.Appendf(nil, "%sPrologEpilogTimeout=%d\n", w.files["slurm.conf"], 100+w.edits)
 	if _, err := w.volume.Swap(next); err != nil {
 		return err
