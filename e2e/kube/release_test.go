@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -77,11 +78,13 @@ func (c *cluster) upgrade(t *testing.T, args ...string) {
 // uninstall leaves the claims that the notes name, and nothing else.
 func uninstall(t *testing.T, c *cluster) {
 	notes := c.runHelm(t, "get", "notes", release)
+	began := time.Now()
 	c.runHelm(t, "uninstall", release, "--wait", "--timeout", limit.String())
 	until(t, "the pods have ended", func() (bool, string) {
 		saw := c.kubectl(t, "get", "pods", "-o", "name")
 		return saw == "", saw
 	})
+	t.Logf("no pod is left %v after helm uninstall", time.Since(began).Round(time.Second))
 	var named []string
 	for line := range strings.Lines(notes) {
 		if claim, _, _ := strings.Cut(strings.TrimSpace(line), " "); strings.HasPrefix(claim, "state-") {
