@@ -63,7 +63,12 @@ func (s Scontrol) JobClaims(ctx context.Context) (all []Claim, err error) {
 	if err != nil {
 		return nil, err
 	}
-	for line := range strings.Lines(string(out)) {
+	return parseClaims(string(out))
+}
+
+// parseClaims reads squeue's lines. What it cannot read is an error, because nobody knows whom it names.
+func parseClaims(text string) (all []Claim, err error) {
+	for line := range strings.Lines(text) {
 		fields := strings.Split(strings.TrimSpace(line), "|")
 		if len(fields) != 5 || fields[0] == "" || fields[1] == "" {
 			return nil, fmt.Errorf("cannot read the answer of squeue: want a job, its number and three host lists, not %q", line)
