@@ -50,3 +50,16 @@ func TestConversionIsLeftAlone(t *testing.T) {
 		})
 	}
 }
+
+// TestSlurmdbdWakesItsThreads: a slurmdbd that gets SIGTERM just after it has begun to listen ends by its own SIGUSR1
+// (26.05.5).
+func TestSlurmdbdWakesItsThreads(t *testing.T) {
+	for code, want := range map[int]int{endedByTerm: 0, endedByUSR1: 0, 139: 139} {
+		l, err := readLife("slurmdbd grace=30s")
+		require.NoError(t, err)
+		l, _ = play(l, up...)
+		l, _ = play(l, TimerFired{}, Answered{}, Terminated{At: epoch, Signal: "SIGTERM"}, TimerFired{})
+		_, actions := play(l, MainExited{PID: l.Main, Code: code})
+		assert.Contains(t, actions, Action(Exit{want}))
+	}
+}

@@ -210,6 +210,10 @@ func (l State) leaveWith(code int) (State, []Action) {
 // much in order as the end of one that caught it.
 const endedByTerm = 128 + 15
 
+// endedByUSR1 is the status of a slurmdbd that gets SIGTERM just after it has begun to listen: it wakes its threads by
+// SIGUSR1, which it does not catch yet (26.05.5). Nothing is lost.
+const endedByUSR1 = 128 + 10
+
 // ended: a process that was main has ended. Only the present main counts.
 func (l State) ended(e MainExited) (State, []Action) {
 	if e.PID != l.Main || l.Main == 0 {
@@ -220,7 +224,7 @@ func (l State) ended(e MainExited) (State, []Action) {
 	switch {
 	case l.Phase == Exited:
 		return l, nil
-	case l.Activity == Ending && e.Code == endedByTerm:
+	case l.Activity == Ending && (e.Code == endedByTerm || l.Converts && e.Code == endedByUSR1):
 		return l.leaveWith(exitcode.OK)
 	case l.Activity == Ending && l.hung:
 		l.Reason = "slurmd has hung while it stopped, and nothing was lost"
