@@ -61,7 +61,7 @@ build: ## static binaries in bin/
 	$(BUILD) -tags $(AGENT) -o bin/ ./cmd/slurmlet
 	$(BUILD) -o bin/ ./controller/cmd/slurmlet-controller ./e2e/slurmlet-sandbox
 
-test: ## everything that must hold, in some 12 minutes (bin/test has the logs)
+test: ## everything that must hold, in some 15 minutes (bin/test has the logs)
 	$(SUITE)
 
 test-full: ## every case on every version: hours
