@@ -66,7 +66,7 @@ test: ## everything that must hold, in some 15 minutes (bin/test has the logs)
 
 test-full: ## every case on every version: hours
 	export SLURMLET_E2E_FULL=1; $(SUITE)
-	CGO_ENABLED=1 $(GO) test -race -run TestTorture ./internal/pid1 -torture.full
+	CGO_ENABLED=1 $(GO) test -race -run TestTorture ./internal/pod/pid1 -torture.full
 	$(MAKE) oracle steps scale chaos fuzz
 	SLURMLET_E2E_FULL=1 $(MAKE) e2e-kube SLURM=24.11
 	SLURMLET_E2E_FULL=1 $(MAKE) e2e-kube SLURM=26.05
@@ -242,7 +242,7 @@ release-test: $(RELEASED) ## a release of HEAD, pushed to a real registry here, 
 
 web: ## the status page in Debian's chromium, with screenshots in bin/web
 	@command -v chromium >/dev/null || apt-get install -y -q --no-install-recommends chromium fonts-dejavu-core
-	$(GO) test -tags e2e -count=1 -timeout 20m -v -run 'TestBrowser|TestScreenReader' ./internal/webpage
+	$(GO) test -tags e2e -count=1 -timeout 20m -v -run 'TestBrowser|TestScreenReader' ./internal/page/webpage
 
 hooks: $(ACTIONLINT) ## the GitHub Action, the pre-commit hook and the workflows, as far as they go without GitHub
 	ACTIONLINT=$(ACTIONLINT) $(GO) test -tags e2e -count=1 -v ./e2e/hooks

@@ -17,22 +17,22 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/slurmlet/slurmlet/cgroup"
-	"github.com/slurmlet/slurmlet/internal/accounting"
-	"github.com/slurmlet/slurmlet/internal/clusterview"
-	"github.com/slurmlet/slurmlet/internal/confsync"
-	"github.com/slurmlet/slurmlet/internal/elasticnodes"
-	"github.com/slurmlet/slurmlet/internal/keptrecords"
 	"github.com/slurmlet/slurmlet/internal/lifecycle"
+	"github.com/slurmlet/slurmlet/internal/link/confsync"
+	"github.com/slurmlet/slurmlet/internal/link/proof"
 	"github.com/slurmlet/slurmlet/internal/login"
-	"github.com/slurmlet/slurmlet/internal/merge"
-	"github.com/slurmlet/slurmlet/internal/nodesize"
-	"github.com/slurmlet/slurmlet/internal/notify"
-	"github.com/slurmlet/slurmlet/internal/process"
-	"github.com/slurmlet/slurmlet/internal/proof"
-	"github.com/slurmlet/slurmlet/internal/reconfig"
+	"github.com/slurmlet/slurmlet/internal/pod/notify"
+	"github.com/slurmlet/slurmlet/internal/pod/process"
+	"github.com/slurmlet/slurmlet/internal/pod/watch"
 	"github.com/slurmlet/slurmlet/internal/slurm"
-	"github.com/slurmlet/slurmlet/internal/waitnodes"
-	"github.com/slurmlet/slurmlet/internal/watch"
+	"github.com/slurmlet/slurmlet/internal/slurmctld/clusterview"
+	"github.com/slurmlet/slurmlet/internal/slurmctld/elasticnodes"
+	"github.com/slurmlet/slurmlet/internal/slurmctld/keptrecords"
+	"github.com/slurmlet/slurmlet/internal/slurmctld/merge"
+	"github.com/slurmlet/slurmlet/internal/slurmctld/reconfig"
+	"github.com/slurmlet/slurmlet/internal/slurmctld/waitnodes"
+	"github.com/slurmlet/slurmlet/internal/slurmd/nodesize"
+	"github.com/slurmlet/slurmlet/internal/slurmdbd"
 	"github.com/slurmlet/slurmlet/slurmconf"
 )
 
@@ -132,7 +132,7 @@ type Agent struct {
 	// doubted: the owner has been told of trouble, and has not looked yet.
 	doubted atomic.Bool
 	// database is slurmdbd's, nil for other roles.
-	database *accounting.Database
+	database *slurmdbd.Database
 	// login is what users come in by.
 	loginServices  *login.Login
 	sessionCgroups sessionCgroups
@@ -183,7 +183,7 @@ type Notice struct {
 const Source = "slurmlet"
 
 // Run lives the container's life and returns the program's exit status. It
-// must not run on the main goroutine (internal/pid1).
+// must not run on the main goroutine (internal/pod/pid1).
 func Run(ctx context.Context, o Options) (int, error) {
 	alive, end := context.WithCancel(context.WithoutCancel(ctx))
 	defer end()

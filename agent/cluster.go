@@ -9,10 +9,10 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/slurmlet/slurmlet/internal/clusterview"
-	"github.com/slurmlet/slurmlet/internal/clusterview/series"
-	"github.com/slurmlet/slurmlet/internal/publichttp"
+	"github.com/slurmlet/slurmlet/internal/link/publichttp"
 	"github.com/slurmlet/slurmlet/internal/slurm"
+	"github.com/slurmlet/slurmlet/internal/slurmctld/clusterview"
+	"github.com/slurmlet/slurmlet/internal/slurmctld/clusterview/series"
 )
 
 // newCollector asks slurmctld for those who want to know what the cluster does.

@@ -21,9 +21,9 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/slurmlet/slurmlet/internal/clusterview"
-	"github.com/slurmlet/slurmlet/internal/clusterview/series"
-	"github.com/slurmlet/slurmlet/internal/publichttp"
+	"github.com/slurmlet/slurmlet/internal/link/publichttp"
+	"github.com/slurmlet/slurmlet/internal/slurmctld/clusterview"
+	"github.com/slurmlet/slurmlet/internal/slurmctld/clusterview/series"
 )
 
 // questions stand for slurmctld: each fails once the gate is open, and is counted.

@@ -10,9 +10,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/slurmlet/slurmlet/internal/backoff"
+	"github.com/slurmlet/slurmlet/internal/kit/backoff"
 	"github.com/slurmlet/slurmlet/internal/lifecycle"
-	"github.com/slurmlet/slurmlet/internal/nodesize"
+	"github.com/slurmlet/slurmlet/internal/slurmd/nodesize"
 )
 
 // manualPrefix marks the drains of "slurmlet drain": the agent itself takes them

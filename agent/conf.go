@@ -5,7 +5,7 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/slurmlet/slurmlet/internal/reconfig"
+	"github.com/slurmlet/slurmlet/internal/slurmctld/reconfig"
 )
 
 // openConf finds what slurmctld can be started with.

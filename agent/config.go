@@ -13,9 +13,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/slurmlet/slurmlet/internal/devices"
-	"github.com/slurmlet/slurmlet/internal/nodesize"
-	"github.com/slurmlet/slurmlet/internal/reconfig"
+	"github.com/slurmlet/slurmlet/internal/slurmctld/reconfig"
+	"github.com/slurmlet/slurmlet/internal/slurmd/devices"
+	"github.com/slurmlet/slurmlet/internal/slurmd/nodesize"
 )
 
 // Config is everything the agent is told. Its reference is the package comment.

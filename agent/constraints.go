@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/slurmlet/slurmlet/internal/nodesize"
+	"github.com/slurmlet/slurmlet/internal/slurmd/nodesize"
 )
 
 // without are the controllers by which this node's container can hold no job.

@@ -13,7 +13,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/slurmlet/slurmlet/internal/process"
+	"github.com/slurmlet/slurmlet/internal/pod/process"
 )
 
 // daemon is what is needed to run the role's daemon.

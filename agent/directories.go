@@ -5,7 +5,7 @@ import (
 	"log/slog"
 	"strings"
 
-	"github.com/slurmlet/slurmlet/internal/tempdirs"
+	"github.com/slurmlet/slurmlet/internal/pod/tempdirs"
 )
 
 // places are the directories that the processes of several users share, and those that only daemons write.

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/slurmlet/slurmlet/internal/lifecycle"
-	"github.com/slurmlet/slurmlet/internal/tempdirs"
+	"github.com/slurmlet/slurmlet/internal/pod/tempdirs"
 )
 
 // diskPrefix marks drains because the pod's disk is nearly full. As with those of Kubernetes, the agent lifts no other.

@@ -854,7 +854,7 @@
 // version, and slurmlet_cluster_…, for which Slurm has none. Bytes are bytes and seconds are
 // seconds. Where slurmctld's own value is another one, the metric's help says so. GET
 // /metrics/slurm-exporter has the metrics of both generations of slurm-exporter, by its names
-// and in its units. "go doc ./internal/clusterview/series" says where the tables are.
+// and in its units. "go doc ./internal/slurmctld/clusterview/series" says where the tables are.
 //
 // The agent asks slurmctld when a client wants to know, and at most once in
 // SLURMLET_CLUSTER_INTERVAL, however many clients there are. Each client waits for the answer,

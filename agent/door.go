@@ -10,8 +10,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/slurmlet/slurmlet/internal/process"
-	"github.com/slurmlet/slurmlet/internal/sack"
+	"github.com/slurmlet/slurmlet/internal/pod/process"
+	"github.com/slurmlet/slurmlet/internal/pod/sack"
 )
 
 // door is the way to slurmd's or sackd's credentials.

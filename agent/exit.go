@@ -1,6 +1,6 @@
 package agent
 
-import "github.com/slurmlet/slurmlet/internal/exitcode"
+import "github.com/slurmlet/slurmlet/internal/kit/exitcode"
 
 // Exit statuses of cmd/slurmlet; the package comment explains them.
 const (

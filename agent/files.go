@@ -14,8 +14,8 @@ import (
 	"time"
 
 	"github.com/slurmlet/slurmlet/internal/lifecycle"
+	"github.com/slurmlet/slurmlet/internal/pod/tempdirs"
 	"github.com/slurmlet/slurmlet/internal/slurm"
-	"github.com/slurmlet/slurmlet/internal/tempdirs"
 )
 
 // userFiles knows what the files take that users' jobs have in the directories that all users share. It looks when a

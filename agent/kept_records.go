@@ -4,8 +4,8 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/slurmlet/slurmlet/internal/keptrecords"
 	"github.com/slurmlet/slurmlet/internal/slurm"
+	"github.com/slurmlet/slurmlet/internal/slurmctld/keptrecords"
 )
 
 // newKeptRecords makes what slurmctld's agent has for records that stay without a pod.

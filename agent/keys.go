@@ -17,9 +17,9 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/slurmlet/slurmlet/internal/copies"
-	"github.com/slurmlet/slurmlet/internal/keyring"
+	"github.com/slurmlet/slurmlet/internal/kit/keyring"
 	"github.com/slurmlet/slurmlet/internal/lifecycle"
+	"github.com/slurmlet/slurmlet/internal/pod/copies"
 )
 
 // clusterKeys are auth/slurm's keys as the daemon has them: a copy of those that are

@@ -8,8 +8,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/slurmlet/slurmlet/internal/copies"
-	"github.com/slurmlet/slurmlet/internal/keyring"
+	"github.com/slurmlet/slurmlet/internal/kit/keyring"
+	"github.com/slurmlet/slurmlet/internal/pod/copies"
 )
 
 func TestFindKeys(t *testing.T) {

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/slurmlet/slurmlet/internal/tempdirs"
+	"github.com/slurmlet/slurmlet/internal/pod/tempdirs"
 )
 
 // Leftovers is SLURMLET_LEFTOVERS: what becomes of files in shared directories whose users have no job here.

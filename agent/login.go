@@ -2,7 +2,7 @@ package agent
 
 import (
 	"github.com/slurmlet/slurmlet/internal/login"
-	"github.com/slurmlet/slurmlet/internal/process"
+	"github.com/slurmlet/slurmlet/internal/pod/process"
 )
 
 func (a *Agent) loginOptions() login.Options {

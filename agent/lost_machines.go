@@ -8,7 +8,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/slurmlet/slurmlet/internal/merge"
+	"github.com/slurmlet/slurmlet/internal/slurmctld/merge"
 	"github.com/slurmlet/slurmlet/slurmconf/hostlist"
 )
 

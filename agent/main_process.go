@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"github.com/slurmlet/slurmlet/internal/lifecycle"
-	"github.com/slurmlet/slurmlet/internal/notify"
-	"github.com/slurmlet/slurmlet/internal/process"
+	"github.com/slurmlet/slurmlet/internal/pod/notify"
+	"github.com/slurmlet/slurmlet/internal/pod/process"
 )
 
 // start starts the daemon. The notify server waits meanwhile: a READY that

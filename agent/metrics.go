@@ -4,7 +4,7 @@ import (
 	"io"
 	"time"
 
-	"github.com/slurmlet/slurmlet/internal/exposition"
+	"github.com/slurmlet/slurmlet/internal/kit/exposition"
 )
 
 // WriteMetrics writes the status for Prometheus, in its text format 0.0.4: GET

@@ -6,12 +6,12 @@ import (
 	"strings"
 	"time"
 
-	"github.com/slurmlet/slurmlet/internal/devices"
-	"github.com/slurmlet/slurmlet/internal/elasticnodes"
-	"github.com/slurmlet/slurmlet/internal/keptrecords"
 	"github.com/slurmlet/slurmlet/internal/lifecycle"
 	"github.com/slurmlet/slurmlet/internal/login"
-	"github.com/slurmlet/slurmlet/internal/reconfig"
+	"github.com/slurmlet/slurmlet/internal/slurmctld/elasticnodes"
+	"github.com/slurmlet/slurmlet/internal/slurmctld/keptrecords"
+	"github.com/slurmlet/slurmlet/internal/slurmctld/reconfig"
+	"github.com/slurmlet/slurmlet/internal/slurmd/devices"
 )
 
 // ofAll are the metrics of every container. The package comment lists them all.

@@ -17,17 +17,17 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/slurmlet/slurmlet/cgroup"
-	"github.com/slurmlet/slurmlet/internal/devices"
-	"github.com/slurmlet/slurmlet/internal/elasticnodes"
-	"github.com/slurmlet/slurmlet/internal/exposition"
-	"github.com/slurmlet/slurmlet/internal/keptrecords"
+	"github.com/slurmlet/slurmlet/internal/kit/exposition"
 	"github.com/slurmlet/slurmlet/internal/lifecycle"
+	"github.com/slurmlet/slurmlet/internal/link/peers"
 	"github.com/slurmlet/slurmlet/internal/login"
-	"github.com/slurmlet/slurmlet/internal/nodesize"
-	"github.com/slurmlet/slurmlet/internal/peers"
-	"github.com/slurmlet/slurmlet/internal/reconfig"
-	"github.com/slurmlet/slurmlet/internal/sack"
-	"github.com/slurmlet/slurmlet/internal/savedstate"
+	"github.com/slurmlet/slurmlet/internal/pod/sack"
+	"github.com/slurmlet/slurmlet/internal/slurmctld/elasticnodes"
+	"github.com/slurmlet/slurmlet/internal/slurmctld/keptrecords"
+	"github.com/slurmlet/slurmlet/internal/slurmctld/reconfig"
+	"github.com/slurmlet/slurmlet/internal/slurmctld/savedstate"
+	"github.com/slurmlet/slurmlet/internal/slurmd/devices"
+	"github.com/slurmlet/slurmlet/internal/slurmd/nodesize"
 )
 
 var update = flag.Bool("update", false, "write the golden files")

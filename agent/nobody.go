@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/slurmlet/slurmlet/internal/process"
+	"github.com/slurmlet/slurmlet/internal/pod/process"
 )
 
 // slurmrestd takes a token of a user whom slurmctld does not know, and slurmctld 24.11 takes the job, as user 99 (nobody). It

@@ -9,8 +9,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/slurmlet/slurmlet/internal/peers"
-	"github.com/slurmlet/slurmlet/internal/reconfig"
+	"github.com/slurmlet/slurmlet/internal/link/peers"
+	"github.com/slurmlet/slurmlet/internal/slurmctld/reconfig"
 	"github.com/slurmlet/slurmlet/slurmconf"
 )
 

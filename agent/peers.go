@@ -14,9 +14,9 @@ import (
 	"time"
 
 	"github.com/slurmlet/slurmlet/internal/lifecycle"
-	"github.com/slurmlet/slurmlet/internal/nodesize"
-	"github.com/slurmlet/slurmlet/internal/peers"
-	"github.com/slurmlet/slurmlet/internal/watch"
+	"github.com/slurmlet/slurmlet/internal/link/peers"
+	"github.com/slurmlet/slurmlet/internal/pod/watch"
+	"github.com/slurmlet/slurmlet/internal/slurmd/nodesize"
 )
 
 // PeersStatus is what the agent knows of its cluster's pods.

@@ -3,7 +3,7 @@ package agent
 import (
 	"time"
 
-	"github.com/slurmlet/slurmlet/internal/process"
+	"github.com/slurmlet/slurmlet/internal/pod/process"
 )
 
 // clockLag is how far time(2), from which a daemon takes its start, may be

@@ -15,7 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/slurmlet/slurmlet/internal/elastic"
+	"github.com/slurmlet/slurmlet/internal/slurmctld/elastic"
 	"github.com/slurmlet/slurmlet/slurmconf/hostlist"
 )
 

@@ -7,10 +7,10 @@ import (
 	"time"
 
 	"github.com/slurmlet/slurmlet/internal/lifecycle"
-	"github.com/slurmlet/slurmlet/internal/merge"
-	"github.com/slurmlet/slurmlet/internal/noderecords"
-	"github.com/slurmlet/slurmlet/internal/process"
+	"github.com/slurmlet/slurmlet/internal/pod/process"
 	"github.com/slurmlet/slurmlet/internal/slurm"
+	"github.com/slurmlet/slurmlet/internal/slurmctld/merge"
+	"github.com/slurmlet/slurmlet/internal/slurmctld/noderecords"
 )
 
 // slurmctld tells when the slurmd of a node was started only together with all of its nodes. So

@@ -7,8 +7,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/slurmlet/slurmlet/internal/notify"
-	"github.com/slurmlet/slurmlet/internal/process"
+	"github.com/slurmlet/slurmlet/internal/pod/notify"
+	"github.com/slurmlet/slurmlet/internal/pod/process"
 )
 
 // handOverTime is what slurmd has from its last words to the message that names its

@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
-	"github.com/slurmlet/slurmlet/internal/notify"
-	"github.com/slurmlet/slurmlet/internal/process"
+	"github.com/slurmlet/slurmlet/internal/pod/notify"
+	"github.com/slurmlet/slurmlet/internal/pod/process"
 )
 
 // TestOnlyAnOldForkIsInTheWay: a slurmd that reconfigures soon after the hand-over that

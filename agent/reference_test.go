@@ -65,7 +65,7 @@ func (v variable) required(role Role) bool {
 // TestReferenceOfExits: every exit status of package exitcode is explained, and no other.
 func TestReferenceOfExits(t *testing.T) {
 	var want, have []string
-	file, err := parser.ParseFile(token.NewFileSet(), "../internal/exitcode/exitcode.go", nil, 0)
+	file, err := parser.ParseFile(token.NewFileSet(), "../internal/kit/exitcode/exitcode.go", nil, 0)
 	require.NoError(t, err)
 	ast.Inspect(file, func(n ast.Node) bool {
 		if value, ok := n.(*ast.BasicLit); ok && value.Kind == token.INT {
@@ -76,7 +76,7 @@ func TestReferenceOfExits(t *testing.T) {
 	for _, found := range regexp.MustCompile(`(?m)^\t(\d+) `).FindAllStringSubmatch(packageComment(t), -1) {
 		have = append(have, found[1])
 	}
-	require.Equal(t, want, have, "internal/exitcode/exitcode.go (expected) and doc.go (actual): the same numbers in the same order")
+	require.Equal(t, want, have, "internal/kit/exitcode/exitcode.go (expected) and doc.go (actual): the same numbers in the same order")
 	require.Contains(t, want, strconv.Itoa(ExitConfig))
 }
 

@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"github.com/slurmlet/slurmlet/internal/lifecycle"
-	"github.com/slurmlet/slurmlet/internal/process"
+	"github.com/slurmlet/slurmlet/internal/pod/process"
 )
 
 // relaunches are the jobs that slurmd was to launch while it ran them already, and when that was. Only slurmd tells

@@ -8,10 +8,10 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/slurmlet/slurmlet/internal/accounting"
 	"github.com/slurmlet/slurmlet/internal/login"
-	"github.com/slurmlet/slurmlet/internal/process"
-	"github.com/slurmlet/slurmlet/internal/reconfig"
+	"github.com/slurmlet/slurmlet/internal/pod/process"
+	"github.com/slurmlet/slurmlet/internal/slurmctld/reconfig"
+	"github.com/slurmlet/slurmlet/internal/slurmdbd"
 )
 
 // Role is what a container is in the cluster.
@@ -117,7 +117,7 @@ func partOf(r Role) part {
 			program: "slurmdbd",
 			user:    slurmUser, runtime: "/run/slurmdbd", open: (*Agent).openDatabase, args: inForeground, env: dbdEnv,
 			converts: true, restarts: true, reach: (*Agent).reachDatabase, confirm: (*Agent).confirmDBD,
-			troubled: accounting.Troubled, away: accounting.Away,
+			troubled: slurmdbd.Troubled, away: slurmdbd.Away,
 		}
 	case Slurmrestd:
 		return part{

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/slurmlet/slurmlet/internal/sack"
+	"github.com/slurmlet/slurmlet/internal/pod/sack"
 )
 
 // SackStatus is who has connections to sack.socket.

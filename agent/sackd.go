@@ -12,7 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/slurmlet/slurmlet/internal/process"
+	"github.com/slurmlet/slurmlet/internal/pod/process"
 )
 
 // startSackd starts a sackd in the place of a slurmd that cannot be used, and waits until it

@@ -10,11 +10,11 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/slurmlet/slurmlet/internal/backoff"
+	"github.com/slurmlet/slurmlet/internal/kit/backoff"
 	"github.com/slurmlet/slurmlet/internal/lifecycle"
-	"github.com/slurmlet/slurmlet/internal/process"
-	"github.com/slurmlet/slurmlet/internal/savedstate"
-	"github.com/slurmlet/slurmlet/internal/watch"
+	"github.com/slurmlet/slurmlet/internal/pod/process"
+	"github.com/slurmlet/slurmlet/internal/pod/watch"
+	"github.com/slurmlet/slurmlet/internal/slurmctld/savedstate"
 )
 
 // savedState is what slurmctld saves, and what its crashes lose of it. It is nil for other roles.

@@ -15,12 +15,12 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/slurmlet/slurmlet/internal/clusterview/series"
-	"github.com/slurmlet/slurmlet/internal/confsync"
 	"github.com/slurmlet/slurmlet/internal/lifecycle"
-	"github.com/slurmlet/slurmlet/internal/merge"
-	"github.com/slurmlet/slurmlet/internal/proof"
-	"github.com/slurmlet/slurmlet/internal/publichttp"
+	"github.com/slurmlet/slurmlet/internal/link/confsync"
+	"github.com/slurmlet/slurmlet/internal/link/proof"
+	"github.com/slurmlet/slurmlet/internal/link/publichttp"
+	"github.com/slurmlet/slurmlet/internal/slurmctld/clusterview/series"
+	"github.com/slurmlet/slurmlet/internal/slurmctld/merge"
 )
 
 // SocketName is the agent's socket in SLURMLET_RUN_DIR: the whole status and commands over

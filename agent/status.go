@@ -11,12 +11,12 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/slurmlet/slurmlet/internal/elasticnodes"
-	"github.com/slurmlet/slurmlet/internal/keptrecords"
 	"github.com/slurmlet/slurmlet/internal/lifecycle"
 	"github.com/slurmlet/slurmlet/internal/login"
-	"github.com/slurmlet/slurmlet/internal/nodesize"
-	"github.com/slurmlet/slurmlet/internal/reconfig"
+	"github.com/slurmlet/slurmlet/internal/slurmctld/elasticnodes"
+	"github.com/slurmlet/slurmlet/internal/slurmctld/keptrecords"
+	"github.com/slurmlet/slurmlet/internal/slurmctld/reconfig"
+	"github.com/slurmlet/slurmlet/internal/slurmd/nodesize"
 )
 
 // Status is what the agent tells about itself: GET /status on its socket, and "slurmlet

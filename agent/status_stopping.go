@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/slurmlet/slurmlet/internal/lifecycle"
-	"github.com/slurmlet/slurmlet/internal/nodesize"
+	"github.com/slurmlet/slurmlet/internal/slurmd/nodesize"
 )
 
 // StoppingStatus is what the end of the container waits for, and until when.

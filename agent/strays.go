@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/slurmlet/slurmlet/cgroup"
-	"github.com/slurmlet/slurmlet/internal/process"
+	"github.com/slurmlet/slurmlet/internal/pod/process"
 )
 
 // strays is what the agent knows of processes that Slurm did not start, such as those of "kubectl exec".

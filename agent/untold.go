@@ -15,7 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/slurmlet/slurmlet/internal/lifecycle"
-	"github.com/slurmlet/slurmlet/internal/notify"
+	"github.com/slurmlet/slurmlet/internal/pod/notify"
 	"github.com/slurmlet/slurmlet/internal/slurm"
 )
 

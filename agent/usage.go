@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"github.com/slurmlet/slurmlet/cgroup"
-	"github.com/slurmlet/slurmlet/internal/devices"
-	"github.com/slurmlet/slurmlet/internal/exposition"
-	"github.com/slurmlet/slurmlet/internal/publichttp"
+	"github.com/slurmlet/slurmlet/internal/kit/exposition"
+	"github.com/slurmlet/slurmlet/internal/link/publichttp"
+	"github.com/slurmlet/slurmlet/internal/slurmd/devices"
 )
 
 const (

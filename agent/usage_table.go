@@ -6,7 +6,7 @@ import (
 	"path"
 
 	"github.com/slurmlet/slurmlet/cgroup"
-	"github.com/slurmlet/slurmlet/internal/exposition"
+	"github.com/slurmlet/slurmlet/internal/kit/exposition"
 )
 
 // ofUsage are the metrics of a cgroup and all below it. The package comment lists them all.

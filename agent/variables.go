@@ -12,9 +12,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/slurmlet/slurmlet/internal/devices"
-	"github.com/slurmlet/slurmlet/internal/nodesize"
-	"github.com/slurmlet/slurmlet/internal/reconfig"
+	"github.com/slurmlet/slurmlet/internal/slurmctld/reconfig"
+	"github.com/slurmlet/slurmlet/internal/slurmd/devices"
+	"github.com/slurmlet/slurmlet/internal/slurmd/nodesize"
 )
 
 // variable is one SLURMLET_* variable: the line of the package comment as code.

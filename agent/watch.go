@@ -13,8 +13,8 @@ import (
 
 	"github.com/slurmlet/slurmlet/cgroup"
 	"github.com/slurmlet/slurmlet/internal/lifecycle"
-	"github.com/slurmlet/slurmlet/internal/nodesize"
-	"github.com/slurmlet/slurmlet/internal/watch"
+	"github.com/slurmlet/slurmlet/internal/pod/watch"
+	"github.com/slurmlet/slurmlet/internal/slurmd/nodesize"
 )
 
 const (

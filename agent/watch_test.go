@@ -15,7 +15,7 @@ import (
 
 	"github.com/slurmlet/slurmlet/cgroup"
 	"github.com/slurmlet/slurmlet/internal/lifecycle"
-	"github.com/slurmlet/slurmlet/internal/watch"
+	"github.com/slurmlet/slurmlet/internal/pod/watch"
 )
 
 // watched is an agent whose pod is watched, with the events and notices it gets.

@@ -16,10 +16,10 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/slurmlet/slurmlet/internal/clusterview"
-	"github.com/slurmlet/slurmlet/internal/pagefacts"
-	"github.com/slurmlet/slurmlet/internal/reconfig"
-	"github.com/slurmlet/slurmlet/internal/slurmtoken"
+	"github.com/slurmlet/slurmlet/internal/page/pagefacts"
+	"github.com/slurmlet/slurmlet/internal/page/slurmtoken"
+	"github.com/slurmlet/slurmlet/internal/slurmctld/clusterview"
+	"github.com/slurmlet/slurmlet/internal/slurmctld/reconfig"
 	"github.com/slurmlet/slurmlet/slurmconf"
 )
 

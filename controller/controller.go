@@ -29,7 +29,7 @@ import (
 	"github.com/slurmlet/slurmlet/controller/internal/roll"
 	"github.com/slurmlet/slurmlet/controller/internal/scalein"
 	"github.com/slurmlet/slurmlet/controller/internal/tokens"
-	"github.com/slurmlet/slurmlet/internal/peers"
+	"github.com/slurmlet/slurmlet/internal/link/peers"
 )
 
 // controller is one replica.

@@ -8,7 +8,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
-	"github.com/slurmlet/slurmlet/internal/publichttp"
+	"github.com/slurmlet/slurmlet/internal/link/publichttp"
 )
 
 // serveHealth answers the kubelet and Prometheus. Everybody on the pod network reaches this port.

@@ -11,7 +11,7 @@ import (
 
 	"github.com/slurmlet/slurmlet/e2e/sandbox"
 	"github.com/slurmlet/slurmlet/internal/lifecycle"
-	"github.com/slurmlet/slurmlet/internal/reconfig"
+	"github.com/slurmlet/slurmlet/internal/slurmctld/reconfig"
 )
 
 // anotherSet: slurmd 24.11 that runs with IgnoreSystemd=yes cannot reconfigure from there.

@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/assert"
 
 	"github.com/slurmlet/slurmlet/e2e/sandbox"
-	"github.com/slurmlet/slurmlet/internal/reconfig"
+	"github.com/slurmlet/slurmlet/internal/slurmctld/reconfig"
 )
 
 // badEdit is a slurm.conf that somebody has spoilt, or other files, and what the refusal must name.

@@ -11,7 +11,7 @@
 // several types of this repository.
 //
 // Between packages, an arrow runs up if ARCHITECTURE.md has the importing
-// package below the imported one in its table.
+// package's wing below the imported one's in its table.
 package main
 
 import (
@@ -29,6 +29,7 @@ import (
 	"maps"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -73,7 +74,7 @@ func run(out io.Writer, patterns []string) error {
 			fmt.Fprintf(&details, "  %s: %s\n", l.room(), n)
 		}
 		for _, to := range l.Imports {
-			from, of := ranks[l.room()], ranks[strings.TrimPrefix(to, l.Module.Path+"/")]
+			from, of := rowOf(ranks, l.room()), rowOf(ranks, strings.TrimPrefix(to, l.Module.Path+"/"))
 			if from > 0 && of > 0 && of < from {
 				up++
 				fmt.Fprintf(&details, "  %s imports %s, which ARCHITECTURE.md has above it\n", l.room(), to)
@@ -122,7 +123,7 @@ func list(patterns []string) ([]listing, error) {
 	}
 }
 
-// rooms are the rows of ARCHITECTURE.md's table, from 1; several packages in one row share its rank.
+// rooms are the rows of ARCHITECTURE.md's table, from 1; several folders in one row share its rank.
 func rooms() map[string]int {
 	text, err := os.ReadFile("ARCHITECTURE.md")
 	if err != nil {
@@ -135,6 +136,13 @@ func rooms() map[string]int {
 		}
 	}
 	return ranks
+}
+
+// rowOf is the row of the longest path that leads to a package, 0 for none.
+func rowOf(ranks map[string]int, room string) int {
+	for ; room != "." && ranks[room] == 0; room = path.Dir(room) {
+	}
+	return ranks[room]
 }
 
 // shape is what a package, or all of them together, look like.

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/slurmlet/slurmlet/agent"
-	"github.com/slurmlet/slurmlet/internal/reconfig"
+	"github.com/slurmlet/slurmlet/internal/slurmctld/reconfig"
 )
 
 // diff prints what the sources of the configuration hold beside what slurmctld

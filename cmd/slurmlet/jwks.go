@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/slurmlet/slurmlet/agent"
-	"github.com/slurmlet/slurmlet/internal/keyring"
+	"github.com/slurmlet/slurmlet/internal/kit/keyring"
 )
 
 // jwks writes a slurm.jwks. The keys come from files: arguments can be seen by all.

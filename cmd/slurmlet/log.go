@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/slurmlet/slurmlet/agent"
-	"github.com/slurmlet/slurmlet/internal/outlet"
+	"github.com/slurmlet/slurmlet/internal/pod/outlet"
 )
 
 const (

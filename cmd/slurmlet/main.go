@@ -8,7 +8,7 @@ import (
 	"syscall"
 
 	"github.com/slurmlet/slurmlet/agent"
-	"github.com/slurmlet/slurmlet/internal/pid1"
+	"github.com/slurmlet/slurmlet/internal/pod/pid1"
 )
 
 // version is set by the linker.

@@ -11,8 +11,8 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	elasticset "github.com/slurmlet/slurmlet/internal/elastic"
-	"github.com/slurmlet/slurmlet/internal/reconfig"
+	elasticset "github.com/slurmlet/slurmlet/internal/slurmctld/elastic"
+	"github.com/slurmlet/slurmlet/internal/slurmctld/reconfig"
 	"github.com/slurmlet/slurmlet/slurmconf"
 )
 

@@ -23,7 +23,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/slurmlet/slurmlet/internal/lifecycle"
-	"github.com/slurmlet/slurmlet/internal/peers"
+	"github.com/slurmlet/slurmlet/internal/link/peers"
 )
 
 // podToken is what the agent shows, and kubeletsHosts the hosts file as the kubelet has made it.
@@ -33,7 +33,7 @@ const (
 	theMark       = " # slurmlet.dev/peer\n"
 )
 
-// tableServer is the controller's side, with TLS and the server of internal/peers.
+// tableServer is the controller's side, with TLS and the server of internal/link/peers.
 type tableServer struct {
 	t       *testing.T
 	server  *peers.Server

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
-	"github.com/slurmlet/slurmlet/internal/keyring"
+	"github.com/slurmlet/slurmlet/internal/kit/keyring"
 )
 
 // conf is a slurm.conf with a name in its first line, by which slurmctld tells what it reads.

@@ -7,8 +7,8 @@ import (
 	"os"
 
 	"github.com/slurmlet/slurmlet/agent"
-	"github.com/slurmlet/slurmlet/internal/pid1"
-	"github.com/slurmlet/slurmlet/internal/process"
+	"github.com/slurmlet/slurmlet/internal/pod/pid1"
+	"github.com/slurmlet/slurmlet/internal/pod/process"
 )
 
 // run plays a role until the container's end.

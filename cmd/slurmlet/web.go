@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/slurmlet/slurmlet/agent"
-	"github.com/slurmlet/slurmlet/internal/pagefacts"
-	"github.com/slurmlet/slurmlet/internal/webpage"
+	"github.com/slurmlet/slurmlet/internal/page/pagefacts"
+	"github.com/slurmlet/slurmlet/internal/page/webpage"
 )
 
 // web serves the status page until SIGTERM. It is a process of its own, with no right but to ask

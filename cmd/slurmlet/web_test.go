@@ -16,7 +16,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/slurmlet/slurmlet/internal/pagefacts"
+	"github.com/slurmlet/slurmlet/internal/page/pagefacts"
 )
 
 // tokenOf is one that "scontrol token" would print.

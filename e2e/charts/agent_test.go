@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/slurmlet/slurmlet/agent"
-	"github.com/slurmlet/slurmlet/internal/elastic"
+	"github.com/slurmlet/slurmlet/internal/slurmctld/elastic"
 )
 
 // What a pod tells its agent is what the agent takes, and it is told once:

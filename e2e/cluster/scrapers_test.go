@@ -16,7 +16,7 @@ import (
 	"github.com/slurmlet/slurmlet/e2e/native"
 )
 
-// collected are the requests of one collection (internal/clusterview), and how often each is made
+// collected are the requests of one collection (internal/slurmctld/clusterview), and how often each is made
 // there: scontrol and squeue ask for the partitions too when they are asked for nodes and jobs.
 var collected = map[string]int{
 	"REQUEST_STATS_INFO": 1, "REQUEST_PARTITION_INFO": 3, "REQUEST_RESERVATION_INFO": 1, "REQUEST_LICENSE_INFO": 1,

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/slurmlet/slurmlet/e2e/native"
-	"github.com/slurmlet/slurmlet/internal/clusterview"
+	"github.com/slurmlet/slurmlet/internal/slurmctld/clusterview"
 )
 
 // slurmConf has partitions of all kinds, and licenses. Jobs that have ended are kept until they

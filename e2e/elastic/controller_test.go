@@ -13,7 +13,7 @@ import (
 
 	"github.com/slurmlet/slurmlet/e2e/peerserver"
 	"github.com/slurmlet/slurmlet/e2e/podmaker"
-	"github.com/slurmlet/slurmlet/internal/peers"
+	"github.com/slurmlet/slurmlet/internal/link/peers"
 )
 
 // controller is the peers' server, which also tells what keeps pods from starting.

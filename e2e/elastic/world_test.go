@@ -19,7 +19,7 @@ import (
 	"github.com/slurmlet/slurmlet/e2e/native"
 	"github.com/slurmlet/slurmlet/e2e/peerserver"
 	"github.com/slurmlet/slurmlet/e2e/podmaker"
-	"github.com/slurmlet/slurmlet/internal/elasticnodes"
+	"github.com/slurmlet/slurmlet/internal/slurmctld/elasticnodes"
 )
 
 const (

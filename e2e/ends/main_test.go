@@ -1,7 +1,7 @@
 //go:build e2e
 
 // Package ends has all nodes of real clusters end at the same moment, and looks at what slurmctld
-// is asked for that: its agent makes one command of many (internal/merge). Real daemons, on this
+// is asked for that: its agent makes one command of many (internal/slurmctld/merge). Real daemons, on this
 // machine's own kernel (e2e/native).
 package ends
 

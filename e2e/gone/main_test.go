@@ -1,7 +1,7 @@
 //go:build e2e
 
 // Package gone has pods go that cannot delete their node records themselves, in real clusters on this
-// machine's own kernel (e2e/native). The controller's side is a real internal/peers server, which the test
+// machine's own kernel (e2e/native). The controller's side is a real internal/link/peers server, which the test
 // tells what Kubernetes would.
 package gone
 

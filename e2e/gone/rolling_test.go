@@ -17,7 +17,7 @@ import (
 	"github.com/slurmlet/slurmlet/e2e/native"
 	"github.com/slurmlet/slurmlet/e2e/peerserver"
 	"github.com/slurmlet/slurmlet/e2e/sandbox/parts"
-	"github.com/slurmlet/slurmlet/internal/peers"
+	"github.com/slurmlet/slurmlet/internal/link/peers"
 )
 
 // rolling is how much TestRolling does.

@@ -16,7 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/slurmlet/slurmlet/e2e/native"
-	"github.com/slurmlet/slurmlet/internal/keyring"
+	"github.com/slurmlet/slurmlet/internal/kit/keyring"
 )
 
 // killSlurmd kills each slurmd of a node that its agent starts, as often as the alert wants.

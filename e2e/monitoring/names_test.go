@@ -17,10 +17,10 @@ import (
 )
 
 // expositions are what the agents' code writes: its tests hold these files.
-var expositions = []string{"../../agent/testdata/metrics/*.prom", "../../internal/clusterview/series/testdata/native-users.prom"}
+var expositions = []string{"../../agent/testdata/metrics/*.prom", "../../internal/slurmctld/clusterview/series/testdata/native-users.prom"}
 
 // exporterExposition is what they write by slurm-exporter's names.
-const exporterExposition = "../../internal/clusterview/series/testdata/exporter.prom"
+const exporterExposition = "../../internal/slurmctld/clusterview/series/testdata/exporter.prom"
 
 // scrapeLabels are those that Prometheus gives to what it scrapes, as the PodMonitor says.
 var scrapeLabels = []string{"namespace", "pod", "slurmlet_dev_cluster", "slurmlet_dev_role", "slurmlet_dev_node_set"}

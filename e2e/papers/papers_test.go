@@ -243,7 +243,7 @@ func TestMisplaced(t *testing.T) {
 		"internal/b/b.go":   "package b\nimport (\n\"fmt\"\n_ \"" + module + "/agent\"\n)\n",
 		"internal/x/x.go":   "package x\n",
 		"internal/x/y.go":   "package x\n",
-		"internal/b/d/d.go": "package d\n",
+		"internal/b/d/d.go": "package d\nimport _ \"" + module + "/agent\"\n",
 		"e2e/t/u/u.go":      "package u\nimport _ \"" + module + "/agent\"\n",
 	} {
 		require.NoError(t, os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o755))
@@ -255,7 +255,7 @@ func TestMisplaced(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, []string{
 		"internal/b/b.go imports " + "agent, which ARCHITECTURE.md has above internal/b",
-		"ARCHITECTURE.md does not name internal/b/d",
+		"internal/b/d/d.go imports " + "agent, which ARCHITECTURE.md has above internal/b/d",
 		"ARCHITECTURE.md does not name internal/x",
 	}, faults)
 }

@@ -35,8 +35,8 @@ func (p Paper) Rooms() map[string]int {
 	return rooms
 }
 
-// Misplaced are the packages below root that rooms does not name, and the imports
-// that lead from a row to one above it. A package of e2e may be below a named one.
+// Misplaced are the packages below root that are in none of the rooms, and the imports that lead
+// from a row to one above it. A package is in the row of the longest path that leads to it.
 // Only code of the product has a direction: e2e may import all of it.
 func Misplaced(root string, rooms map[string]int) ([]string, error) {
 	var faults []string
@@ -55,7 +55,7 @@ func Misplaced(root string, rooms map[string]int) ([]string, error) {
 			return nil
 		}
 		room := path.Dir(name)
-		if !placed(rooms, room) {
+		if rowOf(rooms, room) == 0 {
 			if fault := "ARCHITECTURE.md does not name " + room; !slices.Contains(faults, fault) {
 				faults = append(faults, fault)
 			}
@@ -71,16 +71,14 @@ func Misplaced(root string, rooms map[string]int) ([]string, error) {
 	return faults, err
 }
 
-func placed(rooms map[string]int, room string) bool {
+// rowOf is the row of a package, 0 for none.
+func rowOf(rooms map[string]int, room string) int {
 	for ; room != "."; room = path.Dir(room) {
-		if rooms[room] > 0 {
-			return true
-		}
-		if !strings.HasPrefix(room, "e2e/") {
-			return false
+		if row := rooms[room]; row > 0 {
+			return row
 		}
 	}
-	return false
+	return 0
 }
 
 // upward are the imports of a file that lead to a row above its package's.
@@ -100,7 +98,7 @@ func upward(root, name string, rooms map[string]int) ([]string, error) {
 			return nil, err
 		}
 		to, ours := strings.CutPrefix(imported, module+"/")
-		if ours && rooms[to] < rooms[path.Dir(name)] {
+		if ours && rowOf(rooms, to) < rowOf(rooms, path.Dir(name)) {
 			faults = append(faults, fmt.Sprintf("%s imports %s, which ARCHITECTURE.md has above %s", name, to, path.Dir(name)))
 		}
 	}

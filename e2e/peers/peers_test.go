@@ -21,7 +21,7 @@ import (
 	"github.com/slurmlet/slurmlet/e2e/native"
 	"github.com/slurmlet/slurmlet/e2e/peerserver"
 	"github.com/slurmlet/slurmlet/e2e/sandbox/parts"
-	"github.com/slurmlet/slurmlet/internal/peers"
+	"github.com/slurmlet/slurmlet/internal/link/peers"
 )
 
 // settings are what those inside the namespaces are told by those outside.

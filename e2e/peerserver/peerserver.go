@@ -1,4 +1,4 @@
-// Package peerserver plays the controller for the agents of a cluster on e2e/native: a real server of internal/peers,
+// Package peerserver plays the controller for the agents of a cluster on e2e/native: a real server of internal/link/peers,
 // to which a test tells what Kubernetes would tell.
 package peerserver
 
@@ -17,7 +17,7 @@ import (
 
 	"github.com/slurmlet/slurmlet/e2e/kubecluster/pki"
 	"github.com/slurmlet/slurmlet/e2e/native"
-	"github.com/slurmlet/slurmlet/internal/peers"
+	"github.com/slurmlet/slurmlet/internal/link/peers"
 )
 
 // Cluster is the cluster's name.

@@ -8,7 +8,7 @@ import (
 	"github.com/slurmlet/slurmlet/e2e/sandbox/guest"
 	"github.com/slurmlet/slurmlet/e2e/sandbox/machine"
 	"github.com/slurmlet/slurmlet/e2e/sandbox/server"
-	"github.com/slurmlet/slurmlet/internal/pid1"
+	"github.com/slurmlet/slurmlet/internal/pod/pid1"
 )
 
 // LaunchGuest runs a User-Mode-Linux guest from the boot directory until it

@@ -3,7 +3,7 @@ package lifecycle
 import (
 	"time"
 
-	"github.com/slurmlet/slurmlet/internal/confset"
+	"github.com/slurmlet/slurmlet/internal/kit/confset"
 )
 
 // Action is something to do in the world.

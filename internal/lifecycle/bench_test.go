@@ -3,7 +3,7 @@ package lifecycle
 import (
 	"testing"
 
-	"github.com/slurmlet/slurmlet/internal/nodesize"
+	"github.com/slurmlet/slurmlet/internal/slurmd/nodesize"
 )
 
 // BenchmarkStep is a start of slurmctld up to Ready, and its end: what the

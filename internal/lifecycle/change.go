@@ -1,8 +1,8 @@
 package lifecycle
 
 import (
-	"github.com/slurmlet/slurmlet/internal/backoff"
-	"github.com/slurmlet/slurmlet/internal/nodesize"
+	"github.com/slurmlet/slurmlet/internal/kit/backoff"
+	"github.com/slurmlet/slurmlet/internal/slurmd/nodesize"
 )
 
 // measure: the pod was looked at again. What cannot be used changes nothing:

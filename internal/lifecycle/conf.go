@@ -6,8 +6,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/slurmlet/slurmlet/internal/backoff"
-	"github.com/slurmlet/slurmlet/internal/confset"
+	"github.com/slurmlet/slurmlet/internal/kit/backoff"
+	"github.com/slurmlet/slurmlet/internal/kit/confset"
 	"github.com/slurmlet/slurmlet/internal/slurm"
 )
 

@@ -113,7 +113,7 @@ func (l State) updates(n *slurm.Node) []string {
 	return fields
 }
 
-// ofSet: slurmctld's agent has drained the node because of its set (internal/elastic), and lifts that itself.
+// ofSet: slurmctld's agent has drained the node because of its set (internal/slurmctld/elastic), and lifts that itself.
 func ofSet(n *slurm.Node) bool {
 	why := strings.TrimPrefix(n.Reason, ReasonPrefix)
 	return strings.HasPrefix(why, "the set ") || strings.HasPrefix(why, "no set ")

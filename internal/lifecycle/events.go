@@ -3,8 +3,8 @@ package lifecycle
 import (
 	"time"
 
-	"github.com/slurmlet/slurmlet/internal/nodesize"
 	"github.com/slurmlet/slurmlet/internal/slurm"
+	"github.com/slurmlet/slurmlet/internal/slurmd/nodesize"
 )
 
 // Event is something that happened in the world.

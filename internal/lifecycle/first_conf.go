@@ -1,6 +1,6 @@
 package lifecycle
 
-import "github.com/slurmlet/slurmlet/internal/exitcode"
+import "github.com/slurmlet/slurmlet/internal/kit/exitcode"
 
 // chooseConf finds the set that slurmctld is started with: what the sources
 // hold if it can be used, else the last good one. One that was good before

@@ -8,9 +8,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/slurmlet/slurmlet/cgroup"
-	"github.com/slurmlet/slurmlet/internal/exitcode"
-	"github.com/slurmlet/slurmlet/internal/nodesize"
+	"github.com/slurmlet/slurmlet/internal/kit/exitcode"
 	"github.com/slurmlet/slurmlet/internal/slurm"
+	"github.com/slurmlet/slurmlet/internal/slurmd/nodesize"
 )
 
 // The moves of the fuzzer's world: what may happen next, in all its ways.

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/slurmlet/slurmlet/cgroup"
-	"github.com/slurmlet/slurmlet/internal/nodesize"
+	"github.com/slurmlet/slurmlet/internal/slurmd/nodesize"
 )
 
 // takeGrace takes the time to end that the pod's annotations grant now. What cannot

@@ -3,7 +3,7 @@ package lifecycle
 import (
 	"time"
 
-	"github.com/slurmlet/slurmlet/internal/backoff"
+	"github.com/slurmlet/slurmlet/internal/kit/backoff"
 )
 
 // pace keeps a node from changing the same thing again and again, as where slurmctld refuses each

@@ -3,8 +3,8 @@ package lifecycle
 import (
 	"errors"
 
-	"github.com/slurmlet/slurmlet/internal/nodesize"
 	"github.com/slurmlet/slurmlet/internal/slurm"
+	"github.com/slurmlet/slurmlet/internal/slurmd/nodesize"
 )
 
 // whileReady takes an event of a container that serves.

@@ -33,7 +33,7 @@ func (l State) expectDrain() (State, []Action) {
 	return l.wait(drainTime)
 }
 
-// mustMend: a node that is about to be suspended stays drained until it is off (internal/elastic).
+// mustMend: a node that is about to be suspended stays drained until it is off (internal/slurmctld/elastic).
 func (l State) mustMend(n *slurm.Node) bool {
 	return l.registered() && !n.Off() && (l.relaunched || Relaunched(n) && !n.Is("POWER_DOWN"))
 }

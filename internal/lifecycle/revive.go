@@ -3,7 +3,7 @@ package lifecycle
 import (
 	"time"
 
-	"github.com/slurmlet/slurmlet/internal/backoff"
+	"github.com/slurmlet/slurmlet/internal/kit/backoff"
 )
 
 // A slurmctld that dies while it serves is started again in its container. The kubelet would wait longer from crash to

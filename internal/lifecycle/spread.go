@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/slurmlet/slurmlet/internal/backoff"
+	"github.com/slurmlet/slurmlet/internal/kit/backoff"
 	"github.com/slurmlet/slurmlet/internal/slurm"
 )
 

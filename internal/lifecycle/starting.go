@@ -5,8 +5,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/slurmlet/slurmlet/internal/nodesize"
 	"github.com/slurmlet/slurmlet/internal/slurm"
+	"github.com/slurmlet/slurmlet/internal/slurmd/nodesize"
 )
 
 // whileStarting takes an event of a container that does not serve yet, or not any more.

@@ -4,8 +4,8 @@ import (
 	"time"
 
 	"github.com/slurmlet/slurmlet/cgroup"
-	"github.com/slurmlet/slurmlet/internal/nodesize"
 	"github.com/slurmlet/slurmlet/internal/slurm"
+	"github.com/slurmlet/slurmlet/internal/slurmd/nodesize"
 )
 
 // Plan is what does not change during a life.

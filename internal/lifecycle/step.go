@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/slurmlet/slurmlet/internal/backoff"
+	"github.com/slurmlet/slurmlet/internal/kit/backoff"
 )
 
 // Step is the agent's whole judgement: what happened goes in, the next state

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/slurmlet/slurmlet/internal/backoff"
-	"github.com/slurmlet/slurmlet/internal/exitcode"
+	"github.com/slurmlet/slurmlet/internal/kit/backoff"
+	"github.com/slurmlet/slurmlet/internal/kit/exitcode"
 	"github.com/slurmlet/slurmlet/internal/slurm"
 )
 

@@ -11,9 +11,9 @@ import (
 	"time"
 	"unicode"
 
-	"github.com/slurmlet/slurmlet/internal/confset"
-	"github.com/slurmlet/slurmlet/internal/nodesize"
+	"github.com/slurmlet/slurmlet/internal/kit/confset"
 	"github.com/slurmlet/slurmlet/internal/slurm"
+	"github.com/slurmlet/slurmlet/internal/slurmd/nodesize"
 )
 
 // readLife reads the role and the fields of a first state.

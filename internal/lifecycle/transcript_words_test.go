@@ -1,6 +1,6 @@
 package lifecycle
 
-import "github.com/slurmlet/slurmlet/internal/nodesize"
+import "github.com/slurmlet/slurmlet/internal/slurmd/nodesize"
 
 // lives are the roles, by what the agent does for them.
 var lives = map[string]Plan{

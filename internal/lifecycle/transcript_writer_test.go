@@ -10,9 +10,9 @@ import (
 	"time"
 	"unicode"
 
-	"github.com/slurmlet/slurmlet/internal/confset"
-	"github.com/slurmlet/slurmlet/internal/nodesize"
+	"github.com/slurmlet/slurmlet/internal/kit/confset"
 	"github.com/slurmlet/slurmlet/internal/slurm"
+	"github.com/slurmlet/slurmlet/internal/slurmd/nodesize"
 )
 
 // formatEvent is the line that readEvent reads as this event.

@@ -6,8 +6,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/slurmlet/slurmlet/internal/process"
-	"github.com/slurmlet/slurmlet/internal/sshd"
+	"github.com/slurmlet/slurmlet/internal/login/sshd"
+	"github.com/slurmlet/slurmlet/internal/pod/process"
 )
 
 // Options are the surroundings of a Login.

@@ -8,8 +8,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/slurmlet/slurmlet/internal/process"
-	"github.com/slurmlet/slurmlet/internal/sshd"
+	"github.com/slurmlet/slurmlet/internal/login/sshd"
+	"github.com/slurmlet/slurmlet/internal/pod/process"
 )
 
 // SessionStatus is somebody who is logged in.

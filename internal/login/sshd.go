@@ -10,10 +10,10 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/slurmlet/slurmlet/internal/copies"
-	"github.com/slurmlet/slurmlet/internal/exitcode"
-	"github.com/slurmlet/slurmlet/internal/process"
-	"github.com/slurmlet/slurmlet/internal/sshd"
+	"github.com/slurmlet/slurmlet/internal/kit/exitcode"
+	"github.com/slurmlet/slurmlet/internal/login/sshd"
+	"github.com/slurmlet/slurmlet/internal/pod/copies"
+	"github.com/slurmlet/slurmlet/internal/pod/process"
 )
 
 const (

@@ -8,8 +8,8 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/slurmlet/slurmlet/internal/exitcode"
-	"github.com/slurmlet/slurmlet/internal/process"
+	"github.com/slurmlet/slurmlet/internal/kit/exitcode"
+	"github.com/slurmlet/slurmlet/internal/pod/process"
 )
 
 // sssdSocket is where programs ask sssd for users (sss, in nsswitch.conf(5)).

@@ -12,7 +12,7 @@ import (
 	"syscall"
 
 	"github.com/slurmlet/slurmlet/controller"
-	"github.com/slurmlet/slurmlet/internal/exitcode"
+	"github.com/slurmlet/slurmlet/internal/kit/exitcode"
 )
 
 // version is set by the linker.

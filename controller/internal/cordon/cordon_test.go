@@ -9,7 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/slurmlet/slurmlet/controller/internal/machines"
-	"github.com/slurmlet/slurmlet/internal/peers"
+	"github.com/slurmlet/slurmlet/internal/link/peers"
 )
 
 func TestPlan(t *testing.T) {

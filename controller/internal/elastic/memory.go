@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/slurmlet/slurmlet/controller/internal/pods"
-	"github.com/slurmlet/slurmlet/internal/backoff"
+	"github.com/slurmlet/slurmlet/internal/kit/backoff"
 )
 
 // see takes what the watch tells of the node's pod now.

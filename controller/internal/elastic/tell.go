@@ -15,7 +15,7 @@ import (
 
 	"github.com/slurmlet/slurmlet/controller/internal/events"
 	"github.com/slurmlet/slurmlet/controller/internal/reports"
-	"github.com/slurmlet/slurmlet/internal/peers"
+	"github.com/slurmlet/slurmlet/internal/link/peers"
 	"github.com/slurmlet/slurmlet/slurmconf/hostlist"
 )
 

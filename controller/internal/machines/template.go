@@ -31,7 +31,7 @@ type part struct {
 }
 
 // kind is what a word may consist of (slurm.conf(5)). The agent holds annotations to the same rules
-// (internal/nodesize).
+// (internal/slurmd/nodesize).
 type kind int
 
 const (

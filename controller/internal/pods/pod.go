@@ -16,7 +16,7 @@ import (
 
 	"github.com/slurmlet/slurmlet/controller/internal/inject"
 	"github.com/slurmlet/slurmlet/controller/internal/machines"
-	"github.com/slurmlet/slurmlet/internal/peers"
+	"github.com/slurmlet/slurmlet/internal/link/peers"
 )
 
 // The labels of a cluster's pods. A cluster is a namespace and the label's value.

@@ -6,7 +6,7 @@ import (
 	"time"
 	"unique"
 
-	"github.com/slurmlet/slurmlet/internal/peers"
+	"github.com/slurmlet/slurmlet/internal/link/peers"
 )
 
 // Reports are the nodes of all clusters, as far as this replica has been told since it leads.

@@ -5,7 +5,7 @@ import (
 	"net/http"
 	"strings"
 
-	"github.com/slurmlet/slurmlet/internal/peers"
+	"github.com/slurmlet/slurmlet/internal/link/peers"
 )
 
 // The bounds of what is kept. A node takes some 160 bytes with its name.

@@ -11,7 +11,7 @@ import (
 
 	"github.com/slurmlet/slurmlet/controller/internal/inject"
 	"github.com/slurmlet/slurmlet/controller/internal/pods"
-	"github.com/slurmlet/slurmlet/internal/peers"
+	"github.com/slurmlet/slurmlet/internal/link/peers"
 )
 
 // nodes is what makes a StatefulSet's pods again under their names. cluster is empty where these are no nodes, and

@@ -9,7 +9,7 @@ import (
 
 	"github.com/slurmlet/slurmlet/e2e/sandbox/machine"
 	"github.com/slurmlet/slurmlet/e2e/sandbox/remote"
-	"github.com/slurmlet/slurmlet/internal/pid1"
+	"github.com/slurmlet/slurmlet/internal/pod/pid1"
 )
 
 // Run is PID 1 of a bed, in fresh namespaces, called from the main goroutine.

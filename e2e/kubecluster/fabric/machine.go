@@ -8,7 +8,7 @@ import (
 	"github.com/slurmlet/slurmlet/e2e/kubecluster/node"
 	"github.com/slurmlet/slurmlet/e2e/sandbox/guest"
 	"github.com/slurmlet/slurmlet/e2e/sandbox/machine"
-	"github.com/slurmlet/slurmlet/internal/pid1"
+	"github.com/slurmlet/slurmlet/internal/pod/pid1"
 )
 
 // RunNode is PID 1 of a node's namespaces, called from the main goroutine: it

@@ -9,7 +9,7 @@ import (
 
 	"github.com/slurmlet/slurmlet/e2e/sandbox/guest"
 	"github.com/slurmlet/slurmlet/e2e/sandbox/remote"
-	"github.com/slurmlet/slurmlet/internal/pid1"
+	"github.com/slurmlet/slurmlet/internal/pod/pid1"
 )
 
 // Init is a guest's init, in its boot directory, which is its root.

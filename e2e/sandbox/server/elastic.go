@@ -13,7 +13,7 @@ import (
 	"github.com/slurmlet/slurmlet/e2e/podmaker"
 	"github.com/slurmlet/slurmlet/e2e/sandbox/pod"
 	"github.com/slurmlet/slurmlet/e2e/sandbox/remote"
-	"github.com/slurmlet/slurmlet/internal/peers"
+	"github.com/slurmlet/slurmlet/internal/link/peers"
 )
 
 // elasticPods are those that Slurm may want.

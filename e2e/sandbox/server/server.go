@@ -12,7 +12,7 @@ import (
 	"github.com/slurmlet/slurmlet/e2e/sandbox/machine"
 	"github.com/slurmlet/slurmlet/e2e/sandbox/pod"
 	"github.com/slurmlet/slurmlet/e2e/sandbox/remote"
-	"github.com/slurmlet/slurmlet/internal/pid1"
+	"github.com/slurmlet/slurmlet/internal/pod/pid1"
 	"golang.org/x/sys/unix"
 )
 

@@ -1,0 +1,487 @@
+package peers
+
+import (
+	"bufio"
+	"compress/gzip"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/slurmlet/slurmlet/internal/kit/backoff"
+)
+
+// ClientOptions are all that sets one Client apart from another.
+type ClientOptions struct {
+	// Address is the controller's, host:port. Its certificate must be the host's.
+	Address string
+	// CA is a file with the certificates that the controller's comes from, and Token a file with the pod's
+	// token. The kubelet replaces both, so they are read for each connection.
+	CA, Token string
+	// Alone says that no process of a user runs beside the agent: its group may read the token,
+	// as the kubelet has it in a pod with an fsGroup.
+	Alone bool
+	// Silence is after how long without a line a stream counts as dead; 0: 60 s.
+	Silence time.Duration
+	// Changed takes what has changed. Away hears after each try in vain since when there is no stream, and
+	// with each heartbeat since when the controller hears nothing of Kubernetes; it may be nil. Both run on
+	// Run's goroutine.
+	Changed func(Change)
+	Away    func(since time.Time)
+	// Log may be nil.
+	Log func(level slog.Level, text string, attrs ...slog.Attr)
+	// Dial may be nil.
+	Dial func(ctx context.Context, network, address string) (net.Conn, error)
+}
+
+// Change is what has changed in the table since the one before. Gone comes before Put.
+type Change struct {
+	// Whole says that the whole table has come. Gone are then those that it lacks.
+	Whole bool
+	Gone  []Gone
+	Put   []Peer
+	// Self, Files and Returning are nil where nothing is said of them.
+	Self      *Self
+	Files     *Files
+	Returning *Returning
+}
+
+// ClientStatus is what a Client tells of itself.
+type ClientStatus struct {
+	// Connected says whether the stream stands, and Since since when it does or does not.
+	Connected bool      `json:"connected"`
+	Since     time.Time `json:"since"`
+	// Updated is when the table was last known to be right: a heartbeat counts. It is zero before the first
+	// table.
+	Updated time.Time `json:"updated,omitzero"`
+	// Stale is since when the controller hears nothing of Kubernetes; zero while it does.
+	Stale    time.Time `json:"stale_since,omitzero"`
+	Revision uint64    `json:"revision,omitempty"`
+	Peers    int       `json:"peers"`
+	// Streams counts those that stood.
+	Streams int    `json:"streams"`
+	Fault   string `json:"fault,omitempty"`
+}
+
+// Fresh says that the stream stands, and that its controller hears of Kubernetes.
+func (s ClientStatus) Fresh() bool { return s.Connected && s.Stale.IsZero() }
+
+// Client keeps one stream from the controller, and the last table when there is none.
+type Client struct {
+	ClientOptions
+	host string
+
+	mu     sync.Mutex
+	status ClientStatus
+	epoch  string
+	// last is the address of the last controller that could be trusted.
+	last  string
+	table map[string]Peer // by name
+	// forgot says that the next whole table has more to tell.
+	forgot bool
+	// newEpoch is told when epoch has changed.
+	newEpoch chan struct{}
+}
+
+const (
+	usualSilence = 3 * usualHeartbeat
+	// mostLine bounds what a Client takes at once: 100,000 peers.
+	mostLine = 32 << 20
+	// mostPeers bounds the table.
+	mostPeers = 100_000
+	// perPeer times the table's size is the time over which agents come back to a controller
+	// that was restarted. An agent that comes costs it 0.9 ms of processor time in a cluster of
+	// 2,000, and some 1.5 ms in one of 10,000: a TLS handshake, and the compressed table.
+	perPeer   = 2 * time.Millisecond
+	leastWave = 200 * time.Millisecond
+	// firstRetry and lastRetry bound the pauses between tries in vain.
+	firstRetry = 250 * time.Millisecond
+	lastRetry  = 15 * time.Second
+	// firstSearch and lastSearch bound the pauses between looks for a replica that hears of Kubernetes.
+	firstSearch = 10 * time.Second
+	lastSearch  = 5 * time.Minute
+)
+
+// NewClient makes a Client of a controller.
+func NewClient(o ClientOptions) (*Client, error) {
+	host, _, err := net.SplitHostPort(o.Address)
+	if err != nil {
+		return nil, errors.New("want host:port")
+	}
+	if o.Silence == 0 {
+		o.Silence = usualSilence
+	}
+	if o.Log == nil {
+		o.Log = func(slog.Level, string, ...slog.Attr) {}
+	}
+	if o.Dial == nil {
+		o.Dial = (&net.Dialer{}).DialContext
+	}
+	return &Client{
+		ClientOptions: o, host: host, status: ClientStatus{Since: time.Now()}, table: map[string]Peer{}, newEpoch: make(chan struct{}, 1),
+	}, nil
+}
+
+// Status is the present one.
+func (c *Client) Status() ClientStatus {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.status
+}
+
+// Forget takes peers out of the table, so that the next whole table tells of them anew.
+func (c *Client) Forget(names ...string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, name := range names {
+		delete(c.table, name)
+		c.forgot = true
+	}
+	c.status.Peers = len(c.table)
+}
+
+// Run follows the controller until ctx ends.
+func (c *Client) Run(ctx context.Context) {
+	for tries := 0; ctx.Err() == nil; {
+		began := time.Now()
+		stood, err := c.follow(ctx, tries)
+		if ctx.Err() != nil {
+			return
+		}
+		stood = stood && time.Since(began) > lastRetry // a controller that dies as all come back is left in peace
+		if stood {
+			tries = 0
+		}
+		c.failed(err, tries)
+		if c.Away != nil {
+			c.Away(c.Status().Since)
+		}
+		pause := c.pause(err, stood, tries)
+		tries++
+		select {
+		case <-ctx.Done():
+		case <-time.After(pause):
+		}
+	}
+}
+
+// pause spreads the agents: those that have lost the same controller come back one after the other.
+func (c *Client) pause(err error, stood bool, tries int) time.Duration {
+	c.mu.Lock()
+	wave := max(leastWave, time.Duration(len(c.table))*perPeer)
+	c.mu.Unlock()
+	if stood {
+		return rand.N(wave)
+	}
+	pause := max(wave/2, backoff.Grow(firstRetry, tries, lastRetry))
+	if r, is := errors.AsType[*refusal](err); is {
+		pause = max(pause, r.wait)
+	}
+	return pause/2 + rand.N(pause)
+}
+
+// patience is how many tries in vain are nothing to worry about.
+const patience = 3
+
+func (c *Client) failed(err error, tries int) {
+	c.mu.Lock()
+	now := time.Now()
+	if c.status.Connected {
+		c.status.Connected, c.status.Since = false, now
+	}
+	c.status.Fault = err.Error()
+	peers := c.status.Peers
+	c.mu.Unlock()
+	if tries == patience {
+		c.Log(slog.LevelWarn, "no table of the peers comes from the controller; the last one stays", slog.Int("peers", peers), slog.String("error", err.Error()))
+	}
+}
+
+// stream is an answer that goes on.
+type stream struct {
+	net.Conn
+	*answer
+	release func() bool
+}
+
+func (s *stream) close() {
+	s.release()
+	_ = s.Close()
+}
+
+// open begins a stream. old takes one of a controller that hears nothing of Kubernetes.
+func (c *Client) open(ctx context.Context, old bool) (*stream, error) {
+	path := "/v1/stream"
+	if old {
+		path += "?stale=yes"
+	}
+	conn, answer, err := c.ask(ctx, request{method: http.MethodGet, path: path, accept: accepted})
+	if err != nil {
+		return nil, err
+	}
+	return &stream{conn, answer, context.AfterFunc(ctx, func() { _ = conn.Close() })}, nil
+}
+
+// follow reads one stream to its end, and where its controller hears nothing of Kubernetes the one of another
+// replica after it. stood says that one had begun.
+func (c *Client) follow(ctx context.Context, tries int) (stood bool, err error) {
+	old := tries >= patience && c.Status().Updated.IsZero() // an old table is better than none
+	s, err := c.open(ctx, old)
+	for err == nil {
+		var next *stream
+		var began bool
+		next, began, err = c.read(ctx, s)
+		stood = stood || began
+		s.close()
+		if next == nil {
+			break
+		}
+		s = next
+	}
+	return stood, err
+}
+
+// read takes what comes, to its end, or until another replica has a younger table.
+func (c *Client) read(ctx context.Context, s *stream) (next *stream, stood bool, err error) {
+	lines := bufio.NewReaderSize(io.MultiReader(s.rest, silent{s.Conn, c.Silence}), 4<<10)
+	search := search{}
+	for {
+		u, err := readUpdate(lines)
+		if err != nil {
+			return nil, stood, err
+		}
+		switch {
+		case stood:
+		case u.Snapshot:
+			stood = true
+		case !u.heartbeat():
+			return nil, false, errors.New("cannot read the controller's stream: it does not begin with the whole table")
+		default:
+			continue // many wait for the table
+		}
+		change := c.take(u)
+		if c.Changed != nil && (len(change.Gone) > 0 || len(change.Put) > 0 || change.Self != nil || change.Files != nil || change.Returning != nil || u.Snapshot) {
+			c.Changed(change)
+		}
+		if err := c.renew(u); err != nil {
+			return nil, stood, err
+		}
+		if !u.Stale {
+			continue
+		}
+		if c.Away != nil {
+			c.Away(c.Status().Stale)
+		}
+		if next := search.due(ctx, c); next != nil {
+			return next, stood, nil
+		}
+	}
+}
+
+// renew ends a stream whose controller hears of Kubernetes again, if the whole table has more to tell.
+func (c *Client) renew(u Update) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.forgot && u.heartbeat() && !u.Stale {
+		return errors.New("the controller hears of Kubernetes again, and the whole table is needed")
+	}
+	return nil
+}
+
+// search looks for a replica that hears of Kubernetes, less and less often. Those that do not refuse streams.
+type search struct {
+	next  time.Time
+	tries int
+}
+
+func (s *search) due(ctx context.Context, c *Client) *stream {
+	if time.Now().Before(s.next) {
+		return nil
+	}
+	next, err := c.open(ctx, false)
+	if err != nil {
+		pause := backoff.Grow(firstSearch, s.tries, lastSearch)
+		s.next = time.Now().Add(pause/2 + rand.N(pause))
+		s.tries++
+		return nil
+	}
+	return next
+}
+
+// readUpdate reads a line, and what follows it compressed.
+func readUpdate(lines *bufio.Reader) (u Update, err error) {
+	line, err := readLine(lines)
+	if err != nil {
+		return u, fmt.Errorf("the controller's stream has ended: %w", err)
+	}
+	if err = json.Unmarshal(line, &u); err == nil && u.Gzip > 0 {
+		u, err = readCompressed(lines, u.Gzip)
+	}
+	if err != nil {
+		return u, fmt.Errorf("cannot read the controller's stream: %w", err)
+	}
+	return u, nil
+}
+
+// readCompressed bounds both what comes and what it becomes.
+func readCompressed(from io.Reader, size int) (u Update, err error) {
+	if size > mostLine {
+		return u, errTooLong
+	}
+	text, err := gzip.NewReader(bufio.NewReader(io.LimitReader(from, int64(size))))
+	if err != nil {
+		return u, err
+	}
+	line, err := io.ReadAll(io.LimitReader(text, mostLine+1))
+	switch {
+	case err != nil:
+		return u, err
+	case len(line) > mostLine:
+		return u, errTooLong
+	}
+	return u, json.Unmarshal(line, &u)
+}
+
+var errTooLong = errors.New("a line is too long")
+
+// readLine bounds a line.
+func readLine(r *bufio.Reader) ([]byte, error) {
+	var long []byte
+	for {
+		part, err := r.ReadSlice('\n')
+		switch {
+		case err == nil && long == nil:
+			return part, nil
+		case err == nil:
+			return append(long, part...), nil
+		case !errors.Is(err, bufio.ErrBufferFull):
+			return nil, err
+		case len(long) > mostLine:
+			return nil, errTooLong
+		}
+		long = append(long, part...)
+	}
+}
+
+// silent reads what comes in time.
+type silent struct {
+	net.Conn
+	most time.Duration
+}
+
+func (s silent) Read(b []byte) (int, error) {
+	if err := s.SetReadDeadline(time.Now().Add(s.most)); err != nil {
+		return 0, err
+	}
+	n, err := s.Conn.Read(b)
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		err = fmt.Errorf("nothing came for %s", s.most)
+	}
+	return n, err
+}
+
+// take brings the table up to date, and says what has changed in it. Peers that could not be in a hosts
+// file are left out.
+func (c *Client) take(u Update) Change {
+	c.mu.Lock()
+	change := Change{Whole: u.Snapshot, Self: u.Self, Files: u.Files, Returning: u.Returning}
+	badFiles, badSets := checkFiles(u.Files), u.Returning.check()
+	if badFiles != nil {
+		change.Files = nil
+	}
+	if badSets != nil {
+		change.Returning = nil
+	}
+	kept := map[string]bool{}
+	for _, gone := range u.Gone {
+		if old, known := c.table[gone.Name]; known && old.UID == gone.UID {
+			delete(c.table, gone.Name)
+			change.Gone = append(change.Gone, gone)
+		}
+	}
+	left := 0
+	for _, p := range u.Peers {
+		if checkPeer(p) != nil || len(c.table) >= mostPeers && c.table[p.Name].Name == "" {
+			left++
+			continue
+		}
+		if u.Snapshot {
+			kept[p.Name] = true
+		}
+		if old, known := c.table[p.Name]; !known || !same(old, p) {
+			c.table[p.Name] = p
+			change.Put = append(change.Put, p)
+		}
+	}
+	if u.Snapshot {
+		for name, p := range c.table {
+			if !kept[name] {
+				delete(c.table, name)
+				change.Gone = append(change.Gone, Gone{Name: name, UID: p.UID})
+			}
+		}
+		slices.SortFunc(change.Gone, func(a, b Gone) int { return strings.Compare(a.Name, b.Name) })
+	}
+	back := c.taken(u)
+	c.mu.Unlock()
+	if left > 0 {
+		c.Log(slog.LevelWarn, "the controller names peers that cannot be used; they are left out", slog.Int("peers", left))
+	}
+	if badFiles != nil {
+		c.Log(slog.LevelWarn, "cannot use the ConfigMap that the controller streams", slog.Any("error", badFiles))
+	}
+	if badSets != nil {
+		c.Log(slog.LevelWarn, "cannot use what the controller tells of workloads", slog.Any("error", badSets))
+	}
+	if back {
+		c.Log(slog.LevelInfo, "the table of the peers comes from the controller", slog.Int("peers", c.Status().Peers))
+	}
+	return change
+}
+
+// taken notes what the status tells, and says whether the stream has just begun. The caller holds mu.
+func (c *Client) taken(u Update) (began bool) {
+	now := time.Now()
+	began = !c.status.Connected
+	if began {
+		c.status.Since = now
+		c.status.Streams++
+	}
+	c.status.Connected, c.status.Peers, c.status.Fault = true, len(c.table), ""
+	switch {
+	case u.Stale && c.status.Stale.IsZero():
+		c.status.Stale = now
+	case u.heartbeat() && !u.Stale, u.Snapshot:
+		c.status.Stale = time.Time{}
+	}
+	if c.status.Stale.IsZero() {
+		c.status.Updated = now
+	}
+	c.forgot = c.forgot && !u.Snapshot
+	if u.Revision > 0 {
+		c.status.Revision = u.Revision
+	}
+	if u.Epoch != "" && u.Epoch != c.epoch {
+		c.epoch = u.Epoch
+		select {
+		case c.newEpoch <- struct{}{}:
+		default:
+		}
+	}
+	return began
+}
+
+func same(a, b Peer) bool {
+	return a.UID == b.UID && a.Role == b.Role && a.NodeSet == b.NodeSet && a.Machine == b.Machine && a.Ending == b.Ending &&
+		slices.Equal(a.Addresses, b.Addresses)
+}

@@ -1,0 +1,312 @@
+package webpage
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/slurmlet/slurmlet/internal/page/pagefacts"
+)
+
+// Options are what a Server needs.
+type Options struct {
+	// Facts asks slurmctld's agent.
+	Facts func(context.Context) (*pagefacts.Facts, error)
+	// Passwords is a file as htpasswd -B -C 10 writes it, empty for none.
+	Passwords string
+	// Token asks whose one of Slurm's tokens is, and until when; nil: tokens are not taken.
+	Token func(ctx context.Context, token string) (string, time.Time, error)
+	Log   *slog.Logger
+
+	least int // the least cost of a password's hash, for tests; 0: leastCost
+}
+
+// Server serves the page.
+type Server struct {
+	users  *users
+	source *source
+	log    *seldom
+	assets map[string]asset
+
+	rendering chan struct{} // as many pages are made at once
+	lock      sync.Mutex
+	version   int
+	pages     map[pageKey]*rendered
+}
+
+type pageKey struct {
+	named bool
+	Filter
+}
+
+type asset struct {
+	kind, tag string
+	rendered
+}
+
+const (
+	// mostVisitors and mostStreams are connections; each costs some 20 kB.
+	mostVisitors, mostStreams = 512, 256
+	// mostRendering pages are made at once, and mostPages of one version kept.
+	mostRendering, mostPages = 2, 16
+	mostHead                 = 8 << 10
+)
+
+// New reads the passwords. Its error names what is wrong with them.
+func New(o Options) (*Server, error) {
+	faults := newSeldom(o.Log)
+	u, err := newUsers(o.Passwords, cmp.Or(o.least, leastCost), o.Token, faults)
+	if err != nil {
+		return nil, err
+	}
+	s := &Server{
+		users: u, source: newSource(o.Facts), log: faults, assets: map[string]asset{},
+		rendering: make(chan struct{}, mostRendering), pages: map[pageKey]*rendered{},
+	}
+	for name, kind := range map[string]string{"style.css": "text/css; charset=utf-8", "page.js": "text/javascript; charset=utf-8", "icon.svg": "image/svg+xml"} {
+		text, err := files.ReadFile(name)
+		if err != nil {
+			return nil, err
+		}
+		packed, err := pack(text)
+		if err != nil {
+			return nil, err
+		}
+		sum := sha256.Sum256(text)
+		s.assets["/"+name] = asset{kind, `"` + hex.EncodeToString(sum[:8]) + `"`, *packed}
+	}
+	return s, nil
+}
+
+// Serve answers until the context ends.
+func (s *Server) Serve(ctx context.Context, l net.Listener) error {
+	server := &http.Server{
+		Handler: s, ConnContext: remember, MaxHeaderBytes: mostHead, ErrorLog: slog.NewLogLogger(seldomHandler{s.log.log.Handler(), s.log}, slog.LevelWarn),
+		ReadHeaderTimeout: askPatience, ReadTimeout: askPatience, WriteTimeout: readPatience, IdleTimeout: idlePatience,
+	}
+	stop := context.AfterFunc(ctx, func() { _ = server.Close() })
+	defer stop()
+	err := server.Serve(newDoor(l, mostVisitors))
+	if errors.Is(err, http.ErrServerClosed) {
+		return nil
+	}
+	return fmt.Errorf("cannot serve the page: %w", err)
+}
+
+// policy allows what the page brings along itself, and nothing else.
+const policy = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; connect-src 'self'; " +
+	"form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	h := w.Header()
+	for name, value := range map[string]string{
+		"Content-Security-Policy": policy, "X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer", "X-Frame-Options": "DENY",
+		"Cross-Origin-Opener-Policy": "same-origin", "Cross-Origin-Resource-Policy": "same-origin", "Cache-Control": "no-store",
+	} {
+		h.Set(name, value)
+	}
+	if r.Method != http.MethodGet && r.Method != http.MethodHead {
+		h.Set("Allow", "GET, HEAD")
+		h.Set("Connection", "close")
+		http.Error(w, "this page is read only", http.StatusMethodNotAllowed)
+		return
+	}
+	if r.ContentLength != 0 {
+		h.Set("Connection", "close")
+		http.Error(w, "no body is read", http.StatusRequestEntityTooLarge)
+		return
+	}
+	if one, found := s.assets[r.URL.Path]; found {
+		s.serveAsset(w, r, one)
+		return
+	}
+	switch r.URL.Path {
+	case "/healthz":
+		fmt.Fprintln(w, "ok")
+	case "/", "/events", "/signin":
+		s.serveReader(w, r)
+	default:
+		http.NotFound(w, r)
+	}
+}
+
+func (s *Server) serveAsset(w http.ResponseWriter, r *http.Request, one asset) {
+	w.Header().Set("Cache-Control", "no-cache")
+	w.Header().Set("Content-Type", one.kind)
+	w.Header().Set("ETag", one.tag)
+	if r.Header.Get("If-None-Match") == one.tag {
+		w.WriteHeader(http.StatusNotModified)
+		return
+	}
+	send(w, r, &one.rendered)
+}
+
+// serveReader answers what depends on who asks.
+func (s *Server) serveReader(w http.ResponseWriter, r *http.Request) {
+	v := visitorOf(r.Context())
+	name, err := s.users.name(r.Context(), r, v.address())
+	v.is(name)
+	switch {
+	case errors.Is(err, errDenied):
+		s.challenge(w)
+	case errors.Is(err, errBusy):
+		w.Header().Set("Retry-After", "5")
+		http.Error(w, "too many passwords and tokens are being checked", http.StatusTooManyRequests)
+	case err != nil:
+		s.log.warn("cannot check who asks", err)
+		http.Error(w, "names cannot be checked now", http.StatusServiceUnavailable)
+	case r.URL.Path == "/events":
+		s.serveEvents(w, r, v)
+	case r.URL.Path == "/signin" && !s.users.any():
+		http.NotFound(w, r)
+	case r.URL.Path == "/signin" && name == "":
+		s.challenge(w)
+	case r.URL.Path == "/signin":
+		w.Header().Set("Location", "./")
+		w.WriteHeader(http.StatusSeeOther)
+	default:
+		s.servePage(w, r, name != "")
+	}
+}
+
+// challenge has a browser ask for a name and a password.
+func (s *Server) challenge(w http.ResponseWriter) {
+	if s.users.any() {
+		w.Header().Set("WWW-Authenticate", `Basic realm="Slurm", charset="UTF-8"`)
+	}
+	http.Error(w, "wrong name or password", http.StatusUnauthorized)
+}
+
+func (s *Server) servePage(w http.ResponseWriter, r *http.Request, named bool) {
+	key := pageKey{named: named}
+	if named {
+		key.Filter = filterOf(r.URL.Query())
+	}
+	page, err := s.page(r.Context(), key)
+	if err != nil {
+		s.log.warn("cannot serve the page", err)
+		http.Error(w, "the page cannot be made now", http.StatusServiceUnavailable)
+		return
+	}
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	send(w, r, page)
+}
+
+// strangersFault is what strangers read for every fault.
+const strangersFault = "slurmctld's agent did not tell new ones."
+
+// page is made once for all who see the same.
+func (s *Server) page(ctx context.Context, key pageKey) (*rendered, error) {
+	now := s.source.present(ctx)
+	if page := s.kept(now.version, key); page != nil {
+		return page, nil
+	}
+	select {
+	case s.rendering <- struct{}{}:
+		defer func() { <-s.rendering }()
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	if page := s.kept(now.version, key); page != nil {
+		return page, nil
+	}
+	p := &Page{Named: key.named, Seconds: reloadSeconds, NothingRead: true, Agents: Agents{Followers: "0", Nodes: "0", Others: "0"}, MapSize: "large"}
+	if now.cluster != nil {
+		p = now.cluster.page(key.named, key.Filter)
+	}
+	p.Version, p.Fault, p.CanSignIn = now.version, now.fault, s.users.any() && !key.named
+	if p.Fault != "" && !key.named {
+		p.Fault = strangersFault
+	}
+	page, err := p.render()
+	if err != nil {
+		return nil, err
+	}
+	s.keep(now.version, key, page)
+	return page, nil
+}
+
+func (s *Server) kept(version int, key pageKey) *rendered {
+	s.lock.Lock()
+	defer s.lock.Unlock()
+	if s.version != version {
+		return nil
+	}
+	return s.pages[key]
+}
+
+func (s *Server) keep(version int, key pageKey, page *rendered) {
+	s.lock.Lock()
+	defer s.lock.Unlock()
+	if version < s.version {
+		return
+	}
+	if version > s.version || len(s.pages) >= mostPages {
+		s.version = version
+		clear(s.pages)
+	}
+	s.pages[key] = page
+}
+
+func send(w http.ResponseWriter, r *http.Request, text *rendered) {
+	body := text.plain
+	w.Header().Set("Vary", "Accept-Encoding, Authorization, "+pagefacts.TokenHeader)
+	if strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
+		w.Header().Set("Content-Encoding", "gzip")
+		body = text.packed
+	}
+	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
+	if r.Method == http.MethodHead {
+		return
+	}
+	_, _ = w.Write(body) // the reader has gone
+}
+
+// serveEvents tells that there is something new; who wants to know what loads the page.
+func (s *Server) serveEvents(w http.ResponseWriter, r *http.Request, v *visitor) {
+	out := http.NewResponseController(w)
+	if r.Method == http.MethodHead {
+		return
+	}
+	v.streams(true, mostStreams)
+	defer v.streams(false, mostStreams)
+	w.Header().Set("Content-Type", "text/event-stream")
+	w.Header().Set("X-Accel-Buffering", "no")
+	ctx, cancel := context.WithTimeout(r.Context(), streamTime)
+	defer cancel()
+	if out.SetReadDeadline(time.Now().Add(streamTime)) != nil { // ReadTimeout's would end the context
+		return
+	}
+	seen, err := strconv.Atoi(r.URL.Query().Get("seen"))
+	if err != nil {
+		seen = -1
+	}
+	tell := func(text string) error {
+		if err := out.SetWriteDeadline(time.Now().Add(askPatience)); err != nil {
+			return err
+		}
+		if _, err := fmt.Fprint(w, text); err != nil {
+			return err
+		}
+		return out.Flush()
+	}
+	if tell("retry: 5000\n\n") != nil {
+		return
+	}
+	s.source.watch(ctx, seen, func(version int) error {
+		if version < 0 {
+			return tell(": beat\n\n")
+		}
+		return tell(fmt.Sprintf("event: view\ndata: %d\n\n", version))
+	})
+}

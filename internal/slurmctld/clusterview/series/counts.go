@@ -1,0 +1,464 @@
+package series
+
+import (
+	"cmp"
+	"maps"
+	"math/bits"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/slurmlet/slurmlet/internal/kit/exposition"
+	"github.com/slurmlet/slurmlet/internal/slurmctld/clusterview"
+	"github.com/slurmlet/slurmlet/slurmconf/hostlist"
+)
+
+// counts are what the rows of the tables are computed from.
+type counts struct {
+	nodes      nodeCounts
+	jobs       jobCounts
+	partitions []*partitionCounts
+	// users and accounts are empty unless Options ask for them.
+	users, accounts []*ownerCounts
+	// waiting are pending jobs by partition and reason, waits is how long they have waited by
+	// partition, features are nodes by feature and state, and drains are nodes by kind of reason.
+	waiting  map[[2]string]int
+	waits    map[string]*histogram
+	features map[[2]string]int
+	drains   map[string]int
+}
+
+// partitionCounts are those of one partition.
+type partitionCounts struct {
+	record *clusterview.Partition
+	nodes  nodeCounts
+	// A job that waits for several partitions is one of jobs in the first of them, and one of listed
+	// in each.
+	jobs, listed jobCounts
+}
+
+// ownerCounts are those of a user or an account.
+type ownerCounts struct {
+	name, uid string
+	jobs      jobCounts
+}
+
+// words number states or flags. A record with another one is in no row of the tables.
+type words []string
+
+func (w words) number(word string) int { return slices.Index(w, word) }
+
+// must is number for the tables. A word that nobody counts is a fault of this package.
+func (w words) must(word string) int {
+	n := w.number(word)
+	if n < 0 {
+		panic("series: nobody counts " + word)
+	}
+	return n
+}
+
+var (
+	jobStates = words{
+		"PENDING", "RUNNING", "SUSPENDED", "COMPLETED", "CANCELLED", "FAILED", "TIMEOUT", "NODE_FAIL", "PREEMPTED", "BOOT_FAIL", "DEADLINE", "OUT_OF_MEMORY",
+	}
+	jobFlags = words{
+		"COMPLETING", "CONFIGURING", "EXPEDITING", "POWER_UP_NODE", "REQUEUED", "REQUEUE_FED", "RESIZING", "REVOKED", "SIGNALING", "STAGE_OUT",
+	}
+	nodeStates = words{"ALLOCATED", "DOWN", "ERROR", "FUTURE", "IDLE", "MIXED", "UNKNOWN"}
+	nodeFlags  = words{
+		"BLOCKED", "CLOUD", "COMPLETING", "DRAIN", "DYNAMIC_FUTURE", "DYNAMIC_NORM", "EXTERNAL", "FAIL", "INVALID_REG", "MAINTENANCE", "NOT_RESPONDING", "PLANNED",
+		"POWERED_DOWN", "POWERING_DOWN", "POWERING_UP", "POWER_DOWN", "POWER_UP", "REBOOT_ISSUED", "REBOOT_REQUESTED", "RESERVED",
+	}
+)
+
+// tally counts records by the numbers of words.
+type tally [20]int
+
+func (t *tally) add(w words, word string) {
+	if n := w.number(word); n >= 0 {
+		t[n]++
+	}
+}
+
+// nodeCounts are sums over nodes.
+type nodeCounts struct {
+	nodes         int
+	states, flags tally
+	// draining nodes have flag DRAIN and jobs, and drained ones have DRAIN and none.
+	draining, drained                                int
+	cpus, cpusEffective, cpusAlloc, cpusIdle         int
+	memory, memoryEffective, memoryAlloc, memoryFree int64
+	gpus, gpusAlloc                                  int
+}
+
+func (c *nodeCounts) add(n *clusterview.Node) {
+	c.nodes++
+	c.states.add(nodeStates, n.State)
+	for _, flag := range n.Flags {
+		c.flags.add(nodeFlags, flag)
+	}
+	if slices.Contains(n.Flags, "DRAIN") {
+		if busy(n) {
+			c.draining++
+		} else {
+			c.drained++
+		}
+	}
+	c.cpus += n.CPUs
+	c.cpusEffective += n.CPUsEffective
+	c.cpusAlloc += n.CPUsAlloc
+	c.cpusIdle += n.CPUsEffective - n.CPUsAlloc
+	c.memory += n.Memory
+	c.memoryEffective += n.MemoryEffective
+	c.memoryAlloc += n.MemoryAlloc
+	c.memoryFree += max(n.MemoryFree, 0)
+	c.gpus += n.GPUs
+	c.gpusAlloc += n.GPUsAlloc
+}
+
+func busy(n *clusterview.Node) bool { return n.State == "ALLOCATED" || n.State == "MIXED" }
+
+// jobCounts are sums over jobs. A record is a job, a part of a heterogeneous job, a task of an
+// array that has left PENDING, or all tasks of an array that are PENDING.
+type jobCounts struct {
+	// tasks count each task of an array, and the rest counts records where it does not say tasks.
+	records, tasks int
+	states, flags  tally
+	// heldTasks are pending for reason JobHeldUser or JobHeldAdmin.
+	pendingTasks, heldTasks int
+	// started have left PENDING, finished have ended, and unfinished have not or are COMPLETING.
+	started, finished, unfinished int
+	// RUNNING and SUSPENDED ones have these. nodes has a bit for each node.
+	cpus, gpus int
+	memory     int64
+	nodes      bitmap
+	// These are the most that a pending job wants, and a pending job that is not held.
+	minNodes, maxNodes, minNodesNoHold, maxNodesNoHold int
+	// partitionNodeLimit wait for reason PartitionNodeLimit.
+	partitionNodeLimit int
+	old                oldCounts
+}
+
+// oldCounts are sums over jobs by slurm-exporter's rules. Its held jobs have priority 0.
+type oldCounts struct {
+	held, pendingNoHold, current int
+	// maxNodes is the most nodes that a pending job wants that is not held, and maxNodesLately that
+	// of those that became eligible in the last year.
+	maxNodes, maxNodesLately int
+}
+
+// job is a record with what counting it needs.
+type job struct {
+	*clusterview.Job
+	// read is when slurmctld told the record.
+	read time.Time
+	// nodes are the numbers of the nodes that it occupies.
+	nodes []int
+}
+
+func (j *job) pending() bool { return j.State == "PENDING" }
+
+func (j *job) occupies() bool { return j.State == "RUNNING" || j.State == "SUSPENDED" }
+
+// requeuedAndHeld is what squeue prints for a job that is held because of "scontrol requeuehold".
+// slurmctld's reason for it is JobHeldUser.
+const requeuedAndHeld = "job requeued in held state"
+
+func (j *job) held() bool {
+	return j.Reason == "JobHeldUser" || j.Reason == "JobHeldAdmin" || j.Reason == requeuedAndHeld
+}
+
+func (c *jobCounts) add(j *job) {
+	tasks := max(j.Tasks, 1)
+	c.records++
+	c.tasks += tasks
+	c.states.add(jobStates, j.State)
+	for _, flag := range j.Flags {
+		c.flags.add(jobFlags, flag)
+	}
+	if j.Reason == "PartitionNodeLimit" {
+		c.partitionNodeLimit++
+	}
+	switch {
+	case j.pending():
+		c.pendingTasks += tasks
+		c.unfinished++
+		c.addPending(j, tasks)
+	case j.occupies():
+		c.started++
+		c.unfinished++
+		c.cpus += j.CPUs
+		c.gpus += j.GPUs
+		c.memory += j.Memory
+		for _, node := range j.nodes {
+			c.nodes.set(node)
+		}
+	default:
+		c.started++
+		c.finished++
+		if slices.Contains(j.Flags, "COMPLETING") {
+			c.unfinished++
+		}
+	}
+	c.old.add(j)
+}
+
+func (c *jobCounts) addPending(j *job, tasks int) {
+	most := max(j.Nodes, j.MaxNodes)
+	c.minNodes, c.maxNodes = max(c.minNodes, j.Nodes), max(c.maxNodes, most)
+	if j.held() {
+		c.heldTasks += tasks
+		return
+	}
+	c.minNodesNoHold, c.maxNodesNoHold = max(c.minNodesNoHold, j.Nodes), max(c.maxNodesNoHold, most)
+}
+
+func (c *oldCounts) add(j *job) {
+	if j.State != "COMPLETED" && j.State != "CANCELLED" && !slices.Contains(j.Flags, "COMPLETING") {
+		c.current++
+	}
+	switch {
+	case j.Held:
+		c.held++
+	case j.pending():
+		c.pendingNoHold++
+		c.maxNodes = max(c.maxNodes, j.Nodes)
+		if j.Eligible.Time().After(j.read.AddDate(-1, 0, 0)) {
+			c.maxNodesLately = max(c.maxNodesLately, j.Nodes)
+		}
+	}
+}
+
+// bitmap is a set of numbers.
+type bitmap []uint64
+
+func (b *bitmap) set(n int) {
+	for len(*b) <= n/64 {
+		*b = append(*b, 0)
+	}
+	(*b)[n/64] |= 1 << (n % 64)
+}
+
+func (b bitmap) count() (n int) {
+	for _, word := range b {
+		n += bits.OnesCount64(word)
+	}
+	return n
+}
+
+// count looks at each node once and at each job once, and twice where users are asked for.
+func count(v *clusterview.View, o Options) *counts {
+	c := &counts{waiting: map[[2]string]int{}, waits: map[string]*histogram{}, features: map[[2]string]int{}, drains: map[string]int{}}
+	partitions := map[string]*partitionCounts{}
+	for i := range v.Partitions {
+		p := &partitionCounts{record: &v.Partitions[i]}
+		c.partitions = append(c.partitions, p)
+		partitions[p.record.Name] = p
+	}
+	numbers := make(map[string]int, len(v.Nodes))
+	for i := range v.Nodes {
+		n := &v.Nodes[i]
+		numbers[n.Name] = i
+		c.addNode(n, partitions)
+	}
+	users, accounts := ownersOf(v, o)
+	hosts := hostNumbers{numbers: numbers, lists: map[string][]int{}}
+	read := v.Readings[clusterview.FamilyJobs].At
+	var record clusterview.Job // one for all, because 100,000 are much to throw away
+	j := &job{Job: &record, read: read}
+	for record = range v.Jobs.All() {
+		if j.nodes = nil; j.occupies() {
+			j.nodes = hosts.of(j.NodeList)
+		}
+		c.addJob(j, partitions)
+		if o.Users > 0 {
+			user := users.of(j.User)
+			user.jobs.add(j)
+			accounts.of(j.Account).jobs.add(j)
+			if user != users.other {
+				user.uid = strconv.Itoa(j.UID)
+			}
+		}
+	}
+	c.users, c.accounts = users.sorted(), accounts.sorted()
+	return c
+}
+
+func (c *counts) addNode(n *clusterview.Node, partitions map[string]*partitionCounts) {
+	c.nodes.add(n)
+	for _, name := range n.Partitions {
+		if p := partitions[name]; p != nil {
+			p.nodes.add(n)
+		}
+	}
+	state := stateOf(n)
+	for _, feature := range n.ActiveFeatures {
+		c.features[[2]string{exposition.Name(feature), state}]++
+	}
+	if slices.Contains(n.Flags, "DRAIN") {
+		c.drains[drainKind(n.Reason)]++
+	}
+}
+
+func (c *counts) addJob(j *job, partitions map[string]*partitionCounts) {
+	c.jobs.add(j)
+	first := ""
+	for _, name := range j.Partitions {
+		p := partitions[name]
+		if p == nil {
+			continue
+		}
+		p.listed.add(j)
+		if first == "" {
+			first = name
+			p.jobs.add(j)
+		}
+	}
+	if !j.pending() {
+		return
+	}
+	c.waiting[[2]string{first, reasonOf(j)}] += max(j.Tasks, 1)
+	if wait, waits := j.waited(j.read); waits {
+		in(c.waits, first).add(wait, max(j.Tasks, 1))
+	}
+}
+
+// waited is how long a job had to wait from when it was eligible until then.
+func (j *job) waited(then time.Time) (time.Duration, bool) {
+	if j.Eligible.IsZero() || j.Eligible.Time().After(then) {
+		return 0, false
+	}
+	return then.Sub(j.Eligible.Time()), true
+}
+
+// sentences are reasons that squeue prints as sentences, by how they begin, and a word for each.
+var sentences = []struct{ begin, word string }{
+	{requeuedAndHeld, "JobHeldUser"},
+	// slurmctld writes it of a job that would start if its partition had enough nodes that are up. Its
+	// own reason for the job is Resources.
+	{"Nodes required for job", "NodesDownOrReserved"},
+}
+
+// reasonOf is a reason's first word: what follows are names. A sentence has a word of its own.
+func reasonOf(j *job) string {
+	for _, s := range sentences {
+		if strings.HasPrefix(j.Reason, s.begin) {
+			return s.word
+		}
+	}
+	if end := strings.IndexAny(j.Reason, " ,:(="); end >= 0 {
+		return j.Reason[:end]
+	}
+	return j.Reason
+}
+
+// hostNumbers are the numbers of the nodes of host lists. Many jobs have the same list.
+type hostNumbers struct {
+	numbers map[string]int
+	lists   map[string][]int
+}
+
+func (h hostNumbers) of(expression string) []int {
+	if n, one := h.numbers[expression]; one {
+		return []int{n}
+	}
+	if list, known := h.lists[expression]; known {
+		return list
+	}
+	var found []int
+	if hosts, err := hostlist.Parse(expression); err == nil { // slurmctld has written it
+		for name := range hosts.All() {
+			n, known := h.numbers[name]
+			if !known { // its record is gone
+				n = len(h.numbers)
+				h.numbers[name] = n
+			}
+			found = append(found, n)
+		}
+	}
+	h.lists[expression] = found
+	return found
+}
+
+// owners are the users or accounts that have series of their own, and other for the rest.
+type owners struct {
+	named map[string]*ownerCounts
+	other *ownerCounts
+}
+
+// other is the label's value for all that have no series of their own.
+const other = "other"
+
+// ownersOf gives series to those with the most jobs.
+func ownersOf(v *clusterview.View, o Options) (users, accounts owners) {
+	if o.Users == 0 {
+		return owners{}, owners{}
+	}
+	byUser, byAccount := map[string]int{}, map[string]int{}
+	for j := range v.Jobs.All() {
+		byUser[j.User]++
+		byAccount[j.Account]++
+	}
+	return newOwners(byUser, o.Users), newOwners(byAccount, o.Users)
+}
+
+func newOwners(records map[string]int, most int) owners {
+	o := owners{named: map[string]*ownerCounts{}, other: &ownerCounts{name: other}}
+	for _, name := range largest(records, most) {
+		o.named[name] = &ownerCounts{name: name}
+	}
+	return o
+}
+
+// of is whose counts a job of that name adds to; nil where nobody asked for them.
+func (o owners) of(name string) *ownerCounts {
+	if owner := o.named[name]; owner != nil {
+		return owner
+	}
+	return o.other
+}
+
+func (o owners) sorted() (all []*ownerCounts) {
+	for _, name := range slices.Sorted(maps.Keys(o.named)) {
+		all = append(all, o.named[name])
+	}
+	if o.other != nil && o.other.jobs.records > 0 {
+		all = append(all, o.other)
+	}
+	return all
+}
+
+// largest are the names with the most, and of equals the first by name. A thing that is named other
+// is not among them.
+func largest(amounts map[string]int, most int) []string {
+	names := slices.DeleteFunc(slices.Collect(maps.Keys(amounts)), func(name string) bool { return name == other })
+	slices.SortFunc(names, func(a, b string) int { return cmp.Or(amounts[b]-amounts[a], strings.Compare(a, b)) })
+	return names[:min(len(names), most)]
+}
+
+// bounded adds up what has no series of its own as other. The key's part at index i is what is bounded.
+func bounded(amounts map[[2]string]int, i, most int) map[[2]string]int {
+	totals := map[string]int{}
+	for key, n := range amounts {
+		totals[key[i]] += n
+	}
+	if len(totals) <= most {
+		return amounts
+	}
+	kept, result := largest(totals, most), map[[2]string]int{}
+	for key, n := range amounts {
+		if !slices.Contains(kept, key[i]) {
+			key[i] = other
+		}
+		result[key] += n
+	}
+	return result
+}
+
+func in[T any](all map[string]*T, key string) *T {
+	if all[key] == nil {
+		all[key] = new(T)
+	}
+	return all[key]
+}

@@ -1,0 +1,134 @@
+package elastic
+
+import (
+	"strings"
+	"time"
+
+	"github.com/slurmlet/slurmlet/internal/kit/backoff"
+	"github.com/slurmlet/slurmlet/internal/lifecycle"
+	"github.com/slurmlet/slurmlet/internal/slurmctld/clusterview"
+	"github.com/slurmlet/slurmlet/internal/slurmctld/noderecords"
+)
+
+// gaveUp: the node's pod does not start, and has had its time.
+func (p *planner) gaveUp(n *clusterview.Node) bool {
+	f := p.failing[n.Name]
+	if f == nil || !n.Is("POWERING_UP", "POWER_UP") && (n.State != "DOWN" || !n.Is("NOT_RESPONDING")) {
+		return false
+	}
+	until := f.since.Add(patience)
+	if f.reason == unschedulable {
+		since, known := p.starting[n.Name]
+		if p.ResumeTimeout == 0 || !known {
+			return false // slurmctld gives it up by itself
+		}
+		until = since.Add(max(p.ResumeTimeout-margin, patience))
+	}
+	if p.now.Before(until) {
+		p.at(until)
+		return false
+	}
+	return true
+}
+
+// giveUp sets a node DOWN whose pod does not start.
+func (p *planner) giveUp(n *clusterview.Node) bool {
+	if p.foreign(n) || !noderecords.Wanted(n) || !p.gaveUp(n) {
+		return false
+	}
+	f := p.failing[n.Name]
+	p.do(Fail, n.Name, reasonOf(f.reason, f.note))
+	return true
+}
+
+// down decides about a node that is DOWN, and not by somebody else.
+func (p *planner) down(n *clusterview.Node, set Set) {
+	word, failed := failedReason(n)
+	silent := noderecords.Told(n, noderecords.NotResponding)
+	if failed {
+		p.warm[set.Name]++ // others would not start either
+	}
+	switch {
+	case silent && p.giveUp(n):
+		return
+	case silent && noderecords.Wanted(n): // its slurmd may come back, or its next pod's
+		return
+	case silent: // slurmctld has suspended it, and nobody else brings it back
+	case noderecords.Wanted(n) && noderecords.HoldsJobs(n, p.Suspended[n.Name]):
+		p.again() // slurmctld takes them off
+		return
+	case noderecords.Wanted(n) && n.Reason == ReasonNew:
+		p.do(Resume, n.Name, "")
+		return
+	case noderecords.Wanted(n):
+		if !n.Is("POWER_DOWN") {
+			p.do(PowerDown, n.Name, "")
+		}
+		p.again()
+		return
+	}
+	if failed {
+		until := p.pauseUntil(set.Name, word, n.ReasonAt.Time())
+		if s := p.standing[set.Name]; s.Retry.IsZero() || until.Before(s.Retry) {
+			s.Retry = until
+		}
+		if p.now.Before(until) {
+			p.at(until)
+			return
+		}
+	}
+	if !p.off(n) {
+		p.again()
+		return
+	}
+	p.do(Resume, n.Name, "")
+}
+
+// pauseUntil is when nodes of the set that failed for a reason may be tried again. One that fails after that
+// waits twice as long.
+func (p *planner) pauseUntil(set, reason string, at time.Time) time.Time {
+	key := pauseKey{set, reason}
+	one := p.pauses[key]
+	if one == nil {
+		one = &pause{}
+		p.pauses[key] = one
+	}
+	if at.After(one.until) {
+		one.until = at.Add(backoff.Grow(firstBackoff, one.tries, lastBackoff))
+		one.tries++
+	}
+	return one.until
+}
+
+// mostReason bounds a reason, in bytes.
+const mostReason = 200
+
+func reasonOf(reason, note string) string {
+	text := lifecycle.ReasonPrefix + reason + ": " + note
+	text = strings.Map(func(r rune) rune {
+		if r < ' ' || r > '~' || r == '"' || r == '\'' {
+			return ' '
+		}
+		return r
+	}, text)
+	return strings.TrimSpace(text[:min(len(text), mostReason)])
+}
+
+// failedReason is why a node that is DOWN did not start, in a word.
+func failedReason(n *clusterview.Node) (word string, is bool) {
+	if n.State != "DOWN" {
+		return "", false
+	}
+	switch {
+	case !noderecords.Wanted(n) && noderecords.Told(n, noderecords.TimedOut):
+		return "ResumeTimeout", true
+	case noderecords.Told(n, noderecords.NotResponding):
+		return "", false
+	}
+	rest, mine := strings.CutPrefix(n.Reason, lifecycle.ReasonPrefix)
+	word, _, more := strings.Cut(rest, ":")
+	if !mine || !more || word == "" || strings.ContainsAny(word, " ") || word[0] < 'A' || word[0] > 'Z' {
+		return "", false
+	}
+	return word, true
+}

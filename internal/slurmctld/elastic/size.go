@@ -1,0 +1,55 @@
+package elastic
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/slurmlet/slurmlet/internal/slurmctld/clusterview"
+	"github.com/slurmlet/slurmlet/internal/slurmd/devices"
+)
+
+const mebi = 1 << 20
+
+// differs says whether a record was made of another size. A record's mark tells what it was made of, so that
+// one which slurmctld shows in another way is not made anew for ever.
+func (s Set) differs(n *clusterview.Node) bool {
+	if marked(n.Comment) != "" {
+		_, size, _ := strings.Cut(n.Comment, ": ")
+		size, _, _ = strings.Cut(size, suspendTime)
+		return size != s.conf
+	}
+	return n.CPUs != s.Size.CPUs || n.Memory != s.Size.RealMemory*mebi || n.TmpDisk != s.Size.TmpDisk*mebi ||
+		devices.Recorded(s.Size.Gres).Differs(devices.Recorded(n.Gres), nil)
+}
+
+// mistimed says whether a record was made with another SuspendTime.
+func (s Set) mistimed(n *clusterview.Node, timed bool) bool {
+	_, had, _ := strings.Cut(n.Comment, suspendTime)
+	return timed && marked(n.Comment) != "" && had != strings.TrimPrefix(s.suspend(timed), suspendTime)
+}
+
+// update are the fields of a record that can be changed while jobs run, and its mark. Somebody else's Comment stays.
+func (s Set) update(n *clusterview.Node, timed bool) (fields []string) {
+	if features := s.Traits.Features.Value; features != sorted(n.Features) {
+		fields = append(fields, "availablefeatures="+features, "activefeatures="+features)
+	}
+	weight := s.Traits.Weight.Value
+	if weight == "" {
+		weight = "1"
+	}
+	if weight != strconv.Itoa(n.Weight) {
+		fields = append(fields, "weight="+weight)
+	}
+	if topology := s.Traits.Topology.Value; topology != "" && topology != n.Topology {
+		fields = append(fields, "topology="+topology)
+	}
+	if name := marked(n.Comment); n.Comment == "" || name != "" && name != s.Name {
+		fields = append(fields, "comment="+s.comment(timed))
+	}
+	return fields
+}
+
+func sorted(names []string) string {
+	return strings.Join(slices.Sorted(slices.Values(names)), ",")
+}

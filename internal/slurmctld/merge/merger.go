@@ -1,0 +1,245 @@
+package merge
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/netip"
+	"time"
+
+	"github.com/slurmlet/slurmlet/internal/link/proof"
+	"github.com/slurmlet/slurmlet/internal/link/publichttp"
+)
+
+const (
+	// calm is how long changes are collected.
+	calm = 50 * time.Millisecond
+	// startLimit is how old a change may be when its command begins. The agent that has asked
+	// for it waits for askLimit.
+	startLimit = 4 * time.Second
+	// lookAfter is how long after a deletion it is asked again who names nodes, unless another deletion asks before.
+	lookAfter = 300 * time.Millisecond
+	// recountEvery is the time from one count of all nodes to the next.
+	recountEvery = time.Second
+)
+
+// Merger is slurmctld's agent's side. The port's goroutine calls ServeHTTP and owns the lanes.
+type Merger struct {
+	Slurm Slurm
+	// Verifier judges who asks.
+	Verifier *proof.Verifier
+	// Done is closed when the agent has ended.
+	Done <-chan struct{}
+	Log  func(level slog.Level, text string, attrs ...slog.Attr)
+	// Returns may be nil.
+	Returns Returns
+	// Kept, if there is one, is told which records stay without pods, and why.
+	Kept func(map[string]string)
+	// Made, if there is one, is told that slurmctld has made changes.
+	Made func()
+
+	lanes map[Verb]*lane
+}
+
+// lane is the changes of one verb, whose commands run one after the other.
+type lane struct {
+	port    *publichttp.Server
+	verb    Verb
+	waiting []asked
+	running bool
+	// began is when the last command began. Only run touches it, which runs once at a time.
+	began time.Time
+}
+
+// calm is how long the lane waits for further changes.
+func (l *lane) calm() time.Duration {
+	if l.verb != Recount {
+		return calm
+	}
+	return max(calm, time.Until(l.began.Add(recountEvery)))
+}
+
+// asked is a change that an agent waits for.
+type asked struct {
+	Change
+	at     time.Time
+	signer *proof.Signer
+	waiter *publichttp.Waiter
+}
+
+// ServeHTTP takes a change. Nothing is kept of one that is refused. A node's own agent is the one
+// that waits in its name for the configuration's news, at the same address.
+func (m *Merger) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	signer, err := m.Verifier.Verify(r)
+	if err != nil {
+		http.Error(w, "the request is refused: "+err.Error(), http.StatusUnauthorized)
+		return
+	}
+	c, err := parseChange(r.URL.Query())
+	if err != nil {
+		http.Error(w, "the change is refused: "+err.Error(), http.StatusBadRequest)
+		return
+	}
+	port := publichttp.ServerOf(w)
+	if from, err := netip.ParseAddrPort(r.RemoteAddr); err != nil || !port.Waits(c.Node, from.Addr()) {
+		reply(signer, w, result{unasked, "slurmctld's agent does not know that this is the node's own agent"})
+		return
+	}
+	l := m.lane(c.Verb, port)
+	l.waiting = append(l.waiting, asked{c, time.Now(), signer, publichttp.WaitAs(w, c.Node, nil)})
+	if !l.running {
+		l.running = true
+		go m.run(l)
+	}
+}
+
+func (m *Merger) lane(v Verb, port *publichttp.Server) *lane {
+	if m.lanes == nil {
+		m.lanes = map[Verb]*lane{}
+	}
+	if m.lanes[v] == nil {
+		m.lanes[v] = &lane{port: port, verb: v}
+	}
+	return m.lanes[v]
+}
+
+func reply(s *proof.Signer, w http.ResponseWriter, r result) {
+	s.Answer(w, "text/plain; charset=utf-8", r.String())
+}
+
+// run makes the changes of a lane, until there are no more. The question with which the next deletion begins tells also what
+// was to be known after the last one.
+func (m *Merger) run(l *lane) {
+	var unseen []deletion
+	var deleted time.Time
+	for {
+		select {
+		case <-time.After(l.calm()):
+		case <-m.Done:
+			return
+		}
+		b := m.take(l, len(unseen) > 0)
+		if len(b.all) == 0 && len(unseen) == 0 {
+			return
+		}
+		if len(b.all) == 0 {
+			if time.Since(deleted) >= lookAfter {
+				m.lookAgain(unseen)
+				unseen = nil
+			}
+			continue
+		}
+		l.began = time.Now()
+		unseen, deleted = m.makeAll(l.port, b, unseen), time.Now()
+		if m.Made != nil && l.verb != Recount {
+			m.Made()
+		}
+	}
+}
+
+// batch is what a lane has, when there are so many agents.
+type batch struct {
+	all    []asked
+	agents int
+}
+
+// lookAgain is for deletions that no other one has followed.
+func (m *Merger) lookAgain(unseen []deletion) {
+	for _, d := range unseen {
+		d.by.lookAgain(context.Background(), d.group)
+		m.tellKept(d.by)
+	}
+}
+
+func (m *Merger) tellKept(a *applier) {
+	if names := a.kept(); len(names) > 0 && m.Kept != nil {
+		m.Kept(names)
+	}
+}
+
+// take takes what waits in a lane, which goes on where there is something, or more to be done. An agent that has gone has asked slurmctld itself, and its node
+// may be another one's by now.
+func (m *Merger) take(l *lane, more bool) batch {
+	taken := make(chan batch, 1)
+	l.port.Do(func() {
+		b := batch{agents: l.port.Names()}
+		for _, one := range l.waiting {
+			if !one.waiter.Gone() {
+				b.all = append(b.all, one)
+			}
+		}
+		l.waiting, l.running = nil, len(b.all) > 0 || more
+		taken <- b
+	})
+	select {
+	case b := <-taken:
+		return b
+	case <-m.Done:
+		return batch{} // the port is closed
+	}
+}
+
+// makeAll has slurmctld make changes, and answers those that wait for them. unseen are the deletions before them that nobody has
+// looked after, and it returns those that are left.
+func (m *Merger) makeAll(port *publichttp.Server, b batch, unseen []deletion) []deletion {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	oldest, changes := b.all[0].at, make([]Change, len(b.all))
+	for i, one := range b.all {
+		changes[i] = one.Change
+	}
+	for _, g := range groupsOf(changes) {
+		a := &applier{
+			slurm: m.Slurm, returns: m.Returns, results: map[string]result{}, earlier: unseen, agents: b.agents, log: m.Log,
+			late: func() bool { return time.Since(oldest) > startLimit },
+		}
+		a.apply(ctx, *g)
+		for _, d := range unseen[:len(unseen)-len(a.earlier)] {
+			m.tellKept(d.by)
+		}
+		unseen = a.earlier
+		m.report(g, *a)
+		port.Do(func() {
+			for _, one := range b.all {
+				if r, is := a.results[one.Node]; is && one.Reason == g.reason {
+					port.AnswerOne(one.waiter, func(w http.ResponseWriter) { reply(one.signer, w, one.understood(r)) })
+				}
+			}
+		})
+		if g.verb == Delete && len(a.deleted(*g)) > 0 {
+			unseen = append(unseen, deletion{*g, a})
+		} else {
+			a.lookAgain(ctx, *g)
+		}
+		m.tellKept(a)
+	}
+	return unseen
+}
+
+// understood: agents of before know no record that stays, and would delete it themselves. They leave one that is gone alone.
+func (a *asked) understood(r result) result {
+	if r.word == kept && a.Conf == "" {
+		return result{word: gone}
+	}
+	return r
+}
+
+func (m *Merger) report(g *group, a applier) {
+	count := map[word]int{}
+	for _, r := range a.results {
+		if r.word == gone {
+			r.word = done
+		}
+		count[r.word]++
+	}
+	attrs := []slog.Attr{slog.Int("commands", a.commands), slog.Int("done", count[done]), slog.Int("refused", len(a.results)-count[done]-count[kept])}
+	if count[kept] > 0 {
+		attrs = append(attrs, slog.Int("kept", count[kept]))
+	}
+	level := slog.LevelInfo
+	if g.verb == Recount {
+		level = slog.LevelDebug // it changes nothing, and may come each second
+	}
+	m.Log(level, fmt.Sprintf("%s: asked slurmctld for %d nodes at once", g.verb, len(g.nodes)), attrs...)
+}

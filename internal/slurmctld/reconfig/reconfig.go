@@ -1,0 +1,389 @@
+// Package reconfig brings slurmctld's configuration from an edit of its sources to live:
+// it reads the sources, checks what they hold, puts it in place, has slurmctld and the nodes
+// read it, and keeps the last good set for the next container. It decides nothing: each
+// step is an action of internal/lifecycle, and what came of it is an event.
+package reconfig
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/slurmlet/slurmlet/internal/kit/backoff"
+	"github.com/slurmlet/slurmlet/internal/kit/confset"
+	"github.com/slurmlet/slurmlet/internal/lifecycle"
+	"github.com/slurmlet/slurmlet/internal/slurm"
+	"github.com/slurmlet/slurmlet/slurmconf"
+)
+
+// Reloader owns slurmctld's configuration. Its methods are safe for concurrent use.
+type Reloader struct {
+	Options
+	// live is what the daemon reads, good is what the next container can fall back on.
+	live, good confset.Store
+
+	// seen is the last state that Report was given.
+	seen    atomic.Pointer[view]
+	attempt attempt
+	// requests counts the calls of Reload.
+	requests atomic.Int64
+	// reading is held from a look at the sources until it is posted: the last one that is posted is the
+	// last one that was made.
+	reading sync.Mutex
+	stream  stream
+
+	// prefetched and prechecked were begun with an edit, nil when they were used.
+	prefetched atomic.Pointer[nodeStarts]
+	prechecked atomic.Pointer[precheck]
+	// trying is held during a dry run: a precheck's may be at any time.
+	trying sync.Mutex
+	// held: slurmctld starts no jobs until the reconfigure is over.
+	held atomic.Bool
+
+	keeping sync.Mutex
+	// unkept is why the last good set could not be kept, empty when it was.
+	unkept atomic.Pointer[string]
+	// notes are on the live configuration; announcing is held while it is read.
+	notes      atomic.Pointer[notes]
+	announcing sync.Mutex
+	// feeding is held while the live set changes together with what the Feed says of it.
+	feeding sync.Mutex
+	// history is what has become of edits; nobody changes a list that is there.
+	history atomic.Pointer[[]Edit]
+	build   atomic.Pointer[build]
+}
+
+// attempt is what the actions of one reload tell each other. The lock is for an action that
+// is still under way when the next reload begins.
+type attempt struct {
+	lock sync.Mutex
+	facts
+}
+
+type facts struct {
+	baseline
+	// addresses are of the nodes that had not followed when slurmctld was asked last.
+	addresses map[string]string
+	// removed and changes are of the set that was checked last.
+	removed removedPartitions
+	changes []string
+}
+
+func (a *attempt) known() facts {
+	a.lock.Lock()
+	defer a.lock.Unlock()
+	return a.facts
+}
+
+func (a *attempt) learn(change func(*facts)) {
+	a.lock.Lock()
+	defer a.lock.Unlock()
+	change(&a.facts)
+}
+
+// LivePath is the slurm.conf that slurmctld and its scontrol read, in a SLURMLET_RUN_DIR.
+func LivePath(runDir string) string { return filepath.Join(runDir, "conf", confset.Main) }
+
+// Open makes the directories ready. It returns the last good set, nil for none.
+func Open(o Options) (*Reloader, *confset.Set) {
+	uid, gid := o.Daemon.uid(), o.Daemon.gid()
+	r := &Reloader{
+		Options: o,
+		live:    confset.Store{Dir: o.RunDir, Name: "conf", UID: uid, GID: gid},
+		good:    confset.Store{Dir: o.StateDir, Sub: "slurmlet", Name: "conf", UID: uid, GID: gid, Lasting: true},
+	}
+	_ = os.RemoveAll(r.dryRunDir()) // a crash may have left it
+	r.loadStreamed()
+	// slurmctld makes its directory, and not the one above; it reports what cannot be made.
+	if os.Mkdir(o.StateDir, 0o755) == nil {
+		_ = os.Lchown(o.StateDir, uid, gid)
+	}
+	good, err := r.good.Load()
+	if err != nil {
+		r.Log(slog.LevelWarn, "there is no good configuration to fall back on", slog.Any("error", err))
+	}
+	if good != nil {
+		good = good.WithKeys(confset.ReadKeys(o.Sources))
+	}
+	return r, good
+}
+
+// Do carries out one action of a reload. It returns what the action has led to, nil for nothing.
+func (r *Reloader) Do(ctx context.Context, act lifecycle.Action) lifecycle.Event {
+	switch act := act.(type) {
+	case lifecycle.Check:
+		i, err := r.checkEdit(ctx, act.Set)
+		return lifecycle.Checked{Number: act.Number, Staged: i.staged, Changes: i.changes, Anew: i.anew, Err: err}
+	case lifecycle.CheckFirst:
+		i, err := r.checkFirst(ctx, act.Set, act.Good)
+		return lifecycle.Checked{Number: act.Number, Staged: i.staged, Changes: i.changes, Anew: i.anew, Err: err}
+	case lifecycle.AwaitLaunches:
+		return lifecycle.LaunchesOver{Number: act.Number, Err: r.awaitLaunches(ctx, act.Limit)}
+	case lifecycle.Place:
+		return lifecycle.PlaceEnded{Number: act.Number, Err: r.placeFirst(ctx, act.Set, act.Staged)}
+	case lifecycle.Reconfigure:
+		return lifecycle.ReconfigureEnded{Number: act.Number, Err: r.reconfigure(ctx, act.Set, act.Staged)}
+	case lifecycle.AskNodes:
+		return r.askNodes(ctx, act)
+	case lifecycle.Keep:
+		r.keep()
+		return nil
+	}
+	panic(fmt.Sprintf("reconfig: no such action: %T", act))
+}
+
+// Reload tries what the sources hold now, and waits for the result.
+func (r *Reloader) Reload(ctx context.Context, post func(lifecycle.Event)) error {
+	revision := r.readForced(post)
+	for {
+		now := r.seen.Load()
+		switch {
+		case now.state.Resolved >= revision.Request && now.state.Result != "":
+			return errors.New(now.state.Result)
+		case now.state.Resolved >= revision.Request:
+			return nil
+		case now.ending():
+			return errors.New("the pod is terminating: its configuration is not changed any more")
+		}
+		select {
+		case <-now.replaced:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+func (r *Reloader) readForced(post func(lifecycle.Event)) lifecycle.Revision {
+	r.reading.Lock()
+	defer r.reading.Unlock()
+	r.forgoOverdue()
+	revision := r.Read()
+	revision.Forced, revision.Request = true, int(r.requests.Add(1))
+	post(revision)
+	return revision
+}
+
+// Live is the directory of the live set.
+func (r *Reloader) Live() string { return r.live.Current() }
+
+// livePlace is another for each set that is put in place.
+func (r *Reloader) livePlace() string {
+	target, _ := os.Readlink(r.live.Current())
+	return target
+}
+
+// Read reads what the sources hold now.
+func (r *Reloader) Read() lifecycle.Revision {
+	set, err := r.readSources()
+	return lifecycle.Revision{Set: set, Err: errors.Join(r.CopyKeys(), err), At: time.Now()}
+}
+
+// read posts what the sources hold now.
+func (r *Reloader) read(post func(lifecycle.Event)) {
+	r.reading.Lock()
+	defer r.reading.Unlock()
+	post(r.Read())
+}
+
+// place makes a set the live one; staged is empty for a set that is not staged yet.
+func (r *Reloader) place(set *confset.Set, staged string) error {
+	if staged == "" {
+		var err error
+		if staged, err = r.stage(set); err != nil {
+			return err
+		}
+	}
+	return r.live.Swap(staged)
+}
+
+// A reconfigure drops the messages that slurmctld has for the nodes, and the answers that it
+// waits for. A batch job whose launch is among them does not begin: slurmctld counts it as
+// running until slurmd registers much later, and fails it then; or slurmd cannot confirm that
+// it has the launch, and cancels the job. The job is requeued only if it may be.
+//
+// A reconfigure also kills what slurmctld runs before a job, and waits for its end. slurmctld 24.11.5 then hangs for
+// ever, if there are many. So they are ended before it.
+
+const (
+	// holdAfter is how long slurmctld may go on to start jobs. Where it always has
+	// launches to send, there is no moment for a reconfigure.
+	holdAfter = 3 * time.Second
+	// hold is the reservation that keeps jobs from being started.
+	hold = "slurmlet-reconfigure"
+)
+
+// awaitLaunches waits until slurmctld has sent the nodes what it had for them, and notes the
+// node starts before. It returns a lifecycle.InUse if the checked set cannot be used after all.
+func (r *Reloader) awaitLaunches(ctx context.Context, limit time.Duration) error {
+	// A slurmd may have been started meanwhile.
+	answered := r.untilQuiet(ctx, limit, r.attempt.known().starts != nil, func() bool { return r.noteStarts(ctx) })
+	removed := r.attempt.known().removed
+	err := r.mayGo(ctx, removed) // and jobs may have come
+	if err == nil && answered {  // one that hangs is ended by an edit
+		err = r.pendingMayGo(ctx, removed, false)
+	}
+	if err != nil {
+		r.releaseJobs()
+	}
+	return err
+}
+
+// ReconfigureAgain has slurmctld reconfigure with what is live, at a moment that loses no launch.
+func (r *Reloader) ReconfigureAgain(ctx context.Context) error {
+	r.untilQuiet(ctx, lifecycle.SendLimit, true, func() bool { return true })
+	defer r.releaseJobs()
+	return r.Client.Reconfigure(ctx)
+}
+
+// untilQuiet: what note notes before the reconfigure, if that took time or was not noted
+// yet, is noted before slurmctld is asked for the last time: the next launch may come at any
+// moment. No answer is not "none": a slurmctld without one is asked again, and the limit
+// counts from its first. answered is false of one that has not answered at all.
+func (r *Reloader) untilQuiet(ctx context.Context, limit time.Duration, noted bool, note func() bool) (answered bool) {
+	for r.Programs != nil && !r.Programs.Settled() && ctx.Err() == nil {
+		noted = false
+		pause(ctx, lifecycle.FirstLook)
+	}
+	began, held, silent := time.Now(), false, false
+	for heard, tries := began, 0; ctx.Err() == nil; tries++ {
+		o, err := r.outgoing(ctx)
+		quiet := err == nil && r.endPrograms() && o == slurm.Outgoing{}
+		if silent && err == nil {
+			heard = time.Now()
+		}
+		silent = err != nil
+		switch {
+		case err != nil && time.Since(began) >= limitOfSilence(err, limit):
+			r.Log(slog.LevelWarn, "cannot ask whether jobs are being launched; the reconfigure does not wait for them", slog.Any("error", err))
+			return false
+		case err != nil:
+			pause(ctx, backoff.Grow(lifecycle.FirstLook, tries, backoff.LastTry))
+			continue
+		case quiet && noted:
+			return true
+		case time.Since(heard) >= limit:
+			r.Log(slog.LevelWarn, "slurmctld reconfigures while it sends jobs to nodes, or does not list its nodes: batch jobs that it launches now may fail",
+				slog.Int("sending", o.Sending), slog.Int("queued", o.Queued), slog.Bool("nodes", noted))
+			return true
+		case quiet && note():
+			noted = true
+			continue
+		case !quiet:
+			noted = false
+		}
+		if !quiet && !held && time.Since(heard) >= holdAfter {
+			r.holdJobs(ctx)
+			held = true
+			continue
+		}
+		pause(ctx, lifecycle.FirstLook)
+	}
+	return false
+}
+
+// limitOfSilence: a slurmctld that does not answer would not take a configuration either.
+func limitOfSilence(err error, limit time.Duration) time.Duration {
+	if errors.Is(err, slurm.ErrUnreachable) {
+		return lifecycle.TakeLimit
+	}
+	return limit
+}
+
+func (r *Reloader) endPrograms() (over bool) { return r.Programs == nil || r.Programs.End() }
+
+func (r *Reloader) outgoing(ctx context.Context) (slurm.Outgoing, error) {
+	ctx, cancel := context.WithTimeout(ctx, lifecycle.QuestionLimit)
+	defer cancel()
+	return r.Client.Outgoing(ctx)
+}
+
+// holdJobs keeps slurmctld from starting jobs until the reconfigure is over. Whatever
+// becomes of the agent, slurmctld starts them again a minute later.
+func (r *Reloader) holdJobs(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, lifecycle.QuestionLimit)
+	defer cancel()
+	if err := r.Client.Reserve(ctx, hold); err != nil {
+		r.Log(slog.LevelWarn, "cannot keep jobs from being started during a reconfigure", slog.Any("error", err))
+		return
+	}
+	r.held.Store(true)
+}
+
+// releaseJobs lets them start again, also when the agent ends. Without an answer they start
+// when the minute is over.
+func (r *Reloader) releaseJobs() {
+	if r.Programs != nil {
+		r.Programs.Allow()
+	}
+	if !r.held.CompareAndSwap(true, false) {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), lifecycle.QuestionLimit)
+	defer cancel()
+	if err := r.Client.Unreserve(ctx, hold); err != nil {
+		r.Log(slog.LevelWarn, "cannot delete the reservation: slurmctld starts no jobs for up to a minute", slog.String("reservation", hold), slog.Any("error", err))
+	}
+}
+
+// reconfigure places a set and has slurmctld and the nodes read it. It returns slurmctld's
+// own words for a refusal: scontrol only knows that slurmctld refused.
+func (r *Reloader) reconfigure(ctx context.Context, set *confset.Set, staged string) error {
+	defer r.releaseJobs()
+	if err := r.placeUnannounced(set, staged); err != nil {
+		return err
+	}
+	since := time.Now().Truncate(time.Second)
+	r.attempt.learn(func(f *facts) { f.since, f.addresses = since, nil })
+	ctx, cancel := context.WithTimeout(ctx, lifecycle.TakeLimit)
+	defer cancel()
+	err := r.Client.Reconfigure(ctx)
+	if errors.Is(err, slurm.ErrUnreachable) {
+		return r.unanswered(ctx, err)
+	}
+	if err == nil {
+		return nil
+	}
+	if words := r.Fatal(since); words != "" {
+		conf, _ := slurmconf.Read(slurmconf.Dir(r.live.Current()))
+		return errors.New(probableLine(conf, set, words) + "slurmctld: " + set.Named(r.live.Current(), words))
+	}
+	return wordless(err, r.attempt.known().changes)
+}
+
+// placeUnannounced makes a set the live one, of which nobody knows yet whether it is good.
+func (r *Reloader) placeUnannounced(set *confset.Set, staged string) error {
+	r.feeding.Lock()
+	defer r.feeding.Unlock()
+	if err := r.place(set, staged); err != nil {
+		return err
+	}
+	r.Feed.Hold()
+	return nil
+}
+
+// keep writes the last good set to where the next container finds it. It takes the one that
+// is good by now, so that the later of two writers never has the older set.
+func (r *Reloader) keep() {
+	r.keeping.Lock()
+	defer r.keeping.Unlock()
+	err := os.MkdirAll(r.StateDir, 0o755)
+	var dir string
+	if err == nil {
+		dir, err = r.good.Stage(r.seen.Load().state.Good, nil)
+	}
+	if err == nil {
+		err = r.good.Swap(dir)
+	}
+	what := ""
+	if err != nil {
+		what = fmt.Sprintf("cannot keep the last good configuration: %v", err)
+		r.Log(slog.LevelWarn, what+"; a container that starts during a bad edit will not come up")
+	}
+	r.unkept.Store(&what)
+}

@@ -1,0 +1,63 @@
+package reconfig
+
+import (
+	"context"
+	"errors"
+	"os"
+	"strconv"
+
+	"github.com/slurmlet/slurmlet/internal/kit/confset"
+	"github.com/slurmlet/slurmlet/slurmconf"
+)
+
+// complete adds what the agent writes into a set that is staged in dir.
+func (r *Reloader) complete(dir *os.Root) error {
+	return errors.Join(r.addDefaults(dir), r.addFirstJobID(dir))
+}
+
+// addFirstJobID keeps slurmctld from giving ids again that it has forgotten, also where the agent adds no defaults.
+func (r *Reloader) addFirstJobID(dir *os.Root) error {
+	if r.Saved == nil {
+		return nil
+	}
+	id := r.Saved.FirstID()
+	if id == 0 {
+		return nil
+	}
+	return appendTo(dir, confset.Main, confset.FirstJobID(id))
+}
+
+// placeFirst makes a set the live one that slurmctld is about to be started with, and what slurmctld has saved ready
+// for that.
+func (r *Reloader) placeFirst(ctx context.Context, set *confset.Set, staged string) error {
+	if r.Saved == nil {
+		return r.place(set, staged)
+	}
+	var err error
+	if staged == "" {
+		if staged, err = r.stage(set); err != nil {
+			return err
+		}
+	}
+	files, _ := slurmconf.Read(slurmconf.Dir(staged), slurmconf.SlurmConf)
+	conf := files.Conf(slurmconf.SlurmConf)
+	dir, _ := conf.Value("StateSaveLocation")
+	before := r.Saved.FirstID()
+	first, err := r.Saved.Prepare(ctx, dir, idOf(conf, "FirstJobId"), idOf(conf, "MaxJobId"))
+	if err != nil {
+		r.live.Drop(staged)
+		return err
+	}
+	if first == before {
+		return r.place(set, staged)
+	}
+	r.live.Drop(staged) // it was made before this was known
+	return r.place(set, "")
+}
+
+// idOf is a job's id that a key gives, 0 for none: Slurm's parser tells what is no number.
+func idOf(conf *slurmconf.Conf, key string) uint32 {
+	value, _ := conf.Value(key)
+	id, _ := strconv.ParseUint(value, 10, 32)
+	return uint32(id)
+}

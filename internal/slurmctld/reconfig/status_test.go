@@ -1,0 +1,128 @@
+package reconfig
+
+import (
+	"context"
+	"log/slog"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/slurmlet/slurmlet/internal/kit/confset"
+	"github.com/slurmlet/slurmlet/internal/lifecycle"
+	"github.com/slurmlet/slurmlet/internal/slurm"
+)
+
+// TestNotLiveYet: a set that slurmctld was started with is not called live, nor announced,
+// before its nodes have it.
+func TestNotLiveYet(t *testing.T) {
+	var said []string
+	r := &Reloader{Options: Options{Log: func(_ slog.Level, text string, _ ...slog.Attr) { said = append(said, text) }}}
+	see(t, r, func(s *lifecycle.State) {
+		s.Phase, s.Unsettled = lifecycle.Ready, true
+		s.Live, s.Good = &confset.Set{Hash: "second"}, &confset.Set{Hash: "first"}
+	})
+	see(t, r, func(s *lifecycle.State) { s.WasReady, s.ConfActivity = true, lifecycle.AwaitingLaunches })
+	require.Empty(t, said)
+}
+
+// radio is a Feed that keeps what it was told.
+type radio struct {
+	listeners
+	said chan string
+}
+
+func (r radio) Hold()               { r.said <- "hold" }
+func (r radio) Announce(dir string) { r.said <- filepath.Base(dir) }
+
+// taker is a slurmctld that takes every configuration.
+type taker struct{ slurm.Client }
+
+func (taker) Reconfigure(context.Context) error { return nil }
+
+// TestAnnouncedAgain: a reload by hand of what is live silences the feed, and what it has taken is announced.
+func TestAnnouncedAgain(t *testing.T) {
+	r := opened(t, taker{}, PreflightOff)
+	feed := radio{said: make(chan string, 9)}
+	r.Feed = feed
+	see(t, r, func(s *lifecycle.State) { s.Good, s.WasReady, s.Outcomes.Taken = s.Live, true, 1 })
+	assert.Equal(t, "conf.1", <-feed.said)
+	require.NoError(t, r.reconfigure(t.Context(), read(t, r), ""))
+	assert.Equal(t, "hold", <-feed.said)
+	see(t, r, func(s *lifecycle.State) { s.ConfActivity = lifecycle.Spreading })
+	see(t, r, func(s *lifecycle.State) { s.ConfActivity, s.Outcomes.Taken = lifecycle.ConfIdle, 2 })
+	assert.Equal(t, "conf.2", <-feed.said)
+	require.Empty(t, feed.said)
+}
+
+// TestAnnouncedTooLate: an announcement that comes while the next set is tried is none.
+func TestAnnouncedTooLate(t *testing.T) {
+	r := opened(t, taker{}, PreflightOff)
+	feed := radio{said: make(chan string, 9)}
+	r.Feed = feed
+	late, err := filepath.EvalSymlinks(r.Live())
+	require.NoError(t, err)
+	change("ClusterName=c1\nPrologEpilogTimeout=5\n")(t, r)
+	require.NoError(t, r.reconfigure(t.Context(), read(t, r), ""))
+	assert.Equal(t, "hold", <-feed.said)
+	assert.False(t, r.announceIfLive(late))
+	require.Empty(t, feed.said)
+}
+
+// TestReload: a reload by hand ends with the result of what the sources held then.
+func TestReload(t *testing.T) {
+	for name, c := range map[string]struct {
+		then func(*lifecycle.State)
+		want string
+	}{
+		"slurmctld takes it":     {func(s *lifecycle.State) { s.Resolved = 1 }, ""},
+		"slurmctld refuses it":   {func(s *lifecycle.State) { s.Resolved, s.Result = 1, "no" }, "no"},
+		"a later one is refused": {func(s *lifecycle.State) { s.Resolved, s.Result = 2, "no" }, "no"},
+		"the pod ends":           {func(s *lifecycle.State) { s.Phase = lifecycle.Stopping }, "the pod is terminating: its configuration is not changed any more"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := opened(t, &reader{}, PreflightParse)
+			over := make(chan error, 1)
+			posted := make(chan lifecycle.Event, 1)
+			go func() { over <- r.Reload(t.Context(), func(e lifecycle.Event) { posted <- e }) }()
+			revision := (<-posted).(lifecycle.Revision)
+			assert.True(t, revision.Forced)
+			assert.Equal(t, 1, revision.Request)
+			see(t, r, func(s *lifecycle.State) { s.ConfActivity = lifecycle.Checking })
+			require.Empty(t, over, "there is no result yet")
+			see(t, r, c.then)
+			err := <-over
+			if c.want == "" {
+				require.NoError(t, err)
+			} else {
+				require.EqualError(t, err, c.want)
+			}
+		})
+	}
+}
+
+// TestReloadGivenUp: the client of a reload by hand may go.
+func TestReloadGivenUp(t *testing.T) {
+	r := opened(t, &reader{}, PreflightParse)
+	ctx, cancel := context.WithCancel(t.Context())
+	require.ErrorIs(t, r.Reload(ctx, func(lifecycle.Event) { cancel() }), context.Canceled)
+}
+
+// TestLastReload: the status says when the last edit was taken, and how long it took.
+func TestLastReload(t *testing.T) {
+	r := &Reloader{}
+	last := func() *Reload { return r.seen.Load().Reloads.Last }
+	see(t, r, func(*lifecycle.State) {})
+	require.Nil(t, last())
+	see(t, r, func(s *lifecycle.State) {
+		s.Outcomes = lifecycle.Outcomes{Taken: 1, ReadAt: time.Now().Add(-time.Second)}
+	})
+	first := last()
+	require.InDelta(t, 1, first.Seconds, 0.5)
+	see(t, r, func(s *lifecycle.State) { s.Outcomes.Refused++ })
+	require.Same(t, first, last())
+	see(t, r, func(s *lifecycle.State) { s.Outcomes.Taken++ })
+	require.NotSame(t, first, last())
+}
