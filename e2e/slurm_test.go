@@ -15,7 +15,7 @@ import (
 	"github.com/slurmlet/slurmlet/agent"
 	"github.com/slurmlet/slurmlet/e2e/sandbox"
 	"github.com/slurmlet/slurmlet/internal/lifecycle"
-	"github.com/slurmlet/slurmlet/internal/savedstate"
+	"github.com/slurmlet/slurmlet/internal/slurmctld/savedstate"
 )
 
 // TestSlurm has what does not depend on the limits of pods. It runs natively on every machine.
@@ -269,6 +269,16 @@ func slurmctldKilled(t *testing.T, c *cluster) {
 	until(t, "slurmctld is back", func() (bool, string) {
 		s := c.agent(t, sandbox.Controller)
 		return s.State == lifecycle.Ready && s.Main.PID != before.Main.PID, string(s.State)
+	})
+	until(t, "records that the crash has brought back are gone", func() (bool, string) {
+		back := slices.DeleteFunc(strings.Fields(c.run(t, sandbox.Controller, "sinfo", "--Node", "--noheader", "--format=%N")),
+			func(name string) bool { return nodes[name] != 0 })
+		for _, name := range back { // slurmctld saves a deletion with its nodes, every five minutes
+			for _, command := range []string{"scontrol update state=DOWN reason=gone nodename=", "scontrol delete nodename="} {
+				_, _, _, _ = c.Exec(t.Context(), sandbox.Controller, strings.Fields(command+name)...)
+			}
+		}
+		return len(back) == 0, strings.Join(back, " ")
 	})
 	after := c.agent(t, sandbox.Controller)
 	assert.Equal(t, before.Restarts+1, after.Restarts)
