@@ -12,12 +12,9 @@ import (
 
 	"github.com/slurmlet/slurmlet/internal/kit/backoff"
 	"github.com/slurmlet/slurmlet/internal/lifecycle"
+	"github.com/slurmlet/slurmlet/internal/slurm/reasons"
 	"github.com/slurmlet/slurmlet/internal/slurmd/nodesize"
 )
-
-// manualPrefix marks the drains of "slurmlet drain": the agent itself takes them
-// for an admin's, and only "slurmlet resume" lifts them.
-const manualPrefix = "slurmlet drain: "
 
 // errForeignDrain says that somebody else has drained the node.
 var errForeignDrain = errors.New("somebody else has drained the node")
@@ -33,10 +30,10 @@ func (a *Agent) drain(ctx context.Context, reason string) error {
 		return err
 	case node == nil:
 		return errNoRecord
-	case node.Drained() && !strings.HasPrefix(node.Reason, manualPrefix):
+	case node.Drained() && !strings.HasPrefix(node.Reason, reasons.ByCommand):
 		return fmt.Errorf("%w, and that stays: %s", errForeignDrain, node.Reason)
 	}
-	return a.client.DrainNode(ctx, a.Config.NodeName, manualPrefix+reason)
+	return a.client.DrainNode(ctx, a.Config.NodeName, reasons.ByCommand+reason)
 }
 
 // undrain lifts a drain of "slurmlet drain", and no other.
@@ -49,7 +46,7 @@ func (a *Agent) undrain(ctx context.Context) error {
 		return errNoRecord
 	case !node.Drained():
 		return nil
-	case !strings.HasPrefix(node.Reason, manualPrefix):
+	case !strings.HasPrefix(node.Reason, reasons.ByCommand):
 		return fmt.Errorf("%w, and not by \"slurmlet drain\": %s", errForeignDrain, node.Reason)
 	}
 	return a.client.ReinstateNode(ctx, a.Config.NodeName)

@@ -11,12 +11,9 @@ import (
 	"github.com/slurmlet/slurmlet/internal/kit/backoff"
 	"github.com/slurmlet/slurmlet/internal/lifecycle"
 	"github.com/slurmlet/slurmlet/internal/link/peers"
+	"github.com/slurmlet/slurmlet/internal/slurm/reasons"
 	"github.com/slurmlet/slurmlet/internal/slurmd/nodesize"
 )
-
-// cordonPrefix marks drains that Kubernetes wants. The agent itself takes them for an admin's, and lifts
-// them only when Kubernetes wants them no more.
-const cordonPrefix = "slurmlet cordon: "
 
 // shorter is how much sooner than the grace period a deadline must be to count: Kubernetes tells whole
 // seconds, and SIGTERM comes some time after the deletion.
@@ -121,7 +118,7 @@ func (m *membership) liftOthers(ctx context.Context) error {
 	if err != nil || node == nil || !node.Drained() {
 		return err
 	}
-	reason, own := strings.CutPrefix(node.Reason, cordonPrefix)
+	reason, own := strings.CutPrefix(node.Reason, reasons.ByKubernetes)
 	if machine := peers.DrainedMachine(reason); !own || machine == "" || machine == a.Config.Machine {
 		return nil
 	}
@@ -191,19 +188,19 @@ func (m *membership) drainAs(ctx context.Context, reason string) (others bool, e
 	case node == nil:
 		return false, errNoRecord
 	}
-	own := node.Drained() && strings.HasPrefix(node.Reason, cordonPrefix)
+	own := node.Drained() && strings.HasPrefix(node.Reason, reasons.ByKubernetes)
 	switch {
 	case a.Config.Elastic && node.Off():
 		return false, nil // the pod's end is near
 	case reason == "" && own:
 		a.log(slog.LevelInfo, "Kubernetes lets jobs come again: the node is resumed")
 		return false, a.client.ReinstateNode(ctx, a.Config.NodeName)
-	case reason != "" && (own && node.Reason != cordonPrefix+reason || !node.Drained()):
+	case reason != "" && (own && node.Reason != reasons.ByKubernetes+reason || !node.Drained()):
 		a.log(slog.LevelInfo, "Kubernetes wants no jobs on the node: it is drained", slog.String("reason", reason))
 		if a.Config.Elastic && node.Elastic() && !node.Is("POWER_DOWN", "POWERING_UP") {
-			return false, a.powerDown(ctx, cordonPrefix+reason) // the next job gets a pod on another machine
+			return false, a.powerDown(ctx, reasons.ByKubernetes+reason) // the next job gets a pod on another machine
 		}
-		return false, a.client.DrainNode(ctx, a.Config.NodeName, cordonPrefix+reason)
+		return false, a.client.DrainNode(ctx, a.Config.NodeName, reasons.ByKubernetes+reason)
 	}
 	return reason != "" && !own, nil
 }

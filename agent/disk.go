@@ -10,10 +10,8 @@ import (
 
 	"github.com/slurmlet/slurmlet/internal/lifecycle"
 	"github.com/slurmlet/slurmlet/internal/pod/tempdirs"
+	"github.com/slurmlet/slurmlet/internal/slurm/reasons"
 )
-
-// diskPrefix marks drains because the pod's disk is nearly full. As with those of Kubernetes, the agent lifts no other.
-const diskPrefix = "slurmlet disk: "
 
 const (
 	// diskFull is the share of the limit at which the node is drained, and diskFree that at which it takes jobs again,
@@ -173,7 +171,7 @@ func (a *Agent) drainForDisk(ctx context.Context, full bool, reason string) (oth
 	case node == nil:
 		return false, errNoRecord
 	}
-	own := node.Drained() && strings.HasPrefix(node.Reason, diskPrefix)
+	own := node.Drained() && strings.HasPrefix(node.Reason, reasons.ByDisk)
 	switch {
 	case a.Config.Elastic && node.Off():
 		return false, nil // the pod's end is near
@@ -183,9 +181,9 @@ func (a *Agent) drainForDisk(ctx context.Context, full bool, reason string) (oth
 	case full && !node.Drained():
 		a.log(slog.LevelWarn, "the pod's disk is nearly full, and the kubelet would evict the pod: the node is drained", slog.String("reason", reason))
 		if a.Config.Elastic && node.Elastic() && !node.Is("POWER_DOWN", "POWERING_UP") {
-			return false, a.powerDown(ctx, diskPrefix+reason) // the next job gets another pod
+			return false, a.powerDown(ctx, reasons.ByDisk+reason) // the next job gets another pod
 		}
-		return false, a.client.DrainNode(ctx, a.Config.NodeName, diskPrefix+reason)
+		return false, a.client.DrainNode(ctx, a.Config.NodeName, reasons.ByDisk+reason)
 	}
 	return full && !own, nil
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/slurmlet/slurmlet/internal/lifecycle"
 	"github.com/slurmlet/slurmlet/internal/pod/process"
 	"github.com/slurmlet/slurmlet/internal/slurm"
+	"github.com/slurmlet/slurmlet/internal/slurm/reasons"
 	"github.com/slurmlet/slurmlet/internal/slurmctld/merge"
 )
 
@@ -72,7 +73,7 @@ func TestMendLaunch(t *testing.T) {
 		return func(j *slurm.Job) { j.State, j.Hold, j.Why = states, false, "" }
 	}
 	on := func(node string) func(*slurm.Job) { return func(j *slurm.Job) { j.BatchHost = node } }
-	drained := record(lifecycle.ReasonRelaunched, "IDLE", "DRAIN")
+	drained := record(reasons.DuplicateJob, "IDLE", "DRAIN")
 	const old = 2 * refusalTime
 	for name, c := range map[string]struct {
 		jobs []slurm.Job
@@ -83,7 +84,7 @@ func TestMendLaunch(t *testing.T) {
 	}{
 		"held":                      {jobs: job(), node: drained, told: []string{"release 3", "resume n1"}},
 		"held, and ending here":     {jobs: job(func(j *slurm.Job) { j.State = append(j.State, "COMPLETING") }), node: drained, told: []string{"release 3", "resume n1"}},
-		"another job runs here":     {jobs: job(), node: record(lifecycle.ReasonRelaunched, "MIXED", "DRAIN"), told: []string{"release 3", "resume n1"}},
+		"another job runs here":     {jobs: job(), node: record(reasons.DuplicateJob, "MIXED", "DRAIN"), told: []string{"release 3", "resume n1"}},
 		"held by an admin":          {jobs: job(func(j *slurm.Job) { j.Why = "" }), node: drained, told: []string{"resume n1"}},
 		"held for its requeues":     {jobs: job(func(j *slurm.Job) { j.Why = "launch failure limit exceeded requeued held" }), node: drained, told: []string{"resume n1"}},
 		"released already":          {jobs: job(func(j *slurm.Job) { j.Hold = false }), node: drained, told: []string{"resume n1"}},
@@ -96,8 +97,8 @@ func TestMendLaunch(t *testing.T) {
 		"not drained for a while":   {jobs: job(), node: record("", "IDLE"), ago: old, told: []string{"release 3"}},
 		"drained by an admin":       {jobs: job(), node: record("bad disk", "IDLE", "DRAIN"), told: []string{"release 3"}},
 		"an admin has added to it":  {jobs: job(), node: record("Duplicate jobid, and a bad disk", "IDLE", "DRAIN"), told: []string{"release 3"}},
-		"about to be suspended":     {jobs: job(), node: record(lifecycle.ReasonRelaunched, "IDLE", "CLOUD", "DRAIN", "POWER_DOWN"), told: []string{"release 3"}},
-		"an old reason, no drain":   {jobs: job(), node: record(lifecycle.ReasonRelaunched, "IDLE"), ago: old, told: []string{"release 3"}},
+		"about to be suspended":     {jobs: job(), node: record(reasons.DuplicateJob, "IDLE", "CLOUD", "DRAIN", "POWER_DOWN"), told: []string{"release 3"}},
+		"an old reason, no drain":   {jobs: job(), node: record(reasons.DuplicateJob, "IDLE"), ago: old, told: []string{"release 3"}},
 		"the record has been taken": {jobs: job(), told: []string{"release 3"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -119,7 +120,7 @@ func TestMendLaunch(t *testing.T) {
 
 // TestMendLaunchWithoutAnAnswer: silence lifts nothing, and forgets nothing.
 func TestMendLaunchWithoutAnAnswer(t *testing.T) {
-	m := &staleCluster{ward: ward{err: slurm.ErrUnreachable}, node: record(lifecycle.ReasonRelaunched, "IDLE", "DRAIN")}
+	m := &staleCluster{ward: ward{err: slurm.ErrUnreachable}, node: record(reasons.DuplicateJob, "IDLE", "DRAIN")}
 	a := &Agent{Options: Options{Config: Config{NodeName: "n1"}, Observe: func(Notice) {}}, client: m, asker: noAsker}
 	a.relaunches.add("3")
 	require.ErrorIs(t, a.mendLaunch(t.Context()), slurm.ErrUnreachable)

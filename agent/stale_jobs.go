@@ -11,10 +11,8 @@ import (
 
 	"github.com/slurmlet/slurmlet/internal/lifecycle"
 	"github.com/slurmlet/slurmlet/internal/slurm"
+	"github.com/slurmlet/slurmlet/internal/slurm/reasons"
 )
-
-// reasonStale is the reason of the drain under which dead jobs are failed.
-const reasonStale = lifecycle.ReasonPrefix + "jobs have died with an earlier container"
 
 // batchStep is the end of a batch script's socket: the number of that step is
 // above all others (slurm/slurm.h, SLURM_BATCH_SCRIPT).
@@ -172,7 +170,7 @@ func (a *Agent) failStaleJobs(ctx context.Context, dead []slurm.Job) error {
 		return err // the drain and its reason are an admin's
 	}
 	if !lifecycle.Own(node) { // or drained by slurmctld, because slurmd has another size than the record
-		if err := a.client.DrainNode(ctx, a.Config.NodeName, reasonStale); err != nil {
+		if err := a.client.DrainNode(ctx, a.Config.NodeName, reasons.Stale); err != nil {
 			return err
 		}
 	}
@@ -188,7 +186,7 @@ func (a *Agent) failStaleJobs(ctx context.Context, dead []slurm.Job) error {
 	if err != nil {
 		return err
 	}
-	return a.client.FailNode(ctx, a.Config.NodeName, reasonStale)
+	return a.client.FailNode(ctx, a.Config.NodeName, reasons.Stale)
 }
 
 // holdsNothingBut: the node holds dead jobs alone, and jobs that have ended in an earlier container.

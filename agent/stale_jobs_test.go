@@ -16,6 +16,7 @@ import (
 
 	"github.com/slurmlet/slurmlet/internal/lifecycle"
 	"github.com/slurmlet/slurmlet/internal/slurm"
+	"github.com/slurmlet/slurmlet/internal/slurm/reasons"
 )
 
 // staleCluster is a slurmctld that counts jobs on node n1.
@@ -77,9 +78,9 @@ func TestStaleJobs(t *testing.T) {
 	ending := func(j *slurm.Job) { j.State = []string{"CANCELLED", "COMPLETING"} }
 	requeued := func(j *slurm.Job) { j.State, j.Start.Time = []string{"PENDING", "COMPLETING"}, time.Unix(9000, 0) }
 	const (
-		drain   = "drain: " + reasonStale
+		drain   = "drain: " + reasons.Stale
 		comment = "comment 4 slurmlet: the container of n1 ended, and the job may not be requeued"
-		down    = "down: " + reasonStale
+		down    = "down: " + reasons.Stale
 	)
 	for name, c := range map[string]struct {
 		jobs  []slurm.Job
@@ -91,7 +92,7 @@ func TestStaleJobs(t *testing.T) {
 		"may be requeued":                        {jobs: []slurm.Job{job(3, true)}, told: []string{"requeue 3"}},
 		"may not":                                {jobs: []slurm.Job{job(4, false)}, told: []string{drain, comment, down}},
 		"both kinds":                             {jobs: []slurm.Job{job(3, true), job(4, false)}, told: []string{"requeue 3", drain, comment, down}},
-		"may not, drained by an agent":           {jobs: []slurm.Job{job(4, false)}, node: record(reasonStale, "IDLE", "DRAIN"), told: []string{comment, down}},
+		"may not, drained by an agent":           {jobs: []slurm.Job{job(4, false)}, node: record(reasons.Stale, "IDLE", "DRAIN"), told: []string{comment, down}},
 		"may not, drained by slurmctld":          {jobs: []slurm.Job{job(4, false)}, node: record("Low socket*core*thread count, Low CPUs", "IDLE", "DRAIN", "INVALID_REG"), told: []string{drain, comment, down}},
 		"may not, drained by an admin":           {jobs: []slurm.Job{job(4, false)}, node: record("bad disk", "IDLE", "DRAIN")},
 		"may not, and another job lives":         {jobs: []slurm.Job{job(4, false), job(5, false)}, told: []string{drain}},
@@ -177,7 +178,7 @@ func TestForgottenJobs(t *testing.T) {
 		told   []string
 	}{
 		"may be requeued":                    {job: job(3, true), booted: time.Now(), told: []string{"requeue 3"}},
-		"may not":                            {job: job(3, false), booted: time.Now(), told: []string{"drain: " + reasonStale, comment, "down: " + reasonStale}},
+		"may not":                            {job: job(3, false), booted: time.Now(), told: []string{"drain: " + reasons.Stale, comment, "down: " + reasons.Stale}},
 		"slurmctld misses it":                {job: job(3, true), booted: time.Now(), steady: true},
 		"it began in this container":         {job: job(3, true), booted: old.Add(-time.Second)},
 		"it began about with this container": {job: job(3, true), booted: old.Add(bootTime - time.Second)},

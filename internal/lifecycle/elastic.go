@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/slurmlet/slurmlet/internal/slurm"
+	"github.com/slurmlet/slurmlet/internal/slurm/reasons"
 )
 
 // slurmctld starts and ends an elastic node by its power saving. The node's record has the flag CLOUD, and
@@ -41,7 +42,7 @@ func (l State) confirmElastic(n *slurm.Node) (State, []Action) {
 	case wrong != "" && !n.Drained() && !n.Off():
 		l = l.keepOut(wrong)
 		l.Reason = wrong + "; draining it"
-		return l.attempt(Draining, Change{Verb: DrainNode, Reason: ReasonPrefix + wrong})
+		return l.attempt(Draining, Change{Verb: DrainNode, Reason: reasons.ByAgent + wrong})
 	case wrong != "":
 		return l.keepOut(wrong).again(wrong)
 	case !l.registered() && isUp(n):
@@ -49,7 +50,7 @@ func (l State) confirmElastic(n *slurm.Node) (State, []Action) {
 		return l.wait(registerTime)
 	case l.mustMend(n):
 		return l.mend()
-	case l.registered() && !n.Is("POWER_DOWN") && !n.Off() && (Own(n) && !ofSet(n) || outlived(n)):
+	case l.registered() && !n.Is("POWER_DOWN") && !n.Off() && (Own(n) && !reasons.OfSet(n.Reason) || outlived(n)):
 		return l.attempt(Resuming, Change{Verb: ResumeNode})
 	case !l.registered() || !n.Responding() || n.Off():
 		return l.again("slurmctld has not seen this slurmd yet: the record is " + strings.Join(n.State, "+"))
@@ -113,15 +114,9 @@ func (l State) updates(n *slurm.Node) []string {
 	return fields
 }
 
-// ofSet: slurmctld's agent has drained the node because of its set (internal/slurmctld/elastic), and lifts that itself.
-func ofSet(n *slurm.Node) bool {
-	why := strings.TrimPrefix(n.Reason, ReasonPrefix)
-	return strings.HasPrefix(why, "the set ") || strings.HasPrefix(why, "no set ")
-}
-
 // outlived: slurmctld has refused an earlier slurmd's size, and its drain has stayed.
 func outlived(n *slurm.Node) bool {
-	return n.Drained() && !n.Invalid() && slices.ContainsFunc([]string{"gres/", "Low ", "CoreSpec differ"}, func(prefix string) bool { return strings.HasPrefix(n.Reason, prefix) })
+	return n.Drained() && !n.Invalid() && reasons.Of(n.Reason) == reasons.Registration
 }
 
 // suspendTime is what slurmctld has to suspend an idle node: it looks for such nodes once a second.
@@ -157,7 +152,7 @@ func (l State) actOnElastic(e Answered) (State, []Action) {
 
 // powerDown keeps new jobs away, and has slurmctld suspend the node after its jobs. An admin's reason stays.
 func (l State) powerDown(n *slurm.Node, steps int) (State, []Action) {
-	c := Change{Verb: PowerDownNode, Reason: reasonTerminate}
+	c := Change{Verb: PowerDownNode, Reason: reasons.Terminating}
 	if Foreign(n) {
 		c.Reason = ""
 	}
@@ -178,9 +173,9 @@ func (l State) poweredDown() (State, []Action) {
 // lastResort is how jobs are taken off the node when their time is over.
 func (l State) lastResort(n *slurm.Node) (Activity, Change) {
 	if l.Elastic && n.Elastic() {
-		return PoweringOff, Change{Verb: PowerOffNode, Reason: reasonTerminate}
+		return PoweringOff, Change{Verb: PowerOffNode, Reason: reasons.Terminating}
 	}
-	return Failing, Change{Verb: FailNode, Reason: reasonTerminate}
+	return Failing, Change{Verb: FailNode, Reason: reasons.Terminating}
 }
 
 // mayRemain is what slurmctld may still have when it could not be told of the node's end.

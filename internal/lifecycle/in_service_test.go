@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/slurmlet/slurmlet/internal/slurm"
+	"github.com/slurmlet/slurmlet/internal/slurm/reasons"
 	"github.com/slurmlet/slurmlet/internal/slurmd/nodesize"
 )
 
@@ -96,7 +97,7 @@ func TestSlurmdIsBackOnTheWayDown(t *testing.T) {
 			l, _ = play(l, MainStarted{PID: 9, At: epoch.Add(time.Minute)}, MainReady{}, TimerFired{})
 			require.Equal(t, LookingAtRecord, l.Activity)
 			l, actions := play(l, Answered{Node: record(busy), Steps: 1})
-			require.Contains(t, actions, Action(Change{Number: l.question, Verb: DrainNode, Reason: reasonTerminate}))
+			require.Contains(t, actions, Action(Change{Number: l.question, Verb: DrainNode, Reason: reasons.Terminating}))
 			l, actions = play(l, Done{}, Answered{Node: record(busy, terminating), Steps: 1})
 			require.Contains(t, actions, Action(Change{Number: l.question, Verb: RequeueJobs}))
 		})

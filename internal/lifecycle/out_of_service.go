@@ -9,10 +9,8 @@ import (
 
 	"github.com/slurmlet/slurmlet/internal/kit/backoff"
 	"github.com/slurmlet/slurmlet/internal/slurm"
+	"github.com/slurmlet/slurmlet/internal/slurm/reasons"
 )
-
-// reasonTerminate is the reason of the drain of a pod that is being deleted.
-const reasonTerminate = ReasonPrefix + "pod is terminating"
 
 // inService says whether slurmctld may count on this node: only then is there
 // something to take back before slurmd ends. What it is doing says nothing about
@@ -141,7 +139,7 @@ func (l State) actOnRecord(e Answered) (State, []Action) {
 		l.doubted = e
 		return l.deleteRecord() // slurmctld refuses if a job holds the node, whatever sinfo shows
 	case l.mustDrain(n):
-		return l.attempt(Draining, Change{Verb: DrainNode, Reason: reasonTerminate})
+		return l.attempt(Draining, Change{Verb: DrainNode, Reason: reasons.Terminating})
 	}
 	return l.awaitJobs(e)
 }
@@ -158,7 +156,7 @@ func (l State) isNeeded(e Answered) bool { return len(e.Elsewhere) > 0 && l.stag
 // awaitElsewhere keeps the record of a node without jobs until its last ones have ended on other nodes.
 func (l State) awaitElsewhere(e Answered) (State, []Action) {
 	if l.mustDrain(e.Node) {
-		return l.attempt(Draining, Change{Verb: DrainNode, Reason: reasonTerminate})
+		return l.attempt(Draining, Change{Verb: DrainNode, Reason: reasons.Terminating})
 	}
 	l.Activity, l.running, l.Jobs = Finishing, 0, e.Elsewhere
 	return l.again("jobs that ran here are ending on other nodes")

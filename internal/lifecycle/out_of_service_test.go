@@ -9,10 +9,11 @@ import (
 
 	"github.com/slurmlet/slurmlet/internal/kit/backoff"
 	"github.com/slurmlet/slurmlet/internal/slurm"
+	"github.com/slurmlet/slurmlet/internal/slurm/reasons"
 )
 
 // terminating is a drain of our own on the way down; idle is no other state than at first.
-func terminating(n *slurm.Node) { n.State, n.Reason = append(n.State, "DRAIN"), reasonTerminate }
+func terminating(n *slurm.Node) { n.State, n.Reason = append(n.State, "DRAIN"), reasons.Terminating }
 
 // isReady is a slurmd that serves; isTerminated one that was told to end, and has asked for its record.
 func isReady() State {

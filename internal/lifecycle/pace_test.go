@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/slurmlet/slurmlet/internal/kit/backoff"
+	"github.com/slurmlet/slurmlet/internal/slurm/reasons"
 	"github.com/slurmlet/slurmlet/internal/slurmd/nodesize"
 )
 
@@ -67,7 +68,7 @@ func TestPaceDeadline(t *testing.T) {
 		l, actions = play(l, DeadlinePassed{c.stage})
 		require.IsType(t, AskJobs{}, actions[0])
 		l, actions = play(l, lifted)
-		require.Equal(t, []Action{Change{Number: l.question, Verb: DrainNode, Reason: reasonTerminate}}, actions, "at once")
+		require.Equal(t, []Action{Change{Number: l.question, Verb: DrainNode, Reason: reasons.Terminating}}, actions, "at once")
 		l, actions = play(l, Done{}, lifted)
 		require.Equal(t, c.verb, actions[0].(Change).Verb)
 		l, _ = play(l, Done{})

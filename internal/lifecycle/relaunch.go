@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/slurmlet/slurmlet/internal/slurm"
+	"github.com/slurmlet/slurmlet/internal/slurm/reasons"
 )
 
 // A slurmctld that dies before it has saved a job's start takes the job for one that waits when it is back. It
@@ -11,11 +12,8 @@ import (
 // job with a hold, and drains the node for ever (24.11.5 and 26.05.5: slurmd's _rpc_batch_job, slurmctld's agent.c,
 // DSH_DUP_JOBID). The job's hold and the drain are nobody's wish.
 
-// ReasonRelaunched is slurmctld's reason for that drain.
-const ReasonRelaunched = "Duplicate jobid"
-
 // Relaunched: slurmctld has drained the node because slurmd has refused a launch.
-func Relaunched(n *slurm.Node) bool { return n.Drained() && n.Reason == ReasonRelaunched }
+func Relaunched(n *slurm.Node) bool { return n.Drained() && reasons.Of(n.Reason) == reasons.Relaunched }
 
 // drainTime is what slurmctld has to drain the node before it is asked.
 const drainTime = time.Second

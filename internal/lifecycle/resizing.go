@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/slurmlet/slurmlet/internal/slurm"
+	"github.com/slurmlet/slurmlet/internal/slurm/reasons"
 )
 
 // leave waits until nothing and nobody holds a record of another size. New
@@ -37,7 +38,7 @@ func (l State) leave(n *slurm.Node) (State, []Action) {
 		return l.again(fmt.Sprintf("%s; somebody else has drained the node, which would be lost with the record: %s", what, n.Reason))
 	case !n.Drained():
 		l.Reason = what + "; draining it"
-		return l.attempt(Draining, Change{Verb: DrainNode, Reason: reasonResize})
+		return l.attempt(Draining, Change{Verb: DrainNode, Reason: reasons.Resized})
 	case n.Busy():
 		return l.stillBusy(what)
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/slurmlet/slurmlet/internal/slurm"
+	"github.com/slurmlet/slurmlet/internal/slurm/reasons"
 	"github.com/slurmlet/slurmlet/internal/slurmd/nodesize"
 )
 
@@ -230,27 +231,22 @@ func (l State) replace(reason string) (State, []Action) {
 	return l, append(actions, SignalMain{SigTerm})
 }
 
-// ReasonPrefix marks the drains that are ours: no other is ever lifted.
-const ReasonPrefix = "slurmlet: "
-
-const reasonResize = ReasonPrefix + "the pod is of another size than the record"
-
 // Own says whether the drain on a record was set by an agent.
-func Own(n *slurm.Node) bool { return n.Drained() && strings.HasPrefix(n.Reason, ReasonPrefix) }
+func Own(n *slurm.Node) bool { return n.Drained() && reasons.Of(n.Reason) == reasons.Agent }
 
 // Foreign says whether somebody else has drained the record. slurmctld's own
 // drain of a node that registered too small ("Low CPUs"), or with another
 // CpuSpecList ("CoreSpec differ"), or that has refused a launch, is nobody's wish.
 func Foreign(n *slurm.Node) bool {
-	refused := n.Invalid() && (strings.HasPrefix(n.Reason, "Low ") || strings.HasPrefix(n.Reason, "CoreSpec differ"))
-	return n.Drained() && !Own(n) && !refused && !refusedGres(n) && !Relaunched(n)
+	refused := n.Invalid() && reasons.Of(n.Reason) == reasons.Registration
+	return n.Drained() && !Own(n) && !refused && !Relaunched(n)
 }
 
 // refusedGres says whether slurmctld has refused a node because slurmd found
 // fewer devices than it was to register: gres.conf did not tell it where.
-func refusedGres(n *slurm.Node) bool { return n.Invalid() && strings.HasPrefix(n.Reason, "gres/") }
+func refusedGres(n *slurm.Node) bool { return n.Invalid() && reasons.IsGres(n.Reason) }
 
 // putRight says whether such a refusal is over, and its drain has stayed.
 func putRight(n *slurm.Node) bool {
-	return n.Drained() && !n.Invalid() && strings.HasPrefix(n.Reason, "gres/")
+	return n.Drained() && !n.Invalid() && reasons.IsGres(n.Reason)
 }

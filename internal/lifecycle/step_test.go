@@ -11,6 +11,7 @@ import (
 
 	"github.com/slurmlet/slurmlet/internal/kit/backoff"
 	"github.com/slurmlet/slurmlet/internal/slurm"
+	"github.com/slurmlet/slurmlet/internal/slurm/reasons"
 	"github.com/slurmlet/slurmlet/internal/slurmd/nodesize"
 )
 
@@ -40,8 +41,8 @@ func busy(n *slurm.Node)       { n.State = []string{"MIXED", "DYNAMIC_NORM"} }
 func completing(n *slurm.Node) { n.State = []string{"IDLE", "DYNAMIC_NORM", "COMPLETING"} }
 func suspended(n *slurm.Node)  { n.Suspended = []string{"5"} }
 func reserved(n *slurm.Node)   { n.State = append(n.State, "RESERVED") }
-func ourDrain(n *slurm.Node)   { n.State, n.Reason = append(n.State, "DRAIN"), reasonResize }
-func relaunched(n *slurm.Node) { n.State, n.Reason = append(n.State, "DRAIN"), ReasonRelaunched }
+func ourDrain(n *slurm.Node)   { n.State, n.Reason = append(n.State, "DRAIN"), reasons.Resized }
+func relaunched(n *slurm.Node) { n.State, n.Reason = append(n.State, "DRAIN"), reasons.DuplicateJob }
 func anAdmins(n *slurm.Node)   { n.State, n.Reason = append(n.State, "DRAIN"), "bad disk" }
 func tooSmall(n *slurm.Node) {
 	n.State, n.Reason = append(n.State, "DRAIN", "INVALID_REG"), "Low socket*core*thread count, Low CPUs"
@@ -111,8 +112,8 @@ func TestRecord(t *testing.T) {
 		"none":                                {nil, Starting, Confirming, Arm{2, backoff.FirstTry}, "no record of this node yet"},
 		"of an earlier slurmd":                {record(stale), Starting, Confirming, Arm{2, backoff.FirstTry}, "has not seen this slurmd yet"},
 		"down still":                          {record(down), Starting, Confirming, Arm{2, backoff.FirstTry}, "DOWN+DYNAMIC_NORM+NOT_RESPONDING"},
-		"another size":                        {record(bigger), Starting, Draining, Change{Number: 3, Verb: DrainNode, Reason: reasonResize}, "CPUTot is 4, not 1"},
-		"another size, busy":                  {record(bigger, busy), Starting, Draining, Change{Number: 3, Verb: DrainNode, Reason: reasonResize}, "draining it"},
+		"another size":                        {record(bigger), Starting, Draining, Change{Number: 3, Verb: DrainNode, Reason: reasons.Resized}, "CPUTot is 4, not 1"},
+		"another size, busy":                  {record(bigger, busy), Starting, Draining, Change{Number: 3, Verb: DrainNode, Reason: reasons.Resized}, "draining it"},
 		"another size, busy and drained":      {record(bigger, busy, ourDrain), Starting, Leaving, Arm{2, backoff.FirstTry}, "jobs run on it"},
 		"another size, drained":               {record(bigger, ourDrain), Starting, Deleting, Change{Number: 3, Verb: RenewNode}, "another size"},
 		"another size, drained by an admin":   {record(bigger, anAdmins), Starting, Leaving, Arm{2, backoff.FirstTry}, "somebody else has drained the node, which would be lost with the record: bad disk"},

@@ -11,10 +11,6 @@ import (
 	"github.com/slurmlet/slurmlet/slurmconf/hostlist"
 )
 
-// ReasonKept begins the reasons of records that stay although the pods are gone. The agent of the next pod of the name
-// lifts it, because it is one of slurmlet's. It marks the record: slurmctld's agent finds it by its reason after a restart.
-const ReasonKept = "slurmlet: the pod is gone, and "
-
 // Claim is a job that has not ended, or a reservation, that names nodes. slurmctld keeps the nodes
 // that it names as numbers of records. When a record is deleted, the next new record gets its number, and
 // slurmctld ends the pending jobs that name it when it is configured anew.

@@ -14,6 +14,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/slurmlet/slurmlet/internal/slurm/reasons"
 )
 
 // Scontrol is the Client that runs scontrol(1).
@@ -161,13 +163,9 @@ func (s Scontrol) ResumeNode(ctx context.Context, name string) error {
 	return err
 }
 
-// ReasonBack is the reason of a node that was resumed: slurmctld keeps that of a drain until the node's next job, and
-// takes no empty one.
-const ReasonBack = "slurmlet: the node takes jobs again"
-
 // ReinstateNode runs "scontrol update state=resume reason=".
 func (s Scontrol) ReinstateNode(ctx context.Context, name string) error {
-	_, err := s.run(ctx, "update", "nodename="+name, "state=resume", "reason="+ReasonBack)
+	_, err := s.run(ctx, "update", "nodename="+name, "state=resume", "reason="+reasons.Back)
 	return err
 }
 

@@ -11,6 +11,8 @@ import (
 
 	"github.com/slurmlet/slurmlet/controller/internal/machines"
 	"github.com/slurmlet/slurmlet/internal/link/peers"
+
+	"github.com/slurmlet/slurmlet/internal/slurm/reasons"
 )
 
 // Mode is how a machine is marked.
@@ -48,17 +50,13 @@ func ParseNamespaces(text string) (names []string, err error) {
 	return names, nil
 }
 
-// own are the beginnings of reasons that slurmlet's agents give to drains of their own.
-var own = []string{"slurmlet: ", "slurmlet cordon: "}
-
-// slurms are slurmctld's own reasons: for a slurmd that is silent, for one that has not come in time, and for a job that it
-// had forgotten. Nobody has drained such a node. slurmctld appends one to what is there ("disk : Not responding").
-var slurms = []string{"Not responding", "ResumeTimeout reached", "Duplicate jobid"}
-
-// foreign says whether somebody else has drained a node.
+// foreign says whether somebody else has drained a node: not slurmlet's agents, and not slurmctld, whose slurmd was silent.
 func foreign(reason string) bool {
-	first, _, _ := strings.Cut(reason, " : ")
-	return first != "" && !slices.Contains(slurms, first) && !slices.ContainsFunc(own, func(prefix string) bool { return strings.HasPrefix(reason, prefix) })
+	switch reasons.Of(reason) {
+	case reasons.Nobody, reasons.Agent, reasons.Kubernetes, reasons.Silent, reasons.Relaunched:
+		return false
+	}
+	return true
 }
 
 // action is what becomes of a machine.

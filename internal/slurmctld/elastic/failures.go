@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/slurmlet/slurmlet/internal/kit/backoff"
-	"github.com/slurmlet/slurmlet/internal/lifecycle"
+	"github.com/slurmlet/slurmlet/internal/slurm/reasons"
 	"github.com/slurmlet/slurmlet/internal/slurmctld/clusterview"
 	"github.com/slurmlet/slurmlet/internal/slurmctld/noderecords"
 )
@@ -44,7 +44,7 @@ func (p *planner) giveUp(n *clusterview.Node) bool {
 // down decides about a node that is DOWN, and not by somebody else.
 func (p *planner) down(n *clusterview.Node, set Set) {
 	word, failed := failedReason(n)
-	silent := noderecords.Told(n, noderecords.NotResponding)
+	silent := reasons.Has(n.Reason, reasons.NotResponding)
 	if failed {
 		p.warm[set.Name]++ // others would not start either
 	}
@@ -57,7 +57,7 @@ func (p *planner) down(n *clusterview.Node, set Set) {
 	case noderecords.Wanted(n) && noderecords.HoldsJobs(n, p.Suspended[n.Name]):
 		p.again() // slurmctld takes them off
 		return
-	case noderecords.Wanted(n) && n.Reason == ReasonNew:
+	case noderecords.Wanted(n) && n.Reason == reasons.SetNew:
 		p.do(Resume, n.Name, "")
 		return
 	case noderecords.Wanted(n):
@@ -104,7 +104,7 @@ func (p *planner) pauseUntil(set, reason string, at time.Time) time.Time {
 const mostReason = 200
 
 func reasonOf(reason, note string) string {
-	text := lifecycle.ReasonPrefix + reason + ": " + note
+	text := reasons.ByAgent + reason + ": " + note
 	text = strings.Map(func(r rune) rune {
 		if r < ' ' || r > '~' || r == '"' || r == '\'' {
 			return ' '
@@ -120,12 +120,12 @@ func failedReason(n *clusterview.Node) (word string, is bool) {
 		return "", false
 	}
 	switch {
-	case !noderecords.Wanted(n) && noderecords.Told(n, noderecords.TimedOut):
+	case !noderecords.Wanted(n) && reasons.Has(n.Reason, reasons.TimedOut):
 		return "ResumeTimeout", true
-	case noderecords.Told(n, noderecords.NotResponding):
+	case reasons.Has(n.Reason, reasons.NotResponding):
 		return "", false
 	}
-	rest, mine := strings.CutPrefix(n.Reason, lifecycle.ReasonPrefix)
+	rest, mine := strings.CutPrefix(n.Reason, reasons.ByAgent)
 	word, _, more := strings.Cut(rest, ":")
 	if !mine || !more || word == "" || strings.ContainsAny(word, " ") || word[0] < 'A' || word[0] > 'Z' {
 		return "", false

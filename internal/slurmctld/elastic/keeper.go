@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/slurmlet/slurmlet/internal/kit/backoff"
-	"github.com/slurmlet/slurmlet/internal/lifecycle"
 	"github.com/slurmlet/slurmlet/internal/link/peers"
 	"github.com/slurmlet/slurmlet/internal/slurm"
 	"github.com/slurmlet/slurmlet/internal/slurmctld/clusterview"
@@ -41,7 +40,7 @@ const (
 	Resume    Verb = "resume"
 	Delete    Verb = "delete"
 	Create    Verb = "create" // Text is what scontrol needs besides the names; then as Settle, or as Update where Timed
-	Settle    Verb = "settle" // DOWN, with ReasonNew, and resumed; then Fields
+	Settle    Verb = "settle" // DOWN, with reasons.SetNew, and resumed; then Fields
 	Update    Verb = "update" // Fields
 	PowerUp   Verb = "power_up"
 )
@@ -61,14 +60,6 @@ type Step struct {
 func (s *Step) key() string {
 	return string(s.Verb) + "\x00" + s.Text + "\x00" + strings.Join(s.Fields, "\x00")
 }
-
-// The reasons of our own drains, and of a new record, which is DOWN for a moment: 24.11 gives no job a record
-// that was deleted and made anew, until the record was DOWN once.
-const (
-	ReasonSize    = lifecycle.ReasonPrefix + "the set has nodes of another size now"
-	ReasonRemoved = lifecycle.ReasonPrefix + "no set has this node any more"
-	ReasonNew     = lifecycle.ReasonPrefix + "the record is new"
-)
 
 const (
 	// patience is how long a pod may fail before its node is DOWN. An image's registry may be away for a

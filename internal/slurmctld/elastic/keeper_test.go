@@ -11,9 +11,9 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/slurmlet/slurmlet/internal/lifecycle"
 	"github.com/slurmlet/slurmlet/internal/link/peers"
 	"github.com/slurmlet/slurmlet/internal/slurm"
+	"github.com/slurmlet/slurmlet/internal/slurm/reasons"
 	"github.com/slurmlet/slurmlet/internal/slurmctld/clusterview"
 	"github.com/slurmlet/slurmlet/internal/slurmctld/noderecords"
 	"github.com/slurmlet/slurmlet/slurmconf/hostlist"
@@ -104,9 +104,9 @@ func TestPlan(t *testing.T) {
 		"a name is a static node's":                  {nodes: rest(clusterview.Node{Name: "a-1", State: "IDLE"})},
 		"a name is a dynamic node's":                 {nodes: rest(clusterview.Node{Name: "a-1", State: "IDLE", Flags: []string{"DYNAMIC_NORM"}})},
 		"a name is one of slurm.conf's":              {nodes: rest(clusterview.Node{Name: "a-1", State: "IDLE", Flags: []string{"CLOUD"}})},
-		"a new record":                               {nodes: rest(func() clusterview.Node { n := node("a-1", "IDLE+POWERED_DOWN"); n.Comment = ""; return n }()), want: []string{"settle a-1 " + ReasonNew + " comment=" + markA}},
+		"a new record":                               {nodes: rest(func() clusterview.Node { n := node("a-1", "IDLE+POWERED_DOWN"); n.Comment = ""; return n }()), want: []string{"settle a-1 " + reasons.SetNew + " comment=" + markA}},
 		"a new record a job has":                     {nodes: rest(func() clusterview.Node { n := node("a-1", "ALLOCATED+POWERING_UP"); n.Comment = ""; return n }()), want: []string{"update a-1 comment=" + markA}},
-		"a new record that stayed DOWN":              {nodes: rest(because(node("a-1", "DOWN+POWERED_DOWN"), ReasonNew, noon)), want: []string{"resume a-1"}},
+		"a new record that stayed DOWN":              {nodes: rest(because(node("a-1", "DOWN+POWERED_DOWN"), reasons.SetNew, noon)), want: []string{"resume a-1"}},
 		"an administrator's comment":                 {nodes: rest(func() clusterview.Node { n := node("a-1", "IDLE+POWERED_DOWN"); n.Comment = "rack 7"; return n }())},
 		"other features":                             {nodes: rest(func() clusterview.Node { n := node("a-1", "ALLOCATED"); n.Features = []string{"b"}; return n }()), want: []string{"update a-1 availablefeatures=a activefeatures=a"}},
 		"another weight":                             {sets: `,"weight":"5"`, nodes: rest(), want: []string{"update a-[0-3] weight=5"}},
@@ -123,25 +123,25 @@ func TestPlan(t *testing.T) {
 		"another size, pod ends":                {nodes: rest(wrongSize("IDLE+POWERED_DOWN")), pod: allPods},
 		"another size, ending":                  {nodes: rest(wrongSize("IDLE+POWERING_DOWN"))},
 		"another size, has ended":               {nodes: rest(wrongSize("IDLE+POWERING_DOWN")), pod: noPods, want: []string{"delete a-1"}},
-		"another size, idle":                    {nodes: rest(wrongSize("IDLE")), want: []string{"drain a-1 " + ReasonSize}},
+		"another size, idle":                    {nodes: rest(wrongSize("IDLE")), want: []string{"drain a-1 " + reasons.SetResized}},
 		"another size, a job waits for its pod": {nodes: rest(wrongSize("ALLOCATED+POWERING_UP"))},
 		"another size, a job has it now":        {nodes: rest(wrongSize("ALLOCATED+POWERED_DOWN"))},
-		"another size, busy":                    {nodes: rest(wrongSize("MIXED")), want: []string{"drain a-1 " + ReasonSize}},
-		"another size, drained, busy":           {nodes: rest(because(wrongSize("MIXED+DRAIN"), ReasonSize, noon))},
-		"another size, completing":              {nodes: rest(because(wrongSize("IDLE+COMPLETING+DRAIN"), ReasonSize, noon))},
-		"another size, suspended job":           {nodes: rest(because(wrongSize("IDLE+DRAIN"), ReasonSize, noon)), suspended: map[string]bool{"a-1": true}},
-		"another size, drained":                 {nodes: rest(because(wrongSize("IDLE+DRAIN"), ReasonSize, noon)), want: []string{"power_down a-1"}},
+		"another size, busy":                    {nodes: rest(wrongSize("MIXED")), want: []string{"drain a-1 " + reasons.SetResized}},
+		"another size, drained, busy":           {nodes: rest(because(wrongSize("MIXED+DRAIN"), reasons.SetResized, noon))},
+		"another size, completing":              {nodes: rest(because(wrongSize("IDLE+COMPLETING+DRAIN"), reasons.SetResized, noon))},
+		"another size, suspended job":           {nodes: rest(because(wrongSize("IDLE+DRAIN"), reasons.SetResized, noon)), suspended: map[string]bool{"a-1": true}},
+		"another size, drained":                 {nodes: rest(because(wrongSize("IDLE+DRAIN"), reasons.SetResized, noon)), want: []string{"power_down a-1"}},
 		"another size, reserved":                {nodes: rest(wrongSize("IDLE+RESERVED+POWERED_DOWN")), pod: noPods},
 		"another size, reserved, up":            {nodes: rest(wrongSize("IDLE+RESERVED"))},
-		"the size is right again":               {nodes: rest(because(node("a-1", "IDLE+DRAIN"), ReasonSize, noon)), want: []string{"resume a-1"}},
-		"drained for a forgotten run":           {nodes: rest(because(node("a-1", "IDLE+DRAIN"), lifecycle.ReasonRelaunched, noon)), want: []string{"resume a-1"}},
-		"the same, and off":                     {nodes: rest(because(node("a-1", "IDLE+DRAIN+POWERED_DOWN"), lifecycle.ReasonRelaunched, noon)), pod: noPods, want: []string{"resume a-1"}},
-		"the same, about to be suspended":       {nodes: rest(because(node("a-1", "IDLE+DRAIN+POWER_DOWN"), lifecycle.ReasonRelaunched, noon))},
+		"the size is right again":               {nodes: rest(because(node("a-1", "IDLE+DRAIN"), reasons.SetResized, noon)), want: []string{"resume a-1"}},
+		"drained for a forgotten run":           {nodes: rest(because(node("a-1", "IDLE+DRAIN"), reasons.DuplicateJob, noon)), want: []string{"resume a-1"}},
+		"the same, and off":                     {nodes: rest(because(node("a-1", "IDLE+DRAIN+POWERED_DOWN"), reasons.DuplicateJob, noon)), pod: noPods, want: []string{"resume a-1"}},
+		"the same, about to be suspended":       {nodes: rest(because(node("a-1", "IDLE+DRAIN+POWER_DOWN"), reasons.DuplicateJob, noon))},
 		"the same, and an admin's":              {nodes: rest(because(node("a-1", "IDLE+DRAIN+POWERED_DOWN"), "Duplicate jobid, and a bad disk", noon)), pod: noPods},
 		"another's drain":                       {nodes: rest(because(node("a-1", "IDLE+DRAIN"), "disk", noon))},
 		"no set, off":                           {nodes: rest(removed("IDLE+POWERED_DOWN")), pod: noPods, want: []string{"delete x-1"}},
-		"no set, busy":                          {nodes: rest(removed("ALLOCATED")), want: []string{"drain x-1 " + ReasonRemoved}},
-		"no set, drained":                       {nodes: rest(because(removed("IDLE+DRAIN"), ReasonRemoved, noon)), want: []string{"power_down x-1"}},
+		"no set, busy":                          {nodes: rest(removed("ALLOCATED")), want: []string{"drain x-1 " + reasons.SetRemoved}},
+		"no set, drained":                       {nodes: rest(because(removed("IDLE+DRAIN"), reasons.SetRemoved, noon)), want: []string{"power_down x-1"}},
 		"no set, and no mark":                   {nodes: rest(func() clusterview.Node { n := removed("IDLE+POWERED_DOWN"); n.Comment = "mine"; return n }())},
 
 		"powering down, pod gone":            {nodes: rest(node("a-1", "IDLE+POWERING_DOWN")), pod: noPods, want: []string{"resume a-1"}},
@@ -152,9 +152,9 @@ func TestPlan(t *testing.T) {
 		"powering down, our drain":           {nodes: rest(because(node("a-1", "IDLE+DRAIN+POWERING_DOWN"), "slurmlet: pod is terminating", noon)), pod: noPods, want: []string{"resume a-1"}},
 		"powering down, an admin's FAIL":     {nodes: rest(because(node("a-1", "IDLE+FAIL+POWERING_DOWN"), "disk", noon)), pod: noPods},
 		"an administrator's DOWN":            {nodes: rest(because(node("a-1", "DOWN+POWERED_DOWN"), "fan", noon)), pod: noPods},
-		"lost":                               {nodes: rest(because(node("a-1", "DOWN+DRAIN"), noderecords.ReasonLost, noon)), want: []string{"power_down a-1"}},
-		"lost, a job is taken off":           {nodes: rest(because(node("a-1", "DOWN+DRAIN+COMPLETING"), noderecords.ReasonLost, noon))},
-		"lost, powering down, pod gone":      {nodes: rest(because(node("a-1", "DOWN+DRAIN+POWERING_DOWN"), noderecords.ReasonLost, noon)), pod: noPods, want: []string{"resume a-1"}},
+		"lost":                               {nodes: rest(because(node("a-1", "DOWN+DRAIN"), reasons.LostMachine, noon)), want: []string{"power_down a-1"}},
+		"lost, a job is taken off":           {nodes: rest(because(node("a-1", "DOWN+DRAIN+COMPLETING"), reasons.LostMachine, noon))},
+		"lost, powering down, pod gone":      {nodes: rest(because(node("a-1", "DOWN+DRAIN+POWERING_DOWN"), reasons.LostMachine, noon)), pod: noPods, want: []string{"resume a-1"}},
 		"failed, wanted":                     {nodes: rest(because(node("a-1", "DOWN+POWERING_UP"), "slurmlet: ErrImagePull: no", noon)), want: []string{"power_down a-1"}},
 		"failed, pauses":                     {nodes: rest(because(node("a-1", "DOWN+POWERED_DOWN"), "slurmlet: ErrImagePull: no", noon.Add(-59*time.Second)))},
 		"failed, pause over":                 {nodes: rest(because(node("a-1", "DOWN+POWERED_DOWN"), "slurmlet: ErrImagePull: no", noon.Add(-61*time.Second))), want: []string{"resume a-1"}},
@@ -167,11 +167,11 @@ func TestPlan(t *testing.T) {
 		"silent, and suspended":              {nodes: rest(because(node("a-1", "DOWN+POWERED_DOWN"), "Not responding", noon)), pod: noPods, want: []string{"resume a-1"}},
 		"silent, suspended, pod is there":    {nodes: rest(because(node("a-1", "DOWN+POWERING_DOWN"), "Not responding", noon)), pod: allPods},
 		// slurmctld appends its reasons, and 24.11 without slurmdbd keeps those of before.
-		"silent, after a reason of ours":                   {nodes: rest(because(node("a-1", "DOWN+NOT_RESPONDING"), ReasonNew+" : Not responding", noon))},
+		"silent, after a reason of ours":                   {nodes: rest(because(node("a-1", "DOWN+NOT_RESPONDING"), reasons.SetNew+" : Not responding", noon))},
 		"silent, suspended, after another reason":          {nodes: rest(because(node("a-1", "DOWN+POWERED_DOWN"), "disk : Not responding", noon)), pod: noPods, want: []string{"resume a-1"}},
 		"silent, and an admin's drain":                     {nodes: rest(because(node("a-1", "DOWN+DRAIN+POWERED_DOWN"), "disk : Not responding", noon)), pod: noPods},
-		"timed out, after a reason of ours, pauses":        {nodes: rest(because(node("a-1", "DOWN+POWERED_DOWN"), ReasonNew+" : ResumeTimeout reached", noon)), pod: noPods},
-		"the size is right again, and the node was silent": {nodes: rest(because(node("a-1", "IDLE+DRAIN"), ReasonSize+" : Not responding", noon)), want: []string{"resume a-1"}},
+		"timed out, after a reason of ours, pauses":        {nodes: rest(because(node("a-1", "DOWN+POWERED_DOWN"), reasons.SetNew+" : ResumeTimeout reached", noon)), pod: noPods},
+		"the size is right again, and the node was silent": {nodes: rest(because(node("a-1", "IDLE+DRAIN"), reasons.SetResized+" : Not responding", noon)), want: []string{"resume a-1"}},
 		"timed out, after another reason":                  {nodes: rest(because(node("a-1", "DOWN+POWERED_DOWN"), "disk : ResumeTimeout reached", noon.Add(-61*time.Second))), pod: noPods, want: []string{"resume a-1"}},
 		"nobody has told of the node's death":              {nodes: rest(because(node("a-1", "DOWN+NOT_RESPONDING"), "Not responding", noon))},
 	} {
@@ -418,7 +418,7 @@ func FuzzPlan(f *testing.F) {
 	f.Add([]byte{200, 100, 50, 25, 12, 6, 3, 1})
 	states := []string{"IDLE", "ALLOCATED", "MIXED", "DOWN", "UNKNOWN"}
 	flags := []string{"POWERED_DOWN", "POWERING_DOWN", "POWERING_UP", "POWER_DOWN", "DRAIN", "RESERVED", "COMPLETING", "NOT_RESPONDING"}
-	reasons := []string{"", ReasonSize, ReasonRemoved, ReasonNew, noderecords.ReasonLost, "slurmlet: ErrImagePull: x", "ResumeTimeout reached", "disk", "Not responding", lifecycle.ReasonRelaunched}
+	reasons := []string{"", reasons.SetResized, reasons.SetRemoved, reasons.SetNew, reasons.LostMachine, "slurmlet: ErrImagePull: x", "ResumeTimeout reached", "disk", "Not responding", reasons.DuplicateJob}
 	comments := []string{markA, "", "slurmlet set a: CPUs=9 RealMemory=1", "slurmlet set x: CPUs=1 RealMemory=1", "slurmlet set bad: CPUs=1", "mine"}
 	f.Fuzz(func(t *testing.T, moves []byte) {
 		next := func() int {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/slurmlet/slurmlet/internal/link/peers"
+	"github.com/slurmlet/slurmlet/internal/slurm/reasons"
 	"github.com/slurmlet/slurmlet/internal/slurmctld/clusterview"
 	"github.com/slurmlet/slurmlet/internal/slurmctld/noderecords"
 	"github.com/slurmlet/slurmlet/slurmconf/hostlist"
@@ -129,7 +130,7 @@ func (p *planner) record(n *clusterview.Node) {
 			p.standing[of] = &Standing{Name: of, Removed: true, Kept: map[string]string{}, Refused: map[string]string{}}
 		}
 		p.count(n, of)
-		p.wrong(n, of, ReasonRemoved)
+		p.wrong(n, of, reasons.SetRemoved)
 	}
 }
 
@@ -269,7 +270,7 @@ func (p *planner) wrong(n *clusterview.Node, set, reason string) {
 // member decides about a record of a set.
 func (p *planner) member(n *clusterview.Node, set Set) {
 	if set.differs(n) {
-		p.wrong(n, set.Name, ReasonSize)
+		p.wrong(n, set.Name, reasons.SetResized)
 		return
 	}
 	if set.mistimed(n, p.Timed) && p.held(n) == "" && p.off(n) && n.State != "DOWN" && !n.Is("DRAIN", "FAIL") {
@@ -277,13 +278,13 @@ func (p *planner) member(n *clusterview.Node, set Set) {
 		return
 	}
 	if !p.Timed && n.Comment == "" && n.State == "IDLE" && n.Is("POWERED_DOWN") && !n.Is("DRAIN", "POWER_UP") && p.held(n) == "" {
-		p.do(Settle, n.Name, ReasonNew, "comment="+set.comment(p.Timed))
+		p.do(Settle, n.Name, reasons.SetNew, "comment="+set.comment(p.Timed))
 		return
 	}
 	if fields := set.update(n, p.Timed); len(fields) > 0 {
 		p.do(Update, n.Name, "", fields...)
 	}
-	lifted := noderecords.Told(n, ReasonSize) || noderecords.Told(n, ReasonRemoved) || noderecords.Relaunched(n)
+	lifted := reasons.Has(n.Reason, reasons.SetResized) || reasons.Has(n.Reason, reasons.SetRemoved) || reasons.Of(n.Reason) == reasons.Relaunched
 	switch {
 	case p.foreign(n):
 		return

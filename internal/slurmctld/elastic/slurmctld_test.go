@@ -8,8 +8,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/slurmlet/slurmlet/internal/slurm/reasons"
 	"github.com/slurmlet/slurmlet/internal/slurmctld/clusterview"
-	"github.com/slurmlet/slurmlet/internal/slurmctld/noderecords"
 )
 
 // slurmctld is a small model of slurmctld, as update_node, power_save.c and ping_nodes.c of 24.11 and 26.05 have it.
@@ -177,12 +177,12 @@ func (s *slurmctld) power() {
 			c.admin = c.admin && c.seen // else nobody knows whose the drain was
 			c.clear(drain, powerDown, poweringUp, noRespond)
 			c.set(poweredDown)
-			s.because(c, noderecords.TimedOut)
+			s.because(c, reasons.TimedOut)
 			s.down(c)
 			c.lastBusy, s.ran = 0, true
 		}
 		if !c.is(poweredDown, poweringDown, poweringUp) && c.state != "DOWN" && c.lastHeard <= s.now-slurmdTimeout {
-			s.because(c, noderecords.NotResponding)
+			s.because(c, reasons.NotResponding)
 			s.down(c)
 			c.set(noRespond)
 		}
@@ -244,7 +244,7 @@ func (s *slurmctld) do(step *Step, name string) {
 	case Create, Settle:
 		require.False(s.t, c.job || c.admin, "%s is settled: %v", name, c)
 		if !s.timed {
-			s.fail(c, ReasonNew)
+			s.fail(c, reasons.SetNew)
 			s.resume(c)
 		}
 		fallthrough
@@ -303,7 +303,7 @@ func (s *slurmctld) restart(forgets int) {
 	s.save()
 	for _, c := range s.records {
 		c.lastHeard = s.now
-		if c.is(poweredDown) && !c.is(drain) && noderecords.Told(&clusterview.Node{Reason: c.reason}, noderecords.TimedOut) {
+		if c.is(poweredDown) && !c.is(drain) && reasons.Has(c.reason, reasons.TimedOut) {
 			c.admin = false // nobody remembers the drain that ResumeTimeout has lifted
 		}
 	}

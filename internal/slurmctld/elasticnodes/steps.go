@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/slurmlet/slurmlet/internal/slurm"
+	"github.com/slurmlet/slurmlet/internal/slurm/reasons"
 	"github.com/slurmlet/slurmlet/internal/slurmctld/elastic"
 	"github.com/slurmlet/slurmlet/internal/slurmctld/merge"
 	"github.com/slurmlet/slurmlet/slurmconf/hostlist"
@@ -89,7 +90,7 @@ func (r *Reconciler) deleteUnnamed(ctx context.Context, nodes []string) map[stri
 // settle marks new records. Before that it has slurmctld take them for nodes that jobs may have, where that is needed.
 func (r *Reconciler) settle(ctx context.Context, s *elastic.Step, said map[string]error, needed bool) {
 	runs := []func(context.Context, string) error{
-		func(ctx context.Context, names string) error { return r.Client.FailNode(ctx, names, elastic.ReasonNew) },
+		func(ctx context.Context, names string) error { return r.Client.FailNode(ctx, names, reasons.SetNew) },
 		r.Client.ResumeNode,
 		func(ctx context.Context, names string) error { return r.Client.UpdateNode(ctx, names, s.Fields) },
 	}

@@ -3,7 +3,7 @@
 //
 // A record that somebody names is not deleted with its pod: slurmctld would end the pending jobs that name it, or start
 // them on the node that gets its number. Nor is one whose pod a StatefulSet makes again: slurmctld would refuse jobs that
-// name the node meanwhile. It stays DOWN, with a reason that begins with slurm.ReasonKept, until the next pod of
+// name the node meanwhile. It stays DOWN, with a reason that begins with reasons.Kept, until the next pod of
 // the name takes it over, or nobody names the node. The reason is all that is kept of it, so slurmctld's agent finds the
 // record after its own restart, and with or without slurmlet's controller.
 package keptrecords
@@ -21,6 +21,7 @@ import (
 	"github.com/slurmlet/slurmlet/internal/kit/backoff"
 	"github.com/slurmlet/slurmlet/internal/link/peers"
 	"github.com/slurmlet/slurmlet/internal/slurm"
+	"github.com/slurmlet/slurmlet/internal/slurm/reasons"
 	"github.com/slurmlet/slurmlet/internal/slurmctld/merge"
 	"github.com/slurmlet/slurmlet/slurmconf/hostlist"
 )
@@ -252,19 +253,16 @@ func (k *Keeper) search(ctx context.Context) error {
 	defer k.lock.Unlock()
 	for i := range nodes {
 		if n := &nodes[i]; Marked(n) {
-			why, _, _ := strings.Cut(strings.TrimPrefix(n.Reason, slurm.ReasonKept), separator)
-			k.kept[n.Name] = why
+			k.kept[n.Name], _ = reasons.IsKept(n.Reason)
 		}
 	}
 	return nil
 }
 
-// separator is what slurmctld puts before a reason of its own ("Not responding").
-const separator = " : "
-
 // Marked says whether a record stays without a pod: nobody has resumed it.
 func Marked(n *slurm.Node) bool {
-	return strings.HasPrefix(n.Reason, slurm.ReasonKept) && (n.Is("DOWN") || n.Drained())
+	_, kept := reasons.IsKept(n.Reason)
+	return kept && (n.Is("DOWN") || n.Drained())
 }
 
 // look asks who names the nodes, and deletes the records of those that nobody does and whose pods are not made again.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/slurmlet/slurmlet/internal/link/peers"
 	"github.com/slurmlet/slurmlet/internal/slurm"
+	"github.com/slurmlet/slurmlet/internal/slurm/reasons"
 	"github.com/slurmlet/slurmlet/internal/slurmctld/merge"
 )
 
@@ -72,7 +73,7 @@ func keeper(t *testing.T, s *table) *Keeper {
 
 // TestKeeper: what becomes of a record that stays without a pod.
 func TestKeeper(t *testing.T) {
-	const gone = slurm.ReasonKept + "job 7 names the node"
+	const gone = reasons.Kept + "job 7 names the node"
 	named := []slurm.Claim{{Job: "8", Nodes: "n[1-3]"}}
 	for name, tt := range map[string]struct {
 		node    slurm.Node
@@ -122,14 +123,14 @@ func TestReturning(t *testing.T) {
 		"the set is scaled in":                     {returning: &peers.Returning{StatefulSets: []peers.StatefulSet{{Name: "n", Replicas: 1}}}, deleted: true},
 		"the set is gone":                          {returning: &peers.Returning{}, deleted: true},
 		"the controller has told nothing yet":      {why: again},
-		"a job named it until now":                 {reason: slurm.ReasonKept + "job 7 names the node", deleted: true},
+		"a job named it until now":                 {reason: reasons.Kept + "job 7 names the node", deleted: true},
 		"the controller is one of before":          {began: timeToHear, deleted: true},
 		"there is no controller":                   {alone: true, deleted: true},
 		"the controller is away":                   {returning: two, began: 2 * time.Hour, heard: mostSilence - time.Minute, why: again},
 		"the controller has been away for an hour": {returning: two, began: 2 * time.Hour, heard: mostSilence, deleted: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := &table{nodes: []slurm.Node{node("n-1", cmp.Or(tt.reason, slurm.ReasonKept+again), "DOWN", "DRAIN")}}
+			s := &table{nodes: []slurm.Node{node("n-1", cmp.Or(tt.reason, reasons.Kept+again), "DOWN", "DRAIN")}}
 			k := keeper(t, s)
 			k.began = time.Now().Add(-tt.began)
 			if !tt.alone {
@@ -153,7 +154,7 @@ func TestTold(t *testing.T) {
 	require.Equal(t, searchEvery, k.round(t.Context()).Round(time.Minute))
 	require.Equal(t, 1, s.asked)
 	k.Keep(map[string]string{"n1": "job 7 names the node"})
-	s.nodes, s.err = []slurm.Node{node("n1", slurm.ReasonKept+"x", "DOWN")}, slurm.ErrUnreachable
+	s.nodes, s.err = []slurm.Node{node("n1", reasons.Kept+"x", "DOWN")}, slurm.ErrUnreachable
 	require.Equal(t, lookEvery, k.round(t.Context()))
 	require.Less(t, lookEvery, k.round(t.Context()))
 	require.Equal(t, 1, k.Status().Count)
@@ -174,7 +175,7 @@ func TestMany(t *testing.T) {
 	s := &table{claims: []slurm.Claim{{Reservation: "r", Nodes: "n[0-99]"}}}
 	k := keeper(t, s)
 	for i := range 2 * mostAlone {
-		s.nodes = append(s.nodes, node(fmt.Sprintf("n%d", i), slurm.ReasonKept+"x", "DOWN"))
+		s.nodes = append(s.nodes, node(fmt.Sprintf("n%d", i), reasons.Kept+"x", "DOWN"))
 	}
 	s.claims[0].Nodes = "n1,n7"
 	k.round(t.Context())

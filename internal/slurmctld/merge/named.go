@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/slurmlet/slurmlet/internal/slurm"
+	"github.com/slurmlet/slurmlet/internal/slurm/reasons"
 	"github.com/slurmlet/slurmlet/slurmconf/hostlist"
 )
 
@@ -17,8 +18,6 @@ const (
 	mostReasons = 4
 	// byMany is the reason where there would be more.
 	byMany = "jobs or reservations name the node"
-	// changed is what a record's reason says after the change of its size, while its slurmd registers anew.
-	changed = "slurmlet: the record has the pod's new size, and slurmd has not registered"
 )
 
 // remove deletes records. Those that somebody names, or whose pods are made again, stay, or are made anew. Without an answer about the names none is deleted.
@@ -75,14 +74,14 @@ func (a *applier) addReturning(nodes []string, named map[string]string) {
 	}
 }
 
-// Again says why the record of a node stays whose pod a workload makes again, in words that follow slurm.ReasonKept.
+// Again says why the record of a node stays whose pod a workload makes again, in words that follow reasons.Kept.
 func Again(workload string) string { return workload + again }
 
 const again = " makes it again"
 
 // IsAgain says whether a record's reason is that.
 func IsAgain(reason string) bool {
-	return strings.HasPrefix(reason, slurm.ReasonKept) && strings.Contains(reason, again)
+	return strings.HasPrefix(reason, reasons.Kept) && strings.Contains(reason, again)
 }
 
 // keepReserved keeps the records that slurmctld does not delete although no job holds the nodes: a reservation of all nodes has
@@ -187,7 +186,7 @@ func isUnknown(text string) bool { return strings.Contains(text, "Invalid node n
 func reasonsOf(named map[string]string) (groups []*group) {
 	by := map[string]*group{}
 	for _, name := range slices.Sorted(maps.Keys(named)) {
-		reason := slurm.ReasonKept + named[name]
+		reason := reasons.Kept + named[name]
 		if by[reason] == nil {
 			by[reason] = &group{reason: reason}
 			groups = append(groups, by[reason])
@@ -195,7 +194,7 @@ func reasonsOf(named map[string]string) (groups []*group) {
 		by[reason].nodes = append(by[reason].nodes, name)
 	}
 	if len(groups) > mostReasons {
-		groups = []*group{{reason: slurm.ReasonKept + byMany, nodes: slices.Sorted(maps.Keys(named))}}
+		groups = []*group{{reason: reasons.Kept + byMany, nodes: slices.Sorted(maps.Keys(named))}}
 	}
 	return groups
 }
@@ -219,7 +218,7 @@ func (a *applier) renew(ctx context.Context, g group, named map[string]string, c
 	for _, name := range slices.Sorted(maps.Keys(named)) {
 		a.change(ctx, group{verb: Delete, nodes: []string{name}})
 		if a.results[name].word == done {
-			a.remake(ctx, name, g.conf[name], changed, named[name])
+			a.remake(ctx, name, g.conf[name], reasons.Renewed, named[name])
 			made[name] = named[name]
 		}
 	}
@@ -346,9 +345,9 @@ func (a *applier) revisit(ctx context.Context, g group, claims []slurm.Claim) {
 		a.tell(slog.LevelWarn, "it is not clear which nodes jobs name whose records were deleted", slog.Any("error", err))
 		return
 	}
-	made, reason := maps.Clone(named), func(why string) string { return slurm.ReasonKept + why }
+	made, reason := maps.Clone(named), func(why string) string { return reasons.Kept + why }
 	if g.verb == Renew {
-		reason = func(string) string { return changed }
+		reason = func(string) string { return reasons.Renewed }
 	}
 	present, err := a.recorded(ctx, named)
 	for _, name := range slices.Sorted(maps.Keys(named)) {

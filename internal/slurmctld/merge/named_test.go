@@ -10,6 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/slurmlet/slurmlet/internal/slurm"
+
+	"github.com/slurmlet/slurmlet/internal/slurm/reasons"
 )
 
 // TestNamed: what becomes of records that jobs and reservations name.
@@ -111,7 +113,7 @@ func TestNamed(t *testing.T) {
 			claims: []slurm.Claim{names("7", "n1,n3"), names("8", "n1,y"), {Job: "9", ID: "9", Nodes: "n1", Holds: "n3"}, {Reservation: "r", Nodes: "n1"}},
 			after:  "n1=down n3=idle", results: map[string]word{"n1": kept, "n2": done}, right: []string{"7", "r"},
 			commands: []string{
-				"claims", "delete n1", "renew:CPUs=2 RealMemory=5:" + changed + " n1", "rename r n1", "claims",
+				"claims", "delete n1", "renew:CPUs=2 RealMemory=5:" + reasons.Renewed + " n1", "rename r n1", "claims",
 				"show n1,n3", "rename 7 n1,n3", "show n1,y", "delete n2", "claims",
 			},
 		},

@@ -7,15 +7,10 @@ import (
 	"time"
 
 	"github.com/slurmlet/slurmlet/internal/kit/backoff"
-	"github.com/slurmlet/slurmlet/internal/lifecycle"
 	"github.com/slurmlet/slurmlet/internal/link/peers"
-	"github.com/slurmlet/slurmlet/internal/slurm"
+	"github.com/slurmlet/slurmlet/internal/slurm/reasons"
 	"github.com/slurmlet/slurmlet/internal/slurmctld/clusterview"
 )
-
-// ReasonLost is the reason of nodes whose machines are gone. The agent of a new pod with the name lifts it,
-// because it is one of slurmlet's.
-const ReasonLost = lifecycle.ReasonPrefix + "Kubernetes says that the machine is gone"
 
 // Pods are slurmd's pods, those that live and those that are gone and may have left a record.
 type Pods struct {
@@ -239,7 +234,7 @@ func (p *Pods) judge(plan *Plan, name string, g *gone, n *clusterview.Node, susp
 	case !g.lost && !g.listed && n.State != "DOWN" && !n.Is("NOT_RESPONDING"):
 		return false, whyAlive
 	case staysWithoutPod(n):
-		plan.Stay[name] = strings.TrimPrefix(n.Reason, slurm.ReasonKept)
+		plan.Stay[name] = strings.TrimPrefix(n.Reason, reasons.Kept)
 		return true, settledStays
 	}
 	plan.Delete = append(plan.Delete, name)
@@ -250,10 +245,10 @@ var powering = []string{"POWERED_DOWN", "POWERING_DOWN", "POWER_DOWN", "POWERING
 
 // lostReason keeps the reason of somebody else's drain.
 func lostReason(n *clusterview.Node) string {
-	if n.Is("DRAIN") && n.Reason != "" && !strings.HasPrefix(n.Reason, lifecycle.ReasonPrefix) {
+	if n.Is("DRAIN") && n.Reason != "" && reasons.Of(n.Reason) != reasons.Agent {
 		return n.Reason
 	}
-	return ReasonLost
+	return reasons.LostMachine
 }
 
 // deletable: a slurmd has made the record by registering. All others are the administrator's.
@@ -273,8 +268,8 @@ func (p *Pods) isLeft(n *clusterview.Node, suspended bool) bool {
 
 // isDown: slurmctld, or an earlier agent of it, has set the node DOWN.
 func (p *Pods) isDown(n *clusterview.Node) bool {
-	told := Told(n, NotResponding) && !Foreign(n) && n.Is("NOT_RESPONDING") && n.ReasonAt != 0
-	return n.State == "DOWN" && (told || n.Reason == ReasonLost)
+	told := reasons.Has(n.Reason, reasons.NotResponding) && !Foreign(n) && n.Is("NOT_RESPONDING") && n.ReasonAt != 0
+	return n.State == "DOWN" && (told || n.Reason == reasons.LostMachine)
 }
 
 // isSilent: a pod of the controller's made the record, and slurmctld has no answer of its slurmd.

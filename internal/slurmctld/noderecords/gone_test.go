@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/slurmlet/slurmlet/internal/link/peers"
-	"github.com/slurmlet/slurmlet/internal/slurm"
+	"github.com/slurmlet/slurmlet/internal/slurm/reasons"
 	"github.com/slurmlet/slurmlet/internal/slurmctld/clusterview"
 )
 
@@ -104,7 +104,7 @@ func TestGone(t *testing.T) {
 	}{
 		"an idle record goes": {change: justGone, record: recorded("IDLE+DYNAMIC_NORM"), want: verdict{deleted: true}},
 		"its agent has left the record to the next pod": {
-			change: justGone, record: recorded("DOWN+DRAIN+DYNAMIC_NORM", reason(slurm.ReasonKept+"job 7 names the node", ended)), want: verdict{settled: true, told: settledStays},
+			change: justGone, record: recorded("DOWN+DRAIN+DYNAMIC_NORM", reason(reasons.Kept+"job 7 names the node", ended)), want: verdict{settled: true, told: settledStays},
 		},
 		"one that is DOWN":                           {change: justGone, record: recorded("DOWN+DYNAMIC_NORM+NOT_RESPONDING"), want: verdict{deleted: true}},
 		"an administrator's drain goes with it":      {change: justGone, record: recorded("IDLE+DRAIN+DYNAMIC_NORM", reason("fan", noon)), want: verdict{deleted: true}},
@@ -130,16 +130,16 @@ func TestGone(t *testing.T) {
 		"only absent, and DOWN":                      {change: unlisted, record: recorded("DOWN+DYNAMIC_NORM"), want: verdict{deleted: true}},
 		"only absent, and a job holds it":            {change: unlisted, record: recorded("ALLOCATED+DYNAMIC_NORM+NOT_RESPONDING"), want: verdict{told: whyJobs}},
 		"lost and idle":                              {change: lost, record: recorded("IDLE+DYNAMIC_NORM"), want: verdict{deleted: true}},
-		"lost with a job":                            {change: lost, record: recorded("ALLOCATED+DYNAMIC_NORM"), want: verdict{failed: ReasonLost}},
-		"lost with a suspended job":                  {change: lost, record: recorded("IDLE+DYNAMIC_NORM"), suspended: true, want: verdict{failed: ReasonLost}},
-		"lost with a job, static":                    {change: lost, record: recorded("MIXED"), want: verdict{failed: ReasonLost}},
+		"lost with a job":                            {change: lost, record: recorded("ALLOCATED+DYNAMIC_NORM"), want: verdict{failed: reasons.LostMachine}},
+		"lost with a suspended job":                  {change: lost, record: recorded("IDLE+DYNAMIC_NORM"), suspended: true, want: verdict{failed: reasons.LostMachine}},
+		"lost with a job, static":                    {change: lost, record: recorded("MIXED"), want: verdict{failed: reasons.LostMachine}},
 		"lost and idle, static":                      {change: lost, record: recorded("IDLE"), want: verdict{settled: true, told: settledStatic}},
 		"lost, and an administrator's reason stays":  {change: lost, record: recorded("ALLOCATED+DRAIN+DYNAMIC_NORM", reason("fan", noon)), want: verdict{failed: "fan"}},
-		"lost, and its own drain":                    {change: lost, record: recorded("ALLOCATED+DRAIN+DYNAMIC_NORM", reason("slurmlet: pod is terminating", noon)), want: verdict{failed: ReasonLost}},
+		"lost, and its own drain":                    {change: lost, record: recorded("ALLOCATED+DRAIN+DYNAMIC_NORM", reason("slurmlet: pod is terminating", noon)), want: verdict{failed: reasons.LostMachine}},
 		"lost, but its agent is connected":           {change: lost, record: recorded("ALLOCATED+DYNAMIC_NORM"), connected: true, want: verdict{doubted: true, told: whyConnected}},
 		"lost, and nobody knows its agent":           {change: lost, record: recorded("ALLOCATED+DYNAMIC_NORM"), unproved: true, want: verdict{told: whyUnproved}},
-		"lost, unknown, and slurmd does not answer":  {change: lost, record: recorded("ALLOCATED+DYNAMIC_NORM+NOT_RESPONDING"), unproved: true, want: verdict{failed: ReasonLost}},
-		"lost, and a new pod is on its way":          {change: with(lost, slurmdPod("u2")), record: recorded("ALLOCATED+DYNAMIC_NORM"), want: verdict{failed: ReasonLost}},
+		"lost, unknown, and slurmd does not answer":  {change: lost, record: recorded("ALLOCATED+DYNAMIC_NORM+NOT_RESPONDING"), unproved: true, want: verdict{failed: reasons.LostMachine}},
+		"lost, and a new pod is on its way":          {change: with(lost, slurmdPod("u2")), record: recorded("ALLOCATED+DYNAMIC_NORM"), want: verdict{failed: reasons.LostMachine}},
 		"lost and idle, and a new pod on its way":    {change: with(lost, slurmdPod("u2")), record: recorded("IDLE+DYNAMIC_NORM"), want: verdict{settled: true, told: settledNewPod}},
 		"lost, and a new pod may have registered":    {change: with(lost, slurmdPod("u2", "10.0.0.2")), record: recorded("ALLOCATED+DYNAMIC_NORM"), want: verdict{settled: true, told: settledNewPod}},
 		"lost, and a slurmd has registered since":    {change: lost, record: recorded("ALLOCATED+DYNAMIC_NORM", started(ended)), want: verdict{settled: true, told: settledSlurmd}},
@@ -213,14 +213,14 @@ func TestLostStory(t *testing.T) {
 	p := known()
 	p.followed = map[string]bool{"n1": true}
 	p.Take(lost, ended)
-	require.Equal(t, map[string]string{"n1": ReasonLost}, p.Plan(atLook.with(recorded("ALLOCATED+DYNAMIC_NORM")), looked).Fail)
+	require.Equal(t, map[string]string{"n1": reasons.LostMachine}, p.Plan(atLook.with(recorded("ALLOCATED+DYNAMIC_NORM")), looked).Fail)
 	p.Failed("n1", looked)
-	down := recorded("DOWN+DRAIN+COMPLETING+DYNAMIC_NORM", reason(ReasonLost, looked))
+	down := recorded("DOWN+DRAIN+COMPLETING+DYNAMIC_NORM", reason(reasons.LostMachine, looked))
 	plan := p.Plan(atLook.with(down), looked)
 	require.Empty(t, plan.Fail, "once is enough")
 	require.Empty(t, plan.Delete)
 	_, next := p.Gone()
-	free := recorded("DOWN+DRAIN+DYNAMIC_NORM", reason(ReasonLost, looked))
+	free := recorded("DOWN+DRAIN+DYNAMIC_NORM", reason(reasons.LostMachine, looked))
 	require.Equal(t, []string{"n1"}, p.Plan(Records{At: next}.with(free), next).Delete)
 	_, next = p.Gone()
 	p.Take(peers.Change{Put: []peers.Peer{slurmdPod("u2")}}, next)
@@ -264,7 +264,7 @@ func TestLeft(t *testing.T) {
 		want      bool
 	}{
 		"DOWN for long":                         {record: recorded(down, silent), at: at, want: true},
-		"DOWN as its machine was lost":          {record: recorded("DOWN+DRAIN+DYNAMIC_NORM", reason(ReasonLost, noon.Add(-time.Hour))), at: at, want: true},
+		"DOWN as its machine was lost":          {record: recorded("DOWN+DRAIN+DYNAMIC_NORM", reason(reasons.LostMachine, noon.Add(-time.Hour))), at: at, want: true},
 		"the table is young":                    {record: recorded(down, silent), at: at.Add(-time.Second)},
 		"a reason of before is kept":            {record: recorded(down, reason("slurmlet: drained : Not responding", noon.Add(-time.Hour))), at: at, want: true},
 		"an administrator has drained it":       {record: recorded(down+"+DRAIN", reason("disk : Not responding", noon.Add(-time.Hour))), at: at},
@@ -279,7 +279,7 @@ func TestLeft(t *testing.T) {
 		"a suspended job holds it":              {record: recorded(down, silent), at: at, suspended: true},
 		"a reservation has it":                  {record: recorded(down+"+RESERVED", silent), at: at, want: true}, // slurm.ErrKept
 		"a pod's, and it does not answer yet":   {record: recorded("IDLE+DYNAMIC_NORM+NOT_RESPONDING", silent, ofPod), at: at},
-		"its pod is made again":                 {record: recorded(down+"+DRAIN", reason(slurm.ReasonKept+"StatefulSet n makes it again : Not responding", noon.Add(-time.Hour))), at: at},
+		"its pod is made again":                 {record: recorded(down+"+DRAIN", reason(reasons.Kept+"StatefulSet n makes it again : Not responding", noon.Add(-time.Hour))), at: at},
 		"static":                                {record: recorded("DOWN+NOT_RESPONDING", silent), at: at},
 		"CLOUD":                                 {record: recorded(down+"+CLOUD+POWERED_DOWN", silent), at: at},
 		"a slurmd without an agent":             {record: recorded(down, silent, extra("")), at: at},

@@ -1,14 +1,12 @@
 package noderecords
 
 import (
-	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/slurmlet/slurmlet/internal/lifecycle"
 	"github.com/slurmlet/slurmlet/internal/link/peers"
-	"github.com/slurmlet/slurmlet/internal/slurm"
+	"github.com/slurmlet/slurmlet/internal/slurm/reasons"
 	"github.com/slurmlet/slurmlet/internal/slurmctld/clusterview"
 )
 
@@ -48,40 +46,23 @@ func stateOf(n *clusterview.Node, suspended bool) peers.State {
 	return peers.Idle
 }
 
-// staysWithoutPod: somebody names the node whose pod is gone, or the pod is made again (slurm.ReasonKept).
+// staysWithoutPod: somebody names the node whose pod is gone, or the pod is made again (reasons.Kept).
 func staysWithoutPod(n *clusterview.Node) bool {
-	return n.State == "DOWN" && strings.HasPrefix(n.Reason, slurm.ReasonKept)
+	_, kept := reasons.IsKept(n.Reason)
+	return n.State == "DOWN" && kept
 }
 
 // Wanted says whether Slurm wants the pod of an elastic node.
 func Wanted(n *clusterview.Node) bool { return !n.Is("POWERED_DOWN", "POWERING_DOWN") }
 
-// NotResponding is slurmctld's reason for a node whose slurmd is silent, TimedOut for one that has not come within
-// ResumeTimeout.
-const (
-	NotResponding = "Not responding"
-	TimedOut      = "ResumeTimeout reached"
-)
-
-// Relaunched: slurmctld has drained the node because a job ran there that it had forgotten.
-func Relaunched(n *clusterview.Node) bool { return n.Reason == lifecycle.ReasonRelaunched }
-
-// Told says whether slurmctld has given a reason. It appends one to what is there ("disk : Not responding"), and 24.11
-// without slurmdbd keeps what is there when the node is back.
-func Told(n *clusterview.Node, reason string) bool {
-	return slices.Contains(strings.Split(n.Reason, separator), reason)
-}
-
-const separator = " : "
-
 // Foreign says whether somebody else than slurmlet has drained the node or set it DOWN, or slurmctld because a prolog or
 // the like has failed. slurmctld's own words for a node that is DOWN are nobody's.
 func Foreign(n *clusterview.Node) bool {
-	first, _, _ := strings.Cut(n.Reason, separator)
-	if strings.HasPrefix(first, lifecycle.ReasonPrefix) || first == NotResponding || first == TimedOut || Relaunched(n) {
+	switch reasons.Of(n.Reason) {
+	case reasons.Agent, reasons.Silent, reasons.Relaunched:
 		return false
 	}
-	return n.Is("DRAIN", "FAIL") || n.State == "DOWN" && !Told(n, NotResponding) && !Told(n, TimedOut)
+	return n.Is("DRAIN", "FAIL") || n.State == "DOWN" && !reasons.Has(n.Reason, reasons.NotResponding) && !reasons.Has(n.Reason, reasons.TimedOut)
 }
 
 // HoldsJobs says whether jobs hold the node, or leave something behind there (COMPLETING).

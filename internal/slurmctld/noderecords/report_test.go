@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/slurmlet/slurmlet/internal/link/peers"
-	"github.com/slurmlet/slurmlet/internal/slurm"
+	"github.com/slurmlet/slurmlet/internal/slurm/reasons"
 	"github.com/slurmlet/slurmlet/internal/slurmctld/clusterview"
 )
 
@@ -75,7 +75,7 @@ func TestReport(t *testing.T) {
 func TestReportOfPods(t *testing.T) {
 	for state, want := range map[string]peers.State{"DOWN+DRAIN": peers.Absent, "IDLE+DRAIN": peers.Idle} {
 		n := node(state)
-		n.Reason = slurm.ReasonKept + "StatefulSet n makes it again"
+		n.Reason = reasons.Kept + "StatefulSet n makes it again"
 		assert.Equal(t, want, Report([]clusterview.Node{n}, nil, nil)[0].State, state)
 	}
 }

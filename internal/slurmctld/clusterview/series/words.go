@@ -6,6 +6,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/slurmlet/slurmlet/internal/slurm/reasons"
 	"github.com/slurmlet/slurmlet/internal/slurmctld/clusterview"
 )
 
@@ -45,7 +46,7 @@ var drainKinds = []struct {
 	kind  string
 	words []string
 }{
-	{"slurmlet", []string{"slurmlet: ", "slurmlet drain: ", "slurmlet disk: "}},
+	{"slurmlet", []string{reasons.ByAgent, reasons.ByCommand, reasons.ByKubernetes, reasons.ByDisk}},
 	{"not_responding", []string{"not responding", "unexpectedly rebooted"}},
 	{"kill_task", []string{"kill task failed"}},
 	{"prolog_epilog", []string{"prolog", "epilog"}},
