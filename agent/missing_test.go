@@ -13,6 +13,7 @@ import (
 
 	"github.com/slurmlet/slurmlet/internal/lifecycle"
 	"github.com/slurmlet/slurmlet/internal/link/peers"
+	"github.com/slurmlet/slurmlet/internal/pod/hosts"
 )
 
 // TestMissing: a name that only another replica's whole table lacks stays for a while, and slurmctld is where
@@ -25,7 +26,7 @@ func TestMissing(t *testing.T) {
 		events:  make(chan lifecycle.Event, 8),
 	}
 	m := &membership{
-		agent: a, hosts: peers.NewHosts(path), slurmctlds: map[string]peers.Peer{}, aliases: map[string][]netip.Addr{},
+		agent: a, hosts: hosts.New(path), slurmctlds: map[string]peers.Peer{}, aliases: map[string][]netip.Addr{},
 		cordon: make(chan struct{}, 1), missing: map[string]time.Time{},
 	}
 	peer := func(name, role, address string) peers.Peer {

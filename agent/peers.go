@@ -15,6 +15,7 @@ import (
 
 	"github.com/slurmlet/slurmlet/internal/lifecycle"
 	"github.com/slurmlet/slurmlet/internal/link/peers"
+	"github.com/slurmlet/slurmlet/internal/pod/hosts"
 	"github.com/slurmlet/slurmlet/internal/pod/watch"
 	"github.com/slurmlet/slurmlet/internal/slurmd/nodesize"
 )
@@ -42,7 +43,7 @@ type PeersStatus struct {
 type membership struct {
 	agent  *Agent
 	client *peers.Client
-	hosts  *peers.Hosts
+	hosts  *hosts.File
 	path   string // of the hosts file
 	// controller is the host of SLURMLET_PEERS.
 	controller string
@@ -75,7 +76,7 @@ const hostsCalm = 20 * time.Millisecond
 func (a *Agent) openMembership() error {
 	path := filepath.Join(a.Root, "etc/hosts")
 	m := &membership{
-		agent: a, hosts: peers.NewHosts(path), path: path,
+		agent: a, hosts: hosts.New(path), path: path,
 		slurmctlds: map[string]peers.Peer{}, aliases: map[string][]netip.Addr{}, cordon: make(chan struct{}, 1),
 		missing: map[string]time.Time{}, names: hostNames{file: a.confFile()},
 	}

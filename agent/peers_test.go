@@ -14,6 +14,7 @@ import (
 
 	"github.com/slurmlet/slurmlet/internal/lifecycle"
 	"github.com/slurmlet/slurmlet/internal/link/peers"
+	"github.com/slurmlet/slurmlet/internal/pod/hosts"
 )
 
 // TestAliases: the names of SLURMLET_CONTROLLER lead to the pods of slurmctld.
@@ -74,7 +75,7 @@ func TestAway(t *testing.T) {
 	client, err := peers.NewClient(peers.ClientOptions{Address: a.Config.Peers})
 	require.NoError(t, err)
 	m := &membership{
-		agent: a, client: client, hosts: peers.NewHosts(path), controller: "controller",
+		agent: a, client: client, hosts: hosts.New(path), controller: "controller",
 		slurmctlds: map[string]peers.Peer{}, aliases: map[string][]netip.Addr{}, cordon: make(chan struct{}, 1),
 		missing: map[string]time.Time{},
 	}

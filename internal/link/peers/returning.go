@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/slurmlet/slurmlet/internal/kit/hostname"
 )
 
 // Returning are the nodes whose pods their workloads make again under the same names. The pods of a Deployment or
@@ -35,7 +37,7 @@ func (r *Returning) check() error {
 		return fmt.Errorf("there are %d StatefulSets, and %d are allowed", len(r.StatefulSets), mostSets)
 	}
 	for _, s := range r.StatefulSets {
-		if !validName(s.Name) || s.First < 0 || s.Replicas < 0 || s.First > math.MaxInt32 || s.Replicas > math.MaxInt32 {
+		if !hostname.ValidPod(s.Name) || s.First < 0 || s.Replicas < 0 || s.First > math.MaxInt32 || s.Replicas > math.MaxInt32 {
 			return fmt.Errorf("%.80q is no StatefulSet of nodes", s.Name)
 		}
 	}
@@ -45,7 +47,7 @@ func (r *Returning) check() error {
 // Of is the workload that makes a node's pod again, in words; empty if there is none.
 func (r *Returning) Of(node string) string {
 	i := strings.LastIndexByte(node, '-')
-	if r == nil || i < 0 || len(node) > mostName {
+	if r == nil || i < 0 || len(node) > hostname.Longest {
 		return ""
 	}
 	ordinal, err := strconv.Atoi(node[i+1:])

@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/slurmlet/slurmlet/internal/kit/hostname"
 )
 
 // Claim is a pod that claims a name in its cluster.
@@ -277,43 +279,20 @@ func (t *Table) appendPeers(line []byte, names []string) []byte {
 	return append(line, ']')
 }
 
-const (
-	// mostName is the longest host name of Linux and of Slurm.
-	mostName = 63
-	// mostAddresses bounds the addresses of a pod. Kubernetes gives one for each family.
-	mostAddresses = 8
-)
+// mostAddresses bounds the addresses of a pod. Kubernetes gives one for each family.
+const mostAddresses = 8
 
 // checkPeer refuses what must not come into anybody's /etc/hosts.
 func checkPeer(p Peer) error {
 	switch {
-	case !validName(p.Name):
-		return fmt.Errorf("cannot use %.80q as the name of a peer: want letters, digits, '-' and '_', and at most %d of them", p.Name, mostName)
+	case !hostname.ValidPod(p.Name):
+		return fmt.Errorf("cannot use %.80q as the name of a peer: want letters, digits, '-' and '_', and at most %d of them", p.Name, hostname.Longest)
 	case p.UID == "":
 		return errors.New("cannot use the peer " + p.Name + ": it has no UID")
 	case len(p.Addresses) > mostAddresses:
 		return fmt.Errorf("cannot use the peer %s: it has %d addresses, and %d are allowed", p.Name, len(p.Addresses), mostAddresses)
-	case slices.ContainsFunc(p.Addresses, func(a netip.Addr) bool { return !usable(a) }):
+	case slices.ContainsFunc(p.Addresses, func(a netip.Addr) bool { return !hostname.Reachable(a) }):
 		return fmt.Errorf("cannot use the peer %s: one of its addresses %v is no address of a pod", p.Name, p.Addresses)
 	}
 	return nil
-}
-
-func usable(a netip.Addr) bool {
-	return a.IsValid() && a.Zone() == "" && !a.IsUnspecified() && !a.IsMulticast()
-}
-
-// validName accepts names of one host and nothing that Slurm takes for a list. "localhost" stays the
-// machine's own. A name with a dot could be that of a service, or of another's host.
-func validName(name string) bool {
-	return len(name) <= mostName && !strings.Contains(name, ".") && validHost(name)
-}
-
-func validHost(name string) bool {
-	const alphanumeric = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
-	if name == "" || strings.EqualFold(name, "localhost") || strings.Trim(name, alphanumeric+"-_.") != "" || strings.Trim(name, "-_.") != name {
-		return false
-	}
-	_, err := netip.ParseAddr(name)
-	return err != nil // an address is no name
 }

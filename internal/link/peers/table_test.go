@@ -2,6 +2,7 @@ package peers
 
 import (
 	"encoding/json"
+	"net/netip"
 	"testing"
 	"time"
 
@@ -121,4 +122,11 @@ func TestTableRefuses(t *testing.T) {
 			assert.Nil(t, table.Delta())
 		})
 	}
+}
+
+func addrs(texts ...string) (all []netip.Addr) {
+	for _, text := range texts {
+		all = append(all, netip.MustParseAddr(text))
+	}
+	return all
 }

@@ -1,4 +1,4 @@
-package peers
+package hosts
 
 import (
 	"bufio"
@@ -44,7 +44,7 @@ func content(t testing.TB, path string) string {
 	return string(text)
 }
 
-// names are the names of Hosts' own lines.
+// names are the names of File's own lines.
 func names(t testing.TB, path string) map[string][]string {
 	all := map[string][]string{}
 	for line := range strings.Lines(content(t, path)) {
@@ -97,7 +97,7 @@ func TestHosts(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := hostsFile(t, tt.before)
-			h := NewHosts(path)
+			h := New(path)
 			for _, set := range tt.sets {
 				require.NoError(t, h.Set(set))
 			}
@@ -110,10 +110,10 @@ func TestHosts(t *testing.T) {
 	}
 }
 
-// TestHostsReserve: a name leads nowhere while it has no address.
+// TestHostsReserve: a name leads to the pod itself while it has no address.
 func TestHostsReserve(t *testing.T) {
 	path := hostsFile(t, "127.0.0.1\tlocalhost\n10.0.0.9\tc\n")
-	h := NewHosts(path)
+	h := New(path)
 	now := time.Now()
 	h.now = func() time.Time { return now }
 	require.NoError(t, h.Set(map[string][]netip.Addr{"a": addrs("10.0.0.1")}))
@@ -136,7 +136,7 @@ func TestHostsReserve(t *testing.T) {
 	assert.Equal(t, 1, h.Len())
 }
 
-// checkBlocks: no line of Hosts' own lies where C libraries cut their reads.
+// checkBlocks: no line of File's own lies where C libraries cut their reads.
 func checkBlocks(t testing.TB, path string, from int) {
 	offset := 0
 	for line := range strings.Lines(content(t, path)) {
@@ -150,7 +150,7 @@ func checkBlocks(t testing.TB, path string, from int) {
 // TestHostsReuse: the file does not grow with the changes, and a place is left alone for a while.
 func TestHostsReuse(t *testing.T) {
 	path := hostsFile(t, kubelets)
-	h := NewHosts(path)
+	h := New(path)
 	now, due := time.Now(), []func(){}
 	h.now, h.later = func() time.Time { return now }, func(_ time.Duration, f func()) { due = append(due, f) }
 	size := func() int { return len(content(t, path)) }
@@ -197,7 +197,7 @@ func TestHostsReuse(t *testing.T) {
 // TestHostsOthers: the kubelet writes the file anew, somebody appends a line, and somebody replaces it.
 func TestHostsOthers(t *testing.T) {
 	path := hostsFile(t, kubelets)
-	h := NewHosts(path)
+	h := New(path)
 	set := map[string][]netip.Addr{}
 	for i := range 100 {
 		set[fmt.Sprintf("n%d", i)] = addrs(fmt.Sprintf("10.0.0.%d", i))
@@ -231,7 +231,7 @@ func TestHostsOthers(t *testing.T) {
 // TestHostsRewritten: the kubelet writes the file anew again and again while names change.
 func TestHostsRewritten(t *testing.T) {
 	path := hostsFile(t, kubelets)
-	h := NewHosts(path)
+	h := New(path)
 	require.NoError(t, h.Mend())
 	done := make(chan struct{})
 	var kubelet sync.WaitGroup
@@ -267,7 +267,7 @@ func TestHostsRewritten(t *testing.T) {
 // TestHostsEmpty: the kubelet has emptied the file, and has still to write it.
 func TestHostsEmpty(t *testing.T) {
 	path := hostsFile(t, kubelets)
-	h := NewHosts(path)
+	h := New(path)
 	require.NoError(t, h.Set(map[string][]netip.Addr{"a": addrs("10.0.0.1")}))
 	require.NoError(t, os.Truncate(path, 0))
 	require.ErrorIs(t, h.Set(map[string][]netip.Addr{"b": addrs("10.0.0.2")}), errMoved)
@@ -282,7 +282,7 @@ func TestHostsReadOnly(t *testing.T) {
 	path := hostsFile(t, kubelets)
 	aside := path + ".aside"
 	require.NoError(t, os.Rename(path, aside))
-	h := NewHosts(path)
+	h := New(path)
 	require.ErrorIs(t, h.Set(map[string][]netip.Addr{"a": addrs("10.0.0.1")}), os.ErrNotExist)
 	require.NoError(t, os.Rename(aside, path))
 	require.NoError(t, h.Mend())
@@ -305,7 +305,7 @@ func TestHostsReadOnly(t *testing.T) {
 func TestHostsReaders(t *testing.T) {
 	const steady, moving, changes = 60, 60, 3_000
 	path := hostsFile(t, kubelets)
-	h := NewHosts(path)
+	h := New(path)
 	address := func(i, n int) netip.Addr { return netip.AddrFrom4([4]byte{10, byte(i), byte(n >> 8), byte(n)}) }
 	set := map[string][]netip.Addr{}
 	for i := range steady {
@@ -429,7 +429,7 @@ func TestGetent(t *testing.T) {
 		t.Skip("only root can mount")
 	}
 	path := hostsFile(t, kubelets)
-	h := NewHosts(path)
+	h := New(path)
 	address := func(n int) []netip.Addr { return []netip.Addr{netip.AddrFrom4([4]byte{10, 1, byte(n >> 8), byte(n)})} }
 	set := map[string][]netip.Addr{"moving": address(0)}
 	for i := range 100 {
@@ -471,7 +471,7 @@ func FuzzHosts(f *testing.F) {
 	f.Add([]byte("10.0.0.1 peer-1 another"+mark+"\n"), uint8(21))
 	f.Fuzz(func(t *testing.T, before []byte, n uint8) {
 		path := hostsFile(t, string(before))
-		h := NewHosts(path)
+		h := New(path)
 		now := time.Now()
 		h.now = func() time.Time { return now }
 		set := map[string][]netip.Addr{}
