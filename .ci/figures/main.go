@@ -10,6 +10,9 @@
 // if a package declares it as a type and as a function, say, or as values of
 // several types of this repository.
 //
+// Then come the largest structs, long lines, words that nobody greps for, and doc
+// comments without a verb of their own.
+//
 // Between packages, an arrow runs up if ARCHITECTURE.md has the importing
 // package's wing below the imported one's in its table.
 package main
@@ -60,15 +63,17 @@ func run(out io.Writer, patterns []string) error {
 	fmt.Fprintln(table, "package\tfiles\tlines\tfile: median, max\tfunctions\tlines: median, p90, max\tarrows\tup\tpairs\tnames with several meanings")
 	var details strings.Builder
 	var all shape
+	var lines style
 	ranks, up := rooms(), 0
 	for _, l := range listed {
 		if l.DepOnly || l.Standard || len(l.GoFiles) == 0 {
 			continue
 		}
-		s, err := measure(l, exports)
+		s, st, err := measure(l, exports)
 		if err != nil {
 			return err
 		}
+		lines.add(st)
 		fmt.Fprintf(table, "%s\t%s\n", l.room(), s)
 		for _, n := range s.names {
 			fmt.Fprintf(&details, "  %s: %s\n", l.room(), n)
@@ -86,7 +91,10 @@ func run(out io.Writer, patterns []string) error {
 	if err := table.Flush(); err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(out, "\n%d arrows run up between packages\n%s", up, details.String())
+	if err := lines.print(out); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(out, "%d arrows run up between packages\n%s", up, details.String())
 	return err
 }
 
@@ -174,15 +182,21 @@ func quantile(values []int, percent int) int {
 	return sorted[(len(sorted)-1)*percent/100]
 }
 
-func measure(l listing, exports map[string]string) (shape, error) {
+func measure(l listing, exports map[string]string) (shape, style, error) {
 	var s shape
 	set := token.NewFileSet()
 	var files []*ast.File
+	var texts []string
 	for _, name := range l.GoFiles {
-		f, err := parser.ParseFile(set, filepath.Join(l.Dir, name), nil, parser.SkipObjectResolution)
+		text, err := os.ReadFile(filepath.Join(l.Dir, name))
 		if err != nil {
-			return s, err
+			return s, style{}, err
 		}
+		f, err := parser.ParseFile(set, filepath.Join(l.Dir, name), text, parser.SkipObjectResolution|parser.ParseComments)
+		if err != nil {
+			return s, style{}, err
+		}
+		texts = append(texts, string(text))
 		files = append(files, f)
 		s.files = append(s.files, set.File(f.Pos()).LineCount())
 		for _, d := range f.Decls {
@@ -195,7 +209,7 @@ func measure(l listing, exports map[string]string) (shape, error) {
 	config := types.Config{Importer: importer.ForCompiler(set, "gc", func(path string) (io.ReadCloser, error) { return os.Open(exports[path]) })}
 	pkg, err := config.Check(l.ImportPath, set, files, info)
 	if err != nil {
-		return s, err
+		return s, style{}, err
 	}
 	uses := arrows(set, pkg, info)
 	for from, tos := range uses {
@@ -208,7 +222,7 @@ func measure(l listing, exports map[string]string) (shape, error) {
 	}
 	s.up = back(uses)
 	s.names = meanings(pkg, info)
-	return s, nil
+	return s, styleOf(l.room(), pkg, files, texts), nil
 }
 
 // arrows are the files that each file uses.
