@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/slurmlet/slurmlet/cgroup"
+	"github.com/slurmlet/slurmlet/internal/kit/bell"
 	"github.com/slurmlet/slurmlet/internal/lifecycle"
 	"github.com/slurmlet/slurmlet/internal/link/confsync"
 	"github.com/slurmlet/slurmlet/internal/link/proof"
@@ -48,7 +49,8 @@ type Agent struct {
 	daemon      daemon
 	notify      *notify.Server
 	output      *process.Output
-	client      slurm.Client
+	// client asks slurmctld.
+	client *slurm.Questions
 	// cluster collects what slurmctld tells of the cluster, for those who ask. It is nil for roles
 	// other than slurmctld, and where SLURMLET_CLUSTER_INTERVAL is 0.
 	cluster *clusterview.Collector
@@ -68,8 +70,6 @@ type Agent struct {
 	status    atomic.Pointer[Status]
 
 	turns turns
-	// messageTimeout is slurm.conf's, in nanoseconds, 0 as long as it is not known.
-	messageTimeout atomic.Int64
 	// savesPower: slurmctld may suspend nodes, as far as its configuration is known.
 	savesPower atomic.Bool
 	// asked is cancelled with the question that it belongs to.
@@ -118,8 +118,8 @@ type Agent struct {
 	inherited     []string
 	firstHere     bool
 	mismatchCheck mismatchCheck
-	stepEnds      bell
-	published     bell // a status
+	stepEnds      bell.Bell
+	published     bell.Bell // a status
 	// interrupted: SIGINT was received; only listen's goroutine knows.
 	interrupted bool
 	// stopped is when SIGTERM came; only the owner knows.
@@ -244,7 +244,7 @@ func (a *Agent) prepare() error {
 		Path: programs["scontrol"], Scancel: programs["scancel"], Sinfo: programs["sinfo"], Squeue: programs["squeue"], Sdiag: programs["sdiag"],
 		Env: a.daemon.scontrolEnv(), Asked: a.hang.asked, Turn: a.turn,
 	}
-	a.client = scontrol
+	a.client = &slurm.Questions{Client: scontrol, Least: lifecycle.QuestionLimit, Done: a.over, Log: a.log}
 	if p.Reloads && a.Config.ClusterInterval > 0 {
 		a.cluster = a.newCollector(scontrol)
 	}

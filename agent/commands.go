@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/slurmlet/slurmlet/internal/kit/backoff"
@@ -55,7 +54,7 @@ func (a *Agent) undrain(ctx context.Context) error {
 // untilFree waits until no job holds the node. The end of a step wakes it up.
 func (a *Agent) untilFree(ctx context.Context) error {
 	for tries := 0; ; tries++ {
-		ended := a.stepEnds.next()
+		ended := a.stepEnds.Next()
 		question, cancel := context.WithTimeout(ctx, a.questionLimit())
 		node, err := a.askRecord(question, lifecycle.Need{Absence: true, Jobs: true})
 		cancel()
@@ -151,28 +150,4 @@ func (a *Agent) deadlineCommand(_ context.Context, r *http.Request) error {
 	}
 	a.post(lifecycle.DeadlineSet{At: now, Deadline: at, Source: "slurmlet deadline"})
 	return nil
-}
-
-// bell wakes up all who wait for the next ring.
-type bell struct {
-	lock sync.Mutex
-	rung chan struct{}
-}
-
-func (b *bell) next() <-chan struct{} {
-	b.lock.Lock()
-	defer b.lock.Unlock()
-	if b.rung == nil {
-		b.rung = make(chan struct{})
-	}
-	return b.rung
-}
-
-func (b *bell) ring() {
-	b.lock.Lock()
-	defer b.lock.Unlock()
-	if b.rung != nil {
-		close(b.rung)
-		b.rung = nil
-	}
 }

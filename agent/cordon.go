@@ -136,7 +136,7 @@ func (m *membership) followCordon(ctx context.Context) {
 	var ready, again time.Time // since when the node was Ready for which it was done, and when to look again
 	wish, done, tries, foreign := "", false, 0, 0
 	for ctx.Err() == nil {
-		published := m.agent.published.next()
+		published := m.agent.published.Next()
 		s, now := m.agent.status.Load(), m.wantsDrain()
 		if s.State == lifecycle.Stopping || s.State == lifecycle.Exited {
 			return

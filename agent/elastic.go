@@ -24,7 +24,7 @@ func (a *Agent) newElastic(nodes *clusterview.Collector, scontrol slurm.Scontrol
 			}
 			return s.State.Serving(), conf
 		},
-		Published: a.published.next,
+		Published: a.published.Next,
 		PodsKnown: func() bool { return a.members != nil && a.members.client.Status().Fresh() },
 		Report:    a.nodeRecords.report,
 		SetsChanged: func() {

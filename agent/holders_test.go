@@ -41,7 +41,7 @@ func TestLastJobEnds(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			client := &counter{node: slurm.Node{State: c.state}}
-			a := &Agent{client: client}
+			a := &Agent{client: asking(client)}
 			a.holders.add([]string{"4"})
 			before := &slurm.Node{State: []string{"MIXED", "COMPLETING"}}
 			jobs, _, err := a.jobsHolding(t.Context(), before, nil, c.sure)

@@ -210,24 +210,13 @@ func (a *Agent) requeue(ctx context.Context, job *slurm.Job) error {
 	if !strings.Contains(job.AdminComment, text) { // else it was told at an earlier try
 		a.log(slog.LevelError, "the pod's time is over, and job "+job.Name()+" may not be requeued: it will fail", slog.String("user", job.User))
 	}
-	return a.comment(ctx, job, text)
-}
-
-// comment adds to a job's AdminComment, once.
-func (a *Agent) comment(ctx context.Context, job *slurm.Job, text string) error {
-	if strings.Contains(job.AdminComment, text) {
-		return nil
-	}
-	if job.AdminComment != "" {
-		text = job.AdminComment + "; " + text
-	}
-	return a.client.CommentJob(ctx, job, text)
+	return a.client.Comment(ctx, job, text)
 }
 
 // signalJobs sends SLURMLET_JOB_SIGNAL to each job that runs here, once.
 func (a *Agent) signalJobs() {
 	sent := map[string]bool{}
-	a.untilOver(context.Background(), "cannot signal the jobs yet", func(ctx context.Context) error {
+	a.client.UntilOver(context.Background(), "cannot signal the jobs yet", func(ctx context.Context) error {
 		jobs, err := a.jobsHere(ctx)
 		if err != nil {
 			return err
@@ -252,7 +241,7 @@ func (a *Agent) signalJobs() {
 // killRequeued kills what runs here of jobs that slurmctld has ended, and that
 // did not end when they were asked to.
 func (a *Agent) killRequeued() {
-	a.untilOver(context.Background(), "cannot tell which jobs have been requeued", func(ctx context.Context) error {
+	a.client.UntilOver(context.Background(), "cannot tell which jobs have been requeued", func(ctx context.Context) error {
 		jobs, err := a.jobsOf(ctx, a.stepSockets())
 		if err == nil && len(jobs) == 0 {
 			jobs, err = a.jobsHere(ctx)
@@ -302,32 +291,5 @@ func (a *Agent) killSteps() {
 	}
 	if err := a.machine.KillSteps(a.delegated.Steps); err != nil {
 		a.log(slog.LevelWarn, "cannot end the steps", slog.Any("error", err))
-	}
-}
-
-const (
-	firstAgain = time.Second
-	lastAgain  = 30 * time.Second
-)
-
-// untilOver tries until it works, ctx is over or the agent ends.
-func (a *Agent) untilOver(ctx context.Context, trouble string, do func(context.Context) error) {
-	for pause := firstAgain; ; pause = min(2*pause, lastAgain) {
-		question, cancel := context.WithTimeout(ctx, a.questionLimit())
-		err := do(question)
-		cancel()
-		if err == nil {
-			return
-		}
-		if pause == firstAgain { // once is enough
-			a.log(slog.LevelWarn, trouble, slog.Any("error", err))
-		}
-		select {
-		case <-time.After(pause):
-		case <-ctx.Done():
-			return
-		case <-a.over:
-			return
-		}
 	}
 }

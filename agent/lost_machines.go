@@ -127,11 +127,11 @@ func (r *nodeRecords) jobsOn(ctx context.Context, names []string) ([]string, err
 
 // comment tells why jobs fail that may not be requeued.
 func (r *nodeRecords) comment(ctx context.Context, ids []string) error {
-	jobs, err := r.agent.jobs(ctx, ids)
+	jobs, err := r.agent.client.Jobs(ctx, ids)
 	for i := range jobs {
 		if job := &jobs[i]; job.Running() && (!job.Batch || !job.Requeue) {
 			r.agent.log(slog.LevelError, "the machine of job "+job.Name()+" is gone, and the job may not be requeued: it will fail", slog.String("user", job.User))
-			err = errors.Join(err, r.agent.comment(ctx, job, "slurmlet: Kubernetes says that a machine of the job is gone, and the job may not be requeued"))
+			err = errors.Join(err, r.agent.client.Comment(ctx, job, "slurmlet: Kubernetes says that a machine of the job is gone, and the job may not be requeued"))
 		}
 	}
 	return err

@@ -54,36 +54,20 @@ type metric[T any] struct {
 }
 
 // sample has the labels' values in the order of the metric's labels.
-type sample struct {
-	value  float64
-	labels []string
-}
+type sample = exposition.Sample
 
 func amount[N int | int64 | uint64 | float64](n N, labels ...string) []sample {
-	return []sample{{float64(n), labels}}
+	return exposition.Amount(n, labels...)
 }
 
-func whether(holds bool, labels ...string) []sample {
-	if holds {
-		return amount(1, labels...)
-	}
-	return amount(0, labels...)
-}
+func whether(holds bool, labels ...string) []sample { return exposition.Whether(holds, labels...) }
 
-func ofEach[T any](all []T, samples func(T) []sample) (found []sample) {
-	for _, one := range all {
-		found = append(found, samples(one)...)
-	}
-	return found
+func ofEach[T any](all []T, samples func(T) []sample) []sample {
+	return exposition.OfEach(all, samples)
 }
 
 // moment is in seconds since 1970, to the millisecond; none for the zero time.
-func moment(t time.Time) []sample {
-	if t.IsZero() {
-		return nil
-	}
-	return amount(exposition.Seconds(t))
-}
+func moment(t time.Time) []sample { return exposition.Moment(t) }
 
 // expose adds the metrics of what there is, and none of what is nil.
 func expose[T any](w *exposition.Writer, metrics []metric[T], of *T) {
@@ -91,12 +75,6 @@ func expose[T any](w *exposition.Writer, metrics []metric[T], of *T) {
 		return
 	}
 	for _, m := range metrics {
-		samples, name := m.samples(of), "slurmlet_"+m.name
-		if len(samples) > 0 {
-			w.Head(name, m.help, exposition.KindOf(name))
-		}
-		for _, s := range samples {
-			w.Sample(name, exposition.Labels(m.labels, s.labels...), s.value)
-		}
+		exposition.Expose(w, exposition.Metric[T]{Name: "slurmlet_" + m.name, Labels: m.labels, Help: m.help, Samples: m.samples}, of)
 	}
 }

@@ -202,7 +202,7 @@ func TestPlaces(t *testing.T) {
 	} {
 		var have []string
 		for _, s := range places(&reconfig.Status{Sources: []string{"/etc/slurm"}, Refused: &reconfig.Refusal{Why: []string{why}}}) {
-			have = s.labels
+			have = s.Labels
 		}
 		assert.Equal(t, want, have, why)
 	}

@@ -93,9 +93,7 @@ func (a *Agent) compared(node NodeStatus, cluster slurm.Config, err error) {
 
 // learn keeps what questions to slurmctld have to heed.
 func (a *Agent) learn(cluster slurm.Config) {
-	if timeout, err := cluster.Seconds("MessageTimeout"); err == nil {
-		a.messageTimeout.Store(int64(timeout))
-	}
+	a.client.Learn(cluster)
 	a.savesPower.Store(cluster.Names("ResumeProgram") && cluster.Names("SuspendProgram"))
 }
 

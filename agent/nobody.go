@@ -66,11 +66,11 @@ func (a *Agent) tellNobodys(id string) {
 	a.log(slog.LevelError, whyNobodys+", and holds job "+id+" for ever: cancel it, and make the user known in slurmctld's container", slog.String("job", id))
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	a.untilOver(ctx, "cannot write into the AdminComment of job "+id+" why it is held", func(ctx context.Context) error {
+	a.client.UntilOver(ctx, "cannot write into the AdminComment of job "+id+" why it is held", func(ctx context.Context) error {
 		job, err := a.client.Job(ctx, id)
 		if err != nil || job == nil {
 			return err
 		}
-		return a.comment(ctx, job, "slurmlet: "+whyNobodys)
+		return a.client.Comment(ctx, job, "slurmlet: "+whyNobodys)
 	})
 }

@@ -163,7 +163,7 @@ func (r *nodeRecords) run(ctx context.Context) {
 		go r.reporter.Run(ctx)
 	}
 	for {
-		published := r.agent.published.next()
+		published := r.agent.published.Next()
 		var due <-chan time.Time
 		if at := r.next(); !at.IsZero() {
 			due = time.After(time.Until(at))

@@ -161,7 +161,7 @@ func (m *membership) tellForeign() {
 // guardAlways has the names looked at after each change of the status, too: slurmd gets its configuration when it starts.
 func (m *membership) guardAlways(done <-chan struct{}) {
 	for {
-		published := m.agent.published.next()
+		published := m.agent.published.Next()
 		m.order.Lock()
 		m.guard()
 		m.tellForeign()

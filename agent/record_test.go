@@ -98,7 +98,7 @@ func TestDoubtfulNode(t *testing.T) {
 			}
 			a := &Agent{
 				Options: Options{Root: t.TempDir(), Config: Config{NodeName: "n1"}, Observe: func(Notice) {}},
-				client:  g,
+				client:  asking(g),
 				asker:   &merge.Asker{Log: func(slog.Level, string, ...slog.Attr) {}}, // without slurmctld's agent
 			}
 			a.holders.add(c.known)
@@ -125,7 +125,7 @@ func TestDoubtfulNode(t *testing.T) {
 func TestEndingElsewhere(t *testing.T) {
 	g := &glanced{}
 	g.jobs = []slurm.Job{{ID: 5, State: []string{"COMPLETED", "COMPLETING"}}}
-	a := &Agent{client: g}
+	a := &Agent{client: asking(g)}
 	a.holders.leave("5.0", time.Now())
 	look := func(want int, asked ...string) {
 		t.Helper()
@@ -156,7 +156,7 @@ func TestEndingElsewhere(t *testing.T) {
 func TestHoldersInService(t *testing.T) {
 	g := &glanced{}
 	g.jobs = []slurm.Job{{ID: 5, State: []string{"RUNNING"}}}
-	a := &Agent{client: g, Options: Options{Config: Config{NodeName: "n1"}}}
+	a := &Agent{client: asking(g), Options: Options{Config: Config{NodeName: "n1"}}}
 	_, err := a.jobsHere(t.Context())
 	require.NoError(t, err)
 	require.Empty(t, a.holders.add(nil))

@@ -103,7 +103,7 @@ func TestMendLaunch(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := &staleCluster{jobs: c.jobs, node: c.node}
-			a := &Agent{Options: Options{Config: Config{NodeName: "n1"}, Observe: func(Notice) {}}, client: m, asker: noAsker}
+			a := &Agent{Options: Options{Config: Config{NodeName: "n1"}, Observe: func(Notice) {}}, client: asking(m), asker: noAsker}
 			a.relaunches.at = map[string]time.Time{"3": time.Now().Add(-c.ago)}
 			err := a.mendLaunch(t.Context())
 			assert.Equal(t, c.told, m.told)
@@ -121,7 +121,7 @@ func TestMendLaunch(t *testing.T) {
 // TestMendLaunchWithoutAnAnswer: silence lifts nothing, and forgets nothing.
 func TestMendLaunchWithoutAnAnswer(t *testing.T) {
 	m := &staleCluster{ward: ward{err: slurm.ErrUnreachable}, node: record(reasons.DuplicateJob, "IDLE", "DRAIN")}
-	a := &Agent{Options: Options{Config: Config{NodeName: "n1"}, Observe: func(Notice) {}}, client: m, asker: noAsker}
+	a := &Agent{Options: Options{Config: Config{NodeName: "n1"}, Observe: func(Notice) {}}, client: asking(m), asker: noAsker}
 	a.relaunches.add("3")
 	require.ErrorIs(t, a.mendLaunch(t.Context()), slurm.ErrUnreachable)
 	a.releaseLast(t.Context())
@@ -132,7 +132,7 @@ func TestMendLaunchWithoutAnAnswer(t *testing.T) {
 // TestReleaseLast: a node that goes leaves no job held.
 func TestReleaseLast(t *testing.T) {
 	m := &staleCluster{jobs: []slurm.Job{{ID: 3, State: []string{"PENDING"}, Hold: true, Why: whyHeld}}}
-	a := &Agent{Options: Options{Config: Config{NodeName: "n1"}, Observe: func(Notice) {}}, client: m, asker: noAsker}
+	a := &Agent{Options: Options{Config: Config{NodeName: "n1"}, Observe: func(Notice) {}}, client: asking(m), asker: noAsker}
 	a.relaunches.add("3")
 	require.NoError(t, a.change(t.Context(), lifecycle.Change{Verb: lifecycle.DrainNode, Reason: "x"}, ""))
 	assert.Equal(t, []string{"release 3", "drain: x"}, m.told)

@@ -93,7 +93,7 @@ func (s *savedState) run() {
 	go s.follow()
 	judged, starts := 0, 0
 	for {
-		news := s.agent.published.next()
+		news := s.agent.published.Next()
 		if now := s.agent.status.Load(); now.State == lifecycle.Ready && now.Main != nil && now.Main.PID != judged {
 			if now.Restarts != starts {
 				starts = now.Restarts
@@ -168,7 +168,7 @@ func (s *savedState) follow() {
 	files = watch.New(watch.Options{Done: s.agent.over, Calm: watch.For(calm), Changed: func() { _ = s.Reread() }}) // the last list stays
 	go files.Run()
 	for {
-		news := s.agent.published.next()
+		news := s.agent.published.Next()
 		if dir := s.LostDir(); dir != "" && dir != watched && files.Add(dir) == nil {
 			watched = dir
 		}

@@ -23,7 +23,7 @@ func (a *Agent) confirmDBD(ctx context.Context) error    { return a.database.Con
 func (a *Agent) registration() *slurmdbd.Registration {
 	return &slurmdbd.Registration{
 		Controller: func() (int, <-chan struct{}) {
-			news := a.published.next()
+			news := a.published.Next()
 			if s := a.status.Load(); s.State == lifecycle.Ready && s.Main != nil {
 				return s.Main.PID, news
 			}

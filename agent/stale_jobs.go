@@ -180,7 +180,7 @@ func (a *Agent) failStaleJobs(ctx context.Context, dead []slurm.Job) error {
 	for i := range dead {
 		if job := &dead[i]; !job.Requeue {
 			a.log(slog.LevelError, "job "+job.Name()+" has died with an earlier container and may not be requeued: it fails", slog.String("user", job.User))
-			err = errors.Join(err, a.comment(ctx, job, fmt.Sprintf("slurmlet: the container of %s ended, and the job may not be requeued", a.Config.NodeName)))
+			err = errors.Join(err, a.client.Comment(ctx, job, fmt.Sprintf("slurmlet: the container of %s ended, and the job may not be requeued", a.Config.NodeName)))
 		}
 	}
 	if err != nil {

@@ -120,7 +120,7 @@ func TestStaleJobs(t *testing.T) {
 			m := &staleCluster{jobs: c.jobs, node: c.node, new: c.new}
 			a := &Agent{
 				Options: Options{Root: t.TempDir(), Config: Config{NodeName: "n1"}, Observe: func(Notice) {}},
-				client:  m, inherited: c.steps, daemon: daemon{booted: booted},
+				client:  asking(m), inherited: c.steps, daemon: daemon{booted: booted},
 			}
 			listening(t, filepath.Join(a.Root, "n1_6"+batchStep))
 			require.NoError(t, a.endStaleJobs(t.Context()))
@@ -155,7 +155,7 @@ func TestLostJobs(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			a := &Agent{
 				Options: Options{Root: t.TempDir(), Config: Config{NodeName: "n1"}, Observe: func(Notice) {}},
-				client:  &staleCluster{jobs: []slurm.Job{c.job}, node: record("", "MIXED")},
+				client:  asking(&staleCluster{jobs: []slurm.Job{c.job}, node: record("", "MIXED")}),
 			}
 			listening(t, filepath.Join(a.Root, "n1_6"+batchStep))
 			found := a.findLost(t.Context(), 5)
@@ -188,7 +188,7 @@ func TestForgottenJobs(t *testing.T) {
 			m := &staleCluster{jobs: []slurm.Job{c.job}, node: record("", "MIXED")}
 			a := &Agent{
 				Options: Options{Root: t.TempDir(), Config: Config{NodeName: "n1"}, Observe: func(Notice) {}},
-				client:  m, daemon: daemon{booted: c.booted},
+				client:  asking(m), daemon: daemon{booted: c.booted},
 			}
 			a.savesPower.Store(!c.steady)
 			listening(t, filepath.Join(a.Root, "n1_6"+batchStep))
@@ -202,7 +202,7 @@ func TestStaleJobsWithoutAnAnswer(t *testing.T) {
 	m := &staleCluster{ward: ward{err: slurm.ErrUnreachable}}
 	a := &Agent{
 		Options: Options{Root: t.TempDir(), Config: Config{NodeName: "n1"}, Observe: func(Notice) {}},
-		client:  m, inherited: []string{"3" + batchStep},
+		client:  asking(m), inherited: []string{"3" + batchStep},
 	}
 	require.ErrorIs(t, a.endStaleJobs(t.Context()), slurm.ErrUnreachable)
 	assert.Empty(t, m.told)
@@ -249,7 +249,7 @@ func TestFormerJobs(t *testing.T) {
 	for _, first := range []bool{true, false} {
 		a := &Agent{
 			Options: Options{Config: Config{NodeName: "n1", SpoolDir: "/"}, Root: t.TempDir()}, firstHere: first,
-			daemon: daemon{booted: booted}, client: &staleCluster{jobs: jobs},
+			daemon: daemon{booted: booted}, client: asking(&staleCluster{jobs: jobs}),
 		}
 		dead, err := a.staleJobs(t.Context())
 		require.NoError(t, err)

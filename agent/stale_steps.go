@@ -102,7 +102,7 @@ func (a *Agent) endLostStep(ctx context.Context, job *slurm.Job, step string) er
 	}
 	said := "its job is left alone (SLURMLET_DEAD_STEPS=keep)"
 	if a.Config.DeadSteps != DeadStepsKeep {
-		err = a.comment(ctx, job, fmt.Sprintf("slurmlet: step %s died with the container of %s", step, a.Config.NodeName))
+		err = a.client.Comment(ctx, job, fmt.Sprintf("slurmlet: step %s died with the container of %s", step, a.Config.NodeName))
 		switch {
 		case err != nil:
 		case job.Batch && job.Requeue:

@@ -73,7 +73,7 @@ func TestLostSteps(t *testing.T) {
 			m := &staleCluster{jobs: []slurm.Job{c.job}, node: record("", "MIXED"), steps: []slurm.Step{c.step}}
 			a := &Agent{
 				Options: Options{Root: t.TempDir(), Config: Config{NodeName: "n1", DeadSteps: c.do}, Observe: func(Notice) {}},
-				client:  m, inherited: c.inherited, firstHere: c.firstHere, daemon: daemon{booted: booted},
+				client:  asking(m), inherited: c.inherited, firstHere: c.firstHere, daemon: daemon{booted: booted},
 			}
 			if c.living != "" {
 				listening(t, filepath.Join(a.Root, "n1_"+c.living))

@@ -192,7 +192,7 @@ func (a *Agent) publish(next lifecycle.State) {
 		s.Conf = a.reloader.Status(next)
 	}
 	a.status.Store(&s)
-	a.published.ring()
+	a.published.Ring()
 	a.logHaste(next)
 	if next.Reloads {
 		a.reloader.Report(a.alive, next, s.Conf)

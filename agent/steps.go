@@ -122,7 +122,7 @@ const endingPatience = time.Hour
 func (a *Agent) orphaned(step cgroup.StepOrphaned) {
 	ctx, cancel := context.WithTimeout(context.Background(), endingPatience)
 	defer cancel()
-	a.untilOver(ctx, "cannot end the job of step "+step.String()+", which is without slurmstepd, yet", func(ctx context.Context) error {
+	a.client.UntilOver(ctx, "cannot end the job of step "+step.String()+", which is without slurmstepd, yet", func(ctx context.Context) error {
 		said, err := a.endJob(ctx, step)
 		if err == nil {
 			a.logOrphaned(step, said)
@@ -156,7 +156,7 @@ func (a *Agent) endJob(ctx context.Context, step cgroup.StepOrphaned) (string, e
 		return "its job is left alone (SLURMLET_DEAD_STEPS=keep)", nil
 	}
 	comment := fmt.Sprintf("slurmlet: slurmstepd of step %s.%s died on %s", job.Name(), step.Step, a.Config.NodeName)
-	if err := a.comment(ctx, job, comment); err != nil {
+	if err := a.client.Comment(ctx, job, comment); err != nil {
 		return "", err
 	}
 	if a.Config.DeadSteps == DeadStepsRequeue && job.Batch && job.Requeue {

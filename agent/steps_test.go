@@ -74,7 +74,7 @@ func TestJobThatHasLostASlurmstepd(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := &ward{step: c.step, job: c.job}
-			a := &Agent{Options: Options{Config: Config{DeadSteps: c.do, NodeName: "n1"}}, client: w}
+			a := &Agent{Options: Options{Config: Config{DeadSteps: c.do, NodeName: "n1"}}, client: asking(w)}
 			said, err := a.endJob(t.Context(), cgroup.StepOrphaned{StepID: cgroup.StepID{Job: "3", Step: "batch"}, Populated: !c.empty})
 			require.NoError(t, err)
 			assert.Equal(t, c.said, said)
@@ -86,7 +86,7 @@ func TestJobThatHasLostASlurmstepd(t *testing.T) {
 // Without an answer nothing is known to be over.
 func TestJobThatCannotBeAskedFor(t *testing.T) {
 	w := &ward{err: errors.New("connection refused")}
-	a := &Agent{client: w}
+	a := &Agent{client: asking(w)}
 	_, err := a.endJob(t.Context(), cgroup.StepOrphaned{})
 	require.Error(t, err)
 	assert.Empty(t, w.told)

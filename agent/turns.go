@@ -3,8 +3,6 @@ package agent
 import (
 	"context"
 	"time"
-
-	"github.com/slurmlet/slurmlet/internal/lifecycle"
 )
 
 // turns let a node's agent have one question to slurmctld in flight. A slurmctld that is slow
@@ -61,8 +59,5 @@ func (a *Agent) turn(ctx context.Context) (done func(), err error) {
 	}, nil
 }
 
-// questionLimit bounds one question. Slurm's commands try for MessageTimeout (slurm.conf(5)):
-// one that is given up sooner and asked again would be answered twice.
-func (a *Agent) questionLimit() time.Duration {
-	return max(lifecycle.QuestionLimit, time.Duration(a.messageTimeout.Load())+lifecycle.QuestionLimit/3)
-}
+// questionLimit bounds one question.
+func (a *Agent) questionLimit() time.Duration { return a.client.Limit() }

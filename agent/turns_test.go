@@ -3,12 +3,8 @@ package agent
 import (
 	"context"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
-
-	"github.com/slurmlet/slurmlet/internal/lifecycle"
-	"github.com/slurmlet/slurmlet/internal/slurm"
 )
 
 // TestTurns: one question is in flight, until the way down.
@@ -38,15 +34,6 @@ func TestTurns(t *testing.T) {
 	for range 3 {
 		_, err = newTurns(false).take(t.Context())
 		require.NoError(t, err)
-	}
-}
-
-// TestQuestionLimit: no question is given up before Slurm's own command gives up.
-func TestQuestionLimit(t *testing.T) {
-	for timeout, want := range map[string]time.Duration{"10 sec": lifecycle.QuestionLimit, "5 sec": lifecycle.QuestionLimit, "100 sec": 105 * time.Second, "": lifecycle.QuestionLimit} {
-		a := &Agent{}
-		a.learn(slurm.Config{"MessageTimeout": timeout})
-		require.Equal(t, want, a.questionLimit(), timeout)
 	}
 }
 

@@ -94,7 +94,7 @@ func (a *Agent) requeueUntold(ctx context.Context, jobs []slurm.Job) error {
 	for i := range jobs {
 		job, user := &jobs[i], slog.String("user", jobs[i].User)
 		text := fmt.Sprintf("slurmlet: the job had ended when the pod of %s was terminated, and slurmctld had not heard of it", a.Config.NodeName)
-		faults = append(faults, a.comment(ctx, job, text))
+		faults = append(faults, a.client.Comment(ctx, job, text))
 		if job.Batch && job.Requeue {
 			a.log(slog.LevelWarn, "job "+job.Name()+" has ended, and slurmstepd could not tell slurmctld in time: the job is requeued, and runs twice", user)
 			faults = append(faults, a.client.RequeueJob(ctx, job))

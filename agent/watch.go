@@ -146,6 +146,6 @@ func (w *watcher) endsStep(e fsnotify.Event) (step string, ends bool) {
 }
 
 func (a *Agent) stepEnded() {
-	a.stepEnds.ring()
+	a.stepEnds.Ring()
 	a.post(lifecycle.StepsEnded{})
 }

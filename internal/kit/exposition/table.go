@@ -1,0 +1,57 @@
+package exposition
+
+import "time"
+
+// Metric is what there is to tell of a T, with no sample where it is not known. One whose
+// name ends in _total is a counter, all others are gauges.
+type Metric[T any] struct {
+	// Name is whole, Labels are separated by commas, and Help is one line.
+	Name, Labels, Help string
+	Samples            func(*T) []Sample
+}
+
+// Sample has the labels' values in the order of the metric's labels.
+type Sample struct {
+	Value  float64
+	Labels []string
+}
+
+// Amount is one sample.
+func Amount[N int | int64 | uint64 | float64](n N, labels ...string) []Sample {
+	return []Sample{{float64(n), labels}}
+}
+
+// Whether is 1 for what holds, and 0 for what does not.
+func Whether(holds bool, labels ...string) []Sample {
+	if holds {
+		return Amount(1, labels...)
+	}
+	return Amount(0, labels...)
+}
+
+// OfEach joins the samples of several things.
+func OfEach[T any](all []T, samples func(T) []Sample) (found []Sample) {
+	for _, one := range all {
+		found = append(found, samples(one)...)
+	}
+	return found
+}
+
+// Moment is in seconds since 1970, to the millisecond. The zero time has no sample.
+func Moment(t time.Time) []Sample {
+	if t.IsZero() {
+		return nil
+	}
+	return Amount(Seconds(t))
+}
+
+// Expose adds a metric, and nothing of one without samples.
+func Expose[T any](w *Writer, m Metric[T], of *T) {
+	samples := m.Samples(of)
+	if len(samples) > 0 {
+		w.Head(m.Name, m.Help, KindOf(m.Name))
+	}
+	for _, s := range samples {
+		w.Sample(m.Name, Labels(m.Labels, s.Labels...), s.Value)
+	}
+}
