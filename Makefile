@@ -45,7 +45,7 @@ WAITING ?= 500
 # The suite has a step that builds, before those that need it.
 BUILT   ?= build
 # The sandbox is built before the steps: it makes what others wait for. exec: a signal for make ends what runs
-SUITE   := $(BUILD) -o bin/ ./e2e/suite ./e2e/slurmlet-sandbox && BUILT= exec bin/suite -make '$(MAKE)'
+SUITE   := $(BUILD) -o bin/ ./e2e/testbed/suite ./e2e/testbed/slurmlet-sandbox && BUILT= exec bin/suite -make '$(MAKE)'
 MUTATIONS ?= 1000
 
 # pipefail is not in every sh.
@@ -59,7 +59,7 @@ help: ## this list
 
 build: ## static binaries in bin/
 	$(BUILD) -tags $(AGENT) -o bin/ ./cmd/slurmlet
-	$(BUILD) -o bin/ ./controller/cmd/slurmlet-controller ./e2e/slurmlet-sandbox
+	$(BUILD) -o bin/ ./controller/cmd/slurmlet-controller ./e2e/testbed/slurmlet-sandbox
 
 test: ## everything that must hold, in some 15 minutes (bin/test has the logs)
 	$(SUITE)
@@ -75,7 +75,7 @@ test-full: ## every case on every version: hours
 RUN_LINT = GOGC=400 GOMEMLIMIT=4GiB $(LINT) run --allow-parallel-runners
 lint: $(LINT) ## gofumpt, and the rules of .golangci.yml, of which vet is one
 	CGO_ENABLED=1 GOFLAGS="$(GOFLAGS) -race '-gcflags=$(PLAIN_K8S)'" $(RUN_LINT) ./... ./controller/...
-	$(RUN_LINT) ./e2e/... ./.ci/figures
+	$(RUN_LINT) ./e2e/... ./e2e/testbed/... ./.ci/figures
 	LINT=$(LINT) $(GO) test -count=1 -run TestLintRules ./e2e/papers
 
 $(LINT): MODULE = lint
@@ -97,7 +97,7 @@ $(LINT) $(HELM) $(UNTT) $(BUILDX) $(BUILDKITD) $(COSIGN) $(DISTRIBUTION) $(ACTIO
 # Kubernetes' libraries are compiled for -race without inlining (-l), a fifth of their work.
 PLAIN_K8S := k8s.io/...=-dwarf=false -l
 unit: ## tests that need nothing but this machine
-	CGO_ENABLED=1 $(GO) test -race -gcflags='$(PLAIN_K8S)' -ldflags=-w -parallel 16 ./... ./controller/... ./e2e/sandbox/... ./e2e/kubecluster/... ./e2e/slurmlet-sandbox/... ./e2e/suite ./e2e/pace ./e2e/chaos
+	CGO_ENABLED=1 $(GO) test -race -gcflags='$(PLAIN_K8S)' -ldflags=-w -parallel 16 ./... ./controller/... ./e2e/testbed/sandbox/... ./e2e/testbed/kubecluster/... ./e2e/testbed/slurmlet-sandbox/... ./e2e/testbed/suite ./e2e/testbed/pace ./e2e/testbed/chaos
 
 e2e: ## real Slurm in the sandbox, every version (SLURMLET_E2E_FULL=1: also what takes hours)
 	$(SUITE) build roots native kernel limits
@@ -118,12 +118,12 @@ kubernetes: $(BUILT)
 
 native: $(BUILT) ## of e2e, what runs without limits, natively on every machine
 	@mkdir -p bin/test; echo 'the small clusters run beside these: bin/test/small.log'
-	@$(E2E) -p 2 -parallel 12 ./e2e/elastic ./e2e/gone ./e2e/cluster ./e2e/edits ./e2e/questions ./e2e/ends ./e2e/hang ./e2e/peers ./e2e/monitoring ./e2e/stranger ./e2e/crash >bin/test/small.log 2>&1 & \
+	@$(E2E) -p 2 -parallel 12 ./e2e/native/elastic ./e2e/native/gone ./e2e/native/cluster ./e2e/native/edits ./e2e/native/questions ./e2e/native/ends ./e2e/native/hang ./e2e/native/peers ./e2e/ships/monitoring ./e2e/native/stranger ./e2e/native/crash >bin/test/small.log 2>&1 & \
 		small=$$!; $(E2E) -parallel 12 -skip 'TestLimits|TestUpAndDown' ./e2e; code=$$?; \
 		wait $$small || code=1; cat bin/test/small.log; exit $$code
 
 limits: $(BUILT) ## of e2e, what needs cgroup v2: in User-Mode Linux where the machine has v1
-	SLURMLET_SANDBOX_TEST=$(CURDIR)/$(SANDBOX) $(GO) test -count=1 -run Real -v ./e2e/sandbox
+	SLURMLET_SANDBOX_TEST=$(CURDIR)/$(SANDBOX) $(GO) test -count=1 -run Real -v ./e2e/testbed/sandbox
 	$(E2E) -parallel 5 -run 'TestLimits|TestUpAndDown' ./e2e
 
 charts: $(HELM) $(UNTT) $(BUILDX) ## the charts, the images' definition and the papers (UPDATE=1 writes the chart's README and dashboards)
@@ -131,11 +131,11 @@ charts: $(HELM) $(UNTT) $(BUILDX) ## the charts, the images' definition and the 
 	$(HELM) lint --strict --quiet --set image.registry=registry.example/slurmlet charts/slurm
 	$(HELM) lint --strict --quiet --set image.registry=registry.example/slurmlet charts/slurmlet
 	$(UNTT) charts/slurm charts/slurmlet
-	HELM=$(HELM) BUILDX=$(BUILDX) $(GO) test -count=1 ./e2e/charts ./e2e/dashboards ./e2e/monitoring ./e2e/images ./e2e/papers ./controller/internal/inject
+	HELM=$(HELM) BUILDX=$(BUILDX) $(GO) test -count=1 ./e2e/ships/charts ./e2e/ships/dashboards ./e2e/ships/monitoring ./e2e/ships/images ./e2e/papers ./controller/internal/inject
 
 images: $(BUILT) $(BUILDX) $(BUILDKITD) ## every image of docker-bake.hcl as an OCI archive in bin/images, without Docker
 	install -D -t bin/images/linux_$$($(GO) env GOARCH) bin/slurmlet bin/slurmlet-controller
-	$(GO) run ./e2e/images -pyxis -buildx $(BUILDX) -buildkitd $(BUILDKITD) -cache $(CACHE)/buildkit
+	$(GO) run ./e2e/ships/images -pyxis -buildx $(BUILDX) -buildkitd $(BUILDKITD) -cache $(CACHE)/buildkit
 
 e2e-kube: build images $(HELM) $(DISTRIBUTION) ## the charts on real Kubernetes, and what happens to them (SLURM=24.11 or 26.05)
 	HELM=$(HELM) DISTRIBUTION=$(DISTRIBUTION) SLURM=$(SLURM) $(GO) test -tags e2e -count=1 -timeout $(if $(SLURMLET_E2E_FULL),150m,100m) -v ./e2e/kube
@@ -154,35 +154,35 @@ bench-elastic: build $(HELM) ## what RECORDS=2000 elastic nodes cost, WANTED=100
 	HELM=$(HELM) $(GO) test -tags e2e -count=1 -timeout 20m -v -run TestElasticBench ./e2e/controller -records $(RECORDS) -wanted $(WANTED) -waiting $(WAITING)
 
 chaos: build ## jobs while pods, daemons and cables fail, also over an elastic set (CHAOS=10m, SLURMLET_CHAOS_SEED=n repeats one)
-	SLURMLET_CHAOS_TIME=$(CHAOS) $(GO) test -tags e2e -count=1 -timeout 2h -v -run TestChaos ./e2e ./e2e/elastic
+	SLURMLET_CHAOS_TIME=$(CHAOS) $(GO) test -tags e2e -count=1 -timeout 2h -v -run TestChaos ./e2e ./e2e/native/elastic
 
 scale: build ## what many nodes cost slurmctld: starts, edits, restarts, mass ends, natively (NODES=125,500, ARGS='-do edit' or '-simulated 10000')
-	$(GO) run ./e2e/scale -nodes $(NODES) $(ARGS)
+	$(GO) run ./e2e/figures/scale -nodes $(NODES) $(ARGS)
 
 steps: build ## 100,000 job steps on one node, and what its agent keeps of them (STEPS=100000)
-	$(GO) run ./e2e/steps -steps $(STEPS)
+	$(GO) run ./e2e/figures/steps -steps $(STEPS)
 
 oracle: ## what slurmlet check says beside what real Slurm does: all cases, and MUTATIONS=1000 (ARGS='-seed 1 -run name')
 	$(GO) run ./e2e/oracle -mutations $(MUTATIONS) $(ARGS)
 
 bench: build ## figures side by side with tini, supervisord and bare slurmd; what scrapers, 10,000 nodes and 10,000 jobs cost slurmctld
 	$(GO) test -run '^$$' -bench . -benchmem ./agent/... ./cgroup/... ./internal/... ./slurmconf/...
-	$(GO) run ./e2e/bench
-	set -o pipefail; $(GO) test -tags e2e -count=1 -v -run 'TestCluster|TestCost' ./e2e/cluster -cost | grep -E '^(ok|FAIL|--- FAIL)|^ +--- |scrapers,|slurmctld +[0-9]'
+	$(GO) run ./e2e/figures/bench
+	set -o pipefail; $(GO) test -tags e2e -count=1 -v -run 'TestCluster|TestCost' ./e2e/native/cluster -cost | grep -E '^(ok|FAIL|--- FAIL)|^ +--- |scrapers,|slurmctld +[0-9]'
 	$(SANDBOX) install
 	set -o pipefail; $(GO) test -tags e2e -count=1 -parallel 1 -v -run 'TestLimits/.*/a_pod_resized_in_place' ./e2e | grep -E '^ +--- .*/a_pod|resized to|FAIL'
 
 short: $(BUILT) ## short forms of bench, scale and steps, so that they work when they are wanted
-	$(GO) run ./e2e/bench -short
-	$(GO) run ./e2e/scale -nodes 8 -jobs 2 -do idle,hold,drain -idle 2s -hold 2s -slurm $(SLURM)
-	$(GO) run ./e2e/scale -simulated 100 -do edit,ends -slurm $(SLURM)
-	$(GO) run ./e2e/steps -steps 2000 -run 5
+	$(GO) run ./e2e/figures/bench -short
+	$(GO) run ./e2e/figures/scale -nodes 8 -jobs 2 -do idle,hold,drain -idle 2s -hold 2s -slurm $(SLURM)
+	$(GO) run ./e2e/figures/scale -simulated 100 -do edit,ends -slurm $(SLURM)
+	$(GO) run ./e2e/figures/steps -steps 2000 -run 5
 
 cases: ## every test and case, with the target that runs it; runs none (TARGETS='native limits')
 	@$(GO) run ./e2e/papers/cases -make '$(MAKE)' $(TARGETS)
 
 fuzz: ## every fuzz target for FUZZ=60s
-	@for package in $$($(GO) list ./... ./controller/... ./e2e/...); do \
+	@for package in $$($(GO) list ./... ./controller/... ./e2e/... ./e2e/testbed/...); do \
 		for target in $$($(GO) test -list '^Fuzz' $$package | grep ^Fuzz); do \
 			echo "$$package $$target"; \
 			$(GO) test -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZ) -fuzzminimizetime 10x $$package || exit 1; \
@@ -224,28 +224,28 @@ release: $(RELEASED) ## images, charts, programs, SBOMs and provenance of a tag,
 	$(MAKE) release-sign
 
 release-build: $(HELM) $(BUILDX) $(BUILDKITD) ## of make release, all but the signatures: no key is needed
-	$(GO) run ./e2e/release build -version '$(VERSION)' -registry '$(REGISTRY)' -builder '$(BUILDER)' \
+	$(GO) run ./e2e/ships/release build -version '$(VERSION)' -registry '$(REGISTRY)' -builder '$(BUILDER)' \
 		-amd64 '$(AMD64)' -arm64 '$(ARM64)' -helm $(HELM) -buildx $(BUILDX) -buildkitd $(BUILDKITD) -cache $(CACHE)/buildkit
 
 release-tools: $(COSIGN) $(DISTRIBUTION) # so that make release-sign compiles nothing of others with the key beside it
-	$(GO) build -o /dev/null ./e2e/release
+	$(GO) build -o /dev/null ./e2e/ships/release
 
 release-sign: $(COSIGN) $(DISTRIBUTION) ## signs what make release-build has left, if it is whole (VERSION=v0.1.0 KEY=… REGISTRY=…)
-	$(GO) run ./e2e/release sign -version '$(VERSION)' -registry '$(REGISTRY)' -key '$(KEY)' -cosign $(COSIGN) -distribution $(DISTRIBUTION)
+	$(GO) run ./e2e/ships/release sign -version '$(VERSION)' -registry '$(REGISTRY)' -key '$(KEY)' -cosign $(COSIGN) -distribution $(DISTRIBUTION)
 
 release-push: ## what make release has built to the registry (VERSION=v0.1.0 REGISTRY=…)
-	$(GO) run ./e2e/release push -version '$(VERSION)' -registry '$(REGISTRY)'
+	$(GO) run ./e2e/ships/release push -version '$(VERSION)' -registry '$(REGISTRY)'
 
 release-test: $(RELEASED) ## a release of HEAD, pushed to a real registry here, pulled, verified and run
 	HELM=$(HELM) COSIGN=$(COSIGN) DISTRIBUTION=$(DISTRIBUTION) BUILDX=$(BUILDX) BUILDKITD=$(BUILDKITD) BUILDKIT_CACHE=$(CACHE)/buildkit \
-		$(GO) test -tags e2e -count=1 -timeout 60m -v ./e2e/release
+		$(GO) test -tags e2e -count=1 -timeout 60m -v ./e2e/ships/release
 
 web: ## the status page in Debian's chromium, with screenshots in bin/web
 	@command -v chromium >/dev/null || apt-get install -y -q --no-install-recommends chromium fonts-dejavu-core
 	$(GO) test -tags e2e -count=1 -timeout 20m -v -run 'TestBrowser|TestScreenReader' ./internal/page/webpage
 
 hooks: $(ACTIONLINT) ## the GitHub Action, the pre-commit hook and the workflows, as far as they go without GitHub
-	ACTIONLINT=$(ACTIONLINT) $(GO) test -tags e2e -count=1 -v ./e2e/hooks
+	ACTIONLINT=$(ACTIONLINT) $(GO) test -tags e2e -count=1 -v ./e2e/ships/hooks
 
 clean: ## remove bin/; the caches in ~/.cache/slurmlet stay
 	rm -rf bin

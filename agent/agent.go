@@ -166,7 +166,7 @@ type Options struct {
 	// LinesLost is how many lines nobody read in time.
 	LinesLost func() int64
 	// Turn, if there is one, waits until a command of Slurm's may run, and done is called after its
-	// end: thousands of agents in one program share a machine (e2e/scale).
+	// end: thousands of agents in one program share a machine (e2e/figures/scale).
 	Turn func(context.Context) (done func(), err error)
 }
 

@@ -21,7 +21,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/slurmlet/slurmlet/e2e/sandbox"
+	"github.com/slurmlet/slurmlet/e2e/testbed/sandbox"
 	"github.com/slurmlet/slurmlet/internal/lifecycle"
 )
 
@@ -188,7 +188,7 @@ func dbdKeys(t *testing.T, c *cluster) {
 	}
 }
 
-// restDriven: e2e/rest, with SlinkyProject's client, is a module of its own.
+// restDriven: e2e/native/rest, with SlinkyProject's client, is a module of its own.
 func restDriven(t *testing.T, c *cluster) {
 	program := filepath.Join(t.TempDir(), "rest")
 	build := exec.CommandContext(t.Context(), "go", "build", "-o", program, ".")

@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/slurmlet/slurmlet/e2e/sandbox/parts"
+	"github.com/slurmlet/slurmlet/e2e/testbed/sandbox/parts"
 )
 
 // alertFires has promtool try an alert of the chart with a metric of a node: it fires after the value has become what

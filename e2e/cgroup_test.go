@@ -18,7 +18,7 @@ import (
 
 	"github.com/slurmlet/slurmlet/agent"
 	"github.com/slurmlet/slurmlet/cgroup"
-	"github.com/slurmlet/slurmlet/e2e/sandbox"
+	"github.com/slurmlet/slurmlet/e2e/testbed/sandbox"
 	"github.com/slurmlet/slurmlet/internal/lifecycle"
 )
 

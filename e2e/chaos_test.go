@@ -14,9 +14,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/slurmlet/slurmlet/e2e/chaos"
-	"github.com/slurmlet/slurmlet/e2e/sandbox"
-	"github.com/slurmlet/slurmlet/e2e/sandbox/parts"
+	"github.com/slurmlet/slurmlet/e2e/testbed/chaos"
+	"github.com/slurmlet/slurmlet/e2e/testbed/sandbox"
+	"github.com/slurmlet/slurmlet/e2e/testbed/sandbox/parts"
 )
 
 // chaosNodes is how many nodes there are at first, mostNodes how many there may be.

@@ -19,10 +19,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/slurmlet/slurmlet/agent"
-	"github.com/slurmlet/slurmlet/e2e/pace"
-	"github.com/slurmlet/slurmlet/e2e/sandbox"
-	"github.com/slurmlet/slurmlet/e2e/sandbox/launcher"
-	"github.com/slurmlet/slurmlet/e2e/sandbox/parts"
+	"github.com/slurmlet/slurmlet/e2e/testbed/pace"
+	"github.com/slurmlet/slurmlet/e2e/testbed/sandbox"
+	"github.com/slurmlet/slurmlet/e2e/testbed/sandbox/launcher"
+	"github.com/slurmlet/slurmlet/e2e/testbed/sandbox/parts"
 	"github.com/slurmlet/slurmlet/internal/slurm"
 )
 

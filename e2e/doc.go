@@ -1,5 +1,5 @@
 // Package e2e tests slurmlet with real Slurm: real daemons in real containers
-// in the sandbox (e2e/sandbox), with real cgroup v2 where a case needs it. Build
+// in the sandbox (e2e/testbed/sandbox), with real cgroup v2 where a case needs it. Build
 // tag e2e; "make e2e" builds what they stand on and runs them.
 //
 // SLURMLET_E2E_FULL=1 runs every case on every Slurm version, also those that need

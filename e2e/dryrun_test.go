@@ -11,7 +11,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 
-	"github.com/slurmlet/slurmlet/e2e/sandbox"
+	"github.com/slurmlet/slurmlet/e2e/testbed/sandbox"
 )
 
 // onlyAtStart are edits that neither slurmlet's check nor Slurm's parser minds.

@@ -15,8 +15,8 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"github.com/slurmlet/slurmlet/agent"
-	"github.com/slurmlet/slurmlet/e2e/sandbox"
-	"github.com/slurmlet/slurmlet/e2e/sandbox/remote"
+	"github.com/slurmlet/slurmlet/e2e/testbed/sandbox"
+	"github.com/slurmlet/slurmlet/e2e/testbed/sandbox/remote"
 	"github.com/slurmlet/slurmlet/internal/lifecycle"
 	"github.com/slurmlet/slurmlet/internal/login"
 )

@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/slurmlet/slurmlet/e2e/sandbox"
+	"github.com/slurmlet/slurmlet/e2e/testbed/sandbox"
 )
 
 // rounds is few, or all of them with SLURMLET_E2E_FULL=1.

@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
-	"github.com/slurmlet/slurmlet/e2e/sandbox/launcher"
+	"github.com/slurmlet/slurmlet/e2e/testbed/sandbox/launcher"
 )
 
 // TestScale has everything happen to a small cluster, natively; "make scale" does it with

@@ -12,7 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/slurmlet/slurmlet/e2e/sandbox"
+	"github.com/slurmlet/slurmlet/e2e/testbed/sandbox"
 )
 
 // foreignToken is as good as one of slurmctld's, but for the key (RFC 7519).

@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/slurmlet/slurmlet/e2e/sandbox"
+	"github.com/slurmlet/slurmlet/e2e/testbed/sandbox"
 )
 
 // usageIsTold: the metrics of a node are the kernel's numbers, by a job that burns CPU time, holds memory and is

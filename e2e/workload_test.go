@@ -13,8 +13,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/slurmlet/slurmlet/e2e/chaos"
-	"github.com/slurmlet/slurmlet/e2e/sandbox"
+	"github.com/slurmlet/slurmlet/e2e/testbed/chaos"
+	"github.com/slurmlet/slurmlet/e2e/testbed/sandbox"
 )
 
 // workload is the jobs that were submitted.

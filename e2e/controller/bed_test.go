@@ -3,7 +3,7 @@
 // Package controller tries slurmlet-controller against a real etcd and kube-apiserver, with RBAC and
 // with exactly the rights that charts/slurmlet gives. The test is the kubelet: it makes pods through the
 // API, patches their status, and puts the tokens and the certificate authority where agents read them.
-// It runs in namespaces of its own (e2e/native).
+// It runs in namespaces of its own (e2e/testbed/native).
 package controller
 
 import (
@@ -36,10 +36,10 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
 
-	"github.com/slurmlet/slurmlet/e2e/kubecluster/daemon"
-	"github.com/slurmlet/slurmlet/e2e/kubecluster/pki"
-	"github.com/slurmlet/slurmlet/e2e/native"
-	"github.com/slurmlet/slurmlet/e2e/sandbox/parts"
+	"github.com/slurmlet/slurmlet/e2e/testbed/kubecluster/daemon"
+	"github.com/slurmlet/slurmlet/e2e/testbed/kubecluster/pki"
+	"github.com/slurmlet/slurmlet/e2e/testbed/native"
+	"github.com/slurmlet/slurmlet/e2e/testbed/sandbox/parts"
 )
 
 // settings are what the test outside tells the one inside the namespaces.
@@ -139,7 +139,7 @@ func newBed(t *testing.T, values ...string) *bed {
 	return b
 }
 
-// startPlane starts etcd and kube-apiserver with the flags of e2e/kubecluster.
+// startPlane starts etcd and kube-apiserver with the flags of e2e/testbed/kubecluster.
 func (b *bed) startPlane() {
 	n := hosts.Add(1)
 	port := strconv.FormatInt(6443+n, 10)

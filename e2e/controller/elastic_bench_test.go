@@ -28,7 +28,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	slurmlet "github.com/slurmlet/slurmlet/agent"
-	"github.com/slurmlet/slurmlet/e2e/native"
+	"github.com/slurmlet/slurmlet/e2e/testbed/native"
 	"github.com/slurmlet/slurmlet/internal/link/peers"
 	"github.com/slurmlet/slurmlet/internal/slurmctld/elasticnodes"
 )
@@ -44,7 +44,7 @@ const benchLimit = 3 * time.Minute
 
 // TestElasticBench prints what an elastic node set costs that is started and ended at once: `make bench-elastic`.
 // slurmctld, its agent, the controller, etcd and kube-apiserver are real. The test is the scheduler and the kubelet,
-// as KWOK would be. It runs beside no other test, because the end of a cluster of e2e/native is that of all processes.
+// as KWOK would be. It runs beside no other test, because the end of a cluster of e2e/testbed/native is that of all processes.
 // No slurmd runs in the pods, so jobs wait until they are cancelled.
 func TestElasticBench(t *testing.T) {
 	for _, version := range slices.Sorted(maps.Keys(given.Roots)) {

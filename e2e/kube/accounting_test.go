@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/slurmlet/slurmlet/e2e/kubecluster/oci"
-	"github.com/slurmlet/slurmlet/e2e/sandbox/parts"
+	"github.com/slurmlet/slurmlet/e2e/testbed/kubecluster/oci"
+	"github.com/slurmlet/slurmlet/e2e/testbed/sandbox/parts"
 )
 
 const (

@@ -13,8 +13,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/slurmlet/slurmlet/e2e/kubecluster"
-	"github.com/slurmlet/slurmlet/e2e/pace"
+	"github.com/slurmlet/slurmlet/e2e/testbed/kubecluster"
+	"github.com/slurmlet/slurmlet/e2e/testbed/pace"
 )
 
 // limit is how long anything may take that a user would wait for, on a machine

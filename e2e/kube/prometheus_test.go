@@ -20,8 +20,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/slurmlet/slurmlet/e2e/prometheus"
-	"github.com/slurmlet/slurmlet/e2e/sandbox/parts"
+	"github.com/slurmlet/slurmlet/e2e/testbed/prometheus"
+	"github.com/slurmlet/slurmlet/e2e/testbed/sandbox/parts"
 )
 
 // scrapedByPrometheus: Debian's Prometheus scrapes the pods with the configurations that its operator makes of

@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/slurmlet/slurmlet/e2e/release/registry"
+	"github.com/slurmlet/slurmlet/e2e/testbed/registry"
 )
 
 // release is the chart's name and its release's, and so the beginning of all names.

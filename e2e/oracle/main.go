@@ -21,8 +21,8 @@ import (
 	"math/rand/v2"
 	"strings"
 
-	"github.com/slurmlet/slurmlet/e2e/native"
-	"github.com/slurmlet/slurmlet/e2e/sandbox/parts"
+	"github.com/slurmlet/slurmlet/e2e/testbed/native"
+	"github.com/slurmlet/slurmlet/e2e/testbed/sandbox/parts"
 	"github.com/slurmlet/slurmlet/slurmconf/check/cases"
 )
 

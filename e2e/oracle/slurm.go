@@ -23,7 +23,7 @@ import (
 	"github.com/vishvananda/netns"
 	"golang.org/x/sys/unix"
 
-	"github.com/slurmlet/slurmlet/e2e/native"
+	"github.com/slurmlet/slurmlet/e2e/testbed/native"
 )
 
 // slurm is a version of it in a root file system of its own.

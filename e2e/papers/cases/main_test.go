@@ -10,11 +10,11 @@ import (
 
 func TestCommands(t *testing.T) {
 	assert.Equal(t, []command{
-		{packages: []string{"./e2e/hang", "./e2e/ends"}, tags: []string{"-tags", "e2e"}},
+		{packages: []string{"./e2e/native/hang", "./e2e/native/ends"}, tags: []string{"-tags", "e2e"}},
 		{packages: []string{"./e2e"}, tags: []string{"-tags", "e2e"}, skip: "TestLimits|TestUp"},
 		{packages: []string{"./e2e/kube"}, run: "TestKube/(a|b)"},
 	}, commands(`mkdir -p bin
-/go/bin/go test -tags e2e -p 1 ./e2e/hang ./e2e/ends >log 2>&1 & small=$!; /go/bin/go test -tags e2e -skip 'TestLimits|TestUp' ./e2e; code=$?
+/go/bin/go test -tags e2e -p 1 ./e2e/native/hang ./e2e/native/ends >log 2>&1 & small=$!; /go/bin/go test -tags e2e -skip 'TestLimits|TestUp' ./e2e; code=$?
 SLURM=24.11 go test -v ./e2e/kube \
 	-run 'TestKube/(a|b)'
 go vet ./...

@@ -1,0 +1,73 @@
+//go:build e2e
+
+// Package crash kills slurmctld again and again while jobs are submitted, and holds that no id is given twice, and
+// that each job which was acknowledged is known afterwards or reported. Real daemons, on this machine's own kernel
+// (e2e/testbed/native).
+package crash
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/slurmlet/slurmlet/e2e/testbed/native"
+	"github.com/slurmlet/slurmlet/e2e/testbed/sandbox/parts"
+)
+
+// settings are what those inside the namespaces are told by those outside.
+type settings struct {
+	Case, Root, Slurmlet string
+	// Full: the long form of the case.
+	Full bool
+}
+
+func TestMain(m *testing.M) {
+	native.Run(inside)
+	os.Exit(m.Run())
+}
+
+func TestCrash(t *testing.T) {
+	slurmlet, err := native.FindSlurmlet("../../../bin/slurmlet")
+	require.NoError(t, err)
+	for _, version := range parts.Versions() {
+		root, err := parts.Root(t.Context(), version, t.Logf)
+		require.NoError(t, err)
+		for _, c := range cases {
+			t.Run(version+"/"+c.name, func(t *testing.T) {
+				t.Parallel() // it waits most of the time
+				full := os.Getenv("SLURMLET_E2E_FULL") != ""
+				limit := 4 * time.Minute
+				if full {
+					limit = 15 * time.Minute
+				}
+				ctx, cancel := context.WithTimeout(t.Context(), limit)
+				defer cancel()
+				require.NoError(t, native.Enter(ctx, settings{c.name, root, slurmlet, full}))
+			})
+		}
+	}
+}
+
+func inside(s settings) (err error) {
+	for _, one := range cases {
+		if one.name != s.Case {
+			continue
+		}
+		cluster, err := native.NewCluster(native.Options{Lower: s.Root, Slurmlet: s.Slurmlet, Nodes: 2, SlurmConf: slurmConf + one.conf})
+		if err != nil {
+			return err
+		}
+		w := &world{Cluster: cluster, full: s.Full}
+		err = one.play(w)
+		if err != nil {
+			w.explain()
+		}
+		return errors.Join(err, w.Close())
+	}
+	return fmt.Errorf("no such case: %s", s.Case)
+}

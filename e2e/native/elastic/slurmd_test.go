@@ -1,0 +1,699 @@
+//go:build e2e
+
+package elastic
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/slurmlet/slurmlet/e2e/testbed/native"
+)
+
+// TestSlurmd has slurmd's agent in pods of CLOUD records, which nobody makes anew.
+func TestSlurmd(t *testing.T) { both(t, slurmdStory) }
+
+const (
+	slurmdStory = "slurmd"
+	slurmdConf  = baseConf + `SlurmctldParameters=enable_configless,power_save_interval=0
+ResumeProgram=/bin/true
+SuspendProgram=/bin/true
+SuspendTime=900000000
+ResumeTimeout=300
+SuspendTimeout=300
+SuspendRate=0
+ResumeRate=0
+SchedulerParameters=sched_interval=5
+`
+	slurmdNodes = 24
+	// short is a grace period in which jobs have some 20 s, and slurmctld's commands time on a loaded machine.
+	short = "SLURMLET_GRACE_PERIOD=45s"
+)
+
+// pool is a cluster whose pods the cases themselves start and end.
+type pool struct {
+	*native.Cluster
+	settings settings
+
+	lock sync.Mutex
+	used int
+	log  []string
+}
+
+// ends is a case.
+type ends struct {
+	*pool
+	gate *native.Gate
+	// down and up are slurmctld's.
+	down, up *seat
+}
+
+func playSlurmd(s settings) (err error) {
+	c, err := native.NewCluster(native.Options{Lower: s.Root, Slurmlet: s.Slurmlet, Nodes: slurmdNodes, SlurmConf: slurmdConf})
+	if err != nil {
+		return err
+	}
+	w := &pool{Cluster: c, settings: s}
+	defer func() {
+		if err != nil {
+			w.explain()
+		}
+		err = errors.Join(err, w.Close())
+	}()
+	files, err := c.Sources()
+	if err != nil {
+		return err
+	}
+	if _, err := c.NewVolume(volume, files); err != nil {
+		return err
+	}
+	if err := w.control(); err != nil {
+		return err
+	}
+	create := fmt.Sprintf("NodeName=n[1-%d]", slurmdNodes-1)
+	if _, err := w.slurm("scontrol", "create", create, "CPUs=1", "RealMemory=300", "TmpDisk=100", "State=CLOUD", "Features=cpu", "Weight=10"); err != nil {
+		return err
+	}
+	for _, cases := range endings {
+		if err := w.play(cases); err != nil {
+			return err
+		}
+		if _, err := w.slurm("scancel", "--user=root"); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// ending is how a pod ends.
+type ending struct {
+	name string
+	play func(*ends) error
+}
+
+// play plays cases beside each other. Where slurmctld is away for one, it is for all.
+func (w *pool) play(cases []ending) error {
+	down, up := newMeeting(len(cases), w.stop), newMeeting(len(cases), w.control)
+	var names []string
+	for _, one := range cases {
+		names = append(names, one.name)
+	}
+	return beside(w.settings, names, func(i int) error {
+		gate, err := w.NewGateOf(strconv.Itoa(i))
+		if err != nil {
+			return err
+		}
+		one := &ends{pool: w, gate: gate, down: down.seat(), up: up.seat()}
+		defer one.up.leave()
+		defer one.down.leave()
+		err = cases[i].play(one)
+		if opened := gate.Open(); opened != nil && !errors.Is(opened, os.ErrClosed) {
+			err = errors.Join(err, opened)
+		}
+		return err
+	})
+}
+
+// endings are played one list after the other, because some count what all ask slurmctld, and some have it end.
+var endings = [][]ending{
+	{
+		{"a pod takes its record, and runs a job", (*ends).comesUp},
+		{"SIGTERM on an idle node", (*ends).idle},
+		{"SIGTERM with a job", (*ends).busy},
+		{"SIGTERM, and the job is cancelled", (*ends).cancelled},
+		{"slurmd is killed, and SIGTERM comes", (*ends).killed},
+		{"out of time", (*ends).outOfTime},
+		{"SIGTERM before slurmd has registered", (*ends).early},
+		{"an administrator has drained it", (*ends).drained},
+		{"a record that has more than the pod", (*ends).larger},
+	},
+	{{"five at once ask for no other node, and are one change", (*ends).together}},
+	{{"SIGTERM on a node that slurmctld has suspended", (*ends).suspended}},
+	{{"SIGTERM, and slurmctld reconfigures", (*ends).reconfigured}},
+	{
+		{"SIGTERM while slurmctld is away", (*ends).away},
+		{"SIGTERM, and slurmctld starts anew", (*ends).restarted},
+		{"out of time while slurmctld is away", (*ends).outOfTimeAway},
+	},
+}
+
+func (w *pool) control() error {
+	return w.ControlBySlurmlet(volume, func(line string) {
+		w.lock.Lock()
+		defer w.lock.Unlock()
+		w.log = append(w.log, line)
+	})
+}
+
+// stop ends slurmctld.
+func (w *pool) stop() error {
+	if err := w.Controller.Process.Signal(unix.SIGTERM); err != nil {
+		return fmt.Errorf("cannot stop slurmctld: %w", err)
+	}
+	_ = w.Controller.Wait() // its status says nothing here
+	return nil
+}
+
+func (w *pool) explain() {
+	for _, ask := range []string{"scontrol show nodes --oneliner", "squeue --states=all"} {
+		words := strings.Fields(ask)
+		out, err := w.slurm(words[0], words[1:]...)
+		fmt.Println(out, err)
+	}
+	w.lock.Lock()
+	defer w.lock.Unlock()
+	for _, n := range w.Nodes[:w.used] {
+		said := n.Log()
+		fmt.Printf("--- %s\n%s\n", n.Name, strings.Join(said[max(0, len(said)-40):], "\n"))
+	}
+	fmt.Println(strings.Join(w.log[max(0, len(w.log)-100):], "\n"))
+}
+
+func (w *pool) slurm(program string, args ...string) (string, error) {
+	out, err := w.Command("/usr/bin/"+program, args...).CombinedOutput()
+	if err != nil {
+		return "", fmt.Errorf("%s %s: %w: %s", program, strings.Join(args, " "), err, out)
+	}
+	return strings.TrimSpace(string(out)), nil
+}
+
+// field is one of a record of Slurm's, as scontrol prints it in one line.
+func (w *ends) field(kind, name, key string) string {
+	out, err := w.slurm("scontrol", "--oneliner", "show", kind, name)
+	if err != nil {
+		return err.Error()
+	}
+	_, value, _ := strings.Cut(" "+out, " "+key+"=")
+	value, _, _ = strings.Cut(value, " ")
+	return value
+}
+
+func (w *ends) state(n *native.Node) string { return w.field("node", n.Name, "State") }
+func (w *ends) job(id string) string        { return w.field("job", id, "JobState") }
+
+// untilNode waits until a record has all of these flags.
+func (w *ends) untilNode(n *native.Node, flags ...string) error {
+	last := ""
+	err := native.Within(limit, n.Name+" is not "+strings.Join(flags, "+"), func() bool {
+		last = w.state(n)
+		all := strings.Split(last, "+")
+		return !slices.ContainsFunc(flags, func(f string) bool { return !slices.Contains(all, f) })
+	})
+	if err != nil {
+		err = fmt.Errorf("%w: it is %s", err, last)
+	}
+	return err
+}
+
+func (w *ends) untilJob(id, state string) error {
+	if err := native.Within(limit, fmt.Sprintf("job %s is not %s", id, state), func() bool { return w.job(id) == state }); err != nil {
+		return fmt.Errorf("%w: it is %s", err, w.job(id))
+	}
+	return nil
+}
+
+// unused is a node that no case has had.
+func (w *pool) unused() *native.Node {
+	w.lock.Lock()
+	defer w.lock.Unlock()
+	w.used++
+	return w.Nodes[w.used-1]
+}
+
+// next is a node of whose pod slurmctld waits.
+func (w *ends) next() (*native.Node, error) {
+	n := w.unused()
+	if _, err := w.slurm("scontrol", "update", "nodename="+n.Name, "state=power_up"); err != nil {
+		return nil, err
+	}
+	return n, w.untilNode(n, "POWERING_UP")
+}
+
+func (w *ends) start(n *native.Node, environ ...string) error {
+	return w.Start(n, append([]string{"SLURMLET_ELASTIC=yes", "SLURMLET_STORAGE_LIMIT=100Mi"}, environ...)...)
+}
+
+// ready is a node whose pod is Ready.
+func (w *ends) ready(environ ...string) (*native.Node, error) {
+	n, err := w.next()
+	if err != nil {
+		return nil, err
+	}
+	if err := w.start(n, environ...); err != nil {
+		return nil, err
+	}
+	if err := n.AwaitReady(limit); err != nil {
+		return nil, err
+	}
+	if state := w.state(n); !strings.Contains(state, "CLOUD") || strings.Contains(state, "POWER") {
+		return nil, fmt.Errorf("%s is Ready, and its record %s", n.Name, state)
+	}
+	return n, nil
+}
+
+// working is such a node with a job that runs until the gate opens.
+func (w *ends) working(environ ...string) (n *native.Node, job string, err error) {
+	if n, err = w.ready(environ...); err != nil {
+		return nil, "", err
+	}
+	if job, err = w.gate.Submit(n.Name); err != nil {
+		return nil, "", err
+	}
+	if err := w.untilJob(job, "RUNNING"); err != nil {
+		return nil, "", err
+	}
+	return n, job, native.Within(limit, "the script of job "+job+" does not run", func() bool { return len(processes(n, "flock")) > 0 })
+}
+
+func (w *ends) exits(n *native.Node) error {
+	select {
+	case <-n.Exited:
+		return nil
+	case <-time.After(limit):
+		return fmt.Errorf("%s has not exited; its record is %s", n.Name, w.state(n))
+	}
+}
+
+// left: a pod has exited with that status, and its record is as it must be.
+func (w *ends) left(n *native.Node, status int, flags ...string) error {
+	if err := w.exits(n); err != nil {
+		return err
+	}
+	if n.Status != status && (status != 0 || !w.hung(n)) {
+		return fmt.Errorf("%s exited with %d, not %d", n.Name, n.Status, status)
+	}
+	return w.untilNode(n, append(flags, "CLOUD")...)
+}
+
+// hung: slurmd 24.11 says "Shutting down" at times, and hangs. An agent that does not find that on slurmd's socket kills it
+// when half of the grace period is over, and says so.
+func (w *ends) hung(n *native.Node) bool {
+	return w.settings.Version == "24.11" && n.Status == 128+int(unix.SIGKILL) &&
+		strings.Contains(strings.Join(n.Log(), "\n"), "the daemon did not stop in time and was killed")
+}
+
+// suspends: a pod has exited, and slurmctld had suspended its node before.
+func (w *ends) suspends(n *native.Node) error { return w.suspendsWith(n, 0) }
+
+func (w *ends) suspendsWith(n *native.Node, status int) error {
+	if err := w.left(n, status, "POWERING_DOWN"); err != nil {
+		return err
+	}
+	if state := w.state(n); strings.Contains(state, "DRAIN") {
+		return fmt.Errorf("%s is suspended, and %s", n.Name, state)
+	}
+	return nil
+}
+
+// waits for the job after SIGTERM.
+func (w *ends) waits(n *native.Node) error {
+	if err := n.Terminate(); err != nil {
+		return err
+	}
+	select {
+	case <-n.Waiting:
+		return nil
+	case <-time.After(limit):
+		return fmt.Errorf("%s does not wait for its job", n.Name)
+	}
+}
+
+// completes: a job has run once, to its end.
+func (w *ends) completes(job string) error {
+	if err := w.untilJob(job, "COMPLETED"); err != nil {
+		return err
+	}
+	return w.restarts(job, 0)
+}
+
+func (w *ends) restarts(job string, want int) error {
+	if have := w.field("job", job, "Restarts"); have != strconv.Itoa(want) {
+		return fmt.Errorf("job %s was started anew %s times, not %d", job, have, want)
+	}
+	return nil
+}
+
+func (w *ends) comesUp() error {
+	n, job, err := w.working()
+	if err != nil {
+		return err
+	}
+	if features, weight := w.field("node", n.Name, "AvailableFeatures"), w.field("node", n.Name, "Weight"); features != "cpu" || weight != "10" {
+		return fmt.Errorf("the record has features %s and weight %s", features, weight)
+	}
+	return errors.Join(w.gate.Open(), w.completes(job))
+}
+
+func (w *ends) idle() error {
+	n, err := w.ready()
+	if err != nil {
+		return err
+	}
+	began := time.Now()
+	if err := errors.Join(n.Terminate(), w.suspends(n)); err != nil {
+		return err
+	}
+	fmt.Printf("an idle node's pod took %.2f s to end\n", n.End.Sub(began).Seconds())
+	return nil
+}
+
+func (w *ends) together() error {
+	var all []*native.Node
+	for range 5 {
+		n, err := w.next()
+		if err != nil {
+			return err
+		}
+		all = append(all, n)
+	}
+	if _, err := w.slurm("sdiag", "--reset"); err != nil {
+		return err
+	}
+	for _, n := range all {
+		if err := w.start(n); err != nil {
+			return err
+		}
+	}
+	for _, n := range all {
+		if err := n.AwaitReady(limit); err != nil {
+			return err
+		}
+	}
+	started, err := w.RPCs()
+	if err != nil {
+		return err
+	}
+	if n := started["REQUEST_NODE_INFO"]; n > 0 {
+		return fmt.Errorf("slurmctld was asked %d times for all nodes", n)
+	}
+	if _, err := w.slurm("sdiag", "--reset"); err != nil {
+		return err
+	}
+	for _, n := range all {
+		if err := n.Terminate(); err != nil {
+			return err
+		}
+	}
+	for _, n := range all {
+		if err := w.suspends(n); err != nil {
+			return err
+		}
+	}
+	asked, err := w.RPCs()
+	if err != nil {
+		return err
+	}
+	if n := asked["REQUEST_UPDATE_NODE"]; n == 0 || n > 3 {
+		return fmt.Errorf("slurmctld was asked for %d changes", n)
+	}
+	if n := asked["REQUEST_DELETE_NODE"]; n > 0 {
+		return fmt.Errorf("slurmctld was asked for %d deletions", n)
+	}
+	return nil
+}
+
+func (w *ends) busy() error {
+	n, job, err := w.working()
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(w.waits(n), w.untilNode(n, "DRAIN", "POWER_DOWN")); err != nil {
+		return err
+	}
+	return errors.Join(w.gate.Open(), w.suspends(n), w.completes(job))
+}
+
+func (w *ends) cancelled() error {
+	n, job, err := w.working()
+	if err != nil {
+		return err
+	}
+	if err := w.waits(n); err != nil {
+		return err
+	}
+	if _, err := w.slurm("scancel", job); err != nil {
+		return err
+	}
+	return errors.Join(w.suspends(n), w.untilJob(job, "CANCELLED"))
+}
+
+func (w *ends) suspended() error {
+	n, err := w.ready()
+	if err != nil {
+		return err
+	}
+	if _, err := w.slurm("scontrol", "update", "nodename="+n.Name, "state=power_down"); err != nil {
+		return err
+	}
+	if err := w.untilNode(n, "POWERING_DOWN"); err != nil {
+		return err
+	}
+	if _, err := w.slurm("sdiag", "--reset"); err != nil {
+		return err
+	}
+	began := time.Now()
+	if err := errors.Join(n.Terminate(), w.suspends(n)); err != nil {
+		return err
+	}
+	fmt.Printf("a suspended node's pod took %.2f s to end\n", n.End.Sub(began).Seconds())
+	asked, err := w.RPCs()
+	if err == nil && asked["REQUEST_UPDATE_NODE"] > 0 {
+		err = fmt.Errorf("slurmctld was asked for %d changes of a node that it had suspended", asked["REQUEST_UPDATE_NODE"])
+	}
+	return err
+}
+
+// reconfigured: slurmd hands over to a successor, which registers.
+func (w *ends) reconfigured() error {
+	n, job, err := w.working()
+	if err != nil {
+		return err
+	}
+	if err := w.waits(n); err != nil {
+		return err
+	}
+	before := len(processes(n, "slurmd"))
+	if _, err := w.slurm("scontrol", "reconfigure"); err != nil {
+		return err
+	}
+	if err := native.Within(limit, "slurmd does not hand over", func() bool {
+		return before == 1 && slices.ContainsFunc(n.Log(), func(line string) bool { return strings.Contains(line, "reconfig") })
+	}); err != nil {
+		return err
+	}
+	if err := errors.Join(w.untilNode(n, "DRAIN", "POWER_DOWN"), w.gate.Open(), w.exits(n)); err != nil {
+		return err
+	}
+	return errors.Join(w.suspends(n), w.completes(job))
+}
+
+// processes are those of a program on a node.
+func processes(n *native.Node, program string) (pids []int) {
+	names, _ := filepath.Glob("/proc/[0-9]*/comm")
+	for _, name := range names {
+		pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(name)))
+		comm, _ := os.ReadFile(name)
+		ours, _ := os.Readlink(fmt.Sprintf("/proc/%d/ns/pid", n.PID()))
+		theirs, _ := os.Readlink(fmt.Sprintf("/proc/%d/ns/pid", pid))
+		if strings.TrimSpace(string(comm)) == program && ours == theirs {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
+
+func (w *ends) killed() error {
+	n, job, err := w.working()
+	if err != nil {
+		return err
+	}
+	for _, pid := range processes(n, "slurmd") {
+		if err := unix.Kill(pid, unix.SIGKILL); err != nil {
+			return fmt.Errorf("cannot kill slurmd: %w", err)
+		}
+	}
+	return errors.Join(w.waits(n), w.gate.Open(), w.suspends(n), w.completes(job))
+}
+
+// unreachable waits until a pod has found that slurmctld is away.
+func (w *ends) unreachable(n *native.Node) error {
+	return native.Within(limit, n.Name+" does not miss slurmctld", func() bool {
+		return slices.ContainsFunc(n.Log(), func(line string) bool {
+			return strings.Contains(line, `"Stopping"`) && strings.Contains(line, "Unable to contact")
+		})
+	})
+}
+
+func (w *ends) away() error {
+	n, job, err := w.working("SLURMLET_GRACE_PERIOD=5m")
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(w.down.come(), n.Terminate()); err != nil {
+		return err
+	}
+	if err := w.unreachable(n); err != nil {
+		return err
+	}
+	return errors.Join(w.gate.Open(), w.up.come(), w.suspends(n), w.completes(job))
+}
+
+// restarted: slurmctld has kept what it was told before.
+func (w *ends) restarted() error {
+	n, job, err := w.working("SLURMLET_GRACE_PERIOD=5m")
+	if err != nil {
+		return err
+	}
+	if err := w.waits(n); err != nil {
+		return err
+	}
+	if err := errors.Join(w.down.come(), w.up.come(), w.untilNode(n, "DRAIN", "POWER_DOWN")); err != nil {
+		return err
+	}
+	return errors.Join(w.gate.Open(), w.suspends(n), w.completes(job))
+}
+
+func (w *ends) outOfTime() error {
+	first, requeued, err := w.working(short)
+	if err != nil {
+		return err
+	}
+	second, fails, err := w.working(short)
+	if err != nil {
+		return err
+	}
+	if _, err := w.slurm("scontrol", "update", "jobid="+fails, "requeue=0"); err != nil {
+		return err
+	}
+	if err := errors.Join(first.Terminate(), second.Terminate()); err != nil {
+		return err
+	}
+	if err := errors.Join(w.suspends(first), w.suspends(second)); err != nil {
+		return err
+	}
+	return errors.Join(w.untilJob(requeued, "PENDING"), w.restarts(requeued, 1), w.untilJob(fails, "NODE_FAIL"))
+}
+
+// outOfTimeAway: the next pod of that name takes the record, and slurmctld requeues what has died.
+func (w *ends) outOfTimeAway() error {
+	n, job, err := w.working(short)
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(w.down.come(), n.Terminate()); err != nil {
+		return err
+	}
+	select {
+	case <-n.Exited:
+	case <-time.After(limit):
+		return fmt.Errorf("%s has not exited", n.Name)
+	}
+	if err := w.up.come(); err != nil {
+		return err
+	}
+	if err := w.left(n, 75); err != nil {
+		return err
+	}
+	successor := another(n)
+	if err := w.start(successor); err != nil {
+		return err
+	}
+	if err := successor.AwaitReady(limit); err != nil {
+		return err
+	}
+	if err := native.Within(2*limit, "the job that has died is not requeued", func() bool { return w.field("job", job, "Restarts") == "1" }); err != nil {
+		return fmt.Errorf("%w: it is %s; %s", err, w.job(job), strings.Join(successor.Log(), "\n"))
+	}
+	if _, err := w.slurm("scancel", job); err != nil {
+		return err
+	}
+	return errors.Join(successor.Terminate(), w.suspends(successor))
+}
+
+// another is the next pod of a node.
+func another(n *native.Node) *native.Node {
+	return &native.Node{
+		Name: n.Name, IP: append(net.IP(nil), n.IP...),
+		Ready: make(chan struct{}), Waiting: make(chan struct{}), Exited: make(chan struct{}),
+	}
+}
+
+// early: a job waits for the node, and then for its next pod.
+func (w *ends) early() error {
+	n := w.unused()
+	job, err := w.gate.Submit(n.Name)
+	if err != nil {
+		return err
+	}
+	if err := w.untilNode(n, "POWERING_UP", "ALLOCATED"); err != nil {
+		return err
+	}
+	if err := w.start(n, "SLURMLET_CONTROLLER=10.88.255.254"); err != nil { // nobody is there
+		return err
+	}
+	if err := native.Within(limit, n.Name+" does not look for slurmctld", func() bool {
+		return slices.ContainsFunc(n.Log(), func(line string) bool { return strings.Contains(line, "cannot reach slurmctld") })
+	}); err != nil {
+		return err
+	}
+	if err := errors.Join(n.Terminate(), w.left(n, 0, "POWERING_UP")); err != nil {
+		return err
+	}
+	successor := another(n)
+	if err := w.start(successor); err != nil {
+		return err
+	}
+	if err := errors.Join(w.untilJob(job, "RUNNING"), w.gate.Open(), w.completes(job)); err != nil {
+		return err
+	}
+	return errors.Join(successor.Terminate(), w.suspends(successor))
+}
+
+func (w *ends) drained() error {
+	n, job, err := w.working()
+	if err != nil {
+		return err
+	}
+	if _, err := w.slurm("scontrol", "update", "nodename="+n.Name, "state=drain", "reason=disk"); err != nil {
+		return err
+	}
+	if err := errors.Join(w.waits(n), w.untilNode(n, "DRAIN", "POWER_DOWN")); err != nil {
+		return err
+	}
+	if reason := w.field("node", n.Name, "Reason"); reason != "disk" {
+		return fmt.Errorf("the reason is %q", reason)
+	}
+	return errors.Join(w.gate.Open(), w.suspends(n), w.completes(job))
+}
+
+func (w *ends) larger() error {
+	n := w.Nodes[slurmdNodes-1] // which has no record yet
+	if _, err := w.slurm("scontrol", "create", "NodeName="+n.Name, "CPUs=1", "RealMemory=4000", "TmpDisk=100", "State=CLOUD"); err != nil {
+		return err
+	}
+	if _, err := w.slurm("scontrol", "update", "nodename="+n.Name, "state=power_up"); err != nil {
+		return err
+	}
+	if err := errors.Join(w.untilNode(n, "POWERING_UP"), w.start(n), w.untilNode(n, "IDLE", "DRAIN", "CLOUD")); err != nil {
+		return err
+	}
+	if memory := w.field("node", n.Name, "RealMemory"); memory != "4000" {
+		return fmt.Errorf("the record has RealMemory=%s", memory)
+	}
+	if err := native.Within(limit, "nobody says why", func() bool {
+		return slices.ContainsFunc(n.Log(), func(line string) bool { return strings.Contains(line, "RealMemory is 4000, not 300") })
+	}); err != nil {
+		return err
+	}
+	return errors.Join(n.Terminate(), w.suspends(n))
+}

@@ -1,0 +1,76 @@
+//go:build e2e
+
+package questions
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/slurmlet/slurmlet/e2e/testbed/native"
+	"github.com/slurmlet/slurmlet/e2e/testbed/sandbox/parts"
+)
+
+// settings are what those inside the namespaces are told by those outside.
+type settings struct {
+	Root, Slurmlet string
+	// Records is how many nodes there are besides those with a slurmd.
+	Records int
+}
+
+func TestMain(m *testing.M) {
+	native.Run(inside)
+	os.Exit(m.Run())
+}
+
+// TestQuestions: a node's agent lives from its start to its end among 300 other records.
+func TestQuestions(t *testing.T) {
+	slurmlet, err := native.FindSlurmlet("../../../bin/slurmlet")
+	require.NoError(t, err)
+	for _, version := range parts.Versions() {
+		root, err := parts.Root(t.Context(), version, t.Logf)
+		require.NoError(t, err)
+		t.Run(version, func(t *testing.T) {
+			t.Parallel() // it waits most of the time
+			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+			defer cancel()
+			require.NoError(t, native.Enter(ctx, settings{Root: root, Slurmlet: slurmlet, Records: 300}), "the cluster's own words are above")
+		})
+	}
+}
+
+func inside(s settings) error {
+	l, err := begin(s)
+	if err != nil {
+		return err
+	}
+	for _, act := range []struct {
+		name string
+		do   func() error
+	}{
+		{"the records are compared", l.compare},
+		{"nodes start", l.start},
+		// 24.11 asks the other records to register after an edit, through slurmds that cannot forward
+		// it: a job's launch may wait for minutes then.
+		{"slurmlet drain -wait of a node with a job on one of its CPUs", l.drainAndWait},
+		{"a resize of such a node", l.resize},
+		{"SIGTERM to such a node in a reservation", l.reserved},
+		{"an edit", l.edit},
+		{"SIGTERM to a drained node with a job on one of its CPUs", l.doubt},
+		{"SIGTERM to an idle node, one whose job ends, and one whose job is requeued", l.end},
+		{"a restart of slurmctld", l.restart},
+	} {
+		if err = act.do(); err != nil {
+			err = fmt.Errorf("%s: %w", act.name, err)
+			l.explain()
+			break
+		}
+		fmt.Println("passed:", act.name)
+	}
+	return errors.Join(err, l.Close())
+}

@@ -1,6 +1,0 @@
-// Package questions counts what the agents of a cluster with many records ask slurmctld, in
-// real clusters (e2e/native): nothing that a node's agent asks may have slurmctld send all of
-// its nodes or jobs.
-//
-//	go test -tags e2e -v ./e2e/questions
-package questions

@@ -1,0 +1,29 @@
+module github.com/slurmlet/slurmlet/e2e/testbed
+
+go 1.26.0
+
+toolchain go1.26.8
+
+require (
+	github.com/creack/pty v1.1.24
+	github.com/fsnotify/fsnotify v1.10.1
+	github.com/opencontainers/go-digest v1.0.0
+	github.com/opencontainers/image-spec v1.1.1
+	github.com/opencontainers/runtime-spec v1.3.0
+	github.com/prometheus/procfs v0.23.0
+	github.com/slurmlet/slurmlet v0.0.0
+	github.com/stretchr/testify v1.12.1
+	github.com/vishvananda/netlink v1.3.1
+	github.com/vishvananda/netns v0.0.5
+	go.yaml.in/yaml/v3 v3.0.5
+	golang.org/x/crypto v0.58.0
+	golang.org/x/sys v0.49.0
+)
+
+require (
+	filippo.io/edwards25519 v1.2.0 // indirect
+	github.com/coreos/go-systemd/v22 v22.7.0 // indirect
+	github.com/go-sql-driver/mysql v1.10.1 // indirect
+)
+
+replace github.com/slurmlet/slurmlet => ../..

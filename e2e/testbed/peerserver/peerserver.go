@@ -1,0 +1,140 @@
+// Package peerserver plays the controller for the agents of a cluster on e2e/testbed/native: a real server of internal/link/peers,
+// to which a test tells what Kubernetes would tell.
+package peerserver
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"maps"
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/slurmlet/slurmlet/e2e/testbed/kubecluster/pki"
+	"github.com/slurmlet/slurmlet/e2e/testbed/native"
+	"github.com/slurmlet/slurmlet/internal/link/peers"
+)
+
+// Cluster is the cluster's name.
+const Cluster = "native"
+
+// Controller is the UID of slurmctld's pod.
+const Controller = "slurmctld"
+
+// address is on slurmctld's machine.
+const address = native.Address + ":8443"
+
+// Server is the peers' server that the agents follow. It keeps what slurmctld's agent has told last of the nodes.
+type Server struct {
+	*peers.Server
+	ca []byte
+
+	lock      sync.Mutex
+	returning *peers.Returning
+	heard     bool
+	nodes     map[string]peers.NodeReport
+}
+
+// Start serves the peers until the process ends. answer is what slurmctld's agent gets for a report, and may be nil.
+func Start(answer func(peers.Identity) (*peers.Answer, bool)) (*Server, error) {
+	authority, err := pki.New("peers")
+	if err != nil {
+		return nil, err
+	}
+	own, err := authority.Server(native.Address)
+	if err != nil {
+		return nil, err
+	}
+	pair, err := tls.X509KeyPair(own.Certificate, own.Key)
+	if err != nil {
+		return nil, fmt.Errorf("cannot use a certificate: %w", err)
+	}
+	s := &Server{ca: authority.Certificate, nodes: map[string]peers.NodeReport{}}
+	s.Server = peers.NewServer(peers.ServerOptions{Authenticate: authenticate, Reported: s.reported, Answer: answer, Returning: s.workloads})
+	s.Sync()
+	l, err := net.Listen("tcp", address)
+	if err != nil {
+		return nil, fmt.Errorf("cannot serve the peers: %w", err)
+	}
+	go func() {
+		_ = s.Serve(l, &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS13})
+	}()
+	return s, nil
+}
+
+// authenticate: a pod's token is its UID.
+func authenticate(_ context.Context, uid string) (peers.Identity, error) {
+	role := "slurmd"
+	if uid == Controller {
+		role = "slurmctld"
+	}
+	return peers.Identity{Cluster: Cluster, Pod: "slurm/" + uid, UID: uid, Role: role}, nil
+}
+
+// Admit puts a pod's token into a root file system, and returns the settings of the pod's agent.
+func (s *Server) Admit(root, uid string) (environ []string, err error) {
+	dir := "/etc/slurmlet/peers-" + uid
+	at := filepath.Join(root, dir)
+	err = errors.Join(os.MkdirAll(at, 0o755), os.WriteFile(filepath.Join(at, "ca.crt"), s.ca, 0o644), os.WriteFile(filepath.Join(at, "token"), []byte(uid), 0o400))
+	return []string{"SLURMLET_PEERS=" + address, "SLURMLET_PEERS_DIR=" + dir}, err
+}
+
+// Tell has the agents know of a pod, without an address as long as it does not run.
+func (s *Server) Tell(p peers.Peer, ip net.IP) error {
+	if a, ok := netip.AddrFromSlice(ip); ok {
+		p.Addresses = []netip.Addr{a.Unmap()}
+	}
+	if _, err := s.Put(Cluster, peers.Claim{Peer: p, Created: time.Now()}); err != nil {
+		return fmt.Errorf("cannot tell of %s: %w", p.Name, err)
+	}
+	return nil
+}
+
+// Gone has the agents know that nothing is left of a pod. A lost one has gone with its machine.
+func (s *Server) Gone(uid string, lost bool) { s.Delete(Cluster, uid, lost) }
+
+// StatefulSets has slurmctld's agent know which ones there are. Nobody knows before.
+func (s *Server) StatefulSets(all ...peers.StatefulSet) {
+	s.lock.Lock()
+	s.returning = &peers.Returning{StatefulSets: all}
+	s.lock.Unlock()
+	s.SetsChanged()
+}
+
+func (s *Server) workloads(string) *peers.Returning {
+	s.lock.Lock()
+	defer s.lock.Unlock()
+	return s.returning
+}
+
+func (s *Server) reported(_ peers.Identity, r peers.Report) error {
+	s.lock.Lock()
+	defer s.lock.Unlock()
+	if r.Whole {
+		clear(s.nodes)
+	}
+	s.heard = s.heard || r.Whole
+	for _, n := range r.Nodes {
+		s.nodes[n.Name] = n
+	}
+	return nil
+}
+
+// Reports are what slurmctld's agent has told last, by node. heard says whether it has told of all nodes.
+func (s *Server) Reports() (nodes map[string]peers.NodeReport, heard bool) {
+	s.lock.Lock()
+	defer s.lock.Unlock()
+	return maps.Clone(s.nodes), s.heard
+}
+
+// State is what slurmctld's agent has told last of a node.
+func (s *Server) State(node string) peers.State {
+	s.lock.Lock()
+	defer s.lock.Unlock()
+	return s.nodes[node].State
+}
