@@ -10,7 +10,7 @@ import (
 
 // openConf finds what slurmctld can be started with.
 func (a *Agent) openConf() {
-	a.reloader, a.life.Good = reconfig.Open(reconfig.Options{
+	a.reloader, a.life.Conf.Good = reconfig.Open(reconfig.Options{
 		Sources: a.Config.ConfSources, ConfigMap: a.Config.ConfigMap, RunDir: a.Config.RunDir, StateDir: a.Config.StateDir, Preflight: a.Config.Preflight,
 		Defaults: a.Config.ConfDefaults, SlurmUser: a.Config.SlurmUser,
 		Elastic: a.elasticConf(), ElasticDir: a.Config.ElasticSets, Programs: a.waits,
@@ -18,7 +18,7 @@ func (a *Agent) openConf() {
 		Table:  a.Table, Client: a.client, Feed: &a.feed, Saved: a.saved, CopyKeys: a.takeKeys, Fatal: a.fatalSince, Log: a.log,
 	})
 	first := a.reloader.Read()
-	a.life.Next = &first
+	a.life.Conf.Next = &first
 }
 
 // fatalSince is the daemon's last fatal line since a time, empty for none.

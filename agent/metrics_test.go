@@ -19,6 +19,7 @@ import (
 	"github.com/slurmlet/slurmlet/cgroup"
 	"github.com/slurmlet/slurmlet/internal/kit/exposition"
 	"github.com/slurmlet/slurmlet/internal/lifecycle"
+	"github.com/slurmlet/slurmlet/internal/lifecycle/conf"
 	"github.com/slurmlet/slurmlet/internal/link/peers"
 	"github.com/slurmlet/slurmlet/internal/login"
 	"github.com/slurmlet/slurmlet/internal/pod/sack"
@@ -75,7 +76,7 @@ var statuses = map[string]Status{
 		Role: Slurmctld, State: lifecycle.Reloading, Since: noon, Version: "v1", Started: true, Main: &MainStatus{PID: 9, Since: noon}, LastError: &LastError{At: later, Text: "a secret"},
 		Keys: &KeysStatus{Signs: "slurm.key", Since: noon, Accepts: []KeyStatus{{Name: "slurm.key"}}, Refused: "a secret"},
 		Conf: &reconfig.Status{
-			Sources: []string{"/etc/slurm", "/etc/slurm-more"}, Live: "5feceb66ffc8", Good: "5feceb66ffc8", Doing: lifecycle.Restoring.String(), Reloads: reconfig.Reloads{Refused: 1, RolledBack: 2},
+			Sources: []string{"/etc/slurm", "/etc/slurm-more"}, Live: "5feceb66ffc8", Good: "5feceb66ffc8", Doing: conf.Restoring.String(), Reloads: reconfig.Reloads{Refused: 1, RolledBack: 2},
 			Refused: &reconfig.Refusal{Since: later, Why: []string{"slurmctld: a secret", "/etc/slurm-more/parts/nodes.conf:4:12: error: a secret", "/etc/slurm/slurm.conf:9: error: a secret"}},
 			Faults:  []string{"a secret", "another"},
 		},

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/slurmlet/slurmlet/internal/lifecycle"
+	"github.com/slurmlet/slurmlet/internal/lifecycle/conf"
 	"github.com/slurmlet/slurmlet/internal/pod/process"
 	"github.com/slurmlet/slurmlet/internal/slurm"
 	"github.com/slurmlet/slurmlet/internal/slurmctld/merge"
@@ -68,9 +69,9 @@ func (a *Agent) perform(act lifecycle.Action) []lifecycle.Event {
 		a.loginServices.EndSessions(act.Kill)
 	case lifecycle.Exit:
 		a.exit()
-	case lifecycle.ArmReload:
-		time.AfterFunc(act.After, func() { a.post(lifecycle.ReloadTimerFired{Number: act.Number}) })
-	case lifecycle.Check, lifecycle.CheckFirst, lifecycle.AwaitLaunches, lifecycle.Place, lifecycle.Reconfigure, lifecycle.AskNodes, lifecycle.Keep:
+	case conf.ArmReload:
+		time.AfterFunc(act.After, func() { a.post(conf.ReloadTimerFired{Number: act.Number}) })
+	case conf.Check, conf.CheckFirst, conf.AwaitLaunches, conf.Place, conf.Reconfigure, conf.AskNodes, conf.Keep:
 		go func() {
 			if e := a.reloader.Do(a.alive, act); e != nil {
 				a.post(e)

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/slurmlet/slurmlet/internal/lifecycle"
+	"github.com/slurmlet/slurmlet/internal/lifecycle/conf"
 )
 
 // unit is the agent as systemd sees it, where it runs as a unit of Type=notify or
@@ -116,7 +117,7 @@ func (a *Agent) inform(next unit) {
 func (a *Agent) informOfReload() {
 	a.inform(a.unit.hungUp(a.life))
 	if main := a.unit.reloads; main != 0 {
-		time.AfterFunc(lifecycle.TakeLimit, func() { a.post(reloadOverdue{main}) })
+		time.AfterFunc(conf.TakeLimit, func() { a.post(reloadOverdue{main}) })
 		return
 	}
 	a.inform(a.unit.follow(a.life))

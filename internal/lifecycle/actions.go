@@ -1,10 +1,6 @@
 package lifecycle
 
-import (
-	"time"
-
-	"github.com/slurmlet/slurmlet/internal/kit/confset"
-)
+import "time"
 
 // Action is something to do in the world.
 type Action any
@@ -72,47 +68,6 @@ type (
 	EndSessions struct{ Kill bool }
 	// Exit ends what still runs here, and the agent.
 	Exit struct{ Code int }
-	// Check looks at a set for the slurmctld that runs, and stages it.
-	Check struct {
-		Number int
-		Set    *confset.Set
-	}
-	// CheckFirst does so before slurmctld runs; good is nil where no set was good before.
-	CheckFirst struct {
-		Number    int
-		Set, Good *confset.Set
-	}
-	// AwaitLaunches waits until slurmctld has told the nodes what it has to, no longer
-	// than limit.
-	AwaitLaunches struct {
-		Number int
-		Limit  time.Duration
-	}
-	// Place makes a set the live one; staged is empty for one that does not lie ready.
-	Place struct {
-		Number int
-		Set    *confset.Set
-		Staged string
-	}
-	// Reconfigure does as place, and has slurmctld and the nodes read it.
-	Reconfigure struct {
-		Number int
-		Set    *confset.Set
-		Staged string
-	}
-	// AskNodes asks after a while which nodes have reconfigured. Before, it has the
-	// slurmds of some restarted.
-	AskNodes struct {
-		Number  int
-		After   time.Duration
-		Restart []string
-	}
-	// Keep makes a set the one that the next container can fall back on.
-	Keep      struct{ Set *confset.Set }
-	ArmReload struct {
-		Number int
-		After  time.Duration
-	}
 )
 
 // Need is what an answer about the record must be sure to tell, although slurmctld has to send

@@ -80,31 +80,3 @@ var activityTexts = [...]string{
 }
 
 func (a Activity) String() string { return activityTexts[a] }
-
-// ConfActivity is what slurmctld's agent does about its configuration besides.
-type ConfActivity int
-
-// What it does.
-const (
-	ConfIdle ConfActivity = iota
-	Checking
-	AwaitingLaunches
-	Reconfiguring
-	Spreading
-	RestartingOne
-	Restoring
-	BackingOff
-)
-
-var confActivityTexts = [...]string{
-	ConfIdle:         "",
-	Checking:         "checking the new configuration",
-	AwaitingLaunches: "waiting for slurmctld to launch the jobs that it has started",
-	Reconfiguring:    "waiting for slurmctld to take the new configuration",
-	Spreading:        "waiting for the nodes to take the new configuration",
-	RestartingOne:    "having slurmd restarted into the new configuration on one node",
-	Restoring:        "putting the last good configuration back",
-	BackingOff:       "pausing before the last good configuration is put back once more",
-}
-
-func (c ConfActivity) String() string { return confActivityTexts[c] }

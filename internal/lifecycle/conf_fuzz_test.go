@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/slurmlet/slurmlet/internal/kit/confset"
+	"github.com/slurmlet/slurmlet/internal/lifecycle/conf"
 	"github.com/slurmlet/slurmlet/internal/slurm"
 )
 
@@ -36,11 +37,11 @@ func (w *world) edit(how byte) {
 	w.feed(confRevision(how))
 }
 
-func confRevision(how byte) Revision {
+func confRevision(how byte) conf.Revision {
 	if how == 15 {
-		return Revision{Err: errors.New("the directory is gone"), At: epoch}
+		return conf.Revision{Err: errors.New("the directory is gone"), At: epoch}
 	}
-	return Revision{Set: confSet(how & 3), Forced: how&4 != 0, Request: int(how >> 3), At: epoch}
+	return conf.Revision{Set: confSet(how & 3), Forced: how&4 != 0, Request: int(how >> 3), At: epoch}
 }
 
 // begin: what there is at the start is for the script's first byte to say.
@@ -71,54 +72,54 @@ func (c *confWorld) fire(w *world, how byte) {
 		i := int(how) % len(c.clocks)
 		n := c.clocks[i]
 		c.clocks = slices.Delete(c.clocks, i, i+1)
-		w.feed(ReloadTimerFired{n})
+		w.feed(conf.ReloadTimerFired{n})
 	}
 }
 
 func (c *confWorld) answer(w *world, a Action, how byte) {
 	switch a := a.(type) {
-	case Check:
+	case conf.Check:
 		err := w.maybe(how)
-		if how&3 == 3 && w.life.Good != nil {
+		if how&3 == 3 && w.life.Conf.Good != nil {
 			err = w.keptByJobs(how)
 		}
-		if err == nil || w.life.Activity == ChoosingConf && IsInUse(err) {
+		if err == nil || w.life.Activity == ChoosingConf && conf.IsInUse(err) {
 			c.sound = append(c.sound, a.Set)
 		}
-		w.feed(Checked{a.Number, "staged", nil, how&8 != 0, err})
-	case CheckFirst:
-		c.answer(w, Check{a.Number, a.Set}, how)
-	case AwaitLaunches:
-		w.feed(LaunchesOver{a.Number, w.keptByJobs(how)})
-	case Place:
-		w.feed(PlaceEnded{a.Number, w.maybe(how >> 3)})
-	case Reconfigure:
+		w.feed(conf.Checked{a.Number, "staged", nil, how&8 != 0, err})
+	case conf.CheckFirst:
+		c.answer(w, conf.Check{a.Number, a.Set}, how)
+	case conf.AwaitLaunches:
+		w.feed(conf.LaunchesOver{a.Number, w.keptByJobs(how)})
+	case conf.Place:
+		w.feed(conf.PlaceEnded{a.Number, w.maybe(how >> 3)})
+	case conf.Reconfigure:
 		err := w.maybe(how)
 		switch how {
 		case 2:
 			err = slurm.ErrUnreachable
 		case 3:
-			err = HeldUp{"a silent connection"}
+			err = conf.HeldUp{"a silent connection"}
 		}
-		w.feed(ReconfigureEnded{a.Number, err})
-	case AskNodes:
+		w.feed(conf.ReconfigureEnded{a.Number, err})
+	case conf.AskNodes:
 		c.tell(w, a, how)
 	}
 }
 
 // tell: of up to seven nodes, some have another slurmd, some have not, and of some slurmctld
 // has not heard; or it tells nothing.
-func (c *confWorld) tell(w *world, a AskNodes, how byte) {
+func (c *confWorld) tell(w *world, a conf.AskNodes, how byte) {
 	for _, n := range a.Restart {
 		require.NotEmpty(w, n)
 	}
-	e := NodesAsked{Number: a.Number, Took: int(how & 1), Canary: how>>3 == 1}
+	e := conf.NodesAsked{Number: a.Number, Took: int(how & 1), Canary: how>>3 == 1}
 	if missed := how >> 1 & 3; missed > 0 {
 		e.Missed = []string{"a", "b", "c"}[:missed]
 	}
 	switch {
 	case how == 15:
-		e = NodesAsked{Number: a.Number, Err: slurm.ErrUnreachable}
+		e = conf.NodesAsked{Number: a.Number, Err: slurm.ErrUnreachable}
 	case how&3 == 1:
 		e.Unheard = []string{"d", "e"}
 	}
@@ -127,28 +128,28 @@ func (c *confWorld) tell(w *world, a AskNodes, how byte) {
 
 func (w *world) keptByJobs(how byte) error {
 	if how&1 == 1 {
-		return InUse{"jobs"}
+		return conf.InUse{"jobs"}
 	}
 	return nil
 }
 
 func (c *confWorld) carryOut(w *world, a Action) {
 	switch a := a.(type) {
-	case Check, CheckFirst, AwaitLaunches, AskNodes:
+	case conf.Check, conf.CheckFirst, conf.AwaitLaunches, conf.AskNodes:
 		c.asked = append(c.asked, a)
-	case Place:
+	case conf.Place:
 		require.Zero(w, w.life.Main, "slurmctld reads a configuration that is being replaced")
 		c.put(w, a.Set)
 		c.asked = append(c.asked, a)
-	case Reconfigure:
+	case conf.Reconfigure:
 		require.False(w, w.stopped, "a reconfigure after SIGTERM")
 		c.put(w, a.Set)
 		c.asked = append(c.asked, a)
-		c.pushed, c.silenced = !a.Set.Same(w.life.Good), true
-	case Keep:
+		c.pushed, c.silenced = !a.Set.Same(w.life.Conf.Good), true
+	case conf.Keep:
 		require.True(w, a.Set.Same(c.live), "a set is kept that is not in place")
 		c.kept, c.pushed = a.Set, false
-	case ArmReload:
+	case conf.ArmReload:
 		require.Positive(w, a.After)
 		c.clocks = append(c.clocks, a.Number)
 	}
@@ -156,14 +157,14 @@ func (c *confWorld) carryOut(w *world, a Action) {
 
 // put: only a set that was checked or was good is ever in place.
 func (c *confWorld) put(w *world, set *confset.Set) {
-	sound := slices.ContainsFunc(append(c.sound, c.kept, w.life.Good), func(s *confset.Set) bool { return s != nil && s.Same(set) })
+	sound := slices.ContainsFunc(append(c.sound, c.kept, w.life.Conf.Good), func(s *confset.Set) bool { return s != nil && s.Same(set) })
 	require.True(w, sound, "an unchecked set is put in place")
 	c.live = set
 }
 
 // hear: the agents hear of the configuration between a step and its actions.
-func (c *confWorld) hear(news ConfNews) {
-	if news != NoConfNews {
+func (c *confWorld) hear(news conf.News) {
+	if news != conf.NoNews {
 		c.silenced = false
 	}
 }
@@ -173,20 +174,20 @@ func (c *confWorld) check(w *world) {
 	if w.stopped || !l.WasReady || !l.Phase.Serving() {
 		return
 	}
-	if l.ConfActivity == ConfIdle {
-		require.True(w, l.Live.Same(l.Good), "a refused set stays live")
-		require.True(w, c.live.Same(l.Good), "a refused set stays in place")
-		require.True(w, c.kept.Same(l.Good), "the last good set is not kept")
+	if l.Conf.Activity == conf.Idle {
+		require.True(w, l.Conf.Live.Same(l.Conf.Good), "a refused set stays live")
+		require.True(w, c.live.Same(l.Conf.Good), "a refused set stays in place")
+		require.True(w, c.kept.Same(l.Conf.Good), "the last good set is not kept")
 		require.False(w, c.pushed, "nodes keep a refused set")
 		require.False(w, c.silenced, "the nodes' agents do not hear of the live set")
-		require.Nil(w, l.trying)
-		require.True(w, l.Next == nil || l.Phase != Ready, "an edit is forgotten")
-		require.True(w, l.Next != nil || l.Refused == nil || !l.Refused.InUse || slices.Contains(c.clocks, l.clock), "an edit that jobs keep is forgotten")
+		require.Nil(w, l.Conf.Trying)
+		require.True(w, l.Conf.Next == nil || l.Phase != Ready, "an edit is forgotten")
+		require.True(w, l.Conf.Next != nil || l.Conf.Refused == nil || !l.Conf.Refused.InUse || slices.Contains(c.clocks, l.Conf.Timer), "an edit that jobs keep is forgotten")
 		return
 	}
 	if l.Activity == Replacing { // slurmctld hangs, and is being ended
 		require.True(w, l.killed || slices.Contains(w.timers, l.timer), "a slurmctld that hangs is not ended")
 		return
 	}
-	require.True(w, len(c.asked) > 0 || slices.Contains(c.clocks, l.clock), "the reload %s hangs", l.ConfActivity)
+	require.True(w, len(c.asked) > 0 || slices.Contains(c.clocks, l.Conf.Timer), "the reload %s hangs", l.Conf.Activity)
 }

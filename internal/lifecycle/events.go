@@ -106,42 +106,6 @@ type (
 	// DeadlinePassed: one of the way down is over.
 	DeadlinePassed struct{ Stage Stage }
 	HungUp         struct{}
-	// Checked: a set was looked at. It lies ready in the directory Staged, unless
-	// Err says what is wrong with it; Changes is what it changes. Anew: some of it counts
-	// for a slurmctld that starts only.
-	Checked struct {
-		Number  int
-		Staged  string
-		Changes []string
-		Anew    bool
-		Err     error
-	}
-	// LaunchesOver: slurmctld has told the nodes what it had to, or was waited for long
-	// enough; Err says what keeps the set from being used after all.
-	LaunchesOver struct {
-		Number int
-		Err    error
-	}
-	PlaceEnded struct {
-		Number int
-		Err    error
-	}
-	ReconfigureEnded struct {
-		Number int
-		Err    error
-	}
-	// NodesAsked: Took nodes have another slurmd since the reconfigure; Missed have
-	// answered slurmctld with the one that they had, of the Unheard it has heard nothing yet.
-	// Canary: the one whose slurmd was to be restarted is among the first. To ask took Cost.
-	NodesAsked struct {
-		Number          int
-		Took            int
-		Missed, Unheard []string
-		Canary          bool
-		Cost            time.Duration
-		Err             error
-	}
-	ReloadTimerFired struct{ Number int }
 	// Outdated: the daemon's configuration is not that of slurmctld, and stays so.
 	Outdated struct{}
 	// ControllerLost: slurmctld's agent has ended, and slurmctld with it.

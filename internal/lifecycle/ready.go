@@ -3,6 +3,7 @@ package lifecycle
 import (
 	"errors"
 
+	"github.com/slurmlet/slurmlet/internal/lifecycle/conf"
 	"github.com/slurmlet/slurmlet/internal/slurm"
 	"github.com/slurmlet/slurmlet/internal/slurmd/nodesize"
 )
@@ -30,7 +31,7 @@ func (l State) becomeReady() (State, []Action) {
 	case l.MainSince.Before(l.filesSince): // it was on its way already
 		return l.hangUp()
 	case l.Reloads:
-		return l.proven(first)
+		return l.configure(conf.Served{First: first})
 	case l.unclaimed:
 		return l.toFindLost()
 	}

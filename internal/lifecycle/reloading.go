@@ -1,6 +1,10 @@
 package lifecycle
 
-import "time"
+import (
+	"time"
+
+	"github.com/slurmlet/slurmlet/internal/lifecycle/conf"
+)
 
 // registerTime is what a successor has to register before its record is looked at. All nodes
 // take over at once.
@@ -13,7 +17,8 @@ func (l State) handedOver(e MainChanged) (State, []Action) {
 		return l, nil
 	}
 	l.tookOver = l.registered() && l.Phase != Stopping
-	l.Main, l.MainSince, l.killed, l.seen, l.noReply = e.PID, e.At, false, false, 0
+	l.Main, l.MainSince, l.killed, l.seen = e.PID, e.At, false, false
+	l, _ = l.configure(conf.Succeeded{})
 	l.listed, l.awaited, l.wasUp = true, false, false
 	switch {
 	case l.Activity == Ending && l.Registers && l.bounded && l.Left == "" && l.stage < toStop:

@@ -23,9 +23,8 @@ const (
 // mayRevive: slurmctld has crashed, with a configuration that it and its nodes have taken. What it says before it serves
 // is a fault of the configuration or of its state, and ends the container.
 func (l State) mayRevive(e MainExited) bool {
-	settled := l.ConfActivity == ConfIdle && !l.Unsettled && l.Live != nil && l.Live.Same(l.Good)
 	served := l.Phase.Serving() || e.Code > bySignal
-	return l.Reloads && l.WasReady && !l.IsOver() && l.Activity != Replacing && settled && served && e.Code != 0 &&
+	return l.Reloads && l.WasReady && !l.IsOver() && l.Activity != Replacing && l.Conf.IsSettled() && served && e.Code != 0 &&
 		(l.crashes < mostCrashes || e.Uptime >= steadyServing)
 }
 
@@ -35,17 +34,14 @@ func (l State) revive(e MainExited) (State, []Action) {
 		l.crashes = 0
 	}
 	l.crashes++
-	l.Phase, l.Reason, l.noReply = Starting, e.What, 0
+	l.Phase, l.Reason = Starting, e.What
 	if l.crashes == 1 {
 		l.Starts++
-		return l.startAgain()
+		return l.startConfigured()
 	}
 	l.Activity = Pausing
 	return l.wait(backoff.Grow(backoff.FirstPause, l.crashes-2, backoff.LastPause))
 }
-
-// startAgain puts the live set in its place once more: what slurmctld has saved is made ready with it.
-func (l State) startAgain() (State, []Action) { return l.inPlace(&Revision{Set: l.Live}, "") }
 
 // heldUp: another slurmctld's agent has what slurmctld has saved.
 func (l State) heldUp(e StateHeld) (State, []Action) {

@@ -26,11 +26,8 @@ func (l State) begin() (State, []Action) {
 	if l.Phase != Starting || l.Main != 0 || l.starting {
 		return l, nil
 	}
-	switch {
-	case l.Reloads && l.WasReady:
-		return l.startAgain()
-	case l.Reloads:
-		return l.chooseConf()
+	if l.Reloads {
+		return l.startConfigured()
 	}
 	if !l.Reaches {
 		return l.launch()

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/slurmlet/slurmlet/cgroup"
+	"github.com/slurmlet/slurmlet/internal/lifecycle/conf"
 	"github.com/slurmlet/slurmlet/internal/slurm"
 	"github.com/slurmlet/slurmlet/internal/slurmd/nodesize"
 )
@@ -33,7 +34,8 @@ type Plan struct {
 // the container's start to its end, and methods call it l.
 type State struct {
 	Plan
-	configuration
+	// Conf is slurmctld's configuration; other roles have none.
+	Conf conf.State
 	// Allocation is never changed in place, and large: Step copies a life.
 	*nodesize.Allocation
 	Phase    Phase

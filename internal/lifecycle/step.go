@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/slurmlet/slurmlet/internal/kit/backoff"
+	"github.com/slurmlet/slurmlet/internal/lifecycle/conf"
 )
 
 // Step is the agent's whole judgement: what happened goes in, the next state
@@ -86,20 +87,8 @@ func (l State) beforeStopping(e Event) (State, []Action) {
 		return l.expectDrain()
 	case StateHeld:
 		return l.heldUp(e)
-	case Revision:
-		return l.edited(e)
-	case Checked:
-		return l.looked(e)
-	case LaunchesOver:
-		return l.launched(e)
-	case PlaceEnded:
-		return l.placed(e)
-	case ReconfigureEnded:
-		return l.reconfigured(e)
-	case NodesAsked:
-		return l.count(e)
-	case ReloadTimerFired:
-		return l.reloadDue(e)
+	case conf.Revision, conf.Checked, conf.LaunchesOver, conf.PlaceEnded, conf.ReconfigureEnded, conf.NodesAsked, conf.ReloadTimerFired:
+		return l.configure(e)
 	case Begun, StepsCounted, DeadlinePassed, SessionsOver, Troubled, Outdated, LostJobsFound:
 		return l, nil
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/slurmlet/slurmlet/internal/kit/backoff"
 	"github.com/slurmlet/slurmlet/internal/kit/exitcode"
+	"github.com/slurmlet/slurmlet/internal/lifecycle/conf"
 	"github.com/slurmlet/slurmlet/internal/slurm"
 )
 
@@ -42,7 +43,7 @@ func (l State) whileStopping(e Event) (State, []Action) {
 	case DatabaseAway:
 		return l.takeAway()
 	case Begun, HungUp, Troubled, Outdated, ControllerLost, LaunchRefused, LostJobsFound, StateHeld,
-		Revision, Checked, LaunchesOver, PlaceEnded, ReconfigureEnded, NodesAsked, ReloadTimerFired:
+		conf.Revision, conf.Checked, conf.LaunchesOver, conf.PlaceEnded, conf.ReconfigureEnded, conf.NodesAsked, conf.ReloadTimerFired:
 		return l, nil
 	}
 	panic(fmt.Sprintf("Step: no such event: %T", e))
@@ -234,10 +235,8 @@ func (l State) ended(e MainExited) (State, []Action) {
 		return l.leaveWith(exitcode.OK)
 	case l.Activity == Ending, l.Activity == Converting:
 		return l.leaveWith(e.Code)
-	case l.unproven():
-		return l.failedFirst(e.What)
-	case l.postponed():
-		return l.startPostponed()
+	case l.mayTryOther():
+		return l.tryOther(e.What)
 	case l.mayRevive(e):
 		return l.revive(e)
 	case !l.Restarts && l.Activity == Replacing: // for a reason of the agent's

@@ -12,6 +12,7 @@ import (
 	"unicode"
 
 	"github.com/slurmlet/slurmlet/internal/kit/confset"
+	"github.com/slurmlet/slurmlet/internal/lifecycle/conf"
 	"github.com/slurmlet/slurmlet/internal/slurm"
 	"github.com/slurmlet/slurmlet/internal/slurmd/nodesize"
 )
@@ -43,12 +44,12 @@ func readLife(text string) (State, error) {
 		case "features":
 			l.Traits.Features = nodesize.Trait{Value: value, Source: "labels"}
 		case "good":
-			l.Good = readSet(value)
+			l.Conf.Good = readSet(value)
 		case "next":
 			var e Event
 			e, err = readEvent(l, "edit "+value)
-			next, _ := e.(Revision)
-			l.Next = &next
+			next, _ := e.(conf.Revision)
+			l.Conf.Next = &next
 		default:
 			err = fmt.Errorf("no such field of a life: %s", key)
 		}
@@ -65,10 +66,10 @@ func openNumber(l State, e Event) int {
 	switch e.(type) {
 	case TimerFired:
 		return l.timer
-	case ReloadTimerFired:
-		return l.clock
-	case Checked, LaunchesOver, PlaceEnded, ReconfigureEnded, NodesAsked:
-		return l.put
+	case conf.ReloadTimerFired:
+		return l.Conf.Timer
+	case conf.Checked, conf.LaunchesOver, conf.PlaceEnded, conf.ReconfigureEnded, conf.NodesAsked:
+		return l.Conf.Question
 	}
 	return l.question
 }
@@ -202,10 +203,10 @@ func readError(value string) error {
 		}
 	}
 	if why, is := strings.CutPrefix(value, "jobs: "); is {
-		return InUse{why}
+		return conf.InUse{why}
 	}
 	if why, is := strings.CutPrefix(value, "held: "); is {
-		return HeldUp{why}
+		return conf.HeldUp{why}
 	}
 	if why, is := strings.CutPrefix(value, "pod: "); is {
 		return nodesize.PodInfoError{Err: errors.New(why)}

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/slurmlet/slurmlet/internal/lifecycle/conf"
 	"github.com/slurmlet/slurmlet/internal/slurmd/nodesize"
 )
 
@@ -37,19 +38,19 @@ func view(l State) []struct{ name, value string } {
 		}
 		return strconv.Itoa(n)
 	}
-	revision := func(e *Revision) string {
+	revision := func(e *conf.Revision) string {
 		if e == nil {
 			return ""
 		}
-		return strings.TrimSpace(formatFields(reflect.ValueOf(*e), reflect.ValueOf(Revision{})))
+		return strings.TrimSpace(formatFields(reflect.ValueOf(*e), reflect.ValueOf(conf.Revision{})))
 	}
 	result := ""
-	if l.Resolved > 0 {
-		result = fmt.Sprintf("%d %s", l.Resolved, cmp.Or(l.Result, "is live"))
+	if l.Conf.Resolved > 0 {
+		result = fmt.Sprintf("%d %s", l.Conf.Resolved, cmp.Or(l.Conf.Result, "is live"))
 	}
 	taken := ""
-	if l.Outcomes.Taken > 0 {
-		taken = fmt.Sprintf("%d, read at %s", l.Outcomes.Taken, formatTime(l.Outcomes.ReadAt))
+	if l.Conf.Outcomes.Taken > 0 {
+		taken = fmt.Sprintf("%d, read at %s", l.Conf.Outcomes.Taken, formatTime(l.Conf.Outcomes.ReadAt))
 	}
 	deadline := ""
 	if l.Deadline.Bounded() {
@@ -78,17 +79,17 @@ func view(l State) []struct{ name, value string } {
 		{"deadline", deadline},
 		{"hastened by", l.HastenedBy},
 		{"deadlines", fmt.Sprintf("requeue %v, fail %v, exit %v", d.Requeue, d.Fail, d.Exit)},
-		{"reload", l.ConfActivity.String()},
-		{"live", formatSet(l.Live)},
-		{"good", formatSet(l.Good)},
-		{"next", revision(l.Next)},
-		{"trying", revision(l.trying)},
-		{"refused", revision(l.Refused)},
-		{"because", strings.ReplaceAll(l.Why, "\n", "; ")},
-		{"not restored", l.NotRestored},
+		{"reload", l.Conf.Activity.String()},
+		{"live", formatSet(l.Conf.Live)},
+		{"good", formatSet(l.Conf.Good)},
+		{"next", revision(l.Conf.Next)},
+		{"trying", revision(l.Conf.Trying)},
+		{"refused", revision(l.Conf.Refused)},
+		{"because", strings.ReplaceAll(l.Conf.Why, "\n", "; ")},
+		{"not restored", l.Conf.NotRestored},
 		{"result of request", result},
 		{"taken", taken},
-		{"refused before slurmctld had it", number(l.Outcomes.Refused)},
-		{"rolled back", number(l.Outcomes.RolledBack)},
+		{"refused before slurmctld had it", number(l.Conf.Outcomes.Refused)},
+		{"rolled back", number(l.Conf.Outcomes.RolledBack)},
 	}
 }

@@ -1,6 +1,9 @@
 package lifecycle
 
-import "github.com/slurmlet/slurmlet/internal/slurmd/nodesize"
+import (
+	"github.com/slurmlet/slurmlet/internal/lifecycle/conf"
+	"github.com/slurmlet/slurmlet/internal/slurmd/nodesize"
+)
 
 // lives are the roles, by what the agent does for them.
 var lives = map[string]Plan{
@@ -41,13 +44,13 @@ var eventWords = []struct {
 	{"files", FilesChanged{}},
 	{"sessions-over", SessionsOver{}},
 	{"deadline", DeadlinePassed{}},
-	{"edit", Revision{At: epoch}},
-	{"checked", Checked{Staged: "staged"}},
-	{"launched", LaunchesOver{}},
-	{"placed", PlaceEnded{}},
-	{"reconfigured", ReconfigureEnded{}},
-	{"nodes", NodesAsked{}},
-	{"reload-timer", ReloadTimerFired{}},
+	{"edit", conf.Revision{At: epoch}},
+	{"checked", conf.Checked{Staged: "staged"}},
+	{"launched", conf.LaunchesOver{}},
+	{"placed", conf.PlaceEnded{}},
+	{"reconfigured", conf.ReconfigureEnded{}},
+	{"nodes", conf.NodesAsked{}},
+	{"reload-timer", conf.ReloadTimerFired{}},
 	{"outdated", Outdated{}},
 	{"slurmctld-lost", ControllerLost{}},
 	{"state-held", StateHeld{}},

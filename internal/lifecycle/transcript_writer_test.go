@@ -11,6 +11,7 @@ import (
 	"unicode"
 
 	"github.com/slurmlet/slurmlet/internal/kit/confset"
+	"github.com/slurmlet/slurmlet/internal/lifecycle/conf"
 	"github.com/slurmlet/slurmlet/internal/slurm"
 	"github.com/slurmlet/slurmlet/internal/slurmd/nodesize"
 )
@@ -96,7 +97,7 @@ func formatValue(value any) string {
 		return strings.TrimSpace(formatFields(reflect.ValueOf(value), reflect.ValueOf(Need{})))
 	case []slurm.Job:
 		return fmt.Sprintf("%s/%d", strings.Join(value[0].State, "+"), value[0].ID)
-	case InUse:
+	case conf.InUse:
 		return "jobs: " + value.Why
 	case nodesize.PodInfoError:
 		return "pod: " + value.Error()

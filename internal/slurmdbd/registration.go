@@ -5,7 +5,7 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/slurmlet/slurmlet/internal/lifecycle"
+	"github.com/slurmlet/slurmlet/internal/lifecycle/conf"
 	"github.com/slurmlet/slurmlet/internal/slurm"
 	"github.com/slurmlet/slurmlet/slurmconf"
 )
@@ -83,7 +83,7 @@ func (r *Registration) look(pid int, now time.Time) {
 	if cluster == "" { // it is being put in place
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), lifecycle.TakeLimit)
+	ctx, cancel := context.WithTimeout(context.Background(), conf.TakeLimit)
 	defer cancel()
 	registered, err := r.Client.Registered(ctx, cluster)
 	switch {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/slurmlet/slurmlet/internal/kit/confset"
 	"github.com/slurmlet/slurmlet/internal/lifecycle"
+	"github.com/slurmlet/slurmlet/internal/lifecycle/conf"
 	"github.com/slurmlet/slurmlet/internal/slurm"
 	"github.com/slurmlet/slurmlet/slurmconf"
 	confcheck "github.com/slurmlet/slurmlet/slurmconf/check"
@@ -107,7 +108,7 @@ func (r *Reloader) checkFirst(ctx context.Context, set, good *confset.Set) (insp
 func (r *Reloader) lastGood(good *confset.Set) (*slurmconf.Set, error) {
 	dir, err := r.stage(good)
 	if err != nil {
-		return nil, lifecycle.InUse{Why: "cannot compare the configuration with the last good one: " + err.Error()}
+		return nil, conf.InUse{Why: "cannot compare the configuration with the last good one: " + err.Error()}
 	}
 	defer r.live.Drop(dir)
 	conf, _ := slurmconf.Read(slurmconf.Dir(dir), ofController...)

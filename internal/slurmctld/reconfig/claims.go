@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/slurmlet/slurmlet/internal/lifecycle"
+	"github.com/slurmlet/slurmlet/internal/lifecycle/conf"
 	"github.com/slurmlet/slurmlet/internal/slurm"
 	"github.com/slurmlet/slurmlet/slurmconf"
 	"github.com/slurmlet/slurmlet/slurmconf/hostlist"
@@ -51,7 +52,7 @@ func (r *Reloader) pendingMayGo(ctx context.Context, removed removedPartitions, 
 }
 
 // claimsMayGo asks slurmctld whether the set would end a job, or take nodes from a reservation. It returns a
-// lifecycle.InUse if so. Without an answer it does, too, unless somebody asks again: then slurmctld may be away.
+// conf.InUse if so. Without an answer it does, too, unless somebody asks again: then slurmctld may be away.
 func (r *Reloader) claimsMayGo(ctx context.Context, removed removedPartitions, again bool) error {
 	if removed.set == nil || r.Preflight == PreflightOff {
 		return nil
@@ -63,7 +64,7 @@ func (r *Reloader) claimsMayGo(ctx context.Context, removed removedPartitions, a
 	case err != nil && again && errors.Is(err, slurm.ErrUnreachable):
 		return nil
 	case err != nil:
-		return lifecycle.InUse{Why: "slurmctld does not tell which nodes jobs and reservations name, and would end those that name a node without a record: " + err.Error()}
+		return conf.InUse{Why: "slurmctld does not tell which nodes jobs and reservations name, and would end those that name a node without a record: " + err.Error()}
 	}
 	return lost.refusal()
 }
@@ -220,11 +221,11 @@ func (all lostClaims) refusal() error {
 		if len(who) > 0 {
 			slices.Sort(nodes)
 			lines = append(lines, kind.what(few(who), few(slices.Compact(nodes)))+
-				": want them changed or ended, or the nodes back; the edit is tried again every "+lifecycle.InUsePause.String())
+				": want them changed or ended, or the nodes back; the edit is tried again every "+conf.InUsePause.String())
 		}
 	}
 	if lines == nil {
 		return nil
 	}
-	return lifecycle.InUse{Why: strings.Join(lines, "\n")}
+	return conf.InUse{Why: strings.Join(lines, "\n")}
 }

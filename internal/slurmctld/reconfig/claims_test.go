@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/slurmlet/slurmlet/internal/lifecycle"
+	"github.com/slurmlet/slurmlet/internal/lifecycle/conf"
 	"github.com/slurmlet/slurmlet/internal/slurm"
 )
 
@@ -72,7 +72,7 @@ func TestClaims(t *testing.T) {
 				return
 			}
 			require.EqualError(t, err, c.why)
-			assert.True(t, lifecycle.IsInUse(err))
+			assert.True(t, conf.IsInUse(err))
 		})
 	}
 }
@@ -83,11 +83,11 @@ func TestNoClaims(t *testing.T) {
 	r := opened(t, q, PreflightParse)
 	set := removedPartitions{set: read(t, r)}
 	require.NoError(t, r.claimsMayGo(t.Context(), set, true))
-	require.True(t, lifecycle.IsInUse(r.claimsMayGo(t.Context(), set, false)))
+	require.True(t, conf.IsInUse(r.claimsMayGo(t.Context(), set, false)))
 	q.fault = errors.New("cannot read the answer of squeue")
-	require.True(t, lifecycle.IsInUse(r.claimsMayGo(t.Context(), set, true)))
+	require.True(t, conf.IsInUse(r.claimsMayGo(t.Context(), set, true)))
 	q.fault, q.claims = nil, []slurm.Claim{{Job: "1", Nodes: "n[1"}}
-	require.True(t, lifecycle.IsInUse(r.claimsMayGo(t.Context(), set, true)))
+	require.True(t, conf.IsInUse(r.claimsMayGo(t.Context(), set, true)))
 	r.Preflight = PreflightOff
 	require.NoError(t, r.claimsMayGo(t.Context(), set, false))
 }
@@ -98,22 +98,22 @@ func (r *registry) Unassociated(context.Context, string) ([]slurm.Job, error) {
 
 // TestBegins: slurmctld is asked only when an edit begins to require associations.
 func TestBegins(t *testing.T) {
-	conf := func(enforce string) string { return "ClusterName=c1\nAccountingStorageEnforce=" + enforce + "\n" }
+	enforcing := func(enforce string) string { return "ClusterName=c1\nAccountingStorageEnforce=" + enforce + "\n" }
 	for _, c := range []struct {
 		before, after, cluster string
 	}{
 		{"none", "associations", "c1"}, {"nojobs", "Limits,nojobs", "c1"}, {"", "all", "c1"}, {"none", "none", ""}, {"limits", "associations", ""}, {"qos", "none", ""},
 	} {
-		assert.Equal(t, c.cluster, beginsToEnforce(readConf(t, conf(c.before)), readConf(t, conf(c.after))), "%+v", c)
+		assert.Equal(t, c.cluster, beginsToEnforce(readConf(t, enforcing(c.before)), readConf(t, enforcing(c.after))), "%+v", c)
 	}
 	q := &registry{fault: errors.New("sacctmgr: no")}
 	r := opened(t, q, PreflightParse)
 	require.NoError(t, r.beginsMayGo(t.Context(), removedPartitions{}))
-	require.True(t, lifecycle.IsInUse(r.beginsMayGo(t.Context(), removedPartitions{enforces: "c1"})))
+	require.True(t, conf.IsInUse(r.beginsMayGo(t.Context(), removedPartitions{enforces: "c1"})))
 	q.fault = nil
 	require.NoError(t, r.beginsMayGo(t.Context(), removedPartitions{enforces: "c1"}))
 	q.begins = []slurm.Job{{ID: 5, User: "alice"}}
 	err := r.beginsMayGo(t.Context(), removedPartitions{enforces: "c1"})
 	require.ErrorContains(t, err, "5 of alice")
-	require.True(t, lifecycle.IsInUse(err))
+	require.True(t, conf.IsInUse(err))
 }

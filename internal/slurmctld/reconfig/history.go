@@ -8,6 +8,7 @@ import (
 
 	"github.com/slurmlet/slurmlet/internal/kit/confset"
 	"github.com/slurmlet/slurmlet/internal/lifecycle"
+	"github.com/slurmlet/slurmlet/internal/lifecycle/conf"
 )
 
 // Edit is what has become of one content of the sources.
@@ -50,18 +51,18 @@ const (
 func (r *Reloader) remember(old, next lifecycle.State, now time.Time) {
 	edit := Edit{At: now}
 	switch {
-	case next.Outcomes.Taken > old.Outcomes.Taken:
-		edit.Outcome, edit.Nodes, edit.Seconds = Live, next.Took, now.Sub(next.Outcomes.ReadAt).Seconds()
-		edit.of(next.Good, old.Good)
-	case next.Outcomes.Refused > old.Outcomes.Refused:
+	case next.Conf.Outcomes.Taken > old.Conf.Outcomes.Taken:
+		edit.Outcome, edit.Nodes, edit.Seconds = Live, next.Conf.Took, now.Sub(next.Conf.Outcomes.ReadAt).Seconds()
+		edit.of(next.Conf.Good, old.Conf.Good)
+	case next.Conf.Outcomes.Refused > old.Conf.Outcomes.Refused:
 		edit.Outcome = Refused
-		edit.failed(next)
-	case next.Outcomes.RolledBack > old.Outcomes.RolledBack:
+		edit.failed(next.Conf)
+	case next.Conf.Outcomes.RolledBack > old.Conf.Outcomes.RolledBack:
 		edit.Outcome = RolledBack
-		edit.failed(next)
-	case !old.WasReady && next.WasReady && next.Good != nil:
+		edit.failed(next.Conf)
+	case !old.WasReady && next.WasReady && next.Conf.Good != nil:
 		edit.Outcome = Started
-		edit.of(next.Good, nil)
+		edit.of(next.Conf.Good, nil)
 		edit.Files = nil
 	default:
 		return
@@ -84,7 +85,7 @@ func (e *Edit) of(set, former *confset.Set) {
 }
 
 // failed says why.
-func (e *Edit) failed(next lifecycle.State) {
+func (e *Edit) failed(next conf.State) {
 	if next.Refused != nil {
 		e.of(next.Refused.Set, next.Good)
 	}

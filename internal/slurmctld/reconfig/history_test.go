@@ -12,6 +12,7 @@ import (
 
 	"github.com/slurmlet/slurmlet/internal/kit/confset"
 	"github.com/slurmlet/slurmlet/internal/lifecycle"
+	"github.com/slurmlet/slurmlet/internal/lifecycle/conf"
 )
 
 // set is a set of files by their names and contents.
@@ -30,7 +31,7 @@ func TestHistory(t *testing.T) {
 	two.Keys = []confset.Key{{Name: "slurm.key", Target: "elsewhere"}}
 	at := func(change func(*lifecycle.State)) lifecycle.State {
 		s := lifecycle.State{}
-		s.WasReady, s.Good = true, one
+		s.WasReady, s.Conf.Good = true, one
 		change(&s)
 		return s
 	}
@@ -44,25 +45,25 @@ func TestHistory(t *testing.T) {
 		{"the first start", lifecycle.State{}, ready, &Edit{At: now, Outcome: Started, Hash: "1"}},
 		{
 			"an edit that is taken", ready, at(func(s *lifecycle.State) {
-				s.Good, s.Outcomes.Taken, s.Outcomes.ReadAt, s.Took = two, 1, now.Add(-2*time.Second), 7
+				s.Conf.Good, s.Conf.Outcomes.Taken, s.Conf.Outcomes.ReadAt, s.Conf.Took = two, 1, now.Add(-2*time.Second), 7
 			}),
 			&Edit{At: now, Outcome: Live, Hash: "2", Files: []string{"cgroup.conf", "gres.conf", "slurm.conf", "slurm.key"}, Nodes: 7, Seconds: 2},
 		},
 		{
 			"one that is refused", ready, at(func(s *lifecycle.State) {
-				s.Outcomes.Refused, s.Refused, s.Why = 1, &lifecycle.Revision{Set: setOf("3", "slurm.conf", "x", "gres.conf", "a")}, "slurm.conf:1: wrong\nand this"
+				s.Conf.Outcomes.Refused, s.Conf.Refused, s.Conf.Why = 1, &conf.Revision{Set: setOf("3", "slurm.conf", "x", "gres.conf", "a")}, "slurm.conf:1: wrong\nand this"
 			}),
 			&Edit{At: now, Outcome: Refused, Hash: "3", Files: []string{"slurm.conf"}, Why: []string{"slurm.conf:1: wrong", "and this"}},
 		},
 		{
 			"one that cannot be read", ready, at(func(s *lifecycle.State) {
-				s.Outcomes.Refused, s.Refused, s.Why = 1, &lifecycle.Revision{Err: errors.New("gone")}, "gone"
+				s.Conf.Outcomes.Refused, s.Conf.Refused, s.Conf.Why = 1, &conf.Revision{Err: errors.New("gone")}, "gone"
 			}),
 			&Edit{At: now, Outcome: Refused, Why: []string{"gone"}},
 		},
 		{
 			"one that is rolled back", ready, at(func(s *lifecycle.State) {
-				s.Outcomes.RolledBack, s.Refused, s.Why = 1, &lifecycle.Revision{Set: two}, "slurmctld says no"
+				s.Conf.Outcomes.RolledBack, s.Conf.Refused, s.Conf.Why = 1, &conf.Revision{Set: two}, "slurmctld says no"
 			}),
 			&Edit{At: now, Outcome: RolledBack, Hash: "2", Files: []string{"cgroup.conf", "gres.conf", "slurm.conf", "slurm.key"}, Why: []string{"slurmctld says no"}},
 		},
@@ -86,8 +87,8 @@ func TestHistoryIsBounded(t *testing.T) {
 	state := lifecycle.State{}
 	for range 3 * mostEdits {
 		next := state
-		next.Outcomes.Taken++
-		next.Took = next.Outcomes.Taken
+		next.Conf.Outcomes.Taken++
+		next.Conf.Took = next.Conf.Outcomes.Taken
 		r.remember(state, next, time.Time{})
 		state = next
 	}
@@ -106,7 +107,7 @@ func TestEditIsBounded(t *testing.T) {
 	why := "a" + strings.Repeat("é", mostReason) + strings.Repeat("\nx", 10*mostReasons)
 	for _, text := range []string{"", why} {
 		old, next := lifecycle.State{}, lifecycle.State{}
-		next.Outcomes.Refused, next.Refused, next.Why = 1, &lifecycle.Revision{Set: many}, text
+		next.Conf.Outcomes.Refused, next.Conf.Refused, next.Conf.Why = 1, &conf.Revision{Set: many}, text
 		r.remember(old, next, time.Now())
 	}
 	all := *r.history.Load()

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/slurmlet/slurmlet/internal/lifecycle"
+	"github.com/slurmlet/slurmlet/internal/lifecycle/conf"
 	"github.com/slurmlet/slurmlet/internal/slurm"
 )
 
@@ -107,14 +108,14 @@ func (r *Reloader) noteStarts(ctx context.Context) bool {
 
 // askNodes asks after a while which nodes have taken the live set. Before, it has the
 // slurmds of some restarted.
-func (r *Reloader) askNodes(ctx context.Context, act lifecycle.AskNodes) lifecycle.Event {
+func (r *Reloader) askNodes(ctx context.Context, act conf.AskNodes) lifecycle.Event {
 	r.restart(ctx, act.Restart)
 	pause(ctx, act.After)
 	ctx, cancel := context.WithTimeout(ctx, lifecycle.QuestionLimit)
 	defer cancel()
 	began := time.Now()
 	nodes, err := r.Client.Nodes(ctx)
-	found := lifecycle.NodesAsked{Number: act.Number, Cost: time.Since(began), Err: err}
+	found := conf.NodesAsked{Number: act.Number, Cost: time.Since(began), Err: err}
 	known, addresses := r.attempt.known(), map[string]string{}
 	var missed []*slurm.Node
 	for i := range nodes {

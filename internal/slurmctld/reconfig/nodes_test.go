@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/slurmlet/slurmlet/internal/lifecycle"
+	"github.com/slurmlet/slurmlet/internal/lifecycle/conf"
 	"github.com/slurmlet/slurmlet/internal/slurm"
 )
 
@@ -52,7 +53,7 @@ func TestPrefetch(t *testing.T) {
 			see(t, r, func(s *lifecycle.State) {
 				s.Phase = lifecycle.Ready
 				if c.busy {
-					s.ConfActivity = lifecycle.Spreading
+					s.Conf.Activity = conf.Spreading
 				}
 			})
 			for range c.events {
@@ -99,8 +100,8 @@ func TestNoBaseline(t *testing.T) {
 	require.False(t, r.noteStarts(t.Context()))
 	r.attempt.since = time.Unix(2000, 0)
 	slurmctld.mute = false
-	ask := func() lifecycle.NodesAsked {
-		return r.askNodes(t.Context(), lifecycle.AskNodes{}).(lifecycle.NodesAsked)
+	ask := func() conf.NodesAsked {
+		return r.askNodes(t.Context(), conf.AskNodes{}).(conf.NodesAsked)
 	}
 	found := ask()
 	require.NoError(t, found.Err)

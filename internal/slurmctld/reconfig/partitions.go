@@ -8,6 +8,7 @@ import (
 
 	"github.com/slurmlet/slurmlet/internal/kit/confset"
 	"github.com/slurmlet/slurmlet/internal/lifecycle"
+	"github.com/slurmlet/slurmlet/internal/lifecycle/conf"
 	"github.com/slurmlet/slurmlet/internal/slurm"
 	"github.com/slurmlet/slurmlet/slurmconf"
 	"github.com/slurmlet/slurmlet/slurmconf/keys"
@@ -39,7 +40,7 @@ func gone(before, after *slurmconf.Set) []slurmconf.Partition {
 	return slices.DeleteFunc(before.Conf(slurmconf.SlurmConf).Partitions(), func(p slurmconf.Partition) bool { return stays[p.Name()] })
 }
 
-// mayGo asks slurmctld whether the partitions can go. It returns a lifecycle.InUse if not.
+// mayGo asks slurmctld whether the partitions can go. It returns a conf.InUse if not.
 func (r *Reloader) mayGo(ctx context.Context, removed removedPartitions) error {
 	if len(removed.gone) == 0 {
 		return nil
@@ -107,12 +108,12 @@ func (p removedPartitions) refusal(why func(name string) string) error {
 		finding := slurmconf.Finding{
 			Position: slurmconf.Position{File: source(p.set, one.Line.Position().File)}, Severity: slurmconf.Error, Rule: "partition",
 			What: fmt.Sprintf("PartitionName=%s is not there any more, but %s", one.Name(), because),
-			Want: "it back, with State=DRAIN, until its jobs are over; the edit is tried again every " + lifecycle.InUsePause.String(),
+			Want: "it back, with State=DRAIN, until its jobs are over; the edit is tried again every " + conf.InUsePause.String(),
 		}
 		all = append(all, finding.Error())
 	}
 	if all == nil {
 		return nil
 	}
-	return lifecycle.InUse{Why: strings.Join(all, "\n")}
+	return conf.InUse{Why: strings.Join(all, "\n")}
 }

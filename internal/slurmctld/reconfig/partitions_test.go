@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/slurmlet/slurmlet/internal/kit/confset"
-	"github.com/slurmlet/slurmlet/internal/lifecycle"
+	"github.com/slurmlet/slurmlet/internal/lifecycle/conf"
 	"github.com/slurmlet/slurmlet/internal/slurm"
 	"github.com/slurmlet/slurmlet/slurmconf"
 )
@@ -88,31 +88,31 @@ func TestMayGo(t *testing.T) {
 	q := &queue{jobs: []slurm.Unfinished{{Name: "7", Partitions: []string{"a"}}, {Name: "8_[0-3]", Partitions: []string{"a", "b"}}, {Name: "9", Partitions: []string{"c"}}}}
 	r := opened(t, q, PreflightParse)
 	r.build.Store(&build{version: "24.11", plugins: "/nowhere"})
-	conf := func(text string) *confset.Set {
+	setOf := func(text string) *confset.Set {
 		change("ClusterName=c1\nSlurmctldHost=ctl\n"+text)(t, r)
 		return read(t, r)
 	}
-	require.NoError(t, r.place(conf("PartitionName=a\nPartitionName=b\nPartitionName=c\n"), ""))
-	_, err := r.checkEdit(t.Context(), conf("PartitionName=a\nPartitionName=b\nPartitionName=c\nPartitionName=d\n"))
+	require.NoError(t, r.place(setOf("PartitionName=a\nPartitionName=b\nPartitionName=c\n"), ""))
+	_, err := r.checkEdit(t.Context(), setOf("PartitionName=a\nPartitionName=b\nPartitionName=c\nPartitionName=d\n"))
 	require.NoError(t, err)
 	assert.Zero(t, q.looks, "nothing goes, so slurmctld is not asked")
 
 	at := filepath.Join(r.Sources[0], confset.Main) + ": error: PartitionName="
 	const helps = ": want it back, with State=DRAIN, until its jobs are over; the edit is tried again every 20s"
-	fewer := conf("PartitionName=c\n")
+	fewer := setOf("PartitionName=c\n")
 	r.precheck(t.Context())
 	<-r.prechecked.Load().over
 	assert.Zero(t, q.looks, "jobs come and go after a precheck")
 	_, err = r.checkEdit(t.Context(), fewer)
 	require.EqualError(t, err, at+"a is not there any more, but 2 jobs are in it (7,8_[0-3]), and slurmctld would end them"+helps+"\n"+
 		at+"b is not there any more, but job 8_[0-3] is in it, and slurmctld would end it"+helps)
-	require.ErrorAs(t, err, &lifecycle.InUse{})
+	require.ErrorAs(t, err, &conf.InUse{})
 
 	parses := q.asked.Load()
 	q.fault = slurm.ErrUnreachable
 	_, err = r.checkEdit(t.Context(), fewer)
 	require.ErrorContains(t, err, at+"b is not there any more, but slurmctld does not tell whether there are jobs in it: slurmctld does not answer")
-	require.ErrorAs(t, err, &lifecycle.InUse{})
+	require.ErrorAs(t, err, &conf.InUse{})
 	assert.Equal(t, parses, q.asked.Load(), "the same set is not checked as long as there are jobs")
 
 	q.fault, q.jobs = nil, q.jobs[2:]
@@ -157,7 +157,7 @@ func TestMayGoFirst(t *testing.T) {
 			left, globErr := filepath.Glob(r.Live() + ".*")
 			require.NoError(t, globErr)
 			if c.waits {
-				require.ErrorAs(t, err, &lifecycle.InUse{})
+				require.ErrorAs(t, err, &conf.InUse{})
 				assert.Len(t, left, 1, "nothing of it is left")
 				return
 			}

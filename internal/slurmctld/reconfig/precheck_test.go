@@ -16,6 +16,7 @@ import (
 
 	"github.com/slurmlet/slurmlet/internal/kit/confset"
 	"github.com/slurmlet/slurmlet/internal/lifecycle"
+	"github.com/slurmlet/slurmlet/internal/lifecycle/conf"
 	"github.com/slurmlet/slurmlet/internal/slurm"
 )
 
@@ -70,7 +71,7 @@ func TestPrecheck(t *testing.T) {
 			parser := &reader{err: c.refusal}
 			r := opened(t, parser, c.preflight)
 			if c.busy {
-				see(t, r, func(s *lifecycle.State) { s.ConfActivity = lifecycle.Spreading })
+				see(t, r, func(s *lifecycle.State) { s.Conf.Activity = conf.Spreading })
 			}
 			change("ClusterName=c1\nPrologEpilogTimeout=5\n")(t, r)
 			r.precheck(t.Context())
@@ -127,7 +128,7 @@ func opened(t *testing.T, slurmctld slurm.Client, preflight Preflight) *Reloader
 	change("ClusterName=c1\n")(t, r)
 	live := read(t, r)
 	require.NoError(t, r.place(live, ""))
-	see(t, r, func(s *lifecycle.State) { s.Phase, s.Live = lifecycle.Ready, live })
+	see(t, r, func(s *lifecycle.State) { s.Phase, s.Conf.Live = lifecycle.Ready, live })
 	return r
 }
 

@@ -18,6 +18,7 @@ import (
 	"github.com/slurmlet/slurmlet/internal/kit/backoff"
 	"github.com/slurmlet/slurmlet/internal/kit/confset"
 	"github.com/slurmlet/slurmlet/internal/lifecycle"
+	"github.com/slurmlet/slurmlet/internal/lifecycle/conf"
 	"github.com/slurmlet/slurmlet/internal/slurm"
 	"github.com/slurmlet/slurmlet/slurmconf"
 )
@@ -117,21 +118,21 @@ func Open(o Options) (*Reloader, *confset.Set) {
 // Do carries out one action of a reload. It returns what the action has led to, nil for nothing.
 func (r *Reloader) Do(ctx context.Context, act lifecycle.Action) lifecycle.Event {
 	switch act := act.(type) {
-	case lifecycle.Check:
+	case conf.Check:
 		i, err := r.checkEdit(ctx, act.Set)
-		return lifecycle.Checked{Number: act.Number, Staged: i.staged, Changes: i.changes, Anew: i.anew, Err: err}
-	case lifecycle.CheckFirst:
+		return conf.Checked{Number: act.Number, Staged: i.staged, Changes: i.changes, Anew: i.anew, Err: err}
+	case conf.CheckFirst:
 		i, err := r.checkFirst(ctx, act.Set, act.Good)
-		return lifecycle.Checked{Number: act.Number, Staged: i.staged, Changes: i.changes, Anew: i.anew, Err: err}
-	case lifecycle.AwaitLaunches:
-		return lifecycle.LaunchesOver{Number: act.Number, Err: r.awaitLaunches(ctx, act.Limit)}
-	case lifecycle.Place:
-		return lifecycle.PlaceEnded{Number: act.Number, Err: r.placeFirst(ctx, act.Set, act.Staged)}
-	case lifecycle.Reconfigure:
-		return lifecycle.ReconfigureEnded{Number: act.Number, Err: r.reconfigure(ctx, act.Set, act.Staged)}
-	case lifecycle.AskNodes:
+		return conf.Checked{Number: act.Number, Staged: i.staged, Changes: i.changes, Anew: i.anew, Err: err}
+	case conf.AwaitLaunches:
+		return conf.LaunchesOver{Number: act.Number, Err: r.awaitLaunches(ctx, act.Limit)}
+	case conf.Place:
+		return conf.PlaceEnded{Number: act.Number, Err: r.placeFirst(ctx, act.Set, act.Staged)}
+	case conf.Reconfigure:
+		return conf.ReconfigureEnded{Number: act.Number, Err: r.reconfigure(ctx, act.Set, act.Staged)}
+	case conf.AskNodes:
 		return r.askNodes(ctx, act)
-	case lifecycle.Keep:
+	case conf.Keep:
 		r.keep()
 		return nil
 	}
@@ -144,9 +145,9 @@ func (r *Reloader) Reload(ctx context.Context, post func(lifecycle.Event)) error
 	for {
 		now := r.seen.Load()
 		switch {
-		case now.state.Resolved >= revision.Request && now.state.Result != "":
-			return errors.New(now.state.Result)
-		case now.state.Resolved >= revision.Request:
+		case now.state.Conf.Resolved >= revision.Request && now.state.Conf.Result != "":
+			return errors.New(now.state.Conf.Result)
+		case now.state.Conf.Resolved >= revision.Request:
 			return nil
 		case now.ending():
 			return errors.New("the pod is terminating: its configuration is not changed any more")
@@ -159,7 +160,7 @@ func (r *Reloader) Reload(ctx context.Context, post func(lifecycle.Event)) error
 	}
 }
 
-func (r *Reloader) readForced(post func(lifecycle.Event)) lifecycle.Revision {
+func (r *Reloader) readForced(post func(lifecycle.Event)) conf.Revision {
 	r.reading.Lock()
 	defer r.reading.Unlock()
 	r.forgoOverdue()
@@ -179,9 +180,9 @@ func (r *Reloader) livePlace() string {
 }
 
 // Read reads what the sources hold now.
-func (r *Reloader) Read() lifecycle.Revision {
+func (r *Reloader) Read() conf.Revision {
 	set, err := r.readSources()
-	return lifecycle.Revision{Set: set, Err: errors.Join(r.CopyKeys(), err), At: time.Now()}
+	return conf.Revision{Set: set, Err: errors.Join(r.CopyKeys(), err), At: time.Now()}
 }
 
 // read posts what the sources hold now.
@@ -219,7 +220,7 @@ const (
 )
 
 // awaitLaunches waits until slurmctld has sent the nodes what it had for them, and notes the
-// node starts before. It returns a lifecycle.InUse if the checked set cannot be used after all.
+// node starts before. It returns a conf.InUse if the checked set cannot be used after all.
 func (r *Reloader) awaitLaunches(ctx context.Context, limit time.Duration) error {
 	// A slurmd may have been started meanwhile.
 	answered := r.untilQuiet(ctx, limit, r.attempt.known().starts != nil, func() bool { return r.noteStarts(ctx) })
@@ -236,7 +237,7 @@ func (r *Reloader) awaitLaunches(ctx context.Context, limit time.Duration) error
 
 // ReconfigureAgain has slurmctld reconfigure with what is live, at a moment that loses no launch.
 func (r *Reloader) ReconfigureAgain(ctx context.Context) error {
-	r.untilQuiet(ctx, lifecycle.SendLimit, true, func() bool { return true })
+	r.untilQuiet(ctx, conf.SendLimit, true, func() bool { return true })
 	defer r.releaseJobs()
 	return r.Client.Reconfigure(ctx)
 }
@@ -248,7 +249,7 @@ func (r *Reloader) ReconfigureAgain(ctx context.Context) error {
 func (r *Reloader) untilQuiet(ctx context.Context, limit time.Duration, noted bool, note func() bool) (answered bool) {
 	for r.Programs != nil && !r.Programs.Settled() && ctx.Err() == nil {
 		noted = false
-		pause(ctx, lifecycle.FirstLook)
+		pause(ctx, conf.FirstLook)
 	}
 	began, held, silent := time.Now(), false, false
 	for heard, tries := began, 0; ctx.Err() == nil; tries++ {
@@ -263,7 +264,7 @@ func (r *Reloader) untilQuiet(ctx context.Context, limit time.Duration, noted bo
 			r.Log(slog.LevelWarn, "cannot ask whether jobs are being launched; the reconfigure does not wait for them", slog.Any("error", err))
 			return false
 		case err != nil:
-			pause(ctx, backoff.Grow(lifecycle.FirstLook, tries, backoff.LastTry))
+			pause(ctx, backoff.Grow(conf.FirstLook, tries, backoff.LastTry))
 			continue
 		case quiet && noted:
 			return true
@@ -282,7 +283,7 @@ func (r *Reloader) untilQuiet(ctx context.Context, limit time.Duration, noted bo
 			held = true
 			continue
 		}
-		pause(ctx, lifecycle.FirstLook)
+		pause(ctx, conf.FirstLook)
 	}
 	return false
 }
@@ -290,7 +291,7 @@ func (r *Reloader) untilQuiet(ctx context.Context, limit time.Duration, noted bo
 // limitOfSilence: a slurmctld that does not answer would not take a configuration either.
 func limitOfSilence(err error, limit time.Duration) time.Duration {
 	if errors.Is(err, slurm.ErrUnreachable) {
-		return lifecycle.TakeLimit
+		return conf.TakeLimit
 	}
 	return limit
 }
@@ -340,7 +341,7 @@ func (r *Reloader) reconfigure(ctx context.Context, set *confset.Set, staged str
 	}
 	since := time.Now().Truncate(time.Second)
 	r.attempt.learn(func(f *facts) { f.since, f.addresses = since, nil })
-	ctx, cancel := context.WithTimeout(ctx, lifecycle.TakeLimit)
+	ctx, cancel := context.WithTimeout(ctx, conf.TakeLimit)
 	defer cancel()
 	err := r.Client.Reconfigure(ctx)
 	if errors.Is(err, slurm.ErrUnreachable) {
@@ -375,7 +376,7 @@ func (r *Reloader) keep() {
 	err := os.MkdirAll(r.StateDir, 0o755)
 	var dir string
 	if err == nil {
-		dir, err = r.good.Stage(r.seen.Load().state.Good, nil)
+		dir, err = r.good.Stage(r.seen.Load().state.Conf.Good, nil)
 	}
 	if err == nil {
 		err = r.good.Swap(dir)

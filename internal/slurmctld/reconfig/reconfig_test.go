@@ -10,7 +10,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 
-	"github.com/slurmlet/slurmlet/internal/lifecycle"
+	"github.com/slurmlet/slurmlet/internal/lifecycle/conf"
 	"github.com/slurmlet/slurmlet/internal/slurm"
 )
 
@@ -96,7 +96,7 @@ func TestAwaitLaunches(t *testing.T) {
 				told := 0
 				r := &Reloader{Options: Options{Client: &c.slurmctld, Programs: &c.slurmctld, Log: func(slog.Level, string, ...slog.Attr) { told++ }}}
 				again := 0
-				r.untilQuiet(t.Context(), lifecycle.SendLimit, true, func() bool { again++; return true })
+				r.untilQuiet(t.Context(), conf.SendLimit, true, func() bool { again++; return true })
 				assert.Equal(t, c.takes, time.Since(c.slurmctld.began))
 				r.releaseJobs()
 				r.releaseJobs()

@@ -14,7 +14,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/slurmlet/slurmlet/internal/lifecycle"
+	"github.com/slurmlet/slurmlet/internal/lifecycle/conf"
 	"github.com/slurmlet/slurmlet/slurmconf"
 )
 
@@ -54,7 +54,7 @@ func (r *Reloader) unanswered(ctx context.Context, silence error) error {
 	if computed(slurmctld)-before > idleCPU {
 		return silence
 	}
-	return lifecycle.HeldUp{Why: fmt.Sprintf("before it reconfigures, it waits for %d connections on which nobody says anything, from %s", len(peers), strings.Join(named(peers), ", "))}
+	return conf.HeldUp{Why: fmt.Sprintf("before it reconfigures, it waits for %d connections on which nobody says anything, from %s", len(peers), strings.Join(named(peers), ", "))}
 }
 
 func named(peers []netip.AddrPort) (names []string) {

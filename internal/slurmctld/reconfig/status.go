@@ -10,6 +10,7 @@ import (
 
 	"github.com/slurmlet/slurmlet/internal/kit/confset"
 	"github.com/slurmlet/slurmlet/internal/lifecycle"
+	"github.com/slurmlet/slurmlet/internal/lifecycle/conf"
 )
 
 // Status is what slurmctld runs with, and what is to come.
@@ -78,7 +79,7 @@ type view struct {
 
 // idle: an edit would be taken up at once.
 func (v *view) idle() bool {
-	return v.state.Phase == lifecycle.Ready && v.state.ConfActivity == lifecycle.ConfIdle
+	return v.state.Phase == lifecycle.Ready && v.state.Conf.Activity == conf.Idle
 }
 
 // ending: nothing is changed any more.
@@ -89,35 +90,35 @@ func (v *view) ending() bool {
 // Status is that of the next state, which Report has not been given yet.
 func (r *Reloader) Status(next lifecycle.State) *Status {
 	s := &Status{
-		Sources: r.Sources, Doing: next.ConfActivity.String(), Took: next.Took, Missed: slices.Concat(next.Missed, next.Unheard),
-		Reloads: r.seen.Load().reloads(next.Outcomes, time.Now()),
+		Sources: r.Sources, Doing: next.Conf.Activity.String(), Took: next.Conf.Took, Missed: slices.Concat(next.Conf.Missed, next.Conf.Unheard),
+		Reloads: r.seen.Load().reloads(next.Conf.Outcomes, time.Now()),
 	}
-	if next.ConfActivity == lifecycle.Spreading || next.ConfActivity == lifecycle.RestartingOne {
-		s.Doing = next.Awaits()
+	if next.Conf.Activity == conf.Spreading || next.Conf.Activity == conf.RestartingOne {
+		s.Doing = next.Conf.Awaits()
 	}
-	if next.Live != nil {
-		s.Live = next.Live.Hash
+	if next.Conf.Live != nil {
+		s.Live = next.Conf.Live.Hash
 	}
-	if next.Good != nil {
-		s.Good = next.Good.Hash
+	if next.Conf.Good != nil {
+		s.Good = next.Conf.Good.Hash
 	}
-	if next.Refused != nil {
-		s.Refused = &Refusal{Since: next.Refused.At, Why: strings.Split(next.Why, "\n")}
-		if next.Refused.Set != nil {
-			s.Refused.Hash = next.Refused.Set.Hash
+	if next.Conf.Refused != nil {
+		s.Refused = &Refusal{Since: next.Conf.Refused.At, Why: strings.Split(next.Conf.Why, "\n")}
+		if next.Conf.Refused.Set != nil {
+			s.Refused.Hash = next.Conf.Refused.Set.Hash
 		}
 	}
-	if next.NotRestored != "" {
-		s.Faults = append(s.Faults, "cannot put the last good configuration back: "+next.NotRestored)
+	if next.Conf.NotRestored != "" {
+		s.Faults = append(s.Faults, "cannot put the last good configuration back: "+next.Conf.NotRestored)
 	}
 	return s
 }
 
 // reloads adds the time to the outcomes, of which a state knows none.
-func (v *view) reloads(next lifecycle.Outcomes, now time.Time) Reloads {
+func (v *view) reloads(next conf.Outcomes, now time.Time) Reloads {
 	all := Reloads{Taken: next.Taken, Refused: next.Refused, RolledBack: next.RolledBack}
 	switch {
-	case v != nil && v.state.Outcomes.Taken == next.Taken:
+	case v != nil && v.state.Conf.Outcomes.Taken == next.Taken:
 		all.Last = v.Reloads.Last
 	case next.Taken > 0:
 		all.Last = &Reload{At: now, Seconds: now.Sub(next.ReadAt).Seconds()}
@@ -153,32 +154,32 @@ func (r *Reloader) Report(ctx context.Context, next lifecycle.State, status *Sta
 	defer close(former.replaced)
 	old := former.state
 	r.remember(old, next, time.Now())
-	r.reportRefusal(old, next)
-	if next.Canary != "" && next.Canary != old.Canary {
-		r.Log(slog.LevelWarn, "most nodes have not taken the configuration: the agent has slurmd of one restarted into it", slog.String("node", next.Canary), slog.Int("nodes", len(next.Missed)))
+	r.reportRefusal(old.Conf, next.Conf)
+	if next.Conf.Canary != "" && next.Conf.Canary != old.Conf.Canary {
+		r.Log(slog.LevelWarn, "most nodes have not taken the configuration: the agent has slurmd of one restarted into it", slog.String("node", next.Conf.Canary), slog.Int("nodes", len(next.Conf.Missed)))
 	}
-	if next.RestartAll && !old.RestartAll {
-		r.Log(slog.LevelInfo, "that slurmd came up with the configuration: the others are restarted, too", slog.String("nodes", few(next.Missed)))
+	if next.Conf.RestartAll && !old.Conf.RestartAll {
+		r.Log(slog.LevelInfo, "that slurmd came up with the configuration: the others are restarted, too", slog.String("nodes", few(next.Conf.Missed)))
 	}
-	if next.NotRestored != "" && next.NotRestored != old.NotRestored {
-		r.Log(slog.LevelError, "cannot put the last good configuration back", slog.String("error", next.NotRestored))
+	if next.Conf.NotRestored != "" && next.Conf.NotRestored != old.Conf.NotRestored {
+		r.Log(slog.LevelError, "cannot put the last good configuration back", slog.String("error", next.Conf.NotRestored))
 	}
 	switch next.ConfNews(old) {
-	case lifecycle.ConfLive:
-		r.announce(ctx, next.Good)
-		r.Log(slog.LevelInfo, "the configuration is live", slog.String("hash", next.Good.Hash), slog.Int("nodes", next.Took))
+	case conf.IsLive:
+		r.announce(ctx, next.Conf.Good)
+		r.Log(slog.LevelInfo, "the configuration is live", slog.String("hash", next.Conf.Good.Hash), slog.Int("nodes", next.Conf.Took))
 		if missed := status.Missed; len(missed) > 0 {
 			r.Log(slog.LevelWarn, "nodes have not taken the configuration", slog.String("nodes", few(missed)))
 		}
-	case lifecycle.ConfBack:
-		r.announce(ctx, next.Good)
-		r.Log(slog.LevelInfo, "the last good configuration is back", slog.String("hash", next.Good.Hash))
-	case lifecycle.NoConfNews:
+	case conf.IsBack:
+		r.announce(ctx, next.Conf.Good)
+		r.Log(slog.LevelInfo, "the last good configuration is back", slog.String("hash", next.Conf.Good.Hash))
+	case conf.NoNews:
 	}
 }
 
 // reportRefusal logs why a set was refused, once as long as the same jobs need what it takes away.
-func (r *Reloader) reportRefusal(old, next lifecycle.State) {
+func (r *Reloader) reportRefusal(old, next conf.State) {
 	again := old.Refused != nil && next.Refused != nil && old.Refused.InUse && next.Refused.InUse && old.Refused.At.Equal(next.Refused.At)
 	if next.Why == "" || again {
 		return

@@ -12,6 +12,7 @@ import (
 
 	"github.com/slurmlet/slurmlet/internal/kit/confset"
 	"github.com/slurmlet/slurmlet/internal/lifecycle"
+	"github.com/slurmlet/slurmlet/internal/lifecycle/conf"
 	"github.com/slurmlet/slurmlet/internal/slurm"
 )
 
@@ -21,10 +22,10 @@ func TestNotLiveYet(t *testing.T) {
 	var said []string
 	r := &Reloader{Options: Options{Log: func(_ slog.Level, text string, _ ...slog.Attr) { said = append(said, text) }}}
 	see(t, r, func(s *lifecycle.State) {
-		s.Phase, s.Unsettled = lifecycle.Ready, true
-		s.Live, s.Good = &confset.Set{Hash: "second"}, &confset.Set{Hash: "first"}
+		s.Phase, s.Conf.Unsettled = lifecycle.Ready, true
+		s.Conf.Live, s.Conf.Good = &confset.Set{Hash: "second"}, &confset.Set{Hash: "first"}
 	})
-	see(t, r, func(s *lifecycle.State) { s.WasReady, s.ConfActivity = true, lifecycle.AwaitingLaunches })
+	see(t, r, func(s *lifecycle.State) { s.WasReady, s.Conf.Activity = true, conf.AwaitingLaunches })
 	require.Empty(t, said)
 }
 
@@ -47,12 +48,12 @@ func TestAnnouncedAgain(t *testing.T) {
 	r := opened(t, taker{}, PreflightOff)
 	feed := radio{said: make(chan string, 9)}
 	r.Feed = feed
-	see(t, r, func(s *lifecycle.State) { s.Good, s.WasReady, s.Outcomes.Taken = s.Live, true, 1 })
+	see(t, r, func(s *lifecycle.State) { s.Conf.Good, s.WasReady, s.Conf.Outcomes.Taken = s.Conf.Live, true, 1 })
 	assert.Equal(t, "conf.1", <-feed.said)
 	require.NoError(t, r.reconfigure(t.Context(), read(t, r), ""))
 	assert.Equal(t, "hold", <-feed.said)
-	see(t, r, func(s *lifecycle.State) { s.ConfActivity = lifecycle.Spreading })
-	see(t, r, func(s *lifecycle.State) { s.ConfActivity, s.Outcomes.Taken = lifecycle.ConfIdle, 2 })
+	see(t, r, func(s *lifecycle.State) { s.Conf.Activity = conf.Spreading })
+	see(t, r, func(s *lifecycle.State) { s.Conf.Activity, s.Conf.Outcomes.Taken = conf.Idle, 2 })
 	assert.Equal(t, "conf.2", <-feed.said)
 	require.Empty(t, feed.said)
 }
@@ -77,9 +78,9 @@ func TestReload(t *testing.T) {
 		then func(*lifecycle.State)
 		want string
 	}{
-		"slurmctld takes it":     {func(s *lifecycle.State) { s.Resolved = 1 }, ""},
-		"slurmctld refuses it":   {func(s *lifecycle.State) { s.Resolved, s.Result = 1, "no" }, "no"},
-		"a later one is refused": {func(s *lifecycle.State) { s.Resolved, s.Result = 2, "no" }, "no"},
+		"slurmctld takes it":     {func(s *lifecycle.State) { s.Conf.Resolved = 1 }, ""},
+		"slurmctld refuses it":   {func(s *lifecycle.State) { s.Conf.Resolved, s.Conf.Result = 1, "no" }, "no"},
+		"a later one is refused": {func(s *lifecycle.State) { s.Conf.Resolved, s.Conf.Result = 2, "no" }, "no"},
 		"the pod ends":           {func(s *lifecycle.State) { s.Phase = lifecycle.Stopping }, "the pod is terminating: its configuration is not changed any more"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -87,10 +88,10 @@ func TestReload(t *testing.T) {
 			over := make(chan error, 1)
 			posted := make(chan lifecycle.Event, 1)
 			go func() { over <- r.Reload(t.Context(), func(e lifecycle.Event) { posted <- e }) }()
-			revision := (<-posted).(lifecycle.Revision)
+			revision := (<-posted).(conf.Revision)
 			assert.True(t, revision.Forced)
 			assert.Equal(t, 1, revision.Request)
-			see(t, r, func(s *lifecycle.State) { s.ConfActivity = lifecycle.Checking })
+			see(t, r, func(s *lifecycle.State) { s.Conf.Activity = conf.Checking })
 			require.Empty(t, over, "there is no result yet")
 			see(t, r, c.then)
 			err := <-over
@@ -117,12 +118,12 @@ func TestLastReload(t *testing.T) {
 	see(t, r, func(*lifecycle.State) {})
 	require.Nil(t, last())
 	see(t, r, func(s *lifecycle.State) {
-		s.Outcomes = lifecycle.Outcomes{Taken: 1, ReadAt: time.Now().Add(-time.Second)}
+		s.Conf.Outcomes = conf.Outcomes{Taken: 1, ReadAt: time.Now().Add(-time.Second)}
 	})
 	first := last()
 	require.InDelta(t, 1, first.Seconds, 0.5)
-	see(t, r, func(s *lifecycle.State) { s.Outcomes.Refused++ })
+	see(t, r, func(s *lifecycle.State) { s.Conf.Outcomes.Refused++ })
 	require.Same(t, first, last())
-	see(t, r, func(s *lifecycle.State) { s.Outcomes.Taken++ })
+	see(t, r, func(s *lifecycle.State) { s.Conf.Outcomes.Taken++ })
 	require.NotSame(t, first, last())
 }

@@ -13,22 +13,23 @@ import (
 
 	"github.com/slurmlet/slurmlet/internal/kit/confset"
 	"github.com/slurmlet/slurmlet/internal/lifecycle"
+	"github.com/slurmlet/slurmlet/internal/lifecycle/conf"
 	"github.com/slurmlet/slurmlet/internal/link/peers"
 )
 
 // posts keeps what the owner would be told.
 type posts struct {
 	mu  sync.Mutex
-	got []lifecycle.Revision
+	got []conf.Revision
 }
 
 func (p *posts) post(e lifecycle.Event) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.got = append(p.got, e.(lifecycle.Revision))
+	p.got = append(p.got, e.(conf.Revision))
 }
 
-func (p *posts) take() []lifecycle.Revision {
+func (p *posts) take() []conf.Revision {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	all := p.got
@@ -36,8 +37,8 @@ func (p *posts) take() []lifecycle.Revision {
 	return all
 }
 
-// conf is a ConfigMap's data.
-func conf(text string) map[string]string { return map[string]string{confset.Main: text} }
+// dataOf is a ConfigMap's data.
+func dataOf(text string) map[string]string { return map[string]string{confset.Main: text} }
 
 // streamed opens a Reloader whose directory has a version that was told.
 func streamed(t *testing.T) (*Reloader, *posts) {
@@ -46,7 +47,7 @@ func streamed(t *testing.T) (*Reloader, *posts) {
 	r.ConfigMap = "slurm"
 	read(t, r)
 	p := &posts{}
-	r.Stream(peers.Files{Name: "slurm", ResourceVersion: 10, Data: conf("ClusterName=c1\n")}, p.post)
+	r.Stream(peers.Files{Name: "slurm", ResourceVersion: 10, Data: dataOf("ClusterName=c1\n")}, p.post)
 	require.Empty(t, p.take(), "the directory has it")
 	require.Nil(t, r.stream.over)
 	return r, p
@@ -56,10 +57,10 @@ func streamed(t *testing.T) (*Reloader, *posts) {
 func TestStream(t *testing.T) {
 	r, p := streamed(t)
 	require.NoError(t, os.WriteFile(filepath.Join(r.Sources[0], "slurm.key"), []byte("secret"), 0o600))
-	r.Stream(peers.Files{Name: "other", ResourceVersion: 11, Data: conf("ClusterName=c3\n")}, p.post)
+	r.Stream(peers.Files{Name: "other", ResourceVersion: 11, Data: dataOf("ClusterName=c3\n")}, p.post)
 	require.Empty(t, p.take(), "another ConfigMap is nobody's")
 
-	next := conf("ClusterName=c2\n")
+	next := dataOf("ClusterName=c2\n")
 	r.Stream(peers.Files{Name: "slurm", ResourceVersion: 11, Data: next}, p.post)
 	got := p.take()
 	require.Len(t, got, 1)
@@ -70,7 +71,7 @@ func TestStream(t *testing.T) {
 	assert.Len(t, got[0].Set.Keys, 1, "the keys are the kubelet's")
 	assert.Equal(t, "slurm, version 11 from the controller at "+r.streamStatus().Since.Format(time.RFC3339)+", in use before the kubelet delivers it", r.streamStatus().String())
 	r.Stream(peers.Files{Name: "slurm", ResourceVersion: 11, Data: next}, p.post)
-	r.Stream(peers.Files{Name: "slurm", ResourceVersion: 10, Data: conf("ClusterName=c1\n")}, p.post)
+	r.Stream(peers.Files{Name: "slurm", ResourceVersion: 10, Data: dataOf("ClusterName=c1\n")}, p.post)
 	assert.Empty(t, p.take(), "nothing is told twice, and nothing older")
 	assert.True(t, read(t, r).Same(got[0].Set), "whoever reads has it")
 
@@ -85,7 +86,7 @@ func TestStream(t *testing.T) {
 // TestStreamBad: a fault in a streamed file has the name and the line that it will have in the directory.
 func TestStreamBad(t *testing.T) {
 	r, p := streamed(t)
-	r.Stream(peers.Files{Name: "slurm", ResourceVersion: 11, Data: conf("ClusterName=c1\n\x00\n")}, p.post)
+	r.Stream(peers.Files{Name: "slurm", ResourceVersion: 11, Data: dataOf("ClusterName=c1\n\x00\n")}, p.post)
 	got := p.take()
 	require.Len(t, got, 1)
 	require.EqualError(t, got[0].Err, filepath.Join(r.Sources[0], confset.Main)+":2: want text, not the byte 0")
@@ -99,7 +100,7 @@ func TestStreamBad(t *testing.T) {
 // delivered yet, and knows it again.
 func TestStreamRestart(t *testing.T) {
 	r, p := streamed(t)
-	r.Stream(peers.Files{Name: "slurm", ResourceVersion: 11, Data: conf("ClusterName=c2\n")}, p.post)
+	r.Stream(peers.Files{Name: "slurm", ResourceVersion: 11, Data: dataOf("ClusterName=c2\n")}, p.post)
 	p.take()
 	for name, c := range map[string]struct {
 		change func(*Options)
@@ -114,8 +115,8 @@ func TestStreamRestart(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			r.keepStreamed(peers.Files{
-				Name: "slurm", ResourceVersion: 11, Data: conf("ClusterName=c2\n"),
-				Former: []peers.Version{{ResourceVersion: 10, Digest: confset.TextsDigest(conf("ClusterName=c1\n"))}},
+				Name: "slurm", ResourceVersion: 11, Data: dataOf("ClusterName=c2\n"),
+				Former: []peers.Version{{ResourceVersion: 10, Digest: confset.TextsDigest(dataOf("ClusterName=c1\n"))}},
 			}, time.Now().Add(-c.age))
 			o := r.Options
 			if c.change != nil {
@@ -125,7 +126,7 @@ func TestStreamRestart(t *testing.T) {
 			f, _ := read(t, again).File(confset.Main)
 			assert.Equal(t, c.want, string(f.Data))
 			if c.want == "ClusterName=c2\n" {
-				again.Stream(peers.Files{Name: "slurm", ResourceVersion: 11, Data: conf("ClusterName=c2\n")}, p.post)
+				again.Stream(peers.Files{Name: "slurm", ResourceVersion: 11, Data: dataOf("ClusterName=c2\n")}, p.post)
 				assert.Empty(t, p.take())
 			}
 		})
@@ -135,12 +136,12 @@ func TestStreamRestart(t *testing.T) {
 // TestStreamOverdue: a kubelet that does not deliver is told, and a reload takes what it has delivered.
 func TestStreamOverdue(t *testing.T) {
 	r, p := streamed(t)
-	r.Stream(peers.Files{Name: "slurm", ResourceVersion: 11, Data: conf("ClusterName=c2\n")}, p.post)
+	r.Stream(peers.Files{Name: "slurm", ResourceVersion: 11, Data: dataOf("ClusterName=c2\n")}, p.post)
 	p.take()
 	r.stream.newest.at = r.stream.newest.at.Add(-deliveryLimit)
 	r.timeOver()
 	assert.Empty(t, p.take(), "what is live stays")
-	r.Stream(peers.Files{Name: "slurm", ResourceVersion: 12, Data: conf("ClusterName=c3\n")}, p.post)
+	r.Stream(peers.Files{Name: "slurm", ResourceVersion: 12, Data: dataOf("ClusterName=c3\n")}, p.post)
 	assert.Empty(t, p.take())
 	s := r.Complete(*r.Status(r.seen.Load().state))
 	require.NotNil(t, s.ConfigMap)
@@ -161,7 +162,7 @@ func TestStreamAndDirectory(t *testing.T) {
 	var running sync.WaitGroup
 	running.Go(func() {
 		for n, text := range texts[1:] {
-			r.Stream(peers.Files{Name: "slurm", ResourceVersion: uint64(11 + n), Data: maps.Clone(conf(text))}, p.post)
+			r.Stream(peers.Files{Name: "slurm", ResourceVersion: uint64(11 + n), Data: maps.Clone(dataOf(text))}, p.post)
 		}
 	})
 	running.Go(func() {

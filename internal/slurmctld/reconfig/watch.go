@@ -119,7 +119,7 @@ func (r *Reloader) precheck(ctx context.Context) {
 		return
 	}
 	set, err := r.readSources()
-	if err != nil || set.Same(now.state.Live) {
+	if err != nil || set.Same(now.state.Conf.Live) {
 		return // the edit may not be complete
 	}
 	ctx, cancel := context.WithCancel(ctx)
