@@ -9,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -26,12 +25,8 @@ import (
 	"github.com/slurmlet/slurmlet/internal/pod/process"
 	"github.com/slurmlet/slurmlet/internal/pod/watch"
 	"github.com/slurmlet/slurmlet/internal/slurm"
-	"github.com/slurmlet/slurmlet/internal/slurmctld/clusterview"
-	"github.com/slurmlet/slurmlet/internal/slurmctld/elasticnodes"
-	"github.com/slurmlet/slurmlet/internal/slurmctld/keptrecords"
+	"github.com/slurmlet/slurmlet/internal/slurmctld"
 	"github.com/slurmlet/slurmlet/internal/slurmctld/merge"
-	"github.com/slurmlet/slurmlet/internal/slurmctld/reconfig"
-	"github.com/slurmlet/slurmlet/internal/slurmctld/waitnodes"
 	"github.com/slurmlet/slurmlet/internal/slurmd/nodesize"
 	"github.com/slurmlet/slurmlet/internal/slurmdbd"
 	"github.com/slurmlet/slurmlet/slurmconf"
@@ -51,9 +46,8 @@ type Agent struct {
 	output      *process.Output
 	// client asks slurmctld.
 	client *slurm.Questions
-	// cluster collects what slurmctld tells of the cluster, for those who ask. It is nil for roles
-	// other than slurmctld, and where SLURMLET_CLUSTER_INTERVAL is 0.
-	cluster *clusterview.Collector
+	// ctld is what only slurmctld's pod has, nil for other roles.
+	ctld *slurmctld.Pod
 	// asker asks slurmctld's agent for changes of the node's record, and slurmctld itself where
 	// that is away.
 	asker *merge.Asker
@@ -92,23 +86,16 @@ type Agent struct {
 
 	// lastSaid is the last error that may say what a start waits for, or why the daemon has ended; lastError is none that
 	// passes by itself.
-	lastError, lastSaid, lastFatal atomic.Pointer[LastError]
-	// loss is nil while slurmctld has said of no job that it is lost.
-	loss atomic.Pointer[LossStatus]
+	lastError, lastSaid atomic.Pointer[LastError]
 
 	unit        unit
 	clusterKeys clusterKeys
-	// conf is slurmctld's configuration, nil for other roles; feed tells the nodes' agents of it.
-	reloader *reconfig.Reloader
-	feed     confsync.Feed
 	// follower is nil where the daemon fetches no configuration.
 	follower *confsync.Follower
 	steps    steps
 	strays   strays
 	// files is nil for roles without a node.
 	files *userFiles
-	// saved is what slurmctld has saved, nil for other roles.
-	saved *savedState
 	// lastEnd is how the main process has ended last that ended by itself.
 	lastEnd atomic.Pointer[LastError]
 	usage   *usage // nil where there is nothing to read
@@ -125,8 +112,6 @@ type Agent struct {
 	// stopped is when SIGTERM came; only the owner knows.
 	stopped time.Time
 
-	// nobodys are the jobs that slurmctld holds because it does not know their user.
-	nobodys nobodys
 	// relaunches are the jobs whose second launch slurmd has refused.
 	relaunches relaunches
 	// doubted: the owner has been told of trouble, and has not looked yet.
@@ -140,14 +125,6 @@ type Agent struct {
 	pod *watcher
 	// members are the cluster's pods, nil without SLURMLET_PEERS.
 	members *membership
-	// keptRecords has records go that stay without a pod, nil but for slurmctld.
-	keptRecords *keptrecords.Keeper
-	// nodeRecords keeps node records and pods in step, nil where nobody asks for that.
-	nodeRecords *nodeRecords
-	// elasticNodes keeps the records of elastic node sets, nil where there are none.
-	elasticNodes *elasticnodes.Reconciler
-	// waits answers the jobs that wait for such nodes, nil where there are none.
-	waits *waitnodes.Server
 }
 
 // Options are the agent's surroundings.
@@ -245,17 +222,8 @@ func (a *Agent) prepare() error {
 		Env: a.daemon.scontrolEnv(), Asked: a.hang.asked, Turn: a.turn,
 	}
 	a.client = &slurm.Questions{Client: scontrol, Least: lifecycle.QuestionLimit, Done: a.over, Log: a.log}
-	if p.Reloads && a.Config.ClusterInterval > 0 {
-		a.cluster = a.newCollector(scontrol)
-	}
 	if p.Reloads {
-		a.keptRecords = a.newKeptRecords(scontrol)
-		scontrol.Env = slices.Concat(scontrol.Env, clusterview.Env)
-		nodes := a.newNodeLook(scontrol)
-		a.nodeRecords = a.newNodeRecords(nodes)
-		if a.Config.ElasticSets != "" {
-			a.elasticNodes, a.waits = a.newElastic(nodes, scontrol)
-		}
+		a.ctld = a.newSlurmctld(scontrol)
 	}
 	a.asker = &merge.Asker{Prover: a.prover(), Controller: a.Config.Controller, Log: a.log}
 	if a.Config.Merge {
@@ -329,15 +297,11 @@ func (a *Agent) open() error {
 		return err
 	}
 	a.notify.Overhear = a.early.hear
-	if a.life.Reloads {
-		a.saved = a.newSavedState() // it hears what slurmctld says
-	}
 	if a.output, err = process.NewOutput(a.daemon.program, a.heard); err != nil {
 		return errors.Join(err, a.notify.Close())
 	}
 	if a.life.Reloads {
-		a.elasticNodes.Open()
-		a.openConf()
+		a.openSlurmctld()
 	}
 	if a.daemon.confCopy != nil && a.Config.AgentPort != 0 {
 		a.follower = a.newFollower()
@@ -388,16 +352,8 @@ func (a *Agent) heard(line process.Line) {
 		a.relaunches.add(job)
 		a.post(lifecycle.LaunchRefused{})
 	}
-	if job := nobodysJob(line); job != "" && a.Config.Role == Slurmctld {
-		go a.tellNobodys(job)
-	}
-	if line.Level > slog.LevelError {
-		a.lastFatal.Store(&LastError{At: time.Now(), Text: line.Text})
-	}
-	a.heardLoss(line)
+	a.ctld.Heard(line)
 	a.heardLastWords(line.Text)
-	a.saved.heard(line)
-	a.waits.Heard(line.Text)
 	a.Observe(Notice{Level: line.Level, Source: line.Source, Text: line.Text})
 }
 
@@ -465,15 +421,7 @@ func (a *Agent) listen(ctx context.Context) {
 	if a.follower != nil {
 		go a.follower.Run()
 	}
-	if a.life.Reloads {
-		go a.reloader.Watch(a.alive, a.post)
-		go a.registration().Run()
-		go a.keptRecords.Run(a.alive)
-		go a.saved.run()
-		if a.elasticNodes != nil {
-			go a.elasticNodes.Run(a.alive)
-		}
-	}
+	a.ctld.Run()
 	if a.members != nil {
 		go a.members.run(a.alive)
 	}

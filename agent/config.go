@@ -13,7 +13,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/slurmlet/slurmlet/internal/slurmctld/reconfig"
+	"github.com/slurmlet/slurmlet/internal/slurmctld"
 	"github.com/slurmlet/slurmlet/internal/slurmd/devices"
 	"github.com/slurmlet/slurmlet/internal/slurmd/nodesize"
 )
@@ -39,16 +39,8 @@ type Config struct {
 	RunDir      string
 	ConfDir     string
 	PodInfo     string // directory
-	// ConfSources are directories, ConfDefaults says whether what they leave out is filled in.
-	ConfSources  []string
-	ConfDefaults bool
-	// ConfigMap is the name of the one with slurm.conf, whose changes come from slurmlet's controller;
-	// empty for none.
-	ConfigMap string
-	// ElasticSets is a directory with a file for each elastic set of nodes, empty for none.
-	ElasticSets string
-	Preflight   reconfig.Preflight
-	StateDir    string
+	// Settings are those of slurmctld's pod.
+	slurmctld.Settings
 	// AgentPort is that of slurmctld's agent, 0 for none. Merge says whether that agent makes the
 	// changes of the node's record.
 	AgentPort int
@@ -71,14 +63,6 @@ type Config struct {
 	StorageLimit     int64
 	SpoolDir, TmpDir string
 	Leftovers        Leftovers
-	// ClusterInterval is the least time between two collections of what the cluster does; 0: none.
-	ClusterInterval time.Duration
-	// ReportInterval is the time between two looks at the nodes for slurmlet's controller; 0: it is told
-	// nothing. GonePods says whether the records of pods that are gone are deleted.
-	ReportInterval time.Duration
-	GonePods       bool
-	// MetricsUsers is how many users and accounts have metrics of their own.
-	MetricsUsers int
 	// WebSocket is empty for none.
 	WebSocket string
 }

@@ -22,7 +22,7 @@ func (a *Agent) start() lifecycle.Event {
 		a.log(slog.LevelWarn, "cannot put the container's cgroups right before slurmd starts", slog.Any("error", err))
 	}
 	a.mark = a.newMark()
-	a.waits.Begin()
+	a.ctld.Starting()
 	p, err := a.door.start(a, a.daemon.command(a))
 	if err != nil {
 		return lifecycle.MainFailed{Err: err}
@@ -46,7 +46,7 @@ func (a *Agent) watch(p *process.Process) {
 	a.output.Flush()
 	status := p.Status()
 	if a.forget(p) {
-		a.saved.ended(p, status)
+		a.ctld.Ended(p, status)
 		a.noteEnd(p, status)
 	}
 	a.post(lifecycle.MainExited{

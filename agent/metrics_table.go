@@ -8,9 +8,12 @@ import (
 
 	"github.com/slurmlet/slurmlet/internal/lifecycle"
 	"github.com/slurmlet/slurmlet/internal/login"
+	"github.com/slurmlet/slurmlet/internal/slurmctld"
 	"github.com/slurmlet/slurmlet/internal/slurmctld/elasticnodes"
 	"github.com/slurmlet/slurmlet/internal/slurmctld/keptrecords"
 	"github.com/slurmlet/slurmlet/internal/slurmctld/reconfig"
+	"github.com/slurmlet/slurmlet/internal/slurmctld/records"
+	"github.com/slurmlet/slurmlet/internal/slurmctld/savedstate"
 	"github.com/slurmlet/slurmlet/internal/slurmd/devices"
 )
 
@@ -40,8 +43,8 @@ var ofLastError = []metric[LastError]{
 	{"daemon_last_error_timestamp_seconds", "", "When the daemon's last line that was an error came", func(e *LastError) []sample { return moment(e.At) }},
 }
 
-var ofLosses = []metric[LossStatus]{
-	{"daemon_losses_total", "", "Lines in which slurmctld has said that it has lost a job, or its state", func(l *LossStatus) []sample { return amount(l.Count) }},
+var ofLosses = []metric[slurmctld.LossStatus]{
+	{"daemon_losses_total", "", "Lines in which slurmctld has said that it has lost a job, or its state", func(l *slurmctld.LossStatus) []sample { return amount(l.Count) }},
 }
 
 var ofKeys = []metric[KeysStatus]{
@@ -61,14 +64,14 @@ var ofPeers = []metric[PeersStatus]{
 	{"peers_names_missing", "", "1 while the agent cannot write peers' names into /etc/hosts", func(p *PeersStatus) []sample { return whether(p.HostsFault != "") }},
 }
 
-var ofRecords = []metric[RecordsStatus]{
-	{"records_timestamp_seconds", "", "When slurmctld told its nodes last, for slurmlet's controller", func(r *RecordsStatus) []sample { return moment(r.Looked) }},
-	{"records_nodes", "state", "Nodes as slurmlet's controller is told of them", func(r *RecordsStatus) []sample {
+var ofRecords = []metric[records.Status]{
+	{"records_timestamp_seconds", "", "When slurmctld told its nodes last, for slurmlet's controller", func(r *records.Status) []sample { return moment(r.Looked) }},
+	{"records_nodes", "state", "Nodes as slurmlet's controller is told of them", func(r *records.Status) []sample {
 		return slices.Concat(amount(r.Idle, "idle"), amount(r.Busy, "busy"), amount(r.Absent, "absent"))
 	}},
-	{"records_waiting", "", "Pods of nodes that are gone whose records stay for now", func(r *RecordsStatus) []sample { return amount(r.Waiting) }},
-	{"records_deleted_total", "", "Records deleted because their pods are gone", func(r *RecordsStatus) []sample { return amount(r.Deleted) }},
-	{"records_lost_total", "", "Nodes set DOWN because their machines are gone", func(r *RecordsStatus) []sample { return amount(r.Lost) }},
+	{"records_waiting", "", "Pods of nodes that are gone whose records stay for now", func(r *records.Status) []sample { return amount(r.Waiting) }},
+	{"records_deleted_total", "", "Records deleted because their pods are gone", func(r *records.Status) []sample { return amount(r.Deleted) }},
+	{"records_lost_total", "", "Nodes set DOWN because their machines are gone", func(r *records.Status) []sample { return amount(r.Lost) }},
 }
 
 var ofKeptRecords = []metric[keptrecords.Status]{
@@ -76,9 +79,9 @@ var ofKeptRecords = []metric[keptrecords.Status]{
 	{"records_kept_deleted_total", "", "Records deleted that had stayed without a pod", func(k *keptrecords.Status) []sample { return amount(k.Deleted) }},
 }
 
-var ofLostJobs = []metric[LostJobsStatus]{
-	{"jobs_forgotten", "", "Jobs that slurmctld has forgotten by a crash, and whose directories nobody has removed", func(l *LostJobsStatus) []sample { return amount(len(l.Lost)) }},
-	{"jobs_run_again_total", "", "Jobs that run again because slurmctld has forgotten their start by a crash", func(l *LostJobsStatus) []sample { return amount(l.AgainTotal) }},
+var ofLostJobs = []metric[savedstate.Status]{
+	{"jobs_forgotten", "", "Jobs that slurmctld has forgotten by a crash, and whose directories nobody has removed", func(l *savedstate.Status) []sample { return amount(len(l.Lost)) }},
+	{"jobs_run_again_total", "", "Jobs that run again because slurmctld has forgotten their start by a crash", func(l *savedstate.Status) []sample { return amount(l.AgainTotal) }},
 }
 
 var ofElastic = []metric[elasticnodes.Status]{

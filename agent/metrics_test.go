@@ -23,9 +23,11 @@ import (
 	"github.com/slurmlet/slurmlet/internal/link/peers"
 	"github.com/slurmlet/slurmlet/internal/login"
 	"github.com/slurmlet/slurmlet/internal/pod/sack"
+	"github.com/slurmlet/slurmlet/internal/slurmctld"
 	"github.com/slurmlet/slurmlet/internal/slurmctld/elasticnodes"
 	"github.com/slurmlet/slurmlet/internal/slurmctld/keptrecords"
 	"github.com/slurmlet/slurmlet/internal/slurmctld/reconfig"
+	"github.com/slurmlet/slurmlet/internal/slurmctld/records"
 	"github.com/slurmlet/slurmlet/internal/slurmctld/savedstate"
 	"github.com/slurmlet/slurmlet/internal/slurmd/devices"
 	"github.com/slurmlet/slurmlet/internal/slurmd/nodesize"
@@ -50,8 +52,8 @@ var statuses = map[string]Status{
 	},
 	"lost jobs": {
 		Role: Slurmctld, State: lifecycle.Ready, Since: noon, Version: "v1", LastEnd: &LastError{At: noon, Text: "a secret"},
-		Losses:   &LossStatus{Count: 2, Last: &LastError{At: later, Text: "a secret"}},
-		LostJobs: &LostJobsStatus{Lost: []savedstate.Job{{ID: 7, User: "a secret", Script: "a secret"}, {ID: 9}}, Again: []savedstate.Job{{ID: 8, Nodes: "a secret"}}, AgainTotal: 3, Dir: "a secret", Fault: "a secret"},
+		Losses:   &slurmctld.LossStatus{Count: 2, Last: &slurmctld.Line{At: later, Text: "a secret"}},
+		LostJobs: &savedstate.Status{Lost: []savedstate.Job{{ID: 7, User: "a secret", Script: "a secret"}, {ID: 9}}, Again: []savedstate.Job{{ID: 8, Nodes: "a secret"}}, AgainTotal: 3, Dir: "a secret", Fault: "a secret"},
 	},
 	"peers": {
 		Role: Login, State: lifecycle.Ready, Since: noon, Version: "v1",
@@ -63,7 +65,7 @@ var statuses = map[string]Status{
 	"records": {
 		Role: Slurmctld, State: lifecycle.Ready, Since: noon, Version: "v1",
 		KeptRecords: &keptrecords.Status{Count: 3, Names: map[string]string{"a secret": "a secret"}, Deleted: 6},
-		Records:     &RecordsStatus{Looked: later, Idle: 3, Busy: 5, Absent: 2, Fault: "a secret", Waiting: 1, Kept: map[string]string{"a secret": "a secret"}, Deleted: 7, Lost: 4},
+		Records:     &records.Status{Looked: later, Idle: 3, Busy: 5, Absent: 2, Fault: "a secret", Waiting: 1, Kept: map[string]string{"a secret": "a secret"}, Deleted: 7, Lost: 4},
 	},
 	"elastic": {
 		Role: Slurmctld, State: lifecycle.Ready, Since: noon, Version: "v1",

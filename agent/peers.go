@@ -87,7 +87,7 @@ func (a *Agent) openMembership() error {
 		Alone: !a.daemon.registers && !a.daemon.hosts, Changed: m.changed, Away: m.away, Log: a.log,
 	})
 	a.members = m
-	a.nodeRecords.follow(m.client)
+	a.ctld.Follow(m.client)
 	return err
 }
 
@@ -106,9 +106,6 @@ func (m *membership) run(ctx context.Context) {
 	if m.agent.daemon.registers {
 		go m.followCordon(ctx)
 	}
-	if m.agent.nodeRecords != nil {
-		go m.agent.nodeRecords.run(ctx)
-	}
 	m.client.Run(ctx)
 }
 
@@ -118,13 +115,9 @@ func (m *membership) reserve() {
 	if m == nil {
 		return
 	}
-	sets, known := m.agent.elasticNodes.Current()
+	names, known := m.agent.ctld.ElasticNodes()
 	if !known {
 		return
-	}
-	var names []string
-	for _, s := range sets.All {
-		names = slices.AppendSeq(names, s.Nodes.All())
 	}
 	names = slices.DeleteFunc(names, func(name string) bool { return name == m.controller })
 	m.order.Lock()
@@ -150,12 +143,7 @@ func (m *membership) changed(c peers.Change) {
 	if c.Self != nil {
 		m.setSelf(*c.Self)
 	}
-	if c.Files != nil && m.agent.reloader != nil {
-		m.agent.reloader.Stream(*c.Files, m.agent.post)
-	}
-	m.agent.keptRecords.Take(c.Returning)
-	m.agent.nodeRecords.changed(c)
-	m.agent.elasticNodes.PodsChanged(c)
+	m.agent.ctld.PodsChanged(c)
 }
 
 // missingTime is how long a name stays that another replica's whole table lacks. That replica may have begun
@@ -237,9 +225,7 @@ const doubtAfter = time.Minute
 // away: without a controller that hears of Kubernetes, the last table holds as long as slurmctld takes
 // connections there. A slurmctld that has moved is found by DNS, which the hosts file comes before.
 func (m *membership) away(since time.Time) {
-	if m.agent.reloader != nil {
-		m.agent.reloader.StreamAway(since, m.agent.post)
-	}
+	m.agent.ctld.ControllerAway(since)
 	now := time.Now()
 	if now.Sub(since) < doubtAfter || now.Sub(m.doubted) < doubtAfter {
 		return

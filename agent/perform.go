@@ -72,11 +72,7 @@ func (a *Agent) perform(act lifecycle.Action) []lifecycle.Event {
 	case conf.ArmReload:
 		time.AfterFunc(act.After, func() { a.post(conf.ReloadTimerFired{Number: act.Number}) })
 	case conf.Check, conf.CheckFirst, conf.AwaitLaunches, conf.Place, conf.Reconfigure, conf.AskNodes, conf.Keep:
-		go func() {
-			if e := a.reloader.Do(a.alive, act); e != nil {
-				a.post(e)
-			}
-		}()
+		a.ctld.Do(act)
 	default:
 		panic(fmt.Sprintf("perform: no such action: %T", act))
 	}
@@ -296,7 +292,7 @@ func (a *Agent) signal(s lifecycle.MainSignal) {
 		return
 	}
 	if s == lifecycle.SigTerm {
-		a.saved.stopping(a.process)
+		a.ctld.Stopping(a.process)
 	}
 	err := a.process.Signal(signals[s])
 	if err != nil && !errors.Is(err, process.ErrExited) {

@@ -1,26 +1,22 @@
 package agent
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
 	"net"
 	"net/http"
-	"os"
 	"path/filepath"
-	"syscall"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/slurmlet/slurmlet/internal/lifecycle"
 	"github.com/slurmlet/slurmlet/internal/link/confsync"
 	"github.com/slurmlet/slurmlet/internal/link/proof"
 	"github.com/slurmlet/slurmlet/internal/link/publichttp"
+	"github.com/slurmlet/slurmlet/internal/pod/unixsocket"
 	"github.com/slurmlet/slurmlet/internal/slurmctld/clusterview/series"
-	"github.com/slurmlet/slurmlet/internal/slurmctld/merge"
 )
 
 // SocketName is the agent's socket in SLURMLET_RUN_DIR: the whole status and commands over
@@ -45,7 +41,7 @@ const (
 
 // serve answers on SLURMLET_LISTEN and on the agent's socket.
 func (a *Agent) serve() (servers, error) {
-	local, err := listenSocket(filepath.Join(a.Config.RunDir, SocketName))
+	local, err := unixsocket.Listen(filepath.Join(a.Config.RunDir, SocketName))
 	if err != nil {
 		return servers{}, err
 	}
@@ -59,52 +55,23 @@ func (a *Agent) serve() (servers, error) {
 		limits.Waiting, limits.WaitTimeout = mostForUsage, visitPatience
 	}
 	verifier := &proof.Verifier{Keys: a.clusterKeys.current.Load}
-	a.feed.Verifier, a.feed.Log = verifier, a.log
-	merger := &merge.Merger{Slurm: a.client, Verifier: verifier, Done: a.over, Log: a.log}
-	if a.keptRecords != nil {
-		merger.Kept, merger.Returns = a.keptRecords.Keep, a.keptRecords.Returns
-	}
-	if a.nodeRecords != nil {
-		merger.Made = a.nodeRecords.stir
-	}
-	var cluster *clusterMetrics
-	if a.cluster != nil {
-		cluster = &clusterMetrics{a.cluster, series.NewTexts(series.Options{Users: a.Config.MetricsUsers}), a.ownMetrics, limits.Report, map[clusterScrape]*publichttp.Waiters{}}
-	}
-	port, err := publichttp.Listen(a.Config.Listen, a.publicHandler(verifier, merger, cluster), limits)
+	cluster := a.ctld.Pages(a.ownMetrics, limits.Report)
+	port, err := publichttp.Listen(a.Config.Listen, a.publicHandler(verifier, cluster), limits)
 	if err != nil {
 		return servers{}, errors.Join(fmt.Errorf("SLURMLET_LISTEN: %w", err), local.Close())
 	}
-	a.feed.Serve(port)
+	a.ctld.Serve(port)
 	web, err := a.serveWeb()
 	if err != nil {
 		return servers{}, errors.Join(err, port.Close(), local.Close())
 	}
-	programs, err := a.servePrograms()
+	programs, err := a.ctld.ServePrograms()
 	if err != nil {
 		return servers{}, errors.Join(err, port.Close(), local.Close())
 	}
 	socket := &http.Server{Handler: a.localHandler(cluster), ReadTimeout: 10 * time.Second, WriteTimeout: 10 * time.Second}
 	go func() { _ = socket.Serve(local) }()
 	return servers{port, socket, web, programs}, nil
-}
-
-// listenSocket replaces the socket of an agent that is gone; the directory
-// is the agent's own. Nobody else can connect, not even for a moment: the name
-// has the socket's mode at once (net/unix/af_unix.c, unix_bind_bsd).
-func listenSocket(path string) (net.Listener, error) {
-	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("cannot replace the agent's socket: %w", err)
-	}
-	private := net.ListenConfig{Control: func(_, _ string, c syscall.RawConn) (err error) {
-		closed := c.Control(func(fd uintptr) { err = unix.Fchmod(int(fd), 0o600) })
-		return errors.Join(closed, err)
-	}}
-	l, err := private.Listen(context.Background(), "unix", path)
-	if err != nil {
-		return nil, fmt.Errorf("cannot make the agent's socket: %w", err)
-	}
-	return l, nil
 }
 
 func (s servers) close() {
@@ -130,37 +97,40 @@ func (a *Agent) handler(probe func(good func(Status) bool) http.HandlerFunc, met
 // user. Metrics name jobs and users only where SLURMLET_JOB_METRICS and SLURMLET_METRICS_USERS ask
 // for that. What strangers ask costs little, however many they are. slurmctld's agent asks slurmctld at
 // most once in SLURMLET_CLUSTER_INTERVAL, and all of them get the same text.
-func (a *Agent) publicHandler(verifier *proof.Verifier, merger *merge.Merger, cluster *clusterMetrics) *http.ServeMux {
+func (a *Agent) publicHandler(verifier *proof.Verifier, cluster *series.Pages) *http.ServeMux {
 	metrics := http.HandlerFunc(a.publicMetrics)
 	if cluster != nil {
-		metrics = cluster.serve(series.Native)
+		metrics = cluster.Serve(series.Native)
 	}
 	mux := a.handler(a.publicProbe, metrics)
 	if cluster != nil {
-		mux.HandleFunc("GET "+exporterPath, cluster.serve(series.Exporter))
+		mux.HandleFunc("GET "+series.ExporterPath, cluster.Serve(series.Exporter))
 	}
 	mux.HandleFunc("GET /status", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		_ = a.brief().public().writeJSON(w)
 	})
-	if a.life.Reloads {
-		mux.Handle("GET /conf", &a.feed)
-		mux.Handle("GET "+proof.ChallengePath, verifier)
-		mux.Handle("GET "+merge.Path, merger)
-	}
+	a.ctld.HandlePublic(mux, verifier)
 	return mux
+}
+
+// ownMetrics are the agent's.
+func (a *Agent) ownMetrics() []byte {
+	var b bytes.Buffer
+	_ = a.counted().WriteMetrics(&b) // to memory
+	return b.Bytes()
 }
 
 // localHandler tells everything and takes commands: who may use the socket is root, or the
 // agent's own user.
-func (a *Agent) localHandler(cluster *clusterMetrics) http.Handler {
+func (a *Agent) localHandler(cluster *series.Pages) http.Handler {
 	metrics := http.HandlerFunc(a.localMetrics)
 	if cluster != nil {
-		metrics = cluster.serveLocally(series.Native)
+		metrics = cluster.ServeLocally(series.Native)
 	}
 	mux := a.handler(a.probe, metrics)
 	if cluster != nil {
-		mux.HandleFunc("GET "+exporterPath, cluster.serveLocally(series.Exporter))
+		mux.HandleFunc("GET "+series.ExporterPath, cluster.ServeLocally(series.Exporter))
 	}
 	mux.HandleFunc("GET /status", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
@@ -171,13 +141,7 @@ func (a *Agent) localHandler(cluster *clusterMetrics) http.Handler {
 		mux.HandleFunc("POST /resume", a.handleCommand(a.resumeCommand))
 		mux.HandleFunc("POST /deadline", a.handleCommand(a.deadlineCommand))
 	}
-	if a.life.Reloads {
-		mux.HandleFunc("POST /reload", a.handleCommand(func(ctx context.Context, _ *http.Request) error { return a.reloader.Reload(ctx, a.post) }))
-		mux.HandleFunc("GET /diff", a.serveDiff)
-	}
-	if a.elasticNodes != nil {
-		mux.HandleFunc("GET /elastic", a.elasticNodes.Serve)
-	}
+	a.ctld.HandleLocal(mux, a.handleCommand)
 	return mux
 }
 

@@ -18,17 +18,3 @@ func (a *Agent) openDatabase() error {
 
 func (a *Agent) reachDatabase(ctx context.Context) error { return a.database.Reach(ctx) }
 func (a *Agent) confirmDBD(ctx context.Context) error    { return a.database.Confirm(ctx) }
-
-// registration is that of slurmctld's cluster with slurmdbd.
-func (a *Agent) registration() *slurmdbd.Registration {
-	return &slurmdbd.Registration{
-		Controller: func() (int, <-chan struct{}) {
-			news := a.published.Next()
-			if s := a.status.Load(); s.State == lifecycle.Ready && s.Main != nil {
-				return s.Main.PID, news
-			}
-			return 0, news
-		},
-		Live: a.reloader.Live, Client: a.client, Reconfigure: a.reloader.ReconfigureAgain, Done: a.over, Log: a.log,
-	}
-}

@@ -13,9 +13,12 @@ import (
 
 	"github.com/slurmlet/slurmlet/internal/lifecycle"
 	"github.com/slurmlet/slurmlet/internal/login"
+	"github.com/slurmlet/slurmlet/internal/slurmctld"
 	"github.com/slurmlet/slurmlet/internal/slurmctld/elasticnodes"
 	"github.com/slurmlet/slurmlet/internal/slurmctld/keptrecords"
 	"github.com/slurmlet/slurmlet/internal/slurmctld/reconfig"
+	"github.com/slurmlet/slurmlet/internal/slurmctld/records"
+	"github.com/slurmlet/slurmlet/internal/slurmctld/savedstate"
 	"github.com/slurmlet/slurmlet/internal/slurmd/nodesize"
 )
 
@@ -38,7 +41,7 @@ type Status struct {
 	Restarts  int        `json:"restarts"`
 	LastError *LastError `json:"last_error,omitempty"`
 	// Losses are the lines in which slurmctld has told of lost jobs; nil for other roles.
-	Losses *LossStatus `json:"losses,omitempty"`
+	Losses *slurmctld.LossStatus `json:"losses,omitempty"`
 	// LastEnd is how the daemon has ended last that nobody had told to end, nil for none.
 	LastEnd *LastError `json:"last_end,omitempty"`
 	// Services are the helpers beside the daemon, Sessions those who are logged in (login).
@@ -57,7 +60,7 @@ type Status struct {
 	// Peers are the cluster's pods, by slurmlet's controller.
 	Peers *PeersStatus `json:"peers,omitempty"`
 	// Records are slurmctld's node records, beside the cluster's pods.
-	Records *RecordsStatus `json:"records,omitempty"`
+	Records *records.Status `json:"records,omitempty"`
 	// KeptRecords are node records that stay without a pod, because somebody names the nodes.
 	KeptRecords *keptrecords.Status `json:"kept_records,omitempty"`
 	// Elastic are the sets of nodes that Slurm starts and ends.
@@ -67,7 +70,7 @@ type Status struct {
 	// LinesLost are lines of the log that nobody read in time.
 	LinesLost int64 `json:"lines_lost,omitempty"`
 	// LostJobs is what crashes of slurmctld have lost.
-	LostJobs *LostJobsStatus `json:"lost_jobs,omitempty"`
+	LostJobs *savedstate.Status `json:"lost_jobs,omitempty"`
 	// Stopping is nil before SIGTERM.
 	Stopping *StoppingStatus `json:"stopping,omitempty"`
 }
@@ -122,7 +125,7 @@ func (a *Agent) Status() Status {
 	s := a.brief()
 	s.Sessions = a.loginServices.Sessions()
 	if s.Conf != nil {
-		s.Misfits = a.unheld(s.Conf.Constrains)
+		s.Misfits = a.ctld.Misfits(s.Conf.Constrains)
 	}
 	return s
 }
@@ -138,9 +141,6 @@ func (a *Agent) counted() Status {
 func (a *Agent) brief() Status {
 	s := *a.status.Load()
 	s.LastError, s.Keys = a.lastError.Load(), a.clusterKeys.status.Load()
-	if a.Config.Role == Slurmctld {
-		s.Losses = cmp.Or(a.loss.Load(), &LossStatus{})
-	}
 	s.Services, s.Sack = a.loginServices.Services(), a.door.describe()
 	if s.Node != nil {
 		node := *s.Node
@@ -155,13 +155,10 @@ func (a *Agent) brief() Status {
 	if a.follower != nil {
 		s.ConfFault = a.follower.Fault()
 	}
-	if s.Conf != nil {
-		s.Conf = a.reloader.Complete(*s.Conf)
-	}
-	s.Nobodys = a.nobodys.all()
-	s.LastEnd, s.LostJobs = a.lastEnd.Load(), a.saved.describe()
-	s.Peers, s.Records, s.Elastic = a.members.describe(), a.nodeRecords.told(), a.elasticNodes.Status()
-	s.KeptRecords = a.keptRecords.Status()
+	s.LastEnd, s.Peers, s.Conf = a.lastEnd.Load(), a.members.describe(), a.ctld.CompleteConf(s.Conf)
+	c := a.ctld.Status()
+	s.Losses, s.LostJobs, s.Nobodys = c.Losses, c.LostJobs, c.HeldJobs
+	s.Records, s.KeptRecords, s.Elastic = c.Records, c.KeptRecords, c.Elastic
 	return s
 }
 
@@ -173,7 +170,7 @@ func (a *Agent) publish(next lifecycle.State) {
 	}
 	s := Status{
 		Role: a.Config.Role, State: next.Phase, Since: since, Doing: next.Activity.String(), Reason: next.Reason,
-		Version: a.Version, Began: a.began, Started: next.WasReady, Restarts: next.Starts,
+		Version: a.Version, Began: a.began, Started: next.WasReady, Restarts: next.Starts, Conf: a.ctld.Conf(next),
 	}
 	if next.Main != 0 {
 		s.Main = &MainStatus{PID: next.Main, Since: next.MainSince}
@@ -188,15 +185,10 @@ func (a *Agent) publish(next lifecycle.State) {
 	if next.Phase == lifecycle.Stopping || next.Phase == lifecycle.Exited {
 		s.Stopping = a.stopping(next)
 	}
-	if next.Reloads {
-		s.Conf = a.reloader.Status(next)
-	}
 	a.status.Store(&s)
 	a.published.Ring()
 	a.logHaste(next)
-	if next.Reloads {
-		a.reloader.Report(a.alive, next, s.Conf)
-	}
+	a.ctld.ReportConf(next, s.Conf)
 	if a.life.Phase != next.Phase || a.life.Reason != next.Reason || a.life.Tries < patience && next.Tries == patience {
 		a.logChange(a.life, next)
 	}
@@ -277,7 +269,7 @@ func (s Status) WriteText(w io.Writer) error {
 		s.Peers.rows(row)
 	}
 	if s.Records != nil {
-		s.Records.rows(row)
+		s.Records.Rows(row)
 	}
 	if s.KeptRecords != nil {
 		s.KeptRecords.Rows(row)
@@ -286,10 +278,10 @@ func (s Status) WriteText(w io.Writer) error {
 		s.Elastic.Rows(row)
 	}
 	if len(s.Nobodys) > 0 {
-		row("Held", "jobs %s: %s (scancel)", strings.Join(s.Nobodys, ","), whyNobodys)
+		row("Held", "jobs %s: %s (scancel)", strings.Join(s.Nobodys, ","), slurmctld.WhyHeld)
 	}
 	if s.LostJobs != nil {
-		s.LostJobs.rows(row)
+		s.LostJobs.Rows(row)
 	}
 	if s.LinesLost > 0 {
 		row("Log", "%d lines were lost: nobody read the container's output in time", s.LinesLost)

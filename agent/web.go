@@ -18,7 +18,7 @@ import (
 
 	"github.com/slurmlet/slurmlet/internal/page/pagefacts"
 	"github.com/slurmlet/slurmlet/internal/page/slurmtoken"
-	"github.com/slurmlet/slurmlet/internal/slurmctld/clusterview"
+	"github.com/slurmlet/slurmlet/internal/pod/unixsocket"
 	"github.com/slurmlet/slurmlet/internal/slurmctld/reconfig"
 	"github.com/slurmlet/slurmlet/slurmconf"
 )
@@ -63,36 +63,8 @@ func (a *Agent) serveWeb() (*http.Server, error) {
 	var key tokenKey
 	mux.HandleFunc("GET "+pagefacts.UserPath, func(w http.ResponseWriter, r *http.Request) { a.serveUser(w, r, &key) })
 	server := &http.Server{Handler: mux, ReadTimeout: 10 * time.Second, WriteTimeout: webPatience, MaxHeaderBytes: 1 << 14}
-	go func() { _ = server.Serve(bounded{l, make(chan struct{}, mostWebConnections)}) }()
+	go func() { _ = server.Serve(unixsocket.Bound(l, mostWebConnections)) }()
 	return server, nil
-}
-
-// bounded is a listener that has so many connections at once.
-type bounded struct {
-	net.Listener
-	places chan struct{}
-}
-
-func (b bounded) Accept() (net.Conn, error) {
-	b.places <- struct{}{}
-	leave := sync.OnceFunc(func() { <-b.places })
-	conn, err := b.Listener.Accept()
-	if err != nil {
-		leave()
-		return nil, err
-	}
-	return placed{conn, leave}, nil
-}
-
-// placed gives its place back when it is closed.
-type placed struct {
-	net.Conn
-	leave func()
-}
-
-func (p placed) Close() error {
-	defer p.leave()
-	return p.Conn.Close()
 }
 
 // listenWeb makes a socket for the agent's user and group. slurmlet web is another user in that
@@ -101,7 +73,7 @@ func listenWeb(path string) (net.Listener, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o750); err != nil {
 		return nil, fmt.Errorf("cannot make the socket's directory: %w", err)
 	}
-	l, err := listenSocket(path)
+	l, err := unixsocket.Listen(path)
 	if err != nil {
 		return nil, err
 	}
@@ -114,13 +86,10 @@ func listenWeb(path string) (net.Listener, error) {
 func (a *Agent) writeFacts(w http.ResponseWriter, r *http.Request) {
 	soon, cancelSoon := context.WithTimeout(r.Context(), followersWait)
 	defer cancelSoon()
-	followers, unheard := a.feed.Followers(soon)
+	followers, unheard := a.ctld.Followers(soon)
 	ctx, cancel := context.WithTimeout(r.Context(), factsWait)
 	defer cancel()
-	view := &clusterview.View{}
-	if a.cluster != nil {
-		view = a.cluster.Get(ctx, 0)
-	}
+	view := a.ctld.View(ctx)
 	s := a.brief()
 	facts := pagefacts.Facts{
 		At: time.Now(), View: view, Conf: s.Conf, Followers: followers, FollowersUnknown: unheard != nil,

@@ -15,13 +15,14 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/slurmlet/slurmlet/agent"
+	"github.com/slurmlet/slurmlet/internal/slurmctld/programs"
 )
 
 // runAs is the program that slurmctld has run by its link, and the link's directory; empty for the
 // command line.
-func runAs() (p agent.Program, dir string) {
-	p = agent.Program(filepath.Base(os.Args[0]))
-	if !slices.Contains(agent.Programs(), p) {
+func runAs() (p programs.Program, dir string) {
+	p = programs.Program(filepath.Base(os.Args[0]))
+	if !slices.Contains(programs.All(), p) {
 		return "", ""
 	}
 	return p, filepath.Dir(executed(os.Args[0]))
@@ -55,11 +56,11 @@ func executed(fallback string) string {
 
 // runProgram is what slurmctld waits for. A PrologSlurmctld that fails would have its job held, so
 // wait-nodes succeeds whatever the agent does: slurmctld itself finds out when the nodes are up.
-func runProgram(p agent.Program, dir string) int {
+func runProgram(p programs.Program, dir string) int {
 	ctx, stop := ossignal.NotifyContext(context.Background(), unix.SIGINT, unix.SIGTERM)
 	defer stop()
-	if p != agent.WaitNodes {
-		if err := agent.Stir(ctx, dir, p); err != nil {
+	if p != programs.WaitNodes {
+		if err := programs.Stir(ctx, dir, p); err != nil {
 			fmt.Fprintf(os.Stderr, "%s: %v\n", p, err)
 			return agent.ExitUnavailable
 		}
@@ -71,7 +72,7 @@ func runProgram(p agent.Program, dir string) int {
 		return agent.ExitUsage
 	}
 	query := url.Values{"job": {job}, "nodes": {os.Getenv("SLURM_JOB_NODELIST")}, "start": {os.Getenv("SLURM_JOB_START_TIME")}}
-	if err := agent.WaitForNodes(ctx, dir, query.Encode()); err != nil {
+	if err := programs.WaitForNodes(ctx, dir, query.Encode()); err != nil {
 		fmt.Fprintf(os.Stderr, "%s: job %s: %v\n", p, job, err)
 	}
 	return agent.ExitOK

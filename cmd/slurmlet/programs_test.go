@@ -19,6 +19,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/slurmlet/slurmlet/agent"
+	"github.com/slurmlet/slurmlet/internal/slurmctld/programs"
 )
 
 // withSets is slurmctld's container with a set of three nodes, of which c-0 is up.
@@ -56,12 +57,12 @@ func startWithSets(t *testing.T, env ...string) *container {
 }
 
 // program runs one of slurmctld's programs as slurmctld does: by its link, with no environment but the job's.
-func (c *container) program(p agent.Program, env ...string) func() outcome {
+func (c *container) program(p programs.Program, env ...string) func() outcome {
 	c.t.Helper()
 	return c.programAs(string(p), p, env...)
 }
 
-func (c *container) programAs(name string, p agent.Program, env ...string) func() outcome {
+func (c *container) programAs(name string, p programs.Program, env ...string) func() outcome {
 	c.t.Helper()
 	var out, err bytes.Buffer
 	cmd := exec.CommandContext(c.t.Context(), c.path("run/programs/"+string(p)))
@@ -111,9 +112,9 @@ func TestWaitNodes(t *testing.T) {
 	t.Parallel()
 	c := startWithSets(t)
 	for _, nodes := range []string{"c-0", "s-[1-9]", "c-0,s-1"} {
-		require.Equal(t, outcome{}, soon(t, begin(c.program(agent.WaitNodes, job("5", nodes)...)), limit), nodes)
+		require.Equal(t, outcome{}, soon(t, begin(c.program(programs.WaitNodes, job("5", nodes)...)), limit), nodes)
 	}
-	first, second := begin(c.program(agent.WaitNodes, job("5", "c-[0-1]")...)), begin(c.program(agent.WaitNodes, job("6", "c-[1-2],s-7")...))
+	first, second := begin(c.program(programs.WaitNodes, job("5", "c-[0-1]")...)), begin(c.program(programs.WaitNodes, job("6", "c-[1-2],s-7")...))
 	c.await(phase{name: "both wait", want: []condition{askedFor("5,6", 2)}})
 	c.put("nodes.next", nodesUp("c-0", "c-1"))
 	require.NoError(t, os.Rename(c.path("nodes.next"), c.path("nodes")))
@@ -122,7 +123,7 @@ func TestWaitNodes(t *testing.T) {
 	require.Empty(t, second)
 	c.put("configuring", "7")
 	require.Equal(t, outcome{}, soon(t, second, limit), "it was cancelled, or requeued")
-	third := c.program(agent.WaitNodes, job("7", "c-2")...)
+	third := c.program(programs.WaitNodes, job("7", "c-2")...)
 	ended := begin(third)
 	c.await(phase{name: "a third waits", want: []condition{askedFor("7", 1)}})
 	c.put("down", "")
@@ -134,16 +135,16 @@ func TestWaitNodes(t *testing.T) {
 func TestProgramsWake(t *testing.T) {
 	t.Parallel()
 	c := startWithSets(t)
-	for _, p := range []agent.Program{agent.Resume, agent.Suspend, agent.ResumeFailed} {
+	for _, p := range []programs.Program{programs.Resume, programs.Suspend, programs.ResumeFailed} {
 		require.Equal(t, outcome{}, c.program(p)(), p)
 		require.Equal(t, outcome{}, c.programAs(c.path("run/programs/"+string(p)), p)(), p)
 		c.await(phase{name: "the agent hears of it", want: []condition{logged(entry{"msg": "slurmctld has run " + string(p)})}})
 	}
-	o := c.program(agent.WaitNodes)()
+	o := c.program(programs.WaitNodes)()
 	require.Equal(t, 64, o.code)
 	require.Contains(t, o.stderr, "want SLURM_JOB_ID")
 	for _, bad := range [][]string{job("x", "c-1"), job("5", "c-["), job("5", "")} {
-		require.Equal(t, outcome{}, soon(t, begin(c.program(agent.WaitNodes, bad...)), limit), "a PrologSlurmctld that fails would hold its job: %q", bad)
+		require.Equal(t, outcome{}, soon(t, begin(c.program(programs.WaitNodes, bad...)), limit), "a PrologSlurmctld that fails would hold its job: %q", bad)
 	}
 }
 
@@ -169,8 +170,8 @@ func TestProgramsBesideHalfRequests(t *testing.T) {
 	require.NoError(t, err, "nobody waits for a body")
 	require.NoError(t, answer.Body.Close())
 	require.Equal(t, http.StatusBadRequest, answer.StatusCode)
-	require.Equal(t, outcome{}, c.program(agent.Suspend)())
-	require.Equal(t, outcome{}, soon(t, begin(c.program(agent.WaitNodes, job("5", "c-0")...)), limit))
+	require.Equal(t, outcome{}, c.program(programs.Suspend)())
+	require.Equal(t, outcome{}, soon(t, begin(c.program(programs.WaitNodes, job("5", "c-0")...)), limit))
 }
 
 // TestProgramsWithoutAnAgent: whatever the agent does, slurmctld does not wait for long, and no job is held.
@@ -187,7 +188,7 @@ func TestProgramsWithoutAnAgent(t *testing.T) {
 			t.Parallel()
 			c := startWithSets(t)
 			story.do(c)
-			stir, wait := begin(c.program(agent.Resume)), begin(c.program(agent.WaitNodes, job("5", "c-1")...))
+			stir, wait := begin(c.program(programs.Resume)), begin(c.program(programs.WaitNodes, job("5", "c-1")...))
 			o := soon(t, stir, limit)
 			require.Equal(t, 69, o.code)
 			require.Contains(t, o.stderr, "resume: no agent answers")

@@ -1,47 +1,48 @@
-package agent
+package series
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"net/http"
-	"slices"
 	"strconv"
 	"time"
 
 	"github.com/slurmlet/slurmlet/internal/link/publichttp"
-	"github.com/slurmlet/slurmlet/internal/slurm"
 	"github.com/slurmlet/slurmlet/internal/slurmctld/clusterview"
-	"github.com/slurmlet/slurmlet/internal/slurmctld/clusterview/series"
 )
 
-// newCollector asks slurmctld for those who want to know what the cluster does.
-func (a *Agent) newCollector(scontrol slurm.Scontrol) *clusterview.Collector {
-	scontrol.Env = slices.Concat(scontrol.Env, clusterview.Env)
-	return clusterview.New(clusterview.Options{
-		Stream: scontrol.Stream, Interval: a.Config.ClusterInterval, Shares: a.Config.MetricsUsers > 0, Timeout: a.questionLimit, Log: a.log,
-	})
-}
+// ExporterPath is where HTTP has the page with slurm-exporter's names.
+const ExporterPath = "/metrics/slurm-exporter"
 
-// exporterPath has slurm-exporter's names.
-const exporterPath = "/metrics/slurm-exporter"
-
-// clusterMetrics answers with what slurmctld tells of the cluster. Clients wait while slurmctld is
+// Pages answers over HTTP with what slurmctld tells of the cluster. Clients wait while slurmctld is
 // asked, and all of them get the same text. The agent's own metrics follow it, which are as they are
 // when the client is answered.
-type clusterMetrics struct {
-	collector *clusterview.Collector
-	texts     *series.Texts
-	own       func() []byte
-	report    func(error)
+type Pages struct {
+	PagesOptions
+	texts *Texts
 	// asking are the answers that are being made, with the clients that wait for them. Only the
 	// port's goroutine touches it.
-	asking map[clusterScrape]*publichttp.Waiters
+	asking map[scrape]*publichttp.Waiters
 }
 
-// clusterScrape is what a client wants. Clients that want the same are answered together.
-type clusterScrape struct {
-	page     series.Page
+// PagesOptions are the surroundings of Pages.
+type PagesOptions struct {
+	Options
+	Collector *clusterview.Collector
+	// Own returns the agent's own metrics, as they are now.
+	Own func() []byte
+	// Report takes a fault in the making of a text. The client is answered all the same.
+	Report func(error)
+}
+
+// NewPages makes the pages of a collector.
+func NewPages(o PagesOptions) *Pages {
+	return &Pages{PagesOptions: o, texts: NewTexts(o.Options), asking: map[scrape]*publichttp.Waiters{}}
+}
+
+// scrape is what a client wants. Clients that want the same are answered together.
+type scrape struct {
+	page     Page
 	gzip     bool
 	patience time.Duration
 }
@@ -56,20 +57,20 @@ const patienceStep = 100 * time.Millisecond
 // patienceHeader has how long Prometheus waits, in seconds.
 const patienceHeader = "X-Prometheus-Scrape-Timeout-Seconds"
 
-func scrapeOf(page series.Page, r *http.Request) clusterScrape {
+func scrapeOf(page Page, r *http.Request) scrape {
 	patience := scrapePatience
 	if seconds, err := strconv.ParseFloat(r.Header.Get(patienceHeader), 64); err == nil && seconds > 0 && seconds < 10 {
 		patience = max(time.Duration(seconds*0.8*float64(time.Second)).Truncate(patienceStep), patienceStep)
 	}
-	return clusterScrape{page, series.AcceptsGzip(r.Header), patience}
+	return scrape{page, AcceptsGzip(r.Header), patience}
 }
 
-// serve is the handler of a page. On the agent's port it computes nothing itself, and waits for
+// Serve returns the handler of a page. On the agent's port it computes nothing itself, and waits for
 // nobody: a text that is not there yet is made elsewhere.
-func (c *clusterMetrics) serve(page series.Page) http.HandlerFunc {
+func (c *Pages) Serve(page Page) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		want := scrapeOf(page, r)
-		if v := c.collector.Fresh(); v != nil {
+		if v := c.Collector.Fresh(); v != nil {
 			if text := c.texts.Have(v, want.page, want.gzip); text != nil {
 				c.reply(w, want, text)
 				return
@@ -93,8 +94,8 @@ func (c *clusterMetrics) serve(page series.Page) http.HandlerFunc {
 	}
 }
 
-// serveLocally is the handler of a page on the agent's socket, where each client has a goroutine.
-func (c *clusterMetrics) serveLocally(page series.Page) http.HandlerFunc {
+// ServeLocally returns the handler of a page on the agent's socket, where each client has a goroutine.
+func (c *Pages) ServeLocally(page Page) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		want := scrapeOf(page, r)
 		c.reply(w, want, c.make(r.Context(), want))
@@ -103,42 +104,35 @@ func (c *clusterMetrics) serveLocally(page series.Page) http.HandlerFunc {
 
 // make waits for slurmctld, but not longer than the client does. After a fault of ours it says that
 // nothing is known (slurmlet_cluster_up 0).
-func (c *clusterMetrics) make(ctx context.Context, want clusterScrape) *series.Text {
+func (c *Pages) make(ctx context.Context, want scrape) *Text {
 	ctx, cancel := context.WithTimeout(ctx, want.patience)
 	defer cancel()
-	if text := c.makeOf(func() *clusterview.View { return c.collector.Get(ctx, 0) }, want); text != nil {
+	if text := c.makeOf(func() *clusterview.View { return c.Collector.Get(ctx, 0) }, want); text != nil {
 		return text
 	}
 	return c.makeOf(func() *clusterview.View { return new(clusterview.View) }, want)
 }
 
 // makeOf outlives a fault of ours, and returns nil then: this is the process that all others depend on.
-func (c *clusterMetrics) makeOf(view func() *clusterview.View, want clusterScrape) (text *series.Text) {
+func (c *Pages) makeOf(view func() *clusterview.View, want scrape) (text *Text) {
 	defer func() {
 		if fault := recover(); fault != nil {
-			c.report(fmt.Errorf("cannot make the metrics of the cluster: %v", fault))
+			c.Report(fmt.Errorf("cannot make the metrics of the cluster: %v", fault))
 		}
 	}()
 	return c.texts.Make(view(), want.page, want.gzip)
 }
 
 // reply writes a text, and the agent's own metrics. Without a text they are all that there is.
-func (c *clusterMetrics) reply(w http.ResponseWriter, want clusterScrape, text *series.Text) {
+func (c *Pages) reply(w http.ResponseWriter, want scrape, text *Text) {
 	var own []byte
-	if want.page == series.Native {
-		own = c.own()
+	if want.page == Native {
+		own = c.Own()
 	}
 	if text == nil {
-		text = new(series.Text)
+		text = new(Text)
 	}
 	text.SetHeader(w.Header())
 	publichttp.Share(w, text.Body())
 	_, _ = w.Write(text.Tail(own)) // the reader has gone
-}
-
-// ownMetrics are the agent's.
-func (a *Agent) ownMetrics() []byte {
-	var b bytes.Buffer
-	_ = a.counted().WriteMetrics(&b) // to memory
-	return b.Bytes()
 }

@@ -1,4 +1,4 @@
-package agent
+package series
 
 import (
 	"bufio"
@@ -23,7 +23,6 @@ import (
 
 	"github.com/slurmlet/slurmlet/internal/link/publichttp"
 	"github.com/slurmlet/slurmlet/internal/slurmctld/clusterview"
-	"github.com/slurmlet/slurmlet/internal/slurmctld/clusterview/series"
 )
 
 // questions stand for slurmctld: each fails once the gate is open, and is counted.
@@ -43,17 +42,19 @@ func (q *questions) stream(ctx context.Context, _ func(io.Reader) error, _ strin
 }
 
 // serveCluster serves the pages on a port. A collection has several questions.
-func serveCluster(t *testing.T, q *questions) (*clusterMetrics, *publichttp.Server) {
+func serveCluster(t *testing.T, q *questions) (*Pages, *publichttp.Server) {
 	t.Helper()
 	collector := clusterview.New(clusterview.Options{
 		Stream: q.stream, Interval: time.Hour, Timeout: func() time.Duration { return time.Hour }, Log: func(slog.Level, string, ...slog.Attr) {},
 	})
 	var own atomic.Int64
 	faults := make(chan string, 10)
-	c := &clusterMetrics{collector, series.NewTexts(series.Options{}), func() []byte { return fmt.Appendf(nil, "own %d\n", own.Add(1)) }, func(err error) { faults <- err.Error() }, map[clusterScrape]*publichttp.Waiters{}}
+	c := NewPages(PagesOptions{
+		Collector: collector, Own: func() []byte { return fmt.Appendf(nil, "own %d\n", own.Add(1)) }, Report: func(err error) { faults <- err.Error() },
+	})
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /metrics", c.serve(series.Native))
-	mux.HandleFunc("GET "+exporterPath, c.serve(series.Exporter))
+	mux.HandleFunc("GET /metrics", c.Serve(Native))
+	mux.HandleFunc("GET "+ExporterPath, c.Serve(Exporter))
 	mux.HandleFunc("GET /conf", func(w http.ResponseWriter, _ *http.Request) { publichttp.Wait(w, "for news") })
 	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok") })
 	port, err := publichttp.Listen("127.0.0.1:0", mux, publichttp.Limits{Active: 1000, Waiting: 1000, Timeout: time.Minute, WaitTimeout: time.Minute})
@@ -107,7 +108,7 @@ func TestScrapers(t *testing.T) {
 				header = []string{"Accept-Encoding: gzip"}
 			}
 			if i%3 == 0 {
-				path = exporterPath
+				path = ExporterPath
 			}
 			answer, text, err := get(port, path, header...)
 			if assert.NoError(t, err) {
@@ -200,7 +201,7 @@ func TestScraperDoesNotWaitForEver(t *testing.T) {
 	require.Contains(t, text, "own 1\n")
 	w, r := httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/metrics", http.NoBody) // the socket's
 	r.Header.Set(patienceHeader, "1")
-	c.serveLocally(series.Native)(w, r)
+	c.ServeLocally(Native)(w, r)
 	require.Contains(t, w.Body.String(), "slurmlet_cluster_up 0\n")
 	require.Contains(t, w.Body.String(), "own 2\n")
 }
@@ -211,15 +212,15 @@ func TestFaultOfOurs(t *testing.T) {
 	close(q.gate)
 	c, _ := serveCluster(t, q)
 	fault := make(chan error, 1)
-	c.report, c.collector = func(err error) { fault <- err }, nil
-	want := clusterScrape{page: series.Native, patience: time.Second}
+	c.Report, c.Collector = func(err error) { fault <- err }, nil
+	want := scrape{page: Native, patience: time.Second}
 	w := httptest.NewRecorder()
 	c.reply(w, want, c.make(t.Context(), want))
 	assert.ErrorContains(t, <-fault, "cannot make the metrics of the cluster: ")
 	assert.Contains(t, w.Body.String(), "slurmlet_cluster_up 0\n")
 	assert.Contains(t, w.Body.String(), "own 1\n")
 	w = httptest.NewRecorder()
-	c.reply(w, clusterScrape{page: series.Native, gzip: true}, nil)
+	c.reply(w, scrape{page: Native, gzip: true}, nil)
 	assert.Equal(t, "own 2\n", w.Body.String(), "a second fault leaves the agent's own metrics")
 }
 
@@ -231,6 +232,6 @@ func TestScrapeOf(t *testing.T) {
 	} {
 		r := httptest.NewRequest(http.MethodGet, "/metrics", http.NoBody)
 		r.Header.Set(patienceHeader, header)
-		assert.Equal(t, clusterScrape{series.Native, false, want}, scrapeOf(series.Native, r), header)
+		assert.Equal(t, scrape{Native, false, want}, scrapeOf(Native, r), header)
 	}
 }

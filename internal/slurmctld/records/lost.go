@@ -1,4 +1,4 @@
-package agent
+package records
 
 import (
 	"context"
@@ -21,6 +21,8 @@ type ending struct {
 }
 
 const (
+	// remembered is for how long records stay whose jobs slurmctld has not named: the jobs may be ending on other nodes.
+	remembered = 10 * time.Minute
 	// commentLimit bounds the time, and mostComments the jobs, for comments on jobs that will fail.
 	commentLimit = 5 * time.Second
 	mostComments = 50
@@ -28,7 +30,7 @@ const (
 
 // fail sets nodes DOWN whose machines are gone. slurmctld then requeues their jobs, and those that may
 // not be requeued fail. The drain makes the agent of a new pod lift it.
-func (r *nodeRecords) fail(ctx context.Context, reasons map[string]string) {
+func (r *Reconciler) fail(ctx context.Context, reasons map[string]string) {
 	if len(reasons) == 0 {
 		return
 	}
@@ -39,11 +41,11 @@ func (r *nodeRecords) fail(ctx context.Context, reasons map[string]string) {
 		}
 		return all
 	}
-	merge.Make(ctx, r.agent.client, changes(merge.Drain)) // no job begins between the question and the end of all
+	merge.Make(ctx, r.Slurm, changes(merge.Drain)) // no job begins between the question and the end of all
 	jobs, unnamed := r.jobsOn(ctx, names)
 	r.expect(names, jobs, unnamed) // slurmctld may set a node DOWN and not say so
 	var failed []string
-	for change, err := range merge.Make(ctx, r.agent.client, changes(merge.Fail)) {
+	for change, err := range merge.Make(ctx, r.Slurm, changes(merge.Fail)) {
 		if err != nil {
 			r.refused(change.Node, err, slog.LevelWarn)
 			continue
@@ -53,23 +55,23 @@ func (r *nodeRecords) fail(ctx context.Context, reasons map[string]string) {
 	if len(failed) == 0 {
 		return
 	}
-	r.agent.log(slog.LevelWarn, "Kubernetes says that machines are gone: their nodes are DOWN, and their jobs are requeued or fail", listOf(failed))
+	r.Log(slog.LevelWarn, "Kubernetes says that machines are gone: their nodes are DOWN, and their jobs are requeued or fail", listOf(failed))
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.tally.Lost += len(failed)
+	r.status.Lost += len(failed)
 	for _, name := range failed {
 		r.pods.Failed(name, time.Now())
 	}
 }
 
 // hold notes the jobs of nodes whose pods are gone. slurmctld sets such a node DOWN by itself when SlurmdTimeout is over.
-func (r *nodeRecords) hold(ctx context.Context, names []string) {
+func (r *Reconciler) hold(ctx context.Context, names []string) {
 	if len(names) == 0 {
 		return
 	}
-	question, cancel := context.WithTimeout(ctx, r.agent.questionLimit())
+	question, cancel := context.WithTimeout(ctx, r.Slurm.Limit())
 	defer cancel()
-	jobs, err := r.agent.client.JobsOn(question, hostlist.Of(slices.Values(names)).String())
+	jobs, err := r.Slurm.JobsOn(question, hostlist.Of(slices.Values(names)).String())
 	if err == nil {
 		r.expect(names, jobs, nil)
 		return
@@ -80,7 +82,7 @@ func (r *nodeRecords) hold(ctx context.Context, names []string) {
 }
 
 // expect notes the jobs of nodes that are, or will be, DOWN. Jobs that are known already stay: a node that is DOWN has none.
-func (r *nodeRecords) expect(names, jobs []string, unnamed error) {
+func (r *Reconciler) expect(names, jobs []string, unnamed error) {
 	e := ending{nodes: names, jobs: slices.Clone(jobs)}
 	if unnamed != nil {
 		e.unknown = time.Now().Add(remembered)
@@ -110,28 +112,28 @@ func (r *nodeRecords) expect(names, jobs []string, unnamed error) {
 }
 
 // jobsOn asks for the jobs of nodes, and comments on those that will fail. It must not hold up the others for long.
-func (r *nodeRecords) jobsOn(ctx context.Context, names []string) ([]string, error) {
+func (r *Reconciler) jobsOn(ctx context.Context, names []string) ([]string, error) {
 	ctx, cancel := context.WithTimeout(ctx, commentLimit)
 	defer cancel()
-	ids, err := r.agent.client.JobsOn(ctx, hostlist.Of(slices.Values(names)).String())
+	ids, err := r.Slurm.JobsOn(ctx, hostlist.Of(slices.Values(names)).String())
 	if err != nil {
-		r.agent.log(slog.LevelWarn, "slurmctld does not name the jobs whose machines are gone: the node records stay for "+remembered.String(),
+		r.Log(slog.LevelWarn, "slurmctld does not name the jobs whose machines are gone: the node records stay for "+remembered.String(),
 			listOf(names), slog.Any("error", err))
 		return nil, err
 	}
 	if err := r.comment(ctx, ids[:min(len(ids), mostComments)]); err != nil {
-		r.agent.log(slog.LevelWarn, "cannot comment on all jobs whose machines are gone", slog.Any("error", err))
+		r.Log(slog.LevelWarn, "cannot comment on all jobs whose machines are gone", slog.Any("error", err))
 	}
 	return ids, nil
 }
 
-// comment tells why jobs fail that may not be requeued.
-func (r *nodeRecords) comment(ctx context.Context, ids []string) error {
-	jobs, err := r.agent.client.Jobs(ctx, ids)
+// comment tells why jobs fail that may not be requeued. It comments on those that slurmctld has told of, also with an error.
+func (r *Reconciler) comment(ctx context.Context, ids []string) error {
+	jobs, err := r.Slurm.Jobs(ctx, ids)
 	for i := range jobs {
 		if job := &jobs[i]; job.Running() && (!job.Batch || !job.Requeue) {
-			r.agent.log(slog.LevelError, "the machine of job "+job.Name()+" is gone, and the job may not be requeued: it will fail", slog.String("user", job.User))
-			err = errors.Join(err, r.agent.client.Comment(ctx, job, "slurmlet: Kubernetes says that a machine of the job is gone, and the job may not be requeued"))
+			r.Log(slog.LevelError, "the machine of job "+job.Name()+" is gone, and the job may not be requeued: it will fail", slog.String("user", job.User))
+			err = errors.Join(err, r.Slurm.Comment(ctx, job, "slurmlet: Kubernetes says that a machine of the job is gone, and the job may not be requeued"))
 		}
 	}
 	return err
@@ -145,7 +147,7 @@ var (
 
 // over leaves out the records of nodes whose jobs are ending on other nodes, or may be. Without an answer, none has
 // ended.
-func (r *nodeRecords) over(ctx context.Context, names []string) []string {
+func (r *Reconciler) over(ctx context.Context, names []string) []string {
 	var jobs []string
 	for _, e := range r.ending {
 		if e.concerns(names) {
@@ -155,9 +157,9 @@ func (r *nodeRecords) over(ctx context.Context, names []string) []string {
 	var completing map[string]bool
 	var err error
 	if len(jobs) > 0 {
-		question, cancel := context.WithTimeout(ctx, r.agent.questionLimit())
+		question, cancel := context.WithTimeout(ctx, r.Slurm.Limit())
 		defer cancel()
-		completing, err = r.agent.client.Completing(question, jobs)
+		completing, err = r.Slurm.Completing(question, jobs)
 	}
 	kept := map[string]error{}
 	r.ending = slices.DeleteFunc(r.ending, func(e ending) bool {

@@ -1,0 +1,105 @@
+package slurmctld
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/slurmlet/slurmlet/internal/lifecycle"
+	"github.com/slurmlet/slurmlet/internal/slurmctld/elasticnodes"
+	"github.com/slurmlet/slurmlet/internal/slurmctld/keptrecords"
+	"github.com/slurmlet/slurmlet/internal/slurmctld/reconfig"
+	"github.com/slurmlet/slurmlet/internal/slurmctld/records"
+	"github.com/slurmlet/slurmlet/internal/slurmctld/savedstate"
+	"github.com/slurmlet/slurmlet/internal/slurmd/nodesize"
+)
+
+// Status is what the agent of slurmctld's pod tells beside what all agents do. All is nil for other roles, and Records
+// and Elastic where there is nothing to tell.
+type Status struct {
+	Losses      *LossStatus
+	LostJobs    *savedstate.Status
+	HeldJobs    []string
+	Records     *records.Status
+	KeptRecords *keptrecords.Status
+	Elastic     *elasticnodes.Status
+}
+
+// Status returns the present one. It asks nobody.
+func (p *Pod) Status() (s Status) {
+	if p == nil {
+		return s
+	}
+	return Status{
+		Losses: cmp.Or(p.losses.Load(), &LossStatus{}), LostJobs: p.saved.Status(), HeldJobs: p.heldJobs.all(),
+		Records: p.records.Status(), KeptRecords: p.kept.Status(), Elastic: p.elastic.Status(),
+	}
+}
+
+// Conf returns what is told of slurmctld's configuration in a state, nil for other roles.
+func (p *Pod) Conf(next lifecycle.State) *reconfig.Status {
+	if p == nil {
+		return nil
+	}
+	return p.conf.Status(next)
+}
+
+// CompleteConf adds what has become of the nodes since Conf, which may return nil.
+func (p *Pod) CompleteConf(s *reconfig.Status) *reconfig.Status {
+	if s == nil {
+		return nil
+	}
+	return p.conf.Complete(*s)
+}
+
+// ReportConf logs what becomes of an edit. now is Conf's word on the next state.
+func (p *Pod) ReportConf(next lifecycle.State, now *reconfig.Status) {
+	if p != nil {
+		p.conf.Report(p.Alive, next, now)
+	}
+}
+
+// constraints are keys of cgroup.conf, the controllers that they need, and what a container without one is to get.
+var constraints = []struct{ key, controller, instead string }{
+	{"ConstrainCores", "cpuset", "the controller for the containers"},
+	{"ConstrainDevices", "devices", nodesize.HoldDevices},
+	{"ConstrainRAMSpace", "memory", "the controller for the containers"},
+	{"ConstrainSwapSpace", "memory", "the controller for the containers"},
+}
+
+// feedWait is for the port's goroutine, which never waits.
+const feedWait = time.Second
+
+// Misfits compares what slurmctld's cgroup.conf wants with what the nodes' agents say of their containers. constrains are
+// the keys of cgroup.conf that are set.
+func (p *Pod) Misfits(constrains []string) (all []nodesize.Mismatch) {
+	ctx, cancel := context.WithTimeout(context.Background(), feedWait)
+	defer cancel()
+	for _, c := range constraints {
+		if !slices.Contains(constrains, c.key) {
+			continue
+		}
+		nodes, err := p.feed.Without(ctx, c.controller)
+		if err != nil || len(nodes) == 0 {
+			continue // at the next question
+		}
+		all = append(all, nodesize.Mismatch{
+			Setting: c.key + "=yes", Instead: "no (cgroup.conf), or " + c.instead,
+			Why: fmt.Sprintf("it cannot hold jobs on %d nodes: %s", len(nodes), firstOf(nodes)),
+		})
+	}
+	return all
+}
+
+// mostNodes bounds how many nodes a text names.
+const mostNodes = 10
+
+func firstOf(nodes []string) string {
+	if more := len(nodes) - mostNodes; more > 0 {
+		return fmt.Sprintf("%s and %d more", strings.Join(nodes[:mostNodes], ", "), more)
+	}
+	return strings.Join(nodes, ", ")
+}
