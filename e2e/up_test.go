@@ -19,14 +19,14 @@ import (
 	"github.com/slurmlet/slurmlet/e2e/testbed/sandbox"
 )
 
-// TestUpAndDown runs the commands that README.md and OPERATIONS.md give for the
+// TestUpAndDown runs the commands that README.md and docs/develop/sandbox.md give for the
 // sandbox, in their order, as a user would: from `make up` to `make down`.
 func TestUpAndDown(t *testing.T) {
 	t.Parallel()
 	const name = "e2e-up"
 	root := filepath.Dir(filepath.Dir(binary()))
 	var blocks []papers.Block
-	for _, path := range []string{"README.md", "OPERATIONS.md"} {
+	for _, path := range []string{"README.md", "docs/develop/sandbox.md"} {
 		p, err := papers.Read(root, path)
 		require.NoError(t, err)
 		blocks = append(blocks, papers.Marked([]papers.Paper{p}, "sandbox")...)

@@ -37,7 +37,7 @@ func TestKube(t *testing.T) {
 		{"the controller is installed", controller},
 		{"the controller is held to its rights", heldToRights},
 		{"the chart is installed, and its test passes", install},
-		{"the commands of OPERATIONS.md work", papersCommands},
+		{"the papers' commands work", papersCommands},
 		{"the chart's PodMonitor leads to every agent", metrics},
 		{"a real Prometheus scrapes them", scrapedByPrometheus},
 		{"jobs know their limits", jobLimits},

@@ -28,14 +28,18 @@ func TestDeadlinesAreRight(t *testing.T) {
 	}
 	assert.Equal(t, want, rows, "the table of agent/doc.go (actual) has requeue, kill, fail, leave, stop, end and exit by lifecycle.NewDeadlines (expected)")
 
-	p, err := Read(root, "OPERATIONS.md")
-	require.NoError(t, err)
-	rows, err = p.Deadlines()
-	require.NoError(t, err)
+	rows = nil
+	for _, path := range []string{"docs/run/delete-a-pod.md", "docs/develop/sandbox.md"} {
+		p, err := Read(root, path)
+		require.NoError(t, err)
+		more, err := p.Deadlines()
+		require.NoError(t, err)
+		rows = append(rows, more...)
+	}
 	want = nil
 	for _, grace := range append(graces, 30*time.Second) { // the last is the quick start's, in a sentence
 		jobs := lifecycle.NewDeadlines(grace, 0).Requeue
 		want = append(want, [3]time.Duration{grace, jobs, grace - jobs})
 	}
-	assert.Equal(t, want, rows, "OPERATIONS.md (actual): grace period, the jobs' part and the rest by lifecycle.NewDeadlines (expected)")
+	assert.Equal(t, want, rows, "docs/run/delete-a-pod.md and docs/develop/sandbox.md (actual): grace period, the jobs' part and the rest by lifecycle.NewDeadlines (expected)")
 }

@@ -9,13 +9,13 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestEverySettingIsDescribed: OPERATIONS.md has the agent's environment variables,
+// TestEverySettingIsDescribed: docs/reference/settings.md has the agent's environment variables,
 // with the roles and defaults of agent/doc.go.
 func TestEverySettingIsDescribed(t *testing.T) {
 	settings, err := Settings(root)
 	require.NoError(t, err)
 	require.Contains(t, settings, Setting{"SLURMLET_CONTROLLER", "slurmd, login", "required"})
-	p, err := Read(root, "OPERATIONS.md")
+	p, err := Read(root, "docs/reference/settings.md")
 	require.NoError(t, err)
 	assert.Empty(t, p.Differences(settings))
 }

@@ -16,13 +16,13 @@ var (
 	statusRow  = regexp.MustCompile(`(?m)^\| (\d+) \|`)
 )
 
-// TestEveryExitStatusIsDescribed: OPERATIONS.md has the exit statuses of agent/doc.go, in their order.
+// TestEveryExitStatusIsDescribed: docs/reference/status.md has the exit statuses of agent/doc.go, in their order.
 func TestEveryExitStatusIsDescribed(t *testing.T) {
 	comment, err := os.ReadFile(filepath.Join(root, "agent", "doc.go"))
 	require.NoError(t, err)
 	_, listed, found := strings.Cut(string(comment), "\n// # Exit status\n")
 	require.True(t, found)
-	p, err := Read(root, "OPERATIONS.md")
+	p, err := Read(root, "docs/reference/status.md")
 	require.NoError(t, err)
 	_, table, found := strings.Cut(strings.Join(p.Lines, "\n"), "\n| exit status |")
 	require.True(t, found)

@@ -105,11 +105,11 @@ func everyQuery(t *testing.T) (all []query) {
 // TestRunbooks: every alert has a section of its name, and there is no other one. It says what
 // happened and what to do, and how bad it is.
 func TestRunbooks(t *testing.T) {
-	paper, err := papers.Read("../../..", "OPERATIONS.md")
+	paper, err := papers.Read("../../..", "docs/alerts.md")
 	require.NoError(t, err)
 	var sections, names []string
 	for _, line := range paper.Lines {
-		if name, found := strings.CutPrefix(line, "### Slurm"); found && !strings.Contains(name, " ") {
+		if name, found := strings.CutPrefix(line, "## Slurm"); found && !strings.Contains(name, " ") {
 			sections = append(sections, "Slurm"+name)
 		}
 	}
@@ -120,7 +120,7 @@ func TestRunbooks(t *testing.T) {
 		assert.Greater(t, len(r.Annotations["description"]), 80, "%s says what happened and what to do", r.Alert)
 		assert.Contains(t, []string{"info", "warning", "critical"}, r.Labels["severity"], r.Alert)
 	}
-	assert.Equal(t, names, sections, "alerts.yaml (expected) and OPERATIONS.md (actual): the same alerts in the same order")
+	assert.Equal(t, names, sections, "alerts.yaml (expected) and docs/alerts.md (actual): the same alerts in the same order")
 }
 
 // TestEverySelectorIsOfAClusterInTheAlerts: what a PrometheusRule has in its place must be in every selector.
