@@ -10,7 +10,7 @@ import (
 
 	"github.com/slurmlet/slurmlet/internal/kit/backoff"
 	"github.com/slurmlet/slurmlet/internal/lifecycle"
-	"github.com/slurmlet/slurmlet/internal/link/peers"
+	"github.com/slurmlet/slurmlet/internal/link/wire"
 	"github.com/slurmlet/slurmlet/internal/slurm/reasons"
 	"github.com/slurmlet/slurmlet/internal/slurmd/nodesize"
 )
@@ -20,7 +20,7 @@ import (
 const shorter = 3 * time.Second
 
 // setSelf takes what Kubernetes knows of this pod.
-func (m *membership) setSelf(self peers.Self) {
+func (m *membership) setSelf(self wire.Self) {
 	given, err := nodesize.MachineTraits(self.Machine, self.Features, self.Topology, self.Weight)
 	if err != nil {
 		m.agent.log(slog.LevelWarn, "cannot use what the Kubernetes node gives its Slurm nodes", slog.Any("error", err))
@@ -42,7 +42,7 @@ func (m *membership) setSelf(self peers.Self) {
 }
 
 // takeDeadline takes the time that a deletion grants where it is less than the pod's grace period.
-func (m *membership) takeDeadline(self, before peers.Self) {
+func (m *membership) takeDeadline(self, before wire.Self) {
 	const source = "the pod's deletion in Kubernetes"
 	now, grace, granted := time.Now(), m.agent.Config.Grace, time.Duration(self.GraceSeconds)*time.Second
 	switch at := self.Deadline; {
@@ -119,7 +119,7 @@ func (m *membership) liftOthers(ctx context.Context) error {
 		return err
 	}
 	reason, own := strings.CutPrefix(node.Reason, reasons.ByKubernetes)
-	if machine := peers.DrainedMachine(reason); !own || machine == "" || machine == a.Config.Machine {
+	if machine := wire.DrainedMachine(reason); !own || machine == "" || machine == a.Config.Machine {
 		return nil
 	}
 	a.log(slog.LevelInfo, "the pod has left the Kubernetes node that wanted no jobs: the node is resumed", slog.String("reason", node.Reason), slog.String("machine", a.Config.Machine))

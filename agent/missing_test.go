@@ -13,6 +13,7 @@ import (
 
 	"github.com/slurmlet/slurmlet/internal/lifecycle"
 	"github.com/slurmlet/slurmlet/internal/link/peers"
+	"github.com/slurmlet/slurmlet/internal/link/wire"
 	"github.com/slurmlet/slurmlet/internal/pod/hosts"
 )
 
@@ -26,11 +27,11 @@ func TestMissing(t *testing.T) {
 		events:  make(chan lifecycle.Event, 8),
 	}
 	m := &membership{
-		agent: a, hosts: hosts.New(path), slurmctlds: map[string]peers.Peer{}, aliases: map[string][]netip.Addr{},
+		agent: a, hosts: hosts.New(path), slurmctlds: map[string]wire.Peer{}, aliases: map[string][]netip.Addr{},
 		cordon: make(chan struct{}, 1), missing: map[string]time.Time{},
 	}
-	peer := func(name, role, address string) peers.Peer {
-		return peers.Peer{Name: name, UID: name, Role: role, Addresses: []netip.Addr{netip.MustParseAddr(address)}}
+	peer := func(name, role, address string) wire.Peer {
+		return wire.Peer{Name: name, UID: name, Role: role, Addresses: []netip.Addr{netip.MustParseAddr(address)}}
 	}
 	hosts := func(want ...string) {
 		t.Helper()
@@ -42,19 +43,19 @@ func TestMissing(t *testing.T) {
 		}
 		assert.ElementsMatch(t, want, have)
 	}
-	gone := func(names ...string) (all []peers.Gone) {
+	gone := func(names ...string) (all []wire.Gone) {
 		for _, name := range names {
-			all = append(all, peers.Gone{Name: name, UID: name})
+			all = append(all, wire.Gone{Name: name, UID: name})
 		}
 		return all
 	}
-	m.changed(peers.Change{Whole: true, Put: []peers.Peer{peer("ctl-0", "slurmctld", "10.0.0.1"), peer("n1", "slurmd", "10.0.1.1"), peer("n2", "slurmd", "10.0.1.2"), peer("n3", "slurmd", "10.0.1.3")}})
+	m.changed(peers.Change{Whole: true, Put: []wire.Peer{peer("ctl-0", "slurmctld", "10.0.0.1"), peer("n1", "slurmd", "10.0.1.1"), peer("n2", "slurmd", "10.0.1.2"), peer("n3", "slurmd", "10.0.1.3")}})
 	all := []string{"10.0.0.1 ctl-0", "10.0.0.1 ctl.invalid", "10.0.1.1 n1", "10.0.1.2 n2", "10.0.1.3 n3"}
 	hosts(all...)
 
-	m.changed(peers.Change{Whole: true, Gone: append(gone("ctl-0", "n1", "n2"), peers.Gone{Name: "n3", UID: "n3", Lost: true})})
+	m.changed(peers.Change{Whole: true, Gone: append(gone("ctl-0", "n1", "n2"), wire.Gone{Name: "n3", UID: "n3", Lost: true})})
 	hosts(all[:4]...)
-	m.changed(peers.Change{Put: []peers.Peer{peer("n1", "slurmd", "10.0.1.9"), peer("ctl-1", "slurmctld", "10.0.0.2")}})
+	m.changed(peers.Change{Put: []wire.Peer{peer("n1", "slurmd", "10.0.1.9"), peer("ctl-1", "slurmctld", "10.0.0.2")}})
 	now := []string{"10.0.0.1 ctl-0", "10.0.0.2 ctl-1", "10.0.0.2 ctl.invalid", "10.0.1.2 n2", "10.0.1.9 n1"}
 	hosts(now...)
 	m.dropMissing(time.Now())

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/slurmlet/slurmlet/internal/link/peers"
+	"github.com/slurmlet/slurmlet/internal/link/wire"
 )
 
 // TestHostNames: which names slurm.conf and slurmdbd.conf give to which roles.
@@ -32,11 +33,11 @@ func TestHostNames(t *testing.T) {
 	assert.Equal(t, map[string][]Role{"dbd": {Slurmdbd}, "mariadb": nil}, d.owners)
 
 	assert.Equal(t, []string{"dbd", "mariadb"}, d.foreign())
-	d.take(peers.Change{Put: []peers.Peer{{Name: "dbd", Role: "slurmdbd"}, {Name: "mariadb", Role: "slurmdbd"}}})
+	d.take(peers.Change{Put: []wire.Peer{{Name: "dbd", Role: "slurmdbd"}, {Name: "mariadb", Role: "slurmdbd"}}})
 	assert.Equal(t, []string{"mariadb"}, d.foreign())
-	d.take(peers.Change{Whole: true, Gone: []peers.Gone{{Name: "dbd"}}})
+	d.take(peers.Change{Whole: true, Gone: []wire.Gone{{Name: "dbd"}}})
 	assert.Equal(t, []string{"mariadb"}, d.foreign(), "another replica may not know of it yet")
-	d.take(peers.Change{Gone: []peers.Gone{{Name: "dbd"}}})
+	d.take(peers.Change{Gone: []wire.Gone{{Name: "dbd"}}})
 	assert.Equal(t, []string{"dbd", "mariadb"}, d.foreign())
 
 	require.NoError(t, os.Remove(d.file))

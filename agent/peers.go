@@ -15,6 +15,7 @@ import (
 
 	"github.com/slurmlet/slurmlet/internal/lifecycle"
 	"github.com/slurmlet/slurmlet/internal/link/peers"
+	"github.com/slurmlet/slurmlet/internal/link/wire"
 	"github.com/slurmlet/slurmlet/internal/pod/hosts"
 	"github.com/slurmlet/slurmlet/internal/pod/watch"
 	"github.com/slurmlet/slurmlet/internal/slurmd/nodesize"
@@ -50,11 +51,11 @@ type membership struct {
 
 	mu sync.Mutex
 	// slurmctlds are those of the last table, and aliases the names of SLURMLET_CONTROLLER that lead to them.
-	slurmctlds map[string]peers.Peer
+	slurmctlds map[string]wire.Peer
 	aliases    map[string][]netip.Addr
 	fault      string
 	taken      []string
-	self       peers.Self
+	self       wire.Self
 	// given is what the machine gives the node.
 	given nodesize.Traits
 	// cordon tells drains that self.Drain has changed.
@@ -77,7 +78,7 @@ func (a *Agent) openMembership() error {
 	path := filepath.Join(a.Root, "etc/hosts")
 	m := &membership{
 		agent: a, hosts: hosts.New(path), path: path,
-		slurmctlds: map[string]peers.Peer{}, aliases: map[string][]netip.Addr{}, cordon: make(chan struct{}, 1),
+		slurmctlds: map[string]wire.Peer{}, aliases: map[string][]netip.Addr{}, cordon: make(chan struct{}, 1),
 		missing: map[string]time.Time{}, names: hostNames{file: a.confFile()},
 	}
 	var err error
@@ -309,7 +310,7 @@ func controllerHosts(controller string) (hosts []string) {
 // aliasesOf leads the names of SLURMLET_CONTROLLER to the pods of slurmctld: by the pod's name, which is
 // the first label of its name in DNS, or a single name to the pod that does not end. So slurmctld is found
 // where it is now, and by DNS where the table has none.
-func aliasesOf(hosts []string, slurmctlds map[string]peers.Peer) map[string][]netip.Addr {
+func aliasesOf(hosts []string, slurmctlds map[string]wire.Peer) map[string][]netip.Addr {
 	aliases := map[string][]netip.Addr{}
 	for _, host := range hosts {
 		label, _, _ := strings.Cut(host, ".")
@@ -329,7 +330,7 @@ func aliasesOf(hosts []string, slurmctlds map[string]peers.Peer) map[string][]ne
 }
 
 // anyOf are the addresses of the first slurmctld by name that has one, and rather of one that does not end.
-func anyOf(slurmctlds map[string]peers.Peer) (addresses []netip.Addr) {
+func anyOf(slurmctlds map[string]wire.Peer) (addresses []netip.Addr) {
 	for _, name := range slices.Sorted(maps.Keys(slurmctlds)) {
 		p := slurmctlds[name]
 		if len(p.Addresses) == 0 {

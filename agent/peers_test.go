@@ -14,13 +14,14 @@ import (
 
 	"github.com/slurmlet/slurmlet/internal/lifecycle"
 	"github.com/slurmlet/slurmlet/internal/link/peers"
+	"github.com/slurmlet/slurmlet/internal/link/wire"
 	"github.com/slurmlet/slurmlet/internal/pod/hosts"
 )
 
 // TestAliases: the names of SLURMLET_CONTROLLER lead to the pods of slurmctld.
 func TestAliases(t *testing.T) {
-	pod := func(name, address string, ending bool) peers.Peer {
-		p := peers.Peer{Name: name, Role: "slurmctld", Ending: ending}
+	pod := func(name, address string, ending bool) wire.Peer {
+		p := wire.Peer{Name: name, Role: "slurmctld", Ending: ending}
 		if address != "" {
 			p.Addresses = []netip.Addr{netip.MustParseAddr(address)}
 		}
@@ -28,21 +29,21 @@ func TestAliases(t *testing.T) {
 	}
 	for name, tt := range map[string]struct {
 		controller string
-		pods       []peers.Peer
+		pods       []wire.Peer
 		want       map[string]string
 	}{
-		"a Service":                     {"ctl.slurm.svc:6817", []peers.Peer{pod("ctl-0", "10.0.0.1", false)}, map[string]string{"ctl.slurm.svc": "10.0.0.1"}},
-		"the pod's own name":            {"ctl-0:6817", []peers.Peer{pod("ctl-0", "10.0.0.1", false)}, nil},
-		"two pods by their names":       {"ctl-0.ctl:6817,ctl-1.ctl:6817", []peers.Peer{pod("ctl-0", "10.0.0.1", false), pod("ctl-1", "10.0.0.2", false)}, map[string]string{"ctl-0.ctl": "10.0.0.1", "ctl-1.ctl": "10.0.0.2"}},
-		"two names, and no pod of them": {"a:6817,b:6817", []peers.Peer{pod("ctl-0", "10.0.0.1", false)}, nil},
-		"a pod that ends":               {"ctl:6817", []peers.Peer{pod("a", "10.0.0.1", true), pod("b", "10.0.0.2", false)}, map[string]string{"ctl": "10.0.0.2"}},
-		"only a pod that ends":          {"ctl:6817", []peers.Peer{pod("a", "10.0.0.1", true), pod("b", "", false)}, map[string]string{"ctl": "10.0.0.1"}},
-		"no address yet":                {"ctl:6817", []peers.Peer{pod("a", "", false)}, nil},
-		"an address":                    {"10.0.0.9:6817", []peers.Peer{pod("a", "10.0.0.1", false)}, nil},
-		"none":                          {"", []peers.Peer{pod("a", "10.0.0.1", false)}, nil},
+		"a Service":                     {"ctl.slurm.svc:6817", []wire.Peer{pod("ctl-0", "10.0.0.1", false)}, map[string]string{"ctl.slurm.svc": "10.0.0.1"}},
+		"the pod's own name":            {"ctl-0:6817", []wire.Peer{pod("ctl-0", "10.0.0.1", false)}, nil},
+		"two pods by their names":       {"ctl-0.ctl:6817,ctl-1.ctl:6817", []wire.Peer{pod("ctl-0", "10.0.0.1", false), pod("ctl-1", "10.0.0.2", false)}, map[string]string{"ctl-0.ctl": "10.0.0.1", "ctl-1.ctl": "10.0.0.2"}},
+		"two names, and no pod of them": {"a:6817,b:6817", []wire.Peer{pod("ctl-0", "10.0.0.1", false)}, nil},
+		"a pod that ends":               {"ctl:6817", []wire.Peer{pod("a", "10.0.0.1", true), pod("b", "10.0.0.2", false)}, map[string]string{"ctl": "10.0.0.2"}},
+		"only a pod that ends":          {"ctl:6817", []wire.Peer{pod("a", "10.0.0.1", true), pod("b", "", false)}, map[string]string{"ctl": "10.0.0.1"}},
+		"no address yet":                {"ctl:6817", []wire.Peer{pod("a", "", false)}, nil},
+		"an address":                    {"10.0.0.9:6817", []wire.Peer{pod("a", "10.0.0.1", false)}, nil},
+		"none":                          {"", []wire.Peer{pod("a", "10.0.0.1", false)}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			table := map[string]peers.Peer{}
+			table := map[string]wire.Peer{}
 			for _, p := range tt.pods {
 				table[p.Name] = p
 			}
@@ -76,12 +77,12 @@ func TestAway(t *testing.T) {
 	require.NoError(t, err)
 	m := &membership{
 		agent: a, client: client, hosts: hosts.New(path), controller: "controller",
-		slurmctlds: map[string]peers.Peer{}, aliases: map[string][]netip.Addr{}, cordon: make(chan struct{}, 1),
+		slurmctlds: map[string]wire.Peer{}, aliases: map[string][]netip.Addr{}, cordon: make(chan struct{}, 1),
 		missing: map[string]time.Time{},
 	}
 	a.members = m
 	loopback := []netip.Addr{netip.MustParseAddr("127.0.0.1")}
-	table := peers.Change{Whole: true, Put: []peers.Peer{
+	table := peers.Change{Whole: true, Put: []wire.Peer{
 		{Name: "ctl-0", UID: "1", Role: "slurmctld", Addresses: loopback},
 		{Name: "n1", UID: "2", Role: "slurmd", Addresses: loopback},
 		{Name: "controller", UID: "3", Role: "slurmd", Addresses: loopback},

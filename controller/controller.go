@@ -29,7 +29,8 @@ import (
 	"github.com/slurmlet/slurmlet/controller/internal/roll"
 	"github.com/slurmlet/slurmlet/controller/internal/scalein"
 	"github.com/slurmlet/slurmlet/controller/internal/tokens"
-	"github.com/slurmlet/slurmlet/internal/link/peers"
+	"github.com/slurmlet/slurmlet/controller/peerserver"
+	"github.com/slurmlet/slurmlet/internal/link/wire"
 )
 
 // controller is one replica.
@@ -38,7 +39,7 @@ type controller struct {
 	log *slog.Logger
 	api kubernetes.Interface
 
-	server    *peers.Server
+	server    *peerserver.Server
 	watcher   *pods.Watcher
 	reviewer  *tokens.Reviewer
 	authority *authority.Authority
@@ -105,9 +106,9 @@ func (c *controller) open(version string) error {
 		Find: func(namespace, name, uid string) (tokens.Pod, bool) { return c.watcher.Find(namespace, name, uid) },
 	})
 	c.reports = reports.New()
-	c.server = peers.NewServer(peers.ServerOptions{
+	c.server = peerserver.NewServer(peerserver.ServerOptions{
 		Authenticate: c.reviewer.Authenticate, Reported: c.reports.Take,
-		NotTaken: func(id peers.Identity, why *peers.NotTaken) { c.watcher.NotTaken(id, why) },
+		NotTaken: func(id peerserver.Identity, why *peerserver.NotTaken) { c.watcher.NotTaken(id, why) },
 		Answer:   c.answer, Leads: c.leads, Stale: c.stale, Returning: c.returning, Log: c.log,
 	})
 	rules, err := machines.Parse(c.Machines)
@@ -157,7 +158,7 @@ func (c *controller) openWriters(limitless kubernetes.Interface) (err error) {
 
 // answer is what slurmctld's agent hears after a report: to send all, if this replica has forgotten the rest, or
 // what keeps the pods of elastic nodes from starting.
-func (c *controller) answer(id peers.Identity) (*peers.Answer, bool) {
+func (c *controller) answer(id peerserver.Identity) (*wire.Answer, bool) {
 	switch {
 	case !c.reports.Known(id.Cluster):
 		return nil, false
@@ -168,7 +169,7 @@ func (c *controller) answer(id peers.Identity) (*peers.Answer, bool) {
 }
 
 // returning is not known where nobody may watch StatefulSets.
-func (c *controller) returning(cluster string) *peers.Returning {
+func (c *controller) returning(cluster string) *wire.Returning {
 	if c.roller == nil {
 		return nil
 	}

@@ -42,6 +42,7 @@ require (
 
 require (
 	github.com/slurmlet/slurmlet v0.0.0
+	github.com/slurmlet/slurmlet/controller v0.0.0
 	github.com/slurmlet/slurmlet/e2e/testbed v0.0.0
 	k8s.io/api v0.37.1
 	k8s.io/apimachinery v0.37.1
@@ -94,5 +95,6 @@ require (
 
 replace (
 	github.com/slurmlet/slurmlet => ../
+	github.com/slurmlet/slurmlet/controller => ../controller
 	github.com/slurmlet/slurmlet/e2e/testbed => ./testbed
 )

@@ -14,17 +14,19 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// slurmlet and standin are the programs under test and on the other side of it.
-var slurmlet, standin string
+// slurmlet is the program under test. standin and peersServer are on its other sides: Slurm's daemons and commands, and the
+// controller's server of the peers.
+var slurmlet, standin, peersServer string
 
 func TestMain(m *testing.M) {
 	dir, err := os.MkdirTemp("", "slurmlet-")
 	if err == nil {
-		slurmlet, standin = filepath.Join(dir, "slurmlet"), filepath.Join(dir, "standin")
+		slurmlet, standin, peersServer = filepath.Join(dir, "slurmlet"), filepath.Join(dir, "standin"), filepath.Join(dir, "peers-server")
 		err = errors.Join(
 			os.Chmod(dir, 0o755), // other users run the stand-in too
 			build(slurmlet, ".", os.Environ(), "-race="+raceEnabled()),
 			build(standin, "./internal/standin", append(os.Environ(), "CGO_ENABLED=0")),
+			build(peersServer, "github.com/slurmlet/slurmlet/e2e/standin/serve", append(os.Environ(), "CGO_ENABLED=0")),
 		)
 	}
 	code := 1

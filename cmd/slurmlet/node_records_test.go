@@ -13,20 +13,19 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/slurmlet/slurmlet/internal/lifecycle"
-	"github.com/slurmlet/slurmlet/internal/link/peers"
+	"github.com/slurmlet/slurmlet/internal/link/wire"
 )
 
-func (s *tableServer) reported(_ peers.Identity, r peers.Report) error {
+func (s *tableServer) reported(r wire.Report) {
 	s.lock.Lock()
 	defer s.lock.Unlock()
 	if r.Whole {
-		s.told = map[string]peers.NodeReport{}
+		s.told = map[string]wire.NodeReport{}
 	}
 	for _, n := range r.Nodes {
 		s.told[n.Name] = n
 	}
 	s.reports++
-	return nil
 }
 
 // knows is what the controller has been told of the nodes: "n1=idle n2=busy(reason)".
@@ -59,7 +58,7 @@ func (s *tableServer) pods(names ...string) act {
 }
 
 func (s *tableServer) lost(name string) act {
-	return func(*container) { s.server.Delete("c", "uid-"+name, true) }
+	return func(*container) { s.tell(serverOrder{Delete: "uid-" + name, Lost: true}) }
 }
 
 // nodes are slurmctld's records.
@@ -124,7 +123,7 @@ func TestNodeRecords(t *testing.T) {
 				}},
 				{"it answers", []act{drop("down")}, []condition{s.knows("n1=absent n2=absent n3=absent n4=absent n9=idle")}},
 				{"a new controller hears of all", []act{func(*container) {
-					s.server.Close()
+					s.stop()
 					s.lock.Lock()
 					s.told = nil
 					s.lock.Unlock()
@@ -136,7 +135,7 @@ func TestNodeRecords(t *testing.T) {
 			count := 0
 			return slurmctld(), []phase{
 				{"it asks", nil, []condition{s.knows("n1=idle"), connected(true)}},
-				{"the controller goes", []act{func(*container) { s.server.Close() }}, []condition{connected(false)}},
+				{"the controller goes", []act{func(*container) { s.stop() }}, []condition{connected(false)}},
 				{"it asks no more", []act{func(c *container) { count = strings.Count(c.journal(), showsNodes) }, signalMainAgain}, []condition{isReady, func(c *container) error {
 					return atMost(showsNodes, count+1)(c) // one may have been under way
 				}}},
@@ -229,9 +228,8 @@ func TestNodeRecords(t *testing.T) {
 		"a pod has moved": func(s *tableServer) (given, []phase) {
 			move := func(lost bool) act {
 				return func(*container) {
-					s.server.Delete("c", "uid-n1", lost)
-					_, err := s.server.Put("c", peers.Claim{Peer: peers.Peer{Name: "n1", UID: "uid-n1-new", Role: "slurmd"}})
-					require.NoError(t, err)
+					s.tell(serverOrder{Delete: "uid-n1", Lost: lost})
+					s.tell(serverOrder{Put: &wire.Peer{Name: "n1", UID: "uid-n1-new", Role: "slurmd"}})
 				}
 			}
 			return slurmctld(), []phase{
@@ -245,16 +243,15 @@ func TestNodeRecords(t *testing.T) {
 				{"a pod", []act{nodes("n1 ALLOCATED+DYNAMIC_NORM"), s.pods("n1")}, []condition{s.knows("n1=busy")}},
 				{"slurmctld misses it", []act{nodes("n1 ALLOCATED+DYNAMIC_NORM+NOT_RESPONDING")}, nil},
 				{"its machine goes, and another pod waits for a machine", []act{func(*container) {
-					s.server.Delete("c", "uid-n1", true)
-					_, err := s.server.Put("c", peers.Claim{Peer: peers.Peer{Name: "n1", UID: "uid-n1-new", Role: "slurmd"}})
-					require.NoError(t, err)
+					s.tell(serverOrder{Delete: "uid-n1", Lost: true})
+					s.tell(serverOrder{Put: &wire.Peer{Name: "n1", UID: "uid-n1-new", Role: "slurmd"}})
 				}}, []condition{nodesAre("n1 DOWN+DYNAMIC_NORM+NOT_RESPONDING+DRAIN " + isLost), waiting(nil), never("delete")}},
 			}
 		},
 		"a snapshot that lacks a pod is not its end": func(s *tableServer) (given, []phase) {
 			return slurmctld(), []phase{
 				{"pods", []act{nodes("n1 IDLE+DYNAMIC_NORM", "n2 DOWN+DYNAMIC_NORM"), s.pods("n1", "n2")}, []condition{s.knows("n1=idle n2=idle(drained)")}},
-				{"a controller that knows none", []act{func(*container) { s.server.Close(); s.begin() }}, []condition{
+				{"a controller that knows none", []act{func(*container) { s.stop(); s.begin() }}, []condition{
 					nodesAre("n1 IDLE+DYNAMIC_NORM"), waiting(map[string]string{"n1": "slurmctld has not found out yet that its slurmd does not answer"}), connected(true),
 				}},
 				{"slurmctld finds out", []act{nodes("n1 IDLE+DYNAMIC_NORM+NOT_RESPONDING")}, []condition{nodesAre()}},
@@ -294,8 +291,7 @@ func TestNodeRecords(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := newTableServer(t)
-			s.role, s.pod = "slurmctld", "ctl"
+			s := newTableServer(t, "slurmctld", "ctl")
 			g, phases := story(s)
 			play(t, s.given(g), phases...)
 		})

@@ -1,19 +1,21 @@
 package main
 
 import (
-	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
-	"crypto/tls"
 	"crypto/x509"
+	"encoding/json"
 	"encoding/pem"
 	"fmt"
+	"io"
 	"maps"
 	"math/big"
 	"net"
 	"net/netip"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -23,7 +25,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/slurmlet/slurmlet/internal/lifecycle"
-	"github.com/slurmlet/slurmlet/internal/link/peers"
+	"github.com/slurmlet/slurmlet/internal/link/wire"
 )
 
 // podToken is what the agent shows, and kubeletsHosts the hosts file as the kubelet has made it.
@@ -33,23 +35,45 @@ const (
 	theMark       = " # slurmlet.dev/peer\n"
 )
 
-// tableServer is the controller's side, with TLS and the server of internal/link/peers.
+// tableServer is the controller's side: a process with TLS and the controller's own server of the peers. The agent's module
+// cannot import that server, so it is a program of e2e's.
 type tableServer struct {
 	t       *testing.T
-	server  *peers.Server
 	address string
 	ca      string // PEM
-	config  *tls.Config
-	// role and pod are of the pod whose token it is. told has what slurmctld's agent has reported, by the names of
-	// nodes, and reports how often.
-	role    string
-	pod     string
-	lock    sync.Mutex
-	told    map[string]peers.NodeReport
+	// pair is a file with the certificate and its key. role and pod are of the pod whose token it is.
+	pair      string
+	role, pod string
+
+	// program is nil while no controller runs, and done has what became of each order.
+	program *exec.Cmd
+	orders  io.WriteCloser
+	done    chan serverLine
+	ended   chan struct{}
+
+	lock sync.Mutex
+	// told has what slurmctld's agent has reported, by the names of nodes, and reports how often.
+	told    map[string]wire.NodeReport
 	reports int
 }
 
-func newTableServer(t *testing.T) *tableServer {
+// serverLine is a line of e2e/standin/serve.
+type serverLine struct {
+	Address, Fault string
+	Done           bool
+	Report         *wire.Report
+}
+
+// serverOrder is an order to it.
+type serverOrder struct {
+	Put    *wire.Peer `json:",omitempty"`
+	Delete string     `json:",omitempty"`
+	Lost   bool       `json:",omitempty"`
+	UID    string     `json:",omitempty"`
+	Self   *wire.Self `json:",omitempty"`
+}
+
+func newTableServer(t *testing.T, role, pod string) *tableServer {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	require.NoError(t, err)
 	template := &x509.Certificate{
@@ -58,33 +82,67 @@ func newTableServer(t *testing.T) *tableServer {
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
 	require.NoError(t, err)
-	s := &tableServer{
-		t: t, role: "slurmd", pod: "n1", address: "127.0.0.1:0", ca: string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})),
-		config: &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}},
-	}
+	private, err := x509.MarshalPKCS8PrivateKey(key)
+	require.NoError(t, err)
+	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
+	s := &tableServer{t: t, role: role, pod: pod, address: "127.0.0.1:0", ca: string(ca), pair: filepath.Join(t.TempDir(), "pair.pem")}
+	require.NoError(t, os.WriteFile(s.pair, append(ca, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private})...), 0o600))
 	s.begin()
-	t.Cleanup(func() { s.server.Close() })
+	t.Cleanup(s.stop)
 	return s
 }
 
 // begin is a new process of the controller, which has told nobody anything.
 func (s *tableServer) begin() {
-	s.server = peers.NewServer(peers.ServerOptions{Reported: s.reported, Authenticate: func(_ context.Context, token string) (peers.Identity, error) {
-		if token != podToken {
-			return peers.Identity{}, peers.ErrNotAllowed
+	s.program = exec.Command(peersServer, "-listen", s.address, "-pair", s.pair, "-token", podToken, "-pod", s.pod, "-role", s.role)
+	var err error
+	s.orders, err = s.program.StdinPipe()
+	require.NoError(s.t, err)
+	said, err := s.program.StdoutPipe()
+	require.NoError(s.t, err)
+	s.program.Stderr = os.Stderr
+	require.NoError(s.t, s.program.Start())
+	s.done, s.ended = make(chan serverLine, 1), make(chan struct{})
+	go s.hear(said)
+	first, is := <-s.done
+	require.True(s.t, is, "the server of the peers has ended")
+	s.address = first.Address
+}
+
+// hear takes what the server says, until it ends.
+func (s *tableServer) hear(said io.Reader) {
+	defer close(s.ended)
+	defer close(s.done)
+	for lines := json.NewDecoder(said); ; {
+		var l serverLine
+		if lines.Decode(&l) != nil {
+			return
 		}
-		return peers.Identity{Cluster: "c", Pod: "slurm/" + s.pod, UID: "uid-" + s.pod, Role: s.role}, nil
-	}})
-	s.server.Sync()
-	var l net.Listener
-	require.Eventually(s.t, func() (listens bool) {
-		var err error
-		l, err = net.Listen("tcp", s.address)
-		return err == nil
-	}, limit, 10*time.Millisecond)
-	s.address = l.Addr().String()
-	server := s.server
-	go func() { _ = server.Serve(l, s.config) }()
+		if l.Report != nil {
+			s.reported(*l.Report)
+			continue
+		}
+		s.done <- l
+	}
+}
+
+// stop ends the controller's process, and returns when nothing of it is left.
+func (s *tableServer) stop() {
+	if s.program == nil {
+		return
+	}
+	_ = s.program.Process.Kill()
+	<-s.ended
+	_ = s.program.Wait() // it was killed
+	s.program = nil
+}
+
+// tell has the server do an order.
+func (s *tableServer) tell(o serverOrder) {
+	require.NoError(s.t, json.NewEncoder(s.orders).Encode(o))
+	done, is := <-s.done
+	require.True(s.t, is, "the server of the peers has ended")
+	require.Empty(s.t, done.Fault)
 }
 
 // given has the agent follow the server.
@@ -98,21 +156,23 @@ func (s *tableServer) given(g given) given {
 
 func (s *tableServer) put(name, role, address string) act {
 	return func(*container) {
-		_, err := s.server.Put("c", peers.Claim{Peer: peers.Peer{Name: name, UID: "uid-" + name, Role: role, Addresses: []netip.Addr{netip.MustParseAddr(address)}}})
-		require.NoError(s.t, err)
+		s.tell(serverOrder{Put: &wire.Peer{Name: name, UID: "uid-" + name, Role: role, Addresses: []netip.Addr{netip.MustParseAddr(address)}}})
 	}
 }
 
 func (s *tableServer) gone(name string) act {
-	return func(*container) { s.server.Delete("c", "uid-"+name, false) }
+	return func(*container) { s.tell(serverOrder{Delete: "uid-" + name}) }
 }
 
-func (s *tableServer) self(self func() peers.Self) act {
-	return func(*container) { require.NoError(s.t, s.server.SetSelf("c", "uid-n1", self())) }
+func (s *tableServer) self(self func() wire.Self) act {
+	return func(*container) {
+		now := self()
+		s.tell(serverOrder{UID: "uid-n1", Self: &now})
+	}
 }
 
 func (s *tableServer) wantsDrain(reason string) act {
-	return s.self(func() peers.Self { return peers.Self{Machine: "m1", Drain: reason} })
+	return s.self(func() wire.Self { return wire.Self{Machine: "m1", Drain: reason} })
 }
 
 // resolves: the hosts file has just these names with an address, beside those of others.
@@ -217,7 +277,7 @@ func TestPeers(t *testing.T) {
 		"the controller is away, and comes back": func(s *tableServer) (given, []phase) {
 			return given{role: "slurmctld"}, []phase{
 				{"a peer", []act{s.put("n2", "slurmd", "10.0.0.2")}, []condition{resolves("10.0.0.2 n2"), isReady}},
-				{"it is away", []act{func(*container) { s.server.Close() }}, []condition{
+				{"it is away", []act{func(*container) { s.stop() }}, []condition{
 					connected(false), resolves("10.0.0.2 n2"), isReady, logged(entry{"level": "WARN", "msg": "the last one stays"}),
 				}},
 				{"it comes back, and knows more", []act{func(c *container) {
@@ -238,7 +298,7 @@ func TestPeers(t *testing.T) {
 		},
 		"a token that a job could read": func(s *tableServer) (given, []phase) {
 			return given{role: "slurmd"}, []phase{
-				{"others can read it", []act{func(c *container) { require.NoError(t, os.Chmod(c.path("peers/token"), 0o444)) }, func(*container) { s.server.Close(); s.begin() }}, []condition{
+				{"others can read it", []act{func(c *container) { require.NoError(t, os.Chmod(c.path("peers/token"), 0o444)) }, func(*container) { s.stop(); s.begin() }}, []condition{
 					connected(false), peersFault("want 0400"), isReady,
 				}},
 				{"it is mended", []act{func(c *container) { require.NoError(t, os.Chmod(c.path("peers/token"), 0o400)) }, s.put("n2", "slurmd", "10.0.0.2")}, []condition{
@@ -249,7 +309,7 @@ func TestPeers(t *testing.T) {
 		"a deadline": func(s *tableServer) (given, []phase) {
 			g := withJob([]string{"SLURMLET_GRACE_PERIOD=24h"})
 			in := func(d time.Duration) act {
-				return s.self(func() peers.Self { return peers.Self{Deadline: time.Now().Add(d)} })
+				return s.self(func() wire.Self { return wire.Self{Deadline: time.Now().Add(d)} })
 			}
 			return g, []phase{
 				{"as long as the grace period", []act{awaitReady, in(24 * time.Hour), signal(unix.SIGTERM)}, []condition{waits}},
@@ -275,7 +335,7 @@ func TestPeers(t *testing.T) {
 		},
 		"what the machine gives its nodes": func(s *tableServer) (given, []phase) {
 			gives := func(features ...string) act {
-				return s.self(func() peers.Self { return peers.Self{Machine: "m1", Features: features, Weight: "7"} })
+				return s.self(func() wire.Self { return wire.Self{Machine: "m1", Features: features, Weight: "7"} })
 			}
 			return given{role: "slurmd"}, []phase{
 				{"features and a weight", []act{awaitReady, gives("zone-a", "a100")}, []condition{
@@ -301,13 +361,13 @@ func TestPeers(t *testing.T) {
 			}
 		},
 		"the pod has left a cordoned machine, and the controller is away": func(s *tableServer) (given, []phase) {
-			s.server.Close()
+			s.stop()
 			return given{role: "slurmd", files: record(leftBy + `"slurmlet cordon: machine m1 is cordoned"}`), env: []string{"SLURMLET_MACHINE=m2"}}, []phase{
 				{"the node is resumed", nil, []condition{wrote(resumed, 1), recordIs("slurmlet: the node takes jobs again"), logged(entry{"level": "INFO", "machine": "m2"})}},
 			}
 		},
 		"the pod is back on a cordoned machine, and the controller is away": func(s *tableServer) (given, []phase) {
-			s.server.Close()
+			s.stop()
 			return given{role: "slurmd", files: record(leftBy + `"slurmlet cordon: machine m1 is cordoned"}`), env: []string{"SLURMLET_MACHINE=m1"}}, []phase{
 				{"it looks once, and leaves the drain", []act{awaitReady}, []condition{wrote(asked, 2), recordIs("slurmlet cordon: machine m1"), never("update")}},
 			}
@@ -315,7 +375,7 @@ func TestPeers(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := newTableServer(t)
+			s := newTableServer(t, "slurmd", "n1")
 			g, phases := story(s)
 			play(t, s.given(g), phases...)
 		})

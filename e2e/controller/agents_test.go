@@ -22,6 +22,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/slurmlet/slurmlet/internal/link/peers"
+	"github.com/slurmlet/slurmlet/internal/link/wire"
 )
 
 // spec is a pod as a test wants it.
@@ -90,12 +91,12 @@ type agent struct {
 	token  string // the file
 
 	mu    sync.Mutex
-	table map[string]peers.Peer
-	gone  []peers.Gone
-	self  *peers.Self
-	files []peers.Files
+	table map[string]wire.Peer
+	gone  []wire.Gone
+	self  *wire.Self
+	files []wire.Files
 	// returning is for slurmctld's agent, nil before anything is told.
-	returning *peers.Returning
+	returning *wire.Returning
 	// missed are names that were wanted at all times, and were not there.
 	missed []string
 	wanted []string
@@ -104,8 +105,8 @@ type agent struct {
 // agent follows the controller from a pod. Its files are as the kubelet would keep them.
 func (b *bed) agent(p *corev1.Pod, wanted ...string) *agent {
 	b.Helper()
-	a := &agent{b: b, token: b.file("token-" + string(p.UID)), table: map[string]peers.Peer{}, wanted: wanted}
-	require.NoError(b, os.WriteFile(a.token, []byte(b.token(p.Namespace, "default", p, peers.Audience)), 0o400))
+	a := &agent{b: b, token: b.file("token-" + string(p.UID)), table: map[string]wire.Peer{}, wanted: wanted}
+	require.NoError(b, os.WriteFile(a.token, []byte(b.token(p.Namespace, "default", p, wire.Audience)), 0o400))
 	var err error
 	a.client, err = peers.NewClient(peers.ClientOptions{
 		Address: home + "." + home + ".svc:443", CA: b.bundle(p.Namespace), Token: a.token, Changed: a.changed, Dial: b.dial,
@@ -200,7 +201,7 @@ func (a *agent) changed(c peers.Change) {
 }
 
 // peer is one of the agent's table.
-func (a *agent) peer(name string) (peers.Peer, bool) {
+func (a *agent) peer(name string) (wire.Peer, bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	p, there := a.table[name]
@@ -208,11 +209,11 @@ func (a *agent) peer(name string) (peers.Peer, bool) {
 }
 
 // told is what Kubernetes knows of the agent's pod, if the controller has told it.
-func (a *agent) told() (peers.Self, bool) {
+func (a *agent) told() (wire.Self, bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.self == nil {
-		return peers.Self{}, false
+		return wire.Self{}, false
 	}
 	return *a.self, true
 }
@@ -224,7 +225,7 @@ func (a *agent) names() []string {
 }
 
 // has waits for a peer with these addresses.
-func (a *agent) has(name string, addresses ...string) peers.Peer {
+func (a *agent) has(name string, addresses ...string) wire.Peer {
 	a.b.Helper()
 	var want []netip.Addr
 	for _, text := range addresses {
@@ -244,7 +245,7 @@ func (a *agent) loses(p *corev1.Pod) (lost bool) {
 	a.b.eventually(patience, p.Name+" is gone", func() bool {
 		a.mu.Lock()
 		defer a.mu.Unlock()
-		i := slices.IndexFunc(a.gone, func(g peers.Gone) bool { return g.UID == string(p.UID) })
+		i := slices.IndexFunc(a.gone, func(g wire.Gone) bool { return g.UID == string(p.UID) })
 		if i >= 0 {
 			lost = a.gone[i].Lost
 		}

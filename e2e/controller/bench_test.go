@@ -24,6 +24,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/slurmlet/slurmlet/internal/link/peers"
+	"github.com/slurmlet/slurmlet/internal/link/wire"
 )
 
 var (
@@ -121,7 +122,7 @@ func (c *crowded) fresh() string {
 func (c *crowded) tokens() {
 	c.each(len(c.pods), func(i int) {
 		c.files[i] = c.file(fmt.Sprintf("token-%d", i))
-		require.NoError(c, os.WriteFile(c.files[i], []byte(c.token("hpc", "default", c.pods[i], peers.Audience)), 0o400))
+		require.NoError(c, os.WriteFile(c.files[i], []byte(c.token("hpc", "default", c.pods[i], wire.Audience)), 0o400))
 	})
 }
 

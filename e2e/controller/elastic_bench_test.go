@@ -29,7 +29,7 @@ import (
 
 	slurmlet "github.com/slurmlet/slurmlet/agent"
 	"github.com/slurmlet/slurmlet/e2e/testbed/native"
-	"github.com/slurmlet/slurmlet/internal/link/peers"
+	"github.com/slurmlet/slurmlet/internal/link/wire"
 	"github.com/slurmlet/slurmlet/internal/slurmctld/elasticnodes"
 )
 
@@ -127,7 +127,7 @@ func (s *started) prepare() {
 	for dir, files := range map[string]map[string][]byte{
 		benchVolume: sources,
 		benchSets:   {"gpu.json": fmt.Appendf(nil, benchSet, *benchRecords-1)},
-		benchPeers:  {"ca.crt": authority, "token": []byte(s.token("hpc", "default", pod, peers.Audience))},
+		benchPeers:  {"ca.crt": authority, "token": []byte(s.token("hpc", "default", pod, wire.Audience))},
 	} {
 		_, err := c.NewVolume(dir, files)
 		require.NoError(s, err)

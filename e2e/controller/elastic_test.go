@@ -21,6 +21,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/slurmlet/slurmlet/internal/link/peers"
+	"github.com/slurmlet/slurmlet/internal/link/wire"
 	"github.com/slurmlet/slurmlet/slurmconf/hostlist"
 )
 
@@ -65,7 +66,7 @@ type elastic struct {
 
 	mu      sync.Mutex
 	wanted  map[string]bool
-	failing []peers.Failure
+	failing []wire.Failure
 	answers int
 }
 
@@ -73,7 +74,7 @@ func (b *bed) elastic(cluster string) *elastic {
 	b.Helper()
 	e := &elastic{bed: b, cluster: cluster, wanted: map[string]bool{}}
 	e.agent = b.agent(b.pod(spec{"hpc", cluster + "-slurmctld-0", cluster, "slurmctld", "", "", "", []string{"10.20.0.1"}}))
-	e.report = e.agent.reporter(b, func(f peers.Failing) {
+	e.report = e.agent.reporter(b, func(f wire.Failing) {
 		e.mu.Lock()
 		defer e.mu.Unlock()
 		e.failing = f.Pods
@@ -123,9 +124,9 @@ func (e *elastic) want(nodes string) {
 }
 
 func (e *elastic) tell() {
-	var all []peers.NodeReport
+	var all []wire.NodeReport
 	for name, wanted := range e.wanted {
-		all = append(all, peers.NodeReport{Name: name, State: peers.Absent, Elastic: "gpu", Wanted: wanted})
+		all = append(all, wire.NodeReport{Name: name, State: wire.Absent, Elastic: "gpu", Wanted: wanted})
 	}
 	e.report.Set(all)
 }
@@ -339,7 +340,7 @@ func elasticQuota(b *bed) {
 	before := b.leader().metric("slurmlet_controller_elastic_pods_refused_total")
 	e.want("q-[0-29]")
 	b.eventually(patience, "two pods are made", func() bool { return len(e.pods()) == 2 })
-	var last []peers.Failure
+	var last []wire.Failure
 	b.eventually(patience, "the agent is told of the quota", func() bool {
 		e.mu.Lock()
 		defer e.mu.Unlock()

@@ -18,7 +18,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
 
-	"github.com/slurmlet/slurmlet/internal/link/peers"
+	"github.com/slurmlet/slurmlet/internal/link/wire"
 )
 
 // TestFiles has ConfigMaps streamed, with the rights that the chart gives for these.
@@ -60,9 +60,9 @@ func (b *bed) edit(namespace, patch string) {
 }
 
 // streamed waits until the agent has had a text of slurm.conf, and returns it with what came before.
-func (a *agent) streamed(text string) peers.Files {
+func (a *agent) streamed(text string) wire.Files {
 	a.b.Helper()
-	var last peers.Files
+	var last wire.Files
 	a.b.eventually(patience, fmt.Sprintf("the agent has %q", text), func() bool {
 		if all := a.allStreamed(); len(all) > 0 {
 			last = all[len(all)-1]
@@ -72,7 +72,7 @@ func (a *agent) streamed(text string) peers.Files {
 	return last
 }
 
-func (a *agent) allStreamed() []peers.Files {
+func (a *agent) allStreamed() []wire.Files {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return slices.Clone(a.files)

@@ -11,7 +11,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/slurmlet/slurmlet/internal/link/peers"
+	"github.com/slurmlet/slurmlet/internal/link/wire"
 )
 
 // TestNamespaces: clusters are in the named namespaces alone, with the Roles of these alone. One of them is gone, with
@@ -30,7 +30,7 @@ func TestNamespaces(t *testing.T) {
 	a := b.agent(b.pod(spec{"hpc", "s-slurmctld-0", "s", "slurmctld", "", "", "", []string{"10.1.0.1"}}))
 	node := b.owned(spec{"hpc", "s-cpu-0", "s", "slurmd", "cpu", "", "", []string{"10.1.0.2"}}, "ReplicaSet", "s-cpu", "s", "")
 	a.has("s-cpu-0", "10.1.0.2")
-	a.reports(b, peers.NodeReport{Name: "s-cpu-0", State: peers.Idle})
+	a.reports(b, wire.NodeReport{Name: "s-cpu-0", State: wire.Idle})
 	b.eventually(patience, "the pod is marked", func() bool { return condition(b.read(node), "slurmlet.dev/Idle") == "True Idle" })
 	e := b.elastic("e")
 	e.template(nil)

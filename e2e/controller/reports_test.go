@@ -19,7 +19,8 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/slurmlet/slurmlet/internal/link/peers"
+	"github.com/slurmlet/slurmlet/controller/peerserver"
+	"github.com/slurmlet/slurmlet/internal/link/wire"
 )
 
 // TestReportsFlood: what one token can send costs the leader little, and other clusters notice nothing.
@@ -42,7 +43,7 @@ type good struct {
 	*agent
 	b    *bed
 	pod  *corev1.Pod
-	tell func(...peers.NodeReport)
+	tell func(...wire.NodeReport)
 	busy bool
 }
 
@@ -53,11 +54,11 @@ func reportsFlood(b *bed) {
 	g := &good{b: b, agent: b.agent(b.pod(spec{"hpc", "g-slurmctld-0", "g", "slurmctld", "", "", "", []string{"10.1.0.1"}}))}
 	g.pod = b.pod(spec{"hpc", "g-cpu-0", "g", "slurmd", "cpu", "", "m1", []string{"10.1.0.2"}})
 	g.has("g-cpu-0", "10.1.0.2")
-	g.tell = g.reports(b, peers.NodeReport{Name: "g-cpu-0", State: peers.Idle})
+	g.tell = g.reports(b, wire.NodeReport{Name: "g-cpu-0", State: wire.Idle})
 	g.notices()
 
 	evil := b.pod(spec{"evil", "e-slurmctld-0", "e", "slurmctld", "", "", "", []string{"10.2.0.1"}})
-	token := b.token("evil", "default", evil, peers.Audience)
+	token := b.token("evil", "default", evil, wire.Audience)
 	before := resident(r)
 	const tries = 4
 	for n := range tries {
@@ -73,7 +74,7 @@ func reportsFlood(b *bed) {
 		_ = answer.Body.Close()
 		assert.Equal(b, "413 the report has more than 65536 nodes, which is the most that Slurm has\n", fmt.Sprint(answer.StatusCode, " ", string(said)))
 	}
-	b.event(evil, peers.TooManyNodes, "The controller does not take what slurmctld's agent tells of the nodes of the cluster evil/e: the report has more than 65536 nodes, which is the most that Slurm has.")
+	b.event(evil, peerserver.TooManyNodes, "The controller does not take what slurmctld's agent tells of the nodes of the cluster evil/e: the report has more than 65536 nodes, which is the most that Slurm has.")
 	assert.InDelta(b, tries, r.metric(`slurmlet_controller_reports_not_taken_total{reason="TooManyNodes"}`), 0)
 	g.notices()
 	b.Logf("%d reports of 100,001 nodes: the leader has %d MiB, and had %d", tries, resident(r)>>20, before>>20)
@@ -97,12 +98,12 @@ func reportsFlood(b *bed) {
 // notices: the cluster's node becomes busy or idle, and its pod's condition follows.
 func (g *good) notices() {
 	g.b.Helper()
-	state, want := peers.Busy, "False Busy"
+	state, want := wire.Busy, "False Busy"
 	if g.busy {
-		state, want = peers.Idle, "True Idle"
+		state, want = wire.Idle, "True Idle"
 	}
 	began := time.Now()
-	g.tell(peers.NodeReport{Name: "g-cpu-0", State: state})
+	g.tell(wire.NodeReport{Name: "g-cpu-0", State: state})
 	g.b.eventually(patience, "the pod is "+want, func() bool { return condition(g.b.read(g.pod), "slurmlet.dev/Idle") == want })
 	assert.Less(g.b, time.Since(began), 2*atOnce)
 	g.busy = !g.busy

@@ -25,7 +25,7 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/slurmlet/slurmlet/internal/link/peers"
+	"github.com/slurmlet/slurmlet/internal/link/wire"
 )
 
 func refusals(b *bed) {
@@ -34,7 +34,7 @@ func refusals(b *bed) {
 	b.agent(pod).has("t-slurmctld-0", "127.0.3.1")
 	plain := b.pod(spec{"other", "plain", "", "", "", "", "", []string{"10.5.0.2"}})
 	ended := b.pod(spec{"hpc", "t-ended", "t", "slurmd", "", "", "", []string{"10.5.0.3"}})
-	ofEnded := b.token("hpc", "default", ended, peers.Audience)
+	ofEnded := b.token("hpc", "default", ended, wire.Audience)
 	b.delete(ended, 0)
 	ours := b.signer()
 	foreign, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -47,8 +47,8 @@ func refusals(b *bed) {
 		{"no token at all, but a text", "let me in"},
 		{"a token of the API", b.token("hpc", "default", pod, issuer)},
 		{"another audience", b.token("hpc", "default", pod, "vault")},
-		{"a token of no pod", b.token("hpc", "default", nil, peers.Audience)},
-		{"a pod without a cluster in another namespace", b.token("other", "default", plain, peers.Audience)},
+		{"a token of no pod", b.token("hpc", "default", nil, wire.Audience)},
+		{"a pod without a cluster in another namespace", b.token("other", "default", plain, wire.Audience)},
 		{"a pod that is no more", ofEnded},
 		{"an expired one", forge(b, ours, pod, "hpc", time.Now().Add(-time.Minute))},
 		{"one that another key has signed", forge(b, foreign, pod, "hpc", hour)},
@@ -58,7 +58,7 @@ func refusals(b *bed) {
 		assert.Equal(b, http.StatusUnauthorized, b.ask(r, "127.0.0.2", c.token), c.name)
 		assert.Equal(b, before, int(r.metric("slurmlet_controller_streams_total")), c.name)
 	}
-	former := reissue(b, ours, b.token("hpc", "default", pod, peers.Audience))
+	former := reissue(b, ours, b.token("hpc", "default", pod, wire.Audience))
 	assert.Equal(b, http.StatusOK, b.ask(r, "127.0.0.2", former), "a token of before the issuer changed")
 	b.flood(r, pod, foreign)
 }
@@ -89,7 +89,7 @@ func (b *bed) flood(r *replica, pod *corev1.Pod, foreign *ecdsa.PrivateKey) {
 	b.replicas = []*replica{r}
 	b.agent(newcomer).has("t-cpu-0", "10.5.0.9")
 	b.replicas = only
-	assert.Equal(b, http.StatusOK, b.ask(r, pod.Status.PodIP, b.token("hpc", "default", pod, peers.Audience)), "the agent of the pod that the tokens name")
+	assert.Equal(b, http.StatusOK, b.ask(r, pod.Status.PodIP, b.token("hpc", "default", pod, wire.Audience)), "the agent of the pod that the tokens name")
 	strangers.Wait()
 	for _, conn := range half {
 		conn.Close()
@@ -112,7 +112,7 @@ func (b *bed) signer() *ecdsa.PrivateKey {
 // forge makes a token as Kubernetes makes them.
 func forge(b *bed, key *ecdsa.PrivateKey, pod *corev1.Pod, namespace string, expires time.Time) string {
 	claims := map[string]any{
-		"iss": issuer, "aud": []string{peers.Audience}, "sub": "system:serviceaccount:" + namespace + ":default",
+		"iss": issuer, "aud": []string{wire.Audience}, "sub": "system:serviceaccount:" + namespace + ":default",
 		"iat": expires.Add(-time.Hour).Unix(), "nbf": expires.Add(-time.Hour).Unix(), "exp": expires.Unix(),
 		"kubernetes.io": map[string]any{
 			"namespace": namespace, "pod": map[string]any{"name": pod.Name, "uid": pod.UID},

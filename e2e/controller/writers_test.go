@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/slurmlet/slurmlet/internal/link/peers"
+	"github.com/slurmlet/slurmlet/internal/link/wire"
 )
 
 // TestWriters is what the leader writes, and what agents are told of their machines. The chart has all of
@@ -67,22 +68,22 @@ func nothingWritten(b *bed) {
 	a := b.agent(b.pod(spec{"hpc", "n-slurmctld-0", "n", "slurmctld", "", "", "", []string{"10.9.0.1"}}))
 	node := b.pod(spec{"hpc", "n-cpu-0", "n", "slurmd", "cpu", "", "m1", []string{"10.9.0.2"}})
 	a.has("n-cpu-0", "10.9.0.2")
-	a.reports(b, peers.NodeReport{Name: "n-cpu-0", State: peers.Idle, Drain: "bad DIMM"})
+	a.reports(b, wire.NodeReport{Name: "n-cpu-0", State: wire.Idle, Drain: "bad DIMM"})
 	b.eventually(patience, "the report comes", func() bool { return r.metric("slurmlet_controller_reports_total") == 1 })
 	assert.Empty(b, b.read(node).Status.Conditions)
 	assert.NotContains(b, r.log(), "forbidden")
 }
 
 // reports has slurmctld's agent tell of its nodes until the test's end, from now on through the returned function.
-func (a *agent) reports(b *bed, nodes ...peers.NodeReport) func(...peers.NodeReport) {
+func (a *agent) reports(b *bed, nodes ...wire.NodeReport) func(...wire.NodeReport) {
 	reporter := a.reporter(b, nil)
-	set := func(nodes ...peers.NodeReport) { reporter.Set(nodes) }
+	set := func(nodes ...wire.NodeReport) { reporter.Set(nodes) }
 	set(nodes...)
 	return set
 }
 
 // reporter tells until the test's end, and takes what the controller answers.
-func (a *agent) reporter(b *bed, failing func(peers.Failing)) *peers.Reporter {
+func (a *agent) reporter(b *bed, failing func(wire.Failing)) *peers.Reporter {
 	reporter := peers.NewReporter(a.client)
 	reporter.Failing = failing
 	ctx, stop := context.WithCancel(context.Background())
@@ -119,7 +120,7 @@ func toldMachines(b *bed) {
 	b.patchNode("m1", `{"metadata":{"labels":{"topology.kubernetes.io/zone":"eu-1a","rack":"r7","type":"big"}}}`)
 	p := b.pod(spec{"hpc", "a-cpu-0", "a", "slurmd", "cpu", "", "m1", []string{"10.1.0.2"}})
 	a := b.agent(p)
-	told := func(what string, is func(peers.Self) bool) {
+	told := func(what string, is func(wire.Self) bool) {
 		b.Helper()
 		began := time.Now()
 		b.eventually(patience, what, func() bool { s, there := a.told(); return there && is(s) })
@@ -127,14 +128,14 @@ func toldMachines(b *bed) {
 			assert.Less(b, time.Since(began), atOnce, what)
 		}
 	}
-	told("the machine", func(s peers.Self) bool { return s.Machine == "m1" && len(s.Features) == 1 })
+	told("the machine", func(s wire.Self) bool { return s.Machine == "m1" && len(s.Features) == 1 })
 	s, _ := a.told()
-	assert.Equal(b, peers.Self{
+	assert.Equal(b, wire.Self{
 		Machine: "m1", Labels: map[string]string{"topology.kubernetes.io/zone": "eu-1a"}, Features: []string{"zone-eu-1a"}, Topology: "default:r7", Weight: "90",
 	}, s)
 	b.patchNode("m1", `{"metadata":{"labels":{"rack":"r8","type":"small"}}}`)
-	told("another rack", func(s peers.Self) bool { return s.Topology == "default:r8" && s.Weight == "10" })
-	drain := func(want string) { b.Helper(); told(want, func(s peers.Self) bool { return s.Drain == want }) }
+	told("another rack", func(s wire.Self) bool { return s.Topology == "default:r8" && s.Weight == "10" })
+	drain := func(want string) { b.Helper(); told(want, func(s wire.Self) bool { return s.Drain == want }) }
 	b.patchNode("m1", `{"spec":{"unschedulable":true}}`)
 	drain("machine m1 is cordoned")
 	b.patchNode("m1", `{"spec":{"unschedulable":false}}`)
@@ -153,7 +154,7 @@ func toldMachines(b *bed) {
 	for _, grace := range []int64{600, 20} { // an eviction may cut what a deletion has granted
 		b.delete(p, grace)
 		want := b.read(p).DeletionTimestamp
-		told("the deadline", func(s peers.Self) bool { return s.Deadline.Equal(want.Time) && s.GraceSeconds == grace })
+		told("the deadline", func(s wire.Self) bool { return s.Deadline.Equal(want.Time) && s.GraceSeconds == grace })
 		assert.InDelta(b, grace, time.Until(want.Time).Seconds(), 5)
 	}
 }
@@ -218,19 +219,19 @@ func marks(b *bed) {
 			}
 		}
 	}
-	node := func(n int, s peers.State) peers.NodeReport {
-		return peers.NodeReport{Name: fmt.Sprintf("s-cpu-%d", n), State: s}
+	node := func(n int, s wire.State) wire.NodeReport {
+		return wire.NodeReport{Name: fmt.Sprintf("s-cpu-%d", n), State: s}
 	}
 	for _, p := range all {
 		assert.Len(b, b.read(p).Status.Conditions, 1, "silence marks nothing")
 	}
-	tell := a.reports(b, node(0, peers.Idle), node(1, peers.Busy), node(2, peers.Idle), node(3, peers.Idle))
+	tell := a.reports(b, node(0, wire.Idle), node(1, wire.Busy), node(2, wire.Idle), node(3, wire.Idle))
 	marked(1, "100", "false", "True Busy", "False Busy")
 	marked(0, "-100", "true", "True Idle", "True Idle")
 	marked(2, "", "true", "True Idle", "True Idle")
 	marked(3, "7", "true", "True Idle", "True Idle")
 
-	tell(node(0, peers.Busy), node(1, peers.Idle), node(3, peers.Idle))
+	tell(node(0, wire.Busy), node(1, wire.Idle), node(3, wire.Idle))
 	marked(0, "100", "false", "True Idle", "False Busy")
 	marked(2, "", "false", "False Absent", "False Absent")
 	marked(1, "-100", "true", "True Busy", "True Idle")
@@ -240,7 +241,7 @@ func marks(b *bed) {
 	leader := b.leader()
 	require.NoError(b, leader.Stop(20*time.Second))
 	b.leader()
-	tell(node(0, peers.Idle), node(1, peers.Busy), node(3, peers.Idle))
+	tell(node(0, wire.Idle), node(1, wire.Busy), node(3, wire.Idle))
 	marked(1, "100", "false", "True Busy", "False Busy")
 	marked(0, "-100", "true", "True Idle", "True Idle")
 	require.NoError(b, leader.Start())
@@ -255,8 +256,8 @@ func cordoned(b *bed) {
 		a.has(fmt.Sprintf("c-cpu-%d", n), fmt.Sprintf("10.3.0.%d", n+2))
 	}
 	b.patchNode("m4", `{"spec":{"unschedulable":true}}`)
-	report := func(drain string) []peers.NodeReport {
-		return []peers.NodeReport{{Name: "c-cpu-0", State: peers.Busy, Drain: drain}, {Name: "c-cpu-1", State: peers.Idle, Drain: drain}}
+	report := func(drain string) []wire.NodeReport {
+		return []wire.NodeReport{{Name: "c-cpu-0", State: wire.Busy, Drain: drain}, {Name: "c-cpu-1", State: wire.Idle, Drain: drain}}
 	}
 	tell := a.reports(b, report("bad DIMM")...)
 	is := func(machine string, want bool) func() bool {
@@ -273,7 +274,7 @@ func cordoned(b *bed) {
 	// A drained node's pod is deleted, and another node of the machine is idle.
 	other := b.pod(spec{"hpc", "c-cpu-2", "c", "slurmd", "cpu", "", "m3", []string{"10.3.0.4"}})
 	a.has(other.Name, "10.3.0.4")
-	drained := peers.NodeReport{Name: other.Name, State: peers.Idle, Drain: "bad DIMM"}
+	drained := wire.NodeReport{Name: other.Name, State: wire.Idle, Drain: "bad DIMM"}
 	tell(append(report(""), drained)...)
 	b.eventually(patience, "m3 is cordoned again", is("m3", true))
 	assert.Equal(b, "hpc/c/c-cpu-2", b.readNode("m3").Annotations["slurmlet.dev/drained-nodes"])
@@ -284,7 +285,7 @@ func cordoned(b *bed) {
 	assert.True(b, is("m3", true)(), "nobody has resumed c-cpu-2")
 	again := b.pod(spec{"hpc", "c-cpu-2", "c", "slurmd", "cpu", "", "m3", []string{"10.3.0.5"}})
 	a.has(again.Name, "10.3.0.5")
-	tell(append(report(""), peers.NodeReport{Name: again.Name, State: peers.Idle})...)
+	tell(append(report(""), wire.NodeReport{Name: again.Name, State: wire.Idle})...)
 	b.eventually(patience, "m3 is not cordoned", is("m3", false))
 	assert.Empty(b, b.readNode("m3").Annotations)
 }
@@ -296,7 +297,7 @@ func (b *bed) foreignDrain() {
 	b.node("m6")
 	p := b.pod(spec{"tenant", "e-cpu-0", "e", "slurmd", "cpu", "", "m6", []string{"10.3.1.2"}})
 	a.has(p.Name, "10.3.1.2")
-	a.reports(b, peers.NodeReport{Name: p.Name, State: peers.Busy, Drain: "mine"})
+	a.reports(b, wire.NodeReport{Name: p.Name, State: wire.Busy, Drain: "mine"})
 	b.eventually(patience, "the pod is marked", func() bool { return condition(b.read(p), "slurmlet.dev/Idle") == "False Busy" })
 	assert.False(b, b.readNode("m6").Spec.Unschedulable)
 	assert.Empty(b, b.readNode("m6").Annotations)
@@ -355,10 +356,10 @@ func statefulSet(b *bed) {
 		all = append(all, pod(n, "r-cpu-1"))
 		a.has(fmt.Sprintf("r-cpu-%d", n), fmt.Sprintf("10.4.1.%d", n))
 	}
-	report := func(busy string) []peers.NodeReport {
-		var nodes []peers.NodeReport
+	report := func(busy string) []wire.NodeReport {
+		var nodes []wire.NodeReport
 		for n, is := range busy {
-			nodes = append(nodes, peers.NodeReport{Name: fmt.Sprintf("r-cpu-%d", n), State: map[rune]peers.State{'b': peers.Busy, 'i': peers.Idle, '-': peers.Absent}[is]})
+			nodes = append(nodes, wire.NodeReport{Name: fmt.Sprintf("r-cpu-%d", n), State: map[rune]wire.State{'b': wire.Busy, 'i': wire.Idle, '-': wire.Absent}[is]})
 		}
 		return nodes
 	}
@@ -450,7 +451,7 @@ func daemonSet(b *bed) {
 		}, metav1.CreateOptions{})
 		require.NoError(b, err)
 	}
-	a.reports(b, peers.NodeReport{Name: "d-cpu-d0", State: peers.Busy}, peers.NodeReport{Name: "d-cpu-d1", State: peers.Busy}, peers.NodeReport{Name: "d-cpu-d2", State: peers.Idle}, peers.NodeReport{Name: "d-cpu-d3", State: peers.Idle})
+	a.reports(b, wire.NodeReport{Name: "d-cpu-d0", State: wire.Busy}, wire.NodeReport{Name: "d-cpu-d1", State: wire.Busy}, wire.NodeReport{Name: "d-cpu-d2", State: wire.Idle}, wire.NodeReport{Name: "d-cpu-d3", State: wire.Idle})
 	b.eventually(patience, "the reports are there", func() bool {
 		p, err := b.kube.CoreV1().Pods("hpc").Get(b.Context(), "d-cpu-d0", metav1.GetOptions{})
 		return err == nil && condition(p, "slurmlet.dev/Idle") == "False Busy"

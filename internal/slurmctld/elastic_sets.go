@@ -5,7 +5,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/slurmlet/slurmlet/internal/link/peers"
+	"github.com/slurmlet/slurmlet/internal/link/wire"
 	"github.com/slurmlet/slurmlet/internal/slurm"
 	"github.com/slurmlet/slurmlet/internal/slurmctld/clusterview"
 	"github.com/slurmlet/slurmlet/internal/slurmctld/elastic"
@@ -25,7 +25,7 @@ func (p *Pod) newElastic(nodes *clusterview.Collector, viewing slurm.Scontrol) (
 		},
 		Published: p.Published,
 		PodsKnown: func() bool { return p.peers != nil && p.peers.Status().Fresh() },
-		Report:    func(all []peers.NodeReport, at time.Time) { p.records.Report(all, at) },
+		Report:    func(all []wire.NodeReport, at time.Time) { p.records.Report(all, at) },
 		SetsChanged: func() {
 			p.SetsChanged()
 			p.conf.Reread(p.Post)

@@ -17,7 +17,7 @@ import (
 	"github.com/slurmlet/slurmlet/controller/internal/machines"
 	"github.com/slurmlet/slurmlet/controller/internal/pods"
 	"github.com/slurmlet/slurmlet/controller/internal/reports"
-	"github.com/slurmlet/slurmlet/internal/link/peers"
+	"github.com/slurmlet/slurmlet/internal/link/wire"
 )
 
 const (
@@ -181,7 +181,7 @@ func (k *Keeper) nodes(machine, drained string) (all []node) {
 		}
 		n := k.told(p.Cluster(), p.Hostname, true)
 		if n.State != "" && p.DeletionTimestamp != nil {
-			n.State = peers.Absent // its drain counts, and nobody resumes it
+			n.State = wire.Absent // its drain counts, and nobody resumes it
 		}
 		here[n.key()] = true
 		all = append(all, n)
@@ -197,7 +197,7 @@ func (k *Keeper) nodes(machine, drained string) (all []node) {
 
 // told is a node as slurmctld's agent has told of it.
 func (k *Keeper) told(cluster, name string, here bool) node {
-	n := node{cluster: cluster, here: here, NodeReport: peers.NodeReport{Name: name}}
+	n := node{cluster: cluster, here: here, NodeReport: wire.NodeReport{Name: name}}
 	if told, _, known := k.reports.Node(cluster, name); known {
 		n.NodeReport = told
 	}

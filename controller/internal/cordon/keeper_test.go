@@ -22,7 +22,8 @@ import (
 	"github.com/slurmlet/slurmlet/controller/internal/namespaces"
 	"github.com/slurmlet/slurmlet/controller/internal/pods"
 	"github.com/slurmlet/slurmlet/controller/internal/reports"
-	"github.com/slurmlet/slurmlet/internal/link/peers"
+	"github.com/slurmlet/slurmlet/controller/peerserver"
+	"github.com/slurmlet/slurmlet/internal/link/wire"
 )
 
 // limit is of the time of a bubble, where waiting costs none.
@@ -46,7 +47,7 @@ func keeper(t *testing.T, api *fakekube.Clientset) *Keeper {
 	log := slog.New(slog.DiscardHandler)
 	rules, err := machines.Parse(machines.Settings{})
 	require.NoError(t, err)
-	w, err := pods.New(api, namespaces.Set{}, peers.NewServer(peers.ServerOptions{}), rules, log)
+	w, err := pods.New(api, namespaces.Set{}, peerserver.NewServer(peerserver.ServerOptions{}), rules, log)
 	require.NoError(t, err)
 	k, err := New(Settings{Cordon, []string{"hpc"}}, api, w, reports.New(), log)
 	require.NoError(t, err)
@@ -65,12 +66,12 @@ func keeper(t *testing.T, api *fakekube.Clientset) *Keeper {
 
 // TestKeep: a mark stays while nobody tells of one of the machine's nodes, and while the pod of a drained node ends.
 func TestKeep(t *testing.T) {
-	idle := func(name, drain string) peers.NodeReport {
-		return peers.NodeReport{Name: name, State: peers.Idle, Drain: drain}
+	idle := func(name, drain string) wire.NodeReport {
+		return wire.NodeReport{Name: name, State: wire.Idle, Drain: drain}
 	}
 	type told struct {
 		cluster string
-		nodes   []peers.NodeReport
+		nodes   []wire.NodeReport
 	}
 	for _, c := range []struct {
 		name string
@@ -79,15 +80,15 @@ func TestKeep(t *testing.T) {
 		told           []told
 		want           bool
 	}{
-		{"both are idle", true, false, []told{{"a", []peers.NodeReport{idle("a-0", "")}}, {"b", []peers.NodeReport{idle("b-0", "")}}}, false},
-		{"the last one to tell is idle", true, false, []told{{"b", []peers.NodeReport{idle("b-0", "")}}, {"a", []peers.NodeReport{idle("a-0", "")}}}, false},
-		{"nobody tells of the drained one", true, false, []told{{"b", []peers.NodeReport{idle("b-0", "")}}}, true},
-		{"nobody tells of one that ends", true, true, []told{{"b", []peers.NodeReport{idle("b-0", "")}}}, true},
-		{"nobody tells, and there is no mark", false, false, []told{{"b", []peers.NodeReport{idle("b-0", "")}}}, false},
-		{"a drained one ends", true, true, []told{{"a", []peers.NodeReport{idle("a-0", "bad DIMM")}}, {"b", []peers.NodeReport{idle("b-0", "")}}}, true},
-		{"one is drained while it ends", false, true, []told{{"b", []peers.NodeReport{idle("b-0", "")}}, {"a", []peers.NodeReport{idle("a-0", "bad DIMM")}}}, true},
-		{"one that ends resumes nothing", true, true, []told{{"a", []peers.NodeReport{idle("a-0", "")}}, {"b", nil}}, true},
-		{"the record of one that ends is gone", true, true, []told{{"b", []peers.NodeReport{idle("b-0", "")}}, {"a", nil}}, true},
+		{"both are idle", true, false, []told{{"a", []wire.NodeReport{idle("a-0", "")}}, {"b", []wire.NodeReport{idle("b-0", "")}}}, false},
+		{"the last one to tell is idle", true, false, []told{{"b", []wire.NodeReport{idle("b-0", "")}}, {"a", []wire.NodeReport{idle("a-0", "")}}}, false},
+		{"nobody tells of the drained one", true, false, []told{{"b", []wire.NodeReport{idle("b-0", "")}}}, true},
+		{"nobody tells of one that ends", true, true, []told{{"b", []wire.NodeReport{idle("b-0", "")}}}, true},
+		{"nobody tells, and there is no mark", false, false, []told{{"b", []wire.NodeReport{idle("b-0", "")}}}, false},
+		{"a drained one ends", true, true, []told{{"a", []wire.NodeReport{idle("a-0", "bad DIMM")}}, {"b", []wire.NodeReport{idle("b-0", "")}}}, true},
+		{"one is drained while it ends", false, true, []told{{"b", []wire.NodeReport{idle("b-0", "")}}, {"a", []wire.NodeReport{idle("a-0", "bad DIMM")}}}, true},
+		{"one that ends resumes nothing", true, true, []told{{"a", []wire.NodeReport{idle("a-0", "")}}, {"b", nil}}, true},
+		{"the record of one that ends is gone", true, true, []told{{"b", []wire.NodeReport{idle("b-0", "")}}, {"a", nil}}, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -107,7 +108,7 @@ func TestKeep(t *testing.T) {
 				defer func() { cancel(); leading.Wait() }()
 				for _, one := range c.told {
 					synctest.Wait()
-					require.NoError(t, k.reports.Take(peers.Identity{Cluster: "hpc/" + one.cluster}, peers.Report{Whole: true, Nodes: one.nodes}))
+					require.NoError(t, k.reports.Take(peerserver.Identity{Cluster: "hpc/" + one.cluster}, wire.Report{Whole: true, Nodes: one.nodes}))
 				}
 				synctest.Wait()
 				n, err := api.CoreV1().Nodes().Get(ctx, "m1", metav1.GetOptions{})
@@ -156,9 +157,9 @@ func leading(t *testing.T, k *Keeper) (end func()) {
 }
 
 // tell has slurmctld's agent tell of all nodes of a cluster, and waits for what follows.
-func tell(t *testing.T, k *Keeper, cluster string, nodes ...peers.NodeReport) {
+func tell(t *testing.T, k *Keeper, cluster string, nodes ...wire.NodeReport) {
 	t.Helper()
-	require.NoError(t, k.reports.Take(peers.Identity{Cluster: cluster}, peers.Report{Whole: true, Nodes: nodes}))
+	require.NoError(t, k.reports.Take(peerserver.Identity{Cluster: cluster}, wire.Report{Whole: true, Nodes: nodes}))
 	synctest.Wait()
 }
 
@@ -169,18 +170,18 @@ func TestNotResumed(t *testing.T) {
 		api := fakekube.New(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "m1"}}, first, slurmd("a", "a-1", "m1"))
 		k := keeper(t, api)
 		defer leading(t, k)()
-		idle := peers.NodeReport{Name: "a-1", State: peers.Idle}
-		tell(t, k, "hpc/a", peers.NodeReport{Name: "a-0", State: peers.Idle, Drain: "bad DIMM"}, idle)
+		idle := wire.NodeReport{Name: "a-1", State: wire.Idle}
+		tell(t, k, "hpc/a", wire.NodeReport{Name: "a-0", State: wire.Idle, Drain: "bad DIMM"}, idle)
 		require.True(t, isCordoned(t, api))
 		require.NoError(t, api.CoreV1().Pods("hpc").Delete(t.Context(), "a-0", metav1.DeleteOptions{}))
 		tell(t, k, "hpc/a", idle) // the record has gone with the pod
 		assert.True(t, isCordoned(t, api))
-		tell(t, k, "hpc/a", idle, peers.NodeReport{Name: "a-0", State: peers.Idle})
+		tell(t, k, "hpc/a", idle, wire.NodeReport{Name: "a-0", State: wire.Idle})
 		assert.True(t, isCordoned(t, api), "it is on another machine")
 		_, err := api.CoreV1().Pods("hpc").Create(t.Context(), first, metav1.CreateOptions{})
 		require.NoError(t, err)
 		synctest.Wait()
-		tell(t, k, "hpc/a", idle, peers.NodeReport{Name: "a-0", State: peers.Busy})
+		tell(t, k, "hpc/a", idle, wire.NodeReport{Name: "a-0", State: wire.Busy})
 		assert.False(t, isCordoned(t, api))
 	})
 }
@@ -193,8 +194,8 @@ func TestStrangersDrain(t *testing.T) {
 		api := fakekube.New(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "m1"}}, evil, slurmd("a", "a-0", "m1"))
 		k := keeper(t, api)
 		defer leading(t, k)()
-		tell(t, k, "hpc/a", peers.NodeReport{Name: "a-0", State: peers.Idle})
-		tell(t, k, "tenant/evil", peers.NodeReport{Name: "e-0", State: peers.Idle, Drain: "mine"})
+		tell(t, k, "hpc/a", wire.NodeReport{Name: "a-0", State: wire.Idle})
+		tell(t, k, "tenant/evil", wire.NodeReport{Name: "e-0", State: wire.Idle, Drain: "mine"})
 		assert.False(t, isCordoned(t, api))
 	})
 }

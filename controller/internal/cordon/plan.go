@@ -10,8 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/slurmlet/slurmlet/controller/internal/machines"
-	"github.com/slurmlet/slurmlet/internal/link/peers"
-
+	"github.com/slurmlet/slurmlet/internal/link/wire"
 	"github.com/slurmlet/slurmlet/internal/slurm/reasons"
 )
 
@@ -76,7 +75,7 @@ type node struct {
 	cluster string
 	here    bool
 	// NodeReport has no State where nobody has told of the node lately.
-	peers.NodeReport
+	wire.NodeReport
 }
 
 func (n *node) key() string { return n.cluster + "/" + n.Name }
@@ -84,7 +83,7 @@ func (n *node) key() string { return n.cluster + "/" + n.Name }
 // resumed says whether slurmctld has the node's record, and no drain of it. A node that is not here has registered anew
 // elsewhere, but the record of an elastic one stays while pods come and go.
 func (n *node) resumed() bool {
-	return n.State != "" && !foreign(n.Drain) && (n.Elastic != "" || n.here && n.State != peers.Absent)
+	return n.State != "" && !foreign(n.Drain) && (n.Elastic != "" || n.here && n.State != wire.Absent)
 }
 
 // plan chooses what becomes of a machine. nodes are those that run here, and those that its mark is for.

@@ -25,7 +25,8 @@ import (
 	"github.com/slurmlet/slurmlet/controller/internal/namespaces"
 	"github.com/slurmlet/slurmlet/controller/internal/pods"
 	"github.com/slurmlet/slurmlet/controller/internal/reports"
-	"github.com/slurmlet/slurmlet/internal/link/peers"
+	"github.com/slurmlet/slurmlet/controller/peerserver"
+	"github.com/slurmlet/slurmlet/internal/link/wire"
 )
 
 // limit is of the time of a bubble, where waiting costs none.
@@ -73,20 +74,20 @@ func forbidden(name string) error {
 
 func leader(t *testing.T, s Settings, unwanted int, why func(string) error) *bed {
 	t.Helper()
-	objects, nodes := []runtime.Object(nil), []peers.NodeReport(nil)
+	objects, nodes := []runtime.Object(nil), []wire.NodeReport(nil)
 	for n := range unwanted {
 		name := fmt.Sprint("c-", n)
 		objects = append(objects, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
 			Namespace: "hpc", Name: name, UID: types.UID(name), CreationTimestamp: metav1.Now(), Labels: labels(burst),
 		}})
-		nodes = append(nodes, peers.NodeReport{Name: name, State: peers.Idle, Elastic: "gpu"})
+		nodes = append(nodes, wire.NodeReport{Name: name, State: wire.Idle, Elastic: "gpu"})
 	}
 	b := &bed{refusals: &refusals{why: why}, log: &strings.Builder{}}
 	api := fakekube.New(objects...)
 	api.PrependReactor("delete", "pods", b.refusals.react)
 	rules, err := machines.Parse(machines.Settings{})
 	require.NoError(t, err)
-	w, err := pods.New(api, namespaces.Set{}, peers.NewServer(peers.ServerOptions{}), rules, slog.New(slog.DiscardHandler))
+	w, err := pods.New(api, namespaces.Set{}, peerserver.NewServer(peerserver.ServerOptions{}), rules, slog.New(slog.DiscardHandler))
 	require.NoError(t, err)
 	told := reports.New()
 	s.QPS, s.Burst = 50, 100
@@ -107,7 +108,7 @@ func leader(t *testing.T, s Settings, unwanted int, why func(string) error) *bed
 	running.Go(func() { b.Lead(ctx) })
 	running.Go(func() { // slurmctld's agent confirms it each minute
 		for tick := time.NewTicker(limit); ctx.Err() == nil; {
-			require.NoError(t, told.Take(peers.Identity{Cluster: "hpc/slurm"}, peers.Report{Whole: true, Nodes: nodes}))
+			require.NoError(t, told.Take(peerserver.Identity{Cluster: "hpc/slurm"}, wire.Report{Whole: true, Nodes: nodes}))
 			select {
 			case <-tick.C:
 			case <-ctx.Done():

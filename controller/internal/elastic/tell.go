@@ -15,12 +15,12 @@ import (
 
 	"github.com/slurmlet/slurmlet/controller/internal/events"
 	"github.com/slurmlet/slurmlet/controller/internal/reports"
-	"github.com/slurmlet/slurmlet/internal/link/peers"
+	"github.com/slurmlet/slurmlet/internal/link/wire"
 	"github.com/slurmlet/slurmlet/slurmconf/hostlist"
 )
 
 // Off is the answer of a controller that makes no pods, where Slurm waits for some; nil: it waits for none.
-func Off(r *reports.Reports, cluster string, since time.Time) *peers.Answer {
+func Off(r *reports.Reports, cluster string, since time.Time) *wire.Answer {
 	nodes, _ := r.Elastic(cluster)
 	var names []string
 	for _, n := range nodes {
@@ -31,29 +31,29 @@ func Off(r *reports.Reports, cluster string, since time.Time) *peers.Answer {
 	if len(names) == 0 {
 		return nil
 	}
-	return &peers.Answer{Failing: peers.Failing{Pods: []peers.Failure{{
+	return &wire.Answer{Failing: wire.Failing{Pods: []wire.Failure{{
 		Nodes: hostlist.Of(slices.Values(names)).Sorted().String(), Reason: noTemplate, Since: since.UTC(),
 		Note: "the controller makes no pods: the chart slurmlet has elastic.enabled=false",
 	}}}}
 }
 
 // Answer is what slurmctld's agent is told of the pods of its cluster.
-func (m *Maker) Answer(cluster string) *peers.Answer {
+func (m *Maker) Answer(cluster string) *wire.Answer {
 	failing, starting := m.failing(cluster)
-	return &peers.Answer{Failing: peers.Failing{Pods: failing}, Soon: starting}
+	return &wire.Answer{Failing: wire.Failing{Pods: failing}, Soon: starting}
 }
 
 // mostNotes is how many sentences a reason of a set may have. More are those of single pods, and say the same.
 const mostNotes = 16
 
 // failing groups the nodes of a cluster whose pods do not run, and says whether any pod is on its way.
-func (m *Maker) failing(cluster string) (all []peers.Failure, starting bool) {
+func (m *Maker) failing(cluster string) (all []wire.Failure, starting bool) {
 	nodes, _ := m.reports.Elastic(cluster)
 	namespace, label, _ := strings.Cut(cluster, "/")
 	type why struct{ set, reason, note string }
 	groups := map[why]*group{}
 	notes := map[why]int{} // by set and reason
-	slices.SortFunc(nodes, func(a, b peers.NodeReport) int { return cmp.Compare(a.Name, b.Name) })
+	slices.SortFunc(nodes, func(a, b wire.NodeReport) int { return cmp.Compare(a.Name, b.Name) })
 	for _, n := range nodes {
 		if !n.Wanted {
 			continue
@@ -81,9 +81,9 @@ func (m *Maker) failing(cluster string) (all []peers.Failure, starting bool) {
 		}
 	}
 	for _, g := range groups {
-		all = append(all, peers.Failure{Nodes: hostlist.Of(slices.Values(g.nodes)).Sorted().String(), Reason: g.reason, Note: cut(g.note), Since: g.since.UTC()})
+		all = append(all, wire.Failure{Nodes: hostlist.Of(slices.Values(g.nodes)).Sorted().String(), Reason: g.reason, Note: cut(g.note), Since: g.since.UTC()})
 	}
-	slices.SortFunc(all, func(a, b peers.Failure) int { return cmp.Compare(a.Nodes, b.Nodes) })
+	slices.SortFunc(all, func(a, b wire.Failure) int { return cmp.Compare(a.Nodes, b.Nodes) })
 	return all, starting
 }
 

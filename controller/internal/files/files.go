@@ -20,15 +20,16 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 
-	"github.com/slurmlet/slurmlet/internal/link/peers"
+	"github.com/slurmlet/slurmlet/controller/peerserver"
+	"github.com/slurmlet/slurmlet/internal/link/wire"
 )
 
 // Label is a ConfigMap's: its value is that of the label slurmlet.dev/cluster of the cluster's pods.
 const Label = "slurmlet.dev/conf"
 
-// Tables tell slurmctlds' agents: a peers.Server.
+// Tables tell slurmctlds' agents: a peerserver.Server.
 type Tables interface {
-	SetFiles(cluster string, files *peers.EncodedFiles) error
+	SetFiles(cluster string, files *peerserver.EncodedFiles) error
 }
 
 // Watcher tells Tables of ConfigMaps.
@@ -55,7 +56,7 @@ type cluster struct {
 
 // history is the last versions of a ConfigMap, the newest last.
 type history struct {
-	versions []peers.Version
+	versions []wire.Version
 }
 
 // mostVersions are remembered of a ConfigMap. A kubelet is behind by a few.
@@ -202,7 +203,7 @@ func (w *Watcher) judge(name string, c *cluster) {
 	if told := string(one.UID) + one.digest; told != c.told {
 		c.told = told
 		h := w.histories[one.UID]
-		files := &peers.EncodedFiles{Name: one.Name, ResourceVersion: one.number, Former: slices.Clone(h.versions[:len(h.versions)-1]), Data: one.data}
+		files := &peerserver.EncodedFiles{Name: one.Name, ResourceVersion: one.number, Former: slices.Clone(h.versions[:len(h.versions)-1]), Data: one.data}
 		if err := w.tables.SetFiles(name, files); err != nil {
 			w.log.Error("cannot stream a ConfigMap", "namespace", one.Namespace, "configMap", one.Name, slog.Any("error", err))
 		}
@@ -214,7 +215,7 @@ func (h *history) add(m *configMap) {
 	if n := len(h.versions); n > 0 && h.versions[n-1].Digest == m.digest {
 		return
 	}
-	h.versions = append(h.versions, peers.Version{ResourceVersion: m.number, Digest: m.digest})
+	h.versions = append(h.versions, wire.Version{ResourceVersion: m.number, Digest: m.digest})
 	h.versions = slices.Clone(h.versions[max(0, len(h.versions)-mostVersions):])
 }
 

@@ -14,8 +14,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/slurmlet/slurmlet/controller/peerserver"
 	"github.com/slurmlet/slurmlet/internal/kit/confset"
-	"github.com/slurmlet/slurmlet/internal/link/peers"
 )
 
 // object makes a ConfigMap of the cluster hpc/slurm.
@@ -101,7 +101,7 @@ func TestParse(t *testing.T) {
 // told keeps what agents would be told.
 type toldTables map[string][]string
 
-func (t toldTables) SetFiles(cluster string, f *peers.EncodedFiles) error {
+func (t toldTables) SetFiles(cluster string, f *peerserver.EncodedFiles) error {
 	text := "nothing"
 	if f != nil {
 		text = fmt.Sprint(f.Name, " ", f.ResourceVersion, " ", string(f.Data))

@@ -10,7 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"github.com/slurmlet/slurmlet/internal/link/peers"
+	"github.com/slurmlet/slurmlet/internal/link/wire"
 )
 
 // Where the agent finds what the pod has for it, unless a variable says otherwise.
@@ -75,7 +75,7 @@ func (i *injection) credentials() corev1.VolumeSource {
 	return corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{
 		DefaultMode: new(int32(0o400)),
 		Sources: []corev1.VolumeProjection{
-			{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{Audience: peers.Audience, ExpirationSeconds: new(int64(3600)), Path: "token"}},
+			{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{Audience: wire.Audience, ExpirationSeconds: new(int64(3600)), Path: "token"}},
 			{ConfigMap: &corev1.ConfigMapProjection{
 				LocalObjectReference: corev1.LocalObjectReference{Name: i.Authority},
 				Items:                []corev1.KeyToPath{{Key: "ca.crt", Path: "ca.crt"}},

@@ -12,7 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 
-	"github.com/slurmlet/slurmlet/internal/link/peers"
+	"github.com/slurmlet/slurmlet/internal/link/wire"
 )
 
 // Settings say what the agents are told of their machines. Each is a list, separated by commas.
@@ -162,7 +162,7 @@ func wrong(said []string) error {
 // Machine is what the controller keeps of a Kubernetes node.
 type Machine struct {
 	// Self is what the agents on it are told, without what differs from pod to pod.
-	Self peers.Self
+	Self wire.Self
 	// Faults are what a template could not use of this machine's labels.
 	Faults []string
 	// OutOfService: an administrator has declared the machine to be off.
@@ -189,7 +189,7 @@ const (
 // Of is what is kept of a Kubernetes node.
 func (r *Rules) Of(n *corev1.Node) Machine {
 	m := Machine{
-		Self: peers.Self{Machine: n.Name, Labels: r.passed(n.Labels)},
+		Self: wire.Self{Machine: n.Name, Labels: r.passed(n.Labels)},
 		Mark: n.Annotations[Annotation], Drained: n.Annotations[DrainedAnnotation], Unschedulable: n.Spec.Unschedulable,
 		OutOfService: slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.Key == corev1.TaintNodeOutOfService }),
 		Tainted:      slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.Key == Taint }),
@@ -253,7 +253,7 @@ func (r *Rules) drain(n *corev1.Node) string {
 		return ""
 	}
 	slices.Sort(why) // Kubernetes tells of taints and conditions in any order
-	return peers.DrainReason(n.Name, strings.Join(why, ", "))
+	return wire.DrainReason(n.Name, strings.Join(why, ", "))
 }
 
 func state(c corev1.NodeCondition) string {

@@ -16,7 +16,8 @@ import (
 
 	"github.com/slurmlet/slurmlet/controller/internal/inject"
 	"github.com/slurmlet/slurmlet/controller/internal/machines"
-	"github.com/slurmlet/slurmlet/internal/link/peers"
+	"github.com/slurmlet/slurmlet/controller/peerserver"
+	"github.com/slurmlet/slurmlet/internal/link/wire"
 )
 
 // The labels of a cluster's pods. A cluster is a namespace and the label's value.
@@ -150,10 +151,10 @@ func hostname(p *corev1.Pod) string {
 }
 
 // claim is the pod as a peer.
-func (p *Pod) claim() peers.Claim {
-	return peers.Claim{
+func (p *Pod) claim() peerserver.Claim {
+	return peerserver.Claim{
 		Created: p.CreationTimestamp.Time,
-		Peer: peers.Peer{
+		Peer: wire.Peer{
 			Name: p.Hostname, Role: p.Role.Value(), NodeSet: p.NodeSet.Value(), UID: string(p.UID),
 			Addresses: p.Addresses, Machine: p.Machine.Value(), Ending: p.DeletionTimestamp != nil,
 		},

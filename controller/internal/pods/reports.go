@@ -6,17 +6,17 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/slurmlet/slurmlet/internal/link/peers"
+	"github.com/slurmlet/slurmlet/controller/peerserver"
 )
 
 // notTaken are the reasons of reports that the controller does not take.
-var notTaken = []string{peers.TooLong, peers.TooOften, peers.TooManyNodes, peers.BadReport}
+var notTaken = []string{peerserver.TooLong, peerserver.TooOften, peerserver.TooManyNodes, peerserver.BadReport}
 
 // sayAgain is after how long an event says once more that reports of a pod are not taken. An event lives as long.
 const sayAgain = time.Hour
 
 // NotTaken has an event of slurmctld's pod say why its reports are not taken.
-func (w *Watcher) NotTaken(id peers.Identity, why *peers.NotTaken) {
+func (w *Watcher) NotTaken(id peerserver.Identity, why *peerserver.NotTaken) {
 	p := w.Get(id.Pod)
 	if p == nil || string(p.UID) != id.UID || !w.faults.mayTell(subject{types.UID(id.UID), why.Reason}, time.Now()) {
 		return

@@ -21,7 +21,7 @@ import (
 
 	"github.com/slurmlet/slurmlet/controller/internal/machines"
 	"github.com/slurmlet/slurmlet/controller/internal/namespaces"
-	"github.com/slurmlet/slurmlet/internal/link/peers"
+	"github.com/slurmlet/slurmlet/controller/peerserver"
 )
 
 const limit = time.Minute
@@ -70,7 +70,7 @@ func TestSilent(t *testing.T) {
 	require.NoError(t, err)
 	rules, err := machines.Parse(machines.Settings{})
 	require.NoError(t, err)
-	w, err := New(client, namespaces.Set{}, peers.NewServer(peers.ServerOptions{}), rules, slog.New(slog.DiscardHandler))
+	w, err := New(client, namespaces.Set{}, peerserver.NewServer(peerserver.ServerOptions{}), rules, slog.New(slog.DiscardHandler))
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended, synced := make(chan struct{}), make(chan struct{})
@@ -104,7 +104,7 @@ func TestForbiddenNamespace(t *testing.T) {
 	require.NoError(t, err)
 	rules, err := machines.Parse(machines.Settings{})
 	require.NoError(t, err)
-	w, err := New(client, namespaces.Of("gone", "hpc"), peers.NewServer(peers.ServerOptions{}), rules, slog.New(slog.DiscardHandler))
+	w, err := New(client, namespaces.Of("gone", "hpc"), peerserver.NewServer(peerserver.ServerOptions{}), rules, slog.New(slog.DiscardHandler))
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended, synced := make(chan struct{}), make(chan struct{})

@@ -20,14 +20,15 @@ import (
 	"github.com/slurmlet/slurmlet/controller/internal/machines"
 	"github.com/slurmlet/slurmlet/controller/internal/namespaces"
 	"github.com/slurmlet/slurmlet/controller/internal/tokens"
-	"github.com/slurmlet/slurmlet/internal/link/peers"
+	"github.com/slurmlet/slurmlet/controller/peerserver"
+	"github.com/slurmlet/slurmlet/internal/link/wire"
 )
 
-// Tables are the clusters' tables: a peers.Server.
+// Tables are the clusters' tables: a peerserver.Server.
 type Tables interface {
-	Put(cluster string, claim peers.Claim) (*peers.Conflict, error)
+	Put(cluster string, claim peerserver.Claim) (*peerserver.Conflict, error)
 	Delete(cluster, uid string, lost bool) (heir string)
-	SetSelf(cluster, uid string, self peers.Self) error
+	SetSelf(cluster, uid string, self wire.Self) error
 }
 
 // Watcher keeps Tables as Kubernetes tells of its pods and nodes.
@@ -151,7 +152,7 @@ func (w *Watcher) Find(namespace, name, uid string) (tokens.Pod, bool) {
 	if !there || string(p.UID) != uid || p.fault() != nil || p.Over {
 		return tokens.Pod{}, false
 	}
-	id := peers.Identity{Cluster: p.Cluster(), Pod: namespace + "/" + name, UID: uid, Role: p.Role.Value()}
+	id := peerserver.Identity{Cluster: p.Cluster(), Pod: namespace + "/" + name, UID: uid, Role: p.Role.Value()}
 	return tokens.Pod{Identity: id, Addresses: p.Addresses}, true
 }
 
@@ -310,8 +311,8 @@ func (w *Watcher) judge(e *entry) {
 }
 
 // self is what Kubernetes knows of a pod.
-func (w *Watcher) self(p *Pod) peers.Self {
-	self := peers.Self{Machine: p.Machine.Value()}
+func (w *Watcher) self(p *Pod) wire.Self {
+	self := wire.Self{Machine: p.Machine.Value()}
 	if m := w.machines[self.Machine]; m != nil && m.there {
 		self = m.now.Self
 	}
@@ -327,7 +328,7 @@ func (w *Watcher) self(p *Pod) peers.Self {
 }
 
 // noteConflict tells the pod that does not have its name which one has.
-func (w *Watcher) noteConflict(c *peers.Conflict) {
+func (w *Watcher) noteConflict(c *peerserver.Conflict) {
 	refused, holder := w.known[types.UID(c.Refused)], w.known[types.UID(c.Holder)]
 	if refused == nil || holder == nil {
 		return

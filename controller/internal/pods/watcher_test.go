@@ -21,17 +21,18 @@ import (
 	"github.com/slurmlet/slurmlet/controller/internal/fakekube"
 	"github.com/slurmlet/slurmlet/controller/internal/machines"
 	"github.com/slurmlet/slurmlet/controller/internal/namespaces"
-	"github.com/slurmlet/slurmlet/internal/link/peers"
+	"github.com/slurmlet/slurmlet/controller/peerserver"
+	"github.com/slurmlet/slurmlet/internal/link/wire"
 )
 
 // tables are the clusters' tables, and the peers that were taken out as lost.
 type tables struct {
-	*peers.Server
+	*peerserver.Server
 	lost []string
 	puts int
 }
 
-func (t *tables) Put(cluster string, claim peers.Claim) (*peers.Conflict, error) {
+func (t *tables) Put(cluster string, claim peerserver.Claim) (*peerserver.Conflict, error) {
 	t.puts++
 	return t.Server.Put(cluster, claim)
 }
@@ -48,7 +49,7 @@ func newWatcher(t *testing.T) (*Watcher, *tables) {
 	t.Helper()
 	api, err := kubernetes.NewForConfig(&rest.Config{})
 	require.NoError(t, err)
-	to := &tables{Server: peers.NewServer(peers.ServerOptions{})}
+	to := &tables{Server: peerserver.NewServer(peerserver.ServerOptions{})}
 	rules, err := machines.Parse(machines.Settings{})
 	require.NoError(t, err)
 	w, err := New(api, namespaces.Set{}, to, rules, slog.New(slog.DiscardHandler))
@@ -99,17 +100,17 @@ func TestTrim(t *testing.T) {
 	override, now := "node7.hpc", metav1.Now()
 	for name, c := range map[string]struct {
 		change func(*corev1.Pod)
-		want   func(*peers.Peer)
+		want   func(*wire.Peer)
 	}{
-		"as it is":           {func(*corev1.Pod) {}, func(*peers.Peer) {}},
-		"a host name":        {called("node7"), func(p *peers.Peer) { p.Name = "node7" }},
-		"another host name":  {func(p *corev1.Pod) { p.Spec.HostnameOverride = &override }, func(p *peers.Peer) { p.Name = "node7.hpc" }},
-		"a long name":        {func(p *corev1.Pod) { p.Name = strings.Repeat("a", 62) + "-b" }, func(p *peers.Peer) { p.Name = strings.Repeat("a", 62) }},
-		"on its way":         {func(p *corev1.Pod) { p.DeletionTimestamp = &now }, func(p *peers.Peer) { p.Ending = true }},
-		"without an address": {func(p *corev1.Pod) { p.Status.PodIPs = nil }, func(p *peers.Peer) { p.Addresses = nil }},
-		"on no machine yet":  {on(""), func(p *peers.Peer) { p.Machine = "" }},
+		"as it is":           {func(*corev1.Pod) {}, func(*wire.Peer) {}},
+		"a host name":        {called("node7"), func(p *wire.Peer) { p.Name = "node7" }},
+		"another host name":  {func(p *corev1.Pod) { p.Spec.HostnameOverride = &override }, func(p *wire.Peer) { p.Name = "node7.hpc" }},
+		"a long name":        {func(p *corev1.Pod) { p.Name = strings.Repeat("a", 62) + "-b" }, func(p *wire.Peer) { p.Name = strings.Repeat("a", 62) }},
+		"on its way":         {func(p *corev1.Pod) { p.DeletionTimestamp = &now }, func(p *wire.Peer) { p.Ending = true }},
+		"without an address": {func(p *corev1.Pod) { p.Status.PodIPs = nil }, func(p *wire.Peer) { p.Addresses = nil }},
+		"on no machine yet":  {on(""), func(p *wire.Peer) { p.Machine = "" }},
 	} {
-		want := peers.Peer{
+		want := wire.Peer{
 			Name: "cpu-1", Role: "slurmd", NodeSet: "cpu", UID: "1", Machine: "m1",
 			Addresses: []netip.Addr{netip.MustParseAddr("10.0.0.1"), netip.MustParseAddr("fd00::1")},
 		}
@@ -236,18 +237,18 @@ func TestNotTaken(t *testing.T) {
 	api := fakekube.New(ctl)
 	rules, err := machines.Parse(machines.Settings{})
 	require.NoError(t, err)
-	w, err := New(api, namespaces.Set{}, peers.NewServer(peers.ServerOptions{}), rules, slog.New(slog.DiscardHandler))
+	w, err := New(api, namespaces.Set{}, peerserver.NewServer(peerserver.ServerOptions{}), rules, slog.New(slog.DiscardHandler))
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	var running sync.WaitGroup
 	running.Go(func() { w.Run(ctx, func() {}) })
 	defer func() { cancel(); running.Wait() }()
-	id := peers.Identity{Cluster: "hpc/slurm", Pod: "hpc/ctl", UID: "1", Role: "slurmctld"}
+	id := peerserver.Identity{Cluster: "hpc/slurm", Pod: "hpc/ctl", UID: "1", Role: "slurmctld"}
 	require.Eventually(t, func() bool { return w.HasSlurmctld("hpc/slurm") }, time.Minute, time.Millisecond)
 	for range 1000 {
-		w.NotTaken(id, &peers.NotTaken{Reason: peers.TooLong, Note: "the report has more than 8 MiB"})
+		w.NotTaken(id, &peerserver.NotTaken{Reason: peerserver.TooLong, Note: "the report has more than 8 MiB"})
 	}
-	w.NotTaken(peers.Identity{Cluster: "hpc/slurm", Pod: "hpc/ctl", UID: "2"}, &peers.NotTaken{Reason: peers.TooLong})
+	w.NotTaken(peerserver.Identity{Cluster: "hpc/slurm", Pod: "hpc/ctl", UID: "2"}, &peerserver.NotTaken{Reason: peerserver.TooLong})
 	one, there := w.faults.next()
 	require.True(t, there)
 	e := one.event()
@@ -256,8 +257,8 @@ func TestNotTaken(t *testing.T) {
 	w.faults.done(one)
 	_, there = w.faults.next()
 	assert.False(t, there)
-	assert.False(t, w.faults.mayTell(subject{"1", peers.TooLong}, time.Now()))
-	assert.True(t, w.faults.mayTell(subject{"1", peers.TooLong}, time.Now().Add(sayAgain)))
+	assert.False(t, w.faults.mayTell(subject{"1", peerserver.TooLong}, time.Now()))
+	assert.True(t, w.faults.mayTell(subject{"1", peerserver.TooLong}, time.Now().Add(sayAgain)))
 	require.NoError(t, api.CoreV1().Pods("hpc").Delete(ctx, "ctl", metav1.DeleteOptions{}))
 	require.Eventually(t, func() bool { return !w.HasSlurmctld("hpc/slurm") && len(w.Namespaces()) == 0 }, time.Minute, time.Millisecond)
 	w.faults.mu.Lock()

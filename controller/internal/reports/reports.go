@@ -6,7 +6,8 @@ import (
 	"time"
 	"unique"
 
-	"github.com/slurmlet/slurmlet/internal/link/peers"
+	"github.com/slurmlet/slurmlet/controller/peerserver"
+	"github.com/slurmlet/slurmlet/internal/link/wire"
 )
 
 // Reports are the nodes of all clusters, as far as this replica has been told since it leads.
@@ -42,18 +43,18 @@ const (
 	sweep = time.Minute
 )
 
-// node is what is kept of a peers.NodeReport.
+// node is what is kept of a wire.NodeReport.
 type node struct {
 	drain   string
 	elastic unique.Handle[string]
-	state   unique.Handle[peers.State]
+	state   unique.Handle[wire.State]
 	// since is when the state began, after Reports.began.
 	since  time.Duration
 	wanted bool
 }
 
-func (n node) report(name string) peers.NodeReport {
-	return peers.NodeReport{Name: name, State: n.state.Value(), Drain: n.drain, Elastic: n.elastic.Value(), Wanted: n.wanted}
+func (n node) report(name string) wire.NodeReport {
+	return wire.NodeReport{Name: name, State: n.state.Value(), Drain: n.drain, Elastic: n.elastic.Value(), Wanted: n.wanted}
 }
 
 // New makes empty ones.
@@ -79,8 +80,8 @@ func (r *Reports) Lead() {
 }
 
 // Take keeps a report. The server has seen to it that one that is not whole follows the one before, and that none has a
-// node twice. An error is peers.NotTaken: there is no room.
-func (r *Reports) Take(id peers.Identity, report peers.Report) error {
+// node twice. An error is peerserver.NotTaken: there is no room.
+func (r *Reports) Take(id peerserver.Identity, report wire.Report) error {
 	changed, all, err := r.keep(id.Cluster, report, time.Now())
 	if err != nil || len(changed) == 0 && !all {
 		return err
@@ -94,7 +95,7 @@ func (r *Reports) Take(id peers.Identity, report peers.Report) error {
 	return nil
 }
 
-func (r *Reports) keep(name string, report peers.Report, now time.Time) (changed []string, all bool, err error) {
+func (r *Reports) keep(name string, report wire.Report, now time.Time) (changed []string, all bool, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.forgetSilent(now)
@@ -119,12 +120,12 @@ func (r *Reports) keep(name string, report peers.Report, now time.Time) (changed
 }
 
 // kept: a node without a record, of which nothing else is to be known, is none.
-func kept(n *peers.NodeReport) bool {
-	return n.State != peers.Absent || n.Drain != "" || n.Elastic != ""
+func kept(n *wire.NodeReport) bool {
+	return n.State != wire.Absent || n.Drain != "" || n.Elastic != ""
 }
 
 // sizeAfter is the cluster's size with a report.
-func (c *cluster) sizeAfter(report peers.Report) (after size) {
+func (c *cluster) sizeAfter(report wire.Report) (after size) {
 	if !report.Whole {
 		after = c.size
 	}
@@ -142,7 +143,7 @@ func (c *cluster) sizeAfter(report peers.Report) (after size) {
 }
 
 // take returns the nodes that have changed.
-func (c *cluster) take(report peers.Report, now time.Duration) (changed []string) {
+func (c *cluster) take(report wire.Report, now time.Duration) (changed []string) {
 	before := c.nodes
 	if report.Whole {
 		c.nodes = make(map[string]node, len(report.Nodes))
@@ -199,16 +200,16 @@ const fresh = 3 * time.Minute
 
 // Node is what slurmctld's agent has told of a node, and since when its state is that one. It is false
 // if no agent has told this leader anything of the cluster lately: silence is no state.
-func (r *Reports) Node(cluster, name string) (told peers.NodeReport, since time.Time, known bool) {
+func (r *Reports) Node(cluster, name string) (told wire.NodeReport, since time.Time, known bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	c := r.fresh(cluster)
 	if c == nil {
-		return peers.NodeReport{}, time.Time{}, false
+		return wire.NodeReport{}, time.Time{}, false
 	}
 	n, there := c.nodes[name]
 	if !there {
-		return peers.NodeReport{Name: name, State: peers.Absent}, c.since, true
+		return wire.NodeReport{Name: name, State: wire.Absent}, c.since, true
 	}
 	return n.report(name), r.began.Add(n.since), true
 }
@@ -230,7 +231,7 @@ func (r *Reports) Known(cluster string) bool {
 }
 
 // Elastic are the nodes of a cluster's elastic sets. It is false if nobody has told of them lately.
-func (r *Reports) Elastic(cluster string) (nodes []peers.NodeReport, known bool) {
+func (r *Reports) Elastic(cluster string) (nodes []wire.NodeReport, known bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	c := r.fresh(cluster)

@@ -5,7 +5,8 @@ import (
 	"net/http"
 	"strings"
 
-	"github.com/slurmlet/slurmlet/internal/link/peers"
+	"github.com/slurmlet/slurmlet/controller/peerserver"
+	"github.com/slurmlet/slurmlet/internal/link/wire"
 )
 
 // The bounds of what is kept. A node takes some 160 bytes with its name.
@@ -25,7 +26,7 @@ type size struct {
 	text int
 }
 
-func sizeOf(n *peers.NodeReport) size { return size{1, len(n.Name) + len(n.Drain)} }
+func sizeOf(n *wire.NodeReport) size { return size{1, len(n.Name) + len(n.Drain)} }
 
 func (s size) plus(o size) size  { return size{s.nodes + o.nodes, s.text + o.text} }
 func (s size) minus(o size) size { return size{s.nodes - o.nodes, s.text - o.text} }
@@ -80,7 +81,7 @@ func (r *room) full(cluster string, to, inside, all size) error {
 	} {
 		if !one.have.within(one.most) {
 			note := fmt.Sprintf("%s %v, and %v are allowed", one.who, one.have, one.most)
-			return &peers.NotTaken{Code: http.StatusRequestEntityTooLarge, Reason: peers.TooManyNodes, Note: note}
+			return &peerserver.NotTaken{Code: http.StatusRequestEntityTooLarge, Reason: peerserver.TooManyNodes, Note: note}
 		}
 	}
 	return nil

@@ -6,7 +6,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/slurmlet/slurmlet/internal/link/peers"
+	"github.com/slurmlet/slurmlet/internal/link/wire"
 )
 
 // Set is a StatefulSet or DaemonSet of nodes, as far as a roll needs it.
@@ -25,7 +25,7 @@ type Pod struct {
 	// Old: its revision is not the set's. Pending: no container of it has run.
 	Old, Ready, Ending, Pending bool
 	// State is empty where nobody has told it.
-	State peers.State
+	State wire.State
 }
 
 // Plan chooses the pods to delete now, so that the set's controller makes them anew.
@@ -77,7 +77,7 @@ const (
 
 // rank: a pod that is ready and has no node is busy, because its node may have another name.
 func (p Pod) rank() int {
-	if p.Pending || p.State == peers.Idle || p.State == peers.Absent && !p.Ready {
+	if p.Pending || p.State == wire.Idle || p.State == wire.Absent && !p.Ready {
 		return idle
 	}
 	return busy

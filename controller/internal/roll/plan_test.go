@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/slurmlet/slurmlet/internal/link/peers"
+	"github.com/slurmlet/slurmlet/internal/link/wire"
 )
 
 // parse reads "a:old,ready,idle b:new,pending": a name and what the pod is.
@@ -30,7 +30,7 @@ func parse(text string) (all []Pod) {
 				p.Pending = true
 			case "new", "unready":
 			default:
-				p.State = peers.State(word)
+				p.State = wire.State(word)
 			}
 		}
 		all = append(all, p)
@@ -100,7 +100,7 @@ func (w *world) plan() {
 		require.True(w.t, p.Old && !p.Ending, "only old pods, and nothing twice")
 		require.False(w.t, taken[p.UID])
 		taken[p.UID] = true
-		isBusy := !p.Pending && p.State != peers.Idle && p.State != peers.Absent
+		isBusy := !p.Pending && p.State != wire.Idle && p.State != wire.Absent
 		require.True(w.t, w.set.Busy || !isBusy, "a pod with jobs, or of which nobody tells")
 		busyOne = busyOne || isBusy
 	}
@@ -108,7 +108,7 @@ func (w *world) plan() {
 		if taken[p.UID] {
 			w.set.Pods[i].Ending = true
 		} else if busyOne && p.Old && !p.Ending {
-			require.NotEqual(w.t, peers.Idle, p.State, "%s is idle and stays, and a busy one goes", p.Name)
+			require.NotEqual(w.t, wire.Idle, p.State, "%s is idle and stays, and a busy one goes", p.Name)
 		}
 	}
 	require.LessOrEqual(w.t, w.notReady(), max(w.set.AtOnce, before))
@@ -143,9 +143,9 @@ func (w *world) turn() {
 		p.Ready = !p.Ready
 		p.Pending = p.Pending && !p.Ready
 	case 1:
-		p.State = []peers.State{peers.Idle, peers.Busy, peers.Absent, ""}[w.dice.IntN(4)]
+		p.State = []wire.State{wire.Idle, wire.Busy, wire.Absent, ""}[w.dice.IntN(4)]
 	case 2:
-		if p.Ending && p.State != peers.Busy {
+		if p.Ending && p.State != wire.Busy {
 			w.set.Pods = append(w.set.Pods[:i], w.set.Pods[i+1:]...)
 		}
 	case 3:
@@ -164,7 +164,7 @@ func FuzzPlan(f *testing.F) {
 	f.Fuzz(func(t *testing.T, seed uint64, pods, atOnce uint8, busyToo bool) {
 		w := &world{t: t, dice: rand.New(rand.NewPCG(seed, 1)), set: Set{Want: int(pods % 32), AtOnce: max(1, int(atOnce%8)), Busy: busyToo}}
 		for n := range w.set.Want {
-			w.set.Pods = append(w.set.Pods, Pod{Name: fmt.Sprint("old-", n), UID: types.UID(fmt.Sprint("old-", n)), Old: true, Ready: true, State: peers.Busy})
+			w.set.Pods = append(w.set.Pods, Pod{Name: fmt.Sprint("old-", n), UID: types.UID(fmt.Sprint("old-", n)), Old: true, Ready: true, State: wire.Busy})
 		}
 		for range 300 {
 			w.turn()
@@ -179,13 +179,13 @@ func FuzzPlan(f *testing.F) {
 					continue
 				}
 				done = done && !p.Old
-				p.Ready, p.Pending, p.State = true, false, peers.Idle
+				p.Ready, p.Pending, p.State = true, false, wire.Idle
 				rest = append(rest, p)
 			}
 			for len(rest) < w.set.Want {
 				w.made++
 				done = false
-				rest = append(rest, Pod{Name: fmt.Sprint("new-", w.made), UID: types.UID(fmt.Sprint("new-", w.made)), Ready: true, State: peers.Idle})
+				rest = append(rest, Pod{Name: fmt.Sprint("new-", w.made), UID: types.UID(fmt.Sprint("new-", w.made)), Ready: true, State: wire.Idle})
 			}
 			w.set.Pods = rest
 			w.plan()

@@ -11,7 +11,7 @@ import (
 
 	"github.com/slurmlet/slurmlet/controller/internal/inject"
 	"github.com/slurmlet/slurmlet/controller/internal/pods"
-	"github.com/slurmlet/slurmlet/internal/link/peers"
+	"github.com/slurmlet/slurmlet/internal/link/wire"
 )
 
 // nodes is what makes a StatefulSet's pods again under their names. cluster is empty where these are no nodes, and
@@ -78,7 +78,7 @@ func (r *Roller) tellOnceKnown(ctx context.Context) {
 }
 
 // Returning are the nodes of a cluster whose pods StatefulSets make again; nil while they are not known.
-func (r *Roller) Returning(cluster string) *peers.Returning {
+func (r *Roller) Returning(cluster string) *wire.Returning {
 	if !r.nodesKnown() {
 		return nil
 	}
@@ -86,11 +86,11 @@ func (r *Roller) Returning(cluster string) *peers.Returning {
 	if err != nil {
 		return nil
 	}
-	all := &peers.Returning{}
+	all := &wire.Returning{}
 	for _, object := range objects {
 		s := object.(*set)
-		all.StatefulSets = append(all.StatefulSets, peers.StatefulSet{Name: s.Name, First: s.nodes.first, Replicas: s.want})
+		all.StatefulSets = append(all.StatefulSets, wire.StatefulSet{Name: s.Name, First: s.nodes.first, Replicas: s.want})
 	}
-	slices.SortFunc(all.StatefulSets, func(a, b peers.StatefulSet) int { return cmp.Compare(a.Name, b.Name) })
+	slices.SortFunc(all.StatefulSets, func(a, b wire.StatefulSet) int { return cmp.Compare(a.Name, b.Name) })
 	return all
 }

@@ -19,7 +19,8 @@ import (
 	"github.com/slurmlet/slurmlet/controller/internal/namespaces"
 	"github.com/slurmlet/slurmlet/controller/internal/pods"
 	"github.com/slurmlet/slurmlet/controller/internal/reports"
-	"github.com/slurmlet/slurmlet/internal/link/peers"
+	"github.com/slurmlet/slurmlet/controller/peerserver"
+	"github.com/slurmlet/slurmlet/internal/link/wire"
 )
 
 // TestNodesOf: which StatefulSets have nodes, and of which cluster.
@@ -84,8 +85,8 @@ func TestReturning(t *testing.T) {
 		one := []string{"hpc/slurm"}
 		assert.Equal(t, one, next())
 		assert.Empty(t, next(), "all are known")
-		assert.Equal(t, &peers.Returning{StatefulSets: []peers.StatefulSet{{Name: "cpu", Replicas: 2}}}, r.Returning("hpc/slurm"))
-		assert.Equal(t, &peers.Returning{}, r.Returning("hpc/other"), "it has none, which is known")
+		assert.Equal(t, &wire.Returning{StatefulSets: []wire.StatefulSet{{Name: "cpu", Replicas: 2}}}, r.Returning("hpc/slurm"))
+		assert.Equal(t, &wire.Returning{}, r.Returning("hpc/other"), "it has none, which is known")
 
 		cpu = cpu.DeepCopy()
 		cpu.Spec.Replicas = new(int32(1))
@@ -108,7 +109,7 @@ func bare(t *testing.T, api *fakekube.Clientset) *Roller {
 	log := slog.New(slog.DiscardHandler)
 	rules, err := machines.Parse(machines.Settings{})
 	require.NoError(t, err)
-	w, err := pods.New(api, namespaces.Set{}, peers.NewServer(peers.ServerOptions{}), rules, log)
+	w, err := pods.New(api, namespaces.Set{}, peerserver.NewServer(peerserver.ServerOptions{}), rules, log)
 	require.NoError(t, err)
 	r, err := New(api, namespaces.Set{}, w, reports.New(), "c-0", log)
 	require.NoError(t, err)

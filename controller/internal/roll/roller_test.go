@@ -25,7 +25,8 @@ import (
 	"github.com/slurmlet/slurmlet/controller/internal/namespaces"
 	"github.com/slurmlet/slurmlet/controller/internal/pods"
 	"github.com/slurmlet/slurmlet/controller/internal/reports"
-	"github.com/slurmlet/slurmlet/internal/link/peers"
+	"github.com/slurmlet/slurmlet/controller/peerserver"
+	"github.com/slurmlet/slurmlet/internal/link/wire"
 )
 
 // limit is of the time of a bubble, where waiting costs none.
@@ -63,7 +64,7 @@ func roller(t *testing.T, ctx context.Context) (*Roller, *fakekube.Clientset) {
 	log, told := slog.New(slog.DiscardHandler), reports.New()
 	rules, err := machines.Parse(machines.Settings{})
 	require.NoError(t, err)
-	w, err := pods.New(api, namespaces.Set{}, peers.NewServer(peers.ServerOptions{}), rules, log)
+	w, err := pods.New(api, namespaces.Set{}, peerserver.NewServer(peerserver.ServerOptions{}), rules, log)
 	require.NoError(t, err)
 	r, err := New(api, namespaces.Set{}, w, told, "c-0", log)
 	require.NoError(t, err)
@@ -78,7 +79,7 @@ func roller(t *testing.T, ctx context.Context) (*Roller, *fakekube.Clientset) {
 		t.Fatal("the pods are not known")
 	}
 	told.Lead()
-	require.NoError(t, told.Take(peers.Identity{Cluster: "hpc/slurm"}, peers.Report{Whole: true, Nodes: []peers.NodeReport{{Name: "cpu-0", State: peers.Idle}, {Name: "cpu-1", State: peers.Idle}}}))
+	require.NoError(t, told.Take(peerserver.Identity{Cluster: "hpc/slurm"}, wire.Report{Whole: true, Nodes: []wire.NodeReport{{Name: "cpu-0", State: wire.Idle}, {Name: "cpu-1", State: wire.Idle}}}))
 	return r, api
 }
 
@@ -145,7 +146,7 @@ func TestManyNames(t *testing.T) {
 	api.PrependReactor("list", "pods", func(testapi.Action) (bool, runtime.Object, error) { return true, list, nil })
 	rules, err := machines.Parse(machines.Settings{})
 	require.NoError(t, err)
-	w, err := pods.New(api, namespaces.Set{}, peers.NewServer(peers.ServerOptions{}), rules, slog.New(slog.DiscardHandler))
+	w, err := pods.New(api, namespaces.Set{}, peerserver.NewServer(peerserver.ServerOptions{}), rules, slog.New(slog.DiscardHandler))
 	require.NoError(t, err)
 	r, err := New(api, namespaces.Set{}, w, reports.New(), "c-0", slog.New(slog.DiscardHandler))
 	require.NoError(t, err)

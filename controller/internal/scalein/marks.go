@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/slurmlet/slurmlet/controller/internal/pods"
-	"github.com/slurmlet/slurmlet/internal/link/peers"
+	"github.com/slurmlet/slurmlet/internal/link/wire"
 )
 
 // The costs of a pod's deletion. A pod without a cost, of which nobody has told anything, is between them.
@@ -28,15 +28,15 @@ type Settings struct {
 }
 
 // marks are what a pod is to have. Its own stay where slurmctld's agent has told nothing.
-func (s Settings) marks(p *pods.Pod, state peers.State) pods.Marks {
+func (s Settings) marks(p *pods.Pod, state wire.State) pods.Marks {
 	m := p.Marks
 	m.Registered, m.Idle = corev1.ConditionTrue, corev1.ConditionFalse
 	cost, evict := busyCost, "false"
 	switch state {
-	case peers.Idle:
+	case wire.Idle:
 		m.Idle = corev1.ConditionTrue
 		cost, evict = idleCost, "true"
-	case peers.Absent:
+	case wire.Absent:
 		m.Registered = corev1.ConditionFalse
 		// slurmctld may only not hear from the node, so the pod is not cheap any more.
 		cost, evict = m.Cost, m.SafeToEvict
@@ -70,7 +70,7 @@ func cheaper(now, want pods.Marks) bool {
 // patch is the request that gives a pod its marks, for the subresource status: it takes annotations, too, so
 // a change costs one request, and the controller needs no right to change pods themselves. It applies to this
 // pod alone, and not to a later one of its name.
-func patch(p *pods.Pod, want pods.Marks, state peers.State, now time.Time) ([]byte, error) {
+func patch(p *pods.Pod, want pods.Marks, state wire.State, now time.Time) ([]byte, error) {
 	type object = map[string]any
 	metadata := object{"uid": p.UID}
 	annotations := object{}
@@ -104,8 +104,8 @@ func patch(p *pods.Pod, want pods.Marks, state peers.State, now time.Time) ([]by
 const patchType = types.StrategicMergePatchType
 
 // reasons are what conditions say of a state.
-var reasons = map[peers.State]struct{ word, text string }{
-	peers.Idle:   {"Idle", "No job holds the node."},
-	peers.Busy:   {"Busy", "A job holds the node."},
-	peers.Absent: {"Absent", "slurmctld has no record of the node, or does not hear from it."},
+var reasons = map[wire.State]struct{ word, text string }{
+	wire.Idle:   {"Idle", "No job holds the node."},
+	wire.Busy:   {"Busy", "A job holds the node."},
+	wire.Absent: {"Absent", "slurmctld has no record of the node, or does not hear from it."},
 }

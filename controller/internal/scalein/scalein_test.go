@@ -11,7 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/slurmlet/slurmlet/controller/internal/pods"
-	"github.com/slurmlet/slurmlet/internal/link/peers"
+	"github.com/slurmlet/slurmlet/internal/link/wire"
 )
 
 // pod is a trimmed one, made by a workload of a kind.
@@ -51,23 +51,23 @@ func TestMarks(t *testing.T) {
 		evict     bool
 		kind      string
 		now       string
-		state     peers.State
+		state     wire.State
 		want      string
 		isCheaper bool
 	}{
-		{"idle", false, "ReplicaSet", "- - - -", peers.Idle, "-100 - True True", true},
-		{"busy", false, "ReplicaSet", "- - - -", peers.Busy, "100 - True False", false},
-		{"a job begins", false, "ReplicaSet", "-100 - True True", peers.Busy, "100 - True False", false},
-		{"a job ends", false, "ReplicaSet", "100 - True False", peers.Idle, "-100 - True True", true},
-		{"as before", false, "ReplicaSet", "100 - True False", peers.Busy, "100 - True False", false},
-		{"a new pod without a record", false, "ReplicaSet", "- - - -", peers.Absent, "- - False False", false},
-		{"slurmctld does not hear from an idle node", true, "ReplicaSet", "-100 true True True", peers.Absent, "0 false False False", false},
-		{"slurmctld does not hear from a busy node", true, "ReplicaSet", "100 false True False", peers.Absent, "100 false False False", false},
-		{"the user's own cost", false, "ReplicaSet", "5 - - -", peers.Idle, "5 - True True", true},
-		{"a StatefulSet's pod", false, "StatefulSet", "- - - -", peers.Idle, "- - True True", true},
-		{"a pod that nothing owns", false, "", "- - - -", peers.Idle, "- - True True", true},
-		{"the autoscaler's annotation", true, "DaemonSet", "- - - -", peers.Idle, "- true True True", true},
-		{"the autoscaler's annotation of a busy one", true, "DaemonSet", "- true True True", peers.Busy, "- false True False", false},
+		{"idle", false, "ReplicaSet", "- - - -", wire.Idle, "-100 - True True", true},
+		{"busy", false, "ReplicaSet", "- - - -", wire.Busy, "100 - True False", false},
+		{"a job begins", false, "ReplicaSet", "-100 - True True", wire.Busy, "100 - True False", false},
+		{"a job ends", false, "ReplicaSet", "100 - True False", wire.Idle, "-100 - True True", true},
+		{"as before", false, "ReplicaSet", "100 - True False", wire.Busy, "100 - True False", false},
+		{"a new pod without a record", false, "ReplicaSet", "- - - -", wire.Absent, "- - False False", false},
+		{"slurmctld does not hear from an idle node", true, "ReplicaSet", "-100 true True True", wire.Absent, "0 false False False", false},
+		{"slurmctld does not hear from a busy node", true, "ReplicaSet", "100 false True False", wire.Absent, "100 false False False", false},
+		{"the user's own cost", false, "ReplicaSet", "5 - - -", wire.Idle, "5 - True True", true},
+		{"a StatefulSet's pod", false, "StatefulSet", "- - - -", wire.Idle, "- - True True", true},
+		{"a pod that nothing owns", false, "", "- - - -", wire.Idle, "- - True True", true},
+		{"the autoscaler's annotation", true, "DaemonSet", "- - - -", wire.Idle, "- true True True", true},
+		{"the autoscaler's annotation of a busy one", true, "DaemonSet", "- true True True", wire.Busy, "- false True False", false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			p := pod(c.kind, marks(c.now))
@@ -82,13 +82,13 @@ func TestMarks(t *testing.T) {
 func TestPatch(t *testing.T) {
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	p := pod("ReplicaSet", pods.Marks{Cost: "-100", Registered: corev1.ConditionTrue, Idle: corev1.ConditionTrue})
-	body, err := patch(p, Settings{}.marks(p, peers.Busy), peers.Busy, at)
+	body, err := patch(p, Settings{}.marks(p, wire.Busy), wire.Busy, at)
 	require.NoError(t, err)
 	assert.JSONEq(t, `{"metadata":{"uid":"u","annotations":{"controller.kubernetes.io/pod-deletion-cost":"100"}},
 		"status":{"conditions":[{"type":"slurmlet.dev/Idle","status":"False","reason":"Busy","message":"A job holds the node.",
 		"lastProbeTime":null,"lastTransitionTime":"2026-01-02T03:04:05Z"}]}}`, string(body))
 	p = pod("ReplicaSet", pods.Marks{Cost: "100", Registered: corev1.ConditionTrue, Idle: corev1.ConditionTrue})
-	body, err = patch(p, Settings{}.marks(p, peers.Idle), peers.Idle, at)
+	body, err = patch(p, Settings{}.marks(p, wire.Idle), wire.Idle, at)
 	require.NoError(t, err)
 	assert.JSONEq(t, `{"metadata":{"uid":"u","annotations":{"controller.kubernetes.io/pod-deletion-cost":"-100"}}}`, string(body), "a condition that stays has its time")
 }

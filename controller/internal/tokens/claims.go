@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/slurmlet/slurmlet/internal/link/peers"
+	"github.com/slurmlet/slurmlet/internal/link/wire"
 )
 
 // claims are what a service account's token says of itself
@@ -56,7 +56,7 @@ func read(token string) (c claims, err error) {
 // hopeless says that Kubernetes would refuse the token, whatever its signature. It has several issuers after a change, and
 // who makes tokens up knows them.
 func (c claims) hopeless(now time.Time) bool {
-	return !slices.Contains(c.Audiences, peers.Audience) ||
+	return !slices.Contains(c.Audiences, wire.Audience) ||
 		c.Expires <= now.Unix() || c.NotBefore > now.Add(skew).Unix() ||
 		c.Kubernetes.Namespace == "" || c.Kubernetes.Pod.Name == "" || c.Kubernetes.Pod.UID == ""
 }

@@ -20,7 +20,8 @@ import (
 	authenticationclient "k8s.io/client-go/kubernetes/typed/authentication/v1"
 	"k8s.io/client-go/util/flowcontrol"
 
-	"github.com/slurmlet/slurmlet/internal/link/peers"
+	"github.com/slurmlet/slurmlet/controller/peerserver"
+	"github.com/slurmlet/slurmlet/internal/link/wire"
 )
 
 // Options are all that sets one Reviewer apart from another.
@@ -35,7 +36,7 @@ type Options struct {
 
 // Pod is one that may read its cluster's table.
 type Pod struct {
-	peers.Identity
+	peerserver.Identity
 	Addresses []netip.Addr
 }
 
@@ -128,13 +129,13 @@ func (r *Reviewer) Stats() Stats {
 	return Stats{Reviews: r.reviews.Load(), Refused: r.refused.Load(), Failed: r.failed.Load(), Delayed: r.delayed.Load(), Known: len(r.good)}
 }
 
-// Authenticate is for peers.ServerOptions. No error holds any part of the token.
-func (r *Reviewer) Authenticate(ctx context.Context, token string) (peers.Identity, error) {
+// Authenticate is for peerserver.ServerOptions. No error holds any part of the token.
+func (r *Reviewer) Authenticate(ctx context.Context, token string) (peerserver.Identity, error) {
 	id, err := r.authenticate(ctx, token)
 	switch {
-	case errors.Is(err, peers.ErrNotAllowed):
+	case errors.Is(err, peerserver.ErrNotAllowed):
 		r.refused.Add(1)
-	case errors.Is(err, peers.ErrBusy):
+	case errors.Is(err, peerserver.ErrBusy):
 		r.delayed.Add(1)
 	case err != nil:
 		r.failed.Add(1)
@@ -142,9 +143,9 @@ func (r *Reviewer) Authenticate(ctx context.Context, token string) (peers.Identi
 	return id, err
 }
 
-func (r *Reviewer) authenticate(ctx context.Context, token string) (peers.Identity, error) {
+func (r *Reviewer) authenticate(ctx context.Context, token string) (peerserver.Identity, error) {
 	if len(token) > mostToken {
-		return peers.Identity{}, peers.ErrNotAllowed
+		return peerserver.Identity{}, peerserver.ErrNotAllowed
 	}
 	sum := digest(sha256.Sum256([]byte(token)))
 	for range 2 {
@@ -154,22 +155,22 @@ func (r *Reviewer) authenticate(ctx context.Context, token string) (peers.Identi
 		// Only whoever asks reads the token: what follows costs more than a look at the cache.
 		c, err := read(token)
 		if err != nil || c.hopeless(r.Now()) {
-			return peers.Identity{}, peers.ErrNotAllowed
+			return peerserver.Identity{}, peerserver.ErrNotAllowed
 		}
 		pod, there := r.Find(c.Kubernetes.Namespace, c.Kubernetes.Pod.Name, c.Kubernetes.Pod.UID)
 		if !there {
-			return peers.Identity{}, peers.ErrNotAllowed
+			return peerserver.Identity{}, peerserver.ErrNotAllowed
 		}
-		of := share{pod.UID, slices.Contains(pod.Addresses, peers.From(ctx))}
+		of := share{pod.UID, slices.Contains(pod.Addresses, peerserver.From(ctx))}
 		if err := r.ask(ctx, sum, token, c, of); err != nil {
-			return peers.Identity{}, err
+			return peerserver.Identity{}, err
 		}
 	}
-	return peers.Identity{}, peers.ErrBusy // the answer was forgotten at once: the cache is full of others
+	return peerserver.Identity{}, peerserver.ErrBusy // the answer was forgotten at once: the cache is full of others
 }
 
 // remembered looks for an earlier answer, and looks at the pod anew.
-func (r *Reviewer) remembered(sum digest) (id peers.Identity, known bool, err error) {
+func (r *Reviewer) remembered(sum digest) (id peerserver.Identity, known bool, err error) {
 	r.mu.Lock()
 	v, good := r.good[sum]
 	until, bad := r.bad[sum]
@@ -187,13 +188,13 @@ func (r *Reviewer) remembered(sum digest) (id peers.Identity, known bool, err er
 	case good:
 		pod, there := r.Find(v.namespace, v.name, v.uid)
 		if !there {
-			return peers.Identity{}, true, peers.ErrNotAllowed
+			return peerserver.Identity{}, true, peerserver.ErrNotAllowed
 		}
 		return pod.Identity, true, nil
 	case bad:
-		return peers.Identity{}, true, peers.ErrNotAllowed
+		return peerserver.Identity{}, true, peerserver.ErrNotAllowed
 	}
-	return peers.Identity{}, false, nil
+	return peerserver.Identity{}, false, nil
 }
 
 // ask asks Kubernetes, or waits for the answer to the same question.
@@ -216,7 +217,7 @@ func (r *Reviewer) ask(ctx context.Context, sum digest, token string, c claims, 
 	}
 	if !r.mayAsk(of) {
 		r.mu.Unlock()
-		return peers.ErrBusy
+		return peerserver.ErrBusy
 	}
 	q := &question{done: make(chan struct{})}
 	r.asking[sum] = q
@@ -246,17 +247,17 @@ func (r *Reviewer) ask(ctx context.Context, sum digest, token string, c claims, 
 // review sends one TokenReview. taken says that Kubernetes knows the token, as one of a pod and for us.
 func (r *Reviewer) review(ctx context.Context, token string, c claims) (v verified, taken bool, err error) {
 	if r.rate.Wait(ctx) != nil {
-		return v, false, peers.ErrBusy
+		return v, false, peerserver.ErrBusy
 	}
 	select {
 	case <-ctx.Done():
-		return v, false, peers.ErrBusy
+		return v, false, peerserver.ErrBusy
 	case r.slots <- struct{}{}:
 		defer func() { <-r.slots }()
 	}
 	r.reviews.Add(1)
 	answer, err := r.API.Create(ctx, &authenticationv1.TokenReview{
-		Spec: authenticationv1.TokenReviewSpec{Token: token, Audiences: []string{peers.Audience}},
+		Spec: authenticationv1.TokenReviewSpec{Token: token, Audiences: []string{wire.Audience}},
 	}, metav1.CreateOptions{})
 	if err != nil {
 		return v, false, fmt.Errorf("cannot ask Kubernetes about a token of the pod %s/%s: %v", c.Kubernetes.Namespace, c.Kubernetes.Pod.Name, err)
@@ -270,7 +271,7 @@ func judge(s authenticationv1.TokenReviewStatus, until int64) (verified, bool) {
 	account, is := strings.CutPrefix(s.User.Username, "system:serviceaccount:")
 	namespace, _, named := strings.Cut(account, ":")
 	name, uid := s.User.Extra["authentication.kubernetes.io/pod-name"], s.User.Extra["authentication.kubernetes.io/pod-uid"]
-	ours := len(s.Audiences) == 1 && s.Audiences[0] == peers.Audience
+	ours := len(s.Audiences) == 1 && s.Audiences[0] == wire.Audience
 	if !s.Authenticated || s.Error != "" || !ours || !is || !named || len(name) != 1 || len(uid) != 1 {
 		return verified{}, false
 	}

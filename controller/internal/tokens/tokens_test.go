@@ -17,7 +17,8 @@ import (
 	authenticationv1 "k8s.io/api/authentication/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/slurmlet/slurmlet/internal/link/peers"
+	"github.com/slurmlet/slurmlet/controller/peerserver"
+	"github.com/slurmlet/slurmlet/internal/link/wire"
 )
 
 // kubernetes takes the tokens that end with ".good". e2e/controller has the real one.
@@ -47,7 +48,7 @@ func (k *kubernetes) Create(ctx context.Context, r *authenticationv1.TokenReview
 
 func status(name, uid string) authenticationv1.TokenReviewStatus {
 	return authenticationv1.TokenReviewStatus{
-		Authenticated: true, Audiences: []string{peers.Audience},
+		Authenticated: true, Audiences: []string{wire.Audience},
 		User: authenticationv1.UserInfo{Username: "system:serviceaccount:hpc:default", Extra: map[string]authenticationv1.ExtraValue{
 			"authentication.kubernetes.io/pod-name": {name}, "authentication.kubernetes.io/pod-uid": {uid},
 		}},
@@ -74,7 +75,7 @@ func newBench() *bench {
 }
 
 func (b *bench) find(namespace, name, uid string) (Pod, bool) {
-	id := peers.Identity{Cluster: "hpc/slurm", Pod: namespace + "/" + name, UID: uid}
+	id := peerserver.Identity{Cluster: "hpc/slurm", Pod: namespace + "/" + name, UID: uid}
 	return Pod{Identity: id}, namespace == "hpc" && name == "a"+uid && !b.gone[uid]
 }
 
@@ -87,7 +88,7 @@ func (b *bench) later(d time.Duration) {
 // token is one of a pod, changed by others.
 func (b *bench) token(uid, end string, changes ...string) string {
 	payload := fmt.Sprintf(`{"iss":"us","aud":[%q],"exp":%d,"nbf":%d,"kubernetes.io":{"namespace":"hpc","pod":{"name":"a%s","uid":%q}}}`,
-		peers.Audience, b.now.Add(time.Hour).Unix(), b.now.Unix(), uid, uid)
+		wire.Audience, b.now.Add(time.Hour).Unix(), b.now.Unix(), uid, uid)
 	for i := 0; i < len(changes); i += 2 {
 		payload = strings.Replace(payload, changes[i], changes[i+1], 1)
 	}
@@ -102,8 +103,8 @@ func TestHopeless(t *testing.T) {
 		"no token":               "a.b",
 		"no base64":              "a.!.c",
 		"no JSON":                "a." + base64.RawURLEncoding.EncodeToString([]byte("{")) + ".c",
-		"an audience of numbers": b.token("0", "good", `["`+peers.Audience+`"]`, "[1]"),
-		"another audience":       b.token("0", "good", peers.Audience, "vault"),
+		"an audience of numbers": b.token("0", "good", `["`+wire.Audience+`"]`, "[1]"),
+		"another audience":       b.token("0", "good", wire.Audience, "vault"),
 		"an expired one":         b.token("0", "good", fmt.Sprint(b.now.Add(time.Hour).Unix()), fmt.Sprint(b.now.Unix())),
 		"one for later":          b.token("0", "good", fmt.Sprint(`"nbf":`, b.now.Unix()), fmt.Sprint(`"nbf":`, b.now.Add(time.Hour).Unix())),
 		"no pod":                 b.token("0", "good", `"pod"`, `"node"`),
@@ -112,10 +113,10 @@ func TestHopeless(t *testing.T) {
 		"too long":               b.token("0", strings.Repeat("x", mostToken)),
 	} {
 		_, err := b.Authenticate(t.Context(), token)
-		assert.ErrorIs(t, err, peers.ErrNotAllowed, name)
+		assert.ErrorIs(t, err, peerserver.ErrNotAllowed, name)
 	}
 	assert.Zero(t, b.api.asked.Load())
-	_, err := b.Authenticate(t.Context(), b.token("0", "good", `["`+peers.Audience+`"]`, `"`+peers.Audience+`"`))
+	_, err := b.Authenticate(t.Context(), b.token("0", "good", `["`+wire.Audience+`"]`, `"`+wire.Audience+`"`))
 	assert.NoError(t, err, "an audience may be one text")
 }
 
@@ -127,7 +128,7 @@ func TestOtherIssuer(t *testing.T) {
 		assert.NoError(t, err, issuer)
 	}
 	_, err := b.Authenticate(t.Context(), b.token("0", "bad", `"us"`, `"them"`))
-	assert.ErrorIs(t, err, peers.ErrNotAllowed, "Kubernetes knows its issuers")
+	assert.ErrorIs(t, err, peerserver.ErrNotAllowed, "Kubernetes knows its issuers")
 }
 
 func TestAnswersAreRemembered(t *testing.T) {
@@ -138,13 +139,13 @@ func TestAnswersAreRemembered(t *testing.T) {
 		assert.NoError(t, err)
 		assert.Equal(t, "hpc/a0", id.Pod)
 		_, err = b.Authenticate(t.Context(), bad)
-		assert.ErrorIs(t, err, peers.ErrNotAllowed)
+		assert.ErrorIs(t, err, peerserver.ErrNotAllowed)
 	}
 	assert.EqualValues(t, 2, b.api.asked.Load())
 
 	b.later(badTime)
 	_, err := b.Authenticate(t.Context(), bad)
-	assert.ErrorIs(t, err, peers.ErrNotAllowed)
+	assert.ErrorIs(t, err, peerserver.ErrNotAllowed)
 	assert.EqualValues(t, 3, b.api.asked.Load(), "a refusal counts for a moment")
 	b.later(goodTime)
 	_, err = b.Authenticate(t.Context(), good)
@@ -152,7 +153,7 @@ func TestAnswersAreRemembered(t *testing.T) {
 	assert.EqualValues(t, 4, b.api.asked.Load())
 	b.gone["0"] = true
 	_, err = b.Authenticate(t.Context(), good)
-	assert.ErrorIs(t, err, peers.ErrNotAllowed, "the pod is gone")
+	assert.ErrorIs(t, err, peerserver.ErrNotAllowed, "the pod is gone")
 }
 
 // TestNeverLongerThanTheToken: the token ends before the answer would.
@@ -163,7 +164,7 @@ func TestNeverLongerThanTheToken(t *testing.T) {
 	require.NoError(t, err)
 	b.later(time.Minute)
 	_, err = b.Authenticate(t.Context(), short)
-	assert.ErrorIs(t, err, peers.ErrNotAllowed)
+	assert.ErrorIs(t, err, peerserver.ErrNotAllowed)
 	assert.EqualValues(t, 1, b.api.asked.Load())
 }
 
@@ -171,7 +172,7 @@ func TestNoAnswerIsNoRefusal(t *testing.T) {
 	b := newBench()
 	b.api.err = errors.New("the API is away")
 	_, err := b.Authenticate(t.Context(), b.token("0", "good"))
-	assert.NotErrorIs(t, err, peers.ErrNotAllowed)
+	assert.NotErrorIs(t, err, peerserver.ErrNotAllowed)
 	assert.EqualError(t, err, "cannot ask Kubernetes about a token of the pod hpc/a0: the API is away")
 	b.api.err = nil
 	_, err = b.Authenticate(t.Context(), b.token("0", "good"))
@@ -202,7 +203,7 @@ func TestShares(t *testing.T) {
 	}
 	assert.EqualValues(t, shareBurst, b.api.asked.Load())
 	_, err := b.Authenticate(t.Context(), b.token("0", "good"))
-	assert.ErrorIs(t, err, peers.ErrBusy)
+	assert.ErrorIs(t, err, peerserver.ErrBusy)
 	_, err = b.Authenticate(t.Context(), b.token("1", "good"))
 	assert.NoError(t, err)
 	b.later(2 * time.Second)

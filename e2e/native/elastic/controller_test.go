@@ -11,23 +11,24 @@ import (
 	"sync"
 	"time"
 
-	"github.com/slurmlet/slurmlet/e2e/testbed/peerserver"
+	"github.com/slurmlet/slurmlet/controller/peerserver"
+	"github.com/slurmlet/slurmlet/e2e/standin"
 	"github.com/slurmlet/slurmlet/e2e/testbed/podmaker"
-	"github.com/slurmlet/slurmlet/internal/link/peers"
+	"github.com/slurmlet/slurmlet/internal/link/wire"
 )
 
 // controller is the peers' server, which also tells what keeps pods from starting.
 type controller struct {
-	*peerserver.Server
+	*standin.Server
 	root string // slurmctld's
 
 	lock    sync.Mutex
-	failing map[string]peers.Failure // by node
+	failing map[string]wire.Failure // by node
 }
 
 func newController(root string) (c *controller, err error) {
-	c = &controller{root: root, failing: map[string]peers.Failure{}}
-	c.Server, err = peerserver.Start(c.answer)
+	c = &controller{root: root, failing: map[string]wire.Failure{}}
+	c.Server, err = standin.Start(c.answer)
 	return c, err
 }
 
@@ -35,11 +36,11 @@ func newController(root string) (c *controller, err error) {
 func (c *controller) admit(uid string) ([]string, error) { return c.Admit(c.root, uid) }
 
 // answer tells what keeps pods from starting.
-func (c *controller) answer(peers.Identity) (*peers.Answer, bool) {
+func (c *controller) answer(peerserver.Identity) (*wire.Answer, bool) {
 	_, heard := c.Reports()
 	c.lock.Lock()
 	defer c.lock.Unlock()
-	a := &peers.Answer{Soon: len(c.failing) > 0}
+	a := &wire.Answer{Soon: len(c.failing) > 0}
 	for _, name := range slices.Sorted(maps.Keys(c.failing)) {
 		a.Failing.Pods = append(a.Failing.Pods, c.failing[name])
 	}
@@ -52,7 +53,7 @@ func (c *controller) fails(name, reason, note string) {
 	defer c.lock.Unlock()
 	delete(c.failing, name)
 	if reason != "" {
-		c.failing[name] = peers.Failure{Nodes: name, Reason: reason, Note: note, Since: time.Now()}
+		c.failing[name] = wire.Failure{Nodes: name, Reason: reason, Note: note, Since: time.Now()}
 	}
 }
 
@@ -72,9 +73,9 @@ func (c *controller) wanted(context.Context) (podmaker.Wanted, error) {
 }
 
 // busy: slurmctld's agent has told that a job has the node.
-func (c *controller) busy(node string) bool { return c.State(node) == peers.Busy }
+func (c *controller) busy(node string) bool { return c.State(node) == wire.Busy }
 
 // tell has the agents know of a pod, without an address as long as it does not run.
 func (c *controller) tell(name, uid, role string, ip net.IP, ending bool) error {
-	return c.Tell(peers.Peer{Name: name, UID: uid, Role: role, Ending: ending}, ip)
+	return c.Tell(wire.Peer{Name: name, UID: uid, Role: role, Ending: ending}, ip)
 }

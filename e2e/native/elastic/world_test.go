@@ -16,8 +16,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/slurmlet/slurmlet/e2e/standin"
 	"github.com/slurmlet/slurmlet/e2e/testbed/native"
-	"github.com/slurmlet/slurmlet/e2e/testbed/peerserver"
 	"github.com/slurmlet/slurmlet/e2e/testbed/podmaker"
 	"github.com/slurmlet/slurmlet/internal/slurmctld/elasticnodes"
 )
@@ -102,7 +102,7 @@ func (w *world) begin(sets map[string]string) error {
 		}
 		w.environ = append(w.environ, "SLURMLET_ELASTIC_SETS="+setsVolume)
 	}
-	if err := w.controller.tell(native.Host, peerserver.Controller, "slurmctld", net.ParseIP(native.Address), false); err != nil {
+	if err := w.controller.tell(native.Host, standin.Controller, "slurmctld", net.ParseIP(native.Address), false); err != nil {
 		return err
 	}
 	if err := w.control(); err != nil || sets == nil {
@@ -116,7 +116,7 @@ func (w *world) begin(sets map[string]string) error {
 
 // control starts slurmctld.
 func (w *world) control() error {
-	environ, err := w.controller.admit(peerserver.Controller)
+	environ, err := w.controller.admit(standin.Controller)
 	if err != nil {
 		return err
 	}

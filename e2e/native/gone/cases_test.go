@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/slurmlet/slurmlet/e2e/testbed/native"
-	"github.com/slurmlet/slurmlet/internal/link/peers"
+	"github.com/slurmlet/slurmlet/internal/link/wire"
 )
 
 // cases follow one another in one cluster.
@@ -34,23 +34,23 @@ const atOnce = 30 * time.Second
 
 func (w *world) reports() error {
 	n := w.Nodes[0]
-	is := func(want peers.State) error {
+	is := func(want wire.State) error {
 		return w.until(n.Name+" is not told to be "+string(want), func() bool { return w.controller.State(n.Name) == want })
 	}
-	if err := is(peers.Idle); err != nil {
+	if err := is(wire.Idle); err != nil {
 		return err
 	}
 	id, err := w.submit(n)
 	if err != nil {
 		return err
 	}
-	if err := is(peers.Busy); err != nil {
+	if err := is(wire.Busy); err != nil {
 		return err
 	}
 	if _, err := w.slurm("scancel", id); err != nil {
 		return err
 	}
-	return is(peers.Idle)
+	return is(wire.Idle)
 }
 
 func (w *world) idle() error {

@@ -14,10 +14,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/slurmlet/slurmlet/e2e/standin"
 	"github.com/slurmlet/slurmlet/e2e/testbed/native"
-	"github.com/slurmlet/slurmlet/e2e/testbed/peerserver"
 	"github.com/slurmlet/slurmlet/e2e/testbed/sandbox/parts"
-	"github.com/slurmlet/slurmlet/internal/link/peers"
+	"github.com/slurmlet/slurmlet/internal/link/wire"
 )
 
 // rolling is how much TestRolling does.
@@ -104,7 +104,7 @@ func playRolling(s settings) (err error) {
 }
 
 func (w *rollingWorld) begin() (err error) {
-	if w.controller, err = peerserver.Start(nil); err != nil {
+	if w.controller, err = standin.Start(nil); err != nil {
 		return err
 	}
 	if w.files, err = w.Sources(); err != nil {
@@ -113,7 +113,7 @@ func (w *rollingWorld) begin() (err error) {
 	if w.volume, err = w.NewVolume(volume, w.files); err != nil {
 		return err
 	}
-	environ, err := w.controller.Admit(w.Root, peerserver.Controller)
+	environ, err := w.controller.Admit(w.Root, standin.Controller)
 	if err != nil {
 		return err
 	}
@@ -126,7 +126,7 @@ func (w *rollingWorld) begin() (err error) {
 
 // has is how many pods the StatefulSet is to have.
 func (w *rollingWorld) has(replicas int) {
-	w.controller.StatefulSets(peers.StatefulSet{Name: "n", First: 1, Replicas: replicas})
+	w.controller.StatefulSets(wire.StatefulSet{Name: "n", First: 1, Replicas: replicas})
 }
 
 // start makes pods, and waits until all are Ready.
@@ -154,7 +154,7 @@ func (w *rollingWorld) uid(n *native.Node) string { return fmt.Sprintf("uid-%s-%
 // end deletes pods, as Kubernetes does, and waits until they have ended.
 func (w *rollingWorld) end(pods []*native.Node) error {
 	for _, n := range pods {
-		if err := w.controller.Tell(peers.Peer{Name: n.Name, UID: w.uid(n), Role: "slurmd", Ending: true}, n.IP); err != nil {
+		if err := w.controller.Tell(wire.Peer{Name: n.Name, UID: w.uid(n), Role: "slurmd", Ending: true}, n.IP); err != nil {
 			return err
 		}
 		if err := n.Terminate(); err != nil {
@@ -186,7 +186,7 @@ func (w *rollingWorld) again() error {
 	if err != nil {
 		return err
 	}
-	if err := w.until(first.Name+" is not told to be absent", func() bool { return w.controller.State(first.Name) == peers.Absent }); err != nil {
+	if err := w.until(first.Name+" is not told to be absent", func() bool { return w.controller.State(first.Name) == wire.Absent }); err != nil {
 		return err
 	}
 	w.Nodes[0] = replacement(first)

@@ -11,9 +11,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/slurmlet/slurmlet/e2e/standin"
 	"github.com/slurmlet/slurmlet/e2e/testbed/native"
-	"github.com/slurmlet/slurmlet/e2e/testbed/peerserver"
-	"github.com/slurmlet/slurmlet/internal/link/peers"
+	"github.com/slurmlet/slurmlet/internal/link/wire"
 )
 
 const (
@@ -28,7 +28,7 @@ const (
 // of its own.
 type world struct {
 	*native.Cluster
-	controller *peerserver.Server
+	controller *standin.Server
 	gate       *native.Gate
 
 	lock sync.Mutex
@@ -41,7 +41,7 @@ func newWorld(s settings) (*world, error) {
 		return nil, err
 	}
 	w := &world{Cluster: c}
-	if w.controller, err = peerserver.Start(nil); err != nil {
+	if w.controller, err = standin.Start(nil); err != nil {
 		return nil, err
 	}
 	if w.gate, err = w.NewGate(); err != nil {
@@ -64,7 +64,7 @@ func newWorld(s settings) (*world, error) {
 // begin has all nodes Ready. The agents of the last two do not follow slurmctld's agent, so it knows
 // of these only what slurmctld and the controller tell.
 func (w *world) begin() error {
-	environ, err := w.controller.Admit(w.Root, peerserver.Controller)
+	environ, err := w.controller.Admit(w.Root, standin.Controller)
 	if err != nil {
 		return err
 	}
@@ -97,7 +97,7 @@ func (w *world) live(n *native.Node, uid string, addressed bool) error {
 	if addressed {
 		ip = n.IP
 	}
-	return w.controller.Tell(peers.Peer{Name: n.Name, UID: uid, Role: "slurmd"}, ip)
+	return w.controller.Tell(wire.Peer{Name: n.Name, UID: uid, Role: "slurmd"}, ip)
 }
 
 // uidOf is the first pod's of a name.

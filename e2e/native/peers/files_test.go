@@ -12,11 +12,12 @@ import (
 	"time"
 
 	"github.com/slurmlet/slurmlet/agent"
+	"github.com/slurmlet/slurmlet/controller/peerserver"
+	"github.com/slurmlet/slurmlet/e2e/standin"
 	"github.com/slurmlet/slurmlet/e2e/testbed/native"
-	"github.com/slurmlet/slurmlet/e2e/testbed/peerserver"
 	"github.com/slurmlet/slurmlet/internal/kit/confset"
 	"github.com/slurmlet/slurmlet/internal/lifecycle"
-	"github.com/slurmlet/slurmlet/internal/link/peers"
+	"github.com/slurmlet/slurmlet/internal/link/wire"
 )
 
 const (
@@ -33,7 +34,7 @@ type edits struct {
 	// base has the first version's files, with the key. slurm.key comes with the volume alone.
 	base    map[string][]byte
 	version uint64
-	former  []peers.Version
+	former  []wire.Version
 }
 
 // playFiles has slurmctld's agent hear of edits from the stream and from the volume, in every order.
@@ -80,7 +81,7 @@ func (w *world) playFiles() error {
 }
 
 func (e *edits) startControl() error {
-	environ, err := e.server.Admit(e.Root, peerserver.Controller)
+	environ, err := e.server.Admit(e.Root, standin.Controller)
 	if err != nil {
 		return err
 	}
@@ -110,8 +111,8 @@ func (e *edits) stream(lines string) error {
 		return err
 	}
 	e.version++
-	err = e.server.SetFiles(peerserver.Cluster, &peers.EncodedFiles{Name: "slurm", ResourceVersion: e.version, Former: e.former, Data: text})
-	e.former = append(e.former, peers.Version{ResourceVersion: e.version, Digest: confset.TextsDigest(data)})
+	err = e.server.SetFiles(standin.Cluster, &peerserver.EncodedFiles{Name: "slurm", ResourceVersion: e.version, Former: e.former, Data: text})
+	e.former = append(e.former, wire.Version{ResourceVersion: e.version, Digest: confset.TextsDigest(data)})
 	return err
 }
 

@@ -18,10 +18,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/slurmlet/slurmlet/e2e/standin"
 	"github.com/slurmlet/slurmlet/e2e/testbed/native"
-	"github.com/slurmlet/slurmlet/e2e/testbed/peerserver"
 	"github.com/slurmlet/slurmlet/e2e/testbed/sandbox/parts"
-	"github.com/slurmlet/slurmlet/internal/link/peers"
+	"github.com/slurmlet/slurmlet/internal/link/wire"
 )
 
 // settings are what those inside the namespaces are told by those outside.
@@ -58,7 +58,7 @@ const sources = "/run/sources"
 type world struct {
 	*native.Cluster
 	settings settings
-	server   *peerserver.Server
+	server   *standin.Server
 	lock     sync.Mutex
 	log      []string
 }
@@ -75,7 +75,7 @@ func inside(s settings) (err error) {
 		}
 		err = errors.Join(err, w.Close())
 	}()
-	if w.server, err = peerserver.Start(nil); err != nil {
+	if w.server, err = standin.Start(nil); err != nil {
 		return err
 	}
 	if s.Case == "files" {
@@ -99,9 +99,9 @@ func (w *world) forgetNames() error {
 func (w *world) put(name, role, addr string) error {
 	uid := name
 	if name == native.Host {
-		uid = peerserver.Controller
+		uid = standin.Controller
 	}
-	return w.server.Tell(peers.Peer{Name: name, UID: uid, Role: role}, net.ParseIP(addr))
+	return w.server.Tell(wire.Peer{Name: name, UID: uid, Role: role}, net.ParseIP(addr))
 }
 
 func (w *world) hear(line string) {
@@ -181,7 +181,7 @@ func (w *world) control() error {
 			return err
 		}
 	}
-	environ, err := w.server.Admit(w.Root, peerserver.Controller)
+	environ, err := w.server.Admit(w.Root, standin.Controller)
 	if err != nil {
 		return err
 	}

@@ -1,24 +1,18 @@
 package peers
 
 import (
-	"bufio"
-	"compress/gzip"
 	"context"
-	"encoding/json"
 	"errors"
-	"fmt"
-	"io"
 	"log/slog"
 	"math/rand/v2"
 	"net"
-	"net/http"
-	"os"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/slurmlet/slurmlet/internal/kit/backoff"
+	"github.com/slurmlet/slurmlet/internal/link/wire"
 )
 
 // ClientOptions are all that sets one Client apart from another.
@@ -48,12 +42,12 @@ type ClientOptions struct {
 type Change struct {
 	// Whole says that the whole table has come. Gone are then those that it lacks.
 	Whole bool
-	Gone  []Gone
-	Put   []Peer
+	Gone  []wire.Gone
+	Put   []wire.Peer
 	// Self, Files and Returning are nil where nothing is said of them.
-	Self      *Self
-	Files     *Files
-	Returning *Returning
+	Self      *wire.Self
+	Files     *wire.Files
+	Returning *wire.Returning
 }
 
 // ClientStatus is what a Client tells of itself.
@@ -86,7 +80,7 @@ type Client struct {
 	epoch  string
 	// last is the address of the last controller that could be trusted.
 	last  string
-	table map[string]Peer // by name
+	table map[string]wire.Peer // by name
 	// forgot says that the next whole table has more to tell.
 	forgot bool
 	// newEpoch is told when epoch has changed.
@@ -94,7 +88,7 @@ type Client struct {
 }
 
 const (
-	usualSilence = 3 * usualHeartbeat
+	usualSilence = 3 * wire.Heartbeat
 	// mostLine bounds what a Client takes at once: 100,000 peers.
 	mostLine = 32 << 20
 	// mostPeers bounds the table.
@@ -128,7 +122,7 @@ func NewClient(o ClientOptions) (*Client, error) {
 		o.Dial = (&net.Dialer{}).DialContext
 	}
 	return &Client{
-		ClientOptions: o, host: host, status: ClientStatus{Since: time.Now()}, table: map[string]Peer{}, newEpoch: make(chan struct{}, 1),
+		ClientOptions: o, host: host, status: ClientStatus{Since: time.Now()}, table: map[string]wire.Peer{}, newEpoch: make(chan struct{}, 1),
 	}, nil
 }
 
@@ -207,195 +201,12 @@ func (c *Client) failed(err error, tries int) {
 	}
 }
 
-// stream is an answer that goes on.
-type stream struct {
-	net.Conn
-	*answer
-	release func() bool
-}
-
-func (s *stream) close() {
-	s.release()
-	_ = s.Close()
-}
-
-// open begins a stream. old takes one of a controller that hears nothing of Kubernetes.
-func (c *Client) open(ctx context.Context, old bool) (*stream, error) {
-	path := "/v1/stream"
-	if old {
-		path += "?stale=yes"
-	}
-	conn, answer, err := c.ask(ctx, request{method: http.MethodGet, path: path, accept: accepted})
-	if err != nil {
-		return nil, err
-	}
-	return &stream{conn, answer, context.AfterFunc(ctx, func() { _ = conn.Close() })}, nil
-}
-
-// follow reads one stream to its end, and where its controller hears nothing of Kubernetes the one of another
-// replica after it. stood says that one had begun.
-func (c *Client) follow(ctx context.Context, tries int) (stood bool, err error) {
-	old := tries >= patience && c.Status().Updated.IsZero() // an old table is better than none
-	s, err := c.open(ctx, old)
-	for err == nil {
-		var next *stream
-		var began bool
-		next, began, err = c.read(ctx, s)
-		stood = stood || began
-		s.close()
-		if next == nil {
-			break
-		}
-		s = next
-	}
-	return stood, err
-}
-
-// read takes what comes, to its end, or until another replica has a younger table.
-func (c *Client) read(ctx context.Context, s *stream) (next *stream, stood bool, err error) {
-	lines := bufio.NewReaderSize(io.MultiReader(s.rest, silent{s.Conn, c.Silence}), 4<<10)
-	search := search{}
-	for {
-		u, err := readUpdate(lines)
-		if err != nil {
-			return nil, stood, err
-		}
-		switch {
-		case stood:
-		case u.Snapshot:
-			stood = true
-		case !u.heartbeat():
-			return nil, false, errors.New("cannot read the controller's stream: it does not begin with the whole table")
-		default:
-			continue // many wait for the table
-		}
-		change := c.take(u)
-		if c.Changed != nil && (len(change.Gone) > 0 || len(change.Put) > 0 || change.Self != nil || change.Files != nil || change.Returning != nil || u.Snapshot) {
-			c.Changed(change)
-		}
-		if err := c.renew(u); err != nil {
-			return nil, stood, err
-		}
-		if !u.Stale {
-			continue
-		}
-		if c.Away != nil {
-			c.Away(c.Status().Stale)
-		}
-		if next := search.due(ctx, c); next != nil {
-			return next, stood, nil
-		}
-	}
-}
-
-// renew ends a stream whose controller hears of Kubernetes again, if the whole table has more to tell.
-func (c *Client) renew(u Update) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.forgot && u.heartbeat() && !u.Stale {
-		return errors.New("the controller hears of Kubernetes again, and the whole table is needed")
-	}
-	return nil
-}
-
-// search looks for a replica that hears of Kubernetes, less and less often. Those that do not refuse streams.
-type search struct {
-	next  time.Time
-	tries int
-}
-
-func (s *search) due(ctx context.Context, c *Client) *stream {
-	if time.Now().Before(s.next) {
-		return nil
-	}
-	next, err := c.open(ctx, false)
-	if err != nil {
-		pause := backoff.Grow(firstSearch, s.tries, lastSearch)
-		s.next = time.Now().Add(pause/2 + rand.N(pause))
-		s.tries++
-		return nil
-	}
-	return next
-}
-
-// readUpdate reads a line, and what follows it compressed.
-func readUpdate(lines *bufio.Reader) (u Update, err error) {
-	line, err := readLine(lines)
-	if err != nil {
-		return u, fmt.Errorf("the controller's stream has ended: %w", err)
-	}
-	if err = json.Unmarshal(line, &u); err == nil && u.Gzip > 0 {
-		u, err = readCompressed(lines, u.Gzip)
-	}
-	if err != nil {
-		return u, fmt.Errorf("cannot read the controller's stream: %w", err)
-	}
-	return u, nil
-}
-
-// readCompressed bounds both what comes and what it becomes.
-func readCompressed(from io.Reader, size int) (u Update, err error) {
-	if size > mostLine {
-		return u, errTooLong
-	}
-	text, err := gzip.NewReader(bufio.NewReader(io.LimitReader(from, int64(size))))
-	if err != nil {
-		return u, err
-	}
-	line, err := io.ReadAll(io.LimitReader(text, mostLine+1))
-	switch {
-	case err != nil:
-		return u, err
-	case len(line) > mostLine:
-		return u, errTooLong
-	}
-	return u, json.Unmarshal(line, &u)
-}
-
-var errTooLong = errors.New("a line is too long")
-
-// readLine bounds a line.
-func readLine(r *bufio.Reader) ([]byte, error) {
-	var long []byte
-	for {
-		part, err := r.ReadSlice('\n')
-		switch {
-		case err == nil && long == nil:
-			return part, nil
-		case err == nil:
-			return append(long, part...), nil
-		case !errors.Is(err, bufio.ErrBufferFull):
-			return nil, err
-		case len(long) > mostLine:
-			return nil, errTooLong
-		}
-		long = append(long, part...)
-	}
-}
-
-// silent reads what comes in time.
-type silent struct {
-	net.Conn
-	most time.Duration
-}
-
-func (s silent) Read(b []byte) (int, error) {
-	if err := s.SetReadDeadline(time.Now().Add(s.most)); err != nil {
-		return 0, err
-	}
-	n, err := s.Conn.Read(b)
-	if errors.Is(err, os.ErrDeadlineExceeded) {
-		err = fmt.Errorf("nothing came for %s", s.most)
-	}
-	return n, err
-}
-
 // take brings the table up to date, and says what has changed in it. Peers that could not be in a hosts
 // file are left out.
-func (c *Client) take(u Update) Change {
+func (c *Client) take(u wire.Update) Change {
 	c.mu.Lock()
 	change := Change{Whole: u.Snapshot, Self: u.Self, Files: u.Files, Returning: u.Returning}
-	badFiles, badSets := checkFiles(u.Files), u.Returning.check()
+	badFiles, badSets := u.Files.Check(), u.Returning.Check()
 	if badFiles != nil {
 		change.Files = nil
 	}
@@ -411,7 +222,7 @@ func (c *Client) take(u Update) Change {
 	}
 	left := 0
 	for _, p := range u.Peers {
-		if checkPeer(p) != nil || len(c.table) >= mostPeers && c.table[p.Name].Name == "" {
+		if p.Check() != nil || len(c.table) >= mostPeers && c.table[p.Name].Name == "" {
 			left++
 			continue
 		}
@@ -427,10 +238,10 @@ func (c *Client) take(u Update) Change {
 		for name, p := range c.table {
 			if !kept[name] {
 				delete(c.table, name)
-				change.Gone = append(change.Gone, Gone{Name: name, UID: p.UID})
+				change.Gone = append(change.Gone, wire.Gone{Name: name, UID: p.UID})
 			}
 		}
-		slices.SortFunc(change.Gone, func(a, b Gone) int { return strings.Compare(a.Name, b.Name) })
+		slices.SortFunc(change.Gone, func(a, b wire.Gone) int { return strings.Compare(a.Name, b.Name) })
 	}
 	back := c.taken(u)
 	c.mu.Unlock()
@@ -450,7 +261,7 @@ func (c *Client) take(u Update) Change {
 }
 
 // taken notes what the status tells, and says whether the stream has just begun. The caller holds mu.
-func (c *Client) taken(u Update) (began bool) {
+func (c *Client) taken(u wire.Update) (began bool) {
 	now := time.Now()
 	began = !c.status.Connected
 	if began {
@@ -461,7 +272,7 @@ func (c *Client) taken(u Update) (began bool) {
 	switch {
 	case u.Stale && c.status.Stale.IsZero():
 		c.status.Stale = now
-	case u.heartbeat() && !u.Stale, u.Snapshot:
+	case u.IsHeartbeat() && !u.Stale, u.Snapshot:
 		c.status.Stale = time.Time{}
 	}
 	if c.status.Stale.IsZero() {
@@ -481,7 +292,7 @@ func (c *Client) taken(u Update) (began bool) {
 	return began
 }
 
-func same(a, b Peer) bool {
+func same(a, b wire.Peer) bool {
 	return a.UID == b.UID && a.Role == b.Role && a.NodeSet == b.NodeSet && a.Machine == b.Machine && a.Ending == b.Ending &&
 		slices.Equal(a.Addresses, b.Addresses)
 }

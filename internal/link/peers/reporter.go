@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/slurmlet/slurmlet/internal/kit/backoff"
+	"github.com/slurmlet/slurmlet/internal/link/wire"
 )
 
 // Reporter tells the controller what slurmctld's nodes do: all of them to a controller that is new, and
@@ -24,14 +25,14 @@ import (
 type Reporter struct {
 	// Failing takes what keeps the pods of elastic nodes from starting, whole each time. It runs on Run's
 	// goroutine, and never if the controller makes no pods. It is set before Run; nil: nobody asks.
-	Failing func(Failing)
+	Failing func(wire.Failing)
 
 	client *Client
 	// soon is Run's: the controller waits for pods.
 	soon bool
 
 	mu   sync.Mutex
-	want map[string]NodeReport
+	want map[string]wire.NodeReport
 	set  time.Time // of want
 	news chan struct{}
 }
@@ -70,8 +71,8 @@ func (r *Reporter) isPresent() bool {
 
 // Set has all nodes as they are now. It is called after each look at them, also where nothing has changed:
 // the controller forgets states that nobody has looked at for minutes.
-func (r *Reporter) Set(nodes []NodeReport) {
-	want := make(map[string]NodeReport, len(nodes))
+func (r *Reporter) Set(nodes []wire.NodeReport) {
+	want := make(map[string]wire.NodeReport, len(nodes))
 	for _, n := range nodes {
 		want[n.Name] = n
 	}
@@ -90,9 +91,9 @@ func (r *Reporter) Set(nodes []NodeReport) {
 
 // Run reports until ctx ends.
 func (r *Reporter) Run(ctx context.Context) {
-	var told map[string]NodeReport // nil: the controller knows nothing
-	var tag string                 // of the last report
-	confirm := false               // with a report that says nothing new
+	var told map[string]wire.NodeReport // nil: the controller knows nothing
+	var tag string                      // of the last report
+	confirm := false                    // with a report that says nothing new
 	for tries := 0; ; {
 		select {
 		case <-ctx.Done():
@@ -111,7 +112,7 @@ func (r *Reporter) Run(ctx context.Context) {
 		pause := leastPause
 		report, now := r.difference(told)
 		if report == nil && confirm && r.isPresent() {
-			report = &Report{}
+			report = &wire.Report{}
 		}
 		next, err := r.send(ctx, report, tag)
 		if err == nil {
@@ -161,13 +162,13 @@ func (r *Reporter) untilConfirmation() time.Duration {
 
 // difference is what the controller does not know. It is nil before Set, where there is nothing to tell, and where nobody
 // has looked at the nodes lately: the controller would take old states for new ones.
-func (r *Reporter) difference(told map[string]NodeReport) (*Report, map[string]NodeReport) {
+func (r *Reporter) difference(told map[string]wire.NodeReport) (*wire.Report, map[string]wire.NodeReport) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.want == nil || time.Since(r.set) >= present || told != nil && maps.Equal(told, r.want) {
 		return nil, told
 	}
-	report := Report{Whole: told == nil}
+	report := wire.Report{Whole: told == nil}
 	for name, n := range r.want {
 		if before, known := told[name]; !known || before != n {
 			report.Nodes = append(report.Nodes, n)
@@ -175,15 +176,15 @@ func (r *Reporter) difference(told map[string]NodeReport) (*Report, map[string]N
 	}
 	for name := range told {
 		if _, there := r.want[name]; !there {
-			report.Nodes = append(report.Nodes, NodeReport{Name: name, State: Absent})
+			report.Nodes = append(report.Nodes, wire.NodeReport{Name: name, State: wire.Absent})
 		}
 	}
-	slices.SortFunc(report.Nodes, func(a, b NodeReport) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortFunc(report.Nodes, func(a, b wire.NodeReport) int { return strings.Compare(a.Name, b.Name) })
 	return &report, r.want
 }
 
 // send returns the report's ETag.
-func (r *Reporter) send(ctx context.Context, report *Report, tag string) (string, error) {
+func (r *Reporter) send(ctx context.Context, report *wire.Report, tag string) (string, error) {
 	if report == nil {
 		return tag, nil
 	}
@@ -222,7 +223,7 @@ func (r *Reporter) take(conn net.Conn, a *answer) error {
 	if _, err := io.ReadFull(io.MultiReader(a.rest, conn), text); err != nil {
 		return err
 	}
-	var said Answer
+	var said wire.Answer
 	if err := json.Unmarshal(text, &said); err != nil {
 		return err
 	}

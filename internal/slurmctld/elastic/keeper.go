@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/slurmlet/slurmlet/internal/kit/backoff"
-	"github.com/slurmlet/slurmlet/internal/link/peers"
+	"github.com/slurmlet/slurmlet/internal/link/wire"
 	"github.com/slurmlet/slurmlet/internal/slurm"
 	"github.com/slurmlet/slurmlet/internal/slurmctld/clusterview"
 )
@@ -21,7 +21,7 @@ type Look struct {
 	// Pod says whether a node has a pod; nil where nobody knows.
 	Pod func(name string) bool
 	// Failing are the pods that do not start.
-	Failing []peers.Failure
+	Failing []wire.Failure
 	// ResumeTimeout is slurm.conf's; 0 while it is not known.
 	ResumeTimeout time.Duration
 	// Timed: records have a SuspendTime of their own, and a new one need not be DOWN first (26.05).
@@ -156,7 +156,7 @@ type Standing struct {
 	// Since is when the first of Starting was wanted.
 	Since time.Time
 	// Failing is what keeps nodes from starting, and Retry when the first of Failed may be tried again.
-	Failing []peers.Failure
+	Failing []wire.Failure
 	Retry   time.Time
 	// Kept are records that should be others or none, by what they wait for; Refused is what slurmctld has
 	// refused. Foreign are records with names of the set that are not the set's.

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/slurmlet/slurmlet/internal/link/peers"
+	"github.com/slurmlet/slurmlet/internal/link/wire"
 	"github.com/slurmlet/slurmlet/internal/slurm"
 	"github.com/slurmlet/slurmlet/internal/slurm/reasons"
 	"github.com/slurmlet/slurmlet/internal/slurmctld/clusterview"
@@ -77,8 +77,8 @@ func noPods(string) bool  { return false }
 func allPods(string) bool { return true }
 
 func TestPlan(t *testing.T) {
-	failing := func(reason string) []peers.Failure {
-		return []peers.Failure{{Nodes: "a-1", Reason: reason, Note: "no"}}
+	failing := func(reason string) []wire.Failure {
+		return []wire.Failure{{Nodes: "a-1", Reason: reason, Note: "no"}}
 	}
 	wrongSize := func(state string) clusterview.Node {
 		n := node("a-1", state)
@@ -94,7 +94,7 @@ func TestPlan(t *testing.T) {
 		sets      string
 		nodes     []clusterview.Node
 		pod       func(string) bool
-		failing   []peers.Failure
+		failing   []wire.Failure
 		suspended map[string]bool
 		want      []string
 	}{
@@ -209,7 +209,7 @@ func TestFailing(t *testing.T) {
 	}
 	starting := node("a-1", "ALLOCATED+POWERING_UP")
 	for _, pause := range []time.Duration{time.Minute, 2 * time.Minute, 4 * time.Minute} {
-		look.Failing = []peers.Failure{{Nodes: "a-[1-2]", Reason: "ErrImagePull", Note: "not \"found\""}}
+		look.Failing = []wire.Failure{{Nodes: "a-[1-2]", Reason: "ErrImagePull", Note: "not \"found\""}}
 		p := plan(starting)
 		require.Empty(t, words(p))
 		require.Equal(t, "a-[1-2]", p.Sets[0].Failing[0].Nodes)
@@ -251,7 +251,7 @@ func TestFailsSince(t *testing.T) {
 			look := Look{Sets: setA(t, ""), Pod: noPods, Nodes: rest(node("a-1", "ALLOCATED+POWERING_UP"))}
 			for after := time.Duration(0); after < time.Minute; after += 2 * time.Second {
 				look.At = noon.Add(after)
-				f := peers.Failure{Nodes: "a-1", Reason: "ErrImagePull", Note: "no"}
+				f := wire.Failure{Nodes: "a-1", Reason: "ErrImagePull", Note: "no"}
 				if tt.told != 0 {
 					f.Since = noon.Add(tt.told)
 				}
@@ -261,7 +261,7 @@ func TestFailsSince(t *testing.T) {
 				case after < 10*time.Second || after >= 18*time.Second:
 					f.Nodes = "a-9" // nothing is known of a-1
 				}
-				look.Failing = []peers.Failure{f}
+				look.Failing = []wire.Failure{f}
 				if said := words(k.Plan(look, look.At)); len(said) > 0 {
 					require.Equal(t, []string{"fail a-1 slurmlet: ImagePullBackOff: no"}, said)
 					require.Equal(t, tt.want, after)
@@ -276,7 +276,7 @@ func TestFailsSince(t *testing.T) {
 // TestUnschedulable: an autoscaler has nearly all of ResumeTimeout.
 func TestUnschedulable(t *testing.T) {
 	k := NewKeeper()
-	look := Look{Sets: setA(t, ""), Pod: noPods, Nodes: rest(node("a-1", "ALLOCATED+POWERING_UP")), Failing: []peers.Failure{{Nodes: "a-1", Reason: "Unschedulable", Note: "0/3 nodes"}}}
+	look := Look{Sets: setA(t, ""), Pod: noPods, Nodes: rest(node("a-1", "ALLOCATED+POWERING_UP")), Failing: []wire.Failure{{Nodes: "a-1", Reason: "Unschedulable", Note: "0/3 nodes"}}}
 	at := func(d time.Duration) []string {
 		look.At = noon.Add(d)
 		return words(k.Plan(look, look.At))
@@ -361,7 +361,7 @@ func TestInVain(t *testing.T) {
 
 // TestAdminsDrain: an administrator's drain stays whatever becomes of the node's pod, and where slurmctld lifts it.
 func TestAdminsDrain(t *testing.T) {
-	look := Look{Pod: noPods, ResumeTimeout: time.Minute, Failing: []peers.Failure{{Nodes: "a-1", Reason: "ErrImagePull"}}}
+	look := Look{Pod: noPods, ResumeTimeout: time.Minute, Failing: []wire.Failure{{Nodes: "a-1", Reason: "ErrImagePull"}}}
 	require.Empty(t, play(t, NewKeeper(), look, 1000, func(second int) clusterview.Node {
 		if second < 60 {
 			return because(node("a-1", "IDLE+DRAIN+POWERING_UP"), "disk", noon)
@@ -372,7 +372,7 @@ func TestAdminsDrain(t *testing.T) {
 
 // TestFailingOfAnotherSize: the job that waits for a pod which does not start is requeued.
 func TestFailingOfAnotherSize(t *testing.T) {
-	look := Look{Pod: noPods, Failing: []peers.Failure{{Nodes: "a-1", Reason: "ErrImagePull"}}}
+	look := Look{Pod: noPods, Failing: []wire.Failure{{Nodes: "a-1", Reason: "ErrImagePull"}}}
 	require.Equal(t, []string{"30 fail"}, play(t, NewKeeper(), look, 31, func(int) clusterview.Node {
 		n := node("a-1", "ALLOCATED+POWERING_UP")
 		n.Comment = "slurmlet set a: CPUs=1 RealMemory=1024"
@@ -460,7 +460,7 @@ func FuzzPlan(f *testing.F) {
 			case 0:
 				look.Pod = func(name string) bool { return m>>(len(name)%8)&1 == 1 }
 			case 1:
-				look.Failing = []peers.Failure{{Nodes: "a-[0-3],x-1", Reason: "Unschedulable"}, {Nodes: "a-1", Reason: "ErrImagePull"}}
+				look.Failing = []wire.Failure{{Nodes: "a-[0-3],x-1", Reason: "Unschedulable"}, {Nodes: "a-1", Reason: "ErrImagePull"}}
 			}
 			p := k.Plan(look, now)
 			done := map[string]Verb{}

@@ -12,7 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/slurmlet/slurmlet/internal/link/peers"
+	"github.com/slurmlet/slurmlet/internal/link/wire"
 	"github.com/slurmlet/slurmlet/internal/slurm"
 	"github.com/slurmlet/slurmlet/internal/slurmctld/noderecords"
 )
@@ -122,7 +122,7 @@ func (w *world) look() {
 		look.Pod = func(name string) bool { return w.pods[name] != nil }
 		for name, since := range w.broken {
 			if w.pods[name] != nil {
-				look.Failing = append(look.Failing, peers.Failure{Nodes: name, Reason: "ErrImagePull", Since: noon.Add(time.Duration(since) * time.Second)})
+				look.Failing = append(look.Failing, wire.Failure{Nodes: name, Reason: "ErrImagePull", Since: noon.Add(time.Duration(since) * time.Second)})
 			}
 		}
 	}

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/slurmlet/slurmlet/internal/link/peers"
+	"github.com/slurmlet/slurmlet/internal/link/wire"
 	"github.com/slurmlet/slurmlet/internal/slurm/reasons"
 	"github.com/slurmlet/slurmlet/internal/slurmctld/clusterview"
 	"github.com/slurmlet/slurmlet/internal/slurmctld/noderecords"
@@ -408,7 +408,7 @@ func (p *planner) finish() Plan {
 }
 
 // blame tells a set what keeps its nodes from starting.
-func (p *planner) blame(f peers.Failure) {
+func (p *planner) blame(f wire.Failure) {
 	list, err := hostlist.Parse(f.Nodes)
 	if err != nil {
 		return

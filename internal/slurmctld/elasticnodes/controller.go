@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/slurmlet/slurmlet/internal/link/peers"
+	"github.com/slurmlet/slurmlet/internal/link/wire"
 	"github.com/slurmlet/slurmlet/internal/slurmctld/clusterview"
 	"github.com/slurmlet/slurmlet/internal/slurmctld/noderecords"
 	"github.com/slurmlet/slurmlet/slurmconf/hostlist"
@@ -40,7 +41,7 @@ func (r *Reconciler) podNames() func(string) bool {
 }
 
 // Reports are what the controller is told of all nodes. sets has the elastic sets, by node.
-func (r *Reconciler) Reports(nodes []clusterview.Node, suspended map[string]bool, sets map[string]string, at time.Time) []peers.NodeReport {
+func (r *Reconciler) Reports(nodes []clusterview.Node, suspended map[string]bool, sets map[string]string, at time.Time) []wire.NodeReport {
 	all := noderecords.Report(nodes, suspended, sets)
 	if r == nil {
 		return all
@@ -57,7 +58,7 @@ func (r *Reconciler) Reports(nodes []clusterview.Node, suspended map[string]bool
 const mostFailing = 100_000
 
 // PodsFailing takes what the controller tells of pods that do not start.
-func (r *Reconciler) PodsFailing(f peers.Failing) {
+func (r *Reconciler) PodsFailing(f wire.Failing) {
 	named := uint64(0)
 	for _, one := range f.Pods {
 		count, err := hostlist.Count(one.Nodes)
@@ -76,7 +77,7 @@ func (r *Reconciler) PodsFailing(f peers.Failing) {
 // One that is away may have told of a pod that is no more, and its node would be DOWN at once when it is wanted again.
 const failingAge = 2 * time.Minute
 
-func (r *Reconciler) fails() []peers.Failure {
+func (r *Reconciler) fails() []wire.Failure {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if time.Since(r.failingAt) > failingAge {

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/slurmlet/slurmlet/internal/link/peers"
+	"github.com/slurmlet/slurmlet/internal/link/wire"
 	"github.com/slurmlet/slurmlet/internal/slurmctld/clusterview"
 )
 
@@ -61,7 +62,7 @@ func (p *podTable) names() func(string) bool {
 // replace withdraws the wish for nodes that slurmctld starts anew while their old pods are there, so that the
 // controller deletes these. It returns the nodes. The reports are those of the nodes, in their order, and at is
 // when slurmctld was asked.
-func (p *podTable) replace(reports []peers.NodeReport, nodes []clusterview.Node, at time.Time) (replaced []string) {
+func (p *podTable) replace(reports []wire.NodeReport, nodes []clusterview.Node, at time.Time) (replaced []string) {
 	if p.all == nil || at.Before(p.judged) {
 		return nil
 	}

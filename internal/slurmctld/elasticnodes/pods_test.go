@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/assert"
 
 	"github.com/slurmlet/slurmlet/internal/link/peers"
+	"github.com/slurmlet/slurmlet/internal/link/wire"
 	"github.com/slurmlet/slurmlet/internal/slurmctld/clusterview"
 	"github.com/slurmlet/slurmlet/internal/slurmctld/noderecords"
 )
@@ -17,9 +18,9 @@ import (
 func TestOldElasticPods(t *testing.T) {
 	const off, starting, up = "IDLE+POWERED_DOWN", "ALLOCATED+POWERING_UP", "ALLOCATED"
 	put := func(uid string, ending bool) peers.Change {
-		return peers.Change{Put: []peers.Peer{{Name: "a", Role: "slurmd", UID: uid, Ending: ending}}}
+		return peers.Change{Put: []wire.Peer{{Name: "a", Role: "slurmd", UID: uid, Ending: ending}}}
 	}
-	gone := func(uid string) peers.Change { return peers.Change{Gone: []peers.Gone{{Name: "a", UID: uid}}} }
+	gone := func(uid string) peers.Change { return peers.Change{Gone: []wire.Gone{{Name: "a", UID: uid}}} }
 	one, ending := put("1", false), put("1", true)
 	for name, tt := range map[string]struct {
 		story []any // a state that is looked at, or a change of the table
@@ -39,14 +40,14 @@ func TestOldElasticPods(t *testing.T) {
 		"an older look comes late":        {[]any{one, off, gone("1"), starting, "older " + off, put("2", false), "older " + off, starting}, true},
 		"nobody knows the pods":           {[]any{off, starting}, true},
 		"no pod while it was wanted":      {[]any{gone("0"), off, starting}, true},
-		"the name is slurmctld's pod":     {[]any{peers.Change{Put: []peers.Peer{{Name: "a", Role: "slurmctld", UID: "1"}}}, off, starting}, true},
+		"the name is slurmctld's pod":     {[]any{peers.Change{Put: []wire.Peer{{Name: "a", Role: "slurmctld", UID: "1"}}}, off, starting}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var p podTable
 			if name != "nobody knows the pods" {
 				p.take(peers.Change{Whole: true})
 			}
-			var last peers.NodeReport
+			var last wire.NodeReport
 			at := time.Now()
 			for _, move := range tt.story {
 				switch move := move.(type) {

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/slurmlet/slurmlet/internal/kit/backoff"
-	"github.com/slurmlet/slurmlet/internal/link/peers"
+	"github.com/slurmlet/slurmlet/internal/link/wire"
 	"github.com/slurmlet/slurmlet/internal/pod/watch"
 	"github.com/slurmlet/slurmlet/internal/slurm"
 	"github.com/slurmlet/slurmlet/internal/slurmctld/clusterview"
@@ -32,7 +32,7 @@ type Options struct {
 	// PodsKnown says whether the controller's table of the pods is up to date.
 	PodsKnown func() bool
 	// Report tells the controller of all nodes. at is when slurmctld was asked for them.
-	Report func(all []peers.NodeReport, at time.Time)
+	Report func(all []wire.NodeReport, at time.Time)
 	// SetsChanged is called after a change of the files has changed the sets.
 	SetsChanged func()
 	// Done ends the watch of the files.
@@ -57,10 +57,10 @@ type Reconciler struct {
 	roused time.Time
 	pods   podTable
 	// podFailures are the pods that do not start, as the controller told at failingAt.
-	podFailures    []peers.Failure
+	podFailures    []wire.Failure
 	failingAt      time.Time
 	status         Status
-	elasticReports []peers.NodeReport
+	elasticReports []wire.NodeReport
 	starts         map[string]*StartTimes
 
 	// The rest is Run's own.
@@ -251,7 +251,7 @@ func (r *Reconciler) act(ctx context.Context, v *clusterview.View, sets elastic.
 // tell publishes what a look has shown, and reports it to the controller.
 func (r *Reconciler) tell(look elastic.Look, plan elastic.Plan) {
 	all := r.Reports(look.Nodes, look.Suspended, plan.Elastic, look.At)
-	reports := slices.DeleteFunc(slices.Clone(all), func(n peers.NodeReport) bool { return n.Elastic == "" })
+	reports := slices.DeleteFunc(slices.Clone(all), func(n wire.NodeReport) bool { return n.Elastic == "" })
 	r.mu.Lock()
 	revision := r.status.Revision
 	if revision == 0 || !slices.Equal(reports, r.elasticReports) {

@@ -17,7 +17,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/slurmlet/slurmlet/internal/link/peers"
+	"github.com/slurmlet/slurmlet/internal/link/wire"
 	"github.com/slurmlet/slurmlet/internal/slurm"
 	"github.com/slurmlet/slurmlet/internal/slurmctld/clusterview"
 	"github.com/slurmlet/slurmlet/internal/slurmctld/elastic"
@@ -29,7 +29,7 @@ func withSets(dir string) *Reconciler {
 	return New(Options{
 		Dir: dir, GresConf: filepath.Join(dir, "gres.conf"),
 		QuestionLimit: func() time.Duration { return time.Minute }, PodsKnown: func() bool { return false },
-		Report: func([]peers.NodeReport, time.Time) {}, Log: func(slog.Level, string, ...slog.Attr) {},
+		Report: func([]wire.NodeReport, time.Time) {}, Log: func(slog.Level, string, ...slog.Attr) {},
 	})
 }
 
@@ -214,7 +214,7 @@ func TestServeElastic(t *testing.T) {
 	w := httptest.NewRecorder()
 	r.Serve(w, httptest.NewRequestWithContext(over, http.MethodGet, "/elastic?after=7", nil))
 	assert.Equal(t, http.StatusServiceUnavailable, w.Code, "an agent that has just started does not say that there are no nodes")
-	set := func(revision uint64, reports ...peers.NodeReport) {
+	set := func(revision uint64, reports ...wire.NodeReport) {
 		r.mu.Lock()
 		r.status.Revision, r.elasticReports = revision, reports
 		r.mu.Unlock()
@@ -229,7 +229,7 @@ func TestServeElastic(t *testing.T) {
 		t.Fatal("nothing has changed")
 	case <-time.After(50 * time.Millisecond):
 	}
-	set(2, peers.NodeReport{Name: "a-0", State: peers.Absent, Elastic: "a", Wanted: true})
+	set(2, wire.NodeReport{Name: "a-0", State: wire.Absent, Elastic: "a", Wanted: true})
 	w = <-answer
 	assert.Equal(t, "2", w.Header().Get(revisionHeader))
 	assert.JSONEq(t, `[{"name":"a-0","state":"absent","elastic":"a","wanted":true}]`, w.Body.String())
@@ -239,10 +239,10 @@ func TestServeElastic(t *testing.T) {
 func TestElasticFailuresGrowOld(t *testing.T) {
 	r := withSets(t.TempDir())
 	assert.Empty(t, r.fails())
-	r.PodsFailing(peers.Failing{Pods: []peers.Failure{{Nodes: "a-0", Reason: "ImagePullBackOff"}}})
+	r.PodsFailing(wire.Failing{Pods: []wire.Failure{{Nodes: "a-0", Reason: "ImagePullBackOff"}}})
 	assert.Len(t, r.fails(), 1)
 	for _, nodes := range []string{"a-[0-9999][0-99]", "a-["} {
-		r.PodsFailing(peers.Failing{Pods: []peers.Failure{{Nodes: "a-1"}, {Nodes: nodes}}})
+		r.PodsFailing(wire.Failing{Pods: []wire.Failure{{Nodes: "a-1"}, {Nodes: nodes}}})
 		assert.Equal(t, "a-0", r.fails()[0].Nodes, "an answer that cannot be used changes nothing")
 	}
 	r.failingAt = time.Now().Add(-failingAge - time.Second)

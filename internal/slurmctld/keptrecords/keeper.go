@@ -19,7 +19,7 @@ import (
 	"time"
 
 	"github.com/slurmlet/slurmlet/internal/kit/backoff"
-	"github.com/slurmlet/slurmlet/internal/link/peers"
+	"github.com/slurmlet/slurmlet/internal/link/wire"
 	"github.com/slurmlet/slurmlet/internal/slurm"
 	"github.com/slurmlet/slurmlet/internal/slurm/reasons"
 	"github.com/slurmlet/slurmlet/internal/slurmctld/merge"
@@ -57,7 +57,7 @@ type Keeper struct {
 	status Status
 	kept   map[string]string // by name, and why
 	// returning is what the controller has told last of workloads; nil if it has told nothing.
-	returning *peers.Returning
+	returning *wire.Returning
 
 	began time.Time
 	// searched is when all records were looked at; run's own.
@@ -117,7 +117,7 @@ func (k *Keeper) Keep(names map[string]string) {
 }
 
 // Take notes what the controller tells of workloads.
-func (k *Keeper) Take(r *peers.Returning) {
+func (k *Keeper) Take(r *wire.Returning) {
 	if k == nil || r == nil {
 		return
 	}

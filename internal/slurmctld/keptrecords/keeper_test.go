@@ -11,7 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/slurmlet/slurmlet/internal/link/peers"
+	"github.com/slurmlet/slurmlet/internal/link/wire"
 	"github.com/slurmlet/slurmlet/internal/slurm"
 	"github.com/slurmlet/slurmlet/internal/slurm/reasons"
 	"github.com/slurmlet/slurmlet/internal/slurmctld/merge"
@@ -110,9 +110,9 @@ func TestKeeper(t *testing.T) {
 // TestReturning: what becomes of a record that nobody names, whose pod a StatefulSet makes again, or not.
 func TestReturning(t *testing.T) {
 	const again = "StatefulSet n makes it again"
-	two := &peers.Returning{StatefulSets: []peers.StatefulSet{{Name: "n", Replicas: 2}}}
+	two := &wire.Returning{StatefulSets: []wire.StatefulSet{{Name: "n", Replicas: 2}}}
 	for name, tt := range map[string]struct {
-		returning    *peers.Returning
+		returning    *wire.Returning
 		began, heard time.Duration // before now
 		alone        bool          // there is no controller
 		reason       string
@@ -120,8 +120,8 @@ func TestReturning(t *testing.T) {
 		why          string
 	}{
 		"it is made again":                         {returning: two, began: time.Hour, why: again},
-		"the set is scaled in":                     {returning: &peers.Returning{StatefulSets: []peers.StatefulSet{{Name: "n", Replicas: 1}}}, deleted: true},
-		"the set is gone":                          {returning: &peers.Returning{}, deleted: true},
+		"the set is scaled in":                     {returning: &wire.Returning{StatefulSets: []wire.StatefulSet{{Name: "n", Replicas: 1}}}, deleted: true},
+		"the set is gone":                          {returning: &wire.Returning{}, deleted: true},
 		"the controller has told nothing yet":      {why: again},
 		"a job named it until now":                 {reason: reasons.Kept + "job 7 names the node", deleted: true},
 		"the controller is one of before":          {began: timeToHear, deleted: true},

@@ -8,13 +8,14 @@ import (
 
 	"github.com/slurmlet/slurmlet/internal/kit/backoff"
 	"github.com/slurmlet/slurmlet/internal/link/peers"
+	"github.com/slurmlet/slurmlet/internal/link/wire"
 	"github.com/slurmlet/slurmlet/internal/slurm/reasons"
 	"github.com/slurmlet/slurmlet/internal/slurmctld/clusterview"
 )
 
 // Pods are slurmd's pods, those that live and those that are gone and may have left a record.
 type Pods struct {
-	live map[string]peers.Peer // by name
+	live map[string]wire.Peer // by name
 	gone map[string]*gone
 	// since is when the first table came.
 	since time.Time
@@ -62,7 +63,7 @@ const (
 )
 
 // NewPods knows no pod.
-func NewPods() *Pods { return &Pods{live: map[string]peers.Peer{}, gone: map[string]*gone{}} }
+func NewPods() *Pods { return &Pods{live: map[string]wire.Peer{}, gone: map[string]*gone{}} }
 
 // Take brings the pods up to date.
 func (p *Pods) Take(c peers.Change, now time.Time) {

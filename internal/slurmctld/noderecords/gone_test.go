@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/slurmlet/slurmlet/internal/link/peers"
+	"github.com/slurmlet/slurmlet/internal/link/wire"
 	"github.com/slurmlet/slurmlet/internal/slurm/reasons"
 	"github.com/slurmlet/slurmlet/internal/slurmctld/clusterview"
 )
@@ -23,8 +24,8 @@ var (
 
 const timeout = 300 * time.Second
 
-func slurmdPod(uid string, addresses ...string) peers.Peer {
-	p := peers.Peer{Name: "n1", UID: uid, Role: "slurmd"}
+func slurmdPod(uid string, addresses ...string) wire.Peer {
+	p := wire.Peer{Name: "n1", UID: uid, Role: "slurmd"}
 	for _, a := range addresses {
 		p.Addresses = append(p.Addresses, netip.MustParseAddr(a))
 	}
@@ -54,7 +55,7 @@ func started(at time.Time) func(*clusterview.Node) {
 // known are pods whose first table had n1.
 func known() *Pods {
 	p := NewPods()
-	p.Take(peers.Change{Whole: true, Put: []peers.Peer{slurmdPod("u1", "10.0.0.1"), {Name: "login", UID: "u9", Role: "login"}}}, noon)
+	p.Take(peers.Change{Whole: true, Put: []wire.Peer{slurmdPod("u1", "10.0.0.1"), {Name: "login", UID: "u9", Role: "login"}}}, noon)
 	return p
 }
 
@@ -80,12 +81,12 @@ func ofPlan(p *Pods, plan Plan) verdict {
 }
 
 var (
-	justGone = peers.Change{Gone: []peers.Gone{{Name: "n1", UID: "u1"}}}
-	lost     = peers.Change{Gone: []peers.Gone{{Name: "n1", UID: "u1", Lost: true}}}
-	unlisted = peers.Change{Whole: true, Gone: []peers.Gone{{Name: "n1", UID: "u1"}}}
+	justGone = peers.Change{Gone: []wire.Gone{{Name: "n1", UID: "u1"}}}
+	lost     = peers.Change{Gone: []wire.Gone{{Name: "n1", UID: "u1", Lost: true}}}
+	unlisted = peers.Change{Whole: true, Gone: []wire.Gone{{Name: "n1", UID: "u1"}}}
 )
 
-func with(c peers.Change, p ...peers.Peer) peers.Change {
+func with(c peers.Change, p ...wire.Peer) peers.Change {
 	c.Put = p
 	return c
 }
@@ -122,7 +123,7 @@ func TestGone(t *testing.T) {
 		"its agent is connected":                     {change: justGone, record: recorded("IDLE+DYNAMIC_NORM"), connected: true, want: verdict{doubted: true, told: whyConnected}},
 		"a new pod has its name":                     {change: with(justGone, slurmdPod("u2", "10.0.0.2")), record: recorded("IDLE+DYNAMIC_NORM"), want: verdict{settled: true, told: settledNewPod}},
 		"a new pod has no address yet":               {change: with(justGone, slurmdPod("u2")), record: recorded("IDLE+DYNAMIC_NORM"), want: verdict{settled: true, told: settledNewPod}},
-		"a login pod has its name":                   {change: with(justGone, peers.Peer{Name: "n1", UID: "u2", Role: "login"}), record: recorded("IDLE+DYNAMIC_NORM"), want: verdict{deleted: true}},
+		"a login pod has its name":                   {change: with(justGone, wire.Peer{Name: "n1", UID: "u2", Role: "login"}), record: recorded("IDLE+DYNAMIC_NORM"), want: verdict{deleted: true}},
 		"a slurmd has registered since":              {change: justGone, record: recorded("IDLE+DYNAMIC_NORM", started(ended)), want: verdict{settled: true, told: settledSlurmd}},
 		"a slurmd whose clock is ahead":              {change: justGone, record: recorded("IDLE+DYNAMIC_NORM", started(ended.Add(time.Hour))), want: verdict{settled: true, told: settledSlurmd}},
 		"only absent: slurmctld must agree":          {change: unlisted, record: recorded("IDLE+DYNAMIC_NORM"), want: verdict{told: whyAlive}},
@@ -143,8 +144,8 @@ func TestGone(t *testing.T) {
 		"lost and idle, and a new pod on its way":    {change: with(lost, slurmdPod("u2")), record: recorded("IDLE+DYNAMIC_NORM"), want: verdict{settled: true, told: settledNewPod}},
 		"lost, and a new pod may have registered":    {change: with(lost, slurmdPod("u2", "10.0.0.2")), record: recorded("ALLOCATED+DYNAMIC_NORM"), want: verdict{settled: true, told: settledNewPod}},
 		"lost, and a slurmd has registered since":    {change: lost, record: recorded("ALLOCATED+DYNAMIC_NORM", started(ended)), want: verdict{settled: true, told: settledSlurmd}},
-		"another pod than the one that had the name": {change: peers.Change{Gone: []peers.Gone{{Name: "n1", UID: "u0", Lost: true}}}, record: recorded("ALLOCATED+DYNAMIC_NORM"), want: verdict{settled: true}},
-		"no pod of slurmd's":                         {change: peers.Change{Gone: []peers.Gone{{Name: "login", UID: "u9", Lost: true}}}, record: recorded("ALLOCATED+DYNAMIC_NORM"), want: verdict{settled: true}},
+		"another pod than the one that had the name": {change: peers.Change{Gone: []wire.Gone{{Name: "n1", UID: "u0", Lost: true}}}, record: recorded("ALLOCATED+DYNAMIC_NORM"), want: verdict{settled: true}},
+		"no pod of slurmd's":                         {change: peers.Change{Gone: []wire.Gone{{Name: "login", UID: "u9", Lost: true}}}, record: recorded("ALLOCATED+DYNAMIC_NORM"), want: verdict{settled: true}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := known()
@@ -223,7 +224,7 @@ func TestLostStory(t *testing.T) {
 	free := recorded("DOWN+DRAIN+DYNAMIC_NORM", reason(reasons.LostMachine, looked))
 	require.Equal(t, []string{"n1"}, p.Plan(Records{At: next}.with(free), next).Delete)
 	_, next = p.Gone()
-	p.Take(peers.Change{Put: []peers.Peer{slurmdPod("u2")}}, next)
+	p.Take(peers.Change{Put: []wire.Peer{slurmdPod("u2")}}, next)
 	require.Empty(t, p.Plan(Records{At: next}.with(free), next).Delete)
 	n, _ := p.Gone()
 	require.Zero(t, n)
@@ -295,7 +296,7 @@ func TestLeft(t *testing.T) {
 			}
 			table := peers.Change{Whole: true}
 			if tt.live {
-				table.Put = []peers.Peer{slurmdPod("u1", "10.0.0.1")}
+				table.Put = []wire.Peer{slurmdPod("u1", "10.0.0.1")}
 			}
 			p.Take(table, noon)
 			r := Records{At: tt.at, SlurmdTimeout: timeout}.with(tt.record)
@@ -331,13 +332,13 @@ func FuzzGone(f *testing.F) {
 			case m == len(states):
 				uid++
 				live = string(uid)
-				p.Take(peers.Change{Put: []peers.Peer{slurmdPod(live, "10.0.0.1")}}, now)
+				p.Take(peers.Change{Put: []wire.Peer{slurmdPod(live, "10.0.0.1")}}, now)
 			case m == len(states)+1 && live != "":
-				p.Take(peers.Change{Gone: []peers.Gone{{Name: "n1", UID: live, Lost: move > 100}}}, now)
+				p.Take(peers.Change{Gone: []wire.Gone{{Name: "n1", UID: live, Lost: move > 100}}}, now)
 				live = ""
 			case m == len(states)+2:
 				live = ""
-				p.Take(peers.Change{Whole: true, Gone: []peers.Gone{{Name: "n1", UID: string(uid)}}}, now)
+				p.Take(peers.Change{Whole: true, Gone: []wire.Gone{{Name: "n1", UID: string(uid)}}}, now)
 			case m == len(states)+3:
 				record.SlurmdStartAt = clusterview.Time(now.Unix())
 			default:
@@ -396,7 +397,7 @@ func TestLeftPod(t *testing.T) {
 			require.Equal(t, tt.want, look(noon.Add(2*leftFor), tt.record))
 			require.False(t, look(noon.Add(3*leftFor), recorded("IDLE+DYNAMIC_NORM", ofPod)))
 			require.False(t, look(noon.Add(4*leftFor), tt.record), "it had answered")
-			p.Take(peers.Change{Put: []peers.Peer{slurmdPod("u1")}}, noon.Add(4*leftFor))
+			p.Take(peers.Change{Put: []wire.Peer{slurmdPod("u1")}}, noon.Add(4*leftFor))
 			require.False(t, look(noon.Add(6*leftFor), tt.record), "a pod has it")
 		})
 	}

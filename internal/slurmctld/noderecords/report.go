@@ -5,7 +5,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/slurmlet/slurmlet/internal/link/peers"
+	"github.com/slurmlet/slurmlet/internal/link/wire"
 	"github.com/slurmlet/slurmlet/internal/slurm/reasons"
 	"github.com/slurmlet/slurmlet/internal/slurmctld/clusterview"
 )
@@ -19,11 +19,11 @@ import (
 // and 0.25 MB a minute. If all nodes change all the time, it is 2.4 MB a minute.
 //
 // suspended are the nodes that suspended jobs hold. sets has the elastic node sets, by the names of their nodes.
-func Report(nodes []clusterview.Node, suspended map[string]bool, sets map[string]string) []peers.NodeReport {
-	all := make([]peers.NodeReport, 0, len(nodes))
+func Report(nodes []clusterview.Node, suspended map[string]bool, sets map[string]string) []wire.NodeReport {
+	all := make([]wire.NodeReport, 0, len(nodes))
 	for i := range nodes {
 		n := &nodes[i]
-		one := peers.NodeReport{Name: n.Name, State: stateOf(n, suspended[n.Name]), Drain: drainOf(n)}
+		one := wire.NodeReport{Name: n.Name, State: stateOf(n, suspended[n.Name]), Drain: drainOf(n)}
 		if set := sets[n.Name]; set != "" {
 			one.Elastic, one.Wanted = set, Wanted(n)
 		}
@@ -34,16 +34,16 @@ func Report(nodes []clusterview.Node, suspended map[string]bool, sets map[string
 
 // stateOf is busy wherever something of Slurm's needs the node as it is, and wherever it is not clear
 // that nothing does. suspended says that a suspended job holds it, which its state does not tell.
-func stateOf(n *clusterview.Node, suspended bool) peers.State {
+func stateOf(n *clusterview.Node, suspended bool) wire.State {
 	switch {
 	case HoldsJobs(n, suspended):
-		return peers.Busy
+		return wire.Busy
 	case n.State == "FUTURE", n.Is("NOT_RESPONDING"), n.Is(powering...), staysWithoutPod(n):
-		return peers.Absent
+		return wire.Absent
 	case Reserved(n), n.State != "IDLE" && n.State != "DOWN", n.Is("REBOOT_ISSUED", "REBOOT_REQUESTED"):
-		return peers.Busy
+		return wire.Busy
 	}
-	return peers.Idle
+	return wire.Idle
 }
 
 // staysWithoutPod: somebody names the node whose pod is gone, or the pod is made again (reasons.Kept).

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/slurmlet/slurmlet/internal/link/peers"
+	"github.com/slurmlet/slurmlet/internal/link/wire"
 	"github.com/slurmlet/slurmlet/internal/slurm/reasons"
 	"github.com/slurmlet/slurmlet/internal/slurmctld/clusterview"
 )
@@ -20,60 +20,60 @@ func node(state string) clusterview.Node {
 }
 
 func TestReport(t *testing.T) {
-	for state, want := range map[string]peers.State{
+	for state, want := range map[string]wire.State{
 		// A node that nobody needs.
-		"IDLE+DYNAMIC_NORM": peers.Idle,
-		"IDLE+CLOUD":        peers.Idle,
-		"IDLE+DRAIN":        peers.Idle,
-		"DOWN":              peers.Idle, // an administrator's wish: its slurmd answers
-		"DOWN+INVALID_REG":  peers.Idle,
-		"IDLE+PLANNED":      peers.Idle, // backfill thinks of a job that does not hold it
-		"IDLE+BLOCKED":      peers.Idle, // an exclusive job on other nodes keeps jobs off
-		"IDLE+FAIL":         peers.Idle,
+		"IDLE+DYNAMIC_NORM": wire.Idle,
+		"IDLE+CLOUD":        wire.Idle,
+		"IDLE+DRAIN":        wire.Idle,
+		"DOWN":              wire.Idle, // an administrator's wish: its slurmd answers
+		"DOWN+INVALID_REG":  wire.Idle,
+		"IDLE+PLANNED":      wire.Idle, // backfill thinks of a job that does not hold it
+		"IDLE+BLOCKED":      wire.Idle, // an exclusive job on other nodes keeps jobs off
+		"IDLE+FAIL":         wire.Idle,
 
 		// A job holds it, whatever else there is.
-		"ALLOCATED+DYNAMIC_NORM":           peers.Busy,
-		"MIXED":                            peers.Busy,
-		"IDLE+COMPLETING":                  peers.Busy,
-		"DOWN+COMPLETING":                  peers.Busy,
-		"DOWN+COMPLETING+NOT_RESPONDING":   peers.Busy,
-		"ALLOCATED+NOT_RESPONDING":         peers.Busy,
-		"MIXED+CLOUD+POWERING_UP":          peers.Busy,
-		"ALLOCATED+DRAIN":                  peers.Busy,
-		"ALLOCATED+POWER_DOWN":             peers.Busy,
-		"MIXED+PLANNED":                    peers.Busy,
-		"ALLOCATED+RESERVED+REBOOT_ISSUED": peers.Busy,
+		"ALLOCATED+DYNAMIC_NORM":           wire.Busy,
+		"MIXED":                            wire.Busy,
+		"IDLE+COMPLETING":                  wire.Busy,
+		"DOWN+COMPLETING":                  wire.Busy,
+		"DOWN+COMPLETING+NOT_RESPONDING":   wire.Busy,
+		"ALLOCATED+NOT_RESPONDING":         wire.Busy,
+		"MIXED+CLOUD+POWERING_UP":          wire.Busy,
+		"ALLOCATED+DRAIN":                  wire.Busy,
+		"ALLOCATED+POWER_DOWN":             wire.Busy,
+		"MIXED+PLANNED":                    wire.Busy,
+		"ALLOCATED+RESERVED+REBOOT_ISSUED": wire.Busy,
 
 		// Somebody counts on it as it is, or nothing says that nobody does.
-		"IDLE+RESERVED":          peers.Busy,
-		"IDLE+MAINTENANCE+DRAIN": peers.Busy,
-		"DOWN+RESERVED":          peers.Busy,
-		"IDLE+REBOOT_REQUESTED":  peers.Busy,
-		"DOWN+REBOOT_ISSUED":     peers.Busy,
-		"UNKNOWN":                peers.Busy,
-		"ERROR":                  peers.Busy,
-		"":                       peers.Busy,
+		"IDLE+RESERVED":          wire.Busy,
+		"IDLE+MAINTENANCE+DRAIN": wire.Busy,
+		"DOWN+RESERVED":          wire.Busy,
+		"IDLE+REBOOT_REQUESTED":  wire.Busy,
+		"DOWN+REBOOT_ISSUED":     wire.Busy,
+		"UNKNOWN":                wire.Busy,
+		"ERROR":                  wire.Busy,
+		"":                       wire.Busy,
 
 		// Its slurmd does not answer, or there is none.
-		"DOWN+NOT_RESPONDING":          peers.Absent,
-		"IDLE+NOT_RESPONDING":          peers.Absent,
-		"IDLE+RESERVED+NOT_RESPONDING": peers.Absent,
-		"UNKNOWN+NOT_RESPONDING":       peers.Absent,
-		"FUTURE":                       peers.Absent,
-		"IDLE+CLOUD+POWERED_DOWN":      peers.Absent,
-		"IDLE+CLOUD+POWERING_DOWN":     peers.Absent,
-		"IDLE+CLOUD+POWER_DOWN":        peers.Absent,
-		"IDLE+CLOUD+POWERING_UP":       peers.Absent,
-		"IDLE+CLOUD+POWER_UP":          peers.Absent,
+		"DOWN+NOT_RESPONDING":          wire.Absent,
+		"IDLE+NOT_RESPONDING":          wire.Absent,
+		"IDLE+RESERVED+NOT_RESPONDING": wire.Absent,
+		"UNKNOWN+NOT_RESPONDING":       wire.Absent,
+		"FUTURE":                       wire.Absent,
+		"IDLE+CLOUD+POWERED_DOWN":      wire.Absent,
+		"IDLE+CLOUD+POWERING_DOWN":     wire.Absent,
+		"IDLE+CLOUD+POWER_DOWN":        wire.Absent,
+		"IDLE+CLOUD+POWERING_UP":       wire.Absent,
+		"IDLE+CLOUD+POWER_UP":          wire.Absent,
 	} {
 		assert.Equal(t, want, Report([]clusterview.Node{node(state)}, nil, nil)[0].State, state)
-		assert.Equal(t, peers.Busy, Report([]clusterview.Node{node(state)}, map[string]bool{"n1": true}, nil)[0].State, "a suspended job holds a node that is "+state)
+		assert.Equal(t, wire.Busy, Report([]clusterview.Node{node(state)}, map[string]bool{"n1": true}, nil)[0].State, "a suspended job holds a node that is "+state)
 	}
 }
 
 // TestReportOfPods: the next pod of a record that stays without one is not there before its slurmd has registered.
 func TestReportOfPods(t *testing.T) {
-	for state, want := range map[string]peers.State{"DOWN+DRAIN": peers.Absent, "IDLE+DRAIN": peers.Idle} {
+	for state, want := range map[string]wire.State{"DOWN+DRAIN": wire.Absent, "IDLE+DRAIN": wire.Idle} {
 		n := node(state)
 		n.Reason = reasons.Kept + "StatefulSet n makes it again"
 		assert.Equal(t, want, Report([]clusterview.Node{n}, nil, nil)[0].State, state)

@@ -13,7 +13,7 @@ import (
 
 	"github.com/slurmlet/slurmlet/internal/kit/confset"
 	"github.com/slurmlet/slurmlet/internal/lifecycle"
-	"github.com/slurmlet/slurmlet/internal/link/peers"
+	"github.com/slurmlet/slurmlet/internal/link/wire"
 )
 
 // stream is what the controller has streamed of the ConfigMap.
@@ -44,7 +44,7 @@ type StreamStatus struct {
 const awayAfter = 10 * time.Second
 
 // Stream takes a version of the ConfigMap, as if the kubelet had delivered it.
-func (r *Reloader) Stream(f peers.Files, post func(lifecycle.Event)) {
+func (r *Reloader) Stream(f wire.Files, post func(lifecycle.Event)) {
 	if r.ConfigMap == "" || f.Name != r.ConfigMap {
 		return
 	}
@@ -56,7 +56,7 @@ func (r *Reloader) Stream(f peers.Files, post func(lifecycle.Event)) {
 		if d.newest.number != before {
 			f.Former = nil
 			for digest, number := range d.known {
-				f.Former = append(f.Former, peers.Version{ResourceVersion: number, Digest: digest})
+				f.Former = append(f.Former, wire.Version{ResourceVersion: number, Digest: digest})
 			}
 			r.keepStreamed(f, d.newest.at)
 		}
@@ -64,7 +64,7 @@ func (r *Reloader) Stream(f peers.Files, post func(lifecycle.Event)) {
 }
 
 // tellOf takes a version as the controller has sent it.
-func (d *delivery) tellOf(f peers.Files, at time.Time) {
+func (d *delivery) tellOf(f wire.Files, at time.Time) {
 	former := map[string]uint64{}
 	for _, one := range f.Former {
 		former[one.Digest] = one.ResourceVersion
@@ -75,7 +75,7 @@ func (d *delivery) tellOf(f peers.Files, at time.Time) {
 // keptStream is a streamed version as the next container finds it. The kubelet may not have delivered it
 // by then.
 type keptStream struct {
-	peers.Files
+	wire.Files
 	At time.Time `json:"at"`
 }
 
@@ -84,7 +84,7 @@ func (r *Reloader) streamFile() string { return filepath.Join(r.RunDir, "streame
 // mostKept bounds what is read of the file.
 const mostKept = 16 << 20
 
-func (r *Reloader) keepStreamed(f peers.Files, at time.Time) {
+func (r *Reloader) keepStreamed(f wire.Files, at time.Time) {
 	text, err := json.Marshal(keptStream{f, at})
 	next := r.streamFile() + ".new"
 	if err == nil {

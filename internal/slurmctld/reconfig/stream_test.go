@@ -14,7 +14,7 @@ import (
 	"github.com/slurmlet/slurmlet/internal/kit/confset"
 	"github.com/slurmlet/slurmlet/internal/lifecycle"
 	"github.com/slurmlet/slurmlet/internal/lifecycle/conf"
-	"github.com/slurmlet/slurmlet/internal/link/peers"
+	"github.com/slurmlet/slurmlet/internal/link/wire"
 )
 
 // posts keeps what the owner would be told.
@@ -47,7 +47,7 @@ func streamed(t *testing.T) (*Reloader, *posts) {
 	r.ConfigMap = "slurm"
 	read(t, r)
 	p := &posts{}
-	r.Stream(peers.Files{Name: "slurm", ResourceVersion: 10, Data: dataOf("ClusterName=c1\n")}, p.post)
+	r.Stream(wire.Files{Name: "slurm", ResourceVersion: 10, Data: dataOf("ClusterName=c1\n")}, p.post)
 	require.Empty(t, p.take(), "the directory has it")
 	require.Nil(t, r.stream.over)
 	return r, p
@@ -57,11 +57,11 @@ func streamed(t *testing.T) (*Reloader, *posts) {
 func TestStream(t *testing.T) {
 	r, p := streamed(t)
 	require.NoError(t, os.WriteFile(filepath.Join(r.Sources[0], "slurm.key"), []byte("secret"), 0o600))
-	r.Stream(peers.Files{Name: "other", ResourceVersion: 11, Data: dataOf("ClusterName=c3\n")}, p.post)
+	r.Stream(wire.Files{Name: "other", ResourceVersion: 11, Data: dataOf("ClusterName=c3\n")}, p.post)
 	require.Empty(t, p.take(), "another ConfigMap is nobody's")
 
 	next := dataOf("ClusterName=c2\n")
-	r.Stream(peers.Files{Name: "slurm", ResourceVersion: 11, Data: next}, p.post)
+	r.Stream(wire.Files{Name: "slurm", ResourceVersion: 11, Data: next}, p.post)
 	got := p.take()
 	require.Len(t, got, 1)
 	require.NoError(t, got[0].Err)
@@ -70,8 +70,8 @@ func TestStream(t *testing.T) {
 	assert.Equal(t, filepath.Join(r.Sources[0], confset.Main), f.Source)
 	assert.Len(t, got[0].Set.Keys, 1, "the keys are the kubelet's")
 	assert.Equal(t, "slurm, version 11 from the controller at "+r.streamStatus().Since.Format(time.RFC3339)+", in use before the kubelet delivers it", r.streamStatus().String())
-	r.Stream(peers.Files{Name: "slurm", ResourceVersion: 11, Data: next}, p.post)
-	r.Stream(peers.Files{Name: "slurm", ResourceVersion: 10, Data: dataOf("ClusterName=c1\n")}, p.post)
+	r.Stream(wire.Files{Name: "slurm", ResourceVersion: 11, Data: next}, p.post)
+	r.Stream(wire.Files{Name: "slurm", ResourceVersion: 10, Data: dataOf("ClusterName=c1\n")}, p.post)
 	assert.Empty(t, p.take(), "nothing is told twice, and nothing older")
 	assert.True(t, read(t, r).Same(got[0].Set), "whoever reads has it")
 
@@ -86,11 +86,11 @@ func TestStream(t *testing.T) {
 // TestStreamBad: a fault in a streamed file has the name and the line that it will have in the directory.
 func TestStreamBad(t *testing.T) {
 	r, p := streamed(t)
-	r.Stream(peers.Files{Name: "slurm", ResourceVersion: 11, Data: dataOf("ClusterName=c1\n\x00\n")}, p.post)
+	r.Stream(wire.Files{Name: "slurm", ResourceVersion: 11, Data: dataOf("ClusterName=c1\n\x00\n")}, p.post)
 	got := p.take()
 	require.Len(t, got, 1)
 	require.EqualError(t, got[0].Err, filepath.Join(r.Sources[0], confset.Main)+":2: want text, not the byte 0")
-	r.Stream(peers.Files{Name: "slurm", ResourceVersion: 12, Data: map[string]string{"gres.conf": ""}}, p.post)
+	r.Stream(wire.Files{Name: "slurm", ResourceVersion: 12, Data: map[string]string{"gres.conf": ""}}, p.post)
 	got = p.take()
 	require.Len(t, got, 1)
 	require.ErrorContains(t, got[0].Err, "cannot find slurm.conf")
@@ -100,7 +100,7 @@ func TestStreamBad(t *testing.T) {
 // delivered yet, and knows it again.
 func TestStreamRestart(t *testing.T) {
 	r, p := streamed(t)
-	r.Stream(peers.Files{Name: "slurm", ResourceVersion: 11, Data: dataOf("ClusterName=c2\n")}, p.post)
+	r.Stream(wire.Files{Name: "slurm", ResourceVersion: 11, Data: dataOf("ClusterName=c2\n")}, p.post)
 	p.take()
 	for name, c := range map[string]struct {
 		change func(*Options)
@@ -114,9 +114,9 @@ func TestStreamRestart(t *testing.T) {
 		"with broken traces": {change: func(o *Options) { require.NoError(t, os.WriteFile(r.streamFile(), []byte("{"), 0o600)) }, want: "ClusterName=c1\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r.keepStreamed(peers.Files{
+			r.keepStreamed(wire.Files{
 				Name: "slurm", ResourceVersion: 11, Data: dataOf("ClusterName=c2\n"),
-				Former: []peers.Version{{ResourceVersion: 10, Digest: confset.TextsDigest(dataOf("ClusterName=c1\n"))}},
+				Former: []wire.Version{{ResourceVersion: 10, Digest: confset.TextsDigest(dataOf("ClusterName=c1\n"))}},
 			}, time.Now().Add(-c.age))
 			o := r.Options
 			if c.change != nil {
@@ -126,7 +126,7 @@ func TestStreamRestart(t *testing.T) {
 			f, _ := read(t, again).File(confset.Main)
 			assert.Equal(t, c.want, string(f.Data))
 			if c.want == "ClusterName=c2\n" {
-				again.Stream(peers.Files{Name: "slurm", ResourceVersion: 11, Data: dataOf("ClusterName=c2\n")}, p.post)
+				again.Stream(wire.Files{Name: "slurm", ResourceVersion: 11, Data: dataOf("ClusterName=c2\n")}, p.post)
 				assert.Empty(t, p.take())
 			}
 		})
@@ -136,12 +136,12 @@ func TestStreamRestart(t *testing.T) {
 // TestStreamOverdue: a kubelet that does not deliver is told, and a reload takes what it has delivered.
 func TestStreamOverdue(t *testing.T) {
 	r, p := streamed(t)
-	r.Stream(peers.Files{Name: "slurm", ResourceVersion: 11, Data: dataOf("ClusterName=c2\n")}, p.post)
+	r.Stream(wire.Files{Name: "slurm", ResourceVersion: 11, Data: dataOf("ClusterName=c2\n")}, p.post)
 	p.take()
 	r.stream.newest.at = r.stream.newest.at.Add(-deliveryLimit)
 	r.timeOver()
 	assert.Empty(t, p.take(), "what is live stays")
-	r.Stream(peers.Files{Name: "slurm", ResourceVersion: 12, Data: dataOf("ClusterName=c3\n")}, p.post)
+	r.Stream(wire.Files{Name: "slurm", ResourceVersion: 12, Data: dataOf("ClusterName=c3\n")}, p.post)
 	assert.Empty(t, p.take())
 	s := r.Complete(*r.Status(r.seen.Load().state))
 	require.NotNil(t, s.ConfigMap)
@@ -162,7 +162,7 @@ func TestStreamAndDirectory(t *testing.T) {
 	var running sync.WaitGroup
 	running.Go(func() {
 		for n, text := range texts[1:] {
-			r.Stream(peers.Files{Name: "slurm", ResourceVersion: uint64(11 + n), Data: maps.Clone(dataOf(text))}, p.post)
+			r.Stream(wire.Files{Name: "slurm", ResourceVersion: uint64(11 + n), Data: maps.Clone(dataOf(text))}, p.post)
 		}
 	})
 	running.Go(func() {

@@ -11,6 +11,7 @@ import (
 	"github.com/slurmlet/slurmlet/internal/kit/backoff"
 	"github.com/slurmlet/slurmlet/internal/link/confsync"
 	"github.com/slurmlet/slurmlet/internal/link/peers"
+	"github.com/slurmlet/slurmlet/internal/link/wire"
 	"github.com/slurmlet/slurmlet/internal/slurm"
 	"github.com/slurmlet/slurmlet/internal/slurmctld/clusterview"
 	"github.com/slurmlet/slurmlet/internal/slurmctld/elasticnodes"
@@ -113,7 +114,7 @@ func (r *Reconciler) PodsChanged(c peers.Change) {
 	if r.Gone {
 		r.pods.Take(c, time.Now())
 	}
-	if slices.ContainsFunc(c.Put, func(p peers.Peer) bool { return p.Role == slurmdRole && len(p.Addresses) > 0 }) {
+	if slices.ContainsFunc(c.Put, func(p wire.Peer) bool { return p.Role == slurmdRole && len(p.Addresses) > 0 }) {
 		r.lookSoon()
 	}
 	r.mu.Unlock()
@@ -228,7 +229,7 @@ func (r *Reconciler) round(ctx context.Context) {
 }
 
 // Report tells the controller of all nodes, unless it has heard of a later look.
-func (r *Reconciler) Report(report []peers.NodeReport, at time.Time) {
+func (r *Reconciler) Report(report []wire.NodeReport, at time.Time) {
 	if r == nil || r.client == nil {
 		return
 	}
@@ -244,13 +245,13 @@ func (r *Reconciler) Report(report []peers.NodeReport, at time.Time) {
 	}
 }
 
-func (r *Reconciler) count(report []peers.NodeReport, at time.Time) {
-	count := map[peers.State]int{}
+func (r *Reconciler) count(report []wire.NodeReport, at time.Time) {
+	count := map[wire.State]int{}
 	for _, n := range report {
 		count[n.State]++
 	}
 	r.note(func(s *Status) {
-		s.Looked, s.Fault, s.Idle, s.Busy, s.Absent = at, "", count[peers.Idle], count[peers.Busy], count[peers.Absent]
+		s.Looked, s.Fault, s.Idle, s.Busy, s.Absent = at, "", count[wire.Idle], count[wire.Busy], count[wire.Absent]
 	})
 }
 

@@ -13,7 +13,7 @@ import (
 	"github.com/slurmlet/slurmlet/e2e/testbed/podmaker"
 	"github.com/slurmlet/slurmlet/e2e/testbed/sandbox/pod"
 	"github.com/slurmlet/slurmlet/e2e/testbed/sandbox/remote"
-	"github.com/slurmlet/slurmlet/internal/link/peers"
+	"github.com/slurmlet/slurmlet/internal/link/wire"
 )
 
 // elasticPods are those that Slurm may want.
@@ -97,7 +97,7 @@ func (e *elasticPods) wanted(ctx context.Context) (podmaker.Wanted, error) {
 	if response.StatusCode != http.StatusOK {
 		return nil, fmt.Errorf("the agent of %s answers %s", e.controller, response.Status)
 	}
-	var nodes []peers.NodeReport
+	var nodes []wire.NodeReport
 	if err := json.NewDecoder(response.Body).Decode(&nodes); err != nil {
 		return nil, fmt.Errorf("cannot read what the agent of %s answers: %v", e.controller, err)
 	}

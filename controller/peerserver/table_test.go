@@ -1,4 +1,4 @@
-package peers
+package peerserver
 
 import (
 	"encoding/json"
@@ -8,17 +8,19 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/slurmlet/slurmlet/internal/link/wire"
 )
 
 func pod(name, uid, addr string, age int) Claim {
-	c := Claim{Peer: Peer{Name: name, UID: uid, Role: "slurmd"}, Created: time.Unix(int64(1000-age), 0)}
+	c := Claim{Peer: wire.Peer{Name: name, UID: uid, Role: "slurmd"}, Created: time.Unix(int64(1000-age), 0)}
 	if addr != "" {
 		c.Addresses = addrs(addr)
 	}
 	return c
 }
 
-func update(t *testing.T, line []byte) (u Update) {
+func update(t *testing.T, line []byte) (u wire.Update) {
 	t.Helper()
 	if line != nil {
 		require.NoError(t, json.Unmarshal(line, &u), string(line))
@@ -35,34 +37,34 @@ func TestTable(t *testing.T) {
 		gone     string
 		lost     bool
 		conflict *Conflict
-		told     Update // without epoch and revision
+		told     wire.Update // without epoch and revision
 	}
 	for name, steps := range map[string][]step{
 		"a pod comes, changes and goes": {
-			{put: &a, told: Update{Peers: []Peer{a.Peer}}},
+			{put: &a, told: wire.Update{Peers: []wire.Peer{a.Peer}}},
 			{put: &a},
-			{put: &Claim{Peer: Peer{Name: "n0", UID: "u1", Role: "slurmd", Ending: true}, Created: a.Created}, told: Update{Peers: []Peer{{Name: "n0", UID: "u1", Role: "slurmd", Ending: true}}}},
-			{gone: "u1", lost: true, told: Update{Gone: []Gone{{Name: "n0", UID: "u1", Lost: true}}}},
+			{put: &Claim{Peer: wire.Peer{Name: "n0", UID: "u1", Role: "slurmd", Ending: true}, Created: a.Created}, told: wire.Update{Peers: []wire.Peer{{Name: "n0", UID: "u1", Role: "slurmd", Ending: true}}}},
+			{gone: "u1", lost: true, told: wire.Update{Gone: []wire.Gone{{Name: "n0", UID: "u1", Lost: true}}}},
 			{gone: "u1"},
 		},
 		"the older one stays": {
-			{put: &a, told: Update{Peers: []Peer{a.Peer}}},
+			{put: &a, told: wire.Update{Peers: []wire.Peer{a.Peer}}},
 			{put: &younger, conflict: &Conflict{"n0", "u1", "u2"}},
 			{gone: "u2"},
 			{put: &younger, conflict: &Conflict{"n0", "u1", "u2"}},
-			{gone: "u1", told: Update{Gone: []Gone{{Name: "n0", UID: "u1"}}, Peers: []Peer{younger.Peer}}},
+			{gone: "u1", told: wire.Update{Gone: []wire.Gone{{Name: "n0", UID: "u1"}}, Peers: []wire.Peer{younger.Peer}}},
 		},
 		"the controller hears of the older one later": {
-			{put: &a, told: Update{Peers: []Peer{a.Peer}}},
-			{put: &older, conflict: &Conflict{"n0", "u0", "u1"}, told: Update{Peers: []Peer{older.Peer}}},
+			{put: &a, told: wire.Update{Peers: []wire.Peer{a.Peer}}},
+			{put: &older, conflict: &Conflict{"n0", "u0", "u1"}, told: wire.Update{Peers: []wire.Peer{older.Peer}}},
 		},
 		"an older one that does not live has no claim": {
-			{put: &waiting, told: Update{Peers: []Peer{waiting.Peer}}},
-			{put: &a, conflict: &Conflict{"n0", "u1", "u0"}, told: Update{Peers: []Peer{a.Peer}}},
+			{put: &waiting, told: wire.Update{Peers: []wire.Peer{waiting.Peer}}},
+			{put: &a, conflict: &Conflict{"n0", "u1", "u0"}, told: wire.Update{Peers: []wire.Peer{a.Peer}}},
 		},
 		"a pod changes its name": {
-			{put: &a, told: Update{Peers: []Peer{a.Peer}}},
-			{put: &Claim{Peer: Peer{Name: "n1", UID: "u1", Role: "slurmd"}}, told: Update{Gone: []Gone{{Name: "n0", UID: "u1"}}, Peers: []Peer{{Name: "n1", UID: "u1", Role: "slurmd"}}}},
+			{put: &a, told: wire.Update{Peers: []wire.Peer{a.Peer}}},
+			{put: &Claim{Peer: wire.Peer{Name: "n1", UID: "u1", Role: "slurmd"}}, told: wire.Update{Gone: []wire.Gone{{Name: "n0", UID: "u1"}}, Peers: []wire.Peer{{Name: "n1", UID: "u1", Role: "slurmd"}}}},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -90,13 +92,13 @@ func TestTable(t *testing.T) {
 
 func TestTableSnapshot(t *testing.T) {
 	table := NewTable("e")
-	assert.Equal(t, Update{Epoch: "e", Snapshot: true}, update(t, table.Snapshot()))
+	assert.Equal(t, wire.Update{Epoch: "e", Snapshot: true}, update(t, table.Snapshot()))
 	b, a := pod("b", "u2", "fd00::1", 0), pod("a", "u1", "10.0.0.1", 0)
 	for _, c := range []Claim{b, a, pod("a", "u3", "10.0.0.9", -1)} {
 		_, err := table.Put(c)
 		require.NoError(t, err)
 	}
-	assert.Equal(t, Update{Epoch: "e", Revision: 2, Snapshot: true, Peers: []Peer{a.Peer, b.Peer}}, update(t, table.Snapshot()))
+	assert.Equal(t, wire.Update{Epoch: "e", Revision: 2, Snapshot: true, Peers: []wire.Peer{a.Peer, b.Peer}}, update(t, table.Snapshot()))
 	assert.Equal(t, []Conflict{{"a", "u1", "u3"}}, table.Conflicts())
 	assert.Equal(t, 2, table.Len())
 }
@@ -113,7 +115,7 @@ func TestTableRefuses(t *testing.T) {
 		"no UID":             pod("n0", "", "", 0),
 		"an address of none": pod("n0", "u", "0.0.0.0", 0),
 		"a zone":             pod("n0", "u", "fe80::1%eth0", 0),
-		"too many addresses": {Peer: Peer{Name: "n0", UID: "u", Addresses: addrs("10.0.0.1", "10.0.0.2", "10.0.0.3", "10.0.0.4", "10.0.0.5", "10.0.0.6", "10.0.0.7", "10.0.0.8", "10.0.0.9")}},
+		"too many addresses": {Peer: wire.Peer{Name: "n0", UID: "u", Addresses: addrs("10.0.0.1", "10.0.0.2", "10.0.0.3", "10.0.0.4", "10.0.0.5", "10.0.0.6", "10.0.0.7", "10.0.0.8", "10.0.0.9")}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			table := NewTable("e")

@@ -1,6 +1,6 @@
-// Package peerserver plays the controller for the agents of a cluster on e2e/testbed/native: a real server of internal/link/peers,
+// Package standin plays the controller for the agents of a cluster on e2e/native: the controller's own server of the peers,
 // to which a test tells what Kubernetes would tell.
-package peerserver
+package standin
 
 import (
 	"context"
@@ -15,9 +15,10 @@ import (
 	"sync"
 	"time"
 
+	"github.com/slurmlet/slurmlet/controller/peerserver"
 	"github.com/slurmlet/slurmlet/e2e/testbed/kubecluster/pki"
 	"github.com/slurmlet/slurmlet/e2e/testbed/native"
-	"github.com/slurmlet/slurmlet/internal/link/peers"
+	"github.com/slurmlet/slurmlet/internal/link/wire"
 )
 
 // Cluster is the cluster's name.
@@ -31,17 +32,17 @@ const address = native.Address + ":8443"
 
 // Server is the peers' server that the agents follow. It keeps what slurmctld's agent has told last of the nodes.
 type Server struct {
-	*peers.Server
+	*peerserver.Server
 	ca []byte
 
 	lock      sync.Mutex
-	returning *peers.Returning
+	returning *wire.Returning
 	heard     bool
-	nodes     map[string]peers.NodeReport
+	nodes     map[string]wire.NodeReport
 }
 
 // Start serves the peers until the process ends. answer is what slurmctld's agent gets for a report, and may be nil.
-func Start(answer func(peers.Identity) (*peers.Answer, bool)) (*Server, error) {
+func Start(answer func(peerserver.Identity) (*wire.Answer, bool)) (*Server, error) {
 	authority, err := pki.New("peers")
 	if err != nil {
 		return nil, err
@@ -54,8 +55,8 @@ func Start(answer func(peers.Identity) (*peers.Answer, bool)) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot use a certificate: %w", err)
 	}
-	s := &Server{ca: authority.Certificate, nodes: map[string]peers.NodeReport{}}
-	s.Server = peers.NewServer(peers.ServerOptions{Authenticate: authenticate, Reported: s.reported, Answer: answer, Returning: s.workloads})
+	s := &Server{ca: authority.Certificate, nodes: map[string]wire.NodeReport{}}
+	s.Server = peerserver.NewServer(peerserver.ServerOptions{Authenticate: authenticate, Reported: s.reported, Answer: answer, Returning: s.workloads})
 	s.Sync()
 	l, err := net.Listen("tcp", address)
 	if err != nil {
@@ -68,12 +69,12 @@ func Start(answer func(peers.Identity) (*peers.Answer, bool)) (*Server, error) {
 }
 
 // authenticate: a pod's token is its UID.
-func authenticate(_ context.Context, uid string) (peers.Identity, error) {
+func authenticate(_ context.Context, uid string) (peerserver.Identity, error) {
 	role := "slurmd"
 	if uid == Controller {
 		role = "slurmctld"
 	}
-	return peers.Identity{Cluster: Cluster, Pod: "slurm/" + uid, UID: uid, Role: role}, nil
+	return peerserver.Identity{Cluster: Cluster, Pod: "slurm/" + uid, UID: uid, Role: role}, nil
 }
 
 // Admit puts a pod's token into a root file system, and returns the settings of the pod's agent.
@@ -85,11 +86,11 @@ func (s *Server) Admit(root, uid string) (environ []string, err error) {
 }
 
 // Tell has the agents know of a pod, without an address as long as it does not run.
-func (s *Server) Tell(p peers.Peer, ip net.IP) error {
+func (s *Server) Tell(p wire.Peer, ip net.IP) error {
 	if a, ok := netip.AddrFromSlice(ip); ok {
 		p.Addresses = []netip.Addr{a.Unmap()}
 	}
-	if _, err := s.Put(Cluster, peers.Claim{Peer: p, Created: time.Now()}); err != nil {
+	if _, err := s.Put(Cluster, peerserver.Claim{Peer: p, Created: time.Now()}); err != nil {
 		return fmt.Errorf("cannot tell of %s: %w", p.Name, err)
 	}
 	return nil
@@ -99,20 +100,20 @@ func (s *Server) Tell(p peers.Peer, ip net.IP) error {
 func (s *Server) Gone(uid string, lost bool) { s.Delete(Cluster, uid, lost) }
 
 // StatefulSets has slurmctld's agent know which ones there are. Nobody knows before.
-func (s *Server) StatefulSets(all ...peers.StatefulSet) {
+func (s *Server) StatefulSets(all ...wire.StatefulSet) {
 	s.lock.Lock()
-	s.returning = &peers.Returning{StatefulSets: all}
+	s.returning = &wire.Returning{StatefulSets: all}
 	s.lock.Unlock()
 	s.SetsChanged()
 }
 
-func (s *Server) workloads(string) *peers.Returning {
+func (s *Server) workloads(string) *wire.Returning {
 	s.lock.Lock()
 	defer s.lock.Unlock()
 	return s.returning
 }
 
-func (s *Server) reported(_ peers.Identity, r peers.Report) error {
+func (s *Server) reported(_ peerserver.Identity, r wire.Report) error {
 	s.lock.Lock()
 	defer s.lock.Unlock()
 	if r.Whole {
@@ -126,14 +127,14 @@ func (s *Server) reported(_ peers.Identity, r peers.Report) error {
 }
 
 // Reports are what slurmctld's agent has told last, by node. heard says whether it has told of all nodes.
-func (s *Server) Reports() (nodes map[string]peers.NodeReport, heard bool) {
+func (s *Server) Reports() (nodes map[string]wire.NodeReport, heard bool) {
 	s.lock.Lock()
 	defer s.lock.Unlock()
 	return maps.Clone(s.nodes), s.heard
 }
 
 // State is what slurmctld's agent has told last of a node.
-func (s *Server) State(node string) peers.State {
+func (s *Server) State(node string) wire.State {
 	s.lock.Lock()
 	defer s.lock.Unlock()
 	return s.nodes[node].State

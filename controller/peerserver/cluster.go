@@ -1,10 +1,12 @@
-package peers
+package peerserver
 
 import (
 	"bytes"
 	"encoding/json"
 	"sync"
 	"time"
+
+	"github.com/slurmlet/slurmlet/internal/link/wire"
 )
 
 // cluster is a table and those who read it. The lines of the stream are encoded once for all readers.
@@ -147,8 +149,8 @@ func (c *cluster) leave(r *reader) {
 }
 
 // setSelf keeps what one reader alone gets, and wakes it if that is new.
-func (c *cluster) setSelf(uid string, self Self) error {
-	line, err := json.Marshal(Update{Self: &self})
+func (c *cluster) setSelf(uid string, self wire.Self) error {
+	line, err := json.Marshal(wire.Update{Self: &self})
 	if err != nil {
 		return err
 	}

@@ -1,4 +1,4 @@
-package peers
+package peerserver
 
 import (
 	"context"
@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -16,6 +15,9 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/slurmlet/slurmlet/internal/link/peers"
+	"github.com/slurmlet/slurmlet/internal/link/wire"
 )
 
 func TestStream(t *testing.T) {
@@ -23,7 +25,7 @@ func TestStream(t *testing.T) {
 	c.put(pod("n0", "u0", "10.0.0.1", 0))
 	_, err := c.Put("two", pod("other", "u9", "10.0.0.9", 0))
 	require.NoError(t, err)
-	agent := c.client("one/u0/slurmd", ClientOptions{})
+	agent := c.client("one/u0/slurmd", peers.ClientOptions{})
 	require.Eventually(t, func() bool { return strings.Contains(agent.Status().Fault, "503") }, limit, time.Millisecond, "the tables are not whole yet")
 	c.Sync()
 	agent.wait(t, "n0")
@@ -33,12 +35,12 @@ func TestStream(t *testing.T) {
 	agent.wait(t, "n0", "n1")
 	c.Delete("one", "u1", true)
 	agent.wait(t, "n0")
-	assert.Equal(t, []Gone{{Name: "n1", UID: "u1", Lost: true}}, agent.gone)
+	assert.Equal(t, []wire.Gone{{Name: "n1", UID: "u1", Lost: true}}, agent.gone)
 
 	deadline := time.Now().Add(time.Minute).UTC().Truncate(time.Second)
-	require.NoError(t, c.SetSelf("one", "u0", Self{Machine: "m1", Deadline: deadline}))
+	require.NoError(t, c.SetSelf("one", "u0", wire.Self{Machine: "m1", Deadline: deadline}))
 	require.Eventually(t, func() bool { agent.mu.Lock(); defer agent.mu.Unlock(); return agent.self != nil }, limit, time.Millisecond)
-	assert.Equal(t, &Self{Machine: "m1", Deadline: deadline}, agent.self)
+	assert.Equal(t, &wire.Self{Machine: "m1", Deadline: deadline}, agent.self)
 
 	s := c.Stats()
 	assert.Equal(t, []int{2, 2, 1, 0}, []int{s.Clusters, s.Peers, s.Streams, s.Strangers})
@@ -54,14 +56,14 @@ func TestRestart(t *testing.T) {
 	c.put(pod("n0", "u0", "10.0.0.1", 0))
 	c.put(pod("n1", "u1", "10.0.0.2", 0))
 	c.Sync()
-	agent := c.client("one/u0/slurmd", ClientOptions{})
+	agent := c.client("one/u0/slurmd", peers.ClientOptions{})
 	agent.wait(t, "n0", "n1")
 	c.Close()
 	require.Eventually(t, func() bool { return !agent.Status().Connected }, limit, time.Millisecond)
 	assert.Equal(t, []string{"n0", "n1"}, agent.names())
 	c.restart(pod("n1", "u1", "10.0.0.2", 0), pod("n2", "u2", "10.0.0.3", 0))
 	agent.wait(t, "n1", "n2")
-	assert.Equal(t, []Gone{{Name: "n0", UID: "u0"}}, agent.gone)
+	assert.Equal(t, []wire.Gone{{Name: "n0", UID: "u0"}}, agent.gone)
 	assert.Equal(t, 2, agent.Status().Streams)
 }
 
@@ -71,7 +73,7 @@ func TestWithoutDNS(t *testing.T) {
 	c.put(pod("n0", "u0", "10.0.0.1", 0))
 	c.Sync()
 	var silent atomic.Bool
-	agent := c.client("one/u0/slurmd", ClientOptions{Address: "controller.test:1", Dial: func(ctx context.Context, network, address string) (net.Conn, error) {
+	agent := c.client("one/u0/slurmd", peers.ClientOptions{Address: "controller.test:1", Dial: func(ctx context.Context, network, address string) (net.Conn, error) {
 		switch {
 		case address != "controller.test:1":
 		case silent.Load():
@@ -92,7 +94,7 @@ func TestRotation(t *testing.T) {
 	c := newController(t, ServerOptions{})
 	c.put(pod("n0", "u0", "10.0.0.1", 0))
 	c.Sync()
-	agent := c.client("wrong", ClientOptions{})
+	agent := c.client("wrong", peers.ClientOptions{})
 	require.Eventually(t, func() bool { return strings.Contains(agent.Status().Fault, "401") }, limit, time.Millisecond)
 	require.NoError(t, os.Remove(agent.Token))
 	require.NoError(t, os.WriteFile(agent.Token, []byte("one/u0/slurmd"), 0o400))
@@ -107,46 +109,12 @@ func TestRotation(t *testing.T) {
 	agent.wait(t, "n1")
 }
 
-// TestToken: nobody but the agent may be able to read it.
-func TestToken(t *testing.T) {
-	dir := t.TempDir()
-	for name, tt := range map[string]struct {
-		text string
-		mode os.FileMode
-		want string
-		also bool // where no user's process is
-	}{
-		"as it should be":          {"abc\n", 0o400, "", true},
-		"others can read it":       {"abc", 0o444, "others than user", false},
-		"its group can read it":    {"abc", 0o440, "others than user", true},
-		"empty":                    {"\n", 0o400, "holds none", false},
-		"not a token":              {"a\r\nEvil: yes", 0o400, "holds none", false},
-		"longer than any token is": {strings.Repeat("a", mostToken+1), 0o400, "holds none", false},
-	} {
-		t.Run(name, func(t *testing.T) {
-			path := filepath.Join(dir, strings.ReplaceAll(name, " ", "-"))
-			require.NoError(t, os.WriteFile(path, []byte(tt.text), 0o600))
-			require.NoError(t, os.Chmod(path, tt.mode))
-			_, err := readToken(path, true)
-			assert.Equal(t, tt.also, err == nil)
-			token, err := readToken(path, false)
-			if tt.want == "" {
-				require.NoError(t, err)
-				assert.Equal(t, "abc", token)
-				return
-			}
-			require.ErrorContains(t, err, tt.want)
-			assert.NotContains(t, err.Error(), "abc")
-		})
-	}
-}
-
 // TestHeartbeat: a silent stream lives by its heartbeats, and one without them is dead.
 func TestHeartbeat(t *testing.T) {
 	c := newController(t, ServerOptions{Heartbeat: 20 * time.Millisecond})
 	c.put(pod("n0", "u0", "10.0.0.1", 0))
 	c.Sync()
-	agent := c.client("one/u0/slurmd", ClientOptions{Silence: limit})
+	agent := c.client("one/u0/slurmd", peers.ClientOptions{Silence: limit})
 	agent.wait(t, "n0")
 	before := agent.Status().Updated
 	require.Eventually(t, func() bool { return c.Stats().HeartbeatsTotal > 3 && agent.Status().Updated.After(before) }, limit, time.Millisecond)
@@ -155,7 +123,7 @@ func TestHeartbeat(t *testing.T) {
 	mute := newController(t, ServerOptions{Heartbeat: time.Hour})
 	mute.put(pod("n0", "u0", "10.0.0.1", 0))
 	mute.Sync()
-	agent = mute.client("one/u0/slurmd", ClientOptions{Silence: 50 * time.Millisecond})
+	agent = mute.client("one/u0/slurmd", peers.ClientOptions{Silence: 50 * time.Millisecond})
 	require.Eventually(t, func() bool { return agent.Status().Streams > 2 }, limit, time.Millisecond)
 	assert.Equal(t, []string{"n0"}, agent.names())
 	assert.LessOrEqual(t, mute.Stats().Streams, 1, "a pod has one stream")
@@ -215,32 +183,6 @@ func TestPause(t *testing.T) {
 	}
 }
 
-// TestNoHerd: agents that have lost their controller come back one after the other, over a time that grows
-// with the cluster.
-func TestNoHerd(t *testing.T) {
-	const agents = 2000
-	c, err := NewClient(ClientOptions{Address: "x:1"})
-	require.NoError(t, err)
-	for i := range agents {
-		c.table[fmt.Sprint(i)] = Peer{}
-	}
-	spread := func(most time.Duration, pause func() time.Duration) {
-		t.Helper()
-		var tenths [10]int
-		for range agents {
-			tenths[pause()*10/most]++
-		}
-		for _, n := range tenths {
-			assert.InDelta(t, agents/10, n, agents/20, "%v", tenths)
-		}
-	}
-	wave := agents * perPeer
-	spread(wave, func() time.Duration { return c.pause(io.EOF, true, 0) })
-	spread(wave/2, func() time.Duration { return c.pause(io.EOF, false, 0) - wave/4 })
-	spread(lastRetry, func() time.Duration { return c.pause(io.EOF, false, 20) - lastRetry/2 })
-	spread(mostWait, func() time.Duration { return c.pause(&refusal{wait: mostWait}, false, 0) - mostWait/2 })
-}
-
 // TestSlowReader: one that does not read is dropped, and others hear of changes meanwhile.
 func TestSlowReader(t *testing.T) {
 	c := newController(t, ServerOptions{})
@@ -255,7 +197,7 @@ func TestSlowReader(t *testing.T) {
 	_, err = io.WriteString(conn, "GET /v1/stream HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer one/slow/slurmd\r\n\r\n")
 	require.NoError(t, err)
 	require.Eventually(t, func() bool { return c.Stats().Streams == 1 }, limit, time.Millisecond)
-	agent := c.client("one/u0/slurmd", ClientOptions{})
+	agent := c.client("one/u0/slurmd", peers.ClientOptions{})
 	require.Eventually(t, func() bool { return agent.Status().Peers == 20_000 }, limit, time.Millisecond)
 	c.put(pod("late", "late", "10.0.0.2", 0))
 	require.Eventually(t, func() bool { return agent.Status().Peers == 20_001 }, limit, time.Millisecond)
@@ -280,30 +222,6 @@ func (d deadlineAtOnce) SetWriteDeadline(at time.Time) error {
 		return fmt.Errorf("an odd deadline: %s", rest)
 	}
 	return d.Conn.SetWriteDeadline(time.Now())
-}
-
-// FuzzClient: whatever a controller says, the agent's table has only names and addresses that can be used.
-func FuzzClient(f *testing.F) {
-	table := NewTable("e")
-	_, _ = table.Put(pod("n0", "u0", "10.0.0.1", 0))
-	f.Add(slices.Concat(table.Snapshot(), heartbeat))
-	f.Add([]byte(`{"snapshot":true,"peers":[{"name":"a\n1.1.1.1 b","uid":"u"},{"name":"n1","uid":"u","addresses":["fe80::1%a"]}]}` + "\n"))
-	f.Add([]byte(`{"snapshot":true}` + "\n" + `{"gone":[{"name":"x"}],"self":{},"files":{"data":null}}` + "\n[]\n"))
-	f.Add([]byte(`{"snapshot":true,"files":{"name":"a","resourceVersion":1,"data":{"../x":""}}}` + "\n"))
-	f.Add([]byte(`{"peers":[]}`))
-	f.Fuzz(func(t *testing.T, text []byte) {
-		here, there := net.Pipe()
-		c, err := NewClient(ClientOptions{Address: "x:1", Changed: func(change Change) { require.NoError(t, checkFiles(change.Files)) }})
-		require.NoError(t, err)
-		go func() { _, _ = there.Write(text); _ = there.Close() }()
-		_, _, _ = c.read(t.Context(), &stream{here, &answer{rest: strings.NewReader("")}, func() bool { return false }})
-		_ = here.Close()
-		require.Equal(t, len(c.table), c.Status().Peers)
-		for name, p := range c.table {
-			require.Equal(t, name, p.Name)
-			require.NoError(t, checkPeer(p))
-		}
-	})
 }
 
 var _ http.Handler = &Server{}

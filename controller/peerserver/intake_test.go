@@ -1,4 +1,4 @@
-package peers
+package peerserver
 
 import (
 	"bytes"
@@ -19,6 +19,9 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/slurmlet/slurmlet/internal/link/peers"
+	"github.com/slurmlet/slurmlet/internal/link/wire"
 )
 
 // unfinished sends a report with a token, without its last byte.
@@ -158,10 +161,10 @@ func TestBuckets(t *testing.T) {
 func TestReadReport(t *testing.T) {
 	r, err := readReport(strings.NewReader(` { "more": {"a":[1]}, "nodes":[{"name":"b","state":"idle"},{"name":"a","state":"busy","drain":"bad DIMM"}],"whole":true}` + "\n"))
 	require.NoError(t, err)
-	assert.Equal(t, Report{Whole: true, Nodes: []NodeReport{{Name: "a", State: Busy, Drain: "bad DIMM"}, {Name: "b", State: Idle}}}, r)
+	assert.Equal(t, wire.Report{Whole: true, Nodes: []wire.NodeReport{{Name: "a", State: wire.Busy, Drain: "bad DIMM"}, {Name: "b", State: wire.Idle}}}, r)
 	r, err = readReport(strings.NewReader("{}"))
 	require.NoError(t, err)
-	assert.Equal(t, Report{}, r)
+	assert.Equal(t, wire.Report{}, r)
 	for text, want := range map[string]string{
 		``:                             "the report is none: EOF",
 		`[]`:                           "the report is none: want {",
@@ -203,18 +206,18 @@ func TestNotTaken(t *testing.T) {
 	heard := make(chan string, 10)
 	full := &NotTaken{http.StatusRequestEntityTooLarge, TooManyNodes, "the cluster one has 3 nodes, and 2 are allowed"}
 	c := newController(t, ServerOptions{NotTaken: func(id Identity, why *NotTaken) { heard <- id.Pod + " " + why.Reason }})
-	c.Reported = func(Identity, Report) error { return full }
+	c.Reported = func(Identity, wire.Report) error { return full }
 	c.put(pod("ctl", "u0", "10.0.0.1", 0))
 	c.Sync()
 	said := make(chan string, 10)
-	agent := c.client("one/u0/slurmctld", ClientOptions{Log: func(_ slog.Level, text string, attrs ...slog.Attr) { said <- fmt.Sprint(text, attrs) }})
+	agent := c.client("one/u0/slurmctld", peers.ClientOptions{Log: func(_ slog.Level, text string, attrs ...slog.Attr) { said <- fmt.Sprint(text, attrs) }})
 	agent.wait(t, "ctl")
-	r := NewReporter(agent.Client)
+	r := peers.NewReporter(agent.Client)
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
 	go func() { r.Run(ctx); close(done) }()
 	defer func() { cancel(); <-done }()
-	r.Set([]NodeReport{{Name: "a", State: Idle}})
+	r.Set([]wire.NodeReport{{Name: "a", State: wire.Idle}})
 	select {
 	case one := <-heard:
 		assert.Equal(t, "u0 TooManyNodes", one)

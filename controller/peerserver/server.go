@@ -1,4 +1,4 @@
-package peers
+package peerserver
 
 import (
 	"context"
@@ -14,6 +14,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/slurmlet/slurmlet/internal/link/wire"
 )
 
 // Identity is the pod whose token a client has shown.
@@ -31,12 +33,12 @@ type ServerOptions struct {
 	Authenticate func(ctx context.Context, token string) (Identity, error)
 	// Reported takes what slurmctld's agent tells of the nodes, one report at a time. An error is NotTaken. nil: the
 	// server refuses reports.
-	Reported func(Identity, Report) error
+	Reported func(Identity, wire.Report) error
 	// NotTaken hears of each report that has a fault, or is too much. It may be nil.
 	NotTaken func(Identity, *NotTaken)
 	// Answer is asked after Reported. known is false if the report changes what nobody knows: the agent then
 	// sends all. A nil answer says nothing. nil: nobody has anything to say.
-	Answer func(Identity) (answer *Answer, known bool)
+	Answer func(Identity) (answer *wire.Answer, known bool)
 	// Leads says whether this replica is the one that writes: others refuse reports with 421, and the agent
 	// asks again. nil: it is.
 	Leads func() bool
@@ -45,11 +47,10 @@ type ServerOptions struct {
 	Stale func() bool
 	// Returning is what slurmctld's agents of a cluster are told of its workloads; nil while that is not known.
 	// Whoever answers calls SetsChanged. nil: nobody knows.
-	Returning func(cluster string) *Returning
+	Returning func(cluster string) *wire.Returning
 	// Log may be nil. Strangers cause no line of it.
 	Log *slog.Logger
-	// Heartbeat is how long a stream is silent at most; 0: 20 s. A client takes a stream for dead
-	// after three of them.
+	// Heartbeat is how long a stream is silent at most; 0: wire.Heartbeat.
 	Heartbeat time.Duration
 	// Strangers is how many connections there may be that have shown no token yet; 0: 512.
 	Strangers int
@@ -63,7 +64,6 @@ var (
 )
 
 const (
-	usualHeartbeat = 20 * time.Second
 	usualStrangers = 512
 	// mostHeader bounds a request's header. A token has 1 to 2 kB.
 	mostHeader = 12 << 10
@@ -123,7 +123,7 @@ type counters struct {
 // NewServer makes a Server that refuses streams until Sync.
 func NewServer(o ServerOptions) *Server {
 	if o.Heartbeat == 0 {
-		o.Heartbeat = usualHeartbeat
+		o.Heartbeat = wire.Heartbeat
 	}
 	if o.Strangers == 0 {
 		o.Strangers = usualStrangers
@@ -184,7 +184,7 @@ func (s *Server) Delete(name, uid string, lost bool) (heir string) {
 }
 
 // SetSelf tells a pod what Kubernetes knows of it, when that changes.
-func (s *Server) SetSelf(name, uid string, self Self) error {
+func (s *Server) SetSelf(name, uid string, self wire.Self) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.cluster(name).setSelf(uid, self)

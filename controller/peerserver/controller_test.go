@@ -1,4 +1,4 @@
-package peers
+package peerserver
 
 import (
 	"cmp"
@@ -24,6 +24,9 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/slurmlet/slurmlet/internal/link/peers"
+	"github.com/slurmlet/slurmlet/internal/link/wire"
 )
 
 const limit = time.Minute
@@ -36,7 +39,7 @@ type controller struct {
 	cert tls.Certificate
 	// ca and dir are a file and a folder.
 	ca, dir string
-	reports chan Report
+	reports chan wire.Report
 	asked   atomic.Int64
 	// broken: nobody can judge tokens.
 	broken atomic.Bool
@@ -58,7 +61,7 @@ func certificate(t testing.TB, ca string) tls.Certificate {
 
 // newController serves clusters. A token is cluster/pod/role.
 func newController(t testing.TB, o ServerOptions) *controller {
-	c := &controller{t: t, dir: t.TempDir(), reports: make(chan Report, 100)}
+	c := &controller{t: t, dir: t.TempDir(), reports: make(chan wire.Report, 100)}
 	c.ca = filepath.Join(c.dir, "ca.crt")
 	c.cert = certificate(t, c.ca)
 	o.Authenticate = func(_ context.Context, token string) (Identity, error) {
@@ -72,7 +75,7 @@ func newController(t testing.TB, o ServerOptions) *controller {
 		}
 		return Identity{Cluster: parts[0], Pod: parts[1], UID: parts[1], Role: parts[2]}, nil
 	}
-	o.Reported = func(_ Identity, r Report) error { c.reports <- r; return nil }
+	o.Reported = func(_ Identity, r wire.Report) error { c.reports <- r; return nil }
 	c.Server = NewServer(o)
 	c.listen("127.0.0.1:0", c.cert)
 	return c
@@ -114,11 +117,11 @@ func (c *controller) put(claim Claim) {
 
 // agent is a Client that runs, and the table as its user sees it.
 type agentClient struct {
-	*Client
+	*peers.Client
 	mu    sync.Mutex
-	table map[string]Peer
-	gone  []Gone
-	self  *Self
+	table map[string]wire.Peer
+	gone  []wire.Gone
+	self  *wire.Self
 }
 
 func (c *controller) token(text string) string {
@@ -127,14 +130,14 @@ func (c *controller) token(text string) string {
 	return path
 }
 
-func (c *controller) client(token string, o ClientOptions) *agentClient {
-	a := &agentClient{table: map[string]Peer{}}
+func (c *controller) client(token string, o peers.ClientOptions) *agentClient {
+	a := &agentClient{table: map[string]wire.Peer{}}
 	o.Address, o.CA, o.Token = cmp.Or(o.Address, c.addr), c.ca, c.token(token)
 	if o.Changed == nil {
 		o.Changed = a.changed
 	}
 	var err error
-	a.Client, err = NewClient(o)
+	a.Client, err = peers.NewClient(o)
 	require.NoError(c.t, err)
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})
@@ -143,7 +146,7 @@ func (c *controller) client(token string, o ClientOptions) *agentClient {
 	return a
 }
 
-func (a *agentClient) changed(change Change) {
+func (a *agentClient) changed(change peers.Change) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for _, g := range change.Gone {

@@ -1,15 +1,17 @@
-package peers
+package peerserver
 
 import (
 	"fmt"
 	"io"
 	"net"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/slurmlet/slurmlet/internal/link/peers"
+	"github.com/slurmlet/slurmlet/internal/link/wire"
 )
 
 // many is a table that no kernel takes at once, not even compressed.
@@ -43,7 +45,7 @@ func TestPlaces(t *testing.T) {
 	}
 	require.Eventually(t, func() bool { return c.Stats().Streams == mutes && c.Stats().HeartbeatsTotal > 10 }, limit, time.Millisecond, "those that wait hear heartbeats")
 	require.Eventually(t, func() bool { return c.Stats().SnapshotsTotal == mostPlaces }, limit, time.Millisecond)
-	agent := c.client("one/u0/slurmd", ClientOptions{Silence: limit})
+	agent := c.client("one/u0/slurmd", peers.ClientOptions{Silence: limit})
 	require.Eventually(t, func() bool { return c.Stats().Streams == mutes+1 }, limit, time.Millisecond)
 	assert.Equal(t, uint64(mostPlaces), c.Stats().SnapshotsTotal)
 	assert.False(t, agent.Status().Connected)
@@ -55,7 +57,7 @@ func TestPlaces(t *testing.T) {
 	for n := range mutes {
 		c.mute(n)
 	}
-	agent = c.client("one/u0/slurmd", ClientOptions{})
+	agent = c.client("one/u0/slurmd", peers.ClientOptions{})
 	require.Eventually(t, func() bool { return agent.Status().Peers == 10_000 }, limit, time.Millisecond)
 }
 
@@ -64,7 +66,7 @@ func TestPlaces(t *testing.T) {
 func TestCompressed(t *testing.T) {
 	c := newController(t, ServerOptions{})
 	many(c, 2000)
-	agent := c.client("one/u0/slurmd", ClientOptions{})
+	agent := c.client("one/u0/slurmd", peers.ClientOptions{})
 	require.Eventually(t, func() bool { return agent.Status().Peers == 2000 }, limit, time.Millisecond)
 	require.Eventually(t, func() bool { return c.Stats().BytesTotal > 0 }, limit, time.Millisecond)
 	told := c.Stats()
@@ -91,29 +93,8 @@ func TestCompressed(t *testing.T) {
 	assert.Contains(t, string(text), `"snapshot":true,"peers":[{"name":"`) // late or n0: a slow machine makes it anew
 }
 
-func (c *controller) peer(name string) Peer {
+func (c *controller) peer(name string) wire.Peer {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.clusters["one"].table.holder(name).Peer
-}
-
-// TestCompressedFaults: a controller that is none costs an agent no memory.
-func TestCompressedFaults(t *testing.T) {
-	for name, text := range map[string]string{
-		"too long":       fmt.Sprintf("{\"gzip\":%d}\n", mostLine+1),
-		"not compressed": "{\"gzip\":10}\n0123456789",
-		"cut":            "{\"gzip\":10}\n\x1f\x8b",
-		"a bomb":         string((&snapshot{line: []byte(strings.Repeat(" ", 2*mostLine) + "{}\n")}).text(true)),
-	} {
-		t.Run(name, func(t *testing.T) {
-			here, there := net.Pipe()
-			defer here.Close()
-			go func() { _, _ = io.WriteString(there, text); _ = there.Close() }()
-			c, err := NewClient(ClientOptions{Address: "x:1"})
-			require.NoError(t, err)
-			_, stood, err := c.read(t.Context(), &stream{here, &answer{rest: strings.NewReader("")}, func() bool { return false }})
-			assert.False(t, stood)
-			assert.ErrorContains(t, err, "cannot read the controller's stream")
-		})
-	}
 }

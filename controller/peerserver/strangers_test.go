@@ -1,4 +1,4 @@
-package peers
+package peerserver
 
 import (
 	"bufio"
@@ -15,6 +15,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/slurmlet/slurmlet/internal/link/peers"
 )
 
 // request makes one by hand, and returns the answer.
@@ -82,7 +84,7 @@ func TestStrangers(t *testing.T) {
 	c := newController(t, ServerOptions{Strangers: 100})
 	c.put(pod("n0", "u0", "10.0.0.1", 0))
 	c.Sync()
-	first := c.client("one/u0/slurmd", ClientOptions{})
+	first := c.client("one/u0/slurmd", peers.ClientOptions{})
 	first.wait(t, "n0")
 
 	const strangers = 2000
@@ -110,7 +112,7 @@ func TestStrangers(t *testing.T) {
 			}
 		})
 	}
-	second := c.client("one/u1/slurmd", ClientOptions{})
+	second := c.client("one/u1/slurmd", peers.ClientOptions{})
 	group.Wait()
 	c.put(pod("n1", "u1", "10.0.0.2", 0))
 	first.wait(t, "n0", "n1")

@@ -1,22 +1,20 @@
-package peers
+package peerserver
 
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
-	"net/netip"
 	"slices"
 	"strings"
 	"time"
 
-	"github.com/slurmlet/slurmlet/internal/kit/hostname"
+	"github.com/slurmlet/slurmlet/internal/link/wire"
 )
 
 // Claim is a pod that claims a name in its cluster.
 type Claim struct {
-	Peer
+	wire.Peer
 	// Created is when Kubernetes made the pod. The older of two pods has the name.
 	Created time.Time
 }
@@ -38,7 +36,7 @@ type Table struct {
 	pods  map[string]*entry // by UID
 	// changed and gone are what the next Delta tells.
 	changed map[string]bool
-	gone    []Gone
+	gone    []wire.Gone
 	// lost are peers whose machines have gone lately, by UID.
 	lost map[string]lost
 	now  func() time.Time
@@ -72,7 +70,7 @@ func NewTable(epoch string) *Table {
 
 // Put adds a pod, or changes it. It tells whether another pod claims the same name.
 func (t *Table) Put(c Claim) (*Conflict, error) {
-	if err := checkPeer(c.Peer); err != nil {
+	if err := c.Peer.Check(); err != nil {
 		return nil, err
 	}
 	text, err := json.Marshal(c.Peer)
@@ -109,7 +107,7 @@ func (t *Table) Delete(uid string, isLost bool) (heir string) {
 	before := t.holder(e.Name)
 	t.remove(uid)
 	if before == e {
-		t.gone = append(t.gone, Gone{Name: e.Name, UID: uid, Lost: isLost})
+		t.gone = append(t.gone, wire.Gone{Name: e.Name, UID: uid, Lost: isLost})
 		t.revision++
 		if isLost {
 			t.lose(e)
@@ -223,13 +221,13 @@ func (t *Table) Snapshot() []byte {
 	line := t.begin(true)
 	line = t.appendPeers(line, slices.Sorted(maps.Keys(t.names)))
 	now := t.now()
-	var gone []Gone
+	var gone []wire.Gone
 	for uid, l := range t.lost {
 		if now.Sub(l.at) <= lostTime {
-			gone = append(gone, Gone{Name: l.name, UID: uid, Lost: true})
+			gone = append(gone, wire.Gone{Name: l.name, UID: uid, Lost: true})
 		}
 	}
-	slices.SortFunc(gone, func(a, b Gone) int { return strings.Compare(a.UID, b.UID) })
+	slices.SortFunc(gone, func(a, b wire.Gone) int { return strings.Compare(a.UID, b.UID) })
 	return append(appendGone(line, gone), "}\n"...)
 }
 
@@ -247,7 +245,7 @@ func (t *Table) Delta() []byte {
 	return append(line, "}\n"...)
 }
 
-func appendGone(line []byte, gone []Gone) []byte {
+func appendGone(line []byte, gone []wire.Gone) []byte {
 	if len(gone) == 0 {
 		return line
 	}
@@ -256,7 +254,7 @@ func appendGone(line []byte, gone []Gone) []byte {
 }
 
 func (t *Table) begin(snapshot bool) []byte {
-	head, _ := json.Marshal(Update{Epoch: t.epoch, Revision: t.revision, Snapshot: snapshot}) // a string and a number
+	head, _ := json.Marshal(wire.Update{Epoch: t.epoch, Revision: t.revision, Snapshot: snapshot}) // a string and a number
 	return head[:len(head)-1]
 }
 
@@ -277,22 +275,4 @@ func (t *Table) appendPeers(line []byte, names []string) []byte {
 		line = append(line, t.names[name][0].text...)
 	}
 	return append(line, ']')
-}
-
-// mostAddresses bounds the addresses of a pod. Kubernetes gives one for each family.
-const mostAddresses = 8
-
-// checkPeer refuses what must not come into anybody's /etc/hosts.
-func checkPeer(p Peer) error {
-	switch {
-	case !hostname.ValidPod(p.Name):
-		return fmt.Errorf("cannot use %.80q as the name of a peer: want letters, digits, '-' and '_', and at most %d of them", p.Name, hostname.Longest)
-	case p.UID == "":
-		return errors.New("cannot use the peer " + p.Name + ": it has no UID")
-	case len(p.Addresses) > mostAddresses:
-		return fmt.Errorf("cannot use the peer %s: it has %d addresses, and %d are allowed", p.Name, len(p.Addresses), mostAddresses)
-	case slices.ContainsFunc(p.Addresses, func(a netip.Addr) bool { return !hostname.Reachable(a) }):
-		return fmt.Errorf("cannot use the peer %s: one of its addresses %v is no address of a pod", p.Name, p.Addresses)
-	}
-	return nil
 }

@@ -1,4 +1,4 @@
-package peers
+package peerserver
 
 import (
 	"bytes"
@@ -7,6 +7,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/slurmlet/slurmlet/internal/link/wire"
 )
 
 // snapshot is a whole table as a line of the stream. It is compressed once, for all readers that accept it.
@@ -16,11 +18,8 @@ type snapshot struct {
 	frame []byte
 }
 
-// accepted is the media type of a stream whose snapshots may be compressed.
-const accepted = "application/x-ndjson;gzip=snapshot"
-
 // accepts says whether the header Accept of a request is that of such an agent.
-func accepts(header string) bool { return strings.ReplaceAll(header, " ", "") == accepted }
+func accepts(header string) bool { return strings.ReplaceAll(header, " ", "") == wire.Compressed }
 
 // for what r accepts.
 func (s *snapshot) text(compressed bool) []byte {

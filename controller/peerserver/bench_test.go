@@ -1,4 +1,4 @@
-package peers
+package peerserver
 
 import (
 	"bufio"
@@ -23,6 +23,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
+
+	"github.com/slurmlet/slurmlet/internal/link/wire"
 )
 
 // readersOf is set in a process that reads 2,000 streams for a benchmark: the server's address, and h2 for
@@ -62,7 +64,7 @@ func readCrowd(address []string) {
 		transport := &http.Transport{TLSClientConfig: config, DialContext: dialer.DialContext, ForceAttemptHTTP2: two}
 		request, _ := http.NewRequest(http.MethodGet, "https://"+address[0]+"/v1/stream", nil)
 		if compressed {
-			request.Header.Set("Accept", accepted)
+			request.Header.Set("Accept", wire.Compressed)
 		}
 		request.Header.Set("Authorization", fmt.Sprintf("Bearer one/%036d/%s", i, strings.Repeat("x", 1000)))
 		answer, err := (&http.Client{Transport: transport}).Do(request) //nolint:bodyclose // it ends with the process

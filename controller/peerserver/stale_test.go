@@ -1,4 +1,4 @@
-package peers
+package peerserver
 
 import (
 	"context"
@@ -11,6 +11,9 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/slurmlet/slurmlet/internal/link/peers"
+	"github.com/slurmlet/slurmlet/internal/link/wire"
 )
 
 // TestStale: agents leave a replica that hears nothing of Kubernetes for one that does, stay where there is
@@ -29,7 +32,7 @@ func TestStale(t *testing.T) {
 	var to atomic.Pointer[controller]
 	to.Store(cut)
 	var away atomic.Int64
-	agent := cut.client("one/u0/slurmd", ClientOptions{
+	agent := cut.client("one/u0/slurmd", peers.ClientOptions{
 		Away: func(since time.Time) { away.Store(since.UnixNano()) },
 		Dial: func(ctx context.Context, network, _ string) (net.Conn, error) {
 			return (&net.Dialer{}).DialContext(ctx, network, to.Load().addr)
@@ -78,7 +81,7 @@ func TestOldTable(t *testing.T) {
 	c.Sync()
 	assert.Equal(t, "HTTP/1.1 503 Service Unavailable", c.request("GET /v1/stream HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer abc\r\n\r\n"))
 	assert.Zero(t, c.asked.Load(), "nobody judges tokens in vain")
-	agent := c.client("one/u0/slurmd", ClientOptions{})
+	agent := c.client("one/u0/slurmd", peers.ClientOptions{})
 	require.Eventually(t, func() bool { return strings.Contains(agent.Status().Fault, "503") }, limit, time.Millisecond)
 	agent.wait(t, "n0")
 	require.Eventually(t, func() bool { return !agent.Status().Stale.IsZero() }, limit, time.Millisecond)
@@ -93,7 +96,7 @@ func TestLost(t *testing.T) {
 	}
 	c.Sync()
 	var cut atomic.Bool
-	agent := c.client("one/u0/slurmctld", ClientOptions{Dial: func(ctx context.Context, network, address string) (net.Conn, error) {
+	agent := c.client("one/u0/slurmctld", peers.ClientOptions{Dial: func(ctx context.Context, network, address string) (net.Conn, error) {
 		if cut.Load() {
 			return nil, net.ErrClosed
 		}
@@ -112,7 +115,7 @@ func TestLost(t *testing.T) {
 	agent.wait(t, "n0", "n1", "n2")
 	agent.mu.Lock()
 	defer agent.mu.Unlock()
-	assert.Equal(t, []Gone{{Name: "n1", UID: "u1", Lost: true}}, agent.gone)
+	assert.Equal(t, []wire.Gone{{Name: "n1", UID: "u1", Lost: true}}, agent.gone)
 	assert.Equal(t, "u3", agent.table["n1"].UID)
 }
 
@@ -137,9 +140,9 @@ func TestLostForAWhile(t *testing.T) {
 	lose("u1")
 	now = now.Add(lostTime / 2)
 	lose("u2")
-	assert.Equal(t, []Gone{{"nu1", "u1", true}, {"nu2", "u2", true}}, update(t, table.Snapshot()).Gone)
+	assert.Equal(t, []wire.Gone{{Name: "nu1", UID: "u1", Lost: true}, {Name: "nu2", UID: "u2", Lost: true}}, update(t, table.Snapshot()).Gone)
 	now = now.Add(lostTime/2 + time.Second)
-	assert.Equal(t, []Gone{{"nu2", "u2", true}}, update(t, table.Snapshot()).Gone)
+	assert.Equal(t, []wire.Gone{{Name: "nu2", UID: "u2", Lost: true}}, update(t, table.Snapshot()).Gone)
 	for i := range mostLost + 10 {
 		lose(strconv.Itoa(i))
 	}

@@ -1,4 +1,4 @@
-package peers
+package peerserver
 
 import (
 	"bytes"
@@ -13,6 +13,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/slurmlet/slurmlet/internal/link/wire"
 )
 
 const (
@@ -131,7 +133,7 @@ func (s *Server) refuseReport(w http.ResponseWriter, id Identity, err error) {
 
 // readReport reads one value of JSON, and no more nodes than a cluster can have: a node takes 25 times as much in
 // memory as its shortest text.
-func readReport(from io.Reader) (report Report, err error) {
+func readReport(from io.Reader) (report wire.Report, err error) {
 	d := json.NewDecoder(from)
 	err = readObject(d, func(key string) error {
 		switch key {
@@ -152,10 +154,10 @@ func readReport(from io.Reader) (report Report, err error) {
 		err = sortNodes(report.Nodes)
 	}
 	if why, is := errors.AsType[*NotTaken](err); is {
-		return Report{}, why
+		return wire.Report{}, why
 	}
 	if err != nil {
-		return Report{}, &NotTaken{http.StatusBadRequest, BadReport, "the report is none: " + err.Error()}
+		return wire.Report{}, &NotTaken{http.StatusBadRequest, BadReport, "the report is none: " + err.Error()}
 	}
 	return report, nil
 }
@@ -177,7 +179,7 @@ func readObject(d *json.Decoder, value func(key string) error) error {
 	return delim(d, json.Delim('}'))
 }
 
-func readNodes(d *json.Decoder, report *Report) error {
+func readNodes(d *json.Decoder, report *wire.Report) error {
 	if err := delim(d, json.Delim('[')); err != nil {
 		return err
 	}
@@ -185,11 +187,11 @@ func readNodes(d *json.Decoder, report *Report) error {
 		if len(report.Nodes) >= mostNodes {
 			return &NotTaken{http.StatusRequestEntityTooLarge, TooManyNodes, fmt.Sprintf("the report has more than %d nodes, which is the most that Slurm has", mostNodes)}
 		}
-		var n NodeReport
+		var n wire.NodeReport
 		if err := d.Decode(&n); err != nil {
 			return err
 		}
-		if err := n.check(); err != nil {
+		if err := checkNode(&n); err != nil {
 			return err
 		}
 		report.Nodes = append(report.Nodes, n)
@@ -205,15 +207,15 @@ func delim(d *json.Decoder, want json.Delim) error {
 	return err
 }
 
-// check bounds what is kept of a node, and has each state be one text.
-func (n *NodeReport) check() error {
+// checkNode bounds what is kept of a node, and has each state be one text.
+func checkNode(n *wire.NodeReport) error {
 	switch n.State {
-	case Idle:
-		n.State = Idle
-	case Busy:
-		n.State = Busy
-	case Absent:
-		n.State = Absent
+	case wire.Idle:
+		n.State = wire.Idle
+	case wire.Busy:
+		n.State = wire.Busy
+	case wire.Absent:
+		n.State = wire.Absent
 	default:
 		return fmt.Errorf("%.20q is no state of a node", n.State)
 	}
@@ -229,8 +231,8 @@ func (n *NodeReport) check() error {
 }
 
 // sortNodes refuses a node that is there twice.
-func sortNodes(nodes []NodeReport) error {
-	slices.SortFunc(nodes, func(a, b NodeReport) int { return strings.Compare(a.Name, b.Name) })
+func sortNodes(nodes []wire.NodeReport) error {
+	slices.SortFunc(nodes, func(a, b wire.NodeReport) int { return strings.Compare(a.Name, b.Name) })
 	for i := 1; i < len(nodes); i++ {
 		if nodes[i].Name == nodes[i-1].Name {
 			return fmt.Errorf("it has the node %q twice", nodes[i].Name)
@@ -241,7 +243,7 @@ func sortNodes(nodes []NodeReport) error {
 
 // answer says that a report is taken.
 func (s *Server) answer(w http.ResponseWriter, id Identity, c *cluster, tag string) error {
-	var answer *Answer
+	var answer *wire.Answer
 	if s.Answer != nil {
 		var known bool
 		if answer, known = s.Answer(id); !known {
