@@ -2,61 +2,11 @@
 //
 // # Configuration
 //
-// Environment variables set everything. A variable that begins with SLURMLET_ and
-// is not listed here is a fault. A value that is not allowed is a fault too. The
+// Environment variables set everything. docs/reference/settings.md lists them; the
+// table is written from variables (variables.go). Another variable that begins with
+// SLURMLET_ is a fault. A value that is not allowed is a fault too. The
 // agent reports all faults at once. It ignores the variables that Kubernetes makes
 // from Services (…_SERVICE_HOST, …_PORT_6817_TCP and so on).
-//
-//	SLURMLET_CONTROLLER     slurmctld's host[:port], several separated by commas; the port is 6817 unless given; with SLURMLET_PEERS it may be left out (slurmd, login: required)
-//	SLURMLET_NODE_NAME      the node's name in Slurm (slurmd; default: the host name)
-//	SLURMLET_CPU_LIMIT      the container's CPU limit in thousandths of a CPU: resourceFieldRef limits.cpu, divisor 1m (slurmd; default: none)
-//	SLURMLET_MEMORY_LIMIT   the container's memory limit in bytes, or with Ki, Mi, Gi, Ti: resourceFieldRef limits.memory (slurmd; default: none)
-//	SLURMLET_RESERVE_MEMORY memory that jobs do not get, for the agent and slurmd, in bytes or with Ki, Mi, Gi, Ti (slurmd; default: 64Mi)
-//	SLURMLET_CGROUP         whether Slurm must be able to limit jobs by cgroup, or sessions have cgroups: require, prefer or off, see below (slurmd, login; default: prefer)
-//	SLURMLET_STORAGE_LIMIT  the container's limit of local disk in bytes, or with Ki, Mi, Gi, Ti: resourceFieldRef limits.ephemeral-storage (slurmd; default: none)
-//	SLURMLET_SPOOL_DIR      slurm.conf's SlurmdSpoolDir, an absolute path (slurmd; default: /var/spool/slurmd)
-//	SLURMLET_TMP_DIR        slurm.conf's TmpFS, an absolute path (slurmd; default: /tmp)
-//	SLURMLET_OOM_GROUP      what happens to the container's memory.oom.group, which the kubelet sets to 1: clear, so that a job at the container's limit does not take slurmd with it, or keep (slurmd; default: clear)
-//	SLURMLET_OOM_HEADROOM   memory that a job's cgroup gets above its steps' limit, for slurmstepd, in bytes or with Ki, Mi, Gi, Ti; 0 for none (slurmd; default: 32Mi)
-//	SLURMLET_LEFTOVERS      files in /tmp, /var/tmp, /dev/shm and SLURMLET_TMP_DIR of users whose jobs here are over: keep or remove; see The pod's disk (slurmd; default: keep)
-//	SLURMLET_DEAD_STEPS     a job that has lost a slurmstepd: end (cancel it), requeue (if it is a batch job that allows it, otherwise end) or keep (slurmd; default: end)
-//	SLURMLET_JOB_METRICS    how many jobs have metrics of their own, by their numbers, from 0 to 512: those that began first; see Metrics (slurmd; default: 0)
-//	SLURMLET_GRES           generic resources: auto (the GPUs that the agent finds), none, or name[:type][:count],… with no more GPUs than the agent finds (slurmd; default: auto)
-//	SLURMLET_GRACE_PERIOD   the time from SIGTERM to SIGKILL, as in terminationGracePeriodSeconds: a duration such as 30s or 10m; see below (default: 30s)
-//	SLURMLET_JOB_SIGNAL     a signal that jobs get some time before they are requeued, as in sbatch --signal: [B:]signal[@seconds] (slurmd; default: none)
-//	SLURMLET_LISTEN         [host]:port of the agent's HTTP port, with /livez, /readyz, /startupz, /metrics and a short /status; see below (default: :8817)
-//	SLURMLET_RUN_DIR        the directory of the agent's sockets and of gres.conf, an absolute path (default: /run/slurmlet)
-//	SLURMLET_CONF_DIR       Slurm's configuration directory, an absolute path (default: /etc/slurm)
-//	SLURMLET_CONF_SOURCES   directories with slurm.conf and what goes with it, absolute paths separated by colons; see below (slurmctld; default: SLURMLET_CONF_DIR)
-//	SLURMLET_CONF_DEFAULTS  whether the agent adds what a cluster of pods needs and slurm.conf does not set: on or off, see below (slurmctld; default: on)
-//	SLURMLET_CONFIG_MAP     the ConfigMap that the kubelet delivers into the directory with slurm.conf, whose changes slurmlet's controller sends before that; see Peers (slurmctld; default: none)
-//	SLURMLET_ELASTIC_SETS   a directory with a file NAME.json for each set of nodes that Slurm itself starts and ends, an absolute path; see Elastic nodes (slurmctld; default: none)
-//	SLURMLET_PREFLIGHT      how the agent checks an edit before slurmctld gets it: off, parse or full, see below (slurmctld; default: parse)
-//	SLURMLET_STATE_DIR      a directory that outlives the container, an absolute path: the last good configuration is in slurmlet/, slurmctld's state in state/ (at its top if it is there already), unless slurm.conf names another place (slurmctld; default: /var/spool/slurmctld)
-//	SLURMLET_CLUSTER_INTERVAL the least time between two collections of what the cluster does, which slurmctld is asked for when somebody wants to know: a duration from 1s to 1h; 0: slurmctld is never asked; see below (slurmctld; default: 15s)
-//	SLURMLET_METRICS_USERS  how many users and accounts have metrics of their own, which everybody may read who reaches SLURMLET_LISTEN; 0: none (slurmctld; default: 0)
-//	SLURMLET_WEB_SOCKET     a unix socket for "slurmlet web", the status page for people, an absolute path; see below (slurmctld; default: none)
-//	SLURMLET_REPORT_INTERVAL how often slurmctld's agent looks at the nodes for slurmlet's controller, while it is connected: a duration from 1s to 1h; 0: the controller is told nothing; see Peers (slurmctld; default: 10s)
-//	SLURMLET_GONE_PODS      whether the records of nodes whose pods are gone are deleted, and the jobs of machines that are gone requeued: on or off, see Peers (slurmctld; default: on)
-//	SLURMLET_MERGE          whether slurmctld's agent merges the changes that many nodes ask for at once into one: on or off, see below (slurmd; default: on)
-//	SLURMLET_ELASTIC        whether the pod is a node of an elastic set, which Slurm starts and ends by its power saving: yes or no, see Elastic nodes (slurmd; default: no)
-//	SLURMLET_AGENT_PORT     the port of slurmctld's agent, from which the agent learns that slurmd or sackd has missed a configuration, and that slurmctld starts anew; 0: the agent asks nobody (slurmd, login; default: 8817)
-//	SLURMLET_PEERS          host:port of slurmlet's controller, which tells the cluster's pods; without one, names come from DNS; see Peers (default: none)
-//	SLURMLET_PEERS_DIR      a directory with the controller's CA (ca.crt) and the pod's token for it (token, mode 0400), an absolute path (default: /etc/slurmlet/peers)
-//	SLURMLET_MACHINE        the Kubernetes node that the pod runs on, as fieldRef spec.nodeName gives it; see Peers (slurmd; default: none)
-//	SLURMLET_PODINFO_DIR    the mount path of a downward-API volume, an absolute path; see below (slurmd; default: /etc/podinfo)
-//	SLURMLET_DAEMON         the daemon's absolute path (default: the role's name, looked up in PATH)
-//	SLURMLET_DAEMON_ARGS    further arguments for the daemon, separated by spaces (default: none)
-//	SLURMLET_SSHD_CONFIG    sshd's configuration file, an absolute path (login; default: /etc/ssh/sshd_config)
-//	SLURMLET_SSH_HOST_KEYS  a directory with ssh_host_…_key files, an absolute path; see below (login; default: /var/lib/slurmlet/ssh)
-//	SLURMLET_SSH_AUTHORIZED_KEYS a directory with one file of authorized keys for each user, an absolute path; see below (login; default: /etc/slurmlet/authorized_keys)
-//	SLURMLET_SSSD_CONFIG    sssd's configuration file, an absolute path; the agent runs sssd if the file exists (slurmd, login; default: /etc/sssd/sssd.conf)
-//	SLURMLET_REST_USER      the user that runs slurmrestd, which refuses root, SlurmUser and nobody (slurmrestd; default: daemon)
-//	SLURMLET_REST_LISTEN    [host]:port of slurmrestd (slurmrestd; default: :6820)
-//	SLURMLET_REST_AUTH      slurmrestd's authentication plugins, separated by commas: rest_auth/jwt, rest_auth/local (slurmrestd; default: rest_auth/jwt)
-//	SLURMLET_REST_OPENAPI   slurmrestd's OpenAPI plugins, separated by commas (slurmrestd; default: slurmctld,slurmdbd)
-//	SLURMLET_SLURM_USER     the user that runs slurmctld, sackd and slurmdbd, slurm.conf's SlurmUser (slurmctld, login, slurmdbd; default: slurm)
-//	SLURMLET_LOG_LEVEL      debug, info, warn or error (default: info)
 //
 // # Cgroups
 //

@@ -2,9 +2,11 @@ package agent
 
 import (
 	"cmp"
+	"fmt"
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"os"
 	"regexp"
 	"slices"
 	"strconv"
@@ -15,43 +17,49 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestReference holds the package comment's list of variables and the table of
-// them together: the names in their order, and each one's roles and default.
+// TestReference holds the table of docs/reference/settings.md to the variables, or writes it.
 func TestReference(t *testing.T) {
-	var want, have []string
+	const path, head = "../docs/reference/settings.md", "| variable | role | default | meaning |\n|---|---|---|---|\n"
+	text, err := os.ReadFile(path)
+	require.NoError(t, err)
+	before, table, found := strings.Cut(string(text), head)
+	require.True(t, found)
+	_, after, _ := strings.Cut(table, "\n\n")
+	var want strings.Builder
 	for _, v := range variables {
-		want = append(want, v.name+" ("+v.reference()+")")
+		require.NotEmpty(t, v.text, v.name)
+		fmt.Fprintf(&want, "| `%s` | %s | %s | %s |\n", v.name, cmp.Or(v.rolesInWords(), "all"), v.fallbackInWords(), v.text)
 	}
-	// A line ends with the roles and the default in brackets.
-	line := regexp.MustCompile(`(?m)^\t(SLURMLET_[A-Z_]+) .*(\((?:[^()]*; )?default: [^()]*\)|\([a-z, ]+: required\))$`)
-	for _, found := range line.FindAllStringSubmatch(packageComment(t), -1) {
-		have = append(have, found[1]+" "+found[2])
+	if *update {
+		if after != "" {
+			after = "\n" + after
+		}
+		require.NoError(t, os.WriteFile(path, []byte(before+head+want.String()+after), 0o644))
+		return
 	}
-	require.Equal(t, want, have, "variables.go (expected) and doc.go (actual): the same variables in the same order, with roles and default")
+	require.Equal(t, strings.TrimRight(want.String(), "\n"), strings.TrimRight(strings.TrimSuffix(table, after), "\n"), "variables.go (expected) and %s (actual); -update writes it", path)
 }
 
 // inWords are the defaults that depend on the machine or the role.
 var inWords = map[string]string{
 	"SLURMLET_NODE_NAME":    "the host name",
-	"SLURMLET_CONF_SOURCES": "SLURMLET_CONF_DIR",
+	"SLURMLET_CONF_SOURCES": "`SLURMLET_CONF_DIR`",
 	"SLURMLET_DAEMON":       "the role's name, looked up in PATH",
 }
 
-func (v variable) reference() string {
+func (v variable) rolesInWords() string {
 	var roles []string
-	required := false
 	for _, r := range v.roles {
 		roles = append(roles, string(r))
-		required = required || v.required(r)
 	}
-	if required {
-		return strings.Join(roles, ", ") + ": required"
+	return strings.Join(roles, ", ")
+}
+
+func (v variable) fallbackInWords() string {
+	if slices.ContainsFunc(v.roles, v.required) {
+		return "required"
 	}
-	fallback := "default: " + cmp.Or(inWords[v.name], v.fallback, "none")
-	if roles == nil {
-		return fallback
-	}
-	return strings.Join(roles, ", ") + "; " + fallback
+	return cmp.Or(inWords[v.name], v.fallback, "none")
 }
 
 // required: a role does not do without.
