@@ -18,6 +18,7 @@ import (
 	"github.com/slurmlet/slurmlet/cgroup"
 	"github.com/slurmlet/slurmlet/internal/kit/bell"
 	"github.com/slurmlet/slurmlet/internal/lifecycle"
+	"github.com/slurmlet/slurmlet/internal/link/ask"
 	"github.com/slurmlet/slurmlet/internal/link/confsync"
 	"github.com/slurmlet/slurmlet/internal/link/proof"
 	"github.com/slurmlet/slurmlet/internal/login"
@@ -26,7 +27,6 @@ import (
 	"github.com/slurmlet/slurmlet/internal/pod/watch"
 	"github.com/slurmlet/slurmlet/internal/slurm"
 	"github.com/slurmlet/slurmlet/internal/slurmctld"
-	"github.com/slurmlet/slurmlet/internal/slurmctld/merge"
 	"github.com/slurmlet/slurmlet/internal/slurmd/nodesize"
 	"github.com/slurmlet/slurmlet/internal/slurmdbd"
 	"github.com/slurmlet/slurmlet/slurmconf"
@@ -50,7 +50,7 @@ type Agent struct {
 	ctld *slurmctld.Pod
 	// asker asks slurmctld's agent for changes of the node's record, and slurmctld itself where
 	// that is away.
-	asker *merge.Asker
+	asker *ask.Asker
 
 	// began is when the agent was started.
 	began  time.Time
@@ -225,7 +225,7 @@ func (a *Agent) prepare() error {
 	if p.Reloads {
 		a.ctld = a.newSlurmctld(scontrol)
 	}
-	a.asker = &merge.Asker{Prover: a.prover(), Controller: a.Config.Controller, Log: a.log}
+	a.asker = &ask.Asker{Prover: a.prover(), Controller: a.Config.Controller, Log: a.log}
 	if a.Config.Merge {
 		a.asker.AgentPort = a.Config.AgentPort
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/slurmlet/slurmlet/internal/lifecycle"
 	"github.com/slurmlet/slurmlet/internal/lifecycle/conf"
+	"github.com/slurmlet/slurmlet/internal/link/ask"
 	"github.com/slurmlet/slurmlet/internal/pod/process"
 	"github.com/slurmlet/slurmlet/internal/slurm"
 	"github.com/slurmlet/slurmlet/internal/slurmctld/merge"
@@ -89,19 +90,19 @@ func (a *Agent) change(ctx context.Context, c lifecycle.Change, conf string) err
 	case lifecycle.DeleteAgain:
 		return a.deleteAgain(ctx, conf)
 	case lifecycle.DeleteNode:
-		return a.remove(ctx, merge.Change{Verb: merge.Delete, Node: node, Conf: conf})
+		return a.remove(ctx, ask.Change{Verb: ask.Delete, Node: node, Conf: conf})
 	case lifecycle.RenewNode:
-		return a.remove(ctx, merge.Change{Verb: merge.Renew, Node: node, Conf: conf})
+		return a.remove(ctx, ask.Change{Verb: ask.Renew, Node: node, Conf: conf})
 	case lifecycle.DrainNode:
-		return a.asker.Change(ctx, merge.Change{Verb: merge.Drain, Node: node, Reason: c.Reason}, func(ctx context.Context) error { return a.client.DrainNode(ctx, node, c.Reason) })
+		return a.asker.Change(ctx, ask.Change{Verb: ask.Drain, Node: node, Reason: c.Reason}, func(ctx context.Context) error { return a.client.DrainNode(ctx, node, c.Reason) })
 	case lifecycle.ResumeNode:
 		return a.resumeNode(ctx)
 	case lifecycle.FailNode:
-		return a.asker.Change(ctx, merge.Change{Verb: merge.Fail, Node: node, Reason: c.Reason}, func(ctx context.Context) error { return a.client.FailNode(ctx, node, c.Reason) })
+		return a.asker.Change(ctx, ask.Change{Verb: ask.Fail, Node: node, Reason: c.Reason}, func(ctx context.Context) error { return a.client.FailNode(ctx, node, c.Reason) })
 	case lifecycle.PowerDownNode:
 		return a.powerDown(ctx, c.Reason)
 	case lifecycle.PowerOffNode:
-		return a.asker.Change(ctx, merge.Change{Verb: merge.PowerOff, Node: node, Reason: c.Reason}, func(ctx context.Context) error { return a.client.PowerOffNode(ctx, node, c.Reason) })
+		return a.asker.Change(ctx, ask.Change{Verb: ask.PowerOff, Node: node, Reason: c.Reason}, func(ctx context.Context) error { return a.client.PowerOffNode(ctx, node, c.Reason) })
 	case lifecycle.UpdateNode:
 		return a.client.UpdateNode(ctx, node, c.Fields)
 	case lifecycle.RequeueJobs:
@@ -118,8 +119,8 @@ func (a *Agent) change(ctx context.Context, c lifecycle.Change, conf string) err
 
 // remove has the record deleted, or kept if somebody names the node. Where slurmctld's agent is not asked, this agent asks
 // slurmctld who names it.
-func (a *Agent) remove(ctx context.Context, c merge.Change) error {
-	return a.asker.Change(ctx, c, func(ctx context.Context) error { return merge.Make(ctx, a.client, []merge.Change{c})[c] })
+func (a *Agent) remove(ctx context.Context, c ask.Change) error {
+	return a.asker.Change(ctx, c, func(ctx context.Context) error { return merge.Make(ctx, a.client, []ask.Change{c})[c] })
 }
 
 // deleteAgain deletes a record that a registration has made anew, if it is there.
@@ -131,19 +132,19 @@ func (a *Agent) deleteAgain(ctx context.Context, conf string) error {
 	case node == nil:
 		return fmt.Errorf("nothing has made the record of node %s anew: %w", a.Config.NodeName, slurm.ErrNoNode)
 	}
-	return a.remove(ctx, merge.Change{Verb: merge.Delete, Node: a.Config.NodeName, Conf: conf})
+	return a.remove(ctx, ask.Change{Verb: ask.Delete, Node: a.Config.NodeName, Conf: conf})
 }
 
 // resumeNode lifts the node's drain.
 func (a *Agent) resumeNode(ctx context.Context) error {
 	node := a.Config.NodeName
-	return a.asker.Change(ctx, merge.Change{Verb: merge.Resume, Node: node}, func(ctx context.Context) error { return a.client.ReinstateNode(ctx, node) })
+	return a.asker.Change(ctx, ask.Change{Verb: ask.Resume, Node: node}, func(ctx context.Context) error { return a.client.ReinstateNode(ctx, node) })
 }
 
 // powerDown drains an elastic node, which slurmctld suspends after its jobs.
 func (a *Agent) powerDown(ctx context.Context, reason string) error {
 	node := a.Config.NodeName
-	return a.asker.Change(ctx, merge.Change{Verb: merge.PowerDown, Node: node, Reason: reason}, func(ctx context.Context) error { return a.client.PowerDownNode(ctx, node, reason) })
+	return a.asker.Change(ctx, ask.Change{Verb: ask.PowerDown, Node: node, Reason: reason}, func(ctx context.Context) error { return a.client.PowerDownNode(ctx, node, reason) })
 }
 
 // exit ends what still runs here when the daemon's life is over.

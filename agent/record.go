@@ -7,9 +7,9 @@ import (
 	"time"
 
 	"github.com/slurmlet/slurmlet/internal/lifecycle"
+	"github.com/slurmlet/slurmlet/internal/link/ask"
 	"github.com/slurmlet/slurmlet/internal/pod/process"
 	"github.com/slurmlet/slurmlet/internal/slurm"
-	"github.com/slurmlet/slurmlet/internal/slurmctld/merge"
 	"github.com/slurmlet/slurmlet/internal/slurmctld/noderecords"
 )
 
@@ -96,7 +96,7 @@ func (a *Agent) suspendedJobs(ctx context.Context) (names []string, err error) {
 // nodes is the count.
 func (a *Agent) recounted(ctx context.Context) (whole *slurm.Node, err error) {
 	name, direct := a.Config.NodeName, false
-	err = a.asker.Change(ctx, merge.Change{Verb: merge.Recount, Node: name}, func(ctx context.Context) (err error) {
+	err = a.asker.Change(ctx, ask.Change{Verb: ask.Recount, Node: name}, func(ctx context.Context) (err error) {
 		direct = true
 		whole, err = a.client.WholeNode(ctx, name)
 		return err

@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/slurmlet/slurmlet/internal/lifecycle"
+	"github.com/slurmlet/slurmlet/internal/link/ask"
 	"github.com/slurmlet/slurmlet/internal/slurm"
-	"github.com/slurmlet/slurmlet/internal/slurmctld/merge"
 )
 
 // glanced is a slurmctld that tells of one node cheaply, and of all at their cost.
@@ -99,7 +99,7 @@ func TestDoubtfulNode(t *testing.T) {
 			a := &Agent{
 				Options: Options{Root: t.TempDir(), Config: Config{NodeName: "n1"}, Observe: func(Notice) {}},
 				client:  asking(g),
-				asker:   &merge.Asker{Log: func(slog.Level, string, ...slog.Attr) {}}, // without slurmctld's agent
+				asker:   &ask.Asker{Log: func(slog.Level, string, ...slog.Attr) {}}, // without slurmctld's agent
 			}
 			a.holders.add(c.known)
 			for _, step := range c.left {

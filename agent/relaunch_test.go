@@ -14,10 +14,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/slurmlet/slurmlet/internal/lifecycle"
+	"github.com/slurmlet/slurmlet/internal/link/ask"
 	"github.com/slurmlet/slurmlet/internal/pod/process"
 	"github.com/slurmlet/slurmlet/internal/slurm"
 	"github.com/slurmlet/slurmlet/internal/slurm/reasons"
-	"github.com/slurmlet/slurmlet/internal/slurmctld/merge"
 )
 
 func (m *staleCluster) ReleaseJob(_ context.Context, job *slurm.Job) error {
@@ -28,7 +28,7 @@ func (m *staleCluster) ReinstateNode(_ context.Context, node string) error {
 	return m.tell("resume %s", node)
 }
 
-var noAsker = &merge.Asker{Log: func(slog.Level, string, ...slog.Attr) {}} // without slurmctld's agent
+var noAsker = &ask.Asker{Log: func(slog.Level, string, ...slog.Attr) {}} // without slurmctld's agent
 
 // TestRefusedLaunch: the whole line must be slurmd's, because a job may write into the log what it likes.
 func TestRefusedLaunch(t *testing.T) {

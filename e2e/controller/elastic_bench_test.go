@@ -27,10 +27,10 @@ import (
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/tools/cache"
 
-	slurmlet "github.com/slurmlet/slurmlet/agent"
 	"github.com/slurmlet/slurmlet/e2e/testbed/native"
 	"github.com/slurmlet/slurmlet/internal/link/wire"
 	"github.com/slurmlet/slurmlet/internal/slurmctld/elasticnodes"
+	"github.com/slurmlet/slurmlet/internal/slurmctld/programs"
 )
 
 var (
@@ -224,7 +224,7 @@ func (s *started) allWait() {
 func waiters() (all []procfs.Proc) {
 	procs, _ := procfs.AllProcs()
 	for _, p := range procs {
-		if words, err := p.CmdLine(); err == nil && len(words) > 0 && words[0] == string(slurmlet.WaitNodes) {
+		if words, err := p.CmdLine(); err == nil && len(words) > 0 && words[0] == string(programs.WaitNodes) {
 			all = append(all, p)
 		}
 	}

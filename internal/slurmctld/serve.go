@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/slurmlet/slurmlet/internal/link/ask"
 	"github.com/slurmlet/slurmlet/internal/link/proof"
 	"github.com/slurmlet/slurmlet/internal/link/publichttp"
 	"github.com/slurmlet/slurmlet/internal/slurmctld/clusterview"
@@ -37,7 +38,7 @@ func (p *Pod) HandlePublic(mux *http.ServeMux, verifier *proof.Verifier) {
 	}
 	mux.Handle("GET /conf", &p.feed)
 	mux.Handle("GET "+proof.ChallengePath, verifier)
-	mux.Handle("GET "+merge.Path, merger)
+	mux.Handle("GET "+ask.Path, merger)
 }
 
 // Serve gives the port, on which HandlePublic's handlers are.

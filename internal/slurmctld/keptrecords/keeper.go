@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/slurmlet/slurmlet/internal/kit/backoff"
+	"github.com/slurmlet/slurmlet/internal/link/ask"
 	"github.com/slurmlet/slurmlet/internal/link/wire"
 	"github.com/slurmlet/slurmlet/internal/slurm"
 	"github.com/slurmlet/slurmlet/internal/slurm/reasons"
@@ -148,9 +149,9 @@ func (k *Keeper) mayHear() bool {
 
 // Delete has records deleted, and says what became of each, as merge.Make does.
 func (k *Keeper) Delete(ctx context.Context, names []string) map[string]error {
-	changes := make([]merge.Change, len(names))
+	changes := make([]ask.Change, len(names))
 	for i, name := range names {
-		changes[i] = merge.Change{Verb: merge.Delete, Node: name}
+		changes[i] = ask.Change{Verb: ask.Delete, Node: name}
 	}
 	said := make(map[string]error, len(names))
 	for c, err := range merge.MakeKnowing(ctx, k.Slurm, k.Returns, changes) {

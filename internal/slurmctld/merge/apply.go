@@ -5,8 +5,8 @@ import (
 	"errors"
 	"log/slog"
 	"slices"
-	"time"
 
+	"github.com/slurmlet/slurmlet/internal/link/ask"
 	"github.com/slurmlet/slurmlet/internal/slurm"
 	"github.com/slurmlet/slurmlet/slurmconf/hostlist"
 )
@@ -35,28 +35,28 @@ type Slurm interface {
 
 // Make has slurmctld make changes with few commands, the verbs in the order in which they come, and returns what it has
 // said of each: nil for done.
-func Make(ctx context.Context, s Slurm, changes []Change) map[Change]error {
+func Make(ctx context.Context, s Slurm, changes []ask.Change) map[ask.Change]error {
 	return MakeKnowing(ctx, s, nil, changes)
 }
 
 // MakeKnowing is Make where it is known which workloads make pods again.
-func MakeKnowing(ctx context.Context, s Slurm, returns Returns, changes []Change) map[Change]error {
-	said := make(map[Change]error, len(changes))
-	var good []Change
+func MakeKnowing(ctx context.Context, s Slurm, returns Returns, changes []ask.Change) map[ask.Change]error {
+	said := make(map[ask.Change]error, len(changes))
+	var good []ask.Change
 	for _, c := range changes {
-		if err := c.check(); err != nil {
+		if err := c.Check(); err != nil {
 			said[c] = err
 			continue
 		}
 		good = append(good, c)
 	}
 	for _, g := range groupsOf(good) {
-		a := applier{slurm: s, returns: returns, results: map[string]result{}, late: func() bool { return ctx.Err() != nil }}
+		a := applier{slurm: s, returns: returns, results: map[string]ask.Result{}, late: func() bool { return ctx.Err() != nil }}
 		a.apply(ctx, *g)
 		a.lookAgain(ctx, *g)
 		for _, c := range good {
 			if c.Verb == g.verb && c.Reason == g.reason {
-				said[c] = a.results[c.Node].err(c)
+				said[c] = a.results[c.Node].Err(c)
 			}
 		}
 	}
@@ -65,7 +65,7 @@ func MakeKnowing(ctx context.Context, s Slurm, returns Returns, changes []Change
 
 // group is the same change for several nodes.
 type group struct {
-	verb   Verb
+	verb   ask.Verb
 	reason string
 	nodes  []string
 	// conf has the parameters of records that may have to be made anew, by their names.
@@ -73,13 +73,13 @@ type group struct {
 }
 
 // groupsOf keeps the order in which changes came, and names each node once.
-func groupsOf(changes []Change) []*group {
+func groupsOf(changes []ask.Change) []*group {
 	var all []*group
 	type kind struct {
-		verb   Verb
+		verb   ask.Verb
 		reason string
 	}
-	found, named := map[kind]*group{}, map[Change]bool{}
+	found, named := map[kind]*group{}, map[ask.Change]bool{}
 	for _, c := range changes {
 		k := kind{c.Verb, c.Reason}
 		if found[k] == nil {
@@ -99,7 +99,7 @@ func groupsOf(changes []Change) []*group {
 	return all
 }
 
-func (g *group) note(c Change) {
+func (g *group) note(c ask.Change) {
 	if g.conf == nil {
 		g.conf = map[string]string{}
 	}
@@ -110,8 +110,6 @@ const (
 	// mostArgument is what one argument of a command may be long, in bytes: Linux takes 128 KiB
 	// (execve(2)).
 	mostArgument = 100_000
-	// commandLimit bounds one command. A slurmctld that takes longer has not answered.
-	commandLimit = 5 * time.Second
 	// mostKept is how long a list of kept records may be, in bytes, to be taken for whole.
 	mostKept = 1000
 	// nodesOfDeletion is for how many nodes of an answer slurmctld has the time of one deletion of
@@ -149,7 +147,7 @@ type applier struct {
 	returns Returns
 	// late says whether no further command may begin: nobody would wait for its answer.
 	late    func() bool
-	results map[string]result
+	results map[string]ask.Result
 	// earlier are deletions that the next question about the names covers, too.
 	earlier []deletion
 	// agents is how many follow slurmctld's agent; 0: nobody would ask again.
@@ -163,10 +161,10 @@ type applier struct {
 // apply has slurmctld make a change for all nodes of a group, and says what it has said of each.
 func (a *applier) apply(ctx context.Context, g group) {
 	switch g.verb {
-	case Recount:
+	case ask.Recount:
 		a.change(ctx, g) // it names no node
 		return
-	case Delete, Renew:
+	case ask.Delete, ask.Renew:
 		a.remove(ctx, g)
 		return
 	}
@@ -187,27 +185,27 @@ func (a *applier) changeAll(ctx context.Context, g group) {
 // known to be done is done again, for one node each, or for half of them.
 func (a *applier) change(ctx context.Context, g group) {
 	if a.late() {
-		a.all(g.nodes, result{unasked, "slurmctld's agent has too much to do"})
+		a.all(g.nodes, ask.Said(ask.Unasked, "slurmctld's agent has too much to do"))
 		return
 	}
-	kept, err := a.run(ctx, g)
+	left, err := a.run(ctx, g)
 	switch {
 	case err == nil:
-		a.all(g.nodes, result{word: done})
+		a.all(g.nodes, ask.Result{Word: ask.Done})
 	case errors.Is(err, slurm.ErrUnreachable):
-		a.all(g.nodes, result{silent, "slurmctld does not answer"})
-	case g.verb == Recount:
-		a.all(g.nodes, result{unasked, err.Error()})
+		a.all(g.nodes, ask.Said(ask.Silent, "slurmctld does not answer"))
+	case g.verb == ask.Recount:
+		a.all(g.nodes, ask.Said(ask.Unasked, err.Error()))
 	case len(g.nodes) == 1 && errors.Is(err, slurm.ErrBusy):
-		a.all(g.nodes, result{busy, err.Error()})
+		a.all(g.nodes, ask.Said(ask.Busy, err.Error()))
 	case len(g.nodes) == 1:
-		a.all(g.nodes, result{refused, err.Error()})
-	case g.verb == Resume:
+		a.all(g.nodes, ask.Said(ask.Refused, err.Error()))
+	case g.verb == ask.Resume:
 		// slurmctld refuses to resume a node twice, so another command would fail for those that
 		// this one has resumed.
-		a.all(g.nodes, result{unasked, "slurmctld has not resumed all nodes of a list"})
-	case g.verb == Delete && kept != "" && len(kept) <= mostKept:
-		a.retry(ctx, g, kept)
+		a.all(g.nodes, ask.Said(ask.Unasked, "slurmctld has not resumed all nodes of a list"))
+	case g.verb == ask.Delete && left != "" && len(left) <= mostKept:
+		a.retry(ctx, g, left)
 	default:
 		half := len(g.nodes) / 2
 		a.change(ctx, group{verb: g.verb, reason: g.reason, nodes: g.nodes[:half]})
@@ -216,10 +214,10 @@ func (a *applier) change(ctx context.Context, g group) {
 }
 
 // retry asks again for each of the records that slurmctld has not deleted.
-func (a *applier) retry(ctx context.Context, g group, kept string) {
-	list, err := hostlist.Parse(kept)
+func (a *applier) retry(ctx context.Context, g group, left string) {
+	list, err := hostlist.Parse(left)
 	if err != nil {
-		a.all(g.nodes, result{unasked, "it is not clear which records slurmctld has deleted"})
+		a.all(g.nodes, ask.Said(ask.Unasked, "it is not clear which records slurmctld has deleted"))
 		return
 	}
 	names := map[string]bool{}
@@ -230,7 +228,7 @@ func (a *applier) retry(ctx context.Context, g group, kept string) {
 		if names[name] {
 			a.change(ctx, group{verb: g.verb, reason: g.reason, nodes: []string{name}})
 		} else {
-			a.all([]string{name}, result{word: done})
+			a.all([]string{name}, ask.Result{Word: ask.Done})
 		}
 	}
 }
@@ -240,15 +238,15 @@ func (a *applier) retry(ctx context.Context, g group, kept string) {
 func (a *applier) confirm(ctx context.Context, g group) {
 	var deleted []string
 	for _, name := range g.nodes {
-		if a.results[name].word == done {
+		if a.results[name].Word == ask.Done {
 			deleted = append(deleted, name)
 		}
 	}
-	if a.agents == 0 || len(deleted) < max(leastConfirmed, a.agents/nodesOfDeletion) || g.verb != Delete || a.late() {
+	if a.agents == 0 || len(deleted) < max(leastConfirmed, a.agents/nodesOfDeletion) || g.verb != ask.Delete || a.late() {
 		return
 	}
 	a.commands++
-	ctx, cancel := context.WithTimeout(ctx, commandLimit)
+	ctx, cancel := context.WithTimeout(ctx, ask.CommandLimit)
 	defer cancel()
 	back, err := a.slurm.Recorded(ctx, hostlist.Of(slices.Values(deleted)).String())
 	if err != nil {
@@ -256,40 +254,40 @@ func (a *applier) confirm(ctx context.Context, g group) {
 	}
 	for _, name := range deleted {
 		if !slices.Contains(back, name) {
-			a.results[name] = result{word: gone}
+			a.results[name] = ask.Result{Word: ask.Gone}
 		}
 	}
 }
 
-func (a *applier) run(ctx context.Context, g group) (kept string, err error) {
+func (a *applier) run(ctx context.Context, g group) (left string, err error) {
 	a.commands++
-	ctx, cancel := context.WithTimeout(ctx, commandLimit)
+	ctx, cancel := context.WithTimeout(ctx, ask.CommandLimit)
 	defer cancel()
 	names := hostlist.Of(slices.Values(g.nodes)).String()
 	switch {
-	case g.verb == Delete && len(g.nodes) == 1:
+	case g.verb == ask.Delete && len(g.nodes) == 1:
 		if err := a.slurm.DeleteNode(ctx, g.nodes[0]); !errors.Is(err, slurm.ErrNoNode) {
 			return "", err
 		}
 		return "", nil // it is gone, as it was to be
-	case g.verb == Delete:
+	case g.verb == ask.Delete:
 		return a.slurm.DeleteNodes(ctx, names)
-	case g.verb == Drain:
+	case g.verb == ask.Drain:
 		return "", a.slurm.DrainNode(ctx, names, g.reason)
-	case g.verb == Fail:
+	case g.verb == ask.Fail:
 		return "", a.slurm.FailNode(ctx, names, g.reason)
-	case g.verb == PowerDown:
+	case g.verb == ask.PowerDown:
 		return "", a.slurm.PowerDownNode(ctx, names, g.reason)
-	case g.verb == PowerOff:
+	case g.verb == ask.PowerOff:
 		return "", a.slurm.PowerOffNode(ctx, names, g.reason)
-	case g.verb == Recount:
+	case g.verb == ask.Recount:
 		_, err := a.slurm.Recorded(ctx, g.nodes[0]) // one of them, so that scontrol prints least
 		return "", err
 	}
 	return "", a.slurm.ReinstateNode(ctx, names)
 }
 
-func (a *applier) all(nodes []string, r result) {
+func (a *applier) all(nodes []string, r ask.Result) {
 	for _, name := range nodes {
 		a.results[name] = r
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/slurmlet/slurmlet/internal/kit/keyring"
+	"github.com/slurmlet/slurmlet/internal/link/ask"
 	"github.com/slurmlet/slurmlet/internal/link/proof"
 	"github.com/slurmlet/slurmlet/internal/link/publichttp"
 	"github.com/slurmlet/slurmlet/internal/slurm"
@@ -48,7 +49,7 @@ func newCrowdedWorld(t *testing.T, states string, active int) *world {
 	m := &Merger{Slurm: w.records, Verifier: &proof.Verifier{Keys: ring(t, "a")}, Done: t.Context().Done(), Log: quiet}
 	mux := http.NewServeMux()
 	mux.Handle("GET "+proof.ChallengePath, m.Verifier)
-	mux.Handle("GET "+Path, m)
+	mux.Handle("GET "+ask.Path, m)
 	mux.HandleFunc("GET /follow", func(w http.ResponseWriter, r *http.Request) { publichttp.WaitAs(w, r.URL.Query().Get("node"), nil) })
 	var err error
 	w.port, err = publichttp.Listen("127.0.0.1:0", mux, publichttp.Limits{Active: active, Waiting: 200, Timeout: time.Minute, WaitTimeout: time.Minute})
@@ -71,12 +72,12 @@ func (w *world) followed(t *testing.T, last byte, nodes ...string) {
 	require.Eventually(t, func() bool { return w.waiting() == 0 }, time.Minute, time.Millisecond)
 }
 
-func (w *world) asker(t *testing.T, key string) *Asker {
+func (w *world) asker(t *testing.T, key string) *ask.Asker {
 	_, text, err := net.SplitHostPort(w.port.Addr().String())
 	require.NoError(t, err)
 	port, err := strconv.Atoi(text)
 	require.NoError(t, err)
-	return &Asker{Prover: &proof.Client{Keys: ring(t, key)}, Controller: "127.0.0.1:6817", AgentPort: port, Log: quiet}
+	return &ask.Asker{Prover: &proof.Client{Keys: ring(t, key)}, Controller: "127.0.0.1:6817", AgentPort: port, Log: quiet}
 }
 
 var errDirect = errors.New("asked directly")
@@ -105,7 +106,9 @@ func TestManyAtOnce(t *testing.T) {
 	faults := make([]error, 60)
 	for i := range faults {
 		asker := w.asker(t, "a")
-		all.Go(func() { faults[i] = asker.Change(t.Context(), Change{Delete, fmt.Sprintf("n%d", i), "", ""}, direct) })
+		all.Go(func() {
+			faults[i] = asker.Change(t.Context(), ask.Change{Verb: ask.Delete, Node: fmt.Sprintf("n%d", i)}, direct)
+		})
 	}
 	all.Wait()
 	for i, err := range faults {
@@ -139,15 +142,15 @@ func TestLookedAgain(t *testing.T) {
 	w := newWorld(t, "n1=idle n2=idle")
 	w.followed(t, 1, "n1", "n2")
 	asker := w.asker(t, "a")
-	require.NoError(t, asker.Change(t.Context(), Change{Delete, "n1", "", "CPUs=2"}, direct))
+	require.NoError(t, asker.Change(t.Context(), ask.Change{Verb: ask.Delete, Node: "n1", Conf: "CPUs=2"}, direct))
 	namedByJob(w, nil)
-	require.NoError(t, asker.Change(t.Context(), Change{Delete, "n2", "", ""}, direct))
+	require.NoError(t, asker.Change(t.Context(), ask.Change{Verb: ask.Delete, Node: "n2"}, direct))
 	require.Eventually(t, func() bool { return strings.Contains(w.String(), "n1=down") }, time.Minute, time.Millisecond, "%v", w.ran())
 	require.Eventually(t, func() bool { return asked(w) >= 3 }, time.Minute, time.Millisecond, "the last deletion, too: %v", w.ran())
 }
 
 // namedByJob: job 7 names n1.
-func namedByJob(w *world, _ *Asker) {
+func namedByJob(w *world, _ *ask.Asker) {
 	w.lock.Lock()
 	defer w.lock.Unlock()
 	w.claims = []slurm.Claim{{Job: "7", Nodes: "n1"}}
@@ -167,7 +170,9 @@ func TestManyAreConfirmed(t *testing.T) {
 	faults := make(chan error, 40)
 	ask := func(i int) {
 		asker := w.asker(t, "a")
-		go func() { faults <- asker.Change(t.Context(), Change{Delete, fmt.Sprintf("n%d", i), "", ""}, direct) }()
+		go func() {
+			faults <- asker.Change(t.Context(), ask.Change{Verb: ask.Delete, Node: fmt.Sprintf("n%d", i)}, direct)
+		}()
 	}
 	ask(0)
 	require.Eventually(t, func() bool { return w.begun.Load() == 1 }, time.Minute, time.Millisecond)
@@ -201,7 +206,7 @@ func TestRecounts(t *testing.T) {
 		all.Go(func() {
 			for range rounds {
 				before := w.begun.Load()
-				if err := asker.Change(t.Context(), Change{Recount, fmt.Sprintf("n%d", i), "", ""}, direct); err != nil {
+				if err := asker.Change(t.Context(), ask.Change{Verb: ask.Recount, Node: fmt.Sprintf("n%d", i)}, direct); err != nil {
 					t.Error(err)
 				}
 				if w.begun.Load() == before {
@@ -231,7 +236,7 @@ func TestCrowd(t *testing.T) {
 	faults := make([]error, agents)
 	for i := range faults {
 		asker := w.asker(t, "a")
-		all.Go(func() { faults[i] = asker.Change(t.Context(), Change{Delete, names[i], "", ""}, direct) })
+		all.Go(func() { faults[i] = asker.Change(t.Context(), ask.Change{Verb: ask.Delete, Node: names[i]}, direct) })
 	}
 	all.Wait()
 	for _, err := range faults {
@@ -266,7 +271,7 @@ func TestSlow(t *testing.T) {
 	require.NoError(t, err)
 	asker.AgentPort, err = strconv.Atoi(text)
 	require.NoError(t, err)
-	require.NoError(t, asker.Change(t.Context(), Change{Delete, "n1", "", ""}, direct))
+	require.NoError(t, asker.Change(t.Context(), ask.Change{Verb: ask.Delete, Node: "n1"}, direct))
 	require.Empty(t, w.String())
 }
 
@@ -293,42 +298,42 @@ func TestHangs(t *testing.T) {
 	require.NoError(t, err)
 	asker.AgentPort, err = strconv.Atoi(text)
 	require.NoError(t, err)
-	ctx, cancel := context.WithTimeout(t.Context(), askLimit)
+	ctx, cancel := context.WithTimeout(t.Context(), ask.Limit)
 	defer cancel()
-	require.ErrorIs(t, asker.Change(ctx, Change{Delete, "n1", "", ""}, direct), errDirect)
+	require.ErrorIs(t, asker.Change(ctx, ask.Change{Verb: ask.Delete, Node: "n1"}, direct), errDirect)
 	require.NoError(t, ctx.Err(), "nothing is left of the time")
 	began := time.Now()
-	require.ErrorIs(t, asker.Change(ctx, Change{Delete, "n1", "", ""}, direct), errDirect)
-	require.Less(t, time.Since(began), startLimit)
+	require.ErrorIs(t, asker.Change(ctx, ask.Change{Verb: ask.Delete, Node: "n1"}, direct), errDirect)
+	require.Less(t, time.Since(began), ask.StartLimit)
 }
 
 // TestWhoIsAsked: where slurmctld's agent cannot be asked, or does not say, slurmctld is.
 func TestWhoIsAsked(t *testing.T) {
 	for _, c := range []struct {
 		name, key string
-		change    Change
-		prepare   func(*world, *Asker)
+		change    ask.Change
+		prepare   func(*world, *ask.Asker)
 		want      error
 		commands  int
 	}{
-		{"its own", "a", Change{Delete, "n1", "", ""}, nil, nil, 1},
-		{"its own, gone already", "a", Change{Delete, "n7", "", ""}, nil, nil, 1},
-		{"counted", "a", Change{Recount, "n1", "", ""}, nil, nil, 1},
-		{"counted, and slurmctld is silent", "a", Change{Recount, "n1", "", ""}, func(w *world, _ *Asker) { w.fallSilent() }, slurm.ErrUnreachable, 1},
-		{"drained", "a", Change{Drain, "n1", "r", ""}, nil, nil, 1},
-		{"another cluster's agent", "b", Change{Delete, "n1", "", ""}, nil, errDirect, 0},
-		{"another node's", "a", Change{Delete, "n2", "", ""}, nil, errDirect, 0},
-		{"one that follows from elsewhere", "a", Change{Delete, "n3", "", ""}, func(w *world, _ *Asker) { w.followed(t, 2, "n3") }, errDirect, 0},
-		{"a list", "a", Change{Delete, "n[1-2]", "", ""}, nil, errDirect, 0},
-		{"slurmctld is silent", "a", Change{Delete, "n1", "", ""}, func(w *world, _ *Asker) { w.fallSilent() }, slurm.ErrUnreachable, 0},
-		{"a job names it", "a", Change{Delete, "n1", "", "CPUs=2"}, namedByJob, slurm.ErrKept, 2},
-		{"a job names it, and the agent is an old one", "a", Change{Delete, "n1", "", ""}, namedByJob, slurm.ErrNoNode, 2},
-		{"another size, and a job names it", "a", Change{Renew, "n1", "", "CPUs=2"}, namedByJob, slurm.ErrKept, 3},
-		{"another size", "a", Change{Renew, "n1", "", "CPUs=2"}, nil, nil, 1},
-		{"nobody listens", "a", Change{Delete, "n1", "", ""}, func(w *world, _ *Asker) { _ = w.port.Close() }, errDirect, 0},
-		{"no agent", "a", Change{Delete, "n1", "", ""}, func(_ *world, a *Asker) { a.AgentPort = 0 }, errDirect, 0},
-		{"one of two answers", "a", Change{Delete, "n1", "", ""}, func(_ *world, a *Asker) { a.Controller = "127.0.0.3:1," + a.Controller }, nil, 1},
-		{"munge", "a", Change{Delete, "n1", "", ""}, func(_ *world, a *Asker) { a.Prover.Keys = func() *keyring.Ring { return nil } }, errDirect, 0},
+		{"its own", "a", ask.Change{Verb: ask.Delete, Node: "n1"}, nil, nil, 1},
+		{"its own, gone already", "a", ask.Change{Verb: ask.Delete, Node: "n7"}, nil, nil, 1},
+		{"counted", "a", ask.Change{Verb: ask.Recount, Node: "n1"}, nil, nil, 1},
+		{"counted, and slurmctld is silent", "a", ask.Change{Verb: ask.Recount, Node: "n1"}, func(w *world, _ *ask.Asker) { w.fallSilent() }, slurm.ErrUnreachable, 1},
+		{"drained", "a", ask.Change{Verb: ask.Drain, Node: "n1", Reason: "r"}, nil, nil, 1},
+		{"another cluster's agent", "b", ask.Change{Verb: ask.Delete, Node: "n1"}, nil, errDirect, 0},
+		{"another node's", "a", ask.Change{Verb: ask.Delete, Node: "n2"}, nil, errDirect, 0},
+		{"one that follows from elsewhere", "a", ask.Change{Verb: ask.Delete, Node: "n3"}, func(w *world, _ *ask.Asker) { w.followed(t, 2, "n3") }, errDirect, 0},
+		{"a list", "a", ask.Change{Verb: ask.Delete, Node: "n[1-2]"}, nil, errDirect, 0},
+		{"slurmctld is silent", "a", ask.Change{Verb: ask.Delete, Node: "n1"}, func(w *world, _ *ask.Asker) { w.fallSilent() }, slurm.ErrUnreachable, 0},
+		{"a job names it", "a", ask.Change{Verb: ask.Delete, Node: "n1", Conf: "CPUs=2"}, namedByJob, slurm.ErrKept, 2},
+		{"a job names it, and the agent is an old one", "a", ask.Change{Verb: ask.Delete, Node: "n1"}, namedByJob, slurm.ErrNoNode, 2},
+		{"another size, and a job names it", "a", ask.Change{Verb: ask.Renew, Node: "n1", Conf: "CPUs=2"}, namedByJob, slurm.ErrKept, 3},
+		{"another size", "a", ask.Change{Verb: ask.Renew, Node: "n1", Conf: "CPUs=2"}, nil, nil, 1},
+		{"nobody listens", "a", ask.Change{Verb: ask.Delete, Node: "n1"}, func(w *world, _ *ask.Asker) { _ = w.port.Close() }, errDirect, 0},
+		{"no agent", "a", ask.Change{Verb: ask.Delete, Node: "n1"}, func(_ *world, a *ask.Asker) { a.AgentPort = 0 }, errDirect, 0},
+		{"one of two answers", "a", ask.Change{Verb: ask.Delete, Node: "n1"}, func(_ *world, a *ask.Asker) { a.Controller = "127.0.0.3:1," + a.Controller }, nil, 1},
+		{"munge", "a", ask.Change{Verb: ask.Delete, Node: "n1"}, func(_ *world, a *ask.Asker) { a.Prover.Keys = func() *keyring.Ring { return nil } }, errDirect, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w := newWorld(t, "n1=idle n2=idle")
@@ -355,15 +360,15 @@ func TestGivenUp(t *testing.T) {
 	asker := w.asker(t, "a")
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	require.ErrorIs(t, asker.Change(ctx, Change{Delete, "n1", "", ""}, direct), errDirect)
-	require.NoError(t, asker.Change(t.Context(), Change{Delete, "n1", "", ""}, direct))
+	require.ErrorIs(t, asker.Change(ctx, ask.Change{Verb: ask.Delete, Node: "n1"}, direct), errDirect)
+	require.NoError(t, asker.Change(t.Context(), ask.Change{Verb: ask.Delete, Node: "n1"}, direct))
 }
 
 // TestStranger: without a proof, nothing is asked of slurmctld.
 func TestStranger(t *testing.T) {
 	w := newWorld(t, "n1=idle")
 	for _, path := range []string{"", "?verb=delete&node=n1"} {
-		response, err := http.Get("http://" + w.port.Addr().String() + Path + path)
+		response, err := http.Get("http://" + w.port.Addr().String() + ask.Path + path)
 		require.NoError(t, err)
 		require.NoError(t, response.Body.Close())
 		require.Equal(t, http.StatusUnauthorized, response.StatusCode)
@@ -379,18 +384,18 @@ func TestGoneBefore(t *testing.T) {
 	// While slurmctld is asked for n2, n1 is asked for by one that goes.
 	w.lock.Lock()
 	second, a, b := make(chan error, 1), w.asker(t, "a"), w.asker(t, "a")
-	go func() { second <- a.Change(t.Context(), Change{Delete, "n2", "", ""}, direct) }()
+	go func() { second <- a.Change(t.Context(), ask.Change{Verb: ask.Delete, Node: "n2"}, direct) }()
 	require.Eventually(t, func() bool { return w.begun.Load() == 1 }, time.Minute, time.Millisecond)
 	ctx, cancel := context.WithCancel(t.Context())
 	first := make(chan error, 1)
-	go func() { first <- b.Change(ctx, Change{Delete, "n1", "", ""}, direct) }()
+	go func() { first <- b.Change(ctx, ask.Change{Verb: ask.Delete, Node: "n1"}, direct) }()
 	require.Eventually(t, func() bool { return w.waiting() == 2 }, time.Minute, time.Millisecond)
 	cancel()
 	require.ErrorIs(t, <-first, errDirect)
 	require.Eventually(t, func() bool { return w.waiting() == 1 }, time.Minute, time.Millisecond)
 	w.lock.Unlock()
 	require.NoError(t, <-second)
-	require.NoError(t, w.asker(t, "a").Change(t.Context(), Change{Delete, "n3", "", ""}, direct)) // the lane goes on
+	require.NoError(t, w.asker(t, "a").Change(t.Context(), ask.Change{Verb: ask.Delete, Node: "n3"}, direct)) // the lane goes on
 	require.Equal(t, "n1=idle", w.String())
 }
 
@@ -410,12 +415,12 @@ func TestAgentEnds(t *testing.T) {
 	faults := make(chan error, 2)
 	for _, name := range []string{"n1", "n2"} {
 		asker := w.asker(t, "a")
-		go func() { faults <- asker.Change(t.Context(), Change{Delete, name, "", ""}, direct) }()
+		go func() { faults <- asker.Change(t.Context(), ask.Change{Verb: ask.Delete, Node: name}, direct) }()
 	}
 	require.Eventually(t, func() bool { return w.waiting() == 2 }, time.Minute, time.Millisecond)
 	began := time.Now()
 	require.NoError(t, w.port.Close())
 	require.ErrorIs(t, <-faults, errDirect)
 	require.ErrorIs(t, <-faults, errDirect)
-	require.Less(t, time.Since(began), askLimit/2)
+	require.Less(t, time.Since(began), ask.Limit/2)
 }

@@ -1,3 +1,14 @@
+// Package merge makes one command of the changes that many nodes' agents ask for at the same time.
+//
+// When a thousand pods end together, each agent drains its node and deletes its record. Deleting a
+// record rebuilds slurmctld's tables under its write locks, and takes 30 ms where there are 10,000
+// records, whether one is deleted or all. slurmctld's agent therefore collects the changes for a
+// moment, runs one scontrol for all, and tells each agent what slurmctld has said of its node
+// (Merger). The agents ask it by internal/link/ask, and ask slurmctld themselves where it is away or
+// refuses.
+//
+// The counts of allocated CPUs are a question of the same kind: slurmctld makes them for all nodes
+// or for none, and slurmctld's agent has it make them at most once a second (Recount).
 package merge
 
 import (
@@ -8,6 +19,7 @@ import (
 	"net/netip"
 	"time"
 
+	"github.com/slurmlet/slurmlet/internal/link/ask"
 	"github.com/slurmlet/slurmlet/internal/link/proof"
 	"github.com/slurmlet/slurmlet/internal/link/publichttp"
 )
@@ -15,9 +27,6 @@ import (
 const (
 	// calm is how long changes are collected.
 	calm = 50 * time.Millisecond
-	// startLimit is how old a change may be when its command begins. The agent that has asked
-	// for it waits for askLimit.
-	startLimit = 4 * time.Second
 	// lookAfter is how long after a deletion it is asked again who names nodes, unless another deletion asks before.
 	lookAfter = 300 * time.Millisecond
 	// recountEvery is the time from one count of all nodes to the next.
@@ -39,13 +48,13 @@ type Merger struct {
 	// Made, if there is one, is told that slurmctld has made changes.
 	Made func()
 
-	lanes map[Verb]*lane
+	lanes map[ask.Verb]*lane
 }
 
 // lane is the changes of one verb, whose commands run one after the other.
 type lane struct {
 	port    *publichttp.Server
-	verb    Verb
+	verb    ask.Verb
 	waiting []asked
 	running bool
 	// began is when the last command began. Only run touches it, which runs once at a time.
@@ -54,7 +63,7 @@ type lane struct {
 
 // calm is how long the lane waits for further changes.
 func (l *lane) calm() time.Duration {
-	if l.verb != Recount {
+	if l.verb != ask.Recount {
 		return calm
 	}
 	return max(calm, time.Until(l.began.Add(recountEvery)))
@@ -62,7 +71,7 @@ func (l *lane) calm() time.Duration {
 
 // asked is a change that an agent waits for.
 type asked struct {
-	Change
+	ask.Change
 	at     time.Time
 	signer *proof.Signer
 	waiter *publichttp.Waiter
@@ -76,14 +85,14 @@ func (m *Merger) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "the request is refused: "+err.Error(), http.StatusUnauthorized)
 		return
 	}
-	c, err := parseChange(r.URL.Query())
+	c, err := ask.Parse(r.URL.Query())
 	if err != nil {
 		http.Error(w, "the change is refused: "+err.Error(), http.StatusBadRequest)
 		return
 	}
 	port := publichttp.ServerOf(w)
 	if from, err := netip.ParseAddrPort(r.RemoteAddr); err != nil || !port.Waits(c.Node, from.Addr()) {
-		reply(signer, w, result{unasked, "slurmctld's agent does not know that this is the node's own agent"})
+		reply(signer, w, ask.Said(ask.Unasked, "slurmctld's agent does not know that this is the node's own agent"))
 		return
 	}
 	l := m.lane(c.Verb, port)
@@ -94,9 +103,9 @@ func (m *Merger) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-func (m *Merger) lane(v Verb, port *publichttp.Server) *lane {
+func (m *Merger) lane(v ask.Verb, port *publichttp.Server) *lane {
 	if m.lanes == nil {
-		m.lanes = map[Verb]*lane{}
+		m.lanes = map[ask.Verb]*lane{}
 	}
 	if m.lanes[v] == nil {
 		m.lanes[v] = &lane{port: port, verb: v}
@@ -104,7 +113,7 @@ func (m *Merger) lane(v Verb, port *publichttp.Server) *lane {
 	return m.lanes[v]
 }
 
-func reply(s *proof.Signer, w http.ResponseWriter, r result) {
+func reply(s *proof.Signer, w http.ResponseWriter, r ask.Result) {
 	s.Answer(w, "text/plain; charset=utf-8", r.String())
 }
 
@@ -132,7 +141,7 @@ func (m *Merger) run(l *lane) {
 		}
 		l.began = time.Now()
 		unseen, deleted = m.makeAll(l.port, b, unseen), time.Now()
-		if m.Made != nil && l.verb != Recount {
+		if m.Made != nil && l.verb != ask.Recount {
 			m.Made()
 		}
 	}
@@ -185,14 +194,14 @@ func (m *Merger) take(l *lane, more bool) batch {
 func (m *Merger) makeAll(port *publichttp.Server, b batch, unseen []deletion) []deletion {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	oldest, changes := b.all[0].at, make([]Change, len(b.all))
+	oldest, changes := b.all[0].at, make([]ask.Change, len(b.all))
 	for i, one := range b.all {
 		changes[i] = one.Change
 	}
 	for _, g := range groupsOf(changes) {
 		a := &applier{
-			slurm: m.Slurm, returns: m.Returns, results: map[string]result{}, earlier: unseen, agents: b.agents, log: m.Log,
-			late: func() bool { return time.Since(oldest) > startLimit },
+			slurm: m.Slurm, returns: m.Returns, results: map[string]ask.Result{}, earlier: unseen, agents: b.agents, log: m.Log,
+			late: func() bool { return time.Since(oldest) > ask.StartLimit },
 		}
 		a.apply(ctx, *g)
 		for _, d := range unseen[:len(unseen)-len(a.earlier)] {
@@ -207,7 +216,7 @@ func (m *Merger) makeAll(port *publichttp.Server, b batch, unseen []deletion) []
 				}
 			}
 		})
-		if g.verb == Delete && len(a.deleted(*g)) > 0 {
+		if g.verb == ask.Delete && len(a.deleted(*g)) > 0 {
 			unseen = append(unseen, deletion{*g, a})
 		} else {
 			a.lookAgain(ctx, *g)
@@ -218,27 +227,27 @@ func (m *Merger) makeAll(port *publichttp.Server, b batch, unseen []deletion) []
 }
 
 // understood: agents of before know no record that stays, and would delete it themselves. They leave one that is gone alone.
-func (a *asked) understood(r result) result {
-	if r.word == kept && a.Conf == "" {
-		return result{word: gone}
+func (a *asked) understood(r ask.Result) ask.Result {
+	if r.Word == ask.Kept && a.Conf == "" {
+		return ask.Result{Word: ask.Gone}
 	}
 	return r
 }
 
 func (m *Merger) report(g *group, a applier) {
-	count := map[word]int{}
+	count := map[ask.Word]int{}
 	for _, r := range a.results {
-		if r.word == gone {
-			r.word = done
+		if r.Word == ask.Gone {
+			r.Word = ask.Done
 		}
-		count[r.word]++
+		count[r.Word]++
 	}
-	attrs := []slog.Attr{slog.Int("commands", a.commands), slog.Int("done", count[done]), slog.Int("refused", len(a.results)-count[done]-count[kept])}
-	if count[kept] > 0 {
-		attrs = append(attrs, slog.Int("kept", count[kept]))
+	attrs := []slog.Attr{slog.Int("commands", a.commands), slog.Int("done", count[ask.Done]), slog.Int("refused", len(a.results)-count[ask.Done]-count[ask.Kept])}
+	if count[ask.Kept] > 0 {
+		attrs = append(attrs, slog.Int("kept", count[ask.Kept]))
 	}
 	level := slog.LevelInfo
-	if g.verb == Recount {
+	if g.verb == ask.Recount {
 		level = slog.LevelDebug // it changes nothing, and may come each second
 	}
 	m.Log(level, fmt.Sprintf("%s: asked slurmctld for %d nodes at once", g.verb, len(g.nodes)), attrs...)

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/slurmlet/slurmlet/internal/link/ask"
 	"github.com/slurmlet/slurmlet/internal/slurm"
 	"github.com/slurmlet/slurmlet/internal/slurm/reasons"
 	"github.com/slurmlet/slurmlet/slurmconf/hostlist"
@@ -23,7 +24,7 @@ const (
 // remove deletes records. Those that somebody names, or whose pods are made again, stay, or are made anew. Without an answer about the names none is deleted.
 func (a *applier) remove(ctx context.Context, g group) {
 	if a.late() {
-		a.all(g.nodes, result{unasked, "slurmctld's agent has too much to do"})
+		a.all(g.nodes, ask.Said(ask.Unasked, "slurmctld's agent has too much to do"))
 		return
 	}
 	claims, named, err := a.look(ctx, g.nodes)
@@ -35,11 +36,11 @@ func (a *applier) remove(ctx context.Context, g group) {
 		d.by.revisit(ctx, d.group, claims)
 	}
 	a.earlier = nil
-	if g.verb == Delete {
+	if g.verb == ask.Delete {
 		a.addReturning(g.nodes, named)
 	}
 	free := slices.DeleteFunc(slices.Clone(g.nodes), func(name string) bool { return named[name] != "" })
-	if g.verb == Renew {
+	if g.verb == ask.Renew {
 		a.renew(ctx, g, named, claims)
 	} else {
 		held, err := slurm.Held(claims, g.nodes)
@@ -49,14 +50,14 @@ func (a *applier) remove(ctx context.Context, g group) {
 		}
 		for name := range named {
 			if held[name] { // as slurmctld says of a deletion: the node's agent drains it and waits
-				a.results[name] = result{busy, "jobs hold the node"}
+				a.results[name] = ask.Said(ask.Busy, "jobs hold the node")
 				delete(named, name)
 			}
 		}
 		a.keep(ctx, named)
 	}
-	a.changeAll(ctx, group{verb: Delete, nodes: free})
-	if g.verb == Delete {
+	a.changeAll(ctx, group{verb: ask.Delete, nodes: free})
+	if g.verb == ask.Delete {
 		a.keepReserved(ctx, free)
 	}
 }
@@ -89,7 +90,7 @@ func IsAgain(reason string) bool {
 func (a *applier) keepReserved(ctx context.Context, nodes []string) {
 	reserved := map[string]string{}
 	for _, name := range nodes {
-		if a.results[name].word == busy {
+		if a.results[name].Word == ask.Busy {
 			reserved[name] = "a reservation has the node"
 		}
 	}
@@ -109,7 +110,7 @@ func (a *applier) keepReserved(ctx context.Context, nodes []string) {
 // look asks who names nodes.
 func (a *applier) look(ctx context.Context, nodes []string) (claims []slurm.Claim, named map[string]string, err error) {
 	a.commands++
-	ctx, cancel := context.WithTimeout(ctx, commandLimit)
+	ctx, cancel := context.WithTimeout(ctx, ask.CommandLimit)
 	defer cancel()
 	if claims, err = a.slurm.Claims(ctx); err == nil {
 		named, err = slurm.Named(claims, nodes)
@@ -120,7 +121,7 @@ func (a *applier) look(ctx context.Context, nodes []string) (claims []slurm.Clai
 // held asks which nodes jobs hold.
 func (a *applier) held(ctx context.Context, nodes []string) (map[string]bool, error) {
 	a.commands++
-	ctx, cancel := context.WithTimeout(ctx, commandLimit)
+	ctx, cancel := context.WithTimeout(ctx, ask.CommandLimit)
 	defer cancel()
 	jobs, err := a.slurm.JobClaims(ctx)
 	if err != nil {
@@ -130,11 +131,11 @@ func (a *applier) held(ctx context.Context, nodes []string) (map[string]bool, er
 }
 
 // unanswered is the result where it is not known who names a node.
-func unanswered(err error) result {
+func unanswered(err error) ask.Result {
 	if errors.Is(err, slurm.ErrUnreachable) {
-		return result{silent, "slurmctld does not tell which nodes jobs name"}
+		return ask.Said(ask.Silent, "slurmctld does not tell which nodes jobs name")
 	}
-	return result{refused, "it is not clear which nodes jobs name: " + err.Error()}
+	return ask.Said(ask.Refused, "it is not clear which nodes jobs name: "+err.Error())
 }
 
 // keep drains named nodes and sets them DOWN, unless jobs hold them. No job begins between the question about jobs and
@@ -143,14 +144,14 @@ func (a *applier) keep(ctx context.Context, named map[string]string) {
 	groups := reasonsOf(named)
 	var drained []string
 	for _, g := range groups {
-		g.verb = Drain
+		g.verb = ask.Drain
 		a.changeAll(ctx, *g)
 		g.nodes = slices.DeleteFunc(g.nodes, func(name string) bool {
 			r := a.results[name]
-			if r.word == refused && isUnknown(r.text) {
-				a.results[name] = result{word: done} // there is no record to delete
+			if r.Word == ask.Refused && isUnknown(r.Text) {
+				a.results[name] = ask.Result{Word: ask.Done} // there is no record to delete
 			}
-			return r.word != done
+			return r.Word != ask.Done
 		})
 		drained = append(drained, g.nodes...)
 	}
@@ -163,17 +164,17 @@ func (a *applier) keep(ctx context.Context, named map[string]string) {
 		return
 	}
 	for _, g := range groups {
-		g.verb = Fail
+		g.verb = ask.Fail
 		g.nodes = slices.DeleteFunc(g.nodes, func(name string) bool {
 			if held[name] {
-				a.results[name] = result{busy, "jobs hold the node"}
+				a.results[name] = ask.Said(ask.Busy, "jobs hold the node")
 			}
 			return held[name]
 		})
 		a.changeAll(ctx, *g)
 		for _, name := range g.nodes {
-			if a.results[name].word == done {
-				a.results[name] = result{kept, named[name]}
+			if a.results[name].Word == ask.Done {
+				a.results[name] = ask.Said(ask.Kept, named[name])
 			}
 		}
 	}
@@ -203,8 +204,8 @@ func reasonsOf(named map[string]string) (groups []*group) {
 func (a *applier) kept() map[string]string {
 	all := map[string]string{}
 	for name, r := range a.results {
-		if r.word == kept {
-			all[name] = r.text
+		if r.Word == ask.Kept {
+			all[name] = r.Text
 		}
 	}
 	return all
@@ -216,8 +217,8 @@ func (a *applier) kept() map[string]string {
 func (a *applier) renew(ctx context.Context, g group, named map[string]string, claims []slurm.Claim) {
 	made := map[string]string{}
 	for _, name := range slices.Sorted(maps.Keys(named)) {
-		a.change(ctx, group{verb: Delete, nodes: []string{name}})
-		if a.results[name].word == done {
+		a.change(ctx, group{verb: ask.Delete, nodes: []string{name}})
+		if a.results[name].Word == ask.Done {
 			a.remake(ctx, name, g.conf[name], reasons.Renewed, named[name])
 			made[name] = named[name]
 		}
@@ -233,16 +234,16 @@ func (a *applier) remake(ctx context.Context, name, conf, reason, why string) {
 	var err error
 	for _, parameters := range [][]string{strings.Fields(conf), strings.Fields(conf), least} { // what slurmctld does not know must not keep the record away
 		a.commands++
-		limited, cancel := context.WithTimeout(ctx, commandLimit)
+		limited, cancel := context.WithTimeout(ctx, ask.CommandLimit)
 		err = a.slurm.RenewNode(limited, name, parameters, reason)
 		cancel()
 		if err == nil {
-			a.results[name] = result{kept, why}
+			a.results[name] = ask.Said(ask.Kept, why)
 			return
 		}
 	}
 	a.tell(slog.LevelError, "cannot make the record of a node anew that is named: "+why, slog.String("node", name), slog.Any("error", err))
-	a.results[name] = result{word: done} // it is deleted
+	a.results[name] = ask.Result{Word: ask.Done} // it is deleted
 }
 
 // claimAnew has the jobs and reservations that name new records find them, those that have come meanwhile too. Reservations
@@ -269,7 +270,7 @@ func (a *applier) claimEach(ctx context.Context, names []string, claims []slurm.
 		err := a.whole(ctx, c)
 		if err == nil {
 			a.commands++
-			limited, cancel := context.WithTimeout(ctx, commandLimit)
+			limited, cancel := context.WithTimeout(ctx, ask.CommandLimit)
 			err = a.slurm.RenewClaim(limited, c)
 			cancel()
 		}
@@ -291,7 +292,7 @@ func (a *applier) whole(ctx context.Context, c *slurm.Claim) error {
 		return nil // it is the one that was made
 	}
 	a.commands++
-	ctx, cancel := context.WithTimeout(ctx, commandLimit)
+	ctx, cancel := context.WithTimeout(ctx, ask.CommandLimit)
 	defer cancel()
 	known, err := a.slurm.Recorded(ctx, lists)
 	if err != nil {
@@ -321,11 +322,11 @@ func (a *applier) lookAgain(ctx context.Context, g group) {
 
 // deleted are the nodes of a group whose records are gone.
 func (a *applier) deleted(g group) (names []string) {
-	if g.verb != Delete && g.verb != Renew {
+	if g.verb != ask.Delete && g.verb != ask.Renew {
 		return nil
 	}
 	for _, name := range g.nodes {
-		if r := a.results[name].word; r == done || r == gone {
+		if r := a.results[name].Word; r == ask.Done || r == ask.Gone {
 			names = append(names, name)
 		}
 	}
@@ -346,7 +347,7 @@ func (a *applier) revisit(ctx context.Context, g group, claims []slurm.Claim) {
 		return
 	}
 	made, reason := maps.Clone(named), func(why string) string { return reasons.Kept + why }
-	if g.verb == Renew {
+	if g.verb == ask.Renew {
 		reason = func(string) string { return reasons.Renewed }
 	}
 	present, err := a.recorded(ctx, named)
@@ -374,7 +375,7 @@ func (a *applier) recorded(ctx context.Context, nodes map[string]string) ([]stri
 		return nil, nil
 	}
 	a.commands++
-	ctx, cancel := context.WithTimeout(ctx, commandLimit)
+	ctx, cancel := context.WithTimeout(ctx, ask.CommandLimit)
 	defer cancel()
 	return a.slurm.Recorded(ctx, hostlist.Of(slices.Values(slices.Sorted(maps.Keys(nodes)))).String())
 }

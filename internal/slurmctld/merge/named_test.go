@@ -9,8 +9,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/slurmlet/slurmlet/internal/link/ask"
 	"github.com/slurmlet/slurmlet/internal/slurm"
-
 	"github.com/slurmlet/slurmlet/internal/slurm/reasons"
 )
 
@@ -19,112 +19,112 @@ func TestNamed(t *testing.T) {
 	names := func(job, nodes string) slurm.Claim { return slurm.Claim{Job: job, ID: job, Nodes: nodes} }
 	for _, c := range []struct {
 		name, before string
-		verb         Verb
+		verb         ask.Verb
 		nodes        string
 		claims       []slurm.Claim
 		change       func(*records)
 		returns      string // the nodes whose pods StatefulSet n makes again
 		after        string
-		results      map[string]word
+		results      map[string]ask.Word
 		commands     []string
 		right        []string
 	}{
 		{
-			name: "a job names one of two", before: "n1=drained n2=drained", verb: Delete, nodes: "n1 n2", claims: []slurm.Claim{names("7", "n1,x")},
-			after: "n1=down", results: map[string]word{"n1": kept, "n2": done},
+			name: "a job names one of two", before: "n1=drained n2=drained", verb: ask.Delete, nodes: "n1 n2", claims: []slurm.Claim{names("7", "n1,x")},
+			after: "n1=down", results: map[string]ask.Word{"n1": ask.Kept, "n2": ask.Done},
 			commands: []string{
 				"claims", "drain:slurmlet: the pod is gone, and job 7 names the node n1", "jobs",
 				"fail:slurmlet: the pod is gone, and job 7 names the node n1", "delete n2", "claims",
 			},
 		},
 		{
-			name: "its workload makes the pod again", before: "n1=drained n2=drained n3=drained", verb: Delete, nodes: "n1 n2 n3", claims: []slurm.Claim{names("7", "n2")},
-			returns: "n1 n2", after: "n1=down n2=down", results: map[string]word{"n1": kept, "n2": kept, "n3": done},
+			name: "its workload makes the pod again", before: "n1=drained n2=drained n3=drained", verb: ask.Delete, nodes: "n1 n2 n3", claims: []slurm.Claim{names("7", "n2")},
+			returns: "n1 n2", after: "n1=down n2=down", results: map[string]ask.Word{"n1": ask.Kept, "n2": ask.Kept, "n3": ask.Done},
 			commands: []string{
 				"claims", "drain:slurmlet: the pod is gone, and StatefulSet n makes it again n1", "drain:slurmlet: the pod is gone, and job 7 names the node n2", "jobs",
 				"fail:slurmlet: the pod is gone, and StatefulSet n makes it again n1", "fail:slurmlet: the pod is gone, and job 7 names the node n2", "delete n3", "claims",
 			},
 		},
 		{
-			name: "its workload makes the pod again, and a job holds it", before: "n1=busy", verb: Delete, nodes: "n1", claims: []slurm.Claim{{Job: "7", Holds: "n1"}},
-			returns: "n1", after: "n1=busy", results: map[string]word{"n1": busy},
+			name: "its workload makes the pod again, and a job holds it", before: "n1=busy", verb: ask.Delete, nodes: "n1", claims: []slurm.Claim{{Job: "7", Holds: "n1"}},
+			returns: "n1", after: "n1=busy", results: map[string]ask.Word{"n1": ask.Busy},
 		},
 		{
-			name: "another size of a pod that its workload would make again", before: "n1=drained", verb: Renew, nodes: "n1",
-			returns: "n1", after: "", results: map[string]word{"n1": done}, commands: []string{"claims", "delete n1", "claims"},
+			name: "another size of a pod that its workload would make again", before: "n1=drained", verb: ask.Renew, nodes: "n1",
+			returns: "n1", after: "", results: map[string]ask.Word{"n1": ask.Done}, commands: []string{"claims", "delete n1", "claims"},
 		},
 		{
-			name: "a job excludes it", before: "n1=drained", verb: Delete, nodes: "n1", claims: []slurm.Claim{{Job: "7", Excluded: "n[1-9]"}},
-			after: "n1=down", results: map[string]word{"n1": kept},
+			name: "a job excludes it", before: "n1=drained", verb: ask.Delete, nodes: "n1", claims: []slurm.Claim{{Job: "7", Excluded: "n[1-9]"}},
+			after: "n1=down", results: map[string]ask.Word{"n1": ask.Kept},
 		},
 		{
-			name: "a reservation has it", before: "n1=idle", verb: Delete, nodes: "n1", claims: []slurm.Claim{{Reservation: "r", Nodes: "n[1-2]"}},
-			after: "n1=down", results: map[string]word{"n1": kept},
+			name: "a reservation has it", before: "n1=idle", verb: ask.Delete, nodes: "n1", claims: []slurm.Claim{{Reservation: "r", Nodes: "n[1-2]"}},
+			after: "n1=down", results: map[string]ask.Word{"n1": ask.Kept},
 		},
 		{
-			name: "a reservation of all nodes names none", before: "n1=idle", verb: Delete, nodes: "n1", claims: []slurm.Claim{{Reservation: "r", Nodes: "n1", All: true}},
-			after: "", results: map[string]word{"n1": done},
+			name: "a reservation of all nodes names none", before: "n1=idle", verb: ask.Delete, nodes: "n1", claims: []slurm.Claim{{Reservation: "r", Nodes: "n1", All: true}},
+			after: "", results: map[string]ask.Word{"n1": ask.Done},
 		},
 		{
-			name: "a reservation of all nodes has begun", before: "n1=reserved n2=busy", verb: Delete, nodes: "n1 n2",
+			name: "a reservation of all nodes has begun", before: "n1=reserved n2=busy", verb: ask.Delete, nodes: "n1 n2",
 			claims: []slurm.Claim{{Reservation: "r", Nodes: "n[1-2]", All: true}},
-			after:  "n1=down n2=busy", results: map[string]word{"n1": kept, "n2": busy},
+			after:  "n1=down n2=busy", results: map[string]ask.Word{"n1": ask.Kept, "n2": ask.Busy},
 		},
 		{
-			name: "a job holds it", before: "n1=busy", verb: Delete, nodes: "n1", claims: []slurm.Claim{names("7", "n1")},
-			after: "n1=busy", results: map[string]word{"n1": busy},
+			name: "a job holds it", before: "n1=busy", verb: ask.Delete, nodes: "n1", claims: []slurm.Claim{names("7", "n1")},
+			after: "n1=busy", results: map[string]ask.Word{"n1": ask.Busy},
 		},
 		{
-			name: "a job names what has no record", before: "n2=idle", verb: Delete, nodes: "n1", claims: []slurm.Claim{names("7", "n1")},
-			after: "n1=down n2=idle", results: map[string]word{"n1": kept}, right: []string{"7"},
+			name: "a job names what has no record", before: "n2=idle", verb: ask.Delete, nodes: "n1", claims: []slurm.Claim{names("7", "n1")},
+			after: "n1=down n2=idle", results: map[string]ask.Word{"n1": ask.Kept}, right: []string{"7"},
 		},
 		{
-			name: "many reasons are one", before: "n1=idle n2=idle n3=idle n4=idle n5=idle", verb: Delete, nodes: "n1 n2 n3 n4 n5",
+			name: "many reasons are one", before: "n1=idle n2=idle n3=idle n4=idle n5=idle", verb: ask.Delete, nodes: "n1 n2 n3 n4 n5",
 			claims: []slurm.Claim{names("1", "n1"), names("2", "n2"), names("3", "n3"), names("4", "n4"), names("5", "n5")},
-			after:  "n1=down n2=down n3=down n4=down n5=down", results: map[string]word{"n1": kept, "n2": kept, "n3": kept, "n4": kept, "n5": kept},
+			after:  "n1=down n2=down n3=down n4=down n5=down", results: map[string]ask.Word{"n1": ask.Kept, "n2": ask.Kept, "n3": ask.Kept, "n4": ask.Kept, "n5": ask.Kept},
 			commands: []string{
 				"claims", "drain:slurmlet: the pod is gone, and jobs or reservations name the node n[1-5]", "jobs",
 				"fail:slurmlet: the pod is gone, and jobs or reservations name the node n[1-5]",
 			},
 		},
 		{
-			name: "nobody tells who is named", before: "n1=idle", verb: Delete, nodes: "n1", change: func(r *records) { r.unclear = true },
-			after: "n1=idle", results: map[string]word{"n1": refused}, commands: []string{"claims"},
+			name: "nobody tells who is named", before: "n1=idle", verb: ask.Delete, nodes: "n1", change: func(r *records) { r.unclear = true },
+			after: "n1=idle", results: map[string]ask.Word{"n1": ask.Refused}, commands: []string{"claims"},
 		},
 		{
-			name: "a job comes to name it", before: "n1=idle n2=idle", verb: Delete, nodes: "n1", change: func(r *records) { r.comes = []slurm.Claim{names("7", "n1,n2")} },
-			after: "n1=down n2=idle", results: map[string]word{"n1": kept}, right: []string{"7"},
+			name: "a job comes to name it", before: "n1=idle n2=idle", verb: ask.Delete, nodes: "n1", change: func(r *records) { r.comes = []slurm.Claim{names("7", "n1,n2")} },
+			after: "n1=down n2=idle", results: map[string]ask.Word{"n1": ask.Kept}, right: []string{"7"},
 			commands: []string{
 				"claims", "delete n1", "claims", "show n1", "renew:CPUs=2 RealMemory=5:slurmlet: the pod is gone, and job 7 names the node n1",
 				"claims", "show n1,n2", "rename 7 n1,n2",
 			},
 		},
 		{
-			name: "a job comes to name it, and a registration", before: "n1=idle n2=idle", verb: Delete, nodes: "n1",
+			name: "a job comes to name it, and a registration", before: "n1=idle n2=idle", verb: ask.Delete, nodes: "n1",
 			change: func(r *records) { r.comes, r.back = []slurm.Claim{names("7", "n1")}, []string{"n1"} },
-			after:  "n1=idle n2=idle", results: map[string]word{"n1": done}, right: []string{"7"},
+			after:  "n1=idle n2=idle", results: map[string]ask.Word{"n1": ask.Done}, right: []string{"7"},
 		},
 		{
-			name: "another size, and nobody names it", before: "n1=drained", verb: Renew, nodes: "n1",
-			after: "", results: map[string]word{"n1": done}, commands: []string{"claims", "delete n1", "claims"},
+			name: "another size, and nobody names it", before: "n1=drained", verb: ask.Renew, nodes: "n1",
+			after: "", results: map[string]ask.Word{"n1": ask.Done}, commands: []string{"claims", "delete n1", "claims"},
 		},
 		{
-			name: "another size", before: "n1=drained n2=drained n3=idle", verb: Renew, nodes: "n1 n2",
+			name: "another size", before: "n1=drained n2=drained n3=idle", verb: ask.Renew, nodes: "n1 n2",
 			claims: []slurm.Claim{names("7", "n1,n3"), names("8", "n1,y"), {Job: "9", ID: "9", Nodes: "n1", Holds: "n3"}, {Reservation: "r", Nodes: "n1"}},
-			after:  "n1=down n3=idle", results: map[string]word{"n1": kept, "n2": done}, right: []string{"7", "r"},
+			after:  "n1=down n3=idle", results: map[string]ask.Word{"n1": ask.Kept, "n2": ask.Done}, right: []string{"7", "r"},
 			commands: []string{
 				"claims", "delete n1", "renew:CPUs=2 RealMemory=5:" + reasons.Renewed + " n1", "rename r n1", "claims",
 				"show n1,n3", "rename 7 n1,n3", "show n1,y", "delete n2", "claims",
 			},
 		},
 		{
-			name: "another size, and jobs hold it", before: "n1=busy", verb: Renew, nodes: "n1", claims: []slurm.Claim{names("7", "n1")},
-			after: "n1=busy", results: map[string]word{"n1": busy},
+			name: "another size, and jobs hold it", before: "n1=busy", verb: ask.Renew, nodes: "n1", claims: []slurm.Claim{names("7", "n1")},
+			after: "n1=busy", results: map[string]ask.Word{"n1": ask.Busy},
 		},
 		{
-			name: "another size, and a registration on its way", before: "n1=drained", verb: Renew, nodes: "n1", claims: []slurm.Claim{names("7", "n1")},
+			name: "another size, and a registration on its way", before: "n1=drained", verb: ask.Renew, nodes: "n1", claims: []slurm.Claim{names("7", "n1")},
 			change: func(r *records) { r.back = []string{"n1"} },
-			after:  "n1=down", results: map[string]word{"n1": kept}, right: []string{"7"},
+			after:  "n1=down", results: map[string]ask.Word{"n1": ask.Kept}, right: []string{"7"},
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -137,7 +137,7 @@ func TestNamed(t *testing.T) {
 			for _, name := range g.nodes {
 				g.conf[name] = "CPUs=2 RealMemory=5"
 			}
-			a := applier{slurm: r, late: func() bool { return false }, results: map[string]result{}}
+			a := applier{slurm: r, late: func() bool { return false }, results: map[string]ask.Result{}}
 			a.returns = func(node string) string {
 				if slices.Contains(strings.Fields(c.returns), node) {
 					return "StatefulSet n"
@@ -147,9 +147,9 @@ func TestNamed(t *testing.T) {
 			a.apply(t.Context(), g)
 			a.lookAgain(t.Context(), g)
 			require.Equal(t, c.after, r.String())
-			said := map[string]word{}
+			said := map[string]ask.Word{}
 			for name, result := range a.results {
-				said[name] = result.word
+				said[name] = result.Word
 			}
 			require.Equal(t, c.results, said)
 			require.Empty(t, r.killed)
@@ -173,9 +173,9 @@ func FuzzNamed(f *testing.F) {
 	f.Add("IIIIIIII", false, uint8(2))
 	f.Fuzz(func(t *testing.T, letters string, renew bool, comes uint8) {
 		letters = letters[:min(len(letters), 64)]
-		r, g := newRecords(""), group{verb: Delete, conf: map[string]string{}}
+		r, g := newRecords(""), group{verb: ask.Delete, conf: map[string]string{}}
 		if renew {
-			g.verb = Renew
+			g.verb = ask.Renew
 		}
 		named := map[string]bool{}
 		for i, letter := range letters {
@@ -193,18 +193,18 @@ func FuzzNamed(f *testing.F) {
 				}
 			}
 		}
-		a := applier{slurm: r, late: func() bool { return false }, results: map[string]result{}}
+		a := applier{slurm: r, late: func() bool { return false }, results: map[string]ask.Result{}}
 		a.apply(t.Context(), g)
 		a.lookAgain(t.Context(), g)
 		require.Empty(t, r.killed)
 		require.Len(t, a.results, len(g.nodes))
 		for _, name := range g.nodes {
 			_, is := r.states[name]
-			said := a.results[name].word
+			said := a.results[name].Word
 			require.True(t, is || !named[name] || slices.ContainsFunc(r.comes, func(c slurm.Claim) bool { return c.Nodes == name }),
 				"the record of %s is gone, and named: %v", name, r.commands)
-			require.Equal(t, !is, said == done, "%s is told %s", name, said)
-			require.True(t, said != kept || r.states[name] == "down", name)
+			require.Equal(t, !is, said == ask.Done, "%s is told %s", name, said)
+			require.True(t, said != ask.Kept || r.states[name] == "down", name)
 		}
 	})
 }
@@ -213,10 +213,10 @@ func FuzzNamed(f *testing.F) {
 func TestNamedDirectly(t *testing.T) {
 	r := newRecords("n1=drained n2=drained")
 	r.claims = []slurm.Claim{{Job: "7", Nodes: "n1"}}
-	c := Change{Delete, "n1", "", "CPUs=2"}
-	require.ErrorIs(t, Make(t.Context(), r, []Change{c})[c], slurm.ErrKept)
+	c := ask.Change{Verb: ask.Delete, Node: "n1", Conf: "CPUs=2"}
+	require.ErrorIs(t, Make(t.Context(), r, []ask.Change{c})[c], slurm.ErrKept)
 	require.Equal(t, "n1=down n2=drained", r.String())
 	over, end := context.WithCancel(t.Context())
 	end()
-	require.Error(t, Make(over, r, []Change{c})[c])
+	require.Error(t, Make(over, r, []ask.Change{c})[c])
 }

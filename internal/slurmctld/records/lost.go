@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/slurmlet/slurmlet/internal/link/ask"
 	"github.com/slurmlet/slurmlet/internal/slurmctld/merge"
 	"github.com/slurmlet/slurmlet/slurmconf/hostlist"
 )
@@ -35,17 +36,17 @@ func (r *Reconciler) fail(ctx context.Context, reasons map[string]string) {
 		return
 	}
 	names := slices.Sorted(maps.Keys(reasons))
-	changes := func(verb merge.Verb) (all []merge.Change) {
+	changes := func(verb ask.Verb) (all []ask.Change) {
 		for _, name := range names {
-			all = append(all, merge.Change{Verb: verb, Node: name, Reason: reasons[name]})
+			all = append(all, ask.Change{Verb: verb, Node: name, Reason: reasons[name]})
 		}
 		return all
 	}
-	merge.Make(ctx, r.Slurm, changes(merge.Drain)) // no job begins between the question and the end of all
+	merge.Make(ctx, r.Slurm, changes(ask.Drain)) // no job begins between the question and the end of all
 	jobs, unnamed := r.jobsOn(ctx, names)
 	r.expect(names, jobs, unnamed) // slurmctld may set a node DOWN and not say so
 	var failed []string
-	for change, err := range merge.Make(ctx, r.Slurm, changes(merge.Fail)) {
+	for change, err := range merge.Make(ctx, r.Slurm, changes(ask.Fail)) {
 		if err != nil {
 			r.refused(change.Node, err, slog.LevelWarn)
 			continue

@@ -1,9 +1,8 @@
-package merge
+package ask
 
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"log/slog"
 	"math/rand/v2"
@@ -17,12 +16,16 @@ import (
 
 	"github.com/slurmlet/slurmlet/internal/kit/backoff"
 	"github.com/slurmlet/slurmlet/internal/link/proof"
-	"github.com/slurmlet/slurmlet/internal/slurm"
 )
 
 const (
-	// askLimit is how long slurmctld's agent may take: longer than startLimit and commandLimit.
-	askLimit = startLimit + commandLimit + time.Second
+	// StartLimit is how old a change may be when slurmctld's agent begins its command. The agent that has asked for it
+	// waits for Limit.
+	StartLimit = 4 * time.Second
+	// CommandLimit bounds one command. A slurmctld that takes longer has not answered.
+	CommandLimit = 5 * time.Second
+	// Limit is how long slurmctld's agent may take: longer than StartLimit and CommandLimit.
+	Limit = StartLimit + CommandLimit + time.Second
 	// awayFor is how long slurmctld's agent is not asked after it has not answered.
 	awayFor = 30 * time.Second
 	// slowLimit is for how long slurmctld's agent is asked again that is late with its challenge. It is
@@ -48,28 +51,28 @@ type Asker struct {
 // that is away, refuses or does not say, to the direct question.
 func (a *Asker) Change(ctx context.Context, c Change, direct func(context.Context) error) error {
 	r, err := a.ask(ctx, c)
-	if err == nil && r.word == unasked {
-		err = errors.New(r.text)
+	if err == nil && r.Word == Unasked {
+		err = errors.New(r.Text)
 	}
 	if err != nil {
 		a.Log(slog.LevelDebug, "asks slurmctld itself", slog.String("change", string(c.Verb)), slog.Any("error", err))
 		return direct(ctx)
 	}
-	return r.err(c)
+	return r.Err(c)
 }
 
 // errAway: nobody is asked.
 var errAway = errors.New("slurmctld's agent is not asked")
 
-func (a *Asker) ask(ctx context.Context, c Change) (result, error) {
-	if err := c.check(); err != nil {
-		return result{}, err
+func (a *Asker) ask(ctx context.Context, c Change) (Result, error) {
+	if err := c.Check(); err != nil {
+		return Result{}, err
 	}
 	if a.AgentPort == 0 || time.Now().UnixNano() < a.back.Load() {
-		return result{}, errAway
+		return Result{}, errAway
 	}
 	began := time.Now()
-	ctx, cancel := context.WithTimeout(ctx, askLimit)
+	ctx, cancel := context.WithTimeout(ctx, Limit)
 	defer cancel()
 	for tries := 0; ; tries++ {
 		r, err := a.askOnce(ctx, c)
@@ -110,7 +113,7 @@ func (a *Asker) heed(err error) {
 	}
 }
 
-func (a *Asker) askOnce(ctx context.Context, c Change) (result, error) {
+func (a *Asker) askOnce(ctx context.Context, c Change) (Result, error) {
 	var faults []error
 	for address := range strings.SplitSeq(a.Controller, ",") {
 		host, _, _ := net.SplitHostPort(address)
@@ -120,22 +123,5 @@ func (a *Asker) askOnce(ctx context.Context, c Change) (result, error) {
 		}
 		faults = append(faults, err)
 	}
-	return result{}, errors.Join(faults...)
-}
-
-// err is what a direct question would have returned.
-func (r result) err(c Change) error {
-	switch r.word {
-	case done:
-		return nil
-	case gone:
-		return fmt.Errorf("the record of node %s is deleted: %w", c.Node, slurm.ErrNoNode)
-	case kept:
-		return fmt.Errorf("%w: %s", slurm.ErrKept, r.text)
-	case busy:
-		return fmt.Errorf("cannot delete the record of node %s: %w", c.Node, slurm.ErrBusy)
-	case silent:
-		return fmt.Errorf("%w: %s", slurm.ErrUnreachable, r.text)
-	}
-	return errors.New(r.text)
+	return Result{}, errors.Join(faults...)
 }

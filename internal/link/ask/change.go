@@ -1,15 +1,6 @@
-// Package merge makes one command of the changes that many nodes' agents ask for at the same time.
-//
-// When a thousand pods end together, each agent drains its node and deletes its record. Deleting a
-// record rebuilds slurmctld's tables under its write locks, and takes 30 ms where there are 10,000
-// records, whether one is deleted or all. slurmctld's agent therefore collects the changes for a
-// moment, runs one scontrol for all, and tells each agent what slurmctld has said of its node
-// (Merger). The agents ask it over internal/link/proof, and ask slurmctld themselves where it is away or
-// refuses (Asker).
-//
-// The counts of allocated CPUs are a question of the same kind: slurmctld makes them for all nodes
-// or for none, and slurmctld's agent has it make them at most once a second (Recount).
-package merge
+// Package ask is how a node's agent has slurmctld's agent make a change of its own node: the change, the request, and the
+// answer. internal/slurmctld/merge makes one command of many.
+package ask
 
 import (
 	"errors"
@@ -76,8 +67,8 @@ var parameter = sync.OnceValue(func() *regexp.Regexp {
 // nodeName is the name of one node: never a host list, and never an option.
 var nodeName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]*$`) })
 
-// check says whether slurmctld may be asked for it.
-func (c Change) check() error {
+// Check says whether slurmctld may be asked for it.
+func (c Change) Check() error {
 	if err := c.checkConf(); err != nil {
 		return err
 	}
@@ -119,49 +110,8 @@ func (c Change) path() string {
 	return Path + "?" + query.Encode()
 }
 
-func parseChange(query url.Values) (Change, error) {
+// Parse reads the query of a request.
+func Parse(query url.Values) (Change, error) {
 	c := Change{Verb(query.Get("verb")), query.Get("node"), query.Get("reason"), query.Get("conf")}
-	return c, c.check()
-}
-
-// result is what slurmctld has said of one node, or that it was not asked.
-type result struct {
-	word word
-	text string
-}
-
-// word is the beginning of an answer.
-type word string
-
-const (
-	// done: slurmctld has changed the record, or there is none to delete.
-	done word = "done"
-	// gone: slurmctld has deleted the record, and has had none when it was asked once more.
-	gone word = "gone"
-	// kept: the record is DOWN and drained, because a job or a reservation names the node.
-	kept word = "kept"
-	// busy: jobs or a reservation keep slurmctld from deleting the record.
-	busy word = "busy"
-	// refused: slurmctld has said no, for another reason.
-	refused word = "refused"
-	// silent: slurmctld has not answered, which is neither yes nor no.
-	silent word = "silent"
-	// unasked: slurmctld was not asked. The node's agent asks it.
-	unasked word = "unasked"
-)
-
-// mostText bounds what is told of an error, in bytes.
-const mostText = 2 << 10
-
-func (r result) String() string {
-	return strings.TrimSpace(string(r.word) + " " + r.text[:min(len(r.text), mostText)])
-}
-
-func parseResult(text string) (result, error) {
-	first, rest, _ := strings.Cut(text, " ")
-	switch r := (result{word(first), rest}); r.word {
-	case done, gone, kept, busy, refused, silent, unasked:
-		return r, nil
-	}
-	return result{}, errors.New("that is no answer to a change")
+	return c, c.Check()
 }

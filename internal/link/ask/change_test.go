@@ -1,4 +1,4 @@
-package merge
+package ask
 
 import (
 	"net/url"
@@ -47,7 +47,7 @@ func TestChange(t *testing.T) {
 		{Change{Drain, "n1", "one\ntwo", ""}, "in one line"},
 		{Change{Drain, "n1", strings.Repeat("x", mostReason+1), ""}, "at most"},
 	} {
-		err := c.change.check()
+		err := c.change.Check()
 		if c.says != "" {
 			require.ErrorContains(t, err, c.says, "%q", c.change)
 			continue
@@ -67,7 +67,7 @@ func FuzzChange(f *testing.F) {
 		if err != nil {
 			return
 		}
-		c, err := parseChange(query)
+		c, err := Parse(query)
 		if err != nil {
 			return
 		}
@@ -77,7 +77,7 @@ func FuzzChange(f *testing.F) {
 		require.True(t, found && path == Path)
 		again, err := url.ParseQuery(after)
 		require.NoError(t, err)
-		back, err := parseChange(again)
+		back, err := Parse(again)
 		require.NoError(t, err)
 		require.Equal(t, c, back)
 	})
@@ -93,8 +93,8 @@ func FuzzResult(f *testing.F) {
 		if err != nil {
 			return
 		}
-		require.Equal(t, r.word == done, text == "done" || strings.HasPrefix(text, "done "))
-		if len(r.text) <= mostText && strings.TrimSpace(text) == text {
+		require.Equal(t, r.Word == Done, text == "done" || strings.HasPrefix(text, "done "))
+		if len(r.Text) <= mostText && strings.TrimSpace(text) == text {
 			require.Equal(t, text, r.String())
 		}
 	})
