@@ -999,20 +999,13 @@
 //
 // # Exit status
 //
-//	0    stopped in order after SIGTERM, SIGINT or SIGRTMIN+3; a slurmd that crashes or hangs while it stops counts as in
-//	     order if slurmctld has deleted its record (24.11 does so rarely). One that hangs is killed
-//	     when its socket has not answered for a third of the time that jobs have, or 30 s, or twice that if it is busy
-//	1    the agent itself failed; "slurmlet check": an error is among the findings, and Slurm would refuse the files
-//	64   wrong usage: unknown role or command (EX_USAGE)
-//	69   "slurmlet status", "slurmlet probe": no agent answers (EX_UNAVAILABLE)
-//	72   something that the container must have is missing: the daemon, scontrol, sdiag, sinfo, squeue, a key, a user (EX_OSFILE)
-//	75   "slurmlet status", "slurmlet probe": the agent is not Ready; the agent itself: the time was over, and the node record or
-//	     jobs may be left (EX_TEMPFAIL)
-//	77   Slurm cannot limit jobs by cgroup, and SLURMLET_CGROUP does not go without (EX_NOPERM)
-//	78   the configuration or a limit has faults (EX_CONFIG)
-//	n    the daemon's own status n: slurmctld ended by itself before it served, or crashed too often, or a daemon failed while it was being stopped;
-//	     128+n: it was ended by signal n (137: SIGKILL, also when it did not stop within the grace period;
-//	     75 if the node record or jobs may be left, too)
+// docs/reference/status.md lists the exit statuses (package exitcode). A slurmd that crashes or hangs
+// while it stops counts as in order if slurmctld has deleted its record (24.11 does so rarely). One
+// that hangs is killed when its socket has not answered for a third of the time that jobs have, or
+// 30 s, or twice that if it is busy. The daemon's own status is the container's where slurmctld ended
+// by itself before it served, or crashed too often, or a daemon failed while it was being stopped.
+// 128+n says that signal n ended the daemon (137: SIGKILL, also when it did not stop within the grace
+// period). 75 says that the node record or jobs may be left, too.
 //
 // If slurmd ends by itself, the container goes on. The job steps live on, and the agent
 // starts a new slurmd, which takes them over, after a pause that grows from 100 ms to 30 s

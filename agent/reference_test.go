@@ -3,13 +3,11 @@ package agent
 import (
 	"cmp"
 	"fmt"
-	"go/ast"
 	"go/parser"
 	"go/token"
 	"os"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -68,24 +66,6 @@ func (v variable) required(role Role) bool {
 	without := slices.DeleteFunc(enough, func(entry string) bool { return strings.HasPrefix(entry, v.name+"=") })
 	_, err := FromEnv(role, without)
 	return v.fallback == "" && err != nil
-}
-
-// TestReferenceOfExits: every exit status of package exitcode is explained, and no other.
-func TestReferenceOfExits(t *testing.T) {
-	var want, have []string
-	file, err := parser.ParseFile(token.NewFileSet(), "../internal/kit/exitcode/exitcode.go", nil, 0)
-	require.NoError(t, err)
-	ast.Inspect(file, func(n ast.Node) bool {
-		if value, ok := n.(*ast.BasicLit); ok && value.Kind == token.INT {
-			want = append(want, value.Value)
-		}
-		return true
-	})
-	for _, found := range regexp.MustCompile(`(?m)^\t(\d+) `).FindAllStringSubmatch(packageComment(t), -1) {
-		have = append(have, found[1])
-	}
-	require.Equal(t, want, have, "internal/kit/exitcode/exitcode.go (expected) and doc.go (actual): the same numbers in the same order")
-	require.Contains(t, want, strconv.Itoa(ExitConfig))
 }
 
 // TestReferenceOfMetrics: every metric that the statuses of TestMetrics have, and

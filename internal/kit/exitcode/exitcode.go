@@ -1,19 +1,31 @@
-// Package exitcode has the exit statuses of cmd/slurmlet, from sysexits.h where it has one. The
-// documentation of package agent explains them.
+// Package exitcode has the exit statuses of cmd/slurmlet, from sysexits.h where it has one.
+// docs/reference/status.md lists them; its table is written from the comments below.
 package exitcode
 
-// The exit statuses.
 const (
-	OK          = 0
-	Failure     = 1
-	Usage       = 64
+	// OK says that the container stopped in order after SIGTERM, SIGINT or SIGRTMIN+3. A slurmd that crashes or hangs
+	// while it stops counts as in order if slurmctld has deleted its record
+	OK = 0
+	// Failure says that the agent itself has failed; of `slurmlet check`, that an error is among the findings
+	Failure = 1
+	// Usage says that there is no such role, command or flag (EX_USAGE)
+	Usage = 64
+	// Unavailable says that no agent answers `slurmlet status` or `slurmlet probe` (EX_UNAVAILABLE)
 	Unavailable = 69
-	Missing     = 72
-	NotReady    = 75
-	Left        = NotReady
-	Cgroup      = 77
-	Config      = 78
+	// Missing says that the container lacks something: the daemon, scontrol, sdiag, sinfo, squeue, a key, a user
+	// (EX_OSFILE)
+	Missing = 72
+	// NotReady says that the time was over, and the node record or jobs may be left; of `slurmlet status` and
+	// `slurmlet probe`, that the agent is not Ready (EX_TEMPFAIL)
+	NotReady = 75
+	// Cgroup says that Slurm cannot limit jobs by cgroup, and `SLURMLET_CGROUP` requires it (EX_NOPERM)
+	Cgroup = 77
+	// Config says that the configuration or a limit is faulty (EX_CONFIG)
+	Config = 78
 )
+
+// Left is the status of an agent whose time was over.
+const Left = NotReady
 
 // Fault is an error that says with which status the program should exit.
 type Fault struct {
