@@ -1,14 +1,16 @@
 package peerserver
 
 import (
-	"container/list"
 	"context"
 	"crypto/tls"
 	"net"
 	"net/netip"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/slurmlet/slurmlet/internal/link/door"
 )
 
 // guard is a listener that bounds how many connections of strangers there are: those that have not
@@ -19,18 +21,17 @@ type guard struct {
 	limit   int
 	evicted *atomic.Uint64
 
-	mu     sync.Mutex
-	byAge  *list.List                // of *connection, the oldest first
-	byAddr map[netip.Addr]*list.List // of *connection, the oldest first
+	mu        sync.Mutex
+	strangers *door.Set[netip.Addr, *connection]
 }
 
 // connection is one that a guard has accepted.
 type connection struct {
 	net.Conn
-	guard         *guard
-	from          netip.Addr
-	since         time.Time
-	inAge, inAddr *list.Element // nil once it is no stranger's
+	guard *guard
+	from  netip.Addr
+	since time.Time
+	place *door.Place[netip.Addr, *connection]
 }
 
 const (
@@ -41,7 +42,7 @@ const (
 )
 
 func newGuard(l net.Listener, limit int, evicted *atomic.Uint64) *guard {
-	return &guard{Listener: l, limit: limit, evicted: evicted, byAge: list.New(), byAddr: map[netip.Addr]*list.List{}}
+	return &guard{Listener: l, limit: limit, evicted: evicted, strangers: door.NewSet[netip.Addr, *connection]()}
 }
 
 // Accept returns connections that have a place.
@@ -67,72 +68,42 @@ func (g *guard) Accept() (net.Conn, error) {
 func (g *guard) admit(c *connection) (out *connection) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if own := g.byAddr[c.from]; own != nil && own.Len() >= max(g.limit/shareOfOne, 1) {
-		out = own.Front().Value.(*connection)
-	} else if g.byAge.Len() >= g.limit {
-		out = g.victim(c)
+	if own := g.strangers.LenOf(c.from); own >= max(g.limit/shareOfOne, 1) {
+		out = g.strangers.OldestOf(c.from).Conn
+	} else if g.strangers.Len() >= g.limit {
+		out = g.leaves(c)
 	}
 	if out == c {
 		return c
 	}
 	if out != nil {
-		g.remove(out)
+		out.place.Leave()
 	}
-	own := g.byAddr[c.from]
-	if own == nil {
-		own = list.New()
-		g.byAddr[c.from] = own
-	}
-	c.inAge, c.inAddr = g.byAge.PushBack(c), own.PushBack(c)
+	c.place = g.strangers.Add(c.from, c)
 	return out
 }
 
-// victim is the oldest of the address that has the most connections. If none has more than one, it is the
+// leaves is the oldest of the address that has the most connections. If none has more than one, it is the
 // oldest of all that has had its time, or else the newcomer: thousands of agents that come at once after
 // a restart do not push one another out.
-func (g *guard) victim(newcomer *connection) *connection {
-	var most *list.List
-	for _, of := range g.byAddr {
-		if most == nil || of.Len() > most.Len() {
-			most = of
-		}
-	}
-	if most.Len() > 1 {
-		return most.Front().Value.(*connection)
-	}
-	if oldest := g.byAge.Front().Value.(*connection); newcomer.since.Sub(oldest.since) > timeOfOne {
-		return oldest
+func (g *guard) leaves(newcomer *connection) *connection {
+	oldest := g.strangers.OldestOfMost()
+	if g.strangers.LenOf(oldest.Key()) > 1 || newcomer.since.Sub(oldest.Conn.since) > timeOfOne {
+		return oldest.Conn // where each has one, it is the oldest of all
 	}
 	return newcomer
-}
-
-// remove takes c off the strangers. The caller holds mu.
-func (g *guard) remove(c *connection) {
-	if c.inAge == nil {
-		return
-	}
-	own := g.byAddr[c.from]
-	g.byAge.Remove(c.inAge)
-	own.Remove(c.inAddr)
-	if own.Len() == 0 {
-		delete(g.byAddr, c.from)
-	}
-	c.inAge, c.inAddr = nil, nil
 }
 
 func (g *guard) len() int {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.byAge.Len()
+	return g.strangers.Len()
 }
 
 // closeStrangers ends all of them.
 func (g *guard) closeStrangers() {
 	g.mu.Lock()
-	var all []*connection
-	for e := g.byAge.Front(); e != nil; e = e.Next() {
-		all = append(all, e.Value.(*connection))
-	}
+	all := slices.Collect(g.strangers.All())
 	g.mu.Unlock()
 	for _, c := range all {
 		_ = c.Close()
@@ -143,7 +114,9 @@ func (g *guard) closeStrangers() {
 func (c *connection) leave() {
 	c.guard.mu.Lock()
 	defer c.guard.mu.Unlock()
-	c.guard.remove(c)
+	if c.place != nil {
+		c.place.Leave()
+	}
 }
 
 func (c *connection) Close() error {

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/slurmlet/slurmlet/internal/link/door"
 )
 
 // Bounds of the callers, who show no token. The API server speaks HTTP/1.1 with its webhooks, so it opens
@@ -33,6 +35,12 @@ type guard struct {
 
 	mu           sync.Mutex
 	placed, line []*caller // the oldest first
+	// idle are the placed ones for whom nothing is at work.
+	idle *door.Set[netip.Addr, *caller]
+}
+
+func newGuard(l net.Listener, of limits) *guard {
+	return &guard{Listener: l, limits: of, idle: door.NewSet[netip.Addr, *caller]()}
 }
 
 // caller is a connection. It reads nothing before it has a place.
@@ -45,6 +53,7 @@ type caller struct {
 	// The guard's mu holds these.
 	since  time.Time // when something came from it last, or it had its answer
 	atWork bool
+	place  *door.Place[netip.Addr, *caller] // in idle; nil while it waits
 }
 
 // limits are what callers have time for. head is for the handshake and the head, and review for all of a review.
@@ -71,7 +80,7 @@ func (g *guard) Accept() (net.Conn, error) {
 func (g *guard) admit(c *caller, now time.Time) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.seat(c, now) {
+	if g.tryPlace(c, now) {
 		return true
 	}
 	if len(g.line) >= mostWait || count(g.line, c.from) >= mostWaitOfOne {
@@ -87,14 +96,14 @@ func (g *guard) admit(c *caller, now time.Time) bool {
 	return true
 }
 
-// seat gives c a place, which may be another's. The caller holds mu.
-func (g *guard) seat(c *caller, now time.Time) bool {
+// tryPlace gives c a place, which may be another's, and says whether c has one. The caller holds mu.
+func (g *guard) tryPlace(c *caller, now time.Time) bool {
 	var out *caller
 	switch {
 	case count(g.placed, c.from) >= mostOfOne:
 		out = g.first(func(p *caller) bool { return p.from == c.from && p.quiet(now) })
 	case len(g.placed) >= most:
-		out = g.victim(c, now)
+		out = g.leavesFor(c, now)
 	default:
 		g.place(c, now)
 		return true
@@ -103,6 +112,7 @@ func (g *guard) seat(c *caller, now time.Time) bool {
 		return false
 	}
 	g.placed = slices.DeleteFunc(g.placed, func(p *caller) bool { return p == out })
+	out.place.Leave()
 	g.place(c, now)
 	go hangUp(out.Conn) // which waits until nobody reads it any more
 	return true
@@ -111,27 +121,18 @@ func (g *guard) seat(c *caller, now time.Time) bool {
 func (g *guard) place(c *caller, now time.Time) {
 	c.since = now
 	g.placed = append(g.placed, c)
+	c.place = g.idle.Add(c.from, c)
 	close(c.turn)
 }
 
-// victim goes for a caller of an address that has fewer places: it is the oldest of the address with the most.
+// leavesFor goes for a caller of an address that has fewer places: it is the oldest of the address with the most.
 // Where none has many more, it is the oldest quiet one of an address that has as many. nil: c waits.
-func (g *guard) victim(c *caller, now time.Time) (out *caller) {
-	idle, own := map[netip.Addr]int{}, count(g.placed, c.from)
-	for _, p := range g.placed {
-		if !p.atWork {
-			idle[p.from]++
-		}
+func (g *guard) leavesFor(c *caller, now time.Time) *caller {
+	own := count(g.placed, c.from)
+	if oldest := g.idle.OldestOfMost(); oldest != nil && g.idle.LenOf(oldest.Key()) > own+1 {
+		return oldest.Conn
 	}
-	for _, p := range g.placed {
-		if !p.atWork && idle[p.from] > own+1 && (out == nil || idle[p.from] > idle[out.from]) {
-			out = p
-		}
-	}
-	if out == nil {
-		out = g.first(func(p *caller) bool { return p.quiet(now) && idle[p.from] >= own })
-	}
-	return out
+	return g.first(func(p *caller) bool { return p.quiet(now) && g.idle.LenOf(p.from) >= own })
 }
 
 // quiet says that nothing has come from p for a while, and that nothing is at work for it.
@@ -160,7 +161,7 @@ func (g *guard) next() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	now := time.Now()
-	g.line = slices.DeleteFunc(g.line, func(c *caller) bool { return g.seat(c, now) })
+	g.line = slices.DeleteFunc(g.line, func(c *caller) bool { return g.tryPlace(c, now) })
 }
 
 func (g *guard) waits(c *caller) bool {
@@ -196,6 +197,9 @@ func (g *guard) leave(c *caller) {
 		close(c.turn)
 	}
 	g.placed = slices.DeleteFunc(g.placed, is)
+	if c.place != nil {
+		c.place.Leave()
+	}
 	g.mu.Unlock()
 	g.next()
 }
@@ -208,6 +212,13 @@ func (c *caller) works(yes bool) {
 	c.guard.mu.Lock()
 	defer c.guard.mu.Unlock()
 	c.since, c.atWork = time.Now(), yes
+	switch {
+	case !slices.Contains(c.guard.placed, c):
+	case yes:
+		c.place.Leave()
+	default:
+		c.place.Move(c.guard.idle, c.from)
+	}
 }
 
 // awaited says that another of this address waits for a place.

@@ -174,7 +174,7 @@ func TestPlaces(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				c := &crowd{guard: &guard{limits: usual}}
+				c := &crowd{guard: newGuard(nil, usual)}
 				tt.play(c)
 				assert.LessOrEqual(t, len(c.guard.placed), most)
 				assert.LessOrEqual(t, len(c.guard.line), mostWait)
@@ -313,7 +313,7 @@ func serveWith(t *testing.T, p limits, handler http.Handler) (*guard, served) {
 	certificates, trusted := certificate(t)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
-	g := &guard{Listener: l, limits: p}
+	g := newGuard(l, p)
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- serveGuarded(ctx, g, certificates, handler, slog.New(slog.DiscardHandler)) }()

@@ -23,7 +23,7 @@ const (
 // Serve answers on a listener until ctx ends, and lets requests that have come end then. It bounds how many
 // callers there are.
 func Serve(ctx context.Context, l net.Listener, certificates *tls.Config, handler http.Handler, log *slog.Logger) error {
-	return serveGuarded(ctx, &guard{Listener: l, limits: usual}, certificates, handler, log)
+	return serveGuarded(ctx, newGuard(l, usual), certificates, handler, log)
 }
 
 func serveGuarded(ctx context.Context, g *guard, certificates *tls.Config, handler http.Handler, log *slog.Logger) error {

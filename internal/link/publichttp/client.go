@@ -2,7 +2,6 @@ package publichttp
 
 import (
 	"bytes"
-	"container/list"
 	"errors"
 	"fmt"
 	"net/http"
@@ -10,6 +9,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/slurmlet/slurmlet/internal/link/door"
 )
 
 // client is a connection.
@@ -26,10 +27,9 @@ type client struct {
 	// halfClosed: the other end says nothing more, though it may listen (shutdown(2)).
 	halfClosed bool
 
-	set           *clientSet
-	peer          *peer
-	since         time.Time
-	inAge, inPeer *list.Element
+	set   *clientSet
+	place *door.Place[peerKey, *client]
+	since time.Time
 }
 
 type phase int

@@ -298,7 +298,7 @@ func addressOf(from unix.Sockaddr) netip.AddrPort {
 func (s *Server) expire(now time.Time) {
 	for _, set := range []*clientSet{&s.active, &s.waiting, &s.known} {
 		for d := set.deadline(); !d.IsZero() && !now.Before(d); d = set.deadline() {
-			s.reset(set.oldest())
+			s.reset(set.Oldest().Conn)
 		}
 	}
 	if !s.pausedUntil.IsZero() && !now.Before(s.pausedUntil) {
@@ -308,11 +308,11 @@ func (s *Server) expire(now time.Time) {
 }
 
 func (s *Server) evict(set *clientSet) bool {
-	c := set.victim()
-	if c == nil {
+	oldest := set.OldestOfMost()
+	if oldest == nil {
 		return false
 	}
-	s.reset(c)
+	s.reset(oldest.Conn)
 	return true
 }
 

@@ -92,7 +92,7 @@ func (s *Server) park(c *client, w *Waiter) {
 // makeRoom makes room for one more in a set. Strangers make room for others, and not the other
 // way round.
 func (s *Server) makeRoom(set *clientSet) bool {
-	if s.waiting.byAge.Len()+s.known.byAge.Len() >= s.mostParked && !s.evict(&s.waiting) {
+	if s.waiting.Len()+s.known.Len() >= s.mostParked && !s.evict(&s.waiting) {
 		return s.evict(set)
 	}
 	if set.full() {
@@ -105,9 +105,7 @@ func (s *Server) makeRoom(set *clientSet) bool {
 // true gets what was written. Do calls it.
 func (s *Server) Answer(answer func(tag any, w http.ResponseWriter) bool) {
 	for _, set := range []*clientSet{&s.known, &s.waiting} {
-		for e := set.byAge.Front(); e != nil; {
-			c := e.Value.(*client)
-			e = e.Next() // an answer may remove it
+		for c := range set.All() { // an answer may remove it
 			if c.waiter == nil {
 				continue
 			}
@@ -134,7 +132,7 @@ func (s *Server) AnswerOne(w *Waiter, answer func(http.ResponseWriter)) {
 func (s *Server) SetWaiting(waiting int) (most int) {
 	s.waiting.limit, s.known.limit = mostWaiting(waiting), mostWaiting(waiting)
 	for _, set := range []*clientSet{&s.waiting, &s.known} {
-		for set.byAge.Len() > set.limit {
+		for set.Len() > set.limit {
 			s.evict(set)
 		}
 	}
@@ -152,19 +150,15 @@ func (s *Server) Waiting() (n int) {
 }
 
 // Known is how many wait that have proved their names, at most. Handlers and Do call it.
-func (s *Server) Known() int { return s.known.byAge.Len() }
+func (s *Server) Known() int { return s.known.Len() }
 
 // Names is how many names have been proved of those that wait. Handlers and Do call it.
-func (s *Server) Names() int { return len(s.known.peers) }
+func (s *Server) Names() int { return s.known.Owners() }
 
 // Waits says whether one waits that has proved this name, at this address. Handlers and Do call it.
 func (s *Server) Waits(name string, from netip.Addr) bool {
-	p := s.known.peers[peerKey{name: name}]
-	if p == nil {
-		return false
-	}
-	for e := p.clients.Front(); e != nil; e = e.Next() {
-		if e.Value.(*client).from.Addr() == from {
+	for c := range s.known.AllOf(peerKey{name: name}) {
+		if c.from.Addr() == from {
 			return true
 		}
 	}
@@ -174,7 +168,7 @@ func (s *Server) Waits(name string, from netip.Addr) bool {
 // KnownNames are the names that have been proved and wait. Do calls it.
 func (s *Server) KnownNames() []string {
 	var all []string
-	for key := range s.known.peers {
+	for key := range s.known.Keys() {
 		all = append(all, key.name)
 	}
 	slices.Sort(all)
@@ -195,13 +189,9 @@ func (s *Server) RecentNames(within time.Duration) []string {
 // Doubt has the kernel find out within four seconds whether those live who wait under a name: it ends the
 // connections of those whose machines do not answer. Do calls it.
 func (s *Server) Doubt(name string) {
-	p := s.known.peers[peerKey{name: name}]
-	if p == nil {
-		return
-	}
-	for e := p.clients.Front(); e != nil; e = e.Next() {
+	for c := range s.known.AllOf(peerKey{name: name}) {
 		for _, o := range [][2]int{{unix.TCP_KEEPINTVL, 1}, {unix.TCP_KEEPCNT, 3}, {unix.TCP_KEEPIDLE, 1}} {
-			_ = unix.SetsockoptInt(e.Value.(*client).fd, unix.IPPROTO_TCP, o[0], o[1]) // it is asked in two minutes then
+			_ = unix.SetsockoptInt(c.fd, unix.IPPROTO_TCP, o[0], o[1]) // it is asked in two minutes then
 		}
 	}
 }

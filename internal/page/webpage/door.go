@@ -6,50 +6,54 @@ import (
 	"net/netip"
 	"sync"
 	"time"
+
+	"github.com/slurmlet/slurmlet/internal/link/door"
 )
 
-// door is a listener that strangers cannot fill. If there are too many connections, the address
+// doorway is a listener that strangers cannot fill. If there are too many connections, the address
 // with the most loses its oldest. A connection whose last request had a name is a stranger's no
 // more, and the names have half of the places for themselves.
-type door struct {
+type doorway struct {
 	net.Listener
 	most int
 
-	lock     sync.Mutex
-	visitors map[*visitor]struct{}
-	came     uint64
+	lock sync.Mutex
+	// all are the visitors, and streams those of them who get events.
+	all, streams visitors
+}
+
+// visitors are connections, by addresses and by names.
+type visitors struct{ strangers, named *door.Set[string, *visitor] }
+
+func newVisitors() visitors {
+	return visitors{door.NewSet[string, *visitor](), door.NewSet[string, *visitor]()}
 }
 
 // visitor is a connection.
 type visitor struct {
 	net.Conn
-	door   *door
-	from   string
-	number uint64 // in the order in which they came
-	name   string // whose the last request was; empty for a stranger
-	stream bool   // it gets events
-	gone   sync.Once
+	door *doorway
+	from string
+	name string // whose the last request was; empty for a stranger
+	// place is the one among all, and stream the one among the streams; nil where it gets no events. gone: it has left.
+	place, stream *door.Place[string, *visitor]
+	gone          bool
 }
 
-func newDoor(l net.Listener, most int) *door {
-	return &door{Listener: l, most: most, visitors: map[*visitor]struct{}{}}
+func newDoor(l net.Listener, most int) *doorway {
+	return &doorway{Listener: l, most: most, all: newVisitors(), streams: newVisitors()}
 }
 
 // Accept lets everybody in, and has somebody else go.
-func (d *door) Accept() (net.Conn, error) {
+func (d *doorway) Accept() (net.Conn, error) {
 	conn, err := d.Listener.Accept()
 	if err != nil {
 		return nil, err
 	}
 	v := &visitor{Conn: conn, door: d, from: network(conn.RemoteAddr())}
 	d.lock.Lock()
-	d.came++
-	v.number = d.came
-	d.visitors[v] = struct{}{}
-	var leaves *visitor
-	if len(d.visitors) > d.most {
-		leaves = d.next(func(*visitor) bool { return true }, d.most)
-	}
+	v.place = d.all.strangers.Add(v.from, v)
+	leaves := d.all.next(d.most)
 	d.lock.Unlock()
 	if leaves != nil {
 		leaves.Close()
@@ -74,48 +78,45 @@ func network(a net.Addr) string {
 	return prefix.String()
 }
 
-// next is who goes, among those that are chosen: a stranger, unless names have more than half of
-// the places.
-func (d *door) next(chosen func(*visitor) bool, most int) *visitor {
-	counts, named := map[string]int{}, 0
-	for v := range d.visitors {
-		if chosen(v) {
-			counts[v.key()]++
-			if v.name != "" {
-				named++
-			}
-		}
+// next is who goes where there are more than most: a stranger, unless names have more than half of the places. nil: nobody.
+func (v visitors) next(most int) *visitor {
+	if v.strangers.Len()+v.named.Len() <= most {
+		return nil
 	}
-	var leaves *visitor
-	for v := range d.visitors {
-		if !chosen(v) || (v.name != "") != (named > most/2) {
-			continue
-		}
-		switch {
-		case leaves == nil, counts[v.key()] > counts[leaves.key()]:
-			leaves = v
-		case counts[v.key()] == counts[leaves.key()] && v.number < leaves.number:
-			leaves = v
-		}
+	from := v.strangers
+	if v.named.Len() > most/2 {
+		from = v.named
 	}
-	return leaves
+	return from.OldestOfMost().Conn
 }
 
-// key is by what connections are counted.
-func (v *visitor) key() string {
-	if v.name != "" {
-		return "name " + v.name
+// note brings v to its place among strangers or names. The caller holds lock.
+func (v *visitor) note() {
+	if v.gone {
+		return
 	}
-	return v.from
+	move := func(p *door.Place[string, *visitor], among visitors) {
+		if v.name == "" {
+			p.Move(among.strangers, v.from)
+		} else {
+			p.Move(among.named, v.name)
+		}
+	}
+	move(v.place, v.door.all)
+	if v.stream != nil {
+		move(v.stream, v.door.streams)
+	}
 }
 
 // Close leaves the door.
 func (v *visitor) Close() error {
-	v.gone.Do(func() {
-		v.door.lock.Lock()
-		delete(v.door.visitors, v)
-		v.door.lock.Unlock()
-	})
+	v.door.lock.Lock()
+	v.gone = true
+	v.place.Leave()
+	if v.stream != nil {
+		v.stream.Leave()
+	}
+	v.door.lock.Unlock()
 	return v.Conn.Close()
 }
 
@@ -141,6 +142,7 @@ func (v *visitor) is(name string) {
 	}
 	v.door.lock.Lock()
 	v.name = name
+	v.note()
 	v.door.lock.Unlock()
 }
 
@@ -152,17 +154,15 @@ func (v *visitor) streams(yes bool, most int) {
 	}
 	d := v.door
 	d.lock.Lock()
-	v.stream = yes
-	n := 0
-	for one := range d.visitors {
-		if one.stream {
-			n++
-		}
+	switch {
+	case !yes && v.stream != nil:
+		v.stream.Leave()
+		v.stream = nil
+	case yes && v.stream == nil && !v.gone:
+		v.stream = d.streams.strangers.AddAs(v.place)
+		v.note()
 	}
-	var leaves *visitor
-	if n > most {
-		leaves = d.next(func(one *visitor) bool { return one.stream }, most)
-	}
+	leaves := d.streams.next(most)
 	d.lock.Unlock()
 	if leaves != nil {
 		leaves.Close()

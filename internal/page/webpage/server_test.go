@@ -315,8 +315,7 @@ func TestDoor(t *testing.T) {
 	stays := func(v *visitor) bool {
 		d.lock.Lock()
 		defer d.lock.Unlock()
-		_, found := d.visitors[v]
-		return found
+		return !v.gone
 	}
 	alone, bob := enter(1, ""), enter(2, "bob")
 	first, second := enter(2, ""), enter(2, "")
