@@ -52,7 +52,7 @@ MUTATIONS ?= 1000
 SHELL := /bin/bash
 
 .DEFAULT_GOAL := build
-.PHONY: help build test test-full unit e2e tools roots kernel node kubernetes native limits kube e2e-kube controller charts images chaos scale steps oracle bench bench-controller bench-elastic short lint cases fuzz up down kube-up kube-down clean
+.PHONY: help build dev test test-full unit e2e tools roots kernel node kubernetes native limits kube e2e-kube controller charts images chaos scale steps oracle bench bench-controller bench-elastic short lint cases fuzz up down kube-up kube-down clean
 
 help: ## this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
@@ -191,6 +191,10 @@ fuzz: ## every fuzz target for FUZZ=60s
 
 up: build ## a Slurm cluster in local pods (SLURM=24.11 or 26.05; LIMITS=no needs no kernel)
 	$(SANDBOX) up -slurm $(SLURM) $(if $(filter no,$(LIMITS)),-no-limits)
+
+dev: ## a changed agent into the running sandbox: its containers start anew with it (PODS="node-0 login")
+	$(BUILD) -o bin/ ./cmd/slurmlet
+	@for pod in $${PODS:-$$($(SANDBOX) status | awk '$$2 ~ /^(slurm|login)/ && $$1 !~ /^elastic/ { print $$1 }')}; do $(SANDBOX) restart "$$pod" || exit 1; done
 
 down: build ## end it, and leave nothing
 	$(SANDBOX) down
