@@ -18,12 +18,6 @@ import (
 // has, a node without a record, takes such a node from a reservation, and deletes the reservation with its last node or its
 // partition (_sync_jobs_to_conf in read_config.c, _validate_one_reservation in reservation.c). So a set waits for them.
 
-// nodeChange is what a set does to the nodes that slurm.conf itself names.
-type nodeChange struct {
-	// removed are those that the live set names, and the next one does not. kept are those of the next one.
-	removed, kept map[string]bool
-}
-
 func changeOfNodes(before, after *slurmconf.Set) nodeChange {
 	c := nodeChange{removed: confNodes(before), kept: confNodes(after)}
 	for name := range c.kept {

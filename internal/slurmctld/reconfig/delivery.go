@@ -3,7 +3,10 @@ package reconfig
 import (
 	"maps"
 	"slices"
+	"sync"
 	"time"
+
+	"github.com/slurmlet/slurmlet/internal/lifecycle"
 )
 
 // delivery tells which is the newer one: what the kubelet has delivered into the source directory, or
@@ -142,3 +145,14 @@ func (d *delivery) forgo() {
 
 // waits: the kubelet has not delivered a streamed version yet, which is in use.
 func (d *delivery) waits() bool { return d.over != nil && d.dir != d.over.digest }
+
+// stream is what the controller has streamed of the ConfigMap.
+type stream struct {
+	mu sync.Mutex
+	delivery
+	// post takes what the sources hold, once something was streamed. look ends with the kubelet's time.
+	post func(lifecycle.Event)
+	look *time.Timer
+	// said was logged last, of these contents.
+	said, saidOf, saidOver string
+}

@@ -22,18 +22,6 @@ import (
 	"github.com/slurmlet/slurmlet/slurmconf"
 )
 
-// dryRun is a slurmctld that is started with a candidate, to see whether it comes up,
-// and is killed then. It disturbs no other process: it has files and a state of its own, it can
-// connect to nothing, and its configuration names no programs (dryrun_conf.go).
-type dryRun struct {
-	*Reloader
-	set candidate
-	// dir holds all that is its own, and is removed with it.
-	dir  string
-	port int
-	said lastWords
-}
-
 // dryRunLimit bounds a dry run, which takes some tenths of a second where the container
 // has the CPU for it.
 const dryRunLimit = 15 * time.Second

@@ -283,3 +283,15 @@ func written(settings ...slurmconf.Setting) string {
 	_ = file.Append("", settings...)
 	return file.String()
 }
+
+// dryRun is a slurmctld that is started with a candidate, to see whether it comes up,
+// and is killed then. It disturbs no other process: it has files and a state of its own, it can
+// connect to nothing, and its configuration names no programs (dryrun_conf.go).
+type dryRun struct {
+	*Reloader
+	set candidate
+	// dir holds all that is its own, and is removed with it.
+	dir  string
+	port int
+	said lastWords
+}

@@ -11,21 +11,9 @@ import (
 	"strings"
 
 	"github.com/slurmlet/slurmlet/internal/kit/confset"
-	"github.com/slurmlet/slurmlet/internal/lifecycle"
 	"github.com/slurmlet/slurmlet/slurmconf"
 	"github.com/slurmlet/slurmlet/slurmconf/hostlist"
 )
-
-// ElasticSet is what slurm.conf's defaults depend on of a set of nodes that slurmctld itself starts and
-// ends. Nodes is a host list.
-type ElasticSet struct {
-	Name     string   `json:"name"`
-	Nodes    string   `json:"nodes"`
-	Min      int      `json:"min"`
-	Features []string `json:"features,omitempty"`
-	// Gres is what slurmctld's part of gres.conf has of the set.
-	Gres string `json:"gres,omitempty"`
-}
 
 // elasticFile is a file of the set of files that makes the elastic sets a part of the configuration: their
 // change is an edit, and the last good configuration comes back with the sets that it was made for.
@@ -45,9 +33,6 @@ func (r *Reloader) withElastic(set *confset.Set) (*confset.Set, error) {
 	}
 	return set.Add(confset.File{Name: elasticFile, Data: append(text, '\n'), Mode: 0o644, Source: r.ElasticDir}), nil
 }
-
-// Reread reads the sources, because the elastic sets have changed.
-func (r *Reloader) Reread(post func(lifecycle.Event)) { r.read(post) }
 
 // elasticOf reads the elastic sets of a set of files that is staged in dir; nil where there are none.
 func elasticOf(dir *os.Root) (*[]ElasticSet, error) {

@@ -11,23 +11,6 @@ import (
 	"github.com/slurmlet/slurmlet/internal/lifecycle/conf"
 )
 
-// Edit is what has become of one content of the sources.
-type Edit struct {
-	At      time.Time `json:"at"`
-	Outcome Outcome   `json:"outcome"`
-	Hash    string    `json:"hash,omitempty"` // empty for what could not be read
-	// Files are those that differ from the last good set; keys are named like files.
-	Files []string `json:"files,omitempty"`
-	// Why has a line for each fault.
-	Why []string `json:"why,omitempty"`
-	// Nodes is how many have taken it, and Seconds how long that took, from the agent's reading it.
-	Nodes   int     `json:"nodes,omitempty"`
-	Seconds float64 `json:"seconds,omitempty"`
-}
-
-// Outcome is what becomes of an edit.
-type Outcome string
-
 // The outcomes of an edit.
 const (
 	// Started: slurmctld has started with it.

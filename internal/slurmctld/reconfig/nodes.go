@@ -18,33 +18,6 @@ import (
 // process in its place. So slurmctld is asked before the reconfigure when each slurmd started,
 // and afterwards again.
 
-// baseline is what the nodes are compared with.
-type baseline struct {
-	// since is when scontrol reconfigure ran last.
-	since time.Time
-	// starts is when the slurmd of each node that has to follow started, nil if slurmctld
-	// did not answer, and empty if there are no nodes.
-	starts map[string]time.Time
-}
-
-// took says whether a node that had a slurmd from before has taken the reconfigure. Two
-// slurmds may start in one second, so one as young as the reconfigure counts too. Clocks
-// differ from node to node, so age alone decides only where before is zero, not known.
-func (b baseline) took(before, now time.Time) bool {
-	if before.IsZero() {
-		return !now.Before(b.since)
-	}
-	return !now.Equal(before) || !before.Before(b.since)
-}
-
-// nodeStarts is a question to slurmctld: when did the slurmd of each node start?
-type nodeStarts struct {
-	asked time.Time
-	over  chan struct{}
-	// starts is the answer, once over is closed.
-	starts map[string]time.Time
-}
-
 // prefetch asks for the node starts while an edit is left in peace until it is complete:
 // slurmctld needs longer to answer than everything else before a reconfigure. During a
 // reload slurmds are about to be replaced, and the answer would be of no use.
@@ -83,19 +56,6 @@ func (r *Reloader) askStarts(ctx context.Context) *nodeStarts {
 		}
 	}()
 	return n
-}
-
-func (n *nodeStarts) fresh() bool { return time.Since(n.asked) < headStart }
-
-func (n *nodeStarts) answer() map[string]time.Time {
-	<-n.over
-	return n.starts
-}
-
-// follows: slurmctld expects the node to take a configuration. A node that has not registered
-// with this slurmctld yet, as after its start, is no exception.
-func follows(n *slurm.Node) bool {
-	return n.Responding() && !n.Is("POWERED_DOWN", "POWERING_DOWN", "POWERING_UP", "REBOOT_ISSUED")
 }
 
 // noteStarts brings the node starts of the present reload up to date, and says whether

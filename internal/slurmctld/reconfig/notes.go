@@ -12,15 +12,6 @@ import (
 	"github.com/slurmlet/slurmlet/slurmconf"
 )
 
-// notes are what somebody may want to know of a configuration that works.
-type notes struct {
-	costs, warnings []string
-	// uncontained: there is no oci.conf.
-	uncontained bool
-	// constrains are the keys of cgroup.conf by which jobs are to be held.
-	constrains []string
-}
-
 // mostWarnings are enough for the status and the log; "slurmlet check" lists all.
 const mostWarnings = 20
 

@@ -2,6 +2,7 @@ package reconfig
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"os"
 	"syscall"
@@ -99,4 +100,34 @@ type Programs interface {
 	End() (over bool)
 	// Allow lets them run again.
 	Allow()
+}
+
+// Preflight says how a configuration is checked before slurmctld gets it.
+type Preflight string
+
+// The kinds of preflight.
+const (
+	PreflightOff   Preflight = "off"   // the files must be there and be text
+	PreflightParse Preflight = "parse" // checked by package slurmconf, and read by Slurm's own parser
+	PreflightFull  Preflight = "full"  // and a slurmctld comes up with it in a dry run
+)
+
+// ParsePreflight reads SLURMLET_PREFLIGHT.
+func ParsePreflight(text string) (Preflight, error) {
+	switch p := Preflight(text); p {
+	case PreflightOff, PreflightParse, PreflightFull:
+		return p, nil
+	}
+	return "", errors.New("want off, parse or full")
+}
+
+// ElasticSet is what slurm.conf's defaults depend on of a set of nodes that slurmctld itself starts and
+// ends. Nodes is a host list.
+type ElasticSet struct {
+	Name     string   `json:"name"`
+	Nodes    string   `json:"nodes"`
+	Min      int      `json:"min"`
+	Features []string `json:"features,omitempty"`
+	// Gres is what slurmctld's part of gres.conf has of the set.
+	Gres string `json:"gres,omitempty"`
 }

@@ -18,28 +18,6 @@ import (
 // once, pending and running ones (_sync_jobs_to_conf in its read_config.c). So a set without
 // the partition waits for them.
 
-// removedPartitions are the partitions that a set takes away from the live one.
-type removedPartitions struct {
-	set *confset.Set
-	// place is where the live set lay.
-	place string
-	gone  []slurmconf.Partition
-	// nodes is what the set does to the nodes of slurm.conf.
-	nodes nodeChange
-	// enforces is the cluster's name where the set begins to require associations, empty otherwise.
-	enforces string
-}
-
-// gone are the partitions of one configuration that the next does not have. Their names
-// are no hostlists, and case counts.
-func gone(before, after *slurmconf.Set) []slurmconf.Partition {
-	stays := map[string]bool{}
-	for _, p := range after.Conf(slurmconf.SlurmConf).Partitions() {
-		stays[p.Name()] = true
-	}
-	return slices.DeleteFunc(before.Conf(slurmconf.SlurmConf).Partitions(), func(p slurmconf.Partition) bool { return stays[p.Name()] })
-}
-
 // mayGo asks slurmctld whether the partitions can go. It returns a conf.InUse if not.
 func (r *Reloader) mayGo(ctx context.Context, removed removedPartitions) error {
 	if len(removed.gone) == 0 {

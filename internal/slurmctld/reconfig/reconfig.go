@@ -1,7 +1,3 @@
-// Package reconfig brings slurmctld's configuration from an edit of its sources to live:
-// it reads the sources, checks what they hold, puts it in place, has slurmctld and the nodes
-// read it, and keeps the last good set for the next container. It decides nothing: each
-// step is an action of internal/lifecycle, and what came of it is an event.
 package reconfig
 
 import (
@@ -10,9 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"path/filepath"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/slurmlet/slurmlet/internal/kit/backoff"
@@ -22,74 +15,6 @@ import (
 	"github.com/slurmlet/slurmlet/internal/slurm"
 	"github.com/slurmlet/slurmlet/slurmconf"
 )
-
-// Reloader owns slurmctld's configuration. Its methods are safe for concurrent use.
-type Reloader struct {
-	Options
-	// live is what the daemon reads, good is what the next container can fall back on.
-	live, good confset.Store
-
-	// seen is the last state that Report was given.
-	seen    atomic.Pointer[view]
-	attempt attempt
-	// requests counts the calls of Reload.
-	requests atomic.Int64
-	// reading is held from a look at the sources until it is posted: the last one that is posted is the
-	// last one that was made.
-	reading sync.Mutex
-	stream  stream
-
-	// prefetched and prechecked were begun with an edit, nil when they were used.
-	prefetched atomic.Pointer[nodeStarts]
-	prechecked atomic.Pointer[precheck]
-	// trying is held during a dry run: a precheck's may be at any time.
-	trying sync.Mutex
-	// held: slurmctld starts no jobs until the reconfigure is over.
-	held atomic.Bool
-
-	keeping sync.Mutex
-	// unkept is why the last good set could not be kept, empty when it was.
-	unkept atomic.Pointer[string]
-	// notes are on the live configuration; announcing is held while it is read.
-	notes      atomic.Pointer[notes]
-	announcing sync.Mutex
-	// feeding is held while the live set changes together with what the Feed says of it.
-	feeding sync.Mutex
-	// history is what has become of edits; nobody changes a list that is there.
-	history atomic.Pointer[[]Edit]
-	build   atomic.Pointer[build]
-}
-
-// attempt is what the actions of one reload tell each other. The lock is for an action that
-// is still under way when the next reload begins.
-type attempt struct {
-	lock sync.Mutex
-	facts
-}
-
-type facts struct {
-	baseline
-	// addresses are of the nodes that had not followed when slurmctld was asked last.
-	addresses map[string]string
-	// removed and changes are of the set that was checked last.
-	removed removedPartitions
-	changes []string
-}
-
-func (a *attempt) known() facts {
-	a.lock.Lock()
-	defer a.lock.Unlock()
-	return a.facts
-}
-
-func (a *attempt) learn(change func(*facts)) {
-	a.lock.Lock()
-	defer a.lock.Unlock()
-	change(&a.facts)
-}
-
-// LivePath is the slurm.conf that slurmctld and its scontrol read, in a SLURMLET_RUN_DIR.
-func LivePath(runDir string) string { return filepath.Join(runDir, "conf", confset.Main) }
 
 // Open makes the directories ready. It returns the last good set, nil for none.
 func Open(o Options) (*Reloader, *confset.Set) {
@@ -160,49 +85,6 @@ func (r *Reloader) Reload(ctx context.Context, post func(lifecycle.Event)) error
 	}
 }
 
-func (r *Reloader) readForced(post func(lifecycle.Event)) conf.Revision {
-	r.reading.Lock()
-	defer r.reading.Unlock()
-	r.forgoOverdue()
-	revision := r.Read()
-	revision.Forced, revision.Request = true, int(r.requests.Add(1))
-	post(revision)
-	return revision
-}
-
-// Live is the directory of the live set.
-func (r *Reloader) Live() string { return r.live.Current() }
-
-// livePlace is another for each set that is put in place.
-func (r *Reloader) livePlace() string {
-	target, _ := os.Readlink(r.live.Current())
-	return target
-}
-
-// Read reads what the sources hold now.
-func (r *Reloader) Read() conf.Revision {
-	set, err := r.readSources()
-	return conf.Revision{Set: set, Err: errors.Join(r.CopyKeys(), err), At: time.Now()}
-}
-
-// read posts what the sources hold now.
-func (r *Reloader) read(post func(lifecycle.Event)) {
-	r.reading.Lock()
-	defer r.reading.Unlock()
-	post(r.Read())
-}
-
-// place makes a set the live one; staged is empty for a set that is not staged yet.
-func (r *Reloader) place(set *confset.Set, staged string) error {
-	if staged == "" {
-		var err error
-		if staged, err = r.stage(set); err != nil {
-			return err
-		}
-	}
-	return r.live.Swap(staged)
-}
-
 // A reconfigure drops the messages that slurmctld has for the nodes, and the answers that it
 // waits for. A batch job whose launch is among them does not begin: slurmctld counts it as
 // running until slurmd registers much later, and fails it then; or slurmd cannot confirm that
@@ -210,14 +92,6 @@ func (r *Reloader) place(set *confset.Set, staged string) error {
 //
 // A reconfigure also kills what slurmctld runs before a job, and waits for its end. slurmctld 24.11.5 then hangs for
 // ever, if there are many. So they are ended before it.
-
-const (
-	// holdAfter is how long slurmctld may go on to start jobs. Where it always has
-	// launches to send, there is no moment for a reconfigure.
-	holdAfter = 3 * time.Second
-	// hold is the reservation that keeps jobs from being started.
-	hold = "slurmlet-reconfigure"
-)
 
 // awaitLaunches waits until slurmctld has sent the nodes what it had for them, and notes the
 // node starts before. It returns a conf.InUse if the checked set cannot be used after all.
@@ -302,34 +176,6 @@ func (r *Reloader) outgoing(ctx context.Context) (slurm.Outgoing, error) {
 	ctx, cancel := context.WithTimeout(ctx, lifecycle.QuestionLimit)
 	defer cancel()
 	return r.Client.Outgoing(ctx)
-}
-
-// holdJobs keeps slurmctld from starting jobs until the reconfigure is over. Whatever
-// becomes of the agent, slurmctld starts them again a minute later.
-func (r *Reloader) holdJobs(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, lifecycle.QuestionLimit)
-	defer cancel()
-	if err := r.Client.Reserve(ctx, hold); err != nil {
-		r.Log(slog.LevelWarn, "cannot keep jobs from being started during a reconfigure", slog.Any("error", err))
-		return
-	}
-	r.held.Store(true)
-}
-
-// releaseJobs lets them start again, also when the agent ends. Without an answer they start
-// when the minute is over.
-func (r *Reloader) releaseJobs() {
-	if r.Programs != nil {
-		r.Programs.Allow()
-	}
-	if !r.held.CompareAndSwap(true, false) {
-		return
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), lifecycle.QuestionLimit)
-	defer cancel()
-	if err := r.Client.Unreserve(ctx, hold); err != nil {
-		r.Log(slog.LevelWarn, "cannot delete the reservation: slurmctld starts no jobs for up to a minute", slog.String("reservation", hold), slog.Any("error", err))
-	}
 }
 
 // reconfigure places a set and has slurmctld and the nodes read it. It returns slurmctld's

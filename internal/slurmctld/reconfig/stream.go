@@ -2,30 +2,20 @@ package reconfig
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"os"
 	"path/filepath"
 	"strconv"
-	"sync"
 	"time"
 
 	"github.com/slurmlet/slurmlet/internal/kit/confset"
 	"github.com/slurmlet/slurmlet/internal/lifecycle"
+	"github.com/slurmlet/slurmlet/internal/lifecycle/conf"
 	"github.com/slurmlet/slurmlet/internal/link/wire"
 )
-
-// stream is what the controller has streamed of the ConfigMap.
-type stream struct {
-	mu sync.Mutex
-	delivery
-	// post takes what the sources hold, once something was streamed. look ends with the kubelet's time.
-	post func(lifecycle.Event)
-	look *time.Timer
-	// said was logged last, of these contents.
-	said, saidOf, saidOver string
-}
 
 // StreamStatus is what the controller has streamed of the ConfigMap.
 type StreamStatus struct {
@@ -287,3 +277,29 @@ func (s *StreamStatus) String() string {
 	}
 	return text + "; the source directory holds another content, which counts"
 }
+
+func (r *Reloader) readForced(post func(lifecycle.Event)) conf.Revision {
+	r.reading.Lock()
+	defer r.reading.Unlock()
+	r.forgoOverdue()
+	revision := r.Read()
+	revision.Forced, revision.Request = true, int(r.requests.Add(1))
+	post(revision)
+	return revision
+}
+
+// Read reads what the sources hold now.
+func (r *Reloader) Read() conf.Revision {
+	set, err := r.readSources()
+	return conf.Revision{Set: set, Err: errors.Join(r.CopyKeys(), err), At: time.Now()}
+}
+
+// read posts what the sources hold now.
+func (r *Reloader) read(post func(lifecycle.Event)) {
+	r.reading.Lock()
+	defer r.reading.Unlock()
+	post(r.Read())
+}
+
+// Reread reads the sources, because the elastic sets have changed.
+func (r *Reloader) Reread(post func(lifecycle.Event)) { r.read(post) }

@@ -90,28 +90,6 @@ func (w *watcher) concerns(path string) bool {
 	return slices.Contains(w.inside, filepath.Dir(path)) || slices.Contains(w.sources, path)
 }
 
-// precheck is a check that begins before an edit has been left in peace for Debounce. Most
-// edits are complete by then, so that their check is over when they are read.
-type precheck struct {
-	began time.Time
-	// place is where the set lay that was live then.
-	place  string
-	set    *confset.Set
-	cancel context.CancelFunc
-	over   chan struct{}
-	// inspection and err are its result, once over is closed.
-	inspection
-	err error
-}
-
-const (
-	// precheckCalm is how long the sources have to stay as they are before a precheck.
-	precheckCalm = Debounce / 3
-	// headStart is how old a precheck, or a prefetch, may be when the edit's own check
-	// uses it. A slurmd that is restarted after a prefetch counts as one that took the edit.
-	headStart = time.Second
-)
-
 // precheck checks what the sources hold now, if an edit would be checked at once.
 func (r *Reloader) precheck(ctx context.Context) {
 	now := r.seen.Load()

@@ -61,3 +61,23 @@ func idOf(conf *slurmconf.Conf, key string) uint32 {
 	id, _ := strconv.ParseUint(value, 10, 32)
 	return uint32(id)
 }
+
+// stage writes a set beside the live one, with the agent's defaults in it.
+func (r *Reloader) stage(set *confset.Set) (string, error) {
+	return r.stageIn(&r.live, set)
+}
+
+func (r *Reloader) stageIn(store *confset.Store, set *confset.Set) (string, error) {
+	return store.Stage(set, r.complete)
+}
+
+// place makes a set the live one; staged is empty for a set that is not staged yet.
+func (r *Reloader) place(set *confset.Set, staged string) error {
+	if staged == "" {
+		var err error
+		if staged, err = r.stage(set); err != nil {
+			return err
+		}
+	}
+	return r.live.Swap(staged)
+}

@@ -1,0 +1,26 @@
+package reconfig
+
+import (
+	"context"
+
+	"github.com/slurmlet/slurmlet/internal/lifecycle"
+	"github.com/slurmlet/slurmlet/internal/slurm"
+)
+
+func (r *Reloader) slurmBuild(ctx context.Context, running bool) build {
+	ctx, cancel := context.WithTimeout(ctx, lifecycle.QuestionLimit)
+	defer cancel()
+	var known build
+	if b := r.build.Load(); b != nil {
+		known = *b
+	}
+	if known.version == "" {
+		known.version, _ = slurm.Version(ctx, r.Daemon.Path) // asked again next time
+	}
+	if known.plugins == "" && running {
+		cluster, _ := r.Client.Config(ctx)
+		known.plugins = cluster["PluginDir"]
+	}
+	r.build.Store(&known)
+	return known
+}
