@@ -81,7 +81,7 @@ type Maker struct {
 	Made, Deleted, Refused, Failed atomic.Uint64
 	Waited                         atomic.Int64
 
-	tells *tells
+	refusals *refusedSets
 
 	mu sync.Mutex
 	// queue is nil while this replica does not lead.
@@ -128,7 +128,7 @@ type memory struct {
 func New(api kubernetes.Interface, w *pods.Watcher, r *reports.Reports, s Settings, name string, log *slog.Logger) (*Maker, error) {
 	m := &Maker{
 		Settings: s, api: api, watcher: w, reports: r, log: log, name: name,
-		limit: flowcontrol.NewTokenBucketRateLimiter(s.QPS, s.Burst), tells: newTells(), nodes: map[key]*memory{}, gates: map[set]*gate{}, jams: map[string]*jam{},
+		limit: flowcontrol.NewTokenBucketRateLimiter(s.QPS, s.Burst), refusals: newRefusedSets(), nodes: map[key]*memory{}, gates: map[set]*gate{}, jams: map[string]*jam{},
 	}
 	templates, err := s.In.Informers(func(namespace string) (cache.SharedIndexInformer, error) {
 		all := informers.NewSharedInformerFactoryWithOptions(api, 0, informers.WithNamespace(namespace), informers.WithTransform(trim),
@@ -240,7 +240,7 @@ func (m *Maker) Lead(ctx context.Context) {
 	for range atOnce {
 		working.Go(func() { m.work(ctx, queue) })
 	}
-	working.Go(func() { m.tells.tell(ctx, m.api, m.name, m.log) })
+	working.Go(func() { m.refusals.write(ctx, m.api, m.name, m.log) })
 	tick := time.NewTicker(rounds)
 	defer tick.Stop()
 	for ctx.Err() == nil {
@@ -263,7 +263,7 @@ func (m *Maker) Lead(ctx context.Context) {
 
 // forgetAllBut forgets the clusters of which nobody has told lately: one that was uninstalled has no troubles.
 func (m *Maker) forgetAllBut(clusters []string) {
-	m.tells.forgetAllBut(clusters)
+	m.refusals.forgetAllBut(clusters)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	maps.DeleteFunc(m.nodes, func(k key, _ *memory) bool { return !slices.Contains(clusters, k.in()) })
@@ -374,7 +374,7 @@ func (m *Maker) template(s set) (*corev1.PodTemplate, *Trouble) {
 	}
 	t, trouble := choose(s, all)
 	if trouble != nil {
-		m.tells.note(s, *trouble, func() corev1.ObjectReference { return m.subject(s, t) })
+		m.refusals.note(s, *trouble, func() corev1.ObjectReference { return m.subject(s, t) })
 	}
 	return t, trouble
 }

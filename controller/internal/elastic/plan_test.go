@@ -311,9 +311,9 @@ func TestSince(t *testing.T) {
 func TestSilentClusters(t *testing.T) {
 	trouble := &Trouble{Reason: "ImagePullBackOff"}
 	m := &Maker{
-		nodes: map[key]*memory{{"a", "one", "n"}: {trouble: trouble, failing: true}, {"a", "two", "n"}: {trouble: trouble, failing: true}},
-		gates: map[set]*gate{{"a", "one", "gpu"}: {}, {"a", "two", "gpu"}: {}},
-		tells: newTells(),
+		nodes:    map[key]*memory{{"a", "one", "n"}: {trouble: trouble, failing: true}, {"a", "two", "n"}: {trouble: trouble, failing: true}},
+		gates:    map[set]*gate{{"a", "one", "gpu"}: {}, {"a", "two", "gpu"}: {}},
+		refusals: newRefusedSets(),
 	}
 	assert.Equal(t, map[string]int{"ImagePullBackOff": 2}, m.Failing())
 	m.forgetAllBut([]string{"a/two"})
@@ -323,12 +323,12 @@ func TestSilentClusters(t *testing.T) {
 
 // TestTells: a slurmctld that names ever new sets neither fills the controller's memory nor keeps others' events.
 func TestTells(t *testing.T) {
-	all := newTells()
+	all := newRefusedSets()
 	nobody := func() corev1.ObjectReference { return corev1.ObjectReference{} }
 	for n := range 10_000 {
 		all.note(set{"a", "one", fmt.Sprint(n)}, Trouble{Reason: noTemplate}, nobody)
 	}
-	assert.Len(t, all.last, mostTells)
+	assert.Len(t, all.last, mostRefusals)
 	assert.True(t, all.note(set{"a", "two", "gpu"}, Trouble{Reason: noTemplate}, nobody))
 	all.forgetAllBut([]string{"a/two"})
 	assert.Len(t, all.last, 1)

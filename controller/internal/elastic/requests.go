@@ -136,7 +136,7 @@ func (m *Maker) refused(s set, k key, t *corev1.PodTemplate, err error, now time
 		m.log.Warn("cannot make a pod", "namespace", k.namespace, "pod", k.node, slog.Any("error", err))
 	} else {
 		m.Refused.Add(1)
-		if m.tells.note(s, *trouble, func() corev1.ObjectReference { return m.subject(s, t) }) {
+		if m.refusals.note(s, *trouble, func() corev1.ObjectReference { return m.subject(s, t) }) {
 			m.log.Warn("Kubernetes refuses the pods of an elastic set", "set", s.String(), slog.Any("error", err))
 		}
 	}

@@ -2,18 +2,11 @@ package elastic
 
 import (
 	"cmp"
-	"context"
-	"log/slog"
 	"maps"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-	"k8s.io/client-go/kubernetes"
-
-	"github.com/slurmlet/slurmlet/controller/internal/events"
 	"github.com/slurmlet/slurmlet/controller/internal/reports"
 	"github.com/slurmlet/slurmlet/internal/link/wire"
 	"github.com/slurmlet/slurmlet/slurmconf/hostlist"
@@ -124,105 +117,4 @@ func (m *Maker) Failing() map[string]int {
 		}
 	}
 	return n
-}
-
-// tells are the refusals of whole sets, which become events.
-type tells struct {
-	mu      sync.Mutex
-	last    map[about]told
-	untold  map[about]events.Event
-	changed chan struct{}
-}
-
-// about is what a refusal is about, and told what was said of it.
-type about struct {
-	set
-	reason string
-}
-
-type told struct {
-	note string
-	at   time.Time
-}
-
-// mostTells is how many refusals of a cluster are remembered: a few of each of its sets.
-const mostTells = 256
-
-// leastTell is the time between two events on one reason of a set: what a quota says changes with each pod.
-const leastTell = time.Minute
-
-func newTells() *tells {
-	return &tells{last: map[about]told{}, untold: map[about]events.Event{}, changed: make(chan struct{}, 1)}
-}
-
-// note says whether the refusal is a new one. regarding finds what an event is about.
-func (t *tells) note(s set, what Trouble, regarding func() corev1.ObjectReference) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	of, now := about{s, what.Reason}, time.Now()
-	last, was := t.last[of]
-	if was && (last.note == what.Note || now.Sub(last.at) < leastTell) || !was && t.many(s) {
-		return false
-	}
-	t.last[of] = told{what.Note, now}
-	if on := regarding(); on.Name != "" {
-		t.untold[of] = events.Event{Regarding: on, Type: corev1.EventTypeWarning, Reason: what.Reason, Note: "The elastic node set " + s.name + " gets no pods: " + what.Note + ".", Action: "MakePods"}
-		select {
-		case t.changed <- struct{}{}:
-		default: // it knows already
-		}
-	}
-	return true
-}
-
-// many: there is no room for another refusal of the set's cluster. A slurmctld names the sets, and it may be taken over.
-// The caller holds mu.
-func (t *tells) many(s set) bool {
-	n := 0
-	for of := range t.last {
-		if of.in() == s.in() {
-			n++
-		}
-	}
-	return n >= mostTells
-}
-
-// forgetAllBut forgets what was said of other clusters.
-func (t *tells) forgetAllBut(clusters []string) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	maps.DeleteFunc(t.last, func(of about, _ told) bool { return !slices.Contains(clusters, of.in()) })
-}
-
-// written is an event, and of what.
-type written struct {
-	about
-	events.Event
-}
-
-func (t *tells) next() (written, bool) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	for of, e := range t.untold {
-		return written{of, e}, true
-	}
-	return written{}, false
-}
-
-func (t *tells) done(w written) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.untold[w.about] == w.Event {
-		delete(t.untold, w.about)
-	}
-}
-
-// eventRate is how many events a second are written, and eventBurst how many at once.
-const eventRate, eventBurst = 1, 10
-
-// tell writes an event for each refusal until ctx ends.
-func (t *tells) tell(ctx context.Context, api kubernetes.Interface, reporter string, log *slog.Logger) {
-	events.Tell(ctx, api, reporter, events.Queue[written]{
-		Next: t.next, Done: t.done, Changed: t.changed, Event: func(w written) events.Event { return w.Event }, Rate: eventRate, Burst: eventBurst,
-	}, log)
 }

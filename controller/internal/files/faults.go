@@ -11,11 +11,11 @@ import (
 	"github.com/slurmlet/slurmlet/controller/internal/events"
 )
 
-// faults are the ConfigMaps that are not streamed, and whether an event has said so.
+// faults are the ConfigMaps that are not streamed, and the events that have to say so.
 type faults struct {
-	mu          sync.Mutex
-	all, untold map[types.UID]told
-	changed     chan struct{}
+	mu    sync.Mutex
+	all   map[types.UID]told
+	queue *events.Queue[types.UID]
 }
 
 // told is a fault of a ConfigMap.
@@ -26,7 +26,7 @@ type told struct {
 }
 
 func newFaults() *faults {
-	return &faults{all: map[types.UID]told{}, untold: map[types.UID]told{}, changed: make(chan struct{}, 1)}
+	return &faults{all: map[types.UID]told{}, queue: events.NewQueue[types.UID]()}
 }
 
 // note keeps why a ConfigMap is not streamed, nil if it is, and says whether the fault is a new one.
@@ -41,11 +41,8 @@ func (f *faults) note(m *configMap, fault *Fault) bool {
 	if f.all[m.UID] == one {
 		return false
 	}
-	f.all[m.UID], f.untold[m.UID] = one, one
-	select {
-	case f.changed <- struct{}{}:
-	default: // it knows already
-	}
+	f.all[m.UID] = one
+	f.queue.Put(m.UID, one.event())
 	return true
 }
 
@@ -53,24 +50,7 @@ func (f *faults) forget(uid types.UID) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	delete(f.all, uid)
-	delete(f.untold, uid)
-}
-
-func (f *faults) next() (told, bool) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	for _, one := range f.untold {
-		return one, true
-	}
-	return told{}, false
-}
-
-func (f *faults) done(one told) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.untold[one.uid] == one {
-		delete(f.untold, one.uid)
-	}
+	f.queue.Drop(uid)
 }
 
 // eventRate is how many events a second the leader writes, and eventBurst how many at once.
@@ -78,9 +58,7 @@ const eventRate, eventBurst = 1, 10
 
 // Tell writes an event for each fault until ctx ends: once for each, also after a change of the leader.
 func (w *Watcher) Tell(ctx context.Context, api kubernetes.Interface, reporter string) {
-	events.Tell(ctx, api, reporter, events.Queue[told]{
-		Next: w.faults.next, Done: w.faults.done, Changed: w.faults.changed, Event: told.event, Rate: eventRate, Burst: eventBurst,
-	}, w.log)
+	w.faults.queue.Write(ctx, api, reporter, eventRate, eventBurst, w.log)
 }
 
 func (t told) event() events.Event {

@@ -14,16 +14,16 @@ import (
 	"github.com/slurmlet/slurmlet/controller/internal/events"
 )
 
-// faults are the pods that are no peers, and whether an event has said so.
+// faults are the pods that are no peers, and what events have to say of pods.
 type faults struct {
 	mu sync.Mutex
-	// all are the present ones, untold those without an event.
-	all, untold map[types.UID]told
-	// news are what else is to be told of pods, without an event: an agent from the webhook, and reports that are not
-	// taken. said is when it was told of such reports last.
-	news    map[subject]news
-	said    map[subject]time.Time
-	changed chan struct{}
+	// all are the present faults.
+	all map[types.UID]told
+	// said is when an event told of reports that are not taken.
+	said map[subject]time.Time
+	// queue has faults, which have no reason in their subjects, and what else is to be said of pods: an agent from the
+	// webhook, and reports that are not taken.
+	queue *events.Queue[subject]
 }
 
 // The reasons of the events.
@@ -48,14 +48,8 @@ type told struct {
 	Fault
 }
 
-// news is no fault, and nobody wants to hear of it later.
-type news struct {
-	told
-	until time.Time
-}
-
 func newFaults() *faults {
-	return &faults{all: map[types.UID]told{}, untold: map[types.UID]told{}, news: map[subject]news{}, said: map[subject]time.Time{}, changed: make(chan struct{}, 1)}
+	return &faults{all: map[types.UID]told{}, said: map[subject]time.Time{}, queue: events.NewQueue[subject]()}
 }
 
 // note says whether the fault is a new one.
@@ -66,30 +60,21 @@ func (f *faults) note(p *Pod, fault Fault) bool {
 	if f.all[p.UID] == one {
 		return false
 	}
-	f.all[p.UID], f.untold[p.UID] = one, one
-	select {
-	case f.changed <- struct{}{}:
-	default: // it knows already
-	}
+	f.all[p.UID] = one
+	f.queue.Put(subject{uid: p.UID}, one.event())
 	return true
 }
 
 // tell has an event written that is no fault's, until a time.
 func (f *faults) tell(p *Pod, what Fault, until time.Time) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.news[subject{p.UID, what.Reason}] = news{told{p.Namespace, p.Name, p.UID, what}, until}
-	select {
-	case f.changed <- struct{}{}:
-	default: // it knows already
-	}
+	f.queue.PutUntil(subject{p.UID, what.Reason}, told{p.Namespace, p.Name, p.UID, what}.event(), until)
 }
 
 func (f *faults) forget(uid types.UID) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	delete(f.all, uid)
-	delete(f.untold, uid)
+	f.queue.Drop(subject{uid: uid})
 }
 
 // gone: nobody asks what happened to the pod.
@@ -98,7 +83,7 @@ func (f *faults) gone(uid types.UID) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, reason := range append([]string{injected}, notTaken...) {
-		delete(f.news, subject{uid, reason})
+		f.queue.Drop(subject{uid, reason})
 		delete(f.said, subject{uid, reason})
 	}
 }
@@ -108,34 +93,6 @@ func (f *faults) has(uid types.UID) bool {
 	defer f.mu.Unlock()
 	_, has := f.all[uid]
 	return has
-}
-
-// next is a fault without an event.
-func (f *faults) next() (told, bool) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	for _, one := range f.untold {
-		return one, true
-	}
-	for about, one := range f.news {
-		if time.Now().Before(one.until) {
-			return one.told, true
-		}
-		delete(f.news, about)
-	}
-	return told{}, false
-}
-
-// done: an event has told it.
-func (f *faults) done(one told) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.untold[one.uid] == one {
-		delete(f.untold, one.uid)
-	}
-	if about := (subject{one.uid, one.Reason}); f.news[about].told == one {
-		delete(f.news, about)
-	}
 }
 
 // Faults counts the pods that are no peers, by reason.
@@ -154,9 +111,7 @@ const eventRate, eventBurst = 5, 20
 
 // Tell writes an event for each fault until ctx ends: once for each, also after a change of the leader.
 func (w *Watcher) Tell(ctx context.Context, api kubernetes.Interface, reporter string) {
-	events.Tell(ctx, api, reporter, events.Queue[told]{
-		Next: w.faults.next, Done: w.faults.done, Changed: w.faults.changed, Event: told.event, Rate: eventRate, Burst: eventBurst,
-	}, w.log)
+	w.faults.queue.Write(ctx, api, reporter, eventRate, eventBurst, w.log)
 }
 
 func (t told) event() events.Event {

@@ -249,13 +249,13 @@ func TestNotTaken(t *testing.T) {
 		w.NotTaken(id, &peerserver.NotTaken{Reason: peerserver.TooLong, Note: "the report has more than 8 MiB"})
 	}
 	w.NotTaken(peerserver.Identity{Cluster: "hpc/slurm", Pod: "hpc/ctl", UID: "2"}, &peerserver.NotTaken{Reason: peerserver.TooLong})
-	one, there := w.faults.next()
+	one, there := w.faults.queue.Next()
 	require.True(t, there)
-	e := one.event()
+	e := one.Event
 	assert.Equal(t, "The controller does not take what slurmctld's agent tells of the nodes of the cluster hpc/slurm: the report has more than 8 MiB.", e.Note)
 	assert.Equal(t, []string{"TooLong", "Warning", "TakeReport", "ctl"}, []string{e.Reason, e.Type, e.Action, e.Regarding.Name})
-	w.faults.done(one)
-	_, there = w.faults.next()
+	w.faults.queue.Done(one)
+	_, there = w.faults.queue.Next()
 	assert.False(t, there)
 	assert.False(t, w.faults.mayTell(subject{"1", peerserver.TooLong}, time.Now()))
 	assert.True(t, w.faults.mayTell(subject{"1", peerserver.TooLong}, time.Now().Add(sayAgain)))
