@@ -1,7 +1,6 @@
 package agent
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,9 +12,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"golang.org/x/sys/unix"
-
-	"github.com/slurmlet/slurmlet/cgroup"
 	"github.com/slurmlet/slurmlet/internal/kit/bell"
 	"github.com/slurmlet/slurmlet/internal/lifecycle"
 	"github.com/slurmlet/slurmlet/internal/link/ask"
@@ -24,9 +20,9 @@ import (
 	"github.com/slurmlet/slurmlet/internal/login"
 	"github.com/slurmlet/slurmlet/internal/pod/notify"
 	"github.com/slurmlet/slurmlet/internal/pod/process"
-	"github.com/slurmlet/slurmlet/internal/pod/watch"
 	"github.com/slurmlet/slurmlet/internal/slurm"
 	"github.com/slurmlet/slurmlet/internal/slurmctld"
+	"github.com/slurmlet/slurmlet/internal/slurmd"
 	"github.com/slurmlet/slurmlet/internal/slurmd/nodesize"
 	"github.com/slurmlet/slurmlet/internal/slurmdbd"
 	"github.com/slurmlet/slurmlet/slurmconf"
@@ -36,14 +32,9 @@ import (
 // others turn the world into events for it.
 type Agent struct {
 	Options
-	machine cgroup.FS
-	// sizeOptions are what the environment says about the pod, and what was found at the start.
-	sizeOptions nodesize.Options
-	delegated   delegation
-	gres        nodesize.Gres
-	daemon      daemon
-	notify      *notify.Server
-	output      *process.Output
+	daemon daemon
+	notify *notify.Server
+	output *process.Output
 	// client asks slurmctld.
 	client *slurm.Questions
 	// ctld is what only slurmctld's pod has, nil for other roles.
@@ -57,32 +48,24 @@ type Agent struct {
 	life   lifecycle.State
 	events chan lifecycle.Event
 	// alive ends with the agent.
-	alive context.Context
-	over  chan struct{} // closed when nobody reads events any more
-	// spoolMade is told when slurmd has made its directories.
-	spoolMade chan struct{}
-	status    atomic.Pointer[Status]
+	alive  context.Context
+	over   chan struct{} // closed when nobody reads events any more
+	status atomic.Pointer[Status]
 
 	turns turns
-	// savesPower: slurmctld may suspend nodes, as far as its configuration is known.
-	savesPower atomic.Bool
 	// asked is cancelled with the question that it belongs to.
 	cancelQuestion context.CancelFunc
 
 	// sackd gives scontrol its credentials in slurmd's place; only one goroutine starts it.
 	sackd atomic.Pointer[process.Process]
-	hang  *hangCheck
 	// door is what users and the agent get their credentials through; its door is nil where the daemon's socket is its own.
 	door  door
 	crowd crowd
-	// spoolHangs: the file system of the spool directory does not answer.
-	spoolHangs atomic.Bool
 
 	mainLock sync.Mutex // held while a daemon is started, so that its READY meets a known pid
 	process  *process.Process
 	former   *process.Process // has handed over and may not have ended yet
 	early    early
-	mark     mark // of the slurmd that was started last
 
 	// lastSaid is the last error that may say what a start waits for, or why the daemon has ended; lastError is none that
 	// passes by itself.
@@ -92,28 +75,16 @@ type Agent struct {
 	clusterKeys clusterKeys
 	// follower is nil where the daemon fetches no configuration.
 	follower *confsync.Follower
-	steps    steps
-	strays   strays
-	// files is nil for roles without a node.
-	files *userFiles
+	// node is slurmd's, nil for other roles.
+	node *slurmd.Node
 	// lastEnd is how the main process has ended last that ended by itself.
-	lastEnd atomic.Pointer[LastError]
-	usage   *usage // nil where there is nothing to read
-	holders holders
-	// inherited are the steps of an earlier container that have left their sockets. firstHere: no
-	// slurmd has used the spool directory before, so the absence of a socket tells nothing.
-	inherited     []string
-	firstHere     bool
-	mismatchCheck mismatchCheck
-	stepEnds      bell.Bell
-	published     bell.Bell // a status
+	lastEnd   atomic.Pointer[LastError]
+	published bell.Bell // a status
 	// interrupted: SIGINT was received; only listen's goroutine knows.
 	interrupted bool
 	// stopped is when SIGTERM came; only the owner knows.
 	stopped time.Time
 
-	// relaunches are the jobs whose second launch slurmd has refused.
-	relaunches relaunches
 	// doubted: the owner has been told of trouble, and has not looked yet.
 	doubted atomic.Bool
 	// database is slurmdbd's, nil for other roles.
@@ -121,8 +92,6 @@ type Agent struct {
 	// login is what users come in by.
 	loginServices  *login.Login
 	sessionCgroups sessionCgroups
-	// pod is nil for roles without a node.
-	pod *watcher
 	// members are the cluster's pods, nil without SLURMLET_PEERS.
 	members *membership
 }
@@ -164,7 +133,7 @@ const Source = "slurmlet"
 func Run(ctx context.Context, o Options) (int, error) {
 	alive, end := context.WithCancel(context.WithoutCancel(ctx))
 	defer end()
-	a := &Agent{Options: o, began: time.Now(), alive: alive, events: make(chan lifecycle.Event, 16), over: make(chan struct{}), spoolMade: make(chan struct{}, 1)}
+	a := &Agent{Options: o, began: time.Now(), alive: alive, events: make(chan lifecycle.Event, 16), over: make(chan struct{})}
 	if err := a.prepare(); err != nil {
 		return codeOf(err), err
 	}
@@ -209,81 +178,33 @@ func (a *Agent) prepare() error {
 		return err
 	}
 	a.life = lifecycle.New(p, nodesize.Allocation{})
-	if p.Registers {
-		if err := a.sizeNode(); err != nil {
-			return err
-		}
-	}
 	programs := a.daemon.programs
-	a.hang = a.newHangCheck()
 	a.turns = newTurns(p.Registers)
 	scontrol := slurm.Scontrol{
 		Path: programs["scontrol"], Scancel: programs["scancel"], Sinfo: programs["sinfo"], Squeue: programs["squeue"], Sdiag: programs["sdiag"],
-		Env: a.daemon.scontrolEnv(), Asked: a.hang.asked, Turn: a.turn,
+		Env: a.daemon.scontrolEnv(), Asked: a.asked, Turn: a.turn,
 	}
 	a.client = &slurm.Questions{Client: scontrol, Least: lifecycle.QuestionLimit, Done: a.over, Log: a.log}
-	if p.Reloads {
-		a.ctld = a.newSlurmctld(scontrol)
-	}
 	a.asker = &ask.Asker{Prover: a.prover(), Controller: a.Config.Controller, Log: a.log}
 	if a.Config.Merge {
 		a.asker.AgentPort = a.Config.AgentPort
 	}
+	if p.Registers {
+		if err := a.openNode(); err != nil {
+			return err
+		}
+	}
+	if p.Reloads {
+		a.ctld = a.newSlurmctld(scontrol)
+	}
 	return a.open()
-}
-
-// sizeNode hands Slurm its cgroup subtree, and finds out what slurmd will register.
-func (a *Agent) sizeNode() error {
-	a.machine = cgroup.NewFS(a.Root)
-	var err error
-	if a.daemon.booted, err = process.StartTime(a.Root, 1); err != nil {
-		return err
-	}
-	// First, because it decides in which cgroup namespace the limits are read.
-	if a.delegated, err = delegate(a.machine, a.Config.CgroupMode, a.Config.NodeName); err != nil {
-		return err
-	}
-	a.machine = a.machine.Within(a.delegated.Delegation)
-	if a.gres, err = nodesize.FindGres(a.Root, a.Config.GresChoice); err != nil {
-		return &Fault{Code: ExitConfig, Err: err}
-	}
-	a.sizeOptions = a.Config.sizing(a.Root)
-	a.sizeOptions.Gres = a.gres.Gres.String()
-	now, err := nodesize.Measure(a.machine, a.sizeOptions)
-	a.life.Allocation = &now
-	a.sizeOptions.Disk = a.life.Resources.Disk
-	if bad, is := errors.AsType[nodesize.PodInfoError](err); is {
-		a.life.Unstartable = bad.Error()
-	} else if err != nil {
-		return &Fault{Code: ExitConfig, Err: err}
-	}
-	if limits, err := a.machine.Limits(); err == nil {
-		a.sizeOptions.AtStart = &limits
-	}
-	a.log(a.delegated.level(), a.delegated.String())
-	for _, n := range a.gres.Notes {
-		a.log(slog.LevelWarn, n)
-	}
-	for _, d := range a.life.Resources.Disagreements {
-		a.log(slog.LevelWarn, d)
-	}
-	_, a.inherited = a.sockets()
-	a.life.Inherits, a.firstHere = len(a.inherited) > 0, a.hasNewSpool()
-	a.life.Fresh = a.firstHere && !a.Config.Elastic // those of an elastic node are looked for later (forgottenJobs)
-	a.relaunches.path = filepath.Join(a.Root, a.Config.SpoolDir, refusedFile)
-	a.relaunches.load()
-	a.watchSteps()
-	a.watchStrays()
-	a.files = newUserFiles(a)
-	a.usage = a.newUsage()
-	return nil
 }
 
 func (a *Agent) open() error {
 	if err := os.MkdirAll(a.Config.RunDir, 0o755); err != nil {
 		return fmt.Errorf("cannot make SLURMLET_RUN_DIR: %w", err)
 	}
-	err := errors.Join(a.gres.Write(gresConf(a.Config)), a.daemon.makeRuntime(), a.openKeys(), a.delegateSessions(), a.makeDoor())
+	err := errors.Join(a.node.WriteGres(gresConf(a.Config)), a.daemon.makeRuntime(), a.openKeys(), a.delegateSessions(), a.makeDoor())
 	if err == nil && a.daemon.open != nil {
 		err = a.daemon.open(a)
 	}
@@ -322,7 +243,7 @@ func (a *Agent) newFollower() *confsync.Follower {
 		node = a.Config.NodeName
 	}
 	return confsync.NewFollower(confsync.FollowerOptions{
-		Prover: a.prover(), Node: node, Without: a.without(),
+		Prover: a.prover(), Node: node, Without: a.node.Without(),
 		Controller: a.Config.Controller, AgentPort: a.Config.AgentPort,
 		Program: a.daemon.program, Copy: filepath.Join(a.Root, a.daemon.confCopy(a.Config)),
 		Done: a.over, Log: a.log,
@@ -348,10 +269,7 @@ func (a *Agent) heard(line process.Line) {
 			a.post(lifecycle.DatabaseAway{})
 		}
 	}
-	if job := refusedLaunch(line); job != "" && a.daemon.registers {
-		a.relaunches.add(job)
-		a.post(lifecycle.LaunchRefused{})
-	}
+	a.node.Heard(line)
 	a.ctld.Heard(line)
 	a.heardLastWords(line.Text)
 	a.Observe(Notice{Level: line.Level, Source: line.Source, Text: line.Text})
@@ -361,62 +279,10 @@ func (a *Agent) log(level slog.Level, text string, attrs ...slog.Attr) {
 	a.Observe(Notice{Level: level, Source: Source, Text: text, Attrs: attrs})
 }
 
-// own is the owner: it alone touches a.life.
-func (a *Agent) own() int {
-	defer close(a.over)
-	a.hang.setLimit(a.life.Deadlines.HangLimit())
-	a.loginServices.Start()
-	queue := []lifecycle.Event{lifecycle.Begun{}}
-	if len(a.relaunches.all()) > 0 { // an earlier agent's
-		queue = append(queue, lifecycle.LaunchRefused{})
-	}
-	for {
-		for len(queue) > 0 {
-			e := queue[0]
-			queue = queue[1:]
-			if a.ofUnit(e) {
-				continue
-			}
-			switch e.(type) {
-			case lifecycle.Troubled:
-				a.doubted.Store(false)
-			case lifecycle.HungUp:
-				a.informOfReload()
-			}
-			next, actions := lifecycle.Step(a.life, e)
-			a.publish(next)
-			a.inform(a.unit.follow(next))
-			if next.Registers && next.Phase == lifecycle.Stopping && a.life.Phase != lifecycle.Stopping {
-				a.turns.end()
-				go a.hang.whileStopping()
-			}
-			a.life = next
-			a.hang.setLimit(next.Deadlines.HangLimit())
-			for _, action := range actions {
-				queue = append(queue, a.perform(action)...)
-			}
-		}
-		if a.life.Phase == lifecycle.Exited {
-			return a.life.Code
-		}
-		queue = append(queue, <-a.events)
-	}
-}
-
-// post hands an event to the owner; after the end nobody is interested.
-func (a *Agent) post(e lifecycle.Event) {
-	select {
-	case a.events <- e:
-	case <-a.over:
-	}
-}
-
 // listen starts the goroutines that turn signals and notifications into events.
 func (a *Agent) listen(ctx context.Context) {
 	if a.life.Registers {
-		a.pod = newWatcher(a, watch.Options{})
-		go a.watchPod(a.pod)
-		go a.files.run(a.alive)
+		a.node.Start(a.alive)
 	}
 	if a.follower != nil {
 		go a.follower.Run()
@@ -444,26 +310,6 @@ func (a *Agent) listen(ctx context.Context) {
 			}
 		}
 	}()
-}
-
-// signalled: what ends a container ends the daemon in order, whichever signal
-// the image has chosen for it.
-func (a *Agent) signalled(s os.Signal) {
-	switch s {
-	case unix.SIGHUP:
-		a.post(lifecycle.HungUp{})
-	case unix.SIGQUIT:
-		a.dump()
-	default:
-		name := cmp.Or(unix.SignalName(s.(unix.Signal)), s.String())
-		now := time.Now()
-		idle := len(a.stepSockets()) == 0 && len(a.holders.recent(now)) == 0
-		a.post(lifecycle.Terminated{At: now, Signal: name, Again: s == unix.SIGINT && a.interrupted, Idle: idle})
-		if s == unix.SIGINT && !a.interrupted {
-			a.interrupted = true
-			a.log(slog.LevelInfo, "SIGINT received: a second one stops the daemon at once, whatever runs")
-		}
-	}
 }
 
 // dump logs all there is to know about the agent, for whoever looks for a fault.

@@ -14,8 +14,11 @@ import (
 	"time"
 
 	"github.com/slurmlet/slurmlet/internal/slurmctld"
+	"github.com/slurmlet/slurmlet/internal/slurmd/cgroups"
 	"github.com/slurmlet/slurmlet/internal/slurmd/devices"
+	"github.com/slurmlet/slurmlet/internal/slurmd/jobs"
 	"github.com/slurmlet/slurmlet/internal/slurmd/nodesize"
+	"github.com/slurmlet/slurmlet/internal/slurmd/userfiles"
 )
 
 // Config is everything the agent is told. Its reference is the package comment.
@@ -27,14 +30,14 @@ type Config struct {
 	CPULimit    int64  // thousandths of a CPU; 0: none
 	MemoryLimit int64  // bytes; 0: none
 	Reserve     int64  // bytes
-	CgroupMode  CgroupMode
-	OOMGroup    OOMGroup
+	CgroupMode  cgroups.Mode
+	OOMGroup    cgroups.OOMGroup
 	OOMHeadroom int64 // bytes; 0: none
-	DeadSteps   DeadSteps
+	DeadSteps   jobs.DeadSteps
 	JobMetrics  int // of how many jobs, 0: none
 	GresChoice  devices.Choice
 	Grace       time.Duration
-	JobSignal   jobSignal
+	JobSignal   jobs.Signal
 	Listen      string
 	RunDir      string
 	ConfDir     string
@@ -62,7 +65,7 @@ type Config struct {
 	// StorageLimit is in bytes; 0: none. SpoolDir and TmpDir are slurm.conf's SlurmdSpoolDir and TmpFS.
 	StorageLimit     int64
 	SpoolDir, TmpDir string
-	Leftovers        Leftovers
+	Leftovers        userfiles.Leftovers
 	// WebSocket is empty for none.
 	WebSocket string
 }

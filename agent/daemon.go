@@ -11,7 +11,6 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
-	"time"
 
 	"github.com/slurmlet/slurmlet/internal/pod/process"
 )
@@ -23,8 +22,6 @@ type daemon struct {
 	path   string
 	// programs are the paths of the part's tools, by name.
 	programs map[string]string
-	// booted is the container's start, when PID 1 began.
-	booted time.Time
 	// keys is the directory with auth/slurm's keys; empty: it needs none, or has munged.
 	keys string
 	// credential is set when the daemon runs as another user than the agent.

@@ -35,7 +35,7 @@ func (a *Agent) makeDoor() error {
 	if a.daemon.keys == "" || !a.daemon.registers && !a.daemon.hosts || os.Geteuid() != 0 || a.Turn != nil {
 		return nil
 	}
-	path := filepath.Join(a.Root, sackSocket)
+	path := filepath.Join(a.Root, sack.Path)
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return err
 	}
@@ -93,7 +93,7 @@ func (a *Agent) openDoor() {
 	if a.door.kiosk {
 		return // it goes on until the crowd is over
 	}
-	if path := filepath.Join(a.Root, sackSocket); a.door.At() == nil && speaks(path) {
+	if path := filepath.Join(a.Root, sack.Path); a.door.At() == nil && speaks(path) {
 		a.log(slog.LevelWarn, "users' silent connections are not bounded: the daemon has made its own socket", slog.String("socket", path))
 		a.door.foreign = true
 		return
@@ -127,7 +127,7 @@ func (d *door) replace(b *sack.Back) error {
 // none yet.
 func (a *Agent) slurmdSocket() string {
 	if a.door.Door == nil {
-		return filepath.Join(a.Root, sackSocket)
+		return filepath.Join(a.Root, sack.Path)
 	}
 	a.door.lock.Lock()
 	defer a.door.lock.Unlock()
@@ -135,7 +135,7 @@ func (a *Agent) slurmdSocket() string {
 	case !a.door.opened:
 		return ""
 	case a.door.foreign:
-		return filepath.Join(a.Root, sackSocket)
+		return filepath.Join(a.Root, sack.Path)
 	}
 	return a.door.main.Path()
 }

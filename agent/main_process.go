@@ -1,9 +1,12 @@
 package agent
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/slurmlet/slurmlet/internal/lifecycle"
 	"github.com/slurmlet/slurmlet/internal/pod/notify"
@@ -15,21 +18,17 @@ import (
 func (a *Agent) start() lifecycle.Event {
 	a.mainLock.Lock()
 	defer a.mainLock.Unlock()
-	if err := a.gres.Check(a.Root); err != nil {
+	if err := a.node.BeforeStart(); err != nil {
 		return lifecycle.MainFailed{Err: err}
 	}
-	if err := a.machine.Reclaim(a.delegated.Delegation); err != nil {
-		a.log(slog.LevelWarn, "cannot put the container's cgroups right before slurmd starts", slog.Any("error", err))
-	}
-	a.mark = a.newMark()
 	a.ctld.Starting()
 	p, err := a.door.start(a, a.daemon.command(a))
 	if err != nil {
 		return lifecycle.MainFailed{Err: err}
 	}
-	a.mark.process = p
+	a.node.Started(p)
 	a.takeOver(p)
-	return lifecycle.MainStarted{PID: p.PID(), At: began(a.Root, p)}
+	return lifecycle.MainStarted{PID: p.PID(), At: process.Began(a.Root, p)}
 }
 
 // takeOver makes p the main process. It is called with mainLock held.
@@ -83,14 +82,11 @@ func (a *Agent) notified(m notify.Message) {
 			a.log(slog.LevelError, "cannot follow the daemon's hand-over", slog.Any("error", err), slog.Int("pid", m.MainPID))
 			return
 		}
-		a.post(lifecycle.MainChanged{PID: p.PID(), At: began(a.Root, p)})
+		a.post(lifecycle.MainChanged{PID: p.PID(), At: process.Began(a.Root, p)})
 	}
 	if m.Ready {
 		a.openDoor()
-		select {
-		case a.spoolMade <- struct{}{}:
-		default: // it has been told
-		}
+		a.node.IsReady()
 		a.post(lifecycle.MainReady{})
 	}
 }
@@ -137,4 +133,21 @@ func (a *Agent) noteEnd(p *process.Process, status process.Status) {
 func (a *Agent) refused(r notify.Refusal) {
 	a.log(slog.LevelWarn, "a notification was refused",
 		slog.Int("pid", r.PID), slog.Int("uid", r.UID), slog.Any("error", r.Reason), slog.Int("unreported", r.Unreported))
+}
+
+var signals = map[lifecycle.MainSignal]unix.Signal{lifecycle.SigTerm: unix.SIGTERM, lifecycle.SigHup: unix.SIGHUP, lifecycle.SigKill: unix.SIGKILL}
+
+func (a *Agent) signal(s lifecycle.MainSignal) {
+	a.mainLock.Lock()
+	defer a.mainLock.Unlock()
+	if a.process == nil {
+		return
+	}
+	if s == lifecycle.SigTerm {
+		a.ctld.Stopping(a.process)
+	}
+	err := a.process.Signal(signals[s])
+	if err != nil && !errors.Is(err, process.ErrExited) {
+		a.log(slog.LevelError, "cannot signal the daemon", slog.Any("error", err), slog.String("signal", string(s)))
+	}
 }

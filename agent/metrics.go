@@ -33,12 +33,7 @@ func (s Status) WriteMetrics(w io.Writer) error {
 	if s.Role == Slurmd || s.Role == Login {
 		expose(e, ofCopy, &s)
 	}
-	if s.Node != nil {
-		expose(e, ofNode, s.Node)
-		expose(e, ofSteps, s.Node.Steps)
-		expose(e, ofStrays, s.Node.Strays)
-		expose(e, ofFiles, s.Node.Files)
-	}
+	s.Node.WriteMetrics(e)
 	if s.Role == Login {
 		expose(e, ofLogin, &s)
 	}

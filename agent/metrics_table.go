@@ -14,7 +14,6 @@ import (
 	"github.com/slurmlet/slurmlet/internal/slurmctld/reconfig"
 	"github.com/slurmlet/slurmlet/internal/slurmctld/records"
 	"github.com/slurmlet/slurmlet/internal/slurmctld/savedstate"
-	"github.com/slurmlet/slurmlet/internal/slurmd/devices"
 )
 
 // ofAll are the metrics of every container. The package comment lists them all.
@@ -185,58 +184,6 @@ var ofRefusal = []metric[reconfig.Refusal]{
 
 var ofCopy = []metric[Status]{
 	{"config_missed", "", "1 while the daemon has another configuration than slurmctld, in spite of restarts", func(s *Status) []sample { return whether(s.ConfFault != "") }},
-}
-
-var ofNode = []metric[NodeStatus]{
-	{"node_info", "node", "1, with the node's name in Slurm", func(n *NodeStatus) []sample { return amount(1, n.Name) }},
-	{"node_cpus", "", "CPUs for jobs (CPUEfctv)", func(n *NodeStatus) []sample { return amount(n.Size.Usable()) }},
-	{"node_memory_bytes", "", "Memory for jobs (RealMemory)", func(n *NodeStatus) []sample { return amount(n.Size.RealMemory * mib) }},
-	{"node_tmp_disk_bytes", "", "Disk for jobs (TmpDisk)", func(n *NodeStatus) []sample { return amount(n.Size.TmpDisk * mib) }},
-	{"node_gres", "name,type", "Generic resources for jobs (Gres)", func(n *NodeStatus) []sample {
-		return ofEach(n.Gres.Gres, func(r devices.Resource) []sample { return amount(r.Count, r.Name, r.Type) })
-	}},
-	{"node_misfits", "", "Settings of the cluster that do not go with the pod's limits, once they are known", func(n *NodeStatus) []sample {
-		if n.Fit == nil || n.Fit.Error != "" {
-			return nil
-		}
-		return amount(len(n.Fit.Mismatches))
-	}},
-	{"node_fault", "", "1 while a change of the pod cannot be followed", func(n *NodeStatus) []sample { return whether(n.Fault != "") }},
-	{"node_refused", "", "1 while slurmctld does not take what the pod's annotations say", func(n *NodeStatus) []sample { return whether(n.Refusal != "") }},
-	{"cgroup_enforced", "", "1 if Slurm has a cgroup subtree with all controllers that it limits jobs by", func(n *NodeStatus) []sample { return whether(n.Cgroup != nil && n.Cgroup.Complete()) }},
-}
-
-var ofSteps = []metric[StepsStatus]{
-	{"steps_watched", "", "1 if the agent looks after the cgroups of jobs", func(s *StepsStatus) []sample { return whether(s.Watching) }},
-	{"steps_oom_kills_total", "", "Processes of jobs that the kernel has killed for want of memory", func(s *StepsStatus) []sample { return amount(s.OOMKills) }},
-	{"steps_dead_total", "", "Steps that have lost their slurmstepd", func(s *StepsStatus) []sample { return amount(s.Dead) }},
-	{"steps_leftover_cgroups_total", "", "Empty cgroups that Slurm had left and the agent has removed", func(s *StepsStatus) []sample { return amount(s.Leftovers) }},
-}
-
-var ofStrays = []metric[StraysStatus]{
-	{"strays_oom_kills_total", "", "Processes that Slurm did not start and that the kernel has killed for want of memory", func(s *StraysStatus) []sample { return amount(s.Killed) }},
-}
-
-var ofFiles = []metric[FilesStatus]{
-	{"files_timestamp_seconds", "", "When the agent looked at users' files", func(f *FilesStatus) []sample { return moment(f.At) }},
-	{"disk_limit_bytes", "", "The limit of the pod's disk (SLURMLET_STORAGE_LIMIT)", func(f *FilesStatus) []sample { return ofDisk(f, f.DiskLimit) }},
-	{"disk_used_bytes", "", "Disk that counts against that limit: users' directories, the spool directory and emptyDirs", func(f *FilesStatus) []sample { return ofDisk(f, f.DiskUsed) }},
-	{"disk_full", "", "1 while the node is drained because that disk is nearly full", func(f *FilesStatus) []sample {
-		if f.DiskLimit == 0 {
-			return nil
-		}
-		return whether(f.DiskFull != "")
-	}},
-	{"left_files_memory_bytes", "", "Memory of files in shared directories whose users have no process here", func(f *FilesStatus) []sample { return amount(f.LeftMemory) }},
-	{"left_files_disk_bytes", "", "Disk of files in shared directories whose users have no process here", func(f *FilesStatus) []sample { return amount(f.LeftDisk) }},
-}
-
-// ofDisk has nothing where the pod's disk has no limit.
-func ofDisk(f *FilesStatus, bytes int64) []sample {
-	if f.DiskLimit == 0 {
-		return nil
-	}
-	return amount(bytes)
 }
 
 var ofLogin = []metric[Status]{

@@ -29,8 +29,11 @@ import (
 	"github.com/slurmlet/slurmlet/internal/slurmctld/reconfig"
 	"github.com/slurmlet/slurmlet/internal/slurmctld/records"
 	"github.com/slurmlet/slurmlet/internal/slurmctld/savedstate"
+	"github.com/slurmlet/slurmlet/internal/slurmd"
+	"github.com/slurmlet/slurmlet/internal/slurmd/cgroups"
 	"github.com/slurmlet/slurmlet/internal/slurmd/devices"
 	"github.com/slurmlet/slurmlet/internal/slurmd/nodesize"
+	"github.com/slurmlet/slurmlet/internal/slurmd/userfiles"
 )
 
 var update = flag.Bool("update", false, "write the golden files")
@@ -85,21 +88,21 @@ var statuses = map[string]Status{
 	},
 	"slurmd": {
 		Role: Slurmd, State: lifecycle.Ready, Since: noon, Version: "v1", Started: true, Main: &MainStatus{PID: 7, Since: later}, Restarts: 3,
-		Node: &NodeStatus{
-			Name: "node-0", Size: nodesize.Size{CPUs: 16, Reserved: cgroup.SetOf(0, 1, 2, 3), RealMemory: 3072, TmpDisk: 1024}, Fit: &MismatchStatus{Mismatches: []nodesize.Mismatch{{Setting: "TaskPlugin=task/affinity"}}},
+		Node: &slurmd.Status{
+			Name: "node-0", Size: nodesize.Size{CPUs: 16, Reserved: cgroup.SetOf(0, 1, 2, 3), RealMemory: 3072, TmpDisk: 1024}, Fit: &slurmd.MismatchStatus{Mismatches: []nodesize.Mismatch{{Setting: "TaskPlugin=task/affinity"}}},
 			Gres:   nodesize.Gres{Plan: devices.Plan{Gres: devices.Gres{{Name: "gpu", Type: "nvidia_h200", Count: 2}, {Name: "shard", Count: 8}}}},
-			Cgroup: &delegation{Mode: CgroupPrefer, Delegation: cgroup.Delegation{Steps: "system.slice/node-0_slurmstepd.scope", Missing: []cgroup.Missing{{Controller: "devices"}}}},
-			Steps:  &StepsStatus{Watching: true, OOMKills: 5, Dead: 1, Leftovers: 2},
-			Files:  &FilesStatus{At: later, DiskUsed: 900 << 20, DiskLimit: 1 << 30, DiskFull: "a secret", LeftMemory: 60 << 20, LeftDisk: 800 << 20, LeftBy: []string{"a secret"}},
-			Strays: &StraysStatus{Killed: 6, Last: "a secret", Fault: "a secret"},
+			Cgroup: &cgroups.Delegation{Mode: cgroups.Prefer, Delegation: cgroup.Delegation{Steps: "system.slice/node-0_slurmstepd.scope", Missing: []cgroup.Missing{{Controller: "devices"}}}},
+			Steps:  &cgroups.StepsStatus{Watching: true, OOMKills: 5, Dead: 1, Leftovers: 2},
+			Files:  &userfiles.Status{At: later, DiskUsed: 900 << 20, DiskLimit: 1 << 30, DiskFull: "a secret", LeftMemory: 60 << 20, LeftDisk: 800 << 20, LeftBy: []string{"a secret"}},
+			Strays: &cgroups.StraysStatus{Killed: 6, Last: "a secret", Fault: "a secret"},
 		},
 	},
 	"slurmd-stopping": {
 		Role: Slurmd, State: lifecycle.Stopping, Since: noon, Version: "v1", Started: true, ConfFault: "a secret",
-		Node: &NodeStatus{
-			Name: "node-0", Size: nodesize.Size{CPUs: 1, RealMemory: 448}, Fit: &MismatchStatus{Error: "no answer"}, Fault: "a secret", Refusal: "a secret",
-			Cgroup: &delegation{Mode: CgroupPrefer, Error: "a secret", Delegation: cgroup.Delegation{Steps: "x", Missing: []cgroup.Missing{{Controller: "memory"}}}},
-			Steps:  &StepsStatus{},
+		Node: &slurmd.Status{
+			Name: "node-0", Size: nodesize.Size{CPUs: 1, RealMemory: 448}, Fit: &slurmd.MismatchStatus{Error: "no answer"}, Fault: "a secret", Refusal: "a secret",
+			Cgroup: &cgroups.Delegation{Mode: cgroups.Prefer, Error: "a secret", Delegation: cgroup.Delegation{Steps: "x", Missing: []cgroup.Missing{{Controller: "memory"}}}},
+			Steps:  &cgroups.StepsStatus{},
 		},
 		Stopping: &StoppingStatus{Since: noon, JobsUntil: &later, Until: later.Add(time.Minute), Jobs: []JobStatus{{ID: "1", User: "a secret"}, {ID: "2"}}, Left: "a secret", Unanswered: true},
 	},

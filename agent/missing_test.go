@@ -28,7 +28,7 @@ func TestMissing(t *testing.T) {
 	}
 	m := &membership{
 		agent: a, hosts: hosts.New(path), slurmctlds: map[string]wire.Peer{}, aliases: map[string][]netip.Addr{},
-		cordon: make(chan struct{}, 1), missing: map[string]time.Time{},
+		missing: map[string]time.Time{},
 	}
 	peer := func(name, role, address string) wire.Peer {
 		return wire.Peer{Name: name, UID: name, Role: role, Addresses: []netip.Addr{netip.MustParseAddr(address)}}

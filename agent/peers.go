@@ -18,7 +18,6 @@ import (
 	"github.com/slurmlet/slurmlet/internal/link/wire"
 	"github.com/slurmlet/slurmlet/internal/pod/hosts"
 	"github.com/slurmlet/slurmlet/internal/pod/watch"
-	"github.com/slurmlet/slurmlet/internal/slurmd/nodesize"
 )
 
 // PeersStatus is what the agent knows of its cluster's pods.
@@ -56,10 +55,6 @@ type membership struct {
 	fault      string
 	taken      []string
 	self       wire.Self
-	// given is what the machine gives the node.
-	given nodesize.Traits
-	// cordon tells drains that self.Drain has changed.
-	cordon chan struct{}
 	// doubted is when slurmctld's address was tried last, without a controller that could tell.
 	doubted time.Time
 	// missing are peers that a whole table lacked, and when their names go.
@@ -78,7 +73,7 @@ func (a *Agent) openMembership() error {
 	path := filepath.Join(a.Root, "etc/hosts")
 	m := &membership{
 		agent: a, hosts: hosts.New(path), path: path,
-		slurmctlds: map[string]wire.Peer{}, aliases: map[string][]netip.Addr{}, cordon: make(chan struct{}, 1),
+		slurmctlds: map[string]wire.Peer{}, aliases: map[string][]netip.Addr{},
 		missing: map[string]time.Time{}, names: hostNames{file: a.confFile()},
 	}
 	var err error
@@ -105,7 +100,7 @@ func (m *membership) run(ctx context.Context) {
 	m.reserve()
 	go m.guardAlways(ctx.Done())
 	if m.agent.daemon.registers {
-		go m.followCordon(ctx)
+		go m.agent.node.FollowKubernetes(ctx)
 	}
 	m.client.Run(ctx)
 }

@@ -77,7 +77,7 @@ func TestAway(t *testing.T) {
 	require.NoError(t, err)
 	m := &membership{
 		agent: a, client: client, hosts: hosts.New(path), controller: "controller",
-		slurmctlds: map[string]wire.Peer{}, aliases: map[string][]netip.Addr{}, cordon: make(chan struct{}, 1),
+		slurmctlds: map[string]wire.Peer{}, aliases: map[string][]netip.Addr{},
 		missing: map[string]time.Time{},
 	}
 	a.members = m

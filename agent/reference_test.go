@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"bytes"
 	"cmp"
 	"fmt"
 	"go/parser"
@@ -12,6 +13,8 @@ import (
 	"testing"
 
 	dto "github.com/prometheus/client_model/go"
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
 	"github.com/stretchr/testify/require"
 )
 
@@ -90,7 +93,7 @@ func TestReferenceOfMetrics(t *testing.T) {
 	for _, found := range regexp.MustCompile(`(?m)^\t(slurmlet_\S+) +(.*)$`).FindAllStringSubmatch(packageComment(t), -1) {
 		have[found[1]] = found[2]
 	}
-	require.Equal(t, want, have, "metrics_table.go and usage_table.go (expected), by the statuses of metrics_test.go and usage_test.go, and doc.go (actual): the same metrics, labels and texts")
+	require.Equal(t, want, have, "metrics_table.go and usage_table.go (expected), by the statuses of metrics_test.go and usage.prom, and doc.go (actual): the same metrics, labels and texts")
 }
 
 func labels(family *dto.MetricFamily) string {
@@ -109,4 +112,25 @@ func packageComment(t *testing.T) string {
 	file, err := parser.ParseFile(token.NewFileSet(), "doc.go", nil, parser.ParseComments)
 	require.NoError(t, err)
 	return file.Doc.Text()
+}
+
+// usageFamilies are the metrics of the golden file of internal/slurmd/usage.
+func usageFamilies(t *testing.T) map[string]*dto.MetricFamily {
+	t.Helper()
+	text, err := os.ReadFile("../internal/slurmd/usage/testdata/usage.prom")
+	require.NoError(t, err)
+	parser := expfmt.NewTextParser(model.LegacyValidation)
+	all, err := parser.TextToMetricFamilies(bytes.NewReader(text))
+	require.NoError(t, err)
+	return all
+}
+
+// twin is the metric of all jobs that tells the same as another one.
+func twin(name string) string {
+	for _, prefix := range []string{"node_daemons_", "node_container_", "job_"} {
+		if rest, found := strings.CutPrefix(name, "slurmlet_"+prefix); found {
+			return "slurmlet_node_jobs_" + rest
+		}
+	}
+	return ""
 }

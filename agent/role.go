@@ -146,14 +146,13 @@ func confCache(c Config) string { return filepath.Join(c.SpoolDir, "conf-cache")
 func sackdCache(Config) string { return "/run/slurm/conf" }
 
 func slurmdArgs(a *Agent) []string {
-	args := []string{"-Z", "-N", a.Config.NodeName, "-b", "--conf-server", a.Config.Controller, "--conf", a.life.Size.Conf() + a.life.Traits.Conf()}
-	return append(args, a.mark.args()...)
+	return a.node.NewArgs(a.life.Size.Conf()+a.life.Traits.Conf(), a.Config.Controller)
 }
 
 // slurmdEnv: slurmd would tell the machine's boot time, and slurmctld takes one
 // that has moved for a reboot, which ends the node's jobs.
 func slurmdEnv(a *Agent) []string {
-	return append(a.fetchEnv(), "SLURMD_BOOT_TIME="+strconv.FormatInt(a.daemon.booted.Unix(), 10))
+	return append(a.fetchEnv(), "SLURMD_BOOT_TIME="+strconv.FormatInt(a.node.Found().Booted.Unix(), 10))
 }
 
 func sackdArgs(a *Agent) []string { return []string{"--conf-server", a.Config.Controller} }

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/slurmlet/slurmlet/internal/pod/process"
+	"github.com/slurmlet/slurmlet/internal/pod/sack"
 )
 
 // startSackd starts a sackd in the place of a slurmd that cannot be used, and waits until it
@@ -32,7 +33,7 @@ func (a *Agent) startSackd(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	socket := filepath.Join(a.Root, sackSocket)
+	socket := filepath.Join(a.Root, sack.Path)
 	command := process.Command{
 		Path: path, Args: []string{"-D", "-f", filepath.Join(confCache(a.Config), "slurm.conf")}, Dir: "/",
 		Env: append(a.daemon.scontrolEnv(), a.keyEnv()...), Stdout: output.File(), Stderr: output.File(),

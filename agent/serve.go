@@ -11,12 +11,14 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/slurmlet/slurmlet/internal/kit/exposition"
 	"github.com/slurmlet/slurmlet/internal/lifecycle"
 	"github.com/slurmlet/slurmlet/internal/link/confsync"
 	"github.com/slurmlet/slurmlet/internal/link/proof"
 	"github.com/slurmlet/slurmlet/internal/link/publichttp"
 	"github.com/slurmlet/slurmlet/internal/pod/unixsocket"
 	"github.com/slurmlet/slurmlet/internal/slurmctld/clusterview/series"
+	"github.com/slurmlet/slurmlet/internal/slurmd/usage"
 )
 
 // SocketName is the agent's socket in SLURMLET_RUN_DIR: the whole status and commands over
@@ -51,8 +53,8 @@ func (a *Agent) serve() (servers, error) {
 	if a.life.Reloads {
 		limits.Active, limits.Waiting = mostAtController, confsync.MostUnknown
 	}
-	if a.usage != nil {
-		limits.Waiting, limits.WaitTimeout = mostForUsage, visitPatience
+	if a.node.Usage() != nil {
+		limits.Waiting, limits.WaitTimeout = usage.MostWaiting, visitPatience
 	}
 	verifier := &proof.Verifier{Keys: a.clusterKeys.current.Load}
 	cluster := a.ctld.Pages(a.ownMetrics, limits.Report)
@@ -93,12 +95,21 @@ func (a *Agent) handler(probe func(good func(Status) bool) http.HandlerFunc, met
 	return mux
 }
 
+// serveMetrics tells the status where nothing of the machine is read.
+func (a *Agent) serveMetrics(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Type", exposition.ContentType)
+	_ = a.counted().WriteMetrics(w) // the reader has gone
+}
+
 // publicHandler is for the port, which everybody may reach. It tells no secret and no text of a job's
 // user. Metrics name jobs and users only where SLURMLET_JOB_METRICS and SLURMLET_METRICS_USERS ask
 // for that. What strangers ask costs little, however many they are. slurmctld's agent asks slurmctld at
 // most once in SLURMLET_CLUSTER_INTERVAL, and all of them get the same text.
 func (a *Agent) publicHandler(verifier *proof.Verifier, cluster *series.Pages) *http.ServeMux {
-	metrics := http.HandlerFunc(a.publicMetrics)
+	metrics := http.HandlerFunc(a.serveMetrics)
+	if u := a.node.Usage(); u != nil {
+		metrics = u.ServePort
+	}
 	if cluster != nil {
 		metrics = cluster.Serve(series.Native)
 	}
@@ -124,7 +135,10 @@ func (a *Agent) ownMetrics() []byte {
 // localHandler tells everything and takes commands: who may use the socket is root, or the
 // agent's own user.
 func (a *Agent) localHandler(cluster *series.Pages) http.Handler {
-	metrics := http.HandlerFunc(a.localMetrics)
+	metrics := http.HandlerFunc(a.serveMetrics)
+	if u := a.node.Usage(); u != nil {
+		metrics = u.ServeSocket
+	}
 	if cluster != nil {
 		metrics = cluster.ServeLocally(series.Native)
 	}
@@ -137,9 +151,9 @@ func (a *Agent) localHandler(cluster *series.Pages) http.Handler {
 		_ = a.Status().WriteJSON(w)
 	})
 	if a.life.Registers {
-		mux.HandleFunc("POST /drain", a.handleCommand(a.drainCommand))
-		mux.HandleFunc("POST /resume", a.handleCommand(a.resumeCommand))
-		mux.HandleFunc("POST /deadline", a.handleCommand(a.deadlineCommand))
+		mux.HandleFunc("POST /drain", a.handleCommand(a.node.Drain))
+		mux.HandleFunc("POST /resume", a.handleCommand(a.node.Resume))
+		mux.HandleFunc("POST /deadline", a.handleCommand(a.node.SetDeadline))
 	}
 	a.ctld.HandleLocal(mux, a.handleCommand)
 	return mux
@@ -148,7 +162,7 @@ func (a *Agent) localHandler(cluster *series.Pages) http.Handler {
 // publicProbe says in a word what the status code means.
 func (a *Agent) publicProbe(good func(Status) bool) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
-		a.hang.atProbe() // once a minute, whoever asks
+		a.node.AtProbe() // once a minute, whoever asks
 		s := a.brief()
 		if !good(s) {
 			w.WriteHeader(http.StatusServiceUnavailable)
@@ -159,7 +173,7 @@ func (a *Agent) publicProbe(good func(Status) bool) http.HandlerFunc {
 
 func (a *Agent) probe(good func(Status) bool) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
-		a.hang.atProbe()
+		a.node.AtProbe()
 		s := a.brief()
 		if !good(s) {
 			w.WriteHeader(http.StatusServiceUnavailable)

@@ -19,6 +19,7 @@ import (
 	"github.com/slurmlet/slurmlet/internal/slurmctld/reconfig"
 	"github.com/slurmlet/slurmlet/internal/slurmctld/records"
 	"github.com/slurmlet/slurmlet/internal/slurmctld/savedstate"
+	"github.com/slurmlet/slurmlet/internal/slurmd"
 	"github.com/slurmlet/slurmlet/internal/slurmd/nodesize"
 )
 
@@ -34,9 +35,9 @@ type Status struct {
 	// Began is when the agent, and the container, was started.
 	Began time.Time `json:"began"`
 	// Started says whether the container has been Ready once.
-	Started bool        `json:"started"`
-	Node    *NodeStatus `json:"node,omitempty"`
-	Main    *MainStatus `json:"main,omitempty"`
+	Started bool           `json:"started"`
+	Node    *slurmd.Status `json:"node,omitempty"`
+	Main    *MainStatus    `json:"main,omitempty"`
 	// Restarts counts the daemon's starts after the first.
 	Restarts  int        `json:"restarts"`
 	LastError *LastError `json:"last_error,omitempty"`
@@ -80,34 +81,6 @@ func (s Status) Serving() bool {
 	return s.State.Serving() && !slices.ContainsFunc(s.Services, func(one login.ServiceStatus) bool { return one.State != login.Running })
 }
 
-// NodeStatus is the node's size, where it comes from, and how it is enforced.
-type NodeStatus struct {
-	Name   string             `json:"name"`
-	Conf   string             `json:"conf"`
-	Size   nodesize.Size      `json:"shape"`
-	Limits nodesize.Resources `json:"limits"`
-	Traits nodesize.Traits    `json:"traits"`
-	// Grace is the time to end that others than SLURMLET_GRACE_PERIOD give the pod.
-	Grace  nodesize.Grace `json:"granted"`
-	Cgroup *delegation    `json:"cgroup"`
-	Gres   nodesize.Gres  `json:"gres"`
-	// Fit is nil before the cluster's configuration was asked for.
-	Fit *MismatchStatus `json:"fit,omitempty"`
-	// Fault is why the last change of the pod could not be followed, Refusal why
-	// slurmctld did not take the traits.
-	Fault string `json:"fault,omitempty"`
-	// Unlike is in what the record of an elastic node is another one than the pod, Elastic that the node is one.
-	Unlike  string `json:"unlike,omitempty"`
-	Elastic bool   `json:"elastic,omitempty"`
-	Refusal string `json:"refusal,omitempty"`
-	// Steps is what is done in the cgroups of jobs.
-	Steps *StepsStatus `json:"steps,omitempty"`
-	// Strays is nil where processes that Slurm did not start die no sooner than jobs.
-	Strays *StraysStatus `json:"strays,omitempty"`
-	// Files is nil before users' files were looked at.
-	Files *FilesStatus `json:"files,omitempty"`
-}
-
 // MainStatus is the daemon.
 type MainStatus struct {
 	PID   int       `json:"pid"`
@@ -143,11 +116,7 @@ func (a *Agent) brief() Status {
 	s.LastError, s.Keys = a.lastError.Load(), a.clusterKeys.status.Load()
 	s.Services, s.Sack = a.loginServices.Services(), a.door.describe()
 	if s.Node != nil {
-		node := *s.Node
-		node.Fit = a.mismatchCheck.found.Load()
-		node.Steps, node.Strays = a.describeSteps(), a.strays.describe()
-		node.Files = a.files.describe()
-		s.Node = &node
+		s.Node = a.node.Complete(*s.Node)
 	}
 	if a.LinesLost != nil {
 		s.LinesLost = a.LinesLost()
@@ -170,17 +139,10 @@ func (a *Agent) publish(next lifecycle.State) {
 	}
 	s := Status{
 		Role: a.Config.Role, State: next.Phase, Since: since, Doing: next.Activity.String(), Reason: next.Reason,
-		Version: a.Version, Began: a.began, Started: next.WasReady, Restarts: next.Starts, Conf: a.ctld.Conf(next),
+		Version: a.Version, Began: a.began, Started: next.WasReady, Restarts: next.Starts, Conf: a.ctld.Conf(next), Node: a.node.Publish(next),
 	}
 	if next.Main != 0 {
 		s.Main = &MainStatus{PID: next.Main, Since: next.MainSince}
-	}
-	if next.Registers {
-		s.Node = &NodeStatus{
-			Name: a.Config.NodeName, Conf: next.Size.Conf() + next.Traits.Conf(), Size: next.Size, Limits: next.Resources,
-			Traits: next.Traits, Grace: next.Grace.Sooner(next.Deadline), Cgroup: &a.delegated, Gres: a.gres, Fault: next.Fault, Refusal: next.Refusal,
-			Unlike: next.Unlike, Elastic: next.Elastic,
-		}
 	}
 	if next.Phase == lifecycle.Stopping || next.Phase == lifecycle.Exited {
 		s.Stopping = a.stopping(next)
@@ -202,9 +164,6 @@ func (a *Agent) publish(next lifecycle.State) {
 		a.log(slog.LevelError, "slurmctld does not take what the pod's annotations say", slog.String("error", next.Refusal))
 	}
 }
-
-// mib is bytes of a MiB.
-const mib = 1 << 20
 
 // patience is how many tries are nothing to worry about: nobody is ready at once.
 const patience = 3
@@ -242,7 +201,7 @@ func (s Status) WriteText(w io.Writer) error {
 		row("Main process", "%d since %s, restarted %d times", s.Main.PID, s.Main.Since.Format(time.RFC3339), s.Restarts)
 	}
 	if s.Node != nil {
-		s.Node.rows(row)
+		s.Node.Rows(row)
 	}
 	for _, one := range s.Services {
 		serviceRow(one, row)
@@ -317,83 +276,9 @@ func serviceRow(s login.ServiceStatus, row func(name, format string, args ...any
 	row("Service", "%s", text)
 }
 
-func (n *NodeStatus) rows(row func(name, format string, args ...any)) {
-	row("Node", "%s %s", n.Name, n.Conf)
-	limit := func(name, value, source string) {
-		if source == "" {
-			value, source = "no limit", "none found"
-		}
-		row(name, "%s (%s)", value, source)
-	}
-	limit("CPU quota", fmt.Sprintf("%g CPUs", n.Limits.Quota.Value), n.Limits.Quota.Source)
-	limit("CPU set", n.Limits.CPUSet.Value.String(), n.Limits.CPUSet.Source)
-	limit("Memory", fmt.Sprintf("%.1f MiB", float64(n.Limits.Memory.Value)/mib), n.Limits.Memory.Source)
-	limit("Swap", fmt.Sprintf("%.1f MiB, not counted", float64(n.Limits.Swap.Value)/mib), n.Limits.Swap.Source)
-	limit("Disk", fmt.Sprintf("%d MiB", n.Limits.Disk.Value/mib), n.Limits.Disk.Source)
-	row("Machine", "CPUs %s, %d MiB", n.Limits.Online, n.Limits.MemTotal/mib)
-	if len(n.Limits.Topology.Packages) > 0 {
-		row("Topology", "%s", n.Limits.Topology)
-	}
-	for _, d := range n.Limits.Disagreements {
-		row("Note", "%s", d)
-	}
-	traitRows(n.Traits, row)
-	graceRows(n.Grace, row)
-	row("Cgroup", "%s", n.Cgroup)
-	gresRows(n.Gres, row)
-	if n.Fit != nil && n.Fit.Devices != "" {
-		row("Devices", "%s", n.Fit.Devices)
-	}
-	if n.Fault != "" {
-		row("Fault", "cannot follow the pod's change: %s", n.Fault)
-	}
-	if n.Refusal != "" {
-		row("Fault", "slurmctld does not take what the pod's annotations say: %s", n.Refusal)
-	}
-	if n.Unlike != "" {
-		row("Fault", "the record of this elastic node is another one than the pod: %s", n.Unlike)
-	}
-	row("Steps", "%s", n.Steps)
-	if n.Strays != nil {
-		row("Other processes", "%s", n.Strays)
-	}
-	if n.Files != nil {
-		n.Files.rows(row)
-	}
-	if n.Fit == nil {
-		return
-	}
-	for _, m := range n.Fit.Mismatches {
-		row("Misfit", "%s", m)
-	}
-	if n.Fit.Error != "" {
-		row("Misfits", "not known: %s", n.Fit.Error)
-	}
-}
-
 // WriteJSON writes the status for programs.
 func (s Status) WriteJSON(w io.Writer) error {
 	e := json.NewEncoder(w)
 	e.SetIndent("", "  ")
 	return e.Encode(s)
-}
-
-func traitRows(t nodesize.Traits, row func(name, format string, args ...any)) {
-	for _, one := range []struct {
-		name string
-		nodesize.Trait
-	}{{"Features", t.Features}, {"Topology", t.Topology}, {"Weight", t.Weight}} {
-		if one.Given() {
-			row(one.name, "%s (%s)", one.Value, one.Source)
-		}
-	}
-}
-
-func gresRows(g nodesize.Gres, row func(name, format string, args ...any)) {
-	for _, line := range g.Lines {
-		row("Device", "%s", line)
-	}
-	for _, note := range g.Notes {
-		row("Note", "%s", note)
-	}
 }

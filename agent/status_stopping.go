@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/slurmlet/slurmlet/internal/lifecycle"
-	"github.com/slurmlet/slurmlet/internal/slurmd/nodesize"
 )
 
 // StoppingStatus is what the end of the container waits for, and until when.
@@ -82,15 +81,5 @@ func (a *Agent) logHaste(next lifecycle.State) {
 			attrs = append(attrs, slog.Time("jobs_until", *s.JobsUntil))
 		}
 		a.log(slog.LevelWarn, "the pod has less time to end than before", attrs...)
-	}
-}
-
-// rows: what is granted now, before SIGTERM.
-func graceRows(g nodesize.Grace, row func(name, format string, args ...any)) {
-	if g.GracePeriod.Bounded() {
-		row("Grace period", "%s (%s)", g.GracePeriod.Value, g.GracePeriod.Source)
-	}
-	if g.Deadline.Bounded() {
-		row("Deadline", "%s (%s)", g.Deadline.Value.Format(time.RFC3339), g.Deadline.Source)
 	}
 }

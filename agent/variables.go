@@ -13,8 +13,12 @@ import (
 	"time"
 
 	"github.com/slurmlet/slurmlet/internal/slurmctld/reconfig"
+	"github.com/slurmlet/slurmlet/internal/slurmd/cgroups"
 	"github.com/slurmlet/slurmlet/internal/slurmd/devices"
+	"github.com/slurmlet/slurmlet/internal/slurmd/jobs"
 	"github.com/slurmlet/slurmlet/internal/slurmd/nodesize"
+	"github.com/slurmlet/slurmlet/internal/slurmd/usage"
+	"github.com/slurmlet/slurmlet/internal/slurmd/userfiles"
 )
 
 // variable is one SLURMLET_* variable: a row of docs/reference/settings.md, which TestReference writes.
@@ -50,8 +54,8 @@ var variables = []variable{
 		c.Reserve, err = nodesize.ParseBytes(v)
 		return err
 	}},
-	{"SLURMLET_CGROUP", []Role{Slurmd, Login}, string(CgroupPrefer), "`require`: exit with 77 if Slurm cannot limit jobs by cgroup, or sessions have none; `prefer`: report it; `off`: leave cgroups alone", func(c *Config, v string) (err error) {
-		c.CgroupMode, err = parseCgroupMode(v)
+	{"SLURMLET_CGROUP", []Role{Slurmd, Login}, string(cgroups.Prefer), "`require`: exit with 77 if Slurm cannot limit jobs by cgroup, or sessions have none; `prefer`: report it; `off`: leave cgroups alone", func(c *Config, v string) (err error) {
+		c.CgroupMode, err = cgroups.ParseMode(v)
 		return err
 	}},
 	{"SLURMLET_STORAGE_LIMIT", []Role{Slurmd}, "", "the container's limit of local disk in bytes, or with Ki, Mi, Gi, Ti: resourceFieldRef limits.ephemeral-storage", func(c *Config, v string) (err error) {
@@ -66,20 +70,20 @@ var variables = []variable{
 		c.TmpDir = v
 		return checkAbsolute(v)
 	}},
-	{"SLURMLET_OOM_GROUP", []Role{Slurmd}, string(OOMGroupClear), "`clear` the container's memory.oom.group, so that a job at the pod's limit does not take slurmd with it; or `keep`", func(c *Config, v string) (err error) {
-		c.OOMGroup, err = parseOOMGroup(v)
+	{"SLURMLET_OOM_GROUP", []Role{Slurmd}, string(cgroups.OOMGroupClear), "`clear` the container's memory.oom.group, so that a job at the pod's limit does not take slurmd with it; or `keep`", func(c *Config, v string) (err error) {
+		c.OOMGroup, err = cgroups.ParseOOMGroup(v)
 		return err
 	}},
 	{"SLURMLET_OOM_HEADROOM", []Role{Slurmd}, "32Mi", "memory that a job's cgroup gets above its steps' limit, for slurmstepd, in bytes or with Ki, Mi, Gi, Ti; 0 for none", func(c *Config, v string) (err error) {
 		c.OOMHeadroom, err = nodesize.ParseBytes(v)
 		return err
 	}},
-	{"SLURMLET_LEFTOVERS", []Role{Slurmd}, string(LeftoversKeep), "files in /tmp, /var/tmp, /dev/shm and TmpFS of users whose jobs on the node are over: `keep` or `remove`", func(c *Config, v string) (err error) {
-		c.Leftovers, err = parseLeftovers(v)
+	{"SLURMLET_LEFTOVERS", []Role{Slurmd}, string(userfiles.LeftoversKeep), "files in /tmp, /var/tmp, /dev/shm and TmpFS of users whose jobs on the node are over: `keep` or `remove`", func(c *Config, v string) (err error) {
+		c.Leftovers, err = userfiles.ParseLeftovers(v)
 		return err
 	}},
-	{"SLURMLET_DEAD_STEPS", []Role{Slurmd}, string(DeadStepsEnd), "a job that has lost a slurmstepd: `end` (cancel it), `requeue` (if it is a batch job that allows it, otherwise end) or `keep`", func(c *Config, v string) (err error) {
-		c.DeadSteps, err = parseDeadSteps(v)
+	{"SLURMLET_DEAD_STEPS", []Role{Slurmd}, string(jobs.DeadStepsEnd), "a job that has lost a slurmstepd: `end` (cancel it), `requeue` (if it is a batch job that allows it, otherwise end) or `keep`", func(c *Config, v string) (err error) {
+		c.DeadSteps, err = jobs.ParseDeadSteps(v)
 		return err
 	}},
 	{"SLURMLET_JOB_METRICS", []Role{Slurmd}, "0", "how many jobs have metrics of their own, by their numbers, from 0 to 512: those that began first; see [What a node's jobs use](metrics.md#what-a-nodes-jobs-use)", func(c *Config, v string) (err error) {
@@ -95,7 +99,7 @@ var variables = []variable{
 		return err
 	}},
 	{"SLURMLET_JOB_SIGNAL", []Role{Slurmd}, "", "a signal that jobs get some time before they are requeued, as in sbatch --signal: [B:]signal[@seconds]", func(c *Config, v string) (err error) {
-		c.JobSignal, err = parseJobSignal(v)
+		c.JobSignal, err = jobs.ParseSignal(v)
 		return err
 	}},
 	{"SLURMLET_LISTEN", nil, ":8817", "[host]:port of the agent's HTTP port, with /livez, /readyz, /startupz, /metrics and a short /status", func(c *Config, v string) error {
@@ -360,8 +364,8 @@ func parsePort(text string) (int, error) {
 
 func parseJobMetrics(text string) (int, error) {
 	n, err := strconv.ParseUint(text, 10, 16)
-	if err != nil || n > MostJobMetrics {
-		return 0, fmt.Errorf("want a number of jobs from 0 to %d", MostJobMetrics)
+	if err != nil || n > usage.MostJobMetrics {
+		return 0, fmt.Errorf("want a number of jobs from 0 to %d", usage.MostJobMetrics)
 	}
 	return int(n), nil
 }

@@ -9,10 +9,10 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/slurmlet/slurmlet/agent"
 	"github.com/slurmlet/slurmlet/e2e/testbed/sandbox"
 	"github.com/slurmlet/slurmlet/internal/lifecycle"
 	"github.com/slurmlet/slurmlet/internal/slurm"
+	"github.com/slurmlet/slurmlet/internal/slurmd"
 )
 
 // Pods with CPUs of their own want a cluster that binds jobs; those with a
@@ -145,7 +145,7 @@ func misfits(t *testing.T, c *cluster, node string, want ...string) {
 	})
 }
 
-func stringOf(found *agent.MismatchStatus) string {
+func stringOf(found *slurmd.MismatchStatus) string {
 	if found == nil {
 		return "nothing"
 	}

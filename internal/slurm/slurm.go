@@ -20,6 +20,9 @@ var ErrBusy = errors.New("the node is busy")
 // ErrNoNode says that slurmctld has no record of the node.
 var ErrNoNode = errors.New("there is no such record")
 
+// ErrNoRecord says that there is nothing to drain or resume.
+var ErrNoRecord = errors.New("slurmctld has no record of this node")
+
 // ErrKept says that a record was not deleted because a job or a reservation names the node. It is DOWN, and
 // drained.
 var ErrKept = errors.New("the record stays")

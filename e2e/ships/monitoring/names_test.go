@@ -17,7 +17,7 @@ import (
 )
 
 // expositions are what the agents' code writes: its tests hold these files.
-var expositions = []string{"../../../agent/testdata/metrics/*.prom", "../../../internal/slurmctld/clusterview/series/testdata/native-users.prom"}
+var expositions = []string{"../../../agent/testdata/metrics/*.prom", "../../../internal/slurmd/usage/testdata/usage.prom", "../../../internal/slurmctld/clusterview/series/testdata/native-users.prom"}
 
 // exporterExposition is what they write by slurm-exporter's names.
 const exporterExposition = "../../../internal/slurmctld/clusterview/series/testdata/exporter.prom"

@@ -16,7 +16,7 @@ import (
 // cluster is a real slurmctld's answer, with some values changed.
 func cluster(t *testing.T, version string, changes ...string) slurm.Config {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join("..", "slurm", "testdata", "config-"+version+".txt"))
+	text, err := os.ReadFile(filepath.Join("..", "..", "slurm", "testdata", "config-"+version+".txt"))
 	require.NoError(t, err)
 	c := slurm.ParseConfig(string(text))
 	for _, change := range changes {

@@ -1,0 +1,142 @@
+package agent
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/slurmlet/slurmlet/internal/lifecycle"
+	"github.com/slurmlet/slurmlet/internal/link/ask"
+	"github.com/slurmlet/slurmlet/internal/pod/process"
+	"github.com/slurmlet/slurmlet/internal/slurm"
+	"github.com/slurmlet/slurmlet/internal/slurmctld/merge"
+	"github.com/slurmlet/slurmlet/internal/slurmctld/noderecords"
+	"github.com/slurmlet/slurmlet/internal/slurmd"
+	"github.com/slurmlet/slurmlet/internal/slurmd/cgroups"
+)
+
+// openNode makes the node that slurmd registers.
+func (a *Agent) openNode() error {
+	node, err := slurmd.New(slurmd.Options{
+		Settings: a.Config.node(a.Root, a.daemon.keys != ""), Root: a.Root, Slurm: a.client,
+		Changes: recordChanges{a.asker, a.client, a.Config.NodeName},
+		Post:    a.post, Inquire: a.inquire, Done: a.over, State: a.state, Published: &a.published,
+		WriteStatus: func(w io.Writer) error { return a.counted().WriteMetrics(w) },
+		Main:        a.mainProcess, Daemons: a.daemonPIDs, Helpers: a.helperPIDs, NewExtra: a.newExtra,
+		SackdSpeaks: func() bool { return a.sackd.Load() != nil }, StartSackd: a.startSackd,
+		Socket: a.slurmdSocket, Crowded: a.crowded, Reach: a.reachController,
+		Spread: func() time.Duration { return a.follower.Spread() }, Log: a.log,
+	})
+	if err != nil {
+		return err
+	}
+	a.node = node
+	found := node.Found()
+	a.life.Allocation, a.life.Unstartable = &found.Allocation, found.Unstartable
+	a.life.Inherits, a.life.Fresh = found.Inherits, found.Fresh
+	node.WatchCgroups()
+	return nil
+}
+
+// node is what the variables say of the node.
+func (c Config) node(root string, hasKeys bool) slurmd.Settings {
+	return slurmd.Settings{
+		Name: c.NodeName, Machine: c.Machine, Elastic: c.Elastic, Size: c.sizing(root), Gres: c.GresChoice,
+		Cgroups: cgroups.Options{
+			Mode: c.CgroupMode, OOMGroup: c.OOMGroup, OOMHeadroom: c.OOMHeadroom, Reserve: c.Reserve, DeadSteps: c.DeadSteps,
+		},
+		JobMetrics: c.JobMetrics, JobSignal: c.JobSignal, Leftovers: c.Leftovers, Places: c.places(),
+		GresConf: gresConf(c), HasKeys: hasKeys,
+	}
+}
+
+// newExtra is the mark of the next slurmd, empty where SLURMLET_DAEMON_ARGS has an Extra of the site's.
+func (a *Agent) newExtra() string {
+	if slices.ContainsFunc(a.Config.DaemonArgs, func(arg string) bool { return strings.HasPrefix(arg, "--extra") }) {
+		return ""
+	}
+	// An object, as SchedulerParameters=extra_constraints wants it (slurm.conf(5)).
+	return noderecords.Mark(time.Now(), a.Config.Peers != "")
+}
+
+// state is the agent's, and when it came into it.
+func (a *Agent) state() (lifecycle.Phase, time.Time) {
+	s := a.status.Load()
+	return s.State, s.Since
+}
+
+// asked is called with every question to slurmctld.
+func (a *Agent) asked(question context.Context) { a.node.Asked(question) }
+
+// daemonPIDs are those of the daemons that the agent runs. During a hand-over there are two.
+func (a *Agent) daemonPIDs() (pids []int) {
+	a.mainLock.Lock()
+	defer a.mainLock.Unlock()
+	for _, p := range []*process.Process{a.process, a.former, a.sackd.Load()} {
+		if p != nil {
+			pids = append(pids, p.PID())
+		}
+	}
+	return pids
+}
+
+// helperPIDs are the services beside slurmd.
+func (a *Agent) helperPIDs() (pids []int) {
+	for _, one := range a.loginServices.Services() {
+		if one.PID != 0 {
+			pids = append(pids, one.PID)
+		}
+	}
+	return pids
+}
+
+// recordChanges has slurmctld change the node's record.
+type recordChanges struct {
+	asker *ask.Asker
+	slurm *slurm.Questions
+	node  string
+}
+
+// Make has slurmctld's agent make a change, or makes it itself where that agent is away.
+func (r recordChanges) Make(ctx context.Context, verb lifecycle.Verb, reason, conf string) error {
+	c := ask.Change{Node: r.node, Reason: reason}
+	var direct func(context.Context) error
+	switch verb {
+	case lifecycle.DeleteNode:
+		return r.remove(ctx, ask.Change{Verb: ask.Delete, Node: r.node, Conf: conf})
+	case lifecycle.RenewNode:
+		return r.remove(ctx, ask.Change{Verb: ask.Renew, Node: r.node, Conf: conf})
+	case lifecycle.DrainNode:
+		c.Verb = ask.Drain
+		direct = func(ctx context.Context) error { return r.slurm.DrainNode(ctx, r.node, reason) }
+	case lifecycle.ResumeNode:
+		c.Verb = ask.Resume
+		direct = func(ctx context.Context) error { return r.slurm.ReinstateNode(ctx, r.node) }
+	case lifecycle.FailNode:
+		c.Verb = ask.Fail
+		direct = func(ctx context.Context) error { return r.slurm.FailNode(ctx, r.node, reason) }
+	case lifecycle.PowerDownNode:
+		c.Verb = ask.PowerDown
+		direct = func(ctx context.Context) error { return r.slurm.PowerDownNode(ctx, r.node, reason) }
+	case lifecycle.PowerOffNode:
+		c.Verb = ask.PowerOff
+		direct = func(ctx context.Context) error { return r.slurm.PowerOffNode(ctx, r.node, reason) }
+	default:
+		panic(fmt.Sprintf("no change of a record: %d", verb))
+	}
+	return r.asker.Change(ctx, c, direct)
+}
+
+// remove has the record deleted, or kept if somebody names the node. Where slurmctld's agent is not asked, this agent asks
+// slurmctld who names it.
+func (r recordChanges) remove(ctx context.Context, c ask.Change) error {
+	return r.asker.Change(ctx, c, func(ctx context.Context) error { return merge.Make(ctx, r.slurm, []ask.Change{c})[c] })
+}
+
+// Recount has slurmctld's agent have slurmctld count the allocated CPUs of all nodes.
+func (r recordChanges) Recount(ctx context.Context, direct func(context.Context) error) error {
+	return r.asker.Change(ctx, ask.Change{Verb: ask.Recount, Node: r.node}, direct)
+}

@@ -1,0 +1,133 @@
+package slurmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/slurmlet/slurmlet/internal/kit/backoff"
+	"github.com/slurmlet/slurmlet/internal/lifecycle"
+	"github.com/slurmlet/slurmlet/internal/slurm"
+	"github.com/slurmlet/slurmlet/internal/slurm/reasons"
+	"github.com/slurmlet/slurmlet/internal/slurmd/nodesize"
+)
+
+// errForeignDrain says that somebody else has drained the node.
+var errForeignDrain = errors.New("somebody else has drained the node")
+
+// drain keeps new jobs from the node. One that is drained so already gets the new reason.
+func (n *Node) drain(ctx context.Context, reason string) error {
+	node, err := n.Slurm.Node(ctx, n.Name)
+	switch {
+	case err != nil:
+		return err
+	case node == nil:
+		return slurm.ErrNoRecord
+	case node.Drained() && !strings.HasPrefix(node.Reason, reasons.ByCommand):
+		return fmt.Errorf("%w, and that stays: %s", errForeignDrain, node.Reason)
+	}
+	return n.Slurm.DrainNode(ctx, n.Name, reasons.ByCommand+reason)
+}
+
+// undrain lifts a drain of "slurmlet drain", and no other.
+func (n *Node) undrain(ctx context.Context) error {
+	node, err := n.Slurm.Node(ctx, n.Name)
+	switch {
+	case err != nil:
+		return err
+	case node == nil:
+		return slurm.ErrNoRecord
+	case !node.Drained():
+		return nil
+	case !strings.HasPrefix(node.Reason, reasons.ByCommand):
+		return fmt.Errorf("%w, and not by \"slurmlet drain\": %s", errForeignDrain, node.Reason)
+	}
+	return n.Slurm.ReinstateNode(ctx, n.Name)
+}
+
+// untilFree waits until no job holds the node. The end of a step wakes it up.
+func (n *Node) untilFree(ctx context.Context) error {
+	for tries := 0; ; tries++ {
+		ended := n.stepEnds.Next()
+		question, cancel := context.WithTimeout(ctx, n.Slurm.Limit())
+		node, err := n.record.Ask(question, lifecycle.Need{Absence: true, Jobs: true})
+		cancel()
+		switch {
+		case ctx.Err() != nil:
+			return context.Cause(ctx)
+		case err == nil && (node == nil || !node.Busy()):
+			return nil
+		}
+		steps, pause := 0, backoff.Grow(backoff.FirstTry, tries, lifecycle.WatchedPause)
+		if err == nil {
+			steps = len(n.spool.Steps())
+		}
+		if steps > 0 {
+			tries, pause = 0, lifecycle.CountEvery
+		}
+		if err := n.untilFewer(ctx, ended, steps, pause); err != nil {
+			return err
+		}
+	}
+}
+
+// untilFewer waits for a step's end, which slurmctld is not asked for, or
+// without steps for a while.
+func (n *Node) untilFewer(ctx context.Context, ended <-chan struct{}, steps int, pause time.Duration) error {
+	for {
+		select {
+		case <-ended:
+			return nil
+		case <-time.After(pause):
+			if steps == 0 || len(n.spool.Steps()) < steps {
+				return nil
+			}
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-n.Done:
+			return errors.New("the agent ends")
+		}
+	}
+}
+
+// Drain answers "slurmlet drain".
+func (n *Node) Drain(ctx context.Context, r *http.Request) error {
+	question, cancel := context.WithTimeout(ctx, n.Slurm.Limit())
+	defer cancel()
+	if err := n.drain(question, r.FormValue("reason")); err != nil {
+		return err
+	}
+	if r.FormValue("wait") == "" {
+		return nil
+	}
+	return n.untilFree(ctx)
+}
+
+// Resume answers "slurmlet resume".
+func (n *Node) Resume(ctx context.Context, _ *http.Request) error {
+	if state, _ := n.State(); state == lifecycle.Stopping {
+		return errors.New("the pod is terminating: its node takes no jobs any more")
+	}
+	question, cancel := context.WithTimeout(ctx, n.Slurm.Limit())
+	defer cancel()
+	return n.undrain(question)
+}
+
+// SetDeadline answers "slurmlet deadline", the word of whoever knows when the pod is killed, and comes
+// in by exec: the kubelet does not bring the annotations of a pod up to date that
+// is on its way down.
+func (n *Node) SetDeadline(_ context.Context, r *http.Request) error {
+	now := time.Now()
+	at, err := nodesize.ParseDeadline(r.FormValue("at"))
+	switch {
+	case err != nil:
+		return fmt.Errorf("cannot use the deadline %q: %w", r.FormValue("at"), err)
+	case !at.After(now):
+		return fmt.Errorf("the deadline %s is over", at.Format(time.RFC3339))
+	}
+	n.Post(lifecycle.DeadlineSet{At: now, Deadline: at, Source: "slurmlet deadline"})
+	return nil
+}

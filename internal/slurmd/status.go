@@ -1,0 +1,150 @@
+package slurmd
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/slurmlet/slurmlet/internal/lifecycle"
+	"github.com/slurmlet/slurmlet/internal/slurmd/cgroups"
+	"github.com/slurmlet/slurmlet/internal/slurmd/nodesize"
+	"github.com/slurmlet/slurmlet/internal/slurmd/userfiles"
+)
+
+// Status is the node's size, where it comes from, and how it is enforced.
+type Status struct {
+	Name   string             `json:"name"`
+	Conf   string             `json:"conf"`
+	Size   nodesize.Size      `json:"shape"`
+	Limits nodesize.Resources `json:"limits"`
+	Traits nodesize.Traits    `json:"traits"`
+	// Grace is the time to end that others than SLURMLET_GRACE_PERIOD give the pod.
+	Grace  nodesize.Grace      `json:"granted"`
+	Cgroup *cgroups.Delegation `json:"cgroup"`
+	Gres   nodesize.Gres       `json:"gres"`
+	// Fit is nil before the cluster's configuration was asked for.
+	Fit *MismatchStatus `json:"fit,omitempty"`
+	// Fault is why the last change of the pod could not be followed, Refusal why
+	// slurmctld did not take the traits.
+	Fault string `json:"fault,omitempty"`
+	// Unlike is in what the record of an elastic node is another one than the pod, Elastic that the node is one.
+	Unlike  string `json:"unlike,omitempty"`
+	Elastic bool   `json:"elastic,omitempty"`
+	Refusal string `json:"refusal,omitempty"`
+	// Steps is what is done in the cgroups of jobs.
+	Steps *cgroups.StepsStatus `json:"steps,omitempty"`
+	// Strays is nil where processes that Slurm did not start die no sooner than jobs.
+	Strays *cgroups.StraysStatus `json:"strays,omitempty"`
+	// Files is nil before users' files were looked at.
+	Files *userfiles.Status `json:"files,omitempty"`
+}
+
+// Publish takes the agent's next state, and is the node's part of its status. It takes a nil Node.
+func (n *Node) Publish(next lifecycle.State) *Status {
+	if n == nil {
+		return nil
+	}
+	s := &Status{
+		Name: n.Name, Conf: next.Size.Conf() + next.Traits.Conf(), Size: next.Size, Limits: next.Resources,
+		Traits: next.Traits, Grace: next.Grace.Sooner(next.Deadline), Cgroup: &n.cgroups.Delegation, Gres: n.gres, Fault: next.Fault, Refusal: next.Refusal,
+		Unlike: next.Unlike, Elastic: next.Elastic,
+	}
+	n.current.Store(s)
+	return s
+}
+
+// Complete adds to a published status what changes by itself.
+func (n *Node) Complete(s Status) *Status {
+	s.Fit = n.mismatches.found.Load()
+	s.Steps, s.Strays = n.cgroups.DescribeSteps(), n.cgroups.DescribeStrays()
+	s.Steps.Dead = n.stale.Orphans.Count.Load()
+	s.Files = n.files.Status()
+	return &s
+}
+
+// mib is bytes of a MiB.
+const mib = 1 << 20
+
+// Rows are for people.
+func (n *Status) Rows(row func(name, format string, args ...any)) {
+	row("Node", "%s %s", n.Name, n.Conf)
+	limit := func(name, value, source string) {
+		if source == "" {
+			value, source = "no limit", "none found"
+		}
+		row(name, "%s (%s)", value, source)
+	}
+	limit("CPU quota", fmt.Sprintf("%g CPUs", n.Limits.Quota.Value), n.Limits.Quota.Source)
+	limit("CPU set", n.Limits.CPUSet.Value.String(), n.Limits.CPUSet.Source)
+	limit("Memory", fmt.Sprintf("%.1f MiB", float64(n.Limits.Memory.Value)/mib), n.Limits.Memory.Source)
+	limit("Swap", fmt.Sprintf("%.1f MiB, not counted", float64(n.Limits.Swap.Value)/mib), n.Limits.Swap.Source)
+	limit("Disk", fmt.Sprintf("%d MiB", n.Limits.Disk.Value/mib), n.Limits.Disk.Source)
+	row("Machine", "CPUs %s, %d MiB", n.Limits.Online, n.Limits.MemTotal/mib)
+	if len(n.Limits.Topology.Packages) > 0 {
+		row("Topology", "%s", n.Limits.Topology)
+	}
+	for _, d := range n.Limits.Disagreements {
+		row("Note", "%s", d)
+	}
+	traitRows(n.Traits, row)
+	graceRows(n.Grace, row)
+	row("Cgroup", "%s", n.Cgroup)
+	gresRows(n.Gres, row)
+	if n.Fit != nil && n.Fit.Devices != "" {
+		row("Devices", "%s", n.Fit.Devices)
+	}
+	if n.Fault != "" {
+		row("Fault", "cannot follow the pod's change: %s", n.Fault)
+	}
+	if n.Refusal != "" {
+		row("Fault", "slurmctld does not take what the pod's annotations say: %s", n.Refusal)
+	}
+	if n.Unlike != "" {
+		row("Fault", "the record of this elastic node is another one than the pod: %s", n.Unlike)
+	}
+	row("Steps", "%s", n.Steps)
+	if n.Strays != nil {
+		row("Other processes", "%s", n.Strays)
+	}
+	if n.Files != nil {
+		n.Files.Rows(row)
+	}
+	if n.Fit == nil {
+		return
+	}
+	for _, m := range n.Fit.Mismatches {
+		row("Misfit", "%s", m)
+	}
+	if n.Fit.Error != "" {
+		row("Misfits", "not known: %s", n.Fit.Error)
+	}
+}
+
+func traitRows(t nodesize.Traits, row func(name, format string, args ...any)) {
+	for _, one := range []struct {
+		name string
+		nodesize.Trait
+	}{{"Features", t.Features}, {"Topology", t.Topology}, {"Weight", t.Weight}} {
+		if one.Given() {
+			row(one.name, "%s (%s)", one.Value, one.Source)
+		}
+	}
+}
+
+func gresRows(g nodesize.Gres, row func(name, format string, args ...any)) {
+	for _, line := range g.Lines {
+		row("Device", "%s", line)
+	}
+	for _, note := range g.Notes {
+		row("Note", "%s", note)
+	}
+}
+
+// rows: what is granted now, before SIGTERM.
+func graceRows(g nodesize.Grace, row func(name, format string, args ...any)) {
+	if g.GracePeriod.Bounded() {
+		row("Grace period", "%s (%s)", g.GracePeriod.Value, g.GracePeriod.Source)
+	}
+	if g.Deadline.Bounded() {
+		row("Deadline", "%s (%s)", g.Deadline.Value.Format(time.RFC3339), g.Deadline.Source)
+	}
+}
