@@ -70,7 +70,7 @@ func NewTable(epoch string) *Table {
 
 // Put adds a pod, or changes it. It tells whether another pod claims the same name.
 func (t *Table) Put(c Claim) (*Conflict, error) {
-	if err := c.Peer.Check(); err != nil {
+	if err := c.Check(); err != nil {
 		return nil, err
 	}
 	text, err := json.Marshal(c.Peer)
