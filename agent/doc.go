@@ -493,15 +493,15 @@
 // Many nodes may end at the same moment, and each deletion of a record makes slurmctld
 // rebuild tables of all nodes. The agent therefore asks slurmctld's agent to drain, resume,
 // fail (DOWN) or delete its node (GET /change, signed with auth/slurm's key). slurmctld's
-// agent collects requests for 50 ms, runs one scontrol for all, and tells each agent what
-// slurmctld has said of its node. If slurmctld refuses a list, slurmctld's agent asks again
-// for the nodes that are not known to be done. After many deletions it asks once whether all
-// of these records are gone; after few, each agent deletes its own once more. It takes a
-// request for a node only from the address at which that node's agent follows the
-// configuration. If slurmctld's agent is away, refuses, or does not answer (5 s; 10 s if it
-// has begun), the node's agent runs scontrol itself. It also does so with munge, and with
-// SLURMLET_MERGE=off. Jobs are requeued one by one, because slurmctld takes one request for
-// each job anyway.
+// agent collects requests for 50 ms, and for 300 ms after it has deleted several records. It
+// runs one scontrol for all, and tells each agent what slurmctld has said of its node. If
+// slurmctld refuses a list, slurmctld's agent asks again for the nodes that are not known to
+// be done. After many deletions it asks once whether all of these records are gone; after
+// few, each agent deletes its own once more. It takes a request for a node only from the
+// address at which that node's agent follows the configuration. If slurmctld's agent is away,
+// refuses, or does not answer (5 s; 10 s if it has begun), the node's agent runs scontrol
+// itself. It also does so with munge, and with SLURMLET_MERGE=off. Jobs are requeued one by
+// one, because slurmctld takes one request for each job anyway.
 //
 // A node is in service from slurmd's READY until slurmctld has deleted its record, whatever
 // slurmd does when SIGTERM comes. With auth/slurm, scontrol gets its credentials from slurmd,

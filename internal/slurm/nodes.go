@@ -1,12 +1,15 @@
 package slurm
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os/exec"
+	"slices"
+	"strings"
 )
 
 // Nodes asks "scontrol show nodes --json". The answer is 25 MB for 10,000 nodes, so Nodes reads
@@ -103,4 +106,36 @@ func opens(d *json.Decoder, want json.Delim) error {
 		err = fmt.Errorf("want %v, not %v", want, token)
 	}
 	return err
+}
+
+// mostLine bounds what scontrol tells of one node in one line, in bytes.
+const mostLine = 1 << 20
+
+// NamesWith asks "scontrol show nodes --oneliner", and returns the names of nodes whose records have a text, as their
+// reason or elsewhere. For 10,000 nodes this takes scontrol 50 ms of processor time, and with --json 1.2 s (24.11) or
+// 3 s (26.05).
+func (s Scontrol) NamesWith(ctx context.Context, text string) (names []string, err error) {
+	told := false
+	err = s.Stream(ctx, func(from io.Reader) error {
+		lines, node := bufio.NewScanner(from), ""
+		lines.Buffer(nil, mostLine)
+		for lines.Scan() {
+			first, _, _ := strings.Cut(lines.Text(), " ")
+			if name, is := strings.CutPrefix(first, "NodeName="); is { // else it is a further line of a comment
+				node = name
+			}
+			told = told || node != "" || lines.Text() == "No nodes in the system"
+			if node != "" && strings.Contains(lines.Text(), text) {
+				names = append(names, node)
+			}
+		}
+		return lines.Err()
+	}, "scontrol", "show", "nodes", "--oneliner")
+	switch {
+	case err != nil:
+		return nil, err
+	case !told:
+		return nil, errors.New("cannot read the answer of scontrol show nodes: it names no node")
+	}
+	return slices.Compact(names), nil
 }

@@ -56,6 +56,40 @@ func TestNoNodes(t *testing.T) {
 	}
 }
 
+// TestNamesWith: the nodes of a reason are found in text, of whatever length. Lines are those of 24.11.5 and 26.05.5.
+func TestNamesWith(t *testing.T) {
+	const text = "slurmlet: the pod is gone, and "
+	line := func(name, rest string) string {
+		return "NodeName=" + name + " CoresPerSocket=1  CPUAlloc=0 Partitions=all  AllocTRES= CurrentWatts=0 AveWatts=0  " + rest + "\n"
+	}
+	kept := "Reason=" + text + "job 7 names the node [root@2026-11-27T23:06:04]"
+	for name, c := range map[string]struct {
+		stdout, status, want string
+		names                []string
+	}{
+		"one":              {line("n1", "") + line("n2", kept) + line("n3", "Reason=fan [root@2026-11-27T23:06:04]"), "0", "", []string{"n2"}},
+		"a comment's line": {line("n1", "Comment=a") + "b " + text + "\n" + text + "\n" + line("n2", ""), "0", "", []string{"n1"}},
+		"long":             {line("n1", strings.Repeat("x", 1<<17)+kept), "0", "", []string{"n1"}},
+		"longer":           {line("n1", strings.Repeat("x", mostLine)+kept), "0", "cannot read the answer of scontrol", nil},
+		"no node":          {"No nodes in the system\n", "0", "", nil},
+		"nothing":          {"", "0", "it names no node", nil},
+		"something else":   {text + "\n", "0", "it names no node", nil},
+		"failed":           {line("n1", kept), "1", "scontrol", nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := scontrol(t, c.stdout, "", c.status)
+			names, err := s.NamesWith(t.Context(), text)
+			require.Equal(t, c.names, names)
+			require.Equal(t, "show nodes --oneliner\n", calls(t, s))
+			if c.want != "" {
+				require.ErrorContains(t, err, c.want)
+				return
+			}
+			require.NoError(t, err)
+		})
+	}
+}
+
 // manyNodes is the answer for so many nodes.
 func manyNodes(t testing.TB, version string, count int) []byte {
 	text, err := os.ReadFile(filepath.Join("testdata", "node-"+version+".json"))

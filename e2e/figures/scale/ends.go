@@ -27,6 +27,7 @@ func (t *trial) ends() error {
 		return err
 	}
 	t.say("from SIGTERM to exit, with %v of grace: p50 %v, p99 %v, most %v", shortGrace, took.at(.5), took.at(.99), took.at(1))
+	t.sayMerged(began)
 	if err := good(gone); err != nil {
 		t.say("%v: on a busy machine slurmd may be killed when its record has gone", err)
 	}
@@ -63,6 +64,7 @@ func (t *trial) drain() error {
 	}
 	t.say("from SIGTERM to exit, %d idle nodes: p50 %v, p99 %v, most %v", len(idle), tookIdle.at(.5), tookIdle.at(.99), tookIdle.at(1))
 	t.say("from their jobs' end to exit, %d busy nodes: p50 %v, p99 %v, most %v", len(busy), tookBusy.at(.5), tookBusy.at(.99), tookBusy.at(1))
+	t.sayMerged(began)
 	t.fault = errors.Join(good(nodes), t.noRecords(nodes), jobs.completed(t))
 	return nil
 }
@@ -76,6 +78,7 @@ func (t *trial) endAtOnce(nodes, busy []*native.Node) (j *jobs, began time.Time,
 		return nil, began, err
 	}
 	t.meter.forget()
+	t.merged.forget()
 	t.progress("SIGTERM to %d nodes, %d of them with a job", len(nodes), len(busy))
 	began = time.Now()
 	for _, n := range nodes {

@@ -31,7 +31,7 @@ import (
 type Slurm interface {
 	merge.Slurm
 	Node(ctx context.Context, name string) (*slurm.Node, error)
-	Nodes(ctx context.Context) ([]slurm.Node, error)
+	NamesWith(ctx context.Context, text string) ([]string, error)
 	NodesOf(ctx context.Context, names string) ([]slurm.Node, error)
 }
 
@@ -83,8 +83,9 @@ const (
 	searchEvery = time.Hour
 	// startPause is how long it waits for a slurmctld that does not serve yet.
 	startPause = time.Second
-	// mostAlone is up to how many records are asked for one by one.
-	mostAlone = 16
+	// mostAlone is up to how many records are asked for one by one. With 10,000 records, the question for a list costs
+	// as much as four of them.
+	mostAlone = 4
 	// mostNamed is how many the status names.
 	mostNamed = 20
 	// timeToHear is how long after the agent's start records stay because a controller may yet tell that their pods are
@@ -245,16 +246,20 @@ func (k *Keeper) search(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, 2*k.QuestionLimit())
 	defer cancel()
-	nodes, err := k.Slurm.Nodes(ctx)
+	names, err := k.Slurm.NamesWith(ctx, reasons.Kept)
+	if err != nil {
+		return err
+	}
+	nodes, err := k.records(ctx, names)
 	if err != nil {
 		return err
 	}
 	k.searched = time.Now()
 	k.lock.Lock()
 	defer k.lock.Unlock()
-	for i := range nodes {
-		if n := &nodes[i]; Marked(n) {
-			k.kept[n.Name], _ = reasons.IsKept(n.Reason)
+	for name, n := range nodes {
+		if n != nil && Marked(n) {
+			k.kept[name], _ = reasons.IsKept(n.Reason)
 		}
 	}
 	return nil

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"testing"
 	"time"
 
@@ -29,9 +30,14 @@ type table struct {
 	lists   []string
 }
 
-func (t *table) Nodes(context.Context) ([]slurm.Node, error) {
+func (t *table) NamesWith(_ context.Context, text string) (names []string, err error) {
 	t.asked++
-	return t.nodes, t.err
+	for _, n := range t.nodes {
+		if strings.Contains(n.Reason, text) {
+			names = append(names, n.Name)
+		}
+	}
+	return names, t.err
 }
 
 func (t *table) NodesOf(_ context.Context, names string) ([]slurm.Node, error) {
@@ -180,7 +186,7 @@ func TestMany(t *testing.T) {
 	s.claims[0].Nodes = "n1,n7"
 	k.round(t.Context())
 	require.Equal(t, 1, s.asked)
-	require.Equal(t, []string{"n[0-31]"}, s.lists, "of 10,000 records few stay")
+	require.Equal(t, []string{"n[0-7]", "n[0-7]"}, s.lists, "of 10,000 records few stay")
 	require.Equal(t, 2, k.Status().Count)
 }
 

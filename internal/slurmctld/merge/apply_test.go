@@ -42,6 +42,12 @@ func TestApply(t *testing.T) {
 			map[string]ask.Word{"n1": ask.Done, "n2": ask.Done, "n3": ask.Busy},
 			[]string{"claims", "delete n[1-3]", "delete n2", "delete n3", "jobs"},
 		}, {
+			"many are gone, one is busy", "n1=idle n9=busy",
+			group{ask.Delete, "", strings.Fields("n1 n2 n3 n4 n5 n6 n7 n8 n9"), nil},
+			nil, "n9=busy",
+			map[string]ask.Word{"n1": ask.Done, "n2": ask.Done, "n3": ask.Done, "n4": ask.Done, "n5": ask.Done, "n6": ask.Done, "n7": ask.Done, "n8": ask.Done, "n9": ask.Busy},
+			[]string{"claims", "delete n[1-9]", "show n[1-9]", "delete n9", "jobs"},
+		}, {
 			"a slurmctld that does not name them", "n1=idle n2=busy n3=idle",
 			group{ask.Delete, "", []string{"n1", "n2", "n3"}, nil},
 			func(r *records) { r.mute = true }, "n2=busy",
@@ -183,6 +189,23 @@ func TestConfirm(t *testing.T) {
 				require.Equal(t, want, a.results[name].Word, name)
 			}
 		})
+	}
+}
+
+// TestManyDeleteAgain: agents that delete once more what is gone are told that it is, and one whose record a registration
+// has made anew is not.
+func TestManyDeleteAgain(t *testing.T) {
+	r := newRecords("n0=idle n1=idle")
+	r.back = []string{"n1"}
+	g := group{verb: ask.Delete}
+	for i := range 30 {
+		g.nodes = append(g.nodes, fmt.Sprintf("n%d", i))
+	}
+	a := applier{slurm: r, late: func() bool { return false }, results: map[string]ask.Result{}, agents: 40}
+	a.apply(t.Context(), g)
+	require.Equal(t, []string{"claims", "delete n[0-29]", "show n[0-29]"}, r.commands)
+	for _, name := range g.nodes {
+		require.Equal(t, map[bool]ask.Word{true: ask.Done, false: ask.Gone}[name == "n1"], a.results[name].Word, name)
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -126,6 +127,37 @@ func TestManyAtOnce(t *testing.T) {
 		}
 	}
 	require.LessOrEqual(t, lists, 20, "%v", w.ran())
+}
+
+// TestCalm: a node alone does not wait for others. Many that end together are deleted together, and wait for no more.
+func TestCalm(t *testing.T) {
+	for name, c := range map[string]struct {
+		verb        ask.Verb
+		made        int
+		ended, want time.Duration
+		crowd       bool
+	}{
+		"the first one":          {ask.Delete, 0, time.Hour, calm, false},
+		"one that deletes again": {ask.Delete, 1, 0, calm, false},
+		"of two":                 {ask.Delete, 2, 0, 2 * calm, false},
+		"of many":                {ask.Delete, 100, 0, lookAfter, false},
+		"of many, and more wait": {ask.Delete, 100, 0, calm, true},
+		"of many, new sizes":     {ask.Renew, 100, 0, lookAfter, false},
+		"of many, long ago":      {ask.Delete, 100, time.Second, calm, false},
+		"drains":                 {ask.Drain, 100, 0, calm, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				l := lane{verb: c.verb, made: c.made, ended: time.Now().Add(-c.ended), crowd: make(chan struct{}, 1)}
+				if c.crowd {
+					l.crowd <- struct{}{}
+				}
+				began := time.Now()
+				require.True(t, new(Merger).wait(&l))
+				require.Equal(t, c.want, time.Since(began))
+			})
+		})
+	}
 }
 
 // TestLookedAgain: after a deletion it is asked who names the node, by the next deletion or some time later, and a job that has come

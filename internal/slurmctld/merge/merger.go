@@ -57,16 +57,25 @@ type lane struct {
 	verb    ask.Verb
 	waiting []asked
 	running bool
-	// began is when the last command began. Only run touches it, which runs once at a time.
-	began time.Time
+	// crowd tells run that many changes wait; nil where that is no matter.
+	crowd chan struct{}
+	// began and ended are when the last changes began and ended, and made is how many there were. Only run touches
+	// them, which runs once at a time.
+	began, ended time.Time
+	made         int
 }
 
-// calm is how long the lane waits for further changes.
+// calm is how long the lane waits for further changes. Of however many nodes a deletion is, it begins with questions and
+// rebuilds slurmctld's tables. So after a deletion of several the lane waits until it is to be looked after, unless many
+// changes wait: the next deletion's question does that. A node alone has no more to wait.
 func (l *lane) calm() time.Duration {
-	if l.verb != ask.Recount {
-		return calm
+	switch l.verb {
+	case ask.Recount:
+		return max(calm, time.Until(l.began.Add(recountEvery)))
+	case ask.Delete, ask.Renew:
+		return max(calm, time.Until(l.ended.Add(min(time.Duration(l.made)*calm, lookAfter))))
 	}
-	return max(calm, time.Until(l.began.Add(recountEvery)))
+	return calm
 }
 
 // asked is a change that an agent waits for.
@@ -97,6 +106,12 @@ func (m *Merger) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	l := m.lane(c.Verb, port)
 	l.waiting = append(l.waiting, asked{c, time.Now(), signer, publichttp.WaitAs(w, c.Node, nil)})
+	if len(l.waiting) >= leastConfirmed {
+		select {
+		case l.crowd <- struct{}{}:
+		default:
+		}
+	}
 	if !l.running {
 		l.running = true
 		go m.run(l)
@@ -109,6 +124,9 @@ func (m *Merger) lane(v ask.Verb, port *publichttp.Server) *lane {
 	}
 	if m.lanes[v] == nil {
 		m.lanes[v] = &lane{port: port, verb: v}
+		if v == ask.Delete || v == ask.Renew {
+			m.lanes[v].crowd = make(chan struct{}, 1)
+		}
 	}
 	return m.lanes[v]
 }
@@ -121,30 +139,42 @@ func reply(s *proof.Signer, w http.ResponseWriter, r ask.Result) {
 // was to be known after the last one.
 func (m *Merger) run(l *lane) {
 	var unseen []deletion
-	var deleted time.Time
-	for {
-		select {
-		case <-time.After(l.calm()):
-		case <-m.Done:
-			return
-		}
+	for m.wait(l) {
 		b := m.take(l, len(unseen) > 0)
 		if len(b.all) == 0 && len(unseen) == 0 {
 			return
 		}
 		if len(b.all) == 0 {
-			if time.Since(deleted) >= lookAfter {
+			if time.Since(l.ended) >= lookAfter {
 				m.lookAgain(unseen)
 				unseen = nil
 			}
 			continue
 		}
-		l.began = time.Now()
-		unseen, deleted = m.makeAll(l.port, b, unseen), time.Now()
+		l.began, l.made = time.Now(), len(b.all)
+		unseen = m.makeAll(l.port, b, unseen)
+		l.ended = time.Now()
 		if m.Made != nil && l.verb != ask.Recount {
 			m.Made()
 		}
 	}
+}
+
+// wait waits for further changes, and says whether the agent goes on.
+func (m *Merger) wait(l *lane) bool {
+	longest := time.After(l.calm())
+	select {
+	case <-time.After(calm):
+	case <-m.Done:
+		return false
+	}
+	select {
+	case <-longest:
+	case <-l.crowd:
+	case <-m.Done:
+		return false
+	}
+	return true
 }
 
 // batch is what a lane has, when there are so many agents.
@@ -179,6 +209,10 @@ func (m *Merger) take(l *lane, more bool) batch {
 			}
 		}
 		l.waiting, l.running = nil, len(b.all) > 0 || more
+		select {
+		case <-l.crowd: // it is taken
+		default:
+		}
 		taken <- b
 	})
 	select {
