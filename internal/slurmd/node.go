@@ -167,7 +167,7 @@ func New(o Options) (*Node, error) {
 
 // measure finds out what slurmd will register.
 func (n *Node) measure() (err error) {
-	if n.gres, err = nodesize.FindGres(n.Root, n.Settings.Gres); err != nil {
+	if n.gres, err = nodesize.FindGres(n.Root, n.Gres); err != nil {
 		return &exitcode.Fault{Code: exitcode.Config, Err: err}
 	}
 	n.Size.Gres = n.gres.Gres.String()

@@ -26,7 +26,7 @@ type Options struct {
 	Log              func(level slog.Level, text string, attrs ...slog.Attr)
 }
 
-// Subtree is the container's cgroup.
+// Subtree is the container's cgroup, of which Slurm has a part.
 type Subtree struct {
 	Options
 	// Delegation is what Slurm has of it.
@@ -52,7 +52,7 @@ func Open(machine cgroup.FS, o Options) (*Subtree, error) {
 }
 
 // LogDelegation logs what Slurm has.
-func (s *Subtree) LogDelegation() { s.Log(s.level(), s.Delegation.String()) }
+func (s *Subtree) LogDelegation() { s.Log(s.level(), s.String()) }
 
 // Watch looks after steps and strays until the program's end.
 func (s *Subtree) Watch() {

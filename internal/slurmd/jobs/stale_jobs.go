@@ -104,7 +104,7 @@ const launchTime = 20 * time.Second
 // Find looks for what slurmctld counts as running here, and does not run.
 func (s *Stale) Find(ctx context.Context, number int) lifecycle.Event {
 	found := lifecycle.LostJobsFound{Number: number}
-	node, err := s.Slurm.Node(ctx, s.Node.Name)
+	node, err := s.Slurm.Node(ctx, s.Name)
 	if err == nil && node != nil && node.Busy() {
 		found.Lost, err = s.endLost(ctx)
 	}
@@ -163,7 +163,7 @@ func (s *Stale) forgottenJobs(missed []slurm.Job) (forgotten []slurm.Job) {
 // prolog runs (CONFIGURING), or in the other parts of a heterogeneous job.
 func (s *Stale) hasBegun(job *slurm.Job) bool {
 	return job.Running() && !slices.Contains(job.State, "CONFIGURING") &&
-		job.Batch && job.BatchHost == s.Node.Name && job.HetOffset.Number == 0
+		job.Batch && job.BatchHost == s.Name && job.HetOffset.Number == 0
 }
 
 // failStaleJobs has dead jobs that may not be requeued end as NODE_FAIL, by
@@ -173,12 +173,12 @@ func (s *Stale) failStaleJobs(ctx context.Context, dead []slurm.Job) error {
 	if !slices.ContainsFunc(dead, func(j slurm.Job) bool { return !j.Requeue }) {
 		return nil
 	}
-	node, err := s.Slurm.Node(ctx, s.Node.Name)
+	node, err := s.Slurm.Node(ctx, s.Name)
 	if err != nil || node == nil || lifecycle.Foreign(node) {
 		return err // the drain and its reason are an admin's
 	}
 	if !lifecycle.Own(node) { // or drained by slurmctld, because slurmd has another size than the record
-		if err := s.Slurm.DrainNode(ctx, s.Node.Name, reasons.Stale); err != nil {
+		if err := s.Slurm.DrainNode(ctx, s.Name, reasons.Stale); err != nil {
 			return err
 		}
 	}
@@ -188,20 +188,20 @@ func (s *Stale) failStaleJobs(ctx context.Context, dead []slurm.Job) error {
 	for i := range dead {
 		if job := &dead[i]; !job.Requeue {
 			s.Log(slog.LevelError, "job "+job.Name()+" has died with an earlier container and may not be requeued: it fails", slog.String("user", job.User))
-			err = errors.Join(err, s.Slurm.Comment(ctx, job, fmt.Sprintf("slurmlet: the container of %s ended, and the job may not be requeued", s.Node.Name)))
+			err = errors.Join(err, s.Slurm.Comment(ctx, job, fmt.Sprintf("slurmlet: the container of %s ended, and the job may not be requeued", s.Name)))
 		}
 	}
 	if err != nil {
 		return err
 	}
-	return s.Slurm.FailNode(ctx, s.Node.Name, reasons.Stale)
+	return s.Slurm.FailNode(ctx, s.Name, reasons.Stale)
 }
 
 // holdsNothingBut: the node holds dead jobs alone, and jobs that have ended in an earlier container.
 // slurmctld waits for slurmd's word on the end of these, which that container did not give any more,
 // and asks for it again only after a minute and a half.
 func (s *Stale) holdsNothingBut(ctx context.Context, dead []slurm.Job) (bool, error) {
-	holders, err := s.Slurm.JobsOn(ctx, s.Node.Name)
+	holders, err := s.Slurm.JobsOn(ctx, s.Name)
 	if err != nil {
 		return false, err
 	}

@@ -57,7 +57,7 @@ func (s *Stale) lostStep(ctx context.Context, job *slurm.Job, living []string) (
 		switch {
 		case err != nil:
 			return "", fmt.Errorf("cannot read the nodes of step %s: %w", step.ID, err)
-		case !hosts.Contains(s.Node.Name):
+		case !hosts.Contains(s.Name):
 		case step.Nodes == 1 || slices.Contains(s.Inherited, socket):
 			return step.ID, nil
 		case s.FirstHere:
@@ -100,7 +100,7 @@ func (s *Stale) endLostStep(ctx context.Context, job *slurm.Job, step string) er
 	}
 	said := "its job is left alone (SLURMLET_DEAD_STEPS=keep)"
 	if s.Orphans.Do != DeadStepsKeep {
-		err = s.Slurm.Comment(ctx, job, fmt.Sprintf("slurmlet: step %s died with the container of %s", step, s.Node.Name))
+		err = s.Slurm.Comment(ctx, job, fmt.Sprintf("slurmlet: step %s died with the container of %s", step, s.Name))
 		switch {
 		case err != nil:
 		case job.Batch && job.Requeue:
