@@ -162,7 +162,7 @@ func (c *cluster) setSelf(uid string, self wire.Self) error {
 	}
 	c.selves[uid] = line
 	if r := c.readers[uid]; r != nil {
-		r.rouse()
+		r.wake()
 	}
 	return nil
 }

@@ -64,7 +64,7 @@ func (s *Server) SetFiles(name string, files *EncodedFiles) error {
 	}
 	for _, r := range c.readers {
 		if line != nil && r.Role == slurmctld {
-			r.rouse()
+			r.wake()
 		}
 	}
 	return nil
@@ -82,7 +82,7 @@ func (c *cluster) filesFor(r *reader) [][]byte {
 	}
 	if wait := time.Until(r.filesAt.Add(filesPause)); wait > 0 {
 		if r.later == nil {
-			r.later = time.AfterFunc(wait, r.rouse)
+			r.later = time.AfterFunc(wait, r.wake)
 		} else {
 			r.later.Reset(wait)
 		}

@@ -56,7 +56,7 @@ func (g *guard) Accept() (net.Conn, error) {
 		out := g.admit(c)
 		if out != nil {
 			g.evicted.Add(1)
-			go hangUp(out.Conn) // which waits until nobody reads it any more
+			go reset(out.Conn) // which waits until nobody reads it any more
 		}
 		if out != c {
 			return c, nil
@@ -126,7 +126,7 @@ func (c *connection) Close() error {
 
 type connectionKey struct{}
 
-// withConnection keeps the connection of a request, for acquaint.
+// withConnection keeps the connection of a request, for keepsPlace.
 func withConnection(ctx context.Context, conn net.Conn) context.Context {
 	return context.WithValue(ctx, connectionKey{}, conn)
 }
@@ -140,8 +140,8 @@ func From(ctx context.Context) netip.Addr {
 	return address(conn.RemoteAddr().String())
 }
 
-// acquaint says that the connection of a request is no stranger's.
-func acquaint(ctx context.Context) {
+// keepsPlace says that the connection of a request is no stranger's, so that it is never ended for one.
+func keepsPlace(ctx context.Context) {
 	conn, _ := ctx.Value(connectionKey{}).(net.Conn)
 	if t, is := conn.(*tls.Conn); is {
 		conn = t.NetConn()
@@ -163,8 +163,8 @@ func plain(conn net.Conn) *net.TCPConn {
 	return tcp
 }
 
-// hangUp ends a connection at once: nothing that was not read stays in the kernel.
-func hangUp(conn net.Conn) {
+// reset ends a connection at once: nothing that was not read stays in the kernel.
+func reset(conn net.Conn) {
 	if tcp := plain(conn); tcp != nil {
 		_ = tcp.SetLinger(0)
 		if c, is := conn.(*tls.Conn); is {

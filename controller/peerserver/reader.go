@@ -50,11 +50,11 @@ func newReader(id Identity, conn net.Conn) *reader {
 		_ = tcp.SetReadBuffer(receiveBuffer)
 	}
 	r := &reader{Identity: id, conn: conn, poke: make(chan struct{}, 1), ended: make(chan struct{})}
-	r.end = sync.OnceFunc(func() { close(r.ended); hangUp(conn) })
+	r.end = sync.OnceFunc(func() { close(r.ended); reset(conn) })
 	return r
 }
 
-func (r *reader) rouse() {
+func (r *reader) wake() {
 	select {
 	case r.poke <- struct{}{}:
 	default:

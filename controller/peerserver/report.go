@@ -43,7 +43,7 @@ func (s *Server) report(w http.ResponseWriter, r *http.Request, id Identity) {
 	for _, one := range out {
 		s.count.crowded.Add(1)
 		if one.conn != nil {
-			go hangUp(one.conn) // which waits until nobody reads it any more
+			go reset(one.conn) // which waits until nobody reads it any more
 		}
 	}
 	if err == nil {

@@ -17,17 +17,17 @@ func (s *Server) SetsChanged(names ...string) {
 	}
 	for _, name := range names {
 		if c := s.clusters[name]; c != nil {
-			c.rouseSlurmctlds()
+			c.wakeSlurmctlds()
 		}
 	}
 }
 
-func (c *cluster) rouseSlurmctlds() {
+func (c *cluster) wakeSlurmctlds() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, r := range c.readers {
 		if r.Role == slurmctld {
-			r.rouse()
+			r.wake()
 		}
 	}
 }

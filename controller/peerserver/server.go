@@ -287,7 +287,7 @@ func (s *Server) authenticate(r *http.Request) (Identity, int) {
 		s.Log.Warn("cannot judge an agent's token", slog.Any("error", err))
 		return Identity{}, http.StatusServiceUnavailable
 	}
-	acquaint(r.Context())
+	keepsPlace(r.Context())
 	return id, http.StatusOK
 }
 

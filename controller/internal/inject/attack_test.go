@@ -230,15 +230,15 @@ func TestPatchOfLists(t *testing.T) {
 // TestTheDesk fills all places, and has one more review come.
 func TestTheDesk(t *testing.T) {
 	for name, c := range map[string]struct {
-		meanwhile func(release, hangUp func())
+		meanwhile func(release, reset func())
 		status    int
 		after     time.Duration
 		worked    bool
 	}{
 		"a place gets free":   {func(release, _ func()) { time.AfterFunc(time.Second, release) }, http.StatusOK, time.Second, true},
 		"none gets free":      {func(_, _ func()) {}, http.StatusServiceUnavailable, workTime, false},
-		"the client hangs up": {func(_, hangUp func()) { time.AfterFunc(time.Second, hangUp) }, http.StatusServiceUnavailable, time.Second, false},
-		"both at once":        {func(release, hangUp func()) { hangUp(); release() }, http.StatusServiceUnavailable, 0, false},
+		"the client hangs up": {func(_, reset func()) { time.AfterFunc(time.Second, reset) }, http.StatusServiceUnavailable, time.Second, false},
+		"both at once":        {func(release, reset func()) { reset(); release() }, http.StatusServiceUnavailable, 0, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -246,12 +246,12 @@ func TestTheDesk(t *testing.T) {
 				for range workers {
 					d <- struct{}{}
 				}
-				ctx, hangUp := context.WithCancel(t.Context())
-				defer hangUp()
+				ctx, reset := context.WithCancel(t.Context())
+				defer reset()
 				r := httptest.NewRequestWithContext(ctx, http.MethodPost, Path, bytes.NewReader([]byte("{}")))
 				r.Header.Set("Content-Type", "application/json")
 				w, began := httptest.NewRecorder(), time.Now()
-				c.meanwhile(func() { <-d }, hangUp)
+				c.meanwhile(func() { <-d }, reset)
 				handler(d, workTime, func([]byte) ([]byte, int, error) { worked = true; return []byte("done"), 0, nil }).ServeHTTP(w, r)
 				assert.Equal(t, c.status, w.Code)
 				assert.Equal(t, c.after, time.Since(began))

@@ -72,7 +72,7 @@ func (g *guard) Accept() (net.Conn, error) {
 		if g.admit(c, time.Now()) {
 			return c, nil
 		}
-		hangUp(conn)
+		reset(conn)
 	}
 }
 
@@ -114,7 +114,7 @@ func (g *guard) tryPlace(c *caller, now time.Time) bool {
 	g.placed = slices.DeleteFunc(g.placed, func(p *caller) bool { return p == out })
 	out.place.Leave()
 	g.place(c, now)
-	go hangUp(out.Conn) // which waits until nobody reads it any more
+	go reset(out.Conn) // which waits until nobody reads it any more
 	return true
 }
 
@@ -259,8 +259,8 @@ func note(conn net.Conn, state http.ConnState) {
 	}
 }
 
-// hangUp ends a connection at once: nothing that was not read stays in the kernel.
-func hangUp(conn net.Conn) {
+// reset ends a connection at once: nothing that was not read stays in the kernel.
+func reset(conn net.Conn) {
 	if tcp, is := conn.(*net.TCPConn); is {
 		_ = tcp.SetLinger(0)
 	}

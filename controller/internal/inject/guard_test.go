@@ -255,7 +255,7 @@ func TestAClientThatHangsUp(t *testing.T) {
 		defer close(ended)
 		inner.ServeHTTP(w, r)
 	}))
-	ctx, hangUp := context.WithCancel(t.Context())
+	ctx, reset := context.WithCancel(t.Context())
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, "https://"+s.address+Path, bytes.NewReader([]byte("{}")))
 	require.NoError(t, err)
 	r.Header.Set("Content-Type", "application/json")
@@ -273,7 +273,7 @@ func TestAClientThatHangsUp(t *testing.T) {
 		return len(g.placed) == 1 && g.placed[0].atWork
 	}, time.Minute, time.Millisecond)
 	began := time.Now()
-	hangUp()
+	reset()
 	if err := <-asked; err != nil { // on a busy machine the refusal may be there at the same moment
 		require.ErrorIs(t, err, context.Canceled)
 	}
