@@ -14,6 +14,9 @@ import (
 
 	"github.com/slurmlet/slurmlet/internal/kit/bell"
 	"github.com/slurmlet/slurmlet/internal/lifecycle"
+	"github.com/slurmlet/slurmlet/internal/lifecycle/deadlines"
+	"github.com/slurmlet/slurmlet/internal/lifecycle/node"
+	"github.com/slurmlet/slurmlet/internal/lifecycle/supervisor"
 	"github.com/slurmlet/slurmlet/internal/link/ask"
 	"github.com/slurmlet/slurmlet/internal/link/confsync"
 	"github.com/slurmlet/slurmlet/internal/link/proof"
@@ -161,18 +164,13 @@ func (a *Agent) prepare() error {
 		return err
 	}
 	p := lifecycle.Plan{
-		Registers: a.daemon.registers,
-		Restarts:  a.daemon.restarts,
-		Announces: a.daemon.announces,
-		Hosts:     a.daemon.hosts,
-		Reloads:   a.daemon.reloads,
-		Reaches:   a.daemon.reach != nil,
-		Converts:  a.daemon.converts,
-		Elastic:   a.Config.Elastic && a.daemon.registers,
-		GresConf:  gresConf(a.Config),
-		Deadlines: lifecycle.NewDeadlines(a.Config.Grace, a.Config.JobSignal.Lead),
+		Role: lifecycle.Role{
+			Registers: a.daemon.registers, Hosts: a.daemon.hosts, Reloads: a.daemon.reloads, Converts: a.daemon.converts,
+		},
+		Plan:      supervisor.Plan{Restarts: a.daemon.restarts, Announces: a.daemon.announces, Reaches: a.daemon.reach != nil},
+		Node:      node.Plan{Elastic: a.Config.Elastic && a.daemon.registers, GresConf: gresConf(a.Config), Signals: a.Config.JobSignal.Name != ""},
+		Deadlines: deadlines.New(a.Config.Grace, a.Config.JobSignal.Lead),
 		Lead:      a.Config.JobSignal.Lead,
-		Signals:   a.Config.JobSignal.Name != "",
 	}
 	if err := a.secureDirectories(); err != nil {
 		return err
@@ -184,7 +182,7 @@ func (a *Agent) prepare() error {
 		Path: programs["scontrol"], Scancel: programs["scancel"], Sinfo: programs["sinfo"], Squeue: programs["squeue"], Sdiag: programs["sdiag"],
 		Env: a.daemon.scontrolEnv(), Asked: a.asked, Turn: a.turn,
 	}
-	a.client = &slurm.Questions{Client: scontrol, Least: lifecycle.QuestionLimit, Done: a.over, Log: a.log}
+	a.client = &slurm.Questions{Client: scontrol, Least: node.QuestionLimit, Done: a.over, Log: a.log}
 	a.asker = &ask.Asker{Prover: a.prover(), Controller: a.Config.Controller, Log: a.log}
 	if a.Config.Merge {
 		a.asker.AgentPort = a.Config.AgentPort
@@ -238,18 +236,18 @@ func (a *Agent) open() error {
 
 // newFollower follows the configuration that the daemon fetches from slurmctld.
 func (a *Agent) newFollower() *confsync.Follower {
-	node := ""
+	name := ""
 	if a.daemon.registers {
-		node = a.Config.NodeName
+		name = a.Config.NodeName
 	}
 	return confsync.NewFollower(confsync.FollowerOptions{
-		Prover: a.prover(), Node: node, Without: a.node.Without(),
+		Prover: a.prover(), Node: name, Without: a.node.Without(),
 		Controller: a.Config.Controller, AgentPort: a.Config.AgentPort,
 		Program: a.daemon.program, Copy: filepath.Join(a.Root, a.daemon.confCopy(a.Config)),
 		Done: a.over, Log: a.log,
-		Ready:   func() bool { return a.status.Load().State == lifecycle.Ready },
-		Restart: func() { a.post(lifecycle.Outdated{}) },
-		Lost:    func() { a.post(lifecycle.ControllerLost{}) },
+		Ready:   func() bool { return a.status.Load().State == supervisor.Ready },
+		Restart: func() { a.post(supervisor.Outdated{}) },
+		Lost:    func() { a.post(node.ControllerLost{}) },
 	})
 }
 
@@ -263,7 +261,7 @@ func (a *Agent) heard(line process.Line) {
 	if line.Level >= slog.LevelError {
 		a.heardError(line.Text)
 		if t := a.daemon.troubled; t != nil && t(line.Text) && a.doubted.CompareAndSwap(false, true) {
-			a.post(lifecycle.Troubled{})
+			a.post(supervisor.Troubled{})
 		}
 		if away := a.daemon.away; away != nil && away(line.Text) {
 			a.post(lifecycle.DatabaseAway{})
@@ -303,7 +301,7 @@ func (a *Agent) listen(ctx context.Context) {
 			case s := <-a.Signals:
 				a.signalled(s)
 			case <-ctx.Done():
-				a.post(lifecycle.Terminated{At: time.Now(), Signal: "the context's end"})
+				a.post(supervisor.Terminated{At: time.Now(), Signal: "the context's end"})
 				return
 			case <-a.over:
 				return

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/slurmlet/slurmlet/internal/lifecycle"
+	"github.com/slurmlet/slurmlet/internal/lifecycle/supervisor"
 	"github.com/slurmlet/slurmlet/internal/pod/process"
 	"github.com/slurmlet/slurmlet/internal/slurm"
 )
@@ -71,9 +71,9 @@ func TestAnErrorBeforeReadyIsAnEarlierOne(t *testing.T) {
 		status Status
 		row    string
 	}{
-		{Status{State: lifecycle.Ready, Since: at.Add(time.Second), LastError: &LastError{At: at}}, "Earlier error"},
-		{Status{State: lifecycle.Ready, Since: at, LastError: &LastError{At: at.Add(time.Second)}}, "Last error"},
-		{Status{State: lifecycle.Starting, Since: at.Add(time.Second), LastError: &LastError{At: at}}, "Last error"},
+		{Status{State: supervisor.Ready, Since: at.Add(time.Second), LastError: &LastError{At: at}}, "Earlier error"},
+		{Status{State: supervisor.Ready, Since: at, LastError: &LastError{At: at.Add(time.Second)}}, "Last error"},
+		{Status{State: supervisor.Starting, Since: at.Add(time.Second), LastError: &LastError{At: at}}, "Last error"},
 	} {
 		var text strings.Builder
 		require.NoError(t, c.status.WriteText(&text))

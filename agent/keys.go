@@ -18,7 +18,7 @@ import (
 	"time"
 
 	"github.com/slurmlet/slurmlet/internal/kit/keyring"
-	"github.com/slurmlet/slurmlet/internal/lifecycle"
+	"github.com/slurmlet/slurmlet/internal/lifecycle/supervisor"
 	"github.com/slurmlet/slurmlet/internal/pod/copies"
 )
 
@@ -143,7 +143,7 @@ func (a *Agent) openKeys() error {
 			return
 		}
 		a.log(slog.LevelInfo, "the cluster's keys have changed", slog.Any("keys", a.clusterKeys.status.Load()))
-		read := lifecycle.FilesChanged{Restart: !a.daemon.announces, Since: time.Now()}
+		read := supervisor.FilesChanged{Restart: !a.daemon.announces, Since: time.Now()}
 		if a.Config.Role == Slurmd {
 			time.AfterFunc(slurmdKeyPause, func() { a.post(read) })
 			return

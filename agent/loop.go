@@ -16,6 +16,10 @@ import (
 
 	"github.com/slurmlet/slurmlet/internal/lifecycle"
 	"github.com/slurmlet/slurmlet/internal/lifecycle/conf"
+	"github.com/slurmlet/slurmlet/internal/lifecycle/deadlines"
+	"github.com/slurmlet/slurmlet/internal/lifecycle/node"
+	"github.com/slurmlet/slurmlet/internal/lifecycle/sessions"
+	"github.com/slurmlet/slurmlet/internal/lifecycle/supervisor"
 )
 
 // own is the owner: it alone touches a.life.
@@ -23,9 +27,9 @@ func (a *Agent) own() int {
 	defer close(a.over)
 	a.node.SetHangLimit(a.life.Deadlines.HangLimit())
 	a.loginServices.Start()
-	queue := []lifecycle.Event{lifecycle.Begun{}}
+	queue := []lifecycle.Event{supervisor.Begun{}}
 	if a.node.Relaunched() { // an earlier agent's
-		queue = append(queue, lifecycle.LaunchRefused{})
+		queue = append(queue, node.LaunchRefused{})
 	}
 	for {
 		for len(queue) > 0 {
@@ -35,15 +39,15 @@ func (a *Agent) own() int {
 				continue
 			}
 			switch e.(type) {
-			case lifecycle.Troubled:
+			case supervisor.Troubled:
 				a.doubted.Store(false)
-			case lifecycle.HungUp:
+			case supervisor.HungUp:
 				a.informOfReload()
 			}
 			next, actions := lifecycle.Step(a.life, e)
 			a.publish(next)
 			a.inform(a.unit.follow(next))
-			if next.Registers && next.Phase == lifecycle.Stopping && a.life.Phase != lifecycle.Stopping {
+			if next.Registers && next.Phase == supervisor.Stopping && a.life.Phase != supervisor.Stopping {
 				a.turns.end()
 				go a.node.CheckWhileStopping()
 			}
@@ -53,7 +57,7 @@ func (a *Agent) own() int {
 				queue = append(queue, a.perform(action)...)
 			}
 		}
-		if a.life.Phase == lifecycle.Exited {
+		if a.life.Phase == supervisor.Exited {
 			return a.life.Code
 		}
 		queue = append(queue, <-a.events)
@@ -73,13 +77,13 @@ func (a *Agent) post(e lifecycle.Event) {
 func (a *Agent) signalled(s os.Signal) {
 	switch s {
 	case unix.SIGHUP:
-		a.post(lifecycle.HungUp{})
+		a.post(supervisor.HungUp{})
 	case unix.SIGQUIT:
 		a.dump()
 	default:
 		name := cmp.Or(unix.SignalName(s.(unix.Signal)), s.String())
 		now := time.Now()
-		a.post(lifecycle.Terminated{At: now, Signal: name, Again: s == unix.SIGINT && a.interrupted, Idle: a.node.IsIdle()})
+		a.post(supervisor.Terminated{At: now, Signal: name, Again: s == unix.SIGINT && a.interrupted, Idle: a.node.IsIdle()})
 		if s == unix.SIGINT && !a.interrupted {
 			a.interrupted = true
 			a.log(slog.LevelInfo, "SIGINT received: a second one stops the daemon at once, whatever runs")
@@ -91,25 +95,25 @@ func (a *Agent) signalled(s os.Signal) {
 // rest is posted later.
 func (a *Agent) perform(act lifecycle.Action) []lifecycle.Event {
 	switch act := act.(type) {
-	case lifecycle.StartMain:
+	case supervisor.StartMain:
 		return []lifecycle.Event{a.start()}
-	case lifecycle.SignalMain:
+	case supervisor.SignalMain:
 		a.signal(act.Signal)
-	case lifecycle.Reach:
+	case supervisor.Reach:
 		a.inquire(func(ctx context.Context) lifecycle.Event { return a.reachQuestion(ctx, act.Number) })
-	case lifecycle.Confirm:
+	case supervisor.Confirm:
 		a.inquire(func(ctx context.Context) lifecycle.Event { return a.confirmQuestion(ctx, act.Number) })
-	case lifecycle.Arm:
-		time.AfterFunc(spread(a.life, act.After, a.follower.Spread()), func() { a.post(lifecycle.TimerFired{Number: act.Number}) })
-	case lifecycle.Schedule:
-		time.AfterFunc(act.After, func() { a.post(lifecycle.DeadlinePassed{Stage: act.Stage}) })
-	case lifecycle.DrainSessions:
-		a.loginServices.DrainSessions(act.Until, func() { a.post(lifecycle.SessionsOver{}) })
-	case lifecycle.WarnSessions:
+	case supervisor.Arm:
+		time.AfterFunc(spread(a.life, act.After, a.follower.Spread()), func() { a.post(supervisor.TimerFired{Number: act.Number}) })
+	case deadlines.Schedule:
+		time.AfterFunc(act.After, func() { a.post(deadlines.DeadlinePassed{Stage: act.Stage}) })
+	case sessions.DrainSessions:
+		a.loginServices.DrainSessions(act.Until, func() { a.post(sessions.SessionsOver{}) })
+	case sessions.WarnSessions:
 		a.loginServices.WarnSessions(act.Until)
-	case lifecycle.EndSessions:
+	case sessions.EndSessions:
 		a.loginServices.EndSessions(act.Kill)
-	case lifecycle.Exit:
+	case supervisor.Exit:
 		a.exit()
 	case conf.ArmReload:
 		time.AfterFunc(act.After, func() { a.post(conf.ReloadTimerFired{Number: act.Number}) })
@@ -138,11 +142,11 @@ func (a *Agent) exit() {
 // answer, all nodes together ask within the time that the cluster needs.
 func spread(l lifecycle.State, wait, cluster time.Duration) time.Duration {
 	switch {
-	case l.Activity == lifecycle.Ending, l.Activity == lifecycle.Replacing:
+	case l.Activity == supervisor.Ending, l.Activity == supervisor.Replacing:
 		return wait
-	case l.Activity == lifecycle.Idle:
+	case l.Activity == supervisor.Idle:
 		return wait + rand.N(max(wait, cluster))
-	case l.Phase == lifecycle.Reloading && l.Tries == 0:
+	case l.Phase == supervisor.Reloading && l.Tries == 0:
 		return wait + rand.N(max(wait/5, cluster))
 	}
 	return wait + time.Duration(rand.Int64N(int64(wait)/5+1))
@@ -150,7 +154,7 @@ func spread(l lifecycle.State, wait, cluster time.Duration) time.Duration {
 
 func (a *Agent) reachQuestion(ctx context.Context, number int) lifecycle.Event {
 	err := a.daemon.reach(a, ctx)
-	return lifecycle.Answered{Number: number, Err: err, Late: isLate(err), Steps: a.node.Steps()}
+	return node.Answered{Number: number, Err: err, Late: isLate(err), Steps: a.node.Steps()}
 }
 
 // isLate: the question has taken all of questionLimit.
@@ -162,7 +166,7 @@ func (a *Agent) confirmQuestion(ctx context.Context, number int) lifecycle.Event
 	if said := a.lastWords(); err != nil && said != "" {
 		err = fmt.Errorf("%w; %s: %s", err, a.daemon.program, said)
 	}
-	return lifecycle.Answered{Number: number, Err: err, Late: isLate(err)}
+	return node.Answered{Number: number, Err: err, Late: isLate(err)}
 }
 
 // lastWords is the last error of the living daemon, empty for none.

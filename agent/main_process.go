@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/slurmlet/slurmlet/internal/lifecycle"
+	"github.com/slurmlet/slurmlet/internal/lifecycle/supervisor"
 	"github.com/slurmlet/slurmlet/internal/pod/notify"
 	"github.com/slurmlet/slurmlet/internal/pod/process"
 )
@@ -19,16 +20,16 @@ func (a *Agent) start() lifecycle.Event {
 	a.mainLock.Lock()
 	defer a.mainLock.Unlock()
 	if err := a.node.BeforeStart(); err != nil {
-		return lifecycle.MainFailed{Err: err}
+		return supervisor.MainFailed{Err: err}
 	}
 	a.ctld.Starting()
 	p, err := a.door.start(a, a.daemon.command(a))
 	if err != nil {
-		return lifecycle.MainFailed{Err: err}
+		return supervisor.MainFailed{Err: err}
 	}
 	a.node.Started(p)
 	a.takeOver(p)
-	return lifecycle.MainStarted{PID: p.PID(), At: process.Began(a.Root, p)}
+	return supervisor.MainStarted{PID: p.PID(), At: process.Began(a.Root, p)}
 }
 
 // takeOver makes p the main process. It is called with mainLock held.
@@ -48,7 +49,7 @@ func (a *Agent) watch(p *process.Process) {
 		a.ctld.Ended(p, status)
 		a.noteEnd(p, status)
 	}
-	a.post(lifecycle.MainExited{
+	a.post(supervisor.MainExited{
 		PID:    p.PID(),
 		Code:   status.ExitCode(),
 		What:   a.epitaph(p, status),
@@ -82,12 +83,12 @@ func (a *Agent) notified(m notify.Message) {
 			a.log(slog.LevelError, "cannot follow the daemon's hand-over", slog.Any("error", err), slog.Int("pid", m.MainPID))
 			return
 		}
-		a.post(lifecycle.MainChanged{PID: p.PID(), At: process.Began(a.Root, p)})
+		a.post(supervisor.MainChanged{PID: p.PID(), At: process.Began(a.Root, p)})
 	}
 	if m.Ready {
 		a.openDoor()
 		a.node.IsReady()
-		a.post(lifecycle.MainReady{})
+		a.post(supervisor.MainReady{})
 	}
 }
 
@@ -125,7 +126,7 @@ func (a *Agent) forget(p *process.Process) (wasMain bool) {
 
 // noteEnd remembers the end of a main process that nobody has told to end.
 func (a *Agent) noteEnd(p *process.Process, status process.Status) {
-	if phase := a.status.Load().State; phase != lifecycle.Stopping && status.ExitCode() != 0 {
+	if phase := a.status.Load().State; phase != supervisor.Stopping && status.ExitCode() != 0 {
 		a.lastEnd.Store(&LastError{At: time.Now(), Text: a.epitaph(p, status)})
 	}
 }
@@ -135,15 +136,15 @@ func (a *Agent) refused(r notify.Refusal) {
 		slog.Int("pid", r.PID), slog.Int("uid", r.UID), slog.Any("error", r.Reason), slog.Int("unreported", r.Unreported))
 }
 
-var signals = map[lifecycle.MainSignal]unix.Signal{lifecycle.SigTerm: unix.SIGTERM, lifecycle.SigHup: unix.SIGHUP, lifecycle.SigKill: unix.SIGKILL}
+var signals = map[supervisor.MainSignal]unix.Signal{supervisor.SigTerm: unix.SIGTERM, supervisor.SigHup: unix.SIGHUP, supervisor.SigKill: unix.SIGKILL}
 
-func (a *Agent) signal(s lifecycle.MainSignal) {
+func (a *Agent) signal(s supervisor.MainSignal) {
 	a.mainLock.Lock()
 	defer a.mainLock.Unlock()
 	if a.process == nil {
 		return
 	}
-	if s == lifecycle.SigTerm {
+	if s == supervisor.SigTerm {
 		a.ctld.Stopping(a.process)
 	}
 	err := a.process.Signal(signals[s])

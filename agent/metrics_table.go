@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/slurmlet/slurmlet/internal/lifecycle"
+	"github.com/slurmlet/slurmlet/internal/lifecycle/supervisor"
 	"github.com/slurmlet/slurmlet/internal/login"
 	"github.com/slurmlet/slurmlet/internal/slurmctld"
 	"github.com/slurmlet/slurmlet/internal/slurmctld/elasticnodes"
@@ -30,8 +30,8 @@ var ofAll = []metric[Status]{
 }
 
 func states(s *Status) []sample {
-	all := []lifecycle.Phase{lifecycle.Starting, lifecycle.Ready, lifecycle.Reloading, lifecycle.Resizing, lifecycle.Stopping, lifecycle.Exited}
-	return ofEach(all, func(state lifecycle.Phase) []sample { return whether(s.State == state, string(state)) })
+	all := []supervisor.Phase{supervisor.Starting, supervisor.Ready, supervisor.Reloading, supervisor.Resizing, supervisor.Stopping, supervisor.Exited}
+	return ofEach(all, func(state supervisor.Phase) []sample { return whether(s.State == state, string(state)) })
 }
 
 var ofMain = []metric[MainStatus]{

@@ -18,8 +18,8 @@ import (
 
 	"github.com/slurmlet/slurmlet/cgroup"
 	"github.com/slurmlet/slurmlet/internal/kit/exposition"
-	"github.com/slurmlet/slurmlet/internal/lifecycle"
 	"github.com/slurmlet/slurmlet/internal/lifecycle/conf"
+	"github.com/slurmlet/slurmlet/internal/lifecycle/supervisor"
 	"github.com/slurmlet/slurmlet/internal/link/peers"
 	"github.com/slurmlet/slurmlet/internal/login"
 	"github.com/slurmlet/slurmlet/internal/pod/sack"
@@ -46,7 +46,7 @@ var (
 
 var statuses = map[string]Status{
 	"slurmctld": {
-		Role: Slurmctld, State: lifecycle.Ready, Since: noon, Version: "v1", Began: noon, Started: true, Main: &MainStatus{PID: 7, Since: noon},
+		Role: Slurmctld, State: supervisor.Ready, Since: noon, Version: "v1", Began: noon, Started: true, Main: &MainStatus{PID: 7, Since: noon},
 		Keys: &KeysStatus{Signs: "2026", Since: noon, Accepts: []KeyStatus{{Name: "2026"}, {Name: "slurm.key", Expires: &later}}},
 		Conf: &reconfig.Status{
 			Sources: []string{"/etc/slurm"}, Live: "5feceb66ffc8", Good: "5feceb66ffc8", Took: 3, Missed: []string{"node-7"},
@@ -54,31 +54,31 @@ var statuses = map[string]Status{
 		},
 	},
 	"lost jobs": {
-		Role: Slurmctld, State: lifecycle.Ready, Since: noon, Version: "v1", LastEnd: &LastError{At: noon, Text: "a secret"},
+		Role: Slurmctld, State: supervisor.Ready, Since: noon, Version: "v1", LastEnd: &LastError{At: noon, Text: "a secret"},
 		Losses:   &slurmctld.LossStatus{Count: 2, Last: &slurmctld.Line{At: later, Text: "a secret"}},
 		LostJobs: &savedstate.Status{Lost: []savedstate.Job{{ID: 7, User: "a secret", Script: "a secret"}, {ID: 9}}, Again: []savedstate.Job{{ID: 8, Nodes: "a secret"}}, AgainTotal: 3, Dir: "a secret", Fault: "a secret"},
 	},
 	"peers": {
-		Role: Login, State: lifecycle.Ready, Since: noon, Version: "v1",
+		Role: Login, State: supervisor.Ready, Since: noon, Version: "v1",
 		Peers: &PeersStatus{
 			ClientStatus: peers.ClientStatus{Connected: true, Updated: later, Peers: 12, Streams: 3, Fault: "a secret"}, Names: 11,
 			Taken: []string{"a secret"}, HostsFault: "a secret", Machine: "a secret", Drain: "a secret",
 		},
 	},
 	"records": {
-		Role: Slurmctld, State: lifecycle.Ready, Since: noon, Version: "v1",
+		Role: Slurmctld, State: supervisor.Ready, Since: noon, Version: "v1",
 		KeptRecords: &keptrecords.Status{Count: 3, Names: map[string]string{"a secret": "a secret"}, Deleted: 6},
 		Records:     &records.Status{Looked: later, Idle: 3, Busy: 5, Absent: 2, Fault: "a secret", Waiting: 1, Kept: map[string]string{"a secret": "a secret"}, Deleted: 7, Lost: 4},
 	},
 	"elastic": {
-		Role: Slurmctld, State: lifecycle.Ready, Since: noon, Version: "v1",
+		Role: Slurmctld, State: supervisor.Ready, Since: noon, Version: "v1",
 		Elastic: &elasticnodes.Status{Revision: 9, Looked: later, Fault: "a secret", Sets: []elasticnodes.SetStatus{
 			{Name: "cpu", Records: 500, Wanted: 3, Up: 2, Starting: 1, Starts: startsOf(1500*time.Millisecond, 3*time.Second, 4*time.Second, 13*time.Second)},
 			{Name: "gpu", Records: 4, Failed: 2, Foreign: "a secret", Failing: []elasticnodes.Failure{{Nodes: "a secret", Reason: "a secret"}}},
 		}},
 	},
 	"slurmctld-refused": {
-		Role: Slurmctld, State: lifecycle.Reloading, Since: noon, Version: "v1", Started: true, Main: &MainStatus{PID: 9, Since: noon}, LastError: &LastError{At: later, Text: "a secret"},
+		Role: Slurmctld, State: supervisor.Reloading, Since: noon, Version: "v1", Started: true, Main: &MainStatus{PID: 9, Since: noon}, LastError: &LastError{At: later, Text: "a secret"},
 		Keys: &KeysStatus{Signs: "slurm.key", Since: noon, Accepts: []KeyStatus{{Name: "slurm.key"}}, Refused: "a secret"},
 		Conf: &reconfig.Status{
 			Sources: []string{"/etc/slurm", "/etc/slurm-more"}, Live: "5feceb66ffc8", Good: "5feceb66ffc8", Doing: conf.Restoring.String(), Reloads: reconfig.Reloads{Refused: 1, RolledBack: 2},
@@ -87,7 +87,7 @@ var statuses = map[string]Status{
 		},
 	},
 	"slurmd": {
-		Role: Slurmd, State: lifecycle.Ready, Since: noon, Version: "v1", Started: true, Main: &MainStatus{PID: 7, Since: later}, Restarts: 3,
+		Role: Slurmd, State: supervisor.Ready, Since: noon, Version: "v1", Started: true, Main: &MainStatus{PID: 7, Since: later}, Restarts: 3,
 		Node: &slurmd.Status{
 			Name: "node-0", Size: nodesize.Size{CPUs: 16, Reserved: cgroup.SetOf(0, 1, 2, 3), RealMemory: 3072, TmpDisk: 1024}, Fit: &slurmd.MismatchStatus{Mismatches: []nodesize.Mismatch{{Setting: "TaskPlugin=task/affinity"}}},
 			Gres:   nodesize.Gres{Plan: devices.Plan{Gres: devices.Gres{{Name: "gpu", Type: "nvidia_h200", Count: 2}, {Name: "shard", Count: 8}}}},
@@ -98,7 +98,7 @@ var statuses = map[string]Status{
 		},
 	},
 	"slurmd-stopping": {
-		Role: Slurmd, State: lifecycle.Stopping, Since: noon, Version: "v1", Started: true, ConfFault: "a secret",
+		Role: Slurmd, State: supervisor.Stopping, Since: noon, Version: "v1", Started: true, ConfFault: "a secret",
 		Node: &slurmd.Status{
 			Name: "node-0", Size: nodesize.Size{CPUs: 1, RealMemory: 448}, Fit: &slurmd.MismatchStatus{Error: "no answer"}, Fault: "a secret", Refusal: "a secret",
 			Cgroup: &cgroups.Delegation{Mode: cgroups.Prefer, Error: "a secret", Delegation: cgroup.Delegation{Steps: "x", Missing: []cgroup.Missing{{Controller: "memory"}}}},
@@ -107,18 +107,18 @@ var statuses = map[string]Status{
 		Stopping: &StoppingStatus{Since: noon, JobsUntil: &later, Until: later.Add(time.Minute), Jobs: []JobStatus{{ID: "1", User: "a secret"}, {ID: "2"}}, Left: "a secret", Unanswered: true},
 	},
 	"login": {
-		Role: Login, State: lifecycle.Ready, Since: noon, Version: "v1", Started: true, Main: &MainStatus{PID: 7, Since: noon},
+		Role: Login, State: supervisor.Ready, Since: noon, Version: "v1", Started: true, Main: &MainStatus{PID: 7, Since: noon},
 		Sessions: []login.SessionStatus{{User: "a secret", From: "a secret"}, {User: "bob"}},
 		Sack:     &SackStatus{Status: sack.Status{Connections: 66, Ended: 836, Crowding: []sack.Holder{{UID: 1000, Connections: 64, Ended: 836}}}, Port: "a secret"},
 		Services: []login.ServiceStatus{{Name: "sssd", State: login.Running}, {Name: "sshd", State: login.Backoff, Reason: "a secret", Restarts: 4}},
 	},
 	"login-stopping": {
-		Role: Login, State: lifecycle.Stopping, Since: noon, Version: "v1", Started: true, Main: &MainStatus{PID: 7, Since: noon},
+		Role: Login, State: supervisor.Stopping, Since: noon, Version: "v1", Started: true, Main: &MainStatus{PID: 7, Since: noon},
 		Services: []login.ServiceStatus{{Name: "sshd", State: login.Stopped}}, Stopping: &StoppingStatus{Since: noon, Until: later},
 	},
-	"starting": {Role: Slurmdbd, State: lifecycle.Starting, Since: noon, Doing: lifecycle.Reaching.String(), Reason: "a secret", Version: "v1"},
+	"starting": {Role: Slurmdbd, State: supervisor.Starting, Since: noon, Doing: supervisor.Reaching.String(), Reason: "a secret", Version: "v1"},
 	"names": {
-		Role: Slurmctld, State: lifecycle.Exited, Since: noon, Version: "a \"quoted\"\nversion\\",
+		Role: Slurmctld, State: supervisor.Exited, Since: noon, Version: "a \"quoted\"\nversion\\",
 		Keys: &KeysStatus{Signs: strings.Repeat("é", 200)},
 		Conf: &reconfig.Status{Sources: []string{"/etc/slurm"}, Refused: &reconfig.Refusal{Why: []string{"/etc/slurm/a:1\xff.conf: the file is empty"}}},
 	},

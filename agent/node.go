@@ -8,7 +8,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/slurmlet/slurmlet/internal/lifecycle"
+	"github.com/slurmlet/slurmlet/internal/lifecycle/node"
+	"github.com/slurmlet/slurmlet/internal/lifecycle/supervisor"
 	"github.com/slurmlet/slurmlet/internal/link/ask"
 	"github.com/slurmlet/slurmlet/internal/pod/process"
 	"github.com/slurmlet/slurmlet/internal/slurm"
@@ -63,7 +64,7 @@ func (a *Agent) newExtra() string {
 }
 
 // state is the agent's, and when it came into it.
-func (a *Agent) state() (lifecycle.Phase, time.Time) {
+func (a *Agent) state() (supervisor.Phase, time.Time) {
 	s := a.status.Load()
 	return s.State, s.Since
 }
@@ -101,27 +102,27 @@ type recordChanges struct {
 }
 
 // Make has slurmctld's agent make a change, or makes it itself where that agent is away.
-func (r recordChanges) Make(ctx context.Context, verb lifecycle.Verb, reason, conf string) error {
+func (r recordChanges) Make(ctx context.Context, verb node.Verb, reason, conf string) error {
 	c := ask.Change{Node: r.node, Reason: reason}
 	var direct func(context.Context) error
 	switch verb {
-	case lifecycle.DeleteNode:
+	case node.DeleteNode:
 		return r.remove(ctx, ask.Change{Verb: ask.Delete, Node: r.node, Conf: conf})
-	case lifecycle.RenewNode:
+	case node.RenewNode:
 		return r.remove(ctx, ask.Change{Verb: ask.Renew, Node: r.node, Conf: conf})
-	case lifecycle.DrainNode:
+	case node.DrainNode:
 		c.Verb = ask.Drain
 		direct = func(ctx context.Context) error { return r.slurm.DrainNode(ctx, r.node, reason) }
-	case lifecycle.ResumeNode:
+	case node.ResumeNode:
 		c.Verb = ask.Resume
 		direct = func(ctx context.Context) error { return r.slurm.ReinstateNode(ctx, r.node) }
-	case lifecycle.FailNode:
+	case node.FailNode:
 		c.Verb = ask.Fail
 		direct = func(ctx context.Context) error { return r.slurm.FailNode(ctx, r.node, reason) }
-	case lifecycle.PowerDownNode:
+	case node.PowerDownNode:
 		c.Verb = ask.PowerDown
 		direct = func(ctx context.Context) error { return r.slurm.PowerDownNode(ctx, r.node, reason) }
-	case lifecycle.PowerOffNode:
+	case node.PowerOffNode:
 		c.Verb = ask.PowerOff
 		direct = func(ctx context.Context) error { return r.slurm.PowerOffNode(ctx, r.node, reason) }
 	default:

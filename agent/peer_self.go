@@ -4,7 +4,7 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/slurmlet/slurmlet/internal/lifecycle"
+	"github.com/slurmlet/slurmlet/internal/lifecycle/deadlines"
 	"github.com/slurmlet/slurmlet/internal/link/wire"
 )
 
@@ -30,9 +30,9 @@ func (m *membership) takeDeadline(self, before wire.Self) {
 	case at.IsZero() || at.Equal(before.Deadline) && self.GraceSeconds == before.GraceSeconds:
 	case granted > 0 && granted < grace:
 		m.agent.log(slog.LevelInfo, "Kubernetes deletes the pod before its grace period is over", slog.Duration("granted", granted))
-		m.agent.post(lifecycle.DeadlineSet{At: now, Grace: granted, Source: source})
+		m.agent.post(deadlines.DeadlineSet{At: now, Grace: granted, Source: source})
 	case granted == 0 && at.Before(now.Add(grace-shorter)):
 		m.agent.log(slog.LevelInfo, "Kubernetes deletes the pod before its grace period is over", slog.Time("deadline", at))
-		m.agent.post(lifecycle.DeadlineSet{At: now, Deadline: at, Source: source})
+		m.agent.post(deadlines.DeadlineSet{At: now, Deadline: at, Source: source})
 	}
 }

@@ -13,7 +13,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/slurmlet/slurmlet/internal/lifecycle"
+	"github.com/slurmlet/slurmlet/internal/lifecycle/supervisor"
 	"github.com/slurmlet/slurmlet/internal/link/peers"
 	"github.com/slurmlet/slurmlet/internal/link/wire"
 	"github.com/slurmlet/slurmlet/internal/pod/hosts"
@@ -134,7 +134,7 @@ func (m *membership) changed(c peers.Change) {
 		time.AfterFunc(missingTime, func() { m.dropMissing(time.Now()) })
 	}
 	if moved {
-		m.agent.post(lifecycle.ControllerMoved{})
+		m.agent.post(supervisor.ControllerMoved{})
 	}
 	if c.Self != nil {
 		m.setSelf(*c.Self)
@@ -250,7 +250,7 @@ func (m *membership) away(since time.Time) {
 		return
 	}
 	m.agent.log(slog.LevelWarn, "slurmctld takes no connection where slurmlet's controller knew it, and the controller is away: DNS is asked", slog.Any("names", slices.Sorted(maps.Keys(names))))
-	m.agent.post(lifecycle.ControllerMoved{})
+	m.agent.post(supervisor.ControllerMoved{})
 }
 
 // reachTimeout is how long slurmctld may take to accept a connection before DNS is asked.

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/slurmlet/slurmlet/internal/kit/exposition"
-	"github.com/slurmlet/slurmlet/internal/lifecycle"
+	"github.com/slurmlet/slurmlet/internal/lifecycle/supervisor"
 	"github.com/slurmlet/slurmlet/internal/link/confsync"
 	"github.com/slurmlet/slurmlet/internal/link/proof"
 	"github.com/slurmlet/slurmlet/internal/link/publichttp"
@@ -88,7 +88,7 @@ func (s servers) close() {
 // handler answers probes and whoever asks for numbers.
 func (a *Agent) handler(probe func(good func(Status) bool) http.HandlerFunc, metrics http.HandlerFunc) *http.ServeMux {
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /livez", probe(func(s Status) bool { return s.State != lifecycle.Exited }))
+	mux.HandleFunc("GET /livez", probe(func(s Status) bool { return s.State != supervisor.Exited }))
 	mux.HandleFunc("GET /readyz", probe(Status.Serving))
 	mux.HandleFunc("GET /startupz", probe(func(s Status) bool { return s.Started }))
 	mux.HandleFunc("GET /metrics", metrics)

@@ -3,7 +3,7 @@ package agent
 import (
 	"context"
 
-	"github.com/slurmlet/slurmlet/internal/lifecycle"
+	"github.com/slurmlet/slurmlet/internal/lifecycle/supervisor"
 	"github.com/slurmlet/slurmlet/internal/slurmdbd"
 )
 
@@ -11,7 +11,7 @@ import (
 func (a *Agent) openDatabase() error {
 	a.database = slurmdbd.NewDatabase(slurmdbd.Options{
 		ConfDir: a.Config.ConfDir, RunDir: a.Config.RunDir, UID: a.daemon.uid(), GID: a.daemon.gid(), Done: a.over, Log: a.log,
-		Changed: func(restart bool) { a.post(lifecycle.FilesChanged{Restart: restart}) },
+		Changed: func(restart bool) { a.post(supervisor.FilesChanged{Restart: restart}) },
 	})
 	return a.database.Open()
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/slurmlet/slurmlet/internal/lifecycle"
+	"github.com/slurmlet/slurmlet/internal/lifecycle/supervisor"
 )
 
 // TestSpread: what is asked again is spread; a deadline is not, or the kubelet
@@ -16,13 +17,13 @@ func TestSpread(t *testing.T) {
 		life  lifecycle.State
 		exact bool
 	}{
-		{lifecycle.State{Phase: lifecycle.Stopping, Activity: lifecycle.Ending}, true},
-		{lifecycle.State{Phase: lifecycle.Stopping, Activity: lifecycle.LookingAtRecord}, false},
-		{lifecycle.State{Phase: lifecycle.Starting, Activity: lifecycle.Replacing}, true},
-		{lifecycle.State{Phase: lifecycle.Starting, Activity: lifecycle.Reaching}, false},
-		{lifecycle.State{Phase: lifecycle.Starting, Activity: lifecycle.Confirming}, false},
-		{lifecycle.State{Phase: lifecycle.Starting, Activity: lifecycle.Leaving}, false},
-		{lifecycle.State{Phase: lifecycle.Starting, Activity: lifecycle.Pausing}, false},
+		{lifecycle.State{Supervisor: supervisor.State{Phase: supervisor.Stopping, Activity: supervisor.Ending}}, true},
+		{lifecycle.State{Supervisor: supervisor.State{Phase: supervisor.Stopping, Activity: supervisor.LookingAtRecord}}, false},
+		{lifecycle.State{Supervisor: supervisor.State{Phase: supervisor.Starting, Activity: supervisor.Replacing}}, true},
+		{lifecycle.State{Supervisor: supervisor.State{Phase: supervisor.Starting, Activity: supervisor.Reaching}}, false},
+		{lifecycle.State{Supervisor: supervisor.State{Phase: supervisor.Starting, Activity: supervisor.Confirming}}, false},
+		{lifecycle.State{Supervisor: supervisor.State{Phase: supervisor.Starting, Activity: supervisor.Leaving}}, false},
+		{lifecycle.State{Supervisor: supervisor.State{Phase: supervisor.Starting, Activity: supervisor.Pausing}}, false},
 	} {
 		const wait = time.Hour
 		var longer int

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/slurmlet/slurmlet/internal/lifecycle"
+	"github.com/slurmlet/slurmlet/internal/lifecycle/supervisor"
 	"github.com/slurmlet/slurmlet/internal/login"
 	"github.com/slurmlet/slurmlet/internal/slurmctld"
 	"github.com/slurmlet/slurmlet/internal/slurmctld/elasticnodes"
@@ -26,12 +27,12 @@ import (
 // Status is what the agent tells about itself: GET /status on its socket, and "slurmlet
 // status -o json".
 type Status struct {
-	Role    Role            `json:"role"`
-	State   lifecycle.Phase `json:"state"`
-	Since   time.Time       `json:"since"`
-	Doing   string          `json:"doing,omitempty"`
-	Reason  string          `json:"reason,omitempty"`
-	Version string          `json:"version"`
+	Role    Role             `json:"role"`
+	State   supervisor.Phase `json:"state"`
+	Since   time.Time        `json:"since"`
+	Doing   string           `json:"doing,omitempty"`
+	Reason  string           `json:"reason,omitempty"`
+	Version string           `json:"version"`
 	// Began is when the agent, and the container, was started.
 	Began time.Time `json:"began"`
 	// Started says whether the container has been Ready once.
@@ -144,7 +145,7 @@ func (a *Agent) publish(next lifecycle.State) {
 	if next.Main != 0 {
 		s.Main = &MainStatus{PID: next.Main, Since: next.MainSince}
 	}
-	if next.Phase == lifecycle.Stopping || next.Phase == lifecycle.Exited {
+	if next.Phase == supervisor.Stopping || next.Phase == supervisor.Exited {
 		s.Stopping = a.stopping(next)
 	}
 	a.status.Store(&s)
@@ -175,7 +176,7 @@ func (a *Agent) logChange(old, next lifecycle.State) {
 		level = slog.LevelWarn
 	case next.Phase == old.Phase && next.Tries < patience:
 		level = slog.LevelDebug
-	case next.Phase == old.Phase || next.Phase == lifecycle.Starting:
+	case next.Phase == old.Phase || next.Phase == supervisor.Starting:
 		level = slog.LevelWarn // it stays where it is, or falls back
 	}
 	attrs := []slog.Attr{slog.String("state", string(next.Phase))}
@@ -256,7 +257,7 @@ func (s Status) WriteText(w io.Writer) error {
 	}
 	if s.LastError != nil {
 		name := "Last error"
-		if s.State == lifecycle.Ready && s.LastError.At.Before(s.Since) {
+		if s.State == supervisor.Ready && s.LastError.At.Before(s.Since) {
 			name = "Earlier error"
 		}
 		row(name, "%s: %s", s.LastError.At.Format(time.RFC3339), s.LastError.Text)

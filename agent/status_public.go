@@ -5,18 +5,18 @@ import (
 	"io"
 	"time"
 
-	"github.com/slurmlet/slurmlet/internal/lifecycle"
+	"github.com/slurmlet/slurmlet/internal/lifecycle/supervisor"
 )
 
 // PublicStatus is what everybody may know who reaches the agent's port: GET /status there.
 // The whole status is on the agent's socket: "slurmlet status".
 type PublicStatus struct {
-	Role    Role            `json:"role"`
-	State   lifecycle.Phase `json:"state"`
-	Since   time.Time       `json:"since"`
-	Ready   bool            `json:"ready"`
-	Started bool            `json:"started"`
-	Version string          `json:"version"`
+	Role    Role             `json:"role"`
+	State   supervisor.Phase `json:"state"`
+	Since   time.Time        `json:"since"`
+	Ready   bool             `json:"ready"`
+	Started bool             `json:"started"`
+	Version string           `json:"version"`
 	// Conf is slurmctld's configuration, nil for other roles.
 	PublicConf *PublicConf `json:"conf,omitempty"`
 }

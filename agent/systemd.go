@@ -12,6 +12,7 @@ import (
 
 	"github.com/slurmlet/slurmlet/internal/lifecycle"
 	"github.com/slurmlet/slurmlet/internal/lifecycle/conf"
+	"github.com/slurmlet/slurmlet/internal/lifecycle/supervisor"
 )
 
 // unit is the agent as systemd sees it, where it runs as a unit of Type=notify or
@@ -63,9 +64,9 @@ func (u unit) follow(l lifecycle.State) unit {
 	switch {
 	case l.IsOver():
 		u.phase = deactivating
-	case l.Phase == lifecycle.Reloading && u.phase == active:
+	case l.Phase == supervisor.Reloading && u.phase == active:
 		u.phase = reloadingNow
-	case l.Phase.Serving() && l.Phase != lifecycle.Reloading && u.reloads == 0:
+	case l.Phase.Serving() && l.Phase != supervisor.Reloading && u.reloads == 0:
 		u.phase = active
 	}
 	u.status = string(l.Phase)

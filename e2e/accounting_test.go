@@ -22,7 +22,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/slurmlet/slurmlet/e2e/testbed/sandbox"
-	"github.com/slurmlet/slurmlet/internal/lifecycle"
+	"github.com/slurmlet/slurmlet/internal/lifecycle/supervisor"
 )
 
 func TestAccounting(t *testing.T) {
@@ -128,12 +128,12 @@ func databaseAway(t *testing.T, c *cluster) {
 		s := c.agent(t, sandbox.Slurmdbd)
 		return strings.Contains(s.Reason, "cannot log in to the database mariadb:3306"), string(s.State) + " " + s.Reason
 	})
-	assert.Equal(t, lifecycle.Ready, c.agent(t, sandbox.Controller).State, "slurmctld goes on")
+	assert.Equal(t, supervisor.Ready, c.agent(t, sandbox.Controller).State, "slurmctld goes on")
 	require.NoError(t, c.Create(t.Context(), c.Database()))
 	c.accounted(t, "COMPLETED", ids...)
 	until(t, "nothing is missing any more", func() (bool, string) {
 		s := c.agent(t, sandbox.Slurmdbd)
-		return s.State == lifecycle.Ready && s.Reason == "", string(s.State) + " " + s.Reason
+		return s.State == supervisor.Ready && s.Reason == "", string(s.State) + " " + s.Reason
 	})
 	assert.LessOrEqual(t, c.agent(t, sandbox.Slurmdbd).Restarts-before.Restarts, 1, "no crash loop")
 }
@@ -157,7 +157,7 @@ func wrongPassword(t *testing.T, c *cluster) {
 	set("wr0ng")
 	until(t, "the reason is in the status", func() (bool, string) {
 		s := c.agent(t, sandbox.Slurmdbd)
-		return s.State == lifecycle.Starting && strings.Contains(s.Reason, "Access denied"), string(s.State) + " " + s.Reason
+		return s.State == supervisor.Starting && strings.Contains(s.Reason, "Access denied"), string(s.State) + " " + s.Reason
 	})
 	for path, want := range map[string]int{"/livez": http.StatusOK, "/readyz": http.StatusServiceUnavailable} {
 		response, err := c.HTTP().Get("http://slurmdbd:" + strconv.Itoa(sandbox.AgentPort) + path)

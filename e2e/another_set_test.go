@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 
 	"github.com/slurmlet/slurmlet/e2e/testbed/sandbox"
-	"github.com/slurmlet/slurmlet/internal/lifecycle"
+	"github.com/slurmlet/slurmlet/internal/lifecycle/supervisor"
 	"github.com/slurmlet/slurmlet/internal/slurmctld/reconfig"
 )
 
@@ -48,7 +48,7 @@ func (c *cluster) nodesIgnoreSystemd(t *testing.T, has bool) {
 	until(t, "slurmctld's agent is at rest", func() (bool, string) {
 		s := c.agent(t, sandbox.Controller)
 		conf = s.Conf
-		return s.State == lifecycle.Ready && conf.Doing == "", conf.Doing
+		return s.State == supervisor.Ready && conf.Doing == "", conf.Doing
 	})
 	assert.Nil(t, conf.Refused)
 	assert.Equal(t, conf.Live, conf.Good)

@@ -19,7 +19,7 @@ import (
 	"github.com/slurmlet/slurmlet/agent"
 	"github.com/slurmlet/slurmlet/cgroup"
 	"github.com/slurmlet/slurmlet/e2e/testbed/sandbox"
-	"github.com/slurmlet/slurmlet/internal/lifecycle"
+	"github.com/slurmlet/slurmlet/internal/lifecycle/supervisor"
 )
 
 var cgroupCases = []testCase{
@@ -209,14 +209,14 @@ func hostNamespace(t *testing.T, c *cluster) {
 	c.run(t, node, "kill", strconv.Itoa(before.Main.PID))
 	until(t, "slurmd was restarted", func() (bool, string) {
 		s := c.agent(t, node)
-		return s.State == lifecycle.Ready && s.Main.PID != before.Main.PID, string(s.State)
+		return s.State == supervisor.Ready && s.Main.PID != before.Main.PID, string(s.State)
 	})
 	step("", "1005")
 	before = c.agent(t, node)
 	c.run(t, sandbox.Controller, "scontrol", "reconfigure")
 	until(t, "slurmd was reconfigured", func() (bool, string) {
 		s := c.agent(t, node)
-		return s.State == lifecycle.Ready && s.Main.PID != before.Main.PID, string(s.State)
+		return s.State == supervisor.Ready && s.Main.PID != before.Main.PID, string(s.State)
 	})
 	step("", "1006")
 	c.nothingBeside(t)

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/slurmlet/slurmlet/e2e/testbed/sandbox"
-	"github.com/slurmlet/slurmlet/internal/lifecycle"
+	"github.com/slurmlet/slurmlet/internal/lifecycle/supervisor"
 )
 
 // slack is how long a resize or an exit may take beyond the end of the last job: less than 2 s
@@ -34,7 +34,7 @@ func resizedInPlace(t *testing.T, c *cluster) {
 		require.NoError(t, c.Resize(t.Context(), "node-0", size.cpu, size.memory))
 		until(t, "the agent notices", func() (bool, string) {
 			s := c.agent(t, "node-0")
-			return s.State == lifecycle.Resizing && strings.Contains(s.Reason, "jobs run on it"), string(s.State) + " " + s.Reason
+			return s.State == supervisor.Resizing && strings.Contains(s.Reason, "jobs run on it"), string(s.State) + " " + s.Reason
 		})
 		assert.Equal(t, "RUNNING", c.job(t, id)["JobState"])
 		assert.Equal(t, restarts, c.agent(t, "node-0").Main.PID, "slurmd is left alone as long as jobs run")
@@ -42,7 +42,7 @@ func resizedInPlace(t *testing.T, c *cluster) {
 		until(t, "the node is Ready with the new size", func() (bool, string) {
 			<-time.After(time.Second) // a status more costs the pod's one CPU what is measured here
 			s := c.agent(t, "node-0")
-			return s.State == lifecycle.Ready && s.Node.Size.CPUs == size.cpus, string(s.State) + " " + s.Reason
+			return s.State == supervisor.Ready && s.Node.Size.CPUs == size.cpus, string(s.State) + " " + s.Reason
 		})
 		ready := c.agent(t, "node-0").Since
 		record := c.record(t, "node-0")
@@ -115,7 +115,7 @@ func described(t *testing.T, c *cluster) {
 		return strings.Contains(fault, `cannot use "heavy"`), fault
 	})
 	has("label", 9)
-	assert.Equal(t, lifecycle.Ready, c.agent(t, spec.Name).State)
+	assert.Equal(t, supervisor.Ready, c.agent(t, spec.Name).State)
 	edit("")
 	has("label", 1)
 	assert.Empty(t, c.agent(t, spec.Name).Node.Fault)

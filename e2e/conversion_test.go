@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/slurmlet/slurmlet/e2e/testbed/sandbox"
-	"github.com/slurmlet/slurmlet/internal/lifecycle"
+	"github.com/slurmlet/slurmlet/internal/lifecycle/supervisor"
 )
 
 // newSlurm is the version that converts the database of 24.11.
@@ -48,14 +48,14 @@ func conversionOutlivesEdits(t *testing.T, c *cluster) {
 	files["slurmdbd.conf"] = conf
 	v.edit(t, files)
 	v.edit(t, v.files("6829")) // another port takes a new start
-	v.isHeldUp(t, lifecycle.Starting, "; an edit waits for that")
+	v.isHeldUp(t, supervisor.Starting, "; an edit waits for that")
 	v.release(t)
 	c.waitReady(t, v.pod)
 	until(t, "slurmdbd has the port of the edit", func() (bool, string) {
 		s := c.agent(t, v.pod)
 		out, _, code, err := c.Exec(t.Context(), v.pod, "sh", "-c", "ss -ltn || cat /proc/net/tcp")
 		require.NoError(t, err)
-		return s.State == lifecycle.Ready && s.Main != nil && s.Main.PID != v.main && (strings.Contains(out, ":6829") || strings.Contains(out, ":1AAD")) && code == 0, out
+		return s.State == supervisor.Ready && s.Main != nil && s.Main.PID != v.main && (strings.Contains(out, ":6829") || strings.Contains(out, ":1AAD")) && code == 0, out
 	})
 	assert.Zero(t, c.pod(t, v.pod).Restarts)
 	v.hasAll(t, "6829")
@@ -79,7 +79,7 @@ func conversionOutlivesSIGTERM(t *testing.T, c *cluster) {
 		require.NoError(t, err, "SIGTERM has ended the conversion")
 		return strings.Contains(log, `"state":"Stopping"`), ""
 	})
-	v.isHeldUp(t, lifecycle.Stopping, "SIGTERM received; ")
+	v.isHeldUp(t, supervisor.Stopping, "SIGTERM received; ")
 	v.release(t)
 	select {
 	case last := <-ended:
@@ -103,7 +103,7 @@ func databaseRefused(t *testing.T, c *cluster) {
 		require.NoError(t, c.Create(t.Context(), v.spec()))
 		until(t, "slurmdbd waits for its database", func() (bool, string) {
 			s := c.agent(t, v.pod)
-			return s.State == lifecycle.Starting && strings.Contains(s.Reason, "The database must be up"), string(s.State) + " " + s.Reason
+			return s.State == supervisor.Starting && strings.Contains(s.Reason, "The database must be up"), string(s.State) + " " + s.Reason
 		})
 	}
 	waits()
@@ -241,7 +241,7 @@ func (v *conversion) edit(t *testing.T, files map[string]sandbox.File) {
 
 // isHeldUp plays the kubelet, which asks the chart's probes, for as long as the conversion is held up. It goes on in the same
 // session of the same slurmdbd.
-func (v *conversion) isHeldUp(t *testing.T, state lifecycle.Phase, says string) {
+func (v *conversion) isHeldUp(t *testing.T, state supervisor.Phase, says string) {
 	t.Helper()
 	for end := time.Now().Add(heldUp()); ; <-time.After(time.Second) {
 		require.Equal(t, v.session, v.waiting(t), "the conversion's session in the database")

@@ -15,7 +15,7 @@ import (
 
 	"github.com/slurmlet/slurmlet/agent"
 	"github.com/slurmlet/slurmlet/e2e/testbed/sandbox"
-	"github.com/slurmlet/slurmlet/internal/lifecycle"
+	"github.com/slurmlet/slurmlet/internal/lifecycle/supervisor"
 )
 
 // drainCases: what becomes of a node's jobs and of its record when its pod is
@@ -100,7 +100,7 @@ func (c *cluster) left(t *testing.T, node string, grace time.Duration, code int)
 		when, err := time.Parse(time.RFC3339Nano, fmt.Sprint(line["time"]))
 		require.NoError(t, err)
 		switch {
-		case line["state"] == string(lifecycle.Stopping) && asked.IsZero():
+		case line["state"] == string(supervisor.Stopping) && asked.IsZero():
 			asked = when
 		case line["msg"] == "exit":
 			at = when
@@ -140,7 +140,7 @@ func (c *cluster) waitPatient(t *testing.T, node string) {
 	t.Helper()
 	until(t, node+" waits for its jobs", func() (bool, string) {
 		s := c.agent(t, node)
-		return s.State == lifecycle.Stopping && s.Reason == "jobs run on it", string(s.State) + " " + s.Reason
+		return s.State == supervisor.Stopping && s.Reason == "jobs run on it", string(s.State) + " " + s.Reason
 	})
 }
 

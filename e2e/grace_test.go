@@ -13,7 +13,7 @@ import (
 
 	"github.com/slurmlet/slurmlet/agent"
 	"github.com/slurmlet/slurmlet/e2e/testbed/sandbox"
-	"github.com/slurmlet/slurmlet/internal/lifecycle"
+	"github.com/slurmlet/slurmlet/internal/lifecycle/supervisor"
 )
 
 // twice is the beginning of a job that writes where each of its runs is, and
@@ -179,7 +179,7 @@ func slurmctldAway(t *testing.T, c *cluster) {
 	lived := took - at.Sub(told(t, c.run(t, "login", "cat", "/shared/"+lost+".now")))
 	t.Logf("node-3: its job lived for %v", lived)
 	assert.Greater(t, lived, 10*time.Second, "no job is killed before the time is over")
-	assert.Equal(t, lifecycle.Stopping, c.agent(t, "node-2").State, "the other one still waits")
+	assert.Equal(t, supervisor.Stopping, c.agent(t, "node-2").State, "the other one still waits")
 
 	require.NoError(t, c.Create(t.Context(), c.Controller()))
 	c.waitReady(t, sandbox.Controller)

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/slurmlet/slurmlet/e2e/testbed/sandbox"
-	"github.com/slurmlet/slurmlet/internal/lifecycle"
+	"github.com/slurmlet/slurmlet/internal/lifecycle/supervisor"
 )
 
 // gpus: a pod that was given two GPUs, from a cluster that knows of none to jobs
@@ -131,7 +131,7 @@ func gpuVanishes(t *testing.T, c *cluster) {
 		s := c.agent(t, "node-2")
 		return strings.Contains(s.Reason, "/dev/nvidia1 is no device any more, and gpu:2 was to be registered with it"), s.Reason
 	})
-	assert.Equal(t, lifecycle.Starting, c.agent(t, "node-2").State)
+	assert.Equal(t, supervisor.Starting, c.agent(t, "node-2").State)
 	until(t, "the metrics tell it", func() (bool, string) {
 		now := c.numbers(t, "node-2")
 		first, known := now[`slurmlet_node_gpu_present{gpu="nvidia0",type=""}`]

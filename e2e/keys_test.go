@@ -16,7 +16,7 @@ import (
 
 	"github.com/slurmlet/slurmlet/e2e/testbed/sandbox"
 	"github.com/slurmlet/slurmlet/internal/kit/keyring"
-	"github.com/slurmlet/slurmlet/internal/lifecycle"
+	"github.com/slurmlet/slurmlet/internal/lifecycle/supervisor"
 )
 
 // keyHolders are the pods with the cluster's key, and their volumes of it.
@@ -87,7 +87,7 @@ func (c *cluster) waitKeys(t *testing.T, pod, what, signs string, accept []strin
 			accepts = append(accepts, k.Name)
 		}
 		younger := s.Main != nil && s.Main.Since.Add(50*time.Millisecond).After(s.Keys.Since) // by the ticks in which its start is counted
-		return s.State == lifecycle.Ready && younger && s.Keys.Signs == signs && slices.Equal(accepts, accept), fmt.Sprintf("%s %s %+v", s.State, s.Reason, s.Keys)
+		return s.State == supervisor.Ready && younger && s.Keys.Signs == signs && slices.Equal(accepts, accept), fmt.Sprintf("%s %s %+v", s.State, s.Reason, s.Keys)
 	})
 }
 

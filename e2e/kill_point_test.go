@@ -14,7 +14,7 @@ import (
 
 	"github.com/slurmlet/slurmlet/agent"
 	"github.com/slurmlet/slurmlet/e2e/testbed/sandbox"
-	"github.com/slurmlet/slurmlet/internal/lifecycle"
+	"github.com/slurmlet/slurmlet/internal/lifecycle/supervisor"
 )
 
 // victim is the node whose agent is killed.
@@ -33,18 +33,18 @@ var killPoints = []killPoint{
 	{"Starting, and slurmctld cannot be reached", true, func(t *testing.T, c *cluster) {
 		require.NoError(t, c.Link(t.Context(), victim, false))
 		c.killAgent(t)
-		c.waitDoing(t, lifecycle.Starting, reaching)
+		c.waitDoing(t, supervisor.Starting, reaching)
 	}},
 	{"Starting, before slurmd's READY", true, func(t *testing.T, c *cluster) {
 		c.holdSlurmd(t, victim)
 		c.killAgent(t)
-		c.waitDoing(t, lifecycle.Starting, "waiting for the daemon's READY")
+		c.waitDoing(t, supervisor.Starting, "waiting for the daemon's READY")
 	}},
 	{"Starting, after slurmd's READY", true, func(t *testing.T, c *cluster) {
 		c.hold(t, victim, "before --all*")
 		c.killAgent(t)
 		c.waitHeld(t, victim)
-		c.waitDoing(t, lifecycle.Starting, "waiting for the service to be confirmed")
+		c.waitDoing(t, supervisor.Starting, "waiting for the service to be confirmed")
 	}},
 	{"Starting, and dead jobs have been requeued", true, func(t *testing.T, c *cluster) {
 		c.hold(t, victim, "after requeue*")
@@ -62,19 +62,19 @@ var killPoints = []killPoint{
 		c.hold(t, victim, "before --all*")
 		c.run(t, sandbox.Controller, "scontrol", "reconfigure")
 		c.waitHeld(t, victim)
-		c.waitDoing(t, lifecycle.Reloading, "")
+		c.waitDoing(t, supervisor.Reloading, "")
 	}},
 	{"replacing slurmd, which hangs", true, func(t *testing.T, c *cluster) { c.outdate(t) }},
 	{"replacing slurmd, which hangs, on the way down", true, func(t *testing.T, c *cluster) {
 		c.outdate(t)
 		c.terminate(t, victim)
-		c.waitDoing(t, lifecycle.Stopping, replacing)
+		c.waitDoing(t, supervisor.Stopping, replacing)
 	}},
-	{"reaching slurmctld, and slurmd is dead", true, func(t *testing.T, c *cluster) { c.loseSlurmd(t, lifecycle.Starting) }},
+	{"reaching slurmctld, and slurmd is dead", true, func(t *testing.T, c *cluster) { c.loseSlurmd(t, supervisor.Starting) }},
 	{"reaching slurmctld, and slurmd is dead, on the way down", true, func(t *testing.T, c *cluster) {
-		c.loseSlurmd(t, lifecycle.Starting)
+		c.loseSlurmd(t, supervisor.Starting)
 		c.terminate(t, victim)
-		c.waitDoing(t, lifecycle.Stopping, reaching)
+		c.waitDoing(t, supervisor.Stopping, reaching)
 	}},
 	{"Stopping, before the drain", true, func(t *testing.T, c *cluster) { c.stopUntil(t, "before update*state=drain*") }},
 	{"Stopping, after the drain", true, func(t *testing.T, c *cluster) { c.stopUntil(t, "after update*state=drain*") }},
@@ -101,12 +101,12 @@ func (c *cluster) outdate(t *testing.T) {
 	c.run(t, victim, "sh", "-c", "echo '# not of slurmctld' >> /var/spool/slurmd/conf-cache/slurm.conf")
 	until(t, "the agent has noticed", func() (bool, string) {
 		s, said := c.inside(t, victim)
-		return s.State == lifecycle.Reloading && s.Doing == replacing, fmt.Sprintf("%s\nslurmctld's agent: %+v", said, c.agent(t, sandbox.Controller).Conf)
+		return s.State == supervisor.Reloading && s.Doing == replacing, fmt.Sprintf("%s\nslurmctld's agent: %+v", said, c.agent(t, sandbox.Controller).Conf)
 	})
 }
 
 // loseSlurmd kills slurmd while slurmctld is cut off.
-func (c *cluster) loseSlurmd(t *testing.T, state lifecycle.Phase) {
+func (c *cluster) loseSlurmd(t *testing.T, state supervisor.Phase) {
 	t.Helper()
 	require.NoError(t, c.Link(t.Context(), victim, false))
 	c.run(t, victim, "pkill", "-9", "-x", "slurmd")
@@ -118,7 +118,7 @@ var resizing = killPoint{"Resizing", true, func(t *testing.T, c *cluster) {
 	require.NoError(t, c.Resize(t.Context(), victim, 2, 640<<20))
 	until(t, "it waits for its jobs", func() (bool, string) {
 		s := c.agent(t, victim)
-		return s.State == lifecycle.Resizing && strings.Contains(s.Reason, "jobs run on it"), string(s.State) + " " + s.Reason
+		return s.State == supervisor.Resizing && strings.Contains(s.Reason, "jobs run on it"), string(s.State) + " " + s.Reason
 	})
 }}
 
@@ -226,7 +226,7 @@ func (c *cluster) killAgent(t *testing.T) {
 	})
 }
 
-func (c *cluster) waitDoing(t *testing.T, state lifecycle.Phase, doing string) {
+func (c *cluster) waitDoing(t *testing.T, state supervisor.Phase, doing string) {
 	t.Helper()
 	until(t, fmt.Sprintf("%s is %s, %s", victim, state, doing), func() (bool, string) {
 		s, said := c.inside(t, victim)

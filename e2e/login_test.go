@@ -17,7 +17,7 @@ import (
 	"github.com/slurmlet/slurmlet/agent"
 	"github.com/slurmlet/slurmlet/e2e/testbed/sandbox"
 	"github.com/slurmlet/slurmlet/e2e/testbed/sandbox/remote"
-	"github.com/slurmlet/slurmlet/internal/lifecycle"
+	"github.com/slurmlet/slurmlet/internal/lifecycle/supervisor"
 	"github.com/slurmlet/slurmlet/internal/login"
 )
 
@@ -175,7 +175,7 @@ func helpersKilled(t *testing.T, c *cluster) {
 		c.run(t, "login", "kill", "-9", strconv.Itoa(before.Main.PID))
 		until(t, "sackd is back", func() (bool, string) {
 			s := c.agent(t, "login")
-			return s.State == lifecycle.Ready && s.Main != nil && s.Main.PID != before.Main.PID, string(s.State) + " " + s.Reason
+			return s.State == supervisor.Ready && s.Main != nil && s.Main.PID != before.Main.PID, string(s.State) + " " + s.Reason
 		})
 		assert.Equal(t, before.Services, c.agent(t, "login").Services, "they are not touched")
 	}
@@ -279,7 +279,7 @@ func loginEnds(t *testing.T, c *cluster) {
 	require.NoError(t, err)
 	until(t, "the session goes on", func() (bool, string) { return strings.Contains(screen.String(), "still here"), screen.String() })
 	status := c.agent(t, "login")
-	assert.Equal(t, lifecycle.Stopping, status.State)
+	assert.Equal(t, supervisor.Stopping, status.State)
 	assert.Equal(t, "waiting for sessions to end", status.Doing)
 	assert.Len(t, status.Sessions, 1)
 	assert.Contains(t, c.as(t, sandbox.User, "login", "scontrol", "ping"), "UP", "sackd lives")

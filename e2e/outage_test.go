@@ -13,7 +13,7 @@ import (
 
 	"github.com/slurmlet/slurmlet/agent"
 	"github.com/slurmlet/slurmlet/e2e/testbed/sandbox"
-	"github.com/slurmlet/slurmlet/internal/lifecycle"
+	"github.com/slurmlet/slurmlet/internal/lifecycle/supervisor"
 )
 
 // leaving is a pod that is on its way down when it loses slurmctld: where it is then.
@@ -90,7 +90,7 @@ func (c *cluster) losesSlurmctld(t *testing.T, o outage) {
 			s, said := c.inside(t, l.node)
 			gone := l.step == "after delete*" && (c.pod(t, l.node).State == sandbox.Exited || s.Doing == "waiting for the daemon to stop")
 			waits := l.step == "" && !l.later && s.Reason == "jobs run on it"
-			return gone || waits || s.State == lifecycle.Stopping && (strings.Contains(s.Reason, "scontrol ") || strings.Contains(s.Reason, "sinfo: ")), said
+			return gone || waits || s.State == supervisor.Stopping && (strings.Contains(s.Reason, "scontrol ") || strings.Contains(s.Reason, "sinfo: ")), said
 		})
 	}
 	for node := range jobs {

@@ -16,7 +16,7 @@ import (
 
 	"github.com/slurmlet/slurmlet/agent"
 	"github.com/slurmlet/slurmlet/e2e/testbed/sandbox"
-	"github.com/slurmlet/slurmlet/internal/lifecycle"
+	"github.com/slurmlet/slurmlet/internal/lifecycle/supervisor"
 	"github.com/slurmlet/slurmlet/internal/slurmctld/reconfig"
 )
 
@@ -230,7 +230,7 @@ func silentConnection(t *testing.T, c *cluster) {
 		within(t, 2*time.Minute, "the edit is live", func() (bool, string) {
 			<-time.After(time.Second)
 			s := e.agent(t, sandbox.Controller)
-			return s.State == lifecycle.Ready && s.Conf.Good != former.Conf.Good, tells(s.Conf)
+			return s.State == supervisor.Ready && s.Conf.Good != former.Conf.Good, tells(s.Conf)
 		})
 		restarts := e.pod(t, sandbox.Controller).Restarts - before
 		t.Logf("the edit is live after %v and %d restarts", time.Since(began), restarts)

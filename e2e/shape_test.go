@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/slurmlet/slurmlet/e2e/testbed/sandbox"
-	"github.com/slurmlet/slurmlet/internal/lifecycle"
+	"github.com/slurmlet/slurmlet/internal/lifecycle/supervisor"
 	"github.com/slurmlet/slurmlet/internal/slurm"
 	"github.com/slurmlet/slurmlet/internal/slurmd"
 )
@@ -76,7 +76,7 @@ func (c *cluster) configure(t *testing.T, to sandbox.Cluster) {
 	for pod, pid := range before {
 		until(t, pod+" works with the new files", func() (bool, string) {
 			s := c.agent(t, pod)
-			return s.State == lifecycle.Ready && s.Main.PID != pid, string(s.State) + " " + s.Reason
+			return s.State == supervisor.Ready && s.Main.PID != pid, string(s.State) + " " + s.Reason
 		})
 	}
 	c.waitReady(t, sandbox.Controller, "node-0", "node-1")

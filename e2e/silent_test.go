@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/slurmlet/slurmlet/agent"
-	"github.com/slurmlet/slurmlet/internal/lifecycle"
+	"github.com/slurmlet/slurmlet/internal/lifecycle/supervisor"
 )
 
 // slurmdDeadAndCutOff: pods whose slurmd dies while slurmctld is cut off, and which are
@@ -33,7 +33,7 @@ func slurmdDeadAndCutOff(t *testing.T, c *cluster) {
 	for node := range jobs {
 		until(t, node+" looks for slurmctld", func() (bool, string) {
 			s, said := c.inside(t, node)
-			return s.State == lifecycle.Stopping && strings.Contains(s.Reason, "cannot reach slurmctld"), said
+			return s.State == supervisor.Stopping && strings.Contains(s.Reason, "cannot reach slurmctld"), said
 		})
 		c.waitScript(t, node)
 	}

@@ -14,7 +14,7 @@ import (
 
 	"github.com/slurmlet/slurmlet/agent"
 	"github.com/slurmlet/slurmlet/e2e/testbed/sandbox"
-	"github.com/slurmlet/slurmlet/internal/lifecycle"
+	"github.com/slurmlet/slurmlet/internal/lifecycle/supervisor"
 	"github.com/slurmlet/slurmlet/internal/slurmctld/savedstate"
 )
 
@@ -108,7 +108,7 @@ func slurmdKilled(t *testing.T, c *cluster) {
 	c.run(t, "node-0", "kill", "-9", strconv.Itoa(before.Main.PID))
 	until(t, "slurmd is back", func() (bool, string) {
 		s := c.agent(t, "node-0")
-		return s.State == lifecycle.Ready && s.Main.PID != before.Main.PID, string(s.State)
+		return s.State == supervisor.Ready && s.Main.PID != before.Main.PID, string(s.State)
 	})
 	assert.Equal(t, before.Restarts+1, c.agent(t, "node-0").Restarts)
 	c.let(t, id) // a slurmstepd that ends without slurmd complains in the job's output
@@ -156,7 +156,7 @@ func (c *cluster) reconfigures(t *testing.T, times int) {
 					asked = time.Now()
 				}
 				s := c.agent(t, pod)
-				return s.State == lifecycle.Ready && s.Main.PID != before[pod], string(s.State) + " " + s.Reason
+				return s.State == supervisor.Ready && s.Main.PID != before[pod], string(s.State) + " " + s.Reason
 			})
 			require.Greater(t, len(c.lines(t, pod, daemon)), told[pod], "the daemon's log in %s goes on", pod)
 		}
@@ -208,7 +208,7 @@ func lastState(t *testing.T, c *cluster, pod string) string {
 		if line["msg"] == "exit" {
 			assert.EqualValues(t, 0, line["status"])
 		}
-		if state, ok := line["state"].(string); ok && line["msg"] == "state" && state == string(lifecycle.Exited) {
+		if state, ok := line["state"].(string); ok && line["msg"] == "state" && state == string(supervisor.Exited) {
 			last = state
 		}
 	}
@@ -268,7 +268,7 @@ func slurmctldKilled(t *testing.T, c *cluster) {
 	c.run(t, sandbox.Controller, "kill", "-9", strconv.Itoa(before.Main.PID))
 	until(t, "slurmctld is back", func() (bool, string) {
 		s := c.agent(t, sandbox.Controller)
-		return s.State == lifecycle.Ready && s.Main.PID != before.Main.PID, string(s.State)
+		return s.State == supervisor.Ready && s.Main.PID != before.Main.PID, string(s.State)
 	})
 	until(t, "records that the crash has brought back are gone", func() (bool, string) {
 		back := slices.DeleteFunc(strings.Fields(c.run(t, sandbox.Controller, "sinfo", "--Node", "--noheader", "--format=%N")),
@@ -313,7 +313,7 @@ func slurmdWaits(t *testing.T, c *cluster) {
 		s := c.agent(t, "node-0")
 		return strings.Contains(s.Reason, "cannot reach slurmctld"), s.Reason
 	})
-	assert.Equal(t, lifecycle.Starting, c.agent(t, "node-0").State)
+	assert.Equal(t, supervisor.Starting, c.agent(t, "node-0").State)
 	assert.Nil(t, c.agent(t, "node-0").Main, "no slurmd without a slurmctld")
 	require.NoError(t, c.Create(t.Context(), c.Controller()))
 	c.waitReady(t, sandbox.Controller, "node-0")

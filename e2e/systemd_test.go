@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/slurmlet/slurmlet/e2e/testbed/sandbox"
-	"github.com/slurmlet/slurmlet/internal/lifecycle"
+	"github.com/slurmlet/slurmlet/internal/lifecycle/supervisor"
 )
 
 // The machine beside the cluster, and the unit in it.
@@ -102,7 +102,7 @@ func underSystemd(t *testing.T, c *cluster) {
 		before := c.agent(t, outside).Main.PID
 		c.run(t, outside, "systemctl", "reload", theUnit)
 		now := c.agent(t, outside)
-		assert.Equal(t, lifecycle.Ready, now.State, "it is over when the command is")
+		assert.Equal(t, supervisor.Ready, now.State, "it is over when the command is")
 		assert.NotEqual(t, before, now.Main.PID)
 		assert.Equal(t, "active", c.property(t, "ActiveState"))
 	})

@@ -11,7 +11,7 @@ import (
 	"strings"
 
 	"github.com/slurmlet/slurmlet/agent"
-	"github.com/slurmlet/slurmlet/internal/lifecycle"
+	"github.com/slurmlet/slurmlet/internal/lifecycle/supervisor"
 )
 
 // status asks the agent's socket.
@@ -37,7 +37,7 @@ func (c *container) get(path string) (body []byte, code int, err error) {
 }
 
 // is compares what the status says in words.
-func is(state lifecycle.Phase, doing, reason string) condition {
+func is(state supervisor.Phase, doing, reason string) condition {
 	return func(c *container) error {
 		s, err := c.status()
 		if err != nil {
@@ -50,7 +50,7 @@ func is(state lifecycle.Phase, doing, reason string) condition {
 	}
 }
 
-var isReady = is(lifecycle.Ready, "", "")
+var isReady = is(supervisor.Ready, "", "")
 
 // restarts is at least that many.
 func restarts(n int) condition {

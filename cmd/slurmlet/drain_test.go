@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
-	"github.com/slurmlet/slurmlet/internal/lifecycle"
+	"github.com/slurmlet/slurmlet/internal/lifecycle/supervisor"
 )
 
 const byHand = "update nodename=n1 state=drain reason=slurmlet drain: "
@@ -84,7 +84,7 @@ func TestDrain(t *testing.T) {
 		t.Run(story.name, func(t *testing.T) {
 			t.Parallel()
 			if story.given.noController {
-				story.phases = append([]phase{{"it waits", nil, []condition{is(lifecycle.Starting, reaching, "connection refused")}}}, story.phases...)
+				story.phases = append([]phase{{"it waits", nil, []condition{is(supervisor.Starting, reaching, "connection refused")}}}, story.phases...)
 			}
 			play(t, story.given, story.phases...)
 		})

@@ -7,7 +7,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/slurmlet/slurmlet/internal/lifecycle"
+	"github.com/slurmlet/slurmlet/internal/lifecycle/supervisor"
 )
 
 // The records of elastic nodes.
@@ -56,7 +56,7 @@ func TestElastic(t *testing.T) {
 		given: elastic(cloudLarger, nil, nil),
 		phases: []phase{
 			{"it is drained, and says why", nil, []condition{
-				is(lifecycle.Starting, leaving, "the record of the elastic node has more than the pod: CPUEfctv is 8, not 1, RealMemory is 9000, not 300"),
+				is(supervisor.Starting, leaving, "the record of the elastic node has more than the pod: CPUEfctv is 8, not 1, RealMemory is 9000, not 300"),
 				recordIs("slurmlet: the record of the elastic node has more than the pod"), wrote("state=drain", 1), never(deleted), atMost(newStart, 1), probes(200, 503, 503),
 			}},
 			{"somebody puts it right", []act{func(c *container) { c.put("node.json", cloudUp) }}, []condition{isReady, never(deleted)}},
@@ -124,7 +124,7 @@ func TestElastic(t *testing.T) {
 		given: elastic(cloudUp, nil, nil),
 		phases: []phase{
 			{"SIGTERM", []act{awaitReady, choose("down"), signal(unix.SIGTERM)}, []condition{
-				is(lifecycle.Stopping, lookingAtRecord, "Unable to contact slurm controller"), never("power_down"), never(sigterm),
+				is(supervisor.Stopping, lookingAtRecord, "Unable to contact slurm controller"), never("power_down"), never(sigterm),
 			}},
 			{"slurmctld is back", []act{drop("down")}, goesDown},
 		},
@@ -164,7 +164,7 @@ func TestElastic(t *testing.T) {
 		name:  "before slurmd is READY: jobs wait for the next pod",
 		given: elastic(cloudComing, nil, map[string]string{"mute": ""}),
 		phases: []phase{
-			{"it starts", nil, []condition{is(lifecycle.Starting, launching, ""), wrote("start", 1), daemonListens}},
+			{"it starts", nil, []condition{is(supervisor.Starting, launching, ""), wrote("start", 1), daemonListens}},
 			{"SIGTERM", term, []condition{exits(0), recordIs(`["IDLE","CLOUD"]`), never("update"), never(deleted)}},
 		},
 	}} {

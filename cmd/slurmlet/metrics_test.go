@@ -12,7 +12,7 @@ import (
 	"github.com/prometheus/common/model"
 	"github.com/stretchr/testify/require"
 
-	"github.com/slurmlet/slurmlet/internal/lifecycle"
+	"github.com/slurmlet/slurmlet/internal/lifecycle/supervisor"
 )
 
 // measures: these lines are in /metrics.
@@ -44,7 +44,7 @@ func TestMetrics(t *testing.T) {
 	t.Parallel()
 	port := freePort(t)
 	c := start(t, given{role: "slurmd", noController: true, files: map[string]string{"config": unfit}, env: []string{"SLURMLET_LISTEN=" + port, "SLURMLET_SPOOL_DIR=/var/spool/slurmd"}})
-	c.await(phase{name: "it waits", want: []condition{is(lifecycle.Starting, reaching, "connection refused")}})
+	c.await(phase{name: "it waits", want: []condition{is(supervisor.Starting, reaching, "connection refused")}})
 	require.Zero(t, scrape(t, port)["slurmlet_ready"])
 
 	openController(c)

@@ -7,7 +7,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/slurmlet/slurmlet/internal/lifecycle"
+	"github.com/slurmlet/slurmlet/internal/lifecycle/supervisor"
 )
 
 // unfit is a cluster's configuration with one setting that fits no pod.
@@ -68,7 +68,7 @@ func TestFit(t *testing.T) {
 			{"it is Ready", nil, []condition{
 				isReady, mismatches("Zero Bytes were transmitted"), notLogged(entry{"msg": "does not fit this pod"}), notLogged(entry{"msg": "Zero Bytes"}),
 			}},
-			{"and stays so", nil, []condition{is(lifecycle.Ready, "", ""), probes(200, 200, 200), restarts(0)}},
+			{"and stays so", nil, []condition{is(supervisor.Ready, "", ""), probes(200, 200, 200), restarts(0)}},
 		},
 	}} {
 		t.Run(story.name, func(t *testing.T) {

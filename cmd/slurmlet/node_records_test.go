@@ -12,7 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/slurmlet/slurmlet/internal/lifecycle"
+	"github.com/slurmlet/slurmlet/internal/lifecycle/supervisor"
 	"github.com/slurmlet/slurmlet/internal/link/wire"
 )
 
@@ -308,5 +308,5 @@ func signalMainAgain(c *container) {
 			c.await(p)
 		}
 	}
-	c.await(phase{want: []condition{isReady, is(lifecycle.Ready, "", "")}})
+	c.await(phase{want: []condition{isReady, is(supervisor.Ready, "", "")}})
 }

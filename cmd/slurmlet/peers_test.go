@@ -24,7 +24,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
-	"github.com/slurmlet/slurmlet/internal/lifecycle"
+	"github.com/slurmlet/slurmlet/internal/lifecycle/supervisor"
 	"github.com/slurmlet/slurmlet/internal/link/wire"
 )
 
@@ -242,7 +242,7 @@ func TestPeers(t *testing.T) {
 		},
 		"slurmctld is found where it is": func(s *tableServer) (given, []phase) {
 			return given{role: "slurmd", noController: true, controllerHost: "slurm-ctl.invalid"}, []phase{
-				{"nobody knows slurmctld", nil, []condition{is(lifecycle.Starting, reaching, ""), connected(true)}},
+				{"nobody knows slurmctld", nil, []condition{is(supervisor.Starting, reaching, ""), connected(true)}},
 				{"its pod has an address", []act{openController, s.put("slurm-ctl-0", "slurmctld", "127.0.0.1")}, []condition{
 					isReady, resolves("127.0.0.1 slurm-ctl-0", "127.0.0.1 slurm-ctl.invalid"),
 				}},

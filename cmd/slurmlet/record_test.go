@@ -5,7 +5,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/slurmlet/slurmlet/internal/lifecycle"
+	"github.com/slurmlet/slurmlet/internal/lifecycle/supervisor"
 )
 
 // The node record that slurmctld has when a pod named n1 of 1 CPU, 300 MiB and 100 MiB of disk comes.
@@ -59,7 +59,7 @@ func TestRecord(t *testing.T) {
 		files: record(larger, "busy"),
 		phases: []phase{
 			{"it waits", nil, []condition{
-				is(lifecycle.Starting, leaving, "jobs run on it"), probes(200, 503, 503),
+				is(supervisor.Starting, leaving, "jobs run on it"), probes(200, 503, 503),
 				wrote(drained, 1), wrote(asked, 3), never(deleted), never(sigterm),
 			}},
 			{"the jobs end", []act{drop("busy")}, []condition{isReady, inOrder(drained, deleted, sigterm, newStart), atMost(drained, 1)}},
@@ -69,7 +69,7 @@ func TestRecord(t *testing.T) {
 		files: record(adminsOfLarger),
 		phases: []phase{
 			{"it waits and says why", nil, []condition{
-				is(lifecycle.Starting, leaving, "somebody else has drained the node, which would be lost with the record: disk is full"),
+				is(supervisor.Starting, leaving, "somebody else has drained the node, which would be lost with the record: disk is full"),
 				wrote(asked, 4), never("update"), never(deleted), never(sigterm),
 			}},
 			{
@@ -82,11 +82,11 @@ func TestRecord(t *testing.T) {
 		name:  "drained by an administrator while the agent waits for its jobs: it is never deleted",
 		files: record(larger, "busy"),
 		phases: []phase{
-			{"it waits", nil, []condition{is(lifecycle.Starting, leaving, "jobs run on it"), wrote(drained, 1)}},
+			{"it waits", nil, []condition{is(supervisor.Starting, leaving, "jobs run on it"), wrote(drained, 1)}},
 			{
 				"the administrator gives another reason, and the jobs end",
 				[]act{scontrol("update", "nodename=n1", "reason=disk is full"), drop("busy")},
-				[]condition{is(lifecycle.Starting, leaving, "lost with the record: disk is full"), never(deleted), never(resumed)},
+				[]condition{is(supervisor.Starting, leaving, "lost with the record: disk is full"), never(deleted), never(resumed)},
 			},
 		},
 	}, {
@@ -120,7 +120,7 @@ func TestRecord(t *testing.T) {
 		files: map[string]string{"down": ""},
 		phases: []phase{
 			{"it waits and says why", nil, []condition{
-				is(lifecycle.Starting, confirming, "Unable to contact slurm controller"), probes(200, 503, 503), wrote(asked, 3), never(sigterm),
+				is(supervisor.Starting, confirming, "Unable to contact slurm controller"), probes(200, 503, 503), wrote(asked, 3), never(sigterm),
 			}},
 			{"slurmctld is back", []act{drop("down")}, []condition{isReady, restarts(0), atMost(newStart, 1)}},
 		},

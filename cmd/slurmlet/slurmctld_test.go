@@ -6,7 +6,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/slurmlet/slurmlet/internal/lifecycle"
+	"github.com/slurmlet/slurmlet/internal/lifecycle/supervisor"
 )
 
 func TestSlurmctld(t *testing.T) {
@@ -52,11 +52,11 @@ func TestSlurmctld(t *testing.T) {
 		name:  "is not Ready before its READY, nor before it answers",
 		given: given{role: "slurmctld", files: map[string]string{"mute": "", "down": ""}},
 		phases: []phase{
-			{"it has not said READY", nil, []condition{is(lifecycle.Starting, launching, ""), probes(200, 503, 503), never("ping"), daemonListens}},
+			{"it has not said READY", nil, []condition{is(supervisor.Starting, launching, ""), probes(200, 503, 503), never("ping"), daemonListens}},
 			{
 				"it says READY, but does not answer",
 				[]act{drop("mute"), signalMain(unix.SIGHUP)},
-				[]condition{is(lifecycle.Starting, confirming, "Unable to contact slurm controller"), probes(200, 503, 503)},
+				[]condition{is(supervisor.Starting, confirming, "Unable to contact slurm controller"), probes(200, 503, 503)},
 			},
 			{"it answers", []act{drop("down")}, []condition{isReady, probes(200, 200, 200)}},
 		},

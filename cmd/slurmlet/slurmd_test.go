@@ -15,7 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/slurmlet/slurmlet/agent"
-	"github.com/slurmlet/slurmlet/internal/lifecycle"
+	"github.com/slurmlet/slurmlet/internal/lifecycle/supervisor"
 )
 
 const (
@@ -37,7 +37,7 @@ func TestSlurmd(t *testing.T) {
 		given: given{role: "slurmd", noController: true},
 		phases: []phase{
 			{"it waits and says why", nil, []condition{
-				is(lifecycle.Starting, reaching, "connection refused"), probes(200, 503, 503), never("slurmd"),
+				is(supervisor.Starting, reaching, "connection refused"), probes(200, 503, 503), never("slurmd"),
 				logged(entry{"source": "slurmlet", "level": "WARN", "state": "Starting", "reason": "connection refused"}),
 			}},
 			{"slurmctld appears", []act{openController}, []condition{isReady, probes(200, 200, 200), restarts(0), atMost("start uid=0", 1)}},
@@ -72,7 +72,7 @@ func TestSlurmd(t *testing.T) {
 		given: given{role: "slurmd", files: map[string]string{"exit-at-start": ""}},
 		phases: []phase{
 			{"it is paused", nil, []condition{
-				is(lifecycle.Starting, pausing, "exit code 1: cannot read the configuration"), restarts(3), probes(200, 503, 503),
+				is(supervisor.Starting, pausing, "exit code 1: cannot read the configuration"), restarts(3), probes(200, 503, 503),
 			}},
 			{"it is repaired", []act{drop("exit-at-start")}, []condition{isReady, probes(200, 200, 200)}},
 		},
@@ -119,7 +119,7 @@ func TestStatus(t *testing.T) {
 	t.Parallel()
 	port := freePort(t)
 	c := start(t, given{role: "slurmd", noController: true, env: []string{"SLURMLET_LISTEN=" + port}})
-	c.await(phase{name: "it waits", want: []condition{is(lifecycle.Starting, reaching, "connection refused")}})
+	c.await(phase{name: "it waits", want: []condition{is(supervisor.Starting, reaching, "connection refused")}})
 	require.Equal(t, 75, c.run(t, "status").code)
 	require.Equal(t, 503, httpStatus(t, port, "/readyz"))
 	require.Equal(t, 69, surroundings{dir: t.TempDir()}.run(t, "probe", "liveness").code)
@@ -136,7 +136,7 @@ func TestStatus(t *testing.T) {
 	require.Equal(t, 0, told.code, told.stderr)
 	var s agent.Status
 	require.NoError(t, json.Unmarshal([]byte(told.stdout), &s))
-	require.Equal(t, lifecycle.Ready, s.State)
+	require.Equal(t, supervisor.Ready, s.State)
 	require.Equal(t, "n1", s.Node.Name)
 	require.Equal(t, "CPUs=1 RealMemory=300 TmpDisk=100", s.Node.Conf)
 	require.Equal(t, "SLURMLET_MEMORY_LIMIT", s.Node.Limits.Memory.Source)

@@ -5,7 +5,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/slurmlet/slurmlet/internal/lifecycle"
+	"github.com/slurmlet/slurmlet/internal/lifecycle/supervisor"
 )
 
 // TestStop sends SIGTERM in every state. The grace period is 30 s where nothing else is said: who is killed at its end comes too
@@ -20,35 +20,35 @@ func TestStop(t *testing.T) {
 		name:  "slurmctld, before its READY",
 		given: given{role: "slurmctld", files: map[string]string{"mute": ""}},
 		phases: []phase{
-			{"it starts", nil, []condition{is(lifecycle.Starting, launching, ""), wrote("start", 1), daemonListens}},
+			{"it starts", nil, []condition{is(supervisor.Starting, launching, ""), wrote("start", 1), daemonListens}},
 			{"SIGTERM", term, []condition{exits(0), wrote(sigterm, 1)}},
 		},
 	}, {
 		name:  "slurmctld, before it answers",
 		given: given{role: "slurmctld", files: map[string]string{"down": ""}},
 		phases: []phase{
-			{"it does not answer", nil, []condition{is(lifecycle.Starting, confirming, "Unable to contact")}},
+			{"it does not answer", nil, []condition{is(supervisor.Starting, confirming, "Unable to contact")}},
 			{"SIGTERM", term, []condition{exits(0), wrote(sigterm, 1)}},
 		},
 	}, {
 		name:  "slurmd, before slurmctld is there",
 		given: given{role: "slurmd", noController: true},
 		phases: []phase{
-			{"it waits", nil, []condition{is(lifecycle.Starting, reaching, "connection refused")}},
+			{"it waits", nil, []condition{is(supervisor.Starting, reaching, "connection refused")}},
 			{"SIGTERM", term, []condition{exits(0)}},
 		},
 	}, {
 		name:  "slurmd, before its READY",
 		given: given{role: "slurmd", files: map[string]string{"mute": ""}},
 		phases: []phase{
-			{"it starts", nil, []condition{is(lifecycle.Starting, launching, ""), wrote("start", 1), daemonListens}},
+			{"it starts", nil, []condition{is(supervisor.Starting, launching, ""), wrote("start", 1), daemonListens}},
 			{"SIGTERM", term, []condition{exits(0), wrote(sigterm, 1)}},
 		},
 	}, {
 		name:  "slurmd, before it catches signals",
 		given: given{role: "slurmd", files: map[string]string{"mute": "", "young": ""}},
 		phases: []phase{
-			{"it starts", nil, []condition{is(lifecycle.Starting, launching, ""), wrote("start", 1)}},
+			{"it starts", nil, []condition{is(supervisor.Starting, launching, ""), wrote("start", 1)}},
 			{"SIGTERM", term, []condition{exits(0)}},
 		},
 	}, {
@@ -71,7 +71,7 @@ func TestStop(t *testing.T) {
 		phases: []phase{
 			{"it is Ready", nil, []condition{isReady}},
 			{"it hands over", []act{remember, signal(unix.SIGHUP)}, []condition{wrote("hands over", 1), wrote(newStart, 2)}},
-			{"SIGTERM", term, []condition{is(lifecycle.Stopping, stopping, "SIGTERM received"), probes(200, 503, 200)}},
+			{"SIGTERM", term, []condition{is(supervisor.Stopping, stopping, "SIGTERM received"), probes(200, 503, 200)}},
 			{"the hand-over goes on", []act{drop("hold")}, []condition{exits(0), wrote(sigterm, 1), wrote(deleted, 1), recordIs("")}},
 		},
 	}, {
@@ -103,8 +103,8 @@ func TestStop(t *testing.T) {
 		name:  "slurmd, while jobs hold an old record",
 		given: given{role: "slurmd", files: record(larger, "busy")},
 		phases: []phase{
-			{"it waits", nil, []condition{is(lifecycle.Starting, leaving, "jobs run on it")}},
-			{"SIGTERM", term, []condition{is(lifecycle.Stopping, finishing, "jobs hold it"), never(sigterm), never(deleted), never(terminating)}},
+			{"it waits", nil, []condition{is(supervisor.Starting, leaving, "jobs run on it")}},
+			{"SIGTERM", term, []condition{is(supervisor.Stopping, finishing, "jobs hold it"), never(sigterm), never(deleted), never(terminating)}},
 			{"they end", []act{drop("busy")}, leaves},
 		},
 	}, {
@@ -112,8 +112,8 @@ func TestStop(t *testing.T) {
 		given: given{role: "slurmd", files: map[string]string{"hold-stop": ""}},
 		phases: []phase{
 			{"it is Ready", nil, []condition{isReady}},
-			{"SIGTERM", term, []condition{is(lifecycle.Stopping, stopping, "SIGTERM received"), wrote(sigterm, 1)}},
-			{"again", []act{signal(unix.SIGTERM), signal(unix.SIGINT)}, []condition{is(lifecycle.Stopping, stopping, "SIGTERM received"), wrote(sigterm, 1)}},
+			{"SIGTERM", term, []condition{is(supervisor.Stopping, stopping, "SIGTERM received"), wrote(sigterm, 1)}},
+			{"again", []act{signal(unix.SIGTERM), signal(unix.SIGINT)}, []condition{is(supervisor.Stopping, stopping, "SIGTERM received"), wrote(sigterm, 1)}},
 			{"slurmd ends when it likes", []act{drop("hold-stop")}, []condition{exits(0), atMost(sigterm, 1)}},
 		},
 	}, {

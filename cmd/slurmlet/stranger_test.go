@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/slurmlet/slurmlet/internal/lifecycle"
+	"github.com/slurmlet/slurmlet/internal/lifecycle/supervisor"
 )
 
 // TestStranger: a process of the container that is not the main one claims to be it.
@@ -17,7 +17,7 @@ func TestStranger(t *testing.T) {
 	play(t, given{role: "slurmd", files: map[string]string{"stranger": "", "mute": ""}}, phase{
 		"it is refused, and nothing changes", nil, []condition{
 			logged(entry{"source": "slurmlet", "level": "WARN", "msg": "a notification was refused", "uid": "0", "error": "not one of ours"}),
-			is(lifecycle.Starting, launching, ""),
+			is(supervisor.Starting, launching, ""),
 		},
 	})
 }

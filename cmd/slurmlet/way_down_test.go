@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/slurmlet/slurmlet/agent"
-	"github.com/slurmlet/slurmlet/internal/lifecycle"
+	"github.com/slurmlet/slurmlet/internal/lifecycle/supervisor"
 )
 
 const (
@@ -47,7 +47,7 @@ var settled = []condition{isReady, wrote("show config", 1)}
 var (
 	term = []act{mark, signal(unix.SIGTERM)}
 	// waits for a job of which a step runs here: nothing is asked meanwhile.
-	waits = is(lifecycle.Stopping, finishing, "jobs run on it")
+	waits = is(supervisor.Stopping, finishing, "jobs run on it")
 	// onceMore: the first SIGINT has come, so a second is not one with it.
 	onceMore = logged(entry{"level": "INFO", "msg": "SIGINT received: a second one stops the daemon at once, whatever runs"})
 	// endJob: slurmctld knows of it when the step ends.
@@ -99,7 +99,7 @@ func TestWayDown(t *testing.T) {
 		given: withJob(nil),
 		phases: []phase{
 			{"SIGTERM", []act{awaitReady, signal(unix.SIGTERM)}, []condition{waits}},
-			{"the step ends", []act{endStep(aliceScript)}, []condition{is(lifecycle.Stopping, finishing, "jobs hold it, without a step here"), never(deleted)}},
+			{"the step ends", []act{endStep(aliceScript)}, []condition{is(supervisor.Stopping, finishing, "jobs hold it, without a step here"), never(deleted)}},
 			{"and the job", []act{drop("jobs/5")}, leaves},
 		},
 	}, {
@@ -107,7 +107,7 @@ func TestWayDown(t *testing.T) {
 		given: given{role: "slurmd", files: map[string]string{"jobs/6": bobs}},
 		phases: []phase{
 			{"SIGTERM", []act{awaitReady, signal(unix.SIGTERM)}, []condition{
-				is(lifecycle.Stopping, finishing, "jobs hold it, without a step here"), inOrder(deleted, asked, terminating), jobsAre("6 of bob"), atMost(deleted, 1), never(sigterm),
+				is(supervisor.Stopping, finishing, "jobs hold it, without a step here"), inOrder(deleted, asked, terminating), jobsAre("6 of bob"), atMost(deleted, 1), never(sigterm),
 			}},
 			{"it ends", []act{drop("jobs/6")}, leaves},
 		},
@@ -148,7 +148,7 @@ func TestWayDown(t *testing.T) {
 		given: given{role: "slurmd"},
 		phases: []phase{
 			{"SIGTERM", []act{awaitReady, choose("down"), mark, signal(unix.SIGTERM)}, []condition{
-				is(lifecycle.Stopping, lookingAtRecord, "Unable to contact slurm controller"), wrote(asked, 4), recordIs(`"n1"`), atMost(deleted, 1), never(sigterm),
+				is(supervisor.Stopping, lookingAtRecord, "Unable to contact slurm controller"), wrote(asked, 4), recordIs(`"n1"`), atMost(deleted, 1), never(sigterm),
 			}},
 			{"slurmctld is back", []act{drop("down")}, leaves},
 		},
@@ -158,7 +158,7 @@ func TestWayDown(t *testing.T) {
 		phases: []phase{
 			{"SIGTERM", []act{awaitReady, signal(unix.SIGTERM)}, []condition{waits}},
 			{"the job ends", append([]act{choose("down")}, endJob...), []condition{
-				is(lifecycle.Stopping, lookingAtRecord, "Unable to contact slurm controller"), never(deleted), never(sigterm),
+				is(supervisor.Stopping, lookingAtRecord, "Unable to contact slurm controller"), never(deleted), never(sigterm),
 			}},
 			{"slurmctld is back", []act{drop("down")}, leaves},
 		},
@@ -190,7 +190,7 @@ func TestWayDown(t *testing.T) {
 		name:  "before slurmctld knows slurmd: it is not taken for gone",
 		given: given{role: "slurmd", files: map[string]string{"late": ""}},
 		phases: []phase{
-			{"it has said READY", nil, []condition{is(lifecycle.Starting, confirming, "no record of this node yet"), daemonListens}},
+			{"it has said READY", nil, []condition{is(supervisor.Starting, confirming, "no record of this node yet"), daemonListens}},
 			{"SIGTERM, and it registers in a moment", []act{signal(unix.SIGTERM), pass(20 * time.Millisecond), drop("late")}, leaves},
 		},
 	}, {
@@ -234,7 +234,7 @@ func TestGrace(t *testing.T) {
 			{"SIGTERM", []act{awaitReady, signal(unix.SIGTERM)}, []condition{waits, never("requeue")}},
 			{"the time for jobs is over", nil, []condition{
 				wrote("] requeue incomplete 5", 1), wrote("update jobid=6 admincomment="+comment, 1), jobIs("5", "PENDING"), jobIs("6", comment),
-				is(lifecycle.Stopping, finishing, "jobs are being ended"), never("state=down"),
+				is(supervisor.Stopping, finishing, "jobs are being ended"), never("state=down"),
 				logged(entry{"level": "WARN", "msg": "requeueing job 5", "user": "alice"}),
 				logged(entry{"level": "ERROR", "msg": "job 6 may not be requeued: it will fail", "user": "bob"}),
 			}},
@@ -264,7 +264,7 @@ func TestGrace(t *testing.T) {
 		given: withJob([]string{"SLURMLET_JOB_SIGNAL=usr2"}),
 		phases: []phase{
 			{"SIGTERM", []act{awaitReady, choose("down"), signal(unix.SIGTERM)}, []condition{
-				is(lifecycle.Stopping, lookingAtRecord, "Unable to contact"), logged(entry{"level": "WARN", "msg": "cannot signal the jobs yet"}), never("scancel"),
+				is(supervisor.Stopping, lookingAtRecord, "Unable to contact"), logged(entry{"level": "WARN", "msg": "cannot signal the jobs yet"}), never("scancel"),
 			}},
 			{"slurmctld is back", []act{drop("down")}, []condition{waits, wrote("] --verbose --signal=USR2 5", 1)}},
 			{"it ends", endJob, append(leaves, atMost("scancel", 1))},
@@ -285,7 +285,7 @@ func TestGrace(t *testing.T) {
 		given: withJob(grace),
 		phases: []phase{
 			{"SIGTERM", []act{awaitReady, signal(unix.SIGTERM)}, []condition{waits}},
-			{"slurmctld goes", []act{choose("down")}, []condition{is(lifecycle.Stopping, lookingAtRecord, "Unable to contact"), never("requeue")}},
+			{"slurmctld goes", []act{choose("down")}, []condition{is(supervisor.Stopping, lookingAtRecord, "Unable to contact"), never("requeue")}},
 			{"and is back", []act{drop("down")}, append(leaves, inOrder("] requeue incomplete 5", setDown, deleted, sigterm))},
 		},
 	}, {

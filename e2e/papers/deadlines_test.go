@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/slurmlet/slurmlet/internal/lifecycle"
+	"github.com/slurmlet/slurmlet/internal/lifecycle/deadlines"
 )
 
 // TestDeadlinesAreRight: the papers have the times that the agent computes.
@@ -18,7 +18,7 @@ func TestDeadlinesAreRight(t *testing.T) {
 	require.NoError(t, err)
 	var want [][3]time.Duration
 	for i, grace := range graces {
-		w := lifecycle.NewDeadlines(grace, 0)
+		w := deadlines.New(grace, 0)
 		for j, at := range []time.Duration{w.Requeue, w.Kill, w.Fail, w.Leave, w.Stop, w.End, w.Exit} {
 			if i == 0 {
 				want = append(want, [3]time.Duration{})
@@ -26,7 +26,7 @@ func TestDeadlinesAreRight(t *testing.T) {
 			want[j][i] = at.Round(10 * time.Millisecond)
 		}
 	}
-	assert.Equal(t, want, rows, "the table of agent/doc.go (actual) has requeue, kill, fail, leave, stop, end and exit by lifecycle.NewDeadlines (expected)")
+	assert.Equal(t, want, rows, "the table of agent/doc.go (actual) has requeue, kill, fail, leave, stop, end and exit by deadlines.New (expected)")
 
 	rows = nil
 	for _, path := range []string{"docs/run/delete-a-pod.md", "docs/develop/sandbox.md"} {
@@ -38,8 +38,8 @@ func TestDeadlinesAreRight(t *testing.T) {
 	}
 	want = nil
 	for _, grace := range append(graces, 30*time.Second) { // the last is the quick start's, in a sentence
-		jobs := lifecycle.NewDeadlines(grace, 0).Requeue
+		jobs := deadlines.New(grace, 0).Requeue
 		want = append(want, [3]time.Duration{grace, jobs, grace - jobs})
 	}
-	assert.Equal(t, want, rows, "docs/run/delete-a-pod.md and docs/develop/sandbox.md (actual): grace period, the jobs' part and the rest by lifecycle.NewDeadlines (expected)")
+	assert.Equal(t, want, rows, "docs/run/delete-a-pod.md and docs/develop/sandbox.md (actual): grace period, the jobs' part and the rest by deadlines.New (expected)")
 }

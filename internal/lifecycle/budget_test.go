@@ -10,6 +10,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/slurmlet/slurmlet/internal/lifecycle/deadlines"
+	"github.com/slurmlet/slurmlet/internal/lifecycle/node"
+	"github.com/slurmlet/slurmlet/internal/lifecycle/supervisor"
 	"github.com/slurmlet/slurmlet/internal/slurm"
 )
 
@@ -20,8 +23,8 @@ type timed struct {
 	now     time.Duration
 	due     []dueEvent
 	asked   []time.Duration
-	answer  func(State) Answered
-	refuses func(Verb) error
+	answer  func(State) node.Answered
+	refuses func(node.Verb) error
 	happens Event
 	every   time.Duration
 }
@@ -42,33 +45,33 @@ func (w *timed) feed(e Event) {
 	w.life, actions = Step(w.life, e)
 	for _, a := range actions {
 		switch a := a.(type) {
-		case Arm:
-			w.later(a.After, TimerFired{a.Number})
-		case Schedule:
-			w.later(a.After, DeadlinePassed{a.Stage})
-		case StartMain:
-			w.later(answerTime, MainStarted{PID: w.life.Starts + 10, At: epoch})
-			w.later(2*answerTime, MainReady{})
-		case SignalMain:
-			if a.Signal != SigHup {
-				w.later(answerTime, MainExited{PID: w.life.Main, Code: 0, Uptime: time.Second})
+		case supervisor.Arm:
+			w.later(a.After, supervisor.TimerFired{a.Number})
+		case deadlines.Schedule:
+			w.later(a.After, deadlines.DeadlinePassed{a.Stage})
+		case supervisor.StartMain:
+			w.later(answerTime, supervisor.MainStarted{PID: w.life.Starts + 10, At: epoch})
+			w.later(2*answerTime, supervisor.MainReady{})
+		case supervisor.SignalMain:
+			if a.Signal != supervisor.SigHup {
+				w.later(answerTime, supervisor.MainExited{PID: w.life.Main, Code: 0, Uptime: time.Second})
 			}
-		case Reach:
-			w.later(answerTime, Answered{Number: a.Number})
-		case AskNode:
+		case supervisor.Reach:
+			w.later(answerTime, node.Answered{Number: a.Number})
+		case node.AskNode:
 			w.ask(a.Number)
-		case AskJobs:
+		case node.AskJobs:
 			w.ask(a.Number)
-		case CountSteps:
-			w.later(answerTime, StepsCounted{a.Number, w.answer(w.life).Steps})
-		case FindLostJobs:
+		case node.CountSteps:
+			w.later(answerTime, node.StepsCounted{a.Number, w.answer(w.life).Steps})
+		case node.FindLostJobs:
 			w.asked = append(w.asked, w.now)
-			w.later(answerTime, LostJobsFound{Number: a.Number, Err: w.answer(w.life).Err})
-		case CompareCluster:
+			w.later(answerTime, node.LostJobsFound{Number: a.Number, Err: w.answer(w.life).Err})
+		case node.CompareCluster:
 			w.asked = append(w.asked, w.now)
-		case Change:
+		case node.Change:
 			w.asked = append(w.asked, w.now)
-			w.later(answerTime, Done{a.Number, w.refuses(a.Verb)})
+			w.later(answerTime, node.Done{a.Number, w.refuses(a.Verb)})
 		}
 	}
 }
@@ -87,7 +90,7 @@ func (w *timed) run(until time.Duration) {
 			w.later(at-w.now, w.happens)
 		}
 	}
-	for len(w.due) > 0 && w.life.Phase != Exited {
+	for len(w.due) > 0 && w.life.Phase != supervisor.Exited {
 		first := 0
 		for i := range w.due {
 			if w.due[i].at < w.due[first].at {
@@ -117,34 +120,34 @@ func (w *timed) most() (most int) {
 // more than MostQuestions in any minute, and in the end looks and changes something once a minute.
 func TestBudget(t *testing.T) {
 	silence := errors.Join(slurm.ErrUnreachable)
-	shows := func(change ...func(*slurm.Node)) func(State) Answered {
-		return func(State) Answered { return Answered{Node: record(change...)} }
+	shows := func(change ...func(*slurm.Node)) func(State) node.Answered {
+		return func(State) node.Answered { return node.Answered{Node: record(change...)} }
 	}
-	withStep := func(State) Answered { return Answered{Node: record(busy, terminating), Steps: 1} }
-	no := func(Verb) error { return errors.New("no") }
-	notGone := func(v Verb) error {
-		if v == DeleteNode || v == RenewNode || v == DeleteAgain {
+	withStep := func(State) node.Answered { return node.Answered{Node: record(busy, terminating), Steps: 1} }
+	no := func(node.Verb) error { return errors.New("no") }
+	notGone := func(v node.Verb) error {
+		if v == node.DeleteNode || v == node.RenewNode || v == node.DeleteAgain {
 			return slurm.ErrBusy
 		}
 		return nil
 	}
-	perhaps := func(change ...func(*slurm.Node)) func(State) Answered {
-		return func(State) Answered { return Answered{Node: record(change...), Doubtful: true} }
+	perhaps := func(change ...func(*slurm.Node)) func(State) node.Answered {
+		return func(State) node.Answered { return node.Answered{Node: record(change...), Doubtful: true} }
 	}
-	byTurns := func(one, other func(*slurm.Node)) func(State) Answered {
+	byTurns := func(one, other func(*slurm.Node)) func(State) node.Answered {
 		n := 0
-		return func(State) Answered {
+		return func(State) node.Answered {
 			if n++; n%2 == 0 {
-				return Answered{Node: record(other)}
+				return node.Answered{Node: record(other)}
 			}
-			return Answered{Node: record(one)}
+			return node.Answered{Node: record(one)}
 		}
 	}
 	ready := map[string]func() State{"from its start": slurmdLife, "Ready": isReady}
 	stopping := map[string]func() State{"on its way down": func() State {
 		l := isReady()
-		l.Deadlines = NewDeadlines(24*time.Hour, 0)
-		l, _ = play(l, Terminated{Signal: "SIGTERM"})
+		l.Deadlines = deadlines.New(24*time.Hour, 0)
+		l, _ = play(l, supervisor.Terminated{Signal: "SIGTERM"})
 		return l
 	}}
 	elastic := func() State {
@@ -159,20 +162,20 @@ func TestBudget(t *testing.T) {
 	}, "elastic and Ready": elastic}
 	elasticStopping := map[string]func() State{"elastic, on its way down": func() State {
 		l := elastic()
-		l.Deadlines = NewDeadlines(24*time.Hour, 0)
-		l, _ = play(l, Terminated{Signal: "SIGTERM"})
+		l.Deadlines = deadlines.New(24*time.Hour, 0)
+		l, _ = play(l, supervisor.Terminated{Signal: "SIGTERM"})
 		return l
 	}}
 	for name, c := range map[string]struct {
 		in      map[string]func() State
-		answer  func(State) Answered
-		refuses func(Verb) error
+		answer  func(State) node.Answered
+		refuses func(node.Verb) error
 		happens Event
 		every   time.Duration
 	}{
-		"no answer":                       {in: ready, answer: func(State) Answered { return Answered{Err: silence} }},
-		"late answers":                    {in: ready, answer: func(State) Answered { return Answered{Err: silence, Late: true} }},
-		"no record":                       {in: ready, answer: func(State) Answered { return Answered{} }},
+		"no answer":                       {in: ready, answer: func(State) node.Answered { return node.Answered{Err: silence} }},
+		"late answers":                    {in: ready, answer: func(State) node.Answered { return node.Answered{Err: silence, Late: true} }},
+		"no record":                       {in: ready, answer: func(State) node.Answered { return node.Answered{} }},
 		"the record of an earlier slurmd": {in: ready, answer: shows(stale)},
 		"a DOWN node":                     {in: ready, answer: shows(down)},
 		"another size, and busy":          {in: ready, answer: shows(bigger, busy, ourDrain)},
@@ -187,28 +190,28 @@ func TestBudget(t *testing.T) {
 		"drained again and again":         {in: ready, answer: shows(ourDrain)},
 		"drained again, and busy":         {in: ready, answer: shows(ourDrain, busy)},
 		"the drain is lifted":             {in: ready, answer: shows(bigger, busy)},
-		"the drain is lifted, steps end":  {in: ready, answer: shows(bigger, busy), happens: StepsEnded{}, every: answerTime},
-		"steps end":                       {in: ready, answer: shows(bigger, busy, ourDrain), happens: StepsEnded{}, every: answerTime},
-		"slurmd dies":                     {in: ready, answer: shows(), happens: MainExited{PID: 10, Uptime: time.Second}, every: 3 * time.Second},
-		"slurmctld dies":                  {in: ready, answer: shows(busy), happens: ControllerLost{}, every: time.Second},
-		"launches refused":                {in: ready, answer: shows(relaunched), happens: LaunchRefused{}, every: 10 * time.Second},
-		"launches refused, not mended":    {in: ready, answer: shows(relaunched), refuses: no, happens: LaunchRefused{}, every: 10 * time.Second},
-		"hand-overs":                      {in: ready, answer: shows(), happens: MainChanged{PID: 9, At: epoch}, every: 5 * time.Second},
-		"SIGTERM, and no answer":          {in: stopping, answer: func(State) Answered { return Answered{Err: silence, Steps: 1} }},
+		"the drain is lifted, steps end":  {in: ready, answer: shows(bigger, busy), happens: node.StepsEnded{}, every: answerTime},
+		"steps end":                       {in: ready, answer: shows(bigger, busy, ourDrain), happens: node.StepsEnded{}, every: answerTime},
+		"slurmd dies":                     {in: ready, answer: shows(), happens: supervisor.MainExited{PID: 10, Uptime: time.Second}, every: 3 * time.Second},
+		"slurmctld dies":                  {in: ready, answer: shows(busy), happens: node.ControllerLost{}, every: time.Second},
+		"launches refused":                {in: ready, answer: shows(relaunched), happens: node.LaunchRefused{}, every: 10 * time.Second},
+		"launches refused, not mended":    {in: ready, answer: shows(relaunched), refuses: no, happens: node.LaunchRefused{}, every: 10 * time.Second},
+		"hand-overs":                      {in: ready, answer: shows(), happens: supervisor.MainChanged{PID: 9, At: epoch}, every: 5 * time.Second},
+		"SIGTERM, and no answer":          {in: stopping, answer: func(State) node.Answered { return node.Answered{Err: silence, Steps: 1} }},
 		"SIGTERM, and not drained":        {in: stopping, answer: shows(busy), refuses: no},
 		"SIGTERM, and jobs":               {in: stopping, answer: withStep},
-		"SIGTERM, and steps end":          {in: stopping, answer: withStep, happens: StepsEnded{}, every: answerTime},
-		"SIGTERM, and the drain lifted":   {in: stopping, answer: func(State) Answered { return Answered{Node: record(busy), Steps: 1} }},
-		"SIGTERM, lifted, and steps end":  {in: stopping, answer: func(State) Answered { return Answered{Node: record(busy), Steps: 1} }, happens: StepsEnded{}, every: answerTime},
+		"SIGTERM, and steps end":          {in: stopping, answer: withStep, happens: node.StepsEnded{}, every: answerTime},
+		"SIGTERM, and the drain lifted":   {in: stopping, answer: func(State) node.Answered { return node.Answered{Node: record(busy), Steps: 1} }},
+		"SIGTERM, lifted, and steps end":  {in: stopping, answer: func(State) node.Answered { return node.Answered{Node: record(busy), Steps: 1} }, happens: node.StepsEnded{}, every: answerTime},
 		"SIGTERM, lifted by turns":        {in: stopping, answer: byTurns(busy, ourDrain)},
 		"SIGTERM, and the record is back": {in: stopping, answer: shows(terminating)},
 		"SIGTERM, and the record is kept": {in: stopping, answer: shows(terminating), refuses: notGone},
 		"SIGTERM, kept and lifted":        {in: stopping, answer: shows(), refuses: notGone},
 		"SIGTERM, perhaps idle":           {in: stopping, answer: perhaps(busy, terminating), refuses: notGone},
 		"SIGTERM, perhaps idle, lifted":   {in: stopping, answer: perhaps(busy), refuses: notGone},
-		"SIGTERM, perhaps, steps end":     {in: stopping, answer: perhaps(busy, terminating), refuses: notGone, happens: StepsEnded{}, every: answerTime},
+		"SIGTERM, perhaps, steps end":     {in: stopping, answer: perhaps(busy, terminating), refuses: notGone, happens: node.StepsEnded{}, every: answerTime},
 		"SIGTERM, and no steps":           {in: stopping, answer: shows(busy, terminating)},
-		"no record of an elastic node":    {in: elasticReady, answer: func(State) Answered { return Answered{} }},
+		"no record of an elastic node":    {in: elasticReady, answer: func(State) node.Answered { return node.Answered{} }},
 		"no CLOUD":                        {in: elasticReady, answer: shows()},
 		"no CLOUD, and drained":           {in: elasticReady, answer: shows(ourDrain)},
 		"more than the pod":               {in: elasticReady, answer: shows(cloud, bigger)},
@@ -221,33 +224,33 @@ func TestBudget(t *testing.T) {
 		"SIGTERM, and never drained":      {in: elasticStopping, answer: shows(cloud)},
 		"SIGTERM, and not suspended":      {in: elasticStopping, answer: shows(cloud, terminating, is("POWER_DOWN"))},
 		"SIGTERM, completing for ever":    {in: elasticStopping, answer: shows(completing, cloud, is("POWERING_DOWN"))},
-		"SIGTERM, and elastic jobs": {in: elasticStopping, answer: func(State) Answered {
-			return Answered{Node: record(busy, cloud, terminating, is("POWER_DOWN")), Steps: 1}
+		"SIGTERM, and elastic jobs": {in: elasticStopping, answer: func(State) node.Answered {
+			return node.Answered{Node: record(busy, cloud, terminating, is("POWER_DOWN")), Steps: 1}
 		}},
-		"SIGTERM, and its steps end": {in: elasticStopping, answer: func(State) Answered {
-			return Answered{Node: record(busy, cloud, terminating, is("POWER_DOWN")), Steps: 1}
-		}, happens: StepsEnded{}, every: answerTime},
+		"SIGTERM, and its steps end": {in: elasticStopping, answer: func(State) node.Answered {
+			return node.Answered{Node: record(busy, cloud, terminating, is("POWER_DOWN")), Steps: 1}
+		}, happens: node.StepsEnded{}, every: answerTime},
 		"SIGTERM, elastic, no steps": {in: elasticStopping, answer: perhaps(busy, cloud, terminating, is("POWER_DOWN"))},
 	} {
 		for phase, begin := range c.in {
 			t.Run(name+", "+phase, func(t *testing.T) {
 				w := &timed{life: begin(), answer: c.answer, refuses: c.refuses, happens: c.happens, every: c.every}
 				if w.refuses == nil {
-					w.refuses = func(Verb) error { return nil }
+					w.refuses = func(node.Verb) error { return nil }
 				}
 				switch w.life.Phase {
-				case Starting:
-					w.feed(Begun{})
-				case Stopping:
-					w.ask(w.life.question)
+				case supervisor.Starting:
+					w.feed(supervisor.Begun{})
+				case supervisor.Stopping:
+					w.ask(w.life.Question)
 				default:
-					w.feed(MainChanged{PID: 10, At: epoch})
+					w.feed(supervisor.MainChanged{PID: 10, At: epoch})
 				}
 				const lived = 10 * time.Minute
 				w.run(lived)
-				require.LessOrEqual(t, w.most(), MostQuestions)
+				require.LessOrEqual(t, w.most(), node.MostQuestions)
 				last, _ := slices.BinarySearch(w.asked, lived/2)
-				if w.every == 0 && w.life.Phase != Stopping {
+				if w.every == 0 && w.life.Phase != supervisor.Stopping {
 					require.LessOrEqual(t, len(w.asked)-last, 3*5+1, "in the last five minutes")
 				}
 			})
@@ -260,7 +263,7 @@ func TestBudgetOfAnyAnswers(t *testing.T) {
 	for seed := range uint64(400) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			random := rand.New(rand.NewPCG(seed, 0))
-			answers := []Answered{
+			answers := []node.Answered{
 				{},
 				{Err: slurm.ErrUnreachable},
 				{Node: record()},
@@ -278,7 +281,7 @@ func TestBudgetOfAnyAnswers(t *testing.T) {
 			faults := []error{nil, nil, nil, slurm.ErrBusy, slurm.ErrNoNode, slurm.ErrKept, slurm.ErrUnreachable, errors.New("no")}
 			ready := isReady()
 			if ready.Elastic = seed >= 300; ready.Elastic {
-				answers = append(answers, Answered{Node: record(cloud, terminating, is("POWER_DOWN"))}, Answered{Node: record(cloud, is("POWERING_DOWN")), Steps: 1})
+				answers = append(answers, node.Answered{Node: record(cloud, terminating, is("POWER_DOWN"))}, node.Answered{Node: record(cloud, is("POWERING_DOWN")), Steps: 1})
 				for _, a := range answers[2 : len(answers)-2] {
 					cloud(a.Node)
 				}
@@ -287,17 +290,17 @@ func TestBudgetOfAnyAnswers(t *testing.T) {
 			some := answers[:2+random.IntN(len(answers)-2)]
 			w := &timed{
 				life:    ready,
-				answer:  func(State) Answered { return some[random.IntN(len(some))] },
-				refuses: func(Verb) error { return faults[random.IntN(len(faults))] },
+				answer:  func(State) node.Answered { return some[random.IntN(len(some))] },
+				refuses: func(node.Verb) error { return faults[random.IntN(len(faults))] },
 			}
 			if seed%2 == 0 {
-				w.life.Deadlines = NewDeadlines(24*time.Hour, 0)
-				w.feed(Terminated{Signal: "SIGTERM"})
+				w.life.Deadlines = deadlines.New(24*time.Hour, 0)
+				w.feed(supervisor.Terminated{Signal: "SIGTERM"})
 			} else {
-				w.feed(MainChanged{PID: 10, At: epoch})
+				w.feed(supervisor.MainChanged{PID: 10, At: epoch})
 			}
 			w.run(10 * time.Minute)
-			require.LessOrEqual(t, w.most(), MostQuestions)
+			require.LessOrEqual(t, w.most(), node.MostQuestions)
 		})
 	}
 }

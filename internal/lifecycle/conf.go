@@ -2,6 +2,7 @@ package lifecycle
 
 import (
 	"github.com/slurmlet/slurmlet/internal/lifecycle/conf"
+	"github.com/slurmlet/slurmlet/internal/lifecycle/supervisor"
 )
 
 // configure gives an event to slurmctld's configuration, and follows the orders that come of it.
@@ -19,12 +20,12 @@ func (l State) configure(e conf.Event) (State, []Action) {
 			if !l.WasReady {
 				l.Reason = ""
 			}
-			l, more = l.launch()
+			l, more = l.with(l.Launch())
 		case conf.End:
-			l, more = l.replace(order.Why)
+			l, more = l.with(l.Replace(order.Why))
 		case conf.GiveUp:
 			l.Reason = order.Why
-			l, more = l.leaveWith(order.Code)
+			l, more = l.with(l.LeaveWith(order.Code))
 		}
 		actions = append(actions, more...)
 	}
@@ -33,12 +34,12 @@ func (l State) configure(e conf.Event) (State, []Action) {
 
 // slurmctld is what its configuration sees of it.
 func (l State) slurmctld() conf.Daemon {
-	return conf.Daemon{PID: l.Main, Since: l.MainSince, Ready: l.Phase == Ready, WasReady: l.WasReady, Over: l.IsOver()}
+	return conf.Daemon{PID: l.Main, Since: l.MainSince, Ready: l.Phase == supervisor.Ready, WasReady: l.WasReady, Over: l.IsOver()}
 }
 
 // startConfigured starts slurmctld as soon as a configuration is in its place.
 func (l State) startConfigured() (State, []Action) {
-	l.Activity = ChoosingConf
+	l.Activity = supervisor.ChoosingConf
 	return l.configure(conf.StartDue{})
 }
 
@@ -47,12 +48,9 @@ func (l State) mayTryOther() bool { return l.Reloads && !l.WasReady && l.Conf.Ha
 
 func (l State) tryOther(what string) (State, []Action) {
 	l.Starts++
-	l.Activity = ChoosingConf
+	l.Activity = supervisor.ChoosingConf
 	return l.configure(conf.Ended{What: what})
 }
-
-// IsOver says whether nothing is changed any more.
-func (l State) IsOver() bool { return l.Phase == Stopping || l.Phase == Exited }
 
 // ConfNews compares the configuration with that of the state before the step.
 func (l State) ConfNews(old State) conf.News { return l.Conf.News(old.Conf, l.WasReady, old.WasReady) }

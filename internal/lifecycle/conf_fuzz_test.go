@@ -10,6 +10,7 @@ import (
 
 	"github.com/slurmlet/slurmlet/internal/kit/confset"
 	"github.com/slurmlet/slurmlet/internal/lifecycle/conf"
+	"github.com/slurmlet/slurmlet/internal/lifecycle/supervisor"
 	"github.com/slurmlet/slurmlet/internal/slurm"
 )
 
@@ -83,7 +84,7 @@ func (c *confWorld) answer(w *world, a Action, how byte) {
 		if how&3 == 3 && w.life.Conf.Good != nil {
 			err = w.keptByJobs(how)
 		}
-		if err == nil || w.life.Activity == ChoosingConf && conf.IsInUse(err) {
+		if err == nil || w.life.Activity == supervisor.ChoosingConf && conf.IsInUse(err) {
 			c.sound = append(c.sound, a.Set)
 		}
 		w.feed(conf.Checked{a.Number, "staged", nil, how&8 != 0, err})
@@ -181,12 +182,12 @@ func (c *confWorld) check(w *world) {
 		require.False(w, c.pushed, "nodes keep a refused set")
 		require.False(w, c.silenced, "the nodes' agents do not hear of the live set")
 		require.Nil(w, l.Conf.Trying)
-		require.True(w, l.Conf.Next == nil || l.Phase != Ready, "an edit is forgotten")
+		require.True(w, l.Conf.Next == nil || l.Phase != supervisor.Ready, "an edit is forgotten")
 		require.True(w, l.Conf.Next != nil || l.Conf.Refused == nil || !l.Conf.Refused.InUse || slices.Contains(c.clocks, l.Conf.Timer), "an edit that jobs keep is forgotten")
 		return
 	}
-	if l.Activity == Replacing { // slurmctld hangs, and is being ended
-		require.True(w, l.killed || slices.Contains(w.timers, l.timer), "a slurmctld that hangs is not ended")
+	if l.Activity == supervisor.Replacing { // slurmctld hangs, and is being ended
+		require.True(w, l.Killed || slices.Contains(w.timers, l.Timer), "a slurmctld that hangs is not ended")
 		return
 	}
 	require.True(w, len(c.asked) > 0 || slices.Contains(c.clocks, l.Conf.Timer), "the reload %s hangs", l.Conf.Activity)

@@ -3,19 +3,23 @@ package lifecycle
 import (
 	"errors"
 	"time"
+
+	"github.com/slurmlet/slurmlet/internal/lifecycle/deadlines"
+	"github.com/slurmlet/slurmlet/internal/lifecycle/node"
+	"github.com/slurmlet/slurmlet/internal/lifecycle/supervisor"
 )
 
 // A slurmdbd converts its database before it listens, which may take hours. Until then it neither catches nor blocks
 // SIGTERM and SIGHUP, so each ends it at once, and the conversion with it (24.11.5 and 26.05.5). Nobody can tell whether it
 // converts, so one that does not listen counts as one that does.
 
-// telling is what main has still to be told of an edit.
-type telling int
+// signal is what slurmdbd has still to get because of an edit.
+type signal int
 
 const (
-	nothing telling = iota
-	toHangUp
-	toRestart
+	noSignal signal = iota
+	hangUp
+	restart
 )
 
 // servedStop is what a slurmdbd that listens gets from SIGTERM to SIGKILL: its grace period is for conversions.
@@ -26,32 +30,32 @@ const servedStop = time.Minute
 const peace = time.Second
 
 // converting: main may convert its database, so no signal may reach it.
-func (l State) converting() bool { return l.Converts && (l.starting || l.Main != 0 && !l.listens) }
+func (l State) converting() bool { return l.Converts && (l.StartAsked || l.Main != 0 && !l.listens) }
 
 // notListening is why it is left alone.
 func (l State) notListening(err error) string {
 	reason := "slurmdbd converts its database or waits for it since " + l.MainSince.UTC().Format(time.RFC3339) + ": " + err.Error()
-	if l.unread != nothing && l.Phase != Stopping {
+	if l.unread != noSignal && l.Phase != supervisor.Stopping {
 		reason += "; an edit waits for that"
 	}
-	if l.Phase == Stopping {
+	if l.Phase == supervisor.Stopping {
 		reason = "SIGTERM received; " + reason
 	}
 	return reason
 }
 
 // postpone keeps an edit until it listens.
-func (l State) postpone(how telling) State {
+func (l State) postpone(how signal) State {
 	l.unread = max(l.unread, how)
 	return l
 }
 
-// tellLate tells it of the edits that have come meanwhile.
-func (l State) tellLate() (State, []Action) {
+// signalLate sends it what edits have asked for meanwhile.
+func (l State) signalLate() (State, []Action) {
 	how := l.unread
-	l.unread = nothing
-	if how == toRestart {
-		return l.replace("the configuration has changed")
+	l.unread = noSignal
+	if how == restart {
+		return l.with(l.Replace("the configuration has changed"))
 	}
 	return l.hangUp()
 }
@@ -59,23 +63,23 @@ func (l State) tellLate() (State, []Action) {
 // awaitListening is the way down of a slurmdbd that may convert: it is told to end when it listens, and killed at the very
 // end of the pod's time.
 func (l State) awaitListening() (State, []Action) {
-	l.Activity, l.Tries = Converting, 0
-	actions := []Action{Schedule{toEnd, l.Deadlines.End}}
+	l.Activity, l.Tries = supervisor.Converting, 0
+	actions := []Action{deadlines.Schedule{Stage: deadlines.End, After: l.Deadlines.End}}
 	if l.Main == 0 {
 		return l, actions // its start is still to come
 	}
 	l.Reason = l.notListening(errors.New("it is told to end when it listens"))
-	l, question := l.ask()
+	l, question := l.with(l.Confirm())
 	return l, append(actions, question...)
 }
 
 // answerConverting: it listens, or does not yet.
-func (l State) answerConverting(e Answered) (State, []Action) {
+func (l State) answerConverting(e node.Answered) (State, []Action) {
 	if e.Err != nil {
 		return l.again(l.notListening(e.Err))
 	}
 	l.listens = true
-	return l.wait(peace)
+	return l.with(l.Wait(peace))
 }
 
 // askConverting: it has not listened the last time, or has had its peace.
@@ -83,14 +87,14 @@ func (l State) askConverting() (State, []Action) {
 	if l.listens {
 		return l.end("")
 	}
-	return l.ask()
+	return l.with(l.Confirm())
 }
 
 // killConverting: the pod's time is over.
 func (l State) killConverting() (State, []Action) {
-	l.Activity = Ending
-	l.question++ // whether it listens is of no interest any more
-	l, actions := l.overdue()
+	l.Activity = supervisor.Ending
+	l.Question++ // whether it listens is of no interest any more
+	l, actions := l.with(l.Overdue())
 	l.Reason = "the time was over before slurmdbd listened, and it was killed"
 	return l, actions
 }
@@ -100,11 +104,11 @@ func (l State) takeAway() (State, []Action) {
 	switch {
 	case !l.converting() || l.Main == 0:
 		return l, nil
-	case l.Activity == Converting:
+	case l.Activity == supervisor.Converting:
 		return l.end("")
-	case l.unread != nothing && l.Phase != Stopping:
-		l.unread = nothing
-		return l.replace("the configuration has changed")
+	case l.unread != noSignal && l.Phase != supervisor.Stopping:
+		l.unread = noSignal
+		return l.with(l.Replace("the configuration has changed"))
 	}
 	return l, nil
 }

@@ -9,6 +9,10 @@ import (
 
 	"github.com/slurmlet/slurmlet/cgroup"
 	"github.com/slurmlet/slurmlet/internal/kit/exitcode"
+	"github.com/slurmlet/slurmlet/internal/lifecycle/deadlines"
+	"github.com/slurmlet/slurmlet/internal/lifecycle/node"
+	"github.com/slurmlet/slurmlet/internal/lifecycle/sessions"
+	"github.com/slurmlet/slurmlet/internal/lifecycle/supervisor"
 	"github.com/slurmlet/slurmlet/internal/slurm"
 	"github.com/slurmlet/slurmlet/internal/slurmd/nodesize"
 )
@@ -22,47 +26,47 @@ func (w *world) changed(how byte) {
 	n := w.changes[0]
 	w.changes = w.changes[1:]
 	err := w.maybe(how)
-	if w.life.Activity == Deleting && how&3 == 3 {
+	if w.life.Activity == supervisor.Deleting && how&3 == 3 {
 		err = slurm.ErrNoNode
 	}
-	if w.life.Activity == Deleting && how&7 == 5 {
+	if w.life.Activity == supervisor.Deleting && how&7 == 5 {
 		err = slurm.ErrKept
 	}
-	w.refused = w.refused && (w.life.Activity != Mending || err != nil)
-	w.feed(Done{n, err})
+	w.refused = w.refused && (w.life.Activity != supervisor.Mending || err != nil)
+	w.feed(node.Done{n, err})
 }
 
 func (w *world) news(how byte) {
 	if how == 13 {
 		w.refused = true
-		w.feed(LaunchRefused{})
+		w.feed(node.LaunchRefused{})
 		return
 	}
 	if how&1 == 0 || len(w.counts) == 0 {
-		lost := LostJobsFound{Number: w.life.question}
+		lost := node.LostJobsFound{Number: w.life.Question}
 		if how>>3 == 1 {
 			lost.Lost = []string{"3"}
 		}
 		w.feed([]Event{
-			StepsEnded{}, Troubled{}, FilesChanged{}, FilesChanged{Restart: true}, ControllerLost{}, lost, Outdated{}, MainHung{w.life.Main},
+			node.StepsEnded{}, supervisor.Troubled{}, supervisor.FilesChanged{}, supervisor.FilesChanged{Restart: true}, node.ControllerLost{}, lost, supervisor.Outdated{}, supervisor.MainHung{w.life.Main},
 		}[how>>1&7])
 		return
 	}
 	n := w.counts[0]
 	w.counts = w.counts[1:]
-	w.feed(StepsCounted{n, int(how >> 1 & 1)})
+	w.feed(node.StepsCounted{n, int(how >> 1 & 1)})
 }
 
 // goDown is SIGTERM, and what comes of it.
 func (w *world) goDown(how byte) {
 	switch {
 	case how == 0:
-		w.feed(Terminated{Signal: "SIGTERM", At: epoch})
+		w.feed(supervisor.Terminated{Signal: "SIGTERM", At: epoch})
 	case how < 8 && len(w.due) > 0:
 		w.nextDeadline()
 	case w.sessions:
 		w.sessions = false
-		w.feed(SessionsOver{})
+		w.feed(sessions.SessionsOver{})
 	}
 }
 
@@ -73,26 +77,26 @@ func (w *world) fire(how byte) {
 	i := int(how) % len(w.timers)
 	n := w.timers[i]
 	w.timers = append(w.timers[:i:i], w.timers[i+1:]...)
-	w.feed(TimerFired{n})
+	w.feed(supervisor.TimerFired{n})
 }
 
 // change edits or resizes the pod, back and forth; or somebody says when it is killed, or slurmctld's pod moves.
 func (w *world) change(how byte) {
 	switch how {
 	case 4, 5:
-		w.feed(DeadlineSet{At: epoch, Grace: time.Duration(how&1) * 10 * time.Second, Source: "slurmlet deadline"})
+		w.feed(deadlines.DeadlineSet{At: epoch, Grace: time.Duration(how&1) * 10 * time.Second, Source: "slurmlet deadline"})
 		return
 	case 6:
-		w.feed(DeadlineSet{At: epoch, Deadline: epoch.Add(5 * time.Second), Source: "the controller"})
+		w.feed(deadlines.DeadlineSet{At: epoch, Deadline: epoch.Add(5 * time.Second), Source: "the controller"})
 		return
 	case 7:
-		w.feed(ControllerMoved{})
+		w.feed(supervisor.ControllerMoved{})
 		return
 	case 15:
 		w.feed(DatabaseAway{})
 		return
 	}
-	now := Measured{Allocation: nodesize.Allocation{Size: small}, At: epoch}
+	now := node.Measured{Allocation: nodesize.Allocation{Size: small}, At: epoch}
 	if how&1 != 0 {
 		now.Size.CPUs = 4 // as of the bigger record
 	}
@@ -122,25 +126,25 @@ func (w *world) answer(how byte) {
 	}
 	n := w.asked[0]
 	w.asked = w.asked[1:]
-	node := []*slurm.Node{
+	records := []*slurm.Node{
 		record(), nil, record(bigger), record(bigger, busy), record(bigger, ourDrain), record(bigger, anAdmins),
 		record(anAdmins), record(ourDrain), record(stale), record(tooSmall), record(busy, tooSmall), record(down),
 		record(noGPUs), record(foundGPUs), record(busy, notResponding),
 	}
-	if int(how) >= len(node) {
-		w.feed(Answered{Number: n, Err: errors.New("no")})
+	if int(how) >= len(records) {
+		w.feed(node.Answered{Number: n, Err: errors.New("no")})
 		return
 	}
 	if how == 0 && w.refused {
-		node[how] = record(relaunched)
+		records[how] = record(relaunched)
 	}
-	w.record = node[how]
+	w.record = records[how]
 	if w.record != nil && n%2 == 0 {
 		w.record.SlurmdStart = slurm.Time{} // sinfo does not tell
 	}
-	w.doubtful = how&1 == 0 && n%3 == 0 && node[how] != nil && node[how].Is("MIXED")
+	w.doubtful = how&1 == 0 && n%3 == 0 && records[how] != nil && records[how].Is("MIXED")
 	w.elsewhere, w.untold = false, false
-	w.feed(Answered{Number: n, Node: node[how], Steps: int(how & 1), Counted: how&1 == 0, Doubtful: w.doubtful})
+	w.feed(node.Answered{Number: n, Node: records[how], Steps: int(how & 1), Counted: how&1 == 0, Doubtful: w.doubtful})
 }
 
 // look answers what the agent asks on the way down, or before it deletes a record.
@@ -148,7 +152,7 @@ func (w *world) look(how byte) {
 	if len(w.asked) == 0 {
 		return
 	}
-	w.tell([]Answered{
+	w.tell([]node.Answered{
 		{Node: record(busy, ourDrain), Steps: 2, Jobs: jobs("RUNNING")},
 		{Node: record(busy, anAdmins), Steps: 1, Jobs: jobs("RUNNING")},
 		{Node: record(busy, ourDrain), Jobs: jobs("RUNNING"), Counted: true},
@@ -177,7 +181,7 @@ func (w *world) answerElastic(how byte) {
 	if w.refused {
 		usual = record(cloud, relaunched)
 	}
-	w.tell([16]Answered{
+	w.tell([16]node.Answered{
 		{Node: usual},
 		{},
 		{Node: record(cloud, bigger)},
@@ -201,7 +205,7 @@ func (w *world) lookElastic(how byte) {
 	if len(w.asked) == 0 {
 		return
 	}
-	w.tell([16]Answered{
+	w.tell([16]node.Answered{
 		{Node: record(busy, cloud, ourDrain, is("POWER_DOWN")), Steps: 2, Jobs: jobs("RUNNING")},
 		{Node: record(busy, cloud, anAdmins, is("POWER_DOWN")), Steps: 1, Jobs: jobs("RUNNING")},
 		{Node: record(busy, cloud, ourDrain, is("POWER_DOWN")), Jobs: jobs("RUNNING"), Counted: true},
@@ -222,7 +226,7 @@ func (w *world) lookElastic(how byte) {
 }
 
 // tell answers the oldest question.
-func (w *world) tell(e Answered) {
+func (w *world) tell(e node.Answered) {
 	e.Number = w.asked[0]
 	w.asked = w.asked[1:]
 	if e.Err == nil {
@@ -235,8 +239,8 @@ func (w *world) tell(e Answered) {
 		w.record, w.doubtful, w.elsewhere, w.untold = e.Node, e.Doubtful, len(e.Elsewhere) > 0, e.Untold > 0
 	}
 	w.feed(e)
-	if l := w.life; w.stopped && w.elsewhere && l.Activity == Finishing && len(e.Jobs) == 0 && !w.record.Elastic() {
-		require.True(w, w.record.Drained() || l.actionDue(), "new jobs come to a pod that waits for others to end")
+	if l := w.life; w.stopped && w.elsewhere && l.Activity == supervisor.Finishing && len(e.Jobs) == 0 && !w.record.Elastic() {
+		require.True(w, w.record.Drained() || node.ActionDue(l.Supervisor, l.Node), "new jobs come to a pod that waits for others to end")
 	}
 }
 
@@ -245,7 +249,7 @@ func jobs(state string) []slurm.Job { return []slurm.Job{{ID: 5, State: []string
 func (w *world) nextDeadline() {
 	s := slices.Min(w.due)
 	w.due = slices.Delete(w.due, slices.Index(w.due, s), slices.Index(w.due, s)+1)
-	w.feed(DeadlinePassed{s})
+	w.feed(deadlines.DeadlinePassed{s})
 }
 
 func (w *world) startEnds(how byte) {
@@ -254,12 +258,12 @@ func (w *world) startEnds(how byte) {
 	}
 	w.starts--
 	if how == 15 {
-		w.feed(MainFailed{errors.New("no")})
+		w.feed(supervisor.MainFailed{errors.New("no")})
 		return
 	}
 	w.pids++
 	w.alive[w.pids] = true
-	w.feed(MainStarted{PID: w.pids, At: epoch})
+	w.feed(supervisor.MainStarted{PID: w.pids, At: epoch})
 }
 
 // handOver makes the main process execute itself again.
@@ -270,7 +274,7 @@ func (w *world) handOver() {
 	w.pids++
 	w.alive[w.pids] = true
 	old := w.life.Main
-	w.feed(MainChanged{PID: w.pids, At: epoch})
+	w.feed(supervisor.MainChanged{PID: w.pids, At: epoch})
 	w.exit(old, false)
 }
 
@@ -298,6 +302,6 @@ func (w *world) exit(pid int, bySignal bool) {
 		case bySignal:
 			code = 137
 		}
-		w.feed(MainExited{PID: pid, Code: code})
+		w.feed(supervisor.MainExited{PID: pid, Code: code})
 	}
 }

@@ -14,6 +14,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/slurmlet/slurmlet/internal/kit/exitcode"
+	"github.com/slurmlet/slurmlet/internal/lifecycle/deadlines"
+	"github.com/slurmlet/slurmlet/internal/lifecycle/node"
+	"github.com/slurmlet/slurmlet/internal/lifecycle/sessions"
+	"github.com/slurmlet/slurmlet/internal/lifecycle/supervisor"
 	"github.com/slurmlet/slurmlet/internal/slurm"
 )
 
@@ -34,7 +38,7 @@ type world struct {
 	changes []int // deletions, drains and resumes
 	timers  []int
 	record  *slurm.Node // the last one that was shown
-	due     []Stage
+	due     []deadlines.Stage
 	over    bool
 	stopped bool
 	// served: the node was Ready once; gone: slurmctld has said that it has no record
@@ -130,11 +134,11 @@ var (
 		{"news", (*world).news, newsWays},
 		{"answer", (*world).answer, answerWays},
 		{"start", (*world).startEnds, []string{15: "fails"}},
-		{"ready", func(w *world, _ byte) { w.feed(MainReady{}) }, nil},
+		{"ready", func(w *world, _ byte) { w.feed(supervisor.MainReady{}) }, nil},
 		{"exit", (*world).die, nil},
 		{"handover", func(w *world, _ byte) { w.handOver() }, nil},
 		{"done", (*world).changed, []string{1: "no", 3: "no-record"}},
-		{"SIGHUP", func(w *world, _ byte) { w.feed(HungUp{}) }, nil},
+		{"SIGHUP", func(w *world, _ byte) { w.feed(supervisor.HungUp{}) }, nil},
 		{"SIGTERM", (*world).goDown, []string{1: "deadline", 8: "sessions-over"}},
 		{"timer", (*world).fire, nil},
 		{"look", (*world).look, lookWays},
@@ -245,7 +249,7 @@ func (w *world) play(script []byte) {
 			w.Logf("the story, as a transcript:\n%s", w.transcript())
 		}
 	}()
-	w.feed(Begun{})
+	w.feed(supervisor.Begun{})
 	moves := movesOf(w.role)
 	for _, b := range script {
 		moves[b&15].make(w, b>>4)
@@ -285,11 +289,11 @@ func (w *world) feed(e Event) {
 	}
 	w.told = append(w.told, e)
 	w.listen(e)
-	_, terminates := e.(Terminated)
+	_, terminates := e.(supervisor.Terminated)
 	first := terminates && !w.stopped
 	w.stopped = w.stopped || terminates
-	question := w.life.question
-	_, isTimer := e.(TimerFired)
+	question := w.life.Question
+	_, isTimer := e.(supervisor.TimerFired)
 	changing := isTimer && slices.Contains(w.changes, question)
 	var actions []Action
 	w.inStep = true
@@ -298,12 +302,12 @@ func (w *world) feed(e Event) {
 	w.inStep = false
 	w.conf.hear(w.life.ConfNews(before))
 	w.checkHaste(e, before, actions)
-	require.False(w, changing && w.life.question != question, "the outcome of a change will not be heard: %+v", w.life)
+	require.False(w, changing && w.life.Question != question, "the outcome of a change will not be heard: %+v", w.life)
 	if w.served && !w.gone && first {
-		require.Contains(w, actions, Schedule{toStop, w.life.Deadlines.Stop}, "a node in service is not taken out of it: %+v", w.life)
-		require.NotEqual(w, Ending, w.life.Activity, "a node in service is dropped")
+		require.Contains(w, actions, deadlines.Schedule{deadlines.Stop, w.life.Deadlines.Stop}, "a node in service is not taken out of it: %+v", w.life)
+		require.NotEqual(w, supervisor.Ending, w.life.Activity, "a node in service is dropped")
 	}
-	w.served = w.served || w.life.Registers && w.life.Phase == Ready
+	w.served = w.served || w.life.Registers && w.life.Phase == supervisor.Ready
 	for _, a := range actions {
 		w.carryOut(a)
 	}
@@ -314,40 +318,40 @@ func (w *world) feed(e Event) {
 func (w *world) checkHaste(e Event, before State, actions []Action) {
 	var at time.Time
 	switch e := e.(type) {
-	case Measured:
+	case node.Measured:
 		at = e.At
-	case DeadlineSet:
+	case deadlines.DeadlineSet:
 		at = e.At
 	}
 	l := w.life
-	if at.IsZero() || before.Phase != Stopping || l.Phase != Stopping {
+	if at.IsZero() || before.Phase != supervisor.Stopping || l.Phase != supervisor.Stopping {
 		return
 	}
 	was, now := before.Deadlines, l.Deadlines
-	scheduled := func(s Stage, was, now time.Duration) {
-		if now < was && !l.passed[s] {
-			require.Contains(w, actions, Schedule{s, max(now-at.Sub(l.StoppedAt), 0)}, "%v has no timer: %+v", s, l)
+	scheduled := func(s deadlines.Stage, was, now time.Duration) {
+		if now < was && !l.Over[s] {
+			require.Contains(w, actions, deadlines.Schedule{s, max(now-at.Sub(l.StoppedAt), 0)}, "%v has no timer: %+v", s, l)
 		}
 	}
-	if l.Activity == Ending || l.Activity == Converting {
-		scheduled(toEnd, was.End, now.End)
+	if l.Activity == supervisor.Ending || l.Activity == supervisor.Converting {
+		scheduled(deadlines.End, was.End, now.End)
 	}
 	switch {
-	case !l.bounded:
+	case !l.Bound:
 	case l.Hosts:
-		if l.Activity != Ending && now.Fail < was.Fail && !l.passed[toFail] {
-			require.Contains(w, actions, WarnSessions{max(now.Fail-at.Sub(l.StoppedAt), 0)})
+		if l.Activity != supervisor.Ending && now.Fail < was.Fail && !l.Over[deadlines.Fail] {
+			require.Contains(w, actions, sessions.WarnSessions{max(now.Fail-at.Sub(l.StoppedAt), 0)})
 		}
-		scheduled(toSignal, was.Signal, now.Signal)
-		scheduled(toFail, was.Fail, now.Fail)
-		scheduled(toLeave, was.Leave, now.Leave)
-		scheduled(toStop, was.Stop, now.Stop)
+		scheduled(deadlines.Signal, was.Signal, now.Signal)
+		scheduled(deadlines.Fail, was.Fail, now.Fail)
+		scheduled(deadlines.Leave, was.Leave, now.Leave)
+		scheduled(deadlines.Stop, was.Stop, now.Stop)
 	default:
-		scheduled(toRequeue, was.Requeue, now.Requeue)
-		scheduled(toKill, was.Kill, now.Kill)
-		scheduled(toFail, was.Fail, now.Fail)
-		scheduled(toLeave, was.Leave, now.Leave)
-		scheduled(toStop, was.Stop, now.Stop)
+		scheduled(deadlines.Requeue, was.Requeue, now.Requeue)
+		scheduled(deadlines.Kill, was.Kill, now.Kill)
+		scheduled(deadlines.Fail, was.Fail, now.Fail)
+		scheduled(deadlines.Leave, was.Leave, now.Leave)
+		scheduled(deadlines.Stop, was.Stop, now.Stop)
 	}
 }
 
@@ -355,15 +359,15 @@ func (w *world) checkHaste(e Event, before State, actions []Action) {
 func (w *world) listen(e Event) {
 	_, w.away = e.(DatabaseAway)
 	switch e := e.(type) {
-	case MainStarted, MainChanged:
+	case supervisor.MainStarted, supervisor.MainChanged:
 		w.gone, w.listens = false, false
-	case Answered:
-		if e.Number == w.life.question && e.Err == nil && !w.reaching {
+	case node.Answered:
+		if e.Number == w.life.Question && e.Err == nil && !w.reaching {
 			w.listens = true
 			w.gone = e.Node == nil || e.Node.Elastic() && w.life.Elastic && (e.Node.Off() || e.Node.Is("POWERING_UP"))
 		}
-	case Done:
-		if e.Number == w.life.question && w.life.Activity == Deleting {
+	case node.Done:
+		if e.Number == w.life.Question && w.life.Activity == supervisor.Deleting {
 			if e.Err == nil || errors.Is(e.Err, slurm.ErrNoNode) {
 				w.gone = true
 			}
@@ -376,45 +380,45 @@ func (w *world) listen(e Event) {
 
 func (w *world) carryOut(a Action) {
 	switch a := a.(type) {
-	case StartMain:
+	case supervisor.StartMain:
 		require.Empty(w, w.alive, "a second main process")
 		require.Zero(w, w.starts, "a second start")
-		require.False(w, w.stopped && (!w.life.Registers && !w.life.Hosts || w.life.Activity == Ending), "a start after SIGTERM")
+		require.False(w, w.stopped && (!w.life.Registers && !w.life.Hosts || w.life.Activity == supervisor.Ending), "a start after SIGTERM")
 		w.starts++
-	case SignalMain:
+	case supervisor.SignalMain:
 		require.True(w, w.alive[w.life.Main], "%s to a process that was reaped, or to none", a.Signal)
 		w.checkConversion(a)
-	case CountSteps:
-		require.Equal(w, Finishing, w.life.Activity)
+	case node.CountSteps:
+		require.Equal(w, supervisor.Finishing, w.life.Activity)
 		w.counts = append(w.counts, a.Number)
-	case Reach:
+	case supervisor.Reach:
 		w.asked, w.reaching = append(w.asked, a.Number), true
-	case AskNode:
+	case node.AskNode:
 		w.asked, w.reaching = append(w.asked, a.Number), false
-	case AskJobs:
+	case node.AskJobs:
 		w.asked, w.reaching = append(w.asked, a.Number), false
-	case Confirm:
+	case supervisor.Confirm:
 		w.asked, w.reaching = append(w.asked, a.Number), false
-	case Change:
+	case node.Change:
 		w.checkChange(a)
 		w.changes = append(w.changes, a.Number)
-	case FindLostJobs:
+	case node.FindLostJobs:
 		require.False(w, w.stopped)
-		require.Equal(w, Ready, w.life.Phase)
-	case KillSteps:
-		require.True(w, w.life.acted >= toFail || w.life.stage == toStop, "a job that may run on lives as long as slurmd")
-	case Schedule:
+		require.Equal(w, supervisor.Ready, w.life.Phase)
+	case node.KillSteps:
+		require.True(w, w.life.Acted >= deadlines.Fail || w.life.Stage == deadlines.Stop, "a job that may run on lives as long as slurmd")
+	case deadlines.Schedule:
 		require.GreaterOrEqual(w, a.After, time.Duration(0))
 		w.due = append(w.due, a.Stage)
-	case Arm:
+	case supervisor.Arm:
 		require.Positive(w, a.After)
 		w.timers = append(w.timers, a.Number)
-	case DrainSessions:
+	case sessions.DrainSessions:
 		require.False(w, w.sessions, "drained twice")
 		w.sessions = true
-	case WarnSessions, EndSessions:
+	case sessions.WarnSessions, sessions.EndSessions:
 		require.True(w, w.stopped && w.life.Hosts)
-	case Exit:
+	case supervisor.Exit:
 		w.over = true
 		require.False(w, w.served && !w.gone && a.Code == exitcode.OK, "the record may still be there, and the exit status says it is not: %+v", w.life)
 	default:
@@ -423,53 +427,53 @@ func (w *world) carryOut(a Action) {
 }
 
 // checkConversion: a slurmdbd that may convert its database has no signal before the very end of the pod's time.
-func (w *world) checkConversion(a SignalMain) {
-	due, is := w.told[len(w.told)-1].(DeadlinePassed)
+func (w *world) checkConversion(a supervisor.SignalMain) {
+	due, is := w.told[len(w.told)-1].(deadlines.DeadlinePassed)
 	w.listens = w.listens || w.away // and ends now
 	if w.life.Converts && !w.listens {
-		require.True(w, is && due.Stage == toEnd && a.Signal == SigKill, "%s ends the conversion of a database", a.Signal)
+		require.True(w, is && due.Stage == deadlines.End && a.Signal == supervisor.SigKill, "%s ends the conversion of a database", a.Signal)
 	}
 }
 
 // checkChange: what is changed may be changed now.
-func (w *world) checkChange(a Change) {
+func (w *world) checkChange(a node.Change) {
 	switch a.Verb {
-	case DeleteNode, RenewNode, DeleteAgain:
-		require.Equal(w, a.Verb == RenewNode, !w.stopped, "a record that stays is one without a pod")
-		require.False(w, Foreign(w.record) && !w.stopped, "a deleted record takes an admin's drain with it")
+	case node.DeleteNode, node.RenewNode, node.DeleteAgain:
+		require.Equal(w, a.Verb == node.RenewNode, !w.stopped, "a record that stays is one without a pod")
+		require.False(w, node.Foreign(w.record) && !w.stopped, "a deleted record takes an admin's drain with it")
 		require.False(w, w.record.Busy() && !w.doubtful, "jobs run on it") // slurmctld's refusal tells whether a doubtful one is busy
 		require.False(w, w.life.Elastic && w.record.Elastic(), "slurmd would make it anew without CLOUD")
-		require.False(w, a.Verb == DeleteNode && w.stopped && w.elsewhere && w.life.stage < toLeave, "slurmctld needs it for a job that ends elsewhere")
-	case PowerDownNode:
+		require.False(w, a.Verb == node.DeleteNode && w.stopped && w.elsewhere && w.life.Stage < deadlines.Leave, "slurmctld needs it for a job that ends elsewhere")
+	case node.PowerDownNode:
 		require.True(w, w.stopped && w.life.Elastic && w.record.Elastic())
 		require.False(w, w.record.Off(), "slurmctld has suspended it")
 		require.False(w, w.record.Is("POWER_DOWN") && w.record.Drained(), "it is on its way")
-		require.False(w, Foreign(w.record) && a.Reason != "", "an admin's drain gets our reason")
-	case PowerOffNode:
-		require.False(w, w.untold && w.life.stage < toLeave, "a job that has ended fails")
+		require.False(w, node.Foreign(w.record) && a.Reason != "", "an admin's drain gets our reason")
+	case node.PowerOffNode:
+		require.False(w, w.untold && w.life.Stage < deadlines.Leave, "a job that has ended fails")
 		require.True(w, w.life.Elastic && w.record.Elastic() && w.record.Busy())
-		require.True(w, w.life.stage >= toFail || w.life.hasSackd, "jobs run on it")
-	case DrainNode:
-		require.False(w, Foreign(w.record), "an admin's drain gets our reason")
-	case ResumeNode:
-		require.True(w, Own(w.record) || putRight(w.record) || w.life.Elastic && outlived(w.record), "a drain that was not ours is lifted")
-	case MendLaunch:
+		require.True(w, w.life.Stage >= deadlines.Fail || w.life.HasSackd, "jobs run on it")
+	case node.DrainNode:
+		require.False(w, node.Foreign(w.record), "an admin's drain gets our reason")
+	case node.ResumeNode:
+		require.True(w, node.Own(w.record) || node.PutRight(w.record) || w.life.Elastic && node.Outlived(w.record), "a drain that was not ours is lifted")
+	case node.MendLaunch:
 		require.False(w, w.stopped)
-		require.True(w, Relaunched(w.record) || w.life.relaunched, "nothing is to be mended")
-	case EndStaleJobs:
+		require.True(w, node.Relaunched(w.record) || w.life.Relaunched, "nothing is to be mended")
+	case node.EndStaleJobs:
 		require.True(w, w.record.Busy() && (w.life.Inherits || w.life.Fresh), "jobs of this container may live")
-	case UpdateNode:
+	case node.UpdateNode:
 		require.NotEmpty(w, a.Fields)
-	case RequeueJobs:
-		require.False(w, w.untold && a.Last && w.life.stage < toLeave, "slurmstepd has time to tell of the job's end")
-		require.True(w, w.life.stage >= toRequeue && w.record.Busy())
-	case FailNode:
-		require.False(w, w.untold && w.life.stage < toLeave, "a job that has ended fails")
+	case node.RequeueJobs:
+		require.False(w, w.untold && a.Last && w.life.Stage < deadlines.Leave, "slurmstepd has time to tell of the job's end")
+		require.True(w, w.life.Stage >= deadlines.Requeue && w.record.Busy())
+	case node.FailNode:
+		require.False(w, w.untold && w.life.Stage < deadlines.Leave, "a job that has ended fails")
 		require.True(w, w.record.Busy())
 		require.False(w, w.life.Elastic && w.record.Elastic(), "such a node is powered off")
-		require.True(w, w.life.stage >= toFail || w.life.hasSackd, "jobs run on it")
-	case StartSackd:
-		require.True(w, w.stopped && w.life.mayStartSackd())
+		require.True(w, w.life.Stage >= deadlines.Fail || w.life.HasSackd, "jobs run on it")
+	case node.StartSackd:
+		require.True(w, w.stopped && w.life.MayStartSackd())
 	}
 }
 
@@ -481,7 +485,7 @@ func (w *world) check() {
 	if l.Main != 0 {
 		require.True(w, w.alive[l.Main], "the main process is dead")
 	}
-	require.Equal(w, w.over, l.Phase == Exited)
+	require.Equal(w, w.over, l.Phase == supervisor.Exited)
 	require.LessOrEqual(w, l.crashes, mostCrashes)
 	w.conf.check(w)
 	if !w.over {
@@ -493,7 +497,7 @@ func (w *world) check() {
 // stop: every path from a SIGTERM ends in Exited, at the latest when all
 // deadlines and both of the last timers are over.
 func (w *world) stop() {
-	w.feed(Terminated{Signal: "SIGTERM", At: epoch})
+	w.feed(supervisor.Terminated{Signal: "SIGTERM", At: epoch})
 	for len(w.due) > 0 && !w.over {
 		w.nextDeadline()
 	}
@@ -501,7 +505,7 @@ func (w *world) stop() {
 		w.startEnds(0)
 	}
 	for range 2 {
-		w.feed(TimerFired{w.life.timer})
+		w.feed(supervisor.TimerFired{w.life.Timer})
 	}
 	require.True(w, w.over, "not Exited: %+v", w.life)
 }

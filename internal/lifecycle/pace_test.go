@@ -7,46 +7,49 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/slurmlet/slurmlet/internal/kit/backoff"
+	"github.com/slurmlet/slurmlet/internal/lifecycle/deadlines"
+	"github.com/slurmlet/slurmlet/internal/lifecycle/node"
+	"github.com/slurmlet/slurmlet/internal/lifecycle/supervisor"
 	"github.com/slurmlet/slurmlet/internal/slurm/reasons"
 	"github.com/slurmlet/slurmlet/internal/slurmd/nodesize"
 )
 
 // TestPace: a first change comes at once, repeated ones lie apart, and what is new is a first one.
 func TestPace(t *testing.T) {
-	resumes := func(l State) (State, []Action) { return play(l, Answered{Node: record(ourDrain)}) }
+	resumes := func(l State) (State, []Action) { return play(l, node.Answered{Node: record(ourDrain)}) }
 	l, actions := resumes(isConfirming())
-	require.Equal(t, []Action{Change{Number: l.question, Verb: ResumeNode}}, actions)
-	l, actions = play(l, Done{})
-	require.IsType(t, AskNode{}, actions[0], "what follows from the first one comes at once, too")
+	require.Equal(t, []Action{node.Change{Number: l.Question, Verb: node.ResumeNode}}, actions)
+	l, actions = play(l, node.Done{})
+	require.IsType(t, node.AskNode{}, actions[0], "what follows from the first one comes at once, too")
 	var pauses []time.Duration
 	for range 7 {
 		l, actions = resumes(l)
 		for len(actions) == 1 && isArm(actions[0]) { // the pause is over, and nothing has changed
-			pauses = append(pauses, actions[0].(Arm).After)
-			l, _ = play(l, TimerFired{})
+			pauses = append(pauses, actions[0].(supervisor.Arm).After)
+			l, _ = play(l, supervisor.TimerFired{})
 			l, actions = resumes(l)
 		}
-		require.Equal(t, []Action{Change{Number: l.question, Verb: ResumeNode}}, actions)
-		l, actions = play(l, Done{})
-		pauses = append(pauses, actions[0].(Arm).After)
-		l, _ = play(l, TimerFired{})
+		require.Equal(t, []Action{node.Change{Number: l.Question, Verb: node.ResumeNode}}, actions)
+		l, actions = play(l, node.Done{})
+		pauses = append(pauses, actions[0].(supervisor.Arm).After)
+		l, _ = play(l, supervisor.TimerFired{})
 	}
 	first := backoff.FirstTry
 	require.Equal(t, []time.Duration{first, 4 * first, 16 * first, 64 * first, 256 * first, 1024 * first, backoff.LastQuiet, backoff.LastQuiet}, pauses)
 
-	ready, _ := play(l, Answered{Node: record()})
-	require.Equal(t, Ready, ready.Phase)
+	ready, _ := play(l, node.Answered{Node: record()})
+	require.Equal(t, supervisor.Ready, ready.Phase)
 	for name, change := range map[string]Event{
-		"SIGTERM": Terminated{Signal: "SIGTERM"}, "another size": Measured{Allocation: nodesize.Allocation{Size: nodesize.Size{CPUs: 9}}},
+		"SIGTERM": supervisor.Terminated{Signal: "SIGTERM"}, "another size": node.Measured{Allocation: nodesize.Allocation{Size: nodesize.Size{CPUs: 9}}},
 	} {
-		l.Phase = Reloading // a size counts at once in a phase that serves
+		l.Phase = supervisor.Reloading // a size counts at once in a phase that serves
 		l, _ := play(l, change)
-		require.Equal(t, pace{}, l.pace, name)
+		require.False(t, l.IsPaced(), name)
 	}
-	require.Equal(t, pace{}, ready.pace)
+	require.False(t, ready.IsPaced())
 }
 
-func isArm(a Action) bool { _, is := a.(Arm); return is }
+func isArm(a Action) bool { _, is := a.(supervisor.Arm); return is }
 
 // isConfirming is a node that has asked for its record.
 func isConfirming() State {
@@ -56,21 +59,21 @@ func isConfirming() State {
 
 // TestPaceDeadline: a drain that somebody lifts again and again keeps no deadline from its work.
 func TestPaceDeadline(t *testing.T) {
-	lifted := Answered{Node: record(busy), Steps: 1}
-	l, _ := play(isTerminated(), lifted, Done{}, lifted, TimerFired{}, lifted)
-	require.Equal(t, Draining, l.Activity)
-	l, actions := play(l, Done{})
-	require.Equal(t, []Action{Arm{l.timer, 4 * backoff.FirstTry}}, actions)
+	lifted := node.Answered{Node: record(busy), Steps: 1}
+	l, _ := play(isTerminated(), lifted, node.Done{}, lifted, supervisor.TimerFired{}, lifted)
+	require.Equal(t, supervisor.Draining, l.Activity)
+	l, actions := play(l, node.Done{})
+	require.Equal(t, []Action{supervisor.Arm{l.Timer, 4 * backoff.FirstTry}}, actions)
 	for _, c := range []struct {
-		stage Stage
-		verb  Verb
-	}{{toRequeue, RequeueJobs}, {toFail, FailNode}} {
-		l, actions = play(l, DeadlinePassed{c.stage})
-		require.IsType(t, AskJobs{}, actions[0])
+		stage deadlines.Stage
+		verb  node.Verb
+	}{{deadlines.Requeue, node.RequeueJobs}, {deadlines.Fail, node.FailNode}} {
+		l, actions = play(l, deadlines.DeadlinePassed{c.stage})
+		require.IsType(t, node.AskJobs{}, actions[0])
 		l, actions = play(l, lifted)
-		require.Equal(t, []Action{Change{Number: l.question, Verb: DrainNode, Reason: reasons.Terminating}}, actions, "at once")
-		l, actions = play(l, Done{}, lifted)
-		require.Equal(t, c.verb, actions[0].(Change).Verb)
-		l, _ = play(l, Done{})
+		require.Equal(t, []Action{node.Change{Number: l.Question, Verb: node.DrainNode, Reason: reasons.Terminating}}, actions, "at once")
+		l, actions = play(l, node.Done{}, lifted)
+		require.Equal(t, c.verb, actions[0].(node.Change).Verb)
+		l, _ = play(l, node.Done{})
 	}
 }

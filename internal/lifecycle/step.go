@@ -2,15 +2,31 @@ package lifecycle
 
 import (
 	"fmt"
-	"time"
 
 	"github.com/slurmlet/slurmlet/internal/kit/backoff"
+	"github.com/slurmlet/slurmlet/internal/kit/exitcode"
 	"github.com/slurmlet/slurmlet/internal/lifecycle/conf"
+	"github.com/slurmlet/slurmlet/internal/lifecycle/deadlines"
+	"github.com/slurmlet/slurmlet/internal/lifecycle/node"
+	"github.com/slurmlet/slurmlet/internal/lifecycle/sessions"
+	"github.com/slurmlet/slurmlet/internal/lifecycle/supervisor"
+)
+
+// Event is something that happened in the world.
+type Event = any
+
+// Action is something to do in the world.
+type Action = any
+
+type (
+	// DatabaseAway: slurmdbd has no connection to its database, and waits some seconds before its next try.
+	DatabaseAway struct{}
+	// StateHeld: another agent has what slurmctld has saved, and this one waits for its end.
+	StateHeld struct{ Why string }
 )
 
 // Step is the agent's whole judgement: what happened goes in, the next state
-// and what to do come out. It is pure; agent.go turns the world into events
-// and actions into the world.
+// and what to do come out.
 func Step(l State, e Event) (State, []Action) {
 	next, actions := l.take(e)
 	return next, append(l.consequences(next), actions...)
@@ -19,222 +35,193 @@ func Step(l State, e Event) (State, []Action) {
 // consequences are the actions that follow from a change of the state, whatever event
 // has led to it.
 func (l State) consequences(next State) []Action {
-	if next.Registers && next.Phase == Ready && l.Phase != Ready {
-		return []Action{CompareCluster{}}
+	if next.Registers && next.Phase == supervisor.Ready && l.Phase != supervisor.Ready {
+		return []Action{node.CompareCluster{}}
 	}
 	return nil
 }
 
-// take has the phase that the container is in take an event. What the main process does
-// means the same in all of them.
+// take has the machine take an event that it is for.
 func (l State) take(e Event) (State, []Action) {
-	if l.Phase == Exited {
+	if l.Phase == supervisor.Exited {
 		return l, nil // nothing happens any more
 	}
 	switch e := e.(type) {
-	case MainStarted:
+	case supervisor.MainStarted:
 		return l.started(e)
-	case MainFailed:
+	case supervisor.MainFailed:
 		return l.failed(e)
-	case MainReady:
-		return l.readied()
-	case MainChanged:
+	case supervisor.MainReady:
+		return l.announced()
+	case supervisor.MainChanged:
 		return l.handedOver(e)
-	case MainExited:
+	case supervisor.MainExited:
 		return l.ended(e)
-	case MainHung:
-		return l.replaceHung(e)
-	}
-	switch l.Phase {
-	case Starting:
-		return l.whileStarting(e)
-	case Ready:
-		return l.whileReady(e)
-	case Stopping:
-		return l.whileStopping(e)
-	}
-	return l.beforeStopping(e) // Reloading, Resizing
-}
-
-// beforeStopping takes the events that mean the same in every phase before SIGTERM.
-func (l State) beforeStopping(e Event) (State, []Action) {
-	switch e := e.(type) {
-	case Answered:
-		return l.answer(e)
-	case Done:
-		return l.changed(e)
-	case Measured:
-		return l.measure(e)
-	case DeadlineSet:
-		return l.order(e), nil
-	case StepsEnded:
-		return l.lookAgain()
-	case TimerFired:
-		return l.fired(e)
-	case Terminated:
+	case supervisor.Begun:
+		return l.begin()
+	case supervisor.Terminated:
 		return l.terminate(e)
-	case FilesChanged:
-		return l.takeFiles(e)
-	case HungUp:
+	case supervisor.HungUp:
 		return l.hangUp()
+	case supervisor.FilesChanged:
+		return l.takeFiles(e)
+	case supervisor.Outdated:
+		return l.refetch()
+	case supervisor.ControllerMoved:
+		return l.reachAnew()
 	case DatabaseAway:
 		return l.takeAway()
-	case ControllerLost:
-		return l.recheckClaims()
-	case ControllerMoved:
-		return l.reachAnew()
-	case LaunchRefused:
-		return l.expectDrain()
 	case StateHeld:
 		return l.heldUp(e)
+	case sessions.SessionsOver:
+		if l.Phase == supervisor.Stopping {
+			return l.end("")
+		}
+		return l, nil
 	case conf.Revision, conf.Checked, conf.LaunchesOver, conf.PlaceEnded, conf.ReconfigureEnded, conf.NodesAsked, conf.ReloadTimerFired:
 		return l.configure(e)
-	case Begun, StepsCounted, DeadlinePassed, SessionsOver, Troubled, Outdated, LostJobsFound:
+	case supervisor.TimerFired:
+		if e.Number != l.Timer {
+			return l, nil
+		}
+	case deadlines.DeadlinePassed:
+		if e.Stage == deadlines.End {
+			return l.endDue()
+		}
+	case deadlines.DeadlineSet:
+		l.TimeLeft = l.Order(e)
+		if l.Phase != supervisor.Stopping {
+			return l, nil
+		}
+	}
+	if l.Registers {
+		return l.asNode(e)
+	}
+	return l.withoutRecord(e)
+}
+
+// asNode has the node's machine take an event.
+func (l State) asNode(e Event) (State, []Action) {
+	s, n, actions := node.Step(l.Supervisor, l.Node, e)
+	l.Supervisor, l.Node = s, n
+	return l, actions
+}
+
+// with takes the supervisor's next state.
+func (l State) with(s supervisor.State, actions []Action) (State, []Action) {
+	l.Supervisor = s
+	return l, actions
+}
+
+// withoutRecord takes the events of a role that has no node.
+func (l State) withoutRecord(e Event) (State, []Action) {
+	stopping := l.Phase == supervisor.Stopping
+	switch e := e.(type) {
+	case node.Answered:
+		return l.answered(e)
+	case supervisor.TimerFired:
+		if stopping {
+			return l.firedStopping()
+		}
+		return l.fired()
+	case node.Measured:
+		return l.measured(e)
+	case deadlines.DeadlineSet:
+		return l.hasten(e.At)
+	case supervisor.Troubled:
+		return l.doubt()
+	case deadlines.DeadlinePassed:
+		if l.Hosts && stopping {
+			return l.with(sessions.Due(l.Supervisor, e.Stage))
+		}
+		return l, nil
+	case node.Done, node.StepsEnded, node.StepsCounted, supervisor.MainHung, node.ControllerLost, node.LaunchRefused, node.LostJobsFound:
 		return l, nil
 	}
 	panic(fmt.Sprintf("Step: no such event: %T", e))
 }
 
-// ask opens a question; the answer to any earlier one is stale from now on.
-func (l State) ask() (State, []Action) {
-	l.question++
-	switch {
-	case l.Activity == Converting:
-		return l, []Action{Confirm{l.question}}
-	case l.Phase == Stopping:
-		return l, []Action{AskJobs{l.question, l.need()}}
-	case l.Registers:
-		return l, []Action{AskNode{l.question, l.need()}}
-	case l.Activity == Doubting:
-		return l, []Action{Reach{l.question}}
-	}
-	return l, []Action{Confirm{l.question}}
-}
-
-// need is what the answer must be sure to tell. Mostly slurmd says who it is in the record's
-// Extra; where it cannot, every other answer has the time of its start. That there is no record
-// matters where the agent acts on it.
-func (l State) need() Need {
-	looksAgain := l.Tries >= lostTries-1
-	return Need{
-		Start:    !l.seen && !l.Elastic && (!l.tookOver || l.Phase == Stopping) && l.Tries%2 == 1,
-		Topology: l.Traits.Topology.Given() && l.Traits != l.settled && l.Phase != Stopping,
-		Jobs:     l.keepsIt || !l.Elastic && l.Activity == Leaving || l.Elastic && l.Phase == Stopping && l.Tries >= watchedTries,
-		Absence:  looksAgain || l.Activity == Leaving || l.Phase == Stopping && (l.seen || l.Tries >= unseenTries),
-	}
-}
-
-// wait arms the timer; any earlier one is stale from now on.
-func (l State) wait(d time.Duration) (State, []Action) {
-	l.timer++
-	l.pace.resting = false
-	return l, []Action{Arm{l.timer, max(d, time.Millisecond)}}
-}
-
-// again waits before the next question, longer from try to try.
-func (l State) again(reason string) (State, []Action) {
-	l.Reason = reason
-	l.Tries++
-	return l.wait(backoff.Grow(backoff.FirstTry, l.Tries-1, l.lastTry()))
-}
-
-// lastTry is the longest pause between questions. Before SIGTERM a node that has no answer yet
-// waits a minute: 10,000 of them ask slurmctld 170 questions a second then, where 5 s would make
-// 2,000. On the way down the kubelet waits, and Reach only opens a connection.
-func (l State) lastTry() time.Duration {
-	if l.Registers && l.Phase != Stopping && l.Activity != Reaching {
-		return backoff.LastQuiet
-	}
-	return backoff.LastTry
-}
-
-const (
-	// settle is what a daemon is left in peace for after its READY, while it
-	// registers.
-	settle = 10 * time.Millisecond
-	// lostTries is after how many looks without a record slurmd is told to
-	// register again: slurmctld, its table full, tells slurmd success.
-	lostTries = 6
-	// watchedTries is after how many looks at a record that runs its own slurmd's
-	// jobs the end of a step is waited for, and watchedPause how long: a job of
-	// which no step runs any more, but an epilog, ends without a word.
-	watchedTries = 6
-	WatchedPause = time.Minute
-	// missedTries is after how many looks at a busy record slurmd is told to
-	// register again: half a minute, when BatchStartTimeout and MessageTimeout
-	// (slurm.conf(5)), 10 s each, are over.
-	missedTries = 10
-	// missedAfter is after how long a node that is Ready looks for jobs that are
-	// counted on it, and of which nothing runs.
-	missedAfter = 25 * time.Second
-	// forgottenAfter is the same for what began before the pod.
-	forgottenAfter = 2 * time.Second
-)
-
-func (l State) launch() (State, []Action) {
-	l.Phase, l.Activity, l.starting, l.Tries = Starting, Launching, true, 0
-	return l, []Action{StartMain{}}
-}
-
-func (l State) fired(e TimerFired) (State, []Action) {
-	if e.Number != l.timer {
-		return l, nil
-	}
-	l.pace.rested, l.pace.resting = l.pace.resting, false
-	switch l.Activity {
-	case Pausing:
-		l.Starts++
-		return l.begin()
-	case Replacing:
-		return l.overdueReplaced()
-	case Idle:
-		if l.unread != nothing {
-			return l.tellLate()
+// terminate begins the orderly stop. A second signal shortens nothing, but for an impatient one:
+// SIGINT twice, in a terminal.
+func (l State) terminate(e supervisor.Terminated) (State, []Action) {
+	if l.Phase == supervisor.Stopping {
+		switch {
+		case !e.Again:
+			return l, nil
+		case l.Registers:
+			return l.asNode(e)
 		}
-		return l.findLost()
-	case Launching, AwaitingDescription, ChoosingConf:
+		return l.end("SIGINT received twice")
+	}
+	l.Phase, l.Reason, l.StoppedAt = supervisor.Stopping, e.Signal+" received", e.At
+	if l.Grace.Outlived(e.At) {
+		l.Reason += "; the deadline of " + l.Grace.Deadline.Source + " was over before, and counts for nothing"
+	}
+	l.TimeLeft = l.TimeLeft.Hasten(l.Grace, e.At)
+	switch {
+	case l.Hosts:
+		return l.with(sessions.Await(l.Supervisor))
+	case l.converting() && l.Activity != supervisor.Replacing:
+		return l.awaitListening()
+	case l.Registers:
+		return l.asNode(e)
+	}
+	return l.end("")
+}
+
+// ended: a process that was main has ended. Only the present main counts.
+func (l State) ended(e supervisor.MainExited) (State, []Action) {
+	if e.PID != l.Main || l.Main == 0 {
 		return l, nil
-	case Reaching:
+	}
+	l.Main = 0
+	l.Question++ // what was asked about this daemon is stale
+	switch {
+	case l.Activity == supervisor.Ending:
+		return l.endedStopping(e)
+	case l.Activity == supervisor.Converting:
+		return l.with(l.LeaveWith(e.Code))
+	case l.mayTryOther():
+		return l.tryOther(e.What)
+	case l.mayRevive(e):
+		return l.revive(e)
+	case !l.Restarts && l.Activity == supervisor.Replacing: // for a reason of the agent's
+		return l.with(l.LeaveWith(exitcode.Failure))
+	case !l.Restarts:
+		l.Reason = e.What
+		return l.with(l.LeaveWith(e.Code))
+	case l.Activity == supervisor.Replacing && l.Phase == supervisor.Stopping:
+		return l.with(l.Relaunch())
+	case l.Activity == supervisor.Replacing && l.Registers:
+		return l.with(l.Launch())
+	case l.Activity == supervisor.Replacing:
+		l.Phase = supervisor.Starting
 		return l.begin()
 	}
-	return l.ask()
-}
-
-// hangUp is passed on for the daemon to read its configuration again. One that
-// has not said READY may not catch the signal yet, and reads it anyway.
-func (l State) hangUp() (State, []Action) {
-	switch {
-	case l.Main == 0 || l.Activity == Launching:
-		return l, nil
-	case l.converting():
-		return l.postpone(toHangUp), nil
+	if e.Uptime >= backoff.Steady {
+		l.Failures = 0
 	}
-	return l, []Action{SignalMain{SigHup}}
+	return l.with(l.Pause(e.What))
 }
 
-// takeFiles: a signal is enough for most of a configuration. A start that is
-// still to come takes all of it anyway, and one that came since has taken it.
-func (l State) takeFiles(e FilesChanged) (State, []Action) {
-	l.filesSince = e.Since
+// endedByTerm is the end of a daemon that was too young to catch SIGTERM: as
+// much in order as the end of one that caught it.
+const endedByTerm = 128 + 15
+
+// endedByUSR1 is the status of a slurmdbd that gets SIGTERM just after it has begun to listen: it wakes its threads by
+// SIGUSR1, which it does not catch yet (26.05.5). Nothing is lost.
+const endedByUSR1 = 128 + 10
+
+// endedStopping: a daemon that was asked to end has ended.
+func (l State) endedStopping(e supervisor.MainExited) (State, []Action) {
+	code := e.Code
 	switch {
-	case !e.Since.IsZero() && l.MainSince.After(e.Since):
-		return l, nil
-	case l.Main == 0 || l.Activity == Replacing:
-		return l, nil
-	case l.converting() && e.Restart:
-		return l.postpone(toRestart), nil
-	case e.Restart:
-		return l.replace("the configuration has changed")
+	case code == endedByTerm || l.Converts && code == endedByUSR1:
+		code = exitcode.OK
+	case l.Registers:
+		if why := node.NothingLost(l.Supervisor, l.Node, e); why != "" {
+			l.Reason, code = why, exitcode.OK
+		}
 	}
-	return l.hangUp()
+	return l.with(l.LeaveWith(code))
 }
-
-// QuestionLimit bounds one question to slurmctld. It is above scontrol's own
-// MessageTimeout of 10 s (slurm.conf(5)); a longer one makes it longer.
-const QuestionLimit = 15 * time.Second
-
-// MostQuestions is how often a node may ask slurmctld, or have it change something, in a minute
-// of the troubles that TestBudget lists. Most of it is the first ten seconds of a trouble: 10,000 nodes
-// that wait for slurmctld ask it once a minute each, 170 times a second, where it answers some
-// 10,000 questions about one node on one processor.
-const MostQuestions = 45

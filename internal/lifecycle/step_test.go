@@ -10,6 +10,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/slurmlet/slurmlet/internal/kit/backoff"
+	"github.com/slurmlet/slurmlet/internal/lifecycle/deadlines"
+	"github.com/slurmlet/slurmlet/internal/lifecycle/node"
+	"github.com/slurmlet/slurmlet/internal/lifecycle/supervisor"
 	"github.com/slurmlet/slurmlet/internal/slurm"
 	"github.com/slurmlet/slurmlet/internal/slurm/reasons"
 	"github.com/slurmlet/slurmlet/internal/slurmd/nodesize"
@@ -21,7 +24,9 @@ var (
 )
 
 func slurmdLife() State {
-	return New(Plan{Registers: true, Restarts: true, Announces: true, Reaches: true, Deadlines: NewDeadlines(30*time.Second, 0)}, nodesize.Allocation{Size: small})
+	return New(Plan{
+		Role: Role{Registers: true}, Plan: supervised("restarts announces reaches"), Deadlines: deadlines.New(30*time.Second, 0),
+	}, nodesize.Allocation{Size: small})
 }
 
 // record is a node record; it starts as that of small, seen with the slurmd of epoch.
@@ -74,17 +79,17 @@ func play(l State, events ...Event) (State, []Action) {
 	var last []Action
 	for _, e := range events {
 		switch typed := e.(type) {
-		case Answered:
-			typed.Number = l.question
+		case node.Answered:
+			typed.Number = l.Question
 			e = typed
-		case LostJobsFound:
-			typed.Number = l.question
+		case node.LostJobsFound:
+			typed.Number = l.Question
 			e = typed
-		case Done:
-			typed.Number = l.question
+		case node.Done:
+			typed.Number = l.Question
 			e = typed
-		case TimerFired:
-			e = TimerFired{l.timer}
+		case supervisor.TimerFired:
+			e = supervisor.TimerFired{l.Timer}
 		}
 		l, last = Step(l, e)
 	}
@@ -92,47 +97,47 @@ func play(l State, events ...Event) (State, []Action) {
 }
 
 var (
-	up         = []Event{Begun{}, Answered{}, MainStarted{PID: 7, At: epoch}}
-	registered = append(up, MainReady{}, TimerFired{})
+	up         = []Event{supervisor.Begun{}, node.Answered{}, supervisor.MainStarted{PID: 7, At: epoch}}
+	registered = append(up, supervisor.MainReady{}, supervisor.TimerFired{})
 )
 
 // TestRecord is what the agent does about the record that it finds once slurmd has said READY.
 func TestRecord(t *testing.T) {
 	for name, c := range map[string]struct {
 		found  *slurm.Node
-		state  Phase
-		doing  Activity
+		state  supervisor.Phase
+		doing  supervisor.Activity
 		action Action
 		reason string
 	}{
-		"the right one":                       {record(), Ready, Idle, nil, ""},
-		"the right one, jobs go on":           {record(busy), Ready, Idle, Arm{2, missedAfter}, ""},
-		"the right one, drained by an admin":  {record(anAdmins), Ready, Idle, nil, ""},
-		"the right one, drained by an agent":  {record(ourDrain), Starting, Resuming, Change{Number: 3, Verb: ResumeNode}, ""},
-		"none":                                {nil, Starting, Confirming, Arm{2, backoff.FirstTry}, "no record of this node yet"},
-		"of an earlier slurmd":                {record(stale), Starting, Confirming, Arm{2, backoff.FirstTry}, "has not seen this slurmd yet"},
-		"down still":                          {record(down), Starting, Confirming, Arm{2, backoff.FirstTry}, "DOWN+DYNAMIC_NORM+NOT_RESPONDING"},
-		"another size":                        {record(bigger), Starting, Draining, Change{Number: 3, Verb: DrainNode, Reason: reasons.Resized}, "CPUTot is 4, not 1"},
-		"another size, busy":                  {record(bigger, busy), Starting, Draining, Change{Number: 3, Verb: DrainNode, Reason: reasons.Resized}, "draining it"},
-		"another size, busy and drained":      {record(bigger, busy, ourDrain), Starting, Leaving, Arm{2, backoff.FirstTry}, "jobs run on it"},
-		"another size, drained":               {record(bigger, ourDrain), Starting, Deleting, Change{Number: 3, Verb: RenewNode}, "another size"},
-		"another size, drained by an admin":   {record(bigger, anAdmins), Starting, Leaving, Arm{2, backoff.FirstTry}, "somebody else has drained the node, which would be lost with the record: bad disk"},
-		"refused over GPUs":                   {record(noGPUs), Starting, Leaving, Arm{2, backoff.FirstTry}, "(0 < 2): the cluster's gres.conf must say"},
-		"refused over GPUs that it had":       {record(noGPUs, bigger), Starting, Deleting, Change{Number: 3, Verb: RenewNode}, "another size"},
-		"refused over GPUs before":            {record(foundGPUs), Starting, Resuming, Change{Number: 3, Verb: ResumeNode}, ""},
-		"refused by slurmctld":                {record(tooSmall), Starting, Deleting, Change{Number: 3, Verb: RenewNode}, "refused what slurmd registered: Low socket"},
-		"refused by slurmctld, jobs go on":    {record(busy, tooSmall), Starting, Leaving, Arm{2, backoff.FirstTry}, "jobs run on it"},
-		"refused, but an admin's drain stays": {record(tooSmall, func(n *slurm.Node) { n.Reason = "bad disk" }), Starting, Leaving, Arm{2, backoff.FirstTry}, "bad disk"},
+		"the right one":                       {record(), supervisor.Ready, supervisor.Idle, nil, ""},
+		"the right one, jobs go on":           {record(busy), supervisor.Ready, supervisor.Idle, supervisor.Arm{2, node.MissedAfter}, ""},
+		"the right one, drained by an admin":  {record(anAdmins), supervisor.Ready, supervisor.Idle, nil, ""},
+		"the right one, drained by an agent":  {record(ourDrain), supervisor.Starting, supervisor.Resuming, node.Change{Number: 3, Verb: node.ResumeNode}, ""},
+		"none":                                {nil, supervisor.Starting, supervisor.Confirming, supervisor.Arm{2, backoff.FirstTry}, "no record of this node yet"},
+		"of an earlier slurmd":                {record(stale), supervisor.Starting, supervisor.Confirming, supervisor.Arm{2, backoff.FirstTry}, "has not seen this slurmd yet"},
+		"down still":                          {record(down), supervisor.Starting, supervisor.Confirming, supervisor.Arm{2, backoff.FirstTry}, "DOWN+DYNAMIC_NORM+NOT_RESPONDING"},
+		"another size":                        {record(bigger), supervisor.Starting, supervisor.Draining, node.Change{Number: 3, Verb: node.DrainNode, Reason: reasons.Resized}, "CPUTot is 4, not 1"},
+		"another size, busy":                  {record(bigger, busy), supervisor.Starting, supervisor.Draining, node.Change{Number: 3, Verb: node.DrainNode, Reason: reasons.Resized}, "draining it"},
+		"another size, busy and drained":      {record(bigger, busy, ourDrain), supervisor.Starting, supervisor.Leaving, supervisor.Arm{2, backoff.FirstTry}, "jobs run on it"},
+		"another size, drained":               {record(bigger, ourDrain), supervisor.Starting, supervisor.Deleting, node.Change{Number: 3, Verb: node.RenewNode}, "another size"},
+		"another size, drained by an admin":   {record(bigger, anAdmins), supervisor.Starting, supervisor.Leaving, supervisor.Arm{2, backoff.FirstTry}, "somebody else has drained the node, which would be lost with the record: bad disk"},
+		"refused over GPUs":                   {record(noGPUs), supervisor.Starting, supervisor.Leaving, supervisor.Arm{2, backoff.FirstTry}, "(0 < 2): the cluster's gres.conf must say"},
+		"refused over GPUs that it had":       {record(noGPUs, bigger), supervisor.Starting, supervisor.Deleting, node.Change{Number: 3, Verb: node.RenewNode}, "another size"},
+		"refused over GPUs before":            {record(foundGPUs), supervisor.Starting, supervisor.Resuming, node.Change{Number: 3, Verb: node.ResumeNode}, ""},
+		"refused by slurmctld":                {record(tooSmall), supervisor.Starting, supervisor.Deleting, node.Change{Number: 3, Verb: node.RenewNode}, "refused what slurmd registered: Low socket"},
+		"refused by slurmctld, jobs go on":    {record(busy, tooSmall), supervisor.Starting, supervisor.Leaving, supervisor.Arm{2, backoff.FirstTry}, "jobs run on it"},
+		"refused, but an admin's drain stays": {record(tooSmall, func(n *slurm.Node) { n.Reason = "bad disk" }), supervisor.Starting, supervisor.Leaving, supervisor.Arm{2, backoff.FirstTry}, "bad disk"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			l, _ := play(slurmdLife(), registered...)
-			l, actions := play(l, Answered{Node: c.found})
+			l, actions := play(l, node.Answered{Node: c.found})
 			assert.Equal(t, c.state, l.Phase)
 			assert.Equal(t, c.doing, l.Activity)
 			assert.Contains(t, l.Reason, c.reason)
 			var want []Action
-			if c.state == Ready {
-				want = append(want, CompareCluster{})
+			if c.state == supervisor.Ready {
+				want = append(want, node.CompareCluster{})
 			}
 			if c.action != nil {
 				want = append(want, c.action)
@@ -145,42 +150,25 @@ func TestRecord(t *testing.T) {
 func TestLostRecordMakesSlurmdRegisterAgain(t *testing.T) {
 	l, _ := play(slurmdLife(), registered...)
 	var actions []Action
-	for range lostTries {
-		l, actions = play(l, TimerFired{}, Answered{})
+	for range node.LostTries {
+		l, actions = play(l, supervisor.TimerFired{}, node.Answered{})
 	}
-	require.Contains(t, actions, SignalMain{SigHup})
+	require.Contains(t, actions, supervisor.SignalMain{supervisor.SigHup})
 	require.Contains(t, l.Reason, "MaxNodeCount")
 }
 
 func TestABusyRecordIsRegisteredAgainOnce(t *testing.T) {
 	l, _ := play(slurmdLife(), registered...)
 	hups := 0
-	for range 3 * missedTries {
+	for range 3 * node.MissedTries {
 		var actions []Action
-		l, actions = play(l, Answered{Node: record(bigger, busy, ourDrain)})
-		if slices.Contains(actions, Action(SignalMain{SigHup})) {
+		l, actions = play(l, node.Answered{Node: record(bigger, busy, ourDrain)})
+		if slices.Contains(actions, Action(supervisor.SignalMain{supervisor.SigHup})) {
 			hups++
 		}
-		l, _ = play(l, TimerFired{})
+		l, _ = play(l, supervisor.TimerFired{})
 	}
 	require.Equal(t, 1, hups, "jobs that do run are not to be disturbed for ever")
-}
-
-// TestStopLimit: slurmd has its time before the agent's own ends, whenever the
-// stop begins.
-func TestStopLimit(t *testing.T) {
-	l := slurmdLife()
-	for stage, c := range map[Stage]struct{ want, latest time.Duration }{
-		toWait:    {15 * time.Second, l.Deadlines.Requeue},
-		toSignal:  {15 * time.Second, l.Deadlines.Requeue},
-		toRequeue: {3750 * time.Millisecond, l.Deadlines.Kill},
-		toFail:    {3750 * time.Millisecond, l.Deadlines.Leave},
-		toStop:    {3750 * time.Millisecond, l.Deadlines.Stop},
-	} {
-		l.stage = stage
-		require.Equal(t, c.want, l.stopLimit(), "%d", stage)
-		require.LessOrEqual(t, c.latest+l.stopLimit(), l.Deadlines.End, "%d", stage)
-	}
 }
 
 var errNo = errors.New("no")

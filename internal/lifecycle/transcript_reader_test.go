@@ -13,6 +13,9 @@ import (
 
 	"github.com/slurmlet/slurmlet/internal/kit/confset"
 	"github.com/slurmlet/slurmlet/internal/lifecycle/conf"
+	"github.com/slurmlet/slurmlet/internal/lifecycle/deadlines"
+	"github.com/slurmlet/slurmlet/internal/lifecycle/node"
+	"github.com/slurmlet/slurmlet/internal/lifecycle/supervisor"
 	"github.com/slurmlet/slurmlet/internal/slurm"
 	"github.com/slurmlet/slurmlet/internal/slurmd/nodesize"
 )
@@ -57,21 +60,21 @@ func readLife(text string) (State, error) {
 			return State{}, err
 		}
 	}
-	l.Deadlines = NewDeadlines(grace, l.Lead)
+	l.Deadlines = deadlines.New(grace, l.Lead)
 	return l, nil
 }
 
 // openNumber is the number that an event without one has.
 func openNumber(l State, e Event) int {
 	switch e.(type) {
-	case TimerFired:
-		return l.timer
+	case supervisor.TimerFired:
+		return l.Timer
 	case conf.ReloadTimerFired:
 		return l.Conf.Timer
 	case conf.Checked, conf.LaunchesOver, conf.PlaceEnded, conf.ReconfigureEnded, conf.NodesAsked:
 		return l.Conf.Question
 	}
-	return l.question
+	return l.Question
 }
 
 // readEvent reads a line as an event that comes to a state.
@@ -135,11 +138,11 @@ func readField(e reflect.Value, key, value string) error {
 		return err
 	}
 	switch at := e.Addr().Interface().(type) {
-	case *Answered:
+	case *node.Answered:
 		if is, err := readRecord(at, key, value); is || err != nil {
 			return err
 		}
-	case *Measured:
+	case *node.Measured:
 		if is, err := readAllocation(&at.Allocation, key, value); is || err != nil {
 			return err
 		}
@@ -163,12 +166,12 @@ func readField(e reflect.Value, key, value string) error {
 		read, err = time.ParseDuration(value)
 	case time.Time:
 		read, err = readTime(value)
-	case Stage:
+	case deadlines.Stage:
 		i := slices.Index(stageWords[:], value)
 		if i < 0 {
 			err = fmt.Errorf("no such stage: %s", value)
 		}
-		read = Stage(i)
+		read = deadlines.Stage(i)
 	case *confset.Set:
 		read = readSet(value)
 	case []slurm.Job:
@@ -214,7 +217,7 @@ func readError(value string) error {
 	return errors.New(value)
 }
 
-func readRecord(e *Answered, key, value string) (is bool, err error) {
+func readRecord(e *node.Answered, key, value string) (is bool, err error) {
 	if key == "record" {
 		state := strings.Split(value, "+")
 		e.Node = record(func(n *slurm.Node) { n.State = slices.Insert(state, 1, "DYNAMIC_NORM") })

@@ -12,6 +12,9 @@ import (
 
 	"github.com/slurmlet/slurmlet/internal/kit/confset"
 	"github.com/slurmlet/slurmlet/internal/lifecycle/conf"
+	"github.com/slurmlet/slurmlet/internal/lifecycle/deadlines"
+	"github.com/slurmlet/slurmlet/internal/lifecycle/node"
+	"github.com/slurmlet/slurmlet/internal/lifecycle/supervisor"
 	"github.com/slurmlet/slurmlet/internal/slurm"
 	"github.com/slurmlet/slurmlet/internal/slurmd/nodesize"
 )
@@ -22,7 +25,7 @@ func formatEvent(l State, e Event) string {
 		if reflect.TypeOf(m.usual) != reflect.TypeOf(e) {
 			continue
 		}
-		if t, is := e.(Terminated); is && t.Signal != m.word {
+		if t, is := e.(supervisor.Terminated); is && t.Signal != m.word {
 			continue
 		}
 		usual := reflect.New(reflect.TypeOf(e)).Elem()
@@ -31,7 +34,7 @@ func formatEvent(l State, e Event) string {
 			n.SetInt(int64(openNumber(l, e)))
 		}
 		line := m.word + formatFields(reflect.ValueOf(e), usual)
-		if a, is := e.(Answered); is && a.Node == nil && a.Err == nil && l.Registers && l.Activity != Reaching && l.Activity != Launching {
+		if a, is := e.(node.Answered); is && a.Node == nil && a.Err == nil && l.Registers && l.Activity != supervisor.Reaching && l.Activity != supervisor.Launching {
 			line += " no-record"
 		}
 		return line
@@ -49,7 +52,7 @@ func formatAction(a Action) string {
 		}
 		word += string(unicode.ToLower(r))
 	}
-	if c, is := a.(Change); is {
+	if c, is := a.(node.Change); is {
 		word = verbWords[c.Verb]
 	}
 	return word + formatFields(reflect.ValueOf(a), reflect.Zero(t))
@@ -69,7 +72,7 @@ func formatFields(v, usual reflect.Value) string {
 			continue
 		}
 		switch value := value.Interface().(type) {
-		case Verb:
+		case node.Verb:
 		case bool:
 			text += " " + key
 		case nodesize.Allocation:
@@ -89,12 +92,12 @@ func formatValue(value any) string {
 		return strings.Join(value, ",")
 	case time.Time:
 		return formatTime(value)
-	case Stage:
+	case deadlines.Stage:
 		return stageWords[value]
 	case *confset.Set:
 		return formatSet(value)
-	case Need:
-		return strings.TrimSpace(formatFields(reflect.ValueOf(value), reflect.ValueOf(Need{})))
+	case node.Need:
+		return strings.TrimSpace(formatFields(reflect.ValueOf(value), reflect.ValueOf(node.Need{})))
 	case []slurm.Job:
 		return fmt.Sprintf("%s/%d", strings.Join(value[0].State, "+"), value[0].ID)
 	case conf.InUse:

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/slurmlet/slurmlet/internal/lifecycle"
+	"github.com/slurmlet/slurmlet/internal/lifecycle/supervisor"
 	"github.com/slurmlet/slurmlet/internal/pod/process"
 	"github.com/slurmlet/slurmlet/internal/slurm"
 	"github.com/slurmlet/slurmlet/internal/slurmctld/reconfig"
@@ -68,7 +69,7 @@ type Options struct {
 
 // Life is what the agent knows of slurmctld.
 type Life struct {
-	Phase lifecycle.Phase
+	Phase supervisor.Phase
 	// PID is the main process's, 0 for none. Restarts counts the starts after the first.
 	PID, Restarts int
 	// Started says whether the container has been Ready once.
@@ -80,7 +81,7 @@ type Life struct {
 // serving returns the process id of a slurmctld that serves, 0 for none, and how often it was started again.
 func (o Options) serving() (pid, restarts int) {
 	l := o.Life()
-	if l.Phase != lifecycle.Ready {
+	if l.Phase != supervisor.Ready {
 		return 0, l.Restarts
 	}
 	return l.PID, l.Restarts

@@ -9,7 +9,9 @@ import (
 	"time"
 
 	"github.com/slurmlet/slurmlet/internal/kit/backoff"
-	"github.com/slurmlet/slurmlet/internal/lifecycle"
+	"github.com/slurmlet/slurmlet/internal/lifecycle/deadlines"
+	"github.com/slurmlet/slurmlet/internal/lifecycle/node"
+	"github.com/slurmlet/slurmlet/internal/lifecycle/supervisor"
 	"github.com/slurmlet/slurmlet/internal/slurm"
 	"github.com/slurmlet/slurmlet/internal/slurm/reasons"
 	"github.com/slurmlet/slurmlet/internal/slurmd/nodesize"
@@ -53,20 +55,20 @@ func (n *Node) untilFree(ctx context.Context) error {
 	for tries := 0; ; tries++ {
 		ended := n.stepEnds.Next()
 		question, cancel := context.WithTimeout(ctx, n.Slurm.Limit())
-		node, err := n.record.Ask(question, lifecycle.Need{Absence: true, Jobs: true})
+		record, err := n.record.Ask(question, node.Need{Absence: true, Jobs: true})
 		cancel()
 		switch {
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
-		case err == nil && (node == nil || !node.Busy()):
+		case err == nil && (record == nil || !record.Busy()):
 			return nil
 		}
-		steps, pause := 0, backoff.Grow(backoff.FirstTry, tries, lifecycle.WatchedPause)
+		steps, pause := 0, backoff.Grow(backoff.FirstTry, tries, node.WatchedPause)
 		if err == nil {
 			steps = len(n.spool.Steps())
 		}
 		if steps > 0 {
-			tries, pause = 0, lifecycle.CountEvery
+			tries, pause = 0, node.CountEvery
 		}
 		if err := n.untilFewer(ctx, ended, steps, pause); err != nil {
 			return err
@@ -108,7 +110,7 @@ func (n *Node) Drain(ctx context.Context, r *http.Request) error {
 
 // Resume answers "slurmlet resume".
 func (n *Node) Resume(ctx context.Context, _ *http.Request) error {
-	if state, _ := n.State(); state == lifecycle.Stopping {
+	if state, _ := n.State(); state == supervisor.Stopping {
 		return errors.New("the pod is terminating: its node takes no jobs any more")
 	}
 	question, cancel := context.WithTimeout(ctx, n.Slurm.Limit())
@@ -128,6 +130,6 @@ func (n *Node) SetDeadline(_ context.Context, r *http.Request) error {
 	case !at.After(now):
 		return fmt.Errorf("the deadline %s is over", at.Format(time.RFC3339))
 	}
-	n.Post(lifecycle.DeadlineSet{At: now, Deadline: at, Source: "slurmlet deadline"})
+	n.Post(deadlines.DeadlineSet{At: now, Deadline: at, Source: "slurmlet deadline"})
 	return nil
 }

@@ -17,6 +17,8 @@ import (
 	"github.com/slurmlet/slurmlet/internal/kit/bell"
 	"github.com/slurmlet/slurmlet/internal/kit/exitcode"
 	"github.com/slurmlet/slurmlet/internal/lifecycle"
+	"github.com/slurmlet/slurmlet/internal/lifecycle/node"
+	"github.com/slurmlet/slurmlet/internal/lifecycle/supervisor"
 	"github.com/slurmlet/slurmlet/internal/link/wire"
 	"github.com/slurmlet/slurmlet/internal/pod/process"
 	"github.com/slurmlet/slurmlet/internal/pod/sack"
@@ -60,7 +62,7 @@ type Settings struct {
 // Changes has slurmctld change the node's record: by slurmctld's agent, and where that is away directly.
 type Changes interface {
 	// Make makes a change of the record. A reason is that of a drain and of DOWN, and conf what slurmd registers.
-	Make(ctx context.Context, verb lifecycle.Verb, reason, conf string) error
+	Make(ctx context.Context, verb node.Verb, reason, conf string) error
 	// Recount has the allocated CPUs of all nodes counted anew, or calls direct.
 	Recount(ctx context.Context, direct func(context.Context) error) error
 }
@@ -78,7 +80,7 @@ type Options struct {
 	// Done is closed when the loop has ended.
 	Done <-chan struct{}
 	// State is the agent's, and when it came into it. Published rings when it changes.
-	State     func() (lifecycle.Phase, time.Time)
+	State     func() (supervisor.Phase, time.Time)
 	Published *bell.Bell
 	// WriteStatus writes the metrics of the agent's status.
 	WriteStatus func(io.Writer) error
@@ -225,7 +227,7 @@ func (n *Node) assemble() {
 // hangs reports a slurmd that has not answered for so long.
 func (n *Node) hangs(pid int, limit time.Duration) {
 	n.Log(slog.LevelError, "slurmd hangs: it takes connections on its socket and does not answer them", slog.String("socket", sack.Path), slog.Duration("for", limit))
-	n.Post(lifecycle.MainHung{PID: pid})
+	n.Post(supervisor.MainHung{PID: pid})
 }
 
 // orphaned takes a step that has lost its slurmstepd.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/slurmlet/slurmlet/internal/lifecycle"
+	"github.com/slurmlet/slurmlet/internal/lifecycle/node"
 	"github.com/slurmlet/slurmlet/internal/pod/process"
 	"github.com/slurmlet/slurmlet/internal/slurm"
 )
@@ -12,33 +13,33 @@ import (
 // Perform does an action that is a node's, and says whether it is one. What comes of it is posted later.
 func (n *Node) Perform(act lifecycle.Action) bool {
 	switch act := act.(type) {
-	case lifecycle.AskNode:
+	case node.AskNode:
 		n.Inquire(func(ctx context.Context) lifecycle.Event { return n.record.AskNode(ctx, act) })
-	case lifecycle.AskJobs:
+	case node.AskJobs:
 		n.Inquire(func(ctx context.Context) lifecycle.Event {
 			n.relaunches.ReleaseLast(ctx)
 			return n.record.AskJobs(ctx, act)
 		})
-	case lifecycle.Change:
+	case node.Change:
 		conf := n.current.Load().Conf // of the state that has led to this action
 		n.Inquire(func(ctx context.Context) lifecycle.Event {
-			return lifecycle.Done{Number: act.Number, Err: n.change(ctx, act, conf)}
+			return node.Done{Number: act.Number, Err: n.change(ctx, act, conf)}
 		})
-	case lifecycle.CompareCluster:
+	case node.CompareCluster:
 		n.mismatches.check(n.current.Load(), n.fits)
-	case lifecycle.FindLostJobs:
+	case node.FindLostJobs:
 		n.Inquire(func(ctx context.Context) lifecycle.Event { return n.stale.Find(ctx, act.Number) })
-	case lifecycle.CountSteps:
-		go func() { n.Post(lifecycle.StepsCounted{Number: act.Number, Steps: len(n.spool.Steps())}) }()
-	case lifecycle.SignalJobs:
+	case node.CountSteps:
+		go func() { n.Post(node.StepsCounted{Number: act.Number, Steps: len(n.spool.Steps())}) }()
+	case node.SignalJobs:
 		go n.requeuer.SignalAll()
-	case lifecycle.KillRequeued:
+	case node.KillRequeued:
 		go n.requeuer.KillRequeued()
-	case lifecycle.EndSteps:
+	case node.EndSteps:
 		go n.cgroups.EndSteps(act.Kill)
-	case lifecycle.HoldSteps:
+	case node.HoldSteps:
 		n.cgroups.HoldSteps()
-	case lifecycle.KillSteps:
+	case node.KillSteps:
 		n.KillSteps()
 	default:
 		return false
@@ -47,24 +48,24 @@ func (n *Node) Perform(act lifecycle.Action) bool {
 }
 
 // change changes the node record or its jobs. conf is what slurmd registers.
-func (n *Node) change(ctx context.Context, c lifecycle.Change, conf string) error {
-	if c.Verb != lifecycle.MendLaunch {
+func (n *Node) change(ctx context.Context, c node.Change, conf string) error {
+	if c.Verb != node.MendLaunch {
 		n.relaunches.ReleaseLast(ctx)
 	}
 	switch c.Verb {
-	case lifecycle.DeleteAgain:
+	case node.DeleteAgain:
 		return n.deleteAgain(ctx, conf)
-	case lifecycle.DeleteNode, lifecycle.RenewNode, lifecycle.DrainNode, lifecycle.ResumeNode, lifecycle.FailNode, lifecycle.PowerDownNode, lifecycle.PowerOffNode:
+	case node.DeleteNode, node.RenewNode, node.DrainNode, node.ResumeNode, node.FailNode, node.PowerDownNode, node.PowerOffNode:
 		return n.Changes.Make(ctx, c.Verb, c.Reason, conf)
-	case lifecycle.UpdateNode:
+	case node.UpdateNode:
 		return n.Slurm.UpdateNode(ctx, n.Name, c.Fields)
-	case lifecycle.RequeueJobs:
+	case node.RequeueJobs:
 		return n.requeuer.Requeue(ctx, c.Last)
-	case lifecycle.EndStaleJobs:
+	case node.EndStaleJobs:
 		return n.stale.End(ctx)
-	case lifecycle.MendLaunch:
+	case node.MendLaunch:
 		return n.relaunches.Mend(ctx)
-	case lifecycle.StartSackd:
+	case node.StartSackd:
 		return n.StartSackd(ctx)
 	}
 	panic(fmt.Sprintf("change: no such verb: %d", c.Verb))
@@ -72,24 +73,24 @@ func (n *Node) change(ctx context.Context, c lifecycle.Change, conf string) erro
 
 // deleteAgain deletes a record that a registration has made anew, if it is there.
 func (n *Node) deleteAgain(ctx context.Context, conf string) error {
-	node, err := n.Slurm.Glance(ctx, n.Name)
+	record, err := n.Slurm.Glance(ctx, n.Name)
 	switch {
 	case err != nil:
 		return err
-	case node == nil:
+	case record == nil:
 		return fmt.Errorf("nothing has made the record of node %s anew: %w", n.Name, slurm.ErrNoNode)
 	}
-	return n.Changes.Make(ctx, lifecycle.DeleteNode, "", conf)
+	return n.Changes.Make(ctx, node.DeleteNode, "", conf)
 }
 
 // resumeRecord lifts the node's drain.
 func (n *Node) resumeRecord(ctx context.Context) error {
-	return n.Changes.Make(ctx, lifecycle.ResumeNode, "", "")
+	return n.Changes.Make(ctx, node.ResumeNode, "", "")
 }
 
 // powerDown drains an elastic node, which slurmctld suspends after its jobs.
 func (n *Node) powerDown(ctx context.Context, reason string) error {
-	return n.Changes.Make(ctx, lifecycle.PowerDownNode, reason, "")
+	return n.Changes.Make(ctx, node.PowerDownNode, reason, "")
 }
 
 // KillSteps leaves no slurmstepd behind. It takes a nil Node.
@@ -148,6 +149,6 @@ func (n *Node) IsReady() {
 // Heard takes a line of slurmd's. It takes a nil Node.
 func (n *Node) Heard(line process.Line) {
 	if n != nil && n.relaunches.Heard(line) {
-		n.Post(lifecycle.LaunchRefused{})
+		n.Post(node.LaunchRefused{})
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/slurmlet/slurmlet/internal/lifecycle"
+	"github.com/slurmlet/slurmlet/internal/lifecycle/node"
 	"github.com/slurmlet/slurmlet/internal/pod/process"
 	"github.com/slurmlet/slurmlet/internal/slurm"
 	"github.com/slurmlet/slurmlet/internal/slurmd/jobs"
@@ -32,7 +33,7 @@ func (h *holding) ReleaseJob(_ context.Context, job *slurm.Job) error {
 	return nil
 }
 
-func (h *holding) Make(_ context.Context, verb lifecycle.Verb, reason, _ string) error {
+func (h *holding) Make(_ context.Context, verb node.Verb, reason, _ string) error {
 	h.asked = append(h.asked, fmt.Sprint("change ", verb, " ", reason))
 	return nil
 }
@@ -52,9 +53,9 @@ func TestReleaseLast(t *testing.T) {
 		relaunches: &jobs.Relaunches{Node: &base},
 	}
 	n.Heard(process.Line{Level: slog.LevelError, Text: "JobId=3 already running, do not launch second copy"})
-	assert.Equal(t, lifecycle.LaunchRefused{}, <-events)
-	require.NoError(t, n.change(t.Context(), lifecycle.Change{Verb: lifecycle.DrainNode, Reason: "x"}, ""))
-	assert.Equal(t, []string{"release 3", fmt.Sprint("change ", lifecycle.DrainNode, " x")}, h.asked)
+	assert.Equal(t, node.LaunchRefused{}, <-events)
+	require.NoError(t, n.change(t.Context(), node.Change{Verb: node.DrainNode, Reason: "x"}, ""))
+	assert.Equal(t, []string{"release 3", fmt.Sprint("change ", node.DrainNode, " x")}, h.asked)
 }
 
 // TestNoNode: what other roles call does nothing there.

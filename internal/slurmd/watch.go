@@ -11,7 +11,7 @@ import (
 	"github.com/fsnotify/fsnotify"
 
 	"github.com/slurmlet/slurmlet/cgroup"
-	"github.com/slurmlet/slurmlet/internal/lifecycle"
+	"github.com/slurmlet/slurmlet/internal/lifecycle/node"
 	"github.com/slurmlet/slurmlet/internal/pod/watch"
 	"github.com/slurmlet/slurmlet/internal/slurmd/nodesize"
 )
@@ -41,7 +41,7 @@ func newWatcher(n *Node, o watch.Options) *watcher {
 	o.Changed = func() {
 		now, err := nodesize.Measure(n.cgroups.Machine, n.Size)
 		now.Traits = now.Traits.On(n.cordon.Traits())
-		n.Post(lifecycle.Measured{Allocation: now, At: time.Now(), Err: err})
+		n.Post(node.Measured{Allocation: now, At: time.Now(), Err: err})
 	}
 	w.Watcher = watch.New(o)
 	return w
@@ -147,5 +147,5 @@ func (w *watcher) endsStep(e fsnotify.Event) (step string, ends bool) {
 // stepEnded has everybody look who waits for the end of a step.
 func (n *Node) stepEnded() {
 	n.stepEnds.Ring()
-	n.Post(lifecycle.StepsEnded{})
+	n.Post(node.StepsEnded{})
 }

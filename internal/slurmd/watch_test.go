@@ -16,6 +16,7 @@ import (
 
 	"github.com/slurmlet/slurmlet/cgroup"
 	"github.com/slurmlet/slurmlet/internal/lifecycle"
+	"github.com/slurmlet/slurmlet/internal/lifecycle/node"
 	"github.com/slurmlet/slurmlet/internal/pod/watch"
 	"github.com/slurmlet/slurmlet/internal/slurmd/cgroups"
 	"github.com/slurmlet/slurmlet/internal/slurmd/cordon"
@@ -65,7 +66,7 @@ func (w *watched) socket(step string) string { return w.node.spool.Socket(step) 
 func (w *watched) ended() (ends int) {
 	synctest.Wait()
 	for len(w.events) > 0 {
-		if _, is := (<-w.events).(lifecycle.StepsEnded); is {
+		if _, is := (<-w.events).(node.StepsEnded); is {
 			ends++
 		}
 	}

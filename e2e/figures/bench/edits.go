@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/slurmlet/slurmlet/e2e/testbed/native"
-	"github.com/slurmlet/slurmlet/internal/lifecycle"
+	"github.com/slurmlet/slurmlet/internal/lifecycle/supervisor"
 	"github.com/slurmlet/slurmlet/internal/slurmctld/reconfig"
 )
 
@@ -185,15 +185,15 @@ func handOver(log []string) (at time.Time) {
 	for _, line := range log {
 		var said struct {
 			Time  time.Time
-			State lifecycle.Phase
+			State supervisor.Phase
 		}
 		if !strings.Contains(line, `"msg":"state"`) || json.Unmarshal([]byte(line), &said) != nil {
 			continue
 		}
 		switch {
-		case said.State == lifecycle.Reloading && at.IsZero():
+		case said.State == supervisor.Reloading && at.IsZero():
 			at = said.Time
-		case said.State == lifecycle.Ready && !at.IsZero():
+		case said.State == supervisor.Ready && !at.IsZero():
 			return at
 		}
 	}

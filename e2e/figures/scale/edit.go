@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/slurmlet/slurmlet/e2e/testbed/native"
-	"github.com/slurmlet/slurmlet/internal/lifecycle"
+	"github.com/slurmlet/slurmlet/internal/lifecycle/supervisor"
 )
 
 // manyLimit bounds what all nodes do, on a machine of few processors.
@@ -85,7 +85,7 @@ func (t *trial) edit() error {
 		if err != nil {
 			return false, err.Error()
 		}
-		return s.State == lifecycle.Ready && s.Conf.Doing == "", s.Conf.Doing
+		return s.State == supervisor.Ready && s.Conf.Doing == "", s.Conf.Doing
 	})
 	if err != nil {
 		return err

@@ -20,7 +20,7 @@ import (
 
 	"github.com/slurmlet/slurmlet/agent"
 	"github.com/slurmlet/slurmlet/e2e/testbed/native"
-	"github.com/slurmlet/slurmlet/internal/lifecycle"
+	"github.com/slurmlet/slurmlet/internal/lifecycle/supervisor"
 	"github.com/slurmlet/slurmlet/internal/pod/process"
 )
 
@@ -199,7 +199,7 @@ func (h *host) heed(a *simulated, n agent.Notice) {
 	switch {
 	case n.Source != agent.Source:
 		return
-	case n.Text == "state" && attribute(n, "state") == string(lifecycle.Ready):
+	case n.Text == "state" && attribute(n, "state") == string(supervisor.Ready):
 		r.What = "ready"
 		a.once.Do(func() { close(a.ready) })
 	case n.Text == "slurmctld's agent has announced a configuration":

@@ -15,7 +15,7 @@ import (
 
 	"github.com/slurmlet/slurmlet/agent"
 	"github.com/slurmlet/slurmlet/e2e/testbed/native"
-	"github.com/slurmlet/slurmlet/internal/lifecycle"
+	"github.com/slurmlet/slurmlet/internal/lifecycle/supervisor"
 )
 
 // twoAgents: a pod was deleted by force, and its containers live. The next one on the machine waits for their end.
@@ -62,11 +62,11 @@ func (w *world) twoAgents() error {
 	}
 	host, _ := os.Hostname()
 	if err := until("it says who has the state", func(s *agent.Status) bool {
-		return s.State == lifecycle.Starting && s.Main == nil && strings.Contains(s.Reason, "StateSaveLocation") && strings.Contains(s.Reason, host)
+		return s.State == supervisor.Starting && s.Main == nil && strings.Contains(s.Reason, "StateSaveLocation") && strings.Contains(s.Reason, host)
 	}); err != nil {
 		return err
 	}
-	if first, err := w.AgentStatus(); err != nil || first.State != lifecycle.Ready {
+	if first, err := w.AgentStatus(); err != nil || first.State != supervisor.Ready {
 		return fmt.Errorf("the first slurmctld does not serve: %v, %w", first, err)
 	}
 	// The machine's kernel ends the first container at last.
@@ -81,7 +81,7 @@ func (w *world) twoAgents() error {
 		return err
 	}
 	began := time.Now()
-	if err := until("the second has the state", func(s *agent.Status) bool { return s.State == lifecycle.Ready }); err != nil {
+	if err := until("the second has the state", func(s *agent.Status) bool { return s.State == supervisor.Ready }); err != nil {
 		return err
 	}
 	fmt.Printf("the second slurmctld serves %v after the end of the first\n", time.Since(began).Round(time.Millisecond))

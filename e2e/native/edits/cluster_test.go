@@ -15,7 +15,7 @@ import (
 
 	"github.com/slurmlet/slurmlet/agent"
 	"github.com/slurmlet/slurmlet/e2e/testbed/native"
-	"github.com/slurmlet/slurmlet/internal/lifecycle"
+	"github.com/slurmlet/slurmlet/internal/lifecycle/supervisor"
 )
 
 // slurmConf: without enable_configless, nothing is pushed.
@@ -71,7 +71,7 @@ func begin(s settings, preflight string) (*edits, error) {
 			return nil, err
 		}
 	}
-	return e, e.until("slurmctld's agent is at rest", func(s *agent.Status) bool { return s.State == lifecycle.Ready && s.Conf.Doing == "" })
+	return e, e.until("slurmctld's agent is at rest", func(s *agent.Status) bool { return s.State == supervisor.Ready && s.Conf.Doing == "" })
 }
 
 // muffle puts a scontrol in the place of Slurm's that tells nothing of all nodes as
@@ -122,13 +122,13 @@ func (e *edits) until(what string, is func(*agent.Status) bool) error {
 func mains(log []string) (pids []int) {
 	for _, line := range log {
 		var said struct {
-			State lifecycle.Phase
+			State supervisor.Phase
 			Main  int
 		}
 		if !strings.Contains(line, `"msg":"state"`) || json.Unmarshal([]byte(line), &said) != nil {
 			continue
 		}
-		if said.State == lifecycle.Ready && !slices.Contains(pids, said.Main) {
+		if said.State == supervisor.Ready && !slices.Contains(pids, said.Main) {
 			pids = append(pids, said.Main)
 		}
 	}

@@ -16,7 +16,7 @@ import (
 	"github.com/slurmlet/slurmlet/e2e/standin"
 	"github.com/slurmlet/slurmlet/e2e/testbed/native"
 	"github.com/slurmlet/slurmlet/internal/kit/confset"
-	"github.com/slurmlet/slurmlet/internal/lifecycle"
+	"github.com/slurmlet/slurmlet/internal/lifecycle/supervisor"
 	"github.com/slurmlet/slurmlet/internal/link/wire"
 )
 
@@ -60,7 +60,7 @@ func (w *world) playFiles() error {
 			return err
 		}
 	}
-	if err := e.until("slurmctld's agent is at rest", func(s *agent.Status) bool { return s.State == lifecycle.Ready && s.Conf.Doing == "" }); err != nil {
+	if err := e.until("slurmctld's agent is at rest", func(s *agent.Status) bool { return s.State == supervisor.Ready && s.Conf.Doing == "" }); err != nil {
 		return err
 	}
 	for _, step := range []struct {
@@ -240,7 +240,7 @@ func (e *edits) restart() error {
 		return err
 	}
 	err := e.until("slurmctld runs with what was live", func(s *agent.Status) bool {
-		return s.State == lifecycle.Ready && s.Conf.Doing == "" && s.Conf.ConfigMap != nil && s.Conf.ConfigMap.Used
+		return s.State == supervisor.Ready && s.Conf.Doing == "" && s.Conf.ConfigMap != nil && s.Conf.ConfigMap.Used
 	})
 	if err != nil {
 		return err

@@ -5,8 +5,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/slurmlet/slurmlet/internal/lifecycle"
 	"github.com/slurmlet/slurmlet/internal/lifecycle/conf"
+	"github.com/slurmlet/slurmlet/internal/lifecycle/node"
 	"github.com/slurmlet/slurmlet/slurmconf"
 )
 
@@ -28,7 +28,7 @@ func (r *Reloader) beginsMayGo(ctx context.Context, removed removedPartitions) e
 	if removed.enforces == "" {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, lifecycle.QuestionLimit)
+	ctx, cancel := context.WithTimeout(ctx, node.QuestionLimit)
 	defer cancel()
 	jobs, err := r.Client.Unassociated(ctx, removed.enforces)
 	if err != nil {

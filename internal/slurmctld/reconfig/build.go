@@ -3,12 +3,12 @@ package reconfig
 import (
 	"context"
 
-	"github.com/slurmlet/slurmlet/internal/lifecycle"
+	"github.com/slurmlet/slurmlet/internal/lifecycle/node"
 	"github.com/slurmlet/slurmlet/internal/slurm"
 )
 
 func (r *Reloader) slurmBuild(ctx context.Context, running bool) build {
-	ctx, cancel := context.WithTimeout(ctx, lifecycle.QuestionLimit)
+	ctx, cancel := context.WithTimeout(ctx, node.QuestionLimit)
 	defer cancel()
 	var known build
 	if b := r.build.Load(); b != nil {

@@ -7,8 +7,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/slurmlet/slurmlet/internal/lifecycle"
 	"github.com/slurmlet/slurmlet/internal/lifecycle/conf"
+	"github.com/slurmlet/slurmlet/internal/lifecycle/node"
 	"github.com/slurmlet/slurmlet/internal/slurm"
 	"github.com/slurmlet/slurmlet/slurmconf"
 	"github.com/slurmlet/slurmlet/slurmconf/hostlist"
@@ -51,7 +51,7 @@ func (r *Reloader) claimsMayGo(ctx context.Context, removed removedPartitions, a
 	if removed.set == nil || r.Preflight == PreflightOff {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, lifecycle.QuestionLimit)
+	ctx, cancel := context.WithTimeout(ctx, node.QuestionLimit)
 	defer cancel()
 	lost, err := r.lostClaims(ctx, removed)
 	switch {

@@ -5,7 +5,7 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/slurmlet/slurmlet/internal/lifecycle"
+	"github.com/slurmlet/slurmlet/internal/lifecycle/node"
 )
 
 const (
@@ -19,7 +19,7 @@ const (
 // holdJobs keeps slurmctld from starting jobs until the reconfigure is over. Whatever
 // becomes of the agent, slurmctld starts them again a minute later.
 func (r *Reloader) holdJobs(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, lifecycle.QuestionLimit)
+	ctx, cancel := context.WithTimeout(ctx, node.QuestionLimit)
 	defer cancel()
 	if err := r.Client.Reserve(ctx, hold); err != nil {
 		r.Log(slog.LevelWarn, "cannot keep jobs from being started during a reconfigure", slog.Any("error", err))
@@ -37,7 +37,7 @@ func (r *Reloader) releaseJobs() {
 	if !r.held.CompareAndSwap(true, false) {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), lifecycle.QuestionLimit)
+	ctx, cancel := context.WithTimeout(context.Background(), node.QuestionLimit)
 	defer cancel()
 	if err := r.Client.Unreserve(ctx, hold); err != nil {
 		r.Log(slog.LevelWarn, "cannot delete the reservation: slurmctld starts no jobs for up to a minute", slog.String("reservation", hold), slog.Any("error", err))

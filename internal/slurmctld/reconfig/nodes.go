@@ -11,6 +11,7 @@ import (
 
 	"github.com/slurmlet/slurmlet/internal/lifecycle"
 	"github.com/slurmlet/slurmlet/internal/lifecycle/conf"
+	"github.com/slurmlet/slurmlet/internal/lifecycle/node"
 	"github.com/slurmlet/slurmlet/internal/slurm"
 )
 
@@ -42,7 +43,7 @@ func (r *Reloader) askStarts(ctx context.Context) *nodeStarts {
 	n := &nodeStarts{asked: time.Now(), over: make(chan struct{})}
 	go func() {
 		defer close(n.over)
-		ctx, cancel := context.WithTimeout(ctx, lifecycle.QuestionLimit)
+		ctx, cancel := context.WithTimeout(ctx, node.QuestionLimit)
 		defer cancel()
 		nodes, err := r.Client.Nodes(ctx)
 		if err != nil {
@@ -71,7 +72,7 @@ func (r *Reloader) noteStarts(ctx context.Context) bool {
 func (r *Reloader) askNodes(ctx context.Context, act conf.AskNodes) lifecycle.Event {
 	r.restart(ctx, act.Restart)
 	pause(ctx, act.After)
-	ctx, cancel := context.WithTimeout(ctx, lifecycle.QuestionLimit)
+	ctx, cancel := context.WithTimeout(ctx, node.QuestionLimit)
 	defer cancel()
 	began := time.Now()
 	nodes, err := r.Client.Nodes(ctx)
@@ -135,7 +136,7 @@ func (r *Reloader) restart(ctx context.Context, nodes []string) {
 		return
 	}
 	hosts, addresses := map[string]bool{}, r.attempt.known().addresses
-	ctx, cancel := context.WithTimeout(ctx, lifecycle.QuestionLimit)
+	ctx, cancel := context.WithTimeout(ctx, node.QuestionLimit)
 	defer cancel()
 	for _, n := range nodes {
 		for _, at := range resolved(ctx, cmp.Or(addresses[n], n)) {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/slurmlet/slurmlet/internal/lifecycle"
 	"github.com/slurmlet/slurmlet/internal/lifecycle/conf"
+	"github.com/slurmlet/slurmlet/internal/lifecycle/supervisor"
 	"github.com/slurmlet/slurmlet/internal/slurm"
 )
 
@@ -51,7 +52,7 @@ func TestPrefetch(t *testing.T) {
 			slurmctld := &roll{}
 			r := &Reloader{Options: Options{Client: slurmctld}}
 			see(t, r, func(s *lifecycle.State) {
-				s.Phase = lifecycle.Ready
+				s.Phase = supervisor.Ready
 				if c.busy {
 					s.Conf.Activity = conf.Spreading
 				}

@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/slurmlet/slurmlet/internal/kit/confset"
-	"github.com/slurmlet/slurmlet/internal/lifecycle"
+	"github.com/slurmlet/slurmlet/internal/lifecycle/node"
 	"github.com/slurmlet/slurmlet/slurmconf"
 )
 
@@ -17,7 +17,7 @@ const mostWarnings = 20
 
 // note checks the live configuration once more, for findings that refuse nothing.
 func (r *Reloader) note(ctx context.Context, set *confset.Set, dir string) {
-	ctx, cancel := context.WithTimeout(ctx, lifecycle.QuestionLimit)
+	ctx, cancel := context.WithTimeout(ctx, node.QuestionLimit)
 	defer cancel()
 	conf, findings := slurmconf.Read(slurmconf.Dir(dir), ofController...)
 	if r.Preflight != PreflightOff {

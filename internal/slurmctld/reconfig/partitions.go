@@ -7,8 +7,8 @@ import (
 	"strings"
 
 	"github.com/slurmlet/slurmlet/internal/kit/confset"
-	"github.com/slurmlet/slurmlet/internal/lifecycle"
 	"github.com/slurmlet/slurmlet/internal/lifecycle/conf"
+	"github.com/slurmlet/slurmlet/internal/lifecycle/node"
 	"github.com/slurmlet/slurmlet/internal/slurm"
 	"github.com/slurmlet/slurmlet/slurmconf"
 	"github.com/slurmlet/slurmlet/slurmconf/keys"
@@ -23,7 +23,7 @@ func (r *Reloader) mayGo(ctx context.Context, removed removedPartitions) error {
 	if len(removed.gone) == 0 {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, lifecycle.QuestionLimit)
+	ctx, cancel := context.WithTimeout(ctx, node.QuestionLimit)
 	defer cancel()
 	jobs, err := r.Client.Unfinished(ctx)
 	if err != nil {

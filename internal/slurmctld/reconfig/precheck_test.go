@@ -17,6 +17,7 @@ import (
 	"github.com/slurmlet/slurmlet/internal/kit/confset"
 	"github.com/slurmlet/slurmlet/internal/lifecycle"
 	"github.com/slurmlet/slurmlet/internal/lifecycle/conf"
+	"github.com/slurmlet/slurmlet/internal/lifecycle/supervisor"
 	"github.com/slurmlet/slurmlet/internal/slurm"
 )
 
@@ -128,7 +129,7 @@ func opened(t *testing.T, slurmctld slurm.Client, preflight Preflight) *Reloader
 	change("ClusterName=c1\n")(t, r)
 	live := read(t, r)
 	require.NoError(t, r.place(live, ""))
-	see(t, r, func(s *lifecycle.State) { s.Phase, s.Conf.Live = lifecycle.Ready, live })
+	see(t, r, func(s *lifecycle.State) { s.Phase, s.Conf.Live = supervisor.Ready, live })
 	return r
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/slurmlet/slurmlet/internal/kit/confset"
 	"github.com/slurmlet/slurmlet/internal/lifecycle"
 	"github.com/slurmlet/slurmlet/internal/lifecycle/conf"
+	"github.com/slurmlet/slurmlet/internal/lifecycle/node"
 	"github.com/slurmlet/slurmlet/internal/slurm"
 	"github.com/slurmlet/slurmlet/slurmconf"
 )
@@ -173,7 +174,7 @@ func limitOfSilence(err error, limit time.Duration) time.Duration {
 func (r *Reloader) endPrograms() (over bool) { return r.Programs == nil || r.Programs.End() }
 
 func (r *Reloader) outgoing(ctx context.Context) (slurm.Outgoing, error) {
-	ctx, cancel := context.WithTimeout(ctx, lifecycle.QuestionLimit)
+	ctx, cancel := context.WithTimeout(ctx, node.QuestionLimit)
 	defer cancel()
 	return r.Client.Outgoing(ctx)
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/slurmlet/slurmlet/internal/lifecycle"
 	"github.com/slurmlet/slurmlet/internal/lifecycle/conf"
+	"github.com/slurmlet/slurmlet/internal/lifecycle/supervisor"
 )
 
 // Status is what slurmctld runs with, and what is to come.
@@ -74,12 +75,12 @@ type view struct {
 
 // idle: an edit would be taken up at once.
 func (v *view) idle() bool {
-	return v.state.Phase == lifecycle.Ready && v.state.Conf.Activity == conf.Idle
+	return v.state.Phase == supervisor.Ready && v.state.Conf.Activity == conf.Idle
 }
 
 // ending: nothing is changed any more.
 func (v *view) ending() bool {
-	return v.state.Phase == lifecycle.Stopping || v.state.Phase == lifecycle.Exited
+	return v.state.Phase == supervisor.Stopping || v.state.Phase == supervisor.Exited
 }
 
 // few are enough to know where to look.

@@ -13,6 +13,7 @@ import (
 	"github.com/slurmlet/slurmlet/internal/kit/confset"
 	"github.com/slurmlet/slurmlet/internal/lifecycle"
 	"github.com/slurmlet/slurmlet/internal/lifecycle/conf"
+	"github.com/slurmlet/slurmlet/internal/lifecycle/supervisor"
 	"github.com/slurmlet/slurmlet/internal/slurm"
 )
 
@@ -22,7 +23,7 @@ func TestNotLiveYet(t *testing.T) {
 	var said []string
 	r := &Reloader{Options: Options{Log: func(_ slog.Level, text string, _ ...slog.Attr) { said = append(said, text) }}}
 	see(t, r, func(s *lifecycle.State) {
-		s.Phase, s.Conf.Unsettled = lifecycle.Ready, true
+		s.Phase, s.Conf.Unsettled = supervisor.Ready, true
 		s.Conf.Live, s.Conf.Good = &confset.Set{Hash: "second"}, &confset.Set{Hash: "first"}
 	})
 	see(t, r, func(s *lifecycle.State) { s.WasReady, s.Conf.Activity = true, conf.AwaitingLaunches })
@@ -81,7 +82,7 @@ func TestReload(t *testing.T) {
 		"slurmctld takes it":     {func(s *lifecycle.State) { s.Conf.Resolved = 1 }, ""},
 		"slurmctld refuses it":   {func(s *lifecycle.State) { s.Conf.Resolved, s.Conf.Result = 1, "no" }, "no"},
 		"a later one is refused": {func(s *lifecycle.State) { s.Conf.Resolved, s.Conf.Result = 2, "no" }, "no"},
-		"the pod ends":           {func(s *lifecycle.State) { s.Phase = lifecycle.Stopping }, "the pod is terminating: its configuration is not changed any more"},
+		"the pod ends":           {func(s *lifecycle.State) { s.Phase = supervisor.Stopping }, "the pod is terminating: its configuration is not changed any more"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := opened(t, &reader{}, PreflightParse)

@@ -14,7 +14,7 @@ import (
 )
 
 // ending are jobs that nodes had when they were set DOWN. While slurmctld ends them on other nodes, it needs the
-// records of these (lifecycle.Answered.Elsewhere).
+// records of these (node.Answered.Elsewhere).
 type ending struct {
 	nodes, jobs []string
 	// unknown is until when the records stay if slurmctld did not name the jobs: they may be ending.

@@ -13,7 +13,7 @@ import (
 
 	"github.com/slurmlet/slurmlet/internal/kit/backoff"
 	"github.com/slurmlet/slurmlet/internal/kit/bell"
-	"github.com/slurmlet/slurmlet/internal/lifecycle"
+	"github.com/slurmlet/slurmlet/internal/lifecycle/supervisor"
 	"github.com/slurmlet/slurmlet/internal/link/wire"
 	"github.com/slurmlet/slurmlet/internal/slurm"
 	"github.com/slurmlet/slurmlet/internal/slurm/reasons"
@@ -29,7 +29,7 @@ type Options struct {
 	Machine string
 	Slurm   *slurm.Questions
 	// State is the agent's, and when it came into it. Published rings when it changes.
-	State     func() (lifecycle.Phase, time.Time)
+	State     func() (supervisor.Phase, time.Time)
 	Published *bell.Bell
 	// PowerDown drains an elastic node, which slurmctld suspends after its jobs.
 	PowerDown func(ctx context.Context, reason string) error
@@ -121,7 +121,7 @@ var errNotReady = errors.New("the node is not Ready")
 
 // liftOthers lifts a drain whose reason names another machine than the one that the pod runs on.
 func (c *Cordon) liftOthers(ctx context.Context) error {
-	if state, _ := c.State(); state != lifecycle.Ready {
+	if state, _ := c.State(); state != supervisor.Ready {
 		return errNotReady
 	}
 	ctx, cancel := context.WithTimeout(ctx, c.Slurm.Limit())
@@ -151,14 +151,14 @@ func (c *Cordon) Run(ctx context.Context) {
 		published := c.Published.Next()
 		state, since := c.State()
 		now := c.wantsDrain()
-		if state == lifecycle.Stopping || state == lifecycle.Exited {
+		if state == supervisor.Stopping || state == supervisor.Exited {
 			return
 		}
 		changed := !done || now != wish || now != "" && !since.Equal(ready)
 		if changed {
 			foreign = 0
 		}
-		if state == lifecycle.Ready && (changed || !again.IsZero() && !time.Now().Before(again)) {
+		if state == supervisor.Ready && (changed || !again.IsZero() && !time.Now().Before(again)) {
 			others, err := c.drainAs(ctx, now)
 			again = time.Time{}
 			switch {

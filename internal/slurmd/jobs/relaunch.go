@@ -15,7 +15,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/slurmlet/slurmlet/internal/lifecycle"
+	"github.com/slurmlet/slurmlet/internal/lifecycle/node"
 	"github.com/slurmlet/slurmlet/internal/pod/process"
 )
 
@@ -131,15 +131,15 @@ func (r *Relaunches) Mend(ctx context.Context) error {
 			return cmp.Or(err, fmt.Errorf("slurmctld has not requeued job %s yet", id))
 		}
 	}
-	node, err := r.Slurm.Node(ctx, r.Name)
+	record, err := r.Slurm.Node(ctx, r.Name)
 	switch {
 	case err != nil:
 		return err
-	case node == nil: // its drain went with it
-	case lifecycle.Relaunched(node) && !node.Is("POWER_DOWN") && !node.Off():
+	case record == nil: // its drain went with it
+	case node.Relaunched(record) && !record.Is("POWER_DOWN") && !record.Off():
 		r.Log(slog.LevelWarn, "slurmctld had forgotten that a job ran here, and has drained the node: the drain is lifted")
 		err = r.Resume(ctx)
-	case recent && !node.Drained():
+	case recent && !record.Drained():
 		err = errors.New("slurmctld has not drained the node yet")
 	}
 	if err == nil {

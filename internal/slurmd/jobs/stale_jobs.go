@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/slurmlet/slurmlet/internal/lifecycle"
+	"github.com/slurmlet/slurmlet/internal/lifecycle/node"
 	"github.com/slurmlet/slurmlet/internal/slurm"
 	"github.com/slurmlet/slurmlet/internal/slurm/reasons"
 	"github.com/slurmlet/slurmlet/internal/slurmd/spool"
@@ -103,7 +104,7 @@ const launchTime = 20 * time.Second
 
 // Find looks for what slurmctld counts as running here, and does not run.
 func (s *Stale) Find(ctx context.Context, number int) lifecycle.Event {
-	found := lifecycle.LostJobsFound{Number: number}
+	found := node.LostJobsFound{Number: number}
 	node, err := s.Slurm.Node(ctx, s.Name)
 	if err == nil && node != nil && node.Busy() {
 		found.Lost, err = s.endLost(ctx)
@@ -173,11 +174,11 @@ func (s *Stale) failStaleJobs(ctx context.Context, dead []slurm.Job) error {
 	if !slices.ContainsFunc(dead, func(j slurm.Job) bool { return !j.Requeue }) {
 		return nil
 	}
-	node, err := s.Slurm.Node(ctx, s.Name)
-	if err != nil || node == nil || lifecycle.Foreign(node) {
+	record, err := s.Slurm.Node(ctx, s.Name)
+	if err != nil || record == nil || node.Foreign(record) {
 		return err // the drain and its reason are an admin's
 	}
-	if !lifecycle.Own(node) { // or drained by slurmctld, because slurmd has another size than the record
+	if !node.Own(record) { // or drained by slurmctld, because slurmd has another size than the record
 		if err := s.Slurm.DrainNode(ctx, s.Name, reasons.Stale); err != nil {
 			return err
 		}

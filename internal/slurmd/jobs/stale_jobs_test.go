@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/slurmlet/slurmlet/internal/lifecycle"
+	"github.com/slurmlet/slurmlet/internal/lifecycle/node"
 	"github.com/slurmlet/slurmlet/internal/slurm"
 	"github.com/slurmlet/slurmlet/internal/slurm/reasons"
 	"github.com/slurmlet/slurmlet/internal/slurmd/spool"
@@ -151,7 +151,7 @@ func TestLostJobs(t *testing.T) {
 			s := newStale(t, &staleCluster{jobs: []slurm.Job{c.job}, node: record("", "MIXED")})
 			listening(t, s.Spool.Socket("6"+spool.Batch))
 			found := s.Find(t.Context(), 5)
-			assert.Equal(t, lifecycle.LostJobsFound{Number: 5, Lost: c.lost}, found)
+			assert.Equal(t, node.LostJobsFound{Number: 5, Lost: c.lost}, found)
 		})
 	}
 }
@@ -182,7 +182,7 @@ func TestForgottenJobs(t *testing.T) {
 			s.Booted = c.booted
 			s.savesPower.Store(!c.steady)
 			listening(t, s.Spool.Socket("6"+spool.Batch))
-			require.NoError(t, s.Find(t.Context(), 5).(lifecycle.LostJobsFound).Err)
+			require.NoError(t, s.Find(t.Context(), 5).(node.LostJobsFound).Err)
 			assert.Equal(t, c.told, m.told)
 		})
 	}

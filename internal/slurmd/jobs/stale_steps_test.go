@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/slurmlet/slurmlet/internal/lifecycle"
+	"github.com/slurmlet/slurmlet/internal/lifecycle/node"
 	"github.com/slurmlet/slurmlet/internal/slurm"
 )
 
@@ -75,11 +75,11 @@ func TestLostSteps(t *testing.T) {
 			if c.living != "" {
 				listening(t, s.Spool.Socket(c.living))
 			}
-			assert.Equal(t, lifecycle.LostJobsFound{Number: 5}, s.Find(t.Context(), 5))
+			assert.Equal(t, node.LostJobsFound{Number: 5}, s.Find(t.Context(), 5))
 			assert.Equal(t, c.told, m.told)
 			m.told, s.Booted = nil, time.Now().Add(-19*time.Second)
 			m.jobs[0].Start.Time = time.Now().Add(-time.Minute)
-			found := s.Find(t.Context(), 5).(lifecycle.LostJobsFound)
+			found := s.Find(t.Context(), 5).(node.LostJobsFound)
 			if len(c.told) > 0 {
 				require.ErrorContains(t, found.Err, "srun has not noticed yet")
 			}

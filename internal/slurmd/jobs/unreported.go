@@ -9,7 +9,7 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/slurmlet/slurmlet/internal/lifecycle"
+	"github.com/slurmlet/slurmlet/internal/lifecycle/node"
 	"github.com/slurmlet/slurmlet/internal/pod/notify"
 	"github.com/slurmlet/slurmlet/internal/slurm"
 	"github.com/slurmlet/slurmlet/internal/slurmd/spool"
@@ -51,7 +51,7 @@ func errUnreported(jobs []slurm.Job) error {
 	for i := range jobs {
 		names = append(names, jobs[i].Name())
 	}
-	return fmt.Errorf("%s: %s", lifecycle.UntoldReason, strings.Join(names, ", "))
+	return fmt.Errorf("%s: %s", node.UntoldReason, strings.Join(names, ", "))
 }
 
 // requeueUnreported ends the jobs of a pod that has no more time. How they have ended nobody will hear.

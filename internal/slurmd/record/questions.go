@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/slurmlet/slurmlet/internal/lifecycle"
+	"github.com/slurmlet/slurmlet/internal/lifecycle/node"
 	"github.com/slurmlet/slurmlet/internal/slurm"
 	"github.com/slurmlet/slurmlet/internal/slurmd/devices"
 	"github.com/slurmlet/slurmlet/internal/slurmd/jobs"
@@ -14,7 +15,7 @@ import (
 
 // AskNode asks for the record on the way up, and for what slurmctld knows of GRES where the record has not what slurmd
 // has registered.
-func (r *Record) AskNode(ctx context.Context, act lifecycle.AskNode) lifecycle.Event {
+func (r *Record) AskNode(ctx context.Context, act node.AskNode) lifecycle.Event {
 	e := r.Answer(ctx, act.Number, act.Need)
 	if e.Err == nil && e.Node != nil {
 		e.Err = r.knownGres(ctx, e.Node)
@@ -41,7 +42,7 @@ func (r *Record) knownGres(ctx context.Context, n *slurm.Node) error {
 }
 
 // AskJobs asks what there is to know about the record on the way down.
-func (r *Record) AskJobs(ctx context.Context, act lifecycle.AskJobs) lifecycle.Event {
+func (r *Record) AskJobs(ctx context.Context, act node.AskJobs) lifecycle.Event {
 	r.Begin()
 	e := r.askHere(ctx, act)
 	if e.Err == nil && e.Node != nil && (e.Doubtful || !e.Node.Busy()) && len(e.Jobs) == 0 && !e.Node.Elastic() { // a CLOUD node's record stays
@@ -52,7 +53,7 @@ func (r *Record) AskJobs(ctx context.Context, act lifecycle.AskJobs) lifecycle.E
 }
 
 // askHere asks for the record, and for the jobs that hold the node.
-func (r *Record) askHere(ctx context.Context, act lifecycle.AskJobs) lifecycle.Answered {
+func (r *Record) askHere(ctx context.Context, act node.AskJobs) node.Answered {
 	need := act.Need
 	need.Jobs = false // of a node that may be idle, slurmctld's answer to its deletion tells
 	before := r.Spool.Steps()

@@ -6,7 +6,7 @@ import (
 	"errors"
 	"sync"
 
-	"github.com/slurmlet/slurmlet/internal/lifecycle"
+	"github.com/slurmlet/slurmlet/internal/lifecycle/node"
 	"github.com/slurmlet/slurmlet/internal/pod/process"
 	"github.com/slurmlet/slurmlet/internal/slurm"
 	"github.com/slurmlet/slurmlet/internal/slurmd/devices"
@@ -58,18 +58,18 @@ func (r *Record) Started(p *process.Process) {
 }
 
 // Answer asks for the node record.
-func (r *Record) Answer(ctx context.Context, number int, need lifecycle.Need) lifecycle.Answered {
-	node, err := r.Ask(ctx, need)
-	e := lifecycle.Answered{Number: number, Node: node, Err: err, Late: isLate(err)}
+func (r *Record) Answer(ctx context.Context, number int, need node.Need) node.Answered {
+	shown, err := r.Ask(ctx, need)
+	e := node.Answered{Number: number, Node: shown, Err: err, Late: isLate(err)}
 	e.Main, e.Began = process.BeganByNow(r.Root, r.Main())
-	if node != nil && r.isMarked(node) {
-		node.SlurmdStart.Time = e.Began
+	if shown != nil && r.isMarked(shown) {
+		shown.SlurmdStart.Time = e.Began
 	}
 	return e
 }
 
 // Ask asks for the node record, and for suspended jobs where slurmctld shows the node as idle.
-func (r *Record) Ask(ctx context.Context, need lifecycle.Need) (*slurm.Node, error) {
+func (r *Record) Ask(ctx context.Context, need node.Need) (*slurm.Node, error) {
 	node, err := r.shownRecord(ctx, need)
 	if err == nil && node != nil && !node.Busy() {
 		node.Suspended, err = r.suspendedJobs(ctx)
@@ -79,7 +79,7 @@ func (r *Record) Ask(ctx context.Context, need lifecycle.Need) (*slurm.Node, err
 
 // shownRecord asks for the one node where that is enough. An idle node may be MIXED in that answer
 // (slurm.Scontrol.Glance).
-func (r *Record) shownRecord(ctx context.Context, need lifecycle.Need) (*slurm.Node, error) {
+func (r *Record) shownRecord(ctx context.Context, need node.Need) (*slurm.Node, error) {
 	name := r.Name
 	if need.Topology {
 		return r.Slurm.WholeNode(ctx, name)

@@ -11,7 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/slurmlet/slurmlet/internal/lifecycle"
+	"github.com/slurmlet/slurmlet/internal/lifecycle/node"
 	"github.com/slurmlet/slurmlet/internal/pod/process"
 	"github.com/slurmlet/slurmlet/internal/slurm"
 	"github.com/slurmlet/slurmlet/internal/slurmd/jobs"
@@ -71,7 +71,7 @@ func TestDoubtfulNode(t *testing.T) {
 	for name, c := range map[string]struct {
 		states   []string
 		later    []string // when the record is asked for again
-		need     lifecycle.Need
+		need     node.Need
 		step     string // a socket in the spool directory
 		known    []string
 		jobs     []slurm.Job
@@ -88,7 +88,7 @@ func TestDoubtfulNode(t *testing.T) {
 		"MIXED, a job of ours goes on":     {states: []string{"MIXED"}, known: []string{"5"}, jobs: job("RUNNING"), asked: []string{"one", "job 5"}, told: 1},
 		"MIXED, a job of ours is held":     {states: []string{"MIXED"}, known: []string{"5"}, jobs: job("SUSPENDED"), asked: []string{"one", "job 5"}, told: 1},
 		"MIXED, and no answer about a job": {states: []string{"MIXED"}, known: []string{"5"}, fault: slurm.ErrUnreachable, asked: []string{"one", "job 5"}},
-		"MIXED, and jobs hold it":          {states: []string{"MIXED"}, need: lifecycle.Need{Jobs: true}, jobs: job("RUNNING"), asked: []string{"one", "jobs", "job 5"}, doubtful: true, told: 1},
+		"MIXED, and jobs hold it":          {states: []string{"MIXED"}, need: node.Need{Jobs: true}, jobs: job("RUNNING"), asked: []string{"one", "jobs", "job 5"}, doubtful: true, told: 1},
 		"MIXED, with a step":               {states: []string{"MIXED"}, step: "5.0", jobs: job("RUNNING"), asked: []string{"one", "job 5"}, told: 1},
 		"ALLOCATED, after a job of ours":   {states: []string{"ALLOCATED"}, known: []string{"5"}, jobs: job("RUNNING"), asked: []string{"one", "job 5"}, told: 1},
 		"ALLOCATED, our job is just over":  {states: []string{"ALLOCATED"}, later: []string{"IDLE"}, known: []string{"5"}, jobs: job("COMPLETED"), asked: []string{"one", "job 5", "one"}},
@@ -117,7 +117,7 @@ func TestDoubtfulNode(t *testing.T) {
 			if c.step != "" {
 				listening(t, r.Spool.Socket(c.step))
 			}
-			e, is := r.AskJobs(t.Context(), lifecycle.AskJobs{Number: 1, Need: c.need}).(lifecycle.Answered)
+			e, is := r.AskJobs(t.Context(), node.AskJobs{Number: 1, Need: c.need}).(node.Answered)
 			require.True(t, is)
 			if !e.Node.Busy() { // else the jobs are only shown
 				require.ErrorIs(t, e.Err, c.fault)
@@ -177,7 +177,7 @@ func newRecord(t *testing.T, client slurm.Client) *Record {
 	return &Record{
 		Holders: &jobs.Holders{
 			Node: jobs.Node{
-				Name: "n1", Slurm: &slurm.Questions{Client: client, Least: lifecycle.QuestionLimit, Log: log},
+				Name: "n1", Slurm: &slurm.Questions{Client: client, Least: node.QuestionLimit, Log: log},
 				Spool: spool.New(t.TempDir(), "n1"), Log: log,
 			},
 			SackdSpeaks: func() bool { return false },

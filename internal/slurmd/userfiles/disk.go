@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/slurmlet/slurmlet/internal/lifecycle"
+	"github.com/slurmlet/slurmlet/internal/lifecycle/supervisor"
 	"github.com/slurmlet/slurmlet/internal/pod/tempdirs"
 	"github.com/slurmlet/slurmlet/internal/slurm"
 	"github.com/slurmlet/slurmlet/internal/slurm/reasons"
@@ -130,7 +130,7 @@ func (f *Files) followDisk(ctx context.Context, s *Status, all []tempdirs.Holdin
 	if d.was == d.full && d.applied.Equal(since) && (d.again.IsZero() || time.Now().Before(d.again)) {
 		return true
 	}
-	if state != lifecycle.Ready {
+	if state != supervisor.Ready {
 		return false
 	}
 	others, err := f.drainForDisk(ctx, d.full, reason)

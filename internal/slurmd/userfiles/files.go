@@ -15,7 +15,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/slurmlet/slurmlet/internal/lifecycle"
+	"github.com/slurmlet/slurmlet/internal/lifecycle/supervisor"
 	"github.com/slurmlet/slurmlet/internal/pod/tempdirs"
 	"github.com/slurmlet/slurmlet/internal/slurm"
 	"github.com/slurmlet/slurmlet/internal/slurmd/spool"
@@ -39,7 +39,7 @@ type Options struct {
 	Leftovers Leftovers
 	Slurm     *slurm.Questions
 	// State is the agent's, and when it came into it.
-	State func() (lifecycle.Phase, time.Time)
+	State func() (supervisor.Phase, time.Time)
 	// PowerDown drains an elastic node, which slurmctld suspends after its jobs.
 	PowerDown func(ctx context.Context, reason string) error
 	Log       func(level slog.Level, text string, attrs ...slog.Attr)
@@ -168,7 +168,7 @@ func pause(ctx context.Context, wait time.Duration) bool {
 
 // once looks, and returns when to look again; 0: when a step ends.
 func (f *Files) once(ctx context.Context) time.Duration {
-	if state, _ := f.State(); state == lifecycle.Stopping || state == lifecycle.Exited {
+	if state, _ := f.State(); state == supervisor.Stopping || state == supervisor.Exited {
 		return 0
 	}
 	f.mu.Lock()

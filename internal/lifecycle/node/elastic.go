@@ -1,4 +1,4 @@
-package lifecycle
+package node
 
 import (
 	"fmt"
@@ -6,6 +6,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/slurmlet/slurmlet/internal/lifecycle/deadlines"
+	"github.com/slurmlet/slurmlet/internal/lifecycle/supervisor"
 	"github.com/slurmlet/slurmlet/internal/slurm"
 	"github.com/slurmlet/slurmlet/internal/slurm/reasons"
 )
@@ -18,13 +20,13 @@ import (
 // of each of 10,000 slurmds costs slurmctld 10,000 answers about all nodes. The record's flags tell enough.
 
 // noteElastic: a node that slurmctld has waited for, and that is up, has registered.
-func (l State) noteElastic(n *slurm.Node) State {
+func (l machine) noteElastic(n *slurm.Node) machine {
 	switch {
 	case !l.Elastic || n == nil:
 	case n.Is("POWERING_UP"):
 		l.awaited = true
 	case (l.awaited || l.wasUp) && isUp(n):
-		l.seen = true
+		l.Seen = true
 	}
 	return l
 }
@@ -34,7 +36,7 @@ func isUp(n *slurm.Node) bool { return n.Responding() && !n.Off() && !n.Is("POWE
 
 // confirmElastic compares the record with the pod. Nobody puts right a record that gives jobs more than there
 // is but who made it: the agent drains the node, and tells.
-func (l State) confirmElastic(n *slurm.Node) (State, []Action) {
+func (l machine) confirmElastic(n *slurm.Node) (machine, []any) {
 	wrong := l.wrong(n)
 	switch {
 	case n == nil: // a slurmd that registered again would make one without CLOUD
@@ -42,7 +44,7 @@ func (l State) confirmElastic(n *slurm.Node) (State, []Action) {
 	case wrong != "" && !n.Drained() && !n.Off():
 		l = l.keepOut(wrong)
 		l.Reason = wrong + "; draining it"
-		return l.attempt(Draining, Change{Verb: DrainNode, Reason: reasons.ByAgent + wrong})
+		return l.attempt(supervisor.Draining, Change{Verb: DrainNode, Reason: reasons.ByAgent + wrong})
 	case wrong != "":
 		return l.keepOut(wrong).again(wrong)
 	case !l.registered() && isUp(n):
@@ -50,8 +52,8 @@ func (l State) confirmElastic(n *slurm.Node) (State, []Action) {
 		return l.wait(registerTime)
 	case l.mustMend(n):
 		return l.mend()
-	case l.registered() && !n.Is("POWER_DOWN") && !n.Off() && (Own(n) && !reasons.OfSet(n.Reason) || outlived(n)):
-		return l.attempt(Resuming, Change{Verb: ResumeNode})
+	case l.registered() && !n.Is("POWER_DOWN") && !n.Off() && (Own(n) && !reasons.OfSet(n.Reason) || Outlived(n)):
+		return l.attempt(supervisor.Resuming, Change{Verb: ResumeNode})
 	case !l.registered() || !n.Responding() || n.Off():
 		return l.again("slurmctld has not seen this slurmd yet: the record is " + strings.Join(n.State, "+"))
 	}
@@ -60,16 +62,16 @@ func (l State) confirmElastic(n *slurm.Node) (State, []Action) {
 }
 
 // keepOut: the node serves nobody new while its record is wrong.
-func (l State) keepOut(wrong string) State {
-	l.Activity, l.Unlike = Leaving, wrong
+func (l machine) keepOut(wrong string) machine {
+	l.Activity, l.Unlike = supervisor.Leaving, wrong
 	if l.Phase.Serving() {
-		l.Phase = Resizing
+		l.Phase = supervisor.Resizing
 	}
 	return l
 }
 
 // wrong says why jobs must not come by this record, empty for no reason.
-func (l State) wrong(n *slurm.Node) string {
+func (l machine) wrong(n *slurm.Node) string {
 	switch {
 	case n == nil:
 		return ""
@@ -87,7 +89,7 @@ func (l State) wrong(n *slurm.Node) string {
 
 // unlike says in what the record is another one than the pod would have made, though jobs can run. slurmctld's
 // agent may not know the pod's disk.
-func (l State) unlike(n *slurm.Node) string {
+func (l machine) unlike(n *slurm.Node) string {
 	m := *n
 	m.TmpDisk = max(m.TmpDisk, l.Size.TmpDisk)
 	var all []string
@@ -106,7 +108,7 @@ func isTopology(field string) bool { return strings.HasPrefix(field, "topology="
 
 // updates are the fields of the record that the agent brings up to date. An elastic record has its features and
 // weight for all pods of that name. Only its place in the network is the present pod's.
-func (l State) updates(n *slurm.Node) []string {
+func (l machine) updates(n *slurm.Node) []string {
 	fields := l.Traits.Update(n)
 	if l.Elastic {
 		fields = slices.DeleteFunc(fields, func(f string) bool { return !isTopology(f) })
@@ -114,8 +116,8 @@ func (l State) updates(n *slurm.Node) []string {
 	return fields
 }
 
-// outlived: slurmctld has refused an earlier slurmd's size, and its drain has stayed.
-func outlived(n *slurm.Node) bool {
+// Outlived: slurmctld has refused an earlier slurmd's size, and its drain has stayed.
+func Outlived(n *slurm.Node) bool {
 	return n.Drained() && !n.Invalid() && reasons.Of(n.Reason) == reasons.Registration
 }
 
@@ -124,21 +126,21 @@ const suspendTime = time.Second
 
 // actOnElastic takes slurmctld's word on an elastic node's record on the way down. The agent drains the node
 // and has slurmctld suspend it as soon as no job holds it, and leaves when it is suspended.
-func (l State) actOnElastic(e Answered) (State, []Action) {
+func (l machine) actOnElastic(e Answered) (machine, []any) {
 	n := e.Node
 	powered := n.Is("POWER_DOWN") && n.Drained()
 	free := n.Off() || powered && !n.Busy()
 	switch {
-	case !l.seen && l.Tries < unseenTries && n.Is("POWERING_UP", "POWERED_DOWN"):
+	case !l.Seen && l.Tries < unseenTries && n.Is("POWERING_UP", "POWERED_DOWN"):
 		return l.again("slurmctld has not seen this slurmd yet, which would make the node one that is up")
 	case n.Is("POWERING_UP") && e.Steps == 0:
 		// Jobs wait for a slurmd that is younger than this one, and the next pod's is.
 		return l.unlisted().end("")
-	case free && l.stage < toLeave && e.Steps > 0:
-		l.Activity, l.Reason, l.running = Finishing, "the steps of jobs that slurmctld has ended are ending", e.Steps
+	case free && l.Stage < deadlines.Leave && e.Steps > 0:
+		l.Activity, l.Reason, l.running = supervisor.Finishing, "the steps of jobs that slurmctld has ended are ending", e.Steps
 		return l.wait(CountEvery)
-	case n.Off() && l.stage < toLeave && n.Is("COMPLETING"):
-		l.Activity, l.running = Finishing, 0
+	case n.Off() && l.Stage < deadlines.Leave && n.Is("COMPLETING"):
+		l.Activity, l.running = supervisor.Finishing, 0
 		return l.again("its jobs are completing")
 	case n.Off():
 		return l.unlisted().end("")
@@ -151,17 +153,17 @@ func (l State) actOnElastic(e Answered) (State, []Action) {
 }
 
 // powerDown keeps new jobs away, and has slurmctld suspend the node after its jobs. An admin's reason stays.
-func (l State) powerDown(n *slurm.Node, steps int) (State, []Action) {
+func (l machine) powerDown(n *slurm.Node, steps int) (machine, []any) {
 	c := Change{Verb: PowerDownNode, Reason: reasons.Terminating}
 	if Foreign(n) {
 		c.Reason = ""
 	}
 	l.running = steps
-	return l.attempt(Draining, c)
+	return l.attempt(supervisor.Draining, c)
 }
 
 // poweredDown: slurmctld has taken the request. It suspends an idle node within a moment.
-func (l State) poweredDown() (State, []Action) {
+func (l machine) poweredDown() (machine, []any) {
 	if l.running > 0 {
 		return l.lookAtRecord()
 	}
@@ -171,15 +173,15 @@ func (l State) poweredDown() (State, []Action) {
 }
 
 // lastResort is how jobs are taken off the node when their time is over.
-func (l State) lastResort(n *slurm.Node) (Activity, Change) {
+func (l machine) lastResort(n *slurm.Node) (supervisor.Activity, Change) {
 	if l.Elastic && n.Elastic() {
-		return PoweringOff, Change{Verb: PowerOffNode, Reason: reasons.Terminating}
+		return supervisor.PoweringOff, Change{Verb: PowerOffNode, Reason: reasons.Terminating}
 	}
-	return Failing, Change{Verb: FailNode, Reason: reasons.Terminating}
+	return supervisor.Failing, Change{Verb: FailNode, Reason: reasons.Terminating}
 }
 
 // mayRemain is what slurmctld may still have when it could not be told of the node's end.
-func (l State) mayRemain() string {
+func (l machine) mayRemain() string {
 	if l.Elastic {
 		return "slurmctld may still count on the node"
 	}

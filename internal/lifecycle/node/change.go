@@ -1,14 +1,15 @@
-package lifecycle
+package node
 
 import (
 	"github.com/slurmlet/slurmlet/internal/kit/backoff"
+	"github.com/slurmlet/slurmlet/internal/lifecycle/supervisor"
 	"github.com/slurmlet/slurmlet/internal/slurmd/nodesize"
 )
 
 // measure: the pod was looked at again. What cannot be used changes nothing:
 // the last good size and traits stay.
-func (l State) measure(e Measured) (State, []Action) {
-	l = l.takeGrace(e)
+func (l machine) measure(e Measured) (machine, []any) {
+	l.State = l.WithGrace(e)
 	switch {
 	case e.Err != nil && l.Unstartable != "":
 		l.Unstartable = e.Err.Error()
@@ -24,34 +25,34 @@ func (l State) measure(e Measured) (State, []Action) {
 	l.Unstartable, l.Fault = "", ""
 	l.Allocation = &nodesize.Allocation{Resources: e.Resources, Size: e.Size, Traits: e.Traits.After(l.Traits), Grace: e.Grace}
 	switch {
-	case l.Activity == AwaitingDescription:
+	case l.Activity == supervisor.AwaitingDescription:
 		return l.begin()
 	case !l.Phase.Serving():
 		return l, nil // what comes next takes the new values
-	case resized && l.Activity != Replacing:
-		l.Phase, l.Activity, l.Tries = Resizing, Leaving, 0
+	case resized && l.Activity != supervisor.Replacing:
+		l.Phase, l.Activity, l.Tries = supervisor.Resizing, supervisor.Leaving, 0
 		return l.ask()
-	case l.Phase == Ready && (l.Traits != l.settled || l.Activity == Describing):
-		l.Activity, l.Tries = Describing, 0
+	case l.Phase == supervisor.Ready && (l.Traits != l.settled || l.Activity == supervisor.Describing):
+		l.Activity, l.Tries = supervisor.Describing, 0
 		return l.ask()
 	}
 	return l, nil
 }
 
 // lookAgain: the record may be free now. A job ends with several steps at once.
-func (l State) lookAgain() (State, []Action) {
+func (l machine) lookAgain() (machine, []any) {
 	switch l.Activity {
-	case Leaving:
-		if l.pace.resting {
+	case supervisor.Leaving:
+		if l.pace.resting == l.Timer {
 			return l, nil // the pause ends by itself
 		}
 		l.Tries = 0
 		l.looks++
-		return l.wait(backoff.Grow(settle, l.looks-1, lastLook))
-	case Finishing:
+		return l.wait(backoff.Grow(supervisor.Settle, l.looks-1, lastLook))
+	case supervisor.Finishing:
 		l.Tries, l.running, l.keepsIt = 0, 0, false
-		return l.wait(backoff.Grow(settle, l.looks, lastLook))
-	case LookingAtRecord:
+		return l.wait(backoff.Grow(supervisor.Settle, l.looks, lastLook))
+	case supervisor.LookingAtRecord:
 		l.stepEnded = true // the answer that is on its way may not know of it
 	}
 	return l, nil

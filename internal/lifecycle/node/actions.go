@@ -1,17 +1,7 @@
-package lifecycle
+package node
 
-import "time"
-
-// Action is something to do in the world.
-type Action any
-
+// These actions are about the node's record and its jobs.
 type (
-	StartMain  struct{}
-	SignalMain struct{ Signal MainSignal }
-	// Reach asks whether what the daemon needs can be reached.
-	Reach struct{ Number int }
-	// Confirm asks whether the service answers.
-	Confirm struct{ Number int }
 	// AskNode asks slurmctld for the node record.
 	AskNode struct {
 		Number int
@@ -38,15 +28,6 @@ type (
 	CompareCluster struct{}
 	// FindLostJobs looks for jobs that slurmctld counts as running here, and that are not.
 	FindLostJobs struct{ Number int }
-	Arm          struct {
-		Number int
-		After  time.Duration
-	}
-	// Schedule posts a deadline.
-	Schedule struct {
-		Stage Stage
-		After time.Duration
-	}
 	// CountSteps counts those that run here; slurmctld does not hear of it.
 	CountSteps struct{ Number int }
 	SignalJobs struct{}
@@ -59,15 +40,6 @@ type (
 	HoldSteps struct{}
 	// KillSteps ends steps with their slurmstepd: nobody waits for their word.
 	KillSteps struct{}
-	// DrainSessions keeps new sessions out, warns those that are there, until so long from
-	// now, and tells when the last is over.
-	DrainSessions struct{ Until time.Duration }
-	// WarnSessions warns them again.
-	WarnSessions struct{ Until time.Duration }
-	// EndSessions asks them to end, or kills them.
-	EndSessions struct{ Kill bool }
-	// Exit ends what still runs here, and the agent.
-	Exit struct{ Code int }
 )
 
 // Need is what an answer about the record must be sure to tell, although slurmctld has to send
@@ -114,13 +86,4 @@ const (
 	StartSackd
 
 	verbCount = iota
-)
-
-// MainSignal is what the main process may be sent.
-type MainSignal string
-
-const (
-	SigTerm MainSignal = "SIGTERM"
-	SigHup  MainSignal = "SIGHUP"
-	SigKill MainSignal = "SIGKILL"
 )

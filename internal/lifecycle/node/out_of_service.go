@@ -1,4 +1,4 @@
-package lifecycle
+package node
 
 import (
 	"errors"
@@ -8,25 +8,22 @@ import (
 	"time"
 
 	"github.com/slurmlet/slurmlet/internal/kit/backoff"
+	"github.com/slurmlet/slurmlet/internal/lifecycle/deadlines"
+	"github.com/slurmlet/slurmlet/internal/lifecycle/supervisor"
 	"github.com/slurmlet/slurmlet/internal/slurm"
 	"github.com/slurmlet/slurmlet/internal/slurm/reasons"
 )
 
-// inService says whether slurmctld may count on this node: only then is there
-// something to take back before slurmd ends. What it is doing says nothing about
-// that: jobs live on while slurmd is dead, restarted or unreachable.
-func (l State) inService() bool { return l.listed || l.Inherits }
-
 // unlisted: slurmctld has said that it has no record of this node.
-func (l State) unlisted() State {
+func (l machine) unlisted() machine {
 	l.listed, l.Inherits = false, false
 	return l
 }
 
 // leaveUnlisted ends slurmd without more ado: slurmctld does not know this node. A
 // slurmd that hands over meanwhile makes it known.
-func (l State) leaveUnlisted() (State, []Action) {
-	ends := l.Activity == Replacing
+func (l machine) leaveUnlisted() (machine, []any) {
+	ends := l.Activity == supervisor.Replacing
 	l, actions := l.end("")
 	if !ends {
 		return l, actions // it has not been READY
@@ -35,27 +32,39 @@ func (l State) leaveUnlisted() (State, []Action) {
 	return l, append(deadlines, actions...)
 }
 
+// terminate begins the way down, or ends it where somebody is impatient: SIGINT twice, in a terminal.
+func (l machine) terminate(e supervisor.Terminated) (machine, []any) {
+	if e.Again {
+		return l.end("SIGINT received twice")
+	}
+	l.pace = pace{}
+	if !l.InService() {
+		return l.leaveUnlisted()
+	}
+	return l.takeOutOfService(e.Idle)
+}
+
 // bind schedules the deadlines of the way down.
-func (l State) bind() (State, []Action) {
-	l.bounded = true
-	return l, l.schedules(0)
+func (l machine) bind() (machine, []any) {
+	l.Bound = true
+	return l, l.ToCome(0, l.stages()...)
 }
 
 // takeOutOfService takes the node out of service: no new jobs, the running ones to
 // their end, and then the record. Deadlines bound all of it.
-func (l State) takeOutOfService(idle bool) (State, []Action) {
+func (l machine) takeOutOfService(idle bool) (machine, []any) {
 	l, actions := l.bind()
-	var more []Action
+	var more []any
 	switch {
-	case l.Activity == AwaitingDescription:
+	case l.Activity == supervisor.AwaitingDescription:
 		l, more = l.end("slurmd cannot be started, and " + l.mayRemain() + ": " + l.Unstartable)
-	case l.Activity == Replacing:
-		l, more = l.wait(l.slurmdLimit()) // its end starts the next one
-	case l.Main == 0 && !l.starting:
+	case l.Activity == supervisor.Replacing:
+		l, more = l.wait(l.StartLimit()) // its end starts the next one
+	case l.Main == 0 && !l.StartAsked:
 		l, more = l.relaunch()
-	case l.Activity == Launching:
-		l, more = l.wait(l.slurmdLimit()) // READY comes, or the daemon's end
-	case l.Activity == Idle && l.seen && idle && !l.Elastic:
+	case l.Activity == supervisor.Launching:
+		l, more = l.wait(l.StartLimit()) // READY comes, or the daemon's end
+	case l.Activity == supervisor.Idle && l.Seen && idle && !l.Elastic:
 		// slurmctld refuses if a job has come: nothing needs to be asked.
 		l, more = l.deleteRecord()
 	default:
@@ -64,48 +73,25 @@ func (l State) takeOutOfService(idle bool) (State, []Action) {
 	return l, append(actions, more...)
 }
 
-// schedules are the deadlines that are still to come, elapsed after SIGTERM.
-func (l State) schedules(elapsed time.Duration) []Action {
-	var actions []Action
-	add := func(s Stage, at time.Duration) {
-		if !l.passed[s] {
-			actions = append(actions, Schedule{s, max(at-elapsed, 0)})
-		}
-	}
-	if l.Hosts {
-		add(toSignal, l.Deadlines.Signal)
-	} else {
-		add(toRequeue, l.Deadlines.Requeue)
-		add(toKill, l.Deadlines.Kill)
-	}
-	add(toFail, l.Deadlines.Fail)
-	add(toLeave, l.Deadlines.Leave)
-	add(toStop, l.Deadlines.Stop)
-	if l.Signals && !l.Hosts {
-		add(toSignal, l.Deadlines.Signal)
-	}
-	return actions
-}
-
-func (l State) deleteRecord() (State, []Action) {
+func (l machine) deleteRecord() (machine, []any) {
 	verb := DeleteNode
-	if l.Phase != Stopping {
+	if l.Phase != supervisor.Stopping {
 		verb = RenewNode
 	}
-	return l.attempt(Deleting, Change{Verb: verb})
+	return l.attempt(supervisor.Deleting, Change{Verb: verb})
 }
 
-func (l State) lookAtRecord() (State, []Action) {
-	l.Activity, l.Tries, l.running = LookingAtRecord, 0, 0
+func (l machine) lookAtRecord() (machine, []any) {
+	l.Activity, l.Tries, l.running = supervisor.LookingAtRecord, 0, 0
 	return l.ask()
 }
 
 // actOnRecord takes slurmctld's word on the record. No answer is none: a node is
 // idle, drained or gone only when slurmctld has said so.
-func (l State) actOnRecord(e Answered) (State, []Action) {
+func (l machine) actOnRecord(e Answered) (machine, []any) {
 	n := e.Node
 	doubted := e.Doubtful && !l.keepsIt
-	l.doubted = Answered{}
+	l.doubted = nil
 	if e.Err == nil {
 		l.listed = l.listed || n != nil
 	}
@@ -113,13 +99,13 @@ func (l State) actOnRecord(e Answered) (State, []Action) {
 		l.Jobs = e.Jobs
 	}
 	switch {
-	case !l.listed && l.seen:
+	case !l.listed && l.Seen:
 		return l.end("")
 	case e.Err != nil:
 		return l.unanswered(e)
 	case n != nil && l.Elastic && n.Elastic():
 		return l.actOnElastic(e)
-	case !l.seen && l.Tries < unseenTries && (n == nil || !n.Busy() || doubted):
+	case !l.Seen && l.Tries < unseenTries && (n == nil || !n.Busy() || doubted):
 		return l.again("slurmctld has not seen this slurmd yet, which would make the node record anew")
 	case n == nil:
 		return l.unlisted().end("")
@@ -127,61 +113,61 @@ func (l State) actOnRecord(e Answered) (State, []Action) {
 		return l.awaitJobs(e)
 	case l.isNeeded(e) && (doubted || !n.Busy()):
 		return l.awaitElsewhere(e)
-	case !n.Busy() && l.acted >= toFail && e.Steps > 0 && l.stage < toLeave:
+	case !n.Busy() && l.Acted >= deadlines.Fail && e.Steps > 0 && l.Stage < deadlines.Leave:
 		// Its jobs have failed; what runs here still has a moment to end in order.
-		l.Activity, l.Reason = Finishing, "the steps of failed jobs are ending"
+		l.Activity, l.Reason = supervisor.Finishing, "the steps of failed jobs are ending"
 		return l, nil
 	case !n.Busy() && n.Drained() && l.refusals >= mostRefusals:
 		return l.end(l.Reason)
 	case !n.Busy() && (n.Drained() || l.refusals == 0):
 		return l.deleteRecord()
 	case doubted:
-		l.doubted = e
+		l.doubted = &e
 		return l.deleteRecord() // slurmctld refuses if a job holds the node, whatever sinfo shows
 	case l.mustDrain(n):
-		return l.attempt(Draining, Change{Verb: DrainNode, Reason: reasons.Terminating})
+		return l.attempt(supervisor.Draining, Change{Verb: DrainNode, Reason: reasons.Terminating})
 	}
 	return l.awaitJobs(e)
 }
 
 // mustDrain: new jobs could come. A drain that slurmctld refuses, or that somebody lifts, holds up nothing that is due.
-func (l State) mustDrain(n *slurm.Node) bool {
+func (l machine) mustDrain(n *slurm.Node) bool {
 	return !n.Drained() && (l.pace.made[DrainNode] == 0 || !l.actionDue())
 }
 
 // isNeeded: jobs that have run here are ending on other nodes. slurmctld knows the nodes of a job by
 // their names when it has been configured anew, and then waits for ever for one without a record.
-func (l State) isNeeded(e Answered) bool { return len(e.Elsewhere) > 0 && l.stage < toLeave }
+func (l machine) isNeeded(e Answered) bool { return len(e.Elsewhere) > 0 && l.Stage < deadlines.Leave }
 
 // awaitElsewhere keeps the record of a node without jobs until its last ones have ended on other nodes.
-func (l State) awaitElsewhere(e Answered) (State, []Action) {
+func (l machine) awaitElsewhere(e Answered) (machine, []any) {
 	if l.mustDrain(e.Node) {
-		return l.attempt(Draining, Change{Verb: DrainNode, Reason: reasons.Terminating})
+		return l.attempt(supervisor.Draining, Change{Verb: DrainNode, Reason: reasons.Terminating})
 	}
-	l.Activity, l.running, l.Jobs = Finishing, 0, e.Elsewhere
+	l.Activity, l.running, l.Jobs = supervisor.Finishing, 0, e.Elsewhere
 	return l.again("jobs that ran here are ending on other nodes")
 }
 
 // awaitJobs waits for the jobs of a node that takes no new ones, and does what is due about them.
-func (l State) awaitJobs(e Answered) (State, []Action) {
+func (l machine) awaitJobs(e Answered) (machine, []any) {
 	n := e.Node
 	switch {
-	case n.Is("NOT_RESPONDING") && l.seen && !l.hasSackd && !l.revived:
+	case n.Is("NOT_RESPONDING") && l.Seen && !l.HasSackd && !l.revived:
 		l.revived = true
 		return l.replaceSoon("slurmctld has no answer of slurmd")
 	case l.awaitsWord(e):
-		l.Activity, l.running = Finishing, 0
+		l.Activity, l.running = supervisor.Finishing, 0
 		return l.again(UntoldReason)
-	case e.Untold > 0 && l.stage >= toLeave && l.acted < toRequeue && l.pace.made[RequeueJobs] == 0:
+	case e.Untold > 0 && l.Stage >= deadlines.Leave && l.Acted < deadlines.Requeue && l.pace.made[RequeueJobs] == 0:
 		l.Reason = UntoldReason
-		return l.attempt(Requeueing, Change{Verb: RequeueJobs, Last: true})
-	case (l.stage >= toFail && !l.sparesUntold(e) || l.onlyCompleting(e)) && l.acted < toFail:
+		return l.attempt(supervisor.Requeueing, Change{Verb: RequeueJobs, Last: true})
+	case (l.Stage >= deadlines.Fail && !l.sparesUntold(e) || l.onlyCompleting(e)) && l.Acted < deadlines.Fail:
 		l.Reason = "the time for jobs to end is over"
 		return l.attempt(l.lastResort(n))
-	case l.stage >= toRequeue && l.acted < toRequeue:
+	case l.Stage >= deadlines.Requeue && l.Acted < deadlines.Requeue:
 		l.Reason = "the time for jobs is over"
-		return l.attempt(Requeueing, Change{Verb: RequeueJobs})
-	case l.mayHaveStaleJobs(e.Steps) && l.stage < toRequeue:
+		return l.attempt(supervisor.Requeueing, Change{Verb: RequeueJobs})
+	case l.mayHaveStaleJobs(e.Steps) && l.Stage < deadlines.Requeue:
 		return l.lookForStaleJobs()
 	}
 	return l.finish(n, e.Steps)
@@ -189,11 +175,11 @@ func (l State) awaitJobs(e Answered) (State, []Action) {
 
 // unanswered asks again. A slurmctld that does not answer a node without a step is
 // not waited for to the end.
-func (l State) unanswered(e Answered) (State, []Action) {
+func (l machine) unanswered(e Answered) (machine, []any) {
 	if e.Late {
 		l.Tries += lateTries
 	}
-	if e.Steps == 0 && l.Tries >= lonelyTries {
+	if e.Steps == 0 && l.Tries >= LonelyTries {
 		return l.end("no step runs here, and slurmctld does not answer; " + l.mayRemain() + ": " + e.Err.Error())
 	}
 	return l.again(e.Err.Error())
@@ -205,12 +191,12 @@ func isRefusal(err error) bool {
 }
 
 // finish waits for the node's jobs to end.
-func (l State) finish(n *slurm.Node, steps int) (State, []Action) {
-	l.Activity, l.running = Finishing, 0
+func (l machine) finish(n *slurm.Node, steps int) (machine, []any) {
+	l.Activity, l.running = supervisor.Finishing, 0
 	switch {
 	case l.keepsIt && steps == 0:
 		return l.changeAgain("jobs hold it, without a step here")
-	case l.stage >= toRequeue:
+	case l.Stage >= deadlines.Requeue:
 		return l.again("jobs are being ended")
 	case steps > 0:
 		// The end of one is told, and slurmctld is not asked before.
@@ -225,7 +211,7 @@ func (l State) finish(n *slurm.Node, steps int) (State, []Action) {
 	case !n.Allocated(), len(l.Jobs) > 0 && !slices.ContainsFunc(l.Jobs, func(j slurm.Job) bool { return j.Running() }):
 		// An epilog, or what a step has left: seconds, and nothing tells of its end.
 		return l.again("its jobs are completing")
-	case l.Tries >= watchedTries:
+	case l.Tries >= WatchedTries:
 		l.Reason = "jobs hold it, without a step here"
 		return l.wait(WatchedPause)
 	}
@@ -233,14 +219,14 @@ func (l State) finish(n *slurm.Node, steps int) (State, []Action) {
 }
 
 // recountSteps looks for ends of steps that the kernel has not told.
-func (l State) recountSteps() (State, []Action) {
-	l.question++
-	return l, []Action{CountSteps{l.question}}
+func (l machine) recountSteps() (machine, []any) {
+	l.Question++
+	return l, []any{CountSteps{l.Question}}
 }
 
-func (l State) fewer(e StepsCounted) (State, []Action) {
+func (l machine) fewer(e StepsCounted) (machine, []any) {
 	switch {
-	case e.Number != l.question || l.Activity != Finishing || l.running == 0:
+	case e.Number != l.Question || l.Activity != supervisor.Finishing || l.running == 0:
 		return l, nil
 	case e.Steps < l.running:
 		return l.lookAgain()
@@ -251,153 +237,113 @@ func (l State) fewer(e StepsCounted) (State, []Action) {
 // CountEvery is how often the steps that are waited for are counted.
 const CountEvery = time.Minute
 
-// lonelyTries is after how many questions in vain, a minute or more, a node
+// LonelyTries is after how many questions in vain, a minute or more, a node
 // without a step leaves: where a whole cluster is taken down, slurmctld will
 // not come back, and the grace period may be days.
-const lonelyTries = 17
+const LonelyTries = 17
 
 // lateTries is how many further tries a question counts for that has taken all
 // of QuestionLimit: where slurmctld's Service is gone with it, none takes less.
 const lateTries = int(QuestionLimit/backoff.LastTry) + 1
-
-// lastLook is how long after a step's end the record is looked at when many
-// looks have been in vain: a job may have a thousand short steps.
-const lastLook = 2 * time.Second
-
-// unseenTries is for how many questions, most of a second, a slurmd that has
-// just said READY is given to register: it does so within 50 ms.
-const unseenTries = 4
 
 // mostRefusals is how often slurmctld may refuse to delete a record that is
 // drained and free of jobs: a reservation holds it, and it stays.
 const mostRefusals = 3
 
 // changeDone takes the outcome of what was done to the record or to jobs.
-func (l State) changeDone(e Done) (State, []Action) {
+func (l machine) changeDone(e Done) (machine, []any) {
 	doing, doubted := l.Activity, l.doubted
-	l.Activity, l.doubted = LookingAtRecord, Answered{}
+	l.Activity, l.doubted = supervisor.LookingAtRecord, nil
 	switch {
-	case doing == EndingStaleJobs:
+	case doing == supervisor.EndingStaleJobs:
 		return l.staleJobsEnded(e.Err)
-	case doing == Deleting && errors.Is(e.Err, slurm.ErrKept):
+	case doing == supervisor.Deleting && errors.Is(e.Err, slurm.ErrKept):
 		l = l.unlisted() // slurmctld counts on the next pod of the name
 		l.deleted = false
 		l, actions := l.end("")
 		l.Reason = e.Err.Error()
 		return l, actions
-	case doubted.Doubtful && isRefusal(e.Err):
+	case doubted != nil && isRefusal(e.Err):
 		l.keepsIt = true
-		return l.actOnRecord(doubted)
-	case doing == Deleting && errors.Is(e.Err, slurm.ErrNoNode):
+		return l.actOnRecord(*doubted)
+	case doing == supervisor.Deleting && errors.Is(e.Err, slurm.ErrNoNode):
 		return l.actOnRecord(Answered{Number: e.Number})
-	case doing == Deleting && errors.Is(e.Err, slurm.ErrBusy):
+	case doing == supervisor.Deleting && errors.Is(e.Err, slurm.ErrBusy):
 		l.listed, l.deleted = true, false
 		l.refusals++
 		return l.changeAgain("slurmctld keeps the node's record: " + e.Err.Error())
-	case doing == Deleting && l.deleted && e.Err != nil:
+	case doing == supervisor.Deleting && l.deleted && e.Err != nil:
 		return l.actOnRecord(Answered{Number: e.Number, Err: e.Err})
 	case e.Err != nil:
 		return l.changeAgain(e.Err.Error())
-	case doing == Deleting && !l.deleted:
+	case doing == supervisor.Deleting && !l.deleted:
 		// A registration that slurmd had on its way makes the record anew, and jobs would come.
 		// To delete it once more costs slurmctld nothing where there is none.
 		l = l.unlisted()
 		l.deleted = true
-		return l.begins(Deleting, Change{Verb: DeleteAgain})
-	case doing == Deleting:
+		return l.begins(supervisor.Deleting, Change{Verb: DeleteAgain})
+	case doing == supervisor.Deleting:
 		l = l.unlisted()
 		l.deleted = false
-	case doing == Requeueing:
-		l.acted = toRequeue
-	case doing == Failing, doing == PoweringOff:
-		l.acted = toFail
+	case doing == supervisor.Requeueing:
+		l.Acted = deadlines.Requeue
+	case doing == supervisor.Failing, doing == supervisor.PoweringOff:
+		l.Acted = deadlines.Fail
 		l, actions := l.lookAtRecord()
 		return l, append(actions, EndSteps{})
-	case doing == Draining && l.pace.last == PowerDownNode && !l.pace.repeats():
+	case doing == supervisor.Draining && l.pace.last == PowerDownNode && !l.pace.repeats():
 		return l.poweredDown()
-	case doing == Draining && l.pace.repeats():
+	case doing == supervisor.Draining && l.pace.repeats():
 		return l.changeAgain("somebody has lifted the drain of a node that is being taken out of service")
 	}
 	return l.lookAtRecord()
 }
 
-// Stage is what a deadline of the way down is for.
-type Stage int
-
-// The stages, in their order.
-const (
-	toWait Stage = iota // none is over
-	toSignal
-	toRequeue
-	toKill
-	toFail
-	toLeave
-	toStop
-	toEnd // SIGKILL, of a daemon that has less time now than it had when it was told to end
-)
-
 // due: one of the deadlines is over.
-func (l State) due(e DeadlinePassed) (State, []Action) {
-	if e.Stage == toEnd {
-		return l.endDue()
-	}
-	if l.passed[e.Stage] {
+func (l machine) due(e deadlines.DeadlinePassed) (machine, []any) {
+	if l.Over[e.Stage] {
 		return l, nil // it was brought forward
 	}
-	l.passed[e.Stage], l.stage, l.pace, l.keepsIt = true, max(l.stage, e.Stage), pace{}, false
-	if l.Activity == Ending {
+	l.TimeLeft, l.pace, l.keepsIt = l.Pass(e.Stage), pace{}, false
+	if l.Activity == supervisor.Ending {
 		return l, nil // a slurmd that hands over begins anew, but for what is over
 	}
-	if l.Hosts {
-		return l.sessionsDue(e.Stage)
-	}
 	switch {
-	case e.Stage == toSignal:
-		return l, []Action{SignalJobs{}}
-	case e.Stage == toKill:
-		return l, []Action{KillRequeued{}}
-	case e.Stage == toLeave && !l.cannotAsk() && l.Activity != Failing && l.Activity != PoweringOff: // else the answer leads to the record
+	case e.Stage == deadlines.Signal:
+		return l, []any{SignalJobs{}}
+	case e.Stage == deadlines.Kill:
+		return l, []any{KillRequeued{}}
+	case e.Stage == deadlines.Leave && !l.cannotAsk() && l.Activity != supervisor.Failing && l.Activity != supervisor.PoweringOff: // else the answer leads to the record
 		l, actions := l.lookAtRecord()
 		return l, append(actions, l.endRemainingSteps()...)
-	case e.Stage == toLeave:
+	case e.Stage == deadlines.Leave:
 		return l, l.endRemainingSteps()
-	case e.Stage == toStop && l.acted < toRequeue:
+	case e.Stage == deadlines.Stop && l.Acted < deadlines.Requeue:
 		l, actions := l.end(l.undone())
-		return l, append([]Action{KillSteps{}}, actions...)
-	case e.Stage == toStop:
+		return l, append([]any{KillSteps{}}, actions...)
+	case e.Stage == deadlines.Stop:
 		l, actions := l.end(l.undone())
-		return l, append([]Action{EndSteps{Kill: true}}, actions...)
+		return l, append([]any{EndSteps{Kill: true}}, actions...)
 	case l.cannotAsk():
 		return l, nil // when slurmd is up again
 	}
 	return l.lookAtRecord()
 }
 
-// endDue kills a daemon that was told to end and has less time since.
-func (l State) endDue() (State, []Action) {
-	switch {
-	case l.Activity == Converting:
-		return l.killConverting()
-	case l.Activity != Ending || l.killed:
-		return l, nil
-	}
-	return l.overdue()
-}
-
 // endRemainingSteps: those of failed jobs have been asked before. slurmd does not stop
 // as long as it ends steps, which takes up to KillWait. A slurmctld that could not
 // be told to requeue the jobs must not be told either that they have ended, which
 // they did not by themselves: it misses them, and requeues them then.
-func (l State) endRemainingSteps() []Action {
-	if l.acted < toRequeue {
-		return []Action{HoldSteps{}, EndSteps{}}
+func (l machine) endRemainingSteps() []any {
+	if l.Acted < deadlines.Requeue {
+		return []any{HoldSteps{}, EndSteps{}}
 	}
-	return []Action{EndSteps{Kill: l.acted >= toFail}}
+	return []any{EndSteps{Kill: l.Acted >= deadlines.Fail}}
 }
 
 // undone says what was not done when the time was over.
-func (l State) undone() string {
-	if !l.inService() {
+func (l machine) undone() string {
+	if !l.InService() {
 		return ""
 	}
 	text := "the time is over, and " + l.mayRemain() + ": " + l.Reason

@@ -1,8 +1,9 @@
-package lifecycle
+package node
 
 import (
 	"time"
 
+	"github.com/slurmlet/slurmlet/internal/lifecycle/supervisor"
 	"github.com/slurmlet/slurmlet/internal/slurm"
 	"github.com/slurmlet/slurmlet/internal/slurm/reasons"
 )
@@ -19,28 +20,25 @@ func Relaunched(n *slurm.Node) bool { return n.Drained() && reasons.Of(n.Reason)
 const drainTime = time.Second
 
 // expectDrain: slurmctld is about to hold the job, and to drain the node.
-func (l State) expectDrain() (State, []Action) {
-	if !l.Registers {
-		return l, nil
-	}
-	l.relaunched = true
-	if l.Phase != Ready || l.Activity != Idle {
+func (l machine) expectDrain() (machine, []any) {
+	l.Relaunched = true
+	if l.Phase != supervisor.Ready || l.Activity != supervisor.Idle {
 		return l, nil // what comes next looks at the record
 	}
-	l.Activity, l.Tries, l.Reason = Doubting, 0, "slurmd has refused to launch a job that it runs already"
+	l.Activity, l.Tries, l.Reason = supervisor.Doubting, 0, "slurmd has refused to launch a job that it runs already"
 	return l.wait(drainTime)
 }
 
 // mustMend: a node that is about to be suspended stays drained until it is off (internal/slurmctld/elastic).
-func (l State) mustMend(n *slurm.Node) bool {
-	return l.registered() && !n.Off() && (l.relaunched || Relaunched(n) && !n.Is("POWER_DOWN"))
+func (l machine) mustMend(n *slurm.Node) bool {
+	return l.registered() && !n.Off() && (l.Relaunched || Relaunched(n) && !n.Is("POWER_DOWN"))
 }
 
-func (l State) mend() (State, []Action) {
-	return l.attempt(Mending, Change{Verb: MendLaunch})
+func (l machine) mend() (machine, []any) {
+	return l.attempt(supervisor.Mending, Change{Verb: MendLaunch})
 }
 
-func (l State) mended() (State, []Action) {
-	l.relaunched, l.Activity = false, Confirming
+func (l machine) mended() (machine, []any) {
+	l.Relaunched, l.Activity = false, supervisor.Confirming
 	return l.changeAgain("slurmctld has been told, and may drain the node again")
 }

@@ -1,4 +1,4 @@
-package lifecycle
+package supervisor
 
 // Phase is where a container stands in its life.
 type Phase string

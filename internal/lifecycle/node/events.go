@@ -1,4 +1,4 @@
-package lifecycle
+package node
 
 import (
 	"time"
@@ -7,30 +7,8 @@ import (
 	"github.com/slurmlet/slurmlet/internal/slurmd/nodesize"
 )
 
-// Event is something that happened in the world.
-type Event any
-
+// These events are about the node's record and its jobs.
 type (
-	Begun       struct{}
-	MainStarted struct {
-		PID int
-		At  time.Time
-	}
-	// MainFailed: the daemon could not be started at all.
-	MainFailed struct{ Err error }
-	// MainReady: the main process sent READY=1.
-	MainReady struct{}
-	// MainChanged: MAINPID named another process, which was adopted.
-	MainChanged struct {
-		PID int
-		At  time.Time
-	}
-	MainExited struct {
-		PID    int
-		Code   int
-		What   string // "exited with status 1", and the daemon's last words
-		Uptime time.Duration
-	}
 	// Answered: slurmctld's answer to question Number; Node is the record, nil
 	// for none. To Reach, it means that slurmctld's port takes connections.
 	Answered struct {
@@ -69,49 +47,12 @@ type (
 		At  time.Time
 		Err error
 	}
-	// DeadlineSet: Source has said when the pod is killed: at Deadline, or Grace after SIGTERM.
-	DeadlineSet struct {
-		At, Deadline time.Time
-		Grace        time.Duration
-		Source       string
-	}
 	// StepsEnded: a job's step has ended on this node.
 	StepsEnded struct{}
 	// StepsCounted: so many run here.
 	StepsCounted struct{ Number, Steps int }
-	TimerFired   struct{ Number int }
-	Terminated   struct {
-		At     time.Time
-		Signal string
-		Again  bool // a second SIGINT: hurry
-		Idle   bool // no step runs here, and none has ended lately
-	}
-	// MainHung: the main process takes connections on its socket and does not answer
-	// them, though slurmctld can be reached.
-	MainHung struct{ PID int }
-	// ControllerMoved: the peers' table has another address of slurmctld's.
-	ControllerMoved struct{}
-	// DatabaseAway: slurmdbd has no connection to its database, and waits some seconds before its next try.
-	DatabaseAway struct{}
-	// Troubled: the daemon complains of what it needs.
-	Troubled struct{}
-	// FilesChanged: the daemon's files have changed, and some only count for a new
-	// process. With Since, it is known that a process which began before has not read them.
-	FilesChanged struct {
-		Restart bool
-		Since   time.Time
-	}
-	// SessionsOver: nobody is logged in any more, and nobody can log in.
-	SessionsOver struct{}
-	// DeadlinePassed: one of the way down is over.
-	DeadlinePassed struct{ Stage Stage }
-	HungUp         struct{}
-	// Outdated: the daemon's configuration is not that of slurmctld, and stays so.
-	Outdated struct{}
 	// ControllerLost: slurmctld's agent has ended, and slurmctld with it.
 	ControllerLost struct{}
-	// StateHeld: another agent has what slurmctld has saved, and this one waits for its end.
-	StateHeld struct{ Why string }
 	// LaunchRefused: slurmd runs a job already that slurmctld has had it launch.
 	LaunchRefused struct{}
 	// LostJobsFound: slurmctld counts these jobs as running here, and they are not.
@@ -120,4 +61,14 @@ type (
 		Lost   []string
 		Err    error
 	}
+)
+
+// These events tell of slurmd. The main process's own events come to the supervisor.
+type (
+	// Started: a slurmd has been started.
+	Started struct{}
+	// Announced: it is READY.
+	Announced struct{}
+	// Succeeded: it has executed itself anew.
+	Succeeded struct{}
 )

@@ -1,21 +1,22 @@
-package lifecycle
+package node
 
 import (
 	"fmt"
 
+	"github.com/slurmlet/slurmlet/internal/lifecycle/supervisor"
 	"github.com/slurmlet/slurmlet/internal/slurm"
 	"github.com/slurmlet/slurmlet/internal/slurm/reasons"
 )
 
 // leave waits until nothing and nobody holds a record of another size. New
 // jobs are kept away meanwhile; then it is deleted and slurmd registers anew.
-func (l State) leave(n *slurm.Node) (State, []Action) {
-	l.Activity = Leaving
+func (l machine) leave(n *slurm.Node) (machine, []any) {
+	l.Activity = supervisor.Leaving
 	if l.Phase.Serving() {
-		l.Phase = Resizing
+		l.Phase = supervisor.Resizing
 	}
 	if l.Elastic {
-		l.Activity = Confirming
+		l.Activity = supervisor.Confirming
 		return l.confirmElastic(n)
 	}
 	switch {
@@ -24,7 +25,7 @@ func (l State) leave(n *slurm.Node) (State, []Action) {
 		l.pace.rested = false
 		return l.unlisted().replace("the old record is gone")
 	case l.fits(n):
-		l.Activity = Confirming
+		l.Activity = supervisor.Confirming
 		return l.confirmRecord(n)
 	}
 	what := "the record is of another size: " + l.Size.Diff(n)
@@ -38,7 +39,7 @@ func (l State) leave(n *slurm.Node) (State, []Action) {
 		return l.again(fmt.Sprintf("%s; somebody else has drained the node, which would be lost with the record: %s", what, n.Reason))
 	case !n.Drained():
 		l.Reason = what + "; draining it"
-		return l.attempt(Draining, Change{Verb: DrainNode, Reason: reasons.Resized})
+		return l.attempt(supervisor.Draining, Change{Verb: DrainNode, Reason: reasons.Resized})
 	case n.Busy():
 		return l.stillBusy(what)
 	}
@@ -49,15 +50,15 @@ func (l State) leave(n *slurm.Node) (State, []Action) {
 // stillBusy waits for the jobs on the record. Some may be there no more: one
 // that has died with an earlier pod is missed by slurmctld only when slurmd
 // registers, and not while it is thought to be starting.
-func (l State) stillBusy(what string) (State, []Action) {
+func (l machine) stillBusy(what string) (machine, []any) {
 	what += "; jobs run on it"
-	if l.Phase == Resizing && l.Tries >= watchedTries {
+	if l.Phase == supervisor.Resizing && l.Tries >= WatchedTries {
 		l.Reason = what
 		return l.wait(WatchedPause)
 	}
 	l, actions := l.again(what)
-	if l.Tries == missedTries && l.Phase == Starting && l.Main != 0 {
-		actions = append(actions, SignalMain{SigHup})
+	if l.Tries == MissedTries && l.Phase == supervisor.Starting && l.Main != 0 {
+		actions = append(actions, supervisor.SignalMain{supervisor.SigHup})
 	}
 	return l, actions
 }

@@ -1,4 +1,4 @@
-package lifecycle
+package deadlines
 
 import (
 	"testing"
@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestNewDeadlines(t *testing.T) {
+func TestNew(t *testing.T) {
 	const ms, day = time.Millisecond, 24 * time.Hour
 	for _, c := range []struct {
 		grace, lead time.Duration
@@ -27,14 +27,14 @@ func TestNewDeadlines(t *testing.T) {
 			30*day - 11*time.Second, 30*day - 6*time.Second, 30*day - time.Second, 30*day - 500*ms,
 		}},
 	} {
-		assert.Equal(t, c.want, NewDeadlines(c.grace, c.lead), "%v", c.grace)
+		assert.Equal(t, c.want, New(c.grace, c.lead), "%v", c.grace)
 	}
 }
 
-func FuzzNewDeadlines(f *testing.F) {
+func FuzzNew(f *testing.F) {
 	f.Add(int64(30*time.Second), int64(time.Minute))
 	f.Fuzz(func(t *testing.T, grace, lead int64) {
-		w := NewDeadlines(time.Duration(grace), max(time.Duration(lead), 0))
+		w := New(time.Duration(grace), max(time.Duration(lead), 0))
 		before := time.Duration(0)
 		for _, at := range []time.Duration{w.Signal, w.Requeue, w.Kill, w.Fail, w.Leave, w.Stop, w.End, w.Exit, max(time.Duration(grace), 0)} {
 			require.GreaterOrEqual(t, at, before, "%+v", w)
@@ -45,8 +45,8 @@ func FuzzNewDeadlines(f *testing.F) {
 
 func TestDeadlinesWithin(t *testing.T) {
 	const s, day = time.Second, 24 * time.Hour
-	whole := NewDeadlines(day, 0)
-	require.Equal(t, NewDeadlines(30*s, 0), whole.within(0, 30*s, 0), "at SIGTERM")
+	whole := New(day, 0)
+	require.Equal(t, New(30*s, 0), whole.within(0, 30*s, 0), "at SIGTERM")
 	hour := whole.within(time.Hour, 30*s, 0)
 	require.Equal(t, []time.Duration{time.Hour + 14*s, time.Hour + 29500*time.Millisecond}, []time.Duration{hour.Requeue, hour.Exit}, "an hour later")
 	require.Equal(t, hour, hour.within(time.Hour+5*s, 25*s, 0), "the same end, looked at again")
@@ -59,7 +59,7 @@ func FuzzDeadlinesWithin(f *testing.F) {
 	f.Fuzz(func(t *testing.T, grace, elapsed, left, lead int64) {
 		const most = int64(1 << 60)
 		late := time.Duration(min(max(elapsed, 0), most))
-		w := NewDeadlines(time.Duration(grace), time.Duration(min(max(lead, 0), most)))
+		w := New(time.Duration(grace), time.Duration(min(max(lead, 0), most)))
 		n := w.within(late, time.Duration(min(left, most)), time.Duration(min(max(lead, 0), most)))
 		before := time.Duration(0)
 		for i, at := range []time.Duration{n.Signal, n.Requeue, n.Kill, n.Fail, n.Leave, n.Stop, n.End, n.Exit} {

@@ -1,4 +1,6 @@
-package lifecycle
+// Package deadlines divides the time that a pod has to end, and brings it forward where less is granted.
+// It is pure. `go test ./internal/lifecycle/...` tests it.
+package deadlines
 
 import (
 	"time"
@@ -35,8 +37,8 @@ const (
 	mostReserve = time.Second
 )
 
-// NewDeadlines divides grace, with the jobs' signal lead ahead of their requeue.
-func NewDeadlines(grace, lead time.Duration) Deadlines {
+// New divides grace, with the jobs' signal lead ahead of their requeue.
+func New(grace, lead time.Duration) Deadlines {
 	grace = max(grace, 0)
 	part := func(divisor int64, most time.Duration) time.Duration { return min(grace/time.Duration(divisor), most) }
 	reserve := part(8, mostReserve)
@@ -53,7 +55,7 @@ func NewDeadlines(grace, lead time.Duration) Deadlines {
 // within is the way down when, elapsed after SIGTERM, no more than left remains:
 // that is divided as a grace period is, and nothing comes later than before.
 func (w Deadlines) within(elapsed, left, lead time.Duration) Deadlines {
-	n := NewDeadlines(left, lead)
+	n := New(left, lead)
 	return Deadlines{
 		Signal:  min(w.Signal, elapsed+n.Signal),
 		Requeue: min(w.Requeue, elapsed+n.Requeue),
@@ -65,3 +67,10 @@ func (w Deadlines) within(elapsed, left, lead time.Duration) Deadlines {
 		Exit:    min(w.Exit, elapsed+n.Exit),
 	}
 }
+
+// replaceTime is how long slurmd may hang at most. With a reconfigure it waits for prologs and epilogs, as it does
+// when it is restarted.
+const replaceTime = 30 * time.Second
+
+// HangLimit is how long slurmd may hang before it is killed.
+func (w Deadlines) HangLimit() time.Duration { return min(w.Requeue/3, replaceTime) }

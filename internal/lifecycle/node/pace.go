@@ -1,27 +1,16 @@
-package lifecycle
+package node
 
 import (
 	"time"
 
 	"github.com/slurmlet/slurmlet/internal/kit/backoff"
+	"github.com/slurmlet/slurmlet/internal/lifecycle/deadlines"
+	"github.com/slurmlet/slurmlet/internal/lifecycle/supervisor"
 )
-
-// pace keeps a node from changing the same thing again and again, as where slurmctld refuses each
-// registration, or where somebody undoes each change. The first change of a kind is immediate,
-// the next ones lie apart, up to a minute. The counts begin anew when the node is Ready, when the
-// pod gets another size, with SIGTERM, and with each deadline of the way down.
-type pace struct {
-	// made counts the changes by verb.
-	made [verbCount]int
-	// last is the verb of the last one.
-	last Verb
-	// resting: the pause before the next change runs. rested: it is over.
-	resting, rested bool
-}
 
 // attempt asks for a change, and makes the node busy with it. Before a repeated one there is a
 // pause, after which the node looks at the record again.
-func (l State) attempt(doing Activity, c Change) (State, []Action) {
+func (l machine) attempt(doing supervisor.Activity, c Change) (machine, []any) {
 	if l.pace.made[c.Verb] > 0 && !l.pace.rested {
 		return l.rest(l.pace.pause(c.Verb))
 	}
@@ -33,25 +22,25 @@ func (l State) attempt(doing Activity, c Change) (State, []Action) {
 
 // begins makes the node busy with a change. A timer of before is stale: what it asked would take
 // the place of the change's outcome.
-func (l State) begins(doing Activity, c Change) (State, []Action) {
+func (l machine) begins(doing supervisor.Activity, c Change) (machine, []any) {
 	l.Activity = doing
-	l.question++
-	l.timer++
-	c.Number = l.question
-	return l, []Action{c}
+	l.Question++
+	l.Timer++
+	c.Number = l.Question
+	return l, []any{c}
 }
 
 // changeAgain looks at the record again after a change that slurmctld has not made, or of which
 // the record must tell. The pause is that before the next change, too.
-func (l State) changeAgain(reason string) (State, []Action) {
+func (l machine) changeAgain(reason string) (machine, []any) {
 	l.Reason = reason
 	l.Tries++
 	return l.rest(max(backoff.Grow(backoff.FirstTry, l.Tries-1, l.lastTry()), l.pace.pause(l.pace.last)))
 }
 
-func (l State) rest(pause time.Duration) (State, []Action) {
+func (l machine) rest(pause time.Duration) (machine, []any) {
 	l, actions := l.wait(pause)
-	l.pace.resting = true
+	l.pace.resting = l.Timer
 	return l, actions
 }
 
@@ -69,10 +58,16 @@ func (p pace) pause(v Verb) time.Duration {
 	return backoff.Grow(backoff.FirstTry, 2*repeats, last)
 }
 
+// IsPaced says whether the record has been changed, so that the next change of its kind waits.
+func (n State) IsPaced() bool { return n.pace != pace{} }
+
 // repeats: the last change was not the first of its kind.
 func (p pace) repeats() bool { return p.made[p.last] > 1 }
 
 // actionDue: a deadline is over, and what it is for has not been done.
-func (l State) actionDue() bool {
-	return l.stage >= toRequeue && l.acted < toRequeue || l.stage >= toFail && l.acted < toFail
+func (l machine) actionDue() bool {
+	return l.Stage >= deadlines.Requeue && l.Acted < deadlines.Requeue || l.Stage >= deadlines.Fail && l.Acted < deadlines.Fail
 }
+
+// ActionDue says whether a deadline is over of which the action has not been taken.
+func ActionDue(s supervisor.State, n State) bool { return machine{s, n}.actionDue() }
