@@ -192,7 +192,7 @@ func dbdKeys(t *testing.T, c *cluster) {
 func restDriven(t *testing.T, c *cluster) {
 	program := filepath.Join(t.TempDir(), "rest")
 	build := exec.CommandContext(t.Context(), "go", "build", "-o", program, ".")
-	build.Dir = "rest"
+	build.Dir = "native/rest"
 	build.Env = append(os.Environ(), "GOWORK=off")
 	said, err := build.CombinedOutput()
 	require.NoError(t, err, "%s", said)

@@ -240,7 +240,7 @@ func overTheContainer(t *testing.T, c *cluster, node string) {
 
 func startsAndStops(t *testing.T, c *cluster) {
 	program := filepath.Join(t.TempDir(), "forks")
-	build := exec.CommandContext(t.Context(), "go", "build", "-o", program, "./forks")
+	build := exec.CommandContext(t.Context(), "go", "build", "-o", program, "./native/forks")
 	build.Env = append(build.Environ(), "CGO_ENABLED=0")
 	out, err := build.CombinedOutput()
 	require.NoError(t, err, "%s", out)

@@ -22,7 +22,7 @@ import (
 func TestScale(t *testing.T) {
 	t.Parallel()
 	program := filepath.Join(t.TempDir(), "scale")
-	out, err := exec.Command("go", "build", "-o", program, "./scale").CombinedOutput()
+	out, err := exec.Command("go", "build", "-o", program, "./figures/scale").CombinedOutput()
 	require.NoError(t, err, "%s", out)
 	slurmlet := filepath.Join(filepath.Dir(binary()), "slurmlet")
 	arguments := []string{"-nodes", "30", "-do", "edit,ends,drain", "-slurm", "24.11", "-slurmlet", slurmlet}
