@@ -46,9 +46,9 @@ func (w *timed) feed(e Event) {
 	for _, a := range actions {
 		switch a := a.(type) {
 		case supervisor.Arm:
-			w.later(a.After, supervisor.TimerFired{a.Number})
+			w.later(a.After, supervisor.TimerFired{Number: a.Number})
 		case deadlines.Schedule:
-			w.later(a.After, deadlines.DeadlinePassed{a.Stage})
+			w.later(a.After, deadlines.DeadlinePassed{Stage: a.Stage})
 		case supervisor.StartMain:
 			w.later(answerTime, supervisor.MainStarted{PID: w.life.Starts + 10, At: epoch})
 			w.later(2*answerTime, supervisor.MainReady{})
@@ -63,7 +63,7 @@ func (w *timed) feed(e Event) {
 		case node.AskJobs:
 			w.ask(a.Number)
 		case node.CountSteps:
-			w.later(answerTime, node.StepsCounted{a.Number, w.answer(w.life).Steps})
+			w.later(answerTime, node.StepsCounted{Number: a.Number, Steps: w.answer(w.life).Steps})
 		case node.FindLostJobs:
 			w.asked = append(w.asked, w.now)
 			w.later(answerTime, node.LostJobsFound{Number: a.Number, Err: w.answer(w.life).Err})
@@ -71,7 +71,7 @@ func (w *timed) feed(e Event) {
 			w.asked = append(w.asked, w.now)
 		case node.Change:
 			w.asked = append(w.asked, w.now)
-			w.later(answerTime, node.Done{a.Number, w.refuses(a.Verb)})
+			w.later(answerTime, node.Done{Number: a.Number, Err: w.refuses(a.Verb)})
 		}
 	}
 }

@@ -73,7 +73,7 @@ func (c *confWorld) fire(w *world, how byte) {
 		i := int(how) % len(c.clocks)
 		n := c.clocks[i]
 		c.clocks = slices.Delete(c.clocks, i, i+1)
-		w.feed(conf.ReloadTimerFired{n})
+		w.feed(conf.ReloadTimerFired{Number: n})
 	}
 }
 
@@ -87,22 +87,22 @@ func (c *confWorld) answer(w *world, a Action, how byte) {
 		if err == nil || w.life.Activity == supervisor.ChoosingConf && conf.IsInUse(err) {
 			c.sound = append(c.sound, a.Set)
 		}
-		w.feed(conf.Checked{a.Number, "staged", nil, how&8 != 0, err})
+		w.feed(conf.Checked{Number: a.Number, Staged: "staged", Changes: nil, Anew: how&8 != 0, Err: err})
 	case conf.CheckFirst:
-		c.answer(w, conf.Check{a.Number, a.Set}, how)
+		c.answer(w, conf.Check{Number: a.Number, Set: a.Set}, how)
 	case conf.AwaitLaunches:
-		w.feed(conf.LaunchesOver{a.Number, w.keptByJobs(how)})
+		w.feed(conf.LaunchesOver{Number: a.Number, Err: w.keptByJobs(how)})
 	case conf.Place:
-		w.feed(conf.PlaceEnded{a.Number, w.maybe(how >> 3)})
+		w.feed(conf.PlaceEnded{Number: a.Number, Err: w.maybe(how >> 3)})
 	case conf.Reconfigure:
 		err := w.maybe(how)
 		switch how {
 		case 2:
 			err = slurm.ErrUnreachable
 		case 3:
-			err = conf.HeldUp{"a silent connection"}
+			err = conf.HeldUp{Why: "a silent connection"}
 		}
-		w.feed(conf.ReconfigureEnded{a.Number, err})
+		w.feed(conf.ReconfigureEnded{Number: a.Number, Err: err})
 	case conf.AskNodes:
 		c.tell(w, a, how)
 	}
@@ -129,7 +129,7 @@ func (c *confWorld) tell(w *world, a conf.AskNodes, how byte) {
 
 func (w *world) keptByJobs(how byte) error {
 	if how&1 == 1 {
-		return conf.InUse{"jobs"}
+		return conf.InUse{Why: "jobs"}
 	}
 	return nil
 }

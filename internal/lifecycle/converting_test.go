@@ -48,7 +48,7 @@ func TestConversionIsLeftAlone(t *testing.T) {
 				}
 				l, actions := play(l, supervisor.TimerFired{}, node.Answered{})
 				l, more := play(l, supervisor.TimerFired{})
-				assert.True(t, slices.Contains(append(actions, more...), Action(supervisor.SignalMain{c.then})), "it listens now: %v, %v, %v", actions, more, l.Phase)
+				assert.True(t, slices.Contains(append(actions, more...), Action(supervisor.SignalMain{Signal: c.then})), "it listens now: %v, %v, %v", actions, more, l.Phase)
 			}
 		})
 	}
@@ -63,6 +63,6 @@ func TestSlurmdbdWakesItsThreads(t *testing.T) {
 		l, _ = play(l, up...)
 		l, _ = play(l, supervisor.TimerFired{}, node.Answered{}, supervisor.Terminated{At: epoch, Signal: "SIGTERM"}, supervisor.TimerFired{})
 		_, actions := play(l, supervisor.MainExited{PID: l.Main, Code: code})
-		assert.Contains(t, actions, Action(supervisor.Exit{want}))
+		assert.Contains(t, actions, Action(supervisor.Exit{Code: want}))
 	}
 }

@@ -33,7 +33,7 @@ func (w *world) changed(how byte) {
 		err = slurm.ErrKept
 	}
 	w.refused = w.refused && (w.life.Activity != supervisor.Mending || err != nil)
-	w.feed(node.Done{n, err})
+	w.feed(node.Done{Number: n, Err: err})
 }
 
 func (w *world) news(how byte) {
@@ -48,13 +48,13 @@ func (w *world) news(how byte) {
 			lost.Lost = []string{"3"}
 		}
 		w.feed([]Event{
-			node.StepsEnded{}, supervisor.Troubled{}, supervisor.FilesChanged{}, supervisor.FilesChanged{Restart: true}, node.ControllerLost{}, lost, supervisor.Outdated{}, supervisor.MainHung{w.life.Main},
+			node.StepsEnded{}, supervisor.Troubled{}, supervisor.FilesChanged{}, supervisor.FilesChanged{Restart: true}, node.ControllerLost{}, lost, supervisor.Outdated{}, supervisor.MainHung{PID: w.life.Main},
 		}[how>>1&7])
 		return
 	}
 	n := w.counts[0]
 	w.counts = w.counts[1:]
-	w.feed(node.StepsCounted{n, int(how >> 1 & 1)})
+	w.feed(node.StepsCounted{Number: n, Steps: int(how >> 1 & 1)})
 }
 
 // goDown is SIGTERM, and what comes of it.
@@ -77,7 +77,7 @@ func (w *world) fire(how byte) {
 	i := int(how) % len(w.timers)
 	n := w.timers[i]
 	w.timers = append(w.timers[:i:i], w.timers[i+1:]...)
-	w.feed(supervisor.TimerFired{n})
+	w.feed(supervisor.TimerFired{Number: n})
 }
 
 // change edits or resizes the pod, back and forth; or somebody says when it is killed, or slurmctld's pod moves.
@@ -249,7 +249,7 @@ func jobs(state string) []slurm.Job { return []slurm.Job{{ID: 5, State: []string
 func (w *world) nextDeadline() {
 	s := slices.Min(w.due)
 	w.due = slices.Delete(w.due, slices.Index(w.due, s), slices.Index(w.due, s)+1)
-	w.feed(deadlines.DeadlinePassed{s})
+	w.feed(deadlines.DeadlinePassed{Stage: s})
 }
 
 func (w *world) startEnds(how byte) {
@@ -258,7 +258,7 @@ func (w *world) startEnds(how byte) {
 	}
 	w.starts--
 	if how == 15 {
-		w.feed(supervisor.MainFailed{errors.New("no")})
+		w.feed(supervisor.MainFailed{Err: errors.New("no")})
 		return
 	}
 	w.pids++

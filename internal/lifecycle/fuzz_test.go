@@ -304,7 +304,7 @@ func (w *world) feed(e Event) {
 	w.checkHaste(e, before, actions)
 	require.False(w, changing && w.life.Question != question, "the outcome of a change will not be heard: %+v", w.life)
 	if w.served && !w.gone && first {
-		require.Contains(w, actions, deadlines.Schedule{deadlines.Stop, w.life.Deadlines.Stop}, "a node in service is not taken out of it: %+v", w.life)
+		require.Contains(w, actions, deadlines.Schedule{Stage: deadlines.Stop, After: w.life.Deadlines.Stop}, "a node in service is not taken out of it: %+v", w.life)
 		require.NotEqual(w, supervisor.Ending, w.life.Activity, "a node in service is dropped")
 	}
 	w.served = w.served || w.life.Registers && w.life.Phase == supervisor.Ready
@@ -330,7 +330,7 @@ func (w *world) checkHaste(e Event, before State, actions []Action) {
 	was, now := before.Deadlines, l.Deadlines
 	scheduled := func(s deadlines.Stage, was, now time.Duration) {
 		if now < was && !l.Over[s] {
-			require.Contains(w, actions, deadlines.Schedule{s, max(now-at.Sub(l.StoppedAt), 0)}, "%v has no timer: %+v", s, l)
+			require.Contains(w, actions, deadlines.Schedule{Stage: s, After: max(now-at.Sub(l.StoppedAt), 0)}, "%v has no timer: %+v", s, l)
 		}
 	}
 	if l.Activity == supervisor.Ending || l.Activity == supervisor.Converting {
@@ -340,7 +340,7 @@ func (w *world) checkHaste(e Event, before State, actions []Action) {
 	case !l.Bound:
 	case l.Hosts:
 		if l.Activity != supervisor.Ending && now.Fail < was.Fail && !l.Over[deadlines.Fail] {
-			require.Contains(w, actions, sessions.WarnSessions{max(now.Fail-at.Sub(l.StoppedAt), 0)})
+			require.Contains(w, actions, sessions.WarnSessions{Until: max(now.Fail-at.Sub(l.StoppedAt), 0)})
 		}
 		scheduled(deadlines.Signal, was.Signal, now.Signal)
 		scheduled(deadlines.Fail, was.Fail, now.Fail)
@@ -505,7 +505,7 @@ func (w *world) stop() {
 		w.startEnds(0)
 	}
 	for range 2 {
-		w.feed(supervisor.TimerFired{w.life.Timer})
+		w.feed(supervisor.TimerFired{Number: w.life.Timer})
 	}
 	require.True(w, w.over, "not Exited: %+v", w.life)
 }

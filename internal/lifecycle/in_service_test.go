@@ -67,8 +67,8 @@ func TestInServiceWhateverItDoes(t *testing.T) {
 			l, actions := play(l, supervisor.Terminated{Signal: "SIGTERM"})
 			require.Equal(t, a.then, l.Activity)
 			if !a.dropped {
-				require.Contains(t, actions, deadlines.Schedule{deadlines.Requeue, l.Deadlines.Requeue})
-				require.Contains(t, actions, deadlines.Schedule{deadlines.Stop, l.Deadlines.Stop})
+				require.Contains(t, actions, deadlines.Schedule{Stage: deadlines.Requeue, After: l.Deadlines.Requeue})
+				require.Contains(t, actions, deadlines.Schedule{Stage: deadlines.Stop, After: l.Deadlines.Stop})
 			}
 		})
 	}
@@ -89,13 +89,13 @@ func TestSlurmdIsBackOnTheWayDown(t *testing.T) {
 					l, _ = play(l, supervisor.MainExited{PID: l.Main})
 				}
 				if l.Activity == supervisor.Launching {
-					l, _ = play(l, supervisor.MainFailed{errors.New("no")})
+					l, _ = play(l, supervisor.MainFailed{Err: errors.New("no")})
 				}
 				l, _ = play(l, supervisor.TimerFired{}, away)
 				require.Equal(t, supervisor.Stopping, l.Phase)
 				require.NotEqual(t, supervisor.Ending, l.Activity, "a step runs")
 			}
-			l, _ = play(l, deadlines.DeadlinePassed{deadlines.Requeue}, deadlines.DeadlinePassed{deadlines.Kill}, supervisor.TimerFired{}, node.Answered{Steps: 1})
+			l, _ = play(l, deadlines.DeadlinePassed{Stage: deadlines.Requeue}, deadlines.DeadlinePassed{Stage: deadlines.Kill}, supervisor.TimerFired{}, node.Answered{Steps: 1})
 			require.Equal(t, supervisor.Launching, l.Activity)
 			l, _ = play(l, supervisor.MainStarted{PID: 9, At: epoch.Add(time.Minute)}, supervisor.MainReady{}, supervisor.TimerFired{})
 			require.Equal(t, supervisor.LookingAtRecord, l.Activity)

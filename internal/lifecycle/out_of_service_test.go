@@ -104,7 +104,7 @@ func TestNoStepHere(t *testing.T) {
 			l, _ = play(l, supervisor.TimerFired{})
 			l, actions = play(l, node.Answered{Node: record(busy, terminating), Jobs: []slurm.Job{{ID: 5, State: []string{state}}}})
 		}
-		require.Equal(t, []Action{supervisor.Arm{l.Timer, pause}}, actions, state)
+		require.Equal(t, []Action{supervisor.Arm{Number: l.Timer, After: pause}}, actions, state)
 	}
 }
 

@@ -63,12 +63,12 @@ func TestPaceDeadline(t *testing.T) {
 	l, _ := play(isTerminated(), lifted, node.Done{}, lifted, supervisor.TimerFired{}, lifted)
 	require.Equal(t, supervisor.Draining, l.Activity)
 	l, actions := play(l, node.Done{})
-	require.Equal(t, []Action{supervisor.Arm{l.Timer, 4 * backoff.FirstTry}}, actions)
+	require.Equal(t, []Action{supervisor.Arm{Number: l.Timer, After: 4 * backoff.FirstTry}}, actions)
 	for _, c := range []struct {
 		stage deadlines.Stage
 		verb  node.Verb
 	}{{deadlines.Requeue, node.RequeueJobs}, {deadlines.Fail, node.FailNode}} {
-		l, actions = play(l, deadlines.DeadlinePassed{c.stage})
+		l, actions = play(l, deadlines.DeadlinePassed{Stage: c.stage})
 		require.IsType(t, node.AskJobs{}, actions[0])
 		l, actions = play(l, lifted)
 		require.Equal(t, []Action{node.Change{Number: l.Question, Verb: node.DrainNode, Reason: reasons.Terminating}}, actions, "at once")

@@ -26,8 +26,8 @@ func values(t reflect.Type) int {
 		return 1
 	}
 	n := 0
-	for i := range t.NumField() {
-		n += values(t.Field(i).Type)
+	for f := range t.Fields() {
+		n += values(f.Type)
 	}
 	return n
 }

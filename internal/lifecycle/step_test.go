@@ -89,7 +89,7 @@ func play(l State, events ...Event) (State, []Action) {
 			typed.Number = l.Question
 			e = typed
 		case supervisor.TimerFired:
-			e = supervisor.TimerFired{l.Timer}
+			e = supervisor.TimerFired{Number: l.Timer}
 		}
 		l, last = Step(l, e)
 	}
@@ -111,23 +111,23 @@ func TestRecord(t *testing.T) {
 		reason string
 	}{
 		"the right one":                       {record(), supervisor.Ready, supervisor.Idle, nil, ""},
-		"the right one, jobs go on":           {record(busy), supervisor.Ready, supervisor.Idle, supervisor.Arm{2, node.MissedAfter}, ""},
+		"the right one, jobs go on":           {record(busy), supervisor.Ready, supervisor.Idle, supervisor.Arm{Number: 2, After: node.MissedAfter}, ""},
 		"the right one, drained by an admin":  {record(anAdmins), supervisor.Ready, supervisor.Idle, nil, ""},
 		"the right one, drained by an agent":  {record(ourDrain), supervisor.Starting, supervisor.Resuming, node.Change{Number: 3, Verb: node.ResumeNode}, ""},
-		"none":                                {nil, supervisor.Starting, supervisor.Confirming, supervisor.Arm{2, backoff.FirstTry}, "no record of this node yet"},
-		"of an earlier slurmd":                {record(stale), supervisor.Starting, supervisor.Confirming, supervisor.Arm{2, backoff.FirstTry}, "has not seen this slurmd yet"},
-		"down still":                          {record(down), supervisor.Starting, supervisor.Confirming, supervisor.Arm{2, backoff.FirstTry}, "DOWN+DYNAMIC_NORM+NOT_RESPONDING"},
+		"none":                                {nil, supervisor.Starting, supervisor.Confirming, supervisor.Arm{Number: 2, After: backoff.FirstTry}, "no record of this node yet"},
+		"of an earlier slurmd":                {record(stale), supervisor.Starting, supervisor.Confirming, supervisor.Arm{Number: 2, After: backoff.FirstTry}, "has not seen this slurmd yet"},
+		"down still":                          {record(down), supervisor.Starting, supervisor.Confirming, supervisor.Arm{Number: 2, After: backoff.FirstTry}, "DOWN+DYNAMIC_NORM+NOT_RESPONDING"},
 		"another size":                        {record(bigger), supervisor.Starting, supervisor.Draining, node.Change{Number: 3, Verb: node.DrainNode, Reason: reasons.Resized}, "CPUTot is 4, not 1"},
 		"another size, busy":                  {record(bigger, busy), supervisor.Starting, supervisor.Draining, node.Change{Number: 3, Verb: node.DrainNode, Reason: reasons.Resized}, "draining it"},
-		"another size, busy and drained":      {record(bigger, busy, ourDrain), supervisor.Starting, supervisor.Leaving, supervisor.Arm{2, backoff.FirstTry}, "jobs run on it"},
+		"another size, busy and drained":      {record(bigger, busy, ourDrain), supervisor.Starting, supervisor.Leaving, supervisor.Arm{Number: 2, After: backoff.FirstTry}, "jobs run on it"},
 		"another size, drained":               {record(bigger, ourDrain), supervisor.Starting, supervisor.Deleting, node.Change{Number: 3, Verb: node.RenewNode}, "another size"},
-		"another size, drained by an admin":   {record(bigger, anAdmins), supervisor.Starting, supervisor.Leaving, supervisor.Arm{2, backoff.FirstTry}, "somebody else has drained the node, which would be lost with the record: bad disk"},
-		"refused over GPUs":                   {record(noGPUs), supervisor.Starting, supervisor.Leaving, supervisor.Arm{2, backoff.FirstTry}, "(0 < 2): the cluster's gres.conf must say"},
+		"another size, drained by an admin":   {record(bigger, anAdmins), supervisor.Starting, supervisor.Leaving, supervisor.Arm{Number: 2, After: backoff.FirstTry}, "somebody else has drained the node, which would be lost with the record: bad disk"},
+		"refused over GPUs":                   {record(noGPUs), supervisor.Starting, supervisor.Leaving, supervisor.Arm{Number: 2, After: backoff.FirstTry}, "(0 < 2): the cluster's gres.conf must say"},
 		"refused over GPUs that it had":       {record(noGPUs, bigger), supervisor.Starting, supervisor.Deleting, node.Change{Number: 3, Verb: node.RenewNode}, "another size"},
 		"refused over GPUs before":            {record(foundGPUs), supervisor.Starting, supervisor.Resuming, node.Change{Number: 3, Verb: node.ResumeNode}, ""},
 		"refused by slurmctld":                {record(tooSmall), supervisor.Starting, supervisor.Deleting, node.Change{Number: 3, Verb: node.RenewNode}, "refused what slurmd registered: Low socket"},
-		"refused by slurmctld, jobs go on":    {record(busy, tooSmall), supervisor.Starting, supervisor.Leaving, supervisor.Arm{2, backoff.FirstTry}, "jobs run on it"},
-		"refused, but an admin's drain stays": {record(tooSmall, func(n *slurm.Node) { n.Reason = "bad disk" }), supervisor.Starting, supervisor.Leaving, supervisor.Arm{2, backoff.FirstTry}, "bad disk"},
+		"refused by slurmctld, jobs go on":    {record(busy, tooSmall), supervisor.Starting, supervisor.Leaving, supervisor.Arm{Number: 2, After: backoff.FirstTry}, "jobs run on it"},
+		"refused, but an admin's drain stays": {record(tooSmall, func(n *slurm.Node) { n.Reason = "bad disk" }), supervisor.Starting, supervisor.Leaving, supervisor.Arm{Number: 2, After: backoff.FirstTry}, "bad disk"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			l, _ := play(slurmdLife(), registered...)
@@ -153,7 +153,7 @@ func TestLostRecordMakesSlurmdRegisterAgain(t *testing.T) {
 	for range node.LostTries {
 		l, actions = play(l, supervisor.TimerFired{}, node.Answered{})
 	}
-	require.Contains(t, actions, supervisor.SignalMain{supervisor.SigHup})
+	require.Contains(t, actions, supervisor.SignalMain{Signal: supervisor.SigHup})
 	require.Contains(t, l.Reason, "MaxNodeCount")
 }
 
@@ -163,7 +163,7 @@ func TestABusyRecordIsRegisteredAgainOnce(t *testing.T) {
 	for range 3 * node.MissedTries {
 		var actions []Action
 		l, actions = play(l, node.Answered{Node: record(bigger, busy, ourDrain)})
-		if slices.Contains(actions, Action(supervisor.SignalMain{supervisor.SigHup})) {
+		if slices.Contains(actions, Action(supervisor.SignalMain{Signal: supervisor.SigHup})) {
 			hups++
 		}
 		l, _ = play(l, supervisor.TimerFired{})

@@ -206,10 +206,10 @@ func readError(value string) error {
 		}
 	}
 	if why, is := strings.CutPrefix(value, "jobs: "); is {
-		return conf.InUse{why}
+		return conf.InUse{Why: why}
 	}
 	if why, is := strings.CutPrefix(value, "held: "); is {
-		return conf.HeldUp{why}
+		return conf.HeldUp{Why: why}
 	}
 	if why, is := strings.CutPrefix(value, "pod: "); is {
 		return nodesize.PodInfoError{Err: errors.New(why)}

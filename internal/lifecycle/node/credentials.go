@@ -27,12 +27,12 @@ func (l machine) replaceHung(e supervisor.MainHung) (machine, []any) {
 	case l.Activity == supervisor.Ending:
 		l.Killed, l.hung, l.Reason = true, true, "slurmd hangs while it stops, and nothing can be lost"
 		l, actions := l.wait(l.stopLimit())
-		return l, append(actions, supervisor.SignalMain{supervisor.SigKill})
+		return l, append(actions, supervisor.SignalMain{Signal: supervisor.SigKill})
 	}
 	l.Activity, l.Reason, l.Killed = supervisor.Replacing, "slurmd hangs: it does not answer on its socket, though slurmctld can be reached", true
 	l.Question++ // what was asked gets no answer
 	l, actions := l.wait(l.StartLimit())
-	return l, append(actions, supervisor.SignalMain{supervisor.SigKill})
+	return l, append(actions, supervisor.SignalMain{Signal: supervisor.SigKill})
 }
 
 // overdueReplaced: slurmd has not stopped in time to be replaced.
@@ -48,10 +48,10 @@ func (l machine) overdueReplaced() (machine, []any) {
 	}
 	l.Killed = true
 	if l.Phase != supervisor.Stopping {
-		return l, []any{supervisor.SignalMain{supervisor.SigKill}}
+		return l, []any{supervisor.SignalMain{Signal: supervisor.SigKill}}
 	}
 	l, actions := l.wait(l.StartLimit())
-	return l, append(actions, supervisor.SignalMain{supervisor.SigKill})
+	return l, append(actions, supervisor.SignalMain{Signal: supervisor.SigKill})
 }
 
 const (
@@ -91,7 +91,7 @@ func (l machine) notReady(e Answered) (machine, []any) {
 	}
 	l.Killed, l.Reason = true, "slurmd hangs: it is not READY, though slurmctld can be reached"
 	l, actions := l.wait(l.StartLimit())
-	return l, append(actions, supervisor.SignalMain{supervisor.SigKill})
+	return l, append(actions, supervisor.SignalMain{Signal: supervisor.SigKill})
 }
 
 // replaceBySackd starts a sackd, which takes slurmd's place for scontrol.

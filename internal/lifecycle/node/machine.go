@@ -27,7 +27,7 @@ func (l machine) replace(reason string) (machine, []any) { return l.with(l.Repla
 func (l machine) replaceSoon(reason string) (machine, []any) { return l.with(l.ReplaceSoon(reason)) }
 
 func (l machine) relaunch() (machine, []any)   { return l.with(l.Relaunch()) }
-func (l machine) tryToReach() (machine, []any) { return l.with(l.Supervisor.Reach()) }
+func (l machine) tryToReach() (machine, []any) { return l.with(l.Reach()) }
 
 // lastTry is the longest pause between questions. Before SIGTERM a node that has no answer yet
 // waits a minute: 10,000 of them ask slurmctld 170 questions a second then, where 5 s would make

@@ -138,7 +138,7 @@ func (l machine) lost() (machine, []any) {
 		return l.again("slurmctld has no record of this node yet")
 	}
 	l, actions := l.again("slurmctld has no record of this node: is MaxNodeCount reached?")
-	return l, append(actions, supervisor.SignalMain{supervisor.SigHup})
+	return l, append(actions, supervisor.SignalMain{Signal: supervisor.SigHup})
 }
 
 // Own says whether the drain on a record was set by an agent.

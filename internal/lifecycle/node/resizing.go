@@ -58,7 +58,7 @@ func (l machine) stillBusy(what string) (machine, []any) {
 	}
 	l, actions := l.again(what)
 	if l.Tries == MissedTries && l.Phase == supervisor.Starting && l.Main != 0 {
-		actions = append(actions, supervisor.SignalMain{supervisor.SigHup})
+		actions = append(actions, supervisor.SignalMain{Signal: supervisor.SigHup})
 	}
 	return l, actions
 }

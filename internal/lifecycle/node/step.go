@@ -143,7 +143,7 @@ func (l machine) succeeded() (machine, []any) {
 		if l.Left == "" {
 			l.Left = "slurmd has handed over as the time was over, and its successor may have registered"
 		}
-		return l, []any{supervisor.SignalMain{supervisor.SigTerm}}
+		return l, []any{supervisor.SignalMain{Signal: supervisor.SigTerm}}
 	case l.Activity == supervisor.Replacing: // the successor has its own time to stop
 		return l.with(l.StopReplaced())
 	case l.Phase != supervisor.Ready:
