@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"strings"
 	"time"
 
 	"github.com/slurmlet/slurmlet/internal/kit/backoff"
@@ -28,7 +27,7 @@ func (n *Node) drain(ctx context.Context, reason string) error {
 		return err
 	case node == nil:
 		return slurm.ErrNoRecord
-	case node.Drained() && !strings.HasPrefix(node.Reason, reasons.ByCommand):
+	case node.Drained() && reasons.Of(node.Reason) != reasons.Command:
 		return fmt.Errorf("%w, and that stays: %s", errForeignDrain, node.Reason)
 	}
 	return n.Slurm.DrainNode(ctx, n.Name, reasons.ByCommand+reason)
@@ -44,7 +43,7 @@ func (n *Node) undrain(ctx context.Context) error {
 		return slurm.ErrNoRecord
 	case !node.Drained():
 		return nil
-	case !strings.HasPrefix(node.Reason, reasons.ByCommand):
+	case reasons.Of(node.Reason) != reasons.Command:
 		return fmt.Errorf("%w, and not by \"slurmlet drain\": %s", errForeignDrain, node.Reason)
 	}
 	return n.Slurm.ReinstateNode(ctx, n.Name)

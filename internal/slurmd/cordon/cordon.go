@@ -200,7 +200,7 @@ func (c *Cordon) drainAs(ctx context.Context, reason string) (others bool, err e
 	case node == nil:
 		return false, slurm.ErrNoRecord
 	}
-	own := node.Drained() && strings.HasPrefix(node.Reason, reasons.ByKubernetes)
+	own := node.Drained() && reasons.Of(node.Reason) == reasons.Kubernetes
 	switch {
 	case c.Elastic && node.Off():
 		return false, nil // the pod's end is near

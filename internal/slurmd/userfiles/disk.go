@@ -175,7 +175,7 @@ func (f *Files) drainForDisk(ctx context.Context, full bool, reason string) (oth
 	case node == nil:
 		return false, slurm.ErrNoRecord
 	}
-	own := node.Drained() && strings.HasPrefix(node.Reason, reasons.ByDisk)
+	own := node.Drained() && reasons.Of(node.Reason) == reasons.Disk
 	switch {
 	case f.Elastic && node.Off():
 		return false, nil // the pod's end is near
