@@ -13,7 +13,7 @@
 // Then come the largest structs, long lines, words that nobody greps for, and doc
 // comments without a verb of their own.
 //
-// Between packages, an arrow runs up if ARCHITECTURE.md has the importing
+// Between packages, an arrow runs up if docs/design/README.md has the importing
 // package's wing below the imported one's in its table.
 package main
 
@@ -82,7 +82,7 @@ func run(out io.Writer, patterns []string) error {
 			from, of := rowOf(ranks, l.room()), rowOf(ranks, strings.TrimPrefix(to, l.Module.Path+"/"))
 			if from > 0 && of > 0 && of < from {
 				up++
-				fmt.Fprintf(&details, "  %s imports %s, which ARCHITECTURE.md has above it\n", l.room(), to)
+				fmt.Fprintf(&details, "  %s imports %s, which docs/design/README.md has above it\n", l.room(), to)
 			}
 		}
 		all.add(s)
@@ -131,9 +131,9 @@ func list(patterns []string) ([]listing, error) {
 	}
 }
 
-// rooms are the rows of ARCHITECTURE.md's table, from 1; several folders in one row share its rank.
+// rooms are the rows of docs/design/README.md's table, from 1; several folders in one row share its rank.
 func rooms() map[string]int {
-	text, err := os.ReadFile("ARCHITECTURE.md")
+	text, err := os.ReadFile("docs/design/README.md")
 	if err != nil {
 		return nil
 	}

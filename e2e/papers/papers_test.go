@@ -223,9 +223,9 @@ func TestInstalls(t *testing.T) {
 	assert.Equal(t, [][]string{{"slurm", "charts/slurm", "--set", "image.registry=kept", "--set", "image.registry=kept", "--set", "a=b,c=d"}, {"slurm", "charts/slurm", "-f", "x.yaml"}}, b.Installs())
 }
 
-// TestRooms: ARCHITECTURE.md names every package, and its arrows point down.
+// TestRooms: docs/design/README.md names every package, and its arrows point down.
 func TestRooms(t *testing.T) {
-	p, err := Read(root, "ARCHITECTURE.md")
+	p, err := Read(root, architecture)
 	require.NoError(t, err)
 	faults, err := Misplaced(root, p.Rooms())
 	require.NoError(t, err)
@@ -254,8 +254,8 @@ func TestMisplaced(t *testing.T) {
 	faults, err := Misplaced(dir, table.Rooms())
 	require.NoError(t, err)
 	assert.Equal(t, []string{
-		"internal/b/b.go imports " + "agent, which ARCHITECTURE.md has above internal/b",
-		"internal/b/d/d.go imports " + "agent, which ARCHITECTURE.md has above internal/b/d",
-		"ARCHITECTURE.md does not name internal/x",
+		"internal/b/b.go imports " + "agent, which docs/design/README.md has above internal/b",
+		"internal/b/d/d.go imports " + "agent, which docs/design/README.md has above internal/b/d",
+		"docs/design/README.md does not name internal/x",
 	}, faults)
 }

@@ -72,15 +72,7 @@ func (p Paper) Anchors() map[string]bool {
 		if heading == line || !strings.HasPrefix(heading, " ") {
 			continue
 		}
-		base := strings.Map(func(r rune) rune {
-			switch {
-			case r == ' ':
-				return '-'
-			case r == '-' || r == '_' || unicode.IsLetter(r) || unicode.IsDigit(r):
-				return unicode.ToLower(r)
-			}
-			return -1
-		}, strings.TrimSpace(heading))
+		base := anchor(heading)
 		name := base
 		for n := 1; anchors[name]; n++ {
 			name = fmt.Sprintf("%s-%d", base, n)
@@ -88,6 +80,19 @@ func (p Paper) Anchors() map[string]bool {
 		anchors[name] = true
 	}
 	return anchors
+}
+
+// anchor is the name that GitHub gives to a heading.
+func anchor(heading string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r == ' ':
+			return '-'
+		case r == '-' || r == '_' || unicode.IsLetter(r) || unicode.IsDigit(r):
+			return unicode.ToLower(r)
+		}
+		return -1
+	}, strings.TrimSpace(heading))
 }
 
 var (

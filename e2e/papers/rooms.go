@@ -14,6 +14,9 @@ import (
 	"strings"
 )
 
+// architecture is the paper whose table has the rooms.
+const architecture = "docs/design/README.md"
+
 // module is the import path of the repository's root.
 const module = "github.com/slurmlet/slurmlet"
 
@@ -56,7 +59,7 @@ func Misplaced(root string, rooms map[string]int) ([]string, error) {
 		}
 		room := path.Dir(name)
 		if rowOf(rooms, room) == 0 {
-			if fault := "ARCHITECTURE.md does not name " + room; !slices.Contains(faults, fault) {
+			if fault := architecture + " does not name " + room; !slices.Contains(faults, fault) {
 				faults = append(faults, fault)
 			}
 			return nil
@@ -99,7 +102,7 @@ func upward(root, name string, rooms map[string]int) ([]string, error) {
 		}
 		to, ours := strings.CutPrefix(imported, module+"/")
 		if ours && rowOf(rooms, to) < rowOf(rooms, path.Dir(name)) {
-			faults = append(faults, fmt.Sprintf("%s imports %s, which ARCHITECTURE.md has above %s", name, to, path.Dir(name)))
+			faults = append(faults, fmt.Sprintf("%s imports %s, which %s has above %s", name, to, architecture, path.Dir(name)))
 		}
 	}
 	return faults, nil

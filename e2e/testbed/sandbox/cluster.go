@@ -246,7 +246,7 @@ var withoutCgroups = strings.NewReplacer(
 // cgroup.conf(5). The pod's quota bounds the CPUs, so ConstrainCores is off:
 // pods on one machine would all be pinned to its first CPUs. The agent prepares
 // what IgnoreSystemd=yes is for; with it, slurmd 24.11 cannot reconfigure in a
-// container (DECISIONS.md, 13).
+// container (decision 13).
 const cgroupConf = `CgroupPlugin=cgroup/v2
 ConstrainRAMSpace=yes
 ConstrainSwapSpace=yes
