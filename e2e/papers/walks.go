@@ -3,6 +3,7 @@ package papers
 import (
 	"fmt"
 	"os"
+	"path"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -13,13 +14,26 @@ var (
 	call     = regexp.MustCompile("`(\\w+)`")
 	inFile   = regexp.MustCompile(`\(([\w./-]+)\)`)
 	numbered = regexp.MustCompile(`^\d+\. `)
+	// drawn is a function in a diagram.
+	drawn = regexp.MustCompile(`(\w+)\(\)`)
 )
 
 // Walk is a list of functions and other names, in the order in which the program or
 // a reader comes through them.
 type Walk struct {
 	Files []string // each once, in order
+	Names []string // of functions and others, in order
 	Wrong []string // names that are not in the file that the walk names
+}
+
+// Packages are the folders of the walk's files, each once, in order.
+func (w Walk) Packages() (all []string) {
+	for _, name := range w.Files {
+		if dir := path.Dir(name); !slices.Contains(all, dir) {
+			all = append(all, dir)
+		}
+	}
+	return all
 }
 
 // Walk reads the numbered list below a heading. An item has names in backticks, and
@@ -38,6 +52,7 @@ func (p Paper) Walk(root, heading string) (Walk, error) {
 				return w, err
 			}
 			for _, m := range call.FindAllStringSubmatch(item[from:at[0]], -1) {
+				w.Names = append(w.Names, m[1])
 				if !named(name, m[1]).Match(text) {
 					w.Wrong = append(w.Wrong, fmt.Sprintf("%s has no %s", name, m[1]))
 				}
@@ -75,4 +90,22 @@ func (p Paper) items(heading string) []string {
 		}
 	}
 	return items
+}
+
+// Drawn are the functions in the diagrams below a heading, in Mermaid's language.
+func (p Paper) Drawn(heading string) (names []string) {
+	below, fenced := false, false
+	for _, line := range p.Lines {
+		switch {
+		case strings.HasPrefix(line, "```"):
+			fenced = line == "```mermaid"
+		case fenced && below:
+			for _, m := range drawn.FindAllStringSubmatch(line, -1) {
+				names = append(names, m[1])
+			}
+		case strings.HasPrefix(line, "#"):
+			below = strings.TrimLeft(line, "# ") == heading
+		}
+	}
+	return names
 }
