@@ -493,7 +493,7 @@
 // Many nodes may end at the same moment, and each deletion of a record makes slurmctld
 // rebuild tables of all nodes. The agent therefore asks slurmctld's agent to drain, resume,
 // fail (DOWN) or delete its node (GET /change, signed with auth/slurm's key). slurmctld's
-// agent collects requests for 50 ms, and for 300 ms after it has deleted several records. It
+// agent collects requests for 50 ms, and for 500 ms after it has deleted several records. It
 // runs one scontrol for all, and tells each agent what slurmctld has said of its node. If
 // slurmctld refuses a list, slurmctld's agent asks again for the nodes that are not known to
 // be done. After many deletions it asks once whether all of these records are gone; after

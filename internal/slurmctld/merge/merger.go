@@ -28,7 +28,9 @@ const (
 	// calm is how long changes are collected.
 	calm = 50 * time.Millisecond
 	// lookAfter is how long after a deletion it is asked again who names nodes, unless another deletion asks before.
-	lookAfter = 300 * time.Millisecond
+	lookAfter = 500 * time.Millisecond
+	// crowded is how many changes do not wait for that: the next deletion of so many costs each of them little.
+	crowded = 2 * leastConfirmed
 	// recountEvery is the time from one count of all nodes to the next.
 	recountEvery = time.Second
 )
@@ -106,7 +108,7 @@ func (m *Merger) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	l := m.lane(c.Verb, port)
 	l.waiting = append(l.waiting, asked{c, time.Now(), signer, publichttp.WaitAs(w, c.Node, nil)})
-	if len(l.waiting) >= leastConfirmed {
+	if len(l.waiting) >= crowded {
 		select {
 		case l.crowd <- struct{}{}:
 		default:
