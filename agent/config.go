@@ -21,7 +21,7 @@ import (
 	"github.com/slurmlet/slurmlet/internal/slurmd/userfiles"
 )
 
-// Config is everything the agent is told. Its reference is the package comment.
+// Config is everything the agent is told. docs/reference/settings.md explains it.
 type Config struct {
 	Role        Role
 	Controller  string // host:port, several separated by commas

@@ -2,7 +2,7 @@ package agent
 
 import "github.com/slurmlet/slurmlet/internal/kit/exitcode"
 
-// Exit statuses of cmd/slurmlet; the package comment explains them.
+// Exit statuses of cmd/slurmlet; docs/reference/status.md explains them.
 const (
 	ExitOK          = exitcode.OK
 	ExitFailure     = exitcode.Failure

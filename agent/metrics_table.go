@@ -16,7 +16,7 @@ import (
 	"github.com/slurmlet/slurmlet/internal/slurmctld/savedstate"
 )
 
-// ofAll are the metrics of every container. The package comment lists them all.
+// ofAll are the metrics of every container. docs/reference/metrics-list.md lists them all.
 var ofAll = []metric[Status]{
 	{"build_info", "version,role", "1, with slurmlet's version and the container's role", func(s *Status) []sample { return amount(1, s.Version, string(s.Role)) }},
 	{"agent_start_time_seconds", "", "When the agent, and the container, was started", func(s *Status) []sample { return moment(s.Began) }},

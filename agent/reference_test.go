@@ -1,20 +1,13 @@
 package agent
 
 import (
-	"bytes"
 	"cmp"
 	"fmt"
-	"go/parser"
-	"go/token"
 	"os"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
-	dto "github.com/prometheus/client_model/go"
-	"github.com/prometheus/common/expfmt"
-	"github.com/prometheus/common/model"
 	"github.com/stretchr/testify/require"
 )
 
@@ -69,68 +62,4 @@ func (v variable) required(role Role) bool {
 	without := slices.DeleteFunc(enough, func(entry string) bool { return strings.HasPrefix(entry, v.name+"=") })
 	_, err := FromEnv(role, without)
 	return v.fallback == "" && err != nil
-}
-
-// TestReferenceOfMetrics: every metric that the statuses of TestMetrics have, and
-// the reading of TestUsageMetrics, is explained by its HELP, and no other. What
-// the daemons, the container and each job use is explained with what all jobs use.
-func TestReferenceOfMetrics(t *testing.T) {
-	want := map[string]string{}
-	for _, s := range statuses {
-		for name, family := range families(t, s) {
-			want[name+labels(family)] = family.GetHelp()
-		}
-	}
-	usage := usageFamilies(t)
-	for name, family := range usage {
-		if twin := twin(name); twin != "" {
-			require.Contains(t, usage, twin, name)
-			continue
-		}
-		want[name+labels(family)] = family.GetHelp()
-	}
-	have := map[string]string{}
-	for _, found := range regexp.MustCompile(`(?m)^\t(slurmlet_\S+) +(.*)$`).FindAllStringSubmatch(packageComment(t), -1) {
-		have[found[1]] = found[2]
-	}
-	require.Equal(t, want, have, "metrics_table.go and usage_table.go (expected), by the statuses of metrics_test.go and usage.prom, and doc.go (actual): the same metrics, labels and texts")
-}
-
-func labels(family *dto.MetricFamily) string {
-	var names []string
-	for _, pair := range family.GetMetric()[0].GetLabel() {
-		names = append(names, pair.GetName())
-	}
-	if names == nil {
-		return ""
-	}
-	return "{" + strings.Join(names, ",") + "}"
-}
-
-func packageComment(t *testing.T) string {
-	t.Helper()
-	file, err := parser.ParseFile(token.NewFileSet(), "doc.go", nil, parser.ParseComments)
-	require.NoError(t, err)
-	return file.Doc.Text()
-}
-
-// usageFamilies are the metrics of the golden file of internal/slurmd/usage.
-func usageFamilies(t *testing.T) map[string]*dto.MetricFamily {
-	t.Helper()
-	text, err := os.ReadFile("../internal/slurmd/usage/testdata/usage.prom")
-	require.NoError(t, err)
-	parser := expfmt.NewTextParser(model.LegacyValidation)
-	all, err := parser.TextToMetricFamilies(bytes.NewReader(text))
-	require.NoError(t, err)
-	return all
-}
-
-// twin is the metric of all jobs that tells the same as another one.
-func twin(name string) string {
-	for _, prefix := range []string{"node_daemons_", "node_container_", "job_"} {
-		if rest, found := strings.CutPrefix(name, "slurmlet_"+prefix); found {
-			return "slurmlet_node_jobs_" + rest
-		}
-	}
-	return ""
 }

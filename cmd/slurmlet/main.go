@@ -1,5 +1,5 @@
-// Slurmlet is the agent: PID 1 of a Slurm container. Its configuration and its
-// exit statuses are in the documentation of package agent.
+// Slurmlet is the agent: PID 1 of a Slurm container. docs/reference has its
+// settings, its commands and its exit statuses.
 package main
 
 import (

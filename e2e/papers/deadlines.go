@@ -2,32 +2,34 @@ package papers
 
 import (
 	"fmt"
-	"os"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"time"
 )
 
 var (
-	deadlineLine = regexp.MustCompile(`(?m)^//\t([\d.]+ s)  +(\d[\dhms.]*)  +(\d[\dhms.]*)  +\S`)
+	deadlineLine = regexp.MustCompile(`^\| ([\d.]+ s) \| (\d[\dhms.]*) \| (\d[\dhms.]*) \| .* \|$`)
 	deadlineRow  = regexp.MustCompile(`^\| (\d[^|]*) \| (\d[^|]*) \| (\d[^|]*) \|$`)
 	deadlineText = regexp.MustCompile(`grace\s+period\s+is\s+(\d+\s+s)\s+here,\s+of\s+which\s+a\s+job\s+gets\s+(\d+)`)
 	units        = strings.NewReplacer("minutes", "m", "min", "m", " ", "")
 )
 
-// Deadlines are the rows of the table of agent/doc.go: a deadline for each of
+// Deadlines are the rows of the table of docs/reference/end.md: a deadline for each of
 // three grace periods.
 func Deadlines(root string) ([][3]time.Duration, error) {
-	text, err := os.ReadFile(filepath.Join(root, "agent", "doc.go"))
+	p, err := Read(root, "docs/reference/end.md")
 	if err != nil {
 		return nil, err
 	}
 	var rows [][3]time.Duration
-	for _, m := range deadlineLine.FindAllStringSubmatch(string(text), -1) {
+	for _, line := range p.Lines {
+		m := deadlineLine.FindStringSubmatch(line)
+		if m == nil {
+			continue
+		}
 		row, err := durations(m[1:])
 		if err != nil {
-			return nil, fmt.Errorf("agent/doc.go: cannot read %q: %w", m[0], err)
+			return nil, fmt.Errorf("%s: cannot read %q: %w", p.Path, line, err)
 		}
 		rows = append(rows, [3]time.Duration(row))
 	}

@@ -26,7 +26,7 @@ func TestDeadlinesAreRight(t *testing.T) {
 			want[j][i] = at.Round(10 * time.Millisecond)
 		}
 	}
-	assert.Equal(t, want, rows, "the table of agent/doc.go (actual) has requeue, kill, fail, leave, stop, end and exit by deadlines.New (expected)")
+	assert.Equal(t, want, rows, "the table of docs/reference/end.md (actual) has requeue, kill, fail, leave, stop, end and exit by deadlines.New (expected)")
 
 	rows = nil
 	for _, path := range []string{"docs/run/delete-a-pod.md", "docs/develop/sandbox.md"} {

@@ -9,7 +9,7 @@ import (
 	"github.com/slurmlet/slurmlet/internal/kit/exposition"
 )
 
-// ofUsage are the metrics of a cgroup and all below it. The package comment lists them all.
+// ofUsage are the metrics of a cgroup and all below it. docs/reference/metrics-list.md lists them all.
 var ofUsage = []struct {
 	name, help string // %s is whose it is
 	quantity   cgroup.Quantity
