@@ -4,13 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/slurmlet/slurmlet/internal/slurmctld"
@@ -72,74 +69,6 @@ type Config struct {
 
 // DefaultRunDir is SLURMLET_RUN_DIR unless it is set.
 const DefaultRunDir = "/run/slurmlet"
-
-const prefix = "SLURMLET_"
-
-// tabledController is the name under which the agent puts the slurmctld of the peers' table into
-// /etc/hosts where SLURMLET_CONTROLLER gives none.
-const tabledController = "slurmctld:6817"
-
-// fromService says whether the kubelet made a variable from a Service whose
-// name begins with "slurmlet" (enableServiceLinks in a pod's spec).
-func fromService(name string) bool { return serviceVariable().MatchString(name) }
-
-// serviceVariable is compiled when it is needed, which is hardly ever.
-var serviceVariable = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`_(SERVICE_HOST|SERVICE_PORT(_[A-Z0-9_]+)?|PORT|PORT_[0-9]+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)$`)
-})
-
-// FromEnv reads the configuration of role from an environment ("NAME=value").
-// The error holds every fault that was found.
-func FromEnv(role Role, environ []string) (Config, error) {
-	given, faults := ours(environ)
-	c := Config{Role: role}
-	for _, v := range variables {
-		value, set := given[v.name]
-		delete(given, v.name)
-		if !set || value == "" {
-			value = v.fallback
-		}
-		if err := v.parse(&c, value); err != nil && v.meant(role) {
-			faults = append(faults, fmt.Errorf("%s: cannot use %q: %w", v.name, value, err))
-		}
-	}
-	for _, name := range slices.Sorted(maps.Keys(given)) {
-		faults = append(faults, fmt.Errorf("%s: no such variable; there are %s", name, names()))
-	}
-	if c.Controller == "" && c.Peers != "" {
-		c.Controller = tabledController
-	}
-	return c, errors.Join(append(faults, c.Validate())...)
-}
-
-// ours picks the SLURMLET_* variables out of an environment.
-func ours(environ []string) (map[string]string, []error) {
-	given := map[string]string{}
-	var faults []error
-	for _, entry := range environ {
-		name, value, _ := strings.Cut(entry, "=")
-		if !strings.HasPrefix(name, prefix) || !known(name) && fromService(name) {
-			continue
-		}
-		if _, twice := given[name]; twice {
-			faults = append(faults, fmt.Errorf("%s: set twice", name))
-		}
-		given[name] = value
-	}
-	return given, faults
-}
-
-func known(name string) bool {
-	return slices.ContainsFunc(variables, func(v variable) bool { return v.name == name })
-}
-
-func names() string {
-	var all []string
-	for _, v := range variables {
-		all = append(all, v.name)
-	}
-	return strings.Join(all, ", ")
-}
 
 // Validate reports what is wrong with the values together, all of it at once.
 func (c Config) Validate() error {

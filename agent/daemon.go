@@ -2,18 +2,68 @@ package agent
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"os"
 	"os/user"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"syscall"
 
+	"github.com/slurmlet/slurmlet/internal/login"
+	"github.com/slurmlet/slurmlet/internal/pod/authkeys"
 	"github.com/slurmlet/slurmlet/internal/pod/process"
 )
+
+// part is all that sets a role apart from the others.
+type part struct {
+	// program is its daemon, tools are those that the agent calls.
+	program string
+	tools   []string
+	// user is whose the daemon is, and the variable that says so; nil: the agent's own user's.
+	user func(Config) (variable, name string)
+	// keyless: it needs no key of the cluster's.
+	keyless bool
+	// announces: it runs with --systemd, says READY itself and hands over to a
+	// successor (sd_notify(3)); otherwise it runs in the foreground and is asked.
+	announces bool
+	// runtime is the directory that it makes its sockets in, and must own; the agent
+	// makes it, as systemd would.
+	runtime string
+	// open makes its files ready, before the first start.
+	open func(*Agent) error
+	// args and env are the daemon's, before SLURMLET_DAEMON_ARGS and beside what it inherits.
+	args, env func(*Agent) []string
+	// commandEnv is the environment of Slurm's commands; nil: that of users.
+	commandEnv func(Config) []string
+	// registers: the daemon is a node, which is sized before it starts, confirmed
+	// by its record and drained before it ends.
+	registers bool
+	// hosts: users are logged in beside it, and the agent drains their sessions before it ends.
+	hosts bool
+	// login is what users come in by, beside it; nil: nothing.
+	loginFor func(*Agent, *login.Options)
+	// converts: it may convert a database before it listens, and any signal would end it meanwhile.
+	converts bool
+	// restarts: it is started again when it ends by itself; otherwise the container
+	// ends with it.
+	restarts bool
+	// reloads: its configuration comes from sources, and the agent puts it in place.
+	reloads bool
+	// confCopy is where the daemon keeps what it has fetched of the cluster's
+	// configuration; nil: it fetches none.
+	confCopy func(Config) string
+	// reach succeeds when the daemon can be started; nil: it always can.
+	reach func(context.Context, *Agent) error
+	// confirm succeeds when a daemon that has said READY serves; nil for a node.
+	confirm func(context.Context, *Agent) error
+	// troubled picks those of its errors after which what it needs is reached for again.
+	troubled func(line string) bool
+	// away picks those by which it says that it has no connection to its database, and waits before its next try.
+	away func(line string) bool
+}
 
 // daemon is what is needed to run the role's daemon.
 type daemon struct {
@@ -47,7 +97,7 @@ func findDaemon(c Config) (daemon, error) {
 	}
 	faults = append(faults, err)
 	if !d.keyless {
-		d.keys, err = findKeys(c.keyDirs(), d.keyOwners())
+		d.keys, err = authkeys.Find(d.keyDirs(), authkeys.Owners(d.uid(), c.SlurmUser))
 		faults = append(faults, err)
 	}
 	if err := errors.Join(faults...); err != nil {
@@ -71,6 +121,14 @@ func credential(variable, name string) (*syscall.Credential, error) {
 		return nil, fmt.Errorf("cannot use the user %q of /etc/passwd: %w", name, err)
 	}
 	return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}, nil
+}
+
+// keyDirs is where the cluster's key may be.
+func (d daemon) keyDirs() []string {
+	if d.reloads {
+		return d.config.ConfSources
+	}
+	return []string{d.config.ConfDir}
 }
 
 func (d daemon) uid() int {
@@ -102,21 +160,15 @@ func (d daemon) makeRuntime() error {
 	return nil
 }
 
-// command is the daemon with --systemd, if it knows that: a failed reconfigure then leaves the
-// old process in place, where -D would end it.
+// command is the daemon.
 func (d daemon) command(a *Agent) process.Command {
-	args, env := d.args(a), d.environ(a)
-	if d.announces {
-		args, env = append([]string{"--systemd"}, args...), append(env, "NOTIFY_SOCKET="+a.notify.Path())
-	}
 	return process.Command{
-		Path: d.path, Args: append(args, d.config.DaemonArgs...), Env: env, Dir: "/", Credential: d.credential,
-		Stdout: a.output.File(), Stderr: a.output.File(),
+		Path: d.path, Args: append(d.args(a), d.config.DaemonArgs...), Env: d.environ(a), Dir: "/", Credential: d.credential,
 	}
 }
 
 func (d daemon) environ(a *Agent) []string {
-	env := append(slices.DeleteFunc(slices.Clone(a.Environ), agentsOwn), a.keyEnv()...)
+	env := append(slices.DeleteFunc(slices.Clone(a.Environ), agentsOwn), a.keys.Env()...)
 	if d.env != nil {
 		env = append(env, d.env(a)...)
 	}
@@ -140,5 +192,3 @@ func (d daemon) scontrolEnv() []string {
 	}
 	return append(env, d.commandEnv(d.config)...)
 }
-
-func (a *Agent) notifyPath() string { return filepath.Join(a.Config.RunDir, "notify.sock") }

@@ -1,7 +1,6 @@
 package agent
 
 import (
-	"log/slog"
 	"strings"
 	"testing"
 	"time"
@@ -10,59 +9,33 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/slurmlet/slurmlet/internal/lifecycle/supervisor"
-	"github.com/slurmlet/slurmlet/internal/pod/process"
-	"github.com/slurmlet/slurmlet/internal/slurm"
+	"github.com/slurmlet/slurmlet/internal/pod/mainprocess"
+	"github.com/slurmlet/slurmlet/internal/slurmctld"
+	"github.com/slurmlet/slurmlet/internal/slurmd"
 )
 
-// TestTheLastErrorIsOne: every node is a part of its machine, and slurmd says so at every start. The frame of a warning says
-// nothing.
-func TestTheLastErrorIsOne(t *testing.T) {
+// TestNoise: every node is a part of its machine, and slurmd says so at every start. Some errors of slurmctld's never mean
+// anything, and others pass by themselves.
+func TestNoise(t *testing.T) {
 	const usual = "Node configuration differs from hardware: CPUs=1:64(hw) Boards=1:1(hw)"
+	node := &Agent{node: &slurmd.Node{}}
+	ctld := &Agent{ctld: &slurmctld.Pod{Options: slurmctld.Options{Life: func() (l slurmctld.Life) { return l }}}}
 	for _, c := range []struct {
-		role  Role
-		line  process.Line
-		error bool
+		agent            *Agent
+		line             string
+		harmless, passes bool
 	}{
-		{Slurmd, process.Line{Level: slog.LevelError, Text: "cannot bind"}, true},
-		{Slurmd, process.Line{Level: slog.LevelError, Text: usual}, false},
-		{Slurmctld, process.Line{Level: slog.LevelError, Text: "####################"}, false},
-		{Slurmd, process.Line{Level: slog.LevelInfo, Text: "slurmd started"}, false},
-		{Slurmctld, process.Line{Level: slog.LevelError, Text: usual}, true},
-		{Slurmctld, process.Line{Level: slog.LevelError, Text: `_find_node_record: lookup failure for node "node-7"`}, false},
-		{Slurmd, process.Line{Level: slog.LevelError, Text: "Incomplete job state save file"}, true},
+		{node, "cannot bind", false, false},
+		{node, usual, true, false},
+		{node, "Incomplete job state save file", false, false},
+		{ctld, usual, false, false},
+		{ctld, `_find_node_record: lookup failure for node "node-7"`, true, false},
+		{ctld, "Sending PersistInit msg: Connection refused", true, true},
+		{&Agent{}, usual, false, false},
 	} {
-		t.Run(string(c.role)+" "+c.line.Text, func(t *testing.T) {
-			heard := 0
-			a := &Agent{daemon: daemon{part: partOf(c.role)}, Options: Options{
-				Config: Config{Role: c.role}, Observe: func(n Notice) {
-					if n.Source != Source {
-						heard++
-					}
-				},
-			}}
-			if c.role == Slurmctld {
-				a.client = &slurm.Questions{Client: slurm.Scontrol{}}
-				a.ctld = a.newSlurmctld(slurm.Scontrol{})
-			}
-			a.status.Store(&Status{})
-			a.heard(c.line)
-			assert.Equal(t, c.error, a.lastError.Load() != nil, "%v", c.line)
-			assert.Equal(t, 1, heard, "the log has every line")
-		})
+		harmless, passes := c.agent.isNoise(c.line)
+		assert.Equal(t, []bool{c.harmless, c.passes}, []bool{harmless, passes}, c.line)
 	}
-}
-
-// TestWhatAStartWaitsForIsSaid: an error that passes by itself is none of the status, and is the reason of a start that lasts.
-func TestWhatAStartWaitsForIsSaid(t *testing.T) {
-	a := &Agent{daemon: daemon{part: partOf(Slurmctld)}, Options: Options{Config: Config{Role: Slurmctld}, Observe: func(Notice) {}}}
-	a.client = &slurm.Questions{Client: slurm.Scontrol{}}
-	a.ctld = a.newSlurmctld(slurm.Scontrol{})
-	a.status.Store(&Status{})
-	a.heard(process.Line{Level: slog.LevelError, Text: "Sending PersistInit msg: Connection refused"})
-	assert.Nil(t, a.lastError.Load())
-	require.NotNil(t, a.lastSaid.Load())
-	a.heard(process.Line{Level: slog.LevelError, Text: `_find_node_record: lookup failure for node "n"`})
-	assert.Contains(t, a.lastSaid.Load().Text, "PersistInit", "what never means anything explains nothing")
 }
 
 func TestAnErrorBeforeReadyIsAnEarlierOne(t *testing.T) {
@@ -71,9 +44,9 @@ func TestAnErrorBeforeReadyIsAnEarlierOne(t *testing.T) {
 		status Status
 		row    string
 	}{
-		{Status{State: supervisor.Ready, Since: at.Add(time.Second), LastError: &LastError{At: at}}, "Earlier error"},
-		{Status{State: supervisor.Ready, Since: at, LastError: &LastError{At: at.Add(time.Second)}}, "Last error"},
-		{Status{State: supervisor.Starting, Since: at.Add(time.Second), LastError: &LastError{At: at}}, "Last error"},
+		{Status{State: supervisor.Ready, Since: at.Add(time.Second), LastError: &mainprocess.Words{At: at}}, "Earlier error"},
+		{Status{State: supervisor.Ready, Since: at, LastError: &mainprocess.Words{At: at.Add(time.Second)}}, "Last error"},
+		{Status{State: supervisor.Starting, Since: at.Add(time.Second), LastError: &mainprocess.Words{At: at}}, "Last error"},
 	} {
 		var text strings.Builder
 		require.NoError(t, c.status.WriteText(&text))

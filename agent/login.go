@@ -2,15 +2,13 @@ package agent
 
 import (
 	"github.com/slurmlet/slurmlet/internal/login"
-	"github.com/slurmlet/slurmlet/internal/pod/process"
+	"github.com/slurmlet/slurmlet/internal/pod/systemd"
+	"github.com/slurmlet/slurmlet/internal/slurmd/cgroups"
 )
 
 func (a *Agent) loginOptions() login.Options {
 	o := login.Options{
-		Root: a.Root, RunDir: a.Config.RunDir, Table: a.Table, Done: a.over, Log: a.log,
-		Heard: func(line process.Line) {
-			a.Observe(Notice{Level: line.Level, Source: line.Source, Text: line.Text})
-		},
+		Root: a.Root, RunDir: a.Config.RunDir, Table: a.Table, Done: a.alive.Done(), Log: a.log, Heard: a.pass,
 	}
 	if a.daemon.loginFor != nil {
 		a.daemon.loginFor(a, &o)
@@ -20,15 +18,17 @@ func (a *Agent) loginOptions() login.Options {
 
 // nodeLogin is sssd, which jobs' users are looked up by. On a machine with systemd it is
 // systemd's to run.
-func (a *Agent) nodeLogin(o *login.Options) {
-	if !supervised() {
+func nodeLogin(a *Agent, o *login.Options) {
+	if !systemd.Supervised() {
 		o.SSSDConfig = a.Config.SSSDConfig
 	}
 }
 
-func (a *Agent) userLogin(o *login.Options) {
-	o.Begun, o.Ended = a.sessionCgroups.begin, a.sessionCgroups.end
-	o.SSSDConfig, o.SSHDConfig = a.Config.SSSDConfig, a.Config.SSHDConfig
-	o.HostKeys, o.AuthorizedKeys = a.Config.HostKeys, a.Config.AuthorizedKeys
+// userLogin is sssd, and sshd with the sessions of the users.
+func userLogin(a *Agent, o *login.Options) {
+	c := a.Config
+	o.Cgroups = login.Cgroups{Wanted: c.CgroupMode != cgroups.Off, Required: c.CgroupMode == cgroups.Require, Advice: cgroups.OpenTree}
+	o.SSSDConfig, o.SSHDConfig = c.SSSDConfig, c.SSHDConfig
+	o.HostKeys, o.AuthorizedKeys = c.HostKeys, c.AuthorizedKeys
 	o.SSHD, o.KeyGen = a.daemon.programs["sshd"], a.daemon.programs["ssh-keygen"]
 }

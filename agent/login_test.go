@@ -14,7 +14,7 @@ func TestNodeLogin(t *testing.T) {
 	for socket, want := range map[string]string{"": "/etc/sssd/sssd.conf", "/run/systemd/notify": ""} {
 		t.Setenv("NOTIFY_SOCKET", socket)
 		var o login.Options
-		a.nodeLogin(&o)
+		nodeLogin(a, &o)
 		require.Equal(t, login.Options{SSSDConfig: want}, o)
 	}
 }

@@ -7,8 +7,8 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
-	"net"
 	"os"
+	"runtime"
 	"strings"
 	"time"
 
@@ -20,13 +20,13 @@ import (
 	"github.com/slurmlet/slurmlet/internal/lifecycle/node"
 	"github.com/slurmlet/slurmlet/internal/lifecycle/sessions"
 	"github.com/slurmlet/slurmlet/internal/lifecycle/supervisor"
+	"github.com/slurmlet/slurmlet/internal/pod/systemd"
 )
 
 // own is the owner: it alone touches a.life.
 func (a *Agent) own() int {
-	defer close(a.over)
 	a.node.SetHangLimit(a.life.Deadlines.HangLimit())
-	a.loginServices.Start()
+	a.login.Start()
 	queue := []lifecycle.Event{supervisor.Begun{}}
 	if a.node.Relaunched() { // an earlier agent's
 		queue = append(queue, node.LaunchRefused{})
@@ -35,20 +35,20 @@ func (a *Agent) own() int {
 		for len(queue) > 0 {
 			e := queue[0]
 			queue = queue[1:]
-			if a.ofUnit(e) {
+			if a.unit.Take(e, lifeOf(a.life)) {
 				continue
 			}
 			switch e.(type) {
 			case supervisor.Troubled:
 				a.doubted.Store(false)
 			case supervisor.HungUp:
-				a.informOfReload()
+				a.unit.Reload(lifeOf(a.life))
 			}
 			next, actions := lifecycle.Step(a.life, e)
 			a.publish(next)
-			a.inform(a.unit.follow(next))
+			a.unit.Follow(lifeOf(next))
 			if next.Registers && next.Phase == supervisor.Stopping && a.life.Phase != supervisor.Stopping {
-				a.turns.end()
+				a.client.Turns.End()
 				go a.node.CheckWhileStopping()
 			}
 			a.life = next
@@ -64,17 +64,43 @@ func (a *Agent) own() int {
 	}
 }
 
-// post hands an event to the owner; after the end nobody is interested.
-func (a *Agent) post(e lifecycle.Event) {
-	select {
-	case a.events <- e:
-	case <-a.over:
+// lifeOf is what systemd is told of a state.
+func lifeOf(l lifecycle.State) systemd.Life {
+	words := []string{string(l.Phase)}
+	for _, more := range []string{l.Activity.String(), l.Reason} {
+		if more != "" {
+			words = append(words, more)
+		}
+	}
+	return systemd.Life{
+		Text: strings.Join(words, ", "), Main: l.Main, Announces: l.Announces,
+		Serving: l.Phase.Serving(), Reloading: l.Phase == supervisor.Reloading, Over: l.IsOver(),
+	}
+}
+
+// signals makes events of signals, and one of the end of ctx.
+func (a *Agent) signals(ctx context.Context) {
+	interrupted := false // SIGINT was received
+	for {
+		select {
+		case s := <-a.Signals:
+			a.signalled(s, interrupted)
+			if s == unix.SIGINT && !interrupted {
+				interrupted = true
+				a.log(slog.LevelInfo, "SIGINT received: a second one stops the daemon at once, whatever runs")
+			}
+		case <-ctx.Done():
+			a.post(supervisor.Terminated{At: time.Now(), Signal: "the context's end"})
+			return
+		case <-a.alive.Done():
+			return
+		}
 	}
 }
 
 // signalled: what ends a container ends the daemon in order, whichever signal
 // the image has chosen for it.
-func (a *Agent) signalled(s os.Signal) {
+func (a *Agent) signalled(s os.Signal, interrupted bool) {
 	switch s {
 	case unix.SIGHUP:
 		a.post(supervisor.HungUp{})
@@ -83,11 +109,7 @@ func (a *Agent) signalled(s os.Signal) {
 	default:
 		name := cmp.Or(unix.SignalName(s.(unix.Signal)), s.String())
 		now := time.Now()
-		a.post(supervisor.Terminated{At: now, Signal: name, Again: s == unix.SIGINT && a.interrupted, Idle: a.node.IsIdle()})
-		if s == unix.SIGINT && !a.interrupted {
-			a.interrupted = true
-			a.log(slog.LevelInfo, "SIGINT received: a second one stops the daemon at once, whatever runs")
-		}
+		a.post(supervisor.Terminated{At: now, Signal: name, Again: s == unix.SIGINT && interrupted, Idle: a.node.IsIdle()})
 	}
 }
 
@@ -98,7 +120,7 @@ func (a *Agent) perform(act lifecycle.Action) []lifecycle.Event {
 	case supervisor.StartMain:
 		return []lifecycle.Event{a.start()}
 	case supervisor.SignalMain:
-		a.signal(act.Signal)
+		a.main.Signal(mainSignals[act.Signal])
 	case supervisor.Reach:
 		a.inquire(func(ctx context.Context) lifecycle.Event { return a.reachQuestion(ctx, act.Number) })
 	case supervisor.Confirm:
@@ -108,11 +130,11 @@ func (a *Agent) perform(act lifecycle.Action) []lifecycle.Event {
 	case deadlines.Schedule:
 		time.AfterFunc(act.After, func() { a.post(deadlines.DeadlinePassed{Stage: act.Stage}) })
 	case sessions.DrainSessions:
-		a.loginServices.DrainSessions(act.Until, func() { a.post(sessions.SessionsOver{}) })
+		a.login.DrainSessions(act.Until, func() { a.post(sessions.SessionsOver{}) })
 	case sessions.WarnSessions:
-		a.loginServices.WarnSessions(act.Until)
+		a.login.WarnSessions(act.Until)
 	case sessions.EndSessions:
-		a.loginServices.EndSessions(act.Kill)
+		a.login.EndSessions(act.Kill)
 	case supervisor.Exit:
 		a.exit()
 	case conf.ArmReload:
@@ -129,12 +151,10 @@ func (a *Agent) perform(act lifecycle.Action) []lifecycle.Event {
 
 // exit ends what still runs here when the daemon's life is over.
 func (a *Agent) exit() {
-	if a.cancelQuestion != nil {
-		a.cancelQuestion()
-	}
+	a.client.GiveUp()
 	a.node.KillSteps()
-	a.loginServices.Close()
-	a.killSackd()
+	a.login.Close()
+	a.sack.Close()
 }
 
 // spread makes a thousand nodes not ask a new slurmctld at once, nor one that
@@ -153,7 +173,7 @@ func spread(l lifecycle.State, wait, cluster time.Duration) time.Duration {
 }
 
 func (a *Agent) reachQuestion(ctx context.Context, number int) lifecycle.Event {
-	err := a.daemon.reach(a, ctx)
+	err := a.daemon.reach(ctx, a)
 	return node.Answered{Number: number, Err: err, Late: isLate(err), Steps: a.node.Steps()}
 }
 
@@ -162,70 +182,23 @@ func isLate(err error) bool { return errors.Is(err, context.DeadlineExceeded) }
 
 // confirmQuestion: a daemon that does not answer often says why.
 func (a *Agent) confirmQuestion(ctx context.Context, number int) lifecycle.Event {
-	err := a.daemon.confirm(a, ctx)
-	if said := a.lastWords(); err != nil && said != "" {
+	err := a.daemon.confirm(ctx, a)
+	if said := a.main.LastWords(); err != nil && said != "" {
 		err = fmt.Errorf("%w; %s: %s", err, a.daemon.program, said)
 	}
 	return node.Answered{Number: number, Err: err, Late: isLate(err)}
 }
 
-// lastWords is the last error of the living daemon, empty for none.
-func (a *Agent) lastWords() string {
-	a.mainLock.Lock()
-	defer a.mainLock.Unlock()
-	last := a.lastSaid.Load()
-	if last == nil || a.process == nil || last.At.Before(a.process.Started()) {
-		return ""
-	}
-	return last.Text
-}
-
-func (a *Agent) ping(ctx context.Context) error { return a.client.Ping(ctx) }
-
-// reachController succeeds when one slurmctld takes connections. A slurmd that
-// cannot get its configuration asks again only after 10 s.
-func (a *Agent) reachController(ctx context.Context) error {
-	var faults []error
-	for _, address := range a.controllerAddresses() {
-		var d net.Dialer
-		conn, err := d.DialContext(ctx, "tcp", address)
-		if err == nil {
-			return conn.Close()
-		}
-		faults = append(faults, fmt.Errorf("cannot reach slurmctld: %w", err))
-	}
-	return errors.Join(faults...)
-}
-
-// controllerAddresses are where slurmctld may be: by the peers' table, and then by its name.
-func (a *Agent) controllerAddresses() (all []string) {
-	for address := range strings.SplitSeq(a.Config.Controller, ",") {
-		host, port, _ := net.SplitHostPort(address) // parseControllers made it
-		for _, one := range a.members.find(host) {
-			all = append(all, net.JoinHostPort(one.String(), port))
-		}
-		all = append(all, address)
-	}
-	return all
-}
-
-// controllerPort is slurmctld's.
-func (a *Agent) controllerPort() string {
-	first, _, _ := strings.Cut(a.Config.Controller, ",")
-	_, port, _ := net.SplitHostPort(first) // parseControllers made it
-	return port
-}
-
-// inquire asks slurmctld in the background; a question that is open still is
-// given up.
+// inquire asks in the background; a question that is open still is given up.
 func (a *Agent) inquire(question func(context.Context) lifecycle.Event) {
-	if a.cancelQuestion != nil {
-		a.cancelQuestion()
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), a.questionLimit())
-	a.cancelQuestion = cancel
-	go func() {
-		defer cancel()
-		a.post(question(ctx))
-	}()
+	a.client.Inquire(func(ctx context.Context) { a.post(question(ctx)) })
+}
+
+var mainSignals = map[supervisor.MainSignal]unix.Signal{supervisor.SigTerm: unix.SIGTERM, supervisor.SigHup: unix.SIGHUP, supervisor.SigKill: unix.SIGKILL}
+
+// dump logs all there is to know about the agent, for whoever looks for a fault.
+func (a *Agent) dump() {
+	stacks := make([]byte, 1<<20)
+	stacks = stacks[:runtime.Stack(stacks, true)]
+	a.log(slog.LevelInfo, "SIGQUIT received", slog.Any("status", a.Status()), slog.String("goroutines", string(stacks)))
 }

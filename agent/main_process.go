@@ -1,154 +1,126 @@
 package agent
 
 import (
-	"errors"
-	"fmt"
 	"log/slog"
+	"path/filepath"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/slurmlet/slurmlet/internal/lifecycle"
 	"github.com/slurmlet/slurmlet/internal/lifecycle/supervisor"
-	"github.com/slurmlet/slurmlet/internal/pod/notify"
+	"github.com/slurmlet/slurmlet/internal/pod/authkeys"
+	"github.com/slurmlet/slurmlet/internal/pod/mainprocess"
 	"github.com/slurmlet/slurmlet/internal/pod/process"
+	"github.com/slurmlet/slurmlet/internal/pod/sack"
 )
 
-// start starts the daemon. The notify server waits meanwhile: a READY that
-// came before the pid is known would be refused as a stranger's.
-func (a *Agent) start() lifecycle.Event {
-	a.mainLock.Lock()
-	defer a.mainLock.Unlock()
-	if err := a.node.BeforeStart(); err != nil {
-		return supervisor.MainFailed{Err: err}
-	}
-	a.ctld.Starting()
-	p, err := a.door.start(a, a.daemon.command(a))
-	if err != nil {
-		return supervisor.MainFailed{Err: err}
-	}
-	a.node.Started(p)
-	a.takeOver(p)
-	return supervisor.MainStarted{PID: p.PID(), At: process.Began(a.Root, p)}
-}
-
-// takeOver makes p the main process. It is called with mainLock held.
-func (a *Agent) takeOver(p *process.Process) {
-	a.process = p
-	go a.watch(p)
-}
-
-// watch reports the end of p, after everything that was said before it: the
-// daemon that hands over sends MAINPID and exits at once.
-func (a *Agent) watch(p *process.Process) {
-	<-p.Done()
-	a.notify.Flush()
-	a.output.Flush()
-	status := p.Status()
-	if a.forget(p) {
-		a.ctld.Ended(p, status)
-		a.noteEnd(p, status)
-	}
-	a.post(supervisor.MainExited{
-		PID:    p.PID(),
-		Code:   status.ExitCode(),
-		What:   a.epitaph(p, status),
-		Uptime: time.Since(p.Started()),
+// newMain makes the main process of the container. Its words and its ends become events.
+func (a *Agent) newMain() *mainprocess.Main {
+	return mainprocess.New(mainprocess.Options{
+		Program: a.daemon.program, Announces: a.daemon.announces, Root: a.Root, Table: a.Table, Kiosk: a.sack,
+		NotifyPath: filepath.Join(a.Config.RunDir, "notify.sock"), UID: a.daemon.uid(), GID: a.daemon.gid(),
+		Heard: a.heard, IsNoise: a.isNoise, Log: a.log,
+		Started:     func(p *process.Process) { a.node.Started(p) },
+		Terminating: func(p *process.Process) { a.ctld.Stopping(p) },
+		Ended:       func(p *process.Process, status process.Status) { a.ctld.Ended(p, status) },
+		IsStopping:  func() bool { return a.published.Load().State == supervisor.Stopping },
+		Changed:     func(pid int, began time.Time) { a.post(supervisor.MainChanged{PID: pid, At: began}) },
+		Exited:      func(e mainprocess.Exit) { a.post(supervisor.MainExited(e)) },
+		IsReady: func() {
+			a.node.IsReady()
+			a.post(supervisor.MainReady{})
+		},
 	})
 }
 
-func (a *Agent) epitaph(p *process.Process, status process.Status) string {
-	what := a.daemon.program + ": " + status.String()
-	if last := a.lastSaid.Load(); last != nil && last.At.After(p.Started()) && status.Signal == 0 {
-		what += ": " + last.Text
+// start starts the daemon.
+func (a *Agent) start() lifecycle.Event {
+	p, err := a.main.Start(func() (process.Command, error) {
+		if err := a.node.BeforeStart(); err != nil {
+			return process.Command{}, err
+		}
+		a.ctld.Starting()
+		return a.daemon.command(a), nil
+	})
+	if err != nil {
+		return supervisor.MainFailed{Err: err}
 	}
-	return what
+	return supervisor.MainStarted{PID: p.PID(), At: process.Began(a.Root, p)}
 }
 
-// isMain accepts the main process's messages, and no other's: users' processes
-// share the pod, and some are the daemon's descendants. A daemon that has
-// handed over sends its barrier afterwards, so it is heard until its end.
-func (a *Agent) isMain(pid, _, _ int) bool {
-	a.mainLock.Lock()
-	defer a.mainLock.Unlock()
-	return a.process != nil && a.process.PID() == pid || a.former != nil && a.former.PID() == pid
+// heard takes what matters out of a daemon's line, and passes it on.
+func (a *Agent) heard(line process.Line) {
+	if line.Level >= slog.LevelError {
+		if t := a.daemon.troubled; t != nil && t(line.Text) && a.doubted.CompareAndSwap(false, true) {
+			a.post(supervisor.Troubled{})
+		}
+		if away := a.daemon.away; away != nil && away(line.Text) {
+			a.post(lifecycle.DatabaseAway{})
+		}
+	}
+	a.node.Heard(line)
+	a.ctld.Heard(line)
+	a.pass(line)
 }
 
-// notified adopts a process that MAINPID names at once, while it is sure to be
-// the one that was meant: its barrier is released when this returns.
-func (a *Agent) notified(m notify.Message) {
-	if m.MainPID != 0 && m.MainPID != m.PID {
-		p, err := a.adopt(m.MainPID, m.PID)
+// isNoise says whether the cause of a daemon's error is known and harmless. It stays in the log, and is no error of the
+// status. What passes by itself at a start may be what the start waits for.
+func (a *Agent) isNoise(line string) (harmless, passes bool) {
+	if a.node.IsNoise(line) {
+		return true, false
+	}
+	return a.ctld.IsNoise(line)
+}
+
+// newKiosk makes what users get the daemon's credentials by.
+func (a *Agent) newKiosk() *sack.Kiosk {
+	o := sack.KioskOptions{
+		Root: a.Root, RunDir: a.Config.RunDir, HasKeys: a.keys != nil,
+		Credential: a.daemon.credential, UID: a.daemon.uid(), GID: a.daemon.gid(),
+		Env:   func() []string { return append(a.daemon.scontrolEnv(), a.keys.Env()...) },
+		Table: a.Table, Heard: a.pass, Alive: a.alive, Log: a.log,
+	}
+	if a.daemon.confCopy != nil {
+		o.ConfDir = a.daemon.confCopy(a.Config)
+	}
+	return sack.NewKiosk(o)
+}
+
+// openSack bounds users' silent connections where slurmd or sackd gives them credentials. Agents that take turns share a
+// machine and its socket, and start no daemon.
+func (a *Agent) openSack() error {
+	if !a.daemon.registers && !a.daemon.hosts || a.Turn != nil {
+		return nil
+	}
+	return a.sack.Open()
+}
+
+func (a *Agent) newKeys() *authkeys.Keys {
+	d := a.daemon
+	return authkeys.New(d.keys, filepath.Join(a.Config.RunDir, "keys"), d.uid(), d.gid(), authkeys.Owners(d.uid(), a.Config.SlurmUser))
+}
+
+// slurmdKeyPause is how long slurmd goes on with its former keys. slurmctld, which may
+// get the new ones at the same time, has every slurmd reconfigure itself then, and
+// loses no launch only where they all answer.
+const slurmdKeyPause = 15 * time.Second
+
+// openKeys copies the keys, and has the daemon read changed ones. slurmctld's are brought up to date when
+// its configuration is read.
+func (a *Agent) openKeys() error {
+	if err := a.keys.Take(); err != nil || a.life.Reloads {
+		return err
+	}
+	return a.keys.Watch(a.alive.Done(), func(err error) {
 		if err != nil {
-			a.log(slog.LevelError, "cannot follow the daemon's hand-over", slog.Any("error", err), slog.Int("pid", m.MainPID))
+			a.log(slog.LevelError, "the changed keys are refused; the last ones stay", slog.Any("error", err))
 			return
 		}
-		a.post(supervisor.MainChanged{PID: p.PID(), At: process.Began(a.Root, p)})
-	}
-	if m.Ready {
-		a.openDoor()
-		a.node.IsReady()
-		a.post(supervisor.MainReady{})
-	}
-}
-
-// adopt makes pid the main process, by the word of the present one; or whom pid has named itself in
-// the meantime, because its predecessor's word was late.
-func (a *Agent) adopt(pid, by int) (*process.Process, error) {
-	a.mainLock.Lock()
-	defer a.mainLock.Unlock()
-	if a.process == nil || a.process.PID() != by {
-		return nil, fmt.Errorf("process %d has handed over before", by)
-	}
-	p, err := a.Table.Adopt(a.early.last(pid, time.Now()))
-	if err == nil {
-		a.former = a.process
-		a.takeOver(p)
-	}
-	return p, err
-}
-
-// forget ends the hearing of a process that is over: its pid may become
-// somebody else's. It says whether the process was the main one.
-func (a *Agent) forget(p *process.Process) (wasMain bool) {
-	a.mainLock.Lock()
-	defer a.mainLock.Unlock()
-	if a.former == p {
-		a.former = nil
-	}
-	if a.process == p {
-		a.process = nil
-		a.door.shut()
-		return true
-	}
-	return false
-}
-
-// noteEnd remembers the end of a main process that nobody has told to end.
-func (a *Agent) noteEnd(p *process.Process, status process.Status) {
-	if phase := a.status.Load().State; phase != supervisor.Stopping && status.ExitCode() != 0 {
-		a.lastEnd.Store(&LastError{At: time.Now(), Text: a.epitaph(p, status)})
-	}
-}
-
-func (a *Agent) refused(r notify.Refusal) {
-	a.log(slog.LevelWarn, "a notification was refused",
-		slog.Int("pid", r.PID), slog.Int("uid", r.UID), slog.Any("error", r.Reason), slog.Int("unreported", r.Unreported))
-}
-
-var signals = map[supervisor.MainSignal]unix.Signal{supervisor.SigTerm: unix.SIGTERM, supervisor.SigHup: unix.SIGHUP, supervisor.SigKill: unix.SIGKILL}
-
-func (a *Agent) signal(s supervisor.MainSignal) {
-	a.mainLock.Lock()
-	defer a.mainLock.Unlock()
-	if a.process == nil {
-		return
-	}
-	if s == supervisor.SigTerm {
-		a.ctld.Stopping(a.process)
-	}
-	err := a.process.Signal(signals[s])
-	if err != nil && !errors.Is(err, process.ErrExited) {
-		a.log(slog.LevelError, "cannot signal the daemon", slog.Any("error", err), slog.String("signal", string(s)))
-	}
+		a.log(slog.LevelInfo, "the cluster's keys have changed", slog.Any("keys", a.keys.Status()))
+		read := supervisor.FilesChanged{Restart: !a.daemon.announces, Since: time.Now()}
+		if a.daemon.registers {
+			time.AfterFunc(slurmdKeyPause, func() { a.post(read) })
+			return
+		}
+		a.post(read)
+	})
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/slurmlet/slurmlet/internal/kit/exposition"
+	"github.com/slurmlet/slurmlet/internal/pod/sack"
 )
 
 // WriteMetrics writes the status for Prometheus, in its text format 0.0.4: GET
@@ -17,7 +18,7 @@ func (s Status) WriteMetrics(w io.Writer) error {
 	expose(e, ofLastError, s.LastError)
 	expose(e, ofLosses, s.Losses)
 	expose(e, ofKeys, s.Keys)
-	expose(e, ofSack, s.Sack)
+	exposition.ExposeAll(e, sack.Metrics, s.Sack)
 	expose(e, ofPeers, s.Peers)
 	expose(e, ofRecords, s.Records)
 	expose(e, ofKeptRecords, s.KeptRecords)

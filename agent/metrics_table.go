@@ -4,10 +4,12 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/slurmlet/slurmlet/internal/lifecycle/supervisor"
+	"github.com/slurmlet/slurmlet/internal/link/podnames"
 	"github.com/slurmlet/slurmlet/internal/login"
+	"github.com/slurmlet/slurmlet/internal/pod/authkeys"
+	"github.com/slurmlet/slurmlet/internal/pod/mainprocess"
 	"github.com/slurmlet/slurmlet/internal/slurmctld"
 	"github.com/slurmlet/slurmlet/internal/slurmctld/elasticnodes"
 	"github.com/slurmlet/slurmlet/internal/slurmctld/keptrecords"
@@ -38,29 +40,29 @@ var ofMain = []metric[MainStatus]{
 	{"daemon_start_time_seconds", "", "When the main process began", func(m *MainStatus) []sample { return moment(m.Since) }},
 }
 
-var ofLastError = []metric[LastError]{
-	{"daemon_last_error_timestamp_seconds", "", "When the daemon's last line that was an error came", func(e *LastError) []sample { return moment(e.At) }},
+var ofLastError = []metric[mainprocess.Words]{
+	{"daemon_last_error_timestamp_seconds", "", "When the daemon's last line that was an error came", func(e *mainprocess.Words) []sample { return moment(e.At) }},
 }
 
 var ofLosses = []metric[slurmctld.LossStatus]{
 	{"daemon_losses_total", "", "Lines in which slurmctld has said that it has lost a job, or its state", func(l *slurmctld.LossStatus) []sample { return amount(l.Count) }},
 }
 
-var ofKeys = []metric[KeysStatus]{
-	{"keys_info", "signs", "1, with the name of the key of auth/slurm that signs", func(k *KeysStatus) []sample { return amount(1, k.Signs) }},
-	{"keys_accepted", "", "Keys that the daemon accepts", func(k *KeysStatus) []sample { return amount(len(k.Accepts)) }},
-	{"keys_timestamp_seconds", "", "When the keys were put in place", func(k *KeysStatus) []sample { return moment(k.Since) }},
-	{"keys_first_expiry_timestamp_seconds", "", "When the first of the keys expires, if one does", func(k *KeysStatus) []sample { return moment(k.firstExpiry()) }},
-	{"keys_refused", "", "1 while the mounted keys are others, which cannot be used", func(k *KeysStatus) []sample { return whether(k.Refused != "") }},
+var ofKeys = []metric[authkeys.Status]{
+	{"keys_info", "signs", "1, with the name of the key of auth/slurm that signs", func(k *authkeys.Status) []sample { return amount(1, k.Signs) }},
+	{"keys_accepted", "", "Keys that the daemon accepts", func(k *authkeys.Status) []sample { return amount(len(k.Accepts)) }},
+	{"keys_timestamp_seconds", "", "When the keys were put in place", func(k *authkeys.Status) []sample { return moment(k.Since) }},
+	{"keys_first_expiry_timestamp_seconds", "", "When the first of the keys expires, if one does", func(k *authkeys.Status) []sample { return moment(k.FirstExpiry()) }},
+	{"keys_refused", "", "1 while the mounted keys are others, which cannot be used", func(k *authkeys.Status) []sample { return whether(k.Refused != "") }},
 }
 
-var ofPeers = []metric[PeersStatus]{
-	{"peers_connected", "", "1 while the stream from slurmlet's controller stands", func(p *PeersStatus) []sample { return whether(p.Connected) }},
-	{"peers_streams_total", "", "Streams from slurmlet's controller that began", func(p *PeersStatus) []sample { return amount(p.Streams) }},
-	{"peers_timestamp_seconds", "", "When the table of the peers was last known to be right", func(p *PeersStatus) []sample { return moment(p.Updated) }},
-	{"peers", "", "Pods of the cluster in the last table", func(p *PeersStatus) []sample { return amount(p.Peers) }},
-	{"peers_names_taken", "", "Names of peers that other lines of /etc/hosts have with another address", func(p *PeersStatus) []sample { return amount(len(p.Taken)) }},
-	{"peers_names_missing", "", "1 while the agent cannot write peers' names into /etc/hosts", func(p *PeersStatus) []sample { return whether(p.HostsFault != "") }},
+var ofPeers = []metric[podnames.Status]{
+	{"peers_connected", "", "1 while the stream from slurmlet's controller stands", func(p *podnames.Status) []sample { return whether(p.Connected) }},
+	{"peers_streams_total", "", "Streams from slurmlet's controller that began", func(p *podnames.Status) []sample { return amount(p.Streams) }},
+	{"peers_timestamp_seconds", "", "When the table of the peers was last known to be right", func(p *podnames.Status) []sample { return moment(p.Updated) }},
+	{"peers", "", "Pods of the cluster in the last table", func(p *podnames.Status) []sample { return amount(p.Peers) }},
+	{"peers_names_taken", "", "Names of peers that other lines of /etc/hosts have with another address", func(p *podnames.Status) []sample { return amount(len(p.Taken)) }},
+	{"peers_names_missing", "", "1 while the agent cannot write peers' names into /etc/hosts", func(p *podnames.Status) []sample { return whether(p.HostsFault != "") }},
 }
 
 var ofRecords = []metric[records.Status]{
@@ -99,15 +101,6 @@ func ofElasticSets(name, help string, count func(*elasticnodes.SetStatus) int) m
 		}
 		return all
 	}}
-}
-
-func (s *KeysStatus) firstExpiry() (first time.Time) {
-	for _, key := range s.Accepts {
-		if key.Expires != nil && (first.IsZero() || key.Expires.Before(first)) {
-			first = *key.Expires
-		}
-	}
-	return first
 }
 
 var ofStopping = []metric[StoppingStatus]{

@@ -21,7 +21,10 @@ import (
 	"github.com/slurmlet/slurmlet/internal/lifecycle/conf"
 	"github.com/slurmlet/slurmlet/internal/lifecycle/supervisor"
 	"github.com/slurmlet/slurmlet/internal/link/peers"
+	"github.com/slurmlet/slurmlet/internal/link/podnames"
 	"github.com/slurmlet/slurmlet/internal/login"
+	"github.com/slurmlet/slurmlet/internal/pod/authkeys"
+	"github.com/slurmlet/slurmlet/internal/pod/mainprocess"
 	"github.com/slurmlet/slurmlet/internal/pod/sack"
 	"github.com/slurmlet/slurmlet/internal/slurmctld"
 	"github.com/slurmlet/slurmlet/internal/slurmctld/elasticnodes"
@@ -47,20 +50,20 @@ var (
 var statuses = map[string]Status{
 	"slurmctld": {
 		Role: Slurmctld, State: supervisor.Ready, Since: noon, Version: "v1", Began: noon, Started: true, Main: &MainStatus{PID: 7, Since: noon},
-		Keys: &KeysStatus{Signs: "2026", Since: noon, Accepts: []KeyStatus{{Name: "2026"}, {Name: "slurm.key", Expires: &later}}},
+		Keys: &authkeys.Status{Signs: "2026", Since: noon, Accepts: []authkeys.KeyStatus{{Name: "2026"}, {Name: "slurm.key", Expires: &later}}},
 		Conf: &reconfig.Status{
 			Sources: []string{"/etc/slurm"}, Live: "5feceb66ffc8", Good: "5feceb66ffc8", Took: 3, Missed: []string{"node-7"},
 			Reloads: reconfig.Reloads{Taken: 2, Refused: 1, Last: &reconfig.Reload{At: later, Seconds: 1.75}},
 		},
 	},
 	"lost jobs": {
-		Role: Slurmctld, State: supervisor.Ready, Since: noon, Version: "v1", LastEnd: &LastError{At: noon, Text: "a secret"},
+		Role: Slurmctld, State: supervisor.Ready, Since: noon, Version: "v1", LastEnd: &mainprocess.Words{At: noon, Text: "a secret"},
 		Losses:   &slurmctld.LossStatus{Count: 2, Last: &slurmctld.Line{At: later, Text: "a secret"}},
 		LostJobs: &savedstate.Status{Lost: []savedstate.Job{{ID: 7, User: "a secret", Script: "a secret"}, {ID: 9}}, Again: []savedstate.Job{{ID: 8, Nodes: "a secret"}}, AgainTotal: 3, Dir: "a secret", Fault: "a secret"},
 	},
 	"peers": {
 		Role: Login, State: supervisor.Ready, Since: noon, Version: "v1",
-		Peers: &PeersStatus{
+		Peers: &podnames.Status{
 			ClientStatus: peers.ClientStatus{Connected: true, Updated: later, Peers: 12, Streams: 3, Fault: "a secret"}, Names: 11,
 			Taken: []string{"a secret"}, HostsFault: "a secret", Machine: "a secret", Drain: "a secret",
 		},
@@ -78,8 +81,8 @@ var statuses = map[string]Status{
 		}},
 	},
 	"slurmctld-refused": {
-		Role: Slurmctld, State: supervisor.Reloading, Since: noon, Version: "v1", Started: true, Main: &MainStatus{PID: 9, Since: noon}, LastError: &LastError{At: later, Text: "a secret"},
-		Keys: &KeysStatus{Signs: "slurm.key", Since: noon, Accepts: []KeyStatus{{Name: "slurm.key"}}, Refused: "a secret"},
+		Role: Slurmctld, State: supervisor.Reloading, Since: noon, Version: "v1", Started: true, Main: &MainStatus{PID: 9, Since: noon}, LastError: &mainprocess.Words{At: later, Text: "a secret"},
+		Keys: &authkeys.Status{Signs: "slurm.key", Since: noon, Accepts: []authkeys.KeyStatus{{Name: "slurm.key"}}, Refused: "a secret"},
 		Conf: &reconfig.Status{
 			Sources: []string{"/etc/slurm", "/etc/slurm-more"}, Live: "5feceb66ffc8", Good: "5feceb66ffc8", Doing: conf.Restoring.String(), Reloads: reconfig.Reloads{Refused: 1, RolledBack: 2},
 			Refused: &reconfig.Refusal{Since: later, Why: []string{"slurmctld: a secret", "/etc/slurm-more/parts/nodes.conf:4:12: error: a secret", "/etc/slurm/slurm.conf:9: error: a secret"}},
@@ -109,7 +112,7 @@ var statuses = map[string]Status{
 	"login": {
 		Role: Login, State: supervisor.Ready, Since: noon, Version: "v1", Started: true, Main: &MainStatus{PID: 7, Since: noon},
 		Sessions: []login.SessionStatus{{User: "a secret", From: "a secret"}, {User: "bob"}},
-		Sack:     &SackStatus{Status: sack.Status{Connections: 66, Ended: 836, Crowding: []sack.Holder{{UID: 1000, Connections: 64, Ended: 836}}}, Port: "a secret"},
+		Sack:     &sack.Status{Connections: 66, Ended: 836, Crowding: []sack.Holder{{UID: 1000, Connections: 64, Ended: 836}}, Port: "a secret"},
 		Services: []login.ServiceStatus{{Name: "sssd", State: login.Running}, {Name: "sshd", State: login.Backoff, Reason: "a secret", Restarts: 4}},
 	},
 	"login-stopping": {
@@ -119,7 +122,7 @@ var statuses = map[string]Status{
 	"starting": {Role: Slurmdbd, State: supervisor.Starting, Since: noon, Doing: supervisor.Reaching.String(), Reason: "a secret", Version: "v1"},
 	"names": {
 		Role: Slurmctld, State: supervisor.Exited, Since: noon, Version: "a \"quoted\"\nversion\\",
-		Keys: &KeysStatus{Signs: strings.Repeat("é", 200)},
+		Keys: &authkeys.Status{Signs: strings.Repeat("é", 200)},
 		Conf: &reconfig.Status{Sources: []string{"/etc/slurm"}, Refused: &reconfig.Refusal{Why: []string{"/etc/slurm/a:1\xff.conf: the file is empty"}}},
 	},
 }
@@ -169,7 +172,7 @@ func FuzzMetrics(f *testing.F) {
 	f.Add("/etc/slurm/\"\n}: \xff", "\\\"\n\xc3", "{a=\"b\"} 1 2")
 	f.Fuzz(func(t *testing.T, why, key, version string) {
 		all := families(t, Status{
-			Role: Slurmctld, Version: version, Keys: &KeysStatus{Signs: key},
+			Role: Slurmctld, Version: version, Keys: &authkeys.Status{Signs: key},
 			Conf: &reconfig.Status{Sources: []string{"/etc/slurm"}, Refused: &reconfig.Refusal{Why: []string{why}}},
 		})
 		for name, family := range all {

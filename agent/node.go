@@ -11,7 +11,6 @@ import (
 	"github.com/slurmlet/slurmlet/internal/lifecycle/node"
 	"github.com/slurmlet/slurmlet/internal/lifecycle/supervisor"
 	"github.com/slurmlet/slurmlet/internal/link/ask"
-	"github.com/slurmlet/slurmlet/internal/pod/process"
 	"github.com/slurmlet/slurmlet/internal/slurm"
 	"github.com/slurmlet/slurmlet/internal/slurmctld/merge"
 	"github.com/slurmlet/slurmlet/internal/slurmctld/noderecords"
@@ -21,14 +20,19 @@ import (
 
 // openNode makes the node that slurmd registers.
 func (a *Agent) openNode() error {
+	asker := &ask.Asker{Prover: a.prover(), Controller: a.Config.Controller, Log: a.log}
+	if a.Config.Merge {
+		asker.AgentPort = a.Config.AgentPort
+	}
 	node, err := slurmd.New(slurmd.Options{
-		Settings: a.Config.node(a.Root, a.daemon.keys != ""), Root: a.Root, Slurm: a.client,
-		Changes: recordChanges{a.asker, a.client, a.Config.NodeName},
-		Post:    a.post, Inquire: a.inquire, Done: a.over, State: a.state, Published: &a.published,
+		Settings: a.Config.node(a.Root, a.keys != nil), Root: a.Root, Slurm: a.client,
+		Changes: recordChanges{asker, a.client, a.Config.NodeName},
+		Post:    a.post, Inquire: a.inquire, Done: a.alive.Done(), State: a.state, Published: &a.published.Bell,
 		WriteStatus: func(w io.Writer) error { return a.counted().WriteMetrics(w) },
-		Main:        a.mainProcess, Daemons: a.daemonPIDs, Helpers: a.helperPIDs, NewExtra: a.newExtra,
-		SackdSpeaks: func() bool { return a.sackd.Load() != nil }, StartSackd: a.startSackd,
-		Socket: a.slurmdSocket, Crowded: a.crowded, Reach: a.reachController,
+		Main:        a.main.Process, Daemons: a.main.PIDs, Helpers: a.helperPIDs, NewExtra: a.newExtra,
+		SackdSpeaks: func() bool { return a.sack.Sackd() != nil }, StartSackd: a.sack.StartSackd,
+		Socket: a.sack.Socket, Crowded: a.sack.Crowded,
+		Reach:  func(ctx context.Context) error { return a.names.Reach(ctx, a.Config.Controller) },
 		Spread: func() time.Duration { return a.follower.Spread() }, Log: a.log,
 	})
 	if err != nil {
@@ -65,28 +69,13 @@ func (a *Agent) newExtra() string {
 
 // state is the agent's, and when it came into it.
 func (a *Agent) state() (supervisor.Phase, time.Time) {
-	s := a.status.Load()
+	s := a.published.Load()
 	return s.State, s.Since
-}
-
-// asked is called with every question to slurmctld.
-func (a *Agent) asked(question context.Context) { a.node.Asked(question) }
-
-// daemonPIDs are those of the daemons that the agent runs. During a hand-over there are two.
-func (a *Agent) daemonPIDs() (pids []int) {
-	a.mainLock.Lock()
-	defer a.mainLock.Unlock()
-	for _, p := range []*process.Process{a.process, a.former, a.sackd.Load()} {
-		if p != nil {
-			pids = append(pids, p.PID())
-		}
-	}
-	return pids
 }
 
 // helperPIDs are the services beside slurmd.
 func (a *Agent) helperPIDs() (pids []int) {
-	for _, one := range a.loginServices.Services() {
+	for _, one := range a.login.Services() {
 		if one.PID != 0 {
 			pids = append(pids, one.PID)
 		}

@@ -56,7 +56,7 @@ func (a *Agent) serve() (servers, error) {
 	if a.node.Usage() != nil {
 		limits.Waiting, limits.WaitTimeout = usage.MostWaiting, visitPatience
 	}
-	verifier := &proof.Verifier{Keys: a.clusterKeys.current.Load}
+	verifier := &proof.Verifier{Keys: a.keys.Ring}
 	cluster := a.ctld.Pages(a.ownMetrics, limits.Report)
 	port, err := publichttp.Listen(a.Config.Listen, a.publicHandler(verifier, cluster), limits)
 	if err != nil {
@@ -182,7 +182,7 @@ func (a *Agent) probe(good func(Status) bool) http.HandlerFunc {
 		for _, one := range s.Services {
 			fmt.Fprintln(w, one.Name, one.State, one.Reason)
 		}
-		if s.Sack.crowded() {
+		if s.Sack.Crowded() {
 			fmt.Fprintln(w, "sack.socket crowded:", s.Sack)
 		}
 	}

@@ -11,15 +11,15 @@ func (a *Agent) newSlurmctld(scontrol slurm.Scontrol) *slurmctld.Pod {
 	return slurmctld.New(slurmctld.Options{
 		Settings: a.Config.Settings, Root: a.Root, RunDir: a.Config.RunDir, GresConf: gresConf(a.Config), SlurmUser: a.Config.SlurmUser,
 		UID: a.daemon.uid(), GID: a.daemon.gid(), Began: a.began, HasController: a.Config.Peers != "",
-		Client: a.client, Slurm: scontrol, Table: a.Table, CopyKeys: a.takeKeys, FlushOutput: func() { a.output.Flush() },
-		Life: a.ofSlurmctld, Published: a.published.Next, Post: a.post, SetsChanged: func() { a.members.reserve() },
-		Alive: a.alive, Done: a.over, Log: a.log,
+		Client: a.client, Slurm: scontrol, Table: a.Table, CopyKeys: a.keys.Take, FlushOutput: a.main.Flush,
+		Life: a.ofSlurmctld, Published: a.published.Next, Post: a.post, SetsChanged: func() { a.names.Reserve() },
+		Alive: a.alive, Done: a.alive.Done(), Log: a.log,
 	})
 }
 
 // ofSlurmctld returns what was published of slurmctld, and nothing before the first status.
 func (a *Agent) ofSlurmctld() (l slurmctld.Life) {
-	s := a.status.Load()
+	s := a.published.Load()
 	if s == nil {
 		return l
 	}

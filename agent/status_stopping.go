@@ -1,12 +1,7 @@
 package agent
 
 import (
-	"cmp"
-	"log/slog"
-	"strings"
 	"time"
-
-	"github.com/slurmlet/slurmlet/internal/lifecycle"
 )
 
 // StoppingStatus is what the end of the container waits for, and until when.
@@ -35,22 +30,6 @@ type JobStatus struct {
 	Requeue bool `json:"requeue"`
 }
 
-// stopping is what SIGTERM has led to so far.
-func (a *Agent) stopping(next lifecycle.State) *StoppingStatus {
-	if a.stopped.IsZero() {
-		a.stopped = cmp.Or(next.StoppedAt, time.Now()) // a daemon has ended without SIGTERM
-	}
-	s := &StoppingStatus{Since: a.stopped, Until: a.stopped.Add(next.Deadlines.Exit), By: next.HastenedBy, Left: next.Left, Unanswered: next.Unanswered}
-	if next.Registers {
-		until := a.stopped.Add(next.Deadlines.Requeue)
-		s.JobsUntil = &until
-	}
-	for _, j := range next.Jobs {
-		s.Jobs = append(s.Jobs, JobStatus{j.Name(), j.User, strings.Join(j.State, "+"), j.End.Time, j.Batch && j.Requeue})
-	}
-	return s
-}
-
 func (s *StoppingStatus) rows(row func(name, format string, args ...any)) {
 	text := "since " + s.Since.Format(time.RFC3339)
 	if s.JobsUntil != nil {
@@ -70,16 +49,5 @@ func (s *StoppingStatus) rows(row func(name, format string, args ...any)) {
 	}
 	if s.Left != "" {
 		row("Left", "%s", s.Left)
-	}
-}
-
-// logHaste: a pod that is on its way down, or begins it, has less time than was thought.
-func (a *Agent) logHaste(next lifecycle.State) {
-	if s := a.status.Load().Stopping; s != nil && next.Deadlines != a.life.Deadlines {
-		attrs := []slog.Attr{slog.Time("until", s.Until), slog.String("by", s.By)}
-		if s.JobsUntil != nil {
-			attrs = append(attrs, slog.Time("jobs_until", *s.JobsUntil))
-		}
-		a.log(slog.LevelWarn, "the pod has less time to end than before", attrs...)
 	}
 }

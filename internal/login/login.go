@@ -23,8 +23,8 @@ type Options struct {
 	// SSHDConfig is a file, HostKeys and AuthorizedKeys are directories.
 	SSHDConfig, HostKeys, AuthorizedKeys string
 
-	// Begun is told of each session, and Ended of its end; nil: nobody is.
-	Begun, Ended func(pid int)
+	// Cgroups say whether sessions have cgroups.
+	Cgroups Cgroups
 
 	Table *process.Table
 	// Done is closed when the agent has ended.
@@ -39,6 +39,7 @@ type Login struct {
 	Options
 	services []*service
 	logins   sshd.Logins
+	cgroups  *sessionCgroups
 	// count is how many sessions there are; accepted holds a value when there may be another.
 	count    atomic.Int64
 	accepted chan struct{}
@@ -56,6 +57,9 @@ func Open(o Options) (*Login, error) {
 	}
 	if o.SSHD == "" {
 		return l, nil
+	}
+	if l.cgroups, err = o.delegate(); err != nil {
+		return nil, err
 	}
 	server, err := l.sshd()
 	if err != nil {

@@ -83,9 +83,7 @@ func (l *Login) countSessions() {
 			for _, p := range all {
 				if !followed[p.PID()] {
 					followed[p.PID()] = true
-					if l.Begun != nil {
-						l.Begun(p.PID())
-					}
+					l.cgroups.begin(p.PID())
 					go l.reportEnd(p, ended)
 				}
 			}
@@ -103,9 +101,7 @@ func (l *Login) reportEnd(p *process.Process, ended chan<- int) {
 	case <-l.Done:
 		return
 	}
-	if l.Ended != nil {
-		l.Ended(p.PID())
-	}
+	l.cgroups.end()
 	select {
 	case ended <- p.PID():
 	case <-l.Done:

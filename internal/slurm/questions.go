@@ -11,6 +11,8 @@ import (
 // Questions are what an agent asks slurmctld. Each has a limit, and some are asked until they are answered.
 type Questions struct {
 	Client
+	// Turns are those that the commands of Client take, nil for none.
+	Turns *Turns
 	// Least is the limit as long as MessageTimeout is not known. It must not be 0.
 	Least time.Duration
 	// Done is closed when the agent ends.
@@ -19,6 +21,8 @@ type Questions struct {
 
 	// messageTimeout is slurm.conf's, in nanoseconds, 0 as long as it is not known.
 	messageTimeout atomic.Int64
+	// giveUp ends the question that Inquire has asked last, nil for none.
+	giveUp context.CancelFunc
 }
 
 // Learn takes MessageTimeout from the cluster's configuration.
@@ -32,6 +36,24 @@ func (q *Questions) Learn(cluster Config) {
 // one that is given up sooner and asked again would be answered twice.
 func (q *Questions) Limit() time.Duration {
 	return max(q.Least, time.Duration(q.messageTimeout.Load())+q.Least/3)
+}
+
+// Inquire asks in the background; a question of its own that is open still is given up. Only one goroutine calls it.
+func (q *Questions) Inquire(ask func(context.Context)) {
+	q.GiveUp()
+	ctx, cancel := context.WithTimeout(context.Background(), q.Limit())
+	q.giveUp = cancel
+	go func() {
+		defer cancel()
+		ask(ctx)
+	}()
+}
+
+// GiveUp gives up the question that is open. Only the goroutine of Inquire calls it.
+func (q *Questions) GiveUp() {
+	if q.giveUp != nil {
+		q.giveUp()
+	}
 }
 
 const (

@@ -55,3 +55,13 @@ func Expose[T any](w *Writer, m Metric[T], of *T) {
 		w.Sample(m.Name, Labels(m.Labels, s.Labels...), s.Value)
 	}
 }
+
+// ExposeAll adds the metrics of what there is, and none of what is nil.
+func ExposeAll[T any](w *Writer, metrics []Metric[T], of *T) {
+	if of == nil {
+		return
+	}
+	for _, m := range metrics {
+		Expose(w, m, of)
+	}
+}

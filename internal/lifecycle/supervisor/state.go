@@ -14,7 +14,7 @@ import (
 
 // Plan is how the daemon is treated.
 type Plan struct {
-	// Restarts, Announces: see part in agent/role.go. Reaches: something must be reached before the
+	// Restarts, Announces: see part in agent/daemon.go. Reaches: something must be reached before the
 	// daemon is started.
 	Restarts, Announces, Reaches bool
 }

@@ -179,23 +179,6 @@ func (s *shares) place(v *visitor, done <-chan struct{}) (leave func()) {
 	}
 }
 
-// Status is who is at the door.
-type Status struct {
-	// Connections are those of all users, and Ended counts those that were ended, because their uid had too many, or
-	// because they had said nothing for too long.
-	Connections int   `json:"connections"`
-	Ended       int64 `json:"ended"`
-	// Crowding are the uids whose connections were ended within the last minute, the one with the most first, ten at most.
-	Crowding []Holder `json:"crowding,omitempty"`
-}
-
-// Holder is a uid with more connections than its share.
-type Holder struct {
-	UID         uint32 `json:"uid"`
-	Connections int    `json:"connections"`
-	Ended       int    `json:"ended"`
-}
-
 // mostHolders are told.
 const mostHolders = 10
 

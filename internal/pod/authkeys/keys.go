@@ -1,10 +1,11 @@
-package agent
+// Package authkeys has auth/slurm's keys for a daemon: a copy of those that are mounted, which changes only where the rest
+// of the cluster can follow.
+package authkeys
 
 import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"log/slog"
 	"os"
 	"os/user"
 	"path/filepath"
@@ -17,14 +18,13 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/slurmlet/slurmlet/internal/kit/exitcode"
 	"github.com/slurmlet/slurmlet/internal/kit/keyring"
-	"github.com/slurmlet/slurmlet/internal/lifecycle/supervisor"
 	"github.com/slurmlet/slurmlet/internal/pod/copies"
 )
 
-// clusterKeys are auth/slurm's keys as the daemon has them: a copy of those that are
-// mounted, which changes only where the rest of the cluster can follow.
-type clusterKeys struct {
+// Keys are auth/slurm's keys as the daemon has them. Nil ones are those of a daemon that needs none, or has munged.
+type Keys struct {
 	copy   copies.Dir
 	owners []uint32
 	// lock is held while the copy is brought up to date.
@@ -33,11 +33,11 @@ type clusterKeys struct {
 	// current is the ring for others than the copy's goroutine.
 	current atomic.Pointer[keyring.Ring]
 	since   time.Time
-	status  atomic.Pointer[KeysStatus]
+	status  atomic.Pointer[Status]
 }
 
-// KeysStatus tells of auth/slurm's keys, and nothing that is secret.
-type KeysStatus struct {
+// Status tells of auth/slurm's keys, and nothing that is secret.
+type Status struct {
 	// Signs is the name of the key that signs, Accepts are all.
 	Signs   string      `json:"signs"`
 	Accepts []KeyStatus `json:"accepts"`
@@ -53,24 +53,11 @@ type KeyStatus struct {
 	Expires *time.Time `json:"expires,omitempty"`
 }
 
-// slurmdKeyPause is how long slurmd goes on with its former keys. slurmctld, which may
-// get the new ones at the same time, has every slurmd reconfigure itself then, and
-// loses no launch only where they all answer.
-const slurmdKeyPause = 15 * time.Second
-
 const mungeSocket = "/run/munge/munge.socket.2"
 
-// keyDirs is where the cluster's key may be.
-func (c Config) keyDirs() []string {
-	if partOf(c.Role).reloads {
-		return c.ConfSources
-	}
-	return []string{c.ConfDir}
-}
-
-// findKeys returns the first directory with auth/slurm's keys, which must be
+// Find returns the first directory with auth/slurm's keys, which must be
 // nobody else's; "" where there is munged in their place.
-func findKeys(dirs []string, owners []uint32) (string, error) {
+func Find(dirs []string, owners []uint32) (string, error) {
 	var looked []string
 	for _, dir := range dirs {
 		found := false
@@ -109,10 +96,10 @@ func checkKeyFile(path string, owners []uint32) error {
 	return nil
 }
 
-// keyOwners are root, the agent, the daemon's user, and SlurmUser.
-func (d daemon) keyOwners() []uint32 {
-	owners := []uint32{0, uint32(os.Geteuid()), uint32(d.uid())}
-	if u, err := user.Lookup(d.config.SlurmUser); err == nil {
+// Owners are root, the agent, the daemon's user, and SlurmUser.
+func Owners(uid int, slurmUser string) []uint32 {
+	owners := []uint32{0, uint32(os.Geteuid()), uint32(uid)}
+	if u, err := user.Lookup(slurmUser); err == nil {
 		if uid, err := strconv.ParseUint(u.Uid, 10, 32); err == nil {
 			owners = append(owners, uint32(uid))
 		}
@@ -120,52 +107,40 @@ func (d daemon) keyOwners() []uint32 {
 	return owners
 }
 
-// openKeys makes the copy, and keeps it true. slurmctld's is brought up to date when
-// its configuration is read.
-func (a *Agent) openKeys() error {
-	if a.daemon.keys == "" {
+// New makes a copy in to that the user has, without its keys. from is what Find has found.
+func New(from, to string, uid, gid int, owners []uint32) *Keys {
+	if from == "" {
 		return nil
 	}
-	a.clusterKeys.owners = a.daemon.keyOwners()
-	a.clusterKeys.copy = copies.Dir{
-		From: a.daemon.keys, To: filepath.Join(a.Config.RunDir, "keys"), Mode: 0o600, UID: a.daemon.uid(), GID: a.daemon.gid(),
-		Wanted: keyring.IsKeyFile, Check: a.clusterKeys.judge,
-	}
-	if err := a.takeKeys(); err != nil {
-		return &Fault{Code: ExitConfig, Err: err}
-	}
-	if a.life.Reloads {
-		return nil
-	}
-	return a.clusterKeys.copy.Watch(a.over, func(changed []string, err error) {
-		if err != nil {
-			a.log(slog.LevelError, "the changed keys are refused; the last ones stay", slog.Any("error", err))
-			return
-		}
-		a.log(slog.LevelInfo, "the cluster's keys have changed", slog.Any("keys", a.clusterKeys.status.Load()))
-		read := supervisor.FilesChanged{Restart: !a.daemon.announces, Since: time.Now()}
-		if a.Config.Role == Slurmd {
-			time.AfterFunc(slurmdKeyPause, func() { a.post(read) })
-			return
-		}
-		a.post(read)
-	})
+	k := &Keys{owners: owners}
+	k.copy = copies.Dir{From: from, To: to, Mode: 0o600, UID: uid, GID: gid, Wanted: keyring.IsKeyFile, Check: k.judge}
+	return k
 }
 
-// takeKeys copies the mounted keys, if the daemon can be given them.
-func (a *Agent) takeKeys() error {
-	if a.daemon.keys == "" {
+// Take copies the mounted keys, if the daemon can be given them.
+func (k *Keys) Take() error {
+	if k == nil {
 		return nil
 	}
-	a.clusterKeys.lock.Lock()
-	defer a.clusterKeys.lock.Unlock()
-	_, err := a.clusterKeys.copy.Sync()
-	return err
+	k.lock.Lock()
+	defer k.lock.Unlock()
+	if _, err := k.copy.Sync(); err != nil {
+		return &exitcode.Fault{Code: exitcode.Config, Err: err}
+	}
+	return nil
+}
+
+// Watch keeps the copy true until done is closed. changed is called after each change, with why keys are refused.
+func (k *Keys) Watch(done <-chan struct{}, changed func(error)) error {
+	if k == nil {
+		return nil
+	}
+	return k.copy.Watch(done, func(_ []string, err error) { changed(err) })
 }
 
 // judge refuses keys with which the daemon would not be understood by those that
 // have the former ones.
-func (k *clusterKeys) judge(files map[string][]byte) error {
+func (k *Keys) judge(files map[string][]byte) error {
 	ring, err := keyring.Parse(files)
 	for name := range files {
 		err = errors.Join(err, checkKeyFile(filepath.Join(k.copy.From, name), k.owners))
@@ -183,11 +158,11 @@ func (k *clusterKeys) judge(files map[string][]byte) error {
 	return err
 }
 
-func (k *clusterKeys) publish(refusal error) {
+func (k *Keys) publish(refusal error) {
 	if k.keyring == nil {
 		return
 	}
-	s := &KeysStatus{Signs: keyName(k.keyring.Signer()), Since: k.since}
+	s := &Status{Signs: keyName(k.keyring.Signer()), Since: k.since}
 	for _, key := range k.keyring.Keys {
 		one := KeyStatus{Name: keyName(key)}
 		if !key.Expires.IsZero() {
@@ -208,24 +183,51 @@ func keyName(k keyring.Key) string {
 	return k.Name
 }
 
-// keyEnv points the daemon to the copy.
-func (a *Agent) keyEnv() []string {
-	if a.daemon.keys == "" {
+// Env points the daemon to the copy.
+func (k *Keys) Env() []string {
+	if k == nil {
 		return nil
 	}
-	return []string{"SLURM_SACK_KEY=" + filepath.Join(a.clusterKeys.copy.To, keyring.KeyFile), "SLURM_SACK_JWKS=" + filepath.Join(a.clusterKeys.copy.To, keyring.JWKSFile)}
+	return []string{"SLURM_SACK_KEY=" + filepath.Join(k.copy.To, keyring.KeyFile), "SLURM_SACK_JWKS=" + filepath.Join(k.copy.To, keyring.JWKSFile)}
 }
 
-// fetchEnv is for daemons that get their configuration from slurmctld: before they
+// FetchEnv is for daemons that get their configuration from slurmctld: before they
 // have it, those of 24.11 look for keys nowhere but beside where slurm.conf would be.
-func (a *Agent) fetchEnv() []string {
-	if a.daemon.keys == "" {
+func (k *Keys) FetchEnv() []string {
+	if k == nil {
 		return nil
 	}
-	return []string{"SLURM_CONF=" + filepath.Join(a.clusterKeys.copy.To, "slurm.conf")}
+	return []string{"SLURM_CONF=" + filepath.Join(k.copy.To, "slurm.conf")}
 }
 
-func (s *KeysStatus) rows(row func(name, format string, args ...any)) {
+// Ring is what the daemon has, nil for no keys.
+func (k *Keys) Ring() *keyring.Ring {
+	if k == nil {
+		return nil
+	}
+	return k.current.Load()
+}
+
+// Status is nil for no keys.
+func (k *Keys) Status() *Status {
+	if k == nil {
+		return nil
+	}
+	return k.status.Load()
+}
+
+// FirstExpiry is when the first of the keys expires, zero if none does.
+func (s *Status) FirstExpiry() (first time.Time) {
+	for _, key := range s.Accepts {
+		if key.Expires != nil && (first.IsZero() || key.Expires.Before(first)) {
+			first = *key.Expires
+		}
+	}
+	return first
+}
+
+// Rows writes the status for people.
+func (s *Status) Rows(row func(name, format string, args ...any)) {
 	var all []string
 	for _, k := range s.Accepts {
 		text := k.Name

@@ -1,4 +1,4 @@
-package agent
+package podnames
 
 import (
 	"os"
@@ -23,14 +23,14 @@ func TestHostNames(t *testing.T) {
 	} {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 	}
-	h := hostNames{file: filepath.Join(dir, "slurm.conf")}
+	h := confHosts{file: filepath.Join(dir, "slurm.conf")}
 	h.read()
-	assert.Equal(t, map[string][]Role{
-		"ctl-0": {Slurmctld}, "ctl": {Slurmctld}, "ctl-1": {Slurmctld}, "dbd": {Slurmdbd}, "dbd-b": {Slurmdbd}, "far": {Slurmdbd}, "near": {Slurmdbd}, "jobs": nil,
+	assert.Equal(t, map[string][]string{
+		"ctl-0": {slurmctld}, "ctl": {slurmctld}, "ctl-1": {slurmctld}, "dbd": {slurmdbd}, "dbd-b": {slurmdbd}, "far": {slurmdbd}, "near": {slurmdbd}, "jobs": nil,
 	}, h.owners)
-	d := hostNames{file: filepath.Join(dir, "slurmdbd.conf")}
+	d := confHosts{file: filepath.Join(dir, "slurmdbd.conf")}
 	d.read()
-	assert.Equal(t, map[string][]Role{"dbd": {Slurmdbd}, "mariadb": nil}, d.owners)
+	assert.Equal(t, map[string][]string{"dbd": {slurmdbd}, "mariadb": nil}, d.owners)
 
 	assert.Equal(t, []string{"dbd", "mariadb"}, d.foreign())
 	d.take(peers.Change{Put: []wire.Peer{{Name: "dbd", Role: "slurmdbd"}, {Name: "mariadb", Role: "slurmdbd"}}})

@@ -1,7 +1,8 @@
-package agent
+package mainprocess
 
 import (
 	"bufio"
+	"log/slog"
 	"os"
 	"testing"
 	"time"
@@ -29,14 +30,14 @@ func TestOnlyAnOldForkIsInTheWay(t *testing.T) {
 	out := bufio.NewScanner(r)
 	require.True(t, out.Scan())
 	told := 0
-	a := &Agent{Options: Options{Root: "/", Observe: func(Notice) { told++ }}, process: p}
+	m := &Main{Options: Options{Root: "/", Log: func(slog.Level, string, ...slog.Attr) { told++ }}, process: p}
 
 	const successor = 1 // another one, in any case
-	a.freeHandOver(successor, time.Now().Add(-time.Hour))
+	m.freeHandOver(successor, time.Now().Add(-time.Hour))
 	assert.Zero(t, told, "it is younger than the words")
-	a.freeHandOver(p.PID(), time.Now().Add(time.Hour))
+	m.freeHandOver(p.PID(), time.Now().Add(time.Hour))
 	assert.Zero(t, told, "the successor has taken over")
-	a.freeHandOver(successor, time.Now().Add(time.Hour))
+	m.freeHandOver(successor, time.Now().Add(time.Hour))
 	assert.Equal(t, 1, told)
 	require.True(t, out.Scan())
 	assert.Equal(t, "137", out.Text())

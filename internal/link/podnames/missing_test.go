@@ -1,9 +1,8 @@
-package agent
+package podnames
 
 import (
 	"net/netip"
 	"os"
-	"path/filepath"
 	"regexp"
 	"testing"
 	"time"
@@ -11,25 +10,15 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/slurmlet/slurmlet/internal/lifecycle"
 	"github.com/slurmlet/slurmlet/internal/link/peers"
 	"github.com/slurmlet/slurmlet/internal/link/wire"
-	"github.com/slurmlet/slurmlet/internal/pod/hosts"
 )
 
 // TestMissing: a name that only another replica's whole table lacks stays for a while, and slurmctld is where
 // the controller has it now.
 func TestMissing(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "hosts")
-	require.NoError(t, os.WriteFile(path, []byte("127.0.0.1\tlocalhost\n"), 0o644))
-	a := &Agent{
-		Options: Options{Config: Config{Controller: "ctl.invalid:6817", Peers: "controller:443"}, Observe: func(Notice) {}},
-		events:  make(chan lifecycle.Event, 8),
-	}
-	m := &membership{
-		agent: a, hosts: hosts.New(path), slurmctlds: map[string]wire.Peer{}, aliases: map[string][]netip.Addr{},
-		missing: map[string]time.Time{},
-	}
+	path := hostsFile(t)
+	m := open(t, path, "ctl.invalid:6817")
 	peer := func(name, role, address string) wire.Peer {
 		return wire.Peer{Name: name, UID: name, Role: role, Addresses: []netip.Addr{netip.MustParseAddr(address)}}
 	}

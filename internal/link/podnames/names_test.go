@@ -1,6 +1,7 @@
-package agent
+package podnames
 
 import (
+	"log/slog"
 	"net"
 	"net/netip"
 	"os"
@@ -12,10 +13,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/slurmlet/slurmlet/internal/lifecycle"
 	"github.com/slurmlet/slurmlet/internal/link/peers"
 	"github.com/slurmlet/slurmlet/internal/link/wire"
-	"github.com/slurmlet/slurmlet/internal/pod/hosts"
 )
 
 // TestAliases: the names of SLURMLET_CONTROLLER lead to the pods of slurmctld.
@@ -67,20 +66,9 @@ func TestAway(t *testing.T) {
 	require.NoError(t, err)
 	_, port, err := net.SplitHostPort(l.Addr().String())
 	require.NoError(t, err)
-	path := filepath.Join(t.TempDir(), "hosts")
-	require.NoError(t, os.WriteFile(path, []byte("127.0.0.1\tlocalhost\n"), 0o644))
-	a := &Agent{
-		Options: Options{Config: Config{Controller: "ctl.invalid:" + port, Peers: "controller:443"}, Observe: func(Notice) {}},
-		events:  make(chan lifecycle.Event, 8),
-	}
-	client, err := peers.NewClient(peers.ClientOptions{Address: a.Config.Peers})
-	require.NoError(t, err)
-	m := &membership{
-		agent: a, client: client, hosts: hosts.New(path), controller: "controller",
-		slurmctlds: map[string]wire.Peer{}, aliases: map[string][]netip.Addr{},
-		missing: map[string]time.Time{},
-	}
-	a.members = m
+	path := hostsFile(t)
+	controllers := "ctl.invalid:" + port
+	m := open(t, path, controllers)
 	loopback := []netip.Addr{netip.MustParseAddr("127.0.0.1")}
 	table := peers.Change{Whole: true, Put: []wire.Peer{
 		{Name: "ctl-0", UID: "1", Role: "slurmctld", Addresses: loopback},
@@ -111,8 +99,26 @@ func TestAway(t *testing.T) {
 	m.away(long)
 	assert.Equal(t, []string{"n1"}, hosts())
 	assert.Nil(t, m.find("ctl.invalid"))
-	assert.Equal(t, []string{"ctl.invalid:" + port}, a.controllerAddresses())
+	assert.Equal(t, []string{"ctl.invalid:" + port}, m.addresses(controllers))
 	m.changed(table)
 	assert.Equal(t, []string{"ctl-0", "ctl.invalid", "n1"}, hosts())
-	assert.Equal(t, []string{"127.0.0.1:" + port, "ctl.invalid:" + port}, a.controllerAddresses())
+	assert.Equal(t, []string{"127.0.0.1:" + port, "ctl.invalid:" + port}, m.addresses(controllers))
+}
+
+// hostsFile makes a hosts file below a root of its own.
+func hostsFile(t *testing.T) string {
+	path := filepath.Join(t.TempDir(), "etc", "hosts")
+	require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
+	require.NoError(t, os.WriteFile(path, []byte("127.0.0.1\tlocalhost\n"), 0o644))
+	return path
+}
+
+// open opens the names in a hosts file, without a controller.
+func open(t *testing.T, path, controllers string) *Names {
+	n, err := Open(Options{
+		Root: filepath.Dir(filepath.Dir(path)), Address: "controller:443", Slurmctld: controllers,
+		Moved: func() {}, Changed: func(peers.Change) {}, Away: func(time.Time) {}, Log: func(slog.Level, string, ...slog.Attr) {},
+	})
+	require.NoError(t, err)
+	return n
 }

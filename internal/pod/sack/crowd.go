@@ -1,4 +1,4 @@
-package agent
+package sack
 
 import (
 	"cmp"
@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"maps"
 	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -18,7 +17,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/slurmlet/slurmlet/internal/pod/process"
-	"github.com/slurmlet/slurmlet/internal/pod/sack"
 	"github.com/slurmlet/slurmlet/slurmconf"
 )
 
@@ -34,14 +32,16 @@ const (
 	turnover = 30 * time.Second
 	// calmEvery is how often the agent looks whether the crowd is over, calmFor how many times in a row it must be.
 	calmEvery, calmFor = 5 * time.Second, 3
+	// sackdLimit is how long a sackd may take until it answers.
+	sackdLimit = 20 * time.Second
 )
 
-// crowd is who has connections to the daemon's port.
-type crowd struct {
-	lock sync.Mutex
-	// accepted are the connections that the daemon had accepted when it was last looked, and since is when these changed.
-	accepted map[string]bool
-	since    time.Time
+// accepted are the connections that the daemon had accepted when its port was last looked at, by their inodes.
+type accepted struct {
+	lock   sync.Mutex
+	inodes map[string]bool
+	// since is when they changed.
+	since time.Time
 }
 
 // portTable is what the kernel tells of the connections to a port (proc_net_tcp.rst).
@@ -72,19 +72,19 @@ func readPortTable(text string, port uint16, into *portTable) {
 	}
 }
 
-func (a *Agent) lookAtPort() portTable {
+func (k *Kiosk) lookAtPort() portTable {
 	t := portTable{accepted: map[string]bool{}, holders: map[string]int{}}
 	for _, name := range []string{"/proc/net/tcp", "/proc/net/tcp6"} {
 		text, _ := os.ReadFile(name) // without IPv6 there is no tcp6
-		readPortTable(string(text), a.daemonPort(), &t)
+		readPortTable(string(text), daemonPort(k.ConfDir), &t)
 	}
 	return t
 }
 
 // daemonPort is where slurmd and sackd listen (SlurmdPort in slurm.conf(5)).
-func (a *Agent) daemonPort() uint16 {
+func daemonPort(confDir string) uint16 {
 	const usual = 6818
-	conf, _ := slurmconf.Read(slurmconf.Dir(a.daemon.confCopy(a.Config)), slurmconf.SlurmConf)
+	conf, _ := slurmconf.Read(slurmconf.Dir(confDir), slurmconf.SlurmConf)
 	if conf.Conf(slurmconf.SlurmConf) == nil {
 		return usual
 	}
@@ -99,133 +99,118 @@ func (a *Agent) daemonPort() uint16 {
 // String names the uids with the most connections.
 func (t portTable) String() string {
 	uids := slices.SortedFunc(maps.Keys(t.holders), func(a, b string) int { return cmp.Or(cmp.Compare(t.holders[b], t.holders[a]), cmp.Compare(a, b)) })
-	said := []string{fmt.Sprintf("%d connections", t.connections)}
+	words := []string{fmt.Sprintf("%d connections", t.connections)}
 	for _, uid := range uids[:min(len(uids), 10)] {
-		said = append(said, fmt.Sprintf("%d of uid %s", t.holders[uid], uid))
+		words = append(words, fmt.Sprintf("%d of uid %s", t.holders[uid], uid))
 	}
-	return strings.Join(said, ", ")
+	return strings.Join(words, ", ")
 }
 
-// crowded: so many connections to the daemon's port wait that those to its socket do, too. One that hangs accepts nobody.
-func (a *Agent) crowded() bool {
-	t := a.lookAtPort()
+// Crowded says that so many connections to the daemon's port wait that those to its socket do, too. A daemon that hangs
+// accepts nobody.
+func (k *Kiosk) Crowded() bool {
+	t := k.lookAtPort()
 	if t.connections < crowdedFrom {
 		return false
 	}
-	c := &a.crowd
-	c.lock.Lock()
-	defer c.lock.Unlock()
-	if !maps.Equal(c.accepted, t.accepted) {
-		c.accepted, c.since = t.accepted, time.Now()
+	a := &k.accepted
+	a.lock.Lock()
+	defer a.lock.Unlock()
+	if !maps.Equal(a.inodes, t.accepted) {
+		a.inodes, a.since = t.accepted, time.Now()
 	}
-	return time.Since(c.since) < turnover
+	return time.Since(a.since) < turnover
 }
 
 // relieve has a sackd give credentials as long as the daemon's port is crowded. The door calls it when a request waits for
 // longer than a second, once at a time.
-func (a *Agent) relieve() {
-	t := a.lookAtPort()
+func (k *Kiosk) relieve() {
+	t := k.lookAtPort()
 	if t.connections < crowdedFrom {
 		return
 	}
-	said := t.String()
-	a.door.crowd.Store(&said)
-	defer a.door.crowd.Store(nil)
-	p, back, err := a.startKiosk()
+	port := t.String()
+	k.port.Store(&port)
+	defer k.port.Store(nil)
+	p, back, err := k.startSubstitute()
 	if err != nil {
-		a.log(slog.LevelError, "the daemon's port is crowded, and users wait for credentials", slog.String("port", said), slog.Any("error", err))
+		k.Log(slog.LevelError, "the daemon's port is crowded, and users wait for credentials", slog.String("port", port), slog.Any("error", err))
 		<-time.After(calmEvery)
 		return
 	}
 	defer back.Close()
 	defer func() { _ = p.Signal(unix.SIGKILL) }() // it may be over
-	a.log(slog.LevelWarn, "the daemon's port is crowded: a sackd gives credentials in its place", slog.String("port", said))
-	if !a.door.lend(a, back) {
+	k.Log(slog.LevelWarn, "the daemon's port is crowded: a sackd gives credentials in its place", slog.String("port", port))
+	if !k.lend(back) {
 		return
 	}
-	defer a.door.giveBack(a, back)
+	defer k.giveBack(back)
 	for calm := 0; calm < calmFor; calm++ {
 		select {
-		case <-a.over:
+		case <-k.Alive.Done():
 			return
 		case <-p.Done():
 			return
 		case <-time.After(calmEvery):
 		}
-		if t = a.lookAtPort(); t.connections >= crowdedFrom/2 {
-			said := t.String()
-			a.door.crowd.Store(&said)
+		if t = k.lookAtPort(); t.connections >= crowdedFrom/2 {
+			port := t.String()
+			k.port.Store(&port)
 			calm = -1
 		}
 	}
-	a.log(slog.LevelInfo, "the daemon's port is not crowded any more")
+	k.Log(slog.LevelInfo, "the daemon's port is not crowded any more")
 }
 
-// kioskLimit is how long a sackd may take until it answers.
-const kioskLimit = 20 * time.Second
-
-// startKiosk starts a sackd that reads the copy of the configuration that the daemon has fetched.
-func (a *Agent) startKiosk() (*process.Process, *sack.Back, error) {
-	path, err := process.Find("sackd")
+// startSubstitute starts a sackd for the time of a crowd, and waits until it answers.
+func (k *Kiosk) startSubstitute() (*process.Process, *Back, error) {
+	command, err := k.sackdCommand()
 	if err != nil {
 		return nil, nil, err
 	}
-	command := process.Command{
-		Path: path, Args: []string{"-D", "-f", filepath.Join(a.daemon.confCopy(a.Config), "slurm.conf")}, Dir: "/", Credential: a.daemon.credential,
-		Env: append(a.daemon.scontrolEnv(), a.keyEnv()...), Stdout: a.output.File(), Stderr: a.output.File(),
-	}
-	back, err := a.door.behind(&command)
+	p, back, err := k.start(command)
 	if err != nil {
 		return nil, nil, err
 	}
-	p, err := a.Table.Start(command)
-	if err != nil {
-		back.Close()
-		return nil, nil, err
-	}
-	_ = back.Listener.Close() // sackd has it
-	ctx, cancel := context.WithTimeout(a.alive, kioskLimit)
+	ctx, cancel := context.WithTimeout(k.Alive, sackdLimit)
 	defer cancel()
-	for !speaks(back.Path()) {
-		select {
-		case <-p.Done():
-			back.Close()
-			return nil, nil, fmt.Errorf("sackd: %s", p.Status().String())
-		case <-ctx.Done():
-			back.Close()
-			return nil, nil, errors.Join(errors.New("sackd does not answer"), p.Signal(unix.SIGKILL))
-		case <-time.After(10 * time.Millisecond):
-		}
+	if err := answers(ctx, p, back.Path()); err != nil {
+		back.Close()
+		return nil, nil, errors.Join(err, end(p))
 	}
 	return p, back, nil
 }
 
+// end ends a process that may be over.
+func end(p *process.Process) error {
+	if err := p.Signal(unix.SIGKILL); !errors.Is(err, process.ErrExited) {
+		return err
+	}
+	return nil
+}
+
 // lend lets users in to a sackd. It does not where the daemon is over, or another sackd speaks for it.
-func (d *door) lend(a *Agent, back *sack.Back) bool {
-	d.lock.Lock()
-	defer d.lock.Unlock()
-	if !d.opened || d.At() != d.main {
+func (k *Kiosk) lend(back *Back) bool {
+	k.lock.Lock()
+	defer k.lock.Unlock()
+	if !k.opened || k.door.At() != k.main {
 		return false
 	}
-	d.kiosk = true
-	if err := d.Open(back); err != nil {
-		a.log(slog.LevelError, "users get no credentials", slog.Any("error", err))
-	}
+	k.substituted = true
+	k.open(back)
 	return true
 }
 
 // giveBack lets users in to the daemon again, or to nobody where that is over.
-func (d *door) giveBack(a *Agent, back *sack.Back) {
-	d.lock.Lock()
-	defer d.lock.Unlock()
-	d.kiosk = false
+func (k *Kiosk) giveBack(back *Back) {
+	k.lock.Lock()
+	defer k.lock.Unlock()
+	k.substituted = false
 	switch {
-	case d.At() != back:
-	case d.main == nil || !d.opened:
-		d.Shut(back)
+	case k.door.At() != back:
+	case k.main == nil || !k.opened:
+		k.door.Shut(back)
 	default:
-		if err := d.Open(d.main); err != nil {
-			a.log(slog.LevelError, "users get no credentials", slog.Any("error", err))
-		}
+		k.open(k.main)
 	}
 }

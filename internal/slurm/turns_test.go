@@ -1,4 +1,4 @@
-package agent
+package slurm
 
 import (
 	"context"
@@ -9,30 +9,30 @@ import (
 
 // TestTurns: one question is in flight, until the way down.
 func TestTurns(t *testing.T) {
-	turns := newTurns(true)
-	done, err := turns.take(t.Context())
+	turns := NewTurns()
+	done, err := turns.Take(t.Context())
 	require.NoError(t, err)
 	late, cancel := context.WithCancel(t.Context())
 	cancel()
-	_, err = turns.take(late)
+	_, err = turns.Take(late)
 	require.ErrorIs(t, err, context.Canceled)
 	done()
-	done, err = turns.take(t.Context())
+	done, err = turns.Take(t.Context())
 	require.NoError(t, err)
 	waited := make(chan error)
 	go func() {
-		_, err := turns.take(t.Context())
+		_, err := turns.Take(t.Context())
 		waited <- err
 	}()
-	turns.end()
+	turns.End()
 	require.NoError(t, <-waited)
 	for range 3 {
-		_, err = turns.take(t.Context())
+		_, err = turns.Take(t.Context())
 		require.NoError(t, err)
 	}
 	done()
 	for range 3 {
-		_, err = newTurns(false).take(t.Context())
+		_, err = (*Turns)(nil).Take(t.Context())
 		require.NoError(t, err)
 	}
 }
@@ -41,25 +41,25 @@ func TestTurns(t *testing.T) {
 // when it gets none.
 func TestTurnsOfAProgram(t *testing.T) {
 	shared := make(chan struct{}, 1)
-	a := &Agent{turns: newTurns(true)}
-	a.Turn = func(ctx context.Context) (func(), error) {
+	turns := NewTurns()
+	both := turns.With(func(ctx context.Context) (func(), error) {
 		select {
 		case shared <- struct{}{}:
 			return func() { <-shared }, nil
 		case <-ctx.Done():
 			return nil, context.Cause(ctx)
 		}
-	}
+	})
 	late, cancel := context.WithCancel(t.Context())
 	cancel()
 	shared <- struct{}{} // another agent's command runs
-	_, err := a.turn(late)
+	_, err := both(late)
 	require.ErrorIs(t, err, context.Canceled)
 	<-shared
 	for range 2 {
-		done, err := a.turn(t.Context())
+		done, err := both(t.Context())
 		require.NoError(t, err)
-		_, err = a.turns.take(late)
+		_, err = turns.Take(late)
 		require.ErrorIs(t, err, context.Canceled, "its own turn is taken")
 		done()
 	}

@@ -1,4 +1,4 @@
-package agent
+package podnames
 
 import (
 	"log/slog"
@@ -10,67 +10,53 @@ import (
 	"time"
 
 	"github.com/slurmlet/slurmlet/internal/link/peers"
-	"github.com/slurmlet/slurmlet/internal/slurmctld/reconfig"
 	"github.com/slurmlet/slurmlet/slurmconf"
 )
 
-// hostNames are the names that Slurm's configuration gives to hosts, and which of them pods have that may not.
-type hostNames struct {
+// confHosts are the names that Slurm's configuration gives to hosts, and which of them pods have that may not.
+type confHosts struct {
 	// file is the configuration's, and modified and size are those of its last version.
 	file     string
 	modified time.Time
 	size     int64
 	// owners are the roles whose pods may have a name; none for a host that is no pod with an agent.
-	owners map[string][]Role
+	owners map[string][]string
 	// others are the peers of other roles than slurmd.
-	others map[string]Role
+	others map[string]string
 	// forbidden are those of owners that lead nowhere.
 	forbidden []string
 }
 
-// confFile is the configuration that this container's daemon has; empty if it has none.
-func (a *Agent) confFile() string {
-	switch {
-	case a.Config.Role == Slurmctld:
-		return reconfig.LivePath(a.Config.RunDir)
-	case a.daemon.confCopy != nil:
-		return filepath.Join(a.Root, a.daemon.confCopy(a.Config), "slurm.conf")
-	case a.database != nil:
-		return filepath.Join(a.database.Dir(), "slurmdbd.conf")
-	}
-	return filepath.Join(a.Config.ConfDir, "slurm.conf")
-}
-
 // take notes the roles of the table's peers.
-func (h *hostNames) take(c peers.Change) {
+func (h *confHosts) take(c peers.Change) {
 	for _, gone := range c.Gone {
 		if !c.Whole || gone.Lost { // else the name stays for a while
 			delete(h.others, gone.Name)
 		}
 	}
 	if h.others == nil {
-		h.others = map[string]Role{}
+		h.others = map[string]string{}
 	}
 	for _, p := range c.Put {
 		delete(h.others, p.Name)
-		if Role(p.Role) != Slurmd {
-			h.others[p.Name] = Role(p.Role)
+		if p.Role != slurmd {
+			h.others[p.Name] = p.Role
 		}
 	}
 }
 
 // mayHave says whether a pod of the role may have a name.
-func (h *hostNames) mayHave(name string, role Role) bool {
+func (h *confHosts) mayHave(name string, role string) bool {
 	owners, is := h.owners[name]
 	return !is || slices.Contains(owners, role)
 }
 
 // foreign are the hosts' names that no peer may have now.
-func (h *hostNames) foreign() (names []string) {
+func (h *confHosts) foreign() (names []string) {
 	for name := range h.owners {
 		role, is := h.others[name]
 		if !is {
-			role = Slurmd
+			role = slurmd
 		}
 		if !h.mayHave(name, role) {
 			names = append(names, name)
@@ -81,12 +67,12 @@ func (h *hostNames) foreign() (names []string) {
 }
 
 // read looks whether the configuration has changed. One that cannot be read leaves all as it was.
-func (h *hostNames) read() {
+func (h *confHosts) read() {
 	info, err := os.Stat(h.file)
 	if err != nil || info.ModTime().Equal(h.modified) && info.Size() == h.size {
 		return
 	}
-	owners := map[string][]Role{}
+	owners := map[string][]string{}
 	for line := range confLines(h.file) {
 		if len(line.Pairs) == 1 {
 			hostsOf(line.Pairs[0], owners)
@@ -111,14 +97,14 @@ func confLines(file string) func(func(*slurmconf.Line) bool) {
 }
 
 // hostsOf adds the hosts of a line: SlurmctldHost=ctl(address), AccountingStorageHost=dbd, DbdHost=dbd:6819 and their like.
-func hostsOf(p slurmconf.Pair, owners map[string][]Role) {
+func hostsOf(p slurmconf.Pair, owners map[string][]string) {
 	key := strings.ToLower(p.Key)
-	var owner []Role
+	var owner []string
 	switch {
 	case strings.HasPrefix(key, "slurmctld"), key == "controlmachine", key == "controladdr", strings.HasPrefix(key, "backup"):
-		owner = []Role{Slurmctld}
+		owner = []string{slurmctld}
 	case strings.HasPrefix(key, "accountingstorage"), strings.HasPrefix(key, "dbd"):
-		owner = []Role{Slurmdbd}
+		owner = []string{slurmdbd}
 	case !strings.HasSuffix(key, "host"):
 		return
 	}
@@ -135,37 +121,37 @@ func hostsOf(p slurmconf.Pair, owners map[string][]Role) {
 }
 
 // guard keeps peers from the names of the configuration's hosts. The caller holds order.
-func (m *membership) guard() {
-	m.names.read()
-	for _, host := range controllerHosts(m.agent.Config.Controller) {
-		delete(m.names.owners, host) // take and realias see to these
+func (n *Names) guard() {
+	n.conf.read()
+	for _, host := range controllerHosts(n.Slurmctld) {
+		delete(n.conf.owners, host) // take and realias see to these
 	}
-	if forbidden := m.names.foreign(); !slices.Equal(forbidden, m.names.forbidden) {
-		m.names.forbidden = forbidden
-		m.wrote(m.hosts.Forbid(forbidden))
+	if forbidden := n.conf.foreign(); !slices.Equal(forbidden, n.conf.forbidden) {
+		n.conf.forbidden = forbidden
+		n.wrote(n.hosts.Forbid(forbidden))
 	}
 }
 
 // tellForeign tells of the names that peers lack for it, once for each change. The caller holds order.
-func (m *membership) tellForeign() {
-	foreign := m.hosts.Forbidden()
-	m.mu.Lock()
-	news := !slices.Equal(foreign, m.foreign)
-	m.foreign = foreign
-	m.mu.Unlock()
+func (n *Names) tellForeign() {
+	foreign := n.hosts.Forbidden()
+	n.mu.Lock()
+	news := !slices.Equal(foreign, n.foreign)
+	n.foreign = foreign
+	n.mu.Unlock()
 	if news && len(foreign) > 0 {
-		m.agent.log(slog.LevelWarn, "pods have names of slurm.conf's hosts, and DNS is asked for these", slog.Any("names", foreign))
+		n.Log(slog.LevelWarn, "pods have names of slurm.conf's hosts, and DNS is asked for these", slog.Any("names", foreign))
 	}
 }
 
 // guardAlways has the names looked at after each change of the status, too: slurmd gets its configuration when it starts.
-func (m *membership) guardAlways(done <-chan struct{}) {
+func (n *Names) guardAlways(done <-chan struct{}) {
 	for {
-		published := m.agent.published.Next()
-		m.order.Lock()
-		m.guard()
-		m.tellForeign()
-		m.order.Unlock()
+		published := n.Published()
+		n.order.Lock()
+		n.guard()
+		n.tellForeign()
+		n.order.Unlock()
 		select {
 		case <-done:
 			return

@@ -1,4 +1,4 @@
-package agent
+package authkeys
 
 import (
 	"os"
@@ -9,7 +9,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/slurmlet/slurmlet/internal/kit/keyring"
-	"github.com/slurmlet/slurmlet/internal/pod/copies"
 )
 
 func TestFindKeys(t *testing.T) {
@@ -21,19 +20,19 @@ func TestFindKeys(t *testing.T) {
 		return path
 	}
 	none, dir := t.TempDir(), t.TempDir()
-	_, err := findKeys([]string{none, dir}, me)
+	_, err := Find([]string{none, dir}, me)
 	require.ErrorContains(t, err, "cannot find the cluster's key: there is neither "+none+"/slurm.key nor "+none+"/slurm.jwks nor "+dir+"/slurm.key")
 
 	put(dir, keyring.JWKSFile, 0o440) // as a Secret's volume has it for fsGroup
-	found, err := findKeys([]string{none, dir}, me)
+	found, err := Find([]string{none, dir}, me)
 	require.NoError(t, err)
 	require.Equal(t, dir, found)
-	_, err = findKeys([]string{dir}, []uint32{me[0] + 1})
+	_, err = Find([]string{dir}, []uint32{me[0] + 1})
 	require.ErrorContains(t, err, "belongs to uid")
 	require.ErrorContains(t, err, "want root or SlurmUser")
 
 	open := put(dir, keyring.KeyFile, 0o644)
-	_, err = findKeys([]string{dir}, me)
+	_, err = Find([]string{dir}, me)
 	require.ErrorContains(t, err, open+" has mode 0644")
 	require.ErrorContains(t, err, "want 0600")
 }
@@ -41,8 +40,7 @@ func TestFindKeys(t *testing.T) {
 // TestKeysAreFollowed: what the rest of the cluster would not understand is refused,
 // told, and not copied.
 func TestKeysAreFollowed(t *testing.T) {
-	k := &clusterKeys{owners: []uint32{uint32(os.Geteuid())}}
-	k.copy = copies.Dir{From: t.TempDir(), To: filepath.Join(t.TempDir(), "keys"), Mode: 0o600, UID: os.Geteuid(), GID: os.Getegid(), Wanted: keyring.IsKeyFile, Check: k.judge}
+	k := New(t.TempDir(), filepath.Join(t.TempDir(), "keys"), os.Geteuid(), os.Getegid(), []uint32{uint32(os.Geteuid())})
 	write := func(name, text string) {
 		require.NoError(t, os.WriteFile(filepath.Join(k.copy.From, name), []byte(text), 0o600))
 	}
@@ -52,7 +50,7 @@ func TestKeysAreFollowed(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, []string{keyring.KeyFile}, changed)
 	first := k.status.Load()
-	require.Equal(t, &KeysStatus{Signs: "slurm.key", Accepts: []KeyStatus{{Name: "slurm.key"}}, Since: first.Since}, first)
+	require.Equal(t, &Status{Signs: "slurm.key", Accepts: []KeyStatus{{Name: "slurm.key"}}, Since: first.Since}, first)
 	require.WithinDuration(t, time.Now(), first.Since, time.Minute)
 
 	write(keyring.KeyFile, other)
