@@ -10,8 +10,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/slurmlet/slurmlet/controller/internal/inject"
 	"github.com/slurmlet/slurmlet/controller/internal/pods"
+	"github.com/slurmlet/slurmlet/internal/kit/wellknown"
 )
 
 // set is an elastic node set: a cluster's namespace and label, and the set's name.
@@ -100,7 +100,7 @@ func checkLimits(t *corev1.PodTemplateSpec) (faults []string) {
 
 // main is the container that runs slurmd.
 func main(t *corev1.PodTemplateSpec) int {
-	named := cmp.Or(t.Annotations[inject.ContainerAnnotation], "slurmd")
+	named := cmp.Or(t.Annotations[wellknown.Container], "slurmd")
 	i := slices.IndexFunc(t.Spec.Containers, func(c corev1.Container) bool { return c.Name == named })
 	if i < 0 && len(t.Spec.Containers) == 1 {
 		return 0

@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/yaml"
 
 	"github.com/slurmlet/slurmlet/agent"
+	"github.com/slurmlet/slurmlet/internal/kit/wellknown"
 )
 
 // chart is charts/slurm, from this folder.
@@ -45,9 +46,9 @@ func TestTheChart(t *testing.T) {
 func asked(of *corev1.Pod, role role) *corev1.Pod {
 	own := of.Spec.Containers[0]
 	pod := &corev1.Pod{}
-	pod.Annotations = map[string]string{Annotation: role.name, clusterKey: of.Labels[clusterKey], securityAnnotation: ownSecurity}
-	if set := of.Labels[nodeSetKey]; set != "" {
-		pod.Annotations[nodeSetKey] = set
+	pod.Annotations = map[string]string{wellknown.Inject: role.name, wellknown.Cluster: of.Labels[wellknown.Cluster], wellknown.SecurityContext: ownSecurity}
+	if set := of.Labels[wellknown.NodeSet]; set != "" {
+		pod.Annotations[wellknown.NodeSet] = set
 	}
 	pod.Spec.SecurityContext = of.Spec.SecurityContext
 	pod.Spec.Containers = []corev1.Container{{Name: role.name, Image: own.Image, Resources: own.Resources}}
@@ -55,7 +56,7 @@ func asked(of *corev1.Pod, role role) *corev1.Pod {
 		pod.Spec.Containers[0].SecurityContext = &corev1.SecurityContext{ReadOnlyRootFilesystem: new(true)}
 	}
 	if role.name == "slurmd" {
-		pod.Annotations[cgroupAnnotation] = "off" // as the chart's default is
+		pod.Annotations[wellknown.Cgroup] = "off" // as the chart's default is
 	}
 	for _, v := range own.Env {
 		if v.Name == "SLURMLET_SSH_HOST_KEYS" { // where the user's Secret is
@@ -80,7 +81,7 @@ func users(role role, path string) bool {
 
 func compare(t *testing.T, want, have *corev1.Pod, role role) {
 	t.Helper()
-	for _, label := range []string{clusterKey, roleLabel, nodeSetKey} {
+	for _, label := range []string{wellknown.Cluster, wellknown.Role, wellknown.NodeSet} {
 		assert.Equal(t, want.Labels[label], have.Labels[label], label)
 	}
 	assert.Equal(t, want.Spec.TerminationGracePeriodSeconds, have.Spec.TerminationGracePeriodSeconds)
@@ -171,7 +172,7 @@ func chartPods(t *testing.T, helm string) map[string]*corev1.Pod {
 		if err != nil {
 			continue // Services and others have another spec
 		}
-		if role := workload.Spec.Template.Labels[roleLabel]; role != "" {
+		if role := workload.Spec.Template.Labels[wellknown.Role]; role != "" {
 			pods[role] = &corev1.Pod{ObjectMeta: workload.Spec.Template.ObjectMeta, Spec: workload.Spec.Template.Spec}
 		}
 	}

@@ -13,6 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/slurmlet/slurmlet/internal/kit/wellknown"
 )
 
 // addEnvironment adds what the container does not set itself.
@@ -189,7 +191,7 @@ func (i *injection) setSecurity() {
 	}
 	c := i.target.SecurityContext
 	if c.Privileged != nil && *c.Privileged {
-		i.fault(field.Invalid(i.at.Child("securityContext", "privileged"), true, securityAnnotation+" asks for a few capabilities: leave one of both out"))
+		i.fault(field.Invalid(i.at.Child("securityContext", "privileged"), true, wellknown.SecurityContext+" asks for a few capabilities: leave one of both out"))
 		return
 	}
 	if c.Capabilities == nil {
@@ -235,6 +237,6 @@ const kubernetesToken = "/var/run/secrets/kubernetes.io/serviceaccount"
 
 // known are the annotations that somebody reads.
 var known = []string{
-	Annotation, Mark, ContainerAnnotation, clusterKey, nodeSetKey, slurmctldAnnotation, keysAnnotation, cgroupAnnotation, securityAnnotation,
-	"slurmlet.dev/features", "slurmlet.dev/weight", "slurmlet.dev/topology",
+	wellknown.Inject, wellknown.Injected, wellknown.Container, wellknown.Cluster, wellknown.NodeSet, wellknown.Slurmctld, wellknown.Keys, wellknown.Cgroup, wellknown.SecurityContext,
+	wellknown.Features, wellknown.Weight, wellknown.Topology, wellknown.GracePeriod, wellknown.Deadline,
 }

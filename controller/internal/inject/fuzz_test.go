@@ -14,6 +14,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/slurmlet/slurmlet/internal/kit/wellknown"
 )
 
 // FuzzPod plays random pods, whose few names meet often: nothing panics, an injected pod stays as it
@@ -39,7 +41,7 @@ func FuzzPod(f *testing.F) {
 		require.Empty(t, faults)
 		require.Equal(t, result.Pod, again.Pod)
 		requirePatched(t, before, result.Pod)
-		if _, asked := before.Annotations[Annotation]; !asked {
+		if _, asked := before.Annotations[wellknown.Inject]; !asked {
 			require.Equal(t, before, result.Pod)
 			return
 		}
@@ -97,7 +99,7 @@ func requireValid(t *testing.T, before, after *corev1.Pod) {
 	for name, n := range volumes {
 		require.LessOrEqual(t, n, 1, "volume %s", name)
 	}
-	target := after.Spec.Containers[slices.IndexFunc(after.Spec.Containers, func(c corev1.Container) bool { return c.Name == after.Annotations[ContainerAnnotation] })]
+	target := after.Spec.Containers[slices.IndexFunc(after.Spec.Containers, func(c corev1.Container) bool { return c.Name == after.Annotations[wellknown.Container] })]
 	paths := map[string]bool{}
 	for _, m := range target.VolumeMounts {
 		require.False(t, paths[m.MountPath], "two mounts at %s", m.MountPath)
@@ -140,7 +142,7 @@ func requireKept(t *testing.T, before, after *corev1.Pod) {
 	}
 	for n, c := range before.Spec.Containers {
 		have := after.Spec.Containers[n]
-		if c.Name != after.Annotations[ContainerAnnotation] {
+		if c.Name != after.Annotations[wellknown.Container] {
 			same(t, c, have)
 			continue
 		}
@@ -154,7 +156,7 @@ func requireKept(t *testing.T, before, after *corev1.Pod) {
 				same(t, probe[0], probe[1])
 			}
 		}
-		if before.Annotations[securityAnnotation] == "" {
+		if before.Annotations[wellknown.SecurityContext] == "" {
 			same(t, c.SecurityContext, have.SecurityContext)
 		}
 		if s := have.SecurityContext; s != nil && s.Privileged != nil && *s.Privileged {
@@ -188,26 +190,26 @@ func (r random) pod() *corev1.Pod {
 	p := &corev1.Pod{}
 	p.Name, p.GenerateName = pick(r, "", "node-0"), pick(r, "", "node-")
 	for _, words := range [][]string{
-		{ContainerAnnotation, "a", "b", "z"},
-		{clusterKey, "one", "two", "No"},
-		{nodeSetKey, "cpu", "-"},
-		{slurmctldAnnotation, "ctl", "ctl:1,ctl:2", ":"},
-		{keysAnnotation, "none", "key", "K"},
-		{cgroupAnnotation, "off", "require", "all"},
-		{securityAnnotation, ownSecurity, "other"},
+		{wellknown.Container, "a", "b", "z"},
+		{wellknown.Cluster, "one", "two", "No"},
+		{wellknown.NodeSet, "cpu", "-"},
+		{wellknown.Slurmctld, "ctl", "ctl:1,ctl:2", ":"},
+		{wellknown.Keys, "none", "key", "K"},
+		{wellknown.Cgroup, "off", "require", "all"},
+		{wellknown.SecurityContext, ownSecurity, "other"},
 		{"slurmlet.dev/a~b/c", "x"},
-		{Mark, "yes"},
+		{wellknown.Injected, "yes"},
 	} {
 		if r.now() {
 			put(&p.Annotations, words[0], pick(r, words[1:]...))
 		}
 	}
 	if r.now() {
-		put(&p.Annotations, Annotation, "no")
+		put(&p.Annotations, wellknown.Inject, "no")
 	} else if r.often() {
-		put(&p.Annotations, Annotation, pick(r, append(roleNames(), "slurmd", "slurmd", "slurmd")...))
+		put(&p.Annotations, wellknown.Inject, pick(r, append(roleNames(), "slurmd", "slurmd", "slurmd")...))
 	}
-	for _, label := range []string{clusterKey, nodeSetKey, roleLabel} {
+	for _, label := range []string{wellknown.Cluster, wellknown.NodeSet, wellknown.Role} {
 		if r.now() {
 			put(&p.Labels, label, pick(r, "one", "slurmd", "cpu"))
 		}

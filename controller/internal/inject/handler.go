@@ -16,6 +16,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/slurmlet/slurmlet/internal/kit/wellknown"
 )
 
 // Path is where the API server asks.
@@ -202,8 +204,8 @@ func admit(request *admissionv1.AdmissionRequest, s Settings, log *slog.Logger) 
 	}
 	answer.PatchType = new(admissionv1.PatchTypeJSONPatch)
 	answer.Warnings = result.Did
-	answer.AuditAnnotations = map[string]string{"injected": result.Pod.Annotations[Mark]}
-	log.Debug("a pod gets the agent", append(who, "did", result.Pod.Annotations[Mark])...)
+	answer.AuditAnnotations = map[string]string{"injected": result.Pod.Annotations[wellknown.Injected]}
+	log.Debug("a pod gets the agent", append(who, "did", result.Pod.Annotations[wellknown.Injected])...)
 	return answer
 }
 

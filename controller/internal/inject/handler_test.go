@@ -19,6 +19,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/yaml"
+
+	"github.com/slurmlet/slurmlet/internal/kit/wellknown"
 )
 
 // review is what the API server sends for a pod.
@@ -75,7 +77,7 @@ func TestAPodIsInjected(t *testing.T) {
 		result, faults := Pod(parsePod(t, string(pod)), settings)
 		require.Empty(t, faults)
 		assert.Equal(t, result.Did, have.Warnings)
-		assert.Equal(t, map[string]string{"injected": result.Pod.Annotations[Mark]}, have.AuditAnnotations)
+		assert.Equal(t, map[string]string{"injected": result.Pod.Annotations[wellknown.Injected]}, have.AuditAnnotations)
 
 		patch, err := jsonpatch.DecodePatch(have.Patch)
 		require.NoError(t, err)

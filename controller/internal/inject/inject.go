@@ -11,6 +11,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/slurmlet/slurmlet/internal/kit/wellknown"
 )
 
 // Settings are what the controller knows and a pod does not say.
@@ -44,14 +46,14 @@ type Result struct {
 // Pod puts the agent into a pod whose annotation asks for it. It leaves any other pod alone, and one
 // that has the agent. The errors name each field that is in the way.
 func Pod(pod *corev1.Pod, s Settings) (*Result, field.ErrorList) {
-	if _, asked := pod.Annotations[Annotation]; !asked {
+	if _, asked := pod.Annotations[wellknown.Inject]; !asked {
 		return &Result{Pod: pod}, nil
 	}
 	r, faults := read(pod, s)
 	if len(faults) > 0 {
 		return nil, faults
 	}
-	if _, marked := pod.Annotations[Mark]; marked {
+	if _, marked := pod.Annotations[wellknown.Injected]; marked {
 		if faults := missing(pod, r); len(faults) > 0 {
 			return nil, faults
 		}
@@ -69,12 +71,9 @@ func Pod(pod *corev1.Pod, s Settings) (*Result, field.ErrorList) {
 	return &Result{Pod: i.pod, Did: i.did}, nil
 }
 
-// Mark is the annotation of a pod that has the agent. It tells what the webhook did, for the event.
-const Mark = "slurmlet.dev/injected"
-
 // gate keeps a pod from a machine until the webhook takes it away. A template has it so that no pod
 // starts where the webhook is not.
-const gate = Annotation
+const gate = wellknown.Inject
 
 // injection is the work on one pod.
 type injection struct {
@@ -122,8 +121,8 @@ func (i *injection) inject() {
 	i.openGate()
 	i.advise()
 	// Another webhook may add containers after this one, which the API server then asks again.
-	put(&i.pod.Annotations, ContainerAnnotation, i.target.Name)
-	put(&i.pod.Annotations, Mark, strings.Join(i.did, "; "))
+	put(&i.pod.Annotations, wellknown.Container, i.target.Name)
+	put(&i.pod.Annotations, wellknown.Injected, strings.Join(i.did, "; "))
 }
 
 // containerPath names a container, unless its name is longer than Kubernetes allows: each fault repeats it.
@@ -139,7 +138,7 @@ func containerPath(pod *corev1.Pod, n int) *field.Path {
 func (i *injection) refuse() {
 	spec, path := i.pod.Spec, field.NewPath("spec")
 	if _, mirror := i.pod.Annotations[corev1.MirrorPodAnnotationKey]; mirror {
-		i.fault(field.Forbidden(annotations.Key(Annotation), "the kubelet starts a static pod without asking the API server"))
+		i.fault(field.Forbidden(annotations.Key(wellknown.Inject), "the kubelet starts a static pod without asking the API server"))
 	}
 	if spec.OS != nil && spec.OS.Name == corev1.Windows {
 		i.fault(field.Invalid(path.Child("os", "name"), spec.OS.Name, "the agent needs Linux"))
@@ -194,7 +193,7 @@ func (i *injection) nonRoot() (bool, *field.Path) {
 
 // setLabels makes the pod known to its peers.
 func (i *injection) setLabels() {
-	for _, label := range [][2]string{{clusterKey, i.cluster}, {roleLabel, i.role.name}, {nodeSetKey, i.nodeSet}} {
+	for _, label := range [][2]string{{wellknown.Cluster, i.cluster}, {wellknown.Role, i.role.name}, {wellknown.NodeSet, i.nodeSet}} {
 		key, value := label[0], label[1]
 		own, there := i.pod.Labels[key]
 		switch {
@@ -361,7 +360,7 @@ func (i *injection) openGate() {
 func missing(pod *corev1.Pod, r request) (faults field.ErrorList) {
 	target, spec := pod.Spec.Containers[r.container], field.NewPath("spec")
 	at := containerPath(pod, r.container)
-	want := "the annotation " + Mark + " says that the pod has the agent: remove the annotation, or bring back "
+	want := "the annotation " + wellknown.Injected + " says that the pod has the agent: remove the annotation, or bring back "
 	if command := []string{program, r.role.name}; !slices.Equal(target.Command, command) || len(target.Args) > 0 {
 		faults = append(faults, field.Invalid(at.Child("command"), strings.Join(slices.Concat(target.Command, target.Args), " "), want+fmt.Sprintf("%q", command)))
 	}

@@ -9,26 +9,14 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/slurmlet/slurmlet/internal/kit/wellknown"
 )
 
-// The annotations that a pod asks with. Cluster, Role and NodeSet are labels too.
-const (
-	Annotation = "slurmlet.dev/inject"
-
-	ContainerAnnotation = "slurmlet.dev/container"
-	clusterKey          = "slurmlet.dev/cluster"
-	roleLabel           = "slurmlet.dev/role"
-	nodeSetKey          = "slurmlet.dev/node-set"
-	slurmctldAnnotation = "slurmlet.dev/slurmctld"
-	keysAnnotation      = "slurmlet.dev/keys"
-	cgroupAnnotation    = "slurmlet.dev/cgroup"
-	securityAnnotation  = "slurmlet.dev/security-context"
-)
-
-// noKeys is the value of keysAnnotation for an image that has the key.
+// noKeys is the value of wellknown.Keys for an image that has the key.
 const noKeys = "none"
 
-// ownSecurity is the only value of securityAnnotation.
+// ownSecurity is the only value of wellknown.SecurityContext.
 const ownSecurity = "slurmlet"
 
 // request is what a pod's annotations ask for.
@@ -47,17 +35,17 @@ var annotations = field.NewPath("metadata", "annotations")
 
 // read finds every fault of the annotations.
 func read(pod *corev1.Pod, s Settings) (request, field.ErrorList) {
-	r := request{container: -1, keys: pod.Annotations[keysAnnotation], cgroup: pod.Annotations[cgroupAnnotation]}
+	r := request{container: -1, keys: pod.Annotations[wellknown.Keys], cgroup: pod.Annotations[wellknown.Cgroup]}
 	var faults field.ErrorList
 	fault := func(err *field.Error) {
 		if err != nil {
 			faults = append(faults, err)
 		}
 	}
-	name := pod.Annotations[Annotation]
+	name := pod.Annotations[wellknown.Inject]
 	at := slices.IndexFunc(roles, func(r role) bool { return r.name == name })
 	if at < 0 {
-		fault(field.NotSupported(annotations.Key(Annotation), name, roleNames()))
+		fault(field.NotSupported(annotations.Key(wellknown.Inject), name, roleNames()))
 		return r, faults
 	}
 	r.role = roles[at]
@@ -67,9 +55,9 @@ func read(pod *corev1.Pod, s Settings) (request, field.ErrorList) {
 	fault(r.readSlurmctld(pod))
 	fault(r.readKeys())
 	fault(r.readCgroup())
-	value, asked := pod.Annotations[securityAnnotation]
+	value, asked := pod.Annotations[wellknown.SecurityContext]
 	if r.secure = asked; asked && value != ownSecurity {
-		fault(field.NotSupported(annotations.Key(securityAnnotation), value, []string{ownSecurity}))
+		fault(field.NotSupported(annotations.Key(wellknown.SecurityContext), value, []string{ownSecurity}))
 	}
 	return r, faults
 }
@@ -79,22 +67,22 @@ func (r *request) readContainer(pod *corev1.Pod) *field.Error {
 	for _, c := range pod.Spec.Containers {
 		names = append(names, c.Name)
 	}
-	name, given := pod.Annotations[ContainerAnnotation]
+	name, given := pod.Annotations[wellknown.Container]
 	switch {
 	case given:
 		if r.container = slices.Index(names, name); r.container < 0 {
-			return field.NotSupported(annotations.Key(ContainerAnnotation), name, names)
+			return field.NotSupported(annotations.Key(wellknown.Container), name, names)
 		}
 	case len(names) == 1:
 		r.container = 0
 	default:
-		return field.Required(annotations.Key(ContainerAnnotation), "the pod has several containers; name one of "+strings.Join(names, ", "))
+		return field.Required(annotations.Key(wellknown.Container), "the pod has several containers; name one of "+strings.Join(names, ", "))
 	}
 	return nil
 }
 
 func (r *request) readCluster(pod *corev1.Pod, s Settings) *field.Error {
-	value, err := annotationOrLabel(pod, clusterKey)
+	value, err := annotationOrLabel(pod, wellknown.Cluster)
 	if err != nil {
 		return err
 	}
@@ -102,25 +90,25 @@ func (r *request) readCluster(pod *corev1.Pod, s Settings) *field.Error {
 		value = s.Cluster
 	}
 	if value == "" {
-		return field.Required(annotations.Key(clusterKey), "the name of the cluster that the pod belongs to")
+		return field.Required(annotations.Key(wellknown.Cluster), "the name of the cluster that the pod belongs to")
 	}
 	if wrong := validation.IsDNS1123Label(value); len(wrong) > 0 {
-		return field.Invalid(annotations.Key(clusterKey), value, strings.Join(wrong, "; "))
+		return field.Invalid(annotations.Key(wellknown.Cluster), value, strings.Join(wrong, "; "))
 	}
 	r.cluster = value
 	return nil
 }
 
 func (r *request) readNodeSet(pod *corev1.Pod) *field.Error {
-	value, err := annotationOrLabel(pod, nodeSetKey)
+	value, err := annotationOrLabel(pod, wellknown.NodeSet)
 	if err != nil || value == "" {
 		return err
 	}
 	if r.role.name != "slurmd" {
-		return field.Forbidden(annotations.Key(nodeSetKey), fmt.Sprintf("a pod of role %s belongs to no node set", r.role.name))
+		return field.Forbidden(annotations.Key(wellknown.NodeSet), fmt.Sprintf("a pod of role %s belongs to no node set", r.role.name))
 	}
 	if wrong := validation.IsValidLabelValue(value); len(wrong) > 0 {
-		return field.Invalid(annotations.Key(nodeSetKey), value, strings.Join(wrong, "; "))
+		return field.Invalid(annotations.Key(wellknown.NodeSet), value, strings.Join(wrong, "; "))
 	}
 	r.nodeSet = value
 	return nil
@@ -141,12 +129,12 @@ func annotationOrLabel(pod *corev1.Pod, key string) (string, *field.Error) {
 }
 
 func (r *request) readSlurmctld(pod *corev1.Pod) *field.Error {
-	value, given := pod.Annotations[slurmctldAnnotation]
+	value, given := pod.Annotations[wellknown.Slurmctld]
 	if !given {
 		r.slurmctld = r.cluster + "-slurmctld:6817"
 		return nil
 	}
-	path := annotations.Key(slurmctldAnnotation)
+	path := annotations.Key(wellknown.Slurmctld)
 	if !r.role.asks {
 		return field.Forbidden(path, fmt.Sprintf("a pod of role %s does not need slurmctld's address", r.role.name))
 	}
@@ -170,7 +158,7 @@ func isAddress(text string) bool {
 }
 
 func (r *request) readKeys() *field.Error {
-	path := annotations.Key(keysAnnotation)
+	path := annotations.Key(wellknown.Keys)
 	switch {
 	case r.keys == "":
 		return nil
@@ -186,7 +174,7 @@ func (r *request) readKeys() *field.Error {
 }
 
 func (r *request) readCgroup() *field.Error {
-	path, modes := annotations.Key(cgroupAnnotation), []string{"require", "prefer", "off"}
+	path, modes := annotations.Key(wellknown.Cgroup), []string{"require", "prefer", "off"}
 	switch {
 	case r.cgroup == "":
 		return nil

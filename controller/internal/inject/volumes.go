@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"github.com/slurmlet/slurmlet/internal/kit/wellknown"
 	"github.com/slurmlet/slurmlet/internal/link/wire"
 )
 
@@ -46,7 +47,7 @@ func (i *injection) addKeys() {
 	case !i.role.keys || i.keys == noKeys || i.keys == "" && own:
 		return
 	case own:
-		i.fault(field.Invalid(annotations.Key(keysAnnotation), i.keys, fmt.Sprintf("the container %s mounts a volume of its own at %s: leave one of both out", i.target.Name, confDir)))
+		i.fault(field.Invalid(annotations.Key(wellknown.Keys), i.keys, fmt.Sprintf("the container %s mounts a volume of its own at %s: leave one of both out", i.target.Name, confDir)))
 		return
 	}
 	secret := cmp.Or(i.keys, i.cluster+"-keys")

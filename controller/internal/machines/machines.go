@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 
+	"github.com/slurmlet/slurmlet/internal/kit/wellknown"
 	"github.com/slurmlet/slurmlet/internal/link/wire"
 )
 
@@ -178,12 +179,12 @@ type Machine struct {
 const (
 	// Annotation says that the controller has cordoned or tainted the machine, and why. It begins with
 	// CordonMark where that is how.
-	Annotation = "slurmlet.dev/drained-by-slurm"
+	Annotation = wellknown.DrainedBySlurm
 	CordonMark = "cordon"
 	// DrainedAnnotation has the nodes that the mark is for, as namespace/cluster/node, separated by commas.
-	DrainedAnnotation = "slurmlet.dev/drained-nodes"
+	DrainedAnnotation = wellknown.DrainedNodes
 	// Taint is the taint's key.
-	Taint = "slurmlet.dev/drained"
+	Taint = wellknown.Drained
 )
 
 // Of is what is kept of a Kubernetes node.

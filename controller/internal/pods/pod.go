@@ -14,19 +14,19 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
 
-	"github.com/slurmlet/slurmlet/controller/internal/inject"
 	"github.com/slurmlet/slurmlet/controller/internal/machines"
 	"github.com/slurmlet/slurmlet/controller/peerserver"
+	"github.com/slurmlet/slurmlet/internal/kit/wellknown"
 	"github.com/slurmlet/slurmlet/internal/link/wire"
 )
 
 // The labels of a cluster's pods. A cluster is a namespace and the label's value.
 const (
-	ClusterLabel = "slurmlet.dev/cluster"
-	RoleLabel    = "slurmlet.dev/role"
-	NodeSetLabel = "slurmlet.dev/node-set"
+	ClusterLabel = wellknown.Cluster
+	RoleLabel    = wellknown.Role
+	NodeSetLabel = wellknown.NodeSet
 	// ElasticLabel is the elastic node set of a pod or of a PodTemplate.
-	ElasticLabel = "slurmlet.dev/elastic"
+	ElasticLabel = wellknown.Elastic
 )
 
 // roles are those of pods with an agent.
@@ -66,11 +66,11 @@ type Marks struct {
 
 // The names of the marks.
 const (
-	CostAnnotation  = "controller.kubernetes.io/pod-deletion-cost"
-	EvictAnnotation = "cluster-autoscaler.kubernetes.io/safe-to-evict"
+	CostAnnotation  = wellknown.DeletionCost
+	EvictAnnotation = wellknown.SafeToEvict
 
-	RegisteredCondition corev1.PodConditionType = "slurmlet.dev/Registered"
-	IdleCondition       corev1.PodConditionType = "slurmlet.dev/Idle"
+	RegisteredCondition corev1.PodConditionType = wellknown.Registered
+	IdleCondition       corev1.PodConditionType = wellknown.Idle
 )
 
 // Cluster is the name of the pod's cluster.
@@ -86,7 +86,7 @@ func trimPod(object any) (any, error) {
 		ObjectMeta: trimMeta(from.ObjectMeta),
 		Label:      unique.Make(from.Labels[ClusterLabel]), Role: unique.Make(from.Labels[RoleLabel]), NodeSet: unique.Make(from.Labels[NodeSetLabel]),
 		Machine: unique.Make(from.Spec.NodeName), Hostname: hostname(from),
-		Injected: unique.Make(from.Annotations[inject.Mark]),
+		Injected: unique.Make(from.Annotations[wellknown.Injected]),
 		Over:     from.Status.Phase == corev1.PodSucceeded || from.Status.Phase == corev1.PodFailed,
 	}
 	p.Pending = from.Status.Phase == corev1.PodPending

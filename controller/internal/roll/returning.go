@@ -9,8 +9,8 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/client-go/tools/cache"
 
-	"github.com/slurmlet/slurmlet/controller/internal/inject"
 	"github.com/slurmlet/slurmlet/controller/internal/pods"
+	"github.com/slurmlet/slurmlet/internal/kit/wellknown"
 	"github.com/slurmlet/slurmlet/internal/link/wire"
 )
 
@@ -24,7 +24,7 @@ type nodes struct {
 // nodesOf reads the labels of the pods, or the annotations from which the webhook makes them.
 func nodesOf(from *appsv1.StatefulSet) nodes {
 	labels, annotations := from.Spec.Template.Labels, from.Spec.Template.Annotations
-	role := cmp.Or(labels[pods.RoleLabel], annotations[inject.Annotation])
+	role := cmp.Or(labels[pods.RoleLabel], annotations[wellknown.Inject])
 	label := cmp.Or(labels[pods.ClusterLabel], annotations[pods.ClusterLabel])
 	if role != "slurmd" || label == "" || from.DeletionTimestamp != nil {
 		return nodes{}

@@ -14,12 +14,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/slurmlet/slurmlet/controller/internal/fakekube"
-	"github.com/slurmlet/slurmlet/controller/internal/inject"
 	"github.com/slurmlet/slurmlet/controller/internal/machines"
 	"github.com/slurmlet/slurmlet/controller/internal/namespaces"
 	"github.com/slurmlet/slurmlet/controller/internal/pods"
 	"github.com/slurmlet/slurmlet/controller/internal/reports"
 	"github.com/slurmlet/slurmlet/controller/peerserver"
+	"github.com/slurmlet/slurmlet/internal/kit/wellknown"
 	"github.com/slurmlet/slurmlet/internal/link/wire"
 )
 
@@ -33,7 +33,7 @@ func TestNodesOf(t *testing.T) {
 	}{
 		"nodes":                    {labels: map[string]string{pods.ClusterLabel: "c", pods.RoleLabel: "slurmd"}, want: nodes{"hpc/c", 0}},
 		"from another number":      {labels: map[string]string{pods.ClusterLabel: "c", pods.RoleLabel: "slurmd"}, first: 7, want: nodes{"hpc/c", 7}},
-		"the webhook's":            {annotations: map[string]string{inject.Annotation: "slurmd", pods.ClusterLabel: "c"}, want: nodes{"hpc/c", 0}},
+		"the webhook's":            {annotations: map[string]string{wellknown.Inject: "slurmd", pods.ClusterLabel: "c"}, want: nodes{"hpc/c", 0}},
 		"login pods":               {labels: map[string]string{pods.ClusterLabel: "c", pods.RoleLabel: "login"}},
 		"of no cluster":            {labels: map[string]string{pods.RoleLabel: "slurmd"}},
 		"others":                   {},

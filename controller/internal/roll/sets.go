@@ -11,14 +11,15 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/slurmlet/slurmlet/controller/internal/pods"
+	"github.com/slurmlet/slurmlet/internal/kit/wellknown"
 )
 
 // The annotations of a StatefulSet or DaemonSet.
 const (
 	// Annotation asks for rolling updates: how many pods at once, as a number or a percentage.
-	Annotation = "slurmlet.dev/roll"
+	Annotation = wellknown.Roll
 	// BusyAnnotation has pods with jobs deleted, too, if it is "true".
-	BusyAnnotation = "slurmlet.dev/roll-busy"
+	BusyAnnotation = wellknown.RollBusy
 )
 
 // set is what the controller keeps of a StatefulSet or DaemonSet, most of it only where that asks for rolling updates.

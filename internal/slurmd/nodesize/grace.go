@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/slurmlet/slurmlet/cgroup"
+	"github.com/slurmlet/slurmlet/internal/kit/wellknown"
 )
 
 // Grace is how much time somebody gives the pod to end, where that may be
@@ -19,19 +20,13 @@ type Grace struct {
 	Deadline cgroup.Bound[time.Time] `json:"deadline"`
 }
 
-// The annotations; a label cannot hold a time.
-const (
-	gracePeriodKey = "slurmlet.dev/grace-period"
-	deadlineKey    = "slurmlet.dev/deadline"
-)
-
 // newGrace finds it in what the downward-API volume at dir has told. The
 // error holds every fault; what is right beside a fault counts.
 func newGrace(info podInfo, dir string) (Grace, error) {
 	var g Grace
 	return g, errors.Join(
-		readGrace(&g.GracePeriod, info, dir, gracePeriodKey, ParseGracePeriod),
-		readGrace(&g.Deadline, info, dir, deadlineKey, ParseDeadline),
+		readGrace(&g.GracePeriod, info, dir, wellknown.GracePeriod, ParseGracePeriod),
+		readGrace(&g.Deadline, info, dir, wellknown.Deadline, ParseDeadline),
 	)
 }
 

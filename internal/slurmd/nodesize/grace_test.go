@@ -6,6 +6,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/slurmlet/slurmlet/internal/kit/wellknown"
 )
 
 func grantedOf(t *testing.T, pairs map[string]string) Grace {
@@ -23,15 +25,15 @@ func TestGranted(t *testing.T) {
 		by    string
 	}{
 		"nothing":                     {nil, 0, ""},
-		"a grace period":              {map[string]string{gracePeriodKey: "10m"}, 10 * time.Minute, gracePeriodKey},
-		"none at all":                 {map[string]string{gracePeriodKey: "0s"}, 0, gracePeriodKey},
-		"a deadline":                  {map[string]string{deadlineKey: "2026-01-02T03:04:30Z"}, 30 * time.Second, deadlineKey},
-		"a deadline of another zone":  {map[string]string{deadlineKey: "2026-01-02T05:04:30+02:00"}, 30 * time.Second, deadlineKey},
-		"the tightest: the deadline":  {map[string]string{gracePeriodKey: "10m", deadlineKey: "2026-01-02T03:04:30Z"}, 30 * time.Second, deadlineKey},
-		"the tightest: the period":    {map[string]string{gracePeriodKey: "20s", deadlineKey: "2026-01-02T03:04:30Z"}, 20 * time.Second, gracePeriodKey},
-		"a deadline that was no end":  {map[string]string{deadlineKey: "2026-01-02T03:03:59Z"}, 0, ""},
-		"such a one, and a period":    {map[string]string{gracePeriodKey: "20s", deadlineKey: "2026-01-02T03:03:59Z"}, 20 * time.Second, gracePeriodKey},
-		"blanks around it are no sin": {map[string]string{gracePeriodKey: " 20s\n"}, 20 * time.Second, gracePeriodKey},
+		"a grace period":              {map[string]string{wellknown.GracePeriod: "10m"}, 10 * time.Minute, wellknown.GracePeriod},
+		"none at all":                 {map[string]string{wellknown.GracePeriod: "0s"}, 0, wellknown.GracePeriod},
+		"a deadline":                  {map[string]string{wellknown.Deadline: "2026-01-02T03:04:30Z"}, 30 * time.Second, wellknown.Deadline},
+		"a deadline of another zone":  {map[string]string{wellknown.Deadline: "2026-01-02T05:04:30+02:00"}, 30 * time.Second, wellknown.Deadline},
+		"the tightest: the deadline":  {map[string]string{wellknown.GracePeriod: "10m", wellknown.Deadline: "2026-01-02T03:04:30Z"}, 30 * time.Second, wellknown.Deadline},
+		"the tightest: the period":    {map[string]string{wellknown.GracePeriod: "20s", wellknown.Deadline: "2026-01-02T03:04:30Z"}, 20 * time.Second, wellknown.GracePeriod},
+		"a deadline that was no end":  {map[string]string{wellknown.Deadline: "2026-01-02T03:03:59Z"}, 0, ""},
+		"such a one, and a period":    {map[string]string{wellknown.GracePeriod: "20s", wellknown.Deadline: "2026-01-02T03:03:59Z"}, 20 * time.Second, wellknown.GracePeriod},
+		"blanks around it are no sin": {map[string]string{wellknown.GracePeriod: " 20s\n"}, 20 * time.Second, wellknown.GracePeriod},
 	} {
 		end := grantedOf(t, c.pairs).End(since)
 		if c.by == "" {
@@ -41,13 +43,13 @@ func TestGranted(t *testing.T) {
 		assert.Equal(t, "/etc/podinfo/annotations: "+c.by, end.Source, name)
 		assert.True(t, since.Add(c.want).Equal(end.Value), "%s: %s", name, end.Value)
 	}
-	for key, texts := range map[string][]string{gracePeriodKey: {"", "10", "-1s", "soon"}, deadlineKey: {"", "30s", "2026-01-02", "1767323070", "2026-01-02T03:04:30"}} {
+	for key, texts := range map[string][]string{wellknown.GracePeriod: {"", "10", "-1s", "soon"}, wellknown.Deadline: {"", "30s", "2026-01-02", "1767323070", "2026-01-02T03:04:30"}} {
 		for _, text := range texts {
 			_, err := newGrace(podInfo{annotations: map[string]string{key: text}}, "/etc/podinfo")
 			require.ErrorContains(t, err, "/etc/podinfo/annotations: "+key+": cannot use", text)
 		}
 	}
-	g, err := newGrace(podInfo{annotations: map[string]string{gracePeriodKey: "x", deadlineKey: "2026-01-02T03:04:30Z"}}, "/etc/podinfo")
+	g, err := newGrace(podInfo{annotations: map[string]string{wellknown.GracePeriod: "x", wellknown.Deadline: "2026-01-02T03:04:30Z"}}, "/etc/podinfo")
 	require.Error(t, err)
 	require.True(t, g.Deadline.Bounded(), "what is right beside a fault counts")
 }

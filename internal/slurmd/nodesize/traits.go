@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/slurmlet/slurmlet/internal/kit/wellknown"
 	"github.com/slurmlet/slurmlet/internal/slurm"
 )
 
@@ -35,13 +36,6 @@ func (t Trait) Given() bool { return t.Source != "" }
 // word is the characters of which names consist (slurm.conf(5)).
 const word = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_."
 
-// The labels and annotations.
-const (
-	featuresKey = "slurmlet.dev/features"
-	topologyKey = "slurmlet.dev/topology"
-	weightKey   = "slurmlet.dev/weight"
-)
-
 // newTraits finds the traits in what the downward-API volume at dir has told.
 // The error holds every fault.
 func newTraits(info podInfo, dir string) (Traits, error) {
@@ -59,9 +53,9 @@ func newTraits(info podInfo, dir string) (Traits, error) {
 		return nil
 	}
 	return t, errors.Join(
-		read(&t.Features, featuresKey, parseFeatures),
-		read(&t.Topology, topologyKey, parseTopology),
-		read(&t.Weight, weightKey, parseWeight),
+		read(&t.Features, wellknown.Features, parseFeatures),
+		read(&t.Topology, wellknown.Topology, parseTopology),
+		read(&t.Weight, wellknown.Weight, parseWeight),
 	)
 }
 
