@@ -1,7 +1,10 @@
 // Command figures prints figures of the tree's shape, for each package that has
 // code of its own outside of tests:
 //
-//	go run ./.ci/figures [package…]      (default ./...)
+//	go run ./.ci/figures [-places] [-sample 100 -seed 1] [package…]      (default ./...)
+//
+// -places prints where each of what it counts stands, as FILE:LINE. -sample prints
+// doc comments in place of figures, drawn by the seed, for a reader to judge.
 //
 // An arrow leads from one file of a package to another whose declaration it
 // uses: a type, a function, a method, a field, a variable or a constant. The
@@ -22,6 +25,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"go/ast"
 	"go/importer"
@@ -41,17 +45,30 @@ import (
 )
 
 func main() {
-	if err := run(os.Stdout, os.Args[1:]); err != nil {
+	var ask question
+	flag.BoolVar(&ask.places, "places", false, "print the file and line of each finding")
+	flag.IntVar(&ask.sample, "sample", 0, "print so many doc comments in place of figures")
+	flag.Uint64Var(&ask.seed, "seed", 1, "draws the sample")
+	flag.Parse()
+	if ask.patterns = flag.Args(); len(ask.patterns) == 0 {
+		ask.patterns = []string{"./..."}
+	}
+	if err := run(os.Stdout, ask); err != nil {
 		fmt.Fprintln(os.Stderr, "figures:", err)
 		os.Exit(1)
 	}
 }
 
-func run(out io.Writer, patterns []string) error {
-	if len(patterns) == 0 {
-		patterns = []string{"./..."}
-	}
-	listed, err := list(patterns)
+// question is what the command line asks for.
+type question struct {
+	patterns []string
+	places   bool
+	sample   int
+	seed     uint64
+}
+
+func run(out io.Writer, ask question) error {
+	listed, err := list(ask.patterns)
 	if err != nil {
 		return err
 	}
@@ -76,7 +93,7 @@ func run(out io.Writer, patterns []string) error {
 		lines.add(st)
 		fmt.Fprintf(table, "%s\t%s\n", l.room(), s)
 		for _, n := range s.names {
-			fmt.Fprintf(&details, "  %s: %s\n", l.room(), n)
+			fmt.Fprintf(&details, "  %s: %s\n", l.room(), n.text)
 		}
 		for _, to := range l.Imports {
 			from, of := rowOf(ranks, l.room()), rowOf(ranks, strings.TrimPrefix(to, l.Module.Path+"/"))
@@ -87,6 +104,9 @@ func run(out io.Writer, patterns []string) error {
 		}
 		all.add(s)
 	}
+	if ask.sample > 0 {
+		return printSample(out, lines.docs, ask.sample, ask.seed)
+	}
 	fmt.Fprintf(table, "all\t%s\n", all)
 	if err := table.Flush(); err != nil {
 		return err
@@ -94,8 +114,10 @@ func run(out io.Writer, patterns []string) error {
 	if err := lines.print(out); err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(out, "%d arrows run up between packages\n%s", up, details.String())
-	return err
+	if _, err = fmt.Fprintf(out, "%d arrows run up between packages\n%s", up, details.String()); err != nil || !ask.places {
+		return err
+	}
+	return printPlaces(out, slices.Concat(all.names, all.pairs, lines.long, lines.words, lines.fragments))
 }
 
 // listing is what `go list` says of a package.
@@ -155,14 +177,16 @@ func rowOf(ranks map[string]int, room string) int {
 
 // shape is what a package, or all of them together, look like.
 type shape struct {
-	files, functions  []int // their lines
-	arrows, up, pairs int
-	names             []string // with several meanings, and which
+	files, functions []int // their lines
+	arrows, up       int
+	pairs            []place // of files
+	names            []place // with several meanings, and which
 }
 
 func (s *shape) add(o shape) {
-	s.files, s.functions, s.names = append(s.files, o.files...), append(s.functions, o.functions...), append(s.names, o.names...)
-	s.arrows, s.up, s.pairs = s.arrows+o.arrows, s.up+o.up, s.pairs+o.pairs
+	s.files, s.functions = append(s.files, o.files...), append(s.functions, o.functions...)
+	s.arrows, s.up = s.arrows+o.arrows, s.up+o.up
+	s.pairs, s.names = append(s.pairs, o.pairs...), append(s.names, o.names...)
 }
 
 func (s shape) String() string {
@@ -171,7 +195,7 @@ func (s shape) String() string {
 		lines += n
 	}
 	return fmt.Sprintf("%d\t%d\t%d, %d\t%d\t%d, %d, %d\t%d\t%d\t%d\t%d", len(s.files), lines, quantile(s.files, 50), quantile(s.files, 100),
-		len(s.functions), quantile(s.functions, 50), quantile(s.functions, 90), quantile(s.functions, 100), s.arrows, s.up, s.pairs, len(s.names))
+		len(s.functions), quantile(s.functions, 50), quantile(s.functions, 90), quantile(s.functions, 100), s.arrows, s.up, len(s.pairs), len(s.names))
 }
 
 func quantile(values []int, percent int) int {
@@ -212,22 +236,26 @@ func measure(l listing, exports map[string]string) (shape, style, error) {
 		return s, style{}, err
 	}
 	uses := arrows(set, pkg, info)
-	for from, tos := range uses {
-		s.arrows += len(tos)
-		for to := range tos {
-			if uses[to][from] && from < to {
-				s.pairs++
+	for _, from := range slices.Sorted(maps.Keys(uses)) {
+		s.arrows += len(uses[from])
+		for _, to := range slices.Sorted(maps.Keys(uses[from])) {
+			if used, is := uses[to][from]; is && from < to {
+				s.pairs = append(s.pairs, place{at: from, text: fmt.Sprintf("uses %s of %s, which uses %s",
+					strings.Join(uses[from][to], ", "), filepath.Base(to), strings.Join(used, ", "))})
 			}
 		}
 	}
 	s.up = back(uses)
-	s.names = meanings(pkg, info)
-	return s, styleOf(l.room(), pkg, files, texts), nil
+	s.names = meanings(l.room(), set, pkg, info)
+	return s, styleOf(l.room(), set, pkg, files, texts), nil
 }
 
-// arrows are the files that each file uses.
-func arrows(set *token.FileSet, pkg *types.Package, info *types.Info) map[string]map[string]bool {
-	uses := map[string]map[string]bool{}
+// graph has for each file the files that it uses, and for each of these the names, in order.
+type graph map[string]map[string][]string
+
+// arrows finds which declarations of other files each file uses.
+func arrows(set *token.FileSet, pkg *types.Package, info *types.Info) graph {
+	uses := graph{}
 	for ident, object := range info.Uses {
 		if object.Pkg() != pkg || !object.Pos().IsValid() || !declared(pkg, object) {
 			continue
@@ -237,9 +265,11 @@ func arrows(set *token.FileSet, pkg *types.Package, info *types.Info) map[string
 			continue
 		}
 		if uses[from] == nil {
-			uses[from] = map[string]bool{}
+			uses[from] = map[string][]string{}
 		}
-		uses[from][to] = true
+		if at, found := slices.BinarySearch(uses[from][to], object.Name()); !found {
+			uses[from][to] = slices.Insert(uses[from][to], at, object.Name())
+		}
 	}
 	return uses
 }
@@ -260,7 +290,7 @@ func declared(pkg *types.Package, object types.Object) bool {
 
 // back is how many arrows run up when the files are in a good order: first a greedy
 // one (Eades, Lin and Smyth), then each file moves to where it costs least.
-func back(uses map[string]map[string]bool) int {
+func back(uses graph) int {
 	nodes := map[string]bool{}
 	for from, tos := range uses {
 		nodes[from] = true
@@ -275,10 +305,10 @@ func back(uses map[string]map[string]bool) int {
 			rest := slices.DeleteFunc(slices.Clone(order), func(n string) bool { return n == node })
 			at, cost, least := 0, 0, 0
 			for i, other := range rest { // the cost of being behind other, against being before it
-				if uses[node][other] {
+				if uses.has(node, other) {
 					cost++
 				}
-				if uses[other][node] {
+				if uses.has(other, node) {
 					cost--
 				}
 				if cost < least {
@@ -295,22 +325,26 @@ func back(uses map[string]map[string]bool) int {
 	}
 }
 
+func (g graph) has(from, to string) bool {
+	return len(g[from][to]) > 0
+}
+
 // balance is how many files a file uses, less how many use it.
-func balance(uses map[string]map[string]bool, all []string, node string) int {
+func balance(uses graph, all []string, node string) int {
 	n := len(uses[node])
 	for _, other := range all {
-		if uses[other][node] {
+		if uses.has(other, node) {
 			n--
 		}
 	}
 	return n
 }
 
-func count(uses map[string]map[string]bool, order []string) int {
+func count(uses graph, order []string) int {
 	n := 0
 	for i, later := range order {
 		for _, earlier := range order[:i] {
-			if uses[later][earlier] {
+			if uses.has(later, earlier) {
 				n++
 			}
 		}
@@ -321,34 +355,53 @@ func count(uses map[string]map[string]bool, order []string) int {
 // module begins the import paths of this repository.
 const module = "github.com/slurmlet/slurmlet/"
 
-// meanings are the names that a package gives to different things, and to which.
-func meanings(pkg *types.Package, info *types.Info) []string {
-	found := map[string]map[string]bool{}
+// meanings finds the names that a package gives to different things, and where it declares each.
+func meanings(room string, set *token.FileSet, pkg *types.Package, info *types.Info) []place {
+	found := map[string]map[string][]string{}
 	for _, object := range info.Defs {
 		if object == nil || object.Name() == "_" || !declared(pkg, object) {
 			continue
 		}
 		name := strings.ToLower(object.Name())
 		if found[name] == nil {
-			found[name] = map[string]bool{}
+			found[name] = map[string][]string{}
 		}
-		if m := meaning(object, name); m != "" {
-			found[name][m] = true
-		}
-	}
-	var several []string
-	for name, all := range found {
-		if len(all) > 1 {
-			several = append(several, name+" is "+strings.Join(slices.Sorted(maps.Keys(all)), ", "))
+		if m := meaning(object, name); m != "" && !isGiven(object) {
+			at := set.Position(object.Pos())
+			found[name][m] = append(found[name][m], fmt.Sprintf("%s:%d", filepath.Base(at.Filename), at.Line))
 		}
 	}
-	slices.Sort(several)
+	for name, all := range found { // a function that returns what a value of its name is
+		for m, at := range all {
+			if value, is := strings.CutPrefix(m, returns); is {
+				delete(all, m)
+				m = "a function"
+				if all[value] != nil {
+					m = value
+				}
+				all[m] = append(all[m], at...)
+			}
+		}
+		found[name] = all
+	}
+	var several []place
+	for _, name := range slices.Sorted(maps.Keys(found)) {
+		if all := found[name]; len(all) > 1 {
+			one := place{at: room, text: name + " is " + strings.Join(slices.Sorted(maps.Keys(all)), ", ")}
+			for _, m := range slices.Sorted(maps.Keys(all)) {
+				slices.Sort(all[m])
+				one.more = append(one.more, m+": "+strings.Join(all[m], ", "))
+			}
+			several = append(several, one)
+		}
+	}
 	return several
 }
 
 // meaning is what kind of thing an object is. A value or a function that has its
-// type's name means that type. A value of another module's type, or of a basic
-// one, has no meaning of its own: a number may be called what it counts.
+// type's name means that type, and a function that returns what a value of its name
+// is means that value. A value of another module's type, or of a basic one, has no
+// meaning of its own: a number may be called what it counts.
 func meaning(object types.Object, name string) string {
 	switch object := object.(type) {
 	case *types.TypeName:
@@ -357,6 +410,11 @@ func meaning(object types.Object, name string) string {
 		results := object.Type().(*types.Signature).Results()
 		if results.Len() > 0 && of(results.At(0).Type(), name) {
 			return "a type"
+		}
+		if results.Len() > 0 {
+			if value := valueOf(results.At(0).Type()); value != "" {
+				return returns + value
+			}
 		}
 		return "a function"
 	case *types.Const:
@@ -368,11 +426,25 @@ func meaning(object types.Object, name string) string {
 	if _, function := object.Type().Underlying().(*types.Signature); function {
 		return "a function"
 	}
-	named, ok := element(object.Type()).(*types.Named)
+	return valueOf(object.Type())
+}
+
+// returns begins the meaning of a function that returns a value of this repository.
+const returns = "returns "
+
+// isGiven says whether the language names a method: Error and String are what fmt calls.
+func isGiven(object types.Object) bool {
+	function, is := object.(*types.Func)
+	return is && function.Signature().Recv() != nil && (object.Name() == "Error" || object.Name() == "String")
+}
+
+// valueOf is the meaning of a value of a type of this repository, empty for another one.
+func valueOf(t types.Type) string {
+	named, ok := element(t).(*types.Named)
 	if !ok || named.Obj().Pkg() == nil || !strings.HasPrefix(named.Obj().Pkg().Path(), module) {
 		return ""
 	}
-	return "a value of type " + types.TypeString(element(object.Type()), func(p *types.Package) string { return p.Name() })
+	return "a value of type " + types.TypeString(element(t), func(p *types.Package) string { return p.Name() })
 }
 
 // of says whether a type, or what it holds, has this name, in the singular or the
@@ -387,7 +459,7 @@ func of(t types.Type, name string) bool {
 	return name == whole || name == called || name == called+"s"
 }
 
-// element is what a pointer, slice or map leads to.
+// element is what a pointer, slice, map, channel, or an iterator or an atomic pointer of them leads to.
 func element(t types.Type) types.Type {
 	for {
 		switch u := t.(type) {
@@ -397,6 +469,14 @@ func element(t types.Type) types.Type {
 			t = u.Elem()
 		case *types.Map:
 			t = u.Elem()
+		case *types.Chan:
+			t = u.Elem()
+		case *types.Named:
+			if of := u.TypeArgs(); of.Len() == 1 && u.Obj().Pkg() != nil && (u.Obj().Pkg().Path() == "iter" || u.Obj().Pkg().Path() == "sync/atomic") {
+				t = of.At(0)
+				continue
+			}
+			return t
 		default:
 			return t
 		}

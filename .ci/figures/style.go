@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"go/ast"
+	"go/token"
 	"go/types"
 	"io"
 	"regexp"
@@ -14,9 +15,9 @@ import (
 // style is what a reader meets line by line.
 type style struct {
 	structs []structure
-	// long counts lines of over 140 columns, words those with told, tells or untold, docs doc comments, and fragments
+	// long has lines of over 140 columns, words each told, tells or untold, docs all doc comments, and fragments
 	// those of them without a verb that the eye finds at once.
-	long, words, docs, fragments int
+	long, words, docs, fragments []place
 }
 
 // structure is a struct type with its fields, its methods, and its values: fields, those of structs inside it too.
@@ -36,7 +37,8 @@ var (
 
 func (s *style) add(o style) {
 	s.structs = append(s.structs, o.structs...)
-	s.long, s.words, s.docs, s.fragments = s.long+o.long, s.words+o.words, s.docs+o.docs, s.fragments+o.fragments
+	s.long, s.words = append(s.long, o.long...), append(s.words, o.words...)
+	s.docs, s.fragments = append(s.docs, o.docs...), append(s.fragments, o.fragments...)
 }
 
 func (s *style) print(out io.Writer) error {
@@ -46,20 +48,26 @@ func (s *style) print(out io.Writer) error {
 	for _, one := range s.structs[:min(len(s.structs), mostStructs)] {
 		fmt.Fprintf(text, "  %s: %d, %d, %d\n", one.name, one.fields, one.methods, one.values)
 	}
-	fmt.Fprintf(text, "%d lines have over 140 columns; told, tells and untold stand %d times; %d of %d doc comments are fragments\n\n", s.long, s.words, s.fragments, s.docs)
+	fmt.Fprintf(text, "%d lines have over 140 columns; told, tells and untold stand %d times; %d of %d doc comments are fragments\n\n",
+		len(s.long), len(s.words), len(s.fragments), len(s.docs))
 	_, err := io.WriteString(out, text.String())
 	return err
 }
 
 // styleOf reads a package's files.
-func styleOf(room string, pkg *types.Package, files []*ast.File, texts []string) style {
+func styleOf(room string, set *token.FileSet, pkg *types.Package, files []*ast.File, texts []string) style {
 	var s style
-	for _, text := range texts {
+	for i, text := range texts {
+		name, n := set.Position(files[i].Pos()).Filename, 0
 		for line := range strings.Lines(text) {
-			if columns(line) > 140 {
-				s.long++
+			n++
+			at := fmt.Sprintf("%s:%d", name, n)
+			if width := columns(line); width > 140 {
+				s.long = append(s.long, place{at: at, text: fmt.Sprintf("%d columns", width)})
 			}
-			s.words += len(told.FindAllString(line, -1))
+			for _, word := range told.FindAllString(line, -1) {
+				s.words = append(s.words, place{at: at, text: word})
+			}
 		}
 	}
 	for _, name := range pkg.Scope().Names() {
@@ -76,10 +84,10 @@ func styleOf(room string, pkg *types.Package, files []*ast.File, texts []string)
 		}
 	}
 	for _, f := range files {
-		for _, doc := range docs(f) {
-			s.docs++
-			if text := strings.Join(strings.Fields(doc), " "); fragment.MatchString(text) {
-				s.fragments++
+		for _, doc := range docs(set, f) {
+			s.docs = append(s.docs, doc)
+			if fragment.MatchString(doc.text) {
+				s.fragments = append(s.fragments, doc)
 			}
 		}
 	}
@@ -106,11 +114,12 @@ func values(pkg *types.Package, body *types.Struct) int {
 	return n
 }
 
-// docs are the doc comments of a file's declarations and fields.
-func docs(f *ast.File) (all []string) {
+// docs are the doc comments of a file's declarations and fields, each on one line.
+func docs(set *token.FileSet, f *ast.File) (all []place) {
 	add := func(group *ast.CommentGroup) {
 		if group != nil {
-			all = append(all, group.Text())
+			at := set.Position(group.Pos())
+			all = append(all, place{at: fmt.Sprintf("%s:%d", at.Filename, at.Line), text: strings.Join(strings.Fields(group.Text()), " ")})
 		}
 	}
 	ast.Inspect(f, func(n ast.Node) bool {
