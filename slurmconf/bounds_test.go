@@ -17,7 +17,7 @@ func TestBounds(t *testing.T) {
 		"size of a file":   {strings.Repeat("#", slurmconf.MaxFileSize+1), "slurm.conf: error: 4194305 bytes: want at most 4194304"},
 		"lines of a file":  {strings.Repeat("\n", 1<<17+1), "slurm.conf: error: more than 131072 lines: want fewer: nodes can be named as n[1-100]"},
 		"values of a line": {"NodeName=a" + strings.Repeat(" b=c", 1000), "slurm.conf:1:4008: error: more than 1000 values on a line: want fewer"},
-		"errors":           {strings.Repeat("a\n", 1000), "slurm.conf:101:1: error: more is wrong from here on, and is not told"},
+		"errors":           {strings.Repeat("a\n", 1000), "slurm.conf:101:1: error: more is wrong from here on, and is not listed"},
 	} {
 		_, findings := slurmconf.Parse("slurm.conf", c.text)
 		require.Error(t, findings.Err(), about)
@@ -25,7 +25,7 @@ func TestBounds(t *testing.T) {
 	}
 	_, findings := slurmconf.Parse("slurm.conf", strings.Repeat("a+=1\n", 1000))
 	assert.NoError(t, findings.Err(), "a file that Slurm takes is not refused for many warnings")
-	assert.Equal(t, "slurm.conf:101:2: warning: more is wrong from here on, and is not told", findings.Error()[strings.LastIndex(findings.Error(), "\n")+1:])
+	assert.Equal(t, "slurm.conf:101:2: warning: more is wrong from here on, and is not listed", findings.Error()[strings.LastIndex(findings.Error(), "\n")+1:])
 }
 
 func TestBoundsOfASet(t *testing.T) {

@@ -59,11 +59,11 @@ func (c *Conf) Controllers() []Controller {
 	if len(all) > 0 {
 		return all
 	}
-	return append(c.former("ControlMachine", "ControlAddr"), c.former("BackupController", "BackupAddr")...)
+	return append(c.oldControllers("ControlMachine", "ControlAddr"), c.oldControllers("BackupController", "BackupAddr")...)
 }
 
-// former is how controllers were named before SlurmctldHost. It still counts.
-func (c *Conf) former(host, address string) []Controller {
+// oldControllers is how controllers were named before SlurmctldHost. It still counts.
+func (c *Conf) oldControllers(host, address string) []Controller {
 	name, ok := c.Get(host)
 	if !ok {
 		return nil

@@ -8,9 +8,9 @@ import (
 // Conf is one of Slurm's configuration files as Slurm reads it: its own lines,
 // with those of included files in the place of each Include.
 type Conf struct {
-	// File is the file itself, without what it includes.
+	// Kind is the file itself, without what it includes.
 	File *File
-	// lines are those with pairs, of all files.
+	// parseLines are those with pairs, of all files.
 	lines []*Line
 	// byKey has for each key in lower case what it begins.
 	byKey map[string][]Record
@@ -63,7 +63,7 @@ func (c *Conf) Records(key string) []Record {
 func (c *Conf) add(l *Line, defaults map[string]*Defaults) {
 	c.lines = append(c.lines, l)
 	key := strings.ToLower(l.Pairs[0].Key)
-	if hasDefaults(l.file.Kind, key) && strings.EqualFold(l.Pairs[0].Value, "DEFAULT") {
+	if hasDefaults(l.of.Kind, key) && strings.EqualFold(l.Pairs[0].Value, "DEFAULT") {
 		defaults[key] = &Defaults{l, defaults[key]}
 		return
 	}

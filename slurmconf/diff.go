@@ -8,7 +8,7 @@ import (
 
 // Change is one difference between two configurations, in Slurm's terms.
 type Change struct {
-	File Kind `json:"file"`
+	Kind Kind `json:"file"`
 	// Record is the record, such as NodeName=n[1-4] or PartitionName=p; empty for
 	// a key that stands alone, or for the file as a whole.
 	Record string `json:"record,omitempty"`
@@ -28,7 +28,7 @@ type Text struct {
 }
 
 func (c Change) String() string {
-	parts := slices.DeleteFunc([]string{string(c.File), c.Record, c.Key}, func(s string) bool { return s == "" })
+	parts := slices.DeleteFunc([]string{string(c.Kind), c.Record, c.Key}, func(s string) bool { return s == "" })
 	what := strings.Join(parts, ": ")
 	switch {
 	case c.Key == "" && c.Old == nil:
@@ -50,7 +50,7 @@ func (t *Text) shown() string {
 	return cmp.Or(t.Text, `""`)
 }
 
-func (t *Text) hidden(key string) *Text {
+func (t *Text) withoutSecret(key string) *Text {
 	switch {
 	case t == nil:
 		return nil
@@ -66,48 +66,48 @@ func (t *Text) hidden(key string) *Text {
 func Diff(before, after *Set) []Change {
 	var changes []Change
 	for _, kind := range Kinds {
-		d := diff{kind: kind, before: before.Conf(kind), after: after.Conf(kind)}
-		d.conf()
+		d := comparison{kind: kind, before: before.Conf(kind), after: after.Conf(kind)}
+		d.compare()
 		changes = append(changes, d.changes...)
 	}
 	return changes
 }
 
-// diff compares two Confs.
-type diff struct {
+// comparison compares two Confs.
+type comparison struct {
 	kind          Kind
 	before, after *Conf
 	changes       []Change
 }
 
-func (d *diff) conf() {
+func (d *comparison) compare() {
 	switch {
 	case d.before == nil && d.after == nil:
 		return
 	case d.before == nil || d.after == nil:
-		d.add("", "", d.before.whole(), d.after.whole())
+		d.add("", "", d.before.wholeText(), d.after.wholeText())
 	case d.kind.yaml():
-		d.text()
+		d.compareText()
 		return
 	}
 	for _, key := range d.keys() {
 		switch {
 		case d.kind == PlugstackConf:
 		case key == "nodename" && d.kind == SlurmConf, key == "downnodes", key == "frontendname":
-			d.hosts(key)
+			d.compareHosts(key)
 		case key == "slurmctldhost" || !d.kind.IsList(key):
-			d.values(key)
+			d.compareValues(key)
 		case d.kind.IsRecord(key):
-			d.records(key)
+			d.compareRecords(key)
 		default:
-			d.values(key)
+			d.compareValues(key)
 		}
 	}
-	d.plugins()
+	d.comparePlugins()
 }
 
-// text tells of the first line of YAML that differs.
-func (d *diff) text() {
+// textOf adds the first line of YAML that differs.
+func (d *comparison) compareText() {
 	old, now := strings.SplitAfter(d.before.File.String(), "\n"), strings.SplitAfter(d.after.File.String(), "\n")
 	for i := range max(len(old), len(now)) {
 		was, is := d.before.File.nth(old, i), d.after.File.nth(now, i)
@@ -127,7 +127,7 @@ func (f *File) nth(lines []string, i int) *Text {
 }
 
 // keys are all that begin lines, in lower case and sorted.
-func (d *diff) keys() []string {
+func (d *comparison) keys() []string {
 	var keys []string
 	for _, c := range []*Conf{d.before, d.after} {
 		if c != nil {
@@ -140,15 +140,15 @@ func (d *diff) keys() []string {
 	return slices.Compact(keys)
 }
 
-// values compares what a key is given: one value, or a list whose order counts.
-func (d *diff) values(key string) {
+// compareValues compares what a key is given: one value, or a list whose order counts.
+func (d *comparison) compareValues(key string) {
 	before, after := d.before.value(d.kind, key), d.after.value(d.kind, key)
 	if !d.kind.equal(key, before, after) {
 		d.add("", cmp.Or(d.after.spelled(key), d.before.spelled(key)), before, after)
 	}
 }
 
-// value is what counts for a key.
+// value returns the text that counts for a key, nil where the file does not set it.
 func (c *Conf) value(kind Kind, key string) *Text {
 	all := c.All(key)
 	if len(all) == 0 {
@@ -182,16 +182,16 @@ func (c *Conf) spelled(key string) string {
 	return ""
 }
 
-// whole is the file, nil if there is none.
-func (c *Conf) whole() *Text {
+// wholeText is the file, nil if there is none.
+func (c *Conf) wholeText() *Text {
 	if c == nil {
 		return nil
 	}
 	return &Text{From: Position{File: c.File.Name}}
 }
 
-// add tells that a secret has changed, and not from what to what.
-func (d *diff) add(record, key string, before, after *Text) {
-	before, after = before.hidden(key), after.hidden(key)
+// add adds a change; of a secret it leaves out both values.
+func (d *comparison) add(record, key string, before, after *Text) {
+	before, after = before.withoutSecret(key), after.withoutSecret(key)
 	d.changes = append(d.changes, Change{d.kind, record, key, before, after})
 }

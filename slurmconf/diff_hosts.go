@@ -10,13 +10,13 @@ import (
 // more, records are compared as they are written.
 const maxHosts = 4 * hostlist.MaxRange
 
-// hosts compares records whose names are hostlists, host by host: n[1-2] and n1,n2
+// compareHosts compares records whose names are hostlists, host by host: n[1-2] and n1,n2
 // are the same.
-func (d *diff) hosts(key string) {
+func (d *comparison) compareHosts(key string) {
 	before, ok1 := hostsOf(d.before.Records(key))
 	after, ok2 := hostsOf(d.after.Records(key))
 	if !ok1 || !ok2 {
-		d.records(key)
+		d.compareRecords(key)
 		return
 	}
 	moves := map[move]*moved{}
@@ -29,22 +29,22 @@ func (d *diff) hosts(key string) {
 		moves[m].hosts = append(moves[m].hosts, host)
 	}
 	for _, host := range after.hosts {
-		note(host, move{before.record[host].Record, after.record[host].Record})
+		note(host, move{before.byHost[host].Record, after.byHost[host].Record})
 	}
 	for _, host := range before.hosts {
-		if _, ok := after.record[host]; !ok {
-			note(host, move{before.record[host].Record, Record{}})
+		if _, ok := after.byHost[host]; !ok {
+			note(host, move{before.byHost[host].Record, Record{}})
 		}
 	}
 	for _, m := range order {
-		d.moved(m, before, after)
+		d.compareMoved(m, before, after)
 	}
 }
 
-// hosts is which record each host has, in order.
+// compareHosts is which record each host has, in order.
 type hosts struct {
 	hosts  []string
-	record map[string]hostRecord
+	byHost map[string]hostRecord
 }
 
 // hostRecord is a record and which of its hosts a host is.
@@ -56,7 +56,7 @@ type hostRecord struct {
 // hostsOf expands the names of records. Of a host that is named twice the last
 // record counts.
 func hostsOf(records []Record) (hosts, bool) {
-	h := hosts{record: map[string]hostRecord{}}
+	h := hosts{byHost: map[string]hostRecord{}}
 	for _, r := range records {
 		if n, err := hostlist.Count(r.Name()); err != nil || n+uint64(len(h.hosts)) > maxHosts {
 			return h, false
@@ -67,10 +67,10 @@ func hostsOf(records []Record) (hosts, bool) {
 		}
 		nth := 0
 		for host := range list.All() {
-			if _, twice := h.record[host]; !twice {
+			if _, twice := h.byHost[host]; !twice {
 				h.hosts = append(h.hosts, host)
 			}
-			h.record[host] = hostRecord{r, nth}
+			h.byHost[host] = hostRecord{r, nth}
 			nth++
 		}
 	}
@@ -79,56 +79,56 @@ func hostsOf(records []Record) (hosts, bool) {
 
 // move is from which record hosts come and to which they go; that of a host that
 // is new or gone has no Line.
-type move struct{ before, after Record }
+type move struct{ from, to Record }
 
 type moved struct {
 	move
 	hosts []string
 }
 
-// moved tells what changes for hosts that have moved from one record to another.
-func (d *diff) moved(m *moved, before, after hosts) {
-	some := m.after
+// compareMoved adds what changes for hosts that have moved from one record to another.
+func (d *comparison) compareMoved(m *moved, before, after hosts) {
+	some := m.to
 	if some.Line == nil {
-		some = m.before
+		some = m.from
 	}
 	title := func(hosts []string) string {
 		return some.Pairs[0].Key + "=" + hostlist.Of(slices.Values(hosts)).Sorted().String()
 	}
 	switch {
-	case m.before.Line == nil:
-		d.add(title(m.hosts), "", nil, m.after.whole())
-	case m.after.Line == nil:
-		d.add(title(m.hosts), "", m.before.whole(), nil)
+	case m.from.Line == nil:
+		d.add(title(m.hosts), "", nil, m.to.wholeText())
+	case m.to.Line == nil:
+		d.add(title(m.hosts), "", m.from.wholeText(), nil)
 	default:
-		d.record(title(m.hosts), m.before, m.after, perHost)
+		d.compareRecord(title(m.hosts), m.from, m.to, perHost)
 		for _, key := range perHost {
-			d.perHost(key, m, title, before, after)
+			d.comparePerHost(key, m, title, before, after)
 		}
 	}
 }
 
-// perHost are keys of NodeName whose values are hostlists, too: the nth of them
+// comparePerHost are keys of NodeName whose values are hostlists, too: the nth of them
 // belongs to the nth node.
 var perHost = []string{"nodehostname", "nodeaddr", "bcastaddr", "port"}
 
-// perHost compares such a key.
-func (d *diff) perHost(key string, m *moved, title func([]string) string, before, after hosts) {
-	old, now := m.before.text(key), m.after.text(key)
+// comparePerHost compares such a key.
+func (d *comparison) comparePerHost(key string, m *moved, title func([]string) string, before, after hosts) {
+	old, now := m.from.textOf(key), m.to.textOf(key)
 	if old == nil && now == nil {
 		return
 	}
 	was, is := nths(old), nths(now)
 	var differ []string
 	for _, host := range m.hosts {
-		if was(before.record[host].nth) != is(after.record[host].nth) {
+		if was(before.byHost[host].nth) != is(after.byHost[host].nth) {
 			differ = append(differ, host)
 		}
 	}
 	if len(differ) > 0 {
-		pair, ok := m.after.Get(key)
+		pair, ok := m.to.Get(key)
 		if !ok {
-			pair, _ = m.before.Get(key)
+			pair, _ = m.from.Get(key)
 		}
 		d.add(title(differ), pair.Key, old, now)
 	}

@@ -8,22 +8,22 @@ import (
 	"github.com/slurmlet/slurmlet/slurmconf/hostlist"
 )
 
-// identity is the keys by which records are told apart that begin with the
+// identity has the keys that distinguish records which begin with the
 // same key. Without an entry the name is enough.
 var identity = map[Kind][]string{
 	GresConf:    {"NodeName", "Name", "Type", "File", "MultipleFiles"},
 	HelpersConf: {"NodeName", "Feature"},
 }
 
-// titled is records by what they are called. Of one that is there twice, the
+// titlesOf is records by what they are called. Of one that is there twice, the
 // second one is called so, too.
-type titled struct {
+type byTitle struct {
 	titles []string
 	record map[string]Record
 }
 
-func (k Kind) titled(records []Record) titled {
-	t := titled{record: map[string]Record{}}
+func (k Kind) titlesOf(records []Record) byTitle {
+	t := byTitle{record: map[string]Record{}}
 	for _, r := range records {
 		title := k.title(r)
 		for n := 2; t.record[title].Line != nil; n++ {
@@ -47,29 +47,29 @@ func (k Kind) title(r Record) string {
 	return strings.Join(parts, " ")
 }
 
-// records compares records by what they are called.
-func (d *diff) records(key string) {
-	before, after := d.kind.titled(d.before.Records(key)), d.kind.titled(d.after.Records(key))
+// compareRecords compares records by what they are called.
+func (d *comparison) compareRecords(key string) {
+	before, after := d.kind.titlesOf(d.before.Records(key)), d.kind.titlesOf(d.after.Records(key))
 	for _, title := range after.titles {
 		if old, ok := before.record[title]; ok {
-			d.record(title, old, after.record[title], nil)
+			d.compareRecord(title, old, after.record[title], nil)
 		} else {
-			d.add(title, "", nil, after.record[title].whole())
+			d.add(title, "", nil, after.record[title].wholeText())
 		}
 	}
 	for _, title := range before.titles {
 		if _, ok := after.record[title]; !ok {
-			d.add(title, "", before.record[title].whole(), nil)
+			d.add(title, "", before.record[title].wholeText(), nil)
 		}
 	}
 	if d.kind == GresConf {
-		d.order(before, after)
+		d.compareOrder(before, after)
 	}
 }
 
-// order tells of the first record that changed places with another one. In
+// compareOrder adds the first record that changed places with another one. In
 // gres.conf the order of lines is that of devices.
-func (d *diff) order(before, after titled) {
+func (d *comparison) compareOrder(before, after byTitle) {
 	old := slices.DeleteFunc(before.titles, func(t string) bool { return after.record[t].Line == nil })
 	now := slices.DeleteFunc(after.titles, func(t string) bool { return before.record[t].Line == nil })
 	for i, title := range now {
@@ -80,11 +80,11 @@ func (d *diff) order(before, after titled) {
 	}
 }
 
-// record compares what two records set, but for the keys to leave out, which
+// byHost compares what two records set, but for the keys to leave out, which
 // are in lower case.
-func (d *diff) record(title string, before, after Record, without []string) {
+func (d *comparison) compareRecord(title string, before, after Record, without []string) {
 	for _, key := range keysOf(before, after) {
-		old, now := before.text(key), after.text(key)
+		old, now := before.textOf(key), after.textOf(key)
 		if !slices.Contains(without, strings.ToLower(key)) && !same(after, key, old, now) {
 			d.add(title, key, old, now)
 		}
@@ -112,16 +112,16 @@ func keysOf(records ...Record) []string {
 	return keys
 }
 
-// text is what counts for a key of the record, nil if nothing does.
-func (r Record) text(key string) *Text {
+// textOf is what counts for a key of the record, nil if nothing does.
+func (r Record) textOf(key string) *Text {
 	if p, ok := r.Get(key); ok {
 		return &Text{p.Value, p.Position()}
 	}
 	return nil
 }
 
-// whole is where the record stands.
-func (r Record) whole() *Text { return &Text{strings.TrimSpace(r.Text()), r.Position()} }
+// wholeText returns the record's line and its place.
+func (r Record) wholeText() *Text { return &Text{strings.TrimSpace(r.Text()), r.Position()} }
 
 // hostlists are keys whose values are sets of hosts or switches.
 var hostlists = []string{"nodes", "switches", "allocnodes"}
@@ -145,8 +145,8 @@ func same(r Record, key string, a, b *Text) bool {
 	return err1 == nil && err2 == nil && one.String() == other.String()
 }
 
-// plugins compares plugstack.conf, in which the order counts.
-func (d *diff) plugins() {
+// comparePlugins compares plugstack.conf, in which the order counts.
+func (d *comparison) comparePlugins() {
 	if d.kind != PlugstackConf || d.before == nil || d.after == nil {
 		return
 	}

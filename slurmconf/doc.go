@@ -27,7 +27,7 @@
 // byte of it as it is. [Pair.Uint], [Pair.Bool] and [Pair.List] read values, and
 // [Conf.Nodes], [Conf.Partitions] and their like are views of records.
 //
-// [Diff] tells what changes for Slurm from one Set to another.
+// [Diff] lists what changes for Slurm from one Set to another.
 //
 // Reading never fails as a whole. What is wrong is a list of [Finding] with
 // positions; an Error is what Slurm refuses, or worse, a Warning is what Slurm reads

@@ -22,11 +22,11 @@ func (p Pair) Replace(value string) error {
 	if l == nil || !slices.Contains(l.Pairs, p) {
 		return errors.New("cannot replace the value of " + p.Key + ": it is not in a file, or its line was edited")
 	}
-	written, err := write(value, l.file.Kind)
+	written, err := write(value, l.of.Kind)
 	if err != nil {
 		return fmt.Errorf("cannot set %s: %v", p.Key, err)
 	}
-	changed, err := l.file.line(l.text[:p.value] + written + l.text[p.end:])
+	changed, err := l.of.parseLine(l.text[:p.value] + written + l.text[p.end:])
 	if err != nil {
 		return fmt.Errorf("cannot set %s: %v", p.Key, err)
 	}
@@ -39,8 +39,8 @@ func (p Pair) Replace(value string) error {
 			return fmt.Errorf("cannot set %s: Slurm would not read %q as its value", p.Key, value)
 		}
 	}
-	l.take(changed)
-	l.file.number()
+	l.replaceBy(changed)
+	l.of.renumber()
 	return nil
 }
 
@@ -61,11 +61,11 @@ func (f *File) Append(comment string, settings ...Setting) error {
 		}
 		b.WriteString(s.Key + "=" + written)
 	}
-	return f.append(b.String()+"\n", settings)
+	return f.appendLines(b.String()+"\n", settings)
 }
 
-// append adds lines, the last of which has to hold the settings.
-func (f *File) append(text string, settings []Setting) error {
+// appendLines adds lines, the last of which has to hold the settings.
+func (f *File) appendLines(text string, settings []Setting) error {
 	added, findings := parse(f.Name, f.Kind, text)
 	if err := findings.Err(); err != nil {
 		return fmt.Errorf("cannot append to %s: %v", f.Name, err)
@@ -80,10 +80,10 @@ func (f *File) append(text string, settings []Setting) error {
 		f.finish(f.Lines[n-1])
 	}
 	for _, l := range added.Lines {
-		l.file = f
+		l.of = f
 	}
 	f.Lines = append(f.Lines, added.Lines...)
-	f.number()
+	f.renumber()
 	return nil
 }
 
@@ -106,12 +106,12 @@ func (f *File) Remove(l *Line) bool {
 		return false
 	}
 	f.Lines = slices.Delete(f.Lines, i, i+1)
-	f.number()
+	f.renumber()
 	return true
 }
 
-// line parses one logical line for the file.
-func (f *File) line(text string) (*Line, error) {
+// parseLine parses one logical line for the file.
+func (f *File) parseLine(text string) (*Line, error) {
 	other, findings := parse(f.Name, f.Kind, text)
 	if err := findings.Err(); err != nil {
 		return nil, err
@@ -122,16 +122,16 @@ func (f *File) line(text string) (*Line, error) {
 	return other.Lines[0], nil
 }
 
-// take makes the line what another one is.
-func (l *Line) take(other *Line) {
+// replaceBy makes the line what another one is.
+func (l *Line) replaceBy(other *Line) {
 	l.text, l.Pairs = other.text, other.Pairs
 	for i := range l.Pairs {
 		l.Pairs[i].line = l
 	}
 }
 
-// number counts the lines anew.
-func (f *File) number() {
+// renumber counts the lines anew.
+func (f *File) renumber() {
 	number := 1
 	for _, l := range f.Lines {
 		l.number = number

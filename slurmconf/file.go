@@ -17,9 +17,9 @@ const (
 	maxPairs = 1000
 )
 
-// File is the text of one configuration file, in lines.
+// Kind is the text of one configuration file, in lines.
 type File struct {
-	// Name is what positions call it.
+	// Name is the file's name in positions of findings.
 	Name string
 	Kind Kind
 	// Lines together are the text, byte by byte.
@@ -35,7 +35,7 @@ type Line struct {
 	// named here; for plugstack.conf a pattern.
 	Include string
 
-	file   *File
+	of     *File
 	number int
 	text   string
 }
@@ -43,8 +43,8 @@ type Line struct {
 // Text is the line as it stands in the file, with comments and line ends.
 func (l *Line) Text() string { return l.text }
 
-// Position is where the line begins.
-func (l *Line) Position() Position { return Position{File: l.file.Name, Line: l.number} }
+// Position returns the place where the line begins.
+func (l *Line) Position() Position { return Position{File: l.of.Name, Line: l.number} }
 
 // Get is the last value of key on this line; capitals do not matter.
 func (l *Line) Get(key string) (Pair, bool) {
@@ -60,7 +60,7 @@ func (l *Line) Get(key string) (Pair, bool) {
 func (l *Line) position(offset int) Position {
 	before := l.text[:min(offset, len(l.text))]
 	return Position{
-		File:   l.file.Name,
+		File:   l.of.Name,
 		Line:   l.number + strings.Count(before, "\n"),
 		Column: len(before) - strings.LastIndexByte(before, '\n'),
 	}
@@ -84,11 +84,11 @@ func parse(name string, kind Kind, text string) (*File, Findings) {
 	p := parser{file: f}
 	switch {
 	case len(text) > MaxFileSize:
-		p.whole("size", fmt.Sprintf("%d bytes", len(text)), fmt.Sprintf("at most %d", MaxFileSize))
+		p.noteFile("size", fmt.Sprintf("%d bytes", len(text)), fmt.Sprintf("at most %d", MaxFileSize))
 	case kind.yaml():
-		p.text(text)
+		p.parseText(text)
 	default:
-		p.lines(text)
+		p.parseLines(text)
 	}
 	return f, p.findings
 }
@@ -99,51 +99,51 @@ type parser struct {
 	notes
 }
 
-func (p *parser) lines(text string) {
+func (p *parser) parseLines(text string) {
 	read := readLogical
 	if p.file.Kind == PlugstackConf {
 		read = readPlugin
 	}
 	for number := 1; text != ""; {
 		if len(p.file.Lines) == maxLines {
-			p.file.Lines = append(p.file.Lines, &Line{file: p.file, number: number, text: text})
-			p.whole("size", fmt.Sprintf("more than %d lines", maxLines), "fewer: nodes can be named as n[1-100]")
+			p.file.Lines = append(p.file.Lines, &Line{of: p.file, number: number, text: text})
+			p.noteFile("size", fmt.Sprintf("more than %d lines", maxLines), "fewer: nodes can be named as n[1-100]")
 			return
 		}
 		whole, seen := read(text)
-		line := &Line{file: p.file, number: number, text: whole}
+		line := &Line{of: p.file, number: number, text: whole}
 		p.file.Lines = append(p.file.Lines, line)
-		p.line(line, seen)
+		p.parseLine(line, seen)
 		number += strings.Count(whole, "\n")
 		text = text[len(whole):]
 	}
 }
 
-// text takes YAML as it is: package check judges it (slurmconf/topology).
-func (p *parser) text(text string) {
+// textOf takes YAML as it is: package check judges it (slurmconf/topology).
+func (p *parser) parseText(text string) {
 	if text == "" {
 		return
 	}
-	l := &Line{file: p.file, number: 1, text: text}
+	l := &Line{of: p.file, number: 1, text: text}
 	p.file.Lines = []*Line{l}
-	p.bytes(l)
+	p.checkBytes(l)
 }
 
-// line finds what stands on the line: in seen, which is what Slurm sees of it.
-func (p *parser) line(l *Line, seen logical) {
-	p.bytes(l)
+// parseLine finds what stands on the line: in seen, which is what Slurm sees of it.
+func (p *parser) parseLine(l *Line, seen logical) {
+	p.checkBytes(l)
 	switch {
 	case p.file.Kind == PlugstackConf:
-		p.plugin(l, seen)
+		p.parsePlugin(l, seen)
 	case isInclude(seen.text):
-		p.include(l, seen)
+		p.parseInclude(l, seen)
 	default:
-		p.pairs(l, seen)
+		p.parsePairs(l, seen)
 	}
 }
 
-// bytes that no text has, and that Slurm passes over or stumbles on.
-func (p *parser) bytes(l *Line) {
+// checkBytes that no text has, and that Slurm passes over or stumbles on.
+func (p *parser) checkBytes(l *Line) {
 	if at := strings.IndexByte(l.text, 0); at >= 0 {
 		p.note(Warning, "binary", l, at, "a NUL byte, which hides the rest of the line from Slurm", "text")
 	}
@@ -161,12 +161,12 @@ func (p *parser) bytes(l *Line) {
 
 // note notes what is wrong at a byte of the line's text.
 func (p *parser) note(severity Severity, rule string, l *Line, offset int, what, want string) {
-	if p.room(severity) {
+	if p.hasRoom(severity) {
 		p.add(Finding{l.position(offset), severity, rule, what, want})
 	}
 }
 
-// whole notes an error of the file as a whole.
-func (p *parser) whole(rule, what, want string) {
+// wholeText notes an error of the file as a whole.
+func (p *parser) noteFile(rule, what, want string) {
 	p.add(Finding{Position{File: p.file.Name}, Error, rule, what, want})
 }

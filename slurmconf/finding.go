@@ -10,7 +10,7 @@ import (
 type Severity int
 
 const (
-	// Info: Slurm does as it is told; somebody may want to know what that is.
+	// Info: Slurm does what the file says; somebody may want to know what that is.
 	Info Severity = iota + 1
 	// Warning: Slurm reads on, and does something else than was meant.
 	Warning

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// include reads what a line includes.
-func (w *walk) include(l *Line) {
+// parseInclude reads what a line includes.
+func (w *walk) followInclude(l *Line) {
 	for _, name := range w.named(l) {
 		w.includes++
 		switch {
@@ -22,15 +22,16 @@ func (w *walk) include(l *Line) {
 		case len(w.within) > MaxDepth:
 			w.broken(l, fmt.Sprintf("is nested deeper than %d", MaxDepth))
 		default:
-			w.follow(l, name)
+			w.readIncluded(l, name)
 		}
 	}
 }
 
-func (w *walk) follow(l *Line, name string) {
-	file, err := w.reader.file(name, l.file.Kind)
-	if meant := path.Clean(l.Include); errors.Is(err, errMissing) && path.IsAbs(meant) && meant != name && !slices.Contains(w.within, meant) {
-		if other, otherErr := w.reader.file(meant, l.file.Kind); otherErr == nil {
+func (w *walk) readIncluded(l *Line, name string) {
+	file, err := w.reader.readFile(name, l.of.Kind)
+	if meant := path.Clean(l.Include); errors.Is(err, errMissing) && path.IsAbs(meant) && meant != name &&
+		!slices.Contains(w.within, meant) {
+		if other, otherErr := w.reader.readFile(meant, l.of.Kind); otherErr == nil {
 			file, name, err = other, meant, nil // It is there already, where the others will be.
 		}
 	}
@@ -40,7 +41,7 @@ func (w *walk) follow(l *Line, name string) {
 	case err != nil:
 		w.broken(l, "of "+name+": "+err.Error())
 	default:
-		w.file(file, name)
+		w.addFile(file, name)
 	}
 }
 
@@ -57,7 +58,7 @@ func (w *walk) note(severity Severity, l *Line, why string) {
 
 // named is the files that a line includes, with absolute paths.
 func (w *walk) named(l *Line) []string {
-	if l.file.Kind == PlugstackConf {
+	if l.of.Kind == PlugstackConf {
 		return w.matching(l)
 	}
 	name, ok := w.expand(l)

@@ -6,18 +6,18 @@ import (
 	"strings"
 )
 
-const include = "include"
+const includeKey = "include"
 
 // isInclude: the line begins with Include and white space.
 func isInclude(text string) bool {
-	return len(text) > len(include) && strings.EqualFold(text[:len(include)], include) &&
-		isSpace(text[len(include)])
+	return len(text) > len(includeKey) && strings.EqualFold(text[:len(includeKey)], includeKey) &&
+		isSpace(text[len(includeKey)])
 }
 
-// include takes the name of the file: what stands up to the next white space.
-func (p *parser) include(l *Line, seen logical) {
+// parseInclude takes the name of the file: what stands up to the next white space.
+func (p *parser) parseInclude(l *Line, seen logical) {
 	text := seen.text
-	from := skip(text, len(include))
+	from := skip(text, len(includeKey))
 	name := text[from:]
 	if i := strings.IndexAny(name, space); i >= 0 {
 		name = name[:i]
@@ -35,7 +35,8 @@ func (p *parser) include(l *Line, seen logical) {
 	case behind < len(text):
 		p.note(Error, "syntax", l, seen.raw(behind), fmt.Sprintf("%s behind Include %s", quote(text[behind:]), name), "one file")
 	case overrun(l, seen):
-		p.note(Error, "include", l, at, "no white space follows the name "+name+", and Slurm reads on behind the line", "a line end, or white space before the comment")
+		p.note(Error, "include", l, at, "no white space follows the name "+name+
+			", and Slurm reads on behind the line", "a line end, or white space before the comment")
 	default:
 		l.Include = name
 	}

@@ -29,10 +29,10 @@ func (p Pair) Position() Position {
 // Line is the line on which the pair stands.
 func (p Pair) Line() *Line { return p.line }
 
-// pairs finds Key=value, once or, in a record, several times. Slurm takes what
+// parsePairs finds Key=value, once or, in a record, several times. Slurm takes what
 // its pattern matches, and refuses the line when anything but white space is
 // left.
-func (p *parser) pairs(l *Line, seen logical) {
+func (p *parser) parsePairs(l *Line, seen logical) {
 	text := seen.text
 	for at := 0; ; {
 		if at = skip(text, at); at == len(text) {
@@ -43,7 +43,8 @@ func (p *parser) pairs(l *Line, seen logical) {
 			if next, ok := match(text, at); ok {
 				want = text[next.key:next.keyEnd] + " on a line of its own"
 			}
-			p.note(p.file.Kind.refusal(), "syntax", l, seen.raw(at), fmt.Sprintf("%s behind the value of %s", quote(text[at:]), l.Pairs[0].Key), want)
+			p.note(p.file.Kind.refusal(), "syntax", l, seen.raw(at),
+				fmt.Sprintf("%s behind the value of %s", quote(text[at:]), l.Pairs[0].Key), want)
 			return
 		}
 		m, ok := match(text, at)
@@ -133,9 +134,9 @@ func (m matched) pair(l *Line, seen logical) Pair {
 	}
 }
 
-// unseen are characters that look like white space or like nothing, and that Slurm
+// lookalikes are characters that look like white space or like nothing, and that Slurm
 // takes for letters.
-var unseen = []struct{ text, name string }{
+var lookalikes = []struct{ text, name string }{
 	{"\u00a0", "no-break space (U+00A0)"},
 	{"\u200b", "zero-width space (U+200B)"},
 	{"\u202f", "narrow no-break space (U+202F)"},
@@ -143,12 +144,12 @@ var unseen = []struct{ text, name string }{
 	{"\ufeff", "zero-width no-break space (U+FEFF)"},
 }
 
-// isUnseen is the first of them in a text, and where it is.
-func isUnseen(text string) (name string, at int) {
+// findLookalike is the first of them in a text, and where it is.
+func findLookalike(text string) (name string, at int) {
 	if strings.IndexFunc(text, func(r rune) bool { return r > 126 }) < 0 {
 		return "", -1
 	}
-	for _, u := range unseen {
+	for _, u := range lookalikes {
 		if at := strings.Index(text, u.text); at >= 0 {
 			return u.name, at
 		}
@@ -159,8 +160,9 @@ func isUnseen(text string) (name string, at int) {
 // doubtful notes what Slurm reads, but not as it looks.
 func (p *parser) doubtful(l *Line, seen logical, m matched) {
 	key, value := m.text[m.key:m.keyEnd], m.content()
-	if name, at := isUnseen(m.text[m.value:m.end]); at >= 0 {
-		p.note(Warning, "unseen", l, seen.raw(m.value+at), fmt.Sprintf("the value of %s has a %s, which is a letter to Slurm", key, name), "white space, or nothing")
+	if name, at := findLookalike(m.text[m.value:m.end]); at >= 0 {
+		p.note(Warning, "unseen", l, seen.raw(m.value+at),
+			fmt.Sprintf("the value of %s has a %s, which is a letter to Slurm", key, name), "white space, or nothing")
 	}
 	if m.operator != '=' {
 		p.note(Warning, "operator", l, seen.raw(m.keyEnd), fmt.Sprintf("Slurm takes %s%c= for %s=", key, m.operator, key), "=")
@@ -185,7 +187,7 @@ func (p *parser) unreadable(l *Line, seen logical, at int) {
 			want = fmt.Sprintf(`Key=value, or %s="%s %s" if that is all one value`, last.Key, last.Value, firstWord(seen.text[at:]))
 		}
 	}
-	if name, i := isUnseen(firstWord(seen.text[at:])); i >= 0 && at > 0 {
+	if name, i := findLookalike(firstWord(seen.text[at:])); i >= 0 && at > 0 {
 		what, want = fmt.Sprintf("%s, which has a %s", what, name), "white space, or nothing"
 	}
 	switch trimmed := strings.TrimLeft(seen.text, space); {

@@ -16,9 +16,9 @@ func readPlugin(text string) (string, logical) {
 	return first, logical{text: content}
 }
 
-// plugin reads a line of plugstack.conf: "required" or "optional", the path of a
+// parsePlugin reads a line of plugstack.conf: "required" or "optional", the path of a
 // plugin and its arguments, or "include" and a pattern.
-func (p *parser) plugin(l *Line, seen logical) {
+func (p *parser) parsePlugin(l *Line, seen logical) {
 	// \r is no white space to strtok(3) here.
 	words := strings.FieldsFunc(seen.text, func(r rune) bool { return r == ' ' || r == '\t' || r == '\n' })
 	if len(words) == 0 {
@@ -26,20 +26,23 @@ func (p *parser) plugin(l *Line, seen logical) {
 	}
 	at := strings.Index(seen.text, words[0])
 	option := words[0]
-	known := option == "required" || option == "optional" || option == include
+	known := option == "required" || option == "optional" || option == includeKey
 	switch {
 	case !known:
-		p.note(Warning, "plugstack", l, at, fmt.Sprintf("Slurm ignores this line, which begins with %q", option), "required, optional or include, in small letters")
+		p.note(Warning, "plugstack", l, at, fmt.Sprintf("Slurm ignores this line, which begins with %q", option),
+			"required, optional or include, in small letters")
 		return
 	case len(words) == 1:
 		p.note(Warning, "plugstack", l, at, fmt.Sprintf("Slurm ignores %q without a file", option), "the path of one")
 		return
 	case strings.Contains(seen.text, "\r"):
-		p.note(Warning, "plugstack", l, strings.IndexByte(seen.text, '\r'), "a carriage return, which Slurm takes for part of the last word", "line ends without it")
+		p.note(Warning, "plugstack", l, strings.IndexByte(seen.text, '\r'),
+			"a carriage return, which Slurm takes for part of the last word", "line ends without it")
 	case len(l.text) >= maxPlugin:
-		p.note(Warning, "plugstack", l, maxPlugin, "Slurm reads the rest as another line", fmt.Sprintf("lines of less than %d bytes", maxPlugin))
+		p.note(Warning, "plugstack", l, maxPlugin, "Slurm reads the rest as another line",
+			fmt.Sprintf("lines of less than %d bytes", maxPlugin))
 	}
-	if option == include {
+	if option == includeKey {
 		l.Include = words[1]
 		return
 	}

@@ -72,7 +72,7 @@ func (c *Conf) Plugins() []Plugin {
 	var all []Plugin
 	for l := range c.Lines() {
 		words := strings.Fields(l.Pairs[0].Value)
-		if l.file.Kind == PlugstackConf && len(words) > 0 {
+		if l.of.Kind == PlugstackConf && len(words) > 0 {
 			all = append(all, Plugin{l.Pairs[0], l.Pairs[0].Key == "required", words[0], words[1:]})
 		}
 	}

@@ -8,9 +8,9 @@ import (
 // Hidden stands where a secret would.
 const Hidden = "(hidden)"
 
-// IsSecret says whether a key is one whose value nobody may be told, in any file: StoragePass,
+// IsSecret says whether a key is one whose value nobody may read, in any file: StoragePass,
 // AccountingStoragePass, JobCompPass, DefaultStoragePass, EnergyIPMIPassword, ProfileInfluxDBPass and what
-// may have been meant for one of them. The script that tells a password is no secret.
+// may have been meant for one of them. The path of a script that prints a password is no secret.
 func IsSecret(key string) bool {
 	key = strings.ToLower(key)
 	if strings.HasSuffix(key, "script") {

@@ -31,7 +31,7 @@ type Set struct {
 // A nil Conf is empty.
 func (s *Set) Conf(kind Kind) *Conf { return s.confs[kind] }
 
-// File is the file that positions call name, nil if there is none.
+// Kind is the file that positions call name, nil if there is none.
 func (s *Set) File(name string) *File {
 	for _, f := range s.Files {
 		if f.Name == name {
@@ -50,7 +50,7 @@ func Read(from Source, kinds ...Kind) (*Set, Findings) {
 	}
 	r := reader{Source: from, set: &Set{confs: map[Kind]*Conf{}}, files: map[fileID]*File{}}
 	for i, kind := range kinds {
-		r.conf(kind, i == 0)
+		r.readConf(kind, i == 0)
 	}
 	r.found.Sort()
 	r.set.Hide(r.found)
@@ -72,10 +72,10 @@ type fileID struct {
 	kind Kind
 }
 
-// conf reads one of Slurm's files.
-func (r *reader) conf(kind Kind, needed bool) {
-	absolute := r.absolute(r.Source.file(kind))
-	file, err := r.file(absolute, kind)
+// readConf reads one of Slurm's files.
+func (r *reader) readConf(kind Kind, needed bool) {
+	absolute := r.absolute(r.Source.nameOf(kind))
+	file, err := r.readFile(absolute, kind)
 	switch {
 	case errors.Is(err, errMissing) && !needed:
 		return
@@ -84,13 +84,13 @@ func (r *reader) conf(kind Kind, needed bool) {
 		return
 	}
 	w := walk{reader: r, conf: &Conf{File: file, byKey: map[string][]Record{}}, defaults: map[string]*Defaults{}}
-	w.file(file, absolute)
+	w.addFile(file, absolute)
 	r.found = append(r.found, w.findings...)
 	r.set.confs[kind] = w.conf
 }
 
-// file reads and parses a file that was not read before.
-func (r *reader) file(absolute string, kind Kind) (*File, error) {
+// nameOf reads and parses a file that was not read before.
+func (r *reader) readFile(absolute string, kind Kind) (*File, error) {
 	id := fileID{absolute, kind}
 	if file := r.files[id]; file != nil {
 		return file, nil
@@ -121,17 +121,18 @@ type walk struct {
 	includes int
 }
 
-// file adds the lines of a file, in Slurm's order.
-func (w *walk) file(f *File, absolute string) {
+// nameOf adds the lines of a file, in Slurm's order.
+func (w *walk) addFile(f *File, absolute string) {
 	w.within = append(w.within, absolute)
 	defer func() { w.within = w.within[:len(w.within)-1] }()
 	for _, l := range f.Lines {
 		switch {
 		case l.Include != "":
-			w.include(l)
+			w.followInclude(l)
 		case len(l.Pairs) == 0:
 		case len(w.conf.lines) == MaxLines:
-			w.add(Finding{l.Position(), Error, "size", "the rest is not read", fmt.Sprintf("at most %d lines in a file with what it includes", MaxLines)})
+			w.add(Finding{l.Position(), Error, "size", "the rest is not read",
+				fmt.Sprintf("at most %d lines in a file with what it includes", MaxLines)})
 			return
 		default:
 			w.conf.add(l, w.defaults)

@@ -63,8 +63,8 @@ var (
 	errDirectory = errors.New("is a directory, of which Slurm reads nothing")
 )
 
-// file is the name of one of Slurm's files.
-func (s Source) file(kind Kind) string { return cmp.Or(s.names[kind], string(kind)) }
+// nameOf is the name of one of Slurm's files.
+func (s Source) nameOf(kind Kind) string { return cmp.Or(s.names[kind], string(kind)) }
 
 // absolute is the path of a file that is named absolutely or relative to the
 // directory.
@@ -78,7 +78,7 @@ func (s Source) absolute(name string) string {
 	return path.Clean(name)
 }
 
-// relative is how positions call a file.
+// relative returns a file's name in positions of findings.
 func (s Source) relative(absolute string) string {
 	if name, below := under(s.dir, absolute); below {
 		return name

@@ -14,7 +14,7 @@ type bound struct {
 	severity    slurmconf.Severity
 }
 
-var bounds = map[slurmconf.Kind]map[string]bound{
+var boundsOf = map[slurmconf.Kind]map[string]bound{
 	slurmconf.SlurmConf: {
 		"firstjobid":           {least: 1, severity: slurmconf.Error},
 		"maxdbdmsgs":           {least: 10000, severity: slurmconf.Error},
@@ -41,8 +41,8 @@ var bounds = map[slurmconf.Kind]map[string]bound{
 // maxJobID is Slurm's MAX_JOB_ID.
 const maxJobID = 0x03ffffff
 
-func (c *checker) bounds(kind slurmconf.Kind, name string, pair slurmconf.Pair) {
-	b, ok := bounds[kind][name]
+func (c *checker) checkBounds(kind slurmconf.Kind, name string, pair slurmconf.Pair) {
+	b, ok := boundsOf[kind][name]
 	if !ok {
 		return
 	}

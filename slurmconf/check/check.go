@@ -29,29 +29,11 @@ package check
 
 import (
 	"fmt"
-	"io/fs"
 	"slices"
 
 	"github.com/slurmlet/slurmlet/slurmconf"
 	"github.com/slurmlet/slurmlet/slurmconf/keys"
 )
-
-// Options is what is known of the place where the configuration is to be used. The
-// zero value is the newest Slurm, and nothing else.
-type Options struct {
-	// Version is one of keys.Versions; empty is the newest of them.
-	Version string
-	// Controller is the file system of the host where slurmctld runs, to look for
-	// the programs, plugins and keys that the configuration needs there. nil: they
-	// are not looked for.
-	Controller fs.FS
-	// PluginDir is where the plugins of that host's build are, where slurm.conf
-	// does not say it. Empty: they are not looked for.
-	PluginDir string
-	// ConfDir is where the configuration will be on that host, with the keys beside
-	// it. Empty: /etc/slurm.
-	ConfDir string
-}
 
 // Set checks all files of a configuration, and them against each other. The error
 // is a Version that is not known.
@@ -62,7 +44,7 @@ func Set(set *slurmconf.Set, options Options) (slurmconf.Findings, error) {
 	if !slices.Contains(keys.Versions, options.Version) {
 		return nil, fmt.Errorf("cannot check a configuration of Slurm %s: known are %v", options.Version, keys.Versions)
 	}
-	c := &checker{Options: options, set: set, conf: set.Conf(slurmconf.SlurmConf)}
+	c := &checker{Options: options, whole: set, conf: set.Conf(slurmconf.SlurmConf)}
 	c.inherit()
 	for _, kind := range slurmconf.Kinds {
 		c.keysAndValues(kind)
@@ -90,66 +72,8 @@ func Set(set *slurmconf.Set, options Options) (slurmconf.Findings, error) {
 			c.pluginNames()
 		}
 	}
-	c.tellMore()
+	c.addOmitted()
 	c.findings.Sort()
 	set.Hide(c.findings)
 	return slices.Compact(c.findings), nil
 }
-
-// checker collects what it finds.
-type checker struct {
-	Options
-	set      *slurmconf.Set
-	conf     *slurmconf.Conf // slurm.conf, nil if there is none
-	findings slurmconf.Findings
-	told     map[about]int
-	// inherited are the values of DEFAULT lines that a record takes.
-	inherited map[slurmconf.Pair]bool
-	// topologyNames are those of topology.yaml, nil where they are not all known.
-	topologyNames []string
-}
-
-// about is what findings are counted by.
-type about struct {
-	file     string
-	severity slurmconf.Severity
-}
-
-// maxFindings is how many of each severity are told of one file.
-const maxFindings = 100
-
-func (c *checker) room(at slurmconf.Position, severity slurmconf.Severity) bool {
-	return c.told[about{at.File, severity}] < maxFindings
-}
-
-// more counts one that is not told.
-func (c *checker) more(at slurmconf.Position, severity slurmconf.Severity) {
-	if c.told == nil {
-		c.told = map[about]int{}
-	}
-	c.told[about{at.File, severity}]++
-}
-
-func (c *checker) find(f slurmconf.Finding) {
-	if c.room(f.Position, f.Severity) {
-		c.findings = append(c.findings, f)
-	}
-	c.more(f.Position, f.Severity)
-}
-
-func (c *checker) add(at slurmconf.Position, severity slurmconf.Severity, rule, what, want string) {
-	c.find(slurmconf.Finding{Position: at, Severity: severity, Rule: rule, What: what, Want: want})
-}
-
-// tellMore says how many were not told.
-func (c *checker) tellMore() {
-	for of, n := range c.told {
-		if n > maxFindings {
-			what := fmt.Sprintf("%d more %ss are not told", n-maxFindings, of.severity)
-			c.findings = append(c.findings, slurmconf.Finding{Position: slurmconf.Position{File: of.file}, Severity: of.severity, Rule: "too-many", What: what})
-		}
-	}
-}
-
-// start is where a file is spoken of as a whole.
-func (c *checker) start() slurmconf.Position { return slurmconf.Position{File: c.conf.File.Name} }

@@ -195,7 +195,7 @@ func TestFindingsAreBounded(t *testing.T) {
 	runtime.ReadMemStats(&after)
 	require.NoError(t, err)
 	assert.Len(t, findings.Err(), 101)
-	assert.Contains(t, findings.Error(), "slurm.conf: error: 119900 more errors are not told")
+	assert.Contains(t, findings.Error(), "slurm.conf: error: 119900 more errors are not listed")
 	assert.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(text.Len()*60))
 }
 

@@ -3,7 +3,6 @@ package check
 import (
 	"fmt"
 	"math"
-	"slices"
 	"strings"
 
 	"github.com/slurmlet/slurmlet/slurmconf"
@@ -25,7 +24,7 @@ func (c *checker) contradictions() {
 	c.timeouts()
 	c.removedOption()
 	c.exclusive()
-	c.taskParameters()
+	c.checkTaskParameters()
 	c.security()
 	c.networks()
 	c.priorities()
@@ -35,14 +34,6 @@ func (c *checker) contradictions() {
 	c.partitionOptions()
 	c.parameters()
 	c.withoutEffect()
-}
-
-// has says whether a list of words in slurm.conf has one of these, and where.
-func (c *checker) has(key string, words ...string) (slurmconf.Pair, bool) {
-	pair, ok := c.conf.Get(key)
-	return pair, ok && slices.ContainsFunc(pair.List(), func(one string) bool {
-		return slices.ContainsFunc(words, func(w string) bool { return strings.EqualFold(w, one) })
-	})
 }
 
 // preemption: src/common/read_config.c, PreemptMode and PreemptType.
@@ -60,16 +51,21 @@ func (c *checker) preemption() {
 	case gang && within:
 		c.add(mode.Position(), slurmconf.Error, "preemption", "PreemptMode has GANG and WITHIN", "one of both")
 	case none && (active || within):
-		c.add(mode.Position(), slurmconf.Error, "preemption", fmt.Sprintf("PreemptMode is %s without a PreemptType", mode.Value), "PreemptType=preempt/qos or preempt/partition_prio, or PreemptMode=OFF or GANG")
+		c.add(mode.Position(), slurmconf.Error, "preemption",
+			fmt.Sprintf("PreemptMode is %s without a PreemptType", mode.Value),
+			"PreemptType=preempt/qos or preempt/partition_prio, or PreemptMode=OFF or GANG")
 	case (plugin == "preempt/qos" || plugin == "preempt/partition_prio") && !active:
 		at := mode
 		if !set {
 			at, _ = c.conf.Get("PreemptType")
 		}
-		c.add(at.Position(), slurmconf.Error, "preemption", fmt.Sprintf("PreemptType is %s, and PreemptMode says not what becomes of the jobs", plugin), "PreemptMode=CANCEL, REQUEUE or SUSPEND,GANG")
+		c.add(at.Position(), slurmconf.Error, "preemption",
+			fmt.Sprintf("PreemptType is %s, and PreemptMode says not what becomes of the jobs", plugin),
+			"PreemptMode=CANCEL, REQUEUE or SUSPEND,GANG")
 	case !gang && !within:
 		if _, suspend := c.has("PreemptMode", "suspend", "on"); suspend {
-			c.add(mode.Position(), slurmconf.Error, "preemption", "PreemptMode is SUSPEND without GANG, which wakes the jobs up", "PreemptMode=SUSPEND,GANG")
+			c.add(mode.Position(), slurmconf.Error, "preemption",
+				"PreemptMode is SUSPEND without GANG, which wakes the jobs up", "PreemptMode=SUSPEND,GANG")
 		}
 	}
 }
@@ -99,14 +95,16 @@ func (c *checker) selection() {
 	case len(units) > 1:
 		c.add(pair.Position(), slurmconf.Error, "selection", "SelectTypeParameters has "+strings.Join(units, " and "), "one of them")
 	case perCore && len(units) == 1 && strings.HasPrefix(strings.ToLower(units[0]), "cr_cpu"):
-		c.add(pair.Position(), slurmconf.Error, "selection", "SelectTypeParameters has CR_ONE_TASK_PER_CORE and "+units[0], "CR_Core or CR_Core_Memory")
+		c.add(pair.Position(), slurmconf.Error, "selection",
+			"SelectTypeParameters has CR_ONE_TASK_PER_CORE and "+units[0], "CR_Core or CR_Core_Memory")
 	}
 	plugin, _ := c.conf.Value("SelectType")
 	_, set := c.conf.Get("SelectTypeParameters")
 	c.allocated(pair, set, plugin, units)
 	if most, ok := c.conf.Get("MaxNodeCount"); ok {
 		if !strings.Contains(plugin, "cons_tres") {
-			c.add(most.Position(), slurmconf.Error, "selection", "MaxNodeCount is set, and SelectType is "+plugin, "SelectType=select/cons_tres")
+			c.add(most.Position(), slurmconf.Error, "selection", "MaxNodeCount is set, and SelectType is "+plugin,
+				"SelectType=select/cons_tres")
 		}
 	}
 }
@@ -116,12 +114,16 @@ func (c *checker) allocated(pair slurmconf.Pair, set bool, plugin string, units 
 	memory := len(units) == 1 && strings.EqualFold(units[0], "CR_Memory")
 	switch {
 	case plugin == "select/linear" && len(units) == 1 && !memory:
-		c.add(pair.Position(), slurmconf.Error, "selection", "SelectTypeParameters has "+units[0]+", and SelectType is "+plugin, "CR_Memory, or SelectType=select/cons_tres")
+		c.add(pair.Position(), slurmconf.Error, "selection", "SelectTypeParameters has "+units[0]+
+			", and SelectType is "+plugin, "CR_Memory, or SelectType=select/cons_tres")
 	case plugin == "select/cons_tres" && set && (memory || len(units) == 0):
-		c.add(pair.Position(), slurmconf.Error, "selection", "SelectTypeParameters does not say what is allocated besides memory", "CR_Core_Memory, CR_CPU_Memory or CR_Socket_Memory")
+		c.add(pair.Position(), slurmconf.Error, "selection",
+			"SelectTypeParameters does not say what is allocated besides memory", "CR_Core_Memory, CR_CPU_Memory or CR_Socket_Memory")
 	}
-	if topology, at := c.conf.Value("TopologyPlugin"); strings.EqualFold(topology, "topology/tree") && strings.EqualFold(plugin, "select/linear") {
-		c.add(at, slurmconf.Error, "selection", "TopologyPlugin is topology/tree, and SelectType is select/linear", "SelectType=select/cons_tres")
+	if topology, at := c.conf.Value("TopologyPlugin"); strings.EqualFold(topology, "topology/tree") &&
+		strings.EqualFold(plugin, "select/linear") {
+		c.add(at, slurmconf.Error, "selection", "TopologyPlugin is topology/tree, and SelectType is select/linear",
+			"SelectType=select/cons_tres")
 	}
 }
 
@@ -133,7 +135,8 @@ func (c *checker) prologFlags() {
 	}
 	if _, x11 := c.has("PrologFlags", "X11"); x11 {
 		if tracker, _ := c.conf.Value("ProctrackType"); tracker == "proctrack/linuxproc" {
-			c.add(pair.Position(), slurmconf.Error, "prolog-flags", "PrologFlags has X11, and ProctrackType is "+tracker, "ProctrackType=proctrack/cgroup")
+			c.add(pair.Position(), slurmconf.Error, "prolog-flags",
+				"PrologFlags has X11, and ProctrackType is "+tracker, "ProctrackType=proctrack/cgroup")
 		}
 	}
 	_, serial := c.has("PrologFlags", "Serial")
@@ -166,6 +169,7 @@ func (c *checker) jobNumbers() {
 		last = min(last, maxJobID)
 	}
 	if first > last {
-		c.add(pair.Position(), slurmconf.Error, "job-count", fmt.Sprintf("FirstJobId is %d, and MaxJobId %d", first, last), "a smaller FirstJobId")
+		c.add(pair.Position(), slurmconf.Error, "job-count",
+			fmt.Sprintf("FirstJobId is %d, and MaxJobId %d", first, last), "a smaller FirstJobId")
 	}
 }

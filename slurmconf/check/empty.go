@@ -9,7 +9,8 @@ import (
 // notEmpty are keys of which Slurm refuses the empty value (Key=""), other than no value:
 // there is no plugin of no name, and no user and directory either.
 var notEmpty = []string{
-	"AccountingStorageType", "AcctGatherProfileType", "CredType", "JobAcctGatherType", "JobCompType", "MCSPlugin", "MetricsType", "PreemptType", "PriorityType",
+	"AccountingStorageType", "AcctGatherProfileType", "CredType", "JobAcctGatherType", "JobCompType", "MCSPlugin",
+	"MetricsType", "PreemptType", "PriorityType",
 	"SchedulerType", "SelectType", "SlurmctldHost", "SlurmUser", "StateSaveLocation", "SwitchType", "TLSType", "TopologyPlugin",
 }
 
@@ -22,7 +23,8 @@ func (c *checker) emptyValues() {
 		c.add(pair.Position(), slurmconf.Error, "empty", key+` is ""`, "a value, or no "+key)
 	}
 	if pair, _ := c.conf.Get("StateSaveLocation"); strings.HasPrefix(pair.Value, "~") {
-		c.add(pair.Position(), slurmconf.Error, "value", "StateSaveLocation is "+pair.Value+", and Slurm takes ~ for the name of a directory", "an absolute path")
+		c.add(pair.Position(), slurmconf.Error, "value", "StateSaveLocation is "+pair.Value+
+			", and Slurm takes ~ for the name of a directory", "an absolute path")
 	}
 	c.formerController()
 }
@@ -32,6 +34,7 @@ func (c *checker) formerController() {
 	pair, _ := c.conf.Get("ControlMachine")
 	_, has := c.conf.Get("ControlAddr")
 	if len(c.conf.All("SlurmctldHost")) == 0 && strings.Contains(pair.Value, ",") && !has {
-		c.add(pair.Position(), slurmconf.Error, "controller", "ControlMachine is "+pair.Value+" without ControlAddr", "SlurmctldHost=name, a line for each")
+		c.add(pair.Position(), slurmconf.Error, "controller", "ControlMachine is "+pair.Value+" without ControlAddr",
+			"SlurmctldHost=name, a line for each")
 	}
 }

@@ -57,7 +57,8 @@ func (c *checker) plugins() {
 			continue // Slurm has no plugin for it any more.
 		}
 		if !c.inOneOf(dirs, kind+"_"+name+".so") {
-			c.add(pair.Position(), slurmconf.Error, "missing-plugin", key+" is "+pair.Value+", and there is no "+kind+"_"+name+".so in "+dirs, "a plugin that is installed")
+			c.add(pair.Position(), slurmconf.Error, "missing-plugin", key+" is "+pair.Value+", and there is no "+kind+
+				"_"+name+".so in "+dirs, "a plugin that is installed")
 		}
 	}
 }
@@ -84,7 +85,8 @@ func (c *checker) key() {
 	if kind != "auth/slurm" || c.exists(path.Join(dir, "slurm.key")) || c.exists(path.Join(dir, "slurm.jwks")) {
 		return
 	}
-	c.add(at, slurmconf.Warning, "missing-key-file", "AuthType is auth/slurm, and there is neither "+dir+"/slurm.key nor slurm.jwks", "the cluster's key")
+	c.add(at, slurmconf.Warning, "missing-key-file", "AuthType is auth/slurm, and there is neither "+dir+
+		"/slurm.key nor slurm.jwks", "the cluster's key")
 }
 
 // exists is true for what cannot be looked at.
@@ -96,7 +98,9 @@ func (c *checker) exists(name string) bool {
 // containers: without oci.conf, slurmstepd passes over --container
 // (src/slurmd/slurmstepd/container.c).
 func (c *checker) containers() {
-	if c.set.Conf(slurmconf.OCIConf) == nil {
-		c.add(c.start(), slurmconf.Info, "containers", "there is no oci.conf: srun --container runs the job on the node's own root file system, and succeeds", "oci.conf with a runtime, where users have containers")
+	if c.whole.Conf(slurmconf.OCIConf) == nil {
+		c.add(c.startOfConf(), slurmconf.Info, "containers",
+			"there is no oci.conf: srun --container runs the job on the node's own root file system, and succeeds",
+			"oci.conf with a runtime, where users have containers")
 	}
 }

@@ -14,7 +14,7 @@ import (
 
 // gresConf checks gres.conf as slurmd reads it (src/interfaces/gres.c).
 func (c *checker) gresConf() {
-	conf := c.set.Conf(slurmconf.GresConf)
+	conf := c.whole.Conf(slurmconf.GresConf)
 	alike := map[[2]string][]slurmconf.Record{} // by nodes and name
 	records := slices.Concat(conf.Records("Name"), conf.Records("NodeName"))
 	slices.SortStableFunc(records, func(a, b slurmconf.Record) int { return a.Position().Line - b.Position().Line })
@@ -66,7 +66,8 @@ func (c *checker) gresRecord(name string, r slurmconf.Record) {
 	case strings.HasPrefix(count.Value, "-"):
 		c.add(count.Position(), slurmconf.Error, "gres", fmt.Sprintf("Count is %q", count.Value), "at least 0")
 	case have > 0 && name != "shard" && name != "mps" && fmt.Sprint(have) != count.Value && compiled(`\d+`).MatchString(count.Value):
-		c.add(count.Position(), slurmconf.Error, "gres", fmt.Sprintf("Count is %s, and there are %d files", count.Value, have), "as many as files, or none")
+		c.add(count.Position(), slurmconf.Error, "gres",
+			fmt.Sprintf("Count is %s, and there are %d files", count.Value, have), "as many as files, or none")
 	}
 	c.gresFlags(r)
 }
@@ -97,7 +98,8 @@ func (c *checker) gresFlags(r slurmconf.Record) {
 	pair, _ := r.Get("Flags")
 	flags := pair.List()
 	if slices.ContainsFunc(flags, oneOf("no_gpu_env")) && slices.ContainsFunc(flags, oneOf(environments...)) {
-		c.add(pair.Position(), slurmconf.Error, "gres", "Flags has no_gpu_env and "+strings.Join(slices.DeleteFunc(flags, oneOf("no_gpu_env")), ", "), "one of both")
+		c.add(pair.Position(), slurmconf.Error, "gres",
+			"Flags has no_gpu_env and "+strings.Join(slices.DeleteFunc(flags, oneOf("no_gpu_env")), ", "), "one of both")
 	}
 }
 
@@ -109,12 +111,15 @@ func (c *checker) gresLike(name string, before []slurmconf.Record, r slurmconf.R
 	first, last := before[0], before[len(before)-1]
 	for _, keys := range [][]string{{"File", "Files", "MultipleFiles"}, {"Type"}} {
 		if has(first, keys...) != has(r, keys...) {
-			c.add(r.Position(), slurmconf.Error, "gres", fmt.Sprintf("of the lines of %s only some have %s, as that at %s", name, keys[0], first.Position()), "it on all of them, or on none")
+			c.add(r.Position(), slurmconf.Error, "gres",
+				fmt.Sprintf("of the lines of %s only some have %s, as that at %s", name, keys[0], first.Position()),
+				"it on all of them, or on none")
 			return
 		}
 	}
 	if !has(r, "File", "Files", "MultipleFiles", "Type") {
-		c.add(r.Position(), slurmconf.Error, "gres", fmt.Sprintf("%s is there already, at %s", name, first.Position()), "one line, or Type or File on each")
+		c.add(r.Position(), slurmconf.Error, "gres",
+			fmt.Sprintf("%s is there already, at %s", name, first.Position()), "one line, or Type or File on each")
 	}
 	c.sameFlags(last, r)
 	if name == "gpu" {
@@ -132,7 +137,8 @@ func (c *checker) sameFlags(last, r slurmconf.Record) {
 		return slices.Sorted(slices.Values(strings.Split(strings.ToLower(strings.Join(pair.List(), ",")), ",")))
 	}
 	if !slices.Equal(sorted(one), sorted(other)) {
-		c.add(other.Position(), slurmconf.Error, "gres", fmt.Sprintf("Flags is %s, and was %s, at %s", other.Value, one.Value, last.Position()), "the same on all lines of a name")
+		c.add(other.Position(), slurmconf.Error, "gres",
+			fmt.Sprintf("Flags is %s, and was %s, at %s", other.Value, one.Value, last.Position()), "the same on all lines of a name")
 	}
 }
 
@@ -154,7 +160,8 @@ func (c *checker) sameFiles(before []slurmconf.Record, r slurmconf.Record) {
 	}
 	for file := range list.All() {
 		if earlier, ok := at[file]; ok {
-			c.add(pair.Position(), slurmconf.Error, "gres", fmt.Sprintf("File has %s, and that at %s has it too", file, earlier), "each file once")
+			c.add(pair.Position(), slurmconf.Error, "gres",
+				fmt.Sprintf("File has %s, and that at %s has it too", file, earlier), "each file once")
 			return
 		}
 	}

@@ -18,21 +18,22 @@ type group struct {
 	at, atNodes, atChildren slurmconf.Position
 }
 
-// groupsOf are those of topology.conf.
+// groupsOf returns the groups that records of topology.conf name.
 func groupsOf(records []slurmconf.Record) []group {
 	all := make([]group, len(records))
 	for i, r := range records {
 		nodes, hasNodes := r.Get("Nodes")
 		children, hasChildren := r.Get("Switches")
 		all[i] = group{
-			kind: r.Pairs[0].Key, name: r.Name(), nodes: nodes.Value, children: children.Value, hasNodes: hasNodes, hasChildren: hasChildren,
-			at: r.Position(), atNodes: nodes.Position(), atChildren: children.Position(),
+			kind: r.Pairs[0].Key, name: r.Name(), nodes: nodes.Value, children: children.Value, hasNodes: hasNodes,
+			hasChildren: hasChildren,
+			at:          r.Position(), atNodes: nodes.Position(), atChildren: children.Position(),
 		}
 	}
 	return all
 }
 
-// eachOnce tells of groups of one name.
+// eachOnce refuses groups that have the same name.
 func (c *checker) eachOnce(groups []group) {
 	first := map[string]slurmconf.Position{}
 	for _, g := range groups {
@@ -43,7 +44,7 @@ func (c *checker) eachOnce(groups []group) {
 	}
 }
 
-// unknownNodes are told by slurmctld as a warning; they may be dynamic.
+// unknownNodes are a warning in slurmctld's log; they may be dynamic.
 func (c *checker) unknownNodes(g group, known hostlist.Set) {
 	if !g.hasNodes || strings.EqualFold(g.nodes, "ALL") {
 		return
@@ -54,7 +55,8 @@ func (c *checker) unknownNodes(g group, known hostlist.Set) {
 		return
 	}
 	if unknown := list.Set().Difference(known); unknown.Len() > 0 {
-		c.add(g.atNodes, slurmconf.Info, "unknown-node", g.kind+" "+g.name+" has "+unknown.String()+", for which slurm.conf has no NodeName", "")
+		c.add(g.atNodes, slurmconf.Info, "unknown-node", g.kind+" "+g.name+" has "+unknown.String()+
+			", for which slurm.conf has no NodeName", "")
 	}
 }
 
@@ -69,9 +71,9 @@ func (c *checker) unreadable(g group, err error) slurmconf.Severity {
 // maxLevels is how deep Slurm looks for leaves.
 const maxLevels = 21
 
-// levels: all ways down from a switch end at one with nodes
+// checkLevels: all ways down from a switch end at one with nodes
 // (src/plugins/topology/tree/switch_record.c).
-func (c *checker) levels(switches []group) {
+func (c *checker) checkLevels(switches []group) {
 	level := map[string]int{}
 	for _, g := range switches {
 		if level[g.name] = 0; g.hasChildren && !g.hasNodes {
@@ -115,8 +117,10 @@ func (c *checker) deepest(g group, level map[string]int) (int, bool) {
 	for child := range list.All() {
 		below, ok := level[child]
 		switch {
-		case tooGreat(child):
-			c.add(g.atChildren, slurmconf.Error, "topology", g.kind+" "+g.name+" has "+child+" below it, of whose number Slurm makes 18446744073709551615, the greatest that it knows", "names with numbers of at most 19 digits")
+		case isTooGreat(child):
+			c.add(g.atChildren, slurmconf.Error, "topology", g.kind+" "+g.name+" has "+child+
+				" below it, of whose number Slurm makes 18446744073709551615, the greatest that it knows",
+				"names with numbers of at most 19 digits")
 			return 0, false
 		case !ok || child == g.name:
 			c.add(g.atChildren, slurmconf.Error, "topology", g.kind+" "+g.name+" has "+child+" below it", "the name of another switch")
@@ -133,15 +137,15 @@ func (c *checker) deepest(g group, level map[string]int) (int, bool) {
 // greatest is the greatest number that Slurm knows.
 const greatest = "18446744073709551615"
 
-// tooGreat: the name ends in a number that Slurm replaces by the greatest that it knows.
-func tooGreat(name string) bool {
+// isTooGreat: the name ends in a number that Slurm replaces by the greatest that it knows.
+func isTooGreat(name string) bool {
 	digits := strings.TrimLeft(name[len(strings.TrimRight(name, "0123456789")):], "0")
 	return len(digits) > len(greatest) || len(digits) == len(greatest) && digits > greatest
 }
 
 // asGreatest is the name that Slurm makes of one that is too great: as long, and filled with zeros.
 func asGreatest(name string) string {
-	if !tooGreat(name) {
+	if !isTooGreat(name) {
 		return name
 	}
 	prefix := strings.TrimRight(name, "0123456789")

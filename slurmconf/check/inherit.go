@@ -36,8 +36,8 @@ func ofItsLine(r slurmconf.Record, key string) bool {
 	return strings.EqualFold(r.Pairs[0].Key, "PartitionName") && oneOf("SelectTypeParameters", "SuspendTime")(key)
 }
 
-// spared: the value stands on a DEFAULT line, and nobody takes it.
-func (c *checker) spared(record string, pair slurmconf.Pair) bool {
+// isUnused: the value stands on a DEFAULT line, and nobody takes it.
+func (c *checker) isUnused(record string, pair slurmconf.Pair) bool {
 	first := pair.Line().Pairs[0]
 	return oneOf("NodeName", "PartitionName")(record) && strings.EqualFold(first.Value, "DEFAULT") && !c.inherited[pair]
 }

@@ -20,7 +20,7 @@ func (c *checker) keysAndValues(kind slurmconf.Kind) {
 	if len(keys.Of(c.Version, kind, "")) == 0 || kind == slurmconf.TopologyConf && c.hasTopologyYAML() {
 		return // Of another grammar, or of no reader.
 	}
-	for line := range c.set.Conf(kind).Lines() {
+	for line := range c.whole.Conf(kind).Lines() {
 		record := ""
 		for i, pair := range line.Pairs {
 			c.pair(kind, record, pair)
@@ -38,9 +38,11 @@ func (c *checker) pair(kind slurmconf.Kind, record string, pair slurmconf.Pair) 
 	case !known:
 		c.unknown(kind, record, pair)
 	case !key.In(c.Version):
-		c.add(pair.Line().Position(), c.severityOf(kind), "unknown-key", fmt.Sprintf("%s is not known to Slurm %s", pair.Key, c.Version), "Slurm "+versionsOf(key))
+		c.add(pair.Line().Position(), c.severityOf(kind), "unknown-key",
+			fmt.Sprintf("%s is not known to Slurm %s", pair.Key, c.Version), "Slurm "+versionsOf(key))
 	case key.Type == keys.Defunct:
-		c.add(pair.Line().Position(), slurmconf.Warning, "defunct-key", pair.Key+" has no effect any more, and will be refused by a later Slurm", "a configuration without it")
+		c.add(pair.Line().Position(), slurmconf.Warning, "defunct-key",
+			pair.Key+" has no effect any more, and will be refused by a later Slurm", "a configuration without it")
 	default:
 		c.value(kind, record, key, pair)
 	}
@@ -49,7 +51,8 @@ func (c *checker) pair(kind slurmconf.Kind, record string, pair slurmconf.Pair) 
 // ofDefault: what each node has for itself, no DEFAULT line can say.
 func (c *checker) ofDefault(record string, pair slurmconf.Pair) {
 	names := pair.Line().Pairs[0]
-	if strings.EqualFold(record, "NodeName") && strings.EqualFold(names.Value, "DEFAULT") && oneOf("NodeAddr", "NodeHostname", "BcastAddr")(pair.Key) {
+	if strings.EqualFold(record, "NodeName") && strings.EqualFold(names.Value, "DEFAULT") &&
+		oneOf("NodeAddr", "NodeHostname", "BcastAddr")(pair.Key) {
 		c.add(pair.Position(), slurmconf.Error, "default", pair.Key+" stands behind NodeName=DEFAULT", "it on the nodes' own lines")
 	}
 }
@@ -70,8 +73,8 @@ func (c *checker) unknown(kind slurmconf.Kind, record string, pair slurmconf.Pai
 		what = fmt.Sprintf("%s is not a key of a %s line", pair.Key, record)
 	}
 	severity, at := c.severityOf(kind), pair.Line().Position()
-	if !c.room(at, severity) {
-		c.more(at, severity)
+	if !c.hasRoom(at, severity) {
+		c.countFinding(at, severity)
 		return
 	}
 	c.add(at, severity, "unknown-key", what, c.meant(kind, record, pair))
@@ -99,7 +102,8 @@ func (c *checker) meant(kind slurmconf.Kind, record string, pair slurmconf.Pair)
 func (c *checker) severityOf(kind slurmconf.Kind) slurmconf.Severity {
 	_, tmpfs := c.usesTmpfs()
 	switch {
-	case slices.Contains(strict, kind), kind == slurmconf.JobContainerConf && tmpfs, kind == slurmconf.AcctGatherConf && c.conf != nil && !c.gathersOwn():
+	case slices.Contains(strict, kind), kind == slurmconf.JobContainerConf &&
+		tmpfs, kind == slurmconf.AcctGatherConf && c.conf != nil && !c.gathersOwn():
 		return slurmconf.Error
 	default:
 		return slurmconf.Warning
@@ -134,10 +138,10 @@ func (c *checker) value(kind slurmconf.Kind, record string, key keys.Key, pair s
 	if record != "" {
 		name = strings.ToLower(record) + " " + name
 	}
-	c.bounds(kind, name, pair)
+	c.checkBounds(kind, name, pair)
 	if rule, ok := ruleFor(kind, name); ok {
 		for _, found := range rule.judge(c.Version, pair) {
-			if c.spared(record, pair) {
+			if c.isUnused(record, pair) {
 				found.Severity = min(found.Severity, slurmconf.Warning)
 			}
 			c.find(found)
@@ -177,8 +181,10 @@ func ofType(t keys.Type, pair slurmconf.Pair) *slurmconf.Finding {
 	case keys.Uint64:
 		_, err = pair.Uint(math.MaxUint64)
 	case keys.Float:
-		if _, e := strconv.ParseFloat(strings.TrimSpace(pair.Value), 64); e != nil && !strings.EqualFold(pair.Value, "UNLIMITED") && !strings.EqualFold(pair.Value, "INFINITE") {
-			return &slurmconf.Finding{Position: pair.Position(), Severity: slurmconf.Error, Rule: "value", What: fmt.Sprintf("%s is %q", pair.Key, pair.Value), Want: "a number"}
+		if _, e := strconv.ParseFloat(strings.TrimSpace(pair.Value), 64); e != nil &&
+			!strings.EqualFold(pair.Value, "UNLIMITED") && !strings.EqualFold(pair.Value, "INFINITE") {
+			return &slurmconf.Finding{Position: pair.Position(), Severity: slurmconf.Error, Rule: "value",
+				What: fmt.Sprintf("%s is %q", pair.Key, pair.Value), Want: "a number"}
 		}
 	}
 	if finding, ok := err.(slurmconf.Finding); ok { //nolint:errorlint // Bool and Uint promise it.

@@ -16,71 +16,61 @@ const (
 	many = 1000
 	// enoughConnections is conmgr_max_connections by default from 25.05 on; before, it was 50.
 	enoughConnections, formerConnections = 512, 50
-	// patience is the MessageTimeout for a large cluster. slurmctld takes some 20 ms for the
+	// enoughTimeout is the MessageTimeout for a large cluster. slurmctld takes some 20 ms for the
 	// registration of a new node when it knows 10,000, and answers nobody meanwhile: as many of
 	// them as there are connections take ten seconds.
-	patience = 30
+	enoughTimeout = 30
 )
 
 // manyNodes: settings that are right for some hundred nodes are not for some thousand.
 func (c *checker) manyNodes() {
 	nodes, at := c.nodeCount()
 	if nodes > maxNodes {
-		return // Told with MaxNodeCount.
+		return // MaxNodeCount has the finding.
 	}
 	width := c.number("TreeWidth", 16)
 	depth := treeDepth(nodes, width)
 	timeout, dead := c.number("MessageTimeout", 10), c.number("SlurmdTimeout", 300)
 	if depth > hops {
-		c.add(c.at("TreeWidth", at), slurmconf.Warning, "many-nodes",
-			fmt.Sprintf("TreeWidth is %d, and a message to %d nodes goes through %d slurmds: each adds %d seconds to how long one that does not answer holds up the others' answers", width, nodes, depth, 2*timeout),
+		c.add(c.placeOf("TreeWidth", at), slurmconf.Warning, "many-nodes",
+			fmt.Sprintf(
+				"TreeWidth is %d, and a message to %d nodes goes through %d slurmds: each adds %d seconds to how "+
+					"long one that does not answer holds up the others' answers", width, nodes, depth, 2*timeout),
 			fmt.Sprintf("TreeWidth=%d", slurmconf.TreeWidth(nodes)))
 	}
 	if wait := 2 * min(depth, hops) * timeout; depth > 1 && dead > 0 && wait >= dead {
-		c.add(c.at("SlurmdTimeout", c.at("MessageTimeout", at)), slurmconf.Warning, "many-nodes",
-			fmt.Sprintf("a slurmd that does not answer may hold up the answers of those behind it for %d seconds (twice MessageTimeout=%d for each of %d slurmds on the way to %d nodes), and SlurmdTimeout is %d: slurmctld sets these nodes DOWN, which ends their jobs", wait, timeout, min(depth, hops), nodes, dead),
+		c.add(c.placeOf("SlurmdTimeout", c.placeOf("MessageTimeout", at)), slurmconf.Warning, "many-nodes",
+			fmt.Sprintf(
+				"a slurmd that does not answer may hold up the answers of those behind it for %d seconds (twice "+
+					"MessageTimeout=%d for each of %d slurmds on the way to %d nodes), and SlurmdTimeout is %d: "+
+					"slurmctld sets these nodes DOWN, which ends their jobs", wait, timeout, min(depth, hops), nodes, dead),
 			fmt.Sprintf("SlurmdTimeout=%d or more", wait+wait/2))
 	}
 	if have := c.connections(); nodes >= many && have < enoughConnections {
-		c.add(c.at("SlurmctldParameters", at), slurmconf.Warning, "many-nodes",
-			fmt.Sprintf("slurmctld serves %d connections at once (conmgr_max_connections), and %d nodes may ask at once: users wait behind them", have, nodes),
+		c.add(c.placeOf("SlurmctldParameters", at), slurmconf.Warning, "many-nodes",
+			fmt.Sprintf(
+				"slurmctld serves %d connections at once (conmgr_max_connections), and %d nodes may ask at once: "+
+					"users wait behind them", have, nodes),
 			fmt.Sprintf("conmgr_max_connections=%d or more in SlurmctldParameters", enoughConnections))
 	}
-	if nodes > slurmconf.DefaultTree && timeout < patience {
-		c.add(c.at("MessageTimeout", at), slurmconf.Warning, "many-nodes",
-			fmt.Sprintf("MessageTimeout is %d, and slurmctld may take longer to answer while many of %d nodes join: whoever gives up asks again", timeout, nodes),
-			fmt.Sprintf("MessageTimeout=%d", patience))
+	if nodes > slurmconf.DefaultTree && timeout < enoughTimeout {
+		c.add(c.placeOf("MessageTimeout", at), slurmconf.Warning, "many-nodes",
+			fmt.Sprintf(
+				"MessageTimeout is %d, and slurmctld may take longer to answer while many of %d nodes join: "+
+					"whoever gives up asks again", timeout, nodes),
+			fmt.Sprintf("MessageTimeout=%d", enoughTimeout))
 	}
 }
 
 // nodeCount is how many nodes there may be, and where that is said.
 func (c *checker) nodeCount() (int, slurmconf.Position) {
-	nodes, at := c.conf.NodeCount(), c.start()
+	nodes, at := c.conf.NodeCount(), c.startOfConf()
 	if pair, ok := c.conf.Get("MaxNodeCount"); ok {
 		if most, err := strconv.Atoi(pair.Value); err == nil && most >= nodes {
 			return most, pair.Position()
 		}
 	}
 	return nodes, at
-}
-
-// number is a key's value, or the default where it is not set. A value that is none is told
-// with all values.
-func (c *checker) number(key string, otherwise int) int {
-	if pair, ok := c.conf.Get(key); ok {
-		if n, err := strconv.Atoi(pair.Value); err == nil && n >= 0 {
-			return n
-		}
-	}
-	return otherwise
-}
-
-// at is where a key is set, otherwise another place.
-func (c *checker) at(key string, otherwise slurmconf.Position) slurmconf.Position {
-	if pair, ok := c.conf.Get(key); ok {
-		return pair.Position()
-	}
-	return otherwise
 }
 
 // connections is what conmgr_max_connections is.

@@ -56,7 +56,7 @@ func (n *nodeNames) readNodes() {
 // maxNodes is Slurm's MAX_SLURM_NODES.
 const maxNodes = 65536
 
-// twice tells, line by line, of nodes that have a record already.
+// twice finds, line by line, nodes that have a record already.
 func (n *nodeNames) twice(first []slurmconf.Pair, lists []hostlist.List) {
 	at := map[string]slurmconf.Position{}
 	for i, list := range lists {
@@ -85,7 +85,8 @@ func (n *nodeNames) sameLength(node slurmconf.Node, key, expression string, node
 	}
 	hosts, ok := n.expand(pair, expression)
 	if ok && hosts.Len() != nodes && hosts.Len() != 1 {
-		n.add(pair.Position(), slurmconf.Error, "node-addresses", fmt.Sprintf("%s has %d values for the %d nodes of %s", pair.Key, hosts.Len(), nodes, node.Names), "as many as nodes, or one")
+		n.add(pair.Position(), slurmconf.Error, "node-addresses",
+			fmt.Sprintf("%s has %d values for the %d nodes of %s", pair.Key, hosts.Len(), nodes, node.Names), "as many as nodes, or one")
 	}
 }
 
@@ -131,17 +132,19 @@ func (n *nodeNames) fits() {
 	pair, ok := n.conf.Get("MaxNodeCount")
 	if !ok {
 		if n.known.Len() > maxNodes {
-			n.add(n.start(), slurmconf.Error, "node-count", fmt.Sprintf("there are %d nodes", n.known.Len()), fmt.Sprintf("at most %d", maxNodes))
+			n.add(n.startOfConf(), slurmconf.Error, "node-count", fmt.Sprintf("there are %d nodes", n.known.Len()),
+				fmt.Sprintf("at most %d", maxNodes))
 		}
 		return
 	}
 	most, err := pair.Uint(math.MaxUint32)
 	switch {
-	case err != nil: // Told with all values.
+	case err != nil: // checker.value has the finding.
 	case most > maxNodes:
 		n.add(pair.Position(), slurmconf.Error, "node-count", "MaxNodeCount is "+pair.Value, fmt.Sprintf("at most %d", maxNodes))
 	case uint64(n.known.Len()) > most:
-		n.add(pair.Position(), slurmconf.Error, "node-count", fmt.Sprintf("MaxNodeCount is %d, and there are %d nodes here", most, n.known.Len()), "as many, and one for each dynamic node")
+		n.add(pair.Position(), slurmconf.Error, "node-count",
+			fmt.Sprintf("MaxNodeCount is %d, and there are %d nodes here", most, n.known.Len()), "as many, and one for each dynamic node")
 	}
 }
 
@@ -153,7 +156,8 @@ func (n *nodeNames) readNodeSets() {
 			n.add(pair.Position(), slurmconf.Error, "nodeset-name", "NodeSet "+name+" has the name of a node", "another name")
 		}
 		if earlier, ok := n.sets[name]; ok {
-			n.add(pair.Position(), slurmconf.Warning, "duplicate-nodeset", fmt.Sprintf("NodeSet %s is there already, at %s; only one of both counts", name, earlier.Position()), "one line for each")
+			n.add(pair.Position(), slurmconf.Warning, "duplicate-nodeset",
+				fmt.Sprintf("NodeSet %s is there already, at %s; only one of both counts", name, earlier.Position()), "one line for each")
 		}
 		n.sets[name] = set
 		if set.Nodes == "" || strings.EqualFold(set.Nodes, "ALL") {
@@ -161,7 +165,7 @@ func (n *nodeNames) readNodeSets() {
 		}
 		if at, ok := set.Get("Nodes"); ok {
 			if list, ok := n.expandOr(slurmconf.Warning, at, set.Nodes); ok {
-				n.unknownIn(at, slurmconf.Warning, "NodeSet "+name, list)
+				n.unknownNames(at, slurmconf.Warning, "NodeSet "+name, list)
 			}
 		}
 	}
@@ -172,7 +176,8 @@ func (n *nodeNames) readPartitions() {
 	for _, p := range n.conf.Partitions() {
 		pair := p.Pairs[0]
 		if at, ok := seen[p.Name()]; ok {
-			n.add(pair.Position(), slurmconf.Error, "duplicate-partition", fmt.Sprintf("partition %s is there already, at %s", p.Name(), at), "one line for each")
+			n.add(pair.Position(), slurmconf.Error, "duplicate-partition",
+				fmt.Sprintf("partition %s is there already, at %s", p.Name(), at), "one line for each")
 		}
 		seen[p.Name()] = p.Position()
 		if at, ok := p.Get("Nodes"); ok && !strings.EqualFold(p.Nodes, "ALL") && p.Nodes != "" {
@@ -188,7 +193,7 @@ func (n *nodeNames) partitionNodes(at slurmconf.Pair, p slurmconf.Partition) {
 	if !ok {
 		return
 	}
-	n.unknownIn(at, slurmconf.Error, "partition "+p.Name(), list)
+	n.unknownNames(at, slurmconf.Error, "partition "+p.Name(), list)
 	for name := range list.All() {
 		set, ok := n.sets[name]
 		if !ok || strings.EqualFold(set.Nodes, "ALL") {
@@ -197,7 +202,7 @@ func (n *nodeNames) partitionNodes(at slurmconf.Pair, p slurmconf.Partition) {
 		inner, err := hostlist.Parse(set.Nodes)
 		switch {
 		case err == nil:
-			n.strangers(at, slurmconf.Error, "partition "+p.Name()+", by NodeSet "+name, inner, n.known.Contains)
+			n.unknownHosts(at, slurmconf.Error, "partition "+p.Name()+", by NodeSet "+name, inner, n.known.Contains)
 		case n.Version < "25.05":
 			n.add(at.Position(), slurmconf.Error, "hostlist", "partition "+p.Name()+", by NodeSet "+name+": "+err.Error(), "")
 		}
@@ -213,7 +218,8 @@ func (n *nodeNames) defaults() {
 			continue
 		}
 		if last != nil {
-			n.add(pair.Position(), slurmconf.Warning, "default-partition", fmt.Sprintf("partition %s is the default, and %s was, at %s", p.Name(), last.Name(), last.Position()), "Default=YES in one")
+			n.add(pair.Position(), slurmconf.Warning, "default-partition",
+				fmt.Sprintf("partition %s is the default, and %s was, at %s", p.Name(), last.Name(), last.Position()), "Default=YES in one")
 		}
 		last = &p
 	}
@@ -222,14 +228,14 @@ func (n *nodeNames) defaults() {
 func (n *nodeNames) readDownNodes() {
 	for _, r := range n.conf.Records("DownNodes") {
 		if list, ok := n.expandOr(slurmconf.Warning, r.Pairs[0], r.Name()); ok {
-			n.unknownIn(r.Pairs[0], slurmconf.Warning, "DownNodes", list)
+			n.unknownNames(r.Pairs[0], slurmconf.Warning, "DownNodes", list)
 		}
 	}
 }
 
 // knownAsGreatest: Slurm makes the name of a node of this one.
 func (n *nodeNames) knownAsGreatest(name string) bool {
-	if !tooGreat(name) {
+	if !isTooGreat(name) {
 		return false
 	}
 	for node := range n.known.All() {
@@ -240,13 +246,14 @@ func (n *nodeNames) knownAsGreatest(name string) bool {
 	return false
 }
 
-// unknownIn tells of hosts that are neither nodes nor NodeSets here.
-func (n *nodeNames) unknownIn(at slurmconf.Pair, severity slurmconf.Severity, where string, list hostlist.List) {
-	n.strangers(at, severity, where, list, func(name string) bool { _, ok := n.sets[name]; return ok })
+// unknownNames finds hosts that are neither nodes nor NodeSets here.
+func (n *nodeNames) unknownNames(at slurmconf.Pair, severity slurmconf.Severity, where string, list hostlist.List) {
+	n.unknownHosts(at, severity, where, list, func(name string) bool { _, ok := n.sets[name]; return ok })
 }
 
-// strangers tells of hosts that are no nodes, but for those that are known otherwise.
-func (n *nodeNames) strangers(at slurmconf.Pair, severity slurmconf.Severity, where string, list hostlist.List, known func(string) bool) {
+// unknownHosts finds hosts that are no nodes, but for those that are known otherwise.
+func (n *nodeNames) unknownHosts(at slurmconf.Pair, severity slurmconf.Severity, where string, list hostlist.List,
+	known func(string) bool) {
 	var names []string
 	for name := range list.Set().Difference(n.known).All() {
 		if !known(name) && !n.knownAsGreatest(name) {

@@ -9,20 +9,14 @@ import (
 	"github.com/slurmlet/slurmlet/slurmconf"
 )
 
-// says whether a value has these letters in it, as Slurm looks for most options.
-func (c *checker) says(key, option string) (slurmconf.Pair, bool) {
-	pair, ok := c.conf.Get(key)
-	return pair, ok && strings.Contains(strings.ToLower(pair.Value), strings.ToLower(option))
-}
-
-// together are options of one key of which slurmctld takes only one.
-var together = []struct{ key, one, other string }{
+// exclusiveOptions are options of one key of which slurmctld takes only one.
+var exclusiveOptions = []struct{ key, one, other string }{
 	{"JobAcctGatherParams", "UsePSS", "NoShared"},
 	{"LaunchParameters", "enable_nss_slurm", "disable_send_gids"},
 }
 
 func (c *checker) exclusive() {
-	for _, t := range together {
+	for _, t := range exclusiveOptions {
 		pair, one := c.says(t.key, t.one)
 		if _, other := c.says(t.key, t.other); one && other {
 			c.add(pair.Position(), slurmconf.Error, "exclusive", fmt.Sprintf("%s has %s and %s", t.key, t.one, t.other), "one of both")
@@ -30,19 +24,21 @@ func (c *checker) exclusive() {
 	}
 	_, contain := c.has("PrologFlags", "Contain", "X11")
 	if pair, ok := c.says("SlurmctldParameters", "enable_stepmgr"); ok && !contain {
-		c.add(pair.Position(), slurmconf.Error, "prolog-flags", "SlurmctldParameters has enable_stepmgr, and PrologFlags no Contain", "PrologFlags=Contain")
+		c.add(pair.Position(), slurmconf.Error, "prolog-flags",
+			"SlurmctldParameters has enable_stepmgr, and PrologFlags no Contain", "PrologFlags=Contain")
 	}
 	for _, key := range []string{"JobContainerType", "NamespaceType"} {
 		pair, ok := c.conf.Get(key)
 		none := strings.Contains(strings.ToLower(pair.Value), "none")
 		if ok && !contain && !none && (c.Version >= "25.11" || strings.Contains(pair.Value, "tmpfs")) {
-			c.add(pair.Position(), slurmconf.Error, "prolog-flags", key+" is "+pair.Value+", and PrologFlags has no Contain", "PrologFlags=Contain")
+			c.add(pair.Position(), slurmconf.Error, "prolog-flags", key+" is "+pair.Value+
+				", and PrologFlags has no Contain", "PrologFlags=Contain")
 		}
 	}
 }
 
-// taskParameters: src/common/read_config.c, TaskPluginParam.
-func (c *checker) taskParameters() {
+// checkTaskParameters: src/common/read_config.c, TaskPluginParam.
+func (c *checker) checkTaskParameters() {
 	pair, _ := c.conf.Get("TaskPluginParam")
 	var units, auto []string
 	for _, one := range pair.List() {
@@ -61,7 +57,8 @@ func (c *checker) taskParameters() {
 	plugins, _ := c.conf.Get("TaskPlugin")
 	for _, word := range []string{"OOMKillStep", "SlurmdSpecOverride"} {
 		if _, ok := c.has("TaskPluginParam", word); ok && !strings.Contains(plugins.Value, "task/cgroup") {
-			c.add(pair.Position(), slurmconf.Error, "task", "TaskPluginParam has "+word+", and TaskPlugin no task/cgroup", "TaskPlugin=task/cgroup, or task/cgroup,task/affinity")
+			c.add(pair.Position(), slurmconf.Error, "task", "TaskPluginParam has "+word+
+				", and TaskPlugin no task/cgroup", "TaskPlugin=task/cgroup, or task/cgroup,task/affinity")
 		}
 	}
 	_, off := c.has("TaskPluginParam", "SlurmdOffSpec")
@@ -78,7 +75,8 @@ func (c *checker) security() {
 	case has && !ok:
 		c.add(parameters.Position(), slurmconf.Error, "mcs", "MCSParameters is set without MCSPlugin", "both, or none")
 	case plugin.Value == "mcs/group" && !has:
-		c.add(plugin.Position(), slurmconf.Error, "mcs", "MCSPlugin is mcs/group, and MCSParameters is not set", "MCSParameters=ondemand,select:group|group")
+		c.add(plugin.Position(), slurmconf.Error, "mcs", "MCSPlugin is mcs/group, and MCSParameters is not set",
+			"MCSParameters=ondemand,select:group|group")
 	}
 }
 
@@ -91,7 +89,8 @@ func (c *checker) networks() {
 	first, _, _ := strings.Cut(port.Value, "-")
 	user, _ := c.conf.Value("SlurmUser")
 	if n, err := strconv.Atoi(first); err == nil && n > 0 && n < 1024 && user != "root" {
-		c.add(port.Position(), slurmconf.Warning, "network", fmt.Sprintf("SlurmctldPort is %s, and SlurmUser %s may not listen there", port.Value, user),
+		c.add(port.Position(), slurmconf.Warning, "network",
+			fmt.Sprintf("SlurmctldPort is %s, and SlurmUser %s may not listen there", port.Value, user),
 			"1024 to 65535, or net.ipv4.ip_unprivileged_port_start=0 in the pod")
 	}
 }
@@ -100,7 +99,8 @@ func (c *checker) priorities() {
 	half, _ := c.conf.Get("PriorityDecayHalfLife")
 	n, ok := timespec(half.Value)
 	if _, reset := c.conf.Get("PriorityUsageResetPeriod"); ok && n != -1 && roundUp(n) == 0 && !reset {
-		c.add(half.Position(), slurmconf.Error, "priority", "PriorityDecayHalfLife is 0, and PriorityUsageResetPeriod is not set", "one of both")
+		c.add(half.Position(), slurmconf.Error, "priority",
+			"PriorityDecayHalfLife is 0, and PriorityUsageResetPeriod is not set", "one of both")
 	}
 }
 
@@ -136,12 +136,13 @@ func (c *checker) schedulerOptions() {
 		text, _, _ := strings.Cut(rest, ",")
 		n := int64(integerAtStart(rest))
 		if n > o.most || n < o.least && (n != -1 || o.name != "bf_interval=") {
-			c.add(pair.Position(), o.severity, "value", fmt.Sprintf("SchedulerParameters has %s%s", o.name, text), fmt.Sprintf("%d to %d", max(o.least, 0), o.most))
+			c.add(pair.Position(), o.severity, "value", fmt.Sprintf("SchedulerParameters has %s%s", o.name, text),
+				fmt.Sprintf("%d to %d", max(o.least, 0), o.most))
 		}
 	}
 }
 
-// integerAtStart is what atoi(3) makes of a text.
+// integerAtStart reads the number that a text begins with, as atoi(3) does: 0 for none.
 func integerAtStart(text string) int32 {
 	digits := strings.TrimLeft(leading(`\s*[+-]?\d+`).FindString(text), " \t\n\v\f\r")
 	n, err := strconv.ParseInt(digits, 10, 64)
@@ -154,10 +155,13 @@ func integerAtStart(text string) int32 {
 func (c *checker) accounting() {
 	plugin, ok := c.conf.Get("AccountingStorageType")
 	if ok && strings.Contains(strings.ToLower(plugin.Value), "mysql") {
-		c.add(plugin.Position(), slurmconf.Error, "accounting", "AccountingStorageType is "+plugin.Value+", which is slurmdbd's", "accounting_storage/slurmdbd, and StorageType in slurmdbd.conf")
+		c.add(plugin.Position(), slurmconf.Error, "accounting", "AccountingStorageType is "+plugin.Value+
+			", which is slurmdbd's", "accounting_storage/slurmdbd, and StorageType in slurmdbd.conf")
 	}
 	if enforce, set := c.conf.Get("AccountingStorageEnforce"); set && enforce.Value != "" && !c.withSlurmdbd() {
-		c.add(enforce.Position(), slurmconf.Warning, "accounting", "AccountingStorageEnforce is set, and nothing is enforced without slurmdbd", "AccountingStorageType=accounting_storage/slurmdbd")
+		c.add(enforce.Position(), slurmconf.Warning, "accounting",
+			"AccountingStorageEnforce is set, and nothing is enforced without slurmdbd",
+			"AccountingStorageType=accounting_storage/slurmdbd")
 	}
 	c.tres()
 }

@@ -62,19 +62,22 @@ func wantOfLimit(name, value string) string {
 	return ""
 }
 
-// withoutEffect tells of what slurmctld passes over without a word.
+// withoutEffect finds what slurmctld ignores without a line in its log.
 func (c *checker) withoutEffect() {
 	if pair, ok := c.has("SlurmctldParameters", "enable_expedited_requeue"); ok && c.Version < "25.11" {
-		c.add(pair.Position(), slurmconf.Warning, "no-effect", "SlurmctldParameters has enable_expedited_requeue, which Slurm "+c.Version+" does not know", "Slurm 25.11 or newer")
+		c.add(pair.Position(), slurmconf.Warning, "no-effect",
+			"SlurmctldParameters has enable_expedited_requeue, which Slurm "+c.Version+" does not know", "Slurm 25.11 or newer")
 	}
 	if pair, ok := c.conf.Get("HealthCheckProgram"); ok && c.number("HealthCheckInterval", 0) == 0 {
 		if _, set := c.conf.Get("HealthCheckInterval"); !set {
-			c.add(pair.Position(), slurmconf.Warning, "no-effect", "HealthCheckProgram never runs, because HealthCheckInterval is not set", "HealthCheckInterval=seconds")
+			c.add(pair.Position(), slurmconf.Warning, "no-effect",
+				"HealthCheckProgram never runs, because HealthCheckInterval is not set", "HealthCheckInterval=seconds")
 		}
 	}
 	pair, ok := c.conf.Get("SuspendProgram")
 	if _, set := c.conf.Get("SuspendTime"); ok && !set && !c.partitionSuspends() {
-		c.add(pair.Position(), slurmconf.Warning, "no-effect", "SuspendProgram never runs, because SuspendTime is not set", "SuspendTime=seconds")
+		c.add(pair.Position(), slurmconf.Warning, "no-effect",
+			"SuspendProgram never runs, because SuspendTime is not set", "SuspendTime=seconds")
 	}
 }
 

@@ -17,10 +17,10 @@ var instead = []struct{ ignored, counts string }{
 	{"MaxMemPerCPU", "MaxMemPerNode"},
 }
 
-// partitionOptions tells of what slurmctld ignores in them, and in slurm.conf itself.
+// partitionOptions finds what slurmctld ignores in them, and in slurm.conf itself.
 func (c *checker) partitionOptions() {
 	if len(c.conf.Partitions()) == 0 {
-		c.add(c.start(), slurmconf.Info, "partitions", "there are no partitions, and no job can be submitted", "a PartitionName line")
+		c.add(c.startOfConf(), slurmconf.Info, "partitions", "there are no partitions, and no job can be submitted", "a PartitionName line")
 	}
 	for _, i := range instead {
 		if pair, ok := c.conf.Get(i.ignored); ok {
@@ -52,14 +52,15 @@ func (c *checker) specialized(node slurmconf.Node) {
 	for _, span := range pair.List() {
 		for one := range strings.SplitSeq(span, "-") {
 			if n, err := strconv.ParseUint(one, 10, 16); err == nil && n >= cpus {
-				c.add(pair.Position(), slurmconf.Warning, "node-shape", fmt.Sprintf("CpuSpecList has %d, and there are %d CPUs; Slurm ignores it", n, cpus), fmt.Sprintf("0 to %d", cpus-1))
+				c.add(pair.Position(), slurmconf.Warning, "node-shape",
+					fmt.Sprintf("CpuSpecList has %d, and there are %d CPUs; Slurm ignores it", n, cpus), fmt.Sprintf("0 to %d", cpus-1))
 				return
 			}
 		}
 	}
 }
 
-// shape tells of numbers of a node that do not fit each other, and that Slurm
+// shape finds numbers of a node that do not fit each other, and that Slurm
 // replaces (src/common/read_config.c, _parse_nodename).
 func (c *checker) shape(node slurmconf.Node) {
 	number := func(key string) (uint64, slurmconf.Pair, bool) {
@@ -89,7 +90,9 @@ func (c *checker) shape(node slurmconf.Node) {
 		sockets = boards
 	}
 	if hasCPUs && cpus != sockets && cpus != sockets*cores && cpus != sockets*cores*threads {
-		c.add(at.Position(), slurmconf.Warning, "node-shape", fmt.Sprintf("CPUs is %d, and there are %d sockets of %d cores with %d threads each; Slurm counts those", cpus, sockets, cores, threads),
+		c.add(at.Position(), slurmconf.Warning, "node-shape",
+			fmt.Sprintf("CPUs is %d, and there are %d sockets of %d cores with %d threads each; Slurm counts those",
+				cpus, sockets, cores, threads),
 			"the number of sockets, cores or threads, or none")
 	}
 }

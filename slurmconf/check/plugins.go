@@ -49,7 +49,8 @@ var pluginKeys = []pluginKey{
 }
 
 // own are the kinds of which clusters have plugins of their own.
-var own = []string{"acct_gather_energy", "burst_buffer", "cli_filter", "job_submit", "jobcomp", "mcs", "node_features", "prep", "site_factor", "task"}
+var own = []string{"acct_gather_energy", "burst_buffer", "cli_filter", "job_submit", "jobcomp", "mcs",
+	"node_features", "prep", "site_factor", "task"}
 
 // pluginNames checks the names of plugins where nobody can be asked which are
 // installed.
@@ -60,7 +61,7 @@ func (c *checker) pluginNames() {
 			continue
 		}
 		if k.key == "AccountingStorageType" && strings.Contains(strings.ToLower(pair.Value), "mysql") {
-			continue // Told elsewhere.
+			continue // Another check has the finding.
 		}
 		values := []string{pair.Value}
 		if k.list {
@@ -106,11 +107,13 @@ func (c *checker) pluginName(k pluginKey, pair slurmconf.Pair, value string) {
 	if near != "" {
 		want = k.kind + "/" + near
 	}
-	if _, elsewhere := c.conf.Get("PluginDir"); k.elsewhere || near == "" && (elsewhere || slices.Contains(own, k.kind)) && (whole || k.bare) {
+	if _, elsewhere := c.conf.Get("PluginDir"); k.elsewhere || near == "" &&
+		(elsewhere || slices.Contains(own, k.kind)) && (whole || k.bare) {
 		severity = slurmconf.Warning
 	}
 	of := "Slurm"
-	if slices.ContainsFunc(keys.Versions, func(v string) bool { return slices.Contains(keys.Plugins(v, k.kind), name) }) && (whole || k.bare) {
+	if slices.ContainsFunc(keys.Versions,
+		func(v string) bool { return slices.Contains(keys.Plugins(v, k.kind), name) }) && (whole || k.bare) {
 		of += " " + c.Version
 	}
 	c.add(pair.Position(), severity, "plugin", fmt.Sprintf("%s is %s, which is no plugin of %s", k.key, value, of), want)

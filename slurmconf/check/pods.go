@@ -14,24 +14,22 @@ func (c *checker) cgroups() {
 		return
 	}
 	for _, key := range []string{"ConstrainCores", "ConstrainDevices", "ConstrainRAMSpace", "ConstrainSwapSpace"} {
-		pair, ok := c.set.Conf(slurmconf.CgroupConf).Get(key)
+		pair, ok := c.whole.Conf(slurmconf.CgroupConf).Get(key)
 		if ok && isYes(pair) {
-			c.add(pair.Position(), slurmconf.Warning, "cgroup", key+"=yes does nothing without TaskPlugin=task/cgroup in slurm.conf", "TaskPlugin=task/cgroup, or task/cgroup,task/affinity")
+			c.add(pair.Position(), slurmconf.Warning, "cgroup",
+				key+"=yes does nothing without TaskPlugin=task/cgroup in slurm.conf",
+				"TaskPlugin=task/cgroup, or task/cgroup,task/affinity")
 		}
 	}
-}
-
-func isYes(pair slurmconf.Pair) bool {
-	yes, err := pair.Bool()
-	return err == nil && yes
 }
 
 // memory: both would end jobs, for different reasons.
 func (c *checker) memory() {
 	kill, kills := c.has("JobAcctGatherParams", "OverMemoryKill")
-	pair, ok := c.set.Conf(slurmconf.CgroupConf).Get("ConstrainRAMSpace")
+	pair, ok := c.whole.Conf(slurmconf.CgroupConf).Get("ConstrainRAMSpace")
 	if _, task := c.has("TaskPlugin", "task/cgroup", "cgroup"); task && kills && ok && isYes(pair) {
-		c.add(kill.Position(), slurmconf.Error, "memory", "JobAcctGatherParams has OverMemoryKill, and cgroup.conf ConstrainRAMSpace=yes", "one of both")
+		c.add(kill.Position(), slurmconf.Error, "memory",
+			"JobAcctGatherParams has OverMemoryKill, and cgroup.conf ConstrainRAMSpace=yes", "one of both")
 	}
 }
 
@@ -40,18 +38,22 @@ func (c *checker) dynamicNodes() {
 	_, set := c.conf.Get("MaxNodeCount")
 	if !set {
 		if len(c.conf.Nodes()) == 0 {
-			c.add(c.start(), slurmconf.Warning, "dynamic-nodes", "there are no nodes, and none can register: MaxNodeCount is not set", "MaxNodeCount=number, or NodeName lines")
+			c.add(c.startOfConf(), slurmconf.Warning, "dynamic-nodes",
+				"there are no nodes, and none can register: MaxNodeCount is not set", "MaxNodeCount=number, or NodeName lines")
 		}
 		return
 	}
 	if service, at := c.conf.Value("ReturnToService"); service != "2" {
 		if at.File == "" {
-			at = c.start()
+			at = c.startOfConf()
 		}
-		c.add(at, slurmconf.Info, "dynamic-nodes", fmt.Sprintf("ReturnToService is %s: a dynamic node that was away is down until somebody resumes it", service), "ReturnToService=2")
+		c.add(at, slurmconf.Info, "dynamic-nodes",
+			fmt.Sprintf("ReturnToService is %s: a dynamic node that was away is down until somebody resumes it",
+				service), "ReturnToService=2")
 	}
 	if kind, at := c.conf.Value("CredType"); strings.EqualFold(kind, "cred/none") {
-		c.add(at, slurmconf.Warning, "dynamic-nodes", "CredType is cred/none, and no job can run on a dynamic node", "CredType=cred/slurm or cred/munge")
+		c.add(at, slurmconf.Warning, "dynamic-nodes", "CredType is cred/none, and no job can run on a dynamic node",
+			"CredType=cred/slurm or cred/munge")
 	}
 }
 
@@ -64,7 +66,8 @@ func (c *checker) gres() {
 		for _, one := range pair.List() {
 			name, _, _ := strings.Cut(one, ":")
 			if !slices.Contains(types.List(), name) {
-				c.add(pair.Position(), slurmconf.Warning, "gres", fmt.Sprintf("%s has Gres=%s, and GresTypes has no %s", node.Names, one, name), "GresTypes="+name)
+				c.add(pair.Position(), slurmconf.Warning, "gres",
+					fmt.Sprintf("%s has Gres=%s, and GresTypes has no %s", node.Names, one, name), "GresTypes="+name)
 			}
 		}
 	}
@@ -84,7 +87,8 @@ func (c *checker) gresTypes(pair slurmconf.Pair) {
 			c.add(pair.Position(), slurmconf.Error, "gres", "GresTypes has "+shared+" and no gpu", "gpu,"+shared)
 		}
 		if plugin, _ := c.conf.Value("SelectType"); seen[shared] && plugin == "select/linear" {
-			c.add(pair.Position(), slurmconf.Error, "gres", "GresTypes has "+shared+", and SelectType is "+plugin, "SelectType=select/cons_tres")
+			c.add(pair.Position(), slurmconf.Error, "gres", "GresTypes has "+shared+", and SelectType is "+plugin,
+				"SelectType=select/cons_tres")
 		}
 	}
 }
@@ -98,7 +102,9 @@ func (c *checker) timeouts() {
 	for _, key := range []string{"Prolog", "Epilog"} {
 		pair, ok := c.conf.Get(key)
 		if _, bounded := c.conf.Get(programs[key]); ok && !bounded {
-			c.add(pair.Position(), slurmconf.Info, "timeout", key+" has no time limit: one that hangs keeps its job, and slurmd from ending and from a reconfigure", "PrologEpilogTimeout=seconds")
+			c.add(pair.Position(), slurmconf.Info, "timeout",
+				key+" has no time limit: one that hangs keeps its job, and slurmd from ending and from a reconfigure",
+				"PrologEpilogTimeout=seconds")
 		}
 	}
 }

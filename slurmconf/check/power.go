@@ -10,9 +10,9 @@ import (
 	"github.com/slurmlet/slurmlet/slurmconf/hostlist"
 )
 
-// powerSaving: src/slurmctld/power_save.c. What is missing or wrong, slurmctld tells,
+// powerSaving: src/slurmctld/power_save.c. What is missing or wrong, slurmctld logs,
 // and goes on without; but for the nodes that it spares.
-func (c *checker) powerSaving() { c.sparedNodes(c.savesPower()) }
+func (c *checker) powerSaving() { c.excludedNodes(c.savesPower()) }
 
 // savesPower: power saving is on; but for programs that are not where slurmctld runs.
 func (c *checker) savesPower() bool {
@@ -38,13 +38,14 @@ func (c *checker) savesPower() bool {
 			c.add(program.Position(), slurmconf.Warning, "power-saving", key+" is "+program.Value, "an absolute path")
 		case hasArguments:
 			on = false
-			c.add(program.Position(), slurmconf.Warning, "power-saving", key+" is "+program.Value+", and Slurm takes all of it for the program's path", "a path without arguments")
+			c.add(program.Position(), slurmconf.Warning, "power-saving", key+" is "+program.Value+
+				", and Slurm takes all of it for the program's path", "a path without arguments")
 		}
 	}
 	if program, ok := c.conf.Get("ResumeFailProgram"); ok && !path.IsAbs(program.Value) {
 		c.add(program.Position(), slurmconf.Warning, "power-saving", "ResumeFailProgram is "+program.Value, "an absolute path")
 	}
-	c.sparedPartitions()
+	c.excludedPartitions()
 	return c.powerSaveInterval() && on
 }
 
@@ -66,7 +67,7 @@ func (c *checker) powerSaveInterval() (fits bool) {
 // suspends: nodes are suspended at some time.
 func suspends(pair slurmconf.Pair) bool { return !oneOf("NONE", "INFINITE", "-1")(pair.Value) }
 
-func (c *checker) sparedPartitions() {
+func (c *checker) excludedPartitions() {
 	pair, _ := c.conf.Get("SuspendExcParts")
 	for _, one := range pair.List() {
 		if !slices.ContainsFunc(c.conf.Partitions(), func(p slurmconf.Partition) bool { return p.Name() == one }) {
@@ -75,9 +76,9 @@ func (c *checker) sparedPartitions() {
 	}
 }
 
-// sparedNodes may be dynamic ones, too. slurmctld ends by a signal when it cannot expand
+// excludedNodes may be dynamic ones, too. slurmctld ends by a signal when it cannot expand
 // their list: before 26.05 with power saving only.
-func (c *checker) sparedNodes(saves bool) {
+func (c *checker) excludedNodes(saves bool) {
 	pair, _ := c.conf.Get("SuspendExcNodes")
 	severity := slurmconf.Error
 	if !saves && c.Version < "26.05" {
@@ -88,10 +89,11 @@ func (c *checker) sparedNodes(saves bool) {
 		sets[s.Name()] = true
 	}
 	known, unknown := c.nodeSet(), []string(nil)
-	for _, spared := range sparedParts(pair.Value) {
-		expression, count, counted := strings.Cut(spared, ":")
+	for _, excluded := range excludedParts(pair.Value) {
+		expression, count, counted := strings.Cut(excluded, ":")
 		if counted && !isCount(count) {
-			c.add(pair.Position(), slurmconf.Warning, "power-saving", "SuspendExcNodes has "+spared+": "+strconv.Quote(count)+" is no number of nodes", "a number")
+			c.add(pair.Position(), slurmconf.Warning, "power-saving",
+				"SuspendExcNodes has "+excluded+": "+strconv.Quote(count)+" is no number of nodes", "a number")
 		}
 		if strings.EqualFold(expression, "ALL") {
 			continue
@@ -112,7 +114,8 @@ func (c *checker) sparedNodes(saves bool) {
 		}
 	}
 	if _, dynamic := c.conf.Get("MaxNodeCount"); len(unknown) > 0 && !dynamic {
-		c.add(pair.Position(), slurmconf.Warning, "power-saving", "SuspendExcNodes has "+strings.Join(unknown[:min(len(unknown), 10)], ",")+", for which there is no NodeName", "")
+		c.add(pair.Position(), slurmconf.Warning, "power-saving",
+			"SuspendExcNodes has "+strings.Join(unknown[:min(len(unknown), 10)], ",")+", for which there is no NodeName", "")
 	}
 }
 
@@ -121,9 +124,9 @@ func isCount(text string) bool {
 	return err == nil
 }
 
-// sparedParts: where one list has a count, Slurm cuts at every comma, those of brackets
+// excludedParts: where one list has a count, Slurm cuts at every comma, those of brackets
 // too (_parse_exc_nodes).
-func sparedParts(value string) []string {
+func excludedParts(value string) []string {
 	if !strings.Contains(value, ":") {
 		return []string{value}
 	}

@@ -25,11 +25,13 @@ func (c *checker) qos() {
 func (c *checker) withoutQOS(p slurmconf.Partition, key string, pair slurmconf.Pair) {
 	severity, all := slurmconf.Error, strings.EqualFold(pair.Value, "ALL")
 	switch {
-	case key == "AllowQos" && all, c.Version < "25.11" && key == "QOS", c.Version >= "25.11" && key == "DenyQos" && (all || pair.Value == ""), c.Version >= "25.11" && key == "AllowQos" && pair.Value == "":
+	case key == "AllowQos" && all, c.Version < "25.11" && key == "QOS", c.Version >= "25.11" && key == "DenyQos" &&
+		(all || pair.Value == ""), c.Version >= "25.11" && key == "AllowQos" && pair.Value == "":
 		return
 	case c.Version < "25.11":
 		severity = slurmconf.Warning
 	}
-	c.add(pair.Position(), severity, "qos", fmt.Sprintf("partition %s has %s=%q, and without slurmdbd there is no QOS", p.Name(), key, pair.Value),
+	c.add(pair.Position(), severity, "qos",
+		fmt.Sprintf("partition %s has %s=%q, and without slurmdbd there is no QOS", p.Name(), key, pair.Value),
 		"AccountingStorageType=accounting_storage/slurmdbd, or a partition without "+key)
 }

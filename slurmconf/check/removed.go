@@ -18,7 +18,7 @@ var removed = map[slurmconf.Kind]map[string]string{
 	slurmconf.CgroupConf: {"cgroupreleaseagentdir": "a configuration without it"},
 }
 
-// removed tells of what earlier versions had, as configurations that have grown
+// removed finds what earlier versions had, as configurations that have grown
 // old with their clusters do.
 func (c *checker) removed(kind slurmconf.Kind, pair slurmconf.Pair) {
 	key := strings.ToLower(pair.Key)
@@ -30,11 +30,15 @@ func (c *checker) removed(kind slurmconf.Kind, pair slurmconf.Pair) {
 	}
 	switch n, err := pair.Uint(1 << 16); {
 	case key == "frontendname":
-		c.add(pair.Line().Position(), slurmconf.Error, "removed-key", "FrontendName is for Slurm that is built with --enable-front-end, every other ends over it", "a configuration without it")
+		c.add(pair.Line().Position(), slurmconf.Error, "removed-key",
+			"FrontendName is for Slurm that is built with --enable-front-end, every other ends over it", "a configuration without it")
 	case key == "fastschedule" && err == nil && n == 1:
-		c.add(pair.Line().Position(), slurmconf.Warning, "removed-key", "FastSchedule=1 has no effect any more", "a configuration without it")
+		c.add(pair.Line().Position(), slurmconf.Warning, "removed-key", "FastSchedule=1 has no effect any more",
+			"a configuration without it")
 	case key == "fastschedule" && err == nil:
-		c.add(pair.Line().Position(), slurmconf.Error, "removed-key", fmt.Sprintf("FastSchedule=%d is in Slurm no more, which ends over it", n), "SlurmdParameters=config_overrides in the place of 2, nothing in that of 0")
+		c.add(pair.Line().Position(), slurmconf.Error, "removed-key",
+			fmt.Sprintf("FastSchedule=%d is in Slurm no more, which ends over it", n),
+			"SlurmdParameters=config_overrides in the place of 2, nothing in that of 0")
 	}
 }
 
@@ -44,6 +48,7 @@ func (c *checker) removedOption() {
 	pair, _ := c.conf.Get("SchedulerParameters")
 	options := strings.ToLower(pair.Value)
 	if plugin != "sched/builtin" && strings.Contains(options, "max_job_bf=") && !strings.Contains(options, "bf_max_job_test=") {
-		c.add(pair.Position(), slurmconf.Error, "removed-option", "SchedulerParameters has max_job_bf, which is in Slurm no more, which ends over it", "bf_max_job_test")
+		c.add(pair.Position(), slurmconf.Error, "removed-option",
+			"SchedulerParameters has max_job_bf, which is in Slurm no more, which ends over it", "bf_max_job_test")
 	}
 }

@@ -24,7 +24,7 @@ type Restart struct {
 	// Waits: the change harms nobody until the restart: slurmd goes on as before, or refuses
 	// to reconfigure.
 	Waits bool
-	// At is where the new value is.
+	// At is the place of the new value.
 	At slurmconf.Position
 }
 
@@ -51,11 +51,13 @@ func (r Restart) Finding() slurmconf.Finding {
 
 const (
 	listening = "“Changes to TCP listening settings will require a daemon restart.” (slurm.conf(5))"
-	terminate = "“All Slurm daemons and commands must be terminated prior to changing the value of AuthType and later restarted.” (slurm.conf(5)), and running steps cannot complete"
+	terminate = "“All Slurm daemons and commands must be terminated prior to changing the value of AuthType and " +
+		"later restarted.” (slurm.conf(5)), and running steps cannot complete"
 	switching = "“records of all jobs in any state may be lost” (slurm.conf(5)) when jobs run at that time"
 	naming    = "slurmctld does not start on the state of another cluster (StateSaveLocation's clustername)"
-	scoping   = "slurmd puts itself into another cgroup as it starts, and one of 24.11 in a container refuses to reconfigure from there (“systemd scope for slurmstepd could not be set”)"
-	moving    = "slurmctld begins without jobs where the state was not moved (slurm.conf(5), RELOCATING CONTROLLERS)"
+	scoping   = "slurmd puts itself into another cgroup as it starts, and one of 24.11 in a container refuses to " +
+		"reconfigure from there (“systemd scope for slurmstepd could not be set”)"
+	moving = "slurmctld begins without jobs where the state was not moved (slurm.conf(5), RELOCATING CONTROLLERS)"
 )
 
 var restarts = []Restart{

@@ -7,13 +7,13 @@ import (
 	"github.com/slurmlet/slurmlet/slurmconf"
 )
 
-// singles tells of keys that are missing, and of those that are set twice.
+// singles finds keys that are missing, and those that are set twice.
 func (c *checker) singles() {
 	if name, _ := c.conf.Get("ClusterName"); name.Value == "" {
-		c.add(c.start(), slurmconf.Error, "missing-key", "there is no ClusterName", "ClusterName=name")
+		c.add(c.startOfConf(), slurmconf.Error, "missing-key", "there is no ClusterName", "ClusterName=name")
 	}
 	if len(c.conf.Controllers()) == 0 {
-		c.add(c.start(), slurmconf.Error, "missing-key", "there is no SlurmctldHost", "SlurmctldHost=name, or name(address)")
+		c.add(c.startOfConf(), slurmconf.Error, "missing-key", "there is no SlurmctldHost", "SlurmctldHost=name, or name(address)")
 	}
 	c.controllers()
 	for _, kind := range slurmconf.Kinds {
@@ -31,10 +31,12 @@ func (c *checker) controllers() {
 			c.add(pair.Position(), slurmconf.Error, "controller", "SlurmctldHost is "+pair.Value, "name, or name(address)")
 		}
 		if strings.Contains(host, "$") {
-			c.add(pair.Position(), slurmconf.Error, "controller", "SlurmctldHost is "+pair.Value+", which no host is called: Slurm puts no variables in", "name, or name(address)")
+			c.add(pair.Position(), slurmconf.Error, "controller", "SlurmctldHost is "+pair.Value+
+				", which no host is called: Slurm puts no variables in", "name, or name(address)")
 		}
 		if earlier, ok := at[host]; ok {
-			c.add(pair.Position(), slurmconf.Error, "controller", fmt.Sprintf("SlurmctldHost %s is there already, at %s", host, earlier), "one line for each host")
+			c.add(pair.Position(), slurmconf.Error, "controller",
+				fmt.Sprintf("SlurmctldHost %s is there already, at %s", host, earlier), "one line for each host")
 		}
 		at[host] = pair.Line().Position()
 	}
@@ -45,20 +47,21 @@ func (c *checker) controllers() {
 	}
 }
 
-// repeated: the last value counts, and Slurm's log tells of it.
+// repeated finds keys of one value that are set twice: the last one counts, and Slurm logs it.
 func (c *checker) repeated(kind slurmconf.Kind) {
 	if kind == slurmconf.PlugstackConf || kind == slurmconf.JobContainerConf {
 		return // Every line is a record.
 	}
 	first := map[string]slurmconf.Pair{}
-	for line := range c.set.Conf(kind).Lines() {
+	for line := range c.whole.Conf(kind).Lines() {
 		for _, pair := range line.Pairs {
 			key := strings.ToLower(pair.Key)
 			if kind.IsList(key) {
 				break
 			}
 			if earlier, ok := first[key]; ok {
-				c.add(pair.Line().Position(), slurmconf.Warning, "repeated-key", fmt.Sprintf("%s is set already, at %s; the last value counts", pair.Key, earlier.Line().Position()), "it once")
+				c.add(pair.Line().Position(), slurmconf.Warning, "repeated-key",
+					fmt.Sprintf("%s is set already, at %s; the last value counts", pair.Key, earlier.Line().Position()), "it once")
 			}
 			first[key] = pair
 		}

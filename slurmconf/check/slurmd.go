@@ -28,17 +28,18 @@ func (c *checker) acctGather() {
 	if c.conf == nil {
 		return
 	}
-	for line := range c.set.Conf(slurmconf.AcctGatherConf).Lines() {
+	for line := range c.whole.Conf(slurmconf.AcctGatherConf).Lines() {
 		pair := line.Pairs[0]
 		if _, known := keys.Lookup(c.Version, slurmconf.AcctGatherConf, "", pair.Key); !known {
-			continue // Told with all keys.
+			continue // The check of all keys has the finding.
 		}
 		for _, g := range gathers {
 			if !strings.HasPrefix(strings.ToLower(pair.Key), strings.ToLower(g.prefix)) {
 				continue
 			}
 			if _, loaded := c.has(g.key, g.plugins...); !loaded {
-				c.add(line.Position(), c.severityOf(slurmconf.AcctGatherConf), "plugin-key", pair.Key+" is a key of a plugin that slurm.conf does not load", g.key+"="+strings.Join(g.plugins, " or "))
+				c.add(line.Position(), c.severityOf(slurmconf.AcctGatherConf), "plugin-key",
+					pair.Key+" is a key of a plugin that slurm.conf does not load", g.key+"="+strings.Join(g.plugins, " or "))
 			}
 		}
 	}
@@ -73,14 +74,15 @@ func (c *checker) usesTmpfs() (slurmconf.Pair, bool) {
 
 // jobContainer: slurmd does not start without the file.
 func (c *checker) jobContainer() {
-	if pair, ok := c.usesTmpfs(); ok && c.set.Conf(slurmconf.JobContainerConf) == nil {
-		c.add(pair.Position(), slurmconf.Error, "missing-file", pair.Key+" is "+pair.Value+", and there is no job_container.conf", "job_container.conf with BasePath beside slurm.conf")
+	if pair, ok := c.usesTmpfs(); ok && c.whole.Conf(slurmconf.JobContainerConf) == nil {
+		c.add(pair.Position(), slurmconf.Error, "missing-file", pair.Key+" is "+pair.Value+
+			", and there is no job_container.conf", "job_container.conf with BasePath beside slurm.conf")
 	}
 }
 
 // namespaces: slurmd ends over a namespace.yaml that it cannot read.
 func (c *checker) namespaces() {
-	file := c.set.Conf(slurmconf.NamespaceYAML)
+	file := c.whole.Conf(slurmconf.NamespaceYAML)
 	if _, reads := c.says("NamespaceType", "linux"); !reads || file == nil || c.Version < "25.11" {
 		return
 	}

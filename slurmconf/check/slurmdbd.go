@@ -39,14 +39,16 @@ var slurmdbdRules = map[string]rule{
 
 // slurmdbd checks slurmdbd.conf beyond its values (src/slurmdbd/read_config.c).
 func (c *checker) slurmdbd() {
-	conf := c.set.Conf(slurmconf.SlurmdbdConf)
+	conf := c.whole.Conf(slurmconf.SlurmdbdConf)
 	if conf == nil {
 		return
 	}
 	if _, ok := conf.Get("StorageType"); !ok {
-		c.add(slurmconf.Position{File: conf.File.Name}, slurmconf.Error, "missing-key", "there is no StorageType", "StorageType=accounting_storage/mysql")
+		c.add(slurmconf.Position{File: conf.File.Name}, slurmconf.Error, "missing-key", "there is no StorageType",
+			"StorageType=accounting_storage/mysql")
 	}
-	for _, k := range []pluginKey{{key: "StorageType", kind: "accounting_storage"}, {key: "AuthType", kind: "auth"}, {key: "HashPlugin", kind: "hash"}, {key: "TLSType", kind: "tls"}} {
+	for _, k := range []pluginKey{{key: "StorageType", kind: "accounting_storage"}, {key: "AuthType", kind: "auth"},
+		{key: "HashPlugin", kind: "hash"}, {key: "TLSType", kind: "tls"}} {
 		if pair, ok := conf.Get(k.key); ok {
 			c.pluginName(k, pair, pair.Value)
 		}

@@ -33,7 +33,7 @@ var groups = map[string][]string{
 
 // hasTopologyYAML: slurmctld reads it, and neither TopologyPlugin nor topology.conf.
 func (c *checker) hasTopologyYAML() bool {
-	return c.Version >= "25.05" && c.set.Conf(slurmconf.TopologyYAML) != nil
+	return c.Version >= "25.05" && c.whole.Conf(slurmconf.TopologyYAML) != nil
 }
 
 // torus: its values are in topology.yaml only, and those of before are for Slurm that is
@@ -43,9 +43,12 @@ func (c *checker) torus() {
 	switch plugin := strings.ToLower(pair.Value); {
 	case c.hasTopologyYAML():
 	case plugin == "topology/3d_torus" && c.Version < "25.05":
-		c.add(pair.Position(), slurmconf.Error, "topology", "TopologyPlugin is topology/3d_torus, for Slurm that is built with three dimensions; every other ends over it", "another TopologyPlugin")
+		c.add(pair.Position(), slurmconf.Error, "topology",
+			"TopologyPlugin is topology/3d_torus, for Slurm that is built with three dimensions; every other ends "+
+				"over it", "another TopologyPlugin")
 	case plugin == "topology/torus3d" && slices.Contains(keys.Plugins(c.Version, "topology"), "torus3d"):
-		c.add(pair.Position(), slurmconf.Error, "topology", "TopologyPlugin is topology/torus3d, and there is no topology.yaml", "topology.yaml with its toruses beside slurm.conf")
+		c.add(pair.Position(), slurmconf.Error, "topology",
+			"TopologyPlugin is topology/torus3d, and there is no topology.yaml", "topology.yaml with its toruses beside slurm.conf")
 	}
 }
 
@@ -57,10 +60,11 @@ func (c *checker) topology() {
 	if plugin == "" {
 		return
 	}
-	file := c.set.Conf(slurmconf.TopologyConf)
+	file := c.whole.Conf(slurmconf.TopologyConf)
 	if file == nil {
 		pair, _ := c.conf.Get("TopologyPlugin")
-		c.add(pair.Position(), slurmconf.Error, "topology", "TopologyPlugin is "+pair.Value+", and there is no topology.conf", "topology.conf or topology.yaml beside slurm.conf")
+		c.add(pair.Position(), slurmconf.Error, "topology", "TopologyPlugin is "+pair.Value+
+			", and there is no topology.conf", "topology.conf or topology.yaml beside slurm.conf")
 		return
 	}
 	known := c.nodeSet()
@@ -75,13 +79,14 @@ func (c *checker) topology() {
 	for _, g := range records {
 		c.unknownNodes(g, known)
 		if plugin == "tree" && len(g.name) > maxSwitchName {
-			c.add(g.at, slurmconf.Error, "topology", fmt.Sprintf("%s %s has %d bytes", g.kind, g.name, len(g.name)), fmt.Sprintf("at most %d", maxSwitchName))
+			c.add(g.at, slurmconf.Error, "topology", fmt.Sprintf("%s %s has %d bytes", g.kind, g.name, len(g.name)),
+				fmt.Sprintf("at most %d", maxSwitchName))
 		}
 	}
 	switch plugin {
 	case "tree":
 		if c.oneOfBoth(records) {
-			c.levels(records)
+			c.checkLevels(records)
 		}
 	case "block":
 		pair, _ := file.Get("BlockSizes")
@@ -95,7 +100,7 @@ const maxSwitchName = 64
 // oneOfBoth: src/plugins/topology/tree/switch_record.c, _parse_switches.
 func (c *checker) oneOfBoth(switches []group) bool {
 	if len(switches) == 0 {
-		c.nothing("switches")
+		c.noGroups("switches")
 	}
 	for _, g := range switches {
 		switch {
@@ -110,18 +115,19 @@ func (c *checker) oneOfBoth(switches []group) bool {
 	return true
 }
 
-func (c *checker) nothing(what string) {
+func (c *checker) noGroups(what string) {
 	severity := slurmconf.Error
 	if c.Version < "25.05" {
 		severity = slurmconf.Warning
 	}
-	c.add(slurmconf.Position{File: string(slurmconf.TopologyConf)}, severity, "topology", "there are no "+what, "some, or another TopologyPlugin")
+	c.add(slurmconf.Position{File: string(slurmconf.TopologyConf)}, severity, "topology", "there are no "+what,
+		"some, or another TopologyPlugin")
 }
 
 // blocks: src/plugins/topology/block/block_record.c.
 func (c *checker) blocks(records []group, sizes slurmconf.Pair, known hostlist.Set) {
 	if len(records) == 0 {
-		c.nothing("blocks")
+		c.noGroups("blocks")
 		return
 	}
 	least, all := 0, 0
@@ -132,7 +138,7 @@ func (c *checker) blocks(records []group, sizes slurmconf.Pair, known hostlist.S
 		list, err := hostlist.Parse(g.nodes)
 		switch {
 		case err != nil:
-			return // Told with unknown nodes.
+			return // unknownNodes has the finding.
 		case !g.hasNodes && c.Version < "25.05":
 			c.add(g.at, slurmconf.Error, "topology", "BlockName "+g.name+" has no Nodes", "Nodes=…")
 			return
@@ -147,7 +153,9 @@ func (c *checker) blocks(records []group, sizes slurmconf.Pair, known hostlist.S
 			least = nodes.Len()
 		}
 		if nodes.Len() < least {
-			c.add(g.atNodes, slurmconf.Error, "topology", fmt.Sprintf("BlockName %s has %d nodes", g.name, nodes.Len()), fmt.Sprintf("at least %d, as BlockSizes or the first block says", least))
+			c.add(g.atNodes, slurmconf.Error, "topology",
+				fmt.Sprintf("BlockName %s has %d nodes", g.name, nodes.Len()),
+				fmt.Sprintf("at least %d, as BlockSizes or the first block says", least))
 		}
 	}
 	if all == 0 && (sizes.Key == "" || c.Version < "25.05") {
@@ -161,7 +169,8 @@ func (c *checker) noNodes(at slurmconf.Position, sizes string) {
 	if _, dynamic := c.conf.Get("MaxNodeCount"); dynamic {
 		severity = slurmconf.Warning
 	}
-	c.add(at, severity, "topology", "no block has a node that slurm.conf names", "Nodes=…, and from 25.05 on "+sizes+" may say how many there will be")
+	c.add(at, severity, "topology", "no block has a node that slurm.conf names", "Nodes=…, and from 25.05 on "+sizes+
+		" may say how many there will be")
 }
 
 // blockSizes are the first of them, and that times powers of two. It returns the first.

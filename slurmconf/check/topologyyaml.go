@@ -16,7 +16,7 @@ func (c *checker) topologyYAML() {
 	if !c.hasTopologyYAML() {
 		return
 	}
-	all, findings := topology.Parse(c.set.Conf(slurmconf.TopologyYAML).File)
+	all, findings := topology.Parse(c.whole.Conf(slurmconf.TopologyYAML).File)
 	c.topologyNames = []string{}
 	for _, f := range findings {
 		c.find(f)
@@ -37,7 +37,8 @@ func (c *checker) yamlGroups(t topology.Topology, known hostlist.Set) {
 	kind := map[string]string{"tree": "switch", "block": "block", "ring": "ring", "torus3d": "torus"}[t.Plugin]
 	for _, g := range t.Groups {
 		groups = append(groups, group{
-			kind: kind, name: g.Name, nodes: g.Nodes, children: g.Children, hasNodes: g.Nodes != "", hasChildren: g.Children != "", at: g.From, atNodes: g.From, atChildren: g.From,
+			kind: kind, name: g.Name, nodes: g.Nodes, children: g.Children, hasNodes: g.Nodes != "",
+			hasChildren: g.Children != "", at: g.From, atNodes: g.From, atChildren: g.From,
 		})
 	}
 	if t.Plugin != "torus3d" {
@@ -48,7 +49,7 @@ func (c *checker) yamlGroups(t topology.Topology, known hostlist.Set) {
 	}
 	switch t.Plugin {
 	case "tree":
-		c.levels(groups)
+		c.checkLevels(groups)
 	case "block":
 		c.yamlBlocks(t, groups, known)
 	case "torus3d":
@@ -63,7 +64,7 @@ func (c *checker) yamlBlocks(t topology.Topology, groups []group, known hostlist
 	for _, g := range groups {
 		list, err := hostlist.Parse(g.nodes)
 		if err != nil {
-			return // Told with unknown nodes.
+			return // unknownNodes has the finding.
 		}
 		all := list.Set()
 		nodes += all.Difference(all.Difference(known)).Len()
@@ -82,7 +83,8 @@ func (c *checker) toruses(t topology.Topology) {
 		}
 		list, err := hostlist.Parse(g.Nodes)
 		if size := g.Dims[0] * g.Dims[1] * g.Dims[2]; err == nil && g.Nodes != "" && !g.Regions && list.Len() != size {
-			c.add(g.From, slurmconf.Error, "topology", fmt.Sprintf("torus %s is of %d nodes, and has %d", g.Name, size, list.Len()), "as many as x times y times z")
+			c.add(g.From, slurmconf.Error, "topology",
+				fmt.Sprintf("torus %s is of %d nodes, and has %d", g.Name, size, list.Len()), "as many as x times y times z")
 		}
 	}
 }
@@ -103,7 +105,8 @@ func (c *checker) topologies() {
 	}
 	for _, p := range c.conf.Partitions() {
 		if pair, ok := p.Get("Topology"); ok && !slices.Contains(names, pair.Value) {
-			c.add(pair.Position(), slurmconf.Error, "topology", fmt.Sprintf("partition %s has Topology=%s, which is none", p.Name(), cmp.Or(pair.Value, `""`)), want)
+			c.add(pair.Position(), slurmconf.Error, "topology",
+				fmt.Sprintf("partition %s has Topology=%s, which is none", p.Name(), cmp.Or(pair.Value, `""`)), want)
 		}
 	}
 	for _, node := range c.conf.Nodes() {
@@ -112,7 +115,8 @@ func (c *checker) topologies() {
 			name, unit, hasUnit := strings.Cut(one, ":")
 			switch {
 			case !slices.Contains(names, name):
-				c.add(pair.Position(), slurmconf.Error, "topology", fmt.Sprintf("%s has Topology=%s, and there is no topology %s", node.Names, pair.Value, name), want)
+				c.add(pair.Position(), slurmconf.Error, "topology",
+					fmt.Sprintf("%s has Topology=%s, and there is no topology %s", node.Names, pair.Value, name), want)
 			case hasUnit && !c.hasTopologyYAML():
 				c.unit(pair, node.Names, unit)
 			}
@@ -124,10 +128,12 @@ func (c *checker) topologies() {
 // behind one that is, with colons between them.
 func (c *checker) unit(pair slurmconf.Pair, nodes, unit string) {
 	first, _, _ := strings.Cut(unit, ":")
-	if c.topologyPlugin() != "tree" || c.set.Conf(slurmconf.TopologyConf) == nil {
+	if c.topologyPlugin() != "tree" || c.whole.Conf(slurmconf.TopologyConf) == nil {
 		return
 	}
-	if !slices.ContainsFunc(groupsOf(c.set.Conf(slurmconf.TopologyConf).Records("SwitchName")), func(g group) bool { return g.name == first }) {
-		c.add(pair.Position(), slurmconf.Error, "topology", fmt.Sprintf("%s has Topology=%s, and there is no switch %s", nodes, pair.Value, first), "a SwitchName of topology.conf")
+	if !slices.ContainsFunc(groupsOf(c.whole.Conf(slurmconf.TopologyConf).Records("SwitchName")),
+		func(g group) bool { return g.name == first }) {
+		c.add(pair.Position(), slurmconf.Error, "topology",
+			fmt.Sprintf("%s has Topology=%s, and there is no switch %s", nodes, pair.Value, first), "a SwitchName of topology.conf")
 	}
 }

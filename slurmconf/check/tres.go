@@ -48,11 +48,14 @@ func (c *checker) trackable(pair slurmconf.Pair, name string) {
 	switch {
 	case oneOf(counted...)(name), strings.HasPrefix(strings.ToLower(name), "fs/disk"):
 	case !hasName || !oneOf(named...)(kind):
-		c.add(pair.Position(), slurmconf.Error, "tres", fmt.Sprintf("%s has %q", pair.Key, name), strings.Join(counted, ", ")+", or "+strings.Join(named, "/…, ")+"/…")
+		c.add(pair.Position(), slurmconf.Error, "tres", fmt.Sprintf("%s has %q", pair.Key, name),
+			strings.Join(counted, ", ")+", or "+strings.Join(named, "/…, ")+"/…")
 	case !c.withSlurmdbd():
-		c.add(pair.Position(), slurmconf.Error, "tres", fmt.Sprintf("%s has %s, which only slurmdbd knows", pair.Key, name), "AccountingStorageType=accounting_storage/slurmdbd")
+		c.add(pair.Position(), slurmconf.Error, "tres",
+			fmt.Sprintf("%s has %s, which only slurmdbd knows", pair.Key, name), "AccountingStorageType=accounting_storage/slurmdbd")
 	case of == "":
-		c.add(pair.Position(), slurmconf.Warning, "tres", fmt.Sprintf("%s has %q, which is of no name", pair.Key, name), "a name behind it, as in gres/gpu")
+		c.add(pair.Position(), slurmconf.Warning, "tres",
+			fmt.Sprintf("%s has %q, which is of no name", pair.Key, name), "a name behind it, as in gres/gpu")
 	}
 }
 
@@ -81,7 +84,8 @@ func (c *checker) weights(pair slurmconf.Pair, tracked map[string]bool) {
 			}
 			c.add(pair.Position(), severity, "tres", fmt.Sprintf("%s has %s, which is not counted", pair.Key, name), want)
 		case !leading(`(\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?)?([KMGTPkmgtp].*)?$`).MatchString(weight):
-			c.add(pair.Position(), slurmconf.Error, "tres", fmt.Sprintf("%s has %q", pair.Key, one), "a number, or one with K, M, G, T or P: Mem=0.25G")
+			c.add(pair.Position(), slurmconf.Error, "tres", fmt.Sprintf("%s has %q", pair.Key, one),
+				"a number, or one with K, M, G, T or P: Mem=0.25G")
 		}
 	}
 }

@@ -75,7 +75,7 @@ func (l List) Index(name string) int {
 	return -1
 }
 
-// Contains tells whether a host of that name is in the list.
+// Contains reports whether a host of that name is in the list.
 func (l List) Contains(name string) bool { return l.Index(name) >= 0 }
 
 // String is the list as one expression, as `scontrol show hostlist` prints it:

@@ -21,7 +21,7 @@ type Set struct {
 func (l List) Set() Set {
 	runs := map[family][]run{}
 	for _, s := range l.spans {
-		for f, r := range s.runs() {
+		for f, r := range s.familyRuns() {
 			runs[f] = append(runs[f], r)
 		}
 	}
@@ -42,7 +42,7 @@ func (s Set) Len() int {
 	return n
 }
 
-// Contains tells whether a host of that name is in the set.
+// Contains reports whether a host of that name is in the set.
 func (s Set) Contains(name string) bool {
 	f, number := familyOf(name)
 	runs := s.runs[f]
@@ -128,9 +128,9 @@ func familyOf(name string) (family, uint64) {
 	return family{name[:stem], len(name) - stem}, number
 }
 
-// runs cuts the span where its names get a digit more, and where they leave the
+// familyRuns cuts the span where its names get a digit more, and where they leave the
 // family of the first one.
-func (s span) runs() iter.Seq2[family, run] {
+func (s span) familyRuns() iter.Seq2[family, run] {
 	return func(yield func(family, run) bool) {
 		for done := uint64(0); done < uint64(s.count()); {
 			f, first := s.family(done)

@@ -81,12 +81,12 @@ func (s *span) extend(next *span) bool {
 	return true
 }
 
-// sameGroup tells whether both may stand in one pair of brackets.
+// sameGroup reports whether both may stand in one pair of brackets.
 func (s span) sameGroup(next span) bool {
 	return !s.single && !next.single && s.prefix == next.prefix
 }
 
-// combine tells whether both can be written with one width, and then gives them
+// combine reports whether both can be written with one width, and then gives them
 // the same: 9 and 10, or 09 and 10, but not 9 and 010.
 func combine(a, b *span) bool {
 	if a.width == b.width {

@@ -61,7 +61,8 @@ func (t term) check(word string) error {
 	for i, p := range t.pieces {
 		length += len(p.text) + p.width()
 		if n := p.count(); i < len(t.pieces)-1 && n > MaxRange {
-			return fmt.Errorf("%w: a bracket before the last one of %s gives %d numbers, allowed are %d", ErrTooMany, quote(word), n, MaxRange)
+			return fmt.Errorf("%w: a bracket before the last one of %s gives %d numbers, allowed are %d", ErrTooMany,
+				quote(word), n, MaxRange)
 		}
 	}
 	return checkLength(length, word)

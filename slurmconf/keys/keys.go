@@ -1,5 +1,5 @@
 // Package keys knows the keys that each version of Slurm reads from slurm.conf
-// and the files of its family, as Slurm's own parser is told them, and the names of its
+// and the files of its family, as Slurm's own parser has them, and the names of its
 // plugins.
 package keys
 
@@ -85,7 +85,7 @@ func Of(version string, file slurmconf.Kind, record string) (all []Key) {
 
 // Plugins are those that a version has of a kind ("select"), without the kind.
 func Plugins(version, kind string) (names []string) {
-	for _, k := range Of(version, plugins, "") {
+	for _, k := range Of(version, pluginNames, "") {
 		if name, ok := strings.CutPrefix(k.Name, kind+"/"); ok {
 			names = append(names, name)
 		}
@@ -93,8 +93,8 @@ func Plugins(version, kind string) (names []string) {
 	return names
 }
 
-// plugins is the heading of the plugins' names.
-const plugins slurmconf.Kind = "plugins"
+// pluginNames is the heading of the plugins' names.
+const pluginNames slurmconf.Kind = "plugins"
 
 type heading struct {
 	file   slurmconf.Kind

@@ -11,7 +11,7 @@ import (
 	"github.com/slurmlet/slurmlet/slurmconf/hostlist"
 )
 
-// CheckNamespace tells of what slurmd cannot read in a namespace.yaml, which
+// CheckNamespace finds what slurmd cannot read in a namespace.yaml, which
 // namespace/linux has.
 func CheckNamespace(f *slurmconf.File) slurmconf.Findings {
 	r := reader{file: f}

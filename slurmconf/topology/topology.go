@@ -58,8 +58,8 @@ var plugins = map[string]struct{ groups, name string }{
 }
 
 // Parse reads the text of topology.yaml as Slurm does, which takes one topology or a list
-// of them, and knows no aliases. What it cannot read it leaves out, and it tells of
-// everything that it left out. What it tells of, slurmctld refuses.
+// of them, and knows no aliases. What it cannot read it leaves out, and it lists
+// everything that it left out. What it lists, slurmctld refuses.
 func Parse(f *slurmconf.File) ([]Topology, slurmconf.Findings) {
 	r := reader{file: f}
 	return r.topologies(), r.findings
@@ -95,7 +95,7 @@ func (r *reader) topologies() []Topology {
 	return all
 }
 
-// syntax: the parser tells the line in its text only.
+// syntax takes the line out of the parser's text, which alone has it.
 func (r *reader) syntax(err error) {
 	what := strings.TrimPrefix(err.Error(), "yaml: ")
 	at := slurmconf.Position{File: r.file.Name}
@@ -175,7 +175,8 @@ func (r *reader) groups(body *yaml.Node, key, name string) []Group {
 		if of == nil {
 			continue
 		}
-		g := Group{Name: r.text(of[name], "a "+name), Nodes: r.text(of["nodes"], "nodes"), Children: r.text(of["children"], "children"), From: r.at(n)}
+		g := Group{Name: r.text(of[name], "a "+name), Nodes: r.text(of["nodes"], "nodes"),
+			Children: r.text(of["children"], "children"), From: r.at(n)}
 		if of[name] == nil {
 			r.note(n, "a "+name+" has no name", name+": and its name")
 		}
@@ -259,5 +260,6 @@ func (r *reader) at(n *yaml.Node) slurmconf.Position {
 }
 
 func (r *reader) note(n *yaml.Node, what, want string) {
-	r.findings = append(r.findings, slurmconf.Finding{Position: r.at(n), Severity: slurmconf.Error, Rule: "topology", What: what, Want: want})
+	r.findings = append(r.findings, slurmconf.Finding{Position: r.at(n), Severity: slurmconf.Error, Rule: "topology",
+		What: what, Want: want})
 }

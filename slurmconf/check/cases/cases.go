@@ -58,7 +58,7 @@ type Case struct {
 	sections []section
 }
 
-// Answer is what Slurm does.
+// Answer says whether a daemon refuses a configuration, and what it logs.
 type Answer struct {
 	Refused bool
 	// Says is lines that its log has.
@@ -174,7 +174,7 @@ func isFile(heading string) bool {
 // Says is what a version of Slurm does; none where nobody has tried.
 func (c *Case) Says(version string) (Answer, bool) {
 	for _, heading := range []string{"refused " + version, "accepted " + version, "refused", "accepted"} {
-		if text, ok := c.section(heading); ok {
+		if text, ok := c.textOf(heading); ok {
 			return Answer{Refused: strings.HasPrefix(heading, "refused"), Says: text}, true
 		}
 	}
@@ -183,20 +183,20 @@ func (c *Case) Says(version string) (Answer, bool) {
 
 // Finds is what check says for a version.
 func (c *Case) Finds(version string) string {
-	if text, ok := c.section("finds " + version); ok {
+	if text, ok := c.textOf("finds " + version); ok {
 		return text
 	}
-	text, _ := c.section("finds")
+	text, _ := c.textOf("finds")
 	return text
 }
 
 // Because is why check and Slurm disagree, empty if they do not.
 func (c *Case) Because() string {
-	text, _ := c.section("because")
+	text, _ := c.textOf("because")
 	return text
 }
 
-func (c *Case) section(heading string) (string, bool) {
+func (c *Case) textOf(heading string) (string, bool) {
 	for _, s := range c.sections {
 		if s.heading == heading {
 			return s.text, true
