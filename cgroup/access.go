@@ -31,7 +31,7 @@ const (
 // access is the mode in which this process gets a writable tree.
 func (s membership) access() AccessMode {
 	switch {
-	case !s.own():
+	case !s.isOwn():
 		return OwnNamespace
 	case s.at.readOnly:
 		return Remounted
@@ -41,7 +41,7 @@ func (s membership) access() AccessMode {
 
 func (f FS) open(s membership) (AccessMode, *outside, error) {
 	mode := s.access()
-	switch err := s.alone(); {
+	switch err := s.whyForeign(); {
 	case err != nil:
 		return "", nil, err
 	case mode == Writable:
@@ -104,7 +104,7 @@ func (f FS) enter(s membership) (*outside, error) {
 		return nil, err
 	}
 	now, err := f.membership()
-	if err == nil && !now.own() {
+	if err == nil && !now.isOwn() {
 		err = fmt.Errorf("in the new namespace, %v", now)
 	}
 	return out, err

@@ -26,17 +26,17 @@ func (m Missing) String() string {
 
 // Slurm's controllers (src/plugins/cgroup/v2 asks for these and no others).
 const (
-	cpu     = "cpu"
-	cpuset  = "cpuset"
-	memory  = "memory"
-	devices = "devices"
+	cpuController     = "cpu"
+	cpusetController  = "cpuset"
+	memoryController  = "memory"
+	devicesController = "devices"
 )
 
 var consequences = map[string]string{
-	cpu:     "JobAcctGatherType=jobacct_gather/cgroup",
-	cpuset:  "ConstrainCores=yes",
-	memory:  "ConstrainRAMSpace=yes, ConstrainSwapSpace=yes and JobAcctGatherType=jobacct_gather/cgroup",
-	devices: "ConstrainDevices=yes",
+	cpuController:     "JobAcctGatherType=jobacct_gather/cgroup",
+	cpusetController:  "ConstrainCores=yes",
+	memoryController:  "ConstrainRAMSpace=yes, ConstrainSwapSpace=yes and JobAcctGatherType=jobacct_gather/cgroup",
+	devicesController: "ConstrainDevices=yes",
 }
 
 // refusal is a controller that the kernel did not enable.
@@ -81,7 +81,7 @@ func enabled(dir string) ([]string, error) {
 
 // missing names what is not on, and why.
 func missing(on []string, refused []refusal) (all []Missing) {
-	for _, name := range []string{cpu, cpuset, memory} {
+	for _, name := range []string{cpuController, cpusetController, memoryController} {
 		if slices.Contains(on, name) {
 			continue
 		}
@@ -104,7 +104,7 @@ func (f FS) missingDevices() []Missing {
 	if may(unix.CAP_SYS_ADMIN) || may(unix.CAP_BPF) && may(unix.CAP_NET_ADMIN) {
 		return nil
 	}
-	return []Missing{{devices, "eBPF needs CAP_SYS_ADMIN, or CAP_BPF and CAP_NET_ADMIN", consequences[devices]}}
+	return []Missing{{devicesController, "eBPF needs CAP_SYS_ADMIN, or CAP_BPF and CAP_NET_ADMIN", consequences[devicesController]}}
 }
 
 // capabilities are the effective ones; none where they cannot be read.

@@ -9,34 +9,34 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// counted is a cgroup whose memory.events are followed with poll(2).
-type counted struct {
+// memoryEvents is a cgroup whose memory.events are followed with poll(2).
+type memoryEvents struct {
 	dir    string
 	events *os.File
 	// high and kills are the counts that were read last.
 	high, kills int64
 }
 
-func openCounted(dir string) (counted, error) {
+func openCounted(dir string) (memoryEvents, error) {
 	events, err := os.Open(filepath.Join(dir, "memory.events"))
 	if err != nil {
-		return counted{}, err
+		return memoryEvents{}, err
 	}
-	c := counted{dir: dir, events: events}
+	c := memoryEvents{dir: dir, events: events}
 	_, _, err = c.changes()
 	return c, err
 }
 
-func (c *counted) close() { _ = c.events.Close() }
+func (c *memoryEvents) close() { _ = c.events.Close() }
 
 // polled waits for a change after the last reading.
-func (c *counted) polled() unix.PollFd {
+func (c *memoryEvents) polled() unix.PollFd {
 	return unix.PollFd{Fd: int32(c.events.Fd()), Events: unix.POLLPRI} //nolint:gosec // a file descriptor
 }
 
 // changes reads memory.events: whether memory.high was exceeded since the last reading, and how many
 // processes the kernel has killed.
-func (c *counted) changes() (exceeded bool, killed int64, err error) {
+func (c *memoryEvents) changes() (exceeded bool, killed int64, err error) {
 	text := make([]byte, 1024)
 	n, err := c.events.ReadAt(text, 0)
 	if n == 0 {
@@ -58,8 +58,8 @@ func (c *counted) changes() (exceeded bool, killed int64, err error) {
 }
 
 // current is the memory in use, in bytes.
-func (c *counted) current() (int64, error) { return readLimit(filepath.Join(c.dir, "memory.current")) }
+func (c *memoryEvents) current() (int64, error) { return readLimit(filepath.Join(c.dir, "memory.current")) }
 
-func (c *counted) set(limit string, bytes int64) error {
+func (c *memoryEvents) setLimit(limit string, bytes int64) error {
 	return write(filepath.Join(c.dir, limit), strconv.FormatInt(bytes, 10))
 }

@@ -36,12 +36,12 @@ type Delegation struct {
 // Complete says whether every controller is there that Slurm limits and counts
 // jobs by. Devices are not among them: they are limited by an eBPF program.
 func (d Delegation) Complete() bool {
-	return d.Steps != "" && !slices.ContainsFunc(d.Missing, func(m Missing) bool { return m.Controller != devices })
+	return d.Steps != "" && !slices.ContainsFunc(d.Missing, func(m Missing) bool { return m.Controller != devicesController })
 }
 
 // HoldsDevices says whether slurmstepd may load the eBPF programs that hold jobs to their devices.
 func (d Delegation) HoldsDevices() bool {
-	return d.Steps != "" && !slices.ContainsFunc(d.Missing, func(m Missing) bool { return m.Controller == devices })
+	return d.Steps != "" && !slices.ContainsFunc(d.Missing, func(m Missing) bool { return m.Controller == devicesController })
 }
 
 // Delegate hands Slurm the container's cgroup: it makes it writable, if there

@@ -96,9 +96,9 @@ func TestDevicesNeedCapabilities(t *testing.T) {
 
 // Devices are an extra: an unprivileged pod is complete without them.
 func TestComplete(t *testing.T) {
-	d := Delegation{Steps: "/x", Missing: []Missing{{Controller: devices}}}
+	d := Delegation{Steps: "/x", Missing: []Missing{{Controller: devicesController}}}
 	assert.True(t, d.Complete())
-	d.Missing = append(d.Missing, Missing{Controller: memory})
+	d.Missing = append(d.Missing, Missing{Controller: memoryController})
 	assert.False(t, d.Complete())
 	assert.False(t, Delegation{}.Complete())
 }

@@ -41,7 +41,7 @@ func (s *Steps) raise(j *job) {
 
 // raiseOne adds the headroom to what Slurm has written. The kernel rounds down to
 // pages, so what counts as our own value is what is read back. A value that rounding
-// does not explain is a later one of Slurm's, and the kernel will tell of it.
+// does not explain is a later one of Slurm's, and inotify will report it.
 func (s *Steps) raiseOne(j *job, name string) error {
 	path := filepath.Join(j.path, name)
 	limit, err := readLimit(path)

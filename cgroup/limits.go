@@ -15,7 +15,7 @@ import (
 )
 
 // ErrNotUnified says that /sys/fs/cgroup is not a cgroup v2 hierarchy, so
-// nothing in it tells what the container may use.
+// none of its files has the container's limits.
 var ErrNotUnified = errors.New("/sys/fs/cgroup is not a cgroup v2 hierarchy")
 
 // Limits is what the kernel lets this container use. Of several cgroups above
@@ -79,7 +79,7 @@ func (f FS) Limits() (Limits, error) {
 }
 
 // hierarchy is what is seen of it somewhere: how to read a file there, and what
-// the files' names begin with when they are told.
+// the files' names begin with in messages.
 type hierarchy struct {
 	read func(name string) ([]byte, error)
 	name string
@@ -142,8 +142,8 @@ func (h hierarchy) tighten(l *Limits, dir string, online Set) error {
 			}
 			return err
 		}),
-		h.limit(dir, "memory.max", readBytes(&l.Memory)),
-		h.limit(dir, "memory.swap.max", readBytes(&l.Swap)),
+		h.limit(dir, "memory.max", bytesInto(&l.Memory)),
+		h.limit(dir, "memory.swap.max", bytesInto(&l.Swap)),
 		h.limit(dir, "cpuset.cpus", func(text, source string) error {
 			set, err := parseOnline(text, online)
 			if offline := set.Without(online); offline.Len() > 0 {
@@ -161,8 +161,8 @@ func (h hierarchy) tighten(l *Limits, dir string, online Set) error {
 	)
 }
 
-// readBytes takes the text of memory.max or memory.swap.max.
-func readBytes(b *Bound[int64]) func(text, source string) error {
+// bytesInto takes the text of memory.max or memory.swap.max.
+func bytesInto(b *Bound[int64]) func(text, source string) error {
 	return func(text, source string) error {
 		n, err := parseBytesMax(text)
 		if err == nil && n >= 0 && (!b.Bounded() || n < b.Value) {

@@ -58,23 +58,23 @@ func (f FS) membership() (membership, error) {
 	}
 	space, err := os.Readlink(filepath.Join(f.root, "proc/self/ns/cgroup"))
 	if err != nil {
-		return membership{}, fmt.Errorf("cannot tell the cgroup namespace: %w", err)
+		return membership{}, fmt.Errorf("cannot read the cgroup namespace: %w", err)
 	}
 	pids, err := os.Readlink(filepath.Join(f.root, "proc/self/ns/pid"))
 	if err != nil {
-		return membership{}, fmt.Errorf("cannot tell the pid namespace: %w", err)
+		return membership{}, fmt.Errorf("cannot read the pid namespace: %w", err)
 	}
 	table, err := os.ReadFile(filepath.Join(f.root, "proc/self/mountinfo"))
 	if err != nil {
-		return membership{}, fmt.Errorf("cannot tell what is mounted at /sys/fs/cgroup: %w", err)
+		return membership{}, fmt.Errorf("cannot find what is mounted at /sys/fs/cgroup: %w", err)
 	}
 	at, err := parseMountinfo(string(table), path.Join("/", mount))
 	return membership{space == initialCgroup, pids == initialPID, own, first, at}, err
 }
 
-// alone says why the container has no cgroup of its own that Slurm would use:
+// whyForeign says why the container has no cgroup of its own that Slurm would use:
 // its base is beside PID 1's cgroup, whoever that is.
-func (s membership) alone() error {
+func (s membership) whyForeign() error {
 	switch {
 	case s.hostPIDs:
 		return fmt.Errorf("%w: the agent is in the host's pid namespace (hostPID, or no container at all), and Slurm would make its cgroups beside those of the host's init", ErrForeign)
@@ -84,9 +84,9 @@ func (s membership) alone() error {
 	return nil
 }
 
-// own: the namespace's root is the container's cgroup, and it is what is seen.
+// isOwn: the namespace's root is the container's cgroup, and it is what is seen.
 // Nobody but an agent makes Leaf.
-func (s membership) own() bool {
+func (s membership) isOwn() bool {
 	return !s.initial && (s.path == "/" || s.path == "/"+Leaf) && s.at.root == "/"
 }
 

@@ -32,9 +32,9 @@ func (f FS) ClearOOMGroup(base string) error {
 	return nil
 }
 
-// OOMKills is how many processes below dir the kernel has killed because a
+// ReadOOMKills is how many processes below dir the kernel has killed because a
 // cgroup was out of memory (memory.events, oom_kill).
-func (f FS) OOMKills(dir string) (int64, error) {
+func (f FS) ReadOOMKills(dir string) (int64, error) {
 	text, err := os.ReadFile(filepath.Join(f.root, dir, "memory.events"))
 	if err != nil {
 		return 0, fmt.Errorf("cannot count the processes that were killed: %w", err)

@@ -21,7 +21,7 @@ func (s *Steps) look(st *step) {
 		return
 	}
 	stop(&st.timer)
-	st.told = false
+	st.reported = false
 	for _, pid := range pids(dir) {
 		if owner := s.fs.stepd(pid); strings.HasSuffix(owner, "."+st.name) {
 			st.owner = owner
@@ -54,7 +54,7 @@ func (s *Steps) judge(st *step) {
 }
 
 // settleStep does what is to be done with a step without slurmstepd, and says
-// whether it is done with: an event will tell of any change.
+// whether it is done with: an event will report any change.
 func (s *Steps) settleStep(st *step) (StepEvent, bool) {
 	unlock, err := s.lock()
 	if err != nil {
@@ -64,10 +64,10 @@ func (s *Steps) settleStep(st *step) (StepEvent, bool) {
 	switch {
 	case populated(filepath.Join(st.path, "slurm")) || gone(st.path):
 		return nil, true
-	case s.parked(st):
+	case s.mayBeOutside(st):
 		return nil, false
-	case !st.told:
-		st.told = true
+	case !st.reported:
+		st.reported = true
 		tasks := populated(st.path)
 		if tasks && s.Kill {
 			s.fault(kill(st.path))
@@ -148,10 +148,10 @@ func (s *Steps) lock() (unlock func(), err error) {
 	return func() { dir.Close() }, nil
 }
 
-// parked says whether the step's slurmstepd may be alive outside the step:
+// mayBeOutside says whether the step's slurmstepd may be alive outside the step:
 // before it is set up and after it is taken down slurmstepd stands in
-// <dir>/system. Whoever cannot be told from it is taken for it.
-func (s *Steps) parked(st *step) bool {
+// <dir>/system. Whoever looks like it is taken for it.
+func (s *Steps) mayBeOutside(st *step) bool {
 	return slices.ContainsFunc(pids(filepath.Join(s.dir, "system")), func(pid string) bool {
 		switch owner := s.fs.stepd(pid); {
 		case owner == nobody:
@@ -169,7 +169,7 @@ const nobody = "nobody"
 
 // stepd returns the step that a process of Slurm's is for, from its title
 // ("slurmstepd: [3.batch]", "slurmstepd: [3.0 stepmgr]"), nobody if it is for
-// none, and "" when that cannot be told (yet).
+// none, and "" when that is not known (yet).
 func (f FS) stepd(pid string) string {
 	command, err := os.ReadFile(filepath.Join(f.root, "proc", pid, "cmdline"))
 	if errors.Is(err, os.ErrNotExist) || errors.Is(err, unix.ESRCH) {

@@ -75,7 +75,7 @@ func freshLeaf(base string) (string, error) {
 }
 
 func subtree(dir string) string {
-	text, _ := os.ReadFile(filepath.Join(dir, "cgroup.subtree_control")) // what cannot be read takes no process either, which is told then
+	text, _ := os.ReadFile(filepath.Join(dir, "cgroup.subtree_control")) // what cannot be read takes no process either, and move reports that
 	return strings.TrimSpace(string(text))
 }
 

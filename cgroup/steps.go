@@ -11,14 +11,14 @@ import (
 )
 
 // Steps watches the cgroups of Slurm's jobs and steps. It keeps a step's
-// memory limit below its job's (StepOptions.Headroom), tells of steps whose
+// memory limit below its job's (StepOptions.Headroom), reports steps whose
 // slurmstepd has gone, and removes what Slurm has left behind:
 //
 //	<dir>/system                    slurmstepd that has no step yet, or none any more
 //	<dir>/job_N/step_M/slurm        the step's slurmstepd
 //	<dir>/job_N/step_M/user/task_K  its processes
 //
-// Nothing is polled: the kernel tells what is made, removed, written and
+// Nothing is polled: inotify reports what is made, removed, written and
 // emptied (inotify(7), cgroup-v2.rst). A timer runs only for a step that may
 // have lost its slurmstepd, and where inotify's limits are reached. Whatever is
 // changed is changed under the lock that slurmstepd itself takes while it makes
@@ -35,9 +35,9 @@ type Steps struct {
 	batches chan []happening
 	due     chan func()
 	over    chan struct{}
-	// lacking looks again at everything where a watch was refused, which lacked says.
-	lacking *time.Timer
-	lacked  bool
+	// rescan looks again at everything where a watch was refused, which lacked says.
+	rescan *time.Timer
+	rescanning  bool
 
 	// Tests have neither seconds nor cgroups.
 	settle, again time.Duration
@@ -51,7 +51,7 @@ type StepOptions struct {
 	Headroom int64
 	// Kill ends the processes of a step whose slurmstepd has gone (cgroup.kill).
 	Kill bool
-	// Observe is told what happens, in order. It must not block for long.
+	// Observe is called with what happens, in order. It must not block for long.
 	Observe func(StepEvent)
 }
 
@@ -67,11 +67,11 @@ type StepID struct {
 func (s StepID) String() string { return s.Job + "." + s.Step }
 
 // StepEvent is one of StepOrphaned, StepRemoved and StepFault.
-type StepEvent interface{ stepEvent() }
+type StepEvent interface{ isStepEvent() }
 
 type (
 	// StepOrphaned is a step whose slurmstepd has gone and whose cgroup is still
-	// there. Nobody tells slurmctld any more how it ends.
+	// there. Nobody reports its end to slurmctld any more.
 	StepOrphaned struct {
 		StepID
 		// Populated says whether processes were left in it; with StepOptions.Kill
@@ -85,9 +85,9 @@ type (
 	StepFault struct{ Err error }
 )
 
-func (StepOrphaned) stepEvent() {}
-func (StepRemoved) stepEvent()  {}
-func (StepFault) stepEvent()    {}
+func (StepOrphaned) isStepEvent() {}
+func (StepRemoved) isStepEvent()  {}
+func (StepFault) isStepEvent()    {}
 
 const (
 	// settleTime is how long a step may be without its slurmstepd: as slurmstepd
@@ -118,7 +118,7 @@ func (s *Steps) begin() (*Steps, error) {
 		return nil, fmt.Errorf("cannot watch the cgroups of steps: %w", err)
 	}
 	if s.kernel, err = newInotify(); err != nil {
-		s.lack(err)
+		s.rescanLater(err)
 	}
 	s.scan(true)
 	if s.kernel != nil {
@@ -128,7 +128,7 @@ func (s *Steps) begin() (*Steps, error) {
 	return s, nil
 }
 
-// Close ends the watch. What is under way may still be told.
+// Close ends the watch. What is under way may still be reported.
 func (s *Steps) Close() error {
 	if s.kernel == nil {
 		close(s.batches)

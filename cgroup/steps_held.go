@@ -18,12 +18,12 @@ type held map[string]int
 const whole = "."
 
 // hold calls react for every event. What is held already is held once. What has
-// gone meanwhile is an error, and no fault: its parent tells of that. Where no
+// gone meanwhile is an error, and no fault: its parent reports that. Where no
 // watch can be had, everything is looked at again and again.
 func (s *Steps) hold(h held, dir, name string, mask uint32, react func(happening)) error {
 	watch, err := s.kernel.add(filepath.Join(dir, name), mask)
 	if errors.Is(err, unix.ENOSPC) || errors.Is(err, errNoInstance) {
-		s.lack(err)
+		s.rescanLater(err)
 		return nil
 	}
 	if err != nil {
@@ -54,9 +54,9 @@ func (s *Steps) releaseAll(h held) {
 	}
 }
 
-// still says whether a cgroup is the one that is watched. Where events were lost,
+// isWatched says whether a cgroup is the one that is watched. Where events were lost,
 // another may have come in its place.
-func (s *Steps) still(h held, dir string) bool {
+func (s *Steps) isWatched(h held, dir string) bool {
 	former, found := h[whole]
 	if !found {
 		return !gone(dir)
@@ -68,23 +68,23 @@ func (s *Steps) still(h held, dir string) bool {
 	return watch == former || err != nil && !gone(dir)
 }
 
-// lack has everything looked at after a while, until nothing is lacking. It is
-// told once.
-func (s *Steps) lack(err error) {
-	if !s.lacked {
-		s.lacked = true
+// rescanLater has everything looked at after a while, until nothing is lacking. It is
+// reported once.
+func (s *Steps) rescanLater(err error) {
+	if !s.rescanning {
+		s.rescanning = true
 		s.Observe(StepFault{fmt.Errorf("cannot watch every step: %w (sysctl fs.inotify.max_user_watches and max_user_instances); they are looked at every %v", err, s.again)})
 	}
-	if s.lacking == nil {
-		s.lacking = s.after(s.again, func() {
-			s.lacking = nil
+	if s.rescan == nil {
+		s.rescan = s.after(s.again, func() {
+			s.rescan = nil
 			s.scan(false)
-			s.lacked = s.lacking != nil
+			s.rescanning = s.rescan != nil
 		})
 	}
 }
 
-// fault tells of an error, unless it only says that something has gone, or that Close was called.
+// fault reports an error, unless it only says that something has gone, or that Close was called.
 func (s *Steps) fault(err error) {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, unix.ENODEV) && !errors.Is(err, os.ErrClosed) {
 		s.Observe(StepFault{err})

@@ -248,9 +248,9 @@ func TestClearOOMGroup(t *testing.T) {
 
 func TestOOMKills(t *testing.T) {
 	f := tree(t, machine("/", map[string]string{"memory.events": "low 0\noom 2\noom_kill 7\noom_group_kill 0\n"}))
-	kills, err := f.OOMKills("/sys/fs/cgroup")
+	kills, err := f.ReadOOMKills("/sys/fs/cgroup")
 	require.NoError(t, err)
 	assert.EqualValues(t, 7, kills)
-	_, err = f.OOMKills("/sys/fs/cgroup/none")
+	_, err = f.ReadOOMKills("/sys/fs/cgroup/none")
 	require.Error(t, err)
 }

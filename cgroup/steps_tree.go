@@ -30,11 +30,11 @@ type step struct {
 	name, path string
 	// owner is the step in slurmstepd's words: the job's number even where the
 	// cgroup has its SLUID. Empty until slurmstepd was seen.
-	owner string
-	timer *time.Timer
-	wait  time.Duration
-	told  bool
-	held  held
+	owner    string
+	timer    *time.Timer
+	wait     time.Duration
+	reported bool
+	held     held
 }
 
 func (st *step) id() StepID {
@@ -63,7 +63,7 @@ func isJob(name string) bool {
 func (s *Steps) scan(first bool) {
 	s.fault(s.hold(s.itself, s.dir, whole, watchDir, s.inScope))
 	for name, j := range s.jobs {
-		if !s.still(j.held, j.path) {
+		if !s.isWatched(j.held, j.path) {
 			s.forget(name)
 		}
 	}
@@ -115,7 +115,7 @@ func (s *Steps) takeJob(name string, found bool) {
 	}
 	s.guard(j)
 	for _, st := range j.steps {
-		if !s.still(st.held, st.path) {
+		if !s.isWatched(st.held, st.path) {
 			s.forgetStep(st)
 		}
 	}
@@ -173,7 +173,7 @@ func (s *Steps) follow(st *step) {
 func children(dir string) []string {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
-		return nil // it has gone, and its parent will tell
+		return nil // it has gone, and its parent will report that
 	}
 	var names []string
 	for _, entry := range entries {

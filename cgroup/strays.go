@@ -30,7 +30,7 @@ type Strays struct {
 	base string
 	// find finds the agent's cgroup, which may move (Reclaim).
 	find      func() (string, error)
-	leaf, pen counted
+	leafEvents, penEvents memoryEvents
 	known     map[int]marked
 	// pending are the kills whose process is not known yet.
 	pending int64
@@ -48,7 +48,7 @@ type StrayOptions struct {
 	// Daemons are processes that are no strays, and Helpers daemons whose children are none either.
 	// slurmd's children are strays, but for slurmd itself and slurmstepd.
 	Daemons, Helpers func() []int
-	// Observe is told what happens, in order.
+	// Observe is called with what happens, in order.
 	Observe func(StrayEvent)
 }
 
@@ -65,7 +65,7 @@ func (s Stray) String() string {
 }
 
 // StrayEvent is one of StraysMarked, StrayKilled and StrayFault.
-type StrayEvent interface{ strayEvent() }
+type StrayEvent interface{ isStrayEvent() }
 
 type (
 	// StraysMarked are the strays that die before tasks of jobs from now on, the largest first.
@@ -77,9 +77,9 @@ type (
 	StrayFault struct{ Err error }
 )
 
-func (StraysMarked) strayEvent() {}
-func (StrayKilled) strayEvent()  {}
-func (StrayFault) strayEvent()   {}
+func (StraysMarked) isStrayEvent() {}
+func (StrayKilled) isStrayEvent()  {}
+func (StrayFault) isStrayEvent()   {}
 
 // marked is a stray whose end is awaited.
 type marked struct {
@@ -92,12 +92,12 @@ const (
 	leastStep = 16 << 20
 	// strayMargin is what strays leave of the container's memory for the daemons' programs, which the
 	// kernel throws away where there is nothing else left, in bytes. strayNotice is how far below
-	// their limit they are told of, because the container may have more left by then.
+	// their limit they are reported, because the container may have more left by then.
 	strayMargin = 32 << 20
 	strayNotice = 8 << 20
 	// mostMarked is how many strays are awaited at once. Further ones are marked, and not named.
 	mostMarked = 128
-	// unnamedTime is how long after a kill a stray's end tells whom it was.
+	// unnamedTime is how long after a kill a stray's end still has its process' name.
 	unnamedTime = time.Second
 	// diesFirst is the highest oom_score_adj (proc_pid_oom_score_adj(5)).
 	diesFirst = "1000"
@@ -128,14 +128,14 @@ func (s *Strays) begin() error {
 	if err != nil {
 		return err
 	}
-	if s.leaf, err = openCounted(filepath.Join(s.fs.root, leaf)); err != nil {
+	if s.leafEvents, err = openCounted(filepath.Join(s.fs.root, leaf)); err != nil {
 		return err
 	}
 	pen := filepath.Join(s.base, Pen)
 	if err := os.Mkdir(pen, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
 	}
-	if s.pen, err = openCounted(pen); err != nil {
+	if s.penEvents, err = openCounted(pen); err != nil {
 		return err
 	}
 	return s.settle()
@@ -143,18 +143,18 @@ func (s *Strays) begin() error {
 
 // settle sets memory.high to what daemons may need.
 func (s *Strays) settle() error {
-	current, err := s.leaf.current()
+	current, err := s.leafEvents.current()
 	if err != nil {
 		return err
 	}
-	return s.leaf.set("memory.high", max(s.Reserve, current+leastStep))
+	return s.leafEvents.setLimit("memory.high", max(s.Reserve, current+leastStep))
 }
 
-// bound lets strays have what the container has left.
-func (s *Strays) bound() error {
+// setPenLimit lets strays have what the container has left.
+func (s *Strays) setPenLimit() error {
 	limit, err1 := readLimit(filepath.Join(s.base, "memory.max"))
 	used, err2 := readLimit(filepath.Join(s.base, "memory.current"))
-	current, err3 := s.pen.current()
+	current, err3 := s.penEvents.current()
 	if err := errors.Join(err1, err2, err3); err != nil || limit < 0 {
 		return err
 	}
@@ -163,22 +163,22 @@ func (s *Strays) bound() error {
 	if high <= current {
 		high = limit // what is over the limit is killed at once, and not slowed down
 	}
-	return errors.Join(s.pen.set("memory.high", high), s.pen.set("memory.max", most))
+	return errors.Join(s.penEvents.setLimit("memory.high", high), s.penEvents.setLimit("memory.max", most))
 }
 
 // look does what the counts ask for, and takes leave of the processes that have ended.
 func (s *Strays) look(ended []int) error {
-	leafHigh, killedIn, err := s.leaf.changes()
+	leafHigh, killedIn, err := s.leafEvents.changes()
 	if err != nil {
 		return err
 	}
-	penHigh, killed, err := s.pen.changes()
+	penHigh, killed, err := s.penEvents.changes()
 	if err != nil {
 		return err
 	}
 	s.pending += killedIn + killed
 	for _, pid := range ended {
-		s.leave(pid)
+		s.forget(pid)
 	}
 	if !leafHigh && !penHigh && (len(ended) == 0 || len(s.known) > 0) {
 		return nil
@@ -190,13 +190,13 @@ func (s *Strays) look(ended []int) error {
 		err = s.settle()
 	}
 	if len(s.known) > 0 {
-		err = errors.Join(err, s.bound())
+		err = errors.Join(err, s.setPenLimit())
 	}
 	return err
 }
 
-// leave forgets a process that has ended. If the kernel has killed one, it was this one.
-func (s *Strays) leave(pid int) {
+// forget forgets a process that has ended. If the kernel has killed one, it was this one.
+func (s *Strays) forget(pid int) {
 	m := s.known[pid]
 	delete(s.known, pid)
 	_ = unix.Close(m.fd)
@@ -209,8 +209,8 @@ func (s *Strays) leave(pid int) {
 // mark raises the oom_score_adj of each stray, and moves it. It returns those that were moved.
 func (s *Strays) mark() (fresh []Stray) {
 	daemons, helpers := s.Daemons(), s.Helpers()
-	inside := s.fs.straysIn(s.pen.dir, nil, nil)
-	for _, one := range slices.Concat(s.fs.straysIn(s.leaf.dir, daemons, helpers), inside) {
+	inside := s.fs.straysIn(s.penEvents.dir, nil, nil)
+	for _, one := range slices.Concat(s.fs.straysIn(s.leafEvents.dir, daemons, helpers), inside) {
 		if m, found := s.known[one.PID]; found {
 			m.Stray = one
 			s.known[one.PID] = m
@@ -241,7 +241,7 @@ func (s *Strays) markOne(one Stray, move bool) error {
 	}
 	err := write(filepath.Join(s.fs.root, "proc", pid, "oom_score_adj"), diesFirst)
 	if err == nil && move {
-		err = write(filepath.Join(s.pen.dir, "cgroup.procs"), pid)
+		err = write(filepath.Join(s.penEvents.dir, "cgroup.procs"), pid)
 	}
 	switch {
 	case fd < 0:
@@ -263,8 +263,8 @@ func (s *Strays) run() {
 		}
 		err := s.look(ended)
 		if errors.Is(err, unix.ENODEV) || errors.Is(err, fs.ErrNotExist) { // the agent stands elsewhere
-			s.leaf.close()
-			s.pen.close()
+			s.leafEvents.close()
+			s.penEvents.close()
 			err = s.begin()
 		}
 		if err != nil {
@@ -274,10 +274,10 @@ func (s *Strays) run() {
 	}
 }
 
-// wait returns when the kernel has something to tell, with the strays that have ended.
+// wait returns when the kernel reports an event, with the strays that have ended.
 func (s *Strays) wait() (ended []int, open bool) {
 	pids := slices.Sorted(maps.Keys(s.known))
-	polled := []unix.PollFd{s.leaf.polled(), s.pen.polled()}
+	polled := []unix.PollFd{s.leafEvents.polled(), s.penEvents.polled()}
 	for _, pid := range pids {
 		polled = append(polled, unix.PollFd{Fd: int32(s.known[pid].fd), Events: unix.POLLIN}) //nolint:gosec // a file descriptor
 	}

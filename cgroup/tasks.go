@@ -12,8 +12,8 @@ import (
 
 // EndTasks ends what users run in the steps below dir (Delegation.Steps): with
 // SIGKILL whole cgroups at once, with another signal process by process. Their
-// slurmstepd live on and tell slurmctld. which is asked for each job's number,
-// empty where it cannot be told.
+// slurmstepd live on and report to slurmctld. which is asked for each job's number,
+// empty where it is not known.
 func (f FS) EndTasks(dir string, signal unix.Signal, which func(job string) bool) error {
 	var faults []error
 	for _, name := range children(filepath.Join(f.root, dir)) {
@@ -47,7 +47,7 @@ func (f FS) KillAll(dir string) error {
 
 // HoldSteps stops the slurmstepd of the steps below dir (SIGSTOP): what they run
 // lives on, and whatever becomes of it nobody hears of it. KillSteps ends them. One whose
-// tasks have ended goes on: it has only that to tell.
+// tasks have ended goes on: it only has to report that.
 func (f FS) HoldSteps(dir string) {
 	for _, name := range children(filepath.Join(f.root, dir)) {
 		path := filepath.Join(f.root, dir, name)

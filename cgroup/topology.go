@@ -16,7 +16,7 @@ import (
 // (sockets), cores in them, CPUs (hardware threads) in those. The order is that
 // of hwloc's logical numbers, which is Slurm's: what lies together comes
 // together, and the least CPU number first. The zero value is a machine that
-// does not tell.
+// does not say.
 type Topology struct {
 	Packages [][]Core `json:"packages"`
 }

@@ -28,7 +28,7 @@ const (
 	// ThrottledByAny is ThrottledTime by any quota: the cgroup's own and those above it
 	// (cpu.stat.local, Linux 6.6).
 	ThrottledByAny
-	// OOMKills are processes that the kernel has killed for want of memory (memory.events).
+	// ReadOOMKills are processes that the kernel has killed for want of memory (memory.events).
 	OOMKills
 	// Some: at least one thread waited for it. Full: all threads did (PSI).
 	CPUSome
@@ -58,7 +58,7 @@ const (
 	quantities
 )
 
-// Usage is what the processes of a cgroup use. What the kernel does not tell is missing, as are
+// Usage is what the processes of a cgroup use. What the kernel does not report is missing, as are
 // limits that are not set.
 type Usage struct {
 	values [quantities]uint64
@@ -67,7 +67,7 @@ type Usage struct {
 	disks []disk
 }
 
-// disk is what io.stat tells of a block device: the quantities from ReadBytes on.
+// disk is what io.stat has of a block device: the quantities from ReadBytes on.
 type disk struct {
 	number uint64 // major and minor
 	values [ioQuantities]uint64
@@ -78,7 +78,7 @@ const ioQuantities = WriteOperations - ReadBytes + 1
 // Get returns a quantity, if it is known.
 func (u *Usage) Get(q Quantity) (uint64, bool) { return u.values[q], u.known&(1<<q) != 0 }
 
-func (u *Usage) set(q Quantity, value uint64) {
+func (u *Usage) setValue(q Quantity, value uint64) {
 	u.values[q] = value
 	u.known |= 1 << q
 }
@@ -89,7 +89,7 @@ func (u *Usage) sumDisks() {
 		for _, d := range u.disks {
 			sum += d.values[i]
 		}
-		u.set(ReadBytes+i, sum)
+		u.setValue(ReadBytes+i, sum)
 	}
 }
 
@@ -144,7 +144,7 @@ func (r *UsageReader) read(dir string) (u Usage, inode uint64, err error) {
 		return Usage{}, 0, fmt.Errorf("cannot read %s: %w", dir, err)
 	}
 	for _, file := range usageFiles {
-		if text := r.file(fd, file.name); text != nil {
+		if text := r.readFile(fd, file.name); text != nil {
 			file.read(&u, text)
 		}
 	}
@@ -164,9 +164,9 @@ func openDir(path string) (int, error) {
 	}
 }
 
-// file returns the text of an interface file, until the next call. It is nil where there is none,
+// readFile returns the text of an interface file, until the next call. It is nil where there is none,
 // or one that cannot be read or is too long: a controller is off, or the kernel is older.
-func (r *UsageReader) file(dir int, name string) []byte {
+func (r *UsageReader) readFile(dir int, name string) []byte {
 	fd, err := unix.Openat(dir, name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return nil
@@ -193,7 +193,7 @@ func (r *UsageReader) file(dir int, name string) []byte {
 type Meter struct {
 	reader *UsageReader
 	inode  uint64
-	// last is what the kernel has told, before what it had counted earlier.
+	// last is what the kernel has reported, before what it had counted earlier.
 	last   [counters]uint64
 	before [counters]uint64
 	disks  map[uint64][ioQuantities]uint64
@@ -216,7 +216,7 @@ func (m *Meter) Read(dir string) (Usage, error) {
 	}
 	for q := range ReadBytes {
 		if value, known := u.Get(q); known {
-			u.set(q, m.sum(q, value))
+			u.setValue(q, m.sum(q, value))
 		}
 	}
 	if _, known := u.Get(ReadBytes); known {
@@ -249,7 +249,7 @@ func (m *Meter) readDisks(u *Usage) {
 	m.disks = now
 	for q := ReadBytes; q < counters; q++ {
 		value, _ := u.Get(q)
-		u.set(q, m.before[q]+value)
+		u.setValue(q, m.before[q]+value)
 	}
 }
 

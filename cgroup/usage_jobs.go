@@ -34,10 +34,10 @@ func (f FS) CountJobs(d Delegation) {
 	}
 }
 
-// Jobs reads what each job uses whose cgroup is in dir (Delegation.Steps), the oldest first and
+// ReadJobs reads what each job uses whose cgroup is in dir (Delegation.Steps), the oldest first and
 // no more than most. count is how many cgroups of jobs there are. A job that has gone meanwhile is left
-// out, and one whose number cannot be told yet. Of two with one number the younger counts.
-func (r *UsageReader) Jobs(dir string, most int) (jobs []JobUsage, count int, err error) {
+// out, and one whose number is not known yet. Of two with one number the younger counts.
+func (r *UsageReader) ReadJobs(dir string, most int) (jobs []JobUsage, count int, err error) {
 	names, err := jobNames(filepath.Join(r.fs.root, dir))
 	if err != nil {
 		return nil, 0, err
@@ -72,7 +72,7 @@ func jobNames(dir string) ([]string, error) {
 	return names, nil
 }
 
-// numberOf is empty as long as no slurmstepd of the job has told it.
+// numberOf is empty as long as no slurmstepd of the job has written it.
 func (f FS) numberOf(name, path string) string {
 	if number, found := strings.CutPrefix(name, jobPrefix); found {
 		return number

@@ -11,7 +11,7 @@ import (
 func single(q Quantity) func(*Usage, []byte) {
 	return func(u *Usage, text []byte) {
 		if value, valid := number(bytes.TrimSpace(text)); valid {
-			u.set(q, value)
+			u.setValue(q, value)
 		}
 	}
 }
@@ -23,7 +23,7 @@ func keyed(wanted map[string]Quantity) func(*Usage, []byte) {
 			name, rest, _ := bytes.Cut(line, []byte{' '})
 			if q, known := wanted[string(name)]; known {
 				if value, valid := number(bytes.TrimSpace(rest)); valid {
-					u.set(q, value)
+					u.setValue(q, value)
 				}
 			}
 		}
@@ -53,9 +53,9 @@ func pressure(some, full Quantity) func(*Usage, []byte) {
 			switch {
 			case !found:
 			case string(name) == "some":
-				u.set(some, total)
+				u.setValue(some, total)
 			case string(name) == "full":
-				u.set(full, total)
+				u.setValue(full, total)
 			}
 		}
 	}

@@ -123,7 +123,7 @@ func TestRecorded(t *testing.T) {
 		f := recorded(t, "usage-"+version+".txt")
 		r := f.NewUsageReader()
 		steps := "/sys/fs/cgroup/system.slice/node-2_slurmstepd.scope"
-		jobs, count, err := r.Jobs(steps, 8)
+		jobs, count, err := r.ReadJobs(steps, 8)
 		require.NoError(t, err)
 		require.Equal(t, 1, count, version)
 		require.Equal(t, "1", jobs[0].Number)
@@ -213,18 +213,18 @@ func TestJobs(t *testing.T) {
 		scope + "/job_x/pids.current":                           "5\n",
 	})
 	r := NewFS(s.root).NewUsageReader()
-	jobs, count, err := r.Jobs(scopeDir, 8)
+	jobs, count, err := r.ReadJobs(scopeDir, 8)
 	require.NoError(t, err)
 	assert.Equal(t, []string{"9: threads 1", "10: threads 2"}, number(jobs))
 	assert.Equal(t, 2, count)
-	jobs, count, err = r.Jobs(scopeDir, 1)
+	jobs, count, err = r.ReadJobs(scopeDir, 1)
 	require.NoError(t, err)
 	assert.Equal(t, []string{"9: threads 1"}, number(jobs))
 	assert.Equal(t, 2, count)
-	jobs, _, err = r.Jobs(scopeDir, 0)
+	jobs, _, err = r.ReadJobs(scopeDir, 0)
 	require.NoError(t, err)
 	assert.Empty(t, jobs)
-	_, _, err = r.Jobs("/none", 8)
+	_, _, err = r.ReadJobs("/none", 8)
 	require.ErrorContains(t, err, "cannot list the cgroups of jobs")
 }
 
@@ -241,7 +241,7 @@ func TestJobsBySLUID(t *testing.T) {
 	})
 	r := NewFS(s.root).NewUsageReader()
 	numbers := func() (all []string) {
-		jobs, count, err := r.Jobs(scopeDir, 8)
+		jobs, count, err := r.ReadJobs(scopeDir, 8)
 		require.NoError(t, err)
 		require.Equal(t, 2, count)
 		for _, j := range jobs {
@@ -262,7 +262,7 @@ func TestJobsBySLUID(t *testing.T) {
 	s.write("proc/70/cmdline", "slurmstepd: [8.0]\x00")
 	s.write(scope+"/"+first+"/step_0/slurm/cgroup.procs", "70\n")
 	s.write("proc/77/cmdline", "slurmstepd: [8.batch]\x00")
-	jobs, _, err := r.Jobs(scopeDir, 8)
+	jobs, _, err := r.ReadJobs(scopeDir, 8)
 	require.NoError(t, err)
 	require.Len(t, jobs, 1, "the job was requeued")
 	assert.Equal(t, "threads 2", told(jobs[0].Usage))

@@ -60,7 +60,7 @@ func runProgram(p programs.Program, dir string) int {
 	ctx, stop := ossignal.NotifyContext(context.Background(), unix.SIGINT, unix.SIGTERM)
 	defer stop()
 	if p != programs.WaitNodes {
-		if err := programs.Stir(ctx, dir, p); err != nil {
+		if err := programs.Notify(ctx, dir, p); err != nil {
 			fmt.Fprintf(os.Stderr, "%s: %v\n", p, err)
 			return agent.ExitUnavailable
 		}

@@ -164,7 +164,7 @@ func TestProgramsBesideHalfRequests(t *testing.T) {
 		dial("")
 		dial("POST /wait-nodes?job=5&nodes=c-1 HTTP/1.1\r\nHost:")
 	}
-	halfBody := dial("POST /stir?program=resume HTTP/1.1\r\nHost: agent\r\nContent-Length: 1000\r\n\r\n")
+	halfBody := dial("POST /notify?program=resume HTTP/1.1\r\nHost: agent\r\nContent-Length: 1000\r\n\r\n")
 	require.NoError(t, halfBody.SetReadDeadline(time.Now().Add(limit)))
 	answer, err := http.ReadResponse(bufio.NewReader(halfBody), nil)
 	require.NoError(t, err, "nobody waits for a body")
@@ -208,7 +208,7 @@ func TestProgramsOfStrangers(t *testing.T) {
 		require.NoError(t, err, string(said))
 		require.True(t, bytes.HasSuffix(said, []byte(want)), "user %d: %s", uid, said)
 	}
-	for path, status := range map[string]int{"/stir?program=resume": 200, "/stir?program=drain": 400, "/drain": 404, "/resume": 404, "/status": 404, "/reload": 404} {
+	for path, status := range map[string]int{"/notify?program=resume": 200, "/notify?program=drain": 400, "/drain": 404, "/resume": 404, "/status": 404, "/reload": 404} {
 		response, err := agent.Tell(t.Context(), c.path("run/programs"), path)
 		require.NoError(t, err)
 		_, _ = io.Copy(io.Discard, response.Body)

@@ -10,7 +10,7 @@ import (
 )
 
 // A slurmdbd converts its database before it listens, which may take hours. Until then it neither catches nor blocks
-// SIGTERM and SIGHUP, so each ends it at once, and the conversion with it (24.11.5 and 26.05.5). Nobody can tell whether it
+// SIGTERM and SIGHUP, so each ends it at once, and the conversion with it (24.11.5 and 26.05.5). Nobody knows whether it
 // converts, so one that does not listen counts as one that does.
 
 // signal is what slurmdbd has still to get because of an edit.
@@ -18,21 +18,21 @@ type signal int
 
 const (
 	noSignal signal = iota
-	hangUp
+	sighup
 	restart
 )
 
 // servedStop is what a slurmdbd that listens gets from SIGTERM to SIGKILL: its grace period is for conversions.
 const servedStop = time.Minute
 
-// peace is what a slurmdbd is left in before its first signal: it catches signals some time after it has begun to listen,
+// signalDelay is what a slurmdbd is left in before its first signal: it catches signals some time after it has begun to listen,
 // one after the other, and ends by a SIGUSR1 of its own where it has caught SIGTERM alone.
-const peace = time.Second
+const signalDelay = time.Second
 
 // converting: main may convert its database, so no signal may reach it.
 func (l State) converting() bool { return l.Converts && (l.StartAsked || l.Main != 0 && !l.listens) }
 
-// notListening is why it is left alone.
+// notListening returns the reason of a slurmdbd that gets no signal yet.
 func (l State) notListening(err error) string {
 	reason := "slurmdbd converts its database or waits for it since " + l.MainSince.UTC().Format(time.RFC3339) + ": " + err.Error()
 	if l.unread != noSignal && l.Phase != supervisor.Stopping {
@@ -57,10 +57,10 @@ func (l State) signalLate() (State, []Action) {
 	if how == restart {
 		return l.with(l.Replace("the configuration has changed"))
 	}
-	return l.hangUp()
+	return l.sendHUP()
 }
 
-// awaitListening is the way down of a slurmdbd that may convert: it is told to end when it listens, and killed at the very
+// awaitListening is the way down of a slurmdbd that may convert: it gets SIGTERM when it listens, and killed at the very
 // end of the pod's time.
 func (l State) awaitListening() (State, []Action) {
 	l.Activity, l.Tries = supervisor.Converting, 0
@@ -68,7 +68,7 @@ func (l State) awaitListening() (State, []Action) {
 	if l.Main == 0 {
 		return l, actions // its start is still to come
 	}
-	l.Reason = l.notListening(errors.New("it is told to end when it listens"))
+	l.Reason = l.notListening(errors.New("it gets SIGTERM when it listens"))
 	l, question := l.with(l.Confirm())
 	return l, append(actions, question...)
 }
@@ -79,7 +79,7 @@ func (l State) answerConverting(e node.Answered) (State, []Action) {
 		return l.again(l.notListening(e.Err))
 	}
 	l.listens = true
-	return l.with(l.Wait(peace))
+	return l.with(l.Wait(signalDelay))
 }
 
 // askConverting: it has not listened the last time, or has had its peace.

@@ -56,9 +56,9 @@ func (l State) serve() (State, []Action) {
 	l.listens = true
 	switch {
 	case l.unread != noSignal:
-		return l.with(l.Wait(peace))
+		return l.with(l.Wait(signalDelay))
 	case l.MainSince.Before(l.FilesSince): // it was on its way already
-		return l.hangUp()
+		return l.sendHUP()
 	case l.Reloads:
 		return l.configure(conf.Served{First: first})
 	}
@@ -101,15 +101,15 @@ func (l State) failed(e supervisor.MainFailed) (State, []Action) {
 	return l.with(l.Pause(e.Err.Error()))
 }
 
-// hangUp is passed on for the daemon to read its configuration again.
-func (l State) hangUp() (State, []Action) {
+// sendHUP is passed on for the daemon to read its configuration again.
+func (l State) sendHUP() (State, []Action) {
 	switch {
 	case l.Phase == supervisor.Stopping:
 		return l, nil
 	case l.converting() && l.Main != 0 && l.Activity != supervisor.Launching:
-		return l.postpone(hangUp), nil
+		return l.postpone(sighup), nil
 	}
-	return l.with(l.HangUp())
+	return l.with(l.SendHUP())
 }
 
 // takeFiles: a signal is enough for most of a configuration. A start that is
@@ -128,7 +128,7 @@ func (l State) takeFiles(e supervisor.FilesChanged) (State, []Action) {
 	case e.Restart:
 		return l.with(l.Replace("the configuration has changed"))
 	}
-	return l.hangUp()
+	return l.sendHUP()
 }
 
 // refetch restarts slurmd or sackd, which ask for the configuration when they start

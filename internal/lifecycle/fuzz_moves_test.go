@@ -143,7 +143,7 @@ func (w *world) answer(how byte) {
 		w.record.SlurmdStart = slurm.Time{} // sinfo does not tell
 	}
 	w.doubtful = how&1 == 0 && n%3 == 0 && records[how] != nil && records[how].Is("MIXED")
-	w.elsewhere, w.untold = false, false
+	w.elsewhere, w.unreported = false, false
 	w.feed(node.Answered{Number: n, Node: records[how], Steps: int(how & 1), Counted: how&1 == 0, Doubtful: w.doubtful})
 }
 
@@ -234,9 +234,9 @@ func (w *world) tell(e node.Answered) {
 			e.Elsewhere = jobs("COMPLETED+COMPLETING")
 		}
 		if e.Steps > 0 && len(e.Jobs) > 0 && e.Jobs[0].Running() && e.Number%3 == 0 {
-			e.Untold = 1
+			e.Unreported = 1
 		}
-		w.record, w.doubtful, w.elsewhere, w.untold = e.Node, e.Doubtful, len(e.Elsewhere) > 0, e.Untold > 0
+		w.record, w.doubtful, w.elsewhere, w.unreported = e.Node, e.Doubtful, len(e.Elsewhere) > 0, e.Unreported > 0
 	}
 	w.feed(e)
 	if l := w.life; w.stopped && w.elsewhere && l.Activity == supervisor.Finishing && len(e.Jobs) == 0 && !w.record.Elastic() {

@@ -84,7 +84,7 @@ func TestSlurmdIsBackOnTheWayDown(t *testing.T) {
 		}
 		t.Run(a.name, func(t *testing.T) {
 			l, _ := play(slurmdLife(), slices.Concat(a.events, []Event{supervisor.Terminated{Signal: "SIGTERM"}})...)
-			for range 3 * node.LonelyTries {
+			for range 3 * node.TriesWithoutSteps {
 				if l.Main != 0 {
 					l, _ = play(l, supervisor.MainExited{PID: l.Main})
 				}

@@ -32,7 +32,7 @@ func isTerminated() State {
 func TestLonely(t *testing.T) {
 	for steps, state := range []supervisor.Phase{supervisor.Exited, supervisor.Stopping} {
 		l := isTerminated()
-		for range 3 * node.LonelyTries {
+		for range 3 * node.TriesWithoutSteps {
 			l, _ = play(l, node.Answered{Err: errors.New("no"), Steps: steps}, supervisor.TimerFired{})
 		}
 		l, _ = play(l, supervisor.MainExited{PID: 7})
@@ -44,10 +44,10 @@ func TestLonely(t *testing.T) {
 func TestSilenceAfterAnswers(t *testing.T) {
 	ending := []slurm.Job{{ID: 5, State: []string{"COMPLETED", "COMPLETING"}}}
 	l := isTerminated()
-	for range 3 * node.LonelyTries {
+	for range 3 * node.TriesWithoutSteps {
 		l, _ = play(l, node.Answered{Node: record(terminating), Elsewhere: ending}, supervisor.TimerFired{})
 	}
-	for range node.LonelyTries {
+	for range node.TriesWithoutSteps {
 		require.Equal(t, supervisor.LookingAtRecord, l.Activity)
 		l, _ = play(l, node.Answered{Err: errNo}, supervisor.TimerFired{})
 	}

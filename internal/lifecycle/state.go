@@ -22,7 +22,7 @@ import (
 	"github.com/slurmlet/slurmlet/internal/slurmd/nodesize"
 )
 
-// Plan is what a life begins with.
+// Plan has what does not change in a container's life: its role and its settings.
 type Plan struct {
 	Role
 	supervisor.Plan

@@ -62,7 +62,7 @@ func (l State) take(e Event) (State, []Action) {
 	case supervisor.Terminated:
 		return l.terminate(e)
 	case supervisor.HungUp:
-		return l.hangUp()
+		return l.sendHUP()
 	case supervisor.FilesChanged:
 		return l.takeFiles(e)
 	case supervisor.Outdated:

@@ -12,7 +12,7 @@ import (
 	"github.com/slurmlet/slurmlet/internal/pod/process"
 )
 
-// ServiceState is where a service stands.
+// ServiceState says whether a service runs, and slurmlet status prints it.
 type ServiceState string
 
 // The states of a service.

@@ -15,7 +15,7 @@ import (
 // SessionStatus is somebody who is logged in.
 type SessionStatus struct {
 	User string `json:"user"`
-	// From is an address; empty when sshd's log has not told it.
+	// From is an address; empty when sshd's log does not have it.
 	From  string    `json:"from,omitempty"`
 	Since time.Time `json:"since"`
 	PID   int       `json:"pid"`
@@ -46,7 +46,7 @@ func (l *Login) find() []sshd.Session {
 	return found
 }
 
-// processes are those of the sessions.
+// processes adopts the sessions' processes. One that has ended meanwhile is left out.
 func (l *Login) processes() []*process.Process {
 	var all []*process.Process
 	for _, s := range l.find() {
@@ -125,13 +125,13 @@ func (l *Login) DrainSessions(until time.Duration, over func()) {
 	}
 }
 
-// notice is what users read.
+// notice returns the text that logged-in users read before the pod ends.
 func notice(left time.Duration) string {
 	return fmt.Sprintf("\r\nslurmlet: this login node is being stopped. Sessions end at %s (in %v). Jobs go on.\r\n",
 		time.Now().Add(left).Format("15:04:05 MST"), left.Round(time.Second))
 }
 
-// WarnSessions writes to the terminals, as wall(1) does where there is a utmp, and tells whoever comes.
+// WarnSessions writes to the terminals, as wall(1) does where there is a utmp, and greets whoever comes with the same.
 func (l *Login) WarnSessions(left time.Duration) {
 	text := []byte(notice(left))
 	if err := os.WriteFile(nologin, text, 0o644); err != nil {

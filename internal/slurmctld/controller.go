@@ -16,7 +16,7 @@ func (p *Pod) Follow(c *peers.Client) {
 	p.records.Follow(c)
 }
 
-// PodsChanged takes a change of the controller's table, and what the controller tells with it.
+// PodsChanged takes a change of the controller's table, and what the controller sends with it.
 func (p *Pod) PodsChanged(c peers.Change) {
 	if p == nil {
 		return
@@ -29,7 +29,7 @@ func (p *Pod) PodsChanged(c peers.Change) {
 	p.elastic.PodsChanged(c)
 }
 
-// ControllerAway is told now and then while there is no stream from the controller, and since when.
+// ControllerAway is called now and then while there is no stream from the controller, and since when.
 func (p *Pod) ControllerAway(since time.Time) {
 	if p != nil {
 		p.conf.StreamAway(since, p.Post)
@@ -44,7 +44,7 @@ func (p *Pod) ElasticNodes() (names []string, known bool) {
 	}
 	sets, known := p.elastic.Current()
 	for _, s := range sets.All {
-		names = slices.AppendSeq(names, s.Nodes.All())
+		names = slices.AppendSeq(names, s.Names.All())
 	}
 	return names, known
 }

@@ -49,7 +49,7 @@ func (p *Pod) setsForConf() func() []reconfig.ElasticSet {
 		sets, _ := p.elastic.Current()
 		all := []reconfig.ElasticSet{}
 		for _, s := range sets.All {
-			all = append(all, reconfig.ElasticSet{Name: s.Name, Nodes: s.Nodes.String(), Min: s.Min, Features: strings.Split(s.Traits.Features.Value, ","), Gres: s.Size.Gres})
+			all = append(all, reconfig.ElasticSet{Name: s.Name, Nodes: s.Names.String(), Min: s.Min, Features: strings.Split(s.Traits.Features.Value, ","), Gres: s.Size.Gres})
 		}
 		return all
 	}

@@ -48,7 +48,7 @@ type noise struct {
 	begins, ends string
 	// while says whether it is harmless now; nil: always.
 	while func(*Pod) bool
-	// cause is what slurmctld means.
+	// cause says what slurmctld means by the line; the log has it beside the line.
 	cause string
 }
 
@@ -133,7 +133,7 @@ var lossLines = []struct {
 	{"Unable to recover slurm state", "", nil},
 }
 
-// heardLoss counts a line that tells of a lost job. No later error takes its place in the status.
+// heardLoss counts a line about a lost job. No later error takes its place in the status.
 func (p *Pod) heardLoss(line process.Line) {
 	for _, l := range lossLines {
 		if !strings.HasPrefix(line.Text, l.begins) || !strings.HasSuffix(line.Text, l.ends) || l.while != nil && !l.while(p) {

@@ -26,8 +26,7 @@ type Settings struct {
 	StateDir    string
 	// ClusterInterval is the least time between two collections of what the cluster does; 0: none.
 	ClusterInterval time.Duration
-	// ReportInterval is the time between two looks at the nodes for slurmlet's controller; 0: it is told
-	// nothing. GonePods says whether the records of pods that are gone are deleted.
+	// ReportInterval is the time between two looks at the nodes for slurmlet's controller; 0: it gets none. GonePods says whether the records of pods that are gone are deleted.
 	ReportInterval time.Duration
 	GonePods       bool
 	// MetricsUsers is how many users and accounts have metrics of their own.
@@ -42,9 +41,9 @@ type Options struct {
 	SlurmUser              string
 	// UID and GID are slurmctld's user.
 	UID, GID int
-	// Began is when the agent was started.
+	// Began is when the agent was started, by the container's clock.
 	Began time.Time
-	// HasController says whether slurmlet's controller tells of the cluster's pods (SLURMLET_PEERS).
+	// HasController says whether slurmlet's controller sends the cluster's pods (SLURMLET_PEERS).
 	HasController bool
 	// Client asks slurmctld, by Slurm's commands.
 	Client *slurm.Questions

@@ -23,15 +23,15 @@ import (
 	"github.com/slurmlet/slurmlet/internal/slurmdbd"
 )
 
-// Pod is what the agent has in slurmctld's pod alone. A nil Pod is that of another role: it is told and tells nothing.
+// Pod is what the agent has in slurmctld's pod alone. A nil Pod is that of another role: its methods do nothing and return nothing.
 type Pod struct {
 	Options
-	// cluster collects what slurmctld tells of the cluster, for those who ask. It is nil where
+	// cluster collects what slurmctld says of the cluster, for those who ask. It is nil where
 	// SLURMLET_CLUSTER_INTERVAL is 0.
 	cluster *clusterview.Collector
 	// conf takes slurm.conf from an edit to live. It is nil before Open.
 	conf *reconfig.Reloader
-	// feed tells the nodes' agents which configuration slurmctld has.
+	// feed announces to the nodes' agents which configuration slurmctld has.
 	feed  confsync.Feed
 	saved *savedstate.Watcher
 	// kept has node records go that stay without a pod.
@@ -110,7 +110,7 @@ func (p *Pod) newKept() *keptrecords.Keeper {
 func (p *Pod) isServing() bool { return p.Life().Phase.Serving() }
 
 // Open finds what slurmctld can be started with: the last good configuration, nil for none, and what the sources hold
-// now. It comes before the other methods, but for those that tell what slurmctld says.
+// now. It comes before the other methods, but for those that take slurmctld's log.
 func (p *Pod) Open(daemon reconfig.Daemon) (good *confset.Set, now conf.Revision) {
 	p.elastic.Open()
 	p.conf, good = reconfig.Open(reconfig.Options{
@@ -160,21 +160,21 @@ func (p *Pod) Do(act lifecycle.Action) {
 	}()
 }
 
-// Starting is told before slurmctld is started.
+// Starting is called before slurmctld is started.
 func (p *Pod) Starting() {
 	if p != nil {
 		p.waits.Begin()
 	}
 }
 
-// Stopping is told before slurmctld gets SIGTERM.
+// Stopping is called before slurmctld gets SIGTERM.
 func (p *Pod) Stopping(main *process.Process) {
 	if p != nil {
 		p.saved.Stopping(main)
 	}
 }
 
-// Ended is told how slurmctld has ended.
+// Ended takes how slurmctld has ended.
 func (p *Pod) Ended(main *process.Process, status process.Status) {
 	if p != nil {
 		p.saved.Ended(main, status)

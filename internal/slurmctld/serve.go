@@ -48,7 +48,7 @@ func (p *Pod) Serve(port *publichttp.Server) {
 	}
 }
 
-// HandleLocal adds what the agent's socket takes and tells. command makes a handler of a command.
+// HandleLocal adds what the agent's socket takes and answers. command makes a handler of a command.
 func (p *Pod) HandleLocal(mux *http.ServeMux, command func(func(context.Context, *http.Request) error) http.HandlerFunc) {
 	if p == nil {
 		return
@@ -70,8 +70,8 @@ func (p *Pod) ServePrograms() (*http.Server, error) {
 	return programs.Serve(programs.Options{
 		RunDir: p.RunDir, UID: p.UID, GID: p.GID, Log: p.Log,
 		Called: func() {
-			p.elastic.Rouse()
-			p.waits.Stir()
+			p.elastic.Wake()
+			p.waits.Wake()
 		},
 		Wait: func(ctx context.Context, job string, nodes hostlist.Set, allocated time.Time) elastic.Outcome {
 			return p.waits.Wait(ctx, job, nodes, allocated)
@@ -79,7 +79,7 @@ func (p *Pod) ServePrograms() (*http.Server, error) {
 	})
 }
 
-// View returns what slurmctld tells of the cluster. It waits for slurmctld until ctx ends, and returns the last values
+// View returns what slurmctld says of the cluster. It waits for slurmctld until ctx ends, and returns the last values
 // then.
 func (p *Pod) View(ctx context.Context) *clusterview.View {
 	if p == nil || p.cluster == nil {

@@ -17,8 +17,8 @@ import (
 	"github.com/slurmlet/slurmlet/internal/slurmd/nodesize"
 )
 
-// Status is what the agent of slurmctld's pod tells beside what all agents do. All is nil for other roles, and Records
-// and Elastic where there is nothing to tell.
+// Status is what the agent of slurmctld's pod publishes beside what all agents do. All is nil for other roles, and Records
+// and Elastic where there is nothing to say.
 type Status struct {
 	Losses      *LossStatus
 	LostJobs    *savedstate.Status
@@ -39,7 +39,7 @@ func (p *Pod) Status() (s Status) {
 	}
 }
 
-// Conf returns what is told of slurmctld's configuration in a state, nil for other roles.
+// Conf returns the status of slurmctld's configuration in a state, nil for other roles.
 func (p *Pod) Conf(next lifecycle.State) *reconfig.Status {
 	if p == nil {
 		return nil

@@ -58,7 +58,7 @@ func (h *heldJobs) all() []string {
 // WhyHeld is what is said of such a job, to its user as well.
 const WhyHeld = "slurmctld does not know the user whose token submitted the job"
 
-// explainHeld says why the job is held. Its AdminComment tells whoever looks at the job.
+// explainHeld says why the job is held. Its AdminComment has that for whoever looks at the job.
 func (p *Pod) explainHeld(id string) {
 	if !p.heldJobs.add(id) {
 		return

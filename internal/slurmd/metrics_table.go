@@ -7,7 +7,7 @@ import (
 	"github.com/slurmlet/slurmlet/internal/slurmd/userfiles"
 )
 
-// WriteMetrics adds what there is to tell of the node, nothing for nil.
+// WriteMetrics adds the node's metrics, nothing for nil.
 func (n *Status) WriteMetrics(w *exposition.Writer) {
 	if n == nil {
 		return
@@ -18,7 +18,7 @@ func (n *Status) WriteMetrics(w *exposition.Writer) {
 	expose(w, ofFiles, n.Files)
 }
 
-// metric is what there is to tell of a T.
+// metric is a metric that a T has.
 type metric[T any] struct {
 	// name is without "slurmlet_"; labels are separated by commas.
 	name, labels, help string

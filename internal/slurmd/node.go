@@ -39,7 +39,7 @@ import (
 
 // Settings are what the environment says of the node. The reference is the comment of package agent.
 type Settings struct {
-	// Name is the node's in Slurm, Machine the Kubernetes node, empty where nobody has told.
+	// Name is the node's in Slurm, Machine the Kubernetes node, empty where it is not known.
 	Name, Machine string
 	// Elastic: slurmctld itself starts and ends the node.
 	Elastic bool
@@ -129,7 +129,7 @@ type Node struct {
 	current atomic.Pointer[Status]
 }
 
-// Found is what the start has found out.
+// Found has what New has measured and what an earlier container has left. It does not change.
 type Found struct {
 	// Booted is the container's start, when PID 1 began.
 	Booted     time.Time
@@ -233,7 +233,7 @@ func (n *Node) hangs(pid int, limit time.Duration) {
 // orphaned takes a step that has lost its slurmstepd.
 func (n *Node) orphaned(step cgroup.StepOrphaned) { n.stale.Orphans.End(step) }
 
-// Found is what the start has found out.
+// Found returns what New has found out.
 func (n *Node) Found() Found { return n.found }
 
 // Relaunched says whether an earlier agent has left jobs whose launch slurmd has refused. It takes a nil Node.

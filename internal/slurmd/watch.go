@@ -50,7 +50,7 @@ func newWatcher(n *Node, o watch.Options) *watcher {
 // watchPod watches until the agent's end.
 func (w *watcher) watchPod() {
 	if err := w.add(); err != nil {
-		w.node.Log(slog.LevelWarn, "the kernel cannot tell of a resize: the limits are looked at every "+watch.Every.String(), slog.Any("error", err))
+		w.node.Log(slog.LevelWarn, "the kernel cannot report a resize: the limits are looked at every "+watch.Every.String(), slog.Any("error", err))
 		w.Tick(watch.Every)
 	}
 	go w.awaitSpool()
@@ -87,8 +87,8 @@ func (w *watcher) awaitSpool() {
 		case <-w.node.spoolMade:
 		}
 		err := w.Add(w.node.spool.Path())
-		if err != nil && !errors.Is(err, fs.ErrNotExist) { // SlurmdSpoolDir is another one, which nodesize.Mismatches tells
-			w.node.Log(slog.LevelWarn, "the kernel cannot tell of the ends of steps: they are looked for every "+glanceEvery.String(), slog.Any("error", err))
+		if err != nil && !errors.Is(err, fs.ErrNotExist) { // SlurmdSpoolDir is another one; nodesize.Mismatches reports that
+			w.node.Log(slog.LevelWarn, "the kernel cannot report the ends of steps: they are looked for every "+glanceEvery.String(), slog.Any("error", err))
 			w.glance()
 			return
 		}

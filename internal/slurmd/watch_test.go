@@ -85,7 +85,7 @@ func TestWithoutInotify(t *testing.T) {
 		synctest.Wait()
 		require.Len(t, w.notices, 1)
 		assert.Equal(t, slog.LevelWarn, w.notices[0].level)
-		assert.Equal(t, "the kernel cannot tell of the ends of steps: they are looked for every 1s", w.notices[0].text)
+		assert.Equal(t, "the kernel cannot report the ends of steps: they are looked for every 1s", w.notices[0].text)
 
 		<-time.After(10 * glanceEvery) // in a bubble it costs no time
 		assert.Zero(t, w.ended(), "nothing has ended")

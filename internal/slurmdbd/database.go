@@ -82,7 +82,7 @@ func storageTLS(parameters string) (*tls.Config, error) {
 	if given["SSL_CA"] == "" && given["SSL_CERT"] == "" {
 		return nil, nil
 	}
-	// libmariadb looks at the host's name only where it is told to, so VerifyConnection
+	// libmariadb looks at the host's name only where that is set, so VerifyConnection
 	// looks at the chain alone.
 	config := &tls.Config{InsecureSkipVerify: true}
 	if path := given["SSL_CA"]; path != "" {

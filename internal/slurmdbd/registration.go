@@ -21,7 +21,7 @@ const (
 // Registration has slurmctld register its cluster with slurmdbd where it has not.
 // slurmctld does that as it starts and reconfigures, and not later: one that starts
 // from its state while slurmdbd is away goes on without, and if slurmdbd has never
-// heard of this cluster, it drops all it is told of its jobs.
+// heard of this cluster, it drops all reports of its jobs.
 type Registration struct {
 	// Controller is the pid of a slurmctld that serves, 0 for none; news is closed when that
 	// may have changed.
@@ -87,7 +87,7 @@ func (r *Registration) look(pid int, now time.Time) {
 	defer cancel()
 	registered, err := r.Client.Registered(ctx, cluster)
 	switch {
-	case err != nil: // slurmctld tells of it itself
+	case err != nil: // slurmctld logs it itself
 		return
 	case registered:
 		r.registration = registration{known: pid}

@@ -16,7 +16,7 @@ type Overlay struct {
 	Files map[string]string
 }
 
-// usualMode is a ConfigMap's files', where the directory has none to tell.
+// usualMode is a ConfigMap's files', where the directory has no file.
 const usualMode fs.FileMode = 0o644
 
 // lay takes a directory's keys by take, and the overlay's files as the kubelet would write them: a
@@ -93,7 +93,7 @@ func texts(dir string) (map[string][]byte, error) {
 	return found, err
 }
 
-// TextsDigest tells contents of a directory, or of a ConfigMap, from one another: by names and bytes.
+// TextsDigest distinguishes contents of a directory, or of a ConfigMap, from one another: by names and bytes.
 // Files that Read passes over do not count.
 func TextsDigest[T ~string | ~[]byte](files map[string]T) string {
 	var all [][]byte

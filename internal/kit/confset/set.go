@@ -16,7 +16,7 @@ import (
 type Set struct {
 	// Files are sorted by name.
 	Files []File
-	// Keys are what no copy is made of.
+	// Keys are the key files, of which no copy is made.
 	Keys []Key
 	// Hash is of the files' names, contents and modes, in hexadecimal; KeyHash is
 	// the same of the keys.

@@ -71,7 +71,7 @@ func (w *Writer) Sample(name, labels string, value float64) {
 		w.buf = strconv.AppendFloat(w.buf, value, 'f', -1, 64)
 	}
 	if w.buf = append(w.buf, '\n'); len(w.buf) >= enough {
-		_ = w.Flush() // the last one tells
+		_ = w.Flush() // the last one returns the error
 	}
 }
 

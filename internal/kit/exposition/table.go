@@ -2,7 +2,7 @@ package exposition
 
 import "time"
 
-// Metric is what there is to tell of a T, with no sample where it is not known. One whose
+// Metric is a metric that a T has, with no sample where it is not known. One whose
 // name ends in _total is a counter, all others are gauges.
 type Metric[T any] struct {
 	// Name is whole, Labels are separated by commas, and Help is one line.

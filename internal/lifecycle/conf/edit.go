@@ -15,9 +15,9 @@ const (
 	// TakeLimit is how long slurmctld may take to reconfigure and answer: before it
 	// begins, it waits for the answers of nodes that give none.
 	TakeLimit = 2 * time.Minute
-	// hangs is after how many reconfigures without an answer slurmctld will give none:
+	// hangsAfter is after how many reconfigures without an answer slurmctld will give none:
 	// it takes no connections while it waits for its threads to end, without a limit.
-	hangs = 3
+	hangsAfter = 3
 	// InUsePause is how long an edit that jobs keep from being used waits for the next look at them.
 	InUsePause = 20 * time.Second
 )
@@ -46,7 +46,7 @@ func (c machine) tryNext() (machine, []Action) {
 	case e.Err == nil && !e.Forced && !c.Unsettled && e.Set.Same(c.Live):
 		c.Next, c.Refused, c.Why = nil, nil, ""
 		return c.resolve(e, ""), nil
-	case c.knows(e):
+	case c.wasRefused(e):
 		again := *e
 		again.At, again.InUse = c.Refused.At, c.Refused.InUse // that it is refused is no news
 		c.Next = nil
@@ -60,8 +60,8 @@ func (c machine) tryNext() (machine, []Action) {
 	return c, []Action{Check{c.Question, e.Set}}
 }
 
-// knows: it was refused before.
-func (c machine) knows(e *Revision) bool {
+// wasRefused: it was refused before.
+func (c machine) wasRefused(e *Revision) bool {
 	switch {
 	case c.Refused == nil:
 		return false
@@ -137,11 +137,11 @@ func (c machine) checked(e Checked) (machine, []Action) {
 	tried.staged, tried.changes = e.Staged, e.Changes
 	c.Trying, c.Activity = &tried, AwaitingLaunches
 	c.Question++
-	return c, []Action{AwaitLaunches{c.Question, c.patience(tried.Set)}}
+	return c, []Action{AwaitLaunches{c.Question, c.launchLimit(tried.Set)}}
 }
 
-// patience is how long launches may keep a set from slurmctld.
-func (c machine) patience(set *confset.Set) time.Duration {
+// launchLimit is how long launches may keep a set from slurmctld.
+func (c machine) launchLimit(set *confset.Set) time.Duration {
 	if c.Live != nil && set.KeyHash != c.Live.KeyHash {
 		return keySendLimit
 	}
@@ -201,8 +201,8 @@ func (c machine) reconfigured(e ReconfigureEnded) (machine, []Action) {
 
 // reconfigureAgain: slurmctld is silent, which is no refusal.
 func (c machine) reconfigureAgain() (machine, []Action) {
-	if c.noReply >= hangs {
-		return c.endHung(c.hanging())
+	if c.noReply >= hangsAfter {
+		return c.endHung(c.whyHung())
 	}
 	return c.replaceLive(Reconfiguring, c.Trying.Set, "")
 }
@@ -223,7 +223,7 @@ func (c machine) taken() (machine, []Action) {
 
 // refuse: the set that is in place is not good. Its files may be on the nodes
 // already (since 25.11 also when slurmctld has refused them), so the last good
-// one is not only put back, but pushed. Daemons seldom tell the line that they do
+// one is not only put back, but pushed. Daemons seldom name the line that they do
 // not like, so those that were changed are named.
 func (c machine) refuse(why string) (machine, []Action) {
 	refused := c.Trying
@@ -235,8 +235,8 @@ func (c machine) refuse(why string) (machine, []Action) {
 }
 
 func (c machine) restore() (machine, []Action) {
-	if c.noReply >= hangs {
-		return c.endHung(c.hanging())
+	if c.noReply >= hangsAfter {
+		return c.endHung(c.whyHung())
 	}
 	return c.replaceLive(Restoring, c.Good, "")
 }
@@ -250,7 +250,7 @@ func (c machine) endHung(why string) (machine, []Action) {
 	return c, []Action{End{why}}
 }
 
-func (c machine) hanging() string {
+func (c machine) whyHung() string {
 	return fmt.Sprintf("slurmctld hangs: %d reconfigures in a row had no answer within %v", c.noReply, TakeLimit)
 }
 
@@ -290,6 +290,6 @@ func (c machine) reloadDue(e ReloadTimerFired) (machine, []Action) {
 const SendLimit = 10 * time.Second
 
 // keySendLimit is the same for new keys, which come to all daemons of a cluster at
-// once: slurmd answers late, launches pile up, and are told in bursts until they have
+// once: slurmd answers late, launches pile up, and are logged in bursts until they have
 // become few again. Nobody waits for keys; both kinds are accepted meanwhile.
 const keySendLimit = 40 * time.Second

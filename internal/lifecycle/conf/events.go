@@ -28,7 +28,7 @@ type (
 		Anew    bool
 		Err     error
 	}
-	// LaunchesOver: slurmctld has told the nodes what it had to, or was waited for long
+	// LaunchesOver: slurmctld has sent the nodes what it had to, or was waited for long
 	// enough; Err says what keeps the set from being used after all.
 	LaunchesOver struct {
 		Number int
@@ -70,7 +70,7 @@ type (
 		Number    int
 		Set, Good *confset.Set
 	}
-	// AwaitLaunches waits until slurmctld has told the nodes what it has to, no longer
+	// AwaitLaunches waits until slurmctld has sent the nodes what it has to, no longer
 	// than limit.
 	AwaitLaunches struct {
 		Number int

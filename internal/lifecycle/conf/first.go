@@ -61,7 +61,7 @@ func (c machine) fallBack() (machine, []Action) {
 func (c machine) tryStarted() (machine, []Action) {
 	c.Trying, c.Unsettled, c.Activity = &Revision{Set: c.Live, At: c.Since}, true, AwaitingLaunches
 	c.Question++
-	return c, []Action{AwaitLaunches{c.Question, c.patience(c.Live)}}
+	return c, []Action{AwaitLaunches{c.Question, c.launchLimit(c.Live)}}
 }
 
 // inPlace makes a set the live one before slurmctld is started.
@@ -88,7 +88,7 @@ func (c machine) giveUp(why string, code int) (machine, []Action) {
 }
 
 // failedFirst: slurmctld has ended before it was Ready, with a set that was
-// never good, as is told since it began. The last good one gets its turn.
+// never good, as the status says since it began. The last good one gets its turn.
 func (c machine) failedFirst(why string) (machine, []Action) {
 	c.Outcomes.RolledBack++
 	return c.resolve(&Revision{Set: c.Live, At: c.Since}, why).fallBack()

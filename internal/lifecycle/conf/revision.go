@@ -39,7 +39,7 @@ func (e Revision) over(former *Revision) *Revision {
 }
 
 // InUse is why a set cannot be used as long as there are jobs that need what it takes
-// away, or nobody can tell whether there are.
+// away, or nobody knows whether there are.
 type InUse struct{ Why string }
 
 func (e InUse) Error() string { return e.Why }

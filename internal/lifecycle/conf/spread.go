@@ -10,23 +10,23 @@ import (
 	"github.com/slurmlet/slurmlet/internal/slurm"
 )
 
-// following is what slurmctld has told of the nodes since it took the set that is tried.
+// following is what slurmctld has answered about the nodes since it took the set that is tried.
 type following struct {
 	// Took counts the nodes that have another slurmd since; missed have answered, and go
 	// on with the slurmd that they had; of the unheard slurmctld has not
-	// been told yet that they live.
+	// learned yet that they live.
 	Took            int
 	Missed, Unheard []string
-	// counted: slurmctld has told since the clock was set. grew: of more nodes than before.
+	// counted: slurmctld has answered since the clock was set. grew: of more nodes than before.
 	counted, grew bool
-	// mute counts clocks in a row in which slurmctld did not answer, waits all of them.
-	mute, waits int
+	// silences counts clocks in a row in which slurmctld did not answer, waits all of them.
+	silences, waits int
 	// Canary is the node whose slurmd is restarted into the set before any other. RestartAll: it
 	// came up with it, so that the others are restarted too.
 	Canary     string
 	RestartAll bool
-	// untold is why slurmctld did not tell.
-	untold string
+	// unanswered is why slurmctld did not answer.
+	unanswered string
 }
 
 const (
@@ -35,7 +35,7 @@ const (
 	// much again.
 	spreadLimit = 30 * time.Second
 	// mostWaits is how often. Then those that have answered decide, and where none has,
-	// whoever waits for the result is told so.
+	// whoever waits for the result gets that answer.
 	mostWaits = 20
 	FirstLook = 100 * time.Millisecond
 	// lookCost is how many times as long as a look took there is none, up to lookRest: each
@@ -65,13 +65,13 @@ func (c machine) lookAtNodes(cost time.Duration) (machine, Action) {
 		last = backoff.LastPause
 	}
 	c.Question++
-	return c, AskNodes{c.Question, max(backoff.Grow(FirstLook, c.attempts, last), min(lookCost*cost, lookRest)), c.urges()}
+	return c, AskNodes{c.Question, max(backoff.Grow(FirstLook, c.attempts, last), min(lookCost*cost, lookRest)), c.toRestart()}
 }
 
-// urges are the nodes that have answered and not followed, once the set is known to be
+// toRestart are the nodes that have answered and not followed, once the set is known to be
 // one that slurmd takes: a slurmd that cannot reconfigure from what it runs with takes it as
 // it starts. Jobs and their steps live on.
-func (c machine) urges() []string {
+func (c machine) toRestart() []string {
 	switch {
 	case c.Activity == RestartingOne:
 		return []string{c.Canary}
@@ -81,18 +81,18 @@ func (c machine) urges() []string {
 	return nil
 }
 
-// count: so many nodes have taken the new set.
-func (c machine) count(e NodesAsked) (machine, []Action) {
+// nodesCounted: so many nodes have taken the new set.
+func (c machine) nodesCounted(e NodesAsked) (machine, []Action) {
 	if e.Number != c.Question || c.Activity != Spreading && c.Activity != RestartingOne {
 		return c, nil
 	}
-	c = c.hear(e)
+	c = c.takeAnswer(e)
 	switch {
 	case e.Err != nil:
 	case len(e.Missed)+len(e.Unheard) == 0, c.Next != nil && c.mostTook():
 		return c.adopt()
 	case c.Activity == RestartingOne && e.Canary:
-		return c.urgeAll()
+		return c.restartAll()
 	case c.Activity == Spreading && e.Took == 0 && len(e.Unheard) == 0 && c.attempts >= surelyMissed:
 		return c.doubtRefusal()
 	}
@@ -101,17 +101,17 @@ func (c machine) count(e NodesAsked) (machine, []Action) {
 	return c, []Action{look}
 }
 
-func (c machine) hear(e NodesAsked) machine {
+func (c machine) takeAnswer(e NodesAsked) machine {
 	if e.Err != nil {
-		c.untold = e.Err.Error()
+		c.unanswered = e.Err.Error()
 		if !errors.Is(e.Err, slurm.ErrUnreachable) {
-			c.mute = 0
+			c.silences = 0
 		}
 		return c
 	}
 	c.grew = c.grew || e.Took+len(e.Missed) > c.Took+len(c.Missed)
 	c.Took, c.Missed, c.Unheard = e.Took, e.Missed, e.Unheard
-	c.counted, c.mute, c.untold = true, 0, ""
+	c.counted, c.silences, c.unanswered = true, 0, ""
 	return c
 }
 
@@ -121,7 +121,7 @@ func (c machine) mostTook() bool { return c.Took > len(c.Missed)+len(c.Unheard) 
 
 // notTaken: slurmd says why in its own log, which the agent cannot see from here.
 func (c machine) notTaken() string {
-	node := c.Canary // slurmctld may have been told of no node since
+	node := c.Canary // slurmctld may have heard of no node since
 	if len(c.Missed) > 0 {
 		node = c.Missed[0]
 	}
@@ -152,11 +152,11 @@ func (c machine) spreadDue() (machine, []Action) {
 // noAnswer: slurmctld, or every node, is silent. The next edit does not wait for them.
 func (c machine) noAnswer() (machine, []Action) {
 	if !c.counted {
-		c.mute++
+		c.silences++
 	}
 	switch {
-	case time.Duration(c.mute)*spreadLimit >= hangs*TakeLimit:
-		return c.endHung(fmt.Sprintf("slurmctld hangs: it has not told for %v which nodes have its configuration", hangs*TakeLimit))
+	case time.Duration(c.silences)*spreadLimit >= hangsAfter*TakeLimit:
+		return c.endHung(fmt.Sprintf("slurmctld hangs: it has not said for %v which nodes have its configuration", hangsAfter*TakeLimit))
 	case c.Next != nil && c.Ready:
 		return c.supersede()
 	}
@@ -179,8 +179,8 @@ func (c State) Awaits() string {
 	switch {
 	case c.Activity == RestartingOne:
 		return fmt.Sprintf("%s: %s, since %d of %d nodes have not taken it", c.Activity, c.Canary, len(c.Missed), all)
-	case c.untold != "":
-		return fmt.Sprintf("%s: %s", c.Activity, c.untold)
+	case c.unanswered != "":
+		return fmt.Sprintf("%s: %s", c.Activity, c.unanswered)
 	case len(c.Unheard) > 0:
 		return fmt.Sprintf("%s: %d of %d have; %d have not registered since, %s among them", c.Activity, c.Took, all, len(c.Unheard), c.Unheard[0])
 	}
@@ -200,7 +200,7 @@ func (c machine) supersede() (machine, []Action) {
 
 // doubtRefusal: most nodes that have answered go on with the slurmd that they had. It may
 // be that slurmd cannot reconfigure from what it runs with, or that no push has come: one is
-// restarted into the set, and tells.
+// restarted into the set, and says so.
 func (c machine) doubtRefusal() (machine, []Action) {
 	if c.RestartAll {
 		return c.refuse(c.notTaken())
@@ -211,8 +211,8 @@ func (c machine) doubtRefusal() (machine, []Action) {
 	return c, []Action{look, limit}
 }
 
-// urgeAll: a slurmd that starts with the set comes up.
-func (c machine) urgeAll() (machine, []Action) {
+// restartAll: a slurmd that starts with the set comes up.
+func (c machine) restartAll() (machine, []Action) {
 	c.Activity, c.RestartAll, c.attempts, c.counted, c.grew = Spreading, true, 0, true, true
 	c.Missed = slices.DeleteFunc(slices.Clone(c.Missed), func(name string) bool { return name == c.Canary })
 	c, limit := c.setClock(spreadLimit)

@@ -1,7 +1,7 @@
 // Package conf is the life of slurmctld's configuration: an edit is checked, slurmctld reconfigures
 // with it, the nodes follow, and it is good; or the last good set is put back. It is pure.
 //
-// The machine knows of slurmctld what Daemon tells. It cannot start or end it: Launch, End and
+// The machine knows of slurmctld what Daemon has. It cannot start or end it: Launch, End and
 // GiveUp are orders to the container's lifecycle. `go test ./internal/lifecycle/...` tests it, by
 // transcripts and the fuzzer's stories.
 package conf
@@ -33,7 +33,7 @@ type State struct {
 	Live, Good *confset.Set
 	// Next was not looked at yet, Trying is, Refused was found bad.
 	Next, Trying, Refused *Revision
-	// Why is why Refused was refused.
+	// Why says in one line why Refused was refused.
 	Why string
 	// NotRestored is why Good could not be put back.
 	NotRestored string
@@ -98,7 +98,7 @@ func (c machine) take(e Event) (machine, []Action) {
 	case ReconfigureEnded:
 		return c.reconfigured(e)
 	case NodesAsked:
-		return c.count(e)
+		return c.nodesCounted(e)
 	case ReloadTimerFired:
 		return c.reloadDue(e)
 	}

@@ -13,7 +13,7 @@ type Deadlines struct {
 	// Signal is when jobs get SLURMLET_JOB_SIGNAL.
 	Signal time.Duration
 	// Requeue is when the jobs that still run are requeued; those that may not
-	// be are told that they will fail.
+	// be get a comment that they will fail.
 	Requeue time.Duration
 	// Kill is when the processes of the requeued are killed: half the time that
 	// they have. Slurm itself waits for KillWait (slurm.conf(5)), 30 s.

@@ -100,7 +100,7 @@ func (s State) ToCome(elapsed time.Duration, stages ...Stage) []any {
 	return actions
 }
 
-// at is when a stage begins.
+// at returns when a stage begins, as the time since SIGTERM.
 func (w Deadlines) at(stage Stage) time.Duration {
 	return [...]time.Duration{
 		Signal: w.Signal, Requeue: w.Requeue, Kill: w.Kill, Fail: w.Fail, Leave: w.Leave, Stop: w.Stop, End: w.End,

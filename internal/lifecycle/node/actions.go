@@ -21,7 +21,7 @@ type (
 		Reason string
 		// Fields are those of an update, in scontrol's words.
 		Fields []string
-		// Last: RequeueJobs requeues jobs, too, of whose end slurmstepd could still tell.
+		// Last: RequeueJobs requeues jobs, too, of whose end slurmstepd could still report.
 		Last bool
 	}
 	// CompareCluster compares the cluster's configuration with the pod.
@@ -36,13 +36,13 @@ type (
 	// EndSteps asks the steps' processes to end, or kills them: their jobs are
 	// over, or the time is.
 	EndSteps struct{ Kill bool }
-	// HoldSteps keeps the steps' slurmstepd from telling of ends from now on.
+	// HoldSteps keeps the steps' slurmstepd from reporting ends from now on.
 	HoldSteps struct{}
 	// KillSteps ends steps with their slurmstepd: nobody waits for their word.
 	KillSteps struct{}
 )
 
-// Need is what an answer about the record must be sure to tell, although slurmctld has to send
+// Need is what an answer about the record must be sure to have, although slurmctld has to send
 // all of its nodes for it. An answer that costs one node may leave it out.
 type Need struct {
 	// Start: which slurmd has registered.
@@ -55,7 +55,7 @@ type Need struct {
 	Jobs bool
 }
 
-// Verb is what is to be changed.
+// Verb says which change of the record, or of the node's jobs, a Change makes.
 type Verb int
 
 // The verbs.

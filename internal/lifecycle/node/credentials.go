@@ -81,7 +81,7 @@ func (l machine) reached(e Answered) (machine, []any) {
 // up sooner than this.
 func (l machine) notReady(e Answered) (machine, []any) {
 	switch {
-	case e.Err != nil && e.Steps == 0 && l.Tries >= LonelyTries:
+	case e.Err != nil && e.Steps == 0 && l.Tries >= TriesWithoutSteps:
 		return l.end("no step runs here, and slurmctld does not answer; " + l.mayRemain() + ": " + e.Err.Error())
 	case e.Err != nil, l.Main == 0:
 		l.Tries += int(supervisor.MostRestart / backoff.LastTry)

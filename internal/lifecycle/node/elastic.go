@@ -17,7 +17,7 @@ import (
 // and power saving would know nothing of it.
 
 // 26.05 takes the mark of no slurmd that registers for a record with CLOUD (record.go), and to ask for the start
-// of each of 10,000 slurmds costs slurmctld 10,000 answers about all nodes. The record's flags tell enough.
+// of each of 10,000 slurmds costs slurmctld 10,000 answers about all nodes. The record's flags are enough.
 
 // noteElastic: a node that slurmctld has waited for, and that is up, has registered.
 func (l machine) noteElastic(n *slurm.Node) machine {
@@ -35,7 +35,7 @@ func (l machine) noteElastic(n *slurm.Node) machine {
 func isUp(n *slurm.Node) bool { return n.Responding() && !n.Off() && !n.Is("POWERING_UP") }
 
 // confirmElastic compares the record with the pod. Nobody puts right a record that gives jobs more than there
-// is but who made it: the agent drains the node, and tells.
+// is but who made it: the agent drains the node, and says so.
 func (l machine) confirmElastic(n *slurm.Node) (machine, []any) {
 	wrong := l.wrong(n)
 	switch {
@@ -180,7 +180,7 @@ func (l machine) lastResort(n *slurm.Node) (supervisor.Activity, Change) {
 	return supervisor.Failing, Change{Verb: FailNode, Reason: reasons.Terminating}
 }
 
-// mayRemain is what slurmctld may still have when it could not be told of the node's end.
+// mayRemain is what slurmctld may still have when the node's end could not be reported to it.
 func (l machine) mayRemain() string {
 	if l.Elastic {
 		return "slurmctld may still count on the node"

@@ -29,8 +29,8 @@ type (
 		// Elsewhere are jobs that have run here, and that end on other nodes. They count on the way
 		// down only: a resize makes the record anew at once.
 		Elsewhere []slurm.Job
-		// Untold is how many of Jobs have ended here, as slurmstepd has still to tell slurmctld.
-		Untold int
+		// Unreported is how many of Jobs have ended here, as slurmstepd has still to report to slurmctld.
+		Unreported int
 		// Main is the process that was the main one when it was asked, and Began when that one
 		// began, by the clock as it goes now.
 		Main  int
@@ -63,7 +63,7 @@ type (
 	}
 )
 
-// These events tell of slurmd. The main process's own events come to the supervisor.
+// These events are about slurmd. The main process's own events come to the supervisor.
 type (
 	// Started: a slurmd has been started.
 	Started struct{}

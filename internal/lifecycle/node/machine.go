@@ -20,7 +20,7 @@ func (l machine) again(reason string) (machine, []any) { return l.with(l.Again(r
 
 func (l machine) begin() (machine, []any)  { return l.with(l.Begin()) }
 func (l machine) launch() (machine, []any) { return l.with(l.Launch()) }
-func (l machine) hangUp() (machine, []any) { return l.with(l.HangUp()) }
+func (l machine) sendHUP() (machine, []any) { return l.with(l.SendHUP()) }
 
 func (l machine) replace(reason string) (machine, []any) { return l.with(l.Replace(reason)) }
 

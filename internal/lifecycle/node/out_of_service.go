@@ -155,13 +155,13 @@ func (l machine) awaitJobs(e Answered) (machine, []any) {
 	case n.Is("NOT_RESPONDING") && l.Seen && !l.HasSackd && !l.revived:
 		l.revived = true
 		return l.replaceSoon("slurmctld has no answer of slurmd")
-	case l.awaitsWord(e):
+	case l.awaitsReportsAlone(e):
 		l.Activity, l.running = supervisor.Finishing, 0
-		return l.again(UntoldReason)
-	case e.Untold > 0 && l.Stage >= deadlines.Leave && l.Acted < deadlines.Requeue && l.pace.made[RequeueJobs] == 0:
-		l.Reason = UntoldReason
+		return l.again(UnreportedReason)
+	case e.Unreported > 0 && l.Stage >= deadlines.Leave && l.Acted < deadlines.Requeue && l.pace.made[RequeueJobs] == 0:
+		l.Reason = UnreportedReason
 		return l.attempt(supervisor.Requeueing, Change{Verb: RequeueJobs, Last: true})
-	case (l.Stage >= deadlines.Fail && !l.sparesUntold(e) || l.onlyCompleting(e)) && l.Acted < deadlines.Fail:
+	case (l.Stage >= deadlines.Fail && !l.awaitsReports(e) || l.onlyCompleting(e)) && l.Acted < deadlines.Fail:
 		l.Reason = "the time for jobs to end is over"
 		return l.attempt(l.lastResort(n))
 	case l.Stage >= deadlines.Requeue && l.Acted < deadlines.Requeue:
@@ -179,7 +179,7 @@ func (l machine) unanswered(e Answered) (machine, []any) {
 	if e.Late {
 		l.Tries += lateTries
 	}
-	if e.Steps == 0 && l.Tries >= LonelyTries {
+	if e.Steps == 0 && l.Tries >= TriesWithoutSteps {
 		return l.end("no step runs here, and slurmctld does not answer; " + l.mayRemain() + ": " + e.Err.Error())
 	}
 	return l.again(e.Err.Error())
@@ -199,7 +199,7 @@ func (l machine) finish(n *slurm.Node, steps int) (machine, []any) {
 	case l.Stage >= deadlines.Requeue:
 		return l.again("jobs are being ended")
 	case steps > 0:
-		// The end of one is told, and slurmctld is not asked before.
+		// The end of one is reported, and slurmctld is not asked before.
 		l.Reason, l.Tries = "jobs run on it", 0
 		l.looks++
 		if l.stepEnded {
@@ -209,7 +209,7 @@ func (l machine) finish(n *slurm.Node, steps int) (machine, []any) {
 		l.running = steps
 		return l.wait(CountEvery)
 	case !n.Allocated(), len(l.Jobs) > 0 && !slices.ContainsFunc(l.Jobs, func(j slurm.Job) bool { return j.Running() }):
-		// An epilog, or what a step has left: seconds, and nothing tells of its end.
+		// An epilog, or what a step has left: seconds, and nothing reports its end.
 		return l.again("its jobs are completing")
 	case l.Tries >= WatchedTries:
 		l.Reason = "jobs hold it, without a step here"
@@ -218,7 +218,7 @@ func (l machine) finish(n *slurm.Node, steps int) (machine, []any) {
 	return l.again("jobs hold it, without a step here")
 }
 
-// recountSteps looks for ends of steps that the kernel has not told.
+// recountSteps looks for ends of steps that the kernel has not reported.
 func (l machine) recountSteps() (machine, []any) {
 	l.Question++
 	return l, []any{CountSteps{l.Question}}
@@ -237,10 +237,10 @@ func (l machine) fewer(e StepsCounted) (machine, []any) {
 // CountEvery is how often the steps that are waited for are counted.
 const CountEvery = time.Minute
 
-// LonelyTries is after how many questions in vain, a minute or more, a node
+// TriesWithoutSteps is after how many questions in vain, a minute or more, a node
 // without a step leaves: where a whole cluster is taken down, slurmctld will
 // not come back, and the grace period may be days.
-const LonelyTries = 17
+const TriesWithoutSteps = 17
 
 // lateTries is how many further tries a question counts for that has taken all
 // of QuestionLimit: where slurmctld's Service is gone with it, none takes less.
@@ -332,7 +332,7 @@ func (l machine) due(e deadlines.DeadlinePassed) (machine, []any) {
 
 // endRemainingSteps: those of failed jobs have been asked before. slurmd does not stop
 // as long as it ends steps, which takes up to KillWait. A slurmctld that could not
-// be told to requeue the jobs must not be told either that they have ended, which
+// have them requeued must not learn either that they have ended, which
 // they did not by themselves: it misses them, and requeues them then.
 func (l machine) endRemainingSteps() []any {
 	if l.Acted < deadlines.Requeue {

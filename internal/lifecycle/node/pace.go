@@ -31,7 +31,7 @@ func (l machine) begins(doing supervisor.Activity, c Change) (machine, []any) {
 }
 
 // changeAgain looks at the record again after a change that slurmctld has not made, or of which
-// the record must tell. The pause is that before the next change, too.
+// the record must have. The pause is that before the next change, too.
 func (l machine) changeAgain(reason string) (machine, []any) {
 	l.Reason = reason
 	l.Tries++

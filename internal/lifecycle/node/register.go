@@ -33,12 +33,12 @@ func (l machine) answer(e Answered) (machine, []any) {
 	return l.confirmRecord(e.Node)
 }
 
-// note keeps what slurmctld's word tells in every phase.
+// note keeps what slurmctld's answer says in every phase.
 func (l machine) note(e Answered) machine {
 	if e.Main != 0 && e.Main == l.Main && e.Began.Before(l.MainSince) {
 		l.MainSince = e.Began // the clock was stepped back
 	}
-	l.Seen = l.Seen || l.sees(e.Node)
+	l.Seen = l.Seen || l.isSeen(e.Node)
 	return l.noteElastic(e.Node)
 }
 
@@ -81,7 +81,7 @@ func (l machine) changed(e Done) (machine, []any) {
 }
 
 // confirmRecord compares the record with what slurmd has registered. slurmd cannot:
-// it is told success even when it was refused, and an older record silently
+// it reports success even when it was refused, and an older record silently
 // wins over --conf.
 func (l machine) confirmRecord(n *slurm.Node) (machine, []any) {
 	switch {
@@ -125,8 +125,8 @@ func (l machine) staleJobsEnded(err error) (machine, []any) {
 	return l.ask()
 }
 
-// sees: the record is that of the present slurmd, and not of an earlier one.
-func (l machine) sees(n *slurm.Node) bool {
+// isSeen: the record is that of the present slurmd, and not of an earlier one.
+func (l machine) isSeen(n *slurm.Node) bool {
 	return n != nil && !n.SlurmdStart.Before(l.MainSince.Truncate(time.Second))
 }
 
@@ -153,7 +153,7 @@ func Foreign(n *slurm.Node) bool {
 }
 
 // refusedGres says whether slurmctld has refused a node because slurmd found
-// fewer devices than it was to register: gres.conf did not tell it where.
+// fewer devices than it was to register: gres.conf did not say where.
 func refusedGres(n *slurm.Node) bool { return n.Invalid() && reasons.IsGres(n.Reason) }
 
 // PutRight says whether such a refusal is over, and its drain has stayed.

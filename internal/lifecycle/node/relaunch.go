@@ -40,5 +40,5 @@ func (l machine) mend() (machine, []any) {
 
 func (l machine) mended() (machine, []any) {
 	l.Relaunched, l.Activity = false, supervisor.Confirming
-	return l.changeAgain("slurmctld has been told, and may drain the node again")
+	return l.changeAgain("the jobs were released, and slurmctld may drain the node again")
 }

@@ -14,7 +14,7 @@ func (l machine) serve() (machine, []any) {
 	l.Seen, l.looks, l.pace, l.Fresh = l.registered(), 0, pace{}, false
 	switch {
 	case l.MainSince.Before(l.FilesSince): // it was on its way already
-		return l.hangUp()
+		return l.sendHUP()
 	case l.unclaimed:
 		return l.toFindLost()
 	}
@@ -98,7 +98,7 @@ func (l machine) findLost() (machine, []any) {
 	return l, []any{FindLostJobs{l.Question}}
 }
 
-// reconcile has slurmd register again, which tells slurmctld of all jobs that run here.
+// reconcile has slurmd register again, which reports all jobs to slurmctld that run here.
 func (l machine) reconcile(e LostJobsFound) (machine, []any) {
 	switch {
 	case l.Phase != supervisor.Ready || e.Number != l.Question || l.Activity != supervisor.Idle:
@@ -114,5 +114,5 @@ func (l machine) reconcile(e LostJobsFound) (machine, []any) {
 	if len(e.Lost) == 0 {
 		return l, nil
 	}
-	return l.hangUp() // becomeReady looks again
+	return l.sendHUP() // becomeReady looks again
 }

@@ -26,7 +26,7 @@ type (
 	EndSessions struct{ Kill bool }
 )
 
-// stages are those of a login pod's way down.
+// stages lists the deadlines of a login pod's way down, in their order.
 var stages = [...]deadlines.Stage{deadlines.Signal, deadlines.Fail, deadlines.Leave, deadlines.Stop}
 
 // Await begins the way down. The daemon that vouches for the users stays.

@@ -52,9 +52,9 @@ func (s State) Serve() State {
 	return s
 }
 
-// HangUp has the daemon read its configuration again. One that has not said READY may not catch
+// SendHUP has the daemon read its configuration again. One that has not said READY may not catch
 // the signal yet, and reads it anyway.
-func (s State) HangUp() (State, []any) {
+func (s State) SendHUP() (State, []any) {
 	if s.Main == 0 || s.Activity == Launching {
 		return s, nil
 	}

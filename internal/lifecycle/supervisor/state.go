@@ -12,7 +12,7 @@ import (
 	"github.com/slurmlet/slurmlet/internal/lifecycle/deadlines"
 )
 
-// Plan is how the daemon is treated.
+// Plan says how the supervisor treats the daemon; the role decides it.
 type Plan struct {
 	// Restarts, Announces: see part in agent/daemon.go. Reaches: something must be reached before the
 	// daemon is started.

@@ -5,7 +5,7 @@ import (
 	"sync"
 )
 
-// Logins remembers where sessions came from, which only sshd's log tells: the
+// Logins remembers where sessions came from, which only sshd's log has: the
 // agent may not look at the sockets of another process, and a container has no
 // utmp. It is safe for concurrent use.
 type Logins struct {

@@ -28,7 +28,7 @@ type Dir struct {
 	Check func(files map[string][]byte) error
 }
 
-// maxSize is that of a Secret or a ConfigMap.
+// maxSize bounds a file, in bytes: Kubernetes takes no larger Secret or ConfigMap.
 const maxSize = 1 << 20
 
 // Sync makes the copy what From holds, and returns the names of the files that

@@ -40,7 +40,7 @@ type File struct {
 	want map[string][]netip.Addr
 	// reserved are names that lead to the pod itself while they are not wanted, and forbidden those that have no line even if they are.
 	reserved, forbidden map[string]bool
-	// last is how the file was left.
+	// last has the file's state after the agent's last write, nil before it.
 	last *state
 	// titled: the file has the title. open: its last line has no end. filled: there has been something in it.
 	titled, open, filled bool
@@ -164,7 +164,7 @@ func (h *File) Taken() []string {
 	return slices.Sorted(maps.Keys(h.taken))
 }
 
-// Len is how many names are wanted.
+// Len returns the number of names that the file is to have.
 func (h *File) Len() int {
 	h.mu.Lock()
 	defer h.mu.Unlock()

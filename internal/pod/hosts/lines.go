@@ -17,7 +17,7 @@ type slot struct {
 	addr   netip.Addr
 	offset int64
 	text   []byte // with its first byte as in a line, and the line's end
-	// since is when it went.
+	// since is when the name left the controller's table.
 	since time.Time
 	// moves: the name has another line, which will go.
 	moves bool

@@ -11,7 +11,7 @@ import (
 
 // Server receives notifications. Flush and Close may be called from any goroutine.
 type Server struct {
-	// Overhear, if there is one, is told what a process of root's says that is not accepted. It is set before Serve.
+	// Overhear, if there is one, is called with what a process of root's says that is not accepted. It is set before Serve.
 	Overhear func(Message)
 
 	path string
@@ -37,14 +37,14 @@ type handlers struct {
 type Refusal struct {
 	PID, UID, GID int   // the sender, by the kernel's word
 	Reason        error // not accepted, or not understood
-	Unreported    int   // how many refusals before this one were not told, because they came too fast
+	Unreported    int   // how many refusals before this one were not logged, because they came too fast
 }
 
 // errNotAccepted is the Reason of a message whose sender was not accepted.
 var errNotAccepted = errors.New("its sender is not one of ours")
 
 // Serve handles one message after the other until Close, then it returns nil. It is called once. accept decides on the sender
-// before anything is parsed. refused is told of what was turned away: ten in a row, then one a second.
+// before anything is parsed. refused is called with what was turned away: ten in a row, then one a second.
 //
 // A message's file descriptors are closed when handle has returned, so whoever waits for its barrier (sd_notify_barrier(3)) knows
 // that this message and every earlier one were handled. No handler may wait for a goroutine that calls Flush.

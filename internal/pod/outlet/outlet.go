@@ -12,17 +12,17 @@ import (
 
 // Outlet is a queue before a writer. It is safe for concurrent use.
 type Outlet struct {
-	to   io.Writer
-	most int
-	told func(lost int) []byte
-	lost atomic.Int64
+	to       io.Writer
+	most     int
+	lostLine func(lost int) []byte
+	lost     atomic.Int64
 
 	mu   sync.Mutex
 	text []byte // whole lines that wait
-	// untold are lines that were lost, and full says that those that come are lost, too,
-	// so that what is told of them stands where they would be.
-	untold int
-	full   bool
+	// unreported are lines that were lost, and full says that those that come are lost, too,
+	// so that the line about them stands where they would be.
+	unreported int
+	full       bool
 	// torn: the last line that went out is not whole.
 	torn bool
 	more chan struct{} // something waits
@@ -30,15 +30,15 @@ type Outlet struct {
 }
 
 // New starts to write to a place. Of what waits it keeps most bytes, and as much of
-// what is being written; a line that is longer is taken where nothing waits. told
+// what is being written; a line that is longer is taken where nothing waits. lostLine
 // makes the line that says how many were lost.
-func New(to io.Writer, most int, told func(lost int) []byte) *Outlet {
-	o := &Outlet{to: to, most: most, told: told, more: make(chan struct{}, 1)}
+func New(to io.Writer, most int, lostLine func(lost int) []byte) *Outlet {
+	o := &Outlet{to: to, most: most, lostLine: lostLine, more: make(chan struct{}, 1)}
 	go o.serve()
 	return o
 }
 
-// Lost is how many lines were lost.
+// Lost counts the lines that were lost since New.
 func (o *Outlet) Lost() int64 { return o.lost.Load() }
 
 // Write takes whole lines, or loses them. It never waits and has no error.
@@ -99,14 +99,14 @@ func (o *Outlet) take() []byte {
 	text := o.text
 	switch {
 	case o.full:
-		text = append(text, o.told(o.untold)...)
-	case o.untold > 0: // the writer has failed before
-		text = append(o.told(o.untold), text...)
+		text = append(text, o.lostLine(o.unreported)...)
+	case o.unreported > 0: // the writer has failed before
+		text = append(o.lostLine(o.unreported), text...)
 	}
 	if o.torn {
 		text = append([]byte("\n"), text...)
 	}
-	o.text, o.untold, o.full, o.torn = nil, 0, false, false
+	o.text, o.unreported, o.full, o.torn = nil, 0, false, false
 	return text
 }
 
@@ -121,6 +121,6 @@ func (o *Outlet) failed(out, rest []byte) {
 // lose is called with mu held.
 func (o *Outlet) lose(lines []byte) {
 	n := bytes.Count(lines, []byte("\n"))
-	o.untold += n
+	o.unreported += n
 	o.lost.Add(int64(n))
 }

@@ -11,7 +11,7 @@ import (
 const LevelFatal = slog.LevelError + 4
 
 // What Slurm puts in front of a message (src/common/log.c): on stderr "slurmd: error: ", in a file "[time] [12.0] error: ", and in the
-// scheduler's log "sched: [time] ". The time is one of LogTimeFormat (slurm.conf(5)); a step's number is kept, it tells something.
+// scheduler's log "sched: [time] ". The time is one of LogTimeFormat (slurm.conf(5)); a step's number is kept, it says something.
 var (
 	program = pattern(`^(?:slurm[a-z]*|sackd)(?:-[\w.-]+)?: `)
 	moment  = pattern(`^(?:sched: )?\[(?:\d{4}-\d\d-\d\dT[\d:.+Z-]+|[A-Z][a-z]{2} [ \d]\d [\d:]{8}|\d+)\] `)

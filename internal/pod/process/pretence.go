@@ -8,7 +8,7 @@ import (
 )
 
 // NewPretence returns a table that starts nothing, for benches with thousands of agents in one program (e2e/figures/scale). Start only says
-// that this program is the process, and tells started which command that was. Adopt takes any pid, and the process before it is
+// that this program is the process, and calls started with the command that was. Adopt takes any pid, and the process before it is
 // over. Any signal but SIGHUP ends a process, with the exit code 0. No signal reaches anybody.
 func NewPretence(started func(Command)) *Table {
 	t := NewTable()

@@ -9,7 +9,7 @@ import (
 // unknown is the Code of a process whose status another parent collected.
 const unknown = -1
 
-// Status is how a process ended: with a code from 0 to 255, or by a signal. Code is -1 when nobody will ever tell us.
+// Status is how a process ended: with a code from 0 to 255, or by a signal. Code is -1 when nobody will ever know.
 type Status struct {
 	Code   int
 	Signal unix.Signal

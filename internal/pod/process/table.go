@@ -26,7 +26,7 @@ func NewTable() *Table {
 	return &Table{living: map[int]*Process{}, exits: exits{limit: 1024}}
 }
 
-// Reaped tells the table that an orphan has ended. It has to come before the pid is free (pid1.Run keeps that order): then an
+// Reaped notes that an orphan has ended. It has to come before the pid is free (pid1.Run keeps that order): then an
 // orphan that cannot be found any more has been remembered here.
 func (t *Table) Reaped(pid int, status unix.WaitStatus) {
 	t.mu.Lock()

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// peer is who has connected, as the kernel tells it.
+// peer is who has connected, as the kernel has it (SO_PEERCRED).
 func peer(conn *net.UnixConn) (*unix.Ucred, error) {
 	raw, err := conn.SyscallConn()
 	if err != nil {
@@ -23,7 +23,7 @@ func peer(conn *net.UnixConn) (*unix.Ucred, error) {
 	return cred, err
 }
 
-// connectAs connects with the effective ids of another user, which the kernel tells whoever listens. A thread does that and
+// connectAs connects with the effective ids of another user, which the kernel reports to whoever listens. A thread does that and
 // ends: nobody runs with its ids afterwards, and what that user may have done to a thread with its effective uid
 // (sched_setattr(2)) ends with it. Its real uid stays the agent's, so that the user can neither signal nor trace it.
 func connectAs(uid, gid uint32, path string) (net.Conn, error) {

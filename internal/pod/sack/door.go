@@ -20,7 +20,7 @@ const (
 	slow = time.Second
 )
 
-// Options are where the door is.
+// Options say where the socket lies, and who runs the daemon behind it.
 type Options struct {
 	// Path is where users connect, and Dir a directory that is the door's own.
 	Path, Dir string
@@ -225,7 +225,7 @@ func (d *Door) serve(v *visitor, conn *net.UnixConn, cred *unix.Ucred) {
 	}
 }
 
-// warn tells who crowds the door, at most once a minute.
+// warn logs who crowds the socket, at most once a minute.
 func (d *Door) warn(uid uint32) {
 	d.lock.Lock()
 	due := time.Since(d.warned) >= remembered

@@ -23,7 +23,7 @@ type limits struct {
 // usual leaves 22 of the 150 connections that the daemon serves at once: places for root and SlurmUser are beside common.
 var usual = limits{silent: 64, all: 512, places: 16, common: 96, most: 2048}
 
-// remembered is for how long it is told that a uid's connections were ended.
+// remembered is for how long the status says that a uid's connections were ended.
 const remembered = time.Minute
 
 // visitor is one connection.
@@ -44,7 +44,7 @@ type holder struct {
 	last  time.Time
 }
 
-// shares tell who has which connections.
+// shares know who has which connections.
 type shares struct {
 	limits
 	// apart are uids that have places of their own.
@@ -179,22 +179,22 @@ func (s *shares) place(v *visitor, done <-chan struct{}) (leave func()) {
 	}
 }
 
-// mostHolders are told.
+// mostHolders are listed.
 const mostHolders = 10
 
 func (s *shares) status() Status {
 	s.lock.Lock()
 	defer s.lock.Unlock()
 	s.forget()
-	told := Status{Connections: s.total, Ended: s.ended}
+	shown := Status{Connections: s.total, Ended: s.ended}
 	for uid, h := range s.holders {
 		if h.ended > 0 {
-			told.Crowding = append(told.Crowding, Holder{uid, h.all, h.ended})
+			shown.Crowding = append(shown.Crowding, Holder{uid, h.all, h.ended})
 		}
 	}
-	slices.SortFunc(told.Crowding, func(a, b Holder) int {
+	slices.SortFunc(shown.Crowding, func(a, b Holder) int {
 		return cmp.Or(cmp.Compare(b.Connections, a.Connections), cmp.Compare(b.Ended, a.Ended), cmp.Compare(a.UID, b.UID))
 	})
-	told.Crowding = told.Crowding[:min(len(told.Crowding), mostHolders)]
-	return told
+	shown.Crowding = shown.Crowding[:min(len(shown.Crowding), mostHolders)]
+	return shown
 }

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Removed is what Remove has removed.
+// Removed sums up what Remove has removed.
 type Removed struct {
 	Files int
 	Bytes int64

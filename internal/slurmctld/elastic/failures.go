@@ -12,20 +12,20 @@ import (
 
 // gaveUp: the node's pod does not start, and has had its time.
 func (p *planner) gaveUp(n *clusterview.Node) bool {
-	f := p.failing[n.Name]
+	f := p.failures[n.Name]
 	if f == nil || !n.Is("POWERING_UP", "POWER_UP") && (n.State != "DOWN" || !n.Is("NOT_RESPONDING")) {
 		return false
 	}
-	until := f.since.Add(patience)
+	until := f.since.Add(failingTime)
 	if f.reason == unschedulable {
 		since, known := p.starting[n.Name]
 		if p.ResumeTimeout == 0 || !known {
 			return false // slurmctld gives it up by itself
 		}
-		until = since.Add(max(p.ResumeTimeout-margin, patience))
+		until = since.Add(max(p.ResumeTimeout-margin, failingTime))
 	}
 	if p.now.Before(until) {
-		p.at(until)
+		p.lookBy(until)
 		return false
 	}
 	return true
@@ -33,20 +33,20 @@ func (p *planner) gaveUp(n *clusterview.Node) bool {
 
 // giveUp sets a node DOWN whose pod does not start.
 func (p *planner) giveUp(n *clusterview.Node) bool {
-	if p.foreign(n) || !noderecords.Wanted(n) || !p.gaveUp(n) {
+	if p.isForeign(n) || !noderecords.Wanted(n) || !p.gaveUp(n) {
 		return false
 	}
-	f := p.failing[n.Name]
+	f := p.failures[n.Name]
 	p.do(Fail, n.Name, reasonOf(f.reason, f.note))
 	return true
 }
 
-// down decides about a node that is DOWN, and not by somebody else.
-func (p *planner) down(n *clusterview.Node, set Set) {
+// retryDown decides about a node that is DOWN, and not by somebody else.
+func (p *planner) retryDown(n *clusterview.Node, set Set) {
 	word, failed := failedReason(n)
 	silent := reasons.Has(n.Reason, reasons.NotResponding)
 	if failed {
-		p.warm[set.Name]++ // others would not start either
+		p.running[set.Name]++ // others would not start either
 	}
 	switch {
 	case silent && p.giveUp(n):
@@ -55,7 +55,7 @@ func (p *planner) down(n *clusterview.Node, set Set) {
 		return
 	case silent: // slurmctld has suspended it, and nobody else brings it back
 	case noderecords.Wanted(n) && noderecords.HoldsJobs(n, p.Suspended[n.Name]):
-		p.again() // slurmctld takes them off
+		p.lookSoon() // slurmctld takes them off
 		return
 	case noderecords.Wanted(n) && n.Reason == reasons.SetNew:
 		p.do(Resume, n.Name, "")
@@ -64,7 +64,7 @@ func (p *planner) down(n *clusterview.Node, set Set) {
 		if !n.Is("POWER_DOWN") {
 			p.do(PowerDown, n.Name, "")
 		}
-		p.again()
+		p.lookSoon()
 		return
 	}
 	if failed {
@@ -73,12 +73,12 @@ func (p *planner) down(n *clusterview.Node, set Set) {
 			s.Retry = until
 		}
 		if p.now.Before(until) {
-			p.at(until)
+			p.lookBy(until)
 			return
 		}
 	}
-	if !p.off(n) {
-		p.again()
+	if !p.isPoweredOff(n) {
+		p.lookSoon()
 		return
 	}
 	p.do(Resume, n.Name, "")

@@ -11,9 +11,9 @@ import (
 	"github.com/slurmlet/slurmlet/internal/slurmctld/clusterview"
 )
 
-// Look is what slurmctld, Kubernetes and the mounted files have told.
+// Look is what slurmctld, Kubernetes and the mounted files have said.
 type Look struct {
-	// At is when slurmctld was asked.
+	// At is when slurmctld was asked for the nodes.
 	At        time.Time
 	Nodes     []clusterview.Node
 	Suspended map[string]bool
@@ -40,12 +40,12 @@ const (
 	Resume    Verb = "resume"
 	Delete    Verb = "delete"
 	Create    Verb = "create" // Text is what scontrol needs besides the names; then as Settle, or as Update where Timed
-	Settle    Verb = "settle" // DOWN, with reasons.SetNew, and resumed; then Fields
+	Activate    Verb = "settle" // DOWN, with reasons.SetNew, and resumed; then Fields
 	Update    Verb = "update" // Fields
 	PowerUp   Verb = "power_up"
 )
 
-var order = []Verb{Fail, PowerDown, Drain, Resume, Delete, Create, Settle, Update, PowerUp}
+var order = []Verb{Fail, PowerDown, Drain, Resume, Delete, Create, Activate, Update, PowerUp}
 
 // Step is what to do with the records of some nodes.
 type Step struct {
@@ -62,9 +62,9 @@ func (s *Step) key() string {
 }
 
 const (
-	// patience is how long a pod may fail before its node is DOWN. An image's registry may be away for a
+	// failingTime is how long a pod may fail before its node is DOWN. An image's registry may be away for a
 	// moment.
-	patience = 30 * time.Second
+	failingTime = 30 * time.Second
 	// margin is how long before ResumeTimeout a pod that finds no machine is given up.
 	margin = 30 * time.Second
 	// firstBackoff and lastBackoff bound how long nodes stay DOWN that did not start.
@@ -84,18 +84,18 @@ const (
 	unschedulable = "Unschedulable"
 )
 
-// Keeper remembers what one look does not tell.
+// Keeper remembers what one look does not show.
 type Keeper struct {
 	starting map[string]time.Time // by node: since when its pod is wanted and not up
-	failing  map[string]*failing  // by node
+	failures  map[string]*failure  // by node
 	pauses   map[pauseKey]*pause
-	tried    map[string]tries // by node
+	tries    map[string]tries // by node
 	// others are the reasons of other people's drains and DOWN, by node. At ResumeTimeout slurmctld lifts the drain, and
 	// adds a reason of its own.
 	others map[string]string
 }
 
-type failing struct {
+type failure struct {
 	reason, note string
 	since        time.Time
 }
@@ -121,7 +121,7 @@ type try struct {
 
 // NewKeeper remembers nothing.
 func NewKeeper() *Keeper {
-	return &Keeper{starting: map[string]time.Time{}, failing: map[string]*failing{}, pauses: map[pauseKey]*pause{}, tried: map[string]tries{}, others: map[string]string{}}
+	return &Keeper{starting: map[string]time.Time{}, failures: map[string]*failure{}, pauses: map[pauseKey]*pause{}, tries: map[string]tries{}, others: map[string]string{}}
 }
 
 // Plan is what to do, and how the sets stand.
@@ -131,7 +131,7 @@ type Plan struct {
 	Next time.Time
 	// Elastic has the sets of the records that are elastic nodes, by their names.
 	Elastic map[string]string
-	Sets    []Standing
+	Standings    []Standing
 	// Started are how long nodes took that have come up since the last plan.
 	Started []Started
 }
@@ -142,7 +142,7 @@ type Started struct {
 	Took      time.Duration
 }
 
-// Standing is how a set stands.
+// Standing has the counts and the names of one set's nodes at the time of a look.
 type Standing struct {
 	Name string
 	// Removed: no file has the set any more, and records are left.
@@ -164,7 +164,7 @@ type Standing struct {
 	Foreign       []string
 }
 
-// mark is the beginning of a record's Comment. It survives slurmctld's restarts and reconfigures, and tells
+// mark is the beginning of a record's Comment. It survives slurmctld's restarts and reconfigures, and says
 // whose the record is and what it was made of.
 const mark = "slurmlet set "
 
@@ -172,8 +172,8 @@ func (s Set) comment(timed bool) string {
 	return mark + s.Name + ": " + s.conf + s.suspend(timed)
 }
 
-// marked is the set in a record's Comment; empty for none.
-func marked(comment string) string {
+// setOf is the set in a record's Comment; empty for none.
+func setOf(comment string) string {
 	rest, is := strings.CutPrefix(comment, mark)
 	name, _, more := strings.Cut(rest, ": ")
 	if !is || !more {
@@ -182,18 +182,18 @@ func marked(comment string) string {
 	return name
 }
 
-// ours: slurmctld's agent has made the record. A line of slurm.conf's makes none with DYNAMIC_NORM.
-func ours(n *clusterview.Node) bool { return n.Is("CLOUD") && n.Is("DYNAMIC_NORM") }
+// isOurs: slurmctld's agent has made the record. A line of slurm.conf's makes none with DYNAMIC_NORM.
+func isOurs(n *clusterview.Node) bool { return n.Is("CLOUD") && n.Is("DYNAMIC_NORM") }
 
 // Tried notes that a step was made for a node, and what slurmctld has said against it.
 func (k *Keeper) Tried(s *Step, node string, refused error, now time.Time) {
-	if k.tried[node] == nil {
-		k.tried[node] = tries{}
+	if k.tries[node] == nil {
+		k.tries[node] = tries{}
 	}
-	t := k.tried[node][s.Verb]
+	t := k.tries[node][s.Verb]
 	if t == nil || t.key != s.key() {
 		t = &try{key: s.key()}
-		k.tried[node][s.Verb] = t
+		k.tries[node][s.Verb] = t
 	}
 	first := firstRetry
 	if t.refused = ""; refused != nil {
@@ -206,9 +206,9 @@ func (k *Keeper) Tried(s *Step, node string, refused error, now time.Time) {
 	t.count++
 }
 
-// pause is until when a step is not made again. A record is not made twice, of whatever.
-func (k *Keeper) pause(s *Step, node string) (until time.Time) {
-	if t := k.tried[node][s.Verb]; t != nil && (t.key == s.key() || s.Verb == Create) {
+// notBefore is until when a step is not made again. A record is not made twice, of whatever.
+func (k *Keeper) notBefore(s *Step, node string) (until time.Time) {
+	if t := k.tries[node][s.Verb]; t != nil && (t.key == s.key() || s.Verb == Create) {
 		until = t.until
 	}
 	return until

@@ -114,7 +114,7 @@ func (w *world) kubernetes() {
 
 func (w *world) moment() time.Time { return noon.Add(time.Duration(w.now) * time.Second) }
 
-// look is the agent's.
+// survey is the agent's.
 func (w *world) look() {
 	look := Look{At: w.moment(), Sets: w.sets, ResumeTimeout: resumeTimeout * time.Second, Timed: w.timed}
 	look.Nodes, look.Suspended = w.nodes()
@@ -156,7 +156,7 @@ func (w *world) command(s *Step, name string) {
 	switch {
 	case fate%4 == 3: // lost
 		err = slurm.ErrUnreachable
-	case fate%4 == 2 && s.Verb != Settle: // done when nobody waits for the answer any more; DOWN takes seconds at most
+	case fate%4 == 2 && s.Verb != Activate: // done when nobody waits for the answer any more; DOWN takes seconds at most
 		err = slurm.ErrUnreachable
 		w.commands = append(w.commands, command{*s, name, w.now + fate/4})
 	default:
@@ -184,7 +184,7 @@ func (w *world) allowed(s *Step, name string) {
 		require.False(w.t, c.admin || c.job && c.is(poweringUp, poweredDown), "%s: %v", name, c)
 	case Fail:
 		require.False(w.t, c.admin || !c.is(poweringUp, powerUp) && c.state != "DOWN", "%s: %v", name, c)
-	case Resume, Settle, PowerUp:
+	case Resume, Activate, PowerUp:
 		require.False(w.t, c.admin, "%s %s: %v", s.Verb, name, c)
 	}
 }
@@ -273,7 +273,7 @@ func (w *world) calm() {
 	}
 	require.Equal(w.t, steps, w.steps, "there is always something to do")
 	up := 0
-	for name := range w.sets.All[0].Nodes.All() {
+	for name := range w.sets.All[0].Names.All() {
 		c := w.records[name]
 		require.NotNil(w.t, c, name)
 		require.Equal(w.t, w.sets.All[0].comment(w.timed), c.comment)

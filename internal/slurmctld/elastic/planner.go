@@ -24,68 +24,68 @@ type planner struct {
 	seen     map[string]bool
 	// open are nodes with which something is to be done, or of which slurmctld has something to do.
 	open map[string]bool
-	// spare are nodes that the minimum may start, and warm how many are up or coming, by set.
-	spare map[string]map[string]bool
-	warm  map[string]int
+	// startable are nodes that the minimum may start, and warm how many are up or coming, by set.
+	startable map[string]map[string]bool
+	running  map[string]int
 }
 
 // Plan says what to do now. A look that is older than what was done last must not be planned for.
 func (k *Keeper) Plan(look Look, now time.Time) Plan {
 	p := &planner{
 		Keeper: k, Look: look, now: now, plan: Plan{Elastic: map[string]string{}}, steps: map[string]*Step{},
-		standing: map[string]*Standing{}, seen: make(map[string]bool, len(look.Nodes)), spare: map[string]map[string]bool{}, warm: map[string]int{},
+		standing: map[string]*Standing{}, seen: make(map[string]bool, len(look.Nodes)), startable: map[string]map[string]bool{}, running: map[string]int{},
 		open: map[string]bool{},
 	}
 	for _, s := range look.Sets.All {
-		p.standing[s.Name] = &Standing{Name: s.Name, Nodes: s.Nodes.String(), Min: s.Min, Kept: map[string]string{}, Refused: map[string]string{}}
-		p.spare[s.Name] = map[string]bool{}
+		p.standing[s.Name] = &Standing{Name: s.Name, Nodes: s.Names.String(), Min: s.Min, Kept: map[string]string{}, Refused: map[string]string{}}
+		p.startable[s.Name] = map[string]bool{}
 	}
-	p.hear()
+	p.noteFailures()
 	for i := range look.Nodes {
 		n := &look.Nodes[i]
 		p.seen[n.Name] = true
-		p.record(n)
+		p.planRecord(n)
 	}
 	for _, s := range look.Sets.All {
-		p.absent(s)
-		p.minimum(s)
+		p.createMissing(s)
+		p.startMinimum(s)
 	}
 	p.forget()
 	return p.finish()
 }
 
-// hear notes since when each pod fails.
-func (p *planner) hear() {
-	now := map[string]*failing{}
+// noteFailures notes since when each pod fails.
+func (p *planner) noteFailures() {
+	now := map[string]*failure{}
 	for _, f := range p.Failing {
 		list, err := hostlist.Parse(f.Nodes)
 		if err != nil {
 			continue // the controller's own words
 		}
 		for name := range list.All() {
-			one := p.failing[name]
+			one := p.failures[name]
 			if one == nil || one.reason != f.Reason {
-				one = &failing{reason: f.Reason, since: p.failsSince(name, f.Since)}
+				one = &failure{reason: f.Reason, since: p.failsSince(name, f.Since)}
 			}
 			one.note = f.Note
 			now[name] = one
 		}
 	}
-	p.failing = now
+	p.failures = now
 }
 
 // failsSince is when a pod began to fail. The controller knows it: Kubernetes has two words in turn for an image that
 // cannot be pulled, and none while a container that crashes runs. Its clock may be wrong, and the pod fails no longer
 // than it starts.
-func (p *planner) failsSince(name string, told time.Time) time.Time {
+func (p *planner) failsSince(name string, reported time.Time) time.Time {
 	began, known := p.starting[name]
-	if !known || told.IsZero() || told.After(p.now) {
+	if !known || reported.IsZero() || reported.After(p.now) {
 		return p.now
 	}
-	if told.Before(began) {
+	if reported.Before(began) {
 		return began
 	}
-	return told
+	return reported
 }
 
 // forget drops what was remembered of records that are no more.
@@ -95,32 +95,32 @@ func (p *planner) forget() {
 			delete(p.starting, name)
 		}
 	}
-	for name, all := range p.tried {
+	for name, all := range p.tries {
 		maps.DeleteFunc(all, func(_ Verb, t *try) bool {
 			return p.now.After(t.until.Add(time.Minute)) || !p.open[name] && !p.now.Before(t.until)
 		})
 		if len(all) == 0 {
-			delete(p.tried, name)
+			delete(p.tries, name)
 		}
 	}
 	maps.DeleteFunc(p.others, func(name, _ string) bool { return !p.seen[name] })
 }
 
-// record decides about one record.
-func (p *planner) record(n *clusterview.Node) {
+// planRecord decides about one record.
+func (p *planner) planRecord(n *clusterview.Node) {
 	set, has := p.Sets.Of(n.Name)
-	if !ours(n) {
+	if !isOurs(n) {
 		if has {
 			p.standing[set.Name].Foreign = append(p.standing[set.Name].Foreign, n.Name)
 		}
 		return
 	}
-	p.remember(n)
-	of := marked(n.Comment)
+	p.noteForeign(n)
+	of := setOf(n.Comment)
 	switch {
 	case has:
-		p.count(n, set.Name)
-		p.member(n, set)
+		p.classify(n, set.Name)
+		p.keepRecord(n, set)
 	case of == "" || slices.Contains(p.Sets.Bad, of):
 		if of != "" {
 			p.plan.Elastic[n.Name] = of // the set's file has a fault now
@@ -129,18 +129,18 @@ func (p *planner) record(n *clusterview.Node) {
 		if p.standing[of] == nil {
 			p.standing[of] = &Standing{Name: of, Removed: true, Kept: map[string]string{}, Refused: map[string]string{}}
 		}
-		p.count(n, of)
-		p.wrong(n, of, reasons.SetRemoved)
+		p.classify(n, of)
+		p.replaceRecord(n, of, reasons.SetRemoved)
 	}
 }
 
-// up says whether the pod is there and in service.
-func up(n *clusterview.Node) bool {
+// isUp says whether the pod is there and in service.
+func isUp(n *clusterview.Node) bool {
 	return noderecords.Wanted(n) && !n.Is("POWERING_UP", "POWER_UP", "NOT_RESPONDING") && slices.Contains([]string{"IDLE", "ALLOCATED", "MIXED"}, n.State)
 }
 
-// count tells how the node stands.
-func (p *planner) count(n *clusterview.Node, set string) {
+// classify counts how the node stands.
+func (p *planner) classify(n *clusterview.Node, set string) {
 	s := p.standing[set]
 	p.plan.Elastic[n.Name] = set
 	s.Records++
@@ -151,21 +151,21 @@ func (p *planner) count(n *clusterview.Node, set string) {
 		delete(p.starting, n.Name)
 		if n.Is("POWERING_DOWN") || p.Pod != nil && p.Pod(n.Name) {
 			s.Ending = append(s.Ending, n.Name)
-			p.again()
+			p.lookSoon()
 		}
 		if n.Is("POWERING_DOWN", "POWER_UP", "POWER_DOWN") { // slurmctld does it within seconds, or has forgotten it
 			p.open[n.Name] = true
-			p.again()
+			p.lookSoon()
 		}
 		return
 	}
 	s.Wanted = append(s.Wanted, n.Name)
 	since, known := p.starting[n.Name]
 	switch {
-	case up(n):
+	case isUp(n):
 		if known {
 			p.plan.Started = append(p.plan.Started, Started{set, n.Name, p.At.Sub(since)})
-			p.succeed(set)
+			p.endPauses(set)
 		}
 		delete(p.starting, n.Name)
 		s.Up = append(s.Up, n.Name)
@@ -178,12 +178,12 @@ func (p *planner) count(n *clusterview.Node, set string) {
 		if s.Since.IsZero() || since.Before(s.Since) {
 			s.Since = since
 		}
-		p.again()
+		p.lookSoon()
 	}
 }
 
-// succeed: the set's nodes start again, so that those that failed may be tried.
-func (p *planner) succeed(set string) {
+// endPauses: the set's nodes start again, so that those that failed may be tried.
+func (p *planner) endPauses(set string) {
 	for key := range p.pauses {
 		if key.set == set {
 			delete(p.pauses, key)
@@ -191,10 +191,10 @@ func (p *planner) succeed(set string) {
 	}
 }
 
-// again asks for another look.
-func (p *planner) again() { p.at(p.now.Add(soon)) }
+// lookSoon asks for another look.
+func (p *planner) lookSoon() { p.lookBy(p.now.Add(soon)) }
 
-func (p *planner) at(next time.Time) {
+func (p *planner) lookBy(next time.Time) {
 	if p.plan.Next.IsZero() || next.Before(p.plan.Next) {
 		p.plan.Next = next
 	}
@@ -204,8 +204,8 @@ func (p *planner) at(next time.Time) {
 func (p *planner) do(verb Verb, n, text string, fields ...string) {
 	step := &Step{Verb: verb, Text: text, Fields: fields}
 	p.open[n] = true
-	if until := p.pause(step, n); p.now.Before(until) {
-		p.at(until)
+	if until := p.notBefore(step, n); p.now.Before(until) {
+		p.lookBy(until)
 		return
 	}
 	key := step.key()
@@ -214,11 +214,11 @@ func (p *planner) do(verb Verb, n, text string, fields ...string) {
 	}
 	p.steps[key] = step
 	step.Nodes = append(step.Nodes, n)
-	p.at(p.now) // what has become of it
+	p.lookBy(p.now) // what has become of it
 }
 
-// held: something of Slurm's counts on the record.
-func (p *planner) held(n *clusterview.Node) string {
+// heldBy: something of Slurm's counts on the record.
+func (p *planner) heldBy(n *clusterview.Node) string {
 	switch {
 	case noderecords.HoldsJobs(n, p.Suspended[n.Name]):
 		return "jobs hold the node"
@@ -228,17 +228,17 @@ func (p *planner) held(n *clusterview.Node) string {
 	return ""
 }
 
-// off: the pod is gone, or slurmctld has given it its time to go. A pod that is known to be there is not.
-func (p *planner) off(n *clusterview.Node) bool {
+// isPoweredOff: the pod is gone, or slurmctld has given it its time to go. A pod that is known to be there is not.
+func (p *planner) isPoweredOff(n *clusterview.Node) bool {
 	if p.Pod != nil {
 		return !noderecords.Wanted(n) && !p.Pod(n.Name)
 	}
 	return n.Is("POWERED_DOWN")
 }
 
-// wrong has a record deleted: drained, once nothing holds it powered down, and gone with its pod.
-func (p *planner) wrong(n *clusterview.Node, set, reason string) {
-	held := p.held(n)
+// replaceRecord has a record deleted: drained, once nothing holds it powered down, and gone with its pod.
+func (p *planner) replaceRecord(n *clusterview.Node, set, reason string) {
+	held := p.heldBy(n)
 	drained := n.Is("DRAIN") || n.State == "DOWN"
 	jobs := noderecords.HoldsJobs(n, p.Suspended[n.Name])
 	kept := p.standing[set].Kept
@@ -246,73 +246,73 @@ func (p *planner) wrong(n *clusterview.Node, set, reason string) {
 	case jobs && p.giveUp(n):
 	case jobs && !drained && n.Is("POWERED_DOWN", "POWERING_UP", "POWER_UP"): // a drain would requeue its jobs
 		kept[n.Name] = "a job waits for its pod"
-		p.again()
-	case held == "" && p.off(n):
+		p.lookSoon()
+	case held == "" && p.isPoweredOff(n):
 		p.do(Delete, n.Name, "")
 	case held == "" && !noderecords.Wanted(n):
 		kept[n.Name] = "its pod has not ended yet"
-		p.again()
+		p.lookSoon()
 	case !drained && (jobs || held == ""):
 		kept[n.Name] = "it is drained first"
 		p.do(Drain, n.Name, reason)
 	case held != "":
 		kept[n.Name] = held
-		p.again()
+		p.lookSoon()
 	case n.Is("POWER_DOWN"):
 		kept[n.Name] = "Slurm powers the node down"
-		p.again()
+		p.lookSoon()
 	default:
 		kept[n.Name] = "Slurm powers the node down"
 		p.do(PowerDown, n.Name, "") // it is drained, and nothing holds it
 	}
 }
 
-// member decides about a record of a set.
-func (p *planner) member(n *clusterview.Node, set Set) {
+// keepRecord decides about a record of a set.
+func (p *planner) keepRecord(n *clusterview.Node, set Set) {
 	if set.differs(n) {
-		p.wrong(n, set.Name, reasons.SetResized)
+		p.replaceRecord(n, set.Name, reasons.SetResized)
 		return
 	}
-	if set.mistimed(n, p.Timed) && p.held(n) == "" && p.off(n) && n.State != "DOWN" && !n.Is("DRAIN", "FAIL") {
+	if set.mistimed(n, p.Timed) && p.heldBy(n) == "" && p.isPoweredOff(n) && n.State != "DOWN" && !n.Is("DRAIN", "FAIL") {
 		p.do(Delete, n.Name, "") // nobody is sent away for that
 		return
 	}
-	if !p.Timed && n.Comment == "" && n.State == "IDLE" && n.Is("POWERED_DOWN") && !n.Is("DRAIN", "POWER_UP") && p.held(n) == "" {
-		p.do(Settle, n.Name, reasons.SetNew, "comment="+set.comment(p.Timed))
+	if !p.Timed && n.Comment == "" && n.State == "IDLE" && n.Is("POWERED_DOWN") && !n.Is("DRAIN", "POWER_UP") && p.heldBy(n) == "" {
+		p.do(Activate, n.Name, reasons.SetNew, "comment="+set.comment(p.Timed))
 		return
 	}
-	if fields := set.update(n, p.Timed); len(fields) > 0 {
+	if fields := set.updateFields(n, p.Timed); len(fields) > 0 {
 		p.do(Update, n.Name, "", fields...)
 	}
 	lifted := reasons.Has(n.Reason, reasons.SetResized) || reasons.Has(n.Reason, reasons.SetRemoved) || reasons.Of(n.Reason) == reasons.Relaunched
 	switch {
-	case p.foreign(n):
+	case p.isForeign(n):
 		return
 	case n.State == "DOWN":
-		p.down(n, set)
+		p.retryDown(n, set)
 		return
 	case p.giveUp(n):
 		return
 	case n.Is("DRAIN") && lifted && !n.Is("POWERING_DOWN", "POWER_DOWN"):
 		p.do(Resume, n.Name, "")
-	case n.Is("POWERING_DOWN") && p.noPod(n) && !noderecords.HoldsJobs(n, p.Suspended[n.Name]): // a reservation's jobs wait for it
+	case n.Is("POWERING_DOWN") && p.isPodGone(n) && !noderecords.HoldsJobs(n, p.Suspended[n.Name]): // a reservation's jobs wait for it
 		p.do(Resume, n.Name, "")
 	}
-	if p.deaf(n) {
-		p.do(PowerDown, n.Name, reasonDeaf)
+	if p.neverRegistered(n) {
+		p.do(PowerDown, n.Name, reasonNeverRegistered)
 		return
 	}
 	switch {
 	case n.Is("DRAIN"):
 	case (noderecords.Wanted(n) || n.Is("POWER_UP")) && !n.Is("POWER_DOWN"):
-		p.warm[set.Name]++
+		p.running[set.Name]++
 	case n.Is("POWERED_DOWN") && n.State == "IDLE" && !n.Is("POWER_UP", "POWER_DOWN", "POWERING_DOWN", "POWERING_UP"):
-		p.spare[set.Name][n.Name] = true
+		p.startable[set.Name][n.Name] = true
 	}
 }
 
-// remember notes that somebody else has drained the node or set it DOWN, or had done so before ResumeTimeout.
-func (p *planner) remember(n *clusterview.Node) {
+// noteForeign notes that somebody else has drained the node or set it DOWN, or had done so before ResumeTimeout.
+func (p *planner) noteForeign(n *clusterview.Node) {
 	was := p.others[n.Name]
 	switch {
 	case noderecords.Foreign(n):
@@ -322,53 +322,53 @@ func (p *planner) remember(n *clusterview.Node) {
 	}
 }
 
-// foreign: the node's state is somebody else's, and stays.
-func (p *planner) foreign(n *clusterview.Node) bool {
+// isForeign: the node's state is somebody else's, and stays.
+func (p *planner) isForeign(n *clusterview.Node) bool {
 	_, is := p.others[n.Name]
 	return is
 }
 
-// noPod: the pod of a node that slurmctld suspends is gone. One that was off before it was cured had none.
-func (p *planner) noPod(n *clusterview.Node) bool {
+// isPodGone: the pod of a node that slurmctld suspends is gone. One that was off before it was cured had none.
+func (p *planner) isPodGone(n *clusterview.Node) bool {
 	if p.Pod != nil {
 		return !p.Pod(n.Name)
 	}
-	return p.cured(n)
+	return p.poweredDownLately(n)
 }
 
-const reasonDeaf = "slurmctld has never heard of its slurmd"
+const reasonNeverRegistered = "slurmctld has never heard of its slurmd"
 
-// cured: the cure of deaf was done lately.
-func (p *planner) cured(n *clusterview.Node) bool {
-	t := p.tried[n.Name][PowerDown]
-	return t != nil && t.key == (&Step{Verb: PowerDown, Text: reasonDeaf}).key()
+// poweredDownLately: the cure of deaf was done lately.
+func (p *planner) poweredDownLately(n *clusterview.Node) bool {
+	t := p.tries[n.Name][PowerDown]
+	return t != nil && t.key == (&Step{Verb: PowerDown, Text: reasonNeverRegistered}).key()
 }
 
-// deaf: 24.11 gives such a record no job once it has read slurm.conf again. Its way through POWERING_DOWN cures that.
-func (p *planner) deaf(n *clusterview.Node) bool {
+// neverRegistered: 24.11 gives such a record no job once it has read slurm.conf again. Its way through POWERING_DOWN cures that.
+func (p *planner) neverRegistered(n *clusterview.Node) bool {
 	if n.State != "IDLE" || !n.Is("POWERED_DOWN") || !n.Is("NOT_RESPONDING") || n.Is("DRAIN", "FAIL", "POWER_DOWN", "POWERING_DOWN", "POWER_UP", "POWERING_UP") {
 		return false
 	}
-	return p.held(n) == "" && p.off(n)
+	return p.heldBy(n) == "" && p.isPoweredOff(n)
 }
 
-// absent has the records made that a set lacks.
-func (p *planner) absent(s Set) {
-	for name := range s.Nodes.All() {
+// createMissing has the records made that a set lacks.
+func (p *planner) createMissing(s Set) {
+	for name := range s.Names.All() {
 		if !p.seen[name] {
-			p.do(Create, name, s.Create(p.Timed), "comment="+s.comment(p.Timed))
+			p.do(Create, name, s.CreateParameters(p.Timed), "comment="+s.comment(p.Timed))
 		}
 	}
 }
 
-// minimum starts the first nodes of a set where too few are up or coming.
-func (p *planner) minimum(s Set) {
-	missing := s.Min - p.warm[s.Name]
-	for name := range s.Nodes.All() {
+// startMinimum starts the first nodes of a set where too few are up or coming.
+func (p *planner) startMinimum(s Set) {
+	missing := s.Min - p.running[s.Name]
+	for name := range s.Names.All() {
 		if missing <= 0 {
 			return
 		}
-		if p.spare[s.Name][name] {
+		if p.startable[s.Name][name] {
 			p.do(PowerUp, name, "")
 			missing--
 		}
@@ -387,9 +387,9 @@ func (p *planner) finish() Plan {
 		return strings.Compare(a.Nodes[0], b.Nodes[0])
 	})
 	for _, f := range p.Failing {
-		p.blame(f)
+		p.addFailing(f)
 	}
-	for name, all := range p.tried {
+	for name, all := range p.tries {
 		set := p.plan.Elastic[name]
 		if s, has := p.Sets.Of(name); has {
 			set = s.Name
@@ -401,14 +401,14 @@ func (p *planner) finish() Plan {
 		}
 	}
 	for _, s := range p.standing {
-		p.plan.Sets = append(p.plan.Sets, *s)
+		p.plan.Standings = append(p.plan.Standings, *s)
 	}
-	slices.SortFunc(p.plan.Sets, func(a, b Standing) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortFunc(p.plan.Standings, func(a, b Standing) int { return strings.Compare(a.Name, b.Name) })
 	return p.plan
 }
 
-// blame tells a set what keeps its nodes from starting.
-func (p *planner) blame(f wire.Failure) {
+// addFailing notes in a set what keeps its nodes from starting.
+func (p *planner) addFailing(f wire.Failure) {
 	list, err := hostlist.Parse(f.Nodes)
 	if err != nil {
 		return

@@ -17,8 +17,8 @@ import (
 // Set is an elastic node set: nodes of one size, which Slurm starts and ends.
 type Set struct {
 	Name string
-	// Nodes are all names that the set may have; Min is how many stay up.
-	Nodes hostlist.Set
+	// Names are all names that the set may have; Min is how many stay up.
+	Names hostlist.Set
 	Min   int
 	// Idle is after how many seconds without a job a node is suspended; 0: as its partition says.
 	Idle int
@@ -91,7 +91,7 @@ func parse(name string, text []byte) (Set, []error) {
 	if err != nil {
 		faults = append(faults, fmt.Errorf("nodes: cannot use %q: %w", f.Nodes, err))
 	}
-	s.Nodes = nodes
+	s.Names = nodes
 	if f.Min < 0 || err == nil && f.Min > nodes.Len() {
 		faults = append(faults, fmt.Errorf("min: cannot use %d: want a number from 0 to %d, as many as there are nodes", f.Min, nodes.Len()))
 	}
@@ -176,8 +176,8 @@ func isLabel(name string) bool {
 	return name != "" && len(name) <= mostName && strings.Trim(name, alphanumeric+"-") == "" && strings.Trim(name, "-") == name
 }
 
-// Create is what scontrol create needs besides the names. timed says that records have a SuspendTime of their own.
-func (s Set) Create(timed bool) string {
+// CreateParameters is what scontrol create needs besides the names. timed says that records have a SuspendTime of their own.
+func (s Set) CreateParameters(timed bool) string {
 	return s.conf + s.suspend(timed) + s.Traits.Conf() + " State=CLOUD"
 }
 

@@ -10,7 +10,7 @@ import (
 	"github.com/slurmlet/slurmlet/internal/slurmctld/clusterview"
 )
 
-// Sets are those that count, and the files that do not.
+// Standings are those that count, and the files that do not.
 type Sets struct {
 	// All are in the order of their names.
 	All []Set
@@ -66,7 +66,7 @@ func (last Sets) Take(files map[string][]byte) (Sets, error) {
 func (sets Sets) collides(s Set) error {
 	var faults []error
 	for _, other := range sets.All {
-		if both := s.Nodes.Intersection(other.Nodes); both.Len() > 0 {
+		if both := s.Names.Intersection(other.Names); both.Len() > 0 {
 			faults = append(faults, fmt.Errorf("%s%s: nodes: %s%s has %s, too: want each name in one set", s.Name, Suffix, other.Name, Suffix, both))
 		}
 	}
@@ -74,21 +74,21 @@ func (sets Sets) collides(s Set) error {
 }
 
 func (s Set) equal(o Set) bool {
-	return s.Name == o.Name && s.Nodes.String() == o.Nodes.String() && s.Min == o.Min && s.Create(true) == o.Create(true) && s.Traits == o.Traits
+	return s.Name == o.Name && s.Names.String() == o.Names.String() && s.Min == o.Min && s.CreateParameters(true) == o.CreateParameters(true) && s.Traits == o.Traits
 }
 
-// Members are the nodes of elastic sets, and their sets. A record's mark tells of sets that no file has, and
+// Members are the nodes of elastic sets, and their sets. A record's mark names sets that no file has, and
 // of those whose files have faults.
 func (sets Sets) Members(nodes []clusterview.Node) map[string]string {
 	members := map[string]string{}
 	for i := range nodes {
 		n := &nodes[i]
-		if !ours(n) {
+		if !isOurs(n) {
 			continue
 		}
 		if set, has := sets.Of(n.Name); has {
 			members[n.Name] = set.Name
-		} else if of := marked(n.Comment); of != "" {
+		} else if of := setOf(n.Comment); of != "" {
 			members[n.Name] = of
 		}
 	}
@@ -98,7 +98,7 @@ func (sets Sets) Members(nodes []clusterview.Node) map[string]string {
 // Of is the set that has a name.
 func (sets Sets) Of(node string) (Set, bool) {
 	for _, s := range sets.All {
-		if s.Nodes.Contains(node) {
+		if s.Names.Contains(node) {
 			return s, true
 		}
 	}
@@ -110,7 +110,7 @@ func (sets Sets) Equal(o Sets) bool {
 	return slices.EqualFunc(sets.All, o.All, Set.equal) && slices.Equal(sets.Bad, o.Bad)
 }
 
-// Names are those of the sets that count.
+// Names returns the names of the sets that count, in order.
 func (sets Sets) Names() []string {
 	names := make([]string, len(sets.All))
 	for i, s := range sets.All {

@@ -46,8 +46,8 @@ func (s *settling) over(now time.Time) bool {
 	return s.began.IsZero() || now.Sub(s.began) >= settlingTime || !s.registered.IsZero() && now.Sub(s.registered) >= endingTime
 }
 
-// look takes what a look at all nodes has found.
-func (s *settling) look(nodes []clusterview.Node, at, now time.Time) {
+// survey takes what a look at all nodes has found.
+func (s *settling) survey(nodes []clusterview.Node, at, now time.Time) {
 	switch {
 	case at.Before(s.began): // it shows what the former slurmctld knew
 	case !registered(nodes):

@@ -11,10 +11,10 @@ import (
 
 const mebi = 1 << 20
 
-// differs says whether a record was made of another size. A record's mark tells what it was made of, so that
+// differs says whether a record was made of another size. A record's mark says what it was made of, so that
 // one which slurmctld shows in another way is not made anew for ever.
 func (s Set) differs(n *clusterview.Node) bool {
-	if marked(n.Comment) != "" {
+	if setOf(n.Comment) != "" {
 		_, size, _ := strings.Cut(n.Comment, ": ")
 		size, _, _ = strings.Cut(size, suspendTime)
 		return size != s.conf
@@ -26,11 +26,11 @@ func (s Set) differs(n *clusterview.Node) bool {
 // mistimed says whether a record was made with another SuspendTime.
 func (s Set) mistimed(n *clusterview.Node, timed bool) bool {
 	_, had, _ := strings.Cut(n.Comment, suspendTime)
-	return timed && marked(n.Comment) != "" && had != strings.TrimPrefix(s.suspend(timed), suspendTime)
+	return timed && setOf(n.Comment) != "" && had != strings.TrimPrefix(s.suspend(timed), suspendTime)
 }
 
-// update are the fields of a record that can be changed while jobs run, and its mark. Somebody else's Comment stays.
-func (s Set) update(n *clusterview.Node, timed bool) (fields []string) {
+// updateFields are the fields of a record that can be changed while jobs run, and its mark. Somebody else's Comment stays.
+func (s Set) updateFields(n *clusterview.Node, timed bool) (fields []string) {
 	if features := s.Traits.Features.Value; features != sorted(n.Features) {
 		fields = append(fields, "availablefeatures="+features, "activefeatures="+features)
 	}
@@ -44,7 +44,7 @@ func (s Set) update(n *clusterview.Node, timed bool) (fields []string) {
 	if topology := s.Traits.Topology.Value; topology != "" && topology != n.Topology {
 		fields = append(fields, "topology="+topology)
 	}
-	if name := marked(n.Comment); n.Comment == "" || name != "" && name != s.Name {
+	if name := setOf(n.Comment); n.Comment == "" || name != "" && name != s.Name {
 		fields = append(fields, "comment="+s.comment(timed))
 	}
 	return fields

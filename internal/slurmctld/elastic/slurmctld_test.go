@@ -103,7 +103,7 @@ func (s *slurmctld) back(c *cloud) {
 	}
 }
 
-// down takes the jobs off.
+// retryDown takes the jobs off.
 func (s *slurmctld) down(c *cloud) { c.state, c.job, c.suspended = "DOWN", false, false }
 
 func (s *slurmctld) fail(c *cloud, reason string) {
@@ -241,7 +241,7 @@ func (s *slurmctld) do(step *Step, name string) {
 		return // it is refused
 	}
 	switch step.Verb {
-	case Create, Settle:
+	case Create, Activate:
 		require.False(s.t, c.job || c.admin, "%s is settled: %v", name, c)
 		if !s.timed {
 			s.fail(c, reasons.SetNew)

@@ -21,7 +21,7 @@ type Wait struct {
 	Allocated, Until time.Time
 }
 
-// Outcome is why a job waits no longer.
+// Outcome says why a job waits no longer, for the log.
 type Outcome string
 
 // The outcomes.
@@ -30,8 +30,8 @@ const (
 	NodesUp Outcome = "its nodes are up"
 	// NotConfiguring: the job has ended, was requeued, or runs.
 	NotConfiguring Outcome = "it is not CONFIGURING any more"
-	// CannotTell: slurmctld has not answered for long.
-	CannotTell Outcome = "slurmctld does not answer"
+	// NoAnswer: slurmctld has not answered for long.
+	NoAnswer Outcome = "slurmctld does not answer"
 	// Reconfigures: slurmctld reads its configuration anew, and would end PrologSlurmctld.
 	Reconfigures Outcome = "slurmctld reconfigures"
 	// TimeOver: slurmctld would end PrologSlurmctld soon, and requeue the job.
@@ -48,11 +48,11 @@ const (
 	silenceLimit = 20 * time.Second
 )
 
-// Waits are the jobs that wait. It is pure: its caller asks slurmctld, and tells it all, the time too.
+// Waits are the jobs that wait. It is pure: its caller asks slurmctld, and passes it all, the time too.
 type Waits struct {
-	all  map[int]*Wait
+	waits  map[int]*Wait
 	next int
-	// up were found by the look that began at looked and took so long. Each look forgets the one before.
+	// isUp were found by the look that began at looked and took so long. Each look forgets the one before.
 	up           hostlist.Set
 	looked       time.Time
 	took         time.Duration
@@ -73,21 +73,21 @@ func (w *Waits) Begin(now time.Time) {
 // Settled says whether slurmctld has settled. If not, Survey wants a look at all nodes.
 func (w *Waits) Settled() bool { return w.settling.began.IsZero() }
 
-// Settle says whether slurmctld has settled, and has Due tell when to look until it has.
-func (w *Waits) Settle(now time.Time) bool {
-	w.settling.wanted = !w.settle(now)
+// Activate says whether slurmctld has settled, and has Due say when to look until it has.
+func (w *Waits) WantSettled(now time.Time) bool {
+	w.settling.wanted = !w.endSettling(now)
 	return w.Settled()
 }
 
 // Survey takes a look at all nodes, as slurmctld knew them at a time.
 func (w *Waits) Survey(nodes []clusterview.Node, at, began, ended time.Time) map[int]Outcome {
-	w.settling.look(nodes, at, ended)
+	w.settling.survey(nodes, at, ended)
 	w.looked, w.took = began, ended.Sub(began)
 	w.lookedBefore = 0 // it takes seconds
 	w.silent = time.Time{}
 	over := w.overdue(ended)
-	if w.settle(ended) {
-		for number, one := range w.all {
+	if w.endSettling(ended) {
+		for number, one := range w.waits {
 			if one.Nodes.Len() == 0 {
 				over[number] = NodesUp
 			}
@@ -96,7 +96,7 @@ func (w *Waits) Survey(nodes []clusterview.Node, at, began, ended time.Time) map
 	return w.end(over)
 }
 
-func (w *Waits) settle(now time.Time) bool {
+func (w *Waits) endSettling(now time.Time) bool {
 	if w.settling.over(now) {
 		w.settling = settling{}
 	}
@@ -105,21 +105,21 @@ func (w *Waits) settle(now time.Time) bool {
 
 // Add begins a wait. The number is for Drop. A job whose nodes the last look has found up need not wait.
 func (w *Waits) Add(one Wait, now time.Time) (number int, outcome Outcome) {
-	if len(w.all) == 0 { // the others end with the next look
-		w.settle(now)
+	if len(w.waits) == 0 { // the others end with the next look
+		w.endSettling(now)
 	}
 	if w.Settled() && w.ready(&one) {
 		return 0, NodesUp
 	}
-	if w.all == nil {
-		w.all = map[int]*Wait{}
+	if w.waits == nil {
+		w.waits = map[int]*Wait{}
 	}
-	if len(w.all) == 0 {
+	if len(w.waits) == 0 {
 		w.silent = time.Time{}
 	}
 	w.next++
-	w.all[w.next] = &one
-	w.Stir(now)
+	w.waits[w.next] = &one
+	w.Wake(now)
 	return w.next, ""
 }
 
@@ -132,17 +132,17 @@ func (w *Waits) ready(one *Wait) bool {
 }
 
 // Drop ends a wait, because nobody waits for it any more.
-func (w *Waits) Drop(number int) { delete(w.all, number) }
+func (w *Waits) Drop(number int) { delete(w.waits, number) }
 
-// Len is how many jobs wait.
-func (w *Waits) Len() int { return len(w.all) }
+// Len returns the number of jobs that wait.
+func (w *Waits) Len() int { return len(w.waits) }
 
-// Stir takes that something has changed, such as a slurmd that has registered.
-func (w *Waits) Stir(now time.Time) { w.news, w.lookedBefore = now, 0 }
+// Wake takes that something has changed, such as a slurmd that has registered.
+func (w *Waits) Wake(now time.Time) { w.news, w.lookedBefore = now, 0 }
 
 // Due is when to look again, or to end a wait; zero while nothing is waited for.
 func (w *Waits) Due() (at time.Time) {
-	if len(w.all) == 0 && !w.settling.wanted {
+	if len(w.waits) == 0 && !w.settling.wanted {
 		return time.Time{}
 	}
 	pause := max(backoff.Grow(usualPause, max(w.lookedBefore-1, 0), lastPause), share*w.took)
@@ -150,7 +150,7 @@ func (w *Waits) Due() (at time.Time) {
 		pause = max(leastPause, w.took)
 	}
 	at = w.looked.Add(w.took + pause)
-	for _, one := range w.all {
+	for _, one := range w.waits {
 		if one.Until.Before(at) {
 			at = one.Until
 		}
@@ -158,10 +158,10 @@ func (w *Waits) Due() (at time.Time) {
 	return at
 }
 
-// Nodes are those to ask for.
-func (w *Waits) Nodes() hostlist.Set {
+// Names are those to ask for.
+func (w *Waits) NodesToAsk() hostlist.Set {
 	return hostlist.UnionOf(func(yield func(hostlist.Set) bool) {
-		for _, one := range w.all {
+		for _, one := range w.waits {
 			if !yield(one.Nodes) {
 				return
 			}
@@ -169,10 +169,10 @@ func (w *Waits) Nodes() hostlist.Set {
 	})
 }
 
-// Jobs are those to ask for, in order.
-func (w *Waits) Jobs() []string {
+// JobsToAsk are those to ask for, in order.
+func (w *Waits) JobsToAsk() []string {
 	names := map[string]bool{}
-	for _, one := range w.all {
+	for _, one := range w.waits {
 		names[one.Job] = true
 	}
 	return slices.Sorted(maps.Keys(names))
@@ -184,7 +184,7 @@ func (w *Waits) Looked(up hostlist.Set, began, ended time.Time) map[int]Outcome 
 	w.up, w.looked, w.took = up, began, ended.Sub(began)
 	w.lookedBefore++
 	over := w.overdue(ended)
-	for number, one := range w.all {
+	for number, one := range w.waits {
 		if w.ready(one) {
 			over[number] = NodesUp
 		}
@@ -192,13 +192,13 @@ func (w *Waits) Looked(up hostlist.Set, began, ended time.Time) map[int]Outcome 
 	return w.end(over)
 }
 
-// Told takes which of the jobs that were asked for are CONFIGURING. A job may have had its nodes before the question,
+// Answered takes which of the jobs that were asked for are CONFIGURING. A job may have had its nodes before the question,
 // and its wait may come while slurmctld answers: nothing was asked about that one. Nor does a wait count whose job had
 // its nodes after the question began, because it is a job's second one.
-func (w *Waits) Told(asked []string, configuring map[string]bool, began time.Time) map[int]Outcome {
+func (w *Waits) Answered(asked []string, configuring map[string]bool, began time.Time) map[int]Outcome {
 	w.silent = time.Time{}
 	over := map[int]Outcome{}
-	for number, one := range w.all {
+	for number, one := range w.waits {
 		if _, was := slices.BinarySearch(asked, one.Job); was && !configuring[one.Job] && !one.Allocated.After(began) {
 			over[number] = NotConfiguring
 		}
@@ -213,13 +213,13 @@ func (w *Waits) Failed(began, ended time.Time) map[int]Outcome {
 	if w.silent.IsZero() {
 		w.silent = began
 	}
-	if len(w.all) == 0 {
-		w.settle(ended)
+	if len(w.waits) == 0 {
+		w.endSettling(ended)
 	}
 	over := w.overdue(ended)
 	if ended.Sub(w.silent) >= silenceLimit {
-		for number := range w.all {
-			over[number] = CannotTell
+		for number := range w.waits {
+			over[number] = NoAnswer
 		}
 	}
 	return w.end(over)
@@ -228,7 +228,7 @@ func (w *Waits) Failed(began, ended time.Time) map[int]Outcome {
 // EndAll ends all waits.
 func (w *Waits) EndAll(why Outcome) map[int]Outcome {
 	over := map[int]Outcome{}
-	for number := range w.all {
+	for number := range w.waits {
 		over[number] = why
 	}
 	return w.end(over)
@@ -239,7 +239,7 @@ func (w *Waits) Overdue(now time.Time) map[int]Outcome { return w.end(w.overdue(
 
 func (w *Waits) overdue(now time.Time) map[int]Outcome {
 	over := map[int]Outcome{}
-	for number, one := range w.all {
+	for number, one := range w.waits {
 		if !now.Before(one.Until) {
 			over[number] = TimeOver
 		}
@@ -249,7 +249,7 @@ func (w *Waits) overdue(now time.Time) map[int]Outcome {
 
 func (w *Waits) end(over map[int]Outcome) map[int]Outcome {
 	for number := range over {
-		delete(w.all, number)
+		delete(w.waits, number)
 	}
 	return over
 }

@@ -58,11 +58,11 @@ func TestWaits(t *testing.T) {
 			b, _ := add(1, "8", "n2")
 			add(1, "9", "n3")
 			require.False(t, w.Due().After(at(1)))
-			require.Equal(t, "n[1-3]", w.Nodes().String())
+			require.Equal(t, "n[1-3]", w.NodesToAsk().String())
 			require.Equal(t, map[int]Outcome{b: NodesUp}, w.Looked(nodesOf(t, "n2"), at(1), at(1.1)))
-			require.Equal(t, []string{"7", "9"}, w.Jobs())
-			require.Equal(t, "n[1,3]", w.Nodes().String())
-			require.Empty(t, w.Told(w.Jobs(), map[string]bool{"7": true, "9": true}, at(1.1)))
+			require.Equal(t, []string{"7", "9"}, w.JobsToAsk())
+			require.Equal(t, "n[1,3]", w.NodesToAsk().String())
+			require.Empty(t, w.Answered(w.JobsToAsk(), map[string]bool{"7": true, "9": true}, at(1.1)))
 			require.Equal(t, map[int]Outcome{a: NodesUp}, w.Looked(nodesOf(t, "n1"), at(2), at(2.1)))
 			require.Equal(t, 1, w.Len())
 		}},
@@ -78,23 +78,23 @@ func TestWaits(t *testing.T) {
 			number, outcome := add(3, "7", "n1")
 			require.Empty(t, outcome)
 			require.Empty(t, w.Looked(nodesOf(t, "n1"), at(2), at(4)))
-			require.Empty(t, w.Told(w.Jobs(), nil, at(2)), "nor does such a question for jobs")
+			require.Empty(t, w.Answered(w.JobsToAsk(), nil, at(2)), "nor does such a question for jobs")
 			require.Equal(t, map[int]Outcome{number: NodesUp}, w.Looked(nodesOf(t, "n1"), at(4), at(4.1)))
 		}},
 		{"a job that is not CONFIGURING any more", func(t *testing.T, w *Waits, add func(float64, string, string) (int, Outcome)) {
 			a, _ := add(1, "7", "n1")
 			add(1, "8", "n1")
 			w.Looked(hostlist.Set{}, at(1), at(1.1))
-			require.Equal(t, map[int]Outcome{a: NotConfiguring}, w.Told(w.Jobs(), map[string]bool{"8": true}, at(1.1)))
+			require.Equal(t, map[int]Outcome{a: NotConfiguring}, w.Answered(w.JobsToAsk(), map[string]bool{"8": true}, at(1.1)))
 			require.Equal(t, 1, w.Len())
 		}},
 		{"a wait that comes while slurmctld tells of others", func(t *testing.T, w *Waits, add func(float64, string, string) (int, Outcome)) {
 			add(1, "7", "n1")
 			w.Looked(hostlist.Set{}, at(1), at(1.1))
-			asked := w.Jobs()
+			asked := w.JobsToAsk()
 			number, _ := add(1, "8", "n1") // it had its nodes long ago
-			require.Empty(t, w.Told(asked, map[string]bool{"7": true}, at(1.1)))
-			require.Equal(t, map[int]Outcome{number: NotConfiguring}, w.Told(w.Jobs(), map[string]bool{"7": true}, at(1.2)))
+			require.Empty(t, w.Answered(asked, map[string]bool{"7": true}, at(1.1)))
+			require.Equal(t, map[int]Outcome{number: NotConfiguring}, w.Answered(w.JobsToAsk(), map[string]bool{"7": true}, at(1.2)))
 		}},
 		{"a slurmctld that has started launches nothing before all nodes have registered, and a second later", func(t *testing.T, w *Waits, add func(float64, string, string) (int, Outcome)) {
 			unheard := []clusterview.Node{{Name: "n1", State: "IDLE", BootAt: 1}, {Name: "n2", State: "IDLE"}}
@@ -133,20 +133,20 @@ func TestWaits(t *testing.T) {
 			require.Equal(t, map[int]Outcome{first: NodesUp, second: NodesUp}, w.Survey(nil, at(71), at(71), at(71.1)))
 		}},
 		{"a reconfigure waits until slurmctld has settled, also while no job waits", func(t *testing.T, w *Waits, _ func(float64, string, string) (int, Outcome)) {
-			require.True(t, w.Settle(at(0)), "it has not been started")
+			require.True(t, w.WantSettled(at(0)), "it has not been started")
 			require.Zero(t, w.Due())
 			w.Begin(at(1))
 			require.Zero(t, w.Due(), "nobody wants to know")
-			require.False(t, w.Settle(at(2)))
+			require.False(t, w.WantSettled(at(2)))
 			require.NotZero(t, w.Due())
 			heard := []clusterview.Node{{Name: "n1", State: "IDLE", BootAt: 1}}
 			require.Empty(t, w.Survey(heard, at(5), at(5), at(5.1)))
-			require.False(t, w.Settle(at(5.2)))
+			require.False(t, w.WantSettled(at(5.2)))
 			require.Empty(t, w.Survey(heard, at(6.2), at(6.2), at(6.3)))
 			require.Zero(t, w.Due())
-			require.True(t, w.Settle(at(6.3)))
+			require.True(t, w.WantSettled(at(6.3)))
 			w.Begin(at(40))
-			require.False(t, w.Settle(at(41)))
+			require.False(t, w.WantSettled(at(41)))
 			require.Empty(t, w.Failed(at(50), at(60)))
 			require.NotZero(t, w.Due())
 			require.Empty(t, w.Failed(at(61), at(71)))
@@ -156,12 +156,12 @@ func TestWaits(t *testing.T) {
 			w.Begin(at(1))
 			number, _ := add(1.5, "7", "")
 			require.Empty(t, w.Failed(at(2), at(12)))
-			require.Equal(t, map[int]Outcome{number: CannotTell}, w.Failed(at(13), at(22.1)))
+			require.Equal(t, map[int]Outcome{number: NoAnswer}, w.Failed(at(13), at(22.1)))
 		}},
 		{"a slurmctld that does not answer for 20 s", func(t *testing.T, w *Waits, add func(float64, string, string) (int, Outcome)) {
 			number, _ := add(1, "7", "n1")
 			require.Empty(t, w.Failed(at(1), at(11)))
-			require.Equal(t, map[int]Outcome{number: CannotTell}, w.Failed(at(12), at(22)))
+			require.Equal(t, map[int]Outcome{number: NoAnswer}, w.Failed(at(12), at(22)))
 			_, outcome := add(23, "8", "n1")
 			require.Empty(t, outcome)
 			require.Empty(t, w.Failed(at(23), at(23.1)), "the next job waits anew")
@@ -173,7 +173,7 @@ func TestWaits(t *testing.T) {
 				require.Empty(t, w.Failed(at(s+.1), at(s+.2)))
 			}
 			w.Looked(hostlist.Set{}, at(22), at(22.1))
-			require.Equal(t, map[int]Outcome{number: CannotTell}, w.Failed(at(22.1), at(22.2)))
+			require.Equal(t, map[int]Outcome{number: NoAnswer}, w.Failed(at(22.1), at(22.2)))
 		}},
 		{"the time for PrologSlurmctld ends the wait", func(t *testing.T, w *Waits, add func(float64, string, string) (int, Outcome)) {
 			number, _ := add(1, "7", "n1")
@@ -189,11 +189,11 @@ func TestWaits(t *testing.T) {
 			add(1, "7", "n1")
 			w.Looked(hostlist.Set{}, at(2), at(2))
 			require.Equal(t, at(2.5), w.Due())
-			w.Stir(at(2.1))
+			w.Wake(at(2.1))
 			require.Equal(t, at(2.25), w.Due())
 			w.Looked(hostlist.Set{}, at(3), at(4))
 			require.Equal(t, at(14), w.Due(), "a look takes a tenth of the time at most")
-			w.Stir(at(4))
+			w.Wake(at(4))
 			require.Equal(t, at(5), w.Due())
 		}},
 		{"all end", func(t *testing.T, w *Waits, add func(float64, string, string) (int, Outcome)) {
@@ -227,6 +227,6 @@ func TestManyWaits(t *testing.T) {
 		w.Add(Wait{Job: fmt.Sprint(i), Nodes: list.Set(), Allocated: now, Until: now.Add(time.Hour)}, now)
 		want += 2
 	}
-	assert.Equal(t, want, w.Nodes().Len())
-	assert.Less(t, testing.AllocsPerRun(1, func() { w.Nodes() }), 1000.0, "each wait copied once what those before it wait for, which took 3 s")
+	assert.Equal(t, want, w.NodesToAsk().Len())
+	assert.Less(t, testing.AllocsPerRun(1, func() { w.NodesToAsk() }), 1000.0, "each wait copied once what those before it wait for, which took 3 s")
 }

@@ -21,7 +21,7 @@ func (r *Reconciler) PodsChanged(c peers.Change) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if stirred := r.pods.take(c); stirred || len(c.Gone) > 0 && r.ending() {
-		go r.Rouse()
+		go r.Wake()
 	}
 }
 
@@ -40,7 +40,7 @@ func (r *Reconciler) podNames() func(string) bool {
 	return r.pods.names()
 }
 
-// Reports are what the controller is told of all nodes. sets has the elastic sets, by node.
+// Reports are what the controller gets of all nodes. sets has the elastic sets, by node.
 func (r *Reconciler) Reports(nodes []clusterview.Node, suspended map[string]bool, sets map[string]string, at time.Time) []wire.NodeReport {
 	all := noderecords.Report(nodes, suspended, sets)
 	if r == nil {
@@ -57,24 +57,24 @@ func (r *Reconciler) Reports(nodes []clusterview.Node, suspended map[string]bool
 // mostFailing bounds the nodes that are named there: a controller that is taken over costs the agent no more.
 const mostFailing = 100_000
 
-// PodsFailing takes what the controller tells of pods that do not start.
+// PodsFailing takes what the controller sends of pods that do not start.
 func (r *Reconciler) PodsFailing(f wire.Failing) {
 	named := uint64(0)
 	for _, one := range f.Pods {
 		count, err := hostlist.Count(one.Nodes)
 		if named += count; err != nil || named > mostFailing {
-			r.Log(slog.LevelWarn, fmt.Sprintf("the controller tells of pods that do not start, and names no nodes, or more than %d", mostFailing))
+			r.Log(slog.LevelWarn, fmt.Sprintf("the controller reports pods that do not start, and names no nodes, or more than %d", mostFailing))
 			return
 		}
 	}
 	r.mu.Lock()
 	r.podFailures, r.failingAt = f.Pods, time.Now()
 	r.mu.Unlock()
-	r.Rouse()
+	r.Wake()
 }
 
-// failingAge is how long that counts. A controller that is there tells it each minute, and each 5 s while pods start.
-// One that is away may have told of a pod that is no more, and its node would be DOWN at once when it is wanted again.
+// failingAge is how long that counts. A controller that is there sends it each minute, and each 5 s while pods start.
+// One that is away may have sent a pod that is no more, and its node would be DOWN at once when it is wanted again.
 const failingAge = 2 * time.Minute
 
 func (r *Reconciler) fails() []wire.Failure {

@@ -16,7 +16,7 @@ import (
 func (r *Reconciler) readSets() (changed bool) {
 	files, err := readSetFiles(r.Dir)
 	r.mu.Lock()
-	last, known, told := r.sets, r.read, r.fault
+	last, known, logged := r.sets, r.read, r.fault
 	next := last
 	if err == nil {
 		next, err = last.Take(files)
@@ -29,7 +29,7 @@ func (r *Reconciler) readSets() (changed bool) {
 		r.writeGres(next)
 	}
 	switch {
-	case err != nil && (told == nil || told.Error() != err.Error()):
+	case err != nil && (logged == nil || logged.Error() != err.Error()):
 		r.Log(slog.LevelError, "cannot use all elastic node sets; those that were good stay as they are", slog.String("error", err.Error()))
 	case err == nil && changed:
 		r.Log(slog.LevelInfo, "elastic node sets", slog.Any("sets", next.Names()))

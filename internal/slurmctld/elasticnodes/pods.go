@@ -9,7 +9,7 @@ import (
 	"github.com/slurmlet/slurmlet/internal/slurmctld/clusterview"
 )
 
-// podTable has slurmd's pods, as the controller tells of them. slurmctld takes no slurmd that is older than its
+// podTable has slurmd's pods, as the controller sends them. slurmctld takes no slurmd that is older than its
 // wish for the node, and waits for another one until ResumeTimeout. A controller that was away may have missed that
 // the node was not wanted for a while, and would keep the old pod.
 type podTable struct {
@@ -50,7 +50,7 @@ func (p *podTable) take(c peers.Change) (stirred bool) {
 	return stirred
 }
 
-// names tells which nodes have pods; nil while nobody knows.
+// names says which nodes have pods; nil while nobody knows.
 func (p *podTable) names() func(string) bool {
 	if p.all == nil {
 		return nil

@@ -31,7 +31,7 @@ type Options struct {
 	Published func() <-chan struct{}
 	// PodsKnown says whether the controller's table of the pods is up to date.
 	PodsKnown func() bool
-	// Report tells the controller of all nodes. at is when slurmctld was asked for them.
+	// Report reports all nodes to the controller. at is when slurmctld was asked for them.
 	Report func(all []wire.NodeReport, at time.Time)
 	// SetsChanged is called after a change of the files has changed the sets.
 	SetsChanged func()
@@ -53,10 +53,10 @@ type Reconciler struct {
 	looked chan struct{}
 	// fault is why files of the directory do not count.
 	fault error
-	// roused is when somebody wanted a look last; zero after one.
-	roused time.Time
+	// wakeAt is when somebody wanted a look last; zero after one.
+	wakeAt time.Time
 	pods   podTable
-	// podFailures are the pods that do not start, as the controller told at failingAt.
+	// podFailures are the pods that do not start, as the controller sent them at failingAt.
 	podFailures    []wire.Failure
 	failingAt      time.Time
 	status         Status
@@ -75,7 +75,7 @@ type Reconciler struct {
 // confAge is how old what is known of slurmctld's configuration may be.
 const confAge = 10 * time.Minute
 
-// knownConf is what slurmctld has told of its configuration at a time.
+// knownConf is what slurmctld has said of its configuration at a time.
 type knownConf struct {
 	at            time.Time
 	resumeTimeout time.Duration
@@ -104,13 +104,13 @@ func New(o Options) *Reconciler {
 	}
 }
 
-// Rouse has the nodes looked at at once.
-func (r *Reconciler) Rouse() {
+// Wake has the nodes looked at at once.
+func (r *Reconciler) Wake() {
 	if r == nil {
 		return
 	}
 	r.mu.Lock()
-	r.roused = time.Now() // the last time counts: a look that is under way has not seen what somebody tells now
+	r.wakeAt = time.Now() // the last time counts: a look that is under way has not seen what somebody reports now
 	r.mu.Unlock()
 	select {
 	case r.wake <- struct{}{}:
@@ -128,8 +128,8 @@ func (r *Reconciler) Current() (sets elastic.Sets, known bool) {
 	return r.sets, r.read
 }
 
-// ring tells those who wait for the next look.
-func (r *Reconciler) ring() {
+// endWaits wakes those who wait for the next look.
+func (r *Reconciler) endWaits() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	close(r.looked)
@@ -148,11 +148,11 @@ func (r *Reconciler) Run(ctx context.Context) {
 	files := watch.New(watch.Options{Done: r.Done, Calm: watch.For(filesCalm), Changed: func() {
 		if r.readSets() {
 			r.SetsChanged()
-			r.Rouse()
+			r.Wake()
 		}
 	}})
 	if err := files.Add(r.Dir); err != nil {
-		r.Log(slog.LevelWarn, "the kernel cannot tell of changes of SLURMLET_ELASTIC_SETS: it is looked at every "+watch.Every.String(), slog.Any("error", err))
+		r.Log(slog.LevelWarn, "the kernel cannot report changes of SLURMLET_ELASTIC_SETS: it is looked at every "+watch.Every.String(), slog.Any("error", err))
 		files.Tick(watch.Every)
 	}
 	files.Look() // a change before the watch has no event
@@ -164,7 +164,7 @@ func (r *Reconciler) Run(ctx context.Context) {
 		if serves, conf := r.Slurmctld(); serves {
 			if conf != live {
 				live, r.known.at = conf, time.Time{}
-				r.Rouse() // a reconfigure takes weights back
+				r.Wake() // a reconfigure takes weights back
 			}
 			due = time.After(time.Until(r.due()))
 		}
@@ -179,12 +179,12 @@ func (r *Reconciler) Run(ctx context.Context) {
 	}
 }
 
-// due is when to look next.
+// due returns when slurmctld is to be asked for its nodes next.
 func (r *Reconciler) due() time.Time {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if !r.roused.IsZero() && r.failures == 0 {
-		return r.roused
+	if !r.wakeAt.IsZero() && r.failures == 0 {
+		return r.wakeAt
 	}
 	return r.next
 }
@@ -192,7 +192,7 @@ func (r *Reconciler) due() time.Time {
 // round looks at the nodes. A slurmctld that does not answer is no news.
 func (r *Reconciler) round(ctx context.Context) {
 	r.mu.Lock()
-	roused := r.roused
+	roused := r.wakeAt
 	r.mu.Unlock()
 	r.learn(ctx) // before the look, which must be young
 	question, cancel := context.WithTimeout(ctx, 2*r.QuestionLimit())
@@ -209,22 +209,22 @@ func (r *Reconciler) round(ctx context.Context) {
 	sets, known := r.sets, r.read
 	stale := nodes.At.Before(r.acted) || suspended.At.Before(r.acted)
 	switch {
-	case !r.roused.Equal(roused) && !stale:
+	case !r.wakeAt.Equal(roused) && !stale:
 	case nodes.At.Before(roused), stale:
-		r.roused = time.Now().Add(LookInterval) // the collector has not asked anew yet
+		r.wakeAt = time.Now().Add(LookInterval) // the collector has not asked anew yet
 	default:
-		r.roused = time.Time{}
+		r.wakeAt = time.Time{}
 	}
 	r.mu.Unlock()
 	r.next = time.Now().Add(usualLook)
 	if !known || stale { // 24.11 deletes a record, and may crash, when one is made that a stale look lacks
-		r.ring()
+		r.endWaits()
 		return
 	}
 	r.act(ctx, v, sets)
 }
 
-// act plans, tells, and does what there is to do, as long as the look is young: where slurmctld takes its time, jobs
+// act plans, publishes, and does what there is to do, as long as the look is young: where slurmctld takes its time, jobs
 // get nodes meanwhile.
 func (r *Reconciler) act(ctx context.Context, v *clusterview.View, sets elastic.Sets) {
 	look := elastic.Look{
@@ -232,7 +232,7 @@ func (r *Reconciler) act(ctx context.Context, v *clusterview.View, sets elastic.
 		Pod: r.podNames(), Failing: r.fails(), ResumeTimeout: r.known.resumeTimeout, Timed: r.known.timed,
 	}
 	plan := r.keeper.Plan(look, time.Now())
-	r.tell(look, plan)
+	r.publish(look, plan)
 	for i := range plan.Steps {
 		if i > 0 && time.Since(look.At) > youngLook {
 			break
@@ -242,14 +242,14 @@ func (r *Reconciler) act(ctx context.Context, v *clusterview.View, sets elastic.
 	switch {
 	case len(plan.Steps) > 0:
 		r.acted = time.Now()
-		r.Rouse()
+		r.Wake()
 	case !plan.Next.IsZero() && plan.Next.Before(r.next):
 		r.next = plan.Next
 	}
 }
 
-// tell publishes what a look has shown, and reports it to the controller.
-func (r *Reconciler) tell(look elastic.Look, plan elastic.Plan) {
+// publish publishes what a look has shown, and reports it to the controller.
+func (r *Reconciler) publish(look elastic.Look, plan elastic.Plan) {
 	all := r.Reports(look.Nodes, look.Suspended, plan.Elastic, look.At)
 	reports := slices.DeleteFunc(slices.Clone(all), func(n wire.NodeReport) bool { return n.Elastic == "" })
 	r.mu.Lock()
@@ -267,9 +267,9 @@ func (r *Reconciler) tell(look elastic.Look, plan elastic.Plan) {
 	r.status = newStatus(look, plan, r.starts)
 	r.status.Revision = revision
 	r.mu.Unlock()
-	r.ring()
+	r.endWaits()
 	r.Report(all, look.At)
-	for _, s := range plan.Sets {
+	for _, s := range plan.Standings {
 		if names := joined(s.Foreign); names != r.foreign[s.Name] {
 			r.foreign[s.Name] = names
 			if names != "" {

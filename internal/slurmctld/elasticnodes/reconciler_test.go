@@ -166,7 +166,7 @@ func TestElasticOldLook(t *testing.T) {
 			record := func(name, comment string) clusterview.Node {
 				return clusterview.Node{Name: name, State: "IDLE", Flags: []string{"CLOUD", "DYNAMIC_NORM", "POWERED_DOWN"}, Weight: 1, Comment: comment}
 			}
-			size := "slurmlet set c: " + strings.TrimSuffix(sets.All[0].Create(false), " State=CLOUD")
+			size := "slurmlet set c: " + strings.TrimSuffix(sets.All[0].CreateParameters(false), " State=CLOUD")
 			nodes := []clusterview.Node{record("c-0", "slurmlet set d: "+strings.TrimPrefix(size, "slurmlet set c: ")), record("c-1", size)}
 			r.act(t.Context(), &clusterview.View{Nodes: nodes, Readings: map[clusterview.Family]clusterview.Reading{clusterview.FamilyNodes: {At: time.Now().Add(-age)}}}, sets)
 			require.Equal(t, "c-0 comment="+size, client.changes[0])
@@ -187,8 +187,8 @@ func TestElasticRousedDuringALook(t *testing.T) {
 		Stream:  func(context.Context, func(io.Reader) error, string, ...string) error { during(); return nil },
 	})
 	r.readSets()
-	during = r.Rouse
-	r.Rouse()
+	during = r.Wake
+	r.Wake()
 	r.round(t.Context())
 	require.False(t, r.due().After(time.Now()), "it looks again")
 	during = func() {}
@@ -218,7 +218,7 @@ func TestServeElastic(t *testing.T) {
 		r.mu.Lock()
 		r.status.Revision, r.elasticReports = revision, reports
 		r.mu.Unlock()
-		r.ring()
+		r.endWaits()
 	}
 	set(1)
 	assert.Equal(t, "[]", strings.TrimSpace(ask("").Body.String()))

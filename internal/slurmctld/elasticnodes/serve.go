@@ -15,7 +15,7 @@ const changeWait = 8 * time.Second
 // revisionHeader has the revision of an answer.
 const revisionHeader = "Slurmlet-Revision"
 
-// Serve answers with all elastic nodes as slurmlet's controller is told of them (wire.NodeReport). With
+// Serve answers with all elastic nodes as slurmlet's controller gets them (wire.NodeReport). With
 // ?after=REVISION it waits for another revision, and answers after some seconds in any case.
 func (r *Reconciler) Serve(w http.ResponseWriter, request *http.Request) {
 	var after uint64

@@ -51,7 +51,7 @@ type SetStatus struct {
 	Refused map[string]string `json:"refused,omitempty"`
 	// Foreign are records with names of the set that are not the set's.
 	Foreign string `json:"foreign,omitempty"`
-	// Starts are told as a metric.
+	// Starts are a metric.
 	Starts StartTimes `json:"-"`
 }
 
@@ -63,10 +63,10 @@ type Failure struct {
 	Since  time.Time `json:"since,omitzero"`
 }
 
-// newStatus is what a plan shows.
+// newStatus makes the part of slurmlet status that a plan shows.
 func newStatus(look elastic.Look, plan elastic.Plan, starts map[string]*StartTimes) Status {
 	s := Status{Looked: look.At, Sets: []SetStatus{}}
-	for _, one := range plan.Sets {
+	for _, one := range plan.Standings {
 		set := SetStatus{
 			Name: one.Name, Removed: one.Removed, Nodes: one.Nodes, Min: one.Min, Records: one.Records,
 			Wanted: len(one.Wanted), WantedNodes: joined(one.Wanted), Up: len(one.Up),

@@ -31,7 +31,7 @@ func (r *Reconciler) do(ctx context.Context, s *elastic.Step) {
 			return r.Client.CreateNodes(ctx, names, strings.Fields(s.Text))
 		})
 		r.settle(ctx, s, said, !r.known.timed)
-	case elastic.Settle:
+	case elastic.Activate:
 		said = map[string]error{}
 		r.settle(ctx, s, said, true)
 	case elastic.Fail:

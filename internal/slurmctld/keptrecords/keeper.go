@@ -27,7 +27,7 @@ import (
 	"github.com/slurmlet/slurmlet/slurmconf/hostlist"
 )
 
-// Slurm is what is asked of slurmctld.
+// Slurm has the questions to slurmctld, and the changes, that a Keeper needs.
 type Slurm interface {
 	merge.Slurm
 	Node(ctx context.Context, name string) (*slurm.Node, error)
@@ -35,7 +35,7 @@ type Slurm interface {
 	NodesOf(ctx context.Context, names string) ([]slurm.Node, error)
 }
 
-// Options are what a Keeper needs.
+// Options are a Keeper's surroundings: what the agent gives it.
 type Options struct {
 	Slurm Slurm
 	// Serving says whether slurmctld serves.
@@ -57,7 +57,7 @@ type Keeper struct {
 	lock   sync.Mutex
 	status Status
 	kept   map[string]string // by name, and why
-	// returning is what the controller has told last of workloads; nil if it has told nothing.
+	// returning is what the controller has sent last of workloads; nil if it has sent nothing.
 	returning *wire.Returning
 
 	began time.Time
@@ -66,7 +66,7 @@ type Keeper struct {
 	failures int
 }
 
-// Status is what there is to tell.
+// Status is what slurmlet status shows of them.
 type Status struct {
 	// Count is how many records stay without a pod. Names has some of them, and why.
 	Count int               `json:"count"`
@@ -79,17 +79,17 @@ const (
 	// lookEvery is how often it is asked who names the nodes of such records, as long as there are some.
 	lookEvery = 10 * time.Second
 	// searchEvery is how often all records are looked at: agents that do not ask slurmctld's agent keep records
-	// themselves, and tell nobody.
+	// themselves, and nobody learns of it.
 	searchEvery = time.Hour
 	// startPause is how long it waits for a slurmctld that does not serve yet.
 	startPause = time.Second
 	// mostAlone is up to how many records are asked for one by one. With 10,000 records, the question for a list costs
 	// as much as four of them.
 	mostAlone = 4
-	// mostNamed is how many the status names.
+	// mostNamed bounds how many records the status names.
 	mostNamed = 20
-	// timeToHear is how long after the agent's start records stay because a controller may yet tell that their pods are
-	// made again, and mostSilence how long what it has told counts while it is away.
+	// timeToHear is how long after the agent's start records stay because a controller may yet say that their pods are
+	// made again, and mostSilence how long what it has sent counts while it is away.
 	timeToHear  = 5 * time.Minute
 	mostSilence = time.Hour
 )
@@ -118,7 +118,7 @@ func (k *Keeper) Keep(names map[string]string) {
 	}
 }
 
-// Take notes what the controller tells of workloads.
+// Take notes what the controller sends of workloads.
 func (k *Keeper) Take(r *wire.Returning) {
 	if k == nil || r == nil {
 		return
@@ -143,7 +143,7 @@ func (k *Keeper) returns(node string) (workload string) {
 	return k.returning.Of(node)
 }
 
-// mayHear: the controller may yet tell which pods are made again, as a former agent knew. The caller holds lock.
+// mayHear: the controller may yet say which pods are made again, as a former agent knew. The caller holds lock.
 func (k *Keeper) mayHear() bool {
 	return k.Heard != nil && k.returning == nil && time.Since(k.began) < timeToHear
 }
@@ -161,7 +161,7 @@ func (k *Keeper) Delete(ctx context.Context, names []string) map[string]error {
 	return said
 }
 
-// Status is what there is to tell; nil for nothing.
+// Status is nil where no record stays.
 func (k *Keeper) Status() *Status {
 	if k == nil {
 		return nil
@@ -179,7 +179,7 @@ func (k *Keeper) Status() *Status {
 	return &s
 }
 
-// Rows are what a person is told.
+// Rows are for people.
 func (s *Status) Rows(row func(name, format string, args ...any)) {
 	if s.Count > 0 || s.Deleted > 0 {
 		row("Records kept", "%d stay without a pod for now, and %d were deleted later", s.Count, s.Deleted)

@@ -11,7 +11,7 @@ import (
 	"github.com/slurmlet/slurmlet/slurmconf/hostlist"
 )
 
-// Slurm is what is asked of slurmctld. Names of nodes may be host lists, but for DeleteNode.
+// Slurm has the questions to slurmctld, and the changes, that merge needs. Names of nodes may be host lists, but for DeleteNode.
 type Slurm interface {
 	DeleteNode(ctx context.Context, name string) error
 	// DeleteNodes deletes those that slurmctld lets go. With an error, kept are the others, or
@@ -217,7 +217,7 @@ func (a *applier) change(ctx context.Context, g group) {
 }
 
 // retry asks again for each of the records that slurmctld has not deleted. Of more than a few it asks first which there
-// are: agents that were not told that their records are gone delete them again.
+// are: agents that did not learn that their records are gone delete them again.
 func (a *applier) retry(ctx context.Context, g group, left string) {
 	list, err := hostlist.Parse(left)
 	if err != nil {
@@ -244,7 +244,7 @@ func (a *applier) retry(ctx context.Context, g group, left string) {
 	}
 }
 
-// absent are those of the nodes that have no record; none where nobody tells.
+// absent are those of the nodes that have no record; none where nobody knows.
 func (a *applier) absent(ctx context.Context, nodes []string) map[string]bool {
 	a.commands++
 	ctx, cancel := context.WithTimeout(ctx, ask.CommandLimit)
@@ -272,7 +272,7 @@ func (a *applier) isGone() ask.Result {
 }
 
 // confirm asks once for all whether a registration that was on its way has made a deleted record anew.
-// An agent that is not told that its record is gone deletes it again.
+// An agent that does not learn that its record is gone deletes it again.
 func (a *applier) confirm(ctx context.Context, g group) {
 	var deleted []string
 	for _, name := range g.nodes {

@@ -3,7 +3,7 @@
 // When a thousand pods end together, each agent drains its node and deletes its record. Deleting a
 // record rebuilds slurmctld's tables under its write locks, and takes 30 ms where there are 10,000
 // records, whether one is deleted or all. slurmctld's agent therefore collects the changes for a
-// moment, runs one scontrol for all, and tells each agent what slurmctld has said of its node
+// moment, runs one scontrol for all, and answers each agent with what slurmctld has said of its node
 // (Merger). The agents ask it by internal/link/ask, and ask slurmctld themselves where it is away or
 // refuses.
 //
@@ -45,9 +45,9 @@ type Merger struct {
 	Log  func(level slog.Level, text string, attrs ...slog.Attr)
 	// Returns may be nil.
 	Returns Returns
-	// Kept, if there is one, is told which records stay without pods, and why.
+	// Kept, if there is one, is called with which records stay without pods, and why.
 	Kept func(map[string]string)
-	// Made, if there is one, is told that slurmctld has made changes.
+	// Made, if there is one, is called when slurmctld has made changes.
 	Made func()
 
 	lanes map[ask.Verb]*lane
@@ -59,7 +59,7 @@ type lane struct {
 	verb    ask.Verb
 	waiting []asked
 	running bool
-	// crowd tells run that many changes wait; nil where that is no matter.
+	// crowd lets run know that many changes wait; nil where that is no matter.
 	crowd chan struct{}
 	// began and ended are when the last changes began and ended, and made is how many there were. Only run touches
 	// them, which runs once at a time.
@@ -137,7 +137,7 @@ func reply(s *proof.Signer, w http.ResponseWriter, r ask.Result) {
 	s.Answer(w, "text/plain; charset=utf-8", r.String())
 }
 
-// run makes the changes of a lane, until there are no more. The question with which the next deletion begins tells also what
+// run makes the changes of a lane, until there are no more. The question with which the next deletion begins also answers what
 // was to be known after the last one.
 func (m *Merger) run(l *lane) {
 	var unseen []deletion
@@ -189,11 +189,11 @@ type batch struct {
 func (m *Merger) lookAgain(unseen []deletion) {
 	for _, d := range unseen {
 		d.by.lookAgain(context.Background(), d.group)
-		m.tellKept(d.by)
+		m.reportKept(d.by)
 	}
 }
 
-func (m *Merger) tellKept(a *applier) {
+func (m *Merger) reportKept(a *applier) {
 	if names := a.kept(); len(names) > 0 && m.Kept != nil {
 		m.Kept(names)
 	}
@@ -241,7 +241,7 @@ func (m *Merger) makeAll(port *publichttp.Server, b batch, unseen []deletion) []
 		}
 		a.apply(ctx, *g)
 		for _, d := range unseen[:len(unseen)-len(a.earlier)] {
-			m.tellKept(d.by)
+			m.reportKept(d.by)
 		}
 		unseen = a.earlier
 		m.report(g, *a)
@@ -257,7 +257,7 @@ func (m *Merger) makeAll(port *publichttp.Server, b batch, unseen []deletion) []
 		} else {
 			a.lookAgain(ctx, *g)
 		}
-		m.tellKept(a)
+		m.reportKept(a)
 	}
 	return unseen
 }

@@ -133,7 +133,7 @@ func (a *applier) held(ctx context.Context, nodes []string) (map[string]bool, er
 // unanswered is the result where it is not known who names a node.
 func unanswered(err error) ask.Result {
 	if errors.Is(err, slurm.ErrUnreachable) {
-		return ask.Said(ask.Silent, "slurmctld does not tell which nodes jobs name")
+		return ask.Said(ask.Silent, "slurmctld does not say which nodes jobs name")
 	}
 	return ask.Said(ask.Refused, "it is not clear which nodes jobs name: "+err.Error())
 }
@@ -212,7 +212,7 @@ func (a *applier) kept() map[string]string {
 }
 
 // renew makes records of another size in the place of named ones. A new record may have another number, and jobs and
-// reservations count by numbers: each of them is told its names anew. From a deletion to that, a job may begin on a node that
+// reservations count by numbers: each of them gets its names anew. From a deletion to that, a job may begin on a node that
 // registers for the first time and gets the number.
 func (a *applier) renew(ctx context.Context, g group, named map[string]string, claims []slurm.Claim) {
 	made := map[string]string{}
@@ -242,7 +242,7 @@ func (a *applier) remake(ctx context.Context, name, conf, reason, why string) {
 			return
 		}
 	}
-	a.tell(slog.LevelError, "cannot make the record of a node anew that is named: "+why, slog.String("node", name), slog.Any("error", err))
+	a.logChange(slog.LevelError, "cannot make the record of a node anew that is named: "+why, slog.String("node", name), slog.Any("error", err))
 	a.results[name] = ask.Result{Word: ask.Done} // it is deleted
 }
 
@@ -275,7 +275,7 @@ func (a *applier) claimEach(ctx context.Context, names []string, claims []slurm.
 			cancel()
 		}
 		if err != nil {
-			a.tell(slog.LevelError, "a job or a reservation may count on another node than it names, until slurmctld is configured anew",
+			a.logChange(slog.LevelError, "a job or a reservation may count on another node than it names, until slurmctld is configured anew",
 				slog.String("job", c.Job), slog.String("reservation", c.Reservation), slog.Any("error", err))
 		}
 	}
@@ -314,7 +314,7 @@ func (a *applier) lookAgain(ctx context.Context, g group) {
 	}
 	claims, _, err := a.look(ctx, nil)
 	if err != nil {
-		a.tell(slog.LevelWarn, "slurmctld does not tell whether jobs name the nodes whose records were deleted", slog.Any("error", err))
+		a.logChange(slog.LevelWarn, "slurmctld does not say whether jobs name the nodes whose records were deleted", slog.Any("error", err))
 		return
 	}
 	a.revisit(ctx, g, claims)
@@ -343,7 +343,7 @@ type deletion struct {
 func (a *applier) revisit(ctx context.Context, g group, claims []slurm.Claim) {
 	named, err := slurm.Named(claims, a.deleted(g))
 	if err != nil {
-		a.tell(slog.LevelWarn, "it is not clear which nodes jobs name whose records were deleted", slog.Any("error", err))
+		a.logChange(slog.LevelWarn, "it is not clear which nodes jobs name whose records were deleted", slog.Any("error", err))
 		return
 	}
 	made, reason := maps.Clone(named), func(why string) string { return reasons.Kept + why }
@@ -354,14 +354,14 @@ func (a *applier) revisit(ctx context.Context, g group, claims []slurm.Claim) {
 	for _, name := range slices.Sorted(maps.Keys(named)) {
 		switch {
 		case err != nil:
-			a.tell(slog.LevelError, "the record of a node was deleted while a job came to name it: "+named[name], slog.String("node", name), slog.Any("error", err))
+			a.logChange(slog.LevelError, "the record of a node was deleted while a job came to name it: "+named[name], slog.String("node", name), slog.Any("error", err))
 			delete(made, name)
 			continue
 		case slices.Contains(present, name):
 			continue // a registration has made it
 		case g.conf[name] == "":
 			delete(made, name)
-			a.tell(slog.LevelError, "the record of a node was deleted while a job came to name it: "+named[name], slog.String("node", name))
+			a.logChange(slog.LevelError, "the record of a node was deleted while a job came to name it: "+named[name], slog.String("node", name))
 			continue
 		}
 		a.remake(ctx, name, g.conf[name], reason(named[name]), named[name])
@@ -380,7 +380,7 @@ func (a *applier) recorded(ctx context.Context, nodes map[string]string) ([]stri
 	return a.slurm.Recorded(ctx, hostlist.Of(slices.Values(slices.Sorted(maps.Keys(nodes)))).String())
 }
 
-func (a *applier) tell(level slog.Level, text string, attrs ...slog.Attr) {
+func (a *applier) logChange(level slog.Level, text string, attrs ...slog.Attr) {
 	if a.log != nil {
 		a.log(level, text, attrs...)
 	}

@@ -17,7 +17,7 @@ import (
 type Pods struct {
 	live map[string]wire.Peer // by name
 	gone map[string]*gone
-	// since is when the first table came.
+	// since is when the controller's first table came, zero before that.
 	since time.Time
 	// silent are the nodes of slurmlet's pods that no table has and that do not answer, and since when.
 	silent map[string]time.Time
@@ -29,8 +29,8 @@ type Pods struct {
 type gone struct {
 	uid   string
 	since time.Time
-	// lost says that its machine is gone. listed says that the controller has told its end; else only
-	// its absence from a whole table tells.
+	// lost says that its machine is gone. listed says that the controller has reported its end; else only
+	// its absence from a whole table shows it.
 	lost, listed bool
 	// failed: its node was set DOWN.
 	failed bool
@@ -41,7 +41,7 @@ type gone struct {
 	why    string
 }
 
-// slurmd tells one that has registered from another.
+// slurmd distinguishes one that has registered from another.
 type slurmd struct {
 	started, booted clusterview.Time
 	extra           string
@@ -106,7 +106,7 @@ func (p *Pods) Kept() map[string]string {
 
 // Records are slurmctld's node records at a time.
 type Records struct {
-	// At is when slurmctld was asked.
+	// At is when slurmctld was asked for the nodes.
 	At        time.Time
 	Nodes     []clusterview.Node
 	Suspended map[string]bool
@@ -116,7 +116,7 @@ type Records struct {
 	SlurmdTimeout time.Duration
 }
 
-// Plan is what to do with the records.
+// Plan says which records change, which stay, and what there is to log.
 type Plan struct {
 	// Fail are nodes to be set DOWN, by name, and the reasons. Delete are records to be deleted.
 	Fail   map[string]string
@@ -127,16 +127,16 @@ type Plan struct {
 	Doubt []string
 	// Held are nodes that jobs hold, where that is new.
 	Held []string
-	// Told is what is new, by name.
-	Told map[string]string
+	// New is what is new to log, by name.
+	New map[string]string
 	// Unsettled says that the plan would be another one if SlurmdTimeout were known.
 	Unsettled bool
 }
 
-// The texts of what there is to tell.
+// The texts of what is logged.
 const (
 	whyConnected   = "its agent is still connected to slurmctld's agent"
-	whyUnproved    = "its agent has never been connected to slurmctld's agent, so only slurmctld can tell whether its slurmd answers"
+	whyUnproved    = "its agent has never been connected to slurmctld's agent, so only slurmctld can know whether its slurmd answers"
 	whyJobs        = "jobs hold the node"
 	whyAlive       = "slurmctld has not found out yet that its slurmd does not answer"
 	whySlurm       = "Slurm powers or reboots the node"
@@ -149,7 +149,7 @@ const (
 
 // Plan says what to do now with the records of the pods that are gone, and with those that no pod has.
 func (p *Pods) Plan(r Records, now time.Time) Plan {
-	plan := Plan{Fail: map[string]string{}, Stay: map[string]string{}, Told: map[string]string{}}
+	plan := Plan{Fail: map[string]string{}, Stay: map[string]string{}, New: map[string]string{}}
 	nodes, followed := make(map[string]*clusterview.Node, len(r.Nodes)), map[string]bool{}
 	for i := range r.Nodes {
 		name := r.Nodes[i].Name
@@ -173,7 +173,7 @@ func (p *Pods) Plan(r Records, now time.Time) Plan {
 			g.tries++
 		}
 		if why != "" && why != g.why {
-			plan.Told[name] = why
+			plan.New[name] = why
 			if !settled && HoldsJobs(nodes[name], r.Suspended[name]) {
 				plan.Held = append(plan.Held, name)
 			}
@@ -257,7 +257,7 @@ func deletable(n *clusterview.Node) bool {
 	return n.Is("DYNAMIC_NORM") && !n.Is("CLOUD") && n.State != "FUTURE"
 }
 
-// isLeft: no pod has the record, nobody has told of the end of one that had it, and slurmctld has found
+// isLeft: no pod has the record, nobody has reported the end of one that had it, and slurmctld has found
 // out by itself that its slurmd is gone. slurmlet has marked the record: slurmds that run elsewhere, and
 // come back, are none of Kubernetes'.
 func (p *Pods) isLeft(n *clusterview.Node, suspended bool) bool {
@@ -269,8 +269,8 @@ func (p *Pods) isLeft(n *clusterview.Node, suspended bool) bool {
 
 // isDown: slurmctld, or an earlier agent of it, has set the node DOWN.
 func (p *Pods) isDown(n *clusterview.Node) bool {
-	told := reasons.Has(n.Reason, reasons.NotResponding) && !Foreign(n) && n.Is("NOT_RESPONDING") && n.ReasonAt != 0
-	return n.State == "DOWN" && (told || n.Reason == reasons.LostMachine)
+	silent := reasons.Has(n.Reason, reasons.NotResponding) && !Foreign(n) && n.Is("NOT_RESPONDING") && n.ReasonAt != 0
+	return n.State == "DOWN" && (silent || n.Reason == reasons.LostMachine)
 }
 
 // isSilent: a pod of the controller's made the record, and slurmctld has no answer of its slurmd.

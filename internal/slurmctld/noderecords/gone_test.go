@@ -77,7 +77,7 @@ type verdict struct {
 
 func ofPlan(p *Pods, plan Plan) verdict {
 	_, waits := p.gone["n1"]
-	return verdict{slices.Contains(plan.Delete, "n1"), slices.Contains(plan.Doubt, "n1"), !waits, plan.Fail["n1"], plan.Told["n1"]}
+	return verdict{slices.Contains(plan.Delete, "n1"), slices.Contains(plan.Doubt, "n1"), !waits, plan.Fail["n1"], plan.New["n1"]}
 }
 
 var (

@@ -10,7 +10,7 @@ import (
 	"github.com/slurmlet/slurmlet/internal/slurmctld/clusterview"
 )
 
-// Report is what the controller is told of all nodes.
+// Report is what the controller gets of all nodes.
 //
 // With 10,000 nodes a whole report has 0.4 MB (39 bytes for {"name":"gpu-00001","state":"idle"} and
 // its comma), and the controller gets one from each slurmctld when it is started. After that only
@@ -33,7 +33,7 @@ func Report(nodes []clusterview.Node, suspended map[string]bool, sets map[string
 }
 
 // stateOf is busy wherever something of Slurm's needs the node as it is, and wherever it is not clear
-// that nothing does. suspended says that a suspended job holds it, which its state does not tell.
+// that nothing does. suspended says that a suspended job holds it, which its state does not show.
 func stateOf(n *clusterview.Node, suspended bool) wire.State {
 	switch {
 	case HoldsJobs(n, suspended):

@@ -18,7 +18,7 @@ import (
 // slurmlet.
 type Program string
 
-// The programs. Resume, Suspend and ResumeFailed tell the agent that slurmctld has asked for nodes, or for
+// The programs. Resume, Suspend and ResumeFailed let the agent know that slurmctld has asked for nodes, or for
 // their end. The agent then looks itself: slurmctld repeats no call.
 const (
 	Resume       Program = "resume"
@@ -39,15 +39,15 @@ const (
 
 // What the agent answers on the socket.
 const (
-	stirPath = "/stir"
+	notifyPath = "/notify"
 	waitPath = "/wait-nodes"
 )
 
 const (
 	// beat is how often wait-nodes hears that the agent lives, and patience how long it believes that.
-	beat, patience = 10 * time.Second, 30 * time.Second
-	// stirLimit is for the programs that slurmctld waits for.
-	stirLimit = 5 * time.Second
+	beat, silenceLimit = 10 * time.Second, 30 * time.Second
+	// notifyLimit is for the programs that slurmctld waits for.
+	notifyLimit = 5 * time.Second
 	// connectLimit and connectPause are for an agent that has no place for another connection.
 	connectLimit, connectPause = 2 * time.Second, 100 * time.Millisecond
 )
@@ -78,9 +78,9 @@ func makeLinks(runDir string) error {
 	return nil
 }
 
-// Stir tells the agent that slurmctld has run a program; dir has the program's link.
-func Stir(ctx context.Context, dir string, p Program) error {
-	ctx, cancel := context.WithTimeout(ctx, stirLimit)
+// Notify lets the agent know that slurmctld has run a program; dir has the program's link.
+func Notify(ctx context.Context, dir string, p Program) error {
+	ctx, cancel := context.WithTimeout(ctx, notifyLimit)
 	defer cancel()
 	conn, err := dial(ctx, dir)
 	if err != nil {
@@ -90,7 +90,7 @@ func Stir(ctx context.Context, dir string, p Program) error {
 		DisableKeepAlives: true,
 		DialContext:       func(context.Context, string, string) (net.Conn, error) { return conn, nil },
 	}}
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://agent"+stirPath+"?program="+string(p), nil)
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://agent"+notifyPath+"?program="+string(p), nil)
 	if err != nil {
 		return errors.Join(err, conn.Close())
 	}
@@ -112,7 +112,7 @@ const waiter = "while read -r line; do :; done; exit 0"
 // slurmctld runs one for each job that waits. A shell takes the process over, because that has 0.2 MB of
 // its own, and slurmlet 2.4 MB (smaps_rollup).
 func WaitForNodes(ctx context.Context, dir, query string) error {
-	limited, cancel := context.WithTimeout(ctx, stirLimit)
+	limited, cancel := context.WithTimeout(ctx, notifyLimit)
 	defer cancel()
 	conn, err := dial(limited, dir)
 	if err != nil {
@@ -127,7 +127,7 @@ func WaitForNodes(ctx context.Context, dir, query string) error {
 		return fmt.Errorf("cannot wait for the agent: %w", err)
 	}
 	defer file.Close()
-	patience := unix.NsecToTimeval(int64(patience))
+	patience := unix.NsecToTimeval(int64(silenceLimit))
 	err = errors.Join(unix.SetsockoptTimeval(int(file.Fd()), unix.SOL_SOCKET, unix.SO_RCVTIMEO, &patience), unix.Dup2(int(file.Fd()), 0))
 	if err == nil {
 		err = unix.Exec("/bin/sh", []string{string(WaitNodes), "-c", waiter}, nil)

@@ -21,7 +21,7 @@ import (
 // wait in the kernel.
 const mostPrograms = 4096
 
-// Options are what Serve needs.
+// Options are the surroundings that Serve needs.
 type Options struct {
 	RunDir string
 	// UID and GID are slurmctld's user, who runs the programs and owns their socket.
@@ -48,7 +48,7 @@ func Serve(o Options) (*http.Server, error) {
 		return nil, errors.Join(fmt.Errorf("cannot give the programs' socket to the user of slurmctld: %w", err), l.Close())
 	}
 	mux := http.NewServeMux()
-	mux.HandleFunc("POST "+stirPath, o.serveStir)
+	mux.HandleFunc("POST "+notifyPath, o.serveNotify)
 	mux.HandleFunc("POST "+waitPath, o.serveWait)
 	server := &http.Server{Handler: bodiless(mux), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 10 * time.Second, MaxHeaderBytes: 1 << 20}
 	go func() { _ = server.Serve(unixsocket.Bound(l, mostPrograms)) }()
@@ -67,7 +67,7 @@ func bodiless(h http.Handler) http.Handler {
 	})
 }
 
-func (o Options) serveStir(w http.ResponseWriter, r *http.Request) {
+func (o Options) serveNotify(w http.ResponseWriter, r *http.Request) {
 	p := Program(r.URL.Query().Get("program"))
 	switch p {
 	case Resume, Suspend, ResumeFailed:
@@ -100,7 +100,7 @@ func (o Options) serveWait(w http.ResponseWriter, r *http.Request) {
 	for {
 		select {
 		case outcome := <-ended:
-			if outcome == elastic.TimeOver || outcome == elastic.CannotTell && r.Context().Err() == nil {
+			if outcome == elastic.TimeOver || outcome == elastic.NoAnswer && r.Context().Err() == nil {
 				o.Log(slog.LevelWarn, "a job waits for its nodes no longer by slurmlet: slurmctld itself looks for them every 30 s",
 					slog.String("job", job), slog.String("why", string(outcome)))
 			}
@@ -113,7 +113,7 @@ func (o Options) serveWait(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// allocated is a time at which the job had its nodes. slurmctld tells the second (SLURM_JOB_START_TIME).
+// allocated is a time at which the job had its nodes. slurmctld gives the second (SLURM_JOB_START_TIME).
 func allocated(start string, now time.Time) time.Time {
 	seconds, err := strconv.ParseInt(start, 10, 64)
 	if at := time.Unix(seconds+1, 0); err == nil && seconds > 0 && at.Before(now) {

@@ -128,7 +128,7 @@ func (r *Reconciler) jobsOn(ctx context.Context, names []string) ([]string, erro
 	return ids, nil
 }
 
-// comment tells why jobs fail that may not be requeued. It comments on those that slurmctld has told of, also with an error.
+// comment writes why jobs fail that may not be requeued. It comments on those that slurmctld has listed, also with an error.
 func (r *Reconciler) comment(ctx context.Context, ids []string) error {
 	jobs, err := r.Slurm.Jobs(ctx, ids)
 	for i := range jobs {
@@ -184,7 +184,7 @@ func (e ending) concerns(names []string) bool {
 	return slices.ContainsFunc(e.nodes, func(n string) bool { return slices.Contains(names, n) })
 }
 
-// why tells what keeps the records, where something does. completing are the jobs that are ending, unless slurmctld has
+// why says what keeps the records, where something does. completing are the jobs that are ending, unless slurmctld has
 // not answered.
 func (e ending) why(completing map[string]bool, unanswered error) error {
 	switch {

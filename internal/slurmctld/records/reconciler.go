@@ -29,7 +29,7 @@ type Options struct {
 	Interval time.Duration
 	Gone     bool
 	// Kept looks after the records that stay. Elastic, nil where there are no elastic sets, knows what the controller
-	// is told of their nodes.
+	// gets of their nodes.
 	Kept    *keptrecords.Keeper
 	Elastic *elasticnodes.Reconciler
 	// Feed knows which nodes' agents follow slurmctld's agent.
@@ -199,7 +199,7 @@ func (r *Reconciler) next() (at time.Time) {
 	return at
 }
 
-// round asks slurmctld, tells the controller, and does what follows. A slurmctld that does not answer is
+// round asks slurmctld, reports to the controller, and does what follows. A slurmctld that does not answer is
 // no news: nothing becomes idle or absent, and no record goes.
 func (r *Reconciler) round(ctx context.Context) {
 	began := time.Now()
@@ -228,7 +228,7 @@ func (r *Reconciler) round(ctx context.Context) {
 	}
 }
 
-// Report tells the controller of all nodes, unless it has heard of a later look.
+// Report reports all nodes to the controller, unless it has heard of a later look.
 func (r *Reconciler) Report(report []wire.NodeReport, at time.Time) {
 	if r == nil || r.client == nil {
 		return

@@ -72,7 +72,7 @@ func listOf(names []string) slog.Attr {
 // logNews logs what is new about the pods that are gone, once for all nodes of which it is true.
 func (r *Reconciler) logNews(plan noderecords.Plan) {
 	names := map[string][]string{}
-	for name, why := range plan.Told {
+	for name, why := range plan.New {
 		names[why] = append(names[why], name)
 	}
 	doubted := map[string]bool{}

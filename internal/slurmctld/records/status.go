@@ -7,17 +7,17 @@ import (
 	"time"
 )
 
-// Status is what slurmctld's agent tells slurmlet's controller, and what it does with the records
+// Status is what slurmctld's agent reports to slurmlet's controller, and what it does with the records
 // of pods that are gone.
 type Status struct {
-	// Looked is when slurmctld was asked for its nodes last, and told them; the counts are of that time.
+	// Looked is when slurmctld was asked for its nodes last, and answered; the counts are of that time.
 	Looked time.Time `json:"looked,omitzero"`
 	Idle   int       `json:"idle"`
 	Busy   int       `json:"busy"`
 	Absent int       `json:"absent"`
 	// Connected counts nodes' agents that follow slurmctld's agent, or have done so a moment ago.
 	Connected int `json:"connected"`
-	// Fault is why slurmctld has told nothing since.
+	// Fault is why slurmctld has not answered since.
 	Fault string `json:"fault,omitempty"`
 	// Waiting counts pods that are gone whose records stay for now. Kept has some of them, and why.
 	Waiting int               `json:"waiting"`
@@ -30,7 +30,7 @@ type Status struct {
 // mostKept bounds how many records the status names.
 const mostKept = 20
 
-// Status returns nil where there is no controller to tell.
+// Status returns nil where there is no controller to report to.
 func (r *Reconciler) Status() *Status {
 	if r == nil {
 		return nil

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Heard remembers what slurmctld has told in its log of the jobs that it has acknowledged and started
+// Heard remembers what slurmctld has logged of the jobs that it has acknowledged and started
 // (SlurmctldDebug=info). An agent that outlives its slurmctld so knows them all. Its methods are safe for concurrent use.
 type Heard struct {
 	lock sync.Mutex
@@ -18,10 +18,10 @@ type Heard struct {
 	highest uint32
 }
 
-// heardJob is what was heard of one job.
+// heardJob has what slurmctld has logged about one job.
 type heardJob struct {
 	id uint32
-	// acknowledged is when its command was told its id, zero for a task of an array.
+	// acknowledged is when its command got its id, zero for a task of an array.
 	acknowledged time.Time
 	batch        bool
 	// started is when it was started last, and where.
@@ -126,8 +126,8 @@ func (h *Heard) since(t time.Time) (jobs []heardJob, highest uint32) {
 	return jobs, h.highest
 }
 
-// told is a heardJob in the file in which an agent tells the next one.
-type told struct {
+// savedJob is a heardJob in the file that an agent leaves for the next one.
+type savedJob struct {
 	ID                    uint32
 	Name, Nodes           string
 	Acknowledged, Started time.Time
@@ -148,9 +148,9 @@ func (s *Store) Crashed() error {
 	}
 	defer root.Close()
 	jobs, _ := s.Heard.since(time.Now().Add(-memory))
-	all := make([]told, 0, len(jobs))
+	all := make([]savedJob, 0, len(jobs))
 	for _, j := range jobs {
-		all = append(all, told{j.id, j.name, j.nodes, j.acknowledged, j.started, j.batch})
+		all = append(all, savedJob{j.id, j.name, j.nodes, j.acknowledged, j.started, j.batch})
 	}
 	text, err := json.Marshal(all)
 	if err == nil {
@@ -161,7 +161,7 @@ func (s *Store) Crashed() error {
 
 // learn takes what the agent before has heard. What this one has heard itself is newer.
 func (h *Heard) learn(root *os.Root) {
-	var all []told
+	var all []savedJob
 	text, err := root.ReadFile(heardName)
 	if err != nil || json.Unmarshal(text, &all) != nil {
 		return // there may be none

@@ -32,7 +32,7 @@ func (i Ids) since(last, id uint32) (n uint32, after bool) {
 
 const (
 	// leastMargin is how many ids are left out after the last one that is known. srun, salloc and tasks of an array
-	// leave no directory, and where slurmctld logs too little, or its agent has ended with it, nothing tells of those that
+	// leave no directory, and where slurmctld logs too little, or its agent has ended with it, nothing has those that
 	// came after the last batch job: within the five seconds between two saves.
 	leastMargin = 1000
 	// mostMargin bounds the margin where many ids were given since the last save.
@@ -48,7 +48,7 @@ const (
 // first is the id from which on slurmctld may give ids after a crash. saved is the last id of its last save, 0 where that
 // is not known. before is what first was after an earlier crash that saved does not say yet, 0 for none. given are ids
 // that were given, and such as nobody knows when. ok is false where ids are about to begin anew, which FirstJobId cannot
-// tell.
+// say.
 func (i Ids) first(saved, before uint32, given []uint32) (first uint32, ok bool) {
 	highest, most := saved, uint32(0)
 	for _, id := range given {

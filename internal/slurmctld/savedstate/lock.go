@@ -30,7 +30,7 @@ var shared = []int64{
 var errShared = errors.New("it is on a file system of several machines")
 
 // lock takes the lock, which the kernel releases when the agent has ended. It waits for another agent that has it, of
-// which held is told first. self is what that one would be told of this agent.
+// which held is called with its agent first. self is what that one would read of this agent.
 func lock(ctx context.Context, root *os.Root, self string, held func(by string)) (*os.File, error) {
 	var fs unix.Statfs_t
 	if err := unix.Statfs(root.Name(), &fs); err != nil {

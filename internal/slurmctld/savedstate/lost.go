@@ -33,7 +33,7 @@ type Job struct {
 	Nodes string `json:"nodes,omitempty"`
 	// Script is the path of the job's script, empty for none.
 	Script string `json:"script,omitempty"`
-	// Found is when the loss was found.
+	// Found is when the agent found the loss.
 	Found time.Time `json:"found,omitzero"`
 }
 
@@ -143,7 +143,7 @@ func (s *Store) suspects(root *os.Root, c *crash) map[uint32]Job {
 	return all
 }
 
-// described is what the kept files tell of a batch job.
+// described is what the kept files say of a batch job.
 func (s *Store) described(root *os.Root, id uint32) Job {
 	place := placeOf(id)
 	job := Job{ID: id, Name: strconv.FormatUint(uint64(id), 10), Kind: Batch}

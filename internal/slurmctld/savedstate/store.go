@@ -21,9 +21,9 @@ import (
 type Options struct {
 	// UID and GID are slurmctld's user.
 	UID, GID int
-	// Self is what another agent is told that waits for this one's end.
+	// Self is what another agent reads that waits for this one's end.
 	Self string
-	// Held is told who has the lock, when this agent begins to wait for it.
+	// Held is called with who has the lock, when this agent begins to wait for it.
 	Held func(by string)
 	Log  func(slog.Level, string, ...slog.Attr)
 }
@@ -125,7 +125,7 @@ func (s *Store) Prepare(ctx context.Context, dir string, firstID, mostID uint32)
 	_, err = root.Lstat(savedName)
 	inOrder := err == nil
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return 0, fmt.Errorf("cannot tell how slurmctld has ended: %w", err)
+		return 0, fmt.Errorf("cannot find out how slurmctld has ended: %w", err)
 	}
 	last, headerErr := readHeader(root)
 	jobs, err := jobDirs(root)
@@ -135,7 +135,7 @@ func (s *Store) Prepare(ctx context.Context, dir string, firstID, mostID uint32)
 	fresh := errors.Is(headerErr, fs.ErrNotExist) && len(jobs) == 0
 	if !inOrder && !fresh {
 		if headerErr != nil {
-			s.Log(slog.LevelWarn, "cannot tell when slurmctld has saved its jobs", slog.Any("error", headerErr))
+			s.Log(slog.LevelWarn, "cannot find out when slurmctld has saved its jobs", slog.Any("error", headerErr))
 		}
 		if err := s.secure(root, last, jobs, ids); err != nil {
 			return 0, err

@@ -15,7 +15,7 @@ import (
 	"github.com/slurmlet/slurmlet/internal/pod/watch"
 )
 
-// WatcherOptions are a Watcher's surroundings. Only Store is needed for what it is told; the rest is Run'w.
+// WatcherOptions are a Watcher's surroundings. Only Store is needed for what its methods take; the rest is Run's.
 type WatcherOptions struct {
 	Store *Store
 	// Serving returns the process id of the slurmctld that serves, 0 for none, and how often slurmctld was started
@@ -33,13 +33,13 @@ type WatcherOptions struct {
 }
 
 // Watcher notes what slurmctld says and how it ends, and looks for the jobs that its crashes have lost. A nil
-// Watcher is told and tells nothing.
+// Watcher does nothing.
 type Watcher struct {
 	*Store
 	o WatcherOptions
 	// ranAgain counts the jobs that run again, since the container's start.
 	ranAgain atomic.Int64
-	// stopped is the slurmctld that was told to stop.
+	// stopped is the slurmctld that got SIGTERM.
 	stopped atomic.Pointer[process.Process]
 	// unsaved: slurmctld has said that it cannot save its state.
 	unsaved atomic.Bool
@@ -73,7 +73,7 @@ func (w *Watcher) HeardLine(line process.Line) {
 	}
 }
 
-// Stopping notes that a process was told to stop.
+// Stopping notes that a process got SIGTERM.
 func (w *Watcher) Stopping(p *process.Process) {
 	if w != nil {
 		w.stopped.Store(p)
@@ -81,7 +81,7 @@ func (w *Watcher) Stopping(p *process.Process) {
 	}
 }
 
-// Ended notes how the main process has ended. Only one that was told to stop, says that all went well, and has not
+// Ended notes how the main process has ended. Only one that got SIGTERM, says that all went well, and has not
 // complained that it cannot save its state has ended in order.
 func (w *Watcher) Ended(p *process.Process, status process.Status) {
 	if w == nil {
@@ -89,7 +89,7 @@ func (w *Watcher) Ended(p *process.Process, status process.Status) {
 	}
 	if w.stopped.Load() != p || status.ExitCode() != 0 || w.unsaved.Load() {
 		if err := w.Crashed(); err != nil {
-			w.Log(slog.LevelWarn, "cannot keep what slurmctld has told of its last jobs; another container would not know which jobs of srun are lost", slog.Any("error", err))
+			w.Log(slog.LevelWarn, "cannot keep what slurmctld has logged of its last jobs; another container would not know which jobs of srun are lost", slog.Any("error", err))
 		}
 		return
 	}
@@ -136,7 +136,7 @@ func (w *Watcher) judge() bool {
 		if err == nil {
 			return true
 		}
-		w.Log(slog.LevelWarn, "cannot tell yet which jobs slurmctld has forgotten", slog.Any("error", err))
+		w.Log(slog.LevelWarn, "cannot find out yet which jobs slurmctld has forgotten", slog.Any("error", err))
 		select {
 		case <-time.After(backoff.Grow(backoff.FirstTry, tries, backoff.LastTry)):
 		case <-w.o.Done:

@@ -41,9 +41,9 @@ type Server struct {
 	Options
 	limit prologLimit
 
-	lock  sync.Mutex
-	waits elastic.Waits
-	told  map[int]chan elastic.Outcome
+	lock    sync.Mutex
+	waits   elastic.Waits
+	waiting map[int]chan elastic.Outcome
 	// ending is until when no job may wait, and left is when the last one has ended its wait.
 	ending, left time.Time
 	// wake says that something has changed; asking: somebody looks at the nodes.
@@ -53,7 +53,7 @@ type Server struct {
 
 // New is a Server that no job waits at. A nil Server is one of a cluster without elastic node sets.
 func New(o Options) *Server {
-	return &Server{Options: o, limit: prologLimit{conf: o.Conf}, told: map[int]chan elastic.Outcome{}, wake: make(chan struct{}, 1)}
+	return &Server{Options: o, limit: prologLimit{conf: o.Conf}, waiting: map[int]chan elastic.Outcome{}, wake: make(chan struct{}, 1)}
 }
 
 const (
@@ -70,7 +70,7 @@ func (s *Server) Settled() bool {
 	}
 	s.lock.Lock()
 	defer s.lock.Unlock()
-	settled := s.waits.Settle(time.Now())
+	settled := s.waits.WantSettled(time.Now())
 	if !settled {
 		s.keepAsking()
 	}
@@ -104,34 +104,34 @@ func (s *Server) Allow() {
 	s.ending = time.Time{}
 }
 
-// ends notes that a wait ends now.
-func (s *Server) ends() {
+// noteEnd notes that a wait ends now.
+func (s *Server) noteEnd() {
 	s.lock.Lock()
 	defer s.lock.Unlock()
 	s.left = time.Now()
 }
 
-// Stir has the nodes looked at soon, if jobs wait.
-func (s *Server) Stir() {
+// Wake has the nodes looked at soon, if jobs wait.
+func (s *Server) Wake() {
 	if s == nil {
 		return
 	}
 	s.lock.Lock()
 	if s.asking {
-		s.waits.Stir(time.Now())
+		s.waits.Wake(time.Now())
 	}
 	s.lock.Unlock()
-	s.rouse()
+	s.wakeUp()
 }
 
 // Heard takes a line of slurmctld's, which writes one for each slurmd that it has missed (info).
 func (s *Server) Heard(line string) {
 	if s != nil && strings.HasSuffix(line, " now responding") {
-		s.Stir()
+		s.Wake()
 	}
 }
 
-func (s *Server) rouse() {
+func (s *Server) wakeUp() {
 	select {
 	case s.wake <- struct{}{}:
 	default:
@@ -150,11 +150,11 @@ func (s *Server) Begin() {
 
 // Wait returns when the job need not wait for its nodes any more. allocated is when the job had them.
 func (s *Server) Wait(ctx context.Context, job string, nodes hostlist.Set, allocated time.Time) elastic.Outcome {
-	defer s.ends()
+	defer s.noteEnd()
 	sets := s.Sets()
 	var own hostlist.Set // slurmctld starts no others
 	for _, set := range sets.All {
-		own = own.Union(nodes.Intersection(set.Nodes))
+		own = own.Union(nodes.Intersection(set.Names))
 	}
 	limit := s.limit.get()
 	now := time.Now()
@@ -168,13 +168,13 @@ func (s *Server) Wait(ctx context.Context, job string, nodes hostlist.Set, alloc
 		s.lock.Unlock()
 		return outcome
 	}
-	told := make(chan elastic.Outcome, 1)
-	s.told[number] = told
+	decided := make(chan elastic.Outcome, 1)
+	s.waiting[number] = decided
 	s.keepAsking()
 	s.lock.Unlock()
-	s.rouse()
+	s.wakeUp()
 	select {
-	case outcome := <-told:
+	case outcome := <-decided:
 		return outcome
 	case <-ctx.Done():
 	case <-s.Done:
@@ -182,8 +182,8 @@ func (s *Server) Wait(ctx context.Context, job string, nodes hostlist.Set, alloc
 	s.lock.Lock()
 	defer s.lock.Unlock()
 	s.waits.Drop(number)
-	delete(s.told, number)
-	return elastic.CannotTell
+	delete(s.waiting, number)
+	return elastic.NoAnswer
 }
 
 // keepAsking is for the holder of lock.
@@ -228,7 +228,7 @@ func (s *Server) look(ctx context.Context) {
 	began := time.Now()
 	s.lock.Lock()
 	s.release(s.waits.Overdue(began))
-	settled, nodes := s.waits.Settled(), s.waits.Nodes().String()
+	settled, nodes := s.waits.Settled(), s.waits.NodesToAsk().String()
 	s.lock.Unlock()
 	if !settled {
 		s.survey(question, began)
@@ -245,7 +245,7 @@ func (s *Server) look(ctx context.Context) {
 		return
 	}
 	s.release(s.waits.Looked(up, began, time.Now()))
-	jobs := s.waits.Jobs()
+	jobs := s.waits.JobsToAsk()
 	s.lock.Unlock()
 	if len(jobs) == 0 {
 		return
@@ -258,7 +258,7 @@ func (s *Server) look(ctx context.Context) {
 		s.failed(err, began)
 		return
 	}
-	s.release(s.waits.Told(jobs, configuring, began))
+	s.release(s.waits.Answered(jobs, configuring, began))
 }
 
 // survey looks whether all nodes have registered with a slurmctld that has started.
@@ -282,9 +282,9 @@ func (s *Server) failed(err error, began time.Time) {
 
 func (s *Server) release(over map[int]elastic.Outcome) {
 	for number, outcome := range over {
-		if told := s.told[number]; told != nil { // else nobody waits any more
-			told <- outcome
-			delete(s.told, number)
+		if waiting := s.waiting[number]; waiting != nil { // else nobody waits any more
+			waiting <- outcome
+			delete(s.waiting, number)
 		}
 	}
 }

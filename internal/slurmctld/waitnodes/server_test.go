@@ -38,19 +38,19 @@ func TestLimitOfProlog(t *testing.T) {
 // TestEndOfWaits: a reconfigure ends those that wait and those that come, until it is over, and for a minute at most.
 func TestEndOfWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &Server{told: map[int]chan elastic.Outcome{}}
+		s := &Server{waiting: map[int]chan elastic.Outcome{}}
 		<-time.After(leavingTime)
 		assert.True(t, s.End(), "no job waits")
 		s.Allow()
 
 		number, _ := s.waits.Add(elastic.Wait{Job: "7", Nodes: hostlist.Of(slices.Values([]string{"a-0"})).Set(), Until: time.Now().Add(time.Hour)}, time.Now())
 		told := make(chan elastic.Outcome, 1)
-		s.told[number] = told
+		s.waiting[number] = told
 		assert.False(t, s.End())
 		assert.Equal(t, elastic.Reconfigures, <-told)
 		<-time.After(leavingTime)
 		assert.True(t, s.End())
-		s.ends() // one that came meanwhile
+		s.noteEnd() // one that came meanwhile
 		assert.False(t, s.End())
 		assert.True(t, time.Now().Before(s.ending))
 		<-time.After(endingTime)

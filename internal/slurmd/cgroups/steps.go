@@ -37,7 +37,7 @@ type StepsStatus struct {
 	OOMHeadroom int64          `json:"oom_headroom"`
 	DeadSteps   jobs.DeadSteps `json:"dead_steps"`
 	Watching    bool           `json:"watching"`
-	// Errors tells what of that could not be had.
+	// Errors are what of that does not work, and why.
 	Errors []string `json:"errors,omitempty"`
 	// OOMKills is how many processes of jobs the kernel has killed for want of
 	// memory, Dead how many steps were without slurmstepd, Leftovers how many
@@ -48,7 +48,7 @@ type StepsStatus struct {
 }
 
 // watchSteps keeps what happens to one job from the others. What cannot be had
-// is told, and the agent goes on without it.
+// is logged, and the agent goes on without it.
 func (s *Subtree) watchSteps() {
 	if s.Steps == "" {
 		return
@@ -94,7 +94,7 @@ func (s *Subtree) DescribeSteps() *StepsStatus {
 		d.Errors = append(slices.Clip(d.Errors), *fault)
 	}
 	if s.Steps != "" {
-		d.OOMKills, _ = s.Machine.OOMKills(s.Steps) // a number for people; 0 without the memory controller
+		d.OOMKills, _ = s.Machine.ReadOOMKills(s.Steps) // a number for people; 0 without the memory controller
 	}
 	return d
 }

@@ -20,7 +20,7 @@ type strays struct {
 // StraysStatus is what became of processes that are neither daemons nor tasks of jobs: the kernel kills them first
 // when the container is out of memory.
 type StraysStatus struct {
-	// Killed is how many the kernel has killed since the container's start, Last and LastAt tell of the last one.
+	// Killed is how many the kernel has killed since the container's start, Last and LastAt are about the last one.
 	Killed int64     `json:"killed"`
 	Last   string    `json:"last,omitempty"`
 	LastAt time.Time `json:"last_at,omitzero"`

@@ -29,7 +29,7 @@ type Options struct {
 // Subtree is the container's cgroup, of which Slurm has a part.
 type Subtree struct {
 	Options
-	// Delegation is what Slurm has of it.
+	// Delegation describes the part that Slurm has.
 	Delegation
 	// Machine reads limits in the container's cgroup namespace.
 	Machine cgroup.FS
@@ -86,14 +86,14 @@ func (s *Subtree) EndTasks(signal unix.Signal, which func(job string) bool) erro
 	return s.Machine.EndTasks(s.Steps, signal, which)
 }
 
-// HoldSteps keeps slurmstepd from telling slurmctld how its tasks have ended.
+// HoldSteps keeps slurmstepd from reporting to slurmctld how its tasks have ended.
 func (s *Subtree) HoldSteps() {
 	if s.Steps != "" {
 		s.Machine.HoldSteps(s.Steps)
 	}
 }
 
-// KillSteps leaves no slurmstepd behind: nobody would tell slurmctld of its end.
+// KillSteps leaves no slurmstepd behind: nobody would report its end to slurmctld.
 func (s *Subtree) KillSteps() {
 	if s.Steps == "" {
 		return

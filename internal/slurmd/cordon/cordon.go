@@ -25,7 +25,7 @@ type Options struct {
 	// Node is its name in Slurm, Elastic says that slurmctld itself starts and ends it.
 	Node    string
 	Elastic bool
-	// Machine is the Kubernetes node that the pod runs on, empty where nobody has told.
+	// Machine is the Kubernetes node that the pod runs on, empty where it is not known.
 	Machine string
 	Slurm   *slurm.Questions
 	// State is the agent's, and when it came into it. Published rings when it changes.

@@ -2,21 +2,21 @@
 // into Slurm's words: Gres= of slurm.conf(5) and the lines of gres.conf(5).
 //
 // What counts is a character device in /dev: /proc/driver/nvidia and /sys are
-// the machine's, and tell of GPUs that other pods have. They say what a device
+// the machine's, and list GPUs that other pods have. They say what a device
 // is called, no more.
 //
 //   - NVIDIA: /dev/nvidia0 and so on, named by /proc/driver/nvidia/gpus/*/information.
 //     The type is the one that Slurm's AutoDetect=nvml and AutoDetect=nvidia
 //     make: the model in lower case with underscores, nvidia_h200.
-//     Where the driver tells of no GPU at all, all devices count, untyped; where it
-//     tells of some, a device that it does not know is a stale one and counts not.
+//     Where the driver lists no GPU at all, all devices count, untyped; where it
+//     lists some, a device that it does not know is a stale one and counts not.
 //   - MIG: a GPU that is divided counts by its instances, those whose two
 //     capabilities are in /dev/nvidia-caps; never as a whole. The profile's name
 //     is known to NVIDIA's library only, so the type is the GPU's with _mig.
 //   - AMD: /dev/dri/renderD128 and so on, if there is /dev/kfd, which ROCm needs,
 //     named by the driver's product_name, or by the instruction set, gfx942.
 //
-// Other render nodes are left out: nothing in /sys tells a GPU for jobs from
+// Other render nodes are left out: nothing in /sys distinguishes a GPU for jobs from
 // the machine's display.
 package devices
 
@@ -35,7 +35,7 @@ type FS struct{ root string }
 // NewFS returns the view below root.
 func NewFS(root string) FS { return FS{root: root} }
 
-// Vendor is who made a GPU, and by that the variable that tells a job which
+// Vendor is who made a GPU, and by that the variable from which a job learns which
 // ones are its own.
 type Vendor string
 
@@ -48,7 +48,7 @@ const (
 // GPU is one GPU, or one MIG instance, that jobs can be given.
 type GPU struct {
 	Vendor Vendor
-	// Type is empty where the driver does not tell.
+	// Type is empty where the driver does not say.
 	Type string
 	// Files are the device nodes that it takes, several for a MIG instance.
 	Files []string
@@ -57,7 +57,7 @@ type GPU struct {
 // Found is what the container has, in the order in which CUDA and ROCm count.
 type Found struct {
 	GPUs []GPU
-	// Notes tell what was found and does not count, and why.
+	// Notes say what was found and does not count, and why.
 	Notes []string
 }
 

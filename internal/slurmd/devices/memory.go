@@ -7,12 +7,12 @@ import (
 	"strings"
 )
 
-// Memory is a GPU's own, in bytes; zero where the driver tells it to libraries only, as NVIDIA's
+// Memory is a GPU's own, in bytes; zero where the driver reports it to libraries only, as NVIDIA's
 // does.
 type Memory struct{ Total, Used uint64 }
 
-// Memory reads what AMD's driver tells in /sys, which wakes no GPU up. A GPU that it does not
-// tell of has none.
+// Memory reads what AMD's driver has in /sys, which wakes no GPU up. A GPU that it does not
+// report has none.
 func (f FS) Memory(g GPU) Memory {
 	if g.Vendor != AMD {
 		return Memory{}

@@ -41,7 +41,7 @@ func (f FS) capability(dir string) (string, bool) {
 }
 
 // migType is what Slurm makes of the GPU's name before it adds the profile's,
-// which /proc does not tell.
+// which /proc does not have.
 func migType(model string) string {
 	if model == "" {
 		return ""

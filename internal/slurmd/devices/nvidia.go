@@ -10,7 +10,7 @@ import (
 // The driver's words about its GPUs, one directory each, named by PCI address.
 const nvidiaGPUs = "/proc/driver/nvidia/gpus"
 
-// nvidiaCard is what the driver tells of one GPU.
+// nvidiaCard is what the driver says of one GPU.
 type nvidiaCard struct {
 	minor int
 	model string
@@ -55,7 +55,7 @@ func (f FS) nvidiaCard(file string, found *Found) (nvidiaCard, bool) {
 	return card, fault == ""
 }
 
-// parseInformation reads what the driver tells of a GPU.
+// parseInformation reads what the driver says of a GPU.
 func parseInformation(text string) (nvidiaCard, string) {
 	info := fields(text, ":")
 	minor, err := strconv.ParseUint(info["Device Minor"], 10, 20)

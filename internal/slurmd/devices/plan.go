@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Choice is what a node is to register.
+// Choice says which generic resources a node is to register (SLURMLET_GRES).
 type Choice struct {
 	// Auto: all that is found. Else Gres, of which a gpu must have been found.
 	Auto bool
@@ -29,7 +29,7 @@ func ParseChoice(text string) (Choice, error) {
 	return Choice{Gres: g}, nil
 }
 
-// Plan is what is registered.
+// Plan has the resources that slurmd registers, and the lines of gres.conf for them.
 type Plan struct {
 	Gres Gres `json:"gres"`
 	// Lines are gres.conf's, Files the device nodes in them.
@@ -157,7 +157,7 @@ func option(name, value string) string {
 	return " " + name + "=" + value
 }
 
-// environment is the variables that tell a job its GPUs: the vendor's, where
+// environment returns the variables from which a job learns its GPUs: the vendor's, where
 // there is one vendor; Slurm wants the same for all lines.
 func environment(groups []group) string {
 	var vendors []Vendor

@@ -34,9 +34,9 @@ func ParseDeadSteps(text string) (DeadSteps, error) {
 type Orphans struct {
 	*Node
 	Do DeadSteps
-	// Count is how many there were.
+	// Count counts them since the container's start.
 	Count atomic.Int64
-	// Ended is called when the job of one has been ended: its socket stays, and tells nobody.
+	// Ended is called when the job of one has been ended: its socket stays, and nobody listens on it.
 	Ended func()
 }
 
@@ -44,9 +44,9 @@ type Orphans struct {
 const endingPatience = time.Hour
 
 // End has slurmctld end the job of a step that has lost its slurmstepd:
-// nobody else tells it, and the job would be RUNNING until its time is over.
+// nobody else reports that, and the job would be RUNNING until its time is over.
 // The whole job, because cancelling a step asks its slurmstepd, and srun, which
-// is told in the end, exits with 0 (24.11.5).
+// gets the end from slurmctld, exits with 0 (24.11.5).
 func (o *Orphans) End(step cgroup.StepOrphaned) {
 	ctx, cancel := context.WithTimeout(context.Background(), endingPatience)
 	defer cancel()
@@ -93,7 +93,7 @@ func (o *Orphans) endJob(ctx context.Context, step cgroup.StepOrphaned) (string,
 	return "its job is cancelled", o.Slurm.CancelJob(ctx, job)
 }
 
-// judgeEmpty tells a slurmstepd that died with all its processes from one that
+// judgeEmpty distinguishes a slurmstepd that died with all its processes from one that
 // has ended in order, and could not remove its cgroup.
 func (o *Orphans) judgeEmpty(ctx context.Context, id cgroup.StepID) (said string, ends bool, err error) {
 	step, err := o.Slurm.Step(ctx, id.String())

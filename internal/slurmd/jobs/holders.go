@@ -143,7 +143,7 @@ func (h *Holders) keep(jobs []slurm.Job) {
 }
 
 // EndingElsewhere asks for the jobs that have run on a node which no job holds, and that are being
-// ended: on other nodes, then. One that was is asked for its state alone, because slurmctld tells of every core that a
+// ended: on other nodes, then. One that was is asked for its state alone, because slurmctld lists every core that a
 // job has.
 func (h *Holders) EndingElsewhere(ctx context.Context) ([]slurm.Job, error) {
 	ending, others := h.divided(h.wide(time.Now()))
@@ -173,7 +173,7 @@ func (h *Holders) EndingElsewhere(ctx context.Context) ([]slurm.Job, error) {
 // Holding asks for the jobs that hold a busy node. counted: they are all of them. As long as
 // one that is known holds it, or none runs any more, the others are not looked for, unless a
 // sackd speaks: then the node may be set DOWN for want of a running job. With sure, others are looked
-// for even where slurmctld's answer to a deletion would tell.
+// for even where slurmctld's answer to a deletion would say so.
 func (h *Holders) Holding(ctx context.Context, node *slurm.Node, steps []string, sure bool) (jobs []slurm.Job, counted bool, err error) {
 	if !h.SackdSpeaks() {
 		jobs, err = h.Known(ctx, steps)
@@ -196,7 +196,7 @@ func (h *Holders) Holding(ctx context.Context, node *slurm.Node, steps []string,
 
 // stillAllocated asks for the record again, because the last job that is known may have ended after the record was asked
 // for: slurmctld would look for another one among all jobs. Of a node that may be idle, its answer to the
-// deletion tells.
+// deletion says so.
 func (h *Holders) stillAllocated(ctx context.Context, sure bool) (bool, error) {
 	node, err := h.Slurm.Glance(ctx, h.Name)
 	return node != nil && node.Allocated() && (sure || !MayBeIdle(node)), err

@@ -19,8 +19,8 @@ import (
 	"github.com/slurmlet/slurmlet/internal/pod/process"
 )
 
-// Relaunches are the jobs that slurmd was to launch while it ran them already, and when that was. Only slurmd tells
-// which they are. They are kept until slurmctld has told what has become of them, in a file for the next container's agent.
+// Relaunches are the jobs that slurmd was to launch while it ran them already, and when that was. Only slurmd knows
+// which they are. They are kept until slurmctld has said what has become of them, in a file for the next container's agent.
 type Relaunches struct {
 	*Node
 	// Resume lifts the node's drain.
@@ -165,7 +165,7 @@ func (r *Relaunches) release(ctx context.Context, id string) (runs bool, err err
 func (r *Relaunches) ReleaseLast(ctx context.Context) {
 	for id := range r.all() {
 		if _, err := r.release(ctx, id); err != nil {
-			r.Log(slog.LevelWarn, "cannot tell whether slurmctld holds job "+id, slog.Any("error", err))
+			r.Log(slog.LevelWarn, "cannot find out whether slurmctld holds job "+id, slog.Any("error", err))
 		}
 	}
 }

@@ -22,7 +22,7 @@ type Requeuer struct {
 	EndTasks func(signal unix.Signal, which func(job string) bool) error
 }
 
-// Requeue requeues what may be, and tells of what may not: it has until
+// Requeue requeues what may be, and logs what may not: it has until
 // the node is set DOWN. The jobs whose steps run here come first, because slurmctld knows them
 // by their numbers. All jobs are looked through for others if any still runs. Jobs that slurmstepd
 // has still to report are left alone, unless last says that it has no more time.
@@ -71,7 +71,7 @@ func (r *Requeuer) requeue(ctx context.Context, job *slurm.Job) error {
 		return r.Slurm.RequeueJob(ctx, job)
 	}
 	text := fmt.Sprintf("slurmlet: the pod of %s was terminated, and the job may not be requeued", r.Name)
-	if !strings.Contains(job.AdminComment, text) { // else it was told at an earlier try
+	if !strings.Contains(job.AdminComment, text) { // else an earlier try has written it
 		r.Log(slog.LevelError, "the pod's time is over, and job "+job.Name()+" may not be requeued: it will fail", slog.String("user", job.User))
 	}
 	return r.Slurm.Comment(ctx, job, text)
@@ -105,7 +105,7 @@ func (r *Requeuer) SignalAll() {
 // KillRequeued kills what runs here of jobs that slurmctld has ended, and that
 // did not end when they were asked to.
 func (r *Requeuer) KillRequeued() {
-	r.Slurm.UntilOver(context.Background(), "cannot tell which jobs have been requeued", func(ctx context.Context) error {
+	r.Slurm.UntilOver(context.Background(), "cannot find out which jobs have been requeued", func(ctx context.Context) error {
 		jobs, err := r.Of(ctx, r.Spool.Steps())
 		if err == nil && len(jobs) == 0 {
 			jobs, err = r.Here(ctx)

@@ -15,11 +15,11 @@ type Signal struct {
 	Name string
 	// Batch: the batch shell alone gets it, instead of all steps but that.
 	Batch bool
-	// Lead is how long before the requeue.
+	// Lead is how long before the requeue jobs get the signal.
 	Lead time.Duration
 }
 
-// defaultLead is that of sbatch --signal.
+// defaultLead is Lead where the setting names none, as for sbatch --signal.
 const defaultLead = 60 * time.Second
 
 // jobSignals are those that scancel knows by name (scancel(1)).

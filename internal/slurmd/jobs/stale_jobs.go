@@ -25,7 +25,7 @@ type Stale struct {
 	// Booted is the container's start.
 	Booted time.Time
 	// Inherited are the steps of an earlier container that have left their sockets. FirstHere: no
-	// slurmd has used the spool directory before, so the absence of a socket tells nothing.
+	// slurmd has used the spool directory before, so the absence of a socket means nothing.
 	Inherited []string
 	FirstHere bool
 	// Elastic: slurmctld itself starts and ends the node.

@@ -14,7 +14,7 @@ import (
 )
 
 // A container that ends closes the connections of its slurmstepds to srun in order. slurmctld
-// tells srun that the step is missing here, and leaves the rest to srun; srun tests the
+// notifies srun that the step is missing here, and leaves the rest to srun; srun tests the
 // connection, finds none to test, and waits until the job's time is over (step_launch.c,
 // 24.11.5 and 26.05.5). So the agent ends such a job, as a node's failure would.
 

@@ -15,7 +15,7 @@ import (
 	"github.com/slurmlet/slurmlet/internal/slurmd/spool"
 )
 
-// A slurmstepd whose tasks have ended tells slurmctld how, and tries again every 15 s, without an end (mgr.c,
+// A slurmstepd whose tasks have ended reports to slurmctld how, and tries again every 15 s, without an end (mgr.c,
 // RETRY_DELAY). Until then slurmctld counts the job as running. It would run twice if it were requeued meanwhile.
 
 // Unreported are those of the jobs that have ended here, as slurmstepd has still to report.
@@ -42,7 +42,7 @@ func (n *Node) isUnreported(job *slurm.Job, steps []string, busy func() map[int]
 	return len(its) > 0 && !slices.ContainsFunc(its, func(step string) bool { return !n.Spool.HasNoTask(step, busy) })
 }
 
-// errUnreported says that jobs were left alone, because slurmstepd has their end still to tell.
+// errUnreported says that jobs were left alone, because slurmstepd has still to report their end.
 func errUnreported(jobs []slurm.Job) error {
 	if len(jobs) == 0 {
 		return nil
@@ -51,7 +51,7 @@ func errUnreported(jobs []slurm.Job) error {
 	for i := range jobs {
 		names = append(names, jobs[i].Name())
 	}
-	return fmt.Errorf("%s: %s", node.UntoldReason, strings.Join(names, ", "))
+	return fmt.Errorf("%s: %s", node.UnreportedReason, strings.Join(names, ", "))
 }
 
 // requeueUnreported ends the jobs of a pod that has no more time. How they have ended nobody will hear.
@@ -62,10 +62,10 @@ func (n *Node) requeueUnreported(ctx context.Context, jobs []slurm.Job) error {
 		text := fmt.Sprintf("slurmlet: the job had ended when the pod of %s was terminated, and slurmctld had not heard of it", n.Name)
 		faults = append(faults, n.Slurm.Comment(ctx, job, text))
 		if job.Batch && job.Requeue {
-			n.Log(slog.LevelWarn, "job "+job.Name()+" has ended, and slurmstepd could not tell slurmctld in time: the job is requeued, and runs twice", user)
+			n.Log(slog.LevelWarn, "job "+job.Name()+" has ended, and slurmstepd could not report it to slurmctld in time: the job is requeued, and runs twice", user)
 			faults = append(faults, n.Slurm.RequeueJob(ctx, job))
 		} else {
-			n.Log(slog.LevelError, "job "+job.Name()+" has ended, and slurmstepd could not tell slurmctld in time: it counts as failed", user)
+			n.Log(slog.LevelError, "job "+job.Name()+" has ended, and slurmstepd could not report it to slurmctld in time: it counts as failed", user)
 		}
 	}
 	return errors.Join(faults...)

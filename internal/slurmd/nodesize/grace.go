@@ -20,7 +20,7 @@ type Grace struct {
 	Deadline cgroup.Bound[time.Time] `json:"deadline"`
 }
 
-// newGrace finds it in what the downward-API volume at dir has told. The
+// newGrace finds it in what the downward-API volume at dir has. The
 // error holds every fault; what is right beside a fault counts.
 func newGrace(info podInfo, dir string) (Grace, error) {
 	var g Grace

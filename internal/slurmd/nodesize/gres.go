@@ -13,7 +13,7 @@ import (
 // Gres is what slurmd registers besides CPUs and memory, and where it is.
 type Gres struct {
 	devices.Plan
-	// Notes tell what was found and does not count.
+	// Notes say what was found and does not count.
 	Notes []string `json:"notes,omitempty"`
 }
 
@@ -61,7 +61,7 @@ func recordedGres(registered string, n *slurm.Node) string {
 	return registered
 }
 
-// gres: of what GresTypes does not list, slurmctld tells nobody that it was
+// gres: of what GresTypes does not list, slurmctld does not report that it was
 // left out.
 func (f *comparison) gres() {
 	var missing []string

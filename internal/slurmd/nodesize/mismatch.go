@@ -100,7 +100,7 @@ func (f *comparison) unbound(why string) {
 	f.note(f.confines(), "ConstrainCores", "no (cgroup.conf): the kernel bounds the CPUs already", why)
 }
 
-// override: slurmd ≥ 25.05 can look at its cgroup itself. What it finds is told
+// override: slurmd ≥ 25.05 can look at its cgroup itself. What it finds is given
 // by the agent already.
 func (f *comparison) override() {
 	f.note(f.cluster.Has("TaskPluginParam", "SlurmdSpecOverride"), "TaskPluginParam", "no SlurmdSpecOverride (slurm.conf)",
@@ -141,7 +141,7 @@ func (f *comparison) plugins() {
 		"the agent prepares what it is for; with it, this slurmd moves PID 1 at every start and refuses its second reconfigure in a container")
 }
 
-// delegated: Slurm has a cgroup subtree. When it has none, that has been told.
+// delegated: Slurm has a cgroup subtree. When it has none, the log says so already.
 func (f *comparison) delegated() bool { return len(f.Controllers) > 0 }
 
 // without: nobody has a cgroup for jobs.

@@ -13,9 +13,9 @@ import (
 	"github.com/slurmlet/slurmlet/cgroup"
 )
 
-// podInfo is what a downward-API volume tells (kubernetes.io, "Downward API"):
+// podInfo is what a downward-API volume holds (kubernetes.io, "Downward API"):
 // the kubelet keeps its files up to date while the pod runs, which it cannot do
-// for environment variables. Files that are not there tell nothing.
+// for environment variables. Files that are not there say nothing.
 type podInfo struct {
 	labels, annotations map[string]string
 	limits              downward

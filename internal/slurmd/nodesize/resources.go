@@ -21,13 +21,13 @@ type Resources struct {
 	MemTotal int64      `json:"mem_total"`
 	// Topology is read only where the node is registered with the machine's CPUs.
 	Topology cgroup.Topology `json:"topology,omitzero"`
-	// Disagreements tells where the sources contradict each other.
+	// Disagreements say where the sources contradict each other.
 	Disagreements []string `json:"disagreements,omitempty"`
 }
 
-// readResources asks the kernel and adds what the downward API has told. On a
+// readResources asks the kernel and adds the downward API's limits. On a
 // machine without cgroup v2 the downward API alone counts.
-func readResources(machine cgroup.FS, o Options, told downward) (Resources, error) {
+func readResources(machine cgroup.FS, o Options, also downward) (Resources, error) {
 	online, onlineErr := machine.Online()
 	total, totalErr := machine.MemTotal()
 	if err := errors.Join(onlineErr, totalErr); err != nil {
@@ -43,7 +43,7 @@ func readResources(machine cgroup.FS, o Options, told downward) (Resources, erro
 		return Resources{}, err
 	}
 	r := Resources{Limits: limits, Online: online, MemTotal: total, Disagreements: notes}
-	r.add(told)
+	r.add(also)
 	r.disagree(r.Offline.Bounded(), "%s names the CPUs %s, which are offline: they are not counted", r.Offline.Source, r.Offline.Value)
 	if r.CPUSet.Bounded() || r.paid() == online.Len() {
 		r.Topology, err = machine.Topology(online)
@@ -85,22 +85,22 @@ func spoolSize(machine cgroup.FS, dir string) (int64, error) {
 // add takes the downward API's limits in: the tightest wins. Where a container
 // has no limit, the downward API gives the node's allocatable amount, so only
 // a limit below the cgroup's is worth a word.
-func (r *Resources) add(told downward) {
-	if cpus := float64(told.millicores.Value) / 1000; told.millicores.Bounded() && (!r.Quota.Bounded() || cpus < r.Quota.Value) {
-		r.disagree(r.Quota.Bounded(), "%s gives %v CPUs, %s %v", told.millicores.Source, cpus, r.Quota.Source, r.Quota.Value)
-		r.Quota = cgroup.Bound[float64]{Value: cpus, Source: told.millicores.Source}
+func (r *Resources) add(also downward) {
+	if cpus := float64(also.millicores.Value) / 1000; also.millicores.Bounded() && (!r.Quota.Bounded() || cpus < r.Quota.Value) {
+		r.disagree(r.Quota.Bounded(), "%s gives %v CPUs, %s %v", also.millicores.Source, cpus, r.Quota.Source, r.Quota.Value)
+		r.Quota = cgroup.Bound[float64]{Value: cpus, Source: also.millicores.Source}
 	}
-	if told.memory.Bounded() && (!r.Memory.Bounded() || told.memory.Value < r.Memory.Value) {
-		r.disagree(r.Memory.Bounded(), "%s gives %d bytes, %s %d", told.memory.Source, told.memory.Value, r.Memory.Source, r.Memory.Value)
-		r.Memory = told.memory
+	if also.memory.Bounded() && (!r.Memory.Bounded() || also.memory.Value < r.Memory.Value) {
+		r.disagree(r.Memory.Bounded(), "%s gives %d bytes, %s %d", also.memory.Source, also.memory.Value, r.Memory.Source, r.Memory.Value)
+		r.Memory = also.memory
 	}
 }
 
-// downward is the limits that the downward API tells, and where: thousandths of
+// downward is the limits that the downward API gives, and where: thousandths of
 // a CPU, and bytes.
 type downward struct{ millicores, memory cgroup.Bound[int64] }
 
-// downward is what the variables tell.
+// downward returns the limits that the environment's variables have.
 func (o Options) downward() downward {
 	var d downward
 	if o.CPULimit > 0 {

@@ -101,7 +101,7 @@ func (r Resources) pinned() Size {
 func choose(own []int, n int) []int { return own[:min(n, len(own))] }
 
 // machine is the whole machine with some CPUs reserved: as it is built where
-// that can be told in Slurm's words, else flat. Slurm reserves and allocates
+// that can be said in Slurm's words, else flat. Slurm reserves and allocates
 // whole cores, so one that is only partly reserved wants a flat node.
 func (r Resources) machine(reserved cgroup.Set) Size {
 	s := flat(r.Online.Len())

@@ -35,7 +35,7 @@ func look(root string, gpus bool) surroundings {
 	return s
 }
 
-// notes tell what is too little.
+// notes say what is too little.
 func (s surroundings) notes() (all []string) {
 	if (s.gpus || s.rdma) && s.sharedMemory > 0 && s.sharedMemory < enoughSharedMemory {
 		all = append(all, fmt.Sprintf("/dev/shm has %d MiB for all jobs, and programs with GPUs or RDMA share memory there (NCCL, MPI, PyTorch): "+

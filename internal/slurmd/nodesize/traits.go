@@ -36,7 +36,7 @@ func (t Trait) Given() bool { return t.Source != "" }
 // word is the characters of which names consist (slurm.conf(5)).
 const word = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_."
 
-// newTraits finds the traits in what the downward-API volume at dir has told.
+// newTraits finds the traits in what the downward-API volume at dir has.
 // The error holds every fault.
 func newTraits(info podInfo, dir string) (Traits, error) {
 	var t Traits

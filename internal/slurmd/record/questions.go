@@ -28,7 +28,7 @@ func (r *Record) AskNode(ctx context.Context, act node.AskNode) lifecycle.Event 
 }
 
 // knownGres asks what slurmctld knows of at all when its record has not what
-// was registered: of other names it tells nobody.
+// was registered: of other names it says nothing.
 func (r *Record) knownGres(ctx context.Context, n *slurm.Node) error {
 	if !r.Gres.Differs(devices.Recorded(n.Gres), nil) {
 		return nil
@@ -55,7 +55,7 @@ func (r *Record) AskJobs(ctx context.Context, act node.AskJobs) lifecycle.Event 
 // askHere asks for the record, and for the jobs that hold the node.
 func (r *Record) askHere(ctx context.Context, act node.AskJobs) node.Answered {
 	need := act.Need
-	need.Jobs = false // of a node that may be idle, slurmctld's answer to its deletion tells
+	need.Jobs = false // of a node that may be idle, slurmctld's answer to its deletion says so
 	before := r.Spool.Steps()
 	r.Add(spool.Jobs(before))
 	e := r.Answer(ctx, act.Number, need)
@@ -78,8 +78,8 @@ func (r *Record) askHere(ctx context.Context, act node.AskJobs) node.Answered {
 	}
 	e.Jobs, e.Counted, err = r.Holding(ctx, e.Node, steps, act.Need.Jobs)
 	if err != nil {
-		r.Log(slog.LevelDebug, "cannot tell which jobs run here", slog.Any("error", err)) // only shown
+		r.Log(slog.LevelDebug, "cannot find out which jobs run here", slog.Any("error", err)) // only shown
 	}
-	e.Untold = len(r.Unreported(e.Jobs, steps))
+	e.Unreported = len(r.Unreported(e.Jobs, steps))
 	return e
 }

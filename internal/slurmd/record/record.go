@@ -13,7 +13,7 @@ import (
 	"github.com/slurmlet/slurmlet/internal/slurmd/jobs"
 )
 
-// slurmctld tells when the slurmd of a node was started only together with all of its nodes. So
+// slurmctld says when the slurmd of a node was started only together with all of its nodes. So
 // slurmd registers a mark as the node's Extra (slurmd(8), --extra), which comes with the one
 // node's record. 24.11 takes it with every registration, 26.05 only where Extra is empty: a
 // record that outlives its slurmd is looked at whole there.
@@ -28,12 +28,12 @@ type Record struct {
 	// Recount has slurmctld's agent have slurmctld count the allocated CPUs of all nodes anew. Where that agent is
 	// away, direct is called.
 	Recount func(ctx context.Context, direct func(context.Context) error) error
-	// Gres is what slurmd registers.
+	// Gres are the generic resources that slurmd registers.
 	Gres devices.Gres
 	// NewExtra is a mark for the next slurmd, empty where the site gives nodes an Extra of its own.
 	NewExtra func() string
 
-	// lock guards the mark of the slurmd that was started last, which tells it from those before it.
+	// lock guards the mark of the slurmd that was started last, which distinguishes it from those before it.
 	lock    sync.Mutex
 	extra   string
 	process *process.Process

@@ -27,7 +27,7 @@ type Dir struct {
 // New is the directory at a path, which slurmd may have to make yet.
 func New(path, node string) *Dir { return &Dir{path: path, node: node} }
 
-// Path is where the directory is.
+// Path returns the directory's path on this machine.
 func (d *Dir) Path() string { return d.path }
 
 // Steps are those that run here, as <job>.<step>.
@@ -119,13 +119,13 @@ func answers(path string) bool {
 }
 
 // HasNoTask says whether the slurmstepd of a step lives and has no child; busy are the processes that have. What cannot
-// be told is taken for a task.
+// be found out is taken for a task.
 func (d *Dir) HasNoTask(step string, busy func() map[int]bool) bool {
 	pid := listener(d.Socket(step))
 	return pid > 1 && len(busy()) > 0 && !busy()[pid]
 }
 
-// listener is the process that has begun to listen on a socket (unix(7), SO_PEERCRED), 0 where it cannot be told.
+// listener is the process that has begun to listen on a socket (unix(7), SO_PEERCRED), 0 where it is not known.
 func listener(path string) (pid int) {
 	conn, err := net.DialTimeout("unix", path, time.Second)
 	if err != nil {

@@ -1,4 +1,4 @@
-// Package usage tells what the processes of slurmd's pod use, as metrics for Prometheus.
+// Package usage measures what the processes of slurmd's pod use, as metrics for Prometheus.
 package usage
 
 import (
@@ -44,7 +44,7 @@ type Options struct {
 	Report      func(error)
 }
 
-// Usage tells what the processes of this node use. It reads the machine only when somebody asks,
+// Usage measures what the processes of this node use. It reads the machine only when somebody asks,
 // and in a goroutine of its own: the kernel may take its time.
 type Usage struct {
 	read        func() []byte
@@ -200,7 +200,7 @@ func (n *nodeReader) text() []byte {
 	return text.Bytes()
 }
 
-// nodeUsage is what was read.
+// nodeUsage has the values of one reading.
 type nodeUsage struct {
 	began time.Time
 	took  time.Duration
@@ -226,7 +226,7 @@ func (n *nodeReader) read() nodeUsage {
 	if leaf, err := n.machine.OwnLeaf(n.delegation); err == nil {
 		u.daemons = metered(n.daemonsMeter, leaf)
 	}
-	if each, count, err := n.reader.Jobs(n.delegation.Steps, n.most); err == nil {
+	if each, count, err := n.reader.ReadJobs(n.delegation.Steps, n.most); err == nil {
 		u.each, u.count = each, count
 	}
 	for _, gpu := range n.gpus {

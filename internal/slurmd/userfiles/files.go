@@ -80,7 +80,7 @@ type Status struct {
 	LeftBy     []string `json:"left_by,omitempty"`
 	// Removed is how many bytes of such files the agent has removed (SLURMLET_LEFTOVERS=remove).
 	Removed int64 `json:"removed,omitempty"`
-	// Fault is why not all was counted.
+	// Fault says why the last look did not count all files.
 	Fault string `json:"fault,omitempty"`
 }
 
@@ -207,7 +207,7 @@ func (f *Files) once(ctx context.Context) time.Duration {
 func (f *Files) count(ctx context.Context) (shared, all []tempdirs.Holding, err error) {
 	text, err := os.ReadFile(filepath.Join(f.Root, "proc/self/mountinfo"))
 	if err != nil {
-		return nil, nil, fmt.Errorf("cannot tell what the directories of users are: %w", err)
+		return nil, nil, fmt.Errorf("cannot find the directories of users: %w", err)
 	}
 	mounts, root := string(text), f.Root
 	paths := f.Places.Existing(root)
@@ -268,7 +268,7 @@ func usersOf(root string) map[int]bool {
 	return users
 }
 
-// name is a user's, as slurmctld has told it.
+// name is a user's, as slurmctld has it.
 func (f *Files) name(uid int) string {
 	for _, job := range f.jobs {
 		if int(job.UserID) == uid && job.User != "" {
@@ -293,7 +293,7 @@ func (f *Files) meet(ctx context.Context, ids []string) {
 		job, err := f.Slurm.Job(question, id)
 		cancel()
 		if err != nil {
-			f.Log(slog.LevelDebug, "cannot tell whose job "+id+" is", slog.Any("error", err))
+			f.Log(slog.LevelDebug, "cannot find out whose job "+id+" is", slog.Any("error", err))
 			return
 		}
 		if job != nil {

@@ -85,5 +85,5 @@ func (f *Files) removeOf(ctx context.Context, uid int, since time.Time) {
 	f.removed += sum.Bytes
 	f.mu.Unlock()
 	f.Log(slog.LevelInfo, fmt.Sprintf("removed %d files (%d MiB) of %s, who has no job here any more", sum.Files, sum.Bytes/mib, f.name(uid)))
-	f.look() // what is left is told
+	f.look() // the next look reports what is left
 }
