@@ -57,9 +57,9 @@ func TestDelegateTouchesNothingThatIsNotTheContainers(t *testing.T) {
 
 func TestDelegateOnADamagedProc(t *testing.T) {
 	for name, c := range map[string]struct{ drop, want string }{
-		"no namespace":     {"proc/42/ns/cgroup", "cannot tell the cgroup namespace"},
-		"no pid namespace": {"proc/42/ns/pid", "cannot tell the pid namespace"},
-		"no mountinfo":     {"proc/42/mountinfo", "cannot tell what is mounted at /sys/fs/cgroup"},
+		"no namespace":     {"proc/42/ns/cgroup", "cannot read the cgroup namespace"},
+		"no pid namespace": {"proc/42/ns/pid", "cannot read the pid namespace"},
+		"no mountinfo":     {"proc/42/mountinfo", "cannot find what is mounted at /sys/fs/cgroup"},
 		"no cgroup":        {"proc/42/cgroup", "cannot read /proc/self/cgroup"},
 		"no processes":     {"sys/fs/cgroup/cgroup.procs", "cannot list the processes of the container's cgroup"},
 	} {
