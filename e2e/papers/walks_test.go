@@ -19,7 +19,7 @@ func TestWalks(t *testing.T) {
 			"The walk of a webhook's review": {files: 12}, "The walk of a peer": {files: 12}, "The walk of an elastic node's start": {packages: 7},
 		},
 		"CONTRIBUTING.md": {
-			"The walk of a new setting": {files: 14}, "The walk of a new metric": {files: 10}, "The walk of a new version of Slurm": {files: 10},
+			"The walk of a new setting": {files: 4}, "The walk of a setting that people see": {files: 8}, "The walk of a new role": {files: 14}, "The walk of a new metric": {files: 10}, "The walk of a new version of Slurm": {files: 10},
 		},
 	} {
 		p, err := Read(root, path)
