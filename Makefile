@@ -20,7 +20,7 @@ export GOFLAGS := $(filter-out $(FLAGS),$(GOFLAGS)) $(FLAGS)
 export CGO_ENABLED := 0
 export PATH := $(dir $(GO)):$(PATH)
 BUILD   := $(GO) build -ldflags '-s -w -X main.version=$(VERSION)'
-# The agent speaks HTTP/1.1 alone, so it has no HTTP/2 of net/http's: 0.57 MB.
+# The agent and the page speak HTTP/1.1 alone, so they have no HTTP/2 of net/http's: 0.57 MB.
 AGENT   := nethttpomithttp2
 # pinned: the name of what a module in .ci is built to; it changes with its versions and with ours of Go
 pinned   = $(CACHE)/tools/$(1)-$(shell { cat .ci/$(2)/go.sum $(wildcard .ci/$(2)/*/*.go); grep -E '^(go|toolchain) ' go.mod; } | sha256sum | cut -c1-12)
@@ -58,7 +58,7 @@ help: ## this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
 
 build: ## static binaries in bin/
-	$(BUILD) -tags $(AGENT) -o bin/ ./cmd/slurmlet
+	$(BUILD) -tags $(AGENT) -o bin/ ./cmd/slurmlet ./cmd/slurmlet-web
 	$(BUILD) -o bin/ ./controller/cmd/slurmlet-controller ./e2e/testbed/slurmlet-sandbox
 
 test: ## everything that must hold, in some 15 minutes (bin/test has the logs)
@@ -134,7 +134,7 @@ charts: $(HELM) $(UNTT) $(BUILDX) ## the charts, the images' definition and the 
 	HELM=$(HELM) BUILDX=$(BUILDX) $(GO) test -count=1 ./e2e/ships/charts ./e2e/ships/dashboards ./e2e/ships/monitoring ./e2e/ships/images ./e2e/papers ./controller/internal/inject
 
 images: $(BUILT) $(BUILDX) $(BUILDKITD) ## every image of docker-bake.hcl as an OCI archive in bin/images, without Docker
-	install -D -t bin/images/linux_$$($(GO) env GOARCH) bin/slurmlet bin/slurmlet-controller
+	install -D -t bin/images/linux_$$($(GO) env GOARCH) bin/slurmlet bin/slurmlet-web bin/slurmlet-controller
 	$(GO) run ./e2e/ships/images -pyxis -buildx $(BUILDX) -buildkitd $(BUILDKITD) -cache $(CACHE)/buildkit
 
 e2e-kube: build images $(HELM) $(DISTRIBUTION) ## the charts on real Kubernetes, and what happens to them (SLURM=24.11 or 26.05)

@@ -1,4 +1,4 @@
-# The images: the controller, and every role of Slurm in every version, for amd64 and arm64.
+# The images: the controller, the status page, and every role of Slurm in every version, for amd64 and arm64.
 #
 #   docker buildx bake --print                          what there would be
 #   docker buildx bake slurmd                           one role, every version
@@ -107,7 +107,7 @@ function "dashed" {
 }
 
 group "default" {
-  targets = ["agent", "controller", "role"]
+  targets = ["agent", "controller", "web", "role"]
 }
 
 group "slurmctld" {
@@ -150,6 +150,13 @@ target "controller" {
   target   = "controller"
   tags     = ["${REGISTRY}/controller:${TAG}"]
   labels   = labels("controller", "tells the agents of Slurm's pods what Kubernetes knows")
+}
+
+target "web" {
+  inherits = ["_common"]
+  target   = "web"
+  tags     = ["${REGISTRY}/web:${TAG}"]
+  labels   = labels("web", "a status page of what slurmctld's agent knows")
 }
 
 target "role" {

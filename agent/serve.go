@@ -25,7 +25,7 @@ import (
 // HTTP, for root (or the agent's user) alone.
 const SocketName = "agent.sock"
 
-// servers are the port, which strangers reach, the socket, and the sockets of "slurmlet web" and of
+// servers are the port, which strangers reach, the socket, and the sockets of slurmlet-web and of
 // slurmctld's programs, nil where there are none.
 type servers struct {
 	port                  *publichttp.Server

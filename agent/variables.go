@@ -149,7 +149,7 @@ var variables = []variable{
 		c.MetricsUsers, err = parseMetricsUsers(v)
 		return err
 	}},
-	{"SLURMLET_WEB_SOCKET", []Role{Slurmctld}, "", "a unix socket for `slurmlet web`, an absolute path; see [The status page](../run/status-page.md)", func(c *Config, v string) error {
+	{"SLURMLET_WEB_SOCKET", []Role{Slurmctld}, "", "a unix socket for `slurmlet-web`, an absolute path; see [The status page](../run/status-page.md)", func(c *Config, v string) error {
 		c.WebSocket = v
 		if v == "" {
 			return nil

@@ -25,8 +25,6 @@ const usage = `usage: slurmlet slurmctld|slurmd|login|slurmdbd|slurmrestd
        slurmlet deadline DURATION|TIME
                                      the pod is killed then: jobs that still run are requeued before
        slurmlet reload               try the configuration as it is now, and wait until it is live or refused
-       slurmlet web [-listen ADDRESS] [-socket PATH] [-passwords FILE] [-tokens]
-                                     a page for people, of what slurmctld's agent knows
        slurmlet check [-o text|json|sarif|github] [-slurm-version V] [-here] [-agent] FILE|DIR|-...
                                      what is wrong with slurm.conf and the files of its family
        slurmlet diff                 what the configuration's sources hold beside what is live
@@ -66,8 +64,6 @@ func main() {
 		os.Exit(checkFiles(args))
 	case "jwks":
 		os.Exit(jwks(args))
-	case "web":
-		os.Exit(web(args))
 	case "install":
 		os.Exit(install(args))
 	case "version", "--version":

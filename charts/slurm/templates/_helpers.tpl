@@ -109,11 +109,6 @@ The values of a pod have no word for the host's namespaces and /proc's mount.
 {{- ternary "privileged" "baseline" (not (not $beyond)) }}
 {{- end }}
 
-{{- /* Whether slurmctld takes JSON Web Tokens: "true", or nothing. */}}
-{{- define "slurm.tokens" -}}
-{{ if or .Values.rest.enabled (and .Values.web.enabled .Values.web.tokens) }}true{{ end }}
-{{- end }}
-
 {{- define "slurm.keys" -}}
 {{ .Values.auth.existingSecret | default (printf "%s-keys" (include "slurm.fullname" .)) }}
 {{- end }}

@@ -11,40 +11,47 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"time"
 
-	"golang.org/x/crypto/bcrypt"
 	"golang.org/x/sys/unix"
 
 	"github.com/slurmlet/slurmlet/e2e/testbed/native"
 )
 
 const (
-	// webSocket is slurmctld's agent's, and readers the page's file of passwords.
-	webSocket, readers = "/run/slurmlet-web/web.sock", "/srv/readers"
-	reader, password   = "ada", "a password"
+	// webSocket is slurmctld's agent's.
+	webSocket = "/run/slurmlet-web/web.sock"
+	// userHeader is what a proxy before the page would set.
+	userHeader = "X-Forwarded-User"
+	// pageAddress is where the page is served.
+	pageAddress = "127.0.0.1:8818"
 	// evilName is a job's name and evilReason a node's reason, both of which would run a script.
 	evilName   = `"><script>alert('job')</script><b onclick=alert(1)>`
 	evilReason = `fan "3" isn't quiet"><script>alert('node')</script> & <b onclick=alert(2)>`
 )
 
-// pageAddress is where the page is served.
-var pageAddress = net.JoinHostPort(native.Address, "8818")
-
-// page: "slurmlet web" shows a job that starts and a node that is drained, and tells that there is
-// something new. What users have written stays text, and strangers read none of it.
+// page: slurmlet-web shows a job that starts and a node that is drained, and tells that there is
+// something new. What users have written stays text, and readers without a name read none of it.
 func (w *world) page() (err error) {
-	hash, err := bcrypt.GenerateFromPassword([]byte(password), 10)
+	program, err := os.ReadFile(w.web)
 	if err != nil {
-		return fmt.Errorf("cannot make a password: %w", err)
+		return fmt.Errorf("cannot read slurmlet-web; build it first: %w", err)
 	}
-	if err := os.WriteFile(filepath.Join(w.Root, readers), fmt.Appendf(nil, "%s:%s\n", reader, hash), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(w.Root, "usr/bin/slurmlet-web"), program, 0o755); err != nil {
 		return err
 	}
-	web := w.Command("/usr/bin/slurmlet", "web", "-listen", pageAddress, "-socket", webSocket, "-passwords", readers)
+	serve := func(address string) *exec.Cmd {
+		return w.Command("/usr/bin/slurmlet-web", "-listen", address, "-socket", webSocket, "-user-header", userHeader)
+	}
+	said, err := serve(net.JoinHostPort(native.Address, "8818")).CombinedOutput()
+	if err == nil || !strings.Contains(string(said), "is no loopback address") {
+		return fmt.Errorf("the page is served where everybody can send a header: %w: %s", err, said)
+	}
+	web := serve(pageAddress)
 	web.Stdout, web.Stderr = os.Stdout, os.Stdout
 	if err := web.Start(); err != nil {
 		return fmt.Errorf("cannot serve the page: %w", err)
@@ -141,7 +148,7 @@ func harmless(page string) error {
 	return nil
 }
 
-// read gets the page, for somebody with a password or for a stranger.
+// read gets the page, for a reader with a name or for one without.
 func read(path string, named bool) (string, error) {
 	response, err := ask(path, named)
 	if err != nil {
@@ -161,7 +168,7 @@ func ask(path string, named bool) (*http.Response, error) {
 		return nil, err
 	}
 	if named {
-		r.SetBasicAuth(reader, password)
+		r.Header.Set(userHeader, "ada")
 	}
 	return http.DefaultClient.Do(r)
 }
@@ -197,7 +204,7 @@ func (w *world) strangers() error {
 			return fmt.Errorf("a stranger reads %q", secret)
 		}
 	}
-	if !strings.Contains(page, "shown after a sign-in") {
+	if !strings.Contains(page, "shown to readers whom the proxy names") {
 		return errors.New("a stranger gets another page")
 	}
 	return nil

@@ -44,7 +44,9 @@ type world struct {
 	collector *clusterview.Collector
 	// metrics: slurmctld has metrics itself.
 	metrics bool
-	lock    sync.Mutex
+	// web is the program slurmlet-web, beside slurmlet.
+	web  string
+	lock   sync.Mutex
 	log     []string
 }
 
@@ -57,7 +59,7 @@ func newWorld(s settings) (*world, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := &world{Cluster: c, metrics: s.Metrics}
+	w := &world{Cluster: c, metrics: s.Metrics, web: filepath.Join(filepath.Dir(s.Slurmlet), "slurmlet-web")}
 	if err := w.addUsers("ann", "bob", "cem"); err != nil {
 		return nil, err
 	}

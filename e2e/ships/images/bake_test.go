@@ -31,7 +31,7 @@ func plan(t *testing.T, environ ...string) map[string]target {
 	if buildx == "" {
 		t.Skip("BUILDX is not set: run make charts")
 	}
-	cmd := exec.CommandContext(t.Context(), buildx, "bake", "--print", "--progress=quiet", "agent", "controller", "role", "pyxis")
+	cmd := exec.CommandContext(t.Context(), buildx, "bake", "--print", "--progress=quiet", "agent", "controller", "web", "role", "pyxis")
 	cmd.Dir = "../../.."
 	cmd.Env = append(append(os.Environ(), "BUILDX_CONFIG="+t.TempDir()), environ...)
 	out, err := cmd.Output()
@@ -67,7 +67,9 @@ func TestEveryRoleHasAnImageInEveryVersion(t *testing.T) {
 	assert.Equal(t, "agent", all["agent"].Target)
 	assert.Equal(t, "controller", all["controller"].Target)
 	assert.Equal(t, []string{"localhost/slurmlet/controller:dev"}, all["controller"].Tags)
-	assert.Len(t, all, 2+2*5+2*2)
+	assert.Equal(t, "web", all["web"].Target)
+	assert.Equal(t, []string{"localhost/slurmlet/web:dev"}, all["web"].Tags)
+	assert.Len(t, all, 3+2*5+2*2)
 }
 
 func TestImagesCanBePinned(t *testing.T) {

@@ -115,9 +115,9 @@ func (img *image) wrongStart() []string {
 	switch {
 	case alone && slices.Equal(c.Entrypoint, []string{"/slurmlet"}):
 		return nil
-	case alone && slices.Equal(c.Entrypoint, []string{"/slurmlet-controller"}):
+	case alone && (slices.Equal(c.Entrypoint, []string{"/slurmlet-controller"}) || slices.Equal(c.Entrypoint, []string{"/slurmlet-web"})):
 		if img.user() == "root" {
-			return []string{"the controller runs as root"}
+			return []string{c.Entrypoint[0] + " runs as root"}
 		}
 		return nil
 	}

@@ -72,8 +72,11 @@ func (r *release) bills(ctx context.Context) error {
 
 // programOf is the program that an image has.
 func programOf(a *artifact) string {
-	if a.repository == "controller" {
+	switch a.repository {
+	case "controller":
 		return controller
+	case "web":
+		return web
 	}
 	return agent
 }

@@ -63,20 +63,21 @@ func (r *release) environ(more ...string) []string {
 // The programs, and where their source is.
 const (
 	agent      = "slurmlet"
+	web        = "slurmlet-web"
 	controller = "slurmlet-controller"
 )
 
-var sources = map[string]string{agent: "./cmd/slurmlet", controller: "./controller/cmd/slurmlet-controller"}
+var sources = map[string]string{agent: "./cmd/slurmlet", web: "./cmd/slurmlet-web", controller: "./controller/cmd/slurmlet-controller"}
 
 // tags are the Makefile's.
-var tags = map[string]string{agent: "nethttpomithttp2"}
+var tags = map[string]string{agent: "nethttpomithttp2", web: "nethttpomithttp2"}
 
 // program is where a program for arch is.
 func (r *release) program(name, arch string) string {
 	return filepath.Join(r.out, fmt.Sprintf("%s-%s-linux-%s", name, r.version, arch))
 }
 
-// programs compiles both programs: for download, and for the images.
+// programs compiles all programs: for download, and for the images.
 func (r *release) programs(ctx context.Context) error {
 	for name := range sources {
 		if err := r.compile(ctx, name); err != nil {

@@ -11,7 +11,7 @@
 // Build wants a clean checkout of the commit that the tag VERSION names. It leaves
 // in bin/release/VERSION:
 //
-//	slurmlet-VERSION-linux-ARCH    static programs: the agent, and slurmlet-controller-…
+//	slurmlet-VERSION-linux-ARCH    static programs: the agent, slurmlet-web-… and slurmlet-controller-…
 //	slurm-N.tgz, slurmlet-N.tgz    the charts, whose images are VERSION's in REGISTRY
 //	oci/REPOSITORY/                an OCI image layout for each repository: images for all
 //	                               architectures, the charts (charts/slurm, charts/slurmlet),
@@ -27,7 +27,7 @@
 // Slurm hold the packages that Debian has on that day; docker-bake.hcl says how to pin them.
 //
 // Images for another architecture are built with qemu-user, which is slow: AMD64 and
-// ARM64 choose the images for each (ARM64="agent controller").
+// ARM64 choose the images for each (ARM64="agent controller web").
 //
 // KEY is what cosign takes: a file outside the checkout, env://NAME or a KMS's URI;
 // COSIGN_PASSWORD opens a file's. Nothing is written to a public log, so whoever verifies says so:

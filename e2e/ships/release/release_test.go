@@ -140,7 +140,7 @@ func (b *bed) args(verb string, more ...string) []string {
 func (b *bed) release(t *testing.T) {
 	t.Helper()
 	b.program(
-		t, "build", "-amd64", or("RELEASE_AMD64", "agent controller slurmctld-24-11"), "-arm64", or("RELEASE_ARM64", "agent controller"),
+		t, "build", "-amd64", or("RELEASE_AMD64", "agent controller web slurmctld-24-11"), "-arm64", or("RELEASE_ARM64", "agent controller web"),
 		"-helm", b.helm, "-buildx", tool(t, "BUILDX"), "-buildkitd", tool(t, "BUILDKITD"), "-cache", tool(t, "BUILDKIT_CACHE"),
 	)
 }
@@ -221,7 +221,7 @@ func (b *bed) images(t *testing.T, store *memory.Store, top v1.Descriptor) map[s
 }
 
 func (b *bed) pulled(t *testing.T) {
-	for repository, program := range map[string]string{"agent": agent, "controller": controller} {
+	for repository, program := range map[string]string{"agent": agent, "controller": controller, "web": web} {
 		store, top := b.pull(t, b.digest(t, repository+":"+version))
 		all := b.images(t, store, top)
 		require.Len(t, all, len(architectures))
@@ -283,6 +283,9 @@ func (b *bed) foreign(t *testing.T) {
 	out, err = emulated(controller, "version")
 	assert.NoError(t, err, out)
 	assert.Equal(t, "slurmlet-controller "+version+"\n", out)
+	out, err = emulated(web, "-version")
+	assert.NoError(t, err, out)
+	assert.Equal(t, "slurmlet-web "+version+"\n", out)
 }
 
 // programs are what a role's image is for, and the Debian package that it is of.

@@ -1,5 +1,5 @@
 // Package pagefacts carries what slurmctld's agent knows to the process that shows it to people
-// (slurmlet web), over a unix socket.
+// (slurmlet-web), over a unix socket.
 package pagefacts
 
 import (

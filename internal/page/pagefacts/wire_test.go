@@ -4,11 +4,11 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"net"
 	"net/http"
 	"path/filepath"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -83,18 +83,13 @@ func TestClient(t *testing.T) {
 	l, err := net.Listen("unix", socket)
 	require.NoError(t, err)
 	mux := http.NewServeMux()
-	mux.HandleFunc(FactsPath, func(w http.ResponseWriter, _ *http.Request) { _ = facts().Write(w) })
-	mux.HandleFunc(UserPath, func(w http.ResponseWriter, r *http.Request) {
-		switch r.Header.Get(TokenHeader) {
-		case "good":
-			fmt.Fprintln(w, now.Format(time.RFC3339), "alice")
-		case "odd":
-			fmt.Fprintln(w, "alice")
-		case "later":
-			http.Error(w, "no jwt_key", http.StatusServiceUnavailable)
-		default:
-			http.Error(w, "it has expired", http.StatusUnauthorized)
+	var busy atomic.Bool
+	mux.HandleFunc(FactsPath, func(w http.ResponseWriter, _ *http.Request) {
+		if busy.Load() {
+			http.Error(w, "others are being answered", http.StatusServiceUnavailable)
+			return
 		}
+		_ = facts().Write(w)
 	})
 	server := &http.Server{Handler: mux}
 	go func() { _ = server.Serve(l) }()
@@ -104,18 +99,9 @@ func TestClient(t *testing.T) {
 	got, err := c.Facts(ctx)
 	require.NoError(t, err)
 	same(t, &want, got)
-	name, until, err := c.User(ctx, "good")
-	require.NoError(t, err)
-	require.Equal(t, "alice", name)
-	require.True(t, now.Equal(until))
-	_, _, err = c.User(ctx, "bad")
-	require.ErrorIs(t, err, ErrToken)
-	require.ErrorContains(t, err, "it has expired")
-	for token, says := range map[string]string{"odd": "cannot read the answer", "later": "503 Service Unavailable: no jwt_key"} {
-		_, _, err = c.User(ctx, token)
-		require.ErrorContains(t, err, says)
-		require.NotErrorIs(t, err, ErrToken)
-	}
+	busy.Store(true)
+	_, err = c.Facts(ctx)
+	require.ErrorContains(t, err, "503 Service Unavailable: others are being answered")
 	_, err = NewClient(socket + "x").Facts(ctx)
 	require.ErrorContains(t, err, "cannot ask slurmctld's agent")
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/slurmlet/slurmlet/internal/slurmctld/clusterview"
 )
 
-// BenchmarkPage reads the facts of 10,000 nodes and 100,000 jobs as often as asked, as slurmlet web
+// BenchmarkPage reads the facts of 10,000 nodes and 100,000 jobs as often as asked, as slurmlet-web
 // does while somebody looks, and makes as many pages of each as are kept: a stranger's, and those of
 // readers who ask for other jobs each. facts-MB is what the agent tells, live-MB what the heap holds of
 // it with the pages, and RSS-MB how much larger the process was at most than before the first.

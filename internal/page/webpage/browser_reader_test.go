@@ -47,7 +47,8 @@ func TestScreenReader(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := open(t, sample(nodes, 40))
 			p := b.open(t, view{width: 1440, height: 900})
-			p.visit("http://" + s.address + "/signin")
+			p.proxied("alice")
+			p.visit("http://" + s.address + "/")
 			p.until("document.readyState", "complete")
 			p.until(body, "Drains and faults")
 			roles, level := map[string]int{}, 0.0
@@ -83,7 +84,8 @@ func TestBrowserKeepsTextsIn(t *testing.T) {
 		for _, noScript := range []bool{false, true} {
 			s := open(t, hostile(text))
 			p := b.open(t, view{width: 1440, height: 900, noScript: noScript})
-			p.visit("http://" + s.address + "/signin")
+			p.proxied("alice")
+			p.visit("http://" + s.address + "/")
 			p.until("document.readyState", "complete")
 			p.until("document.body.textContent", text)
 			p.text(`document.querySelectorAll("[title], a").forEach((e) => e.dispatchEvent(new MouseEvent("mouseover", {bubbles: true})))`)

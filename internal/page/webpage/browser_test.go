@@ -90,31 +90,7 @@ func (b *browser) listen(from *os.File) {
 			b.console = append(b.console, string(m.Params))
 		}
 		b.own.Unlock()
-		if m.Method == "Fetch.authRequired" {
-			go b.signIn(m)
-		}
-		if m.Method == "Fetch.requestPaused" {
-			go b.goOn(m)
-		}
 	}
-}
-
-func (b *browser) signIn(m message) {
-	var p struct {
-		RequestID string `json:"requestId"`
-	}
-	_ = json.Unmarshal(m.Params, &p)
-	_, _ = b.ask(m.Session, "Fetch.continueWithAuth", map[string]any{"requestId": p.RequestID, "authChallengeResponse": map[string]any{
-		"response": "ProvideCredentials", "username": "alice", "password": "open sesame",
-	}})
-}
-
-func (b *browser) goOn(m message) {
-	var p struct {
-		RequestID string `json:"requestId"`
-	}
-	_ = json.Unmarshal(m.Params, &p)
-	_, _ = b.ask(m.Session, "Fetch.continueRequest", map[string]any{"requestId": p.RequestID})
 }
 
 func (b *browser) ask(session, method string, params any) (json.RawMessage, error) {
@@ -176,7 +152,7 @@ func (b *browser) open(t *testing.T, v view) *tab {
 		scheme = "dark"
 	}
 	for method, params := range map[string]any{
-		"Page.enable": nil, "Runtime.enable": nil, "Log.enable": nil, "Fetch.enable": map[string]any{"handleAuthRequests": true},
+		"Page.enable": nil, "Runtime.enable": nil, "Log.enable": nil, "Network.enable": nil,
 		"Emulation.setEmulatedMedia":           map[string]any{"features": []any{map[string]any{"name": "prefers-color-scheme", "value": scheme}}},
 		"Emulation.setDeviceMetricsOverride":   map[string]any{"width": v.width, "height": v.height, "deviceScaleFactor": 1, "mobile": v.phone},
 		"Emulation.setScriptExecutionDisabled": map[string]any{"value": v.noScript},
@@ -196,6 +172,13 @@ func (b *browser) into(t *testing.T, result any, session, method string, params 
 	text, err := b.ask(session, method, params)
 	require.NoError(t, err)
 	require.NoError(t, json.Unmarshal(text, result))
+}
+
+// proxied has a proxy name the reader from now on.
+func (p *tab) proxied(user string) {
+	p.t.Helper()
+	_, err := p.ask(p.session, "Network.setExtraHTTPHeaders", map[string]any{"headers": map[string]any{userHeader: user}})
+	require.NoError(p.t, err)
 }
 
 func (p *tab) visit(address string) {
@@ -263,15 +246,16 @@ func TestBrowser(t *testing.T) {
 	b := openBrowser(t)
 	desk := view{width: 1440, height: 900}
 
-	t.Run("a reader signs in, and sees a drain and a job without loading the page", func(t *testing.T) {
+	t.Run("a reader is named, and sees a drain and a job without loading the page", func(t *testing.T) {
 		facts := sample(12, 40)
 		s := open(t, facts)
 		p := b.open(t, desk)
 		p.visit("http://" + s.address + "/")
-		p.until(body, "sign-in")
+		p.until(body, "whom the proxy names")
 		p.until("document.getElementById('live').className", "live")
 		require.NotContains(t, p.text(body), "cpu-0003")
-		p.visit("http://" + s.address + "/signin")
+		p.proxied("alice")
+		p.visit("http://" + s.address + "/")
 		p.until(body, "cpu-0003")
 		p.until("document.getElementById('live').className", "live")
 		p.text("window.mark = 'not loaded anew'; document.querySelector('#jobs .scroll').focus()")
@@ -289,7 +273,8 @@ func TestBrowser(t *testing.T) {
 		v := desk
 		v.noScript = true
 		p := b.open(t, v)
-		p.visit("http://" + s.address + "/signin")
+		p.proxied("alice")
+		p.visit("http://" + s.address + "/")
 		p.until("document.body.textContent", "cpu-0003")
 		require.Contains(t, p.text("document.body.textContent"), "loads again every")
 		p.visit("http://" + s.address + "/?state=RUNNING&user=alice#jobs")
@@ -300,7 +285,8 @@ func TestBrowser(t *testing.T) {
 		v := desk
 		v.noScript = true
 		p := b.open(t, v)
-		p.visit("http://" + s.address + "/signin")
+		p.proxied("alice")
+		p.visit("http://" + s.address + "/")
 		p.until("document.body.textContent", "cpu-0003")
 		next := sample(12, 40)
 		drain(next.View)
@@ -314,7 +300,8 @@ func TestBrowser(t *testing.T) {
 			v := desk
 			v.dark = dark
 			p := b.open(t, v)
-			p.visit("http://" + s.address + "/signin")
+			p.proxied("alice")
+			p.visit("http://" + s.address + "/")
 			p.until(body, "cpu-0003")
 			require.Empty(t, p.text(contrast), "texts with a contrast below 4.5 (dark: %v)", dark)
 		}
@@ -335,7 +322,8 @@ func TestBrowser(t *testing.T) {
 		t.Run("screenshot "+name, func(t *testing.T) {
 			s := open(t, sample(c.nodes, c.jobs))
 			p := b.open(t, c.view)
-			p.visit("http://" + s.address + "/signin")
+			p.proxied("alice")
+			p.visit("http://" + s.address + "/")
 			p.until(body, "Drains and faults")
 			p.until("document.readyState", "complete")
 			require.Equal(t, "true", p.text("document.documentElement.scrollWidth <= innerWidth"), "no page is wider than its window")

@@ -2,6 +2,7 @@ package webpage
 
 import (
 	"context"
+	"crypto/tls"
 	"net"
 	"net/netip"
 	"sync"
@@ -124,6 +125,9 @@ type visitorKey struct{}
 
 // remember is http.Server's ConnContext.
 func remember(ctx context.Context, conn net.Conn) context.Context {
+	if secure, found := conn.(*tls.Conn); found {
+		conn = secure.NetConn()
+	}
 	if v, ours := conn.(*visitor); ours {
 		return context.WithValue(ctx, visitorKey{}, v)
 	}
@@ -167,14 +171,6 @@ func (v *visitor) streams(yes bool, most int) {
 	if leaves != nil {
 		leaves.Close()
 	}
-}
-
-// address is for limits of what one address may have done at once.
-func (v *visitor) address() string {
-	if v == nil {
-		return ""
-	}
-	return v.from
 }
 
 // patience is how long a visitor may take to ask, to read an answer, and to ask again.

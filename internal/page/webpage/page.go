@@ -18,7 +18,7 @@ import (
 //go:embed page.html style.css page.js icon.svg
 var files embed.FS
 
-// pageTemplate is parsed when somebody wants a page, which costs 0.4 ms: most agents serve none.
+// pageTemplate is parsed when somebody wants a page.
 var pageTemplate = sync.OnceValue(func() *template.Template {
 	return template.Must(template.New("page.html").ParseFS(files, "page.html"))
 })
@@ -29,9 +29,9 @@ type Page struct {
 	// Version is another one for each change.
 	Version      int
 	Title, Slurm string
-	// Named: the reader may know names. CanSignIn: there is a way to become one.
-	Named, CanSignIn bool
-	At               Moment
+	// Named: the reader may know names.
+	Named bool
+	At    Moment
 	// Fault is why the facts are old or missing, and Stale names families that are.
 	Fault string
 	Stale []string

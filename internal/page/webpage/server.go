@@ -1,7 +1,6 @@
 package webpage
 
 import (
-	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -22,21 +21,17 @@ import (
 type Options struct {
 	// Facts asks slurmctld's agent.
 	Facts func(context.Context) (*pagefacts.Facts, error)
-	// Passwords is a file as htpasswd -B -C 10 writes it, empty for none.
-	Passwords string
-	// Token asks whose one of Slurm's tokens is, and until when; nil: tokens are not taken.
-	Token func(ctx context.Context, token string) (string, time.Time, error)
-	Log   *slog.Logger
-
-	least int // the least cost of a password's hash, for tests; 0: leastCost
+	Entrance Entrance
+	Log      *slog.Logger
 }
 
 // Server serves the page.
 type Server struct {
-	users  *users
-	source *source
-	log    *seldom
-	assets map[string]asset
+	entrance     Entrance
+	certificates *certificates // nil for no TLS
+	source       *source
+	log          *seldom
+	assets       map[string]asset
 
 	rendering chan struct{} // as many pages are made at once
 	lock      sync.Mutex
@@ -62,16 +57,20 @@ const (
 	mostHead                 = 8 << 10
 )
 
-// New reads the passwords. Its error names what is wrong with them.
+// New reads the certificates. Its error names what is wrong with them.
 func New(o Options) (*Server, error) {
-	faults := newSeldom(o.Log)
-	u, err := newUsers(o.Passwords, cmp.Or(o.least, leastCost), o.Token, faults)
-	if err != nil {
+	if err := o.Entrance.check(); err != nil {
 		return nil, err
 	}
 	s := &Server{
-		users: u, source: newSource(o.Facts), log: faults, assets: map[string]asset{},
+		entrance: o.Entrance, source: newSource(o.Facts), log: newSeldom(o.Log), assets: map[string]asset{},
 		rendering: make(chan struct{}, mostRendering), pages: map[pageKey]*rendered{},
+	}
+	if o.Entrance.secure() {
+		s.certificates = &certificates{Entrance: o.Entrance}
+		if _, err := s.certificates.config(s.log); err != nil {
+			return nil, err
+		}
 	}
 	for name, kind := range map[string]string{"style.css": "text/css; charset=utf-8", "page.js": "text/javascript; charset=utf-8", "icon.svg": "image/svg+xml"} {
 		text, err := files.ReadFile(name)
@@ -96,7 +95,11 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	}
 	stop := context.AfterFunc(ctx, func() { _ = server.Close() })
 	defer stop()
-	err := server.Serve(newDoor(l, mostVisitors))
+	l = newDoor(l, mostVisitors)
+	if s.certificates != nil {
+		l = s.certificates.over(l, s.log)
+	}
+	err := server.Serve(l)
 	if errors.Is(err, http.ErrServerClosed) {
 		return nil
 	}
@@ -133,7 +136,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch r.URL.Path {
 	case "/healthz":
 		fmt.Fprintln(w, "ok")
-	case "/", "/events", "/signin":
+	case "/", "/events":
 		s.serveReader(w, r)
 	default:
 		http.NotFound(w, r)
@@ -153,38 +156,20 @@ func (s *Server) serveAsset(w http.ResponseWriter, r *http.Request, one asset) {
 
 // serveReader answers what depends on who asks.
 func (s *Server) serveReader(w http.ResponseWriter, r *http.Request) {
+	who, err := readerOf(r, s.entrance.UserHeader)
 	v := visitorOf(r.Context())
-	name, err := s.users.name(r.Context(), r, v.address())
-	v.is(name)
+	v.is(who.name)
 	switch {
-	case errors.Is(err, errDenied):
-		s.challenge(w)
-	case errors.Is(err, errBusy):
-		w.Header().Set("Retry-After", "5")
-		http.Error(w, "too many passwords and tokens are being checked", http.StatusTooManyRequests)
+	case errors.Is(err, errHost):
+		http.Error(w, err.Error(), http.StatusMisdirectedRequest)
 	case err != nil:
-		s.log.warn("cannot check who asks", err)
-		http.Error(w, "names cannot be checked now", http.StatusServiceUnavailable)
+		s.log.warn("cannot tell who asks", err)
+		http.Error(w, err.Error(), http.StatusBadRequest)
 	case r.URL.Path == "/events":
 		s.serveEvents(w, r, v)
-	case r.URL.Path == "/signin" && !s.users.any():
-		http.NotFound(w, r)
-	case r.URL.Path == "/signin" && name == "":
-		s.challenge(w)
-	case r.URL.Path == "/signin":
-		w.Header().Set("Location", "./")
-		w.WriteHeader(http.StatusSeeOther)
 	default:
-		s.servePage(w, r, name != "")
+		s.servePage(w, r, who.named)
 	}
-}
-
-// challenge has a browser ask for a name and a password.
-func (s *Server) challenge(w http.ResponseWriter) {
-	if s.users.any() {
-		w.Header().Set("WWW-Authenticate", `Basic realm="Slurm", charset="UTF-8"`)
-	}
-	http.Error(w, "wrong name or password", http.StatusUnauthorized)
 }
 
 func (s *Server) servePage(w http.ResponseWriter, r *http.Request, named bool) {
@@ -199,6 +184,9 @@ func (s *Server) servePage(w http.ResponseWriter, r *http.Request, named bool) {
 		return
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	if s.entrance.UserHeader != "" {
+		w.Header().Set("Vary", s.entrance.UserHeader)
+	}
 	send(w, r, page)
 }
 
@@ -224,7 +212,7 @@ func (s *Server) page(ctx context.Context, key pageKey) (*rendered, error) {
 	if now.cluster != nil {
 		p = now.cluster.page(key.named, key.Filter)
 	}
-	p.Version, p.Fault, p.CanSignIn = now.version, now.fault, s.users.any() && !key.named
+	p.Version, p.Fault = now.version, now.fault
 	if p.Fault != "" && !key.named {
 		p.Fault = strangersFault
 	}
@@ -260,7 +248,7 @@ func (s *Server) keep(version int, key pageKey, page *rendered) {
 
 func send(w http.ResponseWriter, r *http.Request, text *rendered) {
 	body := text.plain
-	w.Header().Set("Vary", "Accept-Encoding, Authorization, "+pagefacts.TokenHeader)
+	w.Header().Add("Vary", "Accept-Encoding")
 	if strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
 		w.Header().Set("Content-Encoding", "gzip")
 		body = text.packed

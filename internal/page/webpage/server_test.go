@@ -10,8 +10,6 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"os"
-	"path/filepath"
 	"runtime"
 	"strings"
 	"sync"
@@ -20,7 +18,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"golang.org/x/crypto/bcrypt"
 
 	"github.com/slurmlet/slurmlet/internal/page/pagefacts"
 )
@@ -36,6 +33,8 @@ type site struct {
 	lock    sync.Mutex
 	facts   *pagefacts.Facts
 	err     error
+	// dials is nil for the address.
+	dials func(context.Context) (net.Conn, error)
 }
 
 func (s *site) tell(facts *pagefacts.Facts, err error) {
@@ -44,14 +43,19 @@ func (s *site) tell(facts *pagefacts.Facts, err error) {
 	s.facts, s.err = facts, err
 }
 
-// open serves facts. alice has the password "open sesame", and bob the token "eyJ.bob.x".
+// userHeader is what the tests' proxy sets.
+const userHeader = "X-Forwarded-User"
+
+// open serves facts to a proxy.
 func open(t *testing.T, facts *pagefacts.Facts) *site {
 	t.Helper()
-	hash, err := bcrypt.GenerateFromPassword([]byte("open sesame"), bcrypt.MinCost)
-	require.NoError(t, err)
-	file := filepath.Join(t.TempDir(), "users")
-	require.NoError(t, os.WriteFile(file, fmt.Appendf(nil, "# people\nalice:%s\n", hash), 0o600))
+	return openAt(t, facts, Entrance{Address: "127.0.0.1:0", UserHeader: userHeader})
+}
+
+func openAt(t *testing.T, facts *pagefacts.Facts, e Entrance) *site {
+	t.Helper()
 	s := &site{facts: facts}
+	var err error
 	s.Server, err = New(Options{
 		Facts: func(context.Context) (*pagefacts.Facts, error) {
 			s.asked.Add(1)
@@ -59,17 +63,10 @@ func open(t *testing.T, facts *pagefacts.Facts) *site {
 			defer s.lock.Unlock()
 			return s.facts, s.err
 		},
-		Passwords: file, least: bcrypt.MinCost,
-		Token: func(_ context.Context, token string) (string, time.Time, error) {
-			if token != "eyJ.bob.x" {
-				return "", time.Time{}, pagefacts.ErrToken
-			}
-			return "bob", time.Now().Add(time.Hour), nil
-		},
-		Log: slog.New(slog.DiscardHandler),
+		Entrance: e, Log: slog.New(slog.DiscardHandler),
 	})
 	require.NoError(t, err)
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	l, err := e.Listen(t.Context())
 	require.NoError(t, err)
 	s.address = l.Addr().String()
 	ctx, end := context.WithCancel(context.Background())
@@ -80,6 +77,11 @@ func open(t *testing.T, facts *pagefacts.Facts) *site {
 		require.NoError(t, <-done)
 	})
 	return s
+}
+
+// as is a request that a proxy passes on for a user.
+func as(user string) func(*http.Request) {
+	return func(r *http.Request) { r.Header.Set(userHeader, user) }
 }
 
 // dial comes from one of this machine's addresses.
@@ -100,6 +102,9 @@ func (s *site) request(t *testing.T, method, path string, change func(*http.Requ
 		change(request)
 	}
 	client := http.Client{Timeout: limit, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	if s.dials != nil {
+		client.Transport = &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return s.dials(ctx) }}
+	}
 	defer client.CloseIdleConnections()
 	response, err := client.Do(request)
 	require.NoError(t, err)
@@ -111,9 +116,6 @@ func (s *site) request(t *testing.T, method, path string, change func(*http.Requ
 
 func TestAnswers(t *testing.T) {
 	s := open(t, sample(3, 10))
-	header := func(name, value string) func(*http.Request) {
-		return func(r *http.Request) { r.Header.Set(name, value) }
-	}
 	for _, c := range []struct {
 		name, method, path string
 		change             func(*http.Request)
@@ -122,18 +124,14 @@ func TestAnswers(t *testing.T) {
 	}{
 		{"a stranger", "GET", "/", nil, 200, false},
 		{"a head", "HEAD", "/", nil, 200, false},
-		{"a password", "GET", "/", password("alice", "open sesame"), 200, true},
-		{"a wrong one", "GET", "/", password("alice", "sesame"), 401, false},
-		{"nobody's", "GET", "/", password("mallory", "open sesame"), 401, false},
-		{"one that is too long for bcrypt", "GET", "/", password("alice", "open sesame"+strings.Repeat("x", 100)), 401, false},
-		{"a token in a password's place", "GET", "/", password("bob", "eyJ.bob.x"), 200, true},
-		{"another's token", "GET", "/", password("alice", "eyJ.bob.x"), 401, false},
-		{"a token", "GET", "/", header("Authorization", "Bearer eyJ.bob.x"), 200, true},
-		{"a token as slurmrestd takes it", "GET", "/", header(pagefacts.TokenHeader, "eyJ.bob.x"), 200, true},
-		{"a wrong token", "GET", "/", header(pagefacts.TokenHeader, "eyJ.eve.x"), 401, false},
-		{"a header that is none", "GET", "/", header("Authorization", "Basic ???"), 401, false},
-		{"a sign-in", "GET", "/signin", nil, 401, false},
-		{"a sign-in with a password", "GET", "/signin", password("alice", "open sesame"), 303, false},
+		{"a user", "GET", "/", as("alice"), 200, true},
+		{"a user with an address", "GET", "/", as("alice@example.com"), 200, true},
+		{"nobody", "GET", "/", as(""), 400, false},
+		{"two users", "GET", "/", func(r *http.Request) { r.Header[userHeader] = []string{"mallory", "alice"} }, 400, false},
+		{"a name that is too long", "GET", "/", as(strings.Repeat("x", 300)), 400, false},
+		{"another header", "GET", "/", func(r *http.Request) { r.Header.Set("X-Remote-User", "alice") }, 200, false},
+		{"a password", "GET", "/", func(r *http.Request) { r.SetBasicAuth("alice", "open sesame") }, 200, false},
+		{"another host, behind a proxy", "GET", "/", func(r *http.Request) { r.Host = "slurm.example.com" }, 200, false},
 		{"a health check", "GET", "/healthz", nil, 200, false},
 		{"the style", "GET", "/style.css", nil, 200, false},
 		{"the script", "GET", "/page.js", nil, 200, false},
@@ -151,10 +149,7 @@ func TestAnswers(t *testing.T) {
 			require.Equal(t, "nosniff", header.Get("X-Content-Type-Options"))
 			require.Equal(t, "no-referrer", header.Get("Referrer-Policy"))
 			if c.code == 200 && c.path == "/" {
-				require.Equal(t, "Accept-Encoding, Authorization, X-SLURM-USER-TOKEN", header.Get("Vary"))
-			}
-			if c.code == 401 {
-				require.Contains(t, header.Get("WWW-Authenticate"), "Basic")
+				require.Equal(t, []string{userHeader, "Accept-Encoding"}, header.Values("Vary"))
 			}
 		})
 	}
@@ -192,7 +187,7 @@ func TestOldFacts(t *testing.T) {
 	s := open(t, nil)
 	both := func() (stranger, alice string) {
 		_, _, stranger = s.request(t, "GET", "/", nil)
-		_, _, alice = s.request(t, "GET", "/", password("alice", "open sesame"))
+		_, _, alice = s.request(t, "GET", "/", as("alice"))
 		return stranger, alice
 	}
 	s.tell(nil, errors.New("cannot ask slurmctld's agent: <gone>"))
@@ -268,7 +263,7 @@ func TestEvents(t *testing.T) {
 func TestAttack(t *testing.T) {
 	s := open(t, sample(3000, 1000))
 	before := runtime.NumGoroutine()
-	named, namedConn := s.listen(t, 9, "X-SLURM-USER-TOKEN: eyJ.bob.x\r\n")
+	named, namedConn := s.listen(t, 9, userHeader+": bob\r\n")
 	require.NoError(t, until(named, "event: view"))
 	for i := range 1000 {
 		s.listen(t, 2, "")
@@ -291,7 +286,7 @@ func TestAttack(t *testing.T) {
 	s.tell(next, nil)
 	require.NoError(t, namedConn.SetReadDeadline(time.Now().Add(limit)))
 	require.NoError(t, until(named, "event: view"), "the stream of somebody with a name is there")
-	code, _, _ = s.request(t, "GET", "/", password("alice", "open sesame"))
+	code, _, _ = s.request(t, "GET", "/", as("alice"))
 	require.Equal(t, 200, code)
 }
 

@@ -33,6 +33,18 @@ func Listen(path string) (net.Listener, error) {
 	return l, nil
 }
 
+// ListenForGroup is Listen, and the socket's group may connect, too.
+func ListenForGroup(path string) (net.Listener, error) {
+	l, err := Listen(path)
+	if err != nil {
+		return nil, err
+	}
+	if err := os.Chmod(path, 0o660); err != nil {
+		return nil, errors.Join(fmt.Errorf("cannot share the socket with its group: %w", err), l.Close())
+	}
+	return l, nil
+}
+
 // Bounded is a listener that has at most so many connections at once. Others wait in the kernel.
 type Bounded struct {
 	net.Listener
