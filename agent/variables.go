@@ -133,7 +133,7 @@ var variables = []variable{
 		}
 		return checkAbsolute(v)
 	}},
-	{"SLURMLET_PREFLIGHT", []Role{Slurmctld}, string(reconfig.PreflightParse), "how the agent checks an edit before slurmctld gets it: `off`, `parse`, or `full` (a second slurmctld starts with it first)", func(c *Config, v string) (err error) {
+	{"SLURMLET_PREFLIGHT", []Role{Slurmctld}, string(reconfig.PreflightParse), "how the agent checks an edit before slurmctld gets it: `off` or `parse` (its own rules, and Slurm's parser)", func(c *Config, v string) (err error) {
 		c.Preflight, err = reconfig.ParsePreflight(v)
 		return err
 	}},

@@ -51,6 +51,7 @@ var badEdits = []badEdit{
 	{name: "an empty file", text: only(""), says: "/etc/slurm/slurm.conf: the file is empty"},
 	{name: "licenses that are none", text: add("Licenses=foo:bar:1:2"), says: confAt + "23:10: error: Licenses is"},
 	{name: "a plugin that slurmctld alone refuses", text: add("JobSubmitPlugins=job_submit/nosuch"), says: "job_submit/nosuch"},
+	{name: "a script that is missing", text: add("JobSubmitPlugins=lua"), says: "job_submit"},
 }
 
 // moreBadEdits are tried with SLURMLET_E2E_FULL=1. What only the nodes do not take is noticed when none of them

@@ -25,7 +25,6 @@ var reloadCases = []testCase{
 	{"a node that missed an edit fetches it", missedEdit, either},
 	{"edits of a ConfigMap", configMapEdits, both},
 	{"edits of a plain file", plainEdits, either},
-	{"what slurmctld ends over is tried before", fullPreflight, both},
 }
 
 // configMapEdits share a slurmctld: to have another takes longer than most of them.

@@ -38,19 +38,19 @@ const (
 	volume = "/run/volume"
 )
 
-func measureEdits(s settings, version, preflight string) (edits, error) {
+func measureEdits(s settings, version string) (edits, error) {
 	var e edits
 	c, err := native.NewCluster(native.Options{Lower: s.Roots[version], Slurmlet: s.Slurmlet, Nodes: editNodes, SlurmConf: slurmConf})
 	if err != nil {
 		return e, err
 	}
 	b := &editBench{Cluster: c, live: make(chan struct{}, 16)}
-	if err := b.begin(preflight); err != nil {
+	if err := b.begin(); err != nil {
 		return e, err
 	}
 	for round := range todo.edits + 1 {
 		if round%5 == 0 {
-			native.Progress("Slurm %s, edits, preflight %s: round %d of %d", version, preflight, round, todo.edits)
+			native.Progress("Slurm %s, edits: round %d of %d", version, round, todo.edits)
 		}
 		for _, way := range []struct {
 			samples *samples
@@ -78,7 +78,7 @@ type editBench struct {
 	number int
 }
 
-func (b *editBench) begin(preflight string) error {
+func (b *editBench) begin() error {
 	var err error
 	if b.files, err = b.Sources(); err != nil {
 		return err
@@ -91,7 +91,7 @@ func (b *editBench) begin(preflight string) error {
 			b.live <- struct{}{}
 		}
 	}
-	if err := b.ControlBySlurmlet(volume, heard, "SLURMLET_PREFLIGHT="+preflight); err != nil {
+	if err := b.ControlBySlurmlet(volume, heard, "SLURMLET_PREFLIGHT=parse"); err != nil {
 		return err
 	}
 	for _, n := range b.Nodes {

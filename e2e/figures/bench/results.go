@@ -92,15 +92,9 @@ func (r results) printEdits(t io.Writer, v *verdict) {
 	}
 	fmt.Fprintf(t, "\nan edit to the last of %d nodes, ms\tscontrol reconfigure\tslurmlet\tits debounce\twithout it, to scontrol\n", editNodes)
 	for _, s := range r.slurms {
-		for _, e := range []struct {
-			preflight string
-			edits
-			verdict *verdict
-		}{{"parse", s.parse, v}, {"full", s.full, &verdict{}}} {
-			what := fmt.Sprintf("Slurm %s, SLURMLET_PREFLIGHT=%s", s.version, e.preflight)
-			over := e.undelayed().over(e.bare).median()
-			fmt.Fprintf(t, "%s\t%.0f\t%.0f\t%d\t%.2f %s\n", what, e.bare.median(), e.edited.median(), reconfig.Debounce.Milliseconds(),
-				over, e.verdict.judge("edit, "+what+", to scontrol reconfigure", over, maxEdit))
-		}
+		e, what := s.changes, "Slurm "+s.version
+		over := e.undelayed().over(e.bare).median()
+		fmt.Fprintf(t, "%s\t%.0f\t%.0f\t%d\t%.2f %s\n", what, e.bare.median(), e.edited.median(), reconfig.Debounce.Milliseconds(),
+			over, v.judge("edit, "+what+", to scontrol reconfigure", over, maxEdit))
 	}
 }

@@ -26,7 +26,7 @@ type slurmResult struct {
 	version string
 	registrations
 	waysDown
-	parse, full edits // by SLURMLET_PREFLIGHT
+	changes edits
 }
 
 func measureSlurm(s settings, version string) (*slurmResult, error) {
@@ -37,10 +37,7 @@ func measureSlurm(s settings, version string) (*slurmResult, error) {
 		}
 	}
 	var err error
-	if r.parse, err = measureEdits(s, version, "parse"); err != nil {
-		return nil, err
-	}
-	r.full, err = measureEdits(s, version, "full")
+	r.changes, err = measureEdits(s, version)
 	return r, err
 }
 

@@ -30,19 +30,19 @@ func TestEntrance(t *testing.T) {
 		Entrance
 		says string
 	}{
-		"loopback":                        {Entrance{Address: "127.0.0.1:0"}, ""},
-		"loopback of IPv6, or none here":  {Entrance{Address: "localhost:0"}, ""},
-		"loopback, a proxy":               {Entrance{Address: "127.0.0.1:0", UserHeader: "X-User"}, ""},
-		"a unix socket, a proxy":          {Entrance{Address: socket, UserHeader: "X-User"}, ""},
-		"all addresses":                   {Entrance{Address: ":0", UserHeader: "X-User"}, "no loopback address"},
-		"all addresses, no proxy":         {Entrance{Address: "0.0.0.0:0"}, "no loopback address"},
-		"all addresses of IPv6":           {Entrance{Address: "[::]:0", UserHeader: "X-User"}, "no loopback address"},
-		"a unix socket, no proxy":         {Entrance{Address: socket}, "want -user-header"},
-		"TLS, no proxy":                   {Entrance{Address: ":0", Certificate: "c", Key: "k", ClientCA: "a"}, "want -user-header"},
+		"loopback":                         {Entrance{Address: "127.0.0.1:0"}, ""},
+		"loopback of IPv6, or none here":   {Entrance{Address: "localhost:0"}, ""},
+		"loopback, a proxy":                {Entrance{Address: "127.0.0.1:0", UserHeader: "X-User"}, ""},
+		"a unix socket, a proxy":           {Entrance{Address: socket, UserHeader: "X-User"}, ""},
+		"all addresses":                    {Entrance{Address: ":0", UserHeader: "X-User"}, "no loopback address"},
+		"all addresses, no proxy":          {Entrance{Address: "0.0.0.0:0"}, "no loopback address"},
+		"all addresses of IPv6":            {Entrance{Address: "[::]:0", UserHeader: "X-User"}, "no loopback address"},
+		"a unix socket, no proxy":          {Entrance{Address: socket}, "want -user-header"},
+		"TLS, no proxy":                    {Entrance{Address: ":0", Certificate: "c", Key: "k", ClientCA: "a"}, "want -user-header"},
 		"TLS without clients' certificate": {Entrance{Address: ":0", UserHeader: "X-User", Certificate: "c", Key: "k"}, "need each other"},
-		"authorities without TLS":         {Entrance{Address: ":0", UserHeader: "X-User", ClientCA: "a"}, "need each other"},
-		"a name without authorities":      {Entrance{Address: "127.0.0.1:0", UserHeader: "X-User", ClientName: "proxy"}, "-client-name needs -client-ca"},
-		"a unix socket with TLS":          {Entrance{Address: socket, UserHeader: "X-User", Certificate: "c", Key: "k", ClientCA: "a"}, "no TLS"},
+		"authorities without TLS":          {Entrance{Address: ":0", UserHeader: "X-User", ClientCA: "a"}, "need each other"},
+		"a name without authorities":       {Entrance{Address: "127.0.0.1:0", UserHeader: "X-User", ClientName: "proxy"}, "-client-name needs -client-ca"},
+		"a unix socket with TLS":           {Entrance{Address: socket, UserHeader: "X-User", Certificate: "c", Key: "k", ClientCA: "a"}, "no TLS"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			l, err := c.Listen(t.Context())

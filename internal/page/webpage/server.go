@@ -20,7 +20,7 @@ import (
 // Options are what a Server needs.
 type Options struct {
 	// Facts asks slurmctld's agent.
-	Facts func(context.Context) (*pagefacts.Facts, error)
+	Facts    func(context.Context) (*pagefacts.Facts, error)
 	Entrance Entrance
 	Log      *slog.Logger
 }

@@ -21,8 +21,6 @@ type Command struct {
 
 	Credential *syscall.Credential // nil: ours
 	Group      bool                // a process group of its own, which then gets every signal: for helper services, never for Slurm's daemons
-	// Unconnected: it, and what it starts, can connect to no address but unix sockets' (ENETUNREACH). It can be connected to.
-	Unconnected bool
 
 	Stdin, Stdout, Stderr *os.File // nil: /dev/null
 }
@@ -41,14 +39,7 @@ func (t *Table) Start(c Command) (*Process, error) {
 		// One thread forks and waits. A child belongs to the thread that forked it and would become an orphan with the thread's
 		// end; here the thread outlives the child, whoever calls Start.
 		runtime.LockOSThread()
-		if c.Unconnected {
-			if err := disconnect(); err != nil {
-				started <- result{nil, err}
-				return // and the thread with us
-			}
-		} else {
-			defer runtime.UnlockOSThread()
-		}
+		defer runtime.UnlockOSThread()
 		cmd := c.cmd()
 		p, err := t.start(cmd)
 		started <- result{p, err}

@@ -109,16 +109,15 @@ type Preflight string
 const (
 	PreflightOff   Preflight = "off"   // the files must be there and be text
 	PreflightParse Preflight = "parse" // checked by package slurmconf, and read by Slurm's own parser
-	PreflightFull  Preflight = "full"  // and a slurmctld comes up with it in a dry run
 )
 
 // ParsePreflight reads SLURMLET_PREFLIGHT.
 func ParsePreflight(text string) (Preflight, error) {
 	switch p := Preflight(text); p {
-	case PreflightOff, PreflightParse, PreflightFull:
+	case PreflightOff, PreflightParse:
 		return p, nil
 	}
-	return "", errors.New("want off, parse or full")
+	return "", errors.New("want off or parse; full has gone, because the last good set is put back where slurmctld refuses one")
 }
 
 // ElasticSet is what slurm.conf's defaults depend on of a set of nodes that slurmctld itself starts and

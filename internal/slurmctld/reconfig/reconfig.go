@@ -25,7 +25,6 @@ func Open(o Options) (*Reloader, *confset.Set) {
 		live:    confset.Store{Dir: o.RunDir, Name: "conf", UID: uid, GID: gid},
 		good:    confset.Store{Dir: o.StateDir, Sub: "slurmlet", Name: "conf", UID: uid, GID: gid, Lasting: true},
 	}
-	_ = os.RemoveAll(r.dryRunDir()) // a crash may have left it
 	r.loadStreamed()
 	// slurmctld makes its directory, and not the one above; it reports what cannot be made.
 	if os.Mkdir(o.StateDir, 0o755) == nil {

@@ -28,8 +28,6 @@ type Reloader struct {
 	// prefetched and prechecked were begun with an edit, nil when they were used.
 	prefetched atomic.Pointer[nodeStarts]
 	prechecked atomic.Pointer[precheck]
-	// trying is held during a dry run: a precheck's may be at any time.
-	trying sync.Mutex
 	// held: slurmctld starts no jobs until the reconfigure is over.
 	held atomic.Bool
 

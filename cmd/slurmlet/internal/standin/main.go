@@ -18,7 +18,6 @@
 //	  keeps-extra     an Extra that the record has stays, as from 25.05 on
 //	  lost-at-start   slurmctld's table is full: only a successor's registration makes a record
 //	  -f slurm.conf   with a line that has "nosuch" in it: exit with status 1 instead of starting
-//	  killed          slurmctld in a dry run (-D) is killed
 //	scontrol, sinfo, squeue, scancel
 //	  node.json       the node record
 //	  down            slurmctld cannot be reached
@@ -63,9 +62,6 @@ func main() {
 		if slices.Contains(os.Args, "-V") {
 			fmt.Println("slurm-wlm 26.05.5")
 			return
-		}
-		if slices.Contains(os.Args, "-D") {
-			dryRun()
 		}
 		daemon()
 	case "scontrol":
