@@ -46,8 +46,8 @@ type world struct {
 	metrics bool
 	// web is the program slurmlet-web, beside slurmlet.
 	web  string
-	lock   sync.Mutex
-	log     []string
+	lock sync.Mutex
+	log  []string
 }
 
 func newWorld(s settings) (*world, error) {

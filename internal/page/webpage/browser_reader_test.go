@@ -47,7 +47,7 @@ func TestScreenReader(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := open(t, sample(nodes, 40))
 			p := b.open(t, view{width: 1440, height: 900})
-			p.proxied("alice")
+			p.proxied()
 			p.visit("http://" + s.address + "/")
 			p.until("document.readyState", "complete")
 			p.until(body, "Drains and faults")
@@ -84,7 +84,7 @@ func TestBrowserKeepsTextsIn(t *testing.T) {
 		for _, noScript := range []bool{false, true} {
 			s := open(t, hostile(text))
 			p := b.open(t, view{width: 1440, height: 900, noScript: noScript})
-			p.proxied("alice")
+			p.proxied()
 			p.visit("http://" + s.address + "/")
 			p.until("document.readyState", "complete")
 			p.until("document.body.textContent", text)

@@ -174,10 +174,10 @@ func (b *browser) into(t *testing.T, result any, session, method string, params 
 	require.NoError(t, json.Unmarshal(text, result))
 }
 
-// proxied has a proxy name the reader from now on.
-func (p *tab) proxied(user string) {
+// proxied has a proxy name alice as the reader from now on.
+func (p *tab) proxied() {
 	p.t.Helper()
-	_, err := p.ask(p.session, "Network.setExtraHTTPHeaders", map[string]any{"headers": map[string]any{userHeader: user}})
+	_, err := p.ask(p.session, "Network.setExtraHTTPHeaders", map[string]any{"headers": map[string]any{userHeader: "alice"}})
 	require.NoError(p.t, err)
 }
 
@@ -254,7 +254,7 @@ func TestBrowser(t *testing.T) {
 		p.until(body, "whom the proxy names")
 		p.until("document.getElementById('live').className", "live")
 		require.NotContains(t, p.text(body), "cpu-0003")
-		p.proxied("alice")
+		p.proxied()
 		p.visit("http://" + s.address + "/")
 		p.until(body, "cpu-0003")
 		p.until("document.getElementById('live').className", "live")
@@ -273,7 +273,7 @@ func TestBrowser(t *testing.T) {
 		v := desk
 		v.noScript = true
 		p := b.open(t, v)
-		p.proxied("alice")
+		p.proxied()
 		p.visit("http://" + s.address + "/")
 		p.until("document.body.textContent", "cpu-0003")
 		require.Contains(t, p.text("document.body.textContent"), "loads again every")
@@ -285,7 +285,7 @@ func TestBrowser(t *testing.T) {
 		v := desk
 		v.noScript = true
 		p := b.open(t, v)
-		p.proxied("alice")
+		p.proxied()
 		p.visit("http://" + s.address + "/")
 		p.until("document.body.textContent", "cpu-0003")
 		next := sample(12, 40)
@@ -300,7 +300,7 @@ func TestBrowser(t *testing.T) {
 			v := desk
 			v.dark = dark
 			p := b.open(t, v)
-			p.proxied("alice")
+			p.proxied()
 			p.visit("http://" + s.address + "/")
 			p.until(body, "cpu-0003")
 			require.Empty(t, p.text(contrast), "texts with a contrast below 4.5 (dark: %v)", dark)
@@ -322,7 +322,7 @@ func TestBrowser(t *testing.T) {
 		t.Run("screenshot "+name, func(t *testing.T) {
 			s := open(t, sample(c.nodes, c.jobs))
 			p := b.open(t, c.view)
-			p.proxied("alice")
+			p.proxied()
 			p.visit("http://" + s.address + "/")
 			p.until(body, "Drains and faults")
 			p.until("document.readyState", "complete")
