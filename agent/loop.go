@@ -174,7 +174,7 @@ func spread(l lifecycle.State, wait, cluster time.Duration) time.Duration {
 
 func (a *Agent) reachQuestion(ctx context.Context, number int) lifecycle.Event {
 	err := a.daemon.reach(ctx, a)
-	return node.Answered{Number: number, Err: err, Late: isLate(err), Steps: a.node.Steps()}
+	return node.Answered{Number: number, Err: err, Late: isLate(err), Steps: a.node.CountSteps()}
 }
 
 // isLate: the question has taken all of questionLimit.

@@ -49,8 +49,8 @@ func (a *Agent) openNode() error {
 // node is what the variables say of the node.
 func (c Config) node(root string, hasKeys bool) slurmd.Settings {
 	return slurmd.Settings{
-		Name: c.NodeName, Machine: c.Machine, Elastic: c.Elastic, Size: c.sizing(root), Gres: c.GresChoice,
-		Cgroups: cgroups.Options{
+		Name: c.NodeName, Machine: c.Machine, Elastic: c.Elastic, SizeOptions: c.sizing(root), GresChoice: c.GresChoice,
+		CgroupOptions: cgroups.Options{
 			Mode: c.CgroupMode, OOMGroup: c.OOMGroup, OOMHeadroom: c.OOMHeadroom, Reserve: c.Reserve, DeadSteps: c.DeadSteps,
 		},
 		JobMetrics: c.JobMetrics, JobSignal: c.JobSignal, Leftovers: c.Leftovers, Places: c.places(),
@@ -117,16 +117,16 @@ func (r recordChanges) Make(ctx context.Context, verb node.Verb, reason, conf st
 	default:
 		panic(fmt.Sprintf("no change of a record: %d", verb))
 	}
-	return r.asker.Change(ctx, c, direct)
+	return r.asker.Ask(ctx, c, direct)
 }
 
 // remove has the record deleted, or kept if somebody names the node. Where slurmctld's agent is not asked, this agent asks
 // slurmctld who names it.
 func (r recordChanges) remove(ctx context.Context, c ask.Change) error {
-	return r.asker.Change(ctx, c, func(ctx context.Context) error { return merge.Make(ctx, r.slurm, []ask.Change{c})[c] })
+	return r.asker.Ask(ctx, c, func(ctx context.Context) error { return merge.Make(ctx, r.slurm, []ask.Change{c})[c] })
 }
 
 // Recount has slurmctld's agent have slurmctld count the allocated CPUs of all nodes.
 func (r recordChanges) Recount(ctx context.Context, direct func(context.Context) error) error {
-	return r.asker.Change(ctx, ask.Change{Verb: ask.Recount, Node: r.node}, direct)
+	return r.asker.Ask(ctx, ask.Change{Verb: ask.Recount, Node: r.node}, direct)
 }

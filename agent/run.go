@@ -79,7 +79,7 @@ func (a *Agent) plan() lifecycle.Plan {
 	return lifecycle.Plan{
 		Role:      lifecycle.Role{Registers: d.registers, Hosts: d.hosts, Reloads: d.reloads, Converts: d.converts},
 		Plan:      supervisor.Plan{Restarts: d.restarts, Announces: d.announces, Reaches: d.reach != nil},
-		Node:      node.Plan{Elastic: c.Elastic && d.registers, GresConf: gresConf(c), Signals: c.JobSignal.Name != ""},
+		NodePlan:  node.Plan{Elastic: c.Elastic && d.registers, GresConf: gresConf(c), Signals: c.JobSignal.Name != ""},
 		Deadlines: deadlines.New(c.Grace, c.JobSignal.Lead),
 		Lead:      c.JobSignal.Lead,
 	}

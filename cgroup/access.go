@@ -86,7 +86,9 @@ func needs(err error) string {
 // not handle yet.
 func (f FS) enter(s membership) (*outside, error) {
 	if s.at.shared {
-		return nil, errors.New("what is mounted at /sys is shared with other mount namespaces, where the mount of /sys/fs/cgroup would be changed, too")
+		return nil,
+			errors.New(
+				"what is mounted at /sys is shared with other mount namespaces, where the mount of /sys/fs/cgroup would be changed, too")
 	}
 	out, err := lookOutside(s)
 	if err != nil {

@@ -109,5 +109,6 @@ func (f FS) notEmpty(pids []string, left []straggler) error {
 	if len(who) == 0 {
 		who = []string{"some that came and went"}
 	}
-	return fmt.Errorf("cannot empty the container's cgroup: after %v there are still processes in it: %s", clearLimit, strings.Join(who, ", "))
+	return fmt.Errorf("cannot empty the container's cgroup: after %v there are still processes in it: %s", clearLimit,
+		strings.Join(who, ", "))
 }

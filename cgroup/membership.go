@@ -77,9 +77,13 @@ func (f FS) membership() (membership, error) {
 func (s membership) whyForeign() error {
 	switch {
 	case s.hostPIDs:
-		return fmt.Errorf("%w: the agent is in the host's pid namespace (hostPID, or no container at all), and Slurm would make its cgroups beside those of the host's init", ErrForeign)
+		return fmt.Errorf(
+			"%w: the agent is in the host's pid namespace (hostPID, or no container at all), and Slurm would make "+
+				"its cgroups beside those of the host's init", ErrForeign)
 	case s.init != s.path:
-		return fmt.Errorf("%w: PID 1 is in the cgroup %s and the agent in %s (shareProcessNamespace), and Slurm would make its cgroups beside PID 1's", ErrForeign, s.init, s.path)
+		return fmt.Errorf(
+			"%w: PID 1 is in the cgroup %s and the agent in %s (shareProcessNamespace), and Slurm would make its "+
+				"cgroups beside PID 1's", ErrForeign, s.init, s.path)
 	}
 	return nil
 }

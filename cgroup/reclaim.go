@@ -75,7 +75,8 @@ func freshLeaf(base string) (string, error) {
 }
 
 func subtree(dir string) string {
-	text, _ := os.ReadFile(filepath.Join(dir, "cgroup.subtree_control")) // what cannot be read takes no process either, and move reports that
+	// what cannot be read takes no process either, and move reports that
+	text, _ := os.ReadFile(filepath.Join(dir, "cgroup.subtree_control"))
 	return strings.TrimSpace(string(text))
 }
 

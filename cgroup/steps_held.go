@@ -73,7 +73,11 @@ func (s *Steps) isWatched(h held, dir string) bool {
 func (s *Steps) rescanLater(err error) {
 	if !s.rescanning {
 		s.rescanning = true
-		s.Observe(StepFault{fmt.Errorf("cannot watch every step: %w (sysctl fs.inotify.max_user_watches and max_user_instances); they are looked at every %v", err, s.again)})
+		s.Observe(StepFault{
+			fmt.Errorf(
+				"cannot watch every step: %w (sysctl fs.inotify.max_user_watches and max_user_instances); they are "+
+					"looked at every %v", err, s.again),
+		})
 	}
 	if s.rescan == nil {
 		s.rescan = s.after(s.again, func() {

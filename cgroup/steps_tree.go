@@ -105,7 +105,10 @@ func (s *Steps) takeJob(name string, found bool) {
 	}
 	j := s.jobs[name]
 	if j == nil {
-		j = &job{name: name, path: filepath.Join(s.dir, name), steps: map[string]*step{}, wrote: map[string]int64{}, held: held{}, found: found}
+		j = &job{
+			name: name, path: filepath.Join(s.dir, name), steps: map[string]*step{}, wrote: map[string]int64{},
+			held: held{}, found: found,
+		}
 		s.jobs[name] = j
 	}
 	if err := s.hold(j.held, j.path, whole, watchDir, func(h happening) { s.inJob(j, h) }); err != nil {

@@ -55,7 +55,7 @@ func keyRotated(t *testing.T, c *cluster) {
 		{"the new one signs", []keyring.Key{young, retired}, "young", []string{"young", "old"}},
 		{"the old one is gone", []keyring.Key{young}, "young", []string{"young"}},
 	} {
-		text, err := (&keyring.Ring{Keys: edit.keys}).JWKS()
+		text, err := (&keyring.Ring{Keys: edit.keys}).MarshalJWKS()
 		require.NoError(t, err)
 		for pod := range keyHolders {
 			c.setKeys(t, pod, map[string]sandbox.File{keyring.JWKSFile: {Data: text, Mode: 0o400}})
@@ -161,7 +161,7 @@ func (c *cluster) keysAreSecret(t *testing.T, key []byte) {
 		for _, secret := range [][]byte{c.Key, key} {
 			young, err := keyring.NewKey("young", secret, time.Time{})
 			require.NoError(t, err)
-			text, err := (&keyring.Ring{Keys: []keyring.Key{young}}).JWKS()
+			text, err := (&keyring.Ring{Keys: []keyring.Key{young}}).MarshalJWKS()
 			require.NoError(t, err)
 			_, base64, found := strings.Cut(string(text), `"k": "`)
 			require.True(t, found)

@@ -17,12 +17,12 @@ type Change struct {
 	Key string `json:"key,omitempty"`
 	// Old and New are nil where nothing was, or is, set. Slurm's default can be
 	// the value nevertheless.
-	Old *Text `json:"old"`
-	New *Text `json:"new"`
+	Old *ValueAt `json:"old"`
+	New *ValueAt `json:"new"`
 }
 
-// Text is a value and where it stands.
-type Text struct {
+// ValueAt is a value and where it stands.
+type ValueAt struct {
 	Text string   `json:"text"`
 	From Position `json:"from"`
 }
@@ -43,21 +43,21 @@ func (c Change) String() string {
 	return what + ": " + c.Old.shown() + " → " + c.New.shown() + " (" + from.From.String() + ")"
 }
 
-func (t *Text) shown() string {
+func (t *ValueAt) shown() string {
 	if t == nil {
 		return "not set"
 	}
 	return cmp.Or(t.Text, `""`)
 }
 
-func (t *Text) withoutSecret(key string) *Text {
+func (t *ValueAt) withoutSecret(key string) *ValueAt {
 	switch {
 	case t == nil:
 		return nil
 	case IsSecret(key):
-		return &Text{Hidden, t.From}
+		return &ValueAt{Hidden, t.From}
 	}
-	return &Text{Hide(t.Text), t.From}
+	return &ValueAt{Hide(t.Text), t.From}
 }
 
 // Diff is what changes for Slurm from one configuration to the other: values, not
@@ -119,11 +119,11 @@ func (d *comparison) compareText() {
 }
 
 // nth is a line of the file's text, nil behind its end.
-func (f *File) nth(lines []string, i int) *Text {
+func (f *File) nth(lines []string, i int) *ValueAt {
 	if i >= len(lines) || lines[i] == "" {
 		return nil
 	}
-	return &Text{strings.Trim(lines[i], space), Position{File: f.Name, Line: i + 1}}
+	return &ValueAt{strings.Trim(lines[i], space), Position{File: f.Name, Line: i + 1}}
 }
 
 // keys are all that begin lines, in lower case and sorted.
@@ -149,7 +149,7 @@ func (d *comparison) compareValues(key string) {
 }
 
 // value returns the text that counts for a key, nil where the file does not set it.
-func (c *Conf) value(kind Kind, key string) *Text {
+func (c *Conf) value(kind Kind, key string) *ValueAt {
 	all := c.All(key)
 	if len(all) == 0 {
 		return nil
@@ -161,11 +161,11 @@ func (c *Conf) value(kind Kind, key string) *Text {
 	for i, p := range all {
 		texts[i] = p.Value
 	}
-	return &Text{strings.Join(texts, ", "), all[0].Position()}
+	return &ValueAt{strings.Join(texts, ", "), all[0].Position()}
 }
 
 // equal: the values are, or one is what the other is by default.
-func (k Kind) equal(key string, a, b *Text) bool {
+func (k Kind) equal(key string, a, b *ValueAt) bool {
 	if a != nil && b != nil {
 		return a.Text == b.Text
 	}
@@ -183,15 +183,15 @@ func (c *Conf) spelled(key string) string {
 }
 
 // wholeText is the file, nil if there is none.
-func (c *Conf) wholeText() *Text {
+func (c *Conf) wholeText() *ValueAt {
 	if c == nil {
 		return nil
 	}
-	return &Text{From: Position{File: c.File.Name}}
+	return &ValueAt{From: Position{File: c.File.Name}}
 }
 
 // add adds a change; of a secret it leaves out both values.
-func (d *comparison) add(record, key string, before, after *Text) {
+func (d *comparison) add(record, key string, before, after *ValueAt) {
 	before, after = before.withoutSecret(key), after.withoutSecret(key)
 	d.changes = append(d.changes, Change{d.kind, record, key, before, after})
 }

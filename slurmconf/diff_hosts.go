@@ -79,7 +79,7 @@ func hostsOf(records []Record) (hosts, bool) {
 
 // move is from which record hosts come and to which they go; that of a host that
 // is new or gone has no Line.
-type move struct{ from, to Record }
+type move struct{ oldRecord, newRecord Record }
 
 type moved struct {
 	move
@@ -88,20 +88,20 @@ type moved struct {
 
 // compareMoved adds what changes for hosts that have moved from one record to another.
 func (d *comparison) compareMoved(m *moved, before, after hosts) {
-	some := m.to
+	some := m.newRecord
 	if some.Line == nil {
-		some = m.from
+		some = m.oldRecord
 	}
 	title := func(hosts []string) string {
 		return some.Pairs[0].Key + "=" + hostlist.Of(slices.Values(hosts)).Sorted().String()
 	}
 	switch {
-	case m.from.Line == nil:
-		d.add(title(m.hosts), "", nil, m.to.wholeText())
-	case m.to.Line == nil:
-		d.add(title(m.hosts), "", m.from.wholeText(), nil)
+	case m.oldRecord.Line == nil:
+		d.add(title(m.hosts), "", nil, m.newRecord.wholeText())
+	case m.newRecord.Line == nil:
+		d.add(title(m.hosts), "", m.oldRecord.wholeText(), nil)
 	default:
-		d.compareRecord(title(m.hosts), m.from, m.to, perHost)
+		d.compareRecord(title(m.hosts), m.oldRecord, m.newRecord, perHost)
 		for _, key := range perHost {
 			d.comparePerHost(key, m, title, before, after)
 		}
@@ -114,7 +114,7 @@ var perHost = []string{"nodehostname", "nodeaddr", "bcastaddr", "port"}
 
 // comparePerHost compares such a key.
 func (d *comparison) comparePerHost(key string, m *moved, title func([]string) string, before, after hosts) {
-	old, now := m.from.textOf(key), m.to.textOf(key)
+	old, now := m.oldRecord.textOf(key), m.newRecord.textOf(key)
 	if old == nil && now == nil {
 		return
 	}
@@ -126,16 +126,16 @@ func (d *comparison) comparePerHost(key string, m *moved, title func([]string) s
 		}
 	}
 	if len(differ) > 0 {
-		pair, ok := m.to.Get(key)
+		pair, ok := m.newRecord.Get(key)
 		if !ok {
-			pair, _ = m.from.Get(key)
+			pair, _ = m.oldRecord.Get(key)
 		}
 		d.add(title(differ), pair.Key, old, now)
 	}
 }
 
 // nths is which value each host has. One value is that of all.
-func nths(t *Text) func(int) string {
+func nths(t *ValueAt) func(int) string {
 	if t == nil {
 		return func(int) string { return "" }
 	}

@@ -74,7 +74,7 @@ func (d *comparison) compareOrder(before, after byTitle) {
 	now := slices.DeleteFunc(after.titles, func(t string) bool { return before.record[t].Line == nil })
 	for i, title := range now {
 		if title != old[i] {
-			d.add("", "order", &Text{old[i], before.record[old[i]].Position()}, &Text{title, after.record[title].Position()})
+			d.add("", "order", &ValueAt{old[i], before.record[old[i]].Position()}, &ValueAt{title, after.record[title].Position()})
 			return
 		}
 	}
@@ -113,21 +113,21 @@ func keysOf(records ...Record) []string {
 }
 
 // textOf is what counts for a key of the record, nil if nothing does.
-func (r Record) textOf(key string) *Text {
+func (r Record) textOf(key string) *ValueAt {
 	if p, ok := r.Get(key); ok {
-		return &Text{p.Value, p.Position()}
+		return &ValueAt{p.Value, p.Position()}
 	}
 	return nil
 }
 
 // wholeText returns the record's line and its place.
-func (r Record) wholeText() *Text { return &Text{strings.TrimSpace(r.Text()), r.Position()} }
+func (r Record) wholeText() *ValueAt { return &ValueAt{strings.TrimSpace(r.Text()), r.Position()} }
 
 // hostlists are keys whose values are sets of hosts or switches.
 var hostlists = []string{"nodes", "switches", "allocnodes"}
 
 // same: two values mean the same. Of a ring's nodes the order counts.
-func same(r Record, key string, a, b *Text) bool {
+func same(r Record, key string, a, b *ValueAt) bool {
 	if a == nil || b == nil {
 		return a == b
 	}
@@ -157,10 +157,10 @@ func (d *comparison) comparePlugins() {
 }
 
 // stack is the lines of plugstack.conf as one value.
-func (c *Conf) stack() *Text {
+func (c *Conf) stack() *ValueAt {
 	var lines []string
 	for l := range c.Lines() {
 		lines = append(lines, l.Pairs[0].Key+" "+strings.Join(strings.Fields(l.Pairs[0].Value), " "))
 	}
-	return &Text{strings.Join(lines, ", "), Position{File: c.File.Name}}
+	return &ValueAt{strings.Join(lines, ", "), Position{File: c.File.Name}}
 }

@@ -40,7 +40,7 @@ type Line struct {
 	text   string
 }
 
-// Text is the line as it stands in the file, with comments and line ends.
+// ValueAt is the line as it stands in the file, with comments and line ends.
 func (l *Line) Text() string { return l.text }
 
 // Position returns the place where the line begins.

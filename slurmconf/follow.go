@@ -28,10 +28,10 @@ func (w *walk) followInclude(l *Line) {
 }
 
 func (w *walk) readIncluded(l *Line, name string) {
-	file, err := w.reader.readFile(name, l.of.Kind)
+	file, err := w.readFile(name, l.of.Kind)
 	if meant := path.Clean(l.Include); errors.Is(err, errMissing) && path.IsAbs(meant) && meant != name &&
 		!slices.Contains(w.within, meant) {
-		if other, otherErr := w.reader.readFile(meant, l.of.Kind); otherErr == nil {
+		if other, otherErr := w.readFile(meant, l.of.Kind); otherErr == nil {
 			file, name, err = other, meant, nil // It is there already, where the others will be.
 		}
 	}

@@ -74,7 +74,7 @@ type fileID struct {
 
 // readConf reads one of Slurm's files.
 func (r *reader) readConf(kind Kind, needed bool) {
-	absolute := r.absolute(r.Source.nameOf(kind))
+	absolute := r.absolute(r.nameOf(kind))
 	file, err := r.readFile(absolute, kind)
 	switch {
 	case errors.Is(err, errMissing) && !needed:
@@ -131,8 +131,10 @@ func (w *walk) addFile(f *File, absolute string) {
 			w.followInclude(l)
 		case len(l.Pairs) == 0:
 		case len(w.conf.lines) == MaxLines:
-			w.add(Finding{l.Position(), Error, "size", "the rest is not read",
-				fmt.Sprintf("at most %d lines in a file with what it includes", MaxLines)})
+			w.add(Finding{
+				l.Position(), Error, "size", "the rest is not read",
+				fmt.Sprintf("at most %d lines in a file with what it includes", MaxLines),
+			})
 			return
 		default:
 			w.conf.add(l, w.defaults)

@@ -407,26 +407,30 @@ func meaning(object types.Object, name string) string {
 	case *types.TypeName:
 		return "a type"
 	case *types.Func:
-		results := object.Type().(*types.Signature).Results()
-		if results.Len() > 0 && of(results.At(0).Type(), name) {
-			return "a type"
-		}
-		if results.Len() > 0 {
-			if value := valueOf(results.At(0).Type()); value != "" {
-				return returns + value
-			}
-		}
-		return "a function"
+		return meaningOf(object.Signature(), name)
 	case *types.Const:
 		return "a constant"
 	}
 	if of(object.Type(), name) {
 		return "a type"
 	}
-	if _, function := object.Type().Underlying().(*types.Signature); function {
-		return "a function"
+	if function, is := object.Type().Underlying().(*types.Signature); is {
+		return meaningOf(function, name)
 	}
 	return valueOf(object.Type())
+}
+
+func meaningOf(function *types.Signature, name string) string {
+	results := function.Results()
+	if results.Len() > 0 && of(results.At(0).Type(), name) {
+		return "a type"
+	}
+	if results.Len() > 0 {
+		if value := valueOf(results.At(0).Type()); value != "" {
+			return returns + value
+		}
+	}
+	return "a function"
 }
 
 // returns begins the meaning of a function that returns a value of this repository.

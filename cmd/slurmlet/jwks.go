@@ -54,5 +54,5 @@ func keySet(paths []string, expire time.Duration) ([]byte, error) {
 		}
 		ring.Keys = append(ring.Keys, key)
 	}
-	return ring.JWKS()
+	return ring.MarshalJWKS()
 }

@@ -175,7 +175,7 @@ func elasticSets(all []object) *[]reconfig.ElasticSet {
 				if sets == nil {
 					sets = &[]reconfig.ElasticSet{}
 				}
-				*sets = append(*sets, reconfig.ElasticSet{Name: s.Name, Nodes: s.Names.String(), Min: s.Min, Features: strings.Split(s.Traits.Features.Value, ","), Gres: s.Size.Gres})
+				*sets = append(*sets, reconfig.ElasticSet{Name: s.Name, Nodes: s.NodeNames.String(), Min: s.Min, Features: strings.Split(s.Traits.Features.Value, ","), Gres: s.Size.Gres})
 			}
 		}
 	}

@@ -71,7 +71,8 @@ func named(file, name string) *regexp.Regexp {
 	if filepath.Ext(file) != ".go" {
 		return regexp.MustCompile(`\b` + name + `\b`)
 	}
-	return regexp.MustCompile(`(?m)^(?:func (?:\([^)]*\) )?` + name + `\(|(?:type|var|const) ` + name + `\b|//\t` + name + `\b|\t\{"` + name + `")`)
+	return regexp.MustCompile(`(?m)^(?:func (?:\([^)]*\) )?` + name + `\(|(?:type|var|const) ` + name + `\b|//\t` + name +
+		`\b|\t\{"` + name + `"|\t\{\n\t\t"` + name + `",)`)
 }
 
 // items are those of the numbered lists below a heading, each in one line.

@@ -69,7 +69,7 @@ func (l State) awaitListening() (State, []Action) {
 		return l, actions // its start is still to come
 	}
 	l.Reason = l.notListening(errors.New("it gets SIGTERM when it listens"))
-	l, question := l.with(l.Confirm())
+	l, question := l.with(l.AskService())
 	return l, append(actions, question...)
 }
 
@@ -87,7 +87,7 @@ func (l State) askConverting() (State, []Action) {
 	if l.listens {
 		return l.end("")
 	}
-	return l.with(l.Confirm())
+	return l.with(l.AskService())
 }
 
 // killConverting: the pod's time is over.

@@ -82,7 +82,7 @@ func (l State) handedOver(e supervisor.MainChanged) (State, []Action) {
 		return l.with(l.StopReplaced())
 	case l.Phase == supervisor.Ready:
 		l.Phase, l.Activity, l.Tries = supervisor.Reloading, supervisor.Confirming, 0
-		return l.with(l.Confirm())
+		return l.with(l.AskService())
 	}
 	return l, nil
 }

@@ -37,9 +37,9 @@ func (l State) again(reason string) (State, []Action) {
 // ask asks what is waited for once more.
 func (l State) ask() (State, []Action) {
 	if l.Activity == supervisor.Doubting {
-		return l.with(l.Reach())
+		return l.with(l.TryToReach())
 	}
-	return l.with(l.Confirm())
+	return l.with(l.AskService())
 }
 
 // fired: what was waited for has not come in time, or a pause is over.

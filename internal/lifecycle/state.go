@@ -26,7 +26,7 @@ import (
 type Plan struct {
 	Role
 	supervisor.Plan
-	Node node.Plan
+	NodePlan node.Plan
 	// Deadlines is that of SLURMLET_GRACE_PERIOD, Lead how long before their requeue jobs get a signal.
 	Deadlines deadlines.Deadlines
 	Lead      time.Duration
@@ -68,6 +68,6 @@ func New(p Plan, a nodesize.Allocation) State {
 		Plan: p.Plan, TimeLeft: deadlines.State{Deadlines: p.Deadlines, Lead: p.Lead},
 		Phase: supervisor.Starting, Activity: supervisor.Idle,
 	}
-	s.Node = Node{Plan: p.Node, Allocation: &a}
+	s.Node = Node{Plan: p.NodePlan, Allocation: &a}
 	return s
 }

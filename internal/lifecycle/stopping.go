@@ -33,7 +33,7 @@ func (l State) firedStopping() (State, []Action) {
 	case supervisor.Replacing:
 		return l.with(l.OverdueReplaced())
 	case supervisor.Launching, supervisor.Reaching:
-		return l.with(l.Reach())
+		return l.with(l.TryToReach())
 	}
 	return l, nil
 }

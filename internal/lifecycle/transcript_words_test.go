@@ -14,7 +14,7 @@ import (
 // lives are the roles, by what the agent does for them.
 var lives = map[string]Plan{
 	"node":      {Role: Role{Registers: true}, Plan: supervised("restarts announces reaches")},
-	"elastic":   {Role: Role{Registers: true}, Plan: supervised("restarts announces reaches"), Node: node.Plan{Elastic: true}},
+	"elastic":   {Role: Role{Registers: true}, Plan: supervised("restarts announces reaches"), NodePlan: node.Plan{Elastic: true}},
 	"slurmctld": {Role: Role{Reloads: true}, Plan: supervised("announces")},
 	"plain":     {Plan: supervised("announces")}, // a daemon whose end is the container's
 	"login":     {Role: Role{Hosts: true}, Plan: supervised("restarts announces reaches")},

@@ -37,9 +37,9 @@ type Options struct {
 // Login is sshd, sssd and the users' sessions.
 type Login struct {
 	Options
-	services []*service
-	logins   sshd.Logins
-	cgroups  *sessionCgroups
+	services       []*service
+	logins         sshd.Logins
+	sessionCgroups *sessionCgroups
 	// count is how many sessions there are; accepted holds a value when there may be another.
 	count    atomic.Int64
 	accepted chan struct{}
@@ -58,7 +58,7 @@ func Open(o Options) (*Login, error) {
 	if o.SSHD == "" {
 		return l, nil
 	}
-	if l.cgroups, err = o.delegate(); err != nil {
+	if l.sessionCgroups, err = o.delegate(); err != nil {
 		return nil, err
 	}
 	server, err := l.sshd()

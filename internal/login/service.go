@@ -75,7 +75,9 @@ const (
 var servicePath = []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}
 
 // newService of a command; heard gets the text of every line.
-func (l *Login) newService(name, program string, args []string, answers func(context.Context) error, heard func(text string)) (*service, error) {
+func (l *Login) newService(name, program string, args []string, answers func(context.Context) error,
+	heard func(text string),
+) (*service, error) {
 	output, err := process.NewOutput(name, func(line process.Line) {
 		l.Heard(line)
 		heard(line.Text)

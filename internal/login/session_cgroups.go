@@ -33,12 +33,18 @@ func (o Options) delegate() (*sessionCgroups, error) {
 	delegated, err := machine.DelegateSessions()
 	switch {
 	case err != nil && o.Cgroups.Required:
-		return nil, &exitcode.Fault{Code: exitcode.Cgroup, Err: fmt.Errorf("SLURMLET_CGROUP=require: sessions cannot have cgroups: %w", err)}
+		return nil, &exitcode.Fault{
+			Code: exitcode.Cgroup,
+			Err:  fmt.Errorf("SLURMLET_CGROUP=require: sessions cannot have cgroups: %w", err),
+		}
 	case err != nil:
-		o.Log(slog.LevelInfo, "sessions share a cgroup: one user's processes that reach the pod's memory limit end all of them. To change it, "+o.Cgroups.Advice, slog.Any("error", err))
+		o.Log(slog.LevelInfo,
+			"sessions share a cgroup: one user's processes that reach the pod's memory limit end all of them. To "+
+				"change it, "+o.Cgroups.Advice, slog.Any("error", err))
 		return nil, nil
 	}
-	o.Log(slog.LevelInfo, "each session has a cgroup, and the kernel kills one process at a time for want of memory", slog.String("cgroup", string(delegated.Access)))
+	o.Log(slog.LevelInfo, "each session has a cgroup, and the kernel kills one process at a time for want of memory",
+		slog.String("cgroup", string(delegated.Access)))
 	return &sessionCgroups{machine, delegated, o.Log}, nil
 }
 

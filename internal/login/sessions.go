@@ -83,7 +83,7 @@ func (l *Login) countSessions() {
 			for _, p := range all {
 				if !followed[p.PID()] {
 					followed[p.PID()] = true
-					l.cgroups.begin(p.PID())
+					l.sessionCgroups.begin(p.PID())
 					go l.reportEnd(p, ended)
 				}
 			}
@@ -101,7 +101,7 @@ func (l *Login) reportEnd(p *process.Process, ended chan<- int) {
 	case <-l.Done:
 		return
 	}
-	l.cgroups.end()
+	l.sessionCgroups.end()
 	select {
 	case ended <- p.PID():
 	case <-l.Done:

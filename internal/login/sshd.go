@@ -62,7 +62,10 @@ func (l *Login) hostKeys(ctx context.Context) ([]string, error) {
 	}
 	if len(keys) == 0 {
 		if err := sshd.MakeHostKey(ctx, l.KeyGen, l.HostKeys); err != nil {
-			return nil, &exitcode.Fault{Code: exitcode.Missing, Err: fmt.Errorf("SLURMLET_SSH_HOST_KEYS: there is no ssh_host_…_key in it: %w", err)}
+			return nil, &exitcode.Fault{
+				Code: exitcode.Missing,
+				Err:  fmt.Errorf("SLURMLET_SSH_HOST_KEYS: there is no ssh_host_…_key in it: %w", err),
+			}
 		}
 		l.Log(slog.LevelInfo, "made a host key; on a volume it stays the same when the container does not", slog.String("dir", l.HostKeys))
 	}

@@ -32,5 +32,6 @@ func (l *Login) sssd() (*service, error) {
 		return nil, err
 	}
 	answers := func(ctx context.Context) error { return process.Answers(ctx, "unix", sssdSocket) }
-	return l.newService("sssd", program, []string{"-i", "--logger=stderr", "-c", filepath.Join(config.To, filepath.Base(path))}, answers, func(string) {})
+	return l.newService("sssd", program,
+		[]string{"-i", "--logger=stderr", "-c", filepath.Join(config.To, filepath.Base(path))}, answers, func(string) {})
 }

@@ -13,7 +13,7 @@ func (p *Pod) Follow(c *peers.Client) {
 		return
 	}
 	p.peers = c
-	p.records.Follow(c)
+	p.nodeRecords.Follow(c)
 }
 
 // PodsChanged takes a change of the controller's table, and what the controller sends with it.
@@ -22,17 +22,17 @@ func (p *Pod) PodsChanged(c peers.Change) {
 		return
 	}
 	if c.Files != nil {
-		p.conf.Stream(*c.Files, p.Post)
+		p.reloader.Stream(*c.Files, p.Post)
 	}
 	p.kept.Take(c.Returning)
-	p.records.PodsChanged(c)
-	p.elastic.PodsChanged(c)
+	p.nodeRecords.PodsChanged(c)
+	p.elasticNodes.PodsChanged(c)
 }
 
 // ControllerAway is called now and then while there is no stream from the controller, and since when.
 func (p *Pod) ControllerAway(since time.Time) {
 	if p != nil {
-		p.conf.StreamAway(since, p.Post)
+		p.reloader.StreamAway(since, p.Post)
 	}
 }
 
@@ -42,9 +42,9 @@ func (p *Pod) ElasticNodes() (names []string, known bool) {
 	if p == nil {
 		return nil, false
 	}
-	sets, known := p.elastic.Current()
+	sets, known := p.elasticNodes.Current()
 	for _, s := range sets.All {
-		names = slices.AppendSeq(names, s.Names.All())
+		names = slices.AppendSeq(names, s.NodeNames.All())
 	}
 	return names, known
 }

@@ -25,31 +25,34 @@ func (p *Pod) newElastic(nodes *clusterview.Collector, viewing slurm.Scontrol) (
 		},
 		Published: p.Published,
 		PodsKnown: func() bool { return p.peers != nil && p.peers.Status().Fresh() },
-		Report:    func(all []wire.NodeReport, at time.Time) { p.records.Report(all, at) },
+		Report:    func(all []wire.NodeReport, at time.Time) { p.nodeRecords.Report(all, at) },
 		SetsChanged: func() {
 			p.SetsChanged()
-			p.conf.Reread(p.Post)
+			p.reloader.Reread(p.Post)
 		},
 		Done: p.Done, Log: p.Log,
 	})
 	return r, waitnodes.New(waitnodes.Options{
 		Sets:  func() elastic.Sets { sets, _ := r.Current(); return sets },
 		Nodes: nodes, Slurm: viewing, QuestionLimit: p.Client.Limit,
-		Conf:  func() string { return p.conf.Live() },
+		Conf:  func() string { return p.reloader.Live() },
 		Alive: p.Alive, Done: p.Done, Log: p.Log,
 	})
 }
 
 // setsForConf returns what slurm.conf's defaults depend on, nil without SLURMLET_ELASTIC_SETS.
 func (p *Pod) setsForConf() func() []reconfig.ElasticSet {
-	if p.elastic == nil {
+	if p.elasticNodes == nil {
 		return nil
 	}
 	return func() []reconfig.ElasticSet {
-		sets, _ := p.elastic.Current()
+		sets, _ := p.elasticNodes.Current()
 		all := []reconfig.ElasticSet{}
 		for _, s := range sets.All {
-			all = append(all, reconfig.ElasticSet{Name: s.Name, Nodes: s.Names.String(), Min: s.Min, Features: strings.Split(s.Traits.Features.Value, ","), Gres: s.Size.Gres})
+			all = append(all, reconfig.ElasticSet{
+				Name: s.Name, Nodes: s.NodeNames.String(), Min: s.Min,
+				Features: strings.Split(s.Traits.Features.Value, ","), Gres: s.Size.Gres,
+			})
 		}
 		return all
 	}

@@ -52,6 +52,9 @@ type noise struct {
 	cause string
 }
 
+// waitsForSlurmdbd is the cause of several lines at a start.
+const waitsForSlurmdbd = "slurmctld waits for slurmdbd at its start, and the reason of the state says so"
+
 // noises were seen in 24.11.5 and 26.05.5.
 var noises = []noise{
 	{"Could not open node state file", "", (*Pod).isNew, "there is no state at the first start"},
@@ -61,8 +64,14 @@ var noises = []noise{
 	{"Could not open trigger state file", "", (*Pod).isNew, "there is no state at the first start"},
 	{"No fed_mgr state file", "", (*Pod).isNew, "there is no state at the first start"},
 	{"NOTE: Trying backup ", "", (*Pod).isNew, "there is no state at the first start"},
-	{"_find_node_record: lookup failure for node ", "", nil, "somebody has asked for a node without a record: the agent deletes each record twice"},
-	{"find_node_record: lookup failure for node ", "", nil, "somebody has asked for a node without a record: the agent deletes each record twice"},
+	{
+		"_find_node_record: lookup failure for node ", "", nil,
+		"somebody has asked for a node without a record: the agent deletes each record twice",
+	},
+	{
+		"find_node_record: lookup failure for node ", "", nil,
+		"somebody has asked for a node without a record: the agent deletes each record twice",
+	},
 	{"node_did_resp unable to find node ", "", nil, "a node has answered after its record was deleted"},
 	{"node_not_resp unable to find node ", "", nil, "a node has not answered, and its record is deleted"},
 	{"slurm_send_node_msg: [", " failed: Unexpected missing socket error", nil, "who asked has hung up"},
@@ -70,14 +79,14 @@ var noises = []noise{
 	{"Job accounting information gathered, but not stored", "", nil, "there is no slurmdbd, and usage is read for running jobs alone"},
 	{"High latency for ", "", nil, "the machine's clock was slow to read, once"},
 	{"Sending PersistInit msg: ", "", (*Pod).isStarting, "slurmctld waits for slurmdbd at its start, and the reason of the state says so"},
-	{"Still don't know my ClusterID", "", (*Pod).isStarting, "slurmctld waits for slurmdbd at its start, and the reason of the state says so"},
-	{"Retrying initial connection to slurmdbd", "", (*Pod).isStarting, "slurmctld waits for slurmdbd at its start, and the reason of the state says so"},
-	{"Association database appears down", "", (*Pod).isStarting, "slurmctld waits for slurmdbd at its start, and the reason of the state says so"},
-	{"Unable to get any information from the state file", "", (*Pod).isStarting, "slurmctld waits for slurmdbd at its start, and the reason of the state says so"},
-	{"_open_persist_conn: failed to open persistent connection", "", (*Pod).isStarting, "slurmctld waits for slurmdbd at its start, and the reason of the state says so"},
+	{"Still don't know my ClusterID", "", (*Pod).isStarting, waitsForSlurmdbd},
+	{"Retrying initial connection to slurmdbd", "", (*Pod).isStarting, waitsForSlurmdbd},
+	{"Association database appears down", "", (*Pod).isStarting, waitsForSlurmdbd},
+	{"Unable to get any information from the state file", "", (*Pod).isStarting, waitsForSlurmdbd},
+	{"_open_persist_conn: failed to open persistent connection", "", (*Pod).isStarting, waitsForSlurmdbd},
 	{"_xgetaddrinfo: getaddrinfo", "", (*Pod).isStarting, "slurmctld waits for slurmdbd at its start, and the reason of the state says so"},
-	{"slurm_set_addr: Unable to resolve", "", (*Pod).isStarting, "slurmctld waits for slurmdbd at its start, and the reason of the state says so"},
-	{"slurm_get_port: Address family", "", (*Pod).isStarting, "slurmctld waits for slurmdbd at its start, and the reason of the state says so"},
+	{"slurm_set_addr: Unable to resolve", "", (*Pod).isStarting, waitsForSlurmdbd},
+	{"slurm_get_port: Address family", "", (*Pod).isStarting, waitsForSlurmdbd},
 	{"Error connecting, bad data", "", (*Pod).isStarting, "slurmctld waits for slurmdbd at its start, and the reason of the state says so"},
 }
 

@@ -26,7 +26,8 @@ type Settings struct {
 	StateDir    string
 	// ClusterInterval is the least time between two collections of what the cluster does; 0: none.
 	ClusterInterval time.Duration
-	// ReportInterval is the time between two looks at the nodes for slurmlet's controller; 0: it gets none. GonePods says whether the records of pods that are gone are deleted.
+	// ReportInterval is the time between two looks at the nodes for slurmlet's controller; 0: it gets none. GonePods
+	// says whether the records of pods that are gone are deleted.
 	ReportInterval time.Duration
 	GonePods       bool
 	// MetricsUsers is how many users and accounts have metrics of their own.

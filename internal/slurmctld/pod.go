@@ -29,19 +29,19 @@ type Pod struct {
 	// cluster collects what slurmctld says of the cluster, for those who ask. It is nil where
 	// SLURMLET_CLUSTER_INTERVAL is 0.
 	cluster *clusterview.Collector
-	// conf takes slurm.conf from an edit to live. It is nil before Open.
-	conf *reconfig.Reloader
+	// reloader takes slurm.conf from an edit to live. It is nil before Open.
+	reloader *reconfig.Reloader
 	// feed announces to the nodes' agents which configuration slurmctld has.
 	feed  confsync.Feed
 	saved *savedstate.Watcher
 	// kept has node records go that stay without a pod.
 	kept *keptrecords.Keeper
-	// records keeps node records and pods in step, nil where nobody asks for that.
-	records *records.Reconciler
-	// elastic keeps the records of elastic node sets, and waits answers the jobs that wait for such nodes. Both are
+	// nodeRecords keeps node records and pods in step, nil where nobody asks for that.
+	nodeRecords *records.Reconciler
+	// elasticNodes keeps the records of elastic node sets, and waits answers the jobs that wait for such nodes. Both are
 	// nil where there are no sets.
-	elastic *elasticnodes.Reconciler
-	waits   *waitnodes.Server
+	elasticNodes *elasticnodes.Reconciler
+	waits        *waitnodes.Server
 	// peers is the stream from slurmlet's controller, nil where there is none.
 	peers *peers.Client
 
@@ -66,15 +66,17 @@ func New(o Options) *Pod {
 	p.saved = p.newSaved()
 	p.kept = p.newKept()
 	nodes := clusterview.New(clusterview.Options{
-		Stream: viewing.Stream, Interval: elasticnodes.LookInterval, Only: []clusterview.Family{clusterview.FamilyNodes, clusterview.FamilySuspended},
+		Stream: viewing.Stream, Interval: elasticnodes.LookInterval,
+		Only:    []clusterview.Family{clusterview.FamilyNodes, clusterview.FamilySuspended},
 		Timeout: o.Client.Limit, Log: o.Log,
 	})
 	if o.ElasticSets != "" {
-		p.elastic, p.waits = p.newElastic(nodes, viewing)
+		p.elasticNodes, p.waits = p.newElastic(nodes, viewing)
 	}
 	if o.HasController && (o.ReportInterval > 0 || o.GonePods) {
-		p.records = records.New(records.Options{
-			Look: nodes, Slurm: o.Client, Interval: o.ReportInterval, Gone: o.GonePods, Kept: p.kept, Elastic: p.elastic, Feed: &p.feed,
+		p.nodeRecords = records.New(records.Options{
+			Look: nodes, Slurm: o.Client, Interval: o.ReportInterval, Gone: o.GonePods, Kept: p.kept,
+			Elastic: p.elasticNodes, Feed: &p.feed,
 			Serving: p.isServing, Published: o.Published, Log: o.Log,
 		})
 	}
@@ -85,12 +87,13 @@ func (p *Pod) newSaved() *savedstate.Watcher {
 	store := savedstate.NewStore(savedstate.Options{
 		UID: p.UID, GID: p.GID, Self: savedstate.Self(p.Began), Log: p.Log,
 		Held: func(by string) {
-			p.Log(slog.LevelWarn, "slurmctld is not started: another agent has StateSaveLocation, and this one waits for its end", slog.String("agent", by))
+			p.Log(slog.LevelWarn,
+				"slurmctld is not started: another agent has StateSaveLocation, and this one waits for its end", slog.String("agent", by))
 			p.Post(lifecycle.StateHeld{Why: "another agent has StateSaveLocation, and this one waits for its end: " + by})
 		},
 	})
 	return savedstate.NewWatcher(savedstate.WatcherOptions{
-		Store: store, Serving: p.serving, Published: p.Published, States: p.Client.States, QuestionLimit: p.Client.Limit,
+		Store: store, Serving: p.serving, Published: p.Published, AskStates: p.Client.States, QuestionLimit: p.Client.Limit,
 		Restarted: p.feed.Renew, // the nodes' agents look for jobs that it has forgotten
 		Alive:     p.Alive, Done: p.Done,
 	})
@@ -112,14 +115,15 @@ func (p *Pod) isServing() bool { return p.Life().Phase.Serving() }
 // Open finds what slurmctld can be started with: the last good configuration, nil for none, and what the sources hold
 // now. It comes before the other methods, but for those that take slurmctld's log.
 func (p *Pod) Open(daemon reconfig.Daemon) (good *confset.Set, now conf.Revision) {
-	p.elastic.Open()
-	p.conf, good = reconfig.Open(reconfig.Options{
+	p.elasticNodes.Open()
+	p.reloader, good = reconfig.Open(reconfig.Options{
 		Sources: p.ConfSources, ConfigMap: p.ConfigMap, RunDir: p.RunDir, StateDir: p.StateDir, Preflight: p.Preflight,
 		Defaults: p.ConfDefaults, SlurmUser: p.SlurmUser,
 		Elastic: p.setsForConf(), ElasticDir: p.ElasticSets, Programs: p.waits,
-		Daemon: daemon, Table: p.Table, Client: p.Client, Feed: &p.feed, Saved: p.saved, CopyKeys: p.CopyKeys, Fatal: p.fatalSince, Log: p.Log,
+		Daemon: daemon, Table: p.Table, Client: p.Client, Feed: &p.feed, Saved: p.saved, CopyKeys: p.CopyKeys,
+		Fatal: p.fatalSince, Log: p.Log,
 	})
-	return good, p.conf.Read()
+	return good, p.reloader.Read()
 }
 
 // Run starts what goes on until the agent ends. The port is served already.
@@ -127,15 +131,15 @@ func (p *Pod) Run() {
 	if p == nil {
 		return
 	}
-	go p.conf.Watch(p.Alive, p.Post)
+	go p.reloader.Watch(p.Alive, p.Post)
 	go p.registration().Run()
 	go p.kept.Run(p.Alive)
 	go p.saved.Run()
-	if p.elastic != nil {
-		go p.elastic.Run(p.Alive)
+	if p.elasticNodes != nil {
+		go p.elasticNodes.Run(p.Alive)
 	}
-	if p.records != nil {
-		go p.records.Run(p.Alive)
+	if p.nodeRecords != nil {
+		go p.nodeRecords.Run(p.Alive)
 	}
 }
 
@@ -147,14 +151,14 @@ func (p *Pod) registration() *slurmdbd.Registration {
 			pid, _ := p.serving()
 			return pid, news
 		},
-		Live: p.conf.Live, Client: p.Client, Reconfigure: p.conf.ReconfigureAgain, Done: p.Done, Log: p.Log,
+		Live: p.reloader.Live, Client: p.Client, Reconfigure: p.reloader.ReconfigureAgain, Done: p.Done, Log: p.Log,
 	}
 }
 
 // Do does an action of a reload in the background. What comes of it is posted.
 func (p *Pod) Do(act lifecycle.Action) {
 	go func() {
-		if e := p.conf.Do(p.Alive, act); e != nil {
+		if e := p.reloader.Do(p.Alive, act); e != nil {
 			p.Post(e)
 		}
 	}()

@@ -23,7 +23,10 @@ func (p *Pod) Pages(own func() []byte, report func(error)) *series.Pages {
 	if p == nil || p.cluster == nil {
 		return nil
 	}
-	return series.NewPages(series.PagesOptions{Collector: p.cluster, Options: series.Options{Users: p.MetricsUsers}, Own: own, Report: report})
+	return series.NewPages(series.PagesOptions{
+		Collector: p.cluster, Options: series.Options{Users: p.MetricsUsers},
+		Own: own, Report: report,
+	})
 }
 
 // HandlePublic adds what the nodes' agents ask at the port: which configuration slurmctld has, and changes of their nodes.
@@ -33,8 +36,8 @@ func (p *Pod) HandlePublic(mux *http.ServeMux, verifier *proof.Verifier) {
 	}
 	p.feed.Verifier, p.feed.Log = verifier, p.Log
 	merger := &merge.Merger{Slurm: p.Client, Verifier: verifier, Kept: p.kept.Keep, Returns: p.kept.Returns, Done: p.Done, Log: p.Log}
-	if p.records != nil {
-		merger.Made = p.records.NodesChanged
+	if p.nodeRecords != nil {
+		merger.Made = p.nodeRecords.NodesChanged
 	}
 	mux.Handle("GET /conf", &p.feed)
 	mux.Handle("GET "+proof.ChallengePath, verifier)
@@ -53,12 +56,12 @@ func (p *Pod) HandleLocal(mux *http.ServeMux, command func(func(context.Context,
 	if p == nil {
 		return
 	}
-	mux.HandleFunc("POST /reload", command(func(ctx context.Context, _ *http.Request) error { return p.conf.Reload(ctx, p.Post) }))
+	mux.HandleFunc("POST /reload", command(func(ctx context.Context, _ *http.Request) error { return p.reloader.Reload(ctx, p.Post) }))
 	mux.HandleFunc("GET /diff", func(w http.ResponseWriter, _ *http.Request) {
-		_ = json.NewEncoder(w).Encode(p.conf.Difference()) // the reader has gone
+		_ = json.NewEncoder(w).Encode(p.reloader.Difference()) // the reader has gone
 	})
-	if p.elastic != nil {
-		mux.HandleFunc("GET /elastic", p.elastic.Serve)
+	if p.elasticNodes != nil {
+		mux.HandleFunc("GET /elastic", p.elasticNodes.Serve)
 	}
 }
 
@@ -70,7 +73,7 @@ func (p *Pod) ServePrograms() (*http.Server, error) {
 	return programs.Serve(programs.Options{
 		RunDir: p.RunDir, UID: p.UID, GID: p.GID, Log: p.Log,
 		Called: func() {
-			p.elastic.Wake()
+			p.elasticNodes.Wake()
 			p.waits.Wake()
 		},
 		Wait: func(ctx context.Context, job string, nodes hostlist.Set, allocated time.Time) elastic.Outcome {

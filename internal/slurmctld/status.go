@@ -35,7 +35,7 @@ func (p *Pod) Status() (s Status) {
 	}
 	return Status{
 		Losses: cmp.Or(p.losses.Load(), &LossStatus{}), LostJobs: p.saved.Status(), HeldJobs: p.heldJobs.all(),
-		Records: p.records.Status(), KeptRecords: p.kept.Status(), Elastic: p.elastic.Status(),
+		Records: p.nodeRecords.Status(), KeptRecords: p.kept.Status(), Elastic: p.elasticNodes.Status(),
 	}
 }
 
@@ -44,7 +44,7 @@ func (p *Pod) Conf(next lifecycle.State) *reconfig.Status {
 	if p == nil {
 		return nil
 	}
-	return p.conf.Status(next)
+	return p.reloader.Status(next)
 }
 
 // CompleteConf adds what has become of the nodes since Conf, which may return nil.
@@ -52,13 +52,13 @@ func (p *Pod) CompleteConf(s *reconfig.Status) *reconfig.Status {
 	if s == nil {
 		return nil
 	}
-	return p.conf.Complete(*s)
+	return p.reloader.Complete(*s)
 }
 
 // ReportConf logs what becomes of an edit. now is Conf's word on the next state.
 func (p *Pod) ReportConf(next lifecycle.State, now *reconfig.Status) {
 	if p != nil {
-		p.conf.Report(p.Alive, next, now)
+		p.reloader.Report(p.Alive, next, now)
 	}
 }
 

@@ -63,7 +63,8 @@ func (p *Pod) explainHeld(id string) {
 	if !p.heldJobs.add(id) {
 		return
 	}
-	p.Log(slog.LevelError, WhyHeld+", and holds job "+id+" for ever: cancel it, and make the user known in slurmctld's container", slog.String("job", id))
+	p.Log(slog.LevelError,
+		WhyHeld+", and holds job "+id+" for ever: cancel it, and make the user known in slurmctld's container", slog.String("job", id))
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	p.Client.UntilOver(ctx, "cannot write into the AdminComment of job "+id+" why it is held", func(ctx context.Context) error {

@@ -36,7 +36,7 @@ type mismatchCheck struct {
 	learned func(slurm.Config)
 	log     func(level slog.Level, text string, attrs ...slog.Attr)
 
-	found  atomic.Pointer[MismatchStatus]
+	status atomic.Pointer[MismatchStatus]
 	cancel context.CancelFunc
 	// asked: the configuration was asked for once.
 	asked bool
@@ -76,13 +76,13 @@ func (m *mismatchCheck) check(node *Status, podOf func(*Status) nodesize.Pod) {
 
 func (m *mismatchCheck) compare(pod nodesize.Pod, cluster slurm.Config, err error) {
 	if err != nil {
-		m.found.Store(&MismatchStatus{Error: err.Error()})
+		m.status.Store(&MismatchStatus{Error: err.Error()})
 		return
 	}
 	m.slurm.Learn(cluster)
 	m.learned(cluster)
 	mismatches := nodesize.Mismatches(pod, cluster)
-	m.found.Store(&MismatchStatus{Mismatches: mismatches, Devices: nodesize.Devices(pod, cluster)})
+	m.status.Store(&MismatchStatus{Mismatches: mismatches, Devices: nodesize.Devices(pod, cluster)})
 	m.lock.Lock()
 	defer m.lock.Unlock()
 	for _, one := range mismatches {
@@ -97,9 +97,9 @@ func (m *mismatchCheck) compare(pod nodesize.Pod, cluster slurm.Config, err erro
 // fits is what the cluster's configuration is compared with.
 func (n *Node) fits(s *Status) nodesize.Pod {
 	return nodesize.Pod{
-		Size: s.Size, Limits: s.Limits, Gres: s.Gres, Controllers: s.Cgroup.Controllers, MayBind: mayBind(),
+		Size: s.Size, Resources: s.Limits, Gres: s.Gres, Controllers: s.Cgroup.Controllers, MayBind: mayBind(),
 		MayHoldDevices: s.Cgroup.HoldsDevices(),
-		SpoolDir:       n.Size.SpoolDir, TmpDir: n.Size.TmpDir, GresConf: n.GresConf,
+		SpoolDir:       n.SizeOptions.SpoolDir, TmpDir: n.SizeOptions.TmpDir, GresConf: n.GresConf,
 	}
 }
 

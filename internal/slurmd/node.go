@@ -43,10 +43,10 @@ type Settings struct {
 	Name, Machine string
 	// Elastic: slurmctld itself starts and ends the node.
 	Elastic bool
-	// Size is what is to be measured, and Gres which devices.
-	Size    nodesize.Options
-	Gres    devices.Choice
-	Cgroups cgroups.Options
+	// SizeOptions is what is to be measured, and Gres which devices.
+	SizeOptions   nodesize.Options
+	GresChoice    devices.Choice
+	CgroupOptions cgroups.Options
 	// JobMetrics is how many jobs have metrics of their own.
 	JobMetrics int
 	JobSignal  jobs.Signal
@@ -106,21 +106,21 @@ type Options struct {
 // Node is the node that slurmd's pod is. Of other roles it is nil, and methods that say so take that.
 type Node struct {
 	Options
-	cgroups *cgroups.Subtree
+	subtree *cgroups.Subtree
 	gres    nodesize.Gres
 	found   Found
 
-	spool      *spool.Dir
-	record     *record.Record
-	requeuer   *jobs.Requeuer
-	stale      *jobs.Stale
-	relaunches *jobs.Relaunches
-	files      *userfiles.Files
-	usage      *usage.Usage // nil where there is nothing to read
-	cordon     *cordon.Cordon
-	hang       *hang.Check // nil where Slurm's commands need no slurmd
-	watcher    *watcher    // nil before Start
-	mismatches *mismatchCheck
+	spool         *spool.Dir
+	record        *record.Record
+	requeuer      *jobs.Requeuer
+	stale         *jobs.Stale
+	relaunches    *jobs.Relaunches
+	userFiles     *userfiles.Files
+	usage         *usage.Usage // nil where there is nothing to read
+	cordon        *cordon.Cordon
+	hang          *hang.Check // nil where Slurm's commands need no slurmd
+	watcher       *watcher    // nil before Start
+	mismatchCheck *mismatchCheck
 
 	stepEnds bell.Bell
 	// spoolMade gets a word when slurmd has made its directories.
@@ -147,15 +147,16 @@ func New(o Options) (*Node, error) {
 		return nil, err
 	}
 	n := &Node{Options: o, spoolMade: make(chan struct{}, 1)}
-	n.Cgroups.Node, n.Cgroups.Orphaned, n.Cgroups.Daemons, n.Cgroups.Helpers, n.Cgroups.Log = n.Name, n.orphaned, o.Daemons, o.Helpers, o.Log
+	n.CgroupOptions.Node, n.CgroupOptions.Orphaned, n.CgroupOptions.Daemons, n.CgroupOptions.Helpers,
+		n.CgroupOptions.Log = n.Name, n.orphaned, o.Daemons, o.Helpers, o.Log
 	// First, because it decides in which cgroup namespace the limits are read.
-	if n.cgroups, err = cgroups.Open(cgroup.NewFS(o.Root), n.Cgroups); err != nil {
+	if n.subtree, err = cgroups.Open(cgroup.NewFS(o.Root), n.CgroupOptions); err != nil {
 		return nil, err
 	}
 	if err := n.measure(); err != nil {
 		return nil, err
 	}
-	n.cgroups.LogDelegation()
+	n.subtree.LogDelegation()
 	for _, note := range n.gres.Notes {
 		n.Log(slog.LevelWarn, note)
 	}
@@ -169,26 +170,26 @@ func New(o Options) (*Node, error) {
 
 // measure finds out what slurmd will register.
 func (n *Node) measure() (err error) {
-	if n.gres, err = nodesize.FindGres(n.Root, n.Gres); err != nil {
+	if n.gres, err = nodesize.FindGres(n.Root, n.GresChoice); err != nil {
 		return &exitcode.Fault{Code: exitcode.Config, Err: err}
 	}
-	n.Size.Gres = n.gres.Gres.String()
-	n.found.Allocation, err = nodesize.Measure(n.cgroups.Machine, n.Size)
-	n.Size.Disk = n.found.Allocation.Resources.Disk
+	n.SizeOptions.Gres = n.gres.Gres.String()
+	n.found.Allocation, err = nodesize.Measure(n.subtree.Machine, n.SizeOptions)
+	n.SizeOptions.Disk = n.found.Allocation.Resources.Disk
 	if bad, is := errors.AsType[nodesize.PodInfoError](err); is {
 		n.found.Unstartable = bad.Error()
 	} else if err != nil {
 		return &exitcode.Fault{Code: exitcode.Config, Err: err}
 	}
-	if limits, err := n.cgroups.Machine.Limits(); err == nil {
-		n.Size.AtStart = &limits
+	if limits, err := n.subtree.Machine.Limits(); err == nil {
+		n.SizeOptions.AtStart = &limits
 	}
 	return nil
 }
 
 // assemble makes the parts.
 func (n *Node) assemble() {
-	n.spool = spool.New(filepath.Join(n.Root, n.Size.SpoolDir), n.Name)
+	n.spool = spool.New(filepath.Join(n.Root, n.SizeOptions.SpoolDir), n.Name)
 	_, inherited := n.spool.Sockets()
 	isNew := n.spool.IsNew()
 	n.found.Inherits = len(inherited) > 0
@@ -196,27 +197,31 @@ func (n *Node) assemble() {
 
 	base := jobs.Node{Name: n.Name, Slurm: n.Slurm, Spool: n.spool, Log: n.Log}
 	holders := &jobs.Holders{Node: base, SackdSpeaks: n.SackdSpeaks}
-	n.requeuer = &jobs.Requeuer{Holders: holders, Signal: n.JobSignal, EndTasks: n.cgroups.EndTasks}
+	n.requeuer = &jobs.Requeuer{Holders: holders, Signal: n.JobSignal, EndTasks: n.subtree.EndTasks}
 	n.stale = &jobs.Stale{
-		Holders: holders, Orphans: &jobs.Orphans{Node: &base, Do: n.Cgroups.DeadSteps, Ended: n.stepEnded},
+		Holders: holders, Orphans: &jobs.Orphans{Node: &base, Do: n.CgroupOptions.DeadSteps, Ended: n.stepEnded},
 		Booted: n.found.Booted, Inherited: inherited, FirstHere: isNew, Elastic: n.Elastic,
 	}
 	n.relaunches = &jobs.Relaunches{Node: &base, Resume: n.resumeRecord}
 	n.relaunches.Load()
-	n.record = &record.Record{Holders: holders, Root: n.Root, Main: n.Main, Recount: n.Changes.Recount, Gres: n.gres.Gres, NewExtra: n.NewExtra}
-	n.files = userfiles.New(userfiles.Options{
-		Node: n.Name, Elastic: n.Elastic, Root: n.Root, Places: n.Places, Booted: n.found.Booted, Spool: n.spool, SpoolDir: n.Size.SpoolDir,
-		Limit: n.Size.StorageLimit, Leftovers: n.Leftovers, Slurm: n.Slurm, State: n.State, PowerDown: n.powerDown, Log: n.Log,
+	n.record = &record.Record{
+		Holders: holders, Root: n.Root, Main: n.Main, Recount: n.Changes.Recount,
+		Gres: n.gres.Gres, NewExtra: n.NewExtra,
+	}
+	n.userFiles = userfiles.New(userfiles.Options{
+		Node: n.Name, Elastic: n.Elastic, Root: n.Root, Places: n.Places, Booted: n.found.Booted, Spool: n.spool,
+		SpoolDir: n.SizeOptions.SpoolDir,
+		Limit:    n.SizeOptions.StorageLimit, Leftovers: n.Leftovers, Slurm: n.Slurm, State: n.State, PowerDown: n.powerDown, Log: n.Log,
 	})
 	n.usage = usage.New(usage.Options{
-		Machine: n.cgroups.Machine, Delegation: n.cgroups.Delegation.Delegation, MostJobs: n.JobMetrics, Root: n.Root, GPUs: n.gres.GPUs,
+		Machine: n.subtree.Machine, Delegation: n.subtree.Delegation.Delegation, MostJobs: n.JobMetrics, Root: n.Root, GPUs: n.gres.GPUs,
 		WriteStatus: n.WriteStatus, Report: func(err error) { n.Log(slog.LevelError, err.Error()) },
 	})
 	n.cordon = cordon.New(cordon.Options{
 		Node: n.Name, Elastic: n.Elastic, Machine: n.Machine, Slurm: n.Slurm, State: n.State, Published: n.Published,
 		PowerDown: n.powerDown, Look: n.look, Log: n.Log,
 	})
-	n.mismatches = &mismatchCheck{slurm: n.Slurm, spread: n.Spread, learned: n.stale.Learn, log: n.Log}
+	n.mismatchCheck = &mismatchCheck{slurm: n.Slurm, spread: n.Spread, learned: n.stale.Learn, log: n.Log}
 	if n.HasKeys {
 		n.hang = hang.New(hang.Options{
 			Socket: n.Socket, Done: n.Done, Running: n.Main, Reach: n.Reach, Crowded: n.Crowded, Hangs: n.hangs,
@@ -226,7 +231,8 @@ func (n *Node) assemble() {
 
 // hangs reports a slurmd that has not answered for so long.
 func (n *Node) hangs(pid int, limit time.Duration) {
-	n.Log(slog.LevelError, "slurmd hangs: it takes connections on its socket and does not answer them", slog.String("socket", sack.Path), slog.Duration("for", limit))
+	n.Log(slog.LevelError, "slurmd hangs: it takes connections on its socket and does not answer them",
+		slog.String("socket", sack.Path), slog.Duration("for", limit))
 	n.Post(supervisor.MainHung{PID: pid})
 }
 
@@ -240,13 +246,13 @@ func (n *Node) Found() Found { return n.found }
 func (n *Node) Relaunched() bool { return n != nil && n.relaunches.Any() }
 
 // WatchCgroups looks after the cgroups of jobs from now on.
-func (n *Node) WatchCgroups() { n.cgroups.Watch() }
+func (n *Node) WatchCgroups() { n.subtree.Watch() }
 
 // Start watches the pod until its end.
 func (n *Node) Start(alive context.Context) {
 	n.watcher = newWatcher(n, watch.Options{})
 	go n.watcher.watchPod()
-	go n.files.Run(alive)
+	go n.userFiles.Run(alive)
 }
 
 // Usage is what the pod's processes use, nil where that cannot be read. It takes a nil Node.
@@ -262,7 +268,7 @@ func (n *Node) Without() []string {
 	if n == nil {
 		return nil
 	}
-	return n.cgroups.Without()
+	return n.subtree.Without()
 }
 
 // WriteGres writes gres.conf's part. It takes a nil Node.

@@ -26,7 +26,7 @@ func (n *Node) Perform(act lifecycle.Action) bool {
 			return node.Done{Number: act.Number, Err: n.change(ctx, act, conf)}
 		})
 	case node.CompareCluster:
-		n.mismatches.check(n.current.Load(), n.fits)
+		n.mismatchCheck.check(n.current.Load(), n.fits)
 	case node.FindLostJobs:
 		n.Inquire(func(ctx context.Context) lifecycle.Event { return n.stale.Find(ctx, act.Number) })
 	case node.CountSteps:
@@ -36,9 +36,9 @@ func (n *Node) Perform(act lifecycle.Action) bool {
 	case node.KillRequeued:
 		go n.requeuer.KillRequeued()
 	case node.EndSteps:
-		go n.cgroups.EndSteps(act.Kill)
+		go n.subtree.EndSteps(act.Kill)
 	case node.HoldSteps:
-		n.cgroups.HoldSteps()
+		n.subtree.HoldSteps()
 	case node.KillSteps:
 		n.KillSteps()
 	default:
@@ -96,12 +96,12 @@ func (n *Node) powerDown(ctx context.Context, reason string) error {
 // KillSteps leaves no slurmstepd behind. It takes a nil Node.
 func (n *Node) KillSteps() {
 	if n != nil {
-		n.cgroups.KillSteps()
+		n.subtree.KillSteps()
 	}
 }
 
-// Steps counts the steps that run here. It takes a nil Node.
-func (n *Node) Steps() int {
+// CountSteps counts the steps that run here. It takes a nil Node.
+func (n *Node) CountSteps() int {
 	if n == nil {
 		return 0
 	}
@@ -109,7 +109,7 @@ func (n *Node) Steps() int {
 }
 
 // IsIdle says whether no step runs here and none has ended lately. It takes a nil Node.
-func (n *Node) IsIdle() bool { return n == nil || n.Steps() == 0 && n.requeuer.IsForgotten() }
+func (n *Node) IsIdle() bool { return n == nil || n.CountSteps() == 0 && n.requeuer.IsForgotten() }
 
 // BeforeStart puts everything right for the next slurmd. It takes a nil Node.
 func (n *Node) BeforeStart() error {
@@ -119,7 +119,7 @@ func (n *Node) BeforeStart() error {
 	if err := n.gres.Check(n.Root); err != nil {
 		return err
 	}
-	n.cgroups.Reclaim()
+	n.subtree.Reclaim()
 	return nil
 }
 

@@ -69,7 +69,7 @@ func TestNoNode(t *testing.T) {
 	n.KillSteps()
 	require.NoError(t, n.BeforeStart())
 	assert.True(t, n.IsIdle())
-	assert.Zero(t, n.Steps())
+	assert.Zero(t, n.CountSteps())
 	assert.Nil(t, n.Usage())
 	assert.Nil(t, n.Without())
 	assert.Nil(t, n.Publish(lifecycle.State{}))

@@ -30,7 +30,7 @@ type Status struct {
 	Unlike  string `json:"unlike,omitempty"`
 	Elastic bool   `json:"elastic,omitempty"`
 	Refusal string `json:"refusal,omitempty"`
-	// Steps is what is done in the cgroups of jobs.
+	// CountSteps is what is done in the cgroups of jobs.
 	Steps *cgroups.StepsStatus `json:"steps,omitempty"`
 	// Strays is nil where processes that Slurm did not start die no sooner than jobs.
 	Strays *cgroups.StraysStatus `json:"strays,omitempty"`
@@ -45,7 +45,8 @@ func (n *Node) Publish(next lifecycle.State) *Status {
 	}
 	s := &Status{
 		Name: n.Name, Conf: next.Size.Conf() + next.Traits.Conf(), Size: next.Size, Limits: next.Resources,
-		Traits: next.Traits, Grace: next.Grace.Sooner(next.Deadline), Cgroup: &n.cgroups.Delegation, Gres: n.gres, Fault: next.Fault, Refusal: next.Refusal,
+		Traits: next.Traits, Grace: next.Grace.Sooner(next.Deadline), Cgroup: &n.subtree.Delegation, Gres: n.gres,
+		Fault: next.Fault, Refusal: next.Refusal,
 		Unlike: next.Unlike, Elastic: next.Elastic,
 	}
 	n.current.Store(s)
@@ -54,10 +55,10 @@ func (n *Node) Publish(next lifecycle.State) *Status {
 
 // Complete adds to a published status what changes by itself.
 func (n *Node) Complete(s Status) *Status {
-	s.Fit = n.mismatches.found.Load()
-	s.Steps, s.Strays = n.cgroups.DescribeSteps(), n.cgroups.DescribeStrays()
+	s.Fit = n.mismatchCheck.status.Load()
+	s.Steps, s.Strays = n.subtree.DescribeSteps(), n.subtree.DescribeStrays()
 	s.Steps.Dead = n.stale.Orphans.Count.Load()
-	s.Files = n.files.Status()
+	s.Files = n.userFiles.Status()
 	return &s
 }
 
@@ -79,8 +80,8 @@ func (n *Status) Rows(row func(name, format string, args ...any)) {
 	limit("Swap", fmt.Sprintf("%.1f MiB, not counted", float64(n.Limits.Swap.Value)/mib), n.Limits.Swap.Source)
 	limit("Disk", fmt.Sprintf("%d MiB", n.Limits.Disk.Value/mib), n.Limits.Disk.Source)
 	row("Machine", "CPUs %s, %d MiB", n.Limits.Online, n.Limits.MemTotal/mib)
-	if len(n.Limits.Topology.Packages) > 0 {
-		row("Topology", "%s", n.Limits.Topology)
+	if len(n.Limits.CPUTopology.Packages) > 0 {
+		row("Topology", "%s", n.Limits.CPUTopology)
 	}
 	for _, d := range n.Limits.Disagreements {
 		row("Note", "%s", d)

@@ -36,10 +36,10 @@ type watcher struct {
 }
 
 func newWatcher(n *Node, o watch.Options) *watcher {
-	w := &watcher{node: n, info: filepath.Join(n.Root, n.Size.PodInfo)}
+	w := &watcher{node: n, info: filepath.Join(n.Root, n.SizeOptions.PodInfo)}
 	o.Done, o.Calm, o.Concerns, o.Lost = n.Done, watch.For(calm), w.concerns, w.lost
 	o.Changed = func() {
-		now, err := nodesize.Measure(n.cgroups.Machine, n.Size)
+		now, err := nodesize.Measure(n.subtree.Machine, n.SizeOptions)
 		now.Traits = now.Traits.On(n.cordon.Traits())
 		n.Post(node.Measured{Allocation: now, At: time.Now(), Err: err})
 	}
@@ -50,7 +50,8 @@ func newWatcher(n *Node, o watch.Options) *watcher {
 // watchPod watches until the agent's end.
 func (w *watcher) watchPod() {
 	if err := w.add(); err != nil {
-		w.node.Log(slog.LevelWarn, "the kernel cannot report a resize: the limits are looked at every "+watch.Every.String(), slog.Any("error", err))
+		w.node.Log(slog.LevelWarn, "the kernel cannot report a resize: the limits are looked at every "+
+			watch.Every.String(), slog.Any("error", err))
 		w.Tick(watch.Every)
 	}
 	go w.awaitSpool()
@@ -62,7 +63,7 @@ func (w *watcher) watchPod() {
 // directory that slurmd has not made yet.
 func (w *watcher) add() error {
 	var err error
-	if w.limits, err = w.node.cgroups.Machine.LimitFiles(); err != nil && !errors.Is(err, cgroup.ErrNotUnified) {
+	if w.limits, err = w.node.subtree.Machine.LimitFiles(); err != nil && !errors.Is(err, cgroup.ErrNotUnified) {
 		return err
 	}
 	for _, path := range w.limits {
@@ -88,7 +89,8 @@ func (w *watcher) awaitSpool() {
 		}
 		err := w.Add(w.node.spool.Path())
 		if err != nil && !errors.Is(err, fs.ErrNotExist) { // SlurmdSpoolDir is another one; nodesize.Mismatches reports that
-			w.node.Log(slog.LevelWarn, "the kernel cannot report the ends of steps: they are looked for every "+glanceEvery.String(), slog.Any("error", err))
+			w.node.Log(slog.LevelWarn, "the kernel cannot report the ends of steps: they are looked for every "+
+				glanceEvery.String(), slog.Any("error", err))
 			w.glance()
 			return
 		}
@@ -109,7 +111,7 @@ func (w *watcher) glance() {
 		gone := slices.DeleteFunc(before, func(step string) bool { return slices.Contains(now, step) })
 		for _, step := range gone {
 			w.node.requeuer.Leave(step, time.Now())
-			w.node.files.StepEnds(step)
+			w.node.userFiles.StepEnds(step)
 		}
 		if len(gone) > 0 {
 			w.node.stepEnded()
@@ -128,12 +130,12 @@ func (w *watcher) lost(err error) {
 // concerns: the kubelet swaps the volume's "..data"; a limit's file is written.
 func (w *watcher) concerns(e fsnotify.Event) bool {
 	if step, ends := w.endsStep(e); ends {
-		w.node.files.StepEnds(step)
+		w.node.userFiles.StepEnds(step)
 		w.node.requeuer.Leave(step, time.Now())
 		w.node.stepEnded()
 	}
 	if e.Has(fsnotify.Create) && filepath.Dir(e.Name) == w.node.spool.Path() {
-		w.node.files.StepBegins()
+		w.node.userFiles.StepBegins()
 	}
 	return slices.Contains(w.limits, e.Name) || filepath.Dir(e.Name) == w.info
 }

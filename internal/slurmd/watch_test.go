@@ -50,8 +50,8 @@ func watching(t *testing.T) *watched {
 				w.notices = append(w.notices, notice{level, text})
 			},
 		},
-		cgroups: &cgroups.Subtree{Machine: cgroup.NewFS(root)}, spool: spool.New(filepath.Join(root, "spool"), "n1"),
-		requeuer: &jobs.Requeuer{Holders: &jobs.Holders{}}, files: userfiles.New(userfiles.Options{}), cordon: cordon.New(cordon.Options{}),
+		subtree: &cgroups.Subtree{Machine: cgroup.NewFS(root)}, spool: spool.New(filepath.Join(root, "spool"), "n1"),
+		requeuer: &jobs.Requeuer{Holders: &jobs.Holders{}}, userFiles: userfiles.New(userfiles.Options{}), cordon: cordon.New(cordon.Options{}),
 		spoolMade: make(chan struct{}, 1),
 	}
 	w.watcher = newWatcher(n, watch.Options{Open: func() (*fsnotify.Watcher, error) { return nil, unix.EMFILE }})

@@ -95,7 +95,8 @@ func (r *Registration) look(pid int, now time.Time) {
 	case now.Before(r.retry):
 		return
 	}
-	r.Log(slog.LevelWarn, "slurmdbd does not know this cluster, and keeps nothing of its jobs: slurmctld reconfigures, and registers it", slog.String("cluster", cluster))
+	r.Log(slog.LevelWarn,
+		"slurmdbd does not know this cluster, and keeps nothing of its jobs: slurmctld reconfigures, and registers it", slog.String("cluster", cluster))
 	r.retry = now.Add(registrationTrust)
 	// A slurmctld of 24.11 refuses the id that slurmdbd gives the cluster; the one
 	// that stays in its place takes it.

@@ -175,8 +175,10 @@ func (r *reader) groups(body *yaml.Node, key, name string) []Group {
 		if of == nil {
 			continue
 		}
-		g := Group{Name: r.text(of[name], "a "+name), Nodes: r.text(of["nodes"], "nodes"),
-			Children: r.text(of["children"], "children"), From: r.at(n)}
+		g := Group{
+			Name: r.text(of[name], "a "+name), Nodes: r.text(of["nodes"], "nodes"),
+			Children: r.text(of["children"], "children"), From: r.at(n),
+		}
 		if of[name] == nil {
 			r.note(n, "a "+name+" has no name", name+": and its name")
 		}
@@ -260,6 +262,8 @@ func (r *reader) at(n *yaml.Node) slurmconf.Position {
 }
 
 func (r *reader) note(n *yaml.Node, what, want string) {
-	r.findings = append(r.findings, slurmconf.Finding{Position: r.at(n), Severity: slurmconf.Error, Rule: "topology",
-		What: what, Want: want})
+	r.findings = append(r.findings, slurmconf.Finding{
+		Position: r.at(n), Severity: slurmconf.Error, Rule: "topology",
+		What: what, Want: want,
+	})
 }

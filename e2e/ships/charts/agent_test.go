@@ -88,7 +88,7 @@ func TestSlurmctldsAgentTakesElasticSets(t *testing.T) {
 		for file, text := range object["data"].(node) {
 			set, err := elastic.Parse(strings.TrimSuffix(file, elastic.Suffix), []byte(text.(string)))
 			require.NoError(t, err)
-			found = append(found, fmt.Sprintf("%s %d-%d %s", set.Names, set.Min, set.Names.Len(), set.CreateParameters(true)))
+			found = append(found, fmt.Sprintf("%s %d-%d %s", set.NodeNames, set.Min, set.NodeNames.Len(), set.CreateParameters(true)))
 		}
 	}
 	slices.Sort(found)

@@ -66,7 +66,7 @@ func (c *cluster) startOddNode() error {
 }
 
 func (c *cluster) writeOddKey(key keyring.Key) error {
-	text, err := (&keyring.Ring{Keys: []keyring.Key{key}}).JWKS()
+	text, err := (&keyring.Ring{Keys: []keyring.Key{key}}).MarshalJWKS()
 	if err != nil {
 		return err
 	}

@@ -107,11 +107,11 @@ func Digest(texts ...[]byte) string {
 	return d.String()
 }
 
-type digest struct{ sum []byte }
+type digestOf struct{ sum []byte }
 
-func newDigest() *digest { return &digest{} }
+func newDigest() *digestOf { return &digestOf{} }
 
-func (d *digest) add(texts ...[]byte) {
+func (d *digestOf) add(texts ...[]byte) {
 	h := sha256.New()
 	_, _ = h.Write(d.sum)
 	for _, text := range texts {
@@ -122,7 +122,7 @@ func (d *digest) add(texts ...[]byte) {
 }
 
 // String is short enough to be read out, and long enough to be sure.
-func (d *digest) String() string { return hex.EncodeToString(d.sum)[:min(32, 2*len(d.sum))] }
+func (d *digestOf) String() string { return hex.EncodeToString(d.sum)[:min(32, 2*len(d.sum))] }
 
 // IsKey says whether a file holds a secret by its name: auth/slurm's and JWT's
 // keys, certificates' keys, and slurmdbd.conf with the database's password.

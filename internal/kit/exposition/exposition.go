@@ -62,8 +62,8 @@ func (w *Writer) Head(name, help string, kind Kind) {
 	w.buf = append(w.buf, '\n')
 }
 
-// Sample adds one value; labels are from Labels.
-func (w *Writer) Sample(name, labels string, value float64) {
+// WriteSample adds one value; labels are from Labels.
+func (w *Writer) WriteSample(name, labels string, value float64) {
 	w.buf = append(append(append(w.buf, name...), labels...), ' ')
 	if whole := int64(value); float64(whole) == value && -1<<53 < whole && whole < 1<<53 {
 		w.buf = strconv.AppendInt(w.buf, whole, 10)

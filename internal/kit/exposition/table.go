@@ -10,7 +10,7 @@ type Metric[T any] struct {
 	Samples            func(*T) []Sample
 }
 
-// Sample has the labels' values in the order of the metric's labels.
+// WriteSample has the labels' values in the order of the metric's labels.
 type Sample struct {
 	Value  float64
 	Labels []string
@@ -52,7 +52,7 @@ func Expose[T any](w *Writer, m Metric[T], of *T) {
 		w.Head(m.Name, m.Help, KindOf(m.Name))
 	}
 	for _, s := range samples {
-		w.Sample(m.Name, Labels(m.Labels, s.Labels...), s.Value)
+		w.WriteSample(m.Name, Labels(m.Labels, s.Labels...), s.Value)
 	}
 }
 

@@ -12,7 +12,7 @@ import (
 
 // jwks is slurm.jwks (RFC 7517, and what Slurm asks of each key beyond it).
 type jwks struct {
-	Keys []jwk `json:"keys"`
+	Set []jwk `json:"keys"`
 }
 
 type jwk struct {
@@ -33,12 +33,12 @@ func ParseJWKS(text []byte) (*Ring, error) {
 	if err := json.Unmarshal(text, &set); err != nil {
 		return nil, fmt.Errorf("cannot use %s: %w", JWKSFile, place(err))
 	}
-	if len(set.Keys) == 0 {
+	if len(set.Set) == 0 {
 		return nil, fmt.Errorf(`cannot use %s: want {"keys": […]} with one key at least`, JWKSFile)
 	}
 	r, defaults := &Ring{}, 0
 	var faults []error
-	for i, one := range set.Keys {
+	for i, one := range set.Set {
 		key, err := one.key()
 		switch {
 		case err != nil:
@@ -110,8 +110,8 @@ func NewKey(name string, secret []byte, expires time.Time) (Key, error) {
 	return one.key()
 }
 
-// JWKS is the ring as slurm.jwks.
-func (r *Ring) JWKS() ([]byte, error) {
+// MarshalJWKS is the ring as slurm.jwks.
+func (r *Ring) MarshalJWKS() ([]byte, error) {
 	var set jwks
 	for i, k := range r.Keys {
 		one := jwk{Algorithm: "HS256", Type: "oct", Name: k.Name, Secret: base64.RawURLEncoding.EncodeToString(k.secret)}
@@ -121,7 +121,7 @@ func (r *Ring) JWKS() ([]byte, error) {
 		if !k.Expires.IsZero() {
 			one.Expires = k.Expires.Unix()
 		}
-		set.Keys = append(set.Keys, one)
+		set.Set = append(set.Set, one)
 	}
 	text, err := json.MarshalIndent(set, "", "  ")
 	if err == nil {

@@ -139,7 +139,7 @@ func FuzzParseJWKS(f *testing.F) {
 		if err != nil {
 			return
 		}
-		written, err := r.JWKS()
+		written, err := r.MarshalJWKS()
 		require.NoError(t, err)
 		again, err := ParseJWKS(written)
 		require.NoError(t, err)

@@ -83,31 +83,76 @@ const (
 
 // All lists them.
 var All = []Key{
-	{Cluster, Label, "a pod, a PodTemplate of an elastic set", webhook, "a name", "the cluster that the pod belongs to, with its namespace"},
+	{
+		Cluster, Label, "a pod, a PodTemplate of an elastic set", webhook, "a name",
+		"the cluster that the pod belongs to, with its namespace",
+	},
 	{Role, Label, "a pod", webhook, "slurmctld, slurmd, login, slurmdbd or slurmrestd", "what the pod is in the cluster"},
 	{NodeSet, Label, slurmdPod, webhook, "a name", "the node set, by which alerts and dashboards count"},
-	{Elastic, Label, "a pod with slurmd, a PodTemplate", "you, charts/slurm, or the controller", "the name of an elastic set", "the controller makes pods of this PodTemplate, and this pod is one of them"},
-	{"slurmlet.dev/conf", Label, "a ConfigMap", you, "the cluster's name", "the ConfigMap is the cluster's configuration, whose changes the controller may tell"},
-	{Inject, Annotation, "a pod", "you", "a role", "the webhook gives the pod the agent; as a scheduling gate, it keeps the pod Pending until then"},
+	{
+		Elastic, Label, "a pod with slurmd, a PodTemplate", "you, charts/slurm, or the controller",
+		"the name of an elastic set", "the controller makes pods of this PodTemplate, and this pod is one of them",
+	},
+	{
+		"slurmlet.dev/conf", Label, "a ConfigMap", you, "the cluster's name",
+		"the ConfigMap is the cluster's configuration, whose changes the controller may tell",
+	},
+	{
+		Inject, Annotation, "a pod", "you", "a role",
+		"the webhook gives the pod the agent; as a scheduling gate, it keeps the pod Pending until then",
+	},
 	{Container, Annotation, podAsked, webhook, "the name of a container", "the container that gets the agent, if there are several"},
 	{Cluster, Annotation, podAsked, "you", "a name", "as the label"},
 	{NodeSet, Annotation, podAsked, "you", "a name", "as the label"},
 	{Slurmctld, Annotation, podAsked, "you", "host[:port], several separated by commas", "where slurmctld is (slurmd, login)"},
-	{Keys, Annotation, podAsked, "you", "the name of a Secret, or none", "the Secret with slurm.key or slurm.jwks, which the pod gets at /etc/slurm"},
+	{
+		Keys, Annotation, podAsked, "you", "the name of a Secret, or none",
+		"the Secret with slurm.key or slurm.jwks, which the pod gets at /etc/slurm",
+	},
 	{Cgroup, Annotation, podAsked, "you", "require, prefer or off", "SLURMLET_CGROUP of the pod (slurmd)"},
 	{SecurityContext, Annotation, podAsked, "you", "slurmlet", "the container gets the capabilities that its role needs, and no others"},
 	{Injected, Annotation, podAsked, "the webhook", "sentences", "what the webhook has done to the pod"},
-	{Features, Annotation, slurmdPod, you, "names, separated by commas", "Features of the node; it may be a label, and the annotation wins"},
+	{
+		Features, Annotation, slurmdPod, you, "names, separated by commas",
+		"Features of the node; it may be a label, and the annotation wins",
+	},
 	{Weight, Annotation, slurmdPod, you, "a whole number", "Weight of the node; it may be a label, and the annotation wins"},
-	{Topology, Annotation, slurmdPod, you, "as in default:rack1", "Topology of the node (Slurm 25.05 and later); it may be a label, and the annotation wins"},
-	{GracePeriod, Annotation, slurmdPod, "you, or a controller of yours", "a duration such as 30s or 10m", "the time from SIGTERM to SIGKILL, if it is less than SLURMLET_GRACE_PERIOD"},
-	{Deadline, Annotation, slurmdPod, "you, or a controller of yours", "a time such as 2006-01-02T15:04:05Z", "the time of SIGKILL, whenever SIGTERM comes"},
-	{Roll, Annotation, "a StatefulSet or DaemonSet of slurmd", you, "a number, or a percentage", "the controller replaces pods of old revisions, so many at once"},
-	{RollBusy, Annotation, "a StatefulSet or DaemonSet of slurmd", you, "true or false", "whether busy nodes are replaced, too, after the idle ones"},
-	{DeletionCost, Annotation, "a pod of a Deployment with slurmd", controller, "-100 if idle, 100 if busy", "which pods Kubernetes deletes first"},
-	{SafeToEvict, Annotation, slurmdPod, "the controller, with scaleIn.safeToEvict, or you", "true or false", "whether the cluster autoscaler may take the machine"},
-	{DrainedBySlurm, Annotation, machine, controller, "the reason of a drain", "the controller has cordoned or tainted the machine (machines.cordon), and why"},
-	{DrainedNodes, Annotation, machine, controller, "namespace/cluster/node, separated by commas", "the Slurm nodes for which it has done so"},
+	{
+		Topology, Annotation, slurmdPod, you, "as in default:rack1",
+		"Topology of the node (Slurm 25.05 and later); it may be a label, and the annotation wins",
+	},
+	{
+		GracePeriod, Annotation, slurmdPod, "you, or a controller of yours", "a duration such as 30s or 10m",
+		"the time from SIGTERM to SIGKILL, if it is less than SLURMLET_GRACE_PERIOD",
+	},
+	{
+		Deadline, Annotation, slurmdPod, "you, or a controller of yours", "a time such as 2006-01-02T15:04:05Z",
+		"the time of SIGKILL, whenever SIGTERM comes",
+	},
+	{
+		Roll, Annotation, "a StatefulSet or DaemonSet of slurmd", you, "a number, or a percentage",
+		"the controller replaces pods of old revisions, so many at once",
+	},
+	{
+		RollBusy, Annotation, "a StatefulSet or DaemonSet of slurmd", you, "true or false",
+		"whether busy nodes are replaced, too, after the idle ones",
+	},
+	{
+		DeletionCost, Annotation, "a pod of a Deployment with slurmd", controller, "-100 if idle, 100 if busy",
+		"which pods Kubernetes deletes first",
+	},
+	{
+		SafeToEvict, Annotation, slurmdPod, "the controller, with scaleIn.safeToEvict, or you", "true or false",
+		"whether the cluster autoscaler may take the machine",
+	},
+	{
+		DrainedBySlurm, Annotation, machine, controller, "the reason of a drain",
+		"the controller has cordoned or tainted the machine (machines.cordon), and why",
+	},
+	{
+		DrainedNodes, Annotation, machine, controller, "namespace/cluster/node, separated by commas",
+		"the Slurm nodes for which it has done so",
+	},
 	{Drained, Taint, machine, controller, "NoSchedule", "machines.cordon is taint, and somebody has drained a Slurm node of the machine"},
 	{Registered, Condition, slurmdPod, controller, "True or False", "slurmctld has the node's record and hears from the node"},
 	{Idle, Condition, slurmdPod, controller, "True or False", "no job holds the node"},

@@ -117,8 +117,8 @@ func (c machine) tryAgain() (machine, []Action) {
 	return c.edited(again)
 }
 
-// checked: the set that is tried was checked, and lies ready.
-func (c machine) checked(e Checked) (machine, []Action) {
+// takeChecked: the set that is tried was checked, and lies ready.
+func (c machine) takeChecked(e Checked) (machine, []Action) {
 	if e.Number != c.Question || c.Activity != Checking {
 		return c, nil
 	}

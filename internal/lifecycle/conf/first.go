@@ -51,7 +51,7 @@ func (c machine) checkedFirst(e Checked) (machine, []Action) {
 // fallBack starts slurmctld with the last good set.
 func (c machine) fallBack() (machine, []Action) {
 	if c.Good == nil {
-		return c.giveUp("cannot use the configuration, and there is no earlier one that was good: "+c.Why, exitcode.Config)
+		return c.endStart("cannot use the configuration, and there is no earlier one that was good: "+c.Why, exitcode.Config)
 	}
 	return c.inPlace(&Revision{Set: c.Good}, "")
 }
@@ -76,13 +76,13 @@ func (c machine) placed(e PlaceEnded) (machine, []Action) {
 	case e.Number != c.Question || !c.choosing:
 		return c, nil
 	case e.Err != nil:
-		return c.giveUp(e.Err.Error(), exitcode.Failure)
+		return c.endStart(e.Err.Error(), exitcode.Failure)
 	}
 	c.choosing = false
 	return c, []Action{Launch{}}
 }
 
-func (c machine) giveUp(why string, code int) (machine, []Action) {
+func (c machine) endStart(why string, code int) (machine, []Action) {
 	c.choosing = false
 	return c, []Action{GiveUp{why, code}}
 }
@@ -121,9 +121,9 @@ func (c machine) tryOther(why string) (machine, []Action) {
 	return c, nil
 }
 
-// served: slurmctld is Ready with the live set. Its nodes may run with the last good one:
+// takeServed: slurmctld is Ready with the live set. Its nodes may run with the last good one:
 // then they have their say as about any other edit.
-func (c machine) served(first bool) (machine, []Action) {
+func (c machine) takeServed(first bool) (machine, []Action) {
 	var actions []Action
 	switch {
 	case !first || c.Live.Same(c.Good):

@@ -182,7 +182,8 @@ func (c State) Awaits() string {
 	case c.unanswered != "":
 		return fmt.Sprintf("%s: %s", c.Activity, c.unanswered)
 	case len(c.Unheard) > 0:
-		return fmt.Sprintf("%s: %d of %d have; %d have not registered since, %s among them", c.Activity, c.Took, all, len(c.Unheard), c.Unheard[0])
+		return fmt.Sprintf("%s: %d of %d have; %d have not registered since, %s among them", c.Activity, c.Took, all,
+			len(c.Unheard), c.Unheard[0])
 	}
 	return fmt.Sprintf("%s: %d of %d have", c.Activity, c.Took, all)
 }

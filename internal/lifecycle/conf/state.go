@@ -86,11 +86,11 @@ func (c machine) take(e Event) (machine, []Action) {
 		c.noReply = 0
 		return c, nil
 	case Served:
-		return c.served(e.First)
+		return c.takeServed(e.First)
 	case Revision:
 		return c.edited(e)
 	case Checked:
-		return c.checked(e)
+		return c.takeChecked(e)
 	case LaunchesOver:
 		return c.launched(e)
 	case PlaceEnded:

@@ -16,7 +16,8 @@ import (
 
 // cannotAsk: nobody is there that would let slurmctld be asked.
 func (l machine) cannotAsk() bool {
-	return !l.HasSackd && (l.Main == 0 || l.Activity == supervisor.Launching || l.Activity == supervisor.Replacing || l.Activity == supervisor.StartingSackd)
+	return !l.HasSackd &&
+		(l.Main == 0 || l.Activity == supervisor.Launching || l.Activity == supervisor.Replacing || l.Activity == supervisor.StartingSackd)
 }
 
 // replaceHung kills a slurmd that hangs; its end starts the next one, or is the agent's.
@@ -29,7 +30,8 @@ func (l machine) replaceHung(e supervisor.MainHung) (machine, []any) {
 		l, actions := l.wait(l.stopLimit())
 		return l, append(actions, supervisor.SignalMain{Signal: supervisor.SigKill})
 	}
-	l.Activity, l.Reason, l.Killed = supervisor.Replacing, "slurmd hangs: it does not answer on its socket, though slurmctld can be reached", true
+	l.Activity, l.Reason, l.Killed = supervisor.Replacing,
+		"slurmd hangs: it does not answer on its socket, though slurmctld can be reached", true
 	l.Question++ // what was asked gets no answer
 	l, actions := l.wait(l.StartLimit())
 	return l, append(actions, supervisor.SignalMain{Signal: supervisor.SigKill})

@@ -80,7 +80,8 @@ func (l machine) wrong(n *slurm.Node) string {
 	case l.Size.Lacks(n) != "":
 		return "the record of the elastic node has more than the pod: " + l.Size.Lacks(n)
 	case refusedGres(n):
-		return fmt.Sprintf("slurmctld has refused what slurmd registered: %s: the cluster's gres.conf must say \"Include %s\"", n.Reason, l.GresConf)
+		return fmt.Sprintf(
+			"slurmctld has refused what slurmd registered: %s: the cluster's gres.conf must say \"Include %s\"", n.Reason, l.GresConf)
 	case n.Invalid():
 		return "slurmctld has refused what slurmd registered: " + n.Reason
 	}

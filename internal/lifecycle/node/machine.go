@@ -18,8 +18,8 @@ func (l machine) wait(d time.Duration) (machine, []any) { return l.with(l.Wait(d
 // again waits before the next question, longer from try to try.
 func (l machine) again(reason string) (machine, []any) { return l.with(l.Again(reason, l.lastTry())) }
 
-func (l machine) begin() (machine, []any)  { return l.with(l.Begin()) }
-func (l machine) launch() (machine, []any) { return l.with(l.Launch()) }
+func (l machine) begin() (machine, []any)   { return l.with(l.Begin()) }
+func (l machine) launch() (machine, []any)  { return l.with(l.Launch()) }
 func (l machine) sendHUP() (machine, []any) { return l.with(l.SendHUP()) }
 
 func (l machine) replace(reason string) (machine, []any) { return l.with(l.Replace(reason)) }
@@ -27,7 +27,7 @@ func (l machine) replace(reason string) (machine, []any) { return l.with(l.Repla
 func (l machine) replaceSoon(reason string) (machine, []any) { return l.with(l.ReplaceSoon(reason)) }
 
 func (l machine) relaunch() (machine, []any)   { return l.with(l.Relaunch()) }
-func (l machine) tryToReach() (machine, []any) { return l.with(l.Reach()) }
+func (l machine) tryToReach() (machine, []any) { return l.with(l.TryToReach()) }
 
 // lastTry is the longest pause between questions. Before SIGTERM a node that has no answer yet
 // waits a minute: 10,000 of them ask slurmctld 170 questions a second then, where 5 s would make

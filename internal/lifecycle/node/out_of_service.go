@@ -313,7 +313,8 @@ func (l machine) due(e deadlines.DeadlinePassed) (machine, []any) {
 		return l, []any{SignalJobs{}}
 	case e.Stage == deadlines.Kill:
 		return l, []any{KillRequeued{}}
-	case e.Stage == deadlines.Leave && !l.cannotAsk() && l.Activity != supervisor.Failing && l.Activity != supervisor.PoweringOff: // else the answer leads to the record
+	// else the answer leads to the record
+	case e.Stage == deadlines.Leave && !l.cannotAsk() && l.Activity != supervisor.Failing && l.Activity != supervisor.PoweringOff:
 		l, actions := l.lookAtRecord()
 		return l, append(actions, l.endRemainingSteps()...)
 	case e.Stage == deadlines.Leave:

@@ -95,7 +95,8 @@ func (l machine) confirmRecord(n *slurm.Node) (machine, []any) {
 	case l.mustMend(n):
 		return l.mend()
 	case l.registered() && (Own(n) || PutRight(n)):
-		return l.attempt(supervisor.Resuming, Change{Verb: ResumeNode}) // also from DOWN, which an earlier agent may have set with its drain
+		// also from DOWN, which an earlier agent may have set with its drain
+		return l.attempt(supervisor.Resuming, Change{Verb: ResumeNode})
 	case !l.registered() || !n.Responding():
 		return l.again("slurmctld has not seen this slurmd yet: the record is " + strings.Join(n.State, "+"))
 	}

@@ -20,11 +20,11 @@ func Step(s supervisor.State, n State, e any) (supervisor.State, State, []any) {
 func (l machine) take(e any) (machine, []any) {
 	switch e := e.(type) {
 	case Started:
-		return l.started(), nil
+		return l.takeStarted(), nil
 	case Announced:
-		return l.announced()
+		return l.takeReady()
 	case supervisor.MainChanged:
-		return l.succeeded()
+		return l.takeSuccessor()
 	case supervisor.MainHung:
 		return l.replaceHung(e)
 	}
@@ -110,15 +110,15 @@ func (l machine) fired(e supervisor.TimerFired) (machine, []any) {
 	return l.ask()
 }
 
-// started: a slurmd lives, of whose record nothing is known yet.
-func (l machine) started() machine {
+// takeStarted: a slurmd lives, of whose record nothing is known yet.
+func (l machine) takeStarted() machine {
 	l.Seen, l.tookOver, l.awaited, l.wasUp, l.settled = false, false, false, false, nodesize.Traits{}
 	l.listed = l.listed || l.WasReady
 	return l
 }
 
-// announced: it is READY.
-func (l machine) announced() (machine, []any) {
+// takeReady: it is READY.
+func (l machine) takeReady() (machine, []any) {
 	l.listed = true
 	if l.Phase == supervisor.Stopping {
 		l.Activity = supervisor.LookingAtRecord
@@ -130,8 +130,8 @@ func (l machine) announced() (machine, []any) {
 // take over at once.
 const registerTime = time.Second
 
-// succeeded: a reconfigure has put another slurmd in Main's place.
-func (l machine) succeeded() (machine, []any) {
+// takeSuccessor: a reconfigure has put another slurmd in Main's place.
+func (l machine) takeSuccessor() (machine, []any) {
 	l.tookOver = l.registered() && l.Phase != supervisor.Stopping
 	l.Seen, l.listed, l.awaited, l.wasUp = false, true, false, false
 	switch {

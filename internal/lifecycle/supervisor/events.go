@@ -53,9 +53,9 @@ type (
 type (
 	StartMain  struct{}
 	SignalMain struct{ Signal MainSignal }
-	// Reach asks whether what the daemon needs can be reached.
+	// TryToReach asks whether what the daemon needs can be reached.
 	Reach struct{ Number int }
-	// Confirm asks whether the service answers.
+	// AskService asks whether the service answers.
 	Confirm struct{ Number int }
 	Arm     struct {
 		Number int

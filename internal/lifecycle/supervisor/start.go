@@ -22,7 +22,7 @@ func (s State) Begin() (State, []any) {
 		return s, nil
 	}
 	s.Activity = Reaching
-	return s.Reach()
+	return s.TryToReach()
 }
 
 // MayBegin says whether a start is due: no daemon lives, and none was asked for.
@@ -78,7 +78,7 @@ func (s State) Pause(reason string) (State, []any) {
 func (s State) Relaunch() (State, []any) {
 	s.Activity, s.Tries = Reaching, 0
 	s.Timer++
-	return s.Reach()
+	return s.TryToReach()
 }
 
 // LaunchStopping starts the daemon on the way down. It has StartLimit for its READY.

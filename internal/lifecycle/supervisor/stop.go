@@ -65,7 +65,7 @@ func (s State) End(left string, limit time.Duration, before ...any) (State, []an
 	if s.Activity == Ending {
 		return s, nil
 	}
-	s = s.ending(left)
+	s = s.toStopping(left)
 	if s.Main == 0 && !s.StartAsked {
 		return s.LeaveWith(exitcode.OK)
 	}
@@ -78,9 +78,9 @@ func (s State) End(left string, limit time.Duration, before ...any) (State, []an
 }
 
 // GiveUp ends the agent where SIGKILL has not ended the daemon, and SIGTERM will not.
-func (s State) GiveUp(left string) (State, []any) { return s.ending(left).LeaveWith(byKill) }
+func (s State) GiveUp(left string) (State, []any) { return s.toStopping(left).LeaveWith(byKill) }
 
-func (s State) ending(left string) State {
+func (s State) toStopping(left string) State {
 	s.Activity, s.Left = Ending, left
 	s.Question++ // what was asked is of no interest any more
 	if left != "" {

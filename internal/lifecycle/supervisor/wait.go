@@ -25,14 +25,14 @@ func (s State) Again(reason string, longest time.Duration) (State, []any) {
 	return s.Wait(backoff.Grow(backoff.FirstTry, s.Tries-1, longest))
 }
 
-// Confirm asks whether the service answers; the answer to any earlier question is stale.
-func (s State) Confirm() (State, []any) {
+// AskService asks whether the service answers; the answer to any earlier question is stale.
+func (s State) AskService() (State, []any) {
 	s.Question++
 	return s, []any{Confirm{s.Question}}
 }
 
-// Reach asks whether what the daemon needs can be reached.
-func (s State) Reach() (State, []any) {
+// TryToReach asks whether what the daemon needs can be reached.
+func (s State) TryToReach() (State, []any) {
 	s.Question++
 	return s, []any{Reach{s.Question}}
 }

@@ -47,9 +47,9 @@ type Asker struct {
 	back atomic.Int64
 }
 
-// Change has slurmctld make a change. The answer is what slurmctld has said: to its agent, or where
+// Ask has slurmctld make a change. The answer is what slurmctld has said: to its agent, or where
 // that is away, refuses or does not say, to the direct question.
-func (a *Asker) Change(ctx context.Context, c Change, direct func(context.Context) error) error {
+func (a *Asker) Ask(ctx context.Context, c Change, direct func(context.Context) error) error {
 	r, err := a.ask(ctx, c)
 	if err == nil && r.Word == Unasked {
 		err = errors.New(r.Text)
@@ -117,7 +117,7 @@ func (a *Asker) askOnce(ctx context.Context, c Change) (Result, error) {
 	var faults []error
 	for address := range strings.SplitSeq(a.Controller, ",") {
 		host, _, _ := net.SplitHostPort(address)
-		answer, err := a.Prover.Get(ctx, net.JoinHostPort(host, strconv.Itoa(a.AgentPort)), c.path())
+		answer, err := a.Prover.Get(ctx, net.JoinHostPort(host, strconv.Itoa(a.AgentPort)), c.target())
 		if err == nil {
 			return parseResult(answer.Text)
 		}

@@ -38,7 +38,7 @@ const (
 	Recount Verb = "recount"
 )
 
-// Change is what a node's agent asks for its own node.
+// Ask is what a node's agent asks for its own node.
 type Change struct {
 	Verb Verb
 	Node string
@@ -61,7 +61,8 @@ const mostConf = 4 << 10
 
 // parameter is one of those that agents register (nodesize.Size, nodesize.Traits).
 var parameter = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`^(CPUs|Boards|SocketsPerBoard|CoresPerSocket|ThreadsPerCore|RealMemory|TmpDisk|CpuSpecList|Gres|Features?|Topology|Weight)=[A-Za-z0-9_.:,=+/@()-]*$`)
+	return regexp.MustCompile(
+		`^(CPUs|Boards|SocketsPerBoard|CoresPerSocket|ThreadsPerCore|RealMemory|TmpDisk|CpuSpecList|Gres|Features?|Topology|Weight)=[A-Za-z0-9_.:,=+/@()-]*$`)
 })
 
 // nodeName is the name of one node: never a host list, and never an option.
@@ -98,8 +99,8 @@ func (c Change) checkConf() error {
 	return nil
 }
 
-// path is the change as it is asked for.
-func (c Change) path() string {
+// target is the change as it is asked for.
+func (c Change) target() string {
 	query := url.Values{"verb": {string(c.Verb)}, "node": {c.Node}}
 	if c.Reason != "" {
 		query.Set("reason", c.Reason)

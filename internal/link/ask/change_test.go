@@ -73,7 +73,7 @@ func FuzzChange(f *testing.F) {
 		}
 		require.NotContains(t, c.Node, ",")
 		require.False(t, strings.ContainsAny(c.Node, " []{}=\x00"))
-		path, after, found := strings.Cut(c.path(), "?")
+		path, after, found := strings.Cut(c.target(), "?")
 		require.True(t, found && path == Path)
 		again, err := url.ParseQuery(after)
 		require.NoError(t, err)

@@ -67,7 +67,7 @@ type waiter struct {
 
 func (w waiter) answer(to http.ResponseWriter, kind, text string) {
 	if w.signer != nil {
-		w.signer.Answer(to, kind, text)
+		w.signer.Write(to, kind, text)
 		return
 	}
 	to.Header().Set("Content-Type", kind)
@@ -104,7 +104,7 @@ func (f *Feed) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		publichttp.WaitAs(w, name, one)
 		return
 	}
-	one.answer(w, f.announcementType(publichttp.ServerOf(w).Known()), f.now.String())
+	one.answer(w, f.announcementType(publichttp.ServerOf(w).CountKnown()), f.now.String())
 }
 
 // knows: there is nothing new for this one.
@@ -117,7 +117,7 @@ func (f *Feed) Renew() {
 	f.port.Do(func() {
 		f.life = rand.Text()
 		if f.now.hash != "" {
-			f.answer(f.announcementType(f.port.Known()), f.now.String(), func(w waiter) bool { return !f.knows(w) })
+			f.answer(f.announcementType(f.port.CountKnown()), f.now.String(), func(w waiter) bool { return !f.knows(w) })
 		}
 	})
 }
@@ -138,7 +138,7 @@ func (f *Feed) announce(m manifest, nodes int) {
 	f.port.Do(func() {
 		f.now = m
 		f.warn(nodes, f.port.SetWaiting(room(nodes)))
-		text, kind := m.String(), f.announcementType(f.port.Known())
+		text, kind := m.String(), f.announcementType(f.port.CountKnown())
 		f.answer(kind, text, func(w waiter) bool { return !f.knows(w) })
 	})
 }

@@ -42,7 +42,7 @@ func (f *Feed) hangUp() {
 
 func (f *Feed) count() int {
 	n := make(chan int, 1)
-	f.port.Do(func() { n <- f.port.Waiting() })
+	f.port.Do(func() { n <- f.port.CountWaiting() })
 	return <-n
 }
 

@@ -108,8 +108,8 @@ func (p *Place[K, C]) Key() K { return p.owner.key }
 // Len is how many connections there are.
 func (s *Set[K, C]) Len() int { return s.byAge.Len() }
 
-// Owners is how many have connections.
-func (s *Set[K, C]) Owners() int { return len(s.owners) }
+// CountOwners is how many have connections.
+func (s *Set[K, C]) CountOwners() int { return len(s.owners) }
 
 // Has says whether one has connections.
 func (s *Set[K, C]) Has(key K) bool { return s.owners[key] != nil }

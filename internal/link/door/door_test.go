@@ -18,7 +18,7 @@ func TestSet(t *testing.T) {
 		places = append(places, s.Add(key, i))
 	}
 	require.Equal(t, 5, s.Len())
-	require.Equal(t, 3, s.Owners())
+	require.Equal(t, 3, s.CountOwners())
 	require.Equal(t, 2, s.LenOf("b"))
 	require.Equal(t, 0, s.Oldest().Conn)
 	require.Equal(t, 1, s.OldestOfMost().Conn, "b and c have two, and b's is older")
@@ -41,7 +41,7 @@ func TestSet(t *testing.T) {
 		places[conn].Leave()
 	}
 	require.Zero(t, s.Len())
-	require.Zero(t, s.Owners())
+	require.Zero(t, s.CountOwners())
 }
 
 // FuzzSet: whatever comes, moves and leaves, a Set says what a look at all connections says.
@@ -79,7 +79,7 @@ func FuzzSet(f *testing.F) {
 				}
 			}
 			require.Equal(t, len(all), s.Len())
-			require.Equal(t, len(count), s.Owners())
+			require.Equal(t, len(count), s.CountOwners())
 			if most == nil {
 				require.Nil(t, s.OldestOfMost())
 				continue

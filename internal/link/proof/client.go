@@ -19,7 +19,7 @@ type Client struct {
 	Keys func() *keyring.Ring
 }
 
-// Answer is one of slurmctld's agent.
+// Write is one of slurmctld's agent.
 type Answer struct {
 	// Kind is the Content-Type.
 	Kind, Text string
@@ -48,7 +48,10 @@ const (
 var lively = net.KeepAliveConfig{Enable: true, Idle: 15 * time.Second, Interval: 5 * time.Second, Count: 3}
 
 func transport() *http.Transport {
-	return &http.Transport{DisableKeepAlives: true, DialContext: (&net.Dialer{Timeout: 10 * time.Second, KeepAliveConfig: lively}).DialContext}
+	return &http.Transport{
+		DisableKeepAlives: true,
+		DialContext:       (&net.Dialer{Timeout: 10 * time.Second, KeepAliveConfig: lively}).DialContext,
+	}
 }
 
 // GetUnsigned asks for a path at host:port without a proof.

@@ -154,7 +154,7 @@ func served(t *testing.T, names []string, cheat func(w *httptest.ResponseRecorde
 			http.Error(w, err.Error(), http.StatusUnauthorized)
 			return
 		}
-		s.Answer(w, "text/plain", "done "+r.URL.Query().Get("node"))
+		s.Write(w, "text/plain", "done "+r.URL.Query().Get("node"))
 	})
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		one.Lock()

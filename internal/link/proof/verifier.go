@@ -106,8 +106,8 @@ type Signer struct {
 	to   signature
 }
 
-// Answer writes a signed answer.
-func (s *Signer) Answer(w http.ResponseWriter, kind, body string) {
+// Write writes a signed answer.
+func (s *Signer) Write(w http.ResponseWriter, kind, body string) {
 	name, mac := s.keys.Sign(answerPurpose, answer{s.to, http.StatusOK, kind, body}.text())
 	w.Header().Set("Content-Type", kind)
 	w.Header().Set(answerHeader, signature{name, mac}.String())

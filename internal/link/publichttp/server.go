@@ -36,7 +36,7 @@ import (
 type Limits struct {
 	// Active is how many connections there may be that ask, or read their answer.
 	Active int
-	// Waiting is how many strangers may wait for an answer that is not there yet (Wait), and
+	// CountWaiting is how many strangers may wait for an answer that is not there yet (Wait), and
 	// how many of those that have proved their names (WaitAs).
 	Waiting int
 	// Timeout is how long a client may take to ask, and to read; WaitTimeout is
@@ -82,9 +82,11 @@ func Listen(address string, handler http.Handler, limits Limits) (*Server, error
 	}
 	defer l.Close() // its socket lives on
 	s := &Server{
-		handler: handler, report: limits.Report, listener: -1, name: l.Addr(), ended: make(chan struct{}), clients: map[int]*client{}, reader: bufio.NewReader(nil),
-		active:  newClientSet(min(limits.Active, mostFiles()/8), limits.Timeout),
-		waiting: newClientSet(mostWaiting(limits.Waiting), limits.WaitTimeout), known: newClientSet(mostWaiting(limits.Waiting), limits.WaitTimeout),
+		handler: handler, report: limits.Report, listener: -1, name: l.Addr(), ended: make(chan struct{}),
+		clients: map[int]*client{}, reader: bufio.NewReader(nil),
+		active:     newClientSet(min(limits.Active, mostFiles()/8), limits.Timeout),
+		waiting:    newClientSet(mostWaiting(limits.Waiting), limits.WaitTimeout),
+		known:      newClientSet(mostWaiting(limits.Waiting), limits.WaitTimeout),
 		mostParked: mostFiles() * 3 / 4,
 	}
 	if err := s.open(l.(*net.TCPListener)); err != nil {
@@ -114,7 +116,8 @@ func mostFiles() int {
 // mostWaiting leaves file descriptors to the others.
 func mostWaiting(waiting int) int { return min(waiting, mostFiles()/2) }
 
-// frugal bounds what the kernel keeps for a connection, which inherits it: no more than a head comes in, and what nobody acknowledges does not stay.
+// frugal bounds what the kernel keeps for a connection, which inherits it: no more than a head comes in, and what
+// nobody acknowledges does not stay.
 func frugal(_, _ string, c syscall.RawConn) (err error) {
 	closed := c.Control(func(fd uintptr) {
 		for _, o := range [][3]int{
@@ -137,7 +140,8 @@ func (s *Server) open(l *net.TCPListener) error {
 	if err != nil {
 		return err
 	}
-	closed := raw.Control(func(fd uintptr) { s.listener, err = unix.FcntlInt(fd, unix.F_DUPFD_CLOEXEC, 0) }) // it does not block, as the one of package net does not
+	// it does not block, as the one of package net does not
+	closed := raw.Control(func(fd uintptr) { s.listener, err = unix.FcntlInt(fd, unix.F_DUPFD_CLOEXEC, 0) })
 	if err := errors.Join(closed, err); err != nil {
 		return err
 	}
@@ -324,7 +328,7 @@ func (s *Server) reset(c *client) {
 
 func (s *Server) close(c *client) {
 	c.leave()
-	c.set.remove(c)
+	c.clients.remove(c)
 	delete(s.clients, c.fd)
 	_ = unix.Close(c.fd)
 }

@@ -188,7 +188,7 @@ func TestWait(t *testing.T) {
 		say(t, conn, "GET /wait?tag="+tag+" HTTP/1.1\r\nHost: x\r\n\r\n")
 		waiting = append(waiting, conn)
 	}
-	require.Eventually(t, func() bool { return inside(p, p.Waiting) == 4 }, limit, time.Millisecond)
+	require.Eventually(t, func() bool { return inside(p, p.CountWaiting) == 4 }, limit, time.Millisecond)
 	say(t, waiting[2], "more")
 	hungUp(t, waiting[2])
 	require.NoError(t, waiting[3].Close())
@@ -405,7 +405,7 @@ func TestHeadWaits(t *testing.T) {
 	p := open(t, generous)
 	conn := from(t, p, 1)
 	say(t, conn, "HEAD /wait?tag=a HTTP/1.1\r\n\r\n")
-	require.Eventually(t, func() bool { return inside(p, p.Waiting) == 1 }, limit, time.Millisecond)
+	require.Eventually(t, func() bool { return inside(p, p.CountWaiting) == 1 }, limit, time.Millisecond)
 	p.Do(func() {
 		p.Answer(func(_ any, w http.ResponseWriter) bool {
 			fmt.Fprint(w, "news")

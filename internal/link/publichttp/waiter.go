@@ -83,7 +83,7 @@ func (s *Server) park(c *client, w *Waiter) {
 		s.reset(c)
 		return
 	}
-	c.set.remove(c)
+	c.clients.remove(c)
 	c.phase, c.waiter, w.client = parked, w, c
 	set.add(c, time.Now())
 	_ = unix.SetsockoptInt(c.fd, unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT, 0) // a single probe that is lost ends nothing
@@ -139,8 +139,8 @@ func (s *Server) SetWaiting(waiting int) (most int) {
 	return s.known.limit
 }
 
-// Waiting is how many wait. Do calls it.
-func (s *Server) Waiting() (n int) {
+// CountWaiting is how many wait. Do calls it.
+func (s *Server) CountWaiting() (n int) {
 	for _, c := range s.clients {
 		if c.waiter != nil {
 			n++
@@ -149,11 +149,11 @@ func (s *Server) Waiting() (n int) {
 	return n
 }
 
-// Known is how many wait that have proved their names, at most. Handlers and Do call it.
-func (s *Server) Known() int { return s.known.Len() }
+// CountKnown is how many wait that have proved their names, at most. Handlers and Do call it.
+func (s *Server) CountKnown() int { return s.known.Len() }
 
 // Names is how many names have been proved of those that wait. Handlers and Do call it.
-func (s *Server) Names() int { return s.known.Owners() }
+func (s *Server) Names() int { return s.known.CountOwners() }
 
 // Waits says whether one waits that has proved this name, at this address. Handlers and Do call it.
 func (s *Server) Waits(name string, from netip.Addr) bool {

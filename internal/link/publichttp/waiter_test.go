@@ -154,7 +154,7 @@ func gather(b *testing.B, p *Server) (disperse func()) {
 	in, err := cmd.StdinPipe()
 	require.NoError(b, err)
 	require.NoError(b, cmd.Start())
-	require.Eventually(b, func() bool { return inside(p, p.Known) == crowd }, time.Minute, time.Millisecond)
+	require.Eventually(b, func() bool { return inside(p, p.CountKnown) == crowd }, time.Minute, time.Millisecond)
 	return func() {
 		require.NoError(b, in.Close())
 		require.NoError(b, cmd.Wait())
@@ -168,7 +168,7 @@ func BenchmarkWave(b *testing.B) {
 		disperse := gather(b, p)
 		b.StopTimer()
 		disperse()
-		require.Eventually(b, func() bool { return inside(p, p.Known) == 0 }, time.Minute, time.Millisecond)
+		require.Eventually(b, func() bool { return inside(p, p.CountKnown) == 0 }, time.Minute, time.Millisecond)
 		b.StartTimer()
 	}
 }
@@ -186,7 +186,7 @@ func BenchmarkAnnounce(b *testing.B) {
 		})
 		b.StopTimer()
 		disperse()
-		require.Eventually(b, func() bool { return inside(p, p.Known) == 0 }, time.Minute, time.Millisecond)
+		require.Eventually(b, func() bool { return inside(p, p.CountKnown) == 0 }, time.Minute, time.Millisecond)
 		b.StartTimer()
 	}
 }
@@ -214,7 +214,7 @@ func TestFaultOfALateAnswer(t *testing.T) {
 	first, second := from(t, p, 1), from(t, p, 1)
 	say(t, first, "GET /wait?tag=a HTTP/1.1\r\n\r\n")
 	say(t, second, "GET /wait?tag=b HTTP/1.1\r\n\r\n")
-	require.Eventually(t, func() bool { return inside(p, p.Waiting) == 2 }, limit, time.Millisecond)
+	require.Eventually(t, func() bool { return inside(p, p.CountWaiting) == 2 }, limit, time.Millisecond)
 	p.Do(func() {
 		p.Answer(func(tag any, w http.ResponseWriter) bool {
 			if tag == "a" {
@@ -306,14 +306,14 @@ func TestWaiters(t *testing.T) {
 	for conn, path := range map[net.Conn]string{first: "group", second: "group", other: "other"} {
 		say(t, conn, "GET /"+path+" HTTP/1.1\r\n\r\n")
 	}
-	require.Eventually(t, func() bool { return inside(p, p.Waiting) == 3 }, limit, time.Millisecond)
+	require.Eventually(t, func() bool { return inside(p, p.CountWaiting) == 3 }, limit, time.Millisecond)
 	most := 0
 	for range 10 * leastTidied {
 		gone := from(t, p, 4)
 		say(t, gone, "GET /group HTTP/1.1\r\n\r\n")
-		require.Eventually(t, func() bool { return inside(p, p.Waiting) == 4 }, limit, 100*time.Microsecond)
+		require.Eventually(t, func() bool { return inside(p, p.CountWaiting) == 4 }, limit, 100*time.Microsecond)
 		require.NoError(t, gone.Close())
-		require.Eventually(t, func() bool { return inside(p, p.Waiting) == 3 }, limit, 100*time.Microsecond)
+		require.Eventually(t, func() bool { return inside(p, p.CountWaiting) == 3 }, limit, 100*time.Microsecond)
 		most = max(most, inside(p, func() int { return len(group.all) }))
 	}
 	require.LessOrEqual(t, most, leastTidied)
@@ -325,5 +325,5 @@ func TestWaiters(t *testing.T) {
 		_, text := hear(t, conn)
 		require.Equal(t, "news", text)
 	}
-	require.Equal(t, 1, inside(p, p.Waiting))
+	require.Equal(t, 1, inside(p, p.CountWaiting))
 }

@@ -77,7 +77,10 @@ func Find(dirs []string, owners []uint32) (string, error) {
 	if _, err := os.Stat(mungeSocket); err == nil {
 		return "", nil
 	}
-	return "", fmt.Errorf("cannot find the cluster's key: there is neither %s (auth/slurm), nor munged's socket %s (auth/munge)", strings.Join(looked, " nor "), mungeSocket)
+	return "",
+		fmt.Errorf(
+			"cannot find the cluster's key: there is neither %s (auth/slurm), nor munged's socket %s (auth/munge)",
+			strings.Join(looked, " nor "), mungeSocket)
 }
 
 // checkKeyFile: Slurm refuses what others may read, and warns of another owner.
@@ -88,10 +91,13 @@ func checkKeyFile(path string, owners []uint32) error {
 		return fmt.Errorf("cannot use the cluster's key: %w", err)
 	}
 	if mode := info.Mode().Perm(); mode&0o007 != 0 {
-		return fmt.Errorf("cannot use the cluster's key: %s has mode %04o, so that every user of this container can have it; want 0600, or for a Secret's volume defaultMode: 0400", path, mode)
+		return fmt.Errorf(
+			"cannot use the cluster's key: %s has mode %04o, so that every user of this container can have it; "+
+				"want 0600, or for a Secret's volume defaultMode: 0400", path, mode)
 	}
 	if stat, is := info.Sys().(*syscall.Stat_t); is && !slices.Contains(owners, stat.Uid) {
-		return fmt.Errorf("cannot use the cluster's key: %s belongs to uid %d; want root or SlurmUser, uid %d", path, stat.Uid, owners[len(owners)-1])
+		return fmt.Errorf("cannot use the cluster's key: %s belongs to uid %d; want root or SlurmUser, uid %d", path,
+			stat.Uid, owners[len(owners)-1])
 	}
 	return nil
 }
@@ -188,7 +194,10 @@ func (k *Keys) Env() []string {
 	if k == nil {
 		return nil
 	}
-	return []string{"SLURM_SACK_KEY=" + filepath.Join(k.copy.To, keyring.KeyFile), "SLURM_SACK_JWKS=" + filepath.Join(k.copy.To, keyring.JWKSFile)}
+	return []string{
+		"SLURM_SACK_KEY=" + filepath.Join(k.copy.To, keyring.KeyFile),
+		"SLURM_SACK_JWKS=" + filepath.Join(k.copy.To, keyring.JWKSFile),
+	}
 }
 
 // FetchEnv is for daemons that get their configuration from slurmctld: before they

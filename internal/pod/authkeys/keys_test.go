@@ -65,7 +65,7 @@ func TestKeysAreFollowed(t *testing.T) {
 	require.NoError(t, err)
 	second, err := keyring.NewKey("second", []byte(other), time.Now().Add(time.Hour))
 	require.NoError(t, err)
-	jwks, err := (&keyring.Ring{Keys: []keyring.Key{former, second}}).JWKS()
+	jwks, err := (&keyring.Ring{Keys: []keyring.Key{former, second}}).MarshalJWKS()
 	require.NoError(t, err)
 	write(keyring.JWKSFile, string(jwks))
 	_, err = k.copy.Sync()

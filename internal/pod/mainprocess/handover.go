@@ -95,7 +95,8 @@ func (m *Main) freeHandOver(successor int, said time.Time) {
 		return err == nil && at.Before(said)
 	})
 	if ended > 0 {
-		m.Log(slog.LevelWarn, "slurmd's hand-over hung: a process that it had forked did not end, and was killed", slog.Int("main", main.PID()))
+		m.Log(slog.LevelWarn, "slurmd's hand-over hung: a process that it had forked did not end, and was killed",
+			slog.Int("main", main.PID()))
 	}
 }
 

@@ -98,8 +98,8 @@ func (m *Main) Serve() {
 // Flush returns when all that the daemon has written was heard.
 func (m *Main) Flush() { m.output.Flush() }
 
-// Output is what the daemon writes to.
-func (m *Main) Output() *os.File { return m.output.File() }
+// OutputFile is what the daemon writes to.
+func (m *Main) OutputFile() *os.File { return m.output.File() }
 
 // heard passes a daemon's line on and remembers its last error: often the only explanation of its end.
 func (m *Main) heard(line process.Line) {

@@ -41,7 +41,7 @@ func (w *words) note(text string, isNoise func(string) (harmless, passes bool)) 
 // epitaph says how a process ended, with its last error.
 func (w *words) epitaph(program string, p *process.Process, status process.Status) string {
 	what := program + ": " + status.String()
-	if last := w.any.Load(); last != nil && last.At.After(p.Started()) && status.Signal == 0 {
+	if last := w.any.Load(); last != nil && last.At.After(p.Started()) && status.TermSignal == 0 {
 		what += ": " + last.Text
 	}
 	return what

@@ -22,9 +22,9 @@ type Server struct {
 	begin   sync.Once
 	serving chan struct{} // closed by Serve, or by Close
 
-	mu    sync.Mutex // held while messages are handled, so that Flush knows when they have been
-	serve handlers
-	limit limiter
+	mu       sync.Mutex // held while messages are handled, so that Flush knows when they have been
+	handlers handlers
+	limit    limiter
 }
 
 type handlers struct {
@@ -50,7 +50,7 @@ var errNotAccepted = errors.New("its sender is not one of ours")
 // that this message and every earlier one were handled. No handler may wait for a goroutine that calls Flush.
 func (s *Server) Serve(accept func(pid, uid, gid int) bool, handle func(Message), refused func(Refusal)) error {
 	s.mu.Lock()
-	s.serve = handlers{accept, handle, refused}
+	s.handlers = handlers{accept, handle, refused}
 	s.mu.Unlock()
 	s.begin.Do(func() { close(s.serving) })
 	var failed error
@@ -99,7 +99,7 @@ func (s *Server) drain(fd int) error {
 
 func (s *Server) handle(d datagram) {
 	defer d.closeFiles()
-	if !s.serve.accept(d.pid, d.uid, d.gid) {
+	if !s.handlers.accept(d.pid, d.uid, d.gid) {
 		if m, err := d.message(); s.Overhear != nil && err == nil && d.uid == 0 {
 			s.Overhear(m)
 		}
@@ -114,12 +114,12 @@ func (s *Server) handle(d datagram) {
 	if !m.Barrier || len(d.files) != 1 {
 		d.closeFiles()
 	}
-	s.serve.handle(m)
+	s.handlers.handle(m)
 }
 
 func (s *Server) refuse(d datagram, reason error) {
 	unreported, ok := s.limit.allow(time.Now())
 	if ok {
-		s.serve.refused(Refusal{PID: d.pid, UID: d.uid, GID: d.gid, Reason: reason, Unreported: unreported})
+		s.handlers.refused(Refusal{PID: d.pid, UID: d.uid, GID: d.gid, Reason: reason, Unreported: unreported})
 	}
 }

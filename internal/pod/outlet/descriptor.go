@@ -20,7 +20,8 @@ func (d Descriptor) Write(data []byte) (written int, err error) {
 		switch err {
 		case nil, unix.EINTR:
 		case unix.EAGAIN:
-			_, _ = unix.Poll([]unix.PollFd{{Fd: int32(d), Events: unix.POLLOUT}}, -1) //nolint:gosec // a descriptor fits; the next write returns what is wrong
+			_, _ = unix.Poll([]unix.PollFd{{Fd: int32(d), Events: unix.POLLOUT}},
+				-1) //nolint:gosec // a descriptor fits; the next write returns what is wrong
 		default:
 			return written, fmt.Errorf("cannot write: %w", err)
 		}

@@ -46,7 +46,7 @@ func TestAdoptAnOrphan(t *testing.T) {
 func TestStopAnOrphan(t *testing.T) {
 	old, pid := parent(t, newGate(t).wait(), "")
 	ended(t, old)
-	assert.Equal(t, Status{Signal: unix.SIGTERM}, adopt(t, pid).Stop(t.Context(), unix.SIGTERM))
+	assert.Equal(t, Status{TermSignal: unix.SIGTERM}, adopt(t, pid).Stop(t.Context(), unix.SIGTERM))
 }
 
 func TestAdoptBeforeTheParentEnds(t *testing.T) {

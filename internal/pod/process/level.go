@@ -13,10 +13,10 @@ const LevelFatal = slog.LevelError + 4
 // What Slurm puts in front of a message (src/common/log.c): on stderr "slurmd: error: ", in a file "[time] [12.0] error: ", and in the
 // scheduler's log "sched: [time] ". The time is one of LogTimeFormat (slurm.conf(5)); a step's number is kept, it says something.
 var (
-	program = pattern(`^(?:slurm[a-z]*|sackd)(?:-[\w.-]+)?: `)
-	moment  = pattern(`^(?:sched: )?\[(?:\d{4}-\d\d-\d\dT[\d:.+Z-]+|[A-Z][a-z]{2} [ \d]\d [\d:]{8}|\d+)\] `)
-	step    = pattern(`^\[\d+\.[\w+.]+\] `)
-	level   = pattern(`^(?i:(fatal|(?:internal )?error|warning|verbose|info|debug[1-5]?): +)`)
+	programPattern = pattern(`^(?:slurm[a-z]*|sackd)(?:-[\w.-]+)?: `)
+	timePattern    = pattern(`^(?:sched: )?\[(?:\d{4}-\d\d-\d\dT[\d:.+Z-]+|[A-Z][a-z]{2} [ \d]\d [\d:]{8}|\d+)\] `)
+	stepPattern    = pattern(`^\[\d+\.[\w+.]+\] `)
+	levelPattern   = pattern(`^(?i:(fatal|(?:internal )?error|warning|verbose|info|debug[1-5]?): +)`)
 )
 
 // pattern is compiled with the first line: no daemon's start waits for it.
@@ -27,11 +27,11 @@ func pattern(text string) func() *regexp.Regexp {
 // parseLine takes one line of a Slurm daemon apart: its level, and its text without program, time and level.
 // A line that says nothing about its level is information.
 func parseLine(line string) (slog.Level, string) {
-	line = line[len(program().FindString(line)):]
-	line = line[len(moment().FindString(line)):]
-	number := step().FindString(line)
+	line = line[len(programPattern().FindString(line)):]
+	line = line[len(timePattern().FindString(line)):]
+	number := stepPattern().FindString(line)
 	line = line[len(number):]
-	word := level().FindStringSubmatch(line)
+	word := levelPattern().FindStringSubmatch(line)
 	if word == nil {
 		return slog.LevelInfo, number + line
 	}

@@ -30,7 +30,7 @@ func TestStart(t *testing.T) {
 		status  Status
 	}{
 		{"code", sh("echo; exit 7", nil), "", Status{Code: 7}},
-		{"signal", sh("echo; kill -USR1 $$", nil), "", Status{Signal: unix.SIGUSR1}},
+		{"signal", sh("echo; kill -USR1 $$", nil), "", Status{TermSignal: unix.SIGUSR1}},
 		{"argv[0] is the path", sh("echo $0 $1", func(c *Command) { c.Args = append(c.Args, c.Path, "one two") }), "/bin/sh one two", Status{}},
 		{"our environment", sh("echo $FROM_US", nil), "yes", Status{}},
 		{"its own environment", sh("echo $FROM_US$A", func(c *Command) { c.Env = []string{"A=b"} }), "b", Status{}},

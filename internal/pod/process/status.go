@@ -11,14 +11,14 @@ const unknown = -1
 
 // Status is how a process ended: with a code from 0 to 255, or by a signal. Code is -1 when nobody will ever know.
 type Status struct {
-	Code   int
-	Signal unix.Signal
-	Core   bool
+	Code       int
+	TermSignal unix.Signal
+	Core       bool
 }
 
 func statusOf(ws unix.WaitStatus) Status {
 	if ws.Signaled() {
-		return Status{Signal: ws.Signal(), Core: ws.CoreDump()}
+		return Status{TermSignal: ws.Signal(), Core: ws.CoreDump()}
 	}
 	return Status{Code: ws.ExitStatus()}
 }
@@ -26,8 +26,8 @@ func statusOf(ws unix.WaitStatus) Status {
 // ExitCode follows the shell: the code, or 128 and the number of the signal; 255 when the status is unknown.
 func (s Status) ExitCode() int {
 	switch {
-	case s.Signal != 0:
-		return 128 + int(s.Signal)
+	case s.TermSignal != 0:
+		return 128 + int(s.TermSignal)
 	case s.Code == unknown:
 		return 255
 	default:
@@ -38,9 +38,9 @@ func (s Status) ExitCode() int {
 func (s Status) String() string {
 	switch {
 	case s.Core:
-		return fmt.Sprintf("killed by %s, core dumped", signalName(s.Signal))
-	case s.Signal != 0:
-		return "killed by " + signalName(s.Signal)
+		return fmt.Sprintf("killed by %s, core dumped", signalName(s.TermSignal))
+	case s.TermSignal != 0:
+		return "killed by " + signalName(s.TermSignal)
 	case s.Code == unknown:
 		return "ended, status unknown"
 	default:

@@ -17,9 +17,9 @@ func TestStop(t *testing.T) {
 		ctx          context.Context
 		want         Status
 	}{
-		{"it ends by the signal", loop, t.Context(), Status{Signal: unix.SIGTERM}},
+		{"it ends by the signal", loop, t.Context(), Status{TermSignal: unix.SIGTERM}},
 		{"it ends in order", "trap 'exit 3' TERM; " + loop, t.Context(), Status{Code: 3}},
-		{"it ignores the signal until the time is over", "trap '' TERM; " + loop, over, Status{Signal: unix.SIGKILL}},
+		{"it ignores the signal until the time is over", "trap '' TERM; " + loop, over, Status{TermSignal: unix.SIGKILL}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			out := collect(t)
@@ -46,7 +46,7 @@ func TestSignalReachesAWholeGroup(t *testing.T) {
 	command.Stdout, command.Group = out.File(), true
 	p := start(t, command)
 	assert.Equal(t, "up", out.text(t))
-	assert.Equal(t, Status{Signal: unix.SIGTERM}, p.Stop(t.Context(), unix.SIGTERM))
+	assert.Equal(t, Status{TermSignal: unix.SIGTERM}, p.Stop(t.Context(), unix.SIGTERM))
 	assert.NoError(t, out.Close())
 	next(t, out.Drained()) // the grandchild held the pipe
 }

@@ -50,8 +50,8 @@ func (d *Door) NewBack() (*Back, error) {
 	return &Back{Listener: file, name: name, place: place}, nil
 }
 
-// Path is where the socket is, for every user of this process.
-func (b *Back) Path() string { return fmt.Sprintf("/proc/self/fd/%d", b.place.Fd()) }
+// ProcPath is where the socket is, for every user of this process.
+func (b *Back) ProcPath() string { return fmt.Sprintf("/proc/self/fd/%d", b.place.Fd()) }
 
 // Close forgets the socket, whose daemon is over.
 func (b *Back) Close() {

@@ -98,7 +98,8 @@ func daemonPort(confDir string) uint16 {
 
 // String names the uids with the most connections.
 func (t portTable) String() string {
-	uids := slices.SortedFunc(maps.Keys(t.holders), func(a, b string) int { return cmp.Or(cmp.Compare(t.holders[b], t.holders[a]), cmp.Compare(a, b)) })
+	uids := slices.SortedFunc(maps.Keys(t.holders),
+		func(a, b string) int { return cmp.Or(cmp.Compare(t.holders[b], t.holders[a]), cmp.Compare(a, b)) })
 	words := []string{fmt.Sprintf("%d connections", t.connections)}
 	for _, uid := range uids[:min(len(uids), 10)] {
 		words = append(words, fmt.Sprintf("%d of uid %s", t.holders[uid], uid))
@@ -134,7 +135,8 @@ func (k *Kiosk) relieve() {
 	defer k.port.Store(nil)
 	p, back, err := k.startSubstitute()
 	if err != nil {
-		k.Log(slog.LevelError, "the daemon's port is crowded, and users wait for credentials", slog.String("port", port), slog.Any("error", err))
+		k.Log(slog.LevelError, "the daemon's port is crowded, and users wait for credentials",
+			slog.String("port", port), slog.Any("error", err))
 		<-time.After(calmEvery)
 		return
 	}
@@ -174,7 +176,7 @@ func (k *Kiosk) startSubstitute() (*process.Process, *Back, error) {
 	}
 	ctx, cancel := context.WithTimeout(k.Alive, sackdLimit)
 	defer cancel()
-	if err := answers(ctx, p, back.Path()); err != nil {
+	if err := answers(ctx, p, back.ProcPath()); err != nil {
 		back.Close()
 		return nil, nil, errors.Join(err, end(p))
 	}

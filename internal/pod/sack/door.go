@@ -16,13 +16,13 @@ import (
 const (
 	// usualPatience is as long as the daemon has by itself (MessageTimeout in slurm.conf(5)).
 	usualPatience = 10 * time.Second
-	// slow is how long the daemon may take to answer before somebody looks at it.
-	slow = time.Second
+	// slowAnswer is how long the daemon may take to answer before somebody looks at it.
+	slowAnswer = time.Second
 )
 
 // Options say where the socket lies, and who runs the daemon behind it.
 type Options struct {
-	// Path is where users connect, and Dir a directory that is the door's own.
+	// ProcPath is where users connect, and Dir a directory that is the door's own.
 	Path, Dir string
 	// UID and GID are the daemon's.
 	UID, GID int
@@ -65,7 +65,7 @@ func (d *Door) try() error {
 		return err
 	}
 	defer back.Close()
-	conn, err := connectAs(nobody, nobody, back.Path())
+	conn, err := connectAs(nobody, nobody, back.ProcPath())
 	if err != nil {
 		return fmt.Errorf("cannot connect as another user: %w", err)
 	}
@@ -234,6 +234,7 @@ func (d *Door) warn(uid uint32) {
 	}
 	d.lock.Unlock()
 	if due {
-		d.Log(slog.LevelWarn, "a user's silent connections are ended: they keep nobody else from credentials", slog.String("socket", d.Path), slog.Any("uid", uid))
+		d.Log(slog.LevelWarn, "a user's silent connections are ended: they keep nobody else from credentials",
+			slog.String("socket", d.Path), slog.Any("uid", uid))
 	}
 }

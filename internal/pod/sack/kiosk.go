@@ -71,21 +71,22 @@ func (k *Kiosk) Open() error {
 	if !k.HasKeys || os.Geteuid() != 0 {
 		return nil
 	}
-	path := k.path()
+	path := k.socketPath()
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return err
 	}
 	door, err := New(Options{Path: path, Dir: filepath.Join(k.RunDir, "sack"), UID: k.UID, GID: k.GID, Log: k.Log, Slow: k.relieve})
 	if err != nil {
-		k.Log(slog.LevelWarn, "users' silent connections are not bounded: cannot connect to the daemon's socket for them", slog.Any("error", err))
+		k.Log(slog.LevelWarn,
+			"users' silent connections are not bounded: cannot connect to the daemon's socket for them", slog.Any("error", err))
 		return nil
 	}
 	k.door = door
 	return nil
 }
 
-// path is where users connect.
-func (k *Kiosk) path() string { return filepath.Join(k.Root, Path) }
+// socketPath is where users connect.
+func (k *Kiosk) socketPath() string { return filepath.Join(k.Root, Path) }
 
 // behind gives a daemon its socket behind the door; nil without one.
 func (k *Kiosk) behind(c *process.Command) (*Back, error) {
@@ -141,8 +142,9 @@ func (k *Kiosk) Ready() {
 	if k.substituted {
 		return // it goes on until the crowd is over
 	}
-	if k.door.At() == nil && speaks(k.path()) {
-		k.Log(slog.LevelWarn, "users' silent connections are not bounded: the daemon has made its own socket", slog.String("socket", k.path()))
+	if k.door.At() == nil && speaks(k.socketPath()) {
+		k.Log(slog.LevelWarn, "users' silent connections are not bounded: the daemon has made its own socket",
+			slog.String("socket", k.socketPath()))
 		k.foreign = true
 		return
 	}
@@ -172,7 +174,7 @@ func (k *Kiosk) Ended() {
 // not in service.
 func (k *Kiosk) Socket() string {
 	if k.door == nil {
-		return k.path()
+		return k.socketPath()
 	}
 	k.lock.Lock()
 	defer k.lock.Unlock()
@@ -180,9 +182,9 @@ func (k *Kiosk) Socket() string {
 	case !k.opened:
 		return ""
 	case k.foreign:
-		return k.path()
+		return k.socketPath()
 	}
-	return k.main.Path()
+	return k.main.ProcPath()
 }
 
 // speaks: somebody listens on a socket and closes what is closed for writing.

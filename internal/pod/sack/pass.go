@@ -20,7 +20,7 @@ func (d *Door) pass(conn net.Conn, cred *unix.Ucred, request []byte, gone <-chan
 	if back == nil {
 		return false
 	}
-	behind, err := connectAs(cred.Uid, cred.Gid, back.Path())
+	behind, err := connectAs(cred.Uid, cred.Gid, back.ProcPath())
 	if err != nil {
 		return d.replaced(back)
 	}
@@ -34,7 +34,7 @@ func (d *Door) pass(conn net.Conn, cred *unix.Ucred, request []byte, gone <-chan
 		n, _ := behind.Read(answer) // nothing is no answer
 		begun <- answer[:n]
 	}()
-	late := time.NewTimer(slow)
+	late := time.NewTimer(slowAnswer)
 	defer late.Stop()
 	for {
 		select {

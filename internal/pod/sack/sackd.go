@@ -56,7 +56,7 @@ func (k *Kiosk) StartSackd(ctx context.Context) error {
 		return err
 	}
 	if k.door == nil {
-		if err := os.Remove(k.path()); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err := os.Remove(k.socketPath()); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("cannot replace slurmd's socket: %w", err)
 		}
 	}
@@ -65,9 +65,9 @@ func (k *Kiosk) StartSackd(ctx context.Context) error {
 		return err
 	}
 	k.sackd.Store(p)
-	socket := k.path()
+	socket := k.socketPath()
 	if back != nil {
-		socket = back.Path()
+		socket = back.ProcPath()
 	}
 	if err := answers(ctx, p, socket); err != nil {
 		return err

@@ -35,8 +35,8 @@ type Dir struct {
 	Layer bool
 }
 
-// emptyDirs is in the path of each emptyDir on the machine (proc_pid_mountinfo(5), the mount's root).
-const emptyDirs = "/kubernetes.io~empty-dir/"
+// emptyDirsPath is in the path of each emptyDir on the machine (proc_pid_mountinfo(5), the mount's root).
+const emptyDirsPath = "/kubernetes.io~empty-dir/"
 
 // Locate finds what kind each directory is of, by /proc/self/mountinfo. A directory that is below
 // another one of the same mount is left out.
@@ -50,7 +50,7 @@ func Locate(mountinfo string, paths []string) (all []Dir) {
 			d.Kind = Memory
 		case m.point == "/":
 			d.Kind, d.Layer = Disk, true
-		case strings.Contains(m.root, emptyDirs):
+		case strings.Contains(m.root, emptyDirsPath):
 			d.Kind = Disk
 		}
 		inside := slices.ContainsFunc(all, func(o Dir) bool { return within(path, o.Path) && mounts.of(o.Path).point == m.point })
@@ -61,10 +61,10 @@ func Locate(mountinfo string, paths []string) (all []Dir) {
 	return all
 }
 
-// EmptyDirs are the mount points of the emptyDirs on the machine's disk.
+// EmptyDirs are the mount points of the emptyDirsPath on the machine's disk.
 func EmptyDirs(mountinfo string) (all []string) {
 	for _, m := range parseMounts(mountinfo) {
-		if strings.Contains(m.root, emptyDirs) && m.fstype != "tmpfs" {
+		if strings.Contains(m.root, emptyDirsPath) && m.fstype != "tmpfs" {
 			all = append(all, m.point)
 		}
 	}

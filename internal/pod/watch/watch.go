@@ -41,7 +41,10 @@ type Watcher struct {
 
 // New makes a Watcher of nothing yet.
 func New(o Options) *Watcher {
-	w := &Watcher{Options: o, files: shared, mail: mailbox{wake: make(chan struct{}, 1)}, due: time.NewTimer(time.Hour), calls: make(chan func())}
+	w := &Watcher{
+		Options: o, files: shared, mail: mailbox{wake: make(chan struct{}, 1)},
+		due: time.NewTimer(time.Hour), calls: make(chan func()),
+	}
 	w.due.Stop()
 	if o.Open != nil {
 		w.files = &instance{open: o.Open}

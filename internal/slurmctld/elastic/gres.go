@@ -12,7 +12,7 @@ func (sets Sets) GresLines() (lines []string) {
 	for _, s := range sets.All {
 		next := map[string]uint64{} // by name: the number of the next file
 		for _, r := range devices.Recorded(s.Size.Gres) {
-			line := fmt.Sprintf("NodeName=%s Name=%s", s.Names, r.Name)
+			line := fmt.Sprintf("NodeName=%s Name=%s", s.NodeNames, r.Name)
 			if r.Type != "" {
 				line += " Type=" + r.Type
 			}

@@ -40,7 +40,7 @@ const (
 	Resume    Verb = "resume"
 	Delete    Verb = "delete"
 	Create    Verb = "create" // Text is what scontrol needs besides the names; then as Settle, or as Update where Timed
-	Activate    Verb = "settle" // DOWN, with reasons.SetNew, and resumed; then Fields
+	Activate  Verb = "settle" // DOWN, with reasons.SetNew, and resumed; then Fields
 	Update    Verb = "update" // Fields
 	PowerUp   Verb = "power_up"
 )
@@ -87,7 +87,7 @@ const (
 // Keeper remembers what one look does not show.
 type Keeper struct {
 	starting map[string]time.Time // by node: since when its pod is wanted and not up
-	failures  map[string]*failure  // by node
+	failures map[string]*failure  // by node
 	pauses   map[pauseKey]*pause
 	tries    map[string]tries // by node
 	// others are the reasons of other people's drains and DOWN, by node. At ResumeTimeout slurmctld lifts the drain, and
@@ -121,7 +121,10 @@ type try struct {
 
 // NewKeeper remembers nothing.
 func NewKeeper() *Keeper {
-	return &Keeper{starting: map[string]time.Time{}, failures: map[string]*failure{}, pauses: map[pauseKey]*pause{}, tries: map[string]tries{}, others: map[string]string{}}
+	return &Keeper{
+		starting: map[string]time.Time{}, failures: map[string]*failure{}, pauses: map[pauseKey]*pause{},
+		tries: map[string]tries{}, others: map[string]string{},
+	}
 }
 
 // Plan is what to do, and how the sets stand.
@@ -130,8 +133,8 @@ type Plan struct {
 	// Next is when to look again, where nothing happens before; zero for nothing to wait for.
 	Next time.Time
 	// Elastic has the sets of the records that are elastic nodes, by their names.
-	Elastic map[string]string
-	Standings    []Standing
+	Elastic   map[string]string
+	Standings []Standing
 	// Started are how long nodes took that have come up since the last plan.
 	Started []Started
 }

@@ -273,7 +273,7 @@ func (w *world) calm() {
 	}
 	require.Equal(w.t, steps, w.steps, "there is always something to do")
 	up := 0
-	for name := range w.sets.All[0].Names.All() {
+	for name := range w.sets.All[0].NodeNames.All() {
 		c := w.records[name]
 		require.NotNil(w.t, c, name)
 		require.Equal(w.t, w.sets.All[0].comment(w.timed), c.comment)

@@ -78,11 +78,11 @@ func FuzzPlan(f *testing.F) {
 					}
 					require.Equal(t, s.Verb == Create, n == nil, "%s %s", s.Verb, name)
 					if n == nil {
-						require.True(t, sets.All[0].Names.Contains(name))
+						require.True(t, sets.All[0].NodeNames.Contains(name))
 						continue
 					}
 					require.True(t, isOurs(n), "%s %v", s.Verb, n)
-					require.False(t, name == "bad-1" && n.Comment == comments[4] || !sets.All[0].Names.Contains(name) && setOf(n.Comment) == "", "%s %v", s.Verb, n)
+					require.False(t, name == "bad-1" && n.Comment == comments[4] || !sets.All[0].NodeNames.Contains(name) && setOf(n.Comment) == "", "%s %v", s.Verb, n)
 					jobs := noderecords.HoldsJobs(n, look.Suspended[name])
 					admin := n.State == "DOWN" && (n.Reason == "disk")
 					switch s.Verb {

@@ -26,18 +26,22 @@ type planner struct {
 	open map[string]bool
 	// startable are nodes that the minimum may start, and warm how many are up or coming, by set.
 	startable map[string]map[string]bool
-	running  map[string]int
+	running   map[string]int
 }
 
 // Plan says what to do now. A look that is older than what was done last must not be planned for.
 func (k *Keeper) Plan(look Look, now time.Time) Plan {
 	p := &planner{
 		Keeper: k, Look: look, now: now, plan: Plan{Elastic: map[string]string{}}, steps: map[string]*Step{},
-		standing: map[string]*Standing{}, seen: make(map[string]bool, len(look.Nodes)), startable: map[string]map[string]bool{}, running: map[string]int{},
+		standing: map[string]*Standing{}, seen: make(map[string]bool, len(look.Nodes)),
+		startable: map[string]map[string]bool{}, running: map[string]int{},
 		open: map[string]bool{},
 	}
 	for _, s := range look.Sets.All {
-		p.standing[s.Name] = &Standing{Name: s.Name, Nodes: s.Names.String(), Min: s.Min, Kept: map[string]string{}, Refused: map[string]string{}}
+		p.standing[s.Name] = &Standing{
+			Name: s.Name, Nodes: s.NodeNames.String(), Min: s.Min,
+			Kept: map[string]string{}, Refused: map[string]string{},
+		}
 		p.startable[s.Name] = map[string]bool{}
 	}
 	p.noteFailures()
@@ -136,7 +140,8 @@ func (p *planner) planRecord(n *clusterview.Node) {
 
 // isUp says whether the pod is there and in service.
 func isUp(n *clusterview.Node) bool {
-	return noderecords.Wanted(n) && !n.Is("POWERING_UP", "POWER_UP", "NOT_RESPONDING") && slices.Contains([]string{"IDLE", "ALLOCATED", "MIXED"}, n.State)
+	return noderecords.Wanted(n) && !n.Is("POWERING_UP", "POWER_UP", "NOT_RESPONDING") &&
+		slices.Contains([]string{"IDLE", "ALLOCATED", "MIXED"}, n.State)
 }
 
 // classify counts how the node stands.
@@ -284,7 +289,8 @@ func (p *planner) keepRecord(n *clusterview.Node, set Set) {
 	if fields := set.updateFields(n, p.Timed); len(fields) > 0 {
 		p.do(Update, n.Name, "", fields...)
 	}
-	lifted := reasons.Has(n.Reason, reasons.SetResized) || reasons.Has(n.Reason, reasons.SetRemoved) || reasons.Of(n.Reason) == reasons.Relaunched
+	lifted := reasons.Has(n.Reason, reasons.SetResized) || reasons.Has(n.Reason, reasons.SetRemoved) ||
+		reasons.Of(n.Reason) == reasons.Relaunched
 	switch {
 	case p.isForeign(n):
 		return
@@ -346,7 +352,8 @@ func (p *planner) poweredDownLately(n *clusterview.Node) bool {
 
 // neverRegistered: 24.11 gives such a record no job once it has read slurm.conf again. Its way through POWERING_DOWN cures that.
 func (p *planner) neverRegistered(n *clusterview.Node) bool {
-	if n.State != "IDLE" || !n.Is("POWERED_DOWN") || !n.Is("NOT_RESPONDING") || n.Is("DRAIN", "FAIL", "POWER_DOWN", "POWERING_DOWN", "POWER_UP", "POWERING_UP") {
+	if n.State != "IDLE" || !n.Is("POWERED_DOWN") || !n.Is("NOT_RESPONDING") ||
+		n.Is("DRAIN", "FAIL", "POWER_DOWN", "POWERING_DOWN", "POWER_UP", "POWERING_UP") {
 		return false
 	}
 	return p.heldBy(n) == "" && p.isPoweredOff(n)
@@ -354,7 +361,7 @@ func (p *planner) neverRegistered(n *clusterview.Node) bool {
 
 // createMissing has the records made that a set lacks.
 func (p *planner) createMissing(s Set) {
-	for name := range s.Names.All() {
+	for name := range s.NodeNames.All() {
 		if !p.seen[name] {
 			p.do(Create, name, s.CreateParameters(p.Timed), "comment="+s.comment(p.Timed))
 		}
@@ -364,7 +371,7 @@ func (p *planner) createMissing(s Set) {
 // startMinimum starts the first nodes of a set where too few are up or coming.
 func (p *planner) startMinimum(s Set) {
 	missing := s.Min - p.running[s.Name]
-	for name := range s.Names.All() {
+	for name := range s.NodeNames.All() {
 		if missing <= 0 {
 			return
 		}

@@ -17,9 +17,9 @@ import (
 // Set is an elastic node set: nodes of one size, which Slurm starts and ends.
 type Set struct {
 	Name string
-	// Names are all names that the set may have; Min is how many stay up.
-	Names hostlist.Set
-	Min   int
+	// NodeNames are all names that the set may have; Min is how many stay up.
+	NodeNames hostlist.Set
+	Min       int
 	// Idle is after how many seconds without a job a node is suspended; 0: as its partition says.
 	Idle int
 	// Size and Traits are what the agent of such a pod will measure.
@@ -75,7 +75,12 @@ func Parse(name string, text []byte) (Set, error) {
 func parse(name string, text []byte) (Set, []error) {
 	s := Set{Name: name}
 	if !isLabel(name) {
-		return s, []error{fmt.Errorf("cannot use the name %q: want small letters, digits and '-', with a letter or a digit at both ends, and at most %d characters", name, mostName)}
+		return s,
+			[]error{
+				fmt.Errorf(
+					"cannot use the name %q: want small letters, digits and '-', with a letter or a digit at both "+
+						"ends, and at most %d characters", name, mostName),
+			}
 	}
 	var f file
 	d := json.NewDecoder(bytes.NewReader(text))
@@ -91,9 +96,10 @@ func parse(name string, text []byte) (Set, []error) {
 	if err != nil {
 		faults = append(faults, fmt.Errorf("nodes: cannot use %q: %w", f.Nodes, err))
 	}
-	s.Names = nodes
+	s.NodeNames = nodes
 	if f.Min < 0 || err == nil && f.Min > nodes.Len() {
-		faults = append(faults, fmt.Errorf("min: cannot use %d: want a number from 0 to %d, as many as there are nodes", f.Min, nodes.Len()))
+		faults = append(faults,
+			fmt.Errorf("min: cannot use %d: want a number from 0 to %d, as many as there are nodes", f.Min, nodes.Len()))
 	}
 	if f.IdleSeconds < 0 || f.IdleSeconds > mostIdle {
 		faults = append(faults, fmt.Errorf("idleSeconds: cannot use %d: want a number from 0 to %d", f.IdleSeconds, mostIdle))
@@ -118,7 +124,10 @@ func jsonFault(err error) error {
 	return fmt.Errorf("want an object of JSON: %w", err)
 }
 
-var keys = []string{"nodes", "min", "idleSeconds", "cpuLimit", "memoryLimit", "storageLimit", "memoryReserve", "gres", "features", "weight", "topology"}
+var keys = []string{
+	"nodes", "min", "idleSeconds", "cpuLimit", "memoryLimit", "storageLimit", "memoryReserve", "gres",
+	"features", "weight", "topology",
+}
 
 // keyOf are the keys of a Promise's fields.
 var keyOf = map[string]string{
@@ -160,7 +169,10 @@ func parseNodes(text string) (hostlist.Set, error) {
 	}
 	for name := range nodes.All() {
 		if !isLabel(name) {
-			return hostlist.Set{}, fmt.Errorf("want names of pods: small letters, digits and '-', with a letter or a digit at both ends, and at most %d characters; %q is none", mostName, name)
+			return hostlist.Set{},
+				fmt.Errorf(
+					"want names of pods: small letters, digits and '-', with a letter or a digit at both ends, and "+
+						"at most %d characters; %q is none", mostName, name)
 		}
 		if slices.Contains(reserved, name) {
 			return hostlist.Set{}, fmt.Errorf("%q has a meaning of its own in slurm.conf", name)

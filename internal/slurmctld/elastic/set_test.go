@@ -15,7 +15,7 @@ func TestParse(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, "CPUs=4 RealMemory=16320 TmpDisk=102400 Gres=gpu:a100:2 Feature=amd,gpu Weight=10 State=CLOUD", s.CreateParameters(true))
 	assert.Equal(t, "slurmlet set gpu: CPUs=4 RealMemory=16320 TmpDisk=102400 Gres=gpu:a100:2", s.comment(true))
-	assert.Equal(t, 4, s.Names.Len())
+	assert.Equal(t, 4, s.NodeNames.Len())
 	assert.Equal(t, 1, s.Min)
 	for limits, want := range map[string]string{
 		`"cpuLimit":"1500m","memoryLimit":"1G"`:                          "CPUs=1 RealMemory=889",
@@ -88,7 +88,7 @@ func TestTake(t *testing.T) {
 	bad, err := sets.Take(map[string][]byte{"a": []byte(`{`), "b": file1("b-[0-19]"), "c": []byte(`{`)})
 	require.ErrorContains(t, err, "a.json: want an object")
 	assert.Equal(t, []string{"a", "b"}, bad.Names(), "the last good set stays")
-	assert.Equal(t, 20, bad.All[1].Names.Len())
+	assert.Equal(t, 20, bad.All[1].NodeNames.Len())
 	assert.Equal(t, []string{"c"}, bad.Bad)
 
 	collides, err := sets.Take(map[string][]byte{"a": file1("a-[0-9]"), "b": file1("b-[0-9],a-[5-6]"), "c": file1("a-0,c-0")})

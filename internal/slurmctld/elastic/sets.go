@@ -66,15 +66,17 @@ func (last Sets) Take(files map[string][]byte) (Sets, error) {
 func (sets Sets) collides(s Set) error {
 	var faults []error
 	for _, other := range sets.All {
-		if both := s.Names.Intersection(other.Names); both.Len() > 0 {
-			faults = append(faults, fmt.Errorf("%s%s: nodes: %s%s has %s, too: want each name in one set", s.Name, Suffix, other.Name, Suffix, both))
+		if both := s.NodeNames.Intersection(other.NodeNames); both.Len() > 0 {
+			faults = append(faults,
+				fmt.Errorf("%s%s: nodes: %s%s has %s, too: want each name in one set", s.Name, Suffix, other.Name, Suffix, both))
 		}
 	}
 	return errors.Join(faults...)
 }
 
 func (s Set) equal(o Set) bool {
-	return s.Name == o.Name && s.Names.String() == o.Names.String() && s.Min == o.Min && s.CreateParameters(true) == o.CreateParameters(true) && s.Traits == o.Traits
+	return s.Name == o.Name && s.NodeNames.String() == o.NodeNames.String() && s.Min == o.Min &&
+		s.CreateParameters(true) == o.CreateParameters(true) && s.Traits == o.Traits
 }
 
 // Members are the nodes of elastic sets, and their sets. A record's mark names sets that no file has, and
@@ -98,7 +100,7 @@ func (sets Sets) Members(nodes []clusterview.Node) map[string]string {
 // Of is the set that has a name.
 func (sets Sets) Of(node string) (Set, bool) {
 	for _, s := range sets.All {
-		if s.Names.Contains(node) {
+		if s.NodeNames.Contains(node) {
 			return s, true
 		}
 	}
@@ -110,7 +112,7 @@ func (sets Sets) Equal(o Sets) bool {
 	return slices.EqualFunc(sets.All, o.All, Set.equal) && slices.Equal(sets.Bad, o.Bad)
 }
 
-// Names returns the names of the sets that count, in order.
+// NodeNames returns the names of the sets that count, in order.
 func (sets Sets) Names() []string {
 	names := make([]string, len(sets.All))
 	for i, s := range sets.All {

@@ -14,8 +14,8 @@ import (
 // the job's nodes, slurmctld looks every 30 s whether they are up.
 type Wait struct {
 	// Job is its number, and Nodes are those of elastic sets: none of them, if it waits for slurmctld to settle alone.
-	Job   string
-	Nodes hostlist.Set
+	Job       string
+	NodeNames hostlist.Set
 	// Allocated is a time at which the job had its nodes: a node is up for the job if a look that began
 	// then or later found it up. Until is when the wait ends, whatever is known.
 	Allocated, Until time.Time
@@ -50,8 +50,8 @@ const (
 
 // Waits are the jobs that wait. It is pure: its caller asks slurmctld, and passes it all, the time too.
 type Waits struct {
-	waits  map[int]*Wait
-	next int
+	waits map[int]*Wait
+	next  int
 	// isUp were found by the look that began at looked and took so long. Each look forgets the one before.
 	up           hostlist.Set
 	looked       time.Time
@@ -88,7 +88,7 @@ func (w *Waits) Survey(nodes []clusterview.Node, at, began, ended time.Time) map
 	over := w.overdue(ended)
 	if w.endSettling(ended) {
 		for number, one := range w.waits {
-			if one.Nodes.Len() == 0 {
+			if one.NodeNames.Len() == 0 {
 				over[number] = NodesUp
 			}
 		}
@@ -126,9 +126,9 @@ func (w *Waits) Add(one Wait, now time.Time) (number int, outcome Outcome) {
 // ready forgets the nodes that the last look has found up.
 func (w *Waits) ready(one *Wait) bool {
 	if !w.looked.Before(one.Allocated) && !w.looked.IsZero() {
-		one.Nodes = one.Nodes.Difference(w.up)
+		one.NodeNames = one.NodeNames.Difference(w.up)
 	}
-	return one.Nodes.Len() == 0
+	return one.NodeNames.Len() == 0
 }
 
 // Drop ends a wait, because nobody waits for it any more.
@@ -162,7 +162,7 @@ func (w *Waits) Due() (at time.Time) {
 func (w *Waits) NodesToAsk() hostlist.Set {
 	return hostlist.UnionOf(func(yield func(hostlist.Set) bool) {
 		for _, one := range w.waits {
-			if !yield(one.Nodes) {
+			if !yield(one.NodeNames) {
 				return
 			}
 		}

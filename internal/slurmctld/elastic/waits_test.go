@@ -211,7 +211,7 @@ func TestWaits(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			w := &Waits{}
 			c.play(t, w, func(seconds float64, job, nodes string) (int, Outcome) {
-				return w.Add(Wait{Job: job, Nodes: nodesOf(t, nodes), Allocated: at(seconds), Until: at(seconds + 240)}, at(seconds))
+				return w.Add(Wait{Job: job, NodeNames: nodesOf(t, nodes), Allocated: at(seconds), Until: at(seconds + 240)}, at(seconds))
 			})
 		})
 	}
@@ -224,7 +224,7 @@ func TestManyWaits(t *testing.T) {
 	for i := range 4096 {
 		list, err := hostlist.Parse(fmt.Sprintf("g-[%d,%d]", 4*i, 4*i+20_002)) // none beside another
 		require.NoError(t, err)
-		w.Add(Wait{Job: fmt.Sprint(i), Nodes: list.Set(), Allocated: now, Until: now.Add(time.Hour)}, now)
+		w.Add(Wait{Job: fmt.Sprint(i), NodeNames: list.Set(), Allocated: now, Until: now.Add(time.Hour)}, now)
 		want += 2
 	}
 	assert.Equal(t, want, w.NodesToAsk().Len())

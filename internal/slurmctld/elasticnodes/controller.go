@@ -49,7 +49,9 @@ func (r *Reconciler) Reports(nodes []clusterview.Node, suspended map[string]bool
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if old := r.pods.replace(all, nodes, at); len(old) > 0 {
-		r.Log(slog.LevelInfo, "slurmctld wants nodes again whose old pods are still there: they are replaced, because it takes no slurmd that is older", listOf(old))
+		r.Log(slog.LevelInfo,
+			"slurmctld wants nodes again whose old pods are still there: they are replaced, because it takes no "+
+				"slurmd that is older", listOf(old))
 	}
 	return all
 }
@@ -63,7 +65,8 @@ func (r *Reconciler) PodsFailing(f wire.Failing) {
 	for _, one := range f.Pods {
 		count, err := hostlist.Count(one.Nodes)
 		if named += count; err != nil || named > mostFailing {
-			r.Log(slog.LevelWarn, fmt.Sprintf("the controller reports pods that do not start, and names no nodes, or more than %d", mostFailing))
+			r.Log(slog.LevelWarn,
+				fmt.Sprintf("the controller reports pods that do not start, and names no nodes, or more than %d", mostFailing))
 			return
 		}
 	}

@@ -152,7 +152,8 @@ func (r *Reconciler) Run(ctx context.Context) {
 		}
 	}})
 	if err := files.Add(r.Dir); err != nil {
-		r.Log(slog.LevelWarn, "the kernel cannot report changes of SLURMLET_ELASTIC_SETS: it is looked at every "+watch.Every.String(), slog.Any("error", err))
+		r.Log(slog.LevelWarn, "the kernel cannot report changes of SLURMLET_ELASTIC_SETS: it is looked at every "+
+			watch.Every.String(), slog.Any("error", err))
 		files.Tick(watch.Every)
 	}
 	files.Look() // a change before the watch has no event
@@ -273,7 +274,9 @@ func (r *Reconciler) publish(look elastic.Look, plan elastic.Plan) {
 		if names := joined(s.Foreign); names != r.foreign[s.Name] {
 			r.foreign[s.Name] = names
 			if names != "" {
-				r.Log(slog.LevelError, s.Name+elastic.Suffix+": nodes: records have these names that are no elastic nodes; they stay as they are", slog.String("nodes", names))
+				r.Log(slog.LevelError,
+					s.Name+elastic.Suffix+
+						": nodes: records have these names that are no elastic nodes; they stay as they are", slog.String("nodes", names))
 			}
 		}
 	}

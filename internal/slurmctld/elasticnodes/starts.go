@@ -9,7 +9,10 @@ import (
 )
 
 // startBounds are of the histogram of starts.
-var startBounds = [...]time.Duration{2 * time.Second, 5 * time.Second, 10 * time.Second, 20 * time.Second, 30 * time.Second, time.Minute, 2 * time.Minute, 5 * time.Minute, 10 * time.Minute}
+var startBounds = [...]time.Duration{
+	2 * time.Second, 5 * time.Second, 10 * time.Second, 20 * time.Second,
+	30 * time.Second, time.Minute, 2 * time.Minute, 5 * time.Minute, 10 * time.Minute,
+}
 
 // StartTimes count how long nodes took from when they were wanted until they were up.
 type StartTimes struct {
@@ -39,9 +42,9 @@ func (s *Status) ExposeStarts(w *exposition.Writer) {
 				bound = strconv.FormatFloat(startBounds[i].Seconds(), 'f', -1, 64)
 			}
 			sum += n
-			w.Sample(name+"_bucket", exposition.Labels("set,le", set.Name, bound), float64(sum))
+			w.WriteSample(name+"_bucket", exposition.Labels("set,le", set.Name, bound), float64(sum))
 		}
-		w.Sample(name+"_sum", exposition.Labels("set", set.Name), set.Starts.seconds)
-		w.Sample(name+"_count", exposition.Labels("set", set.Name), float64(sum))
+		w.WriteSample(name+"_sum", exposition.Labels("set", set.Name), set.Starts.seconds)
+		w.WriteSample(name+"_count", exposition.Labels("set", set.Name), float64(sum))
 	}
 }

@@ -131,7 +131,8 @@ func (s *Status) Rows(row func(name, format string, args ...any)) {
 }
 
 func (s *SetStatus) rows(row func(name, format string, args ...any)) {
-	text := fmt.Sprintf("%s (%s): %d records, %d wanted, %d up, %d starting", s.Name, cmp.Or(s.Nodes, "removed"), s.Records, s.Wanted, s.Up, s.Starting)
+	text := fmt.Sprintf("%s (%s): %d records, %d wanted, %d up, %d starting", s.Name, cmp.Or(s.Nodes, "removed"),
+		s.Records, s.Wanted, s.Up, s.Starting)
 	if s.Ending > 0 {
 		text += fmt.Sprintf(", %d ending", s.Ending)
 	}

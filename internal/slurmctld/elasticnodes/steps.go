@@ -35,9 +35,11 @@ func (r *Reconciler) do(ctx context.Context, s *elastic.Step) {
 		said = map[string]error{}
 		r.settle(ctx, s, said, true)
 	case elastic.Fail:
-		said = r.each(ctx, s.Nodes, mostHalves, func(ctx context.Context, names string) error { return r.Client.FailNode(ctx, names, s.Text) })
+		said = r.each(ctx, s.Nodes, mostHalves,
+			func(ctx context.Context, names string) error { return r.Client.FailNode(ctx, names, s.Text) })
 	case elastic.Drain:
-		said = r.each(ctx, s.Nodes, mostHalves, func(ctx context.Context, names string) error { return r.Client.DrainNode(ctx, names, s.Text) })
+		said = r.each(ctx, s.Nodes, mostHalves,
+			func(ctx context.Context, names string) error { return r.Client.DrainNode(ctx, names, s.Text) })
 	case elastic.Resume:
 		said = r.each(ctx, s.Nodes, mostHalves, r.Client.ResumeNode)
 	case elastic.Delete:
@@ -105,7 +107,9 @@ func (r *Reconciler) settle(ctx context.Context, s *elastic.Step, said map[strin
 
 // each runs a command for all nodes. slurmctld has changed a part of a list that it refuses, and does not say
 // which. So the command is run again for halves of the list, and so many commands at most.
-func (r *Reconciler) each(ctx context.Context, nodes []string, most int, run func(ctx context.Context, names string) error) map[string]error {
+func (r *Reconciler) each(ctx context.Context, nodes []string, most int,
+	run func(ctx context.Context, names string) error,
+) map[string]error {
 	said, left := map[string]error{}, most
 	var try func([]string)
 	try = func(names []string) {

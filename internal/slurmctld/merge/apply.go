@@ -165,7 +165,7 @@ type applier struct {
 func (a *applier) apply(ctx context.Context, g group) {
 	switch g.verb {
 	case ask.Recount:
-		a.change(ctx, g) // it names no node
+		a.changeNodes(ctx, g) // it names no node
 		return
 	case ask.Delete, ask.Renew:
 		a.remove(ctx, g)
@@ -178,41 +178,41 @@ func (a *applier) apply(ctx context.Context, g group) {
 func (a *applier) changeAll(ctx context.Context, g group) {
 	for _, nodes := range Parts(g.nodes) {
 		part := group{verb: g.verb, reason: g.reason, nodes: nodes}
-		a.change(ctx, part)
+		a.changeNodes(ctx, part)
 		a.confirm(ctx, part)
 	}
 }
 
-// change runs one command for all. Of a list that it does not take as a whole slurmctld has changed
+// changeNodes runs one command for all. Of a list that it does not take as a whole slurmctld has changed
 // a part. It names the records that it has not deleted, and says nothing of updates. What is not
 // known to be done is done again, for one node each, or for half of them.
-func (a *applier) change(ctx context.Context, g group) {
+func (a *applier) changeNodes(ctx context.Context, g group) {
 	if a.late() {
-		a.all(g.nodes, ask.Said(ask.Unasked, "slurmctld's agent has too much to do"))
+		a.setResult(g.nodes, ask.Said(ask.Unasked, "slurmctld's agent has too much to do"))
 		return
 	}
 	left, err := a.run(ctx, g)
 	switch {
 	case err == nil:
-		a.all(g.nodes, ask.Result{Word: ask.Done})
+		a.setResult(g.nodes, ask.Result{Word: ask.Done})
 	case errors.Is(err, slurm.ErrUnreachable):
-		a.all(g.nodes, ask.Said(ask.Silent, "slurmctld does not answer"))
+		a.setResult(g.nodes, ask.Said(ask.Silent, "slurmctld does not answer"))
 	case g.verb == ask.Recount:
-		a.all(g.nodes, ask.Said(ask.Unasked, err.Error()))
+		a.setResult(g.nodes, ask.Said(ask.Unasked, err.Error()))
 	case len(g.nodes) == 1 && errors.Is(err, slurm.ErrBusy):
-		a.all(g.nodes, ask.Said(ask.Busy, err.Error()))
+		a.setResult(g.nodes, ask.Said(ask.Busy, err.Error()))
 	case len(g.nodes) == 1:
-		a.all(g.nodes, ask.Said(ask.Refused, err.Error()))
+		a.setResult(g.nodes, ask.Said(ask.Refused, err.Error()))
 	case g.verb == ask.Resume:
 		// slurmctld refuses to resume a node twice, so another command would fail for those that
 		// this one has resumed.
-		a.all(g.nodes, ask.Said(ask.Unasked, "slurmctld has not resumed all nodes of a list"))
+		a.setResult(g.nodes, ask.Said(ask.Unasked, "slurmctld has not resumed all nodes of a list"))
 	case g.verb == ask.Delete && left != "" && len(left) <= mostKept:
 		a.retry(ctx, g, left)
 	default:
 		half := len(g.nodes) / 2
-		a.change(ctx, group{verb: g.verb, reason: g.reason, nodes: g.nodes[:half]})
-		a.change(ctx, group{verb: g.verb, reason: g.reason, nodes: g.nodes[half:]})
+		a.changeNodes(ctx, group{verb: g.verb, reason: g.reason, nodes: g.nodes[:half]})
+		a.changeNodes(ctx, group{verb: g.verb, reason: g.reason, nodes: g.nodes[half:]})
 	}
 }
 
@@ -221,7 +221,7 @@ func (a *applier) change(ctx context.Context, g group) {
 func (a *applier) retry(ctx context.Context, g group, left string) {
 	list, err := hostlist.Parse(left)
 	if err != nil {
-		a.all(g.nodes, ask.Said(ask.Unasked, "it is not clear which records slurmctld has deleted"))
+		a.setResult(g.nodes, ask.Said(ask.Unasked, "it is not clear which records slurmctld has deleted"))
 		return
 	}
 	names := map[string]bool{}
@@ -237,7 +237,7 @@ func (a *applier) retry(ctx context.Context, g group, left string) {
 		case absent[name]:
 			a.results[name] = a.isGone()
 		case names[name]:
-			a.change(ctx, group{verb: g.verb, reason: g.reason, nodes: []string{name}})
+			a.changeNodes(ctx, group{verb: g.verb, reason: g.reason, nodes: []string{name}})
 		default:
 			a.results[name] = ask.Result{Word: ask.Done}
 		}
@@ -316,7 +316,7 @@ func (a *applier) run(ctx context.Context, g group) (left string, err error) {
 	return "", a.slurm.ReinstateNode(ctx, names)
 }
 
-func (a *applier) all(nodes []string, r ask.Result) {
+func (a *applier) setResult(nodes []string, r ask.Result) {
 	for _, name := range nodes {
 		a.results[name] = r
 	}

@@ -108,7 +108,7 @@ func TestManyAtOnce(t *testing.T) {
 	for i := range faults {
 		asker := w.asker(t, "a")
 		all.Go(func() {
-			faults[i] = asker.Change(t.Context(), ask.Change{Verb: ask.Delete, Node: fmt.Sprintf("n%d", i)}, direct)
+			faults[i] = asker.Ask(t.Context(), ask.Change{Verb: ask.Delete, Node: fmt.Sprintf("n%d", i)}, direct)
 		})
 	}
 	all.Wait()
@@ -137,14 +137,14 @@ func TestCalm(t *testing.T) {
 		ended, want time.Duration
 		crowd       bool
 	}{
-		"the first one":          {ask.Delete, 0, time.Hour, calm, false},
-		"one that deletes again": {ask.Delete, 1, 0, calm, false},
-		"of two":                 {ask.Delete, 2, 0, 2 * calm, false},
+		"the first one":          {ask.Delete, 0, time.Hour, collectTime, false},
+		"one that deletes again": {ask.Delete, 1, 0, collectTime, false},
+		"of two":                 {ask.Delete, 2, 0, 2 * collectTime, false},
 		"of many":                {ask.Delete, 100, 0, lookAfter, false},
-		"of many, and more wait": {ask.Delete, 100, 0, calm, true},
+		"of many, and more wait": {ask.Delete, 100, 0, collectTime, true},
 		"of many, new sizes":     {ask.Renew, 100, 0, lookAfter, false},
-		"of many, long ago":      {ask.Delete, 100, time.Second, calm, false},
-		"drains":                 {ask.Drain, 100, 0, calm, false},
+		"of many, long ago":      {ask.Delete, 100, time.Second, collectTime, false},
+		"drains":                 {ask.Drain, 100, 0, collectTime, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -174,9 +174,9 @@ func TestLookedAgain(t *testing.T) {
 	w := newWorld(t, "n1=idle n2=idle")
 	w.followed(t, 1, "n1", "n2")
 	asker := w.asker(t, "a")
-	require.NoError(t, asker.Change(t.Context(), ask.Change{Verb: ask.Delete, Node: "n1", Conf: "CPUs=2"}, direct))
+	require.NoError(t, asker.Ask(t.Context(), ask.Change{Verb: ask.Delete, Node: "n1", Conf: "CPUs=2"}, direct))
 	namedByJob(w, nil)
-	require.NoError(t, asker.Change(t.Context(), ask.Change{Verb: ask.Delete, Node: "n2"}, direct))
+	require.NoError(t, asker.Ask(t.Context(), ask.Change{Verb: ask.Delete, Node: "n2"}, direct))
 	require.Eventually(t, func() bool { return strings.Contains(w.String(), "n1=down") }, time.Minute, time.Millisecond, "%v", w.ran())
 	require.Eventually(t, func() bool { return asked(w) >= 3 }, time.Minute, time.Millisecond, "the last deletion, too: %v", w.ran())
 }
@@ -203,7 +203,7 @@ func TestManyAreConfirmed(t *testing.T) {
 	ask := func(i int) {
 		asker := w.asker(t, "a")
 		go func() {
-			faults <- asker.Change(t.Context(), ask.Change{Verb: ask.Delete, Node: fmt.Sprintf("n%d", i)}, direct)
+			faults <- asker.Ask(t.Context(), ask.Change{Verb: ask.Delete, Node: fmt.Sprintf("n%d", i)}, direct)
 		}()
 	}
 	ask(0)
@@ -238,7 +238,7 @@ func TestRecounts(t *testing.T) {
 		all.Go(func() {
 			for range rounds {
 				before := w.begun.Load()
-				if err := asker.Change(t.Context(), ask.Change{Verb: ask.Recount, Node: fmt.Sprintf("n%d", i)}, direct); err != nil {
+				if err := asker.Ask(t.Context(), ask.Change{Verb: ask.Recount, Node: fmt.Sprintf("n%d", i)}, direct); err != nil {
 					t.Error(err)
 				}
 				if w.begun.Load() == before {
@@ -268,7 +268,7 @@ func TestCrowd(t *testing.T) {
 	faults := make([]error, agents)
 	for i := range faults {
 		asker := w.asker(t, "a")
-		all.Go(func() { faults[i] = asker.Change(t.Context(), ask.Change{Verb: ask.Delete, Node: names[i]}, direct) })
+		all.Go(func() { faults[i] = asker.Ask(t.Context(), ask.Change{Verb: ask.Delete, Node: names[i]}, direct) })
 	}
 	all.Wait()
 	for _, err := range faults {
@@ -303,7 +303,7 @@ func TestSlow(t *testing.T) {
 	require.NoError(t, err)
 	asker.AgentPort, err = strconv.Atoi(text)
 	require.NoError(t, err)
-	require.NoError(t, asker.Change(t.Context(), ask.Change{Verb: ask.Delete, Node: "n1"}, direct))
+	require.NoError(t, asker.Ask(t.Context(), ask.Change{Verb: ask.Delete, Node: "n1"}, direct))
 	require.Empty(t, w.String())
 }
 
@@ -332,10 +332,10 @@ func TestHangs(t *testing.T) {
 	require.NoError(t, err)
 	ctx, cancel := context.WithTimeout(t.Context(), ask.Limit)
 	defer cancel()
-	require.ErrorIs(t, asker.Change(ctx, ask.Change{Verb: ask.Delete, Node: "n1"}, direct), errDirect)
+	require.ErrorIs(t, asker.Ask(ctx, ask.Change{Verb: ask.Delete, Node: "n1"}, direct), errDirect)
 	require.NoError(t, ctx.Err(), "nothing is left of the time")
 	began := time.Now()
-	require.ErrorIs(t, asker.Change(ctx, ask.Change{Verb: ask.Delete, Node: "n1"}, direct), errDirect)
+	require.ErrorIs(t, asker.Ask(ctx, ask.Change{Verb: ask.Delete, Node: "n1"}, direct), errDirect)
 	require.Less(t, time.Since(began), ask.StartLimit)
 }
 
@@ -374,7 +374,7 @@ func TestWhoIsAsked(t *testing.T) {
 			if c.prepare != nil {
 				c.prepare(w, asker)
 			}
-			err := asker.Change(t.Context(), c.change, direct)
+			err := asker.Ask(t.Context(), c.change, direct)
 			if c.want == nil {
 				require.NoError(t, err)
 			} else {
@@ -392,8 +392,8 @@ func TestGivenUp(t *testing.T) {
 	asker := w.asker(t, "a")
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	require.ErrorIs(t, asker.Change(ctx, ask.Change{Verb: ask.Delete, Node: "n1"}, direct), errDirect)
-	require.NoError(t, asker.Change(t.Context(), ask.Change{Verb: ask.Delete, Node: "n1"}, direct))
+	require.ErrorIs(t, asker.Ask(ctx, ask.Change{Verb: ask.Delete, Node: "n1"}, direct), errDirect)
+	require.NoError(t, asker.Ask(t.Context(), ask.Change{Verb: ask.Delete, Node: "n1"}, direct))
 }
 
 // TestStranger: without a proof, nothing is asked of slurmctld.
@@ -416,25 +416,25 @@ func TestGoneBefore(t *testing.T) {
 	// While slurmctld is asked for n2, n1 is asked for by one that goes.
 	w.lock.Lock()
 	second, a, b := make(chan error, 1), w.asker(t, "a"), w.asker(t, "a")
-	go func() { second <- a.Change(t.Context(), ask.Change{Verb: ask.Delete, Node: "n2"}, direct) }()
+	go func() { second <- a.Ask(t.Context(), ask.Change{Verb: ask.Delete, Node: "n2"}, direct) }()
 	require.Eventually(t, func() bool { return w.begun.Load() == 1 }, time.Minute, time.Millisecond)
 	ctx, cancel := context.WithCancel(t.Context())
 	first := make(chan error, 1)
-	go func() { first <- b.Change(ctx, ask.Change{Verb: ask.Delete, Node: "n1"}, direct) }()
+	go func() { first <- b.Ask(ctx, ask.Change{Verb: ask.Delete, Node: "n1"}, direct) }()
 	require.Eventually(t, func() bool { return w.waiting() == 2 }, time.Minute, time.Millisecond)
 	cancel()
 	require.ErrorIs(t, <-first, errDirect)
 	require.Eventually(t, func() bool { return w.waiting() == 1 }, time.Minute, time.Millisecond)
 	w.lock.Unlock()
 	require.NoError(t, <-second)
-	require.NoError(t, w.asker(t, "a").Change(t.Context(), ask.Change{Verb: ask.Delete, Node: "n3"}, direct)) // the lane goes on
+	require.NoError(t, w.asker(t, "a").Ask(t.Context(), ask.Change{Verb: ask.Delete, Node: "n3"}, direct)) // the lane goes on
 	require.Equal(t, "n1=idle", w.String())
 }
 
 // waiting is how many wait for an answer to a change.
 func (w *world) waiting() int {
 	n := make(chan int, 1)
-	w.port.Do(func() { n <- w.port.Waiting() })
+	w.port.Do(func() { n <- w.port.CountWaiting() })
 	return <-n - w.followers
 }
 
@@ -447,7 +447,7 @@ func TestAgentEnds(t *testing.T) {
 	faults := make(chan error, 2)
 	for _, name := range []string{"n1", "n2"} {
 		asker := w.asker(t, "a")
-		go func() { faults <- asker.Change(t.Context(), ask.Change{Verb: ask.Delete, Node: name}, direct) }()
+		go func() { faults <- asker.Ask(t.Context(), ask.Change{Verb: ask.Delete, Node: name}, direct) }()
 	}
 	require.Eventually(t, func() bool { return w.waiting() == 2 }, time.Minute, time.Millisecond)
 	began := time.Now()

@@ -25,8 +25,8 @@ import (
 )
 
 const (
-	// calm is how long changes are collected.
-	calm = 50 * time.Millisecond
+	// collectFor is how long changes are collected.
+	collectTime = 50 * time.Millisecond
 	// lookAfter is how long after a deletion it is asked again who names nodes, unless another deletion asks before.
 	lookAfter = 500 * time.Millisecond
 	// crowded is how many changes do not wait for that: the next deletion of so many costs each of them little.
@@ -67,17 +67,17 @@ type lane struct {
 	made         int
 }
 
-// calm is how long the lane waits for further changes. Of however many nodes a deletion is, it begins with questions and
+// collectFor is how long the lane waits for further changes. Of however many nodes a deletion is, it begins with questions and
 // rebuilds slurmctld's tables. So after a deletion of several the lane waits until it is to be looked after, unless many
 // changes wait: the next deletion's question does that. A node alone has no more to wait.
-func (l *lane) calm() time.Duration {
+func (l *lane) collectFor() time.Duration {
 	switch l.verb {
 	case ask.Recount:
-		return max(calm, time.Until(l.began.Add(recountEvery)))
+		return max(collectTime, time.Until(l.began.Add(recountEvery)))
 	case ask.Delete, ask.Renew:
-		return max(calm, time.Until(l.ended.Add(min(time.Duration(l.made)*calm, lookAfter))))
+		return max(collectTime, time.Until(l.ended.Add(min(time.Duration(l.made)*collectTime, lookAfter))))
 	}
-	return calm
+	return collectTime
 }
 
 // asked is a change that an agent waits for.
@@ -134,7 +134,7 @@ func (m *Merger) lane(v ask.Verb, port *publichttp.Server) *lane {
 }
 
 func reply(s *proof.Signer, w http.ResponseWriter, r ask.Result) {
-	s.Answer(w, "text/plain; charset=utf-8", r.String())
+	s.Write(w, "text/plain; charset=utf-8", r.String())
 }
 
 // run makes the changes of a lane, until there are no more. The question with which the next deletion begins also answers what
@@ -164,9 +164,9 @@ func (m *Merger) run(l *lane) {
 
 // wait waits for further changes, and says whether the agent goes on.
 func (m *Merger) wait(l *lane) bool {
-	longest := time.After(l.calm())
+	longest := time.After(l.collectFor())
 	select {
-	case <-time.After(calm):
+	case <-time.After(collectTime):
 	case <-m.Done:
 		return false
 	}
@@ -199,8 +199,8 @@ func (m *Merger) reportKept(a *applier) {
 	}
 }
 
-// take takes what waits in a lane, which goes on where there is something, or more to be done. An agent that has gone has asked slurmctld itself, and its node
-// may be another one's by now.
+// take takes what waits in a lane, which goes on where there is something, or more to be done. An agent that has
+// gone has asked slurmctld itself, and its node may be another one's by now.
 func (m *Merger) take(l *lane, more bool) batch {
 	taken := make(chan batch, 1)
 	l.port.Do(func() {
@@ -278,7 +278,10 @@ func (m *Merger) report(g *group, a applier) {
 		}
 		count[r.Word]++
 	}
-	attrs := []slog.Attr{slog.Int("commands", a.commands), slog.Int("done", count[ask.Done]), slog.Int("refused", len(a.results)-count[ask.Done]-count[ask.Kept])}
+	attrs := []slog.Attr{
+		slog.Int("commands", a.commands), slog.Int("done", count[ask.Done]),
+		slog.Int("refused", len(a.results)-count[ask.Done]-count[ask.Kept]),
+	}
 	if count[ask.Kept] > 0 {
 		attrs = append(attrs, slog.Int("kept", count[ask.Kept]))
 	}

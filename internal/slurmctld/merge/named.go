@@ -21,15 +21,16 @@ const (
 	byMany = "jobs or reservations name the node"
 )
 
-// remove deletes records. Those that somebody names, or whose pods are made again, stay, or are made anew. Without an answer about the names none is deleted.
+// remove deletes records. Those that somebody names, or whose pods are made again, stay, or are made anew. Without
+// an answer about the names none is deleted.
 func (a *applier) remove(ctx context.Context, g group) {
 	if a.late() {
-		a.all(g.nodes, ask.Said(ask.Unasked, "slurmctld's agent has too much to do"))
+		a.setResult(g.nodes, ask.Said(ask.Unasked, "slurmctld's agent has too much to do"))
 		return
 	}
 	claims, named, err := a.look(ctx, g.nodes)
 	if err != nil {
-		a.all(g.nodes, unanswered(err))
+		a.setResult(g.nodes, unanswered(err))
 		return
 	}
 	for _, d := range a.earlier {
@@ -45,7 +46,7 @@ func (a *applier) remove(ctx context.Context, g group) {
 	} else {
 		held, err := slurm.Held(claims, g.nodes)
 		if err != nil {
-			a.all(g.nodes, unanswered(err))
+			a.setResult(g.nodes, unanswered(err))
 			return
 		}
 		for name := range named {
@@ -76,13 +77,13 @@ func (a *applier) addReturning(nodes []string, named map[string]string) {
 }
 
 // Again says why the record of a node stays whose pod a workload makes again, in words that follow reasons.Kept.
-func Again(workload string) string { return workload + again }
+func Again(workload string) string { return workload + againSuffix }
 
-const again = " makes it again"
+const againSuffix = " makes it again"
 
 // IsAgain says whether a record's reason is that.
 func IsAgain(reason string) bool {
-	return strings.HasPrefix(reason, reasons.Kept) && strings.Contains(reason, again)
+	return strings.HasPrefix(reason, reasons.Kept) && strings.Contains(reason, againSuffix)
 }
 
 // keepReserved keeps the records that slurmctld does not delete although no job holds the nodes: a reservation of all nodes has
@@ -160,7 +161,7 @@ func (a *applier) keep(ctx context.Context, named map[string]string) {
 	}
 	held, err := a.held(ctx, drained)
 	if err != nil {
-		a.all(drained, unanswered(err))
+		a.setResult(drained, unanswered(err))
 		return
 	}
 	for _, g := range groups {
@@ -217,7 +218,7 @@ func (a *applier) kept() map[string]string {
 func (a *applier) renew(ctx context.Context, g group, named map[string]string, claims []slurm.Claim) {
 	made := map[string]string{}
 	for _, name := range slices.Sorted(maps.Keys(named)) {
-		a.change(ctx, group{verb: ask.Delete, nodes: []string{name}})
+		a.changeNodes(ctx, group{verb: ask.Delete, nodes: []string{name}})
 		if a.results[name].Word == ask.Done {
 			a.remake(ctx, name, g.conf[name], reasons.Renewed, named[name])
 			made[name] = named[name]
@@ -232,7 +233,8 @@ func (a *applier) remake(ctx context.Context, name, conf, reason, why string) {
 		return !strings.HasPrefix(field, "CPUs=") && !strings.HasPrefix(field, "RealMemory=")
 	})
 	var err error
-	for _, parameters := range [][]string{strings.Fields(conf), strings.Fields(conf), least} { // what slurmctld does not know must not keep the record away
+	// what slurmctld does not know must not keep the record away
+	for _, parameters := range [][]string{strings.Fields(conf), strings.Fields(conf), least} {
 		a.commands++
 		limited, cancel := context.WithTimeout(ctx, ask.CommandLimit)
 		err = a.slurm.RenewNode(limited, name, parameters, reason)
@@ -242,7 +244,8 @@ func (a *applier) remake(ctx context.Context, name, conf, reason, why string) {
 			return
 		}
 	}
-	a.logChange(slog.LevelError, "cannot make the record of a node anew that is named: "+why, slog.String("node", name), slog.Any("error", err))
+	a.logChange(slog.LevelError, "cannot make the record of a node anew that is named: "+why,
+		slog.String("node", name), slog.Any("error", err))
 	a.results[name] = ask.Result{Word: ask.Done} // it is deleted
 }
 
@@ -275,7 +278,8 @@ func (a *applier) claimEach(ctx context.Context, names []string, claims []slurm.
 			cancel()
 		}
 		if err != nil {
-			a.logChange(slog.LevelError, "a job or a reservation may count on another node than it names, until slurmctld is configured anew",
+			a.logChange(slog.LevelError,
+				"a job or a reservation may count on another node than it names, until slurmctld is configured anew",
 				slog.String("job", c.Job), slog.String("reservation", c.Reservation), slog.Any("error", err))
 		}
 	}
@@ -354,14 +358,16 @@ func (a *applier) revisit(ctx context.Context, g group, claims []slurm.Claim) {
 	for _, name := range slices.Sorted(maps.Keys(named)) {
 		switch {
 		case err != nil:
-			a.logChange(slog.LevelError, "the record of a node was deleted while a job came to name it: "+named[name], slog.String("node", name), slog.Any("error", err))
+			a.logChange(slog.LevelError, "the record of a node was deleted while a job came to name it: "+named[name],
+				slog.String("node", name), slog.Any("error", err))
 			delete(made, name)
 			continue
 		case slices.Contains(present, name):
 			continue // a registration has made it
 		case g.conf[name] == "":
 			delete(made, name)
-			a.logChange(slog.LevelError, "the record of a node was deleted while a job came to name it: "+named[name], slog.String("node", name))
+			a.logChange(slog.LevelError, "the record of a node was deleted while a job came to name it: "+named[name],
+				slog.String("node", name))
 			continue
 		}
 		a.remake(ctx, name, g.conf[name], reason(named[name]), named[name])

@@ -84,9 +84,9 @@ func (p *Pods) Take(c peers.Change, now time.Time) {
 	}
 }
 
-// Gone is how many pods are gone whose records have not been settled, and Next when the first of them is
+// CountGone is how many pods are gone whose records have not been settled, and Next when the first of them is
 // to be looked at; zero for never.
-func (p *Pods) Gone() (n int, next time.Time) {
+func (p *Pods) CountGone() (n int, next time.Time) {
 	for _, g := range p.gone {
 		if next.IsZero() || g.next.Before(next) {
 			next = g.next
@@ -264,7 +264,7 @@ func (p *Pods) isLeft(n *clusterview.Node, suspended bool) bool {
 	_, live := p.live[n.Name]
 	_, gone := p.gone[n.Name]
 	return !live && !gone && !p.since.IsZero() && deletable(n) && !staysWithoutPod(n) && (p.isDown(n) || isSilent(n)) &&
-		!HoldsJobs(n, suspended) && !n.Is(powering...) && strings.HasPrefix(n.Extra, mark)
+		!HoldsJobs(n, suspended) && !n.Is(powering...) && strings.HasPrefix(n.Extra, markPrefix)
 }
 
 // isDown: slurmctld, or an earlier agent of it, has set the node DOWN.
@@ -275,20 +275,20 @@ func (p *Pods) isDown(n *clusterview.Node) bool {
 
 // isSilent: a pod of the controller's made the record, and slurmctld has no answer of its slurmd.
 func isSilent(n *clusterview.Node) bool {
-	return strings.HasPrefix(n.Extra, mark) && strings.Contains(n.Extra, podMark) && n.Is("NOT_RESPONDING") && !Foreign(n) &&
+	return strings.HasPrefix(n.Extra, markPrefix) && strings.Contains(n.Extra, podMark) && n.Is("NOT_RESPONDING") && !Foreign(n) &&
 		(n.State == "IDLE" || n.State == "DOWN")
 }
 
-// mark begins the Extra of a node whose slurmd an agent has started. podMark is in it where slurmlet's controller knows
+// markPrefix begins the Extra of a node whose slurmd an agent has started. podMark is in it where slurmlet's controller knows
 // the pod.
 const (
-	mark    = `{"slurmlet":"`
-	podMark = `,"pod":true}`
+	markPrefix = `{"slurmlet":"`
+	podMark    = `,"pod":true}`
 )
 
 // Mark is the Extra that the agent of a node has slurmd register. isPod: slurmlet's controller knows the pod.
 func Mark(began time.Time, isPod bool) string {
-	text := mark + began.UTC().Format(time.RFC3339Nano) + `"`
+	text := markPrefix + began.UTC().Format(time.RFC3339Nano) + `"`
 	if isPod {
 		return text + podMark
 	}

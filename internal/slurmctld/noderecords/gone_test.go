@@ -175,7 +175,7 @@ func TestOldRecords(t *testing.T) {
 	r := atLook.with(recorded("ALLOCATED+DYNAMIC_NORM"))
 	r.At = ended.Add(-time.Millisecond)
 	assert.Equal(t, verdict{}, ofPlan(p, p.Plan(r, looked)))
-	n, next := p.Gone()
+	n, next := p.CountGone()
 	assert.Equal(t, 1, n)
 	assert.False(t, next.After(looked))
 }
@@ -189,7 +189,7 @@ func TestStory(t *testing.T) {
 		plan := p.Plan(Records{At: now, SlurmdTimeout: timeout}.with(recorded("ALLOCATED+DYNAMIC_NORM")), now)
 		require.Empty(t, plan.Delete)
 		require.Empty(t, plan.Fail)
-		n, next := p.Gone()
+		n, next := p.CountGone()
 		require.Equal(t, 1, n)
 		require.True(t, next.After(now) && !next.After(now.Add(lastLook)))
 		require.Equal(t, map[string]string{"n1": whyJobs}, p.Kept())
@@ -201,11 +201,11 @@ func TestStory(t *testing.T) {
 	require.Empty(t, p.Plan(free, now).Delete, "not again at once")
 	p.Refused("n1", "slurmctld is busy")
 	require.Equal(t, map[string]string{"n1": "slurmctld is busy"}, p.Kept())
-	_, next := p.Gone()
+	_, next := p.CountGone()
 	free.At = next
 	require.Equal(t, []string{"n1"}, p.Plan(free, next).Delete)
 	p.Deleted("n1")
-	n, _ := p.Gone()
+	n, _ := p.CountGone()
 	require.Zero(t, n)
 }
 
@@ -220,13 +220,13 @@ func TestLostStory(t *testing.T) {
 	plan := p.Plan(atLook.with(down), looked)
 	require.Empty(t, plan.Fail, "once is enough")
 	require.Empty(t, plan.Delete)
-	_, next := p.Gone()
+	_, next := p.CountGone()
 	free := recorded("DOWN+DRAIN+DYNAMIC_NORM", reason(reasons.LostMachine, looked))
 	require.Equal(t, []string{"n1"}, p.Plan(Records{At: next}.with(free), next).Delete)
-	_, next = p.Gone()
+	_, next = p.CountGone()
 	p.Take(peers.Change{Put: []wire.Peer{slurmdPod("u2")}}, next)
 	require.Empty(t, p.Plan(Records{At: next}.with(free), next).Delete)
-	n, _ := p.Gone()
+	n, _ := p.CountGone()
 	require.Zero(t, n)
 }
 
@@ -247,7 +247,7 @@ func TestAnotherSlurmd(t *testing.T) {
 		p := known()
 		p.Take(justGone, ended)
 		require.Equal(t, verdict{told: whyJobs}, ofPlan(p, p.Plan(atLook.with(recorded("ALLOCATED+DYNAMIC_NORM")), looked)), name)
-		_, next := p.Gone()
+		_, next := p.CountGone()
 		assert.Equal(t, c.want, ofPlan(p, p.Plan(Records{At: next}.with(recorded("IDLE+DYNAMIC_NORM", c.change)), next)), name)
 	}
 }
@@ -356,7 +356,7 @@ func FuzzGone(f *testing.F) {
 				for _, name := range plan.Delete {
 					p.Deleted(name)
 				}
-				n, _ := p.Gone()
+				n, _ := p.CountGone()
 				require.LessOrEqual(t, n, 1)
 			}
 		}

@@ -62,7 +62,8 @@ func Foreign(n *clusterview.Node) bool {
 	case reasons.Agent, reasons.Silent, reasons.Relaunched:
 		return false
 	}
-	return n.Is("DRAIN", "FAIL") || n.State == "DOWN" && !reasons.Has(n.Reason, reasons.NotResponding) && !reasons.Has(n.Reason, reasons.TimedOut)
+	return n.Is("DRAIN", "FAIL") || n.State == "DOWN" && !reasons.Has(n.Reason, reasons.NotResponding) &&
+		!reasons.Has(n.Reason, reasons.TimedOut)
 }
 
 // HoldsJobs says whether jobs hold the node, or leave something behind there (COMPLETING).

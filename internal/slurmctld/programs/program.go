@@ -40,7 +40,7 @@ const (
 // What the agent answers on the socket.
 const (
 	notifyPath = "/notify"
-	waitPath = "/wait-nodes"
+	waitPath   = "/wait-nodes"
 )
 
 const (

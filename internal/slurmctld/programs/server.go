@@ -50,7 +50,10 @@ func Serve(o Options) (*http.Server, error) {
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST "+notifyPath, o.serveNotify)
 	mux.HandleFunc("POST "+waitPath, o.serveWait)
-	server := &http.Server{Handler: bodiless(mux), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 10 * time.Second, MaxHeaderBytes: 1 << 20}
+	server := &http.Server{
+		Handler: bodiless(mux), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 10 * time.Second,
+		MaxHeaderBytes: 1 << 20,
+	}
 	go func() { _ = server.Serve(unixsocket.Bound(l, mostPrograms)) }()
 	return server, nil
 }

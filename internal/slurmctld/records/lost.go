@@ -56,7 +56,8 @@ func (r *Reconciler) fail(ctx context.Context, reasons map[string]string) {
 	if len(failed) == 0 {
 		return
 	}
-	r.Log(slog.LevelWarn, "Kubernetes says that machines are gone: their nodes are DOWN, and their jobs are requeued or fail", listOf(failed))
+	r.Log(slog.LevelWarn,
+		"Kubernetes says that machines are gone: their nodes are DOWN, and their jobs are requeued or fail", listOf(failed))
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.status.Lost += len(failed)
@@ -133,8 +134,10 @@ func (r *Reconciler) comment(ctx context.Context, ids []string) error {
 	jobs, err := r.Slurm.Jobs(ctx, ids)
 	for i := range jobs {
 		if job := &jobs[i]; job.Running() && (!job.Batch || !job.Requeue) {
-			r.Log(slog.LevelError, "the machine of job "+job.Name()+" is gone, and the job may not be requeued: it will fail", slog.String("user", job.User))
-			err = errors.Join(err, r.Slurm.Comment(ctx, job, "slurmlet: Kubernetes says that a machine of the job is gone, and the job may not be requeued"))
+			r.Log(slog.LevelError,
+				"the machine of job "+job.Name()+" is gone, and the job may not be requeued: it will fail", slog.String("user", job.User))
+			err = errors.Join(err,
+				r.Slurm.Comment(ctx, job, "slurmlet: Kubernetes says that a machine of the job is gone, and the job may not be requeued"))
 		}
 	}
 	return err

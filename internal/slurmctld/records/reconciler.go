@@ -183,7 +183,7 @@ func (r *Reconciler) next() (at time.Time) {
 	}
 	at = r.looked.Add(r.interval())
 	r.mu.Lock()
-	_, gone := r.pods.Gone()
+	_, gone := r.pods.CountGone()
 	if !gone.IsZero() && gone.Before(r.settles) {
 		gone = r.settles
 	}

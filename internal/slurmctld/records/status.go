@@ -53,7 +53,8 @@ func (s *Status) Rows(row func(name, format string, args ...any)) {
 	if s.Looked.IsZero() {
 		row("Nodes", "slurmctld has not been asked for the controller yet")
 	} else {
-		row("Nodes", "%d idle, %d busy, %d absent, %d agents connected at %s", s.Idle, s.Busy, s.Absent, s.Connected, s.Looked.Format(time.RFC3339))
+		row("Nodes", "%d idle, %d busy, %d absent, %d agents connected at %s", s.Idle, s.Busy, s.Absent, s.Connected,
+			s.Looked.Format(time.RFC3339))
 	}
 	if s.Fault != "" {
 		row("Fault", "%s", s.Fault)

@@ -173,7 +173,10 @@ func (h *Heard) learn(root *os.Root) {
 	}
 	for _, t := range all[:min(len(all), mostHeard)] {
 		if _, known := h.jobs[t.ID]; !known {
-			h.jobs[t.ID] = heardJob{id: t.ID, name: t.Name, nodes: t.Nodes, acknowledged: t.Acknowledged, started: t.Started, batch: t.Batch}
+			h.jobs[t.ID] = heardJob{
+				id: t.ID, name: t.Name, nodes: t.Nodes, acknowledged: t.Acknowledged,
+				started: t.Started, batch: t.Batch,
+			}
 		}
 		h.highest = max(h.highest, t.ID)
 	}

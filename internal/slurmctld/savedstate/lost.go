@@ -123,7 +123,7 @@ func (s *Store) suspects(root *os.Root, c *crash) map[uint32]Job {
 		}
 		all[id] = s.described(root, id)
 	}
-	for _, h := range c.heard {
+	for _, h := range c.jobs {
 		job, kept := all[h.id]
 		if !kept && h.acknowledged.IsZero() {
 			continue // a task of an array, which is lost with the array or not at all
@@ -220,7 +220,7 @@ func (s *Store) Reread() error {
 	return nil
 }
 
-// States says in which state slurmctld has jobs, by the ids that users see (7, 7_2) and by their own ids. Jobs that it
+// AskStates says in which state slurmctld has jobs, by the ids that users see (7, 7_2) and by their own ids. Jobs that it
 // does not know are left out.
 type States func(ids []string) (map[string]string, error)
 
@@ -255,7 +255,7 @@ func (s *Store) Judge(states States) (lost, again []Job, err error) {
 		err = errors.Join(err, s.record(root, job))
 		lost = append(lost, job)
 	}
-	for _, h := range c.heard {
+	for _, h := range c.jobs {
 		if !h.started.IsZero() && h.started.After(c.saved) && known[h.name] == "PENDING" {
 			again = append(again, Job{ID: h.id, Name: h.name, Kind: Batch, Nodes: h.nodes, Found: now})
 		}
@@ -278,7 +278,7 @@ func namesOf(suspects map[uint32]Job, c *crash) []string {
 	for _, job := range suspects {
 		names[job.Name] = true
 	}
-	for _, h := range c.heard {
+	for _, h := range c.jobs {
 		names[h.name] = true
 	}
 	all := make([]string, 0, len(names))

@@ -51,7 +51,7 @@ type Store struct {
 type crash struct {
 	// saved is when slurmctld had saved its state last.
 	saved time.Time
-	heard []heardJob
+	jobs  []heardJob
 }
 
 // NewStore makes a Store.
@@ -190,7 +190,7 @@ func (s *Store) secure(root *os.Root, last header, jobs []jobDir, ids Ids) error
 	s.Log(slog.LevelWarn, "slurmctld has not ended in order, and may have forgotten the jobs since its last save", attrs...)
 	s.lock.Lock()
 	defer s.lock.Unlock()
-	s.crash = &crash{saved: last.at, heard: heard}
+	s.crash = &crash{saved: last.at, jobs: heard}
 	return nil
 }
 

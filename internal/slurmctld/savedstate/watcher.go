@@ -22,8 +22,8 @@ type WatcherOptions struct {
 	// again. Published returns what is closed when that may have changed.
 	Serving   func() (pid, restarts int)
 	Published func() <-chan struct{}
-	// States asks slurmctld for the states of jobs. QuestionLimit bounds one question.
-	States        func(ctx context.Context, ids []string) (map[string]string, error)
+	// AskStates asks slurmctld for the states of jobs. QuestionLimit bounds one question.
+	AskStates     func(ctx context.Context, ids []string) (map[string]string, error)
 	QuestionLimit func() time.Duration
 	// Restarted is called when a slurmctld serves that was started again.
 	Restarted func()
@@ -89,12 +89,15 @@ func (w *Watcher) Ended(p *process.Process, status process.Status) {
 	}
 	if w.stopped.Load() != p || status.ExitCode() != 0 || w.unsaved.Load() {
 		if err := w.Crashed(); err != nil {
-			w.Log(slog.LevelWarn, "cannot keep what slurmctld has logged of its last jobs; another container would not know which jobs of srun are lost", slog.Any("error", err))
+			w.Log(slog.LevelWarn,
+				"cannot keep what slurmctld has logged of its last jobs; another container would not know which "+
+					"jobs of srun are lost", slog.Any("error", err))
 		}
 		return
 	}
 	if err := w.Saved(); err != nil {
-		w.Log(slog.LevelWarn, "cannot note that slurmctld has ended in order; its next start counts as that after a crash", slog.Any("error", err))
+		w.Log(slog.LevelWarn,
+			"cannot note that slurmctld has ended in order; its next start counts as that after a crash", slog.Any("error", err))
 	}
 }
 
@@ -130,7 +133,7 @@ func (w *Watcher) judge() bool {
 		lost, again, err := w.Judge(func(ids []string) (map[string]string, error) {
 			ctx, cancel := context.WithTimeout(w.o.Alive, w.o.QuestionLimit())
 			defer cancel()
-			return w.o.States(ctx, ids)
+			return w.o.AskStates(ctx, ids)
 		})
 		w.report(lost, again)
 		if err == nil {

@@ -154,7 +154,7 @@ func (s *Server) Wait(ctx context.Context, job string, nodes hostlist.Set, alloc
 	sets := s.Sets()
 	var own hostlist.Set // slurmctld starts no others
 	for _, set := range sets.All {
-		own = own.Union(nodes.Intersection(set.Names))
+		own = own.Union(nodes.Intersection(set.NodeNames))
 	}
 	limit := s.limit.get()
 	now := time.Now()
@@ -163,7 +163,7 @@ func (s *Server) Wait(ctx context.Context, job string, nodes hostlist.Set, alloc
 		s.lock.Unlock()
 		return elastic.Reconfigures
 	}
-	number, outcome := s.waits.Add(elastic.Wait{Job: job, Nodes: own, Allocated: allocated, Until: now.Add(limit)}, now)
+	number, outcome := s.waits.Add(elastic.Wait{Job: job, NodeNames: own, Allocated: allocated, Until: now.Add(limit)}, now)
 	if outcome != "" {
 		s.lock.Unlock()
 		return outcome

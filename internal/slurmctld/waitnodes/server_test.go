@@ -43,7 +43,7 @@ func TestEndOfWaits(t *testing.T) {
 		assert.True(t, s.End(), "no job waits")
 		s.Allow()
 
-		number, _ := s.waits.Add(elastic.Wait{Job: "7", Nodes: hostlist.Of(slices.Values([]string{"a-0"})).Set(), Until: time.Now().Add(time.Hour)}, time.Now())
+		number, _ := s.waits.Add(elastic.Wait{Job: "7", NodeNames: hostlist.Of(slices.Values([]string{"a-0"})).Set(), Until: time.Now().Add(time.Hour)}, time.Now())
 		told := make(chan elastic.Outcome, 1)
 		s.waiting[number] = told
 		assert.False(t, s.End())

@@ -42,13 +42,16 @@ type Delegation struct {
 
 // What to do when Slurm has no cgroup subtree.
 const (
-	OpenTree = "make /sys/fs/cgroup writable in the container (containerd's cgroup_writable=true in the handler of the pod's runtime class, " +
-		"CRI-O's annotation io.kubernetes.cri-o.cgroup2-mount-hierarchy-rw, which the handler's allowed_annotations must list, or CAP_SYS_ADMIN)"
+	OpenTree = "make /sys/fs/cgroup writable in the container (containerd's cgroup_writable=true in the handler of " +
+		"the pod's runtime class, " +
+		"CRI-O's annotation io.kubernetes.cri-o.cgroup2-mount-hierarchy-rw, which the handler's " +
+		"allowed_annotations must list, or CAP_SYS_ADMIN)"
 	turnOn    = "and set SLURMLET_CGROUP=require (the chart: cgroup.runtimeClassName, or cgroup.access)"
 	goWithout = "or have Slurm do without it: cgroup.conf CgroupPlugin=disabled and slurm.conf ProctrackType=proctrack/linuxproc, " +
 		"TaskPlugin=task/none or task/affinity, JobAcctGatherType=jobacct_gather/linux; with other settings slurmd does not start here"
 	leaveHost = "give the container a cgroup namespace of its own (a pod that is not privileged has one), or CAP_SYS_ADMIN to make one"
-	insist    = "or set SLURMLET_CGROUP=off, and slurmd will make cgroups where it finds itself, beside the container and outside its limits"
+	insist    = "or set SLURMLET_CGROUP=off, and slurmd will make cgroups where it finds itself, beside the " +
+		"container and outside its limits"
 )
 
 // delegate hands Slurm the container's cgroup. The error is a Fault: in this
@@ -86,7 +89,8 @@ func (d Delegation) String() string {
 	case d.Mode == Off:
 		return "no cgroup of the agent's holds a job to its memory, cores or devices (SLURMLET_CGROUP=off). To change it, " + d.Advice
 	case d.Error != "":
-		return "Slurm cannot limit jobs by cgroup, neither their memory nor their cores or devices: " + d.Error + ". To change it, " + d.Advice
+		return "Slurm cannot limit jobs by cgroup, neither their memory nor their cores or devices: " + d.Error +
+			". To change it, " + d.Advice
 	}
 	text := []string{fmt.Sprintf("Slurm has a cgroup subtree (%s) with the controllers %s", d.Access, strings.Join(d.Controllers, ", "))}
 	for _, m := range d.Missing {

@@ -134,7 +134,8 @@ func (c *Cordon) liftOthers(ctx context.Context) error {
 	if machine := wire.DrainedMachine(reason); !own || machine == "" || machine == c.Machine {
 		return nil
 	}
-	c.Log(slog.LevelInfo, "the pod has left the Kubernetes node that wanted no jobs: the node is resumed", slog.String("reason", node.Reason), slog.String("machine", c.Machine))
+	c.Log(slog.LevelInfo, "the pod has left the Kubernetes node that wanted no jobs: the node is resumed",
+		slog.String("reason", node.Reason), slog.String("machine", c.Machine))
 	return c.Slurm.ReinstateNode(ctx, c.Node)
 }
 

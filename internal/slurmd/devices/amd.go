@@ -8,9 +8,9 @@ import (
 
 const kfdNodes = "/sys/class/kfd/kfd/topology/nodes"
 
-// amd goes by the driver's topology, as ROCm counts. A node whose properties
+// findAMD goes by the driver's topology, as ROCm counts. A node whose properties
 // cannot be read is another pod's: the kernel asks the device cgroup.
-func (f FS) amd(found *Found) {
+func (f FS) findAMD(found *Found) {
 	if !f.given("/dev/kfd", found) {
 		return
 	}

@@ -1,8 +1,8 @@
-// Package devices finds the GPUs that a container really has, and puts them
+// Package devices finds the Find that a container really has, and puts them
 // into Slurm's words: Gres= of slurm.conf(5) and the lines of gres.conf(5).
 //
 // What counts is a character device in /dev: /proc/driver/nvidia and /sys are
-// the machine's, and list GPUs that other pods have. They say what a device
+// the machine's, and list Find that other pods have. They say what a device
 // is called, no more.
 //
 //   - NVIDIA: /dev/nvidia0 and so on, named by /proc/driver/nvidia/gpus/*/information.
@@ -39,7 +39,7 @@ func NewFS(root string) FS { return FS{root: root} }
 // ones are its own.
 type Vendor string
 
-// The vendors whose GPUs are found.
+// The vendors whose Find are found.
 const (
 	NVIDIA Vendor = "nvidia"
 	AMD    Vendor = "amd"
@@ -61,11 +61,11 @@ type Found struct {
 	Notes []string
 }
 
-// GPUs looks for them. What cannot be read does not count, and is noted.
-func (f FS) GPUs() Found {
+// Find looks for them. What cannot be read does not count, and is noted.
+func (f FS) Find() Found {
 	var found Found
-	f.nvidia(&found)
-	f.amd(&found)
+	f.findNVIDIA(&found)
+	f.findAMD(&found)
 	return found
 }
 
@@ -74,7 +74,7 @@ func (found *Found) note(text ...string) { found.Notes = append(found.Notes, str
 // Missing names the first file of a plan that is no device node any more.
 func (f FS) Missing(files []string) string {
 	for _, file := range files {
-		if f.look(file) != present {
+		if f.look(file) != isDevice {
 			return file
 		}
 	}
@@ -84,9 +84,9 @@ func (f FS) Missing(files []string) string {
 type presence int
 
 const (
-	absent presence = iota
-	otherwise
-	present
+	isMissing presence = iota
+	isOther
+	isDevice
 )
 
 // look says whether path is a character device. It is not opened: that would
@@ -95,20 +95,20 @@ func (f FS) look(path string) presence {
 	info, err := os.Stat(f.at(path))
 	switch {
 	case err != nil:
-		return absent
+		return isMissing
 	case info.Mode()&fs.ModeCharDevice == 0:
-		return otherwise
+		return isOther
 	}
-	return present
+	return isDevice
 }
 
 // given says whether the container has the device, and notes one that is none.
 func (f FS) given(path string, found *Found) bool {
 	p := f.look(path)
-	if p == otherwise {
+	if p == isOther {
 		found.note(path, " is not a character device: it does not count")
 	}
-	return p == present
+	return p == isDevice
 }
 
 func (f FS) at(path string) string { return filepath.Join(f.root, path) }

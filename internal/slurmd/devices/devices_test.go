@@ -63,7 +63,7 @@ func TestMachines(t *testing.T) {
 	} {
 		t.Run(c.machine, func(t *testing.T) {
 			f := machine(t, c.machine)
-			found := f.GPUs()
+			found := f.Find()
 			p, err := found.Plan(Choice{Auto: true})
 			require.NoError(t, err)
 			assert.Equal(t, c.gres, p.Gres.String())
@@ -75,13 +75,13 @@ func TestMachines(t *testing.T) {
 }
 
 func TestNoMachine(t *testing.T) {
-	assert.Equal(t, Found{}, NewFS("/nonexistent").GPUs())
+	assert.Equal(t, Found{}, NewFS("/nonexistent").Find())
 }
 
 // A device that vanishes after it was found is named.
 func TestMissing(t *testing.T) {
 	f := machine(t, "mig-only")
-	p, err := f.GPUs().Plan(Choice{Auto: true})
+	p, err := f.Find().Plan(Choice{Auto: true})
 	require.NoError(t, err)
 	require.NoError(t, os.Remove(f.at("/dev/nvidia-caps/nvidia-cap22")))
 	assert.Equal(t, "/dev/nvidia-caps/nvidia-cap22", f.Missing(p.Files))

@@ -67,7 +67,9 @@ func ParseGres(text string) (Gres, error) {
 	return all, nil
 }
 
-var errResource = errors.New("want name[:type][:count], several separated by commas, such as gpu:h200:2: small letters, digits and '_', in a type also capitals, '-' and '.', and a count of 1 or more")
+var errResource = errors.New(
+	"want name[:type][:count], several separated by commas, such as gpu:h200:2: small letters, digits and '_', in " +
+		"a type also capitals, '-' and '.', and a count of 1 or more")
 
 func parseResource(text string) (Resource, error) {
 	parts := strings.Split(text, ":")

@@ -27,7 +27,7 @@ func TestChoice(t *testing.T) {
 		t.Run(c.machine+" "+c.choice, func(t *testing.T) {
 			choice, err := ParseChoice(c.choice)
 			require.NoError(t, err)
-			p, err := machine(t, c.machine).GPUs().Plan(choice)
+			p, err := machine(t, c.machine).Find().Plan(choice)
 			if c.says != "" {
 				require.EqualError(t, err, c.says)
 				return
@@ -39,7 +39,7 @@ func TestChoice(t *testing.T) {
 }
 
 func TestChosenLines(t *testing.T) {
-	p, err := machine(t, "mixed").GPUs().Plan(Choice{Gres: Gres{{"gpu", "mine", 2}, {"gpu", "nvidia_h200", 1}, {"shmem", "", 1}, {"nic", "fast", 2}}})
+	p, err := machine(t, "mixed").Find().Plan(Choice{Gres: Gres{{"gpu", "mine", 2}, {"gpu", "nvidia_h200", 1}, {"shmem", "", 1}, {"nic", "fast", 2}}})
 	require.NoError(t, err)
 	assert.Equal(t, []string{
 		"Name=gpu Type=nvidia_h200 File=/dev/nvidia0",

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// The driver's words about its GPUs, one directory each, named by PCI address.
+// The driver's words about its Find, one directory each, named by PCI address.
 const nvidiaGPUs = "/proc/driver/nvidia/gpus"
 
 // nvidiaCard is what the driver says of one GPU.
@@ -16,9 +16,9 @@ type nvidiaCard struct {
 	model string
 }
 
-// nvidia goes by PCI address, as CUDA counts: the order of minor numbers may be
+// findNVIDIA goes by PCI address, as CUDA counts: the order of minor numbers may be
 // another.
-func (f FS) nvidia(found *Found) {
+func (f FS) findNVIDIA(found *Found) {
 	entries, _ := os.ReadDir(f.at(nvidiaGPUs)) // sorted; no driver is no entry
 	known := map[int]bool{}
 	for _, e := range entries {
@@ -81,7 +81,7 @@ func (f FS) nvidiaGPU(card nvidiaCard, found *Found) {
 	}
 	before := len(found.GPUs)
 	for _, i := range instances {
-		if f.look(i.gpu) == present && f.look(i.compute) == present {
+		if f.look(i.gpu) == isDevice && f.look(i.compute) == isDevice {
 			found.GPUs = append(found.GPUs, GPU{NVIDIA, migType(card.model), []string{file, i.gpu, i.compute}})
 		}
 	}

@@ -78,7 +78,7 @@ func (h *Check) Asked(question context.Context) {
 		case <-question.Done():
 		case <-h.Done:
 		case <-time.After(firstDoubt):
-			h.check()
+			h.probe()
 		}
 	}()
 }
@@ -105,12 +105,12 @@ func (h *Check) WhileStopping() {
 		case <-h.Done:
 			return
 		case <-time.After(max(time.Duration(h.limit.Load())/4, firstDoubt)):
-			h.check()
+			h.probe()
 		}
 	}
 }
 
-func (h *Check) check() {
+func (h *Check) probe() {
 	main := h.Running()
 	if main == nil {
 		return

@@ -100,10 +100,10 @@ func TestHangIsReported(t *testing.T) {
 	require.Equal(t, p.PID(), <-hanging)
 
 	away = errors.New("slurmctld is away")
-	h.check()
+	h.probe()
 	require.Empty(t, hanging)
 	away, crowd = nil, true
-	h.check()
+	h.probe()
 	require.Empty(t, hanging, "it serves others")
 
 	var none *Check

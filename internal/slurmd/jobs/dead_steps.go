@@ -50,14 +50,15 @@ const endingPatience = time.Hour
 func (o *Orphans) End(step cgroup.StepOrphaned) {
 	ctx, cancel := context.WithTimeout(context.Background(), endingPatience)
 	defer cancel()
-	o.Slurm.UntilOver(ctx, "cannot end the job of step "+step.String()+", which is without slurmstepd, yet", func(ctx context.Context) error {
-		said, err := o.endJob(ctx, step)
-		if err == nil {
-			o.logOrphaned(step, said)
-			o.Ended()
-		}
-		return err
-	})
+	o.Slurm.UntilOver(ctx, "cannot end the job of step "+step.String()+", which is without slurmstepd, yet",
+		func(ctx context.Context) error {
+			said, err := o.endJob(ctx, step)
+			if err == nil {
+				o.logOrphaned(step, said)
+				o.Ended()
+			}
+			return err
+		})
 }
 
 func (o *Orphans) logOrphaned(step cgroup.StepOrphaned, said string) {

@@ -23,8 +23,8 @@ type Holders struct {
 
 	lock sync.Mutex
 	ids  []string
-	// ended are jobs of which a step has ended here lately.
-	ended []endedJob
+	// endedJobs are jobs of which a step has ended here lately.
+	endedJobs []endedJob
 	// local are those of one node, and those that are over: none of them can end elsewhere.
 	local map[string]bool
 	// begun: the way down has.
@@ -50,15 +50,15 @@ func (h *Holders) Leave(step string, now time.Time) {
 	h.lock.Lock()
 	defer h.lock.Unlock()
 	for _, id := range spool.Jobs([]string{step}) {
-		h.ended = slices.DeleteFunc(h.ended, func(e endedJob) bool { return e.id == id || now.Sub(e.at) > remembered })
-		h.ended = append(h.ended, endedJob{id, now})
-		h.ended = h.ended[max(0, len(h.ended)-mostRemembered):]
+		h.endedJobs = slices.DeleteFunc(h.endedJobs, func(e endedJob) bool { return e.id == id || now.Sub(e.at) > remembered })
+		h.endedJobs = append(h.endedJobs, endedJob{id, now})
+		h.endedJobs = h.endedJobs[max(0, len(h.endedJobs)-mostRemembered):]
 	}
 	maps.DeleteFunc(h.local, func(id string, _ bool) bool { return !h.knows(id) })
 }
 
 func (h *Holders) knows(id string) bool {
-	return slices.Contains(h.ids, id) || slices.ContainsFunc(h.ended, func(e endedJob) bool { return e.id == id })
+	return slices.Contains(h.ids, id) || slices.ContainsFunc(h.endedJobs, func(e endedJob) bool { return e.id == id })
 }
 
 // Recent are the jobs that have left lately.
@@ -69,7 +69,7 @@ func (h *Holders) Recent(now time.Time) []string {
 }
 
 func (h *Holders) recently(now time.Time) (ids []string) {
-	for _, e := range h.ended {
+	for _, e := range h.endedJobs {
 		if now.Sub(e.at) <= remembered {
 			ids = append(ids, e.id)
 		}

@@ -155,7 +155,8 @@ func (r *Relaunches) release(ctx context.Context, id string) (runs bool, err err
 	case err != nil || job == nil:
 		return false, err
 	case slices.Contains(job.State, "PENDING") && job.Hold && job.Why == whyHeld:
-		r.Log(slog.LevelWarn, "slurmctld had forgotten that job "+job.Name()+" ran here, and has held it: it is released", slog.String("user", job.User))
+		r.Log(slog.LevelWarn,
+			"slurmctld had forgotten that job "+job.Name()+" ran here, and has held it: it is released", slog.String("user", job.User))
 		return false, r.Slurm.ReleaseJob(ctx, job)
 	}
 	return job.Running() && job.BatchHost == r.Name, nil

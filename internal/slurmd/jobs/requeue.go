@@ -72,7 +72,8 @@ func (r *Requeuer) requeue(ctx context.Context, job *slurm.Job) error {
 	}
 	text := fmt.Sprintf("slurmlet: the pod of %s was terminated, and the job may not be requeued", r.Name)
 	if !strings.Contains(job.AdminComment, text) { // else an earlier try has written it
-		r.Log(slog.LevelError, "the pod's time is over, and job "+job.Name()+" may not be requeued: it will fail", slog.String("user", job.User))
+		r.Log(slog.LevelError, "the pod's time is over, and job "+job.Name()+" may not be requeued: it will fail",
+			slog.String("user", job.User))
 	}
 	return r.Slurm.Comment(ctx, job, text)
 }

@@ -23,7 +23,10 @@ type Signal struct {
 const defaultLead = 60 * time.Second
 
 // jobSignals are those that scancel knows by name (scancel(1)).
-var jobSignals = []string{"HUP", "INT", "QUIT", "ABRT", "KILL", "ALRM", "TERM", "USR1", "USR2", "URG", "CONT", "STOP", "TSTP", "TTIN", "TTOU"}
+var jobSignals = []string{
+	"HUP", "INT", "QUIT", "ABRT", "KILL", "ALRM", "TERM", "USR1", "USR2", "URG", "CONT", "STOP",
+	"TSTP", "TTIN", "TTOU",
+}
 
 // ParseSignal reads [B:]<signal>[@<seconds>].
 func ParseSignal(text string) (Signal, error) {
@@ -36,7 +39,8 @@ func ParseSignal(text string) (Signal, error) {
 	if n, err := strconv.Atoi(name); err == nil && n >= 1 && n <= 64 {
 		s.Name = strconv.Itoa(n)
 	} else if !slices.Contains(jobSignals, s.Name) {
-		return Signal{}, fmt.Errorf("want [B:]signal[@seconds] as of sbatch --signal, with a number or one of %s", strings.Join(jobSignals, ", "))
+		return Signal{}, fmt.Errorf("want [B:]signal[@seconds] as of sbatch --signal, with a number or one of %s",
+			strings.Join(jobSignals, ", "))
 	}
 	if timed {
 		n, err := strconv.ParseUint(seconds, 10, 16)

@@ -58,7 +58,8 @@ func (s *Stale) requeueStaleJobs(ctx context.Context, dead []slurm.Job) error {
 	var faults []error
 	for i := range dead {
 		if job := &dead[i]; job.Requeue {
-			s.Log(slog.LevelWarn, "requeueing job "+job.Name()+", which has died with an earlier container or pod", slog.String("user", job.User))
+			s.Log(slog.LevelWarn, "requeueing job "+job.Name()+", which has died with an earlier container or pod",
+				slog.String("user", job.User))
 			faults = append(faults, s.Slurm.RequeueJob(ctx, job))
 		}
 	}
@@ -132,7 +133,8 @@ func (s *Stale) endLost(ctx context.Context) (lost []string, err error) {
 		}
 	}
 	if len(lost) > 0 {
-		s.Log(slog.LevelWarn, "slurmctld counts jobs as running here that are not: slurmd registers again", slog.String("jobs", strings.Join(lost, ",")))
+		s.Log(slog.LevelWarn, "slurmctld counts jobs as running here that are not: slurmd registers again",
+			slog.String("jobs", strings.Join(lost, ",")))
 	}
 	return lost, errors.Join(
 		s.requeueStaleJobs(ctx, forgotten), s.failStaleJobs(ctx, forgotten), s.endLostSteps(ctx, jobs, living),
@@ -188,8 +190,10 @@ func (s *Stale) failStaleJobs(ctx context.Context, dead []slurm.Job) error {
 	}
 	for i := range dead {
 		if job := &dead[i]; !job.Requeue {
-			s.Log(slog.LevelError, "job "+job.Name()+" has died with an earlier container and may not be requeued: it fails", slog.String("user", job.User))
-			err = errors.Join(err, s.Slurm.Comment(ctx, job, fmt.Sprintf("slurmlet: the container of %s ended, and the job may not be requeued", s.Name)))
+			s.Log(slog.LevelError,
+				"job "+job.Name()+" has died with an earlier container and may not be requeued: it fails", slog.String("user", job.User))
+			err = errors.Join(err,
+				s.Slurm.Comment(ctx, job, fmt.Sprintf("slurmlet: the container of %s ended, and the job may not be requeued", s.Name)))
 		}
 	}
 	if err != nil {

@@ -65,7 +65,9 @@ func (s *Stale) lostStep(ctx context.Context, job *slurm.Job, living []string) (
 			// the job that is a node's failure, wherever its step had come.
 			return step.ID, nil
 		default:
-			s.Log(slog.LevelWarn, "a step has no slurmstepd here since before the container's start: it may have ended in order here, and is left alone", slog.String("step", step.ID))
+			s.Log(slog.LevelWarn,
+				"a step has no slurmstepd here since before the container's start: it may have ended in order "+
+					"here, and is left alone", slog.String("step", step.ID))
 		}
 	}
 	return "", nil
@@ -111,7 +113,8 @@ func (s *Stale) endLostStep(ctx context.Context, job *slurm.Job, step string) er
 	}
 	if err == nil {
 		s.Orphans.Count.Add(1)
-		s.Log(slog.LevelError, "a step has died with an earlier container, and srun waits for it: "+said, slog.String("step", step), slog.String("user", job.User))
+		s.Log(slog.LevelError, "a step has died with an earlier container, and srun waits for it: "+said,
+			slog.String("step", step), slog.String("user", job.User))
 	}
 	return err
 }

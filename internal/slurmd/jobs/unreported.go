@@ -62,10 +62,13 @@ func (n *Node) requeueUnreported(ctx context.Context, jobs []slurm.Job) error {
 		text := fmt.Sprintf("slurmlet: the job had ended when the pod of %s was terminated, and slurmctld had not heard of it", n.Name)
 		faults = append(faults, n.Slurm.Comment(ctx, job, text))
 		if job.Batch && job.Requeue {
-			n.Log(slog.LevelWarn, "job "+job.Name()+" has ended, and slurmstepd could not report it to slurmctld in time: the job is requeued, and runs twice", user)
+			n.Log(slog.LevelWarn,
+				"job "+job.Name()+
+					" has ended, and slurmstepd could not report it to slurmctld in time: the job is requeued, and runs twice", user)
 			faults = append(faults, n.Slurm.RequeueJob(ctx, job))
 		} else {
-			n.Log(slog.LevelError, "job "+job.Name()+" has ended, and slurmstepd could not report it to slurmctld in time: it counts as failed", user)
+			n.Log(slog.LevelError,
+				"job "+job.Name()+" has ended, and slurmstepd could not report it to slurmctld in time: it counts as failed", user)
 		}
 	}
 	return errors.Join(faults...)

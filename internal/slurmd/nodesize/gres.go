@@ -19,7 +19,7 @@ type Gres struct {
 
 // FindGres looks at the devices, unless there shall be none.
 func FindGres(root string, choice devices.Choice) (Gres, error) {
-	found := devices.NewFS(root).GPUs()
+	found := devices.NewFS(root).Find()
 	p, err := found.Plan(choice)
 	if err != nil {
 		return Gres{}, fmt.Errorf("SLURMLET_GRES: cannot use %q: %w", choice.Gres, err)
@@ -61,15 +61,16 @@ func recordedGres(registered string, n *slurm.Node) string {
 	return registered
 }
 
-// gres: of what GresTypes does not list, slurmctld does not report that it was
+// checkGres: of what GresTypes does not list, slurmctld does not report that it was
 // left out.
-func (f *comparison) gres() {
+func (f *comparison) checkGres() {
 	var missing []string
 	for _, r := range f.Gres.Gres {
 		if !f.cluster.Has("GresTypes", r.Name) && !slices.Contains(missing, r.Name) {
 			missing = append(missing, r.Name)
 		}
 	}
-	f.note(len(missing) > 0, "GresTypes", fmt.Sprintf("%s (slurm.conf), and \"Include %s\" in gres.conf", strings.Join(missing, ","), f.GresConf),
+	f.note(len(missing) > 0, "GresTypes",
+		fmt.Sprintf("%s (slurm.conf), and \"Include %s\" in gres.conf", strings.Join(missing, ","), f.GresConf),
 		fmt.Sprintf("the node is registered without %s", f.Gres.Gres))
 }

@@ -10,11 +10,13 @@ func (f *comparison) constrains() bool {
 	return f.delegated() && f.task("cgroup") && f.cluster.Is("ConstrainDevices", "yes")
 }
 
-// devices: who keeps a job from the GPUs of another one.
-func (f *comparison) devices() {
-	f.note(f.constrains() && !f.MayHoldDevices, "ConstrainDevices", "no (cgroup.conf), or "+HoldDevices, notHeld(f.cluster["SLURM_VERSION"]))
+// checkDevices: who keeps a job from the GPUs of another one.
+func (f *comparison) checkDevices() {
+	f.note(f.constrains() && !f.MayHoldDevices, "ConstrainDevices", "no (cgroup.conf), or "+HoldDevices,
+		notHeld(f.cluster["SLURM_VERSION"]))
 	able := f.delegated() && f.task("cgroup") && f.MayHoldDevices
-	f.note(able && len(f.Gres.GPUs) > 0 && !f.constrains(), "ConstrainDevices", "yes (cgroup.conf)", "each job can open the GPUs of all others")
+	f.note(able && len(f.Gres.GPUs) > 0 && !f.constrains(), "ConstrainDevices", "yes (cgroup.conf)",
+		"each job can open the GPUs of all others")
 }
 
 // notHeld is what becomes of jobs where slurmstepd may load no eBPF program (tried on 24.11.5 and 26.05.5).

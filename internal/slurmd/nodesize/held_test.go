@@ -31,7 +31,7 @@ func TestDevicesAreHeld(t *testing.T) {
 			conf := cluster(t, "24.11", c.changes...)
 			assert.Equal(t, c.want, Devices(pod, conf))
 			f := comparison{Pod: pod, cluster: conf}
-			f.devices()
+			f.checkDevices()
 			said := ""
 			for _, m := range f.found {
 				said += m.String()

@@ -22,9 +22,9 @@ func (m Mismatch) String() string { return fmt.Sprintf("%s: want %s: %s", m.Sett
 
 // Pod is what the cluster's configuration is compared with.
 type Pod struct {
-	Size   Size
-	Limits Resources
-	Gres   Gres
+	Size      Size
+	Resources Resources
+	Gres      Gres
 	// Controllers are those of the cgroup subtree that Slurm has, none without one.
 	Controllers []string
 	// MayHoldDevices says whether slurmstepd may load the eBPF programs by which ConstrainDevices works.
@@ -42,16 +42,17 @@ type Pod struct {
 // what they were given.
 func Mismatches(p Pod, cluster slurm.Config) []Mismatch {
 	f := comparison{Pod: p, cluster: cluster}
-	f.note(f.task("affinity") && !f.MayBind, "TaskPlugin", "task/cgroup without task/affinity (slurm.conf), or the capability SYS_NICE for the container",
+	f.note(f.task("affinity") &&
+		!f.MayBind, "TaskPlugin", "task/cgroup without task/affinity (slurm.conf), or the capability SYS_NICE for the container",
 		"slurmstepd may not bind users' processes (sched_setaffinity(2)), and every launch fails")
-	f.binding()
-	f.override()
-	f.memory()
-	f.plugins()
-	f.controllers()
-	f.gres()
-	f.devices()
-	f.directories()
+	f.checkBinding()
+	f.checkOverride()
+	f.checkMemory()
+	f.checkPlugins()
+	f.checkControllers()
+	f.checkGres()
+	f.checkDevices()
+	f.checkDirectories()
 	return f.found
 }
 
@@ -75,10 +76,10 @@ func (f *comparison) confines() bool {
 	return f.task("cgroup") && f.cluster.Is("ConstrainCores", "yes")
 }
 
-// binding: Slurm binds jobs to the machine's CPUs by number. That is right in a
+// checkBinding: Slurm binds jobs to the machine's CPUs by number. That is right in a
 // pod that has CPUs of its own, and in no other.
-func (f *comparison) binding() {
-	own, limits := f.Size.Reserved.Len() > 0, f.Limits
+func (f *comparison) checkBinding() {
+	own, limits := f.Size.Reserved.Len() > 0, f.Resources
 	switch {
 	case own && limits.paid() < limits.CPUSet.Value.Len():
 		f.unbound("the pod's quota is of fewer CPUs than its cpuset, and all pods that share the cpuset bind their jobs to the same ones")
@@ -87,7 +88,8 @@ func (f *comparison) binding() {
 		f.note(!f.task("cgroup"), "TaskPlugin", "task/cgroup (slurm.conf), with ConstrainCores=yes (cgroup.conf)", why)
 		f.note(f.task("cgroup") && !f.confines(), "ConstrainCores", "yes (cgroup.conf)", why)
 	case limits.CPUSet.Bounded():
-		f.unbound(fmt.Sprintf("Slurm has no number for any of the pod's CPUs %s, because others are offline, and would bind jobs to others, which fails",
+		f.unbound(fmt.Sprintf(
+			"Slurm has no number for any of the pod's CPUs %s, because others are offline, and would bind jobs to others, which fails",
 			limits.CPUSet.Value))
 	case f.Size.CPUs < limits.Online.Len():
 		f.unbound("the pod has a quota and no CPUs of its own, and the jobs of all such pods on a machine are bound to its first CPUs")
@@ -100,45 +102,54 @@ func (f *comparison) unbound(why string) {
 	f.note(f.confines(), "ConstrainCores", "no (cgroup.conf): the kernel bounds the CPUs already", why)
 }
 
-// override: slurmd ≥ 25.05 can look at its cgroup itself. What it finds is given
+// checkOverride: slurmd ≥ 25.05 can look at its cgroup itself. What it finds is given
 // by the agent already.
-func (f *comparison) override() {
+func (f *comparison) checkOverride() {
 	f.note(f.cluster.Has("TaskPluginParam", "SlurmdSpecOverride"), "TaskPluginParam", "no SlurmdSpecOverride (slurm.conf)",
-		"slurmd would take the container's memory limit from RealMemory again, which is without the reserve and so below it: MemSpecLimit becomes absurd")
+		"slurmd would take the container's memory limit from RealMemory again, which is without the reserve and so "+
+			"below it: MemSpecLimit becomes absurd")
 }
 
-// memory: who stops a job that takes more than it has asked for.
-func (f *comparison) memory() {
+// checkMemory: who stops a job that takes more than it has asked for.
+func (f *comparison) checkMemory() {
 	allocated := strings.Contains(strings.ToUpper(f.cluster["SelectTypeParameters"]), "MEMORY")
 	f.note(!allocated, "SelectTypeParameters", "CR_Core_Memory or another with Memory (slurm.conf)",
 		"memory is not allocated, so jobs together can be given more than RealMemory and none has a limit of its own")
-	why := "a job that takes too much memory is stopped only by the container's limit, where the kernel chooses among all processes of the pod"
-	bounded := allocated && f.Limits.Memory.Bounded()
-	f.note(bounded && f.without() && !f.cluster.Has("JobAcctGatherParams", "OverMemoryKill"), "JobAcctGatherParams", "OverMemoryKill (slurm.conf)",
+	why := "a job that takes too much memory is stopped only by the container's limit, where the kernel chooses " +
+		"among all processes of the pod"
+	bounded := allocated && f.Resources.Memory.Bounded()
+	f.note(bounded && f.without() && !f.cluster.Has("JobAcctGatherParams", "OverMemoryKill"), "JobAcctGatherParams",
+		"OverMemoryKill (slurm.conf)",
 		"nothing else ends a job that takes too much memory but the container's limit, which may end all jobs of the pod")
 	bounded = bounded && !f.without()
 	f.note(bounded && !f.task("cgroup"), "TaskPlugin", "task/cgroup (slurm.conf), with ConstrainRAMSpace=yes (cgroup.conf)", why)
 	f.note(bounded && f.task("cgroup") && !f.cluster.Is("ConstrainRAMSpace", "yes"), "ConstrainRAMSpace", "yes (cgroup.conf)", why)
-	f.note(f.Limits.Swap.Bounded() && f.Limits.Swap.Value > 0 && !f.cluster.Is("ConstrainSwapSpace", "yes"), "ConstrainSwapSpace",
+	f.note(f.Resources.Swap.Bounded() && f.Resources.Swap.Value > 0 && !f.cluster.Is("ConstrainSwapSpace", "yes"), "ConstrainSwapSpace",
 		"yes (cgroup.conf), with AllowedSwapSpace", "jobs can take the pod's swap, beyond the memory that they have asked for")
 }
 
-// plugins that the agent counts on.
-func (f *comparison) plugins() {
+// checkPlugins that the agent counts on.
+func (f *comparison) checkPlugins() {
 	f.note(!f.cluster.Is("SelectType", "select/cons_tres"), "SelectType", "select/cons_tres (slurm.conf)",
 		"dynamic nodes need it")
 	f.note(f.delegated() && !f.cluster.Is("ProctrackType", "proctrack/cgroup"), "ProctrackType", "proctrack/cgroup (slurm.conf)",
 		"processes that leave their session outlive their job, and no cgroup bounds it")
-	f.note(f.delegated() && f.cluster.Is("JobAcctGatherType", "jobacct_gather/linux"), "JobAcctGatherType", "jobacct_gather/cgroup (slurm.conf)",
+	f.note(f.delegated() && f.cluster.Is("JobAcctGatherType", "jobacct_gather/linux"), "JobAcctGatherType",
+		"jobacct_gather/cgroup (slurm.conf)",
 		"what processes share is counted for each of them, and polling takes the pod's own CPU time")
-	f.note(f.delegated() && !f.cluster.Is("CgroupPlugin", "cgroup/v2") && !f.cluster.Is("CgroupPlugin", "autodetect"), "CgroupPlugin", "cgroup/v2 (cgroup.conf)",
+	f.note(f.delegated() && !f.cluster.Is("CgroupPlugin", "cgroup/v2") && !f.cluster.Is("CgroupPlugin", "autodetect"),
+		"CgroupPlugin", "cgroup/v2 (cgroup.conf)",
 		"the container's cgroup is handed to Slurm, which does not use it")
 	f.note(f.delegated() && !f.cluster.Is("CgroupMountpoint", "/sys/fs/cgroup"), "CgroupMountpoint", "/sys/fs/cgroup (cgroup.conf)",
 		"that is where a container has its cgroups")
-	f.note(f.without(), "CgroupPlugin", "cgroup/v2 (cgroup.conf), SLURMLET_CGROUP=require, and a cgroup that slurmd can write (the chart: cgroup.runtimeClassName, or cgroup.access)",
+	f.note(f.without(), "CgroupPlugin",
+		"cgroup/v2 (cgroup.conf), SLURMLET_CGROUP=require, and a cgroup that slurmd can write (the chart: "+
+			"cgroup.runtimeClassName, or cgroup.access)",
 		"no cgroup holds a job to its memory, cores and devices, and processes that leave their session outlive their job")
-	f.note(f.delegated() && f.cluster.Is("IgnoreSystemd", "yes") && older(f.cluster["SLURM_VERSION"], 26), "IgnoreSystemd", "no (cgroup.conf)",
-		"the agent prepares what it is for; with it, this slurmd moves PID 1 at every start and refuses its second reconfigure in a container")
+	f.note(f.delegated() && f.cluster.Is("IgnoreSystemd", "yes") && older(f.cluster["SLURM_VERSION"], 26),
+		"IgnoreSystemd", "no (cgroup.conf)",
+		"the agent prepares what it is for; with it, this slurmd moves PID 1 at every start and refuses its second "+
+			"reconfigure in a container")
 }
 
 // delegated: Slurm has a cgroup subtree. When it has none, the log says so already.
@@ -156,17 +167,22 @@ func older(version string, major int) bool {
 	return err == nil && n < major
 }
 
-// controllers that a setting needs and the container's cgroup does not have.
-func (f *comparison) controllers() {
-	for _, need := range []struct{ key, controller string }{{"ConstrainCores", "cpuset"}, {"ConstrainRAMSpace", "memory"}, {"ConstrainSwapSpace", "memory"}} {
+// checkControllers that a setting needs and the container's cgroup does not have.
+func (f *comparison) checkControllers() {
+	for _, need := range []struct{ key, controller string }{
+		{"ConstrainCores", "cpuset"},
+		{"ConstrainRAMSpace", "memory"},
+		{"ConstrainSwapSpace", "memory"},
+	} {
 		missing := f.delegated() && !slices.Contains(f.Controllers, need.controller)
-		f.note(missing && f.task("cgroup") && f.cluster.Is(need.key, "yes"), need.key, "no (cgroup.conf), or the controller for the container",
+		f.note(missing && f.task("cgroup") && f.cluster.Is(need.key, "yes"), need.key,
+			"no (cgroup.conf), or the controller for the container",
 			"the container's cgroup has no "+need.controller+" controller")
 	}
 }
 
-// directories whose sizes were taken for TmpDisk.
-func (f *comparison) directories() {
+// checkDirectories whose sizes were taken for TmpDisk.
+func (f *comparison) checkDirectories() {
 	f.note(f.cluster["TmpFS"] != f.TmpDir, "TmpFS", "SLURMLET_TMP_DIR="+f.cluster["TmpFS"],
 		"TmpDisk is that of "+f.TmpDir+", and slurmctld refuses a node whose TmpFS is smaller")
 	f.note(f.cluster["SlurmdSpoolDir"] != f.SpoolDir, "SlurmdSpoolDir", "SLURMLET_SPOOL_DIR="+f.cluster["SlurmdSpoolDir"],

@@ -34,7 +34,7 @@ func without(changes ...string) []string {
 // podOf has a Slurm with a cgroup subtree of these controllers, and the default directories.
 func podOf(s Size, limits Resources, controllers ...string) Pod {
 	return Pod{
-		Size: s, Limits: limits, Controllers: controllers, MayBind: true,
+		Size: s, Resources: limits, Controllers: controllers, MayBind: true,
 		SpoolDir: "/var/spool/slurmd", TmpDir: "/tmp", GresConf: "/run/slurmlet/gres.conf",
 	}
 }

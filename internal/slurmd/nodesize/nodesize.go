@@ -79,17 +79,17 @@ func limitsNow(machine cgroup.FS, o Options, info podInfo) downward {
 	d := o.downward()
 	if now, err := machine.Limits(); err == nil && o.AtStart != nil {
 		if now.Quota != o.AtStart.Quota {
-			d.millicores = info.limits.millicores
+			d.millicores = info.downward.millicores
 		}
 		if now.Memory != o.AtStart.Memory {
-			d.memory = info.limits.memory
+			d.memory = info.downward.memory
 		}
 	}
-	if info.limits.millicores.Bounded() {
-		d.millicores = info.limits.millicores
+	if info.downward.millicores.Bounded() {
+		d.millicores = info.downward.millicores
 	}
-	if info.limits.memory.Bounded() {
-		d.memory = info.limits.memory
+	if info.downward.memory.Bounded() {
+		d.memory = info.downward.memory
 	}
 	return d
 }

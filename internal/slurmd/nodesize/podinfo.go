@@ -18,7 +18,7 @@ import (
 // for environment variables. Files that are not there say nothing.
 type podInfo struct {
 	labels, annotations map[string]string
-	limits              downward
+	downward            downward
 }
 
 // The files of the volume, named as the documentation's example names them.
@@ -50,11 +50,11 @@ func readPodInfo(root, dir string) (podInfo, error) {
 		read(labelsFile, func(text string) (err error) { p.labels, err = parsePairs(text); return err }),
 		read(annotationsFile, func(text string) (err error) { p.annotations, err = parsePairs(text); return err }),
 		read(cpuFile, func(text string) (err error) {
-			p.limits.millicores, err = parseLimit(text, filepath.Join(dir, cpuFile), ParseMillicores)
+			p.downward.millicores, err = parseLimit(text, filepath.Join(dir, cpuFile), ParseMillicores)
 			return err
 		}),
 		read(memoryFile, func(text string) (err error) {
-			p.limits.memory, err = parseLimit(text, filepath.Join(dir, memoryFile), ParseBytes)
+			p.downward.memory, err = parseLimit(text, filepath.Join(dir, memoryFile), ParseBytes)
 			return err
 		}),
 	)

@@ -60,8 +60,10 @@ func Promised(p Promise) (Size, Traits, error) {
 		fault(field, value, err)
 		return n
 	}
-	millicores, memory := quantity("CPU", p.CPU, 1000, 1, "a limit, such as 4 or 1500m"), quantity("Memory", p.Memory, 1, 1, "a limit, such as 16Gi")
-	storage, reserve := quantity("Storage", cmp.Or(p.Storage, "0"), 1, 0, ""), quantity("Reserve", cmp.Or(p.Reserve, DefaultReserve), 1, 0, "")
+	millicores, memory := quantity("CPU", p.CPU, 1000, 1, "a limit, such as 4 or 1500m"),
+		quantity("Memory", p.Memory, 1, 1, "a limit, such as 16Gi")
+	storage, reserve := quantity("Storage", cmp.Or(p.Storage, "0"), 1, 0, ""),
+		quantity("Reserve", cmp.Or(p.Reserve, DefaultReserve), 1, 0, "")
 	var gres devices.Gres
 	if p.Gres != "" {
 		var err error
@@ -94,7 +96,11 @@ func Promised(p Promise) (Size, Traits, error) {
 	r.Online = cgroup.SetOf(machine...)
 	s, err := NewSize(r, reserve)
 	if err != nil {
-		return Size{}, Traits{}, &PromiseFault{"Memory", p.Memory, fmt.Errorf("%d bytes leave no memory for jobs beside the %d bytes for the agent and slurmd", memory, reserve)}
+		return Size{}, Traits{},
+			&PromiseFault{
+				"Memory", p.Memory,
+				fmt.Errorf("%d bytes leave no memory for jobs beside the %d bytes for the agent and slurmd", memory, reserve),
+			}
 	}
 	s.Gres = gres.String()
 	return s, t, nil

@@ -19,8 +19,8 @@ type Resources struct {
 	// Online is the machine's CPUs, MemTotal its memory in bytes.
 	Online   cgroup.Set `json:"online"`
 	MemTotal int64      `json:"mem_total"`
-	// Topology is read only where the node is registered with the machine's CPUs.
-	Topology cgroup.Topology `json:"topology,omitzero"`
+	// CPUTopology is read only where the node is registered with the machine's CPUs.
+	CPUTopology cgroup.Topology `json:"topology,omitzero"`
 	// Disagreements say where the sources contradict each other.
 	Disagreements []string `json:"disagreements,omitempty"`
 }
@@ -46,7 +46,7 @@ func readResources(machine cgroup.FS, o Options, also downward) (Resources, erro
 	r.add(also)
 	r.disagree(r.Offline.Bounded(), "%s names the CPUs %s, which are offline: they are not counted", r.Offline.Source, r.Offline.Value)
 	if r.CPUSet.Bounded() || r.paid() == online.Len() {
-		r.Topology, err = machine.Topology(online)
+		r.CPUTopology, err = machine.Topology(online)
 	}
 	return r, errors.Join(err, r.addDisk(machine, o))
 }

@@ -44,7 +44,10 @@ func NewSize(r Resources, reserve int64) (Size, error) {
 	s := r.cpus()
 	s.RealMemory, s.TmpDisk = (memory-reserve)/mib, r.Disk.Value/mib
 	if s.RealMemory < 1 {
-		return Size{}, fmt.Errorf("%s: %d bytes leave no memory for jobs: SLURMLET_RESERVE_MEMORY keeps %d bytes for the agent and slurmd", source, memory, reserve)
+		return Size{},
+			fmt.Errorf(
+				"%s: %d bytes leave no memory for jobs: SLURMLET_RESERVE_MEMORY keeps %d bytes for the agent and "+
+					"slurmd", source, memory, reserve)
 	}
 	return s, nil
 }
@@ -76,7 +79,7 @@ func flat(cpus int) Size { return Size{CPUs: cpus, Sockets: cpus, Cores: 1, Thre
 // Slurm has no number for any of the pod's CPUs, only their count is left, and
 // jobs must not be bound.
 func (r Resources) pinned() Size {
-	numbers := numbering(r.Online, r.Topology)
+	numbers := numbering(r.Online, r.CPUTopology)
 	var own []int
 	for i, cpu := range numbers {
 		if r.CPUSet.Value.Has(cpu) {
@@ -106,9 +109,9 @@ func choose(own []int, n int) []int { return own[:min(n, len(own))] }
 func (r Resources) machine(reserved cgroup.Set) Size {
 	s := flat(r.Online.Len())
 	s.Reserved = reserved
-	cores, threads, regular := r.Topology.Regular()
-	if regular && complete(numbering(r.Online, r.Topology)) && whole(reserved, threads) {
-		s.Sockets, s.Cores, s.Threads = len(r.Topology.Packages), cores, threads
+	cores, threads, regular := r.CPUTopology.Regular()
+	if regular && complete(numbering(r.Online, r.CPUTopology)) && whole(reserved, threads) {
+		s.Sockets, s.Cores, s.Threads = len(r.CPUTopology.Packages), cores, threads
 	}
 	return s
 }

@@ -41,7 +41,7 @@ func cpuSet(t testing.TB, text string) cgroup.Set {
 // given is a pod with a quota (0: none) and a cpuset ("": none) on a machine of 4 GiB.
 func given(t testing.TB, online string, machine cgroup.Topology, quota float64, own string) Resources {
 	t.Helper()
-	r := Resources{Online: cpuSet(t, online), MemTotal: 4 << 30, Topology: machine}
+	r := Resources{Online: cpuSet(t, online), MemTotal: 4 << 30, CPUTopology: machine}
 	if quota > 0 {
 		r.Quota = cgroup.Bound[float64]{Value: quota, Source: "cpu.max"}
 	}
@@ -235,7 +235,7 @@ func checkSize(t *testing.T, r Resources, s Size) {
 		return
 	}
 	require.LessOrEqual(t, s.Usable(), r.CPUSet.Value.Len())
-	for i, cpu := range numbering(r.Online, r.Topology) {
+	for i, cpu := range numbering(r.Online, r.CPUTopology) {
 		if s.Reserved.Len() > 0 && !s.Reserved.Has(i) {
 			require.True(t, r.CPUSet.Value.Has(cpu), "%d is the machine's %d", i, cpu)
 		}

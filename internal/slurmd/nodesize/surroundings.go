@@ -38,12 +38,15 @@ func look(root string, gpus bool) surroundings {
 // notes say what is too little.
 func (s surroundings) notes() (all []string) {
 	if (s.gpus || s.rdma) && s.sharedMemory > 0 && s.sharedMemory < enoughSharedMemory {
-		all = append(all, fmt.Sprintf("/dev/shm has %d MiB for all jobs, and programs with GPUs or RDMA share memory there (NCCL, MPI, PyTorch): "+
-			"mount a larger one (the chart: nodeSets.<set>.sharedMemory)", s.sharedMemory/mib))
+		all = append(all,
+			fmt.Sprintf("/dev/shm has %d MiB for all jobs, and programs with GPUs or RDMA share memory there (NCCL, MPI, PyTorch): "+
+				"mount a larger one (the chart: nodeSets.<set>.sharedMemory)", s.sharedMemory/mib))
 	}
 	if s.rdma && s.lockedMemory != unix.RLIM_INFINITY {
-		all = append(all, fmt.Sprintf("a process may lock %d KiB of memory, and RDMA locks all that it sends from: have the runtime set no limit "+
-			"(LimitMEMLOCK=infinity in containerd's systemd unit), and set PropagateResourceLimitsExcept=MEMLOCK in slurm.conf", s.lockedMemory/1024))
+		all = append(all,
+			fmt.Sprintf("a process may lock %d KiB of memory, and RDMA locks all that it sends from: have the runtime set no limit "+
+				"(LimitMEMLOCK=infinity in containerd's systemd unit), and set "+
+				"PropagateResourceLimitsExcept=MEMLOCK in slurm.conf", s.lockedMemory/1024))
 	}
 	return all
 }

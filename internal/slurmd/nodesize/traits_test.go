@@ -81,8 +81,8 @@ func TestBadTraits(t *testing.T) {
 func TestPodInfo(t *testing.T) {
 	info, err := readPodInfo("/", volume(t, map[string]string{cpuFile: "1500", memoryFile: "536870912\n"}))
 	require.NoError(t, err)
-	require.Equal(t, []int64{1500, 512 << 20}, []int64{info.limits.millicores.Value, info.limits.memory.Value})
-	require.Regexp(t, "/cpu_limit$", info.limits.millicores.Source)
+	require.Equal(t, []int64{1500, 512 << 20}, []int64{info.downward.millicores.Value, info.downward.memory.Value})
+	require.Regexp(t, "/cpu_limit$", info.downward.millicores.Source)
 	_, err = readPodInfo("/", volume(t, map[string]string{labelsFile: "a\n", cpuFile: "lots"}))
 	require.ErrorContains(t, err, `labels: line 1: want name="value", not "a"`)
 	require.ErrorContains(t, err, `cpu_limit: cannot use "lots": want a positive whole number of thousandths of a CPU`)

@@ -45,7 +45,8 @@ func (r *Record) knownGres(ctx context.Context, n *slurm.Node) error {
 func (r *Record) AskJobs(ctx context.Context, act node.AskJobs) lifecycle.Event {
 	r.Begin()
 	e := r.askHere(ctx, act)
-	if e.Err == nil && e.Node != nil && (e.Doubtful || !e.Node.Busy()) && len(e.Jobs) == 0 && !e.Node.Elastic() { // a CLOUD node's record stays
+	// a CLOUD node's record stays
+	if e.Err == nil && e.Node != nil && (e.Doubtful || !e.Node.Busy()) && len(e.Jobs) == 0 && !e.Node.Elastic() {
 		e.Elsewhere, e.Err = r.EndingElsewhere(ctx)
 		e.Late = isLate(e.Err)
 	}

@@ -20,8 +20,14 @@ var ofUsage = []struct {
 	{"cpu_system_seconds_total", "CPU time of %s in the kernel", cgroup.CPUSystem, million},
 	{"cpu_periods_total", "Periods of the own CPU quota of %s (cpu.max), if there is one", cgroup.QuotaPeriods, 1},
 	{"cpu_throttled_periods_total", "Periods in which the own CPU quota of %s was used up", cgroup.ThrottledPeriods, 1},
-	{"cpu_throttled_seconds_total", "Time for which the own CPU quota of %s held them up, summed over the CPUs", cgroup.ThrottledTime, million},
-	{"cpu_throttled_by_any_seconds_total", "Time for which any CPU quota, also one above, held up %s, summed over the CPUs (Linux 6.6)", cgroup.ThrottledByAny, million},
+	{
+		"cpu_throttled_seconds_total", "Time for which the own CPU quota of %s held them up, summed over the CPUs",
+		cgroup.ThrottledTime, million,
+	},
+	{
+		"cpu_throttled_by_any_seconds_total",
+		"Time for which any CPU quota, also one above, held up %s, summed over the CPUs (Linux 6.6)", cgroup.ThrottledByAny, million,
+	},
 	{"cpu_pressure_some_seconds_total", "Time in which some threads of %s waited for a CPU (PSI)", cgroup.CPUSome, million},
 	{"cpu_pressure_full_seconds_total", "Time in which all threads of %s waited for a CPU (PSI)", cgroup.CPUFull, million},
 	{"memory_usage_bytes", "Memory of %s, with the files that the kernel caches for them", cgroup.MemoryCurrent, 1},
@@ -65,35 +71,41 @@ var ofReading = []exposition.Metric[nodeUsage]{
 		}
 		return exposition.Amount(u.count)
 	}),
-	of("node_jobs_left_out", "", "Jobs beyond SLURMLET_JOB_METRICS, which have no metrics of their own", func(u *nodeUsage) []exposition.Sample {
-		if u.count < 0 || u.most == 0 {
-			return nil
-		}
-		return exposition.Amount(max(0, u.count-u.most))
-	}),
-	of("node_usage_timestamp_seconds", "", "When the agent read what the node's processes use", func(u *nodeUsage) []exposition.Sample { return exposition.Moment(u.began) }),
-	of("node_usage_read_seconds", "", "How long that took", func(u *nodeUsage) []exposition.Sample { return exposition.Amount(u.took.Seconds()) }),
-	of("node_gpu_present", "gpu,type", "1 while the container has the GPU's device node, 0 if it has vanished since the start", func(u *nodeUsage) []exposition.Sample {
-		return u.ofGPUs(func(g gpuUsage, labels ...string) []exposition.Sample {
-			return exposition.Whether(g.present, labels...)
-		})
-	}),
-	of("node_gpu_memory_bytes", "gpu,type", "Memory of the GPU, where its driver tells it without a library (AMD)", func(u *nodeUsage) []exposition.Sample {
-		return u.ofGPUs(func(g gpuUsage, labels ...string) []exposition.Sample {
-			if g.memory.Total == 0 {
+	of("node_jobs_left_out", "", "Jobs beyond SLURMLET_JOB_METRICS, which have no metrics of their own",
+		func(u *nodeUsage) []exposition.Sample {
+			if u.count < 0 || u.most == 0 {
 				return nil
 			}
-			return exposition.Amount(g.memory.Total, labels...)
-		})
-	}),
-	of("node_gpu_memory_used_bytes", "gpu,type", "Memory of the GPU that is in use, where its driver tells it without a library (AMD)", func(u *nodeUsage) []exposition.Sample {
-		return u.ofGPUs(func(g gpuUsage, labels ...string) []exposition.Sample {
-			if g.memory.Total == 0 {
-				return nil
-			}
-			return exposition.Amount(g.memory.Used, labels...)
-		})
-	}),
+			return exposition.Amount(max(0, u.count-u.most))
+		}),
+	of("node_usage_timestamp_seconds", "", "When the agent read what the node's processes use",
+		func(u *nodeUsage) []exposition.Sample { return exposition.Moment(u.began) }),
+	of("node_usage_read_seconds", "", "How long that took",
+		func(u *nodeUsage) []exposition.Sample { return exposition.Amount(u.took.Seconds()) }),
+	of("node_gpu_present", "gpu,type",
+		"1 while the container has the GPU's device node, 0 if it has vanished since the start", func(u *nodeUsage) []exposition.Sample {
+			return u.ofGPUs(func(g gpuUsage, labels ...string) []exposition.Sample {
+				return exposition.Whether(g.present, labels...)
+			})
+		}),
+	of("node_gpu_memory_bytes", "gpu,type", "Memory of the GPU, where its driver tells it without a library (AMD)",
+		func(u *nodeUsage) []exposition.Sample {
+			return u.ofGPUs(func(g gpuUsage, labels ...string) []exposition.Sample {
+				if g.memory.Total == 0 {
+					return nil
+				}
+				return exposition.Amount(g.memory.Total, labels...)
+			})
+		}),
+	of("node_gpu_memory_used_bytes", "gpu,type",
+		"Memory of the GPU that is in use, where its driver tells it without a library (AMD)", func(u *nodeUsage) []exposition.Sample {
+			return u.ofGPUs(func(g gpuUsage, labels ...string) []exposition.Sample {
+				if g.memory.Total == 0 {
+					return nil
+				}
+				return exposition.Amount(g.memory.Used, labels...)
+			})
+		}),
 }
 
 func of(name, labels, help string, samples func(*nodeUsage) []exposition.Sample) exposition.Metric[nodeUsage] {
@@ -103,7 +115,8 @@ func of(name, labels, help string, samples func(*nodeUsage) []exposition.Sample)
 // ofGPUs names each by the last of its device nodes: nvidia0, renderD128, and nvidia-cap13 for
 // an instance of MIG.
 func (u *nodeUsage) ofGPUs(samples func(g gpuUsage, labels ...string) []exposition.Sample) []exposition.Sample {
-	return exposition.OfEach(u.gpuUsages, func(g gpuUsage) []exposition.Sample { return samples(g, path.Base(g.Files[len(g.Files)-1]), g.Type) })
+	return exposition.OfEach(u.gpuUsages,
+		func(g gpuUsage) []exposition.Sample { return samples(g, path.Base(g.Files[len(g.Files)-1]), g.Type) })
 }
 
 func (u *nodeUsage) write(to io.Writer) {
@@ -150,7 +163,7 @@ func exposeUsage(w *exposition.Writer, prefix, whose string, all []labelled) {
 				w.Head(name, fmt.Sprintf(m.help, whose), exposition.KindOf(name))
 				begun = true
 			}
-			w.Sample(name, one.labels, float64(value)/m.unit)
+			w.WriteSample(name, one.labels, float64(value)/m.unit)
 		}
 	}
 }

@@ -188,8 +188,9 @@ func New(o Options) *Usage {
 func newReader(o Options) *nodeReader {
 	r := o.Machine.NewUsageReader()
 	return &nodeReader{
-		machine: o.Machine, delegation: o.Delegation, reader: r, jobsMeter: r.NewMeter(), daemonsMeter: r.NewMeter(), containerMeter: r.NewMeter(),
-		most: o.MostJobs, devices: devices.NewFS(o.Root), gpus: o.GPUs,
+		machine: o.Machine, delegation: o.Delegation, reader: r, jobsMeter: r.NewMeter(), daemonsMeter: r.NewMeter(),
+		containerMeter: r.NewMeter(),
+		most:           o.MostJobs, devices: devices.NewFS(o.Root), gpus: o.GPUs,
 	}
 }
 

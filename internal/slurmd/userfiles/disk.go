@@ -183,7 +183,8 @@ func (f *Files) drainForDisk(ctx context.Context, full bool, reason string) (oth
 		f.Log(slog.LevelInfo, "the pod's disk has room again: the node is resumed")
 		return false, f.Slurm.ReinstateNode(ctx, f.Node)
 	case full && !node.Drained():
-		f.Log(slog.LevelWarn, "the pod's disk is nearly full, and the kubelet would evict the pod: the node is drained", slog.String("reason", reason))
+		f.Log(slog.LevelWarn,
+			"the pod's disk is nearly full, and the kubelet would evict the pod: the node is drained", slog.String("reason", reason))
 		if f.Elastic && node.Elastic() && !node.Is("POWER_DOWN", "POWERING_UP") {
 			return false, f.PowerDown(ctx, reasons.ByDisk+reason) // the next job gets another pod
 		}

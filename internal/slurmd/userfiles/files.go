@@ -219,7 +219,8 @@ func (f *Files) count(ctx context.Context) (shared, all []tempdirs.Holding, err 
 	more := tempdirs.Locate(mounts, tempdirs.Unique(slices.Concat(paths, []string{f.SpoolDir}, tempdirs.EmptyDirs(mounts))...))
 	more = slices.DeleteFunc(more, func(d tempdirs.Dir) bool { return d.Kind != tempdirs.Disk || slices.Contains(dirs, d) })
 	all, err = tempdirs.Usage(ctx, root, more, f.Booted)
-	return shared, slices.Concat(all, slices.DeleteFunc(slices.Clone(shared), func(h tempdirs.Holding) bool { return h.Dir.Kind != tempdirs.Disk })), err
+	return shared, slices.Concat(all,
+		slices.DeleteFunc(slices.Clone(shared), func(h tempdirs.Holding) bool { return h.Dir.Kind != tempdirs.Disk })), err
 }
 
 // addLeft adds what users hold who have no process here.
@@ -315,7 +316,8 @@ func (s *Status) Rows(row func(name, format string, args ...any)) {
 		row("Disk", "%s", cmp.Or(s.DiskFull, fmt.Sprintf("%d of %d MiB used", s.DiskUsed/mib, s.DiskLimit/mib)))
 	}
 	if len(s.LeftBy) > 0 {
-		row("Left files", "%d MiB of memory and %d MiB of disk, of users without a process here: %s", s.LeftMemory/mib, s.LeftDisk/mib, strings.Join(s.LeftBy, ", "))
+		row("Left files", "%d MiB of memory and %d MiB of disk, of users without a process here: %s",
+			s.LeftMemory/mib, s.LeftDisk/mib, strings.Join(s.LeftBy, ", "))
 	}
 	if s.Fault != "" {
 		row("Fault", "users' files are counted in part: %s", s.Fault)

@@ -84,6 +84,7 @@ func (f *Files) removeOf(ctx context.Context, uid int, since time.Time) {
 	f.mu.Lock()
 	f.removed += sum.Bytes
 	f.mu.Unlock()
-	f.Log(slog.LevelInfo, fmt.Sprintf("removed %d files (%d MiB) of %s, who has no job here any more", sum.Files, sum.Bytes/mib, f.name(uid)))
+	f.Log(slog.LevelInfo,
+		fmt.Sprintf("removed %d files (%d MiB) of %s, who has no job here any more", sum.Files, sum.Bytes/mib, f.name(uid)))
 	f.look() // the next look reports what is left
 }

@@ -122,7 +122,7 @@ func TestScrapers(t *testing.T) {
 		port.Do(func() { n <- count() })
 		return <-n
 	}
-	require.Eventually(t, func() bool { return inside(port.Waiting) == len(texts) }, time.Minute, time.Millisecond)
+	require.Eventually(t, func() bool { return inside(port.CountWaiting) == len(texts) }, time.Minute, time.Millisecond)
 	_, text, err := get(port, "/livez")
 	require.NoError(t, err)
 	require.Equal(t, "ok", text)
@@ -165,7 +165,7 @@ func TestScrapeBesideManyAgents(t *testing.T) {
 		waiting := func(want int) {
 			require.Eventually(t, func() bool {
 				n := make(chan int, 1)
-				port.Do(func() { n <- port.Waiting() })
+				port.Do(func() { n <- port.CountWaiting() })
 				return <-n == want
 			}, time.Minute, time.Millisecond)
 		}

@@ -50,7 +50,7 @@ func add[T any](p page, metrics []metric[T], all []labelled[T]) {
 		p.Head(name, m.help, p.kind(name))
 		for _, one := range all {
 			if value := m.value(one.of); !math.IsNaN(value) {
-				p.Sample(name, one.labels, value)
+				p.WriteSample(name, one.labels, value)
 			}
 		}
 	}
@@ -65,7 +65,7 @@ func addFamilies[T any](p page, families []family[T], t *T) {
 				headed = true
 				p.Head(name, f.help, p.kind(name))
 			}
-			p.Sample(name, exposition.Labels(f.labels, labels...), value)
+			p.WriteSample(name, exposition.Labels(f.labels, labels...), value)
 		})
 	}
 }
@@ -90,10 +90,10 @@ func addHistogram(p page, name, help string, partitions []*partitionCounts, all 
 				bound = strconv.FormatFloat(waitBounds[i].Seconds(), 'f', -1, 64)
 			}
 			sum += n
-			p.Sample(name+"_bucket", exposition.Labels("partition,le", label, bound), float64(sum))
+			p.WriteSample(name+"_bucket", exposition.Labels("partition,le", label, bound), float64(sum))
 		}
-		p.Sample(name+"_sum", exposition.Labels("partition", label), h.seconds)
-		p.Sample(name+"_count", exposition.Labels("partition", label), float64(sum))
+		p.WriteSample(name+"_sum", exposition.Labels("partition", label), h.seconds)
+		p.WriteSample(name+"_count", exposition.Labels("partition", label), float64(sum))
 	}
 }
 
