@@ -40,7 +40,7 @@ func (a *Agent) openNames() (err error) {
 	a.names, err = podnames.Open(podnames.Options{
 		Root: a.Root, Address: a.Config.Peers, Dir: a.Config.PeersDir, Slurmctld: a.Config.Controller,
 		Alone: !a.daemon.registers && !a.daemon.hosts, ConfFile: a.confFile(),
-		ElasticNodes: a.ctld.ElasticNodes, Published: a.published.Next,
+		ElasticNodes: a.ctld.ElasticNodeNames, Published: a.published.Next,
 		Moved:    func() { a.post(supervisor.ControllerMoved{}) },
 		TakeSelf: a.takeSelf, Changed: a.ctld.PodsChanged, Away: a.ctld.ControllerAway, Log: a.log,
 	})

@@ -27,7 +27,8 @@ import (
 func checkFiles(args []string) int {
 	flags := flag.NewFlagSet("check", flag.ContinueOnError)
 	format := flags.String("o", "text", "output `format`: "+strings.Join(slices.Sorted(maps.Keys(report.Formats)), ", "))
-	version := flags.String("slurm-version", "", "Slurm's `version`: "+strings.Join(keys.Versions, ", ")+" (default: that of scontrol, else the newest)")
+	version := flags.String("slurm-version", "",
+		"Slurm's `version`: "+strings.Join(keys.Versions, ", ")+" (default: that of scontrol, else the newest)")
 	here := flags.Bool("here", false, "look for the programs, plugins and keys that slurmctld needs, on this machine")
 	completed := flags.Bool("agent", false, "judge slurm.conf with what slurmctld's agent adds to it; a manifest is judged so at any rate")
 	if err := flags.Parse(args); err != nil {
@@ -44,7 +45,7 @@ func checkFiles(args []string) int {
 	j.completed = *completed
 	var findings slurmconf.Findings
 	for _, name := range flags.Args() {
-		findings = append(findings, j.judge(name)...)
+		findings = append(findings, j.read(name)...)
 	}
 	if err := write(os.Stdout, findings); err != nil {
 		fmt.Fprintln(os.Stderr, "slurmlet: cannot write the findings:", err)
@@ -56,7 +57,7 @@ func checkFiles(args []string) int {
 	return agent.ExitOK
 }
 
-// judge is what configurations are judged with.
+// read is what configurations are judged with.
 type judge struct {
 	options  check.Options
 	scontrol string // its path, empty if it is not there or of another version
@@ -78,9 +79,9 @@ func newJudge(version string, here bool) judge {
 	return j
 }
 
-// judge reads a directory, or a file with what it includes. slurm.conf is judged
+// read reads a directory, or a file with what it includes. slurm.conf is judged
 // with the files beside it.
-func (j judge) judge(name string) slurmconf.Findings {
+func (j judge) read(name string) slurmconf.Findings {
 	if name == "-" {
 		return j.input()
 	}
@@ -88,7 +89,8 @@ func (j judge) judge(name string) slurmconf.Findings {
 	if err != nil {
 		return unreadable(name, err)
 	}
-	if info.Mode().IsRegular() && info.Size() <= maxInput && slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(name)) && kindOf(name) == slurmconf.SlurmConf {
+	if info.Mode().IsRegular() && info.Size() <= maxInput &&
+		slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(name)) && kindOf(name) == slurmconf.SlurmConf {
 		content, err := os.ReadFile(name)
 		if err != nil {
 			return unreadable(name, err)
@@ -137,14 +139,18 @@ func (j judge) input() slurmconf.Findings {
 	if j.completed {
 		complete(o, "etc/slurm", name, nil)
 	}
-	return j.set(slurmconf.In(o, "/etc/slurm").Named(slurmconf.SlurmConf, name), []slurmconf.Kind{slurmconf.SlurmConf, slurmconf.CgroupConf})
+	return j.set(slurmconf.In(o, "/etc/slurm").Named(slurmconf.SlurmConf, name),
+		[]slurmconf.Kind{slurmconf.SlurmConf, slurmconf.CgroupConf})
 }
 
 // maxInput is more than all objects of a chart.
 const maxInput = 8 * slurmconf.MaxFileSize
 
 func unreadable(name string, err error) slurmconf.Findings {
-	return slurmconf.Findings{{Position: slurmconf.Position{File: name}, Severity: slurmconf.Error, Rule: "read", What: "cannot read: " + reason(err)}}
+	return slurmconf.Findings{{
+		Position: slurmconf.Position{File: name}, Severity: slurmconf.Error, Rule: "read",
+		What: "cannot read: " + reason(err),
+	}}
 }
 
 // withAgent is a directory with what slurmctld's agent adds to it, where slurm.conf has this name.
@@ -182,7 +188,10 @@ func (j judge) secondOpinion(conf string) slurmconf.Findings {
 		return nil
 	}
 	at := slurmconf.Position{File: filepath.Base(conf)}
-	return slurmconf.Findings{{Position: at, Severity: slurmconf.Error, Rule: "scontrol", What: "Slurm's own parser cannot read it: " + slurmconf.Hide(err.Error())}}
+	return slurmconf.Findings{{
+		Position: at, Severity: slurmconf.Error, Rule: "scontrol",
+		What: "Slurm's own parser cannot read it: " + slurmconf.Hide(err.Error()),
+	}}
 }
 
 // below makes the names of files those that the user can open.

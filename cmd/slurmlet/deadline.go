@@ -10,7 +10,7 @@ import (
 	"github.com/slurmlet/slurmlet/agent"
 )
 
-// deadline tells the agent when the pod is killed, sooner than its grace period says.
+// deadline lets the agent know when the pod is killed, sooner than its grace period says.
 func deadline(args []string) int {
 	flags := flag.NewFlagSet("deadline", flag.ContinueOnError)
 	switch err := flags.Parse(args); {
@@ -26,7 +26,7 @@ func deadline(args []string) int {
 		return misused(fmt.Errorf("deadline: cannot use %q: %w", flags.Arg(0), err))
 	}
 	query := url.Values{"at": {at.Format(time.RFC3339Nano)}}
-	return tell("/deadline?"+query.Encode(), "the agent reckons with SIGKILL at "+at.Format(time.RFC3339), noNode)
+	return askAgent("/deadline?"+query.Encode(), "the agent reckons with SIGKILL at "+at.Format(time.RFC3339), noNode)
 }
 
 // parseWhen takes a duration from now, or a time.

@@ -36,7 +36,7 @@ func drain(args []string) int {
 	if *wait {
 		done += "; no job holds it"
 	}
-	return tell("/drain?"+query.Encode(), done, noNode)
+	return askAgent("/drain?"+query.Encode(), done, noNode)
 }
 
 // resume takes the node back from drain.
@@ -44,7 +44,7 @@ func resume(args []string) int {
 	if code, done := parse(flag.NewFlagSet("resume", flag.ContinueOnError), args); done {
 		return code
 	}
-	return tell("/resume", "the node is resumed", noNode)
+	return askAgent("/resume", "the node is resumed", noNode)
 }
 
 // parse reports whether the program is done, and with which status.
@@ -62,9 +62,9 @@ func parse(flags *flag.FlagSet, args []string) (code int, done bool) {
 
 const noNode = "this container is no node: its agent does not run slurmd"
 
-// tell has the agent do something, and prints that it is done. What the agent refuses is told,
+// askAgent has the agent do something, and prints that it is done. What the agent refuses is printed,
 // and whose it is to do.
-func tell(path, done, whose string) int {
+func askAgent(path, done, whose string) int {
 	ctx, stop := ossignal.NotifyContext(context.Background(), unix.SIGINT, unix.SIGTERM)
 	defer stop()
 	response, err := agent.Tell(ctx, runDir(), path)

@@ -34,7 +34,7 @@ func TestFacts(t *testing.T) {
 	c.await(phase{name: "the second is live", want: []condition{last("second"), kept("second"), notRefused}})
 	facts, err = client.Facts(t.Context())
 	require.NoError(t, err)
-	require.Equal(t, reconfig.Live, facts.Conf.History[len(facts.Conf.History)-1].Outcome)
+	require.Equal(t, reconfig.OutcomeLive, facts.Conf.History[len(facts.Conf.History)-1].Outcome)
 	for _, asks := range []struct {
 		method, path string
 		status       int

@@ -26,12 +26,13 @@ const (
 func newOutput() *outlet.Outlet {
 	return outlet.New(outlet.Descriptor(unix.Stdout), mostWaiting, func(lost int) []byte {
 		var line bytes.Buffer
-		slog.New(slog.NewJSONHandler(&line, nil)).Warn("lines were lost: nobody read the container's output", "source", agent.Source, "lines", lost)
+		slog.New(slog.NewJSONHandler(&line, nil)).Warn("lines were lost: nobody read the container's output",
+			"source", agent.Source, "lines", lost)
 		return line.Bytes()
 	})
 }
 
-// newLog writes one JSON stream: the agent's lines and the daemon's, told apart
+// newLog writes one JSON stream: the agent's lines and the daemon's, distinguished
 // by their source. The daemon's lines have the level that the daemon chose by
 // slurm.conf; the agent's own setting does not hide them.
 func newLog(output io.Writer, level slog.Level) *slog.Logger {

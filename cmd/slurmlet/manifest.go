@@ -16,7 +16,7 @@ import (
 	"github.com/slurmlet/slurmlet/slurmconf"
 )
 
-// object is a ConfigMap or Secret of a manifest with files.
+// judgeObject is a ConfigMap or Secret of a manifest with files.
 type object struct {
 	kind, name string
 	files      map[string]text
@@ -112,7 +112,10 @@ func objects(node *yaml.Node) (all []object) {
 // them.
 func (j judge) manifest(name string, content []byte) slurmconf.Findings {
 	if err := checkDocuments(content); err != nil {
-		return slurmconf.Findings{{Position: slurmconf.Position{File: name}, Severity: slurmconf.Error, Rule: "read", What: "cannot read: " + err.Error()}}
+		return slurmconf.Findings{{
+			Position: slurmconf.Position{File: name}, Severity: slurmconf.Error, Rule: "read",
+			What: "cannot read: " + err.Error(),
+		}}
 	}
 	var all []object
 	for _, node := range documents(content) {
@@ -125,18 +128,21 @@ func (j judge) manifest(name string, content []byte) slurmconf.Findings {
 		for _, kind := range []slurmconf.Kind{slurmconf.SlurmConf, slurmconf.SlurmdbdConf} {
 			if _, has := o.files[string(kind)]; has {
 				judged = true
-				findings = append(findings, j.object(name, o, kind, sets)...)
+				findings = append(findings, j.judgeObject(name, o, kind, sets)...)
 			}
 		}
 	}
 	if !judged {
-		return slurmconf.Findings{{Position: slurmconf.Position{File: name}, Severity: slurmconf.Error, Rule: "read", What: "no ConfigMap and no Secret has a slurm.conf or slurmdbd.conf"}}
+		return slurmconf.Findings{{
+			Position: slurmconf.Position{File: name}, Severity: slurmconf.Error, Rule: "read",
+			What: "no ConfigMap and no Secret has a slurm.conf or slurmdbd.conf",
+		}}
 	}
 	return findings
 }
 
-// object judges the configuration that an object has.
-func (j judge) object(name string, o object, kind slurmconf.Kind, sets *[]reconfig.ElasticSet) slurmconf.Findings {
+// judgeObject judges the configuration that an object has.
+func (j judge) judgeObject(name string, o object, kind slurmconf.Kind, sets *[]reconfig.ElasticSet) slurmconf.Findings {
 	texts := map[string]string{}
 	for file, t := range o.files {
 		texts["etc/slurm/"+file] = t.content
@@ -175,7 +181,11 @@ func elasticSets(all []object) *[]reconfig.ElasticSet {
 				if sets == nil {
 					sets = &[]reconfig.ElasticSet{}
 				}
-				*sets = append(*sets, reconfig.ElasticSet{Name: s.Name, Nodes: s.NodeNames.String(), Min: s.Min, Features: strings.Split(s.Traits.Features.Value, ","), Gres: s.Size.Gres})
+				*sets = append(*sets,
+					reconfig.ElasticSet{
+						Name: s.Name, Nodes: s.NodeNames.String(), Min: s.Min,
+						Features: strings.Split(s.Traits.Features.Value, ","), Gres: s.Size.Gres,
+					})
 			}
 		}
 	}

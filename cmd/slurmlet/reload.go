@@ -10,5 +10,5 @@ func reload(args []string) int {
 	if code, done := parse(flag.NewFlagSet("reload", flag.ContinueOnError), args); done {
 		return code
 	}
-	return tell("/reload", "the configuration is live", noConf)
+	return askAgent("/reload", "the configuration is live", noConf)
 }

@@ -256,7 +256,7 @@ func TestReload(t *testing.T) {
 				last("first"), never(reconfigured), measures("slurmlet_config_refused 1", `slurmlet_config_reloads_total{outcome="refused"} 1`),
 			}},
 			{"two of them", []act{waitsIn("8", "gpu"), command(1, "PartitionName=gpu is not there any more, but 2 jobs are in it (5,8), and slurmctld would end them", "reload")}, nil},
-			{"nobody can tell", []act{choose("down"), command(1, "PartitionName=gpu is not there any more, but slurmctld does not tell whether there are jobs in it: squeue: ", "reload"), drop("down")}, nil},
+			{"nobody can tell", []act{choose("down"), command(1, "PartitionName=gpu is not there any more, but slurmctld does not say whether there are jobs in it: squeue: ", "reload"), drop("down")}, nil},
 			{"it is there again, and another setting", []act{edit("slurm.conf", conf("third", "PartitionName=all Nodes=ALL", "PartitionName=gpu Nodes=ALL State=DRAIN"))}, []condition{isReady, last("third"), kept("third"), notRefused}},
 			{"they are over", []act{drop("jobs/5"), drop("jobs/8"), choose("launching"), edit("slurm.conf", conf("fourth", "PartitionName=all Nodes=ALL"))}, []condition{
 				isReady, last("third"), does("waiting for slurmctld to launch the jobs that it has started"),

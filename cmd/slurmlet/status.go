@@ -13,7 +13,7 @@ import (
 )
 
 // status prints what the agent in this container says of itself. The exit
-// status tells whether it is Ready.
+// status says whether it is Ready.
 func status(args []string) int {
 	flags := flag.NewFlagSet("status", flag.ContinueOnError)
 	format := flags.String("o", "text", "output `format`: text or json")

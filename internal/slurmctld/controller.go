@@ -36,9 +36,9 @@ func (p *Pod) ControllerAway(since time.Time) {
 	}
 }
 
-// ElasticNodes returns the names of all nodes of elastic sets. known is false before the sets' files were read, and
+// ElasticNodeNames returns the names of all nodes of elastic sets. known is false before the sets' files were read, and
 // where there are none.
-func (p *Pod) ElasticNodes() (names []string, known bool) {
+func (p *Pod) ElasticNodeNames() (names []string, known bool) {
 	if p == nil {
 		return nil, false
 	}

@@ -35,7 +35,7 @@ func (p *Pod) newElastic(nodes *clusterview.Collector, viewing slurm.Scontrol) (
 	return r, waitnodes.New(waitnodes.Options{
 		Sets:  func() elastic.Sets { sets, _ := r.Current(); return sets },
 		Nodes: nodes, Slurm: viewing, QuestionLimit: p.Client.Limit,
-		Conf:  func() string { return p.reloader.Live() },
+		Conf:  func() string { return p.reloader.LiveDir() },
 		Alive: p.Alive, Done: p.Done, Log: p.Log,
 	})
 }

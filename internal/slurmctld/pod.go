@@ -151,7 +151,7 @@ func (p *Pod) registration() *slurmdbd.Registration {
 			pid, _ := p.serving()
 			return pid, news
 		},
-		Live: p.reloader.Live, Client: p.Client, Reconfigure: p.reloader.ReconfigureAgain, Done: p.Done, Log: p.Log,
+		Live: p.reloader.LiveDir, Client: p.Client, Reconfigure: p.reloader.ReconfigureAgain, Done: p.Done, Log: p.Log,
 	}
 }
 

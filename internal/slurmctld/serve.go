@@ -56,7 +56,7 @@ func (p *Pod) HandleLocal(mux *http.ServeMux, command func(func(context.Context,
 	if p == nil {
 		return
 	}
-	mux.HandleFunc("POST /reload", command(func(ctx context.Context, _ *http.Request) error { return p.reloader.Reload(ctx, p.Post) }))
+	mux.HandleFunc("POST /reload", command(func(ctx context.Context, _ *http.Request) error { return p.reloader.TryNow(ctx, p.Post) }))
 	mux.HandleFunc("GET /diff", func(w http.ResponseWriter, _ *http.Request) {
 		_ = json.NewEncoder(w).Encode(p.reloader.Difference()) // the reader has gone
 	})

@@ -36,7 +36,7 @@ type mismatchCheck struct {
 	learned func(slurm.Config)
 	log     func(level slog.Level, text string, attrs ...slog.Attr)
 
-	status atomic.Pointer[MismatchStatus]
+	last   atomic.Pointer[MismatchStatus]
 	cancel context.CancelFunc
 	// asked: the configuration was asked for once.
 	asked bool
@@ -76,13 +76,13 @@ func (m *mismatchCheck) check(node *Status, podOf func(*Status) nodesize.Pod) {
 
 func (m *mismatchCheck) compare(pod nodesize.Pod, cluster slurm.Config, err error) {
 	if err != nil {
-		m.status.Store(&MismatchStatus{Error: err.Error()})
+		m.last.Store(&MismatchStatus{Error: err.Error()})
 		return
 	}
 	m.slurm.Learn(cluster)
 	m.learned(cluster)
 	mismatches := nodesize.Mismatches(pod, cluster)
-	m.status.Store(&MismatchStatus{Mismatches: mismatches, Devices: nodesize.Devices(pod, cluster)})
+	m.last.Store(&MismatchStatus{Mismatches: mismatches, Devices: nodesize.Devices(pod, cluster)})
 	m.lock.Lock()
 	defer m.lock.Unlock()
 	for _, one := range mismatches {

@@ -55,7 +55,7 @@ func (n *Node) Publish(next lifecycle.State) *Status {
 
 // Complete adds to a published status what changes by itself.
 func (n *Node) Complete(s Status) *Status {
-	s.Fit = n.mismatchCheck.status.Load()
+	s.Fit = n.mismatchCheck.last.Load()
 	s.Steps, s.Strays = n.subtree.DescribeSteps(), n.subtree.DescribeStrays()
 	s.Steps.Dead = n.stale.Orphans.Count.Load()
 	s.Files = n.userFiles.Status()

@@ -16,7 +16,7 @@ import (
 // Path is where slurmctld's agent takes changes.
 const Path = "/change"
 
-// Verb is what is to be changed.
+// Verb says which change of a node slurmctld is to make.
 type Verb string
 
 // The verbs, in the words of the query.

@@ -108,7 +108,7 @@ func (p *Place[K, C]) Key() K { return p.owner.key }
 // Len is how many connections there are.
 func (s *Set[K, C]) Len() int { return s.byAge.Len() }
 
-// CountOwners is how many have connections.
+// CountOwners returns the number of keys that have connections.
 func (s *Set[K, C]) CountOwners() int { return len(s.owners) }
 
 // Has says whether one has connections.

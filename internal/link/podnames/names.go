@@ -107,7 +107,8 @@ func (n *Names) Run(ctx context.Context) {
 		Done: ctx.Done(), Calm: watch.For(hostsCalm), Changed: func() { n.wrote(n.hosts.Mend()) },
 	})
 	if err := files.Add(n.hostsFile()); err != nil {
-		n.Log(slog.LevelWarn, "the kernel cannot tell of changes of the hosts file: it is looked at every "+watch.Every.String(), slog.Any("error", err))
+		n.Log(slog.LevelWarn, "the kernel cannot tell of changes of the hosts file: it is looked at every "+
+			watch.Every.String(), slog.Any("error", err))
 		files.Tick(watch.Every)
 	}
 	go files.Run()

@@ -49,7 +49,9 @@ func (n *Names) away(since time.Time) {
 	if len(names) == 0 {
 		return
 	}
-	n.Log(slog.LevelWarn, "slurmctld takes no connection where slurmlet's controller knew it, and the controller is away: DNS is asked", slog.Any("names", slices.Sorted(maps.Keys(names))))
+	n.Log(slog.LevelWarn,
+		"slurmctld takes no connection where slurmlet's controller knew it, and the controller is away: DNS is asked",
+		slog.Any("names", slices.Sorted(maps.Keys(names))))
 	n.Moved()
 }
 

@@ -69,7 +69,7 @@ func parseID(text string) (i id, err error) {
 	return i, nil
 }
 
-// request is what is signed.
+// request has the parts of a request that its signature covers.
 type request struct {
 	method, uri       string
 	challenge, number id

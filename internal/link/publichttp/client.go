@@ -27,9 +27,9 @@ type client struct {
 	// halfClosed: the other end says nothing more, though it may listen (shutdown(2)).
 	halfClosed bool
 
-	clients *clientSet
-	place   *door.Place[peerKey, *client]
-	since   time.Time
+	inSet *clientSet
+	place *door.Place[peerKey, *client]
+	since time.Time
 }
 
 type phase int

@@ -47,7 +47,7 @@ func (s *clientSet) deadline() time.Time {
 
 // add puts c into the set, as its youngest.
 func (s *clientSet) add(c *client, now time.Time) {
-	c.clients, c.since = s, now
+	c.inSet, c.since = s, now
 	c.place = s.Add(keyOf(c), c)
 }
 

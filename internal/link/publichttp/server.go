@@ -32,7 +32,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Limits are what strangers can have.
+// Limits bound what clients without a proof can have.
 type Limits struct {
 	// Active is how many connections there may be that ask, or read their answer.
 	Active int
@@ -166,7 +166,7 @@ func (s *Server) watch(fd int, events uint32) (err error) {
 	return errors.Join(closed, err)
 }
 
-// Addr is where it listens.
+// Addr returns the address on which it listens.
 func (s *Server) Addr() net.Addr { return s.name }
 
 // Close hangs up on everybody.
@@ -328,7 +328,7 @@ func (s *Server) reset(c *client) {
 
 func (s *Server) close(c *client) {
 	c.leave()
-	c.clients.remove(c)
+	c.inSet.remove(c)
 	delete(s.clients, c.fd)
 	_ = unix.Close(c.fd)
 }

@@ -83,7 +83,7 @@ func (s *Server) park(c *client, w *Waiter) {
 		s.reset(c)
 		return
 	}
-	c.clients.remove(c)
+	c.inSet.remove(c)
 	c.phase, c.waiter, w.client = parked, w, c
 	set.add(c, time.Now())
 	_ = unix.SetsockoptInt(c.fd, unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT, 0) // a single probe that is lost ends nothing
@@ -139,7 +139,7 @@ func (s *Server) SetWaiting(waiting int) (most int) {
 	return s.known.limit
 }
 
-// CountWaiting is how many wait. Do calls it.
+// CountWaiting returns the number of clients that wait. Only a function of Do may call it.
 func (s *Server) CountWaiting() (n int) {
 	for _, c := range s.clients {
 		if c.waiter != nil {

@@ -11,9 +11,9 @@ import (
 
 // Facts are what the page shows. Nobody changes them after they were made.
 type Facts struct {
-	// At is when the agent told them.
+	// At is when the agent collected the facts, by its clock.
 	At time.Time
-	// View is what slurmctld has told, without its scheduler's figures and its shares.
+	// View is what slurmctld has said, without its scheduler's figures and its shares.
 	View *clusterview.View
 	// Agent is slurmctld's, and Conf its configuration.
 	Agent Agent
@@ -21,7 +21,7 @@ type Facts struct {
 	// Followers are the names of the agents that have proved to have the cluster's key and wait
 	// for the next configuration: those of nodes have the names of their nodes.
 	Followers []string
-	// FollowersUnknown: the agent could not tell them.
+	// FollowersUnknown: the agent could not list them.
 	FollowersUnknown bool
 }
 

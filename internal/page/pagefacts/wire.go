@@ -15,7 +15,7 @@ import (
 // The agent and the page are the same program in the same pod, so gob serves: it leaves out what is
 // zero, and a cluster of 100,000 jobs is written and read one record at a time.
 
-// heading comes before the records, and tells how many there are.
+// heading comes before the records, and says how many there are.
 type heading struct {
 	At               time.Time
 	Cluster, Version string
@@ -45,8 +45,9 @@ func (f Facts) Write(to io.Writer) error {
 	e := gob.NewEncoder(b)
 	v := f.View
 	h := heading{
-		At: f.At, Cluster: v.Cluster, Version: v.Version, Readings: map[clusterview.Family]reading{}, Faults: map[clusterview.Family]string{},
-		Agent: f.Agent, Conf: f.Conf, Followers: f.Followers, FollowersUnknown: f.FollowersUnknown,
+		At: f.At, Cluster: v.Cluster, Version: v.Version, Readings: map[clusterview.Family]reading{},
+		Faults: map[clusterview.Family]string{},
+		Agent:  f.Agent, Conf: f.Conf, Followers: f.Followers, FollowersUnknown: f.FollowersUnknown,
 		Nodes: len(v.Nodes), Jobs: v.Jobs.Len(), Partitions: v.Partitions, Reservations: v.Reservations, Licenses: v.Licenses,
 	}
 	for family, r := range v.Readings {

@@ -24,7 +24,7 @@ func facts() Facts {
 	return Facts{
 		At: now, Followers: []string{"a", "b"}, FollowersUnknown: true,
 		Agent: Agent{Version: "v1", State: "Ready", Since: now, Restarts: 2},
-		Conf:  &reconfig.Status{Live: "x", History: []reconfig.Edit{{At: now, Outcome: reconfig.Live, Files: []string{"slurm.conf"}}}},
+		Conf:  &reconfig.Status{Live: "x", History: []reconfig.Edit{{At: now, Outcome: reconfig.OutcomeLive, Files: []string{"slurm.conf"}}}},
 		View: &clusterview.View{
 			Cluster: "c", Version: "26.05.5",
 			Nodes:      []clusterview.Node{{Name: "a", State: "IDLE", Partitions: []string{"all"}, CPUs: 4}, {Name: "b", State: "DOWN", Flags: []string{"DRAIN"}}},

@@ -49,7 +49,7 @@ func BenchmarkPage(b *testing.B) {
 			if i > 0 {
 				key.Filter = Filter{State: "RUNNING", User: fmt.Sprintf("user%d", i), Page: 1}
 			}
-			page, err := s.page(b.Context(), key)
+			page, err := s.render(b.Context(), key)
 			require.NoError(b, err)
 			size = max(size, len(page.plain))
 		}

@@ -16,7 +16,7 @@ import (
 type cluster struct {
 	facts  *pagefacts.Facts
 	view   *clusterview.View
-	now    time.Time // when the facts were told
+	now    time.Time // when the agent had the facts
 	sorted []int     // the jobs in the table's order
 
 	nodes       tally
@@ -117,7 +117,7 @@ type Attention struct {
 	*Condition
 	Name, Partitions, State, Reason, By string
 	Since                               Moment
-	Jobs                                []Deadline
+	Deadlines                           []Deadline
 	MoreJobs                            int
 }
 
@@ -145,8 +145,9 @@ func (c *cluster) attention() (list []Attention) {
 			at[n.Name] = len(list)
 			list = append(list, Attention{
 				Condition: in, Name: plain(n.Name, mostText), Partitions: plain(strings.Join(n.Partitions, ", "), 60),
-				State: strings.ToLower(plain(strings.Join(append([]string{n.State}, n.Flags...), " "), 60)), Reason: plain(n.Reason, mostText),
-				By: plain(n.ReasonUser, 40), Since: moment(n.ReasonAt.Time(), c.now),
+				State:  strings.ToLower(plain(strings.Join(append([]string{n.State}, n.Flags...), " "), 60)),
+				Reason: plain(n.Reason, mostText),
+				By:     plain(n.ReasonUser, 40), Since: moment(n.ReasonAt.Time(), c.now),
 			})
 		}
 	}
@@ -171,11 +172,11 @@ func (c *cluster) deadlines(list []Attention, at map[string]int) {
 			if !found {
 				continue
 			}
-			if len(list[i].Jobs) == mostDeadlines {
+			if len(list[i].Deadlines) == mostDeadlines {
 				list[i].MoreJobs++
 				continue
 			}
-			list[i].Jobs = append(list[i].Jobs, Deadline{jobID(&j), plain(j.User, 40), moment(j.End.Time(), c.now)})
+			list[i].Deadlines = append(list[i].Deadlines, Deadline{jobID(&j), plain(j.User, 40), moment(j.End.Time(), c.now)})
 		}
 	}
 }

@@ -150,9 +150,9 @@ func (v *visitor) is(name string) {
 	v.door.lock.Unlock()
 }
 
-// streams notes that the visitor gets events from now on, or no more. With too many of them, one
+// setStreaming notes that the visitor gets events from now on, or no more. With too many of them, one
 // goes, as at the door.
-func (v *visitor) streams(yes bool, most int) {
+func (v *visitor) setStreaming(yes bool, most int) {
 	if v == nil {
 		return
 	}

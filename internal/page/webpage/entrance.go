@@ -39,13 +39,15 @@ func (e Entrance) check() error {
 	socket := strings.HasPrefix(e.Address, socketPrefix)
 	switch {
 	case e.secure() != (e.Key != "") || e.secure() != (e.ClientCA != ""):
-		return errors.New("-tls-certificate, -tls-key and -client-ca need each other: a header is taken from a client with a certificate alone")
+		return errors.New(
+			"-tls-certificate, -tls-key and -client-ca need each other: a header is taken from a client with a certificate alone")
 	case e.ClientName != "" && !e.secure():
 		return errors.New("-client-name needs -client-ca")
 	case socket && e.secure():
 		return errors.New("a unix socket has no TLS")
 	case e.UserHeader == "" && (socket || e.secure()):
-		return errors.New("want -user-header: without it, whoever reaches a loopback address reads everything, and nobody else reads anything")
+		return errors.New(
+			"want -user-header: without it, whoever reaches a loopback address reads everything, and nobody else reads anything")
 	}
 	return nil
 }

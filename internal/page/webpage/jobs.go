@@ -55,7 +55,7 @@ func (f Filter) wants(j *clusterview.Job) bool {
 // shown is a name as the form and the address have it.
 func shown(name string) string { return plain(name, mostQuery) }
 
-// jobsOnPage is how many jobs the table has.
+// jobsOnPage bounds the jobs of one page of the table.
 const jobsOnPage = 25
 
 // JobRow is a job in the table.
@@ -155,7 +155,8 @@ func (c *cluster) jobRow(j *clusterview.Job) JobRow {
 	row := JobRow{
 		ID: jobID(j), Name: plain(j.Name, 60), User: plain(cmp.Or(j.User, strconv.Itoa(j.UID)), 40), Account: plain(j.Account, 40),
 		Partition: plain(strings.Join(j.Partitions, ","), 60), State: plain(strings.ToLower(j.State), 30), Class: "s-" + jobClass(j.State),
-		Flags: plain(strings.ToLower(strings.Join(j.Flags, ", ")), 60), Nodes: count(j.Nodes), CPUs: count(j.CPUs), Memory: size(j.Memory), Where: plain(j.NodeList, 60),
+		Flags: plain(strings.ToLower(strings.Join(j.Flags, ", ")), 60), Nodes: count(j.Nodes), CPUs: count(j.CPUs),
+		Memory: size(j.Memory), Where: plain(j.NodeList, 60),
 	}
 	if j.GPUs > 0 {
 		row.GPUs = count(j.GPUs)

@@ -10,25 +10,25 @@ import (
 )
 
 // Condition is a node's state as people ask for it: can it work, does it, and if not, why not.
-// Class is its colour and pattern in style.css, and Glyph tells it without a colour.
+// Class is its colour and pattern in style.css, and Glyph shows it without a colour.
 type Condition struct{ Class, Word, Glyph string }
 
 // The conditions, the best first: the order of the legend and of the bars.
 var (
-	allocated = &Condition{"alloc", "allocated", "●"}
-	mixed     = &Condition{"mixed", "mixed", "◐"}
-	idle      = &Condition{"idle", "idle", "○"}
-	reserved  = &Condition{"resv", "reserved", "◇"}
-	off       = &Condition{"off", "powered off", "–"}
-	draining  = &Condition{"drng", "draining", "◪"}
-	drained   = &Condition{"drain", "drained", "■"}
-	down      = &Condition{"down", "down", "✕"}
-	unknown   = &Condition{"unkn", "unknown", "?"}
+	allocated     = &Condition{"alloc", "allocated", "●"}
+	mixed         = &Condition{"mixed", "mixed", "◐"}
+	idle          = &Condition{"idle", "idle", "○"}
+	inReservation = &Condition{"resv", "reserved", "◇"}
+	off           = &Condition{"off", "powered off", "–"}
+	draining      = &Condition{"drng", "draining", "◪"}
+	drained       = &Condition{"drain", "drained", "■"}
+	down          = &Condition{"down", "down", "✕"}
+	unknown       = &Condition{"unkn", "unknown", "?"}
 
-	conditions = []*Condition{allocated, mixed, idle, reserved, off, draining, drained, down, unknown}
+	conditions = []*Condition{allocated, mixed, idle, inReservation, off, draining, drained, down, unknown}
 )
 
-// conditionOf follows sinfo(1): a flag tells more than the base state.
+// conditionOf follows sinfo(1): a flag says more than the base state.
 func conditionOf(n *clusterview.Node) *Condition {
 	has := func(flags ...string) bool {
 		return slices.ContainsFunc(flags, func(f string) bool { return slices.Contains(n.Flags, f) })
@@ -48,7 +48,7 @@ func conditionOf(n *clusterview.Node) *Condition {
 	case n.State == "MIXED" || has("COMPLETING"):
 		return mixed
 	case n.State == "IDLE" && has("RESERVED", "MAINTENANCE"):
-		return reserved
+		return inReservation
 	case n.State == "IDLE":
 		return idle
 	}
@@ -136,7 +136,7 @@ func mapSize(nodes int) string {
 	return "small"
 }
 
-// groups are the map. Without names it tells states alone.
+// groups are the map. Without names it shows states alone.
 func groups(nodes []clusterview.Node, named bool) []Group {
 	of := homes(nodes)
 	all, tallies, large := map[string]*Group{}, map[string]tally{}, mapSize(len(nodes)) == "large"

@@ -24,7 +24,7 @@ var pageTemplate = sync.OnceValue(func() *template.Template {
 })
 
 // Page is what page.html shows. A Page for strangers is made without names, so that no mistake in
-// the template can tell one.
+// the template can show one.
 type Page struct {
 	// Version is another one for each change.
 	Version      int
@@ -133,12 +133,13 @@ const (
 	reloadSeconds = 30
 )
 
-// page is for one reader.
-func (c *cluster) page(named bool, f Filter) *Page {
+// newPage is for one reader.
+func (c *cluster) newPage(named bool, f Filter) *Page {
 	p := &Page{
 		Title: plain(c.view.Cluster, 60), Slurm: plain(c.view.Version, 20), Named: named, At: moment(c.now, c.now), Seconds: reloadSeconds,
 		NodeBar: c.nodes.bar(), MapSize: mapSize(len(c.view.Nodes)), Groups: groups(c.view.Nodes, named),
-		Reasons: reasons(c.whyWaiting, named), Waiting: count(c.waiting), Tiles: c.tiles(), JobStates: c.jobStates(named), Partitions: c.partitionRows(named),
+		Reasons: reasons(c.whyWaiting, named), Waiting: count(c.waiting), Tiles: c.tiles(),
+		JobStates: c.jobStates(named), Partitions: c.partitionRows(named),
 	}
 	for _, one := range conditions {
 		if c.nodes[one] > 0 {
@@ -169,7 +170,10 @@ func (c *cluster) page(named bool, f Filter) *Page {
 	p.Reserved, p.Licenses = c.reservations(), c.licenses()
 	p.Conf = confOf(c.facts.Conf, c.now)
 	a := c.facts.Agent
-	p.Agent = &AgentRow{plain(a.Version, 60), plain(a.State, 20), plain(a.Doing, mostText), plain(a.Reason, mostText), moment(a.Since, c.now), a.Restarts}
+	p.Agent = &AgentRow{
+		plain(a.Version, 60), plain(a.State, 20), plain(a.Doing, mostText), plain(a.Reason, mostText),
+		moment(a.Since, c.now), a.Restarts,
+	}
 	return p
 }
 
@@ -181,7 +185,7 @@ func share(part, whole int64) int {
 }
 
 func (c *cluster) tiles() []Tile {
-	works := c.nodes[allocated] + c.nodes[mixed] + c.nodes[idle] + c.nodes[reserved]
+	works := c.nodes[allocated] + c.nodes[mixed] + c.nodes[idle] + c.nodes[inReservation]
 	total := len(c.view.Nodes)
 	u := c.running
 	tiles := []Tile{
@@ -233,7 +237,8 @@ func (c *cluster) partitionRows(named bool) []PartitionRow {
 		p := &c.view.Partitions[i]
 		have := c.byPartition[p.Name]
 		row := PartitionRow{
-			Name: plain(p.Name, 60), State: plain(strings.ToLower(p.State), 20), Default: p.Default, Nodes: count(p.Nodes), Bar: have.nodes.bar(),
+			Name: plain(p.Name, 60), State: plain(strings.ToLower(p.State), 20), Default: p.Default,
+			Nodes: count(p.Nodes), Bar: have.nodes.bar(),
 			CPUs: count(have.cpusAlloc) + " of " + count(have.cpus), Share: share(int64(have.cpusAlloc), int64(have.cpus)),
 			Running: count(have.running), Waiting: count(have.pending),
 		}
@@ -268,7 +273,10 @@ func (c *cluster) licenses() []LicenseRow {
 	var all []LicenseRow
 	for i := range c.view.Licenses[:min(len(c.view.Licenses), mostAttention)] {
 		l := &c.view.Licenses[i]
-		all = append(all, LicenseRow{plain(l.Name, 60), count(l.Used), count(l.Total), count(l.Reserved), share(int64(l.Used), int64(l.Total))})
+		all = append(all, LicenseRow{
+			plain(l.Name, 60), count(l.Used), count(l.Total), count(l.Reserved),
+			share(int64(l.Used), int64(l.Total)),
+		})
 	}
 	return all
 }
@@ -299,16 +307,19 @@ func confOf(s *reconfig.Status, now time.Time) *Conf {
 }
 
 func editRow(e reconfig.Edit, now time.Time) EditRow {
-	row := EditRow{At: moment(e.At, now), Outcome: string(e.Outcome), Hash: plain(e.Hash, 12), Files: plain(strings.Join(e.Files, ", "), mostText), Why: lines(e.Why)}
+	row := EditRow{
+		At: moment(e.At, now), Outcome: string(e.Outcome), Hash: plain(e.Hash, 12),
+		Files: plain(strings.Join(e.Files, ", "), mostText), Why: lines(e.Why),
+	}
 	switch e.Outcome {
-	case reconfig.Live, reconfig.Started:
+	case reconfig.OutcomeLive, reconfig.OutcomeStarted:
 		row.Class, row.Mark = "good", "✓"
-	case reconfig.Refused:
+	case reconfig.OutcomeRefused:
 		row.Class, row.Mark = "bad", "✕"
-	case reconfig.RolledBack:
+	case reconfig.OutcomeRolledBack:
 		row.Class, row.Mark = "warn", "↩"
 	}
-	if e.Outcome == reconfig.Live {
+	if e.Outcome == reconfig.OutcomeLive {
 		row.Result = count(e.Nodes) + " nodes in " + strconv.FormatFloat(e.Seconds, 'f', 1, 64) + " s"
 	}
 	return row

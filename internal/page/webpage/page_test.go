@@ -22,7 +22,7 @@ var update = flag.Bool("update", false, "write the golden files anew")
 
 func render(t testing.TB, f *pagefacts.Facts, named bool, filter Filter) string {
 	t.Helper()
-	p, err := newCluster(f).page(named, filter).render()
+	p, err := newCluster(f).newPage(named, filter).render()
 	require.NoError(t, err)
 	return string(p.plain)
 }
@@ -144,7 +144,7 @@ func hostile(text string) *pagefacts.Facts {
 	f.Agent = pagefacts.Agent{Version: "v" + text, State: "s" + text, Doing: "d" + text, Reason: "r" + text}
 	f.Conf = &reconfig.Status{
 		Sources: []string{"s" + text}, Live: "h" + text, Doing: "d" + text, Missed: []string{"m" + text}, Faults: []string{"f" + text}, Refused: &reconfig.Refusal{Why: []string{"w" + text}},
-		History: []reconfig.Edit{{At: sampleTime, Outcome: reconfig.Refused, Hash: "h" + text, Files: []string{"f" + text}, Why: []string{"w" + text}}},
+		History: []reconfig.Edit{{At: sampleTime, Outcome: reconfig.OutcomeRefused, Hash: "h" + text, Files: []string{"f" + text}, Why: []string{"w" + text}}},
 	}
 	f.Followers = []string{"x" + text}
 	return f

@@ -27,11 +27,11 @@ func sample(nodes, jobs int) *pagefacts.Facts {
 			Sources: []string{"/etc/slurm"}, Live: "5d41402abc4b2a76b9719d911017c592", Reloads: reconfig.Reloads{Taken: 2, Refused: 1, RolledBack: 1},
 			Refused: &reconfig.Refusal{Since: sampleTime.Add(-7 * time.Minute), Why: []string{`/etc/slurm/slurm.conf:41: PartitionName=gpu: Nodes=gpu-[00: the bracket is not closed`}},
 			History: []reconfig.Edit{
-				{At: sampleTime.Add(-50 * time.Hour), Outcome: reconfig.Started, Hash: "0cc175b9c0f1b6a831c399e269772661"},
-				{At: sampleTime.Add(-26 * time.Hour), Outcome: reconfig.RolledBack, Hash: "92eb5ffee6ae2fec3ad71c777531578f", Files: []string{"job_submit.lua"}, Why: []string{"slurmctld: job_submit.lua:12: unexpected symbol near 'end'"}},
-				{At: sampleTime.Add(-3 * time.Hour), Outcome: reconfig.Live, Hash: "4a8a08f09d37b73795649038408b5f33", Files: []string{"slurm.conf", "topology.yaml"}, Nodes: nodes, Seconds: 1.42},
-				{At: sampleTime.Add(-41 * time.Minute), Outcome: reconfig.Live, Hash: "5d41402abc4b2a76b9719d911017c592", Files: []string{"slurm.conf"}, Nodes: nodes - 1, Seconds: 2.1},
-				{At: sampleTime.Add(-7 * time.Minute), Outcome: reconfig.Refused, Hash: "8277e0910d750195b448797616e091ad", Files: []string{"slurm.conf"}, Why: []string{`/etc/slurm/slurm.conf:41: PartitionName=gpu: Nodes=gpu-[00: the bracket is not closed`}},
+				{At: sampleTime.Add(-50 * time.Hour), Outcome: reconfig.OutcomeStarted, Hash: "0cc175b9c0f1b6a831c399e269772661"},
+				{At: sampleTime.Add(-26 * time.Hour), Outcome: reconfig.OutcomeRolledBack, Hash: "92eb5ffee6ae2fec3ad71c777531578f", Files: []string{"job_submit.lua"}, Why: []string{"slurmctld: job_submit.lua:12: unexpected symbol near 'end'"}},
+				{At: sampleTime.Add(-3 * time.Hour), Outcome: reconfig.OutcomeLive, Hash: "4a8a08f09d37b73795649038408b5f33", Files: []string{"slurm.conf", "topology.yaml"}, Nodes: nodes, Seconds: 1.42},
+				{At: sampleTime.Add(-41 * time.Minute), Outcome: reconfig.OutcomeLive, Hash: "5d41402abc4b2a76b9719d911017c592", Files: []string{"slurm.conf"}, Nodes: nodes - 1, Seconds: 2.1},
+				{At: sampleTime.Add(-7 * time.Minute), Outcome: reconfig.OutcomeRefused, Hash: "8277e0910d750195b448797616e091ad", Files: []string{"slurm.conf"}, Why: []string{`/etc/slurm/slurm.conf:41: PartitionName=gpu: Nodes=gpu-[00: the bracket is not closed`}},
 			},
 		},
 	}

@@ -17,7 +17,7 @@ import (
 	"github.com/slurmlet/slurmlet/internal/page/pagefacts"
 )
 
-// Options are what a Server needs.
+// Options are a Server's surroundings.
 type Options struct {
 	// Facts asks slurmctld's agent.
 	Facts    func(context.Context) (*pagefacts.Facts, error)
@@ -72,7 +72,10 @@ func New(o Options) (*Server, error) {
 			return nil, err
 		}
 	}
-	for name, kind := range map[string]string{"style.css": "text/css; charset=utf-8", "page.js": "text/javascript; charset=utf-8", "icon.svg": "image/svg+xml"} {
+	for name, kind := range map[string]string{
+		"style.css": "text/css; charset=utf-8",
+		"page.js":   "text/javascript; charset=utf-8", "icon.svg": "image/svg+xml",
+	} {
 		text, err := files.ReadFile(name)
 		if err != nil {
 			return nil, err
@@ -90,7 +93,8 @@ func New(o Options) (*Server, error) {
 // Serve answers until the context ends.
 func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	server := &http.Server{
-		Handler: s, ConnContext: remember, MaxHeaderBytes: mostHead, ErrorLog: slog.NewLogLogger(seldomHandler{s.log.log.Handler(), s.log}, slog.LevelWarn),
+		Handler: s, ConnContext: remember, MaxHeaderBytes: mostHead,
+		ErrorLog:          slog.NewLogLogger(seldomHandler{s.log.log.Handler(), s.log}, slog.LevelWarn),
 		ReadHeaderTimeout: askPatience, ReadTimeout: askPatience, WriteTimeout: readPatience, IdleTimeout: idlePatience,
 	}
 	stop := context.AfterFunc(ctx, func() { _ = server.Close() })
@@ -163,7 +167,7 @@ func (s *Server) serveReader(w http.ResponseWriter, r *http.Request) {
 	case errors.Is(err, errHost):
 		http.Error(w, err.Error(), http.StatusMisdirectedRequest)
 	case err != nil:
-		s.log.warn("cannot tell who asks", err)
+		s.log.warn("cannot find out who asks", err)
 		http.Error(w, err.Error(), http.StatusBadRequest)
 	case r.URL.Path == "/events":
 		s.serveEvents(w, r, v)
@@ -177,7 +181,7 @@ func (s *Server) servePage(w http.ResponseWriter, r *http.Request, named bool) {
 	if named {
 		key.Filter = filterOf(r.URL.Query())
 	}
-	page, err := s.page(r.Context(), key)
+	page, err := s.render(r.Context(), key)
 	if err != nil {
 		s.log.warn("cannot serve the page", err)
 		http.Error(w, "the page cannot be made now", http.StatusServiceUnavailable)
@@ -191,10 +195,10 @@ func (s *Server) servePage(w http.ResponseWriter, r *http.Request, named bool) {
 }
 
 // strangersFault is what strangers read for every fault.
-const strangersFault = "slurmctld's agent did not tell new ones."
+const strangersFault = "slurmctld's agent did not send new ones."
 
-// page is made once for all who see the same.
-func (s *Server) page(ctx context.Context, key pageKey) (*rendered, error) {
+// newPage is made once for all who see the same.
+func (s *Server) render(ctx context.Context, key pageKey) (*rendered, error) {
 	now := s.source.present(ctx)
 	if page := s.kept(now.version, key); page != nil {
 		return page, nil
@@ -208,9 +212,12 @@ func (s *Server) page(ctx context.Context, key pageKey) (*rendered, error) {
 	if page := s.kept(now.version, key); page != nil {
 		return page, nil
 	}
-	p := &Page{Named: key.named, Seconds: reloadSeconds, NothingRead: true, Agents: Agents{Followers: "0", Nodes: "0", Others: "0"}, MapSize: "large"}
+	p := &Page{
+		Named: key.named, Seconds: reloadSeconds, NothingRead: true,
+		Agents: Agents{Followers: "0", Nodes: "0", Others: "0"}, MapSize: "large",
+	}
 	if now.cluster != nil {
-		p = now.cluster.page(key.named, key.Filter)
+		p = now.cluster.newPage(key.named, key.Filter)
 	}
 	p.Version, p.Fault = now.version, now.fault
 	if p.Fault != "" && !key.named {
@@ -260,14 +267,14 @@ func send(w http.ResponseWriter, r *http.Request, text *rendered) {
 	_, _ = w.Write(body) // the reader has gone
 }
 
-// serveEvents tells that there is something new; who wants to know what loads the page.
+// serveEvents sends an event when there is something new; who wants to know what loads the page.
 func (s *Server) serveEvents(w http.ResponseWriter, r *http.Request, v *visitor) {
 	out := http.NewResponseController(w)
 	if r.Method == http.MethodHead {
 		return
 	}
-	v.streams(true, mostStreams)
-	defer v.streams(false, mostStreams)
+	v.setStreaming(true, mostStreams)
+	defer v.setStreaming(false, mostStreams)
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.Header().Set("X-Accel-Buffering", "no")
 	ctx, cancel := context.WithTimeout(r.Context(), streamTime)
@@ -279,7 +286,7 @@ func (s *Server) serveEvents(w http.ResponseWriter, r *http.Request, v *visitor)
 	if err != nil {
 		seen = -1
 	}
-	tell := func(text string) error {
+	send := func(text string) error {
 		if err := out.SetWriteDeadline(time.Now().Add(askPatience)); err != nil {
 			return err
 		}
@@ -288,13 +295,13 @@ func (s *Server) serveEvents(w http.ResponseWriter, r *http.Request, v *visitor)
 		}
 		return out.Flush()
 	}
-	if tell("retry: 5000\n\n") != nil {
+	if send("retry: 5000\n\n") != nil {
 		return
 	}
 	s.source.watch(ctx, seen, func(version int) error {
 		if version < 0 {
-			return tell(": beat\n\n")
+			return send(": beat\n\n")
 		}
-		return tell(fmt.Sprintf("event: view\ndata: %d\n\n", version))
+		return send(fmt.Sprintf("event: view\ndata: %d\n\n", version))
 	})
 }

@@ -26,7 +26,7 @@ type source struct {
 // state is what pages are made of. Version is another one for each change.
 type state struct {
 	version int
-	cluster *cluster // nil: nothing was told yet
+	cluster *cluster // nil: there are no facts yet
 	fault   string   // why the facts are old
 }
 
@@ -100,7 +100,7 @@ func (s *source) take(next *cluster, err error) {
 	s.changed = make(chan struct{})
 }
 
-// same: the agent has told nothing new.
+// same: the agent has sent nothing new.
 func same(a, b *cluster) bool {
 	if a == nil || b == nil || a == b {
 		return a == b
@@ -113,7 +113,8 @@ func same(a, b *cluster) bool {
 			return false
 		}
 	}
-	return a.facts.Agent == b.facts.Agent && a.facts.FollowersUnknown == b.facts.FollowersUnknown && reflect.DeepEqual(a.facts.Conf, b.facts.Conf) && reflect.DeepEqual(a.facts.Followers, b.facts.Followers)
+	return a.facts.Agent == b.facts.Agent && a.facts.FollowersUnknown == b.facts.FollowersUnknown &&
+		reflect.DeepEqual(a.facts.Conf, b.facts.Conf) && reflect.DeepEqual(a.facts.Followers, b.facts.Followers)
 }
 
 // watch has the agent asked until the context ends. It calls news with each version but the one

@@ -22,7 +22,8 @@ func plain(text string, most int) string {
 			b.WriteString("…")
 			break
 		}
-		if r == utf8.RuneError || unicode.IsControl(r) || unicode.Is(unicode.Cf, r) || unicode.Is(unicode.Zl, r) || unicode.Is(unicode.Zp, r) || unicode.Is(unicode.Co, r) {
+		if r == utf8.RuneError || unicode.IsControl(r) || unicode.Is(unicode.Cf, r) || unicode.Is(unicode.Zl, r) ||
+			unicode.Is(unicode.Zp, r) || unicode.Is(unicode.Co, r) {
 			r = '�'
 		}
 		b.WriteRune(r)

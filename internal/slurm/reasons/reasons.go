@@ -7,7 +7,7 @@ package reasons
 
 import "strings"
 
-// Owner is who has given a reason.
+// Owner says who has given a node's reason: slurmctld, an agent, or an admin.
 type Owner int
 
 // The owners. All but Nobody, Agent and slurmctld's count as somebody who keeps the node from jobs on purpose.
@@ -57,7 +57,7 @@ const (
 	Renewed = ByAgent + "the record has the pod's new size, and slurmd has not registered"
 	// LostMachine is that of a node whose machine is gone. The agent of a new pod with the name lifts it.
 	LostMachine = ByAgent + "Kubernetes says that the machine is gone"
-	// SetResized, SetRemoved and SetNew are those of elastic nodes.
+	// SetResized, SetRemoved and SetNew are the reasons of elastic nodes.
 	SetResized = ByAgent + "the set has nodes of another size now"
 	SetRemoved = ByAgent + "no set has this node any more"
 	SetNew     = ByAgent + "the record is new"

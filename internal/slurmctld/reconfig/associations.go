@@ -23,7 +23,7 @@ func enforces(set *slurmconf.Set) bool {
 	})
 }
 
-// beginsMayGo asks whether jobs would lose their begin. It returns a conf.InUse if so, or if nobody can tell.
+// beginsMayGo asks whether jobs would lose their begin. It returns a conf.InUse if so, or if nobody knows.
 func (r *Reloader) beginsMayGo(ctx context.Context, removed removedPartitions) error {
 	if removed.enforces == "" {
 		return nil
@@ -32,7 +32,10 @@ func (r *Reloader) beginsMayGo(ctx context.Context, removed removedPartitions) e
 	defer cancel()
 	jobs, err := r.Client.Unassociated(ctx, removed.enforces)
 	if err != nil {
-		return conf.InUse{Why: "AccountingStorageEnforce requires associations, and nobody tells which pending jobs have users without one, and would lose their begin: " + err.Error()}
+		return conf.InUse{
+			Why: "AccountingStorageEnforce requires associations, and nobody knows which pending jobs have users " +
+				"without one, and would lose their begin: " + err.Error(),
+		}
 	}
 	if len(jobs) == 0 {
 		return nil
@@ -41,8 +44,11 @@ func (r *Reloader) beginsMayGo(ctx context.Context, removed removedPartitions) e
 	for i := range jobs {
 		names = append(names, jobs[i].Name()+" of "+jobs[i].User)
 	}
-	return conf.InUse{Why: "AccountingStorageEnforce requires associations, and jobs wait for their begin whose users have none (" + few(names) +
-		"): slurmctld would forget the begin: want an association (sacctmgr add user), or the jobs cancelled; the edit is tried again every " + conf.InUsePause.String()}
+	return conf.InUse{
+		Why: "AccountingStorageEnforce requires associations, and jobs wait for their begin whose users have none (" + few(names) +
+			"): slurmctld would forget the begin: want an association (sacctmgr add user), or the jobs cancelled; " +
+			"the edit is tried again every " + conf.InUsePause.String(),
+	}
 }
 
 // cluster is the name of the cluster where after requires associations and before did not, empty otherwise.

@@ -23,16 +23,16 @@ type candidate struct {
 type inspection struct {
 	// staged is where the set lies, changes is what it changes, and gone are the partitions
 	// that it takes away, nodes the nodes. anew: some of it counts for a slurmctld that starts only.
-	staged  string
-	changes []string
-	gone    []slurmconf.Partition
-	nodes   nodeChange
+	staged     string
+	changes    []string
+	gone       []slurmconf.Partition
+	nodeChange nodeChange
 	// enforces is the cluster's name if associations become required.
 	enforces string
 	anew     bool
 }
 
-// precheck is a check that begins before an edit has been left in peace for Debounce. Most
+// checkEarly is a check that begins before an edit has been left in peace for Debounce. Most
 // edits are complete by then, so that their check is over when they are read.
 type precheck struct {
 	began time.Time
@@ -49,11 +49,11 @@ type precheck struct {
 // removedPartitions are the partitions that a set takes away from the live one.
 type removedPartitions struct {
 	set *confset.Set
-	// place is where the live set lay.
+	// place is the directory of the set that was live then.
 	place string
 	gone  []slurmconf.Partition
-	// nodes is what the set does to the nodes of slurm.conf.
-	nodes nodeChange
+	// nodeChange is what the set does to the nodes of slurm.conf.
+	nodeChange nodeChange
 	// enforces is the cluster's name where the set begins to require associations, empty otherwise.
 	enforces string
 }

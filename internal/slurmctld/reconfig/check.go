@@ -31,7 +31,7 @@ func (r *Reloader) checkFirst(ctx context.Context, set, good *confset.Set) (insp
 		return i, nil // what only a start can change is no less urgent than jobs
 	}
 	removed := removedPartitions{set: set, gone: gone(before, after)}
-	return r.orDrop(i, removed.refusal(func(string) string { return "slurmctld can tell only when it runs whether there are jobs in it" }))
+	return r.orDrop(i, removed.inUse(func(string) string { return "slurmctld knows only when it runs whether there are jobs in it" }))
 }
 
 // lastGood is the last good set as slurmctld would read it.
@@ -40,7 +40,7 @@ func (r *Reloader) lastGood(good *confset.Set) (*slurmconf.Set, error) {
 	if err != nil {
 		return nil, conf.InUse{Why: "cannot compare the configuration with the last good one: " + err.Error()}
 	}
-	defer r.live.Drop(dir)
+	defer r.liveSet.Drop(dir)
 	conf, _ := slurmconf.Read(slurmconf.Dir(dir), ofController...)
 	return conf, nil
 }
@@ -64,7 +64,7 @@ func (r *Reloader) checkEdit(ctx context.Context, set *confset.Set) (inspection,
 			return i, err
 		}
 	}
-	removed := removedPartitions{set, r.livePlace(), i.gone, i.nodes, i.enforces}
+	removed := removedPartitions{set, r.livePlace(), i.gone, i.nodeChange, i.enforces}
 	r.attempt.learn(func(f *facts) { f.removed, f.changes = removed, i.changes })
 	if err := r.mayGo(ctx, removed); err != nil {
 		return r.orDrop(i, err)

@@ -58,9 +58,12 @@ func (r *Reloader) claimsMayGo(ctx context.Context, removed removedPartitions, a
 	case err != nil && again && errors.Is(err, slurm.ErrUnreachable):
 		return nil
 	case err != nil:
-		return conf.InUse{Why: "slurmctld does not tell which nodes jobs and reservations name, and would end those that name a node without a record: " + err.Error()}
+		return conf.InUse{
+			Why: "slurmctld does not say which nodes jobs and reservations name, and would end those that name a " +
+				"node without a record: " + err.Error(),
+		}
 	}
-	return lost.refusal()
+	return lost.inUse()
 }
 
 // lostClaim is one that loses nodes, or its partition.
@@ -112,7 +115,7 @@ func claimed(c *slurm.Claim) (names []string, err error) {
 		}
 		list, err := hostlist.Parse(text)
 		if err != nil {
-			return nil, fmt.Errorf("cannot tell which nodes job %s or reservation %s names: %w", c.Job, c.Reservation, err)
+			return nil, fmt.Errorf("cannot find out which nodes job %s or reservation %s names: %w", c.Job, c.Reservation, err)
 		}
 		names = slices.AppendSeq(names, list.All())
 	}
@@ -137,9 +140,9 @@ func (p removedPartitions) judge(c slurm.Claim, named []string, recorded map[str
 	l := lostClaim{Claim: c}
 	for _, name := range named {
 		switch {
-		case p.nodes.removed[name]:
+		case p.nodeChange.removed[name]:
 			l.removed = append(l.removed, name)
-		case !recorded[name] && !p.nodes.kept[name]: // scontrol does not show those with State=FUTURE
+		case !recorded[name] && !p.nodeChange.kept[name]: // scontrol does not show those with State=FUTURE
 			l.unrecorded = append(l.unrecorded, name)
 		}
 	}
@@ -151,8 +154,8 @@ func (p removedPartitions) judge(c slurm.Claim, named []string, recorded map[str
 
 // loss is a way in which a claim is lost.
 type loss struct {
-	what  func(who, nodes string) string
-	nodes func(l *lostClaim) []string
+	what func(who, nodes string) string
+	lose func(l *lostClaim) []string
 }
 
 var losses = []loss{
@@ -202,13 +205,13 @@ func (l *lostClaim) ofReservation(nodes []string) []string {
 	return nodes
 }
 
-// refusal has a line for each kind of loss, nil for none.
-func (all lostClaims) refusal() error {
+// inUse has a line for each kind of loss, nil for none.
+func (all lostClaims) inUse() error {
 	var lines []string
 	for _, kind := range losses {
 		var who, nodes []string
 		for i := range all {
-			if its := kind.nodes(&all[i]); len(its) > 0 {
+			if its := kind.lose(&all[i]); len(its) > 0 {
 				who, nodes = append(who, all[i].Job+all[i].Reservation), append(nodes, its...)
 			}
 		}

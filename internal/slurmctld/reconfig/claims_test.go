@@ -66,7 +66,7 @@ func TestClaims(t *testing.T) {
 			}
 			was, next := readConf(t, before), readConf(t, c.after)
 			r := opened(t, &registry{claims: c.claims, nodes: []slurm.Node{{Name: "d1"}, {Name: "d2"}, {Name: "s2"}, {Name: "s3"}}}, PreflightParse)
-			err := r.claimsMayGo(t.Context(), removedPartitions{set: read(t, r), gone: gone(was, next), nodes: changeOfNodes(was, next)}, false)
+			err := r.claimsMayGo(t.Context(), removedPartitions{set: read(t, r), gone: gone(was, next), nodeChange: changeOfNodes(was, next)}, false)
 			if c.why == "" {
 				require.NoError(t, err)
 				return

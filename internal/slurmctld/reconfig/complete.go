@@ -23,7 +23,7 @@ func Complete(conf *slurmconf.Conf, runDir string, elastic bool, sets []ElasticS
 }
 
 // DefaultCgroupConf is the cgroup.conf of a configuration that has none.
-func DefaultCgroupConf() string { return defaultCgroupConf }
+func DefaultCgroupConf() string { return cgroupDefaults }
 
 // addDefaults writes what slurm.conf does not set. It comes at the end: the numbers
 // of the lines in Slurm's messages stay those of the user's file.
@@ -41,7 +41,7 @@ func (o Options) addDefaults(dir *os.Root) error {
 	}
 	err = appendTo(dir, confset.Main, o.rendered(set.Conf(slurmconf.SlurmConf)))
 	if _, missing := dir.Stat(string(slurmconf.CgroupConf)); err == nil && missing != nil {
-		err = appendTo(dir, string(slurmconf.CgroupConf), defaultCgroupConf)
+		err = appendTo(dir, string(slurmconf.CgroupConf), cgroupDefaults)
 	}
 	if err != nil {
 		return fmt.Errorf("cannot write the defaults: %v", err)

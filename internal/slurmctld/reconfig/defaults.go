@@ -62,13 +62,13 @@ func (o Options) stateSaveLocation() string {
 // defaultNodes is how many nodes there may be where slurm.conf does not say it.
 const defaultNodes = "4096"
 
-// mostNodes is how many nodes there may be.
+// mostNodes returns how many nodes slurmctld takes by this slurm.conf.
 func mostNodes(conf *slurmconf.Conf) int {
 	most, set := conf.Get("MaxNodeCount")
 	if !set {
 		most.Value = defaultNodes
 	}
-	n, _ := strconv.Atoi(most.Value) // the check tells what is no number
+	n, _ := strconv.Atoi(most.Value) // the check finds what is no number
 	return max(n, conf.NodeCount())
 }
 
@@ -93,26 +93,51 @@ func treeWidth(_ Options, conf *slurmconf.Conf) string {
 }
 
 var defaults = []parameter{
-	{"SlurmUser", func(o Options, _ *slurmconf.Conf) string { return o.SlurmUser }, "the user that the agent starts slurmctld as", free, ""},
-	{"StateSaveLocation", func(o Options, _ *slurmconf.Conf) string { return o.stateSaveLocation() }, "on the pod's volume, which may itself be open to everybody", free, ""},
+	{
+		"SlurmUser", func(o Options, _ *slurmconf.Conf) string { return o.SlurmUser },
+		"the user that the agent starts slurmctld as", free, "",
+	},
+	{
+		"StateSaveLocation", func(o Options, _ *slurmconf.Conf) string { return o.stateSaveLocation() },
+		"on the pod's volume, which may itself be open to everybody", free, "",
+	},
 	{"AuthType", is("auth/slurm"), "pods share a key, and run no munged", unless("auth/slurm", "munged must run in every container"), ""},
-	{"AuthInfo", is("use_client_ids"), "users need to be known where they submit only", unless("use_client_ids", "every user of a job must be known in the nodes' containers"), "AuthType"},
+	{
+		"AuthInfo", is("use_client_ids"), "users need to be known where they submit only",
+		unless("use_client_ids", "every user of a job must be known in the nodes' containers"), "AuthType",
+	},
 	{"CredType", is("cred/slurm"), "goes with auth/slurm", noCredentials, "AuthType"},
-	{"SlurmctldParameters", slurmctldParameters, "nodes have no configuration but slurmctld's, and many may ask at once (24.11 serves 50 connections by default)", unless("enable_configless", "slurmd does not start: it asks slurmctld for its configuration"), ""},
+	{
+		"SlurmctldParameters", slurmctldParameters,
+		"nodes have no configuration but slurmctld's, and many may ask at once (24.11 serves 50 connections by " +
+			"default)", unless("enable_configless", "slurmd does not start: it asks slurmctld for its configuration"), "",
+	},
 	{"MaxNodeCount", is(defaultNodes), "nodes come and go, and this is how many there may be at once (at most 65536)", free, "SelectType"},
-	{"TreeWidth", treeWidth, "a message reaches every node through three slurmds, as it does with Slurm's default up to 4368 nodes", free, ""},
+	{
+		"TreeWidth", treeWidth,
+		"a message reaches every node through three slurmds, as it does with Slurm's default up to 4368 nodes", free, "",
+	},
 	// With three hops, an answer through the tree may take six times as long. That stays below Slurm's SlurmdTimeout,
 	// 300 s, after which nodes are set DOWN.
-	{"MessageTimeout", is("30"), "in seconds: commands wait for a slurmctld that starts anew, and an srun that gives up leaves its job running", free, ""},
-	{"ReturnToService", is("2"), "a node whose pod has come back is in service again", unless("2", "a node that was away stays DOWN until somebody resumes it"), ""},
+	{
+		"MessageTimeout", is("30"),
+		"in seconds: commands wait for a slurmctld that starts anew, and an srun that gives up leaves its job running", free, "",
+	},
+	{
+		"ReturnToService", is("2"), "a node whose pod has come back is in service again",
+		unless("2", "a node that was away stays DOWN until somebody resumes it"), "",
+	},
 	{"SelectType", is("select/cons_tres"), "dynamic nodes need it", unless("select/cons_tres", "dynamic nodes do not register"), ""},
 	{"SelectTypeParameters", is("CR_Core_Memory"), "a node's memory is its pod's limit, and shared out like CPUs", free, "SelectType"},
 	{"TaskPlugin", is("task/cgroup"), "jobs are held to the memory that they asked for", free, ""},
-	{"PrologEpilogTimeout", is("300"), "in seconds: slurmd waits for a prolog before it stops or reconfigures, by Slurm's default for ever", free, ""},
+	{
+		"PrologEpilogTimeout", is("300"),
+		"in seconds: slurmd waits for a prolog before it stops or reconfigures, by Slurm's default for ever", free, "",
+	},
 }
 
-// defaultCgroupConf is for a set without a cgroup.conf.
-const defaultCgroupConf = `# slurmlet wrote this, because the sources hold no cgroup.conf (cgroup.conf(5)).
+// cgroupDefaults is for a set without a cgroup.conf.
+const cgroupDefaults = `# slurmlet wrote this, because the sources hold no cgroup.conf (cgroup.conf(5)).
 CgroupPlugin=cgroup/v2
 # Jobs are held to the memory that they asked for.
 ConstrainRAMSpace=yes

@@ -49,10 +49,10 @@ func (r *Reloader) difference() Difference {
 	if err != nil {
 		return Difference{Error: err.Error()}
 	}
-	before, _ := slurmconf.Read(slurmconf.Dir(r.Live()))
+	before, _ := slurmconf.Read(slurmconf.Dir(r.LiveDir()))
 	after, findings := slurmconf.Read(slurmconf.Dir(staged))
 	return Difference{
-		Changes: slurmconf.Diff(before, after), Files: otherFiles(r.Live(), staged, slices.Concat(before.Files, after.Files)),
+		Changes: slurmconf.Diff(before, after), Files: otherFiles(r.LiveDir(), staged, slices.Concat(before.Files, after.Files)),
 		Error: strings.Join(lines(now.Set, staged, findings, slurmconf.Error), "\n"),
 	}
 }
@@ -61,8 +61,8 @@ func (r *Reloader) difference() Difference {
 // "slurmlet diff" lists all.
 const mostChanges = 10
 
-// changes is how the set differs from the one at live, which slurmctld reads.
-func (c candidate) changes(live string) []string {
+// changesFrom is how the set differs from the one at live, which slurmctld reads.
+func (c candidate) changesFrom(live string) []string {
 	var all []string
 	for _, change := range slurmconf.Diff(c.before, c.conf) {
 		all = append(all, "changed: "+change.String())

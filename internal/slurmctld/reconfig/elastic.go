@@ -66,18 +66,41 @@ func unlessProgram(name, cost string) func(string) string {
 
 // elasticDefaults are those of a cluster with elastic sets.
 var elasticDefaults = []parameter{
-	{"ResumeProgram", ofProgram("resume"), "slurmctld asks for nodes, and slurmlet's controller makes their pods", unlessProgram("resume", "slurmlet learns later that nodes are wanted: it looks every other second while nodes start, and else once a minute"), ""},
-	{"SuspendProgram", ofProgram("suspend"), "slurmctld gives nodes back, and slurmlet's controller deletes their pods", unlessProgram("suspend", "slurmlet learns later that nodes are not wanted any more"), ""},
+	{
+		"ResumeProgram", ofProgram("resume"), "slurmctld asks for nodes, and slurmlet's controller makes their pods",
+		unlessProgram("resume",
+			"slurmlet learns later that nodes are wanted: it looks every other second while nodes start, and else once a minute"), "",
+	},
+	{
+		"SuspendProgram", ofProgram("suspend"),
+		"slurmctld gives nodes back, and slurmlet's controller deletes their pods",
+		unlessProgram("suspend", "slurmlet learns later that nodes are not wanted any more"), "",
+	},
 	{"ResumeFailProgram", ofProgram("resume-failed"), "nodes have not come up within ResumeTimeout", free, ""},
-	{"PrologSlurmctld", ofProgram("wait-nodes"), "a job starts as soon as its nodes are up: without it, slurmctld looks for that every 30 s", free, ""},
+	{
+		"PrologSlurmctld", ofProgram("wait-nodes"),
+		"a job starts as soon as its nodes are up: without it, slurmctld looks for that every 30 s", free, "",
+	},
 	{"ResumeTimeout", is("600"), "in seconds: Kubernetes may have to add a machine, and pull an image (Slurm's default: 60)", free, ""},
-	{"SuspendTimeout", is("120"), "in seconds: more than an idle pod needs to end, and slurmlet ends the wait when the pod is gone", free, ""},
+	{
+		"SuspendTimeout", is("120"),
+		"in seconds: more than an idle pod needs to end, and slurmlet ends the wait when the pod is gone", free, "",
+	},
 	{"ResumeRate", is("0"), "nodes a minute: all that jobs need at once (Slurm's default: 300)", free, ""},
 	{"SuspendRate", is("0"), "nodes a minute: all that are idle at once (Slurm's default: 60)", free, ""},
-	{"SuspendTime", is("900000000"), "in seconds: only nodes whose partition has a SuspendTime are given back when they are idle", free, ""},
+	{
+		"SuspendTime", is("900000000"),
+		"in seconds: only nodes whose partition has a SuspendTime are given back when they are idle", free, "",
+	},
 	{"SuspendExcNodes", spared, "nodes of other sets have pods of their own, and so many of an elastic set stay up", free, ""},
-	{"SchedulerParameters", is("requeue_delay=5,requeue_on_resume_failure"), "a job whose nodes do not come up is tried anew after 5 s (26.05; 24.11 passes over both)", free, ""},
-	{"SlurmctldParameters", nothing, "", unless("power_save_interval=0", "slurmctld asks for nodes up to 10 s after it has given them to a job"), ""},
+	{
+		"SchedulerParameters", is("requeue_delay=5,requeue_on_resume_failure"),
+		"a job whose nodes do not come up is tried anew after 5 s (26.05; 24.11 passes over both)", free, "",
+	},
+	{
+		"SlurmctldParameters", nothing, "",
+		unless("power_save_interval=0", "slurmctld asks for nodes up to 10 s after it has given them to a job"), "",
+	},
 }
 
 func nothing(Options, *slurmconf.Conf) string { return "" }

@@ -101,10 +101,11 @@ func digits(text string) (most int) {
 }
 
 // wordless: slurmctld's new process has ended without a word, as by a signal. What scontrol says
-// then tells of no line, so the edit's changes do.
+// then names no line, so the edit's changes do.
 func wordless(err error, changes []string) error {
 	if !strings.Contains(err.Error(), "Unspecified error") || len(changes) == 0 {
 		return err
 	}
-	return fmt.Errorf("slurmctld's new process has said nothing fatal, as if a signal had ended it (%w); %s", err, strings.Join(changes, "; "))
+	return fmt.Errorf("slurmctld's new process has said nothing fatal, as if a signal had ended it (%w); %s", err,
+		strings.Join(changes, "; "))
 }

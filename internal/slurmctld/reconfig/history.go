@@ -13,14 +13,14 @@ import (
 
 // The outcomes of an edit.
 const (
-	// Started: slurmctld has started with it.
-	Started Outcome = "started"
-	// Live: slurmctld and its nodes have taken it.
-	Live Outcome = "live"
-	// Refused: it never reached slurmctld.
-	Refused Outcome = "refused"
-	// RolledBack: the last good set has taken its place.
-	RolledBack Outcome = "rolled back"
+	// OutcomeStarted: slurmctld has started with it.
+	OutcomeStarted Outcome = "started"
+	// OutcomeLive: slurmctld and its nodes have taken it.
+	OutcomeLive Outcome = "live"
+	// OutcomeRefused: it never reached slurmctld.
+	OutcomeRefused Outcome = "refused"
+	// OutcomeRolledBack: the last good set has taken its place.
+	OutcomeRolledBack Outcome = "rolled back"
 )
 
 const (
@@ -35,16 +35,16 @@ func (r *Reloader) remember(old, next lifecycle.State, now time.Time) {
 	edit := Edit{At: now}
 	switch {
 	case next.Conf.Outcomes.Taken > old.Conf.Outcomes.Taken:
-		edit.Outcome, edit.Nodes, edit.Seconds = Live, next.Conf.Took, now.Sub(next.Conf.Outcomes.ReadAt).Seconds()
+		edit.Outcome, edit.Nodes, edit.Seconds = OutcomeLive, next.Conf.Took, now.Sub(next.Conf.Outcomes.ReadAt).Seconds()
 		edit.of(next.Conf.Good, old.Conf.Good)
 	case next.Conf.Outcomes.Refused > old.Conf.Outcomes.Refused:
-		edit.Outcome = Refused
+		edit.Outcome = OutcomeRefused
 		edit.failed(next.Conf)
 	case next.Conf.Outcomes.RolledBack > old.Conf.Outcomes.RolledBack:
-		edit.Outcome = RolledBack
+		edit.Outcome = OutcomeRolledBack
 		edit.failed(next.Conf)
 	case !old.WasReady && next.WasReady && next.Conf.Good != nil:
-		edit.Outcome = Started
+		edit.Outcome = OutcomeStarted
 		edit.of(next.Conf.Good, nil)
 		edit.Files = nil
 	default:

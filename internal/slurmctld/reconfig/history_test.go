@@ -42,30 +42,30 @@ func TestHistory(t *testing.T) {
 		want      *Edit
 	}{
 		{"nothing", ready, ready, nil},
-		{"the first start", lifecycle.State{}, ready, &Edit{At: now, Outcome: Started, Hash: "1"}},
+		{"the first start", lifecycle.State{}, ready, &Edit{At: now, Outcome: OutcomeStarted, Hash: "1"}},
 		{
 			"an edit that is taken", ready, at(func(s *lifecycle.State) {
 				s.Conf.Good, s.Conf.Outcomes.Taken, s.Conf.Outcomes.ReadAt, s.Conf.Took = two, 1, now.Add(-2*time.Second), 7
 			}),
-			&Edit{At: now, Outcome: Live, Hash: "2", Files: []string{"cgroup.conf", "gres.conf", "slurm.conf", "slurm.key"}, Nodes: 7, Seconds: 2},
+			&Edit{At: now, Outcome: OutcomeLive, Hash: "2", Files: []string{"cgroup.conf", "gres.conf", "slurm.conf", "slurm.key"}, Nodes: 7, Seconds: 2},
 		},
 		{
 			"one that is refused", ready, at(func(s *lifecycle.State) {
 				s.Conf.Outcomes.Refused, s.Conf.Refused, s.Conf.Why = 1, &conf.Revision{Set: setOf("3", "slurm.conf", "x", "gres.conf", "a")}, "slurm.conf:1: wrong\nand this"
 			}),
-			&Edit{At: now, Outcome: Refused, Hash: "3", Files: []string{"slurm.conf"}, Why: []string{"slurm.conf:1: wrong", "and this"}},
+			&Edit{At: now, Outcome: OutcomeRefused, Hash: "3", Files: []string{"slurm.conf"}, Why: []string{"slurm.conf:1: wrong", "and this"}},
 		},
 		{
 			"one that cannot be read", ready, at(func(s *lifecycle.State) {
 				s.Conf.Outcomes.Refused, s.Conf.Refused, s.Conf.Why = 1, &conf.Revision{Err: errors.New("gone")}, "gone"
 			}),
-			&Edit{At: now, Outcome: Refused, Why: []string{"gone"}},
+			&Edit{At: now, Outcome: OutcomeRefused, Why: []string{"gone"}},
 		},
 		{
 			"one that is rolled back", ready, at(func(s *lifecycle.State) {
 				s.Conf.Outcomes.RolledBack, s.Conf.Refused, s.Conf.Why = 1, &conf.Revision{Set: two}, "slurmctld says no"
 			}),
-			&Edit{At: now, Outcome: RolledBack, Hash: "2", Files: []string{"cgroup.conf", "gres.conf", "slurm.conf", "slurm.key"}, Why: []string{"slurmctld says no"}},
+			&Edit{At: now, Outcome: OutcomeRolledBack, Hash: "2", Files: []string{"cgroup.conf", "gres.conf", "slurm.conf", "slurm.key"}, Why: []string{"slurmctld says no"}},
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {

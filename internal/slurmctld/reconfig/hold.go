@@ -12,8 +12,8 @@ const (
 	// holdAfter is how long slurmctld may go on to start jobs. Where it always has
 	// launches to send, there is no moment for a reconfigure.
 	holdAfter = 3 * time.Second
-	// hold is the reservation that keeps jobs from being started.
-	hold = "slurmlet-reconfigure"
+	// holdReservation is the reservation that keeps jobs from being started.
+	holdReservation = "slurmlet-reconfigure"
 )
 
 // holdJobs keeps slurmctld from starting jobs until the reconfigure is over. Whatever
@@ -21,7 +21,7 @@ const (
 func (r *Reloader) holdJobs(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, node.QuestionLimit)
 	defer cancel()
-	if err := r.Client.Reserve(ctx, hold); err != nil {
+	if err := r.Client.Reserve(ctx, holdReservation); err != nil {
 		r.Log(slog.LevelWarn, "cannot keep jobs from being started during a reconfigure", slog.Any("error", err))
 		return
 	}
@@ -39,7 +39,8 @@ func (r *Reloader) releaseJobs() {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), node.QuestionLimit)
 	defer cancel()
-	if err := r.Client.Unreserve(ctx, hold); err != nil {
-		r.Log(slog.LevelWarn, "cannot delete the reservation: slurmctld starts no jobs for up to a minute", slog.String("reservation", hold), slog.Any("error", err))
+	if err := r.Client.Unreserve(ctx, holdReservation); err != nil {
+		r.Log(slog.LevelWarn, "cannot delete the reservation: slurmctld starts no jobs for up to a minute",
+			slog.String("reservation", holdReservation), slog.Any("error", err))
 	}
 }

@@ -146,7 +146,7 @@ func (r *Reloader) restart(ctx context.Context, nodes []string) {
 	if len(hosts) == 0 {
 		return
 	}
-	dir, err := filepath.EvalSymlinks(r.live.Current())
+	dir, err := filepath.EvalSymlinks(r.liveSet.Current())
 	if err != nil {
 		return // place has reported it
 	}

@@ -56,10 +56,14 @@ func costs(set *confset.Set, conf *slurmconf.Conf) []string {
 			all = append(all, fmt.Sprintf("%s: %s=%s: %s", at, d.key, have.Value, cost))
 		}
 	}
-	if own := conf.All("PrologSlurmctld"); o.sets != nil && len(own) > 0 && !slices.ContainsFunc(own, func(p slurmconf.Pair) bool { return strings.HasSuffix(p.Value, "/programs/wait-nodes") }) {
+	if own := conf.All("PrologSlurmctld"); o.sets != nil && len(own) > 0 &&
+		!slices.ContainsFunc(own, func(p slurmconf.Pair) bool { return strings.HasSuffix(p.Value, "/programs/wait-nodes") }) {
 		at := own[0].Position()
 		at.File = source(set, at.File)
-		all = append(all, fmt.Sprintf("%s: PrologSlurmctld=%s: jobs whose nodes have to be started begin up to 30 s after these are up; a second line PrologSlurmctld=SLURMLET_RUN_DIR/programs/wait-nodes changes that", at, own[0].Value))
+		all = append(all,
+			fmt.Sprintf(
+				"%s: PrologSlurmctld=%s: jobs whose nodes have to be started begin up to 30 s after these are up; "+
+					"a second line PrologSlurmctld=SLURMLET_RUN_DIR/programs/wait-nodes changes that", at, own[0].Value))
 	}
 	return all
 }

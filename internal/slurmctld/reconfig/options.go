@@ -79,11 +79,11 @@ type SavedState interface {
 	FirstID() uint32
 }
 
-// Feed tells the nodes' agents which configuration slurmctld has.
+// Feed announces to the nodes' agents which configuration slurmctld has.
 type Feed interface {
 	// Hold keeps everything from the nodes until Announce: slurmctld may yet refuse the set.
 	Hold()
-	// Announce tells all nodes of the set in dir.
+	// Announce announces to all nodes the set in dir.
 	Announce(dir string)
 	// Restart has the slurmds on some hosts restarted into the set in dir, within a time.
 	Restart(dir string, hosts map[string]bool, within time.Duration)

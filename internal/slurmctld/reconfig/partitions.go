@@ -27,12 +27,12 @@ func (r *Reloader) mayGo(ctx context.Context, removed removedPartitions) error {
 	defer cancel()
 	jobs, err := r.Client.Unfinished(ctx)
 	if err != nil {
-		return removed.refusal(func(string) string {
-			return "slurmctld does not tell whether there are jobs in it: " + err.Error()
+		return removed.inUse(func(string) string {
+			return "slurmctld does not say whether there are jobs in it: " + err.Error()
 		})
 	}
 	lost := removed.lost(jobs, r.slurmBuild(ctx, true).version)
-	return removed.refusal(func(name string) string {
+	return removed.inUse(func(name string) string {
 		var ids []string
 		for _, j := range lost {
 			if slices.Contains(j.Partitions, name) {
@@ -74,9 +74,9 @@ func (p removedPartitions) lost(jobs []slurm.Unfinished, version string) []slurm
 	})
 }
 
-// refusal has a line for each partition that cannot go, nil if all can. A line that was
+// inUse has a line for each partition that cannot go, nil if all can. A line that was
 // removed has no place in the sources any more, so only its file is named.
-func (p removedPartitions) refusal(why func(name string) string) error {
+func (p removedPartitions) inUse(why func(name string) string) error {
 	var all []string
 	for _, one := range p.gone {
 		because := why(one.Name())

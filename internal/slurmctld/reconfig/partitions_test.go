@@ -100,7 +100,7 @@ func TestMayGo(t *testing.T) {
 	at := filepath.Join(r.Sources[0], confset.Main) + ": error: PartitionName="
 	const helps = ": want it back, with State=DRAIN, until its jobs are over; the edit is tried again every 20s"
 	fewer := setOf("PartitionName=c\n")
-	r.precheck(t.Context())
+	r.checkEarly(t.Context())
 	<-r.prechecked.Load().over
 	assert.Zero(t, q.looks, "jobs come and go after a precheck")
 	_, err = r.checkEdit(t.Context(), fewer)
@@ -111,7 +111,7 @@ func TestMayGo(t *testing.T) {
 	parses := q.asked.Load()
 	q.fault = slurm.ErrUnreachable
 	_, err = r.checkEdit(t.Context(), fewer)
-	require.ErrorContains(t, err, at+"b is not there any more, but slurmctld does not tell whether there are jobs in it: slurmctld does not answer")
+	require.ErrorContains(t, err, at+"b is not there any more, but slurmctld does not say whether there are jobs in it: slurmctld does not answer")
 	require.ErrorAs(t, err, &conf.InUse{})
 	assert.Equal(t, parses, q.asked.Load(), "the same set is not checked as long as there are jobs")
 
@@ -122,7 +122,7 @@ func TestMayGo(t *testing.T) {
 	require.NoError(t, r.mayGo(t.Context(), r.attempt.known().removed))
 	require.NoError(t, r.place(fewer, i.staged))
 
-	left, err := filepath.Glob(r.Live() + ".*")
+	left, err := filepath.Glob(r.LiveDir() + ".*")
 	require.NoError(t, err)
 	assert.LessOrEqual(t, len(left), 2, "the live set and the one before it")
 }
@@ -154,7 +154,7 @@ func TestMayGoFirst(t *testing.T) {
 			change("ClusterName=c1\nSlurmctldHost=ctl\n"+c.set)(t, r)
 			require.NoError(t, os.WriteFile(filepath.Join(r.Sources[0], string(slurmconf.CgroupConf)), []byte(c.cgroup), 0o600))
 			i, err := r.checkFirst(t.Context(), read(t, r), good)
-			left, globErr := filepath.Glob(r.Live() + ".*")
+			left, globErr := filepath.Glob(r.LiveDir() + ".*")
 			require.NoError(t, globErr)
 			if c.waits {
 				require.ErrorAs(t, err, &conf.InUse{})

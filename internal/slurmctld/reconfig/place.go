@@ -45,17 +45,17 @@ func (r *Reloader) placeFirst(ctx context.Context, set *confset.Set, staged stri
 	before := r.Saved.FirstID()
 	first, err := r.Saved.Prepare(ctx, dir, idOf(conf, "FirstJobId"), idOf(conf, "MaxJobId"))
 	if err != nil {
-		r.live.Drop(staged)
+		r.liveSet.Drop(staged)
 		return err
 	}
 	if first == before {
 		return r.place(set, staged)
 	}
-	r.live.Drop(staged) // it was made before this was known
+	r.liveSet.Drop(staged) // it was made before this was known
 	return r.place(set, "")
 }
 
-// idOf is a job's id that a key gives, 0 for none: Slurm's parser tells what is no number.
+// idOf is a job's id that a key gives, 0 for none: Slurm's parser reports what is no number.
 func idOf(conf *slurmconf.Conf, key string) uint32 {
 	value, _ := conf.Value(key)
 	id, _ := strconv.ParseUint(value, 10, 32)
@@ -64,7 +64,7 @@ func idOf(conf *slurmconf.Conf, key string) uint32 {
 
 // stage writes a set beside the live one, with the agent's defaults in it.
 func (r *Reloader) stage(set *confset.Set) (string, error) {
-	return r.stageIn(&r.live, set)
+	return r.stageIn(&r.liveSet, set)
 }
 
 func (r *Reloader) stageIn(store *confset.Store, set *confset.Set) (string, error) {
@@ -79,5 +79,5 @@ func (r *Reloader) place(set *confset.Set, staged string) error {
 			return err
 		}
 	}
-	return r.live.Swap(staged)
+	return r.liveSet.Swap(staged)
 }

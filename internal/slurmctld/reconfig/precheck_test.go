@@ -56,7 +56,7 @@ func TestPrecheck(t *testing.T) {
 		"the edit went on":                {between: change("ClusterName=c1\nPrologEpilogTimeout=6\n"), before: 1, after: 2},
 		"it went on, and was calm again": {before: 1, after: 2, between: func(t *testing.T, r *Reloader) {
 			change("ClusterName=c1\nPrologEpilogTimeout=6\n")(t, r)
-			r.precheck(t.Context())
+			r.checkEarly(t.Context())
 		}},
 		"a refusal is no result yet": {refusal: errors.New("scontrol: no"), before: 1, after: 2},
 		"another set is live meanwhile": {before: 1, after: 2, between: func(t *testing.T, r *Reloader) {
@@ -75,7 +75,7 @@ func TestPrecheck(t *testing.T) {
 				see(t, r, func(s *lifecycle.State) { s.Conf.Activity = conf.Spreading })
 			}
 			change("ClusterName=c1\nPrologEpilogTimeout=5\n")(t, r)
-			r.precheck(t.Context())
+			r.checkEarly(t.Context())
 			if p := r.prechecked.Load(); p != nil {
 				<-p.over
 			}
@@ -89,9 +89,9 @@ func TestPrecheck(t *testing.T) {
 			assert.EqualValues(t, c.after, parser.asked.Load())
 			if err == nil {
 				assert.NoError(t, r.place(edit, i.staged))
-				assert.FileExists(t, filepath.Join(r.Live(), confset.Main))
+				assert.FileExists(t, filepath.Join(r.LiveDir(), confset.Main))
 			}
-			left, err := filepath.Glob(r.Live() + ".*")
+			left, err := filepath.Glob(r.LiveDir() + ".*")
 			require.NoError(t, err)
 			assert.LessOrEqual(t, len(left), 2, "the live set and the one before it")
 		})
@@ -102,11 +102,11 @@ func TestPrecheck(t *testing.T) {
 func TestDismiss(t *testing.T) {
 	r := opened(t, &reader{hangs: true}, PreflightParse)
 	change("ClusterName=c1\nPrologEpilogTimeout=5\n")(t, r)
-	r.precheck(t.Context())
+	r.checkEarly(t.Context())
 	change("ClusterName=c1\nPrologEpilogTimeout=6\n")(t, r)
 	_, counts := r.takePrecheck(read(t, r))
 	assert.False(t, counts)
-	left, err := filepath.Glob(r.Live() + ".*")
+	left, err := filepath.Glob(r.LiveDir() + ".*")
 	require.NoError(t, err)
 	assert.Len(t, left, 1, "nothing of it is left")
 }
@@ -115,7 +115,7 @@ func TestDismiss(t *testing.T) {
 func TestNothingToPrecheck(t *testing.T) {
 	r := opened(t, &reader{}, PreflightParse)
 	change("ClusterName=c1\n")(t, r)
-	r.precheck(t.Context())
+	r.checkEarly(t.Context())
 	assert.Nil(t, r.prechecked.Load())
 }
 

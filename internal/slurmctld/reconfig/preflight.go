@@ -28,13 +28,13 @@ func (r *Reloader) checkSet(ctx context.Context, set *confset.Set, running bool)
 	i, c := inspection{staged: staged}, candidate{Set: set, dir: staged}
 	c.conf, c.findings = slurmconf.Read(slurmconf.Dir(staged), ofController...)
 	if running {
-		c.before, _ = slurmconf.Read(slurmconf.Dir(r.live.Current()), ofController...)
-		i.changes = c.changes(r.live.Current())
+		c.before, _ = slurmconf.Read(slurmconf.Dir(r.liveSet.Current()), ofController...)
+		i.changes = c.changesFrom(r.liveSet.Current())
 	}
 	if running && r.Preflight != PreflightOff {
-		i.gone, i.nodes, i.enforces = gone(c.before, c.conf), changeOfNodes(c.before, c.conf), beginsToEnforce(c.before, c.conf)
+		i.gone, i.nodeChange, i.enforces = gone(c.before, c.conf), changeOfNodes(c.before, c.conf), beginsToEnforce(c.before, c.conf)
 	}
-	if err := r.preflight(ctx, c); err != nil {
+	if err := r.runPreflight(ctx, c); err != nil {
 		return r.orDrop(i, err)
 	}
 	if running && r.Preflight != PreflightOff {
@@ -48,11 +48,11 @@ func (r *Reloader) orDrop(i inspection, err error) (inspection, error) {
 	if err == nil {
 		return i, nil
 	}
-	r.live.Drop(i.staged)
+	r.liveSet.Drop(i.staged)
 	return inspection{}, err
 }
 
-func (r *Reloader) preflight(ctx context.Context, c candidate) error {
+func (r *Reloader) runPreflight(ctx context.Context, c candidate) error {
 	if r.Preflight == PreflightOff {
 		return nil
 	}
@@ -78,7 +78,8 @@ func (r *Reloader) logRestarts(c candidate) {
 	for _, restart := range confcheck.Restarts(c.before, c.conf) {
 		if f := restart.Finding(); restart.Waits {
 			f.File = source(c.Set, f.File)
-			r.Log(slog.LevelWarn, "slurmd that does not take the edit is restarted into it; its jobs run on", slog.String("warning", c.Named(c.dir, f.Error())))
+			r.Log(slog.LevelWarn, "slurmd that does not take the edit is restarted into it; its jobs run on",
+				slog.String("warning", c.Named(c.dir, f.Error())))
 		}
 	}
 }
@@ -130,14 +131,15 @@ func (r *Reloader) findings(ctx context.Context, conf *slurmconf.Set, dir string
 	if !slices.Contains(keys.Versions, build.version) {
 		return nil
 	}
-	findings, _ := confcheck.Set(conf, confcheck.Options{Version: build.version, Controller: r.machineWith(dir), PluginDir: build.plugins, ConfDir: dir})
+	findings, _ := confcheck.Set(conf,
+		confcheck.Options{Version: build.version, Controller: r.machineWith(dir), PluginDir: build.plugins, ConfDir: dir})
 	return findings
 }
 
 // machineWith is the machine as slurmctld sees it once the set in dir is live: its
 // scripts are where the configuration names them.
 func (r *Reloader) machineWith(dir string) fs.FS {
-	return withLive{os.DirFS("/"), strings.TrimPrefix(r.live.Current(), "/"), strings.TrimPrefix(dir, "/")}
+	return withLive{os.DirFS("/"), strings.TrimPrefix(r.liveSet.Current(), "/"), strings.TrimPrefix(dir, "/")}
 }
 
 // withLive is a file system with the directory staged in the place of live.

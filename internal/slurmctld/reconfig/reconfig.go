@@ -22,15 +22,15 @@ func Open(o Options) (*Reloader, *confset.Set) {
 	uid, gid := o.Daemon.uid(), o.Daemon.gid()
 	r := &Reloader{
 		Options: o,
-		live:    confset.Store{Dir: o.RunDir, Name: "conf", UID: uid, GID: gid},
-		good:    confset.Store{Dir: o.StateDir, Sub: "slurmlet", Name: "conf", UID: uid, GID: gid, Lasting: true},
+		liveSet: confset.Store{Dir: o.RunDir, Name: "conf", UID: uid, GID: gid},
+		goodSet: confset.Store{Dir: o.StateDir, Sub: "slurmlet", Name: "conf", UID: uid, GID: gid, Lasting: true},
 	}
 	r.loadStreamed()
 	// slurmctld makes its directory, and not the one above; it reports what cannot be made.
 	if os.Mkdir(o.StateDir, 0o755) == nil {
 		_ = os.Lchown(o.StateDir, uid, gid)
 	}
-	good, err := r.good.Load()
+	good, err := r.goodSet.Load()
 	if err != nil {
 		r.Log(slog.LevelWarn, "there is no good configuration to fall back on", slog.Any("error", err))
 	}
@@ -64,8 +64,8 @@ func (r *Reloader) Do(ctx context.Context, act lifecycle.Action) lifecycle.Event
 	panic(fmt.Sprintf("reconfig: no such action: %T", act))
 }
 
-// Reload tries what the sources hold now, and waits for the result.
-func (r *Reloader) Reload(ctx context.Context, post func(lifecycle.Event)) error {
+// TryNow tries what the sources hold now, and waits for the result.
+func (r *Reloader) TryNow(ctx context.Context, post func(lifecycle.Event)) error {
 	revision := r.readForced(post)
 	for {
 		now := r.seen.Load()
@@ -135,7 +135,8 @@ func (r *Reloader) untilQuiet(ctx context.Context, limit time.Duration, noted bo
 		silent = err != nil
 		switch {
 		case err != nil && time.Since(began) >= limitOfSilence(err, limit):
-			r.Log(slog.LevelWarn, "cannot ask whether jobs are being launched; the reconfigure does not wait for them", slog.Any("error", err))
+			r.Log(slog.LevelWarn,
+				"cannot ask whether jobs are being launched; the reconfigure does not wait for them", slog.Any("error", err))
 			return false
 		case err != nil:
 			pause(ctx, backoff.Grow(conf.FirstLook, tries, backoff.LastTry))
@@ -143,7 +144,8 @@ func (r *Reloader) untilQuiet(ctx context.Context, limit time.Duration, noted bo
 		case quiet && noted:
 			return true
 		case time.Since(heard) >= limit:
-			r.Log(slog.LevelWarn, "slurmctld reconfigures while it sends jobs to nodes, or does not list its nodes: batch jobs that it launches now may fail",
+			r.Log(slog.LevelWarn,
+				"slurmctld reconfigures while it sends jobs to nodes, or does not list its nodes: batch jobs that it launches now may fail",
 				slog.Int("sending", o.Sending), slog.Int("queued", o.Queued), slog.Bool("nodes", noted))
 			return true
 		case quiet && note():
@@ -197,8 +199,8 @@ func (r *Reloader) reconfigure(ctx context.Context, set *confset.Set, staged str
 		return nil
 	}
 	if words := r.Fatal(since); words != "" {
-		conf, _ := slurmconf.Read(slurmconf.Dir(r.live.Current()))
-		return errors.New(probableLine(conf, set, words) + "slurmctld: " + set.Named(r.live.Current(), words))
+		conf, _ := slurmconf.Read(slurmconf.Dir(r.liveSet.Current()))
+		return errors.New(probableLine(conf, set, words) + "slurmctld: " + set.Named(r.liveSet.Current(), words))
 	}
 	return wordless(err, r.attempt.known().changes)
 }
@@ -222,10 +224,10 @@ func (r *Reloader) keep() {
 	err := os.MkdirAll(r.StateDir, 0o755)
 	var dir string
 	if err == nil {
-		dir, err = r.good.Stage(r.seen.Load().state.Conf.Good, nil)
+		dir, err = r.goodSet.Stage(r.seen.Load().state.Conf.Good, nil)
 	}
 	if err == nil {
-		err = r.good.Swap(dir)
+		err = r.goodSet.Swap(dir)
 	}
 	what := ""
 	if err != nil {

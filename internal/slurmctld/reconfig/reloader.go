@@ -12,8 +12,8 @@ import (
 // Reloader owns slurmctld's configuration. Its methods are safe for concurrent use.
 type Reloader struct {
 	Options
-	// live is what the daemon reads, good is what the next container can fall back on.
-	live, good confset.Store
+	// liveSet is what the daemon reads, goodSet is what the next container can fall back on.
+	liveSet, goodSet confset.Store
 
 	// seen is the last state that Report was given.
 	seen    atomic.Pointer[view]
@@ -44,7 +44,7 @@ type Reloader struct {
 	build   atomic.Pointer[build]
 }
 
-// attempt is what the actions of one reload tell each other. The lock is for an action that
+// attempt is what the actions of one reload leave for each other. The lock is for an action that
 // is still under way when the next reload begins.
 type attempt struct {
 	lock sync.Mutex
@@ -75,11 +75,11 @@ func (a *attempt) learn(change func(*facts)) {
 // LivePath is the slurm.conf that slurmctld and its scontrol read, in a SLURMLET_RUN_DIR.
 func LivePath(runDir string) string { return filepath.Join(runDir, "conf", confset.Main) }
 
-// Live is the directory of the live set.
-func (r *Reloader) Live() string { return r.live.Current() }
+// LiveDir is the directory of the live set.
+func (r *Reloader) LiveDir() string { return r.liveSet.Current() }
 
 // livePlace is another for each set that is put in place.
 func (r *Reloader) livePlace() string {
-	target, _ := os.Readlink(r.live.Current())
+	target, _ := os.Readlink(r.liveSet.Current())
 	return target
 }

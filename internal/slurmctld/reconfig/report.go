@@ -117,10 +117,10 @@ func (r *Reloader) reportRefusal(old, next conf.State) {
 	}
 }
 
-// announce tells the nodes' agents of a configuration that is live and stays, and logs what
+// announce announces to the nodes' agents of a configuration that is live and stays, and logs what
 // there is to say about it. It does not wait for that.
 func (r *Reloader) announce(ctx context.Context, set *confset.Set) {
-	dir, err := filepath.EvalSymlinks(r.live.Current())
+	dir, err := filepath.EvalSymlinks(r.liveSet.Current())
 	if err != nil {
 		return // place has reported it
 	}
@@ -137,7 +137,7 @@ func (r *Reloader) announce(ctx context.Context, set *confset.Set) {
 func (r *Reloader) announceIfLive(dir string) bool {
 	r.feeding.Lock()
 	defer r.feeding.Unlock()
-	if now, err := filepath.EvalSymlinks(r.live.Current()); err != nil || now != dir {
+	if now, err := filepath.EvalSymlinks(r.liveSet.Current()); err != nil || now != dir {
 		return false
 	}
 	r.Feed.Announce(dir)

@@ -54,7 +54,9 @@ func (r *Reloader) unanswered(ctx context.Context, silence error) error {
 	if computed(slurmctld)-before > idleCPU {
 		return silence
 	}
-	return conf.HeldUp{Why: fmt.Sprintf("before it reconfigures, it waits for %d connections on which nobody says anything, from %s", len(peers), strings.Join(named(peers), ", "))}
+	return conf.HeldUp{Why: fmt.Sprintf(
+		"before it reconfigures, it waits for %d connections on which nobody says anything, from %s", len(peers),
+		strings.Join(named(peers), ", "))}
 }
 
 func named(peers []netip.AddrPort) (names []string) {
@@ -66,7 +68,7 @@ func named(peers []netip.AddrPort) (names []string) {
 
 // silentPeers are the far ends of connections to slurmctld on which nothing is on its way.
 func (r *Reloader) silentPeers() (peers []netip.AddrPort) {
-	first, last := slurmctldPorts(r.live.Current())
+	first, last := slurmctldPorts(r.liveSet.Current())
 	for _, table := range []string{"/proc/net/tcp", "/proc/net/tcp6"} {
 		text, _ := os.ReadFile(table) // without IPv6 there is no tcp6
 		peers = append(peers, silentPeers(string(text), first, last)...)

@@ -24,7 +24,7 @@ func TestStagedForSlurmUser(t *testing.T) {
 	run, made := t.TempDir(), filepath.Join(t.TempDir(), "made")
 	require.NoError(t, os.Chmod(filepath.Dir(run), 0o755)) //nolint:gosec // t.TempDir keeps others out
 	r := &Reloader{Options: Options{RunDir: run, StateDir: "/state", Defaults: true}}
-	r.live = confset.Store{Dir: run, Name: "conf", UID: nobody, GID: nobody}
+	r.liveSet = confset.Store{Dir: run, Name: "conf", UID: nobody, GID: nobody}
 	source := t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(source, confset.Main), []byte("ClusterName=c\nSlurmctldHost=h\n"), 0o600))
 	set, err := confset.Read([]string{source})
@@ -49,7 +49,7 @@ func TestStagedForSlurmUser(t *testing.T) {
 			_, err = os.Stat(filepath.Join(dir, confset.Main))
 			require.NoError(t, err)
 		}
-		r.live.Drop(filepath.Join(run, "conf.1"))
+		r.liveSet.Drop(filepath.Join(run, "conf.1"))
 	}
 	close(over)
 	<-ended

@@ -22,7 +22,7 @@ type Status struct {
 	// Took counts the nodes that have taken the live set, Missed names the others.
 	Took   int      `json:"took"`
 	Missed []string `json:"missed,omitempty"`
-	// Reloads is what has become of edits.
+	// Reloads counts edits by what has become of them.
 	Reloads Reloads `json:"reloads"`
 	// Faults are why the last good set is not back in place, or was not kept.
 	Faults []string `json:"faults,omitempty"`
@@ -58,7 +58,7 @@ type Reloads struct {
 	Last *Reload `json:"last,omitempty"`
 }
 
-// Reload is an edit that slurmctld and its nodes have taken.
+// TryNow is an edit that slurmctld and its nodes have taken.
 type Reload struct {
 	At time.Time `json:"at"`
 	// Seconds is how long it took, from the agent's reading the edit to At.
@@ -143,5 +143,5 @@ type Edit struct {
 	Seconds float64 `json:"seconds,omitempty"`
 }
 
-// Outcome is what becomes of an edit.
+// Outcome says what has become of an edit, for the history.
 type Outcome string

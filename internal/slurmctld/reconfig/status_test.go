@@ -64,7 +64,7 @@ func TestAnnouncedTooLate(t *testing.T) {
 	r := opened(t, taker{}, PreflightOff)
 	feed := radio{said: make(chan string, 9)}
 	r.Feed = feed
-	late, err := filepath.EvalSymlinks(r.Live())
+	late, err := filepath.EvalSymlinks(r.LiveDir())
 	require.NoError(t, err)
 	change("ClusterName=c1\nPrologEpilogTimeout=5\n")(t, r)
 	require.NoError(t, r.reconfigure(t.Context(), read(t, r), ""))
@@ -88,7 +88,7 @@ func TestReload(t *testing.T) {
 			r := opened(t, &reader{}, PreflightParse)
 			over := make(chan error, 1)
 			posted := make(chan lifecycle.Event, 1)
-			go func() { over <- r.Reload(t.Context(), func(e lifecycle.Event) { posted <- e }) }()
+			go func() { over <- r.TryNow(t.Context(), func(e lifecycle.Event) { posted <- e }) }()
 			revision := (<-posted).(conf.Revision)
 			assert.True(t, revision.Forced)
 			assert.Equal(t, 1, revision.Request)
@@ -109,7 +109,7 @@ func TestReload(t *testing.T) {
 func TestReloadGivenUp(t *testing.T) {
 	r := opened(t, &reader{}, PreflightParse)
 	ctx, cancel := context.WithCancel(t.Context())
-	require.ErrorIs(t, r.Reload(ctx, func(lifecycle.Event) { cancel() }), context.Canceled)
+	require.ErrorIs(t, r.TryNow(ctx, func(lifecycle.Event) { cancel() }), context.Canceled)
 }
 
 // TestLastReload: the status says when the last edit was taken, and how long it took.

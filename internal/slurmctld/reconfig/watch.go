@@ -51,9 +51,10 @@ func (r *Reloader) Watch(ctx context.Context, post func(lifecycle.Event)) {
 			r.read(post)
 		},
 	})
-	calm = time.AfterFunc(precheckCalm, func() { w.Do(func() { r.precheck(ctx) }) })
+	calm = time.AfterFunc(precheckCalm, func() { w.Do(func() { r.checkEarly(ctx) }) })
 	if err := w.add(); err != nil {
-		r.Log(slog.LevelWarn, "the kernel cannot report edits: the agent reads the configuration every "+watch.Every.String(), slog.Any("error", err))
+		r.Log(slog.LevelWarn, "the kernel cannot report edits: the agent reads the configuration every "+
+			watch.Every.String(), slog.Any("error", err))
 		w.Tick(watch.Every)
 	}
 	w.Look() // an edit between the first read and the watch has no event
@@ -90,8 +91,8 @@ func (w *watcher) concerns(path string) bool {
 	return slices.Contains(w.inside, filepath.Dir(path)) || slices.Contains(w.sources, path)
 }
 
-// precheck checks what the sources hold now, if an edit would be checked at once.
-func (r *Reloader) precheck(ctx context.Context) {
+// checkEarly checks what the sources hold now, if an edit would be checked at once.
+func (r *Reloader) checkEarly(ctx context.Context) {
 	now := r.seen.Load()
 	if !now.idle() {
 		return
@@ -137,6 +138,6 @@ func (r *Reloader) dismiss(p *precheck) {
 	p.cancel()
 	<-p.over
 	if p.staged != "" {
-		r.live.Drop(p.staged)
+		r.liveSet.Drop(p.staged)
 	}
 }

@@ -9,10 +9,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// container is started in a pid and a mount namespace of its own and becomes what it is told. It shows a /proc of the container,
+// container is started in a pid and a mount namespace of its own and becomes what its arguments say. It shows a /proc of the container,
 // and no cgroups but the files in the stage's directory cgroup, if there is one: an agent that runs slurmd moves every process of
-// its cgroup, which would be the tests' own here. The stage's file hosts, if there is one, is /etc/hosts. The directories in which all users
-// write are the container's own, because an agent counts the files there, and those of the machine are none of its jobs'.
+// its cgroup, which would be the tests' own here. The stage's file hosts, if there is one, is /etc/hosts. The
+// directories in which all users write are the container's own, because an agent counts the files there, and those
+// of the machine are none of its jobs'.
 func container(command []string) error {
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return os.NewSyscallError("mount /", err)
@@ -46,14 +47,14 @@ func container(command []string) error {
 }
 
 // ownTemporaries covers /tmp, /var/tmp and /dev/shm. Of what was there, that stays of which the environment and the
-// programs' paths tell.
+// programs' paths have.
 func ownTemporaries(program string) error {
 	self, err := os.Executable()
 	if err != nil {
 		return err
 	}
-	told, stay := append(os.Environ(), program, self, stage), map[string]*os.File{}
-	for _, one := range strings.FieldsFunc(strings.Join(told, ":"), func(r rune) bool { return r == ':' || r == '=' }) {
+	environ, stay := append(os.Environ(), program, self, stage), map[string]*os.File{}
+	for _, one := range strings.FieldsFunc(strings.Join(environ, ":"), func(r rune) bool { return r == ':' || r == '=' }) {
 		rest, below := strings.CutPrefix(one, "/tmp/")
 		first, _, _ := strings.Cut(rest, "/")
 		path := filepath.Join("/tmp", first)

@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// partEnv tells a process of a hand-over which one it is.
+// partEnv says to a process of a hand-over which one it is.
 const partEnv = "STANDIN_PART"
 
 func daemon() {
@@ -98,7 +98,7 @@ func begin(successor bool) {
 	}
 }
 
-// readConf tells the first line, and does what slurmctld does with a plugin or a node that there is not.
+// readConf writes the first line, and does what slurmctld does with a plugin or a node that there is not.
 func readConf() {
 	if name != "slurmctld" {
 		return

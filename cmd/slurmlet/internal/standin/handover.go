@@ -49,7 +49,7 @@ func fork(part string, pipe *os.File) *exec.Cmd {
 	return cmd
 }
 
-// takeOver tells the old process that the new one is up.
+// takeOver signals the old process when the new one is up.
 func takeOver() {
 	if chosen("straddle") {
 		<-time.After(time.Until(began.Truncate(time.Second).Add(time.Second + 50*time.Millisecond)))

@@ -116,7 +116,7 @@ func showJob(id string) {
 	answer("jobs", j)
 }
 
-// squeue tells the numbers of the jobs that hold the node, or the partitions of all, as the agent asks for them.
+// squeue prints the numbers of the jobs that hold the node, or the partitions of all, as the agent asks for them.
 func squeue(args []string) {
 	if slices.Contains(args, "--format=%A %T") {
 		jobStates()
@@ -144,7 +144,7 @@ func squeue(args []string) {
 	}
 }
 
-// claims tells who names the node, and which jobs hold it.
+// claims prints who names the node, and which jobs hold it.
 func claims() {
 	if chosen("named") {
 		fmt.Println("7|7|n1||")

@@ -82,7 +82,7 @@ func main() {
 	case "connect":
 		connect(os.Args[1], os.Args[2])
 	case "stranger":
-		tell("MAINPID=" + fmt.Sprint(os.Getpid()))
+		notify("MAINPID=" + fmt.Sprint(os.Getpid()))
 	default:
 		panic("no such part: " + name)
 	}

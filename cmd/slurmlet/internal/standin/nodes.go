@@ -64,9 +64,13 @@ func showListed() {
 		if n.reason != "" {
 			reason = " Reason=" + n.reason + " [root@1000]"
 		}
-		fmt.Printf("NodeName=%s CoresPerSocket=1 CPUAlloc=0 CPUEfctv=1 CPUTot=1 CPULoad=0.00 AvailableFeatures=(null) ActiveFeatures=(null) Gres=(null) NodeAddr=%[1]s NodeHostName=%[1]s "+
-			"RealMemory=300 AllocMem=0 FreeMem=N/A Sockets=1 Boards=1 State=%s ThreadsPerCore=1 TmpDisk=0 Weight=1 Owner=N/A MCS_label=N/A Partitions=all "+
-			"BootTime=1000 SlurmdStartTime=1000 LastBusyTime=1000 ResumeAfterTime=None%s Extra={\"slurmlet\":\"x\"}\n", n.name, n.state, reason)
+		fmt.Printf(
+			"NodeName=%s CoresPerSocket=1 CPUAlloc=0 CPUEfctv=1 CPUTot=1 CPULoad=0.00 AvailableFeatures=(null) "+
+				"ActiveFeatures=(null) Gres=(null) NodeAddr=%[1]s NodeHostName=%[1]s "+
+				"RealMemory=300 AllocMem=0 FreeMem=N/A Sockets=1 Boards=1 State=%s ThreadsPerCore=1 TmpDisk=0 "+
+				"Weight=1 Owner=N/A MCS_label=N/A Partitions=all "+
+				"BootTime=1000 SlurmdStartTime=1000 LastBusyTime=1000 ResumeAfterTime=None%s "+
+				"Extra={\"slurmlet\":\"x\"}\n", n.name, n.state, reason)
 	}
 }
 

@@ -11,13 +11,13 @@ import (
 
 // announce notifies, and makes sure that it was heard if a barrier is chosen.
 func announce(format string, args ...any) {
-	tell(fmt.Sprintf(format, args...))
+	notify(fmt.Sprintf(format, args...))
 	if chosen("barrier") {
 		barrier()
 	}
 }
 
-func tell(text string, files ...int) {
+func notify(text string, files ...int) {
 	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	must(err)
 	defer unix.Close(fd)
@@ -33,7 +33,7 @@ func barrier() {
 	r, w, err := os.Pipe()
 	must(err)
 	defer r.Close()
-	tell("BARRIER=1", int(w.Fd()))
+	notify("BARRIER=1", int(w.Fd()))
 	must(w.Close())
 	must(r.SetReadDeadline(time.Now().Add(5 * time.Second)))
 	if _, err := r.Read(make([]byte, 1)); os.IsTimeout(err) {

@@ -36,7 +36,7 @@ type timestamp struct {
 	Number   int64 `json:"number"`
 }
 
-// register does what slurmctld makes of slurmd's registration: an older record wins over --conf, and nobody tells slurmd.
+// register does what slurmctld makes of slurmd's registration: an older record wins over --conf, and slurmd does not learn of it.
 func register(successor bool) {
 	change(func(r *record) *record {
 		switch {

@@ -88,7 +88,8 @@ func parseConf() {
 	text, err := os.ReadFile(os.Getenv("SLURM_CONF"))
 	must(err)
 	if strings.Contains(string(text), "Foo=") {
-		fail("scontrol: error: _parse_next_key: Parsing error at unrecognized key: Foo", "scontrol: fatal: Unable to process configuration file")
+		fail("scontrol: error: _parse_next_key: Parsing error at unrecognized key: Foo",
+			"scontrol: fatal: Unable to process configuration file")
 	}
 }
 
@@ -102,7 +103,7 @@ func showNodes() {
 	must(err)
 }
 
-// sdiag tells what slurmctld has to tell the nodes.
+// sdiag prints what slurmctld has to send the nodes.
 func sdiag() {
 	if chosen("mute") {
 		fail("slurm_get_statistics: Unspecified error")
@@ -154,7 +155,9 @@ func sinfo(args []string) {
 		showStates(args)
 		return
 	}
-	name, _ := strings.CutPrefix(args[slices.IndexFunc(args, func(arg string) bool { return strings.HasPrefix(arg, "--nodes=") })], "--nodes=")
+	name,
+		_ := strings.CutPrefix(
+		args[slices.IndexFunc(args, func(arg string) bool { return strings.HasPrefix(arg, "--nodes=") })], "--nodes=")
 	r := seen(name)
 	if r == nil {
 		answer("sinfo", map[string]any{"nodes": map[string]any{"nodes": []string{}}, "resource_spec": map[string]any{"cpus": ""}})
@@ -163,9 +166,11 @@ func sinfo(args []string) {
 	number := func(n int64) map[string]any { return map[string]any{"minimum": n, "maximum": n} }
 	answer("sinfo", map[string]any{
 		"node": map[string]any{"state": r.State}, "nodes": map[string]any{"nodes": []string{r.Name}},
-		"cpus": number(int64(r.CPUs)), "sockets": number(int64(r.Sockets)), "cores": number(int64(r.Cores)), "threads": number(int64(r.Threads)),
-		"memory": number(r.RealMemory), "disk": number(r.TmpDisk), "weight": number(0), "resource_spec": map[string]any{"cpus": r.CPUSpecList},
-		"reason": map[string]any{"description": r.Reason}, "extra": r.Extra,
+		"cpus": number(int64(r.CPUs)), "sockets": number(int64(r.Sockets)), "cores": number(int64(r.Cores)),
+		"threads": number(int64(r.Threads)),
+		"memory":  number(r.RealMemory), "disk": number(r.TmpDisk), "weight": number(0),
+		"resource_spec": map[string]any{"cpus": r.CPUSpecList},
+		"reason":        map[string]any{"description": r.Reason}, "extra": r.Extra,
 	})
 }
 
@@ -189,7 +194,7 @@ func seen(name string) (shown *record) {
 	return shown
 }
 
-// config is what was put there.
+// config prints the cluster's configuration that a test has put there.
 func config() {
 	text, err := os.ReadFile(filepath.Join(stage, "config"))
 	if err != nil {

@@ -14,7 +14,9 @@ import (
 
 // showStates is sinfo's answer with all flags of the named nodes that have a record.
 func showStates(args []string) {
-	names, _ := strings.CutPrefix(args[slices.IndexFunc(args, func(arg string) bool { return strings.HasPrefix(arg, "--nodes=") })], "--nodes=")
+	names,
+		_ := strings.CutPrefix(
+		args[slices.IndexFunc(args, func(arg string) bool { return strings.HasPrefix(arg, "--nodes=") })], "--nodes=")
 	list, err := hostlist.Parse(names)
 	must(err)
 	for _, n := range listedNodes() {
@@ -24,7 +26,7 @@ func showStates(args []string) {
 	}
 }
 
-// jobStates tells which jobs are COMPLETING, and as CONFIGURING those of the file of that name; the others run.
+// jobStates prints which jobs are COMPLETING, and as CONFIGURING those of the file of that name; the others run.
 func jobStates() {
 	for _, j := range jobsThatAre("COMPLETING") {
 		fmt.Println(j.ID, "COMPLETING")
