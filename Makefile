@@ -2,36 +2,10 @@
 # make test    everything that must hold
 # make help    the rest
 
-CACHE   ?= $(or $(SLURMLET_CACHE),$(HOME)/.cache/slurmlet)
-GO      := $(shell .ci/bootstrap)
-VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+include .ci/build.mk
+
 SLURM   ?= 24.11
 
-ifeq ($(GO),)
-$(error .ci/bootstrap found no Go: see above)
-endif
-
-export SLURMLET_CACHE := $(CACHE)
-# A clone elsewhere finds in Go's cache what this one has compiled. vet is a part of lint. What is built is stripped, so
-# the compiler makes no DWARF, a tenth of its work.
-FLAGS   := -trimpath -vet=off -gcflags=all=-dwarf=false -toolexec=$(CURDIR)/.ci/compile
-export GOFLAGS := $(filter-out $(FLAGS),$(GOFLAGS)) $(FLAGS)
-# Whatever needs no cgo goes without it, so that Go's cache has each dependency once: -race needs it.
-export CGO_ENABLED := 0
-export PATH := $(dir $(GO)):$(PATH)
-BUILD   := $(GO) build -ldflags '-s -w -X main.version=$(VERSION)'
-# The agent and the page speak HTTP/1.1 alone, so they have no HTTP/2 of net/http's: 0.57 MB.
-AGENT   := nethttpomithttp2
-# pinned: the name of what a module in .ci is built to; it changes with its versions and with ours of Go
-pinned   = $(CACHE)/tools/$(1)-$(shell { cat .ci/$(2)/go.sum $(wildcard .ci/$(2)/*/*.go); grep -E '^(go|toolchain) ' go.mod; } | sha256sum | cut -c1-12)
-LINT    := $(call pinned,golangci-lint,lint)
-HELM    := $(call pinned,helm,tools)
-UNTT    := $(call pinned,helm-unittest,tools)
-BUILDX  := $(call pinned,buildx,tools)
-BUILDKITD := $(call pinned,buildkitd,tools)
-COSIGN  := $(call pinned,cosign,cosign)
-DISTRIBUTION := $(call pinned,registry,tools)
-ACTIONLINT := $(call pinned,actionlint,actionlint)
 SANDBOX := bin/slurmlet-sandbox
 FUZZ    ?= 60s
 CHAOS   ?= 10m
@@ -42,6 +16,10 @@ PODS    ?= 2000
 RECORDS ?= 2000
 WANTED  ?= 1000
 WAITING ?= 500
+# The product's packages, for make cover.
+COVER   ?= ./... ./controller/...
+comma   := ,
+space   := $(subst ,, )
 # The suite has a step that builds, before those that need it.
 BUILT   ?= build
 # The sandbox is built before the steps: it makes what others wait for. exec: a signal for make ends what runs
@@ -52,7 +30,7 @@ MUTATIONS ?= 1000
 SHELL := /bin/bash
 
 .DEFAULT_GOAL := build
-.PHONY: help build dev test test-full unit e2e tools roots kernel node kubernetes native limits kube e2e-kube controller charts images chaos scale steps oracle bench bench-controller bench-elastic short lint cases fuzz up down kube-up kube-down clean
+.PHONY: help build dev test test-full unit cover vuln e2e tools roots kernel node kubernetes native limits kube e2e-kube controller charts images chaos scale steps oracle bench bench-controller bench-elastic short lint cases fuzz up down kube-up kube-down clean
 
 help: ## this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
@@ -71,33 +49,23 @@ test-full: ## every case on every version: hours
 	SLURMLET_E2E_FULL=1 $(MAKE) e2e-kube SLURM=24.11
 	SLURMLET_E2E_FULL=1 $(MAKE) e2e-kube SLURM=26.05
 
-# The linters read what the compiler exports: of the first packages, as make unit has them compiled.
-RUN_LINT = GOGC=400 GOMEMLIMIT=4GiB $(LINT) run --allow-parallel-runners
 lint: $(LINT) ## gofumpt, and the rules of .golangci.yml, of which vet is one
 	CGO_ENABLED=1 GOFLAGS="$(GOFLAGS) -race '-gcflags=$(PLAIN_K8S)'" $(RUN_LINT) ./... ./controller/...
 	$(RUN_LINT) ./e2e/... ./e2e/testbed/... ./.ci/figures
 	LINT=$(LINT) $(GO) test -count=1 -run TestLintRules ./e2e/papers
 
-$(LINT): MODULE = lint
-$(COSIGN): MODULE = cosign
-$(ACTIONLINT): MODULE = actionlint
-$(LINT) $(COSIGN) $(ACTIONLINT): PROGRAM = tool
-$(HELM): PROGRAM = helm.sh/helm/v4/cmd/helm
-$(UNTT): PROGRAM = github.com/helm-unittest/helm-unittest/cmd/helm-unittest
-$(BUILDX): PROGRAM = github.com/docker/buildx/cmd/buildx
-$(BUILDKITD): PROGRAM = github.com/moby/buildkit/cmd/buildkitd
-$(DISTRIBUTION): PROGRAM = ./registry
-$(HELM) $(UNTT) $(BUILDX) $(BUILDKITD) $(DISTRIBUTION): MODULE = tools
-# Of these, what no other build shares is compiled without inlining.
-$(HELM) $(UNTT) $(BUILDX) $(BUILDKITD) $(DISTRIBUTION): PLAIN = $(addprefix github.com/,moby docker aws Azure open-policy-agent compose-spec lestrrat-go sigstore tetratelabs redis distribution) helm.sh
-$(LINT) $(HELM) $(UNTT) $(BUILDX) $(BUILDKITD) $(COSIGN) $(DISTRIBUTION) $(ACTIONLINT):
-	@echo "builds $(@F), pinned in .ci/$(MODULE) (some minutes, once)"
-	@GOWORK=off $(GO) -C .ci/$(MODULE) build -trimpath $(PLAIN:%=-gcflags='%/...=-dwarf=false -l') -ldflags '-s -w' -o $@ $(PROGRAM)
-
-# Kubernetes' libraries are compiled for -race without inlining (-l), a fifth of their work.
-PLAIN_K8S := k8s.io/...=-dwarf=false -l
 unit: ## tests that need nothing but this machine
 	CGO_ENABLED=1 $(GO) test -race -gcflags='$(PLAIN_K8S)' -ldflags=-w -parallel 16 ./... ./controller/... ./e2e/testbed/sandbox/... ./e2e/testbed/kubecluster/... ./e2e/testbed/slurmlet-sandbox/... ./e2e/testbed/suite ./e2e/testbed/pace ./e2e/testbed/chaos
+
+cover: ## how much of each package all unit tests cover, the least first (bin/cover.txt; COVER=./internal/lifecycle/...); no part of make test
+	@mkdir -p bin
+	@$(GO) test -coverpkg='$(subst $(space),$(comma),$(COVER))' -coverprofile=bin/cover.out -gcflags='$(PLAIN_K8S)' $(COVER) >bin/cover.log 2>&1 || { grep -E '^(---|FAIL)' bin/cover.log; exit 1; }
+	@.ci/coverage bin/cover.out | tee bin/cover.txt
+
+# Its exit status is 3 if it finds one, and another where it cannot know.
+vuln: $(GOVULNCHECK) ## known vulnerabilities of what the programs call: it asks Go's vulnerability database (VULNDB=file:///… is a copy); no part of make test
+	@GOFLAGS= $(GOVULNCHECK) $(if $(VULNDB),-db '$(VULNDB)') ./cmd/... ./controller/cmd/...; code=$$?; \
+		case $$code in 0 | 3) ;; *) echo "make vuln needs Go's vulnerability database, and nothing is known without it: VULNDB=file:///… names a copy" >&2 ;; esac; exit $$code
 
 e2e: ## real Slurm in the sandbox, every version (SLURMLET_E2E_FULL=1: also what takes hours)
 	$(SUITE) build roots native kernel limits
