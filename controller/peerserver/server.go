@@ -131,8 +131,8 @@ func (s *Server) Put(name string, claim Claim) (*Conflict, error) {
 }
 
 // Delete takes a pod out of its cluster, with what Kubernetes knew of it, and ends its stream. lost says that
-// its machine is gone. heir is the UID of the pod that has the name now, and did not have it before.
-func (s *Server) Delete(name, uid string, lost bool) (heir string) {
+// its machine is gone. successor is the UID of the pod that has the name now, and did not have it before.
+func (s *Server) Delete(name, uid string, lost bool) (successor string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	c := s.clusters[name]
@@ -141,17 +141,17 @@ func (s *Server) Delete(name, uid string, lost bool) (heir string) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	heir = c.table.Delete(uid, lost)
+	successor = c.table.Delete(uid, lost)
 	delete(c.selves, uid)
 	if r := c.readers[uid]; r != nil {
 		r.end() // its token is no longer good
 	}
 	if c.empty() {
 		delete(s.clusters, name)
-		return heir
+		return successor
 	}
 	c.changed()
-	return heir
+	return successor
 }
 
 // SetSelf tells a pod what Kubernetes knows of it, when that changes.

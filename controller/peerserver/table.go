@@ -97,9 +97,9 @@ func (t *Table) Put(c Claim) (*Conflict, error) {
 	return t.conflict(e), nil
 }
 
-// Delete takes a pod out. isLost says that its machine is gone. heir is the UID of the pod that has the name
+// Delete takes a pod out. isLost says that its machine is gone. successor is the UID of the pod that has the name
 // now and did not have it before; empty if there is none.
-func (t *Table) Delete(uid string, isLost bool) (heir string) {
+func (t *Table) Delete(uid string, isLost bool) (successor string) {
 	e := t.pods[uid]
 	if e == nil {
 		return ""
@@ -113,11 +113,11 @@ func (t *Table) Delete(uid string, isLost bool) (heir string) {
 			t.lose(e)
 		}
 		if now := t.holder(e.Name); now != nil {
-			heir = now.UID
+			successor = now.UID
 		}
 	}
 	t.note(e.Name, before)
-	return heir
+	return successor
 }
 
 // lose keeps a lost peer for snapshots.

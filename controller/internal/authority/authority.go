@@ -83,9 +83,9 @@ func New(o Options) (*Authority, error) {
 		DeleteFunc: func(any) { a.take(nil) },
 	})
 	_, err2 := a.published.AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc:    func(any) { rouse(a.drifted) },
-		UpdateFunc: func(any, any) { rouse(a.drifted) },
-		DeleteFunc: func(any) { rouse(a.drifted) },
+		AddFunc:    func(any) { wakeUp(a.drifted) },
+		UpdateFunc: func(any, any) { wakeUp(a.drifted) },
+		DeleteFunc: func(any) { wakeUp(a.drifted) },
 	})
 	if err := errors.Join(err, err2); err != nil {
 		return nil, fmt.Errorf("cannot watch the certificate authority: %w", err)
@@ -99,7 +99,7 @@ var (
 	errMissing = errors.New("there is no Secret " + Name)
 )
 
-func rouse(c chan struct{}) {
+func wakeUp(c chan struct{}) {
 	select {
 	case c <- struct{}{}:
 	default: // it knows already
@@ -120,7 +120,7 @@ func (a *Authority) take(secret *corev1.Secret) {
 		a.state = s
 		if !bytes.Equal(before, a.bundle()) {
 			for _, l := range a.listeners {
-				rouse(l)
+				wakeUp(l)
 			}
 		}
 	}
@@ -128,7 +128,7 @@ func (a *Authority) take(secret *corev1.Secret) {
 	if err != nil {
 		a.Log.Warn("the certificate authority is not whole", "secret", Name, slog.Any("error", err))
 	}
-	rouse(a.looked)
+	wakeUp(a.looked)
 }
 
 // Bundle are the certificates that clients must trust, as PEM; empty while there are none.
@@ -242,8 +242,8 @@ func trusts(s *state, leaf *tls.Certificate) bool {
 }
 
 const (
-	// patience is how long one request to Kubernetes may take, and pause follows one in vain.
-	patience, pause = 10 * time.Second, 2 * time.Second
+	// requestTimeout is how long one request to Kubernetes may take, and pause follows one in vain.
+	requestTimeout, pause = 10 * time.Second, 2 * time.Second
 )
 
 // Lead makes, mends and renews the Secret until ctx ends.
@@ -306,7 +306,7 @@ func (a *Authority) write(ctx context.Context, seen *corev1.Secret, s *state) er
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	api := a.API.CoreV1().Secrets(a.Namespace)
 	if seen != nil {

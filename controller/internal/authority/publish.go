@@ -70,7 +70,7 @@ func (a *Authority) publishAll(ctx context.Context, namespaces []string, bundle 
 
 // publish applies the ConfigMap: a rule for "create" can name it then, which it cannot for a POST.
 func (a *Authority) publish(ctx context.Context, namespace, bundle string) error {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	wanted := applycorev1.ConfigMap(Name, namespace).WithLabels(managed()).WithData(map[string]string{BundleKey: bundle})
 	_, err := a.API.CoreV1().ConfigMaps(namespace).Apply(ctx, wanted, metav1.ApplyOptions{FieldManager: "slurmlet-controller", Force: true})

@@ -29,8 +29,8 @@ func (m *memory) see(p *pods.Pod, wanted bool, now time.Time) {
 		m.deleted = ""
 	}
 	switch {
-	case p.Over && p.Hitch != nil:
-		m.died = &Trouble{p.Hitch.Reason, p.Hitch.Note, p.Hitch.Since}
+	case p.Over && p.NotRunning != nil:
+		m.died = &Trouble{p.NotRunning.Reason, p.NotRunning.Note, p.NotRunning.Since}
 	case !wanted:
 		m.expected = true
 	}
@@ -68,7 +68,7 @@ func (m *memory) view(p *pods.Pod, k key) *Pod {
 	}
 	return &Pod{
 		UID: p.UID, Elastic: p.Elastic.Value() != "" && p.Label.Value() == k.cluster, Ending: p.DeletionTimestamp != nil, Over: p.Over, Ready: p.Ready,
-		Deleted: m.deleted == p.UID, Unwanted: m.unwanted == p.UID, Hitch: p.Hitch,
+		Deleted: m.deleted == p.UID, Unwanted: m.unwanted == p.UID, NotRunning: p.NotRunning,
 	}
 }
 

@@ -35,7 +35,7 @@ type Pod struct {
 	Elastic, Ending, Over, Ready bool
 	// Deleted: this leader has deleted it, and the watch has not told yet. Unwanted: its node was not wanted once.
 	Deleted, Unwanted bool
-	Hitch             *pods.Hitch
+	NotRunning        *pods.NotRunning
 }
 
 // Trouble is what keeps a node's pod from running.
@@ -127,8 +127,8 @@ func decidePod(p Pod) Step {
 	case p.Over, p.Unwanted:
 		s.Action, s.UID = Delete, p.UID
 	}
-	if p.Hitch != nil && p.Elastic && !p.Ending {
-		s.Trouble = &Trouble{p.Hitch.Reason, p.Hitch.Note, p.Hitch.Since}
+	if p.NotRunning != nil && p.Elastic && !p.Ending {
+		s.Trouble = &Trouble{p.NotRunning.Reason, p.NotRunning.Note, p.NotRunning.Since}
 	}
 	return s
 }

@@ -30,7 +30,7 @@ func view(text string) View {
 				case "ending":
 					v.Pod.Ending = true
 				case "over":
-					v.Pod.Over, v.Pod.Hitch = true, &pods.Hitch{Reason: "Evicted"}
+					v.Pod.Over, v.Pod.NotRunning = true, &pods.NotRunning{Reason: "Evicted"}
 				case "ready":
 					v.Pod.Ready = true
 				case "deleted":
@@ -40,7 +40,7 @@ func view(text string) View {
 				case "foreign":
 					v.Pod.Elastic = false
 				case "stuck":
-					v.Pod.Hitch = &pods.Hitch{Reason: "Unschedulable"}
+					v.Pod.NotRunning = &pods.NotRunning{Reason: "Unschedulable"}
 				}
 			}
 			continue
@@ -170,7 +170,7 @@ func (w *world) turn() {
 			case p.DeletionTimestamp != nil:
 				p = nil
 			case w.chance(3):
-				p.Over, p.Hitch = true, &pods.Hitch{Reason: "Evicted"}
+				p.Over, p.NotRunning = true, &pods.NotRunning{Reason: "Evicted"}
 			case w.chance(3):
 				p.Ready = !p.Ready
 			case w.chance(4):

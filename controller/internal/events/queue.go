@@ -96,8 +96,8 @@ func (q *Queue[K]) Done(w Waiting[K]) {
 	}
 }
 
-// patience is how long one request to Kubernetes may take, and pause follows one in vain.
-const patience, pause = 10 * time.Second, 5 * time.Second
+// requestTimeout is how long one request to Kubernetes may take, and pause follows one in vain.
+const requestTimeout, pause = 10 * time.Second, 5 * time.Second
 
 // Write writes the events until ctx ends, at most so many a second and burst at once: each once, also after a change of the
 // leader. reporter is the replica's name.
@@ -134,7 +134,7 @@ func (q *Queue[K]) Write(ctx context.Context, api kubernetes.Interface, reporter
 }
 
 func writeInTime(ctx context.Context, api kubernetes.Interface, reporter string, e Event) error {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	return Write(ctx, api, reporter, e)
 }

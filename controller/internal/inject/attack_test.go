@@ -242,7 +242,7 @@ func TestTheDesk(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				d, worked := make(desk, workers), false
+				d, worked := make(slots, workers), false
 				for range workers {
 					d <- struct{}{}
 				}

@@ -26,8 +26,8 @@ type Bundle interface {
 }
 
 const (
-	// patience is how long one request to Kubernetes may take, and pause what follows one that failed.
-	patience, pause = 10 * time.Second, 2 * time.Second
+	// requestTimeout is how long one request to Kubernetes may take, and pause what follows one that failed.
+	requestTimeout, pause = 10 * time.Second, 2 * time.Second
 )
 
 // KeepBundle keeps the bundle in the MutatingWebhookConfiguration of this name until ctx ends. It asks
@@ -92,7 +92,7 @@ func write(ctx context.Context, api kubernetes.Interface, store cache.Store, nam
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	_, err = api.AdmissionregistrationV1().MutatingWebhookConfigurations().Patch(ctx, name, types.StrategicMergePatchType, patch, metav1.PatchOptions{FieldManager: "slurmlet-controller"})
 	return err

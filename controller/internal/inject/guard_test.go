@@ -205,7 +205,7 @@ func TestManyReviewsAtOnce(t *testing.T) {
 		"each on its connection": {64, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, s := serveWith(t, patient, handler(make(desk, workers), time.Minute, func(review []byte) ([]byte, int, error) {
+			_, s := serveWith(t, patient, handler(make(slots, workers), time.Minute, func(review []byte) ([]byte, int, error) {
 				return answerTo(review, settings, slog.New(slog.DiscardHandler))
 			}))
 			s.client.Transport.(*http.Transport).DisableKeepAlives = c.alone
@@ -223,7 +223,7 @@ func TestSixtyFourAtWork(t *testing.T) {
 	const reviews = 64
 	release := make(chan struct{})
 	var entered atomic.Int64
-	g, s := serveWith(t, patient, handler(make(desk, reviews), time.Minute, func([]byte) ([]byte, int, error) {
+	g, s := serveWith(t, patient, handler(make(slots, reviews), time.Minute, func([]byte) ([]byte, int, error) {
 		entered.Add(1)
 		<-release
 		return []byte(`{"allowed":true}`), 0, nil
@@ -245,7 +245,7 @@ func TestSixtyFourAtWork(t *testing.T) {
 
 // TestAClientThatHangsUp gives back its place, and nothing is made for it.
 func TestAClientThatHangsUp(t *testing.T) {
-	d := make(desk, workers)
+	d := make(slots, workers)
 	for range workers {
 		d <- struct{}{}
 	}

@@ -41,11 +41,11 @@ const workTime = 8 * time.Second
 // Handler answers the API server. It changes nothing but its answer, so a dry run is like any other,
 // and anybody may ask: the answer has nothing that is not in the question or in every injected pod.
 func Handler(s Settings, log *slog.Logger) http.Handler {
-	return handler(make(desk, workers), workTime, func(review []byte) ([]byte, int, error) { return answerTo(review, s, log) })
+	return handler(make(slots, workers), workTime, func(review []byte) ([]byte, int, error) { return answerTo(review, s, log) })
 }
 
-// handler has a review wait for a place at the desk for so long.
-func handler(d desk, wait time.Duration, work work) http.Handler {
+// handler has a review wait for one of the slots for so long.
+func handler(d slots, wait time.Duration, work work) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST "+Path, func(w http.ResponseWriter, r *http.Request) {
 		text, status, err := d.answer(w, r, wait, work)
@@ -68,11 +68,11 @@ func handler(d desk, wait time.Duration, work work) http.Handler {
 // work makes the answer to a review, or says with which status there is none.
 type work func(review []byte) (answer []byte, status int, err error)
 
-// desk has a place for each review at work: work goes on when its client hangs up.
-type desk chan struct{}
+// slots has a place for each review at work: work goes on when its client hangs up.
+type slots chan struct{}
 
 // answer reads the review before it takes a place, because the sender may be slow.
-func (d desk) answer(w http.ResponseWriter, r *http.Request, wait time.Duration, work work) ([]byte, int, error) {
+func (d slots) answer(w http.ResponseWriter, r *http.Request, wait time.Duration, work work) ([]byte, int, error) {
 	body, status, err := readBody(w, r)
 	if err != nil {
 		return nil, status, err

@@ -51,9 +51,9 @@ type Pod struct {
 	Kind     string
 	Revision unique.Handle[string]
 	Marks
-	// Elastic is the value of ElasticLabel; empty for most. Hitch is what keeps such a pod from running.
-	Elastic unique.Handle[string]
-	Hitch   *Hitch
+	// Elastic is the value of ElasticLabel; empty for most. NotRunning is what keeps such a pod from running.
+	Elastic    unique.Handle[string]
+	NotRunning *NotRunning
 }
 
 // Marks are what the controller itself writes to pods.
@@ -97,7 +97,7 @@ func trimPod(object any) (any, error) {
 	p.mark(from)
 	p.Elastic = unique.Make(from.Labels[ElasticLabel])
 	if from.Labels[ElasticLabel] != "" {
-		p.Hitch = hitch(from)
+		p.NotRunning = notRunning(from)
 	}
 	for _, ip := range from.Status.PodIPs {
 		if a, err := netip.ParseAddr(ip.IP); err == nil {

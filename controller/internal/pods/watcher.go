@@ -27,7 +27,7 @@ import (
 // Tables are the clusters' tables: a peerserver.Server.
 type Tables interface {
 	Put(cluster string, claim peerserver.Claim) (*peerserver.Conflict, error)
-	Delete(cluster, uid string, lost bool) (heir string)
+	Delete(cluster, uid string, lost bool) (successor string)
 	SetSelf(cluster, uid string, self wire.Self) error
 }
 
@@ -48,7 +48,7 @@ type Watcher struct {
 
 	mu       sync.Mutex
 	known    map[types.UID]*entry
-	machines map[string]*tenants
+	machines map[string]*machinePods
 	inside   map[string]int // pods by namespace
 }
 
@@ -61,8 +61,8 @@ type entry struct {
 
 func (e *entry) uid() string { return string(e.pod.UID) }
 
-// tenants are the pods of a machine.
-type tenants struct {
+// machinePods are the pods of a machine.
+type machinePods struct {
 	pods map[types.UID]*entry
 	// there: Kubernetes has the node now. gone: it had it, and deleted it.
 	there, gone bool
@@ -74,7 +74,7 @@ type tenants struct {
 func New(api kubernetes.Interface, in namespaces.Set, tables Tables, rules *machines.Rules, log *slog.Logger) (*Watcher, error) {
 	w := &Watcher{
 		tables: tables, log: log, faults: newFaults(), lines: flowcontrol.NewTokenBucketRateLimiter(eventRate, eventBurst), namespaces: make(chan struct{}, 1),
-		known: map[types.UID]*entry{}, machines: map[string]*tenants{}, inside: map[string]int{},
+		known: map[types.UID]*entry{}, machines: map[string]*machinePods{}, inside: map[string]int{},
 	}
 	var podsErr, nodesErr error
 	w.nodes, nodesErr = informer(w.source(false), api, api.CoreV1().Nodes(), &corev1.Node{}, "", trimNode(rules))
@@ -251,11 +251,11 @@ func (w *Watcher) machineGone(last *machine) {
 	w.forgetMachine(last.Name, m)
 }
 
-// machine finds or makes the tenants of a machine.
-func (w *Watcher) machine(name string) *tenants {
+// machine finds or makes the record of the pods of a machine.
+func (w *Watcher) machine(name string) *machinePods {
 	m := w.machines[name]
 	if m == nil {
-		m = &tenants{pods: map[types.UID]*entry{}}
+		m = &machinePods{pods: map[types.UID]*entry{}}
 		w.machines[name] = m
 	}
 	return m
@@ -270,7 +270,7 @@ func (w *Watcher) leave(e *entry) {
 	}
 }
 
-func (w *Watcher) forgetMachine(name string, m *tenants) {
+func (w *Watcher) forgetMachine(name string, m *machinePods) {
 	if !m.there && len(m.pods) == 0 {
 		delete(w.machines, name)
 	}
@@ -278,7 +278,7 @@ func (w *Watcher) forgetMachine(name string, m *tenants) {
 
 // lost: Kubernetes takes all on the machine for ended, as it does when it deletes the machine's pods by
 // itself (kubernetes.io/docs/concepts/cluster-administration/node-shutdown).
-func lost(m *tenants) bool { return m != nil && (m.gone || m.now.OutOfService) }
+func lost(m *machinePods) bool { return m != nil && (m.gone || m.now.OutOfService) }
 
 // judge makes a pod a peer, or takes it out, and notes why it is none.
 func (w *Watcher) judge(e *entry) {
@@ -341,10 +341,10 @@ func (w *Watcher) withdraw(e *entry, lost bool) {
 	if e.cluster == "" {
 		return
 	}
-	heir := w.known[types.UID(w.tables.Delete(e.cluster, e.uid(), lost))]
+	successor := w.known[types.UID(w.tables.Delete(e.cluster, e.uid(), lost))]
 	e.cluster = ""
-	if heir != nil {
-		w.note(heir.pod, nil) // it has the name now
+	if successor != nil {
+		w.note(successor.pod, nil) // it has the name now
 	}
 }
 

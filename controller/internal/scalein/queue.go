@@ -37,7 +37,7 @@ func (q *queue) look(key string) {
 		delete(q.later, key)
 	}
 	q.mu.Unlock()
-	q.rouse()
+	q.wakeUp()
 }
 
 // lookAt has a pod looked at later, unless it is soon.
@@ -47,10 +47,10 @@ func (q *queue) lookAt(key string, at time.Time) {
 		q.later[key] = at
 	}
 	q.mu.Unlock()
-	q.rouse()
+	q.wakeUp()
 }
 
-func (q *queue) rouse() {
+func (q *queue) wakeUp() {
 	select {
 	case q.wake <- struct{}{}:
 	default: // it knows already

@@ -9,8 +9,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Hitch is why a pod does not run, in Kubernetes' words.
-type Hitch struct {
+// NotRunning is why a pod does not run, in Kubernetes' words.
+type NotRunning struct {
 	Reason, Note string
 	// Since is zero where Kubernetes does not tell.
 	Since time.Time
@@ -25,17 +25,17 @@ const (
 // passing are the reasons of containers that wait for their turn.
 var passing = map[string]bool{"": true, "ContainerCreating": true, "PodInitializing": true}
 
-// hitch is nil for a pod that runs, or that nothing keeps from it.
-func hitch(p *corev1.Pod) *Hitch {
+// notRunning is nil for a pod that runs, or that nothing keeps from it.
+func notRunning(p *corev1.Pod) *NotRunning {
 	switch p.Status.Phase {
 	case corev1.PodFailed:
-		return &Hitch{Reason: cmp.Or(word(p.Status.Reason), failedPod), Note: cmp.Or(p.Status.Message, ended(p))}
+		return &NotRunning{Reason: cmp.Or(word(p.Status.Reason), failedPod), Note: cmp.Or(p.Status.Message, ended(p))}
 	case corev1.PodSucceeded:
-		return &Hitch{Reason: succeededPod, Note: ended(p)}
+		return &NotRunning{Reason: succeededPod, Note: ended(p)}
 	}
 	for _, c := range p.Status.Conditions {
 		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
-			return &Hitch{Reason: cmp.Or(word(c.Reason), corev1.PodReasonUnschedulable), Note: c.Message, Since: c.LastTransitionTime.Time}
+			return &NotRunning{Reason: cmp.Or(word(c.Reason), corev1.PodReasonUnschedulable), Note: c.Message, Since: c.LastTransitionTime.Time}
 		}
 	}
 	for _, all := range [][]corev1.ContainerStatus{p.Status.InitContainerStatuses, p.Status.ContainerStatuses} {
@@ -45,7 +45,7 @@ func hitch(p *corev1.Pod) *Hitch {
 				if last := c.LastTerminationState.Terminated; last != nil {
 					note = termination(last) // Kubernetes' sentence has the pod's name and the next try
 				}
-				return &Hitch{Reason: cmp.Or(word(waits.Reason), failedPod), Note: "container " + c.Name + ": " + note}
+				return &NotRunning{Reason: cmp.Or(word(waits.Reason), failedPod), Note: "container " + c.Name + ": " + note}
 			}
 		}
 	}
