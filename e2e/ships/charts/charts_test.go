@@ -32,6 +32,25 @@ func TestTheREADMEHoldsTheValues(t *testing.T) {
 	}
 }
 
+// TestTheSchemaDescribesTheValues: an editor that knows the schema tells what values.yaml says of a value.
+func TestTheSchemaDescribesTheValues(t *testing.T) {
+	for _, chart := range charts {
+		t.Run(filepath.Base(chart), func(t *testing.T) {
+			values, err := readValues(chart + "/values.yaml")
+			require.NoError(t, err)
+			have, err := os.ReadFile(chart + "/values.schema.json")
+			require.NoError(t, err)
+			want, err := described(have, values)
+			require.NoError(t, err)
+			if os.Getenv("UPDATE") != "" {
+				require.NoError(t, os.WriteFile(chart+"/values.schema.json", []byte(want), 0o644))
+				return
+			}
+			assert.Equal(t, want, string(have), "make charts UPDATE=1 writes it")
+		})
+	}
+}
+
 // TestTheREADMEHasValuesThatAreRendered: its examples are files that TestTemplatesAreValid renders.
 func TestTheREADMEHasValuesThatAreRendered(t *testing.T) {
 	readme, err := os.ReadFile(chart + "/README.md")
