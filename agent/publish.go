@@ -118,7 +118,7 @@ func (a *Agent) stopping(next lifecycle.State) *StoppingStatus {
 		s.JobsUntil = &until
 	}
 	for _, j := range next.Jobs {
-		s.Jobs = append(s.Jobs, JobStatus{j.Name(), j.User, strings.Join(j.State, "+"), j.End.Time, j.Batch && j.Requeue})
+		s.Jobs = append(s.Jobs, JobStatus{j.Name(), j.User, strings.Join(j.State, "+"), j.End.Time(), j.Batch && j.Requeue})
 	}
 	return s
 }

@@ -81,7 +81,7 @@ func described(t *testing.T, c *cluster) {
 	edit := func(text string) {
 		require.NoError(t, c.SetFiles(t.Context(), spec.Name, sandbox.PodInfo, annotate(text)))
 	}
-	has := func(features string, weight int64) {
+	has := func(features string, weight int) {
 		t.Helper()
 		until(t, "the record follows", func() (bool, string) {
 			r := c.record(t, spec.Name)

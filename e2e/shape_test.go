@@ -34,7 +34,7 @@ func podsWithCPUs(t *testing.T, c *cluster) {
 	pinned(t, c, second.Name, "0-1", "2")
 	ownCPUs(t, c, first.Name, second.Name)
 	record := c.record(t, half.Name)
-	assert.Equal(t, []any{1, 1, ""}, []any{record.CPUs, record.EffectiveCPUs, record.SpecializedCPUs.String()}, "one and a half CPUs")
+	assert.Equal(t, []any{1, 1, ""}, []any{record.CPUs, record.CPUsEffective, string(record.SpecializedCPUs)}, "one and a half CPUs")
 	const affinity = "TaskPlugin=task/cgroup,task/affinity: want task/cgroup without task/affinity (slurm.conf)"
 	misfits(t, c, half.Name, affinity+", or the capability SYS_NICE", affinity+": the pod has a quota", "ConstrainCores=yes: want no")
 	failsEveryLaunch(t, c, plain.Name)
@@ -99,7 +99,7 @@ func pinned(t *testing.T, c *cluster, node, reserved, cpus string) {
 	t.Helper()
 	record := c.record(t, node)
 	require.NotNil(t, record)
-	assert.Equal(t, []any{3, 1, reserved}, []any{record.CPUs, record.EffectiveCPUs, record.SpecializedCPUs.String()}, node)
+	assert.Equal(t, []any{3, 1, reserved}, []any{record.CPUs, record.CPUsEffective, string(record.SpecializedCPUs)}, node)
 	assert.Contains(t, c.run(t, sandbox.Controller, "scontrol", "show", "node", node), "CfgTRES=cpu=1,")
 	status := c.agent(t, node).Node
 	assert.Equal(t, cpus, status.Limits.CPUSet.Value.String())

@@ -82,7 +82,7 @@ func nodesHaveTheirPodsSize(t *testing.T, c *cluster) {
 		record := c.record(t, node)
 		require.NotNil(t, record)
 		assert.Equal(t, want.cpus, record.CPUs, node)
-		assert.Equal(t, want.cpus, record.EffectiveCPUs, node)
+		assert.Equal(t, want.cpus, record.CPUsEffective, node)
 		assert.Equal(t, want.memory, record.RealMemory, node)
 		status := c.agent(t, node)
 		assert.Equal(t, "0-2", status.Node.Limits.Online.String(), "the machine has more CPUs than any pod")

@@ -121,7 +121,7 @@ func TestStop(t *testing.T) {
 		given: given{role: "slurmd", env: []string{"SLURMLET_GRACE_PERIOD=10s"}, files: map[string]string{"stubborn": ""}},
 		phases: []phase{
 			{"it is Ready", nil, []condition{isReady}},
-			{"SIGTERM", term, []condition{exits(0), wrote("ignored SIGTERM", 1), logged(entry{"reason": "slurmd was killed while it stopped, and nothing was lost"})}},
+			{"SIGTERM", term, []condition{exits(137), wrote("ignored SIGTERM", 1), logged(entry{"reason": "did not stop in time and was killed"})}},
 		},
 	}, {
 		name:  "so is a slurmctld, and what it has handed over to",

@@ -140,7 +140,7 @@ func (w *world) answer(how byte) {
 	}
 	w.record = records[how]
 	if w.record != nil && n%2 == 0 {
-		w.record.SlurmdStart = slurm.Time{} // sinfo does not tell
+		w.record.SlurmdStartAt = 0 // sinfo does not tell
 	}
 	w.doubtful = how&1 == 0 && n%3 == 0 && records[how] != nil && records[how].Is("MIXED")
 	w.elsewhere, w.unreported = false, false

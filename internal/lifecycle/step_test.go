@@ -32,8 +32,8 @@ func slurmdLife() State {
 // record is a node record; it starts as that of small, seen with the slurmd of epoch.
 func record(change ...func(*slurm.Node)) *slurm.Node {
 	n := &slurm.Node{
-		Name: "n1", State: []string{"IDLE", "DYNAMIC_NORM"}, CPUs: 1, EffectiveCPUs: 1, RealMemory: 448,
-		SlurmdStart: slurm.Time{Time: epoch.Truncate(time.Second)},
+		Name: "n1", State: []string{"IDLE", "DYNAMIC_NORM"}, CPUs: 1, CPUsEffective: 1, RealMemory: 448,
+		SlurmdStartAt: slurm.TimeOf(epoch), NodeDetail: &slurm.NodeDetail{},
 	}
 	for _, c := range change {
 		c(n)
@@ -41,7 +41,7 @@ func record(change ...func(*slurm.Node)) *slurm.Node {
 	return n
 }
 
-func bigger(n *slurm.Node)     { n.CPUs, n.EffectiveCPUs = 4, 4 }
+func bigger(n *slurm.Node)     { n.CPUs, n.CPUsEffective = 4, 4 }
 func busy(n *slurm.Node)       { n.State = []string{"MIXED", "DYNAMIC_NORM"} }
 func completing(n *slurm.Node) { n.State = []string{"IDLE", "DYNAMIC_NORM", "COMPLETING"} }
 func suspended(n *slurm.Node)  { n.Suspended = []string{"5"} }
@@ -70,7 +70,7 @@ func is(flag string) func(*slurm.Node) {
 	return func(n *slurm.Node) { n.State = append(n.State, flag) }
 }
 
-func stale(n *slurm.Node) { n.SlurmdStart.Time = epoch.Add(-time.Minute) }
+func stale(n *slurm.Node) { n.SlurmdStartAt = slurm.TimeOf(epoch.Add(-time.Minute)) }
 func down(n *slurm.Node)  { n.State = []string{"DOWN", "DYNAMIC_NORM", "NOT_RESPONDING"} }
 
 // play feeds events to a life; a number of 0 in an answer stands for the open

@@ -232,22 +232,23 @@ func readRecord(e *node.Answered, key, value string) (is bool, err error) {
 	switch key {
 	case "cpus":
 		e.Node.CPUs, err = strconv.Atoi(value)
-		e.Node.EffectiveCPUs = e.Node.CPUs
+		e.Node.CPUsEffective = e.Node.CPUs
 	case "reason":
 		e.Node.Reason = value
 	case "weight":
-		e.Node.Weight, err = strconv.ParseInt(value, 10, 64)
+		e.Node.Weight, err = strconv.Atoi(value)
 	case "features":
 		e.Node.Features = strings.Split(value, ",")
 	case "suspended":
 		e.Node.Suspended = strings.Split(value, ",")
 	case "slurmd":
 		if value == "unknown" {
-			e.Node.SlurmdStart = slurm.Time{}
+			e.Node.SlurmdStartAt = 0
 			break
 		}
-		e.Node.SlurmdStart.Time, err = readTime(value)
-		e.Node.SlurmdStart.Time = e.Node.SlurmdStart.Truncate(time.Second)
+		var at time.Time
+		at, err = readTime(value)
+		e.Node.SlurmdStartAt = slurm.TimeOf(at)
 	default:
 		return false, nil
 	}

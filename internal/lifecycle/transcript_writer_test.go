@@ -142,14 +142,14 @@ func formatRecord(n *slurm.Node) string {
 	if n.Features != nil {
 		text += " features=" + strings.Join(n.Features, ",")
 	}
-	if n.Suspended != nil {
+	if n.Detail().Suspended != nil {
 		text += " suspended=" + strings.Join(n.Suspended, ",")
 	}
-	switch start := n.SlurmdStart; {
+	switch start := n.SlurmdStartAt; {
 	case start.IsZero():
 		text += " slurmd=unknown"
-	case !start.Equal(usual.SlurmdStart.Time):
-		text += " slurmd=" + start.Sub(epoch).Truncate(time.Second).String()
+	case start != usual.SlurmdStartAt:
+		text += " slurmd=" + start.Time().Sub(epoch).Truncate(time.Second).String()
 	}
 	return text
 }

@@ -59,7 +59,7 @@ func (s Scontrol) withoutAssociation(ctx context.Context) ([]Job, error) {
 	}
 	var all []Job
 	for i := range answer.Jobs {
-		if j := &answer.Jobs[i]; j.Association == 0 && j.Eligible.After(time.Now()) {
+		if j := &answer.Jobs[i]; j.Association == 0 && j.Eligible.Time().After(time.Now()) {
 			all = append(all, j.Job)
 		}
 	}

@@ -57,7 +57,7 @@ func TestJob(t *testing.T) {
 		require.NoError(t, err, version)
 		assert.Equal(t, "show job 3 --json\n", calls(t, s))
 		assert.Equal(t, []any{int64(3), "3", "alice", true, true}, []any{job.ID, job.Name(), job.User, job.Batch, job.Requeue}, version)
-		assert.Greater(t, job.End.Unix(), int64(1_790_000_000))
+		assert.Greater(t, job.End.Time().Unix(), int64(1_790_000_000))
 		job, err = scontrol(t, recorded(t, "job-salloc-"+version+".json"), "", "0").Job(t.Context(), c.salloc)
 		require.NoError(t, err, version)
 		assert.Equal(t, []any{c.salloc, false, true, true}, []any{job.Name(), job.Batch, job.Requeue, job.Running()}, version)

@@ -125,15 +125,18 @@ type sinfoAll struct {
 
 func (r *sinfoRow) node() *Node {
 	n := &Node{
-		Name: r.Nodes.Names[0], State: r.Node.State, CPUs: int(r.CPUs.Value), SpecializedCPUs: r.Reserved.CPUs,
-		Sockets: int(r.Sockets.Value), Cores: int(r.Cores.Value), Threads: int(r.Threads.Value),
-		RealMemory: r.Memory.Value, TmpDisk: r.Disk.Value, Weight: r.Weight.Value,
+		Name: r.Nodes.Names[0], State: r.Node.State, CPUs: int(r.CPUs.Value),
+		RealMemory: r.Memory.Value, TmpDisk: r.Disk.Value, Weight: int(r.Weight.Value),
 		Gres: r.Gres.Text, Reason: r.Reason.Text, Extra: r.Extra,
+		NodeDetail: &NodeDetail{
+			SpecializedCPUs: CPUList(r.Reserved.CPUs.String()),
+			Sockets:         int(r.Sockets.Value), Cores: int(r.Cores.Value), Threads: int(r.Threads.Value),
+		},
 	}
 	if r.Features.Text != "" {
 		n.Features = strings.Split(r.Features.Text, ",")
 	}
 	// slurmctld counts CpuSpecList in whole cores, as it shows it.
-	n.EffectiveCPUs = n.CPUs - n.SpecializedCPUs.Len()
+	n.CPUsEffective = n.CPUs - r.Reserved.CPUs.Len()
 	return n
 }

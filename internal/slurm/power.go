@@ -11,10 +11,6 @@ import (
 	"github.com/slurmlet/slurmlet/slurmconf/hostlist"
 )
 
-// powerFlags are in the state of a node that runs no job before its slurmd has registered (slurm.h,
-// NODE_STATE_POWER…).
-var powerFlags = []string{"POWERED_DOWN", "POWERING_DOWN", "POWERING_UP", "POWER_UP"}
-
 // PoweredUp asks sinfo which nodes of a host list are up. A node without a record, or in no partition,
 // is not. The answer has a line for each state, however many nodes there are.
 func (s Scontrol) PoweredUp(ctx context.Context, names string) (hostlist.Set, error) {
@@ -43,7 +39,7 @@ func readPoweredUp(from io.Reader) (hostlist.Set, error) {
 		if err != nil {
 			return hostlist.Set{}, fmt.Errorf("cannot read the nodes %q: %w", fields[1], err)
 		}
-		if slices.ContainsFunc(strings.Split(strings.ToUpper(strings.TrimSpace(fields[0])), "+"), func(flag string) bool { return slices.Contains(powerFlags, flag) }) {
+		if state := ParseState(fields[0]); state.Off() || state.Starting() { // it runs no job before its slurmd has registered
 			not = not.Union(list.Set())
 		} else {
 			up = up.Union(list.Set())

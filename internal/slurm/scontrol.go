@@ -325,19 +325,3 @@ func lastWords(text string) string {
 	}
 	return strings.Join(said, "; ")
 }
-
-// UnmarshalJSON reads {"set": …, "infinite": …, "number": …}, the form of all
-// data_parser versions from 0.0.40 on.
-func (t *Time) UnmarshalJSON(data []byte) error {
-	var v struct {
-		Set    bool  `json:"set"`
-		Number int64 `json:"number"`
-	}
-	if err := json.Unmarshal(data, &v); err != nil {
-		return fmt.Errorf("cannot read a time: %w", err)
-	}
-	if v.Set && v.Number > 0 {
-		t.Time = time.Unix(v.Number, 0)
-	}
-	return nil
-}

@@ -7,10 +7,6 @@ package slurm
 import (
 	"context"
 	"errors"
-	"slices"
-	"time"
-
-	"github.com/slurmlet/slurmlet/cgroup"
 )
 
 // ErrBusy says that slurmctld refused to delete a node record because jobs or
@@ -135,80 +131,3 @@ type Client interface {
 	// ReleaseJob lifts the hold of a job, with all parts of a heterogeneous one.
 	ReleaseJob(ctx context.Context, job *Job) error
 }
-
-// Node is a node record as slurmctld shows it ("scontrol show node --json", and sinfo's).
-type Node struct {
-	Name string `json:"name"`
-	// Address is NodeAddr: of a dynamic node, where its last registration came from. Only a
-	// whole record has it.
-	Address string `json:"address"`
-	// State is the base state and the flags, as in IDLE, DRAIN, DYNAMIC_NORM.
-	State []string `json:"state"`
-	// CPUs is the configured count, EffectiveCPUs what is left for jobs.
-	CPUs          int `json:"cpus"`
-	EffectiveCPUs int `json:"effective_cpus"`
-	// SpecializedCPUs is CpuSpecList, in list format.
-	SpecializedCPUs cgroup.Set `json:"specialized_cpus"`
-	// Cores are of one socket, Threads of one core.
-	Sockets int `json:"sockets"`
-	Cores   int `json:"cores"`
-	Threads int `json:"threads"`
-	// RealMemory and TmpDisk are in MiB.
-	RealMemory int64 `json:"real_memory"`
-	TmpDisk    int64 `json:"temporary_disk"`
-	// Gres is name[:type]:count, several separated by commas, each with the
-	// sockets in parentheses where gres.conf gave cores.
-	Gres string `json:"gres"`
-	// GresTypes is what slurmctld knows of at all, nil unless it was asked: of a
-	// Gres that is not among them it tells nothing.
-	GresTypes []string `json:"-"`
-	Reason    string   `json:"reason"`
-	// Features are the available ones.
-	Features []string `json:"features"`
-	Weight   int64    `json:"weight"`
-	// Extra is what slurmd or an admin has put there for any purpose.
-	Extra string `json:"extra"`
-	// Topology is where the node stands in the cluster's network (25.05 and later). Only a whole
-	// record has it.
-	Topology string `json:"topology"`
-	// SlurmdStart is when the slurmd that registered last was started, to the second. Only a
-	// whole record has it.
-	SlurmdStart Time `json:"slurmd_start_time"`
-	// Suspended are jobs with steps on the node that slurmctld does not count there: it shows the
-	// node as IDLE, and deletes its record. The agent fills them in.
-	Suspended []string `json:"-"`
-}
-
-// Is says whether the state holds one of the names.
-func (n *Node) Is(names ...string) bool {
-	return slices.ContainsFunc(n.State, func(s string) bool { return slices.Contains(names, s) })
-}
-
-// Busy says whether jobs hold the node, suspended ones too as far as they are known.
-func (n *Node) Busy() bool {
-	return n.Is("ALLOCATED", "MIXED", "COMPLETING") || len(n.Suspended) > 0
-}
-
-// Allocated says whether jobs run on the node, which is more than that they hold it: of a job
-// that is COMPLETING there only what it leaves behind is waited for.
-func (n *Node) Allocated() bool { return n.Is("ALLOCATED", "MIXED") }
-
-// Drained says whether somebody has set the node to drain, with work on it or not.
-func (n *Node) Drained() bool { return n.Is("DRAIN") }
-
-// Invalid says whether slurmctld refused what slurmd registered.
-func (n *Node) Invalid() bool { return n.Is("INVALID_REG") }
-
-// Responding says whether slurmctld counts the node's slurmd as alive.
-func (n *Node) Responding() bool {
-	return !n.Is("DOWN", "UNKNOWN", "NOT_RESPONDING", "FUTURE", "ERROR")
-}
-
-// Elastic says whether slurmctld's power saving may start and end the node.
-func (n *Node) Elastic() bool { return n.Is("CLOUD") }
-
-// Off says whether slurmctld has suspended the node, or does so now: it counts on nothing there.
-func (n *Node) Off() bool { return n.Is("POWERING_DOWN", "POWERED_DOWN") }
-
-// Time is a point in time in Slurm's JSON: {"set": true, "number": seconds}.
-type Time struct{ time.Time }

@@ -230,11 +230,11 @@ func (w *world) compareNodes(v *clusterview.View) error {
 			want.ReasonBy = ""
 		}
 		all = errors.Join(all, same("node "+want.Name, map[string][2]any{
-			"name": {have.Name, want.Name}, "state": {sorted(append(slices.Clone(have.Flags), have.State)), sorted(want.State)},
-			"sinfo's state": {strings.ToLower(sorted(append(slices.Clone(have.Flags), have.State))), sorted(strings.Split(states[want.Name], "+"))},
+			"name": {have.Name, want.Name}, "state": {sorted(slices.Clone(have.State)), sorted(want.State)},
+			"sinfo's state": {strings.ToLower(sorted(slices.Clone(have.State))), sorted(strings.Split(states[want.Name], "+"))},
 			"partitions":    {strings.Join(have.Partitions, ","), strings.Join(want.Partitions, ",")}, "features": {strings.Join(have.Features, ","), strings.Join(want.Features, ",")},
 			"cpus":   {[3]int{have.CPUs, have.CPUsEffective, have.CPUsAlloc}, [3]int{want.CPUs, want.Effective, want.Alloc}},
-			"memory": {[2]int64{have.Memory, have.MemoryAlloc}, [2]int64{want.Memory << 20, want.AllocMem << 20}},
+			"memory": {[2]int64{have.RealMemory, have.MemoryAlloc}, [2]int64{want.Memory, want.AllocMem}},
 			"reason": {have.Reason, want.Reason}, "reason's user": {have.ReasonUser, want.ReasonBy}, "reason's time": {int64(have.ReasonAt), want.ReasonAt.known()},
 			"boot": {int64(have.BootAt), want.Boot.known()}, "slurmd": {int64(have.SlurmdStartAt), want.Slurmd.known()}, "busy": {int64(have.LastBusyAt), want.Busy.known()},
 			"weight": {have.Weight, want.Weight}, "extra": {have.Extra, want.Extra}, "comment": {have.Comment, want.Comment},

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -247,12 +248,12 @@ func (l *life) compare() error {
 		if brief == nil || whole == nil {
 			return fmt.Errorf("%s is not shown: %v, %v", name, brief, whole)
 		}
-		whole.Address, whole.Topology, whole.SlurmdStart = "", "", slurm.Time{}
+		whole.Address, whole.Topology, whole.SlurmdStartAt = "", "", 0
 		if len(whole.Features) == 0 {
 			whole.Features = nil
 		}
-		if fmt.Sprintf("%+v", *brief) != fmt.Sprintf("%+v", *whole) {
-			return fmt.Errorf("%s: sinfo tells %+v, scontrol %+v", name, *brief, *whole)
+		if !reflect.DeepEqual(brief, whole) {
+			return fmt.Errorf("%s: sinfo tells %+v and %+v, scontrol %+v and %+v", name, *brief, *brief.NodeDetail, *whole, *whole.NodeDetail)
 		}
 	}
 	none, err := s.Node(context.Background(), "nosuch")

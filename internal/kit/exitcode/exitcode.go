@@ -3,8 +3,8 @@
 package exitcode
 
 const (
-	// OK says that the container stopped in order after SIGTERM, SIGINT or SIGRTMIN+3. A slurmd that crashes, hangs
-	// or has to be killed while it stops counts as in order if slurmctld has deleted its record
+	// OK says that the container stopped in order after SIGTERM, SIGINT or SIGRTMIN+3. A slurmd that crashes or hangs
+	// while it stops counts as in order if slurmctld has deleted its record
 	OK = 0
 	// Failure says that the agent itself has failed; of `slurmlet check`, that an error is among the findings
 	Failure = 1

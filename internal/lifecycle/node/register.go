@@ -128,7 +128,7 @@ func (l machine) staleJobsEnded(err error) (machine, []any) {
 
 // isSeen: the record is that of the present slurmd, and not of an earlier one.
 func (l machine) isSeen(n *slurm.Node) bool {
-	return n != nil && !n.SlurmdStart.Before(l.MainSince.Truncate(time.Second))
+	return n != nil && !n.SlurmdStartAt.Time().Before(l.MainSince.Truncate(time.Second))
 }
 
 func (l machine) fits(n *slurm.Node) bool { return l.Size.Diff(n) == "" && !n.Invalid() }

@@ -130,19 +130,23 @@ func (l machine) hasten(now time.Time) (machine, []any) {
 }
 
 // NothingLost says why a slurmd that was asked to end has ended in order, whatever its status says: it has hung or
-// crashed, or was killed because it did not stop in time, and slurmctld counts on it no more. It is empty otherwise.
+// crashed, and slurmctld counts on it no more. It is empty otherwise.
 func NothingLost(s supervisor.State, n State, e supervisor.MainExited) string {
-	const byKill = supervisor.BySignal + 9
 	l := machine{s, n}
 	switch {
 	case n.hung:
 		return "slurmd has hung while it stopped, and nothing was lost"
-	case !l.losesNothing() || e.Code <= supervisor.BySignal:
-		return ""
-	case e.Code == byKill:
-		return "slurmd was killed while it stopped, and nothing was lost"
+	case l.crashed(e):
+		return "slurmd has crashed while it stopped, and nothing was lost: " + e.What
 	}
-	return "slurmd has crashed while it stopped, and nothing was lost: " + e.What
+	return ""
+}
+
+// crashed: a signal has ended a slurmd that stops, and slurmctld has no record of the node any more. One
+// that was killed because it did not stop is none of these.
+func (l machine) crashed(e supervisor.MainExited) bool {
+	const byKill = supervisor.BySignal + 9
+	return l.losesNothing() && e.Code > supervisor.BySignal && e.Code != byKill
 }
 
 // losesNothing: slurmctld counts on a slurmd that stops no more.

@@ -8,6 +8,7 @@ import (
 	"io"
 	"time"
 
+	"github.com/slurmlet/slurmlet/internal/slurm"
 	"github.com/slurmlet/slurmlet/internal/slurmctld/clusterview"
 	"github.com/slurmlet/slurmlet/internal/slurmctld/reconfig"
 )
@@ -95,7 +96,7 @@ func Read(from io.Reader) (*Facts, error) {
 		v.Readings[family] = one
 	}
 	for range h.Nodes {
-		var one clusterview.Node
+		var one slurm.Node
 		if err := d.Decode(&one); err != nil {
 			return nil, fmt.Errorf("cannot read the nodes: %w", err)
 		}
@@ -136,9 +137,9 @@ func (t texts) list(all ...[]string) {
 	}
 }
 
-func (t texts) node(n *clusterview.Node) {
-	t.keep(&n.State, &n.Reason, &n.ReasonUser, &n.Version, &n.Topology, &n.Comment)
-	t.list(n.Flags, n.Partitions, n.Features, n.ActiveFeatures)
+func (t texts) node(n *slurm.Node) {
+	t.keep(&n.Reason, &n.ReasonUser, &n.Version, &n.Topology, &n.Comment)
+	t.list(n.State, n.Partitions, n.Features, n.ActiveFeatures)
 }
 
 func (t texts) job(j *clusterview.Job) {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/slurmlet/slurmlet/internal/slurm"
 	"github.com/slurmlet/slurmlet/internal/slurmctld/clusterview"
 	"github.com/slurmlet/slurmlet/internal/slurmctld/reconfig"
 )
@@ -27,7 +28,7 @@ func facts() Facts {
 		Conf:  &reconfig.Status{Live: "x", History: []reconfig.Edit{{At: now, Outcome: reconfig.OutcomeLive, Files: []string{"slurm.conf"}}}},
 		View: &clusterview.View{
 			Cluster: "c", Version: "26.05.5",
-			Nodes:      []clusterview.Node{{Name: "a", State: "IDLE", Partitions: []string{"all"}, CPUs: 4}, {Name: "b", State: "DOWN", Flags: []string{"DRAIN"}}},
+			Nodes:      []slurm.Node{{Name: "a", State: []string{"IDLE"}, Partitions: []string{"all"}, CPUs: 4}, {Name: "b", State: []string{"DOWN", "DRAIN"}}},
 			Partitions: []clusterview.Partition{{Name: "all", Default: true}},
 			Jobs: clusterview.JobsOf(clusterview.Job{ID: 1, Tasks: 1, Name: "x", User: "u", State: "RUNNING", Start: 5, TimeLimit: time.Hour, Partitions: []string{"all"}},
 				clusterview.Job{ID: 2, Tasks: 1, Name: "y", User: "u", State: "PENDING", Held: true}),

@@ -234,7 +234,7 @@ func atLeast(text string, least int) int {
 // drain has a node drained, and a job started on another one.
 func drain(f *clusterview.View) {
 	n := &f.Nodes[3]
-	n.State, n.Flags, n.Reason = "IDLE", []string{"DRAIN"}, "fan <b>is</b> loud"
+	n.State, n.Reason = []string{"IDLE", "DRAIN"}, "fan <b>is</b> loud"
 	f.Jobs = clusterview.JobsOf(clusterview.Job{ID: 4242, Tasks: 1, Name: "<script>alert(1)</script>", User: "zoe", State: "RUNNING", NodeList: f.Nodes[1].Name, Start: ago(time.Second), Partitions: []string{"cpu"}})
 	f.Readings[clusterview.FamilyNodes] = clusterview.Reading{At: sampleTime.Add(time.Minute)}
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/slurmlet/slurmlet/internal/page/pagefacts"
+	"github.com/slurmlet/slurmlet/internal/slurm"
 	"github.com/slurmlet/slurmlet/internal/slurmctld/clusterview"
 	"github.com/slurmlet/slurmlet/slurmconf/hostlist"
 )
@@ -71,15 +72,15 @@ func (c *cluster) partition(name string) *partition {
 	return p
 }
 
-func (c *cluster) addNode(n *clusterview.Node) {
+func (c *cluster) addNode(n *slurm.Node) {
 	in := conditionOf(n)
 	c.nodes[in]++
 	c.running.cpus += int64(n.CPUs)
 	c.running.cpusAlloc += int64(n.CPUsAlloc)
 	c.running.gpus += int64(n.GPUs)
 	c.running.gpusAlloc += int64(n.GPUsAlloc)
-	c.running.memory += n.Memory
-	c.running.memoryAlloc += n.MemoryAlloc
+	c.running.memory += n.RealMemory << 20
+	c.running.memoryAlloc += n.MemoryAlloc << 20
 	for _, name := range n.Partitions {
 		p := c.partition(name)
 		p.nodes[in]++
@@ -145,7 +146,7 @@ func (c *cluster) attention() (list []Attention) {
 			at[n.Name] = len(list)
 			list = append(list, Attention{
 				Condition: in, Name: plain(n.Name, mostText), Partitions: plain(strings.Join(n.Partitions, ", "), 60),
-				State:  strings.ToLower(plain(strings.Join(append([]string{n.State}, n.Flags...), " "), 60)),
+				State:  strings.ToLower(plain(strings.Join(n.State, " "), 60)),
 				Reason: plain(n.Reason, mostText),
 				By:     plain(n.ReasonUser, 40), Since: moment(n.ReasonAt.Time(), c.now),
 			})

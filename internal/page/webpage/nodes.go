@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/slurmlet/slurmlet/internal/slurmctld/clusterview"
+	"github.com/slurmlet/slurmlet/internal/slurm"
 )
 
 // Condition is a node's state as people ask for it: can it work, does it, and if not, why not.
@@ -29,27 +29,24 @@ var (
 )
 
 // conditionOf follows sinfo(1): a flag says more than the base state.
-func conditionOf(n *clusterview.Node) *Condition {
-	has := func(flags ...string) bool {
-		return slices.ContainsFunc(flags, func(f string) bool { return slices.Contains(n.Flags, f) })
-	}
-	works := n.State == "ALLOCATED" || n.State == "MIXED" || has("COMPLETING")
+func conditionOf(n *slurm.Node) *Condition {
+	works := n.State.HoldsJobs()
 	switch {
-	case has("POWERED_DOWN", "POWERING_DOWN", "POWER_DOWN") && !works:
+	case n.Is("POWERED_DOWN", "POWERING_DOWN", "POWER_DOWN") && !works:
 		return off
-	case n.State == "DOWN" || n.State == "ERROR" || has("NOT_RESPONDING", "FAIL", "INVALID_REG"):
+	case n.Is("DOWN", "ERROR", "NOT_RESPONDING", "FAIL", "INVALID_REG"):
 		return down
-	case has("DRAIN", "DRAINING", "DRAINED") && works:
+	case n.Is("DRAIN", "DRAINING", "DRAINED") && works:
 		return draining
-	case has("DRAIN", "DRAINING", "DRAINED"):
+	case n.Is("DRAIN", "DRAINING", "DRAINED"):
 		return drained
-	case n.State == "ALLOCATED":
+	case n.Is("ALLOCATED"):
 		return allocated
-	case n.State == "MIXED" || has("COMPLETING"):
+	case n.Is("MIXED", "COMPLETING"):
 		return mixed
-	case n.State == "IDLE" && has("RESERVED", "MAINTENANCE"):
+	case n.Is("IDLE") && n.State.Reserved():
 		return inReservation
-	case n.State == "IDLE":
+	case n.Is("IDLE"):
 		return idle
 	}
 	return unknown
@@ -137,7 +134,7 @@ func mapSize(nodes int) string {
 }
 
 // groups are the map. Without names it shows states alone.
-func groups(nodes []clusterview.Node, named bool) []Group {
+func groups(nodes []slurm.Node, named bool) []Group {
 	of := homes(nodes)
 	all, tallies, large := map[string]*Group{}, map[string]tally{}, mapSize(len(nodes)) == "large"
 	drawn := 0
@@ -166,7 +163,7 @@ func groups(nodes []clusterview.Node, named bool) []Group {
 	return list
 }
 
-func square(n *clusterview.Node, c *Condition, named, large bool) Square {
+func square(n *slurm.Node, c *Condition, named, large bool) Square {
 	s := Square{Condition: c, Title: c.Word}
 	if n.CPUs > 0 {
 		s.Load = min(100, max(0, 100*n.CPUsAlloc/n.CPUs))
@@ -190,7 +187,7 @@ func square(n *clusterview.Node, c *Condition, named, large bool) Square {
 }
 
 // homes are, for each node, the smallest of its partitions.
-func homes(nodes []clusterview.Node) []string {
+func homes(nodes []slurm.Node) []string {
 	sizes := map[string]int{}
 	for i := range nodes {
 		for _, p := range nodes[i].Partitions {

@@ -68,7 +68,7 @@ func TestStrangersAreToldNoName(t *testing.T) {
 	for i := range v.Nodes {
 		n := &v.Nodes[i]
 		n.Name, n.Reason, n.ReasonUser, n.Extra, n.Comment, n.Features = mark, mark, mark, mark, mark, []string{mark}
-		n.State, n.Flags = "DOWN", []string{"DRAIN"}
+		n.State = []string{"DOWN", "DRAIN"}
 	}
 	v.Jobs = clusterview.JobsOf(clusterview.Job{
 		ID: 1, Tasks: 1, Name: mark, User: mark, Account: mark, QOS: mark, State: "PENDING", Reason: mark + " of a plugin", NodeList: mark, Features: mark, Reservation: mark,
@@ -107,7 +107,7 @@ func TestLargePages(t *testing.T) {
 	worst := sample(mostSquares+100, 1)
 	for i := range worst.View.Nodes {
 		n := &worst.View.Nodes[i]
-		n.State, n.Name, n.Reason = "DOWN", strings.Repeat("n", 63), strings.Repeat("&", 1000)
+		n.State, n.Name, n.Reason = []string{"DOWN"}, strings.Repeat("n", 63), strings.Repeat("&", 1000)
 	}
 	require.Less(t, len(render(t, worst, true, Filter{})), 7_000_000)
 }
@@ -131,7 +131,7 @@ func hostile(text string) *pagefacts.Facts {
 	v.Cluster, v.Version = "c"+text, "v"+text
 	for i := range v.Nodes {
 		n := &v.Nodes[i]
-		n.Name, n.Reason, n.ReasonUser, n.State, n.Flags = "n"+text, "r"+text, "u"+text, "DOWN", []string{"f" + text}
+		n.Name, n.Reason, n.ReasonUser, n.State = "n"+text, "r"+text, "u"+text, []string{"DOWN", "f" + text}
 		n.Partitions = []string{"p" + text}
 	}
 	v.Partitions = []clusterview.Partition{{Name: "p" + text, State: "s" + text, Nodes: 2, Default: true}}

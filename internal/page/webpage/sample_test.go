@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/slurmlet/slurmlet/internal/page/pagefacts"
+	"github.com/slurmlet/slurmlet/internal/slurm"
 	"github.com/slurmlet/slurmlet/internal/slurmctld/clusterview"
 	"github.com/slurmlet/slurmlet/internal/slurmctld/reconfig"
 )
@@ -12,7 +13,7 @@ import (
 // sampleTime is when the samples were told.
 var sampleTime = time.Date(2026, 3, 4, 15, 6, 7, 0, time.UTC)
 
-func ago(d time.Duration) clusterview.Time { return clusterview.Time(sampleTime.Add(-d).Unix()) }
+func ago(d time.Duration) slurm.Time { return slurm.Time(sampleTime.Add(-d).Unix()) }
 
 // sample is a cluster with so many nodes and jobs, of all conditions.
 func sample(nodes, jobs int) *pagefacts.Facts {
@@ -53,9 +54,9 @@ func sample(nodes, jobs int) *pagefacts.Facts {
 		case at >= 70:
 			s = sets[1]
 		}
-		n := clusterview.Node{
-			Name: fmt.Sprintf("%s-%04d", s.name, i), State: "IDLE", Partitions: []string{"all", s.name}, CPUs: s.cpus, CPUsEffective: s.cpus,
-			Memory: int64(s.cpus) << 32, MemoryEffective: int64(s.cpus) << 32, GPUs: s.gpu,
+		n := slurm.Node{
+			Name: fmt.Sprintf("%s-%04d", s.name, i), State: []string{"IDLE"}, Partitions: []string{"all", s.name}, CPUs: s.cpus, CPUsEffective: s.cpus,
+			RealMemory: int64(s.cpus) << 12, MemoryEffective: int64(s.cpus) << 12, GPUs: s.gpu,
 		}
 		condition(&n, i)
 		parts[s.name].Nodes++
@@ -79,32 +80,32 @@ func sample(nodes, jobs int) *pagefacts.Facts {
 }
 
 // condition gives each node another one.
-func condition(n *clusterview.Node, i int) {
+func condition(n *slurm.Node, i int) {
 	busy := func(part int) {
-		n.CPUsAlloc, n.MemoryAlloc, n.GPUsAlloc = n.CPUs*part/100, n.Memory*int64(part)/100, n.GPUs*part/100
+		n.CPUsAlloc, n.MemoryAlloc, n.GPUsAlloc = n.CPUs*part/100, n.RealMemory*int64(part)/100, n.GPUs*part/100
 	}
 	switch k := i % 97; {
 	case k == 5:
-		n.State, n.Flags, n.Reason, n.ReasonUser, n.ReasonAt = "DOWN", []string{"NOT_RESPONDING"}, "Not responding", "slurm", ago(80*time.Minute)
+		n.State, n.Reason, n.ReasonUser, n.ReasonAt = []string{"DOWN", "NOT_RESPONDING"}, "Not responding", "slurm", ago(80*time.Minute)
 	case k == 11:
-		n.State, n.Flags, n.Reason, n.ReasonUser, n.ReasonAt = "MIXED", []string{"DRAIN"}, "slurmlet: pod is terminating", "slurm", ago(4*time.Minute)
+		n.State, n.Reason, n.ReasonUser, n.ReasonAt = []string{"MIXED", "DRAIN"}, "slurmlet: pod is terminating", "slurm", ago(4*time.Minute)
 		busy(50)
 	case k == 2:
-		n.Flags, n.Reason, n.ReasonUser, n.ReasonAt = []string{"DRAIN"}, "fan 3 is loud, ticket 4711", "ada", ago(28*time.Hour)
+		n.State, n.Reason, n.ReasonUser, n.ReasonAt = []string{"IDLE", "DRAIN"}, "fan 3 is loud, ticket 4711", "ada", ago(28*time.Hour)
 	case k == 40:
-		n.Flags = []string{"RESERVED"}
+		n.State = []string{"IDLE", "RESERVED"}
 	case k > 88:
-		n.Flags = []string{"CLOUD", "POWERED_DOWN"}
+		n.State = []string{"IDLE", "CLOUD", "POWERED_DOWN"}
 	case k%3 == 1:
-		n.State = "ALLOCATED"
+		n.State = []string{"ALLOCATED"}
 		busy(100)
 	case k%3 == 0 && k%2 == 0:
-		n.State = "MIXED"
+		n.State = []string{"MIXED"}
 		busy(37)
 	}
 }
 
-func sampleJobs(jobs int, nodes []clusterview.Node) clusterview.Jobs {
+func sampleJobs(jobs int, nodes []slurm.Node) clusterview.Jobs {
 	reasons := []string{"Priority", "Priority", "Priority", "Resources", "Dependency", "QOSMaxCpuPerUserLimit", "JobHeldUser", "BeginTime", "ReqNodeNotAvail, UnavailableNodes:gpu-0002"}
 	users, names := []string{"alice", "bob", "chen", "dora", "emre"}, []string{"train-resnet", "wrf-3km", "blast_all", "interactive", "vasp relax"}
 	var all []clusterview.Job

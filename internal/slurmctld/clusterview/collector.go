@@ -209,7 +209,7 @@ var questions = []question{
 	listOf(FamilyReservations, readReservations, func(v *View, all []Reservation) { v.Reservations = all }, "scontrol", "--oneliner", "show", "reservations"),
 	listOf(FamilyLicenses, readLicenses, func(v *View, all []License) { v.Licenses = all }, "scontrol", "--oneliner", "show", "licenses"),
 	listOf(FamilyShares, readShares, func(v *View, all []Share) { v.Shares = all }, "sshare", "--all", "--noheader", "--parsable2", "--format="+strings.Join(shareFields, ",")),
-	listOf(FamilyNodes, readNodes, func(v *View, all []Node) { v.Nodes = all }, "scontrol", "--all", "--detail", "--future", "--oneliner", "show", "nodes"),
+	listOf(FamilyNodes, readNodes, func(v *View, all []slurm.Node) { v.Nodes = all }, "scontrol", "--all", "--detail", "--future", "--oneliner", "show", "nodes"),
 	{FamilyJobs, askJobs},
 	{FamilySuspended, askSuspended},
 }

@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/slurmlet/slurmlet/internal/slurm"
 )
 
 // jobFields are the columns that squeue is asked for (squeue(1), --Format). With --json squeue
@@ -192,11 +194,11 @@ func (r *columnReader) uid(text string) int {
 }
 
 // time: SLURM_TIME_FORMAT=%s makes it seconds since 1970.
-func (r *columnReader) time(column, text string) Time {
+func (r *columnReader) time(column, text string) slurm.Time {
 	if text == none || text == "NONE" || text == "Unknown" {
 		return 0
 	}
-	return Time(r.number(column, text))
+	return slurm.Time(r.number(column, text))
 }
 
 // duration reads days-hours:minutes:seconds, whose first parts may be left out.
@@ -322,7 +324,7 @@ func (r *columnReader) tasksOf(columns []string) int {
 
 // parseMemory reads "10M" or "1.50G"; without a unit it is MiB.
 func parseMemory(text string) (int64, error) {
-	unit := int64(mebi)
+	unit := int64(1 << 20)
 	if i := strings.IndexByte("KMGTP", text[len(text)-1]); i >= 0 {
 		unit, text = 1<<(10*(i+1)), text[:len(text)-1]
 	}

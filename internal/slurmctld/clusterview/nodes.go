@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/slurmlet/slurmlet/internal/slurm"
 )
 
 // nodeTail are the fields of a node that have texts for people, and those that follow them.
@@ -16,7 +18,7 @@ var nodeTail = []string{
 
 // readNodes reads the answer of "scontrol --detail --oneliner show nodes". With --json scontrol takes
 // 42 kB of memory for each node, and without hardly any.
-func readNodes(from io.Reader) (nodes []Node, err error) {
+func readNodes(from io.Reader) (nodes []slurm.Node, err error) {
 	t := newTexts()
 	err = eachRecord(from, "NodeName", "No nodes in the system", nodeTail, func(r *record) error {
 		nodes = append(nodes, nodeOf(r, t))
@@ -25,31 +27,28 @@ func readNodes(from io.Reader) (nodes []Node, err error) {
 	return slices.Clip(nodes), err
 }
 
-// mebi is Slurm's unit of memory, in bytes.
-const mebi = 1 << 20
-
-func nodeOf(r *record, t *texts) Node {
-	state, flags := splitState(strings.Split(r.must("State"), "+"), nodeStates)
-	if state == "" {
+func nodeOf(r *record, t *texts) slurm.Node {
+	state := slurm.ParseState(r.must("State"))
+	if state.Base() == "" {
 		r.fault("there is no known state in %q", r.fields["State"])
 	}
 	memory, reserved := r.number("RealMemory"), int64(0)
 	if _, is := r.fields["MemSpecLimit"]; is {
 		reserved = r.number("MemSpecLimit")
 	}
-	n := Node{
-		Name: strings.Clone(r.name), State: t.text(state), Flags: t.texts(flags),
+	n := slurm.Node{
+		Name: strings.Clone(r.name), State: t.texts(state),
 		Partitions: t.list(known(r.fields["Partitions"])), Features: t.list(r.word("AvailableFeatures")), ActiveFeatures: t.list(r.word("ActiveFeatures")),
 		CPUs: int(r.number("CPUTot")), CPUsEffective: int(r.number("CPUEfctv")), CPUsAlloc: int(r.number("CPUAlloc")),
-		Memory: memory * mebi, MemoryEffective: (memory - reserved) * mebi, MemoryAlloc: r.number("AllocMem") * mebi, MemoryFree: -1,
-		TmpDisk: r.number("TmpDisk") * mebi, Gres: t.text(r.word("Gres")),
+		RealMemory: memory, MemoryEffective: memory - reserved, MemoryAlloc: r.number("AllocMem"), MemoryFree: -1,
+		TmpDisk: r.number("TmpDisk"), Gres: t.text(r.word("Gres")),
 		GPUs: r.gpus(r.word("Gres")), GPUsAlloc: r.gpus(known(r.fields["GresUsed"])),
 		BootAt: r.time("BootTime"), SlurmdStartAt: r.time("SlurmdStartTime"), LastBusyAt: r.time("LastBusyTime"),
 		Weight: int(r.number("Weight")), Extra: t.text(known(r.fields["Extra"])), Comment: t.text(known(r.fields["Comment"])),
 		Topology: t.text(known(r.fields["Topology"])), Version: t.text(known(r.fields["Version"])),
 	}
 	if r.must("FreeMem") != none {
-		n.MemoryFree = r.number("FreeMem") * mebi
+		n.MemoryFree = r.number("FreeMem")
 	}
 	n.Reason, n.ReasonUser, n.ReasonAt = splitReason(r.fields["Reason"])
 	n.Reason, n.ReasonUser = t.text(n.Reason), t.text(n.ReasonUser)
@@ -57,7 +56,7 @@ func nodeOf(r *record, t *texts) Node {
 }
 
 // splitReason takes user and time off a reason: "broken [root@1795393122]".
-func splitReason(text string) (reason, user string, at Time) {
+func splitReason(text string) (reason, user string, at slurm.Time) {
 	open := strings.LastIndex(text, " [")
 	if open < 0 || !strings.HasSuffix(text, "]") {
 		return text, "", 0
@@ -67,11 +66,8 @@ func splitReason(text string) (reason, user string, at Time) {
 	if err != nil {
 		return text, "", 0
 	}
-	return text[:open], user, Time(seconds)
+	return text[:open], user, slurm.Time(seconds)
 }
-
-// nodeStates are the base states of a node (slurm.h, NODE_STATE_BASE).
-var nodeStates = []string{"UNKNOWN", "DOWN", "IDLE", "ALLOCATED", "ERROR", "MIXED", "FUTURE"}
 
 // splitState finds the base state among the flags; empty where there is none.
 func splitState(all, base []string) (state string, flags []string) {

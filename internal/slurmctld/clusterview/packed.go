@@ -4,6 +4,8 @@ import (
 	"iter"
 	"strings"
 	"time"
+
+	"github.com/slurmlet/slurmlet/internal/slurm"
 )
 
 // Jobs are the jobs of a View. A cluster may have 100,000 jobs, so they are kept packed in some
@@ -51,7 +53,7 @@ func (j Jobs) At(i int) Job {
 		UID: int(p.uid), Partitions: j.lists[p.partitions],
 		State: j.texts[p.state], Flags: j.lists[p.flags], Reason: j.texts[p.reason],
 		Held: p.priority == 0 && j.texts[p.state] == "PENDING", Priority: int64(p.priority),
-		Submit: Time(p.submit), Eligible: Time(p.eligible), Start: Time(p.start), End: Time(p.end),
+		Submit: slurm.Time(p.submit), Eligible: slurm.Time(p.eligible), Start: slurm.Time(p.start), End: slurm.Time(p.end),
 		TimeLimit: time.Duration(p.limit) * time.Second,
 		Nodes:     int(p.nodes), MaxNodes: int(p.maxNodes), CPUs: int(p.cpus), Memory: p.memory, GPUs: int(p.gpus), Restarts: int(p.restarts),
 		NodeList: j.texts[p.nodeList], Features: j.texts[p.features], Reservation: j.texts[p.reservation], Licenses: j.texts[p.licenses],

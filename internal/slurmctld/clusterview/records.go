@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/slurmlet/slurmlet/internal/slurm"
 )
 
 // record is one line of "scontrol --oneliner show". It keeps the first fault of its fields.
@@ -155,10 +157,10 @@ func (r *record) number(key string) int64 {
 }
 
 // time: SLURM_TIME_FORMAT=%s makes it seconds since 1970.
-func (r *record) time(key string) Time {
+func (r *record) time(key string) slurm.Time {
 	text := r.must(key)
 	if text == "None" || text == "Unknown" || text == none {
 		return 0
 	}
-	return Time(r.number(key))
+	return slurm.Time(r.number(key))
 }

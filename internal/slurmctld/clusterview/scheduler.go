@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/slurmlet/slurmlet/internal/slurm"
 )
 
 // readScheduler reads the answer of "sdiag --json", which also names the cluster and Slurm's version.
@@ -57,7 +59,7 @@ func (r *statistics) micros(key string) time.Duration {
 	return time.Duration(r.number(key)) * time.Microsecond
 }
 
-func (r *statistics) time(key string) Time { return Time(r.number(key)) }
+func (r *statistics) time(key string) slurm.Time { return slurm.Time(r.number(key)) }
 
 // within are the fields of a field.
 func (r *statistics) within(key string) *statistics {

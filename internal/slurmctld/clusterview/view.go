@@ -1,15 +1,16 @@
 package clusterview
 
 import (
-	"slices"
 	"time"
+
+	"github.com/slurmlet/slurmlet/internal/slurm"
 )
 
 // View is what slurmctld has told. Nobody changes a View after it was made.
 type View struct {
 	// Cluster is the cluster's name, Version Slurm's: "26.05.5".
 	Cluster, Version string
-	Nodes            []Node
+	Nodes            []slurm.Node
 	Partitions       []Partition
 	// Jobs are those that squeue(1) knows: the jobs that have not ended, and those that ended less
 	// than MinJobAge (slurm.conf(5)) ago.
@@ -62,39 +63,6 @@ func (v *View) Up() bool {
 	return len(v.Readings) > 0
 }
 
-// Node is a node record. Equal texts and lists share their memory, so nobody may change a list.
-type Node struct {
-	Name string
-	// State is the base state: IDLE, ALLOCATED, MIXED, DOWN, ERROR, FUTURE or UNKNOWN.
-	State string
-	// Flags are the rest of the state as Slurm's JSON names them: DRAIN, CLOUD, NOT_RESPONDING.
-	Flags                                []string
-	Partitions, Features, ActiveFeatures []string
-	// CPUsEffective is what is left of CPUs for jobs (CpuSpecList).
-	CPUs, CPUsEffective, CPUsAlloc int
-	// Memory and the rest are bytes. MemoryEffective is what is left of Memory for jobs
-	// (MemSpecLimit), and MemoryFree is what the node's kernel says is free, jobs or not; it is
-	// negative where slurmd has not told it.
-	Memory, MemoryEffective, MemoryAlloc, MemoryFree int64
-	// TmpDisk is in bytes.
-	TmpDisk int64
-	// Gres are all generic resources, in Slurm's words. GPUs are gres/gpu.
-	Gres               string
-	GPUs, GPUsAlloc    int
-	Reason, ReasonUser string
-	// A time that Slurm does not know is zero.
-	ReasonAt, BootAt, SlurmdStartAt, LastBusyAt Time
-	Weight                                      int
-	// Extra and Comment are texts that slurmd or an administrator has put there. Topology and
-	// Version are empty where Slurm does not tell them.
-	Extra, Comment, Topology, Version string
-}
-
-// Is says whether one of the flags is set.
-func (n *Node) Is(flags ...string) bool {
-	return slices.ContainsFunc(n.Flags, func(f string) bool { return slices.Contains(flags, f) })
-}
-
 // Partition is a partition.
 type Partition struct {
 	Name string
@@ -126,7 +94,7 @@ type Job struct {
 	// Held: its priority is 0.
 	Held                         bool
 	Priority                     int64
-	Submit, Eligible, Start, End Time
+	Submit, Eligible, Start, End slurm.Time
 	// TimeLimit is 0 for none.
 	TimeLimit time.Duration
 	// Nodes is how many nodes the job has, or how many slurmctld thinks that it needs. MaxNodes is
@@ -141,26 +109,12 @@ type Job struct {
 	Features, Reservation, Licenses string
 }
 
-// Time is in seconds since 1970, as Slurm counts it; 0 for a time that is not known.
-type Time int64
-
-// IsZero says whether the time is not known.
-func (t Time) IsZero() bool { return t == 0 }
-
-// Time is the same as the standard library's.
-func (t Time) Time() time.Time {
-	if t == 0 {
-		return time.Time{}
-	}
-	return time.Unix(int64(t), 0)
-}
-
 // Reservation is a reservation.
 type Reservation struct {
 	Name string
 	// State is ACTIVE or INACTIVE.
 	State      string
-	Start, End Time
+	Start, End slurm.Time
 	// Nodes and CPUs are how many it reserves.
 	Nodes, CPUs int
 	NodeList    string
@@ -189,7 +143,7 @@ type Share struct {
 // "sdiag --reset", at Since.
 type Scheduler struct {
 	// At is when slurmctld told it, and Since when the counts began.
-	At, Since Time
+	At, Since slurm.Time
 	// Threads is how many threads of slurmctld work on requests. Agents are those that send
 	// messages to nodes, with AgentThreads, and AgentQueue waits to be sent.
 	Threads, Agents, AgentThreads, AgentQueue int64
@@ -210,7 +164,7 @@ type Scheduler struct {
 type SchedulerJobs struct {
 	Submitted, Started, Completed, Canceled, Failed int64
 	Pending, Running                                int64
-	StatesAt                                        Time
+	StatesAt                                        slurm.Time
 }
 
 // MainScheduler is the main scheduler.
@@ -236,7 +190,7 @@ type BackfillScheduler struct {
 	Jobs, LastJobs, HetJobs                      int64
 	Cycles                                       int64
 	CycleLast, CycleMax, CycleMean, CycleSum     time.Duration
-	LastCycleAt                                  Time
+	LastCycleAt                                  slurm.Time
 	DepthLast, DepthLastTry                      int64
 	DepthMean, DepthMeanTry                      int64
 	DepthSum, DepthSumTry                        int64

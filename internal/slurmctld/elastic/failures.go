@@ -5,15 +5,15 @@ import (
 	"time"
 
 	"github.com/slurmlet/slurmlet/internal/kit/backoff"
+	"github.com/slurmlet/slurmlet/internal/slurm"
 	"github.com/slurmlet/slurmlet/internal/slurm/reasons"
-	"github.com/slurmlet/slurmlet/internal/slurmctld/clusterview"
 	"github.com/slurmlet/slurmlet/internal/slurmctld/noderecords"
 )
 
 // gaveUp: the node's pod does not start, and has had its time.
-func (p *planner) gaveUp(n *clusterview.Node) bool {
+func (p *planner) gaveUp(n *slurm.Node) bool {
 	f := p.failures[n.Name]
-	if f == nil || !n.Is("POWERING_UP", "POWER_UP") && (n.State != "DOWN" || !n.Is("NOT_RESPONDING")) {
+	if f == nil || !n.State.Starting() && (!n.Is("DOWN") || !n.Is("NOT_RESPONDING")) {
 		return false
 	}
 	until := f.since.Add(failingTime)
@@ -32,7 +32,7 @@ func (p *planner) gaveUp(n *clusterview.Node) bool {
 }
 
 // giveUp sets a node DOWN whose pod does not start.
-func (p *planner) giveUp(n *clusterview.Node) bool {
+func (p *planner) giveUp(n *slurm.Node) bool {
 	if p.isForeign(n) || !noderecords.Wanted(n) || !p.gaveUp(n) {
 		return false
 	}
@@ -42,7 +42,7 @@ func (p *planner) giveUp(n *clusterview.Node) bool {
 }
 
 // retryDown decides about a node that is DOWN, and not by somebody else.
-func (p *planner) retryDown(n *clusterview.Node, set Set) {
+func (p *planner) retryDown(n *slurm.Node, set Set) {
 	word, failed := failedReason(n)
 	silent := reasons.Has(n.Reason, reasons.NotResponding)
 	if failed {
@@ -115,8 +115,8 @@ func reasonOf(reason, note string) string {
 }
 
 // failedReason is why a node that is DOWN did not start, in a word.
-func failedReason(n *clusterview.Node) (word string, is bool) {
-	if n.State != "DOWN" {
+func failedReason(n *slurm.Node) (word string, is bool) {
+	if !n.Is("DOWN") {
 		return "", false
 	}
 	switch {

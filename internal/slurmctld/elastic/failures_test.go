@@ -10,14 +10,13 @@ import (
 
 	"github.com/slurmlet/slurmlet/internal/link/wire"
 	"github.com/slurmlet/slurmlet/internal/slurm"
-	"github.com/slurmlet/slurmlet/internal/slurmctld/clusterview"
 )
 
 // TestFailing: patience, DOWN, power down, the pause, which doubles, and a start that ends it.
 func TestFailing(t *testing.T) {
 	k, now := NewKeeper(), noon
 	look := Look{Sets: setA(t, ""), Pod: noPods, ResumeTimeout: 10 * time.Minute}
-	plan := func(n clusterview.Node) Plan {
+	plan := func(n slurm.Node) Plan {
 		look.At, look.Nodes = now, rest(n)
 		return k.Plan(look, now)
 	}
@@ -134,7 +133,7 @@ func TestUnanswered(t *testing.T) {
 }
 
 // play has a Keeper look at a-1 every second. It returns what was done, and when.
-func play(t *testing.T, k *Keeper, look Look, seconds int, state func(second int) clusterview.Node) (done []string) {
+func play(t *testing.T, k *Keeper, look Look, seconds int, state func(second int) slurm.Node) (done []string) {
 	for second := range seconds {
 		now := noon.Add(time.Duration(second) * time.Second)
 		look.At, look.Nodes, look.Sets = now, rest(state(second)), setA(t, "")
@@ -151,7 +150,7 @@ func play(t *testing.T, k *Keeper, look Look, seconds int, state func(second int
 
 // TestOften: a node that is used and suspended all the time comes back at once each time.
 func TestOften(t *testing.T) {
-	done := play(t, NewKeeper(), Look{Pod: noPods}, 600, func(second int) clusterview.Node {
+	done := play(t, NewKeeper(), Look{Pod: noPods}, 600, func(second int) slurm.Node {
 		return node("a-1", map[bool]string{true: "IDLE+POWERING_DOWN", false: "ALLOCATED"}[second%20 == 19])
 	})
 	require.Len(t, done, 30)
@@ -176,7 +175,7 @@ func TestInVain(t *testing.T) {
 // TestFailingOfAnotherSize: the job that waits for a pod which does not start is requeued.
 func TestFailingOfAnotherSize(t *testing.T) {
 	look := Look{Pod: noPods, Failing: []wire.Failure{{Nodes: "a-1", Reason: "ErrImagePull"}}}
-	require.Equal(t, []string{"30 fail"}, play(t, NewKeeper(), look, 31, func(int) clusterview.Node {
+	require.Equal(t, []string{"30 fail"}, play(t, NewKeeper(), look, 31, func(int) slurm.Node {
 		n := node("a-1", "ALLOCATED+POWERING_UP")
 		n.Comment = "slurmlet set a: CPUs=1 RealMemory=1024"
 		return n

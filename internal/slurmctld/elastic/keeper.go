@@ -8,14 +8,13 @@ import (
 	"github.com/slurmlet/slurmlet/internal/kit/backoff"
 	"github.com/slurmlet/slurmlet/internal/link/wire"
 	"github.com/slurmlet/slurmlet/internal/slurm"
-	"github.com/slurmlet/slurmlet/internal/slurmctld/clusterview"
 )
 
 // Look is what slurmctld, Kubernetes and the mounted files have said.
 type Look struct {
 	// At is when slurmctld was asked for the nodes.
 	At        time.Time
-	Nodes     []clusterview.Node
+	Nodes     []slurm.Node
 	Suspended map[string]bool
 	Sets      Sets
 	// Pod says whether a node has a pod; nil where nobody knows.
@@ -186,7 +185,7 @@ func setOf(comment string) string {
 }
 
 // isOurs: slurmctld's agent has made the record. A line of slurm.conf's makes none with DYNAMIC_NORM.
-func isOurs(n *clusterview.Node) bool { return n.Is("CLOUD") && n.Is("DYNAMIC_NORM") }
+func isOurs(n *slurm.Node) bool { return n.Is("CLOUD") && n.Is("DYNAMIC_NORM") }
 
 // Tried notes that a step was made for a node, and what slurmctld has said against it.
 func (k *Keeper) Tried(s *Step, node string, refused error, now time.Time) {

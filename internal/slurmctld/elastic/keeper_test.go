@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/slurmlet/slurmlet/internal/link/wire"
+	"github.com/slurmlet/slurmlet/internal/slurm"
 	"github.com/slurmlet/slurmlet/internal/slurm/reasons"
-	"github.com/slurmlet/slurmlet/internal/slurmctld/clusterview"
 	"github.com/slurmlet/slurmlet/slurmconf/hostlist"
 )
 
@@ -29,24 +29,24 @@ func setA(t testing.TB, more string) Sets {
 const markA = "slurmlet set a: CPUs=2 RealMemory=1024"
 
 // node is a record of setA, in a state as scontrol prints it.
-func node(name, state string) clusterview.Node {
+func node(name, state string) slurm.Node {
 	all := strings.Split(state, "+")
-	return clusterview.Node{
-		Name: name, State: all[0], Flags: append(all[1:], "CLOUD", "DYNAMIC_NORM"), CPUs: 2, Memory: 1024 * mebi, Features: []string{"a"}, Weight: 1, Comment: markA,
+	return slurm.Node{
+		Name: name, State: append(all, "CLOUD", "DYNAMIC_NORM"), CPUs: 2, RealMemory: 1024, Features: []string{"a"}, Weight: 1, Comment: markA,
 	}
 }
 
-func because(n clusterview.Node, reason string, at time.Time) clusterview.Node {
-	n.Reason, n.ReasonAt = reason, clusterview.Time(at.Unix())
+func because(n slurm.Node, reason string, at time.Time) slurm.Node {
+	n.Reason, n.ReasonAt = reason, slurm.Time(at.Unix())
 	return n
 }
 
 // rest are records of setA that need nothing.
-func rest(but ...clusterview.Node) []clusterview.Node {
-	var all []clusterview.Node
+func rest(but ...slurm.Node) []slurm.Node {
+	var all []slurm.Node
 	for i := range 4 {
 		name := fmt.Sprintf("a-%d", i)
-		if n := slices.IndexFunc(but, func(n clusterview.Node) bool { return n.Name == name }); n >= 0 {
+		if n := slices.IndexFunc(but, func(n slurm.Node) bool { return n.Name == name }); n >= 0 {
 			all = append(all, but[n])
 		} else {
 			all = append(all, node(name, "IDLE+POWERED_DOWN"))
@@ -77,35 +77,35 @@ func TestPlan(t *testing.T) {
 	failing := func(reason string) []wire.Failure {
 		return []wire.Failure{{Nodes: "a-1", Reason: reason, Note: "no"}}
 	}
-	wrongSize := func(state string) clusterview.Node {
+	wrongSize := func(state string) slurm.Node {
 		n := node("a-1", state)
 		n.Comment = "slurmlet set a: CPUs=1 RealMemory=1024"
 		return n
 	}
-	removed := func(state string) clusterview.Node {
+	removed := func(state string) slurm.Node {
 		n := node("x-1", state)
 		n.Comment = "slurmlet set x: CPUs=1 RealMemory=1024"
 		return n
 	}
 	for name, tt := range map[string]struct {
 		sets      string
-		nodes     []clusterview.Node
+		nodes     []slurm.Node
 		pod       func(string) bool
 		failing   []wire.Failure
 		suspended map[string]bool
 		want      []string
 	}{
 		"nothing to do":                              {nodes: rest()},
-		"no record":                                  {nodes: []clusterview.Node{}, want: []string{"create a-[0-3] CPUs=2 RealMemory=1024 Feature=a State=CLOUD comment=" + markA}},
+		"no record":                                  {nodes: []slurm.Node{}, want: []string{"create a-[0-3] CPUs=2 RealMemory=1024 Feature=a State=CLOUD comment=" + markA}},
 		"two records":                                {nodes: rest()[1:3], want: []string{"create a-[0,3] CPUs=2 RealMemory=1024 Feature=a State=CLOUD comment=" + markA}},
-		"a name is a static node's":                  {nodes: rest(clusterview.Node{Name: "a-1", State: "IDLE"})},
-		"a name is a dynamic node's":                 {nodes: rest(clusterview.Node{Name: "a-1", State: "IDLE", Flags: []string{"DYNAMIC_NORM"}})},
-		"a name is one of slurm.conf's":              {nodes: rest(clusterview.Node{Name: "a-1", State: "IDLE", Flags: []string{"CLOUD"}})},
-		"a new record":                               {nodes: rest(func() clusterview.Node { n := node("a-1", "IDLE+POWERED_DOWN"); n.Comment = ""; return n }()), want: []string{"settle a-1 " + reasons.SetNew + " comment=" + markA}},
-		"a new record a job has":                     {nodes: rest(func() clusterview.Node { n := node("a-1", "ALLOCATED+POWERING_UP"); n.Comment = ""; return n }()), want: []string{"update a-1 comment=" + markA}},
+		"a name is a static node's":                  {nodes: rest(slurm.Node{Name: "a-1", State: []string{"IDLE"}})},
+		"a name is a dynamic node's":                 {nodes: rest(slurm.Node{Name: "a-1", State: []string{"IDLE", "DYNAMIC_NORM"}})},
+		"a name is one of slurm.conf's":              {nodes: rest(slurm.Node{Name: "a-1", State: []string{"IDLE", "CLOUD"}})},
+		"a new record":                               {nodes: rest(func() slurm.Node { n := node("a-1", "IDLE+POWERED_DOWN"); n.Comment = ""; return n }()), want: []string{"settle a-1 " + reasons.SetNew + " comment=" + markA}},
+		"a new record a job has":                     {nodes: rest(func() slurm.Node { n := node("a-1", "ALLOCATED+POWERING_UP"); n.Comment = ""; return n }()), want: []string{"update a-1 comment=" + markA}},
 		"a new record that stayed DOWN":              {nodes: rest(because(node("a-1", "DOWN+POWERED_DOWN"), reasons.SetNew, noon)), want: []string{"resume a-1"}},
-		"an administrator's comment":                 {nodes: rest(func() clusterview.Node { n := node("a-1", "IDLE+POWERED_DOWN"); n.Comment = "rack 7"; return n }())},
-		"other features":                             {nodes: rest(func() clusterview.Node { n := node("a-1", "ALLOCATED"); n.Features = []string{"b"}; return n }()), want: []string{"update a-1 availablefeatures=a activefeatures=a"}},
+		"an administrator's comment":                 {nodes: rest(func() slurm.Node { n := node("a-1", "IDLE+POWERED_DOWN"); n.Comment = "rack 7"; return n }())},
+		"other features":                             {nodes: rest(func() slurm.Node { n := node("a-1", "ALLOCATED"); n.Features = []string{"b"}; return n }()), want: []string{"update a-1 availablefeatures=a activefeatures=a"}},
 		"another weight":                             {sets: `,"weight":"5"`, nodes: rest(), want: []string{"update a-[0-3] weight=5"}},
 		"the minimum":                                {sets: `,"min":2`, nodes: rest(), want: []string{"power_up a-[0-1]"}},
 		"the minimum, and one is coming":             {sets: `,"min":2`, nodes: rest(node("a-0", "ALLOCATED+POWERING_UP")), want: []string{"power_up a-1"}},
@@ -139,7 +139,7 @@ func TestPlan(t *testing.T) {
 		"no set, off":                           {nodes: rest(removed("IDLE+POWERED_DOWN")), pod: noPods, want: []string{"delete x-1"}},
 		"no set, busy":                          {nodes: rest(removed("ALLOCATED")), want: []string{"drain x-1 " + reasons.SetRemoved}},
 		"no set, drained":                       {nodes: rest(because(removed("IDLE+DRAIN"), reasons.SetRemoved, noon)), want: []string{"power_down x-1"}},
-		"no set, and no mark":                   {nodes: rest(func() clusterview.Node { n := removed("IDLE+POWERED_DOWN"); n.Comment = "mine"; return n }())},
+		"no set, and no mark":                   {nodes: rest(func() slurm.Node { n := removed("IDLE+POWERED_DOWN"); n.Comment = "mine"; return n }())},
 
 		"powering down, pod gone":            {nodes: rest(node("a-1", "IDLE+POWERING_DOWN")), pod: noPods, want: []string{"resume a-1"}},
 		"powering down, reserved, pod gone":  {nodes: rest(node("a-1", "IDLE+RESERVED+POWERING_DOWN")), pod: noPods, want: []string{"resume a-1"}},
@@ -192,14 +192,14 @@ func TestSuspendTime(t *testing.T) {
 	assert.Equal(t, []string{"delete a-[2-3]"}, words(NewKeeper().Plan(look, noon)))
 	look.Nodes[2] = because(node("a-2", "IDLE+DRAIN+POWERED_DOWN"), "disk", noon)
 	assert.Equal(t, []string{"delete a-3"}, words(NewKeeper().Plan(look, noon)), "an administrator's drain would go with the record")
-	look.Nodes = []clusterview.Node{}
+	look.Nodes = []slurm.Node{}
 	assert.Equal(t, []string{"create a-[0-3] CPUs=2 RealMemory=1024 SuspendTime=300 Feature=a State=CLOUD comment=" + markA + " SuspendTime=300"}, words(NewKeeper().Plan(look, noon)))
 }
 
 // TestAdminsDrain: an administrator's drain stays whatever becomes of the node's pod, and where slurmctld lifts it.
 func TestAdminsDrain(t *testing.T) {
 	look := Look{Pod: noPods, ResumeTimeout: time.Minute, Failing: []wire.Failure{{Nodes: "a-1", Reason: "ErrImagePull"}}}
-	require.Empty(t, play(t, NewKeeper(), look, 1000, func(second int) clusterview.Node {
+	require.Empty(t, play(t, NewKeeper(), look, 1000, func(second int) slurm.Node {
 		if second < 60 {
 			return because(node("a-1", "IDLE+DRAIN+POWERING_UP"), "disk", noon)
 		}

@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/slurmlet/slurmlet/internal/link/wire"
+	"github.com/slurmlet/slurmlet/internal/slurm"
 	"github.com/slurmlet/slurmlet/internal/slurm/reasons"
-	"github.com/slurmlet/slurmlet/internal/slurmctld/clusterview"
 	"github.com/slurmlet/slurmlet/internal/slurmctld/noderecords"
 )
 
@@ -40,7 +40,7 @@ func FuzzPlan(f *testing.F) {
 			now = now.Add(time.Duration(next()) * time.Second)
 			look := Look{At: now, Sets: sets, Suspended: map[string]bool{}, ResumeTimeout: time.Duration(next()) * time.Second}
 			has := next()
-			records := map[string]*clusterview.Node{}
+			records := map[string]*slurm.Node{}
 			for i, name := range []string{"a-0", "a-1", "a-3", "x-1", "bad-1", "static"} {
 				if has>>i&1 == 1 {
 					continue
@@ -48,14 +48,14 @@ func FuzzPlan(f *testing.F) {
 				n := node(name, states[next()%len(states)])
 				for j, bits := 0, next(); j < len(flags); j++ {
 					if bits>>j&1 == 1 {
-						n.Flags = append(n.Flags, flags[j])
+						n.State = append(n.State, flags[j])
 					}
 				}
 				n.Reason, n.Comment = reasons[next()%len(reasons)], comments[next()%len(comments)]
-				n.ReasonAt = clusterview.Time(now.Unix() - int64(next()))
+				n.ReasonAt = slurm.Time(now.Unix() - int64(next()))
 				m := next()
 				if look.Suspended[name] = m&3 == 3; m&12 == 12 {
-					n.Flags = slices.DeleteFunc(n.Flags, func(f string) bool { return f == "CLOUD" })
+					n.State = slices.DeleteFunc(n.State, func(f string) bool { return f == "CLOUD" })
 				}
 				look.Nodes = append(look.Nodes, n)
 				records[name] = &n
@@ -84,20 +84,20 @@ func FuzzPlan(f *testing.F) {
 					require.True(t, isOurs(n), "%s %v", s.Verb, n)
 					require.False(t, name == "bad-1" && n.Comment == comments[4] || !sets.All[0].NodeNames.Contains(name) && setOf(n.Comment) == "", "%s %v", s.Verb, n)
 					jobs := noderecords.HoldsJobs(n, look.Suspended[name])
-					admin := n.State == "DOWN" && (n.Reason == "disk")
+					admin := n.Is("DOWN") && (n.Reason == "disk")
 					switch s.Verb {
 					case Delete:
 						require.False(t, jobs || noderecords.Reserved(n) || noderecords.Wanted(n), "%v", n)
 					case PowerDown:
 						require.False(t, jobs, "%v", n)
-						require.False(t, noderecords.Reserved(n) && n.State != "DOWN", "%v", n)
-						require.True(t, n.Is("DRAIN") || n.State == "DOWN" || s.Text == reasonNeverRegistered && n.State == "IDLE" && n.Is("POWERED_DOWN"), "%v", n)
+						require.False(t, noderecords.Reserved(n) && !n.Is("DOWN"), "%v", n)
+						require.True(t, n.Is("DRAIN") || n.Is("DOWN") || s.Text == reasonNeverRegistered && n.Is("IDLE") && n.Is("POWERED_DOWN"), "%v", n)
 					case Activate:
-						require.False(t, jobs || noderecords.Reserved(n) || n.State != "IDLE" || noderecords.Wanted(n), "%v", n)
+						require.False(t, jobs || noderecords.Reserved(n) || !n.Is("IDLE") || noderecords.Wanted(n), "%v", n)
 					case Resume:
-						require.False(t, admin || n.Is("DRAIN") && n.State != "DOWN" && !strings.HasPrefix(n.Reason, "slurmlet: "), "%v", n)
+						require.False(t, admin || n.Is("DRAIN") && !n.Is("DOWN") && !strings.HasPrefix(n.Reason, "slurmlet: "), "%v", n)
 					case PowerUp:
-						require.True(t, n.Is("POWERED_DOWN") && n.State == "IDLE" && !n.Is("DRAIN"), "%v", n)
+						require.True(t, n.Is("POWERED_DOWN") && n.Is("IDLE") && !n.Is("DRAIN"), "%v", n)
 					}
 					k.Tried(s, name, nil, now)
 				}

@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/slurmlet/slurmlet/internal/link/wire"
+	"github.com/slurmlet/slurmlet/internal/slurm"
 	"github.com/slurmlet/slurmlet/internal/slurm/reasons"
-	"github.com/slurmlet/slurmlet/internal/slurmctld/clusterview"
 	"github.com/slurmlet/slurmlet/internal/slurmctld/noderecords"
 	"github.com/slurmlet/slurmlet/slurmconf/hostlist"
 )
@@ -111,7 +111,7 @@ func (p *planner) forget() {
 }
 
 // planRecord decides about one record.
-func (p *planner) planRecord(n *clusterview.Node) {
+func (p *planner) planRecord(n *slurm.Node) {
 	set, has := p.Sets.Of(n.Name)
 	if !isOurs(n) {
 		if has {
@@ -139,13 +139,12 @@ func (p *planner) planRecord(n *clusterview.Node) {
 }
 
 // isUp says whether the pod is there and in service.
-func isUp(n *clusterview.Node) bool {
-	return noderecords.Wanted(n) && !n.Is("POWERING_UP", "POWER_UP", "NOT_RESPONDING") &&
-		slices.Contains([]string{"IDLE", "ALLOCATED", "MIXED"}, n.State)
+func isUp(n *slurm.Node) bool {
+	return n.State.Up()
 }
 
 // classify counts how the node stands.
-func (p *planner) classify(n *clusterview.Node, set string) {
+func (p *planner) classify(n *slurm.Node, set string) {
 	s := p.standing[set]
 	p.plan.Elastic[n.Name] = set
 	s.Records++
@@ -174,7 +173,7 @@ func (p *planner) classify(n *clusterview.Node, set string) {
 		}
 		delete(p.starting, n.Name)
 		s.Up = append(s.Up, n.Name)
-	case n.State != "DOWN" && n.Is("POWERING_UP", "POWER_UP"):
+	case !n.Is("DOWN") && n.State.Starting():
 		if !known {
 			since = p.At
 			p.starting[n.Name] = since
@@ -223,7 +222,7 @@ func (p *planner) do(verb Verb, n, text string, fields ...string) {
 }
 
 // heldBy: something of Slurm's counts on the record.
-func (p *planner) heldBy(n *clusterview.Node) string {
+func (p *planner) heldBy(n *slurm.Node) string {
 	switch {
 	case noderecords.HoldsJobs(n, p.Suspended[n.Name]):
 		return "jobs hold the node"
@@ -234,7 +233,7 @@ func (p *planner) heldBy(n *clusterview.Node) string {
 }
 
 // isPoweredOff: the pod is gone, or slurmctld has given it its time to go. A pod that is known to be there is not.
-func (p *planner) isPoweredOff(n *clusterview.Node) bool {
+func (p *planner) isPoweredOff(n *slurm.Node) bool {
 	if p.Pod != nil {
 		return !noderecords.Wanted(n) && !p.Pod(n.Name)
 	}
@@ -242,9 +241,9 @@ func (p *planner) isPoweredOff(n *clusterview.Node) bool {
 }
 
 // replaceRecord has a record deleted: drained, once nothing holds it powered down, and gone with its pod.
-func (p *planner) replaceRecord(n *clusterview.Node, set, reason string) {
+func (p *planner) replaceRecord(n *slurm.Node, set, reason string) {
 	held := p.heldBy(n)
-	drained := n.Is("DRAIN") || n.State == "DOWN"
+	drained := n.Is("DRAIN") || n.Is("DOWN")
 	jobs := noderecords.HoldsJobs(n, p.Suspended[n.Name])
 	kept := p.standing[set].Kept
 	switch {
@@ -273,16 +272,16 @@ func (p *planner) replaceRecord(n *clusterview.Node, set, reason string) {
 }
 
 // keepRecord decides about a record of a set.
-func (p *planner) keepRecord(n *clusterview.Node, set Set) {
+func (p *planner) keepRecord(n *slurm.Node, set Set) {
 	if set.differs(n) {
 		p.replaceRecord(n, set.Name, reasons.SetResized)
 		return
 	}
-	if set.mistimed(n, p.Timed) && p.heldBy(n) == "" && p.isPoweredOff(n) && n.State != "DOWN" && !n.Is("DRAIN", "FAIL") {
+	if set.mistimed(n, p.Timed) && p.heldBy(n) == "" && p.isPoweredOff(n) && !n.Is("DOWN") && !n.Is("DRAIN", "FAIL") {
 		p.do(Delete, n.Name, "") // nobody is sent away for that
 		return
 	}
-	if !p.Timed && n.Comment == "" && n.State == "IDLE" && n.Is("POWERED_DOWN") && !n.Is("DRAIN", "POWER_UP") && p.heldBy(n) == "" {
+	if !p.Timed && n.Comment == "" && n.Is("IDLE") && n.Is("POWERED_DOWN") && !n.Is("DRAIN", "POWER_UP") && p.heldBy(n) == "" {
 		p.do(Activate, n.Name, reasons.SetNew, "comment="+set.comment(p.Timed))
 		return
 	}
@@ -294,7 +293,7 @@ func (p *planner) keepRecord(n *clusterview.Node, set Set) {
 	switch {
 	case p.isForeign(n):
 		return
-	case n.State == "DOWN":
+	case n.Is("DOWN"):
 		p.retryDown(n, set)
 		return
 	case p.giveUp(n):
@@ -312,30 +311,30 @@ func (p *planner) keepRecord(n *clusterview.Node, set Set) {
 	case n.Is("DRAIN"):
 	case (noderecords.Wanted(n) || n.Is("POWER_UP")) && !n.Is("POWER_DOWN"):
 		p.running[set.Name]++
-	case n.Is("POWERED_DOWN") && n.State == "IDLE" && !n.Is("POWER_UP", "POWER_DOWN", "POWERING_DOWN", "POWERING_UP"):
+	case n.Is("POWERED_DOWN") && n.Is("IDLE") && !n.Is("POWER_UP", "POWER_DOWN", "POWERING_DOWN", "POWERING_UP"):
 		p.startable[set.Name][n.Name] = true
 	}
 }
 
 // noteForeign notes that somebody else has drained the node or set it DOWN, or had done so before ResumeTimeout.
-func (p *planner) noteForeign(n *clusterview.Node) {
+func (p *planner) noteForeign(n *slurm.Node) {
 	was := p.others[n.Name]
 	switch {
 	case noderecords.Foreign(n):
 		p.others[n.Name] = n.Reason
-	case was == "" || n.State != "DOWN" || !strings.HasPrefix(n.Reason, was):
+	case was == "" || !n.Is("DOWN") || !strings.HasPrefix(n.Reason, was):
 		delete(p.others, n.Name)
 	}
 }
 
 // isForeign: the node's state is somebody else's, and stays.
-func (p *planner) isForeign(n *clusterview.Node) bool {
+func (p *planner) isForeign(n *slurm.Node) bool {
 	_, is := p.others[n.Name]
 	return is
 }
 
 // isPodGone: the pod of a node that slurmctld suspends is gone. One that was off before it was cured had none.
-func (p *planner) isPodGone(n *clusterview.Node) bool {
+func (p *planner) isPodGone(n *slurm.Node) bool {
 	if p.Pod != nil {
 		return !p.Pod(n.Name)
 	}
@@ -345,14 +344,14 @@ func (p *planner) isPodGone(n *clusterview.Node) bool {
 const reasonNeverRegistered = "slurmctld has never heard of its slurmd"
 
 // poweredDownLately: the cure of deaf was done lately.
-func (p *planner) poweredDownLately(n *clusterview.Node) bool {
+func (p *planner) poweredDownLately(n *slurm.Node) bool {
 	t := p.tries[n.Name][PowerDown]
 	return t != nil && t.key == (&Step{Verb: PowerDown, Text: reasonNeverRegistered}).key()
 }
 
 // neverRegistered: 24.11 gives such a record no job once it has read slurm.conf again. Its way through POWERING_DOWN cures that.
-func (p *planner) neverRegistered(n *clusterview.Node) bool {
-	if n.State != "IDLE" || !n.Is("POWERED_DOWN") || !n.Is("NOT_RESPONDING") ||
+func (p *planner) neverRegistered(n *slurm.Node) bool {
+	if !n.Is("IDLE") || !n.Is("POWERED_DOWN") || !n.Is("NOT_RESPONDING") ||
 		n.Is("DRAIN", "FAIL", "POWER_DOWN", "POWERING_DOWN", "POWER_UP", "POWERING_UP") {
 		return false
 	}

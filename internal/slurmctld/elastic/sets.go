@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/slurmlet/slurmlet/internal/slurmctld/clusterview"
+	"github.com/slurmlet/slurmlet/internal/slurm"
 )
 
 // Standings are those that count, and the files that do not.
@@ -81,7 +81,7 @@ func (s Set) equal(o Set) bool {
 
 // Members are the nodes of elastic sets, and their sets. A record's mark names sets that no file has, and
 // of those whose files have faults.
-func (sets Sets) Members(nodes []clusterview.Node) map[string]string {
+func (sets Sets) Members(nodes []slurm.Node) map[string]string {
 	members := map[string]string{}
 	for i := range nodes {
 		n := &nodes[i]

@@ -3,7 +3,7 @@ package elastic
 import (
 	"time"
 
-	"github.com/slurmlet/slurmlet/internal/slurmctld/clusterview"
+	"github.com/slurmlet/slurmlet/internal/slurm"
 )
 
 // A slurmctld that was killed has forgotten what it had not saved for up to 5 s (SAVE_MAX_WAIT, state_save.c), such
@@ -16,10 +16,10 @@ var unasked = []string{"POWERED_DOWN", "POWERING_UP", "INVALID_REG", "REBOOT_ISS
 
 // registered says whether all nodes have registered on which a forgotten job may run. slurmctld does not save when a
 // node was booted.
-func registered(nodes []clusterview.Node) bool {
+func registered(nodes []slurm.Node) bool {
 	for i := range nodes {
 		n := &nodes[i]
-		if n.BootAt.IsZero() && n.State != "DOWN" && n.State != "FUTURE" && !n.Is(unasked...) {
+		if n.BootAt.IsZero() && !n.Is("DOWN", "FUTURE") && !n.Is(unasked...) {
 			return false
 		}
 	}
@@ -47,7 +47,7 @@ func (s *settling) over(now time.Time) bool {
 }
 
 // survey takes what a look at all nodes has found.
-func (s *settling) survey(nodes []clusterview.Node, at, now time.Time) {
+func (s *settling) survey(nodes []slurm.Node, at, now time.Time) {
 	switch {
 	case at.Before(s.began): // it shows what the former slurmctld knew
 	case !registered(nodes):

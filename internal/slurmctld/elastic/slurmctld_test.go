@@ -8,8 +8,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/slurmlet/slurmlet/internal/slurm"
 	"github.com/slurmlet/slurmlet/internal/slurm/reasons"
-	"github.com/slurmlet/slurmlet/internal/slurmctld/clusterview"
 )
 
 // slurmctld is a small model of slurmctld, as update_node, power_save.c and ping_nodes.c of 24.11 and 26.05 have it.
@@ -60,13 +60,13 @@ func (c *cloud) clear(flags ...string) {
 }
 
 // nodes is its answer to a look.
-func (s *slurmctld) nodes() (all []clusterview.Node, suspended map[string]bool) {
+func (s *slurmctld) nodes() (all []slurm.Node, suspended map[string]bool) {
 	suspended = map[string]bool{}
 	for _, name := range slices.Sorted(maps.Keys(s.records)) {
 		c := s.records[name]
-		n := clusterview.Node{
-			Name: name, State: c.state, Flags: append(slices.Sorted(maps.Keys(c.flags)), "CLOUD", "DYNAMIC_NORM"), CPUs: 2, Memory: int64(c.memory) * mebi, Weight: c.weight,
-			Comment: c.comment, Reason: c.reason, ReasonAt: clusterview.Time(noon.Unix() + int64(c.reasonAt)),
+		n := slurm.Node{
+			Name: name, State: slices.Concat([]string{c.state}, slices.Sorted(maps.Keys(c.flags)), []string{"CLOUD", "DYNAMIC_NORM"}), CPUs: 2, RealMemory: int64(c.memory), Weight: c.weight,
+			Comment: c.comment, Reason: c.reason, ReasonAt: slurm.Time(noon.Unix() + int64(c.reasonAt)),
 		}
 		if c.features != "" {
 			n.Features = strings.Split(c.features, ",")

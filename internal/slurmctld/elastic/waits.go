@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/slurmlet/slurmlet/internal/kit/backoff"
-	"github.com/slurmlet/slurmlet/internal/slurmctld/clusterview"
+	"github.com/slurmlet/slurmlet/internal/slurm"
 	"github.com/slurmlet/slurmlet/slurmconf/hostlist"
 )
 
@@ -80,7 +80,7 @@ func (w *Waits) WantSettled(now time.Time) bool {
 }
 
 // Survey takes a look at all nodes, as slurmctld knew them at a time.
-func (w *Waits) Survey(nodes []clusterview.Node, at, began, ended time.Time) map[int]Outcome {
+func (w *Waits) Survey(nodes []slurm.Node, at, began, ended time.Time) map[int]Outcome {
 	w.settling.survey(nodes, at, ended)
 	w.looked, w.took = began, ended.Sub(began)
 	w.lookedBefore = 0 // it takes seconds

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/slurmlet/slurmlet/internal/slurmctld/clusterview"
+	"github.com/slurmlet/slurmlet/internal/slurm"
 	"github.com/slurmlet/slurmlet/slurmconf/hostlist"
 )
 
@@ -24,21 +24,21 @@ func nodesOf(t *testing.T, text string) hostlist.Set {
 
 func TestRegistered(t *testing.T) {
 	for _, c := range []struct {
-		node clusterview.Node
+		node slurm.Node
 		want bool
 	}{
-		{clusterview.Node{State: "IDLE", BootAt: 1}, true},
-		{clusterview.Node{State: "IDLE"}, false},
-		{clusterview.Node{State: "ALLOCATED", Flags: []string{"CLOUD", "DRAIN"}}, false},
-		{clusterview.Node{State: "UNKNOWN"}, false},
-		{clusterview.Node{State: "DOWN"}, true},
-		{clusterview.Node{State: "FUTURE"}, true},
-		{clusterview.Node{State: "IDLE", Flags: []string{"CLOUD", "POWERED_DOWN"}}, true},
-		{clusterview.Node{State: "IDLE", Flags: []string{"CLOUD", "POWERING_DOWN"}}, false},
-		{clusterview.Node{State: "ALLOCATED", Flags: []string{"CLOUD", "POWERING_UP"}}, true},
-		{clusterview.Node{State: "ALLOCATED", Flags: []string{"NOT_RESPONDING"}}, true},
+		{slurm.Node{State: []string{"IDLE"}, BootAt: 1}, true},
+		{slurm.Node{State: []string{"IDLE"}}, false},
+		{slurm.Node{State: []string{"ALLOCATED", "CLOUD", "DRAIN"}}, false},
+		{slurm.Node{State: []string{"UNKNOWN"}}, false},
+		{slurm.Node{State: []string{"DOWN"}}, true},
+		{slurm.Node{State: []string{"FUTURE"}}, true},
+		{slurm.Node{State: []string{"IDLE", "CLOUD", "POWERED_DOWN"}}, true},
+		{slurm.Node{State: []string{"IDLE", "CLOUD", "POWERING_DOWN"}}, false},
+		{slurm.Node{State: []string{"ALLOCATED", "CLOUD", "POWERING_UP"}}, true},
+		{slurm.Node{State: []string{"ALLOCATED", "NOT_RESPONDING"}}, true},
 	} {
-		assert.Equal(t, c.want, registered([]clusterview.Node{{State: "IDLE", BootAt: 1}, c.node}), "%+v", c.node)
+		assert.Equal(t, c.want, registered([]slurm.Node{{State: []string{"IDLE"}, BootAt: 1}, c.node}), "%+v", c.node)
 	}
 }
 
@@ -97,8 +97,8 @@ func TestWaits(t *testing.T) {
 			require.Equal(t, map[int]Outcome{number: NotConfiguring}, w.Answered(w.JobsToAsk(), map[string]bool{"7": true}, at(1.2)))
 		}},
 		{"a slurmctld that has started launches nothing before all nodes have registered, and a second later", func(t *testing.T, w *Waits, add func(float64, string, string) (int, Outcome)) {
-			unheard := []clusterview.Node{{Name: "n1", State: "IDLE", BootAt: 1}, {Name: "n2", State: "IDLE"}}
-			heard := []clusterview.Node{unheard[0], {Name: "n2", State: "IDLE", BootAt: 1}}
+			unheard := []slurm.Node{{Name: "n1", State: []string{"IDLE"}, BootAt: 1}, {Name: "n2", State: []string{"IDLE"}}}
+			heard := []slurm.Node{unheard[0], {Name: "n2", State: []string{"IDLE"}, BootAt: 1}}
 			w.Looked(nodesOf(t, "n1"), at(0), at(0.1))
 			w.Begin(at(1))
 			a, outcome := add(1.5, "7", "n1")
@@ -118,7 +118,7 @@ func TestWaits(t *testing.T) {
 		{"a node that does not register, and does not stop answering, holds jobs for 30 s", func(t *testing.T, w *Waits, add func(float64, string, string) (int, Outcome)) {
 			w.Begin(at(1))
 			number, _ := add(1.5, "7", "")
-			unheard := []clusterview.Node{{Name: "n2", State: "IDLE"}}
+			unheard := []slurm.Node{{Name: "n2", State: []string{"IDLE"}}}
 			require.Empty(t, w.Survey(unheard, at(30), at(30), at(30.9)))
 			require.Equal(t, map[int]Outcome{number: NodesUp}, w.Survey(unheard, at(31), at(31), at(31.1)))
 		}},
@@ -139,7 +139,7 @@ func TestWaits(t *testing.T) {
 			require.Zero(t, w.Due(), "nobody wants to know")
 			require.False(t, w.WantSettled(at(2)))
 			require.NotZero(t, w.Due())
-			heard := []clusterview.Node{{Name: "n1", State: "IDLE", BootAt: 1}}
+			heard := []slurm.Node{{Name: "n1", State: []string{"IDLE"}, BootAt: 1}}
 			require.Empty(t, w.Survey(heard, at(5), at(5), at(5.1)))
 			require.False(t, w.WantSettled(at(5.2)))
 			require.Empty(t, w.Survey(heard, at(6.2), at(6.2), at(6.3)))

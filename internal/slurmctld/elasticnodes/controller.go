@@ -8,7 +8,7 @@ import (
 
 	"github.com/slurmlet/slurmlet/internal/link/peers"
 	"github.com/slurmlet/slurmlet/internal/link/wire"
-	"github.com/slurmlet/slurmlet/internal/slurmctld/clusterview"
+	"github.com/slurmlet/slurmlet/internal/slurm"
 	"github.com/slurmlet/slurmlet/internal/slurmctld/noderecords"
 	"github.com/slurmlet/slurmlet/slurmconf/hostlist"
 )
@@ -41,7 +41,7 @@ func (r *Reconciler) podNames() func(string) bool {
 }
 
 // Reports are what the controller gets of all nodes. sets has the elastic sets, by node.
-func (r *Reconciler) Reports(nodes []clusterview.Node, suspended map[string]bool, sets map[string]string, at time.Time) []wire.NodeReport {
+func (r *Reconciler) Reports(nodes []slurm.Node, suspended map[string]bool, sets map[string]string, at time.Time) []wire.NodeReport {
 	all := noderecords.Report(nodes, suspended, sets)
 	if r == nil {
 		return all

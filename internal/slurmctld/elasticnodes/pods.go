@@ -6,7 +6,7 @@ import (
 
 	"github.com/slurmlet/slurmlet/internal/link/peers"
 	"github.com/slurmlet/slurmlet/internal/link/wire"
-	"github.com/slurmlet/slurmlet/internal/slurmctld/clusterview"
+	"github.com/slurmlet/slurmlet/internal/slurm"
 )
 
 // podTable has slurmd's pods, as the controller sends them. slurmctld takes no slurmd that is older than its
@@ -62,7 +62,7 @@ func (p *podTable) names() func(string) bool {
 // replace withdraws the wish for nodes that slurmctld starts anew while their old pods are there, so that the
 // controller deletes these. It returns the nodes. The reports are those of the nodes, in their order, and at is
 // when slurmctld was asked.
-func (p *podTable) replace(reports []wire.NodeReport, nodes []clusterview.Node, at time.Time) (replaced []string) {
+func (p *podTable) replace(reports []wire.NodeReport, nodes []slurm.Node, at time.Time) (replaced []string) {
 	if p.all == nil || at.Before(p.judged) {
 		return nil
 	}

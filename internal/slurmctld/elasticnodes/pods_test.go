@@ -9,7 +9,7 @@ import (
 
 	"github.com/slurmlet/slurmlet/internal/link/peers"
 	"github.com/slurmlet/slurmlet/internal/link/wire"
-	"github.com/slurmlet/slurmlet/internal/slurmctld/clusterview"
+	"github.com/slurmlet/slurmlet/internal/slurm"
 	"github.com/slurmlet/slurmlet/internal/slurmctld/noderecords"
 )
 
@@ -60,7 +60,7 @@ func TestOldElasticPods(t *testing.T) {
 						looked, move = at.Add(-time.Minute), state
 					}
 					words := strings.Split(move, "+")
-					nodes := []clusterview.Node{{Name: "a", State: words[0], Flags: append(words[1:], "CLOUD")}}
+					nodes := []slurm.Node{{Name: "a", State: append(words, "CLOUD")}}
 					reports := noderecords.Report(nodes, nil, map[string]string{"a": "set"})
 					p.replace(reports, nodes, looked)
 					last = reports[0]
@@ -72,7 +72,7 @@ func TestOldElasticPods(t *testing.T) {
 	var p podTable
 	p.take(peers.Change{Whole: true, Put: one.Put})
 	assert.False(t, p.take(ending), "nobody waits")
-	nodes := []clusterview.Node{{Name: "a", State: "IDLE", Flags: []string{"CLOUD", "POWERED_DOWN"}}}
+	nodes := []slurm.Node{{Name: "a", State: []string{"IDLE", "CLOUD", "POWERED_DOWN"}}}
 	p.replace(noderecords.Report(nodes, nil, map[string]string{"a": "set"}), nodes, time.Now())
 	assert.True(t, p.take(ending), "the controller is told at once")
 	assert.True(t, p.take(gone("1")))

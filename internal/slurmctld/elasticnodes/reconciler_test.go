@@ -163,11 +163,11 @@ func TestElasticOldLook(t *testing.T) {
 			require.NoError(t, os.WriteFile(filepath.Join(r.Dir, "c.json"), []byte(`{"nodes":"c-[0-1]","min":1,"cpuLimit":"1","memoryLimit":"1Gi"}`), 0o644))
 			r.readSets()
 			sets, _ := r.Current()
-			record := func(name, comment string) clusterview.Node {
-				return clusterview.Node{Name: name, State: "IDLE", Flags: []string{"CLOUD", "DYNAMIC_NORM", "POWERED_DOWN"}, Weight: 1, Comment: comment}
+			record := func(name, comment string) slurm.Node {
+				return slurm.Node{Name: name, State: []string{"IDLE", "CLOUD", "DYNAMIC_NORM", "POWERED_DOWN"}, Weight: 1, Comment: comment}
 			}
 			size := "slurmlet set c: " + strings.TrimSuffix(sets.All[0].CreateParameters(false), " State=CLOUD")
-			nodes := []clusterview.Node{record("c-0", "slurmlet set d: "+strings.TrimPrefix(size, "slurmlet set c: ")), record("c-1", size)}
+			nodes := []slurm.Node{record("c-0", "slurmlet set d: "+strings.TrimPrefix(size, "slurmlet set c: ")), record("c-1", size)}
 			r.act(t.Context(), &clusterview.View{Nodes: nodes, Readings: map[clusterview.Family]clusterview.Reading{clusterview.FamilyNodes: {At: time.Now().Add(-age)}}}, sets)
 			require.Equal(t, "c-0 comment="+size, client.changes[0])
 			require.Equal(t, age == 0, len(client.changes) > 1, "%q", client.changes)

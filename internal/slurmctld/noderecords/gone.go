@@ -9,8 +9,8 @@ import (
 	"github.com/slurmlet/slurmlet/internal/kit/backoff"
 	"github.com/slurmlet/slurmlet/internal/link/peers"
 	"github.com/slurmlet/slurmlet/internal/link/wire"
+	"github.com/slurmlet/slurmlet/internal/slurm"
 	"github.com/slurmlet/slurmlet/internal/slurm/reasons"
-	"github.com/slurmlet/slurmlet/internal/slurmctld/clusterview"
 )
 
 // Pods are slurmd's pods, those that live and those that are gone and may have left a record.
@@ -43,11 +43,11 @@ type gone struct {
 
 // slurmd distinguishes one that has registered from another.
 type slurmd struct {
-	started, booted clusterview.Time
+	started, booted slurm.Time
 	extra           string
 }
 
-func slurmdOf(n *clusterview.Node) slurmd { return slurmd{n.SlurmdStartAt, n.BootAt, n.Extra} }
+func slurmdOf(n *slurm.Node) slurmd { return slurmd{n.SlurmdStartAt, n.BootAt, n.Extra} }
 
 // replacedBy says whether another slurmd has registered. A slurmctld that has started has forgotten the times until one
 // does.
@@ -108,7 +108,7 @@ func (p *Pods) Kept() map[string]string {
 type Records struct {
 	// At is when slurmctld was asked for the nodes.
 	At        time.Time
-	Nodes     []clusterview.Node
+	Nodes     []slurm.Node
 	Suspended map[string]bool
 	// Connected says whether a node's agent is connected to slurmctld's agent.
 	Connected func(name string) bool
@@ -150,7 +150,7 @@ const (
 // Plan says what to do now with the records of the pods that are gone, and with those that no pod has.
 func (p *Pods) Plan(r Records, now time.Time) Plan {
 	plan := Plan{Fail: map[string]string{}, Stay: map[string]string{}, New: map[string]string{}}
-	nodes, followed := make(map[string]*clusterview.Node, len(r.Nodes)), map[string]bool{}
+	nodes, followed := make(map[string]*slurm.Node, len(r.Nodes)), map[string]bool{}
 	for i := range r.Nodes {
 		name := r.Nodes[i].Name
 		nodes[name] = &r.Nodes[i]
@@ -198,7 +198,7 @@ func (p *Pods) Plan(r Records, now time.Time) Plan {
 }
 
 // judge decides about one pod that is gone. settled says that nothing is left to be done.
-func (p *Pods) judge(plan *Plan, name string, g *gone, n *clusterview.Node, suspended bool, r Records) (settled bool, why string) {
+func (p *Pods) judge(plan *Plan, name string, g *gone, n *slurm.Node, suspended bool, r Records) (settled bool, why string) {
 	successor, replaced := p.live[name]
 	switch {
 	case n == nil:
@@ -219,7 +219,7 @@ func (p *Pods) judge(plan *Plan, name string, g *gone, n *clusterview.Node, susp
 	case r.Connected(name):
 		plan.Doubt = append(plan.Doubt, name)
 		return false, whyConnected
-	case jobs && g.lost && !g.failed && !p.followed[name] && n.State != "DOWN" && !n.Is("NOT_RESPONDING"):
+	case jobs && g.lost && !g.failed && !p.followed[name] && !n.Is("DOWN") && !n.Is("NOT_RESPONDING"):
 		return false, whyUnproved // agents of clusters with munge, or without the port, never are
 	case jobs && g.lost && !g.failed:
 		plan.Fail[name] = lostReason(n)
@@ -230,9 +230,9 @@ func (p *Pods) judge(plan *Plan, name string, g *gone, n *clusterview.Node, susp
 		return true, settledStatic
 	case jobs:
 		return false, whyJobs
-	case n.State != "IDLE" && n.State != "DOWN", n.Is(powering...), n.Is("REBOOT_ISSUED", "REBOOT_REQUESTED"):
+	case !n.Is("IDLE", "DOWN"), n.State.Powered(), n.State.Reboots():
 		return false, whySlurm
-	case !g.lost && !g.listed && n.State != "DOWN" && !n.Is("NOT_RESPONDING"):
+	case !g.lost && !g.listed && !n.Is("DOWN") && !n.Is("NOT_RESPONDING"):
 		return false, whyAlive
 	case staysWithoutPod(n):
 		plan.Stay[name] = strings.TrimPrefix(n.Reason, reasons.Kept)
@@ -242,10 +242,8 @@ func (p *Pods) judge(plan *Plan, name string, g *gone, n *clusterview.Node, susp
 	return false, ""
 }
 
-var powering = []string{"POWERED_DOWN", "POWERING_DOWN", "POWER_DOWN", "POWERING_UP", "POWER_UP"}
-
 // lostReason keeps the reason of somebody else's drain.
-func lostReason(n *clusterview.Node) string {
+func lostReason(n *slurm.Node) string {
 	if n.Is("DRAIN") && n.Reason != "" && reasons.Of(n.Reason) != reasons.Agent {
 		return n.Reason
 	}
@@ -253,30 +251,30 @@ func lostReason(n *clusterview.Node) string {
 }
 
 // deletable: a slurmd has made the record by registering. All others are the administrator's.
-func deletable(n *clusterview.Node) bool {
-	return n.Is("DYNAMIC_NORM") && !n.Is("CLOUD") && n.State != "FUTURE"
+func deletable(n *slurm.Node) bool {
+	return n.Is("DYNAMIC_NORM") && !n.Is("CLOUD") && !n.Is("FUTURE")
 }
 
 // isLeft: no pod has the record, nobody has reported the end of one that had it, and slurmctld has found
 // out by itself that its slurmd is gone. slurmlet has marked the record: slurmds that run elsewhere, and
 // come back, are none of Kubernetes'.
-func (p *Pods) isLeft(n *clusterview.Node, suspended bool) bool {
+func (p *Pods) isLeft(n *slurm.Node, suspended bool) bool {
 	_, live := p.live[n.Name]
 	_, gone := p.gone[n.Name]
 	return !live && !gone && !p.since.IsZero() && deletable(n) && !staysWithoutPod(n) && (p.isDown(n) || isSilent(n)) &&
-		!HoldsJobs(n, suspended) && !n.Is(powering...) && strings.HasPrefix(n.Extra, markPrefix)
+		!HoldsJobs(n, suspended) && !n.State.Powered() && strings.HasPrefix(n.Extra, markPrefix)
 }
 
 // isDown: slurmctld, or an earlier agent of it, has set the node DOWN.
-func (p *Pods) isDown(n *clusterview.Node) bool {
+func (p *Pods) isDown(n *slurm.Node) bool {
 	silent := reasons.Has(n.Reason, reasons.NotResponding) && !Foreign(n) && n.Is("NOT_RESPONDING") && n.ReasonAt != 0
-	return n.State == "DOWN" && (silent || n.Reason == reasons.LostMachine)
+	return n.Is("DOWN") && (silent || n.Reason == reasons.LostMachine)
 }
 
 // isSilent: a pod of the controller's made the record, and slurmctld has no answer of its slurmd.
-func isSilent(n *clusterview.Node) bool {
+func isSilent(n *slurm.Node) bool {
 	return strings.HasPrefix(n.Extra, markPrefix) && strings.Contains(n.Extra, podMark) && n.Is("NOT_RESPONDING") && !Foreign(n) &&
-		(n.State == "IDLE" || n.State == "DOWN")
+		n.Is("IDLE", "DOWN")
 }
 
 // markPrefix begins the Extra of a node whose slurmd an agent has started. podMark is in it where slurmlet's controller knows
@@ -301,7 +299,7 @@ const leftFor = time.Minute
 // judgeLeft deletes a record that was left for as long as slurmctld waits for a slurmd, and that no table
 // of the pods has had for as long. The record of a pod goes earlier: the table has all pods. silent is for how long
 // looks have found it so.
-func (p *Pods) judgeLeft(plan *Plan, n *clusterview.Node, r Records, silent time.Duration, now time.Time) {
+func (p *Pods) judgeLeft(plan *Plan, n *slurm.Node, r Records, silent time.Duration, now time.Time) {
 	switch {
 	case isSilent(n) && silent >= leftFor && now.Sub(p.since) >= leftFor:
 		plan.Delete = append(plan.Delete, n.Name)

@@ -11,8 +11,8 @@ import (
 
 	"github.com/slurmlet/slurmlet/internal/link/peers"
 	"github.com/slurmlet/slurmlet/internal/link/wire"
+	"github.com/slurmlet/slurmlet/internal/slurm"
 	"github.com/slurmlet/slurmlet/internal/slurm/reasons"
-	"github.com/slurmlet/slurmlet/internal/slurmctld/clusterview"
 )
 
 var (
@@ -33,23 +33,23 @@ func slurmdPod(uid string, addresses ...string) wire.Peer {
 }
 
 // recorded is n1's record, whose slurmd began half an hour before the pod's end.
-func recorded(state string, change ...func(*clusterview.Node)) clusterview.Node {
+func recorded(state string, change ...func(*slurm.Node)) slurm.Node {
 	n := node(state)
-	n.SlurmdStartAt, n.BootAt, n.Extra = clusterview.Time(noon.Add(30*time.Minute).Unix()), clusterview.Time(noon.Unix()), `{"slurmlet":"2026-11-23T12:30:00Z"}`
+	n.SlurmdStartAt, n.BootAt, n.Extra = slurm.Time(noon.Add(30*time.Minute).Unix()), slurm.Time(noon.Unix()), `{"slurmlet":"2026-11-23T12:30:00Z"}`
 	for _, c := range change {
 		c(&n)
 	}
 	return n
 }
 
-func reason(text string, at time.Time) func(*clusterview.Node) {
-	return func(n *clusterview.Node) { n.Reason, n.ReasonAt = text, clusterview.Time(at.Unix()) }
+func reason(text string, at time.Time) func(*slurm.Node) {
+	return func(n *slurm.Node) { n.Reason, n.ReasonAt = text, slurm.Time(at.Unix()) }
 }
 
-func extra(text string) func(*clusterview.Node) { return func(n *clusterview.Node) { n.Extra = text } }
+func extra(text string) func(*slurm.Node) { return func(n *slurm.Node) { n.Extra = text } }
 
-func started(at time.Time) func(*clusterview.Node) {
-	return func(n *clusterview.Node) { n.SlurmdStartAt = clusterview.Time(at.Unix()) }
+func started(at time.Time) func(*slurm.Node) {
+	return func(n *slurm.Node) { n.SlurmdStartAt = slurm.Time(at.Unix()) }
 }
 
 // known are pods whose first table had n1.
@@ -59,7 +59,7 @@ func known() *Pods {
 	return p
 }
 
-func (r Records) with(nodes ...clusterview.Node) Records {
+func (r Records) with(nodes ...slurm.Node) Records {
 	r.Nodes = nodes
 	if r.Connected == nil {
 		r.Connected = func(string) bool { return false }
@@ -96,7 +96,7 @@ func TestGone(t *testing.T) {
 	never := func(string) bool { return false }
 	for name, tt := range map[string]struct {
 		change    peers.Change
-		record    clusterview.Node
+		record    slurm.Node
 		suspended bool
 		connected bool
 		// unproved: the node's agent was never connected.
@@ -233,16 +233,16 @@ func TestLostStory(t *testing.T) {
 // TestAnotherSlurmd: a slurmd that registers between two looks has the record, whatever its clock says.
 func TestAnotherSlurmd(t *testing.T) {
 	registered := verdict{settled: true, told: settledSlurmd}
-	forgets := func(n *clusterview.Node) { n.SlurmdStartAt, n.BootAt = 0, 0 }
+	forgets := func(n *slurm.Node) { n.SlurmdStartAt, n.BootAt = 0, 0 }
 	for name, c := range map[string]struct {
-		change func(*clusterview.Node)
+		change func(*slurm.Node)
 		want   verdict
 	}{
 		"its start":                      {started(noon.Add(31 * time.Minute)), registered},
-		"its boot":                       {func(n *clusterview.Node) { n.BootAt++ }, registered},
+		"its boot":                       {func(n *slurm.Node) { n.BootAt++ }, registered},
 		"its mark":                       {extra(`{"slurmlet":"2026-11-23T12:31:00Z"}`), registered},
 		"slurmctld has started":          {forgets, verdict{deleted: true}},
-		"slurmctld has started, by mark": {func(n *clusterview.Node) { forgets(n); n.Extra = `{"slurmlet":"x"}` }, registered},
+		"slurmctld has started, by mark": {func(n *slurm.Node) { forgets(n); n.Extra = `{"slurmlet":"x"}` }, registered},
 	} {
 		p := known()
 		p.Take(justGone, ended)
@@ -257,7 +257,7 @@ func TestLeft(t *testing.T) {
 	down, silent := "DOWN+DYNAMIC_NORM+NOT_RESPONDING", reason("Not responding", noon.Add(-time.Hour))
 	at := noon.Add(timeout)
 	for name, tt := range map[string]struct {
-		record    clusterview.Node
+		record    slurm.Node
 		at        time.Time
 		suspended bool
 		connected bool
@@ -285,7 +285,7 @@ func TestLeft(t *testing.T) {
 		"CLOUD":                                 {record: recorded(down+"+CLOUD+POWERED_DOWN", silent), at: at},
 		"a slurmd without an agent":             {record: recorded(down, silent, extra("")), at: at},
 		"a slurmd with an Extra of the site's":  {record: recorded(down, silent, extra(`{"rack":"r1"}`)), at: at},
-		"nobody knows since when it is DOWN":    {record: recorded(down, func(n *clusterview.Node) { n.Reason = "Not responding" }), at: at},
+		"nobody knows since when it is DOWN":    {record: recorded(down, func(n *slurm.Node) { n.Reason = "Not responding" }), at: at},
 		"slurmctld has powered it down":         {record: recorded(down+"+POWERED_DOWN", silent), at: at},
 		"a table that is older, and DOWN since": {record: recorded(down, reason("Not responding", at)), at: at.Add(timeout), want: true},
 	} {
@@ -328,7 +328,7 @@ func FuzzGone(f *testing.F) {
 			switch m := int(move) % (len(states) + 6); {
 			case m < len(states):
 				n := node(states[m])
-				record.State, record.Flags = n.State, n.Flags
+				record.State = n.State
 			case m == len(states):
 				uid++
 				live = string(uid)
@@ -340,7 +340,7 @@ func FuzzGone(f *testing.F) {
 				live = ""
 				p.Take(peers.Change{Whole: true, Gone: []wire.Gone{{Name: "n1", UID: string(uid)}}}, now)
 			case m == len(states)+3:
-				record.SlurmdStartAt = clusterview.Time(now.Unix())
+				record.SlurmdStartAt = slurm.Time(now.Unix())
 			default:
 				r := Records{At: now, SlurmdTimeout: timeout}.with(record)
 				connected := m == len(states)+4
@@ -364,13 +364,13 @@ func FuzzGone(f *testing.F) {
 	})
 }
 
-func ofPod(n *clusterview.Node) { n.Extra = Mark(noon, true) }
+func ofPod(n *slurm.Node) { n.Extra = Mark(noon, true) }
 
 // TestLeftPod: a pod was gone before the first table, which slurmctld has not found out.
 func TestLeftPod(t *testing.T) {
 	idle := "IDLE+DYNAMIC_NORM+NOT_RESPONDING"
 	for name, tt := range map[string]struct {
-		record    clusterview.Node
+		record    slurm.Node
 		connected bool
 		want      bool
 	}{
@@ -387,7 +387,7 @@ func TestLeftPod(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			p := NewPods()
 			p.Take(peers.Change{Whole: true}, noon)
-			look := func(at time.Time, n clusterview.Node) bool {
+			look := func(at time.Time, n slurm.Node) bool {
 				r := Records{At: at}.with(n)
 				r.Connected = func(string) bool { return tt.connected }
 				return len(p.Plan(r, at).Delete) > 0

@@ -9,14 +9,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/slurmlet/slurmlet/internal/link/wire"
+	"github.com/slurmlet/slurmlet/internal/slurm"
 	"github.com/slurmlet/slurmlet/internal/slurm/reasons"
-	"github.com/slurmlet/slurmlet/internal/slurmctld/clusterview"
 )
 
 // node is n1, whose state is as scontrol prints it.
-func node(state string) clusterview.Node {
+func node(state string) slurm.Node {
 	all := strings.Split(state, "+")
-	return clusterview.Node{Name: "n1", State: all[0], Flags: all[1:]}
+	return slurm.Node{Name: "n1", State: all}
 }
 
 func TestReport(t *testing.T) {
@@ -66,8 +66,8 @@ func TestReport(t *testing.T) {
 		"IDLE+CLOUD+POWERING_UP":       wire.Absent,
 		"IDLE+CLOUD+POWER_UP":          wire.Absent,
 	} {
-		assert.Equal(t, want, Report([]clusterview.Node{node(state)}, nil, nil)[0].State, state)
-		assert.Equal(t, wire.Busy, Report([]clusterview.Node{node(state)}, map[string]bool{"n1": true}, nil)[0].State, "a suspended job holds a node that is "+state)
+		assert.Equal(t, want, Report([]slurm.Node{node(state)}, nil, nil)[0].State, state)
+		assert.Equal(t, wire.Busy, Report([]slurm.Node{node(state)}, map[string]bool{"n1": true}, nil)[0].State, "a suspended job holds a node that is "+state)
 	}
 }
 
@@ -76,7 +76,7 @@ func TestReportOfPods(t *testing.T) {
 	for state, want := range map[string]wire.State{"DOWN+DRAIN": wire.Absent, "IDLE+DRAIN": wire.Idle} {
 		n := node(state)
 		n.Reason = reasons.Kept + "StatefulSet n makes it again"
-		assert.Equal(t, want, Report([]clusterview.Node{n}, nil, nil)[0].State, state)
+		assert.Equal(t, want, Report([]slurm.Node{n}, nil, nil)[0].State, state)
 	}
 }
 
@@ -98,7 +98,7 @@ func TestReportOfDrains(t *testing.T) {
 	} {
 		n := node(tt.state)
 		n.Reason = tt.reason
-		got := Report([]clusterview.Node{n}, nil, nil)
+		got := Report([]slurm.Node{n}, nil, nil)
 		require.Equal(t, tt.want, got[0].Drain, "%s %q", tt.state, tt.reason)
 		require.True(t, utf8.ValidString(got[0].Drain))
 	}

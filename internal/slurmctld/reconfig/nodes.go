@@ -52,7 +52,7 @@ func (r *Reloader) askStarts(ctx context.Context) *nodeStarts {
 		n.starts = map[string]time.Time{}
 		for i := range nodes {
 			if one := &nodes[i]; follows(one) {
-				n.starts[one.Name] = one.SlurmdStart.Time
+				n.starts[one.Name] = one.SlurmdStartAt.Time()
 			}
 		}
 	}()
@@ -87,14 +87,14 @@ func (r *Reloader) askNodes(ctx context.Context, act conf.AskNodes) lifecycle.Ev
 		}
 		switch {
 		case !expected:
-		case n.SlurmdStart.IsZero():
+		case n.SlurmdStartAt.IsZero():
 			found.Unheard = append(found.Unheard, n.Name)
-		case known.took(before, n.SlurmdStart.Time):
+		case known.took(before, n.SlurmdStartAt.Time()):
 			found.Took++
 			found.Canary = found.Canary || len(act.Restart) > 0 && n.Name == act.Restart[0]
 		default:
 			missed = append(missed, n)
-			addresses[n.Name] = n.Address
+			addresses[n.Name] = n.Detail().Address
 		}
 	}
 	r.attempt.learn(func(f *facts) { f.addresses = addresses })
@@ -110,7 +110,7 @@ func (r *Reloader) ranked(nodes []*slurm.Node) []string {
 	}
 	listens := r.Feed.Hosts()
 	rank := func(n *slurm.Node) (rank int) {
-		if !listens[n.Address] {
+		if !listens[n.Detail().Address] {
 			rank += 2
 		}
 		if n.Busy() {

@@ -77,7 +77,7 @@ func TestNodeStarts(t *testing.T) {
 	node := func(name string, start int64, states ...string) slurm.Node {
 		n := slurm.Node{Name: name, State: states}
 		if start > 0 {
-			n.SlurmdStart.Time = time.Unix(start, 0)
+			n.SlurmdStartAt = slurm.TimeOf(time.Unix(start, 0))
 		}
 		return n
 	}
@@ -94,7 +94,7 @@ func TestNoBaseline(t *testing.T) {
 	slurmctld := &roll{mute: true}
 	for i := range 100 {
 		n := slurm.Node{Name: fmt.Sprintf("n%d", i), State: []string{"IDLE"}}
-		n.SlurmdStart.Time = time.Unix(1000, 0)
+		n.SlurmdStartAt = slurm.TimeOf(time.Unix(1000, 0))
 		slurmctld.nodes = append(slurmctld.nodes, n)
 	}
 	r := &Reloader{Options: Options{Client: slurmctld, Feed: listeners{}}}
@@ -109,7 +109,7 @@ func TestNoBaseline(t *testing.T) {
 	require.Zero(t, found.Took)
 	require.Len(t, found.Missed, 100, "their slurmds are older than the reconfigure")
 	for i := range slurmctld.nodes {
-		slurmctld.nodes[i].SlurmdStart.Time = time.Unix(2000+int64(i)%2, 0)
+		slurmctld.nodes[i].SlurmdStartAt = slurm.TimeOf(time.Unix(2000+int64(i)%2, 0))
 	}
 	found = ask()
 	require.NoError(t, found.Err)
@@ -129,11 +129,11 @@ func (l listeners) Hosts() map[string]bool                       { return l }
 func TestRanked(t *testing.T) {
 	r := &Reloader{Options: Options{Feed: listeners{"127.0.0.1": true}}}
 	got := r.ranked([]*slurm.Node{
-		{Name: "a", Address: "10.0.0.1", State: []string{"IDLE"}},
-		{Name: "b", Address: "10.0.0.2", State: []string{"MIXED"}},
-		{Name: "c", Address: "127.0.0.1", State: []string{"ALLOCATED"}},
-		{Name: "d", Address: "127.0.0.1", State: []string{"IDLE"}},
-		{Name: "e", Address: "10.0.0.3", State: []string{"IDLE"}},
+		{Name: "a", State: []string{"IDLE"}, NodeDetail: &slurm.NodeDetail{Address: "10.0.0.1"}},
+		{Name: "b", State: []string{"MIXED"}, NodeDetail: &slurm.NodeDetail{Address: "10.0.0.2"}},
+		{Name: "c", State: []string{"ALLOCATED"}, NodeDetail: &slurm.NodeDetail{Address: "127.0.0.1"}},
+		{Name: "d", State: []string{"IDLE"}, NodeDetail: &slurm.NodeDetail{Address: "127.0.0.1"}},
+		{Name: "e", State: []string{"IDLE"}, NodeDetail: &slurm.NodeDetail{Address: "10.0.0.3"}},
 	})
 	require.Equal(t, []string{"d", "c", "a", "e", "b"}, got)
 }

@@ -80,7 +80,7 @@ func (s *Stale) staleJobs(ctx context.Context) ([]slurm.Job, error) {
 	jobs, err := s.jobs(ctx, ids)
 	living := s.Spool.Steps()
 	dead := slices.DeleteFunc(jobs, func(j slurm.Job) bool {
-		return !s.hasBegun(&j) || !j.Start.Before(s.Booted) || spool.HasScript(living, j.ID)
+		return !s.hasBegun(&j) || !j.Start.Time().Before(s.Booted) || spool.HasScript(living, j.ID)
 	})
 	if err != nil || !s.FirstHere {
 		return dead, err
@@ -95,7 +95,7 @@ func (s *Stale) staleJobs(ctx context.Context) ([]slurm.Job, error) {
 func (s *Stale) formerJobs(ctx context.Context, living []string) ([]slurm.Job, error) {
 	jobs, err := s.Here(ctx)
 	return slices.DeleteFunc(jobs, func(j slurm.Job) bool {
-		return !s.hasBegun(&j) || !j.Start.Before(s.Booted.Add(-bootTime)) || spool.HasStep(living, j.ID)
+		return !s.hasBegun(&j) || !j.Start.Time().Before(s.Booted.Add(-bootTime)) || spool.HasStep(living, j.ID)
 	}), err
 }
 
@@ -128,7 +128,7 @@ func (s *Stale) endLost(ctx context.Context) (lost []string, err error) {
 	forgotten := s.forgottenJobs(missed)
 	for i := range missed {
 		job := &missed[i]
-		if contains(forgotten, fmt.Sprint(job.ID)) || time.Since(job.Start.Time) > launchTime {
+		if contains(forgotten, fmt.Sprint(job.ID)) || time.Since(job.Start.Time()) > launchTime {
 			lost = append(lost, job.Name())
 		}
 	}
@@ -155,7 +155,7 @@ func (s *Stale) forgottenJobs(missed []slurm.Job) (forgotten []slurm.Job) {
 		return nil
 	}
 	for i := range missed {
-		if missed[i].Start.Before(s.Booted.Add(-bootTime)) {
+		if missed[i].Start.Time().Before(s.Booted.Add(-bootTime)) {
 			forgotten = append(forgotten, missed[i])
 		}
 	}
@@ -221,7 +221,7 @@ func (s *Stale) holdsNothingBut(ctx context.Context, dead []slurm.Job) (bool, er
 // hasEnded: slurmctld waits for the end of a job that began in an earlier container. The start of a
 // requeued one is the next, which slurmctld expects.
 func (s *Stale) hasEnded(job *slurm.Job) bool {
-	return slices.Contains(job.State, "COMPLETING") && (slices.Contains(job.State, "PENDING") || job.Start.Before(s.Booted))
+	return slices.Contains(job.State, "COMPLETING") && (slices.Contains(job.State, "PENDING") || job.Start.Time().Before(s.Booted))
 }
 
 func contains(jobs []slurm.Job, id string) bool {

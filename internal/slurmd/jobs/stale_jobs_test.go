@@ -63,7 +63,7 @@ func record(reason string, states ...string) *slurm.Node {
 func TestStaleJobs(t *testing.T) {
 	booted := time.Unix(1000, 0)
 	job := func(id int64, requeue bool, change ...func(*slurm.Job)) slurm.Job {
-		j := slurm.Job{ID: id, State: []string{"RUNNING"}, Batch: true, BatchHost: "n1", Requeue: requeue, Start: slurm.Time{Time: time.Unix(990, 0)}}
+		j := slurm.Job{ID: id, State: []string{"RUNNING"}, Batch: true, BatchHost: "n1", Requeue: requeue, Start: slurm.TimeOf(time.Unix(990, 0))}
 		for _, c := range change {
 			c(&j)
 		}
@@ -71,9 +71,9 @@ func TestStaleJobs(t *testing.T) {
 	}
 	elsewhere := func(j *slurm.Job) { j.BatchHost = "n2" }
 	allocation := func(j *slurm.Job) { j.Batch = false }
-	restarted := func(j *slurm.Job) { j.Start.Time = time.Unix(1001, 0) }
+	restarted := func(j *slurm.Job) { j.Start = slurm.TimeOf(time.Unix(1001, 0)) }
 	ending := func(j *slurm.Job) { j.State = []string{"CANCELLED", "COMPLETING"} }
-	requeued := func(j *slurm.Job) { j.State, j.Start.Time = []string{"PENDING", "COMPLETING"}, time.Unix(9000, 0) }
+	requeued := func(j *slurm.Job) { j.State, j.Start = []string{"PENDING", "COMPLETING"}, 9000 }
 	const (
 		drain   = "drain: " + reasons.Stale
 		comment = "comment 4 slurmlet: the container of n1 ended, and the job may not be requeued"
@@ -127,7 +127,7 @@ func TestStaleJobs(t *testing.T) {
 // TestLostJobs: a job whose script slurmctld thinks to be here, and that never came.
 func TestLostJobs(t *testing.T) {
 	job := func(change ...func(*slurm.Job)) slurm.Job {
-		j := slurm.Job{ID: 3, State: []string{"RUNNING"}, Batch: true, BatchHost: "n1", Start: slurm.Time{Time: time.Now().Add(-time.Minute)}}
+		j := slurm.Job{ID: 3, State: []string{"RUNNING"}, Batch: true, BatchHost: "n1", Start: slurm.TimeOf(time.Now().Add(-time.Minute))}
 		for _, c := range change {
 			c(&j)
 		}
@@ -139,7 +139,7 @@ func TestLostJobs(t *testing.T) {
 	}{
 		"lost":                         {job(), []string{"3"}},
 		"its script runs":              {job(func(j *slurm.Job) { j.ID = 6 }), nil},
-		"it may be on its way":         {job(func(j *slurm.Job) { j.Start.Time = time.Now() }), nil},
+		"it may be on its way":         {job(func(j *slurm.Job) { j.Start = slurm.TimeOf(time.Now()) }), nil},
 		"its prolog runs":              {job(func(j *slurm.Job) { j.State = append(j.State, "CONFIGURING") }), nil},
 		"its script is elsewhere":      {job(func(j *slurm.Job) { j.BatchHost = "n2" }), nil},
 		"a part without a script":      {job(func(j *slurm.Job) { j.HetOffset.Number = 1 }), nil},
@@ -160,7 +160,7 @@ func TestLostJobs(t *testing.T) {
 func TestForgottenJobs(t *testing.T) {
 	old := time.Now().Add(-time.Minute)
 	job := func(id int64, requeue bool) slurm.Job {
-		return slurm.Job{ID: id, State: []string{"RUNNING"}, Batch: true, BatchHost: "n1", Requeue: requeue, Start: slurm.Time{Time: old}}
+		return slurm.Job{ID: id, State: []string{"RUNNING"}, Batch: true, BatchHost: "n1", Requeue: requeue, Start: slurm.TimeOf(old)}
 	}
 	const comment = "comment 3 slurmlet: the container of n1 ended, and the job may not be requeued"
 	for name, c := range map[string]struct {
@@ -206,7 +206,7 @@ func listening(t *testing.T, path string) {
 func TestFormerJobs(t *testing.T) {
 	booted := time.Unix(1000, 0)
 	job := func(id int64, before time.Duration, change ...func(*slurm.Job)) slurm.Job {
-		j := slurm.Job{ID: id, State: []string{"RUNNING"}, Batch: true, Requeue: true, BatchHost: "n1", Start: slurm.Time{Time: booted.Add(-before)}}
+		j := slurm.Job{ID: id, State: []string{"RUNNING"}, Batch: true, Requeue: true, BatchHost: "n1", Start: slurm.TimeOf(booted.Add(-before))}
 		for _, c := range change {
 			c(&j)
 		}

@@ -41,7 +41,7 @@ const clockSkew = 5 * time.Second
 // counts as running here, and that has no slurmstepd; empty for none.
 func (s *Stale) lostStep(ctx context.Context, job *slurm.Job, living []string) (string, error) {
 	before := s.Booted.Add(clockSkew)
-	if !job.Running() || job.Start.After(before) || slices.Contains(living, spool.Unknown) {
+	if !job.Running() || job.Start.Time().After(before) || slices.Contains(living, spool.Unknown) {
 		return "", nil
 	}
 	steps, err := s.Slurm.Steps(ctx, job.Name())

@@ -21,7 +21,7 @@ func (m *staleCluster) Config(context.Context) (slurm.Config, error) {
 func TestLostSteps(t *testing.T) {
 	const comment = "comment 3 slurmlet: step 3.0 died with the container of n1"
 	booted := time.Now().Add(-time.Minute)
-	job := slurm.Job{ID: 3, State: []string{"RUNNING"}, Batch: true, BatchHost: "n2", Start: slurm.Time{Time: booted.Add(-time.Minute)}}
+	job := slurm.Job{ID: 3, State: []string{"RUNNING"}, Batch: true, BatchHost: "n2", Start: slurm.TimeOf(booted.Add(-time.Minute))}
 	requeues := job
 	requeues.Requeue = true
 	task := job
@@ -29,10 +29,10 @@ func TestLostSteps(t *testing.T) {
 	allocation := requeues
 	allocation.Batch = false
 	young := job
-	young.Start.Time = booted.Add(time.Minute / 2)
+	young.Start = slurm.TimeOf(booted.Add(time.Minute / 2))
 	ending := job
 	ending.State = []string{"RUNNING", "COMPLETING"}
-	step := slurm.Step{ID: "3.0", Running: true, Nodes: 2, Hosts: "n[1-2]", Start: job.Start.Time}
+	step := slurm.Step{ID: "3.0", Running: true, Nodes: 2, Hosts: "n[1-2]", Start: job.Start.Time()}
 	with := func(change func(*slurm.Step)) slurm.Step {
 		s := step
 		change(&s)
@@ -78,7 +78,7 @@ func TestLostSteps(t *testing.T) {
 			assert.Equal(t, node.LostJobsFound{Number: 5}, s.Find(t.Context(), 5))
 			assert.Equal(t, c.told, m.told)
 			m.told, s.Booted = nil, time.Now().Add(-19*time.Second)
-			m.jobs[0].Start.Time = time.Now().Add(-time.Minute)
+			m.jobs[0].Start = slurm.TimeOf(time.Now().Add(-time.Minute))
 			found := s.Find(t.Context(), 5).(node.LostJobsFound)
 			if len(c.told) > 0 {
 				require.ErrorContains(t, found.Err, "srun has not noticed yet")

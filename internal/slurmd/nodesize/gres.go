@@ -55,7 +55,7 @@ func (g Gres) Check(root string) error {
 // recordedGres is what a record has in the place of what was registered: the
 // same, where only what Slurm adds to it is different.
 func recordedGres(registered string, n *slurm.Node) string {
-	if devices.Recorded(registered).Differs(devices.Recorded(n.Gres), n.GresTypes) {
+	if devices.Recorded(registered).Differs(devices.Recorded(n.Gres), n.Detail().GresTypes) {
 		return n.Gres
 	}
 	return registered

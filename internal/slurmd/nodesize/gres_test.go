@@ -62,7 +62,7 @@ func TestDeviceVanishes(t *testing.T) {
 
 // recorded is the record of a node with one CPU.
 func recorded(gres string, types ...string) *slurm.Node {
-	return &slurm.Node{CPUs: 1, EffectiveCPUs: 1, RealMemory: 448, Gres: gres, GresTypes: types}
+	return &slurm.Node{CPUs: 1, CPUsEffective: 1, RealMemory: 448, Gres: gres, NodeDetail: &slurm.NodeDetail{GresTypes: types}}
 }
 
 // A cluster that does not know what was registered is told of; the record fits all the same.

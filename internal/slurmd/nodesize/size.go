@@ -165,7 +165,7 @@ func (s Size) Lacks(n *slurm.Node) string {
 		}
 	}
 	gres := recordedGres(s.Gres, n)
-	lack(n.EffectiveCPUs > s.Usable(), "CPUEfctv", s.Usable(), n.EffectiveCPUs)
+	lack(n.CPUsEffective > s.Usable(), "CPUEfctv", s.Usable(), n.CPUsEffective)
 	lack(n.RealMemory > s.RealMemory, "RealMemory", s.RealMemory, n.RealMemory)
 	lack(n.TmpDisk > s.TmpDisk, "TmpDisk", s.TmpDisk, n.TmpDisk)
 	lack(gres != "" && gres != s.Gres, "Gres", cmp.Or(s.Gres, "none"), gres)
@@ -180,12 +180,13 @@ func (s Size) Diff(n *slurm.Node) string {
 			fields = append(fields, fmt.Sprintf("%s is %v, not %v", field, have, want))
 		}
 	}
+	d := n.Detail()
 	differ("CPUTot", s.CPUs, n.CPUs)
-	differ("CPUEfctv", s.Usable(), n.EffectiveCPUs)
-	differ("CPUSpecList", s.Reserved.String(), n.SpecializedCPUs.String())
-	differ("Sockets", s.Sockets, n.Sockets)
-	differ("CoresPerSocket", s.Cores, n.Cores)
-	differ("ThreadsPerCore", s.Threads, n.Threads)
+	differ("CPUEfctv", s.Usable(), n.CPUsEffective)
+	differ("CPUSpecList", s.Reserved.String(), string(d.SpecializedCPUs))
+	differ("Sockets", s.Sockets, d.Sockets)
+	differ("CoresPerSocket", s.Cores, d.Cores)
+	differ("ThreadsPerCore", s.Threads, d.Threads)
 	differ("RealMemory", s.RealMemory, n.RealMemory)
 	differ("TmpDisk", s.TmpDisk, n.TmpDisk)
 	differ("Gres", cmp.Or(s.Gres, "none"), cmp.Or(recordedGres(s.Gres, n), "none"))

@@ -147,14 +147,15 @@ func TestSizeWithoutMemory(t *testing.T) {
 func TestDiff(t *testing.T) {
 	s := Size{CPUs: 8, Reserved: cpuSet(t, "0-3"), Sockets: 2, Cores: 2, Threads: 2, RealMemory: 448, TmpDisk: 100}
 	same := slurm.Node{
-		CPUs: 8, EffectiveCPUs: 4, SpecializedCPUs: cpuSet(t, "0-3"), Sockets: 2, Cores: 2, Threads: 2, RealMemory: 448, TmpDisk: 100,
+		CPUs: 8, CPUsEffective: 4, RealMemory: 448, TmpDisk: 100,
+		NodeDetail: &slurm.NodeDetail{SpecializedCPUs: "0-3", Sockets: 2, Cores: 2, Threads: 2},
 	}
 	assert.Empty(t, s.Diff(&same))
 	for want, change := range map[string]func(n *slurm.Node){
 		"CPUTot is 4, not 8":          func(n *slurm.Node) { n.CPUs = 4 },
-		"CPUEfctv is 8, not 4":        func(n *slurm.Node) { n.EffectiveCPUs = 8 },
-		"CPUSpecList is 4-7, not 0-3": func(n *slurm.Node) { n.SpecializedCPUs = cpuSet(t, "4-7") },
-		"CPUSpecList is , not 0-3":    func(n *slurm.Node) { n.SpecializedCPUs = cgroup.Set{} },
+		"CPUEfctv is 8, not 4":        func(n *slurm.Node) { n.CPUsEffective = 8 },
+		"CPUSpecList is 4-7, not 0-3": func(n *slurm.Node) { n.SpecializedCPUs = "4-7" },
+		"CPUSpecList is , not 0-3":    func(n *slurm.Node) { n.SpecializedCPUs = "" },
 		"Sockets is 1, not 2":         func(n *slurm.Node) { n.Sockets = 1 },
 		"CoresPerSocket is 4, not 2":  func(n *slurm.Node) { n.Cores = 4 },
 		"ThreadsPerCore is 1, not 2":  func(n *slurm.Node) { n.Threads = 1 },
@@ -162,7 +163,8 @@ func TestDiff(t *testing.T) {
 		"TmpDisk is 0, not 100":       func(n *slurm.Node) { n.TmpDisk = 0 },
 		"Sockets is 8, not 2, CoresPerSocket is 1, not 2, ThreadsPerCore is 1, not 2": func(n *slurm.Node) { n.Sockets, n.Cores, n.Threads = 8, 1, 1 },
 	} {
-		other := same
+		other, detail := same, *same.NodeDetail
+		other.NodeDetail = &detail
 		change(&other)
 		assert.Equal(t, want, s.Diff(&other))
 	}
@@ -172,9 +174,9 @@ func TestDiff(t *testing.T) {
 func TestLacks(t *testing.T) {
 	s := Size{CPUs: 4, Sockets: 4, Cores: 1, Threads: 1, RealMemory: 448, TmpDisk: 100, Gres: "gpu:2"}
 	for want, n := range map[string]slurm.Node{
-		"": {CPUs: 2, EffectiveCPUs: 2, Sockets: 1, Cores: 2, Threads: 1, RealMemory: 300, Gres: "gpu:2"},
-		"CPUEfctv is 8, not 4, RealMemory is 512, not 448, TmpDisk is 200, not 100": {EffectiveCPUs: 8, RealMemory: 512, TmpDisk: 200, Gres: "gpu:2"},
-		"Gres is gpu:4, not gpu:2": {EffectiveCPUs: 4, Gres: "gpu:4"},
+		"": {CPUs: 2, CPUsEffective: 2, RealMemory: 300, Gres: "gpu:2", NodeDetail: &slurm.NodeDetail{Sockets: 1, Cores: 2, Threads: 1}},
+		"CPUEfctv is 8, not 4, RealMemory is 512, not 448, TmpDisk is 200, not 100": {CPUsEffective: 8, RealMemory: 512, TmpDisk: 200, Gres: "gpu:2"},
+		"Gres is gpu:4, not gpu:2": {CPUsEffective: 4, Gres: "gpu:4"},
 	} {
 		assert.Equal(t, want, s.Lacks(&n))
 	}

@@ -168,7 +168,7 @@ func (t Traits) Update(n *slurm.Node) []string {
 	if t.Features.Given() && t.Features.Value != sortedList(n.Features) {
 		fields = append(fields, "availablefeatures="+t.Features.Value, "activefeatures="+t.Features.Value)
 	}
-	if t.Weight.Given() && t.Weight.Value != strconv.FormatInt(n.Weight, 10) {
+	if t.Weight.Given() && t.Weight.Value != strconv.Itoa(n.Weight) {
 		fields = append(fields, "weight="+t.Weight.Value)
 	}
 	if t.Topology.Given() && t.Topology.Value != n.Topology {

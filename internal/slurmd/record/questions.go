@@ -37,7 +37,7 @@ func (r *Record) knownGres(ctx context.Context, n *slurm.Node) error {
 	if err != nil {
 		return err
 	}
-	n.GresTypes = strings.Split(cluster["GresTypes"], ",")
+	n.Detail().GresTypes = strings.Split(cluster["GresTypes"], ",")
 	return nil
 }
 

@@ -63,7 +63,7 @@ func (r *Record) Answer(ctx context.Context, number int, need node.Need) node.An
 	e := node.Answered{Number: number, Node: shown, Err: err, Late: isLate(err)}
 	e.Main, e.Began = process.BeganByNow(r.Root, r.Main())
 	if shown != nil && r.isMarked(shown) {
-		shown.SlurmdStart.Time = e.Began
+		shown.SlurmdStartAt = slurm.TimeOf(e.Began)
 	}
 	return e
 }
@@ -72,7 +72,7 @@ func (r *Record) Answer(ctx context.Context, number int, need node.Need) node.An
 func (r *Record) Ask(ctx context.Context, need node.Need) (*slurm.Node, error) {
 	node, err := r.shownRecord(ctx, need)
 	if err == nil && node != nil && !node.Busy() {
-		node.Suspended, err = r.suspendedJobs(ctx)
+		node.Detail().Suspended, err = r.suspendedJobs(ctx)
 	}
 	return node, err
 }

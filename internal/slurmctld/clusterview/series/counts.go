@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/slurmlet/slurmlet/internal/kit/exposition"
+	"github.com/slurmlet/slurmlet/internal/slurm"
 	"github.com/slurmlet/slurmlet/internal/slurmctld/clusterview"
 	"github.com/slurmlet/slurmlet/slurmconf/hostlist"
 )
@@ -88,18 +89,18 @@ type nodeCounts struct {
 	// draining nodes have flag DRAIN and jobs, and drained ones have DRAIN and none.
 	draining, drained                                int
 	cpus, cpusEffective, cpusAlloc, cpusIdle         int
-	memory, memoryEffective, memoryAlloc, memoryFree int64
+	memory, memoryEffective, memoryAlloc, memoryFree int64 // in MiB
 	gpus, gpusAlloc                                  int
 }
 
-func (c *nodeCounts) add(n *clusterview.Node) {
+func (c *nodeCounts) add(n *slurm.Node) {
 	c.nodes++
-	c.states.add(nodeStates, n.State)
-	for _, flag := range n.Flags {
+	c.states.add(nodeStates, n.State.Base())
+	for _, flag := range n.State.Flags() {
 		c.flags.add(nodeFlags, flag)
 	}
-	if slices.Contains(n.Flags, "DRAIN") {
-		if busy(n) {
+	if n.Drained() {
+		if n.Allocated() {
 			c.draining++
 		} else {
 			c.drained++
@@ -109,15 +110,13 @@ func (c *nodeCounts) add(n *clusterview.Node) {
 	c.cpusEffective += n.CPUsEffective
 	c.cpusAlloc += n.CPUsAlloc
 	c.cpusIdle += n.CPUsEffective - n.CPUsAlloc
-	c.memory += n.Memory
+	c.memory += n.RealMemory
 	c.memoryEffective += n.MemoryEffective
 	c.memoryAlloc += n.MemoryAlloc
 	c.memoryFree += max(n.MemoryFree, 0)
 	c.gpus += n.GPUs
 	c.gpusAlloc += n.GPUsAlloc
 }
-
-func busy(n *clusterview.Node) bool { return n.State == "ALLOCATED" || n.State == "MIXED" }
 
 // jobCounts are sums over jobs. A record is a job, a part of a heterogeneous job, a task of an
 // array that has left PENDING, or all tasks of an array that are PENDING.
@@ -285,7 +284,7 @@ func count(v *clusterview.View, o Options) *counts {
 	return c
 }
 
-func (c *counts) addNode(n *clusterview.Node, partitions map[string]*partitionCounts) {
+func (c *counts) addNode(n *slurm.Node, partitions map[string]*partitionCounts) {
 	c.nodes.add(n)
 	for _, name := range n.Partitions {
 		if p := partitions[name]; p != nil {
@@ -296,7 +295,7 @@ func (c *counts) addNode(n *clusterview.Node, partitions map[string]*partitionCo
 	for _, feature := range n.ActiveFeatures {
 		c.features[[2]string{exposition.Name(feature), state}]++
 	}
-	if slices.Contains(n.Flags, "DRAIN") {
+	if n.Drained() {
 		c.drains[drainKind(n.Reason)]++
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"math"
 	"time"
 
+	"github.com/slurmlet/slurmlet/internal/slurm"
 	"github.com/slurmlet/slurmlet/internal/slurmctld/clusterview"
 )
 
@@ -72,22 +73,22 @@ var exporterSizes = []metric[nodeCounts]{
 	{"cpus_effective_total", "CPUs for jobs, without specialized ones", func(c *nodeCounts) float64 { return float64(c.cpusEffective) }},
 	{"cpus_alloc_total", "CPUs that jobs have", func(c *nodeCounts) float64 { return float64(c.cpusAlloc) }},
 	{"cpus_idle_total", "CPUs that no job has", func(c *nodeCounts) float64 { return float64(c.cpusIdle) }},
-	{"memory_bytes", "Memory, in MiB", func(c *nodeCounts) float64 { return inMiB(c.memory) }},
-	{"memory_effective_bytes", "Memory for jobs, without specialized memory, in MiB", func(c *nodeCounts) float64 { return inMiB(c.memoryEffective) }},
-	{"memory_alloc_bytes", "Memory that jobs have, in MiB", func(c *nodeCounts) float64 { return inMiB(c.memoryAlloc) }},
-	{"memory_free_bytes", "Memory that the kernel says is free, in MiB", func(c *nodeCounts) float64 { return inMiB(c.memoryFree) }},
+	{"memory_bytes", "Memory, in MiB", func(c *nodeCounts) float64 { return float64(c.memory) }},
+	{"memory_effective_bytes", "Memory for jobs, without specialized memory, in MiB", func(c *nodeCounts) float64 { return float64(c.memoryEffective) }},
+	{"memory_alloc_bytes", "Memory that jobs have, in MiB", func(c *nodeCounts) float64 { return float64(c.memoryAlloc) }},
+	{"memory_free_bytes", "Memory that the kernel says is free, in MiB", func(c *nodeCounts) float64 { return float64(c.memoryFree) }},
 }
 
 // exporterNode are about one node after "slurm_node_".
-var exporterNode = []metric[clusterview.Node]{
-	{"cpus_total", "CPUs", func(n *clusterview.Node) float64 { return float64(n.CPUs) }},
-	{"cpus_effective_total", "CPUs for jobs, without specialized ones", func(n *clusterview.Node) float64 { return float64(n.CPUsEffective) }},
-	{"cpus_alloc_total", "CPUs that jobs have", func(n *clusterview.Node) float64 { return float64(n.CPUsAlloc) }},
-	{"cpus_idle_total", "CPUs that no job has", func(n *clusterview.Node) float64 { return float64(n.CPUsEffective - n.CPUsAlloc) }},
-	{"memory_bytes", "Memory, in MiB", func(n *clusterview.Node) float64 { return inMiB(n.Memory) }},
-	{"memory_effective_bytes", "Memory for jobs, without specialized memory, in MiB", func(n *clusterview.Node) float64 { return inMiB(n.MemoryEffective) }},
-	{"memory_alloc_bytes", "Memory that jobs have, in MiB", func(n *clusterview.Node) float64 { return inMiB(n.MemoryAlloc) }},
-	{"memory_free_bytes", "Memory that the kernel says is free, in MiB", func(n *clusterview.Node) float64 { return inMiB(max(n.MemoryFree, 0)) }},
+var exporterNode = []metric[slurm.Node]{
+	{"cpus_total", "CPUs", func(n *slurm.Node) float64 { return float64(n.CPUs) }},
+	{"cpus_effective_total", "CPUs for jobs, without specialized ones", func(n *slurm.Node) float64 { return float64(n.CPUsEffective) }},
+	{"cpus_alloc_total", "CPUs that jobs have", func(n *slurm.Node) float64 { return float64(n.CPUsAlloc) }},
+	{"cpus_idle_total", "CPUs that no job has", func(n *slurm.Node) float64 { return float64(n.CPUsEffective - n.CPUsAlloc) }},
+	{"memory_bytes", "Memory, in MiB", func(n *slurm.Node) float64 { return float64(n.RealMemory) }},
+	{"memory_effective_bytes", "Memory for jobs, without specialized memory, in MiB", func(n *slurm.Node) float64 { return float64(n.MemoryEffective) }},
+	{"memory_alloc_bytes", "Memory that jobs have, in MiB", func(n *slurm.Node) float64 { return float64(n.MemoryAlloc) }},
+	{"memory_free_bytes", "Memory that the kernel says is free, in MiB", func(n *slurm.Node) float64 { return float64(max(n.MemoryFree, 0)) }},
 }
 
 // exporterPartition are about one partition alone.
@@ -184,10 +185,10 @@ var oldNodes = []metric[nodeCounts]{
 	{"reserved_nodes", "Nodes with flag RESERVED", nodeFlag("RESERVED")},
 }
 
-var oldNode = []metric[clusterview.Node]{
-	{"node_cpus", "CPUs of the node", func(n *clusterview.Node) float64 { return float64(n.CPUs) }},
-	{"node_idle_cpus", "CPUs of the node that no job has", func(n *clusterview.Node) float64 { return float64(n.CPUsEffective - n.CPUsAlloc) }},
-	{"node_alloc_cpus", "CPUs of the node that jobs have", func(n *clusterview.Node) float64 { return float64(n.CPUsAlloc) }},
+var oldNode = []metric[slurm.Node]{
+	{"node_cpus", "CPUs of the node", func(n *slurm.Node) float64 { return float64(n.CPUs) }},
+	{"node_idle_cpus", "CPUs of the node that no job has", func(n *slurm.Node) float64 { return float64(n.CPUsEffective - n.CPUsAlloc) }},
+	{"node_alloc_cpus", "CPUs of the node that jobs have", func(n *slurm.Node) float64 { return float64(n.CPUsAlloc) }},
 }
 
 var oldPartition = []metric[partitionCounts]{
@@ -216,5 +217,7 @@ var oldUser = []metric[jobCounts]{
 }
 
 func inMiB(bytes int64) float64 { return float64(bytes >> 20) }
+
+func inBytes(mebi int64) float64 { return float64(mebi << 20) }
 
 func inMicroseconds(d time.Duration) float64 { return float64(d.Microseconds()) }

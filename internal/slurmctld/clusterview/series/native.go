@@ -1,6 +1,9 @@
 package series
 
-import "github.com/slurmlet/slurmlet/internal/slurmctld/clusterview"
+import (
+	"github.com/slurmlet/slurmlet/internal/slurm"
+	"github.com/slurmlet/slurmlet/internal/slurmctld/clusterview"
+)
 
 // These tables have the metrics that slurmctld has itself from 25.11 on, by its names
 // (src/plugins/metrics/openmetrics/openmetrics.c, src/slurmctld/statistics.c). They count as
@@ -151,10 +154,10 @@ var nativePartitionSizes = []metric[partitionCounts]{
 	{"partition_nodes_cpus_alloc", "CPUs of the partition's nodes that jobs have (Slurm's own value wraps at 65536)", func(p *partitionCounts) float64 { return float64(p.nodes.cpusAlloc) }},
 	{"partition_nodes_cpus_efctv", "CPUs of the partition's nodes for jobs, without specialized ones (Slurm's own value wraps at 65536)", func(p *partitionCounts) float64 { return float64(p.nodes.cpusEffective) }},
 	{"partition_nodes_cpus_idle", "CPUs of the partition's nodes for jobs that no job has (Slurm's own value wraps at 65536)", func(p *partitionCounts) float64 { return float64(p.nodes.cpusIdle) }},
-	{"partition_nodes_mem_alloc", "Memory of the partition's nodes that jobs have, in bytes (Slurm's own value is in MiB)", func(p *partitionCounts) float64 { return float64(p.nodes.memoryAlloc) }},
-	{"partition_nodes_mem_avail", "Memory of the partition's nodes for jobs, without specialized memory, in bytes (Slurm's own value is in MiB)", func(p *partitionCounts) float64 { return float64(p.nodes.memoryEffective) }},
-	{"partition_nodes_mem_free", "Memory that the kernels of the partition's nodes say is free, in bytes (Slurm's own value is in MiB)", func(p *partitionCounts) float64 { return float64(p.nodes.memoryFree) }},
-	{"partition_nodes_mem_tot", "Memory of the partition's nodes, in bytes (Slurm's own value is in MiB)", func(p *partitionCounts) float64 { return float64(p.nodes.memory) }},
+	{"partition_nodes_mem_alloc", "Memory of the partition's nodes that jobs have, in bytes (Slurm's own value is in MiB)", func(p *partitionCounts) float64 { return inBytes(p.nodes.memoryAlloc) }},
+	{"partition_nodes_mem_avail", "Memory of the partition's nodes for jobs, without specialized memory, in bytes (Slurm's own value is in MiB)", func(p *partitionCounts) float64 { return inBytes(p.nodes.memoryEffective) }},
+	{"partition_nodes_mem_free", "Memory that the kernels of the partition's nodes say is free, in bytes (Slurm's own value is in MiB)", func(p *partitionCounts) float64 { return inBytes(p.nodes.memoryFree) }},
+	{"partition_nodes_mem_tot", "Memory of the partition's nodes, in bytes (Slurm's own value is in MiB)", func(p *partitionCounts) float64 { return inBytes(p.nodes.memory) }},
 }
 
 var nativePartitionJobs = []metric[partitionCounts]{
@@ -167,17 +170,17 @@ var nativePartitionJobs = []metric[partitionCounts]{
 }
 
 // nativeNode are about one node.
-var nativeNode = []metric[clusterview.Node]{
-	{"node_cpus", "CPUs of the node", func(n *clusterview.Node) float64 { return float64(n.CPUs) }},
-	{"node_cpus_alloc", "CPUs that jobs have", func(n *clusterview.Node) float64 { return float64(n.CPUsAlloc) }},
-	{"node_cpus_effective", "CPUs for jobs, without specialized ones", func(n *clusterview.Node) float64 { return float64(n.CPUsEffective) }},
-	{"node_cpus_idle", "CPUs for jobs that no job has", func(n *clusterview.Node) float64 { return float64(n.CPUsEffective - n.CPUsAlloc) }},
-	{"node_gpus", "GPUs of the node", func(n *clusterview.Node) float64 { return float64(n.GPUs) }},
-	{"node_gpus_alloc", "GPUs that jobs have", func(n *clusterview.Node) float64 { return float64(n.GPUsAlloc) }},
-	{"node_memory_alloc_bytes", "Memory that jobs have, in bytes (Slurm's own value is in MiB)", func(n *clusterview.Node) float64 { return float64(n.MemoryAlloc) }},
-	{"node_memory_bytes", "Memory of the node, in bytes (Slurm's own value is in MiB)", func(n *clusterview.Node) float64 { return float64(n.Memory) }},
-	{"node_memory_effective_bytes", "Memory for jobs, without specialized memory, in bytes (Slurm's own value is in MiB)", func(n *clusterview.Node) float64 { return float64(n.MemoryEffective) }},
-	{"node_memory_free_bytes", "Memory that the node's kernel says is free, 0 where slurmd has not told it, in bytes (Slurm's own value is in MiB)", func(n *clusterview.Node) float64 { return float64(max(n.MemoryFree, 0)) }},
+var nativeNode = []metric[slurm.Node]{
+	{"node_cpus", "CPUs of the node", func(n *slurm.Node) float64 { return float64(n.CPUs) }},
+	{"node_cpus_alloc", "CPUs that jobs have", func(n *slurm.Node) float64 { return float64(n.CPUsAlloc) }},
+	{"node_cpus_effective", "CPUs for jobs, without specialized ones", func(n *slurm.Node) float64 { return float64(n.CPUsEffective) }},
+	{"node_cpus_idle", "CPUs for jobs that no job has", func(n *slurm.Node) float64 { return float64(n.CPUsEffective - n.CPUsAlloc) }},
+	{"node_gpus", "GPUs of the node", func(n *slurm.Node) float64 { return float64(n.GPUs) }},
+	{"node_gpus_alloc", "GPUs that jobs have", func(n *slurm.Node) float64 { return float64(n.GPUsAlloc) }},
+	{"node_memory_alloc_bytes", "Memory that jobs have, in bytes (Slurm's own value is in MiB)", func(n *slurm.Node) float64 { return inBytes(n.MemoryAlloc) }},
+	{"node_memory_bytes", "Memory of the node, in bytes (Slurm's own value is in MiB)", func(n *slurm.Node) float64 { return inBytes(n.RealMemory) }},
+	{"node_memory_effective_bytes", "Memory for jobs, without specialized memory, in bytes (Slurm's own value is in MiB)", func(n *slurm.Node) float64 { return inBytes(n.MemoryEffective) }},
+	{"node_memory_free_bytes", "Memory that the node's kernel says is free, 0 where slurmd has not told it, in bytes (Slurm's own value is in MiB)", func(n *slurm.Node) float64 { return inBytes(max(n.MemoryFree, 0)) }},
 }
 
 // nativeScheduler are sdiag's. The counts begin anew when somebody resets them, and at midnight UTC.

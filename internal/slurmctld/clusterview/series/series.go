@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/slurmlet/slurmlet/internal/kit/exposition"
+	"github.com/slurmlet/slurmlet/internal/slurm"
 	"github.com/slurmlet/slurmlet/internal/slurmctld/clusterview"
 )
 
@@ -92,7 +93,7 @@ func writeExporter(p page, v *clusterview.View, c *counts, told func(clusterview
 		add(p, exporterNodes, alone(&c.nodes))
 		add(p, within("partition_", exporterNodes, nodesOf), partitions)
 		add(p, within("partition_nodes_", exporterSizes, nodesOf), partitions)
-		add(p, within("node_", exporterNode, itself[clusterview.Node]), labelledNodes(v.Nodes))
+		add(p, within("node_", exporterNode, itself[slurm.Node]), labelledNodes(v.Nodes))
 		add(p, oldNodes, alone(&c.nodes))
 		add(p, oldNode, labelledNodes(v.Nodes))
 		add(p, oldPartitionNodes, partitions)

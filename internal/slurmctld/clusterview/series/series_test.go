@@ -21,6 +21,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
+	"github.com/slurmlet/slurmlet/internal/slurm"
 	"github.com/slurmlet/slurmlet/internal/slurmctld/clusterview"
 )
 
@@ -28,7 +29,7 @@ var update = flag.Bool("update", false, "write the golden files")
 
 var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
-func ago(d time.Duration) clusterview.Time { return clusterview.Time(noon.Add(-d).Unix()) }
+func ago(d time.Duration) slurm.Time { return slurm.Time(noon.Add(-d).Unix()) }
 
 // told has a Reading of each family, at noon.
 func told() map[clusterview.Family]clusterview.Reading {
@@ -46,18 +47,18 @@ const gib = 1 << 30
 
 // small is a cluster with something of everything. What tells of users has "secret" in it.
 func small() *clusterview.View {
-	node := func(name, state string, cpus int, flags ...string) clusterview.Node {
-		return clusterview.Node{
-			Name: name, State: state, Flags: flags, Partitions: []string{"all"}, ActiveFeatures: []string{"cpu"}, CPUs: 16, CPUsEffective: 14, CPUsAlloc: cpus,
-			Memory: 64 * gib, MemoryEffective: 60 * gib, MemoryAlloc: int64(cpus) * 2 * gib, MemoryFree: -1,
+	node := func(name, state string, cpus int, flags ...string) slurm.Node {
+		return slurm.Node{
+			Name: name, State: append([]string{state}, flags...), Partitions: []string{"all"}, ActiveFeatures: []string{"cpu"}, CPUs: 16, CPUsEffective: 14, CPUsAlloc: cpus,
+			RealMemory: 64 << 10, MemoryEffective: 60 << 10, MemoryAlloc: int64(cpus) * 2 << 10, MemoryFree: -1,
 		}
 	}
-	nodes := []clusterview.Node{
+	nodes := []slurm.Node{
 		node("n1", "ALLOCATED", 14), node("n2", "MIXED", 4, "DRAIN", "COMPLETING"), node("n3", "IDLE", 0, "DRAIN", "NOT_RESPONDING"), node("n4", "DOWN", 0, "POWERING_UP"),
 		node("n5", "IDLE", 0, "PLANNED"), node("n6", "IDLE", 0, "CLOUD", "POWERED_DOWN"), node("n7", "FUTURE", 0), node("n8", "IDLE", 0, "POWERING_DOWN", "REBOOT_ISSUED"),
 		node("n9", "IDLE", 0, "MAINTENANCE", "RESERVED"), node("n10", "UNKNOWN", 0, "INVALID_REG", "DYNAMIC_NORM"),
 	}
-	nodes[0].Partitions, nodes[0].ActiveFeatures, nodes[0].GPUs, nodes[0].GPUsAlloc, nodes[0].MemoryFree = []string{"all", "gpu"}, []string{"cpu", "other", "h\"200"}, 8, 6, 3*gib+5
+	nodes[0].Partitions, nodes[0].ActiveFeatures, nodes[0].GPUs, nodes[0].GPUsAlloc, nodes[0].MemoryFree = []string{"all", "gpu"}, []string{"cpu", "other", "h\"200"}, 8, 6, 3<<10
 	nodes[1].Reason, nodes[2].Reason = "slurmlet: a secret", "a secret"
 	job := func(id int64, state string, more func(*clusterview.Job)) clusterview.Job {
 		j := clusterview.Job{ID: id, Tasks: 1, Name: "secret", User: "secret-a", UID: 1001, Account: "secret-x", QOS: "secret", Partitions: []string{"all"}, State: state, Priority: 1, Submit: ago(time.Hour), Eligible: ago(time.Hour), Nodes: 1, CPUs: 4}
@@ -234,7 +235,7 @@ func TestBounded(t *testing.T) {
 	for i := range n {
 		name := "x" + strings.Repeat("y", i%7) + string(rune('a'+i%26)) + string(rune('a'+i/26))
 		jobs = append(jobs, clusterview.Job{ID: int64(i), State: "PENDING", Reason: name, User: name, Account: name, Partitions: []string{"all"}})
-		v.Nodes = append(v.Nodes, clusterview.Node{Name: name, State: "IDLE", ActiveFeatures: []string{name, "other"}})
+		v.Nodes = append(v.Nodes, slurm.Node{Name: name, State: []string{"IDLE"}, ActiveFeatures: []string{name, "other"}})
 		v.Licenses = append(v.Licenses, clusterview.License{Name: name, Total: i})
 		v.Scheduler.RPCs = append(v.Scheduler.RPCs, clusterview.RPC{Name: name, Count: int64(i)})
 		v.Shares = append(v.Shares, clusterview.Share{Account: name, RawUsage: float64(i)})
@@ -283,7 +284,7 @@ func TestHistory(t *testing.T) {
 	}
 	task := func(id int64, state string, restarts int, submitted time.Duration) clusterview.Job {
 		j := job(id, state, restarts, 0)
-		j.ArrayID, j.Submit = 10, clusterview.Time(noon.Add(submitted).Unix())
+		j.ArrayID, j.Submit = 10, slurm.Time(noon.Add(submitted).Unix())
 		return j
 	}
 	waiting := task(10, "PENDING", 0, -time.Hour) // it stands for all tasks that wait
@@ -355,7 +356,7 @@ func FuzzNames(f *testing.F) {
 	f.Add("\\", strings.Repeat("é", 300), "other", "\x00", "")
 	f.Fuzz(func(t *testing.T, node, partition, feature, reason, user string) {
 		v := small()
-		v.Nodes = append(v.Nodes[:0:0], clusterview.Node{Name: node, State: reason, Flags: []string{"DRAIN", feature}, Partitions: []string{partition}, ActiveFeatures: []string{feature, user}, Reason: reason})
+		v.Nodes = append(v.Nodes[:0:0], slurm.Node{Name: node, State: []string{reason, "DRAIN", feature}, Partitions: []string{partition}, ActiveFeatures: []string{feature, user}, Reason: reason})
 		v.Partitions = []clusterview.Partition{{Name: partition}}
 		v.Jobs = clusterview.JobsOf(
 			clusterview.Job{ID: 1, State: "PENDING", Reason: reason, User: user, Account: feature, Partitions: []string{partition, node}},
@@ -379,9 +380,9 @@ func large() *clusterview.View {
 		v.Partitions = append(v.Partitions, clusterview.Partition{Name: fmt.Sprintf("part%d", i), Nodes: 500, CPUs: 64000})
 	}
 	for i := range 10_000 {
-		v.Nodes = append(v.Nodes, clusterview.Node{
-			Name: fmt.Sprintf("node-%05d", i), State: []string{"ALLOCATED", "MIXED", "IDLE"}[i%3], Partitions: []string{fmt.Sprintf("part%d", i%20)}, ActiveFeatures: []string{"cpu", "zen4"},
-			CPUs: 128, CPUsEffective: 126, CPUsAlloc: i % 126, Memory: 512 * gib, MemoryEffective: 510 * gib, MemoryAlloc: int64(i%510) * gib, MemoryFree: int64(i%500)*gib + 12345,
+		v.Nodes = append(v.Nodes, slurm.Node{
+			Name: fmt.Sprintf("node-%05d", i), State: []string{[]string{"ALLOCATED", "MIXED", "IDLE"}[i%3]}, Partitions: []string{fmt.Sprintf("part%d", i%20)}, ActiveFeatures: []string{"cpu", "zen4"},
+			CPUs: 128, CPUsEffective: 126, CPUsAlloc: i % 126, RealMemory: 512 << 10, MemoryEffective: 510 << 10, MemoryAlloc: int64(i%510) << 10, MemoryFree: int64(i%500)<<10 + 12,
 		})
 	}
 	jobs := make([]clusterview.Job, 100_000)

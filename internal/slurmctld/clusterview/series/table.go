@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"github.com/slurmlet/slurmlet/internal/kit/exposition"
-	"github.com/slurmlet/slurmlet/internal/slurmctld/clusterview"
+	"github.com/slurmlet/slurmlet/internal/slurm"
 )
 
 // metric is a row of a table that has one value for each T: a node, a partition, the cluster.
@@ -98,10 +98,10 @@ func addHistogram(p page, name, help string, partitions []*partitionCounts, all 
 }
 
 // labelledNodes and the rest make the labels of a page once for all its rows.
-func labelledNodes(nodes []clusterview.Node) []labelled[clusterview.Node] {
-	all := make([]labelled[clusterview.Node], len(nodes))
+func labelledNodes(nodes []slurm.Node) []labelled[slurm.Node] {
+	all := make([]labelled[slurm.Node], len(nodes))
 	for i := range nodes {
-		all[i] = labelled[clusterview.Node]{exposition.Labels("node", nodes[i].Name), &nodes[i]}
+		all[i] = labelled[slurm.Node]{exposition.Labels("node", nodes[i].Name), &nodes[i]}
 	}
 	return all
 }
@@ -183,4 +183,4 @@ func addAmounts(amounts map[[2]string]int, add func(value float64, labels ...str
 	}
 }
 
-func stamp(t clusterview.Time) float64 { return float64(t) }
+func stamp(t slurm.Time) float64 { return float64(t) }

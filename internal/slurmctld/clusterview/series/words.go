@@ -1,43 +1,42 @@
 package series
 
 import (
-	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/slurmlet/slurmlet/internal/slurm"
 	"github.com/slurmlet/slurmlet/internal/slurm/reasons"
-	"github.com/slurmlet/slurmlet/internal/slurmctld/clusterview"
 )
 
 // stateOf is the one state under which a node counts for its features. A node that cannot take jobs
 // counts under why.
-func stateOf(n *clusterview.Node) string {
-	switch flagged := func(flag string) bool { return slices.Contains(n.Flags, flag) }; {
-	case n.State == "DOWN", n.State == "FUTURE", n.State == "ERROR", n.State == "UNKNOWN":
-		return strings.ToLower(n.State)
-	case flagged("DRAIN") && busy(n):
+func stateOf(n *slurm.Node) string {
+	switch {
+	case n.Is("DOWN", "FUTURE", "ERROR", "UNKNOWN"):
+		return strings.ToLower(n.State.Base())
+	case n.Is("DRAIN") && n.Allocated():
 		return "draining"
-	case flagged("DRAIN"):
+	case n.Is("DRAIN"):
 		return "drained"
-	case flagged("FAIL"):
+	case n.Is("FAIL"):
 		return "fail"
-	case flagged("POWERING_DOWN"):
+	case n.Is("POWERING_DOWN"):
 		return "powering_down"
-	case flagged("POWERED_DOWN"):
+	case n.Is("POWERED_DOWN"):
 		return "powered_down"
-	case flagged("POWERING_UP"):
+	case n.Is("POWERING_UP"):
 		return "powering_up"
-	case flagged("NOT_RESPONDING"):
+	case n.Is("NOT_RESPONDING"):
 		return "not_responding"
-	case flagged("MAINTENANCE"):
+	case n.Is("MAINTENANCE"):
 		return "maintenance"
-	case flagged("RESERVED"):
+	case n.Is("RESERVED"):
 		return "reserved"
-	case flagged("PLANNED") && n.State == "IDLE":
+	case n.Is("PLANNED") && n.Is("IDLE"):
 		return "planned"
 	}
-	return strings.ToLower(n.State)
+	return strings.ToLower(n.State.Base())
 }
 
 // drainKinds are kinds of reasons by how words of theirs begin, in lower case. Slurm's are in node_mgr.c,
