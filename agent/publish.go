@@ -57,7 +57,8 @@ func (a *Agent) publish(next lifecycle.State) {
 	}
 	s := Status{
 		Role: a.Config.Role, State: next.Phase, Since: since, Doing: next.Activity.String(), Reason: next.Reason,
-		Version: a.Version, Began: a.began, Started: next.WasReady, Restarts: next.Starts, Conf: a.ctld.Conf(next), Node: a.node.Publish(next),
+		Version: a.Version, Began: a.began, Started: next.WasReady, Restarts: next.Starts, Conf: a.ctld.Conf(next),
+		Node: a.node.Publish(next),
 	}
 	if next.Main != 0 {
 		s.Main = &MainStatus{PID: next.Main, Since: next.MainSince}
@@ -76,7 +77,9 @@ func (a *Agent) publish(next lifecycle.State) {
 		a.log(slog.LevelError, "cannot follow the pod's change; the node stays as it is", slog.String("error", next.Fault))
 	}
 	if next.Unlike != "" && next.Unlike != a.life.Unlike {
-		a.log(slog.LevelWarn, "the record of this elastic node is another one than the pod, and only its set can put it right", slog.String("error", next.Unlike))
+		a.log(slog.LevelWarn,
+			"the record of this elastic node is another one than the pod, and only its set can put it right",
+			slog.String("error", next.Unlike))
 	}
 	if next.Refusal != "" && next.Refusal != a.life.Refusal {
 		a.log(slog.LevelError, "slurmctld does not take what the pod's annotations say", slog.String("error", next.Refusal))
@@ -112,7 +115,10 @@ func (a *Agent) stopping(next lifecycle.State) *StoppingStatus {
 	if before := a.published.Load(); before != nil && before.Stopping != nil {
 		since = before.Stopping.Since
 	}
-	s := &StoppingStatus{Since: since, Until: since.Add(next.Deadlines.Exit), By: next.HastenedBy, Left: next.Left, Unanswered: next.Unanswered}
+	s := &StoppingStatus{
+		Since: since, Until: since.Add(next.Deadlines.Exit), By: next.HastenedBy, Left: next.Left,
+		Unanswered: next.Unanswered,
+	}
 	if next.Registers {
 		until := since.Add(next.Deadlines.Requeue)
 		s.JobsUntil = &until

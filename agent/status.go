@@ -109,7 +109,8 @@ func (s Status) WriteText(w io.Writer) error {
 		serviceRow(one, row)
 	}
 	for _, one := range s.Sessions {
-		row("Session", "%s from %s since %s, process %d", one.User, cmp.Or(one.From, "an unknown address"), one.Since.Format(time.RFC3339), one.PID)
+		row("Session", "%s from %s since %s, process %d", one.User, cmp.Or(one.From, "an unknown address"),
+			one.Since.Format(time.RFC3339), one.PID)
 	}
 	if s.Keys != nil {
 		s.Keys.Rows(row)
@@ -154,7 +155,8 @@ func (s Status) WriteText(w io.Writer) error {
 		row("Last end", "%s: %s", s.LastEnd.At.Format(time.RFC3339), s.LastEnd.Text)
 	}
 	if s.Losses != nil && s.Losses.Last != nil {
-		row("Lost", "slurmctld has said %d times that jobs are lost, last %s: %s", s.Losses.Count, s.Losses.Last.At.Format(time.RFC3339), s.Losses.Last.Text)
+		row("Lost", "slurmctld has said %d times that jobs are lost, last %s: %s", s.Losses.Count,
+			s.Losses.Last.At.Format(time.RFC3339), s.Losses.Last.Text)
 	}
 	if s.LastError != nil {
 		name := "Last error"

@@ -72,7 +72,10 @@ func (a *Agent) writeFacts(w http.ResponseWriter, r *http.Request) {
 	s := a.brief()
 	facts := pagefacts.Facts{
 		At: time.Now(), View: view, Conf: s.Conf, Followers: followers, FollowersUnknown: unheard != nil,
-		Agent: pagefacts.Agent{Version: s.Version, State: string(s.State), Doing: s.Doing, Reason: s.Reason, Since: s.Since, Restarts: s.Restarts},
+		Agent: pagefacts.Agent{
+			Version: s.Version, State: string(s.State), Doing: s.Doing, Reason: s.Reason,
+			Since: s.Since, Restarts: s.Restarts,
+		},
 	}
 	if err := facts.Write(w); err != nil {
 		a.log(slog.LevelDebug, "cannot answer slurmlet-web", slog.Any("error", err))
