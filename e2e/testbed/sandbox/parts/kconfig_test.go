@@ -36,6 +36,7 @@ func TestTheFragmentAsksForWhatTheSandboxUses(t *testing.T) {
 	for _, name := range []string{
 		"STATIC_LINK", "SMP", "HOSTFS", "UML_NET_VECTOR", "CPUSETS", "MEMCG", "CGROUP_PIDS", "CGROUP_BPF",
 		"OVERLAY_FS", "EXT4_FS", "VETH", "BRIDGE", "NETFILTER", "NF_TABLES", "SECCOMP_FILTER",
+		"FUSE_FS", "EROFS_FS", "NFS_FS", "NFSD", "SECURITY_APPARMOR",
 	} {
 		assert.Equal(t, "y", have["CONFIG_"+name], name)
 	}

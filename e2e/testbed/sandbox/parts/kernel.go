@@ -18,7 +18,7 @@ var kernelFiles embed.FS
 const (
 	kernelBinary = "linux"
 	// kernelObjects is about how many files are compiled, for the progress.
-	kernelObjects = 1000
+	kernelObjects = 1240
 )
 
 // Kernel returns the path of the User-Mode-Linux kernel binary (static),
