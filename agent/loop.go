@@ -48,7 +48,7 @@ func (a *Agent) own() int {
 			a.publish(next)
 			a.unit.Follow(lifeOf(next))
 			if next.Registers && next.Phase == supervisor.Stopping && a.life.Phase != supervisor.Stopping {
-				a.client.Turns.End()
+				a.client.Turns.Open()
 				go a.node.CheckWhileStopping()
 			}
 			a.life = next

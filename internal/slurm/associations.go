@@ -18,7 +18,8 @@ func (s Scontrol) Unassociated(ctx context.Context, cluster string) ([]Job, erro
 	if err != nil || len(jobs) == 0 {
 		return nil, err
 	}
-	sacctmgr := exec.CommandContext(ctx, filepath.Join(filepath.Dir(s.Path), "sacctmgr"), "--noheader", "--parsable2", "show", "associations",
+	sacctmgr := exec.CommandContext(ctx, filepath.Join(filepath.Dir(s.Path), "sacctmgr"), "--noheader", "--parsable2",
+		"show", "associations",
 		"cluster="+cluster, "format=User,Account")
 	out, err := s.command(ctx, "sacctmgr show associations", sacctmgr)
 	if err != nil {

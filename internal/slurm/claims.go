@@ -20,7 +20,7 @@ type Claim struct {
 	Job, Reservation string
 	// ID is the job's number: of tasks of an array that have not begun, the array's.
 	ID string
-	// Nodes are the nodes that the job asks for (--nodelist), or that the reservation has, and
+	// NodeCount are the nodes that the job asks for (--nodelist), or that the reservation has, and
 	// Excluded those that the job refuses (--exclude), as host lists.
 	Nodes, Excluded string
 	// Holds are the nodes that the job has; a pending one has none.
@@ -110,7 +110,7 @@ func (c *Claim) who() string {
 	return "job " + c.Job
 }
 
-// Named tells which of the nodes are named, and by whom, in words that follow the node's name. A list that cannot be read
+// Named says which of the nodes are named, and by whom, in words that follow the node's name. A list that cannot be read
 // is an error: nobody knows whom it names.
 func Named(claims []Claim, nodes []string) (map[string]string, error) {
 	named, of := map[string]string{}, setOf(nodes)
@@ -137,7 +137,7 @@ func Named(claims []Claim, nodes []string) (map[string]string, error) {
 	return named, nil
 }
 
-// Held tells which of the nodes jobs hold.
+// Held says which of the nodes jobs hold.
 func Held(claims []Claim, nodes []string) (map[string]bool, error) {
 	held, of := map[string]bool{}, setOf(nodes)
 	for i := range claims {
@@ -174,7 +174,7 @@ func (c *Claim) among(list string, of nodes) (found []string, err error) {
 	}
 	hosts, err := hostlist.Parse(list)
 	if err != nil {
-		return nil, fmt.Errorf("cannot tell which nodes %s names: %w", c.who(), err)
+		return nil, fmt.Errorf("cannot find out which nodes %s names: %w", c.who(), err)
 	}
 	if hosts.Len() <= len(of.all) {
 		for name := range hosts.All() {

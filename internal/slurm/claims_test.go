@@ -48,7 +48,7 @@ func TestClaims(t *testing.T) {
 	assert.Equal(t, map[string]bool{"n-4": true, "n-5": true}, held)
 
 	_, err = Named([]Claim{{Job: "5", Nodes: "n[1"}}, []string{"x"})
-	require.ErrorContains(t, err, "cannot tell which nodes job 5 names")
+	require.ErrorContains(t, err, "cannot find out which nodes job 5 names")
 	_, err = Held([]Claim{{Job: "5", Holds: "n[1"}}, []string{"x"})
 	require.Error(t, err)
 }

@@ -35,14 +35,14 @@ type Job struct {
 	// Hold and Why: it waits until somebody releases it, and what slurmctld says of that.
 	Hold bool   `json:"hold"`
 	Why  string `json:"state_description"`
-	// Nodes is how many nodes it has. Of one that is COMPLETING, it counts those that it still ends
+	// NodeCount is how many nodes it has. Of one that is COMPLETING, it counts those that it still ends
 	// on (pack_job of job_mgr.c).
-	Nodes Number `json:"node_count"`
+	NodeCount Number `json:"node_count"`
 	// BatchHost is the node with the batch script.
 	BatchHost string `json:"batch_host"`
-	// Start is when it was given its nodes.
+	// Start is when the job got its nodes.
 	Start Time `json:"start_time"`
-	// End is when its time limit will end it, a year after its start where it
+	// Open is when its time limit will end it, a year after its start where it
 	// has none.
 	End Time `json:"end_time"`
 }
@@ -76,7 +76,7 @@ func (j *Job) Running() bool {
 func (j *Job) Completing() bool { return slices.Contains(j.State, "COMPLETING") }
 
 // Suspended says whether the job's processes are stopped. It has its nodes, but slurmctld gives
-// their CPUs to others.
+// their CPUCount to others.
 func (j *Job) Suspended() bool { return slices.Contains(j.State, "SUSPENDED") }
 
 // Step is a step as slurmctld shows it ("scontrol show step").
@@ -85,7 +85,7 @@ type Step struct {
 	ID string
 	// Running: slurmctld waits for its end.
 	Running bool
-	// Nodes is how many nodes it runs on, Hosts a host list of them.
+	// NodeCount is how many nodes it runs on, Hosts a host list of them.
 	Nodes int
 	Hosts string
 	Start time.Time
@@ -179,7 +179,8 @@ func unknown(err error) bool {
 
 // over: slurmctld has answered that the job is unknown, or has ended.
 func over(err error) bool {
-	return unknown(err) || err != nil && (strings.Contains(err.Error(), "already completing or completed") || strings.Contains(err.Error(), "Job has already finished"))
+	return unknown(err) || err != nil &&
+		(strings.Contains(err.Error(), "already completing or completed") || strings.Contains(err.Error(), "Job has already finished"))
 }
 
 // JobsOn asks squeue(1). Without --states it shows what runs, is suspended or

@@ -22,7 +22,7 @@ func (s Scontrol) Node(ctx context.Context, name string) (*Node, error) {
 }
 
 // Glance asks "sinfo --nodes= --json". sinfo lists a node once for each partition, and leaves
-// out a node that is in none. slurmctld counts a node's allocated CPUs anew when somebody asks for
+// out a node that is in none. slurmctld counts a node's allocated CPUCount anew when somebody asks for
 // all nodes, and not for one alone (proc_req.c, _slurm_rpc_dump_node_single): an idle node is MIXED
 // here until then.
 func (s Scontrol) Glance(ctx context.Context, name string) (*Node, error) {
@@ -88,7 +88,7 @@ func (s Scontrol) Recorded(ctx context.Context, names string) ([]string, error) 
 	return all, err
 }
 
-// sinfoRow is what sinfo tells of one node in one partition. What sinfo counts for many nodes
+// sinfoRow is what sinfo has of one node in one partition. What sinfo counts for many nodes
 // has the same minimum and maximum for one.
 type sinfoRow struct {
 	Node struct {
@@ -97,7 +97,7 @@ type sinfoRow struct {
 	Nodes struct {
 		Names []string `json:"nodes"`
 	} `json:"nodes"`
-	CPUs     least    `json:"cpus"`
+	CPUCount least    `json:"cpus"`
 	Sockets  least    `json:"sockets"`
 	Cores    least    `json:"cores"`
 	Threads  least    `json:"threads"`
@@ -111,7 +111,7 @@ type sinfoRow struct {
 		Text string `json:"description"`
 	} `json:"reason"`
 	Reserved struct {
-		CPUs cgroup.Set `json:"cpus"`
+		CPUCount cgroup.Set `json:"cpus"`
 	} `json:"resource_spec"`
 }
 
@@ -125,11 +125,11 @@ type sinfoAll struct {
 
 func (r *sinfoRow) node() *Node {
 	n := &Node{
-		Name: r.Nodes.Names[0], State: r.Node.State, CPUs: int(r.CPUs.Value),
+		Name: r.Nodes.Names[0], State: r.Node.State, CPUs: int(r.CPUCount.Value),
 		RealMemory: r.Memory.Value, TmpDisk: r.Disk.Value, Weight: int(r.Weight.Value),
 		Gres: r.Gres.Text, Reason: r.Reason.Text, Extra: r.Extra,
 		NodeDetail: &NodeDetail{
-			SpecializedCPUs: CPUList(r.Reserved.CPUs.String()),
+			SpecializedCPUs: CPUList(r.Reserved.CPUCount.String()),
 			Sockets:         int(r.Sockets.Value), Cores: int(r.Cores.Value), Threads: int(r.Threads.Value),
 		},
 	}
@@ -137,6 +137,6 @@ func (r *sinfoRow) node() *Node {
 		n.Features = strings.Split(r.Features.Text, ",")
 	}
 	// slurmctld counts CpuSpecList in whole cores, as it shows it.
-	n.CPUsEffective = n.CPUs - r.Reserved.CPUs.Len()
+	n.CPUsEffective = n.CPUs - r.Reserved.CPUCount.Len()
 	return n
 }

@@ -13,33 +13,33 @@ type NodeState []string
 type trait uint16
 
 const (
-	// base: it is a base state (NODE_STATE_BASE of slurm.h), and no flag.
-	base trait = 1 << iota
-	// works: jobs run there. ends: jobs have left something behind there, which slurmctld waits for.
-	works
-	ends
-	// silent: slurmctld does not count the node's slurmd as alive.
-	silent
-	// closed: the node gets no new jobs until somebody or slurmctld lifts that.
-	closed
-	// off: slurmctld has suspended the node, or does so now. It counts on nothing there, and wants no pod.
-	off
-	// starting: slurmctld waits for a slurmd that its power saving has had started, or is to.
-	starting
-	// powered: the node is in the hands of power saving, on one of its ways.
-	powered
-	// reserved: a reservation has begun on the node.
-	reserved
-	// reboots: slurmctld has the node rebooted, or is to.
-	reboots
+	// isBase: it is a base state (NODE_STATE_BASE of slurm.h), and no flag.
+	isBase trait = 1 << iota
+	// hasJobs: jobs run there. ends: jobs have left something behind there, which slurmctld waits for.
+	hasJobs
+	hasLeftovers
+	// isSilent: slurmctld does not count the node's slurmd as alive.
+	isSilent
+	// isClosed: the node gets no new jobs until somebody or slurmctld lifts that.
+	isClosed
+	// isSuspended: slurmctld has suspended the node, or does so now. It counts on nothing there, and wants no pod.
+	isSuspended
+	// isStarting: slurmctld waits for a slurmd that its power saving has had started, or is to.
+	isStarting
+	// inPowerSaving: the node is in the hands of power saving, on one of its ways.
+	inPowerSaving
+	// isReserved: a reservation has begun on the node.
+	isReserved
+	// isRebooting: slurmctld has the node rebooted, or is to.
+	isRebooting
 )
 
 // traits say what each base state and each flag means. A name that is not among them, of a later Slurm, means nothing.
 //
 //	              who sets it                      what it says
 //	IDLE          slurmctld                        no job is there
-//	ALLOCATED     slurmctld                        jobs have all of its CPUs
-//	MIXED         slurmctld                        jobs have some of its CPUs
+//	ALLOCATED     slurmctld                        jobs have all of its CPUCount
+//	MIXED         slurmctld                        jobs have some of its CPUCount
 //	DOWN          slurmctld, or somebody           jobs were taken off it
 //	ERROR, UNKNOWN, FUTURE  slurmctld              no slurmd has registered, or none that counts
 //	COMPLETING    slurmctld                        it waits for what jobs leave behind
@@ -53,29 +53,29 @@ const (
 //	RESERVED, MAINTENANCE    a reservation         it has begun there
 //	REBOOT_REQUESTED, REBOOT_ISSUED  somebody      it reboots once idle; it reboots
 var traits = map[string]trait{
-	"IDLE":      base,
-	"ALLOCATED": base | works,
-	"MIXED":     base | works,
-	"DOWN":      base | silent | closed,
-	"ERROR":     base | silent | closed,
-	"UNKNOWN":   base | silent,
-	"FUTURE":    base | silent,
+	"IDLE":      isBase,
+	"ALLOCATED": isBase | hasJobs,
+	"MIXED":     isBase | hasJobs,
+	"DOWN":      isBase | isSilent | isClosed,
+	"ERROR":     isBase | isSilent | isClosed,
+	"UNKNOWN":   isBase | isSilent,
+	"FUTURE":    isBase | isSilent,
 
-	"COMPLETING":     ends,
-	"DRAIN":          closed,
-	"FAIL":           closed,
-	"NOT_RESPONDING": silent,
+	"COMPLETING":     hasLeftovers,
+	"DRAIN":          isClosed,
+	"FAIL":           isClosed,
+	"NOT_RESPONDING": isSilent,
 
-	"POWER_UP":      starting | powered,
-	"POWERING_UP":   starting | powered,
-	"POWER_DOWN":    powered,
-	"POWERING_DOWN": off | powered,
-	"POWERED_DOWN":  off | powered,
+	"POWER_UP":      isStarting | inPowerSaving,
+	"POWERING_UP":   isStarting | inPowerSaving,
+	"POWER_DOWN":    inPowerSaving,
+	"POWERING_DOWN": isSuspended | inPowerSaving,
+	"POWERED_DOWN":  isSuspended | inPowerSaving,
 
-	"RESERVED":         reserved,
-	"MAINTENANCE":      reserved,
-	"REBOOT_REQUESTED": reboots,
-	"REBOOT_ISSUED":    reboots,
+	"RESERVED":         isReserved,
+	"MAINTENANCE":      isReserved,
+	"REBOOT_REQUESTED": isRebooting,
+	"REBOOT_ISSUED":    isRebooting,
 }
 
 // has says whether the base state or a flag has one of the traits.
@@ -91,7 +91,7 @@ func (s NodeState) Is(names ...string) bool {
 // Base is the base state; empty where there is none that is known.
 func (s NodeState) Base() string {
 	for _, one := range s {
-		if traits[one]&base != 0 {
+		if traits[one]&isBase != 0 {
 			return one
 		}
 	}
@@ -100,42 +100,42 @@ func (s NodeState) Base() string {
 
 // Flags are all but the base state.
 func (s NodeState) Flags() []string {
-	if len(s) > 0 && traits[s[0]]&base != 0 {
+	if len(s) > 0 && traits[s[0]]&isBase != 0 {
 		return s[1:]
 	}
 	return slices.DeleteFunc(slices.Clone(s), func(one string) bool { return one == s.Base() })
 }
 
 // Works says whether jobs run on the node.
-func (s NodeState) Works() bool { return s.has(works) }
+func (s NodeState) Works() bool { return s.has(hasJobs) }
 
 // HoldsJobs says whether jobs run on the node or have left something behind there. A suspended job holds a node whose state
 // does not say so.
-func (s NodeState) HoldsJobs() bool { return s.has(works | ends) }
+func (s NodeState) HoldsJobs() bool { return s.has(hasJobs | hasLeftovers) }
 
 // Responds says whether slurmctld counts the node's slurmd as alive.
-func (s NodeState) Responds() bool { return !s.has(silent) }
+func (s NodeState) Responds() bool { return !s.has(isSilent) }
 
 // Closed says whether the node gets no new jobs, because somebody or slurmctld has drained it or set it DOWN.
-func (s NodeState) Closed() bool { return s.has(closed) }
+func (s NodeState) Closed() bool { return s.has(isClosed) }
 
 // Off says whether slurmctld has suspended the node, or does so now: it counts on nothing there.
-func (s NodeState) Off() bool { return s.has(off) }
+func (s NodeState) Off() bool { return s.has(isSuspended) }
 
 // Starting says whether slurmctld waits for a slurmd that power saving starts.
-func (s NodeState) Starting() bool { return s.has(starting) }
+func (s NodeState) Starting() bool { return s.has(isStarting) }
 
 // Powered says whether the node is on one of the ways of power saving.
-func (s NodeState) Powered() bool { return s.has(powered) }
+func (s NodeState) Powered() bool { return s.has(inPowerSaving) }
 
 // Reserved says whether a reservation has begun on the node.
-func (s NodeState) Reserved() bool { return s.has(reserved) }
+func (s NodeState) Reserved() bool { return s.has(isReserved) }
 
 // Reboots says whether the node reboots, or is to.
-func (s NodeState) Reboots() bool { return s.has(reboots) }
+func (s NodeState) Reboots() bool { return s.has(isRebooting) }
 
 // Up says whether the node is there and in service.
-func (s NodeState) Up() bool { return !s.has(silent|off|starting) && s.Base() != "" }
+func (s NodeState) Up() bool { return !s.has(isSilent|isSuspended|isStarting) && s.Base() != "" }
 
 // ParseState reads a state as scontrol and sinfo write it: "IDLE+CLOUD+POWERED_DOWN", also in small letters.
 func ParseState(text string) NodeState {
@@ -144,7 +144,7 @@ func ParseState(text string) NodeState {
 
 // ordered has the base state first.
 func (s NodeState) ordered() NodeState {
-	if i := slices.IndexFunc(s, func(one string) bool { return traits[one]&base != 0 }); i > 0 {
+	if i := slices.IndexFunc(s, func(one string) bool { return traits[one]&isBase != 0 }); i > 0 {
 		one := s[i]
 		copy(s[1:], s[:i])
 		s[0] = one

@@ -12,7 +12,7 @@ import (
 	"strings"
 )
 
-// Nodes asks "scontrol show nodes --json". The answer is 25 MB for 10,000 nodes, so Nodes reads
+// NodeCount asks "scontrol show nodes --json". The answer is 25 MB for 10,000 nodes, so Nodes reads
 // it as it comes, and keeps only what a Node has.
 func (s Scontrol) Nodes(ctx context.Context) ([]Node, error) {
 	const what = "scontrol show nodes --json"
@@ -108,14 +108,14 @@ func opens(d *json.Decoder, want json.Delim) error {
 	return err
 }
 
-// mostLine bounds what scontrol tells of one node in one line, in bytes.
+// mostLine bounds what scontrol prints of one node in one line, in bytes.
 const mostLine = 1 << 20
 
 // NamesWith asks "scontrol show nodes --oneliner", and returns the names of nodes whose records have a text, as their
 // reason or elsewhere. For 10,000 nodes this takes scontrol 50 ms of processor time, and with --json 1.2 s (24.11) or
 // 3 s (26.05).
 func (s Scontrol) NamesWith(ctx context.Context, text string) (names []string, err error) {
-	told := false
+	answered := false
 	err = s.Stream(ctx, func(from io.Reader) error {
 		lines, node := bufio.NewScanner(from), ""
 		lines.Buffer(nil, mostLine)
@@ -124,7 +124,7 @@ func (s Scontrol) NamesWith(ctx context.Context, text string) (names []string, e
 			if name, is := strings.CutPrefix(first, "NodeName="); is { // else it is a further line of a comment
 				node = name
 			}
-			told = told || node != "" || lines.Text() == "No nodes in the system"
+			answered = answered || node != "" || lines.Text() == "No nodes in the system"
 			if node != "" && strings.Contains(lines.Text(), text) {
 				names = append(names, node)
 			}
@@ -134,7 +134,7 @@ func (s Scontrol) NamesWith(ctx context.Context, text string) (names []string, e
 	switch {
 	case err != nil:
 		return nil, err
-	case !told:
+	case !answered:
 		return nil, errors.New("cannot read the answer of scontrol show nodes: it names no node")
 	}
 	return slices.Compact(names), nil

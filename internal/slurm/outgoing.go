@@ -6,7 +6,7 @@ import (
 	"os/exec"
 )
 
-// Outgoing is what slurmctld has to tell nodes, counted in messages: its agents,
+// Outgoing is what slurmctld has to send nodes, counted in messages: its agents,
 // in Slurm's words (sdiag(1)).
 type Outgoing struct {
 	// Sending are on their way, or without an answer yet: at most 30 s, or MessageTimeout.
@@ -41,7 +41,8 @@ func (s Scontrol) Outgoing(ctx context.Context) (Outgoing, error) {
 // Reserve runs "scontrol create reservation". Duration is in minutes; jobs that run are
 // left alone, and so are other reservations.
 func (s Scontrol) Reserve(ctx context.Context, name string) error {
-	_, err := s.run(ctx, "create", "reservation", "reservationname="+name, "starttime=now", "duration=1", "users=root", "nodes=ALL", "flags=ignore_jobs,overlap")
+	_, err := s.run(ctx, "create", "reservation", "reservationname="+name, "starttime=now", "duration=1",
+		"users=root", "nodes=ALL", "flags=ignore_jobs,overlap")
 	return err
 }
 

@@ -16,7 +16,7 @@ type Node struct {
 	State NodeState `json:"state"`
 	// Features are the available ones.
 	Features []string `json:"features"`
-	// CPUs is the configured count, CPUsEffective what is left for jobs (CpuSpecList).
+	// CPUCount is the configured count, CPUsEffective what is left for jobs (CpuSpecList).
 	CPUs          int    `json:"cpus"`
 	CPUsEffective int    `json:"effective_cpus"`
 	RealMemory    int64  `json:"real_memory"`
@@ -26,7 +26,7 @@ type Node struct {
 	Weight        int    `json:"weight"`
 	// Extra is what slurmd or an admin has put there for any purpose.
 	Extra string `json:"extra"`
-	// Topology is where the node stands in the cluster's network (25.05 and later). sinfo does not tell it, nor
+	// Topology is where the node stands in the cluster's network (25.05 and later). sinfo does not have it, nor
 	// SlurmdStartAt: when the slurmd that registered last was started.
 	Topology      string `json:"topology"`
 	SlurmdStartAt Time   `json:"slurmd_start_time"`
@@ -37,10 +37,10 @@ type Node struct {
 
 	Partitions, ActiveFeatures []string `json:"-"`
 	// CPUsAlloc and MemoryAlloc are what jobs have. MemoryEffective is what is left of RealMemory for jobs (MemSpecLimit).
-	// MemoryFree is what the node's kernel says is free, jobs or not, and negative where slurmd has not told it.
+	// MemoryFree is what the node's kernel says is free, jobs or not, and negative where slurmd has not said it.
 	CPUsAlloc                                int   `json:"-"`
 	MemoryEffective, MemoryAlloc, MemoryFree int64 `json:"-"`
-	// GPUs are those of Gres.
+	// GPUs counts the GPUs that Gres has, and GPUsAlloc those that jobs have.
 	GPUs, GPUsAlloc int `json:"-"`
 	// ReasonUser and ReasonAt say who has written the reason, and when.
 	ReasonUser                   string `json:"-"`
@@ -51,7 +51,7 @@ type Node struct {
 
 // NodeDetail is what matters of a node to its own agent, and to slurmctld's agent while nodes take an edit.
 type NodeDetail struct {
-	// Address is NodeAddr: of a dynamic node, where its last registration came from. sinfo does not tell it.
+	// Address is NodeAddr: of a dynamic node, where its last registration came from. sinfo does not have it.
 	Address string `json:"address"`
 	// SpecializedCPUs is CpuSpecList.
 	SpecializedCPUs CPUList `json:"specialized_cpus"`
@@ -59,7 +59,7 @@ type NodeDetail struct {
 	Sockets int `json:"sockets"`
 	Cores   int `json:"cores"`
 	Threads int `json:"threads"`
-	// GresTypes is what slurmctld knows of at all, nil unless it was asked: of a Gres that is not among them it tells
+	// GresTypes is what slurmctld knows of at all, nil unless it was asked: of a Gres that is not among them it says
 	// nothing. Suspended are jobs with steps on the node that slurmctld does not count there: it shows the node as IDLE, and
 	// deletes its record. The agent fills both in.
 	GresTypes []string `json:"-"`

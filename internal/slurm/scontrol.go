@@ -76,7 +76,8 @@ func (s Scontrol) Parse(ctx context.Context, path string) error {
 // Registered asks "sacctmgr show cluster", which is beside scontrol. Names of
 // clusters are in small letters there.
 func (s Scontrol) Registered(ctx context.Context, cluster string) (bool, error) {
-	sacctmgr := exec.CommandContext(ctx, filepath.Join(filepath.Dir(s.Path), "sacctmgr"), "--noheader", "--parsable2", "show", "cluster", "format=Cluster")
+	sacctmgr := exec.CommandContext(ctx, filepath.Join(filepath.Dir(s.Path), "sacctmgr"), "--noheader", "--parsable2",
+		"show", "cluster", "format=Cluster")
 	out, err := s.command(ctx, "sacctmgr show cluster", sacctmgr)
 	return slices.Contains(strings.Fields(string(out)), strings.ToLower(cluster)), err
 }
@@ -177,7 +178,7 @@ func (s Scontrol) UpdateNode(ctx context.Context, name string, fields []string) 
 }
 
 // ask runs scontrol with --json. Its exit status is not enough: some faults
-// are told only in the answer's own list of errors.
+// are only in the answer's own list of errors.
 func (s Scontrol) ask(ctx context.Context, answer any, args ...string) error {
 	out, err := s.run(ctx, args...)
 	if err != nil {
@@ -188,13 +189,13 @@ func (s Scontrol) ask(ctx context.Context, answer any, args ...string) error {
 
 // read reads what a command of Slurm's answers to --json.
 func read(what string, out []byte, answer any) error {
-	var told struct {
+	var failed struct {
 		Errors faults `json:"errors"`
 	}
-	if err := errors.Join(json.Unmarshal(out, &told), json.Unmarshal(out, answer)); err != nil {
+	if err := errors.Join(json.Unmarshal(out, &failed), json.Unmarshal(out, answer)); err != nil {
 		return fmt.Errorf("cannot read the answer of %s: %w", what, err)
 	}
-	return told.Errors.first(what)
+	return failed.Errors.first(what)
 }
 
 // faults are the errors that an answer lists.
@@ -303,7 +304,10 @@ func (s *silence) Is(target error) bool {
 // (slurm_errno.c), which come with more about the cause. Of a job, scontrol
 // says "Unexpected message received" when none was.
 func unreachable(said string) bool {
-	for _, text := range []string{"Unable to contact slurm controller", "Socket timed out", "Communication ", "Message send failure", "Message receive failure", "Zero Bytes were transmitted", "Unexpected message received", "sack sockets"} {
+	for _, text := range []string{
+		"Unable to contact slurm controller", "Socket timed out", "Communication ",
+		"Message send failure", "Message receive failure", "Zero Bytes were transmitted", "Unexpected message received", "sack sockets",
+	} {
 		if strings.Contains(said, text) {
 			return true
 		}

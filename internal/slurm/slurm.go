@@ -1,5 +1,5 @@
 // Package slurm asks Slurm the few things that the agent needs to know, and
-// tells it the few things it must be told. The one implementation runs
+// has it make the few changes that the agent needs. The one implementation runs
 // scontrol(1) and its kind: they are in every image, speak their own Slurm version's
 // protocol and use the cluster's own authentication.
 package slurm
@@ -39,15 +39,15 @@ type Client interface {
 	// WholeNode returns the record with all of its fields, at the cost of all nodes.
 	WholeNode(ctx context.Context, name string) (*Node, error)
 	// Recorded returns the names of those nodes of a host list that have a record, at the cost of
-	// all nodes. slurmctld counts the allocated CPUs of all of them anew, and Glance tells what it
+	// all nodes. slurmctld counts the allocated CPUCount of all of them anew, and Glance says what it
 	// has counted last.
 	Recorded(ctx context.Context, names string) ([]string, error)
-	// Nodes returns all node records.
+	// NodeCount returns all node records.
 	Nodes(ctx context.Context) ([]Node, error)
 	// Reconfigure has slurmctld read its configuration again and push it to the
 	// nodes. Success means that slurmctld's successor is up.
 	Reconfigure(ctx context.Context) error
-	// Outgoing returns what slurmctld has to tell the nodes.
+	// Outgoing returns what slurmctld has to send the nodes.
 	Outgoing(ctx context.Context) (Outgoing, error)
 	// Reserve keeps jobs from being started on any node for a minute, by a reservation
 	// of that name; Unreserve ends it.

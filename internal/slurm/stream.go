@@ -32,12 +32,12 @@ func (s Scontrol) Stream(ctx context.Context, read func(io.Reader) error, progra
 	asked := s.commandTo(alive, program, cmd, to, func() string { return "" })
 	killed := alive.Err() != nil && ctx.Err() == nil
 	to.Close()
-	told := <-done
+	readErr := <-done
 	if asked != nil && !killed {
 		return asked
 	}
-	if told != nil {
-		return fmt.Errorf("cannot read the answer of %s: %w", program, told)
+	if readErr != nil {
+		return fmt.Errorf("cannot read the answer of %s: %w", program, readErr)
 	}
 	return nil
 }

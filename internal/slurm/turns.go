@@ -35,8 +35,8 @@ func (t *Turns) Take(ctx context.Context) (done func(), err error) {
 	}
 }
 
-// End lets all questions through from now on.
-func (t *Turns) End() { close(t.over) }
+// Open lets all questions through from now on.
+func (t *Turns) Open() { close(t.over) }
 
 // With waits for another turn too, and gives its own back where it gets none. A nil other one is no turn.
 func (t *Turns) With(other func(context.Context) (done func(), err error)) func(context.Context) (done func(), err error) {

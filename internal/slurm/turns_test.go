@@ -24,7 +24,7 @@ func TestTurns(t *testing.T) {
 		_, err := turns.Take(t.Context())
 		waited <- err
 	}()
-	turns.End()
+	turns.Open()
 	require.NoError(t, <-waited)
 	for range 3 {
 		_, err = turns.Take(t.Context())

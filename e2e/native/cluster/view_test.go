@@ -323,8 +323,8 @@ func (w *world) compareScheduler(v *clusterview.View) error {
 		}
 	}
 	return same("sdiag", map[string][2]any{
-		"submitted": {fmt.Sprint(s.Jobs.Submitted), said["Jobs submitted"]}, "started": {fmt.Sprint(s.Jobs.Started), said["Jobs started"]},
-		"completed": {fmt.Sprint(s.Jobs.Completed), said["Jobs completed"]}, "canceled": {fmt.Sprint(s.Jobs.Canceled), said["Jobs canceled"]}, "failed": {fmt.Sprint(s.Jobs.Failed), said["Jobs failed"]},
+		"submitted": {fmt.Sprint(s.SchedulerJobs.Submitted), said["Jobs submitted"]}, "started": {fmt.Sprint(s.SchedulerJobs.Started), said["Jobs started"]},
+		"completed": {fmt.Sprint(s.SchedulerJobs.Completed), said["Jobs completed"]}, "canceled": {fmt.Sprint(s.SchedulerJobs.Canceled), said["Jobs canceled"]}, "failed": {fmt.Sprint(s.SchedulerJobs.Failed), said["Jobs failed"]},
 		"longest cycle": {fmt.Sprint(s.Main.CycleMax.Microseconds()), said["Max cycle"]},
 		"submits":       {fmt.Sprint(submits.Count), said["submit count"]}, "time of submits": {fmt.Sprint(submits.Sum.Microseconds()), said["submit total_time"]},
 	})

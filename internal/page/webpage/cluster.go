@@ -153,13 +153,13 @@ func (c *cluster) attention() (list []Attention) {
 		}
 	}
 	if len(list) > 0 {
-		c.deadlines(list, at)
+		c.addDeadlines(list, at)
 	}
 	return list
 }
 
-// deadlines adds the jobs that hold those nodes.
-func (c *cluster) deadlines(list []Attention, at map[string]int) {
+// addDeadlines adds the jobs that hold those nodes.
+func (c *cluster) addDeadlines(list []Attention, at map[string]int) {
 	for j := range c.view.Jobs.All() {
 		if j.State != "RUNNING" && j.State != "SUSPENDED" && !slices.Contains(j.Flags, "COMPLETING") {
 			continue

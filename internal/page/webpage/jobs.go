@@ -96,7 +96,7 @@ func (c *cluster) jobTable(f Filter) JobTable {
 	t := JobTable{Filter: f, States: c.states, Partitions: c.shownPartitions, Narrow: f.State+f.Partition+f.User != ""}
 	var chosen []int
 	for _, at := range c.sorted {
-		if j := c.view.Jobs.At(at); f.wants(&j) {
+		if j := c.view.Jobs.Get(at); f.wants(&j) {
 			chosen = append(chosen, at)
 		}
 	}
@@ -105,7 +105,7 @@ func (c *cluster) jobTable(f Filter) JobTable {
 	from := (t.Page - 1) * jobsOnPage
 	to := min(from+jobsOnPage, len(chosen))
 	for _, at := range chosen[from:to] {
-		j := c.view.Jobs.At(at)
+		j := c.view.Jobs.Get(at)
 		t.Rows = append(t.Rows, c.jobRow(&j))
 	}
 	t.From, t.To, t.Total = count(min(from+1, to)), count(to), count(len(chosen))

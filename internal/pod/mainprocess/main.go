@@ -98,7 +98,7 @@ func (m *Main) Serve() {
 // Flush returns when all that the daemon has written was heard.
 func (m *Main) Flush() { m.output.Flush() }
 
-// OutputFile is what the daemon writes to.
+// OutputFile returns the pipe that the daemon writes its log to.
 func (m *Main) OutputFile() *os.File { return m.output.File() }
 
 // heard passes a daemon's line on and remembers its last error: often the only explanation of its end.

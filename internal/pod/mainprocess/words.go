@@ -15,7 +15,7 @@ type Words struct {
 	Text string    `json:"text"`
 }
 
-// words are those of the daemon that count.
+// words keeps the daemon's lines that the status and the exit may need.
 type words struct {
 	// any is the last error that may say what a start waits for, or why the daemon has ended; error is none that passes
 	// by itself. end is how a main process has ended.

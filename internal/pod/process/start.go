@@ -20,7 +20,8 @@ type Command struct {
 	Dir  string   // "": ours
 
 	Credential *syscall.Credential // nil: ours
-	Group      bool                // a process group of its own, which then gets every signal: for helper services, never for Slurm's daemons
+	// a process group of its own, which then gets every signal: for helper services, never for Slurm's daemons
+	Group bool
 
 	Stdin, Stdout, Stderr *os.File // nil: /dev/null
 }

@@ -40,7 +40,7 @@ const (
 type accepted struct {
 	lock   sync.Mutex
 	inodes map[string]bool
-	// since is when they changed.
+	// since is when inodes changed last.
 	since time.Time
 }
 

@@ -57,7 +57,7 @@ func (s *Status) Rows(row func(name, format string, args ...any)) {
 	}
 }
 
-// Metrics are those of a Status.
+// Metrics lists the metrics that a Status has.
 var Metrics = []exposition.Metric[Status]{
 	{Name: "slurmlet_sack_connections", Help: "Connections of users to sack.socket", Samples: func(s *Status) []exposition.Sample {
 		return exposition.Amount(s.Connections)

@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Life is what systemd is told of.
+// Life has what the unit reports to systemd (sd_notify(3)).
 type Life struct {
 	// Text is the state in words.
 	Text string
@@ -113,7 +113,7 @@ func (u *Unit) inform(next state) {
 	u.state = next
 }
 
-// state is what systemd knows.
+// state has what was reported to systemd last.
 type state struct {
 	phase  phase
 	status string

@@ -33,7 +33,7 @@ type Options struct {
 	Only []Family
 	// Timeout bounds each question. Slurm's commands try for MessageTimeout (slurm.conf(5)).
 	Timeout func() time.Duration
-	// Log is told when questions begin to fail, and when they succeed again.
+	// Log is called when questions begin to fail, and when they succeed again.
 	Log func(slog.Level, string, ...slog.Attr)
 }
 
@@ -86,12 +86,12 @@ func (c *Collector) Fresh() *View {
 	return c.view
 }
 
-// share is a part of the time: a slow slurmctld is asked in at most a third of it.
-const share = 3
+// askingShare is a part of the time: a slow slurmctld is asked in at most a third of it.
+const askingShare = 3
 
 // due: the next collection may begin. The lock is held.
 func (c *Collector) due(maxAge time.Duration) bool {
-	return c.asked.IsZero() || time.Since(c.asked) >= max(maxAge, c.o.Interval, share*c.took)
+	return c.asked.IsZero() || time.Since(c.asked) >= max(maxAge, c.o.Interval, askingShare*c.took)
 }
 
 // Get returns a View of a collection that was begun at most maxAge ago, or an interval ago where that
@@ -99,7 +99,7 @@ func (c *Collector) due(maxAge time.Duration) bool {
 // for it until ctx ends, and returns the latest View then.
 func (c *Collector) Get(ctx context.Context, maxAge time.Duration) *View {
 	c.lock.Lock()
-	if flight := c.start(maxAge); flight != nil {
+	if flight := c.startCollection(maxAge); flight != nil {
 		c.lock.Unlock()
 		select {
 		case <-flight:
@@ -111,8 +111,8 @@ func (c *Collector) Get(ctx context.Context, maxAge time.Duration) *View {
 	return c.view
 }
 
-// start returns the collection to wait for; nil where the View is young enough. The lock is held.
-func (c *Collector) start(maxAge time.Duration) chan struct{} {
+// startCollection returns the collection to wait for; nil where the View is young enough. The lock is held.
+func (c *Collector) startCollection(maxAge time.Duration) chan struct{} {
 	if c.flight == nil && c.due(maxAge) {
 		c.asked, c.flight = time.Now(), make(chan struct{})
 		go c.collect(c.view, c.flight)
@@ -183,7 +183,7 @@ func (c *Collector) report(v *View) {
 	case len(failed) > 0 && !c.failing:
 		c.o.Log(slog.LevelWarn, "cannot ask slurmctld about the cluster; the last values stay", failed...)
 	case len(failed) == 0 && c.failing:
-		c.o.Log(slog.LevelInfo, "slurmctld tells of the cluster again")
+		c.o.Log(slog.LevelInfo, "slurmctld answers questions about the cluster again")
 	}
 	c.failing = len(failed) > 0
 }
@@ -194,7 +194,7 @@ type question struct {
 	ask    func(context.Context, Options, *View) error
 }
 
-// questions are asked in this order: the cheapest first, which tells whether slurmctld answers.
+// questions are asked in this order: the cheapest first, which shows whether slurmctld answers.
 var questions = []question{
 	{FamilyScheduler, func(ctx context.Context, o Options, v *View) error {
 		return o.Stream(ctx, func(from io.Reader) error {
@@ -205,11 +205,15 @@ var questions = []question{
 			return err
 		}, "sdiag", "--json")
 	}},
-	listOf(FamilyPartitions, readPartitions, func(v *View, all []Partition) { v.Partitions = all }, "scontrol", "--all", "--oneliner", "show", "partitions"),
-	listOf(FamilyReservations, readReservations, func(v *View, all []Reservation) { v.Reservations = all }, "scontrol", "--oneliner", "show", "reservations"),
+	listOf(FamilyPartitions, readPartitions, func(v *View, all []Partition) { v.Partitions = all }, "scontrol",
+		"--all", "--oneliner", "show", "partitions"),
+	listOf(FamilyReservations, readReservations, func(v *View, all []Reservation) { v.Reservations = all },
+		"scontrol", "--oneliner", "show", "reservations"),
 	listOf(FamilyLicenses, readLicenses, func(v *View, all []License) { v.Licenses = all }, "scontrol", "--oneliner", "show", "licenses"),
-	listOf(FamilyShares, readShares, func(v *View, all []Share) { v.Shares = all }, "sshare", "--all", "--noheader", "--parsable2", "--format="+strings.Join(shareFields, ",")),
-	listOf(FamilyNodes, readNodes, func(v *View, all []slurm.Node) { v.Nodes = all }, "scontrol", "--all", "--detail", "--future", "--oneliner", "show", "nodes"),
+	listOf(FamilyShares, readShares, func(v *View, all []Share) { v.Shares = all }, "sshare", "--all", "--noheader",
+		"--parsable2", "--format="+strings.Join(shareFields, ",")),
+	listOf(FamilyNodes, readNodes, func(v *View, all []slurm.Node) { v.Nodes = all }, "scontrol", "--all", "--detail",
+		"--future", "--oneliner", "show", "nodes"),
 	{FamilyJobs, askJobs},
 	{FamilySuspended, askSuspended},
 }

@@ -208,7 +208,7 @@ func TestAway(t *testing.T) {
 		c.set(func() { c.fault = nil })
 		assert.True(t, collector.Get(t.Context(), 0).Up())
 		assert.True(t, first.Up(), "nobody changes a View")
-		assert.Equal(t, []string{"WARN cannot ask slurmctld about the cluster; the last values stay", "INFO slurmctld tells of the cluster again"}, c.log)
+		assert.Equal(t, []string{"WARN cannot ask slurmctld about the cluster; the last values stay", "INFO slurmctld answers questions about the cluster again"}, c.log)
 	})
 }
 

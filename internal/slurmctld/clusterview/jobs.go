@@ -15,10 +15,11 @@ import (
 )
 
 // jobFields are the columns that squeue is asked for (squeue(1), --Format). With --json squeue
-// tells all flags of a state besides, and takes 150 kB of memory for each job, where it takes 2 kB
+// has all flags of a state besides, and takes 150 kB of memory for each job, where it takes 2 kB
 // with these.
 var jobFields = []string{
-	"JobID", "ArrayJobID", "ArrayTaskID", "HetJobID", "UserName", "UserID", "Account", "QOS", "Partition", "State", "Reason", "PriorityLong",
+	"JobID", "ArrayJobID", "ArrayTaskID", "HetJobID", "UserName", "UserID", "Account", "QOS", "Partition", "State",
+	"Reason", "PriorityLong",
 	"SubmitTime", "EligibleTime", "StartTime", "EndTime", "TimeLimit", "NumNodes", "MaxNodes", "NumCPUs",
 	"tres-alloc", "tres-per-job", "tres-per-node", "tres-per-task", "NumTasks",
 	"RestartCnt", "NodeList", "Feature", "Reservation", "Licenses", "Name",
@@ -118,17 +119,17 @@ func columnsEndingWith(end []byte) bufio.SplitFunc {
 // jobOf reads one job. All lines but the first follow another one's end.
 func jobOf(columns []string) (j Job, err error) {
 	var r columnReader
-	j.ID = r.number("JobID", strings.TrimPrefix(columns[colJobID], "\n"))
+	j.ID = r.readNumber("JobID", strings.TrimPrefix(columns[colJobID], "\n"))
 	r.job = j.ID
 	if tasks := columns[colArrayTaskID]; tasks != none {
-		j.ArrayID = r.number("ArrayJobID", columns[colArrayJobID])
+		j.ArrayID = r.readNumber("ArrayJobID", columns[colArrayJobID])
 		j.ArrayTask = shorten(tasks)
 		j.Tasks = r.tasks(tasks)
 	} else {
 		j.Tasks = 1
 	}
 	if het := columns[colHetJobID]; het != none {
-		j.HetID = r.number("HetJobID", het)
+		j.HetID = r.readNumber("HetJobID", het)
 	}
 	j.Name, j.User, j.UID = columns[colName], columns[colUserName], r.uid(columns[colUserID])
 	j.Account, j.QOS = known(columns[colAccount]), known(columns[colQOS])
@@ -138,14 +139,14 @@ func jobOf(columns []string) (j Job, err error) {
 	if j.Reason == "None" {
 		j.Reason = ""
 	}
-	j.Priority = r.number("PriorityLong", columns[colPriority])
+	j.Priority = r.readNumber("PriorityLong", columns[colPriority])
 	j.Held = j.Priority == 0 && j.State == "PENDING"
 	j.Submit, j.Eligible = r.time("SubmitTime", columns[colSubmit]), r.time("EligibleTime", columns[colEligible])
 	j.Start, j.End = r.time("StartTime", columns[colStart]), r.time("EndTime", columns[colEnd])
 	j.TimeLimit = r.duration("TimeLimit", columns[colTimeLimit])
-	j.Nodes, j.CPUs = int(r.number("NumNodes", columns[colNodes])), int(r.number("NumCPUs", columns[colCPUs]))
-	j.MaxNodes = int(r.number("MaxNodes", columns[colMaxNodes]))
-	j.Restarts = int(r.number("RestartCnt", columns[colRestarts]))
+	j.Nodes, j.CPUs = int(r.readNumber("NumNodes", columns[colNodes])), int(r.readNumber("NumCPUs", columns[colCPUs]))
+	j.MaxNodes = int(r.readNumber("MaxNodes", columns[colMaxNodes]))
+	j.Restarts = int(r.readNumber("RestartCnt", columns[colRestarts]))
 	j.Memory = r.memory(columns[colTRES])
 	j.GPUs = r.gpus(columns, j.Nodes)
 	j.NodeList, j.Features = known(columns[colNodeList]), known(columns[colFeatures])
@@ -176,7 +177,7 @@ func (r *columnReader) fault(column, text string) {
 	}
 }
 
-func (r *columnReader) number(column, text string) int64 {
+func (r *columnReader) readNumber(column, text string) int64 {
 	n, err := strconv.ParseInt(text, 10, 64)
 	if err != nil || n < 0 {
 		r.fault(column, text)
@@ -198,7 +199,7 @@ func (r *columnReader) time(column, text string) slurm.Time {
 	if text == none || text == "NONE" || text == "Unknown" {
 		return 0
 	}
-	return slurm.Time(r.number(column, text))
+	return slurm.Time(r.readNumber(column, text))
 }
 
 // duration reads days-hours:minutes:seconds, whose first parts may be left out.
@@ -211,7 +212,7 @@ func (r *columnReader) duration(column, text string) time.Duration {
 	if !found {
 		days, clock = "0", text
 	}
-	seconds := r.number(column, days)
+	seconds := r.readNumber(column, days)
 	for i, part := range strings.Split(clock, ":") {
 		unit := int64(60)
 		if i == 0 {
@@ -220,7 +221,7 @@ func (r *columnReader) duration(column, text string) time.Duration {
 		if i == 0 && strings.Count(clock, ":") < 2 {
 			unit = 1 // days are 0
 		}
-		seconds = seconds*unit + r.number(column, part)
+		seconds = seconds*unit + r.readNumber(column, part)
 	}
 	return time.Duration(seconds) * time.Second
 }
@@ -228,7 +229,10 @@ func (r *columnReader) duration(column, text string) time.Duration {
 // jobStates are the base states of a job, and stateOfFlag is that of a job for which squeue shows
 // a flag in the state's place. It is empty where the flag leaves the state open.
 var (
-	jobStates   = []string{"PENDING", "RUNNING", "SUSPENDED", "COMPLETED", "CANCELLED", "FAILED", "TIMEOUT", "NODE_FAIL", "PREEMPTED", "BOOT_FAIL", "DEADLINE", "OUT_OF_MEMORY"}
+	jobStates = []string{
+		"PENDING", "RUNNING", "SUSPENDED", "COMPLETED", "CANCELLED", "FAILED", "TIMEOUT",
+		"NODE_FAIL", "PREEMPTED", "BOOT_FAIL", "DEADLINE", "OUT_OF_MEMORY",
+	}
 	stateOfFlag = map[string]string{
 		"CONFIGURING": "RUNNING", "RESIZING": "RUNNING", "SIGNALING": "RUNNING", "STOPPED": "RUNNING", "EXPEDITING": "PENDING",
 		"REQUEUED": "PENDING", "REQUEUE_FED": "PENDING", "REQUEUE_HOLD": "PENDING", "SPECIAL_EXIT": "PENDING", "RESV_DEL_HOLD": "PENDING",
@@ -258,9 +262,9 @@ func (r *columnReader) tasks(text string) (count int) {
 		}
 		by := int64(1)
 		if stepped {
-			by = max(r.number("ArrayTaskID", step), 1)
+			by = max(r.readNumber("ArrayTaskID", step), 1)
 		}
-		from, to := r.number("ArrayTaskID", first), r.number("ArrayTaskID", last)
+		from, to := r.readNumber("ArrayTaskID", first), r.readNumber("ArrayTaskID", last)
 		if to < from {
 			r.fault("ArrayTaskID", text)
 		}
@@ -296,7 +300,7 @@ func tresOf(list, name string) string {
 // slurmdbd (AccountingStorageTRES).
 func (r *columnReader) gpus(columns []string, nodes int) int {
 	if text := tresOf(columns[colTRES], "gres/gpu"); text != "" {
-		return int(r.number("tres-alloc", text))
+		return int(r.readNumber("tres-alloc", text))
 	}
 	for _, want := range []struct{ column, times int }{{colTRESPerJob, 1}, {colTRESPerNode, nodes}, {colTRESPerTask, r.tasksOf(columns)}} {
 		text := known(columns[want.column])
@@ -315,7 +319,7 @@ func (r *columnReader) gpus(columns []string, nodes int) int {
 // tasksOf is how many tasks a job has: 1 where slurmctld does not know (NO_VAL of slurm.h).
 func (r *columnReader) tasksOf(columns []string) int {
 	const unknown = 1<<32 - 2
-	n := r.number("NumTasks", columns[colTasks])
+	n := r.readNumber("NumTasks", columns[colTasks])
 	if n >= unknown {
 		return 1
 	}

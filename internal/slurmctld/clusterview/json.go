@@ -11,8 +11,8 @@ import (
 // longestJSON bounds an answer that is read as one.
 const longestJSON = 64 << 20
 
-// told is what the answers of Slurm's commands to --json have in common.
-type told struct {
+// answer is what the answers of Slurm's commands to --json have in common.
+type answer struct {
 	Meta struct {
 		Slurm struct {
 			Release string `json:"release"`
@@ -25,7 +25,7 @@ type told struct {
 	} `json:"errors"`
 }
 
-func (t *told) err() error {
+func (t *answer) err() error {
 	if len(t.Errors) == 0 {
 		return nil
 	}
@@ -44,7 +44,7 @@ func readJSON(from io.Reader, value any) error {
 	return json.Unmarshal(text, value)
 }
 
-// number is one of Slurm's JSON: 5, or {"set": true, "infinite": false, "number": 5}. Fields
+// readNumber is one of Slurm's JSON: 5, or {"set": true, "infinite": false, "number": 5}. Fields
 // change from one form to the other between Slurm's versions.
 type number struct {
 	value int64

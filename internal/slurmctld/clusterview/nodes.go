@@ -13,7 +13,8 @@ import (
 
 // nodeTail are the fields of a node that have texts for people, and those that follow them.
 var nodeTail = []string{
-	"Reason", "Comment", "Extra", "InstanceId", "InstanceType", "ReservationName", "TLSCertTokenSet", "TLSCertLastRenewal", "Topology", "Parameters",
+	"Reason", "Comment", "Extra", "InstanceId", "InstanceType", "ReservationName", "TLSCertTokenSet",
+	"TLSCertLastRenewal", "Topology", "Parameters",
 }
 
 // readNodes reads the answer of "scontrol --detail --oneliner show nodes". With --json scontrol takes
@@ -32,23 +33,24 @@ func nodeOf(r *record, t *texts) slurm.Node {
 	if state.Base() == "" {
 		r.fault("there is no known state in %q", r.fields["State"])
 	}
-	memory, reserved := r.number("RealMemory"), int64(0)
+	memory, reserved := r.readNumber("RealMemory"), int64(0)
 	if _, is := r.fields["MemSpecLimit"]; is {
-		reserved = r.number("MemSpecLimit")
+		reserved = r.readNumber("MemSpecLimit")
 	}
 	n := slurm.Node{
-		Name: strings.Clone(r.name), State: t.texts(state),
-		Partitions: t.list(known(r.fields["Partitions"])), Features: t.list(r.word("AvailableFeatures")), ActiveFeatures: t.list(r.word("ActiveFeatures")),
-		CPUs: int(r.number("CPUTot")), CPUsEffective: int(r.number("CPUEfctv")), CPUsAlloc: int(r.number("CPUAlloc")),
-		RealMemory: memory, MemoryEffective: memory - reserved, MemoryAlloc: r.number("AllocMem"), MemoryFree: -1,
-		TmpDisk: r.number("TmpDisk"), Gres: t.text(r.word("Gres")),
+		Name: strings.Clone(r.name), State: t.keepAll(state),
+		Partitions: t.list(known(r.fields["Partitions"])), Features: t.list(r.word("AvailableFeatures")),
+		ActiveFeatures: t.list(r.word("ActiveFeatures")),
+		CPUs:           int(r.readNumber("CPUTot")), CPUsEffective: int(r.readNumber("CPUEfctv")), CPUsAlloc: int(r.readNumber("CPUAlloc")),
+		RealMemory: memory, MemoryEffective: memory - reserved, MemoryAlloc: r.readNumber("AllocMem"), MemoryFree: -1,
+		TmpDisk: r.readNumber("TmpDisk"), Gres: t.text(r.word("Gres")),
 		GPUs: r.gpus(r.word("Gres")), GPUsAlloc: r.gpus(known(r.fields["GresUsed"])),
 		BootAt: r.time("BootTime"), SlurmdStartAt: r.time("SlurmdStartTime"), LastBusyAt: r.time("LastBusyTime"),
-		Weight: int(r.number("Weight")), Extra: t.text(known(r.fields["Extra"])), Comment: t.text(known(r.fields["Comment"])),
+		Weight: int(r.readNumber("Weight")), Extra: t.text(known(r.fields["Extra"])), Comment: t.text(known(r.fields["Comment"])),
 		Topology: t.text(known(r.fields["Topology"])), Version: t.text(known(r.fields["Version"])),
 	}
 	if r.must("FreeMem") != none {
-		n.MemoryFree = r.number("FreeMem")
+		n.MemoryFree = r.readNumber("FreeMem")
 	}
 	n.Reason, n.ReasonUser, n.ReasonAt = splitReason(r.fields["Reason"])
 	n.Reason, n.ReasonUser = t.text(n.Reason), t.text(n.ReasonUser)

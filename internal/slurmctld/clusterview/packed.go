@@ -8,7 +8,7 @@ import (
 	"github.com/slurmlet/slurmlet/internal/slurm"
 )
 
-// Jobs are the jobs of a View. A cluster may have 100,000 jobs, so they are kept packed in some
+// SchedulerJobs are the jobs of a View. A cluster may have 100,000 jobs, so they are kept packed in some
 // 120 bytes each, and a Job is made when somebody looks at it.
 type Jobs struct {
 	n      int
@@ -40,11 +40,11 @@ func JobsOf(jobs ...Job) Jobs {
 	return p.jobs
 }
 
-// Len is how many records there are.
+// Len returns the number of records.
 func (j Jobs) Len() int { return j.n }
 
-// At is the record at an index. Nobody may change its lists.
-func (j Jobs) At(i int) Job {
+// Get is the record at an index. Nobody may change its lists.
+func (j Jobs) Get(i int) Job {
 	p := &j.chunks[i/chunk][i%chunk]
 	return Job{
 		ID: int64(p.id), ArrayID: int64(p.array), HetID: int64(p.het),
@@ -55,7 +55,8 @@ func (j Jobs) At(i int) Job {
 		Held: p.priority == 0 && j.texts[p.state] == "PENDING", Priority: int64(p.priority),
 		Submit: slurm.Time(p.submit), Eligible: slurm.Time(p.eligible), Start: slurm.Time(p.start), End: slurm.Time(p.end),
 		TimeLimit: time.Duration(p.limit) * time.Second,
-		Nodes:     int(p.nodes), MaxNodes: int(p.maxNodes), CPUs: int(p.cpus), Memory: p.memory, GPUs: int(p.gpus), Restarts: int(p.restarts),
+		Nodes:     int(p.nodes), MaxNodes: int(p.maxNodes), CPUs: int(p.cpus), Memory: p.memory, GPUs: int(p.gpus),
+		Restarts: int(p.restarts),
 		NodeList: j.texts[p.nodeList], Features: j.texts[p.features], Reservation: j.texts[p.reservation], Licenses: j.texts[p.licenses],
 	}
 }
@@ -64,7 +65,7 @@ func (j Jobs) At(i int) Job {
 func (j Jobs) All() iter.Seq[Job] {
 	return func(yield func(Job) bool) {
 		for i := range j.Len() {
-			if !yield(j.At(i)) {
+			if !yield(j.Get(i)) {
 				return
 			}
 		}
@@ -97,7 +98,8 @@ func (p *packer) add(j *Job) {
 		state: p.text(j.State), flags: p.list(j.Flags), reason: p.text(j.Reason), priority: uint32(j.Priority),
 		submit: uint32(j.Submit), eligible: uint32(j.Eligible), start: uint32(j.Start), end: uint32(j.End),
 		limit: uint32(min(j.TimeLimit/time.Second, 1<<32-1)),
-		nodes: uint32(j.Nodes), maxNodes: uint32(j.MaxNodes), cpus: uint32(j.CPUs), memory: j.Memory, gpus: uint32(j.GPUs), restarts: uint32(j.Restarts),
+		nodes: uint32(j.Nodes), maxNodes: uint32(j.MaxNodes), cpus: uint32(j.CPUs), memory: j.Memory,
+		gpus: uint32(j.GPUs), restarts: uint32(j.Restarts),
 		nodeList: p.text(j.NodeList), features: p.text(j.Features), reservation: p.text(j.Reservation), licenses: p.text(j.Licenses),
 	})
 	p.jobs.n++
@@ -131,19 +133,19 @@ func (p *packer) list(all []string) uint32 {
 // and any base state.
 func (p *packer) flagged() (ids []int64) {
 	for i := range p.jobs.n {
-		if job := p.at(i); job.flags != 0 {
+		if job := p.job(i); job.flags != 0 {
 			ids = append(ids, int64(job.id))
 		}
 	}
 	return ids
 }
 
-// settle gives the flagged jobs the states that slurmctld tells, by id. A job that slurmctld does
+// settle gives the flagged jobs the states that slurmctld has, by id. A job that slurmctld does
 // not know any more has ended: it goes where its base state is not known, and the last job takes its
 // place.
 func (p *packer) settle(states map[int64][]string) {
 	for i := 0; i < p.jobs.n; {
-		job := p.at(i)
+		job := p.job(i)
 		if job.flags == 0 {
 			i++
 			continue
@@ -154,11 +156,11 @@ func (p *packer) settle(states map[int64][]string) {
 			job.state, job.flags = p.text(base), p.list(flags)
 		case job.state == 0:
 			p.jobs.n--
-			*job = *p.at(p.jobs.n)
+			*job = *p.job(p.jobs.n)
 			continue
 		}
 		i++
 	}
 }
 
-func (p *packer) at(i int) *packedJob { return &p.jobs.chunks[i/chunk][i%chunk] }
+func (p *packer) job(i int) *packedJob { return &p.jobs.chunks[i/chunk][i%chunk] }

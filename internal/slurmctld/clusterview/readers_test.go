@@ -141,7 +141,7 @@ func TestSmallFamilies(t *testing.T) {
 			require.NoError(t, err)
 			assert.Equal(t, "native", cluster)
 			assert.Regexp(t, "^"+version, full)
-			assert.Positive(t, s.Jobs.Submitted)
+			assert.Positive(t, s.SchedulerJobs.Submitted)
 			assert.Positive(t, s.Main.CycleSum)
 			assert.Greater(t, s.Main.CycleMax, time.Microsecond)
 			assert.Less(t, s.Main.CycleMax, time.Minute)
@@ -297,7 +297,7 @@ func TestPacked(t *testing.T) {
 	packed := JobsOf(all...)
 	require.Equal(t, len(all), packed.Len())
 	for i, want := range all {
-		assert.Equal(t, want, packed.At(i))
+		assert.Equal(t, want, packed.Get(i))
 	}
 	many := make([]Job, 3*chunk+1)
 	for i := range many {

@@ -144,10 +144,10 @@ func (r *record) must(key string) string {
 	return value
 }
 
-// word is must, and empty where Slurm has nothing to tell.
+// word is must, and empty where Slurm has nothing to say.
 func (r *record) word(key string) string { return known(r.must(key)) }
 
-func (r *record) number(key string) int64 {
+func (r *record) readNumber(key string) int64 {
 	text := r.must(key)
 	n, err := strconv.ParseInt(text, 10, 64)
 	if err != nil || n < 0 {
@@ -162,5 +162,5 @@ func (r *record) time(key string) slurm.Time {
 	if text == "None" || text == "Unknown" || text == none {
 		return 0
 	}
-	return slurm.Time(r.number(key))
+	return slurm.Time(r.readNumber(key))
 }

@@ -15,7 +15,7 @@ import (
 // readScheduler reads the answer of "sdiag --json", which also names the cluster and Slurm's version.
 func readScheduler(from io.Reader) (s *Scheduler, cluster, version string, err error) {
 	var answer struct {
-		told
+		answer
 		Statistics map[string]json.RawMessage `json:"statistics"`
 	}
 	if err := readJSON(from, &answer); err != nil {
@@ -43,7 +43,7 @@ func (r *statistics) fault(key string, err error) {
 	}
 }
 
-func (r *statistics) number(key string) int64 {
+func (r *statistics) readNumber(key string) int64 {
 	var n number
 	text, is := r.fields[key]
 	if !is {
@@ -56,10 +56,10 @@ func (r *statistics) number(key string) int64 {
 
 // micros is in microseconds.
 func (r *statistics) micros(key string) time.Duration {
-	return time.Duration(r.number(key)) * time.Microsecond
+	return time.Duration(r.readNumber(key)) * time.Microsecond
 }
 
-func (r *statistics) time(key string) slurm.Time { return slurm.Time(r.number(key)) }
+func (r *statistics) time(key string) slurm.Time { return slurm.Time(r.readNumber(key)) }
 
 // within are the fields of a field.
 func (r *statistics) within(key string) *statistics {
@@ -73,36 +73,46 @@ func (r *statistics) within(key string) *statistics {
 func (r *statistics) scheduler() *Scheduler {
 	main, backfill := r.within("schedule_exit"), r.within("bf_exit")
 	s := &Scheduler{
-		At: r.time("req_time"), Since: r.time("req_time_start"), Threads: r.number("server_thread_count"),
-		Agents: r.number("agent_count"), AgentThreads: r.number("agent_thread_count"), AgentQueue: r.number("agent_queue_size"),
-		DBDQueue: r.number("dbd_agent_queue_size"), TimeLatency: r.micros("gettimeofday_latency"),
-		Jobs: SchedulerJobs{
-			Submitted: r.number("jobs_submitted"), Started: r.number("jobs_started"), Completed: r.number("jobs_completed"),
-			Canceled: r.number("jobs_canceled"), Failed: r.number("jobs_failed"),
-			Pending: r.number("jobs_pending"), Running: r.number("jobs_running"), StatesAt: r.time("job_states_ts"),
+		At: r.time("req_time"), Since: r.time("req_time_start"), Threads: r.readNumber("server_thread_count"),
+		Agents: r.readNumber("agent_count"), AgentThreads: r.readNumber("agent_thread_count"), AgentQueue: r.readNumber("agent_queue_size"),
+		DBDQueue: r.readNumber("dbd_agent_queue_size"), TimeLatency: r.micros("gettimeofday_latency"),
+		SchedulerJobs: SchedulerJobs{
+			Submitted: r.readNumber("jobs_submitted"), Started: r.readNumber("jobs_started"), Completed: r.readNumber("jobs_completed"),
+			Canceled: r.readNumber("jobs_canceled"), Failed: r.readNumber("jobs_failed"),
+			Pending: r.readNumber("jobs_pending"), Running: r.readNumber("jobs_running"), StatesAt: r.time("job_states_ts"),
 		},
 		Main: MainScheduler{
-			Cycles: r.number("schedule_cycle_total"), CyclesPerMinute: r.number("schedule_cycle_per_minute"),
+			Cycles: r.readNumber("schedule_cycle_total"), CyclesPerMinute: r.readNumber("schedule_cycle_per_minute"),
 			CycleLast: r.micros("schedule_cycle_last"), CycleMax: r.micros("schedule_cycle_max"),
 			CycleMean: r.micros("schedule_cycle_mean"), CycleSum: r.micros("schedule_cycle_sum"),
-			DepthMean: r.number("schedule_cycle_mean_depth"), DepthSum: r.number("schedule_cycle_depth"), QueueLength: r.number("schedule_queue_length"),
-			Exits: MainExits{
-				EndOfQueue: main.number("end_job_queue"), DefaultQueueDepth: main.number("default_queue_depth"), Licenses: main.number("licenses"),
-				MaxJobStart: main.number("max_job_start"), MaxRPCCount: main.number("max_rpc_cnt"), MaxSchedTime: main.number("max_sched_time"),
+			DepthMean: r.readNumber("schedule_cycle_mean_depth"), DepthSum: r.readNumber("schedule_cycle_depth"),
+			QueueLength: r.readNumber("schedule_queue_length"),
+			MainExits: MainExits{
+				EndOfQueue:        main.readNumber("end_job_queue"),
+				DefaultQueueDepth: main.readNumber("default_queue_depth"), Licenses: main.readNumber("licenses"),
+				MaxJobStart: main.readNumber("max_job_start"), MaxRPCCount: main.readNumber("max_rpc_cnt"),
+				MaxSchedTime: main.readNumber("max_sched_time"),
 			},
 		},
 		Backfill: BackfillScheduler{
-			Jobs: r.number("bf_backfilled_jobs"), LastJobs: r.number("bf_last_backfilled_jobs"), HetJobs: r.number("bf_backfilled_het_jobs"),
-			Active: string(r.fields["bf_active"]) == "true", Cycles: r.number("bf_cycle_counter"),
-			CycleLast: r.micros("bf_cycle_last"), CycleMax: r.micros("bf_cycle_max"), CycleMean: r.micros("bf_cycle_mean"), CycleSum: r.micros("bf_cycle_sum"),
-			LastCycleAt: r.time("bf_when_last_cycle"), DepthLast: r.number("bf_last_depth"), DepthLastTry: r.number("bf_last_depth_try"),
-			DepthMean: r.number("bf_depth_mean"), DepthMeanTry: r.number("bf_depth_mean_try"),
-			DepthSum: r.number("bf_depth_sum"), DepthSumTry: r.number("bf_depth_try_sum"),
-			QueueLength: r.number("bf_queue_len"), QueueLengthMean: r.number("bf_queue_len_mean"), QueueLengthSum: r.number("bf_queue_len_sum"),
-			TableSize: r.number("bf_table_size"), TableSizeMean: r.number("bf_table_size_mean"), TableSizeSum: r.number("bf_table_size_sum"),
-			Exits: BackfillExits{
-				EndOfQueue: backfill.number("end_job_queue"), MaxJobStart: backfill.number("bf_max_job_start"), MaxJobTest: backfill.number("bf_max_job_test"),
-				MaxTime: backfill.number("bf_max_time"), NodeSpaceSize: backfill.number("bf_node_space_size"), StateChanged: backfill.number("state_changed"),
+			Jobs: r.readNumber("bf_backfilled_jobs"), LastJobs: r.readNumber("bf_last_backfilled_jobs"),
+			HetJobs: r.readNumber("bf_backfilled_het_jobs"),
+			Active:  string(r.fields["bf_active"]) == "true", Cycles: r.readNumber("bf_cycle_counter"),
+			CycleLast: r.micros("bf_cycle_last"), CycleMax: r.micros("bf_cycle_max"),
+			CycleMean: r.micros("bf_cycle_mean"), CycleSum: r.micros("bf_cycle_sum"),
+			LastCycleAt: r.time("bf_when_last_cycle"), DepthLast: r.readNumber("bf_last_depth"),
+			DepthLastTry: r.readNumber("bf_last_depth_try"),
+			DepthMean:    r.readNumber("bf_depth_mean"), DepthMeanTry: r.readNumber("bf_depth_mean_try"),
+			DepthSum: r.readNumber("bf_depth_sum"), DepthSumTry: r.readNumber("bf_depth_try_sum"),
+			QueueLength: r.readNumber("bf_queue_len"), QueueLengthMean: r.readNumber("bf_queue_len_mean"),
+			QueueLengthSum: r.readNumber("bf_queue_len_sum"),
+			TableSize:      r.readNumber("bf_table_size"), TableSizeMean: r.readNumber("bf_table_size_mean"),
+			TableSizeSum: r.readNumber("bf_table_size_sum"),
+			BackfillExits: BackfillExits{
+				EndOfQueue:  backfill.readNumber("end_job_queue"),
+				MaxJobStart: backfill.readNumber("bf_max_job_start"), MaxJobTest: backfill.readNumber("bf_max_job_test"),
+				MaxTime: backfill.readNumber("bf_max_time"), NodeSpaceSize: backfill.readNumber("bf_node_space_size"),
+				StateChanged: backfill.readNumber("state_changed"),
 			},
 		},
 		RPCs: r.rpcs("rpcs_by_message_type", "message_type"), PendingRPCs: r.rpcs("pending_rpcs", "message_type"),
@@ -122,7 +132,7 @@ func (r *statistics) rpcs(key, name string) []RPC {
 	var all []RPC
 	for _, fields := range list {
 		one := statistics{fields: fields}
-		rpc := RPC{Count: one.number("count")}
+		rpc := RPC{Count: one.readNumber("count")}
 		if err := json.Unmarshal(fields[name], &rpc.Name); err != nil {
 			r.fault(key, err)
 		}
@@ -142,7 +152,7 @@ func (r *statistics) rpcs(key, name string) []RPC {
 // heterogeneous job is 12+1; 12 is the job's own id in all of them.
 func readStates(from io.Reader) (map[int64][]string, error) {
 	var answer struct {
-		told
+		answer
 		Jobs []struct {
 			ID    string   `json:"job_id"`
 			State []string `json:"state"`

@@ -27,7 +27,8 @@ func readShares(from io.Reader) (all []Share, err error) {
 		r := shareReader{columns: columns}
 		one := Share{
 			Account: strings.TrimSpace(columns[0]), User: columns[1], // the account's level is spaces before its name
-			Shares: int64(r.number(3)), NormShares: r.number(4), RawUsage: r.number(5), NormUsage: r.number(6), EffectiveUsage: r.number(7), FairShare: r.number(8),
+			Shares: int64(r.readNumber(3)), NormShares: r.readNumber(4), RawUsage: r.readNumber(5),
+			NormUsage: r.readNumber(6), EffectiveUsage: r.readNumber(7), FairShare: r.readNumber(8),
 		}
 		if r.err != nil {
 			return nil, r.err
@@ -43,8 +44,8 @@ type shareReader struct {
 	err     error
 }
 
-// number is no number where sshare prints nothing, and 0 for shares that are the parent's.
-func (r *shareReader) number(column int) float64 {
+// readNumber is no number where sshare prints nothing, and 0 for shares that are the parent's.
+func (r *shareReader) readNumber(column int) float64 {
 	text := r.columns[column]
 	switch text {
 	case "":

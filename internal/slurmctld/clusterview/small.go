@@ -10,7 +10,7 @@ func readPartitions(from io.Reader) (all []Partition, err error) {
 	err = eachRecord(from, "PartitionName", "No partitions in the system", nil, func(r *record) error {
 		all = append(all, Partition{
 			Name: strings.Clone(r.name), State: strings.Clone(r.must("State")), Default: r.must("Default") == "YES",
-			Nodes: int(r.number("TotalNodes")), CPUs: int(r.number("TotalCPUs")),
+			Nodes: int(r.readNumber("TotalNodes")), CPUs: int(r.readNumber("TotalCPUs")),
 		})
 		return nil
 	})
@@ -22,12 +22,12 @@ func readReservations(from io.Reader) (all []Reservation, err error) {
 	err = eachRecord(from, "ReservationName", "No reservations in the system", []string{"Comment"}, func(r *record) error {
 		one := Reservation{
 			Name: strings.Clone(r.name), State: strings.Clone(r.must("State")), Start: r.time("StartTime"), End: r.time("EndTime"),
-			Nodes: int(r.number("NodeCnt")), NodeList: strings.Clone(r.word("Nodes")), Flags: split(strings.Clone(r.word("Flags"))),
+			Nodes: int(r.readNumber("NodeCnt")), NodeList: strings.Clone(r.word("Nodes")), Flags: split(strings.Clone(r.word("Flags"))),
 		}
 		cpus := tresOf(r.must("TRES"), "cpu")
 		if cpus != "" {
 			r.fields["cpu"] = cpus
-			one.CPUs = int(r.number("cpu"))
+			one.CPUs = int(r.readNumber("cpu"))
 		}
 		all = append(all, one)
 		return nil
@@ -40,7 +40,8 @@ func readLicenses(from io.Reader) (all []License, err error) {
 	err = eachRecord(from, "LicenseName", "No licenses configured", nil, func(r *record) error {
 		all = append(all, License{
 			Name:  strings.Clone(r.name),
-			Total: int(r.number("Total")), Used: int(r.number("Used")), Free: int(r.number("Free")), Reserved: int(r.number("Reserved")),
+			Total: int(r.readNumber("Total")), Used: int(r.readNumber("Used")), Free: int(r.readNumber("Free")),
+			Reserved: int(r.readNumber("Reserved")),
 		})
 		return nil
 	})

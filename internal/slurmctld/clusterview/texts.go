@@ -2,7 +2,7 @@ package clusterview
 
 import "strings"
 
-// texts gives equal texts, and equal lists of them, one place in memory.
+// keepAll gives equal texts, and equal lists of them, one place in memory.
 type texts struct {
 	one   map[string]string
 	lists map[string][]string
@@ -30,11 +30,11 @@ func (t *texts) list(joined string) []string {
 	if joined == "" {
 		return nil
 	}
-	return t.texts(strings.Split(joined, ","))
+	return t.keepAll(strings.Split(joined, ","))
 }
 
-// texts keeps a list; nil for an empty one.
-func (t *texts) texts(all []string) []string {
+// keepAll keeps a list; nil for an empty one.
+func (t *texts) keepAll(all []string) []string {
 	if len(all) == 0 {
 		return nil
 	}

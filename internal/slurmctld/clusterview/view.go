@@ -6,23 +6,23 @@ import (
 	"github.com/slurmlet/slurmlet/internal/slurm"
 )
 
-// View is what slurmctld has told. Nobody changes a View after it was made.
+// View is what slurmctld has said. Nobody changes a View after it was made.
 type View struct {
 	// Cluster is the cluster's name, Version Slurm's: "26.05.5".
 	Cluster, Version string
 	Nodes            []slurm.Node
 	Partitions       []Partition
-	// Jobs are those that squeue(1) knows: the jobs that have not ended, and those that ended less
+	// SchedulerJobs are those that squeue(1) knows: the jobs that have not ended, and those that ended less
 	// than MinJobAge (slurm.conf(5)) ago.
 	Jobs         Jobs
 	Reservations []Reservation
 	Licenses     []License
-	// Scheduler is nil as long as sdiag(1) has told nothing.
+	// Scheduler is nil as long as sdiag(1) has said nothing.
 	Scheduler *Scheduler
 	// Shares are nil where the cluster has no slurmdbd, and where nobody wants to know them.
 	Shares []Share
 	// Suspended are the nodes that suspended jobs hold: their records may be IDLE. Only a Collector that was
-	// told to ask for FamilySuspended knows them.
+	// set to ask for FamilySuspended knows them.
 	Suspended map[string]bool
 	// Readings has one Reading for each family that was asked for.
 	Readings map[Family]Reading
@@ -45,7 +45,7 @@ const (
 
 // Reading says how old a family is.
 type Reading struct {
-	// At is when slurmctld told the values that the View has; zero for never.
+	// Get is when slurmctld said the values that the View has; zero for never.
 	At time.Time
 	// Took is how long the last successful question took.
 	Took time.Duration
@@ -98,7 +98,7 @@ type Job struct {
 	// TimeLimit is 0 for none.
 	TimeLimit time.Duration
 	// Nodes is how many nodes the job has, or how many slurmctld thinks that it needs. MaxNodes is
-	// how many a pending job wants at most; squeue tells Nodes where the job does not say.
+	// how many a pending job wants at most; squeue has Nodes where the job does not say.
 	Nodes, MaxNodes, CPUs int
 	Memory                int64 // bytes
 	GPUs                  int
@@ -115,7 +115,7 @@ type Reservation struct {
 	// State is ACTIVE or INACTIVE.
 	State      string
 	Start, End slurm.Time
-	// Nodes and CPUs are how many it reserves.
+	// Nodes and CPUs count what the reservation reserves.
 	Nodes, CPUs int
 	NodeList    string
 	Flags       []string
@@ -139,10 +139,10 @@ type Share struct {
 	RawUsage float64
 }
 
-// Scheduler is what sdiag(1) tells. Counts begin anew with slurmctld, each midnight UTC, and with
+// Scheduler is what sdiag(1) prints. Counts begin anew with slurmctld, each midnight UTC, and with
 // "sdiag --reset", at Since.
 type Scheduler struct {
-	// At is when slurmctld told it, and Since when the counts began.
+	// Get is when slurmctld said it, and Since when the counts began.
 	At, Since slurm.Time
 	// Threads is how many threads of slurmctld work on requests. Agents are those that send
 	// messages to nodes, with AgentThreads, and AgentQueue waits to be sent.
@@ -150,10 +150,10 @@ type Scheduler struct {
 	// DBDQueue waits to be sent to slurmdbd.
 	DBDQueue int64
 	// TimeLatency is how long 1,000 calls of gettimeofday(2) take.
-	TimeLatency time.Duration
-	Jobs        SchedulerJobs
-	Main        MainScheduler
-	Backfill    BackfillScheduler
+	TimeLatency   time.Duration
+	SchedulerJobs SchedulerJobs
+	Main          MainScheduler
+	Backfill      BackfillScheduler
 	// RPCs are counts by the type of message.
 	RPCs []RPC
 	// PendingRPCs are messages to nodes, which wait in slurmctld for their turn.
@@ -174,7 +174,7 @@ type MainScheduler struct {
 	CyclesPerMinute                          int64
 	DepthMean, DepthSum                      int64
 	QueueLength                              int64
-	Exits                                    MainExits
+	MainExits                                MainExits
 }
 
 // MainExits are how often the main scheduler ended for each cause.
@@ -185,7 +185,7 @@ type MainExits struct {
 // BackfillScheduler is the backfill scheduler.
 type BackfillScheduler struct {
 	Active bool
-	// Jobs and HetJobs are those that backfill has started since slurmctld's start, and LastJobs
+	// SchedulerJobs and HetJobs are those that backfill has started since slurmctld's start, and LastJobs
 	// since Since.
 	Jobs, LastJobs, HetJobs                      int64
 	Cycles                                       int64
@@ -196,7 +196,7 @@ type BackfillScheduler struct {
 	DepthSum, DepthSumTry                        int64
 	QueueLength, QueueLengthMean, QueueLengthSum int64
 	TableSize, TableSizeMean, TableSizeSum       int64
-	Exits                                        BackfillExits
+	BackfillExits                                BackfillExits
 }
 
 // BackfillExits are how often the backfill scheduler ended for each cause.

@@ -100,7 +100,7 @@ func (h *Holders) Begin() {
 func (h *Holders) note(id string, job *slurm.Job) {
 	h.lock.Lock()
 	defer h.lock.Unlock()
-	if h.knows(id) && (job == nil || !job.Completing() && (job.Nodes.Number == 1 || !job.Running())) {
+	if h.knows(id) && (job == nil || !job.Completing() && (job.NodeCount.Number == 1 || !job.Running())) {
 		if h.local == nil {
 			h.local = map[string]bool{}
 		}

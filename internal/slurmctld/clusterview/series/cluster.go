@@ -9,7 +9,7 @@ import (
 	"github.com/slurmlet/slurmlet/internal/slurmctld/clusterview"
 )
 
-// These tables have what Slurm does not tell as a metric.
+// These tables have what Slurm does not have as a metric.
 
 // Most series that one row has, where people or Slurm choose the values of its labels. The rest is
 // one series with the value other.
@@ -21,21 +21,28 @@ const (
 )
 
 var ofView = []family[clusterview.View]{
-	{"up", "", "1 if slurmctld has answered the last question of each family; otherwise values are old, and those that were never told are not here", func(v *clusterview.View, add func(float64, ...string)) {
-		add(truth(v.Up()))
-	}},
+	{
+		"up", "",
+		"1 if slurmctld has answered the last question of each family; otherwise values are old, and those that " +
+			"were never told are not here", func(v *clusterview.View, add func(float64, ...string)) {
+			add(truth(v.Up()))
+		},
+	},
 	{"info", "cluster,version", "1, with the cluster's name and Slurm's version", func(v *clusterview.View, add func(float64, ...string)) {
 		if v.Cluster != "" || v.Version != "" {
 			add(1, v.Cluster, v.Version)
 		}
 	}},
-	{"read_timestamp_seconds", "family", "When slurmctld told the values of a family; time() minus this is their age", func(v *clusterview.View, add func(float64, ...string)) {
-		ofReadings(v, func(family string, r clusterview.Reading) {
-			if !r.At.IsZero() {
-				add(exposition.Seconds(r.At), family)
-			}
-		})
-	}},
+	{
+		"read_timestamp_seconds", "family", "When slurmctld told the values of a family; time() minus this is their age",
+		func(v *clusterview.View, add func(float64, ...string)) {
+			ofReadings(v, func(family string, r clusterview.Reading) {
+				if !r.At.IsZero() {
+					add(exposition.Seconds(r.At), family)
+				}
+			})
+		},
+	},
 	{"read_duration_seconds", "family", "How long slurmctld's last answer took", func(v *clusterview.View, add func(float64, ...string)) {
 		ofReadings(v, func(family string, r clusterview.Reading) {
 			if !r.At.IsZero() {
@@ -58,45 +65,75 @@ var ofView = []family[clusterview.View]{
 	{"licenses_reserved", "license", "Licenses in reservations", func(v *clusterview.View, add func(float64, ...string)) {
 		ofLicenses(v, func(l clusterview.License) { add(float64(l.Reserved), l.Name) })
 	}},
-	{"reservations", "state", "Reservations that are active, and that are planned", func(v *clusterview.View, add func(float64, ...string)) {
-		ofReservations(v, func(clusterview.Reservation) int { return 1 }, add)
-	}},
-	{"reservation_nodes", "state", "Nodes of reservations; a node in two of them counts twice", func(v *clusterview.View, add func(float64, ...string)) {
-		ofReservations(v, func(r clusterview.Reservation) int { return r.Nodes }, add)
-	}},
-	{"reservation_cpus", "state", "CPUs of reservations; a CPU in two of them counts twice", func(v *clusterview.View, add func(float64, ...string)) {
-		ofReservations(v, func(r clusterview.Reservation) int { return r.CPUs }, add)
-	}},
-	{"rpcs_total", "type", "Requests to slurmctld by the type of message, since sdiag was reset", func(v *clusterview.View, add func(float64, ...string)) {
-		ofRPCs(v, func(r clusterview.RPC) { add(float64(r.Count), r.Name) })
-	}},
-	{"rpc_seconds_total", "type", "How long slurmctld has worked on requests by the type of message, since sdiag was reset", func(v *clusterview.View, add func(float64, ...string)) {
-		ofRPCs(v, func(r clusterview.RPC) { add(r.Sum.Seconds(), r.Name) })
-	}},
-	{"rpcs_pending", "", "Messages to nodes that wait in slurmctld for their turn (sdiag: pending RPCs)", func(v *clusterview.View, add func(float64, ...string)) {
-		if v.Scheduler == nil {
-			return
-		}
-		sum := int64(0)
-		for _, r := range v.Scheduler.PendingRPCs {
-			sum += r.Count
-		}
-		add(float64(sum))
-	}},
+	{
+		"reservations", "state", "Reservations that are active, and that are planned",
+		func(v *clusterview.View, add func(float64, ...string)) {
+			ofReservations(v, func(clusterview.Reservation) int { return 1 }, add)
+		},
+	},
+	{
+		"reservation_nodes", "state", "Nodes of reservations; a node in two of them counts twice",
+		func(v *clusterview.View, add func(float64, ...string)) {
+			ofReservations(v, func(r clusterview.Reservation) int { return r.Nodes }, add)
+		},
+	},
+	{
+		"reservation_cpus", "state", "CPUs of reservations; a CPU in two of them counts twice",
+		func(v *clusterview.View, add func(float64, ...string)) {
+			ofReservations(v, func(r clusterview.Reservation) int { return r.CPUs }, add)
+		},
+	},
+	{
+		"rpcs_total", "type", "Requests to slurmctld by the type of message, since sdiag was reset",
+		func(v *clusterview.View, add func(float64, ...string)) {
+			ofRPCs(v, func(r clusterview.RPC) { add(float64(r.Count), r.Name) })
+		},
+	},
+	{
+		"rpc_seconds_total", "type",
+		"How long slurmctld has worked on requests by the type of message, since sdiag was reset",
+		func(v *clusterview.View, add func(float64, ...string)) {
+			ofRPCs(v, func(r clusterview.RPC) { add(r.Sum.Seconds(), r.Name) })
+		},
+	},
+	{
+		"rpcs_pending", "", "Messages to nodes that wait in slurmctld for their turn (sdiag: pending RPCs)",
+		func(v *clusterview.View, add func(float64, ...string)) {
+			if v.Scheduler == nil {
+				return
+			}
+			sum := int64(0)
+			for _, r := range v.Scheduler.PendingRPCs {
+				sum += r.Count
+			}
+			add(float64(sum))
+		},
+	},
 }
 
 var ofCounts = []family[counts]{
-	{"jobs_waiting", "partition,reason", "Pending jobs by the reason why they wait; each task of an array counts", func(c *counts, add func(float64, ...string)) {
-		addAmounts(bounded(c.waiting, 1, mostReasons), add)
-	}},
-	{"feature_nodes", "feature,state", "Nodes by feature and by one state, which is why a node takes no jobs if it takes none; a node set of the chart is the feature of its name", func(c *counts, add func(float64, ...string)) {
-		addAmounts(bounded(c.features, 0, mostFeatures), add)
-	}},
-	{"nodes_drained", "kind", "Nodes with flag DRAIN by the kind of the reason; the status page and sinfo -R have the reasons", func(c *counts, add func(float64, ...string)) {
-		for _, kind := range slices.Sorted(maps.Keys(c.drains)) {
-			add(float64(c.drains[kind]), kind)
-		}
-	}},
+	{
+		"jobs_waiting", "partition,reason", "Pending jobs by the reason why they wait; each task of an array counts",
+		func(c *counts, add func(float64, ...string)) {
+			addAmounts(bounded(c.waiting, 1, mostReasons), add)
+		},
+	},
+	{
+		"feature_nodes", "feature,state",
+		"Nodes by feature and by one state, which is why a node takes no jobs if it takes none; a node set of the " +
+			"chart is the feature of its name", func(c *counts, add func(float64, ...string)) {
+			addAmounts(bounded(c.features, 0, mostFeatures), add)
+		},
+	},
+	{
+		"nodes_drained", "kind",
+		"Nodes with flag DRAIN by the kind of the reason; the status page and sinfo -R have the reasons",
+		func(c *counts, add func(float64, ...string)) {
+			for _, kind := range slices.Sorted(maps.Keys(c.drains)) {
+				add(float64(c.drains[kind]), kind)
+			}
+		},
+	},
 }
 
 // ofHistory has a counter for each partition, which begins at 0.
@@ -145,7 +182,10 @@ func ofLicenses(v *clusterview.View, each func(clusterview.License)) {
 			each(l)
 			continue
 		}
-		rest = clusterview.License{Name: other, Total: rest.Total + l.Total, Used: rest.Used + l.Used, Free: rest.Free + l.Free, Reserved: rest.Reserved + l.Reserved}
+		rest = clusterview.License{
+			Name: otherLabel, Total: rest.Total + l.Total, Used: rest.Used + l.Used,
+			Free: rest.Free + l.Free, Reserved: rest.Reserved + l.Reserved,
+		}
 	}
 	if rest.Name != "" {
 		each(rest)
@@ -189,7 +229,7 @@ func ofRPCs(v *clusterview.View, each func(clusterview.RPC)) {
 		delete(types, name)
 	}
 	for _, r := range types {
-		rest = clusterview.RPC{Name: other, Count: rest.Count + r.Count, Sum: rest.Sum + r.Sum}
+		rest = clusterview.RPC{Name: otherLabel, Count: rest.Count + r.Count, Sum: rest.Sum + r.Sum}
 	}
 	if rest.Name != "" {
 		each(rest)

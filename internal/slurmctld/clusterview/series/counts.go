@@ -1,8 +1,6 @@
 package series
 
 import (
-	"cmp"
-	"maps"
 	"math/bits"
 	"slices"
 	"strconv"
@@ -12,7 +10,6 @@ import (
 	"github.com/slurmlet/slurmlet/internal/kit/exposition"
 	"github.com/slurmlet/slurmlet/internal/slurm"
 	"github.com/slurmlet/slurmlet/internal/slurmctld/clusterview"
-	"github.com/slurmlet/slurmlet/slurmconf/hostlist"
 )
 
 // counts are what the rows of the tables are computed from.
@@ -30,19 +27,13 @@ type counts struct {
 	drains   map[string]int
 }
 
-// partitionCounts are those of one partition.
+// partitionCounts has the sums over one partition's nodes and jobs.
 type partitionCounts struct {
 	record *clusterview.Partition
 	nodes  nodeCounts
 	// A job that waits for several partitions is one of jobs in the first of them, and one of listed
 	// in each.
 	jobs, listed jobCounts
-}
-
-// ownerCounts are those of a user or an account.
-type ownerCounts struct {
-	name, uid string
-	jobs      jobCounts
 }
 
 // words number states or flags. A record with another one is in no row of the tables.
@@ -61,14 +52,17 @@ func (w words) must(word string) int {
 
 var (
 	jobStates = words{
-		"PENDING", "RUNNING", "SUSPENDED", "COMPLETED", "CANCELLED", "FAILED", "TIMEOUT", "NODE_FAIL", "PREEMPTED", "BOOT_FAIL", "DEADLINE", "OUT_OF_MEMORY",
+		"PENDING", "RUNNING", "SUSPENDED", "COMPLETED", "CANCELLED", "FAILED", "TIMEOUT", "NODE_FAIL", "PREEMPTED",
+		"BOOT_FAIL", "DEADLINE", "OUT_OF_MEMORY",
 	}
 	jobFlags = words{
-		"COMPLETING", "CONFIGURING", "EXPEDITING", "POWER_UP_NODE", "REQUEUED", "REQUEUE_FED", "RESIZING", "REVOKED", "SIGNALING", "STAGE_OUT",
+		"COMPLETING", "CONFIGURING", "EXPEDITING", "POWER_UP_NODE", "REQUEUED", "REQUEUE_FED", "RESIZING", "REVOKED",
+		"SIGNALING", "STAGE_OUT",
 	}
 	nodeStates = words{"ALLOCATED", "DOWN", "ERROR", "FUTURE", "IDLE", "MIXED", "UNKNOWN"}
 	nodeFlags  = words{
-		"BLOCKED", "CLOUD", "COMPLETING", "DRAIN", "DYNAMIC_FUTURE", "DYNAMIC_NORM", "EXTERNAL", "FAIL", "INVALID_REG", "MAINTENANCE", "NOT_RESPONDING", "PLANNED",
+		"BLOCKED", "CLOUD", "COMPLETING", "DRAIN", "DYNAMIC_FUTURE", "DYNAMIC_NORM", "EXTERNAL", "FAIL",
+		"INVALID_REG", "MAINTENANCE", "NOT_RESPONDING", "PLANNED",
 		"POWERED_DOWN", "POWERING_DOWN", "POWERING_UP", "POWER_DOWN", "POWER_UP", "REBOOT_ISSUED", "REBOOT_REQUESTED", "RESERVED",
 	}
 )
@@ -131,7 +125,7 @@ type jobCounts struct {
 	// RUNNING and SUSPENDED ones have these. nodes has a bit for each node.
 	cpus, gpus int
 	memory     int64
-	nodes      bitmap
+	nodeBits   bitmap
 	// These are the most that a pending job wants, and a pending job that is not held.
 	minNodes, maxNodes, minNodesNoHold, maxNodesNoHold int
 	// partitionNodeLimit wait for reason PartitionNodeLimit.
@@ -150,9 +144,9 @@ type oldCounts struct {
 // job is a record with what counting it needs.
 type job struct {
 	*clusterview.Job
-	// read is when slurmctld told the record.
+	// read is when slurmctld sent the record.
 	read time.Time
-	// nodes are the numbers of the nodes that it occupies.
+	// nodeBits are the numbers of the nodes that it occupies.
 	nodes []int
 }
 
@@ -191,7 +185,7 @@ func (c *jobCounts) add(j *job) {
 		c.gpus += j.GPUs
 		c.memory += j.Memory
 		for _, node := range j.nodes {
-			c.nodes.set(node)
+			c.nodeBits.set(node)
 		}
 	default:
 		c.started++
@@ -350,109 +344,6 @@ func reasonOf(j *job) string {
 		return j.Reason[:end]
 	}
 	return j.Reason
-}
-
-// hostNumbers are the numbers of the nodes of host lists. Many jobs have the same list.
-type hostNumbers struct {
-	numbers map[string]int
-	lists   map[string][]int
-}
-
-func (h hostNumbers) of(expression string) []int {
-	if n, one := h.numbers[expression]; one {
-		return []int{n}
-	}
-	if list, known := h.lists[expression]; known {
-		return list
-	}
-	var found []int
-	if hosts, err := hostlist.Parse(expression); err == nil { // slurmctld has written it
-		for name := range hosts.All() {
-			n, known := h.numbers[name]
-			if !known { // its record is gone
-				n = len(h.numbers)
-				h.numbers[name] = n
-			}
-			found = append(found, n)
-		}
-	}
-	h.lists[expression] = found
-	return found
-}
-
-// owners are the users or accounts that have series of their own, and other for the rest.
-type owners struct {
-	named map[string]*ownerCounts
-	other *ownerCounts
-}
-
-// other is the label's value for all that have no series of their own.
-const other = "other"
-
-// ownersOf gives series to those with the most jobs.
-func ownersOf(v *clusterview.View, o Options) (users, accounts owners) {
-	if o.Users == 0 {
-		return owners{}, owners{}
-	}
-	byUser, byAccount := map[string]int{}, map[string]int{}
-	for j := range v.Jobs.All() {
-		byUser[j.User]++
-		byAccount[j.Account]++
-	}
-	return newOwners(byUser, o.Users), newOwners(byAccount, o.Users)
-}
-
-func newOwners(records map[string]int, most int) owners {
-	o := owners{named: map[string]*ownerCounts{}, other: &ownerCounts{name: other}}
-	for _, name := range largest(records, most) {
-		o.named[name] = &ownerCounts{name: name}
-	}
-	return o
-}
-
-// of is whose counts a job of that name adds to; nil where nobody asked for them.
-func (o owners) of(name string) *ownerCounts {
-	if owner := o.named[name]; owner != nil {
-		return owner
-	}
-	return o.other
-}
-
-func (o owners) sorted() (all []*ownerCounts) {
-	for _, name := range slices.Sorted(maps.Keys(o.named)) {
-		all = append(all, o.named[name])
-	}
-	if o.other != nil && o.other.jobs.records > 0 {
-		all = append(all, o.other)
-	}
-	return all
-}
-
-// largest are the names with the most, and of equals the first by name. A thing that is named other
-// is not among them.
-func largest(amounts map[string]int, most int) []string {
-	names := slices.DeleteFunc(slices.Collect(maps.Keys(amounts)), func(name string) bool { return name == other })
-	slices.SortFunc(names, func(a, b string) int { return cmp.Or(amounts[b]-amounts[a], strings.Compare(a, b)) })
-	return names[:min(len(names), most)]
-}
-
-// bounded adds up what has no series of its own as other. The key's part at index i is what is bounded.
-func bounded(amounts map[[2]string]int, i, most int) map[[2]string]int {
-	totals := map[string]int{}
-	for key, n := range amounts {
-		totals[key[i]] += n
-	}
-	if len(totals) <= most {
-		return amounts
-	}
-	kept, result := largest(totals, most), map[[2]string]int{}
-	for key, n := range amounts {
-		if !slices.Contains(kept, key[i]) {
-			key[i] = other
-		}
-		result[key] += n
-	}
-	return result
 }
 
 func in[T any](all map[string]*T, key string) *T {

@@ -74,7 +74,10 @@ var exporterSizes = []metric[nodeCounts]{
 	{"cpus_alloc_total", "CPUs that jobs have", func(c *nodeCounts) float64 { return float64(c.cpusAlloc) }},
 	{"cpus_idle_total", "CPUs that no job has", func(c *nodeCounts) float64 { return float64(c.cpusIdle) }},
 	{"memory_bytes", "Memory, in MiB", func(c *nodeCounts) float64 { return float64(c.memory) }},
-	{"memory_effective_bytes", "Memory for jobs, without specialized memory, in MiB", func(c *nodeCounts) float64 { return float64(c.memoryEffective) }},
+	{
+		"memory_effective_bytes", "Memory for jobs, without specialized memory, in MiB",
+		func(c *nodeCounts) float64 { return float64(c.memoryEffective) },
+	},
 	{"memory_alloc_bytes", "Memory that jobs have, in MiB", func(c *nodeCounts) float64 { return float64(c.memoryAlloc) }},
 	{"memory_free_bytes", "Memory that the kernel says is free, in MiB", func(c *nodeCounts) float64 { return float64(c.memoryFree) }},
 }
@@ -86,135 +89,244 @@ var exporterNode = []metric[slurm.Node]{
 	{"cpus_alloc_total", "CPUs that jobs have", func(n *slurm.Node) float64 { return float64(n.CPUsAlloc) }},
 	{"cpus_idle_total", "CPUs that no job has", func(n *slurm.Node) float64 { return float64(n.CPUsEffective - n.CPUsAlloc) }},
 	{"memory_bytes", "Memory, in MiB", func(n *slurm.Node) float64 { return float64(n.RealMemory) }},
-	{"memory_effective_bytes", "Memory for jobs, without specialized memory, in MiB", func(n *slurm.Node) float64 { return float64(n.MemoryEffective) }},
+	{
+		"memory_effective_bytes", "Memory for jobs, without specialized memory, in MiB",
+		func(n *slurm.Node) float64 { return float64(n.MemoryEffective) },
+	},
 	{"memory_alloc_bytes", "Memory that jobs have, in MiB", func(n *slurm.Node) float64 { return float64(n.MemoryAlloc) }},
-	{"memory_free_bytes", "Memory that the kernel says is free, in MiB", func(n *slurm.Node) float64 { return float64(max(n.MemoryFree, 0)) }},
+	{
+		"memory_free_bytes", "Memory that the kernel says is free, in MiB",
+		func(n *slurm.Node) float64 { return float64(max(n.MemoryFree, 0)) },
+	},
 }
 
 // exporterPartition are about one partition alone.
 var exporterPartition = []metric[partitionCounts]{
-	{"partition_jobs_pending_maxnodecount_total", "The most nodes that a pending job wants that is not held", func(p *partitionCounts) float64 { return float64(p.listed.old.maxNodes) }},
+	{
+		"partition_jobs_pending_maxnodecount_total", "The most nodes that a pending job wants that is not held",
+		func(p *partitionCounts) float64 { return float64(p.listed.old.maxNodes) },
+	},
 }
 
 // exporterScheduler are sdiag's.
 var exporterScheduler = []metric[clusterview.Scheduler]{
-	{"scheduler_cycle_depth_total", "Jobs that all cycles of the main scheduler looked at", func(s *clusterview.Scheduler) float64 { return float64(s.Main.DepthSum) }},
-	{"scheduler_cycle_last_seconds", "How long the last cycle of the main scheduler took, in microseconds", func(s *clusterview.Scheduler) float64 { return inMicroseconds(s.Main.CycleLast) }},
-	{"scheduler_cycle_max_seconds", "How long the longest cycle of the main scheduler took, in microseconds", func(s *clusterview.Scheduler) float64 { return inMicroseconds(s.Main.CycleMax) }},
-	{"scheduler_cycle_mean_seconds", "How long a cycle of the main scheduler took on average, in microseconds", func(s *clusterview.Scheduler) float64 {
-		return math.Floor(ratio(inMicroseconds(s.Main.CycleSum), s.Main.Cycles))
-	}},
-	{"scheduler_cycle_depth_mean_total", "Jobs that a cycle of the main scheduler looked at, on average", func(s *clusterview.Scheduler) float64 {
-		return math.Floor(ratio(float64(s.Main.DepthSum), s.Main.Cycles))
-	}},
-	{"scheduler_cycle_perminute_total", "Cycles of the main scheduler in a minute", func(s *clusterview.Scheduler) float64 { return float64(s.Main.CyclesPerMinute) }},
-	{"scheduler_cycle_sum_seconds_total", "How long all cycles of the main scheduler took, in microseconds", func(s *clusterview.Scheduler) float64 { return inMicroseconds(s.Main.CycleSum) }},
+	{
+		"scheduler_cycle_depth_total", "Jobs that all cycles of the main scheduler looked at",
+		func(s *clusterview.Scheduler) float64 { return float64(s.Main.DepthSum) },
+	},
+	{
+		"scheduler_cycle_last_seconds", "How long the last cycle of the main scheduler took, in microseconds",
+		func(s *clusterview.Scheduler) float64 { return inMicroseconds(s.Main.CycleLast) },
+	},
+	{
+		"scheduler_cycle_max_seconds", "How long the longest cycle of the main scheduler took, in microseconds",
+		func(s *clusterview.Scheduler) float64 { return inMicroseconds(s.Main.CycleMax) },
+	},
+	{
+		"scheduler_cycle_mean_seconds", "How long a cycle of the main scheduler took on average, in microseconds",
+		func(s *clusterview.Scheduler) float64 {
+			return math.Floor(ratio(inMicroseconds(s.Main.CycleSum), s.Main.Cycles))
+		},
+	},
+	{
+		"scheduler_cycle_depth_mean_total", "Jobs that a cycle of the main scheduler looked at, on average",
+		func(s *clusterview.Scheduler) float64 {
+			return math.Floor(ratio(float64(s.Main.DepthSum), s.Main.Cycles))
+		},
+	},
+	{
+		"scheduler_cycle_perminute_total", "Cycles of the main scheduler in a minute",
+		func(s *clusterview.Scheduler) float64 { return float64(s.Main.CyclesPerMinute) },
+	},
+	{
+		"scheduler_cycle_sum_seconds_total", "How long all cycles of the main scheduler took, in microseconds",
+		func(s *clusterview.Scheduler) float64 { return inMicroseconds(s.Main.CycleSum) },
+	},
 	{"scheduler_cycle_total", "Cycles of the main scheduler", func(s *clusterview.Scheduler) float64 { return float64(s.Main.Cycles) }},
-	{"scheduler_queue_total", "Jobs that waited for the main scheduler", func(s *clusterview.Scheduler) float64 { return float64(s.Main.QueueLength) }},
-	{"scheduler_defaultqueuedepth_total", "Cycles of the main scheduler that ended because of default_queue_depth", func(s *clusterview.Scheduler) float64 { return float64(s.Main.Exits.DefaultQueueDepth) }},
-	{"scheduler_endjobqueue_total", "Cycles of the main scheduler that ended because they had looked at all jobs", func(s *clusterview.Scheduler) float64 { return float64(s.Main.Exits.EndOfQueue) }},
-	{"scheduler_licenses_total", "Cycles of the main scheduler that ended because licenses blocked", func(s *clusterview.Scheduler) float64 { return float64(s.Main.Exits.Licenses) }},
-	{"scheduler_maxjobstart_total", "Cycles of the main scheduler that ended because of sched_max_job_start", func(s *clusterview.Scheduler) float64 { return float64(s.Main.Exits.MaxJobStart) }},
-	{"scheduler_maxrpc_total", "Cycles of the main scheduler that ended because of max_rpc_cnt", func(s *clusterview.Scheduler) float64 { return float64(s.Main.Exits.MaxRPCCount) }},
-	{"scheduler_maxschedtime_total", "Cycles of the main scheduler that ended because of max_sched_time", func(s *clusterview.Scheduler) float64 { return float64(s.Main.Exits.MaxSchedTime) }},
+	{
+		"scheduler_queue_total", "Jobs that waited for the main scheduler",
+		func(s *clusterview.Scheduler) float64 { return float64(s.Main.QueueLength) },
+	},
+	{
+		"scheduler_defaultqueuedepth_total", "Cycles of the main scheduler that ended because of default_queue_depth",
+		func(s *clusterview.Scheduler) float64 { return float64(s.Main.MainExits.DefaultQueueDepth) },
+	},
+	{
+		"scheduler_endjobqueue_total", "Cycles of the main scheduler that ended because they had looked at all jobs",
+		func(s *clusterview.Scheduler) float64 { return float64(s.Main.MainExits.EndOfQueue) },
+	},
+	{
+		"scheduler_licenses_total", "Cycles of the main scheduler that ended because licenses blocked",
+		func(s *clusterview.Scheduler) float64 { return float64(s.Main.MainExits.Licenses) },
+	},
+	{
+		"scheduler_maxjobstart_total", "Cycles of the main scheduler that ended because of sched_max_job_start",
+		func(s *clusterview.Scheduler) float64 { return float64(s.Main.MainExits.MaxJobStart) },
+	},
+	{
+		"scheduler_maxrpc_total", "Cycles of the main scheduler that ended because of max_rpc_cnt",
+		func(s *clusterview.Scheduler) float64 { return float64(s.Main.MainExits.MaxRPCCount) },
+	},
+	{
+		"scheduler_maxschedtime_total", "Cycles of the main scheduler that ended because of max_sched_time",
+		func(s *clusterview.Scheduler) float64 { return float64(s.Main.MainExits.MaxSchedTime) },
+	},
 	{"bfscheduler_active_bool", "1 while backfill runs", func(s *clusterview.Scheduler) float64 { return truth(s.Backfill.Active) }},
-	{"bfscheduler_backfilledhetjobs_total", "Parts of heterogeneous jobs that backfill has started", func(s *clusterview.Scheduler) float64 { return float64(s.Backfill.HetJobs) }},
-	{"bfscheduler_backfilledjobs_total", "Jobs that backfill has started since slurmctld began", func(s *clusterview.Scheduler) float64 { return float64(s.Backfill.Jobs) }},
+	{
+		"bfscheduler_backfilledhetjobs_total", "Parts of heterogeneous jobs that backfill has started",
+		func(s *clusterview.Scheduler) float64 { return float64(s.Backfill.HetJobs) },
+	},
+	{
+		"bfscheduler_backfilledjobs_total", "Jobs that backfill has started since slurmctld began",
+		func(s *clusterview.Scheduler) float64 { return float64(s.Backfill.Jobs) },
+	},
 	{"bfscheduler_cycle_total", "Cycles of backfill", func(s *clusterview.Scheduler) float64 { return float64(s.Backfill.Cycles) }},
-	{"bfscheduler_cycle_seconds", "How long the last cycle of backfill took, in microseconds", func(s *clusterview.Scheduler) float64 { return inMicroseconds(s.Backfill.CycleLast) }},
-	{"bfscheduler_cycle_max_seconds", "How long the longest cycle of backfill took, in microseconds", func(s *clusterview.Scheduler) float64 { return inMicroseconds(s.Backfill.CycleMax) }},
-	{"bfscheduler_cycle_mean_seconds", "How long a cycle of backfill took on average, in microseconds", func(s *clusterview.Scheduler) float64 {
-		return math.Floor(ratio(inMicroseconds(s.Backfill.CycleSum), s.Backfill.Cycles))
-	}},
-	{"bfscheduler_cycle_sum_seconds", "How long all cycles of backfill took, in microseconds", func(s *clusterview.Scheduler) float64 { return inMicroseconds(s.Backfill.CycleSum) }},
+	{
+		"bfscheduler_cycle_seconds", "How long the last cycle of backfill took, in microseconds",
+		func(s *clusterview.Scheduler) float64 { return inMicroseconds(s.Backfill.CycleLast) },
+	},
+	{
+		"bfscheduler_cycle_max_seconds", "How long the longest cycle of backfill took, in microseconds",
+		func(s *clusterview.Scheduler) float64 { return inMicroseconds(s.Backfill.CycleMax) },
+	},
+	{
+		"bfscheduler_cycle_mean_seconds", "How long a cycle of backfill took on average, in microseconds",
+		func(s *clusterview.Scheduler) float64 {
+			return math.Floor(ratio(inMicroseconds(s.Backfill.CycleSum), s.Backfill.Cycles))
+		},
+	},
+	{
+		"bfscheduler_cycle_sum_seconds", "How long all cycles of backfill took, in microseconds",
+		func(s *clusterview.Scheduler) float64 { return inMicroseconds(s.Backfill.CycleSum) },
+	},
 	{"bfscheduler_depth_mean_total", "Jobs that a cycle of backfill looked at, on average", func(s *clusterview.Scheduler) float64 {
 		return math.Floor(ratio(float64(s.Backfill.DepthSum), s.Backfill.Cycles))
 	}},
 	{"bfscheduler_depth_try_total", "Jobs that a cycle of backfill tried to start, on average", func(s *clusterview.Scheduler) float64 {
 		return math.Floor(ratio(float64(s.Backfill.DepthSumTry), s.Backfill.Cycles))
 	}},
-	{"bfscheduler_depth_sum_total", "Jobs that all cycles of backfill looked at", func(s *clusterview.Scheduler) float64 { return float64(s.Backfill.DepthSum) }},
-	{"bfscheduler_depth_trysum_total", "Jobs that all cycles of backfill tried to start", func(s *clusterview.Scheduler) float64 { return float64(s.Backfill.DepthSumTry) }},
-	{"bfscheduler_lastbackfilledjobs_total", "Jobs that backfill has started since the last reset", func(s *clusterview.Scheduler) float64 { return float64(s.Backfill.LastJobs) }},
-	{"bfscheduler_lastdepth_total", "Jobs that the last cycle of backfill looked at", func(s *clusterview.Scheduler) float64 { return float64(s.Backfill.DepthLast) }},
-	{"bfscheduler_lastdepthtry_total", "Jobs that the last cycle of backfill tried to start", func(s *clusterview.Scheduler) float64 { return float64(s.Backfill.DepthLastTry) }},
-	{"bfscheduler_queue_total", "Jobs that waited for the last cycle of backfill", func(s *clusterview.Scheduler) float64 { return float64(s.Backfill.QueueLength) }},
+	{
+		"bfscheduler_depth_sum_total", "Jobs that all cycles of backfill looked at",
+		func(s *clusterview.Scheduler) float64 { return float64(s.Backfill.DepthSum) },
+	},
+	{
+		"bfscheduler_depth_trysum_total", "Jobs that all cycles of backfill tried to start",
+		func(s *clusterview.Scheduler) float64 { return float64(s.Backfill.DepthSumTry) },
+	},
+	{
+		"bfscheduler_lastbackfilledjobs_total", "Jobs that backfill has started since the last reset",
+		func(s *clusterview.Scheduler) float64 { return float64(s.Backfill.LastJobs) },
+	},
+	{
+		"bfscheduler_lastdepth_total", "Jobs that the last cycle of backfill looked at",
+		func(s *clusterview.Scheduler) float64 { return float64(s.Backfill.DepthLast) },
+	},
+	{
+		"bfscheduler_lastdepthtry_total", "Jobs that the last cycle of backfill tried to start",
+		func(s *clusterview.Scheduler) float64 { return float64(s.Backfill.DepthLastTry) },
+	},
+	{
+		"bfscheduler_queue_total", "Jobs that waited for the last cycle of backfill",
+		func(s *clusterview.Scheduler) float64 { return float64(s.Backfill.QueueLength) },
+	},
 	{"bfscheduler_queue_mean_total", "Jobs that waited for a cycle of backfill, on average", func(s *clusterview.Scheduler) float64 {
 		return math.Floor(ratio(float64(s.Backfill.QueueLengthSum), s.Backfill.Cycles))
 	}},
-	{"bfscheduler_queue_sum_total", "Jobs that waited for all cycles of backfill, added up", func(s *clusterview.Scheduler) float64 { return float64(s.Backfill.QueueLengthSum) }},
-	{"bfscheduler_table_total", "Time slots that the last cycle of backfill tested", func(s *clusterview.Scheduler) float64 { return float64(s.Backfill.TableSize) }},
+	{
+		"bfscheduler_queue_sum_total", "Jobs that waited for all cycles of backfill, added up",
+		func(s *clusterview.Scheduler) float64 { return float64(s.Backfill.QueueLengthSum) },
+	},
+	{
+		"bfscheduler_table_total", "Time slots that the last cycle of backfill tested",
+		func(s *clusterview.Scheduler) float64 { return float64(s.Backfill.TableSize) },
+	},
 	{"bfscheduler_tablemean_total", "Time slots that a cycle of backfill tested, on average", func(s *clusterview.Scheduler) float64 {
 		return math.Floor(ratio(float64(s.Backfill.TableSizeSum), s.Backfill.Cycles))
 	}},
-	{"bfscheduler_tablesum_total", "Time slots that all cycles of backfill tested", func(s *clusterview.Scheduler) float64 { return float64(s.Backfill.TableSizeSum) }},
-	{"bfscheduler_lastcycle_timestamp", "When the last cycle of backfill began", func(s *clusterview.Scheduler) float64 { return stamp(s.Backfill.LastCycleAt) }},
-	{"bfscheduler_maxjobstart_total", "Cycles of backfill that ended because of bf_max_job_start", func(s *clusterview.Scheduler) float64 { return float64(s.Backfill.Exits.MaxJobStart) }},
-	{"bfscheduler_maxjobtest_total", "Cycles of backfill that ended because of bf_max_job_test", func(s *clusterview.Scheduler) float64 { return float64(s.Backfill.Exits.MaxJobTest) }},
-	{"bfscheduler_maxtime_total", "Cycles of backfill that ended because of bf_max_time", func(s *clusterview.Scheduler) float64 { return float64(s.Backfill.Exits.MaxTime) }},
-	{"bfscheduler_nodespace_total", "Cycles of backfill that ended because of bf_node_space_size", func(s *clusterview.Scheduler) float64 { return float64(s.Backfill.Exits.NodeSpaceSize) }},
-	{"bfscheduler_endjobqueue_total", "Cycles of backfill that ended because they had looked at all jobs", func(s *clusterview.Scheduler) float64 { return float64(s.Backfill.Exits.EndOfQueue) }},
-	{"bfscheduler_statechanged_total", "Cycles of backfill that ended because nodes, partitions or jobs changed", func(s *clusterview.Scheduler) float64 { return float64(s.Backfill.Exits.StateChanged) }},
-	{"scheduler_jobs_stats_timestamp", "When slurmctld counted the jobs of sdiag", func(s *clusterview.Scheduler) float64 { return stamp(s.Jobs.StatesAt) }},
-	{"scheduler_jobs_canceled_total", "Jobs canceled since the last reset", func(s *clusterview.Scheduler) float64 { return float64(s.Jobs.Canceled) }},
-	{"scheduler_jobs_completed_total", "Jobs completed since the last reset", func(s *clusterview.Scheduler) float64 { return float64(s.Jobs.Completed) }},
-	{"scheduler_jobs_failed_total", "Jobs failed since the last reset", func(s *clusterview.Scheduler) float64 { return float64(s.Jobs.Failed) }},
-	{"scheduler_jobs_pending_total", "Jobs pending, as slurmctld counted them", func(s *clusterview.Scheduler) float64 { return float64(s.Jobs.Pending) }},
-	{"scheduler_jobs_running_total", "Jobs running, as slurmctld counted them", func(s *clusterview.Scheduler) float64 { return float64(s.Jobs.Running) }},
-	{"scheduler_jobs_started_total", "Jobs started since the last reset", func(s *clusterview.Scheduler) float64 { return float64(s.Jobs.Started) }},
-	{"scheduler_jobs_submitted_total", "Jobs submitted since the last reset", func(s *clusterview.Scheduler) float64 { return float64(s.Jobs.Submitted) }},
-	{"scheduler_agent_total", "Agents of slurmctld, which send messages to nodes", func(s *clusterview.Scheduler) float64 { return float64(s.Agents) }},
-	{"scheduler_agent_queue_total", "Messages to nodes that wait for an agent", func(s *clusterview.Scheduler) float64 { return float64(s.AgentQueue) }},
+	{
+		"bfscheduler_tablesum_total", "Time slots that all cycles of backfill tested",
+		func(s *clusterview.Scheduler) float64 { return float64(s.Backfill.TableSizeSum) },
+	},
+	{
+		"bfscheduler_lastcycle_timestamp", "When the last cycle of backfill began",
+		func(s *clusterview.Scheduler) float64 { return stamp(s.Backfill.LastCycleAt) },
+	},
+	{
+		"bfscheduler_maxjobstart_total", "Cycles of backfill that ended because of bf_max_job_start",
+		func(s *clusterview.Scheduler) float64 { return float64(s.Backfill.BackfillExits.MaxJobStart) },
+	},
+	{
+		"bfscheduler_maxjobtest_total", "Cycles of backfill that ended because of bf_max_job_test",
+		func(s *clusterview.Scheduler) float64 { return float64(s.Backfill.BackfillExits.MaxJobTest) },
+	},
+	{
+		"bfscheduler_maxtime_total", "Cycles of backfill that ended because of bf_max_time",
+		func(s *clusterview.Scheduler) float64 { return float64(s.Backfill.BackfillExits.MaxTime) },
+	},
+	{
+		"bfscheduler_nodespace_total", "Cycles of backfill that ended because of bf_node_space_size",
+		func(s *clusterview.Scheduler) float64 { return float64(s.Backfill.BackfillExits.NodeSpaceSize) },
+	},
+	{
+		"bfscheduler_endjobqueue_total", "Cycles of backfill that ended because they had looked at all jobs",
+		func(s *clusterview.Scheduler) float64 { return float64(s.Backfill.BackfillExits.EndOfQueue) },
+	},
+	{
+		"bfscheduler_statechanged_total", "Cycles of backfill that ended because nodes, partitions or jobs changed",
+		func(s *clusterview.Scheduler) float64 { return float64(s.Backfill.BackfillExits.StateChanged) },
+	},
+	{
+		"scheduler_jobs_stats_timestamp", "When slurmctld counted the jobs of sdiag",
+		func(s *clusterview.Scheduler) float64 { return stamp(s.SchedulerJobs.StatesAt) },
+	},
+	{
+		"scheduler_jobs_canceled_total", "Jobs canceled since the last reset",
+		func(s *clusterview.Scheduler) float64 { return float64(s.SchedulerJobs.Canceled) },
+	},
+	{
+		"scheduler_jobs_completed_total", "Jobs completed since the last reset",
+		func(s *clusterview.Scheduler) float64 { return float64(s.SchedulerJobs.Completed) },
+	},
+	{
+		"scheduler_jobs_failed_total", "Jobs failed since the last reset",
+		func(s *clusterview.Scheduler) float64 { return float64(s.SchedulerJobs.Failed) },
+	},
+	{
+		"scheduler_jobs_pending_total", "Jobs pending, as slurmctld counted them",
+		func(s *clusterview.Scheduler) float64 { return float64(s.SchedulerJobs.Pending) },
+	},
+	{
+		"scheduler_jobs_running_total", "Jobs running, as slurmctld counted them",
+		func(s *clusterview.Scheduler) float64 { return float64(s.SchedulerJobs.Running) },
+	},
+	{
+		"scheduler_jobs_started_total", "Jobs started since the last reset",
+		func(s *clusterview.Scheduler) float64 { return float64(s.SchedulerJobs.Started) },
+	},
+	{
+		"scheduler_jobs_submitted_total", "Jobs submitted since the last reset",
+		func(s *clusterview.Scheduler) float64 { return float64(s.SchedulerJobs.Submitted) },
+	},
+	{
+		"scheduler_agent_total", "Agents of slurmctld, which send messages to nodes",
+		func(s *clusterview.Scheduler) float64 { return float64(s.Agents) },
+	},
+	{
+		"scheduler_agent_queue_total", "Messages to nodes that wait for an agent",
+		func(s *clusterview.Scheduler) float64 { return float64(s.AgentQueue) },
+	},
 	{"scheduler_agent_thread_total", "Threads of all agents", func(s *clusterview.Scheduler) float64 { return float64(s.AgentThreads) }},
-	{"scheduler_thread_total", "Threads of slurmctld that work on requests", func(s *clusterview.Scheduler) float64 { return float64(s.Threads) }},
-	{"scheduler_dbdagentqueue_total", "Messages that wait for slurmdbd", func(s *clusterview.Scheduler) float64 { return float64(s.DBDQueue) }},
+	{
+		"scheduler_thread_total", "Threads of slurmctld that work on requests",
+		func(s *clusterview.Scheduler) float64 { return float64(s.Threads) },
+	},
+	{
+		"scheduler_dbdagentqueue_total", "Messages that wait for slurmdbd",
+		func(s *clusterview.Scheduler) float64 { return float64(s.DBDQueue) },
+	},
 }
 
 // The tables of versions 0.1 and 0.2.
-
-var oldNodes = []metric[nodeCounts]{
-	{"node_total", "Nodes", func(c *nodeCounts) float64 { return float64(c.nodes) }},
-	{"alloc_nodes", "Nodes in state ALLOCATED", nodeState("ALLOCATED")},
-	{"completing_nodes", "Nodes with flag COMPLETING", nodeFlag("COMPLETING")},
-	{"down_nodes", "Nodes in state DOWN", nodeState("DOWN")},
-	{"drain_nodes", "Nodes with flag DRAIN", nodeFlag("DRAIN")},
-	{"err_nodes", "Nodes in state ERROR", nodeState("ERROR")},
-	{"idle_nodes", "Nodes in state IDLE", nodeState("IDLE")},
-	{"maintenance_nodes", "Nodes with flag MAINTENANCE", nodeFlag("MAINTENANCE")},
-	{"mixed_nodes", "Nodes in state MIXED", nodeState("MIXED")},
-	{"reserved_nodes", "Nodes with flag RESERVED", nodeFlag("RESERVED")},
-}
-
-var oldNode = []metric[slurm.Node]{
-	{"node_cpus", "CPUs of the node", func(n *slurm.Node) float64 { return float64(n.CPUs) }},
-	{"node_idle_cpus", "CPUs of the node that no job has", func(n *slurm.Node) float64 { return float64(n.CPUsEffective - n.CPUsAlloc) }},
-	{"node_alloc_cpus", "CPUs of the node that jobs have", func(n *slurm.Node) float64 { return float64(n.CPUsAlloc) }},
-}
-
-var oldPartition = []metric[partitionCounts]{
-	{"partition_nodes", "Nodes of the partition", func(p *partitionCounts) float64 { return float64(p.record.Nodes) }},
-	{"partition_cpus", "CPUs of the partition", func(p *partitionCounts) float64 { return float64(p.record.CPUs) }},
-}
-
-var oldPartitionNodes = []metric[partitionCounts]{
-	{"partition_idle_cpus", "CPUs of the partition's nodes that no job has", func(p *partitionCounts) float64 { return float64(p.nodes.cpusIdle) }},
-	{"partition_alloc_cpus", "CPUs of the partition's nodes that jobs have", func(p *partitionCounts) float64 { return float64(p.nodes.cpusAlloc) }},
-}
-
-var oldPartitionJobs = []metric[partitionCounts]{
-	{"partition_jobs", "Jobs that are not COMPLETED, CANCELLED or COMPLETING", func(p *partitionCounts) float64 { return float64(p.listed.old.current) }},
-	{"partition_pending_jobs", "Jobs that are PENDING and not held", func(p *partitionCounts) float64 { return float64(p.listed.old.pendingNoHold) }},
-	{"partition_max_pending_nodes", "The most nodes that a pending job wants that is not held and became eligible in the last year", func(p *partitionCounts) float64 { return float64(p.listed.old.maxNodesLately) }},
-	{"partition_running_jobs", "Jobs in state RUNNING", func(p *partitionCounts) float64 { return jobState("RUNNING")(&p.listed) }},
-	{"partition_hold_jobs", "Jobs with priority 0", func(p *partitionCounts) float64 { return float64(p.listed.old.held) }},
-}
-
-var oldUser = []metric[jobCounts]{
-	{"job_total", "Jobs of the user that are not COMPLETED, CANCELLED or COMPLETING", func(c *jobCounts) float64 { return float64(c.old.current) }},
-	{"user_pending_jobs", "Jobs of the user that are PENDING and not held", func(c *jobCounts) float64 { return float64(c.old.pendingNoHold) }},
-	{"user_running_jobs", "Jobs of the user in state RUNNING", jobState("RUNNING")},
-	{"user_hold_jobs", "Jobs of the user with priority 0", func(c *jobCounts) float64 { return float64(c.old.held) }},
-}
 
 func inMiB(bytes int64) float64 { return float64(bytes >> 20) }
 

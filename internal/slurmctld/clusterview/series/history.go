@@ -8,13 +8,13 @@ import (
 	"github.com/slurmlet/slurmlet/internal/slurmctld/clusterview"
 )
 
-// history counts what happened between Views. A View tells how things are, and a job leaves it
-// MinJobAge (slurm.conf(5)) after its end. The first View tells what happened before, which does
+// history counts what happened between Views. A View says how things are, and a job leaves it
+// MinJobAge (slurm.conf(5)) after its end. The first View has what happened before, which does
 // not count.
 type history struct {
 	at   time.Time // of the jobs that were seen last
 	seen []seenJob // by ID
-	// first is when slurmctld told the jobs of the first View.
+	// first is when slurmctld said the jobs of the first View.
 	first time.Time
 	// requeued are the restarts of tasks of arrays, by the array and the task's ID, for as long as the
 	// array has a record. squeue has no record of a task of its own while the task waits: the
@@ -25,7 +25,7 @@ type history struct {
 	requeues map[string]*int
 }
 
-// seenJob is what a View told of a job.
+// seenJob has what the last View knew of a job.
 type seenJob struct {
 	id       int64
 	restarts int32
@@ -111,7 +111,8 @@ func (j *job) hasStarted() bool {
 
 // waitBounds are the upper bounds of the histograms of waits, in seconds.
 var waitBounds = [...]time.Duration{
-	time.Second, 10 * time.Second, 30 * time.Second, time.Minute, 5 * time.Minute, 15 * time.Minute, time.Hour, 4 * time.Hour, 12 * time.Hour,
+	time.Second, 10 * time.Second, 30 * time.Second, time.Minute, 5 * time.Minute, 15 * time.Minute, time.Hour,
+	4 * time.Hour, 12 * time.Hour,
 	24 * time.Hour, 72 * time.Hour, 168 * time.Hour,
 }
 

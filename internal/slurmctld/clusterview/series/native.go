@@ -40,8 +40,14 @@ var nativeJobs = []metric[jobCounts]{
 	{"jobs_fed_requeued", "Jobs that the federation requeues", jobFlag("REQUEUE_FED")},
 	{"jobs_finished", "Jobs that have ended, in whatever state", func(c *jobCounts) float64 { return float64(c.finished) }},
 	{"jobs_gpus_alloc", "GPUs that jobs have", func(c *jobCounts) float64 { return float64(c.gpus) }},
-	{"jobs_hold", "Pending jobs that a user or an administrator holds; each task of an array counts", func(c *jobCounts) float64 { return float64(c.heldTasks) }},
-	{"jobs_memory_alloc", "Memory that jobs have, in bytes (Slurm's own value is in MiB)", func(c *jobCounts) float64 { return float64(c.memory) }},
+	{
+		"jobs_hold", "Pending jobs that a user or an administrator holds; each task of an array counts",
+		func(c *jobCounts) float64 { return float64(c.heldTasks) },
+	},
+	{
+		"jobs_memory_alloc", "Memory that jobs have, in bytes (Slurm's own value is in MiB)",
+		func(c *jobCounts) float64 { return float64(c.memory) },
+	},
 	{"jobs_node_failed", "Jobs in state NODE_FAIL", jobState("NODE_FAIL")},
 	{"jobs_outofmemory", "Jobs in state OUT_OF_MEMORY", jobState("OUT_OF_MEMORY")},
 	{"jobs_pending", "Jobs in state PENDING; each task of an array counts", func(c *jobCounts) float64 { return float64(c.pendingTasks) }},
@@ -60,14 +66,20 @@ var nativeJobs = []metric[jobCounts]{
 
 // nativeClusterJobs are about the cluster alone.
 var nativeClusterJobs = []metric[jobCounts]{
-	{"jobs", "Jobs that slurmctld knows, ended ones included; each waiting task of an array counts", func(c *jobCounts) float64 { return float64(c.tasks) }},
-	{"jobs_nodes_alloc", nodesAllocHelp, func(c *jobCounts) float64 { return float64(c.nodes.count()) }},
+	{
+		"jobs", "Jobs that slurmctld knows, ended ones included; each waiting task of an array counts",
+		func(c *jobCounts) float64 { return float64(c.tasks) },
+	},
+	{"jobs_nodes_alloc", nodesAllocHelp, func(c *jobCounts) float64 { return float64(c.nodeBits.count()) }},
 }
 
 // nativeOwnerJobs are about one user or account.
 var nativeOwnerJobs = []metric[jobCounts]{
-	{"jobs", "Jobs that slurmctld knows, ended ones included; all waiting tasks of an array count as one", func(c *jobCounts) float64 { return float64(c.records) }},
-	{"jobs_nodes_alloc", nodesAllocHelp, func(c *jobCounts) float64 { return float64(c.nodes.count()) }},
+	{
+		"jobs", "Jobs that slurmctld knows, ended ones included; all waiting tasks of an array count as one",
+		func(c *jobCounts) float64 { return float64(c.records) },
+	},
+	{"jobs_nodes_alloc", nodesAllocHelp, func(c *jobCounts) float64 { return float64(c.nodeBits.count()) }},
 }
 
 const nodesAllocHelp = "Nodes that jobs have, each counted once (Slurm 25.11's own value counts a node for each of its jobs)"
@@ -80,7 +92,10 @@ var nativeNodes = []metric[nodeCounts]{
 	{"nodes_cloud", "Nodes with flag CLOUD", nodeFlag("CLOUD")},
 	{"nodes_completing", "Nodes with flag COMPLETING", nodeFlag("COMPLETING")},
 	{"nodes_down", "Nodes in state DOWN", nodeState("DOWN")},
-	{"nodes_drain", "Nodes that are drained and have no jobs, as slurm_nodes_drained", func(c *nodeCounts) float64 { return float64(c.drained) }},
+	{
+		"nodes_drain", "Nodes that are drained and have no jobs, as slurm_nodes_drained",
+		func(c *nodeCounts) float64 { return float64(c.drained) },
+	},
 	{"nodes_drained", "Nodes that are drained and have no jobs", func(c *nodeCounts) float64 { return float64(c.drained) }},
 	{"nodes_draining", "Nodes that are drained and still have jobs", func(c *nodeCounts) float64 { return float64(c.draining) }},
 	{"nodes_dyn_future", "Nodes with flag DYNAMIC_FUTURE", nodeFlag("DYNAMIC_FUTURE")},
@@ -112,7 +127,10 @@ var nativePartitionNodes = []metric[nodeCounts]{
 	{"partition_nodes_cloud", "Nodes with flag CLOUD", nodeFlag("CLOUD")},
 	{"partition_nodes_cg", "Nodes with flag COMPLETING", nodeFlag("COMPLETING")},
 	{"partition_nodes_down", "Nodes in state DOWN", nodeState("DOWN")},
-	{"partition_nodes_drain", "Nodes that are drained and have no jobs, as slurm_partition_nodes_drained", func(c *nodeCounts) float64 { return float64(c.drained) }},
+	{
+		"partition_nodes_drain", "Nodes that are drained and have no jobs, as slurm_partition_nodes_drained",
+		func(c *nodeCounts) float64 { return float64(c.drained) },
+	},
 	{"partition_nodes_drained", "Nodes that are drained and have no jobs", func(c *nodeCounts) float64 { return float64(c.drained) }},
 	{"partition_nodes_draining", "Nodes that are drained and still have jobs", func(c *nodeCounts) float64 { return float64(c.draining) }},
 	{"partition_nodes_dyn_future", "Nodes with flag DYNAMIC_FUTURE", nodeFlag("DYNAMIC_FUTURE")},
@@ -151,22 +169,68 @@ var nativePartition = []metric[partitionCounts]{
 
 var nativePartitionSizes = []metric[partitionCounts]{
 	{"partition_gpus", "GPUs of the partition's nodes", func(p *partitionCounts) float64 { return float64(p.nodes.gpus) }},
-	{"partition_nodes_cpus_alloc", "CPUs of the partition's nodes that jobs have (Slurm's own value wraps at 65536)", func(p *partitionCounts) float64 { return float64(p.nodes.cpusAlloc) }},
-	{"partition_nodes_cpus_efctv", "CPUs of the partition's nodes for jobs, without specialized ones (Slurm's own value wraps at 65536)", func(p *partitionCounts) float64 { return float64(p.nodes.cpusEffective) }},
-	{"partition_nodes_cpus_idle", "CPUs of the partition's nodes for jobs that no job has (Slurm's own value wraps at 65536)", func(p *partitionCounts) float64 { return float64(p.nodes.cpusIdle) }},
-	{"partition_nodes_mem_alloc", "Memory of the partition's nodes that jobs have, in bytes (Slurm's own value is in MiB)", func(p *partitionCounts) float64 { return inBytes(p.nodes.memoryAlloc) }},
-	{"partition_nodes_mem_avail", "Memory of the partition's nodes for jobs, without specialized memory, in bytes (Slurm's own value is in MiB)", func(p *partitionCounts) float64 { return inBytes(p.nodes.memoryEffective) }},
-	{"partition_nodes_mem_free", "Memory that the kernels of the partition's nodes say is free, in bytes (Slurm's own value is in MiB)", func(p *partitionCounts) float64 { return inBytes(p.nodes.memoryFree) }},
-	{"partition_nodes_mem_tot", "Memory of the partition's nodes, in bytes (Slurm's own value is in MiB)", func(p *partitionCounts) float64 { return inBytes(p.nodes.memory) }},
+	{
+		"partition_nodes_cpus_alloc", "CPUs of the partition's nodes that jobs have (Slurm's own value wraps at 65536)",
+		func(p *partitionCounts) float64 { return float64(p.nodes.cpusAlloc) },
+	},
+	{
+		"partition_nodes_cpus_efctv",
+		"CPUs of the partition's nodes for jobs, without specialized ones (Slurm's own value wraps at 65536)",
+		func(p *partitionCounts) float64 { return float64(p.nodes.cpusEffective) },
+	},
+	{
+		"partition_nodes_cpus_idle",
+		"CPUs of the partition's nodes for jobs that no job has (Slurm's own value wraps at 65536)",
+		func(p *partitionCounts) float64 { return float64(p.nodes.cpusIdle) },
+	},
+	{
+		"partition_nodes_mem_alloc",
+		"Memory of the partition's nodes that jobs have, in bytes (Slurm's own value is in MiB)",
+		func(p *partitionCounts) float64 { return inBytes(p.nodes.memoryAlloc) },
+	},
+	{
+		"partition_nodes_mem_avail",
+		"Memory of the partition's nodes for jobs, without specialized memory, in bytes (Slurm's own value is in MiB)", func(p *partitionCounts) float64 { return inBytes(p.nodes.memoryEffective) },
+	},
+	{
+		"partition_nodes_mem_free",
+		"Memory that the kernels of the partition's nodes say is free, in bytes (Slurm's own value is in MiB)",
+		func(p *partitionCounts) float64 { return inBytes(p.nodes.memoryFree) },
+	},
+	{
+		"partition_nodes_mem_tot", "Memory of the partition's nodes, in bytes (Slurm's own value is in MiB)",
+		func(p *partitionCounts) float64 { return inBytes(p.nodes.memory) },
+	},
 }
 
 var nativePartitionJobs = []metric[partitionCounts]{
-	{"partition_jobs", "Jobs that have not ended, or are COMPLETING; all waiting tasks of an array count as one", func(p *partitionCounts) float64 { return float64(p.jobs.unfinished) }},
-	{"partition_jobs_max_job_nodes", "The most nodes that a pending job can use", func(p *partitionCounts) float64 { return float64(p.jobs.maxNodes) }},
-	{"partition_jobs_max_job_nodes_nohold", "The most nodes that a pending job can use that nobody holds", func(p *partitionCounts) float64 { return float64(p.jobs.maxNodesNoHold) }},
-	{"partition_jobs_min_job_nodes", "The most nodes that a pending job needs, as slurmctld estimates it (Slurm's own value is what the job asked for)", func(p *partitionCounts) float64 { return float64(p.jobs.minNodes) }},
-	{"partition_jobs_min_job_nodes_nohold", "The most nodes that a pending job needs that nobody holds, as slurmctld estimates it (Slurm's own value is what the job asked for)", func(p *partitionCounts) float64 { return float64(p.jobs.minNodesNoHold) }},
-	{"partition_jobs_wait_part_node_limit", "Jobs that wait for reason PartitionNodeLimit (Slurm's own value counts half of all other reasons too)", func(p *partitionCounts) float64 { return float64(p.jobs.partitionNodeLimit) }},
+	{
+		"partition_jobs", "Jobs that have not ended, or are COMPLETING; all waiting tasks of an array count as one",
+		func(p *partitionCounts) float64 { return float64(p.jobs.unfinished) },
+	},
+	{
+		"partition_jobs_max_job_nodes", "The most nodes that a pending job can use",
+		func(p *partitionCounts) float64 { return float64(p.jobs.maxNodes) },
+	},
+	{
+		"partition_jobs_max_job_nodes_nohold", "The most nodes that a pending job can use that nobody holds",
+		func(p *partitionCounts) float64 { return float64(p.jobs.maxNodesNoHold) },
+	},
+	{
+		"partition_jobs_min_job_nodes",
+		"The most nodes that a pending job needs, as slurmctld estimates it (Slurm's own value is what the job " +
+			"asked for)", func(p *partitionCounts) float64 { return float64(p.jobs.minNodes) },
+	},
+	{
+		"partition_jobs_min_job_nodes_nohold",
+		"The most nodes that a pending job needs that nobody holds, as slurmctld estimates it (Slurm's own value " +
+			"is what the job asked for)", func(p *partitionCounts) float64 { return float64(p.jobs.minNodesNoHold) },
+	},
+	{
+		"partition_jobs_wait_part_node_limit",
+		"Jobs that wait for reason PartitionNodeLimit (Slurm's own value counts half of all other reasons too)",
+		func(p *partitionCounts) float64 { return float64(p.jobs.partitionNodeLimit) },
+	},
 }
 
 // nativeNode are about one node.
@@ -177,76 +241,22 @@ var nativeNode = []metric[slurm.Node]{
 	{"node_cpus_idle", "CPUs for jobs that no job has", func(n *slurm.Node) float64 { return float64(n.CPUsEffective - n.CPUsAlloc) }},
 	{"node_gpus", "GPUs of the node", func(n *slurm.Node) float64 { return float64(n.GPUs) }},
 	{"node_gpus_alloc", "GPUs that jobs have", func(n *slurm.Node) float64 { return float64(n.GPUsAlloc) }},
-	{"node_memory_alloc_bytes", "Memory that jobs have, in bytes (Slurm's own value is in MiB)", func(n *slurm.Node) float64 { return inBytes(n.MemoryAlloc) }},
-	{"node_memory_bytes", "Memory of the node, in bytes (Slurm's own value is in MiB)", func(n *slurm.Node) float64 { return inBytes(n.RealMemory) }},
-	{"node_memory_effective_bytes", "Memory for jobs, without specialized memory, in bytes (Slurm's own value is in MiB)", func(n *slurm.Node) float64 { return inBytes(n.MemoryEffective) }},
-	{"node_memory_free_bytes", "Memory that the node's kernel says is free, 0 where slurmd has not told it, in bytes (Slurm's own value is in MiB)", func(n *slurm.Node) float64 { return inBytes(max(n.MemoryFree, 0)) }},
-}
-
-// nativeScheduler are sdiag's. The counts begin anew when somebody resets them, and at midnight UTC.
-var nativeScheduler = []metric[clusterview.Scheduler]{
-	{"agent_cnt", "Agents of slurmctld, which send messages to nodes", func(s *clusterview.Scheduler) float64 { return float64(s.Agents) }},
-	{"agent_queue_size", "Messages to nodes that wait for an agent", func(s *clusterview.Scheduler) float64 { return float64(s.AgentQueue) }},
-	{"agent_thread_cnt", "Threads of all agents", func(s *clusterview.Scheduler) float64 { return float64(s.AgentThreads) }},
-	{"backfilled_het_jobs", "Parts of heterogeneous jobs that backfill has started since the last reset", func(s *clusterview.Scheduler) float64 { return float64(s.Backfill.HetJobs) }},
-	{"backfilled_jobs", "Jobs that backfill has started since slurmctld began", func(s *clusterview.Scheduler) float64 { return float64(s.Backfill.Jobs) }},
-	{"bf_active", "1 while backfill runs", func(s *clusterview.Scheduler) float64 { return truth(s.Backfill.Active) }},
-	{"bf_cycle_cnt", "Cycles of backfill since the last reset", func(s *clusterview.Scheduler) float64 { return float64(s.Backfill.Cycles) }},
-	{"bf_cycle_last", "How long the last cycle of backfill took, in seconds (Slurm's own value is in microseconds)", func(s *clusterview.Scheduler) float64 { return s.Backfill.CycleLast.Seconds() }},
-	{"bf_cycle_max", "How long the longest cycle of backfill took, in seconds (Slurm's own value is in microseconds)", func(s *clusterview.Scheduler) float64 { return s.Backfill.CycleMax.Seconds() }},
-	{"bf_cycle_tot", "How long all cycles of backfill took, in seconds (Slurm's own value is in microseconds)", func(s *clusterview.Scheduler) float64 { return s.Backfill.CycleSum.Seconds() }},
-	{"bf_depth_mean", "Jobs that a cycle of backfill looked at, on average (Slurm's own value is rounded down)", func(s *clusterview.Scheduler) float64 { return ratio(float64(s.Backfill.DepthSum), s.Backfill.Cycles) }},
-	{"bf_depth_tot", "Jobs that all cycles of backfill looked at", func(s *clusterview.Scheduler) float64 { return float64(s.Backfill.DepthSum) }},
-	{"bf_depth_try_tot", "Jobs that all cycles of backfill tried to start", func(s *clusterview.Scheduler) float64 { return float64(s.Backfill.DepthSumTry) }},
-	{"bf_exit_end", "Cycles of backfill that ended because they had looked at all jobs", func(s *clusterview.Scheduler) float64 { return float64(s.Backfill.Exits.EndOfQueue) }},
-	{"bf_exit_max_job_start", "Cycles of backfill that ended because of bf_max_job_start", func(s *clusterview.Scheduler) float64 { return float64(s.Backfill.Exits.MaxJobStart) }},
-	{"bf_exit_max_job_test", "Cycles of backfill that ended because of bf_max_job_test", func(s *clusterview.Scheduler) float64 { return float64(s.Backfill.Exits.MaxJobTest) }},
-	{"bf_exit_state_changed", "Cycles of backfill that ended because nodes, partitions or jobs changed", func(s *clusterview.Scheduler) float64 { return float64(s.Backfill.Exits.StateChanged) }},
-	{"bf_exit_table_limit", "Cycles of backfill that ended because of bf_node_space_size", func(s *clusterview.Scheduler) float64 { return float64(s.Backfill.Exits.NodeSpaceSize) }},
-	{"bf_exit_timeout", "Cycles of backfill that ended because of bf_max_time", func(s *clusterview.Scheduler) float64 { return float64(s.Backfill.Exits.MaxTime) }},
-	{"bf_last_depth", "Jobs that the last cycle of backfill looked at", func(s *clusterview.Scheduler) float64 { return float64(s.Backfill.DepthLast) }},
-	{"bf_last_depth_try", "Jobs that the last cycle of backfill tried to start", func(s *clusterview.Scheduler) float64 { return float64(s.Backfill.DepthLastTry) }},
-	{"bf_mean_cycle", "How long a cycle of backfill took on average, in seconds (Slurm's own value is in microseconds)", func(s *clusterview.Scheduler) float64 { return ratio(s.Backfill.CycleSum.Seconds(), s.Backfill.Cycles) }},
-	{"bf_mean_table_sz", "Time slots that a cycle of backfill tested, on average (Slurm's own value is rounded down)", func(s *clusterview.Scheduler) float64 {
-		return ratio(float64(s.Backfill.TableSizeSum), s.Backfill.Cycles)
-	}},
-	{"bf_queue_len", "Jobs that waited for the last cycle of backfill", func(s *clusterview.Scheduler) float64 { return float64(s.Backfill.QueueLength) }},
-	{"bf_queue_len_mean", "Jobs that waited for a cycle of backfill, on average (Slurm's own value is rounded down)", func(s *clusterview.Scheduler) float64 {
-		return ratio(float64(s.Backfill.QueueLengthSum), s.Backfill.Cycles)
-	}},
-	{"bf_queue_len_tot", "Jobs that waited for all cycles of backfill, added up", func(s *clusterview.Scheduler) float64 { return float64(s.Backfill.QueueLengthSum) }},
-	{"bf_table_size", "Time slots that the last cycle of backfill tested", func(s *clusterview.Scheduler) float64 { return float64(s.Backfill.TableSize) }},
-	{"bf_table_size_tot", "Time slots that all cycles of backfill tested", func(s *clusterview.Scheduler) float64 { return float64(s.Backfill.TableSizeSum) }},
-	{"bf_try_depth_mean", "Jobs that a cycle of backfill tried to start, on average (Slurm's own value is rounded down)", func(s *clusterview.Scheduler) float64 {
-		return ratio(float64(s.Backfill.DepthSumTry), s.Backfill.Cycles)
-	}},
-	{"bf_when_last_cycle", "When the last cycle of backfill began", func(s *clusterview.Scheduler) float64 { return stamp(s.Backfill.LastCycleAt) }},
-	{"last_backfilled_jobs", "Jobs that backfill has started since the last reset", func(s *clusterview.Scheduler) float64 { return float64(s.Backfill.LastJobs) }},
-	{"last_proc_req_start", "When the counts of sdiag were last reset", func(s *clusterview.Scheduler) float64 { return stamp(s.Since) }},
-	{"sched_exit_end", "Cycles of the main scheduler that ended because they had looked at all jobs", func(s *clusterview.Scheduler) float64 { return float64(s.Main.Exits.EndOfQueue) }},
-	{"sched_exit_lic", "Cycles of the main scheduler that ended because licenses blocked", func(s *clusterview.Scheduler) float64 { return float64(s.Main.Exits.Licenses) }},
-	{"sched_exit_max_depth", "Cycles of the main scheduler that ended because of default_queue_depth", func(s *clusterview.Scheduler) float64 { return float64(s.Main.Exits.DefaultQueueDepth) }},
-	{"sched_exit_max_job_start", "Cycles of the main scheduler that ended because of sched_max_job_start", func(s *clusterview.Scheduler) float64 { return float64(s.Main.Exits.MaxJobStart) }},
-	{"sched_exit_rpc_cnt", "Cycles of the main scheduler that ended because of max_rpc_cnt", func(s *clusterview.Scheduler) float64 { return float64(s.Main.Exits.MaxRPCCount) }},
-	{"sched_exit_timeout", "Cycles of the main scheduler that ended because of max_sched_time", func(s *clusterview.Scheduler) float64 { return float64(s.Main.Exits.MaxSchedTime) }},
-	{"sched_mean_cycle", "How long a cycle of the main scheduler took on average, in seconds (Slurm's own value is in microseconds)", func(s *clusterview.Scheduler) float64 { return ratio(s.Main.CycleSum.Seconds(), s.Main.Cycles) }},
-	{"sched_mean_depth_cycle", "Jobs that a cycle of the main scheduler looked at, on average (Slurm's own value is rounded down)", func(s *clusterview.Scheduler) float64 { return ratio(float64(s.Main.DepthSum), s.Main.Cycles) }},
-	{"sched_stats_timestamp", "When slurmctld told these values of sdiag", func(s *clusterview.Scheduler) float64 { return stamp(s.At) }},
-	{"schedule_cycle_cnt", "Cycles of the main scheduler since the last reset", func(s *clusterview.Scheduler) float64 { return float64(s.Main.Cycles) }},
-	{"schedule_cycle_depth", "Jobs that all cycles of the main scheduler looked at", func(s *clusterview.Scheduler) float64 { return float64(s.Main.DepthSum) }},
-	{"schedule_cycle_last", "How long the last cycle of the main scheduler took, in seconds (Slurm's own value is in microseconds)", func(s *clusterview.Scheduler) float64 { return s.Main.CycleLast.Seconds() }},
-	{"schedule_cycle_max", "How long the longest cycle of the main scheduler took, in seconds (Slurm's own value is in microseconds)", func(s *clusterview.Scheduler) float64 { return s.Main.CycleMax.Seconds() }},
-	{"schedule_cycle_tot", "How long all cycles of the main scheduler took, in seconds (Slurm's own value is in microseconds)", func(s *clusterview.Scheduler) float64 { return s.Main.CycleSum.Seconds() }},
-	{"schedule_queue_len", "Jobs that waited for the main scheduler", func(s *clusterview.Scheduler) float64 { return float64(s.Main.QueueLength) }},
-	{"sdiag_job_states_ts", "When slurmctld counted the jobs of sdiag", func(s *clusterview.Scheduler) float64 { return stamp(s.Jobs.StatesAt) }},
-	{"sdiag_jobs_canceled", "Jobs canceled since the last reset", func(s *clusterview.Scheduler) float64 { return float64(s.Jobs.Canceled) }},
-	{"sdiag_jobs_completed", "Jobs completed since the last reset", func(s *clusterview.Scheduler) float64 { return float64(s.Jobs.Completed) }},
-	{"sdiag_jobs_failed", "Jobs failed since the last reset", func(s *clusterview.Scheduler) float64 { return float64(s.Jobs.Failed) }},
-	{"sdiag_jobs_pending", "Jobs pending, as slurmctld counted them at slurm_sdiag_job_states_ts", func(s *clusterview.Scheduler) float64 { return float64(s.Jobs.Pending) }},
-	{"sdiag_jobs_running", "Jobs running, as slurmctld counted them at slurm_sdiag_job_states_ts", func(s *clusterview.Scheduler) float64 { return float64(s.Jobs.Running) }},
-	{"sdiag_jobs_started", "Jobs started since the last reset", func(s *clusterview.Scheduler) float64 { return float64(s.Jobs.Started) }},
-	{"sdiag_jobs_submitted", "Jobs submitted since the last reset", func(s *clusterview.Scheduler) float64 { return float64(s.Jobs.Submitted) }},
-	{"sdiag_latency", "How long 1,000 calls of gettimeofday took when slurmctld began, in seconds (Slurm's own value is in microseconds)", func(s *clusterview.Scheduler) float64 { return s.TimeLatency.Seconds() }},
-	{"server_thread_cnt", "Threads of slurmctld that work on requests", func(s *clusterview.Scheduler) float64 { return float64(s.Threads) }},
-	{"slurmdbd_queue_size", "Messages that wait for slurmdbd", func(s *clusterview.Scheduler) float64 { return float64(s.DBDQueue) }},
+	{
+		"node_memory_alloc_bytes", "Memory that jobs have, in bytes (Slurm's own value is in MiB)",
+		func(n *slurm.Node) float64 { return inBytes(n.MemoryAlloc) },
+	},
+	{
+		"node_memory_bytes", "Memory of the node, in bytes (Slurm's own value is in MiB)",
+		func(n *slurm.Node) float64 { return inBytes(n.RealMemory) },
+	},
+	{
+		"node_memory_effective_bytes",
+		"Memory for jobs, without specialized memory, in bytes (Slurm's own value is in MiB)",
+		func(n *slurm.Node) float64 { return inBytes(n.MemoryEffective) },
+	},
+	{
+		"node_memory_free_bytes",
+		"Memory that the node's kernel says is free, 0 where slurmd has not told it, in bytes (Slurm's own value " +
+			"is in MiB)", func(n *slurm.Node) float64 { return inBytes(max(n.MemoryFree, 0)) },
+	},
 }

@@ -14,7 +14,7 @@ import (
 // ExporterPath is where HTTP has the page with slurm-exporter's names.
 const ExporterPath = "/metrics/slurm-exporter"
 
-// Pages answers over HTTP with what slurmctld tells of the cluster. Clients wait while slurmctld is
+// Pages answers over HTTP with what slurmctld says of the cluster. Clients wait while slurmctld is
 // asked, and all of them get the same text. The agent's own metrics follow it, which are as they are
 // when the client is answered.
 type Pages struct {

@@ -25,24 +25,24 @@ const (
 	Native Page = iota
 	// Exporter has slurm-exporter's names.
 	Exporter
-	pages
+	pageCount
 )
 
 // write writes one page.
 func (p Page) write(to io.Writer, v *clusterview.View, c *counts, h *history, o Options) error {
 	w := exposition.NewWriter(to)
-	told := func(f clusterview.Family) bool { return !v.Readings[f].At.IsZero() }
+	answered := func(f clusterview.Family) bool { return !v.Readings[f].At.IsZero() }
 	if p == Exporter {
-		writeExporter(page{w, "slurm_", func(string) exposition.Kind { return exposition.Gauge }}, v, c, told)
+		writeExporter(page{w, "slurm_", func(string) exposition.Kind { return exposition.Gauge }}, v, c, answered)
 	} else {
-		writeNative(page{w, "slurm_", exposition.KindOf}, v, c, told)
-		writeCluster(page{w, "slurmlet_cluster_", exposition.KindOf}, v, c, h, o, told)
+		writeNative(page{w, "slurm_", exposition.KindOf}, v, c, answered)
+		writeCluster(page{w, "slurmlet_cluster_", exposition.KindOf}, v, c, h, o, answered)
 	}
 	return w.Flush()
 }
 
-func writeNative(p page, v *clusterview.View, c *counts, told func(clusterview.Family) bool) {
-	nodes, jobs, partitions := told(clusterview.FamilyNodes), told(clusterview.FamilyJobs), labelledPartitions(c.partitions)
+func writeNative(p page, v *clusterview.View, c *counts, answered func(clusterview.Family) bool) {
+	nodes, jobs, partitions := answered(clusterview.FamilyNodes), answered(clusterview.FamilyJobs), labelledPartitions(c.partitions)
 	if jobs {
 		add(p, nativeClusterJobs, alone(&c.jobs))
 		add(p, nativeJobs, alone(&c.jobs))
@@ -58,7 +58,7 @@ func writeNative(p page, v *clusterview.View, c *counts, told func(clusterview.F
 		add(p, within("", nativePartitionNodes, nodesOf), partitions)
 		add(p, nativePartitionSizes, partitions)
 	}
-	if told(clusterview.FamilyPartitions) {
+	if answered(clusterview.FamilyPartitions) {
 		add(p, nativePartitions, alone(v))
 		add(p, nativePartition, partitions)
 	}
@@ -67,10 +67,10 @@ func writeNative(p page, v *clusterview.View, c *counts, told func(clusterview.F
 	}
 }
 
-func writeCluster(p page, v *clusterview.View, c *counts, h *history, o Options, told func(clusterview.Family) bool) {
+func writeCluster(p page, v *clusterview.View, c *counts, h *history, o Options, answered func(clusterview.Family) bool) {
 	addFamilies(p, ofView, v)
 	addFamilies(p, ofCounts, c)
-	if told(clusterview.FamilyJobs) {
+	if answered(clusterview.FamilyJobs) {
 		addHistogram(p, "jobs_waiting_seconds", waitingHelp, c.partitions, c.waits)
 		addHistogram(p, "job_wait_seconds", waitHelp, c.partitions, h.waits)
 		addFamilies(p, ofHistory(c.partitions), h)
@@ -78,8 +78,8 @@ func writeCluster(p page, v *clusterview.View, c *counts, h *history, o Options,
 	add(p, within("share_", ofShares, itself[clusterview.Share]), labelledShares(v.Shares, o.Users))
 }
 
-func writeExporter(p page, v *clusterview.View, c *counts, told func(clusterview.Family) bool) {
-	nodes, jobs, partitions := told(clusterview.FamilyNodes), told(clusterview.FamilyJobs), labelledPartitions(c.partitions)
+func writeExporter(p page, v *clusterview.View, c *counts, answered func(clusterview.Family) bool) {
+	nodes, jobs, partitions := answered(clusterview.FamilyNodes), answered(clusterview.FamilyJobs), labelledPartitions(c.partitions)
 	if jobs {
 		add(p, exporterJobs, alone(&c.jobs))
 		add(p, within("partition_", exporterJobs, listedOf), partitions)
@@ -98,7 +98,7 @@ func writeExporter(p page, v *clusterview.View, c *counts, told func(clusterview
 		add(p, oldNode, labelledNodes(v.Nodes))
 		add(p, oldPartitionNodes, partitions)
 	}
-	if told(clusterview.FamilyPartitions) {
+	if answered(clusterview.FamilyPartitions) {
 		add(p, oldPartition, partitions)
 	}
 	if v.Scheduler != nil {

@@ -113,15 +113,15 @@ func small() *clusterview.View {
 		Licenses: []clusterview.License{{Name: "matlab", Total: 10, Used: 3, Free: 5, Reserved: 2}, {Name: "other", Total: 1, Free: 1}},
 		Scheduler: &clusterview.Scheduler{
 			At: ago(0), Since: ago(12 * time.Hour), Threads: 3, Agents: 1, AgentThreads: 2, AgentQueue: 4, DBDQueue: 5, TimeLatency: 16 * time.Microsecond,
-			Jobs: clusterview.SchedulerJobs{Submitted: 20, Started: 14, Completed: 7, Canceled: 1, Failed: 2, Pending: 1004, Running: 4, StatesAt: ago(20 * time.Second)},
+			SchedulerJobs: clusterview.SchedulerJobs{Submitted: 20, Started: 14, Completed: 7, Canceled: 1, Failed: 2, Pending: 1004, Running: 4, StatesAt: ago(20 * time.Second)},
 			Main: clusterview.MainScheduler{
 				Cycles: 4, CycleLast: 120 * time.Microsecond, CycleMax: 2 * time.Millisecond, CycleSum: 5 * time.Millisecond, CyclesPerMinute: 2, DepthSum: 18, QueueLength: 5,
-				Exits: clusterview.MainExits{EndOfQueue: 1, DefaultQueueDepth: 2, Licenses: 3, MaxJobStart: 4, MaxRPCCount: 5, MaxSchedTime: 6},
+				MainExits: clusterview.MainExits{EndOfQueue: 1, DefaultQueueDepth: 2, Licenses: 3, MaxJobStart: 4, MaxRPCCount: 5, MaxSchedTime: 6},
 			},
 			Backfill: clusterview.BackfillScheduler{
 				Active: true, Jobs: 9, LastJobs: 8, HetJobs: 7, Cycles: 8, CycleLast: 3 * time.Millisecond, CycleMax: 4 * time.Second, CycleSum: 10 * time.Second, LastCycleAt: ago(30 * time.Second),
 				DepthLast: 5, DepthLastTry: 4, DepthSum: 42, DepthSumTry: 33, QueueLength: 6, QueueLengthSum: 50, TableSize: 2, TableSizeSum: 20,
-				Exits: clusterview.BackfillExits{EndOfQueue: 6, MaxJobStart: 5, MaxJobTest: 4, MaxTime: 3, NodeSpaceSize: 2, StateChanged: 1},
+				BackfillExits: clusterview.BackfillExits{EndOfQueue: 6, MaxJobStart: 5, MaxJobTest: 4, MaxTime: 3, NodeSpaceSize: 2, StateChanged: 1},
 			},
 			RPCs:        []clusterview.RPC{{Name: "REQUEST_PING", Count: 3, Sum: time.Millisecond}, {Name: "REQUEST_JOB_INFO", Count: 2, Sum: 2500 * time.Microsecond}},
 			PendingRPCs: []clusterview.RPC{{Name: "REQUEST_PING", Count: 2}, {Name: "REQUEST_JOB_INFO", Count: 1}},

@@ -28,7 +28,7 @@ type Texts struct {
 type edition struct {
 	view   *clusterview.View
 	counts *counts
-	texts  [pages][2]*Text
+	texts  [pageCount][2]*Text
 }
 
 // Text is one page of one View, which many clients get. Its bytes never change.

@@ -49,7 +49,10 @@ var drainKinds = []struct {
 	{"not_responding", []string{"not responding", "unexpectedly rebooted"}},
 	{"kill_task", []string{"kill task failed"}},
 	{"prolog_epilog", []string{"prolog", "epilog"}},
-	{"registration", []string{"low ", "gres", "corespec differ", "bad core count", "reported active features", "failed to parse dynamic_conf", "failed to set topology", "restrictedcorespergpu"}},
+	{"registration", []string{
+		"low ", "gres", "corespec differ", "bad core count", "reported active features",
+		"failed to parse dynamic_conf", "failed to set topology", "restrictedcorespergpu",
+	}},
 	{"health_check", []string{"nhc", "health", "unhealthy"}},
 	{"reboot", []string{"reboot"}},
 	{"power", []string{"resumetimeout", "power"}},
@@ -58,7 +61,7 @@ var drainKinds = []struct {
 	{"none", []string{""}},
 }
 
-// drainKind never tells a reason's text, which anybody may have written.
+// drainKind never has a reason's text, which anybody may have written.
 func drainKind(reason string) string {
 	reason = strings.ToLower(reason)
 	for _, k := range drainKinds {
@@ -68,7 +71,7 @@ func drainKind(reason string) string {
 			}
 		}
 	}
-	return other
+	return otherLabel
 }
 
 // beginsWord says whether a word of text begins so: "upgrade in progress" has no "gres".
