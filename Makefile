@@ -16,6 +16,7 @@ PODS    ?= 2000
 RECORDS ?= 2000
 WANTED  ?= 1000
 WAITING ?= 500
+EDITS   ?= 200
 # The product's packages, for make cover.
 COVER   ?= ./... ./controller/...
 comma   := ,
@@ -30,7 +31,7 @@ MUTATIONS ?= 1000
 SHELL := /bin/bash
 
 .DEFAULT_GOAL := build
-.PHONY: help build dev test test-full unit cover vuln e2e tools roots kernel node kubernetes native limits kube e2e-kube controller charts images chaos scale steps oracle bench bench-controller bench-elastic short lint cases fuzz up down kube-up kube-down clean
+.PHONY: help build dev test test-full unit cover vuln e2e tools roots kernel node kubernetes native limits kube e2e-kube controller charts images chaos scale steps edits oracle bench bench-controller bench-elastic short lint cases fuzz up down kube-up kube-down clean
 
 help: ## this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
@@ -107,6 +108,9 @@ images: $(BUILT) $(BUILDX) $(BUILDKITD) ## every image of docker-bake.hcl as an 
 
 e2e-kube: build images $(HELM) $(DISTRIBUTION) ## the charts on real Kubernetes, and what happens to them (SLURM=24.11 or 26.05)
 	HELM=$(HELM) DISTRIBUTION=$(DISTRIBUTION) SLURM=$(SLURM) $(GO) test -tags e2e -count=1 -timeout $(if $(SLURMLET_E2E_FULL),150m,100m) -v ./e2e/kube
+
+edits: build images $(HELM) ## how soon EDITS=200 edits of a ConfigMap are live on real Kubernetes, half of them under load (SLURM=24.11 or 26.05)
+	HELM=$(HELM) SLURM=$(SLURM) $(GO) test -tags e2e -count=1 -timeout 100m -v -run TestEdits ./e2e/kube -edits $(EDITS)
 
 kube: $(BUILT) $(HELM) $(DISTRIBUTION) ## of e2e-kube, one whole install of both charts: Prometheus, jobs, an image without slurmlet, a pod deleted under a job, elastic sets, uninstall
 	HELM=$(HELM) DISTRIBUTION=$(DISTRIBUTION) SLURM=$(SLURM) $(GO) test -tags e2e -count=1 -timeout 55m -v ./e2e/kube \

@@ -42,7 +42,7 @@ func (a *Agent) openNames() (err error) {
 		Alone: !a.daemon.registers && !a.daemon.hosts, ConfFile: a.confFile(),
 		ElasticNodes: a.ctld.ElasticNodeNames, Published: a.published.Next,
 		Moved:    func() { a.post(supervisor.ControllerMoved{}) },
-		TakeSelf: a.takeSelf, Changed: a.ctld.PodsChanged, Away: a.ctld.ControllerAway, Log: a.log,
+		TakeSelf: a.takeSelf, Changed: a.ctld.PodsChanged, Log: a.log,
 	})
 	a.ctld.Follow(a.names.Client())
 	return err

@@ -144,12 +144,6 @@ var variables = []variable{
 		c.ConfDefaults, err = parseSwitch(v)
 		return err
 	}},
-	{"SLURMLET_CONFIG_MAP", []Role{Slurmctld}, "", "the ConfigMap that the kubelet delivers into the directory " +
-		"with slurm.conf, whose changes slurmlet's controller sends before that; see " +
-		"[Edits](../run/edit.md#edits-without-the-kubelets-minute)", func(c *Config, v string) error {
-		c.ConfigMap = v
-		return checkObjectName(v)
-	}},
 	{"SLURMLET_ELASTIC_SETS", []Role{Slurmctld}, "", "a directory with a file NAME.json for each set of nodes that " +
 		"Slurm itself starts and ends, an absolute path; see [Elastic node sets](../run/elastic.md)", func(c *Config, v string) error {
 		c.ElasticSets = v
@@ -346,15 +340,6 @@ func checkPeersAddress(text string) error {
 	n, bad := strconv.ParseUint(port, 10, 16)
 	if err != nil || bad != nil || host == "" || n == 0 || strings.ContainsAny(host, " \t/") {
 		return errors.New("want the controller's host:port")
-	}
-	return nil
-}
-
-// checkObjectName takes the name of a Kubernetes object that has a name of DNS, or none.
-func checkObjectName(name string) error {
-	const lower = "abcdefghijklmnopqrstuvwxyz0123456789"
-	if len(name) > 253 || strings.Trim(name, lower+"-.") != "" || strings.Trim(name, "-.") != name {
-		return errors.New("want the name of a ConfigMap")
 	}
 	return nil
 }

@@ -32,7 +32,6 @@ var faulty = map[string]string{
 	"SLURMLET_CONF_DIR":            "etc",
 	"SLURMLET_CONF_SOURCES":        "/etc/slurm:etc",
 	"SLURMLET_CONF_DEFAULTS":       "some",
-	"SLURMLET_CONFIG_MAP":          "hpc/slurm",
 	"SLURMLET_ELASTIC_SETS":        "sets",
 	"SLURMLET_PREFLIGHT":           "yes",
 	"SLURMLET_STATE_DIR":           "state",

@@ -22,9 +22,9 @@ import (
 	"github.com/slurmlet/slurmlet/controller/internal/authority"
 	"github.com/slurmlet/slurmlet/controller/internal/cordon"
 	"github.com/slurmlet/slurmlet/controller/internal/elastic"
-	"github.com/slurmlet/slurmlet/controller/internal/files"
 	"github.com/slurmlet/slurmlet/controller/internal/machines"
 	"github.com/slurmlet/slurmlet/controller/internal/pods"
+	"github.com/slurmlet/slurmlet/controller/internal/refresh"
 	"github.com/slurmlet/slurmlet/controller/internal/reports"
 	"github.com/slurmlet/slurmlet/controller/internal/roll"
 	"github.com/slurmlet/slurmlet/controller/internal/scalein"
@@ -44,16 +44,15 @@ type controller struct {
 	reviewer  *tokens.Reviewer
 	authority *authority.Authority
 	contact   *contact
-	// files streams ConfigMaps.
-	files *files.Watcher
-	// reports are what slurmctlds' agents have told. marker, roller, keeper and maker are nil where settings
+	// reports are what slurmctlds' agents have told. marker, roller, keeper, maker and refresher are nil where settings
 	// switch them off.
-	reports *reports.Reports
-	marker  *scalein.Marker
-	roller  *roll.Roller
-	keeper  *cordon.Keeper
-	maker   *elastic.Maker
-	began   time.Time
+	reports   *reports.Reports
+	marker    *scalein.Marker
+	roller    *roll.Roller
+	keeper    *cordon.Keeper
+	maker     *elastic.Maker
+	refresher *refresh.Refresher
+	began     time.Time
 
 	// synced: the tables have what Kubernetes had at the start. ending: a signal has come.
 	synced, ending atomic.Bool
@@ -120,9 +119,6 @@ func (c *controller) open(version string) error {
 	}
 	c.reports.ForgetUnless(c.watcher.HasSlurmctld)
 	c.contact = newContact(c.watcher.Silent)
-	if c.files, err = files.New(c.api, c.server, c.ConfigMaps, c.log); err != nil {
-		return err
-	}
 	if err := c.openWriters(limitless); err != nil {
 		return err
 	}
@@ -149,6 +145,9 @@ func (c *controller) openWriters(limitless kubernetes.Interface) (err error) {
 		if c.keeper, err = cordon.New(c.Cordon, c.api, c.watcher, c.reports, c.log); err != nil {
 			return err
 		}
+	}
+	if len(c.ConfigMaps) > 0 {
+		c.refresher = refresh.New(c.api, c.ConfigMaps, c.watcher, c.reports, c.log)
 	}
 	if c.Elastic.On {
 		c.maker, err = elastic.New(limitless, c.watcher, c.reports, c.Elastic, c.PodName, c.log)
@@ -207,7 +206,6 @@ func (c *controller) live(ctx context.Context, listener, webhook net.Listener) e
 			c.synced.Store(true)
 		})
 	})
-	running.Go(func() { c.files.Run(parts) })
 	if c.roller != nil {
 		running.Go(func() { c.roller.Run(parts) })
 	}
@@ -264,7 +262,6 @@ func (c *controller) lead(ctx context.Context) {
 	work.Go(func() { c.authority.Publish(ctx, c.watcher.Namespaces, c.watcher.NewNamespaces()) })
 	work.Go(func() { c.keepWebhook(ctx) })
 	work.Go(func() { c.watcher.Tell(ctx, c.api, c.PodName) })
-	work.Go(func() { c.files.Tell(ctx, c.api, c.PodName) })
 	if c.marker != nil {
 		work.Go(func() { c.marker.Lead(ctx) })
 	}
@@ -276,6 +273,9 @@ func (c *controller) lead(ctx context.Context) {
 	}
 	if c.maker != nil {
 		work.Go(func() { c.maker.Lead(ctx) })
+	}
+	if c.refresher != nil {
+		work.Go(func() { c.refresher.Lead(ctx, c.PodName) })
 	}
 	work.Wait()
 }

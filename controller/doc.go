@@ -37,7 +37,7 @@
 //	SLURMLET_ELASTIC          where pods of elastic node sets are made: all, or namespaces separated by commas (none)
 //	SLURMLET_ELASTIC_QPS      how many of these pods are made or deleted in a second (50)
 //	SLURMLET_ELASTIC_BURST    how many at once (100)
-//	SLURMLET_CONFIG_MAPS      ConfigMaps whose changes are streamed to slurmctld's agent: namespace/name, separated by commas (none)
+//	SLURMLET_CONFIG_MAPS      ConfigMaps of slurmctlds' pods that kubelets deliver at once: namespace/name, separated by commas (none)
 //	KUBECONFIG                a file that leads to Kubernetes; a pod's service account needs none
 //
 // The lists are separated by commas. A template takes a label as {key}, or as {key|value=word|*=word} with

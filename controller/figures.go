@@ -46,10 +46,9 @@ var (
 	notAsked   = describe("elastic_requests_failed_total", "Requests for pods that Kubernetes did not answer, or deletions that it refused.")
 	failing    = describe("elastic_pods_failing", "Nodes that Slurm wants and whose pods do not start, by reason.", "reason")
 	waited     = describe("elastic_rate_wait_seconds_total", "Seconds that requests for pods have waited for the rate.")
-	configMaps = describe("config_maps", "ConfigMaps whose changes are streamed.")
 	allFigures = []*prometheus.Desc{
 		ready, clusters, peersNow, noPeers, streams, strangers, began, slow, lines, sent, evicted, denied, unknown, reported, notTaken, crowded, kept,
-		reviews, failed, delayed, known, signerEnd, leafEnd, patches, notMarked, rolled, made, ended, refused, notAsked, failing, waited, configMaps,
+		reviews, failed, delayed, known, signerEnd, leafEnd, patches, notMarked, rolled, made, ended, refused, notAsked, failing, waited,
 	}
 )
 
@@ -82,8 +81,6 @@ func (f figures) Collect(to chan<- prometheus.Metric) {
 	count(lines, s.SnapshotsTotal, "snapshot")
 	count(lines, s.DeltasTotal, "delta")
 	count(lines, s.HeartbeatsTotal, "heartbeat")
-	count(lines, s.FilesTotal, "files")
-	gauge(configMaps, float64(f.c.files.Told()))
 	count(sent, s.BytesTotal)
 	count(evicted, s.EvictedTotal)
 	count(denied, s.DeniedTotal)

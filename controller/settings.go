@@ -16,10 +16,10 @@ import (
 
 	"github.com/slurmlet/slurmlet/controller/internal/cordon"
 	"github.com/slurmlet/slurmlet/controller/internal/elastic"
-	"github.com/slurmlet/slurmlet/controller/internal/files"
 	"github.com/slurmlet/slurmlet/controller/internal/inject"
 	"github.com/slurmlet/slurmlet/controller/internal/machines"
 	"github.com/slurmlet/slurmlet/controller/internal/namespaces"
+	"github.com/slurmlet/slurmlet/controller/internal/refresh"
 )
 
 // Settings are the controller's, as its environment has them.
@@ -47,7 +47,7 @@ type Settings struct {
 	ScaleIn, SafeToEvict, Roll bool
 	// Elastic says where pods of elastic node sets are made.
 	Elastic elastic.Settings
-	// ConfigMaps are those whose changes are streamed.
+	// ConfigMaps are those whose changes kubelets deliver at once.
 	ConfigMaps []types.NamespacedName
 	// Kubeconfig is empty where the pod's service account leads to Kubernetes.
 	Kubeconfig string
@@ -108,7 +108,7 @@ var variables = []variable{
 	{"SLURMLET_ELASTIC", "none", func(s *Settings, v string) error { return setElastic(&s.Elastic, v) }},
 	{"SLURMLET_ELASTIC_QPS", "50", func(s *Settings, v string) error { return setRate(&s.Elastic.QPS, v) }},
 	{"SLURMLET_ELASTIC_BURST", "100", func(s *Settings, v string) error { return setCount(&s.Elastic.Burst, v) }},
-	{"SLURMLET_CONFIG_MAPS", "none", func(s *Settings, v string) (err error) { s.ConfigMaps, err = files.Parse(v); return err }},
+	{"SLURMLET_CONFIG_MAPS", "none", func(s *Settings, v string) (err error) { s.ConfigMaps, err = refresh.Parse(v); return err }},
 }
 
 // FromEnv reads the settings from an environment. Its error names every fault, unknown variables of

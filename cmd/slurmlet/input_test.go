@@ -100,7 +100,6 @@ func TestFaults(t *testing.T) {
 		{"a bare port", "slurmctld", "SLURMLET_LISTEN=8817", 78, []string{`SLURMLET_LISTEN: cannot use "8817": want [host]:port`}},
 		{"a collection in each moment", "slurmctld", "SLURMLET_CLUSTER_INTERVAL=10ms", 78, []string{"SLURMLET_CLUSTER_INTERVAL", "0 or a duration from 1s to 1h"}},
 		{"reports in each moment", "slurmctld", "SLURMLET_REPORT_INTERVAL=10ms", 78, []string{`SLURMLET_REPORT_INTERVAL: cannot use "10ms": want 0 or a duration from 1s to 1h`}},
-		{"a ConfigMap elsewhere", "slurmctld", "SLURMLET_CONFIG_MAP=hpc/slurm", 78, []string{`SLURMLET_CONFIG_MAP: cannot use "hpc/slurm": want the name of a ConfigMap`}},
 		{"an elastic node, or not", "slurmd", "SLURMLET_ELASTIC=on", 78, []string{`SLURMLET_ELASTIC: cannot use "on": want yes or no`}},
 		{"pods that are gone, or not", "slurmctld", "SLURMLET_GONE_PODS=yes", 78, []string{`SLURMLET_GONE_PODS: cannot use "yes": want on or off`}},
 		{"users by a word", "slurmctld", "SLURMLET_METRICS_USERS=yes", 78, []string{"SLURMLET_METRICS_USERS", "a number from 0 to 10000"}},

@@ -34,8 +34,6 @@ type cluster struct {
 
 	readers map[string]*reader // by pod UID
 	selves  map[string][]byte  // lines, by pod UID
-	// files are what slurmctld's agents get besides, nil for nothing.
-	files *filesLine
 	// reported is the ETag of the last report, which the Server's mu guards.
 	reported string
 }
@@ -169,5 +167,5 @@ func (c *cluster) setSelf(uid string, self wire.Self) error {
 
 // empty: nobody is here, and nobody reads.
 func (c *cluster) empty() bool {
-	return len(c.table.pods) == 0 && len(c.readers) == 0 && len(c.selves) == 0 && c.files == nil
+	return len(c.table.pods) == 0 && len(c.readers) == 0 && len(c.selves) == 0
 }

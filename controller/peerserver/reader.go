@@ -15,7 +15,7 @@ import (
 type reader struct {
 	Identity
 	conn net.Conn
-	// next is the position of the next delta, once begun. self and files are the last lines of their kinds.
+	// next is the position of the next delta, once begun. self is the last line of its kind.
 	next  uint64
 	begun bool
 	self  []byte
@@ -23,10 +23,6 @@ type reader struct {
 	returning []byte
 	// compressed: the agent takes compressed snapshots.
 	compressed bool
-	files      *filesLine
-	// filesAt is when files was told, and later the timer for the next ones.
-	filesAt time.Time
-	later   *time.Timer
 	// poke wakes this reader alone.
 	poke  chan struct{}
 	ended chan struct{}
@@ -125,10 +121,6 @@ func (s *Server) tellPending(c *cluster, r *reader, beat *time.Timer) (wake <-ch
 		if s.Stale() {
 			lines = append(lines, staleHeartbeat)
 		}
-	}
-	if files := c.filesFor(r); files != nil {
-		lines = append(lines, files...)
-		s.count.files.Add(1)
 	}
 	if returning := s.returningFor(r); returning != nil {
 		lines = append(lines, returning)

@@ -22,9 +22,12 @@ const (
 	mostNodes = 65_536
 	// mostNodeName is more than Slurm's own names have, and mostSet more than the label of a set.
 	mostNodeName, mostSet = 255, 63
-	// mostDrain is what slurmctld's agent leaves of a reason, in bytes.
-	mostDrain = 256
+	// mostDrain is what slurmctld's agent leaves of a reason, in bytes, and mostDigest more than a digest has.
+	mostDrain, mostDigest = 256, 128
 )
+
+// slurmctld is the role whose agents report.
+const slurmctld = "slurmctld"
 
 // report takes a Report of slurmctld's agent. One that is not whole must follow the last one that this
 // replica has taken.
@@ -141,6 +144,11 @@ func readReport(from io.Reader) (report wire.Report, err error) {
 			return d.Decode(&report.Whole)
 		case "nodes":
 			return readNodes(d, &report)
+		case "conf":
+			if err := d.Decode(&report.Conf); err != nil || len(report.Conf) <= mostDigest {
+				return err
+			}
+			return fmt.Errorf("the digest of the configuration has %d bytes at most, not %d", mostDigest, len(report.Conf))
 		}
 		var skipped json.RawMessage
 		return d.Decode(&skipped)

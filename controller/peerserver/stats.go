@@ -10,9 +10,8 @@ type Stats struct {
 	// StreamsTotal are streams that began. SlowTotal are those that the server ended because
 	// their agents did not read in time.
 	StreamsTotal, SlowTotal uint64
-	// SnapshotsTotal, DeltasTotal, HeartbeatsTotal and FilesTotal are lines that were written, BytesTotal
-	// their bytes.
-	SnapshotsTotal, DeltasTotal, HeartbeatsTotal, FilesTotal, BytesTotal uint64
+	// SnapshotsTotal, DeltasTotal and HeartbeatsTotal are lines that were written, BytesTotal their bytes.
+	SnapshotsTotal, DeltasTotal, HeartbeatsTotal, BytesTotal uint64
 	// DeniedTotal are requests without a token that gives a right. UnknownTotal are those that could
 	// not be judged.
 	DeniedTotal, UnknownTotal uint64
@@ -26,7 +25,7 @@ type Stats struct {
 }
 
 type counters struct {
-	streams, slow, snapshots, deltas, heartbeats, files, bytes, denied, unknown, evicted, reports, crowded atomic.Uint64
+	streams, slow, snapshots, deltas, heartbeats, bytes, denied, unknown, evicted, reports, crowded atomic.Uint64
 
 	notTaken [4]atomic.Uint64 // by reasons
 }
@@ -36,7 +35,7 @@ func (s *Server) Stats() Stats {
 	n := &s.count
 	t := Stats{
 		StreamsTotal: n.streams.Load(), SlowTotal: n.slow.Load(), SnapshotsTotal: n.snapshots.Load(), DeltasTotal: n.deltas.Load(),
-		HeartbeatsTotal: n.heartbeats.Load(), FilesTotal: n.files.Load(), BytesTotal: n.bytes.Load(), DeniedTotal: n.denied.Load(), UnknownTotal: n.unknown.Load(),
+		HeartbeatsTotal: n.heartbeats.Load(), BytesTotal: n.bytes.Load(), DeniedTotal: n.denied.Load(), UnknownTotal: n.unknown.Load(),
 		EvictedTotal: n.evicted.Load(), ReportsTotal: n.reports.Load(), CrowdedTotal: n.crowded.Load(),
 		NotTakenTotal: map[string]uint64{},
 	}

@@ -94,7 +94,6 @@ type agent struct {
 	table map[string]wire.Peer
 	gone  []wire.Gone
 	self  *wire.Self
-	files []wire.Files
 	// returning is for slurmctld's agent, nil before anything is told.
 	returning *wire.Returning
 	// missed are names that were wanted at all times, and were not there.
@@ -183,9 +182,6 @@ func (a *agent) changed(c peers.Change) {
 	}
 	if c.Returning != nil {
 		a.returning = c.Returning
-	}
-	if c.Files != nil {
-		a.files = append(a.files, *c.Files)
 	}
 	for _, p := range c.Put {
 		a.table[p.Name] = p

@@ -131,10 +131,15 @@ type bed struct {
 	started int
 }
 
-func newBed(t *testing.T, values ...string) *bed {
+func newBed(t *testing.T, values ...string) *bed { return newBedWith(t, []string{home}, values...) }
+
+// newBedWith makes one with the namespaces in which the values give rights.
+func newBedWith(t *testing.T, namespaces []string, values ...string) *bed {
 	b := &bed{T: t, whole: t, dir: t.TempDir()}
 	b.startPlane()
-	b.namespace(home)
+	for _, name := range namespaces {
+		b.namespace(name)
+	}
 	b.install(values...)
 	return b
 }

@@ -27,15 +27,14 @@ import (
 const policy = "controller." + home + "." + home
 
 // everything are the values that give the controller all rights that there are.
-var everything = []string{"--set", "elastic.enabled=true,machines.cordon=taint,machines.cordonNamespaces={hpc},scaleIn.safeToEvict=true"}
+var everything = []string{"--set", "elastic.enabled=true,machines.cordon=taint,machines.cordonNamespaces={hpc},scaleIn.safeToEvict=true,configMaps={hpc/slurm}"}
 
 // TestRights has the controller's own token do what its rights would let it do: without the policy each attack goes
 // through, and with it each is refused by the policy's name, while what the controller needs goes on. All requests are
 // dry runs, which admission judges like others.
 func TestRights(t *testing.T) {
 	t.Parallel()
-	b := newBed(t, append(everything, "--set", "admissionPolicy.enabled=false")...)
-	b.namespace("hpc")
+	b := newBedWith(t, []string{home, "hpc"}, append(everything, "--set", "admissionPolicy.enabled=false")...)
 	b.installWebhook(everything...)
 	v := b.victims()
 	b.run([]story{
@@ -74,8 +73,7 @@ func TestRights(t *testing.T) {
 // TestRightsOff has no feature on: what no feature writes is refused, also where RBAC would allow it.
 func TestRightsOff(t *testing.T) {
 	t.Parallel()
-	b := newBed(t, append(everything, "--set", "admissionPolicy.enabled=false")...) // more rights than the policy knows of
-	b.namespace("hpc")
+	b := newBedWith(t, []string{home, "hpc"}, append(everything, "--set", "admissionPolicy.enabled=false")...) // more rights than the policy knows of
 	b.installWebhook(everything...)
 	b.installPolicy("--set", "inject.enabled=false,scaleIn.enabled=false,rolling.enabled=false")
 	v := b.victims()
@@ -117,6 +115,7 @@ func (b *bed) victims() *victims {
 		require.NoError(b, err)
 	}
 	b.pod(spec{namespace: "kube-system", name: "dns"})
+	b.pod(spec{"kube-system", "ctld-0", "slurm", "slurmctld", "", "", "", nil})
 	b.node("m0")
 	_, err = b.kube.CoreV1().Secrets(home).Create(b.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "slurmlet-ca"}, Data: map[string][]byte{"a": []byte("b")}}, metav1.CreateOptions{})
 	require.NoError(b, err)
@@ -235,6 +234,8 @@ const (
 	nodesAlone   = "slurmlet's controller may mark pods alone that have the labels slurmlet.dev/cluster and slurmlet.dev/role=slurmd"
 	noLabels     = "slurmlet's controller may change these annotations of a pod alone, and no labels: controller.kubernetes.io/pod-deletion-cost, cluster-autoscaler.kubernetes.io/safe-to-evict"
 	conditions   = "slurmlet's controller may change the conditions slurmlet.dev/* alone in a pod's status"
+	versionAlone = "slurmlet's controller may write a resourceVersion alone into a pod of slurmctld, as the annotation slurmlet.dev/config-version"
+	configMapsAt = "slurmlet's controller may change pods of slurmctld in these namespaces alone (configMaps of its chart): hpc"
 	goneAlone    = "slurmlet's controller may delete pods alone that have the labels slurmlet.dev/cluster and slurmlet.dev/role=slurmd, and"
 	labelled     = "slurmlet's controller may create pods alone that have the labels slurmlet.dev/cluster, slurmlet.dev/elastic and slurmlet.dev/role=slurmd"
 	elsewhere    = "slurmlet's controller may create no pods in these namespaces: kube-system, kube-public, kube-node-lease, slurmlet"
@@ -267,7 +268,11 @@ var attacks = []request{
 	{"status: labels of a pod in kube-system", statusPatch("kube-system", "dns", `{"metadata":{"labels":{"slurmlet.dev/cluster":"slurm","slurmlet.dev/role":"slurmd"}}}`), nodesAlone},
 	{"status: annotations of a pod in kube-system", statusPatch("kube-system", "dns", `{"metadata":{"annotations":{"a":"b"}}}`), nodesAlone},
 	{"status: the phase of a pod in kube-system", statusPatch("kube-system", "dns", `{"status":{"phase":"Failed"}}`), nodesAlone},
-	{"status: a mark of slurmctld's pod", statusPatch("hpc", "ctld-0", `{"status":{"conditions":[{"type":"slurmlet.dev/Idle","status":"True"}]}}`), nodesAlone},
+	{"status: a mark of slurmctld's pod", statusPatch("hpc", "ctld-0", `{"status":{"conditions":[{"type":"slurmlet.dev/Idle","status":"True"}]}}`), versionAlone},
+	{"status: a label of slurmctld's pod", statusPatch("hpc", "ctld-0", `{"metadata":{"labels":{"app":"web"}}}`), versionAlone},
+	{"status: another annotation of slurmctld's pod", statusPatch("hpc", "ctld-0", `{"metadata":{"annotations":{"a":"b"}}}`), versionAlone},
+	{"status: any text in slurmctld's pod", statusPatch("hpc", "ctld-0", `{"metadata":{"annotations":{"slurmlet.dev/config-version":"evil"}}}`), versionAlone},
+	{"status: slurmctld's pod of another namespace", statusPatch("kube-system", "ctld-0", `{"metadata":{"annotations":{"slurmlet.dev/config-version":"7"}}}`), configMapsAt},
 	{"status: labels of a node's pod", statusPatch("hpc", "n-0", `{"metadata":{"labels":{"app":"web"}}}`), noLabels},
 	{"status: no label of a node's pod", statusPatch("hpc", "n-0", `{"metadata":{"labels":{"slurmlet.dev/node-set":null}}}`), noLabels},
 	{"status: another annotation", statusPatch("hpc", "n-0", `{"metadata":{"annotations":{"a":"b"}}}`), noLabels},
@@ -336,6 +341,7 @@ var needs = []request{
 	{name: "webhook: the certificates", request: webhookPatch(`[{"op":"add","path":"/webhooks/0/clientConfig/caBundle","value":"Cg=="}]`)},
 	{name: "status: marks", request: statusPatch("hpc", "n-0", `{"metadata":{"annotations":{"controller.kubernetes.io/pod-deletion-cost":"-100","cluster-autoscaler.kubernetes.io/safe-to-evict":"true"}},`+
 		`"status":{"conditions":[{"type":"slurmlet.dev/Idle","status":"True"},{"type":"slurmlet.dev/Registered","status":"True"}]}}`)},
+	{name: "status: the version of a ConfigMap", request: statusPatch("hpc", "ctld-0", `{"metadata":{"annotations":{"slurmlet.dev/config-version":"4711-2"}}}`)},
 	{name: "deletion: a StatefulSet's pod", request: deletion("hpc", "n-0")},
 	{name: "deletion: an elastic set's pod", request: deletion("hpc", "e-0")},
 	{name: "pods: of an elastic set", request: creation("hpc", nil)},

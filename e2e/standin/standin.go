@@ -38,6 +38,7 @@ type Server struct {
 	lock      sync.Mutex
 	returning *wire.Returning
 	heard     bool
+	conf      string
 	nodes     map[string]wire.NodeReport
 }
 
@@ -119,7 +120,7 @@ func (s *Server) reported(_ peerserver.Identity, r wire.Report) error {
 	if r.Whole {
 		clear(s.nodes)
 	}
-	s.heard = s.heard || r.Whole
+	s.heard, s.conf = s.heard || r.Whole, r.Conf
 	for _, n := range r.Nodes {
 		s.nodes[n.Name] = n
 	}
@@ -131,6 +132,13 @@ func (s *Server) Reports() (nodes map[string]wire.NodeReport, heard bool) {
 	s.lock.Lock()
 	defer s.lock.Unlock()
 	return maps.Clone(s.nodes), s.heard
+}
+
+// Conf is the digest of slurm.conf's directory that slurmctld's agent has told last.
+func (s *Server) Conf() string {
+	s.lock.Lock()
+	defer s.lock.Unlock()
+	return s.conf
 }
 
 // State is what slurmctld's agent has told last of a node.

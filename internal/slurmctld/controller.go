@@ -2,7 +2,6 @@ package slurmctld
 
 import (
 	"slices"
-	"time"
 
 	"github.com/slurmlet/slurmlet/internal/link/peers"
 )
@@ -21,19 +20,9 @@ func (p *Pod) PodsChanged(c peers.Change) {
 	if p == nil {
 		return
 	}
-	if c.Files != nil {
-		p.reloader.Stream(*c.Files, p.Post)
-	}
 	p.kept.Take(c.Returning)
 	p.nodeRecords.PodsChanged(c)
 	p.elasticNodes.PodsChanged(c)
-}
-
-// ControllerAway is called now and then while there is no stream from the controller, and since when.
-func (p *Pod) ControllerAway(since time.Time) {
-	if p != nil {
-		p.reloader.StreamAway(since, p.Post)
-	}
 }
 
 // ElasticNodeNames returns the names of all nodes of elastic sets. known is false before the sets' files were read, and

@@ -17,9 +17,6 @@ type Settings struct {
 	// ConfSources are directories, ConfDefaults says whether what they leave out is filled in.
 	ConfSources  []string
 	ConfDefaults bool
-	// ConfigMap is the name of the one with slurm.conf, whose changes come from slurmlet's controller;
-	// empty for none.
-	ConfigMap string
 	// ElasticSets is a directory with a file for each elastic set of nodes, empty for none.
 	ElasticSets string
 	Preflight   reconfig.Preflight

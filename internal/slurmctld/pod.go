@@ -117,7 +117,7 @@ func (p *Pod) isServing() bool { return p.Life().Phase.Serving() }
 func (p *Pod) Open(daemon reconfig.Daemon) (good *confset.Set, now conf.Revision) {
 	p.elasticNodes.Open()
 	p.reloader, good = reconfig.Open(reconfig.Options{
-		Sources: p.ConfSources, ConfigMap: p.ConfigMap, RunDir: p.RunDir, StateDir: p.StateDir, Preflight: p.Preflight,
+		Sources: p.ConfSources, Delivered: p.nodeRecords.Delivered, RunDir: p.RunDir, StateDir: p.StateDir, Preflight: p.Preflight,
 		Defaults: p.ConfDefaults, SlurmUser: p.SlurmUser,
 		Elastic: p.setsForConf(), ElasticDir: p.ElasticSets, Programs: p.waits,
 		Daemon: daemon, Table: p.Table, Client: p.Client, Feed: &p.feed, Saved: p.saved, CopyKeys: p.CopyKeys,

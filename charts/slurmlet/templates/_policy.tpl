@@ -8,6 +8,7 @@ An expression has the variables of policy.yaml. A message says what is allowed.
 {{- $names := list "authority" }}
 {{- if .Values.inject.enabled }}{{ $names = append $names "inject" }}{{ end }}
 {{- if .Values.scaleIn.enabled }}{{ $names = append $names "scaleIn" }}{{ end }}
+{{- if .Values.configMaps }}{{ $names = append $names "refresh" }}{{ end }}
 {{- if ne .Values.machines.cordon "off" }}{{ $names = append $names "cordon" }}{{ end }}
 {{- if .Values.elastic.enabled }}{{ $names = append $names "elastic" }}{{ end }}
 {{- if or .Values.rolling.enabled .Values.elastic.enabled }}{{ $names = append $names "deletions" }}{{ end }}
@@ -122,6 +123,23 @@ validations:
       && (has(variables.now.status.conditions) ? variables.now.status.conditions.filter(c, !c.type.startsWith('slurmlet.dev/')) : [])
       == (has(variables.was.status.conditions) ? variables.was.status.conditions.filter(c, !c.type.startsWith('slurmlet.dev/')) : [])
     message: slurmlet's controller may change the conditions slurmlet.dev/* alone in a pod's status
+{{- end }}
+
+{{- /* The annotation by which the kubelet delivers a ConfigMap to slurmctld's pod. */}}
+{{- define "slurmlet.policy.refresh" -}}
+{{- $annotation := "slurmlet.dev/config-version" }}
+{{- $namespaces := list }}
+{{- range .Values.configMaps }}{{ $namespaces = append $namespaces (splitList "/" . | first) | uniq }}{{ end }}
+writes: [UPDATE pods/status of slurmctld]
+validations:
+  - write: UPDATE pods/status of slurmctld
+    expression: {{ printf "request.namespace in %s" (include "slurmlet.cel.list" $namespaces) | quote }}
+    message: {{ printf "slurmlet's controller may change pods of slurmctld in these namespaces alone (configMaps of its chart): %s" (join ", " $namespaces) | quote }}
+  - write: UPDATE pods/status of slurmctld
+    expression: >-
+      {{ include "slurmlet.cel.object" (list) }} && {{ include "slurmlet.cel.meta" (list (list) (list $annotation)) }}
+      && (!('{{ $annotation }}' in variables.annotations) || string(variables.annotations['{{ $annotation }}']).matches('^[0-9-]{1,32}$'))
+    message: slurmlet's controller may write a resourceVersion alone into a pod of slurmctld, as the annotation {{ $annotation }}
 {{- end }}
 
 {{- define "slurmlet.policy.cordon" -}}

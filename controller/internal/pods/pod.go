@@ -54,6 +54,8 @@ type Pod struct {
 	// Elastic is the value of ElasticLabel; empty for most. NotRunning is what keeps such a pod from running.
 	Elastic    unique.Handle[string]
 	NotRunning *NotRunning
+	// ConfigMaps are the names of those that a pod of slurmctld mounts; nil for other pods.
+	ConfigMaps []string
 }
 
 // Marks are what the controller itself writes to pods.
@@ -99,6 +101,9 @@ func trimPod(object any) (any, error) {
 	if from.Labels[ElasticLabel] != "" {
 		p.NotRunning = notRunning(from)
 	}
+	if p.Role.Value() == "slurmctld" {
+		p.ConfigMaps = configMaps(from.Spec.Volumes)
+	}
 	for _, ip := range from.Status.PodIPs {
 		if a, err := netip.ParseAddr(ip.IP); err == nil {
 			p.Addresses = append(p.Addresses, a)
@@ -120,6 +125,24 @@ func (p *Pod) mark(from *corev1.Pod) {
 			p.Idle = status
 		}
 	}
+}
+
+// configMaps are the names of those in volumes.
+func configMaps(volumes []corev1.Volume) (names []string) {
+	for _, v := range volumes {
+		if v.ConfigMap != nil {
+			names = append(names, v.ConfigMap.Name)
+		}
+		if v.Projected == nil {
+			continue
+		}
+		for _, source := range v.Projected.Sources {
+			if source.ConfigMap != nil {
+				names = append(names, source.ConfigMap.Name)
+			}
+		}
+	}
+	return names
 }
 
 // intern gives the one copy of a text that many pods have.

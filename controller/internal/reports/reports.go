@@ -31,8 +31,9 @@ type cluster struct {
 	size  size
 	known bool
 	since time.Time // of known
-	// heard is when the last report came.
+	// heard is when the last report came, and conf what it has of slurm.conf.
 	heard time.Time
+	conf  string
 }
 
 const (
@@ -112,7 +113,7 @@ func (r *Reports) keep(name string, report wire.Report, now time.Time) (changed 
 	}
 	c.size, r.clusters[name] = next, c
 	silent := now.Sub(c.heard) > fresh
-	c.heard = now
+	c.heard, c.conf = now, report.Conf
 	if !c.known || silent { // until now the cluster's nodes had no states
 		c.known, c.since, all = true, now, true
 	}
@@ -248,6 +249,18 @@ func (r *Reports) Elastic(cluster string) (nodes []wire.NodeReport, known bool) 
 
 // none is the node set of a node that has none.
 var none = unique.Make("")
+
+// Conf is the digest of the directory with slurm.conf in slurmctld's pod (wire.Report); empty if nobody has told of it
+// lately.
+func (r *Reports) Conf(cluster string) string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	c := r.fresh(cluster)
+	if c == nil {
+		return ""
+	}
+	return c.conf
+}
 
 // Clusters are those that somebody has told of lately.
 func (r *Reports) Clusters() (all []string) {

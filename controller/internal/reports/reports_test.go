@@ -52,8 +52,11 @@ func TestReports(t *testing.T) {
 	took(wire.Report{Whole: true, Nodes: []wire.NodeReport{{Name: "c", State: wire.Idle}}}, []string{"hpc/slurm", "c", "a"})
 	assert.Equal(t, []wire.State{wire.Absent, wire.Absent, wire.Idle}, []wire.State{state("a"), state("b"), state("c")})
 
+	took(wire.Report{Conf: "d"})
+	assert.Equal(t, "d", r.Conf("hpc/slurm"))
 	r.Lead()
 	assert.Empty(t, state("c"), "another replica may know better")
+	assert.Empty(t, r.Conf("hpc/slurm"))
 	took(wire.Report{}, []string{"hpc/slurm"})
 	assert.Equal(t, wire.Idle, state("c"), "this replica has had the last report")
 

@@ -21,11 +21,12 @@ import (
 	"github.com/slurmlet/slurmlet/e2e/standin"
 	"github.com/slurmlet/slurmlet/e2e/testbed/native"
 	"github.com/slurmlet/slurmlet/e2e/testbed/sandbox/parts"
+	"github.com/slurmlet/slurmlet/internal/kit/confset"
 	"github.com/slurmlet/slurmlet/internal/link/wire"
 )
 
 // settings are what those inside the namespaces are told by those outside.
-type settings struct{ Version, Root, Slurmlet, Case string }
+type settings struct{ Version, Root, Slurmlet string }
 
 func TestMain(m *testing.M) {
 	native.Run(inside)
@@ -33,12 +34,7 @@ func TestMain(m *testing.M) {
 }
 
 // TestPeers has nodes that find slurmctld and one another by the stream alone.
-func TestPeers(t *testing.T) { enter(t, "names") }
-
-// TestFiles has edits of a ConfigMap come by the stream, before and beside a kubelet.
-func TestFiles(t *testing.T) { enter(t, "files") }
-
-func enter(t *testing.T, what string) {
+func TestPeers(t *testing.T) {
 	slurmlet, err := native.FindSlurmlet("../../../bin/slurmlet")
 	require.NoError(t, err)
 	for _, version := range parts.Versions() {
@@ -47,7 +43,7 @@ func enter(t *testing.T, what string) {
 			require.NoError(t, err)
 			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 			defer cancel()
-			require.NoError(t, native.Enter(ctx, settings{version, root, slurmlet, what}))
+			require.NoError(t, native.Enter(ctx, settings{version, root, slurmlet}))
 		})
 	}
 }
@@ -77,9 +73,6 @@ func inside(s settings) (err error) {
 	}()
 	if w.server, err = standin.Start(nil); err != nil {
 		return err
-	}
-	if s.Case == "files" {
-		return w.playFiles()
 	}
 	if err := w.forgetNames(); err != nil {
 		return err
@@ -111,7 +104,8 @@ func (w *world) hear(line string) {
 }
 
 // play: the nodes wait for a slurmctld that nobody can find, find it when the table has it, and run a
-// job of three nodes, whose steps one of them launches on the others by their names.
+// job of three nodes, whose steps one of them launches on the others by their names. The controller knows which files
+// slurmctld's agent has.
 func (w *world) play(version string) error {
 	if err := w.control(); err != nil {
 		return err
@@ -163,7 +157,25 @@ func (w *world) play(version string) error {
 			}
 		}
 	}
-	return err
+	return errors.Join(err, w.edit())
+}
+
+// edit changes a file of slurm.conf's directory, and waits until the agent has reported it.
+func (w *world) edit() error {
+	dir := filepath.Join(w.Root, sources)
+	if err := os.WriteFile(filepath.Join(dir, "gres.conf"), []byte("# none\n"), 0o600); err != nil {
+		return err
+	}
+	files, err := confset.Texts(dir)
+	if err != nil {
+		return err
+	}
+	want, began := confset.TextsDigest(files), time.Now()
+	if err := native.Within(native.Limit, "the edit is not reported", func() bool { return w.server.Conf() == want }); err != nil {
+		return err
+	}
+	fmt.Printf("Slurm %s: the controller knows of the edit after %v\n", w.settings.Version, time.Since(began).Round(time.Millisecond))
+	return nil
 }
 
 // control starts slurmctld.

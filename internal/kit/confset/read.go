@@ -34,10 +34,7 @@ const readTries = 5
 // dot, and what editors leave, are no configuration; a name in two of the
 // directories is a fault. A set that changes meanwhile is read again. The error
 // holds every fault, each with the path of its file.
-func Read(dirs []string) (*Set, error) { return ReadOver(dirs, nil) }
-
-// ReadOver reads like Read, with other files in one of the directories.
-func ReadOver(dirs []string, over *Overlay) (*Set, error) {
+func Read(dirs []string) (*Set, error) {
 	var set *Set
 	var err error
 	for range readTries {
@@ -45,7 +42,7 @@ func ReadOver(dirs []string, over *Overlay) (*Set, error) {
 		if before, err = signature(dirs); err != nil {
 			continue
 		}
-		set, err = readOnce(dirs, over)
+		set, err = readOnce(dirs)
 		if after, _ = signature(dirs); before == after {
 			return set, err
 		}
@@ -72,13 +69,10 @@ func Dirs(dir string) ([]string, error) {
 	return all, err
 }
 
-func readOnce(dirs []string, over *Overlay) (*Set, error) {
+func readOnce(dirs []string) (*Set, error) {
 	r := reader{from: map[string]string{}}
 	for _, dir := range dirs {
 		take := func(path, name string, entry fs.DirEntry) error { return r.take(dir, name, entry, at(path)) }
-		if over != nil && over.Dir == dir {
-			take = r.lay(over, take)
-		}
 		if err := walk(dir, take); err != nil {
 			r.fault(err)
 		}
@@ -197,18 +191,12 @@ func (r *reader) take(dir, name string, entry fs.DirEntry, open opener) error {
 		return nil
 	}
 	source := filepath.Join(dir, name)
-	return r.add(dir, name, func() ([]byte, fs.FileMode, error) { return readFile(open, source) })
-}
-
-// add adds a file of a directory.
-func (r *reader) add(dir, name string, read func() ([]byte, fs.FileMode, error)) error {
-	source := filepath.Join(dir, name)
 	if other, twice := r.from[name]; twice {
 		r.fault(fmt.Errorf("%s: there is %s too, and a set has one file of a name", source, other))
 		return nil
 	}
 	r.from[name] = source
-	data, mode, err := read()
+	data, mode, err := readFile(open, source)
 	r.bytes += int64(len(data))
 	switch {
 	case err != nil:

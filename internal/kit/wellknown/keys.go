@@ -64,6 +64,9 @@ const (
 	Drained        = "slurmlet.dev/drained"
 )
 
+// ConfigVersion is the controller's annotation of slurmctld's pod.
+const ConfigVersion = "slurmlet.dev/config-version"
+
 // The controller's marks on pods with slurmd.
 const (
 	Registered   = "slurmlet.dev/Registered"
@@ -92,10 +95,6 @@ var All = []Key{
 	{
 		Elastic, Label, "a pod with slurmd, a PodTemplate", "you, charts/slurm, or the controller",
 		"the name of an elastic set", "the controller makes pods of this PodTemplate, and this pod is one of them",
-	},
-	{
-		"slurmlet.dev/conf", Label, "a ConfigMap", you, "the cluster's name",
-		"the ConfigMap is the cluster's configuration, whose changes the controller may tell",
 	},
 	{
 		Inject, Annotation, "a pod", "you", "a role",
@@ -146,6 +145,11 @@ var All = []Key{
 		"whether the cluster autoscaler may take the machine",
 	},
 	{
+		ConfigVersion, Annotation, "slurmctld's pod", "the controller, with configMaps, or you",
+		"the resourceVersion of a ConfigMap, with -2 or -3 after another try",
+		"nobody reads it: its change has the kubelet deliver the pod's volumes at once",
+	},
+	{
 		DrainedBySlurm, Annotation, machine, controller, "the reason of a drain",
 		"the controller has cordoned or tainted the machine (machines.cordon), and why",
 	},
@@ -176,6 +180,7 @@ var Events = []Event{
 	{"TooLong", "Warning", "slurmctld's pod", "its agent's report has more than 8 MiB"},
 	{"TooOften", "Warning", "slurmctld's pod", "the cluster's agents report more than 1 MiB a second for long"},
 	{"BadReport", "Warning", "slurmctld's pod", "its agent's report is none: the versions differ, or somebody else has the token"},
+	{"NotDelivered", "Warning", "a ConfigMap of configMaps", "slurmctld's pod does not have a version of it after 14 s"},
 	{"Rolling", "Normal", "a StatefulSet or DaemonSet", "the controller deletes a pod of an old revision"},
 	{"BadRoll", "Warning", "a StatefulSet or DaemonSet", "why the controller does not roll it"},
 	{"NoTemplate", "Warning", "slurmctld's pod", "there is no PodTemplate of an elastic set, or none that the controller may use"},

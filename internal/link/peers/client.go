@@ -44,9 +44,8 @@ type Change struct {
 	Whole bool
 	Gone  []wire.Gone
 	Put   []wire.Peer
-	// Self, Files and Returning are nil where nothing is said of them.
+	// Self and Returning are nil where nothing is said of them.
 	Self      *wire.Self
-	Files     *wire.Files
 	Returning *wire.Returning
 }
 
@@ -205,11 +204,8 @@ func (c *Client) failed(err error, tries int) {
 // file are left out.
 func (c *Client) take(u wire.Update) Change {
 	c.mu.Lock()
-	change := Change{Whole: u.Snapshot, Self: u.Self, Files: u.Files, Returning: u.Returning}
-	badFiles, badSets := u.Files.Check(), u.Returning.Check()
-	if badFiles != nil {
-		change.Files = nil
-	}
+	change := Change{Whole: u.Snapshot, Self: u.Self, Returning: u.Returning}
+	badSets := u.Returning.Check()
 	if badSets != nil {
 		change.Returning = nil
 	}
@@ -247,9 +243,6 @@ func (c *Client) take(u wire.Update) Change {
 	c.mu.Unlock()
 	if left > 0 {
 		c.Log(slog.LevelWarn, "the controller names peers that cannot be used; they are left out", slog.Int("peers", left))
-	}
-	if badFiles != nil {
-		c.Log(slog.LevelWarn, "cannot use the ConfigMap that the controller streams", slog.Any("error", badFiles))
 	}
 	if badSets != nil {
 		c.Log(slog.LevelWarn, "cannot use what the controller tells of workloads", slog.Any("error", badSets))

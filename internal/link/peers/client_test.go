@@ -56,12 +56,11 @@ func TestToken(t *testing.T) {
 func FuzzClient(f *testing.F) {
 	f.Add([]byte(`{"epoch":"e","revision":1,"snapshot":true,"peers":[{"name":"n0","role":"slurmd","uid":"u0","addresses":["10.0.0.1"]}]}` + "\n{}\n"))
 	f.Add([]byte(`{"snapshot":true,"peers":[{"name":"a\n1.1.1.1 b","uid":"u"},{"name":"n1","uid":"u","addresses":["fe80::1%a"]}]}` + "\n"))
-	f.Add([]byte(`{"snapshot":true}` + "\n" + `{"gone":[{"name":"x"}],"self":{},"files":{"data":null}}` + "\n[]\n"))
-	f.Add([]byte(`{"snapshot":true,"files":{"name":"a","resourceVersion":1,"data":{"../x":""}}}` + "\n"))
+	f.Add([]byte(`{"snapshot":true}` + "\n" + `{"gone":[{"name":"x"}],"self":{}}` + "\n[]\n"))
 	f.Add([]byte(`{"peers":[]}`))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		here, there := net.Pipe()
-		c, err := NewClient(ClientOptions{Address: "x:1", Changed: func(change Change) { require.NoError(t, change.Files.Check()) }})
+		c, err := NewClient(ClientOptions{Address: "x:1", Changed: func(change Change) { require.NoError(t, change.Returning.Check()) }})
 		require.NoError(t, err)
 		go func() { _, _ = there.Write(text); _ = there.Close() }()
 		_, _, _ = c.read(t.Context(), &stream{here, &answer{rest: strings.NewReader("")}, func() bool { return false }})
@@ -90,13 +89,11 @@ func TestTakes(t *testing.T) {
 	require.NoError(t, err)
 	change := c.take(wire.Update{
 		Snapshot: true, Peers: []wire.Peer{{Name: "n0", UID: "u0"}, {Name: "a b", UID: "u1"}},
-		Files: &wire.Files{Name: "slurm", ResourceVersion: 1}, Returning: &wire.Returning{},
+		Returning: &wire.Returning{},
 	})
 	assert.Equal(t, []wire.Peer{{Name: "n0", UID: "u0"}}, change.Put)
-	assert.NotNil(t, change.Files)
 	assert.NotNil(t, change.Returning)
-	change = c.take(wire.Update{Files: &wire.Files{Name: "slurm"}, Returning: &wire.Returning{StatefulSets: []wire.StatefulSet{{Name: ".."}}}})
-	assert.Nil(t, change.Files)
+	change = c.take(wire.Update{Returning: &wire.Returning{StatefulSets: []wire.StatefulSet{{Name: ".."}}}})
 	assert.Nil(t, change.Returning)
 }
 

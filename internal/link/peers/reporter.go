@@ -34,6 +34,7 @@ type Reporter struct {
 	mu   sync.Mutex
 	want map[string]wire.NodeReport
 	set  time.Time // of want
+	conf string    // wire.Report's Conf
 	news chan struct{}
 }
 
@@ -80,9 +81,23 @@ func (r *Reporter) Set(nodes []wire.NodeReport) {
 	changed := r.want == nil || !maps.Equal(want, r.want) || time.Since(r.set) >= present // none was sent meanwhile
 	r.want, r.set = want, time.Now()
 	r.mu.Unlock()
-	if !changed {
-		return
+	if changed {
+		r.wake()
 	}
+}
+
+// SetConf has the digest of the directory with slurm.conf.
+func (r *Reporter) SetConf(digest string) {
+	r.mu.Lock()
+	changed := r.conf != digest
+	r.conf = digest
+	r.mu.Unlock()
+	if changed {
+		r.wake()
+	}
+}
+
+func (r *Reporter) wake() {
 	select {
 	case r.news <- struct{}{}:
 	default:
@@ -92,7 +107,7 @@ func (r *Reporter) Set(nodes []wire.NodeReport) {
 // Run reports until ctx ends.
 func (r *Reporter) Run(ctx context.Context) {
 	var told map[string]wire.NodeReport // nil: the controller knows nothing
-	var tag string                      // of the last report
+	var tag, conf string                // of the last report
 	confirm := false                    // with a report that says nothing new
 	for tries := 0; ; {
 		select {
@@ -110,13 +125,16 @@ func (r *Reporter) Run(ctx context.Context) {
 			}
 		}
 		pause := leastPause
-		report, now := r.difference(told)
+		report, now := r.difference(told, conf)
 		if report == nil && confirm && r.isPresent() {
-			report = &wire.Report{}
+			report = &wire.Report{Conf: conf}
 		}
 		next, err := r.send(ctx, report, tag)
 		if err == nil {
 			told, tag, tries, confirm = now, next, 0, false
+			if report != nil {
+				conf = report.Conf
+			}
 		} else {
 			least, most := leastPause, lastRetry
 			refused, is := errors.AsType[*refusal](err)
@@ -139,10 +157,7 @@ func (r *Reporter) Run(ctx context.Context) {
 				r.client.Log(slog.LevelWarn, "cannot tell the controller what the nodes do", slog.String("error", err.Error()))
 			}
 			tries++
-			select {
-			case r.news <- struct{}{}:
-			default:
-			}
+			r.wake()
 		}
 		select {
 		case <-ctx.Done():
@@ -162,13 +177,13 @@ func (r *Reporter) untilConfirmation() time.Duration {
 
 // difference is what the controller does not know. It is nil before Set, where there is nothing to tell, and where nobody
 // has looked at the nodes lately: the controller would take old states for new ones.
-func (r *Reporter) difference(told map[string]wire.NodeReport) (*wire.Report, map[string]wire.NodeReport) {
+func (r *Reporter) difference(told map[string]wire.NodeReport, conf string) (*wire.Report, map[string]wire.NodeReport) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.want == nil || time.Since(r.set) >= present || told != nil && maps.Equal(told, r.want) {
+	if r.want == nil || time.Since(r.set) >= present || told != nil && conf == r.conf && maps.Equal(told, r.want) {
 		return nil, told
 	}
-	report := wire.Report{Whole: told == nil}
+	report := wire.Report{Whole: told == nil, Conf: r.conf}
 	for name, n := range r.want {
 		if before, known := told[name]; !known || before != n {
 			report.Nodes = append(report.Nodes, n)

@@ -35,12 +35,10 @@ type Options struct {
 	// Published returns what is closed when the agent's status may have changed.
 	Published func() <-chan struct{}
 	// Moved is called when slurmctld has another address, and TakeSelf with what Kubernetes knows of this pod, and knew
-	// before. Changed gets each change of the table after that, and Away is called now and then while there is no
-	// stream from the controller.
+	// before. Changed gets each change of the table after that.
 	Moved    func()
 	TakeSelf func(now, before wire.Self)
 	Changed  func(peers.Change)
-	Away     func(since time.Time)
 	Log      func(level slog.Level, text string, attrs ...slog.Attr)
 }
 

@@ -117,7 +117,7 @@ func hostsFile(t *testing.T) string {
 func open(t *testing.T, path, controllers string) *Names {
 	n, err := Open(Options{
 		Root: filepath.Dir(filepath.Dir(path)), Address: "controller:443", Slurmctld: controllers,
-		Moved: func() {}, Changed: func(peers.Change) {}, Away: func(time.Time) {}, Log: func(slog.Level, string, ...slog.Attr) {},
+		Moved: func() {}, Changed: func(peers.Change) {}, Log: func(slog.Level, string, ...slog.Attr) {},
 	})
 	require.NoError(t, err)
 	return n

@@ -20,7 +20,6 @@ const doubtAfter = time.Minute
 // away: without a controller that hears of Kubernetes, the last table holds as long as slurmctld takes
 // connections there. A slurmctld that has moved is found by DNS, which the hosts file comes before.
 func (n *Names) away(since time.Time) {
-	n.Away(since)
 	now := time.Now()
 	if now.Sub(since) < doubtAfter || now.Sub(n.doubted) < doubtAfter {
 		return

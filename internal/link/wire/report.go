@@ -33,6 +33,9 @@ type Report struct {
 	// Whole says that Nodes are all; else they are those that have changed.
 	Whole bool         `json:"whole,omitempty"`
 	Nodes []NodeReport `json:"nodes,omitempty"`
+	// Conf tells the content of the directory with slurm.conf, without its keys, from others (confset.TextsDigest). It is in
+	// each report; empty: the directory cannot be read, or the agent is one of before.
+	Conf string `json:"conf,omitempty"`
 }
 
 // NodeReport is a node as slurmctld knows it.

@@ -48,8 +48,6 @@ type Update struct {
 	Gone  []Gone `json:"gone,omitempty"`
 	// Self is what Kubernetes knows of the pod that reads, whole each time.
 	Self *Self `json:"self,omitempty"`
-	// Files are a ConfigMap that has changed, for slurmctld's agent.
-	Files *Files `json:"files,omitempty"`
 	// Returning is for slurmctld's agent, whole each time. Controllers of before, and those that watch no
 	// workloads, tell none. Agents of before take the line for a heartbeat.
 	Returning *Returning `json:"returning,omitempty"`
@@ -57,7 +55,7 @@ type Update struct {
 
 // IsHeartbeat says whether the line has no news but that the controller is there.
 func (u *Update) IsHeartbeat() bool {
-	return u.Epoch == "" && u.Self == nil && u.Files == nil && u.Returning == nil && len(u.Peers) == 0 && len(u.Gone) == 0
+	return u.Epoch == "" && u.Self == nil && u.Returning == nil && len(u.Peers) == 0 && len(u.Gone) == 0
 }
 
 // Heartbeat is how long a stream is silent at most. A client takes a stream for dead after three of them.

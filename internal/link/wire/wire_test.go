@@ -49,10 +49,6 @@ func TestWire(t *testing.T) {
 				`"topology":"tree:rack1","weight":"10","drain":"cordoned","deadline":"2026-11-23T03:30:00Z","graceSeconds":30}}`,
 		},
 		"self without a deadline": {Self{}, `{}`},
-		"files": {
-			Update{Files: &Files{Name: "conf", ResourceVersion: 12, Data: map[string]string{"slurm.conf": "A=b\n"}}},
-			`{"files":{"name":"conf","resourceVersion":12,"data":{"slurm.conf":"A=b\n"}}}`,
-		},
 		"report": {
 			Report{Whole: true, Nodes: []NodeReport{
 				{Name: "node-0", State: Idle},
@@ -62,6 +58,7 @@ func TestWire(t *testing.T) {
 			`{"whole":true,"nodes":[{"name":"node-0","state":"idle"},` +
 				`{"name":"node-1","state":"busy","drain":"cordoned"},{"name":"node-2","state":"absent"}]}`,
 		},
+		"report without news": {Report{Conf: "d"}, `{"conf":"d"}`},
 		"report of elastic nodes": {
 			Report{Nodes: []NodeReport{{Name: "c-1", State: Absent, Elastic: "gpu", Wanted: true}, {Name: "c-2", State: Absent, Elastic: "gpu"}}},
 			`{"nodes":[{"name":"c-1","state":"absent","elastic":"gpu","wanted":true},{"name":"c-2","state":"absent","elastic":"gpu"}]}`,

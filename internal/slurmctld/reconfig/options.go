@@ -16,9 +16,9 @@ import (
 type Options struct {
 	// Sources are the directories in which people edit.
 	Sources []string
-	// ConfigMap is the name of the one that the kubelet delivers into the source with slurm.conf, whose
-	// changes Stream takes; empty for none.
-	ConfigMap string
+	// Delivered takes the digest of the source with slurm.conf after each look at it (confset.TextsDigest), empty if that
+	// cannot be read; nil: nobody asks.
+	Delivered func(digest string)
 	// RunDir holds the live set, StateDir the last good one.
 	RunDir, StateDir string
 	Preflight        Preflight

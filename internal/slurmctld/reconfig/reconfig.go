@@ -25,7 +25,6 @@ func Open(o Options) (*Reloader, *confset.Set) {
 		liveSet: confset.Store{Dir: o.RunDir, Name: "conf", UID: uid, GID: gid},
 		goodSet: confset.Store{Dir: o.StateDir, Sub: "slurmlet", Name: "conf", UID: uid, GID: gid, Lasting: true},
 	}
-	r.loadStreamed()
 	// slurmctld makes its directory, and not the one above; it reports what cannot be made.
 	if os.Mkdir(o.StateDir, 0o755) == nil {
 		_ = os.Lchown(o.StateDir, uid, gid)

@@ -23,7 +23,6 @@ type Reloader struct {
 	// reading is held from a look at the sources until it is posted: the last one that is posted is the
 	// last one that was made.
 	reading sync.Mutex
-	stream  stream
 
 	// prefetched and prechecked were begun with an edit, nil when they were used.
 	prefetched atomic.Pointer[nodeStarts]

@@ -60,9 +60,6 @@ func (r *Reloader) Complete(s Status) *Status {
 	if h := r.history.Load(); h != nil {
 		s.History = *h
 	}
-	if s.ConfigMap = r.streamStatus(); s.ConfigMap != nil && s.ConfigMap.Fault != "" {
-		s.Faults = append(slices.Clip(s.Faults), s.ConfigMap.Fault)
-	}
 	if n := r.notes.Load(); n != nil {
 		s.Costs, s.Warnings, s.Uncontained, s.Constrains = n.costs, n.warnings, n.uncontained, n.constrains
 	}

@@ -34,8 +34,6 @@ type Status struct {
 	Uncontained bool `json:"uncontained,omitempty"`
 	// Constrains are the keys of cgroup.conf that are yes and bound jobs, such as ConstrainDevices.
 	Constrains []string `json:"constrains,omitempty"`
-	// ConfigMap is what the controller has streamed of the ConfigMap, nil for nothing.
-	ConfigMap *StreamStatus `json:"config_map,omitempty"`
 	// History is what has become of each edit since the container's start, the newest last.
 	History []Edit `json:"history,omitempty"`
 }
@@ -95,9 +93,6 @@ func few(names []string) string {
 // Rows writes the status for people, a row at a time.
 func (s *Status) Rows(row func(name, format string, args ...any)) {
 	row("Configuration", "%s from %s", strings.TrimSpace(s.Live+" "+s.Doing), strings.Join(s.Sources, ", "))
-	if s.ConfigMap != nil {
-		row("ConfigMap", "%s", s.ConfigMap)
-	}
 	if s.Refused != nil {
 		for _, why := range s.Refused.Why {
 			row("Refused", "%s (since %s)", why, s.Refused.Since.Format(time.RFC3339))

@@ -51,6 +51,8 @@ type Reconciler struct {
 	Options
 	client   *peers.Client
 	reporter *peers.Reporter
+	// delivered is the digest that came before there was a reporter.
+	delivered string
 	// wake says that there may be something to do.
 	wake chan struct{}
 
@@ -102,6 +104,18 @@ func (r *Reconciler) Follow(c *peers.Client) {
 		if r.Elastic != nil {
 			r.reporter.Failing = r.Elastic.PodsFailing
 		}
+		r.reporter.SetConf(r.delivered)
+	}
+}
+
+// Delivered takes the digest of the directory with slurm.conf, for the controller.
+func (r *Reconciler) Delivered(digest string) {
+	switch {
+	case r == nil:
+	case r.reporter == nil:
+		r.delivered = digest
+	default:
+		r.reporter.SetConf(digest)
 	}
 }
 
