@@ -14,15 +14,17 @@ import (
 // slurmrestd takes a token of a user whom slurmctld does not know, and slurmctld 24.11 takes the job, as user 99 (nobody). It
 // gives nobody a credential (cred.c), so it holds the job when its turn comes. 26.05 refuses the job.
 
-// heldLine matches slurmctld's word on such a job.
-var heldLine = regexp.MustCompile(`refusing to create job ([0-9]+) credential for invalid (?:user|group) nobody$`)
+// heldLine matches slurmctld's word on such a job, which few slurmctlds ever say.
+var heldLine = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`refusing to create job ([0-9]+) credential for invalid (?:user|group) nobody$`)
+})
 
 // heldJob returns the job of such a line, empty for others.
 func heldJob(line process.Line) string {
 	if line.Level != slog.LevelError {
 		return ""
 	}
-	if match := heldLine.FindStringSubmatch(line.Text); match != nil {
+	if match := heldLine().FindStringSubmatch(line.Text); match != nil {
 		return match[1]
 	}
 	return ""

@@ -90,7 +90,10 @@ func (r *Relaunches) drop(known map[string]time.Time) {
 }
 
 // alreadyRuns is slurmd's word on such a job ("Job 5" in 24.11, "JobId=5 SLUID=…" in 26.05; req.c, _rpc_batch_job).
-var alreadyRuns = regexp.MustCompile(`^Job(?: |Id=)([0-9]+)(?: SLUID=\w+)? already running, do not launch second copy$`)
+// It is compiled for the first line that may be one.
+var alreadyRuns = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^Job(?: |Id=)([0-9]+)(?: SLUID=\w+)? already running, do not launch second copy$`)
+})
 
 // Heard takes a line of slurmd's, and says whether it is about such a job.
 func (r *Relaunches) Heard(line process.Line) bool {
@@ -107,7 +110,7 @@ func refusedLaunch(line process.Line) string {
 	if line.Level != slog.LevelError {
 		return ""
 	}
-	if match := alreadyRuns.FindStringSubmatch(line.Text); match != nil {
+	if match := alreadyRuns().FindStringSubmatch(line.Text); match != nil {
 		return match[1]
 	}
 	return ""
