@@ -14,7 +14,9 @@ func FirstJobID(id uint32) string {
 }
 
 // firstJobID is compiled where slurm.conf has such a text, which is after a crash alone.
-var firstJobID = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\n# slurmlet wrote FirstJobId, [^\n]*\nFirstJobId=[0-9]+\n`) })
+var firstJobID = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`\n# slurmlet wrote FirstJobId, [^\n]*\nFirstJobId=[0-9]+\n`)
+})
 
 // WithoutFirstJobID is a slurm.conf without that text, which matters to slurmctld alone: a node with it and a node
 // without it have the same configuration.

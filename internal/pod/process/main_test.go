@@ -1,6 +1,7 @@
 package process
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -33,12 +34,21 @@ func TestMain(m *testing.M) {
 // left says whether a test left a process behind. One that was killed closes its files before it can be reaped, so it
 // may be a child for a moment longer.
 func left() bool {
-	for over := time.Now().Add(time.Second); time.Now().Before(over); time.Sleep(time.Millisecond) {
-		if _, err := unix.Wait4(-1, nil, unix.WNOHANG, nil); err == unix.ECHILD {
-			return false
+	last := make(chan error, 1)
+	go func() {
+		for {
+			if _, err := unix.Wait4(-1, nil, 0, nil); err != nil && !errors.Is(err, unix.EINTR) {
+				last <- err
+				return
+			}
 		}
+	}()
+	select {
+	case err := <-last:
+		return !errors.Is(err, unix.ECHILD)
+	case <-time.After(time.Second):
+		return true
 	}
-	return true
 }
 
 func shell(script string) Command { return Command{Path: "/bin/sh", Args: []string{"-c", script}} }
