@@ -76,8 +76,8 @@ func (a *Agent) newKiosk() *sack.Kiosk {
 	o := sack.KioskOptions{
 		Root: a.Root, RunDir: a.Config.RunDir, HasKeys: a.keys != nil,
 		Credential: a.daemon.credential, UID: a.daemon.uid(), GID: a.daemon.gid(),
-		Env:   func() []string { return append(a.daemon.scontrolEnv(), a.keys.Env()...) },
-		Table: a.Table, Heard: a.pass, Alive: a.alive, Log: a.log,
+		Environ: func() []string { return append(a.daemon.scontrolEnv(), a.keys.Env()...) },
+		Table:   a.Table, Heard: a.pass, Alive: a.alive, Log: a.log,
 	}
 	if a.daemon.confCopy != nil {
 		o.ConfDir = a.daemon.confCopy(a.Config)

@@ -58,7 +58,9 @@ func (c *memoryEvents) changes() (exceeded bool, killed int64, err error) {
 }
 
 // current is the memory in use, in bytes.
-func (c *memoryEvents) current() (int64, error) { return readLimit(filepath.Join(c.dir, "memory.current")) }
+func (c *memoryEvents) current() (int64, error) {
+	return readLimit(filepath.Join(c.dir, "memory.current"))
+}
 
 func (c *memoryEvents) setLimit(limit string, bytes int64) error {
 	return write(filepath.Join(c.dir, limit), strconv.FormatInt(bytes, 10))

@@ -35,9 +35,9 @@ type Steps struct {
 	batches chan []happening
 	due     chan func()
 	over    chan struct{}
-	// rescan looks again at everything where a watch was refused, which lacked says.
-	rescan *time.Timer
-	rescanning  bool
+	// rescan looks again at everything where a watch was refused, which rescanning says.
+	rescan     *time.Timer
+	rescanning bool
 
 	// Tests have neither seconds nor cgroups.
 	settle, again time.Duration

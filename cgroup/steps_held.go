@@ -68,7 +68,7 @@ func (s *Steps) isWatched(h held, dir string) bool {
 	return watch == former || err != nil && !gone(dir)
 }
 
-// rescanLater has everything looked at after a while, until nothing is lacking. It is
+// rescanLater has everything looked at after a while, until no watch is refused. It is
 // reported once.
 func (s *Steps) rescanLater(err error) {
 	if !s.rescanning {

@@ -29,9 +29,9 @@ type Strays struct {
 	fs   FS
 	base string
 	// find finds the agent's cgroup, which may move (Reclaim).
-	find      func() (string, error)
+	find                  func() (string, error)
 	leafEvents, penEvents memoryEvents
-	known     map[int]marked
+	known                 map[int]marked
 	// pending are the kills whose process is not known yet.
 	pending int64
 	// Tests have no processes.

@@ -28,7 +28,7 @@ const (
 	// ThrottledByAny is ThrottledTime by any quota: the cgroup's own and those above it
 	// (cpu.stat.local, Linux 6.6).
 	ThrottledByAny
-	// ReadOOMKills are processes that the kernel has killed for want of memory (memory.events).
+	// OOMKills are processes that the kernel has killed for want of memory (memory.events).
 	OOMKills
 	// Some: at least one thread waited for it. Full: all threads did (PSI).
 	CPUSome

@@ -8,9 +8,9 @@ import (
 // Conf is one of Slurm's configuration files as Slurm reads it: its own lines,
 // with those of included files in the place of each Include.
 type Conf struct {
-	// Kind is the file itself, without what it includes.
+	// File is the file itself, without what it includes.
 	File *File
-	// parseLines are those with pairs, of all files.
+	// lines are those with pairs, of all files.
 	lines []*Line
 	// byKey has for each key in lower case what it begins.
 	byKey map[string][]Record

@@ -106,7 +106,7 @@ func (d *comparison) compare() {
 	d.comparePlugins()
 }
 
-// textOf adds the first line of YAML that differs.
+// compareText adds the first line of YAML that differs.
 func (d *comparison) compareText() {
 	old, now := strings.SplitAfter(d.before.File.String(), "\n"), strings.SplitAfter(d.after.File.String(), "\n")
 	for i := range max(len(old), len(now)) {

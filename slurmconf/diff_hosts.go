@@ -41,7 +41,7 @@ func (d *comparison) compareHosts(key string) {
 	}
 }
 
-// compareHosts is which record each host has, in order.
+// hosts is which record each host has, in order.
 type hosts struct {
 	hosts  []string
 	byHost map[string]hostRecord
@@ -108,7 +108,7 @@ func (d *comparison) compareMoved(m *moved, before, after hosts) {
 	}
 }
 
-// comparePerHost are keys of NodeName whose values are hostlists, too: the nth of them
+// perHost are keys of NodeName whose values are hostlists, too: the nth of them
 // belongs to the nth node.
 var perHost = []string{"nodehostname", "nodeaddr", "bcastaddr", "port"}
 

@@ -15,7 +15,7 @@ var identity = map[Kind][]string{
 	HelpersConf: {"NodeName", "Feature"},
 }
 
-// titlesOf is records by what they are called. Of one that is there twice, the
+// byTitle is records by what they are called. Of one that is there twice, the
 // second one is called so, too.
 type byTitle struct {
 	titles []string
@@ -80,7 +80,7 @@ func (d *comparison) compareOrder(before, after byTitle) {
 	}
 }
 
-// byHost compares what two records set, but for the keys to leave out, which
+// compareRecord compares what two records set, but for the keys to leave out, which
 // are in lower case.
 func (d *comparison) compareRecord(title string, before, after Record, without []string) {
 	for _, key := range keysOf(before, after) {

@@ -17,7 +17,7 @@ const (
 	maxPairs = 1000
 )
 
-// Kind is the text of one configuration file, in lines.
+// File is the text of one configuration file, in lines.
 type File struct {
 	// Name is the file's name in positions of findings.
 	Name string
@@ -40,7 +40,7 @@ type Line struct {
 	text   string
 }
 
-// ValueAt is the line as it stands in the file, with comments and line ends.
+// Text is the line as it stands in the file, with comments and line ends.
 func (l *Line) Text() string { return l.text }
 
 // Position returns the place where the line begins.
@@ -119,7 +119,7 @@ func (p *parser) parseLines(text string) {
 	}
 }
 
-// textOf takes YAML as it is: package check judges it (slurmconf/topology).
+// parseText takes YAML as it is: package check judges it (slurmconf/topology).
 func (p *parser) parseText(text string) {
 	if text == "" {
 		return
@@ -166,7 +166,7 @@ func (p *parser) note(severity Severity, rule string, l *Line, offset int, what,
 	}
 }
 
-// wholeText notes an error of the file as a whole.
+// noteFile notes an error of the file as a whole.
 func (p *parser) noteFile(rule, what, want string) {
 	p.add(Finding{Position{File: p.file.Name}, Error, rule, what, want})
 }

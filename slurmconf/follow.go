@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// parseInclude reads what a line includes.
+// followInclude reads what a line includes.
 func (w *walk) followInclude(l *Line) {
 	for _, name := range w.named(l) {
 		w.includes++

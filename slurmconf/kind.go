@@ -45,7 +45,7 @@ func KindOf(name string) Kind {
 	return SlurmConf
 }
 
-// compareRecords are the keys behind which more pairs may stand on a line.
+// records are the keys behind which more pairs may stand on a line.
 var records = map[Kind][]string{
 	SlurmConf:        {"NodeName", "PartitionName", "NodeSet", "DownNodes", "FrontendName", "PowerAction", "SlurmctldHost"},
 	GresConf:         {"Name", "NodeName"},

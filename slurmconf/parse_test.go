@@ -117,7 +117,7 @@ func TestGrammar(t *testing.T) {
 
 func list(lines ...string) []string { return lines }
 
-// parsePairs is what a file sets.
+// pairs is what a file sets.
 func pairs(f *slurmconf.File) []string {
 	var found []string
 	for _, l := range f.Lines {

@@ -4,7 +4,7 @@ import "strconv"
 
 // Position is where in the files something stands.
 type Position struct {
-	// Kind is relative to the configuration directory, or absolute.
+	// File is relative to the configuration directory, or absolute.
 	File string `json:"file"`
 	// Line counts from 1; 0 is the file as a whole.
 	Line int `json:"line,omitempty"`

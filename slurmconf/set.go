@@ -31,7 +31,7 @@ type Set struct {
 // A nil Conf is empty.
 func (s *Set) Conf(kind Kind) *Conf { return s.confs[kind] }
 
-// Kind is the file that positions call name, nil if there is none.
+// File is the file that positions call name, nil if there is none.
 func (s *Set) File(name string) *File {
 	for _, f := range s.Files {
 		if f.Name == name {
@@ -89,7 +89,7 @@ func (r *reader) readConf(kind Kind, needed bool) {
 	r.set.confs[kind] = w.conf
 }
 
-// nameOf reads and parses a file that was not read before.
+// readFile reads and parses a file that was not read before.
 func (r *reader) readFile(absolute string, kind Kind) (*File, error) {
 	id := fileID{absolute, kind}
 	if file := r.files[id]; file != nil {
@@ -121,7 +121,7 @@ type walk struct {
 	includes int
 }
 
-// nameOf adds the lines of a file, in Slurm's order.
+// addFile adds the lines of a file, in Slurm's order.
 func (w *walk) addFile(f *File, absolute string) {
 	w.within = append(w.within, absolute)
 	defer func() { w.within = w.within[:len(w.within)-1] }()

@@ -57,7 +57,7 @@ func checkFiles(args []string) int {
 	return agent.ExitOK
 }
 
-// read is what configurations are judged with.
+// judge is what configurations are judged with.
 type judge struct {
 	options  check.Options
 	scontrol string // its path, empty if it is not there or of another version

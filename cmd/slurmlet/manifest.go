@@ -16,7 +16,7 @@ import (
 	"github.com/slurmlet/slurmlet/slurmconf"
 )
 
-// judgeObject is a ConfigMap or Secret of a manifest with files.
+// object is a ConfigMap or Secret of a manifest with files.
 type object struct {
 	kind, name string
 	files      map[string]text

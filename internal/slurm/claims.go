@@ -20,7 +20,7 @@ type Claim struct {
 	Job, Reservation string
 	// ID is the job's number: of tasks of an array that have not begun, the array's.
 	ID string
-	// NodeCount are the nodes that the job asks for (--nodelist), or that the reservation has, and
+	// Nodes are the nodes that the job asks for (--nodelist), or that the reservation has, and
 	// Excluded those that the job refuses (--exclude), as host lists.
 	Nodes, Excluded string
 	// Holds are the nodes that the job has; a pending one has none.

@@ -40,9 +40,9 @@ type Job struct {
 	NodeCount Number `json:"node_count"`
 	// BatchHost is the node with the batch script.
 	BatchHost string `json:"batch_host"`
-	// Start is when the job got its nodes.
+	// Start is the time at which slurmctld gave the job its nodes; zero before.
 	Start Time `json:"start_time"`
-	// Open is when its time limit will end it, a year after its start where it
+	// End is when its time limit will end it, a year after its start where it
 	// has none.
 	End Time `json:"end_time"`
 }
@@ -85,7 +85,7 @@ type Step struct {
 	ID string
 	// Running: slurmctld waits for its end.
 	Running bool
-	// NodeCount is how many nodes it runs on, Hosts a host list of them.
+	// Nodes is how many nodes it runs on, Hosts a host list of them.
 	Nodes int
 	Hosts string
 	Start time.Time

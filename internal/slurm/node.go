@@ -111,7 +111,7 @@ type sinfoRow struct {
 		Text string `json:"description"`
 	} `json:"reason"`
 	Reserved struct {
-		CPUCount cgroup.Set `json:"cpus"`
+		CPUs cgroup.Set `json:"cpus"`
 	} `json:"resource_spec"`
 }
 
@@ -129,7 +129,7 @@ func (r *sinfoRow) node() *Node {
 		RealMemory: r.Memory.Value, TmpDisk: r.Disk.Value, Weight: int(r.Weight.Value),
 		Gres: r.Gres.Text, Reason: r.Reason.Text, Extra: r.Extra,
 		NodeDetail: &NodeDetail{
-			SpecializedCPUs: CPUList(r.Reserved.CPUCount.String()),
+			SpecializedCPUs: CPUList(r.Reserved.CPUs.String()),
 			Sockets:         int(r.Sockets.Value), Cores: int(r.Cores.Value), Threads: int(r.Threads.Value),
 		},
 	}
@@ -137,6 +137,6 @@ func (r *sinfoRow) node() *Node {
 		n.Features = strings.Split(r.Features.Text, ",")
 	}
 	// slurmctld counts CpuSpecList in whole cores, as it shows it.
-	n.CPUsEffective = n.CPUs - r.Reserved.CPUCount.Len()
+	n.CPUsEffective = n.CPUs - r.Reserved.CPUs.Len()
 	return n
 }

@@ -12,7 +12,7 @@ import (
 	"strings"
 )
 
-// NodeCount asks "scontrol show nodes --json". The answer is 25 MB for 10,000 nodes, so Nodes reads
+// Nodes asks "scontrol show nodes --json". The answer is 25 MB for 10,000 nodes, so Nodes reads
 // it as it comes, and keeps only what a Node has.
 func (s Scontrol) Nodes(ctx context.Context) ([]Node, error) {
 	const what = "scontrol show nodes --json"

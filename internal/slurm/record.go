@@ -16,7 +16,7 @@ type Node struct {
 	State NodeState `json:"state"`
 	// Features are the available ones.
 	Features []string `json:"features"`
-	// CPUCount is the configured count, CPUsEffective what is left for jobs (CpuSpecList).
+	// CPUs is the configured count, CPUsEffective what is left for jobs (CpuSpecList).
 	CPUs          int    `json:"cpus"`
 	CPUsEffective int    `json:"effective_cpus"`
 	RealMemory    int64  `json:"real_memory"`

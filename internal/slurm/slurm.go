@@ -42,7 +42,7 @@ type Client interface {
 	// all nodes. slurmctld counts the allocated CPUCount of all of them anew, and Glance says what it
 	// has counted last.
 	Recorded(ctx context.Context, names string) ([]string, error)
-	// NodeCount returns all node records.
+	// Nodes returns all node records.
 	Nodes(ctx context.Context) ([]Node, error)
 	// Reconfigure has slurmctld read its configuration again and push it to the
 	// nodes. Success means that slurmctld's successor is up.

@@ -30,7 +30,7 @@ type Status struct {
 	Unlike  string `json:"unlike,omitempty"`
 	Elastic bool   `json:"elastic,omitempty"`
 	Refusal string `json:"refusal,omitempty"`
-	// CountSteps is what is done in the cgroups of jobs.
+	// Steps is what is done in the cgroups of jobs.
 	Steps *cgroups.StepsStatus `json:"steps,omitempty"`
 	// Strays is nil where processes that Slurm did not start die no sooner than jobs.
 	Strays *cgroups.StraysStatus `json:"strays,omitempty"`

@@ -74,8 +74,10 @@ func (c *checker) addOmitted() {
 	for of, n := range c.found {
 		if n > maxFindings {
 			what := fmt.Sprintf("%d more %ss are not listed", n-maxFindings, of.severity)
-			c.findings = append(c.findings, slurmconf.Finding{Position: slurmconf.Position{File: of.file},
-				Severity: of.severity, Rule: "too-many", What: what})
+			c.findings = append(c.findings, slurmconf.Finding{
+				Position: slurmconf.Position{File: of.file},
+				Severity: of.severity, Rule: "too-many", What: what,
+			})
 		}
 	}
 }

@@ -183,8 +183,10 @@ func ofType(t keys.Type, pair slurmconf.Pair) *slurmconf.Finding {
 	case keys.Float:
 		if _, e := strconv.ParseFloat(strings.TrimSpace(pair.Value), 64); e != nil &&
 			!strings.EqualFold(pair.Value, "UNLIMITED") && !strings.EqualFold(pair.Value, "INFINITE") {
-			return &slurmconf.Finding{Position: pair.Position(), Severity: slurmconf.Error, Rule: "value",
-				What: fmt.Sprintf("%s is %q", pair.Key, pair.Value), Want: "a number"}
+			return &slurmconf.Finding{
+				Position: pair.Position(), Severity: slurmconf.Error, Rule: "value",
+				What: fmt.Sprintf("%s is %q", pair.Key, pair.Value), Want: "a number",
+			}
 		}
 	}
 	if finding, ok := err.(slurmconf.Finding); ok { //nolint:errorlint // Bool and Uint promise it.

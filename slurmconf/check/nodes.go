@@ -253,7 +253,8 @@ func (n *nodeNames) unknownNames(at slurmconf.Pair, severity slurmconf.Severity,
 
 // unknownHosts finds hosts that are no nodes, but for those that are known otherwise.
 func (n *nodeNames) unknownHosts(at slurmconf.Pair, severity slurmconf.Severity, where string, list hostlist.List,
-	known func(string) bool) {
+	known func(string) bool,
+) {
 	var names []string
 	for name := range list.Set().Difference(n.known).All() {
 		if !known(name) && !n.knownAsGreatest(name) {

@@ -49,8 +49,10 @@ var pluginKeys = []pluginKey{
 }
 
 // own are the kinds of which clusters have plugins of their own.
-var own = []string{"acct_gather_energy", "burst_buffer", "cli_filter", "job_submit", "jobcomp", "mcs",
-	"node_features", "prep", "site_factor", "task"}
+var own = []string{
+	"acct_gather_energy", "burst_buffer", "cli_filter", "job_submit", "jobcomp", "mcs",
+	"node_features", "prep", "site_factor", "task",
+}
 
 // pluginNames checks the names of plugins where nobody can be asked which are
 // installed.

@@ -49,10 +49,12 @@ var rules = map[string]rule{
 	"slurmctldsyslogdebug": level,
 	"slurmdsyslogdebug":    level,
 	"enforcepartlimits":    {words: "all any " + switches},
-	"selecttypeparameters": {list: true,
+	"selecttypeparameters": {
+		list: true,
 		words: "CR_CPU CR_CPU_Memory CR_Core CR_Core_Memory CR_Socket CR_Socket_Memory CR_Memory CR_ONE_TASK_PER_CORE " +
 			"CR_NO_DIST_TOPO_BLOCK@26.05 CR_CORE_DEFAULT_DIST_BLOCK CR_LLN CR_PACK_NODES LL_SHARED_GRES " +
-			"MULTIPLE_SHARING_GRES_PJ ENFORCE_BINDING_GRES ONE_TASK_PER_SHARING_GRES"},
+			"MULTIPLE_SHARING_GRES_PJ ENFORCE_BINDING_GRES ONE_TASK_PER_SHARING_GRES",
+	},
 	"preemptmode":   {list: true, words: "off cancel gang requeue suspend within priority@25.05", takes: oneOf("on", "cluster")},
 	"prologflags":   {list: true, words: "Alloc Contain DeferBatch ForceRequeueOnFail NoHold RunInJob Serial X11"},
 	"reconfigflags": {list: true, words: "KeepNodeStateFuture@-24.11 KeepPartInfo KeepPartState KeepPowerSaveSettings"},
@@ -61,45 +63,61 @@ var rules = map[string]rule{
 	"propagateresourcelimits":       {list: true, words: limits},
 	"propagateresourcelimitsexcept": {list: true, words: limits},
 	"returntoservice":               {words: "0 1 2", severity: slurmconf.Warning},
-	"privatedata": {list: true,
-		words: "none all accounts cloud events jobs nodes partitions reservations usage users", severity: slurmconf.Warning},
+	"privatedata": {
+		list:  true,
+		words: "none all accounts cloud events jobs nodes partitions reservations usage users", severity: slurmconf.Warning,
+	},
 	"taskpluginparam":          taskParameters,
 	"accountingstorageenforce": {list: true, words: "associations limits nojobs nosteps qos safe wckeys all 1 2"},
-	"healthchecknodestate": {list: true,
-		words: "ANY ALLOC CYCLE IDLE MIXED NONDRAINED_IDLE START_ONLY@25.11 REBOOT_ONLY@26.05", severity: slurmconf.Warning},
-	"cpufreqdef": {words: "Conservative OnDemand Performance PowerSave SchedUtil", takes: governors,
-		severity: slurmconf.Warning},
-	"cpufreqgovernors": {list: true, words: "Conservative OnDemand Performance PowerSave SchedUtil UserSpace",
-		takes: governors, severity: slurmconf.Warning},
+	"healthchecknodestate": {
+		list:  true,
+		words: "ANY ALLOC CYCLE IDLE MIXED NONDRAINED_IDLE START_ONLY@25.11 REBOOT_ONLY@26.05", severity: slurmconf.Warning,
+	},
+	"cpufreqdef": {
+		words: "Conservative OnDemand Performance PowerSave SchedUtil", takes: governors,
+		severity: slurmconf.Warning,
+	},
+	"cpufreqgovernors": {
+		list: true, words: "Conservative OnDemand Performance PowerSave SchedUtil UserSpace",
+		takes: governors, severity: slurmconf.Warning,
+	},
 	"priorityusageresetperiod": {words: "NONE NOW DAILY WEEKLY MONTHLY QUARTERLY YEARLY"},
 	"prioritydecayhalflife":    {words: "UNLIMITED INFINITE", pattern: timeOfJobs, want: timeWant, takes: minutes},
 	"prioritymaxage":           {words: "UNLIMITED INFINITE", pattern: timeOfJobs, want: timeWant, takes: minutes},
 	"prioritycalcperiod":       {pattern: timeOfPeriods, want: timeWant, takes: positiveMinutes},
 	"preemptexempttime":        {words: "UNLIMITED INFINITE", pattern: timeOfJobs, want: timeWant, takes: seconds},
 	"slurmctldport":            {pattern: `[1-9]\d{0,4}`, want: "a port, or the first and the last of some: 6817-6820", takes: ports},
-	"licenses": {pattern: `([^\s:=;,]+([:=]\d+)?(,|$))*`,
-		want: "name:number, with a comma and no white space between them", takes: licenses},
+	"licenses": {
+		pattern: `([^\s:=;,]+([:=]\d+)?(,|$))*`,
+		want:    "name:number, with a comma and no white space between them", takes: licenses,
+	},
 	"requeueexit":     {list: true, pattern: exitCodes, want: "numbers from 0 to 255, and ranges of them", severity: slurmconf.Warning},
 	"requeueexithold": {list: true, pattern: exitCodes, want: "numbers from 0 to 255, and ranges of them", severity: slurmconf.Warning},
 	"bcastexclude":    {list: true, words: "none", pattern: `/.*`, want: "absolute paths"},
 	"suspendtime":     {words: "NONE INFINITE", pattern: `-1|\d{1,9}`, want: "seconds, at most 999999999", takes: seconds32},
-	"suspendexcstates": {list: true,
+	"suspendexcstates": {
+		list: true,
 		words: "CLOUD DOWN DRAIN DYNAMIC_FUTURE DYNAMIC_NORM FAIL INVALID_REG MAINTENANCE NOT_RESPONDING PERFCTRS " +
-			"PLANNED RESERVED", severity: slurmconf.Warning},
+			"PLANNED RESERVED", severity: slurmconf.Warning,
+	},
 
 	"partitionname state":         {words: "UP DOWN DRAIN INACTIVE", takes: matches(`(?i)(UP|DOWN|DRAIN|INACTIVE).*`)},
 	"partitionname maxtime":       {words: "UNLIMITED INFINITE", pattern: timeOfJobs, want: timeWant, takes: minutes},
 	"partitionname defaulttime":   {words: "UNLIMITED INFINITE", pattern: timeOfJobs, want: timeWant, takes: minutes},
 	"partitionname oversubscribe": sharing,
 	"partitionname shared":        sharing,
-	"partitionname selecttypeparameters": {words: "CR_Core CR_Core_Memory CR_Socket CR_Socket_Memory",
-		takes: matches(`(?i)CR_(Core|Socket).*`)},
+	"partitionname selecttypeparameters": {
+		words: "CR_Core CR_Core_Memory CR_Socket CR_Socket_Memory",
+		takes: matches(`(?i)CR_(Core|Socket).*`),
+	},
 	"partitionname preemptmode": {list: true, words: "off cancel requeue suspend within priority@25.05", severity: slurmconf.Warning},
 	"partitionname cpubind":     {list: true, words: binding, severity: slurmconf.Warning},
 	"partitionname suspendtime": {words: "INFINITE", pattern: `-1|\d{1,9}`, want: "seconds, at most 999999999", takes: seconds32},
 	"nodename cpubind":          {list: true, words: binding, severity: slurmconf.Warning},
-	"nodename state": {words: "UNKNOWN IDLE DOWN ALLOCATED ERROR MIXED FUTURE",
-		pattern: `(?i)(CLOUD|DRAIN|FAIL|EXTERNAL).*`, want: "CLOUD, DRAIN, FAIL, FAILING or EXTERNAL"},
+	"nodename state": {
+		words:   "UNKNOWN IDLE DOWN ALLOCATED ERROR MIXED FUTURE",
+		pattern: `(?i)(CLOUD|DRAIN|FAIL|EXTERNAL).*`, want: "CLOUD, DRAIN, FAIL, FAILING or EXTERNAL",
+	},
 	"downnodes state": {words: "DOWN FAIL FAILING UNKNOWN DRAIN", severity: slurmconf.Warning},
 }
 
@@ -109,8 +127,10 @@ var (
 		pattern: `(?i)autobind=(none|threads|cores|sockets)`, want: "autobind=none, threads, cores or sockets",
 	}
 	level   = rule{words: levels, pattern: `\d`, want: "0 to 9", takes: matches(`\d.*`)}
-	sharing = rule{words: "NO EXCLUSIVE YES FORCE", pattern: `(?i)(YES:([2-9]|[1-9]\d+)|FORCE:[1-9]\d*)`,
-		want: "YES:count or FORCE:count", takes: matches(`(?i)(YES|FORCE):.*`)}
+	sharing = rule{
+		words: "NO EXCLUSIVE YES FORCE", pattern: `(?i)(YES:([2-9]|[1-9]\d+)|FORCE:[1-9]\d*)`,
+		want: "YES:count or FORCE:count", takes: matches(`(?i)(YES|FORCE):.*`),
+	}
 )
 
 // ruleFor is that of a key in lower case, behind the key of its record if it has one.
@@ -140,8 +160,10 @@ func (r rule) judge(version string, pair slurmconf.Pair) slurmconf.Findings {
 		if r.allows(version, v) {
 			continue
 		}
-		found := slurmconf.Finding{Position: pair.Position(), Severity: severity, Rule: "value",
-			What: fmt.Sprintf("%s %s %q", pair.Key, verb, v), Want: r.wants(version)}
+		found := slurmconf.Finding{
+			Position: pair.Position(), Severity: severity, Rule: "value",
+			What: fmt.Sprintf("%s %s %q", pair.Key, verb, v), Want: r.wants(version),
+		}
 		if r.takes != nil && r.takes(v) {
 			found.Severity = slurmconf.Warning
 		}

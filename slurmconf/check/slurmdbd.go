@@ -47,8 +47,12 @@ func (c *checker) slurmdbd() {
 		c.add(slurmconf.Position{File: conf.File.Name}, slurmconf.Error, "missing-key", "there is no StorageType",
 			"StorageType=accounting_storage/mysql")
 	}
-	for _, k := range []pluginKey{{key: "StorageType", kind: "accounting_storage"}, {key: "AuthType", kind: "auth"},
-		{key: "HashPlugin", kind: "hash"}, {key: "TLSType", kind: "tls"}} {
+	for _, k := range []pluginKey{
+		{key: "StorageType", kind: "accounting_storage"},
+		{key: "AuthType", kind: "auth"},
+		{key: "HashPlugin", kind: "hash"},
+		{key: "TLSType", kind: "tls"},
+	} {
 		if pair, ok := conf.Get(k.key); ok {
 			c.pluginName(k, pair, pair.Value)
 		}

@@ -46,8 +46,10 @@ func writeJSON(w io.Writer, v any) error {
 // the line. https://docs.github.com/actions/reference/workflow-commands-for-github-actions
 func GitHub(w io.Writer, findings slurmconf.Findings) error {
 	for _, f := range findings {
-		command := map[slurmconf.Severity]string{slurmconf.Info: "notice", slurmconf.Warning: "warning",
-			slurmconf.Error: "error"}[f.Severity]
+		command := map[slurmconf.Severity]string{
+			slurmconf.Info: "notice", slurmconf.Warning: "warning",
+			slurmconf.Error: "error",
+		}[f.Severity]
 		at := "file=" + property(f.File)
 		if f.Line > 0 {
 			at += fmt.Sprintf(",line=%d", f.Line)

@@ -10,7 +10,7 @@ type Metric[T any] struct {
 	Samples            func(*T) []Sample
 }
 
-// WriteSample has the labels' values in the order of the metric's labels.
+// Sample has the labels' values in the order of the metric's labels.
 type Sample struct {
 	Value  float64
 	Labels []string

@@ -18,7 +18,7 @@ const (
 
 // Ring is what a daemon signs with and accepts.
 type Ring struct {
-	// Set are not empty, and have names if there are several.
+	// Keys are not empty, and have names if there are several.
 	Keys []Key
 	// Default is the number of the key that signs.
 	Default int

@@ -53,9 +53,9 @@ type (
 type (
 	StartMain  struct{}
 	SignalMain struct{ Signal MainSignal }
-	// TryToReach asks whether what the daemon needs can be reached.
+	// Reach asks whether what the daemon needs can be reached.
 	Reach struct{ Number int }
-	// AskService asks whether the service answers.
+	// Confirm asks whether the service answers.
 	Confirm struct{ Number int }
 	Arm     struct {
 		Number int

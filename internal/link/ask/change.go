@@ -38,7 +38,7 @@ const (
 	Recount Verb = "recount"
 )
 
-// Ask is what a node's agent asks for its own node.
+// Change is what a node's agent asks for its own node.
 type Change struct {
 	Verb Verb
 	Node string

@@ -19,7 +19,7 @@ type Client struct {
 	Keys func() *keyring.Ring
 }
 
-// Write is one of slurmctld's agent.
+// Answer is one of slurmctld's agent.
 type Answer struct {
 	// Kind is the Content-Type.
 	Kind, Text string

@@ -36,7 +36,7 @@ import (
 type Limits struct {
 	// Active is how many connections there may be that ask, or read their answer.
 	Active int
-	// CountWaiting is how many strangers may wait for an answer that is not there yet (Wait), and
+	// Waiting is how many strangers may wait for an answer that is not there yet (Wait), and
 	// how many of those that have proved their names (WaitAs).
 	Waiting int
 	// Timeout is how long a client may take to ask, and to read; WaitTimeout is

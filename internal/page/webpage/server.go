@@ -197,7 +197,7 @@ func (s *Server) servePage(w http.ResponseWriter, r *http.Request, named bool) {
 // strangersFault is what strangers read for every fault.
 const strangersFault = "slurmctld's agent did not send new ones."
 
-// newPage is made once for all who see the same.
+// render is made once for all who see the same.
 func (s *Server) render(ctx context.Context, key pageKey) (*rendered, error) {
 	now := s.source.present(ctx)
 	if page := s.kept(now.version, key); page != nil {

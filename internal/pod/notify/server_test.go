@@ -48,7 +48,7 @@ func newStation(t testing.TB) *station {
 	return &station{s, make(chan Message, 2000), make(chan Refusal, 100), func(Message) {}, os.Getpid()}
 }
 
-// handlers accepts root and its descendants, and checks at the end of the test that no descriptor was leaked.
+// serve accepts root and its descendants, and checks at the end of the test that no descriptor was leaked.
 func (s *station) serve(t testing.TB) *station {
 	before := descriptors(t)
 	failed := make(chan error)

@@ -41,7 +41,7 @@ func (p *Process) Status() Status {
 	return p.status
 }
 
-// TermSignal sends sig to the process, or to its group when it was started with one. It returns ErrExited when the process is over:
+// Signal sends sig to the process, or to its group when it was started with one. It returns ErrExited when the process is over:
 // a pid that was reaped is never signalled.
 func (p *Process) Signal(sig unix.Signal) error {
 	p.mu.Lock()

@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Env names the socket to slurmd and sackd that they inherit. Slurm means it for a reconfigure. A slurmd that starts closes
+// Environ names the socket to slurmd and sackd that they inherit. Slurm means it for a reconfigure. A slurmd that starts closes
 // all files but the first three, so the socket must be the first: standard input.
 const Env = "SACK_RECONFIG_FD=0"
 

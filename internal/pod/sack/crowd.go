@@ -40,7 +40,7 @@ const (
 type accepted struct {
 	lock   sync.Mutex
 	inodes map[string]bool
-	// since is when inodes changed last.
+	// since is the time of the last change of inodes.
 	since time.Time
 }
 

@@ -22,7 +22,7 @@ const (
 
 // Options say where the socket lies, and who runs the daemon behind it.
 type Options struct {
-	// ProcPath is where users connect, and Dir a directory that is the door's own.
+	// Path is where users connect, and Dir a directory that is the door's own.
 	Path, Dir string
 	// UID and GID are the daemon's.
 	UID, GID int

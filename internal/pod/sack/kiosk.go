@@ -26,9 +26,9 @@ type KioskOptions struct {
 	// Credential is the daemon's user, nil for the agent's. UID and GID are that user's in any case.
 	Credential *syscall.Credential
 	UID, GID   int
-	// Env returns the environment of a sackd.
-	Env   func() []string
-	Table *process.Table
+	// Environ returns the environment of a sackd.
+	Environ func() []string
+	Table   *process.Table
 	// Heard gets the lines that a sackd logs.
 	Heard func(process.Line)
 	// Alive ends with the agent.
@@ -85,7 +85,7 @@ func (k *Kiosk) Open() error {
 	return nil
 }
 
-// socketPath is where users connect.
+// socketPath returns the path at which users' commands connect.
 func (k *Kiosk) socketPath() string { return filepath.Join(k.Root, Path) }
 
 // behind gives a daemon its socket behind the door; nil without one.

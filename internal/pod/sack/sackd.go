@@ -28,7 +28,7 @@ func (k *Kiosk) sackdCommand() (process.Command, error) {
 	}
 	return process.Command{
 		Path: path, Args: []string{"-D", "-f", filepath.Join(k.ConfDir, "slurm.conf")}, Dir: "/", Credential: k.Credential,
-		Env: k.Env(), Stdout: output.File(), Stderr: output.File(),
+		Env: k.Environ(), Stdout: output.File(), Stderr: output.File(),
 	}, nil
 }
 

@@ -44,7 +44,7 @@ func readJSON(from io.Reader, value any) error {
 	return json.Unmarshal(text, value)
 }
 
-// readNumber is one of Slurm's JSON: 5, or {"set": true, "infinite": false, "number": 5}. Fields
+// number is one of Slurm's JSON: 5, or {"set": true, "infinite": false, "number": 5}. Fields
 // change from one form to the other between Slurm's versions.
 type number struct {
 	value int64

@@ -8,7 +8,7 @@ import (
 	"github.com/slurmlet/slurmlet/internal/slurm"
 )
 
-// SchedulerJobs are the jobs of a View. A cluster may have 100,000 jobs, so they are kept packed in some
+// Jobs are the jobs of a View. A cluster may have 100,000 jobs, so they are kept packed in some
 // 120 bytes each, and a Job is made when somebody looks at it.
 type Jobs struct {
 	n      int
@@ -133,7 +133,7 @@ func (p *packer) list(all []string) uint32 {
 // and any base state.
 func (p *packer) flagged() (ids []int64) {
 	for i := range p.jobs.n {
-		if job := p.job(i); job.flags != 0 {
+		if job := p.packed(i); job.flags != 0 {
 			ids = append(ids, int64(job.id))
 		}
 	}
@@ -145,7 +145,7 @@ func (p *packer) flagged() (ids []int64) {
 // place.
 func (p *packer) settle(states map[int64][]string) {
 	for i := 0; i < p.jobs.n; {
-		job := p.job(i)
+		job := p.packed(i)
 		if job.flags == 0 {
 			i++
 			continue
@@ -156,11 +156,11 @@ func (p *packer) settle(states map[int64][]string) {
 			job.state, job.flags = p.text(base), p.list(flags)
 		case job.state == 0:
 			p.jobs.n--
-			*job = *p.job(p.jobs.n)
+			*job = *p.packed(p.jobs.n)
 			continue
 		}
 		i++
 	}
 }
 
-func (p *packer) job(i int) *packedJob { return &p.jobs.chunks[i/chunk][i%chunk] }
+func (p *packer) packed(i int) *packedJob { return &p.jobs.chunks[i/chunk][i%chunk] }

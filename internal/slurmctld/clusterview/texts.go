@@ -2,7 +2,7 @@ package clusterview
 
 import "strings"
 
-// keepAll gives equal texts, and equal lists of them, one place in memory.
+// texts gives equal texts, and equal lists of them, one place in memory.
 type texts struct {
 	one   map[string]string
 	lists map[string][]string

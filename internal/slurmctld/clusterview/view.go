@@ -12,7 +12,7 @@ type View struct {
 	Cluster, Version string
 	Nodes            []slurm.Node
 	Partitions       []Partition
-	// SchedulerJobs are those that squeue(1) knows: the jobs that have not ended, and those that ended less
+	// Jobs are those that squeue(1) knows: the jobs that have not ended, and those that ended less
 	// than MinJobAge (slurm.conf(5)) ago.
 	Jobs         Jobs
 	Reservations []Reservation
@@ -45,7 +45,7 @@ const (
 
 // Reading says how old a family is.
 type Reading struct {
-	// Get is when slurmctld said the values that the View has; zero for never.
+	// At is when slurmctld said the values that the View has; zero for never.
 	At time.Time
 	// Took is how long the last successful question took.
 	Took time.Duration
@@ -142,7 +142,7 @@ type Share struct {
 // Scheduler is what sdiag(1) prints. Counts begin anew with slurmctld, each midnight UTC, and with
 // "sdiag --reset", at Since.
 type Scheduler struct {
-	// Get is when slurmctld said it, and Since when the counts began.
+	// At is when slurmctld said it, and Since when the counts began.
 	At, Since slurm.Time
 	// Threads is how many threads of slurmctld work on requests. Agents are those that send
 	// messages to nodes, with AgentThreads, and AgentQueue waits to be sent.
@@ -185,7 +185,7 @@ type MainExits struct {
 // BackfillScheduler is the backfill scheduler.
 type BackfillScheduler struct {
 	Active bool
-	// SchedulerJobs and HetJobs are those that backfill has started since slurmctld's start, and LastJobs
+	// Jobs and HetJobs are those that backfill has started since slurmctld's start, and LastJobs
 	// since Since.
 	Jobs, LastJobs, HetJobs                      int64
 	Cycles                                       int64

@@ -207,9 +207,9 @@ func TestAdminsDrain(t *testing.T) {
 	}))
 }
 
-// TestDeaf: a record whose slurmd 24.11 has never heard of goes through POWERING_DOWN once, also where nobody knows
+// TestNeverRegistered: a record whose slurmd 24.11 has never heard of goes through POWERING_DOWN once, also where nobody knows
 // the pods.
-func TestDeaf(t *testing.T) {
+func TestNeverRegistered(t *testing.T) {
 	k := NewKeeper()
 	at := func(state string) []string {
 		p := k.Plan(Look{At: noon, Nodes: rest(node("a-1", state)), Sets: setA(t, "")}, noon)

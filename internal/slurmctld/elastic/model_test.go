@@ -114,7 +114,7 @@ func (w *world) kubernetes() {
 
 func (w *world) moment() time.Time { return noon.Add(time.Duration(w.now) * time.Second) }
 
-// survey is the agent's.
+// look is the agent's.
 func (w *world) look() {
 	look := Look{At: w.moment(), Sets: w.sets, ResumeTimeout: resumeTimeout * time.Second, Timed: w.timed}
 	look.Nodes, look.Suspended = w.nodes()

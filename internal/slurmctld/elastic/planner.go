@@ -24,7 +24,7 @@ type planner struct {
 	seen     map[string]bool
 	// open are nodes with which something is to be done, or of which slurmctld has something to do.
 	open map[string]bool
-	// startable are nodes that the minimum may start, and warm how many are up or coming, by set.
+	// startable are nodes that the minimum may start, and running how many are up or coming, by set.
 	startable map[string]map[string]bool
 	running   map[string]int
 }
@@ -333,7 +333,7 @@ func (p *planner) isForeign(n *slurm.Node) bool {
 	return is
 }
 
-// isPodGone: the pod of a node that slurmctld suspends is gone. One that was off before it was cured had none.
+// isPodGone: the pod of a node that slurmctld suspends is gone. One that was off before it went through POWERING_DOWN had none.
 func (p *planner) isPodGone(n *slurm.Node) bool {
 	if p.Pod != nil {
 		return !p.Pod(n.Name)
@@ -343,13 +343,13 @@ func (p *planner) isPodGone(n *slurm.Node) bool {
 
 const reasonNeverRegistered = "slurmctld has never heard of its slurmd"
 
-// poweredDownLately: the cure of deaf was done lately.
+// poweredDownLately: the way through POWERING_DOWN was taken lately.
 func (p *planner) poweredDownLately(n *slurm.Node) bool {
 	t := p.tries[n.Name][PowerDown]
 	return t != nil && t.key == (&Step{Verb: PowerDown, Text: reasonNeverRegistered}).key()
 }
 
-// neverRegistered: 24.11 gives such a record no job once it has read slurm.conf again. Its way through POWERING_DOWN cures that.
+// neverRegistered: 24.11 gives such a record no job once it has read slurm.conf again. Its way through POWERING_DOWN ends that.
 func (p *planner) neverRegistered(n *slurm.Node) bool {
 	if !n.Is("IDLE") || !n.Is("POWERED_DOWN") || !n.Is("NOT_RESPONDING") ||
 		n.Is("DRAIN", "FAIL", "POWER_DOWN", "POWERING_DOWN", "POWER_UP", "POWERING_UP") {

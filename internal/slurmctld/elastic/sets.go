@@ -10,7 +10,7 @@ import (
 	"github.com/slurmlet/slurmlet/internal/slurm"
 )
 
-// Standings are those that count, and the files that do not.
+// Sets are those that count, and the files that do not.
 type Sets struct {
 	// All are in the order of their names.
 	All []Set
@@ -112,7 +112,7 @@ func (sets Sets) Equal(o Sets) bool {
 	return slices.EqualFunc(sets.All, o.All, Set.equal) && slices.Equal(sets.Bad, o.Bad)
 }
 
-// NodeNames returns the names of the sets that count, in order.
+// Names returns the names of the sets that count, in order.
 func (sets Sets) Names() []string {
 	names := make([]string, len(sets.All))
 	for i, s := range sets.All {

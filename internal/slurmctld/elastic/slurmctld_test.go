@@ -103,7 +103,7 @@ func (s *slurmctld) back(c *cloud) {
 	}
 }
 
-// retryDown takes the jobs off.
+// down takes the jobs off.
 func (s *slurmctld) down(c *cloud) { c.state, c.job, c.suspended = "DOWN", false, false }
 
 func (s *slurmctld) fail(c *cloud, reason string) {

@@ -52,7 +52,7 @@ const (
 type Waits struct {
 	waits map[int]*Wait
 	next  int
-	// isUp were found by the look that began at looked and took so long. Each look forgets the one before.
+	// up were found by the look that began at looked and took so long. Each look forgets the one before.
 	up           hostlist.Set
 	looked       time.Time
 	took         time.Duration
@@ -73,7 +73,7 @@ func (w *Waits) Begin(now time.Time) {
 // Settled says whether slurmctld has settled. If not, Survey wants a look at all nodes.
 func (w *Waits) Settled() bool { return w.settling.began.IsZero() }
 
-// Activate says whether slurmctld has settled, and has Due say when to look until it has.
+// WantSettled says whether slurmctld has settled, and has Due say when to look until it has.
 func (w *Waits) WantSettled(now time.Time) bool {
 	w.settling.wanted = !w.endSettling(now)
 	return w.Settled()
@@ -158,7 +158,7 @@ func (w *Waits) Due() (at time.Time) {
 	return at
 }
 
-// Names are those to ask for.
+// NodesToAsk are those to ask for.
 func (w *Waits) NodesToAsk() hostlist.Set {
 	return hostlist.UnionOf(func(yield func(hostlist.Set) bool) {
 		for _, one := range w.waits {

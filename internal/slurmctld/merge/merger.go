@@ -25,7 +25,7 @@ import (
 )
 
 const (
-	// collectFor is how long changes are collected.
+	// collectTime is how long changes are collected.
 	collectTime = 50 * time.Millisecond
 	// lookAfter is how long after a deletion it is asked again who names nodes, unless another deletion asks before.
 	lookAfter = 500 * time.Millisecond

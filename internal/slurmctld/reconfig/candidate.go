@@ -32,7 +32,7 @@ type inspection struct {
 	anew     bool
 }
 
-// checkEarly is a check that begins before an edit has been left in peace for Debounce. Most
+// precheck is a check that begins before an edit has been left in peace for Debounce. Most
 // edits are complete by then, so that their check is over when they are read.
 type precheck struct {
 	began time.Time

@@ -56,7 +56,7 @@ type Reloads struct {
 	Last *Reload `json:"last,omitempty"`
 }
 
-// TryNow is an edit that slurmctld and its nodes have taken.
+// Reload is an edit that slurmctld and its nodes have taken.
 type Reload struct {
 	At time.Time `json:"at"`
 	// Seconds is how long it took, from the agent's reading the edit to At.

@@ -220,7 +220,7 @@ func (s *Store) Reread() error {
 	return nil
 }
 
-// AskStates says in which state slurmctld has jobs, by the ids that users see (7, 7_2) and by their own ids. Jobs that it
+// States says in which state slurmctld has jobs, by the ids that users see (7, 7_2) and by their own ids. Jobs that it
 // does not know are left out.
 type States func(ids []string) (map[string]string, error)
 

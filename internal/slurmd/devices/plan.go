@@ -35,7 +35,7 @@ type Plan struct {
 	// Lines are gres.conf's, Files the device nodes in them.
 	Lines []string `json:"lines,omitempty"`
 	Files []string `json:"-"`
-	// Find are those that are registered, with their types there.
+	// GPUs are those that are registered, with their types there.
 	GPUs []GPU `json:"-"`
 }
 

@@ -17,7 +17,7 @@ import (
 type Traits struct {
 	// Features is slurm.conf(5)'s Features, in the order of their names.
 	Features Trait `json:"features"`
-	// CPUTopology is slurm.conf(5)'s Topology (Slurm 25.05 and later).
+	// Topology is slurm.conf(5)'s Topology (Slurm 25.05 and later).
 	Topology Trait `json:"topology"`
 	// Weight is slurm.conf(5)'s Weight.
 	Weight Trait `json:"weight"`

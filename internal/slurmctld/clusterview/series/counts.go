@@ -146,7 +146,7 @@ type job struct {
 	*clusterview.Job
 	// read is when slurmctld sent the record.
 	read time.Time
-	// nodeBits are the numbers of the nodes that it occupies.
+	// nodes are the numbers of the nodes that it occupies.
 	nodes []int
 }
 
