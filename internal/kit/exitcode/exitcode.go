@@ -6,17 +6,18 @@ const (
 	// OK says that the container stopped in order after SIGTERM, SIGINT or SIGRTMIN+3. A slurmd that crashes or hangs
 	// while it stops counts as in order if slurmctld has deleted its record
 	OK = 0
-	// Failure says that the agent itself has failed; of `slurmlet check`, that an error is among the findings
+	// Failure says that the agent itself has failed; of `slurmlet check`, that an error is among the findings; of `slurmlet
+	// diff`, that there is a difference; of `slurmlet reload`, `drain`, `resume` and `deadline`, that it was refused
 	Failure = 1
 	// Usage says that there is no such role, command or flag (EX_USAGE)
 	Usage = 64
-	// Unavailable says that no agent answers `slurmlet status` or `slurmlet probe` (EX_UNAVAILABLE)
+	// Unavailable says that no agent answers `slurmlet status`, `probe` or another command (EX_UNAVAILABLE)
 	Unavailable = 69
 	// Missing says that the container lacks something: the daemon, scontrol, sdiag, sinfo, squeue, a key, a user
 	// (EX_OSFILE)
 	Missing = 72
-	// NotReady says that the time was over, and the node record or jobs may be left; of `slurmlet status` and
-	// `slurmlet probe`, that the agent is not Ready (EX_TEMPFAIL)
+	// NotReady says that the grace period ended before the agent was sure that the node record and jobs are gone; of
+	// `slurmlet status` and `slurmlet probe`, that the agent is not Ready (EX_TEMPFAIL)
 	NotReady = 75
 	// Cgroup says that Slurm cannot limit jobs by cgroup, and `SLURMLET_CGROUP` requires it (EX_NOPERM)
 	Cgroup = 77

@@ -16,7 +16,7 @@ const (
 	Nobody Owner = iota
 	// Agent is an agent of slurmlet's, which lifts the state itself.
 	Agent
-	// Command is "slurmlet drain", and "slurmlet undrain" lifts the state.
+	// Command is "slurmlet drain", and "slurmlet resume" lifts the state.
 	Command
 	// Kubernetes wants no jobs on the node's machine. The node's agent lifts the state when that is over.
 	Kubernetes

@@ -127,7 +127,8 @@ var ofCounts = []family[counts]{
 	},
 	{
 		"nodes_drained", "kind",
-		"Nodes with flag DRAIN by the kind of the reason; the status page and sinfo -R have the reasons",
+		"Nodes with flag DRAIN by the kind of the reason (slurmlet, not_responding, kill_task, prolog_epilog, registration, " +
+			"health_check, reboot, power, job, disk, none, other); the status page and sinfo -R have the reasons",
 		func(c *counts, add func(float64, ...string)) {
 			for _, kind := range slices.Sorted(maps.Keys(c.drains)) {
 				add(float64(c.drains[kind]), kind)
