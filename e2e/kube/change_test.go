@@ -16,7 +16,7 @@ import (
 // changeConf: the kubelet delivers a changed ConfigMap, and slurmctld's agent
 // makes it live on all nodes, while a job runs and no pod is restarted.
 func changeConf(t *testing.T, c *cluster) {
-	j := c.running(t, "sleep 100", "-N2")
+	j := c.running(t, "sleep 40", "-N2")
 	before := c.pods(t)
 	changed := time.Now()
 	c.upgrade(t, "--set", "slurm.conf.KillWait=17")
