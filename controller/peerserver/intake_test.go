@@ -224,7 +224,7 @@ func TestNotTaken(t *testing.T) {
 	case <-time.After(limit):
 		t.Fatal("the controller hears nothing")
 	}
-	for text := ""; !strings.Contains(text, "cannot tell the controller what the nodes do"); {
+	for text := ""; !strings.Contains(text, "cannot report to the controller what the nodes do"); {
 		select {
 		case text = <-said:
 		case <-time.After(limit):

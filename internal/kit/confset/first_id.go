@@ -10,7 +10,8 @@ import (
 // FirstJobID is the text that the agent of slurmctld adds at the end of slurm.conf after a crash: slurmctld may have
 // forgotten jobs, and gives their ids to no others.
 func FirstJobID(id uint32) string {
-	return fmt.Sprintf("\n# slurmlet wrote FirstJobId, because slurmctld has not ended in order and may have forgotten lower ids.\nFirstJobId=%d\n", id)
+	return fmt.Sprintf(
+		"\n# slurmlet wrote FirstJobId, because slurmctld has not ended in order and may have forgotten lower ids.\nFirstJobId=%d\n", id)
 }
 
 // firstJobID is compiled where slurm.conf has such a text, which is after a crash alone.

@@ -29,7 +29,7 @@ import (
 type Feed struct {
 	// Verifier judges proofs.
 	Verifier *proof.Verifier
-	// Log, if there is one, tells what an administrator must change.
+	// Log, if there is one, says what an administrator must change.
 	Log  func(level slog.Level, text string, attrs ...slog.Attr)
 	port *publichttp.Server
 	now  manifest
@@ -49,7 +49,7 @@ func (f *Feed) Serve(port *publichttp.Server) {
 const nodeParameter = "node"
 
 // lifeParameter of the query is the life that the asker has heard of last, and that of the answer's
-// type is the present one. A connection does not always tell that slurmctld has been started anew:
+// type is the present one. A connection does not always show that slurmctld has been started anew:
 // what the old one has said may come after the new one is there.
 const lifeParameter = "life"
 
@@ -147,15 +147,17 @@ func (f *Feed) announce(m manifest, nodes int) {
 // configuration's news, and for a change of its record.
 const connectionsOfNode = 2
 
-// warn tells once that the file descriptors are too few for all nodes. The agents that find no room hang on: each
+// warn logs once that the file descriptors are too few for all nodes. The agents that find no room hang on: each
 // ends another one's connection, comes back, and takes slurmctld for restarted.
 func (f *Feed) warn(nodes, most int) {
 	if most >= connectionsOfNode*nodes || f.warned || f.Log == nil {
 		return
 	}
 	f.warned = true
-	f.Log(slog.LevelWarn, "the limit of open files is too low for MaxNodeCount: agents beyond it lose their connections to this one again and again",
-		slog.Int("nodes", most/connectionsOfNode), slog.Int("max_node_count", nodes), slog.Int("want_open_files", filesPerConnection*connectionsOfNode*nodes))
+	f.Log(slog.LevelWarn,
+		"the limit of open files is too low for MaxNodeCount: agents beyond it lose their connections to this one again and again",
+		slog.Int("nodes", most/connectionsOfNode), slog.Int("max_node_count", nodes),
+		slog.Int("want_open_files", filesPerConnection*connectionsOfNode*nodes))
 }
 
 // filesPerConnection is how many file descriptors the port wants for each connection that waits
@@ -186,7 +188,8 @@ func hostOf(address string) string {
 const nodesParameter = "nodes"
 
 func (f *Feed) announcementType(nodes int) string {
-	return mime.FormatMediaType("text/plain", map[string]string{"charset": "utf-8", nodesParameter: strconv.Itoa(nodes), lifeParameter: f.life})
+	return mime.FormatMediaType("text/plain",
+		map[string]string{"charset": "utf-8", nodesParameter: strconv.Itoa(nodes), lifeParameter: f.life})
 }
 
 // mostNodes is how many nodes there may be by slurm.conf.
@@ -195,7 +198,7 @@ func mostNodes(conf *slurmconf.Conf) int {
 		return 0
 	}
 	value, _ := conf.Value("MaxNodeCount")
-	dynamic, _ := strconv.Atoi(value) // what is no number is told by the check
+	dynamic, _ := strconv.Atoi(value) // what is no number is a finding of the check
 	return max(dynamic, conf.NodeCount())
 }
 

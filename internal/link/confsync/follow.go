@@ -112,7 +112,9 @@ func (f *Follower) take(m manifest) {
 	f.hear(m)
 	if err := f.files.Add(f.Copy); err != nil && !errors.Is(err, fs.ErrNotExist) && !f.unwatched {
 		f.unwatched = true
-		f.Log(slog.LevelWarn, "the kernel cannot tell of changes of the copy of the configuration: it is looked at every "+watch.Every.String(), slog.Any("error", err))
+		f.Log(slog.LevelWarn,
+			"the kernel cannot report changes of the copy of the configuration: it is looked at every "+
+				watch.Every.String(), slog.Any("error", err))
 		f.files.Tick(watch.Every)
 	}
 	f.files.Look()

@@ -221,6 +221,6 @@ func TestFollowerWithoutTheKernel(t *testing.T) {
 		<-time.After(watch.Every + 2*pushTime)
 		synctest.Wait()
 		require.Empty(t, f.Fault())
-		require.Equal(t, []string{"the kernel cannot tell of changes of the copy of the configuration: it is looked at every 1m0s"}, told)
+		require.Equal(t, []string{"the kernel cannot report changes of the copy of the configuration: it is looked at every 1m0s"}, told)
 	})
 }

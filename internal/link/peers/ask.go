@@ -136,7 +136,8 @@ func exchange(ctx context.Context, conn *tls.Conn, host string, q request) (*ans
 		return nil, fmt.Errorf("cannot trust the controller: %w", err)
 	}
 	var b bytes.Buffer
-	fmt.Fprintf(&b, "%s %s HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer %s\r\nConnection: close\r\n", q.method, q.path, hostHeader(host), q.token)
+	fmt.Fprintf(&b, "%s %s HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer %s\r\nConnection: close\r\n", q.method,
+		q.path, hostHeader(host), q.token)
 	if q.body != nil {
 		fmt.Fprintf(&b, "Content-Type: application/json\r\nContent-Length: %d\r\n", len(q.body))
 	}
@@ -216,7 +217,9 @@ func private(f *os.File, alone bool) error {
 		others, own = 0o007, own || s.Uid == 0
 	}
 	if s.Mode&others != 0 || !own {
-		return fmt.Errorf("cannot use the pod's token: others than user %d can read %s, which has mode %04o and owner %d; want 0400 (defaultMode)", os.Geteuid(), f.Name(), s.Mode&0o7777, s.Uid)
+		return fmt.Errorf(
+			"cannot use the pod's token: others than user %d can read %s, which has mode %04o and owner %d; want "+
+				"0400 (defaultMode)", os.Geteuid(), f.Name(), s.Mode&0o7777, s.Uid)
 	}
 	return nil
 }

@@ -49,7 +49,7 @@ type Change struct {
 	Returning *wire.Returning
 }
 
-// ClientStatus is what a Client tells of itself.
+// ClientStatus is what slurmlet status shows of a Client.
 type ClientStatus struct {
 	// Connected says whether the stream stands, and Since since when it does or does not.
 	Connected bool      `json:"connected"`
@@ -80,9 +80,9 @@ type Client struct {
 	// last is the address of the last controller that could be trusted.
 	last  string
 	table map[string]wire.Peer // by name
-	// forgot says that the next whole table has more to tell.
+	// forgot says that the next whole table has more that is new.
 	forgot bool
-	// newEpoch is told when epoch has changed.
+	// newEpoch gets a value when epoch has changed.
 	newEpoch chan struct{}
 }
 
@@ -121,7 +121,8 @@ func NewClient(o ClientOptions) (*Client, error) {
 		o.Dial = (&net.Dialer{}).DialContext
 	}
 	return &Client{
-		ClientOptions: o, host: host, status: ClientStatus{Since: time.Now()}, table: map[string]wire.Peer{}, newEpoch: make(chan struct{}, 1),
+		ClientOptions: o, host: host, status: ClientStatus{Since: time.Now()}, table: map[string]wire.Peer{},
+		newEpoch: make(chan struct{}, 1),
 	}, nil
 }
 
@@ -132,7 +133,7 @@ func (c *Client) Status() ClientStatus {
 	return c.status
 }
 
-// Forget takes peers out of the table, so that the next whole table tells of them anew.
+// Forget takes peers out of the table, so that the next whole table has them as new.
 func (c *Client) Forget(names ...string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -196,7 +197,8 @@ func (c *Client) failed(err error, tries int) {
 	peers := c.status.Peers
 	c.mu.Unlock()
 	if tries == patience {
-		c.Log(slog.LevelWarn, "no table of the peers comes from the controller; the last one stays", slog.Int("peers", peers), slog.String("error", err.Error()))
+		c.Log(slog.LevelWarn, "no table of the peers comes from the controller; the last one stays",
+			slog.Int("peers", peers), slog.String("error", err.Error()))
 	}
 }
 
@@ -245,7 +247,7 @@ func (c *Client) take(u wire.Update) Change {
 		c.Log(slog.LevelWarn, "the controller names peers that cannot be used; they are left out", slog.Int("peers", left))
 	}
 	if badSets != nil {
-		c.Log(slog.LevelWarn, "cannot use what the controller tells of workloads", slog.Any("error", badSets))
+		c.Log(slog.LevelWarn, "cannot use what the controller sends of workloads", slog.Any("error", badSets))
 	}
 	if back {
 		c.Log(slog.LevelInfo, "the table of the peers comes from the controller", slog.Int("peers", c.Status().Peers))
@@ -253,7 +255,7 @@ func (c *Client) take(u wire.Update) Change {
 	return change
 }
 
-// taken notes what the status tells, and says whether the stream has just begun. The caller holds mu.
+// taken notes what the status shows, and says whether the stream has just begun. The caller holds mu.
 func (c *Client) taken(u wire.Update) (began bool) {
 	now := time.Now()
 	began = !c.status.Connected

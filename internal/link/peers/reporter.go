@@ -20,7 +20,7 @@ import (
 	"github.com/slurmlet/slurmlet/internal/link/wire"
 )
 
-// Reporter tells the controller what slurmctld's nodes do: all of them to a controller that is new, and
+// Reporter reports to the controller what slurmctld's nodes do: all of them to a controller that is new, and
 // then those that have changed.
 type Reporter struct {
 	// Failing takes what keeps the pods of elastic nodes from starting, whole each time. It runs on Run's
@@ -38,7 +38,7 @@ type Reporter struct {
 	news chan struct{}
 }
 
-// NewReporter makes a Reporter beside the Client whose controller it tells.
+// NewReporter makes a Reporter beside the Client whose controller it reports to.
 func NewReporter(c *Client) *Reporter {
 	return &Reporter{client: c, news: make(chan struct{}, 1)}
 }
@@ -106,7 +106,7 @@ func (r *Reporter) wake() {
 
 // Run reports until ctx ends.
 func (r *Reporter) Run(ctx context.Context) {
-	var told map[string]wire.NodeReport // nil: the controller knows nothing
+	var sent map[string]wire.NodeReport // nil: the controller knows nothing
 	var tag, conf string                // of the last report
 	confirm := false                    // with a report that says nothing new
 	for tries := 0; ; {
@@ -114,24 +114,24 @@ func (r *Reporter) Run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-r.client.newEpoch:
-			told = nil
+			sent = nil
 		case <-time.After(r.untilConfirmation()):
-			confirm = told != nil && r.isPresent()
+			confirm = sent != nil && r.isPresent()
 		case <-r.news:
 			select {
 			case <-r.client.newEpoch:
-				told = nil
+				sent = nil
 			default:
 			}
 		}
 		pause := leastPause
-		report, now := r.difference(told, conf)
+		report, now := r.difference(sent, conf)
 		if report == nil && confirm && r.isPresent() {
 			report = &wire.Report{Conf: conf}
 		}
 		next, err := r.send(ctx, report, tag)
 		if err == nil {
-			told, tag, tries, confirm = now, next, 0, false
+			sent, tag, tries, confirm = now, next, 0, false
 			if report != nil {
 				conf = report.Conf
 			}
@@ -142,11 +142,11 @@ func (r *Reporter) Run(ctx context.Context) {
 			case is && refused.code == http.StatusMisdirectedRequest:
 				least, most = least/5, lastLeaderSearch // the Service leads to another replica soon
 			case is && refused.code == http.StatusPreconditionFailed:
-				told, most = nil, lastLeaderSearch // this one writes, and waits for all
+				sent, most = nil, lastLeaderSearch // this one writes, and waits for all
 			case is && refused.code == http.StatusServiceUnavailable:
 				least = max(least, refused.wait) // other reports had the room: it has taken nothing
 			default:
-				told = nil // the controller may have taken it, or may be another one
+				sent = nil // the controller may have taken it, or may be another one
 			}
 			pause = backoff.Grow(least, tries, most)
 			pause = pause/2 + rand.N(pause)
@@ -154,7 +154,7 @@ func (r *Reporter) Run(ctx context.Context) {
 				pause = max(pause, refused.wait) // it will not take the report sooner
 			}
 			if tries == patience || tries == 0 && is && refused.lasting() {
-				r.client.Log(slog.LevelWarn, "cannot tell the controller what the nodes do", slog.String("error", err.Error()))
+				r.client.Log(slog.LevelWarn, "cannot report to the controller what the nodes do", slog.String("error", err.Error()))
 			}
 			tries++
 			r.wake()
@@ -175,21 +175,21 @@ func (r *Reporter) untilConfirmation() time.Duration {
 	return confirmation
 }
 
-// difference is what the controller does not know. It is nil before Set, where there is nothing to tell, and where nobody
+// difference is what the controller does not know. It is nil before Set, where there is nothing to report, and where nobody
 // has looked at the nodes lately: the controller would take old states for new ones.
-func (r *Reporter) difference(told map[string]wire.NodeReport, conf string) (*wire.Report, map[string]wire.NodeReport) {
+func (r *Reporter) difference(sent map[string]wire.NodeReport, conf string) (*wire.Report, map[string]wire.NodeReport) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.want == nil || time.Since(r.set) >= present || told != nil && conf == r.conf && maps.Equal(told, r.want) {
-		return nil, told
+	if r.want == nil || time.Since(r.set) >= present || sent != nil && conf == r.conf && maps.Equal(sent, r.want) {
+		return nil, sent
 	}
-	report := wire.Report{Whole: told == nil, Conf: r.conf}
+	report := wire.Report{Whole: sent == nil, Conf: r.conf}
 	for name, n := range r.want {
-		if before, known := told[name]; !known || before != n {
+		if before, known := sent[name]; !known || before != n {
 			report.Nodes = append(report.Nodes, n)
 		}
 	}
-	for name := range told {
+	for name := range sent {
 		if _, there := r.want[name]; !there {
 			report.Nodes = append(report.Nodes, wire.NodeReport{Name: name, State: wire.Absent})
 		}

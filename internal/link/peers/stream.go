@@ -81,7 +81,8 @@ func (c *Client) read(ctx context.Context, s *stream) (next *stream, stood bool,
 			continue // many wait for the table
 		}
 		change := c.take(u)
-		if c.Changed != nil && (len(change.Gone) > 0 || len(change.Put) > 0 || change.Self != nil || change.Returning != nil || u.Snapshot) {
+		if c.Changed != nil &&
+			(len(change.Gone) > 0 || len(change.Put) > 0 || change.Self != nil || change.Returning != nil || u.Snapshot) {
 			c.Changed(change)
 		}
 		if err := c.renew(u); err != nil {
@@ -99,7 +100,7 @@ func (c *Client) read(ctx context.Context, s *stream) (next *stream, stood bool,
 	}
 }
 
-// renew ends a stream whose controller hears of Kubernetes again, if the whole table has more to tell.
+// renew ends a stream whose controller hears of Kubernetes again, if the whole table has more that is new.
 func (c *Client) renew(u wire.Update) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -132,8 +132,8 @@ func (n *Names) guard() {
 	}
 }
 
-// tellForeign tells of the names that peers lack for it, once for each change. The caller holds order.
-func (n *Names) tellForeign() {
+// logForeign logs the names that peers lack for it, once for each change. The caller holds order.
+func (n *Names) logForeign() {
 	foreign := n.hosts.Forbidden()
 	n.mu.Lock()
 	news := !slices.Equal(foreign, n.foreign)
@@ -150,7 +150,7 @@ func (n *Names) guardAlways(done <-chan struct{}) {
 		published := n.Published()
 		n.order.Lock()
 		n.guard()
-		n.tellForeign()
+		n.logForeign()
 		n.order.Unlock()
 		select {
 		case <-done:

@@ -1,4 +1,4 @@
-// Package podnames keeps the names of the cluster's pods in /etc/hosts, as slurmlet's controller tells of them. Without the
+// Package podnames keeps the names of the cluster's pods in /etc/hosts, as slurmlet's controller sends them. Without the
 // controller the last names stay.
 package podnames
 
@@ -57,7 +57,7 @@ type Names struct {
 	fault      string
 	taken      []string
 	self       wire.Self
-	// doubted is when slurmctld's address was tried last, without a controller that could tell.
+	// doubted is when slurmctld's address was tried last, without a controller that could know.
 	doubted time.Time
 	// missing are peers that a whole table lacked, and when their names go.
 	missing map[string]time.Time
@@ -105,7 +105,7 @@ func (n *Names) Run(ctx context.Context) {
 		Done: ctx.Done(), Calm: watch.For(hostsCalm), Changed: func() { n.wrote(n.hosts.Mend()) },
 	})
 	if err := files.Add(n.hostsFile()); err != nil {
-		n.Log(slog.LevelWarn, "the kernel cannot tell of changes of the hosts file: it is looked at every "+
+		n.Log(slog.LevelWarn, "the kernel cannot report changes of the hosts file: it is looked at every "+
 			watch.Every.String(), slog.Any("error", err))
 		files.Tick(watch.Every)
 	}
@@ -138,7 +138,7 @@ func (n *Names) changed(c peers.Change) {
 	n.conf.take(c)
 	n.guard()
 	n.wrote(n.hosts.Set(names))
-	n.tellForeign()
+	n.logForeign()
 	n.order.Unlock()
 	if c.Whole {
 		time.AfterFunc(missingTime, func() { n.dropMissing(time.Now()) })

@@ -57,7 +57,7 @@ func (n *Names) away(since time.Time) {
 // reachTimeout is how long slurmctld may take to accept a connection before DNS is asked.
 const reachTimeout = 3 * time.Second
 
-// forget takes slurmctlds out of the table until the controller tells of them again.
+// forget takes slurmctlds out of the table until the controller sends them again.
 func (n *Names) forget(slurmctlds []string) (names map[string][]netip.Addr) {
 	n.client.Forget(slurmctlds...)
 	n.mu.Lock()

@@ -13,7 +13,7 @@ import (
 )
 
 // missingTime is how long a name stays that another replica's whole table lacks. That replica may have begun
-// with an older state of Kubernetes, and tells then within seconds of the pod.
+// with an older state of Kubernetes, and sends the pod then within seconds.
 const missingTime = time.Minute
 
 // take keeps the slurmctlds, and returns the names that change. moved says that one has another address.

@@ -38,7 +38,8 @@ const mostAddresses = 8
 func (p Peer) Check() error {
 	switch {
 	case !hostname.ValidPod(p.Name):
-		return fmt.Errorf("cannot use %.80q as the name of a peer: want letters, digits, '-' and '_', and at most %d of them", p.Name, hostname.Longest)
+		return fmt.Errorf(
+			"cannot use %.80q as the name of a peer: want letters, digits, '-' and '_', and at most %d of them", p.Name, hostname.Longest)
 	case p.UID == "":
 		return errors.New("cannot use the peer " + p.Name + ": it has no UID")
 	case len(p.Addresses) > mostAddresses:

@@ -28,12 +28,12 @@ type Failure struct {
 	Since time.Time `json:"since"`
 }
 
-// Report is what slurmctld's agent tells of its nodes.
+// Report is what slurmctld's agent reports of its nodes.
 type Report struct {
 	// Whole says that Nodes are all; else they are those that have changed.
 	Whole bool         `json:"whole,omitempty"`
 	Nodes []NodeReport `json:"nodes,omitempty"`
-	// Conf tells the content of the directory with slurm.conf, without its keys, from others (confset.TextsDigest). It is in
+	// Conf distinguishes the content of the directory with slurm.conf, without its keys, from others (confset.TextsDigest). It is in
 	// each report; empty: the directory cannot be read, or the agent is one of before.
 	Conf string `json:"conf,omitempty"`
 }

@@ -25,7 +25,7 @@ type StatefulSet struct {
 // mostSets bounds the sets of a cluster.
 const mostSets = 10_000
 
-// Check refuses what no controller tells. nil is well.
+// Check refuses what no controller sends. nil is well.
 func (r *Returning) Check() error {
 	if r == nil {
 		return nil

@@ -8,7 +8,7 @@ import (
 // Self is what Kubernetes knows of a pod and of its machine.
 type Self struct {
 	Machine string `json:"machine,omitempty"`
-	// Labels are those of the machine's that the controller was told to pass on.
+	// Labels are those of the machine's that the controller is set to pass on.
 	Labels map[string]string `json:"labels,omitempty"`
 	// Features, Topology and Weight are what the settings make of the labels, in Slurm's words.
 	Features []string `json:"features,omitempty"`

@@ -11,7 +11,7 @@
 // many bytes. A replica that hears nothing of Kubernetes refuses streams with 503, but for agents that
 // have no table at all and take an old one: ?stale=yes.
 //
-// slurmctld's agent tells what its nodes do, on change only:
+// slurmctld's agent reports what its nodes do, on change only:
 //
 //	POST /v1/nodes   one Report, with If-Match unless it is whole
 //	→ 204 and an ETag, or 412: this controller has not taken the report before, or 421: another one writes
@@ -49,7 +49,7 @@ type Update struct {
 	// Self is what Kubernetes knows of the pod that reads, whole each time.
 	Self *Self `json:"self,omitempty"`
 	// Returning is for slurmctld's agent, whole each time. Controllers of before, and those that watch no
-	// workloads, tell none. Agents of before take the line for a heartbeat.
+	// workloads, have none. Agents of before take the line for a heartbeat.
 	Returning *Returning `json:"returning,omitempty"`
 }
 

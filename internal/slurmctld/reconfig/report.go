@@ -16,7 +16,8 @@ import (
 // Status is that of the next state, which Report has not been given yet.
 func (r *Reloader) Status(next lifecycle.State) *Status {
 	s := &Status{
-		Sources: r.Sources, Doing: next.Conf.Activity.String(), Took: next.Conf.Took, Missed: slices.Concat(next.Conf.Missed, next.Conf.Unheard),
+		Sources: r.Sources, Doing: next.Conf.Activity.String(), Took: next.Conf.Took,
+		Missed:  slices.Concat(next.Conf.Missed, next.Conf.Unheard),
 		Reloads: r.seen.Load().reloads(next.Conf.Outcomes, time.Now()),
 	}
 	if next.Conf.Activity == conf.Spreading || next.Conf.Activity == conf.RestartingOne {
@@ -79,10 +80,13 @@ func (r *Reloader) Report(ctx context.Context, next lifecycle.State, status *Sta
 	r.remember(old, next, time.Now())
 	r.reportRefusal(old.Conf, next.Conf)
 	if next.Conf.Canary != "" && next.Conf.Canary != old.Conf.Canary {
-		r.Log(slog.LevelWarn, "most nodes have not taken the configuration: the agent has slurmd of one restarted into it", slog.String("node", next.Conf.Canary), slog.Int("nodes", len(next.Conf.Missed)))
+		r.Log(slog.LevelWarn,
+			"most nodes have not taken the configuration: the agent has slurmd of one restarted into it",
+			slog.String("node", next.Conf.Canary), slog.Int("nodes", len(next.Conf.Missed)))
 	}
 	if next.Conf.RestartAll && !old.Conf.RestartAll {
-		r.Log(slog.LevelInfo, "that slurmd came up with the configuration: the others are restarted, too", slog.String("nodes", few(next.Conf.Missed)))
+		r.Log(slog.LevelInfo, "that slurmd came up with the configuration: the others are restarted, too",
+			slog.String("nodes", few(next.Conf.Missed)))
 	}
 	if next.Conf.NotRestored != "" && next.Conf.NotRestored != old.Conf.NotRestored {
 		r.Log(slog.LevelError, "cannot put the last good configuration back", slog.String("error", next.Conf.NotRestored))

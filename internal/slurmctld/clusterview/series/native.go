@@ -190,7 +190,8 @@ var nativePartitionSizes = []metric[partitionCounts]{
 	},
 	{
 		"partition_nodes_mem_avail",
-		"Memory of the partition's nodes for jobs, without specialized memory, in bytes (Slurm's own value is in MiB)", func(p *partitionCounts) float64 { return inBytes(p.nodes.memoryEffective) },
+		"Memory of the partition's nodes for jobs, without specialized memory, in bytes (Slurm's own value is in MiB)",
+		func(p *partitionCounts) float64 { return inBytes(p.nodes.memoryEffective) },
 	},
 	{
 		"partition_nodes_mem_free",
