@@ -16,24 +16,14 @@ func (s Status) WriteMetrics(w io.Writer) error {
 	expose(e, ofAll, &s)
 	expose(e, ofMain, s.Main)
 	expose(e, ofLastError, s.LastError)
-	expose(e, ofLosses, s.Losses)
 	expose(e, ofKeys, s.Keys)
 	exposition.ExposeAll(e, sack.Metrics, s.Sack)
 	expose(e, ofPeers, s.Peers)
-	expose(e, ofRecords, s.Records)
-	expose(e, ofKeptRecords, s.KeptRecords)
-	expose(e, ofElastic, s.Elastic)
-	s.Elastic.ExposeStarts(e)
-	expose(e, ofLostJobs, s.LostJobs)
 	expose(e, ofStopping, s.Stopping)
-	if s.Conf != nil {
-		expose(e, ofConf, s.Conf)
-		expose(e, ofReload, s.Conf.Reloads.Last)
-		expose(e, ofRefusal, s.Conf.Refused)
-	}
 	if s.Role == Slurmd || s.Role == Login {
 		expose(e, ofCopy, &s)
 	}
+	s.Status.WriteMetrics(e, s.Conf)
 	s.Node.WriteMetrics(e)
 	if s.Role == Login {
 		expose(e, ofLogin, &s)

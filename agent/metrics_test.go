@@ -58,8 +58,10 @@ var statuses = map[string]Status{
 	},
 	"lost jobs": {
 		Role: Slurmctld, State: supervisor.Ready, Since: noon, Version: "v1", LastEnd: &mainprocess.Words{At: noon, Text: "a secret"},
-		Losses:   &slurmctld.LossStatus{Count: 2, Last: &slurmctld.Line{At: later, Text: "a secret"}},
-		LostJobs: &savedstate.Status{Lost: []savedstate.Job{{ID: 7, User: "a secret", Script: "a secret"}, {ID: 9}}, Again: []savedstate.Job{{ID: 8, Nodes: "a secret"}}, AgainTotal: 3, Dir: "a secret", Fault: "a secret"},
+		Status: slurmctld.Status{
+			Losses:   &slurmctld.LossStatus{Count: 2, Last: &slurmctld.Line{At: later, Text: "a secret"}},
+			LostJobs: &savedstate.Status{Lost: []savedstate.Job{{ID: 7, User: "a secret", Script: "a secret"}, {ID: 9}}, Again: []savedstate.Job{{ID: 8, Nodes: "a secret"}}, AgainTotal: 3, Dir: "a secret", Fault: "a secret"},
+		},
 	},
 	"peers": {
 		Role: Login, State: supervisor.Ready, Since: noon, Version: "v1",
@@ -70,15 +72,17 @@ var statuses = map[string]Status{
 	},
 	"records": {
 		Role: Slurmctld, State: supervisor.Ready, Since: noon, Version: "v1",
-		KeptRecords: &keptrecords.Status{Count: 3, Names: map[string]string{"a secret": "a secret"}, Deleted: 6},
-		Records:     &records.Status{Looked: later, Idle: 3, Busy: 5, Absent: 2, Fault: "a secret", Waiting: 1, Kept: map[string]string{"a secret": "a secret"}, Deleted: 7, Lost: 4},
+		Status: slurmctld.Status{
+			KeptRecords: &keptrecords.Status{Count: 3, Names: map[string]string{"a secret": "a secret"}, Deleted: 6},
+			Records:     &records.Status{Looked: later, Idle: 3, Busy: 5, Absent: 2, Fault: "a secret", Waiting: 1, Kept: map[string]string{"a secret": "a secret"}, Deleted: 7, Lost: 4},
+		},
 	},
 	"elastic": {
 		Role: Slurmctld, State: supervisor.Ready, Since: noon, Version: "v1",
-		Elastic: &elasticnodes.Status{Revision: 9, Looked: later, Fault: "a secret", Sets: []elasticnodes.SetStatus{
+		Status: slurmctld.Status{Elastic: &elasticnodes.Status{Revision: 9, Looked: later, Fault: "a secret", Sets: []elasticnodes.SetStatus{
 			{Name: "cpu", Records: 500, Wanted: 3, Up: 2, Starting: 1, Starts: startsOf(1500*time.Millisecond, 3*time.Second, 4*time.Second, 13*time.Second)},
 			{Name: "gpu", Records: 4, Failed: 2, Foreign: "a secret", Failing: []elasticnodes.Failure{{Nodes: "a secret", Reason: "a secret"}}},
-		}},
+		}}},
 	},
 	"slurmctld-refused": {
 		Role: Slurmctld, State: supervisor.Reloading, Since: noon, Version: "v1", Started: true, Main: &MainStatus{PID: 9, Since: noon}, LastError: &mainprocess.Words{At: later, Text: "a secret"},
@@ -195,24 +199,4 @@ func families(t *testing.T, s Status) map[string]*dto.MetricFamily {
 	all, err := parser.TextToMetricFamilies(&text)
 	require.NoError(t, err)
 	return all
-}
-
-func TestPlaces(t *testing.T) {
-	for why, want := range map[string][]string{
-		"/etc/slurm/slurm.conf:4: error: no":          {"slurm.conf", "4"},
-		"/etc/slurm/slurm.conf:4:12: error: no":       {"slurm.conf", "4"},
-		"/etc/slurm/slurm.conf: the file is empty":    {"slurm.conf", ""},
-		"/etc/slurm/parts/a.conf:7: no":               {"parts/a.conf", "7"},
-		"/etc/slurm/a:b.conf:7: no":                   {"a:b.conf", "7"},
-		"/etc/slurm/slurm.conf":                       nil,
-		"/etc/slurmdbd.conf:7: no":                    nil,
-		"cannot find slurm.conf in /etc/slurm: no":    nil,
-		"slurmctld: /etc/slurm/slurm.conf:4: refused": nil,
-	} {
-		var have []string
-		for _, s := range places(&reconfig.Status{Sources: []string{"/etc/slurm"}, Refused: &reconfig.Refusal{Why: []string{why}}}) {
-			have = s.Labels
-		}
-		assert.Equal(t, want, have, why)
-	}
 }

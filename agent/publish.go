@@ -43,9 +43,7 @@ func (a *Agent) brief() Status {
 		s.ConfFault = a.follower.Fault()
 	}
 	s.LastEnd, s.Peers, s.Conf = a.main.LastEnd(), a.names.Status(), a.ctld.CompleteConf(s.Conf)
-	c := a.ctld.Status()
-	s.Losses, s.LostJobs, s.Nobodys = c.Losses, c.LostJobs, c.HeldJobs
-	s.Records, s.KeptRecords, s.Elastic = c.Records, c.KeptRecords, c.Elastic
+	s.Status = a.ctld.Status()
 	return s
 }
 

@@ -17,11 +17,7 @@ import (
 	"github.com/slurmlet/slurmlet/internal/pod/mainprocess"
 	"github.com/slurmlet/slurmlet/internal/pod/sack"
 	"github.com/slurmlet/slurmlet/internal/slurmctld"
-	"github.com/slurmlet/slurmlet/internal/slurmctld/elasticnodes"
-	"github.com/slurmlet/slurmlet/internal/slurmctld/keptrecords"
 	"github.com/slurmlet/slurmlet/internal/slurmctld/reconfig"
-	"github.com/slurmlet/slurmlet/internal/slurmctld/records"
-	"github.com/slurmlet/slurmlet/internal/slurmctld/savedstate"
 	"github.com/slurmlet/slurmlet/internal/slurmd"
 	"github.com/slurmlet/slurmlet/internal/slurmd/nodesize"
 )
@@ -44,8 +40,6 @@ type Status struct {
 	// Restarts counts the daemon's starts after the first.
 	Restarts  int                `json:"restarts"`
 	LastError *mainprocess.Words `json:"last_error,omitempty"`
-	// Losses are the lines in which slurmctld has told of lost jobs; nil for other roles.
-	Losses *slurmctld.LossStatus `json:"losses,omitempty"`
 	// LastEnd is how the daemon has ended last that nobody had told to end, nil for none.
 	LastEnd *mainprocess.Words `json:"last_end,omitempty"`
 	// Services are the helpers beside the daemon, Sessions those who are logged in (login).
@@ -63,18 +57,10 @@ type Status struct {
 	ConfFault string `json:"conf_fault,omitempty"`
 	// Peers are the cluster's pods, by slurmlet's controller.
 	Peers *podnames.Status `json:"peers,omitempty"`
-	// Records are slurmctld's node records, beside the cluster's pods.
-	Records *records.Status `json:"records,omitempty"`
-	// KeptRecords are node records that stay without a pod, because somebody names the nodes.
-	KeptRecords *keptrecords.Status `json:"kept_records,omitempty"`
-	// Elastic are the sets of nodes that Slurm starts and ends.
-	Elastic *elasticnodes.Status `json:"elastic,omitempty"`
-	// Nobodys are the last jobs that slurmctld holds because it does not know their user.
-	Nobodys []string `json:"nobodys_jobs,omitempty"`
+	// Status is what only slurmctld's agent knows.
+	slurmctld.Status
 	// LinesLost are lines of the log that nobody read in time.
 	LinesLost int64 `json:"lines_lost,omitempty"`
-	// LostJobs is what crashes of slurmctld have lost.
-	LostJobs *savedstate.Status `json:"lost_jobs,omitempty"`
 	// Stopping is nil before SIGTERM.
 	Stopping *StoppingStatus `json:"stopping,omitempty"`
 }
@@ -130,21 +116,7 @@ func (s Status) WriteText(w io.Writer) error {
 	if s.Peers != nil {
 		s.Peers.Rows(row)
 	}
-	if s.Records != nil {
-		s.Records.Rows(row)
-	}
-	if s.KeptRecords != nil {
-		s.KeptRecords.Rows(row)
-	}
-	if s.Elastic != nil {
-		s.Elastic.Rows(row)
-	}
-	if len(s.Nobodys) > 0 {
-		row("Held", "jobs %s: %s (scancel)", strings.Join(s.Nobodys, ","), slurmctld.WhyHeld)
-	}
-	if s.LostJobs != nil {
-		s.LostJobs.Rows(row)
-	}
+	s.Rows(row)
 	if s.LinesLost > 0 {
 		row("Log", "%d lines were lost: nobody read the container's output in time", s.LinesLost)
 	}

@@ -45,7 +45,7 @@ func userUnknown(t *testing.T, c *cluster) {
 	require.NoError(t, json.Unmarshal(said, &answer))
 	id := strconv.FormatInt(answer.JobID, 10)
 	until(t, "the status names the job", func() (bool, string) {
-		held := c.agent(t, sandbox.Controller).Nobodys
+		held := c.agent(t, sandbox.Controller).HeldJobs
 		return slices.Contains(held, id), strings.Join(held, ",")
 	})
 	until(t, "the job says why it is held", func() (bool, string) {

@@ -20,12 +20,36 @@ import (
 // Status is what the agent of slurmctld's pod publishes beside what all agents do. All is nil for other roles, and Records
 // and Elastic where there is nothing to say.
 type Status struct {
-	Losses      *LossStatus
-	LostJobs    *savedstate.Status
-	HeldJobs    []string
-	Records     *records.Status
-	KeptRecords *keptrecords.Status
-	Elastic     *elasticnodes.Status
+	// Losses are the lines in which slurmctld has told of lost jobs, LostJobs what its crashes have lost.
+	Losses   *LossStatus        `json:"losses,omitempty"`
+	LostJobs *savedstate.Status `json:"lost_jobs,omitempty"`
+	// HeldJobs are the last jobs that slurmctld holds because it does not know their user.
+	HeldJobs []string `json:"nobodys_jobs,omitempty"`
+	// Records are slurmctld's node records, beside the cluster's pods.
+	Records *records.Status `json:"records,omitempty"`
+	// KeptRecords are node records that stay without a pod, because somebody names the nodes.
+	KeptRecords *keptrecords.Status `json:"kept_records,omitempty"`
+	// Elastic are the sets of nodes that Slurm starts and ends.
+	Elastic *elasticnodes.Status `json:"elastic,omitempty"`
+}
+
+// Rows writes the status for people.
+func (s Status) Rows(row func(name, format string, args ...any)) {
+	if s.Records != nil {
+		s.Records.Rows(row)
+	}
+	if s.KeptRecords != nil {
+		s.KeptRecords.Rows(row)
+	}
+	if s.Elastic != nil {
+		s.Elastic.Rows(row)
+	}
+	if len(s.HeldJobs) > 0 {
+		row("Held", "jobs %s: %s (scancel)", strings.Join(s.HeldJobs, ","), WhyHeld)
+	}
+	if s.LostJobs != nil {
+		s.LostJobs.Rows(row)
+	}
 }
 
 // Status returns the present one. It asks nobody.
