@@ -40,11 +40,11 @@ type Agent struct {
 	doubted atomic.Bool
 
 	main *mainprocess.Main
-	// sack is through which users and the agent get their credentials.
-	sack  *sack.Kiosk
-	keys  *authkeys.Keys
-	login *login.Login
-	unit  systemd.Unit
+	// kiosk is through which users and the agent get their credentials.
+	kiosk         *sack.Kiosk
+	keys          *authkeys.Keys
+	loginServices *login.Login
+	unit          systemd.Unit
 	// client asks slurmctld.
 	client *slurm.Questions
 	// names are those of the cluster's pods, nil without SLURMLET_PEERS.
@@ -52,9 +52,9 @@ type Agent struct {
 	// follower is nil where the daemon fetches no configuration.
 	follower *confsync.Follower
 
-	ctld     *slurmctld.Pod
-	node     *slurmd.Node
-	database *slurmdbd.Database
+	ctld       *slurmctld.Pod
+	slurmdNode *slurmd.Node
+	database   *slurmdbd.Database
 }
 
 // published is the last status, with a bell that rings for each.

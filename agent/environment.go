@@ -41,7 +41,7 @@ func FromEnv(role Role, environ []string) (Config, error) {
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(given)) {
-		faults = append(faults, fmt.Errorf("%s: no such variable; there are %s", name, names()))
+		faults = append(faults, fmt.Errorf("%s: no such variable; there are %s", name, variableNames()))
 	}
 	if c.Controller == "" && c.Peers != "" {
 		c.Controller = tabledController
@@ -70,7 +70,7 @@ func known(name string) bool {
 	return slices.ContainsFunc(variables, func(v variable) bool { return v.name == name })
 }
 
-func names() string {
+func variableNames() string {
 	var all []string
 	for _, v := range variables {
 		all = append(all, v.name)

@@ -18,7 +18,7 @@ import (
 // anything, and others pass by themselves.
 func TestNoise(t *testing.T) {
 	const usual = "Node configuration differs from hardware: CPUs=1:64(hw) Boards=1:1(hw)"
-	node := &Agent{node: &slurmd.Node{}}
+	node := &Agent{slurmdNode: &slurmd.Node{}}
 	ctld := &Agent{ctld: &slurmctld.Pod{Options: slurmctld.Options{Life: func() (l slurmctld.Life) { return l }}}}
 	for _, c := range []struct {
 		agent            *Agent

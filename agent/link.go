@@ -25,7 +25,7 @@ func (a *Agent) newFollower() *confsync.Follower {
 		name = a.Config.NodeName
 	}
 	return confsync.NewFollower(confsync.FollowerOptions{
-		Prover: a.prover(), Node: name, Without: a.node.Without(),
+		Prover: a.prover(), Node: name, Without: a.slurmdNode.Without(),
 		Controller: a.Config.Controller, AgentPort: a.Config.AgentPort,
 		Program: a.daemon.program, Copy: filepath.Join(a.Root, a.daemon.confCopy(a.Config)),
 		Done: a.alive.Done(), Log: a.log,
@@ -69,7 +69,7 @@ const shorter = 3 * time.Second
 // grace period.
 func (a *Agent) takeSelf(self, before wire.Self) {
 	const source = "the pod's deletion in Kubernetes"
-	a.node.Take(self)
+	a.slurmdNode.Take(self)
 	now, grace, granted := time.Now(), a.Config.Grace, time.Duration(self.GraceSeconds)*time.Second
 	switch at := self.Deadline; {
 	case at.IsZero() || at.Equal(before.Deadline) && self.GraceSeconds == before.GraceSeconds:

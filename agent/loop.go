@@ -25,10 +25,10 @@ import (
 
 // own is the owner: it alone touches a.life.
 func (a *Agent) own() int {
-	a.node.SetHangLimit(a.life.Deadlines.HangLimit())
-	a.login.Start()
+	a.slurmdNode.SetHangLimit(a.life.Deadlines.HangLimit())
+	a.loginServices.Start()
 	queue := []lifecycle.Event{supervisor.Begun{}}
-	if a.node.Relaunched() { // an earlier agent's
+	if a.slurmdNode.Relaunched() { // an earlier agent's
 		queue = append(queue, node.LaunchRefused{})
 	}
 	for {
@@ -49,10 +49,10 @@ func (a *Agent) own() int {
 			a.unit.Follow(lifeOf(next))
 			if next.Registers && next.Phase == supervisor.Stopping && a.life.Phase != supervisor.Stopping {
 				a.client.Turns.Open()
-				go a.node.CheckWhileStopping()
+				go a.slurmdNode.CheckWhileStopping()
 			}
 			a.life = next
-			a.node.SetHangLimit(next.Deadlines.HangLimit())
+			a.slurmdNode.SetHangLimit(next.Deadlines.HangLimit())
 			for _, action := range actions {
 				queue = append(queue, a.perform(action)...)
 			}
@@ -78,8 +78,8 @@ func lifeOf(l lifecycle.State) systemd.Life {
 	}
 }
 
-// signals makes events of signals, and one of the end of ctx.
-func (a *Agent) signals(ctx context.Context) {
+// watchSignals makes events of signals, and one of the end of ctx.
+func (a *Agent) watchSignals(ctx context.Context) {
 	interrupted := false // SIGINT was received
 	for {
 		select {
@@ -109,7 +109,7 @@ func (a *Agent) signalled(s os.Signal, interrupted bool) {
 	default:
 		name := cmp.Or(unix.SignalName(s.(unix.Signal)), s.String())
 		now := time.Now()
-		a.post(supervisor.Terminated{At: now, Signal: name, Again: s == unix.SIGINT && interrupted, Idle: a.node.IsIdle()})
+		a.post(supervisor.Terminated{At: now, Signal: name, Again: s == unix.SIGINT && interrupted, Idle: a.slurmdNode.IsIdle()})
 	}
 }
 
@@ -130,11 +130,11 @@ func (a *Agent) perform(act lifecycle.Action) []lifecycle.Event {
 	case deadlines.Schedule:
 		time.AfterFunc(act.After, func() { a.post(deadlines.DeadlinePassed{Stage: act.Stage}) })
 	case sessions.DrainSessions:
-		a.login.DrainSessions(act.Until, func() { a.post(sessions.SessionsOver{}) })
+		a.loginServices.DrainSessions(act.Until, func() { a.post(sessions.SessionsOver{}) })
 	case sessions.WarnSessions:
-		a.login.WarnSessions(act.Until)
+		a.loginServices.WarnSessions(act.Until)
 	case sessions.EndSessions:
-		a.login.EndSessions(act.Kill)
+		a.loginServices.EndSessions(act.Kill)
 	case supervisor.Exit:
 		a.exit()
 	case conf.ArmReload:
@@ -142,7 +142,7 @@ func (a *Agent) perform(act lifecycle.Action) []lifecycle.Event {
 	case conf.Check, conf.CheckFirst, conf.AwaitLaunches, conf.Place, conf.Reconfigure, conf.AskNodes, conf.Keep:
 		a.ctld.Do(act)
 	default:
-		if a.node == nil || !a.node.Perform(act) {
+		if a.slurmdNode == nil || !a.slurmdNode.Perform(act) {
 			panic(fmt.Sprintf("perform: no such action: %T", act))
 		}
 	}
@@ -152,9 +152,9 @@ func (a *Agent) perform(act lifecycle.Action) []lifecycle.Event {
 // exit ends what still runs here when the daemon's life is over.
 func (a *Agent) exit() {
 	a.client.GiveUp()
-	a.node.KillSteps()
-	a.login.Close()
-	a.sack.Close()
+	a.slurmdNode.KillSteps()
+	a.loginServices.Close()
+	a.kiosk.Close()
 }
 
 // spread makes a thousand nodes not ask a new slurmctld at once, nor one that
@@ -174,7 +174,7 @@ func spread(l lifecycle.State, wait, cluster time.Duration) time.Duration {
 
 func (a *Agent) reachQuestion(ctx context.Context, number int) lifecycle.Event {
 	err := a.daemon.reach(ctx, a)
-	return node.Answered{Number: number, Err: err, Late: isLate(err), Steps: a.node.CountSteps()}
+	return node.Answered{Number: number, Err: err, Late: isLate(err), Steps: a.slurmdNode.CountSteps()}
 }
 
 // isLate: the question has taken all of questionLimit.

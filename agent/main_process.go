@@ -16,17 +16,17 @@ import (
 // newMain makes the main process of the container. Its words and its ends become events.
 func (a *Agent) newMain() *mainprocess.Main {
 	return mainprocess.New(mainprocess.Options{
-		Program: a.daemon.program, Announces: a.daemon.announces, Root: a.Root, Table: a.Table, Kiosk: a.sack,
+		Program: a.daemon.program, Announces: a.daemon.announces, Root: a.Root, Table: a.Table, Kiosk: a.kiosk,
 		NotifyPath: filepath.Join(a.Config.RunDir, "notify.sock"), UID: a.daemon.uid(), GID: a.daemon.gid(),
 		Heard: a.heard, IsNoise: a.isNoise, Log: a.log,
-		Started:     func(p *process.Process) { a.node.Started(p) },
+		Started:     func(p *process.Process) { a.slurmdNode.Started(p) },
 		Terminating: func(p *process.Process) { a.ctld.Stopping(p) },
 		Ended:       func(p *process.Process, status process.Status) { a.ctld.Ended(p, status) },
 		IsStopping:  func() bool { return a.published.Load().State == supervisor.Stopping },
 		Changed:     func(pid int, began time.Time) { a.post(supervisor.MainChanged{PID: pid, At: began}) },
 		Exited:      func(e mainprocess.Exit) { a.post(supervisor.MainExited(e)) },
 		IsReady: func() {
-			a.node.IsReady()
+			a.slurmdNode.IsReady()
 			a.post(supervisor.MainReady{})
 		},
 	})
@@ -35,7 +35,7 @@ func (a *Agent) newMain() *mainprocess.Main {
 // start starts the daemon.
 func (a *Agent) start() lifecycle.Event {
 	p, err := a.main.Start(func() (process.Command, error) {
-		if err := a.node.BeforeStart(); err != nil {
+		if err := a.slurmdNode.BeforeStart(); err != nil {
 			return process.Command{}, err
 		}
 		a.ctld.Starting()
@@ -57,7 +57,7 @@ func (a *Agent) heard(line process.Line) {
 			a.post(lifecycle.DatabaseAway{})
 		}
 	}
-	a.node.Heard(line)
+	a.slurmdNode.Heard(line)
 	a.ctld.Heard(line)
 	a.pass(line)
 }
@@ -65,7 +65,7 @@ func (a *Agent) heard(line process.Line) {
 // isNoise says whether the cause of a daemon's error is known and harmless. It stays in the log, and is no error of the
 // status. What passes by itself at a start may be what the start waits for.
 func (a *Agent) isNoise(line string) (harmless, passes bool) {
-	if a.node.IsNoise(line) {
+	if a.slurmdNode.IsNoise(line) {
 		return true, false
 	}
 	return a.ctld.IsNoise(line)
@@ -91,7 +91,7 @@ func (a *Agent) openSack() error {
 	if !a.daemon.registers && !a.daemon.hosts || a.Turn != nil {
 		return nil
 	}
-	return a.sack.Open()
+	return a.kiosk.Open()
 }
 
 func (a *Agent) newKeys() *authkeys.Keys {

@@ -49,20 +49,20 @@ var ofLastError = []metric[mainprocess.Words]{
 	},
 }
 
-var ofKeys = []metric[authkeys.Status]{
+var ofKeys = []metric[authkeys.KeysStatus]{
 	{
 		"keys_info", "signs", "1, with the name of the key of auth/slurm that signs",
-		func(k *authkeys.Status) []sample { return amount(1, k.Signs) },
+		func(k *authkeys.KeysStatus) []sample { return amount(1, k.Signs) },
 	},
-	{"keys_accepted", "", "Keys that the daemon accepts", func(k *authkeys.Status) []sample { return amount(len(k.Accepts)) }},
-	{"keys_timestamp_seconds", "", "When the keys were put in place", func(k *authkeys.Status) []sample { return moment(k.Since) }},
+	{"keys_accepted", "", "Keys that the daemon accepts", func(k *authkeys.KeysStatus) []sample { return amount(len(k.Accepts)) }},
+	{"keys_timestamp_seconds", "", "When the keys were put in place", func(k *authkeys.KeysStatus) []sample { return moment(k.Since) }},
 	{
 		"keys_first_expiry_timestamp_seconds", "", "When the first of the keys expires, if one does",
-		func(k *authkeys.Status) []sample { return moment(k.FirstExpiry()) },
+		func(k *authkeys.KeysStatus) []sample { return moment(k.FirstExpiry()) },
 	},
 	{
 		"keys_refused", "", "1 while the mounted keys are others, which cannot be used",
-		func(k *authkeys.Status) []sample { return whether(k.Refused != "") },
+		func(k *authkeys.KeysStatus) []sample { return whether(k.Refused != "") },
 	},
 }
 

@@ -50,7 +50,7 @@ var (
 var statuses = map[string]Status{
 	"slurmctld": {
 		Role: Slurmctld, State: supervisor.Ready, Since: noon, Version: "v1", Began: noon, Started: true, Main: &MainStatus{PID: 7, Since: noon},
-		Keys: &authkeys.Status{Signs: "2026", Since: noon, Accepts: []authkeys.KeyStatus{{Name: "2026"}, {Name: "slurm.key", Expires: &later}}},
+		Keys: &authkeys.KeysStatus{Signs: "2026", Since: noon, Accepts: []authkeys.KeyStatus{{Name: "2026"}, {Name: "slurm.key", Expires: &later}}},
 		Conf: &reconfig.Status{
 			Sources: []string{"/etc/slurm"}, Live: "5feceb66ffc8", Good: "5feceb66ffc8", Took: 3, Missed: []string{"node-7"},
 			Reloads: reconfig.Reloads{Taken: 2, Refused: 1, Last: &reconfig.Reload{At: later, Seconds: 1.75}},
@@ -86,7 +86,7 @@ var statuses = map[string]Status{
 	},
 	"slurmctld-refused": {
 		Role: Slurmctld, State: supervisor.Reloading, Since: noon, Version: "v1", Started: true, Main: &MainStatus{PID: 9, Since: noon}, LastError: &mainprocess.Words{At: later, Text: "a secret"},
-		Keys: &authkeys.Status{Signs: "slurm.key", Since: noon, Accepts: []authkeys.KeyStatus{{Name: "slurm.key"}}, Refused: "a secret"},
+		Keys: &authkeys.KeysStatus{Signs: "slurm.key", Since: noon, Accepts: []authkeys.KeyStatus{{Name: "slurm.key"}}, Refused: "a secret"},
 		Conf: &reconfig.Status{
 			Sources: []string{"/etc/slurm", "/etc/slurm-more"}, Live: "5feceb66ffc8", Good: "5feceb66ffc8", Doing: conf.Restoring.String(), Reloads: reconfig.Reloads{Refused: 1, RolledBack: 2},
 			Refused: &reconfig.Refusal{Since: later, Why: []string{"slurmctld: a secret", "/etc/slurm-more/parts/nodes.conf:4:12: error: a secret", "/etc/slurm/slurm.conf:9: error: a secret"}},
@@ -126,7 +126,7 @@ var statuses = map[string]Status{
 	"starting": {Role: Slurmdbd, State: supervisor.Starting, Since: noon, Doing: supervisor.Reaching.String(), Reason: "a secret", Version: "v1"},
 	"names": {
 		Role: Slurmctld, State: supervisor.Exited, Since: noon, Version: "a \"quoted\"\nversion\\",
-		Keys: &authkeys.Status{Signs: strings.Repeat("é", 200)},
+		Keys: &authkeys.KeysStatus{Signs: strings.Repeat("é", 200)},
 		Conf: &reconfig.Status{Sources: []string{"/etc/slurm"}, Refused: &reconfig.Refusal{Why: []string{"/etc/slurm/a:1\xff.conf: the file is empty"}}},
 	},
 }
@@ -176,7 +176,7 @@ func FuzzMetrics(f *testing.F) {
 	f.Add("/etc/slurm/\"\n}: \xff", "\\\"\n\xc3", "{a=\"b\"} 1 2")
 	f.Fuzz(func(t *testing.T, why, key, version string) {
 		all := families(t, Status{
-			Role: Slurmctld, Version: version, Keys: &authkeys.Status{Signs: key},
+			Role: Slurmctld, Version: version, Keys: &authkeys.KeysStatus{Signs: key},
 			Conf: &reconfig.Status{Sources: []string{"/etc/slurm"}, Refused: &reconfig.Refusal{Why: []string{why}}},
 		})
 		for name, family := range all {

@@ -25,20 +25,20 @@ func (a *Agent) openNode() error {
 		asker.AgentPort = a.Config.AgentPort
 	}
 	node, err := slurmd.New(slurmd.Options{
-		Settings: a.Config.node(a.Root, a.keys != nil), Root: a.Root, Slurm: a.client,
+		Settings: a.Config.nodeSettings(a.Root, a.keys != nil), Root: a.Root, Slurm: a.client,
 		Changes: recordChanges{asker, a.client, a.Config.NodeName},
 		Post:    a.post, Inquire: a.inquire, Done: a.alive.Done(), State: a.state, Published: &a.published.Bell,
 		WriteStatus: func(w io.Writer) error { return a.counted().WriteMetrics(w) },
 		Main:        a.main.Process, Daemons: a.main.PIDs, Helpers: a.helperPIDs, NewExtra: a.newExtra,
-		SackdSpeaks: func() bool { return a.sack.Sackd() != nil }, StartSackd: a.sack.StartSackd,
-		Socket: a.sack.Socket, Crowded: a.sack.Crowded,
+		SackdSpeaks: func() bool { return a.kiosk.Sackd() != nil }, StartSackd: a.kiosk.StartSackd,
+		Socket: a.kiosk.Socket, Crowded: a.kiosk.Crowded,
 		Reach:  func(ctx context.Context) error { return a.names.Reach(ctx, a.Config.Controller) },
 		Spread: func() time.Duration { return a.follower.Spread() }, Log: a.log,
 	})
 	if err != nil {
 		return err
 	}
-	a.node = node
+	a.slurmdNode = node
 	found := node.Found()
 	a.life.Allocation, a.life.Unstartable = &found.Allocation, found.Unstartable
 	a.life.Inherits, a.life.Fresh = found.Inherits, found.Fresh
@@ -46,8 +46,8 @@ func (a *Agent) openNode() error {
 	return nil
 }
 
-// node is what the variables say of the node.
-func (c Config) node(root string, hasKeys bool) slurmd.Settings {
+// nodeSettings are what the variables say of the node.
+func (c Config) nodeSettings(root string, hasKeys bool) slurmd.Settings {
 	return slurmd.Settings{
 		Name: c.NodeName, Machine: c.Machine, Elastic: c.Elastic, SizeOptions: c.sizing(root), GresChoice: c.GresChoice,
 		CgroupOptions: cgroups.Options{
@@ -75,7 +75,7 @@ func (a *Agent) state() (supervisor.Phase, time.Time) {
 
 // helperPIDs are the services beside slurmd.
 func (a *Agent) helperPIDs() (pids []int) {
-	for _, one := range a.login.Services() {
+	for _, one := range a.loginServices.Services() {
 		if one.PID != 0 {
 			pids = append(pids, one.PID)
 		}

@@ -14,7 +14,7 @@ import (
 // Status is the present one; it is safe for concurrent use.
 func (a *Agent) Status() Status {
 	s := a.brief()
-	s.Sessions = a.login.Sessions()
+	s.Sessions = a.loginServices.Sessions()
 	if s.Conf != nil {
 		s.Misfits = a.ctld.Misfits(s.Conf.Constrains)
 	}
@@ -24,7 +24,7 @@ func (a *Agent) Status() Status {
 // counted has as many sessions as there are, and nothing of them.
 func (a *Agent) counted() Status {
 	s := a.brief()
-	s.Sessions = make([]login.SessionStatus, a.login.Count())
+	s.Sessions = make([]login.SessionStatus, a.loginServices.Count())
 	return s
 }
 
@@ -32,9 +32,9 @@ func (a *Agent) counted() Status {
 func (a *Agent) brief() Status {
 	s := *a.published.Load()
 	s.LastError, s.Keys = a.main.LastError(), a.keys.Status()
-	s.Services, s.Sack = a.login.Services(), a.sack.Status()
+	s.Services, s.Sack = a.loginServices.Services(), a.kiosk.Status()
 	if s.Node != nil {
-		s.Node = a.node.Complete(*s.Node)
+		s.Node = a.slurmdNode.Complete(*s.Node)
 	}
 	if a.LinesLost != nil {
 		s.LinesLost = a.LinesLost()
@@ -56,7 +56,7 @@ func (a *Agent) publish(next lifecycle.State) {
 	s := Status{
 		Role: a.Config.Role, State: next.Phase, Since: since, Doing: next.Activity.String(), Reason: next.Reason,
 		Version: a.Version, Began: a.began, Started: next.WasReady, Restarts: next.Starts, Conf: a.ctld.Conf(next),
-		Node: a.node.Publish(next),
+		Node: a.slurmdNode.Publish(next),
 	}
 	if next.Main != 0 {
 		s.Main = &MainStatus{PID: next.Main, Since: next.MainSince}

@@ -69,13 +69,13 @@ func confCache(c Config) string { return filepath.Join(c.SpoolDir, "conf-cache")
 func sackdCache(Config) string { return "/run/slurm/conf" }
 
 func slurmdArgs(a *Agent) []string {
-	return a.node.NewArgs(a.life.Size.Conf()+a.life.Traits.Conf(), a.Config.Controller)
+	return a.slurmdNode.NewArgs(a.life.Size.Conf()+a.life.Traits.Conf(), a.Config.Controller)
 }
 
 // slurmdEnv: slurmd would tell the machine's boot time, and slurmctld takes one
 // that has moved for a reboot, which ends the node's jobs.
 func slurmdEnv(a *Agent) []string {
-	return append(a.keys.FetchEnv(), "SLURMD_BOOT_TIME="+strconv.FormatInt(a.node.Found().Booted.Unix(), 10))
+	return append(a.keys.FetchEnv(), "SLURMD_BOOT_TIME="+strconv.FormatInt(a.slurmdNode.Found().Booted.Unix(), 10))
 }
 
 func fetchEnv(a *Agent) []string { return a.keys.FetchEnv() }

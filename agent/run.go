@@ -59,7 +59,7 @@ func (a *Agent) prepare() error {
 	a.life = lifecycle.New(p, nodesize.Allocation{})
 	a.unit = systemd.Unit{ReloadLimit: conf.TakeLimit, Post: a.post, Log: a.log}
 	a.keys = a.newKeys()
-	a.sack = a.newKiosk()
+	a.kiosk = a.newKiosk()
 	a.main = a.newMain()
 	scontrol := a.newScontrol()
 	if p.Registers {
@@ -94,7 +94,7 @@ func (a *Agent) newScontrol() slurm.Scontrol {
 	}
 	scontrol := slurm.Scontrol{
 		Path: programs["scontrol"], Scancel: programs["scancel"], Sinfo: programs["sinfo"], Squeue: programs["squeue"], Sdiag: programs["sdiag"],
-		Env: a.daemon.scontrolEnv(), Asked: func(question context.Context) { a.node.Asked(question) }, Turn: turns.With(a.Turn),
+		Env: a.daemon.scontrolEnv(), Asked: func(question context.Context) { a.slurmdNode.Asked(question) }, Turn: turns.With(a.Turn),
 	}
 	a.client = &slurm.Questions{Client: scontrol, Turns: turns, Least: node.QuestionLimit, Done: a.alive.Done(), Log: a.log}
 	return scontrol
@@ -105,12 +105,12 @@ func (a *Agent) open() error {
 	if err := os.MkdirAll(a.Config.RunDir, 0o755); err != nil {
 		return fmt.Errorf("cannot make SLURMLET_RUN_DIR: %w", err)
 	}
-	err := errors.Join(a.node.WriteGres(gresConf(a.Config)), a.daemon.makeRuntime(), a.openKeys(), a.openSack())
+	err := errors.Join(a.slurmdNode.WriteGres(gresConf(a.Config)), a.daemon.makeRuntime(), a.openKeys(), a.openSack())
 	if err == nil && a.daemon.open != nil {
 		err = a.daemon.open(a)
 	}
 	if err == nil {
-		a.login, err = login.Open(a.loginOptions())
+		a.loginServices, err = login.Open(a.loginOptions())
 	}
 	if err != nil {
 		return err
@@ -136,7 +136,7 @@ func (a *Agent) open() error {
 // listen starts the goroutines that turn signals and notifications into events.
 func (a *Agent) listen(ctx context.Context) {
 	if a.life.Registers {
-		a.node.Start(a.alive)
+		a.slurmdNode.Start(a.alive)
 	}
 	if a.follower != nil {
 		go a.follower.Run()
@@ -145,10 +145,10 @@ func (a *Agent) listen(ctx context.Context) {
 	if a.names != nil {
 		go a.names.Run(a.alive)
 		if a.life.Registers {
-			go a.node.FollowKubernetes(a.alive)
+			go a.slurmdNode.FollowKubernetes(a.alive)
 		}
 	}
 	go a.unit.Watch(a.alive.Done())
 	go a.main.Serve()
-	go a.signals(ctx)
+	go a.watchSignals(ctx)
 }

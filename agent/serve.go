@@ -53,7 +53,7 @@ func (a *Agent) serve() (servers, error) {
 	if a.life.Reloads {
 		limits.Active, limits.Waiting = mostAtController, confsync.MostUnknown
 	}
-	if a.node.Usage() != nil {
+	if a.slurmdNode.Usage() != nil {
 		limits.Waiting, limits.WaitTimeout = usage.MostWaiting, visitPatience
 	}
 	verifier := &proof.Verifier{Keys: a.keys.Ring}
@@ -107,7 +107,7 @@ func (a *Agent) serveMetrics(w http.ResponseWriter, _ *http.Request) {
 // most once in SLURMLET_CLUSTER_INTERVAL, and all of them get the same text.
 func (a *Agent) publicHandler(verifier *proof.Verifier, cluster *series.Pages) *http.ServeMux {
 	metrics := http.HandlerFunc(a.serveMetrics)
-	if u := a.node.Usage(); u != nil {
+	if u := a.slurmdNode.Usage(); u != nil {
 		metrics = u.ServePort
 	}
 	if cluster != nil {
@@ -136,7 +136,7 @@ func (a *Agent) ownMetrics() []byte {
 // agent's own user.
 func (a *Agent) localHandler(cluster *series.Pages) http.Handler {
 	metrics := http.HandlerFunc(a.serveMetrics)
-	if u := a.node.Usage(); u != nil {
+	if u := a.slurmdNode.Usage(); u != nil {
 		metrics = u.ServeSocket
 	}
 	if cluster != nil {
@@ -151,9 +151,9 @@ func (a *Agent) localHandler(cluster *series.Pages) http.Handler {
 		_ = a.Status().WriteJSON(w)
 	})
 	if a.life.Registers {
-		mux.HandleFunc("POST /drain", a.handleCommand(a.node.Drain))
-		mux.HandleFunc("POST /resume", a.handleCommand(a.node.Resume))
-		mux.HandleFunc("POST /deadline", a.handleCommand(a.node.SetDeadline))
+		mux.HandleFunc("POST /drain", a.handleCommand(a.slurmdNode.Drain))
+		mux.HandleFunc("POST /resume", a.handleCommand(a.slurmdNode.Resume))
+		mux.HandleFunc("POST /deadline", a.handleCommand(a.slurmdNode.SetDeadline))
 	}
 	a.ctld.HandleLocal(mux, a.handleCommand)
 	return mux
@@ -162,7 +162,7 @@ func (a *Agent) localHandler(cluster *series.Pages) http.Handler {
 // publicProbe says in a word what the status code means.
 func (a *Agent) publicProbe(good func(Status) bool) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
-		a.node.AtProbe() // once a minute, whoever asks
+		a.slurmdNode.AtProbe() // once a minute, whoever asks
 		s := a.brief()
 		if !good(s) {
 			w.WriteHeader(http.StatusServiceUnavailable)
@@ -173,7 +173,7 @@ func (a *Agent) publicProbe(good func(Status) bool) http.HandlerFunc {
 
 func (a *Agent) probe(good func(Status) bool) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
-		a.node.AtProbe()
+		a.slurmdNode.AtProbe()
 		s := a.brief()
 		if !good(s) {
 			w.WriteHeader(http.StatusServiceUnavailable)

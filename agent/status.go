@@ -46,7 +46,7 @@ type Status struct {
 	Services []login.ServiceStatus `json:"services,omitempty"`
 	Sessions []login.SessionStatus `json:"sessions,omitempty"`
 	// Keys are auth/slurm's, by their names.
-	Keys *authkeys.Status `json:"keys,omitempty"`
+	Keys *authkeys.KeysStatus `json:"keys,omitempty"`
 	// Sack are the connections to sack.socket, nil where the agent is not between it and the users.
 	Sack *sack.Status `json:"sack,omitempty"`
 	// Conf is slurmctld's configuration.

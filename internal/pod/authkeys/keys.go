@@ -33,11 +33,11 @@ type Keys struct {
 	// current is the ring for others than the copy's goroutine.
 	current atomic.Pointer[keyring.Ring]
 	since   time.Time
-	status  atomic.Pointer[Status]
+	status  atomic.Pointer[KeysStatus]
 }
 
-// Status tells of auth/slurm's keys, and nothing that is secret.
-type Status struct {
+// KeysStatus tells of auth/slurm's keys, and nothing that is secret.
+type KeysStatus struct {
 	// Signs is the name of the key that signs, Accepts are all.
 	Signs   string      `json:"signs"`
 	Accepts []KeyStatus `json:"accepts"`
@@ -168,7 +168,7 @@ func (k *Keys) publish(refusal error) {
 	if k.keyring == nil {
 		return
 	}
-	s := &Status{Signs: keyName(k.keyring.Signer()), Since: k.since}
+	s := &KeysStatus{Signs: keyName(k.keyring.Signer()), Since: k.since}
 	for _, key := range k.keyring.Keys {
 		one := KeyStatus{Name: keyName(key)}
 		if !key.Expires.IsZero() {
@@ -218,7 +218,7 @@ func (k *Keys) Ring() *keyring.Ring {
 }
 
 // Status is nil for no keys.
-func (k *Keys) Status() *Status {
+func (k *Keys) Status() *KeysStatus {
 	if k == nil {
 		return nil
 	}
@@ -226,7 +226,7 @@ func (k *Keys) Status() *Status {
 }
 
 // FirstExpiry is when the first of the keys expires, zero if none does.
-func (s *Status) FirstExpiry() (first time.Time) {
+func (s *KeysStatus) FirstExpiry() (first time.Time) {
 	for _, key := range s.Accepts {
 		if key.Expires != nil && (first.IsZero() || key.Expires.Before(first)) {
 			first = *key.Expires
@@ -236,7 +236,7 @@ func (s *Status) FirstExpiry() (first time.Time) {
 }
 
 // Rows writes the status for people.
-func (s *Status) Rows(row func(name, format string, args ...any)) {
+func (s *KeysStatus) Rows(row func(name, format string, args ...any)) {
 	var all []string
 	for _, k := range s.Accepts {
 		text := k.Name

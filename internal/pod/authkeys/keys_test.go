@@ -50,7 +50,7 @@ func TestKeysAreFollowed(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, []string{keyring.KeyFile}, changed)
 	first := k.status.Load()
-	require.Equal(t, &Status{Signs: "slurm.key", Accepts: []KeyStatus{{Name: "slurm.key"}}, Since: first.Since}, first)
+	require.Equal(t, &KeysStatus{Signs: "slurm.key", Accepts: []KeyStatus{{Name: "slurm.key"}}, Since: first.Since}, first)
 	require.WithinDuration(t, time.Now(), first.Since, time.Minute)
 
 	write(keyring.KeyFile, other)
