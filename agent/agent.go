@@ -28,7 +28,7 @@ import (
 type Agent struct {
 	Options
 	daemon daemon
-	// began is when the agent was started.
+	// began is the time at which the agent was started, by the container's clock.
 	began time.Time
 	// alive ends with the agent.
 	alive context.Context

@@ -39,7 +39,7 @@ type Config struct {
 	RunDir      string
 	ConfDir     string
 	PodInfo     string // directory
-	// Settings are those of slurmctld's pod.
+	// Settings has what only slurmctld's pod is configured with.
 	slurmctld.Settings
 	// AgentPort is that of slurmctld's agent, 0 for none. Merge says whether that agent makes the
 	// changes of the node's record.

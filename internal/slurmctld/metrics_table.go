@@ -28,7 +28,7 @@ func (s Status) WriteMetrics(w *exposition.Writer, conf *reconfig.Status) {
 	}
 }
 
-// metric is what there is to tell of a T.
+// metric is a metric that a T has.
 type metric[T any] struct {
 	// name is without "slurmlet_"; labels are separated by commas.
 	name, labels, help string
@@ -134,12 +134,17 @@ var ofConf = []metric[reconfig.Status]{
 	},
 	{
 		"config_reloads_total", "outcome",
-		"Edits by what became of them: taken, refused before slurmctld had them, or rolled_back after", func(c *reconfig.Status) []exposition.Sample {
+		"Edits by what became of them: taken, refused before slurmctld had them, or rolled_back after",
+		func(c *reconfig.Status) []exposition.Sample {
 			r := c.Reloads
-			return slices.Concat(exposition.Amount(r.Taken, "taken"), exposition.Amount(r.Refused, "refused"), exposition.Amount(r.RolledBack, "rolled_back"))
+			return slices.Concat(exposition.Amount(r.Taken, "taken"), exposition.Amount(r.Refused, "refused"),
+				exposition.Amount(r.RolledBack, "rolled_back"))
 		},
 	},
-	{"config_nodes_taken", "", "Nodes that have taken the last edit", func(c *reconfig.Status) []exposition.Sample { return exposition.Amount(c.Took) }},
+	{
+		"config_nodes_taken", "", "Nodes that have taken the last edit",
+		func(c *reconfig.Status) []exposition.Sample { return exposition.Amount(c.Took) },
+	},
 	{
 		"config_nodes_missed", "", "Nodes that have not taken the last edit; the status names them",
 		func(c *reconfig.Status) []exposition.Sample { return exposition.Amount(len(c.Missed)) },
@@ -198,5 +203,8 @@ var ofReload = []metric[reconfig.Reload]{
 }
 
 var ofRefusal = []metric[reconfig.Refusal]{
-	{"config_refused_timestamp_seconds", "", "When that was refused", func(r *reconfig.Refusal) []exposition.Sample { return exposition.Moment(r.Since) }},
+	{
+		"config_refused_timestamp_seconds", "", "When that was refused",
+		func(r *reconfig.Refusal) []exposition.Sample { return exposition.Moment(r.Since) },
+	},
 }
