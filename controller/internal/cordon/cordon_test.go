@@ -35,6 +35,7 @@ func TestPlan(t *testing.T) {
 		{"one of two", Taint, machines.Machine{}, []node{n(wire.Busy, "bad DIMM"), here("b", wire.Idle, "")}, mark, "hpc/slurm/n"},
 		{"both", Taint, machines.Machine{}, []node{n(wire.Busy, "bad DIMM"), here("b", wire.Idle, "x")}, mark, "hpc/slurm/b,hpc/slurm/n"},
 		{"the agent has drained", Cordon, machines.Machine{}, []node{n(wire.Idle, "slurmlet: pod is terminating")}, nothing, ""},
+		{"a full disk of a pod has drained", Cordon, machines.Machine{}, []node{n(wire.Idle, "slurmlet disk: job 7 has filled the pod's disk")}, nothing, ""},
 		{"a cordon has drained", Cordon, machines.Machine{}, []node{n(wire.Idle, "slurmlet cordon: machine m1 is cordoned")}, nothing, ""},
 		{"slurmctld misses a slurmd", Cordon, machines.Machine{}, []node{n(wire.Absent, "Not responding")}, nothing, ""},
 		{"a slurmd has not come in time", Taint, machines.Machine{}, []node{n(wire.Absent, "ResumeTimeout reached : Not responding")}, nothing, ""},
