@@ -51,11 +51,12 @@ func ParseNamespaces(text string) (names []string, err error) {
 
 // foreign says whether somebody else has drained a node: not slurmlet's agents, and not slurmctld, whose slurmd was silent.
 func foreign(reason string) bool {
-	switch reasons.Of(reason) {
-	case reasons.Nobody, reasons.Agent, reasons.Kubernetes, reasons.Silent, reasons.Relaunched:
+	switch owner := reasons.Of(reason); owner {
+	case reasons.Nobody, reasons.Silent, reasons.Relaunched:
 		return false
+	default:
+		return !owner.IsSlurmlet()
 	}
-	return true
 }
 
 // action is what becomes of a machine.

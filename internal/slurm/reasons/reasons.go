@@ -32,6 +32,9 @@ const (
 	Person
 )
 
+// IsSlurmlet says whether an agent has set the state, and lifts it itself.
+func (o Owner) IsSlurmlet() bool { return o == Agent || o == Kubernetes || o == Disk }
+
 // How slurmlet's reasons begin.
 const (
 	ByAgent      = "slurmlet: "
@@ -39,6 +42,9 @@ const (
 	ByKubernetes = "slurmlet cordon: "
 	ByDisk       = "slurmlet disk: "
 )
+
+// Beginnings are all of them.
+func Beginnings() []string { return []string{ByAgent, ByCommand, ByKubernetes, ByDisk} }
 
 // Reasons of agents.
 const (

@@ -45,7 +45,7 @@ var drainKinds = []struct {
 	kind  string
 	words []string
 }{
-	{"slurmlet", []string{reasons.ByAgent, reasons.ByCommand, reasons.ByKubernetes, reasons.ByDisk}},
+	{"slurmlet", reasons.Beginnings()},
 	{"not_responding", []string{"not responding", "unexpectedly rebooted"}},
 	{"kill_task", []string{"kill task failed"}},
 	{"prolog_epilog", []string{"prolog", "epilog"}},
