@@ -10,7 +10,7 @@
 // and ends it. In slurmd's pod the container is a Slurm node, too: slurmctld has a record of it, and
 // the agent answers for that record. In slurmctld's pod the agent also answers for slurm.conf.
 //
-// A role is one row of a table (role.go). The row says what the role's daemon is, which user runs it,
+// A role is one row of a table (roles.go). The row says what the role's daemon is, which user runs it,
 // what it must reach before its start, and who confirms that it serves:
 //
 //	role        main process  it starts when              it is Ready when

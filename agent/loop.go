@@ -177,7 +177,7 @@ func (a *Agent) reachQuestion(ctx context.Context, number int) lifecycle.Event {
 	return node.Answered{Number: number, Err: err, Late: isLate(err), Steps: a.slurmdNode.CountSteps()}
 }
 
-// isLate: the question has taken all of questionLimit.
+// isLate: the question has taken all of node.QuestionLimit.
 func isLate(err error) bool { return errors.Is(err, context.DeadlineExceeded) }
 
 // confirmQuestion: a daemon that does not answer often says why.

@@ -17,7 +17,7 @@ type PublicStatus struct {
 	Ready   bool             `json:"ready"`
 	Started bool             `json:"started"`
 	Version string           `json:"version"`
-	// Conf is slurmctld's configuration, nil for other roles.
+	// PublicConf is slurmctld's configuration, nil for other roles.
 	PublicConf *PublicConf `json:"conf,omitempty"`
 }
 

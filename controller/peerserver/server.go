@@ -1,3 +1,5 @@
+// Package peerserver is the controller's end of the stream on which each agent follows its cluster's pods (package wire),
+// and takes the reports of slurmctld's agents. The agents' end is internal/link/peers.
 package peerserver
 
 import (

@@ -20,6 +20,7 @@ func TestWalks(t *testing.T) {
 		},
 		"CONTRIBUTING.md": {
 			"The walk of a new setting": {files: 4}, "The walk of a setting that people see": {files: 8}, "The walk of a new role": {files: 14}, "The walk of a new metric": {files: 10}, "The walk of a new version of Slurm": {files: 10},
+			"The walk of a new rule of a check": {files: 3}, "The walk of something new on the stream": {files: 8},
 		},
 	} {
 		p, err := Read(root, path)

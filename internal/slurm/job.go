@@ -76,7 +76,7 @@ func (j *Job) Running() bool {
 func (j *Job) Completing() bool { return slices.Contains(j.State, "COMPLETING") }
 
 // Suspended says whether the job's processes are stopped. It has its nodes, but slurmctld gives
-// their CPUCount to others.
+// their CPUs to others.
 func (j *Job) Suspended() bool { return slices.Contains(j.State, "SUSPENDED") }
 
 // Step is a step as slurmctld shows it ("scontrol show step").

@@ -22,7 +22,7 @@ func (s Scontrol) Node(ctx context.Context, name string) (*Node, error) {
 }
 
 // Glance asks "sinfo --nodes= --json". sinfo lists a node once for each partition, and leaves
-// out a node that is in none. slurmctld counts a node's allocated CPUCount anew when somebody asks for
+// out a node that is in none. slurmctld counts a node's allocated CPUs anew when somebody asks for
 // all nodes, and not for one alone (proc_req.c, _slurm_rpc_dump_node_single): an idle node is MIXED
 // here until then.
 func (s Scontrol) Glance(ctx context.Context, name string) (*Node, error) {

@@ -15,7 +15,7 @@ type trait uint16
 const (
 	// isBase: it is a base state (NODE_STATE_BASE of slurm.h), and no flag.
 	isBase trait = 1 << iota
-	// hasJobs: jobs run there. ends: jobs have left something behind there, which slurmctld waits for.
+	// hasJobs: jobs run there. hasLeftovers: jobs have left something behind there, which slurmctld waits for.
 	hasJobs
 	hasLeftovers
 	// isSilent: slurmctld does not count the node's slurmd as alive.
@@ -38,8 +38,8 @@ const (
 //
 //	              who sets it                      what it says
 //	IDLE          slurmctld                        no job is there
-//	ALLOCATED     slurmctld                        jobs have all of its CPUCount
-//	MIXED         slurmctld                        jobs have some of its CPUCount
+//	ALLOCATED     slurmctld                        jobs have all of its CPUs
+//	MIXED         slurmctld                        jobs have some of its CPUs
 //	DOWN          slurmctld, or somebody           jobs were taken off it
 //	ERROR, UNKNOWN, FUTURE  slurmctld              no slurmd has registered, or none that counts
 //	COMPLETING    slurmctld                        it waits for what jobs leave behind

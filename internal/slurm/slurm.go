@@ -1,5 +1,5 @@
-// Package slurm asks Slurm the few things that the agent needs to know, and
-// has it make the few changes that the agent needs. The one implementation runs
+// Package slurm asks Slurm what the agent needs to know, and has it make the
+// changes that the agent needs. The one implementation runs
 // scontrol(1) and its kind: they are in every image, speak their own Slurm version's
 // protocol and use the cluster's own authentication.
 package slurm
@@ -39,7 +39,7 @@ type Client interface {
 	// WholeNode returns the record with all of its fields, at the cost of all nodes.
 	WholeNode(ctx context.Context, name string) (*Node, error)
 	// Recorded returns the names of those nodes of a host list that have a record, at the cost of
-	// all nodes. slurmctld counts the allocated CPUCount of all of them anew, and Glance says what it
+	// all nodes. slurmctld counts the allocated CPUs of all of them anew, and Glance says what it
 	// has counted last.
 	Recorded(ctx context.Context, names string) ([]string, error)
 	// Nodes returns all node records.

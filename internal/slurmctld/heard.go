@@ -78,16 +78,16 @@ var noises = []noise{
 	{"Configured MailProg is invalid", "", (*Pod).hasNoMailProg, "slurm.conf names no MailProg, and the image has no mail"},
 	{"Job accounting information gathered, but not stored", "", nil, "there is no slurmdbd, and usage is read for running jobs alone"},
 	{"High latency for ", "", nil, "the machine's clock was slow to read, once"},
-	{"Sending PersistInit msg: ", "", (*Pod).isStarting, "slurmctld waits for slurmdbd at its start, and the reason of the state says so"},
+	{"Sending PersistInit msg: ", "", (*Pod).isStarting, waitsForSlurmdbd},
 	{"Still don't know my ClusterID", "", (*Pod).isStarting, waitsForSlurmdbd},
 	{"Retrying initial connection to slurmdbd", "", (*Pod).isStarting, waitsForSlurmdbd},
 	{"Association database appears down", "", (*Pod).isStarting, waitsForSlurmdbd},
 	{"Unable to get any information from the state file", "", (*Pod).isStarting, waitsForSlurmdbd},
 	{"_open_persist_conn: failed to open persistent connection", "", (*Pod).isStarting, waitsForSlurmdbd},
-	{"_xgetaddrinfo: getaddrinfo", "", (*Pod).isStarting, "slurmctld waits for slurmdbd at its start, and the reason of the state says so"},
+	{"_xgetaddrinfo: getaddrinfo", "", (*Pod).isStarting, waitsForSlurmdbd},
 	{"slurm_set_addr: Unable to resolve", "", (*Pod).isStarting, waitsForSlurmdbd},
 	{"slurm_get_port: Address family", "", (*Pod).isStarting, waitsForSlurmdbd},
-	{"Error connecting, bad data", "", (*Pod).isStarting, "slurmctld waits for slurmdbd at its start, and the reason of the state says so"},
+	{"Error connecting, bad data", "", (*Pod).isStarting, waitsForSlurmdbd},
 }
 
 // IsNoise says whether an error's cause is known and harmless. What passes by itself at a start may be what the start

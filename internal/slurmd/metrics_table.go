@@ -34,7 +34,7 @@ func expose[T any](w *exposition.Writer, metrics []metric[T], of *T) {
 	}
 }
 
-// ofNode are the metrics of the node. The comment of package agent lists them all.
+// ofNode are the metrics of the node. docs/reference/metrics-list.md lists them all.
 var ofNode = []metric[Status]{
 	{"node_info", "node", "1, with the node's name in Slurm", func(n *Status) []exposition.Sample { return exposition.Amount(1, n.Name) }},
 	{"node_cpus", "", "CPUs for jobs (CPUEfctv)", func(n *Status) []exposition.Sample { return exposition.Amount(n.Size.Usable()) }},

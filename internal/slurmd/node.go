@@ -37,13 +37,13 @@ import (
 	"github.com/slurmlet/slurmlet/internal/slurmd/userfiles"
 )
 
-// Settings are what the environment says of the node. The reference is the comment of package agent.
+// Settings are what the environment says of the node. docs/reference/settings.md has the reference.
 type Settings struct {
 	// Name is the node's in Slurm, Machine the Kubernetes node, empty where it is not known.
 	Name, Machine string
 	// Elastic: slurmctld itself starts and ends the node.
 	Elastic bool
-	// SizeOptions is what is to be measured, and Gres which devices.
+	// SizeOptions is what is to be measured, and GresChoice which devices.
 	SizeOptions   nodesize.Options
 	GresChoice    devices.Choice
 	CgroupOptions cgroups.Options

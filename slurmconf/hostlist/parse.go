@@ -25,8 +25,8 @@ var ErrTooMany = errors.New("too many hosts")
 // ErrTooLong is in the errors of names of more than [MaxName] bytes. Slurm has no limit.
 var ErrTooLong = errors.New("too long")
 
-// ErrTooGreat is in the errors of numbers that no uint64 holds. Slurm takes the greatest of
-// them, 18446744073709551615, in their place.
+// ErrTooGreat is in the errors of numbers that no uint64 holds. Slurm takes the greatest
+// uint64, 18446744073709551615, in their place.
 var ErrTooGreat = errors.New("too great a number")
 
 const separators = "\t, \n"

@@ -12,7 +12,7 @@ import (
 // notTaken are the reasons of reports that the controller does not take.
 var notTaken = []string{peerserver.TooLong, peerserver.TooOften, peerserver.TooManyNodes, peerserver.BadReport}
 
-// sayAgain is after how long an event says once more that reports of a pod are not taken. An event lives as long.
+// sayAgain is the least time between two events that say that reports of a pod are not taken. An event lives as long.
 const sayAgain = time.Hour
 
 // NotTaken has an event of slurmctld's pod say why its reports are not taken.

@@ -34,12 +34,12 @@ const (
 	// a few seconds on thousands of them. As long as more of them answer, they get as
 	// much again.
 	spreadLimit = 30 * time.Second
-	// mostWaits is how often. Then those that have answered decide, and where none has,
+	// mostWaits bounds how often the agent waits spreadLimit more. Then those that have answered decide, and where none has,
 	// whoever waits for the result gets that answer.
 	mostWaits = 20
 	FirstLook = 100 * time.Millisecond
-	// lookCost is how many times as long as a look took there is none, up to lookRest: each
-	// costs slurmctld all nodes.
+	// After a look that took t, there is none for lookCost times t, at most lookRest: each look costs
+	// slurmctld all nodes.
 	lookCost, lookRest = 2, 10 * time.Second
 	// surelyMissed is after how many looks, 11 s in all, nodes that go on with the
 	// slurmd they had, and none that does not, have not followed.
@@ -173,7 +173,7 @@ func (c machine) waitOn() (machine, []Action) {
 	return c, []Action{limit}
 }
 
-// Awaits says what the nodes are waited for with.
+// Awaits says, for the status, what is still missing until all nodes have the configuration.
 func (c State) Awaits() string {
 	all := c.Took + len(c.Missed) + len(c.Unheard)
 	switch {

@@ -1,3 +1,5 @@
+// Package peers is the agent's end of the stream on which slurmlet's controller names a cluster's pods (package wire),
+// and of the reports that slurmctld's agent sends back. The controller's end is controller/peerserver.
 package peers
 
 import (
@@ -47,6 +49,11 @@ type Change struct {
 	// Self and Returning are nil where nothing is said of them.
 	Self      *wire.Self
 	Returning *wire.Returning
+}
+
+// HasNews says whether there is anything in it: a heartbeat leaves it empty.
+func (c *Change) HasNews() bool {
+	return c.Whole || len(c.Gone) > 0 || len(c.Put) > 0 || c.Self != nil || c.Returning != nil
 }
 
 // ClientStatus is what slurmlet status shows of a Client.

@@ -81,8 +81,7 @@ func (c *Client) read(ctx context.Context, s *stream) (next *stream, stood bool,
 			continue // many wait for the table
 		}
 		change := c.take(u)
-		if c.Changed != nil &&
-			(len(change.Gone) > 0 || len(change.Put) > 0 || change.Self != nil || change.Returning != nil || u.Snapshot) {
+		if c.Changed != nil && change.HasNews() {
 			c.Changed(change)
 		}
 		if err := c.renew(u); err != nil {

@@ -3,6 +3,8 @@ package wire
 import (
 	"encoding/json"
 	"net/netip"
+	"reflect"
+	"slices"
 	"testing"
 	"time"
 
@@ -73,5 +75,29 @@ func TestWire(t *testing.T) {
 			require.NoError(t, err)
 			assert.Equal(t, tt.json, string(written))
 		})
+	}
+}
+
+// TestHeartbeat: a field that is new in a line makes it news, but for those that say how the line is to be read.
+func TestHeartbeat(t *testing.T) {
+	about := []string{"Revision", "Snapshot", "Gzip", "Stale"}
+	for i := range reflect.TypeFor[Update]().NumField() {
+		var u Update
+		name, field := reflect.TypeFor[Update]().Field(i).Name, reflect.ValueOf(&u).Elem().Field(i)
+		switch field.Kind() {
+		case reflect.Bool:
+			field.SetBool(true)
+		case reflect.Int:
+			field.SetInt(1)
+		case reflect.Uint64:
+			field.SetUint(1)
+		case reflect.String:
+			field.SetString("e1")
+		case reflect.Slice:
+			field.Set(reflect.MakeSlice(field.Type(), 1, 1))
+		case reflect.Pointer:
+			field.Set(reflect.New(field.Type().Elem()))
+		}
+		assert.Equal(t, slices.Contains(about, name), u.IsHeartbeat(), name)
 	}
 }

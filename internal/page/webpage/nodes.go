@@ -61,7 +61,7 @@ func (c *Condition) faulty() bool {
 type Square struct {
 	*Condition
 	Name, Title string
-	// Flags are for a large square: what sinfo shows beside the state.
+	// Reason is for a large square: what sinfo shows beside the state.
 	Reason string
 	// CPUs and GPUs are "3/8", and Load is the CPUs' share in percent.
 	CPUs, GPUs string

@@ -61,7 +61,7 @@ func Locate(mountinfo string, paths []string) (all []Dir) {
 	return all
 }
 
-// EmptyDirs are the mount points of the emptyDirsPath on the machine's disk.
+// EmptyDirs are the mount points of the emptyDir volumes on the machine's disk.
 func EmptyDirs(mountinfo string) (all []string) {
 	for _, m := range parseMounts(mountinfo) {
 		if strings.Contains(m.root, emptyDirsPath) && m.fstype != "tmpfs" {

@@ -18,7 +18,7 @@ type Reloader struct {
 	// seen is the last state that Report was given.
 	seen    atomic.Pointer[view]
 	attempt attempt
-	// requests counts the calls of Reload.
+	// requests counts the calls of TryNow.
 	requests atomic.Int64
 	// reading is held from a look at the sources until it is posted: the last one that is posted is the
 	// last one that was made.

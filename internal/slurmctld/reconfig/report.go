@@ -67,7 +67,7 @@ func (r *Reloader) Complete(s Status) *Status {
 	return &s
 }
 
-// Report makes the next state known: to Reload, which waits for it, to the log, and to the
+// Report makes the next state known: to TryNow, which waits for it, to the log, and to the
 // nodes' agents, if a set has become good with it.
 func (r *Reloader) Report(ctx context.Context, next lifecycle.State, status *Status) {
 	v := &view{status, next, make(chan struct{})}
@@ -118,7 +118,7 @@ func (r *Reloader) reportRefusal(old, next conf.State) {
 	}
 }
 
-// announce announces to the nodes' agents of a configuration that is live and stays, and logs what
+// announce tells the nodes' agents of a configuration that is live and stays, and logs what
 // there is to say about it. It does not wait for that.
 func (r *Reloader) announce(ctx context.Context, set *confset.Set) {
 	dir, err := filepath.EvalSymlinks(r.liveSet.Current())

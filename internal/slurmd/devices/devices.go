@@ -1,8 +1,8 @@
-// Package devices finds the Find that a container really has, and puts them
+// Package devices finds the GPUs that a container really has, and puts them
 // into Slurm's words: Gres= of slurm.conf(5) and the lines of gres.conf(5).
 //
 // What counts is a character device in /dev: /proc/driver/nvidia and /sys are
-// the machine's, and list Find that other pods have. They say what a device
+// the machine's, and list GPUs that other pods have. They say what a device
 // is called, no more.
 //
 //   - NVIDIA: /dev/nvidia0 and so on, named by /proc/driver/nvidia/gpus/*/information.
@@ -39,7 +39,7 @@ func NewFS(root string) FS { return FS{root: root} }
 // ones are its own.
 type Vendor string
 
-// The vendors whose Find are found.
+// The vendors whose GPUs are found.
 const (
 	NVIDIA Vendor = "nvidia"
 	AMD    Vendor = "amd"

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// The driver's words about its Find, one directory each, named by PCI address.
+// The driver's words about its GPUs, one directory each, named by PCI address.
 const nvidiaGPUs = "/proc/driver/nvidia/gpus"
 
 // nvidiaCard is what the driver says of one GPU.

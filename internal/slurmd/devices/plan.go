@@ -39,14 +39,14 @@ type Plan struct {
 	GPUs []GPU `json:"-"`
 }
 
-// group is the Find of one entry of Gres.
+// group is the GPUs of one entry of Gres.
 type group struct {
 	name string // the type, or none
 	gpus []GPU
 }
 
 // Plan puts what was found into the words of slurm.conf(5) and gres.conf(5).
-// Never more Find than were found: asking for more is an error.
+// Never more GPUs than were found: asking for more is an error.
 func (found Found) Plan(c Choice) (Plan, error) {
 	if c.Auto {
 		return plan(found.groups(), nil), nil
@@ -60,7 +60,7 @@ func (found Found) Plan(c Choice) (Plan, error) {
 
 func isGPU(r Resource) bool { return r.Name == "gpu" }
 
-// groups sorts by type. Slurm refuses types for some Find only, so one that has
+// groups sorts by type. Slurm refuses types for some GPUs only, so one that has
 // none gets its vendor's name, if others have one.
 func (found Found) groups() []group {
 	typed := slices.ContainsFunc(found.GPUs, func(g GPU) bool { return g.Type != "" })
@@ -79,7 +79,7 @@ func (found Found) groups() []group {
 	return all
 }
 
-// choose finds Find for what was asked: those of the same type first, then any,
+// choose finds GPUs for what was asked: those of the same type first, then any,
 // because people have names of their own for types.
 func (found Found) choose(wanted Gres) ([]group, error) {
 	var exact, free []Resource
@@ -157,7 +157,7 @@ func option(name, value string) string {
 	return " " + name + "=" + value
 }
 
-// environment returns the variables from which a job learns its Find: the vendor's, where
+// environment returns the variables from which a job learns its GPUs: the vendor's, where
 // there is one vendor; Slurm wants the same for all lines.
 func environment(groups []group) string {
 	var vendors []Vendor
@@ -174,7 +174,7 @@ func environment(groups []group) string {
 	return option("Flags", string(vendors[0])+"_gpu_env")
 }
 
-// runs names the files of several Find in one option where their order allows it.
+// runs names the files of several GPUs in one option where their order allows it.
 func runs(gpus []GPU) []string {
 	var all, run []string
 	flush := func() {
