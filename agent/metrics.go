@@ -13,31 +13,26 @@ import (
 // texts for people.
 func (s Status) WriteMetrics(w io.Writer) error {
 	e := exposition.NewWriter(w)
-	expose(e, ofAll, &s)
-	expose(e, ofMain, s.Main)
-	expose(e, ofLastError, s.LastError)
-	expose(e, ofKeys, s.Keys)
+	exposition.ExposeAll(e, ofAll, &s)
+	exposition.ExposeAll(e, ofMain, s.Main)
+	exposition.ExposeAll(e, ofLastError, s.LastError)
+	exposition.ExposeAll(e, ofKeys, s.Keys)
 	exposition.ExposeAll(e, sack.Metrics, s.Sack)
-	expose(e, ofPeers, s.Peers)
-	expose(e, ofStopping, s.Stopping)
+	exposition.ExposeAll(e, ofPeers, s.Peers)
+	exposition.ExposeAll(e, ofStopping, s.Stopping)
 	if s.Role == Slurmd || s.Role == Login {
-		expose(e, ofCopy, &s)
+		exposition.ExposeAll(e, ofCopy, &s)
 	}
 	s.Status.WriteMetrics(e, s.Conf)
 	s.Node.WriteMetrics(e)
 	if s.Role == Login {
-		expose(e, ofLogin, &s)
+		exposition.ExposeAll(e, ofLogin, &s)
 	}
 	return e.Flush()
 }
 
-// metric is what there is to tell of a T; no sample where it is not known. One whose
-// name ends in _total is a counter, all others are gauges.
-type metric[T any] struct {
-	// name is without "slurmlet_"; labels are separated by commas.
-	name, labels, help string
-	samples            func(*T) []sample
-}
+// metric is one that a T has.
+type metric[T any] exposition.Metric[T]
 
 // sample has the labels' values in the order of the metric's labels.
 type sample = exposition.Sample
@@ -54,13 +49,3 @@ func ofEach[T any](all []T, samples func(T) []sample) []sample {
 
 // moment is in seconds since 1970, to the millisecond; none for the zero time.
 func moment(t time.Time) []sample { return exposition.Moment(t) }
-
-// expose adds the metrics of what there is, and none of what is nil.
-func expose[T any](w *exposition.Writer, metrics []metric[T], of *T) {
-	if of == nil {
-		return
-	}
-	for _, m := range metrics {
-		exposition.Expose(w, exposition.Metric[T]{Name: "slurmlet_" + m.name, Labels: m.labels, Help: m.help, Samples: m.samples}, of)
-	}
-}

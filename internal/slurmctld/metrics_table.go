@@ -15,34 +15,21 @@ import (
 
 // WriteMetrics adds what there is to tell of slurmctld and of its configuration. conf may be nil.
 func (s Status) WriteMetrics(w *exposition.Writer, conf *reconfig.Status) {
-	expose(w, ofLosses, s.Losses)
-	expose(w, ofRecords, s.Records)
-	expose(w, ofKeptRecords, s.KeptRecords)
-	expose(w, ofElastic, s.Elastic)
+	exposition.ExposeAll(w, ofLosses, s.Losses)
+	exposition.ExposeAll(w, ofRecords, s.Records)
+	exposition.ExposeAll(w, ofKeptRecords, s.KeptRecords)
+	exposition.ExposeAll(w, ofElastic, s.Elastic)
 	s.Elastic.ExposeStarts(w)
-	expose(w, ofLostJobs, s.LostJobs)
+	exposition.ExposeAll(w, ofLostJobs, s.LostJobs)
 	if conf != nil {
-		expose(w, ofConf, conf)
-		expose(w, ofReload, conf.Reloads.Last)
-		expose(w, ofRefusal, conf.Refused)
+		exposition.ExposeAll(w, ofConf, conf)
+		exposition.ExposeAll(w, ofReload, conf.Reloads.Last)
+		exposition.ExposeAll(w, ofRefusal, conf.Refused)
 	}
 }
 
-// metric is a metric that a T has.
-type metric[T any] struct {
-	// name is without "slurmlet_"; labels are separated by commas.
-	name, labels, help string
-	samples            func(*T) []exposition.Sample
-}
-
-func expose[T any](w *exposition.Writer, metrics []metric[T], of *T) {
-	if of == nil {
-		return
-	}
-	for _, m := range metrics {
-		exposition.Expose(w, exposition.Metric[T]{Name: "slurmlet_" + m.name, Labels: m.labels, Help: m.help, Samples: m.samples}, of)
-	}
-}
+// metric is one that a T has.
+type metric[T any] exposition.Metric[T]
 
 var ofLosses = []metric[LossStatus]{
 	{

@@ -12,27 +12,14 @@ func (n *Status) WriteMetrics(w *exposition.Writer) {
 	if n == nil {
 		return
 	}
-	expose(w, ofNode, n)
-	expose(w, ofSteps, n.Steps)
-	expose(w, ofStrays, n.Strays)
-	expose(w, ofFiles, n.Files)
+	exposition.ExposeAll(w, ofNode, n)
+	exposition.ExposeAll(w, ofSteps, n.Steps)
+	exposition.ExposeAll(w, ofStrays, n.Strays)
+	exposition.ExposeAll(w, ofFiles, n.Files)
 }
 
-// metric is a metric that a T has.
-type metric[T any] struct {
-	// name is without "slurmlet_"; labels are separated by commas.
-	name, labels, help string
-	samples            func(*T) []exposition.Sample
-}
-
-func expose[T any](w *exposition.Writer, metrics []metric[T], of *T) {
-	if of == nil {
-		return
-	}
-	for _, m := range metrics {
-		exposition.Expose(w, exposition.Metric[T]{Name: "slurmlet_" + m.name, Labels: m.labels, Help: m.help, Samples: m.samples}, of)
-	}
-}
+// metric is one that a T has.
+type metric[T any] exposition.Metric[T]
 
 // ofNode are the metrics of the node. docs/reference/metrics-list.md lists them all.
 var ofNode = []metric[Status]{

@@ -5,7 +5,7 @@ import "time"
 // Metric is a metric that a T has, with no sample where it is not known. One whose
 // name ends in _total is a counter, all others are gauges.
 type Metric[T any] struct {
-	// Name is whole, Labels are separated by commas, and Help is one line.
+	// Name is without "slurmlet_", Labels are separated by commas, and Help is one line.
 	Name, Labels, Help string
 	Samples            func(*T) []Sample
 }
@@ -45,23 +45,31 @@ func Moment(t time.Time) []Sample {
 	return Amount(Seconds(t))
 }
 
+// prefix begins the names of all metrics.
+const prefix = "slurmlet_"
+
 // Expose adds a metric, and nothing of one without samples.
 func Expose[T any](w *Writer, m Metric[T], of *T) {
-	samples := m.Samples(of)
+	name, samples := prefix+m.Name, m.Samples(of)
 	if len(samples) > 0 {
-		w.Head(m.Name, m.Help, KindOf(m.Name))
+		w.Head(name, m.Help, KindOf(name))
 	}
 	for _, s := range samples {
-		w.WriteSample(m.Name, Labels(m.Labels, s.Labels...), s.Value)
+		w.WriteSample(name, Labels(m.Labels, s.Labels...), s.Value)
 	}
 }
 
-// ExposeAll adds the metrics of what there is, and none of what is nil.
-func ExposeAll[T any](w *Writer, metrics []Metric[T], of *T) {
+// ExposeAll adds the metrics of what there is, and none of what is nil. A package's tables may have a type of its own,
+// whose rows need no names of fields.
+func ExposeAll[T any, M ~struct {
+	Name, Labels, Help string
+	Samples            func(*T) []Sample
+}](w *Writer, metrics []M, of *T,
+) {
 	if of == nil {
 		return
 	}
 	for _, m := range metrics {
-		Expose(w, m, of)
+		Expose(w, Metric[T](m), of)
 	}
 }

@@ -59,18 +59,18 @@ func (s *Status) Rows(row func(name, format string, args ...any)) {
 
 // Metrics lists the metrics that a Status has.
 var Metrics = []exposition.Metric[Status]{
-	{Name: "slurmlet_sack_connections", Help: "Connections of users to sack.socket", Samples: func(s *Status) []exposition.Sample {
+	{Name: "sack_connections", Help: "Connections of users to sack.socket", Samples: func(s *Status) []exposition.Sample {
 		return exposition.Amount(s.Connections)
 	}},
 	{
-		Name: "slurmlet_sack_ended_total",
+		Name: "sack_ended_total",
 		Help: "Connections to sack.socket that were ended, because they said nothing or their uid had too many",
 		Samples: func(s *Status) []exposition.Sample {
 			return exposition.Amount(s.Ended)
 		},
 	},
 	{
-		Name: "slurmlet_sack_crowded",
+		Name: "sack_crowded",
 		Help: "1 while a user crowds sack.socket or the daemon's port; the status names the uids",
 		Samples: func(s *Status) []exposition.Sample {
 			return exposition.Whether(s.Crowded())

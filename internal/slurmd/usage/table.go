@@ -109,7 +109,7 @@ var ofReading = []exposition.Metric[nodeUsage]{
 }
 
 func of(name, labels, help string, samples func(*nodeUsage) []exposition.Sample) exposition.Metric[nodeUsage] {
-	return exposition.Metric[nodeUsage]{Name: "slurmlet_" + name, Labels: labels, Help: help, Samples: samples}
+	return exposition.Metric[nodeUsage]{Name: name, Labels: labels, Help: help, Samples: samples}
 }
 
 // ofGPUs names each by the last of its device nodes: nvidia0, renderD128, and nvidia-cap13 for
@@ -138,9 +138,7 @@ func (u *nodeUsage) write(to io.Writer) {
 		jobs = append(jobs, labelled{exposition.Labels("job_id", u.each[i].Number), &u.each[i].Usage})
 	}
 	exposeUsage(w, eachJobPrefix, "the job's processes on this node", jobs)
-	for _, m := range ofReading {
-		exposition.Expose(w, m, u)
-	}
+	exposition.ExposeAll(w, ofReading, u)
 	_ = w.Flush() // to memory
 }
 
