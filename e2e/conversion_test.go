@@ -138,18 +138,10 @@ func begun(t *testing.T, c *cluster, name string) *conversion {
 	c.accounted(t, "COMPLETED", ids...)
 	c.run(t, sandbox.Controller, "sacctmgr", "-i", "add", "account", v.pod, "grpjobs=7")
 	c.run(t, sandbox.Controller, "sacctmgr", "-i", "add", "user", "nobody", "account="+v.pod, "maxjobs=3")
-	ask := func() (records []string) {
-		for _, args := range v.questions() {
-			records = append(records, sorted(c.run(t, sandbox.Controller, args...)))
-		}
-		return records
+	for _, args := range v.questions() {
+		v.records = append(v.records, sorted(c.run(t, sandbox.Controller, args...)))
 	}
-	until(t, "nothing has changed while the database was copied", func() (bool, string) { // a job's record, some seconds after its end
-		v.records = ask()
-		v.copyDatabase(t)
-		now := ask()
-		return slices.Equal(v.records, now), strings.Join(now, "")
-	})
+	v.copyDatabase(t)
 	c.run(t, sandbox.Controller, "sacctmgr", "-i", "delete", "user", "nobody", "account="+v.pod)
 	c.run(t, sandbox.Controller, "sacctmgr", "-i", "delete", "account", v.pod)
 	go func() { // until it is killed: release
@@ -173,10 +165,11 @@ func sorted(text string) string {
 	return strings.Join(slices.Sorted(strings.Lines(text)), "")
 }
 
-// questions are Slurm's commands that tell the records, those of all runs of a job.
+// questions are Slurm's commands that tell the records, those of all runs of a job. sacct leaves out a run that is not
+// eligible yet: a job that was requeued and cancelled has one of two minutes later.
 func (v *conversion) questions() [][]string {
 	return [][]string{
-		{"sacct", "-a", "-D", "-n", "-P", "-S", "2020-01-01", "-o", "jobid,uid,account,state,exitcode,start,end,elapsed,ncpus,nodelist"},
+		{"sacct", "-a", "-D", "-n", "-P", "-S", "2020-01-01", "-E", "now+1days", "-o", "jobid,uid,account,state,exitcode,start,end,elapsed,ncpus,nodelist"},
 		{"sacctmgr", "-n", "-P", "show", "assoc", "format=cluster,account,user,share,grpjobs,maxjobs,qos"},
 		{"sacctmgr", "-n", "-P", "show", "account", "format=account,description,organization"},
 	}
@@ -188,7 +181,7 @@ func (v *conversion) copyDatabase(t *testing.T) {
 		open := v.sql(t, "SELECT COUNT(*) FROM slurm_acct_db.sandbox_job_table WHERE time_end=0")
 		return open == "0\n", open
 	})
-	v.sql(t, "DROP DATABASE IF EXISTS %[1]s; CREATE DATABASE %[1]s; GRANT ALL ON %[1]s.* TO slurm@'%%'", v.database)
+	v.sql(t, "CREATE DATABASE %[1]s; GRANT ALL ON %[1]s.* TO slurm@'%%'", v.database)
 	var all bytes.Buffer
 	for table := range strings.FieldsSeq(v.sql(t, "SELECT table_name FROM information_schema.tables WHERE table_schema='slurm_acct_db'")) {
 		fmt.Fprintf(&all, "CREATE TABLE %[1]s.%[2]s LIKE slurm_acct_db.%[2]s; INSERT INTO %[1]s.%[2]s SELECT * FROM slurm_acct_db.%[2]s;\n", v.database, table)
