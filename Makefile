@@ -4,7 +4,7 @@
 
 include .ci/build.mk
 
-SLURM   ?= 24.11
+SLURM   ?= 26.05
 
 SANDBOX := bin/slurmlet-sandbox
 FUZZ    ?= 60s
@@ -18,7 +18,7 @@ WANTED  ?= 1000
 WAITING ?= 500
 EDITS   ?= 200
 # The product's packages, for make cover.
-COVER   ?= ./... ./controller/...
+COVER   ?= ./... ./controller/... ./kubectl-slurm/...
 comma   := ,
 space   := $(subst ,, )
 # The suite has a step that builds, before those that need it.
@@ -31,16 +31,20 @@ MUTATIONS ?= 1000
 SHELL := /bin/bash
 
 .DEFAULT_GOAL := build
-.PHONY: help build dev test test-full unit cover vuln e2e tools roots kernel node kubernetes native limits kube e2e-kube controller charts images chaos scale steps edits oracle bench bench-controller bench-elastic short lint cases fuzz up down kube-up kube-down clean
+.PHONY: help build dev test test-full unit cover vuln e2e registry tools roots kernel node kubernetes native limits kube e2e-kube controller charts images chaos scale steps edits oracle bench bench-controller bench-elastic short lint cases fuzz up down kube-up kube-down clean
 
 help: ## this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
 
-build: ## static binaries in bin/
-	$(BUILD) -tags $(AGENT) -o bin/ ./cmd/slurmlet ./cmd/slurmlet-web
-	$(BUILD) -o bin/ ./controller/cmd/slurmlet-controller ./e2e/testbed/slurmlet-sandbox
+build: bin/spank_slurmlet.so ## static binaries in bin/
+	$(BUILD) -tags $(AGENT) -o bin/ ./cmd/slurmlet ./cmd/slurmlet-web ./cmd/slurmlet-container ./cmd/slurmlet-import
+	$(BUILD) -o bin/ ./controller/cmd/slurmlet-controller ./kubectl-slurm ./e2e/testbed/slurmlet-sandbox
 
-test: ## everything that must hold, in some 15 minutes (bin/test has the logs)
+bin/spank_slurmlet.so: internal/jobcontainer/spank/spank_slurmlet.c # one file for every version of Slurm
+	@mkdir -p $(@D)
+	$(<D)/compile $(CC) $@
+
+test: ## everything that must hold, in 20 to 25 minutes (bin/test has the logs)
 	$(SUITE)
 
 test-full: ## every case on every version: hours
@@ -51,12 +55,12 @@ test-full: ## every case on every version: hours
 	SLURMLET_E2E_FULL=1 $(MAKE) e2e-kube SLURM=26.05
 
 lint: $(LINT) ## gofumpt, and the rules of .golangci.yml, of which vet is one
-	CGO_ENABLED=1 GOFLAGS="$(GOFLAGS) -race '-gcflags=$(PLAIN_K8S)'" $(RUN_LINT) ./... ./controller/...
+	CGO_ENABLED=1 GOFLAGS="$(GOFLAGS) -race '-gcflags=$(PLAIN_K8S)'" $(RUN_LINT) ./... ./controller/... ./kubectl-slurm/...
 	$(RUN_LINT) ./e2e/... ./e2e/testbed/... ./.ci/figures
 	LINT=$(LINT) $(GO) test -count=1 -run TestLintRules ./e2e/papers
 
 unit: ## tests that need nothing but this machine
-	CGO_ENABLED=1 $(GO) test -race -gcflags='$(PLAIN_K8S)' -ldflags=-w -parallel 16 ./... ./controller/... ./e2e/testbed/sandbox/... ./e2e/testbed/kubecluster/... ./e2e/testbed/slurmlet-sandbox/... ./e2e/testbed/suite ./e2e/testbed/pace ./e2e/testbed/chaos
+	CGO_ENABLED=1 $(GO) test -race -gcflags='$(PLAIN_K8S)' -ldflags=-w -parallel 16 -timeout 45m ./... ./controller/... ./kubectl-slurm/... ./e2e/testbed/sandbox/... ./e2e/testbed/kubecluster/... ./e2e/testbed/slurmlet-sandbox/... ./e2e/testbed/suite ./e2e/testbed/pace ./e2e/testbed/chaos
 
 cover: ## how much of each package all unit tests cover, the least first (bin/cover.txt; COVER=./internal/lifecycle/...); no part of make test
 	@mkdir -p bin
@@ -65,11 +69,13 @@ cover: ## how much of each package all unit tests cover, the least first (bin/co
 
 # Its exit status is 3 if it finds one, and another where it cannot know.
 vuln: $(GOVULNCHECK) ## known vulnerabilities of what the programs call: it asks Go's vulnerability database (VULNDB=file:///… is a copy); no part of make test
-	@GOFLAGS= $(GOVULNCHECK) $(if $(VULNDB),-db '$(VULNDB)') ./cmd/... ./controller/cmd/...; code=$$?; \
+	@GOFLAGS= $(GOVULNCHECK) $(if $(VULNDB),-db '$(VULNDB)') ./cmd/... ./controller/cmd/... ./kubectl-slurm; code=$$?; \
 		case $$code in 0 | 3) ;; *) echo "make vuln needs Go's vulnerability database, and nothing is known without it: VULNDB=file:///… names a copy" >&2 ;; esac; exit $$code
 
 e2e: ## real Slurm in the sandbox, every version (SLURMLET_E2E_FULL=1: also what takes hours)
 	$(SUITE) build roots native kernel limits
+
+registry: $(DISTRIBUTION)
 
 tools: $(HELM) $(UNTT) $(BUILDX) $(BUILDKITD) $(DISTRIBUTION)
 
@@ -85,10 +91,10 @@ node: $(BUILT)
 kubernetes: $(BUILT)
 	$(SANDBOX) install -kubernetes
 
-native: $(BUILT) ## of e2e, what runs without limits, natively on every machine
+native: $(BUILT) $(DISTRIBUTION) ## of e2e, what runs without limits, natively on every machine
 	@mkdir -p bin/test; echo 'the small clusters run beside these: bin/test/small.log'
-	@$(E2E) -p 2 -parallel 12 ./e2e/native/elastic ./e2e/native/gone ./e2e/native/cluster ./e2e/native/edits ./e2e/native/questions ./e2e/native/ends ./e2e/native/hang ./e2e/native/peers ./e2e/ships/monitoring ./e2e/native/stranger ./e2e/native/crash >bin/test/small.log 2>&1 & \
-		small=$$!; $(E2E) -parallel 12 -skip 'TestLimits|TestUpAndDown' ./e2e; code=$$?; \
+	@DISTRIBUTION=$(DISTRIBUTION) $(E2E) -p 2 -parallel 4 ./e2e/native/elastic ./e2e/native/gone ./e2e/native/cluster ./e2e/native/edits ./e2e/native/questions ./e2e/native/ends ./e2e/native/hang ./e2e/native/peers ./e2e/ships/monitoring ./e2e/native/stranger ./e2e/native/crash ./e2e/native/upgrade ./e2e/native/containers >bin/test/small.log 2>&1 & \
+		small=$$!; $(E2E) -parallel 8 -skip 'TestLimits|TestUpAndDown' ./e2e; code=$$?; \
 		wait $$small || code=1; cat bin/test/small.log; exit $$code
 
 limits: $(BUILT) ## of e2e, what needs cgroup v2: in User-Mode Linux where the machine has v1
@@ -100,10 +106,10 @@ charts: $(HELM) $(UNTT) $(BUILDX) ## the charts, the images' definition and the 
 	$(HELM) lint --strict --quiet --set image.registry=registry.example/slurmlet charts/slurm
 	$(HELM) lint --strict --quiet --set image.registry=registry.example/slurmlet charts/slurmlet
 	$(UNTT) charts/slurm charts/slurmlet
-	HELM=$(HELM) BUILDX=$(BUILDX) $(GO) test -count=1 ./e2e/ships/charts ./e2e/ships/dashboards ./e2e/ships/monitoring ./e2e/ships/images ./e2e/papers ./controller/internal/inject
+	HELM=$(HELM) BUILDX=$(BUILDX) $(GO) test -count=1 -timeout 45m ./e2e/ships/charts ./e2e/ships/krew ./e2e/ships/dashboards ./e2e/ships/monitoring ./e2e/ships/images ./e2e/papers ./controller/internal/inject
 
 images: $(BUILT) $(BUILDX) $(BUILDKITD) ## every image of docker-bake.hcl as an OCI archive in bin/images, without Docker
-	install -D -t bin/images/linux_$$($(GO) env GOARCH) bin/slurmlet bin/slurmlet-web bin/slurmlet-controller
+	install -D -t bin/images/linux_$$($(GO) env GOARCH) $(addprefix bin/,slurmlet slurmlet-web slurmlet-controller slurmlet-container slurmlet-import spank_slurmlet.so)
 	$(GO) run ./e2e/ships/images -pyxis -buildx $(BUILDX) -buildkitd $(BUILDKITD) -cache $(CACHE)/buildkit
 
 e2e-kube: build images $(HELM) $(DISTRIBUTION) ## the charts on real Kubernetes, and what happens to them (SLURM=24.11 or 26.05)
@@ -112,12 +118,12 @@ e2e-kube: build images $(HELM) $(DISTRIBUTION) ## the charts on real Kubernetes,
 edits: build images $(HELM) ## how soon EDITS=200 edits of a ConfigMap are live on real Kubernetes, half of them under load (SLURM=24.11 or 26.05)
 	HELM=$(HELM) SLURM=$(SLURM) $(GO) test -tags e2e -count=1 -timeout 100m -v -run TestEdits ./e2e/kube -edits $(EDITS)
 
-kube: $(BUILT) $(HELM) $(DISTRIBUTION) ## of e2e-kube, one whole install of both charts: Prometheus, jobs, an image without slurmlet, a pod deleted under a job, elastic sets, uninstall
+kube: $(BUILT) $(HELM) $(DISTRIBUTION) ## of e2e-kube, one whole install of both charts: kubectl slurm, Prometheus, jobs, an image without slurmlet, a pod deleted under a job, elastic sets, uninstall, and five people with ssh, accounting and REST
 	HELM=$(HELM) DISTRIBUTION=$(DISTRIBUTION) SLURM=$(SLURM) $(GO) test -tags e2e -count=1 -timeout 55m -v ./e2e/kube \
-		-run 'TestKube/(the_controller_is|the_chart_is_(installed,_and|uninstalled)|a_real_Prometheus|a_plain_image|a_pod_with_a_job|a_chart_with_elastic|an_elastic_set|the_elastic_sets)'
+		-run 'TestKube/(the_controller_is|the_chart_is_(installed,_and|uninstalled)|kubectl_slurm_shows|a_real_Prometheus|a_plain_image|a_pod_with_a_job|a_chart_with_elastic|an_elastic_set|the_elastic_sets|accounting_and|five_people)'
 
 controller: $(BUILT) $(HELM) ## the controller with real etcd and kube-apiserver: names, tokens, outages
-	HELM=$(HELM) $(GO) test -tags e2e -count=1 -parallel 3 -timeout 17m -v ./e2e/controller
+	HELM=$(HELM) $(GO) test -tags e2e -count=1 -parallel 3 -timeout 38m -v ./e2e/controller
 
 bench-controller: build $(HELM) ## what PODS=2000 pods and as many agents cost the controller and kube-apiserver
 	HELM=$(HELM) $(GO) test -tags e2e -count=1 -timeout 20m -v -run TestBench ./e2e/controller -pods $(PODS)
@@ -154,7 +160,7 @@ cases: ## every test and case, with the target that runs it; runs none (TARGETS=
 	@$(GO) run ./e2e/papers/cases -make '$(MAKE)' $(TARGETS)
 
 fuzz: ## every fuzz target for FUZZ=60s
-	@for package in $$($(GO) list ./... ./controller/... ./e2e/... ./e2e/testbed/...); do \
+	@for package in $$($(GO) list ./... ./controller/... ./kubectl-slurm/... ./e2e/... ./e2e/testbed/...); do \
 		for target in $$($(GO) test -list '^Fuzz' $$package | grep ^Fuzz); do \
 			echo "$$package $$target"; \
 			$(GO) test -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZ) -fuzzminimizetime 10x $$package || exit 1; \
@@ -184,11 +190,12 @@ kube-up: build images $(HELM) ## Kubernetes of real parts with both charts on it
 kube-down: build ## end it, and leave nothing
 	$(SANDBOX) kube-down
 
-# What a release is built with: KEY is cosign's, BUILDER the URI of who builds, and AMD64 and
-# ARM64 are the images of docker-bake.hcl for each architecture.
+# What a release is built with: KEY is cosign's, BUILDER the URI of who builds, DOWNLOAD the URL of the
+# directory that will have the files, and AMD64 and ARM64 are the images of docker-bake.hcl for each architecture.
 KEY     ?=
 REGISTRY ?=
 BUILDER ?= urn:slurmlet:make-release
+DOWNLOAD ?=
 AMD64   ?= default
 ARM64   ?= default
 RELEASED := $(HELM) $(COSIGN) $(DISTRIBUTION) $(BUILDX) $(BUILDKITD)
@@ -200,7 +207,7 @@ release: $(RELEASED) ## images, charts, programs, SBOMs and provenance of a tag,
 	$(MAKE) release-sign
 
 release-build: $(HELM) $(BUILDX) $(BUILDKITD) ## of make release, all but the signatures: no key is needed
-	$(GO) run ./e2e/ships/release build -version '$(VERSION)' -registry '$(REGISTRY)' -builder '$(BUILDER)' \
+	$(GO) run ./e2e/ships/release build -version '$(VERSION)' -registry '$(REGISTRY)' -builder '$(BUILDER)' -download '$(DOWNLOAD)' \
 		-amd64 '$(AMD64)' -arm64 '$(ARM64)' -helm $(HELM) -buildx $(BUILDX) -buildkitd $(BUILDKITD) -cache $(CACHE)/buildkit
 
 release-tools: $(COSIGN) $(DISTRIBUTION) # so that make release-sign compiles nothing of others with the key beside it

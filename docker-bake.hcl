@@ -44,8 +44,9 @@ variable "GO" {
 
 # Debian's releases, and the Slurm in each. Pin an image by its date or digest,
 # Slurm by its whole version: DEBIAN_24_11=docker.io/library/debian:trixie-<date>-slim
-# SLURM_24_11=24.11.5-4. APT_SOURCES (deb822) takes the place of the image's own
-# sources, a snapshot's for one.
+# SLURM_24_11=24.11.5-4+deb13u1. APT_SOURCES (deb822) takes the place of the image's own
+# sources, a snapshot's for one: sssd of 26.05 then comes from the same snapshot. The first of the sources must be
+# Debian's main archive. A version of Slurm with known faults that a later one mends fails the build (images/assert-slurm).
 variable "DEBIAN_24_11" {
   default = "docker.io/library/debian:trixie-slim"
 }
@@ -66,6 +67,21 @@ variable "APT_SOURCES" {
   default = ""
 }
 
+variable "SSSD_PACKAGES" {
+  description = "sssd for users in a directory, in every image of a role; empty for images without it"
+  default     = "sssd-ldap libnss-sss libpam-sss"
+}
+
+variable "SSSD_SUITE_26_05" {
+  description = "the suite of the same mirror that has sssd, which forky lacks; empty where forky or APT_SOURCES has it"
+  default     = "sid"
+}
+
+variable "SLURM_SOURCE_26_05" {
+  description = "the address of a source package (.dsc) from which 26.05 is built, with images/patches/26.05, in place of Debian's packages: DEBIAN_26_05=docker.io/library/debian:trixie-slim and SSSD_SUITE_26_05= have it on trixie. No test does it"
+  default     = ""
+}
+
 variable "EXTRA_PACKAGES" {
   description = "further Debian packages for slurmd, login, slurmctld and slurmdbd, separated by spaces: what jobs, their prologs and the users' names need"
   default     = ""
@@ -73,16 +89,16 @@ variable "EXTRA_PACKAGES" {
 
 variable "slurm" {
   default = [
-    { version = "24.11", debian = DEBIAN_24_11, pin = SLURM_24_11 },
-    { version = "26.05", debian = DEBIAN_26_05, pin = SLURM_26_05 },
+    { version = "24.11", debian = DEBIAN_24_11, pin = SLURM_24_11, sssd = "", source = "" },
+    { version = "26.05", debian = DEBIAN_26_05, pin = SLURM_26_05, sssd = SSSD_SUITE_26_05, source = SLURM_SOURCE_26_05 },
   ]
 }
 
 variable "role" {
   default = [
     { name = "slurmctld", packages = "slurmctld slurm-wlm-jwt-plugin ${EXTRA_PACKAGES}" },
-    { name = "slurmd", packages = "slurmd sackd ${EXTRA_PACKAGES}" },
-    { name = "login", packages = "sackd openssh-server curl ${EXTRA_PACKAGES}" },
+    { name = "slurmd", packages = "slurmd sackd openssh-server libpam-slurm-adopt squashfuse squashfs-tools ca-certificates ${EXTRA_PACKAGES}" },
+    { name = "login", packages = "sackd openssh-server openssh-client curl squashfs-tools ca-certificates ${EXTRA_PACKAGES}" },
     { name = "slurmdbd", packages = "slurmdbd slurm-wlm-jwt-plugin ${EXTRA_PACKAGES}" },
     { name = "slurmrestd", packages = "slurmrestd slurm-wlm-basic-plugins slurm-wlm-jwt-plugin" },
   ]
@@ -169,6 +185,9 @@ target "role" {
     DEBIAN        = s.debian
     SLURM_VERSION = s.pin
     SLURM_RELEASE = s.version
+    SLURM_SOURCE  = s.source
+    SSSD_PACKAGES = SSSD_PACKAGES
+    SSSD_SUITE    = SSSD_PACKAGES == "" ? "" : s.sssd
     APT_SOURCES   = APT_SOURCES
     PACKAGES      = trimspace(r.packages)
   }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/slurmlet/slurmlet/internal/kit/bell"
+	"github.com/slurmlet/slurmlet/internal/kit/releases"
 	"github.com/slurmlet/slurmlet/internal/lifecycle"
 	"github.com/slurmlet/slurmlet/internal/link/confsync"
 	"github.com/slurmlet/slurmlet/internal/link/podnames"
@@ -16,6 +17,7 @@ import (
 	"github.com/slurmlet/slurmlet/internal/pod/mainprocess"
 	"github.com/slurmlet/slurmlet/internal/pod/process"
 	"github.com/slurmlet/slurmlet/internal/pod/sack"
+	"github.com/slurmlet/slurmlet/internal/pod/services"
 	"github.com/slurmlet/slurmlet/internal/pod/systemd"
 	"github.com/slurmlet/slurmlet/internal/slurm"
 	"github.com/slurmlet/slurmlet/internal/slurmctld"
@@ -41,10 +43,12 @@ type Agent struct {
 
 	main *mainprocess.Main
 	// kiosk is through which users and the agent get their credentials.
-	kiosk         *sack.Kiosk
-	keys          *authkeys.Keys
-	loginServices *login.Login
-	unit          systemd.Unit
+	kiosk *sack.Kiosk
+	keys  *authkeys.Keys
+	// helpers are sssd and sshd, and userSessions those of sshd, nil where there is none.
+	helpers      *services.Services
+	userSessions *login.Login
+	unit         systemd.Unit
 	// client asks slurmctld.
 	client *slurm.Questions
 	// names are those of the cluster's pods, nil without SLURMLET_PEERS.
@@ -57,10 +61,12 @@ type Agent struct {
 	database   *slurmdbd.Database
 }
 
-// published is the last status, with a bell that rings for each.
+// published is what other goroutines read: the last status, with a bell that rings for each.
 type published struct {
 	atomic.Pointer[Status]
 	bell.Bell
+	// installed is the version of the daemon's Slurm, nil until it is known.
+	installed atomic.Pointer[releases.Version]
 }
 
 // Options are the agent's surroundings.
@@ -92,7 +98,7 @@ type Notice struct {
 	Attrs  []slog.Attr
 }
 
-// Source of the agent's own notices.
+// Source names the agent where its own notices stand beside the daemon's lines.
 const Source = "slurmlet"
 
 func (a *Agent) log(level slog.Level, text string, attrs ...slog.Attr) {

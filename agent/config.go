@@ -10,35 +10,38 @@ import (
 	"strings"
 	"time"
 
+	"github.com/slurmlet/slurmlet/cgroup"
 	"github.com/slurmlet/slurmlet/internal/slurmctld"
 	"github.com/slurmlet/slurmlet/internal/slurmd/cgroups"
 	"github.com/slurmlet/slurmlet/internal/slurmd/devices"
 	"github.com/slurmlet/slurmlet/internal/slurmd/jobs"
-	"github.com/slurmlet/slurmlet/internal/slurmd/nodesize"
+	"github.com/slurmlet/slurmlet/internal/slurmd/podsize"
 	"github.com/slurmlet/slurmlet/internal/slurmd/userfiles"
 )
 
 // Config is everything the agent is told. docs/reference/settings.md explains it.
 type Config struct {
 	Role        Role
-	Controller  string // host:port, several separated by commas
+	Slurmctld   string // host:port, several separated by commas
 	NodeName    string
 	Machine     string // the Kubernetes node; empty: nobody has told
 	CPULimit    int64  // thousandths of a CPU; 0: none
 	MemoryLimit int64  // bytes; 0: none
 	Reserve     int64  // bytes
-	CgroupMode  cgroups.Mode
+	CgroupMode  cgroup.Mode
 	OOMGroup    cgroups.OOMGroup
 	OOMHeadroom int64 // bytes; 0: none
-	DeadSteps   jobs.DeadSteps
-	JobMetrics  int // of how many jobs, 0: none
-	GresChoice  devices.Choice
-	Grace       time.Duration
-	JobSignal   jobs.Signal
-	Listen      string
-	RunDir      string
-	ConfDir     string
-	PodInfo     string // directory
+	// UserLimits are those of each user of a login pod; 0: the agent derives them.
+	UserLimits cgroup.UserLimits
+	DeadSteps  jobs.DeadSteps
+	JobMetrics int // of how many jobs, 0: none
+	GresChoice devices.Choice
+	Grace      time.Duration
+	JobSignal  jobs.Signal
+	Listen     string
+	RunDir     string
+	ConfDir    string
+	PodInfo    string // directory
 	// Settings has what only slurmctld's pod is configured with.
 	slurmctld.Settings
 	// AgentPort is that of slurmctld's agent, 0 for none. Merge says whether that agent makes the
@@ -50,9 +53,15 @@ type Config struct {
 	// Peers is host:port of Slurmlet's controller, empty for none. PeersDir has its CA and the
 	// pod's token.
 	Peers, PeersDir string
-	Daemon          string
-	DaemonArgs      []string
-	SlurmUser       string
+	// Upgrade is leave for Slurm to convert what an older version has saved.
+	Upgrade bool
+	// DumpDir is where slurmdbd's agent keeps a dump before that; slurmdbd.NoDump for none.
+	DumpDir    string
+	Daemon     string
+	DaemonArgs []string
+	SlurmUser  string
+	// SSH: users with a job on the node come in by ssh.
+	SSH bool
 	// SSHDConfig and SSSDConfig are files, HostKeys and AuthorizedKeys directories.
 	SSHDConfig, SSSDConfig   string
 	HostKeys, AuthorizedKeys string
@@ -70,11 +79,14 @@ type Config struct {
 // DefaultRunDir is SLURMLET_RUN_DIR unless it is set.
 const DefaultRunDir = "/run/slurmlet"
 
+// DefaultStateDir is SLURMLET_STATE_DIR unless it is set.
+const DefaultStateDir = "/var/spool/slurmctld"
+
 // Validate reports what is wrong with the values together, all of it at once.
 func (c Config) Validate() error {
 	var faults []error
-	if slices.Contains([]Role{Slurmd, Login}, c.Role) && c.Controller == "" {
-		faults = append(faults, fmt.Errorf("SLURMLET_CONTROLLER: %s needs slurmctld's host[:port]", c.Role))
+	if slices.Contains([]Role{Slurmd, Login}, c.Role) && c.Slurmctld == "" {
+		faults = append(faults, fmt.Errorf("SLURMLET_SLURMCTLD: %s needs slurmctld's host[:port]", c.Role))
 	}
 	if c.Role == Slurmd {
 		if err := checkNodeName(c.NodeName); err != nil {
@@ -108,8 +120,8 @@ func checkNodeName(name string) error {
 }
 
 // sizing is what the variables say about the size of the node.
-func (c Config) sizing(root string) nodesize.Options {
-	return nodesize.Options{
+func (c Config) sizing(root string) podsize.Options {
+	return podsize.Options{
 		Root: root, PodInfo: c.PodInfo, CPULimit: c.CPULimit, MemoryLimit: c.MemoryLimit, StorageLimit: c.StorageLimit,
 		Reserve: c.Reserve, SpoolDir: c.SpoolDir, TmpDir: c.TmpDir,
 	}

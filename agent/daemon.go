@@ -12,7 +12,6 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/slurmlet/slurmlet/internal/login"
 	"github.com/slurmlet/slurmlet/internal/pod/authkeys"
 	"github.com/slurmlet/slurmlet/internal/pod/process"
 )
@@ -36,6 +35,8 @@ type part struct {
 	open func(*Agent) error
 	// args and env are the daemon's, before SLURMLET_DAEMON_ARGS and beside what it inherits.
 	args, env func(*Agent) []string
+	// versionEnv is the environment in which the daemon tells its version; nil: it never does.
+	versionEnv func(*Agent) []string
 	// commandEnv is the environment of Slurm's commands; nil: that of users.
 	commandEnv func(Config) []string
 	// registers: the daemon is a node, which is sized before it starts, confirmed
@@ -43,8 +44,6 @@ type part struct {
 	registers bool
 	// hosts: users are logged in beside it, and the agent drains their sessions before it ends.
 	hosts bool
-	// login is what users come in by, beside it; nil: nothing.
-	loginFor func(*Agent, *login.Options)
 	// converts: it may convert a database before it listens, and any signal would end it meanwhile.
 	converts bool
 	// restarts: it is started again when it ends by itself; otherwise the container
@@ -88,6 +87,9 @@ func findDaemon(c Config) (daemon, error) {
 		return path
 	}
 	d.path = lookup(c.Daemon, d.program)
+	if c.SSH {
+		d.tools = append(d.tools, "sshd", "ssh-keygen")
+	}
 	for _, tool := range d.tools {
 		d.programs[tool] = lookup("", tool)
 	}

@@ -12,9 +12,12 @@ import (
 
 const prefix = "SLURMLET_"
 
-// tabledController is the name under which the agent puts the slurmctld of the peers' table into
-// /etc/hosts where SLURMLET_CONTROLLER gives none.
-const tabledController = "slurmctld:6817"
+// tabledSlurmctld is the name under which the agent puts the slurmctld of the peers' table into
+// /etc/hosts where SLURMLET_SLURMCTLD gives none.
+const tabledSlurmctld = "slurmctld:6817"
+
+// renamed has the names of variables that have others now.
+var renamed = map[string]string{"SLURMLET_CONTROLLER": "SLURMLET_SLURMCTLD"}
 
 // fromService says whether the kubelet made a variable from a Service whose
 // name begins with "slurmlet" (enableServiceLinks in a pod's spec).
@@ -41,10 +44,14 @@ func FromEnv(role Role, environ []string) (Config, error) {
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(given)) {
+		if now := renamed[name]; now != "" {
+			faults = append(faults, fmt.Errorf("%s: this variable is called %s now", name, now))
+			continue
+		}
 		faults = append(faults, fmt.Errorf("%s: no such variable; there are %s", name, variableNames()))
 	}
-	if c.Controller == "" && c.Peers != "" {
-		c.Controller = tabledController
+	if c.Slurmctld == "" && c.Peers != "" {
+		c.Slurmctld = tabledSlurmctld
 	}
 	return c, errors.Join(append(faults, c.Validate())...)
 }

@@ -26,22 +26,22 @@ func (a *Agent) newFollower() *confsync.Follower {
 	}
 	return confsync.NewFollower(confsync.FollowerOptions{
 		Prover: a.prover(), Node: name, Without: a.slurmdNode.Without(),
-		Controller: a.Config.Controller, AgentPort: a.Config.AgentPort,
+		Slurmctld: a.Config.Slurmctld, AgentPort: a.Config.AgentPort,
 		Program: a.daemon.program, Copy: filepath.Join(a.Root, a.daemon.confCopy(a.Config)),
 		Done: a.alive.Done(), Log: a.log,
 		Ready:   func() bool { return a.published.Load().State == supervisor.Ready },
 		Restart: func() { a.post(supervisor.Outdated{}) },
-		Lost:    func() { a.post(node.ControllerLost{}) },
+		Lost:    func() { a.post(node.SlurmctldLost{}) },
 	})
 }
 
 // openNames prepares to follow slurmlet's controller.
 func (a *Agent) openNames() (err error) {
 	a.names, err = podnames.Open(podnames.Options{
-		Root: a.Root, Address: a.Config.Peers, Dir: a.Config.PeersDir, Slurmctld: a.Config.Controller,
+		Root: a.Root, Address: a.Config.Peers, Dir: a.Config.PeersDir, Slurmctld: a.Config.Slurmctld,
 		Alone: !a.daemon.registers && !a.daemon.hosts, ConfFile: a.confFile(),
 		ElasticNodes: a.ctld.ElasticNodeNames, Published: a.published.Next,
-		Moved:    func() { a.post(supervisor.ControllerMoved{}) },
+		Moved:    func() { a.post(supervisor.SlurmctldMoved{}) },
 		TakeSelf: a.takeSelf, Changed: a.ctld.PodsChanged, Log: a.log,
 	})
 	a.ctld.Follow(a.names.Client())

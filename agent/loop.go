@@ -26,7 +26,8 @@ import (
 // own is the owner: it alone touches a.life.
 func (a *Agent) own() int {
 	a.slurmdNode.SetHangLimit(a.life.Deadlines.HangLimit())
-	a.loginServices.Start()
+	a.helpers.Start()
+	a.userSessions.Start(a.alive)
 	queue := []lifecycle.Event{supervisor.Begun{}}
 	if a.slurmdNode.Relaunched() { // an earlier agent's
 		queue = append(queue, node.LaunchRefused{})
@@ -130,11 +131,11 @@ func (a *Agent) perform(act lifecycle.Action) []lifecycle.Event {
 	case deadlines.Schedule:
 		time.AfterFunc(act.After, func() { a.post(deadlines.DeadlinePassed{Stage: act.Stage}) })
 	case sessions.DrainSessions:
-		a.loginServices.DrainSessions(act.Until, func() { a.post(sessions.SessionsOver{}) })
+		a.userSessions.DrainSessions(act.Until, func() { a.post(sessions.SessionsOver{}) })
 	case sessions.WarnSessions:
-		a.loginServices.WarnSessions(act.Until)
+		a.userSessions.WarnSessions(act.Until)
 	case sessions.EndSessions:
-		a.loginServices.EndSessions(act.Kill)
+		a.userSessions.EndSessions(act.Kill)
 	case supervisor.Exit:
 		a.exit()
 	case conf.ArmReload:
@@ -153,7 +154,7 @@ func (a *Agent) perform(act lifecycle.Action) []lifecycle.Event {
 func (a *Agent) exit() {
 	a.client.GiveUp()
 	a.slurmdNode.KillSteps()
-	a.loginServices.Close()
+	a.helpers.Close()
 	a.kiosk.Close()
 }
 
@@ -194,7 +195,9 @@ func (a *Agent) inquire(question func(context.Context) lifecycle.Event) {
 	a.client.Inquire(func(ctx context.Context) { a.post(question(ctx)) })
 }
 
-var mainSignals = map[supervisor.MainSignal]unix.Signal{supervisor.SigTerm: unix.SIGTERM, supervisor.SigHup: unix.SIGHUP, supervisor.SigKill: unix.SIGKILL}
+var mainSignals = map[supervisor.MainSignal]unix.Signal{
+	supervisor.SigTerm: unix.SIGTERM, supervisor.SigHup: unix.SIGHUP, supervisor.SigKill: unix.SIGKILL,
+}
 
 // dump logs all there is to know about the agent, for whoever looks for a fault.
 func (a *Agent) dump() {

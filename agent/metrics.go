@@ -14,11 +14,13 @@ import (
 func (s Status) WriteMetrics(w io.Writer) error {
 	e := exposition.NewWriter(w)
 	exposition.ExposeAll(e, ofAll, &s)
+	exposition.ExposeAll(e, ofSlurm, s.Release)
 	exposition.ExposeAll(e, ofMain, s.Main)
 	exposition.ExposeAll(e, ofLastError, s.LastError)
 	exposition.ExposeAll(e, ofKeys, s.Keys)
 	exposition.ExposeAll(e, sack.Metrics, s.Sack)
 	exposition.ExposeAll(e, ofPeers, s.Peers)
+	exposition.ExposeAll(e, ofLeavers, s.Leavers)
 	exposition.ExposeAll(e, ofStopping, s.Stopping)
 	if s.Role == Slurmd || s.Role == Login {
 		exposition.ExposeAll(e, ofCopy, &s)

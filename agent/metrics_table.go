@@ -1,12 +1,37 @@
 package agent
 
 import (
+	"strings"
+
+	"github.com/slurmlet/slurmlet/internal/kit/releases"
 	"github.com/slurmlet/slurmlet/internal/lifecycle/supervisor"
 	"github.com/slurmlet/slurmlet/internal/link/podnames"
-	"github.com/slurmlet/slurmlet/internal/login"
 	"github.com/slurmlet/slurmlet/internal/pod/authkeys"
 	"github.com/slurmlet/slurmlet/internal/pod/mainprocess"
+	"github.com/slurmlet/slurmlet/internal/pod/people"
+	"github.com/slurmlet/slurmlet/internal/pod/services"
 )
+
+// ofSlurm are those of what is known of the daemon's Slurm. One series has all advisories of a kind: 10,000 nodes would
+// have 100,000 otherwise.
+var ofSlurm = []metric[releases.Report]{
+	{
+		"slurm_info", "version,mended_by,mended_until", "1, with the version of the daemon's Slurm, and who mends it until which month",
+		func(r *releases.Report) []sample { return amount(1, r.Version, r.MendedBy, r.MendedUntil) },
+	},
+	{
+		"slurm_advisories", "version,kind,names",
+		"How many known faults the daemon's Slurm has of a kind (security, defect or support), with their names; no series without one",
+		func(r *releases.Report) (all []sample) {
+			for _, kind := range releases.Kinds {
+				if names := r.Names(kind); len(names) > 0 {
+					all = append(all, amount(len(names), r.Version, string(kind), strings.Join(names, " "))...)
+				}
+			}
+			return all
+		},
+	},
+}
 
 // ofAll are the metrics of every container. docs/reference/metrics-list.md lists them all.
 var ofAll = []metric[Status]{
@@ -90,6 +115,21 @@ var ofPeers = []metric[podnames.Status]{
 	},
 }
 
+var ofLeavers = []metric[people.Status]{
+	{
+		"leavers_waiting", "", "People who have left, and whose sessions or jobs go on until somebody confirms it; the status names them",
+		func(l *people.Status) []sample { return amount(len(l.Waiting)) },
+	},
+	{
+		"leavers_faults", "", "1 while the agent cannot tell who has left, or cannot end what they have here; the status says why",
+		func(l *people.Status) []sample { return whether(l.Why != "") },
+	},
+	{
+		"leavers_ended_total", "", "People who have left, and whose sessions (login) or jobs (slurmctld) were ended",
+		func(l *people.Status) []sample { return amount(l.Ended) },
+	},
+}
+
 var ofStopping = []metric[StoppingStatus]{
 	{"stopping_start_time_seconds", "", "When SIGTERM came", func(s *StoppingStatus) []sample { return moment(s.Since) }},
 	{
@@ -126,10 +166,20 @@ var ofCopy = []metric[Status]{
 
 var ofLogin = []metric[Status]{
 	{"sessions", "", "Users' sessions", func(s *Status) []sample { return amount(len(s.Sessions)) }},
+	{
+		"users_limited", "",
+		"1 if each user has a cgroup with limits, 0 if one of them can take all of the pod; no series where cgroups are left alone",
+		func(s *Status) []sample {
+			if s.Users == nil {
+				return nil
+			}
+			return whether(s.Users.Fault == "")
+		},
+	},
 	{"service_running", "service", "1 while the service serves: sshd, sssd", func(s *Status) []sample {
-		return ofEach(s.Services, func(one login.ServiceStatus) []sample { return whether(one.State == login.Running, one.Name) })
+		return ofEach(s.Services, func(one services.Status) []sample { return whether(one.State == services.Running, one.Name) })
 	}},
 	{"service_restarts_total", "service", "Starts of the service after the first", func(s *Status) []sample {
-		return ofEach(s.Services, func(one login.ServiceStatus) []sample { return amount(one.Restarts, one.Name) })
+		return ofEach(s.Services, func(one services.Status) []sample { return amount(one.Restarts, one.Name) })
 	}},
 }

@@ -18,6 +18,7 @@ import (
 
 	"github.com/slurmlet/slurmlet/cgroup"
 	"github.com/slurmlet/slurmlet/internal/kit/exposition"
+	"github.com/slurmlet/slurmlet/internal/kit/releases"
 	"github.com/slurmlet/slurmlet/internal/lifecycle/conf"
 	"github.com/slurmlet/slurmlet/internal/lifecycle/supervisor"
 	"github.com/slurmlet/slurmlet/internal/link/peers"
@@ -25,17 +26,23 @@ import (
 	"github.com/slurmlet/slurmlet/internal/login"
 	"github.com/slurmlet/slurmlet/internal/pod/authkeys"
 	"github.com/slurmlet/slurmlet/internal/pod/mainprocess"
+	"github.com/slurmlet/slurmlet/internal/pod/people"
 	"github.com/slurmlet/slurmlet/internal/pod/sack"
+	"github.com/slurmlet/slurmlet/internal/pod/services"
+	"github.com/slurmlet/slurmlet/internal/slurm"
+	"github.com/slurmlet/slurmlet/internal/slurm/gres"
+	"github.com/slurmlet/slurmlet/internal/slurm/nodesize"
 	"github.com/slurmlet/slurmlet/internal/slurmctld"
-	"github.com/slurmlet/slurmlet/internal/slurmctld/elasticnodes"
-	"github.com/slurmlet/slurmlet/internal/slurmctld/keptrecords"
+	"github.com/slurmlet/slurmlet/internal/slurmctld/accounts"
+	"github.com/slurmlet/slurmlet/internal/slurmctld/elastic"
+	"github.com/slurmlet/slurmlet/internal/slurmctld/gonepods"
+	"github.com/slurmlet/slurmlet/internal/slurmctld/gonepods/kept"
 	"github.com/slurmlet/slurmlet/internal/slurmctld/reconfig"
-	"github.com/slurmlet/slurmlet/internal/slurmctld/records"
 	"github.com/slurmlet/slurmlet/internal/slurmctld/savedstate"
 	"github.com/slurmlet/slurmlet/internal/slurmd"
 	"github.com/slurmlet/slurmlet/internal/slurmd/cgroups"
 	"github.com/slurmlet/slurmlet/internal/slurmd/devices"
-	"github.com/slurmlet/slurmlet/internal/slurmd/nodesize"
+	"github.com/slurmlet/slurmlet/internal/slurmd/podsize"
 	"github.com/slurmlet/slurmlet/internal/slurmd/userfiles"
 )
 
@@ -47,10 +54,20 @@ var (
 	later = noon.Add(90*time.Second + 250*time.Millisecond)
 )
 
+func reportOf(version string) *releases.Report {
+	v, err := releases.Parse(version)
+	if err != nil {
+		panic(err)
+	}
+	r := releases.Judge(v, noon.AddDate(1, 0, 0))
+	return &r
+}
+
 var statuses = map[string]Status{
 	"slurmctld": {
 		Role: Slurmctld, State: supervisor.Ready, Since: noon, Version: "v1", Began: noon, Started: true, Main: &MainStatus{PID: 7, Since: noon},
-		Keys: &authkeys.KeysStatus{Signs: "2026", Since: noon, Accepts: []authkeys.KeyStatus{{Name: "2026"}, {Name: "slurm.key", Expires: &later}}},
+		Release: reportOf("24.11.5-4"),
+		Keys:    &authkeys.KeysStatus{Signs: "2026", Since: noon, Accepts: []authkeys.KeyStatus{{Name: "2026"}, {Name: "slurm.key", Expires: &later}}},
 		Conf: &reconfig.Status{
 			Sources: []string{"/etc/slurm"}, Live: "5feceb66ffc8", Good: "5feceb66ffc8", Took: 3, Missed: []string{"node-7"},
 			Reloads: reconfig.Reloads{Taken: 2, Refused: 1, Last: &reconfig.Reload{At: later, Seconds: 1.75}},
@@ -73,15 +90,16 @@ var statuses = map[string]Status{
 	"records": {
 		Role: Slurmctld, State: supervisor.Ready, Since: noon, Version: "v1",
 		Status: slurmctld.Status{
-			KeptRecords: &keptrecords.Status{Count: 3, Names: map[string]string{"a secret": "a secret"}, Deleted: 6},
-			Records:     &records.Status{Looked: later, Idle: 3, Busy: 5, Absent: 2, Fault: "a secret", Waiting: 1, Kept: map[string]string{"a secret": "a secret"}, Deleted: 7, Lost: 4},
+			KeptRecords: &kept.Status{Count: 3, Names: map[string]string{"a secret": "a secret"}, Deleted: 6},
+			Records:     &gonepods.Status{Looked: later, Idle: 3, Busy: 5, Absent: 2, Fault: "a secret", Waiting: 1, Kept: map[string]string{"a secret": "a secret"}, Deleted: 7, Lost: 4},
+			Accounts:    &accounts.Status{Applied: noon, Changes: 8, Why: []string{"a secret"}, Reason: "confirmation"},
 		},
 	},
 	"elastic": {
 		Role: Slurmctld, State: supervisor.Ready, Since: noon, Version: "v1",
-		Status: slurmctld.Status{Elastic: &elasticnodes.Status{Revision: 9, Looked: later, Fault: "a secret", Sets: []elasticnodes.SetStatus{
+		Status: slurmctld.Status{Elastic: &elastic.Status{Revision: 9, Looked: later, Fault: "a secret", Sets: []elastic.SetStatus{
 			{Name: "cpu", Records: 500, Wanted: 3, Up: 2, Starting: 1, Starts: startsOf(1500*time.Millisecond, 3*time.Second, 4*time.Second, 13*time.Second)},
-			{Name: "gpu", Records: 4, Failed: 2, Foreign: "a secret", Failing: []elasticnodes.Failure{{Nodes: "a secret", Reason: "a secret"}}},
+			{Name: "gpu", Records: 4, Failed: 2, Foreign: "a secret", Failing: []elastic.Failure{{Nodes: "a secret", Reason: "a secret"}}},
 		}}},
 	},
 	"slurmctld-refused": {
@@ -96,9 +114,9 @@ var statuses = map[string]Status{
 	"slurmd": {
 		Role: Slurmd, State: supervisor.Ready, Since: noon, Version: "v1", Started: true, Main: &MainStatus{PID: 7, Since: later}, Restarts: 3,
 		Node: &slurmd.Status{
-			Name: "node-0", Size: nodesize.Size{CPUs: 16, Reserved: cgroup.SetOf(0, 1, 2, 3), RealMemory: 3072, TmpDisk: 1024}, Fit: &slurmd.MismatchStatus{Mismatches: []nodesize.Mismatch{{Setting: "TaskPlugin=task/affinity"}}},
-			Gres:   nodesize.Gres{Plan: devices.Plan{Gres: devices.Gres{{Name: "gpu", Type: "nvidia_h200", Count: 2}, {Name: "shard", Count: 8}}}},
-			Cgroup: &cgroups.Delegation{Mode: cgroups.Prefer, Delegation: cgroup.Delegation{Steps: "system.slice/node-0_slurmstepd.scope", Missing: []cgroup.Missing{{Controller: "devices"}}}},
+			Name: "node-0", Size: nodesize.Size{CPUs: 16, Reserved: cgroup.SetOf(0, 1, 2, 3), RealMemory: 3072, TmpDisk: 1024}, Fit: &slurmd.MismatchStatus{Mismatches: []slurm.Mismatch{{Setting: "TaskPlugin=task/affinity"}}},
+			Gres:   podsize.Gres{Plan: devices.Plan{Gres: gres.List{{Name: "gpu", Type: "nvidia_h200", Count: 2}, {Name: "shard", Count: 8}}}},
+			Cgroup: &cgroups.Delegation{Mode: cgroup.Prefer, Delegation: cgroup.Delegation{Steps: "system.slice/node-0_slurmstepd.scope", Missing: []cgroup.Missing{{Controller: "devices"}}}},
 			Steps:  &cgroups.StepsStatus{Watching: true, OOMKills: 5, Dead: 1, Leftovers: 2},
 			Files:  &userfiles.Status{At: later, DiskUsed: 900 << 20, DiskLimit: 1 << 30, DiskFull: "a secret", LeftMemory: 60 << 20, LeftDisk: 800 << 20, LeftBy: []string{"a secret"}},
 			Strays: &cgroups.StraysStatus{Killed: 6, Last: "a secret", Fault: "a secret"},
@@ -108,20 +126,21 @@ var statuses = map[string]Status{
 		Role: Slurmd, State: supervisor.Stopping, Since: noon, Version: "v1", Started: true, ConfFault: "a secret",
 		Node: &slurmd.Status{
 			Name: "node-0", Size: nodesize.Size{CPUs: 1, RealMemory: 448}, Fit: &slurmd.MismatchStatus{Error: "no answer"}, Fault: "a secret", Refusal: "a secret",
-			Cgroup: &cgroups.Delegation{Mode: cgroups.Prefer, Error: "a secret", Delegation: cgroup.Delegation{Steps: "x", Missing: []cgroup.Missing{{Controller: "memory"}}}},
+			Cgroup: &cgroups.Delegation{Mode: cgroup.Prefer, Error: "a secret", Delegation: cgroup.Delegation{Steps: "x", Missing: []cgroup.Missing{{Controller: "memory"}}}},
 			Steps:  &cgroups.StepsStatus{},
 		},
 		Stopping: &StoppingStatus{Since: noon, JobsUntil: &later, Until: later.Add(time.Minute), Jobs: []JobStatus{{ID: "1", User: "a secret"}, {ID: "2"}}, Left: "a secret", Unanswered: true},
 	},
 	"login": {
-		Role: Login, State: supervisor.Ready, Since: noon, Version: "v1", Started: true, Main: &MainStatus{PID: 7, Since: noon},
-		Sessions: []login.SessionStatus{{User: "a secret", From: "a secret"}, {User: "bob"}},
+		Role: Login, State: supervisor.Ready, Since: noon, Version: "v1", Started: true, Main: &MainStatus{PID: 7, Since: noon}, Release: reportOf("26.05.5-1"),
+		Sessions: []login.SessionStatus{{User: "a secret", From: "a secret"}, {User: "bob"}}, Users: &login.UsersStatus{},
+		Leavers:  &people.Status{Waiting: []people.Waiting{{Name: "a secret", Why: "a secret"}}, Ended: 3, Why: "a secret"},
 		Sack:     &sack.Status{Connections: 66, Ended: 836, Crowding: []sack.Holder{{UID: 1000, Connections: 64, Ended: 836}}, Port: "a secret"},
-		Services: []login.ServiceStatus{{Name: "sssd", State: login.Running}, {Name: "sshd", State: login.Backoff, Reason: "a secret", Restarts: 4}},
+		Services: []services.Status{{Name: "sssd", State: services.Running}, {Name: "sshd", State: services.Backoff, Reason: "a secret", Restarts: 4}},
 	},
 	"login-stopping": {
-		Role: Login, State: supervisor.Stopping, Since: noon, Version: "v1", Started: true, Main: &MainStatus{PID: 7, Since: noon},
-		Services: []login.ServiceStatus{{Name: "sshd", State: login.Stopped}}, Stopping: &StoppingStatus{Since: noon, Until: later},
+		Role: Login, State: supervisor.Stopping, Since: noon, Version: "v1", Started: true, Main: &MainStatus{PID: 7, Since: noon}, Users: &login.UsersStatus{Fault: "a secret"},
+		Services: []services.Status{{Name: "sshd", State: services.Stopped}}, Stopping: &StoppingStatus{Since: noon, Until: later},
 	},
 	"starting": {Role: Slurmdbd, State: supervisor.Starting, Since: noon, Doing: supervisor.Reaching.String(), Reason: "a secret", Version: "v1"},
 	"names": {
@@ -132,9 +151,9 @@ var statuses = map[string]Status{
 }
 
 // startsOf counts starts of nodes.
-func startsOf(took ...time.Duration) (t elasticnodes.StartTimes) {
+func startsOf(took ...time.Duration) (t exposition.Durations) {
 	for _, d := range took {
-		t.Add(d)
+		t.Add(elastic.StartBounds, d, 1)
 	}
 	return t
 }

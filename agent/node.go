@@ -11,16 +11,15 @@ import (
 	"github.com/slurmlet/slurmlet/internal/lifecycle/node"
 	"github.com/slurmlet/slurmlet/internal/lifecycle/supervisor"
 	"github.com/slurmlet/slurmlet/internal/link/ask"
+	"github.com/slurmlet/slurmlet/internal/link/merge"
 	"github.com/slurmlet/slurmlet/internal/slurm"
-	"github.com/slurmlet/slurmlet/internal/slurmctld/merge"
-	"github.com/slurmlet/slurmlet/internal/slurmctld/noderecords"
 	"github.com/slurmlet/slurmlet/internal/slurmd"
 	"github.com/slurmlet/slurmlet/internal/slurmd/cgroups"
 )
 
 // openNode makes the node that slurmd registers.
 func (a *Agent) openNode() error {
-	asker := &ask.Asker{Prover: a.prover(), Controller: a.Config.Controller, Log: a.log}
+	asker := &ask.Asker{Prover: a.prover(), Slurmctld: a.Config.Slurmctld, Log: a.log}
 	if a.Config.Merge {
 		asker.AgentPort = a.Config.AgentPort
 	}
@@ -32,7 +31,7 @@ func (a *Agent) openNode() error {
 		Main:        a.main.Process, Daemons: a.main.PIDs, Helpers: a.helperPIDs, NewExtra: a.newExtra,
 		SackdSpeaks: func() bool { return a.kiosk.Sackd() != nil }, StartSackd: a.kiosk.StartSackd,
 		Socket: a.kiosk.Socket, Crowded: a.kiosk.Crowded,
-		Reach:  func(ctx context.Context) error { return a.names.Reach(ctx, a.Config.Controller) },
+		Reach:  func(ctx context.Context) error { return a.names.Reach(ctx, a.Config.Slurmctld) },
 		Spread: func() time.Duration { return a.follower.Spread() }, Log: a.log,
 	})
 	if err != nil {
@@ -63,8 +62,7 @@ func (a *Agent) newExtra() string {
 	if slices.ContainsFunc(a.Config.DaemonArgs, func(arg string) bool { return strings.HasPrefix(arg, "--extra") }) {
 		return ""
 	}
-	// An object, as SchedulerParameters=extra_constraints wants it (slurm.conf(5)).
-	return noderecords.Mark(time.Now(), a.Config.Peers != "")
+	return slurm.Mark(time.Now(), a.Config.Peers != "")
 }
 
 // state is the agent's, and when it came into it.
@@ -75,7 +73,7 @@ func (a *Agent) state() (supervisor.Phase, time.Time) {
 
 // helperPIDs are the services beside slurmd.
 func (a *Agent) helperPIDs() (pids []int) {
-	for _, one := range a.loginServices.Services() {
+	for _, one := range a.helpers.Statuses() {
 		if one.PID != 0 {
 			pids = append(pids, one.PID)
 		}

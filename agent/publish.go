@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/slurmlet/slurmlet/internal/kit/releases"
 	"github.com/slurmlet/slurmlet/internal/lifecycle"
 	"github.com/slurmlet/slurmlet/internal/lifecycle/supervisor"
 	"github.com/slurmlet/slurmlet/internal/login"
@@ -14,7 +15,7 @@ import (
 // Status is the present one; it is safe for concurrent use.
 func (a *Agent) Status() Status {
 	s := a.brief()
-	s.Sessions = a.loginServices.Sessions()
+	s.Sessions, s.Users = a.userSessions.Sessions(), a.userSessions.Users()
 	if s.Conf != nil {
 		s.Misfits = a.ctld.Misfits(s.Conf.Constrains)
 	}
@@ -24,7 +25,7 @@ func (a *Agent) Status() Status {
 // counted has as many sessions as there are, and nothing of them.
 func (a *Agent) counted() Status {
 	s := a.brief()
-	s.Sessions = make([]login.SessionStatus, a.loginServices.Count())
+	s.Sessions, s.Users = make([]login.SessionStatus, a.userSessions.Count()), a.userSessions.Limited()
 	return s
 }
 
@@ -32,7 +33,7 @@ func (a *Agent) counted() Status {
 func (a *Agent) brief() Status {
 	s := *a.published.Load()
 	s.LastError, s.Keys = a.main.LastError(), a.keys.Status()
-	s.Services, s.Sack = a.loginServices.Services(), a.kiosk.Status()
+	s.Services, s.Sack = a.helpers.Statuses(), a.kiosk.Status()
 	if s.Node != nil {
 		s.Node = a.slurmdNode.Complete(*s.Node)
 	}
@@ -43,7 +44,12 @@ func (a *Agent) brief() Status {
 		s.ConfFault = a.follower.Fault()
 	}
 	s.LastEnd, s.Peers, s.Conf = a.main.LastEnd(), a.names.Status(), a.ctld.CompleteConf(s.Conf)
-	s.Status = a.ctld.Status()
+	s.Status, s.DatabaseDump = a.ctld.Status(), a.database.Dump()
+	s.Leavers = cmp.Or(a.ctld.Leavers(), a.userSessions.Leavers())
+	if v := a.published.installed.Load(); v != nil {
+		report := releases.Judge(*v, time.Now())
+		s.Release = &report
+	}
 	return s
 }
 
@@ -74,10 +80,10 @@ func (a *Agent) publish(next lifecycle.State) {
 	if next.Fault != "" && next.Fault != a.life.Fault {
 		a.log(slog.LevelError, "cannot follow the pod's change; the node stays as it is", slog.String("error", next.Fault))
 	}
-	if next.Unlike != "" && next.Unlike != a.life.Unlike {
+	if next.RecordDiffers != "" && next.RecordDiffers != a.life.RecordDiffers {
 		a.log(slog.LevelWarn,
-			"the record of this elastic node is another one than the pod, and only its set can put it right",
-			slog.String("error", next.Unlike))
+			"the record of this elastic node differs from the pod, and only its set can put it right",
+			slog.String("error", next.RecordDiffers))
 	}
 	if next.Refusal != "" && next.Refusal != a.life.Refusal {
 		a.log(slog.LevelError, "slurmctld does not take what the pod's annotations say", slog.String("error", next.Refusal))
@@ -122,7 +128,7 @@ func (a *Agent) stopping(next lifecycle.State) *StoppingStatus {
 		s.JobsUntil = &until
 	}
 	for _, j := range next.Jobs {
-		s.Jobs = append(s.Jobs, JobStatus{j.Name(), j.User, strings.Join(j.State, "+"), j.End.Time(), j.Batch && j.Requeue})
+		s.Jobs = append(s.Jobs, JobStatus{j.JobID(), j.User, strings.Join(j.State, "+"), j.End.Time(), j.Batch && j.Requeue})
 	}
 	return s
 }

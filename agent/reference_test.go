@@ -58,7 +58,7 @@ func (v variable) fallbackInWords() string {
 
 // required: a role does not do without.
 func (v variable) required(role Role) bool {
-	enough := []string{"SLURMLET_NODE_NAME=n1", "SLURMLET_CONTROLLER=ctl"}
+	enough := []string{"SLURMLET_NODE_NAME=n1", "SLURMLET_SLURMCTLD=ctl"}
 	without := slices.DeleteFunc(enough, func(entry string) bool { return strings.HasPrefix(entry, v.name+"=") })
 	_, err := FromEnv(role, without)
 	return v.fallback == "" && err != nil

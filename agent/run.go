@@ -12,10 +12,9 @@ import (
 	"github.com/slurmlet/slurmlet/internal/lifecycle/deadlines"
 	"github.com/slurmlet/slurmlet/internal/lifecycle/node"
 	"github.com/slurmlet/slurmlet/internal/lifecycle/supervisor"
-	"github.com/slurmlet/slurmlet/internal/login"
 	"github.com/slurmlet/slurmlet/internal/pod/systemd"
 	"github.com/slurmlet/slurmlet/internal/slurm"
-	"github.com/slurmlet/slurmlet/internal/slurmd/nodesize"
+	"github.com/slurmlet/slurmlet/internal/slurm/nodesize"
 )
 
 // Run lives the container's life and returns the program's exit status. It
@@ -93,8 +92,9 @@ func (a *Agent) newScontrol() slurm.Scontrol {
 		turns = slurm.NewTurns()
 	}
 	scontrol := slurm.Scontrol{
-		Path: programs["scontrol"], Scancel: programs["scancel"], Sinfo: programs["sinfo"], Squeue: programs["squeue"], Sdiag: programs["sdiag"],
-		Env: a.daemon.scontrolEnv(), Asked: func(question context.Context) { a.slurmdNode.Asked(question) }, Turn: turns.With(a.Turn),
+		Path: programs["scontrol"], Scancel: programs["scancel"], Sinfo: programs["sinfo"], Squeue: programs["squeue"],
+		Sdiag: programs["sdiag"], Env: a.daemon.scontrolEnv(),
+		Asked: func(question context.Context) { a.slurmdNode.Asked(question) }, Turn: turns.With(a.Turn),
 	}
 	a.client = &slurm.Questions{Client: scontrol, Turns: turns, Least: node.QuestionLimit, Done: a.alive.Done(), Log: a.log}
 	return scontrol
@@ -110,7 +110,7 @@ func (a *Agent) open() error {
 		err = a.daemon.open(a)
 	}
 	if err == nil {
-		a.loginServices, err = login.Open(a.loginOptions())
+		err = a.openServices()
 	}
 	if err != nil {
 		return err
@@ -150,5 +150,6 @@ func (a *Agent) listen(ctx context.Context) {
 	}
 	go a.unit.Watch(a.alive.Done())
 	go a.main.Serve()
+	go a.findVersion()
 	go a.watchSignals(ctx)
 }

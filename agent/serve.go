@@ -36,7 +36,7 @@ const (
 	// mostVisitors is how many connections the port has at most that ask; those that wait for
 	// slurmctld's configuration are not counted. With 10,000 nodes that ask at once, a
 	// thousand are on their way at the same time.
-	mostVisitors, mostAtController = 1 << 8, 1 << 10
+	mostVisitors, mostAtSlurmctld = 1 << 8, 1 << 10
 	// visitPatience is how long a stranger may take to ask, and to read the answer.
 	visitPatience = 10 * time.Second
 )
@@ -51,7 +51,7 @@ func (a *Agent) serve() (servers, error) {
 		a.log(slog.LevelError, "the agent's port", slog.Any("error", err))
 	}}
 	if a.life.Reloads {
-		limits.Active, limits.Waiting = mostAtController, confsync.MostUnknown
+		limits.Active, limits.Waiting = mostAtSlurmctld, confsync.MostUnknown
 	}
 	if a.slurmdNode.Usage() != nil {
 		limits.Waiting, limits.WaitTimeout = usage.MostWaiting, visitPatience

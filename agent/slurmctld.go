@@ -10,7 +10,7 @@ import (
 func (a *Agent) newSlurmctld(scontrol slurm.Scontrol) *slurmctld.Pod {
 	return slurmctld.New(slurmctld.Options{
 		Settings: a.Config.Settings, Root: a.Root, RunDir: a.Config.RunDir, GresConf: gresConf(a.Config), SlurmUser: a.Config.SlurmUser,
-		UID: a.daemon.uid(), GID: a.daemon.gid(), Began: a.began, HasController: a.Config.Peers != "",
+		UID: a.daemon.uid(), GID: a.daemon.gid(), Began: a.began, HasController: a.Config.Peers != "", Upgrade: a.Config.Upgrade,
 		Client: a.client, Slurm: scontrol, Table: a.Table, CopyKeys: a.keys.Take, FlushOutput: a.main.Flush,
 		Life: a.ofSlurmctld, Published: a.published.Next, Post: a.post, SetsChanged: func() { a.names.Reserve() },
 		Alive: a.alive, Done: a.alive.Done(), Log: a.log,

@@ -45,7 +45,8 @@ func (s *StoppingStatus) rows(row func(name, format string, args ...any)) {
 		if j.Requeue {
 			then = "will be requeued"
 		}
-		row("Job", "%s of %s, %s, its time limit ends %s; %s when the wait is over", j.ID, j.User, j.State, j.End.Format(time.RFC3339), then)
+		row("Job", "%s of %s, %s, its time limit ends %s; %s when the wait is over",
+			j.ID, j.User, j.State, j.End.Format(time.RFC3339), then)
 	}
 	if s.Left != "" {
 		row("Left", "%s", s.Left)

@@ -11,11 +11,11 @@ import (
 )
 
 func TestStepSettings(t *testing.T) {
-	c, err := FromEnv(Slurmd, []string{"SLURMLET_CONTROLLER=ctl", "SLURMLET_NODE_NAME=n1"})
+	c, err := FromEnv(Slurmd, []string{"SLURMLET_SLURMCTLD=ctl", "SLURMLET_NODE_NAME=n1"})
 	require.NoError(t, err)
 	assert.Equal(t, []any{cgroups.OOMGroupClear, int64(32 << 20), jobs.DeadStepsEnd}, []any{c.OOMGroup, c.OOMHeadroom, c.DeadSteps})
 	_, err = FromEnv(Slurmd, []string{
-		"SLURMLET_CONTROLLER=ctl", "SLURMLET_NODE_NAME=n1",
+		"SLURMLET_SLURMCTLD=ctl", "SLURMLET_NODE_NAME=n1",
 		"SLURMLET_OOM_GROUP=no", "SLURMLET_OOM_HEADROOM=a little", "SLURMLET_DEAD_STEPS=bury",
 	})
 	require.Error(t, err)

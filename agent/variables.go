@@ -3,22 +3,17 @@ package agent
 import (
 	"cmp"
 	"errors"
-	"fmt"
-	"log/slog"
-	"net"
-	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
-	"time"
 
+	"github.com/slurmlet/slurmlet/cgroup"
+	"github.com/slurmlet/slurmlet/internal/slurm/nodesize"
 	"github.com/slurmlet/slurmlet/internal/slurmctld/reconfig"
 	"github.com/slurmlet/slurmlet/internal/slurmd/cgroups"
 	"github.com/slurmlet/slurmlet/internal/slurmd/devices"
 	"github.com/slurmlet/slurmlet/internal/slurmd/jobs"
-	"github.com/slurmlet/slurmlet/internal/slurmd/nodesize"
-	"github.com/slurmlet/slurmlet/internal/slurmd/usage"
 	"github.com/slurmlet/slurmlet/internal/slurmd/userfiles"
+	"github.com/slurmlet/slurmlet/internal/slurmdbd"
 )
 
 // variable is one SLURMLET_* variable: a row of docs/reference/settings.md, which TestReference writes.
@@ -34,9 +29,9 @@ type variable struct {
 func (v variable) meant(role Role) bool { return v.roles == nil || slices.Contains(v.roles, role) }
 
 var variables = []variable{
-	{"SLURMLET_CONTROLLER", []Role{Slurmd, Login}, "", "slurmctld's host[:port], several separated by commas; the " +
+	{"SLURMLET_SLURMCTLD", []Role{Slurmd, Login}, "", "slurmctld's host[:port], several separated by commas; the " +
 		"port is 6817 unless given; with SLURMLET_PEERS it may be left out", func(c *Config, v string) (err error) {
-		c.Controller, err = parseControllers(v)
+		c.Slurmctld, err = parseSlurmctlds(v)
 		return err
 	}},
 	{"SLURMLET_NODE_NAME", []Role{Slurmd}, hostname(), "the node's name in Slurm", func(c *Config, v string) error {
@@ -58,10 +53,10 @@ var variables = []variable{
 		c.Reserve, err = nodesize.ParseBytes(v)
 		return err
 	}},
-	{"SLURMLET_CGROUP", []Role{Slurmd, Login}, string(cgroups.Prefer), "`require`: exit with 77 if Slurm cannot " +
+	{"SLURMLET_CGROUP", []Role{Slurmd, Login}, string(cgroup.Prefer), "`require`: exit with 77 if Slurm cannot " +
 		"limit jobs by cgroup, or sessions have none; `prefer`: report it; `off`: leave " +
 		"cgroups alone", func(c *Config, v string) (err error) {
-		c.CgroupMode, err = cgroups.ParseMode(v)
+		c.CgroupMode, err = cgroup.ParseMode(v)
 		return err
 	}},
 	{"SLURMLET_STORAGE_LIMIT", []Role{Slurmd}, "", "the container's limit of local disk in bytes, or with Ki, Mi, " +
@@ -152,12 +147,33 @@ var variables = []variable{
 		}
 		return checkAbsolute(v)
 	}},
+	{"SLURMLET_ACCOUNTS", []Role{Slurmctld}, "", "a file of accounts, QOS, users and limits that slurmdbd is to have, an " +
+		"absolute path; see [Accounts](../run/accounts.md)", func(c *Config, v string) error {
+		c.Accounts = v
+		if v == "" {
+			return nil
+		}
+		return checkAbsolute(v)
+	}},
 	{"SLURMLET_PREFLIGHT", []Role{Slurmctld}, string(reconfig.PreflightParse), "how the agent checks an edit " +
 		"before slurmctld gets it: `off` or `parse` (its own rules, and Slurm's parser)", func(c *Config, v string) (err error) {
 		c.Preflight, err = reconfig.ParsePreflight(v)
 		return err
 	}},
-	{"SLURMLET_STATE_DIR", []Role{Slurmctld}, "/var/spool/slurmctld", "a volume, an absolute path: the last good " +
+	{"SLURMLET_UPGRADE", []Role{Slurmctld, Slurmdbd}, "off", "`on`: Slurm may convert what an older version has " +
+		"saved, and cannot go back; see [Upgrade Slurm](../run/upgrade.md); or `off`", func(c *Config, v string) (err error) {
+		c.Upgrade, err = parseSwitch(v)
+		return err
+	}},
+	{"SLURMLET_DUMP_DIR", []Role{Slurmdbd}, "", "a directory on a volume, an absolute path, for a dump of the database before " +
+		"a newer slurmdbd converts it, which it cannot without; or `off`: you have made one", func(c *Config, v string) error {
+		c.DumpDir = v
+		if v == "" || v == slurmdbd.NoDump {
+			return nil
+		}
+		return checkAbsolute(v)
+	}},
+	{"SLURMLET_STATE_DIR", []Role{Slurmctld}, DefaultStateDir, "a volume, an absolute path: the last good " +
 		"configuration is in slurmlet/, slurmctld's state in state/ (at its top if it is there already), unless " +
 		"slurm.conf names another place", func(c *Config, v string) error {
 		c.StateDir = v
@@ -190,6 +206,11 @@ var variables = []variable{
 	{"SLURMLET_GONE_PODS", []Role{Slurmctld}, "on", "`on`: records of pods that are gone are deleted, and jobs of " +
 		"machines that are gone are requeued; `off`: both are left to slurmctld", func(c *Config, v string) (err error) {
 		c.GonePods, err = parseSwitch(v)
+		return err
+	}},
+	{"SLURMLET_LEAVERS", []Role{Slurmctld, Login}, "on", "`on`: jobs and sessions of those end who are taken out of the users, or whom " +
+		"the directory no longer lets in; see [Users](../run/users.md#a-leaver); `off`: both go on", func(c *Config, v string) (err error) {
+		c.EndLeavers, err = parseSwitch(v)
 		return err
 	}},
 	{"SLURMLET_MERGE", []Role{Slurmd}, "on", "`on`: slurmctld's agent makes one change of those that many nodes " +
@@ -239,17 +260,33 @@ var variables = []variable{
 		c.DaemonArgs = strings.Fields(v)
 		return nil
 	}},
-	{"SLURMLET_SSHD_CONFIG", []Role{Login}, "/etc/ssh/sshd_config", "sshd's configuration file, an " +
+	{"SLURMLET_SSH", []Role{Slurmd}, "no", "`yes`: the agent runs sshd, which lets users in who have a job on this node, " +
+		"and puts what they start into that job; see [ssh into a job's node](../run/ssh.md); " +
+		"`no`: it does not", func(c *Config, v string) (err error) {
+		c.SSH, err = parseYesNo(v)
+		return err
+	}},
+	{"SLURMLET_USER_MEMORY", []Role{Login}, "", "what all processes of one user may have of a login pod's memory, in bytes or with Ki, " +
+		"Mi, Gi, Ti; empty: half of the container's limit, or of the machine's memory", func(c *Config, v string) (err error) {
+		c.UserLimits.Memory, err = nodesize.ParseBytes(v)
+		return err
+	}},
+	{"SLURMLET_USER_PROCESSES", []Role{Login}, "", "how many processes and threads one user may have in a login pod, from 1; empty: " +
+		"half of the container's pids.max, and 1,000 at most", func(c *Config, v string) (err error) {
+		c.UserLimits.Processes, err = parseProcesses(v)
+		return err
+	}},
+	{"SLURMLET_SSHD_CONFIG", []Role{Slurmd, Login}, "/etc/ssh/sshd_config", "sshd's configuration file, an " +
 		"absolute path", func(c *Config, v string) error {
 		c.SSHDConfig = v
 		return checkAbsolute(v)
 	}},
-	{"SLURMLET_SSH_HOST_KEYS", []Role{Login}, "/var/lib/slurmlet/ssh", "a directory with ssh_host_…_key files, an " +
+	{"SLURMLET_SSH_HOST_KEYS", []Role{Slurmd, Login}, "/var/lib/slurmlet/ssh", "a directory with ssh_host_…_key files, an " +
 		"absolute path", func(c *Config, v string) error {
 		c.HostKeys = v
 		return checkAbsolute(v)
 	}},
-	{"SLURMLET_SSH_AUTHORIZED_KEYS", []Role{Login}, "/etc/slurmlet/authorized_keys", "a directory with one file of " +
+	{"SLURMLET_SSH_AUTHORIZED_KEYS", []Role{Slurmd, Login}, "/etc/slurmlet/authorized_keys", "a directory with one file of " +
 		"authorized keys for each user, an absolute path", func(c *Config, v string) error {
 		c.AuthorizedKeys = v
 		return checkAbsolute(v)
@@ -290,140 +327,4 @@ var variables = []variable{
 		c.LogLevel, err = parseLevel(v)
 		return err
 	}},
-}
-
-// checkMachine takes a name of Kubernetes (RFC 1123).
-func checkMachine(text string) error {
-	if len(text) > 253 || strings.Trim(text, "abcdefghijklmnopqrstuvwxyz0123456789-.") != "" {
-		return errors.New("want the name of a Kubernetes node: fieldRef spec.nodeName")
-	}
-	return nil
-}
-
-// parseControllers gives every slurmctld its port, so that the value can go
-// into --conf-server and SLURM_CONF_SERVER as it is.
-func parseControllers(text string) (string, error) {
-	if text == "" {
-		return "", nil
-	}
-	var all []string
-	for one := range strings.SplitSeq(text, ",") {
-		host, port, ported := strings.Cut(one, ":")
-		if !ported {
-			port = "6817"
-		}
-		if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 || host == "" || strings.ContainsAny(host, " \t[]") {
-			return "", fmt.Errorf("want host or host:port, several separated by commas, not %q", one)
-		}
-		all = append(all, net.JoinHostPort(host, port))
-	}
-	return strings.Join(all, ","), nil
-}
-
-func checkAddress(text string) error {
-	_, port, err := net.SplitHostPort(text)
-	if err != nil {
-		return errors.New("want [host]:port")
-	}
-	if _, err := strconv.ParseUint(port, 10, 16); err != nil {
-		return errors.New("want [host]:port with a port from 0 to 65535")
-	}
-	return nil
-}
-
-// checkPeersAddress: the host is what the controller's certificate must be for.
-func checkPeersAddress(text string) error {
-	if text == "" {
-		return nil
-	}
-	host, port, err := net.SplitHostPort(text)
-	n, bad := strconv.ParseUint(port, 10, 16)
-	if err != nil || bad != nil || host == "" || n == 0 || strings.ContainsAny(host, " \t/") {
-		return errors.New("want the controller's host:port")
-	}
-	return nil
-}
-
-func parseSources(text string) ([]string, error) {
-	var all []string
-	for dir := range strings.SplitSeq(text, ":") {
-		if !filepath.IsAbs(dir) {
-			return nil, fmt.Errorf("want absolute paths separated by colons, not %q", dir)
-		}
-		all = append(all, filepath.Clean(dir))
-	}
-	return all, nil
-}
-
-func parseSwitch(text string) (bool, error) {
-	if text != "on" && text != "off" {
-		return false, errors.New("want on or off")
-	}
-	return text == "on", nil
-}
-
-func parseYesNo(text string) (bool, error) {
-	if text != "yes" && text != "no" {
-		return false, errors.New("want yes or no")
-	}
-	return text == "yes", nil
-}
-
-// parseClusterInterval: slurmctld is not asked more often than once in a second.
-func parseClusterInterval(text string) (time.Duration, error) {
-	d, err := time.ParseDuration(text)
-	if err != nil || d < 0 || d > 0 && d < time.Second || d > time.Hour {
-		return 0, errors.New("want 0 or a duration from 1s to 1h")
-	}
-	return d, nil
-}
-
-// mostMetricsUsers keeps the text small.
-const mostMetricsUsers = 10_000
-
-func parseMetricsUsers(text string) (int, error) {
-	n, err := strconv.Atoi(text)
-	if err != nil || n < 0 || n > mostMetricsUsers {
-		return 0, fmt.Errorf("want a number from 0 to %d", mostMetricsUsers)
-	}
-	return n, nil
-}
-
-func parsePort(text string) (int, error) {
-	n, err := strconv.ParseUint(text, 10, 16)
-	if err != nil {
-		return 0, errors.New("want a port from 0 to 65535")
-	}
-	return int(n), nil
-}
-
-func parseJobMetrics(text string) (int, error) {
-	n, err := strconv.ParseUint(text, 10, 16)
-	if err != nil || n > usage.MostJobMetrics {
-		return 0, fmt.Errorf("want a number of jobs from 0 to %d", usage.MostJobMetrics)
-	}
-	return int(n), nil
-}
-
-func checkAbsolute(path string) error {
-	if !filepath.IsAbs(path) {
-		return errors.New("want an absolute path")
-	}
-	return nil
-}
-
-// checkList accepts names of plugins, separated by commas.
-func checkList(text string) error {
-	if strings.ContainsAny(text, " \t") || slices.Contains(strings.Split(text, ","), "") {
-		return errors.New("want names of plugins, separated by commas")
-	}
-	return nil
-}
-
-func parseLevel(text string) (slog.Level, error) {
-	var level slog.Level
-	if !slices.Contains([]string{"debug", "info", "warn", "error"}, text) {
-		return 0, errors.New("want debug, info, warn or error")
-	}
-	return level, level.UnmarshalText([]byte(text))
 }

@@ -32,6 +32,9 @@ const (
 	devicesController = "devices"
 )
 
+// pidsController limits how many processes there are. Slurm does not ask for it.
+const pidsController = "pids"
+
 var consequences = map[string]string{
 	cpuController:     "JobAcctGatherType=jobacct_gather/cgroup",
 	cpusetController:  "ConstrainCores=yes",

@@ -24,11 +24,11 @@ func anotherSet(t *testing.T, c *cluster) {
 		c.reconfigure(t, fmt.Sprintf("sed -i s/^PrologEpilogTimeout=.*/PrologEpilogTimeout=%d/ slurm.conf", 62+n))
 	}
 	c.nodesIgnoreSystemd(t, true)
-	c.replace(t, c.Controller()) // which starts with another set than its nodes run with
+	c.replace(t, c.Slurmctld()) // which starts with another set than its nodes run with
 	c.nodesIgnoreSystemd(t, false)
 	another := c.Cluster
 	another.CgroupConf += "IgnoreSystemd=yes\n"
-	c.replace(t, another.Controller())
+	c.replace(t, another.Slurmctld())
 	c.nodesIgnoreSystemd(t, true)
 	c.reconfigure(t, "sed -i /IgnoreSystemd/d cgroup.conf")
 	c.nodesIgnoreSystemd(t, false)
@@ -46,7 +46,7 @@ func (c *cluster) nodesIgnoreSystemd(t *testing.T, has bool) {
 	t.Helper()
 	var conf *reconfig.Status
 	until(t, "slurmctld's agent is at rest", func() (bool, string) {
-		s := c.agent(t, sandbox.Controller)
+		s := c.agent(t, sandbox.Slurmctld)
 		conf = s.Conf
 		return s.State == supervisor.Ready && conf.Doing == "", conf.Doing
 	})

@@ -94,7 +94,7 @@ func (e *editing) badUnderJobs(t *testing.T) {
 		for n, one := range bad {
 			for range rounds(0, 4) {
 				edits++
-				good := e.agent(t, sandbox.Controller).Conf.Good
+				good := e.agent(t, sandbox.Slurmctld).Conf.Good
 				e.files = e.with("slurm.conf", set("PrologEpilogTimeout", fmt.Sprint(100+edits))(e.conf()))
 				e.swap(t, e.files)
 				e.waitLive(t, good)
@@ -111,7 +111,7 @@ func (e *editing) badUnderJobs(t *testing.T) {
 		assert.Equal(t, restarts, e.agent(t, node).Restarts, node)
 		assert.Zero(t, e.pod(t, node).Restarts)
 	}
-	assert.Zero(t, e.pod(t, sandbox.Controller).Restarts)
+	assert.Zero(t, e.pod(t, sandbox.Slurmctld).Restarts)
 }
 
 func (e *editing) spoilt(bad badEdit) map[string]sandbox.File {
@@ -120,17 +120,17 @@ func (e *editing) spoilt(bad badEdit) map[string]sandbox.File {
 }
 
 func (e *editing) refuses(t *testing.T, bad badEdit) {
-	since, before := time.Now(), e.agent(t, sandbox.Controller).Conf.Refused
+	since, before := time.Now(), e.agent(t, sandbox.Slurmctld).Conf.Refused
 	e.swap(t, e.spoilt(bad))
 	var s *reconfig.Status
 	until(t, "it is refused", func() (bool, string) {
-		s = e.agent(t, sandbox.Controller).Conf
+		s = e.agent(t, sandbox.Slurmctld).Conf
 		return s.Refused != nil && (before == nil || s.Refused.Since.After(before.Since)) && s.Doing == "" && s.Live == s.Good, tells(s)
 	})
 	t.Logf("%v: %s", time.Since(since).Round(10*time.Millisecond), strings.Join(s.Refused.Why, "\n"))
 	assert.Contains(t, strings.Join(s.Refused.Why, "\n"), bad.says)
-	e.measures(t, sandbox.Controller, "slurmlet_config_refused 1")
-	good := e.run(t, sandbox.Controller, "cat", "/run/slurmlet/conf/slurm.conf")
+	e.measures(t, sandbox.Slurmctld, "slurmlet_config_refused 1")
+	good := e.run(t, sandbox.Slurmctld, "cat", "/run/slurmlet/conf/slurm.conf")
 	for _, node := range []string{"node-0", "node-1"} {
 		until(t, "the last good one is in the cache", func() (bool, string) {
 			have := e.run(t, node, "cat", "/var/spool/slurmd/conf-cache/slurm.conf")

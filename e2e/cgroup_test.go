@@ -143,19 +143,19 @@ func cgroupDisabled(t *testing.T, c *cluster) {
 		"SlurmctldHost=slurmctld", "SlurmctldHost=slurmctld-2", "proctrack/cgroup", "proctrack/linuxproc",
 		"task/cgroup", "task/none", "jobacct_gather/cgroup", "jobacct_gather/linux",
 	).Replace(other.SlurmConf)
-	controller := other.Controller()
-	controller.Name = "slurmctld-2"
-	controller.Volumes[len(controller.Volumes)-1].Name = "state-2"
-	require.NoError(t, c.Create(t.Context(), controller))
-	defer func() { assert.NoError(t, c.Delete(t.Context(), controller.Name, grace)) }()
+	slurmctld := other.Slurmctld()
+	slurmctld.Name = "slurmctld-2"
+	slurmctld.Volumes[len(slurmctld.Volumes)-1].Name = "state-2"
+	require.NoError(t, c.Create(t.Context(), slurmctld))
+	defer func() { assert.NoError(t, c.Delete(t.Context(), slurmctld.Name, grace)) }()
 	node, end := third(t, c, func(s *sandbox.PodSpec) {
 		s.CgroupReadOnly = true
-		s.Env["SLURMLET_CONTROLLER"] = controller.Name
+		s.Env["SLURMLET_SLURMCTLD"] = slurmctld.Name
 	})
 	defer end()
 	c.waitReady(t, node)
 	assert.Contains(t, c.agent(t, node).Node.Cgroup.Error, "mounted read-only", "the status says that nothing is enforced")
-	out := c.run(t, controller.Name, "srun", "--mem=20", "sh", "-c", "hostname; "+hog(100)+" && echo done")
+	out := c.run(t, slurmctld.Name, "srun", "--mem=20", "sh", "-c", "hostname; "+hog(100)+" && echo done")
 	assert.Equal(t, []string{node, "done"}, strings.Fields(out))
 }
 
@@ -213,14 +213,14 @@ func hostNamespace(t *testing.T, c *cluster) {
 	})
 	step("", "1005")
 	before = c.agent(t, node)
-	c.run(t, sandbox.Controller, "scontrol", "reconfigure")
+	c.run(t, sandbox.Slurmctld, "scontrol", "reconfigure")
 	until(t, "slurmd was reconfigured", func() (bool, string) {
 		s := c.agent(t, node)
 		return s.State == supervisor.Ready && s.Main.PID != before.Main.PID, string(s.State)
 	})
 	step("", "1006")
 	c.nothingBeside(t)
-	c.run(t, sandbox.Controller, "scancel", id)
+	c.run(t, sandbox.Slurmctld, "scancel", id)
 	c.waitJob(t, id, "CANCELLED")
 	overTheContainer(t, c, node)
 }

@@ -104,7 +104,7 @@ func described(t *testing.T, c *cluster) {
 	has("blue,red", 7)
 	assert.Equal(t, spec.Name+"\n", c.as(t, "alice", "login", "srun", "--constraint=red&blue", "hostname"))
 	// Live, with a job on it.
-	id := c.submit(t, "sleep 5", "-w", spec.Name)
+	id := c.submit(t, waits, "-w", spec.Name)
 	c.waitJob(t, id, "RUNNING")
 	edit("slurmlet.dev/weight=\"9\"\n")
 	has("label", 9)
@@ -119,6 +119,7 @@ func described(t *testing.T, c *cluster) {
 	edit("")
 	has("label", 1)
 	assert.Empty(t, c.agent(t, spec.Name).Node.Fault)
+	c.let(t, id)
 	c.waitJob(t, id, "COMPLETED")
 	// Topology is known to Slurm from 25.05 on.
 	edit("slurmlet.dev/topology=\"nosuch:nowhere\"\n")

@@ -41,12 +41,12 @@ func TestChaos(t *testing.T) {
 	version := versions[plan.Seed%uint64(len(versions))]
 	t.Logf("%s (Slurm %s)", plan.Again(), version)
 	c := upAlone(t, fmt.Sprintf("chaos-%d", os.Getpid()), version)
-	controller, e := c.configMap()
+	slurmctld, e := c.configMap()
 	// A pod that was scaled away while slurmctld was away is missed by nobody but
 	// slurmctld; and every job is asked for in the end.
 	conf := set("SlurmdTimeout", "60")(set("MinJobAge", "7200")(e.conf()))
 	e.files["slurm.conf"] = sandbox.File{Data: []byte(conf)}
-	c.replace(t, controller)
+	c.replace(t, slurmctld)
 	things, jobs := plan.Dice()
 	m := &mayhem{T: t, editing: e, dice: things, nodes: map[string]bool{}}
 	m.scaleTo(chaosNodes)
@@ -95,7 +95,7 @@ func (m *mayhem) happen() {
 		{2, "a cable is pulled out", m.cut, nil},
 		{1, "a node less", m.less, nil},
 		{1, "a node more", nil, m.more},
-		{1, "slurmctld is restarted", nil, m.restartController},
+		{1, "slurmctld is restarted", nil, m.restartSlurmctld},
 		{1, "a reconfigure", nil, m.reconfigure},
 		{2, "an edit of slurm.conf", nil, m.edit},
 	}
@@ -219,19 +219,19 @@ func (m *mayhem) missing() (node string, ok bool) {
 	return "", false
 }
 
-// restartController restarts it unless it is being restarted: the next one's
+// restartSlurmctld restarts it unless it is being restarted: the next one's
 // SIGTERM would meet a PID 1 that has not begun to run, to which it is nothing.
-func (m *mayhem) restartController() {
+func (m *mayhem) restartSlurmctld() {
 	if !m.restarting.TryLock() {
 		return
 	}
 	defer m.restarting.Unlock()
-	m.must("restart slurmctld", m.Restart(m.Context(), sandbox.Controller, grace))
+	m.must("restart slurmctld", m.Restart(m.Context(), sandbox.Slurmctld, grace))
 }
 
 // reconfigure may meet a slurmctld that is starting.
 func (m *mayhem) reconfigure() {
-	_, _, _, err := m.Exec(m.Context(), sandbox.Controller, "scontrol", "reconfigure")
+	_, _, _, err := m.Exec(m.Context(), sandbox.Slurmctld, "scontrol", "reconfigure")
 	m.must("reconfigure", err)
 }
 
@@ -244,12 +244,12 @@ func (m *mayhem) edit() {
 		all := allBadEdits()
 		bad := all[m.edits/5%len(all)]
 		m.Logf("chaos: %s", bad.name)
-		m.must("spoil a file", m.SetFiles(m.Context(), sandbox.Controller, "etc", m.spoilt(bad)))
+		m.must("spoil a file", m.SetFiles(m.Context(), sandbox.Slurmctld, "etc", m.spoilt(bad)))
 		<-time.After(3 * time.Second)
 	} else {
 		m.files = m.with("slurm.conf", set("PrologEpilogTimeout", strconv.Itoa(100+m.edits))(m.conf()))
 	}
-	m.must("edit slurm.conf", m.SetFiles(m.Context(), sandbox.Controller, "etc", m.files))
+	m.must("edit slurm.conf", m.SetFiles(m.Context(), sandbox.Slurmctld, "etc", m.files))
 }
 
 // scaleTo makes the nodes that the cluster has not made by itself.
@@ -274,14 +274,14 @@ func (m *mayhem) calm() {
 	m.files = m.with("slurm.conf", set("PrologEpilogTimeout", "99")(m.conf()))
 	m.swap(m.T, m.files)
 	until(m.T, "the last edit is live", func() (bool, string) {
-		live := m.run(m.T, sandbox.Controller, "cat", "/run/slurmlet/conf/slurm.conf")
+		live := m.run(m.T, sandbox.Slurmctld, "cat", "/run/slurmlet/conf/slurm.conf")
 		return strings.Contains(live, m.conf()), live
 	})
 	m.waitLive(m.T, "")
 }
 
 func (m *mayhem) waitAll() {
-	pods := []string{sandbox.Controller}
+	pods := []string{sandbox.Slurmctld}
 	for node := range m.nodes {
 		pods = append(pods, node)
 	}

@@ -156,8 +156,8 @@ func upAlone(t *testing.T, name, version string) *cluster {
 }
 
 func up(t *testing.T, c *cluster) {
-	require.NoError(t, c.CreateAll(t.Context(), c.Controller(), c.Node(0), c.Node(1), c.Login()))
-	c.waitReady(t, sandbox.Controller, "node-0", "node-1", "login")
+	require.NoError(t, c.CreateAll(t.Context(), c.Slurmctld(), c.Node(0), c.Node(1), c.Login()))
+	c.waitReady(t, sandbox.Slurmctld, "node-0", "node-1", "login")
 }
 
 // empty makes a sandbox without pods. Its end is the caller's.
@@ -216,14 +216,14 @@ func (c *cluster) waitReady(t *testing.T, pods ...string) {
 // the next case may need the name.
 func (c *cluster) removeNode(t *testing.T, node string) {
 	t.Helper()
-	_, _, _, err := c.Exec(t.Context(), sandbox.Controller, "scancel", "-w", node)
+	_, _, _, err := c.Exec(t.Context(), sandbox.Slurmctld, "scancel", "-w", node)
 	assert.NoError(t, err)
 	assert.NoError(t, c.Delete(t.Context(), node, grace))
 	until(t, "the record of "+node+" is deleted", func() (bool, string) {
 		if c.record(t, node) == nil {
 			return true, ""
 		}
-		stdout, stderr, _, err := c.Exec(t.Context(), sandbox.Controller, "scontrol", "delete", "nodename="+node)
+		stdout, stderr, _, err := c.Exec(t.Context(), sandbox.Slurmctld, "scontrol", "delete", "nodename="+node)
 		assert.NoError(t, err)
 		return false, stdout + stderr
 	})
@@ -275,7 +275,7 @@ func (c *cluster) submit(t *testing.T, script string, options ...string) string 
 func (c *cluster) job(t *testing.T, id string) map[string]string {
 	t.Helper()
 	fields := map[string]string{}
-	for field := range strings.FieldsSeq(c.run(t, sandbox.Controller, "scontrol", "--oneliner", "show", "job", id)) {
+	for field := range strings.FieldsSeq(c.run(t, sandbox.Slurmctld, "scontrol", "--oneliner", "show", "job", id)) {
 		key, value, _ := strings.Cut(field, "=")
 		fields[key] = value
 	}
@@ -301,7 +301,7 @@ func (c *cluster) completesAnew(t *testing.T, id string) map[string]string {
 	until(t, "job "+id+" is COMPLETED", func() (bool, string) {
 		job = c.job(t, id)
 		if job["Reason"] == "BeginTime" {
-			_, _, _, err := c.Exec(t.Context(), sandbox.Controller, "scontrol", "update", "jobid="+id, "starttime=now+3")
+			_, _, _, err := c.Exec(t.Context(), sandbox.Slurmctld, "scontrol", "update", "jobid="+id, "starttime=now+3")
 			require.NoError(t, err)
 		}
 		return job["JobState"] == "COMPLETED", fmt.Sprint(job["JobState"], " ", job["Reason"])
@@ -315,7 +315,7 @@ func (c *cluster) record(t *testing.T, node string) *slurm.Node {
 	var answer struct {
 		Nodes []slurm.Node `json:"nodes"`
 	}
-	out := c.run(t, sandbox.Controller, "scontrol", "show", "node", node, "--json")
+	out := c.run(t, sandbox.Slurmctld, "scontrol", "show", "node", node, "--json")
 	require.NoError(t, json.Unmarshal([]byte(out), &answer))
 	if len(answer.Nodes) == 0 {
 		return nil

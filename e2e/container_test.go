@@ -17,6 +17,6 @@ func uncontained(t *testing.T, c *cluster) {
 		root := c.as(t, "alice", "login", "srun", "-w", "node-0", "--container="+image, "ls", "/usr/sbin/slurmd")
 		assert.Contains(t, root, "/usr/sbin/slurmd", image)
 	}
-	assert.True(t, c.agent(t, sandbox.Controller).Conf.Uncontained)
-	assert.Contains(t, c.run(t, sandbox.Controller, "slurmlet", "status"), "there is no oci.conf")
+	assert.True(t, c.agent(t, sandbox.Slurmctld).Conf.Uncontained)
+	assert.Contains(t, c.run(t, sandbox.Slurmctld, "slurmlet", "status"), "there is no oci.conf")
 }

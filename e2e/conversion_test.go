@@ -4,6 +4,7 @@ package e2e
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"net/http"
 	"slices"
@@ -15,6 +16,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/slurmlet/slurmlet/agent"
 	"github.com/slurmlet/slurmlet/e2e/testbed/sandbox"
 	"github.com/slurmlet/slurmlet/internal/lifecycle/supervisor"
 )
@@ -26,6 +28,8 @@ const newSlurm = "26.05"
 type conversion struct {
 	*cluster
 	pod, database, image string
+	// upgrade is SLURMLET_UPGRADE, and dumps SLURMLET_DUMP_DIR. A dump would wait for a table that is held.
+	upgrade, dumps string
 	// records are what Slurm's commands tell of the original.
 	records []string
 	// main is slurmdbd, and session its connection to the database, which both are others after a restart.
@@ -128,22 +132,71 @@ func databaseRefused(t *testing.T, c *cluster) {
 // conversionGrace is what the pod of such a slurmdbd has.
 const conversionGrace = time.Hour
 
-// begun has newSlurm convert a copy of the cluster's database, and holds that up.
-func begun(t *testing.T, c *cluster, name string) *conversion {
-	v := &conversion{cluster: c, pod: "dbd-" + name, database: "acct_" + name, image: newSlurm}
+// conversionNeedsLeave: a newer slurmdbd changes no table without leave, and an older one does not change them back.
+func conversionNeedsLeave(t *testing.T, c *cluster) {
+	v := copied(t, c, "leave")
+	v.upgrade = "off"
+	if !strings.Contains(c.run(t, sandbox.Slurmctld, "scontrol", "-V"), newSlurm) { // whose database is converted already
+		v.refused(t, "is of Slurm 24.11 or older, and this is Slurm 26.05, which would convert it for good")
+		v.upgrade = "on"
+		v.serves(t)
+		v.upgrade = "off"
+	}
+	v.serves(t)
+	v.image, v.upgrade = "24.11", "on"
+	v.refused(t, "is of Slurm 26.05, and this is Slurm 24.11")
+}
+
+// refused has the pod end and say so, without a change of a table.
+func (v *conversion) refused(t *testing.T, says string) {
+	t.Helper()
+	before := v.columns(t)
+	spec := v.spec()
+	spec.Restart = "Never"
+	require.NoError(t, v.Create(t.Context(), spec))
+	assert.Equal(t, agent.ExitConfig, v.waitExit(t, v.pod))
+	log, err := v.Logs(t.Context(), v.pod)
+	require.NoError(t, err)
+	assert.Contains(t, log, says)
+	assert.Equal(t, before, v.columns(t), "no table has changed")
+	require.NoError(t, v.Delete(t.Context(), v.pod, grace))
+}
+
+// serves has the pod serve what Slurm's commands said of the original.
+func (v *conversion) serves(t *testing.T) {
+	t.Helper()
+	require.NoError(t, v.Create(t.Context(), v.spec()))
+	v.waitReady(t, v.pod)
+	v.hasAll(t, "6819")
+	require.NoError(t, v.Delete(t.Context(), v.pod, grace))
+}
+
+func (v *conversion) columns(t *testing.T) string {
+	return v.sql(t, "SELECT table_name, column_name, column_type FROM information_schema.columns WHERE table_schema='%s' ORDER BY 1, 2", v.database)
+}
+
+// copied is a copy of the cluster's database, and the pod of a slurmdbd of newSlurm that is to convert it.
+func copied(t *testing.T, c *cluster, name string) *conversion {
+	v := &conversion{cluster: c, pod: "dbd-" + name, database: "acct_" + name, image: newSlurm, upgrade: "on", dumps: "off"}
 	var ids []string
 	for _, script := range []string{"true", "srun true"} {
 		ids = append(ids, c.submit(t, script))
 	}
-	c.accounted(t, "COMPLETED", ids...)
-	c.run(t, sandbox.Controller, "sacctmgr", "-i", "add", "account", v.pod, "grpjobs=7")
-	c.run(t, sandbox.Controller, "sacctmgr", "-i", "add", "user", "nobody", "account="+v.pod, "maxjobs=3")
+	c.accounted(t, ids...)
+	c.run(t, sandbox.Slurmctld, "sacctmgr", "-i", "add", "account", v.pod, "grpjobs=7")
+	c.run(t, sandbox.Slurmctld, "sacctmgr", "-i", "add", "user", "nobody", "account="+v.pod, "maxjobs=3")
 	for _, args := range v.questions() {
-		v.records = append(v.records, sorted(c.run(t, sandbox.Controller, args...)))
+		v.records = append(v.records, sorted(c.run(t, sandbox.Slurmctld, args...)))
 	}
 	v.copyDatabase(t)
-	c.run(t, sandbox.Controller, "sacctmgr", "-i", "delete", "user", "nobody", "account="+v.pod)
-	c.run(t, sandbox.Controller, "sacctmgr", "-i", "delete", "account", v.pod)
+	c.run(t, sandbox.Slurmctld, "sacctmgr", "-i", "delete", "user", "nobody", "account="+v.pod)
+	c.run(t, sandbox.Slurmctld, "sacctmgr", "-i", "delete", "account", v.pod)
+	return v
+}
+
+// begun has newSlurm convert a copy of the cluster's database, and holds that up.
+func begun(t *testing.T, c *cluster, name string) *conversion {
+	v := copied(t, c, name)
 	go func() { // until it is killed: release
 		_, _, _, _ = c.Exec(t.Context(), sandbox.Database, "mariadb", v.database, "-e", "LOCK TABLES sandbox_job_table WRITE; SELECT SLEEP(7200)")
 	}()
@@ -216,6 +269,10 @@ func (v *conversion) spec() sandbox.PodSpec {
 	spec := v.Slurmdbd()
 	spec.Name, spec.Image = v.pod, v.image
 	spec.Env["SLURMLET_GRACE_PERIOD"] = conversionGrace.String()
+	spec.Env["SLURMLET_UPGRADE"] = cmp.Or(v.upgrade, "off")
+	if spec.Env["SLURMLET_DUMP_DIR"] = v.dumps; v.dumps == "/dumps" {
+		spec.Volumes = append(spec.Volumes, sandbox.Volume{Name: "dumps", Path: v.dumps, Shared: true, Mode: 0o700})
+	}
 	for i := range spec.Volumes {
 		if spec.Volumes[i].Name == sandbox.DBDConf {
 			spec.Volumes[i].Files = v.files("6819")
@@ -284,7 +341,7 @@ func (v *conversion) hasAll(t *testing.T, port string) {
 	run := func(args ...string) string {
 		return v.run(t, v.pod, append([]string{"env", "SLURM_CONF=/tmp/slurm.conf"}, args...)...)
 	}
-	assert.Contains(t, run("sacct", "--version"), newSlurm)
+	assert.Contains(t, run("sacct", "--version"), v.image)
 	for i, args := range v.questions() {
 		now := sorted(run(args...))
 		assert.Equal(t, v.records[i], now, "%v", args)

@@ -47,7 +47,7 @@ func crowdedLogin(t *testing.T, c *cluster) {
 			c.as(t, sandbox.User, "login", "squeue")
 			longest = max(longest, time.Since(again))
 		}
-		assert.Less(t, longest, 5*time.Second, address)
+		assert.Less(t, longest, 20*time.Second, address)
 		t.Logf("%s: at most %v for %v", address, longest, time.Since(began))
 		assert.Contains(t, c.run(t, "login", "slurmlet", "status"), told)
 		c.run(t, "login", "kill", crowd)

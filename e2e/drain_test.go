@@ -155,7 +155,7 @@ func jobEndsFirst(t *testing.T, c *cluster) {
 	assert.NotContains(t, c.as(t, "alice", "login", "srun", "--mem=64", "hostname"), node, "a new job goes elsewhere at once")
 	pinned := c.submit(t, "true", "-w", node, "--mem=64")
 	until(t, "slurmctld has heard the end of srun's step, which its slurmstepd may tell after srun", func() (bool, string) {
-		completing := c.run(t, sandbox.Controller, "squeue", "--noheader", "--states=completing")
+		completing := c.run(t, sandbox.Slurmctld, "squeue", "--noheader", "--states=completing")
 		return completing == "", completing
 	})
 	c.waitPatient(t, node)
@@ -168,7 +168,7 @@ func jobEndsFirst(t *testing.T, c *cluster) {
 	assert.Equal(t, asked, c.questions(t), "nothing is asked while the job runs")
 	assert.Equal(t, "PENDING", c.job(t, pinned)["JobState"])
 	assert.Equal(t, "RUNNING", c.job(t, id)["JobState"])
-	c.run(t, sandbox.Controller, "scancel", pinned)
+	c.run(t, sandbox.Slurmctld, "scancel", pinned)
 
 	c.let(t, id)
 	at, took := c.left(t, node, grace, agent.ExitOK)
@@ -184,7 +184,7 @@ func jobEndsFirst(t *testing.T, c *cluster) {
 func (c *cluster) questions(t *testing.T) map[string]int {
 	t.Helper()
 	n := map[string]int{}
-	for _, m := range regexp.MustCompile(`(?m)^\s*(REQUEST_\w+)\s.*count:(\d+)`).FindAllStringSubmatch(c.run(t, sandbox.Controller, "sdiag"), -1) {
+	for _, m := range regexp.MustCompile(`(?m)^\s*(REQUEST_\w+)\s.*count:(\d+)`).FindAllStringSubmatch(c.run(t, sandbox.Slurmctld, "sdiag"), -1) {
 		if m[1] != "REQUEST_STATS_INFO" {
 			n[m[1]] = seconds(t, m[2])
 		}
@@ -241,7 +241,7 @@ func epilogRuns(t *testing.T, c *cluster) {
 	const node, grace = "node-2", 2 * time.Minute
 	const epilog = `#!/bin/sh
 [ $SLURMD_NODENAME = node-2 ] || exit 0
-sleep 5
+until [ -e /shared/$SLURM_JOB_ID.end ]; do sleep 0.2; done
 date +%s.%N > /shared/$SLURM_JOB_ID.epilog
 `
 	defer c.withEpilog(t, epilog)()
@@ -252,6 +252,7 @@ date +%s.%N > /shared/$SLURM_JOB_ID.epilog
 		return r.Is("COMPLETING"), strings.Join(r.State, "+")
 	})
 	c.terminate(t, node)
+	c.let(t, id)
 	at, took := c.left(t, node, grace, agent.ExitOK)
 	after := at.Sub(told(t, c.run(t, "login", "cat", "/shared/"+id+".epilog")))
 	t.Logf("exit %v after the epilog's end, %v after SIGTERM", after, took)
@@ -294,7 +295,7 @@ until [ -e /shared/$SLURM_JOB_ID.over ]; do sleep 0.2; done
 			s := c.agent(t, node)
 			return strings.HasSuffix(s.Reason, "ending on other nodes"), string(s.State) + " " + s.Reason
 		})
-		c.run(t, sandbox.Controller, "scontrol", "reconfigure")
+		c.run(t, sandbox.Slurmctld, "scontrol", "reconfigure")
 		c.waitDrained(t, node, reasonTerminate)
 		c.run(t, "login", "touch", "/shared/"+id+".over")
 		c.waitJob(t, id, "COMPLETED")
@@ -321,16 +322,16 @@ func jobsAreSuspended(t *testing.T, c *cluster) {
 	}
 	resumed, left := ids[0], ids[1]
 	c.waitScript(t, node)
-	c.run(t, sandbox.Controller, "scontrol", "suspend", resumed+","+left)
+	c.run(t, sandbox.Slurmctld, "scontrol", "suspend", resumed+","+left)
 	until(t, node+" is idle for slurmctld", func() (bool, string) {
-		c.run(t, sandbox.Controller, "sinfo") // slurmctld counts anew when it is asked for all nodes
+		c.run(t, sandbox.Slurmctld, "sinfo") // slurmctld counts anew when it is asked for all nodes
 		r := c.record(t, node)
 		return r.Is("IDLE"), strings.Join(r.State, "+")
 	})
 	c.terminate(t, node)
 	c.waitDrained(t, node, reasonTerminate)
 	c.waitPatient(t, node)
-	c.run(t, sandbox.Controller, "scontrol", "resume", resumed)
+	c.run(t, sandbox.Slurmctld, "scontrol", "resume", resumed)
 	c.let(t, resumed)
 	c.waitJob(t, resumed, "COMPLETED")
 	_, took := c.left(t, node, grace, agent.ExitOK)
@@ -338,7 +339,7 @@ func jobsAreSuspended(t *testing.T, c *cluster) {
 	job := c.job(t, left)
 	assert.Equal(t, []string{"PENDING", "1"}, []string{job["JobState"], job["Restarts"]}, "the job that nobody resumed is requeued")
 	c.keptFor(t, node, left)
-	c.run(t, sandbox.Controller, "scancel", left)
+	c.run(t, sandbox.Slurmctld, "scancel", left)
 }
 
 // keptFor: the record stays without a pod, because a pending job names the node.
@@ -374,7 +375,7 @@ func drainedByHand(t *testing.T, c *cluster) {
 
 	id = c.submit(t, waits, "-w", node, "--mem=64")
 	c.waitJob(t, id, "RUNNING")
-	c.run(t, sandbox.Controller, "scontrol", "update", "nodename="+node, "state=drain", "reason=x")
+	c.run(t, sandbox.Slurmctld, "scontrol", "update", "nodename="+node, "state=drain", "reason=x")
 	for _, command := range []string{"resume", "drain"} {
 		_, stderr, code, err := c.Exec(t.Context(), node, "slurmlet", command)
 		require.NoError(t, err)

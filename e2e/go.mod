@@ -7,7 +7,7 @@ toolchain go1.26.8
 require (
 	github.com/containerd/cgroups/v3 v3.1.3
 	github.com/coreos/go-systemd/v22 v22.7.0 // indirect
-	github.com/creack/pty v1.1.24 // indirect
+	github.com/creack/pty v1.1.24
 	github.com/fsnotify/fsnotify v1.10.1 // indirect
 	github.com/go-sql-driver/mysql v1.10.1 // indirect
 	github.com/opencontainers/go-digest v1.0.0
@@ -31,7 +31,7 @@ require (
 	github.com/containerd/log v0.1.0 // indirect
 	github.com/godbus/dbus/v5 v5.1.0 // indirect
 	github.com/munnerz/goautoneg v0.0.0-20191010083416-a7dc8b61c822 // indirect
-	github.com/sirupsen/logrus v1.9.3 // indirect
+	github.com/sirupsen/logrus v1.9.4 // indirect
 	github.com/spdx/tools-golang v0.5.7
 	golang.org/x/exp v0.0.0-20241108190413-2d47ceb2692f // indirect
 	golang.org/x/sync v0.24.0 // indirect
@@ -41,9 +41,12 @@ require (
 )
 
 require (
+	github.com/google/go-containerregistry v0.22.1
+	github.com/klauspost/compress v1.19.2
 	github.com/slurmlet/slurmlet v0.0.0
 	github.com/slurmlet/slurmlet/controller v0.0.0
 	github.com/slurmlet/slurmlet/e2e/testbed v0.0.0
+	github.com/slurmlet/slurmlet/kubectl-slurm v0.0.0
 	k8s.io/api v0.37.1
 	k8s.io/apimachinery v0.37.1
 	k8s.io/client-go v0.37.1
@@ -52,6 +55,8 @@ require (
 require (
 	github.com/anchore/go-struct-converter v0.1.0 // indirect
 	github.com/davecgh/go-spew v1.1.2-0.20180830191138-d8f796af33cc // indirect
+	github.com/docker/cli v29.7.2+incompatible // indirect
+	github.com/docker/docker-credential-helpers v0.9.3 // indirect
 	github.com/emicklei/go-restful/v3 v3.13.0 // indirect
 	github.com/fxamacker/cbor/v2 v2.9.4 // indirect
 	github.com/go-logr/logr v1.4.4 // indirect
@@ -97,4 +102,5 @@ replace (
 	github.com/slurmlet/slurmlet => ../
 	github.com/slurmlet/slurmlet/controller => ../controller
 	github.com/slurmlet/slurmlet/e2e/testbed => ./testbed
+	github.com/slurmlet/slurmlet/kubectl-slurm => ../kubectl-slurm
 )

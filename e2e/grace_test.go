@@ -63,7 +63,7 @@ func graceTooShort(t *testing.T, c *cluster) {
 	assert.Contains(t, c.run(t, "login", "cat", "/shared/"+saves+".out"), "saved", "the signal came")
 	third := c.jobs(t)[array+"_2"]
 	assert.Equal(t, []string{"PENDING", "0"}, []string{third["JobState"], third["Restarts"]}, "nobody touched it")
-	c.run(t, sandbox.Controller, "scancel", array+"_2")
+	c.run(t, sandbox.Slurmctld, "scancel", array+"_2")
 	c.open(t, "node-[0-1]")
 	c.wereRequeued(t, requeued...)
 }
@@ -85,7 +85,7 @@ func (c *cluster) allocate(t *testing.T, name, node string, command ...string) <
 func (c *cluster) jobs(t *testing.T) map[string]map[string]string {
 	t.Helper()
 	all := map[string]map[string]string{}
-	for line := range strings.Lines(c.run(t, sandbox.Controller, "scontrol", "--oneliner", "show", "jobs")) {
+	for line := range strings.Lines(c.run(t, sandbox.Slurmctld, "scontrol", "--oneliner", "show", "jobs")) {
 		job := map[string]string{"": line}
 		for field := range strings.FieldsSeq(line) {
 			key, value, _ := strings.Cut(field, "=")
@@ -118,12 +118,12 @@ func (c *cluster) waitJobs(t *testing.T, state string, names ...string) map[stri
 // close keeps new jobs from nodes, and open lets them come again.
 func (c *cluster) close(t *testing.T, nodes string) {
 	t.Helper()
-	c.run(t, sandbox.Controller, "scontrol", "update", "nodename="+nodes, "state=drain", "reason=closed")
+	c.run(t, sandbox.Slurmctld, "scontrol", "update", "nodename="+nodes, "state=drain", "reason=closed")
 }
 
 func (c *cluster) open(t *testing.T, nodes string) {
 	t.Helper()
-	c.run(t, sandbox.Controller, "scontrol", "update", "nodename="+nodes, "state=resume")
+	c.run(t, sandbox.Slurmctld, "scontrol", "update", "nodename="+nodes, "state=resume")
 }
 
 // haveFailed: jobs that could not be saved say why.
@@ -144,7 +144,7 @@ func (c *cluster) wereRequeued(t *testing.T, names ...string) {
 	for _, name := range names {
 		assert.Equal(t, []string{"PENDING", "1"}, []string{all[name]["JobState"], all[name]["Restarts"]}, all[name][""])
 	}
-	c.run(t, sandbox.Controller, "scontrol", "update", "jobid="+strings.Join(names, ","), "starttime=now+3")
+	c.run(t, sandbox.Slurmctld, "scontrol", "update", "jobid="+strings.Join(names, ","), "starttime=now+3")
 	all = c.waitJobs(t, "COMPLETED", names...)
 	written := strings.Fields(c.run(t, "login", "sh", "-c", "grep . /shared/*.runs"))
 	for _, name := range names {
@@ -171,7 +171,7 @@ func slurmctldAway(t *testing.T, c *cluster) {
 	c.waitJob(t, lost, "RUNNING")
 	c.terminate(t, "node-3")
 	c.waitDrained(t, "node-3", reasonTerminate)
-	require.NoError(t, c.Delete(t.Context(), sandbox.Controller, grace))
+	require.NoError(t, c.Delete(t.Context(), sandbox.Slurmctld, grace))
 	c.terminate(t, "node-2")
 
 	at, took := c.left(t, "node-3", hurried, agent.ExitLeft)
@@ -181,8 +181,8 @@ func slurmctldAway(t *testing.T, c *cluster) {
 	assert.Greater(t, lived, 10*time.Second, "no job is killed before the time is over")
 	assert.Equal(t, supervisor.Stopping, c.agent(t, "node-2").State, "the other one still waits")
 
-	require.NoError(t, c.Create(t.Context(), c.Controller()))
-	c.waitReady(t, sandbox.Controller)
+	require.NoError(t, c.Create(t.Context(), c.Slurmctld()))
+	c.waitReady(t, sandbox.Slurmctld)
 	c.let(t, saved)
 	at, took = c.left(t, "node-2", patient, agent.ExitOK)
 	after := at.Sub(told(t, c.run(t, "login", "cat", "/shared/"+saved+".out")))
@@ -205,7 +205,7 @@ func slurmctldAway(t *testing.T, c *cluster) {
 		job = c.job(t, lost)
 		return job["Restarts"] == "1", job["JobState"]
 	})
-	c.run(t, sandbox.Controller, "scancel", lost)
+	c.run(t, sandbox.Slurmctld, "scancel", lost)
 	until(t, "the next pod is idle", func() (bool, string) {
 		r := c.record(t, "node-3")
 		return r.Is("IDLE") && !r.Busy(), strings.Join(r.State, "+")

@@ -13,13 +13,13 @@ import (
 	"github.com/slurmlet/slurmlet/e2e/testbed/sandbox"
 )
 
-// killedSooner: three pods with a day to end get SIGKILL after 30 s. Nobody has told
+// killedSooner: three pods with a day to end get SIGKILL after a minute. Nobody has told
 // the first; the second's grace period says so, and the third hears of it when it is
 // on its way down. The agents of the last two have their jobs
 // requeued before. The first's job is RUNNING for slurmctld until a pod of that name
 // registers.
 func killedSooner(t *testing.T, c *cluster) {
-	const day, granted = 24 * time.Hour, 30 * time.Second
+	const day, granted = 24 * time.Hour, time.Minute
 	ignorant := c.leaver(2, day)
 	c.leavers(t, ignorant, c.leaver(3, granted), c.leaver(4, day))
 	c.close(t, "node-[0-1]")

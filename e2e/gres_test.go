@@ -49,13 +49,13 @@ func gpus(t *testing.T, c *cluster) {
 
 	c.removeNode(t, "node-2")
 	c.reconfigure(t, "rm gres.conf")
-	c.waitReady(t, sandbox.Controller, "node-0", "node-1")
+	c.waitReady(t, sandbox.Slurmctld, "node-0", "node-1")
 }
 
 // reconfigure changes the cluster's configuration and has every daemon read it.
 func (c *cluster) reconfigure(t *testing.T, script string) {
 	t.Helper()
-	c.run(t, sandbox.Controller, "sh", "-ec", "cd /etc/slurm; "+script+"; slurmlet reload")
+	c.run(t, sandbox.Slurmctld, "sh", "-ec", "cd /etc/slurm; "+script+"; slurmlet reload")
 }
 
 // gpusAreShared: two jobs have one each, a third waits for it.
@@ -103,14 +103,14 @@ func devicesAreNotHeld(t *testing.T, c *cluster) {
 		return s.Node.Fit != nil && strings.Contains(fmt.Sprint(s.Node.Fit.Mismatches), want), fmt.Sprint(s.Node.Fit)
 	})
 	until(t, "slurmctld's agent tells of it", func() (bool, string) {
-		misfits := fmt.Sprint(c.agent(t, sandbox.Controller).Misfits)
+		misfits := fmt.Sprint(c.agent(t, sandbox.Slurmctld).Misfits)
 		return strings.Contains(misfits, want) && strings.Contains(misfits, "node-2"), misfits
 	})
 	assert.Contains(t, devices(), "no job is held to its own")
 	out, errs, code, err := c.ExecAs(t.Context(), "login", sandbox.How{User: "alice", Dir: "/tmp"}, "srun", "-w", "node-2", "-n1", "--mem=50", "sh", "-c", "sleep 1; : </dev/nvidia0")
 	require.NoError(t, err)
 	require.NotZero(t, code, "%s%s", out, errs)
-	if strings.Contains(c.run(t, sandbox.Controller, "scontrol", "-V"), "24.11") {
+	if strings.Contains(c.run(t, sandbox.Slurmctld, "scontrol", "-V"), "24.11") {
 		assert.Contains(t, errs, "BPF load error (Operation not permitted)")
 		assert.Contains(t, errs, "cannot open /dev/nvidia0: No such device or address", "no driver answers here, and nothing else refuses it")
 	} else {
@@ -118,7 +118,7 @@ func devicesAreNotHeld(t *testing.T, c *cluster) {
 	}
 	c.reconfigure(t, "mv cgroup.old cgroup.conf")
 	until(t, "nobody tells of it any more", func() (bool, string) {
-		misfits := fmt.Sprint(c.agent(t, sandbox.Controller).Misfits, c.agent(t, "node-2").Node.Fit)
+		misfits := fmt.Sprint(c.agent(t, sandbox.Slurmctld).Misfits, c.agent(t, "node-2").Node.Fit)
 		return !strings.Contains(misfits, want), misfits
 	})
 }

@@ -106,7 +106,7 @@ func (c *cluster) askHostlists(t *testing.T, expressions []string) []answer {
 	for _, e := range expressions {
 		fmt.Fprintf(&questions, "show hostnames %s\nshow hostlist %[1]s\nshow hostlistsorted %[1]s\nshow hostnames @\nshow hostnames @[\n", e)
 	}
-	_, err := c.Attach(t.Context(), sandbox.Controller, sandbox.How{}, sandbox.Streams{Stdin: &questions, Stdout: &stdout, Stderr: &stderr}, "scontrol")
+	_, err := c.Attach(t.Context(), sandbox.Slurmctld, sandbox.How{}, sandbox.Streams{Stdin: &questions, Stdout: &stdout, Stderr: &stderr}, "scontrol")
 	require.NoError(t, err)
 	printed := sections(stdout.String(), "@\n")
 	complaints := sections(stderr.String(), "Invalid hostlist: @[\n")

@@ -20,7 +20,7 @@ import (
 )
 
 // keyHolders are the pods with the cluster's key, and their volumes of it.
-var keyHolders = map[string]string{sandbox.Controller: "etc", "node-0": "etc", "login": "etc", sandbox.Slurmdbd: sandbox.DBDConf}
+var keyHolders = map[string]string{sandbox.Slurmctld: "etc", "node-0": "etc", "login": "etc", sandbox.Slurmdbd: sandbox.DBDConf}
 
 // keyRotated: from slurm.key to another one in the three edits that it takes. The
 // pods get them in any order, as from kubelets.
@@ -73,7 +73,7 @@ func keyRotated(t *testing.T, c *cluster) {
 	}
 	c.run(t, "node-0", "pkill", "-f", "^sleep 3000") // they go on to their last step
 	t.Logf("%d jobs came during the rotation", len(late))
-	c.accounted(t, "COMPLETED", append(ids, late...)...)
+	c.accounted(t, append(ids, late...)...)
 	c.keysAreSecret(t, next)
 }
 
@@ -123,7 +123,7 @@ func (c *cluster) setKeys(t *testing.T, pod string, keys map[string]sandbox.File
 	t.Helper()
 	files := c.DBDFiles(sandbox.DatabasePassword)
 	if pod != sandbox.Slurmdbd {
-		for _, v := range map[string]sandbox.PodSpec{sandbox.Controller: c.Controller(), "node-0": c.Node(0), "login": c.Login()}[pod].Volumes {
+		for _, v := range map[string]sandbox.PodSpec{sandbox.Slurmctld: c.Slurmctld(), "node-0": c.Node(0), "login": c.Login()}[pod].Volumes {
 			if v.Name == keyHolders[pod] {
 				files = v.Files
 			}

@@ -60,7 +60,7 @@ var killPoints = []killPoint{
 	{"Ready, with jobs", true, func(*testing.T, *cluster) {}},
 	{"Reloading", true, func(t *testing.T, c *cluster) {
 		c.hold(t, victim, "before --all*")
-		c.run(t, sandbox.Controller, "scontrol", "reconfigure")
+		c.run(t, sandbox.Slurmctld, "scontrol", "reconfigure")
 		c.waitHeld(t, victim)
 		c.waitDoing(t, supervisor.Reloading, "")
 	}},
@@ -101,7 +101,7 @@ func (c *cluster) outdate(t *testing.T) {
 	c.run(t, victim, "sh", "-c", "echo '# not of slurmctld' >> /var/spool/slurmd/conf-cache/slurm.conf")
 	until(t, "the agent has noticed", func() (bool, string) {
 		s, said := c.inside(t, victim)
-		return s.State == supervisor.Reloading && s.Doing == replacing, fmt.Sprintf("%s\nslurmctld's agent: %+v", said, c.agent(t, sandbox.Controller).Conf)
+		return s.State == supervisor.Reloading && s.Doing == replacing, fmt.Sprintf("%s\nslurmctld's agent: %+v", said, c.agent(t, sandbox.Slurmctld).Conf)
 	})
 }
 
@@ -132,7 +132,9 @@ func agentKilledInEpilog(t *testing.T, c *cluster) {
 `
 	c.run(t, "login", "sh", "-c", `printf %s "$1" > /shared/epilog; chmod 755 /shared/epilog; touch /shared/slow`, "sh", epilog)
 	other := c.Cluster
-	other.SlurmConf += "Epilog=/shared/epilog\n"
+	// slurmctld itself ends the dead job when slurmd registers without it more than BatchStartTimeout and MessageTimeout after
+	// its start. Then no agent does, and of the requeued one slurmctld asks again after 50 to 110 s only.
+	other.SlurmConf += "Epilog=/shared/epilog\nBatchStartTimeout=60\n"
 	c.configure(t, other)
 	defer c.configure(t, c.Cluster)
 	c.killAt(t, killPoint{"Stopping, in the epilog of a requeued job", true, func(t *testing.T, c *cluster) {
@@ -274,7 +276,7 @@ func (c *cluster) isRight(t *testing.T, jobs []string) {
 	if !assert.Less(t, took, soonEnough) {
 		log, err := c.Logs(t.Context(), victim)
 		t.Log(err, log)
-		t.Log(c.Logs(t.Context(), sandbox.Controller))
+		t.Log(c.Logs(t.Context(), sandbox.Slurmctld))
 	}
 	c.waitReady(t, victim)
 	all := c.jobs(t)
@@ -291,7 +293,7 @@ func (c *cluster) endsOnce(t *testing.T, job map[string]string) {
 	if job["Requeue"] == "1" {
 		assert.Equal(t, []string{"PENDING", "1"}, []string{job["JobState"], job["Restarts"]}, job[""])
 		c.let(t, id)
-		c.run(t, sandbox.Controller, "scontrol", "update", "jobid="+id, "starttime=now+3")
+		c.run(t, sandbox.Slurmctld, "scontrol", "update", "jobid="+id, "starttime=now+3")
 		state, runs = "COMPLETED", "begin\nbegin\nend\n"
 	}
 	job = c.waitJob(t, id, state)

@@ -18,12 +18,13 @@ import (
 	"github.com/slurmlet/slurmlet/e2e/testbed/sandbox"
 	"github.com/slurmlet/slurmlet/e2e/testbed/sandbox/remote"
 	"github.com/slurmlet/slurmlet/internal/lifecycle/supervisor"
-	"github.com/slurmlet/slurmlet/internal/login"
+	"github.com/slurmlet/slurmlet/internal/pod/services"
 )
 
 var loginCases = []testCase{
 	{"a user comes in by ssh and runs jobs", comesIn, both},
 	{"authorized keys and host keys", sshKeys, either},
+	{"lines for sshd are live, and a mistake in them is refused", sshdConfig, both},
 	{"helpers and sackd killed: sessions go on", helpersKilled, either},
 	{"users reach neither the agent's sockets nor keys", usersReachNothing, either},
 	{"a login pod is deleted with a session open", loginEnds, either},
@@ -34,17 +35,17 @@ var loginCases = []testCase{
 // dialSSH connects to the login pod from outside, as alice.
 func dialSSH(t *testing.T, c *cluster, key ssh.Signer) (*ssh.Client, error) {
 	t.Helper()
-	conn, err := c.Dial(t.Context(), "login:22")
+	return dialAs(t, c, sandbox.User, "login", key)
+}
+
+// dialAs connects to a pod. The error has what sshd tells the user.
+func dialAs(t *testing.T, c *cluster, user, pod string, key ssh.Signer) (*ssh.Client, error) {
+	t.Helper()
+	conn, err := c.Dial(t.Context(), pod+":22")
 	if err != nil {
 		return nil, err
 	}
-	config := &ssh.ClientConfig{User: sandbox.User, Auth: []ssh.AuthMethod{ssh.PublicKeys(key)}, HostKeyCallback: ssh.InsecureIgnoreHostKey(), Timeout: time.Minute}
-	client, channels, requests, err := ssh.NewClientConn(conn, "login:22", config)
-	if err != nil {
-		_ = conn.Close()
-		return nil, err
-	}
-	return ssh.NewClient(client, channels, requests), nil
+	return remote.Login(conn, user, key)
 }
 
 func userKey(t *testing.T, c *cluster) ssh.Signer {
@@ -138,26 +139,11 @@ func sshKeys(t *testing.T, c *cluster) {
 	comeIn(t, c)
 }
 
-// sssdStandIn is what the agent wants of sssd: Debian's forky has none.
-const sssdStandIn = `#!/usr/bin/perl
-use Socket;
-my $mode = (stat $ARGV[-1])[2] & 07777;
-$mode == 0600 or die sprintf "%s has mode %o\n", $ARGV[-1], $mode;
-mkdir for "/var/lib/sss", "/var/lib/sss/pipes";
-unlink "/var/lib/sss/pipes/nss";
-socket(S, AF_UNIX, SOCK_STREAM, 0) && bind(S, sockaddr_un("/var/lib/sss/pipes/nss")) && listen(S, 5) or die "cannot listen: $!\n";
-accept(C, S) while 1;
-`
-
 // helpersKilled: sssd, sshd and sackd come back each time, with a growing pause,
 // and a session is none the worse for it.
 func helpersKilled(t *testing.T, c *cluster) {
 	spec := c.Login()
-	spec.Volumes = append(
-		spec.Volumes,
-		sandbox.Volume{Name: "sssd", Path: "/usr/local/sbin", Files: map[string]sandbox.File{"sssd": {Data: []byte(sssdStandIn), Mode: 0o755}}},
-		sandbox.Volume{Name: "sssd-conf", Path: "/etc/sssd", Projected: true, Files: map[string]sandbox.File{"sssd.conf": {Data: []byte("[sssd]\n"), Mode: 0o644}}},
-	)
+	spec.Volumes = append(spec.Volumes, sssdConf)
 	c.replace(t, spec)
 	client := comeIn(t, c)
 	deaths := 3
@@ -193,14 +179,14 @@ func (c *cluster) helperKilled(t *testing.T, name string, deaths int) {
 		c.run(t, "login", "kill", "-9", strconv.Itoa(c.helper(t, name).PID))
 		until(t, name+" is back", func() (bool, string) {
 			s := c.helper(t, name)
-			return s.State == login.Running && s.PID != first.PID, fmt.Sprint(s)
+			return s.State == services.Running && s.PID != first.PID, fmt.Sprint(s)
 		})
 		first = c.helper(t, name)
 	}
 	assert.GreaterOrEqual(t, first.Restarts, deaths)
 	var backoff []time.Time
 	for _, line := range c.lines(t, "login", agent.Source) {
-		if line["service"] == name && line["state"] == string(login.Backoff) {
+		if line["service"] == name && line["state"] == string(services.Backoff) {
 			at, err := time.Parse(time.RFC3339, line["time"].(string))
 			require.NoError(t, err)
 			backoff = append(backoff, at)
@@ -211,17 +197,17 @@ func (c *cluster) helperKilled(t *testing.T, name string, deaths int) {
 }
 
 // helper is one of the login pod's, as its agent tells of it.
-func (c *cluster) helper(t *testing.T, name string) login.ServiceStatus {
+func (c *cluster) helper(t *testing.T, name string) services.Status {
 	t.Helper()
 	s := c.agent(t, "login")
-	i := slices.IndexFunc(s.Services, func(s login.ServiceStatus) bool { return s.Name == name })
+	i := slices.IndexFunc(s.Services, func(s services.Status) bool { return s.Name == name })
 	require.NotEqual(t, -1, i, "no %s: %s, %s", name, s.State, s.Reason)
 	return s.Services[i]
 }
 
 // usersReachNothing: as another user, and as a job's, in every pod with an agent.
 func usersReachNothing(t *testing.T, c *cluster) {
-	for _, pod := range []string{"login", "node-0", sandbox.Controller} {
+	for _, pod := range []string{"login", "node-0", sandbox.Slurmctld} {
 		for _, user := range []string{sandbox.User, "nobody"} {
 			assert.Empty(t, c.as(t, user, pod, "sh", "-c", lookForSecrets), "%s in %s", user, pod)
 		}

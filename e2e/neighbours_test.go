@@ -10,7 +10,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 
 	"github.com/slurmlet/slurmlet/e2e/testbed/sandbox"
 )
@@ -110,7 +109,7 @@ func filesAreLeft(t *testing.T, c *cluster) {
 	})
 	assert.Contains(t, c.run(t, node, "ls", "/tmp"), "roots")
 	assert.Len(t, grep(c.said(t, node, "INFO", "msg"), "of alice, who has no job here any more"), 1)
-	c.run(t, sandbox.Controller, "scancel", others)
+	c.run(t, sandbox.Slurmctld, "scancel", others)
 	until(t, "the other user's files are removed", func() (bool, string) {
 		there := c.run(t, node, "ls", "/tmp")
 		return !strings.Contains(there, "others"), there
@@ -135,9 +134,19 @@ func strayDiesFirst(t *testing.T, c *cluster) {
 	c.waitJob(t, innocent, "RUNNING")
 	c.run(t, "login", "timeout", "1m", "sh", "-c", "until [ -e /shared/innocent ]; do sleep 0.1; done")
 	var said bytes.Buffer // as "kubectl exec" has it
-	code, err := c.Attach(t.Context(), node, sandbox.How{}, sandbox.Streams{Stdout: &said, Stderr: &said}, "perl", "-e", `$x = ""; $x .= "a" x (1 << 20) for 1..400`)
-	require.NoError(t, err)
-	assert.Equal(t, 137, code, &said)
+	ended := make(chan int, 1)
+	go func() { // the agent sees it at SLURMLET_RESERVE_MEMORY; one that is killed in the same instant has no name
+		code, err := c.Attach(t.Context(), node, sandbox.How{}, sandbox.Streams{Stdout: &said, Stderr: &said}, "perl", "-e",
+			`$x = ""; $x .= "a" x (1 << 20) for 1..100; select undef, undef, undef, 0.1 until -e "/tmp/seen"; $x .= "a" x (1 << 20) for 1..300`)
+		assert.NoError(t, err)
+		ended <- code
+	}()
+	until(t, "the agent sees it", func() (bool, string) {
+		seen := grep(c.said(t, node, "INFO", "msg"), "have used up SLURMLET_RESERVE_MEMORY")
+		return len(seen) > 0, fmt.Sprint(seen)
+	})
+	c.run(t, node, "touch", "/tmp/seen")
+	assert.Equal(t, 137, <-ended, &said)
 	assert.Equal(t, "RUNNING", c.job(t, innocent)["JobState"], "the job within its memory lives")
 	assert.Contains(t, c.run(t, node, "pgrep", "-u", "alice", "perl"), "\n", "its task too")
 	until(t, "the agent names what was killed", func() (bool, string) {
@@ -145,7 +154,7 @@ func strayDiesFirst(t *testing.T, c *cluster) {
 		return killed != nil && killed.Killed == 1 && strings.Contains(killed.Last, "perl"), fmt.Sprint(killed)
 	})
 	assert.Len(t, grep(c.said(t, node, "ERROR", "msg"), "perl"), 1)
-	c.run(t, sandbox.Controller, "scancel", innocent)
+	c.run(t, sandbox.Slurmctld, "scancel", innocent)
 	c.waitJob(t, innocent, "CANCELLED")
 }
 

@@ -66,7 +66,7 @@ func jobOverItsMemory(t *testing.T, c *cluster) {
 	// A further step writes the job's limits again.
 	c.as(t, "alice", "login", "srun", "--jobid="+other, "--overlap", "true")
 	c.waitHeadroom(t, node, other, 64+32)
-	c.run(t, sandbox.Controller, "scancel", other)
+	c.run(t, sandbox.Slurmctld, "scancel", other)
 }
 
 // notKilled: the container's own limit has killed nobody, and not everybody.
@@ -113,7 +113,7 @@ func slurmstepdKilled(t *testing.T, c *cluster) {
 	}()
 	var interactive string
 	until(t, "srun runs", func() (bool, string) {
-		interactive = strings.TrimSpace(c.run(t, sandbox.Controller, "squeue", "-h", "-n", "interactive", "-t", "RUNNING", "-o", "%i"))
+		interactive = strings.TrimSpace(c.run(t, sandbox.Slurmctld, "squeue", "-h", "-n", "interactive", "-t", "RUNNING", "-o", "%i"))
 		return interactive != "", interactive
 	})
 	batch := c.submit(t, "sleep 1000 & sleep 1000", "-w", "node-1", "--mem=50", "--requeue")
@@ -138,10 +138,10 @@ func (c *cluster) loseStepd(t *testing.T, node, id, step string) {
 	question := time.Since(asked)
 	killed := seconds(t, c.run(t, node, "sh", "-c", "date +%s; pkill -9 -f 'slurmstepd: .("+id+"[.]"+step+")'"))
 	job := c.waitJob(t, id, "CANCELLED")
-	took := seconds(t, c.run(t, sandbox.Controller, "date", "-d", job["EndTime"], "+%s")) - killed
+	took := seconds(t, c.run(t, sandbox.Slurmctld, "date", "-d", job["EndTime"], "+%s")) - killed
 	t.Logf("the job ended after %d s; a question takes %v", took, question)
 	assert.LessOrEqual(t, took, max(15, int((time.Second+5*question).Seconds())), "a busy machine may need longer for three questions")
-	comment := c.run(t, sandbox.Controller, "scontrol", "show", "job", id)
+	comment := c.run(t, sandbox.Slurmctld, "scontrol", "show", "job", id)
 	assert.Contains(t, comment, fmt.Sprintf("AdminComment=slurmlet: slurmstepd of step %s.%s died on %s", id, step, node))
 	assert.Equal(t, "0", job["Restarts"])
 	until(t, "the agent counts it", func() (bool, string) {
@@ -181,7 +181,7 @@ func shortJobs(t *testing.T, c *cluster) {
 	assert.Empty(t, out, "no step fails")
 	c.run(t, "login", "timeout", "1h", "sh", "-c", fmt.Sprintf("until [ $(wc -l < /shared/short) -ge %d ]; do sleep 1; done", arrays*tasks))
 	until(t, "the jobs are over", func() (bool, string) {
-		left := c.run(t, sandbox.Controller, "squeue", "-h", "-n", "short", "-o", "%i %T")
+		left := c.run(t, sandbox.Slurmctld, "squeue", "-h", "-n", "short", "-o", "%i %T")
 		return left == "", left
 	})
 	t.Logf("%d jobs and %d steps in %v", arrays*tasks, 4*rounds, time.Since(began))
@@ -195,10 +195,10 @@ func shortJobs(t *testing.T, c *cluster) {
 // Without ConstrainRAMSpace a job is bounded by the container only.
 func jobOverTheContainersMemory(t *testing.T, c *cluster) {
 	const conf = "/etc/slurm/cgroup.conf"
-	was := c.run(t, sandbox.Controller, "cat", conf)
+	was := c.run(t, sandbox.Slurmctld, "cat", conf)
 	configure := func(text string) {
 		before := c.agent(t, "node-0").Main.PID
-		c.run(t, sandbox.Controller, "sh", "-c", `printf %s "$1" > "$2"; slurmlet reload`, "sh", text, conf)
+		c.run(t, sandbox.Slurmctld, "sh", "-c", `printf %s "$1" > "$2"; slurmlet reload`, "sh", text, conf)
 		until(t, "slurmd has reconfigured", func() (bool, string) {
 			s := c.agent(t, "node-0")
 			return s.Main.PID != before && s.State == sandbox.Ready, string(s.State)
@@ -214,5 +214,5 @@ func jobOverTheContainersMemory(t *testing.T, c *cluster) {
 	require.Equal(t, []any{sandbox.Running, restarts}, []any{pod.State, pod.Restarts})
 	assert.NotContains(t, c.run(t, "node-0", "cat", "/sys/fs/cgroup/memory.events.local"), "\noom 0\n", "it was the container's limit")
 	configure(was)
-	c.waitReady(t, "node-0", "node-1", sandbox.Controller)
+	c.waitReady(t, "node-0", "node-1", sandbox.Slurmctld)
 }

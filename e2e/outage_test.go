@@ -41,12 +41,12 @@ type outage struct {
 }
 
 var (
-	controllerStops = outage{
+	slurmctldIsDeleted = outage{
 		func(t *testing.T, c *cluster) {
-			require.NoError(t, c.Delete(t.Context(), sandbox.Controller, grace))
+			require.NoError(t, c.Delete(t.Context(), sandbox.Slurmctld, grace))
 		},
 		func(t *testing.T, c *cluster) {
-			require.NoError(t, c.Create(t.Context(), c.Controller()))
+			require.NoError(t, c.Create(t.Context(), c.Slurmctld()))
 		},
 	}
 	linksAreCut = outage{
@@ -65,7 +65,7 @@ func (c *cluster) linkAll(t *testing.T, up bool) {
 // outageGrace has jobs requeued two minutes after SIGTERM.
 const outageGrace = 3 * time.Minute
 
-func slurmctldStopsForAWhile(t *testing.T, c *cluster) { c.losesSlurmctld(t, controllerStops) }
+func slurmctldStopsForAWhile(t *testing.T, c *cluster) { c.losesSlurmctld(t, slurmctldIsDeleted) }
 func linksAreCutForAWhile(t *testing.T, c *cluster)    { c.losesSlurmctld(t, linksAreCut) }
 
 // losesSlurmctld: at each step of the way down slurmctld is lost, and back
@@ -98,7 +98,7 @@ func (c *cluster) losesSlurmctld(t *testing.T, o outage) {
 	}
 	o.end(t, c)
 	over = true
-	c.waitReady(t, sandbox.Controller, "node-0", "node-1")
+	c.waitReady(t, sandbox.Slurmctld, "node-0", "node-1")
 	for _, l := range leavings {
 		if id := jobs[l.node]; id != "" {
 			c.let(t, id)
@@ -183,7 +183,7 @@ func linkNeverBack(t *testing.T, c *cluster) {
 			job := c.job(t, jobs[node]) // it may run again, two minutes later
 			return job["Restarts"] == "1" && !strings.Contains(job["JobState"], "COMPLETING"), job["JobState"]
 		})
-		c.run(t, sandbox.Controller, "scancel", jobs[node])
+		c.run(t, sandbox.Slurmctld, "scancel", jobs[node])
 		until(t, node+" is idle and in service", func() (bool, string) {
 			r := c.record(t, node)
 			return r != nil && r.Is("IDLE") && !r.Busy() && !r.Drained(), fmt.Sprint(r)

@@ -9,7 +9,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -51,21 +50,22 @@ func TestPodsOfTheSandbox(t *testing.T) {
 		assert.Contains(t, out, says)
 	}
 	assert.Equal(t, "elastic-0\n", does("exec", "-u", "alice", "login", "srun", "-p", sandbox.ElasticSet, "hostname"))
-	assert.Eventually(t, func() bool { // the job before, out of the database, and the one after
-		return does("exec", "login", "sacct", "-aXnP", "-o", "jobid,state") == "1|COMPLETED\n2|COMPLETED\n"
-	}, limit, time.Second, "%s", does("exec", "login", "sacct", "-aX"))
+	until(t, "sacct tells of the job before, out of the database, and of the one after", func() (bool, string) {
+		out, err := try("", "exec", "-name", name, "login", "sacct", "-aXnP", "-o", "jobid,state")
+		return err == nil && out == "1|COMPLETED\n2|COMPLETED\n", out // slurmdbd may have begun to listen or not
+	})
 
 	t.Run("a pod that ends at once", func(t *testing.T) {
 		for want, spec := range map[string]string{
 			"pod bad-0 is created, but its container has ended with exit status 78": `{"name": "bad-0", "args": ["sh", "-c", "echo no such setting; exit 78"]}`,
 			"pod bad-1 is created, but its container has ended":                     `{"name": "bad-1", "args": ["sh", "-c", "echo no such setting; exit 78"], "restart": "Always"}`,
 		} {
-			out, err := try(spec, "create", "-name", name)
+			out, err := try(spec, "create", "-name", name, "-watch", "1m")
 			assert.Error(t, err, want)
 			assert.Contains(t, out, want)
 			assert.Contains(t, out, "no such setting", want)
 		}
-		out, err := try(`{"name": "good", "args": ["true"]}`, "create", "-name", name)
+		out, err := try(`{"name": "good", "args": ["true"]}`, "create", "-name", name, "-watch", "1m")
 		assert.NoError(t, err)
 		assert.Contains(t, out, "pod good is created, and its container has ended with exit status 0\n")
 	})

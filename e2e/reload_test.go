@@ -47,7 +47,7 @@ type editing struct {
 
 // configMap is slurmctld's pod with such a volume.
 func (c *cluster) configMap() (sandbox.PodSpec, *editing) {
-	spec := c.Controller()
+	spec := c.Slurmctld()
 	e := &editing{cluster: c}
 	for i := range spec.Volumes {
 		if spec.Volumes[i].Path == "/etc/slurm" {
@@ -67,7 +67,7 @@ func withConfigMap(t *testing.T, c *cluster, conf string, f func(e *editing)) {
 	}
 	c.replace(t, spec)
 	f(e)
-	c.replace(t, c.Controller())
+	c.replace(t, c.Slurmctld())
 }
 
 // replace has another pod in the place of the one with its name.
@@ -89,7 +89,7 @@ func (e *editing) conf() string { return string(e.files["slurm.conf"].Data) }
 
 func (e *editing) swap(t *testing.T, files map[string]sandbox.File) {
 	t.Helper()
-	require.NoError(t, e.SetFiles(t.Context(), sandbox.Controller, "etc", files))
+	require.NoError(t, e.SetFiles(t.Context(), sandbox.Slurmctld, "etc", files))
 }
 
 // waitLive waits until slurmctld and both nodes have what is live, and returns when slurmctld's agent was sure of it.
@@ -97,7 +97,7 @@ func (e *editing) waitLive(t *testing.T, former string) string {
 	t.Helper()
 	var s *reconfig.Status
 	until(t, "the edit is live", func() (bool, string) {
-		s = e.agent(t, sandbox.Controller).Conf
+		s = e.agent(t, sandbox.Slurmctld).Conf
 		return s.Good != former && s.Live == s.Good && s.Doing == "" && s.Refused == nil, tells(s)
 	})
 	return s.Good
@@ -126,7 +126,7 @@ func (e *editing) inCopies(t *testing.T, text string) {
 // sinceSwap is how long after the last swap of ..data, by the pods' clock, the last node had another slurmd.
 func (e *editing) sinceSwap(t *testing.T) time.Duration {
 	t.Helper()
-	seconds, err := strconv.ParseFloat(strings.TrimSpace(e.run(t, sandbox.Controller, "stat", "-c", "%.9Y", "/etc/slurm/..data")), 64)
+	seconds, err := strconv.ParseFloat(strings.TrimSpace(e.run(t, sandbox.Slurmctld, "stat", "-c", "%.9Y", "/etc/slurm/..data")), 64)
 	require.NoError(t, err)
 	swap := time.Unix(0, int64(seconds*1e9))
 	last := swap
@@ -144,14 +144,14 @@ func (e *editing) sinceSwap(t *testing.T) time.Duration {
 
 // isLive: make bench says how long it takes beside a bare scontrol reconfigure.
 func (e *editing) isLive(t *testing.T) {
-	good := e.agent(t, sandbox.Controller).Conf.Good
+	good := e.agent(t, sandbox.Slurmctld).Conf.Good
 	for n := range rounds(1, 5) {
 		value := fmt.Sprintf("PrologEpilogTimeout=%d", 70+n)
 		e.swap(t, e.with("slurm.conf", strings.Replace(e.conf(), "PrologEpilogTimeout=60", value, 1)))
 		good = e.waitLive(t, good)
 		t.Logf("from the swap of ..data to the last node's new slurmd %v", e.sinceSwap(t))
 		e.inCopies(t, value)
-		e.waitReady(t, sandbox.Controller, "node-0", "node-1")
+		e.waitReady(t, sandbox.Slurmctld, "node-0", "node-1")
 	}
 }
 
@@ -161,8 +161,8 @@ func (e *editing) lastIsLive(t *testing.T) {
 		e.swap(t, e.with("slurm.conf", strings.Replace(e.conf(), "PrologEpilogTimeout=60", fmt.Sprintf("PrologEpilogTimeout=%d", 80+n), 1)))
 	}
 	until(t, "the last edit is live", func() (bool, string) {
-		s := e.agent(t, sandbox.Controller).Conf
-		out := e.run(t, sandbox.Controller, "scontrol", "show", "config")
+		s := e.agent(t, sandbox.Slurmctld).Conf
+		out := e.run(t, sandbox.Slurmctld, "scontrol", "show", "config")
 		return strings.Contains(out, "PrologEpilogTimeout     = 89") && s.Doing == "" && s.Live == s.Good, tells(s)
 	})
 	e.inCopies(t, "PrologEpilogTimeout=89")
@@ -172,19 +172,19 @@ func (e *editing) lastIsLive(t *testing.T) {
 func (e *editing) killedAfterABadOne(t *testing.T) {
 	id := e.submit(t, waits, "-w", "node-0", "--no-requeue")
 	e.waitJob(t, id, "RUNNING")
-	e.run(t, sandbox.Controller, "scontrol", "update", "jobid="+id, "comment=surely-saved")
+	e.run(t, sandbox.Slurmctld, "scontrol", "update", "jobid="+id, "comment=surely-saved")
 	until(t, "slurmctld has saved that the job runs", func() (bool, string) {
-		_, said, code, err := e.Exec(t.Context(), sandbox.Controller, "grep", "-q", "surely-saved", "/var/spool/slurmctld/job_state")
+		_, said, code, err := e.Exec(t.Context(), sandbox.Slurmctld, "grep", "-q", "surely-saved", "/var/spool/slurmctld/job_state")
 		return err == nil && code == 0, said
 	})
-	good := e.agent(t, sandbox.Controller).Conf.Good
+	good := e.agent(t, sandbox.Slurmctld).Conf.Good
 	for _, bad := range badEdits[:rounds(1, 2)] {
 		e.swap(t, e.spoilt(bad))
-		require.NoError(t, e.Kill(t.Context(), sandbox.Controller, "KILL"))
+		require.NoError(t, e.Kill(t.Context(), sandbox.Slurmctld, "KILL"))
 		e.run(t, "node-1", "pkill", "-9", "-x", "slurmd")
-		e.waitReady(t, sandbox.Controller, "node-0", "node-1")
+		e.waitReady(t, sandbox.Slurmctld, "node-0", "node-1")
 		until(t, "it says what was refused", func() (bool, string) {
-			s := e.agent(t, sandbox.Controller).Conf
+			s := e.agent(t, sandbox.Slurmctld).Conf
 			return s.Refused != nil && s.Live == good && s.Doing == "", tells(s)
 		})
 	}
@@ -192,22 +192,22 @@ func (e *editing) killedAfterABadOne(t *testing.T) {
 	assert.Equal(t, "0", e.waitJob(t, id, "COMPLETED")["Restarts"])
 }
 
-// hungController: slurmctld waits for its threads before it reconfigures, and for ever
+// hungSlurmctld: slurmctld waits for its threads before it reconfigures, and for ever
 // if one of them does; meanwhile nobody can speak to it.
-func hungController(t *testing.T, c *cluster) {
+func hungSlurmctld(t *testing.T, c *cluster) {
 	withConfigMap(t, c, "", func(e *editing) {
 		id := e.submit(t, waits, "-w", "node-0", "--no-requeue")
 		e.waitJob(t, id, "RUNNING")
-		former := e.agent(t, sandbox.Controller)
-		restarts := e.pod(t, sandbox.Controller).Restarts
-		e.run(t, sandbox.Controller, "kill", "-STOP", strconv.Itoa(former.Main.PID))
+		former := e.agent(t, sandbox.Slurmctld)
+		restarts := e.pod(t, sandbox.Slurmctld).Restarts
+		e.run(t, sandbox.Slurmctld, "kill", "-STOP", strconv.Itoa(former.Main.PID))
 		e.swap(t, e.with("slurm.conf", strings.Replace(e.conf(), "PrologEpilogTimeout=60", "PrologEpilogTimeout=76", 1)))
 		within(t, 8*time.Minute, "another container", func() (bool, string) {
 			<-time.After(time.Second)
-			return e.pod(t, sandbox.Controller).Restarts > restarts, tells(e.agent(t, sandbox.Controller).Conf)
+			return e.pod(t, sandbox.Slurmctld).Restarts > restarts, tells(e.agent(t, sandbox.Slurmctld).Conf)
 		})
-		assert.Contains(t, fmt.Sprint(e.lines(t, sandbox.Controller, agent.Source)), "slurmctld hangs")
-		e.waitReady(t, sandbox.Controller, "node-0", "node-1")
+		assert.Contains(t, fmt.Sprint(e.lines(t, sandbox.Slurmctld, agent.Source)), "slurmctld hangs")
+		e.waitReady(t, sandbox.Slurmctld, "node-0", "node-1")
 		e.waitLive(t, former.Conf.Good)
 		e.inCopies(t, "PrologEpilogTimeout=76")
 		e.let(t, id)
@@ -221,20 +221,20 @@ func silentConnection(t *testing.T, c *cluster) {
 	withConfigMap(t, c, "", func(e *editing) {
 		id := e.submit(t, waits, "-w", "node-0", "--no-requeue")
 		e.waitJob(t, id, "RUNNING")
-		former, before := e.agent(t, sandbox.Controller), e.pod(t, sandbox.Controller).Restarts
+		former, before := e.agent(t, sandbox.Slurmctld), e.pod(t, sandbox.Slurmctld).Restarts
 		e.as(t, "alice", "login", "bash", "-c", "for i in 1 2 3; do exec {fd}<>/dev/tcp/slurmctld/6817; done; sleep 600 </dev/null >/dev/null 2>&1 &")
 		defer func() { e.run(t, "login", "pkill", "-x", "sleep") }()
 		began := time.Now()
 		e.swap(t, e.with("slurm.conf", strings.Replace(e.conf(), "PrologEpilogTimeout=60", "PrologEpilogTimeout=77", 1)))
 		within(t, 2*time.Minute, "the edit is live", func() (bool, string) {
 			<-time.After(time.Second)
-			s := e.agent(t, sandbox.Controller)
+			s := e.agent(t, sandbox.Slurmctld)
 			return s.State == supervisor.Ready && s.Conf.Good != former.Conf.Good, tells(s.Conf)
 		})
-		restarts := e.pod(t, sandbox.Controller).Restarts - before
+		restarts := e.pod(t, sandbox.Slurmctld).Restarts - before
 		t.Logf("the edit is live after %v and %d restarts", time.Since(began), restarts)
-		assert.Equal(t, restarts > 0, strings.Contains(fmt.Sprint(e.lines(t, sandbox.Controller, agent.Source)), "slurmctld hangs: before it reconfigures, it waits for 3 connections"))
-		e.waitReady(t, sandbox.Controller, "node-0", "node-1")
+		assert.Equal(t, restarts > 0, strings.Contains(fmt.Sprint(e.lines(t, sandbox.Slurmctld, agent.Source)), "slurmctld hangs: before it reconfigures, it waits for 3 connections"))
+		e.waitReady(t, sandbox.Slurmctld, "node-0", "node-1")
 		e.inCopies(t, "PrologEpilogTimeout=77")
 		e.let(t, id)
 		assert.Equal(t, "0", e.waitJob(t, id, "COMPLETED")["Restarts"])
@@ -245,18 +245,18 @@ func silentConnection(t *testing.T, c *cluster) {
 // when it is reloaded by hand as it is.
 func missedEdit(t *testing.T, c *cluster) {
 	withConfigMap(t, c, "", func(e *editing) {
-		good := e.agent(t, sandbox.Controller).Conf.Good
+		good := e.agent(t, sandbox.Slurmctld).Conf.Good
 		missing := []string{"node-1", "login"}
 		for _, pod := range missing {
 			require.NoError(t, e.Link(t.Context(), pod, false))
 		}
 		e.swap(t, e.with("slurm.conf", strings.Replace(e.conf(), "PrologEpilogTimeout=60", "PrologEpilogTimeout=75", 1)))
 		until(t, "the others have it", func() (bool, string) {
-			s := e.agent(t, sandbox.Controller).Conf
+			s := e.agent(t, sandbox.Slurmctld).Conf
 			return s.Good != good || s.Refused != nil, tells(s)
 		})
-		t.Logf("%+v", *e.agent(t, sandbox.Controller).Conf)
-		e.run(t, sandbox.Controller, "slurmlet", "reload")
+		t.Logf("%+v", *e.agent(t, sandbox.Slurmctld).Conf)
+		e.run(t, sandbox.Slurmctld, "slurmlet", "reload")
 		for _, pod := range missing {
 			require.NoError(t, e.Link(t.Context(), pod, true))
 		}
@@ -273,7 +273,7 @@ func threeLines(t *testing.T, c *cluster) {
 	withConfigMap(t, c, conf, func(e *editing) {
 		out := e.as(t, "alice", "login", "srun", "-N2", "hostname")
 		assert.ElementsMatch(t, []string{"node-0", "node-1"}, strings.Fields(out))
-		assert.Empty(t, e.agent(t, sandbox.Controller).Conf.Costs)
+		assert.Empty(t, e.agent(t, sandbox.Slurmctld).Conf.Costs)
 	})
 }
 
@@ -284,19 +284,19 @@ func plainEdits(t *testing.T, c *cluster) {
 	edit := func(from, to int, around string) {
 		t.Helper()
 		replace := fmt.Sprintf("sed -i s/PrologEpilogTimeout=%d/PrologEpilogTimeout=%d/ /etc/slurm/slurm.conf", from, to)
-		_, _, _, err := e.Exec(t.Context(), sandbox.Controller, "sh", "-c", fmt.Sprintf(around, replace))
+		_, _, _, err := e.Exec(t.Context(), sandbox.Slurmctld, "sh", "-c", fmt.Sprintf(around, replace))
 		require.NoError(t, err)
 		text := fmt.Sprintf("PrologEpilogTimeout=%d", to)
 		until(t, text+" is live", func() (bool, string) {
-			have, _, _, _ := e.Exec(t.Context(), sandbox.Controller, "cat", "/run/slurmlet/conf/slurm.conf")
+			have, _, _, _ := e.Exec(t.Context(), sandbox.Slurmctld, "cat", "/run/slurmlet/conf/slurm.conf")
 			return strings.Contains(have, text), have
 		})
-		e.waitReady(t, sandbox.Controller)
+		e.waitReady(t, sandbox.Slurmctld)
 		e.waitLive(t, "")
 		e.inCopies(t, text)
 	}
 	lives := func() (n int) {
-		for _, line := range e.lines(t, sandbox.Controller, agent.Source) {
+		for _, line := range e.lines(t, sandbox.Slurmctld, agent.Source) {
 			if line["msg"] == "the configuration is live" {
 				n++
 			}
@@ -310,15 +310,15 @@ func plainEdits(t *testing.T, c *cluster) {
 	assert.LessOrEqual(t, lives()-before, 3)
 	edit(79, 80, "scontrol reconfigure & sleep 0.2; %s; wait")
 	edit(80, 81, "%s; pkill -9 -x slurmctld")
-	e.waitReady(t, sandbox.Controller, "node-0", "node-1")
-	assert.Contains(t, e.run(t, sandbox.Controller, "scontrol", "show", "config"), "PrologEpilogTimeout     = 81")
-	c.replace(t, c.Controller())
+	e.waitReady(t, sandbox.Slurmctld, "node-0", "node-1")
+	assert.Contains(t, e.run(t, sandbox.Slurmctld, "scontrol", "show", "config"), "PrologEpilogTimeout     = 81")
+	c.replace(t, c.Slurmctld())
 }
 
 // partitionStays: a partition that is taken away has its jobs to their end first.
 func (e *editing) partitionStays(t *testing.T) {
 	without, with := e.files, e.with("slurm.conf", e.conf()+"PartitionName=extra Nodes=ALL\n")
-	former := e.agent(t, sandbox.Controller).Conf.Good
+	former := e.agent(t, sandbox.Slurmctld).Conf.Good
 	e.swap(t, with)
 	good := e.waitLive(t, former)
 	first := e.submit(t, waits, "-p", "extra", "-w", "node-0", "--no-requeue")
@@ -328,7 +328,7 @@ func (e *editing) partitionStays(t *testing.T) {
 
 	e.swap(t, without)
 	why := e.waitKept(t, good, first, waiting)
-	old := strings.Contains(e.run(t, sandbox.Controller, "scontrol", "-V"), "24.11")
+	old := strings.Contains(e.run(t, sandbox.Slurmctld, "scontrol", "-V"), "24.11")
 	assert.Equal(t, old, strings.Contains(why, choosy), "until 25.05 a job needs all of its partitions: %s", why)
 	<-time.After(25 * time.Second) // it is looked at again
 	e.waitKept(t, good, first, waiting)
@@ -336,16 +336,16 @@ func (e *editing) partitionStays(t *testing.T) {
 	assert.Len(t, e.refusals(t, "PartitionName=extra"), 1, "it is said once")
 
 	// A slurmctld that starts cannot be asked: it comes up with the last good set.
-	require.NoError(t, e.Restart(t.Context(), sandbox.Controller, grace))
-	e.waitReady(t, sandbox.Controller, "node-0", "node-1")
+	require.NoError(t, e.Restart(t.Context(), sandbox.Slurmctld, grace))
+	e.waitReady(t, sandbox.Slurmctld, "node-0", "node-1")
 	e.waitKept(t, good, first, waiting)
 	assert.Equal(t, "RUNNING", e.job(t, first)["JobState"])
 
-	e.run(t, sandbox.Controller, "scancel", waiting)
+	e.run(t, sandbox.Slurmctld, "scancel", waiting)
 	if old {
 		until(t, "the job is in another partition", func() (bool, string) {
 			// 24.11 answers with the errno of something else now and then: EAGAIN, EOPNOTSUPP.
-			_, said, code, err := e.Exec(t.Context(), sandbox.Controller, "scontrol", "update", "jobid="+choosy, "partition=all")
+			_, said, code, err := e.Exec(t.Context(), sandbox.Slurmctld, "scontrol", "update", "jobid="+choosy, "partition=all")
 			return err == nil && code == 0, said
 		})
 	}
@@ -355,8 +355,8 @@ func (e *editing) partitionStays(t *testing.T) {
 	assert.Equal(t, former, e.waitLive(t, good))
 	t.Logf("the edit is live %v after the last job's end", time.Since(since).Round(100*time.Millisecond))
 	assert.Less(t, time.Since(since), 45*time.Second)
-	assert.NotContains(t, e.run(t, sandbox.Controller, "scontrol", "show", "partition"), "PartitionName=extra")
-	e.run(t, sandbox.Controller, "scontrol", "release", choosy)
+	assert.NotContains(t, e.run(t, sandbox.Slurmctld, "scontrol", "show", "partition"), "PartitionName=extra")
+	e.run(t, sandbox.Slurmctld, "scontrol", "release", choosy)
 	e.waitJob(t, choosy, "COMPLETED")
 }
 
@@ -365,7 +365,7 @@ func (e *editing) waitKept(t *testing.T, good string, jobs ...string) string {
 	t.Helper()
 	why := ""
 	until(t, "jobs keep the edit from being used", func() (bool, string) {
-		s := e.agent(t, sandbox.Controller).Conf
+		s := e.agent(t, sandbox.Slurmctld).Conf
 		if s.Refused != nil {
 			why = strings.Join(s.Refused.Why, "\n")
 		}
@@ -380,7 +380,7 @@ func (e *editing) waitKept(t *testing.T, good string, jobs ...string) string {
 
 // refusals are the log's lines about edits that were refused, with these words.
 func (e *editing) refusals(t *testing.T, words string) (all []map[string]any) {
-	for _, line := range e.lines(t, sandbox.Controller, agent.Source) {
+	for _, line := range e.lines(t, sandbox.Slurmctld, agent.Source) {
 		if line["msg"] == "the configuration is refused; the last good one stays" && strings.Contains(fmt.Sprint(line["error"]), words) {
 			all = append(all, line)
 		}

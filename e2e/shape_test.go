@@ -71,15 +71,15 @@ func (c *cluster) configure(t *testing.T, to sandbox.Cluster) {
 		before[pod] = c.agent(t, pod).Main.PID
 	}
 	files := map[string]sandbox.File{"slurm.conf": {Data: []byte(to.SlurmConf)}, "cgroup.conf": {Data: []byte(to.CgroupConf)}}
-	require.NoError(t, c.SetFiles(t.Context(), sandbox.Controller, "etc", files))
-	c.run(t, sandbox.Controller, "slurmlet", "reload")
+	require.NoError(t, c.SetFiles(t.Context(), sandbox.Slurmctld, "etc", files))
+	c.run(t, sandbox.Slurmctld, "slurmlet", "reload")
 	for pod, pid := range before {
 		until(t, pod+" works with the new files", func() (bool, string) {
 			s := c.agent(t, pod)
 			return s.State == supervisor.Ready && s.Main.PID != pid, string(s.State) + " " + s.Reason
 		})
 	}
-	c.waitReady(t, sandbox.Controller, "node-0", "node-1")
+	c.waitReady(t, sandbox.Slurmctld, "node-0", "node-1")
 }
 
 // plain is slurmd without an agent in a cpuset, in a cgroup prepared as the
@@ -100,7 +100,7 @@ func pinned(t *testing.T, c *cluster, node, reserved, cpus string) {
 	record := c.record(t, node)
 	require.NotNil(t, record)
 	assert.Equal(t, []any{3, 1, reserved}, []any{record.CPUs, record.CPUsEffective, string(record.SpecializedCPUs)}, node)
-	assert.Contains(t, c.run(t, sandbox.Controller, "scontrol", "show", "node", node), "CfgTRES=cpu=1,")
+	assert.Contains(t, c.run(t, sandbox.Slurmctld, "scontrol", "show", "node", node), "CfgTRES=cpu=1,")
 	status := c.agent(t, node).Node
 	assert.Equal(t, cpus, status.Limits.CPUSet.Value.String())
 	misfits(t, c, node)

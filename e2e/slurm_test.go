@@ -24,7 +24,7 @@ func TestSlurm(t *testing.T) {
 		{"a drain that lasts asks nobody", longDrain, either},
 		{"a pod deleted: its job ends first", jobEndsFirst, both},
 	}
-	slow := append(inTime([]testCase{{"slurmctld that hangs in a reconfigure", hungController, both}}), []testCase{ // they wait for Slurm's own minute
+	slow := append(inTime([]testCase{{"slurmctld that hangs in a reconfigure", hungSlurmctld, both}}), []testCase{ // they wait for Slurm's own minute
 		{"slurmctld stops with a job's launch still to be sent", launchIsLost, either},
 		{"slurmd killed with a job's launch under way", launchDies, either},
 	}...)
@@ -37,10 +37,13 @@ func TestSlurm(t *testing.T) {
 		{"20 reconfigures", reconfigures(20), both},
 		{"slurmd waits for slurmctld", slurmdWaits, either},
 		{"labels and annotations", described, both},
-		{"sssd on a node", sssdOnANode, either},
+		{"sssd on a node", sssdOnANode, both},
+		{"a directory's users log in and run jobs", directorysUsers, either},
+		{"the jobs and sessions of those end whom the directory locks or no longer has", leaversOfTheDirectory, either},
 		{"names that the agent takes are taken by Slurm", names, both},
 		{"hostlists as scontrol reads them", hostlists, both},
 		{"srun --container without oci.conf", uncontained, both},
+		{"kubectl slurm says why a node gets no jobs, and how that ends", whyNodesAreOut, either},
 	}))
 }
 
@@ -56,11 +59,13 @@ func TestLimits(t *testing.T) {
 	eachVersion(t, bed{name: "limits", clusters: 2, start: up}, slices.Concat(longest, cgroupCases, memoryCases, inTime(systemdCases), inTime(longCases), []testCase{
 		{"nodes have the size of their pods", nodesHaveTheirPodsSize, both},
 		{"jobs run", jobsRun, both},
+		{"a job in a container is in its step's cgroup, and leaves nothing", containedJobs, both},
 		{"a pod deleted: its job ends first", jobEndsFirst, either},
 		{"a job over its memory is killed and the node lives", jobOverItsMemory, either},
 		{"a job over the container's memory is killed and the node lives", jobOverTheContainersMemory, either},
 		{"what the jobs use is told as the kernel counts it", usageIsTold, both},
-		{"a session over a login pod's memory: the others live", sessionOverMemory, either},
+		{"ssh into a node is for those with a job there", sshIntoANode, either},
+		{"a user over a login pod's limits: the others live", usersShareALoginPod, either},
 		{"slurmstepd killed: the job ends and says why", slurmstepdKilled, either},
 		{"slurmd killed: the job goes on", slurmdKilled, either},
 		{"reconfigures, one after the other", reconfigures(5), only2411}, // which refuses the second where it looks for systemd
@@ -138,7 +143,7 @@ const reconfigure = `scontrol reconfigure || {
 // its requests to slurmctld: those to an address that slurmctld has left take a minute (PrologEpilogTimeout), during which
 // the agent has nothing to follow. slurmctld asks each slurmd once and does not ask again.
 func (c *cluster) reconfigures(t *testing.T, times int) {
-	daemons, restarts := map[string]string{sandbox.Controller: "slurmctld", "node-0": "slurmd", "node-1": "slurmd"}, map[string]int{}
+	daemons, restarts := map[string]string{sandbox.Slurmctld: "slurmctld", "node-0": "slurmd", "node-1": "slurmd"}, map[string]int{}
 	for pod := range daemons {
 		restarts[pod] = c.pod(t, pod).Restarts
 	}
@@ -147,12 +152,12 @@ func (c *cluster) reconfigures(t *testing.T, times int) {
 		for pod, daemon := range daemons {
 			before[pod], told[pod] = c.agent(t, pod).Main.PID, len(c.lines(t, pod, daemon))
 		}
-		c.run(t, sandbox.Controller, "sh", "-c", reconfigure)
+		c.run(t, sandbox.Slurmctld, "sh", "-c", reconfigure)
 		asked := time.Now()
 		for pod, daemon := range daemons {
 			within(t, 2*limit, pod+" follows the new main process", func() (bool, string) {
 				if time.Since(asked) > slurmdsMinute {
-					c.run(t, sandbox.Controller, "sh", "-c", reconfigure)
+					c.run(t, sandbox.Slurmctld, "sh", "-c", reconfigure)
 					asked = time.Now()
 				}
 				s := c.agent(t, pod)
@@ -193,11 +198,11 @@ func (c *cluster) reaps(t *testing.T, pod string) {
 
 func slurmctldStops(t *testing.T, c *cluster) {
 	id := c.submit(t, "true", "--hold")
-	require.NoError(t, c.Restart(t.Context(), sandbox.Controller, grace))
-	c.waitReady(t, sandbox.Controller)
+	require.NoError(t, c.Restart(t.Context(), sandbox.Slurmctld, grace))
+	c.waitReady(t, sandbox.Slurmctld)
 	assert.Equal(t, "PENDING", c.job(t, id)["JobState"])
-	assert.Equal(t, "Exited", lastState(t, c, sandbox.Controller))
-	c.run(t, sandbox.Controller, "scontrol", "release", id)
+	assert.Equal(t, "Exited", lastState(t, c, sandbox.Slurmctld))
+	c.run(t, sandbox.Slurmctld, "scontrol", "release", id)
 	c.waitJob(t, id, "COMPLETED")
 }
 
@@ -222,8 +227,8 @@ func launchIsLost(t *testing.T, c *cluster) {
 	defer func() { assert.NoError(t, c.Link(t.Context(), "node-0", true)) }()
 	id := c.submit(t, "echo run >> /shared/lost", "-w", "node-0", "--requeue")
 	c.waitJob(t, id, "RUNNING")
-	require.NoError(t, c.Restart(t.Context(), sandbox.Controller, grace))
-	c.waitReady(t, sandbox.Controller)
+	require.NoError(t, c.Restart(t.Context(), sandbox.Slurmctld, grace))
+	c.waitReady(t, sandbox.Slurmctld)
 	require.NoError(t, c.Link(t.Context(), "node-0", true))
 	until(t, "slurmctld knows that the job does not run", func() (bool, string) {
 		job := c.job(t, id)
@@ -259,37 +264,37 @@ func launchDies(t *testing.T, c *cluster) {
 
 func slurmctldKilled(t *testing.T, c *cluster) {
 	until(t, "no slurmd has anything to tell slurmctld at this address", func() (bool, string) {
-		completing := c.run(t, sandbox.Controller, "squeue", "--noheader", "--states=completing")
+		completing := c.run(t, sandbox.Slurmctld, "squeue", "--noheader", "--states=completing")
 		return completing == "", completing
 	})
 	held := c.submit(t, "true", "--hold")
-	before, containers := c.agent(t, sandbox.Controller), c.pod(t, sandbox.Controller).Restarts
+	before, containers := c.agent(t, sandbox.Slurmctld), c.pod(t, sandbox.Slurmctld).Restarts
 	nodes := map[string]int{"node-0": c.agent(t, "node-0").Main.PID, "node-1": c.agent(t, "node-1").Main.PID}
-	c.run(t, sandbox.Controller, "kill", "-9", strconv.Itoa(before.Main.PID))
+	c.run(t, sandbox.Slurmctld, "kill", "-9", strconv.Itoa(before.Main.PID))
 	until(t, "slurmctld is back", func() (bool, string) {
-		s := c.agent(t, sandbox.Controller)
+		s := c.agent(t, sandbox.Slurmctld)
 		return s.State == supervisor.Ready && s.Main.PID != before.Main.PID, string(s.State)
 	})
 	until(t, "records that the crash has brought back are gone", func() (bool, string) {
-		back := slices.DeleteFunc(strings.Fields(c.run(t, sandbox.Controller, "sinfo", "--Node", "--noheader", "--format=%N")),
+		back := slices.DeleteFunc(strings.Fields(c.run(t, sandbox.Slurmctld, "sinfo", "--Node", "--noheader", "--format=%N")),
 			func(name string) bool { return nodes[name] != 0 })
 		for _, name := range back { // slurmctld saves a deletion with its nodes, every five minutes
 			for _, command := range []string{"scontrol update state=DOWN reason=gone nodename=", "scontrol delete nodename="} {
-				_, _, _, _ = c.Exec(t.Context(), sandbox.Controller, strings.Fields(command+name)...)
+				_, _, _, _ = c.Exec(t.Context(), sandbox.Slurmctld, strings.Fields(command+name)...)
 			}
 		}
 		return len(back) == 0, strings.Join(back, " ")
 	})
-	after := c.agent(t, sandbox.Controller)
+	after := c.agent(t, sandbox.Slurmctld)
 	assert.Equal(t, before.Restarts+1, after.Restarts)
 	assert.Contains(t, after.LastEnd.Text, "killed by SIGKILL")
-	assert.Equal(t, containers, c.pod(t, sandbox.Controller).Restarts)
+	assert.Equal(t, containers, c.pod(t, sandbox.Slurmctld).Restarts)
 	until(t, "the job is known or reported", func() (bool, string) {
-		lost := c.agent(t, sandbox.Controller).LostJobs.Lost
+		lost := c.agent(t, sandbox.Slurmctld).LostJobs.Lost
 		if slices.ContainsFunc(lost, func(job savedstate.Job) bool { return strconv.Itoa(int(job.ID)) == held }) {
 			return true, ""
 		}
-		out, _, _, err := c.Exec(t.Context(), sandbox.Controller, "scancel", held)
+		out, _, _, err := c.Exec(t.Context(), sandbox.Slurmctld, "scancel", held)
 		return err == nil, out
 	})
 	next, _ := strconv.Atoi(c.submit(t, "true"))
@@ -299,13 +304,13 @@ func slurmctldKilled(t *testing.T, c *cluster) {
 	for node, pid := range nodes {
 		assert.Equal(t, pid, c.agent(t, node).Main.PID, "FirstJobId is no other configuration")
 	}
-	require.NoError(t, c.Restart(t.Context(), sandbox.Controller, grace))
-	c.waitReady(t, sandbox.Controller, "node-0", "node-1")
-	assert.Empty(t, c.run(t, sandbox.Controller, "sh", "-c", "grep ^FirstJobId /run/slurmlet/conf/slurm.conf || true"), "slurmctld has saved a higher id")
+	require.NoError(t, c.Restart(t.Context(), sandbox.Slurmctld, grace))
+	c.waitReady(t, sandbox.Slurmctld, "node-0", "node-1")
+	assert.Empty(t, c.run(t, sandbox.Slurmctld, "sh", "-c", "grep ^FirstJobId /run/slurmlet/conf/slurm.conf || true"), "slurmctld has saved a higher id")
 }
 
 func slurmdWaits(t *testing.T, c *cluster) {
-	require.NoError(t, c.Delete(t.Context(), sandbox.Controller, grace))
+	require.NoError(t, c.Delete(t.Context(), sandbox.Slurmctld, grace))
 	// A crash: with SIGTERM the agent would wait for slurmctld.
 	require.NoError(t, c.Restart(t.Context(), "node-0", 0))
 	restarts := c.pod(t, "node-0").Restarts
@@ -315,8 +320,8 @@ func slurmdWaits(t *testing.T, c *cluster) {
 	})
 	assert.Equal(t, supervisor.Starting, c.agent(t, "node-0").State)
 	assert.Nil(t, c.agent(t, "node-0").Main, "no slurmd without a slurmctld")
-	require.NoError(t, c.Create(t.Context(), c.Controller()))
-	c.waitReady(t, sandbox.Controller, "node-0")
+	require.NoError(t, c.Create(t.Context(), c.Slurmctld()))
+	c.waitReady(t, sandbox.Slurmctld, "node-0")
 	assert.Equal(t, restarts, c.pod(t, "node-0").Restarts, "no crash loop")
 	assert.Equal(t, 0, c.agent(t, "node-0").Restarts)
 }
@@ -361,7 +366,7 @@ func resizedAfterACrash(t *testing.T, c *cluster) {
 	})
 	resize(t, c, func() { require.NoError(t, c.Delete(t.Context(), "node-0", 0)) })
 	assert.Equal(t, "PENDING", c.job(t, id)["JobState"], "the job was not lost")
-	c.run(t, sandbox.Controller, "scancel", id)
+	c.run(t, sandbox.Slurmctld, "scancel", id)
 }
 
 func names(t *testing.T, c *cluster) {

@@ -31,7 +31,7 @@ var shown = strings.Fields(`
 // configurationIsReadAsSlurmDoes: slurmctld is given the lines of slurmconf's
 // corpus as they stand there, and says what it makes of them.
 func configurationIsReadAsSlurmDoes(t *testing.T, c *cluster) {
-	c.run(t, sandbox.Controller, "sh", "-ec", "cd /etc/slurm; cp slurm.conf slurm.conf.before; echo Include corpus.conf >> slurm.conf")
+	c.run(t, sandbox.Slurmctld, "sh", "-ec", "cd /etc/slurm; cp slurm.conf slurm.conf.before; echo Include corpus.conf >> slurm.conf")
 	seen := 0
 	for _, file := range corpus(t) {
 		set, findings := slurmconf.Read(slurmconf.Dir(filepath.Dir(file)), slurmconf.SlurmConf)
@@ -54,13 +54,13 @@ func configurationIsReadAsSlurmDoes(t *testing.T, c *cluster) {
 	}
 	assert.Greater(t, seen, 30, "values compared")
 	c.reconfigure(t, "mv slurm.conf.before slurm.conf; rm corpus.conf")
-	c.waitReady(t, sandbox.Controller, "node-0", "node-1")
+	c.waitReady(t, sandbox.Slurmctld, "node-0", "node-1")
 }
 
 // showConfig is what slurmctld works with, by key in lower case.
 func showConfig(t *testing.T, c *cluster) map[string]string {
 	config := map[string]string{}
-	for key, value := range slurm.ParseConfig(c.run(t, sandbox.Controller, "scontrol", "show", "config")) {
+	for key, value := range slurm.ParseConfig(c.run(t, sandbox.Slurmctld, "scontrol", "show", "config")) {
 		config[strings.ToLower(key)] = value
 	}
 	return config
@@ -117,7 +117,7 @@ func configurationIsRefusedAsSlurmDoes(t *testing.T, c *cluster) {
 		}
 		assert.Equal(t, findings.Err() != nil, len(lines) > 0)
 		written := base64.StdEncoding.EncodeToString([]byte(text + "\n\nClusterName=c\nSlurmctldHost=h\n"))
-		_, stderr, code, err := c.Exec(t.Context(), sandbox.Controller, "sh", "-c", "mkdir -p /tmp/oracle; cd /tmp/oracle; echo WaitTime=3 | tee more > c; echo "+
+		_, stderr, code, err := c.Exec(t.Context(), sandbox.Slurmctld, "sh", "-c", "mkdir -p /tmp/oracle; cd /tmp/oracle; echo WaitTime=3 | tee more > c; echo "+
 			written+" | base64 -d > slurm.conf; sed -i '/%c/{s/^/ClusterName=c\\n/}' slurm.conf; SLURM_CONF=$PWD/slurm.conf scontrol show hostnames a")
 		require.NoError(t, err)
 		assert.Equal(t, len(lines) > 0, code != 0, "%q: %v, scontrol says %s", text, findings, stderr)
@@ -125,5 +125,5 @@ func configurationIsRefusedAsSlurmDoes(t *testing.T, c *cluster) {
 			assert.Regexp(t, fmt.Sprintf(`in file /tmp/oracle/slurm\.conf line %d\b`, line), stderr, "%q: %v", text, findings)
 		}
 	}
-	c.run(t, sandbox.Controller, "rm", "-r", "/tmp/oracle")
+	c.run(t, sandbox.Slurmctld, "rm", "-r", "/tmp/oracle")
 }

@@ -11,8 +11,20 @@ import (
 
 	"github.com/slurmlet/slurmlet/agent"
 	"github.com/slurmlet/slurmlet/e2e/testbed/sandbox"
-	"github.com/slurmlet/slurmlet/internal/login"
+	"github.com/slurmlet/slurmlet/internal/pod/services"
 )
+
+// sssdConf has the images' own sssd answer for users of a directory that is away. sssd wants it to be root's alone, which
+// no file of a Secret is.
+var sssdConf = sandbox.Volume{Name: "sssd-conf", Path: "/etc/sssd", Projected: true, Files: map[string]sandbox.File{"sssd.conf": {Mode: 0o644, Data: []byte(`[sssd]
+services = nss, pam, ssh
+domains = away
+[domain/away]
+id_provider = ldap
+auth_provider = none
+ldap_uri = ldaps://127.0.0.1:1
+ldap_search_base = dc=example
+`)}}}
 
 // sssdOnANode: it runs beside slurmd and comes back when it dies, a job runs on, and
 // the pod ends as it does without.
@@ -20,11 +32,7 @@ func sssdOnANode(t *testing.T, c *cluster) {
 	const node = "node-2"
 	spec := c.Node(2)
 	spec.Restart = "Never"
-	spec.Volumes = append(
-		spec.Volumes,
-		sandbox.Volume{Name: "sssd", Path: "/usr/local/sbin", Files: map[string]sandbox.File{"sssd": {Data: []byte(sssdStandIn), Mode: 0o755}}},
-		sandbox.Volume{Name: "sssd-conf", Path: "/etc/sssd", Projected: true, Files: map[string]sandbox.File{"sssd.conf": {Data: []byte("[sssd]\n"), Mode: 0o644}}},
-	)
+	spec.Volumes = append(spec.Volumes, sssdConf)
 	require.NoError(t, c.Create(t.Context(), spec))
 	c.waitReady(t, node)
 	sssd := func(other int) (pid int) {
@@ -32,7 +40,7 @@ func sssdOnANode(t *testing.T, c *cluster) {
 		until(t, "sssd runs on the node", func() (bool, string) {
 			for _, s := range c.agent(t, node).Services {
 				pid = s.PID
-				return s.Name == "sssd" && s.State == login.Running && pid != other, string(s.State) + " " + s.Reason
+				return s.Name == "sssd" && s.State == services.Running && pid != other, string(s.State) + " " + s.Reason
 			}
 			return false, "there is no such service"
 		})

@@ -18,7 +18,7 @@ import (
 func stockSlurmd(t *testing.T, c *cluster) {
 	stock := c.Node(2)
 	stock.Restart = "Never"
-	stock.Args = []string{"/usr/sbin/slurmd", "-D", "-Z", "-N", stock.Name, "--conf-server", sandbox.Controller}
+	stock.Args = []string{"/usr/sbin/slurmd", "-D", "-Z", "-N", stock.Name, "--conf-server", sandbox.Slurmctld}
 	require.NoError(t, c.Create(t.Context(), stock))
 	assert.NotZero(t, c.waitExit(t, stock.Name))
 	c.logs(t, stock.Name, "cannot connect to dbus")
@@ -52,11 +52,11 @@ func stockSlurmd(t *testing.T, c *cluster) {
 // there keep theirs: only a reconfigure would push it.
 func (c *cluster) withCgroupConf(t *testing.T, text string) {
 	t.Helper()
-	controller := c.Controller()
-	controller.Volumes[1].Files["cgroup.conf"] = sandbox.File{Data: []byte(text)}
-	require.NoError(t, c.Delete(t.Context(), sandbox.Controller, grace))
-	require.NoError(t, c.Create(t.Context(), controller))
-	c.waitReady(t, sandbox.Controller)
+	slurmctld := c.Slurmctld()
+	slurmctld.Volumes[1].Files["cgroup.conf"] = sandbox.File{Data: []byte(text)}
+	require.NoError(t, c.Delete(t.Context(), sandbox.Slurmctld, grace))
+	require.NoError(t, c.Create(t.Context(), slurmctld))
+	c.waitReady(t, sandbox.Slurmctld)
 }
 
 func (c *cluster) logs(t *testing.T, pod, text string) {

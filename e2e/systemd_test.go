@@ -18,9 +18,9 @@ import (
 
 // The machine beside the cluster, and the unit in it.
 const (
-	outside        = "outside"
-	theUnit        = "slurmlet@slurmd.service"
-	controllerUnit = "slurmlet@slurmctld.service"
+	outside       = "outside"
+	theUnit       = "slurmlet@slurmd.service"
+	slurmctldUnit = "slurmlet@slurmctld.service"
 )
 
 // machine is one with Debian's systemd, as far as it runs in a container, and the
@@ -30,7 +30,7 @@ func machine(t *testing.T, pod sandbox.PodSpec, unit string) sandbox.PodSpec {
 	text, err := os.ReadFile("../images/slurmlet@.service")
 	require.NoError(t, err)
 	var env strings.Builder
-	for _, name := range []string{"SLURM_CONF", "SLURMLET_CONTROLLER", "SLURMLET_NODE_NAME"} {
+	for _, name := range []string{"SLURM_CONF", "SLURMLET_SLURMCTLD", "SLURMLET_NODE_NAME"} {
 		if value, set := pod.Env[name]; set {
 			env.WriteString(name + "=" + value + "\n")
 		}
@@ -76,12 +76,12 @@ func (c *cluster) waitUnit(t *testing.T, state string) {
 
 var systemdCases = []testCase{
 	{"a node under systemd", underSystemd, either},
-	{"slurmctld under systemd", controllerUnderSystemd, either},
+	{"slurmctld under systemd", slurmctldUnderSystemd, either},
 }
 
 // underSystemd: a node of a cluster that is elsewhere.
 func underSystemd(t *testing.T, c *cluster) {
-	require.NoError(t, c.Delete(t.Context(), sandbox.Controller, grace))
+	require.NoError(t, c.Delete(t.Context(), sandbox.Slurmctld, grace))
 	spec := c.Node(2)
 	spec.Name, spec.Env["SLURMLET_NODE_NAME"] = outside, outside
 	require.NoError(t, c.Create(t.Context(), machine(t, spec, theUnit)))
@@ -90,7 +90,7 @@ func underSystemd(t *testing.T, c *cluster) {
 		return strings.Contains(text, "cannot reach slurmctld"), text
 	})
 	assert.Equal(t, "activating", c.property(t, "ActiveState"))
-	require.NoError(t, c.Create(t.Context(), c.Controller()))
+	require.NoError(t, c.Create(t.Context(), c.Slurmctld()))
 	c.waitUnit(t, "active")
 	record := c.record(t, outside)
 	require.NotNil(t, record, "it is active when the node is registered")
@@ -130,22 +130,22 @@ func underSystemd(t *testing.T, c *cluster) {
 		assert.Less(t, time.Since(began), time.Duration(limit)*time.Minute)
 	})
 	require.NoError(t, c.Delete(t.Context(), outside, 0))
-	c.waitReady(t, sandbox.Controller, "node-0", "node-1", "login")
+	c.waitReady(t, sandbox.Slurmctld, "node-0", "node-1", "login")
 }
 
-// controllerUnderSystemd: the reverse, nodes in pods and slurmctld elsewhere.
-func controllerUnderSystemd(t *testing.T, c *cluster) {
+// slurmctldUnderSystemd: the reverse, nodes in pods and slurmctld elsewhere.
+func slurmctldUnderSystemd(t *testing.T, c *cluster) {
 	id := c.submit(t, "sleep 20; echo done", "-w", "node-0", "--no-requeue")
 	c.waitJob(t, id, "RUNNING")
-	c.replace(t, machine(t, c.Controller(), controllerUnit))
-	assert.Equal(t, "active\n", c.run(t, sandbox.Controller, "systemctl", "is-active", controllerUnit))
+	c.replace(t, machine(t, c.Slurmctld(), slurmctldUnit))
+	assert.Equal(t, "active\n", c.run(t, sandbox.Slurmctld, "systemctl", "is-active", slurmctldUnit))
 	assert.ElementsMatch(t, []string{"node-0", "node-1"}, strings.Fields(c.as(t, sandbox.User, "login", "srun", "-N2", "hostname")))
-	before := c.agent(t, sandbox.Controller).Main.PID
-	c.run(t, sandbox.Controller, "systemctl", "reload", controllerUnit)
-	assert.NotEqual(t, before, c.agent(t, sandbox.Controller).Main.PID)
+	before := c.agent(t, sandbox.Slurmctld).Main.PID
+	c.run(t, sandbox.Slurmctld, "systemctl", "reload", slurmctldUnit)
+	assert.NotEqual(t, before, c.agent(t, sandbox.Slurmctld).Main.PID)
 	assert.Equal(t, "0", c.waitJob(t, id, "COMPLETED")["Restarts"])
-	c.run(t, sandbox.Controller, "systemctl", "stop", controllerUnit)
-	require.NoError(t, c.Delete(t.Context(), sandbox.Controller, 0))
-	require.NoError(t, c.Create(t.Context(), c.Controller()))
-	c.waitReady(t, sandbox.Controller, "node-0", "node-1", "login")
+	c.run(t, sandbox.Slurmctld, "systemctl", "stop", slurmctldUnit)
+	require.NoError(t, c.Delete(t.Context(), sandbox.Slurmctld, 0))
+	require.NoError(t, c.Create(t.Context(), c.Slurmctld()))
+	c.waitReady(t, sandbox.Slurmctld, "node-0", "node-1", "login")
 }

@@ -80,9 +80,9 @@ func elasticNodesEnd(t *testing.T, s *sandbox.Sandbox) {
 		return err == nil && !slices.ContainsFunc(pods, func(p sandbox.PodStatus) bool { return strings.HasPrefix(p.Name, sandbox.ElasticSet) })
 	}, 4*time.Minute, time.Second)
 	require.Eventually(t, func() bool {
-		out, _, _, err := s.Exec(t.Context(), sandbox.Controller, "sinfo", "--noheader", "--partition", sandbox.ElasticSet, "--format", "%t %D")
+		out, _, _, err := s.Exec(t.Context(), sandbox.Slurmctld, "sinfo", "--noheader", "--partition", sandbox.ElasticSet, "--format", "%t %D")
 		return err == nil && strings.TrimSpace(out) == "idle~ 3"
-	}, time.Minute, time.Second)
+	}, 4*time.Minute, time.Second)
 }
 
 // eachSaysWhatItDid runs commands on a third node, and the request to slurmrestd that up has

@@ -46,12 +46,12 @@ func (w *workload) submitUntil(end time.Time) {
 func (w *workload) judge(t *testing.T, blows int) {
 	require.NotEmpty(t, w.jobs)
 	within(t, 3*limit, "the queue is empty", func() (bool, string) {
-		left := w.run(t, sandbox.Controller, "squeue", "--noheader", "--array", "--format=%i %r %T %N %j")
-		steps := w.run(t, sandbox.Controller, "squeue", "--noheader", "--steps", "--format=%i %N %M")
+		left := w.run(t, sandbox.Slurmctld, "squeue", "--noheader", "--array", "--format=%i %r %T %N %j")
+		steps := w.run(t, sandbox.Slurmctld, "squeue", "--noheader", "--steps", "--format=%i %N %M")
 		for line := range strings.Lines(left) {
 			// A job that was requeued may not begin for two minutes.
 			if id, rest, _ := strings.Cut(line, " "); strings.HasPrefix(rest, "BeginTime") {
-				_, _, _, err := w.Exec(t.Context(), sandbox.Controller, "scontrol", "update", "jobid="+id, "starttime=now+3")
+				_, _, _, err := w.Exec(t.Context(), sandbox.Slurmctld, "scontrol", "update", "jobid="+id, "starttime=now+3")
 				assert.NoError(t, err)
 			}
 		}

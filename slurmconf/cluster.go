@@ -2,7 +2,7 @@ package slurmconf
 
 import "strings"
 
-// Defaults of slurm.conf(5) that no supported version and no packager changes, for
+// defaults are those of slurm.conf(5) that no supported version and no packager changes, for
 // keys that slurmlet asks for. PluginDir and the like depend on the build.
 var defaults = map[string]string{
 	"authtype":          "auth/munge",
@@ -39,31 +39,31 @@ func (c *Conf) Accounted() bool {
 	return strings.TrimPrefix(storage, "accounting_storage/") == "slurmdbd"
 }
 
-// Controller is a host that slurmctld runs on (SlurmctldHost).
-type Controller struct {
+// SlurmctldHost is a host that slurmctld runs on (SlurmctldHost).
+type SlurmctldHost struct {
 	// Host is what `hostname -s` says there, Address how others reach it.
 	Host, Address string
 	From          Position
 }
 
-// Controllers are the hosts for slurmctld, the primary one first.
-func (c *Conf) Controllers() []Controller {
-	var all []Controller
+// SlurmctldHosts are the hosts for slurmctld, the primary one first.
+func (c *Conf) SlurmctldHosts() []SlurmctldHost {
+	var all []SlurmctldHost
 	for _, p := range c.All("SlurmctldHost") {
 		host, address, has := strings.Cut(strings.TrimSuffix(p.Value, ")"), "(")
 		if !has {
 			address = host
 		}
-		all = append(all, Controller{host, address, p.Position()})
+		all = append(all, SlurmctldHost{host, address, p.Position()})
 	}
 	if len(all) > 0 {
 		return all
 	}
-	return append(c.oldControllers("ControlMachine", "ControlAddr"), c.oldControllers("BackupController", "BackupAddr")...)
+	return append(c.oldSlurmctldHosts("ControlMachine", "ControlAddr"), c.oldSlurmctldHosts("BackupController", "BackupAddr")...)
 }
 
-// oldControllers is how controllers were named before SlurmctldHost. It still counts.
-func (c *Conf) oldControllers(host, address string) []Controller {
+// oldSlurmctldHosts is how controllers were named before SlurmctldHost. It still counts.
+func (c *Conf) oldSlurmctldHosts(host, address string) []SlurmctldHost {
 	name, ok := c.Get(host)
 	if !ok {
 		return nil
@@ -72,5 +72,5 @@ func (c *Conf) oldControllers(host, address string) []Controller {
 	if !ok {
 		at = name
 	}
-	return []Controller{{name.Value, at.Value, name.Position()}}
+	return []SlurmctldHost{{name.Value, at.Value, name.Position()}}
 }

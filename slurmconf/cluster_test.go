@@ -51,7 +51,7 @@ PartitionName=q Nodes=big,m
 	assert.Zero(t, from)
 
 	var hosts []string
-	for _, c := range conf.Controllers() {
+	for _, c := range conf.SlurmctldHosts() {
 		hosts = append(hosts, c.Host+" "+c.Address)
 	}
 	assert.Equal(t, []string{"a 10.0.0.1", "b b"}, hosts)
@@ -84,11 +84,11 @@ PartitionName=q Nodes=big,m
 	assert.False(t, plugins[1].Required)
 }
 
-func TestFormerControllers(t *testing.T) {
+func TestFormerSlurmctldHosts(t *testing.T) {
 	conf := read(t, map[string]string{"slurm.conf": "ControlMachine=a\nControlAddr=b\nBackupController=c\n"}).Conf(slurmconf.SlurmConf)
-	controllers := conf.Controllers()
+	controllers := conf.SlurmctldHosts()
 	require.Len(t, controllers, 2)
-	assert.Equal(t, slurmconf.Controller{Host: "a", Address: "b", From: slurmconf.Position{File: "slurm.conf", Line: 1, Column: 16}}, controllers[0])
+	assert.Equal(t, slurmconf.SlurmctldHost{Host: "a", Address: "b", From: slurmconf.Position{File: "slurm.conf", Line: 1, Column: 16}}, controllers[0])
 	assert.Equal(t, "c", controllers[1].Address)
 }
 

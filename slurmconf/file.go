@@ -142,7 +142,7 @@ func (p *parser) parseLine(l *Line, seen logical) {
 	}
 }
 
-// checkBytes that no text has, and that Slurm passes over or stumbles on.
+// checkBytes notes bytes that no text has, and that Slurm passes over or stumbles on.
 func (p *parser) checkBytes(l *Line) {
 	if at := strings.IndexByte(l.text, 0); at >= 0 {
 		p.note(Warning, "binary", l, at, "a NUL byte, which hides the rest of the line from Slurm", "text")

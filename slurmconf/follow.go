@@ -14,13 +14,13 @@ func (w *walk) followInclude(l *Line) {
 		w.includes++
 		switch {
 		case slices.Contains(w.within, name):
-			w.broken(l, "includes itself: "+strings.Join(append(w.within, name), " → "))
+			w.note(Error, l, "Include %s includes itself: %s", l.Include, strings.Join(append(w.within, name), " → "))
 		case w.includes > MaxIncludes:
 			if w.includes == MaxIncludes+1 {
-				w.broken(l, fmt.Sprintf("is one of more than %d, and the rest is not read", MaxIncludes))
+				w.note(Error, l, "Include %s is one of more than %d, and the rest is not read", l.Include, MaxIncludes)
 			}
 		case len(w.within) > MaxDepth:
-			w.broken(l, fmt.Sprintf("is nested deeper than %d", MaxDepth))
+			w.note(Error, l, "Include %s is nested deeper than %d", l.Include, MaxDepth)
 		default:
 			w.readIncluded(l, name)
 		}
@@ -37,20 +37,18 @@ func (w *walk) readIncluded(l *Line, name string) {
 	}
 	switch {
 	case errors.Is(err, errDirectory):
-		w.note(Warning, l, "of "+name+": "+err.Error())
+		w.note(Warning, l, "Include %s of %s: %v", l.Include, name, err)
 	case err != nil:
-		w.broken(l, "of "+name+": "+err.Error())
+		w.note(Error, l, "Include %s of %s: %v", l.Include, name, err)
 	default:
 		w.addFile(file, name)
 	}
 }
 
-// broken notes what is wrong with an Include, once for a file that is itself
+// note notes what is wrong with an Include, once for a file that is itself
 // included several times.
-func (w *walk) broken(l *Line, why string) { w.note(Error, l, why) }
-
-func (w *walk) note(severity Severity, l *Line, why string) {
-	f := Finding{l.Position(), severity, "include", "Include " + l.Include + " " + why, ""}
+func (w *walk) note(severity Severity, l *Line, format string, args ...any) {
+	f := Finding{l.Position(), severity, "include", fmt.Sprintf(format, args...), ""}
 	if !slices.Contains(w.findings, f) {
 		w.add(f)
 	}
@@ -75,7 +73,8 @@ func (w *walk) expand(l *Line) (string, bool) {
 	}
 	cluster, ok := w.conf.Get("ClusterName")
 	if !ok || strings.Contains(cluster.Value, "%c") {
-		w.broken(l, "has %c for ClusterName: want ClusterName above it, in the same file or one that this includes")
+		w.note(Error, l, "Include %s has %%c for ClusterName: want ClusterName above it, in the same file or one that this includes",
+			l.Include)
 		return "", false
 	}
 	return strings.ReplaceAll(l.Include, "%c", strings.ToLower(cluster.Value)), true
@@ -90,7 +89,7 @@ func (w *walk) matching(l *Line) []string {
 	}
 	names, err := w.glob(w.absolute(pattern))
 	if err != nil {
-		w.broken(l, "is no pattern: "+err.Error())
+		w.note(Error, l, "Include %s is no pattern: %v", l.Include, err)
 	}
 	return names
 }

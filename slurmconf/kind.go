@@ -70,7 +70,7 @@ func (k Kind) IsList(key string) bool {
 	return k.IsRecord(key) || contains(lists[k], key)
 }
 
-// contains: capitals do not matter.
+// contains says whether a key is among others; capitals do not matter.
 func contains(keys []string, key string) bool {
 	return slices.ContainsFunc(keys, func(one string) bool { return strings.EqualFold(one, key) })
 }

@@ -15,16 +15,16 @@ var programs = []struct {
 	{"HealthCheckProgram", OnNodes},
 	{"RebootProgram", OnNodes},
 	{"UnkillableStepProgram", OnNodes},
-	{"PrologSlurmctld", OnController},
-	{"EpilogSlurmctld", OnController},
-	{"ResumeProgram", OnController},
-	{"ResumeFailProgram", OnController},
-	{"SuspendProgram", OnController},
-	{"MailProg", OnController},
-	{"ResvProlog", OnController},
-	{"ResvEpilog", OnController},
-	{"SlurmctldPrimaryOnProg", OnController},
-	{"SlurmctldPrimaryOffProg", OnController},
+	{"PrologSlurmctld", OnSlurmctld},
+	{"EpilogSlurmctld", OnSlurmctld},
+	{"ResumeProgram", OnSlurmctld},
+	{"ResumeFailProgram", OnSlurmctld},
+	{"SuspendProgram", OnSlurmctld},
+	{"MailProg", OnSlurmctld},
+	{"ResvProlog", OnSlurmctld},
+	{"ResvEpilog", OnSlurmctld},
+	{"SlurmctldPrimaryOnProg", OnSlurmctld},
+	{"SlurmctldPrimaryOffProg", OnSlurmctld},
 	{"SrunProlog", OnSubmission},
 	{"SrunEpilog", OnSubmission},
 }
@@ -35,7 +35,7 @@ type Runner string
 // Where programs run: beside slurmd, beside slurmctld, beside srun.
 const (
 	OnNodes      Runner = "slurmd"
-	OnController Runner = "slurmctld"
+	OnSlurmctld  Runner = "slurmctld"
 	OnSubmission Runner = "srun"
 )
 

@@ -68,7 +68,7 @@ func lastWord(text string) string {
 	return text[strings.LastIndexAny(text, space+`"',;:=`)+1:]
 }
 
-// hideURL: JobCompLoc=http://user:password@host.
+// hideURL hides the password of a URL, as in JobCompLoc=http://user:password@host.
 func hideURL(line string) string {
 	for at := 0; ; {
 		i := strings.Index(line[at:], "://")

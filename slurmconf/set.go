@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// Bounds of what one configuration may hold. Slurm has none, and ends where
+// These bound what one configuration may hold. Slurm has none, and ends where
 // its stack or its file descriptors do. What is beyond them is an Error, because nobody
 // has read it.
 const (

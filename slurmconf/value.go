@@ -38,7 +38,7 @@ func (p Pair) Uint(max uint64) (uint64, error) {
 	return n, nil
 }
 
-// octal: strtoul(3) knows no 0o, and 0b (C23) with newer C libraries only.
+// octal makes numbers unreadable that begin with 0o or 0b: strtoul(3) knows no 0o, and 0b (C23) with newer C libraries only.
 func octal(text string) string {
 	if len(text) > 1 && text[0] == '0' && strings.IndexByte("bBoO", text[1]) >= 0 {
 		return "?"

@@ -77,7 +77,8 @@ func run(out io.Writer, ask question) error {
 		exports[l.ImportPath] = l.Export
 	}
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "package\tfiles\tlines\tfile: median, max\tfunctions\tlines: median, p90, max\tarrows\tup\tpairs\tnames with several meanings")
+	fmt.Fprintln(table, "package\tfiles\tlines\tfile: median, max\tfunctions\tlines: median, p90, max\tarrows\tup\tpairs\t"+
+		"names with several meanings")
 	var details strings.Builder
 	var all shape
 	var lines style
@@ -134,7 +135,8 @@ func (l listing) room() string {
 }
 
 func list(patterns []string) ([]listing, error) {
-	cmd := exec.Command("go", append([]string{"list", "-deps", "-export", "-json=ImportPath,Dir,Export,GoFiles,Imports,Standard,DepOnly,Module"}, patterns...)...)
+	const fields = "-json=ImportPath,Dir,Export,GoFiles,Imports,Standard,DepOnly,Module"
+	cmd := exec.Command("go", append([]string{"list", "-deps", "-export", fields}, patterns...)...)
 	cmd.Stderr = os.Stderr
 	out, err := cmd.Output()
 	if err != nil {
@@ -194,8 +196,10 @@ func (s shape) String() string {
 	for _, n := range s.files {
 		lines += n
 	}
-	return fmt.Sprintf("%d\t%d\t%d, %d\t%d\t%d, %d, %d\t%d\t%d\t%d\t%d", len(s.files), lines, quantile(s.files, 50), quantile(s.files, 100),
-		len(s.functions), quantile(s.functions, 50), quantile(s.functions, 90), quantile(s.functions, 100), s.arrows, s.up, len(s.pairs), len(s.names))
+	return fmt.Sprintf("%d\t%d\t%d, %d\t%d\t%d, %d, %d\t%d\t%d\t%d\t%d",
+		len(s.files), lines, quantile(s.files, 50), quantile(s.files, 100),
+		len(s.functions), quantile(s.functions, 50), quantile(s.functions, 90), quantile(s.functions, 100),
+		s.arrows, s.up, len(s.pairs), len(s.names))
 }
 
 func quantile(values []int, percent int) int {
@@ -230,7 +234,8 @@ func measure(l listing, exports map[string]string) (shape, style, error) {
 		}
 	}
 	info := &types.Info{Defs: map[*ast.Ident]types.Object{}, Uses: map[*ast.Ident]types.Object{}}
-	config := types.Config{Importer: importer.ForCompiler(set, "gc", func(path string) (io.ReadCloser, error) { return os.Open(exports[path]) })}
+	open := func(path string) (io.ReadCloser, error) { return os.Open(exports[path]) }
+	config := types.Config{Importer: importer.ForCompiler(set, "gc", open)}
 	pkg, err := config.Check(l.ImportPath, set, files, info)
 	if err != nil {
 		return s, style{}, err
@@ -248,241 +253,4 @@ func measure(l listing, exports map[string]string) (shape, style, error) {
 	s.up = back(uses)
 	s.names = meanings(l.room(), set, pkg, info)
 	return s, styleOf(l.room(), set, pkg, files, texts), nil
-}
-
-// graph has for each file the files that it uses, and for each of these the names, in order.
-type graph map[string]map[string][]string
-
-// arrows finds which declarations of other files each file uses.
-func arrows(set *token.FileSet, pkg *types.Package, info *types.Info) graph {
-	uses := graph{}
-	for ident, object := range info.Uses {
-		if object.Pkg() != pkg || !object.Pos().IsValid() || !declared(pkg, object) {
-			continue
-		}
-		from, to := set.Position(ident.Pos()).Filename, set.Position(object.Pos()).Filename
-		if from == to {
-			continue
-		}
-		if uses[from] == nil {
-			uses[from] = map[string][]string{}
-		}
-		if at, found := slices.BinarySearch(uses[from][to], object.Name()); !found {
-			uses[from][to] = slices.Insert(uses[from][to], at, object.Name())
-		}
-	}
-	return uses
-}
-
-// declared says whether an object is the package's, and not one inside of a function.
-func declared(pkg *types.Package, object types.Object) bool {
-	if object.Parent() == pkg.Scope() {
-		return true
-	}
-	switch object := object.(type) {
-	case *types.Var:
-		return object.IsField()
-	case *types.Func:
-		return true // a method
-	}
-	return false
-}
-
-// back is how many arrows run up when the files are in a good order: first a greedy
-// one (Eades, Lin and Smyth), then each file moves to where it costs least.
-func back(uses graph) int {
-	nodes := map[string]bool{}
-	for from, tos := range uses {
-		nodes[from] = true
-		for to := range tos {
-			nodes[to] = true
-		}
-	}
-	order := slices.Sorted(maps.Keys(nodes))
-	slices.SortStableFunc(order, func(a, b string) int { return balance(uses, order, b) - balance(uses, order, a) })
-	for best := count(uses, order); ; {
-		for _, node := range slices.Clone(order) {
-			rest := slices.DeleteFunc(slices.Clone(order), func(n string) bool { return n == node })
-			at, cost, least := 0, 0, 0
-			for i, other := range rest { // the cost of being behind other, against being before it
-				if uses.has(node, other) {
-					cost++
-				}
-				if uses.has(other, node) {
-					cost--
-				}
-				if cost < least {
-					at, least = i+1, cost
-				}
-			}
-			order = slices.Insert(rest, at, node)
-		}
-		now := count(uses, order)
-		if now >= best {
-			return best
-		}
-		best = now
-	}
-}
-
-func (g graph) has(from, to string) bool {
-	return len(g[from][to]) > 0
-}
-
-// balance is how many files a file uses, less how many use it.
-func balance(uses graph, all []string, node string) int {
-	n := len(uses[node])
-	for _, other := range all {
-		if uses.has(other, node) {
-			n--
-		}
-	}
-	return n
-}
-
-func count(uses graph, order []string) int {
-	n := 0
-	for i, later := range order {
-		for _, earlier := range order[:i] {
-			if uses.has(later, earlier) {
-				n++
-			}
-		}
-	}
-	return n
-}
-
-// module begins the import paths of this repository.
-const module = "github.com/slurmlet/slurmlet/"
-
-// meanings finds the names that a package gives to different things, and where it declares each.
-func meanings(room string, set *token.FileSet, pkg *types.Package, info *types.Info) []place {
-	found := map[string]map[string][]string{}
-	for _, object := range info.Defs {
-		if object == nil || object.Name() == "_" || !declared(pkg, object) {
-			continue
-		}
-		name := strings.ToLower(object.Name())
-		if found[name] == nil {
-			found[name] = map[string][]string{}
-		}
-		if m := meaning(object, name); m != "" && !isGiven(object) {
-			at := set.Position(object.Pos())
-			found[name][m] = append(found[name][m], fmt.Sprintf("%s:%d", filepath.Base(at.Filename), at.Line))
-		}
-	}
-	for name, all := range found { // a function that returns what a value of its name is
-		for m, at := range all {
-			if value, is := strings.CutPrefix(m, returns); is {
-				delete(all, m)
-				m = "a function"
-				if all[value] != nil {
-					m = value
-				}
-				all[m] = append(all[m], at...)
-			}
-		}
-		found[name] = all
-	}
-	var several []place
-	for _, name := range slices.Sorted(maps.Keys(found)) {
-		if all := found[name]; len(all) > 1 {
-			one := place{at: room, text: name + " is " + strings.Join(slices.Sorted(maps.Keys(all)), ", ")}
-			for _, m := range slices.Sorted(maps.Keys(all)) {
-				slices.Sort(all[m])
-				one.more = append(one.more, m+": "+strings.Join(all[m], ", "))
-			}
-			several = append(several, one)
-		}
-	}
-	return several
-}
-
-// meaning is what kind of thing an object is. A value or a function that has its
-// type's name means that type, and a function that returns what a value of its name
-// is means that value. A value of another module's type, or of a basic one, has no
-// meaning of its own: a number may be called what it counts.
-func meaning(object types.Object, name string) string {
-	switch object := object.(type) {
-	case *types.TypeName:
-		return "a type"
-	case *types.Func:
-		return meaningOf(object.Signature(), name)
-	case *types.Const:
-		return "a constant"
-	}
-	if of(object.Type(), name) {
-		return "a type"
-	}
-	if function, is := object.Type().Underlying().(*types.Signature); is {
-		return meaningOf(function, name)
-	}
-	return valueOf(object.Type())
-}
-
-func meaningOf(function *types.Signature, name string) string {
-	results := function.Results()
-	if results.Len() > 0 && of(results.At(0).Type(), name) {
-		return "a type"
-	}
-	if results.Len() > 0 {
-		if value := valueOf(results.At(0).Type()); value != "" {
-			return returns + value
-		}
-	}
-	return "a function"
-}
-
-// returns begins the meaning of a function that returns a value of this repository.
-const returns = "returns "
-
-// isGiven says whether the language names a method: Error and String are what fmt calls.
-func isGiven(object types.Object) bool {
-	function, is := object.(*types.Func)
-	return is && function.Signature().Recv() != nil && (object.Name() == "Error" || object.Name() == "String")
-}
-
-// valueOf is the meaning of a value of a type of this repository, empty for another one.
-func valueOf(t types.Type) string {
-	named, ok := element(t).(*types.Named)
-	if !ok || named.Obj().Pkg() == nil || !strings.HasPrefix(named.Obj().Pkg().Path(), module) {
-		return ""
-	}
-	return "a value of type " + types.TypeString(element(t), func(p *types.Package) string { return p.Name() })
-}
-
-// of says whether a type, or what it holds, has this name, in the singular or the
-// plural; MainStatus is what the status says of main.
-func of(t types.Type, name string) bool {
-	named, ok := element(t).(interface{ Obj() *types.TypeName })
-	if !ok {
-		return false
-	}
-	whole := strings.ToLower(named.Obj().Name())
-	called := strings.TrimSuffix(whole, "status")
-	return name == whole || name == called || name == called+"s"
-}
-
-// element is what a pointer, slice, map, channel, or an iterator or an atomic pointer of them leads to.
-func element(t types.Type) types.Type {
-	for {
-		switch u := t.(type) {
-		case *types.Pointer:
-			t = u.Elem()
-		case *types.Slice:
-			t = u.Elem()
-		case *types.Map:
-			t = u.Elem()
-		case *types.Chan:
-			t = u.Elem()
-		case *types.Named:
-			if of := u.TypeArgs(); of.Len() == 1 && u.Obj().Pkg() != nil && (u.Obj().Pkg().Path() == "iter" || u.Obj().Pkg().Path() == "sync/atomic") {
-				t = of.At(0)
-				continue
-			}
-			return t
-		default:
-			return t
-		}
-	}
 }

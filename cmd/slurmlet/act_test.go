@@ -98,7 +98,7 @@ func annotate(name, value string) act {
 	}
 }
 
-func openController(c *container) { c.openController() }
+func openSlurmctld(c *container) { c.openSlurmctld() }
 
 // scontrol is what an administrator types.
 func scontrol(args ...string) act {

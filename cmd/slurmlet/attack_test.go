@@ -53,11 +53,11 @@ func TestAttack(t *testing.T) {
 func TestAttackOthers(t *testing.T) {
 	t.Parallel()
 	port := freePort(t)
-	c := start(t, given{role: "slurmd", noController: true, env: []string{"SLURMLET_LISTEN=" + port}})
+	c := start(t, given{role: "slurmd", noSlurmctld: true, env: []string{"SLURMLET_LISTEN=" + port}})
 	c.await(phase{name: "it waits", want: []condition{probes(200, 503, 503)}})
 	hold(t, port, half[2], 1000)
 	require.NoError(t, c.check([]condition{probes(200, 503, 503)}))
-	c.openController()
+	c.openSlurmctld()
 	c.await(phase{name: "it is Ready", want: []condition{isReady}})
 }
 

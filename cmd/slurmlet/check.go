@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -15,6 +16,7 @@ import (
 	"time"
 
 	"github.com/slurmlet/slurmlet/agent"
+	"github.com/slurmlet/slurmlet/internal/kit/releases"
 	"github.com/slurmlet/slurmlet/internal/slurm"
 	"github.com/slurmlet/slurmlet/slurmconf"
 	"github.com/slurmlet/slurmlet/slurmconf/check"
@@ -28,7 +30,8 @@ func checkFiles(args []string) int {
 	flags := flag.NewFlagSet("check", flag.ContinueOnError)
 	format := flags.String("o", "text", "output `format`: "+strings.Join(slices.Sorted(maps.Keys(report.Formats)), ", "))
 	version := flags.String("slurm-version", "",
-		"Slurm's `version`: "+strings.Join(keys.Versions, ", ")+" (default: that of scontrol, else the newest)")
+		"Slurm's `version`: "+strings.Join(keys.Versions, ", ")+
+			", or a whole one such as 26.05.5-1 (default: that of scontrol, else the newest)")
 	here := flags.Bool("here", false, "look for the programs, plugins and keys that slurmctld needs, on this machine")
 	completed := flags.Bool("agent", false, "judge slurm.conf with what slurmctld's agent adds to it; a manifest is judged so at any rate")
 	if err := flags.Parse(args); err != nil {
@@ -38,12 +41,16 @@ func checkFiles(args []string) int {
 		return agent.ExitUsage
 	}
 	write, known := report.Formats[*format]
-	if flags.NArg() == 0 || !known || *version != "" && !slices.Contains(keys.Versions, *version) {
+	asked, err := releases.Parse(cmp.Or(*version, keys.Versions[0]))
+	if flags.NArg() == 0 || !known || err != nil || !slices.Contains(keys.Versions, asked.Line) {
 		return misused(fmt.Errorf("check: want files, directories or - (standard input), and a known format and version, not %q", args))
 	}
-	j := newJudge(*version, *here)
+	if *version == "" {
+		asked = releases.Version{}
+	}
+	j := newJudge(asked, *here)
 	j.completed = *completed
-	var findings slurmconf.Findings
+	findings := j.aboutSlurm(flags.Arg(0))
 	for _, name := range flags.Args() {
 		findings = append(findings, j.read(name)...)
 	}
@@ -61,20 +68,30 @@ func checkFiles(args []string) int {
 type judge struct {
 	options  check.Options
 	scontrol string // its path, empty if it is not there or of another version
+	// version is the whole one where it is known, and a line or nothing elsewhere.
+	version releases.Version
 	// completed: slurm.conf is judged with what slurmctld's agent adds to it.
 	completed bool
 }
 
-func newJudge(version string, here bool) judge {
-	j := judge{options: check.Options{Version: version}}
+func newJudge(asked releases.Version, here bool) judge {
+	j := judge{options: check.Options{Version: asked.Line}, version: asked}
 	if here {
-		j.options.Controller = os.DirFS("/")
+		j.options.SlurmctldRoot = os.DirFS("/")
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
-	path, found, err := slurm.Find(ctx)
-	if err == nil && slices.Contains(keys.Versions, found) && (version == "" || version == found) {
-		j.scontrol, j.options.Version = path, found
+	path, program, release, err := slurm.Find(ctx)
+	if err != nil {
+		return j
+	}
+	found := releases.Find(os.DirFS("/"), program, release)
+	if !slices.Contains(keys.Versions, found.Line) || asked.Line != "" && asked.Line != found.Line {
+		return j
+	}
+	j.scontrol, j.options.Version = path, found.Line
+	if asked.Line == "" {
+		j.version = found
 	}
 	return j
 }

@@ -83,6 +83,14 @@ func TestCheck(t *testing.T) {
 			"DIR/slurm.conf:5: error: PrologTimeout is not known to Slurm 24.11: want Slurm 25.05 or newer\n",
 		},
 		{
+			"a Slurm with known faults",
+			map[string]string{"slurm.conf": good},
+			[]string{"-slurm-version", "25.11.8", "DIR"},
+			0,
+			"DIR: warning: Slurm 25.11.8 has known faults: task-launch-credential, step-io-overflow: want 26.05.5\n",
+		},
+		{"a Slurm without known faults", map[string]string{"slurm.conf": good}, []string{"-slurm-version", "26.05.5-1", "DIR"}, 0, ""},
+		{
 			"for GitHub",
 			map[string]string{"slurm.conf": good + "X=1\n"},
 			[]string{"-o", "github", "DIR"},
@@ -122,11 +130,16 @@ func TestCheckAsksScontrol(t *testing.T) {
 	assert.Equal(t, 1, have.code, have)
 	var findings []map[string]any
 	require.NoError(t, json.Unmarshal([]byte(have.stdout), &findings))
-	require.Len(t, findings, 1)
-	assert.Equal(t, conf, findings[0]["file"])
-	assert.Contains(t, findings[0]["what"], "Slurm's own parser cannot read it")
-	assert.Contains(t, findings[0]["what"], conf+" show hostnames a")
+	require.Len(t, findings, 3)
+	for i, rule := range []string{"slurm-security", "slurm-defect", "scontrol"} {
+		assert.Equal(t, conf, findings[i]["file"])
+		assert.Equal(t, rule, findings[i]["rule"])
+	}
+	assert.Contains(t, findings[0]["what"], "Slurm 25.05.3 has known faults: CVE-2026-65107, ")
+	assert.Contains(t, findings[2]["what"], "Slurm's own parser cannot read it")
+	assert.Contains(t, findings[2]["what"], conf+" show hostnames a")
 	assert.Zero(t, surroundings{dir: dir}.run(t, "check", "-slurm-version", "26.05", conf).code)
 	require.NoError(t, os.WriteFile(conf, []byte(good+"MetricsType=metrics/openmetrics\n"), 0o644))
-	assert.Equal(t, conf+":5: error: MetricsType is not known to Slurm 25.05: want Slurm 25.11 or newer\n", surroundings{dir: dir}.run(t, "check", conf).stdout)
+	assert.Contains(t, surroundings{dir: dir}.run(t, "check", conf).stdout,
+		"\n"+conf+":5: error: MetricsType is not known to Slurm 25.05: want Slurm 25.11 or newer\n")
 }

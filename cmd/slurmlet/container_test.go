@@ -29,10 +29,10 @@ type given struct {
 	good string
 	// steps run on the node, named <job>.<step>.
 	steps []string
-	// noController: nobody takes slurmd's connections yet.
-	noController bool
-	// controllerHost is in SLURMLET_CONTROLLER, in the place of 127.0.0.1.
-	controllerHost string
+	// noSlurmctld: nobody takes slurmd's connections yet.
+	noSlurmctld bool
+	// slurmctldHost is in SLURMLET_SLURMCTLD, in the place of 127.0.0.1.
+	slurmctldHost string
 	// subreaper: the agent is an ordinary process and not PID 1.
 	subreaper bool
 	// unread: nobody reads the agent's output, until somebody does (readOutput).
@@ -42,16 +42,16 @@ type given struct {
 // container is a running agent with everything around it.
 type container struct {
 	surroundings
-	t          testing.TB
-	agent      *exec.Cmd
-	log        *logbook
-	output     *os.File // nil where it goes to log
-	stderr     bytes.Buffer
-	controller int // a socket that is bound
-	over       chan struct{}
-	before     int // the main process before a hand-over
-	marked     int // the journal's length when it was marked
-	steps      map[string]net.Listener
+	t         testing.TB
+	agent     *exec.Cmd
+	log       *logbook
+	output    *os.File // nil where it goes to log
+	stderr    bytes.Buffer
+	slurmctld int // a socket that is bound
+	over      chan struct{}
+	before    int // the main process before a hand-over
+	marked    int // the journal's length when it was marked
+	steps     map[string]net.Listener
 }
 
 func start(t testing.TB, g given) *container {
@@ -74,11 +74,11 @@ func start(t testing.TB, g given) *container {
 	for _, step := range g.steps {
 		beginStep(step)(c)
 	}
-	c.bindController()
-	if !g.noController {
-		c.openController()
+	c.bindSlurmctld()
+	if !g.noSlurmctld {
+		c.openSlurmctld()
 	}
-	c.env = append(c.roleEnv(g.role, cmp.Or(g.controllerHost, "127.0.0.1")), g.env...)
+	c.env = append(c.roleEnv(g.role, cmp.Or(g.slurmctldHost, "127.0.0.1")), g.env...)
 	c.agent = exec.CommandContext(t.Context(), filepath.Join(c.dir, "bin", "container"), slurmlet, g.role)
 	c.agent.SysProcAttr = &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWPID | unix.CLONE_NEWNS, Pdeathsig: unix.SIGKILL}
 	if g.subreaper {
@@ -98,12 +98,12 @@ func start(t testing.TB, g given) *container {
 
 // roleEnv makes a node of one CPU and 300 MiB, whatever the machine is. Its /tmp has 100 MiB. Without a limit of disk nobody asks
 // slurmctld for a drain because of it.
-func (c *container) roleEnv(role, controller string) []string {
+func (c *container) roleEnv(role, slurmctld string) []string {
 	if role == "slurmctld" {
 		return []string{"SLURMLET_SLURM_USER=root"}
 	}
 	return []string{
-		"SLURMLET_NODE_NAME=n1", "SLURMLET_CONTROLLER=" + net.JoinHostPort(controller, c.controllerPort()), "SLURMLET_SPOOL_DIR=" + c.path("spool"),
+		"SLURMLET_NODE_NAME=n1", "SLURMLET_SLURMCTLD=" + net.JoinHostPort(slurmctld, c.slurmctldPort()), "SLURMLET_SPOOL_DIR=" + c.path("spool"),
 		"SLURMLET_PODINFO_DIR=" + c.path("podinfo"),
 		"SLURMLET_CPU_LIMIT=1000", "SLURMLET_MEMORY_LIMIT=364Mi",
 	}
@@ -116,7 +116,7 @@ func (c *container) end() {
 	if c.agent.SysProcAttr == nil {
 		c.endDaemons()
 	}
-	_ = unix.Close(c.controller)
+	_ = unix.Close(c.slurmctld)
 	require.NotContains(c.t, c.stderr.String(), "DATA RACE")
 	require.NotContains(c.t, c.stderr.String(), "panic")
 	if c.t.Failed() {
@@ -131,7 +131,7 @@ func (c *container) endDaemons() {
 		number, _, _ := strings.Cut(rest, "]")
 		pid, err := strconv.Atoi(number)
 		require.NoError(c.t, err)
-		if exe, _ := os.Readlink(fmt.Sprintf("/proc/%d/exe", pid)); exe == standin {
+		if exe, _ := os.Readlink(fmt.Sprintf("/proc/%d/exe", pid)); exe == fakeSlurm {
 			_ = unix.Kill(pid, unix.SIGKILL)
 		}
 	}
@@ -169,19 +169,19 @@ func (c *container) journal() string {
 	return string(text)
 }
 
-// bindController takes a port on which connections are refused until openController.
-func (c *container) bindController() {
+// bindSlurmctld takes a port on which connections are refused until openSlurmctld.
+func (c *container) bindSlurmctld() {
 	var err error
-	c.controller, err = unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	c.slurmctld, err = unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	require.NoError(c.t, err)
-	require.NoError(c.t, unix.Bind(c.controller, &unix.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}))
+	require.NoError(c.t, unix.Bind(c.slurmctld, &unix.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}))
 }
 
-// openController: the kernel answers those who connect, and that is all that the agent asks.
-func (c *container) openController() { require.NoError(c.t, unix.Listen(c.controller, 100)) }
+// openSlurmctld: the kernel answers those who connect, and that is all that the agent asks.
+func (c *container) openSlurmctld() { require.NoError(c.t, unix.Listen(c.slurmctld, 100)) }
 
-func (c *container) controllerPort() string {
-	name, err := unix.Getsockname(c.controller)
+func (c *container) slurmctldPort() string {
+	name, err := unix.Getsockname(c.slurmctld)
 	require.NoError(c.t, err)
 	return strconv.Itoa(name.(*unix.SockaddrInet4).Port)
 }

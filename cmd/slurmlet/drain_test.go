@@ -67,7 +67,7 @@ func TestDrain(t *testing.T) {
 		},
 	}, {
 		name:  "before there is a record",
-		given: given{role: "slurmd", noController: true},
+		given: given{role: "slurmd", noSlurmctld: true},
 		phases: []phase{
 			{"drain", []act{command(1, "slurmctld has no record of this node", "drain")}, nil},
 			{"resume", []act{command(1, "slurmctld has no record of this node", "resume")}, nil},
@@ -83,7 +83,7 @@ func TestDrain(t *testing.T) {
 	}} {
 		t.Run(story.name, func(t *testing.T) {
 			t.Parallel()
-			if story.given.noController {
+			if story.given.noSlurmctld {
 				story.phases = append([]phase{{"it waits", nil, []condition{is(supervisor.Starting, reaching, "connection refused")}}}, story.phases...)
 			}
 			play(t, story.given, story.phases...)

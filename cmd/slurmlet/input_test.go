@@ -67,14 +67,15 @@ func TestFaults(t *testing.T) {
 		code int
 		says []string
 	}{
-		{"an unknown variable", "slurmd", "SLURMLET_NODENAME=n1", 78, []string{"SLURMLET_NODENAME: no such variable; there are SLURMLET_CONTROLLER, SLURMLET_NODE_NAME,"}},
+		{"an unknown variable", "slurmd", "SLURMLET_NODENAME=n1", 78, []string{"SLURMLET_NODENAME: no such variable; there are SLURMLET_SLURMCTLD, SLURMLET_NODE_NAME,"}},
 		{"peers at a URL", "slurmd", "SLURMLET_PEERS=https://slurmlet", 78, []string{`SLURMLET_PEERS: cannot use "https://slurmlet": want the controller's host:port`}},
 		{"peers in a relative directory", "slurmdbd", "SLURMLET_PEERS_DIR=peers", 78, []string{`SLURMLET_PEERS_DIR: cannot use "peers": want an absolute path`}},
 		{"a machine that is none", "slurmd", "SLURMLET_MACHINE=Machine 1", 78, []string{`SLURMLET_MACHINE: cannot use "Machine 1": want the name of a Kubernetes node`}},
-		{"no controller", "slurmd", "SLURMLET_CONTROLLER=", 78, []string{"SLURMLET_CONTROLLER: slurmd needs slurmctld's host[:port]"}},
-		{"a port that is none", "slurmd", "SLURMLET_CONTROLLER=ctl:http", 78, []string{`SLURMLET_CONTROLLER: cannot use "ctl:http": want host or host:port`}},
-		{"port 0", "slurmd", "SLURMLET_CONTROLLER=ctl:0", 78, []string{"SLURMLET_CONTROLLER", "want host or host:port"}},
-		{"an empty host among others", "slurmd", "SLURMLET_CONTROLLER=a,,b", 78, []string{"SLURMLET_CONTROLLER", "several separated by commas"}},
+		{"no slurmctld", "slurmd", "SLURMLET_SLURMCTLD=", 78, []string{"SLURMLET_SLURMCTLD: slurmd needs slurmctld's host[:port]"}},
+		{"the name that it had", "slurmd", "SLURMLET_CONTROLLER=ctl", 78, []string{"SLURMLET_CONTROLLER: this variable is called SLURMLET_SLURMCTLD now"}},
+		{"a port that is none", "slurmd", "SLURMLET_SLURMCTLD=ctl:http", 78, []string{`SLURMLET_SLURMCTLD: cannot use "ctl:http": want host or host:port`}},
+		{"port 0", "slurmd", "SLURMLET_SLURMCTLD=ctl:0", 78, []string{"SLURMLET_SLURMCTLD", "want host or host:port"}},
+		{"an empty host among others", "slurmd", "SLURMLET_SLURMCTLD=a,,b", 78, []string{"SLURMLET_SLURMCTLD", "several separated by commas"}},
 		{"a hostlist", "slurmd", "SLURMLET_NODE_NAME=n[1-4]", 78, []string{`SLURMLET_NODE_NAME: cannot use "n[1-4]": ` + name}},
 		{"two names", "slurmd", "SLURMLET_NODE_NAME=n1,n2", 78, []string{"SLURMLET_NODE_NAME", name}},
 		{"a name with a space", "slurmd", "SLURMLET_NODE_NAME=n 1", 78, []string{"SLURMLET_NODE_NAME", name}},
@@ -98,9 +99,11 @@ func TestFaults(t *testing.T) {
 		{"a signal that is none", "slurmd", "SLURMLET_JOB_SIGNAL=USR3@60", 78, []string{`SLURMLET_JOB_SIGNAL: cannot use "USR3@60": want [B:]signal[@seconds] as of sbatch --signal`}},
 		{"a signal with a unit of time", "slurmd", "SLURMLET_JOB_SIGNAL=B:USR1@1m", 78, []string{"SLURMLET_JOB_SIGNAL", "want a whole number of seconds"}},
 		{"a bare port", "slurmctld", "SLURMLET_LISTEN=8817", 78, []string{`SLURMLET_LISTEN: cannot use "8817": want [host]:port`}},
+		{"a relative file of accounts", "slurmctld", "SLURMLET_ACCOUNTS=accounts.yaml", 78, []string{`SLURMLET_ACCOUNTS: cannot use "accounts.yaml": want an absolute path`}},
 		{"a collection in each moment", "slurmctld", "SLURMLET_CLUSTER_INTERVAL=10ms", 78, []string{"SLURMLET_CLUSTER_INTERVAL", "0 or a duration from 1s to 1h"}},
 		{"reports in each moment", "slurmctld", "SLURMLET_REPORT_INTERVAL=10ms", 78, []string{`SLURMLET_REPORT_INTERVAL: cannot use "10ms": want 0 or a duration from 1s to 1h`}},
 		{"an elastic node, or not", "slurmd", "SLURMLET_ELASTIC=on", 78, []string{`SLURMLET_ELASTIC: cannot use "on": want yes or no`}},
+		{"leavers end, or not", "login", "SLURMLET_LEAVERS=yes", 78, []string{`SLURMLET_LEAVERS: cannot use "yes": want on or off`}},
 		{"pods that are gone, or not", "slurmctld", "SLURMLET_GONE_PODS=yes", 78, []string{`SLURMLET_GONE_PODS: cannot use "yes": want on or off`}},
 		{"users by a word", "slurmctld", "SLURMLET_METRICS_USERS=yes", 78, []string{"SLURMLET_METRICS_USERS", "a number from 0 to 10000"}},
 		{"a port above all", "slurmctld", "SLURMLET_LISTEN=:65536", 78, []string{"SLURMLET_LISTEN", "a port from 0 to 65535"}},
@@ -111,9 +114,13 @@ func TestFaults(t *testing.T) {
 		{"a preflight that is none", "slurmctld", "SLURMLET_PREFLIGHT=yes", 78, []string{`SLURMLET_PREFLIGHT: cannot use "yes": want off or parse`}},
 		{"a dry run, which has gone", "slurmctld", "SLURMLET_PREFLIGHT=full", 78, []string{`SLURMLET_PREFLIGHT: cannot use "full": want off or parse; full has gone`}},
 		{"defaults that are neither", "slurmctld", "SLURMLET_CONF_DEFAULTS=some", 78, []string{`SLURMLET_CONF_DEFAULTS: cannot use "some": want on or off`}},
+		{"an upgrade to a version", "slurmctld", "SLURMLET_UPGRADE=26.05", 78, []string{`SLURMLET_UPGRADE: cannot use "26.05": want on or off`}},
+		{"a relative place for dumps", "slurmdbd", "SLURMLET_DUMP_DIR=dumps", 78, []string{`SLURMLET_DUMP_DIR: cannot use "dumps": want an absolute path`}},
 		{"a relative state", "slurmctld", "SLURMLET_STATE_DIR=state", 78, []string{"SLURMLET_STATE_DIR", "want an absolute path"}},
 		{"another end of files without a job", "slurmd", "SLURMLET_LEFTOVERS=burn", 78, []string{`SLURMLET_LEFTOVERS: cannot use "burn": want keep or remove`}},
 		{"another end of a job without a step", "slurmd", "SLURMLET_DEAD_STEPS=bury", 78, []string{`SLURMLET_DEAD_STEPS: cannot use "bury": want end, requeue or keep`}},
+		{"a user's memory in another unit", "login", "SLURMLET_USER_MEMORY=2GB", 78, []string{`SLURMLET_USER_MEMORY: cannot use "2GB": want a whole number of bytes`}},
+		{"no processes for users", "login", "SLURMLET_USER_PROCESSES=0", 78, []string{`SLURMLET_USER_PROCESSES: cannot use "0": want a number of processes from 1`}},
 		{"metrics of too many jobs", "slurmd", "SLURMLET_JOB_METRICS=513", 78, []string{`SLURMLET_JOB_METRICS: cannot use "513": want a number of jobs from 0 to 512`}},
 		{"metrics of fewer than no jobs", "slurmd", "SLURMLET_JOB_METRICS=-1", 78, []string{`SLURMLET_JOB_METRICS: cannot use "-1": want a number of jobs from 0 to 512`}},
 		{"an agent's port in words", "slurmd", "SLURMLET_AGENT_PORT=http", 78, []string{`SLURMLET_AGENT_PORT: cannot use "http": want a port from 0 to 65535`}},
@@ -143,7 +150,7 @@ func newSurroundings(t *testing.T, role string, more ...string) surroundings {
 	s := surroundings{dir: newStage(t)}
 	s.env = []string{"SLURMLET_SLURM_USER=root"}
 	if role == "slurmd" {
-		s.env = append(s.env, "SLURMLET_CONTROLLER=127.0.0.1:1", "SLURMLET_NODE_NAME=n1")
+		s.env = append(s.env, "SLURMLET_SLURMCTLD=127.0.0.1:1", "SLURMLET_NODE_NAME=n1")
 	}
 	s.env = append(s.env, more...)
 	return s
@@ -159,7 +166,7 @@ func logOf(o outcome) *logbook {
 func TestAllFaults(t *testing.T) {
 	t.Parallel()
 	faulty := []string{
-		"SLURMLET_CONTROLLER=:", "SLURMLET_NODE_NAME=a b", "SLURMLET_CPU_LIMIT=0", "SLURMLET_MEMORY_LIMIT=1G", "SLURMLET_RESERVE_MEMORY=x", "SLURMLET_GRES=gpu:",
+		"SLURMLET_SLURMCTLD=:", "SLURMLET_NODE_NAME=a b", "SLURMLET_CPU_LIMIT=0", "SLURMLET_MEMORY_LIMIT=1G", "SLURMLET_RESERVE_MEMORY=x", "SLURMLET_GRES=gpu:",
 		"SLURMLET_STORAGE_LIMIT=x", "SLURMLET_SPOOL_DIR=x", "SLURMLET_TMP_DIR=x", "SLURMLET_GRACE_PERIOD=x", "SLURMLET_JOB_SIGNAL=x", "SLURMLET_LISTEN=x", "SLURMLET_RUN_DIR=x", "SLURMLET_CONF_DIR=x", "SLURMLET_DAEMON=x",
 		"SLURMLET_LOG_LEVEL=x", "SLURMLET_X=x",
 	}

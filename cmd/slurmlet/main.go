@@ -28,6 +28,8 @@ const usage = `usage: slurmlet slurmctld|slurmd|login|slurmdbd|slurmrestd
        slurmlet check [-o text|json|sarif|github] [-slurm-version V] [-here] [-agent] FILE|DIR|-...
                                      what is wrong with slurm.conf and the files of its family
        slurmlet diff                 what the configuration's sources hold beside what is live
+       slurmlet accounts diff|apply [-prune] [-confirm N] [-cluster NAME] [-record FILE] FILE|-
+                                     what slurmdbd has beside a file of accounts, QOS, users and limits; make it so
        slurmlet jwks [-expire DURATION] KEY...
                                      a slurm.jwks of keys such as slurm.key, each named after its file; the first signs
        slurmlet install DIR          copy this program into a directory, for a container whose image lacks it
@@ -62,6 +64,8 @@ func main() {
 		os.Exit(reload(args))
 	case "check":
 		os.Exit(checkFiles(args))
+	case "accounts":
+		os.Exit(accountsCommand(args))
 	case "jwks":
 		os.Exit(jwks(args))
 	case "install":

@@ -14,19 +14,19 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// slurmlet is the program under test. standin and peersServer are on its other sides: Slurm's daemons and commands, and the
+// slurmlet is the program under test. fakeSlurm and peersServer are on its other sides: Slurm's daemons and commands, and the
 // controller's server of the peers.
-var slurmlet, standin, peersServer string
+var slurmlet, fakeSlurm, peersServer string
 
 func TestMain(m *testing.M) {
 	dir, err := os.MkdirTemp("", "slurmlet-")
 	if err == nil {
-		slurmlet, standin, peersServer = filepath.Join(dir, "slurmlet"), filepath.Join(dir, "standin"), filepath.Join(dir, "peers-server")
+		slurmlet, fakeSlurm, peersServer = filepath.Join(dir, "slurmlet"), filepath.Join(dir, "fakeslurm"), filepath.Join(dir, "peers-server")
 		err = errors.Join(
-			os.Chmod(dir, 0o755), // other users run the stand-in too
+			os.Chmod(dir, 0o755), // other users run the fake Slurm too
 			build(slurmlet, ".", os.Environ(), "-race="+raceEnabled()),
-			build(standin, "./internal/standin", append(os.Environ(), "CGO_ENABLED=0")),
-			build(peersServer, "github.com/slurmlet/slurmlet/e2e/standin/serve", append(os.Environ(), "CGO_ENABLED=0")),
+			build(fakeSlurm, "github.com/slurmlet/slurmlet/e2e/fakeslurm", append(os.Environ(), "CGO_ENABLED=0")),
+			build(peersServer, "github.com/slurmlet/slurmlet/e2e/fakecontroller/serve", append(os.Environ(), "CGO_ENABLED=0")),
 		)
 	}
 	code := 1
@@ -92,7 +92,7 @@ func newStage(t testing.TB) string {
 		require.NoError(t, os.Mkdir(filepath.Join(dir, sub), 0o755))
 	}
 	for _, name := range []string{"slurmctld", "slurmd", "scontrol", "scancel", "sinfo", "squeue", "sdiag", "container", "connect", "stranger"} {
-		require.NoError(t, os.Symlink(standin, filepath.Join(dir, "bin", name)))
+		require.NoError(t, os.Symlink(fakeSlurm, filepath.Join(dir, "bin", name)))
 	}
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "conf", "slurm.key"), []byte(firstKey), 0o600))
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "conf", "slurm.conf"), []byte(firstConf), 0o644))

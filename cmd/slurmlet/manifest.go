@@ -11,7 +11,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	elasticset "github.com/slurmlet/slurmlet/internal/slurmctld/elastic"
+	elasticset "github.com/slurmlet/slurmlet/internal/slurmctld/elastic/planner"
 	"github.com/slurmlet/slurmlet/internal/slurmctld/reconfig"
 	"github.com/slurmlet/slurmlet/slurmconf"
 )

@@ -43,11 +43,11 @@ func notMeasured(what string) condition {
 func TestMetrics(t *testing.T) {
 	t.Parallel()
 	port := freePort(t)
-	c := start(t, given{role: "slurmd", noController: true, files: map[string]string{"config": unfit}, env: []string{"SLURMLET_LISTEN=" + port, "SLURMLET_SPOOL_DIR=/var/spool/slurmd"}})
+	c := start(t, given{role: "slurmd", noSlurmctld: true, files: map[string]string{"config": unfit}, env: []string{"SLURMLET_LISTEN=" + port, "SLURMLET_SPOOL_DIR=/var/spool/slurmd"}})
 	c.await(phase{name: "it waits", want: []condition{is(supervisor.Starting, reaching, "connection refused")}})
 	require.Zero(t, scrape(t, port)["slurmlet_ready"])
 
-	openController(c)
+	openSlurmctld(c)
 	c.await(phase{name: "it is Ready", want: []condition{isReady, measures("slurmlet_node_misfits 1")}})
 	mark(c)
 	for range 10 {

@@ -156,7 +156,7 @@ func TestNodeRecords(t *testing.T) {
 				{"they are gone", []act{s.gone("n1"), s.gone("n2")}, []condition{
 					waiting(map[string]string{"n1": "jobs hold the node", "n2": "jobs hold the node"}), never("delete"), never("update"),
 				}},
-				{"the jobs end", []act{drop("suspended"), nodes("n1 IDLE+DYNAMIC_NORM", "n2 IDLE+DYNAMIC_NORM")}, []condition{nodesAre(), waiting(nil)}},
+				{"the jobs end", []act{nodes("n1 IDLE+DYNAMIC_NORM", "n2 IDLE+DYNAMIC_NORM"), drop("suspended")}, []condition{nodesAre(), waiting(nil)}},
 			}
 		},
 		"a machine is gone": func(s *tableServer) (given, []phase) {

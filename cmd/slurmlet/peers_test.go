@@ -24,6 +24,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
+	"github.com/slurmlet/slurmlet/internal/kit/role"
 	"github.com/slurmlet/slurmlet/internal/lifecycle/supervisor"
 	"github.com/slurmlet/slurmlet/internal/link/wire"
 )
@@ -57,7 +58,7 @@ type tableServer struct {
 	reports int
 }
 
-// serverLine is a line of e2e/standin/serve.
+// serverLine is a line of e2e/fakecontroller/serve.
 type serverLine struct {
 	Address, Fault string
 	Done           bool
@@ -154,9 +155,9 @@ func (s *tableServer) given(g given) given {
 	return g
 }
 
-func (s *tableServer) put(name, role, address string) act {
+func (s *tableServer) put(name, is, address string) act {
 	return func(*container) {
-		s.tell(serverOrder{Put: &wire.Peer{Name: name, UID: "uid-" + name, Role: role, Addresses: []netip.Addr{netip.MustParseAddr(address)}}})
+		s.tell(serverOrder{Put: &wire.Peer{Name: name, UID: "uid-" + name, Role: role.Role(is), Addresses: []netip.Addr{netip.MustParseAddr(address)}}})
 	}
 }
 
@@ -241,9 +242,9 @@ func TestPeers(t *testing.T) {
 			}
 		},
 		"slurmctld is found where it is": func(s *tableServer) (given, []phase) {
-			return given{role: "slurmd", noController: true, controllerHost: "slurm-ctl.invalid"}, []phase{
+			return given{role: "slurmd", noSlurmctld: true, slurmctldHost: "slurm-ctl.invalid"}, []phase{
 				{"nobody knows slurmctld", nil, []condition{is(supervisor.Starting, reaching, ""), connected(true)}},
-				{"its pod has an address", []act{openController, s.put("slurm-ctl-0", "slurmctld", "127.0.0.1")}, []condition{
+				{"its pod has an address", []act{openSlurmctld, s.put("slurm-ctl-0", "slurmctld", "127.0.0.1")}, []condition{
 					isReady, resolves("127.0.0.1 slurm-ctl-0", "127.0.0.1 slurm-ctl.invalid"),
 				}},
 				{"it moves", []act{s.gone("slurm-ctl-0"), s.put("slurm-ctl-1", "slurmctld", "127.0.0.2")}, []condition{resolves("127.0.0.2 slurm-ctl-1", "127.0.0.2 slurm-ctl.invalid")}},
@@ -266,9 +267,9 @@ func TestPeers(t *testing.T) {
 			}
 		},
 		"a pod that is named as slurmctld's Service": func(s *tableServer) (given, []phase) {
-			return given{role: "slurmd", noController: true, controllerHost: "slurm-ctl"}, []phase{
+			return given{role: "slurmd", noSlurmctld: true, slurmctldHost: "slurm-ctl"}, []phase{
 				{"it leads nobody to itself", []act{s.put("slurm-ctl", "slurmd", "127.0.0.9"), s.put("n2", "slurmd", "10.0.0.2")}, []condition{resolves("10.0.0.2 n2"), connected(true)}},
-				{"slurmctld comes", []act{openController, s.put("slurm-ctl-0", "slurmctld", "127.0.0.1")}, []condition{
+				{"slurmctld comes", []act{openSlurmctld, s.put("slurm-ctl-0", "slurmctld", "127.0.0.1")}, []condition{
 					isReady, resolves("10.0.0.2 n2", "127.0.0.1 slurm-ctl-0", "127.0.0.1 slurm-ctl"),
 				}},
 				{"the other one goes", []act{s.gone("slurm-ctl"), s.gone("n2")}, []condition{resolves("127.0.0.1 slurm-ctl-0", "127.0.0.1 slurm-ctl")}},
@@ -313,7 +314,8 @@ func TestPeers(t *testing.T) {
 			}
 			return g, []phase{
 				{"as long as the grace period", []act{awaitReady, in(24 * time.Hour), signal(unix.SIGTERM)}, []condition{waits}},
-				{"a shorter one", []act{in(30 * time.Second)}, append(saves, logged(entry{"by": "the pod's deletion in Kubernetes"}))},
+				{"a shorter one", []act{in(30 * time.Second)}, []condition{requeues, logged(entry{"by": "the pod's deletion in Kubernetes"})}},
+				saves,
 			}
 		},
 		"cordon and uncordon": func(s *tableServer) (given, []phase) {

@@ -15,7 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/slurmlet/slurmlet/agent"
-	"github.com/slurmlet/slurmlet/internal/slurmctld/programs"
+	"github.com/slurmlet/slurmlet/internal/slurmctld/elastic/programs"
 )
 
 // runAs is the program that slurmctld has run by its link, and the link's directory; empty for the

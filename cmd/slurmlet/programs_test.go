@@ -19,7 +19,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/slurmlet/slurmlet/agent"
-	"github.com/slurmlet/slurmlet/internal/slurmctld/programs"
+	"github.com/slurmlet/slurmlet/internal/slurmctld/elastic/programs"
 )
 
 // withSets is slurmctld's container with a set of three nodes, of which c-0 is up.

@@ -34,13 +34,13 @@ func TestSlurmd(t *testing.T) {
 		phases []phase
 	}{{
 		name:  "waits for slurmctld, and starts once it is there",
-		given: given{role: "slurmd", noController: true},
+		given: given{role: "slurmd", noSlurmctld: true},
 		phases: []phase{
 			{"it waits and says why", nil, []condition{
 				is(supervisor.Starting, reaching, "connection refused"), probes(200, 503, 503), never("slurmd"),
 				logged(entry{"source": "slurmlet", "level": "WARN", "state": "Starting", "reason": "connection refused"}),
 			}},
-			{"slurmctld appears", []act{openController}, []condition{isReady, probes(200, 200, 200), restarts(0), atMost("start uid=0", 1)}},
+			{"slurmctld appears", []act{openSlurmctld}, []condition{isReady, probes(200, 200, 200), restarts(0), atMost("start uid=0", 1)}},
 		},
 	}, {
 		name:  "hands over with barriers",
@@ -103,7 +103,7 @@ func TestSlurmdStart(t *testing.T) {
 	text, err := os.ReadFile(c.path("slurmd.start"))
 	require.NoError(t, err)
 
-	have := strings.NewReplacer(c.dir, "$DIR", "127.0.0.1:"+c.controllerPort(), "$CONTROLLER").Replace(string(text))
+	have := strings.NewReplacer(c.dir, "$DIR", "127.0.0.1:"+c.slurmctldPort(), "$SLURMCTLD").Replace(string(text))
 	boot := regexp.MustCompile(`SLURMD_BOOT_TIME=(\d+)`)
 	want, err := os.ReadFile(filepath.Join("testdata", "slurmd.start"))
 	require.NoError(t, err)
@@ -118,7 +118,7 @@ func TestSlurmdStart(t *testing.T) {
 func TestStatus(t *testing.T) {
 	t.Parallel()
 	port := freePort(t)
-	c := start(t, given{role: "slurmd", noController: true, env: []string{"SLURMLET_LISTEN=" + port}})
+	c := start(t, given{role: "slurmd", noSlurmctld: true, env: []string{"SLURMLET_LISTEN=" + port}})
 	c.await(phase{name: "it waits", want: []condition{is(supervisor.Starting, reaching, "connection refused")}})
 	require.Equal(t, 75, c.run(t, "status").code)
 	require.Equal(t, 503, httpStatus(t, port, "/readyz"))
@@ -130,7 +130,7 @@ func TestStatus(t *testing.T) {
 		require.Contains(t, have.stdout, "connection refused", "the kubelet shows the reason")
 	}
 
-	c.openController()
+	c.openSlurmctld()
 	c.await(phase{name: "it is Ready", want: []condition{isReady}})
 	told := c.run(t, "status", "-o", "json")
 	require.Equal(t, 0, told.code, told.stderr)

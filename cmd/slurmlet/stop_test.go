@@ -32,7 +32,7 @@ func TestStop(t *testing.T) {
 		},
 	}, {
 		name:  "slurmd, before slurmctld is there",
-		given: given{role: "slurmd", noController: true},
+		given: given{role: "slurmd", noSlurmctld: true},
 		phases: []phase{
 			{"it waits", nil, []condition{is(supervisor.Starting, reaching, "connection refused")}},
 			{"SIGTERM", term, []condition{exits(0)}},

@@ -212,12 +212,13 @@ func TestNotTaken(t *testing.T) {
 	said := make(chan string, 10)
 	agent := c.client("one/u0/slurmctld", peers.ClientOptions{Log: func(_ slog.Level, text string, attrs ...slog.Attr) { said <- fmt.Sprint(text, attrs) }})
 	agent.wait(t, "ctl")
-	r := peers.NewReporter(agent.Client)
+	r := peers.NewReporter()
+	r.Follow(agent.Client)
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
 	go func() { r.Run(ctx); close(done) }()
 	defer func() { cancel(); <-done }()
-	r.Set([]wire.NodeReport{{Name: "a", State: wire.Idle}})
+	r.Set([]wire.NodeReport{{Name: "a", State: wire.Idle}}, time.Now())
 	select {
 	case one := <-heard:
 		assert.Equal(t, "u0 TooManyNodes", one)

@@ -14,6 +14,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/slurmlet/slurmlet/internal/kit/role"
 	"github.com/slurmlet/slurmlet/internal/link/wire"
 )
 
@@ -26,13 +27,10 @@ const (
 	mostDrain, mostDigest = 256, 128
 )
 
-// slurmctld is the role whose agents report.
-const slurmctld = "slurmctld"
-
 // report takes a Report of slurmctld's agent. One that is not whole must follow the last one that this
 // replica has taken.
 func (s *Server) report(w http.ResponseWriter, r *http.Request, id Identity) {
-	if id.Role != slurmctld || s.Reported == nil {
+	if id.Role != role.Slurmctld || s.Reported == nil {
 		s.refuse(w, http.StatusForbidden)
 		return
 	}

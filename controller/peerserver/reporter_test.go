@@ -30,7 +30,8 @@ func TestReporter(t *testing.T) {
 	c.Sync()
 	agent := c.client("one/u0/slurmctld", peers.ClientOptions{})
 	agent.wait(t, "ctl")
-	r := peers.NewReporter(agent.Client)
+	r := peers.NewReporter()
+	r.Follow(agent.Client)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan struct{})
 	go func() { r.Run(ctx); close(ended) }()
@@ -45,9 +46,9 @@ func TestReporter(t *testing.T) {
 		}
 		return wire.Report{}
 	}
-	r.Set([]wire.NodeReport{{Name: "b", State: wire.Idle}, {Name: "a", State: wire.Idle}})
+	r.Set([]wire.NodeReport{{Name: "b", State: wire.Idle}, {Name: "a", State: wire.Idle}}, time.Now())
 	assert.Equal(t, wire.Report{Whole: true, Nodes: []wire.NodeReport{{Name: "a", State: wire.Idle}, {Name: "b", State: wire.Idle}}}, next())
-	r.Set([]wire.NodeReport{{Name: "a", State: wire.Busy}})
+	r.Set([]wire.NodeReport{{Name: "a", State: wire.Busy}}, time.Now())
 	assert.Equal(t, wire.Report{Nodes: []wire.NodeReport{{Name: "a", State: wire.Busy}, {Name: "b", State: wire.Absent}}}, next())
 	c.restart(pod("ctl", "u0", "10.0.0.1", 0))
 	assert.Equal(t, wire.Report{Whole: true, Nodes: []wire.NodeReport{{Name: "a", State: wire.Busy}}}, next())
@@ -56,12 +57,12 @@ func TestReporter(t *testing.T) {
 	c.mu.Lock()
 	c.clusters["one"].reported = "another"
 	c.mu.Unlock()
-	r.Set([]wire.NodeReport{{Name: "a", State: wire.Idle}})
+	r.Set([]wire.NodeReport{{Name: "a", State: wire.Idle}}, time.Now())
 	assert.Equal(t, wire.Report{Whole: true, Nodes: []wire.NodeReport{{Name: "a", State: wire.Idle}}}, next())
 
 	// A replica that does not write takes nothing, and the one that writes gets what has changed.
 	leads.Store(false)
-	r.Set([]wire.NodeReport{{Name: "a", State: wire.Busy}})
+	r.Set([]wire.NodeReport{{Name: "a", State: wire.Busy}}, time.Now())
 	require.Eventually(t, func() bool { return refused.Load() >= 3 }, limit, 10*time.Millisecond)
 	assert.Empty(t, c.reports)
 	leads.Store(true)
@@ -98,7 +99,8 @@ func TestAnswer(t *testing.T) {
 	agent := c.client("one/u0/slurmctld", peers.ClientOptions{})
 	agent.wait(t, "ctl")
 	told := make(chan wire.Failing, 16)
-	r := peers.NewReporter(agent.Client)
+	r := peers.NewReporter()
+	r.Follow(agent.Client)
 	r.Failing = func(f wire.Failing) { told <- f }
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan struct{})
@@ -124,13 +126,13 @@ func TestAnswer(t *testing.T) {
 		}
 		return wire.Failing{}
 	}
-	r.Set([]wire.NodeReport{{Name: "a", State: wire.Absent, Elastic: "cpu", Wanted: true}})
+	r.Set([]wire.NodeReport{{Name: "a", State: wire.Absent, Elastic: "cpu", Wanted: true}}, time.Now())
 	assert.True(t, next().Whole)
 	assert.Empty(t, told, "a controller that makes no pods says nothing")
 
 	long := wire.Failing{Pods: []wire.Failure{{Nodes: "a", Reason: "Unschedulable", Note: strings.Repeat("no room ", 10_000)}}}
 	say(&wire.Answer{Failing: long, Soon: true}, true)
-	r.Set([]wire.NodeReport{{Name: "a", Elastic: "cpu", Wanted: true, State: wire.Busy}})
+	r.Set([]wire.NodeReport{{Name: "a", Elastic: "cpu", Wanted: true, State: wire.Busy}}, time.Now())
 	assert.False(t, next().Whole)
 	assert.Equal(t, long, says())
 	// The Service leads to a replica that does not write, and the confirmation looks for another one.
@@ -145,11 +147,11 @@ func TestAnswer(t *testing.T) {
 	}
 
 	say(nil, false)
-	r.Set([]wire.NodeReport{{Name: "a", State: wire.Absent, Elastic: "cpu"}})
+	r.Set([]wire.NodeReport{{Name: "a", State: wire.Absent, Elastic: "cpu"}}, time.Now())
 	assert.False(t, news(next).Whole)
 	assert.True(t, news(next).Whole, "the controller has forgotten the cluster")
 	say(nil, true)
-	r.Set([]wire.NodeReport{{Name: "a", State: wire.Absent, Elastic: "cpu", Wanted: true}})
+	r.Set([]wire.NodeReport{{Name: "a", State: wire.Absent, Elastic: "cpu", Wanted: true}}, time.Now())
 	for !news(next).Nodes[0].Wanted { // a report that was refused comes again
 		continue
 	}

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/slurmlet/slurmlet/internal/kit/role"
 	"github.com/slurmlet/slurmlet/internal/link/wire"
 )
 
@@ -26,7 +27,7 @@ func (c *cluster) wakeSlurmctlds() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, r := range c.readers {
-		if r.Role == slurmctld {
+		if r.Role == role.Slurmctld {
 			r.wake()
 		}
 	}
@@ -34,7 +35,7 @@ func (c *cluster) wakeSlurmctlds() {
 
 // returningFor is the line that a reader has not had; nil for none. A reader comes here after pending.
 func (s *Server) returningFor(r *reader) []byte {
-	if r.Role != slurmctld || s.Returning == nil {
+	if r.Role != role.Slurmctld || s.Returning == nil {
 		return nil
 	}
 	returning := s.Returning(r.Cluster)

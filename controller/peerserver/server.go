@@ -17,6 +17,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/slurmlet/slurmlet/internal/kit/role"
 	"github.com/slurmlet/slurmlet/internal/link/wire"
 )
 
@@ -25,7 +26,7 @@ type Identity struct {
 	Cluster string
 	// Pod is namespace/name, UID the pod's.
 	Pod, UID string
-	Role     string
+	Role     role.Role
 }
 
 // ServerOptions are all that sets one Server apart from another.

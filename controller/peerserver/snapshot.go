@@ -21,7 +21,7 @@ type snapshot struct {
 // accepts says whether the header Accept of a request is that of such an agent.
 func accepts(header string) bool { return strings.ReplaceAll(header, " ", "") == wire.Compressed }
 
-// for what r accepts.
+// text returns the snapshot as the agent takes it, compressed or not.
 func (s *snapshot) text(compressed bool) []byte {
 	if !compressed {
 		return s.line

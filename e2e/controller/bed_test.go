@@ -47,6 +47,8 @@ type settings struct {
 	Args                     []string
 	Programs, Helm, Binaries string
 	Roots                    map[string]string // with Slurm, by its version
+	// Full has all that there is to test.
+	Full bool
 }
 
 // given are the settings of the test that runs.
@@ -86,7 +88,7 @@ func listed() bool {
 }
 
 func enter() error {
-	ctx, cancel := context.WithTimeout(context.Background(), 16*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 38*time.Minute)
 	defer cancel()
 	binaries, err := native.FindSlurmlet("../../bin/slurmlet-controller")
 	if err != nil {
@@ -106,7 +108,7 @@ func enter() error {
 			return err
 		}
 	}
-	return native.Enter(ctx, settings{os.Args, programs, helm, filepath.Dir(binaries), roots})
+	return native.Enter(ctx, settings{os.Args, programs, helm, filepath.Dir(binaries), roots, os.Getenv("SLURMLET_E2E_FULL") != ""})
 }
 
 // hosts counts beds. Each has an address on the loopback interface, and a port for its kube-apiserver, which does not
@@ -218,7 +220,7 @@ func (b *bed) start(d *daemon.Daemon, path string) {
 }
 
 // patience is for what takes a second on an idle machine. Guests and compilers run beside these tests.
-const patience = time.Minute
+const patience = 3 * time.Minute
 
 // atOnce is sooner than anything that the controller does in turns.
 const atOnce = 10 * time.Second

@@ -13,6 +13,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/slurmlet/slurmlet/internal/kit/role"
 )
 
 // TestController is one life of two replicas with real etcd and kube-apiserver.
@@ -32,6 +34,8 @@ func TestController(t *testing.T) {
 		{"pods that are no peers", faults},
 		{"tokens that give no right", refusals},
 		{"the certificate authority is mended", mended},
+		{"kubectl slurm finds clusters, and names missing rights", kubectlRights},
+		{"helm refuses a newer Slurm without leave, and keeps the claim of dumps", slurmUpgrade},
 		{"a replica ends in order", farewell},
 		{"the leader is killed", leaderKilled},
 		{"the chart gives the rights that are used", rights},
@@ -71,7 +75,7 @@ func names(b *bed) {
 	ctld := b.pod(spec{"hpc", "slurm-slurmctld-0", "slurm", "slurmctld", "", "", "", []string{"10.1.0.1"}})
 	a := b.agent(ctld)
 	p := a.has("slurm-slurmctld-0", "10.1.0.1")
-	assert.Equal(b, "slurmctld", p.Role)
+	assert.Equal(b, role.Slurmctld, p.Role)
 	assert.Equal(b, string(ctld.UID), p.UID)
 
 	b.node("m1")
@@ -83,7 +87,7 @@ func names(b *bed) {
 		p = a.has("slurm-cpu-0", addresses...)
 		assert.Less(b, time.Since(began), atOnce)
 	}
-	assert.Equal(b, []any{"slurmd", "cpu", "m1", false}, []any{p.Role, p.NodeSet, p.Machine, p.Ending})
+	assert.Equal(b, []any{role.Slurmd, "cpu", "m1", false}, []any{p.Role, p.NodeSet, p.Machine, p.Ending})
 
 	login := b.pod(spec{"hpc", "login-x7k2", "slurm", "login", "", "login", "", []string{"10.1.0.5"}})
 	a.has("login", "10.1.0.5")

@@ -127,7 +127,7 @@ func cutOff(b *bed) {
 		b.eventually(3*patience, "p-late is known", func() bool { _, there := a.peer(late.Name); return there })
 	}
 	b.Logf("all agents of the replica that is cut off have another one's table after %v", since())
-	assert.Greater(b, since(), patience/2, "it was another replica's table")
+	assert.Greater(b, since(), 30*time.Second, "it was another replica's table")
 	assert.Contains(b, far.log(), "Kubernetes is silent")
 	for _, a := range agents {
 		a.loses(ends)

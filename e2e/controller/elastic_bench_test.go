@@ -29,8 +29,8 @@ import (
 
 	"github.com/slurmlet/slurmlet/e2e/testbed/native"
 	"github.com/slurmlet/slurmlet/internal/link/wire"
-	"github.com/slurmlet/slurmlet/internal/slurmctld/elasticnodes"
-	"github.com/slurmlet/slurmlet/internal/slurmctld/programs"
+	elasticsets "github.com/slurmlet/slurmlet/internal/slurmctld/elastic"
+	"github.com/slurmlet/slurmlet/internal/slurmctld/elastic/programs"
 )
 
 var (
@@ -56,8 +56,11 @@ func TestElasticBench(t *testing.T) {
 			r.ready()
 			(&elastic{bed: b, cluster: benchCluster}).template(nil)
 			s := &started{bed: b, version: version, replica: r, kubelet: b.kubelet()}
-			s.prepare()
-			s.measure(fmt.Sprintf("slurmctld starts, and %d records are made", *benchRecords), s.start)
+			s.prepare(fmt.Sprintf(benchConf, max(4096, 2**benchRecords)), map[string][]byte{"gpu.json": fmt.Appendf(nil, benchSet, *benchRecords-1)})
+			s.measure(fmt.Sprintf("slurmctld starts, and %d records are made", *benchRecords), func() {
+				s.start()
+				s.settles()
+			})
 			nodes := fmt.Sprintf("%d nodes", *benchWanted)
 			s.measure(nodes+" are wanted at once, and all have pods", func() {
 				s.submit(fmt.Sprintf("--nodes=%d", *benchWanted))
@@ -103,9 +106,8 @@ type started struct {
 	log  []string
 }
 
-// prepare lays out the files of slurmctld's pod.
-func (s *started) prepare() {
-	conf := fmt.Sprintf(benchConf, max(4096, 2**benchRecords))
+// prepare lays out the files of slurmctld's pod, with lines of slurm.conf and elastic sets.
+func (s *started) prepare(conf string, sets map[string][]byte) {
 	c, err := native.NewCluster(native.Options{Lower: given.Roots[s.version], Slurmlet: filepath.Join(given.Binaries, "slurmlet"), SlurmConf: conf})
 	require.NoError(s, err)
 	s.slurm = c
@@ -126,7 +128,7 @@ func (s *started) prepare() {
 	require.NoError(s, err)
 	for dir, files := range map[string]map[string][]byte{
 		benchVolume: sources,
-		benchSets:   {"gpu.json": fmt.Appendf(nil, benchSet, *benchRecords-1)},
+		benchSets:   sets,
 		benchPeers:  {"ca.crt": authority, "token": []byte(s.token("hpc", "default", pod, wire.Audience))},
 	} {
 		_, err := c.NewVolume(dir, files)
@@ -137,13 +139,13 @@ func (s *started) prepare() {
 	s.environ = []string{"SLURMLET_ELASTIC_SETS=" + benchSets, "SLURMLET_PEERS=" + service + ":" + port, "SLURMLET_PEERS_DIR=" + benchPeers}
 }
 
+// start starts slurmctld.
 func (s *started) start() {
 	require.NoError(s, s.slurm.ControlBySlurmlet(benchVolume, func(line string) {
 		s.lock.Lock()
 		defer s.lock.Unlock()
 		s.log = append(s.log, line)
 	}, s.environ...))
-	s.settles()
 }
 
 // command is one of Slurm's, and what it prints.
@@ -160,10 +162,10 @@ func (s *started) submit(args ...string) {
 }
 
 // set is how slurmctld's agent sees the set.
-func (s *started) set() elasticnodes.SetStatus {
+func (s *started) set() elasticsets.SetStatus {
 	all, err := s.slurm.AgentStatus()
 	if err != nil || all.Elastic == nil || len(all.Elastic.Sets) == 0 {
-		return elasticnodes.SetStatus{}
+		return elasticsets.SetStatus{}
 	}
 	return all.Elastic.Sets[0]
 }
@@ -247,7 +249,7 @@ func (s *started) waiting() {
 // measure prints what slurmctld, its agent, the controller and kube-apiserver did meanwhile.
 func (s *started) measure(what string, do func()) {
 	s.Helper()
-	if s.slurm.Controller != nil {
+	if s.slurm.Slurmctld != nil {
 		s.command("sdiag", "--reset")
 	}
 	before, asked, standIn := s.uses(), s.apiRequests(), s.kubelet.requests()
@@ -289,8 +291,8 @@ func (s *started) uses() map[string]native.Usage {
 		u.Own += u.Children
 		all[name] = u
 	}
-	if s.slurm.Controller != nil {
-		pid := s.slurm.Controller.Process.Pid
+	if s.slurm.Slurmctld != nil {
+		pid := s.slurm.Slurmctld.Process.Pid
 		add("slurmctld's agent", pid)
 		for _, child := range native.Children(pid) {
 			if native.NameOf(child) != "slurmctld" {

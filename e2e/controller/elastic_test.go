@@ -126,7 +126,7 @@ func (e *elastic) tell() {
 	for name, wanted := range e.wanted {
 		all = append(all, wire.NodeReport{Name: name, State: wire.Absent, Elastic: "gpu", Wanted: wanted})
 	}
-	e.report.Set(all)
+	e.report.Set(all, time.Now())
 }
 
 // pods are the set's, by name.

@@ -77,14 +77,15 @@ func nothingWritten(b *bed) {
 // reports has slurmctld's agent tell of its nodes until the test's end, from now on through the returned function.
 func (a *agent) reports(b *bed, nodes ...wire.NodeReport) func(...wire.NodeReport) {
 	reporter := a.reporter(b, nil)
-	set := func(nodes ...wire.NodeReport) { reporter.Set(nodes) }
+	set := func(nodes ...wire.NodeReport) { reporter.Set(nodes, time.Now()) }
 	set(nodes...)
 	return set
 }
 
 // reporter tells until the test's end, and takes what the controller answers.
 func (a *agent) reporter(b *bed, failing func(wire.Failing)) *peers.Reporter {
-	reporter := peers.NewReporter(a.client)
+	reporter := peers.NewReporter()
+	reporter.Follow(a.client)
 	reporter.Failing = failing
 	ctx, stop := context.WithCancel(context.Background())
 	var running sync.WaitGroup

@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/slurmlet/slurmlet/e2e/testbed/kubecluster/oci"
@@ -23,30 +22,22 @@ const (
 // accounting: the chart's own MariaDB, slurmdbd and slurmrestd, in a new release
 // of the same name. slurmctld has its state of before, so that it does not wait for
 // slurmdbd, which takes longer to start and has never heard of the cluster.
-func accounting(t *testing.T, c *cluster) {
-	c.install(t, "--set", "accounting.enabled=true,rest.enabled=true,accounting.mariadb.image="+databaseImage)
-	until(t, "slurmdbd knows the cluster", func() (bool, string) {
-		saw := c.ask(t, "sacctmgr -n -P show cluster format=Cluster")
-		return saw == release, saw
-	})
-	t.Run("a job is in the database", func(t *testing.T) { c.accounts(t) })
-	t.Run("another password reaches MariaDB and slurmdbd", func(t *testing.T) {
-		c.upgrade(t, "--set-literal", "accounting.database.password=it's #1, \\so it is")
-		c.kubectl(t, "rollout", "status", "statefulset/slurm-mariadb", "--timeout", limit.String())
-		c.accounts(t)
-	})
-	t.Run("slurmrestd serves whoever has a token", func(t *testing.T) {
-		const get = `perl -MIO::Socket::INET -e '
-			my $s = IO::Socket::INET->new("slurm-slurmrestd:6820") or die $@;
-			print $s "GET /slurm/v0.0.42/nodes HTTP/1.1\r\nHost: slurm\r\nConnection: close\r\nX-SLURM-USER-TOKEN: $ENV{SLURM_JWT}\r\n\r\n";
-			print while <$s>'`
-		answer := c.slurm(t, "export $(scontrol token username=root); "+get)
-		assert.Contains(t, answer, "200 OK")
-		assert.Contains(t, answer, `"hostname": "slurm-cpu-0"`)
-		answer = c.slurm(t, "export SLURM_JWT=none; "+get)
-		assert.NotContains(t, answer, "200 OK")
-		assert.NotContains(t, answer, "slurm-cpu-0")
-	})
+func accounting(values string) func(*testing.T, *cluster) {
+	return func(t *testing.T, c *cluster) {
+		c.install(t, "-f", values)
+		until(t, "slurmdbd knows the cluster", func() (bool, string) {
+			saw := c.ask(t, "sacctmgr -n -P show cluster format=Cluster")
+			return saw == release, saw
+		})
+	}
+}
+
+// newPassword: MariaDB and slurmdbd get another one.
+func newPassword(t *testing.T, c *cluster) {
+	c.accounts(t)
+	c.upgrade(t, "--set-literal", "accounting.database.password=it's #1, \\so it is")
+	c.kubectl(t, "rollout", "status", "statefulset/slurm-mariadb", "--timeout", limit.String())
+	c.accounts(t)
 }
 
 // accounts runs a job that sacct tells of.

@@ -27,6 +27,7 @@ func badImage(t *testing.T, c *cluster) {
 		saw, _ := c.Kubectl(t.Context(), "get", "pod", "slurm-slurmctld-0", "-o", "jsonpath={.status..state.waiting.reason}")
 		return strings.Contains(saw, "ErrImagePull") || strings.Contains(saw, "ImagePullBackOff"), saw
 	})
+	c.says(t, "why slurmctld", "cannot be pulled", "correct image.registry, image.tag")
 	back := time.Now()
 	c.runHelm(t, "rollback", release)
 	c.kubectl(t, "rollout", "status", "statefulset/slurm-slurmctld", "--timeout", limit.String())

@@ -27,6 +27,7 @@ const limit = 8 * time.Minute
 // A case leaves it as it found it: two nodes, a pod on each, all Ready.
 func TestKube(t *testing.T) {
 	c := up(t)
+	people, values := peoplesValues(t)
 	for _, one := range []struct {
 		name string
 		run  func(*testing.T, *cluster)
@@ -38,6 +39,7 @@ func TestKube(t *testing.T) {
 		{"the controller is held to its rights", heldToRights},
 		{"the chart is installed, and its test passes", install},
 		{"the papers' commands work", papersCommands},
+		{"kubectl slurm shows, explains and changes", kubectlSlurm},
 		{"the chart's PodMonitor leads to every agent", metrics},
 		{"a real Prometheus scrapes them", scrapedByPrometheus},
 		{"jobs know their limits", jobLimits},
@@ -53,6 +55,7 @@ func TestKube(t *testing.T) {
 		{"the image of an elastic pod cannot be pulled", elastic(elasticNoImage)},
 		{"an elastic pod finds no machine", elastic(elasticNowhere)},
 		{"a quota refuses elastic pods", elastic(elasticQuota)},
+		{"kubectl slurm says why elastic pods do not start", elastic(kubectlSlurmElastic)},
 		{"elastic pods whose controller is killed before and while it makes them", elastic(elasticControllerKilled)},
 		{"a machine with elastic pods is switched off and deleted", elastic(elasticMachineOff)},
 		{"rounds from zero to zero", elastic(elasticRounds)},
@@ -61,6 +64,10 @@ func TestKube(t *testing.T) {
 		{"a pod with a job on it is deleted", deletePod},
 		{"a machine is drained", drain},
 		{"a machine is cordoned and tainted", cordon},
+		{"kubectl slurm says why nodes get no jobs", kubectlSlurmNodes},
+		{"kubectl slurm says why pods do not run", kubectlSlurmPods},
+		{"kubectl slurm says that a pod is evicted", kubectlSlurmEvicted},
+		{"kubectl slurm says that a machine is lost", kubectlSlurmMachine},
 		{"an eviction grants less than the grace period", evict},
 		{"a node set is scaled down and up", scale},
 		{"a Deployment loses idle pods first", scaleIn},
@@ -76,10 +83,13 @@ func TestKube(t *testing.T) {
 		{"a machine loses power", power},
 		{"a machine is switched off and deleted", machineDeleted},
 		{"another image is rolled out", changeImage},
-		{"the chart is uninstalled", uninstall},
-		{"accounting and REST, on the claims of before", accounting},
+		{"the chart is uninstalled", uninstallInOrder},
+		{"accounting and REST, on the claims of before", accounting(values)},
+		{"five people log in, submit, reach their jobs' nodes and are charged", five(people)},
+		{"another password reaches MariaDB and slurmdbd", newPassword},
 		{"a stranger holds 2,000 half-sent requests on every agent's port", besieged},
 		{"these are uninstalled, too", uninstall},
+		{"a newer Slurm is refused, taken with leave, and taken back", slurmUpgrade},
 		{"the chart is installed with no values at all", bare},
 		{"and where Pod Security is restricted", restricted},
 		{"cgroups by the capability", capability},

@@ -10,6 +10,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/slurmlet/slurmlet/e2e/testbed/sandbox/parts"
 )
 
 // within is the cluster seen from a namespace of its own, which goes with the
@@ -46,7 +48,7 @@ func (c *cluster) KubectlOn(ctx context.Context, stdin string, args ...string) (
 // ofVersion names where the images are, and the version of Slurm, but for the one that the chart has by itself.
 func (c *cluster) ofVersion(args ...string) []string {
 	args = append(args, "--set", "image.registry=localhost/slurmlet")
-	if c.version != "24.11" {
+	if c.version != parts.Newest() {
 		args = append(args, "--set", "image.slurm="+c.version)
 	}
 	return args
@@ -70,6 +72,15 @@ func bare(t *testing.T, c *cluster) {
 		assert.Equal(t, before, c.restarts(t), "the container lives on")
 		c.bothIdle(t)
 	})
+	const hungry = `perl -e '$x = "a" x (1100 << 20)'`
+	t.Run("a job over the pod's memory ends the pod, and kubectl slurm says so", func(t *testing.T) {
+		before := c.restarts(t)
+		j := c.submit(t, hungry, "--mem=900", "-w", "slurm-cpu-1", "--no-requeue")
+		until(t, "the kernel ends the pod's container", func() (bool, string) { saw := c.restarts(t); return saw != before, saw })
+		c.bothIdle(t)
+		c.says(t, "why "+j.id, "A node of the job was lost: slurm-cpu-1", "kubectl slurm why -n bare slurm-cpu-1")
+		c.says(t, "why slurm-cpu-1", "It works", "OOMKilled", "have cgroups limit each job")
+	})
 	t.Run("the line that the notes name changes it", func(t *testing.T) {
 		c.upgrade(t, "--set", "nodeSets.cpu.replicas=0")
 		c.gone(t, "slurm-cpu-0")
@@ -81,6 +92,9 @@ func bare(t *testing.T, c *cluster) {
 		})
 		c.bothIdle(t)
 		assert.Contains(t, c.slurm(t, `srun --mem=50 perl -e '$x = "a" x (100 << 20)' 2>&1 || true`), "Out Of Memory")
+		before := c.restarts(t)
+		c.submit(t, hungry, "--mem=900").becomes(t, "OUT_OF_MEMORY")
+		assert.Equal(t, before, c.restarts(t), "the container lives on")
 	})
 	c.leave(t)
 }

@@ -70,6 +70,7 @@ func power(t *testing.T, c *cluster) {
 	_, err := c.Exec(t.Context(), second, "true")
 	require.Error(t, err)
 	c.machineBecomes(t, "Unknown")
+	c.says(t, "why "+c.onSecond(t), "The machine "+second+" is not Ready", "if it is off for good, delete it")
 	require.NoError(t, c.PowerOn(t.Context(), second))
 	c.machineBecomes(t, "True")
 	assert.NotEqual(t, before, boot())

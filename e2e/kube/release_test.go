@@ -75,6 +75,14 @@ func (c *cluster) upgrade(t *testing.T, args ...string) {
 	c.runHelm(t, append([]string{"upgrade", release, chart, "--reuse-values"}, args...)...)
 }
 
+// uninstallInOrder has slurmctld let the nodes go first, as the chart's README says. Without that, a node waits for a
+// slurmctld that is gone.
+func uninstallInOrder(t *testing.T, c *cluster) {
+	c.kubectl(t, "scale", set, "--replicas=0")
+	c.kubectl(t, "wait", "--for=delete", "pod", "-l", "slurmlet.dev/role=slurmd", "--timeout", limit.String())
+	uninstall(t, c)
+}
+
 // uninstall leaves the claims that the notes name, and nothing else.
 func uninstall(t *testing.T, c *cluster) {
 	notes := c.runHelm(t, "get", "notes", release)

@@ -85,18 +85,19 @@ type metricGroup struct {
 
 // metricGroups are all sections. A metric is in the first one that has its name.
 var metricGroups = []metricGroup{
-	{"Every pod", "The rows of keys are there where auth/slurm is used.", regexp.MustCompile(`^slurmlet_(build_info|agent_|state|ready$|started$|daemon_|log_|keys_)`)},
+	{"Every pod", "The rows of keys are there where auth/slurm is used.", regexp.MustCompile(`^slurmlet_(build_info|agent_|state|ready$|started$|daemon_|log_|keys_|slurm_info|slurm_advisories)`)},
 	{"Every pod, with SLURMLET_PEERS", "", regexp.MustCompile(`^slurmlet_peers`)},
 	{"Every pod, from SIGTERM on", "", regexp.MustCompile(`^slurmlet_stopping_`)},
 	{"slurmd's and login pods", "", regexp.MustCompile(`^slurmlet_(config_missed$|sack_)`)},
-	{"slurmctld's pod", "", regexp.MustCompile(`^slurmlet_(config_|records_kept|jobs_)`)},
+	{"slurmctld's and login pods", "", regexp.MustCompile(`^slurmlet_leavers_`)},
+	{"slurmctld's pod", "", regexp.MustCompile(`^slurmlet_(accounts_|config_|records_kept|jobs_)`)},
 	{"slurmctld's pod, with SLURMLET_PEERS", "", regexp.MustCompile(`^slurmlet_(records|elastic)_`)},
 	{"slurmd's pod", "", regexp.MustCompile(`^slurmlet_(node_(info|cpus|memory_bytes|tmp_disk_bytes|gres|misfits|fault|refused)$|cgroup_|steps_|strays_|files_|disk_|left_files_)`)},
 	{
 		"slurmd's pod: what jobs use", "`slurmlet_node_daemons_…` tells the same of the agent, slurmd and what they run,\n`slurmlet_node_container_…` of the whole container, and with `SLURMLET_JOB_METRICS`\n`slurmlet_job_…{job_id}` of so many jobs.",
 		regexp.MustCompile(`^slurmlet_node_(jobs|usage|gpu)`),
 	},
-	{"login pods", "", regexp.MustCompile(`^slurmlet_(sessions$|service_)`)},
+	{"login pods", "", regexp.MustCompile(`^slurmlet_(sessions$|users_|service_)`)},
 	{"The controller", "Go's own metrics (`go_…`, `process_…`) come with these.", regexp.MustCompile(`^slurmlet_controller_`)},
 	{"The cluster, by slurmlet", "slurmctld's agent has these.", regexp.MustCompile(`^slurmlet_cluster_`)},
 	{"The cluster, by Slurm's names", "slurmctld's agent has these, for each version of Slurm. Those of users and\naccounts need `SLURMLET_METRICS_USERS`.", regexp.MustCompile(`^slurm_`)},

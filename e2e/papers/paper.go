@@ -182,7 +182,7 @@ func (b Block) Installs() [][]string {
 			case "--timeout":
 				i++
 			default:
-				args = append(args, words[i])
+				args = append(args, strings.Trim(words[i], "'")) // no value of the papers has a space
 			}
 		}
 		all = append(all, args)

@@ -223,7 +223,7 @@ func TestInstalls(t *testing.T) {
 	assert.Equal(t, [][]string{{"slurm", "charts/slurm", "--set", "image.registry=kept", "--set", "image.registry=kept", "--set", "a=b,c=d"}, {"slurm", "charts/slurm", "-f", "x.yaml"}}, b.Installs())
 }
 
-// TestRooms: docs/design/README.md names every package, and its arrows point down.
+// TestRooms: docs/design/README.md names every package, its arrows point down, and none leads from one place into another.
 func TestRooms(t *testing.T) {
 	p, err := Read(root, architecture)
 	require.NoError(t, err)
@@ -238,24 +238,27 @@ func TestRooms(t *testing.T) {
 func TestMisplaced(t *testing.T) {
 	dir := t.TempDir()
 	for name, text := range map[string]string{
-		"agent/a.go":        "package agent\nimport _ \"" + module + "/internal/b\"\n",
-		"agent/a_test.go":   "package agent\nimport _ \"" + module + "/cmd/c\"\n",
-		"internal/b/b.go":   "package b\nimport (\n\"fmt\"\n_ \"" + module + "/agent\"\n)\n",
-		"internal/x/x.go":   "package x\n",
-		"internal/x/y.go":   "package x\n",
-		"internal/b/d/d.go": "package d\nimport _ \"" + module + "/agent\"\n",
-		"e2e/t/u/u.go":      "package u\nimport _ \"" + module + "/agent\"\n",
+		"agent/a.go":                "package agent\nimport _ \"" + module + "/internal/b\"\n",
+		"agent/a_test.go":           "package agent\nimport _ \"" + module + "/cmd/c\"\n",
+		"internal/b/b.go":           "package b\nimport (\n\"fmt\"\n_ \"" + module + "/agent\"\n)\n",
+		"internal/x/x.go":           "package x\n",
+		"internal/x/y.go":           "package x\n",
+		"internal/b/d/d.go":         "package d\nimport _ \"" + module + "/agent\"\n",
+		"e2e/t/u/u.go":              "package u\nimport _ \"" + module + "/agent\"\n",
+		"internal/slurmctld/c/c.go": "package c\nimport _ \"" + module + "/internal/slurmd/d\"\n",
+		"internal/slurmd/d/d.go":    "package d\n",
 	} {
 		require.NoError(t, os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o755))
 		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644))
 	}
-	table := Paper{Lines: []string{"| package | |", "|---|---|", "| agent | the loop |", "| internal/b, charts | b |", "| e2e/t | tests |"}}
-	assert.Equal(t, map[string]int{"agent": 1, "internal/b": 2, "charts": 2, "e2e/t": 3}, table.Rooms())
+	table := Paper{Lines: []string{"| package | |", "|---|---|", "| agent | the loop |", "| internal/b, charts | b |", "| internal/slurmctld, internal/slurmd | c |", "| e2e/t | tests |"}}
+	assert.Equal(t, map[string]int{"agent": 1, "internal/b": 2, "charts": 2, "internal/slurmctld": 3, "internal/slurmd": 3, "e2e/t": 4}, table.Rooms())
 	faults, err := Misplaced(dir, table.Rooms())
 	require.NoError(t, err)
 	assert.Equal(t, []string{
 		"internal/b/b.go imports " + "agent, which docs/design/README.md has above internal/b",
 		"internal/b/d/d.go imports " + "agent, which docs/design/README.md has above internal/b/d",
+		"internal/slurmctld/c/c.go imports internal/slurmd/d, which runs in another place",
 		"docs/design/README.md does not name internal/x",
 	}, faults)
 }

@@ -20,7 +20,7 @@ const architecture = "docs/design/README.md"
 // module is the import path of the repository's root.
 const module = "github.com/slurmlet/slurmlet"
 
-var row = regexp.MustCompile(`^\| ((?:agent|cgroup|charts|cmd|controller|e2e|images|internal|slurmconf)[\w/, .-]*) \|`)
+var row = regexp.MustCompile(`^\| ((?:agent|cgroup|charts|cmd|controller|e2e|images|internal|kubectl-slurm|slurmconf)[\w/, .-]*) \|`)
 
 // Rooms are the packages that the table of a paper names, with their rows from 1.
 // A row may name several.
@@ -38,8 +38,8 @@ func (p Paper) Rooms() map[string]int {
 	return rooms
 }
 
-// Misplaced are the packages below root that are in none of the rooms, and the imports that lead
-// from a row to one above it. A package is in the row of the longest path that leads to it.
+// Misplaced are the packages below root that are in none of the rooms, the imports that lead from a row
+// to one above it, and those that lead into another place. A package is in the row of the longest path that leads to it.
 // Only code of the product has a direction: e2e may import all of it.
 func Misplaced(root string, rooms map[string]int) ([]string, error) {
 	var faults []string
@@ -67,12 +67,35 @@ func Misplaced(root string, rooms map[string]int) ([]string, error) {
 		if strings.HasSuffix(name, "_test.go") || strings.HasPrefix(name, "e2e/") {
 			return nil
 		}
-		up, err := upward(root, name, rooms)
-		faults = append(faults, up...)
+		wrong, err := wrongImports(root, name, rooms)
+		faults = append(faults, wrong...)
 		return err
 	})
 	return faults, err
 }
+
+// places are the wings that are named after one place, and who may import them beside themselves: agent joins all of
+// them, and the page and the command line run in slurmctld's container, too.
+var places = map[string][]string{
+	"internal/login":     {"agent"},
+	"internal/slurmctld": {"agent", "cmd/slurmlet", "internal/page"},
+	"internal/slurmd":    {"agent"},
+	"internal/slurmdbd":  {"agent"},
+}
+
+// isOutOfPlace says whether a package imports one that runs in another place.
+func isOutOfPlace(room, imported string) bool {
+	for place, joins := range places {
+		if !within(imported, place) {
+			continue
+		}
+		return !within(room, place) && !slices.ContainsFunc(joins, func(join string) bool { return within(room, join) })
+	}
+	return false
+}
+
+// within says whether a package is a wing or in it.
+func within(room, wing string) bool { return room == wing || strings.HasPrefix(room, wing+"/") }
 
 // rowOf is the row of a package, 0 for none.
 func rowOf(rooms map[string]int, room string) int {
@@ -84,8 +107,8 @@ func rowOf(rooms map[string]int, room string) int {
 	return 0
 }
 
-// upward are the imports of a file that lead to a row above its package's.
-func upward(root, name string, rooms map[string]int) ([]string, error) {
+// wrongImports are the imports of a file that lead to a row above its package's, or into another place.
+func wrongImports(root, name string, rooms map[string]int) ([]string, error) {
 	text, err := os.ReadFile(filepath.Join(root, name))
 	if err != nil {
 		return nil, err
@@ -101,6 +124,9 @@ func upward(root, name string, rooms map[string]int) ([]string, error) {
 			return nil, err
 		}
 		to, ours := strings.CutPrefix(imported, module+"/")
+		if ours && isOutOfPlace(path.Dir(name), to) {
+			faults = append(faults, fmt.Sprintf("%s imports %s, which runs in another place", name, to))
+		}
 		if ours && rowOf(rooms, to) < rowOf(rooms, path.Dir(name)) {
 			faults = append(faults, fmt.Sprintf("%s imports %s, which %s has above %s", name, to, architecture, path.Dir(name)))
 		}

@@ -5,7 +5,7 @@ import (
 
 	"github.com/slurmlet/slurmlet/internal/lifecycle/node"
 	"github.com/slurmlet/slurmlet/internal/lifecycle/supervisor"
-	"github.com/slurmlet/slurmlet/internal/slurmd/nodesize"
+	"github.com/slurmlet/slurmlet/internal/slurm/nodesize"
 )
 
 // BenchmarkStep is a start of slurmctld up to Ready, and its end: what the

@@ -193,7 +193,7 @@ func TestBudget(t *testing.T) {
 		"the drain is lifted, steps end":  {in: ready, answer: shows(bigger, busy), happens: node.StepsEnded{}, every: answerTime},
 		"steps end":                       {in: ready, answer: shows(bigger, busy, ourDrain), happens: node.StepsEnded{}, every: answerTime},
 		"slurmd dies":                     {in: ready, answer: shows(), happens: supervisor.MainExited{PID: 10, Uptime: time.Second}, every: 3 * time.Second},
-		"slurmctld dies":                  {in: ready, answer: shows(busy), happens: node.ControllerLost{}, every: time.Second},
+		"slurmctld dies":                  {in: ready, answer: shows(busy), happens: node.SlurmctldLost{}, every: time.Second},
 		"launches refused":                {in: ready, answer: shows(relaunched), happens: node.LaunchRefused{}, every: 10 * time.Second},
 		"launches refused, not mended":    {in: ready, answer: shows(relaunched), refuses: no, happens: node.LaunchRefused{}, every: 10 * time.Second},
 		"hand-overs":                      {in: ready, answer: shows(), happens: supervisor.MainChanged{PID: 9, At: epoch}, every: 5 * time.Second},

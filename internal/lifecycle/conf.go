@@ -6,51 +6,53 @@ import (
 )
 
 // configure gives an event to slurmctld's configuration, and follows the orders that come of it.
-func (l State) configure(e conf.Event) (State, []Action) {
-	if !l.Reloads {
-		return l, nil
+func (s State) configure(e conf.Event) (State, []Action) {
+	if !s.Reloads {
+		return s, nil
 	}
 	var orders []conf.Action
-	l.Conf, orders = conf.Step(l.Conf, l.slurmctld(), e)
+	s.Conf, orders = conf.Step(s.Conf, s.slurmctld(), e)
 	var actions []Action
 	for _, order := range orders {
 		more := []Action{order}
 		switch order := order.(type) {
 		case conf.Launch:
-			if !l.WasReady {
-				l.Reason = ""
+			if !s.WasReady {
+				s.Reason = ""
 			}
-			l, more = l.with(l.Launch())
+			s, more = s.with(s.Launch())
 		case conf.End:
-			l, more = l.with(l.Replace(order.Why))
+			s, more = s.with(s.Replace(order.Why))
 		case conf.GiveUp:
-			l.Reason = order.Why
-			l, more = l.with(l.LeaveWith(order.Code))
+			s.Reason = order.Why
+			s, more = s.with(s.LeaveWith(order.Code))
 		}
 		actions = append(actions, more...)
 	}
-	return l, actions
+	return s, actions
 }
 
 // slurmctld is what its configuration sees of it.
-func (l State) slurmctld() conf.Daemon {
-	return conf.Daemon{PID: l.Main, Since: l.MainSince, Ready: l.Phase == supervisor.Ready, WasReady: l.WasReady, Over: l.IsOver()}
+func (s State) slurmctld() conf.Daemon {
+	return conf.Daemon{PID: s.Main, Since: s.MainSince, Ready: s.Phase == supervisor.Ready, WasReady: s.WasReady, Over: s.IsOver()}
 }
 
 // startConfigured starts slurmctld as soon as a configuration is in its place.
-func (l State) startConfigured() (State, []Action) {
-	l.Activity = supervisor.ChoosingConf
-	return l.configure(conf.StartDue{})
+func (s State) startConfigured() (State, []Action) {
+	s.Activity = supervisor.ChoosingConf
+	return s.configure(conf.StartDue{})
 }
 
 // mayTryOther says whether slurmctld has ended before it was Ready, and there is another configuration.
-func (l State) mayTryOther() bool { return l.Reloads && !l.WasReady && l.Conf.HasOther() }
+func (s State) mayTryOther() bool { return s.Reloads && !s.WasReady && s.Conf.HasOther() }
 
-func (l State) tryOther(what string) (State, []Action) {
-	l.Starts++
-	l.Activity = supervisor.ChoosingConf
-	return l.configure(conf.Ended{What: what})
+func (s State) tryOther(what string) (State, []Action) {
+	s.Starts++
+	s.Activity = supervisor.ChoosingConf
+	return s.configure(conf.Ended{What: what})
 }
 
-// ConfNews compares the configuration with that of the state before the step.
-func (l State) ConfNews(old State) conf.News { return l.Conf.News(old.Conf, l.WasReady, old.WasReady) }
+// ConfAnnouncement compares the configuration with that of the state before the step.
+func (s State) ConfAnnouncement(old State) conf.Announcement {
+	return s.Conf.Announcement(old.Conf, s.WasReady, old.WasReady)
+}

@@ -148,8 +148,8 @@ func (c *confWorld) carryOut(w *world, a Action) {
 		c.asked = append(c.asked, a)
 		c.pushed, c.silenced = !a.Set.Same(w.life.Conf.Good), true
 	case conf.Keep:
-		require.True(w, a.Set.Same(c.live), "a set is kept that is not in place")
-		c.kept, c.pushed = a.Set, false
+		require.True(w, w.life.Conf.Good.Same(c.live), "a set is kept that is not in place")
+		c.kept, c.pushed = c.live, false
 	case conf.ArmReload:
 		require.Positive(w, a.After)
 		c.clocks = append(c.clocks, a.Number)
@@ -164,8 +164,8 @@ func (c *confWorld) put(w *world, set *confset.Set) {
 }
 
 // hear: the agents hear of the configuration between a step and its actions.
-func (c *confWorld) hear(news conf.News) {
-	if news != conf.NoNews {
+func (c *confWorld) hear(news conf.Announcement) {
+	if news != conf.NoAnnouncement {
 		c.silenced = false
 	}
 }

@@ -30,85 +30,85 @@ const servedStop = time.Minute
 const signalDelay = time.Second
 
 // converting: main may convert its database, so no signal may reach it.
-func (l State) converting() bool { return l.Converts && (l.StartAsked || l.Main != 0 && !l.listens) }
+func (s State) converting() bool { return s.Converts && (s.StartAsked || s.Main != 0 && !s.listens) }
 
 // notListening returns the reason of a slurmdbd that gets no signal yet.
-func (l State) notListening(err error) string {
-	reason := "slurmdbd converts its database or waits for it since " + l.MainSince.UTC().Format(time.RFC3339) + ": " + err.Error()
-	if l.unread != noSignal && l.Phase != supervisor.Stopping {
+func (s State) notListening(err error) string {
+	reason := "slurmdbd converts its database or waits for it since " + s.MainSince.UTC().Format(time.RFC3339) + ": " + err.Error()
+	if s.unread != noSignal && s.Phase != supervisor.Stopping {
 		reason += "; an edit waits for that"
 	}
-	if l.Phase == supervisor.Stopping {
+	if s.Phase == supervisor.Stopping {
 		reason = "SIGTERM received; " + reason
 	}
 	return reason
 }
 
 // postpone keeps an edit until it listens.
-func (l State) postpone(how signal) State {
-	l.unread = max(l.unread, how)
-	return l
+func (s State) postpone(how signal) State {
+	s.unread = max(s.unread, how)
+	return s
 }
 
 // signalLate sends it what edits have asked for meanwhile.
-func (l State) signalLate() (State, []Action) {
-	how := l.unread
-	l.unread = noSignal
+func (s State) signalLate() (State, []Action) {
+	how := s.unread
+	s.unread = noSignal
 	if how == restart {
-		return l.with(l.Replace("the configuration has changed"))
+		return s.with(s.Replace("the configuration has changed"))
 	}
-	return l.sendHUP()
+	return s.sendHUP()
 }
 
 // awaitListening is the way down of a slurmdbd that may convert: it gets SIGTERM when it listens, and killed at the very
 // end of the pod's time.
-func (l State) awaitListening() (State, []Action) {
-	l.Activity, l.Tries = supervisor.Converting, 0
-	actions := []Action{deadlines.Schedule{Stage: deadlines.End, After: l.Deadlines.End}}
-	if l.Main == 0 {
-		return l, actions // its start is still to come
+func (s State) awaitListening() (State, []Action) {
+	s.Activity, s.Tries = supervisor.Converting, 0
+	actions := []Action{deadlines.Schedule{Stage: deadlines.End, After: s.Deadlines.End}}
+	if s.Main == 0 {
+		return s, actions // its start is still to come
 	}
-	l.Reason = l.notListening(errors.New("it gets SIGTERM when it listens"))
-	l, question := l.with(l.AskService())
-	return l, append(actions, question...)
+	s.Reason = s.notListening(errors.New("it gets SIGTERM when it listens"))
+	s, question := s.with(s.AskService())
+	return s, append(actions, question...)
 }
 
 // answerConverting: it listens, or does not yet.
-func (l State) answerConverting(e node.Answered) (State, []Action) {
+func (s State) answerConverting(e node.Answered) (State, []Action) {
 	if e.Err != nil {
-		return l.again(l.notListening(e.Err))
+		return s.again(s.notListening(e.Err))
 	}
-	l.listens = true
-	return l.with(l.Wait(signalDelay))
+	s.listens = true
+	return s.with(s.Wait(signalDelay))
 }
 
 // askConverting: it has not listened the last time, or has had its peace.
-func (l State) askConverting() (State, []Action) {
-	if l.listens {
-		return l.end("")
+func (s State) askConverting() (State, []Action) {
+	if s.listens {
+		return s.end("")
 	}
-	return l.with(l.AskService())
+	return s.with(s.AskService())
 }
 
 // killConverting: the pod's time is over.
-func (l State) killConverting() (State, []Action) {
-	l.Activity = supervisor.Ending
-	l.Question++ // whether it listens is of no interest any more
-	l, actions := l.with(l.Overdue())
-	l.Reason = "the time was over before slurmdbd listened, and it was killed"
-	return l, actions
+func (s State) killConverting() (State, []Action) {
+	s.Activity = supervisor.Ending
+	s.Question++ // whether it listens is of no interest any more
+	s, actions := s.with(s.Overdue())
+	s.Reason = "the time was over before slurmdbd listened, and it was killed"
+	return s, actions
 }
 
 // takeAway: it has no connection to its database, and tries again in some seconds. So it does not convert now.
-func (l State) takeAway() (State, []Action) {
+func (s State) takeAway() (State, []Action) {
 	switch {
-	case !l.converting() || l.Main == 0:
-		return l, nil
-	case l.Activity == supervisor.Converting:
-		return l.end("")
-	case l.unread != noSignal && l.Phase != supervisor.Stopping:
-		l.unread = noSignal
-		return l.with(l.Replace("the configuration has changed"))
+	case !s.converting() || s.Main == 0:
+		return s, nil
+	case s.Activity == supervisor.Converting:
+		return s.end("")
+	case s.unread != noSignal && s.Phase != supervisor.Stopping:
+		s.unread = noSignal
+		return s.with(s.Replace("the configuration has changed"))
 	}
-	return l, nil
+	return s, nil
 }

@@ -82,7 +82,7 @@ func (w *world) checkChange(a node.Change) {
 	case node.DrainNode:
 		require.False(w, node.Foreign(w.record), "an admin's drain gets our reason")
 	case node.ResumeNode:
-		require.True(w, node.Own(w.record) || node.PutRight(w.record) || w.life.Elastic && node.Outlived(w.record), "a drain that was not ours is lifted")
+		require.True(w, node.Own(w.record) || node.PutRight(w.record) || w.life.Elastic && node.HasStaleRefusal(w.record), "a drain that was not ours is lifted")
 	case node.MendLaunch:
 		require.False(w, w.stopped)
 		require.True(w, node.Relaunched(w.record) || w.life.Relaunched, "nothing is to be mended")

@@ -14,7 +14,7 @@ import (
 	"github.com/slurmlet/slurmlet/internal/lifecycle/sessions"
 	"github.com/slurmlet/slurmlet/internal/lifecycle/supervisor"
 	"github.com/slurmlet/slurmlet/internal/slurm"
-	"github.com/slurmlet/slurmlet/internal/slurmd/nodesize"
+	"github.com/slurmlet/slurmlet/internal/slurm/nodesize"
 )
 
 // The moves of the fuzzer's world: what may happen next, in all its ways.
@@ -48,7 +48,7 @@ func (w *world) news(how byte) {
 			lost.Lost = []string{"3"}
 		}
 		w.feed([]Event{
-			node.StepsEnded{}, supervisor.Troubled{}, supervisor.FilesChanged{}, supervisor.FilesChanged{Restart: true}, node.ControllerLost{}, lost, supervisor.Outdated{}, supervisor.MainHung{PID: w.life.Main},
+			node.StepsEnded{}, supervisor.Troubled{}, supervisor.FilesChanged{}, supervisor.FilesChanged{Restart: true}, node.SlurmctldLost{}, lost, supervisor.Outdated{}, supervisor.MainHung{PID: w.life.Main},
 		}[how>>1&7])
 		return
 	}
@@ -90,7 +90,7 @@ func (w *world) change(how byte) {
 		w.feed(deadlines.DeadlineSet{At: epoch, Deadline: epoch.Add(5 * time.Second), Source: "the controller"})
 		return
 	case 7:
-		w.feed(supervisor.ControllerMoved{})
+		w.feed(supervisor.SlurmctldMoved{})
 		return
 	case 15:
 		w.feed(DatabaseAway{})

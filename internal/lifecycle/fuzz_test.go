@@ -119,7 +119,7 @@ func (w *world) feed(e Event) {
 	before := w.life
 	w.life, actions = Step(w.life, e)
 	w.inStep = false
-	w.conf.hear(w.life.ConfNews(before))
+	w.conf.hear(w.life.ConfAnnouncement(before))
 	w.checkHaste(e, before, actions)
 	require.False(w, changing && w.life.Question != question, "the outcome of a change will not be heard: %+v", w.life)
 	if w.served && !w.gone && first {

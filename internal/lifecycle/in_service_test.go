@@ -12,8 +12,8 @@ import (
 	"github.com/slurmlet/slurmlet/internal/lifecycle/node"
 	"github.com/slurmlet/slurmlet/internal/lifecycle/supervisor"
 	"github.com/slurmlet/slurmlet/internal/slurm"
+	"github.com/slurmlet/slurmlet/internal/slurm/nodesize"
 	"github.com/slurmlet/slurmlet/internal/slurm/reasons"
-	"github.com/slurmlet/slurmlet/internal/slurmd/nodesize"
 )
 
 // activities are all that a node can be doing when SIGTERM comes, and how it gets there.

@@ -10,8 +10,8 @@ import (
 	"github.com/slurmlet/slurmlet/internal/lifecycle/deadlines"
 	"github.com/slurmlet/slurmlet/internal/lifecycle/node"
 	"github.com/slurmlet/slurmlet/internal/lifecycle/supervisor"
+	"github.com/slurmlet/slurmlet/internal/slurm/nodesize"
 	"github.com/slurmlet/slurmlet/internal/slurm/reasons"
-	"github.com/slurmlet/slurmlet/internal/slurmd/nodesize"
 )
 
 // TestPace: a first change comes at once, repeated ones lie apart, and what is new is a first one.

@@ -4,94 +4,98 @@ import (
 	"time"
 
 	"github.com/slurmlet/slurmlet/internal/kit/backoff"
+	"github.com/slurmlet/slurmlet/internal/kit/exitcode"
 	"github.com/slurmlet/slurmlet/internal/lifecycle/node"
 	"github.com/slurmlet/slurmlet/internal/lifecycle/sessions"
 	"github.com/slurmlet/slurmlet/internal/lifecycle/supervisor"
-	"github.com/slurmlet/slurmlet/internal/slurmd/nodesize"
+	"github.com/slurmlet/slurmlet/internal/slurm/nodesize"
 )
 
 // A role without a node serves as soon as its daemon answers.
 
 // answered: what was asked last has an answer.
-func (l State) answered(e node.Answered) (State, []Action) {
+func (s State) answered(e node.Answered) (State, []Action) {
 	switch {
-	case e.Number != l.Question:
-		return l, nil
-	case l.Phase == supervisor.Stopping:
-		return l.answeredStopping(e)
-	case e.Err != nil && l.converting():
-		return l.again(l.notListening(e.Err))
+	case e.Number != s.Question:
+		return s, nil
+	case s.Phase == supervisor.Stopping:
+		return s.answeredStopping(e)
+	case exitcode.IsFault(e.Err) && s.Activity == supervisor.Reaching:
+		s.Reason = e.Err.Error()
+		return s.with(s.LeaveWith(exitcode.Of(e.Err)))
+	case e.Err != nil && s.converting():
+		return s.again(s.notListening(e.Err))
 	case e.Err != nil:
-		return l.again(e.Err.Error())
-	case l.Activity == supervisor.Reaching:
-		l.Reason = ""
-		return l.with(l.Launch())
+		return s.again(e.Err.Error())
+	case s.Activity == supervisor.Reaching:
+		s.Reason = ""
+		return s.with(s.Launch())
 	}
-	return l.serve() // confirmed, or what was complained of answers
+	return s.serve() // confirmed, or what was complained of answers
 }
 
-func (l State) again(reason string) (State, []Action) {
-	return l.with(l.Again(reason, backoff.LastTry))
+func (s State) again(reason string) (State, []Action) {
+	return s.with(s.Again(reason, backoff.LastTry))
 }
 
 // ask asks what is waited for once more.
-func (l State) ask() (State, []Action) {
-	if l.Activity == supervisor.Doubting {
-		return l.with(l.TryToReach())
+func (s State) ask() (State, []Action) {
+	if s.Activity == supervisor.Doubting {
+		return s.with(s.TryToReach())
 	}
-	return l.with(l.AskService())
+	return s.with(s.AskService())
 }
 
 // fired: what was waited for has not come in time, or a pause is over.
-func (l State) fired() (State, []Action) {
-	switch l.Activity {
+func (s State) fired() (State, []Action) {
+	switch s.Activity {
 	case supervisor.Pausing:
-		l.Starts++
-		return l.begin()
+		s.Starts++
+		return s.begin()
 	case supervisor.Replacing:
-		return l.with(l.OverdueReplaced())
+		return s.with(s.OverdueReplaced())
 	case supervisor.Idle:
-		if l.unread != noSignal {
-			return l.signalLate()
+		if s.unread != noSignal {
+			return s.signalLate()
 		}
-		return l, nil
+		return s, nil
 	case supervisor.Launching, supervisor.AwaitingDescription, supervisor.ChoosingConf:
-		return l, nil
+		return s, nil
 	case supervisor.Reaching:
-		return l.begin()
+		return s.begin()
 	}
-	return l.ask()
+	return s.ask()
 }
 
 // doubt asks what a daemon that serves has complained of, until it answers.
-func (l State) doubt() (State, []Action) {
-	if l.Phase != supervisor.Ready || l.Activity != supervisor.Idle || !l.Reaches {
-		return l, nil
+func (s State) doubt() (State, []Action) {
+	if s.Phase != supervisor.Ready || s.Activity != supervisor.Idle || !s.Reaches {
+		return s, nil
 	}
-	l.Activity, l.Tries = supervisor.Doubting, 0
-	return l.ask()
+	s.Activity, s.Tries = supervisor.Doubting, 0
+	return s.ask()
 }
 
 // measured: the pod was looked at again. Only the time that it grants counts.
-func (l State) measured(e node.Measured) (State, []Action) {
-	l.Node = l.WithGrace(e)
-	if l.Phase == supervisor.Stopping {
-		l.Node = l.WithFault(e)
-		return l.hasten(e.At)
+func (s State) measured(e node.Measured) (State, []Action) {
+	s.Node = s.WithGrace(e)
+	if s.Phase == supervisor.Stopping {
+		s.Node = s.WithFault(e)
+		return s.hasten(e.At)
 	}
 	if e.Err != nil {
-		l.Fault = e.Err.Error()
-		return l, nil
+		s.Fault = e.Err.Error()
+		return s, nil
 	}
-	l.Fault = ""
-	l.Allocation = &nodesize.Allocation{Resources: e.Resources, Size: e.Size, Traits: e.Traits.After(l.Traits), Grace: e.Grace}
-	return l, nil
+	s.Fault = ""
+	s.Allocation = &nodesize.Allocation{Resources: e.Resources, Size: e.Size, Traits: e.Traits.After(s.Traits), Grace: e.Grace}
+	return s, nil
 }
 
 // hasten brings the deadlines of the way down forward.
-func (l State) hasten(now time.Time) (State, []Action) {
-	if l.Hosts {
-		return l.with(sessions.Hasten(l.Supervisor, l.Grace, now))
+func (s State) hasten(now time.Time) (State, []Action) {
+	if s.Hosts {
+		return s.with(sessions.Hasten(s.Supervisor, s.Grace, now))
 	}
-	return l.with(l.Hasten(l.Grace, now))
+	return s.with(s.Hasten(s.Grace, now))
 }

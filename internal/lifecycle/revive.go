@@ -21,31 +21,31 @@ const (
 
 // mayRevive: slurmctld has crashed, with a configuration that it and its nodes have taken. What it says before it serves
 // is a fault of the configuration or of its state, and ends the container.
-func (l State) mayRevive(e supervisor.MainExited) bool {
-	served := l.Phase.Serving() || e.Code > supervisor.BySignal
-	return l.Reloads && l.WasReady && !l.IsOver() && l.Activity != supervisor.Replacing && l.Conf.IsSettled() && served && e.Code != 0 &&
-		(l.crashes < mostCrashes || e.Uptime >= steadyServing)
+func (s State) mayRevive(e supervisor.MainExited) bool {
+	served := s.Phase.Serving() || e.Code > supervisor.BySignal
+	return s.Reloads && s.WasReady && !s.IsOver() && s.Activity != supervisor.Replacing && s.Conf.IsSettled() && served && e.Code != 0 &&
+		(s.crashes < mostCrashes || e.Uptime >= steadyServing)
 }
 
 // revive starts slurmctld again, the first time at once.
-func (l State) revive(e supervisor.MainExited) (State, []Action) {
+func (s State) revive(e supervisor.MainExited) (State, []Action) {
 	if e.Uptime >= steadyServing {
-		l.crashes = 0
+		s.crashes = 0
 	}
-	l.crashes++
-	l.Phase, l.Reason = supervisor.Starting, e.What
-	if l.crashes == 1 {
-		l.Starts++
-		return l.startConfigured()
+	s.crashes++
+	s.Phase, s.Reason = supervisor.Starting, e.What
+	if s.crashes == 1 {
+		s.Starts++
+		return s.startConfigured()
 	}
-	l.Activity = supervisor.Pausing
-	return l.with(l.Wait(backoff.Grow(backoff.FirstPause, l.crashes-2, backoff.LastPause)))
+	s.Activity = supervisor.Pausing
+	return s.with(s.Wait(backoff.Grow(backoff.FirstPause, s.crashes-2, backoff.LastPause)))
 }
 
-// heldUp: another slurmctld's agent has what slurmctld has saved.
-func (l State) heldUp(e StateHeld) (State, []Action) {
-	if l.Activity == supervisor.ChoosingConf {
-		l.Reason = e.Why
+// waitForState says why slurmctld does not start yet: another slurmctld's agent has what slurmctld has saved.
+func (s State) waitForState(e StateHeld) (State, []Action) {
+	if s.Activity == supervisor.ChoosingConf {
+		s.Reason = e.Why
 	}
-	return l, nil
+	return s, nil
 }

@@ -19,7 +19,7 @@ import (
 	"github.com/slurmlet/slurmlet/internal/lifecycle/deadlines"
 	"github.com/slurmlet/slurmlet/internal/lifecycle/node"
 	"github.com/slurmlet/slurmlet/internal/lifecycle/supervisor"
-	"github.com/slurmlet/slurmlet/internal/slurmd/nodesize"
+	"github.com/slurmlet/slurmlet/internal/slurm/nodesize"
 )
 
 // Plan has what does not change in a container's life: its role and its settings.

@@ -27,181 +27,181 @@ type (
 
 // Step is the agent's whole judgement: what happened goes in, the next state
 // and what to do come out.
-func Step(l State, e Event) (State, []Action) {
-	next, actions := l.take(e)
-	return next, append(l.consequences(next), actions...)
+func Step(s State, e Event) (State, []Action) {
+	next, actions := s.take(e)
+	return next, append(s.consequences(next), actions...)
 }
 
 // consequences are the actions that follow from a change of the state, whatever event
 // has led to it.
-func (l State) consequences(next State) []Action {
-	if next.Registers && next.Phase == supervisor.Ready && l.Phase != supervisor.Ready {
+func (s State) consequences(next State) []Action {
+	if next.Registers && next.Phase == supervisor.Ready && s.Phase != supervisor.Ready {
 		return []Action{node.CompareCluster{}}
 	}
 	return nil
 }
 
 // take has the machine take an event that it is for.
-func (l State) take(e Event) (State, []Action) {
-	if l.Phase == supervisor.Exited {
-		return l, nil // nothing happens any more
+func (s State) take(e Event) (State, []Action) {
+	if s.Phase == supervisor.Exited {
+		return s, nil // nothing happens any more
 	}
 	switch e := e.(type) {
 	case supervisor.MainStarted:
-		return l.started(e)
+		return s.started(e)
 	case supervisor.MainFailed:
-		return l.failed(e)
+		return s.failed(e)
 	case supervisor.MainReady:
-		return l.announced()
+		return s.announced()
 	case supervisor.MainChanged:
-		return l.handedOver(e)
+		return s.handedOver(e)
 	case supervisor.MainExited:
-		return l.ended(e)
+		return s.ended(e)
 	case supervisor.Begun:
-		return l.begin()
+		return s.begin()
 	case supervisor.Terminated:
-		return l.terminate(e)
+		return s.terminate(e)
 	case supervisor.HungUp:
-		return l.sendHUP()
+		return s.sendHUP()
 	case supervisor.FilesChanged:
-		return l.takeFiles(e)
+		return s.takeFiles(e)
 	case supervisor.Outdated:
-		return l.refetch()
-	case supervisor.ControllerMoved:
-		return l.reachAnew()
+		return s.refetch()
+	case supervisor.SlurmctldMoved:
+		return s.reachAnew()
 	case DatabaseAway:
-		return l.takeAway()
+		return s.takeAway()
 	case StateHeld:
-		return l.heldUp(e)
+		return s.waitForState(e)
 	case sessions.SessionsOver:
-		if l.Phase == supervisor.Stopping {
-			return l.end("")
+		if s.Phase == supervisor.Stopping {
+			return s.end("")
 		}
-		return l, nil
+		return s, nil
 	case conf.Revision, conf.Checked, conf.LaunchesOver, conf.PlaceEnded, conf.ReconfigureEnded, conf.NodesAsked, conf.ReloadTimerFired:
-		return l.configure(e)
+		return s.configure(e)
 	case supervisor.TimerFired:
-		if e.Number != l.Timer {
-			return l, nil
+		if e.Number != s.Timer {
+			return s, nil
 		}
 	case deadlines.DeadlinePassed:
 		if e.Stage == deadlines.End {
-			return l.endDue()
+			return s.endDue()
 		}
 	case deadlines.DeadlineSet:
-		l.TimeLeft = l.Order(e)
-		if l.Phase != supervisor.Stopping {
-			return l, nil
+		s.TimeLeft = s.Order(e)
+		if s.Phase != supervisor.Stopping {
+			return s, nil
 		}
 	}
-	if l.Registers {
-		return l.asNode(e)
+	if s.Registers {
+		return s.asNode(e)
 	}
-	return l.withoutRecord(e)
+	return s.withoutRecord(e)
 }
 
 // asNode has the node's machine take an event.
-func (l State) asNode(e Event) (State, []Action) {
-	s, n, actions := node.Step(l.Supervisor, l.Node, e)
-	l.Supervisor, l.Node = s, n
-	return l, actions
+func (s State) asNode(e Event) (State, []Action) {
+	var actions []Action
+	s.Supervisor, s.Node, actions = node.Step(s.Supervisor, s.Node, e)
+	return s, actions
 }
 
 // with takes the supervisor's next state.
-func (l State) with(s supervisor.State, actions []Action) (State, []Action) {
-	l.Supervisor = s
-	return l, actions
+func (s State) with(next supervisor.State, actions []Action) (State, []Action) {
+	s.Supervisor = next
+	return s, actions
 }
 
 // withoutRecord takes the events of a role that has no node.
-func (l State) withoutRecord(e Event) (State, []Action) {
-	stopping := l.Phase == supervisor.Stopping
+func (s State) withoutRecord(e Event) (State, []Action) {
+	stopping := s.Phase == supervisor.Stopping
 	switch e := e.(type) {
 	case node.Answered:
-		return l.answered(e)
+		return s.answered(e)
 	case supervisor.TimerFired:
 		if stopping {
-			return l.firedStopping()
+			return s.firedStopping()
 		}
-		return l.fired()
+		return s.fired()
 	case node.Measured:
-		return l.measured(e)
+		return s.measured(e)
 	case deadlines.DeadlineSet:
-		return l.hasten(e.At)
+		return s.hasten(e.At)
 	case supervisor.Troubled:
-		return l.doubt()
+		return s.doubt()
 	case deadlines.DeadlinePassed:
-		if l.Hosts && stopping {
-			return l.with(sessions.Due(l.Supervisor, e.Stage))
+		if s.Hosts && stopping {
+			return s.with(sessions.Due(s.Supervisor, e.Stage))
 		}
-		return l, nil
-	case node.Done, node.StepsEnded, node.StepsCounted, supervisor.MainHung, node.ControllerLost, node.LaunchRefused, node.LostJobsFound:
-		return l, nil
+		return s, nil
+	case node.Done, node.StepsEnded, node.StepsCounted, supervisor.MainHung, node.SlurmctldLost, node.LaunchRefused, node.LostJobsFound:
+		return s, nil
 	}
 	panic(fmt.Sprintf("Step: no such event: %T", e))
 }
 
 // terminate begins the orderly stop. A second signal shortens nothing, but for an impatient one:
 // SIGINT twice, in a terminal.
-func (l State) terminate(e supervisor.Terminated) (State, []Action) {
-	if l.Phase == supervisor.Stopping {
+func (s State) terminate(e supervisor.Terminated) (State, []Action) {
+	if s.Phase == supervisor.Stopping {
 		switch {
 		case !e.Again:
-			return l, nil
-		case l.Registers:
-			return l.asNode(e)
+			return s, nil
+		case s.Registers:
+			return s.asNode(e)
 		}
-		return l.end("SIGINT received twice")
+		return s.end("SIGINT received twice")
 	}
-	l.Phase, l.Reason, l.StoppedAt = supervisor.Stopping, e.Signal+" received", e.At
-	if l.Grace.Outlived(e.At) {
-		l.Reason += "; the deadline of " + l.Grace.Deadline.Source + " was over before, and counts for nothing"
+	s.Phase, s.Reason, s.StoppedAt = supervisor.Stopping, e.Signal+" received", e.At
+	if s.Grace.Outlived(e.At) {
+		s.Reason += "; the deadline of " + s.Grace.Deadline.Source + " was over before, and counts for nothing"
 	}
-	l.TimeLeft = l.TimeLeft.Hasten(l.Grace, e.At)
+	s.TimeLeft = s.TimeLeft.Hasten(s.Grace, e.At)
 	switch {
-	case l.Hosts:
-		return l.with(sessions.Await(l.Supervisor))
-	case l.converting() && l.Activity != supervisor.Replacing:
-		return l.awaitListening()
-	case l.Registers:
-		return l.asNode(e)
+	case s.Hosts:
+		return s.with(sessions.Await(s.Supervisor))
+	case s.converting() && s.Activity != supervisor.Replacing:
+		return s.awaitListening()
+	case s.Registers:
+		return s.asNode(e)
 	}
-	return l.end("")
+	return s.end("")
 }
 
 // ended: a process that was main has ended. Only the present main counts.
-func (l State) ended(e supervisor.MainExited) (State, []Action) {
-	if e.PID != l.Main || l.Main == 0 {
-		return l, nil
+func (s State) ended(e supervisor.MainExited) (State, []Action) {
+	if e.PID != s.Main || s.Main == 0 {
+		return s, nil
 	}
-	l.Main = 0
-	l.Question++ // what was asked about this daemon is stale
+	s.Main = 0
+	s.Question++ // what was asked about this daemon is stale
 	switch {
-	case l.Activity == supervisor.Ending:
-		return l.endedStopping(e)
-	case l.Activity == supervisor.Converting:
-		return l.with(l.LeaveWith(e.Code))
-	case l.mayTryOther():
-		return l.tryOther(e.What)
-	case l.mayRevive(e):
-		return l.revive(e)
-	case !l.Restarts && l.Activity == supervisor.Replacing: // for a reason of the agent's
-		return l.with(l.LeaveWith(exitcode.Failure))
-	case !l.Restarts:
-		l.Reason = e.What
-		return l.with(l.LeaveWith(e.Code))
-	case l.Activity == supervisor.Replacing && l.Phase == supervisor.Stopping:
-		return l.with(l.Relaunch())
-	case l.Activity == supervisor.Replacing && l.Registers:
-		return l.with(l.Launch())
-	case l.Activity == supervisor.Replacing:
-		l.Phase = supervisor.Starting
-		return l.begin()
+	case s.Activity == supervisor.Ending:
+		return s.endedStopping(e)
+	case s.Activity == supervisor.Converting:
+		return s.with(s.LeaveWith(e.Code))
+	case s.mayTryOther():
+		return s.tryOther(e.What)
+	case s.mayRevive(e):
+		return s.revive(e)
+	case !s.Restarts && s.Activity == supervisor.Replacing: // for a reason of the agent's
+		return s.with(s.LeaveWith(exitcode.Failure))
+	case !s.Restarts:
+		s.Reason = e.What
+		return s.with(s.LeaveWith(e.Code))
+	case s.Activity == supervisor.Replacing && s.Phase == supervisor.Stopping:
+		return s.with(s.Relaunch())
+	case s.Activity == supervisor.Replacing && s.Registers:
+		return s.with(s.Launch())
+	case s.Activity == supervisor.Replacing:
+		s.Phase = supervisor.Starting
+		return s.begin()
 	}
 	if e.Uptime >= backoff.Steady {
-		l.Failures = 0
+		s.Failures = 0
 	}
-	return l.with(l.Pause(e.What))
+	return s.with(s.Pause(e.What))
 }
 
 // endedByTerm is the end of a daemon that was too young to catch SIGTERM: as
@@ -213,15 +213,15 @@ const endedByTerm = 128 + 15
 const endedByUSR1 = 128 + 10
 
 // endedStopping: a daemon that was asked to end has ended.
-func (l State) endedStopping(e supervisor.MainExited) (State, []Action) {
+func (s State) endedStopping(e supervisor.MainExited) (State, []Action) {
 	code := e.Code
 	switch {
-	case code == endedByTerm || l.Converts && code == endedByUSR1:
+	case code == endedByTerm || s.Converts && code == endedByUSR1:
 		code = exitcode.OK
-	case l.Registers:
-		if why := node.NothingLost(l.Supervisor, l.Node, e); why != "" {
-			l.Reason, code = why, exitcode.OK
+	case s.Registers:
+		if why := node.NothingLost(s.Supervisor, s.Node, e); why != "" {
+			s.Reason, code = why, exitcode.OK
 		}
 	}
-	return l.with(l.LeaveWith(code))
+	return s.with(s.LeaveWith(code))
 }

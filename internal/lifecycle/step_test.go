@@ -14,8 +14,8 @@ import (
 	"github.com/slurmlet/slurmlet/internal/lifecycle/node"
 	"github.com/slurmlet/slurmlet/internal/lifecycle/supervisor"
 	"github.com/slurmlet/slurmlet/internal/slurm"
+	"github.com/slurmlet/slurmlet/internal/slurm/nodesize"
 	"github.com/slurmlet/slurmlet/internal/slurm/reasons"
-	"github.com/slurmlet/slurmlet/internal/slurmd/nodesize"
 )
 
 var (

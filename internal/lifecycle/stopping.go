@@ -9,76 +9,76 @@ import (
 )
 
 // answeredStopping: on the way down only a daemon that is started anew, or may convert a database, is asked for.
-func (l State) answeredStopping(e node.Answered) (State, []Action) {
-	switch l.Activity {
+func (s State) answeredStopping(e node.Answered) (State, []Action) {
+	switch s.Activity {
 	case supervisor.Reaching:
-		return l.reached(e)
+		return s.reached(e)
 	case supervisor.Launching:
-		return l.notReady(e)
+		return s.notReady(e)
 	case supervisor.Converting:
-		return l.answerConverting(e)
+		return s.answerConverting(e)
 	}
-	return l, nil
+	return s, nil
 }
 
 // firedStopping: what was waited for on the way down has not come in time.
-func (l State) firedStopping() (State, []Action) {
-	switch l.Activity {
+func (s State) firedStopping() (State, []Action) {
+	switch s.Activity {
 	case supervisor.Ending:
-		return l.with(l.Overdue())
+		return s.with(s.Overdue())
 	case supervisor.Converting:
-		return l.askConverting()
+		return s.askConverting()
 	case supervisor.Pausing:
-		return l.with(l.Relaunch())
+		return s.with(s.Relaunch())
 	case supervisor.Replacing:
-		return l.with(l.OverdueReplaced())
+		return s.with(s.OverdueReplaced())
 	case supervisor.Launching, supervisor.Reaching:
-		return l.with(l.TryToReach())
+		return s.with(s.TryToReach())
 	}
-	return l, nil
+	return s, nil
 }
 
 // reached: what the daemon of a login pod needs takes connections, or does not.
-func (l State) reached(e node.Answered) (State, []Action) {
+func (s State) reached(e node.Answered) (State, []Action) {
 	if e.Err != nil {
-		return l.again(e.Err.Error())
+		return s.again(e.Err.Error())
 	}
-	return l.with(l.LaunchStopping())
+	return s.with(s.LaunchStopping())
 }
 
 // notReady: the daemon of a login pod is not READY yet.
-func (l State) notReady(e node.Answered) (State, []Action) {
-	if e.Err != nil || l.Main == 0 {
-		return l.with(l.Wait(l.StartLimit()))
+func (s State) notReady(e node.Answered) (State, []Action) {
+	if e.Err != nil || s.Main == 0 {
+		return s.with(s.Wait(s.StartLimit()))
 	}
-	l.Killed, l.Reason = true, "the daemon hangs: it is not READY, though slurmctld can be reached"
-	l, actions := l.with(l.Wait(l.StartLimit()))
-	return l, append(actions, supervisor.SignalMain{Signal: supervisor.SigKill})
+	s.Killed, s.Reason = true, "the daemon hangs: it is not READY, though slurmctld can be reached"
+	s, actions := s.with(s.Wait(s.StartLimit()))
+	return s, append(actions, supervisor.SignalMain{Signal: supervisor.SigKill})
 }
 
 // end stops the daemon. left is what could not be done before, empty for nothing.
-func (l State) end(left string) (State, []Action) { return l.with(l.End(left, l.stopLimit())) }
+func (s State) end(left string) (State, []Action) { return s.with(s.End(left, s.stopLimit())) }
 
 // stopLimit is how long the daemon gets from SIGTERM to SIGKILL.
-func (l State) stopLimit() time.Duration {
+func (s State) stopLimit() time.Duration {
 	switch {
-	case l.Hosts:
-		return sessions.StopLimit(l.Supervisor)
-	case l.Converts:
-		return min(l.Deadlines.End, servedStop)
+	case s.Hosts:
+		return sessions.StopLimit(s.Supervisor)
+	case s.Converts:
+		return min(s.Deadlines.End, servedStop)
 	}
-	return l.Deadlines.End
+	return s.Deadlines.End
 }
 
 // endDue kills a daemon that was asked to end and has less time since.
-func (l State) endDue() (State, []Action) {
+func (s State) endDue() (State, []Action) {
 	switch {
-	case l.Phase != supervisor.Stopping:
-		return l, nil
-	case l.Activity == supervisor.Converting:
-		return l.killConverting()
-	case l.Activity != supervisor.Ending || l.Killed:
-		return l, nil
+	case s.Phase != supervisor.Stopping:
+		return s, nil
+	case s.Activity == supervisor.Converting:
+		return s.killConverting()
+	case s.Activity != supervisor.Ending || s.Killed:
+		return s, nil
 	}
-	return l.with(l.Overdue())
+	return s.with(s.Overdue())
 }

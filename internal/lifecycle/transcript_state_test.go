@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/slurmlet/slurmlet/internal/lifecycle/conf"
-	"github.com/slurmlet/slurmlet/internal/slurmd/nodesize"
+	"github.com/slurmlet/slurmlet/internal/slurm/nodesize"
 )
 
 // changes are the lines with what is different in a state.
@@ -64,7 +64,7 @@ func view(l State) []struct{ name, value string } {
 		{"held", l.Unstartable},
 		{"fault", l.Fault},
 		{"refusal", l.Refusal},
-		{"unlike", l.Unlike},
+		{"record differs", l.RecordDiffers},
 		{"main", number(l.Main)},
 		{"killed", yes(l.Killed)},
 		{"to be told", []string{"", "by SIGHUP", "by a restart"}[l.unread]},

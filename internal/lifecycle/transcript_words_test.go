@@ -8,7 +8,7 @@ import (
 	"github.com/slurmlet/slurmlet/internal/lifecycle/node"
 	"github.com/slurmlet/slurmlet/internal/lifecycle/sessions"
 	"github.com/slurmlet/slurmlet/internal/lifecycle/supervisor"
-	"github.com/slurmlet/slurmlet/internal/slurmd/nodesize"
+	"github.com/slurmlet/slurmlet/internal/slurm/nodesize"
 )
 
 // lives are the roles, by what the agent does for them.
@@ -51,7 +51,7 @@ var eventWords = []struct {
 	{"SIGINT", supervisor.Terminated{Signal: "SIGINT", At: epoch}},
 	{"SIGHUP", supervisor.HungUp{}},
 	{"complain", supervisor.Troubled{}},
-	{"slurmctld-moved", supervisor.ControllerMoved{}},
+	{"slurmctld-moved", supervisor.SlurmctldMoved{}},
 	{"database-away", DatabaseAway{}},
 	{"files", supervisor.FilesChanged{}},
 	{"sessions-over", sessions.SessionsOver{}},
@@ -64,7 +64,7 @@ var eventWords = []struct {
 	{"nodes", conf.NodesAsked{}},
 	{"reload-timer", conf.ReloadTimerFired{}},
 	{"outdated", supervisor.Outdated{}},
-	{"slurmctld-lost", node.ControllerLost{}},
+	{"slurmctld-lost", node.SlurmctldLost{}},
 	{"state-held", StateHeld{}},
 	{"launch-refused", node.LaunchRefused{}},
 	{"lost-jobs", node.LostJobsFound{}},

@@ -8,8 +8,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/slurmlet/slurmlet/internal/login/sshd"
 	"github.com/slurmlet/slurmlet/internal/pod/process"
+	"github.com/slurmlet/slurmlet/internal/pod/services"
+	"github.com/slurmlet/slurmlet/internal/pod/sshd"
 )
 
 // SessionStatus is somebody who is logged in.
@@ -23,7 +24,7 @@ type SessionStatus struct {
 
 // Sessions lists those that there are. It searches /proc.
 func (l *Login) Sessions() []SessionStatus {
-	if l.SSHD == "" {
+	if l == nil {
 		return nil
 	}
 	var all []SessionStatus
@@ -36,7 +37,12 @@ func (l *Login) Sessions() []SessionStatus {
 }
 
 // Count is how many sessions there are, and searches nothing.
-func (l *Login) Count() int { return int(l.count.Load()) }
+func (l *Login) Count() int {
+	if l == nil {
+		return 0
+	}
+	return int(l.count.Load())
+}
 
 func (l *Login) find() []sshd.Session {
 	found, err := sshd.Sessions(l.Root)
@@ -57,14 +63,17 @@ func (l *Login) processes() []*process.Process {
 	return all
 }
 
-// After these times a session exists that sshd has accepted.
-const settled, settledAtLast = time.Second, 10 * time.Second
+// settled are the times, one after the other, after which a session exists that sshd has accepted. Its processes are with
+// those of all newcomers until it is found.
+var settled = []time.Duration{
+	10 * time.Millisecond, 50 * time.Millisecond, 200 * time.Millisecond, time.Second, 10 * time.Second,
+}
 
 // countSessions counts when sshd has let somebody in and when a session has ended, so that
 // nobody who asks for the number has /proc searched.
 func (l *Login) countSessions() {
 	due := time.NewTimer(0)
-	again := false
+	looks := len(settled)
 	followed := map[int]bool{}
 	ended := make(chan int)
 	for {
@@ -72,24 +81,26 @@ func (l *Login) countSessions() {
 		case <-l.Done:
 			return
 		case <-l.accepted:
-			again = true
-			due.Reset(settled)
+			due.Reset(settled[0])
+			looks = 1
 		case pid := <-ended:
 			delete(followed, pid)
 			due.Reset(0)
 		case <-due.C:
 			all := l.processes()
 			l.count.Store(int64(len(all)))
+			l.leaverKeeper.Wake()
 			for _, p := range all {
 				if !followed[p.PID()] {
 					followed[p.PID()] = true
-					l.sessionCgroups.begin(p.PID())
+					l.userCgroups.begin(sshd.UID(l.Root, p.PID()), p.PID())
 					go l.reportEnd(p, ended)
 				}
 			}
-			if again {
-				again = false
-				due.Reset(settledAtLast)
+			l.userCgroups.sweep()
+			if looks < len(settled) {
+				due.Reset(settled[looks])
+				looks++
 			}
 		}
 	}
@@ -101,7 +112,7 @@ func (l *Login) reportEnd(p *process.Process, ended chan<- int) {
 	case <-l.Done:
 		return
 	}
-	l.sessionCgroups.end()
+	l.userCgroups.end()
 	select {
 	case ended <- p.PID():
 	case <-l.Done:
@@ -118,11 +129,7 @@ func (l *Login) DrainSessions(until time.Duration, over func()) {
 			over()
 		}
 	}()
-	for _, s := range l.services {
-		if s.name == "sshd" {
-			s.stop()
-		}
-	}
+	l.server.Stop()
 }
 
 // notice returns the text that logged-in users read before the pod ends.
@@ -134,7 +141,7 @@ func notice(left time.Duration) string {
 // WarnSessions writes to the terminals, as wall(1) does where there is a utmp, and greets whoever comes with the same.
 func (l *Login) WarnSessions(left time.Duration) {
 	text := []byte(notice(left))
-	if err := os.WriteFile(nologin, text, 0o644); err != nil {
+	if err := os.WriteFile(services.Nologin, text, 0o644); err != nil {
 		l.Log(slog.LevelWarn, "cannot keep logins out", slog.Any("error", err))
 	}
 	found, err := sshd.Sessions(l.Root)
@@ -142,15 +149,20 @@ func (l *Login) WarnSessions(left time.Duration) {
 		l.Log(slog.LevelWarn, "cannot warn the sessions", slog.Any("error", err))
 	}
 	for _, s := range found {
-		terminals, err := sshd.Terminals(l.Root, s)
-		for _, path := range terminals {
-			if failed := writeTerminal(path, text); failed != nil {
-				err = failed
-			}
+		l.tell(s, text)
+	}
+}
+
+// tell writes to a session's terminals, which a command without one does not have.
+func (l *Login) tell(s sshd.Session, text []byte) {
+	terminals, err := sshd.Terminals(l.Root, s)
+	for _, path := range terminals {
+		if failed := writeTerminal(path, text); failed != nil {
+			err = failed
 		}
-		if err != nil {
-			l.Log(slog.LevelWarn, "cannot warn a session", slog.String("user", s.User), slog.Any("error", err))
-		}
+	}
+	if err != nil {
+		l.Log(slog.LevelWarn, "cannot warn a session", slog.String("user", s.User), slog.Any("error", err))
 	}
 }
 
@@ -191,5 +203,20 @@ func (l *Login) EndSessions(kill bool) {
 	}
 	for _, p := range l.processes() {
 		_ = p.Signal(sig) // it is over
+	}
+}
+
+// heard looks for a login in a line of sshd's log.
+func (l *Login) heard(line string) {
+	user, from, ok := sshd.Accepted(line)
+	if !ok {
+		return
+	}
+	if pending, err := sshd.Pending(l.Root); err == nil {
+		l.logins.Add(user, from, pending)
+	}
+	select {
+	case l.accepted <- struct{}{}:
+	default: // it is looked for already
 	}
 }

@@ -3,50 +3,62 @@ package slurm
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 )
 
-// Unassociated asks squeue(1) and sacctmgr(1) for the jobs that wait for their begin (sbatch --begin) and whose user has no
-// association with the cluster's accounting. slurmctld forgets their begin when associations become required.
-func (s Scontrol) Unassociated(ctx context.Context, cluster string) ([]Job, error) {
-	jobs, err := s.withoutAssociation(ctx)
-	if err != nil || len(jobs) == 0 {
-		return nil, err
+// Unassociated asks squeue(1) and sacctmgr(1) for the pending jobs whose user has no association with the cluster's
+// accounting. Those of begins wait for their begin (sbatch --begin), which slurmctld forgets when associations become
+// required; the others stay pending until there is an association.
+func (s Scontrol) Unassociated(ctx context.Context, cluster string) (begins, others []Job, err error) {
+	begins, others, err = s.withoutAssociation(ctx)
+	if err != nil || len(begins)+len(others) == 0 {
+		return nil, nil, err
 	}
-	sacctmgr := exec.CommandContext(ctx, filepath.Join(filepath.Dir(s.Path), "sacctmgr"), "--noheader", "--parsable2",
-		"show", "associations",
-		"cluster="+cluster, "format=User,Account")
-	out, err := s.command(ctx, "sacctmgr show associations", sacctmgr)
+	rows, err := s.AccountingRows(ctx, []string{"User", "Account", "Partition"}, "associations", "Cluster="+cluster)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	accounts := map[string][]string{}
-	for line := range strings.Lines(string(out)) {
-		user, account, found := strings.Cut(strings.TrimSpace(line), "|")
-		if !found {
-			return nil, fmt.Errorf("cannot read the answer of sacctmgr: want a user and an account, not %q", line)
+	if !slices.ContainsFunc(rows, func(row []string) bool { return row[1] == "root" }) {
+		return nil, nil, errors.New("slurmdbd does not know the cluster " + cluster + ": its associations have no account root")
+	}
+	accounts := map[string]map[string][]string{} // the partitions, by user and account; an empty one stands for all
+	for _, row := range rows {
+		user, account := row[0], strings.ToLower(row[1])
+		if accounts[user] == nil {
+			accounts[user] = map[string][]string{}
 		}
-		accounts[user] = append(accounts[user], account)
+		accounts[user][account] = append(accounts[user][account], row[2])
 	}
-	return slices.DeleteFunc(jobs, func(j Job) bool {
-		has := accounts[j.User]
-		return len(has) > 0 && (j.Account == "" || slices.ContainsFunc(has, func(a string) bool { return strings.EqualFold(a, j.Account) }))
-	}), nil
+	associated := func(j Job) bool { return isAssociated(accounts[j.User], j) }
+	return slices.DeleteFunc(begins, associated), slices.DeleteFunc(others, associated), nil
 }
 
-// withoutAssociation are the jobs for which slurmctld has found none, as it came, and which begin later.
-func (s Scontrol) withoutAssociation(ctx context.Context) ([]Job, error) {
+// isAssociated says whether the user's accounts have an association for a job, whatever the user's default account is and
+// whichever of several partitions slurmctld looks for (assoc_mgr_fill_in_assoc in its assoc_mgr.c).
+func isAssociated(accounts map[string][]string, j Job) bool {
+	fits := func(partitions []string) bool {
+		return slices.Contains(partitions, "") || len(j.Partitions) > 0 && !slices.ContainsFunc(j.Partitions, func(p string) bool {
+			return !slices.Contains(partitions, p)
+		})
+	}
+	if j.Account != "" {
+		return fits(accounts[strings.ToLower(j.Account)])
+	}
+	for _, partitions := range accounts {
+		if !fits(partitions) {
+			return false
+		}
+	}
+	return len(accounts) > 0
+}
+
+// withoutAssociation are the pending jobs for which slurmctld has found none as they came. Those of begins begin later.
+func (s Scontrol) withoutAssociation(ctx context.Context) (begins, others []Job, err error) {
 	var answer struct {
-		Jobs []struct {
-			Job
-			Association int64 `json:"association_id"`
-			Eligible    Time  `json:"eligible_time"`
-		} `json:"jobs"`
+		List []shownJob `json:"jobs"`
 	}
 	out, err := s.command(ctx, "squeue", exec.CommandContext(ctx, s.Squeue, "--all", "--local", "--states=PENDING", "--json"))
 	if err == nil {
@@ -54,15 +66,19 @@ func (s Scontrol) withoutAssociation(ctx context.Context) ([]Job, error) {
 	}
 	switch {
 	case err != nil:
-		return nil, err
-	case answer.Jobs == nil:
-		return nil, errors.New(`cannot read the answer of squeue: there is no list "jobs" in it`)
+		return nil, nil, err
+	case answer.List == nil:
+		return nil, nil, errors.New(`cannot read the answer of squeue: there is no list "jobs" in it`)
 	}
-	var all []Job
-	for i := range answer.Jobs {
-		if j := &answer.Jobs[i]; j.Association == 0 && j.Eligible.Time().After(time.Now()) {
-			all = append(all, j.Job)
+	for i := range answer.List {
+		j := &answer.List[i]
+		switch {
+		case j.Association != 0:
+		case j.Eligible.Time().After(time.Now()):
+			begins = append(begins, j.job())
+		default:
+			others = append(others, j.job())
 		}
 	}
-	return all, nil
+	return begins, others, nil
 }

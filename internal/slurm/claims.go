@@ -32,7 +32,7 @@ type Claim struct {
 	Partition string
 }
 
-// claimsFormat: no host list has a bar in it.
+// claimsFormat are the columns that squeue is asked for. A bar stands between them, because no host list has one.
 const claimsFormat = "--format=%i|%A|%n|%x|%N"
 
 // Claims asks squeue(1) for all jobs that have not ended, and "scontrol show reservation". Jobs that name no node

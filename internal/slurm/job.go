@@ -1,6 +1,7 @@
 package slurm
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os/exec"
@@ -10,74 +11,122 @@ import (
 	"time"
 )
 
-// Job is a job as slurmctld shows it ("scontrol show job --json").
+// Job is a job, a task of an array, all tasks of an array that wait, or a part of a heterogeneous job, as slurmctld shows
+// it. A node's agent asks for one ("scontrol show job --json"), and slurmctld's agent for all of them at once (package
+// clusterview), 100,000 in a large cluster. Memory is in MiB, as Slurm counts it.
 type Job struct {
 	ID int64 `json:"job_id"`
-	// ArrayID and TaskID are those of a task of an array. The task that was
-	// started last has the array's number for its ID.
-	ArrayID Number `json:"array_job_id"`
-	TaskID  Number `json:"array_task_id"`
-	// HetID and HetOffset are those of a part of a heterogeneous job; HetID is
-	// the ID of its leader, which has the batch shell.
-	HetID     Number `json:"het_job_id"`
-	HetOffset Number `json:"het_job_offset"`
-	User      string `json:"user_name"`
-	UserID    int64  `json:"user_id"`
-	// Account is what the job is charged to, empty where it has none.
-	Account string `json:"account"`
-	// State is the base state and the flags, as in RUNNING, STOPPED.
-	State        []string `json:"job_state"`
-	AdminComment string   `json:"admin_comment"`
-	// Batch and Requeue: it was submitted by sbatch, and may be started anew
-	// (sbatch --requeue, slurm.conf's JobRequeue). salloc's have Requeue as well.
+	// ArrayID is 0 for a job that is no array. The task that was started last has the array's number for its ID.
+	ArrayID int64 `json:"-"`
+	// ArrayTask is the number of a task, "7". Of the tasks that wait it is "8-20%4" in a clusterview, and empty elsewhere.
+	ArrayTask string `json:"-"`
+	// HetID is 0 for a job that is not heterogeneous. It is the ID of the leader, which has the batch shell.
+	HetID   int64  `json:"-"`
+	User    string `json:"user_name"`
+	UID     int    `json:"user_id"`
+	Account string `json:"account"` // which the job is charged to
+	// State is the base state and the flags.
+	State JobState `json:"job_state"`
+	// Reason is why the job waits, or how it ended: slurmctld's own words where it has some, else a name such as Priority.
+	Reason string `json:"-"`
+	// Held: it waits until somebody releases it. Batch and Requeue, which are known of one job alone: it was submitted by
+	// sbatch, and may be started anew (sbatch --requeue, slurm.conf's JobRequeue). salloc's have Requeue as well.
+	Held    bool `json:"hold"`
 	Batch   bool `json:"batch_flag"`
 	Requeue bool `json:"requeue"`
-	// Hold and Why: it waits until somebody releases it, and what slurmctld says of that.
-	Hold bool   `json:"hold"`
-	Why  string `json:"state_description"`
-	// NodeCount is how many nodes it has. Of one that is COMPLETING, it counts those that it still ends
-	// on (pack_job of job_mgr.c).
-	NodeCount Number `json:"node_count"`
-	// BatchHost is the node with the batch script.
-	BatchHost string `json:"batch_host"`
-	// Start is the time at which slurmctld gave the job its nodes; zero before.
+	// Nodes is how many nodes the job has, or how many slurmctld thinks that it needs. Of one that is COMPLETING, it counts
+	// those that it still ends on (pack_job of job_mgr.c).
+	Nodes int `json:"-"`
+	// Start is when slurmctld gave the job its nodes, or expects to. End is when its time limit will end it, a year after
+	// its start where it has none, or when it ended.
 	Start Time `json:"start_time"`
-	// End is when its time limit will end it, a year after its start where it
-	// has none.
-	End Time `json:"end_time"`
+	End   Time `json:"end_time"`
+	// Eligible is when it may or might begin (sbatch --begin, a dependency); 0 as long as nobody knows.
+	Eligible Time `json:"eligible_time"`
+
+	// What follows is known of one job alone.
+
+	// HetOffset is the place among the parts of a heterogeneous job.
+	HetOffset    int64  `json:"-"`
+	BatchHost    string `json:"batch_host"` // the node with the batch script
+	AdminComment string `json:"admin_comment"`
+
+	// The rest is known in a clusterview alone. Equal texts and lists share their memory there, so nobody may change a list.
+
+	// Name is its user's for it.
+	Name, QOS string `json:"-"`
+	// Tasks is how many tasks of an array this record stands for, and 1 of a job that is none.
+	Tasks int `json:"-"`
+	// Partitions are those that a pending job may start in, or the one that it was started in.
+	Partitions []string `json:"-"`
+	Priority   int64    `json:"-"`
+	Submit     Time     `json:"-"`
+	// TimeLimit is 0 for none.
+	TimeLimit time.Duration `json:"-"`
+	// MaxNodes is how many a pending job wants at most; squeue has Nodes where the job does not say.
+	MaxNodes, CPUs, GPUs, Restarts int   `json:"-"`
+	Memory                         int64 `json:"-"` // on all of its nodes
+	// NodeList is a host list. Features is the job's constraint, and Licenses what it wants or has of them.
+	NodeList, Features, Reservation, Licenses string `json:"-"`
 }
 
-// Number is an optional one in Slurm's JSON. In a job that is neither of an
+// shownJob is a job of Slurm's JSON, with what Job has in another form.
+type shownJob struct {
+	Job
+	ArrayID     number `json:"array_job_id"`
+	TaskID      number `json:"array_task_id"`
+	HetID       number `json:"het_job_id"`
+	HetOffset   number `json:"het_job_offset"`
+	NodeCount   number `json:"node_count"`
+	StateReason string `json:"state_reason"`
+	Partition   string `json:"partition"`
+	Description string `json:"state_description"`
+	Step        struct {
+		SLUID string `json:"sluid"`
+	} `json:"step_id"`
+	Association int64 `json:"association_id"`
+}
+
+// number is an optional one in Slurm's JSON. In a job that is neither of an
 // array nor heterogeneous, array_job_id and het_job_id are set, and 0.
-type Number struct {
+type number struct {
 	Set    bool  `json:"set"`
 	Number int64 `json:"number"`
 }
 
-// Name is the job as Slurm's commands take it: 5, 5_2 for a task of an array,
-// whose number alone may mean the whole array, or 5+1 for a part of a
-// heterogeneous job.
-func (j *Job) Name() string {
+func (s *shownJob) job() Job {
+	j := s.Job
+	j.State = j.State.Ordered()
+	j.ArrayID, j.HetID, j.HetOffset, j.Nodes = s.ArrayID.Number, s.HetID.Number, s.HetOffset.Number, int(s.NodeCount.Number)
+	if s.TaskID.Set {
+		j.ArrayTask = strconv.FormatInt(s.TaskID.Number, 10)
+	}
+	if s.Partition != "" {
+		j.Partitions = strings.Split(s.Partition, ",")
+	}
+	if j.Reason = cmp.Or(s.Description, s.StateReason); j.Reason == "None" {
+		j.Reason = ""
+	}
+	return j
+}
+
+// JobID is the job as sacct(1) has it, and as Slurm's commands take it: 5, 5_2 for a task of an array, whose number alone
+// may mean the whole array, or 5+1 for a part of a heterogeneous job.
+func (j *Job) JobID() string {
 	switch {
-	case j.TaskID.Set && j.ArrayID.Number != 0:
-		return fmt.Sprintf("%d_%d", j.ArrayID.Number, j.TaskID.Number)
-	case j.HetID.Number != 0:
-		return fmt.Sprintf("%d+%d", j.HetID.Number, j.HetOffset.Number)
+	case j.ArrayTask != "" && j.ArrayID != 0:
+		return fmt.Sprintf("%d_%s", j.ArrayID, j.ArrayTask)
+	case j.HetID != 0:
+		return fmt.Sprintf("%d+%d", j.HetID, j.HetOffset)
 	}
 	return strconv.FormatInt(j.ID, 10)
 }
 
 // Running says whether the job runs or is suspended, and nobody is ending it.
-func (j *Job) Running() bool {
-	return (slices.Contains(j.State, "RUNNING") || j.Suspended()) && !j.Completing()
-}
+func (j *Job) Running() bool { return j.State.HasNodes() && !j.Completing() }
 
 // Completing says whether the job is being ended on one of its nodes.
-func (j *Job) Completing() bool { return slices.Contains(j.State, "COMPLETING") }
-
-// Suspended says whether the job's processes are stopped. It has its nodes, but slurmctld gives
-// their CPUs to others.
-func (j *Job) Suspended() bool { return slices.Contains(j.State, "SUSPENDED") }
+func (j *Job) Completing() bool { return j.State.Completing() }
 
 // Step is a step as slurmctld shows it ("scontrol show step").
 type Step struct {
@@ -94,12 +143,7 @@ type Step struct {
 // Job asks "scontrol show job --json"; id is a number or an SLUID.
 func (s Scontrol) Job(ctx context.Context, id string) (*Job, error) {
 	var answer struct {
-		Jobs []struct {
-			Job
-			Step struct {
-				SLUID string `json:"sluid"`
-			} `json:"step_id"`
-		} `json:"jobs"`
+		List []shownJob `json:"jobs"`
 	}
 	err := s.ask(ctx, &answer, "show", "job", id, "--json")
 	switch {
@@ -107,14 +151,15 @@ func (s Scontrol) Job(ctx context.Context, id string) (*Job, error) {
 		return nil, nil
 	case err != nil:
 		return nil, err
-	case answer.Jobs == nil:
+	case answer.List == nil:
 		return nil, listless("show job", "jobs")
 	}
 	// Asked for an array's number or a leader's, scontrol shows all tasks or
 	// parts, in no order.
-	for i := range answer.Jobs {
-		if job := &answer.Jobs[i]; id == strconv.FormatInt(job.ID, 10) || id == job.Step.SLUID {
-			return &job.Job, nil
+	for i := range answer.List {
+		if shown := &answer.List[i]; id == strconv.FormatInt(shown.ID, 10) || id == shown.Step.SLUID {
+			job := shown.job()
+			return &job, nil
 		}
 	}
 	return nil, nil
@@ -231,7 +276,7 @@ func (s Scontrol) Unfinished(ctx context.Context) ([]Unfinished, error) {
 
 // CommentJob runs "scontrol update admincomment=".
 func (s Scontrol) CommentJob(ctx context.Context, job *Job, comment string) error {
-	_, err := s.run(ctx, "update", "jobid="+job.Name(), "admincomment="+comment)
+	_, err := s.run(ctx, "update", "jobid="+job.JobID(), "admincomment="+comment)
 	if over(err) {
 		return nil
 	}
@@ -242,18 +287,18 @@ func (s Scontrol) CommentJob(ctx context.Context, job *Job, comment string) erro
 // it is, pending or suspended, scancel tries again for a minute and a half.
 // Without --verbose it may fail and say nothing.
 func (s Scontrol) SignalJob(ctx context.Context, job *Job, signal string, batch bool) error {
-	if slices.Contains(job.State, "PENDING") || slices.Contains(job.State, "SUSPENDED") {
-		return fmt.Errorf("cannot signal job %s: it is %s, not RUNNING", job.Name(), strings.Join(job.State, ", "))
+	if job.State.Pending() || job.State.Suspended() {
+		return fmt.Errorf("cannot signal job %s: it is %s, not RUNNING", job.JobID(), strings.Join(job.State, ", "))
 	}
 	args := []string{"--verbose", "--signal=" + signal}
 	if batch {
 		args = append(args, "--batch")
 	}
-	return s.scancel(ctx, append(args, job.Name())...)
+	return s.scancel(ctx, append(args, job.JobID())...)
 }
 
 // CancelJob runs scancel(1).
-func (s Scontrol) CancelJob(ctx context.Context, job *Job) error { return s.scancel(ctx, job.Name()) }
+func (s Scontrol) CancelJob(ctx context.Context, job *Job) error { return s.scancel(ctx, job.JobID()) }
 
 func (s Scontrol) scancel(ctx context.Context, args ...string) error {
 	_, err := s.command(ctx, "scancel", exec.CommandContext(ctx, s.Scancel, args...))
@@ -284,8 +329,8 @@ func (s Scontrol) ReleaseJob(ctx context.Context, job *Job) error {
 
 // whole is the name by which a heterogeneous job is requeued and released: its leader's number, and no other.
 func (j *Job) whole() string {
-	if j.HetID.Number != 0 {
-		return strconv.FormatInt(j.HetID.Number, 10)
+	if j.HetID != 0 {
+		return strconv.FormatInt(j.HetID, 10)
 	}
-	return j.Name()
+	return j.JobID()
 }

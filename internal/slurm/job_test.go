@@ -56,11 +56,11 @@ func TestJob(t *testing.T) {
 		job, err := s.Job(t.Context(), c.plain)
 		require.NoError(t, err, version)
 		assert.Equal(t, "show job 3 --json\n", calls(t, s))
-		assert.Equal(t, []any{int64(3), "3", "alice", true, true}, []any{job.ID, job.Name(), job.User, job.Batch, job.Requeue}, version)
+		assert.Equal(t, []any{int64(3), "3", "alice", true, true}, []any{job.ID, job.JobID(), job.User, job.Batch, job.Requeue}, version)
 		assert.Greater(t, job.End.Time().Unix(), int64(1_790_000_000))
 		job, err = scontrol(t, recorded(t, "job-salloc-"+version+".json"), "", "0").Job(t.Context(), c.salloc)
 		require.NoError(t, err, version)
-		assert.Equal(t, []any{c.salloc, false, true, true}, []any{job.Name(), job.Batch, job.Requeue, job.Running()}, version)
+		assert.Equal(t, []any{c.salloc, false, true, true}, []any{job.JobID(), job.Batch, job.Requeue, job.Running()}, version)
 	}
 }
 
@@ -81,7 +81,7 @@ func TestJobOfSeveral(t *testing.T) {
 				continue
 			}
 			require.NotNil(t, job, "%s: %s", file, id)
-			assert.Equal(t, name, job.Name(), file)
+			assert.Equal(t, name, job.JobID(), file)
 			assert.True(t, job.Running(), file)
 		}
 	}
@@ -101,18 +101,16 @@ func TestNoJob(t *testing.T) {
 	require.ErrorIs(t, err, ErrUnreachable)
 }
 
-func TestJobName(t *testing.T) {
-	is := func(n int64) Number { return Number{Set: true, Number: n} }
-	for name, job := range map[string]Job{
+func TestJobID(t *testing.T) {
+	for id, job := range map[string]Job{
 		"5":     {ID: 5},
-		"6":     {ID: 6, ArrayID: is(0), HetID: is(0), HetOffset: is(0)},
-		"7_0":   {ID: 8, ArrayID: is(7), TaskID: is(0), HetID: is(0)},
-		"7_3":   {ID: 7, ArrayID: is(7), TaskID: is(3)},
-		"9":     {ID: 9, ArrayID: is(9)}, // the tasks of an array that are still to come
-		"10+0":  {ID: 10, ArrayID: is(0), HetID: is(10), HetOffset: is(0)},
-		"10+11": {ID: 21, ArrayID: is(0), HetID: is(10), HetOffset: is(11)},
+		"7_0":   {ID: 8, ArrayID: 7, ArrayTask: "0"},
+		"7_3":   {ID: 7, ArrayID: 7, ArrayTask: "3"},
+		"9":     {ID: 9, ArrayID: 9}, // the tasks of an array that are still to come
+		"10+0":  {ID: 10, HetID: 10},
+		"10+11": {ID: 21, HetID: 10, HetOffset: 11},
 	} {
-		assert.Equal(t, name, job.Name())
+		assert.Equal(t, id, job.JobID())
 	}
 }
 
@@ -165,8 +163,8 @@ func scancel(s Scontrol) Scontrol {
 
 var (
 	running = []string{"RUNNING"}
-	task    = &Job{ID: 5, ArrayID: Number{true, 5}, TaskID: Number{true, 2}, State: running}
-	part    = &Job{ID: 8, HetID: Number{true, 7}, HetOffset: Number{true, 1}, State: running}
+	task    = &Job{ID: 5, ArrayID: 5, ArrayTask: "2", State: running}
+	part    = &Job{ID: 8, HetID: 7, HetOffset: 1, State: running}
 )
 
 func TestWhatIsDoneToAJob(t *testing.T) {

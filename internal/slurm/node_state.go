@@ -22,12 +22,12 @@ const (
 	isSilent
 	// isClosed: the node gets no new jobs until somebody or slurmctld lifts that.
 	isClosed
-	// isSuspended: slurmctld has suspended the node, or does so now. It counts on nothing there, and wants no pod.
-	isSuspended
+	// isPoweredDown: slurmctld has suspended the node, or does so now. It counts on nothing there, and wants no pod.
+	isPoweredDown
 	// isStarting: slurmctld waits for a slurmd that its power saving has had started, or is to.
 	isStarting
-	// inPowerSaving: the node is in the hands of power saving, on one of its ways.
-	inPowerSaving
+	// isInPowerSaving: the node is in the hands of power saving, on one of its ways.
+	isInPowerSaving
 	// isReserved: a reservation has begun on the node.
 	isReserved
 	// isRebooting: slurmctld has the node rebooted, or is to.
@@ -66,11 +66,11 @@ var traits = map[string]trait{
 	"FAIL":           isClosed,
 	"NOT_RESPONDING": isSilent,
 
-	"POWER_UP":      isStarting | inPowerSaving,
-	"POWERING_UP":   isStarting | inPowerSaving,
-	"POWER_DOWN":    inPowerSaving,
-	"POWERING_DOWN": isSuspended | inPowerSaving,
-	"POWERED_DOWN":  isSuspended | inPowerSaving,
+	"POWER_UP":      isStarting | isInPowerSaving,
+	"POWERING_UP":   isStarting | isInPowerSaving,
+	"POWER_DOWN":    isInPowerSaving,
+	"POWERING_DOWN": isPoweredDown | isInPowerSaving,
+	"POWERED_DOWN":  isPoweredDown | isInPowerSaving,
 
 	"RESERVED":         isReserved,
 	"MAINTENANCE":      isReserved,
@@ -106,8 +106,8 @@ func (s NodeState) Flags() []string {
 	return slices.DeleteFunc(slices.Clone(s), func(one string) bool { return one == s.Base() })
 }
 
-// Works says whether jobs run on the node.
-func (s NodeState) Works() bool { return s.has(hasJobs) }
+// RunsJobs says whether jobs run on the node.
+func (s NodeState) RunsJobs() bool { return s.has(hasJobs) }
 
 // HoldsJobs says whether jobs run on the node or have left something behind there. A suspended job holds a node whose state
 // does not say so.
@@ -120,13 +120,13 @@ func (s NodeState) Responds() bool { return !s.has(isSilent) }
 func (s NodeState) Closed() bool { return s.has(isClosed) }
 
 // Off says whether slurmctld has suspended the node, or does so now: it counts on nothing there.
-func (s NodeState) Off() bool { return s.has(isSuspended) }
+func (s NodeState) Off() bool { return s.has(isPoweredDown) }
 
 // Starting says whether slurmctld waits for a slurmd that power saving starts.
 func (s NodeState) Starting() bool { return s.has(isStarting) }
 
-// Powered says whether the node is on one of the ways of power saving.
-func (s NodeState) Powered() bool { return s.has(inPowerSaving) }
+// InPowerSaving says whether the node is on one of the ways of power saving.
+func (s NodeState) InPowerSaving() bool { return s.has(isInPowerSaving) }
 
 // Reserved says whether a reservation has begun on the node.
 func (s NodeState) Reserved() bool { return s.has(isReserved) }
@@ -135,7 +135,7 @@ func (s NodeState) Reserved() bool { return s.has(isReserved) }
 func (s NodeState) Reboots() bool { return s.has(isRebooting) }
 
 // Up says whether the node is there and in service.
-func (s NodeState) Up() bool { return !s.has(isSilent|isSuspended|isStarting) && s.Base() != "" }
+func (s NodeState) Up() bool { return !s.has(isSilent|isPoweredDown|isStarting) && s.Base() != "" }
 
 // ParseState reads a state as scontrol and sinfo write it: "IDLE+CLOUD+POWERED_DOWN", also in small letters.
 func ParseState(text string) NodeState {

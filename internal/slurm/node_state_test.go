@@ -13,13 +13,13 @@ func TestNodeStates(t *testing.T) {
 		what string
 		is   func(NodeState) bool
 	}{
-		{"works", NodeState.Works},
+		{"works", NodeState.RunsJobs},
 		{"holds jobs", NodeState.HoldsJobs},
 		{"responds", NodeState.Responds},
 		{"closed", NodeState.Closed},
 		{"off", NodeState.Off},
 		{"starting", NodeState.Starting},
-		{"powered", NodeState.Powered},
+		{"powered", NodeState.InPowerSaving},
 		{"reserved", NodeState.Reserved},
 		{"reboots", NodeState.Reboots},
 		{"up", NodeState.Up},

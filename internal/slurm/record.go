@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/slurmlet/slurmlet/cgroup"
+	"github.com/slurmlet/slurmlet/internal/slurm/reasons"
 )
 
 // Node is a node record as slurmctld shows it. Its own agent asks for one ("scontrol show node --json", or sinfo), and
@@ -97,7 +98,7 @@ func (n *Node) Busy() bool {
 
 // Allocated says whether jobs run on the node, which is more than that they hold it: of a job
 // that is COMPLETING there only what it leaves behind is waited for.
-func (n *Node) Allocated() bool { return n.State.Works() }
+func (n *Node) Allocated() bool { return n.State.RunsJobs() }
 
 // Drained says whether somebody has set the node to drain, with work on it or not.
 func (n *Node) Drained() bool { return n.State.Is("DRAIN") }
@@ -111,8 +112,26 @@ func (n *Node) Responding() bool { return n.State.Responds() }
 // Elastic says whether slurmctld's power saving may start and end the node.
 func (n *Node) Elastic() bool { return n.State.Is("CLOUD") }
 
-// Off says whether slurmctld has suspended the node, or does so now: it counts on nothing there.
+// Off says whether slurmctld has suspended the node, or does so now: it counts on nothing there, and wants no pod for an
+// elastic node.
 func (n *Node) Off() bool { return n.State.Off() }
+
+// StaysWithoutPod says whether the record of a pod that is gone stays: somebody names the node, or the pod is made again.
+func (n *Node) StaysWithoutPod() bool {
+	_, kept := reasons.IsKept(n.Reason)
+	return kept && n.Is("DOWN")
+}
+
+// ClosedByOthers says whether somebody else than slurmlet has drained the node or set it DOWN, or slurmctld because a prolog
+// or the like has failed. slurmctld's own words for a node that is DOWN are nobody's.
+func (n *Node) ClosedByOthers() bool {
+	switch reasons.Of(n.Reason) {
+	case reasons.Agent, reasons.Silent, reasons.Relaunched:
+		return false
+	}
+	return n.Is("DRAIN", "FAIL") || n.Is("DOWN") && !reasons.Has(n.Reason, reasons.NotResponding) &&
+		!reasons.Has(n.Reason, reasons.TimedOut)
+}
 
 // Time is in seconds since 1970, as Slurm counts it; 0 for a time that is not known.
 type Time int64

@@ -15,6 +15,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/slurmlet/slurmlet/internal/kit/child"
 	"github.com/slurmlet/slurmlet/internal/slurm/reasons"
 )
 
@@ -268,11 +269,8 @@ const (
 // run runs a command. One that even SIGKILL does not end, because it waits for a file
 // system that does not answer, is left to itself.
 func run(ctx context.Context, cmd *exec.Cmd) error {
-	if err := cmd.Start(); err != nil {
-		return err
-	}
 	ended := make(chan error, 1)
-	go func() { ended <- cmd.Wait() }()
+	go func() { ended <- child.Run(cmd) }()
 	select {
 	case err := <-ended:
 		return err
@@ -321,7 +319,7 @@ func lastWords(text string) string {
 	for line := range strings.SplitSeq(text, "\n") {
 		line = strings.TrimSpace(strings.TrimPrefix(line, "scontrol: "))
 		line = strings.TrimPrefix(strings.TrimPrefix(line, "scancel: "), "squeue: ")
-		line = strings.TrimPrefix(line, "sinfo: ")
+		line = strings.TrimPrefix(strings.TrimPrefix(line, "sinfo: "), "sacctmgr: ")
 		line = strings.TrimPrefix(strings.TrimPrefix(line, "error: "), "fatal: ")
 		if line != "" {
 			said = append(said, line)

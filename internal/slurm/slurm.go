@@ -107,9 +107,9 @@ type Client interface {
 	RenewClaim(ctx context.Context, c *Claim) error
 	// RenewNode makes a record, with parameters of a NodeName line, that is DOWN and drained.
 	RenewNode(ctx context.Context, name string, parameters []string, reason string) error
-	// Unassociated returns the jobs that wait for their begin, and whose user has no association with the
-	// accounting of this cluster.
-	Unassociated(ctx context.Context, cluster string) ([]Job, error)
+	// Unassociated returns the pending jobs whose user has no association with the accounting of this cluster. Those of
+	// begins wait for their begin.
+	Unassociated(ctx context.Context, cluster string) (begins, others []Job, err error)
 	// Completing returns which of the jobs are being ended, at the cost of their states.
 	Completing(ctx context.Context, jobs []string) (map[string]bool, error)
 	// States are the states of those jobs that slurmctld knows, by their own ids (9) and by those that users see (7_2).

@@ -4,7 +4,10 @@
 //   - reconfig takes slurm.conf from an edit to live.
 //   - clusterview asks what the cluster does, and clusterview/series writes it for Prometheus.
 //   - savedstate looks after what slurmctld saves.
-//   - records, keptrecords and noderecords look after the node records whose pods are gone.
-//   - elasticnodes, elastic, waitnodes and programs are for the nodes that Slurm itself starts and ends.
+//   - gonepods looks after the node records whose pods are gone, and gonepods/kept after those of them that stay.
+//   - elastic looks after the nodes that Slurm itself starts and ends, and has the programs for that.
+//   - accounts brings slurmdbd's accounts into step with a file.
+//   - leavers.go has the jobs of those end who have left (internal/pod/people).
+//   - gonepods/planner, elastic/planner and accounts/planner are pure: they plan, and ask nobody.
 //   - merge makes the changes that the nodes' agents ask for, many as one.
 package slurmctld

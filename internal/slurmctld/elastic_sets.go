@@ -3,20 +3,18 @@ package slurmctld
 import (
 	"path/filepath"
 	"strings"
-	"time"
 
-	"github.com/slurmlet/slurmlet/internal/link/wire"
 	"github.com/slurmlet/slurmlet/internal/slurm"
 	"github.com/slurmlet/slurmlet/internal/slurmctld/clusterview"
 	"github.com/slurmlet/slurmlet/internal/slurmctld/elastic"
-	"github.com/slurmlet/slurmlet/internal/slurmctld/elasticnodes"
+	"github.com/slurmlet/slurmlet/internal/slurmctld/elastic/planner"
+	"github.com/slurmlet/slurmlet/internal/slurmctld/elastic/waitnodes"
 	"github.com/slurmlet/slurmlet/internal/slurmctld/reconfig"
-	"github.com/slurmlet/slurmlet/internal/slurmctld/waitnodes"
 )
 
 // newElastic makes what elastic node sets need.
-func (p *Pod) newElastic(nodes *clusterview.Collector, viewing slurm.Scontrol) (*elasticnodes.Reconciler, *waitnodes.Server) {
-	r := elasticnodes.New(elasticnodes.Options{
+func (p *Pod) newElastic(nodes *clusterview.Collector, viewing slurm.Scontrol) (*elastic.Reconciler, *waitnodes.Server) {
+	r := elastic.New(elastic.Options{
 		Dir: filepath.Join(p.Root, p.ElasticSets), GresConf: p.GresConf,
 		Nodes: nodes, Client: p.Client, QuestionLimit: p.Client.Limit,
 		Slurmctld: func() (serves bool, conf string) {
@@ -25,7 +23,7 @@ func (p *Pod) newElastic(nodes *clusterview.Collector, viewing slurm.Scontrol) (
 		},
 		Published: p.Published,
 		PodsKnown: func() bool { return p.peers != nil && p.peers.Status().Fresh() },
-		Report:    func(all []wire.NodeReport, at time.Time) { p.nodeRecords.Report(all, at) },
+		Report:    p.reporter.Set,
 		SetsChanged: func() {
 			p.SetsChanged()
 			p.reloader.Reread(p.Post)
@@ -33,7 +31,7 @@ func (p *Pod) newElastic(nodes *clusterview.Collector, viewing slurm.Scontrol) (
 		Done: p.Done, Log: p.Log,
 	})
 	return r, waitnodes.New(waitnodes.Options{
-		Sets:  func() elastic.Sets { sets, _ := r.Current(); return sets },
+		Sets:  func() planner.Sets { sets, _ := r.Current(); return sets },
 		Nodes: nodes, Slurm: viewing, QuestionLimit: p.Client.Limit,
 		Conf:  func() string { return p.reloader.LiveDir() },
 		Alive: p.Alive, Done: p.Done, Log: p.Log,

@@ -61,7 +61,7 @@ func TestNoise(t *testing.T) {
 			p := New(Options{
 				Client: &slurm.Questions{Client: slurm.Scontrol{}}, RunDir: run, Log: func(slog.Level, string, ...slog.Attr) {}, Life: func() Life { return Life{Started: c.world.old} },
 			})
-			_, err := p.saved.Prepare(t.Context(), state, 0, 0)
+			_, err := p.saved.Prepare(t.Context(), state, "24.11", 0, 0)
 			require.NoError(t, err)
 			p.Heard(c.line)
 			harmless, _ := p.IsNoise(c.line.Text)

@@ -6,10 +6,11 @@ import (
 	"strings"
 
 	"github.com/slurmlet/slurmlet/internal/kit/exposition"
-	"github.com/slurmlet/slurmlet/internal/slurmctld/elasticnodes"
-	"github.com/slurmlet/slurmlet/internal/slurmctld/keptrecords"
+	"github.com/slurmlet/slurmlet/internal/slurmctld/accounts"
+	"github.com/slurmlet/slurmlet/internal/slurmctld/elastic"
+	"github.com/slurmlet/slurmlet/internal/slurmctld/gonepods"
+	"github.com/slurmlet/slurmlet/internal/slurmctld/gonepods/kept"
 	"github.com/slurmlet/slurmlet/internal/slurmctld/reconfig"
-	"github.com/slurmlet/slurmlet/internal/slurmctld/records"
 	"github.com/slurmlet/slurmlet/internal/slurmctld/savedstate"
 )
 
@@ -20,6 +21,7 @@ func (s Status) WriteMetrics(w *exposition.Writer, conf *reconfig.Status) {
 	exposition.ExposeAll(w, ofKeptRecords, s.KeptRecords)
 	exposition.ExposeAll(w, ofElastic, s.Elastic)
 	s.Elastic.ExposeStarts(w)
+	exposition.ExposeAll(w, ofAccounts, s.Accounts)
 	exposition.ExposeAll(w, ofLostJobs, s.LostJobs)
 	if conf != nil {
 		exposition.ExposeAll(w, ofConf, conf)
@@ -38,36 +40,53 @@ var ofLosses = []metric[LossStatus]{
 	},
 }
 
-var ofRecords = []metric[records.Status]{
+var ofRecords = []metric[gonepods.Status]{
 	{
 		"records_timestamp_seconds", "", "When slurmctld told its nodes last, for slurmlet's controller",
-		func(r *records.Status) []exposition.Sample { return exposition.Moment(r.Looked) },
+		func(r *gonepods.Status) []exposition.Sample { return exposition.Moment(r.Looked) },
 	},
-	{"records_nodes", "state", "Nodes as slurmlet's controller is told of them", func(r *records.Status) []exposition.Sample {
+	{"records_nodes", "state", "Nodes as slurmlet's controller is told of them", func(r *gonepods.Status) []exposition.Sample {
 		return slices.Concat(exposition.Amount(r.Idle, "idle"), exposition.Amount(r.Busy, "busy"), exposition.Amount(r.Absent, "absent"))
 	}},
 	{
 		"records_waiting", "", "Pods of nodes that are gone whose records stay for now",
-		func(r *records.Status) []exposition.Sample { return exposition.Amount(r.Waiting) },
+		func(r *gonepods.Status) []exposition.Sample { return exposition.Amount(r.Waiting) },
 	},
 	{
 		"records_deleted_total", "", "Records deleted because their pods are gone",
-		func(r *records.Status) []exposition.Sample { return exposition.Amount(r.Deleted) },
+		func(r *gonepods.Status) []exposition.Sample { return exposition.Amount(r.Deleted) },
 	},
 	{
 		"records_lost_total", "", "Nodes set DOWN because their machines are gone",
-		func(r *records.Status) []exposition.Sample { return exposition.Amount(r.Lost) },
+		func(r *gonepods.Status) []exposition.Sample { return exposition.Amount(r.Lost) },
 	},
 }
 
-var ofKeptRecords = []metric[keptrecords.Status]{
+var ofKeptRecords = []metric[kept.Status]{
 	{
 		"records_kept", "", "Records that stay without a pod: somebody names the nodes, or the pods are made again",
-		func(k *keptrecords.Status) []exposition.Sample { return exposition.Amount(k.Count) },
+		func(k *kept.Status) []exposition.Sample { return exposition.Amount(k.Count) },
 	},
 	{
 		"records_kept_deleted_total", "", "Records deleted that had stayed without a pod",
-		func(k *keptrecords.Status) []exposition.Sample { return exposition.Amount(k.Deleted) },
+		func(k *kept.Status) []exposition.Sample { return exposition.Amount(k.Deleted) },
+	},
+}
+
+var ofAccounts = []metric[accounts.Status]{
+	{
+		"accounts_refused", "reason", "1 while slurmdbd does not have what SLURMLET_ACCOUNTS has, for this reason; the status says more",
+		func(a *accounts.Status) []exposition.Sample {
+			return exposition.OfEach(accounts.Reasons, func(r string) []exposition.Sample { return exposition.Whether(a.Reason == r, r) })
+		},
+	},
+	{
+		"accounts_applied_timestamp_seconds", "", "When slurmdbd had all that SLURMLET_ACCOUNTS has",
+		func(a *accounts.Status) []exposition.Sample { return exposition.Moment(a.Applied) },
+	},
+	{
+		"accounts_changes_total", "", "Changes of slurmdbd that SLURMLET_ACCOUNTS has led to",
+		func(a *accounts.Status) []exposition.Sample { return exposition.Amount(a.Changes) },
 	},
 }
 
@@ -82,25 +101,25 @@ var ofLostJobs = []metric[savedstate.Status]{
 	},
 }
 
-var ofElastic = []metric[elasticnodes.Status]{
+var ofElastic = []metric[elastic.Status]{
 	{
 		"elastic_timestamp_seconds", "", "When slurmctld told its nodes last, for the elastic node sets",
-		func(e *elasticnodes.Status) []exposition.Sample { return exposition.Moment(e.Looked) },
+		func(e *elastic.Status) []exposition.Sample { return exposition.Moment(e.Looked) },
 	},
 	{
 		"elastic_refused", "", "1 while files of SLURMLET_ELASTIC_SETS cannot be used",
-		func(e *elasticnodes.Status) []exposition.Sample { return exposition.Whether(e.Fault != "") },
+		func(e *elastic.Status) []exposition.Sample { return exposition.Whether(e.Fault != "") },
 	},
-	ofElasticSets("elastic_records", "Node records of an elastic set", func(s *elasticnodes.SetStatus) int { return s.Records }),
-	ofElasticSets("elastic_wanted", "Nodes of an elastic set that Slurm wants", func(s *elasticnodes.SetStatus) int { return s.Wanted }),
+	ofElasticSets("elastic_records", "Node records of an elastic set", func(s *elastic.SetStatus) int { return s.Records }),
+	ofElasticSets("elastic_wanted", "Nodes of an elastic set that Slurm wants", func(s *elastic.SetStatus) int { return s.Wanted }),
 	ofElasticSets("elastic_starting", "Nodes of an elastic set that Slurm wants and that are not up yet",
-		func(s *elasticnodes.SetStatus) int { return s.Starting }),
+		func(s *elastic.SetStatus) int { return s.Starting }),
 	ofElasticSets("elastic_failed", "Nodes of an elastic set that are DOWN because they did not start",
-		func(s *elasticnodes.SetStatus) int { return s.Failed }),
+		func(s *elastic.SetStatus) int { return s.Failed }),
 }
 
-func ofElasticSets(name, help string, count func(*elasticnodes.SetStatus) int) metric[elasticnodes.Status] {
-	return metric[elasticnodes.Status]{name, "set", help, func(e *elasticnodes.Status) (all []exposition.Sample) {
+func ofElasticSets(name, help string, count func(*elastic.SetStatus) int) metric[elastic.Status] {
+	return metric[elastic.Status]{name, "set", help, func(e *elastic.Status) (all []exposition.Sample) {
 		for i := range e.Sets {
 			all = append(all, exposition.Amount(count(&e.Sets[i]), e.Sets[i].Name)...)
 		}

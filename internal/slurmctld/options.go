@@ -19,14 +19,18 @@ type Settings struct {
 	ConfDefaults bool
 	// ElasticSets is a directory with a file for each elastic set of nodes, empty for none.
 	ElasticSets string
-	Preflight   reconfig.Preflight
-	StateDir    string
+	// Accounts is a file of accounts, QOS, users and limits for slurmdbd, empty for none.
+	Accounts  string
+	Preflight reconfig.Preflight
+	StateDir  string
 	// ClusterInterval is the least time between two collections of what the cluster does; 0: none.
 	ClusterInterval time.Duration
 	// ReportInterval is the time between two looks at the nodes for slurmlet's controller; 0: it gets none. GonePods
 	// says whether the records of pods that are gone are deleted.
 	ReportInterval time.Duration
 	GonePods       bool
+	// EndLeavers says whether the jobs of those who have left are ended.
+	EndLeavers bool
 	// MetricsUsers is how many users and accounts have metrics of their own.
 	MetricsUsers int
 }
@@ -41,6 +45,8 @@ type Options struct {
 	UID, GID int
 	// Began is when the agent was started, by the container's clock.
 	Began time.Time
+	// Upgrade is leave for slurmctld to convert what an older version has saved.
+	Upgrade bool
 	// HasController says whether slurmlet's controller sends the cluster's pods (SLURMLET_PEERS).
 	HasController bool
 	// Client asks slurmctld, by Slurm's commands.

@@ -12,15 +12,17 @@ import (
 	"github.com/slurmlet/slurmlet/internal/lifecycle/conf"
 	"github.com/slurmlet/slurmlet/internal/link/confsync"
 	"github.com/slurmlet/slurmlet/internal/link/peers"
+	"github.com/slurmlet/slurmlet/internal/pod/people"
 	"github.com/slurmlet/slurmlet/internal/pod/process"
+	"github.com/slurmlet/slurmlet/internal/slurmctld/accounts"
 	"github.com/slurmlet/slurmlet/internal/slurmctld/clusterview"
-	"github.com/slurmlet/slurmlet/internal/slurmctld/elasticnodes"
-	"github.com/slurmlet/slurmlet/internal/slurmctld/keptrecords"
+	"github.com/slurmlet/slurmlet/internal/slurmctld/elastic"
+	"github.com/slurmlet/slurmlet/internal/slurmctld/elastic/waitnodes"
+	"github.com/slurmlet/slurmlet/internal/slurmctld/gonepods"
+	"github.com/slurmlet/slurmlet/internal/slurmctld/gonepods/kept"
 	"github.com/slurmlet/slurmlet/internal/slurmctld/reconfig"
-	"github.com/slurmlet/slurmlet/internal/slurmctld/records"
+	"github.com/slurmlet/slurmlet/internal/slurmctld/registration"
 	"github.com/slurmlet/slurmlet/internal/slurmctld/savedstate"
-	"github.com/slurmlet/slurmlet/internal/slurmctld/waitnodes"
-	"github.com/slurmlet/slurmlet/internal/slurmdbd"
 )
 
 // Pod is what the agent has in slurmctld's pod alone. A nil Pod is that of another role: its methods do nothing and return nothing.
@@ -35,13 +37,19 @@ type Pod struct {
 	feed  confsync.Feed
 	saved *savedstate.Watcher
 	// kept has node records go that stay without a pod.
-	kept *keptrecords.Keeper
-	// nodeRecords keeps node records and pods in step, nil where nobody asks for that.
-	nodeRecords *records.Reconciler
+	kept *kept.Keeper
+	// reporter reports nodes to the controller, and nodeRecords keeps node records and pods in step. Both are nil where
+	// nobody asks for that.
+	reporter    *peers.Reporter
+	nodeRecords *gonepods.Reconciler
 	// elasticNodes keeps the records of elastic node sets, and waits answers the jobs that wait for such nodes. Both are
 	// nil where there are no sets.
-	elasticNodes *elasticnodes.Reconciler
+	elasticNodes *elastic.Reconciler
 	waits        *waitnodes.Server
+	// accountKeeper brings slurmdbd into step with SLURMLET_ACCOUNTS, nil without.
+	accountKeeper *accounts.Keeper
+	// leaverKeeper ends the jobs of those who have left, nil where nobody does.
+	leaverKeeper *people.Keeper
 	// peers is the stream from slurmlet's controller, nil where there is none.
 	peers *peers.Client
 
@@ -66,17 +74,30 @@ func New(o Options) *Pod {
 	p.saved = p.newSaved()
 	p.kept = p.newKept()
 	nodes := clusterview.New(clusterview.Options{
-		Stream: viewing.Stream, Interval: elasticnodes.LookInterval,
+		Stream: viewing.Stream, Interval: elastic.LookInterval,
 		Only:    []clusterview.Family{clusterview.FamilyNodes, clusterview.FamilySuspended},
 		Timeout: o.Client.Limit, Log: o.Log,
 	})
+	follows := o.HasController && (o.ReportInterval > 0 || o.GonePods)
+	if follows {
+		p.reporter = peers.NewReporter()
+	}
 	if o.ElasticSets != "" {
 		p.elasticNodes, p.waits = p.newElastic(nodes, viewing)
+		if follows {
+			p.reporter.Failing = p.elasticNodes.PodsFailing
+		}
 	}
-	if o.HasController && (o.ReportInterval > 0 || o.GonePods) {
-		p.nodeRecords = records.New(records.Options{
+	if o.Accounts != "" {
+		p.accountKeeper = p.newAccounts()
+	}
+	if o.EndLeavers {
+		p.leaverKeeper = p.newLeavers()
+	}
+	if follows {
+		p.nodeRecords = gonepods.New(gonepods.Options{
 			Look: nodes, Slurm: o.Client, Interval: o.ReportInterval, Gone: o.GonePods, Kept: p.kept,
-			Elastic: p.elasticNodes, Feed: &p.feed,
+			Reporter: p.reporter, Elastic: p.elasticNodes, Feed: &p.feed,
 			Serving: p.isServing, Published: o.Published, Log: o.Log,
 		})
 	}
@@ -85,7 +106,7 @@ func New(o Options) *Pod {
 
 func (p *Pod) newSaved() *savedstate.Watcher {
 	store := savedstate.NewStore(savedstate.Options{
-		UID: p.UID, GID: p.GID, Self: savedstate.Self(p.Began), Log: p.Log,
+		UID: p.UID, GID: p.GID, Self: savedstate.Self(p.Began), Upgrade: p.Upgrade, Log: p.Log,
 		Held: func(by string) {
 			p.Log(slog.LevelWarn,
 				"slurmctld is not started: another agent has StateSaveLocation, and this one waits for its end", slog.String("agent", by))
@@ -99,14 +120,14 @@ func (p *Pod) newSaved() *savedstate.Watcher {
 	})
 }
 
-func (p *Pod) newKept() *keptrecords.Keeper {
+func (p *Pod) newKept() *kept.Keeper {
 	asked := p.Slurm
 	asked.Sinfo = filepath.Join(filepath.Dir(asked.Path), "sinfo") // nothing else in slurmctld's container asks for one node
-	o := keptrecords.Options{Slurm: asked, Serving: p.isServing, QuestionLimit: p.Client.Limit, Done: p.Done, Log: p.Log}
+	o := kept.Options{Slurm: asked, Serving: p.isServing, QuestionLimit: p.Client.Limit, Done: p.Done, Log: p.Log}
 	if p.HasController {
 		o.Heard = func() time.Time { return p.peers.Status().Updated }
 	}
-	return keptrecords.New(o)
+	return kept.New(o)
 }
 
 // isServing says whether slurmctld does its work, also while it reads its configuration.
@@ -117,7 +138,7 @@ func (p *Pod) isServing() bool { return p.Life().Phase.Serving() }
 func (p *Pod) Open(daemon reconfig.Daemon) (good *confset.Set, now conf.Revision) {
 	p.elasticNodes.Open()
 	p.reloader, good = reconfig.Open(reconfig.Options{
-		Sources: p.ConfSources, Delivered: p.nodeRecords.Delivered, RunDir: p.RunDir, StateDir: p.StateDir, Preflight: p.Preflight,
+		Sources: p.ConfSources, Delivered: p.reporter.SetConf, RunDir: p.RunDir, StateDir: p.StateDir, Preflight: p.Preflight,
 		Defaults: p.ConfDefaults, SlurmUser: p.SlurmUser,
 		Elastic: p.setsForConf(), ElasticDir: p.ElasticSets, Programs: p.waits,
 		Daemon: daemon, Table: p.Table, Client: p.Client, Feed: &p.feed, Saved: p.saved, CopyKeys: p.CopyKeys,
@@ -132,21 +153,25 @@ func (p *Pod) Run() {
 		return
 	}
 	go p.reloader.Watch(p.Alive, p.Post)
-	go p.registration().Run()
+	go p.registrationKeeper().Run()
 	go p.kept.Run(p.Alive)
 	go p.saved.Run()
+	go p.leaverKeeper.Run(p.Alive)
 	if p.elasticNodes != nil {
 		go p.elasticNodes.Run(p.Alive)
+	}
+	if p.accountKeeper != nil {
+		go p.accountKeeper.Run(p.Alive)
 	}
 	if p.nodeRecords != nil {
 		go p.nodeRecords.Run(p.Alive)
 	}
 }
 
-// registration is that of the cluster with slurmdbd.
-func (p *Pod) registration() *slurmdbd.Registration {
-	return &slurmdbd.Registration{
-		Controller: func() (int, <-chan struct{}) {
+// registrationKeeper looks after the registration of the cluster with slurmdbd.
+func (p *Pod) registrationKeeper() *registration.Keeper {
+	return &registration.Keeper{
+		Slurmctld: func() (int, <-chan struct{}) {
 			news := p.Published()
 			pid, _ := p.serving()
 			return pid, news

@@ -7,13 +7,13 @@ import (
 	"time"
 
 	"github.com/slurmlet/slurmlet/internal/link/ask"
+	"github.com/slurmlet/slurmlet/internal/link/merge"
 	"github.com/slurmlet/slurmlet/internal/link/proof"
 	"github.com/slurmlet/slurmlet/internal/link/publichttp"
 	"github.com/slurmlet/slurmlet/internal/slurmctld/clusterview"
 	"github.com/slurmlet/slurmlet/internal/slurmctld/clusterview/series"
-	"github.com/slurmlet/slurmlet/internal/slurmctld/elastic"
-	"github.com/slurmlet/slurmlet/internal/slurmctld/merge"
-	"github.com/slurmlet/slurmlet/internal/slurmctld/programs"
+	"github.com/slurmlet/slurmlet/internal/slurmctld/elastic/planner"
+	"github.com/slurmlet/slurmlet/internal/slurmctld/elastic/programs"
 	"github.com/slurmlet/slurmlet/slurmconf/hostlist"
 )
 
@@ -76,7 +76,7 @@ func (p *Pod) ServePrograms() (*http.Server, error) {
 			p.elasticNodes.Wake()
 			p.waits.Wake()
 		},
-		Wait: func(ctx context.Context, job string, nodes hostlist.Set, allocated time.Time) elastic.Outcome {
+		Wait: func(ctx context.Context, job string, nodes hostlist.Set, allocated time.Time) planner.Outcome {
 			return p.waits.Wait(ctx, job, nodes, allocated)
 		},
 	})

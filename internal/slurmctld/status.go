@@ -9,16 +9,17 @@ import (
 	"time"
 
 	"github.com/slurmlet/slurmlet/internal/lifecycle"
-	"github.com/slurmlet/slurmlet/internal/slurmctld/elasticnodes"
-	"github.com/slurmlet/slurmlet/internal/slurmctld/keptrecords"
+	"github.com/slurmlet/slurmlet/internal/slurm"
+	"github.com/slurmlet/slurmlet/internal/slurmctld/accounts"
+	"github.com/slurmlet/slurmlet/internal/slurmctld/elastic"
+	"github.com/slurmlet/slurmlet/internal/slurmctld/gonepods"
+	"github.com/slurmlet/slurmlet/internal/slurmctld/gonepods/kept"
 	"github.com/slurmlet/slurmlet/internal/slurmctld/reconfig"
-	"github.com/slurmlet/slurmlet/internal/slurmctld/records"
 	"github.com/slurmlet/slurmlet/internal/slurmctld/savedstate"
-	"github.com/slurmlet/slurmlet/internal/slurmd/nodesize"
 )
 
-// Status is what the agent of slurmctld's pod publishes beside what all agents do. All is nil for other roles, and Records
-// and Elastic where there is nothing to say.
+// Status is what the agent of slurmctld's pod publishes beside what all agents do. All is nil for other roles, and Records,
+// Elastic and Accounts where there is nothing to say.
 type Status struct {
 	// Losses are the lines in which slurmctld has told of lost jobs, LostJobs what its crashes have lost.
 	Losses   *LossStatus        `json:"losses,omitempty"`
@@ -26,11 +27,13 @@ type Status struct {
 	// HeldJobs are the last jobs that slurmctld holds because it does not know their user.
 	HeldJobs []string `json:"nobodys_jobs,omitempty"`
 	// Records are slurmctld's node records, beside the cluster's pods.
-	Records *records.Status `json:"records,omitempty"`
+	Records *gonepods.Status `json:"records,omitempty"`
 	// KeptRecords are node records that stay without a pod, because somebody names the nodes.
-	KeptRecords *keptrecords.Status `json:"kept_records,omitempty"`
+	KeptRecords *kept.Status `json:"kept_records,omitempty"`
 	// Elastic are the sets of nodes that Slurm starts and ends.
-	Elastic *elasticnodes.Status `json:"elastic,omitempty"`
+	Elastic *elastic.Status `json:"elastic,omitempty"`
+	// Accounts are how slurmdbd and SLURMLET_ACCOUNTS stand.
+	Accounts *accounts.Status `json:"accounts,omitempty"`
 }
 
 // Rows writes the status for people.
@@ -43,6 +46,9 @@ func (s Status) Rows(row func(name, format string, args ...any)) {
 	}
 	if s.Elastic != nil {
 		s.Elastic.Rows(row)
+	}
+	if s.Accounts != nil {
+		s.Accounts.Rows(row)
 	}
 	if len(s.HeldJobs) > 0 {
 		row("Held", "jobs %s: %s (scancel)", strings.Join(s.HeldJobs, ","), WhyHeld)
@@ -60,6 +66,7 @@ func (p *Pod) Status() (s Status) {
 	return Status{
 		Losses: cmp.Or(p.losses.Load(), &LossStatus{}), LostJobs: p.saved.Status(), HeldJobs: p.heldJobs.all(),
 		Records: p.nodeRecords.Status(), KeptRecords: p.kept.Status(), Elastic: p.elasticNodes.Status(),
+		Accounts: p.accountKeeper.Status(),
 	}
 }
 
@@ -89,7 +96,7 @@ func (p *Pod) ReportConf(next lifecycle.State, now *reconfig.Status) {
 // constraints are keys of cgroup.conf, the controllers that they need, and what a container without one is to get.
 var constraints = []struct{ key, controller, instead string }{
 	{"ConstrainCores", "cpuset", "the controller for the containers"},
-	{"ConstrainDevices", "devices", nodesize.HoldDevices},
+	{"ConstrainDevices", "devices", slurm.HoldDevices},
 	{"ConstrainRAMSpace", "memory", "the controller for the containers"},
 	{"ConstrainSwapSpace", "memory", "the controller for the containers"},
 }
@@ -99,7 +106,7 @@ const feedWait = time.Second
 
 // Misfits compares what slurmctld's cgroup.conf wants with what the nodes' agents say of their containers. constrains are
 // the keys of cgroup.conf that are set.
-func (p *Pod) Misfits(constrains []string) (all []nodesize.Mismatch) {
+func (p *Pod) Misfits(constrains []string) (all []slurm.Mismatch) {
 	ctx, cancel := context.WithTimeout(context.Background(), feedWait)
 	defer cancel()
 	for _, c := range constraints {
@@ -110,7 +117,7 @@ func (p *Pod) Misfits(constrains []string) (all []nodesize.Mismatch) {
 		if err != nil || len(nodes) == 0 {
 			continue // at the next question
 		}
-		all = append(all, nodesize.Mismatch{
+		all = append(all, slurm.Mismatch{
 			Setting: c.key + "=yes", Instead: "no (cgroup.conf), or " + c.instead,
 			Why: fmt.Sprintf("it cannot hold jobs on %d nodes: %s", len(nodes), firstOf(nodes)),
 		})

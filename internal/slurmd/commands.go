@@ -11,43 +11,10 @@ import (
 	"github.com/slurmlet/slurmlet/internal/lifecycle/deadlines"
 	"github.com/slurmlet/slurmlet/internal/lifecycle/node"
 	"github.com/slurmlet/slurmlet/internal/lifecycle/supervisor"
-	"github.com/slurmlet/slurmlet/internal/slurm"
+	"github.com/slurmlet/slurmlet/internal/slurm/nodesize"
 	"github.com/slurmlet/slurmlet/internal/slurm/reasons"
-	"github.com/slurmlet/slurmlet/internal/slurmd/nodesize"
+	"github.com/slurmlet/slurmlet/internal/slurmd/drains"
 )
-
-// errForeignDrain says that somebody else has drained the node.
-var errForeignDrain = errors.New("somebody else has drained the node")
-
-// drain keeps new jobs from the node. One that is drained so already gets the new reason.
-func (n *Node) drain(ctx context.Context, reason string) error {
-	node, err := n.Slurm.Node(ctx, n.Name)
-	switch {
-	case err != nil:
-		return err
-	case node == nil:
-		return slurm.ErrNoRecord
-	case node.Drained() && reasons.Of(node.Reason) != reasons.Command:
-		return fmt.Errorf("%w, and that stays: %s", errForeignDrain, node.Reason)
-	}
-	return n.Slurm.DrainNode(ctx, n.Name, reasons.ByCommand+reason)
-}
-
-// undrain lifts a drain of "slurmlet drain", and no other.
-func (n *Node) undrain(ctx context.Context) error {
-	node, err := n.Slurm.Node(ctx, n.Name)
-	switch {
-	case err != nil:
-		return err
-	case node == nil:
-		return slurm.ErrNoRecord
-	case !node.Drained():
-		return nil
-	case reasons.Of(node.Reason) != reasons.Command:
-		return fmt.Errorf("%w, and not by \"slurmlet drain\": %s", errForeignDrain, node.Reason)
-	}
-	return n.Slurm.ReinstateNode(ctx, n.Name)
-}
 
 // untilFree waits until no job holds the node. The end of a step wakes it up.
 func (n *Node) untilFree(ctx context.Context) error {
@@ -94,11 +61,9 @@ func (n *Node) untilFewer(ctx context.Context, ended <-chan struct{}, steps int,
 	}
 }
 
-// Drain answers "slurmlet drain".
+// Drain answers "slurmlet drain", which keeps new jobs from the node. One that is drained so already gets the new reason.
 func (n *Node) Drain(ctx context.Context, r *http.Request) error {
-	question, cancel := context.WithTimeout(ctx, n.Slurm.Limit())
-	defer cancel()
-	if err := n.drain(question, r.FormValue("reason")); err != nil {
+	if _, err := n.drains.Set(ctx, reasons.Command, reasons.ByCommand+r.FormValue("reason")); err != nil {
 		return err
 	}
 	if r.FormValue("wait") == "" {
@@ -107,14 +72,16 @@ func (n *Node) Drain(ctx context.Context, r *http.Request) error {
 	return n.untilFree(ctx)
 }
 
-// Resume answers "slurmlet resume".
+// Resume answers "slurmlet resume", which lifts a drain of "slurmlet drain", and no other.
 func (n *Node) Resume(ctx context.Context, _ *http.Request) error {
 	if state, _ := n.State(); state == supervisor.Stopping {
 		return errors.New("the pod is terminating: its node takes no jobs any more")
 	}
-	question, cancel := context.WithTimeout(ctx, n.Slurm.Limit())
-	defer cancel()
-	return n.undrain(question)
+	_, err := n.drains.Lift(ctx, reasons.Command)
+	if foreign, is := errors.AsType[*drains.ForeignError](err); is {
+		return fmt.Errorf("somebody else has drained the node, and not by \"slurmlet drain\": %s", foreign.Reason)
+	}
+	return err
 }
 
 // SetDeadline answers "slurmlet deadline", the word of whoever knows when the pod is killed, and comes

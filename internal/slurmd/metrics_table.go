@@ -2,8 +2,8 @@ package slurmd
 
 import (
 	"github.com/slurmlet/slurmlet/internal/kit/exposition"
+	"github.com/slurmlet/slurmlet/internal/slurm/gres"
 	"github.com/slurmlet/slurmlet/internal/slurmd/cgroups"
-	"github.com/slurmlet/slurmlet/internal/slurmd/devices"
 	"github.com/slurmlet/slurmlet/internal/slurmd/userfiles"
 )
 
@@ -35,7 +35,7 @@ var ofNode = []metric[Status]{
 	},
 	{"node_gres", "name,type", "Generic resources for jobs (Gres)", func(n *Status) []exposition.Sample {
 		return exposition.OfEach(n.Gres.Gres,
-			func(r devices.Resource) []exposition.Sample { return exposition.Amount(r.Count, r.Name, r.Type) })
+			func(r gres.Resource) []exposition.Sample { return exposition.Amount(r.Count, r.Name, r.Type) })
 	}},
 	{
 		"node_misfits", "", "Settings of the cluster that do not go with the pod's limits, once they are known",

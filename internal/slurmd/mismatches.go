@@ -13,12 +13,12 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/slurmlet/slurmlet/internal/slurm"
-	"github.com/slurmlet/slurmlet/internal/slurmd/nodesize"
+	"github.com/slurmlet/slurmlet/internal/slurmd/podsize"
 )
 
 // MismatchStatus is what came of comparing the cluster's configuration with this pod.
 type MismatchStatus struct {
-	Mismatches []nodesize.Mismatch `json:"misfits,omitempty"`
+	Mismatches []slurm.Mismatch `json:"misfits,omitempty"`
 	// Devices says whether jobs are held to their devices; empty without GPUs.
 	Devices string `json:"devices,omitempty"`
 	// Error says why the configuration could not be had.
@@ -42,12 +42,12 @@ type mismatchCheck struct {
 	asked bool
 
 	lock   sync.Mutex
-	logged []nodesize.Mismatch
+	logged []slurm.Mismatch
 }
 
 // check is called by the agent's loop. What it asks for is in nobody's way: its
 // answer, or none, changes no state.
-func (m *mismatchCheck) check(node *Status, podOf func(*Status) nodesize.Pod) {
+func (m *mismatchCheck) check(node *Status, podOf func(*Status) podsize.Pod) {
 	if m.cancel != nil {
 		m.cancel()
 	}
@@ -74,15 +74,15 @@ func (m *mismatchCheck) check(node *Status, podOf func(*Status) nodesize.Pod) {
 	}()
 }
 
-func (m *mismatchCheck) compare(pod nodesize.Pod, cluster slurm.Config, err error) {
+func (m *mismatchCheck) compare(pod podsize.Pod, cluster slurm.Config, err error) {
 	if err != nil {
 		m.last.Store(&MismatchStatus{Error: err.Error()})
 		return
 	}
 	m.slurm.Learn(cluster)
 	m.learned(cluster)
-	mismatches := nodesize.Mismatches(pod, cluster)
-	m.last.Store(&MismatchStatus{Mismatches: mismatches, Devices: nodesize.Devices(pod, cluster)})
+	mismatches := podsize.Mismatches(pod, cluster)
+	m.last.Store(&MismatchStatus{Mismatches: mismatches, Devices: podsize.Devices(pod, cluster)})
 	m.lock.Lock()
 	defer m.lock.Unlock()
 	for _, one := range mismatches {
@@ -95,8 +95,8 @@ func (m *mismatchCheck) compare(pod nodesize.Pod, cluster slurm.Config, err erro
 }
 
 // fits is what the cluster's configuration is compared with.
-func (n *Node) fits(s *Status) nodesize.Pod {
-	return nodesize.Pod{
+func (n *Node) fits(s *Status) podsize.Pod {
+	return podsize.Pod{
 		Size: s.Size, Resources: s.Limits, Gres: s.Gres, Controllers: s.Cgroup.Controllers, MayBind: mayBind(),
 		MayHoldDevices: s.Cgroup.HoldsDevices(),
 		SpoolDir:       n.SizeOptions.SpoolDir, TmpDir: n.SizeOptions.TmpDir, GresConf: n.GresConf,

@@ -25,12 +25,14 @@ import (
 	"github.com/slurmlet/slurmlet/internal/pod/tempdirs"
 	"github.com/slurmlet/slurmlet/internal/pod/watch"
 	"github.com/slurmlet/slurmlet/internal/slurm"
+	"github.com/slurmlet/slurmlet/internal/slurm/nodesize"
 	"github.com/slurmlet/slurmlet/internal/slurmd/cgroups"
-	"github.com/slurmlet/slurmlet/internal/slurmd/cordon"
 	"github.com/slurmlet/slurmlet/internal/slurmd/devices"
+	"github.com/slurmlet/slurmlet/internal/slurmd/drains"
 	"github.com/slurmlet/slurmlet/internal/slurmd/hang"
 	"github.com/slurmlet/slurmlet/internal/slurmd/jobs"
-	"github.com/slurmlet/slurmlet/internal/slurmd/nodesize"
+	"github.com/slurmlet/slurmlet/internal/slurmd/machine"
+	"github.com/slurmlet/slurmlet/internal/slurmd/podsize"
 	"github.com/slurmlet/slurmlet/internal/slurmd/record"
 	"github.com/slurmlet/slurmlet/internal/slurmd/spool"
 	"github.com/slurmlet/slurmlet/internal/slurmd/usage"
@@ -44,7 +46,7 @@ type Settings struct {
 	// Elastic: slurmctld itself starts and ends the node.
 	Elastic bool
 	// SizeOptions is what is to be measured, and GresChoice which devices.
-	SizeOptions   nodesize.Options
+	SizeOptions   podsize.Options
 	GresChoice    devices.Choice
 	CgroupOptions cgroups.Options
 	// JobMetrics is how many jobs have metrics of their own.
@@ -107,7 +109,7 @@ type Options struct {
 type Node struct {
 	Options
 	subtree *cgroups.Subtree
-	gres    nodesize.Gres
+	gres    podsize.Gres
 	found   Found
 
 	spool         *spool.Dir
@@ -117,7 +119,8 @@ type Node struct {
 	relaunches    *jobs.Relaunches
 	userFiles     *userfiles.Files
 	usage         *usage.Usage // nil where there is nothing to read
-	cordon        *cordon.Cordon
+	drains        *drains.Drains
+	machine       *machine.Machine
 	hang          *hang.Check // nil where Slurm's commands need no slurmd
 	watcher       *watcher    // nil before Start
 	mismatchCheck *mismatchCheck
@@ -170,11 +173,11 @@ func New(o Options) (*Node, error) {
 
 // measure finds out what slurmd will register.
 func (n *Node) measure() (err error) {
-	if n.gres, err = nodesize.FindGres(n.Root, n.GresChoice); err != nil {
+	if n.gres, err = podsize.FindGres(n.Root, n.GresChoice); err != nil {
 		return &exitcode.Fault{Code: exitcode.Config, Err: err}
 	}
 	n.SizeOptions.Gres = n.gres.Gres.String()
-	n.found.Allocation, err = nodesize.Measure(n.subtree.Machine, n.SizeOptions)
+	n.found.Allocation, err = podsize.Measure(n.subtree.Machine, n.SizeOptions)
 	n.SizeOptions.Disk = n.found.Allocation.Resources.Disk
 	if bad, is := errors.AsType[nodesize.PodInfoError](err); is {
 		n.found.Unstartable = bad.Error()
@@ -195,12 +198,13 @@ func (n *Node) assemble() {
 	n.found.Inherits = len(inherited) > 0
 	n.found.Fresh = isNew && !n.Elastic // the jobs of an elastic node are looked for later (jobs.Stale)
 
+	n.drains = &drains.Drains{Node: n.Name, Elastic: n.Elastic, Slurm: n.Slurm, Make: n.Changes.Make}
 	base := jobs.Node{Name: n.Name, Slurm: n.Slurm, Spool: n.spool, Log: n.Log}
 	holders := &jobs.Holders{Node: base, SackdSpeaks: n.SackdSpeaks}
 	n.requeuer = &jobs.Requeuer{Holders: holders, Signal: n.JobSignal, EndTasks: n.subtree.EndTasks}
 	n.stale = &jobs.Stale{
 		Holders: holders, Orphans: &jobs.Orphans{Node: &base, Do: n.CgroupOptions.DeadSteps, Ended: n.stepEnded},
-		Booted: n.found.Booted, Inherited: inherited, FirstHere: isNew, Elastic: n.Elastic,
+		Booted: n.found.Booted, Inherited: inherited, FirstHere: isNew, Drains: n.drains, Elastic: n.Elastic,
 	}
 	n.relaunches = &jobs.Relaunches{Node: &base, Resume: n.resumeRecord}
 	n.relaunches.Load()
@@ -209,17 +213,16 @@ func (n *Node) assemble() {
 		Gres: n.gres.Gres, NewExtra: n.NewExtra,
 	}
 	n.userFiles = userfiles.New(userfiles.Options{
-		Node: n.Name, Elastic: n.Elastic, Root: n.Root, Places: n.Places, Booted: n.found.Booted, Spool: n.spool,
+		Node: n.Name, Root: n.Root, Places: n.Places, Booted: n.found.Booted, Spool: n.spool,
 		SpoolDir: n.SizeOptions.SpoolDir,
-		Limit:    n.SizeOptions.StorageLimit, Leftovers: n.Leftovers, Slurm: n.Slurm, State: n.State, PowerDown: n.powerDown, Log: n.Log,
+		Limit:    n.SizeOptions.StorageLimit, Leftovers: n.Leftovers, Slurm: n.Slurm, State: n.State, Drains: n.drains, Log: n.Log,
 	})
 	n.usage = usage.New(usage.Options{
 		Machine: n.subtree.Machine, Delegation: n.subtree.Delegation.Delegation, MostJobs: n.JobMetrics, Root: n.Root, GPUs: n.gres.GPUs,
 		WriteStatus: n.WriteStatus, Report: func(err error) { n.Log(slog.LevelError, err.Error()) },
 	})
-	n.cordon = cordon.New(cordon.Options{
-		Node: n.Name, Elastic: n.Elastic, Machine: n.Machine, Slurm: n.Slurm, State: n.State, Published: n.Published,
-		PowerDown: n.powerDown, Look: n.look, Log: n.Log,
+	n.machine = machine.New(machine.Options{
+		Name: n.Machine, Drains: n.drains, State: n.State, Published: n.Published, Look: n.look, Log: n.Log,
 	})
 	n.mismatchCheck = &mismatchCheck{slurm: n.Slurm, spread: n.Spread, learned: n.stale.Learn, log: n.Log}
 	if n.HasKeys {
@@ -274,7 +277,7 @@ func (n *Node) Without() []string {
 // WriteGres writes gres.conf's part. It takes a nil Node.
 func (n *Node) WriteGres(path string) error {
 	if n == nil {
-		return nodesize.Gres{}.Write(path)
+		return podsize.Gres{}.Write(path)
 	}
 	return n.gres.Write(path)
 }
@@ -282,14 +285,14 @@ func (n *Node) WriteGres(path string) error {
 // Take takes what Kubernetes knows of the pod. It takes a nil Node.
 func (n *Node) Take(self wire.Self) {
 	if n != nil {
-		n.cordon.Take(self)
+		n.machine.Take(self)
 	}
 }
 
 // FollowKubernetes drains the node, and lifts that, as Kubernetes wants it. It takes a nil Node.
 func (n *Node) FollowKubernetes(ctx context.Context) {
 	if n != nil {
-		n.cordon.Run(ctx)
+		n.machine.Run(ctx)
 	}
 }
 

@@ -88,11 +88,6 @@ func (n *Node) resumeRecord(ctx context.Context) error {
 	return n.Changes.Make(ctx, node.ResumeNode, "", "")
 }
 
-// powerDown drains an elastic node, which slurmctld suspends after its jobs.
-func (n *Node) powerDown(ctx context.Context, reason string) error {
-	return n.Changes.Make(ctx, node.PowerDownNode, reason, "")
-}
-
 // KillSteps leaves no slurmstepd behind. It takes a nil Node.
 func (n *Node) KillSteps() {
 	if n != nil {
@@ -124,8 +119,8 @@ func (n *Node) BeforeStart() error {
 }
 
 // NewArgs are slurmd's arguments for a node with this configuration. Each slurmd has a new mark.
-func (n *Node) NewArgs(conf, controller string) []string {
-	return append([]string{"-Z", "-N", n.Name, "-b", "--conf-server", controller, "--conf", conf}, n.record.NewMark()...)
+func (n *Node) NewArgs(conf, slurmctld string) []string {
+	return append([]string{"-Z", "-N", n.Name, "-b", "--conf-server", slurmctld, "--conf", conf}, n.record.NewMark()...)
 }
 
 // Started takes the slurmd that was started with the last arguments. It takes a nil Node.

@@ -25,11 +25,11 @@ type holding struct {
 }
 
 func (h *holding) Job(context.Context, string) (*slurm.Job, error) {
-	return &slurm.Job{ID: 3, State: []string{"PENDING"}, Hold: true, Why: "launch failed requeued held"}, nil
+	return &slurm.Job{ID: 3, State: []string{"PENDING"}, Held: true, Reason: "launch failed requeued held"}, nil
 }
 
 func (h *holding) ReleaseJob(_ context.Context, job *slurm.Job) error {
-	h.asked = append(h.asked, "release "+job.Name())
+	h.asked = append(h.asked, "release "+job.JobID())
 	return nil
 }
 

@@ -5,8 +5,9 @@ import (
 	"time"
 
 	"github.com/slurmlet/slurmlet/internal/lifecycle"
+	"github.com/slurmlet/slurmlet/internal/slurm/nodesize"
 	"github.com/slurmlet/slurmlet/internal/slurmd/cgroups"
-	"github.com/slurmlet/slurmlet/internal/slurmd/nodesize"
+	"github.com/slurmlet/slurmlet/internal/slurmd/podsize"
 	"github.com/slurmlet/slurmlet/internal/slurmd/userfiles"
 )
 
@@ -20,16 +21,16 @@ type Status struct {
 	// Grace is the time to end that others than SLURMLET_GRACE_PERIOD give the pod.
 	Grace  nodesize.Grace      `json:"granted"`
 	Cgroup *cgroups.Delegation `json:"cgroup"`
-	Gres   nodesize.Gres       `json:"gres"`
+	Gres   podsize.Gres        `json:"gres"`
 	// Fit is nil before the cluster's configuration was asked for.
 	Fit *MismatchStatus `json:"fit,omitempty"`
 	// Fault is why the last change of the pod could not be followed, Refusal why
 	// slurmctld did not take the traits.
 	Fault string `json:"fault,omitempty"`
-	// Unlike is in what the record of an elastic node is another one than the pod, Elastic that the node is one.
-	Unlike  string `json:"unlike,omitempty"`
-	Elastic bool   `json:"elastic,omitempty"`
-	Refusal string `json:"refusal,omitempty"`
+	// RecordDiffers says in what an elastic node's record differs from the pod. Elastic says that the node is one.
+	RecordDiffers string `json:"recordDiffers,omitempty"`
+	Elastic       bool   `json:"elastic,omitempty"`
+	Refusal       string `json:"refusal,omitempty"`
 	// Steps is what is done in the cgroups of jobs.
 	Steps *cgroups.StepsStatus `json:"steps,omitempty"`
 	// Strays is nil where processes that Slurm did not start die no sooner than jobs.
@@ -47,7 +48,7 @@ func (n *Node) Publish(next lifecycle.State) *Status {
 		Name: n.Name, Conf: next.Size.Conf() + next.Traits.Conf(), Size: next.Size, Limits: next.Resources,
 		Traits: next.Traits, Grace: next.Grace.Sooner(next.Deadline), Cgroup: &n.subtree.Delegation, Gres: n.gres,
 		Fault: next.Fault, Refusal: next.Refusal,
-		Unlike: next.Unlike, Elastic: next.Elastic,
+		RecordDiffers: next.RecordDiffers, Elastic: next.Elastic,
 	}
 	n.current.Store(s)
 	return s
@@ -99,8 +100,8 @@ func (n *Status) Rows(row func(name, format string, args ...any)) {
 	if n.Refusal != "" {
 		row("Fault", "slurmctld does not take what the pod's annotations say: %s", n.Refusal)
 	}
-	if n.Unlike != "" {
-		row("Fault", "the record of this elastic node is another one than the pod: %s", n.Unlike)
+	if n.RecordDiffers != "" {
+		row("Fault", "the record of this elastic node differs from the pod: %s", n.RecordDiffers)
 	}
 	row("Steps", "%s", n.Steps)
 	if n.Strays != nil {
@@ -131,7 +132,7 @@ func traitRows(t nodesize.Traits, row func(name, format string, args ...any)) {
 	}
 }
 
-func gresRows(g nodesize.Gres, row func(name, format string, args ...any)) {
+func gresRows(g podsize.Gres, row func(name, format string, args ...any)) {
 	for _, line := range g.Lines {
 		row("Device", "%s", line)
 	}
@@ -140,7 +141,7 @@ func gresRows(g nodesize.Gres, row func(name, format string, args ...any)) {
 	}
 }
 
-// rows: what is granted now, before SIGTERM.
+// graceRows writes what is granted now, before SIGTERM.
 func graceRows(g nodesize.Grace, row func(name, format string, args ...any)) {
 	if g.GracePeriod.Bounded() {
 		row("Grace period", "%s (%s)", g.GracePeriod.Value, g.GracePeriod.Source)

@@ -13,7 +13,7 @@ import (
 	"github.com/slurmlet/slurmlet/cgroup"
 	"github.com/slurmlet/slurmlet/internal/lifecycle/node"
 	"github.com/slurmlet/slurmlet/internal/pod/watch"
-	"github.com/slurmlet/slurmlet/internal/slurmd/nodesize"
+	"github.com/slurmlet/slurmlet/internal/slurmd/podsize"
 )
 
 const (
@@ -39,8 +39,8 @@ func newWatcher(n *Node, o watch.Options) *watcher {
 	w := &watcher{node: n, info: filepath.Join(n.Root, n.SizeOptions.PodInfo)}
 	o.Done, o.Calm, o.Concerns, o.Lost = n.Done, watch.For(calm), w.concerns, w.lost
 	o.Changed = func() {
-		now, err := nodesize.Measure(n.subtree.Machine, n.SizeOptions)
-		now.Traits = now.Traits.On(n.cordon.Traits())
+		now, err := podsize.Measure(n.subtree.Machine, n.SizeOptions)
+		now.Traits = now.Traits.On(n.machine.Traits())
 		n.Post(node.Measured{Allocation: now, At: time.Now(), Err: err})
 	}
 	w.Watcher = watch.New(o)
@@ -88,7 +88,7 @@ func (w *watcher) awaitSpool() {
 		case <-w.node.spoolMade:
 		}
 		err := w.Add(w.node.spool.Path())
-		if err != nil && !errors.Is(err, fs.ErrNotExist) { // SlurmdSpoolDir is another one; nodesize.Mismatches reports that
+		if err != nil && !errors.Is(err, fs.ErrNotExist) { // SlurmdSpoolDir is another one; podsize.Mismatches reports that
 			w.node.Log(slog.LevelWarn, "the kernel cannot report the ends of steps: they are looked for every "+
 				glanceEvery.String(), slog.Any("error", err))
 			w.glance()

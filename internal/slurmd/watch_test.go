@@ -19,8 +19,8 @@ import (
 	"github.com/slurmlet/slurmlet/internal/lifecycle/node"
 	"github.com/slurmlet/slurmlet/internal/pod/watch"
 	"github.com/slurmlet/slurmlet/internal/slurmd/cgroups"
-	"github.com/slurmlet/slurmlet/internal/slurmd/cordon"
 	"github.com/slurmlet/slurmlet/internal/slurmd/jobs"
+	"github.com/slurmlet/slurmlet/internal/slurmd/machine"
 	"github.com/slurmlet/slurmlet/internal/slurmd/spool"
 	"github.com/slurmlet/slurmlet/internal/slurmd/userfiles"
 )
@@ -51,7 +51,7 @@ func watching(t *testing.T) *watched {
 			},
 		},
 		subtree: &cgroups.Subtree{Machine: cgroup.NewFS(root)}, spool: spool.New(filepath.Join(root, "spool"), "n1"),
-		requeuer: &jobs.Requeuer{Holders: &jobs.Holders{}}, userFiles: userfiles.New(userfiles.Options{}), cordon: cordon.New(cordon.Options{}),
+		requeuer: &jobs.Requeuer{Holders: &jobs.Holders{}}, userFiles: userfiles.New(userfiles.Options{}), machine: machine.New(machine.Options{}),
 		spoolMade: make(chan struct{}, 1),
 	}
 	w.watcher = newWatcher(n, watch.Options{Open: func() (*fsnotify.Watcher, error) { return nil, unix.EMFILE }})

@@ -1,5 +1,4 @@
-// Package slurmdbd asks slurmdbd's database in slurmdbd's place, and has slurmctld register its
-// cluster with slurmdbd.
+// Package slurmdbd asks slurmdbd's database in slurmdbd's place.
 package slurmdbd
 
 import (
@@ -28,8 +27,8 @@ import (
 
 // dbd is what the agent must know of slurmdbd.conf(5).
 type dbd struct {
-	// port is DbdPort.
-	port string
+	// port is DbdPort, loc StorageLoc: the database's name.
+	port, loc string
 	// storage is how to log in to the database; nil where it is reached by a socket
 	// of its own machine, which slurmdbd finds by itself.
 	storage *mysql.Config
@@ -57,7 +56,7 @@ func readDBD(text string) (dbd, error) {
 		}
 		return value
 	}
-	d := dbd{port: get("DbdPort", "6819")}
+	d := dbd{port: get("DbdPort", "6819"), loc: get("StorageLoc", "slurm_acct_db")}
 	host := get("StorageHost", "localhost")
 	if host == "localhost" {
 		return d, nil
@@ -164,6 +163,12 @@ type Options struct {
 	ConfDir, RunDir string
 	// UID and GID are SlurmUser's.
 	UID, GID int
+	// Upgrade is leave to convert the database of an older version. Line asks this slurmdbd for its release
+	// line: "26.05".
+	Upgrade bool
+	// DumpDir is where the agent keeps a dump before that; empty: nowhere, so nothing may be converted.
+	DumpDir string
+	Line    func(context.Context) (string, error)
 	// Done is closed when the agent has ended.
 	Done <-chan struct{}
 	// Changed reports other files: slurmdbd is to read them, or to be restarted.
@@ -177,6 +182,9 @@ type Database struct {
 	copy copies.Dir
 	// port is that of the slurmdbd which was started last: an edit may have named another since.
 	port atomic.Pointer[string]
+	// warned: the log has told of a conversion.
+	warned atomic.Bool
+	dumper dumper
 }
 
 // NewDatabase makes a Database. slurmdbd finds its files in a copy for SlurmUser alone, which a
@@ -185,6 +193,7 @@ func NewDatabase(o Options) *Database {
 	return &Database{Options: o, copy: copies.Dir{
 		From: o.ConfDir, To: filepath.Join(o.RunDir, "slurmdbd"), Mode: 0o600, UID: o.UID, GID: o.GID,
 		Wanted: func(name string) bool { return !keyring.IsKeyFile(name) }, // which have a copy of their own
+		Check:  addPassword,
 	}}
 }
 
@@ -236,13 +245,16 @@ func needsRestart(before, now dbd, changed []string) bool {
 	return a.Addr != b.Addr || a.User != b.User || a.Passwd != b.Passwd || (a.TLS == nil) != (b.TLS == nil)
 }
 
-// Reach succeeds when slurmdbd can log in to its database.
+// Reach succeeds when slurmdbd can log in to its database, and may open it. A refusal is an exitcode.Fault.
 func (d *Database) Reach(ctx context.Context) error {
 	now, err := d.read()
 	if err != nil {
 		return err
 	}
-	return now.login(ctx)
+	if err := now.login(ctx); err != nil || now.storage == nil {
+		return err // a socket's database is not looked at
+	}
+	return d.admit(ctx, now)
 }
 
 // Starts notes with which port slurmdbd is started.

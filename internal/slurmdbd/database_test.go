@@ -26,7 +26,7 @@ func TestReadDBD(t *testing.T) {
 
 	d, err = readDBD("StorageHost=localhost\nStoragePass=secret\n")
 	require.NoError(t, err)
-	require.Equal(t, dbd{port: "6819"}, d, "a socket is slurmdbd's own affair")
+	require.Equal(t, dbd{port: "6819", loc: "slurm_acct_db"}, d, "a socket is slurmdbd's own affair")
 
 	_, err = readDBD("StorageHost=db\nStorageParameters=SSL_CA=/none/ca.pem\n")
 	require.ErrorContains(t, err, "/none/ca.pem")

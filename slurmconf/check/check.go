@@ -17,7 +17,7 @@
 //   - files, users and devices of other machines, such as File=/dev/nvidia0, and
 //     what a database knows.
 //   - names of plugins that a cluster may have made itself: they are Warnings where
-//     nothing of Slurm's is similar. With [Options.Controller] the files are looked at.
+//     nothing of Slurm's is similar. With [Options.SlurmctldRoot] the files are looked at.
 //   - a syntax that topology.conf has wrong, where topology.yaml is read in its place: that
 //     is an Error, although no later Slurm than 24.11 reads the file.
 //   - more than 65,536 nodes, for which slurmctld needs a minute: that is an Error, and no
@@ -53,6 +53,7 @@ func Set(set *slurmconf.Set, options Options) (slurmconf.Findings, error) {
 	c.acctGather()
 	c.jobContainer()
 	c.namespaces()
+	c.plugstack()
 	c.slurmdbd()
 	if c.conf != nil {
 		c.singles()
@@ -62,7 +63,7 @@ func Set(set *slurmconf.Set, options Options) (slurmconf.Findings, error) {
 		c.topologies()
 		c.qos()
 		c.contradictions()
-		if c.Controller != nil {
+		if c.SlurmctldRoot != nil {
 			c.containers()
 			c.programs()
 			c.plugins()

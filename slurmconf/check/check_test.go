@@ -120,7 +120,7 @@ func setOf(text string) *slurmconf.Set {
 	return set
 }
 
-func TestFilesOfTheController(t *testing.T) {
+func TestFilesOfSlurmctldsHost(t *testing.T) {
 	set := setOf(`AuthType=auth/slurm
 CredType=cred/slurm
 SelectType=select/nosuch
@@ -132,7 +132,7 @@ Prolog=/not/here
 PartitionName=p Nodes=ALL
 `)
 	root := fstest.MapFS{"opt/epilogs/1": {}, "usr/lib/slurm/auth_slurm.so": {}}
-	findings, err := Set(set, Options{Version: "24.11", Controller: root, PluginDir: "/usr/lib/slurm"})
+	findings, err := Set(set, Options{Version: "24.11", SlurmctldRoot: root, PluginDir: "/usr/lib/slurm"})
 	require.NoError(t, err)
 	const containers = "slurm.conf: info: there is no oci.conf: srun --container runs the job on the node's own root file system, and succeeds: want oci.conf with a runtime, where users have containers\n"
 	assert.Equal(t, `slurm.conf: warning: there are no nodes, and none can register: MaxNodeCount is not set: want MaxNodeCount=number, or NodeName lines
@@ -141,7 +141,7 @@ slurm.conf:5:12: error: SelectType is select/nosuch, and there is no select_nosu
 slurm.conf:7:17: error: PrologSlurmctld is /opt/prolog, which is not there: want a program that slurmctld can run
 slurm.conf:9:10: warning: MailProg is /usr/bin/mail, which is not there: want a program that slurmctld can run
 slurm.conf:10:8: info: Prolog has no time limit: one that hangs keeps its job, and slurmd from ending and from a reconfigure: want PrologEpilogTimeout=seconds`, findings.Error())
-	findings, _ = Set(setOf("PluginDir=/usr/lib/slurm:/opt/slurm\nMaxNodeCount=2\nReturnToService=2\nPartitionName=p Nodes=ALL\n"), Options{Controller: root})
+	findings, _ = Set(setOf("PluginDir=/usr/lib/slurm:/opt/slurm\nMaxNodeCount=2\nReturnToService=2\nPartitionName=p Nodes=ALL\n"), Options{SlurmctldRoot: root})
 	assert.Equal(t, containers+"slurm.conf:3:11: error: PluginDir has /opt/slurm, which is not there: want directories", findings.Error())
 }
 
@@ -226,7 +226,7 @@ func FuzzSet(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, text string) {
 		for _, version := range keys.Versions {
-			_, err := Set(setOf(text), Options{Version: version, Controller: fstest.MapFS{}})
+			_, err := Set(setOf(text), Options{Version: version, SlurmctldRoot: fstest.MapFS{}})
 			require.NoError(t, err)
 		}
 	})

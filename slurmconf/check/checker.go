@@ -12,10 +12,10 @@ import (
 type Options struct {
 	// Version is one of keys.Versions; empty is the newest of them.
 	Version string
-	// Controller is the file system of the host where slurmctld runs, to look for
+	// SlurmctldRoot is the file system of the host where slurmctld runs, to look for
 	// the programs, plugins and keys that the configuration needs there. nil: they
 	// are not looked for.
-	Controller fs.FS
+	SlurmctldRoot fs.FS
 	// PluginDir is where the plugins of that host's build are, where slurm.conf
 	// does not say it. Empty: they are not looked for.
 	PluginDir string

@@ -36,7 +36,7 @@ func (c *checker) contradictions() {
 	c.withoutEffect()
 }
 
-// preemption: src/common/read_config.c, PreemptMode and PreemptType.
+// preemption compares PreemptMode with PreemptType, as src/common/read_config.c does.
 func (c *checker) preemption() {
 	plugin, _ := c.conf.Value("PreemptType")
 	none := plugin == "" || plugin == "preempt/none"
@@ -109,7 +109,7 @@ func (c *checker) selection() {
 	}
 }
 
-// allocated: each plugin allocates other units.
+// allocated judges SelectTypeParameters: each plugin allocates other units.
 func (c *checker) allocated(pair slurmconf.Pair, set bool, plugin string, units []string) {
 	memory := len(units) == 1 && strings.EqualFold(units[0], "CR_Memory")
 	switch {

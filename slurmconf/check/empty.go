@@ -26,11 +26,11 @@ func (c *checker) emptyValues() {
 		c.add(pair.Position(), slurmconf.Error, "value", "StateSaveLocation is "+pair.Value+
 			", and Slurm takes ~ for the name of a directory", "an absolute path")
 	}
-	c.formerController()
+	c.formerSlurmctldHost()
 }
 
-// formerController: src/common/read_config.c, _validate_slurm_conf.
-func (c *checker) formerController() {
+// formerSlurmctldHost judges ControlMachine, where no SlurmctldHost is set (src/common/read_config.c, _validate_slurm_conf).
+func (c *checker) formerSlurmctldHost() {
 	pair, _ := c.conf.Get("ControlMachine")
 	_, has := c.conf.Get("ControlAddr")
 	if len(c.conf.All("SlurmctldHost")) == 0 && strings.Contains(pair.Value, ",") && !has {

@@ -13,10 +13,10 @@ import (
 // programs looks for those that run beside slurmctld.
 func (c *checker) programs() {
 	for _, p := range c.conf.Programs() {
-		if p.On != slurmconf.OnController || !path.IsAbs(p.Path) {
+		if p.On != slurmconf.OnSlurmctld || !path.IsAbs(p.Path) {
 			continue
 		}
-		found, err := fs.Glob(c.Controller, strings.TrimPrefix(path.Clean(p.Path), "/"))
+		found, err := fs.Glob(c.SlurmctldRoot, strings.TrimPrefix(path.Clean(p.Path), "/"))
 		if err != nil || len(found) > 0 {
 			continue
 		}
@@ -66,7 +66,7 @@ func (c *checker) plugins() {
 // knowsPlugins: they were looked for where they are.
 func (c *checker) knowsPlugins() bool {
 	_, set := c.conf.Get("PluginDir")
-	return c.Controller != nil && (set || c.PluginDir != "")
+	return c.SlurmctldRoot != nil && (set || c.PluginDir != "")
 }
 
 func (c *checker) inOneOf(dirs, name string) bool {
@@ -91,7 +91,7 @@ func (c *checker) key() {
 
 // exists is true for what cannot be looked at.
 func (c *checker) exists(name string) bool {
-	_, err := fs.Stat(c.Controller, strings.TrimPrefix(path.Clean(name), "/"))
+	_, err := fs.Stat(c.SlurmctldRoot, strings.TrimPrefix(path.Clean(name), "/"))
 	return !errors.Is(err, fs.ErrNotExist)
 }
 

@@ -134,7 +134,7 @@ func licenses(value string) bool {
 	return true
 }
 
-// governors: the first letters are enough.
+// governors says whether a value begins as a CPU governor does: the first letters are enough.
 func governors(value string) bool {
 	return compiled(`(?i)(co|perf|pow|user|onde|sche).*`).MatchString(value)
 }

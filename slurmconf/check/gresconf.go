@@ -33,7 +33,7 @@ func (c *checker) gresConf() {
 	}
 }
 
-// units of Count, by what suffix_mult of src/common/slurm_protocol_api.c knows.
+// units matches a Count with one of the units that suffix_mult of src/common/slurm_protocol_api.c knows.
 const units = `\s*[+-]?\d+(?i:[kmgtp](ib|b)?)?`
 
 // gresRecord checks a line by itself.

@@ -76,8 +76,7 @@ func (n *nodeNames) twice(first []slurmconf.Pair, lists []hostlist.List) {
 	}
 }
 
-// sameLength: slurm.conf(5), NodeAddr and NodeHostname: one for all, or as many as
-// nodes.
+// sameLength judges how many values NodeAddr or NodeHostname has: one for all nodes, or as many as nodes (slurm.conf(5)).
 func (n *nodeNames) sameLength(node slurmconf.Node, key, expression string, nodes int) {
 	pair, ok := node.Get(key)
 	if !ok {

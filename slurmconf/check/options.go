@@ -37,7 +37,7 @@ func (c *checker) exclusive() {
 	}
 }
 
-// checkTaskParameters: src/common/read_config.c, TaskPluginParam.
+// checkTaskParameters finds values of TaskPluginParam that exclude each other (src/common/read_config.c).
 func (c *checker) checkTaskParameters() {
 	pair, _ := c.conf.Get("TaskPluginParam")
 	var units, auto []string
@@ -67,7 +67,7 @@ func (c *checker) checkTaskParameters() {
 	}
 }
 
-// security: slurm.conf(5), MCSParameters and MCSPlugin.
+// security judges MCSParameters and MCSPlugin, which go together (slurm.conf(5)).
 func (c *checker) security() {
 	parameters, has := c.conf.Get("MCSParameters")
 	plugin, ok := c.conf.Get("MCSPlugin")

@@ -33,7 +33,7 @@ func (c *checker) memory() {
 	}
 }
 
-// dynamicNodes: slurm.conf(5), MaxNodeCount and ReturnToService.
+// dynamicNodes judges MaxNodeCount and ReturnToService, which pods that register need (slurm.conf(5)).
 func (c *checker) dynamicNodes() {
 	_, set := c.conf.Get("MaxNodeCount")
 	if !set {
@@ -73,7 +73,7 @@ func (c *checker) gres() {
 	}
 }
 
-// gresTypes: src/interfaces/gres.c, gres_init.
+// gresTypes finds types that are there twice, and those that need another one (src/interfaces/gres.c, gres_init).
 func (c *checker) gresTypes(pair slurmconf.Pair) {
 	seen := map[string]bool{}
 	for _, one := range pair.List() {
@@ -93,7 +93,7 @@ func (c *checker) gresTypes(pair slurmconf.Pair) {
 	}
 }
 
-// timeouts: slurm.conf(5), PrologEpilogTimeout.
+// timeouts finds a Prolog or Epilog without a time limit (slurm.conf(5), PrologEpilogTimeout).
 func (c *checker) timeouts() {
 	programs := map[string]string{"Prolog": "PrologTimeout", "Epilog": "EpilogTimeout"}
 	if _, ok := c.conf.Get("PrologEpilogTimeout"); ok {

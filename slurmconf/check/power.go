@@ -10,11 +10,11 @@ import (
 	"github.com/slurmlet/slurmlet/slurmconf/hostlist"
 )
 
-// powerSaving: src/slurmctld/power_save.c. What is missing or wrong, slurmctld logs,
-// and goes on without; but for the nodes that it spares.
+// powerSaving judges the nodes that power saving spares. What else is missing or wrong, slurmctld logs, and goes on
+// without (src/slurmctld/power_save.c).
 func (c *checker) powerSaving() { c.excludedNodes(c.savesPower()) }
 
-// savesPower: power saving is on; but for programs that are not where slurmctld runs.
+// savesPower says whether power saving is on. Programs that are not where slurmctld runs do not count.
 func (c *checker) savesPower() bool {
 	pair, ok := c.conf.Get("SuspendTime")
 	idles := ok && suspends(pair)

@@ -42,7 +42,7 @@ func (c *checker) removed(kind slurmconf.Kind, pair slurmconf.Pair) {
 	}
 }
 
-// removedOption: src/plugins/sched/backfill/backfill.c; builtin.c still takes it.
+// removedOption finds max_job_bf, over which src/plugins/sched/backfill/backfill.c ends; builtin.c still takes it.
 func (c *checker) removedOption() {
 	plugin, _ := c.conf.Value("SchedulerType")
 	pair, _ := c.conf.Get("SchedulerParameters")

@@ -33,9 +33,9 @@ type Processes string
 
 // Whose processes a change needs restarted.
 const (
-	OfController Processes = "slurmctld"
-	OfNodes      Processes = "slurmd"
-	OfAll        Processes = "everything"
+	OfSlurmctld Processes = "slurmctld"
+	OfNodes     Processes = "slurmd"
+	OfAll       Processes = "everything"
 )
 
 // Finding is the restart in one line: an Error if jobs would be lost, else a
@@ -66,7 +66,7 @@ var restarts = []Restart{
 	{File: slurmconf.CgroupConf, Key: "IgnoreSystemd", Of: OfNodes, Says: scoping, Waits: true},
 	{Key: "SlurmctldPort", Of: OfAll, Says: listening},
 	{Key: "SlurmdPort", Of: OfNodes, Says: listening},
-	{Key: "StateSaveLocation", Of: OfController, Says: moving, LosesJobs: true},
+	{Key: "StateSaveLocation", Of: OfSlurmctld, Says: moving, LosesJobs: true},
 	{Key: "SwitchType", Of: OfAll, Says: switching, LosesJobs: true},
 }
 

@@ -12,7 +12,7 @@ func (c *checker) singles() {
 	if name, _ := c.conf.Get("ClusterName"); name.Value == "" {
 		c.add(c.startOfConf(), slurmconf.Error, "missing-key", "there is no ClusterName", "ClusterName=name")
 	}
-	if len(c.conf.Controllers()) == 0 {
+	if len(c.conf.SlurmctldHosts()) == 0 {
 		c.add(c.startOfConf(), slurmconf.Error, "missing-key", "there is no SlurmctldHost", "SlurmctldHost=name, or name(address)")
 	}
 	c.controllers()
@@ -21,7 +21,7 @@ func (c *checker) singles() {
 	}
 }
 
-// controllers: src/common/read_config.c, _parse_slurmctld_host and _load_slurmctld_host.
+// controllers judges SlurmctldHost (src/common/read_config.c, _parse_slurmctld_host and _load_slurmctld_host).
 func (c *checker) controllers() {
 	at := map[string]slurmconf.Position{}
 	hosts := c.conf.All("SlurmctldHost")

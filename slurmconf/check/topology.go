@@ -97,7 +97,8 @@ func (c *checker) topology() {
 // maxSwitchName is Linux's HOST_NAME_MAX.
 const maxSwitchName = 64
 
-// oneOfBoth: src/plugins/topology/tree/switch_record.c, _parse_switches.
+// oneOfBoth says whether each switch has either nodes or switches (src/plugins/topology/tree/switch_record.c,
+// _parse_switches).
 func (c *checker) oneOfBoth(switches []group) bool {
 	if len(switches) == 0 {
 		c.noGroups("switches")
@@ -124,7 +125,7 @@ func (c *checker) noGroups(what string) {
 		"some, or another TopologyPlugin")
 }
 
-// blocks: src/plugins/topology/block/block_record.c.
+// blocks judges BlockName and BlockSizes as src/plugins/topology/block/block_record.c does.
 func (c *checker) blocks(records []group, sizes slurmconf.Pair, known hostlist.Set) {
 	if len(records) == 0 {
 		c.noGroups("blocks")

@@ -74,7 +74,7 @@ func (c *checker) yamlBlocks(t topology.Topology, groups []group, known hostlist
 	}
 }
 
-// toruses: src/plugins/topology/torus3d/torus3d_record.c, _validate_config.
+// toruses judges the size of each torus (src/plugins/topology/torus3d/torus3d_record.c, _validate_config).
 func (c *checker) toruses(t topology.Topology) {
 	for _, g := range t.Groups {
 		if g.Dims[0] <= 0 || g.Dims[1] <= 0 || g.Dims[2] <= 0 {

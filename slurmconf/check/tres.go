@@ -64,8 +64,8 @@ func (c *checker) withSlurmdbd() bool {
 	return plugin == "accounting_storage/slurmdbd"
 }
 
-// weights: src/common/slurm_protocol_api.c, slurm_get_tres_weight_array. Without a
-// default table slurmctld ends over one that it cannot read.
+// weights judges a list of TRES with their weights. slurmctld ends over one that it cannot read
+// (src/common/slurm_protocol_api.c, slurm_get_tres_weight_array).
 func (c *checker) weights(pair slurmconf.Pair, tracked map[string]bool) {
 	for one := range strings.SplitSeq(pair.Value, ",") {
 		name, weight, _ := strings.Cut(one, "=")

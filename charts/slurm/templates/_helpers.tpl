@@ -121,6 +121,15 @@ The values of a pod have no word for the host's namespaces and /proc's mount.
 {{ .Values.accounting.existingSecret | default (printf "%s-database" (include "slurm.fullname" .)) }}
 {{- end }}
 
+{{- /* "true" where slurmdbd's pod has the volume of dumps. */}}
+{{- define "slurm.dumps" -}}
+{{ if and .Values.slurm.upgrade .Values.accounting.dumps.enabled }}true{{ end }}
+{{- end }}
+
+{{- define "slurm.dumpsClaim" -}}
+{{ .Values.accounting.dumps.existingClaim | default (printf "%s-slurmdbd-dumps" (include "slurm.fullname" .)) }}
+{{- end }}
+
 {{- /* Whether the chart runs slurmctld, slurmdbd, MariaDB: "true", or nothing. */}}
 
 {{- define "slurm.ownController" -}}{{ if not .Values.controller.external }}true{{ end }}{{- end }}
@@ -134,7 +143,13 @@ The values of a pod have no word for the host's namespaces and /proc's mount.
 {{- /* The same in all templates of one rendering, as what is generated stays in the values. Empty for a reader, and where slurmdbd.conf has another one. */}}
 {{- define "slurm.databasePassword" -}}
 {{- $db := .Values.accounting.database }}
-{{- if not $db.password }}
+{{- if and $db.passwordSecret.name (not $db.host) }}
+{{- fail "accounting.database.passwordSecret is the password of an existing database: set accounting.database.host" }}
+{{- end }}
+{{- if and $db.passwordSecret.name $db.password }}
+{{- fail "accounting.database has two passwords: set password or passwordSecret" }}
+{{- end }}
+{{- if not (or $db.password $db.passwordSecret.name) }}
 {{- $given := false }}
 {{- range $key, $_ := .Values.accounting.conf }}
 {{- $given = or $given (eq (lower $key) "storagepass") }}
@@ -158,7 +173,7 @@ ALTER USER '{{ $db.user }}'@'%' IDENTIFIED BY '{{ include "slurm.databasePasswor
 GRANT ALL ON `{{ $db.name }}`.* TO '{{ $db.user }}'@'%';
 {{- end }}
 
-{{- /* Where slurmctld is, for SLURMLET_CONTROLLER. */}}
+{{- /* Where slurmctld is, for SLURMLET_SLURMCTLD. */}}
 {{- define "slurm.controller" -}}
 {{- if include "slurm.ownController" . -}}
 {{ include "slurm.fullname" . }}-slurmctld:6817
@@ -254,9 +269,14 @@ allowPrivilegeEscalation: false
 {{- if include "slurm.uid" . }}
 readOnlyRootFilesystem: true
 {{- end }}
-{{- if and (include "slurm.remounts" .) (semverCompare ">=1.30.0-0" .root.Capabilities.KubeVersion.Version) }}
+{{- with include "slurm.appArmor" . }}
+{{- if semverCompare ">=1.30.0-0" $.root.Capabilities.KubeVersion.Version }}
 # The runtime's profile denies every mount; on machines without AppArmor this is nothing
-appArmorProfile: {type: Unconfined}
+appArmorProfile: {{ if eq . "unconfined" }}{type: Unconfined}{{ else }}{type: Localhost, localhostProfile: {{ trimPrefix "localhost/" . }}}{{ end }}
+{{- end }}
+{{- end }}
+{{- if and (include "slurm.contains" .) .root.Values.jobContainers.seccompProfile }}
+seccompProfile: {type: Localhost, localhostProfile: {{ .root.Values.jobContainers.seccompProfile }}}
 {{- end }}
 capabilities:
   drop: [ALL]
@@ -346,15 +366,29 @@ sssd, where users are in a directory. The agents of slurmd and login are root, a
 Those of slurmctld and slurmdbd are not: it has a container of its own, and they share its sockets.
 */}}
 {{- define "slurm.sssdApart" -}}
-{{ if and .spec.sssdSecret (include "slurm.uid" .) }}true{{ end }}
+{{ if and .root.Values.sssd.secret (include "slurm.uid" .) }}true{{ end }}
 {{- end }}
 
 {{- define "slurm.sssdVolumes" -}}
-{{- with .spec.sssdSecret }}
+{{- $ca := .root.Values.sssd.ca }}
+{{- $hasCA := or $ca.configMap $ca.secret }}
+{{- if and $ca.configMap $ca.secret }}
+{{- fail "sssd.ca has a configMap and a secret: leave one of them empty" }}
+{{- end }}
+{{- if and $hasCA (not .root.Values.sssd.secret) }}
+{{- fail "sssd.ca is for sssd, which needs its configuration: set sssd.secret" }}
+{{- end }}
+{{- with .root.Values.sssd.secret }}
 - name: sssd
-  secret:
-    secretName: {{ . }}
+  projected:
     defaultMode: 0400
+    sources:
+      - secret: {name: {{ . }}}
+      {{- if $hasCA }}
+      - {{ ternary "secret" "configMap" (empty $ca.configMap) }}:
+          name: {{ $ca.configMap | default $ca.secret }}
+          items: [{key: {{ $ca.key }}, path: ca.crt}]
+      {{- end }}
 {{- end }}
 {{- if include "slurm.sssdApart" . }}
 - name: sssd-pipes
@@ -365,7 +399,7 @@ Those of slurmctld and slurmdbd are not: it has a container of its own, and they
 {{- define "slurm.sssdVolumeMounts" -}}
 {{- if include "slurm.sssdApart" . }}
 - {name: sssd-pipes, mountPath: /var/lib/sss/pipes, readOnly: true}
-{{- else if .spec.sssdSecret }}
+{{- else if .root.Values.sssd.secret }}
 - {name: sssd, mountPath: /etc/sssd, readOnly: true}
 {{- end }}
 {{- end }}
@@ -383,6 +417,9 @@ Those of slurmctld and slurmdbd are not: it has a container of its own, and they
       install -d -g root -m 00755 /var/lib/sss/pipes
       install -d -g root -m 00700 /etc/sssd /var/lib/sss/pipes/private
       install -m 600 /etc/slurmlet/sssd/* /etc/sssd/
+      if [ -e /etc/sssd/ca.crt ] && ! grep -q ldap_tls_cacert /etc/sssd/sssd.conf; then
+        sed -i 's|^\[domain/[^/]*\]$|&\nldap_tls_cacert = /etc/sssd/ca.crt|' /etc/sssd/sssd.conf
+      fi
       exec sssd -i --logger=stderr
   securityContext:
     runAsNonRoot: false
@@ -714,4 +751,39 @@ spec:
 {{- /* YAML's numbers are floating ones here: 10000000 would be 1e+07. */}}
 {{- define "slurm.scalar" -}}
 {{- if and (kindIs "float64" .) (eq (floor .) .) }}{{ int64 . }}{{ else }}{{ . }}{{ end }}
+{{- end }}
+
+{{- /* sshd starts sessions as their users, in a directory of its own until they are known. */}}
+{{- define "slurm.sshCapabilities" -}}
+{{ list "CHOWN" "DAC_OVERRIDE" "FOWNER" "KILL" "SETGID" "SETUID" "SYS_CHROOT" "NET_BIND_SERVICE" "AUDIT_WRITE" | toYaml }}
+{{- end }}
+
+{{- /* What sshd has, in login pods and in those of node sets with ssh. */}}
+{{- define "slurm.sshVolumeMounts" -}}
+- {name: host-keys, mountPath: /etc/slurmlet/host_keys, readOnly: true}
+- {name: authorized-keys, mountPath: /etc/slurmlet/authorized_keys, readOnly: true}
+{{- end }}
+
+{{- define "slurm.sshVolumes" -}}
+- name: host-keys
+  secret:
+    secretName: {{ .spec.existingHostKeys | default .root.Values.login.existingHostKeys | default (include "slurm.hostKeys" .root) }}
+    defaultMode: 0440
+- name: authorized-keys
+  configMap:
+    name: {{ .authorizedKeys | default (printf "%s-authorized-keys" (include "slurm.fullname" .root)) }}
+    {{- if eq .role "slurmd" }}
+    optional: true # without login pods
+    {{- end }}
+{{- end }}
+
+{{- /* Whether a node set has ssh: "true", or nothing. */}}
+{{- define "slurm.sshNodes" -}}
+{{- $found := "" }}
+{{- range .Values.nodeSets | default (include "slurm.defaultNodeSets" . | fromYaml) }}
+{{- if (mergeOverwrite (deepCopy $.Values.nodeDefaults) (deepCopy (. | default dict))).ssh }}
+{{- $found = "true" }}
+{{- end }}
+{{- end }}
+{{- $found }}
 {{- end }}

@@ -40,7 +40,7 @@ func (a *Authority) Publish(ctx context.Context, namespaces func() []string, mor
 	}
 }
 
-// publishAll says whether all namespaces have the bundle.
+// publishAll writes the bundle into the namespaces that lack it, and says whether all of them have it.
 func (a *Authority) publishAll(ctx context.Context, namespaces []string, bundle string) (whole bool) {
 	wanted := map[string]bool{}
 	for _, namespace := range namespaces {

@@ -17,6 +17,7 @@ import (
 	"github.com/slurmlet/slurmlet/controller/internal/machines"
 	"github.com/slurmlet/slurmlet/controller/internal/pods"
 	"github.com/slurmlet/slurmlet/controller/internal/reports"
+	"github.com/slurmlet/slurmlet/internal/kit/role"
 	"github.com/slurmlet/slurmlet/internal/link/wire"
 )
 
@@ -205,7 +206,7 @@ func (k *Keeper) told(cluster, name string, here bool) node {
 }
 
 // isNode says whether a pod is a node, which may be on its way down: slurmctld has its record and drain until its end.
-func isNode(p *pods.Pod) bool { return p.Role.Value() == "slurmd" && !p.Over }
+func isNode(p *pods.Pod) bool { return p.Role.Value() == role.Slurmd && !p.Over }
 
 // change marks a Kubernetes node, or takes the mark away. The mark says how the machine was marked, because
 // the mode may change.

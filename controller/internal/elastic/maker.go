@@ -14,7 +14,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
@@ -24,6 +23,7 @@ import (
 	"github.com/slurmlet/slurmlet/controller/internal/namespaces"
 	"github.com/slurmlet/slurmlet/controller/internal/pods"
 	"github.com/slurmlet/slurmlet/controller/internal/reports"
+	"github.com/slurmlet/slurmlet/internal/kit/role"
 )
 
 const (
@@ -99,30 +99,6 @@ func (k key) pod() string { return k.namespace + "/" + k.node }
 
 // in is the cluster's name, as reports have it.
 func (k key) in() string { return k.namespace + "/" + k.cluster }
-
-// memory is what a leader remembers of a node.
-type memory struct {
-	// made and deleted are pods of which the watch has not told yet, until settled.
-	made, deleted types.UID
-	settled       time.Time
-	// unwanted is the last pod that was there while its node was not wanted.
-	unwanted types.UID
-	// seen is the last pod, since when this leader has seen it, and whether its end was expected. The pod's own time is
-	// of another clock.
-	seen     types.UID
-	first    time.Time
-	expected bool
-	// deaths are those in a row of young pods, died what the last one died of, and rest the pause.
-	deaths int
-	died   *Trouble
-	rest   time.Time
-	// clashes are names that were taken.
-	clashes int
-	denial  denial
-	// trouble is the last one, now or before, and failing says that it is now.
-	trouble *Trouble
-	failing bool
-}
 
 // New makes a Maker, which works in Lead alone. It limits its requests itself.
 func New(api kubernetes.Interface, w *pods.Watcher, r *reports.Reports, s Settings, name string, log *slog.Logger) (*Maker, error) {
@@ -385,19 +361,9 @@ func (m *Maker) subject(s set, t *corev1.PodTemplate) corev1.ObjectReference {
 		return corev1.ObjectReference{APIVersion: "v1", Kind: "PodTemplate", Namespace: t.Namespace, Name: t.Name, UID: t.UID}
 	}
 	for _, p := range m.watcher.InCluster(s.in()) {
-		if p.Role.Value() == "slurmctld" && p.DeletionTimestamp == nil && !p.Over {
+		if p.Role.Value() == role.Slurmctld && p.DeletionTimestamp == nil && !p.Over {
 			return corev1.ObjectReference{APIVersion: "v1", Kind: "Pod", Namespace: p.Namespace, Name: p.Name, UID: p.UID}
 		}
 	}
 	return corev1.ObjectReference{}
-}
-
-// memory finds or makes a node's. The caller holds mu.
-func (m *Maker) memory(k key) *memory {
-	mem := m.nodes[k]
-	if mem == nil {
-		mem = &memory{}
-		m.nodes[k] = mem
-	}
-	return mem
 }

@@ -4,9 +4,45 @@ import (
 	"fmt"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	"github.com/slurmlet/slurmlet/controller/internal/pods"
 	"github.com/slurmlet/slurmlet/internal/kit/backoff"
 )
+
+// memory is what a leader remembers of a node.
+type memory struct {
+	// made and deleted are pods of which the watch has not told yet, until settled.
+	made, deleted types.UID
+	settled       time.Time
+	// unwanted is the last pod that was there while its node was not wanted.
+	unwanted types.UID
+	// seen is the last pod, since when this leader has seen it, and whether its end was expected. The pod's own time is
+	// of another clock.
+	seen     types.UID
+	first    time.Time
+	expected bool
+	// deaths are those in a row of young pods, died what the last one died of, and rest the pause.
+	deaths int
+	died   *Trouble
+	rest   time.Time
+	// clashes are names that were taken.
+	clashes int
+	denial  denial
+	// trouble is the last one, now or before, and failing says that it is now.
+	trouble *Trouble
+	failing bool
+}
+
+// memory finds or makes a node's. The caller holds mu.
+func (m *Maker) memory(k key) *memory {
+	mem := m.nodes[k]
+	if mem == nil {
+		mem = &memory{}
+		m.nodes[k] = mem
+	}
+	return mem
+}
 
 // see takes what the watch tells of the node's pod now.
 func (m *memory) see(p *pods.Pod, wanted bool, now time.Time) {

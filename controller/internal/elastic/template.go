@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/slurmlet/slurmlet/controller/internal/pods"
+	"github.com/slurmlet/slurmlet/internal/kit/role"
 	"github.com/slurmlet/slurmlet/internal/kit/wellknown"
 )
 
@@ -100,7 +101,7 @@ func checkLimits(t *corev1.PodTemplateSpec) (faults []string) {
 
 // main is the container that runs slurmd.
 func main(t *corev1.PodTemplateSpec) int {
-	named := cmp.Or(t.Annotations[wellknown.Container], "slurmd")
+	named := cmp.Or(t.Annotations[wellknown.Container], string(role.Slurmd))
 	i := slices.IndexFunc(t.Spec.Containers, func(c corev1.Container) bool { return c.Name == named })
 	if i < 0 && len(t.Spec.Containers) == 1 {
 		return 0
@@ -110,7 +111,7 @@ func main(t *corev1.PodTemplateSpec) int {
 
 // labels are those of all pods of a set.
 func labels(s set) map[string]string {
-	return map[string]string{pods.ClusterLabel: s.cluster, pods.RoleLabel: "slurmd", pods.NodeSetLabel: s.name, pods.ElasticLabel: s.name}
+	return map[string]string{pods.ClusterLabel: s.cluster, pods.RoleLabel: string(role.Slurmd), pods.NodeSetLabel: s.name, pods.ElasticLabel: s.name}
 }
 
 // build makes the pod of a node.

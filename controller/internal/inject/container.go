@@ -23,7 +23,7 @@ func (i *injection) addEnvironment() {
 	i.refuseLongerGrace()
 	set("SLURMLET_GRACE_PERIOD", fmt.Sprintf("%ds", *i.pod.Spec.TerminationGracePeriodSeconds))
 	if i.role.asks {
-		set("SLURMLET_CONTROLLER", i.slurmctld)
+		set("SLURMLET_SLURMCTLD", i.slurmctld)
 	}
 	if i.role.name == "slurmd" {
 		field := func(name, path string) {

@@ -250,7 +250,7 @@ func (r random) container(name string) corev1.Container {
 	if r.now() {
 		c.Command, c.Args = []string{"sh", "-c", "x"}[:r.IntN(4)], []string{"-D"}[:r.IntN(2)]
 	}
-	for _, name := range []string{"A", "SLURMLET_LISTEN", "SLURMLET_GRACE_PERIOD", "SLURMLET_CONTROLLER", "SLURMLET_SPOOL_DIR"} {
+	for _, name := range []string{"A", "SLURMLET_LISTEN", "SLURMLET_GRACE_PERIOD", "SLURMLET_SLURMCTLD", "SLURMLET_SPOOL_DIR"} {
 		if r.now() {
 			c.Env = append(c.Env, corev1.EnvVar{Name: name, Value: pick(r, "", "10s", ":9000", "/run/spool")})
 		}

@@ -13,7 +13,7 @@ import (
 	"github.com/slurmlet/slurmlet/internal/link/door"
 )
 
-// Bounds of the callers, who show no token. The API server speaks HTTP/1.1 with its webhooks, so it opens
+// These bound the callers, who show no token. The API server speaks HTTP/1.1 with its webhooks, so it opens
 // a connection for each review of a moment.
 const (
 	// most is how many have a place, and mostOfOne how many of one address. Each may send a review, so they

@@ -147,7 +147,7 @@ func (r *request) readSlurmctld(pod *corev1.Pod) *field.Error {
 	return nil
 }
 
-// isAddress says whether text is host[:port], as SLURMLET_CONTROLLER has it.
+// isAddress says whether text is host[:port], as SLURMLET_SLURMCTLD has it.
 func isAddress(text string) bool {
 	host, port, ported := strings.Cut(text, ":")
 	if !ported {

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// Limits of the webhook's port. The API server sends a request of some 10 kB at once, and waits for
+// These bound what the webhook's port takes. The API server sends a request of some 10 kB at once, and waits for
 // the answer for timeoutSeconds of the webhook's configuration.
 const (
 	headTime   = 10 * time.Second // with the handshake

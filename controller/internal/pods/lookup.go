@@ -9,6 +9,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/slurmlet/slurmlet/controller/internal/machines"
+	"github.com/slurmlet/slurmlet/internal/kit/role"
 )
 
 // The indexes of the pods. They have few values with many pods each, so they cost little memory.
@@ -24,7 +25,7 @@ var indexers = cache.Indexers{
 
 // Slurmd says whether the pod is a node that is there for good.
 func (p *Pod) Slurmd() bool {
-	return p.Role.Value() == "slurmd" && !p.Over && p.DeletionTimestamp == nil
+	return p.Role.Value() == role.Slurmd && !p.Over && p.DeletionTimestamp == nil
 }
 
 // Key is the pod's namespace and name.

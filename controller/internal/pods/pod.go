@@ -16,6 +16,7 @@ import (
 
 	"github.com/slurmlet/slurmlet/controller/internal/machines"
 	"github.com/slurmlet/slurmlet/controller/peerserver"
+	"github.com/slurmlet/slurmlet/internal/kit/role"
 	"github.com/slurmlet/slurmlet/internal/kit/wellknown"
 	"github.com/slurmlet/slurmlet/internal/link/wire"
 )
@@ -29,17 +30,14 @@ const (
 	ElasticLabel = wellknown.Elastic
 )
 
-// roles are those of pods with an agent.
-var roles = []string{"slurmctld", "slurmd", "login", "slurmdbd", "slurmrestd"}
-
 // Pod is what the controller keeps of a pod: some 500 bytes of 10 kB.
 type Pod struct {
 	metav1.ObjectMeta // without labels, annotations, owners and managers
 	// Label is the value of ClusterLabel.
-	Label, Role, NodeSet unique.Handle[string]
-	Machine              unique.Handle[string]
-	Hostname             string
-	Addresses            []netip.Addr
+	Label, NodeSet, Machine unique.Handle[string]
+	Role                    unique.Handle[role.Role]
+	Hostname                string
+	Addresses               []netip.Addr
 	// Injected is what the webhook did to the pod; empty for most.
 	Injected unique.Handle[string]
 	// Over says that no container of the pod will run again.
@@ -86,7 +84,7 @@ func trimPod(object any) (any, error) {
 	}
 	p := &Pod{
 		ObjectMeta: trimMeta(from.ObjectMeta),
-		Label:      unique.Make(from.Labels[ClusterLabel]), Role: unique.Make(from.Labels[RoleLabel]), NodeSet: unique.Make(from.Labels[NodeSetLabel]),
+		Label:      unique.Make(from.Labels[ClusterLabel]), Role: unique.Make(role.Role(from.Labels[RoleLabel])), NodeSet: unique.Make(from.Labels[NodeSetLabel]),
 		Machine: unique.Make(from.Spec.NodeName), Hostname: hostname(from),
 		Injected: unique.Make(from.Annotations[wellknown.Injected]),
 		Over:     from.Status.Phase == corev1.PodSucceeded || from.Status.Phase == corev1.PodFailed,
@@ -101,7 +99,7 @@ func trimPod(object any) (any, error) {
 	if from.Labels[ElasticLabel] != "" {
 		p.NotRunning = notRunning(from)
 	}
-	if p.Role.Value() == "slurmctld" {
+	if p.Role.Value() == role.Slurmctld {
 		p.ConfigMaps = configMaps(from.Spec.Volumes)
 	}
 	for _, ip := range from.Status.PodIPs {
@@ -201,11 +199,11 @@ func (p *Pod) news(now time.Time) (Fault, bool) {
 const newsTime = 10 * time.Minute
 
 func (p *Pod) fault() *Fault {
-	switch role := p.Role.Value(); {
-	case role == "":
-		return &Fault{noRole, fmt.Sprintf("The pod has the label %s and no label %s, so no agent is told its name. The roles are %s.", ClusterLabel, RoleLabel, strings.Join(roles, ", "))}
-	case !slices.Contains(roles, role):
-		return &Fault{unknownRole, fmt.Sprintf("The label %s is %q, so no agent is told the pod's name. The roles are %s.", RoleLabel, role, strings.Join(roles, ", "))}
+	switch is := p.Role.Value(); {
+	case is == "":
+		return &Fault{noRole, fmt.Sprintf("The pod has the label %s and no label %s, so no agent is told its name. The roles are %s.", ClusterLabel, RoleLabel, role.List())}
+	case !slices.Contains(role.All(), is):
+		return &Fault{unknownRole, fmt.Sprintf("The label %s is %q, so no agent is told the pod's name. The roles are %s.", RoleLabel, is, role.List())}
 	}
 	return nil
 }

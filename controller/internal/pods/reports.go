@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/slurmlet/slurmlet/controller/peerserver"
+	"github.com/slurmlet/slurmlet/internal/kit/role"
 )
 
 // notTaken are the reasons of reports that the controller does not take.
@@ -42,7 +43,7 @@ func (f *faults) mayTell(about subject, now time.Time) bool {
 // HasSlurmctld says whether a cluster has a pod of slurmctld that may run again.
 func (w *Watcher) HasSlurmctld(cluster string) bool {
 	for _, p := range w.InCluster(cluster) {
-		if p.Role.Value() == "slurmctld" && !p.Over {
+		if p.Role.Value() == role.Slurmctld && !p.Over {
 			return true
 		}
 	}

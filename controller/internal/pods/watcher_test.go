@@ -78,7 +78,9 @@ func pod(uid string, changes ...func(*corev1.Pod)) *Pod {
 
 func on(machine string) func(*corev1.Pod)  { return func(p *corev1.Pod) { p.Spec.NodeName = machine } }
 func called(name string) func(*corev1.Pod) { return func(p *corev1.Pod) { p.Spec.Hostname = name } }
-func role(role string) func(*corev1.Pod)   { return func(p *corev1.Pod) { p.Labels[RoleLabel] = role } }
+func labelled(role string) func(*corev1.Pod) {
+	return func(p *corev1.Pod) { p.Labels[RoleLabel] = role }
+}
 
 func of(cluster string) func(*corev1.Pod) {
 	return func(p *corev1.Pod) { p.Labels[ClusterLabel] = cluster }
@@ -208,7 +210,7 @@ func TestFaultsOfPods(t *testing.T) {
 		reason string
 	}{
 		"no role":                {func(p *corev1.Pod) { delete(p.Labels, RoleLabel) }, noRole},
-		"a role of others":       {role("mariadb"), unknownRole},
+		"a role of others":       {labelled("mariadb"), unknownRole},
 		"a name like an address": {called("10.0.0.1"), badName},
 	} {
 		w.put(pod("1", c.change))

@@ -10,6 +10,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/slurmlet/slurmlet/controller/internal/pods"
+	"github.com/slurmlet/slurmlet/internal/kit/role"
 	"github.com/slurmlet/slurmlet/internal/kit/wellknown"
 	"github.com/slurmlet/slurmlet/internal/link/wire"
 )
@@ -24,9 +25,9 @@ type nodes struct {
 // nodesOf reads the labels of the pods, or the annotations from which the webhook makes them.
 func nodesOf(from *appsv1.StatefulSet) nodes {
 	labels, annotations := from.Spec.Template.Labels, from.Spec.Template.Annotations
-	role := cmp.Or(labels[pods.RoleLabel], annotations[wellknown.Inject])
+	of := cmp.Or(labels[pods.RoleLabel], annotations[wellknown.Inject])
 	label := cmp.Or(labels[pods.ClusterLabel], annotations[pods.ClusterLabel])
-	if role != "slurmd" || label == "" || from.DeletionTimestamp != nil {
+	if of != string(role.Slurmd) || label == "" || from.DeletionTimestamp != nil {
 		return nodes{}
 	}
 	n := nodes{cluster: from.Namespace + "/" + label}

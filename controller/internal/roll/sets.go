@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/slurmlet/slurmlet/controller/internal/pods"
+	"github.com/slurmlet/slurmlet/internal/kit/role"
 	"github.com/slurmlet/slurmlet/internal/kit/wellknown"
 )
 
@@ -75,7 +76,7 @@ func newSet(kind string, m metav1.ObjectMeta, selector *metav1.LabelSelector, la
 		s.fault = fmt.Sprintf("The annotation %s is %q: %v.", Annotation, s.atOnce, err)
 	} else if busy := m.Annotations[BusyAnnotation]; busy != "" && busy != "true" && busy != "false" {
 		s.fault = fmt.Sprintf("The annotation %s is %q: want true or false.", BusyAnnotation, busy)
-	} else if labels[pods.ClusterLabel] == "" || labels[pods.RoleLabel] != "slurmd" {
+	} else if labels[pods.ClusterLabel] == "" || labels[pods.RoleLabel] != string(role.Slurmd) {
 		s.fault = fmt.Sprintf("The annotation %s is for nodes: the pods want the labels %s and %s=slurmd.", Annotation, pods.ClusterLabel, pods.RoleLabel)
 	}
 	return s
@@ -135,7 +136,7 @@ func (s *set) planned(revision string, all []*pods.Pod, state func(*pods.Pod) Po
 	atOnce, _ := s.number() // it has been judged
 	p := Set{Want: s.want, AtOnce: atOnce, Busy: s.busy}
 	for _, one := range all {
-		if one.Owner != s.UID || one.Over || one.Role.Value() != "slurmd" || one.Label.Value() == "" {
+		if one.Owner != s.UID || one.Over || one.Role.Value() != role.Slurmd || one.Label.Value() == "" {
 			continue // it is away, or no node
 		}
 		pod := state(one)

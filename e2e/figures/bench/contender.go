@@ -34,7 +34,7 @@ func contenders(dir string, s settings) ([]contender, error) {
 	files := map[string]string{
 		filepath.Join(slurm, "slurm.conf"): "ClusterName=bench\nSlurmctldHost=" + native.Host + "\nPartitionName=all Nodes=ALL\n",
 		filepath.Join(slurm, "slurm.key"):  "not a real one",
-		conf:                               fmt.Sprintf(supervisordConf, dir, s.Standin),
+		conf:                               fmt.Sprintf(supervisordConf, dir, s.Daemon),
 	}
 	for path, text := range files {
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
@@ -42,17 +42,17 @@ func contenders(dir string, s settings) ([]contender, error) {
 		}
 	}
 	for _, tool := range []string{"scontrol", "sdiag", "squeue"} { // the agent's
-		if err := os.Symlink(s.Standin, filepath.Join(dir, tool)); err != nil {
+		if err := os.Symlink(s.Daemon, filepath.Join(dir, tool)); err != nil {
 			return nil, fmt.Errorf("cannot lay out the contenders' files: %w", err)
 		}
 	}
 	return located([]contender{
-		{name: direct, argv: []string{s.Standin}, every: 1},
+		{name: direct, argv: []string{s.Daemon}, every: 1},
 		{name: "slurmlet", argv: []string{s.Slurmlet, "slurmctld"}, every: 1, ready: `"state":"Ready"`, env: []string{
-			"SLURMLET_DAEMON=" + s.Standin, "SLURMLET_CONF_DIR=" + slurm, "SLURMLET_STATE_DIR=" + filepath.Join(dir, "state"), "SLURMLET_RUN_DIR=" + filepath.Join(dir, "run"),
+			"SLURMLET_DAEMON=" + s.Daemon, "SLURMLET_CONF_DIR=" + slurm, "SLURMLET_STATE_DIR=" + filepath.Join(dir, "state"), "SLURMLET_RUN_DIR=" + filepath.Join(dir, "run"),
 			"SLURMLET_LISTEN=127.0.0.1:0", "SLURMLET_SLURM_USER=root", "PATH=" + dir,
 		}},
-		{name: "tini", argv: []string{"tini", "-s", "--", s.Standin}, every: 1},
+		{name: "tini", argv: []string{"tini", "-s", "--", s.Daemon}, every: 1},
 		{name: "supervisord", argv: []string{"supervisord", "-n", "-c", conf}, every: todo.supervised},
 	})
 }
@@ -62,7 +62,7 @@ logfile=/dev/null
 logfile_maxbytes=0
 pidfile=%[1]s/supervisord.pid
 user=root
-[program:standin]
+[program:daemon]
 command=%[2]s
 startsecs=0
 autorestart=false

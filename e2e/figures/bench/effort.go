@@ -8,7 +8,8 @@ type effort struct {
 	// takes part in every supervised one.
 	inits, supervised int
 	// idleAfter is how long an init is Ready before it counts as idle, idleFor how
-	// long it is watched.
+	// long it is watched. The agent of slurmctld looks at all records once, 10 s
+	// after its start and then each hour (internal/slurmctld/keptrecords).
 	idleAfter, idleFor time.Duration
 	// slurm is how many rounds with a node of Slurm's, edits how many edits.
 	slurm, edits int
@@ -16,7 +17,7 @@ type effort struct {
 
 var (
 	// whole is enough for stable medians.
-	whole = effort{inits: 25, supervised: 5, idleAfter: 2 * time.Second, idleFor: 10 * time.Second, slurm: 15, edits: 10}
+	whole = effort{inits: 25, supervised: 5, idleAfter: 12 * time.Second, idleFor: 10 * time.Second, slurm: 15, edits: 10}
 	// short is enough to see that all of it still works.
 	short = effort{inits: 1, supervised: 1, idleAfter: 100 * time.Millisecond, idleFor: time.Second, slurm: 1, edits: 1}
 

@@ -10,7 +10,7 @@ import (
 // settings are what the inner bench is told by the outer one.
 type settings struct {
 	Slurmlet string            // absolute paths
-	Standin  string            //
+	Daemon   string            //
 	Roots    map[string]string // by Slurm's version
 	Inits    bool              // and nothing else
 	Edits    bool              // and nothing else

@@ -55,15 +55,15 @@ func outside(ctx context.Context, s settings) error {
 	if s.Slurmlet, err = native.FindSlurmlet(s.Slurmlet); err != nil {
 		return err
 	}
-	s.Standin = filepath.Join(dir, "standin")
-	if err := build(ctx, s.Standin); err != nil {
+	s.Daemon = filepath.Join(dir, "daemon")
+	if err := build(ctx, s.Daemon); err != nil {
 		return err
 	}
 	return native.Enter(ctx, s)
 }
 
 func build(ctx context.Context, path string) error {
-	cmd := exec.CommandContext(ctx, "go", "build", "-o", path, "github.com/slurmlet/slurmlet/e2e/figures/bench/standin")
+	cmd := exec.CommandContext(ctx, "go", "build", "-o", path, "github.com/slurmlet/slurmlet/e2e/figures/bench/daemon")
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("cannot build the stand-in daemon: %w\n%s", err, out)

@@ -68,7 +68,7 @@ func (c *cluster) slurmd(mode string) *exec.Cmd {
 // slurmlet has the limits that make it give slurmd the same --conf.
 func (c *cluster) slurmlet() *exec.Cmd {
 	cmd := c.Command("/usr/bin/slurmlet", "slurmd")
-	cmd.Env = append(cmd.Env, "SLURMLET_CONTROLLER="+native.Host, "SLURMLET_NODE_NAME="+node,
+	cmd.Env = append(cmd.Env, "SLURMLET_SLURMCTLD="+native.Host, "SLURMLET_NODE_NAME="+node,
 		"SLURMLET_CPU_LIMIT=1000", "SLURMLET_MEMORY_LIMIT=364Mi",
 		"SLURMLET_SPOOL_DIR=/run/spool", "SLURMLET_AGENT_PORT=0", "SLURMLET_GRACE_PERIOD=10m",
 		"SLURMLET_CGROUP=off") // the cgroups here are the machine's

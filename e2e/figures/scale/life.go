@@ -143,7 +143,7 @@ func (h *host) environment(a *simulated) []string {
 		grace = h.ShortGrace
 	}
 	return []string{
-		"SLURMLET_CONTROLLER=" + controllerName, "SLURMLET_NODE_NAME=" + a.name, "SLURMLET_CPU_LIMIT=1000", "SLURMLET_MEMORY_LIMIT=364Mi",
+		"SLURMLET_SLURMCTLD=" + slurmctldName, "SLURMLET_NODE_NAME=" + a.name, "SLURMLET_CPU_LIMIT=1000", "SLURMLET_MEMORY_LIMIT=364Mi",
 		"SLURMLET_CGROUP=off", "SLURMLET_SPOOL_DIR=" + hostSpool, "SLURMLET_RUN_DIR=" + a.dir, "SLURMLET_LISTEN=:0",
 		"SLURMLET_LOG_LEVEL=debug", "SLURMLET_GRACE_PERIOD=" + grace.String(),
 	}
@@ -276,8 +276,8 @@ func register(name, extra string) error {
 	return nil
 }
 
-// controllerName is slurmctld's address for the agents.
-var controllerName = net.JoinHostPort("ctl", fmt.Sprint(slurmctldPort))
+// slurmctldName is slurmctld's address for the agents.
+var slurmctldName = net.JoinHostPort("ctl", fmt.Sprint(slurmctldPort))
 
 // agentName is the name of an agent's node.
 func agentName(number int) string { return fmt.Sprintf("r%d", number) }

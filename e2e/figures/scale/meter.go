@@ -23,8 +23,8 @@ type meter struct {
 	banked, last asked
 	// spent is the processor time of slurmctlds and of agents, by their pid; before is what they
 	// had used at the scenario's beginning.
-	spent, before     map[int]usage
-	controller, agent int64
+	spent, before        map[int]usage
+	slurmctldSent, agent int64
 	// descriptors is how many file descriptors slurmctld's agent has had at most.
 	descriptors         int
 	stopping, stoppedAt chan struct{}
@@ -45,7 +45,7 @@ const (
 func newMeter(t *trial) *meter {
 	m := &meter{
 		trial: t, banked: asked{}, last: asked{}, spent: map[int]usage{},
-		controller: t.traffic.controller.Load(), agent: t.traffic.agent.Load(),
+		slurmctldSent: t.traffic.slurmctld.Load(), agent: t.traffic.agent.Load(),
 		stopping: make(chan struct{}), stoppedAt: make(chan struct{}, 2),
 	}
 	m.look()
@@ -69,7 +69,7 @@ func (m *meter) every(pause time.Duration, do func()) {
 
 // ask has slurmctld tell its counts; one that does not answer is asked again.
 func (m *meter) ask() {
-	files, _ := os.ReadDir(fmt.Sprintf("/proc/%d/fd", m.trial.Controller.Process.Pid)) // it may be away
+	files, _ := os.ReadDir(fmt.Sprintf("/proc/%d/fd", m.trial.Slurmctld.Process.Pid)) // it may be away
 	now, err := m.trial.counts()
 	m.lock.Lock()
 	defer m.lock.Unlock()
@@ -95,7 +95,7 @@ func (m *meter) sum() asked {
 
 // look reads the processor time of slurmctld's agent and of its slurmctlds.
 func (m *meter) look() {
-	pid := m.trial.Controller.Process.Pid
+	pid := m.trial.Slurmctld.Process.Pid
 	own, err := native.UsageOf(pid)
 	if err != nil {
 		return
@@ -116,13 +116,13 @@ func (m *meter) forget() {
 	m.lock.Lock()
 	defer m.lock.Unlock()
 	m.banked = asked{}
-	m.controller, m.agent = m.trial.traffic.controller.Load(), m.trial.traffic.agent.Load()
+	m.slurmctldSent, m.agent = m.trial.traffic.slurmctld.Load(), m.trial.traffic.agent.Load()
 	m.before = maps.Clone(m.spent)
 }
 
 // slurmctld is the process of the slurmctld that runs.
 func (m *meter) slurmctld() (int, error) {
-	for _, child := range native.Children(m.trial.Controller.Process.Pid) {
+	for _, child := range native.Children(m.trial.Slurmctld.Process.Pid) {
 		if native.NameOf(child) == "slurmctld" {
 			return child, nil
 		}
@@ -148,7 +148,7 @@ func (m *meter) finish(to *measure) error {
 	for pid, u := range m.spent {
 		was := m.before[pid]
 		if !u.agent {
-			to.controller += u.Own - was.Own
+			to.slurmctld += u.Own - was.Own
 			if _, err := procfs.NewProc(pid); err != nil {
 				to.agent -= u.Own // its agent has reaped it, and has its time
 			}
@@ -161,9 +161,9 @@ func (m *meter) finish(to *measure) error {
 		u, _ := native.UsageOf(pid) // it may be reconfiguring
 		to.memory = u.Resident
 	}
-	u, _ := native.UsageOf(m.trial.Controller.Process.Pid) // it may have ended
+	u, _ := native.UsageOf(m.trial.Slurmctld.Process.Pid) // it may have ended
 	to.agentMemory, to.descriptors = u.Resident, m.descriptors
-	to.sent = m.trial.traffic.controller.Load() - m.controller
+	to.sent = m.trial.traffic.slurmctld.Load() - m.slurmctldSent
 	to.agentSent = m.trial.traffic.agent.Load() - m.agent
 	to.lost = m.trial.traffic.lost.Load()
 	return nil

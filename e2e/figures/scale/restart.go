@@ -24,10 +24,10 @@ const lastQuestion = 30 * time.Second
 // restart ends slurmctld's agent as the kubelet does, and starts another.
 func (t *trial) restart() error {
 	began := time.Now()
-	if err := t.Controller.Process.Signal(unix.SIGTERM); err != nil {
+	if err := t.Slurmctld.Process.Signal(unix.SIGTERM); err != nil {
 		return fmt.Errorf("cannot end slurmctld's agent: %w", err)
 	}
-	if err := t.Controller.Wait(); err != nil {
+	if err := t.Slurmctld.Wait(); err != nil {
 		return fmt.Errorf("slurmctld's agent has failed: %w", err)
 	}
 	ended := time.Now()
@@ -76,7 +76,7 @@ func (t *trial) responding() error {
 func (t *trial) hold() error {
 	living := t.living()
 	ending := living[len(living)-len(living)/10:]
-	if err := t.signalController(unix.SIGSTOP); err != nil {
+	if err := t.signalSlurmctld(unix.SIGSTOP); err != nil {
 		return err
 	}
 	for _, n := range ending {
@@ -97,7 +97,7 @@ func (t *trial) hold() error {
 	if own := 2; most > len(ending)+own { // slurmctld's agent asks, too
 		t.fault = fmt.Errorf("%d commands waited for slurmctld, more than one for each agent", most)
 	}
-	if err := t.signalController(unix.SIGCONT); err != nil {
+	if err := t.signalSlurmctld(unix.SIGCONT); err != nil {
 		return err
 	}
 	began = time.Now()

@@ -25,9 +25,9 @@ type measure struct {
 	scenario string
 	took     time.Duration
 	asked    asked
-	// controller and agent are the processor time of slurmctld and of its agent, with all commands
+	// slurmctld and agent are the processor time of slurmctld and of its agent, with all commands
 	// that it ran.
-	controller, agent time.Duration
+	slurmctld, agent time.Duration
 	// sent and agentSent are the bytes that they have sent, in connections that are closed; lost:
 	// some were not counted.
 	sent, agentSent int64
@@ -82,7 +82,7 @@ func (m measure) print(w io.Writer, of result) error {
 		lost = " (and more: the kernel could not tell of all)"
 	}
 	fmt.Fprintf(w, "  took %v; processor time: slurmctld %v, its agent %v; sent: slurmctld %s, its agent %s%s; memory: slurmctld %s, its agent %s, with %d file descriptors at most\n",
-		tidy(m.took), tidy(m.controller), tidy(m.agent), size(m.sent), size(m.agentSent), lost, size(m.memory), size(m.agentMemory), m.descriptors)
+		tidy(m.took), tidy(m.slurmctld), tidy(m.agent), size(m.sent), size(m.agentSent), lost, size(m.memory), size(m.agentMemory), m.descriptors)
 	for _, line := range m.lines {
 		fmt.Fprintf(w, "  %s\n", line)
 	}
@@ -106,7 +106,7 @@ func printGrowth(w io.Writer, results []result) error {
 		grown := func(from, to float64) string { return exponent(from, to, float64(b.nodes)/float64(a.nodes)) }
 		fmt.Fprintf(t, "  %s\t%s\t%s\t%s\t%s\t%s\t\n", x.scenario,
 			grown(float64(x.asked.others()), float64(y.asked.others())), grown(x.asked.time().Seconds(), y.asked.time().Seconds()),
-			grown(x.controller.Seconds(), y.controller.Seconds()), grown(float64(x.sent), float64(y.sent)), grown(x.took.Seconds(), y.took.Seconds()))
+			grown(x.slurmctld.Seconds(), y.slurmctld.Seconds()), grown(float64(x.sent), float64(y.sent)), grown(x.took.Seconds(), y.took.Seconds()))
 	}
 	if err := t.Flush(); err != nil {
 		return fmt.Errorf("cannot print the growth: %w", err)

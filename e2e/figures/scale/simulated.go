@@ -129,10 +129,10 @@ func (t *trial) livePath() string {
 func (t *trial) restartForAgents() error {
 	t.agents.forget()
 	began := time.Now()
-	if err := t.Controller.Process.Signal(unix.SIGTERM); err != nil {
+	if err := t.Slurmctld.Process.Signal(unix.SIGTERM); err != nil {
 		return fmt.Errorf("cannot end slurmctld's agent: %w", err)
 	}
-	if err := t.Controller.Wait(); err != nil {
+	if err := t.Slurmctld.Wait(); err != nil {
 		return fmt.Errorf("slurmctld's agent has failed: %w", err)
 	}
 	ended := time.Now()

@@ -21,8 +21,8 @@ const (
 // have namespaces of their own.
 type traffic struct {
 	fd int
-	// controller is what slurmctld has sent, as server and as client; agent what its agent has.
-	controller, agent atomic.Int64
+	// slurmctld is what slurmctld has sent, as server and as client; agent what its agent has.
+	slurmctld, agent atomic.Int64
 	// lost: the kernel had more to tell than was read in time.
 	lost  atomic.Bool
 	ended chan struct{}
@@ -86,7 +86,7 @@ func (t *traffic) count(message []byte) {
 			sent := int64(binary.LittleEndian.Uint64(rest[4+bytesSent:]))
 			switch {
 			case own == slurmctldPort || other == slurmdPort:
-				t.controller.Add(sent)
+				t.slurmctld.Add(sent)
 			case own == agentPort:
 				t.agent.Add(sent)
 			}

@@ -203,8 +203,8 @@ func (t *trial) measure(sc scenario) (measure, error) {
 	return m, err
 }
 
-// signalController sends a signal to slurmctld itself.
-func (t *trial) signalController(signal unix.Signal) error {
+// signalSlurmctld sends a signal to slurmctld itself.
+func (t *trial) signalSlurmctld(signal unix.Signal) error {
 	pid, err := t.meter.slurmctld()
 	if err == nil {
 		err = unix.Kill(pid, signal)

@@ -1,7 +1,7 @@
 // Steps lets many job steps come and go on one node, and shows what is left of
 // them in its agent:
 //
-//	go run ./e2e/figures/steps [-steps 100000] [-run 200] [-slurm 24.11] [-slurmlet bin/slurmlet]
+//	go run ./e2e/figures/steps [-steps 100000] [-run 200] [-slurm 26.05] [-slurmlet bin/slurmlet]
 //
 // The node is a small pod (native.Node) with real daemons, whose cgroup is a
 // real cgroup v2, with or without controllers. Some steps are run by srun. slurmd
@@ -31,7 +31,7 @@ type settings struct {
 
 func main() {
 	var s settings
-	version := flag.String("slurm", parts.Versions()[0], "`version` of Slurm")
+	version := flag.String("slurm", parts.Newest(), "`version` of Slurm")
 	flag.StringVar(&s.Slurmlet, "slurmlet", "bin/slurmlet", "the agent's `binary`")
 	flag.IntVar(&s.Steps, "steps", 100_000, "how many `steps` come and go as cgroups")
 	flag.IntVar(&s.Run, "run", 200, "how many `steps` srun runs")

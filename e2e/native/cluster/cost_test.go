@@ -13,10 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/require"
-
 	"github.com/slurmlet/slurmlet/e2e/testbed/native"
-	"github.com/slurmlet/slurmlet/e2e/testbed/sandbox/parts"
 )
 
 var cost = flag.Bool("cost", false, "TestCost: measure")
@@ -29,15 +26,9 @@ func TestCost(t *testing.T) {
 	if !*cost {
 		t.Skip("it only measures: -cost")
 	}
-	for _, version := range parts.Versions() {
-		root, err := parts.Root(t.Context(), version, t.Logf)
-		require.NoError(t, err)
-		t.Run(version, func(t *testing.T) {
-			slurmlet, err := native.FindSlurmlet("../../../bin/slurmlet")
-			require.NoError(t, err)
-			require.NoError(t, native.Enter(t.Context(), settings{Root: root, Slurmlet: slurmlet, Cost: true, Metrics: version >= "25.11"}))
-		})
-	}
+	native.EachVersion(t, func(t *testing.T, g native.Given) {
+		native.Play(t, time.Hour, settings{Given: g, Cost: true, Metrics: g.Version >= "25.11"})
+	})
 }
 
 func measure(s settings) error {

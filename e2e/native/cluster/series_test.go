@@ -71,7 +71,7 @@ func (w *world) compareSeries() error {
 	}{
 		{"Slurm's commands", w.byCommands, "/metrics"},
 		{"Slurm's commands", w.byCommandsAsExporter, "/metrics/slurm-exporter"},
-		{"slurmctld's own metrics", w.byController, "/metrics"},
+		{"slurmctld's own metrics", w.bySlurmctld, "/metrics"},
 	} {
 		var last []string
 		err := native.Within(limit, "they differ", func() bool {
@@ -131,8 +131,8 @@ func fresh(url string) (have samples, err error) {
 	return have, err
 }
 
-// byController are slurmctld's own metrics in true units, without those that are wrong there.
-func (w *world) byController() (samples, error) {
+// bySlurmctld are slurmctld's own metrics in true units, without those that are wrong there.
+func (w *world) bySlurmctld() (samples, error) {
 	all := samples{}
 	if !w.metrics {
 		return all, nil

@@ -69,7 +69,7 @@ func (w *world) compareView() error {
 	v := w.collector.Latest()
 	states := map[string]int{}
 	for j := range v.Jobs.All() {
-		states[strings.Join(append([]string{j.State}, j.Flags...), "+")] += j.Tasks
+		states[strings.Join(j.State, "+")] += j.Tasks
 	}
 	fmt.Println("jobs:", states, "nodes:", len(v.Nodes), "Slurm", v.Version)
 	for family, r := range v.Readings {
@@ -123,9 +123,9 @@ func (w *world) compareJobs(v *clusterview.View) error {
 	if err := w.Ask(&answer, "/usr/bin/squeue", "--all", "--states=all"); err != nil {
 		return err
 	}
-	named := map[int64]clusterview.Job{}
+	named := map[int64]slurm.Job{}
 	for j := range v.Jobs.All() {
-		named[j.ID] = j
+		named[j.ID] = *j
 	}
 	var all error
 	if len(named) != len(answer.Jobs) || len(named) < 60 {
@@ -148,7 +148,7 @@ func (w *world) compareJobs(v *clusterview.View) error {
 			"array": {have.ArrayID, want.ArrayID.known()}, "task": {have.ArrayTask, task}, "het": {have.HetID, want.HetID.known()},
 			"name": {have.Name, want.Name}, "user": {have.User, want.User}, "uid": {have.UID, want.UID}, "account": {have.Account, want.Account},
 			"partitions": {strings.Join(have.Partitions, ","), want.Partition},
-			"state":      {sorted(append(slices.Clone(have.Flags), have.State)), sorted(want.State)},
+			"state":      {sorted(slices.Clone(have.State)), sorted(want.State)},
 			"reason":     {have.Reason, reason}, "held": {have.Held, want.Hold && slices.Contains(want.State, "PENDING")},
 			"priority": {have.Priority, want.Priority.known()}, "submit": {int64(have.Submit), want.Submit.known()}, "eligible": {int64(have.Eligible), want.Eligible.known()},
 			"limit": {have.TimeLimit, time.Duration(want.Limit.known()) * time.Minute}, "cpus": {int64(have.CPUs), want.CPUs.known()}, "restarts": {have.Restarts, want.Restarts},
@@ -159,7 +159,7 @@ func (w *world) compareJobs(v *clusterview.View) error {
 	for line := range strings.Lines(out) {
 		id, state, _ := strings.Cut(strings.TrimSpace(line), " ")
 		number, _ := strconv.ParseInt(id, 10, 64)
-		if j := named[number]; j.State != state && !slices.Contains(j.Flags, state) {
+		if j := named[number]; !j.State.Is(state) {
 			all = errors.Join(all, fmt.Errorf("job %s: squeue says %s", id, state))
 		}
 	}

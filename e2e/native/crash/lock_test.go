@@ -77,7 +77,7 @@ func (w *world) twoAgents() error {
 	w.lock.Lock()
 	w.over = true
 	w.lock.Unlock()
-	if err := errors.Join(w.Controller.Process.Kill(), unix.Kill(first.Main.PID, unix.SIGKILL)); err != nil {
+	if err := errors.Join(w.Slurmctld.Process.Kill(), unix.Kill(first.Main.PID, unix.SIGKILL)); err != nil {
 		return err
 	}
 	began := time.Now()

@@ -6,51 +6,39 @@
 package crash
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"os"
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/require"
-
 	"github.com/slurmlet/slurmlet/e2e/testbed/native"
-	"github.com/slurmlet/slurmlet/e2e/testbed/sandbox/parts"
 )
 
 // settings are what those inside the namespaces are told by those outside.
 type settings struct {
-	Case, Root, Slurmlet string
+	native.Given
+	Case string
 	// Full: the long form of the case.
 	Full bool
 }
 
-func TestMain(m *testing.M) {
-	native.Run(inside)
-	os.Exit(m.Run())
-}
+func TestMain(m *testing.M) { native.TestMain(m, inside) }
 
 func TestCrash(t *testing.T) {
-	slurmlet, err := native.FindSlurmlet("../../../bin/slurmlet")
-	require.NoError(t, err)
-	for _, version := range parts.Versions() {
-		root, err := parts.Root(t.Context(), version, t.Logf)
-		require.NoError(t, err)
+	full, limit := os.Getenv("SLURMLET_E2E_FULL") != "", 4*time.Minute
+	if full {
+		limit = 15 * time.Minute
+	}
+	native.EachVersion(t, func(t *testing.T, g native.Given) {
+		t.Parallel() // it waits most of the time
 		for _, c := range cases {
-			t.Run(version+"/"+c.name, func(t *testing.T) {
-				t.Parallel() // it waits most of the time
-				full := os.Getenv("SLURMLET_E2E_FULL") != ""
-				limit := 4 * time.Minute
-				if full {
-					limit = 15 * time.Minute
-				}
-				ctx, cancel := context.WithTimeout(t.Context(), limit)
-				defer cancel()
-				require.NoError(t, native.Enter(ctx, settings{c.name, root, slurmlet, full}))
+			t.Run(c.name, func(t *testing.T) {
+				t.Parallel()
+				native.Play(t, limit, settings{g, c.name, full})
 			})
 		}
-	}
+	})
 }
 
 func inside(s settings) (err error) {

@@ -81,7 +81,7 @@ func (w *world) control() error {
 		if !over {
 			_ = w.control()
 		}
-	}(w.Controller)
+	}(w.Slurmctld)
 	return nil
 }
 

@@ -3,23 +3,20 @@
 package edits
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"os"
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/require"
-
 	"github.com/slurmlet/slurmlet/e2e/testbed/native"
-	"github.com/slurmlet/slurmlet/e2e/testbed/sandbox/parts"
 )
 
 // settings are what those inside the namespaces are told by those outside.
 type settings struct {
-	Case, Version, Root, Slurmlet string
-	Nodes                         int
+	native.Given
+	Case  string
+	Nodes int
 }
 
 // cases happen to a cluster of their own each.
@@ -39,36 +36,29 @@ var cases = []struct {
 	{"an edit would end jobs that name a node without a record", false, "parse", namesGoneNodes},
 }
 
-func TestMain(m *testing.M) {
-	native.Run(inside)
-	os.Exit(m.Run())
-}
+func TestMain(m *testing.M) { native.TestMain(m, inside) }
 
 func TestEdits(t *testing.T) {
-	full := os.Getenv("SLURMLET_E2E_FULL") == "1"
-	slurmlet, err := native.FindSlurmlet("../../../bin/slurmlet")
-	require.NoError(t, err)
-	for _, version := range parts.Versions() {
-		root, err := parts.Root(t.Context(), version, t.Logf)
-		require.NoError(t, err)
+	full, nodes := os.Getenv("SLURMLET_E2E_FULL") == "1", 5
+	if full {
+		nodes = 100
+	}
+	native.EachVersion(t, func(t *testing.T, g native.Given) {
+		if !full {
+			t.Parallel() // it waits most of the time; 100 nodes take the machine for themselves
+		}
 		for _, one := range cases {
 			if one.long && !full {
 				continue
 			}
-			t.Run(version+" "+one.name, func(t *testing.T) {
+			t.Run(one.name, func(t *testing.T) {
 				if !full {
-					t.Parallel() // it waits most of the time; 100 nodes take the machine for themselves
+					t.Parallel()
 				}
-				s := settings{Case: one.name, Version: version, Root: root, Slurmlet: slurmlet, Nodes: 5}
-				if full {
-					s.Nodes = 100
-				}
-				ctx, cancel := context.WithTimeout(t.Context(), 20*time.Minute)
-				defer cancel()
-				require.NoError(t, native.Enter(ctx, s), "the cluster's own words are above")
+				native.Play(t, 20*time.Minute, settings{g, one.name, nodes})
 			})
 		}
-	}
+	})
 }
 
 func inside(s settings) error {

@@ -48,7 +48,7 @@ func TestChaos(t *testing.T) {
 	t.Parallel()
 	for _, version := range versions {
 		t.Logf("%s (Slurm %s)", plan.Again(), version)
-		enter(t, settings{Version: version, Story: "chaos", Chaos: plan})
+		t.Run(version, func(t *testing.T) { enter(t, settings{Given: native.For(t, version), Story: "chaos", Chaos: plan}) })
 	}
 }
 
@@ -216,13 +216,13 @@ func (m *mayhem) killSlurmctld() error {
 	m.one["slurmctld"].Lock()
 	defer m.one["slurmctld"].Unlock()
 	m.blow(&m.killed)
-	return m.killController()
+	return m.killSlurmctld()
 }
 
 func (m *mayhem) stopSlurmctld() error {
 	m.one["slurmctld"].Lock()
 	defer m.one["slurmctld"].Unlock()
-	return m.stopController()
+	return m.stopSlurmctld()
 }
 
 // submitted is a job, and when it was.

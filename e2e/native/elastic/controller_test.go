@@ -12,14 +12,15 @@ import (
 	"time"
 
 	"github.com/slurmlet/slurmlet/controller/peerserver"
-	"github.com/slurmlet/slurmlet/e2e/standin"
+	"github.com/slurmlet/slurmlet/e2e/fakecontroller"
 	"github.com/slurmlet/slurmlet/e2e/testbed/podmaker"
+	"github.com/slurmlet/slurmlet/internal/kit/role"
 	"github.com/slurmlet/slurmlet/internal/link/wire"
 )
 
 // controller is the peers' server, which also tells what keeps pods from starting.
 type controller struct {
-	*standin.Server
+	*fakecontroller.Server
 	root string // slurmctld's
 
 	lock    sync.Mutex
@@ -28,7 +29,7 @@ type controller struct {
 
 func newController(root string) (c *controller, err error) {
 	c = &controller{root: root, failing: map[string]wire.Failure{}}
-	c.Server, err = standin.Start(c.answer)
+	c.Server, err = fakecontroller.Start(c.answer)
 	return c, err
 }
 
@@ -76,6 +77,6 @@ func (c *controller) wanted(context.Context) (podmaker.Wanted, error) {
 func (c *controller) busy(node string) bool { return c.State(node) == wire.Busy }
 
 // tell has the agents know of a pod, without an address as long as it does not run.
-func (c *controller) tell(name, uid, role string, ip net.IP, ending bool) error {
-	return c.Tell(wire.Peer{Name: name, UID: uid, Role: role, Ending: ending}, ip)
+func (c *controller) tell(name, uid, is string, ip net.IP, ending bool) error {
+	return c.Tell(wire.Peer{Name: name, UID: uid, Role: role.Role(is), Ending: ending}, ip)
 }

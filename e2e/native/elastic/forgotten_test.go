@@ -102,7 +102,7 @@ func (w *world) forgets(then func() error) error {
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(unix.Kill(slurmd, unix.SIGSTOP), w.killController()); err != nil {
+	if err := errors.Join(unix.Kill(slurmd, unix.SIGSTOP), w.killSlurmctld()); err != nil {
 		return err
 	}
 	if w.job(id) != "PENDING" {

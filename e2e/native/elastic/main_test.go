@@ -6,24 +6,21 @@
 package elastic
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"os"
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/require"
-
 	"github.com/slurmlet/slurmlet/e2e/testbed/chaos"
 	"github.com/slurmlet/slurmlet/e2e/testbed/native"
-	"github.com/slurmlet/slurmlet/e2e/testbed/sandbox/parts"
 )
 
 // settings are what those inside the namespaces are told by those outside.
 type settings struct {
-	Version, Root, Slurmlet, Story string
-	Chaos                          chaos.Plan
+	native.Given
+	Story string
+	Chaos chaos.Plan
 }
 
 // step is a part of a story, which counts on the steps before it.
@@ -51,10 +48,7 @@ var stories = map[string]story{
 	"chaos":     {slurmConf: chaosConf, sets: chaosSets, steps: chaosSteps},
 }
 
-func TestMain(m *testing.M) {
-	native.Run(inside)
-	os.Exit(m.Run())
-}
+func TestMain(m *testing.M) { native.TestMain(m, inside) }
 
 // TestSlurm has Slurm's power saving and the maker of pods alone.
 func TestSlurm(t *testing.T) { both(t, "slurm") }
@@ -73,23 +67,12 @@ func TestRestarts(t *testing.T) { both(t, "restarts") }
 
 func both(t *testing.T, story string) {
 	t.Parallel()
-	for _, version := range parts.Versions() {
-		enter(t, settings{Version: version, Story: story})
-	}
+	native.EachVersion(t, func(t *testing.T, g native.Given) { enter(t, settings{Given: g, Story: story}) })
 }
 
 func enter(t *testing.T, s settings) {
-	var err error
-	s.Slurmlet, err = native.FindSlurmlet("../../../bin/slurmlet")
-	require.NoError(t, err)
-	s.Root, err = parts.Root(t.Context(), s.Version, t.Logf)
-	require.NoError(t, err)
-	t.Run(s.Version, func(t *testing.T) {
-		t.Parallel() // it waits most of the time
-		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute+3*s.Chaos.Length)
-		defer cancel()
-		require.NoError(t, native.Enter(ctx, s), "the cluster's own words are above")
-	})
+	t.Parallel() // it waits most of the time
+	native.Play(t, 10*time.Minute+3*s.Chaos.Length, s)
 }
 
 // full has all that there is to play.

@@ -119,15 +119,20 @@ func (w *world) slurmdDies(node string) error {
 	if err != nil {
 		return err
 	}
-	uid := w.uid(node)
-	slurmd, err := slurmdOf(w.pods.of(node))
+	uid, n := w.uid(node), w.pods.of(node)
+	slurmd, err := slurmdOf(n)
 	if err != nil {
+		return err
+	}
+	if err := w.until("no script: slurmctld starts a job anew whose slurmd dies at its launch", func() bool {
+		_, err := process(n.PID(), "sleep")
+		return err == nil
+	}); err != nil {
 		return err
 	}
 	if err := unix.Kill(slurmd, unix.SIGKILL); err != nil {
 		return err
 	}
-	n := w.pods.of(node)
 	if err := w.until("no other slurmd", func() bool {
 		next, err := slurmdOf(n)
 		return err == nil && next != slurmd

@@ -22,14 +22,14 @@ var restartsSets = map[string]string{"r": `{"nodes":"r-[0-3]","cpuLimit":"1","me
 
 var restartsSteps = []step{
 	{"slurmctld is restarted", func(w *world) error {
-		return w.meanwhile(w.stopController, []moment{
+		return w.meanwhile(w.stopSlurmctld, []moment{
 			{"as a job is submitted", (*world).atSubmission},
 			{"while a node starts", (*world).whileStarting},
 			{"while a job runs and its node ends", (*world).whileRunning},
 		})
 	}},
 	{"slurmctld dies", func(w *world) error {
-		return w.meanwhile(w.killController, []moment{
+		return w.meanwhile(w.killSlurmctld, []moment{
 			{"while a node ends", (*world).whileEnding},
 			{"while a node starts", (*world).whileStarting},
 			{"while a job runs and its node ends", (*world).whileRunning},
@@ -57,24 +57,24 @@ func (w *world) meanwhile(restart func() error, moments []moment) error {
 	})
 }
 
-// stopController is a deletion of slurmctld's pod, killController a power cut. Both have another one begin.
-func (w *world) stopController() error { return w.restartController(unix.SIGTERM) }
-func (w *world) killController() error { return w.restartController(unix.SIGKILL) }
+// stopSlurmctld is a deletion of slurmctld's pod, killSlurmctld a power cut. Both have another one begin.
+func (w *world) stopSlurmctld() error { return w.restartSlurmctld(unix.SIGTERM) }
+func (w *world) killSlurmctld() error { return w.restartSlurmctld(unix.SIGKILL) }
 
-func (w *world) restartController(signal unix.Signal) error {
+func (w *world) restartSlurmctld(signal unix.Signal) error {
 	if signal == unix.SIGKILL { // slurmctld is a child of its agent, whose namespace stays
-		slurmctld, err := process(w.Controller.Process.Pid, "slurmctld")
+		slurmctld, err := process(w.Slurmctld.Process.Pid, "slurmctld")
 		if err != nil {
 			return err
 		}
 		// The agent first, which would start slurmctld again.
-		if err := errors.Join(w.Controller.Process.Kill(), unix.Kill(slurmctld, signal)); err != nil {
+		if err := errors.Join(w.Slurmctld.Process.Kill(), unix.Kill(slurmctld, signal)); err != nil {
 			return err
 		}
-	} else if err := w.Controller.Process.Signal(signal); err != nil {
+	} else if err := w.Slurmctld.Process.Signal(signal); err != nil {
 		return fmt.Errorf("cannot stop slurmctld: %w", err)
 	}
-	_ = w.Controller.Wait() // the next one tells whether it went well
+	_ = w.Slurmctld.Wait() // the next one tells whether it went well
 	return w.control()
 }
 

@@ -126,7 +126,7 @@ func (w *ends) early() error {
 	if err := w.untilNode(n, "POWERING_UP", "ALLOCATED"); err != nil {
 		return err
 	}
-	if err := w.start(n, "SLURMLET_CONTROLLER=10.88.255.254"); err != nil { // nobody is there
+	if err := w.start(n, "SLURMLET_SLURMCTLD=10.88.255.254"); err != nil { // nobody is there
 		return err
 	}
 	if err := native.Within(limit, n.Name+" does not look for slurmctld", func() bool {

@@ -35,8 +35,8 @@ ResumeRate=0
 SchedulerParameters=sched_interval=5
 `
 	slurmdNodes = 24
-	// short is a grace period in which jobs have some 20 s, and slurmctld's commands time on a loaded machine.
-	short = "SLURMLET_GRACE_PERIOD=45s"
+	// short is a grace period in which jobs have some 40 s, and slurmctld's commands time on a loaded machine.
+	short = "SLURMLET_GRACE_PERIOD=80s"
 )
 
 // pool is a cluster whose pods the cases themselves start and end.
@@ -156,10 +156,10 @@ func (w *pool) control() error {
 
 // stop ends slurmctld.
 func (w *pool) stop() error {
-	if err := w.Controller.Process.Signal(unix.SIGTERM); err != nil {
+	if err := w.Slurmctld.Process.Signal(unix.SIGTERM); err != nil {
 		return fmt.Errorf("cannot stop slurmctld: %w", err)
 	}
-	_ = w.Controller.Wait() // its status says nothing here
+	_ = w.Slurmctld.Wait() // its status says nothing here
 	return nil
 }
 
@@ -288,17 +288,10 @@ func (w *ends) left(n *native.Node, status int, flags ...string) error {
 	if err := w.exits(n); err != nil {
 		return err
 	}
-	if n.Status != status && (status != 0 || !w.hung(n)) {
+	if n.Status != status && (status != 0 || !n.EndedWell()) {
 		return fmt.Errorf("%s exited with %d, not %d", n.Name, n.Status, status)
 	}
 	return w.untilNode(n, append(flags, "CLOUD")...)
-}
-
-// hung: slurmd 24.11 says "Shutting down" at times, and hangs. An agent that does not find that on slurmd's socket kills it
-// when half of the grace period is over, and says so.
-func (w *ends) hung(n *native.Node) bool {
-	return w.settings.Version == "24.11" && n.Status == 128+int(unix.SIGKILL) &&
-		strings.Contains(strings.Join(n.Log(), "\n"), "the daemon did not stop in time and was killed")
 }
 
 // suspends: a pod has exited, and slurmctld had suspended its node before.

@@ -16,10 +16,10 @@ import (
 	"sync"
 	"time"
 
-	"github.com/slurmlet/slurmlet/e2e/standin"
+	"github.com/slurmlet/slurmlet/e2e/fakecontroller"
 	"github.com/slurmlet/slurmlet/e2e/testbed/native"
 	"github.com/slurmlet/slurmlet/e2e/testbed/podmaker"
-	"github.com/slurmlet/slurmlet/internal/slurmctld/elasticnodes"
+	"github.com/slurmlet/slurmlet/internal/slurmctld/elastic"
 )
 
 const (
@@ -102,7 +102,7 @@ func (w *world) begin(sets map[string]string) error {
 		}
 		w.environ = append(w.environ, "SLURMLET_ELASTIC_SETS="+setsVolume)
 	}
-	if err := w.controller.tell(native.Host, standin.Controller, "slurmctld", net.ParseIP(native.Address), false); err != nil {
+	if err := w.controller.tell(native.Host, fakecontroller.Slurmctld, "slurmctld", net.ParseIP(native.Address), false); err != nil {
 		return err
 	}
 	if err := w.control(); err != nil || sets == nil {
@@ -110,13 +110,13 @@ func (w *world) begin(sets map[string]string) error {
 	}
 	return w.until("the sets have no records", func() bool {
 		s, err := w.AgentStatus()
-		return err == nil && s.Elastic != nil && len(s.Elastic.Sets) == len(sets) && !slices.ContainsFunc(s.Elastic.Sets, func(s elasticnodes.SetStatus) bool { return s.Records == 0 })
+		return err == nil && s.Elastic != nil && len(s.Elastic.Sets) == len(sets) && !slices.ContainsFunc(s.Elastic.Sets, func(s elastic.SetStatus) bool { return s.Records == 0 })
 	})
 }
 
 // control starts slurmctld.
 func (w *world) control() error {
-	environ, err := w.controller.admit(standin.Controller)
+	environ, err := w.controller.admit(fakecontroller.Slurmctld)
 	if err != nil {
 		return err
 	}

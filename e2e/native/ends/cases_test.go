@@ -84,7 +84,7 @@ func (w *world) without(signal unix.Signal) error {
 	if err := each(all[:len(all)/2], (*native.Node).Terminate); err != nil {
 		return err
 	}
-	if err := w.Controller.Process.Signal(signal); err != nil {
+	if err := w.Slurmctld.Process.Signal(signal); err != nil {
 		return fmt.Errorf("cannot signal slurmctld's agent: %w", err)
 	}
 	if err := each(append(all[len(all)/2:], w.busy()...), (*native.Node).Terminate); err != nil {

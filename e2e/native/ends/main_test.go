@@ -1,46 +1,33 @@
 //go:build e2e
 
 // Package ends has all nodes of real clusters end at the same moment, and looks at what slurmctld
-// is asked for that: its agent makes one command of many (internal/slurmctld/merge). Real daemons, on this
+// is asked for that: its agent makes one command of many (internal/link/merge). Real daemons, on this
 // machine's own kernel (e2e/testbed/native).
 package ends
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"os"
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/require"
-
 	"github.com/slurmlet/slurmlet/e2e/testbed/native"
-	"github.com/slurmlet/slurmlet/e2e/testbed/sandbox/parts"
 )
 
 // settings are what those inside the namespaces are told by those outside.
-type settings struct{ Case, Root, Slurmlet string }
-
-func TestMain(m *testing.M) {
-	native.Run(inside)
-	os.Exit(m.Run())
+type settings struct {
+	native.Given
+	Case string
 }
 
+func TestMain(m *testing.M) { native.TestMain(m, inside) }
+
 func TestEnds(t *testing.T) {
-	slurmlet, err := native.FindSlurmlet("../../../bin/slurmlet")
-	require.NoError(t, err)
-	for _, version := range parts.Versions() {
-		root, err := parts.Root(t.Context(), version, t.Logf)
-		require.NoError(t, err)
+	native.EachVersion(t, func(t *testing.T, g native.Given) {
 		for _, c := range cases {
-			t.Run(version+"/"+c.name, func(t *testing.T) {
-				ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
-				defer cancel()
-				require.NoError(t, native.Enter(ctx, settings{c.name, root, slurmlet}))
-			})
+			t.Run(c.name, func(t *testing.T) { native.Play(t, 5*time.Minute, settings{g, c.name}) })
 		}
-	}
+	})
 }
 
 func inside(s settings) (err error) {

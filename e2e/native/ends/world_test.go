@@ -145,7 +145,7 @@ func exited(all []*native.Node) error {
 		case <-after:
 			return fmt.Errorf("%s has not exited", n.Name)
 		}
-		if n.Status != 0 {
+		if !n.EndedWell() {
 			return fmt.Errorf("%s exited with %d", n.Name, n.Status)
 		}
 		return nil

@@ -6,46 +6,30 @@
 package gone
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"os"
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/require"
-
 	"github.com/slurmlet/slurmlet/e2e/testbed/native"
-	"github.com/slurmlet/slurmlet/e2e/testbed/sandbox/parts"
 )
 
 // settings are what those inside the namespaces are told by those outside.
 type settings struct {
-	Root, Slurmlet string
+	native.Given
 	// Named: the cluster of TestNamed.
 	Named bool
 	// Rolling is for the cluster of TestRolling, nil for another one.
 	Rolling *rolling
 }
 
-func TestMain(m *testing.M) {
-	native.Run(inside)
-	os.Exit(m.Run())
-}
+func TestMain(m *testing.M) { native.TestMain(m, inside) }
 
 func TestGone(t *testing.T) {
-	slurmlet, err := native.FindSlurmlet("../../../bin/slurmlet")
-	require.NoError(t, err)
-	for _, version := range parts.Versions() {
-		root, err := parts.Root(t.Context(), version, t.Logf)
-		require.NoError(t, err)
-		t.Run(version, func(t *testing.T) {
-			t.Parallel() // it waits most of the time
-			ctx, cancel := context.WithTimeout(t.Context(), 8*time.Minute)
-			defer cancel()
-			require.NoError(t, native.Enter(ctx, settings{Root: root, Slurmlet: slurmlet}))
-		})
-	}
+	native.EachVersion(t, func(t *testing.T, g native.Given) {
+		t.Parallel() // it waits most of the time
+		native.Play(t, 8*time.Minute, settings{Given: g})
+	})
 }
 
 func inside(s settings) (err error) {

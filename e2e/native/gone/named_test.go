@@ -3,7 +3,6 @@
 package gone
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -11,25 +10,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/require"
-
 	"github.com/slurmlet/slurmlet/e2e/testbed/native"
-	"github.com/slurmlet/slurmlet/e2e/testbed/sandbox/parts"
 )
 
 // TestNamed: nodes that pending jobs and reservations name lose their pods.
 func TestNamed(t *testing.T) {
-	slurmlet, err := native.FindSlurmlet("../../../bin/slurmlet")
-	require.NoError(t, err)
-	for _, version := range parts.Versions() {
-		root, err := parts.Root(t.Context(), version, t.Logf)
-		require.NoError(t, err)
-		t.Run(version, func(t *testing.T) {
-			ctx, cancel := context.WithTimeout(t.Context(), 8*time.Minute)
-			defer cancel()
-			require.NoError(t, native.Enter(ctx, settings{Root: root, Slurmlet: slurmlet, Named: true}))
-		})
-	}
+	native.EachVersion(t, func(t *testing.T, g native.Given) { native.Play(t, 8*time.Minute, settings{Given: g, Named: true}) })
 }
 
 // namedWorld is a cluster without a controller. slurmctld's table has holes, so that a new record gets a low number.
@@ -113,7 +99,7 @@ func (w *namedWorld) down(n *native.Node) error {
 	if err := w.until(n.Name+" does not end", n.Ended); err != nil {
 		return err
 	}
-	if n.Status != 0 {
+	if !n.EndedWell() {
 		return fmt.Errorf("%s exited with %d: %s", n.Name, n.Status, strings.Join(n.Log(), "\n"))
 	}
 	return nil

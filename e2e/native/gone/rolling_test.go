@@ -3,7 +3,6 @@
 package gone
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -12,11 +11,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/require"
-
-	"github.com/slurmlet/slurmlet/e2e/standin"
+	"github.com/slurmlet/slurmlet/e2e/fakecontroller"
 	"github.com/slurmlet/slurmlet/e2e/testbed/native"
-	"github.com/slurmlet/slurmlet/e2e/testbed/sandbox/parts"
 	"github.com/slurmlet/slurmlet/internal/link/wire"
 )
 
@@ -36,17 +32,7 @@ func TestRolling(t *testing.T) {
 	if os.Getenv("SLURMLET_E2E_FULL") != "" {
 		size, limit = rolling{Nodes: 8, Together: 2, Rolls: 10, Jobs: 200, Reservations: 20, Whole: true}, 40*time.Minute
 	}
-	slurmlet, err := native.FindSlurmlet("../../../bin/slurmlet")
-	require.NoError(t, err)
-	for _, version := range parts.Versions() {
-		root, err := parts.Root(t.Context(), version, t.Logf)
-		require.NoError(t, err)
-		t.Run(version, func(t *testing.T) {
-			ctx, cancel := context.WithTimeout(t.Context(), limit)
-			defer cancel()
-			require.NoError(t, native.Enter(ctx, settings{Root: root, Slurmlet: slurmlet, Rolling: &size}))
-		})
-	}
+	native.EachVersion(t, func(t *testing.T, g native.Given) { native.Play(t, limit, settings{Given: g, Rolling: &size}) })
 }
 
 // rollingWorld is a cluster whose controller tells of one StatefulSet.
@@ -104,7 +90,7 @@ func playRolling(s settings) (err error) {
 }
 
 func (w *rollingWorld) begin() (err error) {
-	if w.controller, err = standin.Start(nil); err != nil {
+	if w.controller, err = fakecontroller.Start(nil); err != nil {
 		return err
 	}
 	if w.files, err = w.Sources(); err != nil {
@@ -113,7 +99,7 @@ func (w *rollingWorld) begin() (err error) {
 	if w.volume, err = w.NewVolume(volume, w.files); err != nil {
 		return err
 	}
-	environ, err := w.controller.Admit(w.Root, standin.Controller)
+	environ, err := w.controller.Admit(w.Root, fakecontroller.Slurmctld)
 	if err != nil {
 		return err
 	}
@@ -165,7 +151,7 @@ func (w *rollingWorld) end(pods []*native.Node) error {
 		if err := w.until(n.Name+" does not end", n.Ended); err != nil {
 			return err
 		}
-		if n.Status != 0 {
+		if !n.EndedWell() {
 			return fmt.Errorf("%s exited with %d: %s", n.Name, n.Status, strings.Join(n.Log(), "\n"))
 		}
 		w.controller.Gone(w.uid(n), false)

@@ -11,7 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/slurmlet/slurmlet/e2e/standin"
+	"github.com/slurmlet/slurmlet/e2e/fakecontroller"
 	"github.com/slurmlet/slurmlet/e2e/testbed/native"
 	"github.com/slurmlet/slurmlet/internal/link/wire"
 )
@@ -28,7 +28,7 @@ const (
 // of its own.
 type world struct {
 	*native.Cluster
-	controller *standin.Server
+	controller *fakecontroller.Server
 	gate       *native.Gate
 
 	lock sync.Mutex
@@ -41,7 +41,7 @@ func newWorld(s settings) (*world, error) {
 		return nil, err
 	}
 	w := &world{Cluster: c}
-	if w.controller, err = standin.Start(nil); err != nil {
+	if w.controller, err = fakecontroller.Start(nil); err != nil {
 		return nil, err
 	}
 	if w.gate, err = w.NewGate(); err != nil {
@@ -64,7 +64,7 @@ func newWorld(s settings) (*world, error) {
 // begin has all nodes Ready. The agents of the last two do not follow slurmctld's agent, so it knows
 // of these only what slurmctld and the controller tell.
 func (w *world) begin() error {
-	environ, err := w.controller.Admit(w.Root, standin.Controller)
+	environ, err := w.controller.Admit(w.Root, fakecontroller.Slurmctld)
 	if err != nil {
 		return err
 	}

@@ -108,7 +108,7 @@ var others = []testCase{
 		if err := errors.Join(w.node.Terminate(), w.signal("slurmctld", unix.SIGTERM)); err != nil {
 			return err
 		}
-		_ = w.Controller.Wait() // its status says nothing here
+		_ = w.Slurmctld.Wait() // its status says nothing here
 		return w.control()
 	}, agent.ExitOK, "COMPLETED"},
 	{"two SIGTERMs", "", short, func(w *world) error {
@@ -145,6 +145,6 @@ func (w *world) loseBoth() error {
 	if err := w.signal("slurmctld", unix.SIGTERM); err != nil {
 		return err
 	}
-	_ = w.Controller.Wait() // its status says nothing here
+	_ = w.Slurmctld.Wait() // its status says nothing here
 	return errors.Join(w.signal("slurmd", unix.SIGKILL), w.node.Terminate())
 }

@@ -21,8 +21,8 @@ import (
 // silentConnections is what a user opens in a node: more than slurmd serves at once.
 const silentConnections = 900
 
-// answerLimit is how long another user's command may take meanwhile.
-const answerLimit = 5 * time.Second
+// answerLimit is how long another user's command may take meanwhile. It was 46 to 90 s where slurmd itself listened.
+const answerLimit = 20 * time.Second
 
 // toSack opens connections to slurmd's socket, to slurmdsPort to its port, and says nothing on them.
 const (

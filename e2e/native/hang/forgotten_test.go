@@ -44,7 +44,7 @@ func (w *world) forget(script string, options ...string) (err error) {
 	if err := w.signal("slurmctld", unix.SIGKILL); err != nil {
 		return err
 	}
-	_ = w.Controller.Wait() // it was killed
+	_ = w.Slurmctld.Wait() // it was killed
 	if at, err := w.savedAt(); err != nil || !at.Equal(saved) {
 		return fmt.Errorf("slurmctld was too slow: it has saved the job's start: %v", err)
 	}

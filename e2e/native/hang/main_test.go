@@ -6,42 +6,32 @@
 package hang
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"os"
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/require"
-
 	"github.com/slurmlet/slurmlet/e2e/testbed/native"
-	"github.com/slurmlet/slurmlet/e2e/testbed/sandbox/parts"
 )
 
 // settings are what those inside the namespaces are told by those outside.
-type settings struct{ Case, Root, Slurmlet string }
-
-func TestMain(m *testing.M) {
-	native.Run(inside)
-	os.Exit(m.Run())
+type settings struct {
+	native.Given
+	Case string
 }
 
+func TestMain(m *testing.M) { native.TestMain(m, inside) }
+
 func TestHang(t *testing.T) {
-	slurmlet, err := native.FindSlurmlet("../../../bin/slurmlet")
-	require.NoError(t, err)
-	for _, version := range parts.Versions() {
-		root, err := parts.Root(t.Context(), version, t.Logf)
-		require.NoError(t, err)
+	native.EachVersion(t, func(t *testing.T, g native.Given) {
+		t.Parallel() // it waits most of the time
 		for _, c := range all() {
-			t.Run(version+"/"+c.name, func(t *testing.T) {
-				t.Parallel() // it waits most of the time
-				ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute+crowdTime())
-				defer cancel()
-				require.NoError(t, native.Enter(ctx, settings{c.name, root, slurmlet}))
+			t.Run(c.name, func(t *testing.T) {
+				t.Parallel()
+				native.Play(t, 3*time.Minute+crowdTime(), settings{g, c.name})
 			})
 		}
-	}
+	})
 }
 
 func inside(s settings) (err error) {

@@ -16,14 +16,12 @@ import (
 // ends is a job that writes down that it has ended.
 const ends = "sleep 3; echo end >> /srv/ends"
 
-// hurried has slurmstepd give up its first try to tell the end after three seconds. It tries again 15 s later: after
-// jobs are requeued (14 s after SIGTERM), and before the node is set DOWN (21.5 s).
-const hurried = "MessageTimeout=3\n"
-
-// toldLate are jobs whose tasks end while the node cannot reach slurmctld: slurmstepd tells of the end later.
+// toldLate are jobs whose tasks end while the node cannot reach slurmctld: slurmstepd tells of the end later. It gives up
+// its first try after MessageTimeout (10 s), and tries again 15 s later: after jobs are requeued (22 s after SIGTERM), and
+// before the node is set DOWN (33 s).
 var toldLate = []testCase{
-	{"a job's end is told after the time for jobs is over", hurried, ends, (*world).endUnheard, agent.ExitOK, "COMPLETED"},
-	{"the end of a job that may not be requeued is told after the time for jobs is over", hurried, ends, func(w *world) error {
+	{"a job's end is told after the time for jobs is over", "", ends, (*world).endUnheard, agent.ExitOK, "COMPLETED"},
+	{"the end of a job that may not be requeued is told after the time for jobs is over", "", ends, func(w *world) error {
 		return errors.Join(w.slurm("scontrol", "update", "jobid="+w.job, "requeue=0"), w.endUnheard())
 	}, agent.ExitOK, "COMPLETED"},
 }
@@ -39,7 +37,7 @@ func (w *world) endUnheard() error {
 	if err := w.node.Terminate(); err != nil {
 		return err
 	}
-	<-time.After(13 * time.Second) // slurmctld is away meanwhile
+	<-time.After(21 * time.Second) // slurmctld is away meanwhile
 	if len(w.pids("slurmstepd")) == 0 {
 		return errors.New("slurmstepd has nothing to tell any more")
 	}

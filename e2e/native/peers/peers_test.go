@@ -5,7 +5,6 @@
 package peers
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -16,36 +15,18 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/require"
-
-	"github.com/slurmlet/slurmlet/e2e/standin"
+	"github.com/slurmlet/slurmlet/e2e/fakecontroller"
 	"github.com/slurmlet/slurmlet/e2e/testbed/native"
-	"github.com/slurmlet/slurmlet/e2e/testbed/sandbox/parts"
 	"github.com/slurmlet/slurmlet/internal/kit/confset"
+	"github.com/slurmlet/slurmlet/internal/kit/role"
 	"github.com/slurmlet/slurmlet/internal/link/wire"
 )
 
-// settings are what those inside the namespaces are told by those outside.
-type settings struct{ Version, Root, Slurmlet string }
-
-func TestMain(m *testing.M) {
-	native.Run(inside)
-	os.Exit(m.Run())
-}
+func TestMain(m *testing.M) { native.TestMain(m, inside) }
 
 // TestPeers has nodes that find slurmctld and one another by the stream alone.
 func TestPeers(t *testing.T) {
-	slurmlet, err := native.FindSlurmlet("../../../bin/slurmlet")
-	require.NoError(t, err)
-	for _, version := range parts.Versions() {
-		t.Run(version, func(t *testing.T) {
-			root, err := parts.Root(t.Context(), version, t.Logf)
-			require.NoError(t, err)
-			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
-			defer cancel()
-			require.NoError(t, native.Enter(ctx, settings{version, root, slurmlet}))
-		})
-	}
+	native.EachVersion(t, func(t *testing.T, g native.Given) { native.Play(t, 5*time.Minute, g) })
 }
 
 const sources = "/run/sources"
@@ -53,13 +34,13 @@ const sources = "/run/sources"
 // world is a cluster whose machines hear of one another by the peers' stream alone.
 type world struct {
 	*native.Cluster
-	settings settings
-	server   *standin.Server
+	settings native.Given
+	server   *fakecontroller.Server
 	lock     sync.Mutex
 	log      []string
 }
 
-func inside(s settings) (err error) {
+func inside(s native.Given) (err error) {
 	cluster, err := native.NewCluster(native.Options{Lower: s.Root, Slurmlet: s.Slurmlet, Nodes: 3, SlurmConf: "SlurmctldParameters=enable_configless\nMaxNodeCount=16\n"})
 	if err != nil {
 		return err
@@ -71,7 +52,7 @@ func inside(s settings) (err error) {
 		}
 		err = errors.Join(err, w.Close())
 	}()
-	if w.server, err = standin.Start(nil); err != nil {
+	if w.server, err = fakecontroller.Start(nil); err != nil {
 		return err
 	}
 	if err := w.forgetNames(); err != nil {
@@ -89,12 +70,12 @@ func (w *world) forgetNames() error {
 }
 
 // put has the agents know of a machine's pod. slurmctld's has a UID of its own.
-func (w *world) put(name, role, addr string) error {
+func (w *world) put(name, is, addr string) error {
 	uid := name
 	if name == native.Host {
-		uid = standin.Controller
+		uid = fakecontroller.Slurmctld
 	}
-	return w.server.Tell(wire.Peer{Name: name, UID: uid, Role: role}, net.ParseIP(addr))
+	return w.server.Tell(wire.Peer{Name: name, UID: uid, Role: role.Role(is)}, net.ParseIP(addr))
 }
 
 func (w *world) hear(line string) {
@@ -193,7 +174,7 @@ func (w *world) control() error {
 			return err
 		}
 	}
-	environ, err := w.server.Admit(w.Root, standin.Controller)
+	environ, err := w.server.Admit(w.Root, fakecontroller.Slurmctld)
 	if err != nil {
 		return err
 	}

@@ -332,10 +332,10 @@ func (l *life) restart() error {
 	if err := l.anew(); err != nil {
 		return err
 	}
-	if err := l.Controller.Process.Signal(unix.SIGTERM); err != nil {
+	if err := l.Slurmctld.Process.Signal(unix.SIGTERM); err != nil {
 		return fmt.Errorf("cannot stop slurmctld: %w", err)
 	}
-	_ = l.Controller.Wait() // its status says nothing about the nodes
+	_ = l.Slurmctld.Wait() // its status says nothing about the nodes
 	if err := l.control(); err != nil {
 		return err
 	}

@@ -3,45 +3,29 @@
 package questions
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"os"
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/require"
-
 	"github.com/slurmlet/slurmlet/e2e/testbed/native"
-	"github.com/slurmlet/slurmlet/e2e/testbed/sandbox/parts"
 )
 
 // settings are what those inside the namespaces are told by those outside.
 type settings struct {
-	Root, Slurmlet string
+	native.Given
 	// Records is how many nodes there are besides those with a slurmd.
 	Records int
 }
 
-func TestMain(m *testing.M) {
-	native.Run(inside)
-	os.Exit(m.Run())
-}
+func TestMain(m *testing.M) { native.TestMain(m, inside) }
 
 // TestQuestions: a node's agent lives from its start to its end among 300 other records.
 func TestQuestions(t *testing.T) {
-	slurmlet, err := native.FindSlurmlet("../../../bin/slurmlet")
-	require.NoError(t, err)
-	for _, version := range parts.Versions() {
-		root, err := parts.Root(t.Context(), version, t.Logf)
-		require.NoError(t, err)
-		t.Run(version, func(t *testing.T) {
-			t.Parallel() // it waits most of the time
-			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
-			defer cancel()
-			require.NoError(t, native.Enter(ctx, settings{Root: root, Slurmlet: slurmlet, Records: 300}), "the cluster's own words are above")
-		})
-	}
+	native.EachVersion(t, func(t *testing.T, g native.Given) {
+		t.Parallel() // it waits most of the time
+		native.Play(t, 5*time.Minute, settings{g, 300})
+	})
 }
 
 func inside(s settings) error {

@@ -5,7 +5,6 @@
 package stranger
 
 import (
-	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -16,15 +15,13 @@ import (
 	"time"
 
 	"github.com/prometheus/procfs"
-	"github.com/stretchr/testify/require"
 
 	"github.com/slurmlet/slurmlet/e2e/testbed/native"
-	"github.com/slurmlet/slurmlet/e2e/testbed/sandbox/parts"
 )
 
 // settings are what those inside the namespaces are told by those outside.
 type settings struct {
-	Version, Root, Slurmlet string
+	native.Given
 	// Edits are made during the attack, one at the beginning of each Pause; as many Before.
 	Before, Edits int
 	Pause         time.Duration
@@ -33,31 +30,20 @@ type settings struct {
 // held is how many connections a stranger has.
 const held = 1000
 
-func TestMain(m *testing.M) {
-	native.Run(inside)
-	os.Exit(m.Run())
-}
+func TestMain(m *testing.M) { native.TestMain(m, inside) }
 
 // TestStranger takes ten minutes with SLURMLET_E2E_FULL=1.
 func TestStranger(t *testing.T) {
-	slurmlet, err := native.FindSlurmlet("../../../bin/slurmlet")
-	require.NoError(t, err)
-	s := settings{Slurmlet: slurmlet, Before: 2, Edits: 4}
+	s := settings{Before: 2, Edits: 4}
 	if os.Getenv("SLURMLET_E2E_FULL") != "" {
 		s.Before, s.Edits, s.Pause = 10, 20, 30*time.Second
 	}
-	for _, version := range parts.Versions() {
-		t.Run(version, func(t *testing.T) {
-			t.Parallel()
-			root, err := parts.Root(t.Context(), version, t.Logf)
-			require.NoError(t, err)
-			s := s
-			s.Version, s.Root = version, root
-			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Minute)
-			defer cancel()
-			require.NoError(t, native.Enter(ctx, s))
-		})
-	}
+	native.EachVersion(t, func(t *testing.T, g native.Given) {
+		t.Parallel()
+		s := s
+		s.Given = g
+		native.Play(t, 20*time.Minute, s)
+	})
 }
 
 func inside(s settings) error {
@@ -184,7 +170,7 @@ func (e *editor) edits(n int, pause time.Duration) (took []time.Duration, err er
 
 // memory is what the agent's process has of its own.
 func (e *editor) memory() string {
-	p, err := procfs.NewProc(e.Controller.Process.Pid)
+	p, err := procfs.NewProc(e.Slurmctld.Process.Pid)
 	if err != nil {
 		return err.Error()
 	}

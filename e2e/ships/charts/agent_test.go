@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/slurmlet/slurmlet/agent"
-	"github.com/slurmlet/slurmlet/internal/slurmctld/elastic"
+	"github.com/slurmlet/slurmlet/internal/slurmctld/elastic/planner"
 )
 
 // What a pod tells its agent is what the agent takes, and it is told once:
@@ -86,7 +86,7 @@ func TestSlurmctldsAgentTakesElasticSets(t *testing.T) {
 			continue
 		}
 		for file, text := range object["data"].(node) {
-			set, err := elastic.Parse(strings.TrimSuffix(file, elastic.Suffix), []byte(text.(string)))
+			set, err := planner.Parse(strings.TrimSuffix(file, planner.Suffix), []byte(text.(string)))
 			require.NoError(t, err)
 			found = append(found, fmt.Sprintf("%s %d-%d %s", set.NodeNames, set.Min, set.NodeNames.Len(), set.CreateParameters(true)))
 		}

@@ -97,6 +97,7 @@ func TestValuesThatReplacePodsSaySo(t *testing.T) {
 		"slurm.gpus":              "slurm: {gpus: false}",
 		"auth.existingSecret":     "auth: {existingSecret: others}",
 		"cgroup.access":           "cgroup: {access: runtime}",
+		"jobContainers.enabled":   "jobContainers: {enabled: true, seccompProfile: a.json}",
 		"sharedVolumes":           "sharedVolumes: [{name: home, mountPath: /home, volume: {emptyDir: {}}}]",
 		"peers.address":           "peers: {address: 'slurmlet.slurmlet.svc:443'}",
 		"peers.clusterIPs":        "peers: {address: 'slurmlet.slurmlet.svc:443', clusterIPs: [10.96.0.80]}",

@@ -6,8 +6,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 
+	"github.com/slurmlet/slurmlet/internal/slurm/nodesize"
 	"github.com/slurmlet/slurmlet/internal/slurmd/devices"
-	"github.com/slurmlet/slurmlet/internal/slurmd/nodesize"
 )
 
 // TestTraitsAreRefusedAsTheAgentRefusesThem: what an agent ends with is refused before there is a pod, because a

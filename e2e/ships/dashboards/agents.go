@@ -38,6 +38,12 @@ var agents = dashboard{
 			{kind: table, title: "Versions", help: "Agents by slurmlet's version", width: 6, height: large, queries: []query{
 				{`count by (version, role) (slurmlet_build_info{` + ofCluster + `})`, ""},
 			}},
+			{kind: table, title: "Slurm", help: "Pods by the version of Slurm, and until which month it is mended", width: 6, height: large, queries: []query{
+				{`count by (version, mended_by, mended_until) (slurmlet_slurm_info{` + ofCluster + `})`, ""},
+			}},
+			{kind: table, title: "Known faults of Slurm", help: "Pods by the version of Slurm, with its known faults", width: 6, height: large, queries: []query{
+				{`count by (version, kind, names) (slurmlet_slurm_advisories{` + ofCluster + `})`, ""},
+			}},
 			{kind: graph, title: "Daemons started again, by pod", width: 12, height: large, unit: "short", queries: []query{
 				{`increase(slurmlet_daemon_restarts_total{` + ofCluster + `}[1h]) > 0 or topk(1, increase(slurmlet_daemon_restarts_total{` + ofCluster + `}[1h]))`, "{{pod}}"},
 			}},

@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -73,11 +74,18 @@ func TestEveryRoleHasAnImageInEveryVersion(t *testing.T) {
 }
 
 func TestImagesCanBePinned(t *testing.T) {
-	it := plan(t, "REGISTRY=registry.example/hpc", "TAG=v1", "SLURM_24_11=24.11.5-4", "DEBIAN_24_11=debian@sha256:0", "APT_SOURCES=Types: deb")["slurmd-24-11"]
+	it := plan(t, "REGISTRY=registry.example/hpc", "TAG=v1", "SLURM_24_11=24.11.5-4+deb13u1", "DEBIAN_24_11=debian@sha256:0", "APT_SOURCES=Types: deb")["slurmd-24-11"]
 	assert.Equal(t, []string{"registry.example/hpc/slurmd:v1-24.11"}, it.Tags)
-	assert.Equal(t, "24.11.5-4", it.Args["SLURM_VERSION"])
+	assert.Equal(t, "24.11.5-4+deb13u1", it.Args["SLURM_VERSION"])
 	assert.Equal(t, "debian@sha256:0", it.Args["DEBIAN"])
 	assert.Equal(t, "Types: deb", it.Args["APT_SOURCES"])
+}
+
+// TestSquashfuse is where jobs run: where they are submitted, nobody mounts an image.
+func TestSquashfuse(t *testing.T) {
+	for name, it := range plan(t) {
+		assert.Equal(t, strings.HasPrefix(name, "slurmd-"), slices.Contains(strings.Fields(it.Args["PACKAGES"]), "squashfuse"), name)
+	}
 }
 
 // TestExtraPackages: slurmctld's prologs need them, and slurmctld and slurmdbd look users up.
@@ -89,25 +97,53 @@ func TestExtraPackages(t *testing.T) {
 	assert.NotContains(t, all["slurmrestd-24-11"].Args["PACKAGES"], "sssd")
 }
 
+// TestSSSDIsInEveryImage: forky has none, so 26.05 takes it from another suite of the same mirror.
+func TestSSSDIsInEveryImage(t *testing.T) {
+	all := plan(t)
+	none := plan(t, "SSSD_PACKAGES=")
+	for _, role := range []string{"slurmctld", "slurmd", "login", "slurmdbd", "slurmrestd"} {
+		for dashed, suite := range map[string]string{"24-11": "", "26-05": "sid"} {
+			name := role + "-" + dashed
+			assert.Equal(t, "sssd-ldap libnss-sss libpam-sss", all[name].Args["SSSD_PACKAGES"], name)
+			assert.Equal(t, suite, all[name].Args["SSSD_SUITE"], name)
+			assert.Empty(t, none[name].Args["SSSD_PACKAGES"]+none[name].Args["SSSD_SUITE"], name)
+		}
+	}
+	assert.Equal(t, "https://a/b.dsc", plan(t, "SLURM_SOURCE_26_05=https://a/b.dsc")["slurmd-26-05"].Args["SLURM_SOURCE"])
+}
+
 // TestVersionIsAsserted: apt installs another version where none matches a pin.
 func TestVersionIsAsserted(t *testing.T) {
+	const lacks = " was installed: it lacks the fixes of CVE-2026-65107"
 	for name, c := range map[string]struct {
-		pin, release, says string
+		pin, release, installed, says string
 	}{
-		"a pattern":       {"24.11.*", "24.11", ""},
-		"a version":       {"24.11.5-4", "24.11", ""},
-		"a pin of none":   {"24.11.6-1", "24.11", "slurmd 24.11.5-4 was installed: no version matches the pin 24.11.6-1"},
-		"another release": {"24.*", "24.05", "slurmd 24.11.5-4 was installed: the image's tag says 24.05"},
+		"a pattern":               {"24.11.*", "24.11", "24.11.5-4+deb13u1", ""},
+		"a version":               {"24.11.5-4+deb13u1", "24.11", "24.11.5-4+deb13u1", ""},
+		"a later one":             {"24.11.*", "24.11", "24.11.5-4+deb13u2", ""},
+		"a pin of none":           {"24.11.6-1", "24.11", "24.11.5-4+deb13u1", "slurmd 24.11.5-4+deb13u1 was installed: no version matches the pin 24.11.6-1"},
+		"another release":         {"24.*", "24.05", "24.11.5-4+deb13u1", "slurmd 24.11.5-4+deb13u1 was installed: the image's tag says 24.05"},
+		"one that Debian mends":   {"24.11.5-4", "24.11", "24.11.5-4", "slurmd 24.11.5-4" + lacks},
+		"one that upstream mends": {"26.05.*", "26.05", "26.05.4-1", "slurmd 26.05.4-1" + lacks},
+		"a mended one":            {"26.05.*", "26.05", "26.05.5-1", ""},
+		"a rebuild of one's own":  {"26.05.*", "26.05", "26.05.5-1~site1", ""},
+		"a release of one's own":  {"26.11.*", "26.11", "26.11.0-1", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
-			query := "#!/bin/sh\nprintf '%s\\n' 'glibc 2.41-12 libc6' 'slurm-wlm 24.11.5-4 slurmd'\n"
+			query := "#!/bin/sh\nprintf '%s\\n' 'glibc 2.41-12 libc6' 'slurm-wlm " + c.installed + " slurmd'\n"
 			require.NoError(t, os.WriteFile(filepath.Join(dir, "dpkg-query"), []byte(query), 0o755))
 			check := exec.CommandContext(t.Context(), "sh", "../../../images/assert-slurm")
-			check.Env = []string{"PATH=" + dir, "SLURM_VERSION=" + c.pin, "SLURM_RELEASE=" + c.release}
+			check.Env = []string{"PATH=" + dir + ":/usr/bin:/bin", "SLURM_VERSION=" + c.pin, "SLURM_RELEASE=" + c.release}
 			out, err := check.CombinedOutput()
 			assert.Equal(t, c.says != "", err != nil)
-			assert.Equal(t, c.says, strings.TrimSpace(string(out)))
+			said := strings.TrimSpace(string(out))
+			if strings.HasSuffix(c.says, lacks) {
+				assert.True(t, strings.HasPrefix(said, c.says), said)
+				assert.Contains(t, said, "or later (SLURM_"+strings.ReplaceAll(c.release, ".", "_"))
+				return
+			}
+			assert.Equal(t, c.says, said)
 		})
 	}
 }

@@ -13,8 +13,10 @@ import (
 func TestEveryInstallIsTidied(t *testing.T) {
 	text, err := os.ReadFile("../../../images/Dockerfile")
 	require.NoError(t, err)
+	_, images, found := strings.Cut(string(text), "\nFROM scratch AS ") // what is before it compiles, and is in no image
+	require.True(t, found)
 	installs := 0
-	for _, run := range strings.Split(string(text), "\nRUN ")[1:] {
+	for _, run := range strings.Split(images, "\nRUN ")[1:] {
 		script, _, _ := strings.Cut(run, "\nEOF\n")
 		if !strings.Contains(script, "apt-get install") {
 			continue

@@ -39,16 +39,42 @@ func TestFaultsOfAnImage(t *testing.T) {
 			imageOf("64030:64030", file("etc/munge/munge.key", 0o600), file("etc/munge/.wh.munge.key", 0)),
 			[]string{"a layer has /etc/munge/munge.key"},
 		},
-		"one that is too large": {large(), []string{"60.1 MB are pulled, more than 60.0 MB"}},
+		"one that is too large": {large(), []string{"105.1 MB are pulled, more than 105.0 MB"}},
 		"a daemon as root":      {imageOf(""), []string{"slurmctld runs as root"}},
 	} {
 		assert.Equal(t, c.want, c.img.faults(), name)
 	}
 }
 
+func TestImagesHaveWhatJobsInContainersNeed(t *testing.T) {
+	whole := []*tar.Header{
+		file("usr/local/bin/slurmlet-container", 0o755), file("usr/local/bin/slurmlet-import", 0o755), file("usr/lib/aarch64-linux-gnu/slurm-wlm/spank_slurmlet.so", 0o644),
+		file("usr/bin/sqfstar", 0o755), file("usr/bin/squashfuse_ll", 0o755),
+	}
+	for _, c := range []struct {
+		role, title string
+		files       []*tar.Header
+		want        []string
+	}{
+		{"slurmd", "slurmlet slurmd", whole, nil},
+		{"slurmd", "slurmlet slurmd", whole[:1], []string{
+			"it has no /usr/local/bin/slurmlet-import", "it has no /usr/lib/*-linux-gnu/slurm-wlm/spank_slurmlet.so",
+			"it has no /usr/bin/sqfstar", "it has no /usr/bin/squashfuse_ll",
+		}},
+		{"login", "slurmlet login", whole[:4], nil},
+		{"login", "slurmlet login", whole[1:4], []string{"it has no /usr/local/bin/slurmlet-container"}},
+		{"slurmd", "slurmlet slurmd with pyxis", nil, nil},
+	} {
+		img := imageOf("", c.files...)
+		img.config.Config.Entrypoint[1] = c.role
+		img.config.Config.Labels["org.opencontainers.image.title"] = c.title
+		assert.Equal(t, c.want, img.faults(), c)
+	}
+}
+
 func large() *image {
 	img := imageOf("64030:64030")
-	img.compressed = 60.1e6
+	img.compressed = 105.1e6
 	return img
 }
 

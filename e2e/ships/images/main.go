@@ -45,7 +45,7 @@ func main() {
 	s := settings{}
 	flag.StringVar(&s.buildkitd, "buildkitd", "buildkitd", "the program")
 	flag.StringVar(&s.buildx, "buildx", "buildx", "the program")
-	flag.StringVar(&s.programs, "programs", "bin/images", "the directory with linux_<arch>/slurmlet, slurmlet-web and slurmlet-controller")
+	flag.StringVar(&s.programs, "programs", "bin/images", "the directory with all programs and Slurm's plugin in linux_<arch>")
 	flag.StringVar(&s.out, "out", "bin/images", "where the archives go")
 	flag.StringVar(&s.arch, "arch", runtime.GOARCH, "the `architecture` to build for, amd64 or arm64")
 	flag.StringVar(&s.cache, "cache", filepath.Join(os.TempDir(), "slurmlet-buildkit"), "what builds leave for the next ones")

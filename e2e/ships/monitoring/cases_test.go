@@ -16,6 +16,7 @@ var healthySeries = []string{
 	`slurmlet_daemon_restarts_total{pod="n0"} 2x1440`,
 	`slurmlet_config_refused{pod="ctl"} 0x1440`,
 	`slurmlet_config_faults{pod="ctl"} 0x1440`,
+	`slurmlet_accounts_refused{pod="ctl",reason="file"} 0x1440`,
 	`slurmlet_config_missed{pod="n0"} 0x1440`,
 	`slurmlet_config_nodes_missed{pod="ctl"} 0x1440`,
 	`slurmlet_keys_refused{pod="ctl"} 0x1440`,
@@ -24,6 +25,7 @@ var healthySeries = []string{
 	`slurmlet_keys_accepted{pod="ctl"} 1x1440`,
 	`slurmlet_service_running{pod="login-0",service="sshd"} 1x1440`,
 	`slurmlet_sack_crowded{pod="login-0"} 0x1440`,
+	`slurmlet_users_limited{pod="login-0"} 1x1440`,
 	`slurmlet_node_fault{pod="n0"} 0x1440`,
 	`slurmlet_node_refused{pod="n0"} 0x1440`,
 	`slurmlet_cgroup_enforced{pod="n0"} 1x1440`,
@@ -85,12 +87,19 @@ var cases = []instance{
 	{"SlurmConfigRefused", "a typing error", 20 * minute, 1, []string{
 		`slurmlet_config_refused{pod="ctl"} 1x30`, `slurmlet_config_refused_info{pod="ctl",file="slurm.conf",line="7"} 1x30`,
 	}, false},
+	{"SlurmLeaversWait", "three of five have left", 20 * minute, 1, []string{`slurmlet_leavers_waiting{pod="ctl"} 3x30`, `slurmlet_leavers_faults{pod="ctl"} 0x30`}, false},
+	{"SlurmLeaversWait", "they are back", 20 * minute, 0, []string{`slurmlet_leavers_waiting{pod="ctl"} 3x2 0x30`, `slurmlet_leavers_faults{pod="ctl"} 0x30`}, false},
 	{"SlurmJobsForgotten", "a crash has lost three jobs", 10 * minute, 1, []string{`slurmlet_jobs_forgotten{pod="ctl"} 0x3 3x30`}, false},
 	{"SlurmJobsForgotten", "somebody has dealt with them", 10 * minute, 0, []string{`slurmlet_jobs_forgotten{pod="ctl"} 3x3 0x30`}, false},
 	{"SlurmConfigRefused", "nodes refuse an edit, which has no line", 20 * minute, 1, []string{`slurmlet_config_refused{pod="ctl"} 1x30`}, false},
 	{"SlurmConfigRefused", "an edit is repaired", 20 * minute, 0, []string{
 		`slurmlet_config_refused{pod="ctl"} 1x5 0x30`, `slurmlet_config_refused_info{pod="ctl",file="slurm.conf",line="7"} 1x5 stale`,
 	}, false},
+
+	{"SlurmAccountsNotApplied", "many removals are not confirmed", 20 * minute, 1, []string{
+		`slurmlet_accounts_refused{pod="ctl",reason="confirmation"} 1x30`, `slurmlet_accounts_refused{pod="ctl",reason="file"} 0x30`,
+	}, false},
+	{"SlurmAccountsNotApplied", "slurmdbd is away for some minutes", 20 * minute, 0, []string{`slurmlet_accounts_refused{pod="ctl",reason="slurmdbd"} 1x9 0x30`}, false},
 
 	{"SlurmConfigNotRestored", "the volume is full", 10 * minute, 1, []string{`slurmlet_config_faults{pod="ctl"} 2x30`}, false},
 	{"SlurmConfigNotRestored", "the second try succeeds", 10 * minute, 0, []string{`slurmlet_config_faults{pod="ctl"} 1x2 0x30`}, false},
@@ -105,6 +114,21 @@ var cases = []instance{
 	{"SlurmKeysDiffer", "a pod has not got the rotation", 90 * minute, 1, []string{`slurmlet_keys_info{pod="ctl",signs="2026"} 1x120`, `slurmlet_keys_info{pod="n0",signs="slurm.key"} 1x120`}, false},
 	{"SlurmKeysDiffer", "a rotation goes round", 90 * minute, 0, []string{
 		`slurmlet_keys_info{pod="ctl",signs="2026"} 1x120`, `slurmlet_keys_info{pod="n0",signs="slurm.key"} 1x5 stale`, `slurmlet_keys_info{pod="n0",signs="2026"} _x5 1x120`,
+	}, false},
+
+	{"SlurmVersionVulnerable", "two pods with 24.11.5-4, and one that is mended", 90 * minute, 1, []string{
+		`slurmlet_slurm_advisories{pod="ctl",version="24.11.5-4",kind="security",names="CVE-2026-65107"} 1x120`,
+		`slurmlet_slurm_advisories{pod="n0",version="24.11.5-4",kind="security",names="CVE-2026-65107"} 1x120`,
+		`slurmlet_slurm_advisories{pod="n1",version="24.11.5-4+deb13u1",kind="defect",names="slurmd-reconfigure-hang"} 1x120`,
+	}, false},
+	{"SlurmVersionVulnerable", "an upgrade goes round", 90 * minute, 0, []string{
+		`slurmlet_slurm_advisories{pod="n0",version="24.11.5-4",kind="security",names="CVE-2026-65107"} 1x30 stale`,
+	}, false},
+	{"SlurmVersionUnsupported", "the last month is over", 90 * minute, 1, []string{
+		`slurmlet_slurm_advisories{pod="ctl",version="24.11.5-4",kind="support",names="end-of-support"} _x5 1x120`,
+	}, false},
+	{"SlurmVersionUnsupported", "a mended version with security faults", 90 * minute, 0, []string{
+		`slurmlet_slurm_advisories{pod="ctl",version="25.11.5",kind="security",names="CVE-2026-65107"} 1x120`,
 	}, false},
 
 	{"SlurmKeyExpires", "the only key", 10 * minute, 1, []string{`slurmlet_keys_first_expiry_timestamp_seconds{pod="ctl"} 500000x30`, `slurmlet_keys_accepted{pod="ctl"} 1x30`}, false},
@@ -129,6 +153,9 @@ var cases = []instance{
 
 	{"SlurmCredentialsCrowded", "a user holds silent connections", 10 * minute, 1, []string{`slurmlet_sack_crowded{pod="login-0"} 1x30`}, false},
 	{"SlurmCredentialsCrowded", "a user had them for two minutes", 10 * minute, 0, []string{`slurmlet_sack_crowded{pod="login-0"} 0x4 1x2 0x30`}, false},
+
+	{"SlurmLoginLimitsNotEnforced", "a machine mounts cgroups read-only", 20 * minute, 1, []string{`slurmlet_users_limited{pod="login-0"} 0x30`}, false},
+	{"SlurmLoginLimitsNotEnforced", "a login pod is replaced by one with limits", 20 * minute, 0, []string{`slurmlet_users_limited{pod="login-0"} 0x4 1x30`}, false},
 
 	{"SlurmNodeChangeNotFollowed", "slurmctld refuses a label", 20 * minute, 1, []string{`slurmlet_node_refused{pod="n0"} 1x30`, `slurmlet_node_fault{pod="n0"} 0x30`}, false},
 	{"SlurmNodeChangeNotFollowed", "a limit is repaired", 20 * minute, 0, []string{`slurmlet_node_fault{pod="n0"} 1x4 0x30`}, false},

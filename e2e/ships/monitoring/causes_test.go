@@ -164,7 +164,7 @@ func (c *cluster) lose(machines ...int) error {
 
 // hang ends with the pod, which cannot take its node out of service.
 func (c *cluster) hang() error {
-	agent := c.Controller.Process.Pid
+	agent := c.Slurmctld.Process.Pid
 	if err := errors.Join(signal(agent, "slurmctld", unix.SIGSTOP), c.Nodes[odd].Terminate()); err != nil {
 		return err
 	}
@@ -176,22 +176,22 @@ func (c *cluster) hang() error {
 	}
 }
 
-// loseController kills slurmctld, too, whose agent has no namespace of processes here.
-func (c *cluster) loseController() error {
-	slurmctld := slices.DeleteFunc(native.Children(c.Controller.Process.Pid), func(pid int) bool { return native.NameOf(pid) != "slurmctld" })
-	err := c.Controller.Process.Kill() // the agent first, which would start slurmctld again
+// loseSlurmctld kills slurmctld, too, whose agent has no namespace of processes here.
+func (c *cluster) loseSlurmctld() error {
+	slurmctld := slices.DeleteFunc(native.Children(c.Slurmctld.Process.Pid), func(pid int) bool { return native.NameOf(pid) != "slurmctld" })
+	err := c.Slurmctld.Process.Kill() // the agent first, which would start slurmctld again
 	for _, pid := range slurmctld {
 		err = errors.Join(err, unix.Kill(pid, unix.SIGKILL))
 	}
-	_ = c.Controller.Wait() // it was killed
+	_ = c.Slurmctld.Wait() // it was killed
 	return err
 }
 
-// killController has Prometheus see each of the agents that come.
-func (c *cluster) killController() error {
+// killSlurmctld has Prometheus see each of the agents that come.
+func (c *cluster) killSlurmctld() error {
 	for range 3 {
 		at := time.Now()
-		if err := errors.Join(c.loseController(), c.control(), c.seen(at)); err != nil {
+		if err := errors.Join(c.loseSlurmctld(), c.control(), c.seen(at)); err != nil {
 			return err
 		}
 	}

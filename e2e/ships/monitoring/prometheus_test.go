@@ -3,7 +3,6 @@
 package monitoring
 
 import (
-	"context"
 	"os"
 	"path/filepath"
 	"slices"
@@ -18,7 +17,7 @@ import (
 
 // settings are what those inside the namespaces are told by those outside.
 type settings struct {
-	Version, Root, Slurmlet string
+	native.Given
 	// Full: what takes minutes happens too.
 	Full bool
 	// Slow: it is the cluster of the troubles that take minutes.
@@ -35,10 +34,7 @@ type settings struct {
 	Recorded []string
 }
 
-func TestMain(m *testing.M) {
-	native.Run(inside)
-	os.Exit(m.Run())
-}
+func TestMain(m *testing.M) { native.TestMain(m, inside) }
 
 // TestPrometheus: Debian's Prometheus scrapes the agents of a real cluster and has data for each
 // query of each dashboard and each alert.
@@ -64,13 +60,9 @@ func TestPrometheus(t *testing.T) {
 	}
 	for _, version := range versions {
 		t.Run(version, func(t *testing.T) {
-			root, err := parts.Root(t.Context(), version, t.Logf)
-			require.NoError(t, err)
 			s := s
-			s.Version, s.Root = version, root
-			ctx, cancel := context.WithTimeout(t.Context(), limit)
-			defer cancel()
-			require.NoError(t, native.Enter(ctx, s), "the cluster's own words are above")
+			s.Given = native.For(t, version)
+			native.Play(t, limit, s)
 		})
 	}
 }
@@ -80,9 +72,7 @@ func newSettings(t *testing.T) settings {
 	t.Helper()
 	program, err := parts.Prometheus(t.Context(), t.Logf)
 	require.NoError(t, err)
-	slurmlet, err := native.FindSlurmlet("../../../bin/slurmlet")
-	require.NoError(t, err)
-	return settings{Slurmlet: slurmlet, Prometheus: filepath.Join(program, "prometheus"), Rules: alertFile(t)}
+	return settings{Prometheus: filepath.Join(program, "prometheus"), Rules: alertFile(t)}
 }
 
 func absolute(t *testing.T, path string) string {

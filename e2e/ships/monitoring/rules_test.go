@@ -79,7 +79,7 @@ func needsHelm(t *testing.T) string {
 func rendered(t *testing.T) ruleFile {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), needsHelm(t), "template", "slurm", chart, "--namespace", "hpc", "--set", "image.registry=registry.example/slurmlet", "--show-only", "templates/prometheusrule.yaml",
-		"--set", "prometheusRule.enabled=true,accounting.enabled=true,cgroup.access=capability")
+		"--set", "prometheusRule.enabled=true,accounting.enabled=true,cgroup.runtimeClassName=writable")
 	var said bytes.Buffer
 	cmd.Stderr = &said
 	out, err := cmd.Output()

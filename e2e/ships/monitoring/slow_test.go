@@ -3,7 +3,6 @@
 package monitoring
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -12,12 +11,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
 	"github.com/slurmlet/slurmlet/agent"
 	"github.com/slurmlet/slurmlet/e2e/testbed/native"
-	"github.com/slurmlet/slurmlet/e2e/testbed/sandbox/parts"
 )
 
 // slowConf has backfill work for minutes: by default it ends after half a minute, and its alert cannot fire.
@@ -60,18 +57,12 @@ func TestSlow(t *testing.T) {
 	t.Parallel()
 	s := newSettings(t)
 	s.Slow = true
-	for _, version := range parts.Versions() {
-		t.Run(version, func(t *testing.T) {
-			t.Parallel()
-			root, err := parts.Root(t.Context(), version, t.Logf)
-			require.NoError(t, err)
-			s := s
-			s.Version, s.Root = version, root
-			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
-			defer cancel()
-			require.NoError(t, native.Enter(ctx, s), "the cluster's own words are above")
-		})
-	}
+	native.EachVersion(t, func(t *testing.T, g native.Given) {
+		t.Parallel()
+		s := s
+		s.Given = g
+		native.Play(t, 10*time.Minute, s)
+	})
 }
 
 // partitionNames are p0, p1 and so on.
@@ -137,11 +128,11 @@ func (c *cluster) starve() error {
 func (c *cluster) throttle() {
 	defer close(c.fed)
 	const period, share = 100 * time.Millisecond, 3 * time.Millisecond
-	controller := c.Controller.Process.Pid
+	slurmctldAgent := c.Slurmctld.Process.Pid
 	for {
-		_ = signal(controller, "slurmctld", unix.SIGSTOP) // the troubles that follow would tell
+		_ = signal(slurmctldAgent, "slurmctld", unix.SIGSTOP) // the troubles that follow would tell
 		<-time.After(period - share)
-		_ = signal(controller, "slurmctld", unix.SIGCONT)
+		_ = signal(slurmctldAgent, "slurmctld", unix.SIGCONT)
 		select {
 		case <-c.feed:
 			return

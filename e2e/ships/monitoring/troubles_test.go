@@ -47,18 +47,23 @@ var rows = []row{
 		{"a zone loses its power", (*cluster).loseZone, []string{"SlurmPodsNotScraped", "SlurmManyNodesDown", "SlurmJobsLost"}},
 	}},
 	{true, []trouble{{"slurmctld hangs, and a pod is deleted", (*cluster).hang, []string{"SlurmViewOld", "SlurmStopIncomplete"}}}},
-	{true, []trouble{{"slurmctld's container is killed three times", (*cluster).killController, []string{"SlurmctldRestarting"}}}},
-	{false, []trouble{{"slurmctld's machine loses its power", (*cluster).loseController, []string{"SlurmctldUnreachable"}}}},
+	{true, []trouble{{"slurmctld's container is killed three times", (*cluster).killSlurmctld, []string{"SlurmctldRestarting"}}}},
+	{false, []trouble{{"slurmctld's machine loses its power", (*cluster).loseSlurmctld, []string{"SlurmctldUnreachable"}}}},
 }
 
 // byPromtool are the alerts whose causes do not happen here, and why. cases_test.go has them fire all the same.
 var byPromtool = map[string]string{
-	"SlurmStopStuck":          "an agent that works exits by its deadline, and its series go with it",
-	"SlurmStepsLost":          "slurmstepd is missed by its cgroup, and a node has none here: make limits kills one, and promtool takes what the agent counts",
-	"SlurmCredentialsCrowded": "it takes 100 connections of a user for minutes: make native has 900 (TestHang), and promtool takes what the agent tells",
-	"SlurmJobsForgotten":      "no job begins between two saves here: make native has slurmctld crash under submissions (TestCrash), and promtool takes what the agent tells",
-	"SlurmNodeDiskFull":       "all nodes share a disk here: make native has a job fill that of a pod (TestSlurm), and promtool takes what the agent tells",
-	"SlurmOOMKills":           "the kernel counts them by cgroup, and a node has none here: 200 rounds of make test-full have jobs killed, and promtool takes what the agent counts",
+	"SlurmStopStuck":              "an agent that works exits by its deadline, and its series go with it",
+	"SlurmStepsLost":              "slurmstepd is missed by its cgroup, and a node has none here: make limits kills one, and promtool takes what the agent counts",
+	"SlurmCredentialsCrowded":     "it takes 100 connections of a user for minutes: make native has 900 (TestHang), and promtool takes what the agent tells",
+	"SlurmLeaversWait":            "the pods here have no users: make native has them leave (TestAccounting), and promtool takes what the agent tells",
+	"SlurmJobsForgotten":          "no job begins between two saves here: make native has slurmctld crash under submissions (TestCrash), and promtool takes what the agent tells",
+	"SlurmAccountsNotApplied":     "this cluster has no slurmdbd: make native has a file refused (TestAccounting), and promtool takes what the agent tells",
+	"SlurmNodeDiskFull":           "all nodes share a disk here: make native has a job fill that of a pod (TestSlurm), and promtool takes what the agent tells",
+	"SlurmVersionVulnerable":      "make native runs a Slurm without known faults here, make test-full also 24.11, which has some; promtool takes what the agent tells",
+	"SlurmVersionUnsupported":     "the clusters here run a Slurm that is mended: the agent's tests have one that is not, and promtool takes what the agent tells",
+	"SlurmLoginLimitsNotEnforced": "no login pod here has a cgroup: make limits has one (TestLimits), and promtool takes what the agent tells",
+	"SlurmOOMKills":               "the kernel counts them by cgroup, and a node has none here: 200 rounds of make test-full have jobs killed, and promtool takes what the agent counts",
 }
 
 // TestEachAlertHasACause: it fires here by something that happens, or it is said why it does not.

@@ -28,7 +28,8 @@ import (
 )
 
 // bills writes the SBOM of each program and each image. An image holds Debian's
-// packages, which dpkg lists, and the program, which names its modules: nothing else.
+// packages, which dpkg lists, and programs, which name their modules: nothing else
+// but Slurm's plugin.
 func (r *release) bills(ctx context.Context) error {
 	say("writes SBOMs")
 	if err := os.MkdirAll(filepath.Join(r.out, "sbom"), 0o755); err != nil {
@@ -47,6 +48,21 @@ func (r *release) bills(ctx context.Context) error {
 			}
 		}
 	}
+	for _, arch := range architectures {
+		if err := r.bill(filepath.Base(r.spank(arch)), r.spankComponent(), nil); err != nil {
+			return err
+		}
+	}
+	for _, file := range r.plugins() {
+		parts, err := r.modules(file)
+		if err != nil {
+			return err
+		}
+		name := filepath.Base(file)
+		if err := r.bill(name, component{name: name, version: r.version, purpose: "APPLICATION"}, parts); err != nil {
+			return err
+		}
+	}
 	for _, a := range r.artifacts {
 		from, err := r.store(ctx, a.repository)
 		if err != nil {
@@ -61,8 +77,13 @@ func (r *release) bills(ctx context.Context) error {
 				name: a.repository, version: a.tag, purpose: "CONTAINER",
 				purl: "pkg:oci/" + a.repository + "@" + url.QueryEscape(img.manifest.Digest.String()) + "?arch=" + img.arch + "&repository_url=" + url.QueryEscape(r.registry+"/"+a.repository),
 			}
-			inside := filepath.Base(r.program(programOf(a), img.arch))
-			if err := r.bill(billOf(a, img), whole, slices.Concat(packages, modules[inside])); err != nil {
+			for _, program := range programsOf(a) {
+				packages = append(packages, modules[filepath.Base(r.program(program, img.arch))]...)
+				if program == containers {
+					packages = append(packages, r.spankComponent())
+				}
+			}
+			if err := r.bill(billOf(a, img), whole, packages); err != nil {
 				return err
 			}
 		}
@@ -70,15 +91,17 @@ func (r *release) bills(ctx context.Context) error {
 	return nil
 }
 
-// programOf is the program that an image has.
-func programOf(a *artifact) string {
+// programsOf are the programs that an image has.
+func programsOf(a *artifact) []string {
 	switch a.repository {
 	case "controller":
-		return controller
+		return []string{controller}
 	case "web":
-		return web
+		return []string{web}
+	case "slurmd", "login":
+		return []string{agent, containers, importer}
 	}
-	return agent
+	return []string{agent}
 }
 
 // billOf names an image's SBOM.

@@ -46,7 +46,7 @@ func (s settings) build(ctx context.Context) (err error) {
 		}
 	}()
 	r := &release{settings: s, source: from, work: work}
-	for _, step := range []func(context.Context) error{r.programs, r.charts, r.images, r.bills, r.provenance, r.sums} {
+	for _, step := range []func(context.Context) error{r.programs, r.compileSPANK, r.compilePlugins, r.krews, r.charts, r.images, r.bills, r.provenance, r.sums} {
 		if err := step(ctx); err != nil {
 			return err
 		}
@@ -65,12 +65,17 @@ const (
 	agent      = "slurmlet"
 	web        = "slurmlet-web"
 	controller = "slurmlet-controller"
+	containers = "slurmlet-container"
+	importer   = "slurmlet-import"
 )
 
-var sources = map[string]string{agent: "./cmd/slurmlet", web: "./cmd/slurmlet-web", controller: "./controller/cmd/slurmlet-controller"}
+var sources = map[string]string{
+	agent: "./cmd/slurmlet", web: "./cmd/slurmlet-web", controller: "./controller/cmd/slurmlet-controller", containers: "./cmd/slurmlet-container",
+	importer: "./cmd/slurmlet-import",
+}
 
 // tags are the Makefile's.
-var tags = map[string]string{agent: "nethttpomithttp2", web: "nethttpomithttp2"}
+var tags = map[string]string{agent: "nethttpomithttp2", web: "nethttpomithttp2", containers: "nethttpomithttp2", importer: "nethttpomithttp2"}
 
 // program is where a program for arch is.
 func (r *release) program(name, arch string) string {
@@ -96,21 +101,29 @@ func (r *release) compile(ctx context.Context, name string) error {
 		if _, err := output(compile); err != nil {
 			return err
 		}
-		dir := filepath.Join(r.work, "programs", "linux_"+arch)
-		if err := os.MkdirAll(dir, 0o755); err != nil {
-			return fmt.Errorf("cannot make a directory for the images' programs: %w", err)
+		if err := r.forImages(r.program(name, arch), arch, name); err != nil {
+			return err
 		}
-		program, err := os.ReadFile(r.program(name, arch))
-		if err != nil {
-			return fmt.Errorf("cannot read the program: %w", err)
-		}
-		copied := filepath.Join(dir, name)
-		if err := os.WriteFile(copied, program, 0o755); err != nil {
-			return fmt.Errorf("cannot copy the program for the images: %w", err)
-		}
-		if err := os.Chtimes(copied, r.when, r.when); err != nil {
-			return fmt.Errorf("cannot set the program's time: %w", err)
-		}
+	}
+	return nil
+}
+
+// forImages copies a file of the release to where the images' build looks for it.
+func (r *release) forImages(from, arch, name string) error {
+	dir := filepath.Join(r.work, "programs", "linux_"+arch)
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return fmt.Errorf("cannot make a directory for the images' programs: %w", err)
+	}
+	program, err := os.ReadFile(from)
+	if err != nil {
+		return fmt.Errorf("cannot read the program: %w", err)
+	}
+	copied := filepath.Join(dir, name)
+	if err := os.WriteFile(copied, program, 0o755); err != nil {
+		return fmt.Errorf("cannot copy the program for the images: %w", err)
+	}
+	if err := os.Chtimes(copied, r.when, r.when); err != nil {
+		return fmt.Errorf("cannot set the program's time: %w", err)
 	}
 	return nil
 }

@@ -11,7 +11,11 @@
 // Build wants a clean checkout of the commit that the tag VERSION names. It leaves
 // in bin/release/VERSION:
 //
-//	slurmlet-VERSION-linux-ARCH    static programs: the agent, slurmlet-web-… and slurmlet-controller-…
+//	slurmlet-VERSION-linux-ARCH    static programs: the agent, slurmlet-web-…, slurmlet-controller-…,
+//	                               slurmlet-container-… and slurmlet-import-…
+//	spank_slurmlet-VERSION-linux-ARCH.so  Slurm's plugin of jobs in containers
+//	kubectl-slurm-VERSION-SYSTEM-ARCH  the plugin of kubectl, for linux and darwin
+//	kubectl-slurm-….tar.gz         the same with the license, and slurm.yaml, from which krew installs it
 //	slurm-N.tgz, slurmlet-N.tgz    the charts, whose images are VERSION's in REGISTRY
 //	oci/REPOSITORY/                an OCI image layout for each repository: images for all
 //	                               architectures, the charts (charts/slurm, charts/slurmlet),
@@ -36,6 +40,8 @@
 //	cosign verify-attestation --key cosign.pub --insecure-ignore-tlog --type slsaprovenance1 IMAGE
 //	cosign verify-blob --key cosign.pub --insecure-ignore-tlog --bundle SHA256SUMS.sigstore.json SHA256SUMS
 //
+// DOWNLOAD is where the files will be, for krew's manifest: by default the releases of the project on GitHub.
+//
 // Push needs no key: it copies the layouts of what is signed. REGISTRY_USER and REGISTRY_PASSWORD log in;
 // without them Docker's configuration does.
 package main
@@ -57,6 +63,7 @@ type settings struct {
 	out      string
 	key      string
 	builder  string
+	download string // the URL of the directory that will have the release's files
 
 	targets map[string]*string // docker-bake.hcl's, by architecture
 
@@ -87,6 +94,7 @@ func run(ctx context.Context, args []string) error {
 	flags.StringVar(&s.out, "out", "", "the release's directory (default bin/release/VERSION)")
 	flags.StringVar(&s.key, "key", "", "what signs: a file, env://NAME or a KMS's URI")
 	flags.StringVar(&s.builder, "builder", "urn:slurmlet:make-release", "the `URI` of who builds, for the provenance")
+	flags.StringVar(&s.download, "download", "", "the `URL` of the directory that will have the files, for krew (default the version's on GitHub)")
 	flags.StringVar(&s.helm, "helm", "helm", "the program")
 	flags.StringVar(&s.cosign, "cosign", "cosign", "the program")
 	flags.StringVar(&s.distribution, "distribution", "registry", "CNCF's registry, the program: cosign signs in it")
@@ -105,6 +113,9 @@ func run(ctx context.Context, args []string) error {
 	}
 	if s.registry == "" {
 		return fmt.Errorf("want the registry where the images belong: REGISTRY=registry.example/slurmlet")
+	}
+	if s.download == "" {
+		s.download = homepage + "/releases/download/" + s.version
 	}
 	if s.out == "" {
 		s.out = filepath.Join("bin", "release", s.version)

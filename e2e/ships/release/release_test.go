@@ -3,6 +3,9 @@
 package main
 
 import (
+	"debug/elf"
+	"errors"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -53,6 +56,7 @@ func TestRelease(t *testing.T) {
 		"SBOMs are valid SPDX":                            b.bills,
 		"provenance names the commit":                     b.provenance,
 		"helm takes the charts by digest":                 b.charts,
+		"krew's archive has the plugin":                   b.krew,
 		"arm64's programs run":                            b.foreign,
 		"Slurm runs in its images":                        b.slurm,
 		"the same tag gives the same bytes":               b.again,
@@ -140,7 +144,7 @@ func (b *bed) args(verb string, more ...string) []string {
 func (b *bed) release(t *testing.T) {
 	t.Helper()
 	b.program(
-		t, "build", "-amd64", or("RELEASE_AMD64", "agent controller web slurmctld-24-11"), "-arm64", or("RELEASE_ARM64", "agent controller web"),
+		t, "build", "-amd64", or("RELEASE_AMD64", "agent controller web slurmctld-24-11 slurmctld-26-05"), "-arm64", or("RELEASE_ARM64", "agent controller web"),
 		"-helm", b.helm, "-buildx", tool(t, "BUILDX"), "-buildkitd", tool(t, "BUILDKITD"), "-cache", tool(t, "BUILDKIT_CACHE"),
 	)
 }
@@ -245,7 +249,7 @@ func (b *bed) pulled(t *testing.T) {
 // charts: each names this version's image, as helm pulls it out of the registry.
 func (b *bed) charts(t *testing.T) {
 	number := strings.TrimPrefix(version, "v")
-	for chart, image := range map[string]string{"slurm": "slurmctld:" + version + "-24.11", "slurmlet": "controller:" + version} {
+	for chart, image := range map[string]string{"slurm": "slurmctld:" + version + "-26.05", "slurmlet": "controller:" + version} {
 		t.Run(chart, func(t *testing.T) {
 			name := "oci://" + b.registry + "/" + b.digest(t, "charts/"+chart+":"+number)
 			dir := t.TempDir()
@@ -267,6 +271,22 @@ func (b *bed) charts(t *testing.T) {
 	}
 }
 
+// krew: the archive for this machine has the sum that the manifest says, and a plugin that runs.
+func (b *bed) krew(t *testing.T) {
+	r := &release{settings: b.settings}
+	manifest, err := os.ReadFile(r.krewManifest())
+	require.NoError(t, err)
+	packed := r.plugin("linux", "amd64") + ".tar.gz"
+	sum, err := hashOf(packed)
+	require.NoError(t, err)
+	uri := homepage + "/releases/download/" + version + "/" + filepath.Base(packed)
+	assert.Regexp(t, `uri: `+regexp.QuoteMeta(uri)+`\n +sha256: `+sum+`\n`, string(manifest))
+	dir := t.TempDir()
+	b.command(t, dir, "tar", "--extract", "--gzip", "--file", packed)
+	assert.FileExists(t, filepath.Join(dir, "LICENSE"))
+	assert.Equal(t, "kubectl-slurm "+version+"\n", b.command(t, dir, "./kubectl-slurm", "--version"))
+}
+
 func (b *bed) foreign(t *testing.T) {
 	emulated := func(name string, args ...string) (string, error) {
 		program := (&release{settings: b.settings}).program(name, "arm64")
@@ -286,6 +306,27 @@ func (b *bed) foreign(t *testing.T) {
 	out, err = emulated(web, "-version")
 	assert.NoError(t, err, out)
 	assert.Equal(t, "slurmlet-web "+version+"\n", out)
+	r := &release{settings: b.settings}
+	out, err = b.attempt(t, b.clone, emulator, r.plugin("linux", "arm64"), "--version")
+	assert.NoError(t, err, out)
+	assert.Equal(t, "kubectl-slurm "+version+"\n", out)
+	out, err = emulated(containers, "version")
+	assert.NoError(t, err, out)
+	assert.Equal(t, version+"\n", out)
+	for arch, machine := range map[string]elf.Machine{"amd64": elf.EM_X86_64, "arm64": elf.EM_AARCH64} {
+		plugin, err := elf.Open(r.spank(arch))
+		require.NoError(t, err)
+		assert.Equal(t, machine, plugin.Machine)
+		require.NoError(t, plugin.Close())
+	}
+	magic := make([]byte, 4)
+	for _, arch := range architectures {
+		file, err := os.Open(r.plugin("darwin", arch))
+		require.NoError(t, err)
+		_, err = io.ReadFull(file, magic)
+		require.NoError(t, errors.Join(err, file.Close()))
+		assert.Equal(t, []byte{0xcf, 0xfa, 0xed, 0xfe}, magic, "a program of macOS (Mach-O, 64 bit)")
+	}
 }
 
 // programs are what a role's image is for, and the Debian package that it is of.

@@ -26,8 +26,8 @@ type Cluster struct {
 	// Root is a layer over that of Slurm's version; it is thrown away in the end.
 	Root  string
 	Nodes []*Node
-	// Controller is slurmctld, once it was started.
-	Controller *exec.Cmd
+	// Slurmctld is the process of slurmctld, once it was started.
+	Slurmctld *exec.Cmd
 }
 
 // Options are what makes one cluster differ from another.
@@ -174,7 +174,7 @@ func (c *Cluster) Control(heard func(line string)) error {
 	if err != nil {
 		return fmt.Errorf("cannot start slurmctld: %w", err)
 	}
-	c.Controller = cmd
+	c.Slurmctld = cmd
 	go lines(said, heard)
 	return c.answers()
 }
@@ -192,7 +192,7 @@ func (c *Cluster) ControlBySlurmlet(dir string, heard func(line string), environ
 	if err != nil {
 		return fmt.Errorf("cannot start slurmctld's agent: %w", err)
 	}
-	c.Controller = cmd
+	c.Slurmctld = cmd
 	go lines(said, heard)
 	return c.answers()
 }
@@ -226,8 +226,8 @@ func (c *Cluster) Close() error {
 	if err := KillAll(); err != nil {
 		return err
 	}
-	if c.Controller != nil {
-		_ = c.Controller.Wait() // the next one needs its ports
+	if c.Slurmctld != nil {
+		_ = c.Slurmctld.Wait() // the next one needs its ports
 	}
 	if err := unix.Unmount(c.Root, unix.MNT_DETACH); err != nil {
 		return fmt.Errorf("cannot unmount %s: %w", c.Root, err)
@@ -235,8 +235,8 @@ func (c *Cluster) Close() error {
 	return nil
 }
 
-// Limit bounds every wait for something that takes no second.
-const Limit = 20 * time.Second
+// Limit bounds every wait for something that takes no second on an idle machine.
+const Limit = time.Minute
 
 // Within waits for good. A question to Slurm takes a processor: three times as long as it took passes until the next.
 func Within(limit time.Duration, complaint string, good func() bool) error {

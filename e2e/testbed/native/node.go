@@ -31,6 +31,9 @@ type Node struct {
 	// Cgroup is a cgroup v2 of the machine's that is the node's own; empty: none is
 	// seen.
 	Cgroup string
+	// OwnRoot has the node's root be that of its mount namespace, as a pod's is: no user can make a namespace of users
+	// below chroot(2).
+	OwnRoot bool
 	// Status is the exit status and End the time, once it has exited.
 	Status int
 	End    time.Time
@@ -64,15 +67,26 @@ if [ -n "$1" ]; then
 fi
 exec chrt --other 0 slurmlet "$2"`
 
+// ownRoot makes $0 the root of a mount namespace, and runs the rest in it.
+const ownRoot = `set -e
+cd "$0"
+pivot_root . mnt
+umount -l /mnt
+exec /bin/sh -c "$@"`
+
 // Start starts a node of one CPU and 300 MiB for jobs; the kernel does not hold
 // it to them.
 func (c *Cluster) Start(n *Node, environ ...string) error {
 	n.cmd = c.Command("/bin/sh", "-c", furnish, n.Name, n.Cgroup, cmp.Or(n.Role, "slurmd"))
 	n.cmd.Env = append(n.cmd.Env, append([]string{
-		"SLURMLET_CONTROLLER=" + Host, "SLURMLET_CPU_LIMIT=1000", "SLURMLET_MEMORY_LIMIT=364Mi", "SLURMLET_SPOOL_DIR=/run/spool",
+		"SLURMLET_SLURMCTLD=" + Host, "SLURMLET_CPU_LIMIT=1000", "SLURMLET_MEMORY_LIMIT=364Mi", "SLURMLET_SPOOL_DIR=/run/spool",
 		"SLURMLET_LOG_LEVEL=debug", // Waiting is told on debug only
 		"SLURMLET_CGROUP=off",      // the cgroups here are the machine's
 	}, environ...)...)
+	if n.OwnRoot {
+		n.cmd.Args = append([]string{"/bin/sh", "-c", ownRoot, c.Root}, n.cmd.Args[2:]...)
+		n.cmd.SysProcAttr.Chroot = ""
+	}
 	n.cmd.SysProcAttr.Cloneflags = unix.CLONE_NEWPID | unix.CLONE_NEWNS | unix.CLONE_NEWNET | unix.CLONE_NEWUTS
 	plugged, err := n.cmd.StdinPipe()
 	if err != nil {
@@ -159,6 +173,17 @@ func closeOn(c chan struct{}, is bool) {
 			close(c)
 		}
 	}
+}
+
+// EndedWell: its agent ended with status 0. slurmd 24.11 says "Shutting down" at times, and hangs: an agent that does not find
+// that on slurmd's socket kills it when half of the grace period is over, says so, and ends with 137.
+func (n *Node) EndedWell() bool {
+	if n.Status == 0 {
+		return true
+	}
+	said := strings.Join(n.Log(), "\n")
+	return n.Status == 128+int(unix.SIGKILL) && strings.Contains(said, "slurmd version 24.11") &&
+		strings.Contains(said, "the daemon did not stop in time and was killed")
 }
 
 // Log is what the agent and slurmd have said.

@@ -6,7 +6,7 @@ package pace
 import "time"
 
 const (
-	// least and most bound the pause between two looks.
+	// least and most bound the pause between two looks: what is looked for may last no longer.
 	least, most = 50 * time.Millisecond, time.Second
 	// late is the part of its time that a wait may end too late, and share the part of the time that looks may take.
 	late, share = 8, 4

@@ -6,15 +6,12 @@ import (
 	"time"
 )
 
-// What a new pod may take. An agent says what it is doing; other programs say nothing, so they have run for a moment.
-const (
-	agentMoment = 10 * time.Second
-	moment      = time.Second
-)
+// agentMoment is what an agent may take. It says what it is doing.
+const agentMoment = 10 * time.Second
 
-// Became returns what has become of a new pod: its agent is Ready, its container has ended, or a while is over. The
-// error has the last lines of a container that has failed.
-func (s *Sandbox) Became(ctx context.Context, pod string) (string, error) {
+// Became returns what has become of a new pod: its agent is Ready, its container has ended, or a while is over. A program
+// that is no agent says nothing, and is watched for the moment. The error has the last lines of a container that has failed.
+func (s *Sandbox) Became(ctx context.Context, pod string, moment time.Duration) (string, error) {
 	started := time.Now()
 	for {
 		status, err := s.podStatus(ctx, pod)

@@ -27,7 +27,7 @@ type Cluster struct {
 	JWTKey []byte
 	// AuthorizedKey lets alice into the login pod (authorized_keys).
 	AuthorizedKey []byte
-	// SlurmConf and CgroupConf are the controller's configuration.
+	// SlurmConf and CgroupConf are slurmctld's configuration.
 	SlurmConf, CgroupConf string
 	// elastic is how many nodes Slurm itself may start.
 	elastic int
@@ -35,11 +35,11 @@ type Cluster struct {
 
 // What the agents in the pods are told and tell.
 const (
-	Controller     = "slurmctld"
-	controllerPort = 6817
-	login          = "login"
-	nodePrefix     = "node-"
-	gracePeriod    = "30s"
+	Slurmctld     = "slurmctld"
+	slurmctldPort = 6817
+	login         = "login"
+	nodePrefix    = "node-"
+	gracePeriod   = "30s"
 	// Workdir is one directory for the login pod and all nodes.
 	Workdir = "/shared"
 	// MaxNodes is as many as one machine bears.
@@ -75,9 +75,9 @@ func (s *Sandbox) Cluster() (Cluster, error) {
 	return c, nil
 }
 
-// Controller runs slurmctld, with its state on a volume that outlives the pod.
-func (c Cluster) Controller() PodSpec {
-	spec := c.pod(Controller, Controller)
+// Slurmctld runs slurmctld, with its state on a volume that outlives the pod.
+func (c Cluster) Slurmctld() PodSpec {
+	spec := c.pod(Slurmctld, Slurmctld)
 	// Whoever uses scontrol there sees what slurmctld sees.
 	spec.Env["SLURM_CONF"] = "/run/slurmlet/conf/slurm.conf"
 	spec.Volumes[1].Files[jwtKey] = File{Data: c.JWTKey, Mode: 0o600}
@@ -108,7 +108,7 @@ func (c Cluster) node(name string, cpus float64, memory int64) PodSpec {
 	spec.CPU, spec.Memory = cpus, memory
 	// Limits and no requests: the kubelet takes it for Guaranteed.
 	spec.OOMGroup, spec.OOMScoreAdj = true, guaranteed
-	spec.Env["SLURMLET_CONTROLLER"] = fmt.Sprintf("%s:%d", Controller, controllerPort)
+	spec.Env["SLURMLET_SLURMCTLD"] = fmt.Sprintf("%s:%d", Slurmctld, slurmctldPort)
 	spec.Env["SLURMLET_NODE_NAME"] = name
 	spec.Env["SLURMLET_CPU_LIMIT"] = strconv.Itoa(int(spec.CPU * 1000))
 	spec.Env["SLURMLET_MEMORY_LIMIT"] = strconv.FormatInt(spec.Memory, 10)
@@ -132,14 +132,18 @@ const (
 // Login is where users come in by ssh. Its host keys outlive the pod.
 func (c Cluster) Login() PodSpec {
 	spec := c.pod(login, login)
-	spec.Env["SLURMLET_CONTROLLER"] = fmt.Sprintf("%s:%d", Controller, controllerPort)
+	spec.Env["SLURMLET_SLURMCTLD"] = fmt.Sprintf("%s:%d", Slurmctld, slurmctldPort)
 	spec.Volumes[2] = Volume{Name: "host-keys", Path: "/var/lib/slurmlet/ssh", Shared: true, Mode: 0o700}
-	spec.Volumes = append(spec.Volumes, shared(), Volume{
-		// Open to all, as a ConfigMap's directory is.
+	spec.Volumes = append(spec.Volumes, shared(), c.AuthorizedKeysVolume())
+	return spec
+}
+
+// AuthorizedKeysVolume is open to all, as a ConfigMap's directory is.
+func (c Cluster) AuthorizedKeysVolume() Volume {
+	return Volume{
 		Name: AuthorizedKeys, Path: "/etc/slurmlet/authorized_keys", Projected: true, Mode: 0o777,
 		Files: map[string]File{User: {Data: c.AuthorizedKey}},
-	})
-	return spec
+	}
 }
 
 func (c Cluster) pod(name, role string) PodSpec {

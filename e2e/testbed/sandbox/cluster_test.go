@@ -15,7 +15,7 @@ var update = flag.Bool("update", false, "write the golden files")
 
 func TestClusterPods(t *testing.T) {
 	c := Cluster{Agent: "/opt/slurmlet", Key: []byte("key"), JWTKey: []byte("jwt"), AuthorizedKey: []byte("ssh-ed25519 key\n"), SlurmConf: slurmConf, CgroupConf: cgroupConf}
-	for _, spec := range []PodSpec{c.Controller(), c.Login(), c.Node(0), c.Node(1), c.Accounting().Database(), c.Accounting().Slurmdbd(), c.Accounting().REST(), c.WithElastic(3).ElasticNodes()[0]} {
+	for _, spec := range []PodSpec{c.Slurmctld(), c.Login(), c.Node(0), c.Node(1), c.Accounting().Database(), c.Accounting().Slurmdbd(), c.Accounting().REST(), c.WithElastic(3).ElasticNodes()[0]} {
 		t.Run(spec.Name, func(t *testing.T) {
 			require.NoError(t, spec.Validate())
 			got, err := json.MarshalIndent(spec, "", "\t")
@@ -34,13 +34,13 @@ func TestClusterPods(t *testing.T) {
 // A node's pod must be its own: the next one's volumes may not be changed by it.
 func TestPodsShareNothing(t *testing.T) {
 	c := Cluster{SlurmConf: slurmConf}
-	_ = c.Controller()
+	_ = c.Slurmctld()
 	assert.NotContains(t, c.Node(0).Volumes[1].Files, "slurm.conf")
 }
 
 func TestElasticSets(t *testing.T) {
 	c := Cluster{SlurmConf: slurmConf}.WithElastic(3)
-	spec := c.Controller()
+	spec := c.Slurmctld()
 	require.NoError(t, spec.Validate())
 	assert.Equal(t, elasticSets, spec.Env["SLURMLET_ELASTIC_SETS"])
 	sets := spec.Volumes[len(spec.Volumes)-1]

@@ -51,7 +51,7 @@ func (o Options) complete() (Options, error) {
 		o.Name = "default"
 	}
 	if o.Slurm == "" {
-		o.Slurm = parts.Versions()[0]
+		o.Slurm = parts.Newest()
 	}
 	if o.Memory == 0 {
 		o.Memory = defaultMemory

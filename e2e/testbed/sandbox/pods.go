@@ -77,7 +77,7 @@ func (s *Sandbox) Elastic(ctx context.Context, specs ...PodSpec) error {
 	if err != nil {
 		return fmt.Errorf("cannot make elastic pods: %v", err)
 	}
-	return s.do(ctx, bytes.NewReader(data), nil, "elastic", Controller)
+	return s.do(ctx, bytes.NewReader(data), nil, "elastic", Slurmctld)
 }
 
 // Delete ends a pod as the kubelet does, and returns when nothing is left of it.

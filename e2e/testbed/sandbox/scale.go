@@ -82,7 +82,7 @@ var takesJobs = []string{"idle", "mixed", "allocated", "completing"}
 
 // nodeState is a node's state as slurmctld has it, or that it does not say.
 func (s *Sandbox) nodeState(ctx context.Context, node string) (string, error) {
-	out, said, _, err := s.Exec(ctx, Controller, "sinfo", "--noheader", "--nodes", node, "--format", "%T")
+	out, said, _, err := s.Exec(ctx, Slurmctld, "sinfo", "--noheader", "--nodes", node, "--format", "%T")
 	if err != nil {
 		return "", err
 	}

@@ -20,7 +20,7 @@ import (
 // long one is waited for. One is up in a second or two.
 const (
 	boots     = 3
-	bootLimit = 20 * time.Second
+	bootLimit = time.Minute
 )
 
 func (s *Sandbox) up(ctx context.Context) error {
@@ -110,7 +110,7 @@ func (s *Sandbox) start(ctx context.Context, verb string) error {
 	}
 	limit := time.After(bootLimit)
 	for {
-		err := s.connect(ctx, time.Second)
+		err := s.connect(ctx, 5*time.Second)
 		if err == nil {
 			return nil
 		}

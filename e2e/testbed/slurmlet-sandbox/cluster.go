@@ -16,7 +16,7 @@ func up(f *flag.FlagSet) action {
 	var o sandbox.Options
 	versions := strings.Join(parts.Versions(), " or ")
 	f.StringVar(&o.Name, "name", defaultName(), "the sandbox's `name`")
-	f.StringVar(&o.Slurm, "slurm", parts.Versions()[0], "Slurm's `version`: "+versions)
+	f.StringVar(&o.Slurm, "slurm", parts.Newest(), "Slurm's `version`: "+versions)
 	f.StringVar(&o.Agent, "agent", "", "`path` of slurmlet (default: beside this program)")
 	f.IntVar(&o.CPUs, "cpus", 0, "the guest's CPUs, 1 to 8 (default SLURMLET_SANDBOX_CPUS or 3)")
 	f.IntVar(&o.Memory, "memory", 4096, "the guest's memory in `MiB`")

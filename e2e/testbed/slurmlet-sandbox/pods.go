@@ -60,10 +60,10 @@ func logs(f *flag.FlagSet) action {
 }
 
 func create(f *flag.FlagSet) action {
-	name := nameFlag(f)
+	name, moment := nameFlag(f), f.Duration("watch", time.Second, "`time` that a program other than an agent is watched for its end")
 	return func(ctx context.Context, args []string) (int, error) {
 		if len(args) == 1 {
-			return with(ctx, *name, func(s *sandbox.Sandbox) (int, error) { return 0, createAgain(ctx, s, args[0]) })
+			return with(ctx, *name, func(s *sandbox.Sandbox) (int, error) { return 0, createAgain(ctx, s, args[0], *moment) })
 		}
 		var spec sandbox.PodSpec
 		in := json.NewDecoder(os.Stdin)
@@ -74,12 +74,12 @@ func create(f *flag.FlagSet) action {
 		if err := spec.Validate(); err != nil {
 			return 0, usage("create: %v", err)
 		}
-		return with(ctx, *name, func(s *sandbox.Sandbox) (int, error) { return 0, createPod(ctx, s, spec) })
+		return with(ctx, *name, func(s *sandbox.Sandbox) (int, error) { return 0, createPod(ctx, s, spec, *moment) })
 	}
 }
 
 // createAgain makes a pod as up makes it.
-func createAgain(ctx context.Context, s *sandbox.Sandbox, name string) error {
+func createAgain(ctx context.Context, s *sandbox.Sandbox, name string, moment time.Duration) error {
 	c, err := standard(s)
 	if err != nil {
 		return err
@@ -89,15 +89,15 @@ func createAgain(ctx context.Context, s *sandbox.Sandbox, name string) error {
 	if i < 0 {
 		return usage("create: up makes %s, and node-0 to node-%d, not %s", podNames(podsOf(c, 0)), sandbox.MaxNodes-1, name)
 	}
-	return createPod(ctx, s, all[i])
+	return createPod(ctx, s, all[i], moment)
 }
 
 // createPod makes a pod, and tells what has become of it.
-func createPod(ctx context.Context, s *sandbox.Sandbox, spec sandbox.PodSpec) error {
+func createPod(ctx context.Context, s *sandbox.Sandbox, spec sandbox.PodSpec, moment time.Duration) error {
 	if err := s.Create(ctx, spec); err != nil {
 		return err
 	}
-	now, err := s.Became(ctx, spec.Name)
+	now, err := s.Became(ctx, spec.Name, moment)
 	if err != nil {
 		return fmt.Errorf("pod %s is created, but %w", spec.Name, err)
 	}

@@ -60,7 +60,7 @@ func standard(s *sandbox.Sandbox) (sandbox.Cluster, error) {
 
 // podsOf are the cluster's pods, but those that Slurm itself starts.
 func podsOf(c sandbox.Cluster, nodes int) []sandbox.PodSpec {
-	specs := []sandbox.PodSpec{c.Database(), c.Slurmdbd(), c.Controller(), c.Login(), c.REST()}
+	specs := []sandbox.PodSpec{c.Database(), c.Slurmdbd(), c.Slurmctld(), c.Login(), c.REST()}
 	for i := range nodes {
 		specs = append(specs, c.Node(i))
 	}
@@ -147,7 +147,7 @@ const restPath = "/slurm/v0.0.42/ping"
 
 // tryREST asks slurmrestd with a token of alice's.
 func tryREST(ctx context.Context, s *sandbox.Sandbox) error {
-	token, said, code, err := s.Exec(ctx, sandbox.Controller, "scontrol", "token", "username="+sandbox.User, "lifespan=60")
+	token, said, code, err := s.Exec(ctx, sandbox.Slurmctld, "scontrol", "token", "username="+sandbox.User, "lifespan=60")
 	if err != nil || code != 0 {
 		return fmt.Errorf("cannot get a token: %s %w", said, err)
 	}

@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -19,10 +20,22 @@ import (
 // patience is how long a command may go on after SIGTERM: tests remove what they made.
 const patience = 30 * time.Second
 
-// command runs a program whose output goes to a file, in a process group of its own, which began is told of and which
-// ends with it. The group of an urgent or a quiet one is a session, because the kernel shares the time among sessions
-// (sched(7), autogroup), and each cluster of the other steps is one; an urgent one goes ahead of them. It returns the CPU
-// time of what the program has waited for.
+// shares are what the sessions of steps get of the processors (sched(7), autogroup, where each cluster of native and limits
+// is a session with 0): three times a cluster's share for -5, six times for -8, a third for 5. urgent: with ten times,
+// commands of Slurm in guests gave up after their 10 s. quiet: with a cluster's share, a kube-apiserver did not answer its
+// controllers for 10 s, and none of them led. loud: the clusters of short are in its session. alone: up to eight small
+// clusters of native are. steady has a cluster's, and calm, too, unless a step runs alone.
+var shares = map[kind]int{loud: -5, urgent: -5, quiet: -5, alone: -8, calm: usualShare}
+
+const usualShare, lowestShare = 0, 5
+
+// share sets the share of a process' session. Only root may have more than 0, and not every kernel has autogroups.
+func share(pid, nice int) {
+	_ = os.WriteFile(fmt.Sprintf("/proc/%d/autogroup", pid), []byte(strconv.Itoa(nice)), 0)
+}
+
+// command runs a program whose output goes to a file, in a session of its own, whose process group began is told of and ends
+// with it. It returns the CPU time of what the program has waited for.
 func command(ctx context.Context, limit time.Duration, log string, k kind, began func(group int), program string, args ...string) (cpu time.Duration, err error) {
 	out, err := os.Create(log)
 	if err != nil {
@@ -33,16 +46,11 @@ func command(ctx context.Context, limit time.Duration, log string, k kind, began
 	defer cancel()
 	cmd := exec.CommandContext(ctx, program, args...)
 	cmd.Stdout, cmd.Stderr = out, out
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: k == urgent || k == quiet}
-	cmd.SysProcAttr.Setpgid = !cmd.SysProcAttr.Setsid
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	cmd.Cancel = func() error { return unix.Kill(-cmd.Process.Pid, unix.SIGTERM) }
 	cmd.WaitDelay = patience
 	if err = cmd.Start(); err == nil {
-		if k == urgent {
-			// Three times a guest's share: with ten times, commands of Slurm in guests gave up after their 10 s. Only root may
-			// do this, and not every kernel has autogroups.
-			_ = os.WriteFile(fmt.Sprintf("/proc/%d/autogroup", cmd.Process.Pid), []byte("-5"), 0)
-		}
+		share(cmd.Process.Pid, shares[k])
 		began(cmd.Process.Pid)
 		err = cmd.Wait()
 		_ = unix.Kill(-cmd.Process.Pid, unix.SIGKILL) // ESRCH is what is wanted

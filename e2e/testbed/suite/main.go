@@ -45,6 +45,8 @@ const (
 	urgent
 	// quiet is for what waits nearly all the time: it runs beside any.
 	quiet
+	// steady is for what computes, and may not stand still for seconds: it runs beside any.
+	steady
 )
 
 // steps are in the order in which they begin, as far as what they need and what runs lets them: what others wait for
@@ -52,18 +54,19 @@ const (
 var steps = []step{
 	{"build", "the agent, the controller and the sandbox", nil, nil, 20 * time.Minute, calm},
 	{"roots", "Slurm's root file systems", nil, nil, 20 * time.Minute, alone},
-	{"native", "real Slurm, both versions, without limits", []string{"build", "roots"}, nil, 30 * time.Minute, alone},
-	{"unit", "tests that need nothing but this machine", nil, []string{"native", "kubernetes", "tools"}, 30 * time.Minute, urgent}, // beside it compilers get a tenth of the time
+	{"registry", "a registry of images", nil, nil, 20 * time.Minute, calm},
+	{"native", "real Slurm, both versions, without limits", []string{"build", "roots", "registry"}, nil, 50 * time.Minute, alone},
+	{"unit", "tests that need nothing but this machine", nil, []string{"native", "kubernetes", "tools"}, 50 * time.Minute, urgent}, // beside it compilers get a tenth of the time
 	{"kernel", "the kernel of the sandbox", nil, nil, 40 * time.Minute, calm},
-	{"tools", "helm, its unit tests, buildx and buildkitd", nil, []string{"build"}, 30 * time.Minute, calm},
+	{"tools", "helm, its unit tests, buildx and buildkitd", nil, []string{"build", "registry"}, 30 * time.Minute, calm},
 	{"node", "the root file system of Kubernetes' nodes", nil, []string{"roots"}, 20 * time.Minute, calm},
 	{"kubernetes", "the programs of Kubernetes", []string{"kernel", "node"}, nil, 50 * time.Minute, calm}, // beside the kernel, both and the tests take longer (DECISIONS 278)
-	{"controller", "the controller with real etcd and kube-apiserver", []string{"build", "tools", "kubernetes"}, nil, 16 * time.Minute, quiet},
+	{"controller", "the controller with real etcd and kube-apiserver", []string{"build", "tools", "kubernetes"}, nil, 40 * time.Minute, quiet},
 	{"limits", "real Slurm, both versions, with cgroup v2", []string{"build", "roots", "kernel"}, nil, 40 * time.Minute, loud},
 	{"kube", "the chart on real Kubernetes", []string{"images", "kubernetes"}, nil, 60 * time.Minute, quiet},
-	{"images", "the images", []string{"build", "tools"}, nil, 40 * time.Minute, quiet}, // buildkitd gives up a client that says nothing for five seconds
-	{"charts", "the charts, the images' definition and the papers", []string{"tools"}, nil, 30 * time.Minute, calm},
-	{"lint", "vet and the linters", nil, []string{"roots", "kubernetes"}, 30 * time.Minute, calm},
+	{"images", "the images", []string{"build", "tools"}, nil, 40 * time.Minute, steady}, // buildkitd gives up a client that says nothing for five seconds
+	{"charts", "the charts, the images' definition and the papers", []string{"tools"}, nil, 50 * time.Minute, calm},
+	{"lint", "vet and the linters", nil, []string{"roots", "kubernetes"}, 50 * time.Minute, calm},
 	{"short", "short forms of bench, scale and steps", []string{"build", "roots"}, nil, 20 * time.Minute, loud},
 }
 
@@ -271,15 +274,15 @@ func (s *suite) execute(ctx context.Context, r *run) {
 
 // prioritise gives calm steps what time a step that runs alone leaves, or as much as all others have.
 func (s *suite) prioritise() {
-	const lowest, usual = 19, 0
-	priority := usual
+	priority, part := 0, usualShare
 	if slices.ContainsFunc(s.order, func(r *run) bool { return r.kind == alone && r.runs() }) {
-		priority = lowest
+		priority, part = 19, lowestShare
 	}
 	for _, r := range s.order {
 		if r.kind == calm && r.runs() && r.group > 0 {
 			for _, group := range groups(r.group) {
 				_ = unix.Setpriority(unix.PRIO_PGRP, group, priority) // only root gets the usual one back
+				share(group, part)
 			}
 		}
 	}

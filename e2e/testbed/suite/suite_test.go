@@ -81,7 +81,7 @@ func TestChoose(t *testing.T) {
 	require.Len(t, some, 2)
 	assert.Empty(t, some[0].needs, "what was not chosen is there already")
 	_, err = choose([]string{"lnt"})
-	assert.ErrorContains(t, err, `no step "lnt"; there are: build roots native`)
+	assert.ErrorContains(t, err, `no step "lnt"; there are: build roots registry native`)
 }
 
 func TestWhatFailed(t *testing.T) {
@@ -136,7 +136,8 @@ func TestUrgentSteps(t *testing.T) {
 func TestQuietSteps(t *testing.T) {
 	_, ok := play(t, 2, `
 		case $1 in
-		quiet) touch quiet; until [ -e alone ]; do sleep 0.1; done;;
+		quiet) touch quiet; until [ -e alone ]; do sleep 0.1; done
+			[ ! -e /proc/self/autogroup ] || [ $(id -u) != 0 ] || grep -q 'nice -5' /proc/self/autogroup;;
 		alone) until [ -e quiet ]; do sleep 0.1; done; touch alone;;
 		esac`,
 		step{name: "alone", limit: time.Minute, kind: alone}, step{name: "quiet", limit: time.Minute, kind: quiet})
@@ -167,10 +168,11 @@ func TestCalmSteps(t *testing.T) {
 	}
 	_, ok := play(t, 2, `
 		until_nice() { until [ $(ps -o ni= -p $2) = $1 ]; do sleep 0.1; done; }
+		until_share() { [ ! -e /proc/$$/autogroup ] || until grep -q "nice $1" /proc/$$/autogroup; do sleep 0.1; done; }
 		case $1 in
-		calm) until_nice 19 $$
+		calm) until_nice 19 $$; until_share 5
 			setsid sh -c 'while [ -e make ]; do sleep 0.1; done' & # in a group of its own
-			until_nice 19 $!; touch low; until_nice 0 $$; until_nice 0 $!; kill $!;;
+			until_nice 19 $!; touch low; until_nice 0 $$; until_share 0; until_nice 0 $!; kill $!;;
 		first) until [ -e low ]; do sleep 0.1; done;;
 		esac`,
 		step{name: "first", limit: time.Minute, kind: alone}, step{name: "calm", limit: time.Minute, kind: calm}, step{name: "last", limit: time.Minute})

@@ -2,6 +2,8 @@
 // docs/reference/status.md lists them; its table is written from the comments below.
 package exitcode
 
+import "errors"
+
 const (
 	// OK says that the container stopped in order after SIGTERM, SIGINT or SIGRTMIN+3. A slurmd that crashes or hangs
 	// while it stops counts as in order if slurmctld has deleted its record
@@ -21,12 +23,27 @@ const (
 	NotReady = 75
 	// Cgroup says that Slurm cannot limit jobs by cgroup, and `SLURMLET_CGROUP` requires it (EX_NOPERM)
 	Cgroup = 77
-	// Config says that the configuration or a limit is faulty (EX_CONFIG)
+	// Config says that the configuration or a limit is faulty, or that what Slurm has saved is of another version, which
+	// may not be converted (EX_CONFIG)
 	Config = 78
 )
 
 // Left is the status of an agent whose time was over.
 const Left = NotReady
+
+// IsFault says whether an error asks for a status.
+func IsFault(err error) bool {
+	_, is := errors.AsType[*Fault](err)
+	return is
+}
+
+// Of is the status that an error asks for, Failure where it asks for none.
+func Of(err error) int {
+	if fault, is := errors.AsType[*Fault](err); is {
+		return fault.Code
+	}
+	return Failure
+}
 
 // Fault is an error that says with which status the program should exit.
 type Fault struct {

@@ -94,8 +94,8 @@ func (r *Ring) Follows(former *Ring, now time.Time) error {
 	return nil
 }
 
-const wayOut = `: rotate with slurm.jwks in two edits, first both keys with the old one signing, and when all have that, both with the new one signing ` +
-	`("slurmlet jwks" writes it); or stop the whole cluster, since a container takes what is there when it starts`
+const wayOut = `: rotate with slurm.jwks in two edits, first both keys with the old one signing, and when all have that, both ` +
+	`with the new one signing ("slurmlet jwks" writes it); or stop the whole cluster, since a container takes what is there when it starts`
 
 func (k Key) String() string {
 	if k.Name == "" {

@@ -112,12 +112,15 @@ var All = []Key{
 	{SecurityContext, Annotation, podAsked, "you", "slurmlet", "the container gets the capabilities that its role needs, and no others"},
 	{Injected, Annotation, podAsked, "the webhook", "sentences", "what the webhook has done to the pod"},
 	{
-		Features, Annotation, slurmdPod, you, "names, separated by commas",
-		"Features of the node; it may be a label, and the annotation wins",
+		Features, Annotation, slurmdPod, you, "names of letters, digits and -_.=+/@, separated by commas",
+		"Features of the node; it may be a label, which holds one name, and the annotation wins",
 	},
-	{Weight, Annotation, slurmdPod, you, "a whole number", "Weight of the node; it may be a label, and the annotation wins"},
 	{
-		Topology, Annotation, slurmdPod, you, "as in default:rack1",
+		Weight, Annotation, slurmdPod, you, "a whole number from 0 to 4294967293",
+		"Weight of the node; it may be a label, and the annotation wins",
+	},
+	{
+		Topology, Annotation, slurmdPod, you, "topology:unit of letters, digits and -_., as in default:rack1; several separated by commas",
 		"Topology of the node (Slurm 25.05 and later); it may be a label, and the annotation wins",
 	},
 	{

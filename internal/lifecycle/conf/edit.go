@@ -23,265 +23,265 @@ const (
 )
 
 // edited: the sources have another content.
-func (c machine) edited(e Revision) (machine, []Action) {
-	c.Next = e.over(c.Next)
+func (m machine) edited(e Revision) (machine, []Action) {
+	m.Next = e.over(m.Next)
 	switch {
-	case !c.Ready:
-		return c, nil // when it is
-	case c.Activity == Spreading && c.mostTook():
-		return c.adopt()
-	case c.Activity == Idle, c.Activity == BackingOff:
-		return c.tryNext()
+	case !m.Ready:
+		return m, nil // when it is
+	case m.Activity == Spreading && m.mostTook():
+		return m.adopt()
+	case m.Activity == Idle, m.Activity == BackingOff:
+		return m.tryNext()
 	}
-	return c, nil
+	return m, nil
 }
 
 // tryNext takes up the last content of the sources, if it needs to be.
-func (c machine) tryNext() (machine, []Action) {
-	if c.Next == nil || !c.Ready {
-		return c, nil
+func (m machine) tryNext() (machine, []Action) {
+	if m.Next == nil || !m.Ready {
+		return m, nil
 	}
-	e := c.Next
+	e := m.Next
 	switch {
-	case e.Err == nil && !e.Forced && !c.Unsettled && e.Set.Same(c.Live):
-		c.Next, c.Refused, c.Why = nil, nil, ""
-		return c.resolve(e, ""), nil
-	case c.wasRefused(e):
+	case e.Err == nil && !e.Forced && !m.Unsettled && e.Set.Same(m.Live):
+		m.Next, m.Refused, m.Why = nil, nil, ""
+		return m.resolve(e, ""), nil
+	case m.wasRefused(e):
 		again := *e
-		again.At, again.InUse = c.Refused.At, c.Refused.InUse // that it is refused is no news
-		c.Next = nil
-		return c.resolve(&again, c.Why).carryOn()
+		again.At, again.InUse = m.Refused.At, m.Refused.InUse // that it is refused is no news
+		m.Next = nil
+		return m.resolve(&again, m.Why).carryOn()
 	case e.Err != nil:
-		c.Next = nil
-		return c.refuseUnseen(e, e.Err).carryOn()
+		m.Next = nil
+		return m.refuseUnseen(e, e.Err).carryOn()
 	}
-	c.Next, c.Trying, c.Activity = nil, e, Checking
-	c.Question++
-	return c, []Action{Check{c.Question, e.Set}}
+	m.Next, m.Trying, m.Activity = nil, e, Checking
+	m.Question++
+	return m, []Action{Check{m.Question, e.Set}}
 }
 
 // wasRefused: it was refused before.
-func (c machine) wasRefused(e *Revision) bool {
+func (m machine) wasRefused(e *Revision) bool {
 	switch {
-	case c.Refused == nil:
+	case m.Refused == nil:
 		return false
 	case e.Err != nil:
-		return c.Why == e.Err.Error()
+		return m.Why == e.Err.Error()
 	}
-	return !e.Forced && !e.InUse && e.Set.Same(c.Refused.Set)
+	return !e.Forced && !e.InUse && e.Set.Same(m.Refused.Set)
 }
 
 // resolve says what became of a revision; empty: it is live.
-func (c machine) resolve(e *Revision, refusal string) machine {
+func (m machine) resolve(e *Revision, refusal string) machine {
 	if refusal != "" {
-		c.Refused, c.Why = e, refusal
+		m.Refused, m.Why = e, refusal
 	}
 	if e.Request > 0 {
-		c.Resolved, c.Result = e.Request, refusal
+		m.Resolved, m.Result = e.Request, refusal
 	}
-	return c
+	return m
 }
 
 // refuseUnseen refuses what slurmctld has not had.
-func (c machine) refuseUnseen(e *Revision, why error) machine {
+func (m machine) refuseUnseen(e *Revision, why error) machine {
 	refused := *e
 	refused.InUse = IsInUse(why)
-	if again := e.InUse && refused.InUse && c.Refused != nil; !again {
-		c.Outcomes.Refused++
+	if again := e.InUse && refused.InUse && m.Refused != nil; !again {
+		m.Outcomes.Refused++
 	}
-	return c.resolve(&refused, why.Error())
+	return m.resolve(&refused, why.Error())
 }
 
 // carryOn: what was refused before it was live has changed nothing.
-func (c machine) carryOn() (machine, []Action) {
-	c.Activity = Idle
+func (m machine) carryOn() (machine, []Action) {
+	m.Activity = Idle
 	switch {
-	case c.Next != nil && c.Ready:
-		return c.tryNext()
-	case c.Unsettled:
-		return c.restore()
-	case c.Refused != nil && c.Refused.InUse:
-		c, again := c.setClock(InUsePause)
-		return c, []Action{again}
+	case m.Next != nil && m.Ready:
+		return m.tryNext()
+	case m.Unsettled:
+		return m.restore()
+	case m.Refused != nil && m.Refused.InUse:
+		m, again := m.setClock(InUsePause)
+		return m, []Action{again}
 	}
-	return c, nil
+	return m, nil
 }
 
 // tryAgain: the jobs that kept an edit from being used may be over.
-func (c machine) tryAgain() (machine, []Action) {
-	if c.Refused == nil || !c.Refused.InUse || c.Next != nil {
-		return c, nil
+func (m machine) tryAgain() (machine, []Action) {
+	if m.Refused == nil || !m.Refused.InUse || m.Next != nil {
+		return m, nil
 	}
-	again := *c.Refused
+	again := *m.Refused
 	again.Forced, again.Request = false, 0
-	return c.edited(again)
+	return m.edited(again)
 }
 
 // takeChecked: the set that is tried was checked, and lies ready.
-func (c machine) takeChecked(e Checked) (machine, []Action) {
-	if e.Number != c.Question || c.Activity != Checking {
-		return c, nil
+func (m machine) takeChecked(e Checked) (machine, []Action) {
+	if e.Number != m.Question || m.Activity != Checking {
+		return m, nil
 	}
-	trying := c.Trying
+	trying := m.Trying
 	switch {
-	case c.choosing:
-		return c.checkedFirst(e)
+	case m.choosing:
+		return m.checkedFirst(e)
 	case e.Err != nil:
-		c.Trying = nil
-		return c.refuseUnseen(trying, e.Err).carryOn()
-	case c.Next != nil:
-		c.Next, c.Trying = c.Next.over(trying), nil
-		return c.carryOn()
+		m.Trying = nil
+		return m.refuseUnseen(trying, e.Err).carryOn()
+	case m.Next != nil:
+		m.Next, m.Trying = m.Next.over(trying), nil
+		return m.carryOn()
 	}
 	tried := *trying
 	tried.staged, tried.changes = e.Staged, e.Changes
-	c.Trying, c.Activity = &tried, AwaitingLaunches
-	c.Question++
-	return c, []Action{AwaitLaunches{c.Question, c.launchLimit(tried.Set)}}
+	m.Trying, m.Activity = &tried, AwaitingLaunches
+	m.Question++
+	return m, []Action{AwaitLaunches{m.Question, m.launchLimit(tried.Set)}}
 }
 
 // launchLimit is how long launches may keep a set from slurmctld.
-func (c machine) launchLimit(set *confset.Set) time.Duration {
-	if c.Live != nil && set.KeyHash != c.Live.KeyHash {
+func (m machine) launchLimit(set *confset.Set) time.Duration {
+	if m.Live != nil && set.KeyHash != m.Live.KeyHash {
 		return keySendLimit
 	}
 	return SendLimit
 }
 
 // launched: a reconfigure loses no launch any more, or cannot wait longer.
-func (c machine) launched(e LaunchesOver) (machine, []Action) {
-	if e.Number != c.Question || c.Activity != AwaitingLaunches {
-		return c, nil
+func (m machine) launched(e LaunchesOver) (machine, []Action) {
+	if e.Number != m.Question || m.Activity != AwaitingLaunches {
+		return m, nil
 	}
-	switch trying := c.Trying; {
-	case c.Next != nil:
-		c.Next, c.Trying = c.Next.over(trying), nil
-		return c.carryOn()
+	switch trying := m.Trying; {
+	case m.Next != nil:
+		m.Next, m.Trying = m.Next.over(trying), nil
+		return m.carryOn()
 	case e.Err != nil:
-		c.Trying = nil
-		return c.refuseUnseen(trying, e.Err).carryOn()
+		m.Trying = nil
+		return m.refuseUnseen(trying, e.Err).carryOn()
 	}
-	return c.replaceLive(Reconfiguring, c.Trying.Set, c.Trying.staged)
+	return m.replaceLive(Reconfiguring, m.Trying.Set, m.Trying.staged)
 }
 
 // replaceLive puts a set in the place of the live one and has slurmctld take it.
-func (c machine) replaceLive(why Activity, set *confset.Set, staged string) (machine, []Action) {
-	c.Activity, c.Live, c.before, c.answered = why, set, c.PID, false
-	c.Question++
-	c.noReply++
-	c, limit := c.setClock(TakeLimit)
-	return c, []Action{Reconfigure{c.Question, set, staged}, limit}
+func (m machine) replaceLive(why Activity, set *confset.Set, staged string) (machine, []Action) {
+	m.Activity, m.Live, m.pidBefore, m.answered = why, set, m.PID, false
+	m.Question++
+	m.noReply++
+	m, limit := m.setClock(TakeLimit)
+	return m, []Action{Reconfigure{m.Question, set, staged}, limit}
 }
 
-func (c machine) setClock(d time.Duration) (machine, Action) {
-	c.Timer++
-	return c, ArmReload{c.Timer, d}
+func (m machine) setClock(d time.Duration) (machine, Action) {
+	m.Timer++
+	return m, ArmReload{m.Timer, d}
 }
 
 // reconfigured: slurmctld has answered, or not. Without an answer its successor
 // may come up all the same.
-func (c machine) reconfigured(e ReconfigureEnded) (machine, []Action) {
-	if e.Number != c.Question || c.Activity != Reconfiguring && c.Activity != Restoring {
-		return c, nil
+func (m machine) reconfigured(e ReconfigureEnded) (machine, []Action) {
+	if e.Number != m.Question || m.Activity != Reconfiguring && m.Activity != Restoring {
+		return m, nil
 	}
 	if !errors.Is(e.Err, slurm.ErrUnreachable) {
-		c.noReply = 0
+		m.noReply = 0
 	}
 	switch {
-	case c.PID == c.before && c.Ready && errors.As(e.Err, &HeldUp{}):
-		return c.endHung("slurmctld hangs: " + e.Err.Error())
+	case m.PID == m.pidBefore && m.Ready && errors.As(e.Err, &HeldUp{}):
+		return m.endHung("slurmctld hangs: " + e.Err.Error())
 	case e.Err == nil, errors.Is(e.Err, slurm.ErrUnreachable):
-		c.answered = true
-		return c.taken()
-	case c.Activity == Restoring:
-		return c.backOff(e.Err.Error())
+		m.answered = true
+		return m.taken()
+	case m.Activity == Restoring:
+		return m.backOff(e.Err.Error())
 	}
-	return c.refuse(e.Err.Error())
+	return m.refuse(e.Err.Error())
 }
 
 // reconfigureAgain: slurmctld is silent, which is no refusal.
-func (c machine) reconfigureAgain() (machine, []Action) {
-	if c.noReply >= hangsAfter {
-		return c.endHung(c.whyHung())
+func (m machine) reconfigureAgain() (machine, []Action) {
+	if m.noReply >= hangsAfter {
+		return m.endHung(m.whyHung())
 	}
-	return c.replaceLive(Reconfiguring, c.Trying.Set, "")
+	return m.replaceLive(Reconfiguring, m.Trying.Set, "")
 }
 
 // taken is asked when slurmctld has answered, and when it is Ready again: only
 // with both, and with another main process, has it taken the set.
-func (c machine) taken() (machine, []Action) {
-	if !c.answered || !c.Ready || c.PID == c.before {
-		return c, nil
+func (m machine) taken() (machine, []Action) {
+	if !m.answered || !m.Ready || m.PID == m.pidBefore {
+		return m, nil
 	}
-	if c.Activity == Restoring {
-		c.Unsettled, c.NotRestored, c.attempts, c.following = false, "", 0, following{}
-		c.Timer++
-		return c.carryOn()
+	if m.Activity == Restoring {
+		m.Unsettled, m.NotRestored, m.attempts, m.following = false, "", 0, following{}
+		m.Timer++
+		return m.carryOn()
 	}
-	return c.spreadOut()
+	return m.spreadOut()
 }
 
 // refuse: the set that is in place is not good. Its files may be on the nodes
 // already (since 25.11 also when slurmctld has refused them), so the last good
 // one is not only put back, but pushed. Daemons seldom name the line that they do
 // not like, so those that were changed are named.
-func (c machine) refuse(why string) (machine, []Action) {
-	refused := c.Trying
-	c.Trying = nil
-	c.Outcomes.RolledBack++
-	c = c.resolve(refused, strings.Join(append([]string{why}, refused.changes...), "\n"))
-	c.Unsettled, c.attempts = true, 0
-	return c.restore()
+func (m machine) refuse(why string) (machine, []Action) {
+	refused := m.Trying
+	m.Trying = nil
+	m.Outcomes.RolledBack++
+	m = m.resolve(refused, strings.Join(append([]string{why}, refused.changes...), "\n"))
+	m.Unsettled, m.attempts = true, 0
+	return m.restore()
 }
 
-func (c machine) restore() (machine, []Action) {
-	if c.noReply >= hangsAfter {
-		return c.endHung(c.whyHung())
+func (m machine) restore() (machine, []Action) {
+	if m.noReply >= hangsAfter {
+		return m.endHung(m.whyHung())
 	}
-	return c.replaceLive(Restoring, c.Good, "")
+	return m.replaceLive(Restoring, m.Good, "")
 }
 
 // endHung ends a slurmctld that answers no more, and the container with it:
 // the next one starts with its state. Jobs run on meanwhile.
-func (c machine) endHung(why string) (machine, []Action) {
-	c.Activity = Restoring
-	c.Question++
-	c.Timer++ // nothing that is under way matters any more
-	return c, []Action{End{why}}
+func (m machine) endHung(why string) (machine, []Action) {
+	m.Activity = Restoring
+	m.Question++
+	m.Timer++ // nothing that is under way matters any more
+	return m, []Action{End{why}}
 }
 
-func (c machine) whyHung() string {
-	return fmt.Sprintf("slurmctld hangs: %d reconfigures in a row had no answer within %v", c.noReply, TakeLimit)
+func (m machine) whyHung() string {
+	return fmt.Sprintf("slurmctld hangs: %d reconfigures in a row had no answer within %v", m.noReply, TakeLimit)
 }
 
 // backOff waits until the last good set is tried again; a revision that comes
 // first may mend all.
-func (c machine) backOff(why string) (machine, []Action) {
-	c.Activity, c.NotRestored = BackingOff, why
-	c.attempts++
-	c, again := c.setClock(backoff.Grow(time.Second, c.attempts-1, backoff.LastPause))
-	c, actions := c.tryNext()
-	return c, append(actions, again)
+func (m machine) backOff(why string) (machine, []Action) {
+	m.Activity, m.NotRestored = BackingOff, why
+	m.attempts++
+	m, again := m.setClock(backoff.Grow(time.Second, m.attempts-1, backoff.LastPause))
+	m, actions := m.tryNext()
+	return m, append(actions, again)
 }
 
-// ReloadTimerFired: the time for the present part of a reload is over.
-func (c machine) reloadDue(e ReloadTimerFired) (machine, []Action) {
-	if e.Number != c.Timer {
-		return c, nil
+// reloadDue goes on when the time for the present part of a reload is over.
+func (m machine) reloadDue(e ReloadTimerFired) (machine, []Action) {
+	if e.Number != m.Timer {
+		return m, nil
 	}
-	switch c.Activity {
+	switch m.Activity {
 	case Idle:
-		return c.tryAgain()
+		return m.tryAgain()
 	case Reconfiguring:
-		return c.reconfigureAgain()
+		return m.reconfigureAgain()
 	case Restoring:
-		return c.backOff("slurmctld does not take the last good configuration")
+		return m.backOff("slurmctld does not take the last good configuration")
 	case BackingOff:
-		return c.restore()
+		return m.restore()
 	case Spreading, RestartingOne:
-		return c.spreadDue()
+		return m.spreadDue()
 	}
-	return c, nil
+	return m, nil
 }
 
 // SendLimit is how long a reconfigure waits. A slurmd that reconfigures itself

@@ -14,8 +14,8 @@ type (
 	StartDue struct{}
 	// Ended: slurmctld has ended before it was Ready (State.HasOther).
 	Ended struct{ What string }
-	// Succeeded: another slurmctld has taken the main one's place.
-	Succeeded struct{}
+	// HandedOver: another slurmctld has taken the main one's place.
+	HandedOver struct{}
 	// Served: slurmctld is Ready, for the first time in this container, or again.
 	Served struct{ First bool }
 	// Checked: a set was looked at. It lies ready in the directory Staged, unless
@@ -95,8 +95,8 @@ type (
 		After   time.Duration
 		Restart []string
 	}
-	// Keep makes a set the one that the next container can fall back on.
-	Keep      struct{ Set *confset.Set }
+	// Keep makes the live set, which is the last good one, that on which the next container can fall back.
+	Keep      struct{}
 	ArmReload struct {
 		Number int
 		After  time.Duration

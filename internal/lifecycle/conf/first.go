@@ -4,104 +4,104 @@ import "github.com/slurmlet/slurmlet/internal/kit/exitcode"
 
 // choose finds the set that slurmctld is started with. One that has served before gets the live set again: what
 // slurmctld has saved is made ready with it.
-func (c machine) choose() (machine, []Action) {
-	if c.WasReady {
-		c.noReply = 0
-		return c.inPlace(&Revision{Set: c.Live}, "")
+func (m machine) choose() (machine, []Action) {
+	if m.WasReady {
+		m.noReply = 0
+		return m.inPlace(&Revision{Set: m.Live}, "")
 	}
-	return c.chooseFirst()
+	return m.chooseFirst()
 }
 
 // chooseFirst finds the set that slurmctld is started with: what the sources
 // hold if it can be used, else the last good one. One that was good before
 // needs no check.
-func (c machine) chooseFirst() (machine, []Action) {
-	e := c.Next
-	c.Next, c.choosing = nil, true
+func (m machine) chooseFirst() (machine, []Action) {
+	e := m.Next
+	m.Next, m.choosing = nil, true
 	switch {
 	case e.Err != nil:
-		return c.refuseUnseen(e, e.Err).fallBack()
-	case e.Set.Same(c.Good):
-		return c.inPlace(e, "")
+		return m.refuseUnseen(e, e.Err).fallBack()
+	case e.Set.Same(m.Good):
+		return m.inPlace(e, "")
 	}
-	c.Trying, c.Activity = e, Checking
-	c.Question++
-	return c, []Action{CheckFirst{c.Question, e.Set, c.Good}}
+	m.Trying, m.Activity = e, Checking
+	m.Question++
+	return m, []Action{CheckFirst{m.Question, e.Set, m.Good}}
 }
 
-func (c machine) checkedFirst(e Checked) (machine, []Action) {
-	trying := c.Trying
-	c.Trying, c.Activity = nil, Idle
+func (m machine) checkedFirst(e Checked) (machine, []Action) {
+	trying := m.Trying
+	m.Trying, m.Activity = nil, Idle
 	switch {
 	case IsInUse(e.Err): // it is for a slurmctld that runs to say
 		later := *trying
 		later.InUse = true
-		if c.Next != nil {
-			later = *c.Next.over(&later)
+		if m.Next != nil {
+			later = *m.Next.over(&later)
 		}
-		c.Next = &later
-		return c.fallBack()
+		m.Next = &later
+		return m.fallBack()
 	case e.Err != nil:
-		return c.refuseUnseen(trying, e.Err).fallBack()
+		return m.refuseUnseen(trying, e.Err).fallBack()
 	}
-	c.anew = e.Anew
-	return c.inPlace(trying, e.Staged)
+	m.anew = e.Anew
+	return m.inPlace(trying, e.Staged)
 }
 
 // fallBack starts slurmctld with the last good set.
-func (c machine) fallBack() (machine, []Action) {
-	if c.Good == nil {
-		return c.endStart("cannot use the configuration, and there is no earlier one that was good: "+c.Why, exitcode.Config)
+func (m machine) fallBack() (machine, []Action) {
+	if m.Good == nil {
+		return m.endStart("cannot use the configuration, and there is no earlier one that was good: "+m.Why, exitcode.Config)
 	}
-	return c.inPlace(&Revision{Set: c.Good}, "")
+	return m.inPlace(&Revision{Set: m.Good}, "")
 }
 
 // tryStarted has slurmctld reconfigure with the set that it was started with, which
 // pushes it to the nodes.
-func (c machine) tryStarted() (machine, []Action) {
-	c.Trying, c.Unsettled, c.Activity = &Revision{Set: c.Live, At: c.Since}, true, AwaitingLaunches
-	c.Question++
-	return c, []Action{AwaitLaunches{c.Question, c.launchLimit(c.Live)}}
+func (m machine) tryStarted() (machine, []Action) {
+	m.Trying, m.Unsettled, m.Activity = &Revision{Set: m.Live, At: m.Since}, true, AwaitingLaunches
+	m.Question++
+	return m, []Action{AwaitLaunches{m.Question, m.launchLimit(m.Live)}}
 }
 
 // inPlace makes a set the live one before slurmctld is started.
-func (c machine) inPlace(e *Revision, staged string) (machine, []Action) {
-	c.Live, c.choosing = e.Set, true
-	c.Question++
-	return c, []Action{Place{c.Question, e.Set, staged}}
+func (m machine) inPlace(e *Revision, staged string) (machine, []Action) {
+	m.Live, m.choosing = e.Set, true
+	m.Question++
+	return m, []Action{Place{m.Question, e.Set, staged}}
 }
 
-func (c machine) placed(e PlaceEnded) (machine, []Action) {
+func (m machine) placed(e PlaceEnded) (machine, []Action) {
 	switch {
-	case e.Number != c.Question || !c.choosing:
-		return c, nil
+	case e.Number != m.Question || !m.choosing:
+		return m, nil
 	case e.Err != nil:
-		return c.endStart(e.Err.Error(), exitcode.Failure)
+		return m.endStart(e.Err.Error(), exitcode.Of(e.Err))
 	}
-	c.choosing = false
-	return c, []Action{Launch{}}
+	m.choosing = false
+	return m, []Action{Launch{}}
 }
 
-func (c machine) endStart(why string, code int) (machine, []Action) {
-	c.choosing = false
-	return c, []Action{GiveUp{why, code}}
+func (m machine) endStart(why string, code int) (machine, []Action) {
+	m.choosing = false
+	return m, []Action{GiveUp{why, code}}
 }
 
 // failedFirst: slurmctld has ended before it was Ready, with a set that was
 // never good, as the status says since it began. The last good one gets its turn.
-func (c machine) failedFirst(why string) (machine, []Action) {
-	c.Outcomes.RolledBack++
-	return c.resolve(&Revision{Set: c.Live, At: c.Since}, why).fallBack()
+func (m machine) failedFirst(why string) (machine, []Action) {
+	m.Outcomes.RolledBack++
+	return m.resolve(&Revision{Set: m.Live, At: m.Since}, why).fallBack()
 }
 
 // postponed: slurmctld has ended before it was Ready with the last good set, though
 // there is one that was put off only for the jobs' sake. What it ended over may be mended there.
 func (s State) postponed() bool { return s.Next != nil && s.Next.InUse }
 
-func (c machine) startPostponed() (machine, []Action) {
-	e := c.Next
-	c.Next = nil
-	return c.inPlace(e, "")
+func (m machine) startPostponed() (machine, []Action) {
+	e := m.Next
+	m.Next = nil
+	return m.inPlace(e, "")
 }
 
 // unproven: slurmctld was started with a set that was not good before.
@@ -111,34 +111,34 @@ func (s State) unproven() bool { return s.Good != nil && s.Live != nil && !s.Liv
 func (s State) HasOther() bool { return s.unproven() || s.postponed() }
 
 // tryOther puts that one in place.
-func (c machine) tryOther(why string) (machine, []Action) {
+func (m machine) tryOther(why string) (machine, []Action) {
 	switch {
-	case c.unproven():
-		return c.failedFirst(why)
-	case c.postponed():
-		return c.startPostponed()
+	case m.unproven():
+		return m.failedFirst(why)
+	case m.postponed():
+		return m.startPostponed()
 	}
-	return c, nil
+	return m, nil
 }
 
 // takeServed: slurmctld is Ready with the live set. Its nodes may run with the last good one:
 // then they have their say as about any other edit.
-func (c machine) takeServed(first bool) (machine, []Action) {
+func (m machine) takeServed(first bool) (machine, []Action) {
 	var actions []Action
 	switch {
-	case !first || c.Live.Same(c.Good):
-	case c.Good != nil && !c.anew:
-		return c.tryStarted()
+	case !first || m.Live.Same(m.Good):
+	case m.Good != nil && !m.anew:
+		return m.tryStarted()
 	default:
-		c.Good = c.Live
-		actions = append(actions, Keep{c.Good})
+		m.Good = m.Live
+		actions = append(actions, Keep{})
 	}
-	switch c.Activity {
+	switch m.Activity {
 	case Reconfiguring, Restoring:
-		return c.taken()
+		return m.taken()
 	case Idle:
-		c, more := c.tryNext()
-		return c, append(actions, more...)
+		m, more := m.tryNext()
+		return m, append(actions, more...)
 	}
-	return c, actions
+	return m, actions
 }

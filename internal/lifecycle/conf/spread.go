@@ -50,127 +50,127 @@ const (
 )
 
 // spreadOut: slurmctld has taken the set, and its nodes are counted.
-func (c machine) spreadOut() (machine, []Action) {
-	c.Activity, c.attempts, c.following = Spreading, 0, following{}
-	c, limit := c.setClock(spreadLimit)
-	c, look := c.lookAtNodes(0)
-	return c, []Action{look, limit}
+func (m machine) spreadOut() (machine, []Action) {
+	m.Activity, m.attempts, m.following = Spreading, 0, following{}
+	m, limit := m.setClock(spreadLimit)
+	m, look := m.lookAtNodes(0)
+	return m, []Action{look, limit}
 }
 
 // lookAtNodes asks after a while which nodes have taken the set, and has some restarted
 // into it.
-func (c machine) lookAtNodes(cost time.Duration) (machine, Action) {
+func (m machine) lookAtNodes(cost time.Duration) (machine, Action) {
 	last := backoff.LastTry
-	if c.waits > 0 {
+	if m.waits > 0 {
 		last = backoff.LastPause
 	}
-	c.Question++
-	return c, AskNodes{c.Question, max(backoff.Grow(FirstLook, c.attempts, last), min(lookCost*cost, lookRest)), c.toRestart()}
+	m.Question++
+	return m, AskNodes{m.Question, max(backoff.Grow(FirstLook, m.attempts, last), min(lookCost*cost, lookRest)), m.toRestart()}
 }
 
 // toRestart are the nodes that have answered and not followed, once the set is known to be
 // one that slurmd takes: a slurmd that cannot reconfigure from what it runs with takes it as
 // it starts. Jobs and their steps live on.
-func (c machine) toRestart() []string {
+func (m machine) toRestart() []string {
 	switch {
-	case c.Activity == RestartingOne:
-		return []string{c.Canary}
-	case c.RestartAll, c.Took > len(c.Missed) && c.attempts >= surelyMissed:
-		return c.Missed
+	case m.Activity == RestartingOne:
+		return []string{m.Canary}
+	case m.RestartAll, m.Took > len(m.Missed) && m.attempts >= surelyMissed:
+		return m.Missed
 	}
 	return nil
 }
 
 // nodesCounted: so many nodes have taken the new set.
-func (c machine) nodesCounted(e NodesAsked) (machine, []Action) {
-	if e.Number != c.Question || c.Activity != Spreading && c.Activity != RestartingOne {
-		return c, nil
+func (m machine) nodesCounted(e NodesAsked) (machine, []Action) {
+	if e.Number != m.Question || m.Activity != Spreading && m.Activity != RestartingOne {
+		return m, nil
 	}
-	c = c.takeAnswer(e)
+	m = m.takeAnswer(e)
 	switch {
 	case e.Err != nil:
-	case len(e.Missed)+len(e.Unheard) == 0, c.Next != nil && c.mostTook():
-		return c.adopt()
-	case c.Activity == RestartingOne && e.Canary:
-		return c.restartAll()
-	case c.Activity == Spreading && e.Took == 0 && len(e.Unheard) == 0 && c.attempts >= surelyMissed:
-		return c.doubtRefusal()
+	case len(e.Missed)+len(e.Unheard) == 0, m.Next != nil && m.mostTook():
+		return m.adopt()
+	case m.Activity == RestartingOne && e.Canary:
+		return m.restartAll()
+	case m.Activity == Spreading && e.Took == 0 && len(e.Unheard) == 0 && m.attempts >= surelyMissed:
+		return m.doubtRefusal()
 	}
-	c.attempts++
-	c, look := c.lookAtNodes(e.Cost)
-	return c, []Action{look}
+	m.attempts++
+	m, look := m.lookAtNodes(e.Cost)
+	return m, []Action{look}
 }
 
-func (c machine) takeAnswer(e NodesAsked) machine {
+func (m machine) takeAnswer(e NodesAsked) machine {
 	if e.Err != nil {
-		c.unanswered = e.Err.Error()
+		m.unanswered = e.Err.Error()
 		if !errors.Is(e.Err, slurm.ErrUnreachable) {
-			c.silences = 0
+			m.silences = 0
 		}
-		return c
+		return m
 	}
-	c.grew = c.grew || e.Took+len(e.Missed) > c.Took+len(c.Missed)
-	c.Took, c.Missed, c.Unheard = e.Took, e.Missed, e.Unheard
-	c.counted, c.silences, c.unanswered = true, 0, ""
-	return c
+	m.grew = m.grew || e.Took+len(e.Missed) > m.Took+len(m.Missed)
+	m.Took, m.Missed, m.Unheard = e.Took, e.Missed, e.Unheard
+	m.counted, m.silences, m.unanswered = true, 0, ""
+	return m
 }
 
 // mostTook: a few nodes that are silent keep nobody from the next edit, nor
 // from this one.
-func (c machine) mostTook() bool { return c.Took > len(c.Missed)+len(c.Unheard) }
+func (m machine) mostTook() bool { return m.Took > len(m.Missed)+len(m.Unheard) }
 
 // notTaken: slurmd says why in its own log, which the agent cannot see from here.
-func (c machine) notTaken() string {
-	node := c.Canary // slurmctld may have heard of no node since
-	if len(c.Missed) > 0 {
-		node = c.Missed[0]
+func (m machine) notTaken() string {
+	node := m.Canary // slurmctld may have heard of no node since
+	if len(m.Missed) > 0 {
+		node = m.Missed[0]
 	}
-	return fmt.Sprintf("%d of %d nodes do not take it; the log of %s says why", len(c.Missed), c.Took+len(c.Missed)+len(c.Unheard), node)
+	return fmt.Sprintf("%d of %d nodes do not take it; the log of %s says why", len(m.Missed), m.Took+len(m.Missed)+len(m.Unheard), node)
 }
 
 // spreadDue: the nodes have had their time. No answer is neither yes nor no: only
 // nodes that have answered and not followed refuse a set, and only those that have
 // followed make it good.
-func (c machine) spreadDue() (machine, []Action) {
+func (m machine) spreadDue() (machine, []Action) {
 	switch {
-	case c.mostTook():
-		return c.adopt()
-	case !c.counted:
-		return c.noAnswer()
-	case c.Activity == RestartingOne:
-		return c.refuse(c.notTaken())
-	case c.grew && c.waits < mostWaits:
-		return c.waitOn()
-	case c.Took > len(c.Missed):
-		return c.adopt() // of the others nothing is known
-	case len(c.Missed) > 0:
-		return c.doubtRefusal()
+	case m.mostTook():
+		return m.adopt()
+	case !m.counted:
+		return m.noAnswer()
+	case m.Activity == RestartingOne:
+		return m.refuse(m.notTaken())
+	case m.grew && m.waits < mostWaits:
+		return m.waitOn()
+	case m.Took > len(m.Missed):
+		return m.adopt() // of the others nothing is known
+	case len(m.Missed) > 0:
+		return m.doubtRefusal()
 	}
-	return c.noAnswer()
+	return m.noAnswer()
 }
 
 // noAnswer: slurmctld, or every node, is silent. The next edit does not wait for them.
-func (c machine) noAnswer() (machine, []Action) {
-	if !c.counted {
-		c.silences++
+func (m machine) noAnswer() (machine, []Action) {
+	if !m.counted {
+		m.silences++
 	}
 	switch {
-	case time.Duration(c.silences)*spreadLimit >= hangsAfter*TakeLimit:
-		return c.endHung(fmt.Sprintf("slurmctld hangs: it has not said for %v which nodes have its configuration", hangsAfter*TakeLimit))
-	case c.Next != nil && c.Ready:
-		return c.supersede()
+	case time.Duration(m.silences)*spreadLimit >= hangsAfter*TakeLimit:
+		return m.endHung(fmt.Sprintf("slurmctld hangs: it has not said for %v which nodes have its configuration", hangsAfter*TakeLimit))
+	case m.Next != nil && m.Ready:
+		return m.supersede()
 	}
-	return c.waitOn()
+	return m.waitOn()
 }
 
-func (c machine) waitOn() (machine, []Action) {
-	c.waits++
-	if c.waits == mostWaits && c.Trying.Request > 0 {
-		c.Resolved, c.Result = c.Trying.Request, "not known: "+c.Awaits()
+func (m machine) waitOn() (machine, []Action) {
+	m.waits++
+	if m.waits == mostWaits && m.Trying.Request > 0 {
+		m.Resolved, m.Result = m.Trying.Request, "not known: "+m.Awaits()
 	}
-	c.counted, c.grew = false, false
-	c, limit := c.setClock(spreadLimit)
-	return c, []Action{limit}
+	m.counted, m.grew = false, false
+	m, limit := m.setClock(spreadLimit)
+	return m, []Action{limit}
 }
 
 // Awaits says, for the status, what is still missing until all nodes have the configuration.
@@ -190,47 +190,47 @@ func (c State) Awaits() string {
 
 // supersede lets the next edit have its turn, though nobody knows of this one whether it
 // is good.
-func (c machine) supersede() (machine, []Action) {
-	if c.Next.Err == nil && c.Next.Set.Same(c.Trying.Set) {
-		c.Trying, c.Next = c.Next.over(c.Trying), nil
-		return c.waitOn()
+func (m machine) supersede() (machine, []Action) {
+	if m.Next.Err == nil && m.Next.Set.Same(m.Trying.Set) {
+		m.Trying, m.Next = m.Next.over(m.Trying), nil
+		return m.waitOn()
 	}
-	c.Next, c.Trying, c.Unsettled = c.Next.over(c.Trying), nil, true
-	return c.carryOn()
+	m.Next, m.Trying, m.Unsettled = m.Next.over(m.Trying), nil, true
+	return m.carryOn()
 }
 
 // doubtRefusal: most nodes that have answered go on with the slurmd that they had. It may
 // be that slurmd cannot reconfigure from what it runs with, or that no push has come: one is
 // restarted into the set, and says so.
-func (c machine) doubtRefusal() (machine, []Action) {
-	if c.RestartAll {
-		return c.refuse(c.notTaken())
+func (m machine) doubtRefusal() (machine, []Action) {
+	if m.RestartAll {
+		return m.refuse(m.notTaken())
 	}
-	c.Activity, c.Canary, c.attempts, c.counted = RestartingOne, c.Missed[0], 0, false
-	c, limit := c.setClock(RestartLimit)
-	c, look := c.lookAtNodes(0)
-	return c, []Action{look, limit}
+	m.Activity, m.Canary, m.attempts, m.counted = RestartingOne, m.Missed[0], 0, false
+	m, limit := m.setClock(RestartLimit)
+	m, look := m.lookAtNodes(0)
+	return m, []Action{look, limit}
 }
 
 // restartAll: a slurmd that starts with the set comes up.
-func (c machine) restartAll() (machine, []Action) {
-	c.Activity, c.RestartAll, c.attempts, c.counted, c.grew = Spreading, true, 0, true, true
-	c.Missed = slices.DeleteFunc(slices.Clone(c.Missed), func(name string) bool { return name == c.Canary })
-	c, limit := c.setClock(spreadLimit)
-	c, look := c.lookAtNodes(0)
-	return c, []Action{look, limit}
+func (m machine) restartAll() (machine, []Action) {
+	m.Activity, m.RestartAll, m.attempts, m.counted, m.grew = Spreading, true, 0, true, true
+	m.Missed = slices.DeleteFunc(slices.Clone(m.Missed), func(name string) bool { return name == m.Canary })
+	m, limit := m.setClock(spreadLimit)
+	m, look := m.lookAtNodes(0)
+	return m, []Action{look, limit}
 }
 
 // adopt makes the live set the last good one.
-func (c machine) adopt() (machine, []Action) {
-	adopted := c.Trying
-	c.Good, c.Trying, c.Refused, c.Why = c.Live, nil, nil, ""
-	c.Activity, c.Unsettled, c.NotRestored = Idle, false, ""
-	c.Outcomes.Taken++
-	c.Outcomes.ReadAt = adopted.At
-	c.Timer++
-	c.Question++
-	c = c.resolve(adopted, "")
-	c, actions := c.tryNext()
-	return c, append([]Action{Keep{c.Good}}, actions...)
+func (m machine) adopt() (machine, []Action) {
+	adopted := m.Trying
+	m.Good, m.Trying, m.Refused, m.Why = m.Live, nil, nil, ""
+	m.Activity, m.Unsettled, m.NotRestored = Idle, false, ""
+	m.Outcomes.Taken++
+	m.Outcomes.ReadAt = adopted.At
+	m.Timer++
+	m.Question++
+	m = m.resolve(adopted, "")
+	m, actions := m.tryNext()
+	return m, append([]Action{Keep{}}, actions...)
 }

@@ -40,10 +40,10 @@ type State struct {
 	// Question is the number of the present action: answers to earlier ones are stale. Timer is that
 	// of the armed timer.
 	Question, Timer int
-	// before is the main process when slurmctld was asked to reconfigure. answered: it
+	// pidBefore is the main process when slurmctld was asked to reconfigure. answered: it
 	// has said that it did.
-	before   int
-	answered bool
+	pidBefore int
+	answered  bool
 	// noReply counts reconfigures in a row that had neither an answer nor a successor.
 	noReply int
 	// Unsettled: Live was refused, or is not known to be good yet, and Good is not back in
@@ -69,38 +69,38 @@ type machine struct {
 
 // Step takes an event. It returns the next state, and what is to be done.
 func Step(s State, d Daemon, e Event) (State, []Action) {
-	c, actions := machine{s, d}.take(e)
-	return c.State, actions
+	m, actions := machine{s, d}.take(e)
+	return m.State, actions
 }
 
-func (c machine) take(e Event) (machine, []Action) {
-	if c.Over {
-		return c, nil
+func (m machine) take(e Event) (machine, []Action) {
+	if m.Over {
+		return m, nil
 	}
 	switch e := e.(type) {
 	case StartDue:
-		return c.choose()
+		return m.choose()
 	case Ended:
-		return c.tryOther(e.What)
-	case Succeeded:
-		c.noReply = 0
-		return c, nil
+		return m.tryOther(e.What)
+	case HandedOver:
+		m.noReply = 0
+		return m, nil
 	case Served:
-		return c.takeServed(e.First)
+		return m.takeServed(e.First)
 	case Revision:
-		return c.edited(e)
+		return m.edited(e)
 	case Checked:
-		return c.takeChecked(e)
+		return m.takeChecked(e)
 	case LaunchesOver:
-		return c.launched(e)
+		return m.launched(e)
 	case PlaceEnded:
-		return c.placed(e)
+		return m.placed(e)
 	case ReconfigureEnded:
-		return c.reconfigured(e)
+		return m.reconfigured(e)
 	case NodesAsked:
-		return c.nodesCounted(e)
+		return m.nodesCounted(e)
 	case ReloadTimerFired:
-		return c.reloadDue(e)
+		return m.reloadDue(e)
 	}
 	panic(fmt.Sprintf("Step: no such event: %T", e))
 }
@@ -117,28 +117,28 @@ type Outcomes struct {
 	ReadAt time.Time
 }
 
-// News is what a step makes known of the configuration: a reconfigure has silenced
-// slurmctld's agent, which announces it to the nodes' agents.
-type News int
+// Announcement says which set slurmctld's agent is to announce to the nodes' agents after a step. A reconfigure had it
+// announce nothing.
+type Announcement int
 
 const (
-	NoNews News = iota
+	NoAnnouncement Announcement = iota
 	// IsLive: slurmctld and its nodes have taken a set, be it the one that they had.
 	IsLive
 	// IsBack: the last good set is in its place again.
 	IsBack
 )
 
-// News compares with the state before the step. served and hadServed say whether slurmctld has
-// served by now, and before the step.
-func (s State) News(old State, served, hadServed bool) News {
+// Announcement compares with the state before the step. served and hadServed say whether slurmctld has served in this
+// container by now, and before the step.
+func (s State) Announcement(old State, served, hadServed bool) Announcement {
 	switch same := s.Good.Same(old.Good); {
 	case s.Good == nil || s.Unsettled:
-		return NoNews
+		return NoAnnouncement
 	case served && (!same || !hadServed || s.Outcomes.Taken > old.Outcomes.Taken):
 		return IsLive
 	case old.Unsettled && same:
 		return IsBack
 	}
-	return NoNews
+	return NoAnnouncement
 }

@@ -4,7 +4,7 @@ import (
 	"time"
 
 	"github.com/slurmlet/slurmlet/cgroup"
-	"github.com/slurmlet/slurmlet/internal/slurmd/nodesize"
+	"github.com/slurmlet/slurmlet/internal/slurm/nodesize"
 )
 
 // Stage is what a deadline of the way down is for.

@@ -45,13 +45,13 @@ type (
 // Need is what an answer about the record must be sure to have, although slurmctld has to send
 // all of its nodes for it. An answer that costs one node may leave it out.
 type Need struct {
-	// Start: which slurmd has registered.
+	// Start asks which slurmd has registered.
 	Start bool
-	// Absence: that there is no record.
+	// Absence asks whether there is no record.
 	Absence bool
-	// Topology: where the node stands in the cluster's network.
+	// Topology asks where the node stands in the cluster's network.
 	Topology bool
-	// Jobs: whether jobs hold the node, and which.
+	// Jobs asks whether jobs hold the node, and which.
 	Jobs bool
 }
 

@@ -19,85 +19,86 @@ import (
 // 26.05 takes the mark of no slurmd that registers for a record with CLOUD (record.go), and to ask for the start
 // of each of 10,000 slurmds costs slurmctld 10,000 answers about all nodes. The record's flags are enough.
 
-// noteElastic: a node that slurmctld has waited for, and that is up, has registered.
-func (l machine) noteElastic(n *slurm.Node) machine {
+// noteElastic notes whether slurmctld waits for the node's slurmd, and that it has seen this one: a node that it has waited
+// for, and that is up, has registered.
+func (m machine) noteElastic(n *slurm.Node) machine {
 	switch {
-	case !l.Elastic || n == nil:
+	case !m.Elastic || n == nil:
 	case n.Is("POWERING_UP"):
-		l.awaited = true
-	case (l.awaited || l.wasUp) && isUp(n):
-		l.Seen = true
+		m.awaited = true
+	case (m.awaited || m.wasUp) && isUp(n):
+		m.Seen = true
 	}
-	return l
+	return m
 }
 
-// isUp: slurmctld takes the node for one that runs.
+// isUp says whether slurmctld takes the node for one that runs.
 func isUp(n *slurm.Node) bool { return n.Responding() && !n.Off() && !n.Is("POWERING_UP") }
 
 // confirmElastic compares the record with the pod. Nobody puts right a record that gives jobs more than there
 // is but who made it: the agent drains the node, and says so.
-func (l machine) confirmElastic(n *slurm.Node) (machine, []any) {
-	wrong := l.wrong(n)
+func (m machine) confirmElastic(n *slurm.Node) (machine, []any) {
+	fault := m.recordFault(n)
 	switch {
 	case n == nil: // a slurmd that registered again would make one without CLOUD
-		return l.again("slurmctld has no record of this elastic node")
-	case wrong != "" && !n.Drained() && !n.Off():
-		l = l.keepOut(wrong)
-		l.Reason = wrong + "; draining it"
-		return l.attempt(supervisor.Draining, Change{Verb: DrainNode, Reason: reasons.ByAgent + wrong})
-	case wrong != "":
-		return l.keepOut(wrong).again(wrong)
-	case !l.registered() && isUp(n):
-		l.wasUp, l.Reason = true, "slurmd is given a moment to register: the record is "+strings.Join(n.State, "+")
-		return l.wait(registerTime)
-	case l.mustMend(n):
-		return l.mend()
-	case l.registered() && !n.Is("POWER_DOWN") && !n.Off() && (Own(n) && !reasons.OfSet(n.Reason) || Outlived(n)):
-		return l.attempt(supervisor.Resuming, Change{Verb: ResumeNode})
-	case !l.registered() || !n.Responding() || n.Off():
-		return l.again("slurmctld has not seen this slurmd yet: the record is " + strings.Join(n.State, "+"))
+		return m.again("slurmctld has no record of this elastic node")
+	case fault != "" && !n.Drained() && !n.Off():
+		m = m.withRecordFault(fault)
+		m.Reason = fault + "; draining it"
+		return m.attempt(supervisor.Draining, Change{Verb: DrainNode, Reason: reasons.ByAgent + fault})
+	case fault != "":
+		return m.withRecordFault(fault).again(fault)
+	case !m.registered() && isUp(n):
+		m.wasUp, m.Reason = true, "slurmd is given a moment to register: the record is "+strings.Join(n.State, "+")
+		return m.wait(registerTime)
+	case m.mustMend(n):
+		return m.mend()
+	case m.registered() && !n.Is("POWER_DOWN") && !n.Off() && (Own(n) && !reasons.OfSet(n.Reason) || HasStaleRefusal(n)):
+		return m.attempt(supervisor.Resuming, Change{Verb: ResumeNode})
+	case !m.registered() || !n.Responding() || n.Off():
+		return m.again("slurmctld has not seen this slurmd yet: the record is " + strings.Join(n.State, "+"))
 	}
-	l.Unlike = l.unlike(n)
-	return l.describe(n)
+	m.RecordDiffers = m.recordDiffers(n)
+	return m.describe(n)
 }
 
-// keepOut: the node serves nobody new while its record is wrong.
-func (l machine) keepOut(wrong string) machine {
-	l.Activity, l.Unlike = supervisor.Leaving, wrong
-	if l.Phase.Serving() {
-		l.Phase = supervisor.Resizing
+// withRecordFault makes the node not Ready while its record has the fault: no new job may come.
+func (m machine) withRecordFault(fault string) machine {
+	m.Activity, m.RecordDiffers = supervisor.Leaving, fault
+	if m.Phase.Serving() {
+		m.Phase = supervisor.Resizing
 	}
-	return l
+	return m
 }
 
-// wrong says why jobs must not come by this record, empty for no reason.
-func (l machine) wrong(n *slurm.Node) string {
+// recordFault says why jobs must not come by this record, empty for no reason.
+func (m machine) recordFault(n *slurm.Node) string {
 	switch {
 	case n == nil:
 		return ""
 	case !n.Elastic():
 		return "the record has no CLOUD: slurmctld cannot suspend the node, and slurmd has made it"
-	case l.Size.Lacks(n) != "":
-		return "the record of the elastic node has more than the pod: " + l.Size.Lacks(n)
+	case m.Size.Lacks(n) != "":
+		return "the record of the elastic node has more than the pod: " + m.Size.Lacks(n)
 	case refusedGres(n):
 		return fmt.Sprintf(
-			"slurmctld has refused what slurmd registered: %s: the cluster's gres.conf must say \"Include %s\"", n.Reason, l.GresConf)
+			"slurmctld has refused what slurmd registered: %s: the cluster's gres.conf must say \"Include %s\"", n.Reason, m.GresConf)
 	case n.Invalid():
 		return "slurmctld has refused what slurmd registered: " + n.Reason
 	}
 	return ""
 }
 
-// unlike says in what the record is another one than the pod would have made, though jobs can run. slurmctld's
-// agent may not know the pod's disk.
-func (l machine) unlike(n *slurm.Node) string {
-	m := *n
-	m.TmpDisk = max(m.TmpDisk, l.Size.TmpDisk)
+// recordDiffers says in what the record differs from the one that the pod would have made, though jobs can run.
+// slurmctld's agent, which has made the record, may not know the pod's disk.
+func (m machine) recordDiffers(n *slurm.Node) string {
+	withDisk := *n
+	withDisk.TmpDisk = max(n.TmpDisk, m.Size.TmpDisk)
 	var all []string
-	if diff := l.Size.Diff(&m); diff != "" {
+	if diff := m.Size.Diff(&withDisk); diff != "" {
 		all = append(all, diff)
 	}
-	for _, field := range l.Traits.Update(n) {
+	for _, field := range m.Traits.Update(n) {
 		if !isTopology(field) && !strings.HasPrefix(field, "activefeatures=") {
 			all = append(all, "the pod has "+field)
 		}
@@ -109,16 +110,16 @@ func isTopology(field string) bool { return strings.HasPrefix(field, "topology="
 
 // updates are the fields of the record that the agent brings up to date. An elastic record has its features and
 // weight for all pods of that name. Only its place in the network is the present pod's.
-func (l machine) updates(n *slurm.Node) []string {
-	fields := l.Traits.Update(n)
-	if l.Elastic {
+func (m machine) updates(n *slurm.Node) []string {
+	fields := m.Traits.Update(n)
+	if m.Elastic {
 		fields = slices.DeleteFunc(fields, func(f string) bool { return !isTopology(f) })
 	}
 	return fields
 }
 
-// Outlived: slurmctld has refused an earlier slurmd's size, and its drain has stayed.
-func Outlived(n *slurm.Node) bool {
+// HasStaleRefusal says whether slurmctld has refused an earlier slurmd's size, and its drain has stayed.
+func HasStaleRefusal(n *slurm.Node) bool {
 	return n.Drained() && !n.Invalid() && reasons.Of(n.Reason) == reasons.Registration
 }
 
@@ -127,63 +128,63 @@ const suspendTime = time.Second
 
 // actOnElastic takes slurmctld's word on an elastic node's record on the way down. The agent drains the node
 // and has slurmctld suspend it as soon as no job holds it, and leaves when it is suspended.
-func (l machine) actOnElastic(e Answered) (machine, []any) {
+func (m machine) actOnElastic(e Answered) (machine, []any) {
 	n := e.Node
-	powered := n.Is("POWER_DOWN") && n.Drained()
-	free := n.Off() || powered && !n.Busy()
+	toPowerDown := n.Is("POWER_DOWN") && n.Drained() // slurmctld suspends it when no job is there
+	free := n.Off() || toPowerDown && !n.Busy()
 	switch {
-	case !l.Seen && l.Tries < unseenTries && n.Is("POWERING_UP", "POWERED_DOWN"):
-		return l.again("slurmctld has not seen this slurmd yet, which would make the node one that is up")
+	case !m.Seen && m.Tries < unseenTries && n.Is("POWERING_UP", "POWERED_DOWN"):
+		return m.again("slurmctld has not seen this slurmd yet, which would make the node one that is up")
 	case n.Is("POWERING_UP") && e.Steps == 0:
 		// Jobs wait for a slurmd that is younger than this one, and the next pod's is.
-		return l.unlisted().end("")
-	case free && l.Stage < deadlines.Leave && e.Steps > 0:
-		l.Activity, l.Reason, l.running = supervisor.Finishing, "the steps of jobs that slurmctld has ended are ending", e.Steps
-		return l.wait(CountEvery)
-	case n.Off() && l.Stage < deadlines.Leave && n.Is("COMPLETING"):
-		l.Activity, l.running = supervisor.Finishing, 0
-		return l.again("its jobs are completing")
+		return m.unlisted().end("")
+	case free && m.Stage < deadlines.Leave && e.Steps > 0:
+		m.Activity, m.Reason, m.running = supervisor.Finishing, "the steps of jobs that slurmctld has ended are ending", e.Steps
+		return m.wait(CountEvery)
+	case n.Off() && m.Stage < deadlines.Leave && n.Is("COMPLETING"):
+		m.Activity, m.running = supervisor.Finishing, 0
+		return m.again("its jobs are completing")
 	case n.Off():
-		return l.unlisted().end("")
-	case !powered && (l.pace.made[PowerDownNode] == 0 || !l.actionDue() || !n.Busy()):
-		return l.powerDown(n, e.Steps)
+		return m.unlisted().end("")
+	case !toPowerDown && (m.pace.made[PowerDownNode] == 0 || !m.actionDue() || !n.Busy()):
+		return m.powerDown(n, e.Steps)
 	case free:
-		return l.again("slurmctld is about to suspend the node")
+		return m.again("slurmctld is about to suspend the node")
 	}
-	return l.awaitJobs(e)
+	return m.awaitJobs(e)
 }
 
 // powerDown keeps new jobs away, and has slurmctld suspend the node after its jobs. An admin's reason stays.
-func (l machine) powerDown(n *slurm.Node, steps int) (machine, []any) {
+func (m machine) powerDown(n *slurm.Node, steps int) (machine, []any) {
 	c := Change{Verb: PowerDownNode, Reason: reasons.Terminating}
 	if Foreign(n) {
 		c.Reason = ""
 	}
-	l.running = steps
-	return l.attempt(supervisor.Draining, c)
+	m.running = steps
+	return m.attempt(supervisor.Draining, c)
 }
 
-// poweredDown: slurmctld has taken the request. It suspends an idle node within a moment.
-func (l machine) poweredDown() (machine, []any) {
-	if l.running > 0 {
-		return l.lookAtRecord()
+// poweredDown goes on when slurmctld has taken the request. It suspends an idle node within a moment.
+func (m machine) poweredDown() (machine, []any) {
+	if m.running > 0 {
+		return m.lookAtRecord()
 	}
-	l.Tries = 4 // the pauses go on from there
-	l.Reason = "slurmctld is about to suspend the node"
-	return l.wait(suspendTime)
+	m.Tries = 4 // the pauses go on from there
+	m.Reason = "slurmctld is about to suspend the node"
+	return m.wait(suspendTime)
 }
 
 // lastResort is how jobs are taken off the node when their time is over.
-func (l machine) lastResort(n *slurm.Node) (supervisor.Activity, Change) {
-	if l.Elastic && n.Elastic() {
+func (m machine) lastResort(n *slurm.Node) (supervisor.Activity, Change) {
+	if m.Elastic && n.Elastic() {
 		return supervisor.PoweringOff, Change{Verb: PowerOffNode, Reason: reasons.Terminating}
 	}
 	return supervisor.Failing, Change{Verb: FailNode, Reason: reasons.Terminating}
 }
 
 // mayRemain is what slurmctld may still have when the node's end could not be reported to it.
-func (l machine) mayRemain() string {
-	if l.Elastic {
+func (m machine) mayRemain() string {
+	if m.Elastic {
 		return "slurmctld may still count on the node"
 	}
 	return "the node record may still be there"

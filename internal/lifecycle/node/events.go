@@ -4,7 +4,7 @@ import (
 	"time"
 
 	"github.com/slurmlet/slurmlet/internal/slurm"
-	"github.com/slurmlet/slurmlet/internal/slurmd/nodesize"
+	"github.com/slurmlet/slurmlet/internal/slurm/nodesize"
 )
 
 // These events are about the node's record and its jobs.
@@ -51,8 +51,8 @@ type (
 	StepsEnded struct{}
 	// StepsCounted: so many run here.
 	StepsCounted struct{ Number, Steps int }
-	// ControllerLost: slurmctld's agent has ended, and slurmctld with it.
-	ControllerLost struct{}
+	// SlurmctldLost: slurmctld's agent has ended, and slurmctld with it.
+	SlurmctldLost struct{}
 	// LaunchRefused: slurmd runs a job already that slurmctld has had it launch.
 	LaunchRefused struct{}
 	// LostJobsFound: slurmctld counts these jobs as running here, and they are not.
@@ -69,6 +69,4 @@ type (
 	Started struct{}
 	// Announced: it is READY.
 	Announced struct{}
-	// Succeeded: it has executed itself anew.
-	Succeeded struct{}
 )

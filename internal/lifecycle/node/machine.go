@@ -8,57 +8,57 @@ import (
 )
 
 // with takes slurmd's next state.
-func (l machine) with(s supervisor.State, actions []any) (machine, []any) {
-	l.Supervisor = s
-	return l, actions
+func (m machine) with(s supervisor.State, actions []any) (machine, []any) {
+	m.Supervisor = s
+	return m, actions
 }
 
-func (l machine) wait(d time.Duration) (machine, []any) { return l.with(l.Wait(d)) }
+func (m machine) wait(d time.Duration) (machine, []any) { return m.with(m.Wait(d)) }
 
 // again waits before the next question, longer from try to try.
-func (l machine) again(reason string) (machine, []any) { return l.with(l.Again(reason, l.lastTry())) }
+func (m machine) again(reason string) (machine, []any) { return m.with(m.Again(reason, m.lastTry())) }
 
-func (l machine) begin() (machine, []any)   { return l.with(l.Begin()) }
-func (l machine) launch() (machine, []any)  { return l.with(l.Launch()) }
-func (l machine) sendHUP() (machine, []any) { return l.with(l.SendHUP()) }
+func (m machine) begin() (machine, []any)   { return m.with(m.Begin()) }
+func (m machine) launch() (machine, []any)  { return m.with(m.Launch()) }
+func (m machine) sendHUP() (machine, []any) { return m.with(m.SendHUP()) }
 
-func (l machine) replace(reason string) (machine, []any) { return l.with(l.Replace(reason)) }
+func (m machine) replace(reason string) (machine, []any) { return m.with(m.Replace(reason)) }
 
-func (l machine) replaceSoon(reason string) (machine, []any) { return l.with(l.ReplaceSoon(reason)) }
+func (m machine) replaceSoon(reason string) (machine, []any) { return m.with(m.ReplaceSoon(reason)) }
 
-func (l machine) relaunch() (machine, []any)   { return l.with(l.Relaunch()) }
-func (l machine) tryToReach() (machine, []any) { return l.with(l.TryToReach()) }
+func (m machine) relaunch() (machine, []any)   { return m.with(m.Relaunch()) }
+func (m machine) tryToReach() (machine, []any) { return m.with(m.TryToReach()) }
 
 // lastTry is the longest pause between questions. Before SIGTERM a node that has no answer yet
 // waits a minute: 10,000 of them ask slurmctld 170 questions a second then, where 5 s would make
 // 2,000. On the way down the kubelet waits, and Reach only opens a connection.
-func (l machine) lastTry() time.Duration {
-	if l.Phase != supervisor.Stopping && l.Activity != supervisor.Reaching {
+func (m machine) lastTry() time.Duration {
+	if m.Phase != supervisor.Stopping && m.Activity != supervisor.Reaching {
 		return backoff.LastQuiet
 	}
 	return backoff.LastTry
 }
 
 // ask opens a question; the answer to any earlier one is stale from now on.
-func (l machine) ask() (machine, []any) {
-	l.Question++
-	if l.Phase == supervisor.Stopping {
-		return l, []any{AskJobs{l.Question, l.need()}}
+func (m machine) ask() (machine, []any) {
+	m.Question++
+	if m.Phase == supervisor.Stopping {
+		return m, []any{AskJobs{m.Question, m.need()}}
 	}
-	return l, []any{AskNode{l.Question, l.need()}}
+	return m, []any{AskNode{m.Question, m.need()}}
 }
 
 // need is what the answer must be sure to have. Mostly slurmd says who it is in the record's
 // Extra; where it cannot, every other answer has the time of its start. That there is no record
 // matters where the agent acts on it.
-func (l machine) need() Need {
-	looksAgain := l.Tries >= LostTries-1
-	stopping := l.Phase == supervisor.Stopping
+func (m machine) need() Need {
+	looksAgain := m.Tries >= LostTries-1
+	stopping := m.Phase == supervisor.Stopping
 	return Need{
-		Start:    !l.Seen && !l.Elastic && (!l.tookOver || stopping) && l.Tries%2 == 1,
-		Topology: l.Traits.Topology.Given() && l.Traits != l.settled && !stopping,
-		Jobs:     l.keepsIt || !l.Elastic && l.Activity == supervisor.Leaving || l.Elastic && stopping && l.Tries >= WatchedTries,
-		Absence:  looksAgain || l.Activity == supervisor.Leaving || stopping && (l.Seen || l.Tries >= unseenTries),
+		Start:    !m.Seen && !m.Elastic && (!m.tookOver || stopping) && m.Tries%2 == 1,
+		Topology: m.Traits.Topology.Given() && m.Traits != m.settled && !stopping,
+		Jobs:     m.keepsIt || !m.Elastic && m.Activity == supervisor.Leaving || m.Elastic && stopping && m.Tries >= WatchedTries,
+		Absence:  looksAgain || m.Activity == supervisor.Leaving || stopping && (m.Seen || m.Tries >= unseenTries),
 	}
 }
 

@@ -10,38 +10,38 @@ import (
 
 // attempt asks for a change, and makes the node busy with it. Before a repeated one there is a
 // pause, after which the node looks at the record again.
-func (l machine) attempt(doing supervisor.Activity, c Change) (machine, []any) {
-	if l.pace.made[c.Verb] > 0 && !l.pace.rested {
-		return l.rest(l.pace.pause(c.Verb))
+func (m machine) attempt(doing supervisor.Activity, c Change) (machine, []any) {
+	if m.pace.made[c.Verb] > 0 && !m.pace.rested {
+		return m.rest(m.pace.pause(c.Verb))
 	}
-	l.pace.rested = false
-	l.pace.made[c.Verb]++
-	l.pace.last = c.Verb
-	return l.begins(doing, c)
+	m.pace.rested = false
+	m.pace.made[c.Verb]++
+	m.pace.last = c.Verb
+	return m.begins(doing, c)
 }
 
 // begins makes the node busy with a change. A timer of before is stale: what it asked would take
 // the place of the change's outcome.
-func (l machine) begins(doing supervisor.Activity, c Change) (machine, []any) {
-	l.Activity = doing
-	l.Question++
-	l.Timer++
-	c.Number = l.Question
-	return l, []any{c}
+func (m machine) begins(doing supervisor.Activity, c Change) (machine, []any) {
+	m.Activity = doing
+	m.Question++
+	m.Timer++
+	c.Number = m.Question
+	return m, []any{c}
 }
 
 // changeAgain looks at the record again after a change that slurmctld has not made, or of which
 // the record must have. The pause is that before the next change, too.
-func (l machine) changeAgain(reason string) (machine, []any) {
-	l.Reason = reason
-	l.Tries++
-	return l.rest(max(backoff.Grow(backoff.FirstTry, l.Tries-1, l.lastTry()), l.pace.pause(l.pace.last)))
+func (m machine) changeAgain(reason string) (machine, []any) {
+	m.Reason = reason
+	m.Tries++
+	return m.rest(max(backoff.Grow(backoff.FirstTry, m.Tries-1, m.lastTry()), m.pace.pause(m.pace.last)))
 }
 
-func (l machine) rest(pause time.Duration) (machine, []any) {
-	l, actions := l.wait(pause)
-	l.pace.resting = l.Timer
-	return l, actions
+func (m machine) rest(pause time.Duration) (machine, []any) {
+	m, actions := m.wait(pause)
+	m.pace.resting = m.Timer
+	return m, actions
 }
 
 // pause is the one before the next change: 50 ms, 200 ms, 800 ms and so on, by all that were
@@ -65,8 +65,8 @@ func (n State) IsPaced() bool { return n.pace != pace{} }
 func (p pace) repeats() bool { return p.made[p.last] > 1 }
 
 // actionDue: a deadline is over, and what it is for has not been done.
-func (l machine) actionDue() bool {
-	return l.Stage >= deadlines.Requeue && l.Acted < deadlines.Requeue || l.Stage >= deadlines.Fail && l.Acted < deadlines.Fail
+func (m machine) actionDue() bool {
+	return m.Stage >= deadlines.Requeue && m.Acted < deadlines.Requeue || m.Stage >= deadlines.Fail && m.Acted < deadlines.Fail
 }
 
 // ActionDue says whether a deadline is over of which the action has not been taken.

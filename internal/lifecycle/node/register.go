@@ -11,135 +11,135 @@ import (
 )
 
 // answer takes slurmctld's word on what was asked last.
-func (l machine) answer(e Answered) (machine, []any) {
-	if e.Number != l.Question {
-		return l, nil
+func (m machine) answer(e Answered) (machine, []any) {
+	if e.Number != m.Question {
+		return m, nil
 	}
-	l = l.note(e)
-	if l.Phase == supervisor.Starting && !l.unclaimed && e.Node != nil && e.Node.Busy() && (e.Steps == 0 || l.WasReady || l.Inherits) {
-		l = l.doubtClaims()
+	m = m.note(e)
+	if m.Phase == supervisor.Starting && !m.unclaimed && e.Node != nil && e.Node.Busy() && (e.Steps == 0 || m.WasReady || m.Inherits) {
+		m = m.doubtClaims()
 	}
 	switch {
 	case e.Err != nil:
-		return l.again(e.Err.Error())
-	case l.Activity == supervisor.Reaching:
-		l.Reason = ""
-		return l.launch()
-	case l.mayHaveStaleJobs(e.Steps) && l.Seen && e.Node != nil && e.Node.Busy():
-		return l.lookForStaleJobs()
-	case l.Activity == supervisor.Leaving:
-		return l.leave(e.Node)
+		return m.again(e.Err.Error())
+	case m.Activity == supervisor.Reaching:
+		m.Reason = ""
+		return m.launch()
+	case m.mayHaveStaleJobs(e.Steps) && m.Seen && e.Node != nil && e.Node.Busy():
+		return m.lookForStaleJobs()
+	case m.Activity == supervisor.Leaving:
+		return m.leave(e.Node)
 	}
-	return l.confirmRecord(e.Node)
+	return m.confirmRecord(e.Node)
 }
 
 // note keeps what slurmctld's answer says in every phase.
-func (l machine) note(e Answered) machine {
-	if e.Main != 0 && e.Main == l.Main && e.Began.Before(l.MainSince) {
-		l.MainSince = e.Began // the clock was stepped back
+func (m machine) note(e Answered) machine {
+	if e.Main != 0 && e.Main == m.Main && e.Began.Before(m.MainSince) {
+		m.MainSince = e.Began // the clock was stepped back
 	}
-	l.Seen = l.Seen || l.isSeen(e.Node)
-	return l.noteElastic(e.Node)
+	m.Seen = m.Seen || m.isSeen(e.Node)
+	return m.noteElastic(e.Node)
 }
 
 // changed takes the outcome of a deletion, a drain or its end.
-func (l machine) changed(e Done) (machine, []any) {
+func (m machine) changed(e Done) (machine, []any) {
 	switch {
-	case e.Number != l.Question:
-		return l, nil
-	case l.Activity == supervisor.Describing:
-		return l.described(e.Err)
-	case l.Activity == supervisor.EndingStaleJobs:
-		return l.staleJobsEnded(e.Err)
-	case l.Activity == supervisor.Deleting && errors.Is(e.Err, slurm.ErrNoNode):
-		return l.unlisted().replace("the old record is gone")
-	case l.Activity == supervisor.Deleting && errors.Is(e.Err, slurm.ErrKept):
-		return l.replace("the record was made anew with the pod's size")
-	case l.Activity == supervisor.Deleting && e.Err != nil:
-		l.Activity = supervisor.Leaving // a job or a reservation was quicker
-		return l.changeAgain(e.Err.Error())
-	case l.Activity == supervisor.Draining:
-		l.Activity = supervisor.Leaving
+	case e.Number != m.Question:
+		return m, nil
+	case m.Activity == supervisor.Describing:
+		return m.described(e.Err)
+	case m.Activity == supervisor.EndingStaleJobs:
+		return m.staleJobsEnded(e.Err)
+	case m.Activity == supervisor.Deleting && errors.Is(e.Err, slurm.ErrNoNode):
+		return m.unlisted().replace("the old record is gone")
+	case m.Activity == supervisor.Deleting && errors.Is(e.Err, slurm.ErrKept):
+		return m.replace("the record was made anew with the pod's size")
+	case m.Activity == supervisor.Deleting && e.Err != nil:
+		m.Activity = supervisor.Leaving // a job or a reservation was quicker
+		return m.changeAgain(e.Err.Error())
+	case m.Activity == supervisor.Draining:
+		m.Activity = supervisor.Leaving
 		if e.Err != nil {
-			l.Reason = e.Err.Error()
+			m.Reason = e.Err.Error()
 		}
-		return l.changeAgain(l.Reason)
+		return m.changeAgain(m.Reason)
 	case e.Err != nil:
-		return l.changeAgain(e.Err.Error())
-	case l.Activity == supervisor.Deleting:
-		return l.unlisted().replace("the old record is deleted")
-	case l.Activity == supervisor.Mending:
-		return l.mended()
-	case l.Activity == supervisor.Resuming && l.pace.repeats():
-		l.Activity = supervisor.Confirming
-		return l.changeAgain("the node was resumed, and may be drained again")
-	case l.Activity == supervisor.Resuming:
-		l.Activity = supervisor.Confirming
-		return l.ask()
+		return m.changeAgain(e.Err.Error())
+	case m.Activity == supervisor.Deleting:
+		return m.unlisted().replace("the old record is deleted")
+	case m.Activity == supervisor.Mending:
+		return m.mended()
+	case m.Activity == supervisor.Resuming && m.pace.repeats():
+		m.Activity = supervisor.Confirming
+		return m.changeAgain("the node was resumed, and may be drained again")
+	case m.Activity == supervisor.Resuming:
+		m.Activity = supervisor.Confirming
+		return m.ask()
 	}
-	return l.changeAgain(l.Reason)
+	return m.changeAgain(m.Reason)
 }
 
 // confirmRecord compares the record with what slurmd has registered. slurmd cannot:
 // it reports success even when it was refused, and an older record silently
 // wins over --conf.
-func (l machine) confirmRecord(n *slurm.Node) (machine, []any) {
+func (m machine) confirmRecord(n *slurm.Node) (machine, []any) {
 	switch {
-	case l.Elastic:
-		return l.confirmElastic(n)
+	case m.Elastic:
+		return m.confirmElastic(n)
 	case n == nil:
-		return l.lost()
-	case !l.fits(n):
-		l.Tries = 0
-		return l.leave(n)
-	case l.mustMend(n):
-		return l.mend()
-	case l.registered() && (Own(n) || PutRight(n)):
+		return m.lost()
+	case !m.fits(n):
+		m.Tries = 0
+		return m.leave(n)
+	case m.mustMend(n):
+		return m.mend()
+	case m.registered() && (Own(n) || PutRight(n)):
 		// also from DOWN, which an earlier agent may have set with its drain
-		return l.attempt(supervisor.Resuming, Change{Verb: ResumeNode})
-	case !l.registered() || !n.Responding():
-		return l.again("slurmctld has not seen this slurmd yet: the record is " + strings.Join(n.State, "+"))
+		return m.attempt(supervisor.Resuming, Change{Verb: ResumeNode})
+	case !m.registered() || !n.Responding():
+		return m.again("slurmctld has not seen this slurmd yet: the record is " + strings.Join(n.State, "+"))
 	}
-	return l.describe(n)
+	return m.describe(n)
 }
 
 // mayHaveStaleJobs: slurmctld may count jobs here that have died with an earlier container, or with an earlier pod.
 // slurmctld waits for minutes for those of a pod, because it takes them for young after its own start.
-func (l machine) mayHaveStaleJobs(steps int) bool { return l.Inherits || l.Fresh && steps == 0 }
+func (m machine) mayHaveStaleJobs(steps int) bool { return m.Inherits || m.Fresh && steps == 0 }
 
 // lookForStaleJobs looks for jobs that have died with an earlier container, once.
-func (l machine) lookForStaleJobs() (machine, []any) {
-	return l.begins(supervisor.EndingStaleJobs, Change{Verb: EndStaleJobs})
+func (m machine) lookForStaleJobs() (machine, []any) {
+	return m.begins(supervisor.EndingStaleJobs, Change{Verb: EndStaleJobs})
 }
 
 // staleJobsEnded: slurmctld knows of them, or will find out by itself. What it refuses
 // does not keep the node from its work.
-func (l machine) staleJobsEnded(err error) (machine, []any) {
+func (m machine) staleJobsEnded(err error) (machine, []any) {
 	if errors.Is(err, slurm.ErrUnreachable) {
-		return l.again(err.Error())
+		return m.again(err.Error())
 	}
-	l.Inherits, l.Fresh = false, false
-	if l.Phase == supervisor.Stopping {
-		return l.lookAtRecord()
+	m.Inherits, m.Fresh = false, false
+	if m.Phase == supervisor.Stopping {
+		return m.lookAtRecord()
 	}
-	l.Activity = supervisor.Confirming
-	return l.ask()
+	m.Activity = supervisor.Confirming
+	return m.ask()
 }
 
 // isSeen: the record is that of the present slurmd, and not of an earlier one.
-func (l machine) isSeen(n *slurm.Node) bool {
-	return n != nil && !n.SlurmdStartAt.Time().Before(l.MainSince.Truncate(time.Second))
+func (m machine) isSeen(n *slurm.Node) bool {
+	return n != nil && !n.SlurmdStartAt.Time().Before(m.MainSince.Truncate(time.Second))
 }
 
-func (l machine) fits(n *slurm.Node) bool { return l.Size.Diff(n) == "" && !n.Invalid() }
+func (m machine) fits(n *slurm.Node) bool { return m.Size.Diff(n) == "" && !n.Invalid() }
 
 // lost: slurmctld has no record. SIGHUP makes slurmd register again.
-func (l machine) lost() (machine, []any) {
-	if l.Tries+1 < LostTries {
-		return l.again("slurmctld has no record of this node yet")
+func (m machine) lost() (machine, []any) {
+	if m.Tries+1 < LostTries {
+		return m.again("slurmctld has no record of this node yet")
 	}
-	l, actions := l.again("slurmctld has no record of this node: is MaxNodeCount reached?")
-	return l, append(actions, supervisor.SignalMain{Signal: supervisor.SigHup})
+	m, actions := m.again("slurmctld has no record of this node: is MaxNodeCount reached?")
+	return m, append(actions, supervisor.SignalMain{Signal: supervisor.SigHup})
 }
 
 // Own says whether the drain on a record was set by an agent.

@@ -20,25 +20,25 @@ func Relaunched(n *slurm.Node) bool { return n.Drained() && reasons.Of(n.Reason)
 const drainTime = time.Second
 
 // expectDrain: slurmctld is about to hold the job, and to drain the node.
-func (l machine) expectDrain() (machine, []any) {
-	l.Relaunched = true
-	if l.Phase != supervisor.Ready || l.Activity != supervisor.Idle {
-		return l, nil // what comes next looks at the record
+func (m machine) expectDrain() (machine, []any) {
+	m.Relaunched = true
+	if m.Phase != supervisor.Ready || m.Activity != supervisor.Idle {
+		return m, nil // what comes next looks at the record
 	}
-	l.Activity, l.Tries, l.Reason = supervisor.Doubting, 0, "slurmd has refused to launch a job that it runs already"
-	return l.wait(drainTime)
+	m.Activity, m.Tries, m.Reason = supervisor.Doubting, 0, "slurmd has refused to launch a job that it runs already"
+	return m.wait(drainTime)
 }
 
-// mustMend: a node that is about to be suspended stays drained until it is off (internal/slurmctld/elastic).
-func (l machine) mustMend(n *slurm.Node) bool {
-	return l.registered() && !n.Off() && (l.Relaunched || Relaunched(n) && !n.Is("POWER_DOWN"))
+// mustMend: a node that is about to be suspended stays drained until it is off (internal/slurmctld/elastic/planner).
+func (m machine) mustMend(n *slurm.Node) bool {
+	return m.registered() && !n.Off() && (m.Relaunched || Relaunched(n) && !n.Is("POWER_DOWN"))
 }
 
-func (l machine) mend() (machine, []any) {
-	return l.attempt(supervisor.Mending, Change{Verb: MendLaunch})
+func (m machine) mend() (machine, []any) {
+	return m.attempt(supervisor.Mending, Change{Verb: MendLaunch})
 }
 
-func (l machine) mended() (machine, []any) {
-	l.Relaunched, l.Activity = false, supervisor.Confirming
-	return l.changeAgain("the jobs were released, and slurmctld may drain the node again")
+func (m machine) mended() (machine, []any) {
+	m.Relaunched, m.Activity = false, supervisor.Confirming
+	return m.changeAgain("the jobs were released, and slurmctld may drain the node again")
 }

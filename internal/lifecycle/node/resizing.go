@@ -6,113 +6,113 @@ import (
 	"github.com/slurmlet/slurmlet/internal/kit/backoff"
 	"github.com/slurmlet/slurmlet/internal/lifecycle/supervisor"
 	"github.com/slurmlet/slurmlet/internal/slurm"
+	"github.com/slurmlet/slurmlet/internal/slurm/nodesize"
 	"github.com/slurmlet/slurmlet/internal/slurm/reasons"
-	"github.com/slurmlet/slurmlet/internal/slurmd/nodesize"
 )
 
 // measure: the pod was looked at again. What cannot be used changes nothing:
 // the last good size and traits stay.
-func (l machine) measure(e Measured) (machine, []any) {
-	l.State = l.WithGrace(e)
+func (m machine) measure(e Measured) (machine, []any) {
+	m.State = m.WithGrace(e)
 	switch {
-	case e.Err != nil && l.Unstartable != "":
-		l.Unstartable = e.Err.Error()
-		return l.begin()
+	case e.Err != nil && m.Unstartable != "":
+		m.Unstartable = e.Err.Error()
+		return m.begin()
 	case e.Err != nil:
-		l.Fault = e.Err.Error()
-		return l, nil
+		m.Fault = e.Err.Error()
+		return m, nil
 	}
-	resized := e.Size != l.Size
+	resized := e.Size != m.Size
 	if resized {
-		l.pace = pace{}
+		m.pace = pace{}
 	}
-	l.Unstartable, l.Fault = "", ""
-	l.Allocation = &nodesize.Allocation{Resources: e.Resources, Size: e.Size, Traits: e.Traits.After(l.Traits), Grace: e.Grace}
+	m.Unstartable, m.Fault = "", ""
+	m.Allocation = &nodesize.Allocation{Resources: e.Resources, Size: e.Size, Traits: e.Traits.After(m.Traits), Grace: e.Grace}
 	switch {
-	case l.Activity == supervisor.AwaitingDescription:
-		return l.begin()
-	case !l.Phase.Serving():
-		return l, nil // what comes next takes the new values
-	case resized && l.Activity != supervisor.Replacing:
-		l.Phase, l.Activity, l.Tries = supervisor.Resizing, supervisor.Leaving, 0
-		return l.ask()
-	case l.Phase == supervisor.Ready && (l.Traits != l.settled || l.Activity == supervisor.Describing):
-		l.Activity, l.Tries = supervisor.Describing, 0
-		return l.ask()
+	case m.Activity == supervisor.AwaitingDescription:
+		return m.begin()
+	case !m.Phase.Serving():
+		return m, nil // what comes next takes the new values
+	case resized && m.Activity != supervisor.Replacing:
+		m.Phase, m.Activity, m.Tries = supervisor.Resizing, supervisor.Leaving, 0
+		return m.ask()
+	case m.Phase == supervisor.Ready && (m.Traits != m.settled || m.Activity == supervisor.Describing):
+		m.Activity, m.Tries = supervisor.Describing, 0
+		return m.ask()
 	}
-	return l, nil
+	return m, nil
 }
 
 // lookAgain: the record may be free now. A job ends with several steps at once.
-func (l machine) lookAgain() (machine, []any) {
-	switch l.Activity {
+func (m machine) lookAgain() (machine, []any) {
+	switch m.Activity {
 	case supervisor.Leaving:
-		if l.pace.resting == l.Timer {
-			return l, nil // the pause ends by itself
+		if m.pace.resting == m.Timer {
+			return m, nil // the pause ends by itself
 		}
-		l.Tries = 0
-		l.looks++
-		return l.wait(backoff.Grow(supervisor.Settle, l.looks-1, lastLook))
+		m.Tries = 0
+		m.looks++
+		return m.wait(backoff.Grow(supervisor.Settle, m.looks-1, lastLook))
 	case supervisor.Finishing:
-		l.Tries, l.running, l.keepsIt = 0, 0, false
-		return l.wait(backoff.Grow(supervisor.Settle, l.looks, lastLook))
+		m.Tries, m.running, m.keepsIt = 0, 0, false
+		return m.wait(backoff.Grow(supervisor.Settle, m.looks, lastLook))
 	case supervisor.LookingAtRecord:
-		l.stepEnded = true // the answer that is on its way may not know of it
+		m.stepEnded = true // the answer that is on its way may not know of it
 	}
-	return l, nil
+	return m, nil
 }
 
 // leave waits until nothing and nobody holds a record of another size. New
 // jobs are kept away meanwhile; then it is deleted and slurmd registers anew.
-func (l machine) leave(n *slurm.Node) (machine, []any) {
-	l.Activity = supervisor.Leaving
-	if l.Phase.Serving() {
-		l.Phase = supervisor.Resizing
+func (m machine) leave(n *slurm.Node) (machine, []any) {
+	m.Activity = supervisor.Leaving
+	if m.Phase.Serving() {
+		m.Phase = supervisor.Resizing
 	}
-	if l.Elastic {
-		l.Activity = supervisor.Confirming
-		return l.confirmElastic(n)
+	if m.Elastic {
+		m.Activity = supervisor.Confirming
+		return m.confirmElastic(n)
 	}
 	switch {
 	case n == nil:
-		l.pace.made[RenewNode]++ // somebody else's deletion is one of its kind
-		l.pace.rested = false
-		return l.unlisted().replace("the old record is gone")
-	case l.fits(n):
-		l.Activity = supervisor.Confirming
-		return l.confirmRecord(n)
+		m.pace.made[RenewNode]++ // somebody else's deletion is one of its kind
+		m.pace.rested = false
+		return m.unlisted().replace("the old record is gone")
+	case m.fits(n):
+		m.Activity = supervisor.Confirming
+		return m.confirmRecord(n)
 	}
-	what := "the record is of another size: " + l.Size.Diff(n)
-	if l.Size.Diff(n) == "" {
+	what := "the record is of another size: " + m.Size.Diff(n)
+	if m.Size.Diff(n) == "" {
 		what = "slurmctld has refused what slurmd registered: " + n.Reason
 	}
 	switch {
-	case l.Size.Diff(n) == "" && refusedGres(n):
-		return l.again(fmt.Sprintf("%s: the cluster's gres.conf must say \"Include %s\"", what, l.GresConf))
+	case m.Size.Diff(n) == "" && refusedGres(n):
+		return m.again(fmt.Sprintf("%s: the cluster's gres.conf must say \"Include %s\"", what, m.GresConf))
 	case Foreign(n):
-		return l.again(fmt.Sprintf("%s; somebody else has drained the node, which would be lost with the record: %s", what, n.Reason))
+		return m.again(fmt.Sprintf("%s; somebody else has drained the node, which would be lost with the record: %s", what, n.Reason))
 	case !n.Drained():
-		l.Reason = what + "; draining it"
-		return l.attempt(supervisor.Draining, Change{Verb: DrainNode, Reason: reasons.Resized})
+		m.Reason = what + "; draining it"
+		return m.attempt(supervisor.Draining, Change{Verb: DrainNode, Reason: reasons.Resized})
 	case n.Busy():
-		return l.stillBusy(what)
+		return m.stillBusy(what)
 	}
-	l.Reason = what
-	return l.deleteRecord()
+	m.Reason = what
+	return m.deleteRecord()
 }
 
 // stillBusy waits for the jobs on the record. Some may be there no more: one
 // that has died with an earlier pod is missed by slurmctld only when slurmd
 // registers, and not while it is thought to be starting.
-func (l machine) stillBusy(what string) (machine, []any) {
+func (m machine) stillBusy(what string) (machine, []any) {
 	what += "; jobs run on it"
-	if l.Phase == supervisor.Resizing && l.Tries >= WatchedTries {
-		l.Reason = what
-		return l.wait(WatchedPause)
+	if m.Phase == supervisor.Resizing && m.Tries >= WatchedTries {
+		m.Reason = what
+		return m.wait(WatchedPause)
 	}
-	l, actions := l.again(what)
-	if l.Tries == MissedTries && l.Phase == supervisor.Starting && l.Main != 0 {
+	m, actions := m.again(what)
+	if m.Tries == MissedTries && m.Phase == supervisor.Starting && m.Main != 0 {
 		actions = append(actions, supervisor.SignalMain{Signal: supervisor.SigHup})
 	}
-	return l, actions
+	return m, actions
 }

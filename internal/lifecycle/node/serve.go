@@ -5,54 +5,54 @@ import (
 
 	"github.com/slurmlet/slurmlet/internal/lifecycle/supervisor"
 	"github.com/slurmlet/slurmlet/internal/slurm"
-	"github.com/slurmlet/slurmlet/internal/slurmd/nodesize"
+	"github.com/slurmlet/slurmlet/internal/slurm/nodesize"
 )
 
 // serve makes the node Ready.
-func (l machine) serve() (machine, []any) {
-	l.Supervisor = l.Serve()
-	l.Seen, l.looks, l.pace, l.Fresh = l.registered(), 0, pace{}, false
+func (m machine) serve() (machine, []any) {
+	m.Supervisor = m.Serve()
+	m.Seen, m.looks, m.pace, m.Fresh = m.registered(), 0, pace{}, false
 	switch {
-	case l.MainSince.Before(l.FilesSince): // it was on its way already
-		return l.sendHUP()
-	case l.unclaimed:
-		return l.toFindLost()
+	case m.MainSince.Before(m.FilesSince): // it was on its way already
+		return m.sendHUP()
+	case m.unclaimed:
+		return m.toFindLost()
 	}
-	return l, nil
+	return m, nil
 }
 
 // doubt asks what a daemon that serves has complained of, until it answers.
-func (l machine) doubt() (machine, []any) {
-	if l.Phase != supervisor.Ready || l.Activity != supervisor.Idle || !l.Reaches {
-		return l, nil
+func (m machine) doubt() (machine, []any) {
+	if m.Phase != supervisor.Ready || m.Activity != supervisor.Idle || !m.Reaches {
+		return m, nil
 	}
-	l.Activity, l.Tries = supervisor.Doubting, 0
-	return l.ask()
+	m.Activity, m.Tries = supervisor.Doubting, 0
+	return m.ask()
 }
 
 // describe brings features, topology and weight up to date, once for each
 // change of theirs: slurmctld may write them another way than they were given.
-func (l machine) describe(n *slurm.Node) (machine, []any) {
-	fields := l.updates(n)
-	if l.Traits == l.settled || len(fields) == 0 {
-		l.settled, l.Refusal = l.Traits, ""
-		return l.serve()
+func (m machine) describe(n *slurm.Node) (machine, []any) {
+	fields := m.updates(n)
+	if m.Traits == m.settled || len(fields) == 0 {
+		m.settled, m.Refusal = m.Traits, ""
+		return m.serve()
 	}
-	l.settled = nodesize.Traits{}
-	return l.begins(supervisor.Describing, Change{Verb: UpdateNode, Fields: fields})
+	m.settled = nodesize.Traits{}
+	return m.begins(supervisor.Describing, Change{Verb: UpdateNode, Fields: fields})
 }
 
 // described: slurmctld has changed the record, or refuses to. A refusal does
 // not keep the node from its work.
-func (l machine) described(err error) (machine, []any) {
+func (m machine) described(err error) (machine, []any) {
 	if errors.Is(err, slurm.ErrUnreachable) {
-		return l.again(err.Error())
+		return m.again(err.Error())
 	}
-	l.settled, l.Refusal = l.Traits, ""
+	m.settled, m.Refusal = m.Traits, ""
 	if err != nil {
-		l.Refusal = err.Error()
+		m.Refusal = err.Error()
 	}
-	return l.serve()
+	return m.serve()
 }
 
 // A job of which nothing runs here is one that slurmctld has only begun to start:
@@ -65,54 +65,54 @@ func (l machine) described(err error) (machine, []any) {
 const mostReconciles = 3
 
 // recheckClaims: slurmctld has been started anew, and may take jobs for running of which nothing runs here.
-func (l machine) recheckClaims() (machine, []any) {
-	l = l.doubtClaims()
-	l.lookedEarly = true // its pod is the same
-	if l.Phase != supervisor.Ready || l.Activity != supervisor.Idle {
-		return l, nil // becomeReady looks at it
+func (m machine) recheckClaims() (machine, []any) {
+	m = m.doubtClaims()
+	m.lookedEarly = true // its pod is the same
+	if m.Phase != supervisor.Ready || m.Activity != supervisor.Idle {
+		return m, nil // becomeReady looks at it
 	}
-	return l.toFindLost()
+	return m.toFindLost()
 }
 
 // doubtClaims: slurmctld may count jobs here of which nothing runs.
-func (l machine) doubtClaims() machine {
-	l.unclaimed, l.reconciles, l.lookedEarly = true, 0, false
-	return l
+func (m machine) doubtClaims() machine {
+	m.unclaimed, m.reconciles, m.lookedEarly = true, 0, false
+	return m
 }
 
 // toFindLost gives slurmctld time to send what it starts. On an elastic node it does not end what began before
 // the pod, which the agent does (agent, endForgotten): no time makes that live again.
-func (l machine) toFindLost() (machine, []any) {
-	if l.Elastic && !l.lookedEarly {
-		return l.wait(forgottenAfter)
+func (m machine) toFindLost() (machine, []any) {
+	if m.Elastic && !m.lookedEarly {
+		return m.wait(forgottenAfter)
 	}
-	return l.wait(MissedAfter)
+	return m.wait(MissedAfter)
 }
 
 // findLost looks for such jobs.
-func (l machine) findLost() (machine, []any) {
-	if !l.unclaimed || l.Phase != supervisor.Ready || l.Main == 0 {
-		return l, nil
+func (m machine) findLost() (machine, []any) {
+	if !m.unclaimed || m.Phase != supervisor.Ready || m.Main == 0 {
+		return m, nil
 	}
-	l.Question++
-	return l, []any{FindLostJobs{l.Question}}
+	m.Question++
+	return m, []any{FindLostJobs{m.Question}}
 }
 
 // reconcile has slurmd register again, which reports all jobs to slurmctld that run here.
-func (l machine) reconcile(e LostJobsFound) (machine, []any) {
+func (m machine) reconcile(e LostJobsFound) (machine, []any) {
 	switch {
-	case l.Phase != supervisor.Ready || e.Number != l.Question || l.Activity != supervisor.Idle:
-		return l, nil
+	case m.Phase != supervisor.Ready || e.Number != m.Question || m.Activity != supervisor.Idle:
+		return m, nil
 	case e.Err != nil:
-		return l.wait(MissedAfter)
-	case l.Elastic && !l.lookedEarly && len(e.Lost) == 0:
-		l.lookedEarly = true
-		return l.toFindLost()
+		return m.wait(MissedAfter)
+	case m.Elastic && !m.lookedEarly && len(e.Lost) == 0:
+		m.lookedEarly = true
+		return m.toFindLost()
 	}
-	l.reconciles, l.lookedEarly = l.reconciles+1, true
-	l.unclaimed = len(e.Lost) > 0 && l.reconciles < mostReconciles
+	m.reconciles, m.lookedEarly = m.reconciles+1, true
+	m.unclaimed = len(e.Lost) > 0 && m.reconciles < mostReconciles
 	if len(e.Lost) == 0 {
-		return l, nil
+		return m, nil
 	}
-	return l.sendHUP() // becomeReady looks again
+	return m.sendHUP() // becomeReady looks again
 }

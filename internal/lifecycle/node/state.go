@@ -9,7 +9,7 @@ import (
 	"github.com/slurmlet/slurmlet/internal/lifecycle/deadlines"
 	"github.com/slurmlet/slurmlet/internal/lifecycle/supervisor"
 	"github.com/slurmlet/slurmlet/internal/slurm"
-	"github.com/slurmlet/slurmlet/internal/slurmd/nodesize"
+	"github.com/slurmlet/slurmlet/internal/slurm/nodesize"
 )
 
 // Plan is what does not change during a life.
@@ -28,9 +28,8 @@ type State struct {
 	// Allocation is never changed in place, and large: Step copies a life.
 	*nodesize.Allocation
 	// Fault is why the last change of the pod could not be followed, Refusal why slurmctld did not take
-	// the traits. Unlike is in what an elastic node's record is
-	// another one than the pod.
-	Fault, Refusal, Unlike string
+	// the traits. RecordDiffers says in what an elastic node's record differs from the pod.
+	Fault, Refusal, RecordDiffers string
 	// settled is the traits that were brought to the record's notice.
 	settled nodesize.Traits
 	// pace is how often the record has been changed.

@@ -6,124 +6,124 @@ import (
 
 	"github.com/slurmlet/slurmlet/internal/lifecycle/deadlines"
 	"github.com/slurmlet/slurmlet/internal/lifecycle/supervisor"
-	"github.com/slurmlet/slurmlet/internal/slurmd/nodesize"
+	"github.com/slurmlet/slurmlet/internal/slurm/nodesize"
 )
 
 // Step takes an event. It returns the next states of slurmd and of its node, and what is to be done.
 func Step(s supervisor.State, n State, e any) (supervisor.State, State, []any) {
-	l, actions := machine{s, n}.take(e)
-	return l.Supervisor, l.State, actions
+	m, actions := machine{s, n}.take(e)
+	return m.Supervisor, m.State, actions
 }
 
 // take has the phase that the container is in take an event. What slurmd does means the same in all
 // of them.
-func (l machine) take(e any) (machine, []any) {
+func (m machine) take(e any) (machine, []any) {
 	switch e := e.(type) {
 	case Started:
-		return l.takeStarted(), nil
+		return m.takeStarted(), nil
 	case Announced:
-		return l.takeReady()
+		return m.takeReady()
 	case supervisor.MainChanged:
-		return l.takeSuccessor()
+		return m.takeSuccessor()
 	case supervisor.MainHung:
-		return l.replaceHung(e)
+		return m.replaceHung(e)
 	}
-	switch l.Phase {
+	switch m.Phase {
 	case supervisor.Exited:
-		return l, nil
+		return m, nil
 	case supervisor.Stopping:
-		return l.whileStopping(e)
+		return m.whileStopping(e)
 	}
-	return l.beforeStopping(e)
+	return m.beforeStopping(e)
 }
 
 // beforeStopping takes the events of a node that is to serve.
-func (l machine) beforeStopping(e any) (machine, []any) {
+func (m machine) beforeStopping(e any) (machine, []any) {
 	switch e := e.(type) {
 	case Answered:
-		return l.answer(e)
+		return m.answer(e)
 	case Done:
-		return l.changed(e)
+		return m.changed(e)
 	case Measured:
-		return l.measure(e)
+		return m.measure(e)
 	case StepsEnded:
-		return l.lookAgain()
+		return m.lookAgain()
 	case supervisor.TimerFired:
-		return l.fired(e)
+		return m.fired(e)
 	case supervisor.Troubled:
-		return l.doubt()
-	case ControllerLost:
-		return l.recheckClaims()
+		return m.doubt()
+	case SlurmctldLost:
+		return m.recheckClaims()
 	case LaunchRefused:
-		return l.expectDrain()
+		return m.expectDrain()
 	case LostJobsFound:
-		return l.reconcile(e)
+		return m.reconcile(e)
 	case StepsCounted, deadlines.DeadlinePassed:
-		return l, nil
+		return m, nil
 	}
 	panic(fmt.Sprintf("Step: no such event: %T", e))
 }
 
 // whileStopping takes the events of a node that is taken out of service.
-func (l machine) whileStopping(e any) (machine, []any) {
+func (m machine) whileStopping(e any) (machine, []any) {
 	switch e := e.(type) {
 	case supervisor.Terminated:
-		return l.terminate(e)
+		return m.terminate(e)
 	case Answered:
-		return l.answerStopping(e)
+		return m.answerStopping(e)
 	case Done:
-		return l.changedStopping(e)
+		return m.changedStopping(e)
 	case Measured:
-		return l.hastenBy(e)
+		return m.hastenBy(e)
 	case deadlines.DeadlineSet:
-		return l.hasten(e.At)
+		return m.hasten(e.At)
 	case StepsEnded:
-		return l.lookAgain()
+		return m.lookAgain()
 	case StepsCounted:
-		return l.fewer(e)
+		return m.fewer(e)
 	case supervisor.TimerFired:
-		return l.firedStopping(e)
+		return m.firedStopping(e)
 	case deadlines.DeadlinePassed:
-		return l.due(e)
-	case supervisor.Troubled, ControllerLost, LaunchRefused, LostJobsFound:
-		return l, nil
+		return m.due(e)
+	case supervisor.Troubled, SlurmctldLost, LaunchRefused, LostJobsFound:
+		return m, nil
 	}
 	panic(fmt.Sprintf("Step: no such event: %T", e))
 }
 
 // fired: what was waited for has not come in time, or a pause is over.
-func (l machine) fired(e supervisor.TimerFired) (machine, []any) {
-	l.pace.rested = l.pace.resting == e.Number
-	switch l.Activity {
+func (m machine) fired(e supervisor.TimerFired) (machine, []any) {
+	m.pace.rested = m.pace.resting == e.Number
+	switch m.Activity {
 	case supervisor.Pausing:
-		l.Starts++
-		return l.begin()
+		m.Starts++
+		return m.begin()
 	case supervisor.Replacing:
-		return l.with(l.OverdueReplaced())
+		return m.with(m.OverdueReplaced())
 	case supervisor.Idle:
-		return l.findLost()
+		return m.findLost()
 	case supervisor.Launching, supervisor.AwaitingDescription:
-		return l, nil
+		return m, nil
 	case supervisor.Reaching:
-		return l.begin()
+		return m.begin()
 	}
-	return l.ask()
+	return m.ask()
 }
 
 // takeStarted: a slurmd lives, of whose record nothing is known yet.
-func (l machine) takeStarted() machine {
-	l.Seen, l.tookOver, l.awaited, l.wasUp, l.settled = false, false, false, false, nodesize.Traits{}
-	l.listed = l.listed || l.WasReady
-	return l
+func (m machine) takeStarted() machine {
+	m.Seen, m.tookOver, m.awaited, m.wasUp, m.settled = false, false, false, false, nodesize.Traits{}
+	m.listed = m.listed || m.WasReady
+	return m
 }
 
 // takeReady: it is READY.
-func (l machine) takeReady() (machine, []any) {
-	l.listed = true
-	if l.Phase == supervisor.Stopping {
-		l.Activity = supervisor.LookingAtRecord
+func (m machine) takeReady() (machine, []any) {
+	m.listed = true
+	if m.Phase == supervisor.Stopping {
+		m.Activity = supervisor.LookingAtRecord
 	}
-	return l.wait(supervisor.Settle)
+	return m.wait(supervisor.Settle)
 }
 
 // registerTime is what a successor has to register before its record is looked at. All nodes
@@ -131,28 +131,28 @@ func (l machine) takeReady() (machine, []any) {
 const registerTime = time.Second
 
 // takeSuccessor: a reconfigure has put another slurmd in Main's place.
-func (l machine) takeSuccessor() (machine, []any) {
-	l.tookOver = l.registered() && l.Phase != supervisor.Stopping
-	l.Seen, l.listed, l.awaited, l.wasUp = false, true, false, false
+func (m machine) takeSuccessor() (machine, []any) {
+	m.tookOver = m.registered() && m.Phase != supervisor.Stopping
+	m.Seen, m.listed, m.awaited, m.wasUp = false, true, false, false
 	switch {
-	case l.Activity == supervisor.Ending && l.Bound && l.Left == "" && l.Stage < deadlines.Stop:
+	case m.Activity == supervisor.Ending && m.Bound && m.Left == "" && m.Stage < deadlines.Stop:
 		// It registers, and makes the record anew that was deleted.
-		l.Activity, l.Tries = supervisor.LookingAtRecord, 0
-		return l.wait(supervisor.Settle)
-	case l.Activity == supervisor.Ending:
-		if l.Left == "" {
-			l.Left = "slurmd has handed over as the time was over, and its successor may have registered"
+		m.Activity, m.Tries = supervisor.LookingAtRecord, 0
+		return m.wait(supervisor.Settle)
+	case m.Activity == supervisor.Ending:
+		if m.Left == "" {
+			m.Left = "slurmd has handed over as the time was over, and its successor may have registered"
 		}
-		return l, []any{supervisor.SignalMain{Signal: supervisor.SigTerm}}
-	case l.Activity == supervisor.Replacing: // the successor has its own time to stop
-		return l.with(l.StopReplaced())
-	case l.Phase != supervisor.Ready:
-		return l, nil
+		return m, []any{supervisor.SignalMain{Signal: supervisor.SigTerm}}
+	case m.Activity == supervisor.Replacing: // the successor has its own time to stop
+		return m.with(m.StopReplaced())
+	case m.Phase != supervisor.Ready:
+		return m, nil
 	}
-	l.Phase, l.Activity, l.Tries = supervisor.Reloading, supervisor.Confirming, 0
-	if l.tookOver {
-		l.Question++ // the answer to an earlier one would be about its predecessor
-		return l.wait(registerTime)
+	m.Phase, m.Activity, m.Tries = supervisor.Reloading, supervisor.Confirming, 0
+	if m.tookOver {
+		m.Question++ // the answer to an earlier one would be about its predecessor
+		return m.wait(registerTime)
 	}
-	return l.ask()
+	return m.ask()
 }

@@ -7,91 +7,91 @@ import (
 	"github.com/slurmlet/slurmlet/internal/lifecycle/deadlines"
 	"github.com/slurmlet/slurmlet/internal/lifecycle/supervisor"
 	"github.com/slurmlet/slurmlet/internal/slurm"
-	"github.com/slurmlet/slurmlet/internal/slurmd/nodesize"
+	"github.com/slurmlet/slurmlet/internal/slurm/nodesize"
 )
 
 // answerStopping takes slurmctld's word on the way down.
-func (l machine) answerStopping(e Answered) (machine, []any) {
-	if e.Number != l.Question {
-		return l, nil
+func (m machine) answerStopping(e Answered) (machine, []any) {
+	if e.Number != m.Question {
+		return m, nil
 	}
-	l = l.note(e)
-	if e.Err != nil && !l.Unanswered {
-		l.Tries = 0 // those before had answers
+	m = m.note(e)
+	if e.Err != nil && !m.Unanswered {
+		m.Tries = 0 // those before had answers
 	}
-	l.Unanswered = e.Err != nil
-	switch l.Activity {
+	m.Unanswered = e.Err != nil
+	switch m.Activity {
 	case supervisor.Reaching:
-		return l.reached(e)
+		return m.reached(e)
 	case supervisor.Launching:
-		return l.notReady(e)
+		return m.notReady(e)
 	}
-	return l.actOnRecord(e)
+	return m.actOnRecord(e)
 }
 
 // changedStopping takes the outcome of a change on the way down.
-func (l machine) changedStopping(e Done) (machine, []any) {
+func (m machine) changedStopping(e Done) (machine, []any) {
 	switch {
-	case e.Number != l.Question:
-		return l, nil
-	case l.Activity == supervisor.StartingSackd:
-		return l.sackdStarted(e)
+	case e.Number != m.Question:
+		return m, nil
+	case m.Activity == supervisor.StartingSackd:
+		return m.sackdStarted(e)
 	}
-	l.Unanswered = errors.Is(e.Err, slurm.ErrUnreachable)
-	return l.changeDone(e)
+	m.Unanswered = errors.Is(e.Err, slurm.ErrUnreachable)
+	return m.changeDone(e)
 }
 
 // firedStopping: what was waited for on the way down has not come in time.
-func (l machine) firedStopping(e supervisor.TimerFired) (machine, []any) {
-	l.pace.rested = l.pace.resting == e.Number
+func (m machine) firedStopping(e supervisor.TimerFired) (machine, []any) {
+	m.pace.rested = m.pace.resting == e.Number
 	switch {
-	case l.Activity == supervisor.Ending:
-		return l.with(l.Overdue())
-	case l.Activity == supervisor.Pausing:
-		return l.relaunch()
-	case l.Activity == supervisor.Replacing:
-		return l.overdueReplaced()
-	case l.Activity == supervisor.Launching, l.Activity == supervisor.Reaching:
-		return l.tryToReach()
-	case l.Activity == supervisor.Idle, l.Activity == supervisor.AwaitingDescription:
-		return l, nil
-	case l.Activity == supervisor.Finishing && l.running > 0:
-		return l.recountSteps()
-	case l.Activity == supervisor.Finishing:
-		l.keepsIt = false
-		l.Activity = supervisor.LookingAtRecord // and no step that ends meanwhile cuts the question short
+	case m.Activity == supervisor.Ending:
+		return m.with(m.Overdue())
+	case m.Activity == supervisor.Pausing:
+		return m.relaunch()
+	case m.Activity == supervisor.Replacing:
+		return m.overdueReplaced()
+	case m.Activity == supervisor.Launching, m.Activity == supervisor.Reaching:
+		return m.tryToReach()
+	case m.Activity == supervisor.Idle, m.Activity == supervisor.AwaitingDescription:
+		return m, nil
+	case m.Activity == supervisor.Finishing && m.running > 0:
+		return m.recountSteps()
+	case m.Activity == supervisor.Finishing:
+		m.keepsIt = false
+		m.Activity = supervisor.LookingAtRecord // and no step that ends meanwhile cuts the question short
 	}
-	return l.ask()
+	return m.ask()
 }
 
 // end stops slurmd. left is what could not be done before, empty for nothing.
-func (l machine) end(left string) (machine, []any) {
-	if l.Activity != supervisor.Ending && (l.Main != 0 || l.StartAsked) && l.Killed && !l.MayStartSackd() {
-		return l.with(l.GiveUp(left))
+func (m machine) end(left string) (machine, []any) {
+	if m.Activity != supervisor.Ending && (m.Main != 0 || m.StartAsked) && m.Killed && !m.MayStartSackd() {
+		return m.with(m.GiveUp(left))
 	}
 	var steps []any
-	if l.Acted >= deadlines.Fail {
+	if m.Acted >= deadlines.Fail {
 		// slurmd waits for the steps of jobs that slurmctld has failed, and a
 		// slurmstepd may go on calling an srun that is gone (24.11.5).
 		steps = []any{KillSteps{}}
 	}
-	return l.with(l.End(left, l.stopLimit(), steps...))
+	return m.with(m.End(left, m.stopLimit(), steps...))
 }
 
 // stopLimit is how long slurmd gets from SIGTERM to SIGKILL. Before jobs are
 // requeued it is certain to have more: on a machine that stops many pods at once,
 // slurmd may need it.
-func (l machine) stopLimit() time.Duration {
-	if l.Stage < deadlines.Requeue {
-		return l.Deadlines.End - l.Deadlines.Requeue
+func (m machine) stopLimit() time.Duration {
+	if m.Stage < deadlines.Requeue {
+		return m.Deadlines.End - m.Deadlines.Requeue
 	}
-	return l.Deadlines.End - l.Deadlines.Stop
+	return m.Deadlines.End - m.Deadlines.Stop
 }
 
 // stages are those of the way down, in the order in which they are scheduled.
-func (l machine) stages() []deadlines.Stage {
+func (m machine) stages() []deadlines.Stage {
 	all := []deadlines.Stage{deadlines.Requeue, deadlines.Kill, deadlines.Fail, deadlines.Leave, deadlines.Stop}
-	if l.Signals {
+	if m.Signals {
 		all = append(all, deadlines.Signal)
 	}
 	return all
@@ -118,25 +118,25 @@ func (s State) WithFault(e Measured) State {
 	return s
 }
 
-func (l machine) hastenBy(e Measured) (machine, []any) {
-	l.State = l.WithGrace(e).WithFault(e)
-	return l.hasten(e.At)
+func (m machine) hastenBy(e Measured) (machine, []any) {
+	m.State = m.WithGrace(e).WithFault(e)
+	return m.hasten(e.At)
 }
 
 // hasten brings the deadlines of the way down forward. A slurmd that stops may hand over, and
 // begin anew.
-func (l machine) hasten(now time.Time) (machine, []any) {
-	return l.with(l.Hasten(l.Grace, now, l.stages()...))
+func (m machine) hasten(now time.Time) (machine, []any) {
+	return m.with(m.Hasten(m.Grace, now, m.stages()...))
 }
 
 // NothingLost says why a slurmd that was asked to end has ended in order, whatever its status says: it has hung or
 // crashed, and slurmctld counts on it no more. It is empty otherwise.
 func NothingLost(s supervisor.State, n State, e supervisor.MainExited) string {
-	l := machine{s, n}
+	m := machine{s, n}
 	switch {
 	case n.hung:
 		return "slurmd has hung while it stopped, and nothing was lost"
-	case l.crashed(e):
+	case m.crashed(e):
 		return "slurmd has crashed while it stopped, and nothing was lost: " + e.What
 	}
 	return ""
@@ -144,10 +144,10 @@ func NothingLost(s supervisor.State, n State, e supervisor.MainExited) string {
 
 // crashed: a signal has ended a slurmd that stops, and slurmctld has no record of the node any more. One
 // that was killed because it did not stop is none of these.
-func (l machine) crashed(e supervisor.MainExited) bool {
+func (m machine) crashed(e supervisor.MainExited) bool {
 	const byKill = supervisor.BySignal + 9
-	return l.losesNothing() && e.Code > supervisor.BySignal && e.Code != byKill
+	return m.losesNothing() && e.Code > supervisor.BySignal && e.Code != byKill
 }
 
 // losesNothing: slurmctld counts on a slurmd that stops no more.
-func (l machine) losesNothing() bool { return l.WasReady && !l.InService() && l.Left == "" }
+func (m machine) losesNothing() bool { return m.WasReady && !m.InService() && m.Left == "" }

@@ -10,17 +10,17 @@ const UnreportedReason = "jobs have ended here, and slurmstepd has not reported 
 
 // awaitsReports: a job has ended that slurmctld counts as running. To requeue it, or to set its node DOWN, would have
 // it run twice, or fail. slurmstepd has as long to report its end as the time allows: it tries every 15 s.
-func (l machine) awaitsReports(e Answered) bool { return e.Unreported > 0 && l.Stage < deadlines.Leave }
+func (m machine) awaitsReports(e Answered) bool { return e.Unreported > 0 && m.Stage < deadlines.Leave }
 
 // awaitsReportsAlone: the time for jobs is over, and all that are known here have ended.
-func (l machine) awaitsReportsAlone(e Answered) bool {
+func (m machine) awaitsReportsAlone(e Answered) bool {
 	running := 0
 	for _, job := range e.Jobs {
 		if isRunning(job) {
 			running++
 		}
 	}
-	return l.awaitsReports(e) && l.Stage >= deadlines.Requeue && l.Acted < deadlines.Fail && e.Unreported == running
+	return m.awaitsReports(e) && m.Stage >= deadlines.Requeue && m.Acted < deadlines.Fail && e.Unreported == running
 }
 
 func isRunning(j slurm.Job) bool { return j.Running() }

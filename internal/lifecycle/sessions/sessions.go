@@ -10,7 +10,7 @@ import (
 
 	"github.com/slurmlet/slurmlet/internal/lifecycle/deadlines"
 	"github.com/slurmlet/slurmlet/internal/lifecycle/supervisor"
-	"github.com/slurmlet/slurmlet/internal/slurmd/nodesize"
+	"github.com/slurmlet/slurmlet/internal/slurm/nodesize"
 )
 
 // SessionsOver: nobody is logged in any more, and nobody can log in.

@@ -45,8 +45,8 @@ type (
 	Troubled struct{}
 	// Outdated: the daemon's configuration is not that of slurmctld, and stays so.
 	Outdated struct{}
-	// ControllerMoved: the peers' table has another address of slurmctld's.
-	ControllerMoved struct{}
+	// SlurmctldMoved: the peers' table has another address of slurmctld's.
+	SlurmctldMoved struct{}
 )
 
 // These actions are about the main process.

@@ -40,8 +40,8 @@ func (s State) Started(e MainStarted) State {
 	return s
 }
 
-// Succeeded: another process has taken the main one's place.
-func (s State) Succeeded(e MainChanged) State {
+// HandedOver: another process has taken the main one's place.
+func (s State) HandedOver(e MainChanged) State {
 	s.Main, s.MainSince, s.Killed = e.PID, e.At, false
 	return s
 }

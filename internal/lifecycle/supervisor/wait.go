@@ -5,7 +5,7 @@ import (
 
 	"github.com/slurmlet/slurmlet/internal/kit/backoff"
 	"github.com/slurmlet/slurmlet/internal/lifecycle/deadlines"
-	"github.com/slurmlet/slurmlet/internal/slurmd/nodesize"
+	"github.com/slurmlet/slurmlet/internal/slurm/nodesize"
 )
 
 // Settle is what a daemon is left in peace for after its READY, while it

@@ -37,11 +37,11 @@ const (
 type Asker struct {
 	// Prover proves that this agent has the cluster's key.
 	Prover *proof.Client
-	// Controller is host:port of slurmctld, several separated by commas; AgentPort is that of
+	// Slurmctld is host:port of slurmctld, several separated by commas; AgentPort is that of
 	// the agents beside them, 0 for none.
-	Controller string
-	AgentPort  int
-	Log        func(level slog.Level, text string, attrs ...slog.Attr)
+	Slurmctld string
+	AgentPort int
+	Log       func(level slog.Level, text string, attrs ...slog.Attr)
 
 	// back is when slurmctld's agent is asked again, in nanoseconds since 1970.
 	back atomic.Int64
@@ -115,7 +115,7 @@ func (a *Asker) heed(err error) {
 
 func (a *Asker) askOnce(ctx context.Context, c Change) (Result, error) {
 	var faults []error
-	for address := range strings.SplitSeq(a.Controller, ",") {
+	for address := range strings.SplitSeq(a.Slurmctld, ",") {
 		host, _, _ := net.SplitHostPort(address)
 		answer, err := a.Prover.Get(ctx, net.JoinHostPort(host, strconv.Itoa(a.AgentPort)), c.target())
 		if err == nil {

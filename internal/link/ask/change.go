@@ -1,5 +1,5 @@
 // Package ask is how a node's agent has slurmctld's agent make a change of its own node: the change, the request, and the
-// answer. internal/slurmctld/merge makes one command of many.
+// answer. internal/link/merge makes one command of many.
 package ask
 
 import (
@@ -62,7 +62,8 @@ const mostConf = 4 << 10
 // parameter is one of those that agents register (nodesize.Size, nodesize.Traits).
 var parameter = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(
-		`^(CPUs|Boards|SocketsPerBoard|CoresPerSocket|ThreadsPerCore|RealMemory|TmpDisk|CpuSpecList|Gres|Features?|Topology|Weight)=[A-Za-z0-9_.:,=+/@()-]*$`)
+		`^(CPUs|Boards|SocketsPerBoard|CoresPerSocket|ThreadsPerCore|RealMemory|TmpDisk|CpuSpecList|Gres|Features?|Topology|Weight)` +
+			`=[A-Za-z0-9_.:,=+/@()-]*$`)
 })
 
 // nodeName is the name of one node: never a host list, and never an option.

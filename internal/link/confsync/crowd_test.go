@@ -35,7 +35,7 @@ func TestMain(m *testing.M) {
 	var all sync.WaitGroup
 	for i := range crowd {
 		f := NewFollower(FollowerOptions{
-			Controller: net.JoinHostPort(host, "6817"), AgentPort: port, Done: make(chan struct{}), Lost: func() {}, Log: func(slog.Level, string, ...slog.Attr) {},
+			Slurmctld: net.JoinHostPort(host, "6817"), AgentPort: port, Done: make(chan struct{}), Lost: func() {}, Log: func(slog.Level, string, ...slog.Attr) {},
 			Prover: &proof.Client{Keys: ringOf("a")}, Node: "n" + strconv.Itoa(i),
 		})
 		all.Go(func() { f.poll(func(m manifest) bool { return m.hash == manifestOf("first").hash }) })

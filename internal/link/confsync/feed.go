@@ -33,8 +33,8 @@ type Feed struct {
 	Log  func(level slog.Level, text string, attrs ...slog.Attr)
 	port *publichttp.Server
 	now  manifest
-	// life is another one for each start of slurmctld.
-	life string
+	// start identifies slurmctld's last start.
+	start string
 	// warned: there are too few file descriptors.
 	warned bool
 }
@@ -42,27 +42,32 @@ type Feed struct {
 // Serve gives the feed its port, before it has anything to announce.
 func (f *Feed) Serve(port *publichttp.Server) {
 	f.port = port
-	port.Do(func() { f.life = rand.Text() })
+	port.Do(func() { f.start = rand.Text() })
 }
 
-// nodeParameter of the query is the name of the node whose agent asks.
-const nodeParameter = "node"
+// The parameters of the query.
+const (
+	// nodeParameter is the name of the node whose agent asks.
+	nodeParameter = "node"
+	// hashParameter is the hash of the configuration that the asker has: the answer is unlike it.
+	hashParameter = "unlike"
+	// startParameter identifies the start of slurmctld that the asker has heard of last, and in the answer's type the
+	// present one. A connection does not always show that slurmctld has been started anew: what the old one has said
+	// may come after the new one is there.
+	startParameter = "life"
+	// withoutParameter has the controllers by which the asker's container can hold no job, separated by commas.
+	withoutParameter = "without"
+)
 
-// lifeParameter of the query is the life that the asker has heard of last, and that of the answer's
-// type is the present one. A connection does not always show that slurmctld has been started anew:
-// what the old one has said may come after the new one is there.
-const lifeParameter = "life"
-
-// withoutParameter of the query has the controllers by which the asker's container can hold no job, separated by commas.
-const withoutParameter = "without"
-
-// waiter is one that asks: from which address, what it has already and from which slurmctld, and who
-// signs its answer, nil for a stranger.
+// waiter is one that asks.
 type waiter struct {
-	host, unlike, life string
+	// host is its address. hash is that of the configuration that it has, and start identifies the slurmctld from whose
+	// agent it has that.
+	host, hash, start string
 	// node and without are the name of one that has proved itself, and the controllers that its container lacks.
 	node, without string
-	signer        *proof.Signer
+	// signer signs the answer, nil for a stranger.
+	signer *proof.Signer
 }
 
 func (w waiter) answer(to http.ResponseWriter, kind, text string) {
@@ -84,11 +89,11 @@ const (
 )
 
 // ServeHTTP answers at once when the hash in the query is another than that of the announced
-// configuration, or the life another than this slurmctld's. Otherwise the answer is the next
+// configuration, or the start another than this slurmctld's. Otherwise the answer is the next
 // announcement.
 func (f *Feed) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	query := r.URL.Query()
-	one, name := waiter{host: hostOf(r.RemoteAddr), unlike: query.Get("unlike"), life: query.Get(lifeParameter)}, ""
+	one, name := waiter{host: hostOf(r.RemoteAddr), hash: query.Get(hashParameter), start: query.Get(startParameter)}, ""
 	if r.Header.Get("Authorization") != "" {
 		var err error
 		if one.signer, err = f.Verifier.Verify(r); err != nil {
@@ -100,24 +105,24 @@ func (f *Feed) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 		one.node, one.without = name, query.Get(withoutParameter)
 	}
-	if f.now.hash == "" || f.knows(one) {
+	if f.now.hash == "" || f.isUpToDate(one) {
 		publichttp.WaitAs(w, name, one)
 		return
 	}
 	one.answer(w, f.announcementType(publichttp.ServerOf(w).CountKnown()), f.now.String())
 }
 
-// knows: there is nothing new for this one.
-func (f *Feed) knows(w waiter) bool {
-	return w.unlike == f.now.hash && (w.life == "" || w.life == f.life)
+// isUpToDate says whether an agent has what is announced, from the slurmctld that runs now.
+func (f *Feed) isUpToDate(w waiter) bool {
+	return w.hash == f.now.hash && (w.start == "" || w.start == f.start)
 }
 
 // Renew makes known that slurmctld has been started anew under the same agent.
 func (f *Feed) Renew() {
 	f.port.Do(func() {
-		f.life = rand.Text()
+		f.start = rand.Text()
 		if f.now.hash != "" {
-			f.answer(f.announcementType(f.port.CountKnown()), f.now.String(), func(w waiter) bool { return !f.knows(w) })
+			f.answer(f.announcementType(f.port.CountKnown()), f.now.String(), func(w waiter) bool { return !f.isUpToDate(w) })
 		}
 	})
 }
@@ -133,13 +138,13 @@ func (f *Feed) Announce(dir string) {
 	f.announce(newManifest(files), nodes)
 }
 
-// announce: of nodes there may be so many.
+// announce makes room for the agents of so many nodes, too.
 func (f *Feed) announce(m manifest, nodes int) {
 	f.port.Do(func() {
 		f.now = m
 		f.warn(nodes, f.port.SetWaiting(room(nodes)))
 		text, kind := m.String(), f.announcementType(f.port.CountKnown())
-		f.answer(kind, text, func(w waiter) bool { return !f.knows(w) })
+		f.answer(kind, text, func(w waiter) bool { return !f.isUpToDate(w) })
 	})
 }
 
@@ -189,7 +194,7 @@ const nodesParameter = "nodes"
 
 func (f *Feed) announcementType(nodes int) string {
 	return mime.FormatMediaType("text/plain",
-		map[string]string{"charset": "utf-8", nodesParameter: strconv.Itoa(nodes), lifeParameter: f.life})
+		map[string]string{"charset": "utf-8", nodesParameter: strconv.Itoa(nodes), startParameter: f.start})
 }
 
 // mostNodes is how many nodes there may be by slurm.conf.

@@ -71,7 +71,7 @@ func manifestAt(ctx context.Context, prover *proof.Client, at string) (manifest,
 		return manifest{}, err
 	}
 	m, err := getManifest(ctx, prover, u.Host, u.RequestURI())
-	m.life = "" // by chance
+	m.start = "" // by chance
 	return m, err
 }
 
@@ -220,7 +220,7 @@ func TestTooFewFiles(t *testing.T) {
 	}
 }
 
-// TestSlurmctldStartsAnew: those that wait hear of another life, and nothing of FirstJobId.
+// TestSlurmctldStartsAnew: those that wait hear of another start, and nothing of FirstJobId.
 func TestSlurmctldStartsAnew(t *testing.T) {
 	f, url := serveFeed(t)
 	f.announce(manifestOf("ClusterName=c\n"), mostTested)
@@ -229,7 +229,7 @@ func TestSlurmctldStartsAnew(t *testing.T) {
 	require.NoError(t, err)
 	next := make(chan newsOf, 1)
 	go func() {
-		m, err := getManifest(t.Context(), nil, host, "/conf?unlike="+first.hash+"&life="+first.life)
+		m, err := getManifest(t.Context(), nil, host, "/conf?unlike="+first.hash+"&life="+first.start)
 		next <- newsOf{m, err}
 	}()
 	awaitWaiting(t, f, 1)
@@ -238,5 +238,5 @@ func TestSlurmctldStartsAnew(t *testing.T) {
 	again := <-next
 	require.NoError(t, again.err)
 	require.Equal(t, first.hash, again.hash)
-	require.NotEqual(t, first.life, again.life)
+	require.NotEqual(t, first.start, again.start)
 }

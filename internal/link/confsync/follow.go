@@ -23,10 +23,10 @@ import (
 
 // FollowerOptions are a Follower's surroundings.
 type FollowerOptions struct {
-	// Controller is host:port of slurmctld, several separated by commas; AgentPort is that of
+	// Slurmctld is host:port of slurmctld, several separated by commas; AgentPort is that of
 	// the agents beside them.
-	Controller string
-	AgentPort  int
+	Slurmctld string
+	AgentPort int
 	// Prover proves that this agent has the cluster's key; nil: it cannot. Node is the name of
 	// its node, empty for none.
 	Prover *proof.Client
@@ -212,17 +212,17 @@ func (f *Follower) restart() bool {
 // poll asks slurmctld's agent for announcements, until take returns false. An agent that is
 // not there, or older, is asked again after a while.
 func (f *Follower) poll(take func(manifest) bool) {
-	last, life, met := "", "", false
+	last, start, met := "", "", false
 	for failures := 0; ; {
-		m, err := f.get(last, life)
+		m, err := f.get(last, start)
 		switch {
 		case err == nil:
-			if life != "" && m.life != "" && m.life != life {
+			if start != "" && m.start != "" && m.start != start {
 				f.Log(slog.LevelInfo, "slurmctld has been started anew")
 				f.Lost()
 			}
 			f.Log(slog.LevelDebug, "slurmctld's agent has announced a configuration", slog.String("hash", m.hash))
-			failures, last, life, met = 0, m.hash, cmp.Or(m.life, life), true
+			failures, last, start, met = 0, m.hash, cmp.Or(m.start, start), true
 			f.nodes.Store(int64(m.nodes))
 			if !take(m) || !f.pause(rand.N(f.Spread()+1)) {
 				return
@@ -283,12 +283,12 @@ var (
 
 // get returns when the announced configuration is unlike the one named, or announced by another
 // slurmctld.
-func (f *Follower) get(unlike, life string) (manifest, error) {
+func (f *Follower) get(hash, start string) (manifest, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), askAgain)
 	defer cancel()
-	query := url.Values{"unlike": {unlike}}
-	if life != "" {
-		query.Set(lifeParameter, life)
+	query := url.Values{hashParameter: {hash}}
+	if start != "" {
+		query.Set(startParameter, start)
 	}
 	if f.Node != "" {
 		query.Set(nodeParameter, f.Node)
@@ -297,7 +297,7 @@ func (f *Follower) get(unlike, life string) (manifest, error) {
 		query.Set(withoutParameter, strings.Join(f.Without, ","))
 	}
 	var faults []error
-	for address := range strings.SplitSeq(f.Controller, ",") {
+	for address := range strings.SplitSeq(f.Slurmctld, ",") {
 		host, _, _ := net.SplitHostPort(address)
 		m, err := getManifest(ctx, f.Prover, net.JoinHostPort(host, strconv.Itoa(f.AgentPort)), "/conf?"+query.Encode())
 		if err == nil {
@@ -323,7 +323,7 @@ func getManifest(ctx context.Context, prover *proof.Client, address, path string
 	}
 	m, err := parseManifest(answer.Text)
 	m.restart = parseRestart(answer.Kind)
-	m.life = parameter(answer.Kind, lifeParameter)
+	m.start = parameter(answer.Kind, startParameter)
 	m.nodes = max(0, int(numberParameter(answer.Kind, nodesParameter)))
 	return m, err
 }

@@ -27,7 +27,7 @@ func TestFollowerAsks(t *testing.T) {
 	require.NoError(t, err)
 	port, err := strconv.Atoi(u.Port())
 	require.NoError(t, err)
-	f := NewFollower(FollowerOptions{Controller: u.Hostname() + ":6817", AgentPort: port})
+	f := NewFollower(FollowerOptions{Slurmctld: u.Hostname() + ":6817", AgentPort: port})
 
 	first, second := manifestOf("first"), manifestOf("second")
 	feed.announce(first, mostTested)
@@ -83,7 +83,7 @@ func TestSlurmctldIsAway(t *testing.T) {
 	done, lost := make(chan struct{}), make(chan struct{}, 8)
 	defer close(done)
 	follower := NewFollower(FollowerOptions{
-		Controller: u.Hostname() + ":6817", AgentPort: port, Done: done, Lost: func() { lost <- struct{}{} },
+		Slurmctld: u.Hostname() + ":6817", AgentPort: port, Done: done, Lost: func() { lost <- struct{}{} },
 		Log: func(slog.Level, string, ...slog.Attr) {},
 	})
 	f.announce(manifestOf("first"), mostTested)
@@ -117,7 +117,7 @@ func TestSlurmctldIsAnotherOne(t *testing.T) {
 	number, err := strconv.Atoi(port)
 	require.NoError(t, err)
 	follower := NewFollower(FollowerOptions{
-		Controller: net.JoinHostPort(host, "6817"), AgentPort: number, Done: done, Lost: func() { lost <- struct{}{} },
+		Slurmctld: net.JoinHostPort(host, "6817"), AgentPort: number, Done: done, Lost: func() { lost <- struct{}{} },
 		Log: func(slog.Level, string, ...slog.Attr) {},
 	})
 	earlier.announce(manifestOf("first"), mostTested)

@@ -20,8 +20,8 @@ type manifest struct {
 	restart *time.Duration
 	// nodes is how many agents follow, as far as was announced.
 	nodes int
-	// life is that of the slurmctld that has announced it, empty where its agent is older.
-	life string
+	// start is that of the slurmctld that has announced it, empty where its agent is older.
+	start string
 }
 
 func newManifest(files map[string][]byte) manifest {

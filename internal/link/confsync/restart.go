@@ -25,7 +25,7 @@ func (f *Feed) Restart(dir string, hosts map[string]bool, within time.Duration) 
 
 func (f *Feed) restart(m manifest, hosts map[string]bool, within time.Duration) {
 	f.port.Do(func() {
-		f.answer(restartType(within), m.String(), func(w waiter) bool { return hosts[w.host] && w.unlike != m.hash })
+		f.answer(restartType(within), m.String(), func(w waiter) bool { return hosts[w.host] && w.hash != m.hash })
 	})
 }
 

@@ -218,14 +218,31 @@ func (c *Client) take(u wire.Update) Change {
 	if badSets != nil {
 		change.Returning = nil
 	}
-	kept := map[string]bool{}
+	left := c.update(u, &change)
+	back := c.taken(u)
+	c.mu.Unlock()
+	if left > 0 {
+		c.Log(slog.LevelWarn, "the controller names peers that cannot be used; they are left out", slog.Int("peers", left))
+	}
+	if badSets != nil {
+		c.Log(slog.LevelWarn, "cannot use what the controller sends of workloads", slog.Any("error", badSets))
+	}
+	if back {
+		c.Log(slog.LevelInfo, "the table of the peers comes from the controller", slog.Int("peers", c.Status().Peers))
+	}
+	return change
+}
+
+// update brings the table up to date, and adds to the change what is new. left is how many peers cannot be used. The caller
+// holds mu.
+func (c *Client) update(u wire.Update, change *Change) (left int) {
 	for _, gone := range u.Gone {
 		if old, known := c.table[gone.Name]; known && old.UID == gone.UID {
 			delete(c.table, gone.Name)
 			change.Gone = append(change.Gone, gone)
 		}
 	}
-	left := 0
+	kept := map[string]bool{}
 	for _, p := range u.Peers {
 		if p.Check() != nil || len(c.table) >= mostPeers && c.table[p.Name].Name == "" {
 			left++
@@ -248,18 +265,7 @@ func (c *Client) take(u wire.Update) Change {
 		}
 		slices.SortFunc(change.Gone, func(a, b wire.Gone) int { return strings.Compare(a.Name, b.Name) })
 	}
-	back := c.taken(u)
-	c.mu.Unlock()
-	if left > 0 {
-		c.Log(slog.LevelWarn, "the controller names peers that cannot be used; they are left out", slog.Int("peers", left))
-	}
-	if badSets != nil {
-		c.Log(slog.LevelWarn, "cannot use what the controller sends of workloads", slog.Any("error", badSets))
-	}
-	if back {
-		c.Log(slog.LevelInfo, "the table of the peers comes from the controller", slog.Int("peers", c.Status().Peers))
-	}
-	return change
+	return left
 }
 
 // taken notes what the status shows, and says whether the stream has just begun. The caller holds mu.

@@ -34,14 +34,18 @@ type Reporter struct {
 	mu   sync.Mutex
 	want map[string]wire.NodeReport
 	set  time.Time // of want
-	conf string    // wire.Report's Conf
-	news chan struct{}
+	// at is when slurmctld was asked for want, and counts are its nodes by state.
+	at     time.Time
+	counts map[wire.State]int
+	conf   string // wire.Report's Conf
+	news   chan struct{}
 }
 
-// NewReporter makes a Reporter beside the Client whose controller it reports to.
-func NewReporter(c *Client) *Reporter {
-	return &Reporter{client: c, news: make(chan struct{}, 1)}
-}
+// NewReporter makes a Reporter that has nothing to report. A nil Reporter is one where nobody wants reports.
+func NewReporter() *Reporter { return &Reporter{news: make(chan struct{}, 1)} }
+
+// Follow gives it the Client whose controller it reports to, before Run.
+func (r *Reporter) Follow(c *Client) { r.client = c }
 
 // confirmation is how long the controller hears nothing at most: one that took over the writing has none
 // of the reports, and says so.
@@ -70,24 +74,42 @@ func (r *Reporter) isPresent() bool {
 	return time.Since(r.set) < present
 }
 
-// Set has all nodes as they are now. It is called after each look at them, also where nothing has changed:
-// the controller forgets states that nobody has looked at for minutes.
-func (r *Reporter) Set(nodes []wire.NodeReport) {
-	want := make(map[string]wire.NodeReport, len(nodes))
+// Set has all nodes as they were when slurmctld was asked for them, unless a later look was set already. It is called
+// after each look, also where nothing has changed: the controller forgets states that nobody has looked at for minutes.
+func (r *Reporter) Set(nodes []wire.NodeReport, at time.Time) {
+	if r == nil {
+		return
+	}
+	want, counts := make(map[string]wire.NodeReport, len(nodes)), map[wire.State]int{}
 	for _, n := range nodes {
 		want[n.Name] = n
+		counts[n.State]++
 	}
 	r.mu.Lock()
+	defer r.mu.Unlock()
+	if at.Before(r.at) {
+		return
+	}
 	changed := r.want == nil || !maps.Equal(want, r.want) || time.Since(r.set) >= present // none was sent meanwhile
-	r.want, r.set = want, time.Now()
-	r.mu.Unlock()
+	r.want, r.set, r.at, r.counts = want, time.Now(), at, counts
 	if changed {
 		r.wake()
 	}
 }
 
+// Counts are the nodes that were set last, by their states, and when slurmctld was asked for them; zero for never. Nobody
+// may change them.
+func (r *Reporter) Counts() (counts map[wire.State]int, at time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.counts, r.at
+}
+
 // SetConf has the digest of the directory with slurm.conf.
 func (r *Reporter) SetConf(digest string) {
+	if r == nil {
+		return
+	}
 	r.mu.Lock()
 	changed := r.conf != digest
 	r.conf = digest
@@ -106,58 +128,35 @@ func (r *Reporter) wake() {
 
 // Run reports until ctx ends.
 func (r *Reporter) Run(ctx context.Context) {
-	var sent map[string]wire.NodeReport // nil: the controller knows nothing
-	var tag, conf string                // of the last report
-	confirm := false                    // with a report that says nothing new
-	for tries := 0; ; {
+	var said said
+	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-r.client.newEpoch:
-			sent = nil
+			said.nodes = nil
 		case <-time.After(r.untilConfirmation()):
-			confirm = sent != nil && r.isPresent()
+			said.confirm = said.nodes != nil && r.isPresent()
 		case <-r.news:
 			select {
 			case <-r.client.newEpoch:
-				sent = nil
+				said.nodes = nil
 			default:
 			}
 		}
 		pause := leastPause
-		report, now := r.difference(sent, conf)
-		if report == nil && confirm && r.isPresent() {
-			report = &wire.Report{Conf: conf}
+		report, now := r.difference(said.nodes, said.conf)
+		if report == nil && said.confirm && r.isPresent() {
+			report = &wire.Report{Conf: said.conf}
 		}
-		next, err := r.send(ctx, report, tag)
-		if err == nil {
-			sent, tag, tries, confirm = now, next, 0, false
-			if report != nil {
-				conf = report.Conf
-			}
-		} else {
-			least, most := leastPause, lastRetry
-			refused, is := errors.AsType[*refusal](err)
-			switch {
-			case is && refused.code == http.StatusMisdirectedRequest:
-				least, most = least/5, lastLeaderSearch // the Service leads to another replica soon
-			case is && refused.code == http.StatusPreconditionFailed:
-				sent, most = nil, lastLeaderSearch // this one writes, and waits for all
-			case is && refused.code == http.StatusServiceUnavailable:
-				least = max(least, refused.wait) // other reports had the room: it has taken nothing
-			default:
-				sent = nil // the controller may have taken it, or may be another one
-			}
-			pause = backoff.Grow(least, tries, most)
-			pause = pause/2 + rand.N(pause)
-			if is && refused.wait > 0 {
-				pause = max(pause, refused.wait) // it will not take the report sooner
-			}
-			if tries == patience || tries == 0 && is && refused.lasting() {
-				r.client.Log(slog.LevelWarn, "cannot report to the controller what the nodes do", slog.String("error", err.Error()))
-			}
-			tries++
+		if tag, err := r.send(ctx, report, said.tag); err != nil {
+			pause = r.retryAfter(&said, err)
 			r.wake()
+		} else {
+			said.nodes, said.tag, said.tries, said.confirm = now, tag, 0, false
+			if report != nil {
+				said.conf = report.Conf
+			}
 		}
 		select {
 		case <-ctx.Done():
@@ -165,6 +164,44 @@ func (r *Reporter) Run(ctx context.Context) {
 		case <-time.After(pause):
 		}
 	}
+}
+
+// said is what the controller has taken.
+type said struct {
+	nodes map[string]wire.NodeReport // nil: the controller knows nothing
+	// tag and conf are the last report's.
+	tag, conf string
+	// confirm asks for a report that says nothing new.
+	confirm bool
+	// tries counts the reports that have failed since.
+	tries int
+}
+
+// retryAfter is how long to wait after a report that the controller has not taken. It forgets what the controller may not
+// have.
+func (r *Reporter) retryAfter(s *said, err error) time.Duration {
+	least, most := leastPause, lastRetry
+	refused, is := errors.AsType[*refusal](err)
+	switch {
+	case is && refused.code == http.StatusMisdirectedRequest:
+		least, most = least/5, lastLeaderSearch // the Service leads to another replica soon
+	case is && refused.code == http.StatusPreconditionFailed:
+		s.nodes, most = nil, lastLeaderSearch // this one writes, and waits for all
+	case is && refused.code == http.StatusServiceUnavailable:
+		least = max(least, refused.wait) // other reports had the room: it has taken nothing
+	default:
+		s.nodes = nil // the controller may have taken it, or may be another one
+	}
+	pause := backoff.Grow(least, s.tries, most)
+	pause = pause/2 + rand.N(pause)
+	if is && refused.wait > 0 {
+		pause = max(pause, refused.wait) // it will not take the report sooner
+	}
+	if s.tries == patience || s.tries == 0 && is && refused.lasting() {
+		r.client.Log(slog.LevelWarn, "cannot report to the controller what the nodes do", slog.String("error", err.Error()))
+	}
+	s.tries++
+	return pause
 }
 
 // untilConfirmation is how long a report without news waits.

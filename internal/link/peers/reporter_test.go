@@ -11,8 +11,9 @@ import (
 
 // TestOldStates: states that nobody has looked at for minutes are told to no controller, and the first look after that is.
 func TestOldStates(t *testing.T) {
-	r := NewReporter(&Client{})
-	r.Set([]wire.NodeReport{{Name: "a", State: wire.Idle}})
+	r := NewReporter()
+	r.Follow(&Client{})
+	r.Set([]wire.NodeReport{{Name: "a", State: wire.Idle}}, time.Now())
 	<-r.news
 	report, told := r.difference(nil, "")
 	require.Equal(t, &wire.Report{Whole: true, Nodes: []wire.NodeReport{{Name: "a", State: wire.Idle}}}, report)
@@ -25,7 +26,7 @@ func TestOldStates(t *testing.T) {
 	}
 	require.False(t, r.isPresent())
 
-	r.Set([]wire.NodeReport{{Name: "a", State: wire.Idle}})
+	r.Set([]wire.NodeReport{{Name: "a", State: wire.Idle}}, time.Now())
 	require.Len(t, r.news, 1, "the same states count as new")
 	report, _ = r.difference(nil, "")
 	require.True(t, report.Whole)
@@ -35,11 +36,12 @@ func TestOldStates(t *testing.T) {
 
 // TestConf: another content of the directory with slurm.conf is a report by itself.
 func TestConf(t *testing.T) {
-	r := NewReporter(&Client{})
+	r := NewReporter()
+	r.Follow(&Client{})
 	r.SetConf("d")
 	report, _ := r.difference(map[string]wire.NodeReport{}, "")
 	require.Nil(t, report, "nobody has looked at the nodes")
-	r.Set(nil)
+	r.Set(nil, time.Now())
 	require.Len(t, r.news, 1)
 	<-r.news
 	report, told := r.difference(nil, "")

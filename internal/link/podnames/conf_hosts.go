@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/slurmlet/slurmlet/internal/kit/role"
 	"github.com/slurmlet/slurmlet/internal/link/peers"
 	"github.com/slurmlet/slurmlet/slurmconf"
 )
@@ -20,9 +21,9 @@ type confHosts struct {
 	modified time.Time
 	size     int64
 	// owners are the roles whose pods may have a name; none for a host that is no pod with an agent.
-	owners map[string][]string
+	owners map[string][]role.Role
 	// others are the peers of other roles than slurmd.
-	others map[string]string
+	others map[string]role.Role
 	// forbidden are those of owners that lead nowhere.
 	forbidden []string
 }
@@ -35,30 +36,30 @@ func (h *confHosts) take(c peers.Change) {
 		}
 	}
 	if h.others == nil {
-		h.others = map[string]string{}
+		h.others = map[string]role.Role{}
 	}
 	for _, p := range c.Put {
 		delete(h.others, p.Name)
-		if p.Role != slurmd {
+		if p.Role != role.Slurmd {
 			h.others[p.Name] = p.Role
 		}
 	}
 }
 
 // mayHave says whether a pod of the role may have a name.
-func (h *confHosts) mayHave(name string, role string) bool {
+func (h *confHosts) mayHave(name string, of role.Role) bool {
 	owners, is := h.owners[name]
-	return !is || slices.Contains(owners, role)
+	return !is || slices.Contains(owners, of)
 }
 
 // foreign are the hosts' names that no peer may have now.
 func (h *confHosts) foreign() (names []string) {
 	for name := range h.owners {
-		role, is := h.others[name]
+		of, is := h.others[name]
 		if !is {
-			role = slurmd
+			of = role.Slurmd
 		}
-		if !h.mayHave(name, role) {
+		if !h.mayHave(name, of) {
 			names = append(names, name)
 		}
 	}
@@ -72,7 +73,7 @@ func (h *confHosts) read() {
 	if err != nil || info.ModTime().Equal(h.modified) && info.Size() == h.size {
 		return
 	}
-	owners := map[string][]string{}
+	owners := map[string][]role.Role{}
 	for line := range confLines(h.file) {
 		if len(line.Pairs) == 1 {
 			hostsOf(line.Pairs[0], owners)
@@ -97,14 +98,14 @@ func confLines(file string) func(func(*slurmconf.Line) bool) {
 }
 
 // hostsOf adds the hosts of a line: SlurmctldHost=ctl(address), AccountingStorageHost=dbd, DbdHost=dbd:6819 and their like.
-func hostsOf(p slurmconf.Pair, owners map[string][]string) {
+func hostsOf(p slurmconf.Pair, owners map[string][]role.Role) {
 	key := strings.ToLower(p.Key)
-	var owner []string
+	var owner []role.Role
 	switch {
 	case strings.HasPrefix(key, "slurmctld"), key == "controlmachine", key == "controladdr", strings.HasPrefix(key, "backup"):
-		owner = []string{slurmctld}
+		owner = []role.Role{role.Slurmctld}
 	case strings.HasPrefix(key, "accountingstorage"), strings.HasPrefix(key, "dbd"):
-		owner = []string{slurmdbd}
+		owner = []role.Role{role.Slurmdbd}
 	case !strings.HasSuffix(key, "host"):
 		return
 	}
@@ -123,7 +124,7 @@ func hostsOf(p slurmconf.Pair, owners map[string][]string) {
 // guard keeps peers from the names of the configuration's hosts. The caller holds order.
 func (n *Names) guard() {
 	n.conf.read()
-	for _, host := range controllerHosts(n.Slurmctld) {
+	for _, host := range slurmctldHosts(n.Slurmctld) {
 		delete(n.conf.owners, host) // take and realias see to these
 	}
 	if forbidden := n.conf.foreign(); !slices.Equal(forbidden, n.conf.forbidden) {

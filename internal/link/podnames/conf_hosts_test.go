@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/slurmlet/slurmlet/internal/kit/role"
 	"github.com/slurmlet/slurmlet/internal/link/peers"
 	"github.com/slurmlet/slurmlet/internal/link/wire"
 )
@@ -25,12 +26,12 @@ func TestHostNames(t *testing.T) {
 	}
 	h := confHosts{file: filepath.Join(dir, "slurm.conf")}
 	h.read()
-	assert.Equal(t, map[string][]string{
-		"ctl-0": {slurmctld}, "ctl": {slurmctld}, "ctl-1": {slurmctld}, "dbd": {slurmdbd}, "dbd-b": {slurmdbd}, "far": {slurmdbd}, "near": {slurmdbd}, "jobs": nil,
+	assert.Equal(t, map[string][]role.Role{
+		"ctl-0": {role.Slurmctld}, "ctl": {role.Slurmctld}, "ctl-1": {role.Slurmctld}, "dbd": {role.Slurmdbd}, "dbd-b": {role.Slurmdbd}, "far": {role.Slurmdbd}, "near": {role.Slurmdbd}, "jobs": nil,
 	}, h.owners)
 	d := confHosts{file: filepath.Join(dir, "slurmdbd.conf")}
 	d.read()
-	assert.Equal(t, map[string][]string{"dbd": {slurmdbd}, "mariadb": nil}, d.owners)
+	assert.Equal(t, map[string][]role.Role{"dbd": {role.Slurmdbd}, "mariadb": nil}, d.owners)
 
 	assert.Equal(t, []string{"dbd", "mariadb"}, d.foreign())
 	d.take(peers.Change{Put: []wire.Peer{{Name: "dbd", Role: "slurmdbd"}, {Name: "mariadb", Role: "slurmdbd"}}})

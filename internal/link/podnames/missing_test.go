@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/slurmlet/slurmlet/internal/kit/role"
 	"github.com/slurmlet/slurmlet/internal/link/peers"
 	"github.com/slurmlet/slurmlet/internal/link/wire"
 )
@@ -19,8 +20,8 @@ import (
 func TestMissing(t *testing.T) {
 	path := hostsFile(t)
 	m := open(t, path, "ctl.invalid:6817")
-	peer := func(name, role, address string) wire.Peer {
-		return wire.Peer{Name: name, UID: name, Role: role, Addresses: []netip.Addr{netip.MustParseAddr(address)}}
+	peer := func(name, is, address string) wire.Peer {
+		return wire.Peer{Name: name, UID: name, Role: role.Role(is), Addresses: []netip.Addr{netip.MustParseAddr(address)}}
 	}
 	hosts := func(want ...string) {
 		t.Helper()

@@ -26,7 +26,7 @@ type Options struct {
 	Address, Dir string
 	// Alone says that no peer but slurmctld interests this pod.
 	Alone bool
-	// Slurmctld is SLURMLET_CONTROLLER: host:port of slurmctld, several separated by commas.
+	// Slurmctld is SLURMLET_SLURMCTLD: host:port of slurmctld, several separated by commas.
 	Slurmctld string
 	// ConfFile is the configuration that this pod's daemon has, which gives hosts names.
 	ConfFile string
@@ -67,13 +67,6 @@ type Names struct {
 	order sync.Mutex
 	conf  confHosts
 }
-
-// The roles of peers whose names matter.
-const (
-	slurmctld = "slurmctld"
-	slurmd    = "slurmd"
-	slurmdbd  = "slurmdbd"
-)
 
 // hostsCalm is how long the hosts file must be left alone before the agent looks at it.
 const hostsCalm = 20 * time.Millisecond

@@ -17,7 +17,7 @@ import (
 	"github.com/slurmlet/slurmlet/internal/link/wire"
 )
 
-// TestAliases: the names of SLURMLET_CONTROLLER lead to the pods of slurmctld.
+// TestAliases: the names of SLURMLET_SLURMCTLD lead to the pods of slurmctld.
 func TestAliases(t *testing.T) {
 	pod := func(name, address string, ending bool) wire.Peer {
 		p := wire.Peer{Name: name, Role: "slurmctld", Ending: ending}
@@ -47,7 +47,7 @@ func TestAliases(t *testing.T) {
 				table[p.Name] = p
 			}
 			have := map[string]string{}
-			for host, addresses := range aliasesOf(controllerHosts(tt.controller), table) {
+			for host, addresses := range aliasesOf(slurmctldHosts(tt.controller), table) {
 				have[host] = addresses[0].String()
 			}
 			want := tt.want

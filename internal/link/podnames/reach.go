@@ -75,7 +75,7 @@ func (n *Names) forget(slurmctlds []string) (names map[string][]netip.Addr) {
 	return names
 }
 
-// find is where the table has a host of SLURMLET_CONTROLLER. Go's own resolver looks at the hosts file
+// find is where the table has a host of SLURMLET_SLURMCTLD. Go's own resolver looks at the hosts file
 // only every five seconds.
 func (n *Names) find(host string) []netip.Addr {
 	if n == nil {
@@ -89,7 +89,7 @@ func (n *Names) find(host string) []netip.Addr {
 	return n.aliases[host]
 }
 
-// Reach succeeds when one slurmctld takes connections at an address of SLURMLET_CONTROLLER, or where the table has it. A slurmd
+// Reach succeeds when one slurmctld takes connections at an address of SLURMLET_SLURMCTLD, or where the table has it. A slurmd
 // that cannot get its configuration asks again only after 10 s.
 func (n *Names) Reach(ctx context.Context, controllers string) error {
 	var faults []error

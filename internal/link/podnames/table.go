@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/slurmlet/slurmlet/internal/kit/role"
 	"github.com/slurmlet/slurmlet/internal/link/peers"
 	"github.com/slurmlet/slurmlet/internal/link/wire"
 )
@@ -35,13 +36,13 @@ func (n *Names) take(c peers.Change, now time.Time) (names map[string][]netip.Ad
 		delete(n.slurmctlds, gone.Name)
 	}
 	for _, p := range c.Put {
-		if p.Name == n.controller || p.Role != slurmctld && slices.Contains(controllerHosts(n.Slurmctld), p.Name) {
+		if p.Name == n.controller || p.Role != role.Slurmctld && slices.Contains(slurmctldHosts(n.Slurmctld), p.Name) {
 			continue // a pod of this name would keep the agent from the controller, or from slurmctld
 		}
 		names[p.Name] = p.Addresses
 		delete(n.missing, p.Name)
 		delete(n.slurmctlds, p.Name)
-		if p.Role == slurmctld {
+		if p.Role == role.Slurmctld {
 			n.slurmctlds[p.Name] = p
 			moved = moved || len(p.Addresses) > 0
 		}
@@ -50,9 +51,9 @@ func (n *Names) take(c peers.Change, now time.Time) (names map[string][]netip.Ad
 	return names, moved
 }
 
-// realias adds to names which of SLURMLET_CONTROLLER's change. The caller holds mu.
+// realias adds to names those of SLURMLET_SLURMCTLD whose addresses may have changed. The caller holds mu.
 func (n *Names) realias(names map[string][]netip.Addr) {
-	aliases := aliasesOf(controllerHosts(n.Slurmctld), n.slurmctlds)
+	aliases := aliasesOf(slurmctldHosts(n.Slurmctld), n.slurmctlds)
 	for name := range n.aliases {
 		if aliases[name] == nil && names[name] == nil {
 			names[name] = nil
@@ -84,9 +85,9 @@ func (n *Names) dropMissing(now time.Time) {
 	}
 }
 
-// controllerHosts are the hosts of SLURMLET_CONTROLLER.
-func controllerHosts(controller string) (hosts []string) {
-	for one := range strings.SplitSeq(controller, ",") {
+// slurmctldHosts are the hosts of SLURMLET_SLURMCTLD.
+func slurmctldHosts(addresses string) (hosts []string) {
+	for one := range strings.SplitSeq(addresses, ",") {
 		host, _, err := net.SplitHostPort(one)
 		if err != nil {
 			continue
@@ -98,7 +99,7 @@ func controllerHosts(controller string) (hosts []string) {
 	return hosts
 }
 
-// aliasesOf leads the names of SLURMLET_CONTROLLER to the pods of slurmctld: by the pod's name, which is
+// aliasesOf leads the names of SLURMLET_SLURMCTLD to the pods of slurmctld: by the pod's name, which is
 // the first label of its name in DNS, or a single name to the pod that does not end. So slurmctld is found
 // where it is now, and by DNS where the table has none.
 func aliasesOf(hosts []string, slurmctlds map[string]wire.Peer) map[string][]netip.Addr {

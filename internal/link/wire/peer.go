@@ -7,13 +7,14 @@ import (
 	"slices"
 
 	"github.com/slurmlet/slurmlet/internal/kit/hostname"
+	"github.com/slurmlet/slurmlet/internal/kit/role"
 )
 
 // Peer is a pod of the cluster.
 type Peer struct {
 	// Name is the pod's host name: a slurmd's is its NodeName.
 	Name      string       `json:"name"`
-	Role      string       `json:"role"`
+	Role      role.Role    `json:"role"`
 	NodeSet   string       `json:"nodeSet,omitempty"`
 	UID       string       `json:"uid"`
 	Addresses []netip.Addr `json:"addresses,omitempty"`

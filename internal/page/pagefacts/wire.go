@@ -66,7 +66,7 @@ func (f Facts) Write(to io.Writer) error {
 		}
 	}
 	for job := range v.Jobs.All() {
-		if err := e.Encode(&job); err != nil {
+		if err := e.Encode(job); err != nil {
 			return fmt.Errorf("cannot write the jobs: %w", err)
 		}
 	}
@@ -103,9 +103,9 @@ func Read(from io.Reader) (*Facts, error) {
 		t.node(&one)
 		v.Nodes = append(v.Nodes, one)
 	}
-	var jobs []clusterview.Job
+	var jobs []slurm.Job
 	for range h.Jobs {
-		var one clusterview.Job
+		var one slurm.Job
 		if err := d.Decode(&one); err != nil {
 			return nil, fmt.Errorf("cannot read the jobs: %w", err)
 		}
@@ -142,7 +142,7 @@ func (t texts) node(n *slurm.Node) {
 	t.list(n.State, n.Partitions, n.Features, n.ActiveFeatures)
 }
 
-func (t texts) job(j *clusterview.Job) {
-	t.keep(&j.Name, &j.User, &j.Account, &j.QOS, &j.State, &j.Reason, &j.Features, &j.Reservation, &j.Licenses)
-	t.list(j.Partitions, j.Flags)
+func (t texts) job(j *slurm.Job) {
+	t.keep(&j.Name, &j.User, &j.Account, &j.QOS, &j.Reason, &j.Features, &j.Reservation, &j.Licenses)
+	t.list(j.Partitions, j.State)
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/slurmlet/slurmlet/internal/page/pagefacts"
+	"github.com/slurmlet/slurmlet/internal/slurm"
 	"github.com/slurmlet/slurmlet/internal/slurmctld/clusterview"
 )
 
@@ -69,10 +70,10 @@ func BenchmarkPage(b *testing.B) {
 // told is what the agent writes of so many nodes and jobs, each with a name of its own.
 func told(b *testing.B, nodes, jobs int) []byte {
 	f := sample(nodes, jobs)
-	var all []clusterview.Job
+	var all []slurm.Job
 	for j := range f.View.Jobs.All() {
 		j.Name, j.User = fmt.Sprintf("simulation of case %d", j.ID), fmt.Sprintf("user%d", j.ID%500)
-		all = append(all, j)
+		all = append(all, *j)
 	}
 	f.View.Jobs = clusterview.JobsOf(all...)
 	var wire bytes.Buffer

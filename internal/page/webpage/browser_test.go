@@ -19,6 +19,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/slurmlet/slurmlet/internal/slurm"
 	"github.com/slurmlet/slurmlet/internal/slurmctld/clusterview"
 )
 
@@ -235,7 +236,7 @@ func atLeast(text string, least int) int {
 func drain(f *clusterview.View) {
 	n := &f.Nodes[3]
 	n.State, n.Reason = []string{"IDLE", "DRAIN"}, "fan <b>is</b> loud"
-	f.Jobs = clusterview.JobsOf(clusterview.Job{ID: 4242, Tasks: 1, Name: "<script>alert(1)</script>", User: "zoe", State: "RUNNING", NodeList: f.Nodes[1].Name, Start: ago(time.Second), Partitions: []string{"cpu"}})
+	f.Jobs = clusterview.JobsOf(slurm.Job{ID: 4242, Tasks: 1, Name: "<script>alert(1)</script>", User: "zoe", State: []string{"RUNNING"}, NodeList: f.Nodes[1].Name, Start: ago(time.Second), Partitions: []string{"cpu"}})
 	f.Readings[clusterview.FamilyNodes] = clusterview.Reading{At: sampleTime.Add(time.Minute)}
 }
 

@@ -53,7 +53,7 @@ func newCluster(f *pagefacts.Facts) *cluster {
 		c.addNode(&c.view.Nodes[i])
 	}
 	for j := range c.view.Jobs.All() {
-		c.addJob(&j)
+		c.addJob(j)
 	}
 	c.states = slices.Sorted(maps.Keys(c.jobs))
 	for _, name := range slices.Sorted(maps.Keys(c.byPartition)) {
@@ -89,18 +89,18 @@ func (c *cluster) addNode(n *slurm.Node) {
 	}
 }
 
-func (c *cluster) addJob(j *clusterview.Job) {
+func (c *cluster) addJob(j *slurm.Job) {
 	jobs := max(1, j.Tasks)
-	c.jobs[shown(j.State)] += jobs
+	c.jobs[shown(j.State.Base())] += jobs
 	for _, name := range j.Partitions {
-		switch p := c.partition(name); j.State {
-		case "RUNNING":
+		switch p := c.partition(name); {
+		case j.State.Is("RUNNING"):
 			p.running += jobs
-		case "PENDING":
+		case j.State.Pending():
 			p.pending += jobs
 		}
 	}
-	if j.State != "PENDING" {
+	if !j.State.Pending() {
 		return
 	}
 	c.waiting += jobs
@@ -161,7 +161,7 @@ func (c *cluster) attention() (list []Attention) {
 // addDeadlines adds the jobs that hold those nodes.
 func (c *cluster) addDeadlines(list []Attention, at map[string]int) {
 	for j := range c.view.Jobs.All() {
-		if j.State != "RUNNING" && j.State != "SUSPENDED" && !slices.Contains(j.Flags, "COMPLETING") {
+		if !j.State.HasNodes() && !j.Completing() {
 			continue
 		}
 		hosts, err := hostlist.Parse(j.NodeList)
@@ -177,7 +177,7 @@ func (c *cluster) addDeadlines(list []Attention, at map[string]int) {
 				list[i].MoreJobs++
 				continue
 			}
-			list[i].Deadlines = append(list[i].Deadlines, Deadline{jobID(&j), plain(j.User, 40), moment(j.End.Time(), c.now)})
+			list[i].Deadlines = append(list[i].Deadlines, Deadline{jobID(j), plain(j.User, 40), moment(j.End.Time(), c.now)})
 		}
 	}
 }

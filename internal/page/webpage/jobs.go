@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/slurmlet/slurmlet/internal/slurm"
 	"github.com/slurmlet/slurmlet/internal/slurmctld/clusterview"
 )
 
@@ -46,8 +47,8 @@ func (f Filter) address(page int) string {
 	return "?" + q.Encode() + "#jobs"
 }
 
-func (f Filter) wants(j *clusterview.Job) bool {
-	return (f.State == "" || shown(j.State) == f.State) &&
+func (f Filter) wants(j *slurm.Job) bool {
+	return (f.State == "" || shown(j.State.Base()) == f.State) &&
 		(f.Partition == "" || slices.ContainsFunc(j.Partitions, func(p string) bool { return shown(p) == f.Partition })) &&
 		(f.User == "" || shown(j.User) == f.User)
 }
@@ -124,8 +125,8 @@ func sortJobs(jobs clusterview.Jobs) []int {
 	keys := make([]key, 0, jobs.Len())
 	i := int64(0)
 	for j := range jobs.All() {
-		keys = append(keys, key{i, int64(rank(j.State)), j.Priority, j.ID})
-		if j.State != "PENDING" {
+		keys = append(keys, key{i, int64(rank(j.State.Base())), j.Priority, j.ID})
+		if !j.State.Pending() {
 			keys[i].priority = int64(j.Start)
 		}
 		i++
@@ -141,9 +142,9 @@ func sortJobs(jobs clusterview.Jobs) []int {
 }
 
 // jobID is as squeue writes it.
-func jobID(j *clusterview.Job) string {
+func jobID(j *slurm.Job) string {
 	switch {
-	case j.ArrayID != 0 && j.ArrayTask != "" && j.State == "PENDING":
+	case j.ArrayID != 0 && j.ArrayTask != "" && j.State.Pending():
 		return fmt.Sprintf("%d_[%s]", j.ArrayID, plain(j.ArrayTask, 40))
 	case j.ArrayID != 0 && j.ArrayTask != "":
 		return fmt.Sprintf("%d_%s", j.ArrayID, plain(j.ArrayTask, 40))
@@ -151,18 +152,19 @@ func jobID(j *clusterview.Job) string {
 	return strconv.FormatInt(j.ID, 10)
 }
 
-func (c *cluster) jobRow(j *clusterview.Job) JobRow {
+func (c *cluster) jobRow(j *slurm.Job) JobRow {
+	state := j.State.Base()
 	row := JobRow{
 		ID: jobID(j), Name: plain(j.Name, 60), User: plain(cmp.Or(j.User, strconv.Itoa(j.UID)), 40), Account: plain(j.Account, 40),
-		Partition: plain(strings.Join(j.Partitions, ","), 60), State: plain(strings.ToLower(j.State), 30), Class: "s-" + jobClass(j.State),
-		Flags: plain(strings.ToLower(strings.Join(j.Flags, ", ")), 60), Nodes: count(j.Nodes), CPUs: count(j.CPUs),
-		Memory: size(j.Memory), Where: plain(j.NodeList, 60),
+		Partition: plain(strings.Join(j.Partitions, ","), 60), State: plain(strings.ToLower(state), 30), Class: "s-" + jobClass(state),
+		Flags: plain(strings.ToLower(strings.Join(j.State.Flags(), ", ")), 60), Nodes: count(j.Nodes), CPUs: count(j.CPUs),
+		Memory: size(j.Memory << 20), Where: plain(j.NodeList, 60),
 	}
 	if j.GPUs > 0 {
 		row.GPUs = count(j.GPUs)
 	}
 	switch {
-	case j.State == "PENDING":
+	case j.State.Pending():
 		row.Time, row.Until, row.Where = waits(j, c.now), moment(j.Start.Time(), c.now), plain(j.Reason, 60)
 	case j.Start.IsZero():
 	case j.End.IsZero() || j.End.Time().After(c.now):
@@ -174,7 +176,7 @@ func (c *cluster) jobRow(j *clusterview.Job) JobRow {
 }
 
 // waits is how long a job has been waiting since it may start.
-func waits(j *clusterview.Job, now time.Time) string {
+func waits(j *slurm.Job, now time.Time) string {
 	since := max(j.Eligible, j.Submit)
 	if since.IsZero() || since.Time().After(now) {
 		return ""

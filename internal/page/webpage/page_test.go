@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/slurmlet/slurmlet/internal/page/pagefacts"
+	"github.com/slurmlet/slurmlet/internal/slurm"
 	"github.com/slurmlet/slurmlet/internal/slurmctld/clusterview"
 	"github.com/slurmlet/slurmlet/internal/slurmctld/reconfig"
 )
@@ -70,8 +71,8 @@ func TestStrangersAreToldNoName(t *testing.T) {
 		n.Name, n.Reason, n.ReasonUser, n.Extra, n.Comment, n.Features = mark, mark, mark, mark, mark, []string{mark}
 		n.State = []string{"DOWN", "DRAIN"}
 	}
-	v.Jobs = clusterview.JobsOf(clusterview.Job{
-		ID: 1, Tasks: 1, Name: mark, User: mark, Account: mark, QOS: mark, State: "PENDING", Reason: mark + " of a plugin", NodeList: mark, Features: mark, Reservation: mark,
+	v.Jobs = clusterview.JobsOf(slurm.Job{
+		ID: 1, Tasks: 1, Name: mark, User: mark, Account: mark, QOS: mark, State: []string{"PENDING"}, Reason: mark + " of a plugin", NodeList: mark, Features: mark, Reservation: mark,
 		Partitions: []string{"cpu"},
 	})
 	v.Reservations = []clusterview.Reservation{{Name: mark, NodeList: mark}}
@@ -136,8 +137,8 @@ func hostile(text string) *pagefacts.Facts {
 	}
 	v.Partitions = []clusterview.Partition{{Name: "p" + text, State: "s" + text, Nodes: 2, Default: true}}
 	v.Jobs = clusterview.JobsOf(
-		clusterview.Job{ID: 1, Tasks: 1, Name: "j" + text, User: "u" + text, Account: "a" + text, State: "PENDING", Reason: "r" + text, Partitions: []string{"p" + text}, Flags: []string{"f" + text}},
-		clusterview.Job{ID: 2, Tasks: 1, Name: "j" + text, User: "u" + text, State: "RUNNING", NodeList: "l" + text, Start: ago(time.Hour), Partitions: []string{"p" + text}},
+		slurm.Job{ID: 1, Tasks: 1, Name: "j" + text, User: "u" + text, Account: "a" + text, State: []string{"PENDING", "f" + text}, Reason: "r" + text, Partitions: []string{"p" + text}},
+		slurm.Job{ID: 2, Tasks: 1, Name: "j" + text, User: "u" + text, State: []string{"RUNNING"}, NodeList: "l" + text, Start: ago(time.Hour), Partitions: []string{"p" + text}},
 	)
 	v.Reservations = []clusterview.Reservation{{Name: "n" + text, NodeList: "l" + text, Flags: []string{"f" + text}}}
 	v.Licenses = []clusterview.License{{Name: "n" + text}}

@@ -9,7 +9,7 @@ import (
 	"unicode"
 )
 
-// mostName is more than a user's name has, in bytes.
+// mostName bounds the reader's name, in bytes. No user's name is that long.
 const mostName = 256
 
 var (

@@ -108,20 +108,20 @@ func condition(n *slurm.Node, i int) {
 func sampleJobs(jobs int, nodes []slurm.Node) clusterview.Jobs {
 	reasons := []string{"Priority", "Priority", "Priority", "Resources", "Dependency", "QOSMaxCpuPerUserLimit", "JobHeldUser", "BeginTime", "ReqNodeNotAvail, UnavailableNodes:gpu-0002"}
 	users, names := []string{"alice", "bob", "chen", "dora", "emre"}, []string{"train-resnet", "wrf-3km", "blast_all", "interactive", "vasp relax"}
-	var all []clusterview.Job
+	var all []slurm.Job
 	for i := range jobs {
-		j := clusterview.Job{
+		j := slurm.Job{
 			ID: int64(1000 + i), Tasks: 1, Name: names[i%5], User: users[i%5], UID: 1000 + i%5, Account: []string{"physics", "bio"}[i%2], QOS: "normal",
-			Partitions: []string{[]string{"cpu", "cpu", "gpu", "highmem", "all"}[i%5]}, State: "PENDING", Submit: ago(time.Duration(i%700) * time.Minute),
-			Eligible: ago(time.Duration(i%700) * time.Minute), Nodes: 1 + i%4, CPUs: 8 << (i % 4), Memory: int64(4+i%60) << 30, TimeLimit: time.Hour, Reason: reasons[i%len(reasons)], Priority: int64(5000 - i%1000),
+			Partitions: []string{[]string{"cpu", "cpu", "gpu", "highmem", "all"}[i%5]}, State: []string{"PENDING"}, Submit: ago(time.Duration(i%700) * time.Minute),
+			Eligible: ago(time.Duration(i%700) * time.Minute), Nodes: 1 + i%4, CPUs: 8 << (i % 4), Memory: int64(4+i%60) << 10, TimeLimit: time.Hour, Reason: reasons[i%len(reasons)], Priority: int64(5000 - i%1000),
 		}
 		switch {
 		case i%10 < 4 && len(nodes) > 0:
-			j.State, j.Reason, j.NodeList = "RUNNING", "None", nodes[(i*7+11)%len(nodes)].Name
+			j.State, j.Reason, j.NodeList = []string{"RUNNING"}, "None", nodes[(i*7+11)%len(nodes)].Name
 			j.Start, j.End = ago(time.Duration(1+i%300)*time.Minute), ago(-time.Duration(10+i%900)*time.Minute)
 			j.GPUs = i % 3
 		case i%10 == 9:
-			j.State, j.Reason, j.Start, j.End = []string{"COMPLETED", "FAILED", "TIMEOUT"}[i/10%3], "None", ago(40*time.Minute), ago(time.Duration(i%5)*time.Minute)
+			j.State, j.Reason, j.Start, j.End = [][]string{{"COMPLETED"}, {"FAILED"}, {"TIMEOUT"}}[i/10%3], "None", ago(40*time.Minute), ago(time.Duration(i%5)*time.Minute)
 		case i%10 == 8:
 			j.ArrayID, j.ArrayTask, j.Tasks = j.ID, "8-20%4", 13
 		}

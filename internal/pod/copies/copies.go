@@ -24,8 +24,13 @@ type Dir struct {
 	UID, GID int
 	// Wanted picks files by their names; nil: all.
 	Wanted func(name string) bool
-	// Check refuses what From holds, as a whole: nothing is copied then. nil: all is well.
+	// Check refuses what From holds, as a whole: nothing is copied then. It may change the copy's files. nil: all is well.
 	Check func(files map[string][]byte) error
+}
+
+// ForAgent is a copy whose files are the agent's own user's.
+func ForAgent(from, to string, mode fs.FileMode) Dir {
+	return Dir{From: from, To: to, Mode: mode, UID: os.Geteuid(), GID: os.Getegid()}
 }
 
 // maxSize bounds a file, in bytes: Kubernetes takes no larger Secret or ConfigMap.

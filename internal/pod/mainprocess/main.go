@@ -4,7 +4,6 @@ package mainprocess
 import (
 	"errors"
 	"log/slog"
-	"os"
 	"sync"
 	"time"
 
@@ -97,9 +96,6 @@ func (m *Main) Serve() {
 
 // Flush returns when all that the daemon has written was heard.
 func (m *Main) Flush() { m.output.Flush() }
-
-// OutputFile returns the pipe that the daemon writes its log to.
-func (m *Main) OutputFile() *os.File { return m.output.File() }
 
 // heard passes a daemon's line on and remembers its last error: often the only explanation of its end.
 func (m *Main) heard(line process.Line) {

@@ -16,6 +16,7 @@ const roleEnv = "PID1_TEST_ROLE"
 // roles are what the re-executed binary does on its main goroutine; the result is its exit code.
 var roles = map[string]func() int{
 	"torture":  tortureRole,
+	"threads":  threadsRole,
 	"statuses": statusesRole,
 	"zombie":   zombieRole,
 	"late":     lateRole,

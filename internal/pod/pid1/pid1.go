@@ -4,9 +4,9 @@
 // (kernel/exit.c, find_new_reaper). The package locks the main goroutine to that thread, so the thread's own children are exactly
 // the orphans, and wait with __WNOTHREAD (wait(2)) reaps them without ever touching a child of os/exec.
 //
-// Two rules follow for the whole program. No process is started from the main goroutine. No goroutine ends while it is locked to its
-// thread: the thread would end with it, and what any goroutine has ever started on that thread would become an orphan, its status
-// collected here.
+// Two rules follow for the whole program. No process is started from the main goroutine. Whoever starts a process stays locked to
+// its thread until the process has ended (internal/kit/child, internal/pod/process): a thread ends with a goroutine that is locked
+// to it, and what others have started on that thread becomes an orphan, its status collected here.
 package pid1
 
 import (

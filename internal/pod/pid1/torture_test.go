@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -14,6 +15,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"golang.org/x/sys/unix"
+
+	"github.com/slurmlet/slurmlet/internal/kit/child"
 )
 
 var full = flag.Bool("torture.full", false, "torture with 100,000 children and 10,000 orphans")
@@ -83,6 +86,35 @@ func tortureRole() int {
 	}
 	fmt.Printf("%d children, %d orphans\n", children, got.total.Load())
 	return code
+}
+
+// Threads end all the time, as in the agent with each connection of a user to Slurm, and no child's status is lost.
+func TestThreadsEnd(t *testing.T) {
+	program := buildChild(t)
+	for _, way := range ways {
+		t.Run(way.name, func(t *testing.T) {
+			assert.Empty(t, play(t, way.asInit, "threads", program))
+		})
+	}
+}
+
+func threadsRole() int {
+	program := os.Args[1]
+	return mustRun(func(e Exit) { complain("child %d is an orphan", e.PID) }, func() int {
+		inParallel(1000, func(i int) {
+			over := make(chan struct{})
+			go func() {
+				runtime.LockOSThread() // never unlocked: the thread ends with the goroutine
+				close(over)
+			}()
+			cmd := exec.Command(program, letter(i))
+			if err := child.Run(cmd); cmd.ProcessState == nil || cmd.ProcessState.ExitCode() != i%256 {
+				complain("child %d: %v", i, err)
+			}
+			<-over
+		})
+		return 0
+	})
 }
 
 // letter is an argument of one byte, which is the exit code that the child makes of it. No argument can hold a zero.

@@ -12,16 +12,16 @@ import (
 	"time"
 )
 
-// Kind is what a directory's files take.
+// Kind says what a directory's files take.
 type Kind int
 
 // The kinds.
 const (
-	// Elsewhere: a volume that is not counted against the pod.
+	// Elsewhere is a volume that is not counted against the pod.
 	Elsewhere Kind = iota
-	// Memory: tmpfs. Its files count as memory of the container.
+	// Memory is a tmpfs: its files count as memory of the container.
 	Memory
-	// Disk: the container's writable layer, or an emptyDir on the machine's disk. The kubelet counts
+	// Disk is the container's writable layer, or an emptyDir on the machine's disk. The kubelet counts
 	// its files against the limit of ephemeral storage.
 	Disk
 )

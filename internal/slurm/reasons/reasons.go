@@ -1,8 +1,10 @@
 // Package reasons says whose a node's reason is.
 //
 // slurmctld keeps one text beside a node's DRAIN, DOWN or FAIL, and nothing else says who has set the state. slurmlet
-// lifts no state that somebody else has set, so all texts that slurmlet writes there are here, with those of slurmctld
-// that slurmlet must know. The package imports nothing, because slurmlet's controller links it too.
+// lifts no state that somebody else has set, so the beginnings of all texts that slurmlet writes there are here, with those
+// of slurmctld that slurmlet must know. What follows a beginning is its writer's: internal/slurmd/drains, and
+// internal/slurmctld/elastic/planner for nodes that do not start. The package imports nothing, because slurmlet's controller
+// links it too.
 package reasons
 
 import "strings"
@@ -28,7 +30,7 @@ const (
 	Relaunched
 	// Registration is slurmctld: slurmd has registered less than the record has.
 	Registration
-	// Person is anybody else: an administrator, a health check, a prolog that failed.
+	// Person is anybody else: an administrator, a site's HealthCheckProgram, a prolog that failed.
 	Person
 )
 
@@ -46,7 +48,7 @@ const (
 // Beginnings are all of them.
 func Beginnings() []string { return []string{ByAgent, ByCommand, ByKubernetes, ByDisk} }
 
-// Reasons of agents.
+// These begin the reasons that agents give.
 const (
 	// Terminating is that of a node whose pod is on its way down.
 	Terminating = ByAgent + "pod is terminating"
@@ -69,7 +71,7 @@ const (
 	SetNew     = ByAgent + "the record is new"
 )
 
-// Reasons of slurmctld's (ping_nodes.c, power_save.c and node_mgr.c of slurmctld).
+// These begin the reasons that slurmctld gives (ping_nodes.c, power_save.c and node_mgr.c of slurmctld).
 const (
 	NotResponding = "Not responding"
 	TimedOut      = "ResumeTimeout reached"

@@ -118,7 +118,7 @@ func BenchmarkJobs(b *testing.B) {
 	for b.Loop() {
 		running := 0
 		for j := range p.jobs.All() {
-			if j.State == "RUNNING" {
+			if j.State.Is("RUNNING") {
 				running++
 			}
 		}

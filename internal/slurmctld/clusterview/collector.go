@@ -159,7 +159,7 @@ func (c *Collector) collect(old *View, flight chan struct{}) {
 	c.report(&v)
 }
 
-// ask makes an error of a fault of ours, because the daemons depend on this process.
+// ask puts one question to slurmctld. A panic becomes an error, because the daemons depend on this process.
 func (c *Collector) ask(q question, v *View) (err error) {
 	defer func() {
 		if fault := recover(); fault != nil {
@@ -171,7 +171,7 @@ func (c *Collector) ask(q question, v *View) (err error) {
 	return q.ask(ctx, c.o, v)
 }
 
-// report logs the first failure of a row of them, and its end.
+// report logs the first of several failures in a row, and their end.
 func (c *Collector) report(v *View) {
 	var failed []slog.Attr
 	for _, family := range slices.Sorted(maps.Keys(v.Readings)) {

@@ -6,7 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
+	"math"
 	"strconv"
 	"strings"
 	"time"
@@ -117,7 +117,7 @@ func columnsEndingWith(end []byte) bufio.SplitFunc {
 }
 
 // jobOf reads one job. All lines but the first follow another one's end.
-func jobOf(columns []string) (j Job, err error) {
+func jobOf(columns []string) (j slurm.Job, err error) {
 	var r columnReader
 	j.ID = r.readNumber("JobID", strings.TrimPrefix(columns[colJobID], "\n"))
 	r.job = j.ID
@@ -134,13 +134,13 @@ func jobOf(columns []string) (j Job, err error) {
 	j.Name, j.User, j.UID = columns[colName], columns[colUserName], r.uid(columns[colUserID])
 	j.Account, j.QOS = known(columns[colAccount]), known(columns[colQOS])
 	j.Partitions = split(known(columns[colPartition]))
-	j.State, j.Flags = r.state(columns[colState])
+	j.State = r.state(columns[colState])
 	j.Reason = known(columns[colReason])
 	if j.Reason == "None" {
 		j.Reason = ""
 	}
 	j.Priority = r.readNumber("PriorityLong", columns[colPriority])
-	j.Held = j.Priority == 0 && j.State == "PENDING"
+	j.Held = j.Priority == 0 && j.State.Pending()
 	j.Submit, j.Eligible = r.time("SubmitTime", columns[colSubmit]), r.time("EligibleTime", columns[colEligible])
 	j.Start, j.End = r.time("StartTime", columns[colStart]), r.time("EndTime", columns[colEnd])
 	j.TimeLimit = r.duration("TimeLimit", columns[colTimeLimit])
@@ -226,29 +226,12 @@ func (r *columnReader) duration(column, text string) time.Duration {
 	return time.Duration(seconds) * time.Second
 }
 
-// jobStates are the base states of a job, and stateOfFlag is that of a job for which squeue shows
-// a flag in the state's place. It is empty where the flag leaves the state open.
-var (
-	jobStates = []string{
-		"PENDING", "RUNNING", "SUSPENDED", "COMPLETED", "CANCELLED", "FAILED", "TIMEOUT",
-		"NODE_FAIL", "PREEMPTED", "BOOT_FAIL", "DEADLINE", "OUT_OF_MEMORY",
-	}
-	stateOfFlag = map[string]string{
-		"CONFIGURING": "RUNNING", "RESIZING": "RUNNING", "SIGNALING": "RUNNING", "STOPPED": "RUNNING", "EXPEDITING": "PENDING",
-		"REQUEUED": "PENDING", "REQUEUE_FED": "PENDING", "REQUEUE_HOLD": "PENDING", "SPECIAL_EXIT": "PENDING", "RESV_DEL_HOLD": "PENDING",
-		"COMPLETING": "", "STAGE_OUT": "", "REVOKED": "",
-	}
-)
-
-func (r *columnReader) state(text string) (state string, flags []string) {
-	if slices.Contains(jobStates, text) {
-		return text, nil
-	}
-	state, is := stateOfFlag[text]
-	if !is {
+func (r *columnReader) state(text string) slurm.JobState {
+	state := slurm.ParseJobState(text)
+	if state == nil {
 		r.fault("State", text)
 	}
-	return state, []string{text}
+	return state
 }
 
 // tasks counts an array's tasks: "7", "1-9,12%3" or "1-21:2,40".
@@ -279,11 +262,11 @@ func (r *columnReader) memory(tres string) int64 {
 	if text == "" {
 		return 0
 	}
-	bytes, err := parseMemory(text)
+	memory, err := parseMemory(text)
 	if err != nil {
 		r.fault("tres-alloc", tres)
 	}
-	return bytes
+	return memory
 }
 
 // tresOf is the value of one of a list; empty where it is not in it.
@@ -326,17 +309,17 @@ func (r *columnReader) tasksOf(columns []string) int {
 	return int(n)
 }
 
-// parseMemory reads "10M" or "1.50G"; without a unit it is MiB.
+// parseMemory reads "10M" or "1.50G", in MiB, which is also what a number without a unit is in.
 func parseMemory(text string) (int64, error) {
-	unit := int64(1 << 20)
+	unit := 1.0
 	if i := strings.IndexByte("KMGTP", text[len(text)-1]); i >= 0 {
-		unit, text = 1<<(10*(i+1)), text[:len(text)-1]
+		unit, text = math.Ldexp(1, 10*(i-1)), text[:len(text)-1]
 	}
 	n, err := strconv.ParseFloat(text, 64)
 	if err != nil || n < 0 {
-		return 0, errors.New("want a number of bytes")
+		return 0, errors.New("want a number of MiB")
 	}
-	return int64(n * float64(unit)), nil
+	return int64(n * unit), nil
 }
 
 // longestTasks is how much of an array's list of tasks is kept, as squeue(1) shows it.

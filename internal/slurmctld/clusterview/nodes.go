@@ -71,18 +71,6 @@ func splitReason(text string) (reason, user string, at slurm.Time) {
 	return text[:open], user, slurm.Time(seconds)
 }
 
-// splitState finds the base state among the flags; empty where there is none.
-func splitState(all, base []string) (state string, flags []string) {
-	for _, one := range all {
-		if state == "" && slices.Contains(base, one) {
-			state = one
-		} else {
-			flags = append(flags, one)
-		}
-	}
-	return state, flags
-}
-
 func (r *record) gpus(gres string) int {
 	count, err := gpus(gres)
 	if err != nil {

@@ -56,37 +56,41 @@ func TestJobs(t *testing.T) {
 		t.Run(version, func(t *testing.T) {
 			p, err := readJobs(strings.NewReader(recorded(t, "jobs-"+version+".txt")), recordedMark)
 			require.NoError(t, err)
-			named := map[string]Job{}
+			named := map[string]slurm.Job{}
 			for j := range p.jobs.All() {
-				named[j.Name+" "+j.State] = j
+				named[j.Name+" "+j.State.Base()] = *j
 			}
-			for name, want := range map[string]func(Job) bool{
-				"runs RUNNING": func(j Job) bool {
-					return j.Memory == 5<<20 && j.Start > 0 && j.End == 0 && j.NodeList != "" && j.Tasks == 1 && j.ArrayID == 0 && j.HetID == 0
+			for name, want := range map[string]func(slurm.Job) bool{
+				"runs RUNNING": func(j slurm.Job) bool {
+					return j.Memory == 5 && j.Start > 0 && j.End == 0 && j.NodeList != "" && j.Tasks == 1 && j.ArrayID == 0 && j.HetID == 0
 				},
-				"held by its user PENDING": func(j Job) bool { return j.Held && j.Reason == "JobHeldUser" },
-				"held by root PENDING":     func(j Job) bool { return j.Held && j.Reason == "JobHeldAdmin" && j.User == "cem" && j.UID == 2003 },
-				"begins later PENDING":     func(j Job) bool { return !j.Held && j.TimeLimit == 26*time.Hour+3*time.Minute && j.Eligible > j.Submit },
-				"limited PENDING":          func(j Job) bool { return j.TimeLimit == 10*time.Minute && j.Reason == "PartitionTimeLimit" },
-				"many partitions PENDING": func(j Job) bool {
+				"held by its user PENDING": func(j slurm.Job) bool { return j.Held && j.Reason == "JobHeldUser" },
+				"held by root PENDING": func(j slurm.Job) bool {
+					return j.Held && j.Reason == "JobHeldAdmin" && j.User == "cem" && j.UID == 2003
+				},
+				"begins later PENDING": func(j slurm.Job) bool {
+					return !j.Held && j.TimeLimit == 26*time.Hour+3*time.Minute && j.Eligible > j.Submit
+				},
+				"limited PENDING": func(j slurm.Job) bool { return j.TimeLimit == 10*time.Minute && j.Reason == "PartitionTimeLimit" },
+				"many partitions PENDING": func(j slurm.Job) bool {
 					return strings.Join(j.Partitions, "+") == "all+many" && j.Features == "blue&big" && j.CPUs == 4 && j.Nodes == 3 && j.MaxNodes == 3
 				},
-				"gpus PENDING":                           func(j Job) bool { return j.GPUs == 1 },
-				"licenses RUNNING":                       func(j Job) bool { return j.Licenses == "fluent:3" },
-				"reserved PENDING":                       func(j Job) bool { return j.Reservation == "later" && j.Reason == "Reservation" },
-				"array PENDING":                          func(j Job) bool { return j.ArrayTask == "4-30%3" && j.Tasks == 27 && j.ArrayID == j.ID },
-				"array RUNNING":                          func(j Job) bool { return j.Tasks == 1 && j.ArrayID > 0 && j.ArrayID < j.ID },
-				"steps of two PENDING":                   func(j Job) bool { return j.Tasks == 12 },
-				"parts PENDING":                          func(j Job) bool { return j.HetID > 0 },
-				"fails FAILED":                           func(j Job) bool { return j.Reason == "NonZeroExitCode" && j.End >= j.Start },
-				"completes COMPLETED":                    func(j Job) bool { return j.Reason == "" && j.End >= j.Start },
-				"suspended SUSPENDED":                    func(j Job) bool { return !j.Held && j.Priority == 0 },
-				"stopped RUNNING":                        func(j Job) bool { return strings.Join(j.Flags, "") == "STOPPED" },
-				"configures RUNNING":                     func(j Job) bool { return strings.Join(j.Flags, "") == "CONFIGURING" },
-				"special exit PENDING":                   func(j Job) bool { return strings.Join(j.Flags, "") == "SPECIAL_EXIT" && j.Restarts == 1 },
-				"<script>alert(1)</script> PENDING":      func(j Job) bool { return j.Held },
-				"a|b,c:d\te \x1f\x1e ü\nRUNNING PENDING": func(j Job) bool { return j.Held },
-				"1\n2 PENDING":                           func(j Job) bool { return j.Held },
+				"gpus PENDING":                           func(j slurm.Job) bool { return j.GPUs == 1 },
+				"licenses RUNNING":                       func(j slurm.Job) bool { return j.Licenses == "fluent:3" },
+				"reserved PENDING":                       func(j slurm.Job) bool { return j.Reservation == "later" && j.Reason == "Reservation" },
+				"array PENDING":                          func(j slurm.Job) bool { return j.ArrayTask == "4-30%3" && j.Tasks == 27 && j.ArrayID == j.ID },
+				"array RUNNING":                          func(j slurm.Job) bool { return j.Tasks == 1 && j.ArrayID > 0 && j.ArrayID < j.ID },
+				"steps of two PENDING":                   func(j slurm.Job) bool { return j.Tasks == 12 },
+				"parts PENDING":                          func(j slurm.Job) bool { return j.HetID > 0 },
+				"fails FAILED":                           func(j slurm.Job) bool { return j.Reason == "NonZeroExitCode" && j.End >= j.Start },
+				"completes COMPLETED":                    func(j slurm.Job) bool { return j.Reason == "" && j.End >= j.Start },
+				"suspended SUSPENDED":                    func(j slurm.Job) bool { return !j.Held && j.Priority == 0 },
+				"stopped RUNNING":                        func(j slurm.Job) bool { return strings.Join(j.State.Flags(), "") == "STOPPED" },
+				"configures RUNNING":                     func(j slurm.Job) bool { return strings.Join(j.State.Flags(), "") == "CONFIGURING" },
+				"special exit PENDING":                   func(j slurm.Job) bool { return strings.Join(j.State.Flags(), "") == "SPECIAL_EXIT" && j.Restarts == 1 },
+				"<script>alert(1)</script> PENDING":      func(j slurm.Job) bool { return j.Held },
+				"a|b,c:d\te \x1f\x1e ü\nRUNNING PENDING": func(j slurm.Job) bool { return j.Held },
+				"1\n2 PENDING":                           func(j slurm.Job) bool { return j.Held },
 			} {
 				j, is := named[name]
 				if assert.True(t, is, name) {
@@ -108,12 +112,12 @@ func TestSettled(t *testing.T) {
 	p, err := readJobs(strings.NewReader(text.String()), recordedMark)
 	require.NoError(t, err)
 	assert.ElementsMatch(t, []int64{2, 3, 4, 5, 6}, p.flagged())
-	p.settle(map[int64][]string{2: {"FAILED", "COMPLETING"}, 4: {"RUNNING", "CONFIGURING", "POWER_UP_NODE"}})
+	p.settle(map[int64]slurm.JobState{2: {"COMPLETING", "FAILED"}, 4: {"RUNNING", "CONFIGURING", "POWER_UP_NODE"}})
 	states := map[int64]string{}
 	for j := range p.jobs.All() {
-		states[j.ID] = j.State + " " + strings.Join(j.Flags, " ")
+		states[j.ID] = strings.Join(j.State, " ")
 	}
-	assert.Equal(t, map[int64]string{1: "RUNNING ", 2: "FAILED COMPLETING", 4: "RUNNING CONFIGURING POWER_UP_NODE", 5: "RUNNING CONFIGURING"}, states)
+	assert.Equal(t, map[int64]string{1: "RUNNING", 2: "FAILED COMPLETING", 4: "RUNNING CONFIGURING POWER_UP_NODE", 5: "RUNNING CONFIGURING"}, states)
 }
 
 func TestSmallFamilies(t *testing.T) {
@@ -154,7 +158,7 @@ func TestSmallFamilies(t *testing.T) {
 			assert.Positive(t, counts["REQUEST_SUBMIT_BATCH_JOB"])
 			states2, err := readStates(strings.NewReader(recorded(t, "states-"+version+".json")))
 			require.NoError(t, err)
-			assert.Equal(t, []string{"RUNNING"}, states2[1])
+			assert.Equal(t, slurm.JobState{"RUNNING"}, states2[1])
 		})
 	}
 }
@@ -275,10 +279,10 @@ func TestColumns(t *testing.T) {
 		assert.Equal(t, want, r.tasks(text), text)
 		assert.NoError(t, r.err)
 	}
-	for text, want := range map[string]int64{"10M": 10 << 20, "1.50G": 3 << 29, "512": 512 << 20, "2T": 2 << 40, "8K": 8 << 10} {
-		bytes, err := parseMemory(text)
+	for text, want := range map[string]int64{"10M": 10, "1.50G": 1536, "512": 512, "2T": 2 << 20, "8K": 0, "8192K": 8} {
+		memory, err := parseMemory(text)
 		require.NoError(t, err)
-		assert.Equal(t, want, bytes, text)
+		assert.Equal(t, want, memory, text)
 	}
 	for _, bad := range []string{"", "x", "9-1", "1-x", "1:x"} {
 		var r columnReader
@@ -289,19 +293,19 @@ func TestColumns(t *testing.T) {
 
 // TestPacked: what comes out is what went in.
 func TestPacked(t *testing.T) {
-	all := []Job{
-		{ID: 1, Tasks: 1, Name: "a", State: "RUNNING", Partitions: []string{"p", "q"}, Flags: []string{"STOPPED"}, Memory: 5 << 40, TimeLimit: time.Hour, Priority: 7},
-		{ID: 67108862, ArrayID: 5, HetID: 6, Tasks: 100000, ArrayTask: "1-100000", State: "PENDING", Held: true, UID: 4294967294, Submit: 1, Eligible: 2, Start: 3, End: 4294967295},
-		{ID: 3, Nodes: 65536, CPUs: 1 << 24, GPUs: 9, Restarts: 8, NodeList: "n[1-9]", Features: "f", Reservation: "r", Licenses: "l", Account: "acc", QOS: "q", User: "u", Reason: "why", State: "PENDING", Priority: 4294967295},
+	all := []slurm.Job{
+		{ID: 1, Tasks: 1, Name: "a", State: []string{"RUNNING", "STOPPED"}, Partitions: []string{"p", "q"}, Memory: 5 << 20, TimeLimit: time.Hour, Priority: 7},
+		{ID: 67108862, ArrayID: 5, HetID: 6, Tasks: 100000, ArrayTask: "1-100000", State: []string{"PENDING"}, Held: true, UID: 4294967294, Submit: 1, Eligible: 2, Start: 3, End: 4294967295},
+		{ID: 3, Nodes: 65536, CPUs: 1 << 24, GPUs: 9, Restarts: 8, NodeList: "n[1-9]", Features: "f", Reservation: "r", Licenses: "l", Account: "acc", QOS: "q", User: "u", Reason: "why", State: []string{"PENDING"}, Priority: 4294967295},
 	}
 	packed := JobsOf(all...)
 	require.Equal(t, len(all), packed.Len())
 	for i, want := range all {
 		assert.Equal(t, want, packed.Get(i))
 	}
-	many := make([]Job, 3*chunk+1)
+	many := make([]slurm.Job, 3*chunk+1)
 	for i := range many {
-		many[i] = Job{ID: int64(i), Tasks: 1, State: "RUNNING"}
+		many[i] = slurm.Job{ID: int64(i), Tasks: 1, State: []string{"RUNNING"}}
 	}
 	i := int64(0)
 	for j := range JobsOf(many...).All() {

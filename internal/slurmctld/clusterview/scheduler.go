@@ -150,12 +150,12 @@ func (r *statistics) rpcs(key, name string) []RPC {
 // readStates reads the answer of "squeue --only-job-state --json": the base state and the flags of
 // jobs, by their ids. A task is 12_3 there, tasks that wait are 12_[4-9], and a part of a
 // heterogeneous job is 12+1; 12 is the job's own id in all of them.
-func readStates(from io.Reader) (map[int64][]string, error) {
+func readStates(from io.Reader) (map[int64]slurm.JobState, error) {
 	var answer struct {
 		answer
 		Jobs []struct {
-			ID    string   `json:"job_id"`
-			State []string `json:"state"`
+			ID    string         `json:"job_id"`
+			State slurm.JobState `json:"state"`
 		} `json:"jobs"`
 	}
 	if err := readJSON(from, &answer); err != nil {
@@ -167,7 +167,7 @@ func readStates(from io.Reader) (map[int64][]string, error) {
 	if answer.Jobs == nil {
 		return nil, errors.New(`there is no list "jobs" in it`)
 	}
-	states := map[int64][]string{}
+	states := map[int64]slurm.JobState{}
 	for _, j := range answer.Jobs {
 		id, _, _ := strings.Cut(strings.ReplaceAll(j.ID, "+", "_"), "_")
 		number, err := strconv.ParseInt(id, 10, 64)

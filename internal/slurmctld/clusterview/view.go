@@ -63,7 +63,7 @@ func (v *View) Up() bool {
 	return len(v.Readings) > 0
 }
 
-// Partition is a partition.
+// Partition is one of the cluster, with its size.
 type Partition struct {
 	Name string
 	// State is UP, DOWN, DRAIN or INACTIVE.
@@ -72,44 +72,7 @@ type Partition struct {
 	Default     bool
 }
 
-// Job is a job, a part of a heterogeneous job, a task of an array, or all tasks of an array that
-// wait.
-type Job struct {
-	// ArrayID is 0 for a job that is no array, and HetID for a job that is not heterogeneous.
-	ID, ArrayID, HetID int64
-	// ArrayTask is "7", or "8-20%4" of the tasks that wait.
-	ArrayTask string
-	// Tasks is how many tasks of an array this record stands for, and 1 of a job that is none.
-	Tasks                    int
-	Name, User, Account, QOS string
-	UID                      int
-	// Partitions are those that a pending job may start in, or the one that it was started in.
-	Partitions []string
-	// State is the base state, such as PENDING, RUNNING or COMPLETED.
-	State string
-	// Flags are the rest of the state: COMPLETING, CONFIGURING, REQUEUED.
-	Flags []string
-	// Reason is why the job waits, or how it ended.
-	Reason string
-	// Held: its priority is 0.
-	Held                         bool
-	Priority                     int64
-	Submit, Eligible, Start, End slurm.Time
-	// TimeLimit is 0 for none.
-	TimeLimit time.Duration
-	// Nodes is how many nodes the job has, or how many slurmctld thinks that it needs. MaxNodes is
-	// how many a pending job wants at most; squeue has Nodes where the job does not say.
-	Nodes, MaxNodes, CPUs int
-	Memory                int64 // bytes
-	GPUs                  int
-	Restarts              int
-	// NodeList is a host list.
-	NodeList string
-	// Features is the job's constraint, and Licenses what it wants or has of them.
-	Features, Reservation, Licenses string
-}
-
-// Reservation is a reservation.
+// Reservation is one that slurmctld has, be it in effect or not.
 type Reservation struct {
 	Name string
 	// State is ACTIVE or INACTIVE.
@@ -121,7 +84,7 @@ type Reservation struct {
 	Flags       []string
 }
 
-// License is a license.
+// License counts one kind of licenses ("scontrol show licenses").
 type License struct {
 	Name                        string
 	Total, Used, Free, Reserved int

@@ -1,7 +1,4 @@
-// Package elastic plans what becomes of the records of elastic node sets: nodes that Slurm itself starts and
-// ends (State=CLOUD, slurm.conf(5) SuspendProgram). A set is a range of names, and what one node of it has.
-//
-// Nothing here asks anybody, and nothing knows the time. internal/slurmctld/elasticnodes and
-// internal/slurmctld/waitnodes bring what slurmctld, the mounted files and slurmlet's controller have said.
-// internal/slurmctld/elasticnodes does what a Plan says.
+// Package elastic keeps the records of elastic nodes as their sets say, in slurmctld's agent: it reads the sets, looks at
+// slurmctld's nodes, makes the changes that its planner plans, and reports to slurmlet's controller which nodes Slurm wants.
+// Beside it, programs are the programs that slurmctld runs, and waitnodes answers those of them that wait.
 package elastic

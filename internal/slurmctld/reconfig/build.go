@@ -15,7 +15,7 @@ func (r *Reloader) slurmBuild(ctx context.Context, running bool) build {
 		known = *b
 	}
 	if known.version == "" {
-		known.version, _ = slurm.Version(ctx, r.Daemon.Path) // asked again next time
+		known.version, _ = slurm.Version(ctx, r.Daemon.Path, nil) // asked again next time
 	}
 	if known.plugins == "" && running {
 		cluster, _ := r.Client.Config(ctx)

@@ -108,6 +108,6 @@ func taken(conf *slurmconf.Set, findings slurmconf.Findings) slurmconf.Findings 
 	return findings
 }
 
-// ofController are the files that slurmctld and its nodes read. slurmdbd.conf is
+// ofSlurmctld are the files that slurmctld and its nodes read. slurmdbd.conf is
 // for another daemon, whatever is wrong with it.
-var ofController = slices.DeleteFunc(slices.Clone(slurmconf.Kinds), func(k slurmconf.Kind) bool { return k == slurmconf.SlurmdbdConf })
+var ofSlurmctld = slices.DeleteFunc(slices.Clone(slurmconf.Kinds), func(k slurmconf.Kind) bool { return k == slurmconf.SlurmdbdConf })

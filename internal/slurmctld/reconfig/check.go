@@ -25,7 +25,7 @@ func (r *Reloader) checkFirst(ctx context.Context, set, good *confset.Set) (insp
 	if err != nil {
 		return r.orDrop(i, err)
 	}
-	after, _ := slurmconf.Read(slurmconf.Dir(i.staged), ofController...)
+	after, _ := slurmconf.Read(slurmconf.Dir(i.staged), ofSlurmctld...)
 	i.anew = slices.ContainsFunc(confcheck.Restarts(before, after), func(one confcheck.Restart) bool { return !one.Waits })
 	if i.anew || r.Preflight == PreflightOff {
 		return i, nil // what only a start can change is no less urgent than jobs
@@ -41,7 +41,7 @@ func (r *Reloader) lastGood(good *confset.Set) (*slurmconf.Set, error) {
 		return nil, conf.InUse{Why: "cannot compare the configuration with the last good one: " + err.Error()}
 	}
 	defer r.liveSet.Drop(dir)
-	conf, _ := slurmconf.Read(slurmconf.Dir(dir), ofController...)
+	conf, _ := slurmconf.Read(slurmconf.Dir(dir), ofSlurmctld...)
 	return conf, nil
 }
 

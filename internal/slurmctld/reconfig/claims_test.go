@@ -15,10 +15,10 @@ import (
 // registry is a slurmctld with claims and records.
 type registry struct {
 	reader
-	claims []slurm.Claim
-	nodes  []slurm.Node
-	fault  error
-	begins []slurm.Job
+	claims         []slurm.Claim
+	nodes          []slurm.Node
+	fault          error
+	begins, others []slurm.Job
 }
 
 func (r *registry) Claims(context.Context) ([]slurm.Claim, error)          { return r.claims, r.fault }
@@ -92,8 +92,8 @@ func TestNoClaims(t *testing.T) {
 	require.NoError(t, r.claimsMayGo(t.Context(), set, false))
 }
 
-func (r *registry) Unassociated(context.Context, string) ([]slurm.Job, error) {
-	return r.begins, r.fault
+func (r *registry) Unassociated(context.Context, string) (begins, others []slurm.Job, err error) {
+	return r.begins, r.others, r.fault
 }
 
 // TestBegins: slurmctld is asked only when an edit begins to require associations.
@@ -112,6 +112,11 @@ func TestBegins(t *testing.T) {
 	require.True(t, conf.IsInUse(r.beginsMayGo(t.Context(), removedPartitions{enforces: "c1"})))
 	q.fault = nil
 	require.NoError(t, r.beginsMayGo(t.Context(), removedPartitions{enforces: "c1"}))
+	q.others = []slurm.Job{{ID: 6, User: "bob"}}
+	require.NoError(t, r.beginsMayGo(t.Context(), removedPartitions{enforces: "c1"}), "it loses nothing")
+	assert.Contains(t, *r.unassociated.Load(), "6 of bob")
+	require.NoError(t, r.beginsMayGo(t.Context(), removedPartitions{}))
+	assert.Nil(t, r.unassociated.Load(), "another edit")
 	q.begins = []slurm.Job{{ID: 5, User: "alice"}}
 	err := r.beginsMayGo(t.Context(), removedPartitions{enforces: "c1"})
 	require.ErrorContains(t, err, "5 of alice")

@@ -85,7 +85,7 @@ func TestRefusalsOfTopologies(t *testing.T) {
 		for name, text := range files {
 			require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644))
 		}
-		set, _ := slurmconf.Read(slurmconf.Dir(dir), ofController...)
+		set, _ := slurmconf.Read(slurmconf.Dir(dir), ofSlurmctld...)
 		findings, err := confcheck.Set(set, confcheck.Options{Version: "26.05"})
 		require.NoError(t, err)
 		require.ErrorContains(t, findings.Err(), want)

@@ -19,7 +19,7 @@ const mostWarnings = 20
 func (r *Reloader) note(ctx context.Context, set *confset.Set, dir string) {
 	ctx, cancel := context.WithTimeout(ctx, node.QuestionLimit)
 	defer cancel()
-	conf, findings := slurmconf.Read(slurmconf.Dir(dir), ofController...)
+	conf, findings := slurmconf.Read(slurmconf.Dir(dir), ofSlurmctld...)
 	if r.Preflight != PreflightOff {
 		findings = append(findings, taken(conf, r.findings(ctx, conf, dir, true))...)
 	}
@@ -30,6 +30,9 @@ func (r *Reloader) note(ctx context.Context, set *confset.Set, dir string) {
 	}
 	if more := len(found.warnings) - mostWarnings; more > 0 {
 		found.warnings = append(found.warnings[:mostWarnings], fmt.Sprintf("and %d more", more))
+	}
+	if w := r.unassociated.Load(); w != nil {
+		found.warnings = append(found.warnings, *w)
 	}
 	if former := r.notes.Swap(&found); former == nil || !slices.Equal(former.warnings, found.warnings) {
 		for _, w := range found.warnings {

@@ -72,9 +72,9 @@ func (d Daemon) gid() int {
 // SavedState is what slurmctld saves in StateSaveLocation.
 type SavedState interface {
 	// Prepare makes it ready for slurmctld's next start, and returns the id from which on slurmctld may give ids to
-	// jobs, 0 where slurmctld knows that by itself. first and most are FirstJobId and MaxJobId of slurm.conf, 0 where
-	// it does not set them.
-	Prepare(ctx context.Context, dir string, first, most uint32) (uint32, error)
+	// jobs, 0 where slurmctld knows that by itself. line is slurmctld's: "26.05". first and most are FirstJobId and
+	// MaxJobId of slurm.conf, 0 where it does not set them.
+	Prepare(ctx context.Context, dir, line string, first, most uint32) (uint32, error)
 	// FirstID is Prepare's answer as it is now.
 	FirstID() uint32
 }

@@ -27,8 +27,8 @@ func (r *Reloader) addFirstJobID(dir *os.Root) error {
 	return appendTo(dir, confset.Main, confset.FirstJobID(id))
 }
 
-// placeFirst makes a set the live one that slurmctld is about to be started with, and what slurmctld has saved ready
-// for that.
+// placeFirst makes a set the live one that slurmctld is about to be started with. Before that the agent takes what
+// slurmctld has saved.
 func (r *Reloader) placeFirst(ctx context.Context, set *confset.Set, staged string) error {
 	if r.Saved == nil {
 		return r.place(set, staged)
@@ -39,20 +39,28 @@ func (r *Reloader) placeFirst(ctx context.Context, set *confset.Set, staged stri
 			return err
 		}
 	}
+	anew, err := r.takeState(ctx, staged)
+	if anew || err != nil {
+		r.liveSet.Drop(staged) // it was made before FirstJobId was known
+		staged = ""
+	}
+	if err != nil {
+		return err
+	}
+	return r.place(set, staged)
+}
+
+// takeState is where one slurmctld follows another: it returns when no other agent has StateSaveLocation, and what is
+// saved there is ready for slurmctld's start. Until then the container has no slurmctld, and it is not Ready. anew says
+// that FirstJobId has changed by that, so slurm.conf is to be staged again. What a second slurmctld would need besides is
+// in the doc of package savedstate.
+func (r *Reloader) takeState(ctx context.Context, staged string) (anew bool, err error) {
 	files, _ := slurmconf.Read(slurmconf.Dir(staged), slurmconf.SlurmConf)
 	conf := files.Conf(slurmconf.SlurmConf)
 	dir, _ := conf.Value("StateSaveLocation")
 	before := r.Saved.FirstID()
-	first, err := r.Saved.Prepare(ctx, dir, idOf(conf, "FirstJobId"), idOf(conf, "MaxJobId"))
-	if err != nil {
-		r.liveSet.Drop(staged)
-		return err
-	}
-	if first == before {
-		return r.place(set, staged)
-	}
-	r.liveSet.Drop(staged) // it was made before this was known
-	return r.place(set, "")
+	first, err := r.Saved.Prepare(ctx, dir, r.slurmBuild(ctx, false).version, idOf(conf, "FirstJobId"), idOf(conf, "MaxJobId"))
+	return first != before, err
 }
 
 // idOf is a job's id that a key gives, 0 for none: Slurm's parser reports what is no number.

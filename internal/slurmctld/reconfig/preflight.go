@@ -26,9 +26,9 @@ func (r *Reloader) checkSet(ctx context.Context, set *confset.Set, running bool)
 		return inspection{}, err
 	}
 	i, c := inspection{staged: staged}, candidate{Set: set, dir: staged}
-	c.conf, c.findings = slurmconf.Read(slurmconf.Dir(staged), ofController...)
+	c.conf, c.findings = slurmconf.Read(slurmconf.Dir(staged), ofSlurmctld...)
 	if running {
-		c.before, _ = slurmconf.Read(slurmconf.Dir(r.liveSet.Current()), ofController...)
+		c.before, _ = slurmconf.Read(slurmconf.Dir(r.liveSet.Current()), ofSlurmctld...)
 		i.changes = c.changesFrom(r.liveSet.Current())
 	}
 	if running && r.Preflight != PreflightOff {
@@ -132,7 +132,7 @@ func (r *Reloader) findings(ctx context.Context, conf *slurmconf.Set, dir string
 		return nil
 	}
 	findings, _ := confcheck.Set(conf,
-		confcheck.Options{Version: build.version, Controller: r.machineWith(dir), PluginDir: build.plugins, ConfDir: dir})
+		confcheck.Options{Version: build.version, SlurmctldRoot: r.machineWith(dir), PluginDir: build.plugins, ConfDir: dir})
 	return findings
 }
 

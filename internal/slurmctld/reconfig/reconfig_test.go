@@ -14,8 +14,8 @@ import (
 	"github.com/slurmlet/slurmlet/internal/slurm"
 )
 
-// busyController launches jobs for so long, or until they are held.
-type busyController struct {
+// busySlurmctld launches jobs for so long, or until they are held.
+type busySlurmctld struct {
 	slurm.Client
 	busy    time.Duration
 	began   time.Time
@@ -34,7 +34,7 @@ type busyController struct {
 	settles time.Duration
 }
 
-func (b *busyController) Outgoing(context.Context) (slurm.Outgoing, error) {
+func (b *busySlurmctld) Outgoing(context.Context) (slurm.Outgoing, error) {
 	if time.Since(b.began) < b.mute {
 		return slurm.Outgoing{}, slurm.ErrUnreachable
 	}
@@ -44,9 +44,9 @@ func (b *busyController) Outgoing(context.Context) (slurm.Outgoing, error) {
 	return slurm.Outgoing{Sending: 1}, nil
 }
 
-func (b *busyController) Settled() bool { return time.Since(b.began) >= b.settles }
+func (b *busySlurmctld) Settled() bool { return time.Since(b.began) >= b.settles }
 
-func (b *busyController) End() (over bool) {
+func (b *busySlurmctld) End() (over bool) {
 	if !b.Settled() {
 		panic("a job would begin beside its first run")
 	}
@@ -56,9 +56,9 @@ func (b *busyController) End() (over bool) {
 	return time.Since(b.ended) >= b.programs
 }
 
-func (b *busyController) Allow() { b.allowed++ }
+func (b *busySlurmctld) Allow() { b.allowed++ }
 
-func (b *busyController) Reserve(_ context.Context, name string) error {
+func (b *busySlurmctld) Reserve(_ context.Context, name string) error {
 	b.reserved = append(b.reserved, "+"+name)
 	if b.refuses == nil {
 		b.held = time.Now()
@@ -66,7 +66,7 @@ func (b *busyController) Reserve(_ context.Context, name string) error {
 	return b.refuses
 }
 
-func (b *busyController) Unreserve(_ context.Context, name string) error {
+func (b *busySlurmctld) Unreserve(_ context.Context, name string) error {
 	b.reserved = append(b.reserved, "-"+name)
 	return nil
 }
@@ -74,21 +74,21 @@ func (b *busyController) Unreserve(_ context.Context, name string) error {
 func TestAwaitLaunches(t *testing.T) {
 	held := []string{"+slurmlet-reconfigure", "-slurmlet-reconfigure"}
 	for name, c := range map[string]struct {
-		slurmctld busyController
+		slurmctld busySlurmctld
 		takes     time.Duration
 		reserved  []string
 		told      int
 	}{
 		"nothing is launched":             {},
-		"launches come to an end":         {slurmctld: busyController{busy: 2 * time.Second}, takes: 2 * time.Second},
-		"there are always some: a pause":  {slurmctld: busyController{busy: time.Hour, lingers: time.Second}, takes: 4 * time.Second, reserved: held},
-		"a node does not answer":          {slurmctld: busyController{busy: time.Hour, lingers: time.Hour}, takes: 10 * time.Second, reserved: held, told: 1},
-		"its programs end":                {slurmctld: busyController{programs: 2 * time.Second}, takes: 2 * time.Second},
-		"its programs do not end":         {slurmctld: busyController{programs: time.Hour}, takes: 10 * time.Second, reserved: held, told: 1},
-		"its programs must not end yet":   {slurmctld: busyController{settles: 25 * time.Second, programs: 2 * time.Second}, takes: 27 * time.Second},
-		"there is no answer for a while":  {slurmctld: busyController{mute: 40 * time.Second, busy: 43 * time.Second}, takes: 43 * time.Second},
-		"there is none at all":            {slurmctld: busyController{mute: time.Hour}, takes: 121300 * time.Millisecond, told: 1},
-		"jobs cannot be kept from coming": {slurmctld: busyController{busy: time.Hour, refuses: errors.New("no")}, takes: 10 * time.Second, reserved: held[:1], told: 2},
+		"launches come to an end":         {slurmctld: busySlurmctld{busy: 2 * time.Second}, takes: 2 * time.Second},
+		"there are always some: a pause":  {slurmctld: busySlurmctld{busy: time.Hour, lingers: time.Second}, takes: 4 * time.Second, reserved: held},
+		"a node does not answer":          {slurmctld: busySlurmctld{busy: time.Hour, lingers: time.Hour}, takes: 10 * time.Second, reserved: held, told: 1},
+		"its programs end":                {slurmctld: busySlurmctld{programs: 2 * time.Second}, takes: 2 * time.Second},
+		"its programs do not end":         {slurmctld: busySlurmctld{programs: time.Hour}, takes: 10 * time.Second, reserved: held, told: 1},
+		"its programs must not end yet":   {slurmctld: busySlurmctld{settles: 25 * time.Second, programs: 2 * time.Second}, takes: 27 * time.Second},
+		"there is no answer for a while":  {slurmctld: busySlurmctld{mute: 40 * time.Second, busy: 43 * time.Second}, takes: 43 * time.Second},
+		"there is none at all":            {slurmctld: busySlurmctld{mute: time.Hour}, takes: 121300 * time.Millisecond, told: 1},
+		"jobs cannot be kept from coming": {slurmctld: busySlurmctld{busy: time.Hour, refuses: errors.New("no")}, takes: 10 * time.Second, reserved: held[:1], told: 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -34,8 +34,10 @@ type Reloader struct {
 	// unkept is why the last good set could not be kept, empty when it was.
 	unkept atomic.Pointer[string]
 	// notes are on the live configuration; announcing is held while it is read.
-	notes      atomic.Pointer[notes]
-	announcing sync.Mutex
+	notes atomic.Pointer[notes]
+	// unassociated is a warning about the edit that is tried or live, nil for none.
+	unassociated atomic.Pointer[string]
+	announcing   sync.Mutex
 	// feeding is held while the live set changes together with what the Feed says of it.
 	feeding sync.Mutex
 	// history is what has become of edits; nobody changes a list that is there.

@@ -91,7 +91,7 @@ func (r *Reloader) Report(ctx context.Context, next lifecycle.State, status *Sta
 	if next.Conf.NotRestored != "" && next.Conf.NotRestored != old.Conf.NotRestored {
 		r.Log(slog.LevelError, "cannot put the last good configuration back", slog.String("error", next.Conf.NotRestored))
 	}
-	switch next.ConfNews(old) {
+	switch next.ConfAnnouncement(old) {
 	case conf.IsLive:
 		r.announce(ctx, next.Conf.Good)
 		r.Log(slog.LevelInfo, "the configuration is live", slog.String("hash", next.Conf.Good.Hash), slog.Int("nodes", next.Conf.Took))
@@ -101,7 +101,7 @@ func (r *Reloader) Report(ctx context.Context, next lifecycle.State, status *Sta
 	case conf.IsBack:
 		r.announce(ctx, next.Conf.Good)
 		r.Log(slog.LevelInfo, "the last good configuration is back", slog.String("hash", next.Conf.Good.Hash))
-	case conf.NoNews:
+	case conf.NoAnnouncement:
 	}
 }
 

@@ -14,6 +14,8 @@ type header struct {
 	at time.Time
 	// sequence is the last id that slurmctld had given to a job then.
 	sequence uint32
+	// protocol says which Slurm has written the file.
+	protocol protocol
 }
 
 // jobStates are the files that slurmctld reads, in this order. A slurmctld that is killed while it saves may leave the
@@ -47,7 +49,7 @@ func parseHeader(from io.Reader) (header, error) {
 	var fixed struct {
 		Length   uint32
 		Version  [len(jobStateVersion)]byte
-		Protocol uint16
+		Protocol [2]uint8
 		Time     int64
 		Sequence uint32
 	}
@@ -57,5 +59,5 @@ func parseHeader(from io.Reader) (header, error) {
 	if int(fixed.Length) != len(jobStateVersion) || string(fixed.Version[:]) != jobStateVersion {
 		return header{}, fmt.Errorf("want %q at its beginning", jobStateVersion)
 	}
-	return header{at: time.Unix(fixed.Time, 0), sequence: fixed.Sequence}, nil
+	return header{at: time.Unix(fixed.Time, 0), sequence: fixed.Sequence, protocol: protocol(fixed.Protocol[0])}, nil
 }

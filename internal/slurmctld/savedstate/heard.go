@@ -56,7 +56,7 @@ func after(text string, prefixes []string) (rest string, found bool) {
 	return "", false
 }
 
-// Line takes a line of slurmctld's.
+// Line takes a line of slurmctld's log.
 func (h *Heard) Line(text string, now time.Time) {
 	if !strings.Contains(text, "JobId=") {
 		return
@@ -136,27 +136,16 @@ type savedJob struct {
 
 // Crashed writes down what was heard, because the agent may end with its slurmctld.
 func (s *Store) Crashed() error {
-	s.lock.Lock()
-	dir := s.dir
-	s.lock.Unlock()
-	if dir == "" {
-		return nil
-	}
-	root, err := os.OpenRoot(dir)
-	if err != nil {
-		return err
-	}
-	defer root.Close()
 	jobs, _ := s.Heard.since(time.Now().Add(-memory))
 	all := make([]savedJob, 0, len(jobs))
 	for _, j := range jobs {
 		all = append(all, savedJob{j.id, j.name, j.nodes, j.acknowledged, j.started, j.batch})
 	}
 	text, err := json.Marshal(all)
-	if err == nil {
-		err = s.write(root, heardName, string(text))
+	if err != nil {
+		return err
 	}
-	return err
+	return s.writeHere(heardName, string(text))
 }
 
 // learn takes what the agent before has heard. What this one has heard itself is newer.

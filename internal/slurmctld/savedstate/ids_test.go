@@ -65,7 +65,7 @@ func TestHeader(t *testing.T) {
 	real := []byte("\x00\x00\x00\x11PROTOCOL_VERSION\x00\x2a\x00\x00\x00\x00\x00\x6b\x09\xaa\xf1\x00\x00\x01\xf8\x00\x00")
 	h, err := parseHeader(bytes.NewReader(real))
 	require.NoError(t, err)
-	assert.Equal(t, header{at: time.Unix(0x6b09aaf1, 0), sequence: 504}, h)
+	assert.Equal(t, header{at: time.Unix(0x6b09aaf1, 0), sequence: 504, protocol: 42}, h)
 	for _, bad := range [][]byte{nil, real[:30], bytes.ReplaceAll(real, []byte("VERSION"), []byte("version")), append([]byte{1}, real...)} {
 		_, err := parseHeader(bytes.NewReader(bad))
 		assert.Error(t, err)

@@ -3,7 +3,6 @@ package savedstate
 import (
 	"cmp"
 	"errors"
-	"io"
 	"io/fs"
 	"os"
 	"path"
@@ -86,12 +85,9 @@ func (s *Store) keepOne(root *os.Root, job jobDir) error {
 		if err := ignoreMissing(root.Remove(to)); err != nil {
 			return err
 		}
-		err := root.Link(path.Join(job.path, name), to)
+		err := s.link(root, path.Join(job.path, name), to)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue // a job of sbatch --export=NIL has none, or slurmctld was killed before it wrote it
-		}
-		if err != nil {
-			err = s.copy(root, path.Join(job.path, name), to)
 		}
 		if err != nil {
 			return err
@@ -100,19 +96,16 @@ func (s *Store) keepOne(root *os.Root, job jobDir) error {
 	return nil
 }
 
-// mostScript is more than slurmctld takes (max_script_size, 4 MiB by default).
-const mostScript = 64 << 20
-
-// copy is for file systems without links.
-func (s *Store) copy(root *os.Root, from, to string) error {
+// link gives a file a second name, and copies it where the file system has no links.
+func (s *Store) link(root *os.Root, from, to string) error {
+	err := root.Link(from, to)
+	if err == nil || errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
 	in, err := root.OpenFile(from, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if err != nil {
 		return err
 	}
 	defer in.Close()
-	data, err := io.ReadAll(io.LimitReader(in, mostScript))
-	if err != nil {
-		return err
-	}
-	return s.write(root, to, string(data))
+	return s.writeAll(root, to, in)
 }

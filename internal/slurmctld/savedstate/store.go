@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"log/slog"
 	"os"
@@ -21,6 +22,8 @@ import (
 type Options struct {
 	// UID and GID are slurmctld's user.
 	UID, GID int
+	// Upgrade is leave to convert what an older Slurm has saved.
+	Upgrade bool
 	// Self is what another agent reads that waits for this one's end.
 	Self string
 	// Held is called with who has the lock, when this agent begins to wait for it.
@@ -107,14 +110,17 @@ func (s *Store) give(root *os.Root, name string) error {
 // Prepare makes the state in dir ready for slurmctld's next start: it waits until no other agent has the directory,
 // and after a crash it keeps the scripts that slurmctld would delete. It returns the id from which on slurmctld may
 // give ids, 0 where slurmctld knows it by itself. firstID and mostID are slurm.conf's FirstJobId and MaxJobId, 0 where it does not set
-// them.
-func (s *Store) Prepare(ctx context.Context, dir string, firstID, mostID uint32) (first uint32, err error) {
+// them, and line is slurmctld's release line: "26.05".
+func (s *Store) Prepare(ctx context.Context, dir, line string, firstID, mostID uint32) (first uint32, err error) {
 	root, err := s.open(dir)
 	if err != nil {
 		return 0, fmt.Errorf("cannot use StateSaveLocation %s: %w", dir, err)
 	}
 	defer root.Close()
 	if err := s.takeLock(ctx, root, dir); err != nil {
+		return 0, err
+	}
+	if err := s.admit(root, dir, line); err != nil {
 		return 0, err
 	}
 	ids := Ids{firstID, mostID}.orDefault()
@@ -238,6 +244,11 @@ func readFirst(root *os.Root) uint32 {
 
 // Saved notes that slurmctld has ended in order, and has saved its state.
 func (s *Store) Saved() error {
+	return s.writeHere(savedName, time.Now().UTC().Format(time.RFC3339)+"\n")
+}
+
+// writeHere writes a small file of the state that was prepared last, and nothing where there is none.
+func (s *Store) writeHere(name, text string) error {
 	s.lock.Lock()
 	dir := s.dir
 	s.lock.Unlock()
@@ -249,17 +260,21 @@ func (s *Store) Saved() error {
 		return err
 	}
 	defer root.Close()
-	return s.write(root, savedName, time.Now().UTC().Format(time.RFC3339)+"\n")
+	return s.write(root, name, text)
 }
 
 // write replaces a small file at once, and for good.
 func (s *Store) write(root *os.Root, name, text string) error {
+	return s.writeAll(root, name, strings.NewReader(text))
+}
+
+func (s *Store) writeAll(root *os.Root, name string, from io.Reader) error {
 	next := name + ".new"
 	f, err := root.OpenFile(next, os.O_WRONLY|os.O_CREATE|os.O_TRUNC|unix.O_NOFOLLOW, 0o600)
 	if err != nil {
 		return err
 	}
-	_, err = f.WriteString(text)
+	_, err = io.Copy(f, from)
 	if os.Geteuid() == 0 {
 		err = errors.Join(err, f.Chown(s.UID, s.GID))
 	}

@@ -29,9 +29,11 @@ func (s state) store() *Store {
 }
 
 // save is slurmctld's.
-func (s state) save(at time.Time, last uint32) {
+func (s state) save(at time.Time, last uint32) { s.saveAs(0x2a00, at, last) }
+
+func (s state) saveAs(protocol uint16, at time.Time, last uint32) {
 	text := append(binary.BigEndian.AppendUint32(nil, uint32(len(jobStateVersion))), jobStateVersion...)
-	text = binary.BigEndian.AppendUint16(text, 0x2a00)
+	text = binary.BigEndian.AppendUint16(text, protocol)
 	text = binary.BigEndian.AppendUint64(text, uint64(at.Unix()))
 	text = binary.BigEndian.AppendUint32(text, last)
 	require.NoError(s, os.WriteFile(filepath.Join(s.dir, "job_state"), append(text, "the jobs"...), 0o600))
@@ -51,7 +53,7 @@ func (s state) submit(id int, environment ...string) string {
 }
 
 func (s state) prepare(store *Store) uint32 {
-	first, err := store.Prepare(s.Context(), s.dir, 0, 0)
+	first, err := store.Prepare(s.Context(), s.dir, "24.11", 0, 0)
 	require.NoError(s, err)
 	return first
 }
@@ -154,14 +156,14 @@ func TestAgentsAreKeptApart(t *testing.T) {
 	held, prepared := make(chan string, 1), make(chan error, 1)
 	two.Held = func(by string) { held <- by }
 	go func() {
-		_, err := two.Prepare(s.Context(), s.dir, 0, 0)
+		_, err := two.Prepare(s.Context(), s.dir, "24.11", 0, 0)
 		prepared <- err
 	}()
 	assert.Equal(t, "slurmctld-0, process 1", <-held)
 	three := s.store()
 	ctx, cancel := context.WithCancel(t.Context())
 	three.Held = func(string) { cancel() }
-	_, err := three.Prepare(ctx, s.dir, 0, 0)
+	_, err := three.Prepare(ctx, s.dir, "24.11", 0, 0)
 	require.ErrorIs(t, err, context.Canceled, "SIGTERM")
 	select {
 	case err := <-prepared:

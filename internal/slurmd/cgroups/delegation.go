@@ -12,40 +12,17 @@ import (
 	"github.com/slurmlet/slurmlet/internal/kit/exitcode"
 )
 
-// Mode is SLURMLET_CGROUP: how much depends on Slurm's limiting jobs by cgroup.
-type Mode string
-
-// The modes.
-const (
-	Require Mode = "require" // exit with exitcode.Cgroup where it cannot
-	Prefer  Mode = "prefer"  // say so and go on, unless slurmd would touch the host's cgroups
-	Off     Mode = "off"     // leave cgroups alone
-)
-
-// ParseMode reads it.
-func ParseMode(text string) (Mode, error) {
-	switch mode := Mode(text); mode {
-	case Require, Prefer, Off:
-		return mode, nil
-	}
-	return "", errors.New("want require, prefer or off")
-}
-
 // Delegation is what became of the attempt to hand Slurm a cgroup subtree.
 type Delegation struct {
-	Mode Mode `json:"mode"`
+	Mode cgroup.Mode `json:"mode"`
 	cgroup.Delegation
 	Error string `json:"error,omitempty"`
 	// Advice says what would change it.
 	Advice string `json:"advice,omitempty"`
 }
 
-// What to do when Slurm has no cgroup subtree.
+// These say what to do when Slurm has no cgroup subtree.
 const (
-	OpenTree = "make /sys/fs/cgroup writable in the container (containerd's cgroup_writable=true in the handler of " +
-		"the pod's runtime class, " +
-		"CRI-O's annotation io.kubernetes.cri-o.cgroup2-mount-hierarchy-rw, which the handler's " +
-		"allowed_annotations must list, or CAP_SYS_ADMIN)"
 	turnOn    = "and set SLURMLET_CGROUP=require (the chart: cgroup.runtimeClassName, or cgroup.access)"
 	goWithout = "or have Slurm do without it: cgroup.conf CgroupPlugin=disabled and slurm.conf ProctrackType=proctrack/linuxproc, " +
 		"TaskPlugin=task/none or task/affinity, JobAcctGatherType=jobacct_gather/linux; with other settings slurmd does not start here"
@@ -56,10 +33,10 @@ const (
 
 // delegate hands Slurm the container's cgroup. The error is a Fault: in this
 // mode slurmd must not start.
-func delegate(machine cgroup.FS, mode Mode, node string) (Delegation, error) {
+func delegate(machine cgroup.FS, mode cgroup.Mode, node string) (Delegation, error) {
 	d := Delegation{Mode: mode}
-	if mode == Off {
-		d.Advice = OpenTree + ", " + turnOn
+	if mode == cgroup.Off {
+		d.Advice = cgroup.OpenTree + ", " + turnOn
 		return d, nil
 	}
 	var err error
@@ -69,16 +46,16 @@ func delegate(machine cgroup.FS, mode Mode, node string) (Delegation, error) {
 	case foreign:
 		d.Error, d.Advice = err.Error(), leaveHost+", "+insist
 	case err != nil:
-		d.Error, d.Advice = err.Error(), OpenTree+", "+goWithout
+		d.Error, d.Advice = err.Error(), cgroup.OpenTree+", "+goWithout
 	}
-	if foreign || mode == Require && !d.Complete() {
+	if foreign || mode == cgroup.Require && !d.Complete() {
 		return d, &exitcode.Fault{Code: exitcode.Cgroup, Err: fmt.Errorf("SLURMLET_CGROUP=%s: %v", mode, d)}
 	}
 	return d, nil
 }
 
 func (d Delegation) level() slog.Level {
-	if d.Mode != Off && !d.Complete() {
+	if d.Mode != cgroup.Off && !d.Complete() {
 		return slog.LevelWarn
 	}
 	return slog.LevelInfo
@@ -86,7 +63,7 @@ func (d Delegation) level() slog.Level {
 
 func (d Delegation) String() string {
 	switch {
-	case d.Mode == Off:
+	case d.Mode == cgroup.Off:
 		return "no cgroup of the agent's holds a job to its memory, cores or devices (SLURMLET_CGROUP=off). To change it, " + d.Advice
 	case d.Error != "":
 		return "Slurm cannot limit jobs by cgroup, neither their memory nor their cores or devices: " + d.Error +

@@ -12,7 +12,7 @@ import (
 // What is not enforced, and what would change it, is told also where somebody has
 // chosen it, or the chart has.
 func TestNoCgroupIsToldWithItsCure(t *testing.T) {
-	d, err := delegate(cgroup.NewFS(t.TempDir()), Off, "n1")
+	d, err := delegate(cgroup.NewFS(t.TempDir()), cgroup.Off, "n1")
 	require.NoError(t, err)
 	assert.Contains(t, d.String(), "no cgroup of the agent's holds a job to its memory, cores or devices")
 	assert.Contains(t, d.Advice, "SLURMLET_CGROUP=require")

@@ -12,7 +12,7 @@ import (
 
 // Options say what is done in the container's cgroup.
 type Options struct {
-	Mode     Mode
+	Mode     cgroup.Mode
 	OOMGroup OOMGroup
 	// OOMHeadroom and Reserve are in bytes; a headroom of 0 is none.
 	OOMHeadroom, Reserve int64

@@ -9,6 +9,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/slurmlet/slurmlet/internal/slurm/gres"
 )
 
 // TestMachines: what each machine's pod registers, and the lines that say where it is.
@@ -119,9 +121,9 @@ func FuzzInformation(f *testing.F) {
 		amd, isGPU := parseProperties(text)
 		require.True(t, !isGPU || amd.minor > 0 && amd.minor < 1<<20)
 		if card.model != "" {
-			g, err := ParseGres("gpu:" + card.model + ":1")
+			g, err := gres.Parse("gpu:" + card.model + ":1")
 			require.NoError(t, err)
-			require.Equal(t, g, Recorded(g.String()+"(S:0-1)"))
+			require.Equal(t, g, gres.Recorded(g.String()+"(S:0-1)"))
 		}
 	})
 }

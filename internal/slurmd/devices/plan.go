@@ -5,13 +5,15 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/slurmlet/slurmlet/internal/slurm/gres"
 )
 
 // Choice says which generic resources a node is to register (SLURMLET_GRES).
 type Choice struct {
-	// Auto: all that is found. Else Gres, of which a gpu must have been found.
+	// Auto has all registered that is found. Without it Gres is registered, of which each gpu must have been found.
 	Auto bool
-	Gres Gres
+	Gres gres.List
 }
 
 // ParseChoice reads "auto", "none" or a list of resources.
@@ -22,7 +24,7 @@ func ParseChoice(text string) (Choice, error) {
 	case "none":
 		return Choice{}, nil
 	}
-	g, err := ParseGres(text)
+	g, err := gres.Parse(text)
 	if err != nil {
 		return Choice{}, fmt.Errorf("want auto, none, or a list: %v", err)
 	}
@@ -31,7 +33,7 @@ func ParseChoice(text string) (Choice, error) {
 
 // Plan has the resources that slurmd registers, and the lines of gres.conf for them.
 type Plan struct {
-	Gres Gres `json:"gres"`
+	Gres gres.List `json:"gres"`
 	// Lines are gres.conf's, Files the device nodes in them.
 	Lines []string `json:"lines,omitempty"`
 	Files []string `json:"-"`
@@ -58,7 +60,7 @@ func (found Found) Plan(c Choice) (Plan, error) {
 	return plan(groups, slices.DeleteFunc(slices.Clone(c.Gres), isGPU)), nil
 }
 
-func isGPU(r Resource) bool { return r.Name == "gpu" }
+func isGPU(r gres.Resource) bool { return r.Name == "gpu" }
 
 // groups sorts by type. Slurm refuses types for some GPUs only, so one that has
 // none gets its vendor's name, if others have one.
@@ -81,8 +83,8 @@ func (found Found) groups() []group {
 
 // choose finds GPUs for what was asked: those of the same type first, then any,
 // because people have names of their own for types.
-func (found Found) choose(wanted Gres) ([]group, error) {
-	var exact, free []Resource
+func (found Found) choose(wanted gres.List) ([]group, error) {
+	var exact, free []gres.Resource
 	for _, r := range wanted {
 		switch {
 		case !isGPU(r):
@@ -130,11 +132,11 @@ func (found Found) String() string {
 	return plan(found.groups(), nil).Gres.String() + " was found"
 }
 
-func plan(groups []group, others Gres) Plan {
+func plan(groups []group, others gres.List) Plan {
 	var p Plan
 	flags := environment(groups)
 	for _, g := range groups {
-		p.Gres = append(p.Gres, Resource{"gpu", g.name, uint64(len(g.gpus))})
+		p.Gres = append(p.Gres, gres.Resource{Name: "gpu", Type: g.name, Count: uint64(len(g.gpus))})
 		for _, files := range runs(g.gpus) {
 			p.Lines = append(p.Lines, "Name=gpu"+option("Type", g.name)+files+flags)
 		}

@@ -29,7 +29,7 @@ const (
 
 // Options are what a Check needs to know of slurmd.
 type Options struct {
-	// Socket is slurmd's, empty as long as it is not in service.
+	// Socket returns the path of slurmd's socket, empty as long as slurmd is not in service.
 	Socket func() string
 	Done   <-chan struct{}
 	// Running is the main process, nil for none.

@@ -84,7 +84,7 @@ func (o *Orphans) endJob(ctx context.Context, step cgroup.StepOrphaned) (string,
 	if o.Do == DeadStepsKeep {
 		return "its job is left alone (SLURMLET_DEAD_STEPS=keep)", nil
 	}
-	comment := fmt.Sprintf("slurmlet: slurmstepd of step %s.%s died on %s", job.Name(), step.Step, o.Name)
+	comment := fmt.Sprintf("slurmlet: slurmstepd of step %s.%s died on %s", job.JobID(), step.Step, o.Name)
 	if err := o.Slurm.Comment(ctx, job, comment); err != nil {
 		return "", err
 	}

@@ -26,15 +26,15 @@ func (w *ward) Step(context.Context, string) (*slurm.Step, error) { return w.ste
 func (w *ward) Job(context.Context, string) (*slurm.Job, error)   { return w.job, w.err }
 
 func (w *ward) CommentJob(_ context.Context, job *slurm.Job, comment string) error {
-	return w.tell("comment %s %s", job.Name(), comment)
+	return w.tell("comment %s %s", job.JobID(), comment)
 }
 
 func (w *ward) CancelJob(_ context.Context, job *slurm.Job) error {
-	return w.tell("cancel %s", job.Name())
+	return w.tell("cancel %s", job.JobID())
 }
 
 func (w *ward) RequeueJob(_ context.Context, job *slurm.Job) error {
-	return w.tell("requeue %s", job.Name())
+	return w.tell("requeue %s", job.JobID())
 }
 
 func (w *ward) tell(format string, args ...any) error {

@@ -27,7 +27,7 @@ type Holders struct {
 	endedJobs []endedJob
 	// local are those of one node, and those that are over: none of them can end elsewhere.
 	local map[string]bool
-	// begun: the way down has.
+	// begun says that the way down has begun.
 	begun bool
 	// elsewhere are those that were ending on other nodes at the last look.
 	elsewhere map[string]slurm.Job
@@ -100,7 +100,7 @@ func (h *Holders) Begin() {
 func (h *Holders) note(id string, job *slurm.Job) {
 	h.lock.Lock()
 	defer h.lock.Unlock()
-	if h.knows(id) && (job == nil || !job.Completing() && (job.NodeCount.Number == 1 || !job.Running())) {
+	if h.knows(id) && (job == nil || !job.Completing() && (job.Nodes == 1 || !job.Running())) {
 		if h.local == nil {
 			h.local = map[string]bool{}
 		}

@@ -67,9 +67,9 @@ func TestRemembered(t *testing.T) {
 	h.Add([]string{"4", "3"})
 	assert.Equal(t, []string{"2", "3", "4"}, h.wide(now))
 
-	h.note("2", &slurm.Job{NodeCount: slurm.Number{Number: 1}, State: []string{"RUNNING"}})
-	h.note("3", &slurm.Job{NodeCount: slurm.Number{Number: 1}, State: []string{"COMPLETED", "COMPLETING"}})
-	h.note("4", &slurm.Job{NodeCount: slurm.Number{Number: 2}, State: []string{"RUNNING"}})
+	h.note("2", &slurm.Job{Nodes: 1, State: []string{"RUNNING"}})
+	h.note("3", &slurm.Job{Nodes: 1, State: []string{"COMPLETED", "COMPLETING"}})
+	h.note("4", &slurm.Job{Nodes: 2, State: []string{"RUNNING"}})
 	h.note("5", nil)
 	assert.Equal(t, []string{"3", "4"}, h.wide(now), "one that is being ended has no other nodes than those")
 	assert.Len(t, h.local, 1, "of other jobs it keeps nothing")

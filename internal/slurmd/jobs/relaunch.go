@@ -11,7 +11,6 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"sync"
 	"time"
 
@@ -157,9 +156,9 @@ func (r *Relaunches) release(ctx context.Context, id string) (runs bool, err err
 	switch {
 	case err != nil || job == nil:
 		return false, err
-	case slices.Contains(job.State, "PENDING") && job.Hold && job.Why == whyHeld:
+	case job.State.Pending() && job.Held && job.Reason == whyHeld:
 		r.Log(slog.LevelWarn,
-			"slurmctld had forgotten that job "+job.Name()+" ran here, and has held it: it is released", slog.String("user", job.User))
+			"slurmctld had forgotten that job "+job.JobID()+" ran here, and has held it: it is released", slog.String("user", job.User))
 		return false, r.Slurm.ReleaseJob(ctx, job)
 	}
 	return job.Running() && job.BatchHost == r.Name, nil

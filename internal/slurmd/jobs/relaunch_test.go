@@ -20,7 +20,7 @@ import (
 )
 
 func (m *staleCluster) ReleaseJob(_ context.Context, job *slurm.Job) error {
-	return m.tell("release %s", job.Name())
+	return m.tell("release %s", job.JobID())
 }
 
 func (m *staleCluster) ReinstateNode(_ context.Context, node string) error {
@@ -56,14 +56,14 @@ func TestRefusedLaunchIsKept(t *testing.T) {
 
 func TestMendLaunch(t *testing.T) {
 	job := func(change ...func(*slurm.Job)) []slurm.Job {
-		j := slurm.Job{ID: 3, State: []string{"PENDING"}, Batch: true, Requeue: true, Hold: true, Why: whyHeld}
+		j := slurm.Job{ID: 3, State: []string{"PENDING"}, Batch: true, Requeue: true, Held: true, Reason: whyHeld}
 		for _, c := range change {
 			c(&j)
 		}
 		return []slurm.Job{j}
 	}
 	state := func(states ...string) func(*slurm.Job) {
-		return func(j *slurm.Job) { j.State, j.Hold, j.Why = states, false, "" }
+		return func(j *slurm.Job) { j.State, j.Held, j.Reason = states, false, "" }
 	}
 	on := func(node string) func(*slurm.Job) { return func(j *slurm.Job) { j.BatchHost = node } }
 	drained := record(reasons.DuplicateJob, "IDLE", "DRAIN")
@@ -78,9 +78,9 @@ func TestMendLaunch(t *testing.T) {
 		"held":                      {jobs: job(), node: drained, told: []string{"release 3", "resume n1"}},
 		"held, and ending here":     {jobs: job(func(j *slurm.Job) { j.State = append(j.State, "COMPLETING") }), node: drained, told: []string{"release 3", "resume n1"}},
 		"another job runs here":     {jobs: job(), node: record(reasons.DuplicateJob, "MIXED", "DRAIN"), told: []string{"release 3", "resume n1"}},
-		"held by an admin":          {jobs: job(func(j *slurm.Job) { j.Why = "" }), node: drained, told: []string{"resume n1"}},
-		"held for its requeues":     {jobs: job(func(j *slurm.Job) { j.Why = "launch failure limit exceeded requeued held" }), node: drained, told: []string{"resume n1"}},
-		"released already":          {jobs: job(func(j *slurm.Job) { j.Hold = false }), node: drained, told: []string{"resume n1"}},
+		"held by an admin":          {jobs: job(func(j *slurm.Job) { j.Reason = "" }), node: drained, told: []string{"resume n1"}},
+		"held for its requeues":     {jobs: job(func(j *slurm.Job) { j.Reason = "launch failure limit exceeded requeued held" }), node: drained, told: []string{"resume n1"}},
+		"released already":          {jobs: job(func(j *slurm.Job) { j.Held = false }), node: drained, told: []string{"resume n1"}},
 		"cancelled":                 {jobs: job(state("CANCELLED")), node: drained, told: []string{"resume n1"}},
 		"known no more":             {node: drained, told: []string{"resume n1"}},
 		"begun elsewhere":           {jobs: job(state("RUNNING"), on("n2")), node: drained, told: []string{"resume n1"}},
@@ -124,7 +124,7 @@ func TestMendLaunchWithoutAnAnswer(t *testing.T) {
 
 // TestReleaseLast: a node that goes leaves no job held.
 func TestReleaseLast(t *testing.T) {
-	m := &staleCluster{jobs: []slurm.Job{{ID: 3, State: []string{"PENDING"}, Hold: true, Why: whyHeld}}}
+	m := &staleCluster{jobs: []slurm.Job{{ID: 3, State: []string{"PENDING"}, Held: true, Reason: whyHeld}}}
 	r := newRelaunches(t, m)
 	r.add("3")
 	r.ReleaseLast(t.Context())

@@ -67,12 +67,12 @@ func (r *Requeuer) requeueAll(ctx context.Context, jobs []slurm.Job) error {
 
 func (r *Requeuer) requeue(ctx context.Context, job *slurm.Job) error {
 	if job.Batch && job.Requeue {
-		r.Log(slog.LevelWarn, "the pod's time is over: requeueing job "+job.Name(), slog.String("user", job.User))
+		r.Log(slog.LevelWarn, "the pod's time is over: requeueing job "+job.JobID(), slog.String("user", job.User))
 		return r.Slurm.RequeueJob(ctx, job)
 	}
 	text := fmt.Sprintf("slurmlet: the pod of %s was terminated, and the job may not be requeued", r.Name)
 	if !strings.Contains(job.AdminComment, text) { // else an earlier try has written it
-		r.Log(slog.LevelError, "the pod's time is over, and job "+job.Name()+" may not be requeued: it will fail",
+		r.Log(slog.LevelError, "the pod's time is over, and job "+job.JobID()+" may not be requeued: it will fail",
 			slog.String("user", job.User))
 	}
 	return r.Slurm.Comment(ctx, job, text)
@@ -89,14 +89,14 @@ func (r *Requeuer) SignalAll() {
 		var faults []error
 		for i := range jobs {
 			job := &jobs[i]
-			if sent[job.Name()] || !job.Running() {
+			if sent[job.JobID()] || !job.Running() {
 				continue
 			}
 			err := r.Slurm.SignalJob(ctx, job, r.Signal.Name, r.Signal.Batch)
-			sent[job.Name()] = err == nil
+			sent[job.JobID()] = err == nil
 			faults = append(faults, err)
 			if err == nil {
-				r.Log(slog.LevelInfo, "signalled job "+job.Name(), slog.String("signal", r.Signal.Name))
+				r.Log(slog.LevelInfo, "signalled job "+job.JobID(), slog.String("signal", r.Signal.Name))
 			}
 		}
 		return errors.Join(faults...)

@@ -14,6 +14,7 @@ import (
 	"github.com/slurmlet/slurmlet/internal/lifecycle/node"
 	"github.com/slurmlet/slurmlet/internal/slurm"
 	"github.com/slurmlet/slurmlet/internal/slurm/reasons"
+	"github.com/slurmlet/slurmlet/internal/slurmd/drains"
 	"github.com/slurmlet/slurmlet/internal/slurmd/spool"
 )
 
@@ -28,6 +29,8 @@ type Stale struct {
 	// slurmd has used the spool directory before, so the absence of a socket means nothing.
 	Inherited []string
 	FirstHere bool
+	// Drains drain the node, and set it DOWN.
+	Drains *drains.Drains
 	// Elastic: slurmctld itself starts and ends the node.
 	Elastic bool
 	// savesPower: slurmctld may suspend nodes, as far as its configuration is known.
@@ -58,7 +61,7 @@ func (s *Stale) requeueStaleJobs(ctx context.Context, dead []slurm.Job) error {
 	var faults []error
 	for i := range dead {
 		if job := &dead[i]; job.Requeue {
-			s.Log(slog.LevelWarn, "requeueing job "+job.Name()+", which has died with an earlier container or pod",
+			s.Log(slog.LevelWarn, "requeueing job "+job.JobID()+", which has died with an earlier container or pod",
 				slog.String("user", job.User))
 			faults = append(faults, s.Slurm.RequeueJob(ctx, job))
 		}
@@ -129,7 +132,7 @@ func (s *Stale) endLost(ctx context.Context) (lost []string, err error) {
 	for i := range missed {
 		job := &missed[i]
 		if contains(forgotten, fmt.Sprint(job.ID)) || time.Since(job.Start.Time()) > launchTime {
-			lost = append(lost, job.Name())
+			lost = append(lost, job.JobID())
 		}
 	}
 	if len(lost) > 0 {
@@ -165,8 +168,8 @@ func (s *Stale) forgottenJobs(missed []slurm.Job) (forgotten []slurm.Job) {
 // hasBegun: slurmctld takes the job's script for running here. Not so while a
 // prolog runs (CONFIGURING), or in the other parts of a heterogeneous job.
 func (s *Stale) hasBegun(job *slurm.Job) bool {
-	return job.Running() && !slices.Contains(job.State, "CONFIGURING") &&
-		job.Batch && job.BatchHost == s.Name && job.HetOffset.Number == 0
+	return job.Running() && !job.State.Is("CONFIGURING") &&
+		job.Batch && job.BatchHost == s.Name && job.HetOffset == 0
 }
 
 // failStaleJobs has dead jobs that may not be requeued end as NODE_FAIL, by
@@ -176,14 +179,11 @@ func (s *Stale) failStaleJobs(ctx context.Context, dead []slurm.Job) error {
 	if !slices.ContainsFunc(dead, func(j slurm.Job) bool { return !j.Requeue }) {
 		return nil
 	}
-	record, err := s.Slurm.Node(ctx, s.Name)
-	if err != nil || record == nil || node.Foreign(record) {
-		return err // the drain and its reason are an admin's
-	}
-	if !node.Own(record) { // or drained by slurmctld, because slurmd has another size than the record
-		if err := s.Slurm.DrainNode(ctx, s.Name, reasons.Stale); err != nil {
-			return err
-		}
+	_, err := s.Drains.Set(ctx, reasons.Agent, reasons.Stale)
+	if _, foreign := errors.AsType[*drains.ForeignError](err); foreign || errors.Is(err, slurm.ErrNoRecord) {
+		return nil // the drain and its reason are an admin's
+	} else if err != nil {
+		return err
 	}
 	if free, err := s.holdsNothingBut(ctx, dead); err != nil || !free {
 		return err
@@ -191,7 +191,7 @@ func (s *Stale) failStaleJobs(ctx context.Context, dead []slurm.Job) error {
 	for i := range dead {
 		if job := &dead[i]; !job.Requeue {
 			s.Log(slog.LevelError,
-				"job "+job.Name()+" has died with an earlier container and may not be requeued: it fails", slog.String("user", job.User))
+				"job "+job.JobID()+" has died with an earlier container and may not be requeued: it fails", slog.String("user", job.User))
 			err = errors.Join(err,
 				s.Slurm.Comment(ctx, job, fmt.Sprintf("slurmlet: the container of %s ended, and the job may not be requeued", s.Name)))
 		}
@@ -199,7 +199,7 @@ func (s *Stale) failStaleJobs(ctx context.Context, dead []slurm.Job) error {
 	if err != nil {
 		return err
 	}
-	return s.Slurm.FailNode(ctx, s.Name, reasons.Stale)
+	return s.Drains.Fail(ctx, reasons.Stale)
 }
 
 // holdsNothingBut: the node holds dead jobs alone, and jobs that have ended in an earlier container.
@@ -221,7 +221,7 @@ func (s *Stale) holdsNothingBut(ctx context.Context, dead []slurm.Job) (bool, er
 // hasEnded: slurmctld waits for the end of a job that began in an earlier container. The start of a
 // requeued one is the next, which slurmctld expects.
 func (s *Stale) hasEnded(job *slurm.Job) bool {
-	return slices.Contains(job.State, "COMPLETING") && (slices.Contains(job.State, "PENDING") || job.Start.Time().Before(s.Booted))
+	return job.Completing() && (job.State.Pending() || job.Start.Time().Before(s.Booted))
 }
 
 func contains(jobs []slurm.Job, id string) bool {

@@ -13,6 +13,7 @@ import (
 	"github.com/slurmlet/slurmlet/internal/lifecycle/node"
 	"github.com/slurmlet/slurmlet/internal/slurm"
 	"github.com/slurmlet/slurmlet/internal/slurm/reasons"
+	"github.com/slurmlet/slurmlet/internal/slurmd/drains"
 	"github.com/slurmlet/slurmlet/internal/slurmd/spool"
 )
 
@@ -47,12 +48,8 @@ func (m *staleCluster) JobsOn(context.Context, string) (ids []string, _ error) {
 }
 
 func (m *staleCluster) Node(context.Context, string) (*slurm.Node, error) { return m.node, nil }
-func (m *staleCluster) DrainNode(_ context.Context, _, reason string) error {
-	return m.tell("drain: %s", reason)
-}
-
-func (m *staleCluster) FailNode(_ context.Context, _, reason string) error {
-	return m.tell("down: %s", reason)
+func (m *staleCluster) make(_ context.Context, verb node.Verb, reason, _ string) error {
+	return m.tell("%s: %s", map[node.Verb]string{node.DrainNode: "drain", node.FailNode: "down"}[verb], reason)
 }
 
 // record is a node record in these states, drained for a reason.
@@ -142,7 +139,7 @@ func TestLostJobs(t *testing.T) {
 		"it may be on its way":         {job(func(j *slurm.Job) { j.Start = slurm.TimeOf(time.Now()) }), nil},
 		"its prolog runs":              {job(func(j *slurm.Job) { j.State = append(j.State, "CONFIGURING") }), nil},
 		"its script is elsewhere":      {job(func(j *slurm.Job) { j.BatchHost = "n2" }), nil},
-		"a part without a script":      {job(func(j *slurm.Job) { j.HetOffset.Number = 1 }), nil},
+		"a part without a script":      {job(func(j *slurm.Job) { j.HetOffset = 1 }), nil},
 		"an allocation has no script":  {job(func(j *slurm.Job) { j.Batch = false }), nil},
 		"slurmctld is ending it":       {job(func(j *slurm.Job) { j.State = []string{"COMPLETED", "COMPLETING"} }), nil},
 		"suspended before it was sent": {job(func(j *slurm.Job) { j.State = []string{"SUSPENDED"} }), []string{"3"}},
@@ -229,7 +226,9 @@ func TestFormerJobs(t *testing.T) {
 	}
 }
 
-func newStale(t *testing.T, client slurm.Client) *Stale {
-	n := newNode(t, client)
-	return &Stale{Holders: newHolders(t, client), Orphans: &Orphans{Node: &n}}
+func newStale(t *testing.T, m *staleCluster) *Stale {
+	n := newNode(t, m)
+	return &Stale{
+		Holders: newHolders(t, m), Orphans: &Orphans{Node: &n}, Drains: &drains.Drains{Node: "n1", Slurm: n.Slurm, Make: m.make},
+	}
 }

@@ -44,7 +44,7 @@ func (s *Stale) lostStep(ctx context.Context, job *slurm.Job, living []string) (
 	if !job.Running() || job.Start.Time().After(before) || slices.Contains(living, spool.Unknown) {
 		return "", nil
 	}
-	steps, err := s.Slurm.Steps(ctx, job.Name())
+	steps, err := s.Slurm.Steps(ctx, job.JobID())
 	if err != nil {
 		return "", err
 	}
@@ -76,7 +76,7 @@ func (s *Stale) lostStep(ctx context.Context, job *slurm.Job, living []string) (
 // socketOf is how the name of the socket of a step's slurmstepd ends, and whether srun or
 // salloc has begun the step.
 func socketOf(job *slurm.Job, step string) (socket string, begun bool) {
-	_, number, _ := strings.Cut(strings.TrimPrefix(step, job.Name()), ".")
+	_, number, _ := strings.Cut(strings.TrimPrefix(step, job.JobID()), ".")
 	switch number {
 	case "batch", "extern":
 		return "", false

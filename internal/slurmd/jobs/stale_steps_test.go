@@ -25,7 +25,7 @@ func TestLostSteps(t *testing.T) {
 	requeues := job
 	requeues.Requeue = true
 	task := job
-	task.ArrayID, task.TaskID = slurm.Number{Set: true, Number: 2}, slurm.Number{Set: true, Number: 7}
+	task.ArrayID, task.ArrayTask = 2, "7"
 	allocation := requeues
 	allocation.Batch = false
 	young := job

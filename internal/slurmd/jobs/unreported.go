@@ -49,7 +49,7 @@ func errUnreported(jobs []slurm.Job) error {
 	}
 	var names []string
 	for i := range jobs {
-		names = append(names, jobs[i].Name())
+		names = append(names, jobs[i].JobID())
 	}
 	return fmt.Errorf("%s: %s", node.UnreportedReason, strings.Join(names, ", "))
 }
@@ -63,12 +63,12 @@ func (n *Node) requeueUnreported(ctx context.Context, jobs []slurm.Job) error {
 		faults = append(faults, n.Slurm.Comment(ctx, job, text))
 		if job.Batch && job.Requeue {
 			n.Log(slog.LevelWarn,
-				"job "+job.Name()+
+				"job "+job.JobID()+
 					" has ended, and slurmstepd could not report it to slurmctld in time: the job is requeued, and runs twice", user)
 			faults = append(faults, n.Slurm.RequeueJob(ctx, job))
 		} else {
 			n.Log(slog.LevelError,
-				"job "+job.Name()+" has ended, and slurmstepd could not report it to slurmctld in time: it counts as failed", user)
+				"job "+job.JobID()+" has ended, and slurmstepd could not report it to slurmctld in time: it counts as failed", user)
 		}
 	}
 	return errors.Join(faults...)

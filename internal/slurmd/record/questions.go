@@ -8,7 +8,7 @@ import (
 	"github.com/slurmlet/slurmlet/internal/lifecycle"
 	"github.com/slurmlet/slurmlet/internal/lifecycle/node"
 	"github.com/slurmlet/slurmlet/internal/slurm"
-	"github.com/slurmlet/slurmlet/internal/slurmd/devices"
+	"github.com/slurmlet/slurmlet/internal/slurm/gres"
 	"github.com/slurmlet/slurmlet/internal/slurmd/jobs"
 	"github.com/slurmlet/slurmlet/internal/slurmd/spool"
 )
@@ -30,7 +30,7 @@ func (r *Record) AskNode(ctx context.Context, act node.AskNode) lifecycle.Event 
 // knownGres asks what slurmctld knows of at all when its record has not what
 // was registered: of other names it says nothing.
 func (r *Record) knownGres(ctx context.Context, n *slurm.Node) error {
-	if !r.Gres.Differs(devices.Recorded(n.Gres), nil) {
+	if !r.Gres.Differs(gres.Recorded(n.Gres), nil) {
 		return nil
 	}
 	cluster, err := r.Slurm.Config(ctx)

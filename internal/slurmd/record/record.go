@@ -9,7 +9,7 @@ import (
 	"github.com/slurmlet/slurmlet/internal/lifecycle/node"
 	"github.com/slurmlet/slurmlet/internal/pod/process"
 	"github.com/slurmlet/slurmlet/internal/slurm"
-	"github.com/slurmlet/slurmlet/internal/slurmd/devices"
+	"github.com/slurmlet/slurmlet/internal/slurm/gres"
 	"github.com/slurmlet/slurmlet/internal/slurmd/jobs"
 )
 
@@ -29,7 +29,7 @@ type Record struct {
 	// away, direct is called.
 	Recount func(ctx context.Context, direct func(context.Context) error) error
 	// Gres are the generic resources that slurmd registers.
-	Gres devices.Gres
+	Gres gres.List
 	// NewExtra is a mark for the next slurmd, empty where the site gives nodes an Extra of its own.
 	NewExtra func() string
 
@@ -101,8 +101,8 @@ func (r *Record) shownRecord(ctx context.Context, need node.Need) (*slurm.Node, 
 func (r *Record) suspendedJobs(ctx context.Context) (names []string, err error) {
 	jobs, err := r.Of(ctx, r.Spool.Steps())
 	for i := range jobs {
-		if jobs[i].Suspended() {
-			names = append(names, jobs[i].Name())
+		if jobs[i].State.Suspended() {
+			names = append(names, jobs[i].JobID())
 		}
 	}
 	return names, err

@@ -2,6 +2,7 @@ package userfiles
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -10,8 +11,8 @@ import (
 
 	"github.com/slurmlet/slurmlet/internal/lifecycle/supervisor"
 	"github.com/slurmlet/slurmlet/internal/pod/tempdirs"
-	"github.com/slurmlet/slurmlet/internal/slurm"
 	"github.com/slurmlet/slurmlet/internal/slurm/reasons"
+	"github.com/slurmlet/slurmlet/internal/slurmd/drains"
 )
 
 const (
@@ -151,8 +152,8 @@ func (f *Files) jobsOf(uid int, ids []string) string {
 	user := ""
 	for _, id := range ids {
 		job, known := f.jobs[id]
-		if known && int(job.UserID) == uid && !slices.Contains(names, job.Name()) {
-			names, user = append(names, job.Name()), job.User
+		if known && job.UID == uid && !slices.Contains(names, job.JobID()) {
+			names, user = append(names, job.JobID()), job.User
 		}
 	}
 	switch len(names) {
@@ -164,31 +165,23 @@ func (f *Files) jobsOf(uid int, ids []string) string {
 	return "jobs " + strings.Join(names, ", ") + " of " + user
 }
 
-// drainForDisk drains the node, or lifts such a drain. others says that somebody else has drained it.
+// drainForDisk drains the node, or lifts such a drain. others says that somebody else has drained a node that should be.
 func (f *Files) drainForDisk(ctx context.Context, full bool, reason string) (others bool, err error) {
-	ctx, cancel := context.WithTimeout(ctx, f.Slurm.Limit())
-	defer cancel()
-	node, err := f.Slurm.Node(ctx, f.Node)
-	switch {
-	case err != nil:
-		return false, err
-	case node == nil:
-		return false, slurm.ErrNoRecord
+	var changed bool
+	if full {
+		changed, err = f.Drains.Set(ctx, reasons.Disk, reasons.ByDisk+reason)
+	} else {
+		changed, err = f.Drains.Lift(ctx, reasons.Disk)
 	}
-	own := node.Drained() && reasons.Of(node.Reason) == reasons.Disk
 	switch {
-	case f.Elastic && node.Off():
-		return false, nil // the pod's end is near
-	case !full && own:
-		f.Log(slog.LevelInfo, "the pod's disk has room again: the node is resumed")
-		return false, f.Slurm.ReinstateNode(ctx, f.Node)
-	case full && !node.Drained():
+	case changed && full:
 		f.Log(slog.LevelWarn,
 			"the pod's disk is nearly full, and the kubelet would evict the pod: the node is drained", slog.String("reason", reason))
-		if f.Elastic && node.Elastic() && !node.Is("POWER_DOWN", "POWERING_UP") {
-			return false, f.PowerDown(ctx, reasons.ByDisk+reason) // the next job gets another pod
-		}
-		return false, f.Slurm.DrainNode(ctx, f.Node, reasons.ByDisk+reason)
+	case changed:
+		f.Log(slog.LevelInfo, "the pod's disk has room again: the node is resumed")
 	}
-	return full && !own, nil
+	if _, foreign := errors.AsType[*drains.ForeignError](err); foreign {
+		return full, nil
+	}
+	return false, err
 }

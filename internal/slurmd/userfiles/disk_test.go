@@ -52,7 +52,7 @@ func TestDiskReason(t *testing.T) {
 
 // TestJobsOf names the user's jobs among those that were here.
 func TestJobsOf(t *testing.T) {
-	f := &Files{jobs: map[string]slurm.Job{"7": {ID: 7, User: "alice", UserID: 1000}, "8": {ID: 8, User: "bob", UserID: 1001}, "9": {ID: 9, User: "alice", UserID: 1000}}}
+	f := &Files{jobs: map[string]slurm.Job{"7": {ID: 7, User: "alice", UID: 1000}, "8": {ID: 8, User: "bob", UID: 1001}, "9": {ID: 9, User: "alice", UID: 1000}}}
 	assert.Equal(t, "job 7 of alice", f.jobsOf(1000, []string{"7", "8", "7"}))
 	assert.Equal(t, "jobs 7, 9 of alice", f.jobsOf(1000, []string{"7", "8", "9"}))
 	assert.Empty(t, f.jobsOf(1002, []string{"7", "8"}))

@@ -18,14 +18,14 @@ import (
 	"github.com/slurmlet/slurmlet/internal/lifecycle/supervisor"
 	"github.com/slurmlet/slurmlet/internal/pod/tempdirs"
 	"github.com/slurmlet/slurmlet/internal/slurm"
+	"github.com/slurmlet/slurmlet/internal/slurmd/drains"
 	"github.com/slurmlet/slurmlet/internal/slurmd/spool"
 )
 
 // Options are what there is to know of the node.
 type Options struct {
-	// Node is its name in Slurm, Elastic says that slurmctld itself starts and ends it.
-	Node    string
-	Elastic bool
+	// Node is its name in Slurm.
+	Node string
 	// Root is where the machine's file system begins, Places are its directories of several users.
 	Root   string
 	Places tempdirs.Places
@@ -40,9 +40,9 @@ type Options struct {
 	Slurm     *slurm.Questions
 	// State is the agent's, and when it came into it.
 	State func() (supervisor.Phase, time.Time)
-	// PowerDown drains an elastic node, which slurmctld suspends after its jobs.
-	PowerDown func(ctx context.Context, reason string) error
-	Log       func(level slog.Level, text string, attrs ...slog.Attr)
+	// Drains drain the node while its disk is nearly full.
+	Drains *drains.Drains
+	Log    func(level slog.Level, text string, attrs ...slog.Attr)
 }
 
 // Files knows what the files take that users' jobs have in the directories that all users share. It looks when a
@@ -272,7 +272,7 @@ func usersOf(root string) map[int]bool {
 // name is a user's, as slurmctld has it.
 func (f *Files) name(uid int) string {
 	for _, job := range f.jobs {
-		if int(job.UserID) == uid && job.User != "" {
+		if job.UID == uid && job.User != "" {
 			return job.User
 		}
 	}

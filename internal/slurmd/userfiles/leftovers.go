@@ -37,8 +37,8 @@ const leftAgain = 5 * time.Second
 func (f *Files) removeLeft(ctx context.Context, ended []string, since time.Time) (again bool) {
 	f.meet(ctx, ended)
 	for _, id := range ended {
-		if job, known := f.jobs[id]; known && !slices.Contains(f.owners[int(job.UserID)], id) {
-			f.owners[int(job.UserID)] = append(f.owners[int(job.UserID)], id)
+		if job, known := f.jobs[id]; known && !slices.Contains(f.owners[job.UID], id) {
+			f.owners[job.UID] = append(f.owners[job.UID], id)
 		}
 	}
 	for uid, ids := range f.owners {

@@ -22,6 +22,8 @@ var machinePackages = map[string][]string{
 	"images": {"runc"},
 	// images for another architecture
 	"emulation": {"qemu-user-static", "arch-test"},
+	// Slurm's plugin for each architecture of a release
+	"release": {"gcc", "libc6-dev", "gcc-aarch64-linux-gnu", "libc6-dev-arm64-cross"},
 	// what runs slurmlet check before a commit
 	"hooks": {"pre-commit"},
 	// what slurmlet is measured beside
@@ -29,7 +31,7 @@ var machinePackages = map[string][]string{
 }
 
 // Install installs the Debian packages that the machine lacks for the things
-// asked for: "kernel", "root", "native", "images", "emulation", "hooks", "bench"; all of
+// asked for: "kernel", "root", "native", "images", "emulation", "release", "hooks", "bench"; all of
 // them when none is named. It calls apt-get only when something is missing.
 func Install(ctx context.Context, p Progress, what ...string) error {
 	wanted, err := packagesFor(what)

@@ -18,7 +18,7 @@ func TestPackagesFor(t *testing.T) {
 	assert.IsIncreasing(t, all, "sorted, each once")
 
 	_, err = packagesFor([]string{"beer"})
-	assert.ErrorContains(t, err, `cannot install for "beer": there are bench, emulation, hooks, images, kernel, native, root`)
+	assert.ErrorContains(t, err, `cannot install for "beer": there are bench, emulation, hooks, images, kernel, native, release, root`)
 }
 
 func TestLackingPackages(t *testing.T) {

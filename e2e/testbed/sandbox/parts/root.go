@@ -17,21 +17,30 @@ type release struct {
 	// moving is true when its lists may be older than they say they are
 	// good for, as those of a moving suite are on mirrors that rarely update.
 	moving bool
+	// sssd is the suite from which sssd comes where the release's own has none.
+	sssd string
 }
 
 var releases = map[string]release{
 	"24.11": {suite: "trixie"},
-	"26.05": {suite: "forky", moving: true},
+	"26.05": {suite: "forky", moving: true, sssd: "sid"},
 }
 
-// rootPackages are what a container of any role needs, and slurmdbd's database.
+// Newest is the version that is taken where none is named, as by the charts.
+func Newest() string { return slices.Max(Versions()) }
+
+// rootPackages are what a container of any role needs, slurmdbd's database, and a directory.
 // Debian packages most of Slurm's plugins (auth/slurm, cgroup/v2, task/affinity)
 // with the daemons.
 var rootPackages = []string{
 	"slurmctld", "slurmd", "slurm-client", "slurmdbd", "slurmrestd", "sackd", "slurm-wlm-jwt-plugin",
-	"runc", "iproute2", "procps", "strace", "openssh-server", "openssh-client", "curl",
-	"mariadb-server-core", "mariadb-client-core",
+	"runc", "iproute2", "procps", "strace", "openssh-server", "openssh-client", "libpam-slurm-adopt", "curl",
+	"mariadb-server-core", "mariadb-client-core", "sssd-ldap", "libnss-sss", "libpam-sss", "libnss-extrausers", "slapd",
 }
+
+// sssdPin has apt take from another suite only what the release itself lacks (apt_preferences(5)). It is mmdebstrap's
+// hook, with the root's directory as $1. images/Dockerfile has the same pin.
+const sssdPin = `printf '%%s\n' 'Package: *' 'Pin: release n=%s' 'Pin-Priority: 100' >"$1/etc/apt/preferences.d/sssd"`
 
 // Debian's own uid and gid of the user slurm, the same in every release.
 const slurmID = 64030
@@ -53,6 +62,9 @@ chroot "$1" useradd --create-home --uid 1000 --shell /bin/bash alice
 mkdir -p "$1/etc/slurm" "$1/var/spool/slurmctld" "$1/var/spool/slurmd" "$1/var/log/slurm"
 chown 64030:64030 "$1/etc/slurm" "$1/var/spool/slurmctld" "$1/var/log/slurm"
 rm -f "$1"/etc/ssh/ssh_host_*
+sed -i -E 's/^(passwd|group|shadow|gshadow):( +)files/& extrausers/' "$1/etc/nsswitch.conf"
+chroot "$1" pam-auth-update --enable mkhomedir
+rm -rf "$1/etc/ldap/slapd.d" "$1/var/lib/ldap"
 `
 
 // Root returns the directory of the Debian root file system with Slurm of that
@@ -64,6 +76,9 @@ func Root(ctx context.Context, slurm string, p Progress) (string, error) {
 		return "", fmt.Errorf("cannot make a root file system with Slurm %q: there are %s", slurm, strings.Join(Versions(), ", "))
 	}
 	inputs := slices.Concat([]string{runtime.GOARCH, r.suite, finish}, rootPackages, []string{slim})
+	if r.sssd != "" {
+		inputs = append(inputs, r.sssd, sssdPin)
+	}
 	e := entry{name: "root-" + slurm, key: keyOf(inputs...)}
 	dir, err := e.obtain(ctx, p, func(dir string) error { return buildRoot(ctx, dir, slurm, r, p) })
 	return filepath.Join(dir, "root"), err
@@ -117,8 +132,12 @@ func bootstrapArgs(r release, packages []string, root string, m mirror) []string
 	if r.moving {
 		args = append(args, `--aptopt=Acquire::Check-Valid-Until "false"`)
 	}
-	args = append(args, r.suite, root)
-	return append(args, m.lines(r.suite)...)
+	lines := m.lines(r.suite)
+	if r.sssd != "" {
+		args = append(args, "--setup-hook="+fmt.Sprintf(sssdPin, r.sssd))
+		lines = append(lines, m.lines(r.sssd)...)
+	}
+	return append(append(args, r.suite, root), lines...)
 }
 
 // checkRoot makes sure of what everything else relies on.
@@ -127,6 +146,11 @@ func checkRoot(root string) error {
 		found, err := filepath.Glob(filepath.Join(root, "usr/lib/*/slurm*", plugin))
 		if err != nil || len(found) == 0 {
 			return fmt.Errorf("cannot use this Slurm: it has no %s", plugin)
+		}
+	}
+	for _, program := range []string{"usr/sbin/sssd", "usr/bin/sss_ssh_authorizedkeys"} {
+		if !exists(filepath.Join(root, program)) {
+			return fmt.Errorf("cannot use this root file system: it has no %s", program)
 		}
 	}
 	users, err := os.ReadFile(filepath.Join(root, "etc/passwd"))

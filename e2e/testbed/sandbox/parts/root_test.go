@@ -25,6 +25,9 @@ func TestBootstrapArguments(t *testing.T) {
 	assert.Contains(t, still, "--include=a,b")
 	assert.NotContains(t, still, `--aptopt=Acquire::Check-Valid-Until "false"`)
 	assert.Contains(t, bootstrapArgs(release{suite: "forky", moving: true}, nil, "/root", m), `--aptopt=Acquire::Check-Valid-Until "false"`)
+	mixed := bootstrapArgs(release{suite: "forky", sssd: "sid"}, nil, "/root", m)
+	assert.Equal(t, []string{"forky", "/root", "deb [signed-by=/k] http://m forky main", "deb [signed-by=/k] http://m sid main"}, mixed[len(mixed)-4:])
+	assert.Contains(t, mixed, `--setup-hook=printf '%s\n' 'Package: *' 'Pin: release n=sid' 'Pin-Priority: 100' >"$1/etc/apt/preferences.d/sssd"`)
 }
 
 func TestARootWithoutItsPluginsIsRefused(t *testing.T) {
@@ -40,6 +43,9 @@ func TestARootWithoutItsPluginsIsRefused(t *testing.T) {
 	}
 	assert.ErrorContains(t, checkRoot(root), "it has no cgroup_v2.so")
 	write(plugins+"cgroup_v2.so", "")
+	assert.ErrorContains(t, checkRoot(root), "it has no usr/sbin/sssd")
+	write("usr/sbin/sssd", "")
+	write("usr/bin/sss_ssh_authorizedkeys", "")
 	write("etc/passwd", "slurm:x:101:101::/:/bin/false\n")
 	assert.ErrorContains(t, checkRoot(root), "its user slurm is not 64030")
 	write("etc/passwd", "root:x:0:0::/:/bin/sh\nslurm:x:64030:64030::/:/bin/false\n")

@@ -36,6 +36,7 @@ var defaultCapabilities = []string{
 
 // Bundle translates the pod into the runtime's words.
 func Bundle(s Spec, at Place) *specs.Spec {
+	seccomp, _ := s.seccomp() // Validate has read it
 	return &specs.Spec{
 		Version:  specs.Version,
 		Hostname: s.Name,
@@ -46,6 +47,7 @@ func Bundle(s Spec, at Place) *specs.Spec {
 			CgroupsPath:   at.Cgroup,
 			Resources:     resources(s),
 			Devices:       deviceNodes(s),
+			Seccomp:       seccomp,
 			Namespaces:    namespaces(s, at),
 			MaskedPaths:   maskedPaths,
 			ReadonlyPaths: readonlyPaths,
@@ -78,6 +80,8 @@ func process(s Spec) *specs.Process {
 		// systemd's defaults, which a container inherits from containerd.
 		Rlimits:     []specs.POSIXRlimit{{Type: "RLIMIT_NOFILE", Soft: 1024, Hard: 524288}},
 		OOMScoreAdj: &s.OOMScoreAdj,
+		// allowPrivilegeEscalation: false
+		NoNewPrivileges: len(s.Seccomp) > 0,
 	}
 }
 

@@ -4,12 +4,15 @@
 package pod
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"path"
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/opencontainers/runtime-spec/specs-go"
 )
 
 // Spec says what a pod is. Its JSON is what `slurmlet-sandbox create` reads.
@@ -49,6 +52,9 @@ type Spec struct {
 	Capabilities []string `json:"capabilities,omitempty"`
 	// AddCapabilities are given besides, as securityContext.capabilities.add does.
 	AddCapabilities []string `json:"addCapabilities,omitempty"`
+	// Seccomp is a profile (the runtime specification's "seccomp", as the kubelet reads it for a profile of type Localhost).
+	// The container's processes gain no privileges then, as with allowPrivilegeEscalation: false. Empty: there is none.
+	Seccomp json.RawMessage `json:"seccomp,omitempty"`
 	// Devices are made in the container, and may be used there.
 	Devices []Device `json:"devices,omitempty"`
 	Volumes []Volume `json:"volumes,omitempty"`
@@ -133,10 +139,22 @@ func (s Spec) Validate() error {
 	for _, v := range s.Volumes {
 		errs = append(errs, v.validate())
 	}
+	if _, err := s.seccomp(); err != nil {
+		bad("seccomp: %w", err)
+	}
 	if err := errors.Join(errs...); err != nil {
 		return fmt.Errorf("pod is not valid: %w", err)
 	}
 	return nil
+}
+
+// seccomp is the profile in the runtime's words, nil for none.
+func (s Spec) seccomp() (*specs.LinuxSeccomp, error) {
+	if len(s.Seccomp) == 0 {
+		return nil, nil
+	}
+	profile := &specs.LinuxSeccomp{}
+	return profile, json.Unmarshal(s.Seccomp, profile)
 }
 
 func (v Volume) validate() error {

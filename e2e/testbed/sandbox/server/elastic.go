@@ -19,10 +19,10 @@ import (
 // elasticPods are those that Slurm may want.
 type elasticPods struct {
 	kubelet *pod.Kubelet
-	// controller is slurmctld's pod, whose agent knows what Slurm wants.
-	controller string
-	specs      map[string]pod.Spec
-	maker      *podmaker.Maker
+	// slurmctld is slurmctld's pod, whose agent knows what Slurm wants.
+	slurmctld string
+	specs     map[string]pod.Spec
+	maker     *podmaker.Maker
 
 	lock sync.Mutex
 	runs map[string]string // the UIDs of pods that were created
@@ -53,7 +53,7 @@ func (s *server) elastic(_ context.Context, c remote.Command, args []string) (in
 	if err := json.NewDecoder(c.Stdin).Decode(&specs); err != nil {
 		return 0, fmt.Errorf("cannot follow Slurm: %v", err)
 	}
-	e := &elasticPods{kubelet: s.kubelet, controller: args[0], specs: map[string]pod.Spec{}, runs: map[string]string{}}
+	e := &elasticPods{kubelet: s.kubelet, slurmctld: args[0], specs: map[string]pod.Spec{}, runs: map[string]string{}}
 	for _, spec := range specs {
 		if err := spec.Validate(); err != nil {
 			return 0, err
@@ -82,7 +82,7 @@ func (e *elasticPods) wanted(ctx context.Context) (podmaker.Wanted, error) {
 		return nil, err
 	}
 	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-		socket, err := e.kubelet.Path(e.controller, "/run/slurmlet/agent.sock")
+		socket, err := e.kubelet.Path(e.slurmctld, "/run/slurmlet/agent.sock")
 		if err != nil {
 			return nil, err
 		}
@@ -95,11 +95,11 @@ func (e *elasticPods) wanted(ctx context.Context) (podmaker.Wanted, error) {
 	}
 	defer response.Body.Close()
 	if response.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("the agent of %s answers %s", e.controller, response.Status)
+		return nil, fmt.Errorf("the agent of %s answers %s", e.slurmctld, response.Status)
 	}
 	var nodes []wire.NodeReport
 	if err := json.NewDecoder(response.Body).Decode(&nodes); err != nil {
-		return nil, fmt.Errorf("cannot read what the agent of %s answers: %v", e.controller, err)
+		return nil, fmt.Errorf("cannot read what the agent of %s answers: %v", e.slurmctld, err)
 	}
 	wanted := podmaker.Wanted{}
 	for _, n := range nodes {

@@ -22,7 +22,7 @@ type counts struct {
 	// waiting are pending jobs by partition and reason, waits is how long they have waited by
 	// partition, features are nodes by feature and state, and drains are nodes by kind of reason.
 	waiting  map[[2]string]int
-	waits    map[string]*histogram
+	waits    map[string]*exposition.Durations
 	features map[[2]string]int
 	drains   map[string]int
 }
@@ -70,10 +70,13 @@ var (
 // tally counts records by the numbers of words.
 type tally [20]int
 
-func (t *tally) add(w words, word string) {
-	if n := w.number(word); n >= 0 {
+// add says whether the word is among those that are counted.
+func (t *tally) add(w words, word string) bool {
+	n := w.number(word)
+	if n >= 0 {
 		t[n]++
 	}
+	return n >= 0
 }
 
 // nodeCounts are sums over nodes.
@@ -124,7 +127,7 @@ type jobCounts struct {
 	started, finished, unfinished int
 	// RUNNING and SUSPENDED ones have these. nodes has a bit for each node.
 	cpus, gpus int
-	memory     int64
+	memory     int64 // in MiB
 	nodeBits   bitmap
 	// These are the most that a pending job wants, and a pending job that is not held.
 	minNodes, maxNodes, minNodesNoHold, maxNodesNoHold int
@@ -143,16 +146,12 @@ type oldCounts struct {
 
 // job is a record with what counting it needs.
 type job struct {
-	*clusterview.Job
+	*slurm.Job
 	// read is when slurmctld sent the record.
 	read time.Time
 	// nodes are the numbers of the nodes that it occupies.
 	nodes []int
 }
-
-func (j *job) pending() bool { return j.State == "PENDING" }
-
-func (j *job) occupies() bool { return j.State == "RUNNING" || j.State == "SUSPENDED" }
 
 // requeuedAndHeld is what squeue prints for a job that is held because of "scontrol requeuehold".
 // slurmctld's reason for it is JobHeldUser.
@@ -166,19 +165,18 @@ func (c *jobCounts) add(j *job) {
 	tasks := max(j.Tasks, 1)
 	c.records++
 	c.tasks += tasks
-	c.states.add(jobStates, j.State)
-	for _, flag := range j.Flags {
-		c.flags.add(jobFlags, flag)
+	for _, word := range j.State {
+		_ = c.states.add(jobStates, word) || c.flags.add(jobFlags, word)
 	}
 	if j.Reason == "PartitionNodeLimit" {
 		c.partitionNodeLimit++
 	}
 	switch {
-	case j.pending():
+	case j.State.Pending():
 		c.pendingTasks += tasks
 		c.unfinished++
 		c.addPending(j, tasks)
-	case j.occupies():
+	case j.State.HasNodes():
 		c.started++
 		c.unfinished++
 		c.cpus += j.CPUs
@@ -190,7 +188,7 @@ func (c *jobCounts) add(j *job) {
 	default:
 		c.started++
 		c.finished++
-		if slices.Contains(j.Flags, "COMPLETING") {
+		if j.Completing() {
 			c.unfinished++
 		}
 	}
@@ -208,13 +206,13 @@ func (c *jobCounts) addPending(j *job, tasks int) {
 }
 
 func (c *oldCounts) add(j *job) {
-	if j.State != "COMPLETED" && j.State != "CANCELLED" && !slices.Contains(j.Flags, "COMPLETING") {
+	if !j.State.Is("COMPLETED", "CANCELLED", "COMPLETING") {
 		c.current++
 	}
 	switch {
 	case j.Held:
 		c.held++
-	case j.pending():
+	case j.State.Pending():
 		c.pendingNoHold++
 		c.maxNodes = max(c.maxNodes, j.Nodes)
 		if j.Eligible.Time().After(j.read.AddDate(-1, 0, 0)) {
@@ -242,7 +240,10 @@ func (b bitmap) count() (n int) {
 
 // count looks at each node once and at each job once, and twice where users are asked for.
 func count(v *clusterview.View, o Options) *counts {
-	c := &counts{waiting: map[[2]string]int{}, waits: map[string]*histogram{}, features: map[[2]string]int{}, drains: map[string]int{}}
+	c := &counts{
+		waiting: map[[2]string]int{}, waits: map[string]*exposition.Durations{},
+		features: map[[2]string]int{}, drains: map[string]int{},
+	}
 	partitions := map[string]*partitionCounts{}
 	for i := range v.Partitions {
 		p := &partitionCounts{record: &v.Partitions[i]}
@@ -258,10 +259,9 @@ func count(v *clusterview.View, o Options) *counts {
 	users, accounts := ownersOf(v, o)
 	hosts := hostNumbers{numbers: numbers, lists: map[string][]int{}}
 	read := v.Readings[clusterview.FamilyJobs].At
-	var record clusterview.Job // one for all, because 100,000 are much to throw away
-	j := &job{Job: &record, read: read}
-	for record = range v.Jobs.All() {
-		if j.nodes = nil; j.occupies() {
+	j := &job{read: read}
+	for j.Job = range v.Jobs.All() {
+		if j.nodes = nil; j.State.HasNodes() {
 			j.nodes = hosts.of(j.NodeList)
 		}
 		c.addJob(j, partitions)
@@ -308,12 +308,12 @@ func (c *counts) addJob(j *job, partitions map[string]*partitionCounts) {
 			p.jobs.add(j)
 		}
 	}
-	if !j.pending() {
+	if !j.State.Pending() {
 		return
 	}
 	c.waiting[[2]string{first, reasonOf(j)}] += max(j.Tasks, 1)
 	if wait, waits := j.waited(j.read); waits {
-		in(c.waits, first).add(wait, max(j.Tasks, 1))
+		in(c.waits, first).Add(waitBounds, wait, max(j.Tasks, 1))
 	}
 }
 

@@ -44,7 +44,7 @@ var exporterJobs = []metric[jobCounts]{
 	{"jobs_stageout_total", "Jobs with flag STAGE_OUT", jobFlag("STAGE_OUT")},
 	{"jobs_hold_total", "Jobs with priority 0", func(c *jobCounts) float64 { return float64(c.old.held) }},
 	{"jobs_cpus_alloc_total", "CPUs that jobs have", func(c *jobCounts) float64 { return float64(c.cpus) }},
-	{"jobs_memory_alloc_bytes", "Memory that jobs have, in MiB", func(c *jobCounts) float64 { return inMiB(c.memory) }},
+	{"jobs_memory_alloc_bytes", "Memory that jobs have, in MiB", func(c *jobCounts) float64 { return float64(c.memory) }},
 }
 
 // exporterNodes are about the cluster after "slurm_", and about one partition after "slurm_partition_".
@@ -327,8 +327,6 @@ var exporterScheduler = []metric[clusterview.Scheduler]{
 }
 
 // The tables of versions 0.1 and 0.2.
-
-func inMiB(bytes int64) float64 { return float64(bytes >> 20) }
 
 func inBytes(mebi int64) float64 { return float64(mebi << 20) }
 

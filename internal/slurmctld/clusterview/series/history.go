@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/slurmlet/slurmlet/internal/kit/exposition"
 	"github.com/slurmlet/slurmlet/internal/slurmctld/clusterview"
 )
 
@@ -21,7 +22,7 @@ type history struct {
 	// array's record stands for it.
 	requeued map[int64]map[int64]int32
 	// waits and requeues are by partition.
-	waits    map[string]*histogram
+	waits    map[string]*exposition.Durations
 	requeues map[string]*int
 }
 
@@ -40,12 +41,11 @@ func (h *history) observe(v *clusterview.View) {
 	}
 	first := h.at.IsZero()
 	if first {
-		h.waits, h.requeues, h.first = map[string]*histogram{}, map[string]*int{}, at
+		h.waits, h.requeues, h.first = map[string]*exposition.Durations{}, map[string]*int{}, at
 	}
 	now, requeued := make([]seenJob, 0, v.Jobs.Len()), map[int64]map[int64]int32{}
-	var record clusterview.Job
-	j := &job{Job: &record}
-	for record = range v.Jobs.All() {
+	j := &job{}
+	for j.Job = range v.Jobs.All() {
 		one := seenJob{j.ID, int32(j.Restarts), j.hasStarted()}
 		now = append(now, one)
 		if !first {
@@ -85,7 +85,7 @@ func (h *history) compare(j *job, now seenJob) {
 	}
 	if now.started && (!before.started || before.restarts != now.restarts) {
 		if wait, waited := j.waited(j.Start.Time()); waited {
-			in(h.waits, partition).add(wait, 1)
+			in(h.waits, partition).Add(waitBounds, wait, 1)
 		}
 	}
 }
@@ -106,24 +106,12 @@ func (h *history) restartsBefore(j *job) int32 {
 // hasStarted: a job that was cancelled while it was PENDING has no nodes. slurmctld moves the start
 // of a job that is CONFIGURING.
 func (j *job) hasStarted() bool {
-	return !j.pending() && j.NodeList != "" && !slices.Contains(j.Flags, "CONFIGURING")
+	return !j.State.Is("PENDING", "CONFIGURING") && j.NodeList != ""
 }
 
-// waitBounds are the upper bounds of the histograms of waits, in seconds.
-var waitBounds = [...]time.Duration{
+// waitBounds are the upper bounds of the histograms of waits.
+var waitBounds = []time.Duration{
 	time.Second, 10 * time.Second, 30 * time.Second, time.Minute, 5 * time.Minute, 15 * time.Minute, time.Hour,
 	4 * time.Hour, 12 * time.Hour,
 	24 * time.Hour, 72 * time.Hour, 168 * time.Hour,
-}
-
-// histogram counts durations. buckets are not cumulative, and the last has what is above all bounds.
-type histogram struct {
-	buckets [len(waitBounds) + 1]int
-	seconds float64
-}
-
-func (h *histogram) add(d time.Duration, n int) {
-	i, _ := slices.BinarySearch(waitBounds[:], d)
-	h.buckets[i] += n
-	h.seconds += float64(n) * d.Seconds()
 }

@@ -46,7 +46,7 @@ var nativeJobs = []metric[jobCounts]{
 	},
 	{
 		"jobs_memory_alloc", "Memory that jobs have, in bytes (Slurm's own value is in MiB)",
-		func(c *jobCounts) float64 { return float64(c.memory) },
+		func(c *jobCounts) float64 { return inBytes(c.memory) },
 	},
 	{"jobs_node_failed", "Jobs in state NODE_FAIL", jobState("NODE_FAIL")},
 	{"jobs_outofmemory", "Jobs in state OUT_OF_MEMORY", jobState("OUT_OF_MEMORY")},

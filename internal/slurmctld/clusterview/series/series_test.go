@@ -43,8 +43,6 @@ func told() map[clusterview.Family]clusterview.Reading {
 	return all
 }
 
-const gib = 1 << 30
-
 // small is a cluster with something of everything. What tells of users has "secret" in it.
 func small() *clusterview.View {
 	node := func(name, state string, cpus int, flags ...string) slurm.Node {
@@ -60,46 +58,46 @@ func small() *clusterview.View {
 	}
 	nodes[0].Partitions, nodes[0].ActiveFeatures, nodes[0].GPUs, nodes[0].GPUsAlloc, nodes[0].MemoryFree = []string{"all", "gpu"}, []string{"cpu", "other", "h\"200"}, 8, 6, 3<<10
 	nodes[1].Reason, nodes[2].Reason = "slurmlet: a secret", "a secret"
-	job := func(id int64, state string, more func(*clusterview.Job)) clusterview.Job {
-		j := clusterview.Job{ID: id, Tasks: 1, Name: "secret", User: "secret-a", UID: 1001, Account: "secret-x", QOS: "secret", Partitions: []string{"all"}, State: state, Priority: 1, Submit: ago(time.Hour), Eligible: ago(time.Hour), Nodes: 1, CPUs: 4}
+	job := func(id int64, state string, more func(*slurm.Job)) slurm.Job {
+		j := slurm.Job{ID: id, Tasks: 1, Name: "secret", User: "secret-a", UID: 1001, Account: "secret-x", QOS: "secret", Partitions: []string{"all"}, State: []string{state}, Priority: 1, Submit: ago(time.Hour), Eligible: ago(time.Hour), Nodes: 1, CPUs: 4}
 		if more != nil {
 			more(&j)
 		}
 		return j
 	}
-	runs := func(nodes string, cpus int) func(*clusterview.Job) {
-		return func(j *clusterview.Job) {
-			j.NodeList, j.CPUs, j.Memory, j.Start = nodes, cpus, int64(cpus)*2*gib, ago(30*time.Minute)
+	runs := func(nodes string, cpus int) func(*slurm.Job) {
+		return func(j *slurm.Job) {
+			j.NodeList, j.CPUs, j.Memory, j.Start = nodes, cpus, int64(cpus)*2<<10, ago(30*time.Minute)
 		}
 	}
-	jobs := []clusterview.Job{
+	jobs := []slurm.Job{
 		job(1, "RUNNING", runs("n1", 6)),
-		job(2, "RUNNING", func(j *clusterview.Job) {
+		job(2, "RUNNING", func(j *slurm.Job) {
 			runs("n[1-2]", 8)(j)
 			j.GPUs, j.User, j.UID, j.Account, j.Partitions = 6, "secret-b", 1002, "secret-y", []string{"gpu"}
 		}),
 		job(3, "SUSPENDED", runs("n2", 4)),
-		job(4, "PENDING", func(j *clusterview.Job) {
+		job(4, "PENDING", func(j *slurm.Job) {
 			j.ArrayID, j.ArrayTask, j.Tasks, j.Reason, j.Nodes, j.MaxNodes = 4, "0-999", 1000, "Resources", 2, 5
 		}),
-		job(5, "PENDING", func(j *clusterview.Job) {
+		job(5, "PENDING", func(j *slurm.Job) {
 			j.Partitions, j.Reason, j.Eligible = []string{"gpu", "all"}, "Priority", ago(5*time.Second)
 		}),
-		job(6, "PENDING", func(j *clusterview.Job) {
+		job(6, "PENDING", func(j *slurm.Job) {
 			j.Reason, j.Held, j.Priority, j.Eligible, j.Nodes = "JobHeldUser", true, 0, 0, 30
 		}),
-		job(7, "PENDING", func(j *clusterview.Job) {
+		job(7, "PENDING", func(j *slurm.Job) {
 			j.Reason, j.Eligible, j.Nodes = "ReqNodeNotAvail, UnavailableNodes:secret", ago(-time.Hour), 3
 		}),
-		job(8, "PENDING", func(j *clusterview.Job) { j.Reason, j.Eligible = "PartitionNodeLimit", ago(400*24*time.Hour) }),
+		job(8, "PENDING", func(j *slurm.Job) { j.Reason, j.Eligible = "PartitionNodeLimit", ago(400*24*time.Hour) }),
 		job(9, "COMPLETED", nil), job(10, "CANCELLED", nil), job(11, "FAILED", nil), job(12, "TIMEOUT", nil), job(13, "NODE_FAIL", nil),
 		job(14, "PREEMPTED", nil), job(15, "BOOT_FAIL", nil), job(16, "DEADLINE", nil), job(17, "OUT_OF_MEMORY", nil),
-		job(18, "COMPLETED", func(j *clusterview.Job) { j.Flags = []string{"COMPLETING"} }),
-		job(19, "RUNNING", func(j *clusterview.Job) {
+		job(18, "COMPLETED", func(j *slurm.Job) { j.State = append(j.State, "COMPLETING") }),
+		job(19, "RUNNING", func(j *slurm.Job) {
 			runs("n1", 0)(j)
-			j.Flags = []string{"CONFIGURING", "POWER_UP_NODE", "SIGNALING", "STAGE_OUT", "RESIZING", "REVOKED", "REQUEUED", "REQUEUE_FED", "EXPEDITING"}
+			j.State = append(j.State, "CONFIGURING", "POWER_UP_NODE", "SIGNALING", "STAGE_OUT", "RESIZING", "REVOKED", "REQUEUED", "REQUEUE_FED", "EXPEDITING")
 		}),
-		job(20, "RUNNING", func(j *clusterview.Job) { runs("n1", 2)(j); j.HetID, j.User, j.UID = 20, "other", 1003 }),
+		job(20, "RUNNING", func(j *slurm.Job) { runs("n1", 2)(j); j.HetID, j.User, j.UID = 20, "other", 1003 }),
 	}
 	return &clusterview.View{
 		Cluster: "small", Version: "26.05.3", Nodes: nodes, Jobs: clusterview.JobsOf(jobs...), Readings: told(),
@@ -231,10 +229,10 @@ func TestNames(t *testing.T) {
 // are, and whatever their names, the series are few and none is there twice.
 func TestBounded(t *testing.T) {
 	v, n := small(), 500
-	var jobs []clusterview.Job
+	var jobs []slurm.Job
 	for i := range n {
 		name := "x" + strings.Repeat("y", i%7) + string(rune('a'+i%26)) + string(rune('a'+i/26))
-		jobs = append(jobs, clusterview.Job{ID: int64(i), State: "PENDING", Reason: name, User: name, Account: name, Partitions: []string{"all"}})
+		jobs = append(jobs, slurm.Job{ID: int64(i), State: []string{"PENDING"}, Reason: name, User: name, Account: name, Partitions: []string{"all"}})
 		v.Nodes = append(v.Nodes, slurm.Node{Name: name, State: []string{"IDLE"}, ActiveFeatures: []string{name, "other"}})
 		v.Licenses = append(v.Licenses, clusterview.License{Name: name, Total: i})
 		v.Scheduler.RPCs = append(v.Scheduler.RPCs, clusterview.RPC{Name: name, Count: int64(i)})
@@ -275,14 +273,14 @@ func TestBounded(t *testing.T) {
 // TestHistory: what happens between Views is counted once, and nothing of what was before the first.
 func TestHistory(t *testing.T) {
 	at, texts := noon, NewTexts(Options{})
-	job := func(id int64, state string, restarts int, wait time.Duration, flags ...string) clusterview.Job {
-		j := clusterview.Job{ID: id, State: state, Restarts: restarts, Flags: flags, Partitions: []string{"all"}, Eligible: ago(time.Hour)}
+	job := func(id int64, state string, restarts int, wait time.Duration, flags ...string) slurm.Job {
+		j := slurm.Job{ID: id, State: append([]string{state}, flags...), Restarts: restarts, Partitions: []string{"all"}, Eligible: ago(time.Hour)}
 		if wait > 0 {
 			j.Start, j.NodeList = ago(time.Hour-wait), "n1"
 		}
 		return j
 	}
-	task := func(id int64, state string, restarts int, submitted time.Duration) clusterview.Job {
+	task := func(id int64, state string, restarts int, submitted time.Duration) slurm.Job {
 		j := job(id, state, restarts, 0)
 		j.ArrayID, j.Submit = 10, slurm.Time(noon.Add(submitted).Unix())
 		return j
@@ -290,27 +288,27 @@ func TestHistory(t *testing.T) {
 	waiting := task(10, "PENDING", 0, -time.Hour) // it stands for all tasks that wait
 	steps := []struct {
 		what                 string
-		jobs                 []clusterview.Job
+		jobs                 []slurm.Job
 		waits, seconds, more float64
 	}{
-		{"the first View", []clusterview.Job{job(1, "RUNNING", 5, time.Second), job(2, "PENDING", 0, 0), job(3, "PENDING", 1, 0)}, 0, 0, 0},
-		{"the same again", []clusterview.Job{job(1, "RUNNING", 5, time.Second), job(2, "PENDING", 0, 0), job(3, "PENDING", 1, 0)}, 0, 0, 0},
-		{"a start", []clusterview.Job{job(1, "RUNNING", 5, time.Second), job(2, "RUNNING", 0, 7*time.Second), job(3, "PENDING", 1, 0)}, 1, 7, 0},
-		{"nodes that boot", []clusterview.Job{job(2, "RUNNING", 0, 7*time.Second), job(3, "RUNNING", 1, 10*time.Second, "CONFIGURING")}, 1, 7, 0},
-		{"they have booted", []clusterview.Job{job(2, "RUNNING", 0, 7*time.Second), job(3, "RUNNING", 1, 30*time.Second)}, 2, 37, 0},
-		{"a requeue", []clusterview.Job{job(2, "PENDING", 1, 0), job(3, "RUNNING", 1, 30*time.Second)}, 2, 37, 1},
-		{"a second start", []clusterview.Job{job(2, "RUNNING", 1, 40*time.Second), job(3, "COMPLETED", 1, 30*time.Second)}, 3, 77, 1},
-		{"two requeues and a start at once", []clusterview.Job{job(2, "RUNNING", 3, 50*time.Second)}, 4, 127, 3},
-		{"one that came and went", []clusterview.Job{job(2, "RUNNING", 3, 50*time.Second), job(4, "COMPLETED", 0, 3*time.Second), job(5, "CANCELLED", 0, 0)}, 5, 130, 3},
-		{"a task that was requeued before the first View", []clusterview.Job{waiting, task(11, "RUNNING", 4, -time.Hour)}, 5, 130, 3},
-		{"a task that was requeued between two Views", []clusterview.Job{waiting, task(11, "RUNNING", 4, -time.Hour), task(12, "RUNNING", 1, time.Hour)}, 5, 130, 4},
-		{"it waits again", []clusterview.Job{waiting, task(11, "RUNNING", 4, -time.Hour)}, 5, 130, 4},
-		{"and runs again", []clusterview.Job{waiting, task(11, "RUNNING", 4, -time.Hour), task(12, "RUNNING", 2, time.Hour)}, 5, 130, 5},
-		{"a requeue ends", []clusterview.Job{waiting, task(11, "PENDING", 5, time.Hour), task(12, "RUNNING", 2, time.Hour)}, 5, 130, 6},
-		{"that task waits", []clusterview.Job{waiting, task(12, "RUNNING", 2, time.Hour)}, 5, 130, 6},
-		{"and has counted", []clusterview.Job{waiting, task(11, "RUNNING", 5, time.Hour), task(12, "RUNNING", 2, time.Hour)}, 5, 130, 6},
-		{"one of which no View had the first restarts", []clusterview.Job{waiting, task(13, "RUNNING", 3, time.Hour), task(14, "RUNNING", 0, time.Hour)}, 5, 130, 7},
-		{"the array ends", []clusterview.Job{job(6, "PENDING", 0, 0), job(7, "PENDING", 0, 0), job(8, "PENDING", 0, 0)}, 5, 130, 7},
+		{"the first View", []slurm.Job{job(1, "RUNNING", 5, time.Second), job(2, "PENDING", 0, 0), job(3, "PENDING", 1, 0)}, 0, 0, 0},
+		{"the same again", []slurm.Job{job(1, "RUNNING", 5, time.Second), job(2, "PENDING", 0, 0), job(3, "PENDING", 1, 0)}, 0, 0, 0},
+		{"a start", []slurm.Job{job(1, "RUNNING", 5, time.Second), job(2, "RUNNING", 0, 7*time.Second), job(3, "PENDING", 1, 0)}, 1, 7, 0},
+		{"nodes that boot", []slurm.Job{job(2, "RUNNING", 0, 7*time.Second), job(3, "RUNNING", 1, 10*time.Second, "CONFIGURING")}, 1, 7, 0},
+		{"they have booted", []slurm.Job{job(2, "RUNNING", 0, 7*time.Second), job(3, "RUNNING", 1, 30*time.Second)}, 2, 37, 0},
+		{"a requeue", []slurm.Job{job(2, "PENDING", 1, 0), job(3, "RUNNING", 1, 30*time.Second)}, 2, 37, 1},
+		{"a second start", []slurm.Job{job(2, "RUNNING", 1, 40*time.Second), job(3, "COMPLETED", 1, 30*time.Second)}, 3, 77, 1},
+		{"two requeues and a start at once", []slurm.Job{job(2, "RUNNING", 3, 50*time.Second)}, 4, 127, 3},
+		{"one that came and went", []slurm.Job{job(2, "RUNNING", 3, 50*time.Second), job(4, "COMPLETED", 0, 3*time.Second), job(5, "CANCELLED", 0, 0)}, 5, 130, 3},
+		{"a task that was requeued before the first View", []slurm.Job{waiting, task(11, "RUNNING", 4, -time.Hour)}, 5, 130, 3},
+		{"a task that was requeued between two Views", []slurm.Job{waiting, task(11, "RUNNING", 4, -time.Hour), task(12, "RUNNING", 1, time.Hour)}, 5, 130, 4},
+		{"it waits again", []slurm.Job{waiting, task(11, "RUNNING", 4, -time.Hour)}, 5, 130, 4},
+		{"and runs again", []slurm.Job{waiting, task(11, "RUNNING", 4, -time.Hour), task(12, "RUNNING", 2, time.Hour)}, 5, 130, 5},
+		{"a requeue ends", []slurm.Job{waiting, task(11, "PENDING", 5, time.Hour), task(12, "RUNNING", 2, time.Hour)}, 5, 130, 6},
+		{"that task waits", []slurm.Job{waiting, task(12, "RUNNING", 2, time.Hour)}, 5, 130, 6},
+		{"and has counted", []slurm.Job{waiting, task(11, "RUNNING", 5, time.Hour), task(12, "RUNNING", 2, time.Hour)}, 5, 130, 6},
+		{"one of which no View had the first restarts", []slurm.Job{waiting, task(13, "RUNNING", 3, time.Hour), task(14, "RUNNING", 0, time.Hour)}, 5, 130, 7},
+		{"the array ends", []slurm.Job{job(6, "PENDING", 0, 0), job(7, "PENDING", 0, 0), job(8, "PENDING", 0, 0)}, 5, 130, 7},
 	}
 	for _, step := range steps {
 		at = at.Add(time.Minute)
@@ -345,7 +343,7 @@ func TestWords(t *testing.T) {
 		"Nodes required for job are DOWN, DRAINED or reserved for jobs in higher priority partitions":            "NodesDownOrReserved",
 		"Nodes required for job are DOWN, DRAINED, REBOOTING or reserved for jobs in higher priority partitions": "NodesDownOrReserved",
 	} {
-		assert.Equal(t, want, reasonOf(&job{Job: &clusterview.Job{Reason: reason}}), reason)
+		assert.Equal(t, want, reasonOf(&job{Job: &slurm.Job{Reason: reason}}), reason)
 	}
 }
 
@@ -359,8 +357,8 @@ func FuzzNames(f *testing.F) {
 		v.Nodes = append(v.Nodes[:0:0], slurm.Node{Name: node, State: []string{reason, "DRAIN", feature}, Partitions: []string{partition}, ActiveFeatures: []string{feature, user}, Reason: reason})
 		v.Partitions = []clusterview.Partition{{Name: partition}}
 		v.Jobs = clusterview.JobsOf(
-			clusterview.Job{ID: 1, State: "PENDING", Reason: reason, User: user, Account: feature, Partitions: []string{partition, node}},
-			clusterview.Job{ID: 2, State: "RUNNING", Reason: feature, User: feature, Account: user, Partitions: []string{node}, NodeList: node + "," + partition},
+			slurm.Job{ID: 1, State: []string{"PENDING"}, Reason: reason, User: user, Account: feature, Partitions: []string{partition, node}},
+			slurm.Job{ID: 2, State: []string{"RUNNING"}, Reason: feature, User: feature, Account: user, Partitions: []string{node}, NodeList: node + "," + partition},
 		)
 		v.Licenses, v.Cluster = []clusterview.License{{Name: feature}}, user
 		v.Scheduler.RPCs = []clusterview.RPC{{Name: reason}, {Name: user}}
@@ -385,11 +383,11 @@ func large() *clusterview.View {
 			CPUs: 128, CPUsEffective: 126, CPUsAlloc: i % 126, RealMemory: 512 << 10, MemoryEffective: 510 << 10, MemoryAlloc: int64(i%510) << 10, MemoryFree: int64(i%500)<<10 + 12,
 		})
 	}
-	jobs := make([]clusterview.Job, 100_000)
+	jobs := make([]slurm.Job, 100_000)
 	for i := range jobs {
-		jobs[i] = clusterview.Job{ID: int64(i), State: "PENDING", Reason: "Priority", Partitions: []string{fmt.Sprintf("part%d", i%20)}, User: fmt.Sprintf("user%d", i%900), Account: fmt.Sprintf("account%d", i%90), Eligible: ago(time.Duration(i) * time.Second), Nodes: 1}
+		jobs[i] = slurm.Job{ID: int64(i), State: []string{"PENDING"}, Reason: "Priority", Partitions: []string{fmt.Sprintf("part%d", i%20)}, User: fmt.Sprintf("user%d", i%900), Account: fmt.Sprintf("account%d", i%90), Eligible: ago(time.Duration(i) * time.Second), Nodes: 1}
 		if i%3 == 0 {
-			jobs[i].State, jobs[i].Reason, jobs[i].CPUs, jobs[i].Memory = "RUNNING", "None", 4, gib
+			jobs[i].State, jobs[i].Reason, jobs[i].CPUs, jobs[i].Memory = []string{"RUNNING"}, "None", 4, 1<<10
 			jobs[i].NodeList = fmt.Sprintf("node-%05d", i%10_000)
 			if i%30 == 0 {
 				jobs[i].NodeList = fmt.Sprintf("node-[%05d-%05d,%05d]", i%9_000, i%9_000+15, i%10_000)

@@ -5,7 +5,6 @@ import (
 	"maps"
 	"math"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/slurmlet/slurmlet/internal/kit/exposition"
@@ -72,28 +71,14 @@ func addFamilies[T any](p page, families []family[T], t *T) {
 
 // addHistogram writes one histogram for each partition, also for those without a value: a counter
 // begins at 0.
-func addHistogram(p page, name, help string, partitions []*partitionCounts, all map[string]*histogram) {
+func addHistogram(p page, name, help string, partitions []*partitionCounts, all map[string]*exposition.Durations) {
 	if len(partitions) == 0 {
 		return
 	}
 	name = p.prefix + name
 	p.Head(name, help, exposition.Histogram)
 	for _, partition := range partitions {
-		h, label := all[partition.record.Name], partition.record.Name
-		if h == nil {
-			h = &histogram{}
-		}
-		sum := 0
-		for i, n := range h.buckets {
-			bound := "+Inf"
-			if i < len(waitBounds) {
-				bound = strconv.FormatFloat(waitBounds[i].Seconds(), 'f', -1, 64)
-			}
-			sum += n
-			p.WriteSample(name+"_bucket", exposition.Labels("partition,le", label, bound), float64(sum))
-		}
-		p.WriteSample(name+"_sum", exposition.Labels("partition", label), h.seconds)
-		p.WriteSample(name+"_count", exposition.Labels("partition", label), float64(sum))
+		p.WriteDurations(name, "partition", partition.record.Name, waitBounds, cmp.Or(all[partition.record.Name], &exposition.Durations{}))
 	}
 }
 

@@ -1,0 +1,56 @@
+{{- /* Jobs in containers: docs/install/job-containers.md. */}}
+
+{{- /* plugstack.conf with the plugin's line before those of slurm.files. */}}
+{{- define "slurm.plugstack" -}}
+{{- $own := get .Values.slurm.files "plugstack.conf" | default "" }}
+{{- if contains "spank_slurmlet.so" $own }}
+{{- fail "slurm.files has plugstack.conf with spank_slurmlet.so, and jobContainers.enabled writes that line: take it out of slurm.files" }}
+{{- end }}
+{{- $line := "required spank_slurmlet.so" }}
+{{- range $option, $on := .Values.jobContainers.defaults }}
+{{- $line = printf "%s %s=%d" $line (snakecase $option) (ternary 1 0 $on) }}
+{{- end }}
+{{- printf "%s\n%s" $line $own }}
+{{- end }}
+
+{{- /* Whether a pod runs jobs in containers: "true", or nothing. */}}
+{{- define "slurm.contains" -}}
+{{ if and (eq .role "slurmd") .root.Values.jobContainers.enabled }}true{{ end }}
+{{- end }}
+
+{{- /* A user's process must be able to make namespaces of users and to mount in them, or each container fails. */}}
+{{- define "slurm.checkContainers" -}}
+{{- if include "slurm.contains" . }}
+{{- $c := .root.Values.jobContainers }}
+{{- $own := or .spec.securityContext.seccompProfile .spec.podSecurityContext.seccompProfile }}
+{{- if and $c.seccompProfile (include "slurm.remounts" .) }}
+{{- fail "jobContainers.seccompProfile is for nodes without CAP_SYS_ADMIN: with cgroup.access=capability the runtime's own profile allows what containers need; leave it out" }}
+{{- end }}
+{{- if not (or $c.seccompProfile $own (include "slurm.remounts" .)) }}
+{{- fail "jobContainers.enabled needs nodes whose users may make namespaces, which the runtime's seccomp profile refuses: put profiles/slurmlet-slurmd.json of this chart onto every machine and set jobContainers.seccompProfile, or set cgroup.access=capability (docs/install/job-containers.md)" }}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{- define "slurm.containersVolumes" -}}
+{{- if include "slurm.contains" . }}
+- name: containers
+  emptyDir: {{ with .root.Values.jobContainers.size }}{sizeLimit: {{ . }}}{{ else }}{}{{ end }}
+{{- end }}
+{{- end }}
+
+{{- define "slurm.containersVolumeMounts" -}}
+{{- if include "slurm.contains" . }}
+- {name: containers, mountPath: /var/lib/slurmlet/containers}
+{{- end }}
+{{- end }}
+
+{{- /* A slurmd's AppArmor profile, as in Kubernetes' annotation; empty: the runtime's. */}}
+{{- define "slurm.appArmor" -}}
+{{- $profile := .root.Values.jobContainers.appArmorProfile }}
+{{- if and $profile (include "slurm.contains" .) -}}
+localhost/{{ $profile }}
+{{- else if include "slurm.remounts" . -}}
+unconfined
+{{- end }}
+{{- end }}

@@ -1,0 +1,175 @@
+// Slurmlet-container makes jobs' containers without a privilege. The SPANK plugin spank_slurmlet.so runs it: check
+// where a job is submitted, and enter in a step's first task on each node, as the job's user. People run import,
+// probe, list and rm.
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/slurmlet/slurmlet/internal/jobcontainer/options"
+	"github.com/slurmlet/slurmlet/internal/jobcontainer/rootfs"
+	"github.com/slurmlet/slurmlet/internal/kit/exitcode"
+)
+
+// version is set by the linker.
+var version = "development"
+
+const usage = `slurmlet-container makes jobs' containers; srun --container-image=… uses it.
+
+  slurmlet-container import IMAGE [-o FILE.sqsh] [--arch ARCH]
+                                  make a file for --container-image of an image:
+                                  docker://[USER@][REGISTRY#]NAME[:TAG], docker-archive:FILE or oci:DIRECTORY
+  slurmlet-container probe        whether this node can make containers, and what lacks
+  slurmlet-container list         your containers with a name on this node
+  slurmlet-container rm NAME      remove one
+  slurmlet-container check …      whether these options of srun's are right
+  slurmlet-container version
+`
+
+// defaultStore is where a node keeps containers; plugstack.conf's store= names another directory.
+const defaultStore = "/var/lib/slurmlet/containers"
+
+func init() {
+	runtime.LockOSThread() // what dies with its parent dies with the thread that has started it
+}
+
+func main() {
+	os.Exit(run(os.Args[1:], os.Stdout, os.Stderr))
+}
+
+func run(args []string, stdout, stderr io.Writer) int {
+	verb := ""
+	if len(args) > 0 {
+		verb, args = args[0], args[1:]
+	}
+	var err error
+	switch verb {
+	case "check":
+		err = check(args, stderr)
+	case "enter":
+		err = enter(args)
+	case rootfs.Hold:
+		err = rootfs.RunHolder()
+	case "probe":
+		err = probe(args, stdout)
+	case "import":
+		err = importImage(args)
+	case "list":
+		err = list(args, stdout)
+	case "rm":
+		err = remove(args)
+	case "version":
+		_, err = fmt.Fprintln(stdout, version)
+	default:
+		fmt.Fprint(stderr, usage)
+		return exitcode.Usage
+	}
+	if errors.Is(err, rootfs.ErrReported) {
+		return exitcode.Failure
+	}
+	if err != nil {
+		fmt.Fprintf(stderr, "slurmlet: %v\n", err)
+		return exitcode.Failure
+	}
+	return exitcode.OK
+}
+
+// parse reads the flags of a verb and pyxis' options.
+func parse(args []string, set *flag.FlagSet) (options.Options, []string, error) {
+	set.SetOutput(io.Discard)
+	done := options.Flags(set)
+	if err := set.Parse(args); err != nil {
+		return options.Options{}, nil, fmt.Errorf("cannot read the options: %w", err)
+	}
+	return done(os.Getenv)
+}
+
+// check runs where a job is submitted, so that a mistake fails there and not on the node.
+func check(args []string, stderr io.Writer) error {
+	set := flag.NewFlagSet("check", flag.ContinueOnError)
+	by := set.String("by", "srun", "")
+	o, ignored, err := parse(args, set)
+	if err != nil {
+		return err
+	}
+	for _, name := range ignored {
+		fmt.Fprintf(stderr, "slurmlet: --%s is ignored, because neither --container-image nor --container-name is given\n", name)
+	}
+	if o.Given() && *by == "salloc" {
+		fmt.Fprintln(stderr, "slurmlet: salloc checks these options alone; give them to srun in the allocation, too")
+	}
+	return nil
+}
+
+// enter makes the container of a step, with the plugin's pipes: 3 takes the answer, 4 is closed when the step has ended.
+func enter(args []string) error {
+	set := flag.NewFlagSet("enter", flag.ContinueOnError)
+	s := rootfs.Spec{
+		Home: os.Getenv("HOME"), User: os.Getenv("USER"), MPI: os.Getenv("PMIX_SERVER_TMPDIR"), UID: os.Getuid(), GID: os.Getgid(),
+	}
+	set.StringVar(&s.Store, "store", defaultStore, "")
+	set.StringVar(&s.Script, "script", "", "")
+	o, _, err := parse(args, set)
+	if err != nil {
+		return err
+	}
+	s.Options = o
+	unix.CloseOnExec(3)
+	unix.CloseOnExec(4)
+	answer, err := rootfs.Enter(s, os.NewFile(4, "lifeline"))
+	if err == nil {
+		_, err = os.NewFile(3, "reply").Write(answer)
+	}
+	return err
+}
+
+// importImage becomes slurmlet-import, which is installed beside this program.
+func importImage(args []string) error {
+	self, err := os.Executable()
+	if err != nil {
+		return fmt.Errorf("cannot find slurmlet-import: %w", err)
+	}
+	program := filepath.Join(filepath.Dir(self), "slurmlet-import")
+	err = unix.Exec(program, append([]string{program}, args...), os.Environ())
+	return fmt.Errorf("cannot run %s: %w", program, err)
+}
+
+func list(args []string, stdout io.Writer) error {
+	set := flag.NewFlagSet("list", flag.ExitOnError)
+	store := set.String("store", defaultStore, "the node's directory for containers")
+	_ = set.Parse(args) // it exits
+	all, err := rootfs.List(*store, os.Getuid())
+	for _, n := range all {
+		state := ""
+		if n.Running {
+			state = "running"
+		}
+		fmt.Fprintf(stdout, "%-20s %-8s %s\n", n.Name, state, n.Image)
+	}
+	return err
+}
+
+func remove(args []string) error {
+	set := flag.NewFlagSet("rm", flag.ExitOnError)
+	store := set.String("store", defaultStore, "the node's directory for containers")
+	_ = set.Parse(args) // it exits
+	if set.NArg() != 1 {
+		return errors.New("want the name of one container")
+	}
+	return rootfs.Remove(*store, os.Getuid(), set.Arg(0))
+}
+
+func probe(args []string, stdout io.Writer) error {
+	set := flag.NewFlagSet("probe", flag.ExitOnError)
+	store := set.String("store", defaultStore, "the node's directory for containers")
+	_ = set.Parse(args) // it exits
+	return rootfs.Probe(*store, stdout)
+}

@@ -1,0 +1,126 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/slurmlet/slurmlet/cgroup"
+	"github.com/slurmlet/slurmlet/e2e/testbed/sandbox"
+)
+
+// contained is a cluster beside the case's own, whose plugstack.conf requires the plugin of containers. slurmctld's pod
+// has no such file, as its image has none. The node has the capabilities of the chart's and the chart's seccomp profile.
+type contained struct {
+	*cluster
+	slurmctld, node, login string
+}
+
+// image makes an image with a shell and what the jobs run.
+const image = `cd /srv/image && programs=$(which sh sleep tail) &&
+cp -L --parents $programs $(ldd $programs | grep -o '/[^ ]*[.]so[^ ]*' | sort -u) . &&
+{ [ -e bin ] || ln -s usr/bin bin; } && mkdir -p tmp proc sys dev`
+
+// containedJobs: a container is of its step, by cgroup v2. Its memory is the step's, and whatever ends it leaves nothing.
+func containedJobs(t *testing.T, c *cluster) {
+	w := &contained{c, "slurmctld-2", "node-2", "login-2"}
+	defer w.start(t)()
+	held := w.run(t, w.node, "grep", "-E", "^(NoNewPrivs|Seccomp):", "/proc/1/status")
+	assert.Equal(t, []string{"NoNewPrivs:", "1", "Seccomp:", "2"}, strings.Fields(held))
+	assert.Contains(t, w.run(t, w.node, "slurmlet-container", "probe"), "directories: yes")
+
+	id := w.submits(t, "exec sleep 1000")
+	members := w.run(t, w.node, "sh", "-c",
+		`for p in $(pgrep 'slurmlet-contai|^sleep$'); do echo "$(cat /proc/$p/comm)$(cat /proc/$p/cgroup)"; done`)
+	for _, name := range []string{"slurmlet-contai", "sleep"} {
+		assert.Regexp(t, `(?m)^`+name+`0::/.*/step_batch/user/`, members)
+	}
+	assert.Len(t, strings.Fields(members), 2, members)
+	w.as(t, "alice", w.login, "scancel", id)
+	w.leaves(t, id, "CANCELLED")
+
+	id = w.submits(t, "tail /dev/zero")
+	w.leaves(t, id, "OUT_OF_MEMORY")
+
+	for _, c := range []struct{ killed, state string }{
+		{"slurmlet-contai", ""}, {"^sleep$", "FAILED"}, {"-f slurmstepd:.*[.]batch", "CANCELLED"},
+	} {
+		id := w.submits(t, "exec sleep 1000")
+		w.run(t, w.node, append([]string{"pkill", "-9"}, strings.Fields(c.killed)...)...)
+		if c.state == "" { // the task has all that it needs
+			w.as(t, "alice", w.login, "scancel", id)
+			c.state = "CANCELLED"
+		}
+		w.leaves(t, id, c.state)
+	}
+}
+
+// start makes the cluster, and end takes it away.
+func (w *contained) start(t *testing.T) (end func()) {
+	t.Helper()
+	profile, err := os.ReadFile("../charts/slurm/profiles/slurmlet-slurmd.json")
+	require.NoError(t, err)
+	other := w.Cluster
+	other.SlurmConf = strings.ReplaceAll(other.SlurmConf, "SlurmctldHost=slurmctld", "SlurmctldHost="+w.slurmctld)
+	slurmctld, login, node := other.Slurmctld(), other.Login(), other.Node(2)
+	slurmctld.Name, login.Name = w.slurmctld, w.login
+	slurmctld.Volumes[len(slurmctld.Volumes)-1].Name = "state-2"
+	slurmctld.Volumes[1].Files["plugstack.conf"] = sandbox.File{Data: []byte("required spank_slurmlet.so\n")}
+	node.Seccomp = profile
+	node.Capabilities = []string{"CAP_CHOWN", "CAP_DAC_OVERRIDE", "CAP_FOWNER", "CAP_KILL", "CAP_SETGID", "CAP_SETUID"}
+	node.Volumes = append(
+		node.Volumes, sandbox.Volume{Name: "containers", Path: "/var/lib/slurmlet/containers", Mode: 0o777},
+		sandbox.Volume{Name: "image", Path: "/srv/image"},
+	)
+	bin, file := filepath.Dir(other.Agent), "spank_slurmlet.so"
+	for _, pod := range []*sandbox.PodSpec{&node, &login} {
+		pod.Env["SLURMLET_SLURMCTLD"] = w.slurmctld
+		pod.Volumes = append(
+			pod.Volumes, sandbox.Volume{Name: "plugin", Path: "/usr/lib/x86_64-linux-gnu/slurm-wlm/" + file, HostPath: filepath.Join(bin, file)},
+			sandbox.Volume{Name: "program", Path: "/usr/local/bin/slurmlet-container", HostPath: filepath.Join(bin, "slurmlet-container")},
+		)
+	}
+	pods := []sandbox.PodSpec{node, login, slurmctld}
+	require.NoError(t, w.CreateAll(t.Context(), pods...))
+	w.waitReady(t, w.slurmctld, w.node, w.login)
+	accessIs(t, w.cluster, w.node, cgroup.Writable)
+	w.run(t, w.node, "sh", "-ec", image)
+	return func() {
+		for _, pod := range pods {
+			assert.NoError(t, w.Delete(t.Context(), pod.Name, grace))
+		}
+	}
+}
+
+// submits starts a job in a container and waits until its task runs there.
+func (w *contained) submits(t *testing.T, script string) (id string) {
+	t.Helper()
+	id = strings.TrimSpace(w.as(t, "alice", w.login, "sbatch", "--parsable", "--mem=50", "--no-requeue", "--output=/shared/contained.out",
+		"--container-image=/srv/image", "--wrap", "echo up; "+script))
+	until(t, "the job has run in its container", func() (bool, string) {
+		said := w.run(t, w.login, "sh", "-c", "cat /shared/contained.out; true")
+		return strings.HasPrefix(said, "up\n"), said
+	})
+	return id
+}
+
+// leaves waits until a job has ended so, and the node has nothing of it: no process, mount and cgroup.
+func (w *contained) leaves(t *testing.T, id, state string) {
+	t.Helper()
+	until(t, "job "+id+" is "+state, func() (bool, string) {
+		job := w.run(t, w.slurmctld, "scontrol", "--oneliner", "show", "job", id)
+		return strings.Contains(job, " JobState="+state+" "), job
+	})
+	until(t, "nothing is left of job "+id, func() (bool, string) {
+		left := w.run(t, w.node, "sh", "-c", `pgrep -l 'slurmlet-contai|^sleep$|^tail$'; grep -l containers/mnt /proc/[0-9]*/mountinfo 2>/dev/null
+find /sys/fs/cgroup -type d -name 'step_*'; true`)
+		return left == "", left
+	})
+	w.run(t, w.login, "rm", "/shared/contained.out")
+}

@@ -1,0 +1,99 @@
+//go:build e2e
+
+// Package containers runs jobs in containers: real srun, sbatch and slurmd with spank_slurmlet.so and
+// slurmlet-container, as a user without a privilege, on this machine's own kernel (e2e/testbed/native).
+package containers
+
+import (
+	"context"
+	"debug/elf"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/slurmlet/slurmlet/e2e/testbed/native"
+	"github.com/slurmlet/slurmlet/e2e/testbed/sandbox/parts"
+)
+
+// settings are what those inside the namespaces are told by those outside. Squashfuse is a directory with squashfuse,
+// and Distribution the program of a registry.
+type settings struct{ Version, Root, Bin, Squashfuse, Distribution string }
+
+func TestMain(m *testing.M) {
+	native.Run(inside)
+	os.Exit(m.Run())
+}
+
+func TestContainers(t *testing.T) {
+	slurmlet, err := native.FindSlurmlet("../../../bin/slurmlet")
+	require.NoError(t, err)
+	for _, version := range parts.Versions() {
+		t.Run(version, func(t *testing.T) {
+			t.Parallel()
+			root, err := parts.Root(t.Context(), version, t.Logf)
+			require.NoError(t, err)
+			squashfuse, err := parts.Squashfuse(t.Context(), t.Logf)
+			require.NoError(t, err)
+			require.NotEmpty(t, os.Getenv("DISTRIBUTION"), "DISTRIBUTION is not set: run make native")
+			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
+			defer cancel()
+			require.NoError(t, native.Enter(ctx, settings{version, root, filepath.Dir(slurmlet), squashfuse, os.Getenv("DISTRIBUTION")}))
+		})
+	}
+}
+
+// TestPluginNeedsAnOldLibrary: docs/install/job-containers.md names the release of glibc, which images of a site's own have.
+func TestPluginNeedsAnOldLibrary(t *testing.T) {
+	plugin, err := elf.Open("../../../bin/spank_slurmlet.so")
+	require.NoError(t, err)
+	defer plugin.Close()
+	needs, err := plugin.ImportedLibraries()
+	require.NoError(t, err)
+	assert.Equal(t, []string{"libc.so.6"}, needs)
+	symbols, err := plugin.ImportedSymbols()
+	require.NoError(t, err)
+	for _, symbol := range symbols {
+		assert.NotRegexp(t, "^strtou?l|scanf$", symbol.Name, "compiled with glibc 2.38, it is one of that release")
+		if minor, is := strings.CutPrefix(symbol.Version, "GLIBC_2."); is {
+			number, err := strconv.ParseFloat(minor, 64)
+			require.NoError(t, err, symbol.Version)
+			assert.LessOrEqual(t, number, 34.0, symbol.Name)
+		}
+	}
+}
+
+func inside(s settings) (err error) {
+	cluster, err := native.NewCluster(native.Options{
+		Lower: s.Root, Slurmlet: filepath.Join(s.Bin, "slurmlet"), Nodes: 2, SlurmConf: slurmConf,
+	})
+	if err != nil {
+		return err
+	}
+	w := &world{Cluster: cluster, node: cluster.Nodes[0]}
+	defer func() { err = errors.Join(err, w.Close()) }()
+	if err := w.begin(s); err != nil {
+		return w.explained(err)
+	}
+	if err := w.startSite(s.Distribution); err != nil {
+		return w.explained(err)
+	}
+	defer w.registry.close()
+	for _, c := range slices.Concat(cases, importCases) {
+		began := time.Now()
+		if failed := c.play(w); failed != nil {
+			err = errors.Join(err, w.explained(fmt.Errorf("%s: %w", c.name, failed)))
+			continue
+		}
+		fmt.Printf("Slurm %s: %s (%v)\n", s.Version, c.name, time.Since(began).Round(time.Millisecond))
+	}
+	return err
+}

@@ -1,0 +1,53 @@
+package native
+
+import (
+	"context"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/slurmlet/slurmlet/e2e/testbed/sandbox/parts"
+)
+
+// Given is what those inside the namespaces are told of what they run: a version of Slurm, the root file system with it,
+// and slurmlet's program.
+type Given struct{ Version, Root, Slurmlet string }
+
+// TestMain is that of a package of tests two folders below e2e. Where Enter has run the program, inside runs in place of the
+// tests.
+func TestMain[Settings any](m *testing.M, inside func(Settings) error) {
+	Run(inside)
+	os.Exit(m.Run())
+}
+
+// For returns what a test of a version of Slurm is given.
+func For(t *testing.T, version string) Given {
+	t.Helper()
+	slurmlet, err := FindSlurmlet("../../../bin/slurmlet")
+	if err != nil {
+		t.Fatal(err)
+	}
+	root, err := parts.Root(t.Context(), version, t.Logf)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return Given{version, root, slurmlet}
+}
+
+// EachVersion runs a test for each version of Slurm.
+func EachVersion(t *testing.T, test func(t *testing.T, g Given)) {
+	t.Helper()
+	for _, version := range parts.Versions() {
+		t.Run(version, func(t *testing.T) { test(t, For(t, version)) })
+	}
+}
+
+// Play enters namespaces for as long as the limit. What those inside have said is above the failure.
+func Play(t *testing.T, limit time.Duration, settings any) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), limit)
+	defer cancel()
+	if err := Enter(ctx, settings); err != nil {
+		t.Fatal(err)
+	}
+}

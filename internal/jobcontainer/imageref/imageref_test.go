@@ -1,0 +1,98 @@
+package imageref
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+const digest = "sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+
+func TestParse(t *testing.T) {
+	for _, c := range []struct{ text, user, image, file string }{
+		{"ubuntu", "", "index.docker.io/library/ubuntu:latest", "ubuntu.sqsh"},
+		{"docker://ubuntu:24.04", "", "index.docker.io/library/ubuntu:24.04", "ubuntu+24.04.sqsh"},
+		{"docker://nvcr.io#nvidia/pytorch:24.05-py3", "", "nvcr.io/nvidia/pytorch:24.05-py3", "nvidia+pytorch+24.05-py3.sqsh"},
+		{"nvcr.io/nvidia/pytorch:24.05-py3", "", "nvcr.io/nvidia/pytorch:24.05-py3", "nvidia+pytorch+24.05-py3.sqsh"},
+		{"docker://$oauthtoken@nvcr.io#nvidia/cuda", "$oauthtoken", "nvcr.io/nvidia/cuda:latest", "nvidia+cuda.sqsh"},
+		{"docker://ann@corp.example@registry.example:5000#a/b:c", "ann@corp.example", "registry.example:5000/a/b:c", "a+b+c.sqsh"},
+		{"docker://ann@ubuntu:24.04", "ann", "index.docker.io/library/ubuntu:24.04", "ubuntu+24.04.sqsh"},
+		{"docker://registry-1.docker.io#ubuntu", "", "index.docker.io/library/ubuntu:latest", "ubuntu.sqsh"},
+		{"docker.io/library/ubuntu", "", "index.docker.io/library/ubuntu:latest", "ubuntu.sqsh"},
+		{"docker://short#a", "", "short/a:latest", "a.sqsh"},
+		{"docker://short#a@" + digest, "", "short/a@" + digest, "a+0123456789ab.sqsh"},
+		{"localhost:5000/a", "", "localhost:5000/a:latest", "a.sqsh"},
+		{"registry.example/a@" + digest, "", "registry.example/a@" + digest, "a+0123456789ab.sqsh"},
+		{"ann@registry.example#a@" + digest, "ann", "registry.example/a@" + digest, "a+0123456789ab.sqsh"},
+		{"ubuntu:24.04@" + digest, "", "index.docker.io/library/ubuntu@" + digest, "ubuntu+0123456789ab.sqsh"},
+		{"docker-archive:/data/image.tar", "", "/data/image.tar", "image.sqsh"},
+		{"docker-archive:image.tar:a/b:c", "", "image.tar:a/b:c", "image+a+b+c.sqsh"},
+		{"oci:./layout:v1", "", "./layout:v1", "layout+v1.sqsh"},
+	} {
+		r, err := Parse(c.text)
+		require.NoError(t, err, c.text)
+		assert.Equal(t, c.user, r.User, c.text)
+		assert.Equal(t, c.image, r.String(), c.text)
+		file, err := FileName(c.text)
+		require.NoError(t, err, c.text)
+		assert.Equal(t, c.file, file, c.text)
+	}
+}
+
+func TestParseRefuses(t *testing.T) {
+	for text, why := range map[string]string{
+		"":                               "want [USER@]",
+		"docker://":                      "want [USER@]",
+		"docker://#ubuntu":               "want [USER@]",
+		"docker://a.example#b.example/c": "names two registries",
+		"docker://a/b#c":                 "no registry",
+		"Ubuntu":                         "no image's name",
+		"ubuntu:":                        "no image's name",
+		"a b":                            "no image's name",
+		"ubuntu@sha256:12":               "no image's name",
+		"https://registry.example/a":     "want docker://IMAGE",
+		"dockerd://ubuntu":               "docker save -o image.tar ubuntu",
+		"podman://ubuntu":                "asks no daemon",
+		"docker-archive:":                "want a path",
+		"oci::tag":                       "want a path",
+		"a\nb":                           "no line break",
+	} {
+		_, err := Parse(text)
+		assert.ErrorContains(t, err, why, text)
+	}
+}
+
+// TestPlain: plain HTTP changes nothing else, also where a registry's name has no dot, as a Service's has none.
+func TestPlain(t *testing.T) {
+	for _, text := range []string{"docker://registry#a/b:c", "registry.example:5000/a", "ubuntu", "short#a@" + digest} {
+		r, err := Parse(text)
+		require.NoError(t, err, text)
+		plain, err := r.Plain()
+		require.NoError(t, err, text)
+		assert.Equal(t, r.Image.Name(), plain.Name(), text)
+		assert.Equal(t, "http", plain.Context().Scheme(), text)
+	}
+}
+
+// FuzzParse: a file's name is one name in the directory, and plain HTTP asks for the same image.
+func FuzzParse(f *testing.F) {
+	for _, text := range []string{"ubuntu", "docker://u@r.example#a/b:c", "oci:..:x", "docker-archive:/:..", "a@" + digest} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		r, err := Parse(text)
+		if err != nil {
+			return
+		}
+		file, err := FileName(text)
+		require.NoError(t, err)
+		require.False(t, strings.ContainsAny(file, "/\x00") || strings.HasPrefix(file, "."+"sqsh.") || file == ".." || file == ".", file)
+		if r.Image != nil {
+			plain, err := r.Plain()
+			require.NoError(t, err)
+			require.Equal(t, r.Image.Name(), plain.Name())
+		}
+	})
+}

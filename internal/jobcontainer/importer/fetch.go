@@ -1,0 +1,208 @@
+package importer
+
+import (
+	"bufio"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"os"
+	"sync/atomic"
+
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/klauspost/compress/gzip"
+	"github.com/klauspost/compress/zstd"
+	"golang.org/x/sync/errgroup"
+	"golang.org/x/sys/unix"
+
+	"github.com/slurmlet/slurmlet/internal/jobcontainer/layers"
+)
+
+// blob is one layer, which can be read again and again.
+type blob struct {
+	open  func() (io.ReadCloser, error)
+	close func()
+	// done counts what is read of it; nil: what has come from a registry is counted on its way.
+	done    *atomic.Int64
+	entries []layers.Entry
+}
+
+// atOnce is how many layers are on their way at the same time.
+const atOnce = 3
+
+// fetch gets all layers, and lists what each has. The ones that it returns are to be closed, also with an error.
+func (i *Import) fetch(ctx context.Context, image v1.Image, diffs []v1.Hash) ([]*blob, error) {
+	all, err := image.Layers()
+	if err != nil {
+		return nil, fmt.Errorf("cannot list the layers of %s: %w", i.ref, err)
+	}
+	if len(all) != len(diffs) {
+		return nil, fmt.Errorf("%s has %d layers, and its configuration %d", i.ref, len(all), len(diffs))
+	}
+	if err := i.measure(all); err != nil {
+		return nil, err
+	}
+	blobs := make([]*blob, len(all))
+	for n := range blobs {
+		blobs[n] = &blob{close: func() {}}
+	}
+	end := i.tell("layers")
+	defer end()
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(atOnce)
+	for n, layer := range all {
+		group.Go(func() error {
+			err := i.source(ctx, layer, blobs[n])
+			if err == nil {
+				err = blobs[n].list(ctx, diffs[n])
+			}
+			if err != nil {
+				return fmt.Errorf("layer %d of %d: %w", n+1, len(all), err)
+			}
+			return nil
+		})
+	}
+	return blobs, group.Wait()
+}
+
+// measure counts what is to come, and looks whether there is room for it.
+func (i *Import) measure(all []v1.Layer) error {
+	if i.ref.Archive {
+		i.say("%s: %d layers", i.ref, len(all))
+		return nil
+	}
+	for n, layer := range all {
+		kind, err := layer.MediaType()
+		if err != nil {
+			return fmt.Errorf("layer %d: %w", n+1, err)
+		}
+		if !kind.IsLayer() || !kind.IsDistributable() {
+			return fmt.Errorf("layer %d of %s is of the type %s, which is no layer of Linux", n+1, i.ref, kind)
+		}
+		bytes, err := layer.Size()
+		if err != nil {
+			return fmt.Errorf("layer %d: %w", n+1, err)
+		}
+		i.total += bytes
+	}
+	i.say("%s: %d layers, %s", i.ref, len(all), size(i.total))
+	var free unix.Statfs_t
+	if i.ref.Image == nil || unix.Statfs(i.Temp, &free) != nil {
+		return nil
+	}
+	if room := int64(free.Bavail) * free.Bsize; room < i.total {
+		return fmt.Errorf("the layers of %s need %s, and %s has %s free (TMPDIR names another directory for them)",
+			i.ref, size(i.total), i.Temp, size(room))
+	}
+	return nil
+}
+
+// source makes a layer a blob. One of a registry's goes into a file without a name, which ends with this process.
+func (i *Import) source(ctx context.Context, layer v1.Layer, b *blob) error {
+	open := layer.Compressed
+	if i.ref.Archive {
+		open = layer.Uncompressed
+	}
+	if i.ref.Image == nil {
+		b.open, b.done = open, &i.done
+		return nil
+	}
+	f, err := os.CreateTemp(i.Temp, ".slurmlet-layer-")
+	if err != nil {
+		return err
+	}
+	b.close = func() { _ = f.Close() }
+	if err := os.Remove(f.Name()); err != nil {
+		return err
+	}
+	r, err := open()
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	if _, err := io.Copy(f, reader{ctx, r, &i.done}); err != nil {
+		return err
+	}
+	b.open = func() (io.ReadCloser, error) {
+		info, err := f.Stat()
+		if err != nil {
+			return nil, err
+		}
+		return io.NopCloser(io.NewSectionReader(f, 0, info.Size())), nil
+	}
+	return nil
+}
+
+// list reads a layer once, as a whole, and compares its digest.
+func (b *blob) list(ctx context.Context, want v1.Hash) error {
+	return b.read(ctx, func(r io.Reader) error {
+		digest := sha256.New()
+		both := io.TeeReader(r, digest)
+		var err error
+		if b.entries, err = layers.Read(both); err != nil {
+			return err
+		}
+		if _, err := io.Copy(io.Discard, both); err != nil {
+			return err
+		}
+		if got := hex.EncodeToString(digest.Sum(nil)); want.Algorithm != "sha256" || got != want.Hex {
+			return fmt.Errorf("it is sha256:%s, and the image's configuration wants %s", got, want)
+		}
+		return nil
+	})
+}
+
+// read opens a layer, and has its tar read.
+func (b *blob) read(ctx context.Context, use func(io.Reader) error) error {
+	r, err := b.open()
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	plain, end, err := decompress(reader{ctx, r, b.done})
+	if err != nil {
+		return err
+	}
+	defer end()
+	return use(plain)
+}
+
+// window bounds what a layer's zstd may have in memory.
+const window = 128 << 20
+
+// decompress goes by the first bytes: registries name the types of layers wrongly at times.
+func decompress(r io.Reader) (io.Reader, func(), error) {
+	buffered := bufio.NewReaderSize(r, 1<<16)
+	magic, _ := buffered.Peek(4) // a shorter one is no archive
+	switch {
+	case len(magic) == 4 && string(magic) == "\x28\xb5\x2f\xfd":
+		d, err := zstd.NewReader(buffered, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(window))
+		if err != nil {
+			return nil, nil, err
+		}
+		return d, d.Close, nil
+	case len(magic) >= 2 && string(magic[:2]) == "\x1f\x8b":
+		d, err := gzip.NewReader(buffered)
+		return d, func() {}, err
+	}
+	return buffered, func() {}, nil
+}
+
+// reader ends with a context, and counts.
+type reader struct {
+	ctx context.Context
+	io.Reader
+	done *atomic.Int64 // nil: nobody counts
+}
+
+func (r reader) Read(p []byte) (int, error) {
+	if err := r.ctx.Err(); err != nil {
+		return 0, err
+	}
+	n, err := r.Reader.Read(p)
+	if r.done != nil {
+		r.done.Add(int64(n))
+	}
+	return n, err
+}

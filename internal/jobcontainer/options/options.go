@@ -1,0 +1,279 @@
+// Package options reads what a user asks of a job's container: pyxis' options and variables, with their meanings. It
+// is pure: it looks at no file, because it runs where a job is submitted as well as on the job's node.
+package options
+
+import (
+	"cmp"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/slurmlet/slurmlet/internal/jobcontainer/imageref"
+)
+
+// Options are what a user asks of a container, with the site's defaults.
+type Options struct {
+	// Image is the root file system: a path as the user gave it. It is empty where Name alone says which.
+	Image string
+	// Mounts are made in this order.
+	Mounts []Mount
+	// Workdir is empty for the image's own.
+	Workdir string
+	// Name is that of a container whose files stay on the node; empty: nothing stays. NameMode is for it alone.
+	Name     string
+	NameMode NameMode
+	// Env names the variables that keep the job's value where the image has one, too.
+	Env []string
+	// Unshare is of net, ipc and uts: namespaces that the container has of its own.
+	Unshare []string
+
+	MountHome, RemapRoot, Writable, Entrypoint, EntrypointLog bool
+}
+
+// NameMode says which container of a name a step takes.
+type NameMode string
+
+// The modes of a name. Auto joins the running container, or starts the one on disk, or creates one.
+const (
+	Auto   NameMode = "auto"
+	Create NameMode = "create"
+	Exec   NameMode = "exec"
+	NoExec NameMode = "no_exec"
+)
+
+// Given says whether a container is asked for.
+func (o Options) Given() bool { return o.Image != "" || o.Name != "" }
+
+// reader collects what the command line gives, then what the environment and the site's defaults add.
+type reader struct {
+	Options
+	mounts  []string
+	given   map[string]string // an option's value, by the name that takes both its forms
+	ignored []string
+}
+
+// Flags adds pyxis' options to a set of flags. The function that it returns, called after the set has parsed, adds
+// what the environment and the site's defaults say, and returns the options and those that are ignored because neither
+// an image nor a name is given.
+func Flags(set *flag.FlagSet) func(getenv func(string) string) (Options, []string, error) {
+	r := &reader{given: map[string]string{}}
+	for _, name := range []string{"image", "workdir", "name", "save", "env", "unshare"} {
+		set.Func("container-"+name, "", func(value string) error { return r.once(name, value) })
+	}
+	set.Func("container-mounts", "", func(value string) error {
+		r.given["mounts"] = value
+		return r.addMounts(value)
+	})
+	for _, s := range switches {
+		set.BoolFunc(s.option, "", func(string) error { return r.once(s.name, s.value) })
+	}
+	var defaults []string
+	set.Func("default", "", func(value string) error {
+		defaults = append(defaults, value)
+		return nil
+	})
+	return func(getenv func(string) string) (Options, []string, error) {
+		err := r.addEnvironment(getenv)
+		if err == nil {
+			err = r.finish(defaults)
+		}
+		return r.Options, r.ignored, err
+	}
+}
+
+// switches are the options without a value. Two of one name contradict each other.
+var switches = []struct{ option, name, value string }{
+	{"container-mount-home", "mount-home", "1"},
+	{"no-container-mount-home", "mount-home", "0"},
+	{"container-remap-root", "remap-root", "1"},
+	{"no-container-remap-root", "remap-root", "0"},
+	{"container-entrypoint", "entrypoint", "1"},
+	{"no-container-entrypoint", "entrypoint", "0"},
+	{"container-entrypoint-log", "entrypoint-log", "1"},
+	{"container-writable", "writable", "1"},
+	{"container-readonly", "writable", "0"},
+}
+
+// names are all options by the names that Options are kept under.
+var names = []string{
+	"image", "mounts", "workdir", "name", "save", "mount-home", "remap-root", "entrypoint", "entrypoint-log", "writable", "env", "unshare",
+}
+
+func (r *reader) once(name, value string) error {
+	if value == "" {
+		return errors.New("it needs a value")
+	}
+	if before, twice := r.given[name]; twice && before != value {
+		return fmt.Errorf("it contradicts an earlier option: %s=%q there", name, before)
+	}
+	r.given[name] = value
+	return nil
+}
+
+// addEnvironment takes PYXIS_CONTAINER_… for what no option gives.
+func (r *reader) addEnvironment(getenv func(string) string) error {
+	for _, name := range names {
+		variable := "PYXIS_CONTAINER_" + strings.ToUpper(strings.ReplaceAll(name, "-", "_"))
+		value := getenv(variable)
+		if _, given := r.given[name]; given || value == "" {
+			continue
+		}
+		if err := r.set(name, value); err != nil {
+			return fmt.Errorf("%s=%q: %w", variable, value, err)
+		}
+	}
+	value := getenv("PYXIS_CONTAINER_READONLY")
+	if _, given := r.given["writable"]; given || value == "" {
+		return nil
+	}
+	readonly, err := parseBool(value)
+	if err != nil {
+		return fmt.Errorf("PYXIS_CONTAINER_READONLY=%q: %w", value, err)
+	}
+	r.given["writable"] = map[bool]string{true: "0", false: "1"}[readonly]
+	return nil
+}
+
+func (r *reader) set(name, value string) error {
+	if name == "mounts" {
+		r.given[name] = value
+		return r.addMounts(value)
+	}
+	if slices.ContainsFunc(switches, func(s struct{ option, name, value string }) bool { return s.name == name }) {
+		if _, err := parseBool(value); err != nil {
+			return err
+		}
+	}
+	return r.once(name, value)
+}
+
+func (r *reader) addMounts(list string) error {
+	if list == "" {
+		return errors.New("it needs a value")
+	}
+	for entry := range strings.SplitSeq(list, ",") {
+		m, err := ParseMount(entry)
+		if err != nil {
+			return err
+		}
+		if !slices.Contains(r.mounts, entry) {
+			r.mounts = append(r.mounts, entry)
+			r.Mounts = append(r.Mounts, m)
+		}
+	}
+	return nil
+}
+
+// finish judges what is given. A default is one of plugstack.conf's arguments, as in writable=1.
+func (r *reader) finish(defaults []string) error {
+	for _, d := range defaults {
+		name, value, _ := strings.Cut(d, "=")
+		name = strings.ReplaceAll(name, "_", "-")
+		known := slices.Contains([]string{"mount-home", "remap-root", "writable", "entrypoint"}, name)
+		if _, err := parseBool(value); err != nil || !known {
+			return fmt.Errorf("plugstack.conf gives spank_slurmlet.so the argument %q: want program=, store=, or mount_home=, "+
+				"remap_root=, writable= or entrypoint= with 0 or 1", d)
+		}
+		if _, given := r.given[name]; !given && r.given["image"]+r.given["name"] != "" {
+			r.given[name] = value
+		}
+	}
+	for name, to := range map[string]*bool{
+		"mount-home": &r.MountHome, "remap-root": &r.RemapRoot, "writable": &r.Writable, "entrypoint": &r.Entrypoint,
+		"entrypoint-log": &r.EntrypointLog,
+	} {
+		*to, _ = parseBool(cmp.Or(r.given[name], "0"))
+	}
+	if r.given["image"]+r.given["name"] == "" {
+		for _, name := range names {
+			if _, given := r.given[name]; given {
+				r.ignored = append(r.ignored, "container-"+name)
+			}
+		}
+		return nil
+	}
+	if r.given["save"] != "" {
+		return errors.New("--container-save: slurmlet saves no container yet; --container-name keeps its files on the node")
+	}
+	r.Image, r.Workdir = r.given["image"], r.given["workdir"]
+	return errors.Join(r.checkImage(), r.parseName(), r.parseLists())
+}
+
+// checkImage refuses what is no path: pyxis takes that for the name of an image in a registry. It names the command
+// that makes a file of it.
+func (r *reader) checkImage() error {
+	if r.Image == "" || strings.HasPrefix(r.Image, "/") || strings.HasPrefix(r.Image, ".") {
+		return nil
+	}
+	for _, suffix := range []string{".sqsh", ".sqfs", ".squashfs"} {
+		if strings.HasSuffix(r.Image, suffix) && !strings.Contains(r.Image, "://") {
+			return nil
+		}
+	}
+	file, err := imageref.FileName(r.Image)
+	if err != nil {
+		return fmt.Errorf("--container-image=%s: want the path of a directory or of a .sqsh file: %w", r.Image, err)
+	}
+	return fmt.Errorf("--container-image=%s: a step pulls from no registry; `slurmlet-container import %s` writes %s, "+
+		"and --container-image=./%s takes it", r.Image, r.Image, file, file)
+}
+
+func (r *reader) parseName() error {
+	name, mode, _ := strings.Cut(r.given["name"], ":")
+	r.Name, r.NameMode = name, NameMode(cmp.Or(mode, string(Auto)))
+	switch {
+	case r.given["name"] == "":
+		return nil
+	case name == "" || name == "." || name == ".." || len(name) > 200 || strings.ContainsAny(name, "/\x00\n"):
+		return fmt.Errorf("--container-name=%s: want a name without a slash, of at most 200 characters", r.given["name"])
+	case !slices.Contains([]NameMode{Auto, Create, Exec, NoExec}, r.NameMode):
+		return fmt.Errorf("--container-name=%s: want auto, create, exec or no_exec after the colon", r.given["name"])
+	case r.NameMode == Create && r.Image == "":
+		return fmt.Errorf("--container-name=%s: want --container-image, too", r.given["name"])
+	}
+	return nil
+}
+
+func (r *reader) parseLists() error {
+	if text := r.given["env"]; text != "" {
+		r.Env = strings.Split(text, ",")
+		if slices.Contains(r.Env, "") || strings.ContainsAny(text, "=\x00") {
+			return fmt.Errorf("--container-env=%s: want names of variables, separated by commas", text)
+		}
+	}
+	if text := r.given["unshare"]; text != "" {
+		for kind := range strings.SplitSeq(text, ",") {
+			if !slices.Contains([]string{"net", "ipc", "uts"}, kind) {
+				return fmt.Errorf("--container-unshare=%s: want net, ipc or uts, separated by commas", text)
+			}
+			r.Unshare = append(r.Unshare, kind)
+		}
+		slices.Sort(r.Unshare)
+		r.Unshare = slices.Compact(r.Unshare)
+	}
+	return nil
+}
+
+func parseBool(text string) (bool, error) {
+	switch strings.ToLower(text) {
+	case "1", "true", "yes", "y":
+		return true, nil
+	case "0", "false", "no", "n":
+		return false, nil
+	}
+	return false, errors.New("want 1, true, yes or y, or 0, false, no or n")
+}
+
+// Parse reads the options of a command line, the environment and the site's defaults.
+func Parse(args []string, getenv func(string) string) (Options, []string, error) {
+	set := flag.NewFlagSet("", flag.ContinueOnError)
+	set.SetOutput(io.Discard)
+	done := Flags(set)
+	if err := set.Parse(args); err != nil {
+		return Options{}, nil, err
+	}
+	return done(getenv)
+}

@@ -1,0 +1,127 @@
+package rootfs
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// Enter has a holder make the container, and returns what the plugin is to be answered. The container lives until
+// lifeline is closed at its other end; a container that runs already is joined. Enter must be called on the main
+// thread: the holder dies with it until the container is ready.
+func Enter(s Spec, lifeline *os.File) ([]byte, error) {
+	var lock *os.File
+	if s.Name == "" {
+		if err := s.findImage(s.Image); err != nil {
+			return nil, err
+		}
+	} else {
+		var running []byte
+		var err error
+		lock, running, err = s.open()
+		if err != nil || running != nil {
+			return s.joined(running), err
+		}
+		defer lock.Close()
+	}
+	answer, write, err := os.Pipe()
+	if err != nil {
+		return nil, fmt.Errorf("cannot start the container: %w", err)
+	}
+	defer answer.Close()
+	cmd, err := s.holder(write, lifeline, lock)
+	if err == nil {
+		err = cmd.Start()
+	}
+	_ = write.Close()
+	if err != nil {
+		return nil, explain("cannot make namespaces for the container", err)
+	}
+	reply, err := io.ReadAll(answer)
+	if err == nil && len(reply) == 0 {
+		_ = cmd.Wait() // it has said why
+		err = ErrReported
+	}
+	if err == nil && lock != nil {
+		err = s.keepReply(reply)
+	}
+	return reply, err
+}
+
+// ErrReported is the error of a holder that has printed what failed.
+var ErrReported = errors.New("the container did not start")
+
+// Hold is the argument with which the program becomes a holder.
+const Hold = "hold"
+
+// The files of a holder.
+const (
+	replyFD    = 3
+	lifelineFD = 4
+	lockFD     = 5
+)
+
+// holder is this program as the container's holder, in namespaces of its own.
+func (s Spec) holder(reply, lifeline, lock *os.File) (*exec.Cmd, error) {
+	text, err := s.encode()
+	if err != nil {
+		return nil, fmt.Errorf("cannot start the container: %w", err)
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return nil, fmt.Errorf("cannot start the container: %w", err)
+	}
+	cmd := exec.Command(self, Hold)
+	cmd.Stdin, cmd.Stderr = bytes.NewReader(text), os.Stderr
+	cmd.ExtraFiles = []*os.File{reply, lifeline}
+	if lock != nil {
+		cmd.ExtraFiles = append(cmd.ExtraFiles, lock)
+	}
+	uid, gid := s.UID, s.GID
+	attr := &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWUSER | unix.CLONE_NEWNS, Setsid: true, Pdeathsig: unix.SIGKILL}
+	if s.RemapRoot {
+		uid, gid = 0, 0
+	} else if uid != 0 {
+		// a user who is not root would lose them at execve(2)
+		attr.AmbientCaps = []uintptr{unix.CAP_SYS_ADMIN, unix.CAP_SYS_CHROOT, unix.CAP_DAC_OVERRIDE, unix.CAP_FOWNER}
+	}
+	for _, kind := range s.Unshare {
+		attr.Cloneflags |= map[string]uintptr{"net": unix.CLONE_NEWNET, "ipc": unix.CLONE_NEWIPC, "uts": unix.CLONE_NEWUTS}[kind]
+	}
+	attr.UidMappings = []syscall.SysProcIDMap{{ContainerID: uid, HostID: s.UID, Size: 1}}
+	attr.GidMappings = []syscall.SysProcIDMap{{ContainerID: gid, HostID: s.GID, Size: 1}}
+	cmd.SysProcAttr = attr
+	return cmd, nil
+}
+
+// joined is the answer for a container of another step, nil for none: only the working directory is this step's own.
+func (s Spec) joined(reply []byte) []byte {
+	fields := bytes.SplitN(reply, []byte{0}, 6)
+	if len(fields) < 6 {
+		return nil
+	}
+	fields[0] = []byte("JOINED")
+	if s.Workdir != "" {
+		fields[4] = []byte(s.Workdir)
+	}
+	return bytes.Join(fields, []byte{0})
+}
+
+func (s Spec) keepReply(reply []byte) error {
+	path := filepath.Join(s.nameDir(), "reply")
+	err := os.WriteFile(path+".new", reply, 0o600)
+	if err == nil {
+		err = os.Rename(path+".new", path)
+	}
+	if err != nil {
+		return fmt.Errorf("cannot keep the container %s: %w", s.Name, err)
+	}
+	return nil
+}

@@ -1,0 +1,102 @@
+package rootfs
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// RunHolder is the holder: it makes the container, says so, and keeps it until its lifeline is closed. It must be
+// called on the main thread: squashfuse dies with that.
+func RunHolder() error {
+	for fd := replyFD; fd <= lockFD; fd++ {
+		unix.CloseOnExec(fd)
+	}
+	reply, lifeline := os.NewFile(replyFD, "reply"), os.NewFile(lifelineFD, "lifeline")
+	// Slurm signals all of a step's processes. The container ends with its tasks, whatever they make of a signal.
+	signal.Ignore(syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGALRM,
+		syscall.SIGPIPE)
+	var s Spec
+	if err := json.NewDecoder(os.Stdin).Decode(&s); err != nil {
+		return fmt.Errorf("cannot read what to hold: %w", err)
+	}
+	answer, err := s.make()
+	if err != nil {
+		return err
+	}
+	if err := detach(); err != nil {
+		return err
+	}
+	if _, err := reply.Write(answer); err != nil {
+		return fmt.Errorf("cannot answer: %w", err)
+	}
+	_ = reply.Close()
+	_, _ = io.Copy(io.Discard, lifeline) // until its other end is closed
+	return nil
+}
+
+func (s Spec) make() ([]byte, error) {
+	in, err := s.build()
+	if err != nil {
+		return nil, err
+	}
+	image, workdir := readEnvironment(in.read("etc/environment")), s.workdir(in)
+	entrypoint := s.Entrypoint && in.has("etc/rc")
+	// pivot_root(2) would move squashfuse onto the file system that it serves, and hang it for good.
+	if err = unix.Fchdir(in.fd); err == nil {
+		err = unix.Chdir(s.root())
+	}
+	if err == nil {
+		err = unix.Mount(".", "/", "", unix.MS_MOVE, "")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("cannot make it the container's root: %w", err)
+	}
+	if entrypoint {
+		type result struct {
+			environment []string
+			err         error
+		}
+		done := make(chan result)
+		go func() {
+			environment, err := s.runEntrypoint(image)
+			done <- result{environment, err}
+		}()
+		r := <-done
+		if r.err != nil {
+			return nil, r.err
+		}
+		image = r.environment
+	}
+	root := ""
+	if s.RemapRoot {
+		root = "root"
+	}
+	kinds := strings.Join(append([]string{"user", "mnt"}, s.Unshare...), " ")
+	fields := append([]string{"OK", strconv.Itoa(os.Getpid()), kinds, root, workdir}, s.environment(image)...)
+	return []byte(strings.Join(fields, "\x00") + "\x00"), nil
+}
+
+// detach leaves the step's output and the process that has started this one.
+func detach() error {
+	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+	if err != nil {
+		return fmt.Errorf("cannot leave the step's output: %w", err)
+	}
+	for fd := range 3 {
+		if err := unix.Dup3(int(null.Fd()), fd, 0); err != nil {
+			return fmt.Errorf("cannot leave the step's output: %w", err)
+		}
+	}
+	if err := unix.Prctl(unix.PR_SET_PDEATHSIG, 0, 0, 0, 0); err != nil {
+		return fmt.Errorf("cannot outlive the start: %w", err)
+	}
+	return nil
+}

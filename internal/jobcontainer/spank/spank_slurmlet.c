@@ -1,0 +1,460 @@
+// Slurm's side of jobs in containers: a SPANK plugin for srun, sbatch, salloc, slurmd and slurmstepd. It registers
+// pyxis' options, stores what users give as strings, and has the program slurmlet-container read them: on the host of a
+// submission to refuse what is wrong, and in a step's first task on each node to make the container. All tasks enter
+// that container then. One file serves all versions of Slurm: it links nothing of Slurm's, and takes the version of the
+// program that loads it.
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/audit.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <poll.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+// What spank(8) documents, as far as it is used here. Slurm 24.11 and 26.05 have the same layout.
+typedef struct spank_handle *spank_t;
+enum { S_JOB_UID = 0, S_JOB_GID = 1, S_JOB_STEPID = 3, S_JOB_LOCAL_TASK_COUNT = 6, S_JOB_ARGV = 9, S_JOB_ENV = 10,
+       S_TASK_ID = 11, S_TASK_GLOBAL_ID = 12 };
+enum { S_CTX_LOCAL = 1, S_CTX_REMOTE = 2, S_CTX_ALLOCATOR = 3 };
+enum { BATCH_STEP = 0xfffffffb, EXTERN_STEP = 0xfffffffc, INTERACTIVE_STEP = 0xfffffffa };
+struct spank_option {
+	char *name, *arginfo, *usage;
+	int has_arg, val;
+	int (*cb)(int val, const char *optarg, int remote);
+};
+extern int spank_context(void);
+extern int spank_option_register(spank_t, struct spank_option *);
+extern int spank_get_item(spank_t, int item, ...);
+extern int spank_getenv(spank_t, const char *name, char *buf, int len);
+extern int spank_setenv(spank_t, const char *name, const char *value, int overwrite);
+extern int spank_unsetenv(spank_t, const char *name);
+extern void slurm_spank_log(const char *format, ...);
+extern void slurm_error(const char *format, ...);
+
+const char plugin_name[] = "slurmlet";
+const char plugin_type[] = "spank";
+const unsigned int spank_plugin_version = 1;
+unsigned int plugin_version;
+
+// own_version takes the release of the program that loads the plugin: libslurm's 42 is 24.11, 43 is 25.05, and so on.
+__attribute__((constructor)) static void own_version(void) {
+	long (*api)(void) = (long (*)(void))dlsym(RTLD_DEFAULT, "slurm_api_version");
+	long since = api ? (api() >> 16) - 42 : -1;
+	if (since >= 0)
+		plugin_version = (unsigned)(24 + (since + 1) / 2) << 16 | (since % 2 ? 5u : 11u) << 8;
+}
+
+static const char *program = "/usr/local/bin/slurmlet-container";
+static const char *store = "/var/lib/slurmlet/containers";
+
+// options are what the user has given, and defaults what plugstack.conf has, as arguments of the program.
+#define MOST_OPTIONS 128
+static char *options[MOST_OPTIONS + 1];
+static int option_count, wanted;
+
+static int add(const char *name, const char *value) {
+	char *text = NULL;
+	if (asprintf(&text, value ? "--%s=%s" : "--%s", name, value) < 0)
+		return -1;
+	for (int i = 0; i < option_count; i++) // Slurm may call twice with the same
+		if (!strcmp(options[i], text)) {
+			free(text);
+			return 0;
+		}
+	if (option_count == MOST_OPTIONS) {
+		slurm_error("slurmlet: more than %d options of containers", MOST_OPTIONS);
+		free(text);
+		return -1;
+	}
+	options[option_count++] = text;
+	return 0;
+}
+
+static int take(int val, const char *optarg, int remote);
+
+#define OPTION(name, arg, usage) {name, arg, "[slurmlet] " usage, arg != NULL, 0, take}
+static struct spank_option table[] = {
+	OPTION("container-image", "PATH", "run in this root: a directory or a squashfs file of the node"),
+	OPTION("container-mounts", "SRC[:DST[:FLAGS]],...", "mount these into the container; + separates flags"),
+	OPTION("container-workdir", "PATH", "working directory in the container"),
+	OPTION("container-name", "NAME[:auto|create|exec|no_exec]", "keep the container's files on the node under a name"),
+	OPTION("container-save", "PATH", "save the container to a squashfs file (not supported)"),
+	OPTION("container-mount-home", NULL, "mount the home directory"),
+	OPTION("no-container-mount-home", NULL, "do not mount the home directory"),
+	OPTION("container-remap-root", NULL, "be root in the container, without a right outside"),
+	OPTION("no-container-remap-root", NULL, "be the same user in the container"),
+	OPTION("container-entrypoint", NULL, "run the image's entrypoint once per node, for its environment"),
+	OPTION("no-container-entrypoint", NULL, "do not run the image's entrypoint"),
+	OPTION("container-entrypoint-log", NULL, "print what the entrypoint prints"),
+	OPTION("container-writable", NULL, "the container's root can be written"),
+	OPTION("container-readonly", NULL, "the container's root cannot be written"),
+	OPTION("container-env", "NAME[,NAME...]", "these variables keep the job's value, others take the image's"),
+	OPTION("container-unshare", "net|ipc|uts[,...]", "namespaces that the container has of its own"),
+	{0},
+};
+
+// Each option has its place in the table as its value, which says whose callback it is.
+static int take(int val, const char *optarg, int remote) {
+	(void)remote;
+	if (!strcmp(table[val].name, "container-image") || !strcmp(table[val].name, "container-name"))
+		wanted = 1;
+	return add(table[val].name, table[val].has_arg ? optarg : NULL);
+}
+
+// One container serves all tasks of a node, so they share what became of its start.
+struct shared {
+	pthread_mutex_t lock;
+	int tried, good, ended;
+	size_t size;
+	char reply[1 << 20];
+};
+static struct shared *shared;
+static int lifeline[2] = {-1, -1}; // its write end is slurmstepd's alone: the holder ends with slurmstepd
+static char problem[4608];         // what failed as root; task_init tells it, where srun hears it
+
+static int fail(const char *what) {
+	snprintf(problem, sizeof problem, "%s: %s", what, errno == ENOTUNIQ ? "it is no directory, or another user's" : strerror(errno));
+	return 0;
+}
+
+int slurm_spank_init(spank_t sp, int ac, char **av) {
+	for (int i = 0; i < ac; i++) {
+		if (!strncmp(av[i], "program=", 8))
+			program = strdup(av[i] + 8);
+		else if (!strncmp(av[i], "store=", 6))
+			store = strdup(av[i] + 6);
+		else if (add("default", av[i]))
+			return -1;
+	}
+	int context = spank_context();
+	if (context != S_CTX_LOCAL && context != S_CTX_REMOTE && context != S_CTX_ALLOCATOR)
+		return 0;
+	for (int i = 0; table[i].name; i++) {
+		table[i].val = i;
+		if (spank_option_register(sp, &table[i])) {
+			slurm_error("slurmlet: cannot register --%s; is pyxis' plugin in plugstack.conf, too?", table[i].name);
+			return -1;
+		}
+	}
+	return 0;
+}
+
+// start runs the program with a verb, the options and more arguments. The child gets fd 3 and fd 4 where they are given.
+static pid_t start(const char *verb, char *const more[], char *const env[], int reply, int life) {
+	char *argv[MOST_OPTIONS + 8] = {"slurmlet-container", (char *)verb};
+	int n = 2;
+	for (int i = 0; more && more[i]; i++)
+		argv[n++] = more[i];
+	for (int i = 0; i < option_count; i++)
+		argv[n++] = options[i];
+	pid_t parent = getpid(), pid = fork();
+	if (pid)
+		return pid;
+	prctl(PR_SET_PDEATHSIG, SIGTERM);
+	if (getppid() != parent)
+		_exit(1);
+	int null = open("/dev/null", O_RDONLY);
+	dup2(null, 0);
+	dup2(2, 1);
+	if (reply >= 0) { // neither is 3 or 4 before both are out of the way
+		int r = fcntl(reply, F_DUPFD_CLOEXEC, 10), l = fcntl(life, F_DUPFD_CLOEXEC, 10);
+		dup2(r, 3);
+		dup2(l, 4);
+		syscall(SYS_close_range, 5, ~0U, 1 << 2); // CLOSE_RANGE_CLOEXEC: what slurmstepd has open is its own
+	}
+	sigset_t none;
+	sigemptyset(&none);
+	sigprocmask(SIG_SETMASK, &none, NULL);
+	execve(program, argv, env);
+	dprintf(2, "slurmlet: cannot run %s: %s\n", program, strerror(errno));
+	_exit(127);
+}
+
+static int succeeded(pid_t pid) {
+	int status;
+	while (waitpid(pid, &status, 0) < 0)
+		if (errno != EINTR)
+			return 0;
+	return WIFEXITED(status) && !WEXITSTATUS(status);
+}
+
+// make_dir makes a directory that belongs to a user. Who could write beside it may have made another one there.
+static int make_dir(const char *path, mode_t mode, uid_t uid, gid_t gid) {
+	struct stat st;
+	if (mkdir(path, mode) == 0)
+		return lchown(path, uid, gid);
+	if (errno != EEXIST || lstat(path, &st))
+		return -1;
+	if (S_ISDIR(st.st_mode) && st.st_uid == uid)
+		return 0;
+	errno = ENOTUNIQ;
+	return -1;
+}
+
+// make_store makes the directories of the node and of the user, as root.
+static int make_store(spank_t sp) {
+	uid_t uid;
+	gid_t gid;
+	char path[4096];
+	if (spank_get_item(sp, S_JOB_UID, &uid) || spank_get_item(sp, S_JOB_GID, &gid))
+		return fail("cannot learn the job's user");
+	snprintf(path, sizeof path, "%s", store);
+	for (char *p = path + 1; *p; p++)
+		if (*p == '/') {
+			*p = 0;
+			mkdir(path, 0755);
+			*p = '/';
+		}
+	// a volume of Kubernetes' may be written by everybody
+	if ((mkdir(store, 0755) && errno != EEXIST) || chmod(store, 0755))
+		return fail(store);
+	snprintf(path, sizeof path, "%s/mnt", store);
+	if (make_dir(path, 0755, 0, 0))
+		return fail(path);
+	snprintf(path, sizeof path, "%s/%u", store, (unsigned)uid);
+	if (make_dir(path, 0700, uid, gid))
+		return fail(path);
+	return 0;
+}
+
+int slurm_spank_init_post_opt(spank_t sp, int ac, char **av) {
+	(void)ac, (void)av;
+	int context = spank_context();
+	if (context == S_CTX_LOCAL || context == S_CTX_ALLOCATOR) {
+		const char *image = getenv("PYXIS_CONTAINER_IMAGE"), *name = getenv("PYXIS_CONTAINER_NAME");
+		int given = 0;
+		for (int i = 0; i < option_count; i++)
+			given |= strncmp(options[i], "--default=", 10) != 0;
+		if (!given && !(image && *image) && !(name && *name))
+			return 0;
+		char *by[] = {"--by", program_invocation_short_name, NULL};
+		pid_t pid = start("check", by, environ, -1, -1);
+		return pid > 0 && succeeded(pid) ? 0 : -1;
+	}
+	if (context != S_CTX_REMOTE)
+		return 0;
+	char any[4];
+	uint32_t step = 0;
+	spank_get_item(sp, S_JOB_STEPID, &step);
+	for (const char **v = (const char *[]){"PYXIS_CONTAINER_IMAGE", "PYXIS_CONTAINER_NAME", NULL}; *v; v++) {
+		any[0] = 0;
+		spank_getenv(sp, *v, any, sizeof any); // its beginning is enough
+		wanted |= any[0] != 0;
+	}
+	// salloc's own shell stays on the node, as with pyxis: its srun makes containers
+	if (step == EXTERN_STEP || step == INTERACTIVE_STEP)
+		wanted = 0;
+	return wanted ? make_store(sp) : 0;
+}
+
+int slurm_spank_user_init(spank_t sp, int ac, char **av) {
+	(void)sp, (void)ac, (void)av;
+	if (!wanted)
+		return 0;
+	void *memory = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (memory == MAP_FAILED || pipe2(lifeline, O_CLOEXEC))
+		return fail("cannot share memory with the tasks");
+	shared = memory;
+	pthread_mutexattr_t a;
+	pthread_mutexattr_init(&a);
+	pthread_mutexattr_setpshared(&a, PTHREAD_PROCESS_SHARED);
+	pthread_mutexattr_setrobust(&a, PTHREAD_MUTEX_ROBUST);
+	pthread_mutex_init(&shared->lock, &a);
+	return 0;
+}
+
+// make_container is the first task's: it has the program make the container and keeps its reply.
+static void make_container(spank_t sp) {
+	uint32_t step = 0;
+	int argc = 0, reply[2];
+	char **argv = NULL, **env = NULL, *more[8] = {"--store", (char *)store};
+	spank_get_item(sp, S_JOB_STEPID, &step);
+	if (step == BATCH_STEP && !spank_get_item(sp, S_JOB_ARGV, &argc, &argv) && argc > 0) {
+		more[2] = "--script";
+		more[3] = argv[0];
+	}
+	if (spank_get_item(sp, S_JOB_ENV, &env) || pipe2(reply, O_CLOEXEC))
+		return;
+	pid_t pid = start("enter", more, env, reply[1], lifeline[0]);
+	close(reply[1]);
+	ssize_t got = 1;
+	while (pid > 0 && shared->size < sizeof shared->reply - 1 && got > 0) {
+		got = read(reply[0], shared->reply + shared->size, sizeof shared->reply - 1 - shared->size);
+		if (got > 0)
+			shared->size += got;
+		else if (got < 0 && errno == EINTR)
+			got = 1;
+	}
+	close(reply[0]);
+	shared->good = pid > 0 && succeeded(pid) && shared->size > 0;
+}
+
+// next returns the reply's next string, which NUL ends. A task changes its own copy.
+static char *reply_end;
+static char *next(char **at) {
+	if (*at >= reply_end)
+		return NULL;
+	char *s = *at;
+	*at += strlen(s) + 1;
+	return s;
+}
+
+// join enters the namespaces of a process: "user mnt" and perhaps others. All are opened before the first is entered.
+static int join(const char *pid, char *kinds) {
+	int fds[8], n = 0;
+	char path[64], *save = NULL;
+	for (char *kind = strtok_r(kinds, " ", &save); kind && n < 8; kind = strtok_r(NULL, " ", &save)) {
+		snprintf(path, sizeof path, "/proc/%s/ns/%s", pid, kind);
+		if ((fds[n++] = open(path, O_RDONLY | O_CLOEXEC)) < 0)
+			return -1;
+	}
+	for (int i = 0; i < n; i++) {
+		if (setns(fds[i], 0))
+			return -1;
+		close(fds[i]);
+	}
+	return 0;
+}
+
+#if defined(__x86_64__)
+#define ARCH AUDIT_ARCH_X86_64
+#elif defined(__aarch64__)
+#define ARCH AUDIT_ARCH_AARCH64
+#else
+#error "another architecture needs its name here"
+#endif
+
+// pretend_ids has chown(2) and set*id(2) succeed without effect: one user is mapped, and package managers ask for more.
+static int pretend_ids(void) {
+	static const unsigned short calls[] = {
+#ifdef SYS_chown
+		SYS_chown, SYS_lchown,
+#endif
+		SYS_fchown, SYS_fchownat, SYS_setuid, SYS_setgid, SYS_setreuid, SYS_setregid, SYS_setresuid, SYS_setresgid,
+		SYS_setgroups, SYS_setfsuid, SYS_setfsgid,
+	};
+	enum { CALLS = sizeof calls / sizeof *calls };
+	struct sock_filter code[CALLS + 6] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, arch)),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, ARCH, 0, CALLS + 1),
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+	};
+	int n = 3;
+	for (int i = 0; i < CALLS; i++)
+		code[n++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, calls[i], CALLS - i, 0);
+	code[n++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
+	code[n++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO);
+	struct sock_fprog p = {n, code};
+	return prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &p);
+}
+
+// set_task gives a task of PyTorch's its rank, as pyxis does.
+static void set_task(spank_t sp) {
+	int local = 0;
+	uint32_t global = 0;
+	char number[16];
+	if (spank_get_item(sp, S_TASK_ID, &local) || spank_get_item(sp, S_TASK_GLOBAL_ID, &global))
+		return;
+	snprintf(number, sizeof number, "%u", global);
+	spank_setenv(sp, "RANK", number, 0);
+	snprintf(number, sizeof number, "%d", local);
+	spank_setenv(sp, "LOCAL_RANK", number, 0);
+}
+
+// The reply is "OK", or "JOINED" for another step's container, then a process, its namespaces, "root" or "", the working directory, and the environment.
+static int enter(spank_t sp) {
+	char *at = malloc(shared->size + 1);
+	if (!at)
+		return -1;
+	memcpy(at, shared->reply, shared->size + 1); // a NUL follows
+	reply_end = at + shared->size;
+	char *ok = next(&at), *pid = next(&at), *kinds = next(&at), *root = next(&at), *dir = next(&at);
+	if (!dir || (strcmp(ok, "OK") && strcmp(ok, "JOINED")))
+		return slurm_spank_log("slurmlet: %s has answered what this plugin does not know", program), -1;
+	if (join(pid, kinds))
+		return slurm_spank_log("slurmlet: cannot enter the container: %s", strerror(errno)), -1;
+	if (chdir(dir))
+		return slurm_spank_log("slurmlet: --container-workdir %s: %s", dir, strerror(errno)), -1;
+	for (char *name; (name = next(&at));) {
+		char *value = strchr(name, '=');
+		if (!value) {
+			spank_unsetenv(sp, name);
+			continue;
+		}
+		*value++ = 0;
+		if (spank_setenv(sp, name, value, 1))
+			return slurm_spank_log("slurmlet: cannot set %s", name), -1;
+		if (!strcmp(name, "PYTORCH_VERSION"))
+			set_task(sp);
+	}
+	if (*root && pretend_ids())
+		return slurm_spank_log("slurmlet: cannot filter system calls: %s", strerror(errno)), -1;
+	return 0;
+}
+
+int slurm_spank_task_init(spank_t sp, int ac, char **av) {
+	(void)ac, (void)av;
+	if (!wanted)
+		return 0;
+	if (problem[0])
+		return slurm_spank_log("slurmlet: %s", problem), -1;
+	if (!shared)
+		return -1;
+	close(lifeline[1]);
+	if (pthread_mutex_lock(&shared->lock) == EOWNERDEAD) // the first task was killed on its way
+		pthread_mutex_consistent(&shared->lock);
+	if (!shared->tried) {
+		shared->tried = 1;
+		make_container(sp);
+	}
+	int good = shared->good;
+	pthread_mutex_unlock(&shared->lock);
+	close(lifeline[0]);
+	return good ? enter(sp) : -1;
+}
+
+// number reads a process' number. atoi(3) of a newer C library would keep the plugin out of images with an older one.
+static int number(const char *s) {
+	unsigned n = 0;
+	while (*s >= '0' && *s <= '9')
+		n = n * 10 + (unsigned)(*s++ - '0');
+	return (int)n;
+}
+
+// The last task's end ends the holder, before Slurm kills what the step has left, and before the step is over: a next
+// step may take the container's name.
+int slurm_spank_task_exit(spank_t sp, int ac, char **av) {
+	(void)ac, (void)av;
+	uint32_t tasks = 0;
+	if (!wanted || !shared || spank_get_item(sp, S_JOB_LOCAL_TASK_COUNT, &tasks) || ++shared->ended < (int)tasks)
+		return 0;
+	char *at = shared->reply, *ok, *pid;
+	// The tasks write there, as the user: what they say of its size is not believed.
+	shared->reply[sizeof shared->reply - 1] = 0;
+	reply_end = at + (shared->size < sizeof shared->reply ? shared->size : 0);
+	ok = next(&at);
+	pid = next(&at);
+	int holder = shared->good && pid && !strcmp(ok, "OK") ? (int)syscall(SYS_pidfd_open, number(pid), 0) : -1;
+	close(lifeline[1]);
+	lifeline[1] = -1;
+	if (holder >= 0) {
+		poll(&(struct pollfd){.fd = holder, .events = POLLIN}, 1, 1000);
+		close(holder);
+	}
+	return 0;
+}
