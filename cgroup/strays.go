@@ -97,8 +97,9 @@ const (
 	strayNotice = 8 << 20
 	// mostMarked is how many strays are awaited at once. Further ones are marked, and not named.
 	mostMarked = 128
-	// unnamedTime is how long after a kill a stray's end still has its process' name.
-	unnamedTime = time.Second
+	// unnamedTime is how long after a kill a stray's end still has its process' name. The kernel counts a kill at once; the
+	// process ends when its memory is free, seconds later on a busy machine.
+	unnamedTime = 10 * time.Second
 	// diesFirst is the highest oom_score_adj (proc_pid_oom_score_adj(5)).
 	diesFirst = "1000"
 )

@@ -19,7 +19,7 @@ type (
 )
 
 // limit is for a busy machine; nothing is meant to need it.
-const limit = time.Minute
+const limit = 2 * time.Minute
 
 // play starts a container and goes through the phases.
 func play(t *testing.T, g given, phases ...phase) {

@@ -84,20 +84,21 @@ func (c *cluster) prints(t *testing.T, want []string, srun string) {
 
 // elasticFromZero prints the shares of slurmlet with Slurm, and of Kubernetes, in the time that a job waits.
 func elasticFromZero(t *testing.T, c *cluster) {
-	lines := strings.Fields(c.slurm(t, `date +%s.%N; timeout 400 srun -p burst -N4 sh -c 'echo $SLURM_JOB_ID $(hostname)'`))
+	lines := strings.Fields(c.slurm(t, `date +%s.%N; timeout 400 srun -p burst -N4 sh -c 'echo $(hostname) $(date +%s.%N)'`))
 	ended := time.Now()
 	agents := c.kubectl(t, "logs", "-l", elasticPods+"=burst", "--prefix", "--timestamps", "--tail=-1")
-	said := c.kubectl(t, "logs", "slurm-slurmctld-0", "--timestamps", "--tail=-1")
 	made := c.kubectl(t, "logs", "-n", controllerHome, "deployment/"+controllerHome, "--timestamps", "--tail=-1")
 	c.zero(t)
 
 	require.Len(t, lines, 9)
-	seconds, err := strconv.ParseFloat(lines[0], 64)
-	require.NoError(t, err)
-	submitted := time.UnixMilli(int64(seconds * 1000))
-	var asked, up time.Time // the last of the pods
+	submitted := second(t, lines[0])
+	var asked, up, runs time.Time // the last of the pods
 	for _, pod := range burst {
-		assert.Contains(t, lines, pod)
+		at := slices.Index(lines, pod)
+		require.Positive(t, at, "%s does not run the job: %v", pod, lines)
+		if begun := second(t, lines[at+1]); begun.After(runs) {
+			runs = begun
+		}
 		if at := lastLine(t, made, "a pod is made", `"`+pod+`"`); at.After(asked) {
 			asked = at
 		}
@@ -107,10 +108,17 @@ func elasticFromZero(t *testing.T, c *cluster) {
 			up = at
 		}
 	}
-	runs := lastLine(t, said, "Configuration for JobId="+lines[1]+" is complete")
 	t.Logf("srun -N4 from zero: the job runs after %.1f s: %.1f s until the pods are made, %.1f s of Kubernetes until their agents run, %.1f s until the job does; ours %.1f s. srun has ended after %.1f s",
 		runs.Sub(submitted).Seconds(), asked.Sub(submitted).Seconds(), up.Sub(asked).Seconds(), runs.Sub(up).Seconds(),
 		(asked.Sub(submitted) + runs.Sub(up)).Seconds(), ended.Sub(submitted).Seconds())
+}
+
+// second is a time as date +%s.%N has it.
+func second(t *testing.T, text string) time.Time {
+	t.Helper()
+	seconds, err := strconv.ParseFloat(text, 64)
+	require.NoError(t, err)
+	return time.UnixMilli(int64(seconds * 1000))
 }
 
 // lastLine is the time of the last line of kubectl logs --timestamps that has all the texts.

@@ -74,7 +74,7 @@ var settled = []time.Duration{
 func (l *Login) countSessions() {
 	due := time.NewTimer(0)
 	looks := len(settled)
-	followed := map[int]bool{}
+	followed, placed := map[int]bool{}, map[int]bool{}
 	ended := make(chan int)
 	for {
 		select {
@@ -85,6 +85,7 @@ func (l *Login) countSessions() {
 			looks = 1
 		case pid := <-ended:
 			delete(followed, pid)
+			delete(placed, pid)
 			due.Reset(0)
 		case <-due.C:
 			all := l.processes()
@@ -93,8 +94,11 @@ func (l *Login) countSessions() {
 			for _, p := range all {
 				if !followed[p.PID()] {
 					followed[p.PID()] = true
-					l.userCgroups.begin(sshd.UID(l.Root, p.PID()), p.PID())
 					go l.reportEnd(p, ended)
+				}
+				if uid := sshd.UID(l.Root, p.PID()); !placed[p.PID()] && uid >= 0 {
+					placed[p.PID()] = true
+					l.userCgroups.begin(uid, p.PID())
 				}
 			}
 			l.userCgroups.sweep()

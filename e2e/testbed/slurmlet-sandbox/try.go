@@ -13,7 +13,7 @@ import (
 
 // readyLimit is how long the agents may take to be Ready: the database is made,
 // then slurmdbd's tables, and slurmctld waits for both.
-const readyLimit = 2 * time.Minute
+const readyLimit = 5 * time.Minute
 
 // elasticNodes are those of the partition whose nodes Slurm starts and ends.
 const elasticNodes = 3

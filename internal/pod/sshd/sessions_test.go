@@ -51,6 +51,9 @@ func TestSessions(t *testing.T) {
 		fakeProc{111, 110, 106, 0, "sshd-auth", "sshd-auth: eve [net]"},
 		fakeProc{112, 58, 0, 0, "sshd", "sshd: mallory [priv]"},
 		fakeProc{113, 112, 106, 0, "sshd", "sshd: mallory [net]"},
+		// A title that is just being changed.
+		fakeProc{115, 58, 0, 0, "sshd-session", "sshd-session: jan [pri"},
+		fakeProc{116, 115, 1002, 0, "sshd-session", "sshd-session: jan@notty"},
 		// Root has no monitor.
 		fakeProc{120, 58, 0, 0, "sshd-session", "sshd-session: root@pts/7"},
 		fakeProc{121, 120, 0, pts + 7, "bash", "-bash"},
@@ -65,7 +68,11 @@ func TestSessions(t *testing.T) {
 
 	pending, err := Pending(root)
 	require.NoError(t, err)
-	require.Equal(t, []Session{alice, {"bob", 100}, {"eve", 110}, {"mallory", 112}, {"root", 120}}, pending)
+	require.Equal(t, []Session{alice, {"bob", 100}, {"eve", 110}, {"mallory", 112}, {"jan", 115}, {"root", 120}}, pending)
+
+	for monitor, user := range map[int]int{84: 1000, 100: 1001, 110: -1, 112: -1, 115: -1, 120: 0, 999: -1} {
+		require.Equal(t, user, UID(root, monitor), monitor)
+	}
 
 	terminals, err := Terminals(root, alice)
 	require.NoError(t, err)
