@@ -154,7 +154,7 @@ func agentKilledInEpilog(t *testing.T, c *cluster) {
 
 // killCases: whenever the agent dies, the next container of its pod puts Slurm's view right.
 func killCases() []testCase {
-	cases := []testCase{{"the agent killed: Ready, with an old job and a young one", agentKilledWithAnOldJob, either}, {"the agent killed: Stopping, in the epilog of a requeued job", agentKilledInEpilog, both}}
+	cases := []testCase{{"the agent killed: Ready, with an old job and a young one", agentKilledWithAnOldJob, either}, {"the agent killed: Stopping, in the epilog of a requeued job", agentKilledInEpilog, either}}
 	for _, p := range killPoints {
 		cases = append(cases, testCase{"the agent killed: " + p.name, func(t *testing.T, c *cluster) { c.killAt(t, p) }, either})
 	}

@@ -18,7 +18,7 @@ import (
 var neighbourCases = []testCase{
 	{"the files of users in volumes that are open to all", filesInOpenVolumes, either},
 	{"a job fills the pod's disk", diskFills, both},
-	{"files that jobs leave are counted, and removed where the site says so", filesAreLeft, both},
+	{"files that jobs leave are counted, and removed where the site says so", filesAreLeft, either},
 }
 
 // secondUser is a plain user beside alice.

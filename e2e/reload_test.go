@@ -21,7 +21,7 @@ import (
 )
 
 var reloadCases = []testCase{
-	{"a silent connection to slurmctld", silentConnection, both},
+	{"a silent connection to slurmctld", silentConnection, either},
 	{"a node that missed an edit fetches it", missedEdit, either},
 	{"edits of a ConfigMap", configMapEdits, both},
 	{"edits of a plain file", plainEdits, either},

@@ -20,7 +20,7 @@ func TestForgotten(t *testing.T) {
 	if !full() {
 		t.Skip("SLURMLET_E2E_FULL=1 plays it")
 	}
-	both(t, "forgotten")
+	either(t, "forgotten")
 }
 
 const forgottenConf = `SlurmctldParameters=enable_configless

@@ -51,23 +51,23 @@ var stories = map[string]story{
 func TestMain(m *testing.M) { native.TestMain(m, inside) }
 
 // TestSlurm has Slurm's power saving and the maker of pods alone.
-func TestSlurm(t *testing.T) { both(t, "slurm") }
+func TestSlurm(t *testing.T) { either(t, "slurm") }
 
 // TestRecords has the records of sets made, changed and deleted.
-func TestRecords(t *testing.T) { both(t, "records") }
+func TestRecords(t *testing.T) { either(t, "records") }
 
 // TestJobs has jobs of many kinds start nodes, and idle nodes end.
-func TestJobs(t *testing.T) { both(t, "jobs") }
+func TestJobs(t *testing.T) { either(t, "jobs") }
 
 // TestFailures has pods fail, and their maker.
-func TestFailures(t *testing.T) { both(t, "failures") }
+func TestFailures(t *testing.T) { either(t, "failures") }
 
 // TestRestarts has slurmctld fail.
-func TestRestarts(t *testing.T) { both(t, "restarts") }
+func TestRestarts(t *testing.T) { either(t, "restarts") }
 
-func both(t *testing.T, story string) {
+func either(t *testing.T, story string) {
 	t.Parallel()
-	native.EachVersion(t, func(t *testing.T, g native.Given) { enter(t, settings{Given: g, Story: story}) })
+	native.Either(t, func(t *testing.T, g native.Given) { enter(t, settings{Given: g, Story: story}) })
 }
 
 func enter(t *testing.T, s settings) {

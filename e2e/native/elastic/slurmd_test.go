@@ -20,7 +20,7 @@ import (
 )
 
 // TestSlurmd has slurmd's agent in pods of CLOUD records, which nobody makes anew.
-func TestSlurmd(t *testing.T) { both(t, slurmdStory) }
+func TestSlurmd(t *testing.T) { either(t, slurmdStory) }
 
 const (
 	slurmdStory = "slurmd"

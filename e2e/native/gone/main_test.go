@@ -26,7 +26,7 @@ type settings struct {
 func TestMain(m *testing.M) { native.TestMain(m, inside) }
 
 func TestGone(t *testing.T) {
-	native.EachVersion(t, func(t *testing.T, g native.Given) {
+	native.Either(t, func(t *testing.T, g native.Given) {
 		t.Parallel() // it waits most of the time
 		native.Play(t, 8*time.Minute, settings{Given: g})
 	})

@@ -22,7 +22,7 @@ func TestMain(m *testing.M) { native.TestMain(m, inside) }
 
 // TestQuestions: a node's agent lives from its start to its end among 300 other records.
 func TestQuestions(t *testing.T) {
-	native.EachVersion(t, func(t *testing.T, g native.Given) {
+	native.Either(t, func(t *testing.T, g native.Given) {
 		t.Parallel() // it waits most of the time
 		native.Play(t, 5*time.Minute, settings{g, 300})
 	})

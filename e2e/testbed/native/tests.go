@@ -2,7 +2,11 @@ package native
 
 import (
 	"context"
+	"flag"
+	"hash/crc32"
 	"os"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -40,6 +44,27 @@ func EachVersion(t *testing.T, test func(t *testing.T, g Given)) {
 	for _, version := range parts.Versions() {
 		t.Run(version, func(t *testing.T) { test(t, For(t, version)) })
 	}
+}
+
+// Either runs a test whose code, ours and Slurm's, does the same on each version: on one, which the test's name chooses, and
+// on each with SLURMLET_E2E_FULL=1, or where -run names one.
+func Either(t *testing.T, test func(t *testing.T, g Given)) {
+	t.Helper()
+	if os.Getenv("SLURMLET_E2E_FULL") != "" || named() {
+		EachVersion(t, test)
+		return
+	}
+	versions := parts.Versions()
+	version := versions[crc32.ChecksumIEEE([]byte(t.Name()))%uint32(len(versions))] //nolint:gosec // there are two
+	t.Run(version, func(t *testing.T) { test(t, For(t, version)) })
+}
+
+// named: -run names a version.
+func named() bool {
+	run := flag.Lookup("test.run")
+	return run != nil && slices.ContainsFunc(parts.Versions(), func(version string) bool {
+		return strings.Contains(strings.ReplaceAll(run.Value.String(), `\`, ""), version)
+	})
 }
 
 // Play enters namespaces for as long as the limit. What those inside have said is above the failure.
