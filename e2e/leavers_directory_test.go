@@ -15,6 +15,7 @@ import (
 
 	"github.com/slurmlet/slurmlet/e2e/testbed/sandbox"
 	"github.com/slurmlet/slurmlet/e2e/testbed/sandbox/remote"
+	"github.com/slurmlet/slurmlet/e2e/testbed/slapd"
 )
 
 // sssdPod is sssd beside slurmctld: a container of the chart's slurmctld pod, which shares its sockets.
@@ -45,22 +46,21 @@ func leaversOfTheDirectory(t *testing.T, c *cluster) {
 	key, err := remote.ReadKey(file)
 	require.NoError(t, err)
 	people := []string{"ada", "bea", "cid", "dan", "eve"}
-	entries := "dn: dc=example\nobjectClass: dcObject\nobjectClass: organization\no: example\ndc: example\n"
+	var known []slapd.Person
 	for i, name := range people {
-		entries += fmt.Sprintf(person, name, 20001+i, strings.TrimSpace(string(ssh.MarshalAuthorizedKey(key.PublicKey()))))
+		known = append(known, slapd.Person{Name: name, UID: 20001 + i, Key: strings.TrimSpace(string(ssh.MarshalAuthorizedKey(key.PublicKey())))})
 	}
-	ca, private := selfSigned(t, directory)
+	pod, ca := slapdPod(t, known)
 	// no agent is in sssd's own pod, and nobody adds the CA there
-	conf := sssdOf(ca, "ldap_tls_cacert = /etc/sssd/ca.crt\naccess_provider = ldap\nldap_access_order = expire\nldap_account_expire_policy = shadow\n"+
-		"offline_timeout = 2\noffline_timeout_max = 4\n")
+	conf := sssdOf(ca, "ldap_tls_cacert = /etc/sssd/ca.crt\n"+slapd.Locks)
 	pipes := sandbox.Volume{Name: "sss-pipes", Path: "/var/lib/sss/pipes", Shared: true, Mode: 0o755}
 	login, node, slurmctld := c.Login(), c.Node(2), c.Slurmctld()
 	login.Name = "login-2"
 	login.Volumes, node.Volumes = append(login.Volumes, conf), append(node.Volumes, conf)
 	slurmctld.Volumes = append(slurmctld.Volumes, pipes)
-	require.NoError(t, c.CreateAll(t.Context(), slapd(entries, ca, private), sssdPod(conf, pipes)))
+	require.NoError(t, c.CreateAll(t.Context(), pod, sssdPod(conf, pipes)))
 	defer func() {
-		for _, pod := range []string{"sssd", directory} {
+		for _, pod := range []string{"sssd", slapd.Name} {
 			assert.NoError(t, c.Delete(t.Context(), pod, grace))
 		}
 	}()
@@ -102,7 +102,7 @@ func leaversOfTheDirectory(t *testing.T, c *cluster) {
 	}
 	asked(time.Now(), "for all")
 
-	c.run(t, directory, "sh", "-c", "touch /run/hold; kill $(cat /run/slapd.pid)")
+	c.run(t, slapd.Name, "sh", "-ec", slapd.Off)
 	asked(time.Now().Add(awayFor()), "while slapd is off")
 	c.waitFor(t, agents)
 	again, err := dialAs(t, c, "eve", login.Name, key)
@@ -111,25 +111,21 @@ func leaversOfTheDirectory(t *testing.T, c *cluster) {
 	goOn(people...)
 	slapdWith := func(change string) {
 		t.Helper()
-		c.run(t, directory, "sh", "-ec", `touch /run/hold
-if [ -e /run/slapd.pid ]; then kill $(cat /run/slapd.pid); fi
-while [ -e /run/slapd.pid ]; do sleep 0.1; done
-`+change+`
-rm /run/hold`)
+		c.run(t, slapd.Name, "sh", "-ec", slapd.With(change))
 	}
 	if withTime() {
 		slapdWith("echo 'restrict search' >>/run/slapd.conf")
 		asked(time.Now().Add(time.Minute), "while slapd refuses to search")
 		c.waitFor(t, agents)
 	}
-	slapdWith("cp /etc/directory/slapd.conf /run/slapd.conf; mv /var/lib/directory /var/lib/people; mkdir /var/lib/directory")
+	slapdWith("cp " + slapd.Dir + "/slapd.conf /run/slapd.conf; mv /var/lib/directory /var/lib/people; mkdir /var/lib/directory")
 	c.waitFor(t, agents, people...)
 	goOn(people...)
 	slapdWith("rm -r /var/lib/directory; mv /var/lib/people /var/lib/directory")
 	c.waitFor(t, agents)
 	goOn(people...)
 
-	slapdWith(`printf 'dn: uid=ada,dc=example\nchangetype: modify\nadd: shadowExpire\nshadowExpire: 1\n' | slapmodify -f /run/slapd.conf`)
+	slapdWith(slapd.Lock("ada"))
 	c.isOver(t, 20001, guests["ada"], login.Name)
 	_, err = dialAs(t, c, "ada", login.Name, key)
 	require.Error(t, err, "ada is locked")
@@ -137,7 +133,7 @@ rm /run/hold`)
 		goOn(people[1:]...)
 		return
 	}
-	slapdWith(`printf 'dn: uid=bea,dc=example\nchangetype: delete\n' | slapmodify -f /run/slapd.conf`)
+	slapdWith(slapd.Remove("bea"))
 	c.isOver(t, 20002, guests["bea"], login.Name)
 	_, err = dialAs(t, c, "bea", login.Name, key)
 	require.Error(t, err, "bea is gone")

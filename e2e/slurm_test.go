@@ -28,7 +28,7 @@ func TestSlurm(t *testing.T) {
 		{"slurmctld stops with a job's launch still to be sent", launchIsLost, either},
 		{"slurmd killed with a job's launch under way", launchDies, either},
 	}...)
-	eachVersion(t, bed{name: "e2e", clusters: 3, noLimits: true, start: up}, slices.Concat(first, slow, reloadCases, drainCases, killCases(), loginCases, neighbourCases, []testCase{
+	eachVersion(t, bed{name: "e2e", clusters: 5, noLimits: true, start: up}, slices.Concat(first, slow, reloadCases, drainCases, killCases(), loginCases, neighbourCases, []testCase{
 		{"slurm.conf is read as Slurm reads it", configurationIsReadAsSlurmDoes, both},
 		{"slurm.conf is refused as Slurm refuses it", configurationIsRefusedAsSlurmDoes, both},
 		{"slurmctld stops in order and knows its jobs afterwards", slurmctldStops, either},

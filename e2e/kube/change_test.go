@@ -4,7 +4,6 @@ package kube
 
 import (
 	"encoding/json"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -40,9 +39,7 @@ func changeConf(t *testing.T, c *cluster) {
 // moment is what a command in a pod prints: seconds since 1970.
 func (c *cluster) moment(t *testing.T, pod string, command ...string) time.Time {
 	t.Helper()
-	seconds, err := strconv.ParseFloat(c.kubectl(t, append([]string{"exec", pod, "--"}, command...)...), 64)
-	require.NoError(t, err)
-	return time.UnixMilli(int64(seconds * 1000))
+	return printedTime(t, c.kubectl(t, append([]string{"exec", pod, "--"}, command...)...))
 }
 
 // removeSet: a node set goes with its partition, and not before its jobs are over.

@@ -91,12 +91,12 @@ func elasticFromZero(t *testing.T, c *cluster) {
 	c.zero(t)
 
 	require.Len(t, lines, 9)
-	submitted := second(t, lines[0])
+	submitted := printedTime(t, lines[0])
 	var asked, up, runs time.Time // the last of the pods
 	for _, pod := range burst {
 		at := slices.Index(lines, pod)
 		require.Positive(t, at, "%s does not run the job: %v", pod, lines)
-		if begun := second(t, lines[at+1]); begun.After(runs) {
+		if begun := printedTime(t, lines[at+1]); begun.After(runs) {
 			runs = begun
 		}
 		if at := lastLine(t, made, "a pod is made", `"`+pod+`"`); at.After(asked) {
@@ -113,8 +113,8 @@ func elasticFromZero(t *testing.T, c *cluster) {
 		(asked.Sub(submitted) + runs.Sub(up)).Seconds(), ended.Sub(submitted).Seconds())
 }
 
-// second is a time as date +%s.%N has it.
-func second(t *testing.T, text string) time.Time {
+// printedTime is a time as date +%s.%N has it.
+func printedTime(t *testing.T, text string) time.Time {
 	t.Helper()
 	seconds, err := strconv.ParseFloat(text, 64)
 	require.NoError(t, err)

@@ -19,9 +19,11 @@ import (
 	"github.com/slurmlet/slurmlet/e2e/testbed/sandbox/remote"
 )
 
-// person is one of the value users.
+// person is one of the value users, or of a directory.
 type person struct {
-	name, uid, key string
+	name, uid string
+	// key is the file of the private one, public the other as sshd has it.
+	key, public string
 	// line is the person's in users.
 	line string
 	// node is where the person's job runs, and other where it does not.
@@ -32,32 +34,39 @@ type person struct {
 	forwards bool
 }
 
-// peoplesValues writes the values of docs/run/users.md, accounts.md, ssh.md and tokens.md for five people, who have
-// keys of their own. The two nodes have one CPU each, which the jobs of all share.
-func peoplesValues(t *testing.T) (all []*person, file string) {
-	dir := t.TempDir()
+// fivePeople have keys of their own, below a directory.
+func fivePeople(t *testing.T, dir string) (all []*person) {
 	for i, name := range []string{"ida", "jan", "kim", "lea", "max"} {
 		p := &person{name: name, uid: strconv.Itoa(2001 + i), key: filepath.Join(dir, name)}
 		p.node, p.other = fmt.Sprintf("slurm-cpu-%d", i%2), fmt.Sprintf("slurm-cpu-%d", 1-i%2)
 		require.NoError(t, remote.MakeKey(p.key))
 		signer, err := remote.ReadKey(p.key)
 		require.NoError(t, err)
-		key := strings.TrimSpace(string(ssh.MarshalAuthorizedKey(signer.PublicKey())))
-		p.line = fmt.Sprintf("  - {name: %s, uid: %s, groups: {physics: 3000}, keys: [%s], account: physics}\n", name, p.uid, key)
+		p.public = strings.TrimSpace(string(ssh.MarshalAuthorizedKey(signer.PublicKey())))
+		p.line = fmt.Sprintf("  - {name: %s, uid: %s, groups: {physics: 3000}, keys: [%s], account: physics}\n", name, p.uid, p.public)
 		all = append(all, p)
 	}
+	return all
+}
+
+// peoplesValues writes the values of docs/run/users.md, accounts.md, ssh.md and tokens.md for five people.
+func peoplesValues(t *testing.T) (all []*person, file string) {
+	dir := t.TempDir()
+	all = fivePeople(t, dir)
 	file = filepath.Join(dir, "people.yaml")
-	require.NoError(t, os.WriteFile(file, []byte(usersValue(all)+`accounts: {accounts: {physics: {}}}
-accounting: {enabled: true, mariadb: {image: "`+databaseImage+`"}}
+	require.NoError(t, os.WriteFile(file, []byte(usersValue(all)+"accounts: {accounts: {physics: {}}}\n"+withPeople), 0o600))
+	return all, file
+}
+
+// withPeople are values for people, wherever they are known. The two nodes have one CPU each, which the jobs of all share.
+const withPeople = `accounting: {enabled: true, mariadb: {image: "` + databaseImage + `"}}
 rest: {enabled: true}
 login: {service: {type: NodePort}}
 nodeSets: {cpu: {ssh: true}}
 slurm:
   conf: {PriorityCalcPeriod: 1}
   defaultPartition: Default=YES State=UP OverSubscribe=FORCE:8
-`), 0o600))
-	return all, file
-}
+`
 
 // usersValue is the value users.
 func usersValue(people []*person) string {
@@ -109,7 +118,7 @@ func (p *person) runs(t *testing.T, script string) (string, error) {
 // submits is a job by sbatch that lasts, and one by REST with the person's own token.
 const submits = `set -e
 id -nG
-sbatch --parsable --chdir=/tmp --mem=40 -w %s --wrap 'sleep 1000'
+sbatch --parsable --chdir=/tmp --mem=40 -w %s --wrap 'sleep 5000'
 token=$(scontrol token lifespan=900)
 curl --fail -sS -H "X-SLURM-USER-TOKEN: ${token#SLURM_JWT=}" -H 'Content-Type: application/json' \
   --data '{"job": {"script": "#!/bin/sh\ntrue\n", "name": "rest", "current_working_directory": "/tmp",
@@ -120,42 +129,54 @@ curl --fail -sS -H "X-SLURM-USER-TOKEN: ${token#SLURM_JWT=}" -H 'Content-Type: a
 // five people come in by ssh, submit by sbatch and by REST, reach their jobs' nodes and no others, and are charged.
 func five(people []*person) func(*testing.T, *cluster) {
 	return func(t *testing.T, c *cluster) {
-		until(t, "all have accounts", func() (bool, string) {
-			saw := c.ask(t, "sacctmgr -n -P show assoc account=physics format=user | sort | xargs")
-			return saw == "ida jan kim lea max", saw
-		})
-		for _, p := range people {
-			require.NoError(t, p.comesIn(t, c), p.name)
-			said, err := p.runs(t, fmt.Sprintf(submits, p.node))
-			require.NoError(t, err, said)
-			groups, id, _ := strings.Cut(said, "\n")
-			assert.Equal(t, p.name+" physics", groups)
-			p.job = job{c, id}
-		}
-		for _, p := range people {
-			p.job.becomes(t, "RUNNING")
-			p.reachesItsNode(t)
-		}
-		said, err := people[0].runs(t, "curl --fail -sS -H 'X-SLURM-USER-TOKEN: none' http://slurm-slurmrestd:6820/slurm/v0.0.42/nodes/")
-		require.Error(t, err, "without a token")
-		assert.NotContains(t, said, "slurm-cpu-0")
-		leaves(t, c, people)
+		comeAndSubmit(t, c, people)
+		leavesTheList(t, c, people)
 		charged(t, c, people[:4])
 	}
 }
 
-// leaves: max is taken out of users. His session, his job and his key end within a minute of the list's delivery, and
-// nobody else's do.
-func leaves(t *testing.T, c *cluster, people []*person) {
-	others, leaver := people[:4], people[4]
+// comeAndSubmit has each person have a session and a job that lasts, and be at the job's node.
+func comeAndSubmit(t *testing.T, c *cluster, people []*person) {
+	until(t, "all have accounts", func() (bool, string) {
+		saw := c.ask(t, "sacctmgr -n -P show assoc account=physics format=user | sort | xargs")
+		return saw == "ida jan kim lea max", saw
+	})
+	for _, p := range people {
+		require.NoError(t, p.comesIn(t, c), p.name)
+		said, err := p.runs(t, fmt.Sprintf(submits, p.node))
+		require.NoError(t, err, said)
+		groups, id, _ := strings.Cut(said, "\n")
+		assert.Equal(t, p.name+" physics", groups)
+		p.job = job{c, id}
+	}
+	for _, p := range people {
+		p.job.becomes(t, "RUNNING")
+		p.reachesItsNode(t)
+	}
+	said, err := people[0].runs(t, "curl --fail -sS -H 'X-SLURM-USER-TOKEN: none' http://slurm-slurmrestd:6820/slurm/v0.0.42/nodes/")
+	require.Error(t, err, "without a token")
+	assert.NotContains(t, said, "slurm-cpu-0")
+}
+
+// leavesTheList: max is taken out of users.
+func leavesTheList(t *testing.T, c *cluster, people []*person) {
 	dir, err := os.MkdirTemp("", "users-") // TempDir has the case's name, in which helm takes a comma for the path's end
 	require.NoError(t, err)
 	defer func() { assert.NoError(t, os.RemoveAll(dir)) }()
 	values := filepath.Join(dir, "four.yaml")
-	require.NoError(t, os.WriteFile(values, []byte(usersValue(others)), 0o600))
+	require.NoError(t, os.WriteFile(values, []byte(usersValue(people[:4])), 0o600))
 	c.upgrade(t, "-f", values)
 	// The kubelet would look at the volumes within about a minute.
 	c.kubectl(t, "annotate", "pod", "slurm-login-0", "slurm-slurmctld-0", "e2e/users=4", "--overwrite")
+	leaves(t, c, people, func() time.Time {
+		return c.moment(t, "slurm-login-0", "stat", "-c", "%.Y", "/var/lib/extrausers/..data")
+	})
+}
+
+// leaves: the last one's session, job and key end within a minute of the time at which that is known in the login pod, and
+// nobody else's do.
+func leaves(t *testing.T, c *cluster, people []*person, known func() time.Time) {
+	others, leaver := people[:4], people[4]
 	ended := make(chan struct{})
 	go func() {
 		_ = leaver.client.Wait() // it is cut off
@@ -173,11 +194,16 @@ func leaves(t *testing.T, c *cluster, people []*person) {
 		saw := c.ask(t, "sacct -n -P -X -o User,Account,State -j "+leaver.job.id)
 		return strings.HasPrefix(saw, leaver.name+"|physics|CANCELLED"), saw
 	})
-	at := c.moment(t, "slurm-login-0", "stat", "-c", "%.Y", "/var/lib/extrausers/..data")
 	now := c.moment(t, "slurm-login-0", "date", "+%s.%N")
-	assert.Less(t, now.Sub(at), time.Minute, "since the list is delivered")
+	assert.Less(t, now.Sub(known()), time.Minute, "since it is known")
 	require.Error(t, leaver.comesIn(t, c), "he does not come in again")
-	for _, p := range others {
+	goOn(t, others)
+}
+
+// goOn: the people's sessions and jobs are there.
+func goOn(t *testing.T, people []*person) {
+	t.Helper()
+	for _, p := range people {
 		said, err := p.runs(t, "id -un")
 		require.NoError(t, err, "%s: %s", p.name, said)
 		assert.Equal(t, "RUNNING", p.job.is(t, "JobState"), p.name)
