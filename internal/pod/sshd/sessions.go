@@ -29,7 +29,7 @@ type process struct {
 // Sessions lists those that are there, by pid, from /proc below root.
 func Sessions(root string) ([]Session, error) {
 	return monitors(root, func(all []process, pid int, rest string) bool {
-		return isRoots(rest) || rest == private && served(root, all, pid)
+		return isRoots(rest) || served(root, all, pid)
 	})
 }
 
@@ -58,24 +58,20 @@ func monitors(root string, wanted func(all []process, pid int, rest string) bool
 // served: the user has been let in, and has a process of sshd's.
 func served(root string, all []process, monitor int) bool { return userOf(root, all, monitor) > 0 }
 
-// UID is the user of a session, by the pid of its monitor; -1 when it has ended, and while nobody knows: sshd changes a
-// title byte by byte.
-func UID(root string, pid int) int {
-	_, rest := title(root, pid)
-	if isRoots(rest) {
-		return uid(root, pid)
+// UID is the user of a session, by the pid of its monitor; -1 when it has ended, and while nobody has been let in.
+func UID(root string, monitor int) int {
+	if _, rest := title(root, monitor); isRoots(rest) {
+		return uid(root, monitor) // root has no monitor
 	}
 	all, err := processes(root)
-	if rest != private || err != nil {
+	if err != nil {
 		return -1
 	}
-	return userOf(root, all, pid)
+	return userOf(root, all, monitor)
 }
 
-// private is what follows the user's name in a monitor's title.
-const private = "[priv]"
-
-// isRoots: root has no monitor, and root's title ends with a terminal, or "notty".
+// isRoots: root's title ends with a terminal, or "notty". A monitor's ends with "[priv]", with "[postauth]" since OpenSSH
+// 10.6, and for a moment with a part of these, because sshd writes it byte by byte.
 func isRoots(rest string) bool { return rest != "" && !strings.HasPrefix(rest, "[") }
 
 // userOf is the uid of sshd's process for the user, -1 for none.

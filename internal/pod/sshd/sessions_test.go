@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// fakeProc writes what /proc tells of processes, as OpenSSH 10.0 looks there.
+// fakeProc writes what /proc tells of processes, as OpenSSH 10.0 looks there, and 10.6 where it says so.
 type fakeProc struct {
 	pid, parent, uid, tty int
 	command, title        string
@@ -51,9 +51,14 @@ func TestSessions(t *testing.T) {
 		fakeProc{111, 110, 106, 0, "sshd-auth", "sshd-auth: eve [net]"},
 		fakeProc{112, 58, 0, 0, "sshd", "sshd: mallory [priv]"},
 		fakeProc{113, 112, 106, 0, "sshd", "sshd: mallory [net]"},
-		// A title that is just being changed.
-		fakeProc{115, 58, 0, 0, "sshd-session", "sshd-session: jan [pri"},
+		// OpenSSH 10.6.
+		fakeProc{115, 58, 0, 0, "sshd-session", "sshd-session: jan [postauth]"},
 		fakeProc{116, 115, 1002, 0, "sshd-session", "sshd-session: jan@notty"},
+		fakeProc{117, 58, 0, 0, "sshd-session", "sshd-session: [accepted]"},
+		fakeProc{118, 117, 106, 0, "sshd-auth", "sshd-auth: [session-auth]"},
+		// A title that is just being written.
+		fakeProc{119, 58, 0, 0, "sshd-session", "sshd-session: kim [pr"},
+		fakeProc{122, 119, 1003, 0, "sshd-session", "sshd-session: kim [pr"},
 		// Root has no monitor.
 		fakeProc{120, 58, 0, 0, "sshd-session", "sshd-session: root@pts/7"},
 		fakeProc{121, 120, 0, pts + 7, "bash", "-bash"},
@@ -64,13 +69,13 @@ func TestSessions(t *testing.T) {
 	sessions, err := Sessions(root)
 	require.NoError(t, err)
 	alice := Session{"alice", 84}
-	require.Equal(t, []Session{alice, {"bob", 100}, {"root", 120}}, sessions)
+	require.Equal(t, []Session{alice, {"bob", 100}, {"jan", 115}, {"kim", 119}, {"root", 120}}, sessions)
 
 	pending, err := Pending(root)
 	require.NoError(t, err)
-	require.Equal(t, []Session{alice, {"bob", 100}, {"eve", 110}, {"mallory", 112}, {"jan", 115}, {"root", 120}}, pending)
+	require.Equal(t, []Session{alice, {"bob", 100}, {"eve", 110}, {"mallory", 112}, {"jan", 115}, {"kim", 119}, {"root", 120}}, pending)
 
-	for monitor, user := range map[int]int{84: 1000, 100: 1001, 110: -1, 112: -1, 115: -1, 120: 0, 999: -1} {
+	for monitor, user := range map[int]int{84: 1000, 100: 1001, 110: -1, 112: -1, 115: 1002, 117: -1, 119: 1003, 120: 0, 999: -1} {
 		require.Equal(t, user, UID(root, monitor), monitor)
 	}
 
