@@ -82,5 +82,13 @@ var agents = dashboard{
 				{`sum(slurmlet_keys_refused{` + ofCluster + `})`, "refuse"},
 			}},
 		}},
+		{"Login pods", []panel{
+			{kind: figure, title: "Without limits for users", help: "Login pods in which one user can take all memory and processes", width: 6, height: small, unit: "short", bad: above(0), queries: []query{
+				{`count(slurmlet_users_limited{` + ofCluster + `} == 0) or vector(0)`, ""},
+			}},
+			{kind: graph, title: "Sessions", help: "Those who are logged in by ssh", width: 18, height: small, unit: "short", stacked: true, queries: []query{
+				{`sum by (pod) (slurmlet_sessions{` + ofCluster + `})`, "{{pod}}"},
+			}},
+		}},
 	},
 }
