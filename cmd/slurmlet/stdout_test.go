@@ -41,7 +41,7 @@ func TestOutputThatNobodyReads(t *testing.T) {
 		},
 	}, {
 		name:  "slurmctld serves, and serves again when it was killed",
-		given: given{role: "slurmctld", files: chatty, unread: true},
+		given: given{role: "slurmctld", env: []string{"SLURMLET_GRACE_PERIOD=5m"}, files: chatty, unread: true},
 		phases: []phase{
 			{"it is Ready", nil, []condition{isReady, losesLines}},
 			{"it is killed", []act{signalMain(unix.SIGKILL)}, []condition{wrote("start uid", 2), isReady}},
@@ -55,7 +55,7 @@ func TestOutputThatNobodyReads(t *testing.T) {
 		},
 	}, {
 		name:  "what was lost is counted once somebody reads, and nothing is lost any more",
-		given: given{role: "slurmd", files: chatty, unread: true},
+		given: given{role: "slurmd", env: []string{"SLURMLET_GRACE_PERIOD=5m"}, files: chatty, unread: true},
 		phases: []phase{
 			{"it is Ready", nil, []condition{isReady, losesLines}},
 			{"somebody reads", []act{readOutput}, []condition{logged(entry{"source": "slurmlet", "level": "WARN", "msg": "lines were lost: nobody read the container's output"}), countsAllLines}},
