@@ -20,7 +20,11 @@ func anotherSet(t *testing.T, c *cluster) {
 	id := c.submit(t, waits, "-N2", "--no-requeue")
 	c.waitJob(t, id, "RUNNING")
 	c.reconfigure(t, "echo IgnoreSystemd=yes >> cgroup.conf")
-	for n := range 3 {
+	edits := 1
+	if withTime() {
+		edits = 3
+	}
+	for n := range edits {
 		c.reconfigure(t, fmt.Sprintf("sed -i s/^PrologEpilogTimeout=.*/PrologEpilogTimeout=%d/ slurm.conf", 62+n))
 	}
 	c.nodesIgnoreSystemd(t, true)

@@ -59,11 +59,11 @@ func TestLimits(t *testing.T) {
 	eachVersion(t, bed{name: "limits", clusters: 2, start: up}, slices.Concat(longest, cgroupCases, memoryCases, inTime(systemdCases), inTime(longCases), []testCase{
 		{"nodes have the size of their pods", nodesHaveTheirPodsSize, both},
 		{"jobs run", jobsRun, both},
-		{"a job in a container is in its step's cgroup, and leaves nothing", containedJobs, both},
+		{"a job in a container is in its step's cgroup, and leaves nothing", containedJobs, either},
 		{"a pod deleted: its job ends first", jobEndsFirst, either},
 		{"a job over its memory is killed and the node lives", jobOverItsMemory, either},
 		{"a job over the container's memory is killed and the node lives", jobOverTheContainersMemory, either},
-		{"what the jobs use is told as the kernel counts it", usageIsTold, both},
+		{"what the jobs use is told as the kernel counts it", usageIsTold, either},
 		{"ssh into a node is for those with a job there", sshIntoANode, either},
 		{"a user over a login pod's limits: the others live", usersShareALoginPod, either},
 		{"slurmstepd killed: the job ends and says why", slurmstepdKilled, either},

@@ -89,7 +89,7 @@ func TestKube(t *testing.T) {
 		{"another password reaches MariaDB and slurmdbd", newPassword},
 		{"a stranger holds 2,000 half-sent requests on every agent's port", besieged},
 		{"these are uninstalled, too", uninstall},
-		{"five people of a directory, which is off for ten minutes", fiveOfADirectory},
+		{"five people of a directory that is off for ten minutes", fiveOfADirectory},
 		{"a newer Slurm is refused, taken with leave, and taken back", slurmUpgrade},
 		{"the chart is installed with no values at all", bare},
 		{"and where Pod Security is restricted", restricted},
