@@ -4,7 +4,6 @@ package cluster
 
 import (
 	"testing"
-	"time"
 
 	"github.com/slurmlet/slurmlet/e2e/testbed/native"
 )
@@ -22,6 +21,6 @@ func TestMain(m *testing.M) { native.TestMain(m, inside) }
 func TestCluster(t *testing.T) {
 	native.EachVersion(t, func(t *testing.T, g native.Given) {
 		t.Parallel() // it waits most of the time
-		native.Play(t, 5*time.Minute, settings{Given: g, Metrics: g.Version >= "25.11"})
+		native.Play(t, native.Whole, settings{Given: g, Metrics: g.Version >= "25.11"})
 	})
 }

@@ -31,7 +31,7 @@ PartitionName=dark Nodes=ALL Hidden=YES State=INACTIVE
 
 const (
 	volume = "/run/volume"
-	limit  = time.Minute
+	limit  = native.Limit
 	// interval is the least time between two collections of slurmctld's agent.
 	interval = time.Second
 )

@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"os"
 	"testing"
-	"time"
 
 	"github.com/slurmlet/slurmlet/e2e/testbed/native"
 )
@@ -26,14 +25,11 @@ type settings struct {
 func TestMain(m *testing.M) { native.TestMain(m, inside) }
 
 func TestCrash(t *testing.T) {
-	full, limit := os.Getenv("SLURMLET_E2E_FULL") != "", 4*time.Minute
-	if full {
-		limit = 15 * time.Minute
-	}
+	full := os.Getenv("SLURMLET_E2E_FULL") != ""
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel() // it waits most of the time
-			native.Either(t, func(t *testing.T, g native.Given) { native.Play(t, limit, settings{g, c.name, full}) })
+			native.Either(t, func(t *testing.T, g native.Given) { native.Play(t, native.Whole, settings{g, c.name, full}) })
 		})
 	}
 }

@@ -25,7 +25,7 @@ import (
 const (
 	volume     = "/run/volume"
 	setsVolume = "/run/sets"
-	limit      = 3 * time.Minute
+	limit      = native.Limit
 )
 
 // baseConf is for all stories. Jobs stay until they have been looked at, and a slurmd that is silent is soon DOWN.

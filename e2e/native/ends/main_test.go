@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"testing"
-	"time"
 
 	"github.com/slurmlet/slurmlet/e2e/testbed/native"
 )
@@ -25,7 +24,7 @@ func TestMain(m *testing.M) { native.TestMain(m, inside) }
 func TestEnds(t *testing.T) {
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
-			native.Either(t, func(t *testing.T, g native.Given) { native.Play(t, 5*time.Minute, settings{g, c.name}) })
+			native.Either(t, func(t *testing.T, g native.Given) { native.Play(t, native.Whole, settings{g, c.name}) })
 		})
 	}
 }

@@ -18,7 +18,7 @@ const (
 	nodes     = 32
 	slurmConf = "SlurmctldParameters=enable_configless,conmgr_max_connections=512\nMaxNodeCount=64\nMinJobAge=3600\n"
 	volume    = "/run/volume"
-	limit     = time.Minute
+	limit     = native.Limit
 )
 
 // world is a cluster whose slurmctld runs under its agent.

@@ -15,7 +15,7 @@ import (
 
 // TestNamed: nodes that pending jobs and reservations name lose their pods.
 func TestNamed(t *testing.T) {
-	native.Either(t, func(t *testing.T, g native.Given) { native.Play(t, 8*time.Minute, settings{Given: g, Named: true}) })
+	native.Either(t, func(t *testing.T, g native.Given) { native.Play(t, native.Whole, settings{Given: g, Named: true}) })
 }
 
 // namedWorld is a cluster without a controller. slurmctld's table has holes, so that a new record gets a low number.

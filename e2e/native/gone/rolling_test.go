@@ -28,7 +28,7 @@ type rolling struct {
 
 // TestRolling: rolling updates of a StatefulSet whose nodes pending jobs and reservations name.
 func TestRolling(t *testing.T) {
-	size, limit := rolling{Nodes: 3, Together: 2, Rolls: 1, Jobs: 9, Reservations: 3}, 8*time.Minute
+	size, limit := rolling{Nodes: 3, Together: 2, Rolls: 1, Jobs: 9, Reservations: 3}, native.Whole
 	if os.Getenv("SLURMLET_E2E_FULL") != "" {
 		size, limit = rolling{Nodes: 8, Together: 2, Rolls: 10, Jobs: 200, Reservations: 20, Whole: true}, 40*time.Minute
 	}

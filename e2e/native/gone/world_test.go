@@ -7,7 +7,6 @@ import (
 	"net"
 	"strings"
 	"sync"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -19,7 +18,7 @@ import (
 const (
 	slurmConf = "SlurmctldParameters=enable_configless\nMaxNodeCount=64\nMinJobAge=3600\nSlurmdTimeout=300\nKillWait=10\n"
 	volume    = "/run/volume"
-	limit     = 2 * time.Minute
+	limit     = native.Limit
 	// nodes is how many there are.
 	nodes = 14
 )

@@ -26,7 +26,7 @@ func TestMain(m *testing.M) { native.TestMain(m, inside) }
 
 // TestPeers has nodes that find slurmctld and one another by the stream alone.
 func TestPeers(t *testing.T) {
-	native.EachVersion(t, func(t *testing.T, g native.Given) { native.Play(t, 5*time.Minute, g) })
+	native.EachVersion(t, func(t *testing.T, g native.Given) { native.Play(t, native.Whole, g) })
 }
 
 const sources = "/run/sources"

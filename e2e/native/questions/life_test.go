@@ -36,7 +36,7 @@ const (
 	asked = "/srv/asked"
 	// podInfo is where the last node reads its CPU limit.
 	podInfo = "/srv/podinfo"
-	limit   = 2 * time.Minute
+	limit   = native.Limit
 )
 
 // life is a cluster whose nodes' agents live.

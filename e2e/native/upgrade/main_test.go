@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/slurmlet/slurmlet/e2e/testbed/native"
 )
@@ -21,7 +20,7 @@ func TestMain(m *testing.M) { native.TestMain(m, inside) }
 
 func TestUpgrade(t *testing.T) {
 	before, after := native.For(t, older), native.For(t, newer)
-	native.Play(t, 3*time.Minute, settings{Older: before.Root, Newer: after.Root, Slurmlet: after.Slurmlet})
+	native.Play(t, native.Whole, settings{Older: before.Root, Newer: after.Root, Slurmlet: after.Slurmlet})
 }
 
 func inside(s settings) error {

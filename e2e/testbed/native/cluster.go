@@ -235,8 +235,13 @@ func (c *Cluster) Close() error {
 	return nil
 }
 
-// Limit bounds every wait for something that takes no second on an idle machine.
-const Limit = time.Minute
+const (
+	// Limit bounds every wait for something that takes seconds at most on an idle machine. It is for one where a dozen
+	// clusters share less than a processor.
+	Limit = 3 * time.Minute
+	// Whole bounds a whole test of some minutes.
+	Whole = 15 * time.Minute
+)
 
 // Within waits for good. A question to Slurm takes a processor: three times as long as it took passes until the next.
 func Within(limit time.Duration, complaint string, good func() bool) error {
