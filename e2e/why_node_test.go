@@ -33,6 +33,15 @@ func resumed(t *testing.T, c *cluster, node string) {
 	c.run(t, sandbox.Slurmctld, "scontrol", "update", "nodename="+node, "state=resume")
 }
 
+// resumedOrBack: slurmctld refuses to resume a node that a registration has resumed.
+func resumedOrBack(t *testing.T, c *cluster, node string) {
+	_, said, code, err := c.Exec(t.Context(), sandbox.Slurmctld, "scontrol", "update", "nodename="+node, "state=resume")
+	require.NoError(t, err)
+	if code != 0 {
+		require.Contains(t, said, "Invalid node state specified")
+	}
+}
+
 // setNode has an administrator set a node's state.
 func setNode(state string) func(*testing.T, *cluster, string) {
 	return func(t *testing.T, c *cluster, node string) {
@@ -47,7 +56,7 @@ var outs = []outOfService{
 	}, "drained", "slurmlet drain: the fan is loud", "kubectl slurm resume -n slurm node-2", func(t *testing.T, c *cluster, node string) {
 		c.run(t, node, "slurmlet", "resume")
 	}, false},
-	{"set DOWN by a person", setNode("down"), "down", "the fan is loud", "kubectl slurm resume -n slurm node-2", resumed, true},
+	{"set DOWN by a person", setNode("down"), "down", "the fan is loud", "kubectl slurm resume -n slurm node-2", resumedOrBack, true},
 	{"the disk is full", func(t *testing.T, c *cluster, node string) {
 		c.waitJob(t, c.submit(t, "dd if=/dev/zero of=/var/tmp/filler bs=1M count=170 2>&1", "-w", node), "COMPLETED")
 	}, "disk", "of alice", "make room on the pod's disk", func(t *testing.T, c *cluster, node string) {
