@@ -23,7 +23,7 @@ import (
 )
 
 func TestAccounting(t *testing.T) {
-	eachVersion(t, bed{name: "dbd", clusters: 1, noLimits: true, start: upWithAccounting}, slices.Concat([]testCase{
+	eachVersion(t, bed{name: "dbd", clusters: 2, noLimits: true, start: upWithAccounting}, slices.Concat([]testCase{
 		{"sacct tells of a user's jobs", sacctTells, either},
 		{"shares are told as sshare prints them", sharesAreTold, either},
 		{"the database is away under load", databaseAway, either},
