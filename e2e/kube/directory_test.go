@@ -118,7 +118,10 @@ accounts: {accounts: {physics: {}}, users: {%s}}
 	c.kubectl(t, "wait", "--for=condition=Ready", "pod/"+slapd.Name, "--timeout", limit.String())
 	accounting(filepath.Join(dir, "values.yaml"))(t, c)
 	return people, func() {
-		uninstall(t, c)
+		for _, p := range people {
+			_ = p.client.Close() // the login pod waits for sessions
+		}
 		c.kubectl(t, append([]string{"delete"}, objects...)...)
+		uninstall(t, c)
 	}
 }
