@@ -185,6 +185,11 @@ func whyJobsWait(t *testing.T, c *cluster) {
 	}
 	t.Run("a refused edit is told, too", func(t *testing.T) { refusedEditTold(t, c, e) })
 	swap(c.SlurmConf)
+	// slurmdbd tells slurmctld what is deleted, and 24.11's two wait for each other while slurmctld registers itself there.
+	until(t, "slurmctld serves again", func() (bool, string) {
+		saw, _, _, err := c.Exec(t.Context(), sandbox.Slurmctld, "scontrol", "ping")
+		return err == nil && strings.Contains(saw, "is UP"), saw
+	})
 	for _, gone := range []string{"user " + sandbox.User, "account users,faculty", "qos narrow"} {
 		c.run(t, sandbox.Slurmctld, append([]string{"sacctmgr", "-i", "delete"}, strings.Fields(gone)...)...)
 	}
