@@ -106,6 +106,34 @@ func (r Reference) Plain() (name.Reference, error) {
 	return repository.Tag(r.Image.Identifier()), err
 }
 
+// Digest is empty where a tag names the image.
+func (r Reference) Digest() string {
+	if d, is := r.Image.(name.Digest); is {
+		return d.DigestStr()
+	}
+	return ""
+}
+
+// At is the image of a digest in the same repository.
+func (r Reference) At(digest string) Reference {
+	r.Image = r.Image.Context().Digest(digest)
+	return r
+}
+
+// Text is what Parse reads as the same image of a registry, for the same user.
+func (r Reference) Text() string {
+	user := ""
+	if r.User != "" {
+		user = r.User + "@"
+	}
+	separator := ":"
+	if r.Digest() != "" {
+		separator = "@"
+	}
+	where := r.Image.Context()
+	return "docker://" + user + where.RegistryStr() + "#" + where.RepositoryStr() + separator + r.Image.Identifier()
+}
+
 // parseIn reads an image's name with its tag or digest. The registry holds where the name begins with none.
 func parseIn(registry, image string) (name.Reference, error) {
 	base, digest, is := strings.Cut(image, "@")

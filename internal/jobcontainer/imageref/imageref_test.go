@@ -76,6 +76,26 @@ func TestPlain(t *testing.T) {
 	}
 }
 
+// TestText: what a named container keeps of its image is read again as the same image.
+func TestText(t *testing.T) {
+	for text, want := range map[string]string{
+		"ubuntu:24.04":                 "docker://index.docker.io#library/ubuntu@" + digest,
+		"docker://a@x.y@short#b/c:d":   "docker://a@x.y@short#b/c@" + digest,
+		"localhost:5000/a":             "docker://localhost:5000#a@" + digest,
+		"registry.example/a@" + digest: "docker://registry.example#a@" + digest,
+	} {
+		r, err := Parse(text)
+		require.NoError(t, err, text)
+		at := r.At(digest)
+		assert.Equal(t, want, at.Text(), text)
+		assert.Equal(t, digest, at.Digest(), text)
+		again, err := Parse(at.Text())
+		require.NoError(t, err, at.Text())
+		assert.Equal(t, at.User, again.User)
+		assert.Equal(t, at.String(), again.String())
+	}
+}
+
 // FuzzParse: a file's name is one name in the directory, and plain HTTP asks for the same image.
 func FuzzParse(f *testing.F) {
 	for _, text := range []string{"ubuntu", "docker://u@r.example#a/b:c", "oci:..:x", "docker-archive:/:..", "a@" + digest} {
@@ -93,6 +113,10 @@ func FuzzParse(f *testing.F) {
 			plain, err := r.Plain()
 			require.NoError(t, err)
 			require.Equal(t, r.Image.Name(), plain.Name())
+			again, err := Parse(r.Text())
+			require.NoError(t, err, r.Text())
+			require.Equal(t, r.Image.Name(), again.Image.Name())
+			require.Equal(t, r.User, again.User)
 		}
 	})
 }
