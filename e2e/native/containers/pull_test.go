@@ -175,7 +175,7 @@ func (w *world) pullElsewhere() error {
 		w.prints(named, "cat /work/count /work/here", "1 in the image"),
 		w.cached(1), w.left())
 	list, removed := w.container("list"), w.container("rm", "pulled")
-	if !strings.Contains(list.out, "#team/app@"+w.registry.digest) || removed.status != 0 {
+	if !strings.Contains(list.out, "/team/app@"+w.registry.digest) || removed.status != 0 {
 		err = errors.Join(err, fmt.Errorf("want a list with the image of the name, and its end, got %+v, %+v", list, removed))
 	}
 	return err
