@@ -9,11 +9,15 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"runtime"
+	"slices"
+	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/slurmlet/slurmlet/internal/jobcontainer/imagecache"
+	"github.com/slurmlet/slurmlet/internal/jobcontainer/imageref"
 	"github.com/slurmlet/slurmlet/internal/jobcontainer/options"
 	"github.com/slurmlet/slurmlet/internal/jobcontainer/rootfs"
 	"github.com/slurmlet/slurmlet/internal/kit/exitcode"
@@ -28,8 +32,8 @@ const usage = `slurmlet-container makes jobs' containers; srun --container-image
                                   make a file for --container-image of an image:
                                   docker://[USER@][REGISTRY#]NAME[:TAG], docker-archive:FILE or oci:DIRECTORY
   slurmlet-container probe        whether this node can make containers, and what lacks
-  slurmlet-container list         your containers with a name on this node
-  slurmlet-container rm NAME      remove one
+  slurmlet-container list         your containers with a name on this node, and the images that steps have pulled
+  slurmlet-container rm NAME      remove a container, or an image
   slurmlet-container check …      whether these options of srun's are right
   slurmlet-container version
 `
@@ -133,11 +137,10 @@ func enter(args []string) error {
 
 // importImage becomes slurmlet-import, which is installed beside this program.
 func importImage(args []string) error {
-	self, err := os.Executable()
+	program, err := rootfs.Importer()
 	if err != nil {
-		return fmt.Errorf("cannot find slurmlet-import: %w", err)
+		return err
 	}
-	program := filepath.Join(filepath.Dir(self), "slurmlet-import")
 	err = unix.Exec(program, append([]string{program}, args...), os.Environ())
 	return fmt.Errorf("cannot run %s: %w", program, err)
 }
@@ -154,7 +157,15 @@ func list(args []string, stdout io.Writer) error {
 		}
 		fmt.Fprintf(stdout, "%-20s %-8s %s\n", n.Name, state, n.Image)
 	}
-	return err
+	images, failed := imagecache.Of(*store, os.Getuid(), 0).List()
+	for _, i := range images {
+		state := "used " + i.Used.Format(time.DateTime)
+		if i.InUse {
+			state = "in use"
+		}
+		fmt.Fprintf(stdout, "%s %.1f MB, %s, %s\n", i.Digest, float64(i.Size)/1e6, state, strings.Join(i.References, " "))
+	}
+	return errors.Join(err, failed)
 }
 
 func remove(args []string) error {
@@ -162,9 +173,41 @@ func remove(args []string) error {
 	store := set.String("store", defaultStore, "the node's directory for containers")
 	_ = set.Parse(args) // it exits
 	if set.NArg() != 1 {
-		return errors.New("want the name of one container")
+		return errors.New("want the name of one container, or one image")
 	}
-	return rootfs.Remove(*store, os.Getuid(), set.Arg(0))
+	name := set.Arg(0)
+	named, err := rootfs.List(*store, os.Getuid())
+	if err != nil {
+		return err
+	}
+	cache := imagecache.Of(*store, os.Getuid(), 0)
+	digest, err := findImage(cache, name)
+	if err != nil {
+		return err
+	}
+	// a container may be called as an image is
+	if digest == "" || slices.ContainsFunc(named, func(n rootfs.Named) bool { return n.Name == name }) {
+		return rootfs.Remove(*store, os.Getuid(), name)
+	}
+	if err := cache.Remove(digest); err != nil {
+		return fmt.Errorf("cannot remove the image %s: %w", name, err)
+	}
+	return nil
+}
+
+// findImage returns the digest of an image that has been pulled, by its name or that digest, or nothing.
+func findImage(cache imagecache.Cache, name string) (string, error) {
+	all, err := cache.List()
+	reference := name
+	if ref, failed := imageref.Parse(name); failed == nil && ref.Image != nil {
+		reference = ref.String()
+	}
+	for _, i := range all {
+		if i.Digest == name || slices.Contains(i.References, reference) {
+			return i.Digest, nil
+		}
+	}
+	return "", err
 }
 
 func probe(args []string, stdout io.Writer) error {

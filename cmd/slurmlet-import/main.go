@@ -1,5 +1,5 @@
 // Slurmlet-import makes a squashfs file of an image, for srun --container-image. People run it as slurmlet-container
-// import. It is a program of its own because the clients of registries make each start of one slower by a millisecond,
+// import, and slurmlet-container itself for a step whose image is in a registry. It is a program of its own because the clients of registries make each start of one slower by a millisecond,
 // and slurmlet-container starts three times for a step.
 package main
 
@@ -15,6 +15,7 @@ import (
 	"syscall"
 
 	"github.com/slurmlet/slurmlet/internal/jobcontainer/credentials"
+	"github.com/slurmlet/slurmlet/internal/jobcontainer/imagecache"
 	"github.com/slurmlet/slurmlet/internal/jobcontainer/imageref"
 	"github.com/slurmlet/slurmlet/internal/jobcontainer/importer"
 	"github.com/slurmlet/slurmlet/internal/kit/exitcode"
@@ -28,14 +29,15 @@ func init() {
 }
 
 func main() {
-	if err := importImage(os.Args[1:], os.Stderr); err != nil {
+	if err := importImage(os.Args[1:], os.Stdin, os.Stdout, os.Stderr); err != nil {
 		fmt.Fprintf(os.Stderr, "slurmlet: %v\n", err)
 		os.Exit(exitcode.Failure)
 	}
 }
 
 // importImage makes a file of an image, with the options of enroot import. They may stand on both sides of the image.
-func importImage(args []string, stderr io.Writer) error {
+// With --cache, it pulls for a step.
+func importImage(args []string, stdin io.Reader, stdout, stderr io.Writer) error {
 	i := importer.Import{
 		Files: credentials.Of(os.Getenv), Plain: os.Getenv("ENROOT_ALLOW_HTTP") != "", Temp: os.Getenv("TMPDIR"), Messages: stderr,
 	}
@@ -47,6 +49,11 @@ func importImage(args []string, stderr io.Writer) error {
 	for _, name := range []string{"a", "arch"} {
 		set.StringVar(&i.Arch, name, runtime.GOARCH, "")
 	}
+	var cache imagecache.Cache
+	var node string
+	set.StringVar(&cache.Dir, "cache", "", "")
+	set.Int64Var(&cache.Limit, "limit", imagecache.DefaultLimit, "")
+	set.StringVar(&node, "node", "", "")
 	var images []string
 	for len(args) > 0 {
 		if err := set.Parse(args); err != nil {
@@ -62,13 +69,31 @@ func importImage(args []string, stderr io.Writer) error {
 	if name, is := architectures[i.Arch]; is {
 		i.Arch = name
 	}
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
+	defer stop()
+	if cache.Dir != "" {
+		return pull(ctx, &i, images[0], node, cache, stdin, stdout)
+	}
 	if i.Output == "" {
 		var err error
 		if i.Output, err = imageref.FileName(images[0]); err != nil {
 			return err
 		}
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
-	defer stop()
 	return i.Run(ctx, images[0])
+}
+
+// pull prints the digest of the image, and keeps the image in the cache until its standard input ends: slurmlet-container
+// holds it by then.
+func pull(ctx context.Context, i *importer.Import, image, node string, cache imagecache.Cache, stdin io.Reader, stdout io.Writer) error {
+	digest, held, err := i.Pull(ctx, image, node, cache)
+	if err != nil {
+		return err
+	}
+	defer held.Close()
+	if _, err := fmt.Fprintln(stdout, digest); err != nil {
+		return err
+	}
+	_, err = io.Copy(io.Discard, stdin)
+	return err
 }

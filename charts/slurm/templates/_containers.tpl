@@ -10,6 +10,9 @@
 {{- range $option, $on := .Values.jobContainers.defaults }}
 {{- $line = printf "%s %s=%d" $line (snakecase $option) (ternary 1 0 $on) }}
 {{- end }}
+{{- with .Values.jobContainers.imageCache }}
+{{- $line = printf "%s image_cache=%s" $line . }}
+{{- end }}
 {{- printf "%s\n%s" $line $own }}
 {{- end }}
 

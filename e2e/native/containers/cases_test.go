@@ -77,7 +77,8 @@ var cases = []testCase{
 	{"a mistake fails where it is made", func(w *world) error {
 		var err error
 		for options, why := range map[string]string{
-			"--container-image=nvcr.io/nvidia/pytorch:24.05-py3": "`slurmlet-container import nvcr.io/nvidia/pytorch:24.05-py3` writes nvidia+pytorch+24.05-py3.sqsh",
+			"--container-image=nvcr.io/Nvidia/pytorch:24.05-py3": "is no image's name",
+			"--container-image=oci:/srv/deep":                    "`slurmlet-container import oci:/srv/deep` makes a .sqsh file",
 			in + " --container-mounts=/srv:/data:or":             `"or" is no flag`,
 			in + " --container-name=a/b":                         "without a slash",
 			in + " --container-save=/tmp/x.sqsh":                 "saves no container",
@@ -167,7 +168,7 @@ func (w *world) others() error {
 	if err == nil && info.Mode().Perm() != 0o755 {
 		err = fmt.Errorf("%s has mode %v", store, info.Mode())
 	}
-	for _, name := range []string{fmt.Sprint(alice), "mnt"} {
+	for _, name := range []string{fmt.Sprint(alice), "mnt", "images", fmt.Sprintf("images/%d", alice)} {
 		path := filepath.Join(volume, name)
 		err = errors.Join(err, os.Rename(path, path+".away"), os.Mkdir(path, 0o777), os.Chown(path, stranger, stranger))
 		err = errors.Join(err, w.fails(in, name+": it is no directory, or another user's"))
@@ -202,17 +203,17 @@ func (w *world) names() error {
 	if r := <-first; r.status != 0 || !strings.Contains(r.out, "ended") {
 		err = errors.Join(err, fmt.Errorf("the joined step ended with %d: %s", r.status, r.err))
 	}
-	list := w.on("slurmlet-container", "list") // the step's holder has ended before srun
-	removed := w.on("slurmlet-container", "rm", "kept")
+	list := w.container("list") // the step's holder has ended before srun
+	removed := w.container("rm", "kept")
 	if !strings.HasPrefix(list.out, "kept") || removed.status != 0 || exists(filepath.Dir(filepath.Dir(filepath.Dir(up)))) {
 		err = errors.Join(err, fmt.Errorf("want a list with kept, and its removal, got %+v, %+v", list, removed))
 	}
 	return errors.Join(err, w.left())
 }
 
-// on runs a program in the cluster's root, whose files are the node's, too.
-func (w *world) on(program string, args ...string) result {
-	return w.as(nil, "/usr/local/bin/"+program, args...)
+// container runs slurmlet-container in the cluster's root, whose files are the node's, too.
+func (w *world) container(args ...string) result {
+	return w.as(nil, "/usr/local/bin/slurmlet-container", args...)
 }
 
 func exists(path string) bool {

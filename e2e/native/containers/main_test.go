@@ -87,13 +87,19 @@ func inside(s settings) (err error) {
 		return w.explained(err)
 	}
 	defer w.registry.close()
-	for _, c := range slices.Concat(cases, importCases) {
+	err = w.playAll(s.Version, slices.Concat(cases, importCases))
+	w.environ = []string{"ENROOT_ALLOW_HTTP=y"} // the nodes have the registry on another machine
+	return errors.Join(err, w.playAll(s.Version, pullCases))
+}
+
+func (w *world) playAll(version string, all []testCase) (err error) {
+	for _, c := range all {
 		began := time.Now()
 		if failed := c.play(w); failed != nil {
 			err = errors.Join(err, w.explained(fmt.Errorf("%s: %w", c.name, failed)))
 			continue
 		}
-		fmt.Printf("Slurm %s: %s (%v)\n", s.Version, c.name, time.Since(began).Round(time.Millisecond))
+		fmt.Printf("Slurm %s: %s (%v)\n", version, c.name, time.Since(began).Round(time.Millisecond))
 	}
 	return err
 }

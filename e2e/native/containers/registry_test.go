@@ -11,12 +11,14 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 
@@ -44,20 +46,54 @@ func encoded(text string) string { return base64.StdEncoding.EncodeToString([]by
 type faults struct {
 	// away is how many requests for blobs are answered with 503, and cut after how many bytes each answer ends.
 	away, cut int
-	// broken changes a blob, and still sends none.
-	broken, still bool
+	// broken changes a blob, still sends none, and gone answers nothing at all.
+	broken, still, gone bool
 	// users has everybody show a token, which the password gives, and basic the password itself.
 	users, basic bool
 }
 
-// site is a real registry behind a door, whose address is front.
+// site is a real registry behind a door, whose address is front, and behind one for nodes.
 type site struct {
 	front, digest string
-	behind        *registry.Registry
-	door          *httptest.Server
-	mu            sync.Mutex
-	faults        faults
-	cuts, held    int
+	// the images of team/app:1 and team/deep:1, and a third one
+	app, deep, other v1.Image
+	behind           *registry.Registry
+	door, outside    *httptest.Server
+	mu               sync.Mutex
+	faults           faults
+	cuts, held       int
+	// blobs and manifests are the paths of all requests.
+	blobs, manifests []string
+}
+
+// asked returns how many blobs and manifests were asked for.
+func (s *site) asked() (blobs, manifests int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.blobs), len(s.manifests)
+}
+
+// blobsSince are the paths of the blobs that were asked for after so many.
+func (s *site) blobsSince(n int) []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.blobs[n:])
+}
+
+// tag gives an image a name.
+func (s *site) tag(to string, image v1.Image) error {
+	ref, err := name.ParseReference(s.behind.Address + "/" + to)
+	if err != nil {
+		return err
+	}
+	return remote.Write(ref, image)
+}
+
+// holdsAgain forgets who has been held.
+func (s *site) holdsAgain() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.held = 0
 }
 
 func (s *site) set(change func(*faults)) {
@@ -84,8 +120,10 @@ func (s *site) played() error {
 
 func (s *site) close() {
 	s.set(func(f *faults) { *f = faults{} })
-	s.door.CloseClientConnections()
-	s.door.Close()
+	for _, door := range []*httptest.Server{s.door, s.outside} {
+		door.CloseClientConnections()
+		door.Close()
+	}
 	s.behind.Stop()
 }
 
@@ -105,8 +143,16 @@ func (w *world) startSite(program string) error {
 	}
 	w.registry = &site{behind: behind}
 	proxy := httputil.NewSingleHostReverseProxy(to)
-	w.registry.door = httptest.NewServer(http.HandlerFunc(func(out http.ResponseWriter, r *http.Request) { w.registry.serve(proxy, out, r) }))
+	handler := http.HandlerFunc(func(out http.ResponseWriter, r *http.Request) { w.registry.serve(proxy, out, r) })
+	w.registry.door = httptest.NewServer(handler)
 	w.registry.front = strings.TrimPrefix(w.registry.door.URL, "http://")
+	// a node's loopback is its own
+	outside, err := net.Listen("tcp", native.Address+":0")
+	if err != nil {
+		return err
+	}
+	w.registry.outside = &httptest.Server{Listener: outside, Config: &http.Server{Handler: handler}} //nolint:gosec // a test's
+	w.registry.outside.Start()
 	return w.push()
 }
 
@@ -117,7 +163,16 @@ func (s *site) serve(to http.Handler, w http.ResponseWriter, r *http.Request) {
 	if blob && now.away > 0 {
 		s.faults.away--
 	}
+	switch {
+	case blob:
+		s.blobs = append(s.blobs, r.URL.Path)
+	case strings.Contains(r.URL.Path, "/manifests/"):
+		s.manifests = append(s.manifests, r.URL.Path)
+	}
 	s.mu.Unlock()
+	if now.gone {
+		panic(http.ErrAbortHandler)
+	}
 	if now.users && !s.admits(now, w, r) {
 		return
 	}
@@ -162,7 +217,7 @@ func (s *site) admits(now faults, w http.ResponseWriter, r *http.Request) bool {
 		w.Header().Set("WWW-Authenticate", `Basic realm="site"`)
 	case r.URL.Path == "/token":
 	default:
-		w.Header().Set("WWW-Authenticate", fmt.Sprintf(`Bearer realm="%s/token",service="site"`, s.door.URL))
+		w.Header().Set("WWW-Authenticate", fmt.Sprintf(`Bearer realm="%s/token",service="site"`, "http://"+r.Host))
 	}
 	w.WriteHeader(http.StatusUnauthorized)
 	return false
@@ -261,6 +316,11 @@ func (w *world) push() error {
 	if err != nil {
 		return err
 	}
+	other, err := imageOf("amd64", deepLayers[:2], nil, nil)
+	if err != nil {
+		return err
+	}
+	w.registry.app, w.registry.deep, w.registry.other = app, deep, other
 	arm, err := imageOf("arm64", []v1.Layer{layer(upper)}, nil, nil)
 	if err != nil {
 		return err
@@ -272,11 +332,7 @@ func (w *world) push() error {
 
 func (w *world) pushAll(images map[string]v1.Image, arm v1.Image) error {
 	for to, image := range images {
-		ref, err := name.ParseReference(w.registry.behind.Address + "/" + to)
-		if err == nil {
-			err = remote.Write(ref, image)
-		}
-		if err != nil {
+		if err := w.registry.tag(to, image); err != nil {
 			return err
 		}
 	}
@@ -284,8 +340,15 @@ func (w *world) pushAll(images map[string]v1.Image, arm v1.Image) error {
 	if err != nil {
 		return err
 	}
-	return remote.WriteIndex(ref, mutate.AppendManifests(empty.Index, mutate.IndexAddendum{
-		Add: arm, Descriptor: v1.Descriptor{Platform: &v1.Platform{OS: "linux", Architecture: "arm64"}},
+	ofArm := mutate.IndexAddendum{Add: arm, Descriptor: v1.Descriptor{Platform: &v1.Platform{OS: "linux", Architecture: "arm64"}}}
+	if err := remote.WriteIndex(ref, mutate.AppendManifests(empty.Index, ofArm)); err != nil {
+		return err
+	}
+	if ref, err = name.ParseReference(w.registry.behind.Address + "/team/both:1"); err != nil {
+		return err
+	}
+	return remote.WriteIndex(ref, mutate.AppendManifests(empty.Index, ofArm, mutate.IndexAddendum{
+		Add: w.registry.app, Descriptor: v1.Descriptor{Platform: &v1.Platform{OS: "linux", Architecture: "amd64"}},
 	}))
 }
 

@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -36,6 +37,8 @@ type world struct {
 	node     *native.Node
 	said     []string
 	registry *site
+	// environ is more for each command.
+	environ []string
 }
 
 // The places of what a site installs, and of what the cases use, in the cluster's root.
@@ -43,6 +46,8 @@ const (
 	plugins = "usr/lib/x86_64-linux-gnu/slurm-wlm"
 	store   = "var/lib/slurmlet/containers"
 	image   = "srv/image"
+	// imageCache is less than two of the registry's images
+	imageCache = "1M"
 	// squashed is the image as a file
 	squashed = "srv/image.sqsh"
 )
@@ -61,7 +66,7 @@ func (w *world) begin(s settings) error {
 			return err
 		}
 	}
-	if err := w.write("etc/slurm/plugstack.conf", "required spank_slurmlet.so\n", 0o644); err != nil {
+	if err := w.write("etc/slurm/plugstack.conf", "required spank_slurmlet.so image_cache="+imageCache+"\n", 0o644); err != nil {
 		return err
 	}
 	if err := w.addSquashfuse(s.Squashfuse); err != nil {
@@ -175,7 +180,7 @@ type result struct {
 func (w *world) as(environ []string, path string, args ...string) result {
 	cmd := w.Command(path, args...)
 	cmd.Dir = "/tmp"
-	cmd.Env = append(cmd.Env, append([]string{"HOME=/home/alice", "USER=alice", "LANG=C.UTF-8", "BOTH=job", "KEPT=job"}, environ...)...)
+	cmd.Env = append(cmd.Env, append([]string{"HOME=/home/alice", "USER=alice", "LANG=C.UTF-8", "BOTH=job", "KEPT=job"}, slices.Concat(w.environ, environ)...)...)
 	cmd.SysProcAttr.Credential = &syscall.Credential{Uid: alice, Gid: alice}
 	var out, said bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &said

@@ -59,6 +59,9 @@ func Parse(text string) (Reference, error) {
 // digested is what follows an image's name where a digest says which one.
 var digested = regexp.MustCompile(`@sha(256|512):[^@]*$`)
 
+// repository is the grammar that registries have for the path of an image. go-containerregistry takes more, as in "./".
+var repository = regexp.MustCompile(`^[a-z0-9]+([._-]+[a-z0-9]+)*(/[a-z0-9]+([._-]+[a-z0-9]+)*)*$`)
+
 func parseImage(text string) (Reference, error) {
 	registry, image, named := strings.Cut(text, "#")
 	var r Reference
@@ -89,6 +92,8 @@ func parseImage(text string) (Reference, error) {
 	switch {
 	case err != nil:
 		return Reference{}, fmt.Errorf("%s is no image's name: %w", text, err)
+	case !repository.MatchString(ref.Context().RepositoryStr()):
+		return Reference{}, fmt.Errorf("%s is no image's name: %q is no path of a registry's", text, ref.Context().RepositoryStr())
 	case named && ref.Context().RegistryStr() != want:
 		return Reference{}, fmt.Errorf("%s names two registries, %s and %s", text, registry, ref.Context().RegistryStr())
 	}
@@ -99,11 +104,51 @@ func parseImage(text string) (Reference, error) {
 // Plain is the image in the same registry, which may be asked by plain HTTP.
 func (r Reference) Plain() (name.Reference, error) {
 	where := r.Image.Context()
-	repository, err := name.NewRepository(where.RepositoryStr(), name.WithDefaultRegistry(where.RegistryStr()), name.Insecure)
-	if _, is := r.Image.(name.Digest); is {
-		return repository.Digest(r.Image.Identifier()), err
+	path := where.RepositoryStr()
+	if looksLikeOne(where.RegistryStr()) { // otherwise a group as "a.b" would be taken for the registry
+		path = where.RegistryStr() + "/" + path
 	}
-	return repository.Tag(r.Image.Identifier()), err
+	plain, err := name.NewRepository(path, name.WithDefaultRegistry(where.RegistryStr()), name.Insecure)
+	if _, is := r.Image.(name.Digest); is {
+		return plain.Digest(r.Image.Identifier()), err
+	}
+	return plain.Tag(r.Image.Identifier()), err
+}
+
+// looksLikeOne says whether the first part of an image's name is taken for a registry.
+func looksLikeOne(registry string) bool {
+	return registry == "localhost" || strings.ContainsAny(registry, ".:")
+}
+
+// Digest is empty where a tag names the image.
+func (r Reference) Digest() string {
+	if d, is := r.Image.(name.Digest); is {
+		return d.DigestStr()
+	}
+	return ""
+}
+
+// At is the image of a digest in the same repository.
+func (r Reference) At(digest string) Reference {
+	r.Image = r.Image.Context().Digest(digest)
+	return r
+}
+
+// Text is what Parse reads as the same image of a registry, for the same user.
+func (r Reference) Text() string {
+	user := ""
+	if r.User != "" {
+		user = r.User + "@"
+	}
+	where := r.Image.Context()
+	between, before := "#", ":"
+	if looksLikeOne(where.RegistryStr()) {
+		between = "/"
+	}
+	if r.Digest() != "" {
+		before = "@"
+	}
+	return "docker://" + user + where.RegistryStr() + between + where.RepositoryStr() + before + r.Image.Identifier()
 }
 
 // parseIn reads an image's name with its tag or digest. The registry holds where the name begins with none.

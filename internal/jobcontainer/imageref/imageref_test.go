@@ -51,6 +51,8 @@ func TestParseRefuses(t *testing.T) {
 		"Ubuntu":                         "no image's name",
 		"ubuntu:":                        "no image's name",
 		"a b":                            "no image's name",
+		"././":                           "no path of a registry's",
+		"a.example/b//c":                 "no path of a registry's",
 		"ubuntu@sha256:12":               "no image's name",
 		"https://registry.example/a":     "want docker://IMAGE",
 		"dockerd://ubuntu":               "docker save -o image.tar ubuntu",
@@ -66,13 +68,35 @@ func TestParseRefuses(t *testing.T) {
 
 // TestPlain: plain HTTP changes nothing else, also where a registry's name has no dot, as a Service's has none.
 func TestPlain(t *testing.T) {
-	for _, text := range []string{"docker://registry#a/b:c", "registry.example:5000/a", "ubuntu", "short#a@" + digest} {
+	for _, text := range []string{"docker://registry#a/b:c", "registry.example:5000/a", "ubuntu", "short#a@" + digest, "registry.example/a.b/c:d"} {
 		r, err := Parse(text)
 		require.NoError(t, err, text)
 		plain, err := r.Plain()
 		require.NoError(t, err, text)
 		assert.Equal(t, r.Image.Name(), plain.Name(), text)
 		assert.Equal(t, "http", plain.Context().Scheme(), text)
+	}
+}
+
+// TestText: what a named container keeps of its image is read again as the same image.
+func TestText(t *testing.T) {
+	for text, want := range map[string]string{
+		"ubuntu:24.04":                 "docker://index.docker.io/library/ubuntu@" + digest,
+		"docker://a@x.y@short#b/c:d":   "docker://a@x.y@short#b/c@" + digest,
+		"docker://a@x.y@r.z#b/c:d":     "docker://a@x.y@r.z/b/c@" + digest,
+		"localhost:5000/a":             "docker://localhost:5000/a@" + digest,
+		"registry.example/a.b/c:d":     "docker://registry.example/a.b/c@" + digest,
+		"registry.example/a@" + digest: "docker://registry.example/a@" + digest,
+	} {
+		r, err := Parse(text)
+		require.NoError(t, err, text)
+		at := r.At(digest)
+		assert.Equal(t, want, at.Text(), text)
+		assert.Equal(t, digest, at.Digest(), text)
+		again, err := Parse(at.Text())
+		require.NoError(t, err, at.Text())
+		assert.Equal(t, at.User, again.User)
+		assert.Equal(t, at.String(), again.String())
 	}
 }
 
@@ -93,6 +117,10 @@ func FuzzParse(f *testing.F) {
 			plain, err := r.Plain()
 			require.NoError(t, err)
 			require.Equal(t, r.Image.Name(), plain.Name())
+			again, err := Parse(r.Text())
+			require.NoError(t, err, r.Text())
+			require.Equal(t, r.Image.Name(), again.Image.Name())
+			require.Equal(t, r.User, again.User)
 		}
 	})
 }

@@ -87,13 +87,19 @@ func (i *Import) measure(all []v1.Layer) error {
 		i.total += bytes
 	}
 	i.say("%s: %d layers, %s", i.ref, len(all), size(i.total))
+	if i.step != nil {
+		// the layers, and the file that is made of them
+		if err := i.step.room(2 * i.total); err != nil {
+			return err
+		}
+	}
 	var free unix.Statfs_t
 	if i.ref.Image == nil || unix.Statfs(i.Temp, &free) != nil {
 		return nil
 	}
 	if room := int64(free.Bavail) * free.Bsize; room < i.total {
-		return fmt.Errorf("the layers of %s need %s, and %s has %s free (TMPDIR names another directory for them)",
-			i.ref, size(i.total), i.Temp, size(room))
+		return fmt.Errorf("the layers of %s need %s, and %s has %s free%s",
+			i.ref, size(i.total), i.Temp, size(room), i.hint("TMPDIR names another directory for them"))
 	}
 	return nil
 }

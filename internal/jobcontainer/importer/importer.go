@@ -38,13 +38,34 @@ type Import struct {
 
 	ref   imageref.Reference
 	began time.Time
+	// step has what a pull for a step does otherwise; nil: a person imports.
+	step *step
 	// total and done count bytes of the layers.
 	total int64
 	done  atomic.Int64
 }
 
-// every separates two lines about the progress.
-const every = 5 * time.Second
+// step is a pull on a node. Nobody chooses a platform or a directory there, and many nodes write to one terminal.
+type step struct {
+	node string
+	room func(bytes int64) error
+}
+
+// every and everyOfStep separate two lines about the progress.
+const (
+	every       = 5 * time.Second
+	everyOfStep = 30 * time.Second
+)
+
+// hint is what a person can do about an error.
+func (i *Import) hint(text string) string {
+	if i.step != nil {
+		return ""
+	}
+	return " (" + text + ")"
+}
+
+const hintArch = "--arch takes another one"
 
 // Run imports the image that a text names.
 func (i *Import) Run(ctx context.Context, text string) (err error) {
@@ -83,13 +104,22 @@ func (i *Import) run(ctx context.Context, program string) error {
 	if err != nil {
 		return err
 	}
+	written, err := i.make(ctx, program, dir, image)
+	if err == nil {
+		i.say("has written %s, %s, in %v", i.Output, size(written), time.Since(i.began).Round(100*time.Millisecond))
+	}
+	return err
+}
+
+// make makes the file of an image, in a directory on the same file system first, and returns its size.
+func (i *Import) make(ctx context.Context, program, dir string, image v1.Image) (int64, error) {
 	config, err := i.verify(image)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	if config.Architecture != "" && config.Architecture != i.Arch || config.OS != "" && config.OS != "linux" {
-		return fmt.Errorf("%s is for %s/%s, and linux/%s is wanted (--arch takes another one)",
-			i.ref, config.OS, config.Architecture, i.Arch)
+		return 0, fmt.Errorf("%s is for %s/%s, and linux/%s is wanted%s",
+			i.ref, config.OS, config.Architecture, i.Arch, i.hint(hintArch))
 	}
 	blobs, err := i.fetch(ctx, image, config.RootFS.DiffIDs)
 	defer func() {
@@ -98,15 +128,15 @@ func (i *Import) run(ctx context.Context, program string) error {
 		}
 	}()
 	if err != nil {
-		return err
+		return 0, err
 	}
 	tree, err := i.merge(blobs, config.Config)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	file := filepath.Join(dir, "image")
 	if err := i.write(ctx, program, file, tree, blobs); err != nil {
-		return err
+		return 0, err
 	}
 	return i.finish(file)
 }
@@ -125,11 +155,11 @@ func (i *Import) merge(blobs []*blob, config v1.Config) (*layers.Tree, error) {
 	return tree, configure(tree, config)
 }
 
-// finish gives the file its name. A file that somebody else has made meanwhile stays.
-func (i *Import) finish(file string) error {
+// finish gives the file its name, and returns its size. A file that somebody else has made meanwhile stays.
+func (i *Import) finish(file string) (int64, error) {
 	f, err := os.OpenFile(file, os.O_RDWR, 0)
 	if err != nil {
-		return fmt.Errorf("cannot write %s: %w", i.Output, err)
+		return 0, fmt.Errorf("cannot write %s: %w", i.Output, err)
 	}
 	defer f.Close()
 	info, err := f.Stat()
@@ -138,25 +168,32 @@ func (i *Import) finish(file string) error {
 	}
 	if err == nil {
 		if _, there := os.Lstat(i.Output); there == nil {
-			return fmt.Errorf("%s is there already", i.Output)
+			return 0, fmt.Errorf("%s is there already", i.Output)
 		}
 		err = os.Rename(file, i.Output)
 	}
 	if err != nil {
-		return fmt.Errorf("cannot write %s: %w", i.Output, err)
+		return 0, fmt.Errorf("cannot write %s: %w", i.Output, err)
 	}
-	i.say("has written %s, %s, in %v", i.Output, size(info.Size()), time.Since(i.began).Round(100*time.Millisecond))
-	return nil
+	return info.Size(), nil
 }
 
 func (i *Import) say(format string, args ...any) {
-	fmt.Fprintf(i.Messages, "slurmlet: "+format+"\n", args...)
+	who := "slurmlet: "
+	if i.step != nil {
+		who += i.step.node + ": "
+	}
+	fmt.Fprintf(i.Messages, who+format+"\n", args...)
 }
 
 // tell tells every few seconds how far something is, until the function that it returns is called.
 func (i *Import) tell(what string) (end func()) {
 	i.done.Store(0)
-	ticks, ended := time.NewTicker(every), make(chan struct{})
+	between := every
+	if i.step != nil {
+		between = everyOfStep
+	}
+	ticks, ended := time.NewTicker(between), make(chan struct{})
 	go func() {
 		for {
 			select {

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"strings"
+	"time"
 
 	"github.com/google/go-containerregistry/pkg/name"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
@@ -32,10 +33,27 @@ func (i *Import) open(ctx context.Context) (v1.Image, error) {
 }
 
 func (i *Import) openRegistry(ctx context.Context) (v1.Image, error) {
-	repository := i.ref.Image.Context()
-	found, err := i.Files.Find(ctx, repository, i.ref.User)
+	r, err := i.registry(ctx, pauses)
 	if err != nil {
 		return nil, err
+	}
+	i.say("asks %s for %s, %s", i.ref.Image.Context().RegistryStr(), i.ref, r.who)
+	return r.image(i.ref)
+}
+
+// registry is the one of the import's image, which is asked as one user.
+type registry struct {
+	*Import
+	// who says whose credentials it is shown.
+	who     string
+	options []remote.Option
+}
+
+// registry is asked again after what passes, with these pauses.
+func (i *Import) registry(ctx context.Context, waits []time.Duration) (registry, error) {
+	found, err := i.Files.Find(ctx, i.ref.Image.Context(), i.ref.User)
+	if err != nil {
+		return registry{}, err
 	}
 	who := "as a stranger, because there are no credentials for it in " + i.Files.String()
 	if found.From != "" {
@@ -44,34 +62,50 @@ func (i *Import) openRegistry(ctx context.Context) (v1.Image, error) {
 			who = fmt.Sprintf("as %s, with the credentials of %s", found.User, found.From)
 		}
 	}
-	i.say("asks %s for %s, %s", repository.RegistryStr(), i.ref, who)
 	base := remote.DefaultTransport.(*http.Transport).Clone()
 	base.ForceAttemptHTTP2 = false
-	options := []remote.Option{
+	return registry{i, who, []remote.Option{
 		remote.WithContext(ctx), remote.WithAuth(found.Authenticator), remote.WithPlatform(i.platform()),
 		remote.WithUserAgent("slurmlet-container"), remote.WithJobs(1),
-		remote.WithTransport(&transport{base: base, plain: i.Plain, waits: pauses, still: mostStill, say: i.say}),
+		remote.WithTransport(&transport{base: base, plain: i.Plain, waits: waits, still: mostStill, say: i.say}),
 		// the transport has the patience
 		remote.WithRetryPredicate(func(error) bool { return false }), remote.WithRetryStatusCodes(),
-	}
-	ref := i.ref.Image
-	if i.Plain {
-		if ref, err = i.ref.Plain(); err != nil {
-			return nil, err
-		}
-	}
-	descriptor, err := remote.Get(ref, options...)
+	}}, nil
+}
+
+// image finds the one for the platform.
+func (r registry) image(ref imageref.Reference) (v1.Image, error) {
+	descriptor, err := r.get(ref)
 	if err != nil {
-		return nil, i.explain(err, who)
+		return nil, err
 	}
 	if !descriptor.MediaType.IsIndex() {
 		return descriptor.Image()
 	}
 	index, err := descriptor.ImageIndex()
 	if err != nil {
-		return nil, i.explain(err, who)
+		return nil, r.explain(err, r.who)
 	}
-	return i.choose(index)
+	return r.choose(index)
+}
+
+func (r registry) get(ref imageref.Reference) (*remote.Descriptor, error) {
+	image, err := r.named(ref)
+	if err != nil {
+		return nil, err
+	}
+	descriptor, err := remote.Get(image, r.options...)
+	if err != nil {
+		return nil, r.explain(err, r.who)
+	}
+	return descriptor, nil
+}
+
+func (r registry) named(ref imageref.Reference) (name.Reference, error) {
+	if r.Plain {
+		return ref.Plain()
+	}
+	return ref.Image, nil
 }
 
 // explain says whom a registry has refused.
@@ -112,7 +146,7 @@ func (i *Import) choose(index v1.ImageIndex) (v1.Image, error) {
 			has = append(has, p.OS+"/"+p.Architecture)
 		}
 	}
-	return nil, fmt.Errorf("%s has no image for linux/%s, but for %s (--arch takes another one)", i.ref, i.Arch, strings.Join(has, ", "))
+	return nil, fmt.Errorf("%s has no image for linux/%s, but for %s%s", i.ref, i.Arch, strings.Join(has, ", "), i.hint(hintArch))
 }
 
 func openArchive(ref imageref.Reference) (v1.Image, error) {

@@ -18,6 +18,9 @@ import (
 
 func findSqfstar() (string, error) {
 	path, err := exec.LookPath("sqfstar")
+	if err != nil { // a job may have any PATH
+		path, err = exec.LookPath("/usr/bin/sqfstar")
+	}
 	if err != nil {
 		return "", errors.New("a squashfs file needs sqfstar here (Debian's package squashfs-tools)")
 	}

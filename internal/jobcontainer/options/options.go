@@ -8,7 +8,10 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"math"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/slurmlet/slurmlet/internal/jobcontainer/imageref"
@@ -16,7 +19,8 @@ import (
 
 // Options are what a user asks of a container, with the site's defaults.
 type Options struct {
-	// Image is the root file system: a path as the user gave it. It is empty where Name alone says which.
+	// Image is the root file system: a path, or an image of a registry (IsPath), as the user gave it. It is empty where
+	// Name alone says which.
 	Image string
 	// Mounts are made in this order.
 	Mounts []Mount
@@ -31,6 +35,9 @@ type Options struct {
 	Unshare []string
 
 	MountHome, RemapRoot, Writable, Entrypoint, EntrypointLog bool
+
+	// ImageCache is how many bytes of images a node keeps for each user; 0: the site says nothing.
+	ImageCache int64
 }
 
 // NameMode says which container of a name a step takes.
@@ -171,10 +178,17 @@ func (r *reader) addMounts(list string) error {
 func (r *reader) finish(defaults []string) error {
 	for _, d := range defaults {
 		name, value, _ := strings.Cut(d, "=")
+		if name == "image_cache" {
+			var err error
+			if r.ImageCache, err = parseSize(value); err != nil {
+				return fmt.Errorf("plugstack.conf gives spank_slurmlet.so the argument %q: %w", d, err)
+			}
+			continue
+		}
 		name = strings.ReplaceAll(name, "_", "-")
 		known := slices.Contains([]string{"mount-home", "remap-root", "writable", "entrypoint"}, name)
 		if _, err := parseBool(value); err != nil || !known {
-			return fmt.Errorf("plugstack.conf gives spank_slurmlet.so the argument %q: want program=, store=, or mount_home=, "+
+			return fmt.Errorf("plugstack.conf gives spank_slurmlet.so the argument %q: want program=, store=, image_cache=, or mount_home=, "+
 				"remap_root=, writable= or entrypoint= with 0 or 1", d)
 		}
 		if _, given := r.given[name]; !given && r.given["image"]+r.given["name"] != "" {
@@ -202,23 +216,31 @@ func (r *reader) finish(defaults []string) error {
 	return errors.Join(r.checkImage(), r.parseName(), r.parseLists())
 }
 
-// checkImage refuses what is no path: pyxis takes that for the name of an image in a registry. It names the command
-// that makes a file of it.
+// IsPath says whether an image is a directory or a file of the node. What is neither is an image of a registry, as with
+// pyxis.
+func IsPath(image string) bool {
+	if strings.HasPrefix(image, "/") || strings.HasPrefix(image, ".") {
+		return true
+	}
+	return !strings.Contains(image, "://") && slices.ContainsFunc([]string{".sqsh", ".sqfs", ".squashfs"}, func(suffix string) bool {
+		return strings.HasSuffix(image, suffix)
+	})
+}
+
+// checkImage refuses what is neither a path nor a registry's image.
 func (r *reader) checkImage() error {
-	if r.Image == "" || strings.HasPrefix(r.Image, "/") || strings.HasPrefix(r.Image, ".") {
+	if r.Image == "" || IsPath(r.Image) {
 		return nil
 	}
-	for _, suffix := range []string{".sqsh", ".sqfs", ".squashfs"} {
-		if strings.HasSuffix(r.Image, suffix) && !strings.Contains(r.Image, "://") {
-			return nil
-		}
-	}
-	file, err := imageref.FileName(r.Image)
+	ref, err := imageref.Parse(r.Image)
 	if err != nil {
-		return fmt.Errorf("--container-image=%s: want the path of a directory or of a .sqsh file: %w", r.Image, err)
+		return fmt.Errorf("--container-image=%s: want a directory, a .sqsh file or an image of a registry: %w", r.Image, err)
 	}
-	return fmt.Errorf("--container-image=%s: a step pulls from no registry; `slurmlet-container import %s` writes %s, "+
-		"and --container-image=./%s takes it", r.Image, r.Image, file, file)
+	if ref.Image == nil {
+		return fmt.Errorf("--container-image=%s: a step takes no archive and no OCI layout; `slurmlet-container import %s` makes "+
+			"a .sqsh file of it", r.Image, r.Image)
+	}
+	return nil
 }
 
 func (r *reader) parseName() error {
@@ -265,6 +287,32 @@ func parseBool(text string) (bool, error) {
 		return false, nil
 	}
 	return false, errors.New("want 1, true, yes or y, or 0, false, no or n")
+}
+
+// size is a quantity as Kubernetes writes one.
+var size = regexp.MustCompile(`^([0-9]{1,15})([kMGT]i?)?$`)
+
+// parseSize reads a number of bytes: 1000000000, 1G, 20Gi.
+func parseSize(text string) (int64, error) {
+	parts := size.FindStringSubmatch(text)
+	if parts == nil {
+		return 0, errors.New("want a size as in 50Gi")
+	}
+	n, err := strconv.ParseInt(parts[1], 10, 64)
+	unit, base := strings.TrimSuffix(parts[2], "i"), int64(1000)
+	if strings.HasSuffix(parts[2], "i") {
+		base = 1024
+	}
+	for range strings.Index(" kMGT", cmp.Or(unit, " ")) {
+		if n > math.MaxInt64/base {
+			return 0, errors.New("it is too large")
+		}
+		n *= base
+	}
+	if err == nil && n == 0 {
+		err = errors.New("want more than nothing")
+	}
+	return n, err
 }
 
 // Parse reads the options of a command line, the environment and the site's defaults.

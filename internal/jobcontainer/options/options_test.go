@@ -7,6 +7,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
+
+	"github.com/slurmlet/slurmlet/internal/jobcontainer/imageref"
 )
 
 func from(environ string) func(string) string {
@@ -48,6 +50,12 @@ func TestParse(t *testing.T) {
 		})},
 		{"--container-image=/i --container-env=A,B", "", with(func(o *Options) { o.Env = []string{"A", "B"} })},
 		{"--container-image=/i --container-unshare=uts,net,uts", "", with(func(o *Options) { o.Unshare = []string{"net", "uts"} })},
+		{"--container-image=alpine", "", with(func(o *Options) { o.Image = "alpine" })},
+		{"--container-image=docker://a@nvcr.io#b/c:d", "", with(func(o *Options) { o.Image = "docker://a@nvcr.io#b/c:d" })},
+		{"--container-image=docker://x/i.sqsh", "", with(func(o *Options) { o.Image = "docker://x/i.sqsh" })},
+		{"--container-image=/i --default=image_cache=20Gi", "", with(func(o *Options) { o.ImageCache = 20 << 30 })},
+		{"--container-image=/i --default=image_cache=2k", "", with(func(o *Options) { o.ImageCache = 2000 })},
+		{"--container-image=/i --default=image_cache=7", "", with(func(o *Options) { o.ImageCache = 7 })},
 		{"--container-name=n", "", Options{Name: "n", NameMode: Auto}},
 		{"--container-name=n:no_exec --container-workdir=/w", "", Options{Name: "n", NameMode: NoExec, Workdir: "/w"}},
 		{"--container-image=/i --container-mounts=/a --container-mounts=/b:/c,/a", "", with(func(o *Options) {
@@ -71,10 +79,15 @@ func TestIgnored(t *testing.T) {
 
 func TestMistakes(t *testing.T) {
 	for args, want := range map[string]string{
-		"--container-image=alpine":                                              "`slurmlet-container import alpine` writes alpine.sqsh",
-		"--container-image=docker://alpine":                                     "pulls from no registry",
-		"--container-image=docker://x/i.sqsh":                                   "writes x+i.sqsh.sqsh",
-		"--container-image=Alpine":                                              "want the path of a directory",
+		"--container-image=Alpine":                                              "want a directory, a .sqsh file or an image of a registry",
+		"--container-image=nvcr.io/nvidia/pytorch:24.05-py3:":                   "no image's name",
+		"--container-image=docker://a.example#b.example/c":                      "names two registries",
+		"--container-image=dockerd://ubuntu":                                    "asks no daemon",
+		"--container-image=docker-archive:a.tar":                                "`slurmlet-container import docker-archive:a.tar` makes a .sqsh file",
+		"--container-image=oci:layout":                                          "no OCI layout",
+		"--container-image=/i --default=image_cache=":                           "a size as in 50Gi",
+		"--container-image=/i --default=image_cache=0":                          "more than nothing",
+		"--container-image=/i --default=image_cache=999999999999999T":           "too large",
 		"--container-image=/i --container-image=/j":                             "contradicts",
 		"--container-image=":                                                    "needs a value",
 		"--container-image=/i --container-mounts=":                              "needs a value",
@@ -135,7 +148,11 @@ func FuzzParse(f *testing.F) {
 		}
 		require.NotContains(t, o.Name, "/")
 		require.NotContains(t, []string{"", ".", ".."}, o.Name)
-		require.NotContains(t, o.Image, "://")
+		if o.Image != "" && !IsPath(o.Image) {
+			ref, err := imageref.Parse(o.Image)
+			require.NoError(t, err)
+			require.NotNil(t, ref.Image)
+		}
 		for _, m := range o.Mounts {
 			require.Contains(t, "/.", m.Target[:1])
 			require.False(t, m.Source != Tmpfs && m.Source != Umount && !strings.ContainsAny(m.Source[:1], "/."), m.Source)

@@ -65,7 +65,8 @@ const Hold = "hold"
 const (
 	replyFD    = 3
 	lifelineFD = 4
-	lockFD     = 5
+	// lastFD is the last of those that it keeps open for their locks: a name's, and that of a registry's image.
+	lastFD = 6
 )
 
 // holder is this program as the container's holder, in namespaces of its own.
@@ -81,8 +82,10 @@ func (s Spec) holder(reply, lifeline, lock *os.File) (*exec.Cmd, error) {
 	cmd := exec.Command(self, Hold)
 	cmd.Stdin, cmd.Stderr = bytes.NewReader(text), os.Stderr
 	cmd.ExtraFiles = []*os.File{reply, lifeline}
-	if lock != nil {
-		cmd.ExtraFiles = append(cmd.ExtraFiles, lock)
+	for _, locked := range []*os.File{lock, s.held} {
+		if locked != nil {
+			cmd.ExtraFiles = append(cmd.ExtraFiles, locked) // locked for as long as the holder lives
+		}
 	}
 	uid, gid := s.UID, s.GID
 	attr := &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWUSER | unix.CLONE_NEWNS, Setsid: true, Pdeathsig: unix.SIGKILL}

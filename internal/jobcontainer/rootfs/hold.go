@@ -16,7 +16,7 @@ import (
 // RunHolder is the holder: it makes the container, says so, and keeps it until its lifeline is closed. It must be
 // called on the main thread: squashfuse dies with that.
 func RunHolder() error {
-	for fd := replyFD; fd <= lockFD; fd++ {
+	for fd := replyFD; fd <= lastFD; fd++ {
 		unix.CloseOnExec(fd)
 	}
 	reply, lifeline := os.NewFile(replyFD, "reply"), os.NewFile(lifelineFD, "lifeline")

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -17,7 +18,8 @@ import (
 )
 
 // Below the store, UID/NAME has the files of a container with a name: lock, which its holder keeps locked; reply, what
-// its holder has answered, while it runs; image, the path of its image; upper and work, its layer.
+// its holder has answered, while it runs; image, the path of its image, or the name of a registry's with its digest and,
+// in a second line, as the user gave it; upper and work, its layer.
 
 func (s Spec) userDir() string { return filepath.Join(s.Store, strconv.Itoa(s.UID)) }
 
@@ -34,6 +36,12 @@ func (s *Spec) open() (lock *os.File, running []byte, err error) {
 			s.Name, s.Name)
 	case !was && s.Image == "":
 		return nil, nil, fmt.Errorf("--container-name=%s: there is none on this node: want --container-image, too", s.Name)
+	}
+	// before the lock, for which others wait less long than a pull may take
+	if image := s.madeOf(); s.NameMode != options.Exec && image != "" && !options.IsPath(image) {
+		if err := s.findImage(image); err != nil {
+			return nil, nil, err
+		}
 	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, nil, fmt.Errorf("cannot keep the container %s: %w", s.Name, err)
@@ -81,23 +89,50 @@ func (s *Spec) lockOrJoin(lock *os.File) ([]byte, error) {
 	}
 }
 
-// imageOfName keeps the image that the container was made of: its layer fits no other.
+// imageOfName keeps the image that the container was made of: its layer fits no other. A registry's is kept by its
+// digest, so that one that has left the cache is pulled again.
 func (s *Spec) imageOfName() error {
 	path := filepath.Join(s.nameDir(), "image")
 	text, err := os.ReadFile(path)
 	if err == nil && len(text) > 0 {
-		if s.Image != "" && filepath.Clean(s.Image) != string(text) {
-			fmt.Fprintf(os.Stderr, "slurmlet: the container %s is there, and is made of %s\n", s.Name, text)
+		image, given := parseMade(string(text))
+		if s.Image != "" && filepath.Clean(s.Image) != image && s.Image != given {
+			fmt.Fprintf(os.Stderr, "slurmlet: the container %s is there, and is made of %s\n", s.Name, image)
 		}
-		return s.findImage(string(text))
+		return s.findImage(image)
 	}
-	if err := s.findImage(s.Image); err != nil {
-		return err
+	if s.pinned == "" {
+		if err := s.findImage(s.Image); err != nil {
+			return err
+		}
 	}
-	if err := os.WriteFile(path, []byte(s.Lower), 0o600); err != nil {
+	kept := s.Lower
+	if s.pinned != "" {
+		kept = s.pinned + "\n" + s.Image
+	}
+	if err := os.WriteFile(path, []byte(kept), 0o600); err != nil {
 		return fmt.Errorf("cannot keep the container %s: %w", s.Name, err)
 	}
 	return nil
+}
+
+// madeOf is the image that the container was made of, or is to be made of.
+func (s *Spec) madeOf() string {
+	text, err := os.ReadFile(filepath.Join(s.nameDir(), "image"))
+	if err != nil || len(text) == 0 {
+		return s.Image
+	}
+	image, _ := parseMade(string(text))
+	return image
+}
+
+// parseMade reads the file image of a name. A path may have a line break, and a registry's image has none.
+func parseMade(text string) (image, given string) {
+	if options.IsPath(text) {
+		return text, ""
+	}
+	image, given, _ = strings.Cut(text, "\n")
+	return image, given
 }
 
 // Named is a container that a user has on this node.
@@ -118,7 +153,8 @@ func List(store string, uid int) ([]Named, error) {
 	for _, e := range entries {
 		image, err := os.ReadFile(filepath.Join(dir, e.Name(), "image"))
 		if err == nil {
-			all = append(all, Named{e.Name(), string(image), isLocked(filepath.Join(dir, e.Name(), "lock"))})
+			made, _ := parseMade(string(image))
+			all = append(all, Named{e.Name(), made, isLocked(filepath.Join(dir, e.Name(), "lock"))})
 		}
 	}
 	return all, nil

@@ -30,6 +30,10 @@ type Spec struct {
 	// Lower is the image as an absolute path, and Squashfs says that it is a file.
 	Lower    string
 	Squashfs bool
+
+	// held keeps a registry's image in the cache, and pinned is its name with its digest.
+	held   *os.File
+	pinned string
 }
 
 // mountpoint is where the container grows in its own mount namespace.
@@ -46,8 +50,16 @@ func (s Spec) home() string {
 	return s.Home
 }
 
-// findImage makes the image an absolute path and looks whether it is a directory or a squashfs file.
+// findImage finds a path of the node, or a registry's image, which it pulls if it must.
 func (s *Spec) findImage(image string) error {
+	if options.IsPath(image) {
+		return s.findPath(image)
+	}
+	return s.findPulled(image)
+}
+
+// findPath makes the image an absolute path and looks whether it is a directory or a squashfs file.
+func (s *Spec) findPath(image string) error {
 	path, err := filepath.Abs(image)
 	if err != nil {
 		return fmt.Errorf("cannot find --container-image=%s: %w", image, err)

@@ -89,7 +89,7 @@ static int take(int val, const char *optarg, int remote);
 
 #define OPTION(name, arg, usage) {name, arg, "[slurmlet] " usage, arg != NULL, 0, take}
 static struct spank_option table[] = {
-	OPTION("container-image", "PATH", "run in this root: a directory or a squashfs file of the node"),
+	OPTION("container-image", "IMAGE", "run in this root: a directory or a squashfs file of the node, or a registry's image"),
 	OPTION("container-mounts", "SRC[:DST[:FLAGS]],...", "mount these into the container; + separates flags"),
 	OPTION("container-workdir", "PATH", "working directory in the container"),
 	OPTION("container-name", "NAME[:auto|create|exec|no_exec]", "keep the container's files on the node under a name"),
@@ -223,12 +223,17 @@ static int make_store(spank_t sp) {
 	// a volume of Kubernetes' may be written by everybody
 	if ((mkdir(store, 0755) && errno != EEXIST) || chmod(store, 0755))
 		return fail(store);
-	snprintf(path, sizeof path, "%s/mnt", store);
-	if (make_dir(path, 0755, 0, 0))
-		return fail(path);
-	snprintf(path, sizeof path, "%s/%u", store, (unsigned)uid);
-	if (make_dir(path, 0700, uid, gid))
-		return fail(path);
+	for (const char **dir = (const char *[]){"mnt", "images", NULL}; *dir; dir++) {
+		snprintf(path, sizeof path, "%s/%s", store, *dir);
+		if (make_dir(path, 0755, 0, 0))
+			return fail(path);
+	}
+	// the user's own: containers with a name, and images of registries
+	for (const char **dir = (const char *[]){"", "images/", NULL}; *dir; dir++) {
+		snprintf(path, sizeof path, "%s/%s%u", store, *dir, (unsigned)uid);
+		if (make_dir(path, 0700, uid, gid))
+			return fail(path);
+	}
 	return 0;
 }
 

@@ -1,0 +1,119 @@
+package rootfs
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"github.com/slurmlet/slurmlet/internal/jobcontainer/imagecache"
+	"github.com/slurmlet/slurmlet/internal/jobcontainer/imageref"
+)
+
+// Importer is the program that knows registries. It is installed beside this one.
+func Importer() (string, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return "", fmt.Errorf("cannot find slurmlet-import: %w", err)
+	}
+	return filepath.Join(filepath.Dir(self), "slurmlet-import"), nil
+}
+
+// findPulled takes a registry's image out of the user's cache, where slurmlet-import pulls it if it must.
+func (s *Spec) findPulled(image string) error {
+	ref, err := imageref.Parse(image)
+	if err == nil && ref.Image == nil {
+		err = errors.New("it is in no registry")
+	}
+	if err != nil {
+		return fmt.Errorf("--container-image=%s: %w", image, err)
+	}
+	cache := imagecache.Of(s.Store, s.UID, s.ImageCache)
+	if err := cache.Check(); err != nil {
+		return err
+	}
+	digest, held, err := takeCached(cache, ref)
+	if err == nil && held == nil {
+		digest, held, err = pull(cache, image)
+	}
+	if err != nil {
+		return err
+	}
+	if err := s.findPath(cache.Path(digest)); err != nil {
+		return err
+	}
+	s.held, s.pinned = held, ref.At(digest).Text()
+	return nil
+}
+
+// takeCached finds an image that a digest names, about which there is nothing to ask. The digest may be that of an
+// index, which was resolved when the image was pulled.
+func takeCached(cache imagecache.Cache, ref imageref.Reference) (string, *os.File, error) {
+	digest := ref.Digest()
+	if digest == "" {
+		return "", nil, nil
+	}
+	digest = cmp.Or(cache.Recall(ref.String()).Image, digest)
+	held, err := cache.Hold(digest)
+	return digest, held, err
+}
+
+// pull has slurmlet-import bring an image into the cache, and holds it there. A step that is cancelled has Slurm signal
+// both programs: this one waits until the other has cleaned up.
+func pull(cache imagecache.Cache, image string) (string, *os.File, error) {
+	program, err := Importer()
+	if err != nil {
+		return "", nil, err
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
+	defer stop()
+	cmd := exec.CommandContext(ctx, program, "--cache="+cache.Dir, "--limit="+strconv.FormatInt(cache.Limit, 10), "--node="+nodeName(), image)
+	cmd.Stderr = os.Stderr
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM}
+	hold, err := cmd.StdinPipe()
+	if err != nil {
+		return "", nil, fmt.Errorf("cannot pull %s: %w", image, err)
+	}
+	answer, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		return "", nil, fmt.Errorf("cannot pull %s: %w", image, err)
+	}
+	digest, _ := bufio.NewReader(answer).ReadString('\n') // without one, slurmlet-import has said why
+	digest = strings.TrimSpace(digest)
+	var held *os.File
+	if digest != "" {
+		held, err = cache.Hold(digest)
+	}
+	_ = hold.Close()
+	if failed := cmd.Wait(); failed != nil {
+		if cmd.ProcessState.ExitCode() < 0 && ctx.Err() == nil {
+			return "", nil, fmt.Errorf("cannot pull %s: slurmlet-import: %w (a pull needs memory of the step's)", image, failed)
+		}
+		return "", nil, ErrReported
+	}
+	if err == nil && held == nil {
+		err = fmt.Errorf("cannot pull %s: slurmlet-import has left no image %q", image, digest)
+	}
+	return digest, held, err
+}
+
+// nodeName is Slurm's name of the node. Many nodes write to one terminal.
+func nodeName() string {
+	if name := os.Getenv("SLURMD_NODENAME"); name != "" {
+		return name
+	}
+	name, _ := os.Hostname() // without it, there is none
+	return name
+}
