@@ -51,12 +51,6 @@ func fiveOfADirectory(t *testing.T, c *cluster) {
 	}
 	people, end := c.withDirectory(t)
 	defer end()
-	for _, p := range people {
-		until(t, p.name+" comes in", func() (bool, string) {
-			err := p.comesIn(t, c)
-			return err == nil, fmt.Sprint(err)
-		})
-	}
 	comeAndSubmit(t, c, people)
 
 	c.slapd(t, slapd.Off)
@@ -66,7 +60,6 @@ func fiveOfADirectory(t *testing.T, c *cluster) {
 	}
 	for _, p := range people {
 		require.NoError(t, p.comesIn(t, c), "%s: the key is known", p.name)
-		p.forwards = false
 	}
 	goOn(t, people)
 	c.slapd(t, slapd.On)
@@ -119,7 +112,7 @@ accounts: {accounts: {physics: {}}, users: {%s}}
 	accounting(filepath.Join(dir, "values.yaml"))(t, c)
 	return people, func() {
 		for _, p := range people {
-			_ = p.client.Close() // the login pod waits for sessions
+			p.goes() // the login pod waits for sessions
 		}
 		c.kubectl(t, append([]string{"delete"}, objects...)...)
 		uninstall(t, c)

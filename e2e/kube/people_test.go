@@ -29,7 +29,8 @@ type person struct {
 	// node is where the person's job runs, and other where it does not.
 	node, other string
 	job         job
-	client      *ssh.Client
+	// clients are the person's connections, of which the last one is used.
+	clients []*ssh.Client
 	// forwards: the keys of the person's own machine can be used in the login pod, as with ssh -A.
 	forwards bool
 }
@@ -91,7 +92,7 @@ func (p *person) comesIn(t *testing.T, c *cluster) error {
 		return err
 	}
 	t.Cleanup(func() { _ = client.Close() })
-	p.client = client
+	p.clients, p.forwards = append(p.clients, client), false
 	keyring := agent.NewKeyring()
 	secret, err := os.ReadFile(p.key)
 	require.NoError(t, err)
@@ -101,10 +102,20 @@ func (p *person) comesIn(t *testing.T, c *cluster) error {
 	return agent.ForwardToAgent(client, keyring)
 }
 
+// client is the last connection.
+func (p *person) client() *ssh.Client { return p.clients[len(p.clients)-1] }
+
+// goes ends the person's sessions.
+func (p *person) goes() {
+	for _, client := range p.clients {
+		_ = client.Close()
+	}
+}
+
 // runs is what the person's script prints in the login pod, where "ssh -A" leads to.
 func (p *person) runs(t *testing.T, script string) (string, error) {
 	t.Helper()
-	session, err := p.client.NewSession()
+	session, err := p.client().NewSession()
 	require.NoError(t, err)
 	defer session.Close()
 	if !p.forwards {
@@ -142,7 +153,10 @@ func comeAndSubmit(t *testing.T, c *cluster, people []*person) {
 		return saw == "ida jan kim lea max", saw
 	})
 	for _, p := range people {
-		require.NoError(t, p.comesIn(t, c), p.name)
+		until(t, p.name+" comes in", func() (bool, string) {
+			err := p.comesIn(t, c)
+			return err == nil, fmt.Sprint(err)
+		})
 		said, err := p.runs(t, fmt.Sprintf(submits, p.node))
 		require.NoError(t, err, said)
 		groups, id, _ := strings.Cut(said, "\n")
@@ -179,7 +193,7 @@ func leaves(t *testing.T, c *cluster, people []*person, known func() time.Time) 
 	others, leaver := people[:4], people[4]
 	ended := make(chan struct{})
 	go func() {
-		_ = leaver.client.Wait() // it is cut off
+		_ = leaver.client().Wait() // it is cut off
 		close(ended)
 	}()
 	until(t, "the session of who has left has ended", func() (bool, string) {
