@@ -53,7 +53,8 @@ if ! test -e /var/lib/mysql/.made; then
   touch /var/lib/mysql/.made
 fi
 exec mariadbd --user=root --datadir=/var/lib/mysql --socket=/run/mysqld/mysqld.sock --bind-address=0.0.0.0 --skip-name-resolve \
-  --init-file=/etc/mysql/init/init.sql --innodb-buffer-pool-size=32M --innodb-log-file-size=64M --innodb-lock-wait-timeout=900 --performance-schema=OFF`
+  --init-file=/etc/mysql/init/init.sql --innodb-buffer-pool-size=32M --innodb-log-file-size=64M --innodb-lock-wait-timeout=900 \
+  --loose-innodb-snapshot-isolation=OFF --performance-schema=OFF`
 
 const databaseInit = `CREATE USER IF NOT EXISTS slurm@'%%' IDENTIFIED BY '%s';
 GRANT ALL ON slurm_acct_db.* TO slurm@'%%';

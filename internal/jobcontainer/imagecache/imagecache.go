@@ -137,7 +137,7 @@ func (c Cache) inUse(digest string) bool {
 	return unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) != nil
 }
 
-// ErrInUse is why an image stays.
+// ErrInUse says that a container runs from an image, so that the image stays.
 var ErrInUse = errors.New("a container on this node runs from it")
 
 // Remove removes one image.
