@@ -99,7 +99,7 @@ native: $(BUILT) $(DISTRIBUTION) ## of e2e, what runs without limits, natively o
 
 limits: $(BUILT) ## of e2e, what needs cgroup v2: in User-Mode Linux where the machine has v1
 	SLURMLET_SANDBOX_TEST=$(CURDIR)/$(SANDBOX) $(GO) test -count=1 -run Real -v ./e2e/testbed/sandbox
-	$(E2E) -parallel 5 -run 'TestLimits|TestUpAndDown' ./e2e
+	$(E2E) -parallel 3 -run 'TestLimits|TestUpAndDown' ./e2e
 
 charts: $(HELM) $(UNTT) $(BUILDX) ## the charts, the images' definition and the papers (UPDATE=1 writes the chart's README and dashboards)
 	# one by one: values of the first would be the second's, too

@@ -25,7 +25,11 @@ func TestScale(t *testing.T) {
 	out, err := exec.Command("go", "build", "-o", program, "./figures/scale").CombinedOutput()
 	require.NoError(t, err, "%s", out)
 	slurmlet := filepath.Join(filepath.Dir(binary()), "slurmlet")
-	arguments := []string{"-nodes", "30", "-do", "edit,ends,drain", "-slurm", "24.11", "-slurmlet", slurmlet}
+	nodes := "10"
+	if withTime() {
+		nodes = "30"
+	}
+	arguments := []string{"-nodes", nodes, "-do", "edit,ends,drain", "-slurm", "24.11", "-slurmlet", slurmlet}
 
 	t.Run("an edit and mass ends", func(t *testing.T) {
 		out, err := exec.CommandContext(t.Context(), program, arguments...).CombinedOutput()

@@ -19,7 +19,7 @@ func TestMain(m *testing.M) { native.TestMain(m, inside) }
 
 // TestCluster: what the agent collects is what Slurm's commands print.
 func TestCluster(t *testing.T) {
-	native.EachVersion(t, func(t *testing.T, g native.Given) {
+	native.Newest(t, func(t *testing.T, g native.Given) {
 		t.Parallel() // it waits most of the time
 		native.Play(t, native.Whole, settings{Given: g, Metrics: g.Version >= "25.11"})
 	})

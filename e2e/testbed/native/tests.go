@@ -50,12 +50,22 @@ func EachVersion(t *testing.T, test func(t *testing.T, g Given)) {
 // on each with SLURMLET_E2E_FULL=1, or where -run names one.
 func Either(t *testing.T, test func(t *testing.T, g Given)) {
 	t.Helper()
+	versions := parts.Versions()
+	one(t, versions[crc32.ChecksumIEEE([]byte(t.Name()))%uint32(len(versions))], test) //nolint:gosec // there are two
+}
+
+// Newest is Either for a test that has more to see in the newest version.
+func Newest(t *testing.T, test func(t *testing.T, g Given)) {
+	t.Helper()
+	one(t, slices.Max(parts.Versions()), test)
+}
+
+func one(t *testing.T, version string, test func(t *testing.T, g Given)) {
+	t.Helper()
 	if os.Getenv("SLURMLET_E2E_FULL") != "" || named() {
 		EachVersion(t, test)
 		return
 	}
-	versions := parts.Versions()
-	version := versions[crc32.ChecksumIEEE([]byte(t.Name()))%uint32(len(versions))] //nolint:gosec // there are two
 	t.Run(version, func(t *testing.T) { test(t, For(t, version)) })
 }
 

@@ -21,12 +21,12 @@ import (
 const patience = 30 * time.Second
 
 // shares are what the sessions of steps get of the processors (sched(7), autogroup, where each cluster of native and limits
-// is a session with 0): three times a cluster's share for -5, six times for -8, a third for 5. urgent: with ten times,
-// commands of Slurm in guests gave up after their 10 s. quiet: with a cluster's share, a kube-apiserver did not answer its
-// controllers for 10 s, and none of them led. loud: the clusters of short are in its session. alone: up to eight small
-// clusters of native are. steady: kube, the longest step, waits for the images, which computed in one of their five minutes.
-// calm has a cluster's, unless a step runs alone.
-var shares = map[kind]int{loud: -5, urgent: -5, quiet: -5, steady: -5, alone: -8, calm: usualShare}
+// is a session with 0): three times a cluster's share for -5, five times for -7, six times for -8, a third for 5. urgent:
+// with ten times, commands of Slurm in guests gave up after their 10 s. quiet: with a cluster's share, a kube-apiserver did
+// not answer its controllers for 10 s, and none of them led. loud: the clusters of short are in its session. alone: up to
+// eight small clusters of native are. steady: kube, the longest step, waits for the images, which computed in one of their
+// five minutes. calm has a cluster's, unless a step runs alone.
+var shares = map[kind]int{loud: -5, urgent: -7, quiet: -5, steady: -5, alone: -8, calm: usualShare}
 
 const usualShare, lowestShare = 0, 5
 
