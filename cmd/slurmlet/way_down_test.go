@@ -215,12 +215,12 @@ func TestWayDown(t *testing.T) {
 }
 
 // ample is a grace period of which each part is seconds: a machine that is busy elsewhere takes one for a command.
-const ample = "40s"
+const ample = "80s"
 
 // TestGrace is what SIGTERM does to a node whose jobs do not end in time.
 func TestGrace(t *testing.T) {
 	t.Parallel()
-	grace := []string{"SLURMLET_GRACE_PERIOD=" + ample} // jobs until 19 s, the node is DOWN at 29 s, slurmd is stopped at 34 s
+	grace := []string{"SLURMLET_GRACE_PERIOD=" + ample} // jobs until 44 s, the node is DOWN at 64 s, slurmd is stopped at 74 s
 	both := map[string]string{"jobs/5": alices, "jobs/6": bobs}
 	const comment = "slurmlet: the pod of n1 was terminated, and the job may not be requeued"
 	for _, story := range []struct {
@@ -253,7 +253,7 @@ func TestGrace(t *testing.T) {
 		},
 	}, {
 		name:  "jobs are signalled before, once, and the batch script alone",
-		given: withJob([]string{"SLURMLET_JOB_SIGNAL=B:USR1@15", "SLURMLET_GRACE_PERIOD=" + ample}), // signalled at 4 s, requeued at 19 s
+		given: withJob([]string{"SLURMLET_JOB_SIGNAL=B:USR1@40", "SLURMLET_GRACE_PERIOD=" + ample}), // signalled at 4 s, requeued at 44 s
 		phases: []phase{
 			{"SIGTERM", []act{awaitReady, signal(unix.SIGTERM)}, []condition{waits, never("scancel")}},
 			{"it is signalled", nil, []condition{wrote("] --verbose --signal=USR1 --batch 5", 1), never("requeue"), logged(entry{"msg": "signalled job 5", "signal": "USR1"})}},

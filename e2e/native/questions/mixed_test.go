@@ -170,8 +170,9 @@ func (l *life) reserved() error {
 	if err := errors.Join(l.look(), leaves(n, gate, 0)); err != nil {
 		return err
 	}
-	if state := l.state(n); !slices.Contains(state, "DOWN") {
-		return fmt.Errorf("the record of %s in a reservation is %v, not DOWN", n.Name, state)
+	// A registration that was on its way ends DOWN (ReturnToService=2), and not the drain.
+	if state := l.state(n); !slices.Contains(state, "DRAIN") {
+		return fmt.Errorf("the record of %s in a reservation is %v, and not drained", n.Name, state)
 	}
 	return l.smallFor(n)
 }
