@@ -24,8 +24,8 @@ func TestSlurm(t *testing.T) {
 		{"a drain that lasts asks nobody", longDrain, either},
 		{"a pod deleted: its job ends first", jobEndsFirst, both},
 	}
-	slow := append(inTime([]testCase{{"slurmctld that hangs in a reconfigure", hungSlurmctld, both}}), []testCase{ // they wait for minutes of Slurm's own, and of sssd's
-		{"the jobs and sessions of those end whom the directory locks or no longer has", leaversOfTheDirectory, either},
+	slow := append(inTime([]testCase{{"slurmctld that hangs in a reconfigure", hungSlurmctld, both}}), []testCase{ // they wait for Slurm's own minute
+		{"slurmctld stops with a job's launch still to be sent", launchIsLost, either},
 		{"slurmd killed with a job's launch under way", launchDies, either},
 	}...)
 	eachVersion(t, bed{name: "e2e", clusters: 5, noLimits: true, start: up}, slices.Concat(first, slow, reloadCases, drainCases, killCases(), loginCases, neighbourCases, []testCase{
@@ -39,7 +39,7 @@ func TestSlurm(t *testing.T) {
 		{"labels and annotations", described, both},
 		{"sssd on a node", sssdOnANode, both},
 		{"a directory's users log in and run jobs", directorysUsers, either},
-		{"slurmctld stops with a job's launch still to be sent", launchIsLost, either},
+		{"the jobs and sessions of those end whom the directory locks or no longer has", leaversOfTheDirectory, either},
 		{"names that the agent takes are taken by Slurm", names, both},
 		{"hostlists as scontrol reads them", hostlists, both},
 		{"srun --container without oci.conf", uncontained, both},
