@@ -125,7 +125,7 @@ func TestUrgentSteps(t *testing.T) {
 	s, ok := play(t, 3, `
 		case $1 in
 		urgent) touch begun; until [ -e beside ]; do sleep 0.1; done
-			[ ! -e /proc/self/autogroup ] || [ $(id -u) != 0 ] || grep -q 'nice -5' /proc/self/autogroup;;
+			[ ! -e /proc/self/autogroup ] || [ $(id -u) != 0 ] || grep -q 'nice -7' /proc/self/autogroup;;
 		loud) until [ -e begun ]; do sleep 0.1; done; touch beside;;
 		esac`,
 		step{name: "urgent", limit: time.Minute, kind: urgent}, step{name: "loud", limit: time.Minute}, step{name: "alone", limit: time.Minute, kind: alone})
