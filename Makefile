@@ -44,7 +44,7 @@ bin/spank_slurmlet.so: internal/jobcontainer/spank/spank_slurmlet.c # one file f
 	@mkdir -p $(@D)
 	$(<D)/compile $(CC) $@
 
-test: ## everything that must hold, in 20 to 25 minutes (bin/test has the logs)
+test: ## everything that must hold, in some 20 minutes (bin/test has the logs)
 	$(SUITE)
 
 test-full: ## every case on every version: hours
