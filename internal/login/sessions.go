@@ -96,7 +96,10 @@ func (l *Login) countSessions() {
 					followed[p.PID()] = true
 					go l.reportEnd(p, ended)
 				}
-				if uid := sshd.UID(l.Root, p.PID()); !placed[p.PID()] && uid >= 0 {
+				if placed[p.PID()] {
+					continue
+				}
+				if uid := sshd.UID(l.Root, p.PID()); uid >= 0 { // each question searches /proc
 					placed[p.PID()] = true
 					l.userCgroups.begin(uid, p.PID())
 				}
