@@ -217,8 +217,11 @@ func (f *Follower) poll(take func(manifest) bool) {
 		m, err := f.get(last, start)
 		switch {
 		case err == nil:
-			if start != "" && m.start != "" && m.start != start {
+			switch {
+			case start != "" && m.start != "" && m.start != start:
 				f.Log(slog.LevelInfo, "slurmctld has been started anew")
+				f.Lost()
+			case !met && failures > 0: // the node may have registered with an earlier slurmctld
 				f.Lost()
 			}
 			f.Log(slog.LevelDebug, "slurmctld's agent has announced a configuration", slog.String("hash", m.hash))

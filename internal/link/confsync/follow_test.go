@@ -5,6 +5,8 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"strconv"
 	"sync"
@@ -102,6 +104,39 @@ func TestSlurmctldIsAway(t *testing.T) {
 		f.hangUp()
 		<-lost
 	}
+}
+
+// TestSlurmctldIsMetLate: a slurmctld that answers for the first time after questions in vain may be another one than
+// the one that the node has registered with.
+func TestSlurmctldIsMetLate(t *testing.T) {
+	feed, address := serveFeed(t)
+	asked := make(chan struct{}, 8)
+	busy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusServiceUnavailable)
+		asked <- struct{}{}
+	}))
+	defer busy.Close()
+	cable := newCable(t, busy.Listener.Addr().String())
+	done, lost := make(chan struct{}), make(chan struct{}, 8)
+	defer close(done)
+	host, port, err := net.SplitHostPort(cable.Addr().String())
+	require.NoError(t, err)
+	number, err := strconv.Atoi(port)
+	require.NoError(t, err)
+	follower := NewFollower(FollowerOptions{
+		Slurmctld: net.JoinHostPort(host, "6817"), AgentPort: number, Done: done, Lost: func() { lost <- struct{}{} },
+		Log: func(slog.Level, string, ...slog.Attr) {},
+	})
+	feed.announce(manifestOf("first"), mostTested)
+	news := make(chan manifest, 8)
+	go follower.poll(func(m manifest) bool { news <- m; return true })
+	<-asked
+	cable.pull()
+	cable.plugIn(hostPort(t, address))
+	require.Equal(t, manifestOf("first").hash, (<-news).hash)
+	<-lost
+	awaitWaiting(t, feed, 1)
+	require.Empty(t, lost, "once")
 }
 
 // TestSlurmctldIsAnotherOne: a node that is cut off hears the last word of the old slurmctld when the next
