@@ -142,7 +142,7 @@ func (p *Pod) Open(daemon reconfig.Daemon) (good *confset.Set, now conf.Revision
 		Defaults: p.ConfDefaults, SlurmUser: p.SlurmUser,
 		Elastic: p.setsForConf(), ElasticDir: p.ElasticSets, Programs: p.waits,
 		Daemon: daemon, Table: p.Table, Client: p.Client, Feed: &p.feed, Saved: p.saved, CopyKeys: p.CopyKeys,
-		Fatal: p.fatalSince, Log: p.Log,
+		Fatal: p.fatalSince, Log: p.Log, HoldAccounts: p.holdAccounts(),
 	})
 	return good, p.reloader.Read()
 }

@@ -65,7 +65,7 @@ const mostRefused = 10
 // Apply makes all changes of a plan. The record has them before they are made. confirm is the number of removals that
 // somebody has confirmed beside the file's, 0 for none.
 func (s Sync) Apply(ctx context.Context, file *planner.File, prune bool, confirm int) (o Outcome, err error) {
-	unlock, err := lock(s.Record)
+	unlock, err := lock(ctx, s.Record, lockLimit)
 	if err != nil {
 		return o, err
 	}

@@ -1,12 +1,14 @@
 package accounts
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -56,8 +58,8 @@ func writeRecord(path string, r planner.Record) error {
 	return nil
 }
 
-// lock has one Apply at a time work with a record.
-func lock(record string) (unlock func(), err error) {
+// lock has one Apply at a time work with a record, and none beside a reconfigure. It waits for the other one.
+func lock(ctx context.Context, record string, limit time.Duration) (unlock func(), err error) {
 	if err := os.MkdirAll(filepath.Dir(record), 0o755); err != nil {
 		return nil, fmt.Errorf("cannot keep a record of what is made: %w", err)
 	}
@@ -65,9 +67,33 @@ func lock(record string) (unlock func(), err error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot keep a record of what is made: %w", err)
 	}
-	if err := unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
-		file.Close()
-		return nil, fmt.Errorf("another apply works with the record %s: %w", record, err)
+	for until := time.Now().Add(limit); ; {
+		if err = unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB); err == nil {
+			return func() { file.Close() }, nil
+		}
+		if !errors.Is(err, unix.EWOULDBLOCK) || time.Now().After(until) || ctx.Err() != nil {
+			file.Close()
+			return nil, fmt.Errorf("another apply works with the record %s, or slurmctld is being reconfigured: %w", record, err)
+		}
+		select {
+		case <-time.After(lockPause):
+		case <-ctx.Done():
+		}
 	}
-	return func() { file.Close() }, nil
+}
+
+const (
+	// lockPause is the time between two tries of the lock.
+	lockPause = 50 * time.Millisecond
+	// lockLimit is how long an Apply waits for another one, or for a reconfigure.
+	lockLimit = 2 * time.Minute
+	// holdLimit is how long a reconfigure waits for an Apply: 10,000 new users take longer.
+	holdLimit = time.Minute
+)
+
+// Hold keeps accounts from being applied until release is called, and waits for an Apply that is under way. slurmdbd tells
+// slurmctld of each change and waits for its answer, and a slurmctld that reads its configuration waits for slurmdbd: 24.11
+// then answers for minutes no more.
+func Hold(ctx context.Context, record string) (release func(), err error) {
+	return lock(ctx, record, holdLimit)
 }

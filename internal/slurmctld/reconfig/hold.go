@@ -28,9 +28,26 @@ func (r *Reloader) holdJobs(ctx context.Context) {
 	r.held.Store(true)
 }
 
-// releaseJobs lets them start again, also when the agent ends. Without an answer they start
+// holdAccounts keeps accounts from being changed until the reconfigure is over. A long change of theirs does not keep an
+// edit from being live.
+func (r *Reloader) holdAccounts(ctx context.Context) {
+	if r.HoldAccounts == nil || r.accounts.Load() != nil {
+		return
+	}
+	release, err := r.HoldAccounts(ctx)
+	if err != nil {
+		r.Log(slog.LevelWarn, "slurmctld reconfigures while accounts are changed", slog.Any("error", err))
+		return
+	}
+	r.accounts.Store(&release)
+}
+
+// releaseJobs lets them start again, and accounts be changed, also when the agent ends. Without an answer jobs start
 // when the minute is over.
 func (r *Reloader) releaseJobs() {
+	if release := r.accounts.Swap(nil); release != nil {
+		(*release)()
+	}
 	if r.Programs != nil {
 		r.Programs.Allow()
 	}

@@ -31,6 +31,8 @@ type Options struct {
 	ElasticDir string
 	// Programs are those that slurmctld runs for jobs, nil where there are none.
 	Programs Programs
+	// HoldAccounts keeps the cluster's accounts from being changed until release is called; nil: nobody changes them.
+	HoldAccounts func(ctx context.Context) (release func(), err error)
 	// Saved is what slurmctld has saved, nil where nobody looks after it.
 	Saved  SavedState
 	Daemon Daemon

@@ -95,6 +95,7 @@ func (r *Reloader) TryNow(ctx context.Context, post func(lifecycle.Event)) error
 // awaitLaunches waits until slurmctld has sent the nodes what it had for them, and notes the
 // node starts before. It returns a conf.InUse if the checked set cannot be used after all.
 func (r *Reloader) awaitLaunches(ctx context.Context, limit time.Duration) error {
+	r.holdAccounts(ctx)
 	// A slurmd may have been started meanwhile.
 	answered := r.untilQuiet(ctx, limit, r.attempt.known().starts != nil, func() bool { return r.noteStarts(ctx) })
 	removed := r.attempt.known().removed
@@ -110,8 +111,9 @@ func (r *Reloader) awaitLaunches(ctx context.Context, limit time.Duration) error
 
 // ReconfigureAgain has slurmctld reconfigure with what is live, at a moment that loses no launch.
 func (r *Reloader) ReconfigureAgain(ctx context.Context) error {
-	r.untilQuiet(ctx, conf.SendLimit, true, func() bool { return true })
 	defer r.releaseJobs()
+	r.holdAccounts(ctx)
+	r.untilQuiet(ctx, conf.SendLimit, true, func() bool { return true })
 	return r.Client.Reconfigure(ctx)
 }
 

@@ -29,6 +29,8 @@ type Reloader struct {
 	prechecked atomic.Pointer[precheck]
 	// held: slurmctld starts no jobs until the reconfigure is over.
 	held atomic.Bool
+	// accounts lets accounts be changed again, nil while they may be.
+	accounts atomic.Pointer[func()]
 
 	keeping sync.Mutex
 	// unkept is why the last good set could not be kept, empty when it was.
