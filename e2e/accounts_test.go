@@ -198,6 +198,16 @@ func accountsOfTheAgent(t *testing.T, c *cluster) {
 		s := c.agent(t, sandbox.Slurmctld).Accounts
 		return s.Why == nil && !s.Applied.IsZero(), fmt.Sprintf("%+v", s)
 	})
+	reconfigure := func(to string) {
+		require.NoError(t, c.SetFiles(t.Context(), sandbox.Slurmctld, "etc", map[string]sandbox.File{"slurm.conf": {Data: []byte(to)}}))
+		c.run(t, sandbox.Slurmctld, "slurmlet", "reload")
+	}
 	edit(noAccounts)
+	reconfigure(c.SlurmConf + "SchedulerTimeSlice=40\n") // at once: slurmdbd and slurmctld wait for each other otherwise
 	has("two of two go", "")
+	edit("accounts: {lab: {}}\nusers: {gina: lab}\n")
+	reconfigure(c.SlurmConf)
+	has("a user is back", "lab||\nlab|gina|\n")
+	edit(noAccounts)
+	has("all go", "")
 }
