@@ -147,9 +147,10 @@ func importImage(args []string) error {
 
 func list(args []string, stdout io.Writer) error {
 	set := flag.NewFlagSet("list", flag.ExitOnError)
-	store := set.String("store", defaultStore, "the node's directory for containers")
+	site := readSite(os.Getenv)
+	set.StringVar(&site.store, "store", site.store, "the node's directory for containers")
 	_ = set.Parse(args) // it exits
-	all, err := rootfs.List(*store, os.Getuid())
+	all, err := rootfs.List(site.store, os.Getuid())
 	for _, n := range all {
 		state := ""
 		if n.Running {
@@ -157,7 +158,11 @@ func list(args []string, stdout io.Writer) error {
 		}
 		fmt.Fprintf(stdout, "%-20s %-8s %s\n", n.Name, state, n.Image)
 	}
-	images, failed := imagecache.Of(*store, os.Getuid(), 0).List()
+	cache, failed := site.images()
+	if failed != nil {
+		return errors.Join(err, failed)
+	}
+	images, failed := cache.List()
 	for _, i := range images {
 		state := "used " + i.Used.Format(time.DateTime)
 		if i.InUse {
@@ -170,24 +175,28 @@ func list(args []string, stdout io.Writer) error {
 
 func remove(args []string) error {
 	set := flag.NewFlagSet("rm", flag.ExitOnError)
-	store := set.String("store", defaultStore, "the node's directory for containers")
+	site := readSite(os.Getenv)
+	set.StringVar(&site.store, "store", site.store, "the node's directory for containers")
 	_ = set.Parse(args) // it exits
 	if set.NArg() != 1 {
 		return errors.New("want the name of one container, or one image")
 	}
 	name := set.Arg(0)
-	named, err := rootfs.List(*store, os.Getuid())
+	named, err := rootfs.List(site.store, os.Getuid())
 	if err != nil {
 		return err
 	}
-	cache := imagecache.Of(*store, os.Getuid(), 0)
+	cache, err := site.images()
+	if err != nil {
+		return err
+	}
 	digest, err := findImage(cache, name)
 	if err != nil {
 		return err
 	}
 	// a container may be called as an image is
 	if digest == "" || slices.ContainsFunc(named, func(n rootfs.Named) bool { return n.Name == name }) {
-		return rootfs.Remove(*store, os.Getuid(), name)
+		return rootfs.Remove(site.store, os.Getuid(), name)
 	}
 	if err := cache.Remove(digest); err != nil {
 		return fmt.Errorf("cannot remove the image %s: %w", name, err)

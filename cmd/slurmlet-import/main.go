@@ -50,10 +50,11 @@ func importImage(args []string, stdin io.Reader, stdout, stderr io.Writer) error
 		set.StringVar(&i.Arch, name, runtime.GOARCH, "")
 	}
 	var cache imagecache.Cache
-	var node string
+	var node, step string
 	set.StringVar(&cache.Dir, "cache", "", "")
 	set.Int64Var(&cache.Limit, "limit", imagecache.DefaultLimit, "")
 	set.StringVar(&node, "node", "", "")
+	set.StringVar(&step, "step", "", "")
 	var images []string
 	for len(args) > 0 {
 		if err := set.Parse(args); err != nil {
@@ -72,7 +73,11 @@ func importImage(args []string, stdin io.Reader, stdout, stderr io.Writer) error
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
 	if cache.Dir != "" {
-		return pull(ctx, &i, images[0], node, cache, stdin, stdout)
+		digest, held, err := i.Pull(ctx, images[0], node, step, cache)
+		if err != nil {
+			return err
+		}
+		return hold(digest, held, stdin, stdout)
 	}
 	if i.Output == "" {
 		var err error
@@ -83,17 +88,13 @@ func importImage(args []string, stdin io.Reader, stdout, stderr io.Writer) error
 	return i.Run(ctx, images[0])
 }
 
-// pull prints the digest of the image, and keeps the image in the cache until its standard input ends: slurmlet-container
+// hold prints the digest of an image, and keeps the image in the cache until its standard input ends: slurmlet-container
 // holds it by then.
-func pull(ctx context.Context, i *importer.Import, image, node string, cache imagecache.Cache, stdin io.Reader, stdout io.Writer) error {
-	digest, held, err := i.Pull(ctx, image, node, cache)
-	if err != nil {
-		return err
-	}
+func hold(digest string, held *os.File, stdin io.Reader, stdout io.Writer) error {
 	defer held.Close()
 	if _, err := fmt.Fprintln(stdout, digest); err != nil {
 		return err
 	}
-	_, err = io.Copy(io.Discard, stdin)
+	_, err := io.Copy(io.Discard, stdin)
 	return err
 }

@@ -13,6 +13,9 @@
 {{- with .Values.jobContainers.imageCache }}
 {{- $line = printf "%s image_cache=%s" $line . }}
 {{- end }}
+{{- with .Values.jobContainers.imageDir }}
+{{- $line = printf "%s image_dir=%s" $line . }}
+{{- end }}
 {{- printf "%s\n%s" $line $own }}
 {{- end }}
 

@@ -89,7 +89,7 @@ func inside(s settings) (err error) {
 	defer w.registry.close()
 	err = w.playAll(s.Version, slices.Concat(cases, importCases))
 	w.environ = []string{"ENROOT_ALLOW_HTTP=y"} // the nodes have the registry on another machine
-	return errors.Join(err, w.playAll(s.Version, pullCases))
+	return errors.Join(err, w.playAll(s.Version, slices.Concat(pullCases, sharedCases)))
 }
 
 func (w *world) playAll(version string, all []testCase) (err error) {

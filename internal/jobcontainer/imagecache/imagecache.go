@@ -1,5 +1,5 @@
-// Package imagecache keeps the images that a user's steps have pulled on one node. It is a directory of that user's
-// alone. Each image is a squashfs file, which is named after the digest of its manifest. refs has one file a reference:
+// Package imagecache keeps the images that a user's steps have pulled on one node, or on all nodes that share a file
+// system. It is a directory of that user's alone. Each image is a squashfs file, which is named after the digest of its manifest. refs has one file a reference:
 // the digest that it had when the node asked its registry last. Who uses an image has its file locked, shared, so that
 // nobody removes it. Who pulls one has DIGEST.lock locked, and writes into DIGEST.pull.
 package imagecache
@@ -33,6 +33,14 @@ const DefaultLimit = 50 << 30
 // Of is a user's cache in the node's directory for containers. The plugin makes its directory, as root.
 func Of(store string, uid int, limit int64) Cache {
 	return Cache{Dir: filepath.Join(store, "images", strconv.Itoa(uid)), Limit: cmp.Or(limit, DefaultLimit)}
+}
+
+// Shared is a user's cache in a directory that nodes share, which this makes as that user.
+func Shared(dir string, limit int64) (Cache, error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return Cache{}, fmt.Errorf("cannot keep images: %w", err)
+	}
+	return Cache{Dir: dir, Limit: cmp.Or(limit, DefaultLimit)}, nil
 }
 
 // Check is an error unless the directory is this user's, and nobody else can enter it.
@@ -129,12 +137,17 @@ func (c Cache) List() ([]Image, error) {
 }
 
 func (c Cache) inUse(digest string) bool {
-	f, err := os.Open(c.Path(digest))
+	f, err := c.openToLock(digest)
 	if err != nil {
 		return false
 	}
 	defer f.Close()
 	return unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) != nil
+}
+
+// openToLock opens an image for an exclusive lock, which NFS gives only to those who may write (flock(2)).
+func (c Cache) openToLock(digest string) (*os.File, error) {
+	return os.OpenFile(c.Path(digest), os.O_RDWR, 0)
 }
 
 // ErrInUse says that a container runs from an image, so that the image stays.
@@ -148,7 +161,7 @@ func (c Cache) Remove(digest string) error {
 }
 
 func (c Cache) remove(digest string) error {
-	f, err := os.Open(c.Path(digest))
+	f, err := c.openToLock(digest)
 	if err != nil {
 		return fmt.Errorf("cannot remove an image: %w", err)
 	}

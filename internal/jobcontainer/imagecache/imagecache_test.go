@@ -93,7 +93,7 @@ func TestMakeRoomOnTheDisk(t *testing.T) {
 func TestRemove(t *testing.T) {
 	c := newCache(t, 0)
 	put(t, c, 1, 1)
-	require.NoError(t, c.Remember(Known{"a:1", digest(9), digest(1)}))
+	require.NoError(t, c.Remember(Known{Reference: "a:1", Digest: digest(9), Image: digest(1)}))
 	held, err := c.Hold(digest(1))
 	require.NoError(t, err)
 	all, err := c.List()
@@ -133,10 +133,10 @@ func TestKnown(t *testing.T) {
 	put(t, c, 1, 1)
 	put(t, c, 2, 1)
 	long := "registry.example/" + strings.Repeat("a/", 200) + ":1"
-	for _, k := range []Known{{"a:1", digest(8), digest(1)}, {long, digest(2), digest(2)}, {"a:1", digest(9), digest(2)}, {"gone", digest(7), digest(7)}} {
+	for _, k := range []Known{{Reference: "a:1", Digest: digest(8), Image: digest(1)}, {Reference: long, Digest: digest(2), Image: digest(2)}, {Reference: "a:1", Digest: digest(9), Image: digest(2)}, {Reference: "gone", Digest: digest(7), Image: digest(7)}} {
 		require.NoError(t, c.Remember(k))
 	}
-	assert.Equal(t, Known{"a:1", digest(9), digest(2)}, c.Recall("a:1"))
+	assert.Equal(t, Known{Reference: "a:1", Digest: digest(9), Image: digest(2)}, c.Recall("a:1"))
 	assert.Equal(t, digest(2), c.Recall(long).Image)
 	assert.Equal(t, Known{}, c.Recall("gone"))
 	assert.Equal(t, Known{}, c.Recall("a:2"))
@@ -147,7 +147,7 @@ func TestKnown(t *testing.T) {
 		}
 		require.NoError(t, os.Chtimes(path, old, old))
 	}
-	require.NoError(t, c.Remember(Known{"new", digest(7), digest(7)})) // another step is about to have it
+	require.NoError(t, c.Remember(Known{Reference: "new", Digest: digest(7), Image: digest(7)})) // another step is about to have it
 	c.forget()
 	entries, err := os.ReadDir(c.refs())
 	require.NoError(t, err)
@@ -183,6 +183,55 @@ func TestBegin(t *testing.T) {
 	entries, err := os.ReadDir(c.Dir)
 	require.NoError(t, err)
 	assert.Len(t, entries, 1)
+}
+
+// TestOnce: of twenty nodes of a step one asks, and one more only after that has failed. Another step asks again.
+func TestOnce(t *testing.T) {
+	c := newCache(t, 0)
+	put(t, c, 1, 1)
+	var asked, waited atomic.Int32
+	ask := func(step string) func() (Known, error) {
+		return func() (Known, error) {
+			asked.Add(1)
+			k := Known{Reference: "a:1", Digest: digest(9), Image: digest(1), Step: step}
+			return k, c.Remember(k)
+		}
+	}
+	play := func(step string) {
+		var all sync.WaitGroup
+		for range 20 {
+			all.Go(func() {
+				k, err := c.Once(t.Context(), "a:1", step, func() { waited.Add(1) }, ask(step))
+				assert.NoError(t, err)
+				assert.Equal(t, digest(1), k.Image)
+			})
+		}
+		all.Wait()
+	}
+	play("7.0")
+	assert.Equal(t, int32(1), asked.Load())
+	play("7.1")
+	assert.Equal(t, int32(2), asked.Load())
+
+	refused, both := make(chan struct{}), make(chan error, 2)
+	fail := func() (Known, error) {
+		asked.Add(1)
+		<-refused
+		return Known{}, errors.ErrUnsupported
+	}
+	before := asked.Load()
+	for range 2 {
+		go func() {
+			_, err := c.Once(t.Context(), "a:1", "8.0", func() { close(refused) }, fail)
+			both <- err
+		}()
+	}
+	require.ErrorIs(t, <-both, errors.ErrUnsupported)
+	require.ErrorIs(t, <-both, errors.ErrUnsupported)
+	assert.Equal(t, int32(2), asked.Load()-before)
+	locks, err := filepath.Glob(filepath.Join(c.refs(), "*"+lockEnd))
+	require.NoError(t, err)
+	assert.Empty(t, locks)
 }
 
 func TestBeginEnds(t *testing.T) {

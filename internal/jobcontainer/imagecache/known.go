@@ -1,22 +1,26 @@
 package imagecache
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 )
 
-// Known is what a registry said of a reference when this node asked last.
+// Known is what a registry said of a reference when it was asked last.
 type Known struct {
 	Reference string `json:"reference"`
 	// Digest is the reference's own. For several platforms it is that of their index.
 	Digest string `json:"digest"`
 	// Image is the digest of this node's platform, by which the cache has the image.
 	Image string `json:"image"`
+	// Step is the step that asked last. Its other nodes that share the cache take the same digest, and ask nobody.
+	Step string `json:"step,omitempty"`
 }
 
 func (c Cache) refs() string { return filepath.Join(c.Dir, "refs") }
@@ -77,6 +81,50 @@ func (c Cache) Remember(k Known) error {
 	return nil
 }
 
+// Once has one of a step's nodes, which share the cache, do what has an image there and remembers it with the step. The
+// others wait, and take the same digest. waits is called once where a node waits. Where the first fails, each of those
+// that have waited does it for itself: nobody waits for many failures in turn.
+func (c Cache) Once(ctx context.Context, reference, step string, waits func(), do func() (Known, error)) (Known, error) {
+	if err := os.MkdirAll(c.refs(), 0o700); err != nil {
+		return Known{}, fmt.Errorf("cannot remember an image's digest: %w", err)
+	}
+	for waited := false; ; {
+		if last := c.Recall(reference); last.Step == step {
+			return last, nil
+		}
+		lock, err := tryLock(c.knownPath(reference)+lockEnd, os.O_CREATE)
+		if err != nil {
+			return Known{}, fmt.Errorf("cannot ask for an image's digest: %w", err)
+		}
+		switch last := c.Recall(reference); {
+		case lock == nil && !waited:
+			waits()
+			waited = true
+		case lock == nil:
+		case last.Step == step: // its holder has ended between two looks
+			unlock(lock)
+			return last, nil
+		case waited:
+			unlock(lock)
+			return do()
+		default:
+			defer unlock(lock)
+			return do()
+		}
+		select {
+		case <-ctx.Done():
+			return Known{}, ctx.Err()
+		case <-time.After(betweenLooks):
+		}
+	}
+}
+
+// unlock lets the next one have a lock of tryLock's.
+func unlock(lock *os.File) {
+	_ = os.Remove(lock.Name())
+	_ = lock.Close()
+}
+
 func (c Cache) allKnown() []Known {
 	entries, _ := os.ReadDir(c.refs()) // without it, none is known
 	var all []Known
@@ -97,7 +145,13 @@ func (c Cache) forget() {
 	for _, e := range entries {
 		path := filepath.Join(c.refs(), e.Name())
 		info, err := e.Info()
-		if err == nil && time.Since(info.ModTime()) > writing && c.read(path).Image == "" {
+		switch {
+		case err != nil || time.Since(info.ModTime()) <= writing:
+		case strings.HasSuffix(path, lockEnd):
+			if lock, err := tryLock(path, 0); err == nil && lock != nil {
+				unlock(lock)
+			}
+		case c.read(path).Image == "":
 			_ = os.Remove(path) // it is tried again with the next image
 		}
 	}

@@ -85,8 +85,7 @@ func (p *Pull) Dir() string { return p.cache.file(p.digest, pullEnd) }
 // End removes what is not the image's.
 func (p *Pull) End() {
 	_ = os.RemoveAll(p.Dir()) // the next pull tries again
-	_ = os.Remove(p.lock.Name())
-	_ = p.lock.Close()
+	unlock(p.lock)
 }
 
 // sweep ends the pulls of processes that are dead.

@@ -21,8 +21,8 @@ import (
 const mostAsking = 5 * time.Second
 
 // Pull has a registry's image in a user's cache, and returns it as the cache holds it, with its digest. The import's
-// Output and Temp are the cache's to choose.
-func (i *Import) Pull(ctx context.Context, text, node string, cache imagecache.Cache) (digest string, held *os.File, err error) {
+// Output and Temp are the cache's to choose. id is that of a step whose nodes share the cache, empty for others.
+func (i *Import) Pull(ctx context.Context, text, node, id string, cache imagecache.Cache) (digest string, held *os.File, err error) {
 	i.began, i.step = time.Now(), &step{node, cache.MakeRoom}
 	if i.ref, err = imageref.Parse(text); err == nil && i.ref.Image == nil {
 		err = fmt.Errorf("%s is in no registry", text)
@@ -31,7 +31,7 @@ func (i *Import) Pull(ctx context.Context, text, node string, cache imagecache.C
 		err = cache.Check()
 	}
 	if err == nil {
-		digest, held, err = i.pull(ctx, cache)
+		digest, held, err = i.pullOnce(ctx, id, cache)
 	}
 	if err != nil && ctx.Err() != nil {
 		err = errors.New("the pull is cancelled, and nothing of it is left")
@@ -39,7 +39,27 @@ func (i *Import) Pull(ctx context.Context, text, node string, cache imagecache.C
 	return digest, held, redacted(err)
 }
 
-func (i *Import) pull(ctx context.Context, cache imagecache.Cache) (string, *os.File, error) {
+// pullOnce has the first of a step's nodes ask and pull for all that share the cache.
+func (i *Import) pullOnce(ctx context.Context, id string, cache imagecache.Cache) (string, *os.File, error) {
+	if id == "" {
+		return i.pull(ctx, "", cache)
+	}
+	var held *os.File
+	known, err := cache.Once(ctx, i.ref.String(), id, func() { i.say("waits for another node of this step, which asks for %s", i.ref) },
+		func() (k imagecache.Known, err error) {
+			k.Image, held, err = i.pull(ctx, id, cache)
+			return k, err
+		})
+	if err == nil && held == nil {
+		held, err = cache.Hold(known.Image)
+	}
+	if err == nil && held == nil { // another step had no room, and has removed it
+		return i.pull(ctx, id, cache)
+	}
+	return known.Image, held, err
+}
+
+func (i *Import) pull(ctx context.Context, id string, cache imagecache.Cache) (string, *os.File, error) {
 	known := cache.Recall(i.ref.String())
 	now, err := i.current(ctx, known)
 	if err != nil {
@@ -47,6 +67,9 @@ func (i *Import) pull(ctx context.Context, cache imagecache.Cache) (string, *os.
 	}
 	if now == known.Digest {
 		if held, err := cache.Hold(known.Image); held != nil || err != nil {
+			if known.Step = id; id != "" {
+				i.complain(cache.Remember(known))
+			}
 			return known.Image, held, err
 		}
 	}
@@ -64,7 +87,7 @@ func (i *Import) pull(ctx context.Context, cache imagecache.Cache) (string, *os.
 	}
 	held, err := i.hold(ctx, cache, r, image, hash.String())
 	if err == nil {
-		i.complain(cache.Remember(imagecache.Known{Reference: i.ref.String(), Digest: now, Image: hash.String()}))
+		i.complain(cache.Remember(imagecache.Known{Reference: i.ref.String(), Digest: now, Image: hash.String(), Step: id}))
 	}
 	return hash.String(), held, err
 }

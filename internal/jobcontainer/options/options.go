@@ -38,6 +38,9 @@ type Options struct {
 
 	// ImageCache is how many bytes of images a node keeps for each user; 0: the site says nothing.
 	ImageCache int64
+	// ImageDir is the user's directory for images of registries, which nodes share; empty: each node has its own. It has
+	// %h for the home directory, %u for the user's name and %U for the id.
+	ImageDir string
 }
 
 // NameMode says which container of a name a step takes.
@@ -178,9 +181,14 @@ func (r *reader) addMounts(list string) error {
 func (r *reader) finish(defaults []string) error {
 	for _, d := range defaults {
 		name, value, _ := strings.Cut(d, "=")
-		if name == "image_cache" {
+		if name == "image_cache" || name == "image_dir" {
 			var err error
-			if r.ImageCache, err = parseSize(value); err != nil {
+			if name == "image_dir" {
+				r.ImageDir, err = value, CheckImageDir(value)
+			} else {
+				r.ImageCache, err = parseSize(value)
+			}
+			if err != nil {
 				return fmt.Errorf("plugstack.conf gives spank_slurmlet.so the argument %q: %w", d, err)
 			}
 			continue
@@ -188,7 +196,7 @@ func (r *reader) finish(defaults []string) error {
 		name = strings.ReplaceAll(name, "_", "-")
 		known := slices.Contains([]string{"mount-home", "remap-root", "writable", "entrypoint"}, name)
 		if _, err := parseBool(value); err != nil || !known {
-			return fmt.Errorf("plugstack.conf gives spank_slurmlet.so the argument %q: want program=, store=, image_cache=, or mount_home=, "+
+			return fmt.Errorf("plugstack.conf gives spank_slurmlet.so the argument %q: want program=, store=, image_cache=, image_dir=, or mount_home=, "+
 				"remap_root=, writable= or entrypoint= with 0 or 1", d)
 		}
 		if _, given := r.given[name]; !given && r.given["image"]+r.given["name"] != "" {

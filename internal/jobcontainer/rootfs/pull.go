@@ -36,13 +36,16 @@ func (s *Spec) findPulled(image string) error {
 	if err != nil {
 		return fmt.Errorf("--container-image=%s: %w", image, err)
 	}
-	cache := imagecache.Of(s.Store, s.UID, s.ImageCache)
-	if err := cache.Check(); err != nil {
+	cache, step, err := s.imageCache()
+	if err == nil {
+		err = cache.Check()
+	}
+	if err != nil {
 		return err
 	}
 	digest, held, err := takeCached(cache, ref)
 	if err == nil && held == nil {
-		digest, held, err = pull(cache, image)
+		digest, held, err = pull(cache, step, image)
 	}
 	if err != nil {
 		return err
@@ -52,6 +55,25 @@ func (s *Spec) findPulled(image string) error {
 	}
 	s.held, s.pinned = held, ref.At(digest).Text()
 	return nil
+}
+
+// imageCache is the user's cache: this node's, or one that a step's nodes share, with the step's id.
+func (s *Spec) imageCache() (cache imagecache.Cache, step string, err error) {
+	dir, err := s.ImageDirOf(s.Home, s.User, s.UID)
+	if dir == "" || err != nil {
+		return imagecache.Of(s.Store, s.UID, s.ImageCache), "", err
+	}
+	cache, err = imagecache.Shared(dir, s.ImageCache)
+	return cache, stepID(os.Getenv), err
+}
+
+// stepID distinguishes a step from all others that may use the same images.
+func stepID(getenv func(string) string) string {
+	var parts []string
+	for _, name := range []string{"SLURM_CLUSTER_NAME", "SLURM_JOB_ID", "SLURM_STEP_ID", "SLURM_RESTART_COUNT"} {
+		parts = append(parts, getenv(name))
+	}
+	return strings.Join(parts, ".")
 }
 
 // takeCached finds an image that a digest names, about which there is nothing to ask. The digest may be that of an
@@ -68,14 +90,15 @@ func takeCached(cache imagecache.Cache, ref imageref.Reference) (string, *os.Fil
 
 // pull has slurmlet-import bring an image into the cache, and holds it there. A step that is cancelled has Slurm signal
 // both programs: this one waits until the other has cleaned up.
-func pull(cache imagecache.Cache, image string) (string, *os.File, error) {
+func pull(cache imagecache.Cache, step, image string) (string, *os.File, error) {
 	program, err := Importer()
 	if err != nil {
 		return "", nil, err
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
-	cmd := exec.CommandContext(ctx, program, "--cache="+cache.Dir, "--limit="+strconv.FormatInt(cache.Limit, 10), "--node="+nodeName(), image)
+	cmd := exec.CommandContext(ctx, program, "--cache="+cache.Dir, "--limit="+strconv.FormatInt(cache.Limit, 10), "--node="+nodeName(),
+		"--step="+step, image)
 	cmd.Stderr = os.Stderr
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM}
