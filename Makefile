@@ -143,10 +143,11 @@ steps: build ## 100,000 job steps on one node, and what its agent keeps of them 
 oracle: ## what slurmlet check says beside what real Slurm does: all cases, and MUTATIONS=1000 (ARGS='-seed 1 -run name')
 	$(GO) run ./e2e/oracle -mutations $(MUTATIONS) $(ARGS)
 
-bench: build ## figures side by side with tini, supervisord and bare slurmd; what scrapers, 10,000 nodes and 10,000 jobs cost slurmctld
+bench: build $(DISTRIBUTION) ## figures side by side with tini, supervisord and bare slurmd; what scrapers, 10,000 nodes and 10,000 jobs cost slurmctld
 	$(GO) test -run '^$$' -bench . -benchmem ./agent/... ./cgroup/... ./internal/... ./slurmconf/...
 	$(GO) run ./e2e/figures/bench
 	set -o pipefail; $(GO) test -tags e2e -count=1 -v -run 'TestCluster|TestCost' ./e2e/native/cluster -cost | grep -E '^(ok|FAIL|--- FAIL)|^ +--- |scrapers,|slurmctld +[0-9]'
+	set -o pipefail; DISTRIBUTION=$(DISTRIBUTION) $(GO) test -tags e2e -count=1 -v -run TestContainers ./e2e/native/containers -cost | grep -E '^(ok|FAIL|--- FAIL|Slurm|  )'
 	$(SANDBOX) install
 	set -o pipefail; $(GO) test -tags e2e -count=1 -parallel 1 -v -run 'TestLimits/.*/a_pod_resized_in_place' ./e2e | grep -E '^ +--- .*/a_pod|resized to|FAIL'
 

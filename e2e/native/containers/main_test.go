@@ -26,7 +26,10 @@ import (
 
 // settings are what those inside the namespaces are told by those outside. Squashfuse is a directory with squashfuse,
 // and Distribution the program of a registry.
-type settings struct{ Version, Root, Bin, Squashfuse, Distribution string }
+type settings struct {
+	Version, Root, Bin, Squashfuse, Distribution string
+	Cost, Full                                   bool
+}
 
 func TestMain(m *testing.M) {
 	native.Run(inside)
@@ -38,15 +41,23 @@ func TestContainers(t *testing.T) {
 	require.NoError(t, err)
 	for _, version := range parts.Versions() {
 		t.Run(version, func(t *testing.T) {
-			t.Parallel()
+			if !*cost { // figures of two at once are nobody's
+				t.Parallel()
+			}
 			root, err := parts.Root(t.Context(), version, t.Logf)
 			require.NoError(t, err)
 			squashfuse, err := parts.Squashfuse(t.Context(), t.Logf)
 			require.NoError(t, err)
 			require.NotEmpty(t, os.Getenv("DISTRIBUTION"), "DISTRIBUTION is not set: run make native")
-			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
+			limit, full := 10*time.Minute, os.Getenv("SLURMLET_E2E_FULL") != ""
+			if full {
+				limit = 90 * time.Minute
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), limit)
 			defer cancel()
-			require.NoError(t, native.Enter(ctx, settings{version, root, filepath.Dir(slurmlet), squashfuse, os.Getenv("DISTRIBUTION")}))
+			require.NoError(t, native.Enter(ctx, settings{
+				version, root, filepath.Dir(slurmlet), squashfuse, os.Getenv("DISTRIBUTION"), *cost, full,
+			}))
 		})
 	}
 }
@@ -78,7 +89,7 @@ func inside(s settings) (err error) {
 	if err != nil {
 		return err
 	}
-	w := &world{Cluster: cluster, node: cluster.Nodes[0]}
+	w := &world{Cluster: cluster, node: cluster.Nodes[0], full: s.Full}
 	defer func() { err = errors.Join(err, w.Close()) }()
 	if err := w.begin(s); err != nil {
 		return w.explained(err)
@@ -87,9 +98,14 @@ func inside(s settings) (err error) {
 		return w.explained(err)
 	}
 	defer w.registry.close()
-	err = w.playAll(s.Version, slices.Concat(cases, importCases))
 	w.environ = []string{"ENROOT_ALLOW_HTTP=y"} // the nodes have the registry on another machine
-	return errors.Join(err, w.playAll(s.Version, slices.Concat(pullCases, sharedCases)))
+	if s.Cost {
+		return w.measure(s.Version)
+	}
+	w.environ = nil
+	err = w.playAll(s.Version, slices.Concat(cases, importCases))
+	w.environ = []string{"ENROOT_ALLOW_HTTP=y"}
+	return errors.Join(err, w.playAll(s.Version, slices.Concat(pullCases, stepsCases, sharedCases)))
 }
 
 func (w *world) playAll(version string, all []testCase) (err error) {

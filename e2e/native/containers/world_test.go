@@ -25,6 +25,7 @@ const slurmConf = `SlurmctldParameters=enable_configless
 MaxNodeCount=10
 TreeWidth=65533
 MinJobAge=3600
+MaxJobCount=20000
 KillWait=5
 `
 
@@ -39,6 +40,8 @@ type world struct {
 	registry *site
 	// environ is more for each command.
 	environ []string
+	// full asks for the long forms (SLURMLET_E2E_FULL=1).
+	full bool
 }
 
 // The places of what a site installs, and of what the cases use, in the cluster's root.

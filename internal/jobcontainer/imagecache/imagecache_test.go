@@ -217,7 +217,7 @@ func TestOnce(t *testing.T) {
 	fail := func() (Known, error) {
 		asked.Add(1)
 		<-refused
-		return Known{}, errors.ErrUnsupported
+		return c.Recall("b:1"), errors.ErrUnsupported
 	}
 	before := asked.Load()
 	for range 2 {
