@@ -105,7 +105,7 @@ func inside(s settings) (err error) {
 	w.environ = nil
 	err = w.playAll(s.Version, slices.Concat(cases, importCases))
 	w.environ = []string{"ENROOT_ALLOW_HTTP=y"}
-	return errors.Join(err, w.playAll(s.Version, slices.Concat(pullCases, stepsCases, sharedCases)))
+	return errors.Join(err, w.playAll(s.Version, slices.Concat(pullCases, driverCases, stepsCases, sharedCases)))
 }
 
 func (w *world) playAll(version string, all []testCase) (err error) {

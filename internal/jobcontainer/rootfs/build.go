@@ -90,7 +90,7 @@ func (s Spec) fill(in inside) error {
 			return err
 		}
 	}
-	if err := s.writeUsers(in); err != nil {
+	if err := errors.Join(s.writeUsers(in), s.mountDriver(in)); err != nil {
 		return err
 	}
 	switch {

@@ -47,7 +47,7 @@ func (s Spec) make() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	image, workdir := readEnvironment(in.read("etc/environment")), s.workdir(in)
+	image, workdir := in.withDriver(readEnvironment(in.read("etc/environment"))), s.workdir(in)
 	entrypoint := s.Entrypoint && in.has("etc/rc")
 	// pivot_root(2) would move squashfuse onto the file system that it serves, and hang it for good.
 	if err = unix.Fchdir(in.fd); err == nil {
