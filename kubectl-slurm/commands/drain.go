@@ -115,8 +115,8 @@ func resume(c *cobra.Command, cluster *kube.Cluster, name string, force bool) er
 		return err
 	case record == nil:
 		return fmt.Errorf("slurmctld knows no node %s.%s", name, didYouMean(name, nodeNames(ctx, cluster, asker)))
-	case !record.Is("DRAIN", "DOWN", "FAIL"):
-		fmt.Fprintf(c.OutOrStdout(), "%s is %s: nobody keeps jobs from it\n", name, strings.Join(record.State, "+"))
+	case isInService(record):
+		tellInService(c, record)
 		return nil
 	}
 	owner := reasons.Of(record.Reason)
@@ -128,10 +128,22 @@ func resume(c *cobra.Command, cluster *kube.Cluster, name string, force bool) er
 		return cluster.Run(ctx, p, kube.Streams{Out: c.OutOrStdout(), Err: c.ErrOrStderr()}, "slurmlet", "resume")
 	}
 	if _, err := asker.Ask(ctx, "scontrol", "update", "nodename="+name, "state=resume"); err != nil {
-		return err
+		now, failed := slurm.FindNode(ctx, asker, name)
+		if failed != nil || now == nil || !isInService(now) {
+			return err
+		}
+		tellInService(c, now) // a registration was quicker (ReturnToService), and slurmctld resumes no such node
+		return nil
 	}
 	fmt.Fprintf(plain{c.OutOrStdout()}, "%s\nit is resumed\n", whose)
 	return nil
+}
+
+// isInService says whether nobody keeps jobs from a node.
+func isInService(n *slurm.Node) bool { return !n.Is("DRAIN", "DOWN", "FAIL") }
+
+func tellInService(c *cobra.Command, n *slurm.Node) {
+	fmt.Fprintf(c.OutOrStdout(), "%s is %s: nobody keeps jobs from it\n", n.Name, strings.Join(n.State, "+"))
 }
 
 // oneLine has no control characters, which a reason may not bring into others' terminals.
