@@ -31,7 +31,7 @@ var importCases = []testCase{
 			w.clean("/tmp"),
 		)
 	}},
-	{"sixty layers, an archive and an OCI layout make the same", func(w *world) error {
+	{"sixty layers, two archives and an OCI layout make the same", func(w *world) error {
 		const layers = "cat /work/59; ls /work | grep -c ."
 		return errors.Join(
 			w.imports(w.registry.front+"/team/deep:1", "-o", "/tmp/deep.sqsh"),
@@ -40,6 +40,11 @@ var importCases = []testCase{
 			w.prints("--container-image=/tmp/archive.sqsh", layers, "59 61"),
 			w.imports("oci:/srv/deep", "-o", "/tmp/layout.sqsh"),
 			w.prints("--container-image=/tmp/layout.sqsh", layers, "59 61"),
+			w.imports("oci-archive:/srv/deep-oci.tar", "-o", "/tmp/packed.sqsh"),
+			w.prints("--container-image=/tmp/packed.sqsh", layers, "59 61"),
+			w.refuses("it has no index.json", "oci-archive:/srv/deep.tar", "-o", "/tmp/none.sqsh"),
+			w.refuses("tar header", "oci-archive:/srv/image.sqsh", "-o", "/tmp/none.sqsh"),
+			w.refuses("has no image x, but", "oci-archive:/srv/deep-oci.tar:x", "-o", "/tmp/none.sqsh"),
 			w.refuses("no such file", "docker-archive:/srv/missing.tar"),
 			w.refuses("OCI layout", "oci:/srv/image"),
 			w.clean("/tmp"),

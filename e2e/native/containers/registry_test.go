@@ -364,7 +364,8 @@ func (w *world) writeFiles(image v1.Image) error {
 	}
 	// the library keeps blobs for their writer alone
 	readable := w.Command("/bin/chmod", "-R", "a+rX", "/srv/deep").Run()
-	return errors.Join(err, readable, tarball.WriteToFile(filepath.Join(w.Root, "srv/deep.tar"), tag, image))
+	packed := w.Command("/bin/tar", "-C", "/srv/deep", "-cf", "/srv/deep-oci.tar", ".").Run()
+	return errors.Join(err, readable, packed, tarball.WriteToFile(filepath.Join(w.Root, "srv/deep.tar"), tag, image))
 }
 
 // imageOf makes an image of layers, and of more of them whose tar the configuration has to be told.

@@ -18,9 +18,10 @@ type Reference struct {
 	Image name.Reference
 	// User is whose credentials the registry is shown; empty: those that are found first.
 	User string
-	// Path is that of a file as `docker save` writes one (Archive), or of an OCI layout's directory.
-	Path    string
-	Archive bool
+	// Path is that of a file as `docker save` writes one (Archive), of an OCI layout as a tar (Packed), or of an OCI
+	// layout's directory.
+	Path            string
+	Archive, Packed bool
 	// Tag is the image's name in Path; empty: there is one image alone.
 	Tag string
 }
@@ -28,8 +29,8 @@ type Reference struct {
 // daemons are enroot's schemes for the images of a daemon on the same machine.
 var daemons = []string{"dockerd://", "podman://", "docker-daemon:"}
 
-// Parse reads REF: docker://[USER@][REGISTRY#]IMAGE[:TAG], a docker reference, docker-archive:FILE[:TAG], or
-// oci:DIRECTORY[:TAG].
+// Parse reads REF: docker://[USER@][REGISTRY#]IMAGE[:TAG], a docker reference, docker-archive:FILE[:TAG],
+// oci-archive:FILE[:TAG], or oci:DIRECTORY[:TAG].
 func Parse(text string) (Reference, error) {
 	if strings.ContainsAny(text, "\x00\n") {
 		return Reference{}, errors.New("the name of an image has no NUL and no line break")
@@ -40,18 +41,18 @@ func Parse(text string) (Reference, error) {
 				"a file, and docker-archive:image.tar names it", text, image)
 		}
 	}
-	for scheme, archive := range map[string]bool{"docker-archive:": true, "oci:": false} {
+	for _, scheme := range []string{"docker-archive:", "oci-archive:", "oci:"} {
 		if rest, is := strings.CutPrefix(text, scheme); is {
 			file, tag, _ := strings.Cut(rest, ":")
 			if file == "" {
 				return Reference{}, fmt.Errorf("%s: want a path after %s", text, scheme)
 			}
-			return Reference{Path: file, Archive: archive, Tag: tag}, nil
+			return Reference{Path: file, Archive: scheme == "docker-archive:", Packed: scheme == "oci-archive:", Tag: tag}, nil
 		}
 	}
 	rest := strings.TrimPrefix(text, "docker://")
 	if strings.Contains(rest, "://") {
-		return Reference{}, fmt.Errorf("%s: want docker://IMAGE, docker-archive:FILE or oci:DIRECTORY", text)
+		return Reference{}, fmt.Errorf("%s: want docker://IMAGE, docker-archive:FILE, oci-archive:FILE or oci:DIRECTORY", text)
 	}
 	return parseImage(rest)
 }

@@ -29,6 +29,8 @@ func TestParse(t *testing.T) {
 		{"ubuntu:24.04@" + digest, "", "index.docker.io/library/ubuntu@" + digest, "ubuntu+0123456789ab.sqsh"},
 		{"docker-archive:/data/image.tar", "", "/data/image.tar", "image.sqsh"},
 		{"docker-archive:image.tar:a/b:c", "", "image.tar:a/b:c", "image+a+b+c.sqsh"},
+		{"oci-archive:/data/image.tar", "", "/data/image.tar", "image.sqsh"},
+		{"oci-archive:image.tar:localhost/a:v1", "", "image.tar:localhost/a:v1", "image+localhost+a+v1.sqsh"},
 		{"oci:./layout:v1", "", "./layout:v1", "layout+v1.sqsh"},
 	} {
 		r, err := Parse(c.text)
@@ -58,6 +60,7 @@ func TestParseRefuses(t *testing.T) {
 		"dockerd://ubuntu":               "docker save -o image.tar ubuntu",
 		"podman://ubuntu":                "asks no daemon",
 		"docker-archive:":                "want a path",
+		"oci-archive::a":                 "want a path",
 		"oci::tag":                       "want a path",
 		"a\nb":                           "no line break",
 	} {
@@ -102,7 +105,7 @@ func TestText(t *testing.T) {
 
 // FuzzParse: a file's name is one name in the directory, and plain HTTP asks for the same image.
 func FuzzParse(f *testing.F) {
-	for _, text := range []string{"ubuntu", "docker://u@r.example#a/b:c", "oci:..:x", "docker-archive:/:..", "a@" + digest} {
+	for _, text := range []string{"ubuntu", "docker://u@r.example#a/b:c", "oci:..:x", "docker-archive:/:..", "oci-archive:a:b", "a@" + digest} {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {

@@ -13,7 +13,6 @@ import (
 
 	"github.com/google/go-containerregistry/pkg/name"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
-	"github.com/google/go-containerregistry/pkg/v1/layout"
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 	registryerrors "github.com/google/go-containerregistry/pkg/v1/remote/transport"
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
@@ -134,9 +133,11 @@ func (i *Import) choose(index v1.ImageIndex) (v1.Image, error) {
 		p := m.Platform
 		switch {
 		case m.MediaType.IsIndex() && p == nil:
-			if below, err := index.ImageIndex(m.Digest); err == nil {
-				return i.choose(below)
+			below, err := index.ImageIndex(m.Digest)
+			if err != nil {
+				return nil, fmt.Errorf("cannot read an index of %s: %w", i.ref, err)
 			}
+			return i.choose(below)
 		case !m.MediaType.IsImage():
 		case p == nil && len(manifest.Manifests) == 1, p != nil && p.OS == "linux" && p.Architecture == i.Arch:
 			return index.Image(m.Digest)
@@ -179,37 +180,6 @@ func tagsOf(path string) string {
 		all = append(all, d.RepoTags...)
 	}
 	return fmt.Sprintf(" (docker-archive:%s:TAG names one of %s)", path, strings.Join(all, ", "))
-}
-
-func (i *Import) openLayout() (v1.Image, error) {
-	index, err := layout.ImageIndexFromPath(i.ref.Path)
-	if err != nil {
-		return nil, fmt.Errorf("cannot read %s, which is to be an OCI layout: %w", i.ref.Path, err)
-	}
-	manifest, err := index.IndexManifest()
-	if err != nil {
-		return nil, fmt.Errorf("cannot read the index of %s: %w", i.ref.Path, err)
-	}
-	const refName = "org.opencontainers.image.ref.name"
-	var tags []string
-	if i.ref.Tag == "" {
-		return i.choose(index)
-	}
-	for _, m := range manifest.Manifests {
-		tags = append(tags, m.Annotations[refName])
-		if m.Annotations[refName] != i.ref.Tag {
-			continue
-		}
-		if !m.MediaType.IsIndex() {
-			return index.Image(m.Digest)
-		}
-		below, err := index.ImageIndex(m.Digest)
-		if err != nil {
-			return nil, fmt.Errorf("cannot read the index of %s: %w", i.ref, err)
-		}
-		return i.choose(below)
-	}
-	return nil, fmt.Errorf("%s has no image %s, but %s", i.ref.Path, i.ref.Tag, strings.Join(tags, ", "))
 }
 
 // verify compares what names a thing with its digest. A registry's client has done so already; files are anybody's.
