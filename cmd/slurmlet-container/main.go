@@ -1,6 +1,6 @@
 // Slurmlet-container makes jobs' containers without a privilege. The SPANK plugin spank_slurmlet.so runs it: check
-// where a job is submitted, and enter in a step's first task on each node, as the job's user. People run import,
-// probe, list and rm.
+// where a job is submitted, and, as the job's user, enter in a step's first task on each node and save beside its last one.
+// People run import, probe, list and rm.
 package main
 
 import (
@@ -30,7 +30,8 @@ const usage = `slurmlet-container makes jobs' containers; srun --container-image
 
   slurmlet-container import IMAGE [-o FILE.sqsh] [--arch ARCH]
                                   make a file for --container-image of an image:
-                                  docker://[USER@][REGISTRY#]NAME[:TAG], docker-archive:FILE or oci:DIRECTORY
+                                  docker://[USER@][REGISTRY#]NAME[:TAG], docker-archive:FILE, oci-archive:FILE
+                                  or oci:DIRECTORY
   slurmlet-container probe        whether this node can make containers, and what lacks
   slurmlet-container list         your containers with a name on this node, and the images that steps have pulled
   slurmlet-container rm NAME      remove a container, or an image
@@ -46,6 +47,14 @@ func init() {
 }
 
 func main() {
+	if rootfs.IsSlurm(os.Args[0]) {
+		status, err := rootfs.RunSlurm(os.Args)
+		if err != nil {
+			fmt.Fprintf(os.Stderr, "slurmlet: %v\n", err)
+			status = exitcode.Failure
+		}
+		os.Exit(status)
+	}
 	os.Exit(run(os.Args[1:], os.Stdout, os.Stderr))
 }
 
@@ -60,6 +69,8 @@ func run(args []string, stdout, stderr io.Writer) int {
 		err = check(args, stderr)
 	case "enter":
 		err = enter(args)
+	case "save":
+		err = saveContainer(args)
 	case rootfs.Hold:
 		err = rootfs.RunHolder()
 	case "probe":
@@ -126,6 +137,7 @@ func enter(args []string) error {
 		return err
 	}
 	s.Options = o
+	s.Dir, _ = os.Getwd() // without one, nothing begins there
 	unix.CloseOnExec(3)
 	unix.CloseOnExec(4)
 	answer, err := rootfs.Enter(s, os.NewFile(4, "lifeline"))
@@ -133,6 +145,20 @@ func enter(args []string) error {
 		_, err = os.NewFile(3, "reply").Write(answer)
 	}
 	return err
+}
+
+// saveContainer saves the container of a step whose tasks have ended.
+func saveContainer(args []string) error {
+	set := flag.NewFlagSet("save", flag.ContinueOnError)
+	var s rootfs.Spec
+	set.StringVar(&s.Store, "store", defaultStore, "")
+	holder := set.Int("holder", 0, "")
+	o, _, err := parse(args, set)
+	if err != nil {
+		return err
+	}
+	s.Options = o
+	return rootfs.SaveContainer(s, *holder)
 }
 
 // importImage becomes slurmlet-import, which is installed beside this program.

@@ -81,7 +81,6 @@ var cases = []testCase{
 			"--container-image=oci:/srv/deep":                    "`slurmlet-container import oci:/srv/deep` makes a .sqsh file",
 			in + " --container-mounts=/srv:/data:or":             `"or" is no flag`,
 			in + " --container-name=a/b":                         "without a slash",
-			in + " --container-save=/tmp/x.sqsh":                 "saves no container",
 			in + " --container-unshare=pid":                      "net, ipc or uts",
 			in + " --container-writable --container-readonly":    "contradicts",
 		} {

@@ -41,6 +41,7 @@ func (w *world) costOfStarts() error {
 	variants := []struct{ name, options string }{
 		{"plain", ""},
 		{"a directory", in},
+		{"a directory, without Slurm in it", in + " --no-container-slurm"},
 		{"a .sqsh file", "--container-image=/" + squashed},
 		{"a registry's image by its digest", w.of("app@" + w.registry.digest)},
 		{"a registry's image by its tag", w.of("app:1")},

@@ -49,7 +49,7 @@ func TestContainers(t *testing.T) {
 			squashfuse, err := parts.Squashfuse(t.Context(), t.Logf)
 			require.NoError(t, err)
 			require.NotEmpty(t, os.Getenv("DISTRIBUTION"), "DISTRIBUTION is not set: run make native")
-			limit, full := 10*time.Minute, os.Getenv("SLURMLET_E2E_FULL") != ""
+			limit, full := 15*time.Minute, os.Getenv("SLURMLET_E2E_FULL") != ""
 			if full {
 				limit = 90 * time.Minute
 			}
@@ -103,9 +103,9 @@ func inside(s settings) (err error) {
 		return w.measure(s.Version)
 	}
 	w.environ = nil
-	err = w.playAll(s.Version, slices.Concat(cases, importCases))
+	err = w.playAll(s.Version, slices.Concat(cases, saveCases, slurmCases, importCases))
 	w.environ = []string{"ENROOT_ALLOW_HTTP=y"}
-	return errors.Join(err, w.playAll(s.Version, slices.Concat(pullCases, driverCases, stepsCases, sharedCases)))
+	return errors.Join(err, w.playAll(s.Version, slices.Concat(pullCases, driverCases, stepsCases, sharedCases, asPyxis())))
 }
 
 func (w *world) playAll(version string, all []testCase) (err error) {

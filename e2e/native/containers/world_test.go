@@ -83,6 +83,14 @@ func (w *world) begin(s settings) error {
 	if err := errors.Join(os.MkdirAll(volume, 0o755), unix.Mount("tmpfs", volume, "tmpfs", 0, "mode=777")); err != nil {
 		return err
 	}
+	queues := filepath.Join(w.Root, "dev/mqueue")
+	if err := errors.Join(os.MkdirAll(queues, 0o755), unix.Mount("mqueue", queues, "mqueue", 0, "")); err != nil {
+		return err
+	}
+	small := filepath.Join(w.Root, little)
+	if err := errors.Join(os.MkdirAll(small, 0o755), unix.Mount("tmpfs", small, "tmpfs", 0, "mode=1777,size=64k")); err != nil {
+		return err
+	}
 	if err := w.Control(func(line string) { w.said = append(w.said, line) }); err != nil {
 		return err
 	}
@@ -111,7 +119,10 @@ func (w *world) write(path, text string, mode os.FileMode) error {
 }
 
 // programs are what is in the image, with their libraries.
-var programs = []string{"sh", "cat", "id", "env", "sleep", "touch", "ls", "readlink", "pwd", "chown", "rm", "grep", "mkdir", "true"}
+var programs = []string{
+	"sh", "cat", "id", "env", "sleep", "touch", "ls", "readlink", "pwd", "chown", "rm", "grep", "mkdir", "true", "ln", "chgrp", "seq",
+	"mount", "stat", "hostname", "ipcmk", "ipcs", "bash",
+}
 
 // library is a path of ldd's.
 var library = regexp.MustCompile(`/[^ ]+\.so[^ ]*`)
@@ -148,7 +159,7 @@ func (w *world) makeImage() error {
 		"etc/environment": "ONLY=image\nBOTH=image\nKEPT=image\nPYTORCH_VERSION=2\nPATH=/usr/bin:/bin\n",
 		"etc/passwd":      "root:x:0:0:root:/root:/bin/sh\n",
 		"etc/group":       "root:x:0:\n",
-		"etc/rc":          "mkdir -p \"/work\" 2> /dev/null\ncd \"/work\" && unset OLDPWD || exit 1\necho entered >&2\nexport ENTERED=yes\nexec \"$@\"\n",
+		"etc/rc":          "mkdir -p \"/work\" 2> /dev/null\ncd \"/work\" && unset OLDPWD || exit 1\necho entered >&2\nexport ENTERED=yes SAW=${ASKED-none}\nexec \"$@\"\n",
 		"work/here":       "in the image\n",
 		"root/.keep":      "",
 	} {

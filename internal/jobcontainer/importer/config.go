@@ -30,7 +30,7 @@ func configure(tree *layers.Tree, c v1.Config) error {
 		{"etc/environment", environment(c.Env), 0o644},
 		{"etc/fstab", volumes(c.Volumes), 0o644},
 		{"etc/rc", rc(workdir, c), 0o755},
-		{"etc/rc.local", "# /etc/rc reads this file before it starts the container's command.\n", 0o644},
+		{"etc/rc.local", layers.StartLocal, 0o644},
 	} {
 		if err := tree.Write(f.name, f.text, f.mode); err != nil {
 			return fmt.Errorf("cannot add /%s: %w", f.name, err)
@@ -64,30 +64,15 @@ func volumes(all map[string]struct{}) string {
 
 // rc is a shell's script, which is given the command to run, or none for the image's own.
 func rc(workdir string, c v1.Config) string {
+	var labels []string
+	for _, name := range slices.Sorted(maps.Keys(c.Labels)) {
+		labels = append(labels, oneLine(name)+" "+oneLine(c.Labels[name]))
+	}
 	entrypoint, command := quoted(c.Entrypoint), quoted(c.Cmd)
 	if entrypoint+command == "" {
 		command = " '/bin/sh'"
 	}
-	var text strings.Builder
-	for _, name := range slices.Sorted(maps.Keys(c.Labels)) {
-		fmt.Fprintf(&text, "# %s %s\n", oneLine(name), oneLine(c.Labels[name]))
-	}
-	dir := strings.NewReplacer(`\`, `\\`, `$`, `\$`, "`", "\\`").Replace(workdir)
-	fmt.Fprintf(&text, `
-mkdir -p "%s" 2> /dev/null
-cd "%s" && unset OLDPWD || exit 1
-
-if [ -s /etc/rc.local ]; then
-    . /etc/rc.local
-fi
-
-if [ $# -gt 0 ]; then
-    exec%s "$@"
-else
-    exec%s%s
-fi
-`, dir, dir, entrypoint, entrypoint, command)
-	return text.String()
+	return layers.Start(labels, workdir, entrypoint, command)
 }
 
 func oneLine(text string) string {

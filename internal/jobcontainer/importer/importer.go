@@ -19,6 +19,7 @@ import (
 	"github.com/slurmlet/slurmlet/internal/jobcontainer/credentials"
 	"github.com/slurmlet/slurmlet/internal/jobcontainer/imageref"
 	"github.com/slurmlet/slurmlet/internal/jobcontainer/layers"
+	"github.com/slurmlet/slurmlet/internal/jobcontainer/sqfstar"
 )
 
 // Import is one image on its way into a file.
@@ -82,7 +83,7 @@ func (i *Import) Run(ctx context.Context, text string) (err error) {
 	if i.Temp == "" {
 		i.Temp = filepath.Dir(i.Output)
 	}
-	program, err := findSqfstar()
+	program, err := sqfstar.Find()
 	if err != nil {
 		return err
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/slurmlet/slurmlet/internal/jobcontainer/imagecache"
 	"github.com/slurmlet/slurmlet/internal/jobcontainer/imageref"
+	"github.com/slurmlet/slurmlet/internal/jobcontainer/sqfstar"
 )
 
 // mostAsking bounds how long a registry is asked about an image that is in the cache.
@@ -171,7 +172,7 @@ func (i *Import) hold(ctx context.Context, cache imagecache.Cache, r registry, i
 	if held, err := cache.Hold(digest); held != nil || err != nil {
 		return held, err
 	}
-	program, err := findSqfstar()
+	program, err := sqfstar.Find()
 	if err != nil {
 		return nil, err
 	}

@@ -1,64 +1,24 @@
 package importer
 
 import (
-	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
-	"runtime"
-	"strconv"
-	"strings"
-	"syscall"
 
 	"github.com/slurmlet/slurmlet/internal/jobcontainer/layers"
+	"github.com/slurmlet/slurmlet/internal/jobcontainer/sqfstar"
 )
 
-func findSqfstar() (string, error) {
-	path, err := exec.LookPath("sqfstar")
-	if err != nil { // a job may have any PATH
-		path, err = exec.LookPath("/usr/bin/sqfstar")
-	}
-	if err != nil {
-		return "", errors.New("a squashfs file needs sqfstar here (Debian's package squashfs-tools)")
-	}
-	return path, nil
-}
-
-// memory is what sqfstar may use for its queues, in MiB. Of itself it takes a quarter of the machine's.
-const memory = 256
-
-// write has sqfstar write the file. lz4 costs little time, and a reader of the file less than a disk.
+// write has sqfstar write the file.
 func (i *Import) write(ctx context.Context, program, file string, tree *layers.Tree, blobs []*blob) error {
-	cmd := exec.CommandContext(ctx, program, "-comp", "lz4", "-all-root", "-root-mode", "0755", "-default-mode", "0755",
-		"-no-progress", "-quiet", "-processors", strconv.Itoa(runtime.GOMAXPROCS(0)), "-mem", strconv.Itoa(memory)+"M", file)
-	var said bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &said, &said
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	input, err := cmd.StdinPipe()
-	if err == nil {
-		err = cmd.Start()
-	}
+	to, err := os.OpenFile(file, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o644)
 	if err != nil {
-		return fmt.Errorf("cannot start %s: %w", program, err)
+		return fmt.Errorf("cannot write %s: %w", i.Output, err)
 	}
-	end := i.tell("writes the file, layers")
-	err = i.feed(ctx, input, tree, blobs)
-	end()
-	if failed := input.Close(); err == nil && !errors.Is(failed, os.ErrClosed) {
-		err = failed
-	}
-	if err != nil && !errors.Is(err, syscall.EPIPE) {
-		_ = cmd.Process.Kill() // it would make a file of half the image
-		_ = cmd.Wait()
-		return err
-	}
-	if failed := cmd.Wait(); failed != nil || err != nil {
-		return fmt.Errorf("cannot write %s: %s: %w: %s", i.Output, program, errors.Join(failed, err), strings.TrimSpace(said.String()))
-	}
-	return nil
+	defer to.Close()
+	defer i.tell("writes the file, layers")()
+	return sqfstar.Write(ctx, program, i.Output, to, func(out io.Writer) error { return i.feed(ctx, out, tree, blobs) })
 }
 
 func (i *Import) feed(ctx context.Context, out io.Writer, tree *layers.Tree, blobs []*blob) error {

@@ -2,6 +2,7 @@ package options
 
 import (
 	"fmt"
+	"path"
 	"slices"
 	"strings"
 
@@ -72,6 +73,9 @@ func ParseMount(text string) (Mount, error) {
 	}
 	if !strings.HasPrefix(m.Target, "/") && !strings.HasPrefix(m.Target, ".") {
 		return wrong("want a target with / or . at its beginning")
+	}
+	if to := path.Clean(m.Target); to == ".." || strings.HasPrefix(to, "../") {
+		return wrong("its target leads out of the container")
 	}
 	if len(fields) < 3 || fields[2] == "" {
 		return m, nil

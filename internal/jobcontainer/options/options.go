@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"path"
 	"regexp"
 	"slices"
 	"strconv"
@@ -29,12 +30,18 @@ type Options struct {
 	// Name is that of a container whose files stay on the node; empty: nothing stays. NameMode is for it alone.
 	Name     string
 	NameMode NameMode
+	// Save is the path of a file to which the container is saved when the node's last task has ended; empty: it is not.
+	Save string
 	// Env names the variables that keep the job's value where the image has one, too.
 	Env []string
 	// Unshare is of net, ipc and uts: namespaces that the container has of its own.
 	Unshare []string
 
 	MountHome, RemapRoot, Writable, Entrypoint, EntrypointLog bool
+
+	// A container has the node's Slurm where its image has none and where it can be there. NoSlurm leaves it out, and with
+	// WantSlurm it is an error where it cannot be there.
+	NoSlurm, WantSlurm bool
 
 	// ImageCache is how many bytes of images a node keeps for each user; 0: the site says nothing.
 	ImageCache int64
@@ -105,11 +112,14 @@ var switches = []struct{ option, name, value string }{
 	{"container-entrypoint-log", "entrypoint-log", "1"},
 	{"container-writable", "writable", "1"},
 	{"container-readonly", "writable", "0"},
+	{"container-slurm", "slurm", "1"},
+	{"no-container-slurm", "slurm", "0"},
 }
 
 // names are all options by the names that Options are kept under.
 var names = []string{
 	"image", "mounts", "workdir", "name", "save", "mount-home", "remap-root", "entrypoint", "entrypoint-log", "writable", "env", "unshare",
+	"slurm",
 }
 
 func (r *reader) once(name, value string) error {
@@ -194,10 +204,10 @@ func (r *reader) finish(defaults []string) error {
 			continue
 		}
 		name = strings.ReplaceAll(name, "_", "-")
-		known := slices.Contains([]string{"mount-home", "remap-root", "writable", "entrypoint"}, name)
+		known := slices.Contains([]string{"mount-home", "remap-root", "writable", "entrypoint", "slurm"}, name)
 		if _, err := parseBool(value); err != nil || !known {
-			return fmt.Errorf("plugstack.conf gives spank_slurmlet.so the argument %q: want program=, store=, image_cache=, image_dir=, or mount_home=, "+
-				"remap_root=, writable= or entrypoint= with 0 or 1", d)
+			return fmt.Errorf("plugstack.conf gives spank_slurmlet.so the argument %q: want program=, store=, image_cache=, image_dir=, or "+
+				"mount_home=, remap_root=, writable=, entrypoint= or slurm= with 0 or 1", d)
 		}
 		if _, given := r.given[name]; !given && r.given["image"]+r.given["name"] != "" {
 			r.given[name] = value
@@ -209,6 +219,10 @@ func (r *reader) finish(defaults []string) error {
 	} {
 		*to, _ = parseBool(cmp.Or(r.given[name], "0"))
 	}
+	if slurm, given := r.given["slurm"]; given {
+		r.WantSlurm, _ = parseBool(slurm)
+		r.NoSlurm = !r.WantSlurm
+	}
 	if r.given["image"]+r.given["name"] == "" {
 		for _, name := range names {
 			if _, given := r.given[name]; given {
@@ -217,11 +231,8 @@ func (r *reader) finish(defaults []string) error {
 		}
 		return nil
 	}
-	if r.given["save"] != "" {
-		return errors.New("--container-save: slurmlet saves no container yet; --container-name keeps its files on the node")
-	}
-	r.Image, r.Workdir = r.given["image"], r.given["workdir"]
-	return errors.Join(r.checkImage(), r.parseName(), r.parseLists())
+	r.Image, r.Workdir, r.Save = r.given["image"], r.given["workdir"], r.given["save"]
+	return errors.Join(r.checkImage(), r.checkSave(), r.parseName(), r.parseLists())
 }
 
 // IsPath says whether an image is a directory or a file of the node. What is neither is an image of a registry, as with
@@ -249,6 +260,15 @@ func (r *reader) checkImage() error {
 			"a .sqsh file of it", r.Image, r.Image)
 	}
 	return nil
+}
+
+// checkSave refuses what is a directory on every node.
+func (r *reader) checkSave() error {
+	_, base := path.Split(r.Save)
+	if r.Save == "" || base != "" && base != "." && base != ".." && !strings.ContainsRune(r.Save, 0) {
+		return nil
+	}
+	return fmt.Errorf("--container-save=%s: want the path of a file, not of a directory", r.Save)
 }
 
 func (r *reader) parseName() error {

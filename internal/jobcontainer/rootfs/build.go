@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -13,7 +14,7 @@ import (
 )
 
 // build makes the container's root in the mount namespace of this process, which is new, and leaves it at s.root.
-func (s Spec) build() (inside, error) {
+func (s *Spec) build() (inside, error) {
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_SLAVE, ""); err != nil {
 		return inside{}, explain("cannot mount in a namespace of the job's own", err)
 	}
@@ -34,6 +35,9 @@ func (s Spec) build() (inside, error) {
 		return inside{}, err
 	}
 	in, err := openInside(s.root())
+	if err == nil {
+		err = s.keepPlain(in)
+	}
 	if err == nil {
 		err = s.fill(in)
 	}
@@ -69,8 +73,22 @@ func (s Spec) overlay(lower string) error {
 	return nil
 }
 
+// keepPlain keeps the root without what is mounted into it, for a step that saves the container. It is below what is
+// to become "/", where no task sees it.
+func (s Spec) keepPlain(in inside) error {
+	plain := s.plain()
+	err := os.Mkdir(plain, 0o755)
+	if err == nil {
+		err = unix.Mount(fmt.Sprintf("/proc/self/fd/%d", in.fd), plain, "", unix.MS_BIND, "")
+	}
+	if err != nil {
+		return fmt.Errorf("cannot keep the container's files for --container-save: %w", err)
+	}
+	return nil
+}
+
 // fill mounts what every container has, and then what the user wants, in the order of the options.
-func (s Spec) fill(in inside) error {
+func (s *Spec) fill(in inside) error {
 	for _, m := range []options.Mount{
 		{Source: "/proc"},
 		{Source: "/sys"},
@@ -90,7 +108,7 @@ func (s Spec) fill(in inside) error {
 			return err
 		}
 	}
-	if err := errors.Join(s.writeUsers(in), s.mountDriver(in)); err != nil {
+	if err := errors.Join(s.addSlurm(in), s.ownMemory(in), s.writeUsers(in), s.mountDriver(in)); err != nil {
 		return err
 	}
 	switch {
@@ -105,6 +123,24 @@ func (s Spec) fill(in inside) error {
 		if err := s.mount(in, m); err != nil {
 			return fmt.Errorf("--container-mounts: %w", err)
 		}
+	}
+	return nil
+}
+
+// ownMemory gives an IPC namespace of the container's own its shared memory and its message queues.
+func (s Spec) ownMemory(in inside) error {
+	if !slices.Contains(s.Unshare, "ipc") {
+		return nil
+	}
+	err := s.mount(in, options.Mount{Source: options.Tmpfs, Target: "/dev/shm", Create: "dir", Data: []string{"mode=1777"}})
+	if err == nil && in.has("/dev/mqueue") {
+		var place string
+		if place, err = in.place("/dev/mqueue", false); err == nil {
+			err = unix.Mount("mqueue", place, "mqueue", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "")
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("--container-unshare=ipc: %w", err)
 	}
 	return nil
 }
@@ -198,15 +234,21 @@ func (s Spec) writeUsers(in inside) error {
 		{"/etc/passwd", fmt.Sprintf(":%d:", uid), fmt.Sprintf("%s:x:%d:%d:%s:%s:/bin/sh\n", name, uid, gid, name, s.home())},
 		{"/etc/group", fmt.Sprintf(":%d:", gid), fmt.Sprintf("%s:x:%d:\n", name, gid)},
 	} {
-		text := in.read(f.path)
-		if hasID(text, f.id) || name == "" || s.home() == "" {
+		text, more := in.read(f.path), ""
+		if !hasID(text, f.id) && name != "" && s.home() != "" {
+			more = f.line
+		}
+		if f.path == "/etc/passwd" && s.hasSlurm {
+			more += daemonLine(text)
+		}
+		if more == "" {
 			continue
 		}
 		if text != "" && !strings.HasSuffix(text, "\n") {
 			text += "\n"
 		}
 		own := filepath.Join(s.mountpoint(), filepath.Base(f.path))
-		if err := os.WriteFile(own, []byte(text+f.line), 0o644); err != nil {
+		if err := os.WriteFile(own, []byte(text+more), 0o644); err != nil {
 			return fmt.Errorf("cannot write %s: %w", f.path, err)
 		}
 		// an image whose /etc cannot be written does without, as one of another user's directories is

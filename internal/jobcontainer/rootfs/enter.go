@@ -8,29 +8,51 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
+	"strings"
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/slurmlet/slurmlet/internal/jobcontainer/save"
 )
 
 // Enter has a holder make the container, and returns what the plugin is to be answered. The container lives until
 // lifeline is closed at its other end; a container that runs already is joined. Enter must be called on the main
 // thread: the holder dies with it until the container is ready.
 func Enter(s Spec, lifeline *os.File) ([]byte, error) {
-	var lock *os.File
-	if s.Name == "" {
-		if err := s.findImage(s.Image); err != nil {
+	if s.Save != "" {
+		if err := save.Check(s.Save); err != nil { // before the work whose result it is to keep
 			return nil, err
 		}
-	} else {
-		var running []byte
-		var err error
-		lock, running, err = s.open()
-		if err != nil || running != nil {
-			return s.joined(running), err
-		}
+	}
+	lock, running, err := s.find()
+	if err != nil {
+		return nil, err
+	}
+	if running != nil {
+		return s.joined(running)
+	}
+	if lock != nil {
 		defer lock.Close()
 	}
+	return s.start(lifeline, lock)
+}
+
+// find finds the image or the container that the step wants. It returns the lock of a container with a name that is to
+// be started, or the answer of the holder of one that runs.
+func (s *Spec) find() (lock *os.File, running []byte, err error) {
+	if s.Name == "" {
+		return nil, nil, s.findImage(s.Image)
+	}
+	if running, err := s.joinStep(); err != nil || running != nil {
+		return nil, running, err
+	}
+	return s.open()
+}
+
+// start has a holder make the container, and returns its answer.
+func (s Spec) start(lifeline, lock *os.File) ([]byte, error) {
 	answer, write, err := os.Pipe()
 	if err != nil {
 		return nil, fmt.Errorf("cannot start the container: %w", err)
@@ -95,6 +117,9 @@ func (s Spec) holder(reply, lifeline, lock *os.File) (*exec.Cmd, error) {
 		// a user who is not root would lose them at execve(2)
 		attr.AmbientCaps = []uintptr{unix.CAP_SYS_ADMIN, unix.CAP_SYS_CHROOT, unix.CAP_DAC_OVERRIDE, unix.CAP_FOWNER}
 	}
+	if slices.Contains(s.Unshare, "net") && attr.AmbientCaps != nil {
+		attr.AmbientCaps = append(attr.AmbientCaps, unix.CAP_NET_ADMIN) // its loopback is down
+	}
 	for _, kind := range s.Unshare {
 		attr.Cloneflags |= map[string]uintptr{"net": unix.CLONE_NEWNET, "ipc": unix.CLONE_NEWIPC, "uts": unix.CLONE_NEWUTS}[kind]
 	}
@@ -104,17 +129,26 @@ func (s Spec) holder(reply, lifeline, lock *os.File) (*exec.Cmd, error) {
 	return cmd, nil
 }
 
-// joined is the answer for a container of another step, nil for none: only the working directory is this step's own.
-func (s Spec) joined(reply []byte) []byte {
+// joined is the answer for a container of another step: only the working directory is this step's own.
+func (s Spec) joined(reply []byte) ([]byte, error) {
 	fields := bytes.SplitN(reply, []byte{0}, 6)
 	if len(fields) < 6 {
-		return nil
+		return nil, fmt.Errorf("the container %s runs, and does not say what it is", s.Name)
+	}
+	has := strings.Fields(string(fields[2]))
+	for _, kind := range s.Unshare {
+		if !slices.Contains(has, kind) {
+			return nil, fmt.Errorf("--container-unshare=%s: the container %s runs already, and has the node's", kind, s.Name)
+		}
+	}
+	if len(s.Mounts) > 0 {
+		fmt.Fprintf(os.Stderr, "slurmlet: the container %s runs already: --container-mounts is ignored\n", s.Name)
 	}
 	fields[0] = []byte("JOINED")
 	if s.Workdir != "" {
 		fields[4] = []byte(s.Workdir)
 	}
-	return bytes.Join(fields, []byte{0})
+	return bytes.Join(fields, []byte{0}), nil
 }
 
 func (s Spec) keepReply(reply []byte) error {

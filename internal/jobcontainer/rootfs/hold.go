@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -31,6 +32,9 @@ func RunHolder() error {
 	if err != nil {
 		return err
 	}
+	if err := os.WriteFile(s.answerFile(), answer, 0o600); err != nil {
+		return fmt.Errorf("cannot keep what the container answers: %w", err)
+	}
 	if err := detach(); err != nil {
 		return err
 	}
@@ -42,7 +46,12 @@ func RunHolder() error {
 	return nil
 }
 
-func (s Spec) make() ([]byte, error) {
+func (s *Spec) make() ([]byte, error) {
+	if slices.Contains(s.Unshare, "net") {
+		if err := raiseLoopback(); err != nil {
+			return nil, fmt.Errorf("--container-unshare=net: cannot raise the loopback: %w", err)
+		}
+	}
 	in, err := s.build()
 	if err != nil {
 		return nil, err
@@ -80,8 +89,27 @@ func (s Spec) make() ([]byte, error) {
 		root = "root"
 	}
 	kinds := strings.Join(append([]string{"user", "mnt"}, s.Unshare...), " ")
-	fields := append([]string{"OK", strconv.Itoa(os.Getpid()), kinds, root, workdir}, s.environment(image)...)
+	environment := s.environment(image)
+	if s.hasSlurm {
+		environment = s.withSlurm(environment)
+	}
+	fields := append([]string{"OK", strconv.Itoa(os.Getpid()), kinds, root, workdir}, environment...)
 	return []byte(strings.Join(fields, "\x00") + "\x00"), nil
+}
+
+// raiseLoopback has a new network namespace's own addresses answer.
+func raiseLoopback() error {
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	lo, err := unix.NewIfreq("lo")
+	if err != nil {
+		return err
+	}
+	lo.SetUint16(unix.IFF_UP)
+	return unix.IoctlIfreq(fd, unix.SIOCSIFFLAGS, lo)
 }
 
 // detach leaves the step's output and the process that has started this one.

@@ -8,9 +8,12 @@ import (
 	"regexp"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/slurmlet/slurmlet/slurmconf/hostlist"
 )
 
 // environment is what the tasks' environment takes from the image, as NAME=value, and names alone that it loses.
@@ -25,13 +28,18 @@ func (s Spec) environment(image []string) []string {
 		}
 	}
 	for _, name := range s.Env {
-		seen[name] = true
+		_, is := os.LookupEnv(name)
+		seen[name] = is // a variable that the job lacks is the image's
 	}
 	for _, entry := range slices.Backward(image) { // the last one wins
 		name, _, _ := strings.Cut(entry, "=")
 		if name == "HOME" || name == "PWD" || strings.HasPrefix(name, "SLURM_") || strings.HasPrefix(name, "PMI") {
 			continue
 		}
+		add(name, entry)
+	}
+	for _, entry := range s.derived(image) {
+		name, _, _ := strings.Cut(entry, "=")
 		add(name, entry)
 	}
 	for _, name := range []string{"LANG", "LANGUAGE", "LC_ALL"} {
@@ -84,6 +92,46 @@ func (s Spec) workdir(in inside) string {
 	return "/"
 }
 
+// entrypointEnvironment is the image's, as pyxis has it: of the job's variables it has what names the user, the terminal
+// and the step, and those that the user names.
+func (s Spec) entrypointEnvironment(image []string) []string {
+	all := slices.Clone(image)
+	for _, entry := range os.Environ() {
+		name, _, _ := strings.Cut(entry, "=")
+		kept := slices.ContainsFunc([]string{"SLURM", "PMI"}, func(prefix string) bool { return strings.HasPrefix(name, prefix) })
+		if kept || slices.Contains([]string{"HOME", "USER", "LOGNAME", "TERM"}, name) || slices.Contains(s.Env, name) {
+			all = append(all, entry)
+		}
+	}
+	return append(all, s.derived(image)...)
+}
+
+// derived are variables that an image's libraries look for, as enroot's hooks for PMIx and PyTorch make them of Slurm's.
+// A variable that the job has, stays.
+func (s Spec) derived(image []string) []string {
+	var all []string
+	add := func(name, value string) {
+		if _, is := os.LookupEnv(name); !is && value != "" {
+			all = append(all, name+"="+value)
+		}
+	}
+	add("PMIX_MCA_ptl", os.Getenv("PMIX_PTL_MODULE"))
+	add("PMIX_MCA_psec", os.Getenv("PMIX_SECURITY_MODE"))
+	add("PMIX_MCA_gds", os.Getenv("PMIX_GDS_MODULE"))
+	nodes, err := hostlist.Parse(os.Getenv("SLURM_STEP_NODELIST"))
+	first, is := nodes.Nth(0)
+	torch := slices.ContainsFunc(image, func(entry string) bool { return strings.HasPrefix(entry, "PYTORCH_VERSION=") })
+	if !torch || err != nil || !is { // a batch script's steps have their own
+		return all
+	}
+	add("MASTER_ADDR", first)
+	if job, err := strconv.Atoi(os.Getenv("SLURM_JOB_ID")); err == nil {
+		add("MASTER_PORT", strconv.Itoa(61000+job%4536))
+	}
+	add("WORLD_SIZE", os.Getenv("SLURM_STEP_NUM_TASKS"))
+	return all
+}
+
 // runEntrypoint runs the image's /etc/rc in the container, which is at "/" of the mount namespace already, and returns
 // the environment that it leaves to the command it is given.
 func (s Spec) runEntrypoint(image []string) ([]string, error) {
@@ -107,12 +155,7 @@ func (s Spec) runEntrypoint(image []string) ([]string, error) {
 	}
 	defer read.Close()
 	cmd := exec.Command("/bin/sh", "/etc/rc", "/bin/sh", "-c", "exec cat /proc/self/environ >&3")
-	cmd.Env = os.Environ()
-	for _, entry := range image {
-		if name, _, _ := strings.Cut(entry, "="); !slices.Contains(s.Env, name) {
-			cmd.Env = append(cmd.Env, entry)
-		}
-	}
+	cmd.Env = s.entrypointEnvironment(image)
 	if s.EntrypointLog {
 		cmd.Stdout, cmd.Stderr = os.Stderr, os.Stderr
 	}

@@ -3,6 +3,7 @@ package rootfs
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -17,11 +18,42 @@ func TestReadEnvironment(t *testing.T) {
 }
 
 func TestEnvironment(t *testing.T) {
+	t.Setenv("KEPT", "job") // LC_ALL is not the job's, so it is the image's
 	image := []string{"A=1", "A=2", "HOME=/x", "SLURM_JOB_ID=7", "PMIX_RANK=1", "KEPT=image", "LANG=C"}
 	s := Spec{Options: options.Options{Env: []string{"KEPT", "LC_ALL"}}}
-	assert.Equal(t, []string{"A=2", "LANG=C", "LANGUAGE"}, s.environment(image))
+	assert.Equal(t, []string{"A=2", "LANG=C", "LANGUAGE", "LC_ALL"}, s.environment(image))
 	s.RemapRoot = true
-	assert.Equal(t, []string{"A=2", "HOME=/root", "LANG=C", "LANGUAGE"}, s.environment(image))
+	assert.Equal(t, []string{"A=2", "HOME=/root", "LANG=C", "LANGUAGE", "LC_ALL"}, s.environment(image))
+}
+
+func TestDerivedVariables(t *testing.T) {
+	image := []string{"PYTORCH_VERSION=2"}
+	var s Spec
+	for name, value := range map[string]string{
+		"PMIX_SECURITY_MODE": "native", "PMIX_GDS_MODULE": "hash", "PMIX_MCA_gds": "mine",
+		"SLURM_STEP_NODELIST": "gpu[07-12],x", "SLURM_JOB_ID": "9073", "SLURM_STEP_NUM_TASKS": "8",
+	} {
+		t.Setenv(name, value)
+	}
+	want := []string{"PMIX_MCA_psec=native", "MASTER_ADDR=gpu07", "MASTER_PORT=61001", "WORLD_SIZE=8"}
+	assert.Equal(t, want, s.derived(image))
+	assert.Equal(t, want[:1], s.derived(nil))
+	t.Setenv("MASTER_ADDR", "mine")
+	assert.Equal(t, []string{want[0], want[2], want[3]}, s.derived(image))
+	t.Setenv("SLURM_STEP_NODELIST", "")
+	assert.Equal(t, want[:1], s.derived(image), "a batch script's steps have their own")
+}
+
+// TestEntrypointEnvironment: pyxis gives an entrypoint none of the job's variables but those that are asked for.
+func TestEntrypointEnvironment(t *testing.T) {
+	for name, value := range map[string]string{"MINE": "job", "ASKED": "job", "SLURM_JOB_ID": "7", "TERM": "dumb"} {
+		t.Setenv(name, value)
+	}
+	s := Spec{Options: options.Options{Env: []string{"ASKED"}}}
+	got := s.entrypointEnvironment([]string{"ASKED=image", "ONLY=image"})
+	assert.Subset(t, got, []string{"ONLY=image", "ASKED=job", "SLURM_JOB_ID=7", "TERM=dumb"})
+	assert.NotContains(t, got, "MINE=job")
+	assert.Less(t, slices.Index(got, "ASKED=image"), slices.Index(got, "ASKED=job"), "the last one wins")
 }
 
 func TestHasID(t *testing.T) {

@@ -25,12 +25,16 @@ type Spec struct {
 	// Home and User are the user's, and UID and GID outside of the container.
 	Home, User string
 	UID, GID   int
+	// Dir is the job's working directory on the node.
+	Dir string
 	// MPI is a directory of PMIx' server, which is in the container, too; empty: there is none.
 	MPI string
 	// Lower is the image as an absolute path, and Squashfs says that it is a file.
 	Lower    string
 	Squashfs bool
 
+	// hasSlurm says that the container has the node's Slurm.
+	hasSlurm bool
 	// held keeps a registry's image in the cache, and pinned is its name with its digest.
 	held   *os.File
 	pinned string
@@ -41,6 +45,9 @@ func (s Spec) mountpoint() string { return filepath.Join(s.Store, "mnt") }
 
 // root is the container's root until it is moved to "/".
 func (s Spec) root() string { return filepath.Join(s.mountpoint(), "root") }
+
+// plain is the root without what is mounted into it.
+func (s Spec) plain() string { return filepath.Join(s.mountpoint(), "plain") }
 
 // home is where the home directory is in the container.
 func (s Spec) home() string {

@@ -21,6 +21,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -66,6 +67,7 @@ static const char *store = "/var/lib/slurmlet/containers";
 #define MOST_OPTIONS 128
 static char *options[MOST_OPTIONS + 1];
 static int option_count, wanted;
+static int saves; // the container is saved, for which each task's own process stays outside of it
 
 static int add(const char *name, const char *value) {
 	char *text = NULL;
@@ -93,7 +95,7 @@ static struct spank_option table[] = {
 	OPTION("container-mounts", "SRC[:DST[:FLAGS]],...", "mount these into the container; + separates flags"),
 	OPTION("container-workdir", "PATH", "working directory in the container"),
 	OPTION("container-name", "NAME[:auto|create|exec|no_exec]", "keep the container's files on the node under a name"),
-	OPTION("container-save", "PATH", "save the container to a squashfs file (not supported)"),
+	OPTION("container-save", "PATH", "save the container to a squashfs file when the node's last task has ended"),
 	OPTION("container-mount-home", NULL, "mount the home directory"),
 	OPTION("no-container-mount-home", NULL, "do not mount the home directory"),
 	OPTION("container-remap-root", NULL, "be root in the container, without a right outside"),
@@ -103,6 +105,8 @@ static struct spank_option table[] = {
 	OPTION("container-entrypoint-log", NULL, "print what the entrypoint prints"),
 	OPTION("container-writable", NULL, "the container's root can be written"),
 	OPTION("container-readonly", NULL, "the container's root cannot be written"),
+	OPTION("container-slurm", NULL, "the node's Slurm is in the container, unless its image has one (default)"),
+	OPTION("no-container-slurm", NULL, "the node's Slurm is not in the container"),
 	OPTION("container-env", "NAME[,NAME...]", "these variables keep the job's value, others take the image's"),
 	OPTION("container-unshare", "net|ipc|uts[,...]", "namespaces that the container has of its own"),
 	{0},
@@ -113,6 +117,7 @@ static int take(int val, const char *optarg, int remote) {
 	(void)remote;
 	if (!strcmp(table[val].name, "container-image") || !strcmp(table[val].name, "container-name"))
 		wanted = 1;
+	saves |= !strcmp(table[val].name, "container-save");
 	return add(table[val].name, table[val].has_arg ? optarg : NULL);
 }
 
@@ -120,6 +125,7 @@ static int take(int val, const char *optarg, int remote) {
 struct shared {
 	pthread_mutex_t lock;
 	int tried, good, ended;
+	int entered, over; // tasks that are in the container, and those that have ended
 	size_t size;
 	char reply[1 << 20];
 };
@@ -181,6 +187,9 @@ static pid_t start(const char *verb, char *const more[], char *const env[], int 
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
 	execve(program, argv, env);
+	if (errno == ENOENT)
+		execve("/.slurmlet/run", argv, env); // it is that in a container
+	errno = access(program, F_OK) ? ENOENT : errno;
 	dprintf(2, "slurmlet: cannot run %s: %s\n", program, strerror(errno));
 	_exit(127);
 }
@@ -261,6 +270,9 @@ int slurm_spank_init_post_opt(spank_t sp, int ac, char **av) {
 		spank_getenv(sp, *v, any, sizeof any); // its beginning is enough
 		wanted |= any[0] != 0;
 	}
+	any[0] = 0;
+	spank_getenv(sp, "PYXIS_CONTAINER_SAVE", any, sizeof any);
+	saves |= any[0] != 0;
 	// salloc's own shell stays on the node, as with pyxis: its srun makes containers
 	if (step == EXTERN_STEP || step == INTERACTIVE_STEP)
 		wanted = 0;
@@ -283,8 +295,8 @@ int slurm_spank_user_init(spank_t sp, int ac, char **av) {
 	return 0;
 }
 
-// make_container is the first task's: it has the program make the container and keeps its reply.
-static void make_container(spank_t sp) {
+// ask_container has the program make the container, or find the one that runs, and keeps its reply.
+static void ask_container(spank_t sp) {
 	uint32_t step = 0;
 	int argc = 0, reply[2];
 	char **argv = NULL, **env = NULL, *more[8] = {"--store", (char *)store};
@@ -297,6 +309,7 @@ static void make_container(spank_t sp) {
 		return;
 	pid_t pid = start("enter", more, env, reply[1], lifeline[0]);
 	close(reply[1]);
+	shared->size = 0;
 	ssize_t got = 1;
 	while (pid > 0 && shared->size < sizeof shared->reply - 1 && got > 0) {
 		got = read(reply[0], shared->reply + shared->size, sizeof shared->reply - 1 - shared->size);
@@ -319,21 +332,52 @@ static char *next(char **at) {
 	return s;
 }
 
-// join enters the namespaces of a process: "user mnt" and perhaps others. All are opened before the first is entered.
-static int join(const char *pid, char *kinds) {
-	int fds[8], n = 0;
-	char path[64], *save = NULL;
-	for (char *kind = strtok_r(kinds, " ", &save); kind && n < 8; kind = strtok_r(NULL, " ", &save)) {
-		snprintf(path, sizeof path, "/proc/%s/ns/%s", pid, kind);
-		if ((fds[n++] = open(path, O_RDONLY | O_CLOEXEC)) < 0)
+// namespaces are the container's, open. They live on where their holder ends before they are entered.
+static int namespaces[8], namespace_count;
+
+// open_namespaces opens those of a process: "user mnt" and perhaps others.
+static int open_namespaces(const char *pid, const char *kinds) {
+	char path[64];
+	for (const char *kind = kinds; *kind; kind += strspn(kind, " ")) {
+		int length = (int)strcspn(kind, " ");
+		snprintf(path, sizeof path, "/proc/%s/ns/%.*s", pid, length, kind);
+		int fd = namespace_count < 8 ? open(path, O_RDONLY | O_CLOEXEC) : -1;
+		if (fd < 0) {
+			while (namespace_count)
+				close(namespaces[--namespace_count]);
 			return -1;
-	}
-	for (int i = 0; i < n; i++) {
-		if (setns(fds[i], 0))
-			return -1;
-		close(fds[i]);
+		}
+		namespaces[namespace_count++] = fd;
+		kind += length;
 	}
 	return 0;
+}
+
+static int join(const char *pid, const char *kinds) {
+	if (!namespace_count && open_namespaces(pid, kinds))
+		return -1;
+	for (int i = 0; i < namespace_count; i++) {
+		if (setns(namespaces[i], 0))
+			return -1;
+		close(namespaces[i]);
+	}
+	return 0;
+}
+
+// make_container is the first task's. A container that runs may end before it is joined: then it is to be started.
+static void make_container(spank_t sp) {
+	for (int tries = 0; tries < 100; tries++) {
+		ask_container(sp);
+		if (!shared->good)
+			return;
+		char *at = shared->reply;
+		shared->reply[shared->size] = 0;
+		reply_end = at + shared->size;
+		char *ok = next(&at), *pid = next(&at), *kinds = next(&at);
+		if (!kinds || !open_namespaces(pid, kinds) || strcmp(ok, "JOINED"))
+			return;
+		usleep(10000);
+	}
 }
 
 #if defined(__x86_64__)
@@ -412,6 +456,47 @@ static int enter(spank_t sp) {
 	return 0;
 }
 
+// save has the program save the container, whose holder is the reply's second string.
+static int save(char *const env[]) {
+	char *more[] = {"--store", (char *)store, "--holder", shared->reply + strlen(shared->reply) + 1, NULL};
+	pid_t pid = start("save", more, env, -1, -1);
+	return pid > 0 && succeeded(pid);
+}
+
+static void heard(int sig) { (void)sig; }
+
+// stay returns in a new process, which becomes the task in the container. The task's own process stays outside of it,
+// and ends as the task has ended. The last one of the node saves the container before, as the user and in the step's
+// cgroup, and fails where that fails: after a task's end, nothing else can make the step fail. A signal is the task's.
+static int stay(spank_t sp) {
+	uint32_t tasks = 0;
+	char **env = NULL;
+	if (spank_get_item(sp, S_JOB_LOCAL_TASK_COUNT, &tasks) || spank_get_item(sp, S_JOB_ENV, &env))
+		return -1;
+	pid_t task = fork();
+	if (task <= 0)
+		return (int)task;
+	for (int sig = 1; sig < NSIG; sig++)
+		if (!strchr((char[]){SIGILL, SIGTRAP, SIGABRT, SIGBUS, SIGFPE, SIGSEGV, SIGSYS, SIGCHLD, SIGCONT, 0}, sig))
+			sigaction(sig, &(struct sigaction){.sa_handler = heard}, NULL); // execve(2) undoes it
+	int null = open("/dev/null", O_RDWR);
+	dup2(null, 0); // the task's are its own: a reader waits for their ends
+	dup2(null, 1);
+	syscall(SYS_close_range, 3, ~0U, 0);
+	int status, saved = 1;
+	while (waitpid(task, &status, 0) < 0)
+		if (errno != EINTR)
+			_exit(1);
+	if (__atomic_add_fetch(&shared->over, 1, __ATOMIC_SEQ_CST) == (int)tasks && shared->entered == (int)tasks)
+		saved = save(env);
+	if (WIFSIGNALED(status)) {
+		setrlimit(RLIMIT_CORE, &(struct rlimit){0, 0});
+		signal(WTERMSIG(status), SIG_DFL);
+		raise(WTERMSIG(status));
+	}
+	_exit(WIFEXITED(status) && WEXITSTATUS(status) ? WEXITSTATUS(status) : !saved);
+}
+
 int slurm_spank_task_init(spank_t sp, int ac, char **av) {
 	(void)ac, (void)av;
 	if (!wanted)
@@ -430,7 +515,12 @@ int slurm_spank_task_init(spank_t sp, int ac, char **av) {
 	int good = shared->good;
 	pthread_mutex_unlock(&shared->lock);
 	close(lifeline[0]);
-	return good ? enter(sp) : -1;
+	if (!good || (saves && stay(sp)) || enter(sp))
+		return -1;
+	__atomic_add_fetch(&shared->entered, 1, __ATOMIC_SEQ_CST);
+	if (saves)
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+	return 0;
 }
 
 // number reads a process' number. atoi(3) of a newer C library would keep the plugin out of images with an older one.
