@@ -19,6 +19,7 @@ import (
 	"github.com/slurmlet/slurmlet/internal/jobcontainer/imagecache"
 	"github.com/slurmlet/slurmlet/internal/jobcontainer/imageref"
 	"github.com/slurmlet/slurmlet/internal/jobcontainer/options"
+	"github.com/slurmlet/slurmlet/internal/jobcontainer/privatedirs"
 	"github.com/slurmlet/slurmlet/internal/jobcontainer/rootfs"
 	"github.com/slurmlet/slurmlet/internal/kit/exitcode"
 )
@@ -73,6 +74,10 @@ func run(args []string, stdout, stderr io.Writer) int {
 		err = saveContainer(args)
 	case rootfs.Hold:
 		err = rootfs.RunHolder()
+	case "private":
+		err = makePrivate(args)
+	case privatedirs.Hold:
+		err = privatedirs.RunHolder()
 	case "probe":
 		err = probe(args, stdout)
 	case "import":
@@ -159,6 +164,28 @@ func saveContainer(args []string) error {
 	}
 	s.Options = o
 	return rootfs.SaveContainer(s, *holder)
+}
+
+// makePrivate gives a job directories of its own, as root, for the plugin in the job's extern step: 4 is closed when that
+// has ended.
+func makePrivate(args []string) error {
+	set := flag.NewFlagSet("private", flag.ContinueOnError)
+	set.SetOutput(io.Discard)
+	var s privatedirs.Spec
+	dirs := set.String("dirs", "", "")
+	set.StringVar(&s.State, "state", "", "")
+	set.BoolVar(&s.Processes, "processes", false, "")
+	set.Uint64Var(&s.Size, "size", 0, "")
+	err := set.Parse(args)
+	if err == nil && *dirs != "" {
+		s.Dirs, err = privatedirs.Parse(*dirs)
+	}
+	if err != nil {
+		return privatedirs.Refuse(s, err)
+	}
+	_ = unix.Close(3)
+	unix.CloseOnExec(4)
+	return privatedirs.Make(s, os.NewFile(4, "lifeline"))
 }
 
 // importImage becomes slurmlet-import, which is installed beside this program.

@@ -28,10 +28,31 @@ func (c *checker) plugstack() {
 				c.add(pair.Position(), slurmconf.Warning, "plugstack",
 					name+" is optional: a node without the file runs a job in a container on the node's own root", "required")
 			}
+			if name == slurmletPlugin {
+				c.privateDirs(pair)
+			}
 			if seen[name] = true; seen[slurmletPlugin] && seen[pyxisPlugin] {
 				c.add(pair.Position(), slurmconf.Warning, "plugstack",
 					pyxisPlugin+" and "+slurmletPlugin+" have the same options", "one of both")
 			}
+		}
+	}
+}
+
+// privateDirs finds what has no job start, or has two plugins give it a /tmp: slurmlet's plugin makes a job's namespaces in
+// the job's extern step.
+func (c *checker) privateDirs(line slurmconf.Pair) {
+	if !strings.Contains(line.Value, " private_dirs=") && !strings.Contains(line.Value, " private_processes=1") {
+		return
+	}
+	if _, contain := c.has("PrologFlags", "Contain", "X11"); !contain {
+		c.add(line.Position(), slurmconf.Warning, "plugstack",
+			"private_dirs and private_processes have each job fail, because PrologFlags has no Contain", "PrologFlags=Contain")
+	}
+	for _, key := range []string{"JobContainerType", "NamespaceType"} {
+		if pair, set := c.conf.Get(key); set && !strings.Contains(strings.ToLower(pair.Value), "none") {
+			c.add(pair.Position(), slurmconf.Warning, "plugstack",
+				key+" is "+pair.Value+", and "+slurmletPlugin+" has private_dirs or private_processes: a job gets both", "one of both")
 		}
 	}
 }

@@ -13,15 +13,23 @@ import (
 
 // TestPlugstack: what Slurm takes, and what then has a job in a container run on the node's own root, or not at all.
 func TestPlugstack(t *testing.T) {
-	for stack, want := range map[string]string{
-		"required spank_slurmlet.so writable=1":                            "",
-		"optional lua.so\nrequired /usr/lib/slurm/spank_pyxis.so":          "",
-		"optional spank_slurmlet.so":                                       "1:10: warning: spank_slurmlet.so is optional",
-		"required spank_slurmlet.so\nrequired /opt/spank_pyxis.so store=x": "2:10: warning: spank_pyxis.so and spank_slurmlet.so",
+	const contained, tmpfs = "PrologFlags=contain\n", "JobContainerType=job_container/tmpfs\n"
+	for _, c := range []struct{ conf, stack, want string }{
+		{"", "required spank_slurmlet.so writable=1", ""},
+		{"", "optional lua.so\nrequired /usr/lib/slurm/spank_pyxis.so", ""},
+		{"", "optional spank_slurmlet.so", "1:10: warning: spank_slurmlet.so is optional"},
+		{"", "required spank_slurmlet.so\nrequired /opt/spank_pyxis.so store=x", "2:10: warning: spank_pyxis.so and spank_slurmlet.so"},
+		{"", "required spank_slurmlet.so private_dirs=/tmp", "1:10: warning: private_dirs and private_processes have each job fail"},
+		{"", "required spank_slurmlet.so private_processes=1", "1:10: warning: private_dirs and private_processes have each job fail"},
+		{"", "required spank_slurmlet.so private_processes=0", ""},
+		{contained, "required spank_slurmlet.so private_dirs=/tmp", ""},
+		{tmpfs, "required spank_slurmlet.so", ""},
+		{contained + tmpfs, "required spank_slurmlet.so private_dirs=/tmp", "6:18: warning: JobContainerType is job_container/tmpfs, and"},
+		{contained + "NamespaceType=namespace/linux\n", "required spank_slurmlet.so private_dirs=/tmp", "6:15: warning: NamespaceType"},
 	} {
 		files := fstest.MapFS{
-			"etc/slurm/slurm.conf":     {Data: []byte("ClusterName=t\nSlurmctldHost=ctl\nNodeName=n\nPartitionName=p Nodes=n\n")},
-			"etc/slurm/plugstack.conf": {Data: []byte(stack + "\n")},
+			"etc/slurm/slurm.conf":     {Data: []byte("ClusterName=t\nSlurmctldHost=ctl\nNodeName=n\nPartitionName=p Nodes=n\n" + c.conf)},
+			"etc/slurm/plugstack.conf": {Data: []byte(c.stack + "\n")},
 		}
 		set, _ := slurmconf.Read(slurmconf.In(files, "/etc/slurm"))
 		findings, err := Set(set, Options{})
@@ -32,10 +40,10 @@ func TestPlugstack(t *testing.T) {
 				said = append(said, fmt.Sprintf("%s: %s: %s", f.Position, f.Severity, f.What))
 			}
 		}
-		if want == "" {
-			assert.Empty(t, said, stack)
-		} else if assert.Len(t, said, 1, stack) {
-			assert.Contains(t, said[0], want)
+		if c.want == "" {
+			assert.Empty(t, said, c.stack)
+		} else if assert.Len(t, said, 1, c.stack) {
+			assert.Contains(t, said[0], c.want)
 		}
 	}
 }

@@ -16,7 +16,25 @@
 {{- with .Values.jobContainers.imageDir }}
 {{- $line = printf "%s image_dir=%s" $line . }}
 {{- end }}
+{{- with .Values.jobContainers.privateDirs }}
+{{- $line = printf "%s private_dirs=%s" $line (join "," .) }}
+{{- end }}
+{{- if .Values.jobContainers.privateProcesses }}
+{{- $line = printf "%s private_processes=1" $line }}
+{{- end }}
 {{- printf "%s\n%s" $line $own }}
+{{- end }}
+
+{{- /* Whether jobs have directories or processes of their own: "true", or nothing. It takes the chart's context. */}}
+{{- define "slurm.privateJobs" -}}
+{{ with .Values.jobContainers }}{{ if and .enabled (or .privateDirs .privateProcesses) }}true{{ end }}{{ end }}
+{{- end }}
+
+{{- /* Whether slurm.conf has a plugin of Slurm's own give jobs namespaces: "true", or nothing. It takes the chart's context. */}}
+{{- define "slurm.jobContainerType" -}}
+{{- range list "JobContainerType" "NamespaceType" }}
+{{- with get $.Values.slurm.conf . }}{{ if not (contains "none" .) }}true{{ end }}{{ end }}
+{{- end }}
 {{- end }}
 
 {{- /* Whether a pod runs jobs in containers: "true", or nothing. */}}
@@ -32,9 +50,22 @@
 {{- if and $c.seccompProfile (include "slurm.remounts" .) }}
 {{- fail "jobContainers.seccompProfile is for nodes without CAP_SYS_ADMIN: with cgroup.access=capability the runtime's own profile allows what containers need; leave it out" }}
 {{- end }}
+{{- if and (or $c.privateDirs $c.privateProcesses) (eq (include "slurm.jobContainerType" .root) "true") }}
+{{- fail "slurm.conf has JobContainerType or NamespaceType, and jobContainers.privateDirs or privateProcesses gives jobs the same: leave one of both out" }}
+{{- end }}
+{{- if and $c.privateProcesses (not (include "slurm.remounts" .)) (not (eq (dig "procMount" "" .spec.securityContext) "Unmasked")) }}
+{{- fail "jobContainers.privateProcesses needs nodes whose root may mount /proc: set cgroup.access=capability, or nodeDefaults.securityContext.procMount=Unmasked" }}
+{{- end }}
 {{- if not (or $c.seccompProfile $own (include "slurm.remounts" .)) }}
 {{- fail "jobContainers.enabled needs nodes whose users may make namespaces, which the runtime's seccomp profile refuses: put profiles/slurmlet-slurmd.json of this chart onto every machine and set jobContainers.seccompProfile, or set cgroup.access=capability (docs/install/job-containers.md)" }}
 {{- end }}
+{{- end }}
+{{- end }}
+
+{{- /* What slurmd makes a job's namespaces with: as root of the pod's, or of one where each user is who he is outside. */}}
+{{- define "slurm.privateCapabilities" -}}
+{{- if and (include "slurm.contains" .) (include "slurm.privateJobs" .root) -}}
+{{ ternary "SYS_CHROOT" "SETFCAP" (include "slurm.remounts" . | eq "true") }}
 {{- end }}
 {{- end }}
 

@@ -34,6 +34,8 @@ type Node struct {
 	// OwnRoot has the node's root be that of its mount namespace, as a pod's is: no user can make a namespace of users
 	// below chroot(2).
 	OwnRoot bool
+	// Capabilities bound those of the node, as setpriv(1) has them; empty: it has all.
+	Capabilities string
 	// Status is the exit status and End the time, once it has exited.
 	Status int
 	End    time.Time
@@ -65,7 +67,7 @@ fi
 if [ -n "$1" ]; then
 	exec unshare --cgroup sh -ec 'mount -t cgroup2 cgroup2 /sys/fs/cgroup; exec chrt --other 0 slurmlet "$0"' "$2"
 fi
-exec chrt --other 0 slurmlet "$2"`
+exec chrt --other 0 ${3:+setpriv --bounding-set="$3"} slurmlet "$2"`
 
 // ownRoot makes $0 the root of a mount namespace, and runs the rest in it.
 const ownRoot = `set -e
@@ -77,7 +79,7 @@ exec /bin/sh -c "$@"`
 // Start starts a node of one CPU and 300 MiB for jobs; the kernel does not hold
 // it to them.
 func (c *Cluster) Start(n *Node, environ ...string) error {
-	n.cmd = c.Command("/bin/sh", "-c", furnish, n.Name, n.Cgroup, cmp.Or(n.Role, "slurmd"))
+	n.cmd = c.Command("/bin/sh", "-c", furnish, n.Name, n.Cgroup, cmp.Or(n.Role, "slurmd"), n.Capabilities)
 	n.cmd.Env = append(n.cmd.Env, append([]string{
 		"SLURMLET_SLURMCTLD=" + Host, "SLURMLET_CPU_LIMIT=1000", "SLURMLET_MEMORY_LIMIT=364Mi", "SLURMLET_SPOOL_DIR=/run/spool",
 		"SLURMLET_LOG_LEVEL=debug", // Waiting is told on debug only

@@ -19,6 +19,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -29,8 +31,8 @@
 
 // What spank(8) documents, as far as it is used here. Slurm 24.11 and 26.05 have the same layout.
 typedef struct spank_handle *spank_t;
-enum { S_JOB_UID = 0, S_JOB_GID = 1, S_JOB_STEPID = 3, S_JOB_LOCAL_TASK_COUNT = 6, S_JOB_ARGV = 9, S_JOB_ENV = 10,
-       S_TASK_ID = 11, S_TASK_GLOBAL_ID = 12 };
+enum { S_JOB_UID = 0, S_JOB_GID = 1, S_JOB_ID = 2, S_JOB_STEPID = 3, S_JOB_LOCAL_TASK_COUNT = 6, S_JOB_ARGV = 9,
+       S_JOB_ENV = 10, S_TASK_ID = 11, S_TASK_GLOBAL_ID = 12, S_JOB_ALLOC_MEM = 26 };
 enum { S_CTX_LOCAL = 1, S_CTX_REMOTE = 2, S_CTX_ALLOCATOR = 3 };
 enum { BATCH_STEP = 0xfffffffb, EXTERN_STEP = 0xfffffffc, INTERACTIVE_STEP = 0xfffffffa };
 struct spank_option {
@@ -62,6 +64,8 @@ __attribute__((constructor)) static void own_version(void) {
 
 static const char *program = "/usr/local/bin/slurmlet-container";
 static const char *store = "/var/lib/slurmlet/containers";
+static const char *private_dirs = ""; // what each job has of its own, by private_dirs= and private_processes=
+static int private_processes;
 
 // options are what the user has given, and defaults what plugstack.conf has, as arguments of the program.
 #define MOST_OPTIONS 128
@@ -144,6 +148,10 @@ int slurm_spank_init(spank_t sp, int ac, char **av) {
 			program = strdup(av[i] + 8);
 		else if (!strncmp(av[i], "store=", 6))
 			store = strdup(av[i] + 6);
+		else if (!strncmp(av[i], "private_dirs=", 13))
+			private_dirs = strdup(av[i] + 13);
+		else if (!strncmp(av[i], "private_processes=", 18))
+			private_processes = !strcmp(av[i] + 18, "1");
 		else if (add("default", av[i]))
 			return -1;
 	}
@@ -215,13 +223,9 @@ static int make_dir(const char *path, mode_t mode, uid_t uid, gid_t gid) {
 	return -1;
 }
 
-// make_store makes the directories of the node and of the user, as root.
-static int make_store(spank_t sp) {
-	uid_t uid;
-	gid_t gid;
+// make_node makes the store's own directory, as root.
+static int make_node(void) {
 	char path[4096];
-	if (spank_get_item(sp, S_JOB_UID, &uid) || spank_get_item(sp, S_JOB_GID, &gid))
-		return fail("cannot learn the job's user");
 	snprintf(path, sizeof path, "%s", store);
 	for (char *p = path + 1; *p; p++)
 		if (*p == '/') {
@@ -230,7 +234,17 @@ static int make_store(spank_t sp) {
 			*p = '/';
 		}
 	// a volume of Kubernetes' may be written by everybody
-	if ((mkdir(store, 0755) && errno != EEXIST) || chmod(store, 0755))
+	return (mkdir(store, 0755) && errno != EEXIST) || chmod(store, 0755) ? -1 : 0;
+}
+
+// make_store makes the directories of the node and of the user, as root.
+static int make_store(spank_t sp) {
+	uid_t uid;
+	gid_t gid;
+	char path[4096];
+	if (spank_get_item(sp, S_JOB_UID, &uid) || spank_get_item(sp, S_JOB_GID, &gid))
+		return fail("cannot learn the job's user");
+	if (make_node())
 		return fail(store);
 	for (const char **dir = (const char *[]){"mnt", "images", NULL}; *dir; dir++) {
 		snprintf(path, sizeof path, "%s/%s", store, *dir);
@@ -244,6 +258,180 @@ static int make_store(spank_t sp) {
 			return fail(path);
 	}
 	return 0;
+}
+
+// number reads a process' number. atoi(3) of a newer C library would keep the plugin out of images with an older one.
+static int number(const char *s) {
+	unsigned n = 0;
+	while (*s >= '0' && *s <= '9')
+		n = n * 10 + (unsigned)(*s++ - '0');
+	return (int)n;
+}
+
+// What a job has of its own: the extern step, which is a job's first on a node, has the program make namespaces. Its
+// slurmstepd has the lifeline of who holds them, so they end with the job. The tasks of all other steps enter them while
+// they are root.
+static struct own { const char *kind; int fd; } own[] = {{"user", -1}, {"mnt", -1}, {"pid", -1}, {NULL, -1}};
+static int own_lifeline[2] = {-1, -1}, own_holder;
+static char own_problem[4608]; // as problem, which may be another one
+
+static int wants_own(void) { return private_dirs[0] || private_processes; }
+
+// own_processes says whether the job's tasks have process numbers of their own.
+static int own_processes(void) { return own[2].fd >= 0; }
+
+static void own_state(spank_t sp, char *path, size_t size, const char *file) {
+	uint32_t job = 0;
+	spank_get_item(sp, S_JOB_ID, &job);
+	snprintf(path, size, "%s/jobs/%u%s", store, job, file);
+}
+
+// make_own is the extern step's. The program keeps what fails for the job's other steps, so that the node is not drained.
+static void make_own(spank_t sp) {
+	char state[4096], jobs[4096], size[32], *more[10] = {"--dirs", (char *)private_dirs, "--state", state, "--size", size};
+	uint64_t memory = 0;
+	own_state(sp, state, sizeof state, "");
+	spank_get_item(sp, S_JOB_ALLOC_MEM, &memory);
+	snprintf(size, sizeof size, "%llu", (unsigned long long)memory);
+	snprintf(jobs, sizeof jobs, "%s/jobs", store);
+	if (private_processes)
+		more[6] = "--processes";
+	if (make_node() || make_dir(jobs, 0755, 0, 0) || pipe2(own_lifeline, O_CLOEXEC)) {
+		slurm_error("slurmlet: cannot make the job's own directories: %s: %s", jobs, strerror(errno));
+		return;
+	}
+	int given = option_count;
+	option_count = 0; // they are of containers
+	pid_t pid = start("private", more, environ, own_lifeline[0], own_lifeline[0]);
+	option_count = given;
+	close(own_lifeline[0]);
+	if (pid < 0 || !succeeded(pid))
+		slurm_error("slurmlet: the job has no directories of its own on this node, and its steps will fail");
+}
+
+static int own_fail(const char *what) {
+	snprintf(own_problem, sizeof own_problem, "%s: %s", what, strerror(errno));
+	return -1;
+}
+
+// read_line reads a file's beginning, without a line's end.
+static int read_line(const char *path, char *text, size_t size) {
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	ssize_t got = fd < 0 ? -1 : read(fd, text, size - 1);
+	if (fd >= 0)
+		close(fd);
+	if (got < 0)
+		return -1;
+	text[got] = 0;
+	text[strcspn(text, "\n")] = 0;
+	return 0;
+}
+
+// find_own opens the job's namespaces. The holder's lock says that the number is the holder's still.
+static int find_own(spank_t sp) {
+	char path[4200], text[512], *save = NULL;
+	own_state(sp, path, sizeof path, "/problem");
+	if (!read_line(path, text, sizeof text))
+		return snprintf(own_problem, sizeof own_problem, "the job has no directories of its own on this node: %s", text), -1;
+	own_state(sp, path, sizeof path, "/lock");
+	int lock = open(path, O_RDONLY | O_CLOEXEC);
+	int held = lock >= 0 && flock(lock, LOCK_SH | LOCK_NB) && errno == EWOULDBLOCK;
+	if (lock >= 0)
+		close(lock);
+	own_state(sp, path, sizeof path, "/holder");
+	if (!held || read_line(path, text, sizeof text))
+		return snprintf(own_problem, sizeof own_problem,
+			"the job has no directories of its own on this node: its extern step has made none (slurm.conf needs "
+			"PrologFlags=Contain), or has ended"), -1;
+	char *pid = strtok_r(text, " ", &save);
+	own_holder = pid ? number(pid) : 0;
+	for (char *kind; (kind = strtok_r(NULL, " ", &save));)
+		for (struct own *o = own; o->kind; o++)
+			if (!strcmp(o->kind, kind)) {
+				snprintf(path, sizeof path, "/proc/%d/ns/%s", own_holder, kind);
+				if ((o->fd = open(path, O_RDONLY | O_CLOEXEC)) < 0)
+					return own_fail(path);
+			}
+	return 0;
+}
+
+// end_own is the extern step's end: the holder ends by its lifeline, and removes what is its own unless it was killed.
+static void end_own(spank_t sp) {
+	char path[4200];
+	if (own_lifeline[1] >= 0)
+		close(own_lifeline[1]);
+	own_lifeline[1] = -1;
+	for (const char **file = (const char *[]){"/holder", "/problem", "/lock", NULL}; *file; file++) {
+		own_state(sp, path, sizeof path, *file);
+		unlink(path);
+	}
+	own_state(sp, path, sizeof path, "");
+	rmdir(path);
+}
+
+int slurm_spank_exit(spank_t sp, int ac, char **av) {
+	(void)ac, (void)av;
+	uint32_t step = 0;
+	if (wants_own() && spank_context() == S_CTX_REMOTE && !spank_get_item(sp, S_JOB_STEPID, &step) && step == EXTERN_STEP)
+		end_own(sp);
+	return 0;
+}
+
+// In a task that is root still: Slurm changes to the task's directory afterwards, and becomes the user.
+int slurm_spank_task_init_privileged(spank_t sp, int ac, char **av) {
+	(void)sp, (void)ac, (void)av;
+	if (!wants_own() || own_problem[0])
+		return 0;
+	for (struct own *o = own; o->kind; o++)
+		if (o->fd >= 0 && setns(o->fd, 0))
+			return own_fail("cannot enter the job's namespaces"), 0; // task_init tells it, where srun hears it
+	return 0;
+}
+
+// become_own has the task go on as a child, which is in the job's namespace of processes. This process stays the one that
+// slurmstepd knows: it passes on slurmstepd's signals, and ends as the child does. It keeps slurmstepd's name, which
+// proctrack/linuxproc signals with SIGKILL alone: it finds the child itself.
+static int become_own(spank_t sp) {
+	int terminal = isatty(0) && getsid(0) == getpid();
+	struct sigaction hangup, ignore = {.sa_handler = SIG_IGN};
+	sigaction(SIGHUP, &ignore, &hangup);
+	if (terminal) // a session has one, and the child's is to have it
+		ioctl(0, TIOCNOTTY);
+	sigset_t all, before;
+	signal(SIGCHLD, SIG_DFL);
+	sigfillset(&all);
+	sigprocmask(SIG_SETMASK, &all, &before);
+	pid_t slurmstepd = getppid(), child = fork();
+	if (child < 0)
+		return own_fail("cannot start a process in the job's namespace");
+	if (child == 0) {
+		char text[16];
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		setsid();
+		if (terminal)
+			ioctl(0, TIOCSCTTY, 0);
+		sigaction(SIGHUP, &hangup, NULL);
+		sigprocmask(SIG_SETMASK, &before, NULL);
+		snprintf(text, sizeof text, "%d", (int)getpid());
+		spank_setenv(sp, "SLURM_TASK_PID", text, 1);
+		return 0;
+	}
+	syscall(SYS_close_range, 0, ~0U, 0);
+	for (int status;;) {
+		siginfo_t info;
+		int sig = sigwaitinfo(&all, &info);
+		if (waitpid(child, &status, WNOHANG) == child) {
+			if (!WIFSIGNALED(status))
+				_exit(WEXITSTATUS(status));
+			signal(WTERMSIG(status), SIG_DFL);
+			setrlimit(RLIMIT_CORE, &(struct rlimit){0, 0});
+			sigprocmask(SIG_UNBLOCK, &all, NULL);
+			kill(getpid(), WTERMSIG(status));
+			_exit(128 + WTERMSIG(status));
+		}
+		if (sig > 0 && sig != SIGCHLD && info.si_pid == slurmstepd)
+			kill(child, sig);
+	}
 }
 
 int slurm_spank_init_post_opt(spank_t sp, int ac, char **av) {
@@ -276,6 +464,10 @@ int slurm_spank_init_post_opt(spank_t sp, int ac, char **av) {
 	// salloc's own shell stays on the node, as with pyxis: its srun makes containers
 	if (step == EXTERN_STEP || step == INTERACTIVE_STEP)
 		wanted = 0;
+	if (wants_own() && step == EXTERN_STEP)
+		make_own(sp);
+	else if (wants_own())
+		find_own(sp);
 	return wanted ? make_store(sp) : 0;
 }
 
@@ -499,6 +691,8 @@ static int stay(spank_t sp) {
 
 int slurm_spank_task_init(spank_t sp, int ac, char **av) {
 	(void)ac, (void)av;
+	if (own_problem[0] || (own_processes() && become_own(sp)))
+		return slurm_spank_log("slurmlet: %s", own_problem), -1;
 	if (!wanted)
 		return 0;
 	if (problem[0])
@@ -523,14 +717,6 @@ int slurm_spank_task_init(spank_t sp, int ac, char **av) {
 	return 0;
 }
 
-// number reads a process' number. atoi(3) of a newer C library would keep the plugin out of images with an older one.
-static int number(const char *s) {
-	unsigned n = 0;
-	while (*s >= '0' && *s <= '9')
-		n = n * 10 + (unsigned)(*s++ - '0');
-	return (int)n;
-}
-
 // The last task's end ends the holder, before Slurm kills what the step has left, and before the step is over: a next
 // step may take the container's name.
 int slurm_spank_task_exit(spank_t sp, int ac, char **av) {
@@ -544,6 +730,15 @@ int slurm_spank_task_exit(spank_t sp, int ac, char **av) {
 	reply_end = at + (shared->size < sizeof shared->reply ? shared->size : 0);
 	ok = next(&at);
 	pid = next(&at);
+	if (own_processes() && shared->good && pid && !strcmp(ok, "OK")) { // the number is one of the job's
+		char process[64];
+		snprintf(process, sizeof process, "/proc/%d/root/proc/%d", own_holder, number(pid));
+		close(lifeline[1]);
+		lifeline[1] = -1;
+		for (int i = 0; i < 1000 && !access(process, F_OK); i++)
+			usleep(1000);
+		return 0;
+	}
 	int holder = shared->good && pid && !strcmp(ok, "OK") ? (int)syscall(SYS_pidfd_open, number(pid), 0) : -1;
 	close(lifeline[1]);
 	lifeline[1] = -1;

@@ -1,0 +1,294 @@
+//go:build e2e
+
+package privatedirs
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/slurmlet/slurmlet/e2e/testbed/native"
+)
+
+type testCase struct {
+	name string
+	play func(w *world) error
+}
+
+var cases = []testCase{
+	{"a job's directories are its own, for all of its steps, and gone after it", both((*world).ownDirs)},
+	{"users, groups, owners and root are in them who they are outside", both((*world).users)},
+	{"where a node cannot make them, the job fails and says why", (*world).closed},
+	{"whatever is killed, nothing is left", both((*world).kills)},
+	{"a step in a container has its job's directories", both((*world).contains)},
+	{"a job's processes are its own, and its /proc shows no more than the node's", (*world).ownProcesses},
+	{"tasks end, and are signalled, as without processes of their own", (*world).signals},
+	{"a job's end ends what its processes have left", (*world).daemons},
+	{"a node whose masked /proc cannot be had again says so", (*world).masked},
+}
+
+// both plays a case on the node with all capabilities, and on that with the chart's.
+func both(play func(w *world, n *native.Node) error) func(w *world) error {
+	return func(w *world) error { return errors.Join(play(w, w.capable), play(w, w.unprivileged)) }
+}
+
+func (w *world) ownDirs(n *native.Node) error {
+	const list = "ls -A /tmp /var/tmp /dev/shm"
+	const nothing = "/dev/shm: /tmp: /var/tmp:"
+	if err := w.write("tmp/of-the-node", "node\n"); err != nil {
+		return err
+	}
+	first, err := w.submits(alice, n, "for d in /tmp /var/tmp /dev/shm; do echo mine >$d/of-$SLURM_JOB_ID; done")
+	if err != nil {
+		return err
+	}
+	second, err := w.submits(alice, n, list+" >/"+shared+"/seen")
+	if err != nil {
+		return err
+	}
+	file := "of-" + first
+	err = errors.Join(
+		w.prints(alice, n, "--jobid="+first, list, "/dev/shm: "+file+" /tmp: "+file+" /var/tmp: "+file),
+		w.prints(alice, n, "--jobid="+first+" -n2 -O", "cat /tmp/"+file, "mine mine"),
+		w.prints(alice, n, "--jobid="+second, list, nothing),
+	)
+	// the node has two CPUs
+	if r := w.as(alice, "/usr/bin/scancel", second); r.status != 0 {
+		err = errors.Join(err, fmt.Errorf("scancel: %s", r.err))
+	}
+	err = errors.Join(err,
+		w.prints(bob, n, "", list, nothing),
+		w.prints(bob, n, "", "stat -c %a:%u /tmp /dev/shm; cat /srv/shared/seen", "1777:0 1777:0 "+nothing),
+		w.prints(alice, n, "--jobid="+first, "stat -f -c %T /tmp", "tmpfs"),
+		w.cancels(first),
+	)
+	for _, dir := range []string{"tmp", "var/tmp", "dev/shm"} {
+		if exists(w.Root + "/" + dir + "/" + file) {
+			err = errors.Join(err, fmt.Errorf("%s is in the node's /%s", file, dir))
+		}
+	}
+	return errors.Join(err, w.prints(alice, n, "", list, nothing))
+}
+
+func (w *world) users(n *native.Node) error {
+	return errors.Join(
+		w.prints(alice, n, "", "id -u; id -un; stat -c %U:%G /etc /srv/shared", "1000 alice root:root root:root"),
+		w.prints(alice, n, "", "touch /tmp/x && stat -c %U:%G /tmp/x", "alice:alice"),
+		w.prints(0, n, "", "id -u; touch /tmp/x && stat -c %U /tmp/x", "0 root"),
+		// no capability, and none to be had
+		w.prints(alice, n, "", "grep -E '^Cap(Prm|Eff|Inh|Amb):' /proc/self/status | grep -vc 0000000000000000; true", "0"),
+		w.prints(alice, n, "", "umount /tmp 2>/dev/null || echo no; chown 0 /etc/passwd 2>/dev/null || echo no; nsenter -t $PPID -U -m true 2>/dev/null || echo no", "no no no"),
+		w.prints(alice, n, "--chdir=/srv", "pwd", "/srv"),
+		w.left(),
+	)
+}
+
+func (w *world) closed() error {
+	const why = "the job has no directories of its own on this node: slurmd lacks CAP_SETFCAP"
+	err := errors.Join(w.fails(w.poor, "", why), w.fails(w.poor, "--ntasks=2", why))
+	if r := w.as(0, "/usr/bin/scontrol", "show", "node", w.poor.Name); !strings.Contains(r.out, "State=IDLE") {
+		err = errors.Join(err, fmt.Errorf("the node is not idle: %s", r.out))
+	}
+	// it becomes a node's whose jobs have an extern step that has ended
+	id, failed := w.submits(alice, w.capable, "true")
+	if failed != nil {
+		return errors.Join(err, failed)
+	}
+	return errors.Join(err,
+		w.killExtern(id),
+		native.Within(limit, "the holder is there", func() bool { return !w.holds(id) }),
+		w.fails(w.capable, "--jobid="+id, "slurm.conf needs PrologFlags=Contain), or has ended"),
+		w.cancels(id),
+	)
+}
+
+// holds says whether a job has its state.
+func (w *world) holds(id string) bool { return exists(w.Root + "/" + store + "/jobs/" + id) }
+
+func (w *world) kills(n *native.Node) error {
+	var err error
+	for _, text := range []string{"hold-private", "slurmstepd: [%s.batch", "slurmstepd: [%s.extern", "sleep 300", "/usr/sbin/slurmd"} {
+		id, failed := w.submits(alice, n, "echo kept >/tmp/kept")
+		if failed != nil {
+			return errors.Join(err, failed)
+		}
+		if strings.Contains(text, "extern") {
+			err = errors.Join(err, w.killExtern(id))
+		} else {
+			err = errors.Join(err, w.killAll(strings.ReplaceAll(text, "%s", id)))
+		}
+		if text == "/usr/sbin/slurmd" {
+			err = errors.Join(err, w.prints(alice, n, "--jobid="+id, "cat /tmp/kept", "kept"))
+		}
+		if strings.Contains(text, "batch") { // its task is Slurm's to find
+			err = errors.Join(err, w.killAll("sleep 300"))
+		}
+		if failed := w.cancels(id); failed != nil {
+			err = errors.Join(err, fmt.Errorf("%s killed: %w", text, failed))
+		}
+	}
+	return errors.Join(err, w.prints(alice, n, "", "ls -A /tmp", ""))
+}
+
+// killExtern kills the slurmstepd of a job's extern step, and then its process, which is Slurm's to find.
+func (w *world) killExtern(id string) error {
+	return errors.Join(w.killAll("slurmstepd: ["+id+".extern"), w.killAll("sleep 100000000"))
+}
+
+const in = "--container-image=/" + image
+
+func (w *world) contains(n *native.Node) error {
+	id, err := w.submits(alice, n, "echo kept >/tmp/kept; echo kept >/dev/shm/kept")
+	if err != nil {
+		return err
+	}
+	return errors.Join(
+		w.prints(alice, n, in+" --jobid="+id, "cat /tmp/kept /dev/shm/kept /here; echo new >/tmp/new", "kept kept in the image"),
+		w.prints(alice, n, in+" --jobid="+id+" --container-remap-root", "echo root >>/tmp/new", ""),
+		w.prints(alice, n, "--jobid="+id, "cat /tmp/new", "new root"),
+		w.prints(bob, n, in, "ls -A /tmp /dev/shm; id -u", "/dev/shm: /tmp: 1001"),
+		w.cancels(id),
+	)
+}
+
+// names prints the names of all processes that a task sees.
+const names = "cat /proc/[0-9]*/comm | sort -u"
+
+// useProcesses changes plugstack.conf, and hides a file of each node's /proc as a pod's runtime does.
+func (w *world) useProcesses() error {
+	for _, n := range []*native.Node{w.capable, w.unprivileged} {
+		out, err := w.enter(n, "mount --bind /dev/null /proc/kcore")
+		if err != nil {
+			return fmt.Errorf("cannot hide /proc/kcore: %w: %s", err, out)
+		}
+	}
+	if err := w.write("etc/slurm/plugstack.conf", processes); err != nil {
+		return err
+	}
+	if r := w.as(0, "/usr/bin/scontrol", "reconfigure"); r.status != 0 {
+		return fmt.Errorf("scontrol reconfigure: %s", r.err)
+	}
+	return native.Within(limit, "the nodes have no new plugstack.conf", func() bool {
+		return !strings.Contains(w.srun(alice, w.capable, "", names).out, "slurmd\n")
+	})
+}
+
+func (w *world) ownProcesses() error {
+	if err := w.useProcesses(); err != nil {
+		return err
+	}
+	n := w.capable
+	id, err := w.submits(alice, n, "echo mine >/tmp/mine")
+	if err != nil {
+		return err
+	}
+	const own = "cat sh slurmlet-contai sort"
+	return errors.Join(
+		w.prints(bob, n, "", names, own),
+		w.prints(alice, n, "", names, own),
+		w.prints(alice, n, "--jobid="+id, names+"; cat /tmp/mine", "cat sh sleep slurmlet-contai sort mine"),
+		w.prints(alice, n, "--jobid="+id+" -n2 -O", "[ $(readlink /proc/self/ns/pid) = $(readlink /proc/1/ns/pid 2>/dev/null || readlink /proc/$$/ns/pid) ] && echo same", "same same"),
+		w.prints(alice, n, "", "[ $SLURM_TASK_PID = $$ ] && cat /proc/$$/comm; stat -c %t:%T /proc/kcore; head -c1 /proc/self/environ >/dev/null; nproc >/dev/null", "sh 1:3"),
+		w.prints(alice, n, in, "cat /here; cat /proc/[0-9]*/comm | grep -c slurmd; true", "in the image 0"),
+		w.prints(alice, n, in+" --container-name=kept --container-writable", "echo x >/kept", ""),
+		w.prints(alice, n, "--container-name=kept", "cat /kept", "x"),
+		w.prints(0, n, "", "id -u", "0"),
+		w.cancels(id),
+	)
+}
+
+func (w *world) signals() error {
+	n := w.capable
+	var err error
+	for script, want := range map[string]int{"exit 7": 7, "kill -9 $$": 137, "kill -TERM $$": 143, "true": 0} {
+		if r := w.srun(alice, n, "", script); r.status != want {
+			err = errors.Join(err, fmt.Errorf("%s: want status %d, got %d: %s", script, want, r.status, r.err))
+		}
+	}
+	const up = "echo >/" + shared + "/up; "
+	for _, c := range []struct{ script, signal, want string }{
+		{"n=0; trap 'n=$((n+1))' USR1; " + up + "until [ $n -gt 0 ]; do sleep 0.05; done; sleep 0.5; echo $n", "USR1", "1"},
+		{"trap 'echo ended; exit 0' TERM; " + up + "sleep 300 & wait", "TERM", "ended"},
+		{"trap '' TERM; " + up + "while :; do sleep 0.1; done", "", ""},
+	} {
+		ended, failed := w.held(n, c.script)
+		if failed != nil {
+			return errors.Join(err, failed)
+		}
+		args := []string{"--name=held"}
+		if c.signal != "" {
+			args = append(args, "--signal="+c.signal)
+		}
+		w.as(alice, "/usr/bin/scancel", args...)
+		r := <-ended
+		if strings.TrimSpace(r.out) != c.want {
+			err = errors.Join(err, fmt.Errorf("%s: want %q, got %+v", c.script, c.want, r))
+		}
+		err = errors.Join(err, w.left())
+	}
+	r := w.as(alice, "/usr/bin/script", "-qec", "/usr/bin/srun --mem=10 --nodelist="+n.Name+" --pty /bin/sh -c 'tty; ps -o pgid=,tpgid=,sid= -p $$ 2>/dev/null; stty size >/dev/null && echo sized'", "/dev/null")
+	if !strings.Contains(r.out, "/dev/pts/") || !strings.Contains(r.out, "sized") {
+		err = errors.Join(err, fmt.Errorf("want a terminal, got %+v", r))
+	}
+	return errors.Join(err, w.left())
+}
+
+// held runs a step of alice's, whose script says by a file that it runs.
+func (w *world) held(n *native.Node, script string) (ended chan result, err error) {
+	up := filepath.Join(w.Root, shared, "up")
+	_ = os.Remove(up)
+	ended = make(chan result, 1)
+	go func() { ended <- w.srun(alice, n, "--job-name=held", script) }()
+	return ended, native.Within(limit, "the step does not run", func() bool { return exists(up) })
+}
+
+func (w *world) daemons() error {
+	n := w.capable
+	if err := errors.Join(
+		w.prints(alice, n, "", "setsid sleep 300 </dev/null >/dev/null 2>&1 & echo on", "on"), w.left(),
+	); err != nil {
+		return err
+	}
+	var err error
+	for _, text := range []string{"hold-private", "slurmstepd: [%s.batch", "slurmstepd: [%s.extern", "sleep 300", "/usr/sbin/slurmd"} {
+		id, failed := w.submits(alice, n, "true")
+		if failed != nil {
+			return errors.Join(err, failed)
+		}
+		if strings.Contains(text, "extern") {
+			err = errors.Join(err, w.killExtern(id))
+		} else {
+			err = errors.Join(err, w.killAll(strings.ReplaceAll(text, "%s", id)))
+		}
+		if failed := w.cancels(id); failed != nil {
+			err = errors.Join(err, fmt.Errorf("%s killed: %w", text, failed))
+		}
+	}
+	return err
+}
+
+func (w *world) masked() error {
+	return errors.Join(
+		w.fails(w.unprivileged, "", "private_processes: the kernel mounts no /proc in a namespace of users while the pod's own /proc is masked"),
+		w.prints(alice, w.capable, "", "echo on", "on"),
+	)
+}
+
+// costs tells how long starts take in one run.
+func (w *world) costs(n *native.Node) (least, median time.Duration, err error) {
+	const runs = 15
+	var all []time.Duration
+	for range runs {
+		r := w.as(alice, "/usr/bin/srun", "--mem=10", "--nodelist="+n.Name, "/bin/true")
+		if r.status != 0 {
+			return 0, 0, fmt.Errorf("srun: status %d: %s", r.status, r.err)
+		}
+		all = append(all, r.took)
+	}
+	slices.Sort(all)
+	return all[0], all[runs/2], nil
+}
