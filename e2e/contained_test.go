@@ -20,6 +20,10 @@ import (
 type contained struct {
 	*cluster
 	slurmctld, node, login string
+	// state is slurmctld's volume, plugstack arguments of the plugin, slurmConf more lines of slurm.conf, and capabilities
+	// those that the node has besides.
+	state, plugstack, slurmConf string
+	capabilities                []string
 }
 
 // image makes an image with a shell and what the jobs run.
@@ -29,7 +33,7 @@ cp -L --parents $programs $(ldd $programs | grep -o '/[^ ]*[.]so[^ ]*' | sort -u
 
 // containedJobs: a container is of its step, by cgroup v2. Its memory is the step's, and whatever ends it leaves nothing.
 func containedJobs(t *testing.T, c *cluster) {
-	w := &contained{c, "slurmctld-2", "node-2", "login-2"}
+	w := &contained{cluster: c, slurmctld: "slurmctld-2", node: "node-2", login: "login-2", state: "state-2"}
 	defer w.start(t)()
 	held := w.run(t, w.node, "grep", "-E", "^(NoNewPrivs|Seccomp):", "/proc/1/status")
 	assert.Equal(t, []string{"NoNewPrivs:", "1", "Seccomp:", "2"}, strings.Fields(held))
@@ -61,19 +65,58 @@ func containedJobs(t *testing.T, c *cluster) {
 	}
 }
 
+// privateJobs: a job's directories are its own in an unprivileged pod, count as its memory, and are gone after it.
+func privateJobs(t *testing.T, c *cluster) {
+	w := &contained{
+		cluster: c, slurmctld: "slurmctld-2", node: "node-2", login: "login-2", state: "state-private",
+		plugstack: " private_dirs=/tmp,/dev/shm", slurmConf: "PrologFlags=Contain\n", capabilities: []string{"CAP_SETFCAP"},
+	}
+	defer w.start(t)()
+	const list = "ls -A /tmp /dev/shm | tr '\n' ' '"
+	first := w.starts(t, "for d in /tmp /dev/shm; do echo mine >$d/mine; done; echo up; exec sleep 1000")
+	assert.Regexp(t, `(?m)^0::/.*/system$`, w.run(t, w.node, "sh", "-c", "cat /proc/$(pgrep slurmlet-contai)/cgroup"),
+		"who holds the job's namespaces is beside its cgroup")
+	step := func(user string, options ...string) string {
+		return w.as(t, user, w.login, append(append([]string{"srun"}, options...), "--mem=10", "sh", "-c", list+"; stat -c %U /etc /tmp")...)
+	}
+	assert.Equal(t, "/dev/shm: mine  /tmp: mine root\nroot\n", step("alice", "--overlap", "--jobid="+first))
+	assert.NotContains(t, w.run(t, w.node, "sh", "-c", list), "mine")
+	w.as(t, "alice", w.login, "scancel", first)
+	w.leaves(t, first, "CANCELLED")
+	assert.Equal(t, "/dev/shm:  /tmp: root\nroot\n", step("alice"))
+
+	// each of both is within the limit of a directory
+	over := w.starts(t, "echo up; for d in /tmp /dev/shm; do head -c 35000000 /dev/zero >$d/big; done; exec sleep 1000")
+	w.leaves(t, over, "OUT_OF_MEMORY")
+	killed := w.starts(t, "echo up; exec sleep 1000")
+	w.run(t, w.node, "pkill", "-9", "slurmlet-contai")
+	w.as(t, "alice", w.login, "scancel", killed)
+	w.leaves(t, killed, "CANCELLED")
+}
+
+// starts submits a job without a container, and waits until it has printed "up".
+func (w *contained) starts(t *testing.T, script string) (id string) {
+	t.Helper()
+	id = strings.TrimSpace(w.as(t, "alice", w.login, "sbatch", "--parsable", "--mem=50", "--no-requeue", "--output=/shared/contained.out",
+		"--wrap", script))
+	w.isUp(t)
+	return id
+}
+
 // start makes the cluster, and end takes it away.
 func (w *contained) start(t *testing.T) (end func()) {
 	t.Helper()
 	profile, err := os.ReadFile("../charts/slurm/profiles/slurmlet-slurmd.json")
 	require.NoError(t, err)
 	other := w.Cluster
-	other.SlurmConf = strings.ReplaceAll(other.SlurmConf, "SlurmctldHost=slurmctld", "SlurmctldHost="+w.slurmctld)
+	other.SlurmConf = strings.ReplaceAll(other.SlurmConf, "SlurmctldHost=slurmctld", "SlurmctldHost="+w.slurmctld) + w.slurmConf
 	slurmctld, login, node := other.Slurmctld(), other.Login(), other.Node(2)
 	slurmctld.Name, login.Name = w.slurmctld, w.login
-	slurmctld.Volumes[len(slurmctld.Volumes)-1].Name = "state-2"
-	slurmctld.Volumes[1].Files["plugstack.conf"] = sandbox.File{Data: []byte("required spank_slurmlet.so\n")}
+	slurmctld.Volumes[len(slurmctld.Volumes)-1].Name = w.state
+	slurmctld.Volumes[1].Files["plugstack.conf"] = sandbox.File{Data: []byte("required spank_slurmlet.so" + w.plugstack + "\n")}
 	node.Seccomp = profile
 	node.Capabilities = []string{"CAP_CHOWN", "CAP_DAC_OVERRIDE", "CAP_FOWNER", "CAP_KILL", "CAP_SETGID", "CAP_SETUID"}
+	node.Capabilities = append(node.Capabilities, w.capabilities...)
 	node.Volumes = append(
 		node.Volumes, sandbox.Volume{Name: "containers", Path: "/var/lib/slurmlet/containers", Mode: 0o777},
 		sandbox.Volume{Name: "image", Path: "/srv/image"},
@@ -103,11 +146,16 @@ func (w *contained) submits(t *testing.T, script string) (id string) {
 	t.Helper()
 	id = strings.TrimSpace(w.as(t, "alice", w.login, "sbatch", "--parsable", "--mem=50", "--no-requeue", "--output=/shared/contained.out",
 		"--container-image=/srv/image", "--wrap", "echo up; "+script))
-	until(t, "the job has run in its container", func() (bool, string) {
+	w.isUp(t)
+	return id
+}
+
+func (w *contained) isUp(t *testing.T) {
+	t.Helper()
+	until(t, "the job has run", func() (bool, string) {
 		said := w.run(t, w.login, "sh", "-c", "cat /shared/contained.out; true")
 		return strings.HasPrefix(said, "up\n"), said
 	})
-	return id
 }
 
 // leaves waits until a job has ended so, and the node has nothing of it: no process, mount and cgroup.

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/prometheus/procfs"
+
 	"github.com/slurmlet/slurmlet/e2e/testbed/native"
 )
 
@@ -122,7 +124,7 @@ func (w *world) kills(n *native.Node) error {
 			err = errors.Join(err, w.killAll(strings.ReplaceAll(text, "%s", id)))
 		}
 		if text == "/usr/sbin/slurmd" {
-			err = errors.Join(err, w.prints(alice, n, "--jobid="+id, "cat /tmp/kept", "kept"))
+			err = errors.Join(err, w.keeps("sleep 300", "/tmp/kept"))
 		}
 		if strings.Contains(text, "batch") { // its task is Slurm's to find
 			err = errors.Join(err, w.killAll("sleep 300"))
@@ -132,6 +134,21 @@ func (w *world) kills(n *native.Node) error {
 		}
 	}
 	return errors.Join(err, w.prints(alice, n, "", "ls -A /tmp", ""))
+}
+
+// keeps is an error unless a process sees a file.
+func (w *world) keeps(words, path string) error {
+	procs, err := procfs.AllProcs()
+	if err != nil {
+		return err
+	}
+	for _, p := range procs {
+		if line, err := p.CmdLine(); err == nil && strings.Join(line, " ") == words {
+			_, err := os.Stat(fmt.Sprintf("/proc/%d/root%s", p.PID, path))
+			return err
+		}
+	}
+	return fmt.Errorf("there is no process %s", words)
 }
 
 // killExtern kills the slurmstepd of a job's extern step, and then its process, which is Slurm's to find.
@@ -161,9 +178,9 @@ const names = "cat /proc/[0-9]*/comm | sort -u"
 // useProcesses changes plugstack.conf, and hides a file of each node's /proc as a pod's runtime does.
 func (w *world) useProcesses() error {
 	for _, n := range []*native.Node{w.capable, w.unprivileged} {
-		out, err := w.enter(n, "mount --bind /dev/null /proc/kcore")
+		out, err := w.enter(n, "mount --bind /dev/null /proc/version")
 		if err != nil {
-			return fmt.Errorf("cannot hide /proc/kcore: %w: %s", err, out)
+			return fmt.Errorf("cannot hide /proc/version: %w: %s", err, out)
 		}
 	}
 	if err := w.write("etc/slurm/plugstack.conf", processes); err != nil {
@@ -192,7 +209,7 @@ func (w *world) ownProcesses() error {
 		w.prints(alice, n, "", names, own),
 		w.prints(alice, n, "--jobid="+id, names+"; cat /tmp/mine", "cat sh sleep slurmlet-contai sort mine"),
 		w.prints(alice, n, "--jobid="+id+" -n2 -O", "[ $(readlink /proc/self/ns/pid) = $(readlink /proc/1/ns/pid 2>/dev/null || readlink /proc/$$/ns/pid) ] && echo same", "same same"),
-		w.prints(alice, n, "", "[ $SLURM_TASK_PID = $$ ] && cat /proc/$$/comm; stat -c %t:%T /proc/kcore; head -c1 /proc/self/environ >/dev/null; nproc >/dev/null", "sh 1:3"),
+		w.prints(alice, n, "", "[ $SLURM_TASK_PID = $$ ] && cat /proc/$$/comm; stat -c %t:%T /proc/version; head -c1 /proc/self/environ >/dev/null; nproc >/dev/null", "sh 1:3"),
 		w.prints(alice, n, in, "cat /here; cat /proc/[0-9]*/comm | grep -c slurmd; true", "in the image 0"),
 		w.prints(alice, n, in+" --container-name=kept --container-writable", "echo x >/kept", ""),
 		w.prints(alice, n, "--container-name=kept", "cat /kept", "x"),

@@ -42,7 +42,11 @@ func (s Spec) start(lifeline, lock *os.File) error {
 		return fmt.Errorf("cannot make the job's namespaces: %w", err)
 	}
 	defer answer.Close()
-	cmd := exec.Command("/proc/self/exe", Hold)
+	self, err := os.Executable()
+	if err != nil {
+		return fmt.Errorf("cannot make the job's namespaces: %w", err)
+	}
+	cmd := exec.Command(self, Hold)
 	said := &strings.Builder{}
 	complaints, complain, err := os.Pipe()
 	if err != nil {
