@@ -72,6 +72,8 @@ func privateJobs(t *testing.T, c *cluster) {
 		plugstack: " private_dirs=/tmp,/dev/shm", slurmConf: "PrologFlags=Contain\n", capabilities: []string{"CAP_SETFCAP"},
 	}
 	defer w.start(t)()
+	probed := w.run(t, w.node, "slurmlet-container", "probe")
+	assert.Contains(t, probed, "private_dirs: yes\nprivate_processes: no: private_processes: the kernel mounts no /proc")
 	const list = "ls -A /tmp /dev/shm | tr '\n' ' '"
 	first := w.starts(t, "for d in /tmp /dev/shm; do echo mine >$d/mine; done; echo up; exec sleep 1000")
 	assert.Regexp(t, `(?m)^0::/.*/system$`, w.run(t, w.node, "sh", "-c", "cat /proc/$(pgrep slurmlet-contai)/cgroup"),
@@ -92,6 +94,38 @@ func privateJobs(t *testing.T, c *cluster) {
 	w.run(t, w.node, "pkill", "-9", "slurmlet-contai")
 	w.as(t, "alice", w.login, "scancel", killed)
 	w.leaves(t, killed, "CANCELLED")
+}
+
+// privateProcesses: where jobs have processes of their own, Slurm signals, ends and limits them as ever.
+func privateProcesses(t *testing.T, c *cluster) {
+	w := &contained{
+		cluster: c, slurmctld: "slurmctld-2", node: "node-2", login: "login-2", state: "state-processes",
+		plugstack: " private_dirs=/tmp,/dev/shm private_processes=1", slurmConf: "PrologFlags=Contain\n",
+		capabilities: []string{"CAP_SYS_ADMIN", "CAP_SYS_CHROOT"},
+	}
+	defer w.start(t)()
+	assert.Contains(t, w.run(t, w.node, "slurmlet-container", "probe"), "private_dirs: yes\nprivate_processes: yes\n")
+	assert.Equal(t, "slurmlet-contai\nsh\n",
+		w.as(t, "alice", w.login, "srun", "--mem=10", "sh", "-c", "for f in /proc/[0-9]*/comm; do read name <$f && echo $name; done"))
+	for script, want := range map[string]string{"exit 7": "FAILED", "kill -9 $$": "FAILED", "tail /dev/zero": "OUT_OF_MEMORY", "true": "COMPLETED"} {
+		id := w.starts(t, "echo up; "+script)
+		w.leaves(t, id, want)
+		if script == "exit 7" {
+			assert.Contains(t, w.run(t, w.slurmctld, "scontrol", "--oneliner", "show", "job", id), " ExitCode=7:0 ")
+		}
+		if script == "kill -9 $$" {
+			assert.Contains(t, w.run(t, w.slurmctld, "scontrol", "--oneliner", "show", "job", id), " ExitCode=0:9 ")
+		}
+	}
+	id := w.starts(t, "n=0; trap 'n=$((n+1))' USR1; echo up; until [ $n -gt 0 ]; do sleep 0.1; done; sleep 0.5; exit $n")
+	w.as(t, "alice", w.login, "scancel", "--batch", "--signal=USR1", id)
+	w.leaves(t, id, "FAILED")
+	assert.Contains(t, w.run(t, w.slurmctld, "scontrol", "--oneliner", "show", "job", id), " ExitCode=1:0 ", "the signal came once")
+	id = w.starts(t, "trap '' TERM; setsid sleep 1000 & echo up; while :; do sleep 0.1; done")
+	w.run(t, w.slurmctld, "scontrol", "suspend", id)
+	w.run(t, w.slurmctld, "scontrol", "resume", id)
+	w.as(t, "alice", w.login, "scancel", id)
+	w.leaves(t, id, "CANCELLED")
 }
 
 // starts submits a job without a container, and waits until it has printed "up".
@@ -154,7 +188,10 @@ func (w *contained) isUp(t *testing.T) {
 	t.Helper()
 	until(t, "the job has run", func() (bool, string) {
 		said := w.run(t, w.login, "sh", "-c", "cat /shared/contained.out; true")
-		return strings.HasPrefix(said, "up\n"), said
+		if strings.HasPrefix(said, "up\n") {
+			return true, ""
+		}
+		return false, said + w.run(t, w.slurmctld, "scontrol", "--oneliner", "show", "job") + w.run(t, w.node, "pgrep", "-al", ".")
 	})
 }
 

@@ -61,6 +61,7 @@ func TestLimits(t *testing.T) {
 		{"jobs run", jobsRun, both},
 		{"a job in a container is in its step's cgroup, and leaves nothing", containedJobs, either},
 		{"a job's own directories count as its memory, and are gone after it", privateJobs, either},
+		{"a job's own processes are signalled, ended and limited as ever", privateProcesses, either},
 		{"a pod deleted: its job ends first", jobEndsFirst, either},
 		{"a job over its memory is killed and the node lives", jobOverItsMemory, either},
 		{"a job over the container's memory is killed and the node lives", jobOverTheContainersMemory, either},

@@ -33,7 +33,7 @@ const usage = `slurmlet-container makes jobs' containers; srun --container-image
                                   make a file for --container-image of an image:
                                   docker://[USER@][REGISTRY#]NAME[:TAG], docker-archive:FILE, oci-archive:FILE
                                   or oci:DIRECTORY
-  slurmlet-container probe        whether this node can make containers, and what lacks
+  slurmlet-container probe        whether this node can make containers, and jobs' own directories, and what lacks
   slurmlet-container list         your containers with a name on this node, and the images that steps have pulled
   slurmlet-container rm NAME      remove a container, or an image
   slurmlet-container check …      whether these options of srun's are right
@@ -276,5 +276,9 @@ func probe(args []string, stdout io.Writer) error {
 	set := flag.NewFlagSet("probe", flag.ExitOnError)
 	store := set.String("store", defaultStore, "the node's directory for containers")
 	_ = set.Parse(args) // it exits
-	return rootfs.Probe(*store, stdout)
+	err := rootfs.Probe(*store, stdout)
+	if os.Getuid() == 0 {
+		privatedirs.Probe(*store, stdout)
+	}
+	return err
 }

@@ -65,7 +65,7 @@ func (s Spec) start(lifeline, lock *os.File) error {
 	if err == nil && len(reply) == 0 {
 		_, _ = io.Copy(said, complaints)
 		_ = cmd.Wait() // it has said why
-		return errors.New(strings.TrimSpace(said.String()))
+		return errors.New(strings.TrimPrefix(strings.TrimSpace(said.String()), "slurmlet: "))
 	}
 	if err != nil {
 		return fmt.Errorf("cannot make the job's namespaces: %w", err)

@@ -67,7 +67,7 @@ func Make(s Spec, lifeline *os.File) error {
 
 // Refuse keeps why a job has no directories of its own, and returns that.
 func Refuse(s Spec, why error) error {
-	_ = os.MkdirAll(s.State, 0o755)
+	_ = os.MkdirAll(s.State, 0o700)
 	return errors.Join(why, s.write(problemFile, why.Error()))
 }
 
@@ -76,7 +76,7 @@ func (s Spec) make(lifeline *os.File) error {
 		return err
 	}
 	all := filepath.Dir(s.State)
-	if err := os.MkdirAll(all, 0o755); err != nil {
+	if err := os.MkdirAll(all, 0o700); err != nil {
 		return fmt.Errorf("cannot keep the job's namespaces: %w", err)
 	}
 	one, err := lockOf(filepath.Join(all, ".lock"), unix.LOCK_EX)
@@ -85,7 +85,7 @@ func (s Spec) make(lifeline *os.File) error {
 	}
 	defer one.Close()
 	sweep(all)
-	if err := os.MkdirAll(s.State, 0o755); err != nil {
+	if err := os.MkdirAll(s.State, 0o700); err != nil {
 		return fmt.Errorf("cannot keep the job's namespaces: %w", err)
 	}
 	lock, err := s.lock()
@@ -124,12 +124,12 @@ func (s Spec) lock() (*os.File, error) {
 			return lock, err
 		}
 		<-time.After(5 * time.Millisecond)
-		_ = os.MkdirAll(s.State, 0o755) // that holder has removed it
+		_ = os.MkdirAll(s.State, 0o700) // that holder has removed it
 	}
 }
 
 func lockOf(path string, how int) (*os.File, error) {
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o644)
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err == nil {
 		if err = unix.Flock(int(f.Fd()), how); err == nil {
 			return f, nil
@@ -166,16 +166,16 @@ func leaveStep() {
 	}
 	for line := range strings.Lines(string(text)) {
 		path, is := strings.CutPrefix(strings.TrimSpace(line), "0::")
-		base, _, below := strings.Cut(path, "/job_")
+		job, _, below := strings.Cut(path, "/step_") // the job's is job_1, or in Slurm 26.05 its SLUID
 		if is && below {
-			_ = os.WriteFile(filepath.Join("/sys/fs/cgroup", base, "system/cgroup.procs"), []byte(strconv.Itoa(os.Getpid())), 0)
+			_ = os.WriteFile(filepath.Join("/sys/fs/cgroup", filepath.Dir(job), "system/cgroup.procs"), []byte(strconv.Itoa(os.Getpid())), 0)
 		}
 	}
 }
 
 func (s Spec) write(file, text string) error {
 	path := filepath.Join(s.State, file)
-	err := os.WriteFile(path+".new", []byte(text), 0o644)
+	err := os.WriteFile(path+".new", []byte(text), 0o600)
 	if err == nil {
 		err = os.Rename(path+".new", path)
 	}

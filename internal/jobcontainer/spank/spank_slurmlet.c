@@ -296,7 +296,7 @@ static void make_own(spank_t sp) {
 	snprintf(jobs, sizeof jobs, "%s/jobs", store);
 	if (private_processes)
 		more[6] = "--processes";
-	if (make_node() || make_dir(jobs, 0755, 0, 0) || pipe2(own_lifeline, O_CLOEXEC)) {
+	if (make_node() || make_dir(jobs, 0700, 0, 0) || pipe2(own_lifeline, O_CLOEXEC)) {
 		slurm_error("slurmlet: cannot make the job's own directories: %s: %s", jobs, strerror(errno));
 		return;
 	}
@@ -352,6 +352,10 @@ static int find_own(spank_t sp) {
 				if ((o->fd = open(path, O_RDONLY | O_CLOEXEC)) < 0)
 					return own_fail(path);
 			}
+	// slurmstepd makes the directories of PMIx' server in the node's /tmp, which the tasks do not see
+	snprintf(path, sizeof path, "%s/mpi", store);
+	if (!make_dir(path, 0755, 0, 0))
+		spank_setenv(sp, "SLURM_PMIX_TMPDIR", path, 0);
 	return 0;
 }
 
