@@ -29,7 +29,7 @@ import (
 // limit is how long anything may take that a user would wait for, on a busy
 // machine. slurmctld asks a node again to end a job after KillWait and two MessageTimeouts (30 s each), and looks once
 // a minute.
-const limit = 40 * time.Second
+const limit = 3 * time.Minute
 
 // grace is a pod's, as the agents in them are told.
 const grace = 30 * time.Second

@@ -103,7 +103,7 @@ func (w *world) closed() error {
 	}
 	return errors.Join(err,
 		w.killExtern(id),
-		native.Within(limit, "the holder is there", func() bool { return !w.holds(id) }),
+		native.Within(native.Limit, "the holder is there", func() bool { return !w.holds(id) }),
 		w.fails(w.capable, "--jobid="+id, "slurm.conf needs PrologFlags=Contain), or has ended"),
 		w.cancels(id),
 	)
@@ -206,7 +206,7 @@ func (w *world) use(plugstack string) error {
 		return fmt.Errorf("scontrol reconfigure: %s", r.err)
 	}
 	for _, n := range []*native.Node{w.capable, w.unprivileged} {
-		if err := native.Within(limit, n.Name+" has no new plugstack.conf", func() bool {
+		if err := native.Within(native.Limit, n.Name+" has no new plugstack.conf", func() bool {
 			out, err := w.enter(n, "cat /run/slurm/conf/plugstack.conf")
 			return err == nil && string(out) == plugstack
 		}); err != nil {
@@ -235,7 +235,23 @@ func (w *world) ownProcesses() error {
 		w.prints(alice, n, in, "cat /here; cat /proc/[0-9]*/comm | grep -c slurmd; true", "in the image 0"),
 		w.prints(alice, n, in+" --container-name=kept --container-writable", "echo x >/kept", ""),
 		w.prints(alice, n, "--container-name=kept", "cat /kept", "x"),
+		w.joins(n),
 		w.prints(0, n, "", "id -u", "0"),
+		w.cancels(id),
+	)
+}
+
+// joins has steps of one job join a container, and one of another job be refused, for which its holder has no number.
+func (w *world) joins(n *native.Node) error {
+	id, err := w.submits(alice, n, "srun --overlap --mem=10 --container-name=kept sh -c 'echo >/kept-runs; exec sleep 300' >/dev/null 2>&1 & true")
+	if err != nil {
+		return err
+	}
+	runs := filepath.Join(w.Root, store, fmt.Sprint(alice), "kept/upper/kept-runs")
+	err = native.Within(native.Limit, "the container does not run", func() bool { return exists(runs) })
+	return errors.Join(err,
+		w.prints(alice, n, "--jobid="+id+" --container-name=kept:exec", "cat /kept", "x"),
+		w.fails(n, "--container-name=kept", "the container kept runs in another job on this node"),
 		w.cancels(id),
 	)
 }
@@ -282,7 +298,7 @@ func (w *world) held(n *native.Node, script string) (ended chan result, err erro
 	_ = os.Remove(up)
 	ended = make(chan result, 1)
 	go func() { ended <- w.srun(alice, n, "--job-name=held", script) }()
-	return ended, native.Within(limit, "the step does not run", func() bool { return exists(up) })
+	return ended, native.Within(native.Limit, "the step does not run", func() bool { return exists(up) })
 }
 
 func (w *world) daemons() error {

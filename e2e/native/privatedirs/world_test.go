@@ -39,8 +39,6 @@ const (
 	chartAdds = ",+setfcap"
 )
 
-const limit = 25 * time.Second // XXX
-
 type world struct {
 	*native.Cluster
 	// capable has all capabilities, unprivileged those of the chart's, and poor less.
@@ -183,7 +181,7 @@ func (w *world) submits(uid uint32, n *native.Node, script string) (id string, e
 	if r.status != 0 {
 		return "", fmt.Errorf("sbatch: status %d: %s", r.status, r.err)
 	}
-	return id, native.Within(limit, "job "+id+" does not run", func() bool {
+	return id, native.Within(native.Limit, "job "+id+" does not run", func() bool {
 		said, _ := os.ReadFile(up)
 		return len(said) > 0
 	})
@@ -199,7 +197,7 @@ func (w *world) cancels(ids ...string) error {
 // left is an error unless nothing is left of any job within a time: no process, no state and no mount on the nodes.
 func (w *world) left() error {
 	var found string
-	err := native.Within(limit, "something is left", func() bool {
+	err := native.Within(native.Limit, "something is left", func() bool {
 		found = w.leftover()
 		return found == ""
 	})

@@ -117,6 +117,8 @@ func TestValuesThatAreRefused(t *testing.T) {
 		"no seccomp profile at all":            "jobContainers: {seccompProfile: {type: Unconfined}}",
 		"a seccomp profile anywhere":           "jobContainers: {seccompProfile: /etc/passwd}",
 		"an option of containers that is none": "jobContainers: {defaults: {save: true}}",
+		"a private directory that is relative": "jobContainers: {privateDirs: [tmp]}",
+		"a private directory that jobs need":   "jobContainers: {privateDirs: [/etc]}",
 		"memory in units that the agent lacks": "nodeDefaults: {reserveMemory: 64M}",
 		"another end of files without a job":   "nodeSets: {cpu: {leftovers: burn}}",
 		"another end of a job without a step":  "nodeSets: {cpu: {deadSteps: restart}}",

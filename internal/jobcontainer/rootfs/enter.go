@@ -153,7 +153,10 @@ func (s Spec) joined(reply []byte) ([]byte, error) {
 
 func (s Spec) keepReply(reply []byte) error {
 	path := filepath.Join(s.nameDir(), "reply")
-	err := os.WriteFile(path+".new", reply, 0o600)
+	err := os.WriteFile(filepath.Join(s.nameDir(), "processes"), []byte(processes()), 0o600)
+	if err == nil {
+		err = os.WriteFile(path+".new", reply, 0o600)
+	}
 	if err == nil {
 		err = os.Rename(path+".new", path)
 	}

@@ -18,7 +18,7 @@ import (
 )
 
 // Below the store, UID/NAME has the files of a container with a name: lock, which its holder keeps locked; reply, what
-// its holder has answered, while it runs; image, the path of its image, or the name of a registry's with its digest and,
+// its holder has answered, while it runs, and processes, the namespace of its number; image, the path of its image, or the name of a registry's with its digest and,
 // in a second line, as the user gave it; upper and work, its layer.
 
 func (s Spec) userDir() string { return filepath.Join(s.Store, strconv.Itoa(s.UID)) }
@@ -80,13 +80,32 @@ func (s *Spec) lockOrJoin(lock *os.File) ([]byte, error) {
 				s.Name, s.NameMode)
 		}
 		if reply, err := os.ReadFile(path); err == nil {
-			return reply, nil
+			return reply, s.seesHolder()
 		}
 		if time.Now().After(limit) {
 			return nil, fmt.Errorf("the container %s has not started within %v", s.Name, mostStarting)
 		}
 		<-time.After(5 * time.Millisecond)
 	}
+}
+
+// seesHolder is an error where the holder's number is one of another job's, which has processes of its own.
+func (s *Spec) seesHolder() error {
+	theirs, err := os.ReadFile(filepath.Join(s.nameDir(), "processes"))
+	if own := processes(); err == nil && string(theirs) != own {
+		return fmt.Errorf("the container %s runs in another job on this node, and jobs see no processes of others there "+
+			"(private_processes)", s.Name)
+	}
+	return nil
+}
+
+// processes names the namespace of processes that this one is in.
+func processes() string {
+	name, err := os.Readlink("/proc/self/ns/pid")
+	if err != nil {
+		return err.Error()
+	}
+	return name
 }
 
 // imageOfName keeps the image that the container was made of: its layer fits no other. A registry's is kept by its
