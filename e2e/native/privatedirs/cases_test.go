@@ -45,11 +45,11 @@ func (w *world) ownDirs(n *native.Node) error {
 	if err := w.write("tmp/of-the-node", "node\n"); err != nil {
 		return err
 	}
-	first, err := w.submits(alice, n, "for d in /tmp /var/tmp /dev/shm; do echo mine >$d/of-$SLURM_JOB_ID; done")
+	first, err := w.submits(n, "for d in /tmp /var/tmp /dev/shm; do echo mine >$d/of-$SLURM_JOB_ID; done")
 	if err != nil {
 		return err
 	}
-	second, err := w.submits(alice, n, list+" >/"+shared+"/seen")
+	second, err := w.submits(n, list+" >/"+shared+"/seen")
 	if err != nil {
 		return err
 	}
@@ -97,7 +97,7 @@ func (w *world) closed() error {
 		err = errors.Join(err, fmt.Errorf("the node is not idle: %s", r.out))
 	}
 	// it becomes a node's whose jobs have an extern step that has ended
-	id, failed := w.submits(alice, w.capable, "true")
+	id, failed := w.submits(w.capable, "true")
 	if failed != nil {
 		return errors.Join(err, failed)
 	}
@@ -115,7 +115,7 @@ func (w *world) holds(id string) bool { return exists(w.Root + "/" + store + "/j
 func (w *world) kills(n *native.Node) error {
 	var err error
 	for _, text := range []string{"hold-private", "slurmstepd: [%s.batch", "slurmstepd: [%s.extern", "sleep 300", "/usr/sbin/slurmd"} {
-		id, failed := w.submits(alice, n, "echo kept >/tmp/kept")
+		id, failed := w.submits(n, "echo kept >/tmp/kept")
 		if failed != nil {
 			return errors.Join(err, failed)
 		}
@@ -162,7 +162,7 @@ func (w *world) killExtern(id string) error {
 const in = "--container-image=/" + image
 
 func (w *world) contains(n *native.Node) error {
-	id, err := w.submits(alice, n, "echo kept >/tmp/kept; echo kept >/dev/shm/kept")
+	id, err := w.submits(n, "echo kept >/tmp/kept; echo kept >/dev/shm/kept")
 	if err != nil {
 		return err
 	}
@@ -221,7 +221,7 @@ func (w *world) ownProcesses() error {
 		return err
 	}
 	n := w.capable
-	id, err := w.submits(alice, n, "echo mine >/tmp/mine")
+	id, err := w.submits(n, "echo mine >/tmp/mine")
 	if err != nil {
 		return err
 	}
@@ -243,7 +243,7 @@ func (w *world) ownProcesses() error {
 
 // joins has steps of one job join a container, and one of another job be refused, for which its holder has no number.
 func (w *world) joins(n *native.Node) error {
-	id, err := w.submits(alice, n, "srun --overlap --mem=10 --container-name=kept sh -c 'echo >/kept-runs; exec sleep 300' >/dev/null 2>&1 & true")
+	id, err := w.submits(n, "srun --overlap --mem=10 --container-writable --container-name=kept sh -c 'echo >/kept-runs; exec sleep 300' >/dev/null 2>&1 & true")
 	if err != nil {
 		return err
 	}
@@ -310,7 +310,7 @@ func (w *world) daemons() error {
 	}
 	var err error
 	for _, text := range []string{"hold-private", "slurmstepd: [%s.batch", "slurmstepd: [%s.extern", "sleep 300", "/usr/sbin/slurmd"} {
-		id, failed := w.submits(alice, n, "true")
+		id, failed := w.submits(n, "true")
 		if failed != nil {
 			return errors.Join(err, failed)
 		}
@@ -346,7 +346,7 @@ func (w *world) costs() error {
 			if n == w.unprivileged && c.plugstack == processes {
 				continue // it has none
 			}
-			id, err := w.submits(alice, n, "true")
+			id, err := w.submits(n, "true")
 			if err != nil {
 				return err
 			}

@@ -171,11 +171,11 @@ func (w *world) fails(n *native.Node, options, why string) error {
 	return nil
 }
 
-// submits starts a job, and waits until its script has run to its last command, which waits.
-func (w *world) submits(uid uint32, n *native.Node, script string) (id string, err error) {
+// submits starts a job of alice's, and waits until its script has run to its last command, which waits.
+func (w *world) submits(n *native.Node, script string) (id string, err error) {
 	up := filepath.Join(w.Root, shared, "up")
 	_ = os.Remove(up)
-	r := w.as(uid, "/usr/bin/sbatch", "--parsable", "--mem=10", "--no-requeue", "--nodelist="+n.Name, "--output=/"+shared+"/out", "--open-mode=append",
+	r := w.as(alice, "/usr/bin/sbatch", "--parsable", "--mem=10", "--no-requeue", "--nodelist="+n.Name, "--output=/"+shared+"/out", "--open-mode=append",
 		"--job-name=held", "--wrap", script+"; echo $$ >/"+shared+"/up; exec sleep 300")
 	id = strings.TrimSpace(r.out)
 	if r.status != 0 {

@@ -39,7 +39,7 @@ const (
 // Parse reads a list of directories, as in /tmp,/dev/shm.
 func Parse(list string) ([]string, error) {
 	var dirs []string
-	for _, dir := range strings.Split(list, ",") {
+	for dir := range strings.SplitSeq(list, ",") {
 		if !filepath.IsAbs(dir) || filepath.Clean(dir) != dir || strings.Count(dir, "/") == 1 && slices.Contains(tooMuch, dir) {
 			return nil, fmt.Errorf("private_dirs=%s: want absolute paths of directories, as in /tmp,/dev/shm, and none of %s; got %q",
 				list, strings.Join(tooMuch, ", "), dir)
