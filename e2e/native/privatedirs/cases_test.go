@@ -243,17 +243,20 @@ func (w *world) ownProcesses() error {
 
 // joins has steps of one job join a container, and one of another job be refused, for which its holder has no number.
 func (w *world) joins(n *native.Node) error {
-	id, err := w.submits(n, "srun --overlap --mem=10 --container-writable --container-name=kept sh -c 'echo >/kept-runs; exec sleep 300' >/dev/null 2>&1 & true")
+	id, err := w.submits(n, "srun --overlap --mem=10 --container-writable --container-name=kept sh -c 'echo >/kept-runs; exec sleep 200' >/dev/null 2>&1 & true")
 	if err != nil {
 		return err
 	}
 	runs := filepath.Join(w.Root, store, fmt.Sprint(alice), "kept/upper/kept-runs")
 	err = native.Within(native.Limit, "the container does not run", func() bool { return exists(runs) })
-	return errors.Join(err,
+	err = errors.Join(err,
 		w.prints(alice, n, "--jobid="+id+" --container-name=kept:exec", "cat /kept", "x"),
 		w.fails(n, "--container-name=kept", "the container kept runs in another job on this node"),
-		w.cancels(id),
 	)
+	if r := w.as(alice, "/usr/bin/scancel", id); r.status != 0 {
+		err = errors.Join(err, fmt.Errorf("scancel: %s", r.err))
+	}
+	return err
 }
 
 func (w *world) signals() error {

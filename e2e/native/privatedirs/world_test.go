@@ -110,7 +110,7 @@ func (w *world) write(path, text string) error {
 }
 
 // makeImage makes an image with a shell and what the cases run.
-const makeImage = `mkdir -p /srv/image && cd /srv/image && programs=$(which sh cat ls id grep) &&
+const makeImage = `mkdir -p /srv/image && cd /srv/image && programs=$(which sh cat ls id grep sleep) &&
 cp -L --parents $programs $(ldd $programs | grep -o '/[^ ]*[.]so[^ ]*' | sort -u) . &&
 { [ -e bin ] || ln -s usr/bin bin; } && mkdir -p tmp proc sys dev && echo in the image >here`
 

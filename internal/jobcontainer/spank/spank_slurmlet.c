@@ -420,6 +420,7 @@ static int become_own(spank_t sp) {
 		spank_setenv(sp, "SLURM_TASK_PID", text, 1);
 		return 0;
 	}
+	prctl(PR_SET_DUMPABLE, 0); // it has slurmstepd's memory, which is not the user's to read
 	syscall(SYS_close_range, 0, ~0U, 0);
 	for (int status;;) {
 		siginfo_t info;
