@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -183,7 +184,19 @@ func (w *world) submits(n *native.Node, script string) (id string, err error) {
 	}
 	return id, native.Within(native.Limit, "job "+id+" does not run", func() bool {
 		said, _ := os.ReadFile(up)
-		return len(said) > 0
+		return len(said) > 0 && w.runs("sleep 300")
+	})
+}
+
+// runs says whether there is a process of this command line.
+func (w *world) runs(words string) bool {
+	procs, err := procfs.AllProcs()
+	if err != nil {
+		return false
+	}
+	return slices.ContainsFunc(procs, func(p procfs.Proc) bool {
+		line, err := p.CmdLine()
+		return err == nil && strings.Join(line, " ") == words
 	})
 }
 
