@@ -392,9 +392,39 @@ int slurm_spank_task_init_privileged(spank_t sp, int ac, char **av) {
 	return 0;
 }
 
+// guard passes on to a child the signals of the process that signals tasks, and returns the child's status. slurmstepd
+// signals the processes that it has forked itself, and this one is the task for it; proctrack/linuxproc passes over this
+// one, because it has slurmstepd's name, and signals the child. All signals are blocked.
+static int guard(pid_t signaller, pid_t child) {
+	sigset_t all;
+	sigfillset(&all);
+	prctl(PR_SET_DUMPABLE, 0); // it has slurmstepd's memory, which is not the user's to read
+	for (int status;;) {
+		siginfo_t info;
+		int sig = sigwaitinfo(&all, &info);
+		if (waitpid(child, &status, WNOHANG) == child)
+			return status;
+		if (sig > 0 && sig != SIGCHLD && info.si_code == SI_USER && info.si_pid == signaller)
+			kill(child, sig);
+	}
+}
+
+// end_as ends this process as a child has ended, or with a status of its own where the child's is 0.
+__attribute__((noreturn)) static void end_as(int status, int own_status) {
+	if (WIFSIGNALED(status)) {
+		sigset_t all;
+		sigfillset(&all);
+		setrlimit(RLIMIT_CORE, &(struct rlimit){0, 0});
+		signal(WTERMSIG(status), SIG_DFL);
+		sigprocmask(SIG_UNBLOCK, &all, NULL);
+		kill(getpid(), WTERMSIG(status));
+		_exit(128 + WTERMSIG(status));
+	}
+	_exit(WEXITSTATUS(status) ? WEXITSTATUS(status) : own_status);
+}
+
 // become_own has the task go on as a child, which is in the job's namespace of processes. This process stays the one that
-// slurmstepd knows: it passes on slurmstepd's signals, and ends as the child does. It keeps slurmstepd's name, which
-// proctrack/linuxproc signals with SIGKILL alone: it finds the child itself.
+// slurmstepd knows.
 static int become_own(spank_t sp) {
 	int terminal = isatty(0) && getsid(0) == getpid();
 	struct sigaction hangup, ignore = {.sa_handler = SIG_IGN};
@@ -420,23 +450,8 @@ static int become_own(spank_t sp) {
 		spank_setenv(sp, "SLURM_TASK_PID", text, 1);
 		return 0;
 	}
-	prctl(PR_SET_DUMPABLE, 0); // it has slurmstepd's memory, which is not the user's to read
 	syscall(SYS_close_range, 0, ~0U, 0);
-	for (int status;;) {
-		siginfo_t info;
-		int sig = sigwaitinfo(&all, &info);
-		if (waitpid(child, &status, WNOHANG) == child) {
-			if (!WIFSIGNALED(status))
-				_exit(WEXITSTATUS(status));
-			signal(WTERMSIG(status), SIG_DFL);
-			setrlimit(RLIMIT_CORE, &(struct rlimit){0, 0});
-			sigprocmask(SIG_UNBLOCK, &all, NULL);
-			kill(getpid(), WTERMSIG(status));
-			_exit(128 + WTERMSIG(status));
-		}
-		if (sig > 0 && sig != SIGCHLD && info.si_pid == slurmstepd)
-			kill(child, sig);
-	}
+	end_as(guard(slurmstepd, child), 0);
 }
 
 int slurm_spank_init_post_opt(spank_t sp, int ac, char **av) {
@@ -653,45 +668,49 @@ static int enter(spank_t sp) {
 	return 0;
 }
 
-// save has the program save the container, whose holder is the reply's second string.
-static int save(char *const env[]) {
-	char *more[] = {"--store", (char *)store, "--holder", shared->reply + strlen(shared->reply) + 1, NULL};
-	pid_t pid = start("save", more, env, -1, -1);
-	return pid > 0 && succeeded(pid);
+// saving is the program that saves the container. A signal that is for the task ends it.
+static volatile pid_t saving;
+
+static void end_save(int sig) {
+	if (saving > 0)
+		kill(saving, sig);
 }
 
-static void heard(int sig) { (void)sig; }
+// save has the program save the container, whose holder is the reply's second string.
+static int save(char *const env[], const sigset_t *mask) {
+	char *more[] = {"--store", (char *)store, "--holder", shared->reply + strlen(shared->reply) + 1, NULL};
+	for (int *sig = (int[]){SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGALRM, 0}; *sig; sig++)
+		sigaction(*sig, &(struct sigaction){.sa_handler = end_save, .sa_flags = SA_RESTART}, NULL); // execve(2) undoes it
+	sigprocmask(SIG_SETMASK, mask, NULL);
+	saving = start("save", more, env, -1, -1);
+	return saving > 0 && succeeded(saving);
+}
 
 // stay returns in a new process, which becomes the task in the container. The task's own process stays outside of it,
 // and ends as the task has ended. The last one of the node saves the container before, as the user and in the step's
-// cgroup, and fails where that fails: after a task's end, nothing else can make the step fail. A signal is the task's.
+// cgroup, and fails where that fails: after a task's end, nothing else can make the step fail.
 static int stay(spank_t sp) {
 	uint32_t tasks = 0;
 	char **env = NULL;
+	sigset_t all, before;
 	if (spank_get_item(sp, S_JOB_LOCAL_TASK_COUNT, &tasks) || spank_get_item(sp, S_JOB_ENV, &env))
 		return -1;
-	pid_t task = fork();
-	if (task <= 0)
+	sigfillset(&all);
+	sigprocmask(SIG_SETMASK, &all, &before);
+	signal(SIGCHLD, SIG_DFL);
+	pid_t signaller = getppid(), task = fork(); // 0 where it has process numbers of its own
+	if (task <= 0) {
+		sigprocmask(SIG_SETMASK, &before, NULL);
 		return (int)task;
-	for (int sig = 1; sig < NSIG; sig++)
-		if (!strchr((char[]){SIGILL, SIGTRAP, SIGABRT, SIGBUS, SIGFPE, SIGSEGV, SIGSYS, SIGCHLD, SIGCONT, 0}, sig))
-			sigaction(sig, &(struct sigaction){.sa_handler = heard}, NULL); // execve(2) undoes it
+	}
 	int null = open("/dev/null", O_RDWR);
 	dup2(null, 0); // the task's are its own: a reader waits for their ends
 	dup2(null, 1);
 	syscall(SYS_close_range, 3, ~0U, 0);
-	int status, saved = 1;
-	while (waitpid(task, &status, 0) < 0)
-		if (errno != EINTR)
-			_exit(1);
+	int status = guard(signaller, task), saved = 1;
 	if (__atomic_add_fetch(&shared->over, 1, __ATOMIC_SEQ_CST) == (int)tasks && shared->entered == (int)tasks)
-		saved = save(env);
-	if (WIFSIGNALED(status)) {
-		setrlimit(RLIMIT_CORE, &(struct rlimit){0, 0});
-		signal(WTERMSIG(status), SIG_DFL);
-		raise(WTERMSIG(status));
-	}
-	_exit(WIFEXITED(status) && WEXITSTATUS(status) ? WEXITSTATUS(status) : !saved);
+		saved = save(env, &before);
+	end_as(status, !saved);
 }
 
 int slurm_spank_task_init(spank_t sp, int ac, char **av) {
