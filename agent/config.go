@@ -72,6 +72,8 @@ type Config struct {
 	StorageLimit     int64
 	SpoolDir, TmpDir string
 	Leftovers        userfiles.Leftovers
+	// JobContainers is the program that makes jobs' containers, empty for none.
+	JobContainers string
 	// WebSocket is empty for none.
 	WebSocket string
 }

@@ -41,6 +41,7 @@ import (
 	"github.com/slurmlet/slurmlet/internal/slurmctld/savedstate"
 	"github.com/slurmlet/slurmlet/internal/slurmd"
 	"github.com/slurmlet/slurmlet/internal/slurmd/cgroups"
+	"github.com/slurmlet/slurmlet/internal/slurmd/containers"
 	"github.com/slurmlet/slurmlet/internal/slurmd/devices"
 	"github.com/slurmlet/slurmlet/internal/slurmd/podsize"
 	"github.com/slurmlet/slurmlet/internal/slurmd/userfiles"
@@ -120,6 +121,9 @@ var statuses = map[string]Status{
 			Steps:  &cgroups.StepsStatus{Watching: true, OOMKills: 5, Dead: 1, Leftovers: 2},
 			Files:  &userfiles.Status{At: later, DiskUsed: 900 << 20, DiskLimit: 1 << 30, DiskFull: "a secret", LeftMemory: 60 << 20, LeftDisk: 800 << 20, LeftBy: []string{"a secret"}},
 			Strays: &cgroups.StraysStatus{Killed: 6, Last: "a secret", Fault: "a secret"},
+			Containers: &containers.Status{
+				SquashfsLacks: "a secret", Usage: &containers.Usage{Running: 3, Images: 7, ImageBytes: 60e9, Free: 400e9, Uncounted: true},
+			},
 		},
 	},
 	"slurmd-stopping": {
@@ -127,7 +131,7 @@ var statuses = map[string]Status{
 		Node: &slurmd.Status{
 			Name: "node-0", Size: nodesize.Size{CPUs: 1, RealMemory: 448}, Fit: &slurmd.MismatchStatus{Error: "no answer"}, Fault: "a secret", Refusal: "a secret",
 			Cgroup: &cgroups.Delegation{Mode: cgroup.Prefer, Error: "a secret", Delegation: cgroup.Delegation{Steps: "x", Missing: []cgroup.Missing{{Controller: "memory"}}}},
-			Steps:  &cgroups.StepsStatus{},
+			Steps:  &cgroups.StepsStatus{}, Containers: &containers.Status{Lacks: "a secret"},
 		},
 		Stopping: &StoppingStatus{Since: noon, JobsUntil: &later, Until: later.Add(time.Minute), Jobs: []JobStatus{{ID: "1", User: "a secret"}, {ID: "2"}}, Left: "a secret", Unanswered: true},
 	},

@@ -53,7 +53,7 @@ func (c Config) nodeSettings(root string, hasKeys bool) slurmd.Settings {
 			Mode: c.CgroupMode, OOMGroup: c.OOMGroup, OOMHeadroom: c.OOMHeadroom, Reserve: c.Reserve, DeadSteps: c.DeadSteps,
 		},
 		JobMetrics: c.JobMetrics, JobSignal: c.JobSignal, Leftovers: c.Leftovers, Places: c.places(),
-		GresConf: gresConf(c), HasKeys: hasKeys,
+		GresConf: gresConf(c), Containers: c.JobContainers, HasKeys: hasKeys,
 	}
 }
 

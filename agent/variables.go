@@ -105,6 +105,14 @@ var variables = []variable{
 		c.GresChoice, err = devices.ParseChoice(v)
 		return err
 	}},
+	{"SLURMLET_JOB_CONTAINERS", []Role{Slurmd}, "", "the program that makes jobs' containers, as in " +
+		"/usr/local/bin/slurmlet-container: the agent asks it at its start whether it can, and the node has the feature " +
+		"`containers` then; see [Jobs in containers](../install/job-containers.md)", func(c *Config, v string) error {
+		if c.JobContainers = v; v == "" {
+			return nil
+		}
+		return checkAbsolute(v)
+	}},
 	{"SLURMLET_GRACE_PERIOD", nil, "30s", "the time from SIGTERM to SIGKILL, as in terminationGracePeriodSeconds: " +
 		"a duration such as 30s or 10m", func(c *Config, v string) (err error) {
 		c.Grace, err = nodesize.ParseGracePeriod(v)

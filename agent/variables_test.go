@@ -25,6 +25,7 @@ var faulty = map[string]string{
 	"SLURMLET_DEAD_STEPS":          "bury",
 	"SLURMLET_JOB_METRICS":         "513",
 	"SLURMLET_GRES":                "gpu:",
+	"SLURMLET_JOB_CONTAINERS":      "slurmlet-container",
 	"SLURMLET_GRACE_PERIOD":        "30",
 	"SLURMLET_JOB_SIGNAL":          "USR3@60",
 	"SLURMLET_LISTEN":              "8817",

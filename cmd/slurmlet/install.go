@@ -12,13 +12,25 @@ import (
 	"github.com/slurmlet/slurmlet/agent"
 )
 
-// install copies this program into a directory, from which another container starts it.
+// companions are what jobs' containers need of slurmlet, and a text that is in every version of each. The image of the
+// agent has them beside this program, and they come along.
+var companions = map[string]string{
+	"slurmlet-container": ourPackage + "-container",
+	"slurmlet-import":    ourPackage + "-import",
+	"spank_slurmlet.so":  "spank_plugin_version",
+}
+
+// install copies this program into a directory, from which another container starts it, and what is beside it.
 func install(args []string) int {
 	if len(args) != 1 || args[0] == "" {
 		return misused(fmt.Errorf("install: want one directory, not %q", args))
 	}
 	path := filepath.Join(args[0], "slurmlet")
-	if err := installAs(path, "/proc/self/exe"); err != nil {
+	err := installAs(path, "/proc/self/exe", ourPackage)
+	if err == nil {
+		err = installCompanions(args[0])
+	}
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "slurmlet: cannot install:", err)
 		return agent.ExitFailure
 	}
@@ -29,14 +41,32 @@ func install(args []string) int {
 // ourPackage is in every version of this program, because Go writes the main package's path into it.
 const ourPackage = "github.com/slurmlet/slurmlet/cmd/slurmlet"
 
-// installAs replaces an older slurmlet, which may run, and no other file. Whoever looks finds the
+// installCompanions installs those that are there.
+func installCompanions(dir string) error {
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	for name, mark := range companions {
+		source := filepath.Join(filepath.Dir(self), name)
+		if _, err := os.Lstat(source); errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err := installAs(filepath.Join(dir, name), source, mark); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// installAs replaces an older file with the mark, which may run, and no other file. Whoever looks finds the
 // old file or the whole new one.
-func installAs(path, source string) error {
+func installAs(path, source, mark string) error {
 	program, err := os.ReadFile(source)
 	if err != nil {
 		return err
 	}
-	old, err := foundAt(path)
+	old, err := foundAt(path, mark)
 	if err != nil {
 		return err
 	}
@@ -54,8 +84,8 @@ func installAs(path, source string) error {
 	return os.Rename(part, path)
 }
 
-// foundAt reads the slurmlet at path: nil if there is no file.
-func foundAt(path string) ([]byte, error) {
+// foundAt reads the file with the mark at path: nil if there is no file.
+func foundAt(path, mark string) ([]byte, error) {
 	info, err := os.Lstat(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -70,7 +100,7 @@ func foundAt(path string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !bytes.Contains(old, []byte(ourPackage)) {
+	if !bytes.Contains(old, []byte(mark)) {
 		return nil, fmt.Errorf("%s is not a slurmlet: move it away, or choose another directory", path)
 	}
 	return old, nil

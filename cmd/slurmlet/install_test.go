@@ -96,6 +96,44 @@ func TestInstallReplacesAProgramThatRuns(t *testing.T) {
 	require.True(t, bytes.Equal(program, installed))
 }
 
+// TestInstallCompanions: what jobs' containers need comes along from beside the program, and takes no place of others.
+func TestInstallCompanions(t *testing.T) {
+	t.Parallel()
+	image, dir := t.TempDir(), t.TempDir()
+	program, err := os.ReadFile(slurmlet)
+	require.NoError(t, err)
+	syscall.ForkLock.RLock()
+	err = os.WriteFile(filepath.Join(image, "slurmlet"), program, 0o755)
+	syscall.ForkLock.RUnlock()
+	require.NoError(t, err)
+	for name, mark := range companions {
+		require.NoError(t, os.WriteFile(filepath.Join(image, name), []byte(mark+" new"), 0o644))
+	}
+	require.NoError(t, os.WriteFile(filepath.Join(image, "other"), nil, 0o644))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "slurmlet-import"), []byte(companions["slurmlet-import"]+" old"), 0o600))
+	run := func() (string, error) {
+		out, err := exec.CommandContext(t.Context(), filepath.Join(image, "slurmlet"), "install", dir).CombinedOutput()
+		return string(out), err
+	}
+	out, err := run()
+	require.NoError(t, err, out)
+	entries, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	require.Len(t, entries, len(companions)+1)
+	for name, mark := range companions {
+		text, err := os.ReadFile(filepath.Join(dir, name))
+		require.NoError(t, err)
+		require.Equal(t, mark+" new", string(text))
+		info, err := os.Stat(filepath.Join(dir, name))
+		require.NoError(t, err)
+		require.Equal(t, os.FileMode(0o755), info.Mode())
+	}
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "slurmlet-container"), []byte("#!/bin/sh"), 0o755))
+	out, err = run()
+	require.Error(t, err)
+	require.Contains(t, out, "/slurmlet-container is not a slurmlet: move it away")
+}
+
 func TestInstallIsMisused(t *testing.T) {
 	t.Parallel()
 	for _, args := range [][]string{nil, {""}, {"a", "b"}} {

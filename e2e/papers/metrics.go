@@ -93,6 +93,7 @@ var metricGroups = []metricGroup{
 	{"slurmctld's pod", "", regexp.MustCompile(`^slurmlet_(accounts_|config_|records_kept|jobs_)`)},
 	{"slurmctld's pod, with SLURMLET_PEERS", "", regexp.MustCompile(`^slurmlet_(records|elastic)_`)},
 	{"slurmd's pod", "", regexp.MustCompile(`^slurmlet_(node_(info|cpus|memory_bytes|tmp_disk_bytes|gres|misfits|fault|refused)$|cgroup_|steps_|strays_|files_|disk_|left_files_)`)},
+	{"slurmd's pod, with SLURMLET_JOB_CONTAINERS", "", regexp.MustCompile(`^slurmlet_containers_`)},
 	{
 		"slurmd's pod: what jobs use", "`slurmlet_node_daemons_…` tells the same of the agent, slurmd and what they run,\n`slurmlet_node_container_…` of the whole container, and with `SLURMLET_JOB_METRICS`\n`slurmlet_job_…{job_id}` of so many jobs.",
 		regexp.MustCompile(`^slurmlet_node_(jobs|usage|gpu)`),

@@ -4,6 +4,7 @@ import (
 	"github.com/slurmlet/slurmlet/internal/kit/exposition"
 	"github.com/slurmlet/slurmlet/internal/slurm/gres"
 	"github.com/slurmlet/slurmlet/internal/slurmd/cgroups"
+	"github.com/slurmlet/slurmlet/internal/slurmd/containers"
 	"github.com/slurmlet/slurmlet/internal/slurmd/userfiles"
 )
 
@@ -15,6 +16,7 @@ func (n *Status) WriteMetrics(w *exposition.Writer) {
 	exposition.ExposeAll(w, ofNode, n)
 	exposition.ExposeAll(w, ofSteps, n.Steps)
 	exposition.ExposeAll(w, ofStrays, n.Strays)
+	exposition.ExposeAll(w, ofContainers, n.Containers)
 	exposition.ExposeAll(w, ofFiles, n.Files)
 }
 
@@ -58,6 +60,44 @@ var ofNode = []metric[Status]{
 		"cgroup_enforced", "", "1 if Slurm has a cgroup subtree with all controllers that it limits jobs by",
 		func(n *Status) []exposition.Sample { return exposition.Whether(n.Cgroup != nil && n.Cgroup.Complete()) },
 	},
+}
+
+// ofContainers has what a node tells whose site asks for jobs' containers.
+var ofContainers = []metric[containers.Status]{
+	{
+		"containers_ready", "", "1 if jobs' containers can be made on the node, 0 if the site asks for them in vain",
+		func(c *containers.Status) []exposition.Sample { return exposition.Whether(c.Ready()) },
+	},
+	{
+		"containers_squashfs_ready", "", "1 if they can be made of squashfs files and registries' images, too",
+		func(c *containers.Status) []exposition.Sample { return exposition.Whether(c.Squashfs()) },
+	},
+	{
+		"containers_running", "", "Jobs' containers that run on the node, by the names of the processes that hold them",
+		ofUsage(func(u *containers.Usage) int { return u.Running }),
+	},
+	{
+		"containers_images", "", "Registries' images that steps have pulled and the node keeps",
+		ofUsage(func(u *containers.Usage) int { return u.Images }),
+	},
+	{
+		"containers_images_bytes", "", "What these images take of the node's disk",
+		ofUsage(func(u *containers.Usage) int64 { return u.ImageBytes }),
+	},
+	{
+		"containers_disk_free_bytes", "", "What the file system of containers and images has left",
+		ofUsage(func(u *containers.Usage) int64 { return u.Free }),
+	},
+}
+
+// ofUsage has nothing where nobody has looked.
+func ofUsage[T int | int64](of func(*containers.Usage) T) func(*containers.Status) []exposition.Sample {
+	return func(c *containers.Status) []exposition.Sample {
+		if c.Usage == nil {
+			return nil
+		}
+		return exposition.Amount(of(c.Usage))
+	}
 }
 
 var ofSteps = []metric[cgroups.StepsStatus]{

@@ -27,6 +27,7 @@ import (
 	"github.com/slurmlet/slurmlet/internal/slurm"
 	"github.com/slurmlet/slurmlet/internal/slurm/nodesize"
 	"github.com/slurmlet/slurmlet/internal/slurmd/cgroups"
+	"github.com/slurmlet/slurmlet/internal/slurmd/containers"
 	"github.com/slurmlet/slurmlet/internal/slurmd/devices"
 	"github.com/slurmlet/slurmlet/internal/slurmd/drains"
 	"github.com/slurmlet/slurmlet/internal/slurmd/hang"
@@ -57,6 +58,8 @@ type Settings struct {
 	Places tempdirs.Places
 	// GresConf is the file that the cluster's gres.conf includes.
 	GresConf string
+	// Containers is the program that makes jobs' containers, empty for a node that makes none.
+	Containers string
 	// HasKeys: Slurm's commands get their credentials of auth/slurm from slurmd.
 	HasKeys bool
 }
@@ -111,6 +114,9 @@ type Node struct {
 	subtree *cgroups.Subtree
 	gres    podsize.Gres
 	found   Found
+	// containers says whether jobs' containers can be made, and is nil where there are none.
+	containers *containers.Status
+	store      containers.Store
 
 	spool         *spool.Dir
 	record        *record.Record
@@ -143,13 +149,13 @@ type Found struct {
 	Inherits, Fresh bool
 }
 
-// New hands Slurm its cgroup subtree, and finds out what slurmd will register. It starts nothing.
+// New hands Slurm its cgroup subtree, and finds out what slurmd will register. It starts nothing that lasts.
 func New(o Options) (*Node, error) {
 	booted, err := process.StartTime(o.Root, 1)
 	if err != nil {
 		return nil, err
 	}
-	n := &Node{Options: o, spoolMade: make(chan struct{}, 1)}
+	n := &Node{Options: o, spoolMade: make(chan struct{}, 1), store: containers.Store{Root: o.Root}}
 	n.CgroupOptions.Node, n.CgroupOptions.Orphaned, n.CgroupOptions.Daemons, n.CgroupOptions.Helpers,
 		n.CgroupOptions.Log = n.Name, n.orphaned, o.Daemons, o.Helpers, o.Log
 	// First, because it decides in which cgroup namespace the limits are read.
@@ -160,6 +166,13 @@ func New(o Options) (*Node, error) {
 		return nil, err
 	}
 	n.subtree.LogDelegation()
+	if n.containers != nil {
+		level := slog.LevelInfo
+		if !n.containers.Ready() {
+			level = slog.LevelError
+		}
+		n.Log(level, "jobs' containers "+n.containers.String())
+	}
 	for _, note := range n.gres.Notes {
 		n.Log(slog.LevelWarn, note)
 	}
@@ -178,6 +191,8 @@ func (n *Node) measure() (err error) {
 	}
 	n.SizeOptions.Gres = n.gres.Gres.String()
 	n.found.Allocation, err = podsize.Measure(n.subtree.Machine, n.SizeOptions)
+	n.containers = containers.Probe(context.Background(), n.Containers)
+	n.found.Allocation.Traits = n.completed(n.found.Allocation.Traits)
 	n.SizeOptions.Disk = n.found.Allocation.Resources.Disk
 	if bad, is := errors.AsType[nodesize.PodInfoError](err); is {
 		n.found.Unstartable = bad.Error()
@@ -188,6 +203,14 @@ func (n *Node) measure() (err error) {
 		n.SizeOptions.AtStart = &limits
 	}
 	return nil
+}
+
+// completed are a pod's features, topology and weight with the feature of a node that can make jobs' containers.
+func (n *Node) completed(pod nodesize.Traits) nodesize.Traits {
+	if !n.containers.Ready() {
+		return pod
+	}
+	return pod.On(nodesize.Traits{Features: nodesize.Trait{Value: containers.Feature, Source: "slurmlet-container probe"}})
 }
 
 // assemble makes the parts.

@@ -7,6 +7,7 @@ import (
 	"github.com/slurmlet/slurmlet/internal/lifecycle"
 	"github.com/slurmlet/slurmlet/internal/slurm/nodesize"
 	"github.com/slurmlet/slurmlet/internal/slurmd/cgroups"
+	"github.com/slurmlet/slurmlet/internal/slurmd/containers"
 	"github.com/slurmlet/slurmlet/internal/slurmd/podsize"
 	"github.com/slurmlet/slurmlet/internal/slurmd/userfiles"
 )
@@ -35,6 +36,8 @@ type Status struct {
 	Steps *cgroups.StepsStatus `json:"steps,omitempty"`
 	// Strays is nil where processes that Slurm did not start die no sooner than jobs.
 	Strays *cgroups.StraysStatus `json:"strays,omitempty"`
+	// Containers is nil where jobs have none.
+	Containers *containers.Status `json:"containers,omitempty"`
 	// Files is nil before users' files were looked at.
 	Files *userfiles.Status `json:"files,omitempty"`
 }
@@ -48,7 +51,7 @@ func (n *Node) Publish(next lifecycle.State) *Status {
 		Name: n.Name, Conf: next.Size.Conf() + next.Traits.Conf(), Size: next.Size, Limits: next.Resources,
 		Traits: next.Traits, Grace: next.Grace.Sooner(next.Deadline), Cgroup: &n.subtree.Delegation, Gres: n.gres,
 		Fault: next.Fault, Refusal: next.Refusal,
-		RecordDiffers: next.RecordDiffers, Elastic: next.Elastic,
+		RecordDiffers: next.RecordDiffers, Elastic: next.Elastic, Containers: n.containers,
 	}
 	n.current.Store(s)
 	return s
@@ -60,6 +63,11 @@ func (n *Node) Complete(s Status) *Status {
 	s.Steps, s.Strays = n.subtree.DescribeSteps(), n.subtree.DescribeStrays()
 	s.Steps.Dead = n.stale.Orphans.Count.Load()
 	s.Files = n.userFiles.Status()
+	if n.containers != nil {
+		with := *n.containers
+		with.Usage = n.store.Look()
+		s.Containers = &with
+	}
 	return &s
 }
 
@@ -106,6 +114,12 @@ func (n *Status) Rows(row func(name, format string, args ...any)) {
 	row("Steps", "%s", n.Steps)
 	if n.Strays != nil {
 		row("Other processes", "%s", n.Strays)
+	}
+	if n.Containers != nil {
+		row("Containers", "%s", n.Containers)
+		if n.Containers.Ready() && n.Containers.Usage != nil {
+			row("Containers", "%s", n.Containers.Usage)
+		}
 	}
 	if n.Files != nil {
 		n.Files.Rows(row)

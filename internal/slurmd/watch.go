@@ -40,7 +40,7 @@ func newWatcher(n *Node, o watch.Options) *watcher {
 	o.Done, o.Calm, o.Concerns, o.Lost = n.Done, watch.For(calm), w.concerns, w.lost
 	o.Changed = func() {
 		now, err := podsize.Measure(n.subtree.Machine, n.SizeOptions)
-		now.Traits = now.Traits.On(n.machine.Traits())
+		now.Traits = n.completed(now.Traits.On(n.machine.Traits()))
 		n.Post(node.Measured{Allocation: now, At: time.Now(), Err: err})
 	}
 	w.Watcher = watch.New(o)

@@ -6,7 +6,8 @@
 {{- if contains "spank_slurmlet.so" $own }}
 {{- fail "slurm.files has plugstack.conf with spank_slurmlet.so, and jobContainers.enabled writes that line: take it out of slurm.files" }}
 {{- end }}
-{{- $line := "required spank_slurmlet.so" }}
+{{- /* The path is the same in every image and injected pod; Slurm's PluginDir is not */}}
+{{- $line := "required /opt/slurmlet/spank_slurmlet.so" }}
 {{- range $option, $on := .Values.jobContainers.defaults }}
 {{- $line = printf "%s %s=%d" $line (snakecase $option) (ternary 1 0 $on) }}
 {{- end }}
@@ -46,6 +47,9 @@
 {{- define "slurm.checkContainers" -}}
 {{- if include "slurm.contains" . }}
 {{- $c := .root.Values.jobContainers }}
+{{- if hasKey .root.Values.nodeSets "containers" }}
+{{- fail "nodeSets.containers has the name of the feature of each node that can make jobs' containers, so all nodes would be in that set: rename it, or take jobContainers.enabled away" }}
+{{- end }}
 {{- $own := or .spec.securityContext.seccompProfile .spec.podSecurityContext.seccompProfile }}
 {{- if and $c.seccompProfile (include "slurm.remounts" .) }}
 {{- fail "jobContainers.seccompProfile is for nodes without CAP_SYS_ADMIN: with cgroup.access=capability the runtime's own profile allows what containers need; leave it out" }}

@@ -32,6 +32,8 @@
 {{- $nodes := printf "%s-%s-%s" (include "slurm.fullname" .root) .set (ternary (printf "[0-%d]" $last) "0" (gt $last 0)) }}
 {{- $weight := ternary "" (.spec.weight | default 0 | int64 | toString) (kindIs "invalid" .spec.weight) }}
 {{- $gres := include "slurm.gres" .spec }}
+{{- $features := prepend .spec.features .set }}
+{{- if .root.Values.jobContainers.enabled }}{{ $features = append $features "containers" }}{{ end }}
 {{- dict
   "nodes" $nodes
   "min" (int64 .spec.elastic.min)
@@ -41,7 +43,7 @@
   "storageLimit" (include "slurm.scalar" (index $limits "ephemeral-storage" | default ""))
   "memoryReserve" .spec.reserveMemory
   "gres" (ternary "" $gres (eq $gres "none"))
-  "features" (prepend .spec.features .set | uniq)
+  "features" (uniq $features)
   "weight" $weight
   "topology" .spec.topology
 | toJson }}

@@ -37,6 +37,9 @@ func (i *injection) addEnvironment() {
 		i.addLimit("SLURMLET_CPU_LIMIT", corev1.ResourceCPU, "1m")
 		i.addLimit("SLURMLET_MEMORY_LIMIT", corev1.ResourceMemory, "1")
 		i.addLimit("SLURMLET_STORAGE_LIMIT", corev1.ResourceEphemeralStorage, "1")
+		if i.contains {
+			set("SLURMLET_JOB_CONTAINERS", programDir+"/slurmlet-container")
+		}
 	}
 	if i.Peers != "" {
 		set("SLURMLET_PEERS", i.Peers)
@@ -222,6 +225,9 @@ func (i *injection) advise() {
 	if i.role.name == "slurmd" && (limits.Cpu().IsZero() || limits.Memory().IsZero()) {
 		i.say("the container has no limits of CPU and memory, so the node registers what the machine has")
 	}
+	if i.contains && !i.mayMakeNamespaces() {
+		i.say("jobs' containers need a seccomp profile that allows namespaces: set securityContext.seccompProfile to profiles/slurmlet-slurmd.json of charts/slurm")
+	}
 	if i.role.name == "slurmctld" && !i.mounts("/var/spool/slurmctld") && i.variable("SLURMLET_STATE_DIR") == "" {
 		i.say("slurmctld's state ends with the pod: mount a volume at /var/spool/slurmctld")
 	}
@@ -232,11 +238,25 @@ func (i *injection) advise() {
 	}
 }
 
+// mayMakeNamespaces says whether the pod asks for another seccomp profile than the runtime's, or for the capability with which
+// that one allows users namespaces, too.
+func (i *injection) mayMakeNamespaces() bool {
+	other := func(p *corev1.SeccompProfile) bool {
+		return p != nil && p.Type != corev1.SeccompProfileTypeRuntimeDefault
+	}
+	if c := i.target.SecurityContext; c != nil && c.SeccompProfile != nil {
+		return other(c.SeccompProfile)
+	} else if c != nil && c.Capabilities != nil && slices.Contains(c.Capabilities.Add, "SYS_ADMIN") {
+		return true
+	}
+	return i.pod.Spec.SecurityContext != nil && other(i.pod.Spec.SecurityContext.SeccompProfile)
+}
+
 // kubernetesToken is where the API server mounts a service account's token.
 const kubernetesToken = "/var/run/secrets/kubernetes.io/serviceaccount"
 
 // known are the annotations that somebody reads.
 var known = []string{
 	wellknown.Inject, wellknown.Injected, wellknown.Container, wellknown.Cluster, wellknown.NodeSet, wellknown.Slurmctld, wellknown.Keys, wellknown.Cgroup, wellknown.SecurityContext,
-	wellknown.Features, wellknown.Weight, wellknown.Topology, wellknown.GracePeriod, wellknown.Deadline,
+	wellknown.JobContainers, wellknown.Features, wellknown.Weight, wellknown.Topology, wellknown.GracePeriod, wellknown.Deadline,
 }

@@ -66,6 +66,8 @@ func TestRefusals(t *testing.T) {
 			"keys, and a volume of its own there", changed("slurmd", "slurmlet.dev/keys: a", "volumeMounts: [{name: v, mountPath: /etc/slurm/}]", ""),
 			`metadata.annotations[slurmlet.dev/keys]: Invalid value: "a": the container slurm mounts a volume of its own at /etc/slurm: leave one of both out`,
 		},
+		{"a word that is no answer", changed("slurmd", "slurmlet.dev/job-containers: 'yes'", "", ""), `metadata.annotations[slurmlet.dev/job-containers]: Unsupported value: "yes": supported values: "true", "false"`},
+		{"jobs' containers in a login pod", changed("login", "slurmlet.dev/job-containers: 'true'", "", ""), "metadata.annotations[slurmlet.dev/job-containers]: Forbidden: a pod of role login runs no jobs"},
 		{"a mode that there is not", changed("slurmd", "slurmlet.dev/cgroup: privileged", "", ""), `metadata.annotations[slurmlet.dev/cgroup]: Unsupported value: "privileged": supported values: "require", "prefer", "off"`},
 		{"a mode for login", changed("login", "slurmlet.dev/cgroup: require", "", ""), "metadata.annotations[slurmlet.dev/cgroup]: Forbidden: a pod of role login has no jobs"},
 		{"a security context in other words", changed("slurmd", "slurmlet.dev/security-context: restricted", "", ""), `metadata.annotations[slurmlet.dev/security-context]: Unsupported value: "restricted": supported values: "slurmlet"`},

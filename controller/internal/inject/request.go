@@ -29,6 +29,7 @@ type request struct {
 	keys      string // "": the default
 	cgroup    string // "": the controller's setting
 	secure    bool
+	contains  bool // the pod makes jobs' containers
 }
 
 var annotations = field.NewPath("metadata", "annotations")
@@ -55,6 +56,7 @@ func read(pod *corev1.Pod, s Settings) (request, field.ErrorList) {
 	fault(r.readSlurmctld(pod))
 	fault(r.readKeys())
 	fault(r.readCgroup())
+	fault(r.readJobContainers(pod))
 	value, asked := pod.Annotations[wellknown.SecurityContext]
 	if r.secure = asked; asked && value != ownSecurity {
 		fault(field.NotSupported(annotations.Key(wellknown.SecurityContext), value, []string{ownSecurity}))
@@ -111,6 +113,19 @@ func (r *request) readNodeSet(pod *corev1.Pod) *field.Error {
 		return field.Invalid(annotations.Key(wellknown.NodeSet), value, strings.Join(wrong, "; "))
 	}
 	r.nodeSet = value
+	return nil
+}
+
+func (r *request) readJobContainers(pod *corev1.Pod) *field.Error {
+	value, asked := pod.Annotations[wellknown.JobContainers]
+	path := annotations.Key(wellknown.JobContainers)
+	switch {
+	case asked && value != "true" && value != "false":
+		return field.NotSupported(path, value, []string{"true", "false"})
+	case value == "true" && r.role.name != "slurmd":
+		return field.Forbidden(path, fmt.Sprintf("a pod of role %s runs no jobs", r.role.name))
+	}
+	r.contains = value == "true"
 	return nil
 }
 

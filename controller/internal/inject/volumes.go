@@ -16,10 +16,11 @@ import (
 
 // Where the agent finds what the pod has for it, unless a variable says otherwise.
 const (
-	confDir    = "/etc/slurm"
-	podinfoDir = "/etc/podinfo"
-	spoolDir   = "/var/spool/slurmd"
-	peersDir   = "/etc/slurmlet/peers"
+	confDir       = "/etc/slurm"
+	podinfoDir    = "/etc/podinfo"
+	spoolDir      = "/var/spool/slurmd"
+	peersDir      = "/etc/slurmlet/peers"
+	containersDir = "/var/lib/slurmlet/containers"
 )
 
 // addVolumes adds what charts/slurm gives to a pod of the role, where the container mounts nothing.
@@ -27,6 +28,9 @@ func (i *injection) addVolumes() {
 	i.addKeys()
 	if i.role.name == "slurmd" {
 		i.mountUnlessOwn("slurmlet-podinfo", podinfoDir, true, podinfo())
+		if i.contains {
+			i.mountUnlessOwn("slurmlet-containers", containersDir, false, corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}})
+		}
 		i.mountUnlessOwn("slurmlet-spool", cmp.Or(i.variable("SLURMLET_SPOOL_DIR"), spoolDir), false, corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}})
 	}
 	// What an agent writes to that is not root, or whose file system is read-only.

@@ -27,7 +27,7 @@ var sharedCases = []testCase{
 func (w *world) shareImages() error {
 	dir := filepath.Join(w.Root, sharedDir)
 	err := errors.Join(os.Mkdir(dir, 0o777), os.Chmod(dir, 0o777|os.ModeSticky),
-		w.write("etc/slurm/plugstack.conf", "required spank_slurmlet.so image_cache="+imageCache+" image_dir=/"+sharedDir+"/%u\n", 0o644))
+		w.write("etc/slurm/plugstack.conf", "required /"+plugins+"/spank_slurmlet.so image_cache="+imageCache+" image_dir=/"+sharedDir+"/%u\n", 0o644))
 	if err != nil {
 		return err
 	}

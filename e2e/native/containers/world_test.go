@@ -46,7 +46,7 @@ type world struct {
 
 // The places of what a site installs, and of what the cases use, in the cluster's root.
 const (
-	plugins = "usr/lib/x86_64-linux-gnu/slurm-wlm"
+	plugins = "opt/slurmlet"
 	store   = "var/lib/slurmlet/containers"
 	image   = "srv/image"
 	// imageCache is less than two of the registry's images
@@ -57,6 +57,9 @@ const (
 
 func (w *world) begin(s settings) error {
 	w.node.OwnRoot = true
+	if err := os.MkdirAll(filepath.Join(w.Root, plugins), 0o755); err != nil {
+		return err
+	}
 	for from, to := range map[string]string{
 		"spank_slurmlet.so": filepath.Join(plugins, "spank_slurmlet.so"), "slurmlet-container": "usr/local/bin/slurmlet-container",
 		"slurmlet-import": "usr/local/bin/slurmlet-import",
@@ -69,7 +72,7 @@ func (w *world) begin(s settings) error {
 			return err
 		}
 	}
-	if err := w.write("etc/slurm/plugstack.conf", "required spank_slurmlet.so image_cache="+imageCache+"\n", 0o644); err != nil {
+	if err := w.write("etc/slurm/plugstack.conf", "required /"+plugins+"/spank_slurmlet.so image_cache="+imageCache+"\n", 0o644); err != nil {
 		return err
 	}
 	if err := w.addSquashfuse(s.Squashfuse); err != nil {

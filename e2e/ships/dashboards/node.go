@@ -62,6 +62,13 @@ var nodeBoard = dashboard{
 			line("Jobs wait for block devices", "The share of time (PSI)", "percentunit",
 				query{ownRate("slurmlet_node_jobs_io_pressure_some_seconds_total"), "some threads"}, query{ownRate("slurmlet_node_jobs_io_pressure_full_seconds_total"), "all threads"}),
 		}},
+		{"Jobs in containers", []panel{
+			stat("Containers", "1 if the node can make them, 0 if the site asks for them in vain: slurmlet status says why", "short", limit{}, own("slurmlet_containers_ready")),
+			stat("Of squashfs files and registries' images", "1 if the node can make them", "short", limit{}, own("slurmlet_containers_squashfs_ready")),
+			line("Containers that run", "", "short", query{own("slurmlet_containers_running"), "containers"}),
+			line("Images", "That steps have pulled", "short", query{own("slurmlet_containers_images"), "images"}),
+			line("Disk of images", "", "bytes", query{own("slurmlet_containers_images_bytes"), "images"}, query{own("slurmlet_containers_disk_free_bytes"), "free"}),
+		}},
 		{"Each job (SLURMLET_JOB_METRICS)", []panel{
 			line("CPUs at work", "", "short", query{"sum by (job_id) (rate(" + of("slurmlet_job_cpu_seconds_total", ofPod) + "[$__rate_interval]))", "{{job_id}}"}),
 			area("Memory", "", "bytes", query{"sum by (job_id) (" + of("slurmlet_job_memory_usage_bytes", ofPod) + ")", "{{job_id}}"}),

@@ -67,7 +67,8 @@ var nodeSetBoard = dashboard{
 				query{bySet("slurmlet_node_refused"), "{{slurmlet_dev_node_set}}: slurmctld refuses annotations"},
 				query{bySet("slurmlet_config_missed"), "{{slurmlet_dev_node_set}}: another configuration"},
 				query{bySet("slurmlet_sack_crowded"), "{{slurmlet_dev_node_set}}: silent connections of users"},
-				query{"sum by (slurmlet_dev_node_set) (1 - " + of("slurmlet_cgroup_enforced", inSet) + ")", "{{slurmlet_dev_node_set}}: no cgroup limits jobs"}),
+				query{"sum by (slurmlet_dev_node_set) (1 - " + of("slurmlet_cgroup_enforced", inSet) + ")", "{{slurmlet_dev_node_set}}: no cgroup limits jobs"},
+				query{"sum by (slurmlet_dev_node_set) (1 - " + of("slurmlet_containers_ready", inSet) + ")", "{{slurmlet_dev_node_set}}: cannot make containers"}),
 		}},
 	},
 }

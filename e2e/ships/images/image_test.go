@@ -48,7 +48,7 @@ func TestFaultsOfAnImage(t *testing.T) {
 
 func TestImagesHaveWhatJobsInContainersNeed(t *testing.T) {
 	whole := []*tar.Header{
-		file("usr/local/bin/slurmlet-container", 0o755), file("usr/local/bin/slurmlet-import", 0o755), file("usr/lib/aarch64-linux-gnu/slurm-wlm/spank_slurmlet.so", 0o644),
+		file("usr/local/bin/slurmlet-container", 0o755), file("usr/local/bin/slurmlet-import", 0o755), file("opt/slurmlet/spank_slurmlet.so", 0o644),
 		file("usr/bin/sqfstar", 0o755), file("usr/bin/squashfuse_ll", 0o755),
 	}
 	for _, c := range []struct {
@@ -58,7 +58,7 @@ func TestImagesHaveWhatJobsInContainersNeed(t *testing.T) {
 	}{
 		{"slurmd", "slurmlet slurmd", whole, nil},
 		{"slurmd", "slurmlet slurmd", whole[:1], []string{
-			"it has no /usr/local/bin/slurmlet-import", "it has no /usr/lib/*-linux-gnu/slurm-wlm/spank_slurmlet.so",
+			"it has no /usr/local/bin/slurmlet-import", "it has no /opt/slurmlet/spank_slurmlet.so",
 			"it has no /usr/bin/sqfstar", "it has no /usr/bin/squashfuse_ll",
 		}},
 		{"login", "slurmlet login", whole[:4], nil},
@@ -69,6 +69,27 @@ func TestImagesHaveWhatJobsInContainersNeed(t *testing.T) {
 		img.config.Config.Entrypoint[1] = c.role
 		img.config.Config.Labels["org.opencontainers.image.title"] = c.title
 		assert.Equal(t, c.want, img.faults(), c)
+	}
+}
+
+func TestTheImageOfTheAgent(t *testing.T) {
+	var whole []*tar.Header
+	for _, name := range ofAgent {
+		whole = append(whole, file(name, 0o755))
+	}
+	for _, c := range []struct {
+		files []*tar.Header
+		want  []string
+	}{
+		{whole, nil},
+		{whole[:1], []string{`it has ["slurmlet"], not ["slurmlet" "slurmlet-container" "slurmlet-import" "spank_slurmlet.so"]`}},
+	} {
+		img := newImage()
+		for _, h := range c.files {
+			img.add(h)
+		}
+		img.config.Config.Entrypoint = []string{"/slurmlet"}
+		assert.Equal(t, c.want, img.faults())
 	}
 }
 

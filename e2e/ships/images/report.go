@@ -114,7 +114,10 @@ func (img *image) wrongStart() []string {
 	c := img.config.Config
 	alone := len(img.files) == 1
 	switch {
-	case alone && slices.Equal(c.Entrypoint, []string{"/slurmlet"}):
+	case slices.Equal(c.Entrypoint, []string{"/slurmlet"}):
+		if has := slices.Sorted(maps.Keys(img.files)); !slices.Equal(has, ofAgent) {
+			return []string{fmt.Sprintf("it has %q, not %q", has, ofAgent)}
+		}
 		return nil
 	case alone && (slices.Equal(c.Entrypoint, []string{"/slurmlet-controller"}) || slices.Equal(c.Entrypoint, []string{"/slurmlet-web"})):
 		if img.user() == "root" {
@@ -139,11 +142,14 @@ func (img *image) wrongStart() []string {
 	return faults
 }
 
+// ofAgent is what the image of the agent brings into pods of other images.
+var ofAgent = []string{"slurmlet", "slurmlet-container", "slurmlet-import", "spank_slurmlet.so"}
+
 // containers are patterns of what jobs in containers need, by role: the program and the plugin where jobs are submitted
 // and where they run, with what imports an image, and what mounts a squashfs file where they run.
 var containers = map[string][]string{
-	"slurmd": {"usr/local/bin/slurmlet-container", "usr/local/bin/slurmlet-import", "usr/lib/*-linux-gnu/slurm-wlm/spank_slurmlet.so", "usr/bin/sqfstar", "usr/bin/squashfuse_ll"},
-	"login":  {"usr/local/bin/slurmlet-container", "usr/local/bin/slurmlet-import", "usr/lib/*-linux-gnu/slurm-wlm/spank_slurmlet.so", "usr/bin/sqfstar"},
+	"slurmd": {"usr/local/bin/slurmlet-container", "usr/local/bin/slurmlet-import", "opt/slurmlet/spank_slurmlet.so", "usr/bin/sqfstar", "usr/bin/squashfuse_ll"},
+	"login":  {"usr/local/bin/slurmlet-container", "usr/local/bin/slurmlet-import", "opt/slurmlet/spank_slurmlet.so", "usr/bin/sqfstar"},
 }
 
 // uncontained looks for what jobs in containers need. Packages of a site's own have another plugin.

@@ -29,6 +29,7 @@ var healthySeries = []string{
 	`slurmlet_node_fault{pod="n0"} 0x1440`,
 	`slurmlet_node_refused{pod="n0"} 0x1440`,
 	`slurmlet_cgroup_enforced{pod="n0"} 1x1440`,
+	`slurmlet_containers_ready{pod="n0"} 1x1440`,
 	`slurmlet_steps_dead_total{pod="n0"} 4x1440`,
 	`slurmlet_steps_oom_kills_total{pod="n0"} 4x1440`,
 	`slurmlet_disk_full{pod="n0"} 0x1440`,
@@ -161,6 +162,8 @@ var cases = []instance{
 	{"SlurmNodeChangeNotFollowed", "a limit is repaired", 20 * minute, 0, []string{`slurmlet_node_fault{pod="n0"} 1x4 0x30`}, false},
 
 	{"SlurmLimitsNotEnforced", "a machine mounts cgroups read-only", 20 * minute, 1, []string{`slurmlet_cgroup_enforced{pod="n0"} 0x30`}, false},
+	{"SlurmContainersUnavailable", "a machine's AppArmor denies mounts", 20 * minute, 1, []string{`slurmlet_containers_ready{pod="n0"} 0x30`, `slurmlet_containers_ready{pod="n1"} 0x30`}, false},
+	{"SlurmContainersUnavailable", "the pod is replaced", 20 * minute, 0, []string{`slurmlet_containers_ready{pod="n0"} 0x4 stale`, `slurmlet_containers_ready{pod="n1"} 1x30`}, false},
 	{"SlurmLimitsNotEnforced", "a node starts", 20 * minute, 0, []string{`slurmlet_cgroup_enforced{pod="n0"} 0x2 1x30`}, false},
 
 	{"SlurmJobsOutlastGracePeriod", "a job of days on a node that is deleted", 20 * minute, 1, []string{

@@ -50,7 +50,7 @@ func (c *cluster) mislabel() error {
 // oddConf is the node's directory of keys, a path in the cluster's root.
 const oddConf = "/srv/odd"
 
-// startOddNode: the key is the cluster's by another name, and nobody rotates it.
+// startOddNode: the key is the cluster's by another name, and nobody rotates it. Its root has no slurmlet-container.
 func (c *cluster) startOddNode() error {
 	key, err := keyring.NewKey("old.key", c.files["slurm.key"], time.Now().Add(72*time.Hour))
 	if err != nil {
@@ -62,7 +62,8 @@ func (c *cluster) startOddNode() error {
 	if err := c.writeOddKey(key); err != nil {
 		return err
 	}
-	return c.Start(c.Nodes[odd], "SLURMLET_CONF_DIR="+oddConf, "SLURMLET_PODINFO_DIR="+oddConf, "SLURMLET_GRACE_PERIOD=30s")
+	return c.Start(c.Nodes[odd], "SLURMLET_CONF_DIR="+oddConf, "SLURMLET_PODINFO_DIR="+oddConf, "SLURMLET_GRACE_PERIOD=30s",
+		"SLURMLET_JOB_CONTAINERS=/usr/local/bin/slurmlet-container")
 }
 
 func (c *cluster) writeOddKey(key keyring.Key) error {

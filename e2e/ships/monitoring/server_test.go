@@ -197,8 +197,9 @@ func (p *server) choose(d dashboardFile, cluster string) (*strings.Replacer, err
 }
 
 // unseen are metrics that no cluster has in which nodes have no cgroup, no GPU and no limit of disk, nobody logs in, no
-// node set is elastic, there is no slurmdbd, and Slurm has no known faults: the agents' recorded expositions have them.
-var unseen = regexp.MustCompile(`slurmlet_(node_gres|service_|sessions|users_limited|keys_first_expiry|config_refused_timestamp|node_(jobs|daemons|container|gpu)|job_|cgroup|steps|strays|disk_|left_files|cluster_share_|elastic_|slurm_advisories|accounts_refused)`)
+// node set is elastic, there is no slurmdbd, Slurm has no known faults, and nobody asks for jobs' containers: the agents'
+// recorded expositions have them.
+var unseen = regexp.MustCompile(`slurmlet_(node_gres|service_|sessions|users_limited|keys_first_expiry|config_refused_timestamp|node_(jobs|daemons|container|gpu)|job_|cgroup|steps|strays|disk_|left_files|cluster_share_|elastic_|slurm_advisories|accounts_refused|containers_)`)
 
 // answersAll waits until each query has returned data, from the real cluster, or for what it cannot
 // have from what is recorded.

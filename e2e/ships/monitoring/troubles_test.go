@@ -34,7 +34,10 @@ var rows = []row{
 	{false, []trouble{
 		{"slurmd dies again and again", (*cluster).killSlurmd, []string{"SlurmDaemonRestarting"}},
 		{"a label that no node can have", (*cluster).mislabel, []string{"SlurmNodeChangeNotFollowed"}},
-		{"a node has a key of its own, which expires", (*cluster).startOddNode, []string{"SlurmKeyExpires", "SlurmKeysDiffer"}},
+		{
+			"a node has a key of its own, which expires, and no program for jobs' containers", (*cluster).startOddNode,
+			[]string{"SlurmKeyExpires", "SlurmKeysDiffer", "SlurmContainersUnavailable"},
+		},
 		{"a disk shrinks", (*cluster).shrinkDisk, []string{"SlurmRegistrationRefused"}},
 		{"sshd of a login pod has an address that is not the pod's", (*cluster).startDeafLogin, []string{"SlurmServiceDown", "SlurmPodsNotReady"}},
 		{"the volume of the last good configuration is read-only", (*cluster).writeProtect, []string{"SlurmConfigNotRestored"}},

@@ -94,6 +94,10 @@ func (b *Bed) Close() {
 // Nodes are the nodes' names.
 func (b *Bed) Nodes() []string { return b.settings.Nodes }
 
+// Network is the file of the network namespace in which the control plane listens, at fabric.Gateway: machines and pods
+// reach what else listens there.
+func (b *Bed) Network() string { return fmt.Sprintf("/proc/%d/ns/net", b.launcher.PID) }
+
 // Logs is the directory with what the control plane has written; Log of a node
 // is beside it.
 func (b *Bed) Logs() string { return filepath.Join(b.dir, fabric.Logs) }

@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-// Registry listens on this machine alone, and ends with this process.
+// Registry ends with this process.
 type Registry struct {
 	// Address is host:port.
 	Address string
@@ -35,21 +35,31 @@ storage:
   filesystem:
     rootdirectory: %s
 http:
-  addr: 127.0.0.1:0
+  addr: %s:0
 `
 
 // listening is what the registry logs when it is up. It chooses its port.
-var listening = regexp.MustCompile(`listening on (127\.0\.0\.1:\d+)`)
+var listening = regexp.MustCompile(`listening on ([0-9.]+:\d+)`)
 
 const limit = time.Minute
 
-// Start starts the program, CNCF's registry, with its data in dir.
+// Start starts the program, CNCF's registry, with its data in dir. It listens on this machine alone.
 func Start(ctx context.Context, program, dir string) (*Registry, error) {
+	return StartIn(ctx, program, dir, "", "127.0.0.1")
+}
+
+// StartIn starts one that listens at an address of a network. The network is the file of a namespace, and this
+// process' own if it is empty.
+func StartIn(ctx context.Context, program, dir, network, address string) (*Registry, error) {
 	config := filepath.Join(dir, "config.yml")
-	if err := os.WriteFile(config, fmt.Appendf(nil, configuration, filepath.Join(dir, "data")), 0o600); err != nil {
+	if err := os.WriteFile(config, fmt.Appendf(nil, configuration, filepath.Join(dir, "data"), address), 0o600); err != nil {
 		return nil, fmt.Errorf("cannot configure the registry: %w", err)
 	}
-	r := &Registry{cmd: exec.Command(program, "serve", config), ended: make(chan struct{})}
+	command := []string{program, "serve", config}
+	if network != "" {
+		command = append([]string{"nsenter", "--net=" + network, "--"}, command...)
+	}
+	r := &Registry{cmd: exec.Command(command[0], command[1:]...), ended: make(chan struct{})}
 	// It needs no key and no password of those who sign and push.
 	environ := slices.DeleteFunc(os.Environ(), func(v string) bool {
 		return strings.HasPrefix(v, "COSIGN_") || strings.HasPrefix(v, "REGISTRY_")

@@ -36,14 +36,9 @@ func Probe(store string, out io.Writer) error {
 	}
 	fmt.Fprintln(out, "directories: yes")
 	why := "yes"
-	device, err := os.OpenFile("/dev/fuse", os.O_RDWR, 0)
-	switch {
-	case err != nil:
+	if _, err := findSquashfuse(); err != nil {
 		why = "no: " + err.Error()
-	case !exists(squashfuse[0]) && !exists(squashfuse[1]):
-		why = "no: there is no " + squashfuse[0]
 	}
-	_ = device.Close()
 	fmt.Fprintln(out, "squashfs files:", why)
 	return nil
 }

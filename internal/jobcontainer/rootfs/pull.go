@@ -36,6 +36,9 @@ func (s *Spec) findPulled(image string) error {
 	if err != nil {
 		return fmt.Errorf("--container-image=%s: %w", image, err)
 	}
+	if _, err := findSquashfuse(); err != nil { // before a pull that would be for nothing
+		return fmt.Errorf("--container-image=%s: the node keeps it as a squashfs file: %w", image, err)
+	}
 	cache, step, err := s.imageCache()
 	if err == nil {
 		err = cache.Check()

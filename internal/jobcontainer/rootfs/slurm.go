@@ -126,6 +126,7 @@ func (s Spec) mountSlurm(in inside, slurm installed) error {
 		{Source: self, Target: slurmDir + "/run"},
 		{Source: slurm.Programs, Target: slurmDir + "/programs"},
 		{Source: slurm.Libraries, Target: slurmDir + "/lib"},
+		{Source: "/opt/slurmlet", NoFail: true}, // plugstack.conf of the chart names the plugin there
 		{Source: "/run/slurm", NoFail: true},
 		{Source: "/run/munge", NoFail: true},
 		{Source: configuration(), NoFail: true},

@@ -100,8 +100,12 @@ func explain(what string, err error) error {
 	case errors.Is(err, unix.ENOSPC):
 		return fmt.Errorf("%s: the machine allows no more user namespaces (sysctl user.max_user_namespaces): %w", what, err)
 	case errors.Is(err, unix.EPERM):
+		root := ""
+		if os.Getuid() == 0 {
+			root = ", and for jobs of root's CAP_SETFCAP, too (Linux 5.12)"
+		}
 		return fmt.Errorf("%s: this node may not make user namespaces; its pod needs CAP_SYS_ADMIN (the chart's "+
-			"cgroup.access=capability) or another seccomp profile: %w", what, err)
+			"cgroup.access=capability) or another seccomp profile (jobContainers.seccompProfile)%s: %w", what, root, err)
 	case errors.Is(err, unix.EACCES):
 		return fmt.Errorf("%s: AppArmor or another security module forbids it: the runtime's profile, or on Ubuntu "+
 			"sysctl kernel.apparmor_restrict_unprivileged_userns: %w", what, err)

@@ -18,10 +18,8 @@ var squashfuse = []string{"/usr/bin/squashfuse_ll", "/usr/local/bin/squashfuse_l
 // mostMounting bounds the start of squashfuse, which reads an image's table of contents from a file system of the site's.
 const mostMounting = time.Minute
 
-// mountSquashfs has squashfuse serve the image at dir until this process ends. Files belong to the job's user there,
-// because their owners in the image do not exist in the namespace.
-func (s Spec) mountSquashfs(dir string) error {
-	program := ""
+// findSquashfuse finds the program that mounts a squashfs file, and says what this node lacks.
+func findSquashfuse() (program string, err error) {
 	for _, path := range squashfuse {
 		if exists(path) {
 			program = path
@@ -29,14 +27,24 @@ func (s Spec) mountSquashfs(dir string) error {
 		}
 	}
 	if program == "" {
-		return errors.New("a squashfs file needs squashfuse_ll on the node (Debian's package squashfuse); a directory does not")
+		return "", errors.New("a squashfs file needs squashfuse_ll on the node (Debian's package squashfuse); a directory does not")
 	}
 	device, err := os.OpenFile("/dev/fuse", os.O_RDWR, 0)
 	if err != nil {
-		return fmt.Errorf("a squashfs file needs /dev/fuse in the node's pod (a device plugin or CRI-O's annotation gives "+
+		return "", fmt.Errorf("a squashfs file needs /dev/fuse in the node's pod (a device plugin or CRI-O's annotation gives "+
 			"it, a hostPath alone does not); a directory does not: %w", err)
 	}
 	_ = device.Close()
+	return program, nil
+}
+
+// mountSquashfs has squashfuse serve the image at dir until this process ends. Files belong to the job's user there,
+// because their owners in the image do not exist in the namespace.
+func (s Spec) mountSquashfs(dir string) error {
+	program, err := findSquashfuse()
+	if err != nil {
+		return err
+	}
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		return fmt.Errorf("cannot mount the image: %w", err)
 	}

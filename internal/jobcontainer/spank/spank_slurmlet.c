@@ -62,10 +62,21 @@ __attribute__((constructor)) static void own_version(void) {
 		plugin_version = (unsigned)(24 + (since + 1) / 2) << 16 | (since % 2 ? 5u : 11u) << 8;
 }
 
-static const char *program = "/usr/local/bin/slurmlet-container";
+static const char *program; // see find_program
 static const char *store = "/var/lib/slurmlet/containers";
 static const char *private_dirs = ""; // what each job has of its own, by private_dirs= and private_processes=
 static int private_processes;
+
+// find_program finds the program beside the plugin, where injection has both, and else where images have it.
+static const char *find_program(void) {
+	static char path[4096];
+	Dl_info self;
+	const char *end = dladdr((void *)own_version, &self) && self.dli_fname ? strrchr(self.dli_fname, '/') : NULL;
+	if (end && snprintf(path, sizeof path, "%.*s/slurmlet-container", (int)(end - self.dli_fname), self.dli_fname) < (int)sizeof path &&
+	    !access(path, X_OK))
+		return path;
+	return "/usr/local/bin/slurmlet-container";
+}
 
 // options are what the user has given, and defaults what plugstack.conf has, as arguments of the program.
 #define MOST_OPTIONS 128
@@ -155,6 +166,8 @@ int slurm_spank_init(spank_t sp, int ac, char **av) {
 		else if (add("default", av[i]))
 			return -1;
 	}
+	if (!program)
+		program = find_program();
 	int context = spank_context();
 	if (context != S_CTX_LOCAL && context != S_CTX_REMOTE && context != S_CTX_ALLOCATOR)
 		return 0;

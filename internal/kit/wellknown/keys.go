@@ -39,6 +39,7 @@ const (
 	Keys            = "slurmlet.dev/keys"
 	Cgroup          = "slurmlet.dev/cgroup"
 	SecurityContext = "slurmlet.dev/security-context"
+	JobContainers   = "slurmlet.dev/job-containers"
 	Injected        = "slurmlet.dev/injected"
 )
 
@@ -110,6 +111,10 @@ var All = []Key{
 	},
 	{Cgroup, Annotation, podAsked, "you", "require, prefer or off", "SLURMLET_CGROUP of the pod (slurmd)"},
 	{SecurityContext, Annotation, podAsked, "you", "slurmlet", "the container gets the capabilities that its role needs, and no others"},
+	{
+		JobContainers, Annotation, podAsked, "you", "true or false",
+		"the pod makes jobs' containers (slurmd): it gets a volume for them, and its agent looks whether it can",
+	},
 	{Injected, Annotation, podAsked, "the webhook", "sentences", "what the webhook has done to the pod"},
 	{
 		Features, Annotation, slurmdPod, you, "names of letters, digits and -_.=+/@, separated by commas",

@@ -62,6 +62,7 @@ func run(boot string) error {
 	if err != nil {
 		return err
 	}
+	go offerFuse()
 	say("ready")
 	return remote.NewServer(keys.Server, keys.Client.PublicKey(), &server{settings, programs}).Serve(listen)
 }

@@ -2,11 +2,11 @@ package node
 
 import (
 	"bytes"
+	"context"
 	"embed"
 	"errors"
 	"fmt"
 	"maps"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -14,6 +14,10 @@ import (
 	"strings"
 	"text/template"
 	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/protobuf/types/known/emptypb"
 
 	"github.com/slurmlet/slurmlet/e2e/testbed/kubecluster/daemon"
 )
@@ -89,19 +93,26 @@ const (
 	containerdLimit  = time.Minute
 )
 
-// awaitContainerd waits until it answers.
+// awaitContainerd waits until it answers what a kubelet asks first: one that starts before ends at once, and nothing here
+// starts it again.
 func awaitContainerd(d *daemon.Daemon) error {
-	limit := time.After(containerdLimit)
+	ctx, cancel := context.WithTimeout(context.Background(), containerdLimit)
+	defer cancel()
+	conn, err := grpc.NewClient("unix://"+containerdSocket, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
 	for {
-		conn, err := net.Dial("unix", containerdSocket)
+		// Neither the question nor the answer matters: both are read as messages without a field.
+		err := conn.Invoke(ctx, "/runtime.v1.RuntimeService/Version", &emptypb.Empty{}, &emptypb.Empty{}, grpc.WaitForReady(true))
 		if err == nil {
-			conn.Close()
 			return nil
 		}
 		select {
 		case <-d.Ended():
 			return errors.New("containerd has ended: see its log")
-		case <-limit:
+		case <-ctx.Done():
 			return fmt.Errorf("no answer from containerd in %v: %v", containerdLimit, err)
 		case <-time.After(20 * time.Millisecond):
 		}
