@@ -178,16 +178,13 @@ func (t *turn) submit() {
 		t.order(wire.Order{Kind: wire.Find, User: t.User, Comment: comment})
 		return
 	}
-	t.order(wire.Order{Kind: wire.Submit, User: t.User, Args: t.Args, Script: Script, Comment: comment})
+	t.order(wire.Order{Kind: wire.Submit, User: t.User, Args: t.Args, Script: wire.HoldScript, Comment: comment})
 }
 
 // unfound says that a pod has a job of which nobody has told.
 func (t *turn) unfound() bool {
 	return slices.ContainsFunc(t.Pods, func(p Pod) bool { return p.Job != 0 && !p.Over && t.job(p.Job) == nil })
 }
-
-// Script is the batch script of a group's job.
-const Script = "#!/bin/sh\nexec /run/slurmlet/hold\n"
 
 // tell makes an event about waiting, where it says something new.
 func (t *turn) tell(reason, note string, warning bool) {
@@ -212,6 +209,9 @@ func (t *turn) place(j *Job) {
 			j.look = true
 		}
 		return
+	}
+	if j.Reason == "Prolog" || slices.ContainsFunc(j.Nodes, func(node string) bool { return !slices.Contains(j.holds, node) }) {
+		return // its agent says so, and again
 	}
 	nodes := Tasks(j.QueuedJob)
 	taken := make([]bool, len(nodes))

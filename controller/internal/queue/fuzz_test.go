@@ -31,8 +31,10 @@ type world struct {
 	answers []Event
 	jobs    []*slurmJob
 	// runs are all that there were: the nodes that each has let go.
-	runs    map[runOf]map[string]bool
-	ended   map[runOf]bool
+	runs  map[runOf]map[string]bool
+	ended map[runOf]bool
+	// held are the jobs for which nodes hold.
+	held    map[string]uint32
 	settles bool
 	count   int
 }
@@ -64,7 +66,7 @@ const owner = "alice"
 var machineNames = []string{"n0", "n1", "n2", "n3"}
 
 func newWorld(t *testing.T, gang bool) *world {
-	w := &world{T: t, gang: gang, now: time.Unix(1_800_000_000, 0), runs: map[runOf]map[string]bool{}, ended: map[runOf]bool{}}
+	w := &world{T: t, gang: gang, now: time.Unix(1_800_000_000, 0), runs: map[runOf]map[string]bool{}, ended: map[runOf]bool{}, held: map[string]uint32{}}
 	w.begin(false)
 	return w
 }
@@ -123,6 +125,7 @@ func (w *world) check(before State, a Action) {
 		of := runOf{a.Job, a.Run}
 		require.NotNil(w, w.runs[of], "a pod is placed on a run that never was")
 		require.Equal(w, owner, w.job(a.Job).User, "a job of another user")
+		require.True(w, w.held[a.Node] == a.Job, "the node does not hold")
 		_, on := w.runs[of][a.Node]
 		require.True(w, on, "the run has not that node")
 	case Delete:
@@ -199,8 +202,7 @@ var moves = []func(w *world, n int){
 			w.step(e)
 		}
 	},
-	func(w *world, n int) { w.gateway(n) },
-	func(w *world, n int) { // the gateway tells
+	func(w *world, n int) { w.gateway(n) }, func(w *world, n int) { // the gateway tells
 		if len(w.answers) > 0 {
 			i := n % 2 % len(w.answers)
 			e := w.answers[i]
@@ -208,7 +210,10 @@ var moves = []func(w *world, n int){
 			w.step(e)
 		}
 	},
-	func(w *world, n int) { w.grant(n) },
+	func(w *world, n int) {
+		w.grant(n)
+		w.hold(n)
+	},
 	func(w *world, n int) { // Slurm ends a job
 		if j := some(w.jobs, n, func(j *slurmJob) bool { return j.live() }); j != nil {
 			j.over([]string{"CANCELLED", "TIMEOUT", "NODE_FAIL", "PREEMPTED"}[n%4], false, w)
@@ -242,7 +247,9 @@ var moves = []func(w *world, n int){
 			w.changed(p)
 		}
 	},
-	func(w *world, n int) { w.pass([]time.Duration{500 * time.Millisecond, 5 * time.Second, 31 * time.Second, 11 * time.Minute}[n%4]) },
+	func(w *world, n int) {
+		w.pass([]time.Duration{500 * time.Millisecond, 5 * time.Second, 31 * time.Second, 11 * time.Minute}[n%4])
+	},
 	func(w *world, n int) { // another leader
 		for range len(w.patches) { // the last requests are over
 			w.kube(n)
@@ -304,6 +311,18 @@ func (w *world) grant(n int) {
 	w.now = w.now.Add(time.Second) // no second run begins in the same second
 }
 
+// hold has nodes say that they hold.
+func (w *world) hold(n int) {
+	for _, j := range w.jobs {
+		for i, node := range j.held {
+			if !j.ending && (n+i)%3 != 1 {
+				w.held[node] = j.ID
+				w.step(Held{j.ID, node})
+			}
+		}
+	}
+}
+
 // epilog has one of a job's ask for its pods.
 func (w *world) epilog(n int) {
 	j := some(w.jobs, n, func(j *slurmJob) bool { return j.ending && len(j.held) > 0 })
@@ -319,6 +338,7 @@ func (w *world) epilog(n int) {
 		require.False(w, p.Place.Job == j.ID && p.Node == name && !p.gone && !p.Over, "node %s goes on, and pod %s is there", name, p.UID)
 	}
 	w.runs[j.of()][name] = true
+	delete(w.held, name)
 	w.note("the epilog of job %d ends on %s", j.ID, name)
 	j.held = slices.DeleteFunc(j.held, func(one string) bool { return one == name })
 	if len(j.held) > 0 {
@@ -470,7 +490,7 @@ func (w *world) settle() {
 	w.settles = true
 	for _, j := range w.jobs {
 		if j.User != owner {
-			j.State, j.held, j.ending = "CANCELLED", nil, false
+			j.State, j.held, j.ending = "CANCELLED", nil, false // and nobody asks for its pods
 		}
 	}
 	for round := range 150 {

@@ -103,6 +103,8 @@ type Job struct {
 	// get pods only then.
 	confirmed    bool
 	confirmedRun Run
+	// holds are the nodes that have said that the job's end waits there for its pods.
+	holds []string
 	// cancelled says that the job is one too many.
 	cancelled bool
 }

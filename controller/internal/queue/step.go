@@ -23,8 +23,16 @@ type (
 	PodGone struct{ UID string }
 	// NotBound says that Kubernetes has refused a Bind, and has the pod gated still.
 	NotBound struct{ UID string }
-	// JobIs is slurmctld's word on a job.
-	JobIs struct{ Job wire.QueuedJob }
+	// JobIs is slurmctld's word on a job. Holds are the nodes of which Held was said.
+	JobIs struct {
+		Job   wire.QueuedJob
+		Holds []string
+	}
+	// Held says that a node holds for a job: its end waits there for its pods.
+	Held struct {
+		Job  uint32
+		Node string
+	}
 	// AllTold says that a gateway has told of all jobs. These are the group's.
 	AllTold struct{ Jobs []uint32 }
 	// Result is what became of the order, and what the gateway has then told of the job.
@@ -154,7 +162,7 @@ func (e NotBound) apply(s *State, _ time.Time) []Action {
 // A job is the group's if its user is the namespace's, or if a pod of the group was put there: a namespace may get
 // another user.
 func (e JobIs) apply(s *State, now time.Time) []Action {
-	j := Job{QueuedJob: e.Job, told: now}
+	j := Job{QueuedJob: e.Job, told: now, holds: slices.Clone(e.Holds)}
 	old := s.job(j.ID)
 	named := slices.ContainsFunc(s.Pods, func(p Pod) bool { return p.Job == j.ID })
 	if old == nil && !named && (j.User != s.User || j.Gone) {
@@ -168,6 +176,9 @@ func (e JobIs) apply(s *State, now time.Time) []Action {
 			return nil
 		}
 		return s.ended(old, true, now)
+	}
+	for _, node := range e.Holds {
+		old.hold(node)
 	}
 	before := old.class()
 	switch {
@@ -213,10 +224,26 @@ func (e Asked) apply(s *State, _ time.Time) []Action {
 		return nil
 	}
 	j.confirmed, j.look = false, true
+	j.holds = slices.DeleteFunc(slices.Clone(j.holds), func(node string) bool { return node == e.Node })
 	if c := j.class(); (c == Running || c == Starting || c == Unclear) && slices.Contains(j.Nodes, e.Node) {
 		s.end(j.ID, j.run())
 	}
 	return nil
+}
+
+func (e Held) apply(s *State, _ time.Time) []Action {
+	if j := s.job(e.Job); j != nil {
+		j.hold(e.Node)
+		j.look = j.look || j.class() != Running
+	}
+	return nil
+}
+
+// hold notes a node that holds.
+func (j *Job) hold(node string) {
+	if !slices.Contains(j.holds, node) && len(j.holds) < mostTasks {
+		j.holds = append(slices.Clone(j.holds), node)
+	}
 }
 
 func (e Hint) apply(s *State, _ time.Time) []Action {

@@ -365,4 +365,3 @@ func Unfit(p *corev1.Pod) string {
 	}
 	return ""
 }
-

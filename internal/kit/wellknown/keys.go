@@ -89,6 +89,7 @@ const (
 	Gate      = "slurmlet.dev/slurm"
 	Job       = "slurmlet.dev/job"
 	JobRun    = "slurmlet.dev/job-run"
+	Group     = "slurmlet.dev/group"
 	SlurmNode = "slurmlet.dev/slurm-node"
 	Gateway   = "slurmlet.dev/gateway"
 	// SlinkyJob and SlinkyNode are what slurm-bridge writes, for those who read it.
@@ -124,7 +125,10 @@ var All = []Key{
 		"the webhook gives the pod the agent; as a scheduling gate, it keeps the pod Pending until then",
 	},
 	{Container, Annotation, podAsked, webhook, "the name of a container", "the container that gets the agent, if there are several"},
-	{Cluster, Annotation, podAsked, "you", "a name", "as the label"},
+	{
+		Cluster, Annotation, podAsked + ", " + tenant, "you", "a name; on a namespace, namespace/name as in hpc/slurm",
+		"as the label; on a namespace, the Slurm cluster in whose queue its pods wait",
+	},
 	{NodeSet, Annotation, podAsked, "you", "a name", "as the label"},
 	{Slurmctld, Annotation, podAsked, "you", "host[:port], several separated by commas", "where slurmctld is (slurmd, login)"},
 	{
@@ -191,7 +195,6 @@ var All = []Key{
 		"new pods of the namespace wait in Slurm's queue, and this pod does",
 	},
 	{Bridge, Taint, machine, "you", "NoSchedule", "no pods but those that Slurm has put there come to the machine"},
-	{Cluster, Annotation, tenant, "you", "namespace/name, as in hpc/slurm", "the Slurm cluster in whose queue the pods wait"},
 	{User, Annotation, tenant, "you", "the name of a user", "the Slurm user of the pods' jobs; it may be a label"},
 	{Account, Annotation, tenant, "you", "the name of an account", "the account of pods that name none; it may be a label"},
 	{Partition, Annotation, tenant, "you", "names of partitions", "the partition of pods that name none; it may be a label"},
@@ -201,6 +204,7 @@ var All = []Key{
 	{Gate, Annotation, queuedPod, "bridge.enabled of charts/slurmlet", "none: it is a scheduling gate", "the pod waits until Slurm has a node for it"},
 	{Job, Label, queuedPod, controller, "a number", "the Slurm job that has given the pod its node"},
 	{JobRun, Annotation, queuedPod, controller, "restarts.start.task", "which run of the job, and which of its tasks"},
+	{Group, Annotation, queuedPod, controller, "an id", "the group of pods for which the job stands, as in the job's comment"},
 	{SlurmNode, Annotation, queuedPod, controller, "a name", "the node, as Slurm names it"},
 	{SlinkyJob, Label, queuedPod, controller, "a number", "as slurmlet.dev/job, for those who read slurm-bridge's marks"},
 	{SlinkyNode, Annotation, queuedPod, controller, "a name", "as slurmlet.dev/slurm-node"},
