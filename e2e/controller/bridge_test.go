@@ -212,7 +212,7 @@ func userPod(name string, annotations map[string]string) *corev1.Pod {
 	}
 }
 
-func (b *bed) get(p *corev1.Pod) *corev1.Pod {
+func (b *bed) podNow(p *corev1.Pod) *corev1.Pod {
 	now, err := b.kube.CoreV1().Pods(p.Namespace).Get(b.Context(), p.Name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		return nil
@@ -287,7 +287,7 @@ func (s *playedSlurm) placed(b *bed, p *corev1.Pod, job wire.QueuedJob, machine 
 	s.grant(job.ID, nodes...)
 	var now *corev1.Pod
 	b.eventually(patience, p.Name+" has a node", func() bool {
-		now = b.get(p)
+		now = b.podNow(p)
 		return len(now.Spec.SchedulingGates) == 0
 	})
 	term := now.Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms[0]
@@ -329,8 +329,8 @@ func (s *playedSlurm) ends(b *bed) {
 	p = s.placed(b, p, j, "m1", "w1")
 	b.bind(p, "m1")
 	s.change(j.ID, func(j *wire.QueuedJob) { j.State = "COMPLETING" })
-	b.eventually(patience, "the pod is deleted", func() bool { return b.get(p).DeletionTimestamp != nil })
-	now := b.get(p)
+	b.eventually(patience, "the pod is deleted", func() bool { return b.podNow(p).DeletionTimestamp != nil })
+	now := b.podNow(p)
 	i := slices.IndexFunc(now.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type == corev1.DisruptionTarget })
 	require.GreaterOrEqual(b, i, 0, "DisruptionTarget")
 	assert.Equal(b, fmt.Sprintf("Slurm job %d has ended: COMPLETING", j.ID), now.Status.Conditions[i].Message)
@@ -392,7 +392,7 @@ func (s *playedSlurm) faults(b *bed) {
 	assert.Equal(b, `The pod is not submitted: the annotation slurmjob.slinky.slurm.net/timelimit is "soon", and a whole number from 1 is allowed.`, b.said(p, "NotSubmitted"))
 	q := b.user("nobody", "nobody", nil)
 	assert.Contains(b, b.said(q, "NotSubmitted"), "the namespace nobody names no Slurm user")
-	assert.NotEmpty(b, b.get(q).Spec.SchedulingGates)
+	assert.NotEmpty(b, b.podNow(q).Spec.SchedulingGates)
 	b.annotate("nobody", `{"slurmlet.dev/user":"bob"}`)
 	j := s.queued(b, "nobody/nobody")
 	assert.Equal(b, "bob", j.User)
@@ -410,7 +410,7 @@ func (s *playedSlurm) leaders(b *bed) {
 	b.replica("SLURMLET_BRIDGE=true").ready()
 	b.eventually(patience, "another replica leads", func() bool { return b.replicas[0].leads() })
 	s.placed(b, waits, j, "m2", "w2")
-	assert.Nil(b, b.get(runs).DeletionTimestamp)
+	assert.Nil(b, b.podNow(runs).DeletionTimestamp)
 	s.mu.Lock()
 	submitted := 0
 	for _, o := range s.orders {

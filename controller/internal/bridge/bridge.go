@@ -295,7 +295,7 @@ func (b *Bridge) look(ctx context.Context, t *term, key string) {
 		}
 		t.of[p.UID] = one
 	}
-	one.pods[p.UID] = p
+	one.pods[p.UID], one.kept = p, true // also before it has a pod
 	waits := queue.Gated(p)
 	if waits || one.state.UID == "" {
 		one.namespace = p.Namespace
@@ -307,6 +307,7 @@ func (b *Bridge) look(ctx context.Context, t *term, key string) {
 			b.step(one, queue.AllTold{Jobs: one.jobs()})
 		}
 	}
+	one.kept = false
 	b.step(one, queue.PodIs{Pod: queue.PodOf(p, g)})
 	t.podsChanged()
 }
@@ -376,7 +377,7 @@ func (b *Bridge) step(g *group, e queue.Event) {
 		g.timer = nil
 	}
 	t := b.term
-	if g.state.Done() {
+	if g.state.Done() && !g.kept {
 		for _, j := range g.state.Jobs {
 			delete(t.cluster(g.cluster).jobs, j.ID)
 		}

@@ -41,6 +41,8 @@ type group struct {
 	namespace, cluster string
 	pods               map[types.UID]*corev1.Pod
 	timer              *time.Timer
+	// kept says that the group gets its first pod now.
+	kept bool
 }
 
 func (g *group) jobs() (ids []uint32) {
