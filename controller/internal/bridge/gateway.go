@@ -121,7 +121,7 @@ func (b *Bridge) jobIs(t *term, c *cluster, name string, j wire.QueuedJob) {
 	}
 	g := t.groups[uid]
 	if g == nil {
-		if uid == "" || j.Gone || len(uid) > 253 || !b.hasUser(name, j.User) {
+		if uid == "" || j.Gone || len(uid) > 253 || t.names(j.ID) || !b.hasUser(name, j.User) {
 			return
 		}
 		g = &group{cluster: name, pods: map[types.UID]*corev1.Pod{}, state: queue.State{Spec: queue.Spec{UID: uid, Name: strings.TrimPrefix(j.Comment, wire.GroupComment), User: j.User, Size: 1}, Known: c.known}}

@@ -119,6 +119,16 @@ func (t *term) bind(uid types.UID, a queue.Action, g *group) {
 	t.doing.Add(uid)
 }
 
+// names says whether a pod names a job. Its group may not be known yet.
+func (t *term) names(job uint32) bool {
+	for _, p := range t.seen {
+		if queue.PodOf(p, queue.Group{}).Job == job {
+			return true
+		}
+	}
+	return false
+}
+
 // onNode are the pods of a job, or of any job for 0, that are on a node or may come there.
 func (t *term) onNode(cluster string, job uint32, node string, of func(namespace string) string) (names []string) {
 	found := map[string]bool{}

@@ -65,7 +65,7 @@ func GroupOf(p *corev1.Pod, owners []Owner) (Group, error) {
 	if p.Labels[lwsGroup] != "" {
 		size, err := strconv.Atoi(p.Annotations[lwsSize])
 		if err != nil || size < 1 || size > mostTasks {
-			return one, fmt.Errorf("the annotation %s of the pod is %q; a number from 1 to %d is allowed.", lwsSize, p.Annotations[lwsSize], mostTasks)
+			return one, fmt.Errorf("the annotation %s of the pod is %q; a number from 1 to %d is allowed", lwsSize, p.Annotations[lwsSize], mostTasks)
 		}
 		return Group{UID: "lws." + p.Labels[lwsGroup], Name: p.Namespace + "/" + named(p, owners, "LeaderWorkerSet"), Size: size, Gang: true, Slot: index(p.Labels[lwsIndex])}, nil
 	}
@@ -76,7 +76,7 @@ func GroupOf(p *corev1.Pod, owners []Owner) (Group, error) {
 			continue
 		}
 		if o.Size < 1 || o.Size > mostTasks {
-			return one, fmt.Errorf("the %s %s has %d pods at once; 1 to %d are allowed.", o.Kind, o.Name, o.Size, mostTasks)
+			return one, fmt.Errorf("the %s %s has %d pods at once; 1 to %d are allowed", o.Kind, o.Name, o.Size, mostTasks)
 		}
 		g := Group{UID: o.UID, Name: p.Namespace + "/" + o.Name, Size: o.Size, Gang: true, Slot: -1}
 		if o.Kind == "Job" {

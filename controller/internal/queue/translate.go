@@ -41,14 +41,14 @@ func TenantOf(name string, labels, annotations map[string]string) (Tenant, error
 		}
 	}
 	if namespace, cluster, is := strings.Cut(t.Cluster, "/"); !is || namespace == "" || cluster == "" {
-		return t, fmt.Errorf("the namespace %s names no Slurm cluster: its annotation %s is %q, and namespace/name is allowed, as in hpc/slurm.", name, wellknown.Cluster, t.Cluster)
+		return t, fmt.Errorf("the namespace %s names no Slurm cluster: its annotation %s is %q, and namespace/name is allowed, as in hpc/slurm", name, wellknown.Cluster, t.Cluster)
 	}
 	if !word(t.User) {
-		return t, fmt.Errorf("the namespace %s names no Slurm user: its label or annotation %s is %q, and the name of a user is allowed, as in alice.", name, wellknown.User, t.User)
+		return t, fmt.Errorf("the namespace %s names no Slurm user: its label or annotation %s is %q, and the name of a user is allowed, as in alice", name, wellknown.User, t.User)
 	}
 	for key, value := range map[string]string{wellknown.Account: t.Account, wellknown.Partition: t.Partition, wellknown.QOS: t.QOS} {
 		if value != "" && !list(value) {
-			return t, fmt.Errorf("the mark %s of the namespace %s is %q, and Slurm's names are allowed.", key, name, value)
+			return t, fmt.Errorf("the mark %s of the namespace %s is %q, and Slurm's names are allowed", key, name, value)
 		}
 	}
 	return t, nil
@@ -113,10 +113,10 @@ func values(marks map[string]string) (map[string]string, error) {
 		}
 		rule, known := annotations[name]
 		if !known {
-			return nil, fmt.Errorf("the annotation %s is none of slurm-bridge's: %s are allowed.", key, strings.Join(names(), ", "))
+			return nil, fmt.Errorf("the annotation %s is none of slurm-bridge's: %s are allowed", key, strings.Join(names(), ", "))
 		}
 		if !rule.valid(value) {
-			return nil, fmt.Errorf("the annotation %s is %q, and %s is allowed.", key, value, rule.allowed)
+			return nil, fmt.Errorf("the annotation %s is %q, and %s is allowed", key, value, rule.allowed)
 		}
 		found[name] = value
 	}
@@ -178,14 +178,14 @@ func Translate(g Group, t Tenant, pods []*corev1.Pod, owners []Owner) (user stri
 // user is Slurm's user of a group. Who may be another one is the namespace's to say.
 func (t Tenant) user(v map[string]string) (string, error) {
 	if v["group-id"] != "" {
-		return "", fmt.Errorf("the annotation %sgroup-id is %q, and none is allowed: the user's own group counts.", slinky, v["group-id"])
+		return "", fmt.Errorf("the annotation %sgroup-id is %q, and none is allowed: the user's own group counts", slinky, v["group-id"])
 	}
 	if v["priority"] != "" {
-		return "", fmt.Errorf("the annotation %spriority is %q, and none is allowed: Slurm lets operators alone set a job's priority.", slinky, v["priority"])
+		return "", fmt.Errorf("the annotation %spriority is %q, and none is allowed: Slurm lets operators alone set a job's priority", slinky, v["priority"])
 	}
 	if named := v["user-id"]; named != "" && named != t.User {
 		if !slices.Contains(t.Users, named) {
-			return "", fmt.Errorf("the annotation %suser-id is %q, and %s is allowed: the annotation %s of the namespace allows others.",
+			return "", fmt.Errorf("the annotation %suser-id is %q, and %s is allowed: the annotation %s of the namespace allows others",
 				slinky, named, strings.Join(append([]string{t.User}, t.Users...), " or "), wellknown.Allow)
 		}
 		return named, nil
@@ -352,13 +352,13 @@ const mostPriority = 2_000_000_000
 // Unfit is why a pod may not wait in Slurm's queue, in a sentence; empty if it may.
 func Unfit(p *corev1.Pod) string {
 	if p.Spec.Priority != nil && *p.Spec.Priority >= mostPriority {
-		return fmt.Sprintf("The pod's priority is %d, and less than %d is allowed: it would have the node's slurmd go.", *p.Spec.Priority, mostPriority)
+		return fmt.Sprintf("the pod's priority is %d, and less than %d is allowed: it would have the node's slurmd go", *p.Spec.Priority, mostPriority)
 	}
 	if p.Spec.Affinity != nil && p.Spec.Affinity.NodeAffinity != nil {
 		if r := p.Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution; r != nil {
 			for _, term := range r.NodeSelectorTerms {
 				if len(term.MatchExpressions)+len(term.MatchFields) == 0 {
-					return "A term of the pod's required node affinity is empty, and Kubernetes lets nobody add a node to it."
+					return "a term of the pod's required node affinity is empty, and Kubernetes lets nobody add a node to it"
 				}
 			}
 		}
