@@ -78,7 +78,6 @@ const (
 
 // The marks of pods that wait in Slurm's queue. Bridge is a label of namespaces and pods, and a taint. User, Account,
 // Partition, QOS and Allow are a namespace's, Gang is a Job's or a JobSet's, and the rest are the controller's on pods.
-// Gateway is a label of login pods.
 const (
 	Bridge    = "slurmlet.dev/bridge"
 	User      = "slurmlet.dev/user"
@@ -92,7 +91,6 @@ const (
 	JobRun    = "slurmlet.dev/job-run"
 	Group     = "slurmlet.dev/group"
 	SlurmNode = "slurmlet.dev/slurm-node"
-	Gateway   = "slurmlet.dev/gateway"
 	// SlinkyJob and SlinkyNode are what slurm-bridge writes, for those who read it.
 	SlinkyJob  = "scheduler.slinky.slurm.net/slurm-jobid"
 	SlinkyNode = "slinky.slurm.net/slurm-node"
@@ -213,7 +211,6 @@ var All = []Key{
 	{SlurmNode, Annotation, queuedPod, controller, "a name", "the node, as Slurm names it"},
 	{SlinkyJob, Label, queuedPod, controller, "a number", "as slurmlet.dev/job, for those who read slurm-bridge's marks"},
 	{SlinkyNode, Annotation, queuedPod, controller, "a name", "as slurmlet.dev/slurm-node"},
-	{Gateway, Label, "a login pod", "charts/slurm, with login.gateway.enabled", "true", "its agent submits the jobs of Kubernetes' pods"},
 	{"slurmlet.dev/init-sql", Annotation, "MariaDB's pod", "charts/slurm", "a digest", "another password replaces the pod"},
 }
 
