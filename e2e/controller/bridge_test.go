@@ -156,7 +156,9 @@ func (s *playedSlurm) grant(id uint32, nodes ...string) {
 		j.State, j.Reason, j.Nodes, j.Start = "RUNNING", "None", nodes, time.Now().Truncate(time.Second)
 	})
 	for _, node := range nodes {
-		require.NoError(s.b, s.nodes[node].ReportStarted(s.b.Context(), wire.Started{Job: id}))
+		s.b.eventually(patience, node+" holds", func() bool { // another replica may have just begun to lead
+			return s.nodes[node].ReportStarted(s.b.Context(), wire.Started{Job: id}) == nil
+		})
 	}
 }
 
