@@ -11,7 +11,7 @@ import "time"
 //	→ 204
 //	GET  /v1/jobs/pods?job=7&node=w3   asked by the epilog's agent on each node
 //	→ 200 and JobPods: pods of that job are still on that node (held up to 20 s while there are), 204: none is,
-//	  503: this replica does not know all pods yet. Only 204 lets an epilog end.
+//	  503: this replica does not know all pods yet. Only 204 lets an epilog end. Without job: pods of any job.
 //
 // Orders come at least once. Submit is preceded by Find wherever an answer may have been lost; Cancel and Finish may be
 // repeated. Everything that a job or its script says is a hint: user, comment, nodes and state are slurmctld's.
@@ -19,6 +19,9 @@ import "time"
 // GroupComment begins the comment of a job that stands for a group of pods: slurmlet.dev/group=UID NAMESPACE/NAME. What
 // follows the group's UID is for people.
 const GroupComment = "slurmlet.dev/group="
+
+// HoldScript is the batch script of such a job, the only one that a gateway submits.
+const HoldScript = "#!/bin/sh\nexec /run/slurmlet/hold\n"
 
 // GatewayReport is what a gateway tells: the results of orders, and the jobs of groups.
 type GatewayReport struct {
@@ -96,10 +99,12 @@ type OrderResult struct {
 	Unknown string `json:"unknown,omitempty"`
 }
 
-// Started is the hint of a slurmd's agent that a job's script runs there, or is told to end.
+// Started is what a slurmd's agent says of a job of a group: its node holds for the job, so the job's end waits there until
+// the controller says that no pod of it is on the node. Each node's agent says so for itself, and again while it holds. A pod
+// may be let onto a node that has said so, as long as the controller has not answered since that none is there.
 type Started struct {
 	Job uint32 `json:"job"`
-	// Ending says that the script has been told to end.
+	// Ending says that the job's script has been told to end. It is a hint.
 	Ending bool `json:"ending,omitempty"`
 }
 
