@@ -4,6 +4,7 @@ import (
 	"github.com/slurmlet/slurmlet/internal/kit/exposition"
 	"github.com/slurmlet/slurmlet/internal/slurm/gres"
 	"github.com/slurmlet/slurmlet/internal/slurmd/cgroups"
+	"github.com/slurmlet/slurmlet/internal/slurmd/holds"
 	"github.com/slurmlet/slurmlet/internal/slurmd/userfiles"
 )
 
@@ -16,6 +17,7 @@ func (n *Status) WriteMetrics(w *exposition.Writer) {
 	exposition.ExposeAll(w, ofSteps, n.Steps)
 	exposition.ExposeAll(w, ofStrays, n.Strays)
 	exposition.ExposeAll(w, ofFiles, n.Files)
+	exposition.ExposeAll(w, holds.Metrics, n.Holds)
 }
 
 // metric is one that a T has.

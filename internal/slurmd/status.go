@@ -7,6 +7,7 @@ import (
 	"github.com/slurmlet/slurmlet/internal/lifecycle"
 	"github.com/slurmlet/slurmlet/internal/slurm/nodesize"
 	"github.com/slurmlet/slurmlet/internal/slurmd/cgroups"
+	"github.com/slurmlet/slurmlet/internal/slurmd/holds"
 	"github.com/slurmlet/slurmlet/internal/slurmd/podsize"
 	"github.com/slurmlet/slurmlet/internal/slurmd/userfiles"
 )
@@ -37,6 +38,8 @@ type Status struct {
 	Strays *cgroups.StraysStatus `json:"strays,omitempty"`
 	// Files is nil before users' files were looked at.
 	Files *userfiles.Status `json:"files,omitempty"`
+	// Holds are those for jobs of Kubernetes' pods, nil where the node holds for none.
+	Holds *holds.Status `json:"holds,omitempty"`
 }
 
 // Publish takes the agent's next state, and is the node's part of its status. It takes a nil Node.
@@ -59,7 +62,7 @@ func (n *Node) Complete(s Status) *Status {
 	s.Fit = n.mismatchCheck.last.Load()
 	s.Steps, s.Strays = n.subtree.DescribeSteps(), n.subtree.DescribeStrays()
 	s.Steps.Dead = n.stale.Orphans.Count.Load()
-	s.Files = n.userFiles.Status()
+	s.Files, s.Holds = n.userFiles.Status(), n.holds.Status()
 	return &s
 }
 
@@ -109,6 +112,9 @@ func (n *Status) Rows(row func(name, format string, args ...any)) {
 	}
 	if n.Files != nil {
 		n.Files.Rows(row)
+	}
+	if n.Holds != nil {
+		n.Holds.Rows(row)
 	}
 	if n.Fit == nil {
 		return

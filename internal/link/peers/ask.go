@@ -146,7 +146,7 @@ func exchange(ctx context.Context, conn *tls.Conn, host string, q request) (*ans
 	if err != nil {
 		return nil, err
 	}
-	defer r.Body.Close()         // reads nothing: the connection ends with the answer
+	defer r.Body.Close()                  // reads nothing: the connection ends with the answer
 	rest, _ := head.Peek(head.Buffered()) // it is there
 	return &answer{header: r.Header, rest: bytes.NewReader(rest), length: r.ContentLength}, nil
 }
