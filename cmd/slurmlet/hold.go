@@ -34,12 +34,12 @@ func runHold(p holds.Program, dir string) int {
 		_ = holds.AwaitEpilog(context.Background(), dir, job) // nothing ends it but slurmd
 		return agent.ExitOK
 	}
-	return hold(dir, job)
+	return standIn(dir, job)
 }
 
-// hold waits: for SIGUSR1, after which the job has completed, for SIGUSR2, after which it has failed, or for the end of its pods
+// standIn waits: for SIGUSR1, after which the job has completed, for SIGUSR2, after which it has failed, or for the end of its pods
 // where Slurm ends the job. slurmd kills it when KillWait is over.
-func hold(dir, job string) int {
+func standIn(dir, job string) int {
 	signals := make(chan os.Signal, 8)
 	ossignal.Notify(signals, unix.SIGUSR1, unix.SIGUSR2, unix.SIGTERM, unix.SIGINT, unix.SIGHUP)
 	var over chan struct{}

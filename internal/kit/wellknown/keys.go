@@ -29,6 +29,7 @@ const (
 	Role    = "slurmlet.dev/role"
 	NodeSet = "slurmlet.dev/node-set"
 	Elastic = "slurmlet.dev/elastic"
+	Gateway = "slurmlet.dev/gateway"
 )
 
 // The annotations by which a pod asks for the agent. Cluster and NodeSet may be annotations, too.
@@ -95,6 +96,10 @@ var All = []Key{
 	{
 		Elastic, Label, "a pod with slurmd, a PodTemplate", "you, charts/slurm, or the controller",
 		"the name of an elastic set", "the controller makes pods of this PodTemplate, and this pod is one of them",
+	},
+	{
+		Gateway, Label, "a login pod", "you, or charts/slurm", "true",
+		"the controller takes reports of jobs of Kubernetes' pods from this pod, and gives it orders",
 	},
 	{
 		Inject, Annotation, "a pod", "you", "a role",

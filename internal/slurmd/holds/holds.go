@@ -86,8 +86,9 @@ type hold struct {
 	// hinted is when the controller was told last that the job's script is to end.
 	hinted time.Time
 	// quiet is closed when the controller has said that no pod is there, while the job's end is not Slurm's yet; nil where
-	// nobody waits for that.
+	// nobody waits for that. none is when it has said so last.
 	quiet chan struct{}
+	none  time.Time
 	pods  []string
 	fault string
 }
@@ -107,6 +108,8 @@ const (
 	drainAgain = time.Minute
 	// lateDrain is after how long a drain whose answer was lost is looked for.
 	lateDrain = 15 * time.Second
+	// mostReason is how much slurmctld shows of a reason. Names of pods are ASCII.
+	mostReason = 200
 	// hintAgain is the least time between two hints of one job.
 	hintAgain = 10 * time.Second
 	patience  = 3
@@ -342,7 +345,8 @@ func (h *Holds) ask(one *hold) {
 			h.mu.Lock()
 			one.asking = one.ended // Slurm has ended it meanwhile: the next answer counts
 			again := one.asking
-			if one.pods = nil; one.quiet != nil {
+			one.pods, one.none = nil, time.Now()
+			if one.quiet != nil {
 				close(one.quiet)
 				one.quiet = nil
 			}
@@ -465,6 +469,7 @@ func (h *Holds) setDrain(one *hold) bool {
 		of = fmt.Sprintf("job %d", one.job)
 	}
 	reason := fmt.Sprintf("%s%s has left pods: %s", reasons.ByPods, of, cmp.Or(pods, "the controller does not say which"))
+	reason = reason[:min(len(reason), mostReason)]
 	changed, err := h.Drains.Set(h.alive, reasons.Pods, reason)
 	if changed {
 		h.Log(slog.LevelWarn, "pods outlive their Slurm job: the node is drained until they are gone",
@@ -576,12 +581,16 @@ func (h *Holds) hint(ctx context.Context, job uint32) (over bool) {
 	}
 	for {
 		h.mu.Lock()
+		known := time.Since(one.none) < hintAgain
 		wait, due := hintAgain-time.Since(one.hinted), false
-		if wait <= 0 && one.quiet == nil {
+		if !known && wait <= 0 && one.quiet == nil {
 			one.hinted, one.quiet, due = time.Now(), make(chan struct{}), true
 		}
 		quiet := one.quiet
 		h.mu.Unlock()
+		if known {
+			return true
+		}
 		if due {
 			h.tell(ctx, one)
 		}
