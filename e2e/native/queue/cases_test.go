@@ -36,8 +36,8 @@ func (w *world) whole() error {
 	if err != nil {
 		return err
 	}
-	out, err := w.Command("/usr/bin/squeue", "--noheader", "--format=%u %j %T %N").Output()
-	if want := "alice pods RUNNING n[1-2]\n"; err != nil || string(out) != want {
+	out, err := w.Command("/usr/bin/squeue", "--noheader", "--format=%u %j %T %D").Output()
+	if want := "alice pods RUNNING 2\n"; err != nil || string(out) != want {
 		return fmt.Errorf("squeue shows %q (%w), not %q", out, err, want)
 	}
 	j := w.queue.Job(job)
