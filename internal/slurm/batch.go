@@ -43,7 +43,7 @@ type shownBatch struct {
 
 func (s *shownBatch) commented() CommentedJob {
 	j := CommentedJob{Job: s.job(), Comment: s.Comment}
-	j.Job.Restarts = s.Restarts
+	j.Restarts = s.Restarts
 	if s.Resources == nil {
 		return j
 	}
@@ -179,8 +179,8 @@ func (s Scontrol) Submit(ctx context.Context, a *Account, script string, args ..
 	out, err := s.command(ctx, "sbatch", cmd)
 	if err != nil {
 		said := err.Error()
-		if i := strings.Index(said, "Batch job submission failed: "); i >= 0 && !errors.Is(err, ErrUnreachable) {
-			return 0, &RefusedError{said[i+len("Batch job submission failed: "):]}
+		if _, why, failed := strings.Cut(said, "Batch job submission failed: "); failed && !errors.Is(err, ErrUnreachable) {
+			return 0, &RefusedError{why}
 		}
 		if isMisuse(said) {
 			return 0, &RefusedError{strings.TrimPrefix(said, "sbatch: ")}

@@ -36,8 +36,13 @@ func (w *world) whole() error {
 	if err != nil {
 		return err
 	}
+<<<<<<< HEAD
 	out, err := w.Command("/usr/bin/squeue", "--noheader", "--format=%u %j %T %N").Output()
 	if want := "alice pods RUNNING n[1-2]\n"; err != nil || string(out) != want {
+=======
+	out, err := w.Command("/usr/bin/squeue", "--noheader", "--format=%u %j %T %D").Output()
+	if want := "alice pods RUNNING 2\n"; err != nil || string(out) != want {
+>>>>>>> holds
 		return fmt.Errorf("squeue shows %q (%w), not %q", out, err, want)
 	}
 	j := w.queue.Job(job)

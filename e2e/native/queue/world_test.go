@@ -8,6 +8,10 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+<<<<<<< HEAD
+=======
+	"slices"
+>>>>>>> holds
 	"strconv"
 	"strings"
 	"sync"
@@ -124,9 +128,15 @@ func (w *world) granted(o wire.Order, nodes ...string) (uint32, error) {
 	err = native.Within(limit, fmt.Sprintf("job %d does not run, or a node does not hold", job), func() bool {
 		_, err := w.queue.Done(wire.Order{Kind: wire.Look, User: user, Job: job})
 		j := w.queue.Job(job)
+<<<<<<< HEAD
 		good := err == nil && j.State == "RUNNING" && j.Reason == "" && strings.Join(j.Nodes, " ") == strings.Join(nodes, " ")
 		for _, n := range nodes {
 			good = good && w.queue.Started(job, n) > 0
+=======
+		good := err == nil && j.State == "RUNNING" && j.Reason == "" && len(j.Nodes) == len(nodes)
+		for _, n := range nodes {
+			good = good && slices.Contains(j.Nodes, n) && w.queue.Started(job, n) > 0
+>>>>>>> holds
 		}
 		if good && scripts() > 0 {
 			seen++ // once it listens to signals

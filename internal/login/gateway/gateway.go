@@ -199,7 +199,11 @@ func (g *Gateway) look(ctx context.Context, ids []uint32, lines map[uint32]strin
 	}
 	for _, id := range ids {
 		if was, known := g.jobs[id]; known && !there[id] {
+<<<<<<< HEAD
 			was.QueuedJob.Gone = true
+=======
+			was.Gone = true
+>>>>>>> holds
 			g.changed[id] = was.QueuedJob
 			delete(g.jobs, id)
 		}
