@@ -93,7 +93,7 @@ kubernetes: $(BUILT)
 
 native: $(BUILT) $(DISTRIBUTION) ## of e2e, what runs without limits, natively on every machine
 	@mkdir -p bin/test; echo 'the small clusters run beside these: bin/test/small.log'
-	@DISTRIBUTION=$(DISTRIBUTION) $(E2E) -p 2 -parallel 4 ./e2e/native/elastic ./e2e/native/gone ./e2e/native/cluster ./e2e/native/edits ./e2e/native/questions ./e2e/native/ends ./e2e/native/hang ./e2e/native/peers ./e2e/ships/monitoring ./e2e/native/stranger ./e2e/native/crash ./e2e/native/upgrade ./e2e/native/containers ./e2e/native/privatedirs >bin/test/small.log 2>&1 & \
+	@DISTRIBUTION=$(DISTRIBUTION) $(E2E) -p 2 -parallel 4 ./e2e/native/elastic ./e2e/native/gone ./e2e/native/cluster ./e2e/native/edits ./e2e/native/questions ./e2e/native/ends ./e2e/native/hang ./e2e/native/peers ./e2e/ships/monitoring ./e2e/native/stranger ./e2e/native/crash ./e2e/native/upgrade ./e2e/native/containers ./e2e/native/privatedirs ./e2e/native/queue >bin/test/small.log 2>&1 & \
 		small=$$!; $(E2E) -parallel 10 -skip 'TestLimits|TestUpAndDown' ./e2e; code=$$?; \
 		wait $$small || code=1; cat bin/test/small.log; exit $$code
 

@@ -53,6 +53,12 @@ type Config struct {
 	// Peers is host:port of Slurmlet's controller, empty for none. PeersDir has its CA and the
 	// pod's token.
 	Peers, PeersDir string
+	// Holds: the node holds for jobs of Kubernetes' pods.
+	Holds bool
+	// GatewayUsers are those whose jobs slurmlet's controller submits by this login pod, none for no gateway. GatewayLeastUID
+	// bounds their uids.
+	GatewayUsers    []string
+	GatewayLeastUID int
 	// Upgrade is leave for Slurm to convert what an older version has saved.
 	Upgrade bool
 	// DumpDir is where slurmdbd's agent keeps a dump before that; slurmdbd.NoDump for none.
@@ -94,6 +100,12 @@ func (c Config) Validate() error {
 		if err := checkNodeName(c.NodeName); err != nil {
 			faults = append(faults, fmt.Errorf("SLURMLET_NODE_NAME: cannot use %q: %w", c.NodeName, err))
 		}
+	}
+	if c.Peers == "" && c.Holds {
+		faults = append(faults, errors.New("SLURMLET_HOLDS=on: slurmlet's controller says whether pods are gone: set SLURMLET_PEERS"))
+	}
+	if c.Peers == "" && len(c.GatewayUsers) > 0 {
+		faults = append(faults, errors.New("SLURMLET_GATEWAY_USERS: the gateway's orders come from slurmlet's controller: set SLURMLET_PEERS"))
 	}
 	return errors.Join(faults...)
 }

@@ -12,6 +12,8 @@ import (
 	"github.com/slurmlet/slurmlet/internal/link/podnames"
 	"github.com/slurmlet/slurmlet/internal/link/proof"
 	"github.com/slurmlet/slurmlet/internal/link/wire"
+	"github.com/slurmlet/slurmlet/internal/login/gateway"
+	"github.com/slurmlet/slurmlet/internal/slurm"
 	"github.com/slurmlet/slurmlet/internal/slurmctld/reconfig"
 )
 
@@ -46,6 +48,20 @@ func (a *Agent) openNames() (err error) {
 	})
 	a.ctld.Follow(a.names.Client())
 	return err
+}
+
+// openQueue prepares what Kubernetes' pods in Slurm's queue need of the role: holds of a node, or a gateway.
+func (a *Agent) openQueue() error {
+	if len(a.Config.GatewayUsers) > 0 {
+		a.userSessions.OpenGateway(gateway.Options{
+			Users: a.Config.GatewayUsers, LeastUID: a.Config.GatewayLeastUID, Controller: a.names.Client(),
+			Slurm: slurm.Scontrol{Path: a.daemon.programs["scontrol"], Env: a.daemon.scontrolEnv(), Turn: a.Turn}, Log: a.log,
+		})
+	}
+	if a.Config.Holds {
+		return a.slurmdNode.OpenHolds(a.Config.RunDir, a.names.Client())
+	}
+	return nil
 }
 
 // confFile is the configuration that this container's daemon has; empty if it has none.

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/slurmlet/slurmlet/internal/kit/exposition"
+	"github.com/slurmlet/slurmlet/internal/login/gateway"
 	"github.com/slurmlet/slurmlet/internal/pod/sack"
 )
 
@@ -29,6 +30,7 @@ func (s Status) WriteMetrics(w io.Writer) error {
 	s.Node.WriteMetrics(e)
 	if s.Role == Login {
 		exposition.ExposeAll(e, ofLogin, &s)
+		exposition.ExposeAll(e, gateway.Metrics, s.Gateway)
 	}
 	return e.Flush()
 }

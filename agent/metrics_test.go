@@ -23,7 +23,9 @@ import (
 	"github.com/slurmlet/slurmlet/internal/lifecycle/supervisor"
 	"github.com/slurmlet/slurmlet/internal/link/peers"
 	"github.com/slurmlet/slurmlet/internal/link/podnames"
+	"github.com/slurmlet/slurmlet/internal/link/wire"
 	"github.com/slurmlet/slurmlet/internal/login"
+	"github.com/slurmlet/slurmlet/internal/login/gateway"
 	"github.com/slurmlet/slurmlet/internal/pod/authkeys"
 	"github.com/slurmlet/slurmlet/internal/pod/mainprocess"
 	"github.com/slurmlet/slurmlet/internal/pod/people"
@@ -43,6 +45,7 @@ import (
 	"github.com/slurmlet/slurmlet/internal/slurmd/cgroups"
 	"github.com/slurmlet/slurmlet/internal/slurmd/containers"
 	"github.com/slurmlet/slurmlet/internal/slurmd/devices"
+	"github.com/slurmlet/slurmlet/internal/slurmd/holds"
 	"github.com/slurmlet/slurmlet/internal/slurmd/podsize"
 	"github.com/slurmlet/slurmlet/internal/slurmd/userfiles"
 )
@@ -124,6 +127,7 @@ var statuses = map[string]Status{
 			Containers: &containers.Status{
 				SquashfsLacks: "a secret", Usage: &containers.Usage{Running: 3, Images: 7, ImageBytes: 60e9, Free: 400e9, Uncounted: true},
 			},
+			Holds: &holds.Status{Jobs: []holds.JobStatus{{Job: 7, Pods: []string{"a secret"}}, {Job: 8, Ended: true, Drained: true, Fault: "a secret"}}},
 		},
 	},
 	"slurmd-stopping": {
@@ -138,6 +142,10 @@ var statuses = map[string]Status{
 	"login": {
 		Role: Login, State: supervisor.Ready, Since: noon, Version: "v1", Started: true, Main: &MainStatus{PID: 7, Since: noon}, Release: reportOf("26.05.5-1"),
 		Sessions: []login.SessionStatus{{User: "a secret", From: "a secret"}, {User: "bob"}}, Users: &login.UsersStatus{},
+		Gateway: &gateway.Status{
+			Users: []string{"a secret"}, Connected: true, Jobs: 5, Fault: "a secret", Silent: "a secret", Done: map[wire.OrderKind]int{wire.Submit: 3, wire.Look: 9},
+			Refused: 1, Unknown: 2, LastRefused: "a secret",
+		},
 		Leavers:  &people.Status{Waiting: []people.Waiting{{Name: "a secret", Why: "a secret"}}, Ended: 3, Why: "a secret"},
 		Sack:     &sack.Status{Connections: 66, Ended: 836, Crowding: []sack.Holder{{UID: 1000, Connections: 64, Ended: 836}}, Port: "a secret"},
 		Services: []services.Status{{Name: "sssd", State: services.Running}, {Name: "sshd", State: services.Backoff, Reason: "a secret", Restarts: 4}},

@@ -4,8 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"net"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -160,4 +162,28 @@ func parseLevel(text string) (slog.Level, error) {
 		return 0, errors.New("want debug, info, warn or error")
 	}
 	return level, level.UnmarshalText([]byte(text))
+}
+
+// userName is what a user of a gateway may be called (useradd(8), and names of directories).
+var userName = regexp.MustCompile(`^[a-zA-Z_][a-zA-Z0-9_.@-]*\$?$`)
+
+func parseUsers(v string) ([]string, error) {
+	if v == "" {
+		return nil, nil
+	}
+	all := strings.Split(v, ",")
+	for _, name := range all {
+		if !userName.MatchString(name) || name == "root" {
+			return nil, fmt.Errorf("want names of users other than root, separated by commas, not %q", name)
+		}
+	}
+	return all, nil
+}
+
+func parseLeastUID(v string) (int, error) {
+	n, err := strconv.Atoi(v)
+	if err != nil || n < 1 || n > math.MaxInt32 {
+		return 0, fmt.Errorf("want a number from 1 to %d", math.MaxInt32)
+	}
+	return n, nil
 }

@@ -128,6 +128,9 @@ func (a *Agent) open() error {
 		if err := a.openNames(); err != nil {
 			return err
 		}
+		if err := a.openQueue(); err != nil {
+			return err
+		}
 	}
 	a.publish(a.life)
 	return nil

@@ -14,6 +14,7 @@ import (
 	"github.com/slurmlet/slurmlet/internal/lifecycle/supervisor"
 	"github.com/slurmlet/slurmlet/internal/link/podnames"
 	"github.com/slurmlet/slurmlet/internal/login"
+	"github.com/slurmlet/slurmlet/internal/login/gateway"
 	"github.com/slurmlet/slurmlet/internal/pod/authkeys"
 	"github.com/slurmlet/slurmlet/internal/pod/mainprocess"
 	"github.com/slurmlet/slurmlet/internal/pod/people"
@@ -55,6 +56,8 @@ type Status struct {
 	Leavers *people.Status `json:"leavers,omitempty"`
 	// Users says what each user of a login pod may have, nil where cgroups are left alone.
 	Users *login.UsersStatus `json:"users,omitempty"`
+	// Gateway submits jobs of Kubernetes' pods, nil of a pod without one.
+	Gateway *gateway.Status `json:"gateway,omitempty"`
 	// Keys are auth/slurm's, by their names.
 	Keys *authkeys.KeysStatus `json:"keys,omitempty"`
 	// Sack are the connections to sack.socket, nil where the agent is not between it and the users.
@@ -131,6 +134,9 @@ func (s Status) partRows(row func(name, format string, args ...any)) {
 		s.Leavers.Rows(row)
 	}
 	s.Users.Rows(row)
+	if s.Gateway != nil {
+		s.Gateway.Rows(row)
+	}
 	if s.Keys != nil {
 		s.Keys.Rows(row)
 	}

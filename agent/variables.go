@@ -247,6 +247,20 @@ var variables = []variable{
 		c.PeersDir = v
 		return checkAbsolute(v)
 	}},
+	{"SLURMLET_HOLDS", []Role{Slurmd}, "off", "`on`: jobs that stand for Kubernetes' pods keep the node until these are gone; " +
+		"it needs SLURMLET_PEERS, and slurm.conf's Prolog and Epilog of the chart; `off`: they do not", func(c *Config, v string) (err error) {
+		c.Holds, err = parseSwitch(v)
+		return err
+	}},
+	{"SLURMLET_GATEWAY_USERS", []Role{Login}, "", "users, separated by commas, for whom slurmlet's controller may submit jobs that " +
+		"stand for Kubernetes' pods; it needs SLURMLET_PEERS; empty: it submits none here", func(c *Config, v string) (err error) {
+		c.GatewayUsers, err = parseUsers(v)
+		return err
+	}},
+	{"SLURMLET_GATEWAY_MIN_UID", []Role{Login}, "1000", "the least uid that one of these users may have, from 1", func(c *Config, v string) (err error) {
+		c.GatewayLeastUID, err = parseLeastUID(v)
+		return err
+	}},
 	{"SLURMLET_MACHINE", []Role{Slurmd}, "", "the Kubernetes node: fieldRef spec.nodeName. The agent then lifts " +
 		"the drain of a cordoned machine that its pod has left", func(c *Config, v string) error {
 		c.Machine = v

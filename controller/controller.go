@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -20,6 +21,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/slurmlet/slurmlet/controller/internal/authority"
+	"github.com/slurmlet/slurmlet/controller/internal/bridge"
 	"github.com/slurmlet/slurmlet/controller/internal/cordon"
 	"github.com/slurmlet/slurmlet/controller/internal/elastic"
 	"github.com/slurmlet/slurmlet/controller/internal/machines"
@@ -44,7 +46,7 @@ type controller struct {
 	reviewer  *tokens.Reviewer
 	authority *authority.Authority
 	contact   *contact
-	// reports are what slurmctlds' agents have told. marker, roller, keeper, maker and refresher are nil where settings
+	// reports are what slurmctlds' agents have told. marker, roller, keeper, maker, refresher and bridge are nil where settings
 	// switch them off.
 	reports   *reports.Reports
 	marker    *scalein.Marker
@@ -52,6 +54,7 @@ type controller struct {
 	keeper    *cordon.Keeper
 	maker     *elastic.Maker
 	refresher *refresh.Refresher
+	bridge    *bridge.Bridge
 	began     time.Time
 
 	// synced: the tables have what Kubernetes had at the start. ending: a signal has come.
@@ -105,11 +108,15 @@ func (c *controller) open(version string) error {
 		Find: func(namespace, name, uid string) (tokens.Pod, bool) { return c.watcher.Find(namespace, name, uid) },
 	})
 	c.reports = reports.New()
-	c.server = peerserver.NewServer(peerserver.ServerOptions{
+	options := peerserver.ServerOptions{
 		Authenticate: c.reviewer.Authenticate, Reported: c.reports.Take,
 		NotTaken: func(id peerserver.Identity, why *peerserver.NotTaken) { c.watcher.NotTaken(id, why) },
 		Answer:   c.answer, Leads: c.leads, Stale: c.stale, Returning: c.returning, Log: c.log,
-	})
+	}
+	if c.Bridge.On {
+		options.Queue = c
+	}
+	c.server = peerserver.NewServer(options)
 	rules, err := machines.Parse(c.Machines)
 	if err != nil {
 		return err
@@ -120,6 +127,9 @@ func (c *controller) open(version string) error {
 	c.reports.ForgetUnless(c.watcher.HasSlurmctld)
 	c.contact = newContact(c.watcher.Silent)
 	if err := c.openWriters(limitless); err != nil {
+		return err
+	}
+	if err := c.openBridge(unlimited, limitless); err != nil {
 		return err
 	}
 	c.authority, err = authority.New(authority.Options{
@@ -152,6 +162,21 @@ func (c *controller) openWriters(limitless kubernetes.Interface) (err error) {
 	if c.Elastic.On {
 		c.maker, err = elastic.New(limitless, c.watcher, c.reports, c.Elastic, c.PodName, c.log)
 	}
+	return err
+}
+
+// openBridge makes the part by which pods wait in Slurm's queue.
+func (c *controller) openBridge(config *rest.Config, api kubernetes.Interface) error {
+	if !c.Bridge.On {
+		return nil
+	}
+	config = rest.CopyConfig(config)
+	config.ContentType, config.AcceptContentTypes = "application/json", "application/json" // of kinds that others define
+	owners, err := dynamic.NewForConfig(config)
+	if err != nil {
+		return fmt.Errorf("cannot make a client of Kubernetes: %v", err)
+	}
+	c.bridge, err = bridge.New(api, owners, c.watcher, c.Bridge, c.PodName, c.log)
 	return err
 }
 
@@ -211,6 +236,9 @@ func (c *controller) live(ctx context.Context, listener, webhook net.Listener) e
 	}
 	if c.maker != nil {
 		running.Go(func() { c.maker.Run(parts) })
+	}
+	if c.bridge != nil {
+		running.Go(func() { c.bridge.Run(parts) })
 	}
 	running.Go(func() { c.watchContact(parts) })
 	leading, resign := context.WithCancel(parts)
@@ -277,7 +305,23 @@ func (c *controller) lead(ctx context.Context) {
 	if c.refresher != nil {
 		work.Go(func() { c.refresher.Lead(ctx, c.PodName) })
 	}
+	if c.bridge != nil {
+		work.Go(func() { c.bridge.Lead(ctx) })
+	}
 	work.Wait()
+}
+
+// Gateway, Started and JobPods are peerserver.Queue's, whose server is made before the bridge.
+func (c *controller) Gateway(ctx context.Context, id peerserver.Identity, report wire.GatewayReport) (wire.GatewayOrders, error) {
+	return c.bridge.Gateway(ctx, id, report)
+}
+
+func (c *controller) Started(id peerserver.Identity, started wire.Started) error {
+	return c.bridge.Started(id, started)
+}
+
+func (c *controller) JobPods(ctx context.Context, id peerserver.Identity, job uint32, node string) ([]string, error) {
+	return c.bridge.JobPods(ctx, id, job, node)
 }
 
 // questions is how many requests a replica sends to Kubernetes in a second at most, but for TokenReviews.

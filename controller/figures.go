@@ -46,9 +46,15 @@ var (
 	notAsked   = describe("elastic_requests_failed_total", "Requests for pods that Kubernetes did not answer, or deletions that it refused.")
 	failing    = describe("elastic_pods_failing", "Nodes that Slurm wants and whose pods do not start, by reason.", "reason")
 	waited     = describe("elastic_rate_wait_seconds_total", "Seconds that requests for pods have waited for the rate.")
+	groups     = describe("queue_groups", "Groups of pods in Slurm's queue, by phase.", "phase")
+	orders     = describe("queue_orders_total", "Orders that gateways were given, by kind.", "kind")
+	placed     = describe("queue_pods_placed_total", "Pods that were put on the nodes of their Slurm jobs.")
+	disrupted  = describe("queue_pods_deleted_total", "Pods that were deleted because their Slurm jobs had ended.")
+	vain       = describe("queue_requests_failed_total", "Requests about such pods that Kubernetes refused or did not answer.")
 	allFigures = []*prometheus.Desc{
 		ready, clusters, peersNow, noPeers, streams, strangers, began, slow, lines, sent, evicted, denied, unknown, reported, notTaken, crowded, kept,
 		reviews, failed, delayed, known, signerEnd, leafEnd, patches, notMarked, rolled, made, ended, refused, notAsked, failing, waited,
+		groups, orders, placed, disrupted, vain,
 	}
 )
 
@@ -113,9 +119,28 @@ func (f figures) Collect(to chan<- prometheus.Metric) {
 			gauge(failing, float64(n), reason)
 		}
 	}
+	f.collectQueue(gauge, count)
 	signer, leaf := f.c.authority.Ends()
 	gauge(signerEnd, seconds(signer))
 	gauge(leafEnd, seconds(leaf))
+}
+
+// collectQueue has the figures of pods in Slurm's queue.
+func (f figures) collectQueue(gauge func(*prometheus.Desc, float64, ...string), count func(*prometheus.Desc, uint64, ...string)) {
+	b := f.c.bridge
+	if b == nil {
+		return
+	}
+	phases, sent := b.Stats()
+	for phase, n := range phases {
+		gauge(groups, float64(n), string(phase))
+	}
+	for kind, n := range sent {
+		count(orders, n, string(kind))
+	}
+	count(placed, b.Bound.Load())
+	count(disrupted, b.Ended.Load())
+	count(vain, b.Failed.Load())
 }
 
 func number(yes bool) float64 {

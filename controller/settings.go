@@ -14,6 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/slurmlet/slurmlet/controller/internal/bridge"
 	"github.com/slurmlet/slurmlet/controller/internal/cordon"
 	"github.com/slurmlet/slurmlet/controller/internal/elastic"
 	"github.com/slurmlet/slurmlet/controller/internal/inject"
@@ -47,6 +48,8 @@ type Settings struct {
 	ScaleIn, SafeToEvict, Roll bool
 	// Elastic says where pods of elastic node sets are made.
 	Elastic elastic.Settings
+	// Bridge has Kubernetes' pods wait in Slurm's queue.
+	Bridge bridge.Settings
 	// ConfigMaps are those whose changes kubelets deliver at once.
 	ConfigMaps []types.NamespacedName
 	// Kubeconfig is empty where the pod's service account leads to Kubernetes.
@@ -108,6 +111,8 @@ var variables = []variable{
 	{"SLURMLET_ELASTIC", "none", func(s *Settings, v string) error { return setElastic(&s.Elastic, v) }},
 	{"SLURMLET_ELASTIC_QPS", "50", func(s *Settings, v string) error { return setRate(&s.Elastic.QPS, v) }},
 	{"SLURMLET_ELASTIC_BURST", "100", func(s *Settings, v string) error { return setCount(&s.Elastic.Burst, v) }},
+	{"SLURMLET_BRIDGE", "false", func(s *Settings, v string) error { return setBool(&s.Bridge.On, v) }},
+	{"SLURMLET_BRIDGE_QPS", "100", func(s *Settings, v string) error { return setRate(&s.Bridge.QPS, v) }},
 	{"SLURMLET_CONFIG_MAPS", "none", func(s *Settings, v string) (err error) { s.ConfigMaps, err = refresh.Parse(v); return err }},
 }
 

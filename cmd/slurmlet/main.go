@@ -40,6 +40,9 @@ func main() {
 	if program, dir := runAs(); program != "" {
 		os.Exit(runProgram(program, dir))
 	}
+	if program, dir := holdProgram(); program != "" {
+		os.Exit(runHold(program, dir))
+	}
 	if len(os.Args) < 2 {
 		fmt.Fprint(os.Stderr, usage)
 		os.Exit(agent.ExitUsage)

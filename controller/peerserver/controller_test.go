@@ -74,7 +74,7 @@ func newController(t testing.TB, o ServerOptions) *controller {
 		if len(parts) != 3 {
 			return Identity{}, ErrNotAllowed
 		}
-		return Identity{Cluster: parts[0], Pod: parts[1], UID: parts[1], Role: role.Role(parts[2])}, nil
+		return Identity{Cluster: parts[0], Pod: parts[1], UID: parts[1], Role: role.Role(parts[2]), Gateway: strings.HasSuffix(parts[1], "-gateway")}, nil
 	}
 	o.Reported = func(_ Identity, r wire.Report) error { c.reports <- r; return nil }
 	c.Server = NewServer(o)

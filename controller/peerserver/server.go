@@ -27,6 +27,8 @@ type Identity struct {
 	// Pod is namespace/name, UID the pod's.
 	Pod, UID string
 	Role     role.Role
+	// Gateway says that the pod may submit jobs of Kubernetes' pods.
+	Gateway bool
 }
 
 // ServerOptions are all that sets one Server apart from another.
@@ -51,6 +53,8 @@ type ServerOptions struct {
 	// Returning is what slurmctld's agents of a cluster are told of its workloads; nil while that is not known.
 	// Whoever answers calls SetsChanged. nil: nobody knows.
 	Returning func(cluster string) *wire.Returning
+	// Queue is nil where no pods wait in Slurm's queue.
+	Queue Queue
 	// Log may be nil. Strangers cause no line of it.
 	Log *slog.Logger
 	// Heartbeat is how long a stream is silent at most; 0: wire.Heartbeat.
@@ -84,6 +88,8 @@ type Server struct {
 	synced atomic.Bool
 	count  counters
 	intake *intake
+	// waiting are requests of Queue.
+	waiting waiting
 	// places are those of readers that get a whole table, each for timeOfPlace.
 	places      chan struct{}
 	timeOfPlace time.Duration
@@ -237,7 +243,10 @@ func (s *Server) Close() {
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Connection", "close")
 	var serve func(http.ResponseWriter, *http.Request, Identity)
+	queued := s.ofQueue(r)
 	switch {
+	case queued != nil:
+		serve = queued
 	case r.URL.Path == "/v1/stream" && r.Method == http.MethodGet && s.Stale() && r.URL.Query().Get("stale") != "yes":
 		s.refuse(w, http.StatusServiceUnavailable) // another replica may hear more; nobody is asked about the token
 		return

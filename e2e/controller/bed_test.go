@@ -282,6 +282,7 @@ func (b *bed) apply(template string, values ...string) {
 	require.NoError(b, err)
 	resources := map[string]string{
 		"ValidatingAdmissionPolicy": "validatingadmissionpolicies", "ValidatingAdmissionPolicyBinding": "validatingadmissionpolicybindings",
+		"MutatingAdmissionPolicy": "mutatingadmissionpolicies", "MutatingAdmissionPolicyBinding": "mutatingadmissionpolicybindings",
 		"ServiceAccount": "serviceaccounts", "Role": "roles", "RoleBinding": "rolebindings", "ClusterRole": "clusterroles", "ClusterRoleBinding": "clusterrolebindings",
 	}
 	for decoder := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(text), 1<<10); ; {

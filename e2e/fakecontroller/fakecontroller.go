@@ -28,13 +28,20 @@ const Cluster = "native"
 // Slurmctld is the UID of slurmctld's pod.
 const Slurmctld = "slurmctld"
 
-// address is on slurmctld's machine.
-const address = native.Address + ":8443"
+// Login is the UID of a login pod.
+const Login = "login"
+
+// address is on slurmctld's machine, and behind that of the peers' server where a Queue is before it.
+const (
+	address = native.Address + ":8443"
+	behind  = native.Address + ":8444"
+)
 
 // Server is the peers' server that the agents follow. It keeps what slurmctld's agent has told last of the nodes.
 type Server struct {
 	*peerserver.Server
-	ca []byte
+	ca   []byte
+	pair tls.Certificate
 
 	lock      sync.Mutex
 	returning *wire.Returning
@@ -45,6 +52,10 @@ type Server struct {
 
 // Start serves the peers until the process ends. answer is what slurmctld's agent gets for a report, and may be nil.
 func Start(answer func(peerserver.Identity) (*wire.Answer, bool)) (*Server, error) {
+	return start(answer, address)
+}
+
+func start(answer func(peerserver.Identity) (*wire.Answer, bool), at string) (*Server, error) {
 	authority, err := pki.New("peers")
 	if err != nil {
 		return nil, err
@@ -57,10 +68,10 @@ func Start(answer func(peerserver.Identity) (*wire.Answer, bool)) (*Server, erro
 	if err != nil {
 		return nil, fmt.Errorf("cannot use a certificate: %w", err)
 	}
-	s := &Server{ca: authority.Certificate, nodes: map[string]wire.NodeReport{}}
+	s := &Server{ca: authority.Certificate, pair: pair, nodes: map[string]wire.NodeReport{}}
 	s.Server = peerserver.NewServer(peerserver.ServerOptions{Authenticate: authenticate, Reported: s.reported, Answer: answer, Returning: s.workloads})
 	s.Sync()
-	l, err := net.Listen("tcp", address)
+	l, err := net.Listen("tcp", at)
 	if err != nil {
 		return nil, fmt.Errorf("cannot serve the peers: %w", err)
 	}
@@ -73,8 +84,11 @@ func Start(answer func(peerserver.Identity) (*wire.Answer, bool)) (*Server, erro
 // authenticate: a pod's token is its UID.
 func authenticate(_ context.Context, uid string) (peerserver.Identity, error) {
 	is := role.Slurmd
-	if uid == Slurmctld {
+	switch uid {
+	case Slurmctld:
 		is = role.Slurmctld
+	case Login:
+		is = role.Login
 	}
 	return peerserver.Identity{Cluster: Cluster, Pod: "slurm/" + uid, UID: uid, Role: is}, nil
 }

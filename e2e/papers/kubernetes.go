@@ -47,8 +47,8 @@ func code(text string) string { return inCode.ReplaceAllString(text, "`$0`") }
 var written = regexp.MustCompile(`\bslurmlet\.dev/[A-Za-z][\w-]*\b`)
 
 // noKeys are words of slurmlet's that Kubernetes has for something else: the audience of a token, the reporter of an event,
-// and the mark in /etc/hosts.
-var noKeys = []string{"slurmlet.dev/peers", "slurmlet.dev/controller", "slurmlet.dev/peer"}
+// the mark in /etc/hosts, and the beginning of a Slurm job's comment.
+var noKeys = []string{"slurmlet.dev/peers", "slurmlet.dev/controller", "slurmlet.dev/peer", "slurmlet.dev/group"}
 
 // UnknownKeys are keys in the programs and charts below root that wellknown does not list.
 func UnknownKeys(root string) (unknown []string, err error) {

@@ -39,8 +39,8 @@ func TestEventsAreWritten(t *testing.T) {
 	}
 }
 
-// defaultPort is the port of an address in a table of settings.
-var defaultPort = regexp.MustCompile(`(?m)(?:\| :?(\d{4}) \||\(:(\d{4})\)$)`)
+// defaultPort is the port of an address in a table of settings. No port is below 2000, and a least uid is.
+var defaultPort = regexp.MustCompile(`(?m)(?:\| :?([2-9]\d{3}) \||\(:(\d{4})\)$)`)
 
 // TestPorts: the page of ports has each port that is a default of the agent or of the controller.
 func TestPorts(t *testing.T) {

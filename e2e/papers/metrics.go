@@ -89,6 +89,8 @@ var metricGroups = []metricGroup{
 	{"Every pod, with SLURMLET_PEERS", "", regexp.MustCompile(`^slurmlet_peers`)},
 	{"Every pod, from SIGTERM on", "", regexp.MustCompile(`^slurmlet_stopping_`)},
 	{"slurmd's and login pods", "", regexp.MustCompile(`^slurmlet_(config_missed$|sack_)`)},
+	{"slurmd's pod, with SLURMLET_HOLDS", "", regexp.MustCompile(`^slurmlet_holds`)},
+	{"Login pods, with SLURMLET_GATEWAY_USERS", "", regexp.MustCompile(`^slurmlet_gateway_`)},
 	{"slurmctld's and login pods", "", regexp.MustCompile(`^slurmlet_leavers_`)},
 	{"slurmctld's pod", "", regexp.MustCompile(`^slurmlet_(accounts_|config_|records_kept|jobs_)`)},
 	{"slurmctld's pod, with SLURMLET_PEERS", "", regexp.MustCompile(`^slurmlet_(records|elastic)_`)},

@@ -75,11 +75,11 @@ func Misplaced(root string, rooms map[string]int) ([]string, error) {
 }
 
 // places are the wings that are named after one place, and who may import them beside themselves: agent joins all of
-// them, and the page and the command line run in slurmctld's container, too.
+// them, and the command line and the page run in containers of these places, too.
 var places = map[string][]string{
 	"internal/login":     {"agent"},
 	"internal/slurmctld": {"agent", "cmd/slurmlet", "internal/page"},
-	"internal/slurmd":    {"agent"},
+	"internal/slurmd":    {"agent", "cmd/slurmlet"},
 	"internal/slurmdbd":  {"agent"},
 }
 

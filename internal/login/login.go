@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 
 	"github.com/slurmlet/slurmlet/cgroup"
+	"github.com/slurmlet/slurmlet/internal/login/gateway"
 	"github.com/slurmlet/slurmlet/internal/pod/people"
 	"github.com/slurmlet/slurmlet/internal/pod/process"
 	"github.com/slurmlet/slurmlet/internal/pod/services"
@@ -40,6 +41,8 @@ type Login struct {
 	userCgroups *userCgroups
 	// leaverKeeper ends the sessions of those who have left, nil where nobody does.
 	leaverKeeper *people.Keeper
+	// gateway submits jobs of Kubernetes' pods, nil where nobody does.
+	gateway *gateway.Gateway
 	// count is how many sessions there are; accepted holds a value when there may be another.
 	count    atomic.Int64
 	accepted chan struct{}
@@ -67,5 +70,17 @@ func (l *Login) Start(ctx context.Context) {
 	if l != nil {
 		go l.countSessions()
 		go l.leaverKeeper.Run(ctx)
+		go l.gateway.Run(ctx)
 	}
+}
+
+// OpenGateway has the pod be a gateway of slurmlet's controller, before Start.
+func (l *Login) OpenGateway(o gateway.Options) { l.gateway = gateway.New(o) }
+
+// Gateway is the gateway's status, nil of a pod without one.
+func (l *Login) Gateway() *gateway.Status {
+	if l == nil {
+		return nil
+	}
+	return l.gateway.Status()
 }

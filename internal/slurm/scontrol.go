@@ -319,7 +319,7 @@ func lastWords(text string) string {
 	for line := range strings.SplitSeq(text, "\n") {
 		line = strings.TrimSpace(strings.TrimPrefix(line, "scontrol: "))
 		line = strings.TrimPrefix(strings.TrimPrefix(line, "scancel: "), "squeue: ")
-		line = strings.TrimPrefix(strings.TrimPrefix(line, "sinfo: "), "sacctmgr: ")
+		line = strings.TrimPrefix(strings.TrimPrefix(strings.TrimPrefix(line, "sinfo: "), "sacctmgr: "), "sbatch: ")
 		line = strings.TrimPrefix(strings.TrimPrefix(line, "error: "), "fatal: ")
 		if line != "" {
 			said = append(said, line)

@@ -5,6 +5,7 @@ import (
 	"github.com/slurmlet/slurmlet/internal/slurm/gres"
 	"github.com/slurmlet/slurmlet/internal/slurmd/cgroups"
 	"github.com/slurmlet/slurmlet/internal/slurmd/containers"
+	"github.com/slurmlet/slurmlet/internal/slurmd/holds"
 	"github.com/slurmlet/slurmlet/internal/slurmd/userfiles"
 )
 
@@ -18,6 +19,7 @@ func (n *Status) WriteMetrics(w *exposition.Writer) {
 	exposition.ExposeAll(w, ofStrays, n.Strays)
 	exposition.ExposeAll(w, ofContainers, n.Containers)
 	exposition.ExposeAll(w, ofFiles, n.Files)
+	exposition.ExposeAll(w, holds.Metrics, n.Holds)
 }
 
 // metric is one that a T has.

@@ -31,6 +31,7 @@ import (
 	"github.com/slurmlet/slurmlet/internal/slurmd/devices"
 	"github.com/slurmlet/slurmlet/internal/slurmd/drains"
 	"github.com/slurmlet/slurmlet/internal/slurmd/hang"
+	"github.com/slurmlet/slurmlet/internal/slurmd/holds"
 	"github.com/slurmlet/slurmlet/internal/slurmd/jobs"
 	"github.com/slurmlet/slurmlet/internal/slurmd/machine"
 	"github.com/slurmlet/slurmlet/internal/slurmd/podsize"
@@ -127,8 +128,9 @@ type Node struct {
 	usage         *usage.Usage // nil where there is nothing to read
 	drains        *drains.Drains
 	machine       *machine.Machine
-	hang          *hang.Check // nil where Slurm's commands need no slurmd
-	watcher       *watcher    // nil before Start
+	hang          *hang.Check  // nil where Slurm's commands need no slurmd
+	watcher       *watcher     // nil before Start
+	holds         *holds.Holds // nil where the node holds for no pods
 	mismatchCheck *mismatchCheck
 
 	stepEnds bell.Bell
@@ -279,6 +281,17 @@ func (n *Node) Start(alive context.Context) {
 	n.watcher = newWatcher(n, watch.Options{})
 	go n.watcher.watchPod()
 	go n.userFiles.Run(alive)
+	n.holds.Start(alive)
+}
+
+// OpenHolds has jobs that stand for Kubernetes' pods keep the node until these are gone, before Start. runDir is
+// SLURMLET_RUN_DIR.
+func (n *Node) OpenHolds(runDir string, c holds.Controller) (err error) {
+	n.holds, err = holds.Open(holds.Options{
+		Node: n.Name, RunDir: runDir, SpoolDir: n.spool.Path(), Controller: c, Drains: n.drains,
+		Config: n.Slurm.Config, States: n.Slurm.States, Log: n.Log,
+	})
+	return err
 }
 
 // Usage is what the pod's processes use, nil where that cannot be read. It takes a nil Node.

@@ -135,6 +135,7 @@ func (n *Node) IsReady() {
 	if n == nil {
 		return
 	}
+	n.holds.SlurmdReady()
 	select {
 	case n.spoolMade <- struct{}{}:
 	default: // somebody has the word yet

@@ -8,6 +8,7 @@ import (
 	"github.com/slurmlet/slurmlet/internal/slurm/nodesize"
 	"github.com/slurmlet/slurmlet/internal/slurmd/cgroups"
 	"github.com/slurmlet/slurmlet/internal/slurmd/containers"
+	"github.com/slurmlet/slurmlet/internal/slurmd/holds"
 	"github.com/slurmlet/slurmlet/internal/slurmd/podsize"
 	"github.com/slurmlet/slurmlet/internal/slurmd/userfiles"
 )
@@ -40,6 +41,8 @@ type Status struct {
 	Containers *containers.Status `json:"containers,omitempty"`
 	// Files is nil before users' files were looked at.
 	Files *userfiles.Status `json:"files,omitempty"`
+	// Holds are those for jobs of Kubernetes' pods, nil where the node holds for none.
+	Holds *holds.Status `json:"holds,omitempty"`
 }
 
 // Publish takes the agent's next state, and is the node's part of its status. It takes a nil Node.
@@ -62,7 +65,7 @@ func (n *Node) Complete(s Status) *Status {
 	s.Fit = n.mismatchCheck.last.Load()
 	s.Steps, s.Strays = n.subtree.DescribeSteps(), n.subtree.DescribeStrays()
 	s.Steps.Dead = n.stale.Orphans.Count.Load()
-	s.Files = n.userFiles.Status()
+	s.Files, s.Holds = n.userFiles.Status(), n.holds.Status()
 	if n.containers != nil {
 		with := *n.containers
 		with.Usage = n.store.Look()
@@ -123,6 +126,9 @@ func (n *Status) Rows(row func(name, format string, args ...any)) {
 	}
 	if n.Files != nil {
 		n.Files.Rows(row)
+	}
+	if n.Holds != nil {
+		n.Holds.Rows(row)
 	}
 	if n.Fit == nil {
 		return

@@ -244,7 +244,7 @@ func (f *Facts) drains() (all []Drain) {
 // Owner is who has given a node's reason.
 func Owner(reason, user string) string {
 	switch reasons.Of(reason) {
-	case reasons.Agent, reasons.Disk:
+	case reasons.Agent, reasons.Disk, reasons.Pods:
 		return "slurmlet"
 	case reasons.Kubernetes:
 		return "Kubernetes, by slurmlet"

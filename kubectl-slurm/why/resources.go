@@ -242,6 +242,10 @@ func (f *Facts) closedGroup(g *slurm.Group) Cause {
 	case owner == reasons.Disk:
 		c.Kind = "disk"
 		c.Cures = []Cure{advise("make room on the pod's disk: slurmlet lifts the drain itself then")}
+	case owner == reasons.Pods:
+		c.Kind = "pods"
+		c.Details = append(c.Details, "slurmlet lifts that itself when the pods are gone.")
+		c.Cures = []Cure{advise("see why these pods do not end: kubectl describe pod")}
 	case owner == reasons.Agent:
 		c.Kind = "slurmlet"
 		c.Details = append(c.Details, "slurmlet has set that, and lifts it itself.")

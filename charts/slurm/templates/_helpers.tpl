@@ -507,9 +507,11 @@ The template of a role's pods. The role says its part in slurm.<role>.env,
 {{- $s := .spec }}
 {{- include "slurm.dropNulls" $s.resources }}
 {{- $part := printf "slurm.%s" .role }}
+{{- /* slurmlet's controller takes reports of jobs from login pods with this label alone. */}}
+{{- $marks := ternary (dict "slurmlet.dev/gateway" "true") dict (and (eq .role "login") (dig "gateway" "enabled" false $s)) }}
 metadata:
   labels:
-    {{- merge (deepCopy $s.podLabels) (include "slurm.selector" . | fromYaml) .root.Values.commonLabels (dict "slurmlet.dev/cluster" (include "slurm.fullname" .root) "slurmlet.dev/role" .role) | toYaml | nindent 4 }}
+    {{- merge (deepCopy $s.podLabels) (include "slurm.selector" . | fromYaml) .root.Values.commonLabels (dict "slurmlet.dev/cluster" (include "slurm.fullname" .root) "slurmlet.dev/role" .role) $marks | toYaml | nindent 4 }}
   {{- with merge (deepCopy $s.podAnnotations) (include (printf "%s.annotations" $part) . | fromYaml) (include "slurm.scrapeAnnotations" . | fromYaml) }}
   annotations: {{- toYaml . | nindent 4 }}
   {{- end }}

@@ -34,6 +34,10 @@ labels: {{- include "slurmlet.labels" . | nindent 2 }}
 {{ printf "%s.%s" (include "slurmlet.fullname" .) .Release.Namespace }}
 {{- end }}
 
+{{- define "slurmlet.bridge" -}}
+{{ printf "bridge.%s" (include "slurmlet.webhook" .) }}
+{{- end }}
+
 {{- /* Which pods the webhook is for, in the API server's words (CEL). */}}
 {{- define "slurmlet.podAsks" -}}
 has(object.metadata.annotations) && 'slurmlet.dev/inject' in object.metadata.annotations

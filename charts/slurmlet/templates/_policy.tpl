@@ -12,6 +12,7 @@ An expression has the variables of policy.yaml. A message says what is allowed.
 {{- if ne .Values.machines.cordon "off" }}{{ $names = append $names "cordon" }}{{ end }}
 {{- if .Values.elastic.enabled }}{{ $names = append $names "elastic" }}{{ end }}
 {{- if or .Values.rolling.enabled .Values.elastic.enabled }}{{ $names = append $names "deletions" }}{{ end }}
+{{- if .Values.bridge.enabled }}{{ $names = append $names "bridge" }}{{ end }}
 {{- $all := list }}
 {{- range $names }}
 {{- $feature := include (printf "slurmlet.policy.%s" .) $ | fromYaml }}
@@ -241,4 +242,38 @@ validations:
       || request.options.gracePeriodSeconds >= variables.was.spec.terminationGracePeriodSeconds
       || !has(variables.was.spec.nodeName) || variables.was.spec.nodeName == '' || variables.was.status.phase in ['Failed', 'Succeeded']
     message: slurmlet's controller may delete pods alone with their own grace period, in which jobs end
+{{- end }}
+
+{{- /* Pods in Slurm's queue. A namespace's label and the API server have put the label on them, and nobody changes it. */}}
+{{- define "slurmlet.policy.bridge" -}}
+{{- $labels := list "slurmlet.dev/job" "scheduler.slinky.slurm.net/slurm-jobid" }}
+{{- $annotations := list "slurmlet.dev/job-run" "slurmlet.dev/group" "slurmlet.dev/slurm-node" "slinky.slurm.net/slurm-node" }}
+{{- $gates := "(has(variables.%s.spec.schedulingGates) ? variables.%s.spec.schedulingGates : [])" }}
+{{- $gatesNow := printf $gates "now" "now" }}{{ $gatesBefore := printf $gates "was" "was" }}
+{{- $conditions := "(has(variables.%s.status.conditions) ? variables.%s.status.conditions.filter(c, c.type != 'DisruptionTarget') : [])" }}
+writes: [UPDATE pods in the queue, UPDATE pods/status in the queue, DELETE pods in the queue]
+validations:
+  - write: UPDATE pods in the queue
+    expression: >-
+      {{ include "slurmlet.cel.object" (list "spec") }} && {{ include "slurmlet.cel.meta" (list $labels $annotations) }}
+      && {{ include "slurmlet.cel.same" (list "variables.now.spec" "variables.was.spec" (list "schedulingGates" "affinity" "tolerations")) }}
+    message: {{ printf "slurmlet's controller may change of a pod in Slurm's queue its gate, affinity and tolerations alone, and these labels and annotations: %s" (join ", " (concat $labels $annotations)) | quote }}
+  - write: UPDATE pods in the queue
+    expression: >-
+      {{ $gatesBefore }}.exists(g, g.name == 'slurmlet.dev/slurm')
+      && {{ $gatesNow }} == {{ $gatesBefore }}.filter(g, g.name != 'slurmlet.dev/slurm')
+    message: slurmlet's controller may change a pod in Slurm's queue once, when it takes the gate slurmlet.dev/slurm away
+  - write: UPDATE pods/status in the queue
+    expression: >-
+      {{ include "slurmlet.cel.object" (list "status") }} && {{ include "slurmlet.cel.meta" (list (list) (list)) }}
+      && {{ include "slurmlet.cel.same" (list "variables.now.status" "variables.was.status" (list "conditions")) }}
+      && {{ printf $conditions "now" "now" }} == {{ printf $conditions "was" "was" }}
+    message: slurmlet's controller may change the condition DisruptionTarget alone of a pod in Slurm's queue
+  - write: DELETE pods in the queue
+    expression: >-
+      'slurmlet.dev/job' in variables.labelsBefore && !{{ $gatesBefore }}.exists(g, g.name == 'slurmlet.dev/slurm')
+      && (!has(request.options) || !has(request.options.gracePeriodSeconds)
+      || request.options.gracePeriodSeconds >= variables.was.spec.terminationGracePeriodSeconds
+      || !has(variables.was.spec.nodeName) || variables.was.spec.nodeName == '' || variables.was.status.phase in ['Failed', 'Succeeded'])
+    message: slurmlet's controller may delete pods in Slurm's queue alone that a Slurm job had put on a node, with their own grace period
 {{- end }}

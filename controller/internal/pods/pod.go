@@ -37,7 +37,9 @@ type Pod struct {
 	Label, NodeSet, Machine unique.Handle[string]
 	Role                    unique.Handle[role.Role]
 	Hostname                string
-	Addresses               []netip.Addr
+	// Gateway says that the pod may submit jobs of Kubernetes' pods.
+	Gateway   bool
+	Addresses []netip.Addr
 	// Injected is what the webhook did to the pod; empty for most.
 	Injected unique.Handle[string]
 	// Over says that no container of the pod will run again.
@@ -89,6 +91,7 @@ func trimPod(object any) (any, error) {
 		Injected: unique.Make(from.Annotations[wellknown.Injected]),
 		Over:     from.Status.Phase == corev1.PodSucceeded || from.Status.Phase == corev1.PodFailed,
 	}
+	p.Gateway = from.Labels[wellknown.Gateway] == "true"
 	p.Pending = from.Status.Phase == corev1.PodPending
 	p.Revision = unique.Make(from.Labels[appsv1.ControllerRevisionHashLabelKey])
 	if owner := metav1.GetControllerOfNoCopy(from); owner != nil {

@@ -152,7 +152,7 @@ func (w *Watcher) Find(namespace, name, uid string) (tokens.Pod, bool) {
 	if !there || string(p.UID) != uid || p.fault() != nil || p.Over {
 		return tokens.Pod{}, false
 	}
-	id := peerserver.Identity{Cluster: p.Cluster(), Pod: namespace + "/" + name, UID: uid, Role: p.Role.Value()}
+	id := peerserver.Identity{Cluster: p.Cluster(), Pod: namespace + "/" + name, UID: uid, Role: p.Role.Value(), Gateway: p.Gateway}
 	return tokens.Pod{Identity: id, Addresses: p.Addresses}, true
 }
 

@@ -29,6 +29,7 @@ const (
 	Role    = "slurmlet.dev/role"
 	NodeSet = "slurmlet.dev/node-set"
 	Elastic = "slurmlet.dev/elastic"
+	Gateway = "slurmlet.dev/gateway"
 )
 
 // The annotations by which a pod asks for the agent. Cluster and NodeSet may be annotations, too.
@@ -76,6 +77,26 @@ const (
 	SafeToEvict  = "cluster-autoscaler.kubernetes.io/safe-to-evict"
 )
 
+// The marks of pods that wait in Slurm's queue. Bridge is a label of namespaces and pods, and a taint. User, Account,
+// Partition, QOS and Allow are a namespace's, Gang is a Job's or a JobSet's, and the rest are the controller's on pods.
+const (
+	Bridge    = "slurmlet.dev/bridge"
+	User      = "slurmlet.dev/user"
+	Account   = "slurmlet.dev/account"
+	Partition = "slurmlet.dev/partition"
+	QOS       = "slurmlet.dev/qos"
+	Allow     = "slurmlet.dev/allow"
+	Gang      = "slurmlet.dev/gang"
+	Gate      = "slurmlet.dev/slurm"
+	Job       = "slurmlet.dev/job"
+	JobRun    = "slurmlet.dev/job-run"
+	Group     = "slurmlet.dev/group"
+	SlurmNode = "slurmlet.dev/slurm-node"
+	// SlinkyJob and SlinkyNode are what slurm-bridge writes, for those who read it.
+	SlinkyJob  = "scheduler.slinky.slurm.net/slurm-jobid"
+	SlinkyNode = "slinky.slurm.net/slurm-node"
+)
+
 const (
 	you        = "you, or charts/slurm"
 	webhook    = "you, or the webhook"
@@ -83,6 +104,8 @@ const (
 	podAsked   = "a pod with slurmlet.dev/inject"
 	slurmdPod  = "a pod with slurmd"
 	machine    = "a Kubernetes node"
+	tenant     = "a namespace with slurmlet.dev/bridge"
+	queuedPod  = "a pod in Slurm's queue"
 )
 
 // All lists them.
@@ -98,11 +121,18 @@ var All = []Key{
 		"the name of an elastic set", "the controller makes pods of this PodTemplate, and this pod is one of them",
 	},
 	{
+		Gateway, Label, "a login pod", "you, or charts/slurm", "true",
+		"the controller takes reports of jobs of Kubernetes' pods from this pod, and gives it orders",
+	},
+	{
 		Inject, Annotation, "a pod", "you", "a role",
 		"the webhook gives the pod the agent; as a scheduling gate, it keeps the pod Pending until then",
 	},
 	{Container, Annotation, podAsked, webhook, "the name of a container", "the container that gets the agent, if there are several"},
-	{Cluster, Annotation, podAsked, "you", "a name", "as the label"},
+	{
+		Cluster, Annotation, podAsked + ", " + tenant, "you", "a name; on a namespace, namespace/name as in hpc/slurm",
+		"as the label; on a namespace, the Slurm cluster in whose queue its pods wait",
+	},
 	{NodeSet, Annotation, podAsked, "you", "a name", "as the label"},
 	{Slurmctld, Annotation, podAsked, "you", "host[:port], several separated by commas", "where slurmctld is (slurmd, login)"},
 	{
@@ -168,6 +198,24 @@ var All = []Key{
 	{Drained, Taint, machine, controller, "NoSchedule", "machines.cordon is taint, and somebody has drained a Slurm node of the machine"},
 	{Registered, Condition, slurmdPod, controller, "True or False", "slurmctld has the node's record and hears from the node"},
 	{Idle, Condition, slurmdPod, controller, "True or False", "no job holds the node"},
+	{
+		Bridge, Label, "a namespace, a pod", "you on a namespace, bridge.enabled of charts/slurmlet on pods", "true",
+		"new pods of the namespace wait in Slurm's queue, and this pod does",
+	},
+	{Bridge, Taint, machine, "you", "NoSchedule", "no pods but those that Slurm has put there come to the machine"},
+	{User, Annotation, tenant, "you", "the name of a user", "the Slurm user of the pods' jobs; it may be a label"},
+	{Account, Annotation, tenant, "you", "the name of an account", "the account of pods that name none; it may be a label"},
+	{Partition, Annotation, tenant, "you", "names of partitions", "the partition of pods that name none; it may be a label"},
+	{QOS, Annotation, tenant, "you", "the name of a QOS", "the QOS of pods that name none; it may be a label"},
+	{Allow, Annotation, tenant, "you", "user-id=alice;bob", "the users that pods may name besides the namespace's"},
+	{Gang, Annotation, "a Job, a JobSet", "you", "true or false", "its pods are one Slurm job; usual is false for a Job, and true for a JobSet"},
+	{Gate, Annotation, queuedPod, "bridge.enabled of charts/slurmlet", "none: it is a scheduling gate", "the pod waits until Slurm has a node for it"},
+	{Job, Label, queuedPod, controller, "a number", "the Slurm job that has given the pod its node"},
+	{JobRun, Annotation, queuedPod, controller, "restarts.start.task", "which run of the job, and which of its tasks"},
+	{Group, Annotation, queuedPod, controller, "an id", "the group of pods for which the job stands, as in the job's comment"},
+	{SlurmNode, Annotation, queuedPod, controller, "a name", "the node, as Slurm names it"},
+	{SlinkyJob, Label, queuedPod, controller, "a number", "as slurmlet.dev/job, for those who read slurm-bridge's marks"},
+	{SlinkyNode, Annotation, queuedPod, controller, "a name", "as slurmlet.dev/slurm-node"},
 	{"slurmlet.dev/init-sql", Annotation, "MariaDB's pod", "charts/slurm", "a digest", "another password replaces the pod"},
 }
 
@@ -193,5 +241,14 @@ var Events = []Event{
 	{"BadRoll", "Warning", "a StatefulSet or DaemonSet", "why the controller does not roll it"},
 	{"NoTemplate", "Warning", "slurmctld's pod", "there is no PodTemplate of an elastic set, or none that the controller may use"},
 	{"BadTemplate", "Warning", "a PodTemplate", "a value of it makes no node of a pod"},
+	{"Queued", "Normal", queuedPod, "a Slurm job stands for the pod"},
+	{"Waiting", "Normal", queuedPod, "why its Slurm job waits, when that changes"},
+	{"Granted", "Normal", queuedPod, "Slurm has given the pod a node"},
+	{"Ended", "Warning", queuedPod, "its Slurm job has ended before the pod, and how"},
+	{"Refused", "Warning", queuedPod, "Slurm refuses the job, and why"},
+	{"NotSubmitted", "Warning", queuedPod, "what of the pod, its owner or its namespace keeps it from being submitted"},
+	{"NoGateway", "Warning", queuedPod, "no login pod with login.gateway.enabled speaks for the cluster"},
+	{"NoTask", "Warning", queuedPod, "other pods have all tasks of its Slurm job"},
+	{"NoNode", "Warning", queuedPod, "the controller does not know on which Kubernetes node a Slurm node is"},
 	{"FailedCreate", "Warning", "a PodTemplate", "Kubernetes refuses the set's pods"},
 }

@@ -83,32 +83,40 @@ type answer struct {
 func (c *Client) ask(ctx context.Context, r request) (net.Conn, *answer, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeToConnect)
 	defer cancel()
-	var err error
-	if r.token, err = readToken(c.Token, c.Alone); err != nil {
-		return nil, nil, err
-	}
-	roots, err := readCA(c.CA)
+	conn, err := c.connect(ctx, &r)
 	if err != nil {
 		return nil, nil, err
 	}
-	raw, err := c.dial(ctx)
-	if err != nil {
-		return nil, nil, fmt.Errorf("cannot reach the controller: %w", err)
-	}
-	conn := tls.Client(raw, &tls.Config{RootCAs: roots, ServerName: c.host, MinVersion: tls.VersionTLS13, NextProtos: []string{"http/1.1"}})
-	stop := context.AfterFunc(ctx, func() { _ = raw.Close() })
+	stop := context.AfterFunc(ctx, func() { _ = conn.NetConn().Close() })
 	a, err := exchange(ctx, conn, c.host, r)
 	if !stop() && err == nil {
 		err = context.Cause(ctx)
 	}
 	if err != nil {
-		_ = raw.Close()
+		_ = conn.NetConn().Close()
 		return nil, nil, err
 	}
 	c.mu.Lock()
-	c.last = raw.RemoteAddr().String()
+	c.last = conn.RemoteAddr().String()
 	c.mu.Unlock()
 	return conn, a, nil
+}
+
+// connect opens a connection for a request, and gives the request the pod's token.
+func (c *Client) connect(ctx context.Context, r *request) (*tls.Conn, error) {
+	var err error
+	if r.token, err = readToken(c.Token, c.Alone); err != nil {
+		return nil, err
+	}
+	roots, err := readCA(c.CA)
+	if err != nil {
+		return nil, err
+	}
+	raw, err := c.dial(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("cannot reach the controller: %w", err)
+	}
+	return tls.Client(raw, &tls.Config{RootCAs: roots, ServerName: c.host, MinVersion: tls.VersionTLS13, NextProtos: []string{"http/1.1"}}), nil
 }
 
 // dial goes to the controller's name, and where DNS does not answer to where the controller was.
@@ -132,6 +140,19 @@ func (c *Client) dial(ctx context.Context) (net.Conn, error) {
 }
 
 func exchange(ctx context.Context, conn *tls.Conn, host string, q request) (*answer, error) {
+	// What follows the header stays in head.
+	head := bufio.NewReaderSize(io.LimitReader(conn, mostHead), mostHead)
+	r, err := send(ctx, conn, host, q, head)
+	if err != nil {
+		return nil, err
+	}
+	defer r.Body.Close()                  // reads nothing: the connection ends with the answer
+	rest, _ := head.Peek(head.Buffered()) // it is there
+	return &answer{header: r.Header, rest: bytes.NewReader(rest), length: r.ContentLength}, nil
+}
+
+// send makes a request, and reads the header of an answer that is a success.
+func send(ctx context.Context, conn *tls.Conn, host string, q request, from *bufio.Reader) (*http.Response, error) {
 	if err := conn.HandshakeContext(ctx); err != nil {
 		return nil, fmt.Errorf("cannot trust the controller: %w", err)
 	}
@@ -150,22 +171,19 @@ func exchange(ctx context.Context, conn *tls.Conn, host string, q request) (*ans
 	b.WriteString("\r\n")
 	b.Write(q.body)
 	_, unsent := conn.Write(b.Bytes()) // a report that is too long is refused before all of it is sent
-	// What follows the header stays in head.
-	head := bufio.NewReaderSize(io.LimitReader(conn, mostHead), mostHead)
-	r, err := http.ReadResponse(head, nil)
+	r, err := http.ReadResponse(from, nil)
 	if err != nil && unsent != nil {
 		return nil, fmt.Errorf("cannot ask the controller: %w", unsent)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("cannot read the controller's answer: %w", err)
 	}
-	defer r.Body.Close() // reads nothing: the connection ends with the answer
 	if r.StatusCode/100 != 2 {
+		defer r.Body.Close() // reads nothing: the connection ends with the answer
 		seconds, _ := strconv.Atoi(r.Header.Get("Retry-After"))
 		return nil, &refusal{code: r.StatusCode, wait: min(time.Duration(max(seconds, 0))*time.Second, mostWait), why: sentence(r)}
 	}
-	rest, _ := head.Peek(head.Buffered()) // it is there
-	return &answer{header: r.Header, rest: bytes.NewReader(rest), length: r.ContentLength}, nil
+	return r, nil
 }
 
 // sentence is what the controller says besides a status; empty if that is no more than the status' own words.

@@ -1,4 +1,4 @@
-// Package unixsocket makes the agent's sockets, which only their owner may connect to, and bounds how many
+// Package unixsocket makes the agent's sockets, which only their owner may connect to unless they are for others, and bounds how many
 // connections a listener has at once.
 package unixsocket
 
@@ -34,13 +34,18 @@ func Listen(path string) (net.Listener, error) {
 }
 
 // ListenForGroup is Listen, and the socket's group may connect, too.
-func ListenForGroup(path string) (net.Listener, error) {
+func ListenForGroup(path string) (net.Listener, error) { return listenFor(path, "its group", 0o660) }
+
+// ListenForAll is Listen, and everybody may connect.
+func ListenForAll(path string) (net.Listener, error) { return listenFor(path, "everybody", 0o666) }
+
+func listenFor(path, whom string, mode os.FileMode) (net.Listener, error) {
 	l, err := Listen(path)
 	if err != nil {
 		return nil, err
 	}
-	if err := os.Chmod(path, 0o660); err != nil {
-		return nil, errors.Join(fmt.Errorf("cannot share the socket with its group: %w", err), l.Close())
+	if err := os.Chmod(path, mode); err != nil {
+		return nil, errors.Join(fmt.Errorf("cannot share the socket with %s: %w", whom, err), l.Close())
 	}
 	return l, nil
 }

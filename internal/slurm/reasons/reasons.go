@@ -24,6 +24,8 @@ const (
 	Kubernetes
 	// Disk is the pod's disk, nearly full. The node's agent lifts the state when it has room again.
 	Disk
+	// Pods are Kubernetes', which outlive their job on the node. The node's agent lifts the state when they are gone.
+	Pods
 	// Silent is slurmctld: it had no answer of the node's slurmd, or the slurmd of a node that it powers up has not come.
 	Silent
 	// Relaunched is slurmctld: a job ran on the node that slurmctld had forgotten.
@@ -35,7 +37,7 @@ const (
 )
 
 // IsSlurmlet says whether an agent has set the state, and lifts it itself.
-func (o Owner) IsSlurmlet() bool { return o == Agent || o == Kubernetes || o == Disk }
+func (o Owner) IsSlurmlet() bool { return o == Agent || o == Kubernetes || o == Disk || o == Pods }
 
 // How slurmlet's reasons begin.
 const (
@@ -43,10 +45,11 @@ const (
 	ByCommand    = "slurmlet drain: "
 	ByKubernetes = "slurmlet cordon: "
 	ByDisk       = "slurmlet disk: "
+	ByPods       = "slurmlet pods: "
 )
 
 // Beginnings are all of them.
-func Beginnings() []string { return []string{ByAgent, ByCommand, ByKubernetes, ByDisk} }
+func Beginnings() []string { return []string{ByAgent, ByCommand, ByKubernetes, ByDisk, ByPods} }
 
 // These begin the reasons that agents give.
 const (
@@ -92,6 +95,7 @@ var owners = []struct {
 	{Command, ByCommand, false},
 	{Kubernetes, ByKubernetes, false},
 	{Disk, ByDisk, false},
+	{Pods, ByPods, false},
 	{Silent, NotResponding, true},
 	{Silent, TimedOut, true},
 	{Relaunched, DuplicateJob, true},

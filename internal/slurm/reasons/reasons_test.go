@@ -16,6 +16,7 @@ func TestOf(t *testing.T) {
 		ByCommand + "maintenance":                Command,
 		ByKubernetes + "cordoned":                Kubernetes,
 		ByDisk + "95 % full":                     Disk,
+		ByPods + "job 7 has left pods: a/b":      Pods,
 		NotResponding:                            Silent,
 		TimedOut:                                 Silent,
 		DuplicateJob:                             Relaunched,
@@ -35,7 +36,7 @@ func TestOf(t *testing.T) {
 
 // TestBeginnings: no reason of slurmlet's begins as another owner's, and slurmctld shows all of it (240 characters).
 func TestBeginnings(t *testing.T) {
-	for owner, text := range map[Owner]string{Agent: ByAgent, Command: ByCommand, Kubernetes: ByKubernetes, Disk: ByDisk} {
+	for owner, text := range map[Owner]string{Agent: ByAgent, Command: ByCommand, Kubernetes: ByKubernetes, Disk: ByDisk, Pods: ByPods} {
 		require.Equal(t, owner, Of(text+"x"))
 	}
 	for _, text := range []string{Terminating, Resized, Stale, Back, Renewed, LostMachine, SetResized, SetRemoved, SetNew} {

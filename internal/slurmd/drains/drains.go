@@ -41,6 +41,7 @@ var rules = map[reasons.Owner]rule{
 	reasons.Command:    {renews: true},
 	reasons.Kubernetes: {renews: true, suspends: true},
 	reasons.Disk:       {suspends: true},
+	reasons.Pods:       {renews: true},
 }
 
 // ForeignError says that a drain of somebody else's stands, and stays.

@@ -1,0 +1,65 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	ossignal "os/signal"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/slurmlet/slurmlet/agent"
+	"github.com/slurmlet/slurmlet/internal/slurmd/holds"
+)
+
+// holdProgram is the program of a node's that Slurm has run by its link, and the link's directory; empty for none.
+func holdProgram() (p holds.Program, dir string) {
+	for _, p := range holds.Programs() {
+		if filepath.Base(os.Args[0]) == string(p) {
+			return p, filepath.Dir(executed(os.Args[0]))
+		}
+	}
+	return "", ""
+}
+
+// runHold is the batch script of a job that stands for Kubernetes' pods, or the epilog of one.
+func runHold(p holds.Program, dir string) int {
+	job := os.Getenv("SLURM_JOB_ID")
+	if job == "" {
+		fmt.Fprintf(os.Stderr, "%s: want SLURM_JOB_ID: Slurm runs this program\n", p)
+		return agent.ExitUsage
+	}
+	if p == holds.Epilog {
+		_ = holds.AwaitEpilog(context.Background(), dir, job) // nothing ends it but slurmd
+		return agent.ExitOK
+	}
+	return standIn(dir, job)
+}
+
+// standIn waits: for SIGUSR1, after which the job has completed, for SIGUSR2, after which it has failed, or for the end of its pods
+// where Slurm ends the job. slurmd kills it when KillWait is over.
+func standIn(dir, job string) int {
+	signals := make(chan os.Signal, 8)
+	ossignal.Notify(signals, unix.SIGUSR1, unix.SIGUSR2, unix.SIGTERM, unix.SIGINT, unix.SIGHUP)
+	var over chan struct{}
+	for {
+		select {
+		case <-over:
+			return 128 + int(unix.SIGTERM)
+		case s := <-signals:
+			switch {
+			case s == unix.SIGUSR1:
+				return agent.ExitOK
+			case s == unix.SIGUSR2:
+				return agent.ExitFailure
+			case over == nil:
+				over = make(chan struct{})
+				go func() {
+					_ = holds.AwaitPods(context.Background(), dir, job) // nothing ends it but slurmd
+					close(over)
+				}()
+			}
+		}
+	}
+}

@@ -1,0 +1,205 @@
+package bridge
+
+import (
+	"context"
+	"strconv"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
+
+	"github.com/slurmlet/slurmlet/controller/internal/queue"
+	"github.com/slurmlet/slurmlet/internal/link/wire"
+)
+
+// term is what a leader knows. Bridge's mu guards all of it.
+type term struct {
+	ctx context.Context
+	// synced: seen has all pods of the API.
+	synced bool
+	// seen are the pods as they were last seen, and keys their UIDs by namespace and name. before are those that there
+	// were when the term began.
+	seen   map[types.UID]*corev1.Pod
+	keys   map[string]types.UID
+	before map[types.UID]bool
+	groups map[string]*group
+	of     map[types.UID]*group
+	// clusters are Slurm's, by namespace/name.
+	clusters map[string]*cluster
+	// look has pods to look at, and doing those for which acts has an action.
+	look  workqueue.TypedDelayingInterface[string]
+	doing workqueue.TypedDelayingInterface[types.UID]
+	acts  map[types.UID]act
+	// changed is closed when a pod has changed.
+	changed chan struct{}
+}
+
+// group is a group with its pods.
+type group struct {
+	state              queue.State
+	namespace, cluster string
+	pods               map[types.UID]*corev1.Pod
+	timer              *time.Timer
+	// kept says that the group gets its first pod now.
+	kept bool
+}
+
+func (g *group) jobs() (ids []uint32) {
+	for _, j := range g.state.Jobs {
+		ids = append(ids, j.ID)
+	}
+	return ids
+}
+
+// act is a request to Kubernetes.
+type act struct {
+	action queue.Action
+	group  *group
+}
+
+func newTerm(ctx context.Context) *term {
+	return &term{
+		ctx: ctx, seen: map[types.UID]*corev1.Pod{}, keys: map[string]types.UID{}, before: map[types.UID]bool{}, groups: map[string]*group{},
+		of: map[types.UID]*group{}, clusters: map[string]*cluster{}, acts: map[types.UID]act{}, changed: make(chan struct{}),
+		look:  workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[string]{}),
+		doing: workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[types.UID]{}),
+	}
+}
+
+// end ends what works for the term.
+func (t *term) end() {
+	t.look.ShutDown()
+	t.doing.ShutDown()
+	for _, g := range t.groups {
+		if g.timer != nil {
+			g.timer.Stop()
+		}
+	}
+	for _, c := range t.clusters {
+		c.wake()
+	}
+	t.podsChanged()
+}
+
+// see keeps a pod, and is false if a later state of it is known.
+func (t *term) see(p *corev1.Pod) bool {
+	if old := t.seen[p.UID]; old != nil && newer(old.ResourceVersion, p.ResourceVersion) {
+		return false
+	}
+	t.seen[p.UID] = p
+	t.keys[p.Namespace+"/"+p.Name] = p.UID
+	return true
+}
+
+// newer says whether one version is later than another.
+func newer(one, than string) bool {
+	a, err := strconv.ParseUint(one, 10, 64)
+	b, also := strconv.ParseUint(than, 10, 64)
+	return err == nil && also == nil && a > b
+}
+
+func (t *term) byKey(key string) *corev1.Pod {
+	p := t.seen[t.keys[key]]
+	if p == nil {
+		delete(t.keys, key)
+	}
+	return p
+}
+
+// podsChanged wakes whoever waits for pods to go.
+func (t *term) podsChanged() {
+	close(t.changed)
+	t.changed = make(chan struct{})
+}
+
+// bind has a request made about a pod. One that is under way stays the only one.
+func (t *term) bind(uid types.UID, a queue.Action, g *group) {
+	t.acts[uid] = act{a, g}
+	t.doing.Add(uid)
+}
+
+// names says whether a pod names a job. Its group may not be known yet.
+func (t *term) names(job uint32) bool {
+	for _, p := range t.seen {
+		if queue.PodOf(p, queue.Group{}).Job == job {
+			return true
+		}
+	}
+	return false
+}
+
+// onNode are the pods of a job, or of any job for 0, that are on a node or may come there.
+func (t *term) onNode(cluster string, job uint32, node string, of func(namespace string) string) (names []string) {
+	found := map[string]bool{}
+	for _, g := range t.groups {
+		if g.cluster != "" && g.cluster != cluster {
+			continue
+		}
+		for _, p := range g.state.Pods {
+			if p.Job != 0 && (job == 0 || p.Job == job) && p.Node == node && !p.Over {
+				found[p.Name] = true
+			}
+		}
+	}
+	for uid, p := range t.seen { // whose group is not known yet
+		if t.of[uid] != nil || queue.Gated(p) {
+			continue
+		}
+		pod := queue.PodOf(p, queue.Group{})
+		if in := of(p.Namespace); pod.Job != 0 && (job == 0 || pod.Job == job) && pod.Node == node && !pod.Over && (in == "" || in == cluster) {
+			found[pod.Name] = true
+		}
+	}
+	for name := range found {
+		names = append(names, name)
+	}
+	return names
+}
+
+// cluster is a Slurm cluster, as its gateways and nodes tell of it.
+type cluster struct {
+	// known: a gateway has told of all jobs. whole are the gateways that have.
+	known bool
+	whole map[string]bool
+	// orders wait for a gateway, and given are those that one has.
+	orders []*order
+	given  map[string]*order
+	// jobs are groups by their jobs. holds are the nodes that hold for a job.
+	jobs  map[uint32]string
+	holds map[uint32][]string
+	// changed is closed when there is an order.
+	changed chan struct{}
+	// asking ends the request of each gateway's pod.
+	asking map[string]context.CancelFunc
+}
+
+// order is one of a group.
+type order struct {
+	wire.Order
+	group string
+	timer *time.Timer
+}
+
+// cluster finds or makes one.
+func (t *term) cluster(name string) *cluster {
+	c := t.clusters[name]
+	if c == nil {
+		c = &cluster{
+			whole: map[string]bool{}, given: map[string]*order{}, jobs: map[uint32]string{}, holds: map[uint32][]string{}, changed: make(chan struct{}),
+			asking: map[string]context.CancelFunc{},
+		}
+		t.clusters[name] = c
+	}
+	return c
+}
+
+func (c *cluster) wake() {
+	close(c.changed)
+	c.changed = make(chan struct{})
+}
+
+func (c *cluster) give(o *order) {
+	c.orders = append(c.orders, o)
+	c.wake()
+}
