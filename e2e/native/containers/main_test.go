@@ -5,7 +5,6 @@
 package containers
 
 import (
-	"context"
 	"debug/elf"
 	"errors"
 	"fmt"
@@ -37,29 +36,16 @@ func TestMain(m *testing.M) {
 }
 
 func TestContainers(t *testing.T) {
-	slurmlet, err := native.FindSlurmlet("../../../bin/slurmlet")
-	require.NoError(t, err)
-	for _, version := range parts.Versions() {
-		t.Run(version, func(t *testing.T) {
-			if !*cost { // figures of two at once are nobody's
-				t.Parallel()
-			}
-			root, err := parts.Root(t.Context(), version, t.Logf)
-			require.NoError(t, err)
-			squashfuse, err := parts.Squashfuse(t.Context(), t.Logf)
-			require.NoError(t, err)
-			require.NotEmpty(t, os.Getenv("DISTRIBUTION"), "DISTRIBUTION is not set: run make native")
-			limit, full := 15*time.Minute, os.Getenv("SLURMLET_E2E_FULL") != ""
-			if full {
-				limit = 90 * time.Minute
-			}
-			ctx, cancel := context.WithTimeout(t.Context(), limit)
-			defer cancel()
-			require.NoError(t, native.Enter(ctx, settings{
-				version, root, filepath.Dir(slurmlet), squashfuse, os.Getenv("DISTRIBUTION"), *cost, full,
-			}))
-		})
-	}
+	native.Either(t, func(t *testing.T, g native.Given) {
+		squashfuse, err := parts.Squashfuse(t.Context(), t.Logf)
+		require.NoError(t, err)
+		require.NotEmpty(t, os.Getenv("DISTRIBUTION"), "DISTRIBUTION is not set: run make native")
+		limit, full := native.Whole, os.Getenv("SLURMLET_E2E_FULL") != ""
+		if full {
+			limit = 90 * time.Minute
+		}
+		native.Play(t, limit, settings{g.Version, g.Root, filepath.Dir(g.Slurmlet), squashfuse, os.Getenv("DISTRIBUTION"), *cost, full})
+	})
 }
 
 // TestPluginNeedsAnOldLibrary: docs/install/job-containers.md names the release of glibc, which images of a site's own have.

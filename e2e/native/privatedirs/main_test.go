@@ -6,7 +6,6 @@
 package privatedirs
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -14,10 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/require"
-
 	"github.com/slurmlet/slurmlet/e2e/testbed/native"
-	"github.com/slurmlet/slurmlet/e2e/testbed/sandbox/parts"
 )
 
 // settings are what those inside the namespaces are told by those outside.
@@ -29,18 +25,9 @@ func TestMain(m *testing.M) {
 }
 
 func TestPrivateDirs(t *testing.T) {
-	slurmlet, err := native.FindSlurmlet("../../../bin/slurmlet")
-	require.NoError(t, err)
-	for _, version := range parts.Versions() {
-		t.Run(version, func(t *testing.T) {
-			t.Parallel()
-			root, err := parts.Root(t.Context(), version, t.Logf)
-			require.NoError(t, err)
-			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
-			defer cancel()
-			require.NoError(t, native.Enter(ctx, settings{version, root, filepath.Dir(slurmlet)}))
-		})
-	}
+	native.Newest(t, func(t *testing.T, g native.Given) {
+		native.Play(t, native.Whole, settings{g.Version, g.Root, filepath.Dir(g.Slurmlet)})
+	})
 }
 
 func inside(s settings) (err error) {
