@@ -195,6 +195,10 @@ func (b *Bridge) JobPods(ctx context.Context, id peerserver.Identity, job uint32
 	if own := b.node(id); own == "" || own != node {
 		return nil, peerserver.ErrNotAllowed
 	}
+	at := place{node: node}
+	if job == 0 {
+		at = b.placeOf(id, node)
+	}
 	ctx, cancel := context.WithTimeout(ctx, held)
 	defer cancel()
 	b.mu.Lock()
@@ -204,7 +208,7 @@ func (b *Bridge) JobPods(ctx context.Context, id peerserver.Identity, job uint32
 		if job != 0 {
 			b.asked(t, id.Cluster, job, node)
 		}
-		names := t.onNode(id.Cluster, job, node, func(namespace string) string {
+		names := t.onNode(id.Cluster, job, at, func(namespace string) string {
 			tenant, _ := b.tenant(namespace)
 			return tenant.Cluster
 		})
@@ -224,6 +228,22 @@ func (b *Bridge) JobPods(ctx context.Context, id peerserver.Identity, job uint32
 		b.mu.Lock()
 	}
 	return nil, ErrAway
+}
+
+// placeOf is the place of a pod with slurmd.
+func (b *Bridge) placeOf(id peerserver.Identity, node string) place {
+	at := place{node: node, others: map[string]bool{}}
+	own := b.watcher.Get(id.Pod)
+	if own == nil {
+		return at
+	}
+	at.machine = own.Machine.Value()
+	for _, p := range b.watcher.InCluster(id.Cluster) {
+		if p.Slurmd() && p.UID != own.UID && p.Machine == own.Machine {
+			at.others[p.Hostname] = true
+		}
+	}
+	return at
 }
 
 // asked has a job's run get no more pods. The caller holds mu.

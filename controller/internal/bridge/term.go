@@ -129,15 +129,26 @@ func (t *term) names(job uint32) bool {
 	return false
 }
 
-// onNode are the pods of a job, or of any job for 0, that are on a node or may come there.
-func (t *term) onNode(cluster string, job uint32, node string, of func(namespace string) string) (names []string) {
+// place is where pods are looked for: at a Slurm node, and for those of any job also on the Kubernetes node of the pod
+// that asks, which may have had another name. What other pods with slurmd there are now have pods of their own.
+type place struct {
+	node, machine string
+	others        map[string]bool
+}
+
+func (at place) has(node string, p *corev1.Pod) bool {
+	return node == at.node || at.machine != "" && p != nil && p.Spec.NodeName == at.machine && !at.others[node]
+}
+
+// onNode are the pods of a job, or of any job for 0, that are at a place or may come there.
+func (t *term) onNode(cluster string, job uint32, at place, of func(namespace string) string) (names []string) {
 	found := map[string]bool{}
 	for _, g := range t.groups {
 		if g.cluster != "" && g.cluster != cluster {
 			continue
 		}
 		for _, p := range g.state.Pods {
-			if p.Job != 0 && (job == 0 || p.Job == job) && p.Node == node && !p.Over {
+			if p.Job != 0 && (job == 0 || p.Job == job) && at.has(p.Node, g.pods[types.UID(p.UID)]) && !p.Over {
 				found[p.Name] = true
 			}
 		}
@@ -147,7 +158,7 @@ func (t *term) onNode(cluster string, job uint32, node string, of func(namespace
 			continue
 		}
 		pod := queue.PodOf(p, queue.Group{})
-		if in := of(p.Namespace); pod.Job != 0 && (job == 0 || pod.Job == job) && pod.Node == node && !pod.Over && (in == "" || in == cluster) {
+		if in := of(p.Namespace); pod.Job != 0 && (job == 0 || pod.Job == job) && at.has(pod.Node, p) && !pod.Over && (in == "" || in == cluster) {
 			found[pod.Name] = true
 		}
 	}
