@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"maps"
 	"strconv"
 	"strings"
 	"sync"
@@ -251,16 +252,7 @@ func (b *Bridge) hasUser(cluster, user string) bool {
 	for _, object := range b.namespaces.GetStore().List() {
 		n := object.(*corev1.Namespace)
 		t, err := queue.TenantOf(n.Name, n.Labels, n.Annotations)
-		if err == nil && t.Cluster == cluster && (t.User == user || contains(t.Users, user)) {
-			return true
-		}
-	}
-	return false
-}
-
-func contains(all []string, one string) bool {
-	for _, other := range all {
-		if other == one {
+		if err == nil && t.Cluster == cluster && (t.User == user || slices.Contains(t.Users, user)) {
 			return true
 		}
 	}
@@ -435,10 +427,7 @@ func (b *Bridge) say(p *corev1.Pod, reason, note string, warning bool) {
 func (b *Bridge) Stats() (phases map[queue.Phase]int, sent map[wire.OrderKind]uint64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	phases, sent = map[queue.Phase]int{}, map[wire.OrderKind]uint64{}
-	for kind, n := range b.sent {
-		sent[kind] = n
-	}
+	phases, sent = map[queue.Phase]int{}, maps.Clone(b.sent)
 	if b.term != nil {
 		for _, g := range b.term.groups {
 			phases[g.state.Phase()]++

@@ -92,14 +92,13 @@ func (w *world) begin(doubt bool) {
 
 func (w *world) step(e Event) {
 	var actions []Action
-	before := w.s
 	w.s, actions, w.at = Step(w.s, e, w.now)
 	w.note("%T %+v → %s", e, e, w.s.Phase())
 	for _, a := range actions {
 		if _, is := a.(Say); !is {
 			w.note("      %T %+v", a, a)
 		}
-		w.check(before, a)
+		w.check(a)
 		switch a := a.(type) {
 		case Send:
 			require.Equal(w, a.Order.ID, w.s.Order.ID)
@@ -119,13 +118,13 @@ func (w *world) step(e Event) {
 }
 
 // check holds an action to the invariants.
-func (w *world) check(before State, a Action) {
+func (w *world) check(a Action) {
 	switch a := a.(type) {
 	case Bind:
 		of := runOf{a.Job, a.Run}
 		require.NotNil(w, w.runs[of], "a pod is placed on a run that never was")
 		require.Equal(w, owner, w.job(a.Job).User, "a job of another user")
-		require.True(w, w.held[a.Node] == a.Job, "the node does not hold")
+		require.Equal(w, w.held[a.Node], a.Job, "the node does not hold")
 		_, on := w.runs[of][a.Node]
 		require.True(w, on, "the run has not that node")
 	case Delete:
@@ -335,7 +334,7 @@ func (w *world) epilog(n int) {
 		return
 	}
 	for _, p := range w.pods {
-		require.False(w, p.Place.Job == j.ID && p.Node == name && !p.gone && !p.Over, "node %s goes on, and pod %s is there", name, p.UID)
+		require.False(w, p.Job == j.ID && p.Node == name && !p.gone && !p.Over, "node %s goes on, and pod %s is there", name, p.UID)
 	}
 	w.runs[j.of()][name] = true
 	delete(w.held, name)
@@ -454,7 +453,7 @@ func (w *world) gateway(n int) {
 		r.Job = j.ID
 		if o.Kind != wire.Look && j.live() {
 			for _, p := range w.pods {
-				require.False(w, p.Place.Job == j.ID && !p.gone && !p.Over && !w.ended[runOf{p.Job, p.Run}], "%s of job %d with pod %s", o.Kind, j.ID, p.UID)
+				require.False(w, p.Job == j.ID && !p.gone && !p.Over && !w.ended[runOf{p.Job, p.Run}], "%s of job %d with pod %s", o.Kind, j.ID, p.UID)
 			}
 			j.over(map[wire.OrderKind]string{wire.Cancel: "CANCELLED", wire.Finish: "COMPLETED"}[o.Kind], false, w)
 		}

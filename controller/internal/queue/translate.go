@@ -171,8 +171,7 @@ func Translate(g Group, t Tenant, pods []*corev1.Pod, owners []Owner) (user stri
 	add("reservation", v["reservation"])
 	add("wckey", v["wckey"])
 	add("time", first(v["timelimit"], limit(pods, owners)))
-	size, err := sizes(g, v, pods)
-	return user, append(args, size...), err
+	return user, append(args, sizes(g, v, pods)...), nil
 }
 
 // user is Slurm's user of a group. Who may be another one is the namespace's to say.
@@ -213,7 +212,7 @@ func limit(pods []*corev1.Pod, owners []Owner) string {
 }
 
 // sizes are the arguments about nodes, tasks, CPUs, memory and GPUs. A pod is a task of one node.
-func sizes(g Group, v map[string]string, pods []*corev1.Pod) (args []string, err error) {
+func sizes(g Group, v map[string]string, pods []*corev1.Pod) (args []string) {
 	var cpus, memory int64
 	gpus := map[string]int64{}
 	for _, p := range pods {
@@ -255,7 +254,7 @@ func sizes(g Group, v map[string]string, pods []*corev1.Pod) (args []string, err
 		args = append(args, "--mem-per-cpu="+strconv.FormatInt((memory+cpus-1)/cpus, 10)+"M")
 	}
 	if v["gres"] != "" {
-		return append(args, "--gres="+v["gres"]), nil
+		return append(args, "--gres="+v["gres"])
 	}
 	var kinds []string
 	for kind, n := range gpus {
@@ -266,7 +265,7 @@ func sizes(g Group, v map[string]string, pods []*corev1.Pod) (args []string, err
 	if slices.Sort(kinds); len(kinds) > 0 {
 		args = append(args, "--gpus-per-task="+strings.Join(kinds, ","))
 	}
-	return args, nil
+	return args
 }
 
 // nodes is the value of --nodes. A group has no more nodes than pods.
