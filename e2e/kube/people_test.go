@@ -237,8 +237,18 @@ func (p *person) reachesItsNode(t *testing.T) {
 	assert.Contains(t, said, "you have no active jobs on this node")
 }
 
-// charged: sacct has both jobs of each, and sshare what they have used.
+// charged: sshare has what all have used, and sacct both jobs of each. Without AccountingStorageEnforce, slurmctld counts what
+// runs at its look of each minute (PriorityCalcPeriod), so the jobs run until then.
 func charged(t *testing.T, c *cluster, people []*person) {
+	until(t, "sshare has what all have used", func() (bool, string) {
+		saw := c.ask(t, "sshare -a -n -P -A physics -o User,RawUsage")
+		for _, p := range people {
+			if !strings.Contains(saw, p.name+"|") || strings.Contains(saw, p.name+"|0") {
+				return false, saw
+			}
+		}
+		return true, ""
+	})
 	for _, p := range people {
 		said, err := p.runs(t, "scancel "+p.job.id)
 		require.NoError(t, err, said)
@@ -249,13 +259,4 @@ func charged(t *testing.T, c *cluster, people []*person) {
 			return err == nil && saw == p.name+"|physics|rest|COMPLETED\n"+p.name+"|physics|wrap|CANCELLED by "+p.uid, saw
 		})
 	}
-	until(t, "sshare has what all have used", func() (bool, string) {
-		saw := c.ask(t, "sshare -a -n -P -A physics -o User,RawUsage")
-		for _, p := range people {
-			if !strings.Contains(saw, p.name+"|") || strings.Contains(saw, p.name+"|0") {
-				return false, saw
-			}
-		}
-		return true, ""
-	})
 }
