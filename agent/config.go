@@ -105,7 +105,8 @@ func (c Config) Validate() error {
 		faults = append(faults, errors.New("SLURMLET_HOLDS=on: slurmlet's controller says whether pods are gone: set SLURMLET_PEERS"))
 	}
 	if c.Peers == "" && len(c.GatewayUsers) > 0 {
-		faults = append(faults, errors.New("SLURMLET_GATEWAY_USERS: the gateway's orders come from slurmlet's controller: set SLURMLET_PEERS"))
+		faults = append(faults, errors.New(
+			"SLURMLET_GATEWAY_USERS: the gateway's orders come from slurmlet's controller: set SLURMLET_PEERS"))
 	}
 	return errors.Join(faults...)
 }

@@ -92,7 +92,8 @@ func (s Scontrol) CommentedJobs(ctx context.Context, ids []uint32) (all []Commen
 		for _, id := range some {
 			numbers = append(numbers, strconv.FormatUint(uint64(id), 10))
 		}
-		cmd := exec.CommandContext(ctx, s.beside("squeue"), "--json", "--all", "--local", "--states=all", "--jobs="+strings.Join(numbers, ","))
+		cmd := exec.CommandContext(ctx, s.beside("squeue"), "--json", "--all", "--local", "--states=all",
+			"--jobs="+strings.Join(numbers, ","))
 		out, err := s.command(ctx, "squeue", cmd)
 		if unknown(err) { // it says so of one job alone
 			continue
@@ -197,7 +198,8 @@ func (s Scontrol) Submit(ctx context.Context, a *Account, script string, args ..
 
 // isMisuse knows what sbatch says of options before it asks anybody (sbatch's opt.c).
 func isMisuse(said string) bool {
-	return strings.Contains(said, "unrecognized option") || strings.Contains(said, "Invalid --") || strings.Contains(said, "requires an argument")
+	return strings.Contains(said, "unrecognized option") || strings.Contains(said, "Invalid --") ||
+		strings.Contains(said, "requires an argument")
 }
 
 // CancelAs runs scancel(1) as a user. A job that has ended is no error.

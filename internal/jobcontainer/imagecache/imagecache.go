@@ -1,7 +1,8 @@
 // Package imagecache keeps the images that a user's steps have pulled on one node, or on all nodes that share a file
-// system. It is a directory of that user's alone. Each image is a squashfs file, which is named after the digest of its manifest. refs has one file a reference:
-// the digest that it had when the node asked its registry last. Who uses an image has its file locked, shared, so that
-// nobody removes it. Who pulls one has DIGEST.lock locked, and writes into DIGEST.pull.
+// system. It is a directory of that user's alone. Each image is a squashfs file, which is named after the digest of its
+// manifest. refs has one file a reference: the digest that it had when its registry was asked last. Who uses an image
+// has its file locked, shared, so that nobody removes it. Who pulls one has DIGEST.lock locked, and writes into
+// DIGEST.pull.
 package imagecache
 
 import (

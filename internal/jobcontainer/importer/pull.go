@@ -156,7 +156,8 @@ func isRefusal(err error) bool {
 
 func isTemporary(err error) bool {
 	answer, is := errors.AsType[*registryerrors.Error](err)
-	return is && (answer.StatusCode >= 500 || answer.StatusCode == http.StatusTooManyRequests || answer.StatusCode == http.StatusRequestTimeout)
+	return is && (answer.StatusCode >= 500 || answer.StatusCode == http.StatusTooManyRequests ||
+		answer.StatusCode == http.StatusRequestTimeout)
 }
 
 // hold pulls an image unless it is there, or another step does.

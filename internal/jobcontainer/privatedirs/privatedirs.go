@@ -17,7 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Spec is what a job has of its own.
+// Spec says what a job has of its own.
 type Spec struct {
 	// Dirs are absolute paths of directories.
 	Dirs []string
@@ -168,7 +168,8 @@ func leaveStep() {
 		path, is := strings.CutPrefix(strings.TrimSpace(line), "0::")
 		job, _, below := strings.Cut(path, "/step_") // the job's is job_1, or in Slurm 26.05 its SLUID
 		if is && below {
-			_ = os.WriteFile(filepath.Join("/sys/fs/cgroup", filepath.Dir(job), "system/cgroup.procs"), []byte(strconv.Itoa(os.Getpid())), 0)
+			beside := filepath.Join("/sys/fs/cgroup", filepath.Dir(job), "system/cgroup.procs")
+			_ = os.WriteFile(beside, []byte(strconv.Itoa(os.Getpid())), 0)
 		}
 	}
 }

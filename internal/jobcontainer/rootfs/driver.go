@@ -76,7 +76,8 @@ func (s Spec) mountDriver(in inside) error {
 	}
 	libraries := driverLibraries(libraryDirs)
 	if len(libraries) == 0 {
-		fmt.Fprintf(os.Stderr, "slurmlet: this node's pod has %s and none of the driver's libraries, so the container has none\n", driverDevice)
+		fmt.Fprintf(os.Stderr, "slurmlet: this node's pod has %s and none of the driver's libraries, so the container has none\n",
+			driverDevice)
 		return nil
 	}
 	own := filepath.Join(s.mountpoint(), "nvidia")

@@ -18,8 +18,8 @@ import (
 )
 
 // Below the store, UID/NAME has the files of a container with a name: lock, which its holder keeps locked; reply, what
-// its holder has answered, while it runs, and processes, the namespace of its number; image, the path of its image, or the name of a registry's with its digest and,
-// in a second line, as the user gave it; upper and work, its layer.
+// its holder has answered, while it runs, and processes, the namespace of its number; image, the path of its image, or
+// the name of a registry's with its digest and, in a second line, as the user gave it; upper and work, its layer.
 
 func (s Spec) userDir() string { return filepath.Join(s.Store, strconv.Itoa(s.UID)) }
 

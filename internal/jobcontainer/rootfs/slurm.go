@@ -24,7 +24,7 @@ import (
 // know of them. The image's C library takes no part: the node's own dynamic linker loads the node's libraries.
 const slurmDir = "/.slurmlet"
 
-// commands are those of Slurm's for users.
+// commands names those of Slurm's for users.
 var commands = []string{
 	"sacct", "sacctmgr", "salloc", "sattach", "sbatch", "sbcast", "scancel", "scontrol", "scrontab", "sdiag", "sinfo", "sprio", "squeue",
 	"sreport", "srun", "sshare", "sstat", "strigger",
@@ -212,7 +212,9 @@ func RunSlurm(args []string) (int, error) {
 		return 0, fmt.Errorf("cannot run %s: %w", name, err)
 	}
 	linker := filepath.Join(slurmDir, "lib", filepath.Base(slurm.Linker))
-	words := []string{linker, "--library-path", slurmDir + "/lib:" + slurm.Plugins, "--argv0", name, filepath.Join(slurmDir, "programs", name)}
+	words := []string{
+		linker, "--library-path", slurmDir + "/lib:" + slurm.Plugins, "--argv0", name, filepath.Join(slurmDir, "programs", name),
+	}
 	if name == "srun" && slurm.Dir != "" && isContainersOwn(".") {
 		words = append(words, "--chdir="+slurm.Dir) // one that the user gives is the last one
 	}
@@ -281,7 +283,8 @@ func runAs(words, environment []string, uid, gid int) (int, error) {
 		Pdeathsig:   unix.SIGKILL,
 	}
 	signals := make(chan os.Signal, 8)
-	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGALRM)
+	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2,
+		syscall.SIGALRM)
 	if err := cmd.Start(); err != nil {
 		return 0, fmt.Errorf("cannot run %s: %w", words[0], err)
 	}

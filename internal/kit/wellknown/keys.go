@@ -208,8 +208,14 @@ var All = []Key{
 	{Partition, Annotation, tenant, "you", "names of partitions", "the partition of pods that name none; it may be a label"},
 	{QOS, Annotation, tenant, "you", "the name of a QOS", "the QOS of pods that name none; it may be a label"},
 	{Allow, Annotation, tenant, "you", "user-id=alice;bob", "the users that pods may name besides the namespace's"},
-	{Gang, Annotation, "a Job, a JobSet", "you", "true or false", "its pods are one Slurm job; usual is false for a Job, and true for a JobSet"},
-	{Gate, Annotation, queuedPod, "bridge.enabled of charts/slurmlet", "none: it is a scheduling gate", "the pod waits until Slurm has a node for it"},
+	{
+		Gang, Annotation, "a Job, a JobSet", "you", "true or false",
+		"its pods are one Slurm job; usual is false for a Job, and true for a JobSet",
+	},
+	{
+		Gate, Annotation, queuedPod, "bridge.enabled of charts/slurmlet", "none: it is a scheduling gate",
+		"the pod waits until Slurm has a node for it",
+	},
 	{Job, Label, queuedPod, controller, "a number", "the Slurm job that has given the pod its node"},
 	{JobRun, Annotation, queuedPod, controller, "restarts.start.task", "which run of the job, and which of its tasks"},
 	{Group, Annotation, queuedPod, controller, "an id", "the group of pods for which the job stands, as in the job's comment"},

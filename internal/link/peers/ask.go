@@ -116,7 +116,9 @@ func (c *Client) connect(ctx context.Context, r *request) (*tls.Conn, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot reach the controller: %w", err)
 	}
-	return tls.Client(raw, &tls.Config{RootCAs: roots, ServerName: c.host, MinVersion: tls.VersionTLS13, NextProtos: []string{"http/1.1"}}), nil
+	return tls.Client(raw, &tls.Config{
+		RootCAs: roots, ServerName: c.host, MinVersion: tls.VersionTLS13, NextProtos: []string{"http/1.1"},
+	}), nil
 }
 
 // dial goes to the controller's name, and where DNS does not answer to where the controller was.

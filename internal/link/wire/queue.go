@@ -51,7 +51,7 @@ type QueuedJob struct {
 	Gone bool `json:"gone,omitempty"`
 }
 
-// OrderKind is what a gateway is to do.
+// OrderKind says what a gateway is to do.
 type OrderKind string
 
 // The kinds.

@@ -23,12 +23,12 @@ import (
 	"github.com/slurmlet/slurmlet/internal/slurm"
 )
 
-// Controller is what a gateway reports to.
+// Controller takes a gateway's reports.
 type Controller interface {
 	ReportJobs(ctx context.Context, report *wire.GatewayReport) (wire.GatewayOrders, error)
 }
 
-// Slurm is what a gateway asks of Slurm.
+// Slurm has the questions and commands that a gateway has for Slurm.
 type Slurm interface {
 	FindAccount(ctx context.Context, name string) (*slurm.Account, error)
 	Submit(ctx context.Context, a *slurm.Account, script string, args ...string) (uint32, error)

@@ -28,7 +28,7 @@ type Status struct {
 	LastRefused string `json:"last_refused,omitempty"`
 }
 
-// kinds are those of orders.
+// kinds lists the kinds of orders.
 var kinds = []wire.OrderKind{wire.Submit, wire.Find, wire.Look, wire.Cancel, wire.Finish}
 
 func (s *Status) count(kind wire.OrderKind, r wire.OrderResult) {

@@ -74,7 +74,7 @@ type Holds struct {
 	order sync.Mutex
 }
 
-// hold is that of one job.
+// hold keeps the node for one job.
 type hold struct {
 	job   uint32
 	since time.Time
@@ -183,6 +183,9 @@ func (h *Holds) SlurmdReady() {
 	}
 }
 
+// runningStates are the states of a job whose pods may be there.
+var runningStates = []string{"RUNNING", "SUSPENDED", "CONFIGURING", "STOPPED", "SIGNALING", "RESIZING"}
+
 // judge finds out which holds are of jobs that do not run, and drains the node for them.
 func (h *Holds) judge(holds []*hold) {
 	var ids []string
@@ -199,7 +202,7 @@ func (h *Holds) judge(holds []*hold) {
 			continue
 		}
 		for _, one := range holds {
-			if runs := []string{"RUNNING", "SUSPENDED", "CONFIGURING", "STOPPED", "SIGNALING", "RESIZING"}; slices.Contains(runs, states[one.id()]) {
+			if slices.Contains(runningStates, states[one.id()]) {
 				continue
 			}
 			h.mu.Lock()
