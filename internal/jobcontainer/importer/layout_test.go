@@ -104,7 +104,7 @@ func TestPackedLayoutRefuses(t *testing.T) {
 		require.ErrorContains(t, err, why)
 	}
 	text := packedImage(t)
-	_, err := openPacked(t, text[:len(text)/2], "")
+	_, err := openPacked(t, text[:512+1], "") // in the first file
 	require.Error(t, err)
 	_, err = openPacked(t, []byte("no tar"), "")
 	require.ErrorContains(t, err, "which is to be a tar of an OCI layout")
