@@ -161,7 +161,8 @@ const soon, often = 10 * time.Second, 2 * time.Millisecond
 func TestEpilogWaits(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "300")
-	require.Eventually(t, func() bool { return closed(w.epilog("9")) }, soon, 20*time.Millisecond, "a job without a hold")
+	none := w.epilog("9")
+	require.Eventually(t, func() bool { return closed(none) }, soon, often, "a job without a hold")
 	w.set(func() { w.pods[7] = []string{"hpc/a"} })
 	w.prolog(7)
 	require.Eventually(t, w.is(func() bool { return w.started[wire.Started{Job: 7}] == 1 }), soon, often)
