@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/slurmlet/slurmlet/controller/internal/pods"
 	"github.com/slurmlet/slurmlet/controller/internal/queue"
 	"github.com/slurmlet/slurmlet/controller/peerserver"
 	"github.com/slurmlet/slurmlet/internal/link/wire"
@@ -197,7 +198,11 @@ func (b *Bridge) JobPods(ctx context.Context, id peerserver.Identity, job uint32
 	}
 	at := place{node: node}
 	if job == 0 {
-		at = b.placeOf(id, node)
+		own := b.watcher.Get(id.Pod)
+		if own == nil { // it has gone meanwhile
+			return nil, ErrAway
+		}
+		at = b.placeOf(own, id.Cluster)
 	}
 	ctx, cancel := context.WithTimeout(ctx, held)
 	defer cancel()
@@ -231,14 +236,9 @@ func (b *Bridge) JobPods(ctx context.Context, id peerserver.Identity, job uint32
 }
 
 // placeOf is the place of a pod with slurmd.
-func (b *Bridge) placeOf(id peerserver.Identity, node string) place {
-	at := place{node: node, others: map[string]bool{}}
-	own := b.watcher.Get(id.Pod)
-	if own == nil {
-		return at
-	}
-	at.machine = own.Machine.Value()
-	for _, p := range b.watcher.InCluster(id.Cluster) {
+func (b *Bridge) placeOf(own *pods.Pod, cluster string) place {
+	at := place{node: own.Hostname, machine: own.Machine.Value(), others: map[string]bool{}}
+	for _, p := range b.watcher.InCluster(cluster) {
 		if p.Slurmd() && p.UID != own.UID && p.Machine == own.Machine {
 			at.others[p.Hostname] = true
 		}

@@ -112,18 +112,25 @@ func (w *world) closed() error {
 // holds says whether a job has its state.
 func (w *world) holds(id string) bool { return exists(w.Root + "/" + store + "/jobs/" + id) }
 
+// killed are the processes that a job may lose, by their command lines, in which %s is the job.
+var killed = []string{"hold-private", "slurmstepd: [%s.batch", "slurmstepd: [%s.extern", "sleep 300", "/usr/sbin/slurmd"}
+
+// killOne kills one of them.
+func (w *world) killOne(text, id string) error {
+	if strings.Contains(text, "extern") {
+		return w.killExtern(id)
+	}
+	return w.killAll(strings.ReplaceAll(text, "%s", id))
+}
+
 func (w *world) kills(n *native.Node) error {
 	var err error
-	for _, text := range []string{"hold-private", "slurmstepd: [%s.batch", "slurmstepd: [%s.extern", "sleep 300", "/usr/sbin/slurmd"} {
+	for _, text := range killed {
 		id, failed := w.submits(n, "echo kept >/tmp/kept")
 		if failed != nil {
 			return errors.Join(err, failed)
 		}
-		if strings.Contains(text, "extern") {
-			err = errors.Join(err, w.killExtern(id))
-		} else {
-			err = errors.Join(err, w.killAll(strings.ReplaceAll(text, "%s", id)))
-		}
+		err = errors.Join(err, w.killOne(text, id))
 		if text == "/usr/sbin/slurmd" {
 			err = errors.Join(err, w.keeps("sleep 300", "/tmp/kept"))
 		}
@@ -309,16 +316,12 @@ func (w *world) daemons() error {
 		return err
 	}
 	var err error
-	for _, text := range []string{"hold-private", "slurmstepd: [%s.batch", "slurmstepd: [%s.extern", "sleep 300", "/usr/sbin/slurmd"} {
+	for _, text := range killed {
 		id, failed := w.submits(n, "true")
 		if failed != nil {
 			return errors.Join(err, failed)
 		}
-		if strings.Contains(text, "extern") {
-			err = errors.Join(err, w.killExtern(id))
-		} else {
-			err = errors.Join(err, w.killAll(strings.ReplaceAll(text, "%s", id)))
-		}
+		err = errors.Join(err, w.killOne(text, id))
 		if failed := w.cancels(id); failed != nil {
 			err = errors.Join(err, fmt.Errorf("%s killed: %w", text, failed))
 		}

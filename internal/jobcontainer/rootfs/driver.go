@@ -30,7 +30,7 @@ const driverDir = "/.nvidia"
 // libraryDirs are where a pod has them: of Debian's and of Red Hat's images, and of Google's device plugin.
 var libraryDirs = []string{"/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64", "/usr/local/nvidia/lib64"}
 
-// programs are those of the driver that people and frameworks run.
+// driverPrograms are those of the driver that people and frameworks run.
 var driverPrograms = []string{"nvidia-smi", "nvidia-debugdump", "nvidia-cuda-mps-control", "nvidia-cuda-mps-server"}
 
 // versioned is a library that every driver has; its name tells the driver's version.
@@ -90,8 +90,10 @@ func (s Spec) mountDriver(in inside) error {
 		}
 	}
 	// CUDA's programs look for a name without a version, which no SONAME has
-	if err := os.Symlink("libcuda.so.1", filepath.Join(own, "lib", "libcuda.so")); err != nil {
-		return fmt.Errorf("cannot give the container the GPU's driver: %w", err)
+	if slices.ContainsFunc(libraries, func(path string) bool { return strings.HasPrefix(filepath.Base(path), "libcuda.so.") }) {
+		if err := os.Symlink("libcuda.so.1", filepath.Join(own, "lib", "libcuda.so")); err != nil {
+			return fmt.Errorf("cannot give the container the GPU's driver: %w", err)
+		}
 	}
 	if err := s.mount(in, options.Mount{Source: own, Target: driverDir, Create: "dir"}); err != nil {
 		return fmt.Errorf("cannot give the container the GPU's driver: %w", err)

@@ -117,16 +117,7 @@ func TestSlurmctldIsMetLate(t *testing.T) {
 	}))
 	defer busy.Close()
 	cable := newCable(t, busy.Listener.Addr().String())
-	done, lost := make(chan struct{}), make(chan struct{}, 8)
-	defer close(done)
-	host, port, err := net.SplitHostPort(cable.Addr().String())
-	require.NoError(t, err)
-	number, err := strconv.Atoi(port)
-	require.NoError(t, err)
-	follower := NewFollower(FollowerOptions{
-		Slurmctld: net.JoinHostPort(host, "6817"), AgentPort: number, Done: done, Lost: func() { lost <- struct{}{} },
-		Log: func(slog.Level, string, ...slog.Attr) {},
-	})
+	follower, lost := followThrough(t, cable)
 	feed.announce(manifestOf("first"), mostTested)
 	news := make(chan manifest, 8)
 	go follower.poll(func(m manifest) bool { news <- m; return true })
@@ -145,16 +136,7 @@ func TestSlurmctldIsAnotherOne(t *testing.T) {
 	earlier, first := serveFeed(t)
 	later, second := serveFeed(t)
 	cable := newCable(t, hostPort(t, first))
-	done, lost := make(chan struct{}), make(chan struct{}, 8)
-	defer close(done)
-	host, port, err := net.SplitHostPort(cable.Addr().String())
-	require.NoError(t, err)
-	number, err := strconv.Atoi(port)
-	require.NoError(t, err)
-	follower := NewFollower(FollowerOptions{
-		Slurmctld: net.JoinHostPort(host, "6817"), AgentPort: number, Done: done, Lost: func() { lost <- struct{}{} },
-		Log: func(slog.Level, string, ...slog.Attr) {},
-	})
+	follower, lost := followThrough(t, cable)
 	earlier.announce(manifestOf("first"), mostTested)
 	later.announce(manifestOf("second"), mostTested)
 	news := make(chan manifest, 8)
@@ -178,6 +160,21 @@ func hostPort(t *testing.T, address string) string {
 	u, err := url.Parse(address)
 	require.NoError(t, err)
 	return u.Host
+}
+
+// followThrough makes a Follower that asks at a cable's end, and what is sent for each slurmctld that it has lost.
+func followThrough(t *testing.T, c *cable) (*Follower, <-chan struct{}) {
+	t.Helper()
+	done, lost := make(chan struct{}), make(chan struct{}, 8)
+	t.Cleanup(func() { close(done) })
+	host, port, err := net.SplitHostPort(c.Addr().String())
+	require.NoError(t, err)
+	number, err := strconv.Atoi(port)
+	require.NoError(t, err)
+	return NewFollower(FollowerOptions{
+		Slurmctld: net.JoinHostPort(host, "6817"), AgentPort: number, Done: done, Lost: func() { lost <- struct{}{} },
+		Log: func(slog.Level, string, ...slog.Attr) {},
+	}), lost
 }
 
 // cable connects those that dial it to another address. While it is pulled, what is said waits.

@@ -10,7 +10,6 @@
 package holds
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -31,7 +30,6 @@ import (
 	"github.com/slurmlet/slurmlet/internal/pod/watch"
 	"github.com/slurmlet/slurmlet/internal/slurm"
 	"github.com/slurmlet/slurmlet/internal/slurm/reasons"
-	"github.com/slurmlet/slurmlet/internal/slurmd/drains"
 )
 
 // Controller is asked for pods, and hears of holds.
@@ -373,12 +371,6 @@ func (h *Holds) ask(one *hold) {
 	}
 }
 
-func (h *Holds) isDrained(one *hold) bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return one.drained
-}
-
 // release takes the hold away: the controller has said that no pod is left. It fails where the file stays.
 func (h *Holds) release(one *hold) bool {
 	if err := removed(h.path(one.job)); err != nil {
@@ -396,120 +388,6 @@ func (h *Holds) release(one *hold) bool {
 		go h.lift()
 	}
 	return true
-}
-
-// lift lifts the drain of holds, until slurmctld has answered or there is another hold that needs it. It looks twice: a drain
-// whose answer was lost may come late.
-func (h *Holds) lift() {
-	for tries, looks := 0, 0; h.alive.Err() == nil && looks < 2; tries++ {
-		changed, err := h.tryLift()
-		_, foreign := errors.AsType[*drains.ForeignError](err)
-		pause := backoff.Grow(time.Second, tries, lateDrain)
-		switch {
-		case changed:
-			h.Log(slog.LevelInfo, "the pods of ended jobs are gone: the node is resumed")
-			return
-		case foreign, errors.Is(err, slurm.ErrNoRecord):
-			return
-		case err == nil:
-			looks++
-			pause = lateDrain
-		}
-		select {
-		case <-h.alive.Done():
-		case <-time.After(pause):
-		}
-	}
-}
-
-func (h *Holds) tryLift() (changed bool, err error) {
-	h.order.Lock()
-	defer h.order.Unlock()
-	if h.anyDrained() {
-		return false, nil
-	}
-	return h.Drains.Lift(h.alive, reasons.Pods)
-}
-
-func (h *Holds) anyDrained() bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	for _, one := range h.jobs {
-		if one.drained {
-			return true
-		}
-	}
-	return false
-}
-
-// drain drains the node for a hold, and returns when it is drained, the hold is gone, or the agent ends.
-func (h *Holds) drain(one *hold) (drained bool) {
-	for tries := 0; ; tries++ {
-		if h.setDrain(one) {
-			return true
-		}
-		if !h.pause(one, backoff.Grow(time.Second, tries, 5*time.Second)) {
-			return false
-		}
-	}
-}
-
-// setDrain drains the node for a hold that is not gone. A drain of somebody else's keeps jobs away as well.
-func (h *Holds) setDrain(one *hold) bool {
-	h.order.Lock()
-	defer h.order.Unlock()
-	select {
-	case <-one.gone:
-		return false
-	default:
-	}
-	h.mu.Lock()
-	one.drained = true
-	pods := strings.Join(one.pods[:min(len(one.pods), 3)], ", ")
-	h.mu.Unlock()
-	of := "an earlier job"
-	if one.job != 0 {
-		of = fmt.Sprintf("job %d", one.job)
-	}
-	reason := fmt.Sprintf("%s%s has left pods: %s", reasons.ByPods, of, cmp.Or(pods, "the controller does not say which"))
-	reason = reason[:min(len(reason), mostReason)]
-	changed, err := h.Drains.Set(h.alive, reasons.Pods, reason)
-	if changed {
-		h.Log(slog.LevelWarn, "pods outlive their Slurm job: the node is drained until they are gone",
-			slog.Uint64("job", uint64(one.job)), slog.String("pods", pods))
-	}
-	_, foreign := errors.AsType[*drains.ForeignError](err)
-	if err != nil && !foreign {
-		h.Log(slog.LevelDebug, "cannot drain the node for pods of an ended job", slog.Any("error", err))
-	}
-	return err == nil || foreign
-}
-
-// clear lifts a drain that an earlier agent has left, once the controller says that no pod of any job is on the node. While
-// there are some, and no hold, the node is drained.
-func (h *Holds) clear() {
-	whole := &hold{since: time.Now(), gone: make(chan struct{})}
-	for tries := 0; ; tries++ {
-		pods, none, err := h.Controller.JobPods(h.alive, 0, h.Node)
-		pause := peers.PauseAfter(err, tries)
-		h.mu.Lock()
-		held := len(h.jobs) > 0
-		whole.pods = pods
-		h.mu.Unlock()
-		switch {
-		case none:
-			h.lift()
-			return
-		case err == nil && !held:
-			h.setDrain(whole)
-			pause = max(pause, firstSaid)
-		case held:
-			pause = max(pause, firstSaid)
-		}
-		if !h.pause(whole, pause) {
-			return
-		}
-	}
 }
 
 // wait has Slurm's end of a job wait, for its epilog. over says that no pod is left, and otherwise the node is drained. Neither
