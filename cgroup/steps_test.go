@@ -53,11 +53,20 @@ func (s *slurm) read(name string) string {
 	return string(text)
 }
 
+// rmdir removes a cgroup as the kernel does: with its interface files, and not
+// while there are cgroups in it.
+func rmdir(path string) error {
+	if len(children(path)) > 0 {
+		return unix.EBUSY
+	}
+	return os.RemoveAll(path)
+}
+
 func (s *slurm) watch(o StepOptions) {
 	o.Observe = func(e StepEvent) { s.events <- e }
 	awaitInstance(s.t)
 	steps := NewFS(s.root).newSteps("/"+scope, o)
-	steps.settle, steps.again, steps.rmdir = 5*time.Millisecond, 20*time.Millisecond, os.RemoveAll
+	steps.settle, steps.again, steps.rmdir = 5*time.Millisecond, 20*time.Millisecond, rmdir
 	w, err := steps.begin()
 	require.NoError(s.t, err)
 	s.t.Cleanup(func() { require.NoError(s.t, w.Close()) })
