@@ -55,7 +55,7 @@ var (
 	// leaves in order: the record is deleted, and stays so, before slurmd is stopped.
 	leaves = []condition{exits(0), inOrder(named, deleted, named, asked, sigterm), recordIs(""), atMost(sigterm, 1)}
 	// named is the question who names the node, which is one of two.
-	named = "--format=%i|%A|%n|%x|%N"
+	named = "--format=%i|%A|%n|%x|%N|%t"
 	// remains is the reason of a record that stays.
 	remains = "reason=slurmlet: the pod is gone, and "
 )

@@ -128,7 +128,7 @@ func squeue(args []string) {
 		}
 		return
 	}
-	if slices.Contains(args, "--format=%i|%A|%n|%x|%N") {
+	if slices.Contains(args, "--format=%i|%A|%n|%x|%N|%t") {
 		claims()
 		return
 	}
@@ -147,9 +147,13 @@ func squeue(args []string) {
 // claims prints who names the node, and which jobs hold it.
 func claims() {
 	if chosen("named") {
-		fmt.Println("7|7|n1||")
+		fmt.Println("7|7|n1|||PD")
 	}
 	for _, j := range jobsThatAre("RUNNING", "SUSPENDED", "COMPLETING") {
-		fmt.Printf("%d|%d|||n1\n", j.ID, j.ID)
+		state := "R"
+		if slices.Contains(j.State, "COMPLETING") {
+			state = "CG"
+		}
+		fmt.Printf("%d|%d|||n1|%s\n", j.ID, j.ID, state)
 	}
 }

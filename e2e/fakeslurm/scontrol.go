@@ -19,8 +19,12 @@ func scontrol(args []string) {
 	if chosen("down") && strings.Join(args, " ") != "show hostnames a" {
 		fail("scontrol: error: slurm_load_ctl_conf: Unable to contact slurm controller (connect failure)")
 	}
-	if args[0] == "--all" {
+	switch args[0] {
+	case "--all":
 		showListed()
+		return
+	case "--details": // show job: all of them are of this node
+		fmt.Printf("JobId=%s JobName=x\n     Nodes=n1 CPU_IDs=0 Mem=10 GRES=\n", args[3])
 		return
 	}
 	switch args[0] {

@@ -55,7 +55,7 @@ func says(t *testing.T, programs map[string]string) Scontrol {
 	for name, script := range programs {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/sh\n"+script), 0o755))
 	}
-	return Scontrol{Path: filepath.Join(dir, "scontrol")}
+	return Scontrol{Path: filepath.Join(dir, "scontrol"), Squeue: filepath.Join(dir, "squeue")}
 }
 
 // TestSubmit: only Slurm's own refusal says that there is no job.

@@ -23,8 +23,11 @@ type Claim struct {
 	// Nodes are the nodes that the job asks for (--nodelist), or that the reservation has, and
 	// Excluded those that the job refuses (--exclude), as host lists.
 	Nodes, Excluded string
-	// Holds are the nodes that the job has; a pending one has none.
-	Holds string
+	// Holds are the nodes that the job has; a pending one has none. Of one that is COMPLETING, they are those that it
+	// still ends on, and Given are all that it was started on.
+	Holds, Given string
+	// Completing: the job is being ended on the nodes that it holds.
+	Completing bool
 	// All: the reservation was made with nodes=ALL. slurmctld makes its list anew from all records when it is
 	// configured anew, so it names no node. So it does with all nodes of a partition (PART_NODES).
 	All bool
@@ -33,10 +36,10 @@ type Claim struct {
 }
 
 // claimsFormat are the columns that squeue is asked for. A bar stands between them, because no host list has one.
-const claimsFormat = "--format=%i|%A|%n|%x|%N"
+const claimsFormat = "--format=%i|%A|%n|%x|%N|%t"
 
-// Claims asks squeue(1) for all jobs that have not ended, and "scontrol show reservation". Jobs that name no node
-// and hold none are left out.
+// Claims asks squeue(1) for all jobs that have not ended, "scontrol show reservation", and for the nodes of jobs that are
+// COMPLETING. Jobs that name no node and hold none are left out.
 func (s Scontrol) Claims(ctx context.Context) ([]Claim, error) {
 	var reservations []Claim
 	var fault error
@@ -46,6 +49,9 @@ func (s Scontrol) Claims(ctx context.Context) ([]Claim, error) {
 		reservations, fault = s.reservations(ctx)
 	}()
 	all, err := s.JobClaims(ctx)
+	if err == nil {
+		err = s.addGiven(ctx, all)
+	}
 	<-asked
 	if err := cmp.Or(err, fault); err != nil {
 		return nil, err
@@ -53,7 +59,7 @@ func (s Scontrol) Claims(ctx context.Context) ([]Claim, error) {
 	return append(all, reservations...), nil
 }
 
-// JobClaims are those of jobs, at the cost of squeue alone.
+// JobClaims are those of jobs, at the cost of squeue alone: without Given.
 func (s Scontrol) JobClaims(ctx context.Context) (all []Claim, err error) {
 	out, err := s.command(ctx, "squeue", exec.CommandContext(ctx, s.Squeue, "--noheader", "--all", "--local", claimsFormat))
 	if err != nil {
@@ -66,10 +72,12 @@ func (s Scontrol) JobClaims(ctx context.Context) (all []Claim, err error) {
 func parseClaims(text string) (all []Claim, err error) {
 	for line := range strings.Lines(text) {
 		fields := strings.Split(strings.TrimSpace(line), "|")
-		if len(fields) != 5 || fields[0] == "" || fields[1] == "" {
-			return nil, fmt.Errorf("cannot read the answer of squeue: want a job, its number and three host lists, not %q", line)
+		if len(fields) != 6 || fields[0] == "" || fields[1] == "" {
+			return nil, fmt.Errorf("cannot read the answer of squeue: want a job, its number, three host lists and a state, not %q", line)
 		}
-		c := Claim{Job: fields[0], ID: fields[1], Nodes: fields[2], Excluded: fields[3], Holds: fields[4]}
+		c := Claim{
+			Job: fields[0], ID: fields[1], Nodes: fields[2], Excluded: fields[3], Holds: fields[4], Completing: fields[5] == "CG",
+		}
 		if c.Nodes+c.Excluded+c.Holds != "" {
 			all = append(all, c)
 		}
@@ -119,9 +127,11 @@ func Named(claims []Claim, nodes []string) (map[string]string, error) {
 		if c.All {
 			continue
 		}
-		for _, one := range []struct{ list, verb string }{{c.Nodes, "names"}, {c.Excluded, "excludes"}} {
+		for _, one := range []struct{ list, why string }{
+			{c.Nodes, "names the node"}, {c.Excluded, "excludes the node"}, {c.Given, "ends on other nodes"},
+		} {
 			if c.Reservation != "" {
-				one.verb = "has"
+				one.why = "has the node"
 			}
 			found, err := c.among(one.list, of)
 			if err != nil {
@@ -129,7 +139,7 @@ func Named(claims []Claim, nodes []string) (map[string]string, error) {
 			}
 			for _, node := range found {
 				if named[node] == "" {
-					named[node] = c.who() + " " + one.verb + " the node"
+					named[node] = c.who() + " " + one.why
 				}
 			}
 		}

@@ -11,9 +11,9 @@ import (
 // FuzzClaims: whatever squeue prints, a node that a list names by itself is found, or nothing is said of any.
 func FuzzClaims(f *testing.F) {
 	f.Add(claims, "n-5")
-	f.Add("7|7|n[1-3,5]||\n", "n2")
-	f.Add("7|7|n[1||\n", "n1")
-	f.Add("7|7|a,b|c|d\n|||\n", "c")
+	f.Add("7|7|n[1-3,5]|||PD\n", "n2")
+	f.Add("7|7|n[1|||PD\n", "n1")
+	f.Add("7|7|a,b|c|d|CG\n||||\n", "c")
 	f.Fuzz(func(t *testing.T, text, node string) {
 		all, err := parseClaims(text)
 		if err != nil {

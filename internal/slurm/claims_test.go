@@ -1,6 +1,7 @@
 package slurm
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -8,11 +9,11 @@ import (
 )
 
 // claims are as squeue of 24.11.5 and 26.05.5 shows them.
-const claims = `7_[1-3]|7|n-[1-2],x||
-9+1|10||n-3|
-12|12|||n-4
-13|13|n-5||n-5
-14|14|||
+const claims = `7_[1-3]|7|n-[1-2],x|||PD
+9+1|10||n-3||PD
+12|12|||n-4|R
+13|13|n-5||n-5|R
+14|14||||PD
 `
 
 func TestClaims(t *testing.T) {
@@ -55,7 +56,7 @@ func TestClaims(t *testing.T) {
 
 // TestNoClaims: what cannot be read is no answer.
 func TestNoClaims(t *testing.T) {
-	for name, text := range map[string]string{"fields are missing": "7|n1||\n", "a job is missing": "|7|n1||\n"} {
+	for name, text := range map[string]string{"fields are missing": "7|n1|||PD\n", "a job is missing": "|7|n1|||PD\n"} {
 		s := scontrol(t, text, "", "0")
 		s.Squeue = s.Path
 		_, err := s.Claims(t.Context())
@@ -69,6 +70,48 @@ func TestNoClaims(t *testing.T) {
 	s.Squeue = scontrol(t, "", "", "0").Path
 	_, err = s.Claims(t.Context())
 	require.ErrorContains(t, err, "reservations")
+}
+
+// TestCompletingClaims: slurmctld counts on the records of all nodes that a job was started on until it has ended on the last.
+func TestCompletingClaims(t *testing.T) {
+	const details = "JobId=15 ArrayJobId=14 ArrayTaskId=1 JobName=x\n   NodeList=n-2\n     Nodes=n-1 CPU_IDs=0-1 Mem=10 GRES=\n" +
+		"     Nodes=n-[2-3] CPU_IDs=0 Mem=10 GRES=\n   SubmitLine=Nodes=n-9 CPU_IDs=0\n\nJobId=16 JobName=Nodes=n-8\n   NodeList=(null)\n"
+	s := says(t, map[string]string{
+		"squeue":   `printf '14_1|15|||n-2|CG\n'`,
+		"scontrol": `case "$*" in *reservation*) echo '{"reservations": []}';; *"show job 15") cat <<'E'` + "\n" + details + "E\n;; esac",
+	})
+	all, err := s.Claims(t.Context())
+	require.NoError(t, err)
+	assert.Equal(t, []Claim{{Job: "14_1", ID: "15", Holds: "n-2", Given: "n-1,n-[2-3]", Completing: true}}, all)
+	named, err := Named(all, []string{"n-1", "n-3", "n-8", "n-9"})
+	require.NoError(t, err)
+	assert.Equal(t, map[string]string{"n-1": "job 14_1 ends on other nodes", "n-3": "job 14_1 ends on other nodes"}, named)
+
+	many := strings.Repeat("14_1|15|||n-2|CG\n", mostCompleting+1)
+	s = says(t, map[string]string{
+		"squeue":   "cat <<'E'\n" + many + "E\n",
+		"scontrol": `case "$*" in *reservation*) echo '{"reservations": []}';; *"show job") cat <<'E'` + "\n" + details + "E\n;; esac",
+	})
+	all, err = s.Claims(t.Context())
+	require.NoError(t, err)
+	assert.Equal(t, "n-1,n-[2-3]", all[mostCompleting].Given)
+
+	for status, want := range map[string]string{
+		"echo 'slurm_load_jobs error: Invalid job id specified' >&2; exit 1": "",
+		"echo 'something else' >&2; exit 1":                                  "something else",
+	} {
+		s = says(t, map[string]string{
+			"squeue":   `printf '15|15|||n-2|CG\n'`,
+			"scontrol": `case "$*" in *reservation*) echo '{"reservations": []}';; *) ` + status + ";; esac",
+		})
+		all, err = s.Claims(t.Context())
+		if want == "" {
+			require.NoError(t, err)
+			assert.Empty(t, all[0].Given, "it has ended meanwhile")
+			continue
+		}
+		require.ErrorContains(t, err, want, "nobody knows which nodes it counts on")
+	}
 }
 
 func TestRenewClaim(t *testing.T) {

@@ -5,6 +5,8 @@ package gone
 import (
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -31,7 +33,7 @@ type namedWorld struct {
 const mostNamedNodes = 6
 
 func playNamed(s settings) (err error) {
-	c, err := native.NewCluster(native.Options{Lower: s.Root, Slurmlet: s.Slurmlet, Nodes: mostNamedNodes, SlurmConf: slurmConf})
+	c, err := native.NewCluster(native.Options{Lower: s.Root, Slurmlet: s.Slurmlet, Nodes: mostNamedNodes, SlurmConf: slurmConf + slowEpilog})
 	if err != nil {
 		return err
 	}
@@ -43,6 +45,9 @@ func playNamed(s settings) (err error) {
 		}
 		err = errors.Join(err, w.Close())
 	}()
+	if err := os.WriteFile(filepath.Join(c.Root, "srv/epilog"), []byte(epilog), 0o755); err != nil {
+		return err
+	}
 	files, err := c.Sources()
 	if err != nil {
 		return err
@@ -71,6 +76,7 @@ func playNamed(s settings) (err error) {
 		{"the next pod has another size and number", w.resized},
 		{"an agent that asks slurmctld itself keeps a named record", w.directly},
 		{"records go that nobody names any more", w.released},
+		{"a record stays while a job of its node ends on another", w.endsElsewhere},
 	} {
 		began := time.Now()
 		if err := c.play(); err != nil {
