@@ -13,12 +13,13 @@ import (
 	"github.com/slurmlet/slurmlet/internal/link/proof"
 	"github.com/slurmlet/slurmlet/internal/link/wire"
 	"github.com/slurmlet/slurmlet/internal/login/gateway"
+	"github.com/slurmlet/slurmlet/internal/pod/authkeys"
 	"github.com/slurmlet/slurmlet/internal/slurm"
 	"github.com/slurmlet/slurmlet/internal/slurmctld/reconfig"
 )
 
-// prover proves to slurmctld's agent that this one has the cluster's key.
-func (a *Agent) prover() *proof.Client { return &proof.Client{Keys: a.keys.Ring} }
+// newProver proves to slurmctld's agent that this one has the cluster's key.
+func newProver(keys *authkeys.Keys) *proof.Client { return &proof.Client{Keys: keys.Ring} }
 
 // newFollower follows the configuration that the daemon fetches from slurmctld.
 func (a *Agent) newFollower() *confsync.Follower {
@@ -27,7 +28,7 @@ func (a *Agent) newFollower() *confsync.Follower {
 		name = a.Config.NodeName
 	}
 	return confsync.NewFollower(confsync.FollowerOptions{
-		Prover: a.prover(), Node: name, Without: a.slurmdNode.Without(),
+		Prover: newProver(a.keys), Node: name, Without: a.slurmdNode.Without(),
 		Slurmctld: a.Config.Slurmctld, AgentPort: a.Config.AgentPort,
 		Program: a.daemon.program, Copy: filepath.Join(a.Root, a.daemon.confCopy(a.Config)),
 		Done: a.alive.Done(), Log: a.log,

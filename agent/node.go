@@ -19,7 +19,7 @@ import (
 
 // openNode makes the node that slurmd registers.
 func (a *Agent) openNode() error {
-	asker := &ask.Asker{Prover: a.prover(), Slurmctld: a.Config.Slurmctld, Log: a.log}
+	asker := &ask.Asker{Prover: newProver(a.keys), Slurmctld: a.Config.Slurmctld, Log: a.log}
 	if a.Config.Merge {
 		asker.AgentPort = a.Config.AgentPort
 	}

@@ -102,19 +102,19 @@ func (s Scontrol) CommentedJobs(ctx context.Context, ids []uint32) (all []Commen
 			return nil, err
 		}
 		var answer struct {
-			List []shownBatch `json:"jobs"`
+			Shown []shownBatch `json:"jobs"`
 		}
 		switch err := read("squeue", out, &answer); {
 		case unknown(err):
 			continue
 		case err != nil:
 			return nil, err
-		case answer.List == nil:
+		case answer.Shown == nil:
 			return nil, errors.New(`cannot read the answer of squeue: there is no list "jobs" in it`)
 		}
-		for i := range answer.List {
-			if slices.Contains(some, uint32(answer.List[i].ID)) { //nolint:gosec // a job's number has 32 bits
-				all = append(all, answer.List[i].commented())
+		for i := range answer.Shown {
+			if slices.Contains(some, uint32(answer.Shown[i].ID)) { //nolint:gosec // a job's number has 32 bits
+				all = append(all, answer.Shown[i].commented())
 			}
 		}
 	}
