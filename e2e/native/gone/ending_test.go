@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 )
 
@@ -15,6 +16,9 @@ const (
 	slowEpilog = "Epilog=/srv/epilog\n"
 	epilog     = "#!/bin/sh\nwhile test -e /srv/slow-$SLURMD_NODENAME; do sleep 0.1; done\n"
 )
+
+// noMessages: slurmctld sends nodes nothing, and nothing waits to be sent.
+var noMessages = regexp.MustCompile(`Agent count:\s+0\n(?s:.*)Agent queue size:\s+0\n`)
 
 // endsElsewhere: a job of two nodes is requeued, and its epilog lasts on one of them. The other's agent begins anew, so it does
 // not know that the job was there, and its pod is deleted. slurmctld is configured anew.
@@ -57,6 +61,14 @@ func (w *namedWorld) endsElsewhere() error {
 	first = replacement(first)
 	if err := w.up(first); err != nil {
 		return err
+	}
+	// The answer to a message that is under way would take the node out of DOWN again.
+	var sent string
+	if err := w.until("slurmctld has messages under way", func() bool {
+		sent, err = w.slurm("sdiag")
+		return err == nil && noMessages.MatchString(sent)
+	}); err != nil {
+		return fmt.Errorf("%w: %s", err, sent)
 	}
 	if err := w.stays(first); err != nil {
 		return err
