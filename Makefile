@@ -31,7 +31,7 @@ MUTATIONS ?= 1000
 SHELL := /bin/bash
 
 .DEFAULT_GOAL := build
-.PHONY: help build dev test test-full unit cover vuln e2e registry tools roots kernel node kubernetes native limits kube e2e-kube controller charts images chaos scale steps edits oracle bench bench-controller bench-elastic short lint cases fuzz up down kube-up kube-down clean
+.PHONY: help build dev test test-full unit cover vuln e2e registry tools roots kernel node kubernetes workloads native limits kube e2e-kube controller charts images chaos scale steps edits oracle bench bench-controller bench-elastic short lint cases fuzz up down kube-up kube-down clean
 
 help: ## this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
@@ -90,6 +90,9 @@ node: $(BUILT)
 
 kubernetes: $(BUILT)
 	$(SANDBOX) install -kubernetes
+
+workloads: $(BUILT)
+	$(SANDBOX) install -workloads
 
 native: $(BUILT) $(DISTRIBUTION) ## of e2e, what runs without limits, natively on every machine
 	@mkdir -p bin/test; echo 'the small clusters run beside these: bin/test/small.log'

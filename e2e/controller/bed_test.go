@@ -46,6 +46,8 @@ import (
 type settings struct {
 	Args                     []string
 	Programs, Helm, Binaries string
+	// Workloads has the controllers of JobSet and LeaderWorkerSet, and what they define.
+	Workloads string
 	Roots                    map[string]string // with Slurm, by its version
 	// Full has all that there is to test.
 	Full bool
@@ -98,6 +100,10 @@ func enter() error {
 	if err != nil {
 		return err
 	}
+	workloads, err := parts.Workloads(ctx, native.Progress)
+	if err != nil {
+		return err
+	}
 	helm := os.Getenv("HELM")
 	if helm == "" {
 		return errors.New("HELM is not set: run make controller")
@@ -108,7 +114,7 @@ func enter() error {
 			return err
 		}
 	}
-	return native.Enter(ctx, settings{os.Args, programs, helm, filepath.Dir(binaries), roots, os.Getenv("SLURMLET_E2E_FULL") != ""})
+	return native.Enter(ctx, settings{os.Args, programs, helm, filepath.Dir(binaries), workloads, roots, os.Getenv("SLURMLET_E2E_FULL") != ""})
 }
 
 // hosts counts beds. Each has an address on the loopback interface, and a port for its kube-apiserver, which does not
@@ -146,8 +152,8 @@ func newBedWith(t *testing.T, namespaces []string, values ...string) *bed {
 	return b
 }
 
-// startPlane starts etcd and kube-apiserver with the flags of e2e/testbed/kubecluster.
-func (b *bed) startPlane() {
+// startPlane starts etcd and kube-apiserver with the flags of e2e/testbed/kubecluster, and more of the latter.
+func (b *bed) startPlane(more ...string) {
 	n := hosts.Add(1)
 	port := strconv.FormatInt(6443+n, 10)
 	b.host, b.api = fmt.Sprintf("127.0.1.%d", n), net.JoinHostPort(native.Address, port)
@@ -177,6 +183,7 @@ func (b *bed) startPlane() {
 		"--service-cluster-ip-range", "10.96.0.0/16", "--allow-privileged", "--enable-aggregator-routing", "--service-account-issuer", issuer, "--service-account-issuer", formerIssuer,
 		"--service-account-key-file", b.file("accounts.key"), "--service-account-signing-key-file", b.file("accounts.key"),
 	}}
+	b.apiserver.Args = append(b.apiserver.Args, more...)
 	for _, d := range []*daemon.Daemon{etcd, b.apiserver} {
 		b.start(d, filepath.Join(given.Programs, d.Name))
 	}

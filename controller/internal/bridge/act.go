@@ -27,11 +27,11 @@ func (b *Bridge) act(ctx context.Context, t *term, uid types.UID) {
 	delete(t.acts, uid)
 	p := t.seen[uid]
 	b.mu.Unlock()
-	if !there || p == nil {
+	if _, is := a.action.(queue.AskOwner); is {
+		b.askOwner(ctx, t, a.group)
 		return
 	}
-	if _, is := a.action.(queue.AskOwner); is {
-		b.askOwner(ctx, t, a.group, p)
+	if !there || p == nil {
 		return
 	}
 	if b.limit.Wait(ctx) != nil {
@@ -247,15 +247,19 @@ func (b *Bridge) delete(ctx context.Context, p *corev1.Pod, a queue.Delete) {
 	}
 }
 
-// askOwner finds out whether the owner of a group's pods has ended.
-func (b *Bridge) askOwner(ctx context.Context, t *term, g *group, p *corev1.Pod) {
-	owners, err := b.owners.fresh(ctx, p)
-	if err != nil {
+// askOwner finds out whether the owner of a group's pods has ended. One that is gone, or goes, makes no more pods.
+func (b *Bridge) askOwner(ctx context.Context, t *term, g *group) {
+	b.mu.Lock()
+	namespace, owner, index := g.namespace, g.owner, g.index
+	b.mu.Unlock()
+	o, there, err := b.owners.fresh(ctx, namespace, owner)
+	switch {
+	case err != nil:
 		return
+	case !there || o.Deleting && !o.End.Done || o.Kind == "LeaderWorkerSet" && index >= o.Replicas:
+		o.End = queue.OwnerEnd{Done: true, Status: 1}
 	}
-	for _, o := range owners {
-		if o.UID == g.state.UID && o.End.Done {
-			b.feed(t, g, queue.OwnerIs{End: o.End})
-		}
+	if o.End.Done {
+		b.feed(t, g, queue.OwnerIs{End: o.End})
 	}
 }

@@ -268,7 +268,7 @@ func (b *Bridge) look(ctx context.Context, t *term, key string) {
 	if p == nil {
 		return
 	}
-	spec, g, tenant, again := b.judge(ctx, p)
+	spec, g, tenant, owner, again := b.judge(ctx, p)
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.term != t || t.seen[p.UID] == nil {
@@ -276,11 +276,20 @@ func (b *Bridge) look(ctx context.Context, t *term, key string) {
 	}
 	if again {
 		t.look.AddAfter(key, pause)
-		if t.of[p.UID] == nil && !queue.Gated(p) && g.UID == string(p.UID) {
+		if t.of[p.UID] == nil && (queue.Gated(p) || g.UID == string(p.UID)) {
+			if queue.Gated(p) {
+				b.say(p, "NotSubmitted", spec.Fault, true)
+			}
 			return // which group it is in, nobody knows now
 		}
 	}
 	one := t.of[p.UID]
+	if one != nil && one.state.UID != g.UID && !again && one.state.Leave(string(p.UID)) {
+		delete(t.of, p.UID) // it has another PodGroup, or its Job has become a gang
+		delete(one.pods, p.UID)
+		b.step(one, queue.PodGone{UID: string(p.UID)})
+		one = nil
+	}
 	if one == nil {
 		if one = t.groups[g.UID]; one == nil {
 			one = &group{state: queue.State{Doubt: t.before[p.UID]}, pods: map[types.UID]*corev1.Pod{}}
@@ -289,8 +298,10 @@ func (b *Bridge) look(ctx context.Context, t *term, key string) {
 		t.of[p.UID] = one
 	}
 	one.pods[p.UID], one.kept = p, true // also before it has a pod
-	waits := queue.Gated(p)
-	if waits || one.state.UID == "" {
+	if owner != (watched{}) {
+		one.owner, one.index = owner, g.Index
+	}
+	if one.state.UID == "" || queue.Gated(p) && !again && one.state.UID == g.UID {
 		one.namespace = p.Namespace
 		b.step(one, queue.SpecIs{Spec: spec})
 	}
@@ -306,7 +317,7 @@ func (b *Bridge) look(ctx context.Context, t *term, key string) {
 }
 
 // judge says what a pod's group asks for. again says that an answer was missing.
-func (b *Bridge) judge(ctx context.Context, p *corev1.Pod) (spec queue.Spec, g queue.Group, tenant queue.Tenant, again bool) {
+func (b *Bridge) judge(ctx context.Context, p *corev1.Pod) (spec queue.Spec, g queue.Group, tenant queue.Tenant, owner watched, again bool) {
 	tenant, tenantErr := b.tenant(p.Namespace)
 	owners, err := b.owners.of(ctx, p)
 	again = err != nil
@@ -322,20 +333,25 @@ func (b *Bridge) judge(ctx context.Context, p *corev1.Pod) (spec queue.Spec, g q
 	if uid := p.Annotations[wellknown.Group]; uid != "" && !queue.Gated(p) && uid != g.UID {
 		g.UID, g.Gang, g.Size = uid, true, 1<<16 // its owner is gone, or is not known now
 	}
+	owner, _ = watch(owners, g.Watched)
+	pods := b.together(g, p)
+	if g.Open {
+		g.Size = max(g.Size, alive(pods))
+	}
 	fault(tenantErr)
 	if why := queue.Unfit(p); why != "" {
 		faults = append(faults, why)
 	}
 	spec = queue.Spec{UID: g.UID, Name: g.Name, User: tenant.User, Size: g.Size, Gang: g.Gang}
 	if len(faults) == 0 {
-		spec.User, spec.Args, err = queue.Translate(g, tenant, b.together(g, p), owners)
+		spec.User, spec.Args, err = queue.Translate(g, tenant, pods, owners)
 		fault(err)
 	}
 	if len(faults) > 0 {
 		spec.Fault = "The pod is not submitted: " + faults[0] + "."
 		spec.User = tenant.User
 	}
-	return spec, g, tenant, again
+	return spec, g, tenant, owner, again
 }
 
 // together are a group's pods that are known, with one of them first.
@@ -354,6 +370,16 @@ func (b *Bridge) together(g queue.Group, p *corev1.Pod) []*corev1.Pod {
 		}
 	}
 	return all
+}
+
+// alive is how many pods have not ended.
+func alive(pods []*corev1.Pod) (n int) {
+	for _, p := range pods {
+		if p.DeletionTimestamp == nil && p.Status.Phase != corev1.PodSucceeded && p.Status.Phase != corev1.PodFailed {
+			n++
+		}
+	}
+	return n
 }
 
 // step has a group hear of something, and does what it decides. The caller holds mu.
@@ -400,9 +426,8 @@ func (b *Bridge) do(g *group, a queue.Action) {
 	case queue.Delete:
 		t.bind(types.UID(a.UID), a, g)
 	case queue.AskOwner:
-		for uid := range g.pods {
-			t.bind(uid, a, g)
-			break
+		if g.owner != (watched{}) {
+			t.bind(types.UID(g.owner.uid+" "+g.state.UID), a, g) // no pod's
 		}
 	case queue.Say:
 		b.say(g.pods[types.UID(a.UID)], a.Reason, a.Note, a.Warning)

@@ -29,13 +29,17 @@ var resources = map[schema.GroupKind]string{
 	{Group: "scheduling.volcano.sh", Kind: "PodGroup"}:           "podgroups",
 }
 
+// sets are LeaderWorkerSets, as their pods name them.
+var sets = schema.GroupVersionResource{Group: "leaderworkerset.x-k8s.io", Version: "v1", Resource: "leaderworkersets"}
+
 // podGroupVersions are those that PodGroups have had, the newest first.
 var podGroupVersions = map[string][]string{"scheduling.k8s.io": {"v1beta1", "v1alpha2"}, "scheduling.x-k8s.io": {"v1alpha1"}, "scheduling.volcano.sh": {"v1beta1"}}
 
 const (
-	// mostOwners bounds a chain, and mostCached the owners that are remembered, each for ownerTime.
+	// mostOwners bounds a chain, and mostCached the owners that are remembered, each for ownerTime: what is not there may
+	// come, and is remembered for less than pause.
 	mostOwners, mostCached = 4, 10_000
-	ownerTime              = time.Minute
+	ownerTime, absentTime  = time.Minute, pause / 2
 )
 
 // ownerCache remembers owners for a while: a Job with 1,000 pods is asked for once.
@@ -60,20 +64,63 @@ func (c *ownerCache) of(ctx context.Context, p *corev1.Pod) ([]queue.Owner, erro
 	return c.chain(ctx, p, c.get)
 }
 
-// fresh is of, without what is remembered.
-func (c *ownerCache) fresh(ctx context.Context, p *corev1.Pod) ([]queue.Owner, error) {
-	return c.chain(ctx, p, c.ask)
+// watched is an owner whose end is a group's.
+type watched struct {
+	schema.GroupVersionResource
+	name, uid string
+}
+
+// fresh is an owner as it is now. There may be none, or another one of its name.
+func (c *ownerCache) fresh(ctx context.Context, namespace string, w watched) (owner queue.Owner, there bool, err error) {
+	object, err := c.ask(ctx, w.GroupVersionResource, namespace, w.name, w.uid)
+	if err != nil || object == nil {
+		return queue.Owner{}, false, err
+	}
+	return ownerOf(object), true, nil
+}
+
+// watch says how an owner is asked for, which was found for a pod; false if nobody watches it.
+func watch(owners []queue.Owner, uid string) (watched, bool) {
+	for _, o := range owners {
+		if uid == "" || o.UID != uid {
+			continue
+		}
+		version, err := schema.ParseGroupVersion(o.APIVersion)
+		resource, known := resources[schema.GroupKind{Group: version.Group, Kind: o.Kind}]
+		return watched{version.WithResource(resource), o.Name, o.UID}, err == nil && known
+	}
+	return watched{}, false
 }
 
 type getter func(ctx context.Context, of schema.GroupVersionResource, namespace, name, uid string) (*unstructured.Unstructured, error)
 
 func (c *ownerCache) chain(ctx context.Context, p *corev1.Pod, get getter) (owners []queue.Owner, err error) {
+	var workload []queue.Owner
 	if group, name := queue.PodGroupOf(p); name != "" {
 		one, err := c.podGroup(ctx, group, p.Namespace, name, get)
 		if err != nil {
 			return nil, err
 		}
 		owners = append(owners, ownerOf(one))
+		if workload, err = c.workload(ctx, one, get); err != nil {
+			return nil, err
+		}
+	}
+	controllers, err := c.controllers(ctx, p, get)
+	return append(append(owners, controllers...), workload...), err
+}
+
+// controllers are a pod's owners, the nearest first.
+func (c *ownerCache) controllers(ctx context.Context, p *corev1.Pod, get getter) (owners []queue.Owner, err error) {
+	if name := queue.SetOf(p); name != "" {
+		one, err := get(ctx, sets, p.Namespace, name, "")
+		if err != nil {
+			return nil, fmt.Errorf("the LeaderWorkerSet %s cannot be read: %v", name, err)
+		}
+		if one != nil {
+			owners = append(owners, ownerOf(one))
+		}
+		return owners, nil
 	}
 	ref := metav1.GetControllerOfNoCopy(p)
 	for range mostOwners {
@@ -114,6 +161,26 @@ func (c *ownerCache) podGroup(ctx context.Context, group, namespace, name string
 	return nil, fmt.Errorf("the PodGroup %s of the group %s cannot be read: %v", name, group, err)
 }
 
+// workload is the Workload of a PodGroup, if it has one: its annotations count most.
+func (c *ownerCache) workload(ctx context.Context, podGroup *unstructured.Unstructured, get getter) ([]queue.Owner, error) {
+	name, _, _ := unstructured.NestedString(podGroup.Object, "spec", "workloadRef", "workloadName")
+	if name == "" {
+		name, _, _ = unstructured.NestedString(podGroup.Object, "spec", "podGroupTemplateRef", "workload", "workloadName") // v1alpha2
+	}
+	if name == "" {
+		return nil, nil
+	}
+	of := podGroup.GroupVersionKind().GroupVersion().WithResource("workloads")
+	one, err := get(ctx, of, podGroup.GetNamespace(), name, "")
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("the Workload %s cannot be read: %v", name, err)
+	case one == nil:
+		return nil, nil
+	}
+	return []queue.Owner{ownerOf(one)}, nil
+}
+
 func (c *ownerCache) get(ctx context.Context, of schema.GroupVersionResource, namespace, name, uid string) (*unstructured.Unstructured, error) {
 	key := of.String() + namespace + "/" + name + "/" + uid
 	c.mu.Lock()
@@ -131,7 +198,11 @@ func (c *ownerCache) get(ctx context.Context, of schema.GroupVersionResource, na
 	if len(c.all) >= mostCached {
 		clear(c.all)
 	}
-	c.all[key] = cachedOwner{object, time.Now().Add(ownerTime)}
+	keep := ownerTime
+	if object == nil {
+		keep = absentTime
+	}
+	c.all[key] = cachedOwner{object, time.Now().Add(keep)}
 	return object, nil
 }
 
@@ -154,22 +225,30 @@ func (c *ownerCache) ask(ctx context.Context, of schema.GroupVersionResource, na
 
 // ownerOf is what counts of an owner.
 func ownerOf(o *unstructured.Unstructured) queue.Owner {
-	one := queue.Owner{Kind: o.GetKind(), Name: o.GetName(), UID: string(o.GetUID()), Annotations: o.GetAnnotations()}
+	one := queue.Owner{
+		APIVersion: o.GetAPIVersion(), Kind: o.GetKind(), Name: o.GetName(), UID: string(o.GetUID()), Annotations: o.GetAnnotations(),
+		Deleting: o.GetDeletionTimestamp() != nil,
+	}
 	number := func(fields ...string) int64 {
 		n, _, _ := unstructured.NestedInt64(o.Object, fields...)
 		return n
 	}
 	switch one.Kind {
 	case "Job":
-		one.Size, one.Deadline = int(number("spec", "parallelism")), number("spec", "activeDeadlineSeconds")
+		one.Size, one.Deadline = jobSize(o.Object, "spec"), number("spec", "activeDeadlineSeconds")
 		one.End = jobEnd(o)
 	case "JobSet":
-		one.Size = jobSetSize(o)
+		for _, r := range replicatedJobs(o) {
+			one.Jobs = append(one.Jobs, r)
+			one.Size += r.Replicas * r.Pods
+		}
 		state, _, _ := unstructured.NestedString(o.Object, "status", "terminalState")
 		one.End = queue.OwnerEnd{Done: state != ""}
 		if state != "Completed" {
 			one.End.Status = 1
 		}
+	case "LeaderWorkerSet":
+		one.Replicas = int(number("spec", "replicas"))
 	case "PodGroup":
 		one.Size = int(max(number("spec", "minMember"), number("spec", "schedulingPolicy", "gang", "minCount")))
 	}
@@ -194,8 +273,20 @@ func jobEnd(o *unstructured.Unstructured) queue.OwnerEnd {
 	return queue.OwnerEnd{}
 }
 
-// jobSetSize is the sum of its Jobs' pods.
-func jobSetSize(o *unstructured.Unstructured) (size int) {
+// jobSize is how many pods a Job has at once. Both of its numbers may be left out.
+func jobSize(object map[string]any, spec ...string) int {
+	parallelism, found, _ := unstructured.NestedInt64(object, append(spec, "parallelism")...)
+	if !found {
+		parallelism = 1
+	}
+	if completions, found, _ := unstructured.NestedInt64(object, append(spec, "completions")...); found {
+		parallelism = min(parallelism, completions)
+	}
+	return int(parallelism)
+}
+
+// replicatedJobs are a JobSet's.
+func replicatedJobs(o *unstructured.Unstructured) (all []queue.ReplicatedJob) {
 	jobs, _, _ := unstructured.NestedSlice(o.Object, "spec", "replicatedJobs")
 	for _, one := range jobs {
 		j, is := one.(map[string]any)
@@ -206,11 +297,8 @@ func jobSetSize(o *unstructured.Unstructured) (size int) {
 		if !found {
 			replicas = 1
 		}
-		parallelism, found, _ := unstructured.NestedInt64(j, "template", "spec", "parallelism")
-		if !found {
-			parallelism = 1
-		}
-		size += int(replicas * parallelism)
+		name, _, _ := unstructured.NestedString(j, "name")
+		all = append(all, queue.ReplicatedJob{Name: name, Replicas: int(replicas), Pods: jobSize(j, "template", "spec")})
 	}
-	return size
+	return all
 }

@@ -43,6 +43,9 @@ type group struct {
 	timer              *time.Timer
 	// kept says that the group gets its first pod now.
 	kept bool
+	// owner is the one whose end is the group's, if there is one, and index which of a LeaderWorkerSet's groups it is.
+	owner watched
+	index int
 }
 
 func (g *group) jobs() (ids []uint32) {

@@ -292,14 +292,11 @@ func (t *turn) finish(j *Job) {
 		o.Status, whole = t.status(ran)
 		if !whole {
 			pause = Replacement
-			if t.asked.IsZero() || t.due(t.asked, perOwner) {
-				t.asked = t.now
-				t.wake(t.now.Add(perOwner))
-				t.do(AskOwner{})
-			}
+			t.askOwner()
 		}
-	} else if t.Gang && c != Waiting {
+	} else if t.Gang && c != Waiting && !t.Owner.Done {
 		pause = Replacement
+		t.askOwner()
 	} else if t.Gang || len(t.Pods) == 0 && t.Since.IsZero() {
 		pause = leaving
 	}
@@ -313,6 +310,15 @@ func (t *turn) finish(j *Job) {
 		t.end(j.ID, j.run())
 		j.tried, j.ends, t.Failures = t.now, j.ends+1, 0
 		t.wake(t.now.Add(anew))
+	}
+}
+
+// askOwner finds out now and then whether the pods' owner has ended.
+func (t *turn) askOwner() {
+	if t.asked.IsZero() || t.due(t.asked, perOwner) {
+		t.asked = t.now
+		t.wake(t.now.Add(perOwner))
+		t.do(AskOwner{})
 	}
 }
 

@@ -14,23 +14,38 @@ import (
 // What other makers of pods write to them.
 const (
 	completionIndex = "batch.kubernetes.io/job-completion-index"
-	lwsGroup        = "leaderworkerset.sigs.k8s.io/group-key"
+	lwsName         = "leaderworkerset.sigs.k8s.io/name"
+	lwsGroup        = "leaderworkerset.sigs.k8s.io/group-index"
 	lwsSize         = "leaderworkerset.sigs.k8s.io/size"
 	lwsIndex        = "leaderworkerset.sigs.k8s.io/worker-index"
+	jobSetJobs      = "jobset.sigs.k8s.io/replicatedjob-name"
+	jobSetJob       = "jobset.sigs.k8s.io/job-index"
 	podGroupLabel   = "scheduling.x-k8s.io/pod-group"
 	volcanoGroup    = "scheduling.k8s.io/group-name"
 )
 
 // Owner is what owns a pod, or the PodGroup that a pod names. The one that a pod names itself comes first in a chain.
 type Owner struct {
-	Kind, Name, UID string
-	Annotations     map[string]string
+	APIVersion, Kind, Name, UID string
+	Annotations                 map[string]string
 	// Size is how many pods it has at once: a Job's parallelism, a JobSet's sum, a PodGroup's least count.
 	Size int
+	// Jobs are a JobSet's, in their order.
+	Jobs []ReplicatedJob
+	// Replicas is how many groups a LeaderWorkerSet has.
+	Replicas int
 	// Deadline is activeDeadlineSeconds of a Job; 0 for none.
 	Deadline int64
 	// End says how a Job or JobSet has ended.
 	End OwnerEnd
+	// Deleting says that somebody has deleted it.
+	Deleting bool
+}
+
+// ReplicatedJob is one of a JobSet: as many Jobs, of as many pods each.
+type ReplicatedJob struct {
+	Name           string
+	Replicas, Pods int
 }
 
 // Group is a pod's.
@@ -41,8 +56,11 @@ type Group struct {
 	Gang      bool
 	// Slot is the task that the pod's index asks for; -1 for any.
 	Slot int
-	// Watched is the owner whose end is the group's; empty for none.
+	// Watched is the owner whose end is the group's; empty for none. Index is which of a LeaderWorkerSet's groups it is.
 	Watched string
+	Index   int
+	// Open says that more pods than Size belong to the group, if they are there before its job.
+	Open bool
 }
 
 // PodGroupOf is the PodGroup that a pod names: its kind (an API group), and its name. Both are empty if it names none.
@@ -58,16 +76,21 @@ func PodGroupOf(p *corev1.Pod) (group, name string) {
 	return "", ""
 }
 
+// SetOf is the LeaderWorkerSet that a pod names; empty if it names none. Its workers' chain of owners ends with their
+// leader, which is a pod.
+func SetOf(p *corev1.Pod) string {
+	if p.Labels[lwsGroup] == "" {
+		return ""
+	}
+	return p.Labels[lwsName]
+}
+
 // GroupOf is a pod's group. The error is a sentence for an event.
 func GroupOf(p *corev1.Pod, owners []Owner) (Group, error) {
 	one := Group{UID: string(p.UID), Name: p.Namespace + "/" + p.Name, Size: 1, Slot: -1}
 	marks := Annotations(p, owners)
-	if p.Labels[lwsGroup] != "" {
-		size, err := strconv.Atoi(p.Annotations[lwsSize])
-		if err != nil || size < 1 || size > mostTasks {
-			return one, fmt.Errorf("the annotation %s of the pod is %q; a number from 1 to %d is allowed", lwsSize, p.Annotations[lwsSize], mostTasks)
-		}
-		return Group{UID: "lws." + p.Labels[lwsGroup], Name: p.Namespace + "/" + named(p, owners, "LeaderWorkerSet"), Size: size, Gang: true, Slot: index(p.Labels[lwsIndex])}, nil
+	if SetOf(p) != "" {
+		return setGroup(p, owners, one)
 	}
 	for i := range owners {
 		o := &owners[i]
@@ -79,15 +102,45 @@ func GroupOf(p *corev1.Pod, owners []Owner) (Group, error) {
 			return one, fmt.Errorf("the %s %s has %d pods at once; 1 to %d are allowed", o.Kind, o.Name, o.Size, mostTasks)
 		}
 		g := Group{UID: o.UID, Name: p.Namespace + "/" + o.Name, Size: o.Size, Gang: true, Slot: -1}
-		if o.Kind == "Job" {
-			g.Slot = index(p.Annotations[completionIndex])
-		}
-		if o.Kind != "PodGroup" {
-			g.Watched = o.UID
+		switch o.Kind {
+		case "Job":
+			g.Slot, g.Watched = index(p.Annotations[completionIndex]), o.UID
+		case "JobSet":
+			g.Slot, g.Watched = o.slot(p), o.UID
+		case "PodGroup":
+			g.Open = true
 		}
 		return g, nil
 	}
 	return one, nil
+}
+
+// setGroup is a group of a LeaderWorkerSet. One that is not known has no annotations.
+func setGroup(p *corev1.Pod, owners []Owner, one Group) (Group, error) {
+	size, err := strconv.Atoi(p.Annotations[lwsSize])
+	if err != nil || size < 1 || size > mostTasks {
+		return one, fmt.Errorf("the annotation %s of the pod is %q; a number from 1 to %d is allowed", lwsSize, p.Annotations[lwsSize], mostTasks)
+	}
+	name := p.Labels[lwsName] + "-" + p.Labels[lwsGroup] // and its leader's
+	g := Group{UID: "lws." + name, Name: p.Namespace + "/" + name, Size: size, Gang: true, Slot: index(p.Labels[lwsIndex]), Index: index(p.Labels[lwsGroup])}
+	for _, o := range owners {
+		if o.Kind == "LeaderWorkerSet" {
+			g.UID, g.Watched = o.UID+"."+p.Labels[lwsGroup], o.UID
+		}
+	}
+	return g, nil
+}
+
+// slot is the task of a JobSet's pod: the Jobs' pods follow one another in the order of the JobSet.
+func (o *Owner) slot(p *corev1.Pod) int {
+	job, pod, before := index(p.Labels[jobSetJob]), index(p.Annotations[completionIndex]), 0
+	for _, r := range o.Jobs {
+		if r.Name == p.Labels[jobSetJobs] && job >= 0 && job < r.Replicas && pod >= 0 && pod < r.Pods {
+			return before + job*r.Pods + pod
+		}
+		before += r.Replicas * r.Pods
+	}
+	return -1
 }
 
 func has(owners []Owner, kind string) bool {
@@ -97,15 +150,6 @@ func has(owners []Owner, kind string) bool {
 		}
 	}
 	return false
-}
-
-func named(p *corev1.Pod, owners []Owner, kind string) string {
-	for _, o := range owners {
-		if o.Kind == kind {
-			return o.Name
-		}
-	}
-	return p.Name
 }
 
 func index(text string) int {

@@ -199,6 +199,12 @@ func (s *State) Done() bool {
 	return len(s.Pods) == 0 && s.Order.Kind == "" && !slices.ContainsFunc(s.Jobs, func(j Job) bool { return j.class() != Past })
 }
 
+// Leave says whether a pod may go to another group: none of the jobs has it.
+func (s *State) Leave(uid string) bool {
+	p := s.pod(uid)
+	return p == nil || p.waits()
+}
+
 // waits says whether the pod needs a task.
 func (p *Pod) waits() bool { return p.Gated && !p.Deleting && !p.Over && p.Job == 0 }
 

@@ -130,6 +130,7 @@ func (e PodIs) apply(s *State, now time.Time) []Action {
 	}
 	old := s.pod(p.UID)
 	if old == nil {
+		s.Owner = OwnerEnd{} // it makes pods
 		if p.Job != 0 {
 			p.bound = now
 		}

@@ -133,22 +133,35 @@ func TestGroupOf(t *testing.T) {
 			owners: []Owner{{Kind: "Job", Name: "j", UID: "ju", Size: 2}, {Kind: "JobSet", Name: "s", UID: "su", Size: 6}},
 			want:   Group{UID: "su", Name: "team/s", Size: 6, Gang: true, Slot: -1, Watched: "su"},
 		},
+		"a JobSet's pod has its place among all": {
+			change: func(p *corev1.Pod) {
+				p.Labels, p.Annotations = map[string]string{jobSetJobs: "workers", jobSetJob: "1"}, map[string]string{completionIndex: "2"}
+			},
+			owners: []Owner{{Kind: "JobSet", Name: "s", UID: "su", Size: 10, Jobs: []ReplicatedJob{{"driver", 2, 1}, {"workers", 2, 4}}}},
+			want:   Group{UID: "su", Name: "team/s", Size: 10, Gang: true, Slot: 8, Watched: "su"},
+		},
 		"a JobSet whose pods are no gang": {
 			owners: []Owner{{Kind: "Job", Size: 2}, {Kind: "JobSet", Size: 6, Annotations: map[string]string{wellknown.Gang: "false"}}},
 			want:   Group{UID: "u", Name: "team/a", Size: 1, Slot: -1},
 		},
 		"a LeaderWorkerSet": {
 			change: func(p *corev1.Pod) {
-				p.Labels, p.Annotations = map[string]string{lwsGroup: "key", lwsIndex: "2"}, map[string]string{lwsSize: "4"}
+				p.Labels, p.Annotations = map[string]string{lwsName: "lws", lwsGroup: "1", lwsIndex: "2"}, map[string]string{lwsSize: "4"}
 			},
-			owners: []Owner{{Kind: "StatefulSet", Name: "s"}, {Kind: "LeaderWorkerSet", Name: "lws"}},
-			want:   Group{UID: "lws.key", Name: "team/lws", Size: 4, Gang: true, Slot: 2},
+			owners: []Owner{{Kind: "LeaderWorkerSet", Name: "lws", UID: "lu", Replicas: 2}},
+			want:   Group{UID: "lu.1", Name: "team/lws-1", Size: 4, Gang: true, Slot: 2, Watched: "lu", Index: 1},
 		},
-		"a LeaderWorkerSet without a size": {change: func(p *corev1.Pod) { p.Labels = map[string]string{lwsGroup: "key"} }, fault: lwsSize},
+		"a LeaderWorkerSet that is gone": {
+			change: func(p *corev1.Pod) {
+				p.Labels, p.Annotations = map[string]string{lwsName: "lws", lwsGroup: "1", lwsIndex: "0"}, map[string]string{lwsSize: "4"}
+			},
+			want: Group{UID: "lws.lws-1", Name: "team/lws-1", Size: 4, Gang: true, Slot: 0, Index: 1},
+		},
+		"a LeaderWorkerSet without a size": {change: func(p *corev1.Pod) { p.Labels = map[string]string{lwsName: "lws", lwsGroup: "0"} }, fault: lwsSize},
 		"a PodGroup": {
 			change: func(p *corev1.Pod) { p.Spec.SchedulingGroup = &corev1.PodSchedulingGroup{PodGroupName: &name} },
 			owners: []Owner{{Kind: "PodGroup", Name: "pg", UID: "pu", Size: 3}, {Kind: "Job", Size: 3}},
-			want:   Group{UID: "pu", Name: "team/pg", Size: 3, Gang: true, Slot: -1},
+			want:   Group{UID: "pu", Name: "team/pg", Size: 3, Gang: true, Slot: -1, Open: true},
 		},
 		"a PodGroup of nobody": {owners: []Owner{{Kind: "PodGroup", Name: "pg", UID: "pu"}}, fault: "the PodGroup pg has 0 pods at once"},
 	} {

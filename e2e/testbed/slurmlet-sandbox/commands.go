@@ -14,6 +14,7 @@ import (
 
 	"github.com/slurmlet/slurmlet/e2e/testbed/kubecluster"
 	"github.com/slurmlet/slurmlet/e2e/testbed/sandbox"
+	"github.com/slurmlet/slurmlet/e2e/testbed/sandbox/parts"
 )
 
 // usageError is the caller's mistake; its text names what is allowed.
@@ -170,11 +171,15 @@ func did(err error, format string, args ...any) (int, error) {
 func install(f *flag.FlagSet) action {
 	noLimits := f.Bool("no-limits", false, "only what pods without limits need: no kernel")
 	kubernetes := f.Bool("kubernetes", false, "what kube-up needs instead")
+	workloads := f.Bool("workloads", false, "instead, the controllers of JobSet and LeaderWorkerSet")
 	node := f.Bool("node", false, "of what kube-up needs, the nodes' root file system alone")
 	return func(ctx context.Context, _ []string) (int, error) {
 		switch {
 		case *node:
 			return did(kubecluster.InstallNode(ctx, progress()), "the root file system of Kubernetes' nodes is in the cache")
+		case *workloads:
+			_, err := parts.Workloads(ctx, progress())
+			return did(err, "the controllers of JobSet and LeaderWorkerSet are in the cache")
 		case *kubernetes:
 			return did(kubecluster.Install(ctx, progress()), "what a Kubernetes cluster is made of is in the cache")
 		}

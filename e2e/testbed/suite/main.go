@@ -61,7 +61,8 @@ var steps = []step{
 	{"tools", "helm, its unit tests, buildx and buildkitd", nil, []string{"build", "registry"}, 30 * time.Minute, calm},
 	{"node", "the root file system of Kubernetes' nodes", nil, []string{"roots"}, 20 * time.Minute, calm},
 	{"kubernetes", "the programs of Kubernetes", []string{"kernel", "node"}, nil, 50 * time.Minute, calm}, // beside the kernel, both and the tests take longer (DECISIONS 278)
-	{"controller", "the controller with real etcd and kube-apiserver", []string{"build", "tools", "kubernetes"}, nil, 40 * time.Minute, quiet},
+	{"workloads", "the controllers of JobSet and LeaderWorkerSet", []string{"kubernetes"}, nil, 20 * time.Minute, calm},
+	{"controller", "the controller with real etcd and kube-apiserver", []string{"build", "tools", "kubernetes", "workloads"}, nil, 40 * time.Minute, quiet},
 	{"limits", "real Slurm, both versions, with cgroup v2", []string{"build", "roots", "kernel"}, nil, 40 * time.Minute, loud},
 	{"kube", "the chart on real Kubernetes", []string{"images", "kubernetes"}, nil, 60 * time.Minute, quiet},
 	{"images", "the images", []string{"build", "tools"}, nil, 40 * time.Minute, steady}, // buildkitd gives up a client that says nothing for five seconds

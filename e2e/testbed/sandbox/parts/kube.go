@@ -27,6 +27,29 @@ var kubernetes = module{
 // cache has none: about 12 CPU minutes.
 func Kube(ctx context.Context, p Progress) (string, error) { return kubernetes.obtain(ctx, p) }
 
+// workloads are the controllers of pods that come in groups, with their own versions of Kubernetes' libraries, which no
+// other build has.
+var workloads = module{
+	name: "workloads", packages: 720,
+	plain:  []string{"k8s.io/...", "sigs.k8s.io/...", "github.com/google/cel-go/..."},
+	rename: map[string]string{"cmd": "lws"},
+	files: map[string]map[string]string{
+		"sigs.k8s.io/jobset": {
+			"config/components/crd/bases/jobset.x-k8s.io_jobsets.yaml": "jobset-crd.yaml",
+			"config/components/webhook/manifests.yaml":                 "jobset-webhooks.yaml",
+		},
+		"sigs.k8s.io/lws": {
+			"config/crd/bases/leaderworkerset.x-k8s.io_leaderworkersets.yaml": "lws-crd.yaml",
+			"config/webhook/manifests.yaml":                                   "lws-webhooks.yaml",
+		},
+		"sigs.k8s.io/scheduler-plugins": {"config/crd/bases/scheduling.x-k8s.io_podgroups.yaml": "podgroup-crd.yaml"},
+	},
+}
+
+// Workloads returns the directory with the controllers of JobSet and LeaderWorkerSet, the definitions of their resources
+// and webhooks, and the definition of scheduling.x-k8s.io's PodGroup. It builds them when the cache has none.
+func Workloads(ctx context.Context, p Progress) (string, error) { return workloads.obtain(ctx, p) }
+
 // kubernetesFlags tell the programs their version, which they know from their release only.
 func kubernetesFlags(goMod string) string {
 	version := required(goMod, "k8s.io/kubernetes")

@@ -25,6 +25,8 @@ type module struct {
 	plain []string
 	// rename maps what go build calls a program to its name.
 	rename map[string]string
+	// files are what else is kept of the modules that the programs are made of: their names, by module and path.
+	files map[string]map[string]string
 }
 
 // obtain returns the directory with the programs, building them when the cache has none.
@@ -50,7 +52,7 @@ func (m module) build(ctx context.Context, dir, to string, p Progress) error {
 	p("%s: downloads and compiles what .ci/%s/go.mod pins", m.name, m.name)
 	s := watch(p, m.name+": compiled %d of about %d packages", m.packages, "")
 	c := command{dir: dir, line: s.line, env: []string{"CGO_ENABLED=0", "GOWORK=off", "GOFLAGS=-mod=readonly -buildvcs=false -gcflags=all=-dwarf=false -toolexec=" + filepath.Join(filepath.Dir(dir), "compile")}}
-	args := []string{"build", "-v", "-trimpath", "-tags", m.tags, "-ldflags", "-s -w " + m.flags(string(goMod)), "-o", to + "/"}
+	args := []string{"build", "-v", "-trimpath", "-tags", m.tags, "-ldflags", "-s -w " + m.linked(string(goMod)), "-o", to + "/"}
 	for _, packages := range m.plain {
 		args = append(args, "-gcflags", packages+"=-dwarf=false -l")
 	}
@@ -65,7 +67,38 @@ func (m module) build(ctx context.Context, dir, to string, p Progress) error {
 			return err
 		}
 	}
+	if err := m.copyFiles(ctx, c, to); err != nil {
+		return err
+	}
 	p("%s: done (%s)", m.name, since(started))
+	return nil
+}
+
+// linked are the linker's own flags.
+func (m module) linked(goMod string) string {
+	if m.flags == nil {
+		return ""
+	}
+	return m.flags(goMod)
+}
+
+// copyFiles copies files of modules, which go build has downloaded.
+func (m module) copyFiles(ctx context.Context, c command, to string) error {
+	for path, files := range m.files {
+		from, err := c.output(ctx, "go", "list", "-m", "-f", "{{.Dir}}", path)
+		if err != nil {
+			return fmt.Errorf("cannot find the module %s: %w", path, err)
+		}
+		for file, name := range files {
+			text, err := os.ReadFile(filepath.Join(strings.TrimSpace(from), file))
+			if err != nil {
+				return fmt.Errorf("cannot copy a file of the module %s: %w", path, err)
+			}
+			if err := os.WriteFile(filepath.Join(to, name), text, 0o644); err != nil {
+				return fmt.Errorf("cannot copy a file of the module %s: %w", path, err)
+			}
+		}
+	}
 	return nil
 }
 
