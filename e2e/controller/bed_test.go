@@ -48,7 +48,7 @@ type settings struct {
 	Programs, Helm, Binaries string
 	// Workloads has the controllers of JobSet and LeaderWorkerSet, and what they define.
 	Workloads string
-	Roots                    map[string]string // with Slurm, by its version
+	Roots     map[string]string // with Slurm, by its version
 	// Full has all that there is to test.
 	Full bool
 }
@@ -277,16 +277,13 @@ func (b *bed) installPolicy(values ...string) {
 // apply makes the objects of one of the chart's templates.
 func (b *bed) apply(template string, values ...string) {
 	b.Helper()
-	args := append([]string{"template", home, "../../charts/slurmlet", "--namespace", home, "--set", "image.registry=registry.example/slurmlet", "--show-only", "templates/" + template + ".yaml"}, values...)
+	args := append([]string{"template", home, "../../charts/slurmlet", "--namespace", home, "--set", "image.registry=registry.example/slurmlet", "--kube-version", "1.37.1", "--show-only", "templates/" + template + ".yaml"}, values...)
 	render := exec.CommandContext(b.Context(), given.Helm, args...)
 	var said bytes.Buffer
 	render.Stderr = &said
 	text, err := render.Output()
 	require.NoError(b, err, said.String())
-	config, err := clientcmd.BuildConfigFromFlags("", b.file("admin"))
-	require.NoError(b, err)
-	client, err := dynamic.NewForConfig(config)
-	require.NoError(b, err)
+	client := b.objects()
 	resources := map[string]string{
 		"ValidatingAdmissionPolicy": "validatingadmissionpolicies", "ValidatingAdmissionPolicyBinding": "validatingadmissionpolicybindings",
 		"MutatingAdmissionPolicy": "mutatingadmissionpolicies", "MutatingAdmissionPolicyBinding": "mutatingadmissionpolicybindings",
@@ -304,6 +301,16 @@ func (b *bed) apply(template string, values ...string) {
 			Namespace(object.GetNamespace()).Create(b.Context(), &object, metav1.CreateOptions{})
 		require.NoError(b, err)
 	}
+}
+
+// objects is a client for objects of any kind, without bounds.
+func (b *bed) objects() dynamic.Interface {
+	config, err := clientcmd.BuildConfigFromFlags("", b.file("admin"))
+	require.NoError(b, err)
+	config.QPS = -1
+	client, err := dynamic.NewForConfig(config)
+	require.NoError(b, err)
+	return client
 }
 
 // token makes one of a service account, bound to a pod if there is one.

@@ -168,28 +168,68 @@ func TestBridge(t *testing.T) {
 	values := []string{"--set", "bridge.enabled=true"}
 	b := newBedWith(t, []string{home, "hpc", "team", "nobody"}, values...)
 	b.apply("bridge", values...)
-	b.annotate("team", `{"slurmlet.dev/cluster":"hpc/slurm","slurmlet.dev/user":"alice","slurmlet.dev/account":"science"}`)
-	b.annotate("nobody", `{"slurmlet.dev/cluster":"hpc/slurm"}`)
-	b.replica("SLURMLET_BRIDGE=true").ready()
-	for _, name := range []string{"m1", "m2"} {
-		b.node(name)
-	}
-	nodes := map[string]*corev1.Pod{
-		"w1": b.pod(spec{"hpc", "w1", "slurm", "slurmd", "cpu", "", "m1", []string{"10.1.0.1"}}),
-		"w2": b.pod(spec{"hpc", "w2", "slurm", "slurmd", "cpu", "", "m2", []string{"10.1.0.2"}}),
-	}
-	login := b.pod(spec{"hpc", "login", "slurm", "login", "", "", "m1", []string{"10.1.0.3"}})
-	_, err := b.kube.CoreV1().Pods("hpc").Patch(b.Context(), "login", types.MergePatchType, []byte(`{"metadata":{"labels":{"slurmlet.dev/gateway":"true"}}}`), metav1.PatchOptions{})
-	require.NoError(b, err)
-	s := b.gateway(login, nodes)
+	s := b.queue("SLURMLET_BRIDGE=true")
 	b.run([]story{
 		{"a pod has a gate that nobody lifts", s.gates},
 		{"a pod runs on its job's node, and its end ends the job", s.runs},
 		{"the end of a job ends its pod, and holds the node until it is gone", s.ends},
 		{"a gang of two is one job", s.gang},
-		{"a wrong annotation and a namespace without a user are told", s.faults},
+		{"all annotations of slurm-bridge, in its own manifests", s.manifests},
+		{"a wrong annotation is refused", refusedAnnotations},
+		{"what nobody can run and a namespace without a user are told", s.faults},
 		{"another leader goes on", s.leaders},
 	})
+}
+
+// TestQueueWebhook does with the webhook what the policy does where the API server has such policies.
+func TestQueueWebhook(t *testing.T) {
+	t.Parallel()
+	values := []string{"--set", "bridge.enabled=true", "--set", "inject.enabled=false", "--kube-version", "1.35.0"}
+	b := newBedWith(t, []string{home, "hpc", "team", "nobody"}, values...)
+	b.apply("bridge", values...)
+	b.installWebhook(values...)
+	said, err := b.kubectl(strings.ReplaceAll(endpoints, "9443", "9543"), "apply", "-f", "-") // another bed may have the port
+	require.NoError(b, err, said)
+	policies, err := b.kube.AdmissionregistrationV1().MutatingAdmissionPolicies().List(b.Context(), metav1.ListOptions{})
+	require.NoError(b, err)
+	require.Empty(b, policies.Items)
+	s := b.queue("SLURMLET_BRIDGE=true", "SLURMLET_WEBHOOK="+webhook, "SLURMLET_PEERS=slurmlet.slurmlet.svc:443", "SLURMLET_AGENT_IMAGE=registry.example/agent:1", "SLURMLET_WEBHOOK_ADDRESS=:9543")
+	b.run([]story{
+		{"a pod has a gate that nobody lifts", s.gates},
+		{"a pod runs on its job's node, and its end ends the job", s.runs},
+		{"all annotations of slurm-bridge, in its own manifests", s.manifests},
+		{"a wrong annotation is refused", refusedAnnotations},
+		{"after the controller's death no pod slips past the queue", func(b *bed) {
+			require.NoError(b, b.replicas[0].Stop(20*time.Second))
+			_, err := b.kube.CoreV1().Pods("team").Create(b.Context(), userPod("late", nil), metav1.CreateOptions{})
+			assert.ErrorContains(b, err, `failed calling webhook "queue.slurmlet.dev"`)
+			said, err := b.kubectl("", "delete", "mutatingwebhookconfiguration", webhook)
+			require.NoError(b, err, said)
+			b.eventually(patience, "the validating policy refuses the pod", func() bool {
+				_, err := b.kube.CoreV1().Pods("team").Create(b.Context(), userPod("late", nil), metav1.CreateOptions{})
+				require.Error(b, err)
+				return strings.Contains(err.Error(), "pods of this namespace wait in Slurm's queue, and this one has no gate slurmlet.dev/slurm")
+			})
+		}},
+	})
+	assert.NotContains(t, b.replicas[0].log(), "forbidden", "the chart gives the rights that the controller uses")
+}
+
+// queue starts a controller, and plays the cluster's Slurm: two nodes and a gateway.
+func (b *bed) queue(environ ...string) *playedSlurm {
+	b.annotate("team", `{"slurmlet.dev/cluster":"hpc/slurm","slurmlet.dev/user":"alice","slurmlet.dev/account":"science","slurmlet.dev/allow":"user-id=bob;carol"}`)
+	b.annotate("nobody", `{"slurmlet.dev/cluster":"hpc/slurm"}`)
+	b.replica(environ...).ready()
+	nodes := map[string]*corev1.Pod{}
+	for i, name := range []string{"w1", "w2"} {
+		machine := fmt.Sprintf("m%d", i+1)
+		b.node(machine)
+		nodes[name] = b.pod(spec{"hpc", name, "slurm", "slurmd", "cpu", "", machine, []string{fmt.Sprintf("10.1.0.%d", i+1)}})
+	}
+	login := b.pod(spec{"hpc", "login", "slurm", "login", "", "", "m1", []string{"10.1.0.3"}})
+	_, err := b.kube.CoreV1().Pods("hpc").Patch(b.Context(), "login", types.MergePatchType, []byte(`{"metadata":{"labels":{"slurmlet.dev/gateway":"true"}}}`), metav1.PatchOptions{})
+	require.NoError(b, err)
+	return b.gateway(login, nodes)
 }
 
 // annotate marks a namespace.
@@ -258,7 +298,9 @@ func (s *playedSlurm) gates(b *bed) {
 	b.eventually(patience, "the policies hold", func() bool {
 		var err error
 		p, err = b.kube.CoreV1().Pods("team").Create(b.Context(), userPod("gated", nil), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
-		require.NoError(b, err)
+		if err != nil {
+			return false // the API server does not trust the webhook yet
+		}
 		_, fault := b.kube.CoreV1().Pods("team").Create(b.Context(), userPod("gated", map[string]string{"slurmlet.dev/group": "x"}), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 		return len(p.Spec.SchedulingGates) > 0 && fault != nil
 	})
@@ -390,8 +432,11 @@ func (s *playedSlurm) gang(b *bed) {
 }
 
 func (s *playedSlurm) faults(b *bed) {
-	p := b.user("team", "wrong", map[string]string{"slurmjob.slinky.slurm.net/timelimit": "soon"})
-	assert.Equal(b, `The pod is not submitted: the annotation slurmjob.slinky.slurm.net/timelimit is "soon", and a whole number from 1 is allowed.`, b.said(p, "NotSubmitted"))
+	p := userPod("wrong", nil)
+	p.Spec.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{}}}}}
+	p, err := b.kube.CoreV1().Pods("team").Create(b.Context(), p, metav1.CreateOptions{})
+	require.NoError(b, err)
+	assert.Equal(b, "The pod is not submitted: a term of the pod's required node affinity is empty, and Kubernetes lets nobody add a node to it.", b.said(p, "NotSubmitted"))
 	q := b.user("nobody", "nobody", nil)
 	assert.Contains(b, b.said(q, "NotSubmitted"), "the namespace nobody names no Slurm user")
 	assert.NotEmpty(b, b.podNow(q).Spec.SchedulingGates)

@@ -54,6 +54,7 @@ func TestWorkloads(t *testing.T) {
 	b.run([]story{
 		{"the controllers are ready", s.makersReady},
 		{"each pod of a Job is a job, and a gang is one", s.kubernetesJobs},
+		{"slurm-bridge's own Job and LeaderWorkerSet", s.slinky},
 		{"a JobSet is one job, and keeps it when it restarts", s.jobSet},
 		{"each group of a LeaderWorkerSet is one job, and keeps it when it is made anew", s.leaderWorkerSet},
 		{"a PodGroup of scheduling.x-k8s.io may come after its pods", s.podGroup},
@@ -314,6 +315,69 @@ spec: {parallelism: 5, completions: 2, completionMode: Indexed, template: {spec:
 	began := time.Now()
 	s.ordered(b, "team/gang")
 	b.Logf("%v after the Job's end, its job's end is ordered", time.Since(began).Round(time.Second/10))
+}
+
+// slinky has two manifests of slurm-bridge's (docs/workload.md, hack/examples/lws), their namespace apart.
+func (s *playedSlurm) slinky(b *bed) {
+	s.b = b
+	b.manifest(`
+apiVersion: batch/v1
+kind: Job
+metadata:
+  name: sleep
+  # Slurm job annotations on the Job, not spec.template.metadata
+  annotations:
+    slurmjob.slinky.slurm.net/timelimit: "5"
+    slurmjob.slinky.slurm.net/account: foo
+spec:
+  template:
+    spec:
+      schedulerName: slurm-bridge-scheduler
+      restartPolicy: Never
+      containers:
+        - name: sleep
+          image: busybox:stable
+          command: [sh, -c, sleep 3]
+          resources:
+            limits:
+              cpu: "1"
+              memory: 100Mi
+---
+apiVersion: leaderworkerset.x-k8s.io/v1
+kind: LeaderWorkerSet
+metadata:
+  name: vllm
+spec:
+  replicas: 2
+  leaderWorkerTemplate:
+    size: 3
+    restartPolicy: RecreateGroupOnPodRestart
+    leaderTemplate:
+      metadata:
+        labels:
+          role: leader
+      spec:
+        schedulerName: slurm-bridge-scheduler
+        containers:
+          - name: leader
+            image: busybox:stable
+            command: [sh, -c, sleep infinite]
+    workerTemplate:
+      spec:
+        schedulerName: slurm-bridge-scheduler
+        containers:
+          - name: worker
+            image: busybox:stable
+            command: [sh, -c, sleep infinite]
+`)
+	b.eventually(patience, "three jobs stand for both", func() bool { return len(s.submitted("team/sleep-"))+len(s.submitted("team/vllm-")) == 3 })
+	assert.Subset(b, s.submitted("team/sleep-")[0], []string{"--ntasks=1", "--time=5", "--account=foo", "--mem=100M"})
+	assert.Subset(b, s.submitted("team/vllm-")[0], []string{"--ntasks=3", "--nodes=3", "--exclusive"})
+	said, err := b.kubectl("", "delete", "job/sleep", "lws/vllm", "-n", "team")
+	require.NoError(b, err, said)
+	for _, name := range []string{"team/vllm-0", "team/vllm-1"} {
+		b.eventually(patience, name+" leaves the queue", func() bool { return s.job(name).State == "CANCELLED" })
+	}
 }
 
 func (s *playedSlurm) jobSet(b *bed) {

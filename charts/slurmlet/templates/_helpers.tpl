@@ -38,6 +38,21 @@ labels: {{- include "slurmlet.labels" . | nindent 2 }}
 {{ printf "bridge.%s" (include "slurmlet.webhook" .) }}
 {{- end }}
 
+{{- /* Whether the webhook has pods wait in Slurm's queue: Kubernetes before 1.36 has no MutatingAdmissionPolicy. */}}
+{{- define "slurmlet.queueWebhook" -}}
+{{ if and .Values.bridge.enabled (semverCompare "<1.36.0-0" .Capabilities.KubeVersion.Version) }}true{{ end }}
+{{- end }}
+
+{{- /* Whether there is a webhook. */}}
+{{- define "slurmlet.webhooks" -}}
+{{ if or .Values.inject.enabled (include "slurmlet.queueWebhook" .) }}true{{ end }}
+{{- end }}
+
+{{- /* Whom a gate is for: DaemonSets' pods stay as they are, in the API server's words (CEL). */}}
+{{- define "slurmlet.bridgeDaemonSet" -}}
+(request.userInfo.username in ['system:serviceaccount:kube-system:daemon-set-controller', 'system:kube-controller-manager'] && has(object.metadata.ownerReferences) && object.metadata.ownerReferences.exists(o, o.kind == 'DaemonSet' && has(o.controller) && o.controller))
+{{- end }}
+
 {{- /* Which pods the webhook is for, in the API server's words (CEL). */}}
 {{- define "slurmlet.podAsks" -}}
 has(object.metadata.annotations) && 'slurmlet.dev/inject' in object.metadata.annotations

@@ -6,7 +6,7 @@ An expression has the variables of policy.yaml. A message says what is allowed.
 */}}
 {{- define "slurmlet.policy.features" -}}
 {{- $names := list "authority" }}
-{{- if .Values.inject.enabled }}{{ $names = append $names "inject" }}{{ end }}
+{{- if include "slurmlet.webhooks" . }}{{ $names = append $names "inject" }}{{ end }}
 {{- if .Values.scaleIn.enabled }}{{ $names = append $names "scaleIn" }}{{ end }}
 {{- if .Values.configMaps }}{{ $names = append $names "refresh" }}{{ end }}
 {{- if ne .Values.machines.cordon "off" }}{{ $names = append $names "cordon" }}{{ end }}

@@ -252,7 +252,7 @@ func TestTheDesk(t *testing.T) {
 				r.Header.Set("Content-Type", "application/json")
 				w, began := httptest.NewRecorder(), time.Now()
 				c.meanwhile(func() { <-d }, reset)
-				handler(d, workTime, func([]byte) ([]byte, int, error) { worked = true; return []byte("done"), 0, nil }).ServeHTTP(w, r)
+				handlerOf(d, workTime, func([]byte) ([]byte, int, error) { worked = true; return []byte("done"), 0, nil }).ServeHTTP(w, r)
 				assert.Equal(t, c.status, w.Code)
 				assert.Equal(t, c.after, time.Since(began))
 				assert.Equal(t, c.worked, worked)

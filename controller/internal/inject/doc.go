@@ -25,6 +25,9 @@
 //   - the labels slurmlet.dev/cluster, /role and /node-set, by which peers know the pod
 //   - the role's terminationGracePeriodSeconds, if the pod's is 30, which is Kubernetes' default
 //
+// Where the API server has no MutatingAdmissionPolicy (Kubernetes before 1.36), the webhook also has pods wait in
+// Slurm's queue: [QueuePath].
+//
 // What the pod has of its own stays: environment, probes, mounts, ports, security contexts, labels,
 // and all other containers. The webhook refuses a pod where both cannot be. It replaces only the
 // container's command and arguments, and says so.

@@ -17,6 +17,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
 // crowd plays the callers of a guard, by number.
@@ -205,8 +207,8 @@ func TestManyReviewsAtOnce(t *testing.T) {
 		"each on its connection": {64, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, s := serveWith(t, patient, handler(make(slots, workers), time.Minute, func(review []byte) ([]byte, int, error) {
-				return answerTo(review, settings, slog.New(slog.DiscardHandler))
+			_, s := serveWith(t, patient, handlerOf(make(slots, workers), time.Minute, func(review []byte) ([]byte, int, error) {
+				return answerTo(review, func(p *corev1.Pod) (*Result, field.ErrorList) { return Pod(p, settings) }, slog.New(slog.DiscardHandler))
 			}))
 			s.client.Transport.(*http.Transport).DisableKeepAlives = c.alone
 			var all sync.WaitGroup
@@ -223,7 +225,7 @@ func TestSixtyFourAtWork(t *testing.T) {
 	const reviews = 64
 	release := make(chan struct{})
 	var entered atomic.Int64
-	g, s := serveWith(t, patient, handler(make(slots, reviews), time.Minute, func([]byte) ([]byte, int, error) {
+	g, s := serveWith(t, patient, handlerOf(make(slots, reviews), time.Minute, func([]byte) ([]byte, int, error) {
 		entered.Add(1)
 		<-release
 		return []byte(`{"allowed":true}`), 0, nil
@@ -250,7 +252,7 @@ func TestAClientThatHangsUp(t *testing.T) {
 		d <- struct{}{}
 	}
 	ended := make(chan struct{})
-	inner := handler(d, workTime, func([]byte) ([]byte, int, error) { t.Error("somebody works for nobody"); return nil, 0, nil })
+	inner := handlerOf(d, workTime, func([]byte) ([]byte, int, error) { t.Error("somebody works for nobody"); return nil, 0, nil })
 	g, s := serveHandler(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		defer close(ended)
 		inner.ServeHTTP(w, r)
@@ -322,4 +324,9 @@ func serveWith(t *testing.T, p limits, handler http.Handler) (*guard, served) {
 		require.NoError(t, <-ended)
 	})
 	return g, served{l.Addr().String(), &http.Client{Transport: &http.Transport{TLSClientConfig: trusted}, Timeout: time.Minute}, trusted}
+}
+
+// handlerOf answers on one path.
+func handlerOf(d slots, wait time.Duration, one work) http.Handler {
+	return handlers(d, wait, map[string]work{Path: one})
 }

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"mime"
 	"net/http"
+	"strings"
 	"time"
 
 	admissionv1 "k8s.io/api/admission/v1"
@@ -16,12 +17,10 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
-
-	"github.com/slurmlet/slurmlet/internal/kit/wellknown"
 )
 
-// Path is where the API server asks.
-const Path = "/inject"
+// Path is where the API server asks, and QueuePath where it asks about pods that wait in Slurm's queue.
+const Path, QueuePath = "/inject", "/queue"
 
 const (
 	// maxReview is some ten times what a large pod has. With the number of callers it bounds the memory.
@@ -41,13 +40,31 @@ const workTime = 8 * time.Second
 // Handler answers the API server. It changes nothing but its answer, so a dry run is like any other,
 // and anybody may ask: the answer has nothing that is not in the question or in every injected pod.
 func Handler(s Settings, log *slog.Logger) http.Handler {
-	return handler(make(slots, workers), workTime, func(review []byte) ([]byte, int, error) { return answerTo(review, s, log) })
+	all := map[string]work{}
+	for path, change := range map[string]change{
+		Path:      func(pod *corev1.Pod) (*Result, field.ErrorList) { return Pod(pod, s) },
+		QueuePath: queued,
+	} {
+		all[path] = func(review []byte) ([]byte, int, error) { return answerTo(review, change, log) }
+	}
+	return handlers(make(slots, workers), workTime, all)
 }
 
-// handler has a review wait for one of the slots for so long.
-func handler(d slots, wait time.Duration, work work) http.Handler {
+// change is what the webhook does to a pod. A Result with the same pod changes nothing.
+type change func(pod *corev1.Pod) (*Result, field.ErrorList)
+
+// handlers have a review wait for one of the slots for so long, whatever its path is.
+func handlers(d slots, wait time.Duration, all map[string]work) http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc("POST "+Path, func(w http.ResponseWriter, r *http.Request) {
+	for path, work := range all {
+		mux.HandleFunc("POST "+path, d.handle(wait, work))
+	}
+	return mux
+}
+
+// handle answers on one path.
+func (d slots) handle(wait time.Duration, work work) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
 		text, status, err := d.answer(w, r, wait, work)
 		if callerIn(r.Context()).awaited() {
 			w.Header().Set("Connection", "close")
@@ -61,8 +78,7 @@ func handler(d slots, wait time.Duration, work work) http.Handler {
 		}
 		w.Header().Set("Content-Type", "application/json")
 		_, _ = w.Write(text) // the API server may have gone
-	})
-	return mux
+	}
 }
 
 // work makes the answer to a review, or says with which status there is none.
@@ -109,12 +125,12 @@ func readBody(w http.ResponseWriter, r *http.Request) ([]byte, int, error) {
 }
 
 // answerTo is the answer to a review, as JSON.
-func answerTo(body []byte, s Settings, log *slog.Logger) (text []byte, status int, err error) {
+func answerTo(body []byte, change change, log *slog.Logger) (text []byte, status int, err error) {
 	review, status, err := readReview(body)
 	if err != nil {
 		return nil, status, err
 	}
-	answer := admissionv1.AdmissionReview{TypeMeta: review.TypeMeta, Response: admit(review.Request, s, log)}
+	answer := admissionv1.AdmissionReview{TypeMeta: review.TypeMeta, Response: admit(review.Request, change, log)}
 	text, err = json.Marshal(answer)
 	switch {
 	case err != nil:
@@ -170,7 +186,7 @@ func weigh(text []byte) (inArrays, all int) {
 }
 
 // admit answers one request. It refuses what it cannot read, because the pod may have asked for the agent.
-func admit(request *admissionv1.AdmissionRequest, s Settings, log *slog.Logger) *admissionv1.AdmissionResponse {
+func admit(request *admissionv1.AdmissionRequest, change change, log *slog.Logger) *admissionv1.AdmissionResponse {
 	answer := &admissionv1.AdmissionResponse{UID: request.UID, Allowed: true}
 	want := corev1.SchemeGroupVersion.WithKind("Pod")
 	if request.Operation != admissionv1.Create || request.SubResource != "" || request.Kind != metav1.GroupVersionKind(want) {
@@ -184,7 +200,7 @@ func admit(request *admissionv1.AdmissionRequest, s Settings, log *slog.Logger) 
 		pod.Namespace = request.Namespace
 	}
 	who := []any{"namespace", request.Namespace, "pod", nameOf(&pod), "dryRun", request.DryRun != nil && *request.DryRun}
-	result, faults := Pod(&pod, s)
+	result, faults := change(&pod)
 	if len(faults) > 0 {
 		log.Debug("a pod is refused", append(who, "reason", reason(faults))...)
 		return refuse(answer, apierrors.NewInvalid(want.GroupKind(), nameOf(&pod), faults))
@@ -204,8 +220,10 @@ func admit(request *admissionv1.AdmissionRequest, s Settings, log *slog.Logger) 
 	}
 	answer.PatchType = new(admissionv1.PatchTypeJSONPatch)
 	answer.Warnings = result.Did
-	answer.AuditAnnotations = map[string]string{"injected": result.Pod.Annotations[wellknown.Injected]}
-	log.Debug("a pod gets the agent", append(who, "did", result.Pod.Annotations[wellknown.Injected])...)
+	if did := strings.Join(result.Did, "; "); did != "" {
+		answer.AuditAnnotations = map[string]string{"injected": did}
+	}
+	log.Debug("a pod is changed", append(who, "did", strings.Join(result.Did, "; "))...)
 	return answer
 }
 

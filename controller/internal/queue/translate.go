@@ -37,7 +37,7 @@ func TenantOf(name string, labels, annotations map[string]string) (Tenant, error
 	}
 	for one := range strings.SplitSeq(annotations[wellknown.Allow], ",") {
 		if users, is := strings.CutPrefix(strings.TrimSpace(one), "user-id="); is {
-			t.Users = strings.Split(users, ";")
+			t.Users = append(t.Users, strings.Split(users, ";")...)
 		}
 	}
 	if namespace, cluster, is := strings.Cut(t.Cluster, "/"); !is || namespace == "" || cluster == "" {
