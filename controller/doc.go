@@ -38,6 +38,7 @@
 //	SLURMLET_ELASTIC_QPS      how many of these pods are made or deleted in a second (50)
 //	SLURMLET_ELASTIC_BURST    how many at once (100)
 //	SLURMLET_BRIDGE           whether pods of namespaces with the label slurmlet.dev/bridge=true wait in Slurm's queue (false)
+//	SLURMLET_BRIDGE_NAMESPACES of which of them: all, or namespaces separated by commas (all)
 //	SLURMLET_BRIDGE_QPS       how many of these pods are put on nodes or deleted in a second (100)
 //	SLURMLET_CONFIG_MAPS      ConfigMaps of slurmctlds' pods that kubelets deliver at once: namespace/name, separated by commas (none)
 //	KUBECONFIG                a file that leads to Kubernetes; a pod's service account needs none

@@ -112,6 +112,7 @@ var variables = []variable{
 	{"SLURMLET_ELASTIC_QPS", "50", func(s *Settings, v string) error { return setRate(&s.Elastic.QPS, v) }},
 	{"SLURMLET_ELASTIC_BURST", "100", func(s *Settings, v string) error { return setCount(&s.Elastic.Burst, v) }},
 	{"SLURMLET_BRIDGE", "false", func(s *Settings, v string) error { return setBool(&s.Bridge.On, v) }},
+	{"SLURMLET_BRIDGE_NAMESPACES", "all", func(s *Settings, v string) (err error) { s.Bridge.In, err = namespaces.Parse(v); return err }},
 	{"SLURMLET_BRIDGE_QPS", "100", func(s *Settings, v string) error { return setRate(&s.Bridge.QPS, v) }},
 	{"SLURMLET_CONFIG_MAPS", "none", func(s *Settings, v string) (err error) { s.ConfigMaps, err = refresh.Parse(v); return err }},
 }

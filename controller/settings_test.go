@@ -55,6 +55,11 @@ func TestFromEnv(t *testing.T) {
 			"SLURMLET_CORDON: name the namespaces whose drains mark machines (SLURMLET_CORDON_NAMESPACES)",
 		}},
 		"elastic sets": {environ: append(needed, "SLURMLET_ELASTIC=hpc,lab", "SLURMLET_ELASTIC_QPS=0.5", "SLURMLET_ELASTIC_BURST=1")},
+		"pods in Slurm's queue": {environ: append(needed, "SLURMLET_BRIDGE=true", "SLURMLET_BRIDGE_NAMESPACES=team,lab", "SLURMLET_BRIDGE_QPS=0.5")},
+		"pods in Slurm's queue, with faults": {append(needed, "SLURMLET_BRIDGE=yes", "SLURMLET_BRIDGE_NAMESPACES=team,"), []string{
+			`SLURMLET_BRIDGE: want true or false, not "yes"`,
+			`SLURMLET_BRIDGE_NAMESPACES: want all, or namespaces separated by commas, not "team,"`,
+		}},
 		"elastic sets, with faults": {append(needed, "SLURMLET_ELASTIC=hpc,", "SLURMLET_ELASTIC_QPS=NaN", "SLURMLET_ELASTIC_BURST=0"), []string{
 			`SLURMLET_ELASTIC: want none, all, or namespaces separated by commas, not "hpc,"`,
 			`SLURMLET_ELASTIC_QPS: want a number from 0.1 to 10000, not "NaN"`,

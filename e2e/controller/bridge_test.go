@@ -181,10 +181,11 @@ func TestBridge(t *testing.T) {
 	})
 }
 
-// TestQueueWebhook does with the webhook what the policy does where the API server has such policies.
+// TestQueueWebhook does with the webhook what the policy does where the API server has such policies. The controller has
+// its rights in some namespaces alone.
 func TestQueueWebhook(t *testing.T) {
 	t.Parallel()
-	values := []string{"--set", "bridge.enabled=true", "--set", "inject.enabled=false", "--kube-version", "1.35.0"}
+	values := []string{"--set", "bridge.enabled=true", "--set", "inject.enabled=false", "--kube-version", "1.35.0", "--set", "namespaces={hpc}", "--set", "bridge.namespaces={team,nobody}"}
 	b := newBedWith(t, []string{home, "hpc", "team", "nobody"}, values...)
 	b.apply("bridge", values...)
 	b.installWebhook(values...)
@@ -193,7 +194,7 @@ func TestQueueWebhook(t *testing.T) {
 	policies, err := b.kube.AdmissionregistrationV1().MutatingAdmissionPolicies().List(b.Context(), metav1.ListOptions{})
 	require.NoError(b, err)
 	require.Empty(b, policies.Items)
-	s := b.queue("SLURMLET_BRIDGE=true", "SLURMLET_WEBHOOK="+webhook, "SLURMLET_PEERS=slurmlet.slurmlet.svc:443", "SLURMLET_AGENT_IMAGE=registry.example/agent:1", "SLURMLET_WEBHOOK_ADDRESS=:9543")
+	s := b.queue("SLURMLET_BRIDGE=true", "SLURMLET_NAMESPACES=hpc", "SLURMLET_BRIDGE_NAMESPACES=team,nobody", "SLURMLET_WEBHOOK="+webhook, "SLURMLET_PEERS=slurmlet.slurmlet.svc:443", "SLURMLET_AGENT_IMAGE=registry.example/agent:1", "SLURMLET_WEBHOOK_ADDRESS=:9543")
 	b.run([]story{
 		{"a pod has a gate that nobody lifts", s.gates},
 		{"a pod runs on its job's node, and its end ends the job", s.runs},

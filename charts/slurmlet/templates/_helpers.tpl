@@ -38,6 +38,19 @@ labels: {{- include "slurmlet.labels" . | nindent 2 }}
 {{ printf "bridge.%s" (include "slurmlet.webhook" .) }}
 {{- end }}
 
+{{- /* The namespaces whose pods may wait in Slurm's queue, as JSON; empty for all. */}}
+{{- define "slurmlet.bridgeNamespaces" -}}
+{{ .Values.bridge.namespaces | default .Values.namespaces | toJson }}
+{{- end }}
+
+{{- /* Of them, those that have the label. */}}
+{{- define "slurmlet.bridgeSelector" -}}
+matchLabels: {slurmlet.dev/bridge: "true"}
+{{- with include "slurmlet.bridgeNamespaces" . | fromJsonArray }}
+matchExpressions: [{key: kubernetes.io/metadata.name, operator: In, values: {{ toJson . }}}]
+{{- end }}
+{{- end }}
+
 {{- /* Whether the webhook has pods wait in Slurm's queue: Kubernetes before 1.36 has no MutatingAdmissionPolicy. */}}
 {{- define "slurmlet.queueWebhook" -}}
 {{ if and .Values.bridge.enabled (semverCompare "<1.36.0-0" .Capabilities.KubeVersion.Version) }}true{{ end }}

@@ -15,7 +15,9 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/informers"
@@ -25,6 +27,7 @@ import (
 	"k8s.io/client-go/util/workqueue"
 
 	"github.com/slurmlet/slurmlet/controller/internal/events"
+	"github.com/slurmlet/slurmlet/controller/internal/namespaces"
 	"github.com/slurmlet/slurmlet/controller/internal/pods"
 	"github.com/slurmlet/slurmlet/controller/internal/queue"
 	"github.com/slurmlet/slurmlet/internal/kit/wellknown"
@@ -46,6 +49,8 @@ const (
 // Settings say whether pods wait in Slurm's queue.
 type Settings struct {
 	On bool
+	// In are the namespaces whose pods may wait.
+	In namespaces.Set
 	// QPS is how many pods are changed in a second.
 	QPS float32
 }
@@ -60,7 +65,8 @@ type Bridge struct {
 	log     *slog.Logger
 	limit   flowcontrol.RateLimiter
 
-	pods, namespaces           cache.SharedIndexInformer
+	pods                       *namespaces.Informers
+	namespaces                 cache.SharedIndexInformer
 	podsKnown, namespacesKnown cache.InformerSynced
 	told                       *events.Queue[eventKey]
 	owners                     *ownerCache
@@ -84,10 +90,17 @@ func New(api kubernetes.Interface, d dynamic.Interface, w *pods.Watcher, s Setti
 		Settings: s, api: api, dynamic: d, watcher: w, name: name, log: log, limit: flowcontrol.NewTokenBucketRateLimiter(s.QPS, max(int(s.QPS), 1)),
 		told: events.NewQueue[eventKey](), owners: newOwnerCache(d), sent: map[wire.OrderKind]uint64{},
 	}
-	all := informers.NewSharedInformerFactoryWithOptions(api, 0, informers.WithTransform(trim),
-		informers.WithTweakListOptions(func(o *metav1.ListOptions) { o.LabelSelector = selector }))
-	b.pods, b.namespaces = all.Core().V1().Pods().Informer(), all.Core().V1().Namespaces().Informer()
-	podHandler, err := b.pods.AddEventHandler(cache.ResourceEventHandlerFuncs{
+	watch := func(namespace string) informers.SharedInformerFactory {
+		return informers.NewSharedInformerFactoryWithOptions(api, 0, informers.WithNamespace(namespace), informers.WithTransform(trim),
+			informers.WithTweakListOptions(func(o *metav1.ListOptions) { o.LabelSelector = selector }))
+	}
+	var err error
+	b.pods, err = s.In.Informers(func(namespace string) (cache.SharedIndexInformer, error) { return watch(namespace).Core().V1().Pods().Informer(), nil })
+	if err != nil {
+		return nil, fmt.Errorf("cannot watch Kubernetes' pods in Slurm's queue: %w", err)
+	}
+	b.namespaces = watch(metav1.NamespaceAll).Core().V1().Namespaces().Informer()
+	b.podsKnown, err = b.pods.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc:    func(now any) { b.podChanged(now.(*corev1.Pod)) },
 		UpdateFunc: func(last, now any) { b.podUpdated(last.(*corev1.Pod), now.(*corev1.Pod)) },
 		DeleteFunc: func(last any) { b.podGone(final(last).(*corev1.Pod).UID) },
@@ -103,7 +116,7 @@ func New(api kubernetes.Interface, d dynamic.Interface, w *pods.Watcher, s Setti
 	if err != nil {
 		return nil, fmt.Errorf("cannot watch Kubernetes' namespaces: %w", err)
 	}
-	b.podsKnown, b.namespacesKnown = podHandler.HasSynced, namespaceHandler.HasSynced
+	b.namespacesKnown = namespaceHandler.HasSynced
 	return b, nil
 }
 
@@ -126,7 +139,7 @@ func trim(object any) (any, error) {
 // Run watches pods and namespaces until ctx ends.
 func (b *Bridge) Run(ctx context.Context) {
 	var running sync.WaitGroup
-	running.Go(func() { b.pods.RunWithContext(ctx) })
+	running.Go(func() { b.pods.Run(ctx) })
 	running.Go(func() { b.namespaces.RunWithContext(ctx) })
 	running.Wait()
 }
@@ -171,7 +184,7 @@ func work[K comparable](ctx context.Context, q workqueue.TypedDelayingInterface[
 // listAll reads all pods of the API itself: the watch may not have told of what a former leader has done.
 func (b *Bridge) listAll(ctx context.Context, t *term) {
 	for ctx.Err() == nil {
-		list, err := b.api.CoreV1().Pods(metav1.NamespaceAll).List(ctx, metav1.ListOptions{LabelSelector: selector})
+		all, err := b.list(ctx)
 		if err != nil {
 			b.log.Warn("cannot list the pods in Slurm's queue", slog.Any("error", err))
 			select {
@@ -181,17 +194,43 @@ func (b *Bridge) listAll(ctx context.Context, t *term) {
 			continue
 		}
 		b.mu.Lock()
-		for i := range list.Items {
-			p := &list.Items[i]
+		for i := range all {
+			p := &all[i]
 			t.before[p.UID] = true
 			t.see(p)
 			t.look.Add(p.Namespace + "/" + p.Name)
 		}
 		t.synced = true
 		b.mu.Unlock()
-		b.log.Info("the pods in Slurm's queue are known", "pods", len(list.Items))
+		b.log.Info("the pods in Slurm's queue are known", "pods", len(all))
 		return
 	}
+}
+
+// list reads the pods of all namespaces. One that is gone has no pods, and nobody may list them: its Role is gone with it.
+func (b *Bridge) list(ctx context.Context) (all []corev1.Pod, err error) {
+	for _, namespace := range b.In.Names() {
+		list, err := b.api.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{LabelSelector: selector})
+		if apierrors.IsForbidden(err) && !b.In.All() {
+			if there, unknown := b.exists(ctx, namespace); unknown == nil && !there {
+				continue
+			}
+		}
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, list.Items...)
+	}
+	return all, nil
+}
+
+// exists says whether there is a namespace, with the label or without it.
+func (b *Bridge) exists(ctx context.Context, namespace string) (bool, error) {
+	list, err := b.api.CoreV1().Namespaces().List(ctx, metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector(metav1.ObjectNameField, namespace).String()})
+	if err != nil {
+		return false, err
+	}
+	return len(list.Items) > 0, nil
 }
 
 func (b *Bridge) podUpdated(last, now *corev1.Pod) {
