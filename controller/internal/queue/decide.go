@@ -294,10 +294,12 @@ func (t *turn) finish(j *Job) {
 			pause = Replacement
 			t.askOwner()
 		}
-	} else if t.Gang && c != Waiting && !t.Owner.Done {
-		pause = Replacement
+	} else if t.Gang && !t.Owner.Done {
+		if pause = leaving; c != Waiting {
+			pause = Replacement
+		}
 		t.askOwner()
-	} else if t.Gang || len(t.Pods) == 0 && t.Since.IsZero() {
+	} else if len(t.Pods) == 0 && t.Since.IsZero() {
 		pause = leaving
 	}
 	if !t.due(t.Empty, pause) || !j.tried.IsZero() && j.ends > 0 && !t.due(j.tried, anew) {
