@@ -323,8 +323,8 @@ func (b *Bridge) look(ctx context.Context, t *term, key string) {
 		}
 	}
 	one := t.of[p.UID]
-	if one != nil && one.state.UID != g.UID && !again && one.state.Leave(string(p.UID)) {
-		delete(t.of, p.UID) // it has another PodGroup, or its Job has become a gang
+	if known := g.Open || g.Watched != ""; one != nil && known && one.state.UID != g.UID && !again && one.state.Leave(string(p.UID)) {
+		delete(t.of, p.UID) // its PodGroup has come, or its Job has become a gang
 		delete(one.pods, p.UID)
 		b.step(one, queue.PodGone{UID: string(p.UID)})
 		one = nil
