@@ -54,7 +54,7 @@ func TestFromEnv(t *testing.T) {
 			`SLURMLET_CORDON_NAMESPACES: want none, or namespaces separated by commas, not "hpc/slurm"`,
 			"SLURMLET_CORDON: name the namespaces whose drains mark machines (SLURMLET_CORDON_NAMESPACES)",
 		}},
-		"elastic sets": {environ: append(needed, "SLURMLET_ELASTIC=hpc,lab", "SLURMLET_ELASTIC_QPS=0.5", "SLURMLET_ELASTIC_BURST=1")},
+		"elastic sets":          {environ: append(needed, "SLURMLET_ELASTIC=hpc,lab", "SLURMLET_ELASTIC_QPS=0.5", "SLURMLET_ELASTIC_BURST=1")},
 		"pods in Slurm's queue": {environ: append(needed, "SLURMLET_BRIDGE=true", "SLURMLET_BRIDGE_NAMESPACES=team,lab", "SLURMLET_BRIDGE_QPS=0.5")},
 		"pods in Slurm's queue, with faults": {append(needed, "SLURMLET_BRIDGE=yes", "SLURMLET_BRIDGE_NAMESPACES=team,"), []string{
 			`SLURMLET_BRIDGE: want true or false, not "yes"`,

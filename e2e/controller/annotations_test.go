@@ -177,7 +177,7 @@ func refusedAnnotations(b *bed) {
 			assert.ErrorContains(b, err, c.says, "%s: %s=%s", kind, c.key, c.value)
 		}
 	}
-	p := b.user("team", "annotated-later", nil)
+	p := b.user("team", "annotated-later")
 	_, err := b.kube.CoreV1().Pods("team").Patch(b.Context(), p.Name, types.MergePatchType, []byte(`{"metadata":{"annotations":{"slurmjob.slinky.slurm.net/timelimit":"soon"}}}`), metav1.PatchOptions{})
 	assert.ErrorContains(b, err, "a whole number from 1 is allowed")
 	err = b.kube.CoreV1().Pods("team").Bind(b.Context(), &corev1.Binding{ObjectMeta: metav1.ObjectMeta{Name: p.Name}, Target: corev1.ObjectReference{Kind: "Node", Name: "m1"}}, metav1.CreateOptions{})

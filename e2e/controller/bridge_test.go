@@ -241,9 +241,9 @@ func (b *bed) annotate(name, annotations string) {
 }
 
 // user makes a pod as a user would.
-func (b *bed) user(namespace, name string, annotations map[string]string) *corev1.Pod {
+func (b *bed) user(namespace, name string) *corev1.Pod {
 	b.Helper()
-	made, err := b.kube.CoreV1().Pods(namespace).Create(b.Context(), userPod(name, annotations), metav1.CreateOptions{})
+	made, err := b.kube.CoreV1().Pods(namespace).Create(b.Context(), userPod(name, nil), metav1.CreateOptions{})
 	require.NoError(b, err)
 	return made
 }
@@ -305,7 +305,7 @@ func (s *playedSlurm) gates(b *bed) {
 		_, fault := b.kube.CoreV1().Pods("team").Create(b.Context(), userPod("gated", map[string]string{"slurmlet.dev/group": "x"}), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 		return len(p.Spec.SchedulingGates) > 0 && fault != nil
 	})
-	p = b.user("team", "gated", nil)
+	p = b.user("team", "gated")
 	assert.Equal(b, []corev1.PodSchedulingGate{{Name: "slurmlet.dev/slurm"}}, p.Spec.SchedulingGates)
 	assert.Equal(b, "true", p.Labels["slurmlet.dev/bridge"])
 	assert.Equal(b, "default-scheduler", p.Spec.SchedulerName)
@@ -318,7 +318,7 @@ func (s *playedSlurm) gates(b *bed) {
 		_, err := b.kube.CoreV1().Pods("team").Patch(b.Context(), p.Name, types.JSONPatchType, []byte(patch), metav1.PatchOptions{})
 		assert.ErrorContains(b, err, "denied request", name)
 	}
-	other := b.user("hpc", "free", nil)
+	other := b.user("hpc", "free")
 	assert.Empty(b, other.Spec.SchedulingGates, "a pod of another namespace")
 	b.eventually(patience, "a job stands for the pod", func() bool { return s.job("team/gated").ID != 0 })
 	assert.Contains(b, b.said(p, "Queued"), "of the user alice")
@@ -352,7 +352,7 @@ func (s *playedSlurm) queued(b *bed, name string) (j wire.QueuedJob) {
 }
 
 func (s *playedSlurm) runs(b *bed) {
-	p := b.user("team", "runs", nil)
+	p := b.user("team", "runs")
 	j := s.queued(b, "team/runs")
 	assert.Equal(b, "alice", j.User)
 	p = s.placed(b, p, j, "m2", "w2")
@@ -369,7 +369,7 @@ func (s *playedSlurm) runs(b *bed) {
 }
 
 func (s *playedSlurm) ends(b *bed) {
-	p := b.user("team", "ends", nil)
+	p := b.user("team", "ends")
 	j := s.queued(b, "team/ends")
 	p = s.placed(b, p, j, "m1", "w1")
 	b.bind(p, "m1")
@@ -438,7 +438,7 @@ func (s *playedSlurm) faults(b *bed) {
 	p, err := b.kube.CoreV1().Pods("team").Create(b.Context(), p, metav1.CreateOptions{})
 	require.NoError(b, err)
 	assert.Equal(b, "The pod is not submitted: a term of the pod's required node affinity is empty, and Kubernetes lets nobody add a node to it.", b.said(p, "NotSubmitted"))
-	q := b.user("nobody", "nobody", nil)
+	q := b.user("nobody", "nobody")
 	assert.Contains(b, b.said(q, "NotSubmitted"), "the namespace nobody names no Slurm user")
 	assert.NotEmpty(b, b.podNow(q).Spec.SchedulingGates)
 	b.annotate("nobody", `{"slurmlet.dev/user":"bob"}`)
@@ -449,7 +449,7 @@ func (s *playedSlurm) faults(b *bed) {
 }
 
 func (s *playedSlurm) leaders(b *bed) {
-	waits, runs := b.user("team", "waits", nil), b.user("team", "goes-on", nil)
+	waits, runs := b.user("team", "waits"), b.user("team", "goes-on")
 	j, k := s.queued(b, "team/waits"), s.queued(b, "team/goes-on")
 	runs = s.placed(b, runs, k, "m1", "w1")
 	b.bind(runs, "m1")

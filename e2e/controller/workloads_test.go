@@ -263,9 +263,10 @@ func (s *playedSlurm) status(job uint32) int {
 	return -1
 }
 
-func (s *playedSlurm) isOver(b *bed, name, state string) {
+// finished waits until a job is finished.
+func (s *playedSlurm) finished(b *bed, name string) {
 	b.Helper()
-	b.eventually(patience, "the job of "+name+" is "+state, func() bool { return s.job(name).State == state })
+	b.eventually(patience, "the job of "+name+" is finished", func() bool { return s.job(name).State == "COMPLETED" })
 }
 
 // ordered waits until the end of a job is ordered, long before its pods' places would be given up.
@@ -302,7 +303,7 @@ spec: {parallelism: 5, completions: 2, completionMode: Indexed, template: {spec:
 	for _, p := range b.running(2, "job-name=plain") {
 		assert.Equal(b, "m5", p.Spec.NodeName)
 		b.succeeds(p)
-		s.isOver(b, "team/"+p.Name, "COMPLETED")
+		s.finished(b, "team/"+p.Name)
 	}
 	pods := b.running(2, "job-name=gang")
 	assert.Equal(b, map[string]string{"gang-0": "m1", "gang-1": "m2"}, on(pods), "the completion index is the task")
@@ -411,7 +412,7 @@ spec:
 	for _, p := range second {
 		b.succeeds(p)
 	}
-	s.isOver(b, "team/train", "COMPLETED")
+	s.finished(b, "team/train")
 	assert.Equal(b, 0, s.status(j.ID))
 }
 
@@ -487,7 +488,7 @@ spec: {minMember: 2}
 	for _, p := range b.running(3, "job-name=late") {
 		b.succeeds(p)
 	}
-	s.isOver(b, "team/late", "COMPLETED")
+	s.finished(b, "team/late")
 	assert.Len(b, s.submitted("team/late"), 1)
 }
 
@@ -522,5 +523,5 @@ spec: {schedulingGroup: {podGroupName: both}, containers: [` + container + `]}
 	for _, p := range pods {
 		b.succeeds(p)
 	}
-	s.isOver(b, "team/both", "COMPLETED")
+	s.finished(b, "team/both")
 }

@@ -95,7 +95,9 @@ func New(api kubernetes.Interface, d dynamic.Interface, w *pods.Watcher, s Setti
 			informers.WithTweakListOptions(func(o *metav1.ListOptions) { o.LabelSelector = selector }))
 	}
 	var err error
-	b.pods, err = s.In.Informers(func(namespace string) (cache.SharedIndexInformer, error) { return watch(namespace).Core().V1().Pods().Informer(), nil })
+	b.pods, err = s.In.Informers(func(namespace string) (cache.SharedIndexInformer, error) {
+		return watch(namespace).Core().V1().Pods().Informer(), nil
+	})
 	if err != nil {
 		return nil, fmt.Errorf("cannot watch Kubernetes' pods in Slurm's queue: %w", err)
 	}
