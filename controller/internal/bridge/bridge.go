@@ -327,8 +327,8 @@ func (b *Bridge) look(ctx context.Context, t *term, key string) {
 	one := t.of[p.UID]
 	if known := g.Open || g.Watched != ""; one != nil && known && one.state.UID != g.UID && !again && one.state.Leave(string(p.UID)) {
 		delete(t.of, p.UID) // its PodGroup has come, or its Job has become a gang
-		delete(one.pods, p.UID)
 		b.step(one, queue.PodGone{UID: string(p.UID)})
+		delete(one.pods, p.UID)
 		one = nil
 	}
 	if one == nil {
