@@ -14,6 +14,8 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+
+	"golang.org/x/sys/unix"
 )
 
 // Find returns the program's path.
@@ -42,6 +44,9 @@ func Cancelled(err error) bool {
 // memory is what sqfstar may use for its queues, in MiB. Of itself it takes a quarter of the machine's.
 const memory = 256
 
+// pipeSize is what the pipe to the program may hold: the most that Linux gives a user.
+const pipeSize = 1 << 20
+
 // Write has the program write what feed gives it as a tar to a file, which errors call name. lz4 costs little time, and a
 // reader of the file less than a disk. All files are root's in it. Where feed fails, the program is killed, because it
 // would make a file of half the tar.
@@ -61,7 +66,11 @@ func Write(ctx context.Context, program, name string, to *os.File, feed func(io.
 	if err != nil {
 		return fmt.Errorf("cannot start %s: %w", program, err)
 	}
-	err = feed(input)
+	widen(input)
+	buffered := writer{to: input, has: make([]byte, 0, most)}
+	if err = feed(&buffered); err == nil {
+		err = buffered.end()
+	}
 	if failed := input.Close(); err == nil && !errors.Is(failed, os.ErrClosed) {
 		err = failed
 	}
@@ -77,4 +86,15 @@ func Write(ctx context.Context, program, name string, to *os.File, feed func(io.
 		return fmt.Errorf("cannot write %s: %s: %w: %s", name, program, errors.Join(failed, err), strings.TrimSpace(said.String()))
 	}
 	return nil
+}
+
+// widen has a pipe hold more. One that cannot serves, too.
+func widen(pipe io.Writer) {
+	file, is := pipe.(*os.File)
+	if !is {
+		return
+	}
+	if raw, err := file.SyscallConn(); err == nil {
+		_ = raw.Control(func(fd uintptr) { _, _ = unix.FcntlInt(fd, unix.F_SETPIPE_SZ, pipeSize) })
+	}
 }
