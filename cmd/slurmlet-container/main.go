@@ -72,6 +72,8 @@ func run(args []string, stdout, stderr io.Writer) int {
 		err = enter(args)
 	case "save":
 		err = saveContainer(args)
+	case rootfs.MakeHere:
+		err = makeContainer(args)
 	case rootfs.Hold:
 		err = rootfs.RunHolder()
 	case "private":
@@ -129,20 +131,35 @@ func check(args []string, stderr io.Writer) error {
 	return nil
 }
 
-// enter makes the container of a step, with the plugin's pipes: 3 takes the answer, 4 is closed when the step has ended.
-func enter(args []string) error {
-	set := flag.NewFlagSet("enter", flag.ContinueOnError)
-	s := rootfs.Spec{
-		Home: os.Getenv("HOME"), User: os.Getenv("USER"), MPI: os.Getenv("PMIX_SERVER_TMPDIR"), UID: os.Getuid(), GID: os.Getgid(),
-	}
+// stepSpec is what a step wants.
+func stepSpec(verb string, args []string) (rootfs.Spec, error) {
+	set := flag.NewFlagSet(verb, flag.ContinueOnError)
+	s := rootfs.Spec{Home: os.Getenv("HOME"), User: os.Getenv("USER"), MPI: os.Getenv("PMIX_SERVER_TMPDIR")}
 	set.StringVar(&s.Store, "store", defaultStore, "")
 	set.StringVar(&s.Script, "script", "", "")
-	o, _, err := parse(args, set)
+	set.IntVar(&s.UID, "uid", os.Getuid(), "")
+	set.IntVar(&s.GID, "gid", os.Getgid(), "")
+	var err error
+	s.Options, _, err = parse(args, set)
+	s.Dir, _ = os.Getwd() // without one, nothing begins there
+	return s, err
+}
+
+// makeContainer makes the container of a step in namespaces that the plugin has made, with its pipes as enter has them.
+func makeContainer(args []string) error {
+	s, err := stepSpec(rootfs.MakeHere, args)
 	if err != nil {
 		return err
 	}
-	s.Options = o
-	s.Dir, _ = os.Getwd() // without one, nothing begins there
+	return rootfs.Make(s)
+}
+
+// enter makes the container of a step, with the plugin's pipes: 3 takes the answer, 4 is closed when the step has ended.
+func enter(args []string) error {
+	s, err := stepSpec("enter", args)
+	if err != nil {
+		return err
+	}
 	unix.CloseOnExec(3)
 	unix.CloseOnExec(4)
 	answer, err := rootfs.Enter(s, os.NewFile(4, "lifeline"))

@@ -25,12 +25,20 @@ func (s *Spec) build() (inside, error) {
 		return inside{}, fmt.Errorf("cannot make the container's root: %w", err)
 	}
 	lower := s.Lower
+	var squashfs *server
 	if s.Squashfs {
 		lower = filepath.Join(s.mountpoint(), "lower")
-		if err := s.mountSquashfs(lower); err != nil {
+		var err error
+		if squashfs, err = s.mountSquashfs(lower); err != nil {
 			return inside{}, err
 		}
 	}
+	in, err := s.fillOverlay(lower)
+	squashfs.begun()
+	return in, squashfs.explain(err)
+}
+
+func (s *Spec) fillOverlay(lower string) (inside, error) {
 	if err := s.overlay(lower); err != nil {
 		return inside{}, err
 	}

@@ -114,11 +114,7 @@ func (s Spec) holder(reply, lifeline, lock *os.File) (*exec.Cmd, error) {
 	if s.RemapRoot {
 		uid, gid = 0, 0
 	} else if uid != 0 {
-		// a user who is not root would lose them at execve(2)
-		attr.AmbientCaps = []uintptr{unix.CAP_SYS_ADMIN, unix.CAP_SYS_CHROOT, unix.CAP_DAC_OVERRIDE, unix.CAP_FOWNER}
-	}
-	if slices.Contains(s.Unshare, "net") && attr.AmbientCaps != nil {
-		attr.AmbientCaps = append(attr.AmbientCaps, unix.CAP_NET_ADMIN) // its loopback is down
+		attr.AmbientCaps = s.capabilities()
 	}
 	for _, kind := range s.Unshare {
 		attr.Cloneflags |= map[string]uintptr{"net": unix.CLONE_NEWNET, "ipc": unix.CLONE_NEWIPC, "uts": unix.CLONE_NEWUTS}[kind]

@@ -20,14 +20,17 @@ func RunHolder() error {
 	for fd := replyFD; fd <= lastFD; fd++ {
 		unix.CloseOnExec(fd)
 	}
-	reply, lifeline := os.NewFile(replyFD, "reply"), os.NewFile(lifelineFD, "lifeline")
-	// Slurm signals all of a step's processes. The container ends with its tasks, whatever they make of a signal.
-	signal.Ignore(syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGALRM,
-		syscall.SIGPIPE)
 	var s Spec
 	if err := json.NewDecoder(os.Stdin).Decode(&s); err != nil {
 		return fmt.Errorf("cannot read what to hold: %w", err)
 	}
+	return s.hold(os.NewFile(replyFD, "reply"), os.NewFile(lifelineFD, "lifeline"))
+}
+
+func (s *Spec) hold(reply, lifeline *os.File) error {
+	// Slurm signals all of a step's processes. The container ends with its tasks, whatever they make of a signal.
+	signal.Ignore(syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGALRM,
+		syscall.SIGPIPE)
 	answer, err := s.make()
 	if err != nil {
 		return err

@@ -2,6 +2,7 @@ package rootfs
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -139,9 +140,19 @@ func (s Spec) runEntrypoint(image []string) ([]string, error) {
 	if err := unix.Unshare(unix.CLONE_FS); err != nil {
 		return nil, fmt.Errorf("cannot run the entrypoint: %w", err)
 	}
-	ns, err := unix.Open("/proc/thread-self/ns/mnt", unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	// the container's namespaces are the main thread's
+	var err error
+	for _, kind := range append([]string{"mnt"}, s.Unshare...) {
+		var ns int
+		if err == nil {
+			ns, err = unix.Open("/proc/self/ns/"+kind, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+		}
+		if err == nil {
+			err = errors.Join(unix.Setns(ns, 0), unix.Close(ns))
+		}
+	}
 	if err == nil {
-		err = unix.Setns(ns, unix.CLONE_NEWNS)
+		err = s.lowerCapabilities()
 	}
 	if err == nil {
 		err = unix.Chdir("/")

@@ -42,31 +42,25 @@ func (i inside) place(path string, file bool) (string, error) {
 }
 
 func (i inside) make(path string, file bool) error {
-	parts := strings.Split(strings.Trim(filepath.Clean("/"+path), "/"), "/")
-	for n := range parts {
-		so := strings.Join(parts[:n+1], "/")
-		fd, err := i.open(so, unix.O_PATH)
-		if err == nil {
-			_ = unix.Close(fd)
-			continue
-		}
-		parent, err := i.open("./"+strings.Join(parts[:n], "/"), unix.O_PATH|unix.O_DIRECTORY)
-		if err != nil {
-			return err
-		}
-		if file && n == len(parts)-1 {
-			var made int
-			if made, err = unix.Openat(parent, parts[n], unix.O_CREAT|unix.O_EXCL|unix.O_WRONLY|unix.O_CLOEXEC, 0o644); err == nil {
-				err = unix.Close(made)
-			}
-		} else {
-			err = unix.Mkdirat(parent, parts[n], 0o755)
-		}
-		if err = errors.Join(err, unix.Close(parent)); err != nil {
-			return err
+	dir, base := filepath.Split(strings.Trim(filepath.Clean("/"+path), "/"))
+	parent, err := i.open("./"+dir, unix.O_PATH|unix.O_DIRECTORY)
+	if errors.Is(err, unix.ENOENT) {
+		if err = i.make(dir, false); err == nil {
+			parent, err = i.open("./"+dir, unix.O_PATH|unix.O_DIRECTORY)
 		}
 	}
-	return nil
+	if err != nil {
+		return err
+	}
+	if file {
+		var made int
+		if made, err = unix.Openat(parent, base, unix.O_CREAT|unix.O_EXCL|unix.O_WRONLY|unix.O_CLOEXEC, 0o644); err == nil {
+			err = unix.Close(made)
+		}
+	} else {
+		err = unix.Mkdirat(parent, base, 0o755)
+	}
+	return errors.Join(err, unix.Close(parent))
 }
 
 // most is how much of a file of the image is read.

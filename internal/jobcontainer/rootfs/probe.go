@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"syscall"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/slurmlet/slurmlet/internal/jobcontainer/options"
 )
 
@@ -36,8 +38,10 @@ func Probe(store string, out io.Writer) error {
 	}
 	fmt.Fprintln(out, "directories: yes")
 	why := "yes"
-	if _, err := findSquashfuse(); err != nil {
+	if device, err := openFUSE(); err != nil {
 		why = "no: " + err.Error()
+	} else {
+		_ = unix.Close(device)
 	}
 	fmt.Fprintln(out, "squashfs files:", why)
 	return nil

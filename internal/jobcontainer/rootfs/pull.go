@@ -14,6 +14,8 @@ import (
 	"strings"
 	"syscall"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/slurmlet/slurmlet/internal/jobcontainer/imagecache"
 	"github.com/slurmlet/slurmlet/internal/jobcontainer/imageref"
 )
@@ -27,8 +29,9 @@ func Importer() (string, error) {
 	return filepath.Join(filepath.Dir(self), "slurmlet-import"), nil
 }
 
-// findPulled takes a registry's image out of the user's cache, where slurmlet-import pulls it if it must.
-func (s *Spec) findPulled(image string) error {
+// findPulled takes a registry's image out of the user's cache. Where it is not there, or a tag names it, fetch has it
+// there.
+func (s *Spec) findPulled(image string, fetch func(cache imagecache.Cache, step, image string) (string, *os.File, error)) error {
 	ref, err := imageref.Parse(image)
 	if err == nil && ref.Image == nil {
 		err = errors.New("it is in no registry")
@@ -36,9 +39,11 @@ func (s *Spec) findPulled(image string) error {
 	if err != nil {
 		return fmt.Errorf("--container-image=%s: %w", image, err)
 	}
-	if _, err := findSquashfuse(); err != nil { // before a pull that would be for nothing
+	device, err := openFUSE()
+	if err != nil { // before a pull that would be for nothing
 		return fmt.Errorf("--container-image=%s: the node keeps it as a squashfs file: %w", image, err)
 	}
+	_ = unix.Close(device)
 	cache, step, err := s.imageCache()
 	if err == nil {
 		err = cache.Check()
@@ -48,7 +53,7 @@ func (s *Spec) findPulled(image string) error {
 	}
 	digest, held, err := takeCached(cache, ref)
 	if err == nil && held == nil {
-		digest, held, err = pull(cache, step, image)
+		digest, held, err = fetch(cache, step, image)
 	}
 	if err != nil {
 		return err

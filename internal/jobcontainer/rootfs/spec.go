@@ -62,7 +62,7 @@ func (s *Spec) findImage(image string) error {
 	if options.IsPath(image) {
 		return s.findPath(image)
 	}
-	return s.findPulled(image)
+	return s.findPulled(image, pull)
 }
 
 // findPath makes the image an absolute path and looks whether it is a directory or a squashfs file.

@@ -51,7 +51,7 @@ func findHolder(job, step string) string {
 	all, _ := filepath.Glob("/proc/[0-9]*") // the pattern is right
 	for _, dir := range all {
 		words, err := os.ReadFile(filepath.Join(dir, "cmdline"))
-		if err != nil || !strings.HasSuffix(string(words), "\x00"+Hold+"\x00") {
+		if err != nil || !isHolder(strings.Split(string(words), "\x00")) {
 			continue
 		}
 		text, err := os.ReadFile(filepath.Join(dir, "environ"))
@@ -61,4 +61,8 @@ func findHolder(job, step string) string {
 		}
 	}
 	return ""
+}
+
+func isHolder(words []string) bool {
+	return len(words) > 1 && filepath.Base(words[0]) == "slurmlet-container" && (words[1] == Hold || words[1] == MakeHere)
 }

@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/audit.h>
+#include <linux/capability.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <poll.h>
@@ -77,6 +78,9 @@ static const char *find_program(void) {
 		return path;
 	return "/usr/local/bin/slurmlet-container";
 }
+
+// OUTSIDE is the status of a holder that cannot be in namespaces of its own.
+enum { OUTSIDE = 75 };
 
 // options are what the user has given, and defaults what plugstack.conf has, as arguments of the program.
 #define MOST_OPTIONS 128
@@ -181,38 +185,147 @@ int slurm_spank_init(spank_t sp, int ac, char **av) {
 	return 0;
 }
 
-// start runs the program with a verb, the options and more arguments. The child gets fd 3 and fd 4 where they are given.
-static pid_t start(const char *verb, char *const more[], char *const env[], int reply, int life) {
-	char *argv[MOST_OPTIONS + 8] = {"slurmlet-container", (char *)verb};
-	int n = 2;
+// child is the program with a verb, the options and more arguments, and what it starts with. The program gets fd 3 and fd
+// 4 where they are given.
+struct child {
+	char *argv[MOST_OPTIONS + 16];
+	char *const *env;
+	int reply, life;
+	pid_t parent;
+};
+
+static void prepare(struct child *c, const char *verb, char *const more[], char *const env[], int reply, int life) {
+	int n = 0;
+	memset(c->argv, 0, sizeof c->argv);
+	c->argv[n++] = "slurmlet-container";
+	c->argv[n++] = (char *)verb;
 	for (int i = 0; more && more[i]; i++)
-		argv[n++] = more[i];
+		c->argv[n++] = more[i];
 	for (int i = 0; i < option_count; i++)
-		argv[n++] = options[i];
-	pid_t parent = getpid(), pid = fork();
-	if (pid)
-		return pid;
-	prctl(PR_SET_PDEATHSIG, SIGTERM);
-	if (getppid() != parent)
-		_exit(1);
+		c->argv[n++] = options[i];
+	c->env = env;
+	c->reply = reply;
+	c->life = life;
+}
+
+// default_signals undoes the handlers of a process that this one has been made of. Those that are ignored stay so.
+static void default_signals(void) {
+	struct sigaction now;
+	for (int sig = 1; sig < NSIG; sig++)
+		if (!sigaction(sig, NULL, &now) && now.sa_handler != SIG_IGN && now.sa_handler != SIG_DFL)
+			signal(sig, SIG_DFL);
+}
+
+// become is the program, in a new process.
+__attribute__((noreturn)) static void become(const struct child *c) {
 	int null = open("/dev/null", O_RDONLY);
 	dup2(null, 0);
 	dup2(2, 1);
-	if (reply >= 0) { // neither is 3 or 4 before both are out of the way
-		int r = fcntl(reply, F_DUPFD_CLOEXEC, 10), l = fcntl(life, F_DUPFD_CLOEXEC, 10);
+	if (c->reply >= 0) { // neither is 3 or 4 before both are out of the way
+		int r = fcntl(c->reply, F_DUPFD_CLOEXEC, 10), l = fcntl(c->life, F_DUPFD_CLOEXEC, 10);
 		dup2(r, 3);
 		dup2(l, 4);
 		syscall(SYS_close_range, 5, ~0U, 1 << 2); // CLOSE_RANGE_CLOEXEC: what slurmstepd has open is its own
 	}
 	sigset_t none;
 	sigemptyset(&none);
+	default_signals();
 	sigprocmask(SIG_SETMASK, &none, NULL);
-	execve(program, argv, env);
+	execve(program, c->argv, c->env);
 	if (errno == ENOENT)
-		execve("/.slurmlet/run", argv, env); // it is that in a container
+		execve("/.slurmlet/run", c->argv, c->env); // it is that in a container
 	errno = access(program, F_OK) ? ENOENT : errno;
 	dprintf(2, "slurmlet: cannot run %s: %s\n", program, strerror(errno));
 	_exit(127);
+}
+
+// A new process that becomes the program borrows its parent's memory until then: a copy of slurmstepd's is what takes
+// longest of a start. Its stacks are here, because nobody starts two at once.
+static char stacks[2][64 << 10] __attribute__((aligned(16)));
+
+// spawn runs a function in a new process, which no signal meets before it is a program of its own.
+static pid_t spawn(int (*run)(void *), struct child *c, int flags) {
+	sigset_t all, before;
+	sigfillset(&all);
+	sigprocmask(SIG_SETMASK, &all, &before);
+	c->parent = getpid();
+	pid_t pid = clone(run, stacks[!(flags & CLONE_VFORK)] + sizeof *stacks, CLONE_VM | SIGCHLD | flags, c);
+	int failed = errno;
+	sigprocmask(SIG_SETMASK, &before, NULL);
+	errno = failed;
+	return pid;
+}
+
+// run becomes the program, which ends with its parent.
+static int run(void *child) {
+	const struct child *c = child;
+	prctl(PR_SET_PDEATHSIG, SIGTERM);
+	if (getppid() != c->parent)
+		_exit(1);
+	become(c);
+}
+
+static pid_t start(const char *verb, char *const more[], char *const env[], int reply, int life) {
+	static struct child c;
+	prepare(&c, verb, more, env, reply, life);
+	return spawn(run, &c, CLONE_VFORK);
+}
+
+// keep_capabilities has a process in a new namespace of users keep across execve(2) what it may do there. The program
+// lets go of what it does not need.
+static int keep_capabilities(void) {
+	struct __user_cap_header_struct header = {_LINUX_CAPABILITY_VERSION_3, 0};
+	struct __user_cap_data_struct data[2];
+	if (syscall(SYS_capget, &header, data))
+		return -1;
+	data[0].inheritable = data[0].permitted;
+	data[1].inheritable = data[1].permitted;
+	if (syscall(SYS_capset, &header, data))
+		return -1;
+	for (unsigned capability = 0; capability < 64; capability++)
+		if (data[capability / 32].permitted & 1U << capability % 32 && prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE, capability, 0, 0))
+			return -1;
+	return 0;
+}
+
+// hold becomes the program as a holder, which ends with its parent before it has answered.
+static int hold(void *child) {
+	setsid();
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (keep_capabilities())
+		_exit(OUTSIDE);
+	become(child);
+}
+
+// stand_between is a process between the task and a holder. It has a name by which Slurm takes it for the job's own, so
+// that a signal of Slurm's ends both, and it ends with the program's status, or by the task, once the holder has
+// answered. The task is not to be the parent of a holder: programs wait for all of their children.
+static int stand_between(void *child) {
+	struct child *c = child;
+	prctl(PR_SET_PDEATHSIG, SIGTERM);
+	prctl(PR_SET_NAME, "slurmlet-contai");
+	if (getppid() != c->parent)
+		_exit(1);
+	pid_t holder = spawn(hold, c, CLONE_VFORK | CLONE_NEWUSER | CLONE_NEWNS);
+	sigset_t none;
+	sigemptyset(&none);
+	default_signals();
+	sigprocmask(SIG_SETMASK, &none, NULL);
+	syscall(SYS_close_range, 0, ~0U, 0);
+	int status;
+	if (holder < 0)
+		_exit(OUTSIDE);
+	while (waitpid(holder, &status, 0) < 0)
+		if (errno != EINTR)
+			_exit(1);
+	_exit(WIFEXITED(status) ? WEXITSTATUS(status) : 1);
+}
+
+// start_holder runs the program in new namespaces of users and mounts.
+static pid_t start_holder(char *const more[], char *const env[], int reply, int life) {
+	static struct child c;
+	prepare(&c, "make", more, env, reply, life);
+	return spawn(stand_between, &c, 0);
 }
 
 static int succeeded(pid_t pid) {
@@ -520,31 +633,75 @@ int slurm_spank_user_init(spank_t sp, int ac, char **av) {
 	return 0;
 }
 
-// ask_container has the program make the container, or find the one that runs, and keeps its reply.
-static void ask_container(spank_t sp) {
-	uint32_t step = 0;
-	int argc = 0, reply[2];
-	char **argv = NULL, **env = NULL, *more[8] = {"--store", (char *)store};
-	spank_get_item(sp, S_JOB_STEPID, &step);
-	if (step == BATCH_STEP && !spank_get_item(sp, S_JOB_ARGV, &argc, &argv) && argc > 0) {
-		more[2] = "--script";
-		more[3] = argv[0];
-	}
-	if (spank_get_item(sp, S_JOB_ENV, &env) || pipe2(reply, O_CLOEXEC))
-		return;
-	pid_t pid = start("enter", more, env, reply[1], lifeline[0]);
-	close(reply[1]);
+// read_reply keeps what the program answers.
+static void read_reply(int fd) {
 	shared->size = 0;
-	ssize_t got = 1;
-	while (pid > 0 && shared->size < sizeof shared->reply - 1 && got > 0) {
-		got = read(reply[0], shared->reply + shared->size, sizeof shared->reply - 1 - shared->size);
+	for (ssize_t got = 1; shared->size < sizeof shared->reply - 1 && got;) {
+		got = read(fd, shared->reply + shared->size, sizeof shared->reply - 1 - shared->size);
 		if (got > 0)
 			shared->size += got;
-		else if (got < 0 && errno == EINTR)
-			got = 1;
+		else if (got < 0 && errno != EINTR)
+			break;
 	}
-	close(reply[0]);
-	shared->good = pid > 0 && succeeded(pid) && shared->size > 0;
+}
+
+// given copies what the user has given an option, or its variable.
+static void given(spank_t sp, const char *option, const char *variable, char *text, int size) {
+	size_t length = strlen(option);
+	text[0] = 0;
+	for (int i = 0; i < option_count; i++)
+		if (!strncmp(options[i], option, length) && snprintf(text, size, "%s", options[i] + length) >= 0)
+			return;
+	if (spank_getenv(sp, variable, text, size)) // what is longer than there is room for is asked for in the other way
+		text[0] = 0;
+}
+
+// is_here says whether the container can be made without a look at registries and other containers: of a path, or of an
+// image by its digest, and without a name.
+static int is_here(spank_t sp) {
+	char text[4096];
+	given(sp, "--container-name=", "PYXIS_CONTAINER_NAME", text, sizeof text);
+	if (text[0])
+		return 0;
+	given(sp, "--container-image=", "PYXIS_CONTAINER_IMAGE", text, sizeof text);
+	return text[0] == '/' || text[0] == '.' || strstr(text, "@sha256:") || strstr(text, ".sqsh");
+}
+
+// ask_container has the program make the container, or find the one that runs, and keeps its reply. The short way is one
+// start of the program; what it cannot do there, the program does in two.
+static void ask_container(spank_t sp) {
+	uint32_t step = 0;
+	int argc = 0, reply[2], n = 2, here = is_here(sp);
+	char uid[16], gid[16], **argv = NULL, **env = NULL, *more[12] = {"--store", (char *)store};
+	spank_get_item(sp, S_JOB_STEPID, &step);
+	if (step == BATCH_STEP && !spank_get_item(sp, S_JOB_ARGV, &argc, &argv) && argc > 0) {
+		more[n++] = "--script";
+		more[n++] = argv[0];
+	}
+	snprintf(uid, sizeof uid, "%u", (unsigned)geteuid());
+	snprintf(gid, sizeof gid, "%u", (unsigned)getegid());
+	more[n++] = "--uid";
+	more[n++] = uid;
+	more[n++] = "--gid";
+	more[n++] = gid;
+	if (spank_get_item(sp, S_JOB_ENV, &env))
+		return;
+	for (; here >= 0; here--) {
+		if (pipe2(reply, O_CLOEXEC))
+			return;
+		pid_t pid = here ? start_holder(more, env, reply[1], lifeline[0]) : start("enter", more, env, reply[1], lifeline[0]);
+		close(reply[1]);
+		if (pid > 0)
+			read_reply(reply[0]);
+		close(reply[0]);
+		if (here && pid > 0 && shared->size) // the holder has left what is between it and the task
+			kill(pid, SIGKILL);
+		int status = 0, ended = pid > 0 && waitpid(pid, &status, 0) == pid;
+		shared->good = ended && shared->size && (here || (WIFEXITED(status) && !WEXITSTATUS(status)));
+		if (!here || (shared->good && strcmp(shared->reply, "OUTSIDE")) ||
+		    (!shared->good && !(ended && WIFEXITED(status) && WEXITSTATUS(status) == OUTSIDE)))
+			return;
+	}
 }
 
 // next returns the reply's next string, which NUL ends. A task changes its own copy.
