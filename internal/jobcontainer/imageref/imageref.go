@@ -1,5 +1,6 @@
 // Package imageref reads the name of an image as a user types it: enroot's grammar, docker's, and those of files. It is
-// pure, and asks no registry.
+// pure, and asks no registry. Programs that every step starts link it, so it begins with no work: what it needs of regular
+// expressions is compiled where it is used.
 package imageref
 
 import (
@@ -8,14 +9,13 @@ import (
 	"path"
 	"regexp"
 	"strings"
-
-	"github.com/google/go-containerregistry/pkg/name"
+	"sync"
 )
 
 // Reference names one image.
 type Reference struct {
 	// Image is in a registry; nil: the image is in a file or a directory.
-	Image name.Reference
+	Image *Image
 	// User is whose credentials the registry is shown; empty: those that are found first.
 	User string
 	// Path is that of a file as `docker save` writes one (Archive), of an OCI layout as a tar (Packed), or of an OCI
@@ -25,6 +25,36 @@ type Reference struct {
 	// Tag is the image's name in Path; empty: there is one image alone.
 	Tag string
 }
+
+// Image names an image of a registry by a tag, or by a digest.
+type Image struct {
+	Registry, Repository string
+	// Tag is empty where Digest is not.
+	Tag, Digest string
+}
+
+// Identifier is the tag or the digest.
+func (i *Image) Identifier() string {
+	if i.Digest != "" {
+		return i.Digest
+	}
+	return i.Tag
+}
+
+// Name is the whole name.
+func (i *Image) Name() string {
+	if i.Digest != "" {
+		return i.Registry + "/" + i.Repository + "@" + i.Digest
+	}
+	return i.Registry + "/" + i.Repository + ":" + i.Tag
+}
+
+// The registry of names without one, which is called in several ways.
+const (
+	dockerHub  = "index.docker.io"
+	dockerTag  = "latest"
+	dockerRoot = "library/"
+)
 
 // daemons are enroot's schemes for the images of a daemon on the same machine.
 var daemons = []string{"dockerd://", "podman://", "docker-daemon:"}
@@ -58,80 +88,110 @@ func Parse(text string) (Reference, error) {
 }
 
 // digested is what follows an image's name where a digest says which one.
-var digested = regexp.MustCompile(`@sha(256|512):[^@]*$`)
+var digested = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`@sha(256|512):[^@]*$`) })
 
-// repository is the grammar that registries have for the path of an image. go-containerregistry takes more, as in "./".
-var repository = regexp.MustCompile(`^[a-z0-9]+([._-]+[a-z0-9]+)*(/[a-z0-9]+([._-]+[a-z0-9]+)*)*$`)
+// repository is the grammar that registries have for the path of an image.
+var repository = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^[a-z0-9]+([._-]+[a-z0-9]+)*(/[a-z0-9]+([._-]+[a-z0-9]+)*)*$`)
+})
+
+// registry is a host's name or address, and perhaps a port.
+var registry = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^(\[[0-9a-fA-F:]+\]|[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?)(:[0-9]+)?$`)
+})
+
+// tag and digest are what docker takes.
+var (
+	tag    = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9_.-]{1,128}$`) })
+	digest = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`^(sha256:[0-9a-f]{64}|sha384:[0-9a-f]{96}|sha512:[0-9a-f]{128})$`)
+	})
+)
 
 func parseImage(text string) (Reference, error) {
-	registry, image, named := strings.Cut(text, "#")
+	host, image, named := strings.Cut(text, "#")
 	var r Reference
 	if !named {
-		registry, image = "", text
-		plain := digested.ReplaceAllString(text, "")
+		host, image = "", text
+		plain := digested().ReplaceAllString(text, "")
 		if at := strings.LastIndex(plain, "@"); at >= 0 {
 			r.User, image = text[:at], text[at+1:]
 		}
-	} else if at := strings.LastIndex(registry, "@"); at >= 0 {
-		r.User, registry = registry[:at], registry[at+1:]
+	} else if at := strings.LastIndex(host, "@"); at >= 0 {
+		r.User, host = host[:at], host[at+1:]
 	}
-	if named && registry == "" || image == "" {
+	if named && host == "" || image == "" {
 		return Reference{}, fmt.Errorf("%s: want [USER@][REGISTRY#]IMAGE[:TAG]", text)
 	}
-	want := name.DefaultRegistry
-	if registry != "" {
-		host, err := name.NewRegistry(registry)
-		if err != nil {
-			return Reference{}, fmt.Errorf("%s: %q is no registry: %w", text, registry, err)
-		}
-		want = host.RegistryStr()
+	if host != "" && !registry().MatchString(host) {
+		return Reference{}, fmt.Errorf("%s: %q is no registry", text, host)
 	}
-	if want == "registry-1.docker.io" {
-		want = name.DefaultRegistry
+	want := dockerHub
+	if host != "" && host != "docker.io" && host != "registry-1.docker.io" {
+		want = host
 	}
-	ref, err := parseIn(want, image)
+	found, err := parseIn(want, image)
 	switch {
 	case err != nil:
 		return Reference{}, fmt.Errorf("%s is no image's name: %w", text, err)
-	case !repository.MatchString(ref.Context().RepositoryStr()):
-		return Reference{}, fmt.Errorf("%s is no image's name: %q is no path of a registry's", text, ref.Context().RepositoryStr())
-	case named && ref.Context().RegistryStr() != want:
-		return Reference{}, fmt.Errorf("%s names two registries, %s and %s", text, registry, ref.Context().RegistryStr())
+	case named && found.Registry != want:
+		return Reference{}, fmt.Errorf("%s names two registries, %s and %s", text, host, found.Registry)
 	}
-	r.Image = ref
+	r.Image = found
 	return r, nil
 }
 
-// Plain is the image in the same registry, which may be asked by plain HTTP.
-func (r Reference) Plain() (name.Reference, error) {
-	where := r.Image.Context()
-	path := where.RepositoryStr()
-	if looksLikeOne(where.RegistryStr()) { // otherwise a group as "a.b" would be taken for the registry
-		path = where.RegistryStr() + "/" + path
+// parseIn reads an image's name with its tag or digest. The registry holds where the name begins with none.
+func parseIn(host, image string) (*Image, error) {
+	base, sum, summed := strings.Cut(image, "@")
+	if summed && !digest().MatchString(sum) {
+		return nil, fmt.Errorf("%q is no digest", sum)
 	}
-	plain, err := name.NewRepository(path, name.WithDefaultRegistry(where.RegistryStr()), name.Insecure)
-	if _, is := r.Image.(name.Digest); is {
-		return plain.Digest(r.Image.Identifier()), err
+	found := &Image{Registry: host, Tag: dockerTag}
+	if at := strings.LastIndex(base, ":"); at >= 0 && !strings.Contains(base[at:], "/") {
+		base, found.Tag = base[:at], base[at+1:]
+		if !tag().MatchString(found.Tag) {
+			return nil, fmt.Errorf("%q is no tag", found.Tag)
+		}
 	}
-	return plain.Tag(r.Image.Identifier()), err
+	if summed {
+		found.Tag, found.Digest = "", sum
+	}
+	if first, rest, more := strings.Cut(base, "/"); more && LooksLikeRegistry(first) {
+		if !registry().MatchString(first) {
+			return nil, fmt.Errorf("%q is no registry", first)
+		}
+		base, found.Registry = rest, first
+		if first == "docker.io" {
+			found.Registry = dockerHub
+		}
+	}
+	if found.Registry == dockerHub && !strings.Contains(base, "/") {
+		base = dockerRoot + base
+	}
+	if len(base) > 255 || !repository().MatchString(base) {
+		return nil, fmt.Errorf("%q is no path of a registry's", base)
+	}
+	found.Repository = base
+	return found, nil
 }
 
-// looksLikeOne says whether the first part of an image's name is taken for a registry.
-func looksLikeOne(registry string) bool {
-	return registry == "localhost" || strings.ContainsAny(registry, ".:")
+// LooksLikeRegistry says whether the first part of an image's name is taken for a registry.
+func LooksLikeRegistry(part string) bool {
+	return part == "localhost" || strings.ContainsAny(part, ".:")
 }
 
 // Digest is empty where a tag names the image.
 func (r Reference) Digest() string {
-	if d, is := r.Image.(name.Digest); is {
-		return d.DigestStr()
+	if r.Image == nil {
+		return ""
 	}
-	return ""
+	return r.Image.Digest
 }
 
 // At is the image of a digest in the same repository.
 func (r Reference) At(digest string) Reference {
-	r.Image = r.Image.Context().Digest(digest)
+	r.Image = &Image{Registry: r.Image.Registry, Repository: r.Image.Repository, Digest: digest}
 	return r
 }
 
@@ -141,30 +201,14 @@ func (r Reference) Text() string {
 	if r.User != "" {
 		user = r.User + "@"
 	}
-	where := r.Image.Context()
 	between, before := "#", ":"
-	if looksLikeOne(where.RegistryStr()) {
+	if LooksLikeRegistry(r.Image.Registry) {
 		between = "/"
 	}
-	if r.Digest() != "" {
+	if r.Image.Digest != "" {
 		before = "@"
 	}
-	return "docker://" + user + where.RegistryStr() + between + where.RepositoryStr() + before + r.Image.Identifier()
-}
-
-// parseIn reads an image's name with its tag or digest. The registry holds where the name begins with none.
-func parseIn(registry, image string) (name.Reference, error) {
-	base, digest, is := strings.Cut(image, "@")
-	tag, err := name.NewTag(base, name.WithDefaultRegistry(registry))
-	if err != nil || !is {
-		return tag, err
-	}
-	// go-containerregistry takes a registry without a dot twice where a digest follows
-	known, err := name.NewDigest("any@" + digest)
-	if err != nil {
-		return nil, err
-	}
-	return tag.Digest(known.DigestStr()), nil
+	return "docker://" + user + r.Image.Registry + between + r.Image.Repository + before + r.Image.Identifier()
 }
 
 // String is the whole name of the image, without a user.
@@ -191,7 +235,7 @@ func FileName(text string) (string, error) {
 		}
 		return unslashed(base), nil
 	}
-	base := strings.TrimPrefix(r.Image.Context().RepositoryStr(), "library/")
+	base := strings.TrimPrefix(r.Image.Repository, dockerRoot)
 	switch tag := r.Image.Identifier(); {
 	case strings.Contains(tag, ":"): // a digest
 		_, hex, _ := strings.Cut(tag, ":")

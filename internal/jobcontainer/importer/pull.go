@@ -124,7 +124,7 @@ func (i *Import) current(ctx context.Context, known imagecache.Known) (string, e
 		return digest, err
 	}
 	i.say("%s gives no answer about %s: takes the image that it named last, %s: %v",
-		i.ref.Image.Context().RegistryStr(), i.ref, known.Image, redacted(err))
+		i.ref.Image.Registry, i.ref, known.Image, redacted(err))
 	return known.Digest, nil
 }
 

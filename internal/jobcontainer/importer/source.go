@@ -36,7 +36,7 @@ func (i *Import) openRegistry(ctx context.Context) (v1.Image, error) {
 	if err != nil {
 		return nil, err
 	}
-	i.say("asks %s for %s, %s", i.ref.Image.Context().RegistryStr(), i.ref, r.who)
+	i.say("asks %s for %s, %s", i.ref.Image.Registry, i.ref, r.who)
 	return r.image(i.ref)
 }
 
@@ -50,7 +50,11 @@ type registry struct {
 
 // registry is asked again after what passes, with these pauses.
 func (i *Import) registry(ctx context.Context, waits []time.Duration) (registry, error) {
-	found, err := i.Files.Find(ctx, i.ref.Image.Context(), i.ref.User)
+	where, err := named(i.ref.Image)
+	if err != nil {
+		return registry{}, err
+	}
+	found, err := i.Files.Find(ctx, where.Context(), i.ref.User)
 	if err != nil {
 		return registry{}, err
 	}
@@ -100,11 +104,27 @@ func (r registry) get(ref imageref.Reference) (*remote.Descriptor, error) {
 	return descriptor, nil
 }
 
+// named is an image as the registries' client knows it. Plain HTTP changes nothing else.
 func (r registry) named(ref imageref.Reference) (name.Reference, error) {
 	if r.Plain {
-		return ref.Plain()
+		return named(ref.Image, name.Insecure)
 	}
-	return ref.Image, nil
+	return named(ref.Image)
+}
+
+func named(image *imageref.Image, options ...name.Option) (name.Reference, error) {
+	path := image.Repository
+	if imageref.LooksLikeRegistry(image.Registry) { // otherwise a group as "a.b" would be taken for the registry
+		path = image.Registry + "/" + path
+	}
+	where, err := name.NewRepository(path, append(options, name.WithDefaultRegistry(image.Registry))...)
+	if err != nil {
+		return nil, fmt.Errorf("%s is no image's name: %w", image.Name(), err)
+	}
+	if image.Digest != "" {
+		return where.Digest(image.Digest), nil
+	}
+	return where.Tag(image.Tag), nil
 }
 
 // explain says whom a registry has refused.
@@ -112,7 +132,7 @@ func (i *Import) explain(err error, who string) error {
 	if answer, is := errors.AsType[*registryerrors.Error](err); is {
 		switch answer.StatusCode {
 		case http.StatusUnauthorized, http.StatusForbidden:
-			return fmt.Errorf("%s refuses %s to this user, who came %s: %w", i.ref.Image.Context().RegistryStr(), i.ref, who, err)
+			return fmt.Errorf("%s refuses %s to this user, who came %s: %w", i.ref.Image.Registry, i.ref, who, err)
 		case http.StatusNotFound:
 			return fmt.Errorf("there is no image %s: %w", i.ref, err)
 		}

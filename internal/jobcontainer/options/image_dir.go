@@ -6,15 +6,16 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 )
 
 // place is what stands for a user in a directory for images.
-var place = regexp.MustCompile(`%.?`)
+var place = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`%.?`) })
 
 // CheckImageDir judges a directory for images that nodes share. Each user must have one of their own.
 func CheckImageDir(dir string) error {
 	own := false
-	for _, found := range place.FindAllString(dir, -1) {
+	for _, found := range place().FindAllString(dir, -1) {
 		switch found {
 		case "%h", "%u", "%U":
 			own = true

@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/slurmlet/slurmlet/internal/jobcontainer/imageref"
 )
@@ -318,11 +319,11 @@ func parseBool(text string) (bool, error) {
 }
 
 // size is a quantity as Kubernetes writes one.
-var size = regexp.MustCompile(`^([0-9]{1,15})([kMGT]i?)?$`)
+var size = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^([0-9]{1,15})([kMGT]i?)?$`) })
 
 // parseSize reads a number of bytes: 1000000000, 1G, 20Gi.
 func parseSize(text string) (int64, error) {
-	parts := size.FindStringSubmatch(text)
+	parts := size().FindStringSubmatch(text)
 	if parts == nil {
 		return 0, errors.New("want a size as in 50Gi")
 	}

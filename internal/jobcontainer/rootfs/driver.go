@@ -10,6 +10,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -34,7 +35,9 @@ var libraryDirs = []string{"/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-
 var driverPrograms = []string{"nvidia-smi", "nvidia-debugdump", "nvidia-cuda-mps-control", "nvidia-cuda-mps-server"}
 
 // versioned is a library that every driver has; its name tells the driver's version.
-var versioned = regexp.MustCompile(`^lib(?:cuda|nvidia-ml)\.so\.([0-9]+\.[0-9][0-9.]*)$`)
+var versioned = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^lib(?:cuda|nvidia-ml)\.so\.([0-9]+\.[0-9][0-9.]*)$`)
+})
 
 // driverLibraries are the files of the driver in a list of directories.
 func driverLibraries(dirs []string) []string {
@@ -42,11 +45,11 @@ func driverLibraries(dirs []string) []string {
 	have := map[string]bool{}
 	for _, dir := range dirs {
 		entries, _ := os.ReadDir(dir) // an image has some of them
-		at := slices.IndexFunc(entries, func(e os.DirEntry) bool { return versioned.MatchString(e.Name()) })
+		at := slices.IndexFunc(entries, func(e os.DirEntry) bool { return versioned().MatchString(e.Name()) })
 		if at < 0 {
 			continue
 		}
-		ending := ".so." + versioned.FindStringSubmatch(entries[at].Name())[1]
+		ending := ".so." + versioned().FindStringSubmatch(entries[at].Name())[1]
 		for _, e := range entries {
 			if strings.HasSuffix(e.Name(), ending) && !e.IsDir() && !have[e.Name()] {
 				have[e.Name()] = true

@@ -2,11 +2,11 @@ package rootfs
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
 	"os/exec"
-	"regexp"
 	"runtime"
 	"slices"
 	"strconv"
@@ -75,22 +75,35 @@ func readEnvironment(text string) []string {
 }
 
 func isName(name string) bool {
-	return regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`).MatchString(name)
+	for i, c := range []byte(name) {
+		if c != '_' && (c < 'A' || c > 'Z') && (c < 'a' || c > 'z') && (i == 0 || c < '0' || c > '9') {
+			return false
+		}
+	}
+	return name != ""
 }
 
 // workdirOf finds the working directory of an image in /etc/rc, as enroot writes it: a line that begins with
 // cd "DIRECTORY".
-var workdirOf = regexp.MustCompile(`(?m)^cd ["']([^"'\n]+)["']`)
+func workdirOf(rc string) string {
+	for line := range strings.Lines(rc) {
+		rest, is := strings.CutPrefix(line, "cd ")
+		if !is || rest == "" || rest[0] != '"' && rest[0] != '\'' {
+			continue
+		}
+		if end := strings.IndexAny(rest[1:], "\"'\n"); end > 0 && rest[1+end] != '\n' {
+			return rest[1 : 1+end]
+		}
+	}
+	return ""
+}
 
 // workdir returns the directory in which tasks start.
 func (s Spec) workdir(in inside) string {
 	if s.Workdir != "" {
 		return s.Workdir
 	}
-	if found := workdirOf.FindStringSubmatch(in.read("etc/rc")); found != nil {
-		return found[1]
-	}
-	return "/"
+	return cmp.Or(workdirOf(in.read("etc/rc")), "/")
 }
 
 // entrypointEnvironment is the image's, as pyxis has it: of the job's variables it has what names the user, the terminal

@@ -99,3 +99,14 @@ func FuzzReadEnvironment(f *testing.F) {
 		}
 	})
 }
+
+func TestWorkdirOf(t *testing.T) {
+	for rc, want := range map[string]string{
+		"": "",
+		"mkdir -p \"/work\" 2> /dev/null\ncd \"/work\" && unset OLDPWD || exit 1\n": "/work",
+		"cd '/a b'\ncd \"/c\"": "/a b",
+		"cd \"\"\n cd \"/no\"\ncd \"open\ncd /plain\ncd \"/yes'": "/yes",
+	} {
+		assert.Equal(t, want, workdirOf(rc), rc)
+	}
+}

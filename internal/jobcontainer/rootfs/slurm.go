@@ -12,6 +12,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -158,13 +159,15 @@ func configuration() string {
 }
 
 // slurmUser finds whose slurmctld is, as slurm.conf(5) writes it.
-var slurmUser = regexp.MustCompile(`(?mi)^[ \t]*SlurmUser[ \t]*=[ \t]*([^ \t\n#()]+)`)
+var slurmUser = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`(?mi)^[ \t]*SlurmUser[ \t]*=[ \t]*([^ \t\n#()]+)`)
+})
 
 // daemonLine is the line of SlurmUser's in the node's /etc/passwd, empty where a text has that name: Slurm's commands
 // read no configuration whose SlurmUser they do not know.
 func daemonLine(text string) string {
 	conf, err := os.ReadFile(filepath.Join(configuration(), "slurm.conf"))
-	found := slurmUser.FindSubmatch(conf)
+	found := slurmUser().FindSubmatch(conf)
 	if err != nil || found == nil {
 		return ""
 	}

@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/slurmlet/slurmlet/internal/jobcontainer/options"
@@ -17,14 +18,14 @@ import (
 // A container without a name can be joined as JOB.STEP while it runs, as with pyxis. Its holder has its answer in a file
 // that ends with its namespaces, and who joins finds the holder among the user's processes.
 
-var stepName = regexp.MustCompile(`^([0-9]+)\.([0-9]+)$`)
+var stepName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^([0-9]+)\.([0-9]+)$`) })
 
 // answerFile is below the mount point of the container, where no task sees it.
 func (s Spec) answerFile() string { return filepath.Join(s.mountpoint(), "answer") }
 
 // joinStep returns the answer of a running step's holder, where the name is a step's and no container has it.
 func (s Spec) joinStep() ([]byte, error) {
-	found := stepName.FindStringSubmatch(s.Name)
+	found := stepName().FindStringSubmatch(s.Name)
 	if found == nil || s.NameMode == options.Create || s.NameMode == options.NoExec || exists(s.nameDir()) {
 		return nil, nil
 	}
