@@ -12,6 +12,7 @@ import (
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/klauspost/compress/gzip"
+	"github.com/klauspost/compress/s2"
 	"github.com/klauspost/compress/zstd"
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/sys/unix"
@@ -26,6 +27,9 @@ type blob struct {
 	// done counts what is read of it; nil: what has come from a registry is counted on its way.
 	done    *atomic.Int64
 	entries []layers.Entry
+	// kept says that it is a file of this process', in S2, and size how long that is.
+	kept bool
+	size int64
 }
 
 // atOnce is how many layers are on their way at the same time.
@@ -53,11 +57,7 @@ func (i *Import) fetch(ctx context.Context, image v1.Image, diffs []v1.Hash) ([]
 	group.SetLimit(atOnce)
 	for n, layer := range all {
 		group.Go(func() error {
-			err := i.source(ctx, layer, blobs[n])
-			if err == nil {
-				err = blobs[n].list(ctx, diffs[n])
-			}
-			if err != nil {
+			if err := i.take(ctx, layer, blobs[n], diffs[n]); err != nil {
 				return fmt.Errorf("layer %d of %d: %w", n+1, len(all), err)
 			}
 			return nil
@@ -88,8 +88,8 @@ func (i *Import) measure(all []v1.Layer) error {
 	}
 	i.say("%s: %d layers, %s", i.ref, len(all), size(i.total))
 	if i.step != nil {
-		// the layers, and the file that is made of them
-		if err := i.step.room(2 * i.total); err != nil {
+		// the layers and the file that is made of them, both in a compression that takes more room than gzip's
+		if err := i.step.room(3 * i.total); err != nil {
 			return err
 		}
 	}
@@ -104,59 +104,75 @@ func (i *Import) measure(all []v1.Layer) error {
 	return nil
 }
 
-// source makes a layer a blob. One of a registry's goes into a file without a name, which ends with this process.
-func (i *Import) source(ctx context.Context, layer v1.Layer, b *blob) error {
-	open := layer.Compressed
+// take makes a layer a blob that can be read again, and lists it.
+func (i *Import) take(ctx context.Context, layer v1.Layer, b *blob, diff v1.Hash) error {
+	b.open = layer.Compressed
 	if i.ref.Archive {
-		open = layer.Uncompressed
+		b.open = layer.Uncompressed
 	}
 	if i.ref.Image == nil {
-		b.open, b.done = open, &i.done
-		return nil
+		b.done = &i.done
+		return b.read(ctx, func(r io.Reader) error { return b.list(r, diff) })
 	}
 	f, err := os.CreateTemp(i.Temp, ".slurmlet-layer-")
 	if err != nil {
 		return err
 	}
-	b.close = func() { _ = f.Close() }
+	b.close = func() { _ = f.Close() } // it has no name, and ends with this process
 	if err := os.Remove(f.Name()); err != nil {
 		return err
 	}
-	r, err := open()
+	r, err := layer.Compressed()
 	if err != nil {
 		return err
 	}
-	defer r.Close()
-	if _, err := io.Copy(f, reader{ctx, r, &i.done}); err != nil {
+	return i.keep(ctx, f, r, b, diff)
+}
+
+// keep lists a layer while it comes from a registry, and keeps it in a file in S2, which costs little time: gzip's takes
+// most of an import's, and would be read twice. The client compares the layer's digest at its end.
+func (i *Import) keep(ctx context.Context, f *os.File, r io.ReadCloser, b *blob, diff v1.Hash) error {
+	coming := readAhead(reader{ctx, r, &i.done})
+	defer func() {
+		_ = r.Close() // it ends a read
+		coming.end()
+	}()
+	to := s2.NewWriter(f)
+	err := readPlain(coming, func(plain io.Reader) error { return b.list(io.TeeReader(plain, to), diff) })
+	if failed := to.Close(); failed != nil {
+		return failed
+	}
+	// a layer that is not what its digest says is cut or changed in the first place, whatever else is wrong with it
+	if _, failed := io.Copy(io.Discard, coming); failed != nil {
+		return failed
+	}
+	if err != nil {
 		return err
 	}
-	b.open = func() (io.ReadCloser, error) {
-		info, err := f.Stat()
-		if err != nil {
-			return nil, err
-		}
-		return io.NopCloser(io.NewSectionReader(f, 0, info.Size())), nil
+	info, err := f.Stat()
+	if err != nil {
+		return err
 	}
+	b.kept, b.size = true, info.Size()
+	b.open = func() (io.ReadCloser, error) { return io.NopCloser(io.NewSectionReader(f, 0, b.size)), nil }
 	return nil
 }
 
-// list reads a layer once, as a whole, and compares its digest.
-func (b *blob) list(ctx context.Context, want v1.Hash) error {
-	return b.read(ctx, func(r io.Reader) error {
-		digest := sha256.New()
-		both := io.TeeReader(r, digest)
-		var err error
-		if b.entries, err = layers.Read(both); err != nil {
-			return err
-		}
-		if _, err := io.Copy(io.Discard, both); err != nil {
-			return err
-		}
-		if got := hex.EncodeToString(digest.Sum(nil)); want.Algorithm != "sha256" || got != want.Hex {
-			return fmt.Errorf("it is sha256:%s, and the image's configuration wants %s", got, want)
-		}
-		return nil
-	})
+// list lists a layer, which it reads as a whole, and compares its digest.
+func (b *blob) list(r io.Reader, want v1.Hash) error {
+	digest := sha256.New()
+	both := io.TeeReader(r, digest)
+	var err error
+	if b.entries, err = layers.Read(both); err != nil {
+		return err
+	}
+	if _, err := io.Copy(io.Discard, both); err != nil {
+		return err
+	}
+	if got := hex.EncodeToString(digest.Sum(nil)); want.Algorithm != "sha256" || got != want.Hex {
+		return fmt.Errorf("it is sha256:%s, and the image's configuration wants %s", got, want)
+	}
+	return nil
 }
 
 // read opens a layer, and has its tar read.
@@ -166,12 +182,27 @@ func (b *blob) read(ctx context.Context, use func(io.Reader) error) error {
 		return err
 	}
 	defer r.Close()
-	plain, end, err := decompress(reader{ctx, r, b.done})
+	counted := reader{ctx, r, b.done}
+	if b.kept {
+		return useAhead(s2.NewReader(counted), use)
+	}
+	return readPlain(counted, use)
+}
+
+// readPlain has what a layer is, without its compression, read.
+func readPlain(r io.Reader, use func(io.Reader) error) error {
+	plain, end, err := decompress(r)
 	if err != nil {
 		return err
 	}
 	defer end()
-	return use(plain)
+	return useAhead(plain, use)
+}
+
+func useAhead(r io.Reader, use func(io.Reader) error) error {
+	before := readAhead(r)
+	defer before.end()
+	return use(before)
 }
 
 // window bounds what a layer's zstd may have in memory.

@@ -17,6 +17,12 @@ func (i *Import) write(ctx context.Context, program, file string, tree *layers.T
 		return fmt.Errorf("cannot write %s: %w", i.Output, err)
 	}
 	defer to.Close()
+	if i.ref.Image != nil {
+		i.total = 0
+		for _, b := range blobs {
+			i.total += b.size
+		}
+	}
 	defer i.tell("writes the file, layers")()
 	return sqfstar.Write(ctx, program, i.Output, to, func(out io.Writer) error { return i.feed(ctx, out, tree, blobs) })
 }
