@@ -580,6 +580,26 @@ static int become_own(spank_t sp) {
 	end_as(guard(slurmstepd, child), 0);
 }
 
+// is_plain says whether there is nothing to check, so that the most common steps do not wait for the program: an image by
+// an absolute path, at most one option without a value, and no variables. What plugstack.conf says, the node reads.
+static int is_plain(void) {
+	int switches = 0, images = 0;
+	for (int i = 0; i < option_count; i++) {
+		if (!strncmp(options[i], "--default=", 10))
+			continue;
+		if (!strchr(options[i], '='))
+			switches++;
+		else if (!strncmp(options[i], "--container-image=/", 19))
+			images++;
+		else
+			return 0;
+	}
+	for (char **variable = environ; *variable; variable++)
+		if (!strncmp(*variable, "PYXIS_", 6))
+			return 0;
+	return images == 1 && switches <= 1;
+}
+
 int slurm_spank_init_post_opt(spank_t sp, int ac, char **av) {
 	(void)ac, (void)av;
 	int context = spank_context();
@@ -588,7 +608,7 @@ int slurm_spank_init_post_opt(spank_t sp, int ac, char **av) {
 		int given = 0;
 		for (int i = 0; i < option_count; i++)
 			given |= strncmp(options[i], "--default=", 10) != 0;
-		if (!given && !(image && *image) && !(name && *name))
+		if ((!given && !(image && *image) && !(name && *name)) || is_plain())
 			return 0;
 		char *by[] = {"--by", program_invocation_short_name, NULL};
 		pid_t pid = start("check", by, environ, -1, -1);
