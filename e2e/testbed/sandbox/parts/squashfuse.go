@@ -10,8 +10,9 @@ import (
 	"time"
 )
 
-// squashPackages have squashfuse and mksquashfs, and what both need besides a root file system with Slurm.
-var squashPackages = []string{"squashfuse", "libsquashfuse0", "libfuse3-4", "squashfs-tools", "liblzo2-2"}
+// squashPackages have squashfuse, mksquashfs and zstd, which enroot uses, and what they need besides a root file system
+// with Slurm.
+var squashPackages = []string{"squashfuse", "libsquashfuse0", "libfuse3-4", "squashfs-tools", "liblzo2-2", "zstd"}
 
 // Squashfuse returns a directory with Debian's squashfuse and mksquashfs, laid out as in a root file system. They are
 // of the oldest of the releases with Slurm, and run in the newer ones, too.
@@ -27,7 +28,7 @@ func unpackSquashfuse(ctx context.Context, dir, suite string, p Progress) error 
 	if err != nil {
 		return err
 	}
-	p("squashfuse: downloads it from %s (under 1 MB)", suite)
+	p("squashfuse: downloads it from %s (1 to 2 MB)", suite)
 	work := filepath.Join(dir, "work")
 	a, err := newApt(ctx, work, m.lines(suite), nil)
 	if err != nil {
