@@ -1,7 +1,7 @@
 // Slurmlet-import makes a squashfs file of an image, for srun --container-image. People run it as slurmlet-container
 // import, and slurmlet-container itself for a step whose image is in a registry. It is a program of its own because the
-// clients of registries make each start of one slower by a millisecond, and slurmlet-container starts three times for a
-// step.
+// clients of registries make each start of one slower by two milliseconds, and each step in a container starts
+// slurmlet-container.
 package main
 
 import (

@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/slurmlet/slurmlet/internal/jobcontainer/options"
 	"github.com/slurmlet/slurmlet/internal/jobcontainer/save"
 )
 
@@ -26,6 +27,18 @@ func Enter(s Spec, lifeline *os.File) ([]byte, error) {
 			return nil, err
 		}
 	}
+	if s.Name == "" && !options.IsPath(s.Image) { // the holder starts while the registry is asked
+		h, err := s.begin(lifeline, nil)
+		if err != nil {
+			return nil, err
+		}
+		defer h.end()
+		if err := s.findImage(s.Image); err != nil {
+			return nil, err
+		}
+		defer s.held.Close() // the holder has its own by then
+		return h.finish(s)
+	}
 	lock, running, err := s.find()
 	if err != nil {
 		return nil, err
@@ -36,7 +49,19 @@ func Enter(s Spec, lifeline *os.File) ([]byte, error) {
 	if lock != nil {
 		defer lock.Close()
 	}
-	return s.start(lifeline, lock)
+	if s.held != nil {
+		defer s.held.Close()
+	}
+	h, err := s.begin(lifeline, lock)
+	if err != nil {
+		return nil, err
+	}
+	defer h.end()
+	reply, err := h.finish(s)
+	if err == nil && lock != nil {
+		err = s.keepReply(reply)
+	}
+	return reply, err
 }
 
 // find finds the image or the container that the step wants. It returns the lock of a container with a name that is to
@@ -51,30 +76,61 @@ func (s *Spec) find() (lock *os.File, running []byte, err error) {
 	return s.open()
 }
 
-// start has a holder make the container, and returns its answer.
-func (s Spec) start(lifeline, lock *os.File) ([]byte, error) {
+// holder is a process in namespaces of its own that waits to be told what to make there.
+type holder struct {
+	cmd    *exec.Cmd
+	spec   io.WriteCloser
+	answer *os.File
+	holds  bool
+}
+
+func (s Spec) begin(lifeline, lock *os.File) (*holder, error) {
 	answer, write, err := os.Pipe()
 	if err != nil {
 		return nil, fmt.Errorf("cannot start the container: %w", err)
 	}
-	defer answer.Close()
-	cmd, err := s.holder(write, lifeline, lock)
-	if err == nil {
-		err = cmd.Start()
+	defer write.Close()
+	h := &holder{answer: answer}
+	if h.cmd, err = s.holder(write, lifeline, lock); err == nil {
+		h.spec, err = h.cmd.StdinPipe()
 	}
-	_ = write.Close()
+	if err == nil {
+		err = h.cmd.Start()
+	}
 	if err != nil {
+		_ = answer.Close()
 		return nil, explain("cannot make namespaces for the container", err)
 	}
-	reply, err := io.ReadAll(answer)
+	return h, nil
+}
+
+// finish has the holder make the container, and returns its answer.
+func (h *holder) finish(s Spec) ([]byte, error) {
+	text, err := s.encode()
+	if err == nil {
+		_, err = h.spec.Write(text)
+	}
+	if failed := h.spec.Close(); err == nil {
+		err = failed
+	}
+	if err != nil && !errors.Is(err, unix.EPIPE) { // it has ended, and has said why
+		return nil, fmt.Errorf("cannot start the container: %w", err)
+	}
+	reply, err := io.ReadAll(h.answer)
 	if err == nil && len(reply) == 0 {
-		_ = cmd.Wait() // it has said why
 		err = ErrReported
 	}
-	if err == nil && lock != nil {
-		err = s.keepReply(reply)
-	}
+	h.holds = err == nil
 	return reply, err
+}
+
+// end ends a holder that holds nothing.
+func (h *holder) end() {
+	_ = h.answer.Close()
+	if !h.holds {
+		_ = h.spec.Close()
+		_ = h.cmd.Wait()
+	}
 }
 
 // ErrReported is the error of a holder that has printed what failed.
@@ -87,27 +143,21 @@ const Hold = "hold"
 const (
 	replyFD    = 3
 	lifelineFD = 4
-	// lastFD is the last of those that it keeps open for their locks: a name's, and that of a registry's image.
-	lastFD = 6
+	// lastFD is the last one: a name's lock.
+	lastFD = 5
 )
 
 // holder is this program as the container's holder, in namespaces of its own.
 func (s Spec) holder(reply, lifeline, lock *os.File) (*exec.Cmd, error) {
-	text, err := s.encode()
-	if err != nil {
-		return nil, fmt.Errorf("cannot start the container: %w", err)
-	}
 	self, err := os.Executable()
 	if err != nil {
 		return nil, fmt.Errorf("cannot start the container: %w", err)
 	}
 	cmd := exec.Command(self, Hold)
-	cmd.Stdin, cmd.Stderr = bytes.NewReader(text), os.Stderr
+	cmd.Stderr = os.Stderr
 	cmd.ExtraFiles = []*os.File{reply, lifeline}
-	for _, locked := range []*os.File{lock, s.held} {
-		if locked != nil {
-			cmd.ExtraFiles = append(cmd.ExtraFiles, locked) // locked for as long as the holder lives
-		}
+	if lock != nil {
+		cmd.ExtraFiles = append(cmd.ExtraFiles, lock) // locked for as long as the holder lives
 	}
 	uid, gid := s.UID, s.GID
 	attr := &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWUSER | unix.CLONE_NEWNS, Setsid: true, Pdeathsig: unix.SIGKILL}

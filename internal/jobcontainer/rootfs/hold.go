@@ -2,16 +2,20 @@ package rootfs
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/slurmlet/slurmlet/internal/jobcontainer/imagecache"
 )
 
 // RunHolder is the holder: it makes the container, says so, and keeps it until its lifeline is closed. It must be
@@ -21,7 +25,14 @@ func RunHolder() error {
 		unix.CloseOnExec(fd)
 	}
 	var s Spec
-	if err := json.NewDecoder(os.Stdin).Decode(&s); err != nil {
+	err := json.NewDecoder(os.Stdin).Decode(&s)
+	if errors.Is(err, io.EOF) { // there is nothing to hold, and who has started this process says why
+		return ErrReported
+	}
+	if err == nil && s.Cached != "" {
+		s.held, err = imagecache.Cache{Dir: filepath.Dir(s.Lower)}.Hold(s.Cached) // for as long as this process lives
+	}
+	if err != nil {
 		return fmt.Errorf("cannot read what to hold: %w", err)
 	}
 	return s.hold(os.NewFile(replyFD, "reply"), os.NewFile(lifelineFD, "lifeline"))

@@ -61,7 +61,7 @@ func (s *Spec) findPulled(image string, fetch func(cache imagecache.Cache, step,
 	if err := s.findPath(cache.Path(digest)); err != nil {
 		return err
 	}
-	s.held, s.pinned = held, ref.At(digest).Text()
+	s.held, s.Cached, s.pinned = held, digest, ref.At(digest).Text()
 	return nil
 }
 

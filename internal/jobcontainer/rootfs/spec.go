@@ -32,10 +32,12 @@ type Spec struct {
 	// Lower is the image as an absolute path, and Squashfs says that it is a file.
 	Lower    string
 	Squashfs bool
+	// Cached is the image's digest where it is one of the user's cache, which holders keep in use.
+	Cached string
 
 	// hasSlurm says that the container has the node's Slurm.
 	hasSlurm bool
-	// held keeps a registry's image in the cache, and pinned is its name with its digest.
+	// held keeps a registry's image in the cache, for this process, and pinned is its name with its digest.
 	held   *os.File
 	pinned string
 }

@@ -51,7 +51,8 @@ type server struct {
 
 // mountSquashfs mounts the image at dir, and has squashfuse serve it until this process ends. It does not wait:
 // squashfuse starts while the rest of the container is made, and who reads the image waits in the kernel. Files belong
-// to the job's user there, because their owners in the image do not exist in the namespace.
+// to the job's user there, because their owners in the image do not exist in the namespace. The mount is read-only: the
+// kernel then asks squashfuse for no attributes after each read, which would have changed the times of others.
 func (s Spec) mountSquashfs(dir string) (*server, error) {
 	device, err := openFUSE()
 	if err != nil {
