@@ -147,6 +147,11 @@ func (w *world) squashfs() error {
 		w.prints("--container-image=./image.sqsh --chdir=/srv", "cat /work/here", "in the image"),
 		w.left(),
 	)
+	err = errors.Join(err,
+		w.write("srv/broken.sqsh", "hsqs"+strings.Repeat("x", 4096), 0o644),
+		w.fails("--container-image=/srv/broken.sqsh", "squashfuse says"),
+		w.left(),
+	)
 	ended, failed := w.held(in, "until ! cat /work/here 2>/tmp/why; do sleep 0.05; done; grep -c connected /tmp/why; exit 3")
 	if failed != nil {
 		return errors.Join(err, failed)

@@ -73,12 +73,12 @@ func TestParseRefuses(t *testing.T) {
 // TestText: what a named container keeps of its image is read again as the same image.
 func TestText(t *testing.T) {
 	for text, want := range map[string]string{
-		"ubuntu:24.04":                 "docker://index.docker.io/library/ubuntu@" + sum,
-		"docker://a@x.y@short#b/c:d":   "docker://a@x.y@short#b/c@" + sum,
-		"docker://a@x.y@r.z#b/c:d":     "docker://a@x.y@r.z/b/c@" + sum,
-		"localhost:5000/a":             "docker://localhost:5000/a@" + sum,
-		"registry.example/a.b/c:d":     "docker://registry.example/a.b/c@" + sum,
-		"registry.example/a@" + sum: "docker://registry.example/a@" + sum,
+		"ubuntu:24.04":               "docker://index.docker.io/library/ubuntu@" + sum,
+		"docker://a@x.y@short#b/c:d": "docker://a@x.y@short#b/c@" + sum,
+		"docker://a@x.y@r.z#b/c:d":   "docker://a@x.y@r.z/b/c@" + sum,
+		"localhost:5000/a":           "docker://localhost:5000/a@" + sum,
+		"registry.example/a.b/c:d":   "docker://registry.example/a.b/c@" + sum,
+		"registry.example/a@" + sum:  "docker://registry.example/a@" + sum,
 	} {
 		r, err := Parse(text)
 		require.NoError(t, err, text)

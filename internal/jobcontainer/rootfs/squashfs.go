@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 	"syscall"
 	"time"
 
@@ -102,20 +101,23 @@ func (v *server) begun() {
 	}
 }
 
+// mostEnding is how long an error is kept back, because squashfuse may be about to end and to say why.
+const mostEnding = 200 * time.Millisecond
+
 // explain is an error with what squashfuse has printed, where it has ended.
 func (v *server) explain(err error) error {
 	if err == nil || v == nil {
 		return err
 	}
-	var status syscall.WaitStatus
-	for limit := time.Now().Add(time.Second); time.Now().Before(limit); time.Sleep(time.Millisecond) {
-		if pid, _ := syscall.Wait4(v.pid, &status, syscall.WNOHANG, nil); pid == v.pid {
-			text, _ := os.ReadFile(v.said) // it may have said nothing
-			return fmt.Errorf("cannot read --container-image: squashfuse says: %s", strings.TrimSpace(string(bytes.ToValidUTF8(text, nil))))
-		}
-		if !errors.Is(err, unix.ENOTCONN) && !errors.Is(err, unix.ECONNABORTED) {
-			break
-		}
+	ended := false
+	if fd, failed := unix.PidfdOpen(v.pid, 0); failed == nil {
+		n, _ := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, int(mostEnding.Milliseconds())) //nolint:gosec // it is small
+		ended = n > 0
+		_ = unix.Close(fd)
 	}
-	return err
+	if !ended {
+		return err
+	}
+	text, _ := os.ReadFile(v.said) // it may have said nothing
+	return fmt.Errorf("cannot read --container-image: squashfuse says: %s", bytes.TrimSpace(text))
 }
