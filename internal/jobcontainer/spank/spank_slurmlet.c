@@ -581,9 +581,12 @@ static int become_own(spank_t sp) {
 }
 
 // is_plain says whether there is nothing to check, so that the most common steps do not wait for the program: an image by
-// an absolute path, at most one option without a value, and no variables. What plugstack.conf says, the node reads.
+// an absolute path, at most one option without a value, and no variables. What plugstack.conf says, the node reads. The
+// users of salloc are told something, whatever they give.
 static int is_plain(void) {
 	int switches = 0, images = 0;
+	if (!strcmp(program_invocation_short_name, "salloc"))
+		return 0;
 	for (int i = 0; i < option_count; i++) {
 		if (!strncmp(options[i], "--default=", 10))
 			continue;
