@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -57,6 +58,7 @@ func (s *Spec) hold(reply, lifeline *os.File) error {
 	}
 	_ = reply.Close()
 	_, _ = io.Copy(io.Discard, lifeline) // until its other end is closed
+	runtime.KeepAlive(s)                 // with the image's lock
 	return nil
 }
 
