@@ -33,7 +33,7 @@
 typedef struct spank_handle *spank_t;
 enum { S_JOB_UID = 0, S_JOB_GID = 1, S_JOB_ID = 2, S_JOB_STEPID = 3, S_JOB_LOCAL_TASK_COUNT = 6, S_JOB_ARGV = 9,
        S_JOB_ENV = 10, S_TASK_ID = 11, S_TASK_GLOBAL_ID = 12, S_JOB_ALLOC_MEM = 26 };
-enum { S_CTX_LOCAL = 1, S_CTX_REMOTE = 2, S_CTX_ALLOCATOR = 3 };
+enum { S_CTX_LOCAL = 1, S_CTX_REMOTE = 2, S_CTX_ALLOCATOR = 3, S_CTX_SLURMD = 4 };
 enum { BATCH_STEP = 0xfffffffb, EXTERN_STEP = 0xfffffffc, INTERACTIVE_STEP = 0xfffffffa };
 struct spank_option {
 	char *name, *arginfo, *usage;
@@ -147,37 +147,10 @@ struct shared {
 static struct shared *shared;
 static int lifeline[2] = {-1, -1}; // its write end is slurmstepd's alone: the holder ends with slurmstepd
 static char problem[4608];         // what failed as root; task_init tells it, where srun hears it
+static int refused;                // a step that must not run, whether it wants a container of ours or not
 
 static int fail(const char *what) {
 	snprintf(problem, sizeof problem, "%s: %s", what, errno == ENOTUNIQ ? "it is no directory, or another user's" : strerror(errno));
-	return 0;
-}
-
-int slurm_spank_init(spank_t sp, int ac, char **av) {
-	for (int i = 0; i < ac; i++) {
-		if (!strncmp(av[i], "program=", 8))
-			program = strdup(av[i] + 8);
-		else if (!strncmp(av[i], "store=", 6))
-			store = strdup(av[i] + 6);
-		else if (!strncmp(av[i], "private_dirs=", 13))
-			private_dirs = strdup(av[i] + 13);
-		else if (!strncmp(av[i], "private_processes=", 18))
-			private_processes = !strcmp(av[i] + 18, "1");
-		else if (add("default", av[i]))
-			return -1;
-	}
-	if (!program)
-		program = find_program();
-	int context = spank_context();
-	if (context != S_CTX_LOCAL && context != S_CTX_REMOTE && context != S_CTX_ALLOCATOR)
-		return 0;
-	for (int i = 0; table[i].name; i++) {
-		table[i].val = i;
-		if (spank_option_register(sp, &table[i])) {
-			slurm_error("slurmlet: cannot register --%s; is pyxis' plugin in plugstack.conf, too?", table[i].name);
-			return -1;
-		}
-	}
 	return 0;
 }
 
@@ -248,6 +221,49 @@ static int make_node(void) {
 		}
 	// a volume of Kubernetes' may be written by everybody
 	return (mkdir(store, 0755) && errno != EEXIST) || chmod(store, 0755) ? -1 : 0;
+}
+
+// make_slurmd makes the store's own directories when slurmd starts: slurmstepd makes one for each step of `srun --container`
+// in oci, as the job's user (oci.conf's ContainerPath), before it loads plugins.
+static void make_slurmd(void) {
+	char path[4096];
+	int failed = make_node();
+	for (const char **dir = (const char *[]){"mnt", "oci", NULL}; *dir && !failed; dir++) {
+		snprintf(path, sizeof path, "%s/%s", store, *dir);
+		failed = make_dir(path, 0755, 0, 0) || (!strcmp(*dir, "oci") && chmod(path, 01777));
+	}
+	if (failed)
+		slurm_error("slurmlet: cannot make %s, and no job can have a container: %s", store, strerror(errno));
+}
+
+int slurm_spank_init(spank_t sp, int ac, char **av) {
+	for (int i = 0; i < ac; i++) {
+		if (!strncmp(av[i], "program=", 8))
+			program = strdup(av[i] + 8);
+		else if (!strncmp(av[i], "store=", 6))
+			store = strdup(av[i] + 6);
+		else if (!strncmp(av[i], "private_dirs=", 13))
+			private_dirs = strdup(av[i] + 13);
+		else if (!strncmp(av[i], "private_processes=", 18))
+			private_processes = !strcmp(av[i] + 18, "1");
+		else if (add("default", av[i]))
+			return -1;
+	}
+	if (!program)
+		program = find_program();
+	int context = spank_context();
+	if (context == S_CTX_SLURMD)
+		make_slurmd();
+	if (context != S_CTX_LOCAL && context != S_CTX_REMOTE && context != S_CTX_ALLOCATOR)
+		return 0;
+	for (int i = 0; table[i].name; i++) {
+		table[i].val = i;
+		if (spank_option_register(sp, &table[i])) {
+			slurm_error("slurmlet: cannot register --%s; is pyxis' plugin in plugstack.conf, too?", table[i].name);
+			return -1;
+		}
+	}
+	return 0;
 }
 
 // make_store makes the directories of the node and of the user, as root.
@@ -467,11 +483,43 @@ static int become_own(spank_t sp) {
 	end_as(guard(slurmstepd, child), 0);
 }
 
+// bundle is Slurm's own --container: an OCI bundle, which Slurm runs by oci.conf and else passes by.
+static char bundle[4096];
+
+// no_runtime says whether a step asks for a bundle on a node without oci.conf, where it would run on the node's own root.
+static int no_runtime(spank_t sp) {
+	char path[8192];
+	const char *conf = getenv("SLURM_CONF"); // slurmd sets it
+	if (spank_getenv(sp, "SLURM_CONTAINER", bundle, sizeof bundle) && !bundle[0])
+		return 0;
+	const char *end = conf ? strrchr(conf, '/') : NULL;
+	snprintf(path, sizeof path, "%.*s/oci.conf", end ? (int)(end - conf) : 10, end ? conf : "/etc/slurm");
+	if (!bundle[0] || !access(path, F_OK))
+		return 0;
+	snprintf(problem, sizeof problem, "--container=%s: this cluster has no oci.conf (jobContainers.enabled of the chart writes one), "
+		"and Slurm would run the job on the node's own root", bundle);
+	return 1;
+}
+
+// check_bundle refuses, where a job is submitted, what no bundle is.
+static int check_bundle(int image) {
+	const char *given = getenv("SLURM_CONTAINER"), *url = given ? strstr(given, "://") : NULL;
+	if (url)
+		slurm_error("slurmlet: --container=%s: want the directory of an OCI bundle; for an image: --container-image=%s", given, url + 3);
+	else if (given && *given && image)
+		slurm_error("slurmlet: --container=%s and --container-image or --container-name: want one of both", given);
+	else
+		return 0;
+	return -1;
+}
+
 int slurm_spank_init_post_opt(spank_t sp, int ac, char **av) {
 	(void)ac, (void)av;
 	int context = spank_context();
 	if (context == S_CTX_LOCAL || context == S_CTX_ALLOCATOR) {
 		const char *image = getenv("PYXIS_CONTAINER_IMAGE"), *name = getenv("PYXIS_CONTAINER_NAME");
+		if (check_bundle(wanted || (image && *image) || (name && *name)))
+			return -1;
 		int given = 0;
 		for (int i = 0; i < option_count; i++)
 			given |= strncmp(options[i], "--default=", 10) != 0;
@@ -497,6 +545,7 @@ int slurm_spank_init_post_opt(spank_t sp, int ac, char **av) {
 	// salloc's own shell stays on the node, as with pyxis: its srun makes containers
 	if (step == EXTERN_STEP || step == INTERACTIVE_STEP)
 		wanted = 0;
+	refused = step != EXTERN_STEP && no_runtime(sp);
 	if (wants_own() && step == EXTERN_STEP)
 		make_own(sp);
 	else if (wants_own())
@@ -730,7 +779,7 @@ int slurm_spank_task_init(spank_t sp, int ac, char **av) {
 	(void)ac, (void)av;
 	if (own_problem[0] || (own_processes() && become_own(sp)))
 		return slurm_spank_log("slurmlet: %s", own_problem), -1;
-	if (!wanted)
+	if (!wanted && !refused)
 		return 0;
 	if (problem[0])
 		return slurm_spank_log("slurmlet: %s", problem), -1;
