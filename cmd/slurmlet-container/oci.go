@@ -44,6 +44,5 @@ func runOCI(args []string) (int, error) {
 	if r.Bundle == "" || r.Environment == "" {
 		return 0, errors.New("oci run: want --bundle=%b and --environment=%e in oci.conf's RunTimeRun")
 	}
-	r.Args = set.Args()
 	return r.Run()
 }

@@ -51,7 +51,7 @@ func TestPlugstack(t *testing.T) {
 
 // TestContainers: a runtime of slurmlet's needs more lines of oci.conf, and the plugin refuses bundles where there is none.
 func TestContainers(t *testing.T) {
-	const run = "RunTimeRun=\"exec slurmlet-container oci run --bundle='%b' --environment=%e --step=%s -- %@\"\n"
+	const run = "RunTimeRun=\"exec slurmlet-container oci run --bundle='%b' --environment=%e --step=%s\"\n"
 	const rest = "IgnoreFileConfigJson=true\nCreateEnvFile=null\nContainerPath=/x/%j.%s/%t\n"
 	for _, c := range []struct{ oci, stack, want string }{
 		{"", "optional lua.so", "slurm.conf: info: there is no oci.conf"},

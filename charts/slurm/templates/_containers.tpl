@@ -32,7 +32,7 @@ IgnoreFileConfigJson=true
 CreateEnvFile=null
 ContainerPath=/var/lib/slurmlet/containers/oci/%j.%s/%t
 RunTimeEnvExclude=.
-RunTimeRun="PATH=/opt/slurmlet:/usr/local/bin; exec slurmlet-container oci run --bundle='%b' --environment=%e --step=%s -- %@"
+RunTimeRun="PATH=/opt/slurmlet:/usr/local/bin; exec slurmlet-container oci run --bundle='%b' --environment=%e --step=%s"
 {{- end }}
 
 {{- /* Whether jobs have directories or processes of their own: "true", or nothing. It takes the chart's context. */}}

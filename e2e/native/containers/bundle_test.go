@@ -34,7 +34,7 @@ const ociConf = `IgnoreFileConfigJson=true
 CreateEnvFile=null
 ContainerPath=/var/lib/slurmlet/containers/oci/%j.%s/%t
 RunTimeEnvExclude=.
-RunTimeRun="PATH=/opt/slurmlet:/usr/local/bin; exec slurmlet-container oci run --bundle='%b' --environment=%e --step=%s -- %@"
+RunTimeRun="PATH=/opt/slurmlet:/usr/local/bin; exec slurmlet-container oci run --bundle='%b' --environment=%e --step=%s"
 `
 
 // anyBundle is a bundle as `runc spec --rootless` makes one.
@@ -96,8 +96,12 @@ func (w *world) noRuntime() error {
 	)
 }
 
-// awaitRuntime writes oci.conf, and waits until the node has it.
-func (w *world) awaitRuntime(option string) error {
+// awaitRuntime writes oci.conf once, and waits until the node has it.
+func (w *world) awaitRuntime() error {
+	option, err := w.bundle("boxed", nil)
+	if err != nil || exists(filepath.Join(w.Root, "etc/slurm/oci.conf")) {
+		return err
+	}
 	if err := w.write("etc/slurm/oci.conf", ociConf, 0o644); err != nil {
 		return err
 	}
@@ -105,7 +109,7 @@ func (w *world) awaitRuntime(option string) error {
 		return fmt.Errorf("scontrol reconfigure: %w: %s", err, out)
 	}
 	var r result
-	err := native.Within(time.Minute, "the node does not run a bundle", func() bool {
+	err = native.Within(time.Minute, "the node does not run a bundle", func() bool {
 		r = w.srun(option, "true")
 		return r.status == 0
 	})
@@ -116,11 +120,11 @@ func (w *world) awaitRuntime(option string) error {
 }
 
 func (w *world) bundles() error {
-	boxed, err := w.bundle("boxed", nil)
-	if err != nil {
+	if err := w.awaitRuntime(); err != nil {
 		return err
 	}
-	if err := w.awaitRuntime(boxed); err != nil {
+	boxed, err := w.bundle("boxed", nil)
+	if err != nil {
 		return err
 	}
 	readonly, err1 := w.bundle("readonly", func(s *specs.Spec) { s.Root.Readonly = true })
@@ -147,7 +151,7 @@ func (w *world) bundles() error {
 		w.prints(boxed, "echo $ONLY $BOTH $KEPT $LANG; [ $SLURM_JOB_ID = 7 ] || echo own", "bundle bundle job C.UTF-8 own"),
 		w.prints(boxed, "ulimit -Sn; ulimit -Hn; grep -c NoNewPrivs:.1 /proc/self/status", "1000 1024 1"),
 		// the first process of the container is not the program
-		w.prints(boxed, "[ $$ -gt 1 ] && ls /proc | grep -c '^[0-9]'", "4"),
+		w.prints(boxed, "[ $$ -gt 1 ] && set -- /proc/[0-9]* && echo \"$#'s\"", "2's"),
 		w.prints(boxed, "touch /work/new && ls /work && rm /work/new", "here new"),
 		w.prints(boxed+" -n2 -O -l", "echo $SLURM_PROCID", "0: 0 1: 1"),
 		w.prints(readonly, "touch /work/new 2>/dev/null || echo read-only; touch /dev/shm/x && echo memory", "read-only memory"),
@@ -218,6 +222,9 @@ func (w *world) bare(option string) error {
 }
 
 func (w *world) bundleMounts() error {
+	if err := w.awaitRuntime(); err != nil {
+		return err
+	}
 	if err := errors.Join(w.write("srv/data", "of the node\n", 0o644), os.MkdirAll(filepath.Join(w.Root, "srv/boxed/own"), 0o755)); err != nil {
 		return err
 	}
@@ -244,6 +251,9 @@ func (w *world) bundleMounts() error {
 }
 
 func (w *world) wrongBundles() error {
+	if err := w.awaitRuntime(); err != nil {
+		return err
+	}
 	wrong := map[string]func(*specs.Spec){
 		`ociVersion: "2.0": want 1.x`:                             func(s *specs.Spec) { s.Version = "2.0" },
 		`root.path: "/srv/wrong/nowhere": want a directory`:       func(s *specs.Spec) { s.Root.Path = "nowhere" },
@@ -280,6 +290,9 @@ func (w *world) broken() error {
 
 // bundleEnds cancels steps with process numbers of their own and without.
 func (w *world) bundleEnds() error {
+	if err := w.awaitRuntime(); err != nil {
+		return err
+	}
 	err := w.left()
 	for _, name := range []string{"boxed", "shared"} {
 		option, failed := w.bundle(name, func(s *specs.Spec) {
@@ -320,7 +333,7 @@ func (w *world) signalled(name string) error {
 	}
 	ended := make(chan result, 1)
 	go func() { ended <- w.srun(option+" --job-name=signalled", script) }()
-	err = native.Within(native.Limit, "the program does not run", func() bool { return exists(filepath.Join(home, "up")) })
+	err = native.Within(native.Limit, "the program does not run", func() bool { return len(ended) > 0 || exists(filepath.Join(home, "up")) })
 	if r := w.as(nil, "/usr/bin/scancel", "--name=signalled", "--signal=USR1"); r.status != 0 {
 		err = errors.Join(err, errorOf(r))
 	}
@@ -328,11 +341,11 @@ func (w *world) signalled(name string) error {
 		text, _ := os.ReadFile(filepath.Join(home, "signals"))
 		return string(text)
 	}
-	err = errors.Join(err, native.Within(native.Limit, "the program has no signal", func() bool { return read() != "" }))
+	err = errors.Join(err, native.Within(native.Limit, "the program has no signal", func() bool { return len(ended) > 0 || read() != "" }))
 	_ = w.as(nil, "/usr/bin/scancel", "--name=signalled", "--signal=KILL")
 	r := <-ended
 	if got := read(); got != "once\n" {
-		err = errors.Join(err, fmt.Errorf("%s: want SIGUSR1 once, got %q", name, got))
+		err = errors.Join(err, fmt.Errorf("%s: want SIGUSR1 once, got %q, %+v", name, got, r))
 	}
 	if r.status == 0 {
 		err = errors.Join(err, fmt.Errorf("%s: want a step that is killed, got %+v", name, r))
@@ -361,7 +374,7 @@ func (w *world) cancelled(option string) error {
 func (w *world) noSpool() error {
 	spool := filepath.Join(w.Root, store, "oci")
 	var left []os.DirEntry
-	err := native.Within(native.Limit, "directories of steps are left", func() bool {
+	err := native.Within(20*time.Second, "directories of steps are left", func() bool {
 		var failed error
 		left, failed = os.ReadDir(spool)
 		return failed == nil && len(left) == 0

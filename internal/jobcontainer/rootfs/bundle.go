@@ -32,9 +32,8 @@ type plan struct {
 	Store string
 	// Shared are paths of the node that the container has, too: a batch script, and a directory of PMIx' server.
 	Shared []string
-	// Args and Env are the step's. NodePath is the PATH by which Slurm has looked for the program on the node.
+	// Args and Env are the step's.
 	Args, Env []string
-	NodePath  string
 }
 
 // errNoProc is the kernel's refusal of a new /proc, where parts of the node's are masked.
@@ -350,15 +349,11 @@ func (p plan) limit() error {
 	return nil
 }
 
-// program finds the step's program. Slurm looks for it on the node, where the container's may be elsewhere: what it has
-// found in a directory of PATH is looked for by its name where the container does not have it.
+// program finds the step's program in the container.
 func (p plan) program() (string, error) {
 	name := p.Args[0]
 	if strings.Contains(name, "/") {
-		if exists(name) || !slices.Contains(filepath.SplitList(p.NodePath), filepath.Dir(name)) {
-			return name, nil
-		}
-		name = filepath.Base(name)
+		return name, nil
 	}
 	path := ""
 	for _, entry := range p.Env {

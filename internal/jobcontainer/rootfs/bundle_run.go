@@ -40,8 +40,6 @@ type BundleRun struct {
 	Bundle, Environment, Step string
 	// Store is the node's directory for containers.
 	Store string
-	// Args are the step's command (%@).
-	Args []string
 }
 
 // batchStep is a batch script's step (%s).
@@ -53,16 +51,17 @@ func (r BundleRun) Run() (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	if len(r.Args) == 0 {
-		return 0, errors.New("want a command after --")
+	args, err := command(environment)
+	if err != nil {
+		return 0, err
 	}
 	container, err := bundle.Read(r.Bundle, os.Getuid(), os.Getgid())
 	if err != nil {
 		return 0, err
 	}
-	p := plan{Container: container, Store: r.Store, Args: r.Args, Env: merged(environment, container.Env), NodePath: valueOf(environment, "PATH")}
+	p := plan{Container: container, Store: r.Store, Args: args, Env: merged(environment, container.Env)}
 	if r.Step == batchStep {
-		p.Shared = append(p.Shared, r.Args[0])
+		p.Shared = append(p.Shared, args[0])
 	}
 	if dir := valueOf(environment, "PMIX_SERVER_TMPDIR"); dir != "" && exists(dir) {
 		p.Shared = append(p.Shared, dir)
@@ -103,6 +102,24 @@ func (r BundleRun) environment() ([]string, error) {
 	return strings.FieldsFunc(string(text), func(c rune) bool { return c == 0 }), nil
 }
 
+// commandVariable is the step's command, by the plugin (tell_command in spank_slurmlet.c). It is no part of the program's
+// environment.
+const commandVariable = "SLURMLET_COMMAND"
+
+// command reads the step's command: an argument a line, in which a backslash is before another one and before an n, which
+// is a line's end.
+func command(environment []string) ([]string, error) {
+	var args []string
+	for line := range strings.Lines(valueOf(environment, commandVariable)) {
+		args = append(args, strings.NewReplacer(`\\`, `\`, `\n`, "\n").Replace(strings.TrimSuffix(line, "\n")))
+	}
+	if len(args) == 0 {
+		return nil, errors.New("the step's command is not known: plugstack.conf needs spank_slurmlet.so, whose store= has the directory oci " +
+			"that oci.conf's ContainerPath names")
+	}
+	return args, nil
+}
+
 // clean removes the file and the directories that Slurm has made for this task below the step's, which other tasks use.
 // Slurm 26.05 makes three, and removes the last.
 func (r BundleRun) clean() {
@@ -124,7 +141,7 @@ const Spool = "oci"
 // merged is the step's environment, with the bundle's where that has the same names, as Slurm has it without
 // IgnoreFileConfigJson. Slurm's own variables are the step's.
 func merged(step, bundle []string) []string {
-	all := slices.Clone(step)
+	all := slices.DeleteFunc(slices.Clone(step), func(entry string) bool { return strings.HasPrefix(entry, commandVariable+"=") })
 	for _, entry := range bundle {
 		name, _, _ := strings.Cut(entry, "=")
 		i := slices.IndexFunc(all, func(other string) bool { return strings.HasPrefix(other, name+"=") })
@@ -164,7 +181,7 @@ func (p plan) start() (syscall.WaitStatus, error) {
 		return 0, fmt.Errorf("cannot start the container: %w", err)
 	}
 	defer report.Close()
-	cmd, err := p.command(told, reports)
+	cmd, err := p.task(told, reports)
 	if err == nil {
 		err = cmd.Start()
 	}
@@ -210,9 +227,9 @@ func awaitTask(pid int, report *os.File) (status syscall.WaitStatus, err error) 
 	return status, nil
 }
 
-// command is this program as the bundled task. It has a process group of its own, and the terminal where there is one: what
+// task is this program as the bundled task. It has a process group of its own, and the terminal where there is one: what
 // a user types there is for the program alone, and not twice.
-func (p plan) command(told, report *os.File) (*exec.Cmd, error) {
+func (p plan) task(told, report *os.File) (*exec.Cmd, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, fmt.Errorf("cannot start the container: %w", err)

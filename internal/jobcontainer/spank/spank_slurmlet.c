@@ -7,6 +7,8 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <ftw.h>
+#include <grp.h>
 #include <linux/audit.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
@@ -402,11 +404,72 @@ static void end_own(spank_t sp) {
 	rmdir(path);
 }
 
+static int remove_one(const char *path, const struct stat *st, int type, struct FTW *at) {
+	(void)st, (void)type, (void)at;
+	remove(path);
+	return 0;
+}
+
+// bundle_path is the directory that slurmstepd makes in oci for a step whose bundle it runs by oci.conf.
+static int bundle_path(spank_t sp, char *path, size_t size) {
+	struct stat st;
+	uint32_t job = 0, step = 0;
+	if (spank_get_item(sp, S_JOB_ID, &job) || spank_get_item(sp, S_JOB_STEPID, &step))
+		return 0;
+	snprintf(path, size, "%s/oci/%u.%u", store, job, step);
+	return !lstat(path, &st) && S_ISDIR(st.st_mode);
+}
+
+// tell_command gives the runtime of bundles the step's command, which Slurm 24.11 quotes wrong in oci.conf's %@: a line an
+// argument, with a backslash before one, and n for a line's end.
+static int tell_command(spank_t sp) {
+	char **argv = NULL, *text, *to;
+	int argc = 0;
+	size_t size = 1;
+	if (spank_get_item(sp, S_JOB_ARGV, &argc, &argv))
+		return -1;
+	for (int i = 0; i < argc; i++)
+		size += 2 * strlen(argv[i]) + 1;
+	if (!(to = text = malloc(size)))
+		return -1;
+	for (int i = 0; i < argc; i++) {
+		for (const char *c = argv[i]; *c; c++) {
+			if (*c == '\n' || *c == '\\')
+				*to++ = '\\';
+			*to++ = *c == '\n' ? 'n' : *c;
+		}
+		*to++ = '\n';
+	}
+	*to = 0;
+	int failed = spank_setenv(sp, "SLURMLET_COMMAND", text, 1);
+	free(text);
+	return failed ? -1 : 0;
+}
+
+// end_bundle removes, as the job's user, what slurmstepd has made in oci for a bundle's step, and what a killed task left.
+static void end_bundle(spank_t sp) {
+	char path[4200];
+	uid_t uid = 0;
+	gid_t gid = 0;
+	if (!bundle_path(sp, path, sizeof path) || spank_get_item(sp, S_JOB_UID, &uid) || spank_get_item(sp, S_JOB_GID, &gid))
+		return;
+	pid_t pid = fork();
+	if (pid == 0) {
+		if (!setgroups(0, NULL) && !setresgid(gid, gid, gid) && !setresuid(uid, uid, uid))
+			nftw(path, remove_one, 8, FTW_DEPTH | FTW_PHYS);
+		_exit(0);
+	}
+	while (pid > 0 && waitpid(pid, NULL, 0) < 0 && errno == EINTR)
+		;
+}
+
 int slurm_spank_exit(spank_t sp, int ac, char **av) {
 	(void)ac, (void)av;
 	uint32_t step = 0;
 	if (wants_own() && spank_context() == S_CTX_REMOTE && !spank_get_item(sp, S_JOB_STEPID, &step) && step == EXTERN_STEP)
 		end_own(sp);
+	if (spank_context() == S_CTX_REMOTE)
+		end_bundle(sp);
 	return 0;
 }
 
@@ -779,6 +842,9 @@ int slurm_spank_task_init(spank_t sp, int ac, char **av) {
 	(void)ac, (void)av;
 	if (own_problem[0] || (own_processes() && become_own(sp)))
 		return slurm_spank_log("slurmlet: %s", own_problem), -1;
+	char path[4200];
+	if (bundle_path(sp, path, sizeof path) && tell_command(sp))
+		return slurm_spank_log("slurmlet: cannot tell the container its command: %s", strerror(errno)), -1;
 	if (!wanted && !refused)
 		return 0;
 	if (problem[0])
