@@ -13,6 +13,7 @@ import (
 
 	"github.com/slurmlet/slurmlet/cgroup"
 	"github.com/slurmlet/slurmlet/e2e/testbed/sandbox"
+	"github.com/slurmlet/slurmlet/e2e/testbed/sandbox/parts"
 )
 
 // contained is a cluster beside the case's own, whose plugstack.conf requires the plugin of containers. slurmctld's pod
@@ -100,11 +101,11 @@ func (w *contained) saves(t *testing.T) {
 	before := w.run(t, w.node, "sh", "-c", "head -c 4 "+file+"; stat -c ' %i %s' "+file)
 	assert.Regexp(t, "^hsqs [0-9]+ [0-9]+\n$", before)
 
-	// what is written is on the disk, and sqfstar's memory is the job's
-	id = w.runs(t, append(save, "--mem=40"), "for i in 1 2 3; do tail -c 60000000 /dev/urandom >/big$i & p=$!; sleep 1; kill $p; done; exit 0")
+	// what the container has is on the disk, and the memory of who writes the file is the job's
+	id = w.runs(t, append(save, "--mem=40"), "for i in 1 2 3 4; do tail -c 30000000 /dev/urandom >/big$i & p=$!; sleep 2; kill -9 $p; done; exit 0")
 	w.leaves(t, id, "")
 	t.Log(w.run(t, w.slurmctld, "scontrol", "--oneliner", "show", "job", id))
-	t.Log(w.run(t, w.node, "sh", "-c", "ls -la /shared /srv"))
+	t.Log(w.run(t, w.node, "sh", "-c", "ls -la /shared /srv; du -sh /var/lib/slurmlet/containers"))
 }
 
 // privateJobs: a job's directories are its own in an unprivileged pod, count as its memory, and are gone after it.
@@ -198,6 +199,11 @@ func (w *contained) start(t *testing.T) (end func()) {
 		node.Volumes, sandbox.Volume{Name: "containers", Path: "/var/lib/slurmlet/containers", Mode: 0o777},
 		sandbox.Volume{Name: "image", Path: "/srv/image"},
 	)
+	squash, err := parts.Squashfuse(t.Context(), t.Logf)
+	require.NoError(t, err)
+	for name, file := range map[string]string{"sqfstar": "/usr/bin/sqfstar", "lzo": "/usr/lib/x86_64-linux-gnu/liblzo2.so.2"} { // for a save
+		node.Volumes = append(node.Volumes, sandbox.Volume{Name: name, Path: file, HostPath: filepath.Join(squash, file)})
+	}
 	bin, file := filepath.Dir(other.Agent), "spank_slurmlet.so"
 	for _, pod := range []*sandbox.PodSpec{&node, &login} {
 		pod.Env["SLURMLET_SLURMCTLD"] = w.slurmctld

@@ -30,8 +30,10 @@ type plan struct {
 	Container bundle.Container
 	// Store is the node's directory for containers, of which mnt is an empty one.
 	Store string
-	// Shared are paths of the node that the container has, too: a batch script, and a directory of PMIx' server.
-	Shared []string
+	// Script says that the command is a batch script of the node's. MPI is a directory of PMIx' server, which the container
+	// has, too; empty: there is none.
+	Script bool
+	MPI    string
 	// Args and Env are the step's.
 	Args, Env []string
 }
@@ -76,7 +78,7 @@ func RunBundled() (int, error) {
 }
 
 // enter makes the container's root this process'.
-func (p plan) enter() error {
+func (p *plan) enter() error {
 	c := p.Container
 	if err := p.names(); err != nil {
 		return err
@@ -113,11 +115,11 @@ func (p plan) enter() error {
 	return nil
 }
 
-func (p plan) mountpoint() string { return filepath.Join(p.Store, "mnt") }
+func (p *plan) mountpoint() string { return filepath.Join(p.Store, "mnt") }
 
-func (p plan) root() string { return filepath.Join(p.mountpoint(), "root") }
+func (p *plan) root() string { return filepath.Join(p.mountpoint(), "root") }
 
-func (p plan) names() error {
+func (p *plan) names() error {
 	c := p.Container
 	if c.Has("net") {
 		if err := raiseLoopback(); err != nil {
@@ -138,7 +140,7 @@ func (p plan) names() error {
 }
 
 // build mounts the bundle's root and all that belongs into it, in a mount namespace that is new.
-func (p plan) build() (inside, error) {
+func (p *plan) build() (inside, error) {
 	c := p.Container
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_SLAVE, ""); err != nil {
 		return inside{}, explain("cannot mount in a namespace of the job's own", err)
@@ -148,7 +150,7 @@ func (p plan) build() (inside, error) {
 	}
 	err := os.Mkdir(p.root(), 0o755)
 	if err == nil {
-		err = unix.Mount(c.Root, p.root(), "", unix.MS_BIND|unix.MS_REC, "")
+		err = p.mountRoot()
 	}
 	if err != nil {
 		return inside{}, fmt.Errorf("root.path: cannot mount %s: %w", c.Root, err)
@@ -165,10 +167,8 @@ func (p plan) build() (inside, error) {
 			return inside{}, fmt.Errorf("%s: cannot mount %s on %s: %w", m.Field, m.Source, m.Target, err)
 		}
 	}
-	for _, path := range p.Shared {
-		if err := bindSame(in, path); err != nil {
-			return inside{}, fmt.Errorf("cannot have %s in the container: %w", path, err)
-		}
+	if err := p.share(in); err != nil {
+		return inside{}, err
 	}
 	for i, path := range c.Devices {
 		if err := bindDevice(in, path); err != nil {
@@ -178,8 +178,50 @@ func (p plan) build() (inside, error) {
 	return in, p.hide(in)
 }
 
+// mountRoot binds the bundle's root. Over one that the user cannot write there is a layer in memory, for targets of mounts.
+func (p *plan) mountRoot() error {
+	root := p.Container.Root
+	if unix.Faccessat(unix.AT_FDCWD, root, unix.W_OK, unix.AT_EACCESS) == nil {
+		return unix.Mount(root, p.root(), "", unix.MS_BIND|unix.MS_REC, "")
+	}
+	upper, work := filepath.Join(p.mountpoint(), "upper"), filepath.Join(p.mountpoint(), "work")
+	for _, dir := range []string{upper, work} {
+		if err := os.Mkdir(dir, 0o755); err != nil {
+			return err
+		}
+	}
+	data := fmt.Sprintf("lowerdir=%s,upperdir=%s,workdir=%s,userxattr", escaped(root), escaped(upper), escaped(work))
+	return unix.Mount("overlay", p.root(), "overlay", unix.MS_NOSUID|unix.MS_NODEV, data)
+}
+
+// ownScript is a batch script where its path of the node's cannot be made in the container.
+const ownScript = "/.slurmlet/script"
+
+// share has the node's batch script in the container, and the directory of PMIx' server where it can be made.
+func (p *plan) share(in inside) error {
+	if p.MPI != "" {
+		_ = bindSame(in, p.MPI) // who needs it says so
+	}
+	if !p.Script {
+		return nil
+	}
+	script := p.Args[0]
+	err := bindSame(in, script)
+	if err == nil {
+		return nil
+	}
+	if place, failed := in.place(ownScript, true); failed == nil {
+		p.Args[0] = ownScript
+		err = unix.Mount(script, place, "", unix.MS_BIND, "")
+	}
+	if err != nil {
+		return fmt.Errorf("cannot have the batch script %s in the container: %w", script, err)
+	}
+	return nil
+}
+
 // mount mounts one of the bundle's.
-func (p plan) mount(in inside, m bundle.Mount) error {
+func (p *plan) mount(in inside, m bundle.Mount) error {
 	file := false
 	if m.Kind == bundle.Bind {
 		info, err := os.Stat(m.Source)
@@ -281,7 +323,7 @@ func bindDevice(in inside, path string) error {
 }
 
 // hide masks the bundle's masked paths, and protects those that are to be read alone. What is missing needs neither.
-func (p plan) hide(in inside) error {
+func (p *plan) hide(in inside) error {
 	for i, path := range p.Container.Masked {
 		if err := mask(in, path); err != nil && !errors.Is(err, unix.ENOENT) {
 			return fmt.Errorf("linux.maskedPaths[%d]: cannot mask %s: %w", i, path, err)
@@ -322,7 +364,7 @@ func mask(in inside, path string) error {
 }
 
 // limit sets what the program is to have besides its root, and takes the rights away that this process has made that with.
-func (p plan) limit() error {
+func (p *plan) limit() error {
 	c := p.Container
 	for i, l := range c.Limits {
 		if err := syscall.Setrlimit(l.Resource(), &syscall.Rlimit{Cur: l.Soft, Max: l.Hard}); err != nil {
@@ -350,7 +392,7 @@ func (p plan) limit() error {
 }
 
 // program finds the step's program in the container.
-func (p plan) program() (string, error) {
+func (p *plan) program() (string, error) {
 	name := p.Args[0]
 	if strings.Contains(name, "/") {
 		return name, nil

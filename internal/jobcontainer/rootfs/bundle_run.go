@@ -60,11 +60,9 @@ func (r BundleRun) Run() (int, error) {
 		return 0, err
 	}
 	p := plan{Container: container, Store: r.Store, Args: args, Env: merged(environment, container.Env)}
-	if r.Step == batchStep {
-		p.Shared = append(p.Shared, args[0])
-	}
+	p.Script = r.Step == batchStep
 	if dir := valueOf(environment, "PMIX_SERVER_TMPDIR"); dir != "" && exists(dir) {
-		p.Shared = append(p.Shared, dir)
+		p.MPI = dir
 	}
 	status, err := p.start()
 	if errors.Is(err, errNoProc) {
@@ -166,7 +164,7 @@ func valueOf(environment []string, name string) string {
 }
 
 // start starts the task in namespaces of its own, and waits for its end.
-func (p plan) start() (syscall.WaitStatus, error) {
+func (p *plan) start() (syscall.WaitStatus, error) {
 	text, err := json.Marshal(p)
 	if err != nil {
 		return 0, fmt.Errorf("cannot start the container: %w", err)
@@ -229,7 +227,7 @@ func awaitTask(pid int, report *os.File) (status syscall.WaitStatus, err error) 
 
 // task is this program as the bundled task. It has a process group of its own, and the terminal where there is one: what
 // a user types there is for the program alone, and not twice.
-func (p plan) task(told, report *os.File) (*exec.Cmd, error) {
+func (p *plan) task(told, report *os.File) (*exec.Cmd, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, fmt.Errorf("cannot start the container: %w", err)
@@ -277,7 +275,7 @@ func become(name string) error {
 
 // waitFor starts the program as a child of this process, which is the first one of the container's namespace of
 // processes: it ends what is left there, and signals without a handler do not reach it.
-func (p plan) waitFor(program string, report *os.File) (int, error) {
+func (p *plan) waitFor(program string, report *os.File) (int, error) {
 	signals := make(chan os.Signal, 64)
 	signal.Notify(signals)
 	pid, err := syscall.ForkExec(program, p.Args, &syscall.ProcAttr{Env: p.Env, Files: []uintptr{0, 1, 2}})
