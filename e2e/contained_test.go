@@ -254,7 +254,7 @@ func (w *contained) isUp(t *testing.T) {
 	t.Helper()
 	until(t, "the job has run", func() (bool, string) {
 		said := w.run(t, w.login, "sh", "-c", "cat /shared/contained.out; true")
-		if strings.HasPrefix(said, "up\n") {
+		if strings.Contains("\n"+said, "\nup\n") {
 			return true, ""
 		}
 		return false, said + w.run(t, w.slurmctld, "scontrol", "--oneliner", "show", "job") + w.run(t, w.node, "pgrep", "-al", ".")

@@ -76,7 +76,7 @@ func TestContainers(t *testing.T) {
 		said := ""
 		for _, f := range findings {
 			if f.Rule == "containers" {
-				said += fmt.Sprintf("%s: %s: %s", path.Base(f.Position.String()), f.Severity, f.What)
+				said += fmt.Sprintf("%s: %s: %s", path.Base(fmt.Sprint(f.Position)), f.Severity, f.What)
 			}
 		}
 		if c.want == "" {

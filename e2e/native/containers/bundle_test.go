@@ -61,8 +61,12 @@ func anyBundle() *specs.Spec {
 			UIDMappings: []specs.LinuxIDMapping{{ContainerID: 0, HostID: alice, Size: 1}},
 			GIDMappings: []specs.LinuxIDMapping{{ContainerID: 0, HostID: alice, Size: 1}},
 			Namespaces: []specs.LinuxNamespace{
-				{Type: specs.PIDNamespace}, {Type: specs.IPCNamespace}, {Type: specs.UTSNamespace}, {Type: specs.MountNamespace},
-				{Type: specs.UserNamespace}, {Type: specs.CgroupNamespace},
+				{Type: specs.PIDNamespace},
+				{Type: specs.IPCNamespace},
+				{Type: specs.UTSNamespace},
+				{Type: specs.MountNamespace},
+				{Type: specs.UserNamespace},
+				{Type: specs.CgroupNamespace},
 			},
 			MaskedPaths:   []string{"/proc/kcore", "/proc/missing", "/sys/firmware"},
 			ReadonlyPaths: []string{"/proc/sys", "/proc/missing"},
@@ -255,20 +259,22 @@ func (w *world) wrongBundles() error {
 		return err
 	}
 	wrong := map[string]func(*specs.Spec){
-		`ociVersion: "2.0": want 1.x`:                             func(s *specs.Spec) { s.Version = "2.0" },
-		`root.path: "/srv/wrong/nowhere": want a directory`:       func(s *specs.Spec) { s.Root.Path = "nowhere" },
-		`hooks.createRuntime: "/bin/true": want none`:             func(s *specs.Spec) { s.Hooks = &specs.Hooks{CreateRuntime: []specs.Hook{{Path: "/bin/true"}}} },
-		`linux.seccomp: want none`:                                func(s *specs.Spec) { s.Linux.Seccomp = &specs.LinuxSeccomp{} },
-		`linux.uidMappings[0].size: "65536": want 1`:              func(s *specs.Spec) { s.Linux.UIDMappings[0].Size = 65536 },
-		`linux.uidMappings[0].hostID: "0": want the job's user`:   func(s *specs.Spec) { s.Linux.UIDMappings[0].HostID = 0 },
-		`linux.namespaces[0].path: "/proc/1/ns/pid": want none`:   func(s *specs.Spec) { s.Linux.Namespaces[0].Path = "/proc/1/ns/pid" },
-		`linux.devices[0].path: "/dev/nvidia9": want a device`:    func(s *specs.Spec) { s.Linux.Devices = []specs.LinuxDevice{{Path: "/dev/nvidia9"}} },
-		`mounts[6].type: "ext4": want bind, tmpfs`:                func(s *specs.Spec) { s.Mounts = append(s.Mounts, specs.Mount{Destination: "/x", Type: "ext4"}) },
-		`mounts[1].options[1]: "strict": want options of mount`:   func(s *specs.Spec) { s.Mounts[1].Options[1] = "strict" },
-		`mounts[6]: cannot mount /missing on /x: stat /missing:`:  func(s *specs.Spec) { s.Mounts = append(s.Mounts, specs.Mount{Destination: "/x", Type: "bind", Source: "/missing"}) },
-		`process.cwd: "/missing": no such file`:                   func(s *specs.Spec) { s.Process.Cwd = "/missing" },
+		`ociVersion: "2.0": want 1.x`:                           func(s *specs.Spec) { s.Version = "2.0" },
+		`root.path: "/srv/wrong/nowhere": want a directory`:     func(s *specs.Spec) { s.Root.Path = "nowhere" },
+		`hooks.createRuntime: "/bin/true": want none`:           func(s *specs.Spec) { s.Hooks = &specs.Hooks{CreateRuntime: []specs.Hook{{Path: "/bin/true"}}} },
+		`linux.seccomp: want none`:                              func(s *specs.Spec) { s.Linux.Seccomp = &specs.LinuxSeccomp{} },
+		`linux.uidMappings[0].size: "65536": want 1`:            func(s *specs.Spec) { s.Linux.UIDMappings[0].Size = 65536 },
+		`linux.uidMappings[0].hostID: "0": want the job's user`: func(s *specs.Spec) { s.Linux.UIDMappings[0].HostID = 0 },
+		`linux.namespaces[0].path: "/proc/1/ns/pid": want none`: func(s *specs.Spec) { s.Linux.Namespaces[0].Path = "/proc/1/ns/pid" },
+		`linux.devices[0].path: "/dev/nvidia9": want a device`:  func(s *specs.Spec) { s.Linux.Devices = []specs.LinuxDevice{{Path: "/dev/nvidia9"}} },
+		`mounts[6].type: "ext4": want bind, tmpfs`:              func(s *specs.Spec) { s.Mounts = append(s.Mounts, specs.Mount{Destination: "/x", Type: "ext4"}) },
+		`mounts[1].options[1]: "strict": want options of mount`: func(s *specs.Spec) { s.Mounts[1].Options[1] = "strict" },
+		`mounts[6]: cannot mount /missing on /x: stat /missing:`: func(s *specs.Spec) {
+			s.Mounts = append(s.Mounts, specs.Mount{Destination: "/x", Type: "bind", Source: "/missing"})
+		},
+		`process.cwd: "/missing": no such file`:                    func(s *specs.Spec) { s.Process.Cwd = "/missing" },
 		`process.rlimits[0].hard: RLIMIT_NOFILE: 9000000000: want`: func(s *specs.Spec) { s.Process.Rlimits[0].Hard = 9_000_000_000 },
-		`hostname: "boxed": want none, or uts`:                    func(s *specs.Spec) { s.Linux.Namespaces = s.Linux.Namespaces[3:] },
+		`hostname: "boxed": want none, or uts`:                     func(s *specs.Spec) { s.Linux.Namespaces = s.Linux.Namespaces[3:] },
 	}
 	var err error
 	for _, why := range slices.Sorted(maps.Keys(wrong)) {

@@ -69,14 +69,14 @@ func TestRead(t *testing.T) {
 
 func TestRefused(t *testing.T) {
 	for want, change := range map[string]func(*specs.Spec){
-		`ociVersion: "": want 1.x`: func(s *specs.Spec) { s.Version = "" },
-		`root.path: "": want`:      func(s *specs.Spec) { s.Root = nil },
-		`root.path: `:              func(s *specs.Spec) { s.Root.Path = "/dev/null" },
-		`hooks.prestart: "/h"`:     func(s *specs.Spec) { s.Hooks = &specs.Hooks{Prestart: []specs.Hook{{Path: "/h"}}} }, //nolint:staticcheck // as above
-		`hooks.poststop: "/h"`:     func(s *specs.Spec) { s.Hooks = &specs.Hooks{Poststop: []specs.Hook{{Path: "/h"}}} },
-		`windows: want none`:       func(s *specs.Spec) { s.Windows = &specs.Windows{} },
-		`linux.seccomp: want none`: func(s *specs.Spec) { s.Linux.Seccomp = &specs.LinuxSeccomp{} },
-		`linux.sysctl: want none`:  func(s *specs.Spec) { s.Linux.Sysctl = map[string]string{"a": "b"} },
+		`ociVersion: "": want 1.x`:                        func(s *specs.Spec) { s.Version = "" },
+		`root.path: "": want`:                             func(s *specs.Spec) { s.Root = nil },
+		`root.path: `:                                     func(s *specs.Spec) { s.Root.Path = "/dev/null" },
+		`hooks.prestart: "/h"`:                            func(s *specs.Spec) { s.Hooks = &specs.Hooks{Prestart: []specs.Hook{{Path: "/h"}}} }, //nolint:staticcheck // as above
+		`hooks.poststop: "/h"`:                            func(s *specs.Spec) { s.Hooks = &specs.Hooks{Poststop: []specs.Hook{{Path: "/h"}}} },
+		`windows: want none`:                              func(s *specs.Spec) { s.Windows = &specs.Windows{} },
+		`linux.seccomp: want none`:                        func(s *specs.Spec) { s.Linux.Seccomp = &specs.LinuxSeccomp{} },
+		`linux.sysctl: want none`:                         func(s *specs.Spec) { s.Linux.Sysctl = map[string]string{"a": "b"} },
 		`linux.rootfsPropagation: "shared": want private`: func(s *specs.Spec) { s.Linux.RootfsPropagation = "shared" },
 		`linux.gidMappings: "2 mappings": want one`: func(s *specs.Spec) {
 			s.Linux.GIDMappings = make([]specs.LinuxIDMapping, 2)
