@@ -156,6 +156,38 @@ static int fail(const char *what) {
 	return 0;
 }
 
+static void make_slurmd(void); // below, with the store's other directories
+
+int slurm_spank_init(spank_t sp, int ac, char **av) {
+	for (int i = 0; i < ac; i++) {
+		if (!strncmp(av[i], "program=", 8))
+			program = strdup(av[i] + 8);
+		else if (!strncmp(av[i], "store=", 6))
+			store = strdup(av[i] + 6);
+		else if (!strncmp(av[i], "private_dirs=", 13))
+			private_dirs = strdup(av[i] + 13);
+		else if (!strncmp(av[i], "private_processes=", 18))
+			private_processes = !strcmp(av[i] + 18, "1");
+		else if (add("default", av[i]))
+			return -1;
+	}
+	if (!program)
+		program = find_program();
+	int context = spank_context();
+	if (context == S_CTX_SLURMD)
+		make_slurmd();
+	if (context != S_CTX_LOCAL && context != S_CTX_REMOTE && context != S_CTX_ALLOCATOR)
+		return 0;
+	for (int i = 0; table[i].name; i++) {
+		table[i].val = i;
+		if (spank_option_register(sp, &table[i])) {
+			slurm_error("slurmlet: cannot register --%s; is pyxis' plugin in plugstack.conf, too?", table[i].name);
+			return -1;
+		}
+	}
+	return 0;
+}
+
 // start runs the program with a verb, the options and more arguments. The child gets fd 3 and fd 4 where they are given.
 static pid_t start(const char *verb, char *const more[], char *const env[], int reply, int life) {
 	char *argv[MOST_OPTIONS + 8] = {"slurmlet-container", (char *)verb};
@@ -236,36 +268,6 @@ static void make_slurmd(void) {
 	}
 	if (failed)
 		slurm_error("slurmlet: cannot make %s, and no job can have a container: %s", store, strerror(errno));
-}
-
-int slurm_spank_init(spank_t sp, int ac, char **av) {
-	for (int i = 0; i < ac; i++) {
-		if (!strncmp(av[i], "program=", 8))
-			program = strdup(av[i] + 8);
-		else if (!strncmp(av[i], "store=", 6))
-			store = strdup(av[i] + 6);
-		else if (!strncmp(av[i], "private_dirs=", 13))
-			private_dirs = strdup(av[i] + 13);
-		else if (!strncmp(av[i], "private_processes=", 18))
-			private_processes = !strcmp(av[i] + 18, "1");
-		else if (add("default", av[i]))
-			return -1;
-	}
-	if (!program)
-		program = find_program();
-	int context = spank_context();
-	if (context == S_CTX_SLURMD)
-		make_slurmd();
-	if (context != S_CTX_LOCAL && context != S_CTX_REMOTE && context != S_CTX_ALLOCATOR)
-		return 0;
-	for (int i = 0; table[i].name; i++) {
-		table[i].val = i;
-		if (spank_option_register(sp, &table[i])) {
-			slurm_error("slurmlet: cannot register --%s; is pyxis' plugin in plugstack.conf, too?", table[i].name);
-			return -1;
-		}
-	}
-	return 0;
 }
 
 // make_store makes the directories of the node and of the user, as root.
@@ -410,6 +412,36 @@ static int remove_one(const char *path, const struct stat *st, int type, struct 
 	return 0;
 }
 
+// bundle is Slurm's own --container: an OCI bundle, which Slurm runs by oci.conf and else passes by.
+static char bundle[4096];
+
+// no_runtime says whether a step asks for a bundle on a node without oci.conf, where it would run on the node's own root.
+static int no_runtime(spank_t sp) {
+	char path[8192];
+	const char *conf = getenv("SLURM_CONF"); // slurmd sets it
+	if (spank_getenv(sp, "SLURM_CONTAINER", bundle, sizeof bundle) && !bundle[0])
+		return 0;
+	const char *end = conf ? strrchr(conf, '/') : NULL;
+	snprintf(path, sizeof path, "%.*s/oci.conf", end ? (int)(end - conf) : 10, end ? conf : "/etc/slurm");
+	if (!bundle[0] || !access(path, F_OK))
+		return 0;
+	snprintf(problem, sizeof problem, "--container=%s: this cluster has no oci.conf (jobContainers.enabled of the chart writes one), "
+		"and Slurm would run the job on the node's own root", bundle);
+	return 1;
+}
+
+// check_bundle refuses, where a job is submitted, what no bundle is.
+static int check_bundle(int image) {
+	const char *given = getenv("SLURM_CONTAINER"), *url = given ? strstr(given, "://") : NULL;
+	if (url)
+		slurm_error("slurmlet: --container=%s: want the directory of an OCI bundle; for an image: --container-image=%s", given, url + 3);
+	else if (given && *given && image)
+		slurm_error("slurmlet: --container=%s and --container-image or --container-name: want one of both", given);
+	else
+		return 0;
+	return -1;
+}
+
 // bundle_path is the directory that slurmstepd makes in oci for a step whose bundle it runs by oci.conf.
 static int bundle_path(spank_t sp, char *path, size_t size) {
 	struct stat st;
@@ -544,36 +576,6 @@ static int become_own(spank_t sp) {
 	}
 	syscall(SYS_close_range, 0, ~0U, 0);
 	end_as(guard(slurmstepd, child), 0);
-}
-
-// bundle is Slurm's own --container: an OCI bundle, which Slurm runs by oci.conf and else passes by.
-static char bundle[4096];
-
-// no_runtime says whether a step asks for a bundle on a node without oci.conf, where it would run on the node's own root.
-static int no_runtime(spank_t sp) {
-	char path[8192];
-	const char *conf = getenv("SLURM_CONF"); // slurmd sets it
-	if (spank_getenv(sp, "SLURM_CONTAINER", bundle, sizeof bundle) && !bundle[0])
-		return 0;
-	const char *end = conf ? strrchr(conf, '/') : NULL;
-	snprintf(path, sizeof path, "%.*s/oci.conf", end ? (int)(end - conf) : 10, end ? conf : "/etc/slurm");
-	if (!bundle[0] || !access(path, F_OK))
-		return 0;
-	snprintf(problem, sizeof problem, "--container=%s: this cluster has no oci.conf (jobContainers.enabled of the chart writes one), "
-		"and Slurm would run the job on the node's own root", bundle);
-	return 1;
-}
-
-// check_bundle refuses, where a job is submitted, what no bundle is.
-static int check_bundle(int image) {
-	const char *given = getenv("SLURM_CONTAINER"), *url = given ? strstr(given, "://") : NULL;
-	if (url)
-		slurm_error("slurmlet: --container=%s: want the directory of an OCI bundle; for an image: --container-image=%s", given, url + 3);
-	else if (given && *given && image)
-		slurm_error("slurmlet: --container=%s and --container-image or --container-name: want one of both", given);
-	else
-		return 0;
-	return -1;
 }
 
 int slurm_spank_init_post_opt(spank_t sp, int ac, char **av) {
