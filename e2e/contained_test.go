@@ -90,7 +90,7 @@ func (w *contained) bundles(t *testing.T) {
 	assert.Empty(t, w.run(t, w.node, "ls", "/var/lib/slurmlet/containers/oci"))
 }
 
-// saves ends a job by a signal that its script takes, after which the container is saved, and has the kernel end a save.
+// saves ends a job by a signal that its script takes, after which the container is saved.
 func (w *contained) saves(t *testing.T) {
 	t.Helper()
 	const file = "/shared/saved.sqsh"
@@ -98,14 +98,7 @@ func (w *contained) saves(t *testing.T) {
 	id := w.runs(t, save, "trap 'exit 0' TERM; while :; do sleep 0.1; done")
 	w.as(t, "alice", w.login, "scancel", "--batch", "--signal=TERM", id)
 	w.leaves(t, id, "COMPLETED")
-	before := w.run(t, w.node, "sh", "-c", "head -c 4 "+file+"; stat -c ' %i %s' "+file)
-	assert.Regexp(t, "^hsqs [0-9]+ [0-9]+\n$", before)
-
-	// what the container has is on the disk, and the memory of who writes the file is the job's
-	id = w.runs(t, append(save, "--mem=40"), "for i in 1 2 3 4; do tail -c 30000000 /dev/urandom >/big$i & p=$!; sleep 2; kill -9 $p; done; exit 0")
-	w.leaves(t, id, "")
-	t.Log(w.run(t, w.slurmctld, "scontrol", "--oneliner", "show", "job", id))
-	t.Log(w.run(t, w.node, "sh", "-c", "ls -la /shared /srv; du -sh /var/lib/slurmlet/containers"))
+	assert.Equal(t, "hsqs", w.run(t, w.node, "head", "-c", "4", file))
 }
 
 // privateJobs: a job's directories are its own in an unprivileged pod, count as its memory, and are gone after it.
