@@ -33,10 +33,11 @@ for profile in slurmlet-slurmd runtime-default; do
 	under $profile cat /proc/self/attr/current
 	under $profile "$BIN/slurmlet-container" probe -store /run/store
 	echo "probe: $?"
-	printf 'PATH=/usr/bin:/bin\0' >/run/store/oci/environment
+	# as slurmstepd and the plugin write it
+	printf 'PATH=/usr/bin:/bin\0SLURMLET_COMMAND=sh\n-c\n%s\n\0' \
+		'echo "$(hostname) $(id -u)"; cat /proc/self/attr/current; touch /mnt/x && echo written' >/run/store/oci/environment
 	chown 1000:1000 /run/store/oci/environment
-	under $profile "$BIN/slurmlet-container" oci run --bundle=/run/bundle --environment=/run/store/oci/environment --store=/run/store \
-		-- sh -c 'echo "$(hostname) $(id -u)"; cat /proc/self/attr/current; touch /mnt/x && echo written'
+	under $profile "$BIN/slurmlet-container" oci run --bundle=/run/bundle --environment=/run/store/oci/environment --store=/run/store
 	echo "bundle: $?"
 done
 echo "== end"

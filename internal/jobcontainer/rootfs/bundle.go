@@ -178,20 +178,21 @@ func (p *plan) build() (inside, error) {
 	return in, p.hide(in)
 }
 
-// mountRoot binds the bundle's root. Over one that the user cannot write there is a layer in memory, for targets of mounts.
+// mountRoot binds the bundle's root. Over one that the user cannot write there is a layer in memory, for targets of mounts,
+// unless the kernel refuses it over what is mounted below.
 func (p *plan) mountRoot() error {
 	root := p.Container.Root
-	if unix.Faccessat(unix.AT_FDCWD, root, unix.W_OK, unix.AT_EACCESS) == nil {
-		return unix.Mount(root, p.root(), "", unix.MS_BIND|unix.MS_REC, "")
-	}
-	upper, work := filepath.Join(p.mountpoint(), "upper"), filepath.Join(p.mountpoint(), "work")
-	for _, dir := range []string{upper, work} {
-		if err := os.Mkdir(dir, 0o755); err != nil {
+	if unix.Faccessat(unix.AT_FDCWD, root, unix.W_OK, unix.AT_EACCESS) != nil {
+		upper, work := filepath.Join(p.mountpoint(), "upper"), filepath.Join(p.mountpoint(), "work")
+		data := fmt.Sprintf("lowerdir=%s,upperdir=%s,workdir=%s,userxattr", escaped(root), escaped(upper), escaped(work))
+		if err := errors.Join(os.Mkdir(upper, 0o755), os.Mkdir(work, 0o755)); err != nil {
 			return err
 		}
+		if unix.Mount("overlay", p.root(), "overlay", unix.MS_NOSUID|unix.MS_NODEV, data) == nil {
+			return nil
+		}
 	}
-	data := fmt.Sprintf("lowerdir=%s,upperdir=%s,workdir=%s,userxattr", escaped(root), escaped(upper), escaped(work))
-	return unix.Mount("overlay", p.root(), "overlay", unix.MS_NOSUID|unix.MS_NODEV, data)
+	return unix.Mount(root, p.root(), "", unix.MS_BIND|unix.MS_REC, "")
 }
 
 // ownScript is a batch script where its path of the node's cannot be made in the container.
