@@ -51,6 +51,7 @@ test-full: ## every case on every version: hours
 	export SLURMLET_E2E_FULL=1; $(SUITE)
 	CGO_ENABLED=1 $(GO) test -race -run TestTorture ./internal/pod/pid1 -torture.full
 	$(MAKE) oracle steps scale chaos fuzz
+	$(E2E) ./e2e/apparmor
 	SLURMLET_E2E_FULL=1 $(MAKE) e2e-kube SLURM=24.11
 	SLURMLET_E2E_FULL=1 $(MAKE) e2e-kube SLURM=26.05
 

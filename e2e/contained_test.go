@@ -13,6 +13,7 @@ import (
 
 	"github.com/slurmlet/slurmlet/cgroup"
 	"github.com/slurmlet/slurmlet/e2e/testbed/sandbox"
+	"github.com/slurmlet/slurmlet/e2e/testbed/sandbox/parts"
 )
 
 // contained is a cluster beside the case's own, whose plugstack.conf requires the plugin of containers. slurmctld's pod
@@ -63,6 +64,41 @@ func containedJobs(t *testing.T, c *cluster) {
 		}
 		w.leaves(t, id, c.state)
 	}
+	w.bundles(t)
+	w.saves(t)
+}
+
+// bundles are in an unprivileged pod whose /proc is masked, and in the step's cgroup: Slurm signals, limits and ends them.
+func (w *contained) bundles(t *testing.T) {
+	t.Helper()
+	w.run(t, w.node, "sh", "-ec", `mkdir -p /srv/image/bundle && cat >/srv/image/bundle/config.json`+" <<'J'\n"+`{"ociVersion": "1.0.0",
+"root": {"path": "/srv/image", "readonly": true}, "process": {"cwd": "/", "env": ["PATH=/usr/bin:/bin"]},
+"mounts": [{"destination": "/proc", "type": "proc"}, {"destination": "/dev", "type": "tmpfs"}, {"destination": "/tmp", "type": "tmpfs"}],
+"linux": {"namespaces": [{"type": "pid"}, {"type": "user"}, {"type": "mount"}], "maskedPaths": ["/proc/keys"]}}`+"\nJ\n")
+	bundle := []string{"--container=/srv/image/bundle"}
+	said := w.as(t, "alice", w.login, "srun", bundle[0], "--mem=50", "sh", "-c", "exec 2>&1; cd /srv; pwd")
+	assert.Contains(t, said, "/srv\n")
+	id := w.runs(t, bundle, "n=0; trap 'n=$((n+1))' USR1; until [ $n -gt 0 ]; do sleep 0.1; done; sleep 0.5; exit $n")
+	w.as(t, "alice", w.login, "scancel", "--batch", "--signal=USR1", id)
+	w.leaves(t, id, "FAILED")
+	assert.Contains(t, w.run(t, w.slurmctld, "scontrol", "--oneliner", "show", "job", id), " ExitCode=1:0 ", "the signal came once")
+	id = w.runs(t, bundle, "exec sleep 1000")
+	w.as(t, "alice", w.login, "scancel", id)
+	w.leaves(t, id, "CANCELLED")
+	id = w.runs(t, bundle, "tail /dev/zero")
+	w.leaves(t, id, "OUT_OF_MEMORY")
+	assert.Empty(t, w.run(t, w.node, "ls", "/var/lib/slurmlet/containers/oci"))
+}
+
+// saves ends a job by a signal that its script takes, after which the container is saved.
+func (w *contained) saves(t *testing.T) {
+	t.Helper()
+	const file = "/shared/saved.sqsh"
+	save := []string{"--container-image=/srv/image", "--container-name=saved", "--container-writable", "--container-save=" + file}
+	id := w.runs(t, save, "trap 'exit 0' TERM; while :; do sleep 0.1; done")
+	w.as(t, "alice", w.login, "scancel", "--batch", "--signal=TERM", id)
+	w.leaves(t, id, "COMPLETED")
+	assert.Equal(t, "hsqs", w.run(t, w.node, "head", "-c", "4", file))
 }
 
 // privateJobs: a job's directories are its own in an unprivileged pod, count as its memory, and are gone after it.
@@ -147,6 +183,7 @@ func (w *contained) start(t *testing.T) (end func()) {
 	slurmctld, login, node := other.Slurmctld(), other.Login(), other.Node(2)
 	slurmctld.Name, login.Name = w.slurmctld, w.login
 	slurmctld.Volumes[len(slurmctld.Volumes)-1].Name = w.state
+	slurmctld.Volumes[1].Files["oci.conf"] = sandbox.File{Data: ociConf(t)}
 	slurmctld.Volumes[1].Files["plugstack.conf"] = sandbox.File{Data: []byte("required spank_slurmlet.so" + w.plugstack + "\n")}
 	node.Seccomp = profile
 	node.Capabilities = []string{"CAP_CHOWN", "CAP_DAC_OVERRIDE", "CAP_FOWNER", "CAP_KILL", "CAP_SETGID", "CAP_SETUID"}
@@ -155,6 +192,11 @@ func (w *contained) start(t *testing.T) (end func()) {
 		node.Volumes, sandbox.Volume{Name: "containers", Path: "/var/lib/slurmlet/containers", Mode: 0o777},
 		sandbox.Volume{Name: "image", Path: "/srv/image"},
 	)
+	squash, err := parts.Squashfuse(t.Context(), t.Logf)
+	require.NoError(t, err)
+	for name, file := range map[string]string{"sqfstar": "/usr/bin/sqfstar", "lzo": "/usr/lib/x86_64-linux-gnu/liblzo2.so.2"} { // for a save
+		node.Volumes = append(node.Volumes, sandbox.Volume{Name: name, Path: file, HostPath: filepath.Join(squash, file)})
+	}
 	bin, file := filepath.Dir(other.Agent), "spank_slurmlet.so"
 	for _, pod := range []*sandbox.PodSpec{&node, &login} {
 		pod.Env["SLURMLET_SLURMCTLD"] = w.slurmctld
@@ -175,11 +217,28 @@ func (w *contained) start(t *testing.T) (end func()) {
 	}
 }
 
+// ociConf is the chart's.
+func ociConf(t *testing.T) []byte {
+	t.Helper()
+	text, err := os.ReadFile("../charts/slurm/templates/_containers.tpl")
+	require.NoError(t, err)
+	_, from, _ := strings.Cut(string(text), `{{- define "slurm.ociConf" -}}`)
+	conf, _, found := strings.Cut(from, "{{- end }}")
+	require.True(t, found)
+	return []byte(conf)
+}
+
 // submits starts a job in a container and waits until its task runs there.
 func (w *contained) submits(t *testing.T, script string) (id string) {
 	t.Helper()
-	id = strings.TrimSpace(w.as(t, "alice", w.login, "sbatch", "--parsable", "--mem=50", "--no-requeue", "--output=/shared/contained.out",
-		"--container-image=/srv/image", "--wrap", "echo up; "+script))
+	return w.runs(t, []string{"--container-image=/srv/image"}, script)
+}
+
+// runs is submits for a job with options of its own.
+func (w *contained) runs(t *testing.T, options []string, script string) (id string) {
+	t.Helper()
+	args := append([]string{"sbatch", "--parsable", "--mem=50", "--no-requeue", "--output=/shared/contained.out"}, options...)
+	id = strings.TrimSpace(w.as(t, "alice", w.login, append(args, "--wrap", "echo up; "+script)...))
 	w.isUp(t)
 	return id
 }
@@ -188,7 +247,7 @@ func (w *contained) isUp(t *testing.T) {
 	t.Helper()
 	until(t, "the job has run", func() (bool, string) {
 		said := w.run(t, w.login, "sh", "-c", "cat /shared/contained.out; true")
-		if strings.HasPrefix(said, "up\n") {
+		if strings.Contains("\n"+said, "\nup\n") {
 			return true, ""
 		}
 		return false, said + w.run(t, w.slurmctld, "scontrol", "--oneliner", "show", "job") + w.run(t, w.node, "pgrep", "-al", ".")

@@ -66,6 +66,8 @@ func run(args []string, stdout, stderr io.Writer) int {
 	}
 	var err error
 	switch verb {
+	case "oci", rootfs.Bundled:
+		return runBundle(verb, args, stderr)
 	case "check":
 		err = check(args, stderr)
 	case "enter":

@@ -54,6 +54,7 @@ func Set(set *slurmconf.Set, options Options) (slurmconf.Findings, error) {
 	c.jobContainer()
 	c.namespaces()
 	c.plugstack()
+	c.runtime()
 	c.slurmdbd()
 	if c.conf != nil {
 		c.singles()

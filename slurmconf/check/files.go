@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io/fs"
 	"path"
+	"slices"
 	"strings"
 
 	"github.com/slurmlet/slurmlet/slurmconf"
@@ -95,12 +96,39 @@ func (c *checker) exists(name string) bool {
 	return !errors.Is(err, fs.ErrNotExist)
 }
 
-// containers: without oci.conf, slurmstepd passes over --container
-// (src/slurmd/slurmstepd/container.c).
+// containers: without oci.conf, slurmstepd passes over --container (src/slurmd/slurmstepd/container.c), which slurmlet's
+// plugin refuses then.
 func (c *checker) containers() {
-	if c.whole.Conf(slurmconf.OCIConf) == nil {
+	if c.whole.Conf(slurmconf.OCIConf) == nil && !c.stacks(slurmletPlugin) {
 		c.add(c.startOfConf(), slurmconf.Info, "containers",
 			"there is no oci.conf: srun --container runs the job on the node's own root file system, and succeeds",
 			"oci.conf with a runtime, where users have containers")
+	}
+}
+
+// runtime finds what slurmlet's own runtime needs, which reads config.json itself, and the step's environment from a file.
+func (c *checker) runtime() {
+	conf := c.whole.Conf(slurmconf.OCIConf)
+	if conf == nil {
+		return
+	}
+	run, at := conf.Value("RunTimeRun")
+	if !strings.Contains(run, "slurmlet-container oci run") {
+		return
+	}
+	ignore, _ := conf.Get("IgnoreFileConfigJson")
+	file, _ := conf.Value("CreateEnvFile")
+	path, _ := conf.Value("ContainerPath")
+	for _, wrong := range []struct {
+		is         bool
+		what, want string
+	}{
+		{!isYes(ignore), "Slurm reads config.json beside it and asks for containers' states", "IgnoreFileConfigJson=true"},
+		{!slices.Contains([]string{"null", "true", "y", "yes", "1"}, strings.ToLower(file)), "each task fails without its environment", "CreateEnvFile=null"},
+		{!strings.Contains(path, "%t"), "the tasks of a step have one directory on Slurm 24.11", "ContainerPath with %j, %s and %t"},
+	} {
+		if wrong.is {
+			c.add(at, slurmconf.Warning, "containers", "RunTimeRun is slurmlet-container oci run, and "+wrong.what, wrong.want)
+		}
 	}
 }

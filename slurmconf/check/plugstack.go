@@ -39,6 +39,18 @@ func (c *checker) plugstack() {
 	}
 }
 
+// stacks says whether plugstack.conf has a plugin.
+func (c *checker) stacks(plugin string) bool {
+	for line := range c.whole.Conf(slurmconf.PlugstackConf).Lines() {
+		for _, pair := range line.Pairs {
+			if file, _, _ := strings.Cut(pair.Value, " "); path.Base(file) == plugin {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // privateDirs finds what has no job start, or has two plugins give it a /tmp: slurmlet's plugin makes a job's namespaces in
 // the job's extern step.
 func (c *checker) privateDirs(line slurmconf.Pair) {

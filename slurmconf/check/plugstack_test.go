@@ -2,6 +2,7 @@ package check
 
 import (
 	"fmt"
+	"path"
 	"testing"
 	"testing/fstest"
 
@@ -44,6 +45,44 @@ func TestPlugstack(t *testing.T) {
 			assert.Empty(t, said, c.stack)
 		} else if assert.Len(t, said, 1, c.stack) {
 			assert.Contains(t, said[0], c.want)
+		}
+	}
+}
+
+// TestContainers: a runtime of slurmlet's needs more lines of oci.conf, and the plugin refuses bundles where there is none.
+func TestContainers(t *testing.T) {
+	const run = "RunTimeRun=\"exec slurmlet-container oci run --bundle='%b' --environment=%e --step=%s\"\n"
+	const rest = "IgnoreFileConfigJson=true\nCreateEnvFile=null\nContainerPath=/x/%j.%s/%t\n"
+	for _, c := range []struct{ oci, stack, want string }{
+		{"", "optional lua.so", "slurm.conf: info: there is no oci.conf"},
+		{"", "required /opt/slurmlet/spank_slurmlet.so", ""},
+		{run + rest, "", ""},
+		{"RunTimeRun=\"crun run\"\n", "", ""},
+		{run + "IgnoreFileConfigJson=true\nCreateEnvFile=null\n", "", "oci.conf:1:12: warning: RunTimeRun is slurmlet-container oci run, and the tasks"},
+		{run + "IgnoreFileConfigJson=true\nContainerPath=/x/%t\n", "", "oci.conf:1:12: warning: RunTimeRun is slurmlet-container oci run, and each task fails"},
+		{run + "CreateEnvFile=null\nContainerPath=/x/%t\n", "", "oci.conf:1:12: warning: RunTimeRun is slurmlet-container oci run, and Slurm reads"},
+	} {
+		files := fstest.MapFS{
+			"etc/slurm/slurm.conf": {Data: []byte("ClusterName=t\nSlurmctldHost=ctl\nNodeName=n\nPartitionName=p Nodes=n\n")},
+		}
+		for name, text := range map[string]string{"oci.conf": c.oci, "plugstack.conf": c.stack} {
+			if text != "" {
+				files["etc/slurm/"+name] = &fstest.MapFile{Data: []byte(text + "\n")}
+			}
+		}
+		set, _ := slurmconf.Read(slurmconf.In(files, "/etc/slurm"))
+		findings, err := Set(set, Options{SlurmctldRoot: fstest.MapFS{}})
+		require.NoError(t, err)
+		said := ""
+		for _, f := range findings {
+			if f.Rule == "containers" {
+				said += fmt.Sprintf("%s: %s: %s", path.Base(fmt.Sprint(f.Position)), f.Severity, f.What)
+			}
+		}
+		if c.want == "" {
+			assert.Empty(t, said, c.oci)
+		} else {
+			assert.Contains(t, said, c.want, c.oci)
 		}
 	}
 }

@@ -26,6 +26,15 @@
 {{- printf "%s\n%s" $line $own }}
 {{- end }}
 
+{{- /* oci.conf with which Slurm runs the bundles of --container. The first three lines are what slurmlet-container asks for. */}}
+{{- define "slurm.ociConf" -}}
+IgnoreFileConfigJson=true
+CreateEnvFile=null
+ContainerPath=/var/lib/slurmlet/containers/oci/%j.%s/%t
+RunTimeEnvExclude=.
+RunTimeRun="PATH=/opt/slurmlet:/usr/local/bin; exec slurmlet-container oci run --bundle='%b' --environment=%e --step=%s"
+{{- end }}
+
 {{- /* Whether jobs have directories or processes of their own: "true", or nothing. It takes the chart's context. */}}
 {{- define "slurm.privateJobs" -}}
 {{ with .Values.jobContainers }}{{ if and .enabled (or .privateDirs .privateProcesses) }}true{{ end }}{{ end }}

@@ -7,6 +7,7 @@ package containers
 import (
 	"debug/elf"
 	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -28,7 +29,12 @@ import (
 type settings struct {
 	Version, Root, Bin, Squashfuse, Distribution string
 	Cost, Full                                   bool
+	Steps                                        int
+	Only                                         string
 }
+
+// only has the cases played whose names contain it.
+var only = flag.String("only", "", "play the cases alone whose names contain this")
 
 func TestMain(m *testing.M) {
 	native.Run(inside)
@@ -41,10 +47,10 @@ func TestContainers(t *testing.T) {
 		require.NoError(t, err)
 		require.NotEmpty(t, os.Getenv("DISTRIBUTION"), "DISTRIBUTION is not set: run make native")
 		limit, full := native.Whole, os.Getenv("SLURMLET_E2E_FULL") != ""
-		if full {
+		if full || *steps > 0 {
 			limit = 90 * time.Minute
 		}
-		native.Play(t, limit, settings{g.Version, g.Root, filepath.Dir(g.Slurmlet), squashfuse, os.Getenv("DISTRIBUTION"), *cost, full})
+		native.Play(t, limit, settings{g.Version, g.Root, filepath.Dir(g.Slurmlet), squashfuse, os.Getenv("DISTRIBUTION"), *cost, full, *steps, *only})
 	})
 }
 
@@ -75,7 +81,10 @@ func inside(s settings) (err error) {
 	if err != nil {
 		return err
 	}
-	w := &world{Cluster: cluster, node: cluster.Nodes[0], full: s.Full}
+	w := &world{Cluster: cluster, node: cluster.Nodes[0], steps: s.Steps, only: s.Only}
+	if w.steps == 0 && s.Full {
+		w.steps = 10_000
+	}
 	defer func() { err = errors.Join(err, w.Close()) }()
 	if err := w.begin(s); err != nil {
 		return w.explained(err)
@@ -91,11 +100,14 @@ func inside(s settings) (err error) {
 	w.environ = nil
 	err = w.playAll(s.Version, slices.Concat(cases, saveCases, slurmCases, importCases))
 	w.environ = []string{"ENROOT_ALLOW_HTTP=y"}
-	return errors.Join(err, w.playAll(s.Version, slices.Concat(pullCases, driverCases, stepsCases, sharedCases, asPyxis())))
+	return errors.Join(err, w.playAll(s.Version, slices.Concat(pullCases, driverCases, stepsCases, sharedCases, asPyxis(), bundleCases)))
 }
 
 func (w *world) playAll(version string, all []testCase) (err error) {
 	for _, c := range all {
+		if !strings.Contains(c.name, w.only) {
+			continue
+		}
 		began := time.Now()
 		if failed := c.play(w); failed != nil {
 			err = errors.Join(err, w.explained(fmt.Errorf("%s: %w", c.name, failed)))

@@ -3,7 +3,9 @@
 package containers
 
 import (
+	"cmp"
 	"errors"
+	"flag"
 	"fmt"
 	"io/fs"
 	"math/rand/v2"
@@ -17,6 +19,9 @@ import (
 
 	"github.com/slurmlet/slurmlet/e2e/testbed/native"
 )
+
+// steps is how many steps one case runs.
+var steps = flag.Int("steps", 0, "how many steps the case of many steps runs")
 
 // stepsCases count what steps leave.
 var stepsCases = []testCase{
@@ -56,6 +61,11 @@ func (w *world) traces() (t traces, err error) {
 	return t, errors.Join(err, failed, walked)
 }
 
+// String counts the files.
+func (t traces) String() string {
+	return fmt.Sprintf("%d mounts, %d files, descriptors %v", t.mounts, strings.Count(t.files, "\n")+1, t.descriptors)
+}
+
 // isLike says whether nothing has been added. Daemons may have closed what they had open before.
 func (t traces) isLike(before traces) bool {
 	for name, now := range t.descriptors {
@@ -68,10 +78,8 @@ func (t traces) isLike(before traces) bool {
 
 func (w *world) manySteps() error {
 	const together = 4
-	count := 24
-	if w.full {
-		count = 10_000
-	}
+	count := cmp.Or(w.steps, 24)
+	began := time.Now()
 	images := []string{in, "--container-image=/" + squashed, w.of("app:1"), in + " --container-remap-root --container-writable"}
 	for _, image := range images {
 		if err := w.prints(image, "echo there", "there"); err != nil {
@@ -109,9 +117,9 @@ func (w *world) manySteps() error {
 		return err == nil && after.isLike(before)
 	})
 	if err != nil {
-		return fmt.Errorf("%w: before %+v, after %+v", err, before, after)
+		return fmt.Errorf("%w: before %v, after %v: %s", err, before, after, after.files)
 	}
-	fmt.Printf("  %d steps: %d mounts, %v, as before\n", count, after.mounts, after.descriptors)
+	fmt.Printf("  %d steps in %v: before %v, after %v\n", count, time.Since(began).Round(time.Second), before, after)
 	return nil
 }
 

@@ -40,8 +40,9 @@ type world struct {
 	registry *site
 	// environ is more for each command.
 	environ []string
-	// full asks for the long forms (SLURMLET_E2E_FULL=1).
-	full bool
+	// steps is how many steps one case runs; 0: a few. The cases' names contain only.
+	steps int
+	only  string
 }
 
 // The places of what a site installs, and of what the cases use, in the cluster's root.

@@ -102,17 +102,24 @@ func explain(what string, err error) error {
 	case errors.Is(err, unix.ENOSPC):
 		return fmt.Errorf("%s: the machine allows no more user namespaces (sysctl user.max_user_namespaces): %w", what, err)
 	case errors.Is(err, unix.EPERM):
-		root := ""
-		if os.Getuid() == 0 {
-			root = ", and for jobs of root's CAP_SETFCAP, too (Linux 5.12)"
+		if os.Getuid() == 0 && !capable(unix.CAP_SETFCAP) {
+			return fmt.Errorf("%s of root's: Linux maps root only for who has CAP_SETFCAP; run the step as another user, or give slurmd "+
+				"SETFCAP (securityContext.capabilities.add of the nodes): %w", what, err)
 		}
 		return fmt.Errorf("%s: this node may not make user namespaces; its pod needs CAP_SYS_ADMIN (the chart's "+
-			"cgroup.access=capability) or another seccomp profile (jobContainers.seccompProfile)%s: %w", what, root, err)
+			"cgroup.access=capability) or another seccomp profile (jobContainers.seccompProfile): %w", what, err)
 	case errors.Is(err, unix.EACCES):
 		return fmt.Errorf("%s: AppArmor or another security module forbids it: the runtime's profile, or on Ubuntu "+
 			"sysctl kernel.apparmor_restrict_unprivileged_userns: %w", what, err)
 	}
 	return fmt.Errorf("%s: %w", what, err)
+}
+
+// capable says whether this process has a capability.
+func capable(capability int) bool {
+	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	var sets [2]unix.CapUserData
+	return unix.Capget(&header, &sets[0]) == nil && sets[capability/32].Effective&(1<<(capability%32)) != 0
 }
 
 // escaped is a path as overlay's options take it.

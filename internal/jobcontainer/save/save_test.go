@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -204,4 +205,39 @@ func TestResolve(t *testing.T) {
 	got, err := Resolve("x.sqsh")
 	require.NoError(t, err)
 	assert.Equal(t, filepath.Join(dir, "x.sqsh"), got)
+}
+
+// TestNodesOfOnePath: nodes that save to one path at once leave one whole file, of one of them.
+func TestNodesOfOnePath(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "x.sqsh")
+	var all sync.WaitGroup
+	for n := range 8 {
+		node := fmt.Sprint("n", n)
+		all.Go(func() {
+			make := create
+			if n%2 == 0 { // as on NFS
+				make = createNamed
+			}
+			f, err := make(path, node)
+			if !assert.NoError(t, err) {
+				return
+			}
+			defer f.close()
+			for range 1000 {
+				_, err = io.WriteString(f, node+"\n")
+				assert.NoError(t, err)
+			}
+			assert.NoError(t, f.finish(node))
+		})
+	}
+	all.Wait()
+	text, err := os.ReadFile(path)
+	require.NoError(t, err)
+	lines := strings.Fields(string(text))
+	assert.Len(t, lines, 1000)
+	assert.Len(t, slices.Compact(lines), 1, "the file is of one node")
+	names, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	assert.Len(t, names, 1, "nothing else is left")
 }

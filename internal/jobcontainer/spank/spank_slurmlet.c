@@ -7,6 +7,8 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <ftw.h>
+#include <grp.h>
 #include <linux/audit.h>
 #include <linux/capability.h>
 #include <linux/filter.h>
@@ -34,7 +36,7 @@
 typedef struct spank_handle *spank_t;
 enum { S_JOB_UID = 0, S_JOB_GID = 1, S_JOB_ID = 2, S_JOB_STEPID = 3, S_JOB_LOCAL_TASK_COUNT = 6, S_JOB_ARGV = 9,
        S_JOB_ENV = 10, S_TASK_ID = 11, S_TASK_GLOBAL_ID = 12, S_JOB_ALLOC_MEM = 26 };
-enum { S_CTX_LOCAL = 1, S_CTX_REMOTE = 2, S_CTX_ALLOCATOR = 3 };
+enum { S_CTX_LOCAL = 1, S_CTX_REMOTE = 2, S_CTX_ALLOCATOR = 3, S_CTX_SLURMD = 4 };
 enum { BATCH_STEP = 0xfffffffb, EXTERN_STEP = 0xfffffffc, INTERACTIVE_STEP = 0xfffffffa };
 struct spank_option {
 	char *name, *arginfo, *usage;
@@ -151,11 +153,14 @@ struct shared {
 static struct shared *shared;
 static int lifeline[2] = {-1, -1}; // its write end is slurmstepd's alone: the holder ends with slurmstepd
 static char problem[4608];         // what failed as root; task_init tells it, where srun hears it
+static int refused;                // a step that must not run, whether it wants a container of ours or not
 
 static int fail(const char *what) {
 	snprintf(problem, sizeof problem, "%s: %s", what, errno == ENOTUNIQ ? "it is no directory, or another user's" : strerror(errno));
 	return 0;
 }
+
+static void make_slurmd(void); // below, with the store's other directories
 
 int slurm_spank_init(spank_t sp, int ac, char **av) {
 	for (int i = 0; i < ac; i++) {
@@ -173,6 +178,8 @@ int slurm_spank_init(spank_t sp, int ac, char **av) {
 	if (!program)
 		program = find_program();
 	int context = spank_context();
+	if (context == S_CTX_SLURMD)
+		make_slurmd();
 	if (context != S_CTX_LOCAL && context != S_CTX_REMOTE && context != S_CTX_ALLOCATOR)
 		return 0;
 	for (int i = 0; table[i].name; i++) {
@@ -363,6 +370,19 @@ static int make_node(void) {
 	return (mkdir(store, 0755) && errno != EEXIST) || chmod(store, 0755) ? -1 : 0;
 }
 
+// make_slurmd makes the store's own directories when slurmd starts: slurmstepd makes one for each step of `srun --container`
+// in oci, as the job's user (oci.conf's ContainerPath), before it loads plugins.
+static void make_slurmd(void) {
+	char path[4096];
+	int failed = make_node();
+	for (const char **dir = (const char *[]){"mnt", "oci", NULL}; *dir && !failed; dir++) {
+		snprintf(path, sizeof path, "%s/%s", store, *dir);
+		failed = make_dir(path, 0755, 0, 0) || (!strcmp(*dir, "oci") && chmod(path, 01777));
+	}
+	if (failed)
+		slurm_error("slurmlet: cannot make %s, and no job can have a container: %s", store, strerror(errno));
+}
+
 // make_store makes the directories of the node and of the user, as root.
 static int make_store(spank_t sp) {
 	uid_t uid;
@@ -499,11 +519,102 @@ static void end_own(spank_t sp) {
 	rmdir(path);
 }
 
+static int remove_one(const char *path, const struct stat *st, int type, struct FTW *at) {
+	(void)st, (void)type, (void)at;
+	remove(path);
+	return 0;
+}
+
+// bundle is Slurm's own --container: an OCI bundle, which Slurm runs by oci.conf and else passes by.
+static char bundle[4096];
+
+// no_runtime says whether a step asks for a bundle on a node without oci.conf, where it would run on the node's own root.
+static int no_runtime(spank_t sp) {
+	char path[8192];
+	const char *conf = getenv("SLURM_CONF"); // slurmd sets it
+	if (spank_getenv(sp, "SLURM_CONTAINER", bundle, sizeof bundle) && !bundle[0])
+		return 0;
+	const char *end = conf ? strrchr(conf, '/') : NULL;
+	snprintf(path, sizeof path, "%.*s/oci.conf", end ? (int)(end - conf) : 10, end ? conf : "/etc/slurm");
+	if (!bundle[0] || !access(path, F_OK))
+		return 0;
+	snprintf(problem, sizeof problem, "--container=%s: this cluster has no oci.conf (jobContainers.enabled of the chart writes one), "
+		"and Slurm would run the job on the node's own root", bundle);
+	return 1;
+}
+
+// check_bundle refuses, where a job is submitted, what no bundle is.
+static int check_bundle(int image) {
+	const char *given = getenv("SLURM_CONTAINER"), *url = given ? strstr(given, "://") : NULL;
+	if (url)
+		slurm_error("slurmlet: --container=%s: want the directory of an OCI bundle; for an image: --container-image=%s", given, url + 3);
+	else if (given && *given && image)
+		slurm_error("slurmlet: --container=%s and --container-image or --container-name: want one of both", given);
+	else
+		return 0;
+	return -1;
+}
+
+// bundle_path is the directory that slurmstepd makes in oci for a step whose bundle it runs by oci.conf.
+static int bundle_path(spank_t sp, char *path, size_t size) {
+	struct stat st;
+	uint32_t job = 0, step = 0;
+	if (spank_get_item(sp, S_JOB_ID, &job) || spank_get_item(sp, S_JOB_STEPID, &step))
+		return 0;
+	snprintf(path, size, "%s/oci/%u.%u", store, job, step);
+	return !lstat(path, &st) && S_ISDIR(st.st_mode);
+}
+
+// tell_command gives the runtime of bundles the step's command, which Slurm 24.11 quotes wrong in oci.conf's %@: a line an
+// argument, with a backslash before one, and n for a line's end.
+static int tell_command(spank_t sp) {
+	char **argv = NULL, *text, *to;
+	int argc = 0;
+	size_t size = 1;
+	if (spank_get_item(sp, S_JOB_ARGV, &argc, &argv))
+		return -1;
+	for (int i = 0; i < argc; i++)
+		size += 2 * strlen(argv[i]) + 1;
+	if (!(to = text = malloc(size)))
+		return -1;
+	for (int i = 0; i < argc; i++) {
+		for (const char *c = argv[i]; *c; c++) {
+			if (*c == '\n' || *c == '\\')
+				*to++ = '\\';
+			*to++ = *c == '\n' ? 'n' : *c;
+		}
+		*to++ = '\n';
+	}
+	*to = 0;
+	int failed = spank_setenv(sp, "SLURMLET_COMMAND", text, 1);
+	free(text);
+	return failed ? -1 : 0;
+}
+
+// end_bundle removes, as the job's user, what slurmstepd has made in oci for a bundle's step, and what a killed task left.
+static void end_bundle(spank_t sp) {
+	char path[4200];
+	uid_t uid = 0;
+	gid_t gid = 0;
+	if (!bundle_path(sp, path, sizeof path) || spank_get_item(sp, S_JOB_UID, &uid) || spank_get_item(sp, S_JOB_GID, &gid))
+		return;
+	pid_t pid = fork();
+	if (pid == 0) {
+		if (!setgroups(0, NULL) && !setresgid(gid, gid, gid) && !setresuid(uid, uid, uid))
+			nftw(path, remove_one, 8, FTW_DEPTH | FTW_PHYS);
+		_exit(0);
+	}
+	while (pid > 0 && waitpid(pid, NULL, 0) < 0 && errno == EINTR)
+		;
+}
+
 int slurm_spank_exit(spank_t sp, int ac, char **av) {
 	(void)ac, (void)av;
 	uint32_t step = 0;
 	if (wants_own() && spank_context() == S_CTX_REMOTE && !spank_get_item(sp, S_JOB_STEPID, &step) && step == EXTERN_STEP)
 		end_own(sp);
+	if (spank_context() == S_CTX_REMOTE)
+		end_bundle(sp);
 	return 0;
 }
 
@@ -608,6 +719,8 @@ int slurm_spank_init_post_opt(spank_t sp, int ac, char **av) {
 	int context = spank_context();
 	if (context == S_CTX_LOCAL || context == S_CTX_ALLOCATOR) {
 		const char *image = getenv("PYXIS_CONTAINER_IMAGE"), *name = getenv("PYXIS_CONTAINER_NAME");
+		if (check_bundle(wanted || (image && *image) || (name && *name)))
+			return -1;
 		int given = 0;
 		for (int i = 0; i < option_count; i++)
 			given |= strncmp(options[i], "--default=", 10) != 0;
@@ -633,6 +746,7 @@ int slurm_spank_init_post_opt(spank_t sp, int ac, char **av) {
 	// salloc's own shell stays on the node, as with pyxis: its srun makes containers
 	if (step == EXTERN_STEP || step == INTERACTIVE_STEP)
 		wanted = 0;
+	refused = step != EXTERN_STEP && no_runtime(sp);
 	if (wants_own() && step == EXTERN_STEP)
 		make_own(sp);
 	else if (wants_own())
@@ -910,7 +1024,10 @@ int slurm_spank_task_init(spank_t sp, int ac, char **av) {
 	(void)ac, (void)av;
 	if (own_problem[0] || (own_processes() && become_own(sp)))
 		return slurm_spank_log("slurmlet: %s", own_problem), -1;
-	if (!wanted)
+	char path[4200];
+	if (bundle_path(sp, path, sizeof path) && tell_command(sp))
+		return slurm_spank_log("slurmlet: cannot tell the container its command: %s", strerror(errno)), -1;
+	if (!wanted && !refused)
 		return 0;
 	if (problem[0])
 		return slurm_spank_log("slurmlet: %s", problem), -1;
