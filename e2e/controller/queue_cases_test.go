@@ -13,6 +13,7 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // gang makes a Job of so many pods that are one group.
@@ -35,7 +36,9 @@ func (q *queueBed) complete(name string) {
 	q.eventually(patience, "the Job "+name+" is Complete", func() bool {
 		j, err := all.Get(q.Context(), name, metav1.GetOptions{})
 		require.NoError(q, err)
-		return slices.ContainsFunc(j.Status.Conditions, func(c batchv1.JobCondition) bool { return c.Type == batchv1.JobComplete && c.Status == corev1.ConditionTrue })
+		return slices.ContainsFunc(j.Status.Conditions, func(c batchv1.JobCondition) bool {
+			return c.Type == batchv1.JobComplete && c.Status == corev1.ConditionTrue
+		})
 	})
 	require.NoError(q, all.Delete(q.Context(), name, metav1.DeleteOptions{PropagationPolicy: new(metav1.DeletePropagationOrphan)}))
 }
@@ -229,4 +232,70 @@ func reservation(q *queueBed) {
 	q.command("scancel", hog)
 	now = q.phase(outside, corev1.PodSucceeded)
 	assert.NotEqual(q, "n2", now.Annotations["slurmlet.dev/slurm-node"])
+}
+
+// label marks a machine with one, or takes it away.
+func (q *queueBed) label(machine, value string) {
+	_, err := q.kube.CoreV1().Nodes().Patch(q.Context(), machine, types.MergePatchType, []byte(`{"metadata":{"labels":{"disk":`+value+`}}}`), metav1.PatchOptions{})
+	require.NoError(q, err)
+}
+
+// onlyFitting: Slurm gives a pod no node on which its node selector does not hold, and is not asked where none is left.
+func onlyFitting(q *queueBed) {
+	q.label("m3", `"ssd"`)
+	defer q.label("m3", "null")
+	wants := func(name, disk string) *corev1.Pod {
+		p := userPod(name, map[string]string{runFor: "1s"})
+		p.Spec.NodeSelector = map[string]string{"disk": disk}
+		made, err := q.kube.CoreV1().Pods("team").Create(q.Context(), p, metav1.CreateOptions{})
+		require.NoError(q, err)
+		return made
+	}
+	fits := wants("fits", "ssd")
+	job := q.job("fits") // submitted again where the watch of nodes had not told of the label
+	assert.Contains(q, q.command("scontrol", "show", "job", job), "ExcNodeList=n[1-2,4]")
+	now := q.phase(fits, corev1.PodSucceeded)
+	assert.Equal(q, "n3", now.Annotations["slurmlet.dev/slurm-node"])
+	p := wants("fits-nowhere", "tape")
+	assert.Contains(q, q.said(p, "Refused"), "no node of the cluster fits the pod's node selector, affinity and tolerations")
+	assert.Empty(q, q.jobsOf("fits-nowhere"))
+	q.delete(p, 0)
+}
+
+// notBound: a pod that kube-scheduler cannot bind gives its node back, and the next pod of its Job gets another one.
+func notBound(q *queueBed) {
+	port := func(name string) corev1.PodSpec {
+		return corev1.PodSpec{RestartPolicy: corev1.RestartPolicyNever, Containers: []corev1.Container{{Name: name, Image: "busybox", Ports: []corev1.ContainerPort{{ContainerPort: 80, HostPort: 80}}}}}
+	}
+	holder := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "port", Namespace: "hpc"}, Spec: port("port")}
+	holder.Spec.NodeName = "m1"
+	holder, err := q.kube.CoreV1().Pods("hpc").Create(q.Context(), holder, metav1.CreateOptions{})
+	require.NoError(q, err)
+	defer q.delete(holder, 0)
+	one := int32(1)
+	_, err = q.kube.BatchV1().Jobs("team").Create(q.Context(), &batchv1.Job{
+		ObjectMeta: metav1.ObjectMeta{Name: "bound-late"},
+		Spec: batchv1.JobSpec{BackoffLimit: &one, Template: corev1.PodTemplateSpec{
+			ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{runFor: "1s"}}, Spec: port("c"),
+		}},
+	}, metav1.CreateOptions{})
+	require.NoError(q, err)
+	var first *corev1.Pod
+	q.eventually(patience, "its pod is there", func() bool {
+		list, err := q.kube.CoreV1().Pods("team").List(q.Context(), metav1.ListOptions{LabelSelector: "job-name=bound-late"})
+		require.NoError(q, err)
+		if len(list.Items) > 0 {
+			first = &list.Items[0]
+		}
+		return first != nil
+	})
+	note := q.said(first, "NotBound")
+	assert.Contains(q, note, "kube-scheduler has not bound the pod to its node n1 within 1m0s: ")
+	assert.Contains(q, note, "didn't have free ports")
+	q.complete("bound-late")
+	list, err := q.kube.CoreV1().Pods("team").List(q.Context(), metav1.ListOptions{LabelSelector: "job-name=bound-late"})
+	require.NoError(q, err)
+	require.Len(q, list.Items, 1)
+	assert.NotEqual(q, first.UID, list.Items[0].UID)
+	assert.NotEqual(q, "n1", list.Items[0].Annotations["slurmlet.dev/slurm-node"])
 }

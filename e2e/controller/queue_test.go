@@ -34,7 +34,9 @@ import (
 // It runs beside no other test, because the end of a cluster of e2e/testbed/native is that of all processes.
 func TestQueue(t *testing.T) {
 	versions := slices.Sorted(maps.Keys(given.Roots))
-	if !given.Full {
+	if named := slices.DeleteFunc(slices.Clone(versions), func(version string) bool { return !asked(version) }); len(named) > 0 {
+		versions = named
+	} else if !given.Full {
 		versions = versions[len(versions)-1:]
 	}
 	for _, version := range versions {
@@ -43,16 +45,22 @@ func TestQueue(t *testing.T) {
 			for _, one := range []struct {
 				name string
 				play func(*queueBed)
+				long bool // only with SLURMLET_E2E_FULL=1, or where -run names it
 			}{
-				{"gangs beside Slurm's jobs", gangsBesideJobs},
-				{"slurmctld is away", func(q *queueBed) { q.outage(q.slurmctldAway) }},
-				{"the gateway is away", func(q *queueBed) { q.outage(q.gatewayAway) }},
-				{"the API server is away", func(q *queueBed) { q.outage(q.apiAway) }},
-				{"the controller is away", func(q *queueBed) { q.outage(q.controllerAway) }},
-				{"a Slurm job preempts a pod", slurmPreempts},
-				{"a pod preempts a Slurm job", podPreempts},
-				{"a reservation", reservation},
+				{"gangs beside Slurm's jobs", gangsBesideJobs, false},
+				{"slurmctld is away", func(q *queueBed) { q.outage(q.slurmctldAway) }, false},
+				{"the gateway is away", func(q *queueBed) { q.outage(q.gatewayAway) }, false},
+				{"the API server is away", func(q *queueBed) { q.outage(q.apiAway) }, false},
+				{"the controller is away", func(q *queueBed) { q.outage(q.controllerAway) }, false},
+				{"a Slurm job preempts a pod", slurmPreempts, false},
+				{"a pod preempts a Slurm job", podPreempts, false},
+				{"a reservation", reservation, false},
+				{"only nodes that fit", onlyFitting, false},
+				{"a pod that is not bound", notBound, true},
 			} {
+				if one.long && !given.Full && !asked(strings.ReplaceAll(one.name, " ", "_")) {
+					continue
+				}
 				if !t.Run(one.name, func(t *testing.T) {
 					q.T = t
 					one.play(q)
@@ -88,6 +96,13 @@ PartitionName=low Nodes=ALL State=UP PriorityTier=0
 `
 	site = "#!/bin/sh\necho \"$(date +%s.%N) $SLURM_SCRIPT_CONTEXT $SLURM_JOB_ID $SLURMD_NODENAME\" >>/srv/site\n"
 )
+
+// asked says whether -run names something.
+func asked(what string) bool {
+	return slices.ContainsFunc(given.Args, func(arg string) bool {
+		return strings.HasPrefix(arg, "-test.run") && strings.Contains(strings.ReplaceAll(arg, `\`, ""), what)
+	})
+}
 
 // queueBed is a bed with a Slurm cluster.
 type queueBed struct {
@@ -194,6 +209,7 @@ func (q *queueBed) startSlurm() {
 			}
 		}
 		pod := q.pod(s)
+		q.status(pod, `{"conditions":[{"type":"Ready","status":"True"}]}`)
 		if n == q.login {
 			_, err := q.kube.CoreV1().Pods("hpc").Patch(q.Context(), n.Name, types.MergePatchType, []byte(`{"metadata":{"labels":{"slurmlet.dev/gateway":"true"}}}`), metav1.PatchOptions{})
 			require.NoError(q, err)
