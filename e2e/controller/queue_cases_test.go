@@ -272,6 +272,8 @@ func notBound(q *queueBed) {
 	holder, err := q.kube.CoreV1().Pods("hpc").Create(q.Context(), holder, metav1.CreateOptions{})
 	require.NoError(q, err)
 	defer q.delete(holder, 0)
+	hog := q.sbatch("sleep 1000", "--nodelist=n2,n3,n4", "--nodes=3", "--exclusive")
+	q.becomes(hog, "RUNNING")
 	one := int32(1)
 	_, err = q.kube.BatchV1().Jobs("team").Create(q.Context(), &batchv1.Job{
 		ObjectMeta: metav1.ObjectMeta{Name: "bound-late"},
@@ -290,6 +292,7 @@ func notBound(q *queueBed) {
 		return first != nil
 	})
 	note := q.said(first, "NotBound")
+	q.command("scancel", hog)
 	assert.Contains(q, note, "kube-scheduler has not bound the pod to its node n1 within 1m0s: ")
 	assert.Contains(q, note, "didn't have free ports")
 	q.complete("bound-late")
