@@ -152,9 +152,9 @@ func (q *queueBed) disrupted(p *corev1.Pod) {
 	assert.Contains(q, q.said(p, "Ended"), "Slurm ")
 }
 
-// slurmPreempts: a job of a higher partition takes the node of a pod, which has its grace period before.
+// slurmPreempts: a job of a higher partition takes the node of a pod, once the pod has ended. That takes longer than KillWait.
 func slurmPreempts(q *queueBed) {
-	p := q.runs("preempted", time.Hour, map[string]string{"slurmjob.slinky.slurm.net/partition": "low"})
+	p := q.runs("preempted", time.Hour, map[string]string{"slurmjob.slinky.slurm.net/partition": "low", endsAfter: "8s"})
 	now := q.phase(p, corev1.PodRunning)
 	node, job := now.Annotations["slurmlet.dev/slurm-node"], now.Labels["slurmlet.dev/job"]
 	target := make(chan string, 1)

@@ -486,8 +486,8 @@ func (q *queueBed) controllerAway() (back func()) {
 	}
 }
 
-// runFor is an annotation for the played kubelet: how long a pod runs. exitWith is its exit status.
-const runFor, exitWith = "test/run-for", "test/exit-with"
+// Annotations for the played kubelet: how long a pod runs, its exit status, and how long it takes to end when it is deleted.
+const runFor, exitWith, endsAfter = "test/run-for", "test/exit-with", "test/ends-after"
 
 // playedKubelet runs the pods of team: a pod begins when it has a machine, and ends after its time, or when it is deleted.
 type playedKubelet struct {
@@ -501,6 +501,7 @@ type playedKubelet struct {
 type stay struct {
 	pod, job, node string
 	begin, end     time.Time
+	deleted        time.Time // when the kubelet has seen it first
 	told           string
 }
 
@@ -566,6 +567,13 @@ func (k *playedKubelet) lookAt(ctx context.Context, p *corev1.Pod) {
 		long = time.Hour
 	}
 	over := !s.end.IsZero() || !s.begin.IsZero() && time.Since(s.begin) >= long
+	if p.DeletionTimestamp != nil && s.deleted.IsZero() {
+		s.deleted = time.Now()
+	}
+	slow, _ := time.ParseDuration(p.Annotations[endsAfter]) // none is 0
+	if !over && p.DeletionTimestamp != nil && time.Since(s.deleted) < slow {
+		return
+	}
 	if over || p.DeletionTimestamp != nil {
 		if s.end.IsZero() {
 			s.end = time.Now()
