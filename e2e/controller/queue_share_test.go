@@ -24,7 +24,7 @@ const (
 	database = `set -eu
 mkdir -p /run/mysqld /run/mysql
 mariadb-install-db --user=root --datadir=/run/mysql --skip-test-db --auth-root-authentication-method=normal >/dev/null
-echo "CREATE USER slurm@'%' IDENTIFIED BY 'secret'; GRANT ALL ON slurm_acct_db.* TO slurm@'%';" >/run/mysqld/init.sql
+printf '%s\n' "CREATE USER slurm@'%' IDENTIFIED BY 'secret';" "GRANT ALL ON slurm_acct_db.* TO slurm@'%';" >/run/mysqld/init.sql
 exec mariadbd --user=root --datadir=/run/mysql --socket=/run/mysqld/mysqld.sock --bind-address=` + native.Address + ` --skip-name-resolve \
   --init-file=/run/mysqld/init.sql --innodb-buffer-pool-size=32M --innodb-log-file-size=64M --innodb-lock-wait-timeout=900 \
   --loose-innodb-snapshot-isolation=OFF --performance-schema=OFF`

@@ -348,7 +348,7 @@ func (t *turn) finish(j *Job) {
 	if !t.due(t.Empty, pause) || !j.tried.IsZero() && j.ends > 0 && !t.due(j.tried, anew) {
 		return
 	}
-	if j.ends >= 2 {
+	if j.finished >= 2 {
 		o.Kind, o.Status = wire.Cancel, 0
 	}
 	if t.order(o) {

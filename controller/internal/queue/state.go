@@ -102,6 +102,8 @@ type Job struct {
 	// tried is when an order about the job was last given, and ends how many ended it.
 	tried time.Time
 	ends  int
+	// finished is how many orders to finish the job a gateway has answered: one that slurmctld has not heard does not count.
+	finished int
 	// look says that slurmctld is to be asked about the job.
 	look bool
 	// confirmed says that slurmctld has said so of the run, when it was asked after all epilogs had asked: its nodes

@@ -287,6 +287,9 @@ func (e Result) apply(s *State, now time.Time) []Action {
 			s.Retry = now.Add(doubtful)
 		}
 	case wire.Look, wire.Cancel, wire.Finish:
+		if j := s.job(o.Job); j != nil && o.Kind == wire.Finish && r.Unknown == "" {
+			j.finished++
+		}
 		if r.None {
 			s.found(o.Job)
 			return JobIs{Job: wire.QueuedJob{ID: o.Job, User: o.User, Gone: true}}.apply(s, now)
