@@ -112,18 +112,20 @@ func (q *queueBed) withAccounting() {
 		said = string(out)
 		return err == nil
 	})
-	dbd := q.slurm.Command("/usr/sbin/slurmdbd", "-D")
-	dbd.SysProcAttr.Credential = &syscall.Credential{Uid: slurmID, Gid: slurmID}
-	require.NoError(q, dbd.Start())
 	path := filepath.Join(q.slurm.Root, "etc/slurm/slurm.conf")
 	text, err := os.ReadFile(path)
 	require.NoError(q, err)
 	require.NoError(q, os.WriteFile(path, append(text, shareConf...), 0o644))
-	require.NoError(q, q.slurm.Slurmctld.Process.Signal(unix.SIGTERM))
-	_ = q.slurm.Slurmctld.Wait() // its status does not matter
-	require.NoError(q, q.slurm.Control(q.heard))
-	q.eventually(patience, "slurmdbd knows the cluster", func() bool {
-		out, err := q.slurm.Command("/usr/bin/sacctmgr", "--noheader", "--parsable2", "show", "cluster", "format=Cluster,ControlHost").Output()
-		return err == nil && strings.HasPrefix(string(out), "native|"+native.Address)
+	dbd := q.slurm.Command("/usr/sbin/slurmdbd", "-D")
+	dbd.SysProcAttr.Credential = &syscall.Credential{Uid: slurmID, Gid: slurmID}
+	dbd.Stdout, dbd.Stderr = log, log
+	require.NoError(q, dbd.Start())
+	q.eventually(patience, "slurmdbd answers", func() bool {
+		out, err := q.slurm.Command("/usr/bin/sacctmgr", "--immediate", "add", "cluster", "native").CombinedOutput()
+		said = string(out)
+		return err == nil || strings.Contains(said, "already exists")
 	})
+	require.NoError(q, q.slurm.Slurmctld.Process.Signal(unix.SIGTERM)) // it reads shares of slurmdbd when it starts
+	_ = q.slurm.Slurmctld.Wait()                                       // its status does not matter
+	require.NoError(q, q.slurm.Control(q.heard))
 }

@@ -153,7 +153,7 @@ func newQueueBed(t *testing.T, version string) *queueBed {
 
 // machine makes a Kubernetes node that is ready.
 func (q *queueBed) machine(name string) {
-	q.bed.node(name)
+	q.node(name)
 	all := q.kube.CoreV1().Nodes()
 	const status = `{"status":{"capacity":{"cpu":"8","memory":"8Gi","pods":"110"},"allocatable":{"cpu":"8","memory":"8Gi","pods":"110"},"conditions":[{"type":"Ready","status":"True"}]}}`
 	_, err := all.Patch(q.Context(), name, types.StrategicMergePatchType, []byte(status), metav1.PatchOptions{}, "status")
