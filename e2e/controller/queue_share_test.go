@@ -3,6 +3,7 @@
 package controller
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -95,6 +96,8 @@ func (q *queueBed) withAccounting() {
 	conf := filepath.Join(q.slurm.Root, "etc/slurm/slurmdbd.conf")
 	require.NoError(q, os.WriteFile(conf, []byte(slurmdbdConf), 0o600))
 	require.NoError(q, os.Chown(conf, slurmID, slurmID))
+	run := filepath.Join(q.slurm.Root, "run/slurmdbd")
+	require.NoError(q, errors.Join(os.Mkdir(run, 0o755), os.Chown(run, slurmID, slurmID)))
 	log, err := os.Create(q.file("mariadb.log"))
 	require.NoError(q, err)
 	server := q.slurm.Command("/bin/sh", "-c", database)
