@@ -45,7 +45,7 @@ func (q *queueBed) complete(name string) {
 
 // gangsBesideJobs: gangs of four pods and Slurm's jobs of four nodes take turns. Each gang has one job, which ends well.
 func gangsBesideJobs(q *queueBed) {
-	rounds, atOnce := 6, 3
+	rounds, atOnce := 4, 2
 	if given.Full {
 		rounds, atOnce = 200, 10
 	}
@@ -72,8 +72,9 @@ func gangsBesideJobs(q *queueBed) {
 	q.Logf("%d gangs of 4 pods beside %d jobs of 4 nodes in %v", rounds, rounds, since(began))
 }
 
-// outage: somebody is away in the middle of all that pods do. No pod is lost, and no allocation stays.
-func (q *queueBed) outage(away func() (back func())) {
+// outage: somebody is away in the middle of all that pods do. No pod is lost, and no allocation stays. With deletes, a pod that
+// waits is deleted meanwhile: a new leader leaves its job alone for 30 s.
+func (q *queueBed) outage(away func() (back func()), deletes bool) {
 	q.count++
 	long := 4 * time.Second
 	if given.Full {
@@ -106,7 +107,7 @@ func (q *queueBed) outage(away func() (back func())) {
 				break
 			}
 		}
-		for end := time.Now().Add(long + patience); time.Now().Before(end); <-time.After(100 * time.Millisecond) {
+		for end := time.Now().Add(long + patience); deletes && time.Now().Before(end); <-time.After(100 * time.Millisecond) {
 			if err := q.kube.CoreV1().Pods("team").Delete(q.Context(), cancelled.Name, metav1.DeleteOptions{}); err == nil {
 				break
 			}
@@ -124,7 +125,11 @@ func (q *queueBed) outage(away func() (back func())) {
 		q.becomes(now.Labels["slurmlet.dev/job"], "COMPLETED")
 		assert.Len(q, q.jobsOf(p.Name), 1, "jobs of %s", p.Name)
 	}
-	q.becomes(gone, "CANCELLED")
+	if deletes {
+		q.becomes(gone, "CANCELLED")
+	} else {
+		q.becomes(gone, "COMPLETED")
+	}
 	q.Logf("all was done %v after %v of an outage", since(began), long)
 	now := q.podNow(stays)
 	if assert.NotNil(q, now, "the pod is lost") {

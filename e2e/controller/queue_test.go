@@ -48,10 +48,10 @@ func TestQueue(t *testing.T) {
 				long bool // only with SLURMLET_E2E_FULL=1, or where -run names it
 			}{
 				{"gangs beside Slurm's jobs", gangsBesideJobs, false},
-				{"slurmctld is away", func(q *queueBed) { q.outage(q.slurmctldAway) }, false},
-				{"the gateway is away", func(q *queueBed) { q.outage(q.gatewayAway) }, false},
-				{"the API server is away", func(q *queueBed) { q.outage(q.apiAway) }, false},
-				{"the controller is away", func(q *queueBed) { q.outage(q.controllerAway) }, false},
+				{"slurmctld is away", func(q *queueBed) { q.outage(q.slurmctldAway, true) }, false},
+				{"the gateway is away", func(q *queueBed) { q.outage(q.gatewayAway, true) }, false},
+				{"the API server is away", func(q *queueBed) { q.outage(q.apiAway, true) }, false},
+				{"the controller is away", func(q *queueBed) { q.outage(q.controllerAway, given.Full) }, false},
 				{"a Slurm job preempts a pod", slurmPreempts, false},
 				{"a pod preempts a Slurm job", podPreempts, false},
 				{"a reservation", reservation, false},
