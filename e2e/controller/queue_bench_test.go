@@ -61,7 +61,7 @@ func TestQueueBench(t *testing.T) {
 
 	q.measure("pods are made, and the last has a job", func() {
 		began := time.Now()
-		c.each(n, func(i int) { b.user("team", fmt.Sprintf("p%d", i), nil) })
+		c.each(n, func(i int) { b.user("team", fmt.Sprintf("p%d", i)) })
 		fmt.Printf("  the last pod was made after %.1f s\n", time.Since(began).Seconds())
 		b.eventually(10*time.Minute, "each pod has a job", func() bool { return s.count("PENDING") == n })
 	})
